@@ -1,0 +1,214 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"example.com/stock/lock"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// rented is a lock in memory that the test can take away.
+type rented struct {
+	queue lock.Queue
+	lose  context.CancelCauseFunc
+	frees int
+}
+
+func (r *rented) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
+	if err := r.queue.Enter(ctx, key); err != nil {
+		return nil, err
+	}
+	lease, lose := lock.NewLease(key, 7, func(context.Context) error {
+		r.frees++
+		r.queue.Leave(key)
+		return nil
+	})
+	r.lose = lose
+	return lease, nil
+}
+
+func TestDoReleasesAlsoAfterAPanic(t *testing.T) {
+	r := &rented{}
+	func() {
+		defer func() { _ = recover() }()
+		_ = lock.Do(t.Context(), r, "k", func(context.Context, lock.Fence) error { panic("work") })
+	}()
+	if r.frees != 1 {
+		t.Fatalf("freed %d times, want 1", r.frees)
+	}
+	if err := lock.Do(lock.NoWait(t.Context()), r, "k", func(context.Context, lock.Fence) error { return nil }); err != nil {
+		t.Fatalf("the key is still held: %v", err)
+	}
+}
+
+func TestDoEndsTheWorkWithTheLoss(t *testing.T) {
+	r := &rented{}
+	reason := errors.New("session expired")
+	err := lock.Do(t.Context(), r, "k", func(ctx context.Context, f lock.Fence) error {
+		if f != 7 {
+			t.Errorf("fence = %d, want 7", f)
+		}
+		r.lose(reason)
+		<-ctx.Done()
+		return context.Cause(ctx)
+	})
+	if !errors.Is(err, lock.ErrLost) || !errors.Is(err, reason) {
+		t.Errorf("err = %v, want ErrLost because of %v", err, reason)
+	}
+	if r.frees != 1 {
+		t.Errorf("freed %d times, want 1: what is left on the server is ours to remove", r.frees)
+	}
+}
+
+func TestDoTellsWorkThatWentOnOfTheLoss(t *testing.T) {
+	r := &rented{}
+	err := lock.Do(t.Context(), r, "k", func(context.Context, lock.Fence) error {
+		r.lose(lock.ErrExpired)
+		return nil // wrote, and did not look
+	})
+	if !errors.Is(err, lock.ErrLost) || !errors.Is(err, lock.ErrExpired) {
+		t.Errorf("err = %v, want ErrLost and ErrExpired", err)
+	}
+}
+
+func TestDoReenters(t *testing.T) {
+	r := &rented{}
+	var inner lock.Fence
+	err := lock.Do(t.Context(), r, "k", func(ctx context.Context, _ lock.Fence) error {
+		return lock.Do(lock.NoWait(ctx), r, "k", func(_ context.Context, f lock.Fence) error {
+			inner = f
+			return nil
+		})
+	})
+	if err != nil || inner != 7 || r.frees != 1 {
+		t.Errorf("err = %v, inner fence = %d, freed %d times; want nil, 7, 1", err, inner, r.frees)
+	}
+}
+
+func TestDoDoesNotReenterAnotherKeyLockerOrContext(t *testing.T) {
+	r, other := &rented{}, &rented{}
+	_ = lock.Do(t.Context(), r, "k", func(ctx context.Context, _ lock.Fence) error {
+		for name, try := range map[string]func() error{
+			"another context": func() error {
+				return lock.Do(lock.NoWait(t.Context()), r, "k", func(context.Context, lock.Fence) error { return nil })
+			},
+		} {
+			if err := try(); !errors.Is(err, lock.ErrHeld) {
+				t.Errorf("%s: err = %v, want ErrHeld", name, err)
+			}
+		}
+		for _, l := range []lock.Locker{r, other} {
+			if err := lock.Do(lock.NoWait(ctx), l, "another key", func(context.Context, lock.Fence) error { return nil }); err != nil {
+				t.Errorf("another key: %v", err)
+			}
+		}
+		return nil
+	})
+}
+
+func TestDoWaitsAndWorksUnderDifferentContexts(t *testing.T) {
+	r := &rented{}
+	wait, leave := context.WithCancel(t.Context())
+	err := lock.Do(lock.WithWait(t.Context(), wait), r, "k", func(ctx context.Context, _ lock.Fence) error {
+		leave() // the client goes away while we work
+		return ctx.Err()
+	})
+	if err != nil {
+		t.Errorf("the work was ended with the wait: %v", err)
+	}
+	err = lock.Do(lock.WithWait(t.Context(), wait), r, "k", func(context.Context, lock.Fence) error { return nil })
+	if err != nil {
+		t.Errorf("a free lock needs no wait: %v", err)
+	}
+}
+
+func TestReleaseIsIdempotentAndSaysWhatHappened(t *testing.T) {
+	failed := errors.New("server gone")
+	lease, lost := lock.NewLease("k", 1, func(context.Context) error { return failed })
+	if err := lease.Release(); !errors.Is(err, failed) {
+		t.Errorf("Release = %v, want %v", err, failed)
+	}
+	lost(lock.ErrTaken)
+	if err := lease.Release(); !errors.Is(err, failed) {
+		t.Errorf("second Release = %v, want the same", err)
+	}
+	if err := lease.Err(); !errors.Is(err, lock.ErrReleased) || errors.Is(err, lock.ErrLost) {
+		t.Errorf("Err = %v, want ErrReleased: a loss after the release is none", err)
+	}
+	lease, lost = lock.NewLease("k", 1, func(context.Context) error { return nil })
+	lost(lock.ErrTaken)
+	if err := lease.Release(); !errors.Is(err, lock.ErrLost) || !errors.Is(err, lock.ErrTaken) {
+		t.Errorf("Release after a loss = %v, want the loss", err)
+	}
+}
+
+// No renewal may outlive the release: it would renew the next holder's key, or a key for nobody.
+func TestReleaseWaitsForTheWatchdog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		renewing, freed := false, false
+		lease, _ := lock.NewLease("k", 1, func(context.Context) error {
+			if renewing {
+				t.Error("freed while a renewal was under way")
+			}
+			freed = true
+			return nil
+		})
+		lease.Keep(time.Now(), lock.Keep{TTL: 3 * time.Second, Every: time.Second, Renew: func(ctx context.Context) error {
+			renewing = true
+			<-ctx.Done()
+			renewing = false
+			return ctx.Err()
+		}})
+		time.Sleep(1500 * time.Millisecond)
+		_ = lease.Release()
+		if !freed {
+			t.Error("not freed")
+		}
+	})
+}
+
+func TestObserve(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var waits, holds []time.Duration
+		var ends []error
+		r := &rented{}
+		l := lock.Observe(r, lock.Events{
+			Waited: func(d time.Duration, _ error) { mu.Lock(); waits = append(waits, d); mu.Unlock() },
+			Ended: func(d time.Duration, err error) {
+				mu.Lock()
+				holds, ends = append(holds, d), append(ends, err)
+				mu.Unlock()
+			},
+		})
+		var both sync.WaitGroup
+		for range 2 {
+			both.Go(func() {
+				_ = lock.Do(t.Context(), l, "k", func(context.Context, lock.Fence) error { time.Sleep(time.Second); return nil })
+			})
+		}
+		both.Wait()
+		synctest.Wait()
+		if len(waits) != 2 || waits[0] != 0 || waits[1] != time.Second {
+			t.Errorf("waits = %v, want 0s and 1s", waits)
+		}
+		if len(holds) != 2 || holds[0] != time.Second || ends[0] != nil {
+			t.Errorf("holds = %v, ends = %v; want 1s twice without an error", holds, ends)
+		}
+		lease, _ := l.Acquire(t.Context(), "k")
+		r.lose(lock.ErrExpired)
+		synctest.Wait()
+		_ = lease.Release()
+		if len(ends) != 3 || !errors.Is(ends[2], lock.ErrLost) {
+			t.Errorf("ends = %v, want the loss as the third", ends)
+		}
+	})
+}

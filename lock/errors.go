@@ -1,0 +1,70 @@
+package lock
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// The errors of the contract. Match them with errors.Is: what is returned says more.
+var (
+	// ErrHeld: the wait ended, or the only try failed, while another held the key.
+	ErrHeld = errors.New("held by another")
+	// ErrLost: the lease ended before it was released. It comes with its cause, one of the three below or a driver's own.
+	ErrLost = errors.New("lock lost")
+	// ErrExpired: the time limit of the lease passed, by the holder's clock or the server's.
+	ErrExpired = errors.New("lease expired")
+	// ErrTaken: the server names another owner.
+	ErrTaken = errors.New("taken by another")
+	// ErrReleased: the lease was given back, as planned.
+	ErrReleased = errors.New("lock released")
+	// ErrDown: the server did not answer, or said that it cannot serve. Nothing was done.
+	ErrDown = errors.New("backend down")
+)
+
+// A HeldError is an ErrHeld that knows more about the holder.
+type HeldError struct {
+	Key       string
+	Holder    string        // who holds it, as told by [WithOwner]; empty if not known
+	Remaining time.Duration // how long the lease still runs if it is not renewed; 0 if not known
+}
+
+func (e *HeldError) Error() string {
+	s := fmt.Sprintf("lock %q is held", e.Key)
+	if e.Holder != "" {
+		s += " by " + e.Holder
+	}
+	if e.Remaining > 0 {
+		s += fmt.Sprintf(" for up to %v", e.Remaining)
+	}
+	return s
+}
+
+// Is makes a HeldError match ErrHeld.
+func (e *HeldError) Is(target error) bool { return target == ErrHeld }
+
+// A lostError is an ErrLost with its key and cause.
+type lostError struct {
+	key   string
+	cause error
+}
+
+func (e *lostError) Error() string        { return fmt.Sprintf("lock %q lost: %v", e.key, e.cause) }
+func (e *lostError) Is(target error) bool { return target == ErrLost }
+func (e *lostError) Unwrap() error        { return e.cause }
+
+// A DownError is an ErrDown in words that are safe to show.
+type DownError struct {
+	Server string // redis, zookeeper or mysql
+	Reason string // what is wrong and, where it is known, what mends it
+}
+
+func (e *DownError) Error() string { return e.Server + " is down: " + e.Reason }
+
+// Is makes a DownError match ErrDown.
+func (e *DownError) Is(target error) bool { return target == ErrDown }
+
+// Down wraps what a backend's client said into an error that matches ErrDown and err. doing says what was tried.
+func Down(doing string, err error) error {
+	return fmt.Errorf("%s: %w: %w", doing, ErrDown, err)
+}

@@ -1,0 +1,57 @@
+package local_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"example.com/stock/lock"
+	"example.com/stock/lock/local"
+)
+
+func TestMutexTellsWhoStandsWhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &local.Mutex{}
+		var all sync.WaitGroup
+		for i := range 3 {
+			all.Go(func() {
+				lease, err := m.Acquire(lock.WithOwner(t.Context(), fmt.Sprint("app/", i)), "k")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				time.Sleep(2 * time.Second)
+				_ = lease.Release()
+			})
+			synctest.Wait()
+		}
+		time.Sleep(3 * time.Second)
+		s, err := m.Inspect(t.Context(), "k")
+		if err != nil || s.Scope != lock.Process {
+			t.Fatalf("scope %q, %v; want it to say that it knows this process only", s.Scope, err)
+		}
+		if s.Holder == nil || s.Holder.Who != "app/1" || time.Since(s.Holder.Since) != time.Second {
+			t.Errorf("holder %+v, want app/1 for a second", s.Holder)
+		}
+		if len(s.Waiters) != 1 || s.Waiters[0].Who != "app/2" || time.Since(s.Waiters[0].Since) != 3*time.Second {
+			t.Errorf("waiters %+v, want app/2 for three seconds", s.Waiters)
+		}
+		_, err = m.Acquire(lock.NoWait(t.Context()), "k")
+		if held := new(lock.HeldError); !errors.As(err, &held) || held.Holder != "app/1" {
+			t.Errorf("%v, want it to name app/1", err)
+		}
+		all.Wait()
+		if s, _ := m.Inspect(t.Context(), "k"); s.Holder != nil || s.Waiters != nil {
+			t.Errorf("a free key: %+v", s)
+		}
+	})
+}
+
+func TestMutexCannotEvict(t *testing.T) {
+	if _, err := lock.Evict(t.Context(), &local.Mutex{}, "k"); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("err = %v: the evicted holder could still write", err)
+	}
+}

@@ -1,0 +1,32 @@
+package local
+
+import (
+	"context"
+
+	"example.com/stock/lock"
+)
+
+// Mutex is a mutex per key in this process, first come, first served: Java's "synchronized" of the original demonstration.
+//
+// Round trips: 0. It promises exclusion among the goroutines of one process. It promises nothing to another instance, and
+// a load balancer always has another instance; that it passes every test on a developer's one process is what makes it dangerous.
+// It issues no fence, because a counter in one process says nothing to the next.
+type Mutex struct{ queue lock.Queue }
+
+// Acquire waits for its turn until ctx ends.
+func (m *Mutex) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
+	if err := m.queue.Enter(ctx, key); err != nil {
+		return nil, err
+	}
+	lease, _ := lock.NewLease(key, lock.NoFence, func(context.Context) error {
+		m.queue.Leave(key)
+		return nil
+	})
+	return lease, nil
+}
+
+// Inspect tells who holds key and who waits for it in this process, and cannot know of another. There is no Evict: a mutex has
+// no fence that would keep the evicted one from writing.
+func (m *Mutex) Inspect(_ context.Context, key string) (lock.Standing, error) {
+	return m.queue.Standing(key), nil
+}

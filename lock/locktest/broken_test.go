@@ -1,0 +1,141 @@
+package locktest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"example.com/stock/lock"
+	"example.com/stock/lock/local"
+)
+
+// A broken lock, and the sentences that must reject it.
+type broken struct {
+	name    string
+	open    func() lock.Locker
+	rejects []string
+}
+
+// wrap makes a broken lock out of a right one: every Locker that open returns shares mutex.
+func wrap(acquire func(m *local.Mutex, ctx context.Context, key string) (*lock.Lease, error)) func() lock.Locker {
+	m := &local.Mutex{}
+	return func() lock.Locker {
+		return lockerFunc(func(ctx context.Context, key string) (*lock.Lease, error) { return acquire(m, ctx, key) })
+	}
+}
+
+type lockerFunc func(context.Context, string) (*lock.Lease, error)
+
+func (f lockerFunc) Acquire(ctx context.Context, key string) (*lock.Lease, error) { return f(ctx, key) }
+
+func brokenLocks() []broken {
+	constant := func(m *local.Mutex, ctx context.Context, key string) (*lock.Lease, error) {
+		inner, err := m.Acquire(ctx, key)
+		if err != nil {
+			return nil, err
+		}
+		lease, _ := lock.NewLease(key, 1, func(context.Context) error { return inner.Release() })
+		return lease, nil
+	}
+	return []broken{
+		{"excludes nobody", func() lock.Locker { return &local.None{} }, []string{"Exclusion", "TryOnce", "BoundedWait", "Handover", "Release", "Fences"}},
+		{"excludes only its own process", func() lock.Locker { return &local.Mutex{} }, []string{"Exclusion", "TryOnce", "Release"}},
+		{"one lock for all keys", wrap(func(m *local.Mutex, ctx context.Context, key string) (*lock.Lease, error) {
+			inner, err := m.Acquire(ctx, "the only one")
+			if err != nil {
+				return nil, err
+			}
+			lease, _ := lock.NewLease(key, 1, func(context.Context) error { return inner.Release() })
+			return lease, nil
+		}), []string{"Keys"}},
+		{"constant fence", wrap(constant), []string{"Fences"}},
+		{"hides the cause of a wait that ended", wrap(func(m *local.Mutex, ctx context.Context, key string) (*lock.Lease, error) {
+			lease, err := m.Acquire(ctx, key)
+			if err != nil {
+				return nil, lock.ErrHeld
+			}
+			return lease, nil
+		}), []string{"BoundedWait"}},
+		{"waits although asked to try once", wrap(func(m *local.Mutex, ctx context.Context, key string) (*lock.Lease, error) {
+			patient, cancel := context.WithTimeout(context.WithoutCancel(context.Background()), 200*time.Millisecond)
+			defer cancel()
+			lease, err := m.Acquire(patient, key)
+			if errors.Is(err, lock.ErrHeld) {
+				return nil, context.DeadlineExceeded
+			}
+			return lease, err
+		}), []string{"TryOnce"}},
+		{"a waiter that gives up stays in the queue", func() func() lock.Locker {
+			m := &local.Mutex{}
+			return func() lock.Locker {
+				return lockerFunc(func(ctx context.Context, key string) (*lock.Lease, error) {
+					if lock.IsNoWait(ctx) {
+						return m.Acquire(ctx, key)
+					}
+					got := make(chan *lock.Lease, 1)
+					go func() { // the ghost: it takes its turn although nobody waits for it
+						lease, _ := m.Acquire(context.Background(), key)
+						got <- lease
+					}()
+					select {
+					case lease := <-got:
+						return lease, nil
+					case <-ctx.Done():
+						return nil, errors.Join(lock.ErrHeld, context.Cause(ctx))
+					}
+				})
+			}
+		}(), []string{"BoundedWait", "CancelledWait"}},
+		{"release frees whatever is there", func() func() lock.Locker {
+			var q lock.Queue
+			return func() lock.Locker {
+				return lockerFunc(func(ctx context.Context, key string) (*lock.Lease, error) {
+					if err := q.Enter(ctx, key); err != nil {
+						return nil, err
+					}
+					// DEL without a look at the owner, and again at every call.
+					lease, _ := lock.NewLease(key, 1, func(context.Context) error { q.Leave(key); q.Leave(key); return nil })
+					return lease, nil
+				})
+			}
+		}(), []string{"Exclusion"}},
+		{"serves the last one first", wrap(func(m *local.Mutex, ctx context.Context, key string) (*lock.Lease, error) {
+			for {
+				lease, err := m.Acquire(lock.NoWait(ctx), key)
+				if err == nil || lock.IsNoWait(ctx) {
+					return lease, err
+				}
+				select {
+				case <-ctx.Done():
+					return nil, errors.Join(err, context.Cause(ctx))
+				case <-time.After(time.Duration(1+time.Now().UnixNano()%7) * time.Millisecond):
+				}
+			}
+		}), []string{"FIFO"}},
+	}
+}
+
+func TestTheSuiteRejectsBrokenLocks(t *testing.T) {
+	sentences := make(map[string]Sentence)
+	for _, s := range Sentences() {
+		sentences[s.Name] = s
+	}
+	for _, b := range brokenLocks() {
+		for _, name := range b.rejects {
+			t.Run(b.name+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				defer cancel()
+				if err := sentences[name].Check(ctx, Bench{b.open, FreshKey()}); err == nil {
+					t.Errorf("passed %q", sentences[name].Rule)
+				}
+			})
+		}
+	}
+}
+
+func TestTheSuitePassesARightLock(t *testing.T) {
+	m := &local.Mutex{} // one process, so every Locker is the same
+	Run(t, lock.Promise{Exclusive: true, Blocking: true, Fair: true}, func(testing.TB) lock.Locker { return m })
+}

@@ -1,0 +1,100 @@
+package mysqllock
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"example.com/stock/lock"
+)
+
+// GetLock is a named lock of the server: GET_LOCK, which belongs to the connection that asked for it and to no transaction.
+//
+// Algorithm: GET_LOCK; draw the fence on the same connection, which commits each statement; RELEASE_LOCK, and look at what it
+// says. The name is made of the database and the key (see userLockName). Waiters stand in the server's queue, one connection
+// for each key of a process; one that gives up takes its question back by KILL QUERY, because the server does not see soon that
+// the client has gone.
+//
+// Round trips: 3 uncontended (lock, fence, release), and a ping every second. A connection costs 2 when it is opened. A try
+// (lock.NoWait) that fails costs 1. Waiting costs none, giving up 4.
+//
+// What it promises, and does not, is what [ForUpdate] does; the order of waiters is up to the server. In addition it is a lock
+// of one server in the strictest sense: neither replicated nor part of any transaction.
+//
+// The connection is never given back to the pool. A named lock outlives ROLLBACK and everything else but its release and the
+// end of the connection: whoever got such a connection out of the pool would hold a lock that he knows nothing of.
+type GetLock struct{ *pinned }
+
+// NewGetLock makes a GetLock on db. Close it when no lease is held any more.
+func NewGetLock(db *sql.DB, o ConnOptions) *GetLock {
+	return &GetLock{newPinned(db, o, namedLock{})}
+}
+
+// A namedLock is the way of GetLock.
+type namedLock struct{}
+
+func (namedLock) setup(lease int) []string {
+	return []string{fmt.Sprintf("SET SESSION autocommit = 1, wait_timeout = %d, innodb_lock_wait_timeout = %d", lease, leastPatience)}
+}
+
+func (namedLock) enter(ctx context.Context, s *session, key string) error {
+	var got sql.NullBool
+	ask := func(seconds int) func(context.Context) error {
+		return func(ctx context.Context) error {
+			return s.conn.QueryRowContext(ctx, "SELECT GET_LOCK(?, ?)", userLockName(s.database, key), seconds).Scan(&got)
+		}
+	}
+	var err error
+	if lock.IsNoWait(ctx) {
+		err = s.brief(ctx, ask(0))
+	} else {
+		seconds := mostPatience
+		if deadline, ok := ctx.Deadline(); ok {
+			// Longer than we wait, but not for much longer: if this process ends without a word, its place in the queue ends
+			// with that.
+			seconds = min(seconds, int(time.Until(deadline)/time.Second)+1)
+		}
+		err = s.wait(ctx, ask(seconds))
+	}
+	switch {
+	case err == nil && got.Bool:
+		return nil
+	case err == nil && got.Valid:
+		return errBusy
+	case err == nil:
+		err = errAgain // NULL: it was interrupted
+	}
+	if !s.doubt {
+		// The server says that it has not granted it. To be sure costs a round trip, on a path that is rare.
+		if left := (namedLock{}).leave(ctx, s, key); !final(left) || left == nil {
+			s.doubt = true
+		}
+	}
+	return meaning(err)
+}
+
+func (namedLock) mint(ctx context.Context, s *session, key string) (fence lock.Fence, heard time.Time, err error) {
+	heard = time.Now()
+	err = s.brief(ctx, func(ctx context.Context) error {
+		fence, err = mint(ctx, s.conn, columnName(key))
+		return err
+	})
+	return fence, heard, err
+}
+
+func (namedLock) leave(ctx context.Context, s *session, key string) error {
+	var freed sql.NullBool
+	err := s.brief(ctx, func(ctx context.Context) error {
+		return s.conn.QueryRowContext(ctx, "SELECT RELEASE_LOCK(?)", userLockName(s.database, key)).Scan(&freed)
+	})
+	switch {
+	case err != nil:
+		return err
+	case !freed.Valid:
+		return lock.ErrExpired // nobody has it
+	case !freed.Bool:
+		return lock.ErrTaken
+	}
+	return nil
+}

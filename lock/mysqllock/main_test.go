@@ -1,0 +1,233 @@
+package mysqllock
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"example.com/stock/lock"
+	"example.com/stock/repo"
+	"example.com/stock/stack/stacktest"
+)
+
+var servers stacktest.Shared
+
+func TestMain(m *testing.M) {
+	if os.Getenv(helperEnv) != "" {
+		os.Exit(helper())
+	}
+	goleak.VerifyTestMain(servers.Around(m))
+}
+
+// pool opens dsn as the service does.
+func pool(t testing.TB, dsn string, most int) *sql.DB {
+	t.Helper()
+	g, err := repo.OpenMySQL(dsn, repo.Pool{Open: most})
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := g.DB()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+// migrate brings the schema of dsn up.
+func migrate(t testing.TB, dsn string) {
+	t.Helper()
+	g, err := repo.OpenMySQL(dsn, repo.Pool{Open: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if db, err := g.DB(); err == nil {
+		defer db.Close()
+	}
+	m, err := repo.NewMigrator(g)
+	if err == nil {
+		_, err = m.Up(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// database is the DSN of a database with the schema, which is the test's own.
+func database(t testing.TB) string {
+	t.Helper()
+	dsn := servers.MariaDB(t)
+	migrate(t, dsn)
+	return dsn
+}
+
+// A spanned locker that is closed.
+type locker interface {
+	lock.Spanned
+	Close() error
+}
+
+// A kind is one of the locks of this package.
+type kind struct {
+	name string
+	make func(db *sql.DB, lease time.Duration) locker
+}
+
+var (
+	table     = kind{"table", func(db *sql.DB, lease time.Duration) locker { return NewTable(db, TableOptions{Lease: lease}) }}
+	forUpdate = kind{"for update", func(db *sql.DB, lease time.Duration) locker {
+		return NewForUpdate(db, ConnOptions{Lease: lease})
+	}}
+	getLock = kind{"get lock", func(db *sql.DB, lease time.Duration) locker {
+		return NewGetLock(db, ConnOptions{Lease: lease})
+	}}
+)
+
+// open makes a lock with a pool of its own, as another process has.
+func (k kind) open(t testing.TB, dsn string, lease time.Duration) locker {
+	t.Helper()
+	l := k.make(pool(t, dsn, 12), lease)
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// each runs test for the kinds.
+func each(t *testing.T, kinds []kind, test func(t *testing.T, k kind)) {
+	for _, k := range kinds {
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			test(t, k)
+		})
+	}
+}
+
+var (
+	all  = []kind{table, forUpdate, getLock}
+	pins = []kind{forUpdate, getLock}
+)
+
+// acquire waits for key.
+func acquire(t testing.TB, l lock.Locker, key string) *lock.Lease {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	lease, err := l.Acquire(ctx, key)
+	if err != nil {
+		t.Fatalf("acquire: %v", err)
+	}
+	t.Cleanup(func() { _ = lease.Release() })
+	return lease
+}
+
+func release(t testing.TB, lease *lock.Lease) {
+	t.Helper()
+	if err := lease.Release(); err != nil {
+		t.Errorf("release: %v", err)
+	}
+}
+
+// loss waits for the end of a lease.
+func loss(t testing.TB, lease *lock.Lease) error {
+	t.Helper()
+	select {
+	case <-lease.Done():
+		if !errors.Is(lease.Err(), lock.ErrLost) {
+			t.Errorf("ended with %v, want ErrLost", lease.Err())
+		}
+		return lease.Err()
+	case <-time.After(20 * time.Second):
+		t.Fatal("no loss was signalled")
+		return nil
+	}
+}
+
+// eventually polls until what holds.
+func eventually(t testing.TB, within time.Duration, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(within); !holds(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("not seen within %v: %s", within, what)
+		}
+		<-time.After(2 * time.Millisecond)
+	}
+}
+
+// free wants that key can be had soon, and that it is not had by waiting for a lease to run out.
+func free(t testing.TB, l lock.Locker, key string) {
+	t.Helper()
+	for deadline := time.Now().Add(5 * time.Second); ; {
+		lease, err := l.Acquire(lock.NoWait(t.Context()), key)
+		if err == nil {
+			release(t, lease)
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s does not become free: %v", key, err)
+		}
+	}
+}
+
+// count asks for a number.
+func count(t testing.TB, db *sql.DB, query string, args ...any) (n int) {
+	t.Helper()
+	if err := db.QueryRow(query, args...).Scan(&n); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return n
+}
+
+func execSQL(t testing.TB, db *sql.DB, statement string, args ...any) {
+	t.Helper()
+	if _, err := db.Exec(statement, args...); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+}
+
+// waiting is how many statements wait for a lock in the database of db.
+func waiting(t testing.TB, db *sql.DB) int {
+	t.Helper()
+	return count(t, db, "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE DB = DATABASE() AND ID <> CONNECTION_ID()"+
+		" AND (INFO LIKE '%FOR UPDATE%' OR INFO LIKE '%GET_LOCK%')")
+}
+
+// transactions is how many are open there. The server shows what it knew up to 100 ms ago.
+func transactions(t testing.TB, db *sql.DB) int {
+	t.Helper()
+	return count(t, db, "SELECT COUNT(*) FROM information_schema.INNODB_TRX t JOIN information_schema.PROCESSLIST p"+
+		" ON p.ID = t.trx_mysql_thread_id WHERE p.DB = DATABASE()")
+}
+
+// connection is the id of the only connection that l has set up, which must be idle and is the one that the next lease will
+// live in.
+func connection(t testing.TB, l locker) int64 {
+	t.Helper()
+	var idle []*session
+	switch l := l.(type) {
+	case *ForUpdate:
+		idle = l.sessions.idle
+	case *GetLock:
+		idle = l.sessions.idle
+	}
+	if len(idle) != 1 {
+		t.Fatalf("%d idle connections", len(idle))
+	}
+	return idle[0].id
+}
+
+// addr is the address in a DSN.
+func addr(dsn string) string {
+	_, rest, _ := strings.Cut(dsn, "(")
+	found, _, _ := strings.Cut(rest, ")")
+	return found
+}
+
+func via(dsn string, p *proxy) string { return strings.Replace(dsn, addr(dsn), p.addr, 1) }
+
+func keyN(n int) string { return fmt.Sprint("key-", n) }

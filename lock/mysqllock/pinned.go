@@ -1,0 +1,169 @@
+package mysqllock
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"example.com/stock/lock"
+)
+
+// ConnOptions are the choices of a lock that lives in a connection; a zero field means its default.
+type ConnOptions struct {
+	// Lease is how long the server keeps a connection on which it hears nothing, in whole seconds; default 10 s. A holder says
+	// something every second, or five times in a lease. It is the time after which a holder is followed whose computer died, or
+	// froze, or was cut off.
+	Lease    time.Duration
+	MaxHold  time.Duration // renewal ends after this and the lease is lost: a hung holder must not hold for ever; default 5 min
+	MaxConns int           // connections that hold or wait; default a third of the pool's, or 16 if the pool has no bound
+}
+
+// A pinned lock lives in a connection that is kept from before the wait until the release: when the connection ends, so does
+// the lock.
+type pinned struct {
+	ConnOptions
+	way      way
+	beat     time.Duration
+	sessions *sessions
+	// gate lets one contender per key of this process at the server: 30 requests for one SKU need one connection, and those for
+	// another find one free.
+	gate lock.Queue
+}
+
+// A way is what a session does to get a key and to give it back.
+type way interface {
+	// setup are the statements that make a connection fit. lease is in seconds.
+	setup(lease int) []string
+	// enter waits for the key, or with lock.NoWait does not. If it fails it has left nothing on the session, or has put it in
+	// doubt.
+	enter(ctx context.Context, s *session, key string) error
+	// mint draws the fence of a key that s has got, and makes sure that s had it still when it was drawn: whoever has lost a
+	// key and draws after the next holder would pass for the later one. The time is one before the server heard of s for the
+	// last time. The wait for the key lies before it, or a long one would use up the lease.
+	mint(ctx context.Context, s *session, key string) (lock.Fence, time.Time, error)
+	// leave gives the key back. It matches ErrExpired or ErrTaken if there was nothing to give back.
+	leave(ctx context.Context, s *session, key string) error
+}
+
+func newPinned(db *sql.DB, o ConnOptions, w way) *pinned {
+	def(&o.Lease, 10*time.Second)
+	def(&o.MaxHold, 5*time.Minute)
+	o.Lease = (o.Lease + time.Second - 1).Truncate(time.Second)
+	return &pinned{
+		ConnOptions: o, way: w, beat: min(beatEvery, o.Lease/5),
+		sessions: newSessions(db, o.MaxConns, o.Lease/2, w.setup(int(o.Lease/time.Second))),
+	}
+}
+
+// Span is how far fences are apart.
+func (p *pinned) Span() uint64 { return span }
+
+// Close closes the connections that hold nothing. Those of leases are closed when they are released.
+func (p *pinned) Close() error {
+	p.sessions.close()
+	return nil
+}
+
+// Acquire waits for its turn until ctx ends.
+func (p *pinned) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("%s: %w", acquiring(key), context.Cause(ctx))
+	}
+	if err := p.gate.Enter(ctx, key); err != nil {
+		return nil, err
+	}
+	for {
+		s, err := p.sessions.take(ctx, key)
+		if err != nil {
+			p.gate.Leave(key)
+			return nil, err
+		}
+		lease, err := p.contend(ctx, s, key)
+		if err == nil {
+			return lease, nil
+		}
+		// It may have died while it was idle, and so may others have; one that is new is not tried again.
+		again := s.doubt && s.reused && !s.silent && ctx.Err() == nil
+		p.sessions.put(context.WithoutCancel(ctx), s)
+		if !again {
+			p.gate.Leave(key)
+			return nil, err
+		}
+	}
+}
+
+func acquiring(key string) string { return fmt.Sprintf("acquire lock %q", key) }
+
+// contend acquires on s, and leaves nothing on it if it fails.
+func (p *pinned) contend(ctx context.Context, s *session, key string) (*lock.Lease, error) {
+	for try := 1; ; {
+		err := p.way.enter(ctx, s, key)
+		if err == nil {
+			var lease *lock.Lease
+			if lease, err = p.hold(ctx, s, key); err == nil {
+				return lease, nil
+			}
+			s.clear(p.way.leave(ctx, s, key))
+		}
+		waited := errors.Is(err, errBusy) || errors.Is(err, errAgain)
+		switch {
+		case ctx.Err() != nil && waited && !s.doubt:
+			return nil, errors.Join(&lock.HeldError{Key: key}, context.Cause(ctx))
+		case ctx.Err() != nil:
+			silent := &lock.DownError{Server: "mysql", Reason: "no answer before the wait ended"}
+			return nil, errors.Join(silent, context.Cause(ctx))
+		case s.doubt:
+			return nil, fault(ctx, acquiring(key), err)
+		case errors.Is(err, errBusy) && lock.IsNoWait(ctx):
+			return nil, &lock.HeldError{Key: key}
+		case errors.Is(err, errBusy):
+			// The server's bound on the wait was shorter than ours.
+		case errors.Is(err, errAgain) && try < collisions:
+			if number(err) != 0 {
+				sleep(ctx, jitter(5*time.Millisecond<<try))
+			}
+			try++
+		case collided(err):
+			return nil, errors.Join(&lock.HeldError{Key: key}, err)
+		default:
+			return nil, fault(ctx, acquiring(key), err)
+		}
+	}
+}
+
+// hold makes the lease of a key that s has got.
+func (p *pinned) hold(ctx context.Context, s *session, key string) (*lock.Lease, error) {
+	if ctx.Err() != nil {
+		return nil, errBusy // it came at the moment at which the wait ended
+	}
+	fence, heard, err := p.way.mint(ctx, s, key)
+	if err != nil {
+		return nil, err
+	}
+	// A lease that is lost, and not released because its holder hangs, must not keep others of this process from the server.
+	next := sync.OnceFunc(func() { p.gate.Leave(key) })
+	lease, lost := lock.NewLease(key, fence, func(ctx context.Context) error {
+		defer next()
+		return p.free(ctx, s, key)
+	})
+	lease.Keep(heard, lock.Keep{TTL: p.Lease, Every: p.beat, Max: p.MaxHold, Renew: s.beat})
+	s.watch(lease, lost, next)
+	return lease, nil
+}
+
+// free gives the key back. If that does not succeed the connection is closed, and with it the lock.
+func (p *pinned) free(ctx context.Context, s *session, key string) error {
+	defer p.sessions.put(ctx, s)
+	soon, cancel := context.WithTimeout(ctx, lock.ReleaseTimeout/2) // and the rest to have the server end it, if it must be
+	defer cancel()
+	s.quiet(soon)
+	err := p.way.leave(soon, s, key)
+	s.clear(err)
+	if final(err) {
+		return err
+	}
+	return told(ctx, "release "+key, err)
+}

@@ -1,0 +1,54 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Events are told what happens to the leases of an observed Locker. They must be quick; nil ones are skipped.
+type Events struct {
+	Waited   func(wait time.Duration, err error) // Acquire returned
+	Ended    func(hold time.Duration, err error) // a lease ended: nil if released, else what matches ErrLost
+	Stranded func(err error)                     // the server could not be told of a release; the key stays until its limit
+}
+
+// Observe is l, told about to e.
+func Observe(l Locker, e Events) Locker { return &observed{l, e} }
+
+type observed struct {
+	Locker
+	events Events
+}
+
+func (o *observed) Acquire(ctx context.Context, key string) (*Lease, error) {
+	asked := time.Now()
+	lease, err := o.Locker.Acquire(ctx, key)
+	got := time.Now()
+	if o.events.Waited != nil {
+		o.events.Waited(got.Sub(asked), err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if o.events.Ended != nil {
+		context.AfterFunc(lease.held, func() {
+			err := lease.Err()
+			if errors.Is(err, ErrReleased) {
+				err = nil
+			}
+			o.events.Ended(time.Since(got), err)
+		})
+	}
+	if o.events.Stranded != nil {
+		free := lease.free
+		lease.free = func(ctx context.Context) error {
+			err := free(ctx)
+			if err != nil && !errors.Is(err, ErrExpired) && !errors.Is(err, ErrTaken) {
+				o.events.Stranded(err)
+			}
+			return err
+		}
+	}
+	return lease, nil
+}

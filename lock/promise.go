@@ -1,0 +1,30 @@
+package lock
+
+import "time"
+
+// Scope is how far exclusion reaches.
+type Scope string
+
+// The scopes, narrowest first.
+const (
+	Nowhere Scope = "none"    // no exclusion: lost updates are to be expected
+	Process Scope = "process" // among the goroutines of one process
+	Cluster Scope = "cluster" // among all processes that use the same servers
+)
+
+// Forever is the crash time of a lock that a crashed holder never gives back.
+const Forever = time.Duration(1<<63 - 1)
+
+// A Promise is what a strategy claims. The conformance suite tests it, the docs print it, the lab derives from it what must
+// be seen. The zero value promises nothing.
+type Promise struct {
+	Exclusive bool  // a lock: one holder at a time, within Scope, while no lease is lost
+	Scope     Scope // how far lost updates are excluded, by the lock or by the write itself
+	Fenced    bool  // a holder that lost its lease without knowing cannot write
+	Fair      bool  // first come, first served, across processes
+	Blocking  bool  // waits for its turn; otherwise it answers busy at once
+	Reentrant bool  // work that holds a key may ask for it again
+
+	FreedAfterCrash time.Duration // longest time from a holder's crash to the next holder; 0: at once
+	SignalsLoss     bool          // a running holder learns of the loss through its lease before another can be given the key
+}

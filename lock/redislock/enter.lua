@@ -1,0 +1,26 @@
+-- Take the lock if it is free and nobody came earlier; otherwise queue up, if asked to.
+-- ARGV[1] value   ARGV[2] lease, ms   ARGV[3] lease of a grant, ms   ARGV[4] '1': queue up
+-- Returns {fence} or {'0', holder's value, its remaining ms (-1: no limit)}.
+local holder = redis.call('GET', KEYS[1])
+if holder == ARGV[1] then
+  -- Ours: a grant whose message has not come, or an earlier try whose reply was lost.
+  redis.call('PEXPIRE', KEYS[1], ARGV[2])
+  return {redis.call('GET', KEYS[2])}
+end
+if not holder then
+  local first = oldest()
+  if not first or first == ARGV[1] then
+    redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+    return {mint()}
+  end
+  grant(first, ARGV[3])
+  holder = first
+end
+if ARGV[4] == '1' then
+  if redis.call('HSET', KEYS[4], ARGV[1], string.format('%.0f', now)) == 1 then
+    redis.call('RPUSH', KEYS[3], ARGV[1])
+  end
+  redis.call('PEXPIRE', KEYS[3], IDLE)
+  redis.call('PEXPIRE', KEYS[4], IDLE)
+end
+return {'0', holder, redis.call('PTTL', KEYS[1])}

@@ -1,0 +1,13 @@
+-- Take the lock from whoever has it and give it to the oldest waiter, if there is one. Behind queue.lua; a lock without a
+-- queue gives two keys only.
+-- ARGV[1] lease of a grant, ms
+-- Returns a fence that is larger than every one before and smaller than every one to come.
+--
+-- DEL comes first: it is allowed where memory is short, and after it so are the others.
+redis.call('DEL', KEYS[1])
+local fence = mint()
+local first = KEYS[3] and oldest()
+if first then
+  grant(first, ARGV[1])
+end
+return fence

@@ -1,0 +1,46 @@
+-- What enter.lua and leave.lua share; it is put in front of both.
+-- KEYS[1] lock (the holder's value)   KEYS[2] last fence   KEYS[3] queue (values, oldest first)   KEYS[4] when each was last seen, ms
+-- A value is PROCESS:NUMBER, a blank, and the owner's name. It belongs to one acquisition.
+
+-- Fences have room for 64 local holders between them; see lock.HandOver.
+local SPAN = 64
+-- An idle fence, or a queue that nobody asks about, is forgotten after a day.
+local IDLE = 86400000
+-- A waiter asks again every second. One that has not for so long is dead, and must not be granted anything.
+local DEAD = 5000
+
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+
+-- mint returns a fence: the server's clock in microseconds, or more than the last one if that is larger. A bare counter would
+-- start again after a restart without persistence, and every write would be refused as stale.
+local function mint()
+  local fence = time[1] * 1000000 + time[2]
+  local last = tonumber(redis.call('GET', KEYS[2]) or '0')
+  if fence < last + SPAN then
+    fence = last + SPAN
+  end
+  local text = string.format('%.0f', fence)
+  redis.call('SET', KEYS[2], text, 'PX', IDLE)
+  return text
+end
+
+-- oldest takes the oldest living waiter out of the queue. It writes nothing where nobody waits: once a script has written, Redis
+-- no longer refuses it for want of memory.
+local function oldest()
+  while redis.call('EXISTS', KEYS[3]) == 1 do
+    local value = redis.call('LPOP', KEYS[3])
+    local seen = tonumber(redis.call('HGET', KEYS[4], value) or '0')
+    redis.call('HDEL', KEYS[4], value)
+    if now - seen < DEAD then
+      return value
+    end
+  end
+end
+
+-- grant gives the lock to a waiter and tells its process. The lease is short until the waiter confirms it by renewal: it may have
+-- died since it was last seen.
+local function grant(value, pickup)
+  redis.call('SET', KEYS[1], value, 'PX', pickup)
+  redis.call('PUBLISH', 'watchdog:' .. string.match(value, '^[^:]+'), value .. '\n' .. mint())
+end

@@ -1,0 +1,270 @@
+package redislock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/lock"
+	"example.com/stock/lock/locktest"
+	"example.com/stock/lock/redislock"
+	"example.com/stock/stack"
+)
+
+// masters are five independent servers for one test, and a client of each that no lock uses.
+type masters struct {
+	servers []*stack.Server
+	eyes    []redis.UniversalClient
+}
+
+func fiveMasters(t *testing.T) *masters {
+	t.Helper()
+	s, err := stack.Start(t.Context(), stack.Options{Want: []stack.Kind{stack.Redis, stack.Redis, stack.Redis, stack.Redis, stack.Redis}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Stop() })
+	if len(s.Missing()) > 0 {
+		t.Skip("needs a real redis-server")
+	}
+	m := new(masters)
+	for _, name := range []string{"redis", "redis-2", "redis-3", "redis-4", "redis-5"} {
+		server := s.Server(name)
+		m.servers, m.eyes = append(m.servers, server), append(m.eyes, client(t, server))
+	}
+	return m
+}
+
+// clients makes clients of its own for a lock.
+func (m *masters) clients(t testing.TB) []redis.UniversalClient {
+	var list []redis.UniversalClient
+	for _, s := range m.servers {
+		list = append(list, client(t, s))
+	}
+	return list
+}
+
+// redlock opens a lock. Unless told otherwise its nodes are trusted though they have just been started, and have more time than by
+// default, which a busy computer may need.
+func (m *masters) redlock(t testing.TB, o redislock.RedlockOptions) *redislock.Redlock {
+	t.Helper()
+	if o.Quarantine == 0 {
+		o.Quarantine = -1
+	}
+	if o.NodeTimeout == 0 {
+		o.NodeTimeout = 500 * time.Millisecond
+	}
+	r, err := redislock.NewRedlock(m.clients(t), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return closer(t, r)
+}
+
+// with counts the nodes that have the key k.
+func (m *masters) with(t testing.TB) (nodes int) {
+	for _, c := range m.eyes {
+		nodes += int(c.Exists(t.Context(), "redlock:{k}").Val())
+	}
+	return nodes
+}
+
+func (m *masters) each(t *testing.T, from, to int, do func(*stack.Server) error) {
+	t.Helper()
+	for _, s := range m.servers[from:to] {
+		if err := do(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (m *masters) restart(t *testing.T, from, to int) {
+	t.Helper()
+	m.each(t, from, to, func(s *stack.Server) error { return s.Restart(t.Context()) })
+}
+
+func busy(t *testing.T, l lock.Locker) error {
+	t.Helper()
+	lease, err := l.Acquire(lock.NoWait(t.Context()), "k")
+	if err == nil {
+		_ = lease.Release()
+	}
+	return err
+}
+
+func TestRedlockConforms(t *testing.T) {
+	m := fiveMasters(t)
+	locktest.Run(t, lock.Promise{Exclusive: true, Scope: lock.Cluster, Blocking: true},
+		func(t testing.TB) lock.Locker { return m.redlock(t, redislock.RedlockOptions{}) })
+}
+
+func TestRedlockNeedsAMajority(t *testing.T) {
+	m := fiveMasters(t)
+	r := m.redlock(t, redislock.RedlockOptions{})
+	for down := range 3 {
+		lease := acquire(t, r, "k")
+		if got := m.with(t); got != 5-down {
+			t.Errorf("with %d nodes down the key is on %d, want %d", down, got, 5-down)
+		}
+		if err := busy(t, m.redlock(t, redislock.RedlockOptions{})); !errors.Is(err, lock.ErrHeld) {
+			t.Errorf("with %d nodes down another got %v, want ErrHeld", down, err)
+		}
+		if err := lease.Release(); err != nil {
+			t.Errorf("release with %d nodes down: %v", down, err)
+		}
+		m.each(t, 4-down, 5-down, (*stack.Server).Kill)
+	}
+	held := make(chan error, 1)
+	go func() { // who waits is told as well
+		_, err := r.Acquire(t.Context(), "k")
+		held <- err
+	}()
+	for _, err := range []error{<-held, busy(t, r)} {
+		if !errors.Is(err, lock.ErrDown) || errors.Is(err, lock.ErrHeld) || !mentions(err, "2 of 5 nodes count, 3 must") || !mentions(err, m.servers[4].Addr) {
+			t.Errorf("with 3 nodes down: %v, want ErrDown with the count and the addresses", err)
+		}
+	}
+	if got := m.with(t); got != 0 {
+		t.Errorf("the key was left on %d nodes", got)
+	}
+	m.restart(t, 2, 5)
+	eventually(t, "the lock is used again", func() bool { return busy(t, r) == nil })
+}
+
+// Two of five nodes that hang cost the node time-out, not the client's; of three there is no majority; and what reached a
+// hanging node is taken back when it goes on.
+func TestRedlockNodesThatHang(t *testing.T) {
+	m := fiveMasters(t)
+	var counted atomic.Int64
+	r := m.redlock(t, redislock.RedlockOptions{
+		Lease: time.Minute, NodeTimeout: 300 * time.Millisecond, Counted: func(_ string, n int) { counted.Store(int64(n)) },
+	})
+	_ = acquire(t, r, "k").Release()
+	m.each(t, 0, 2, (*stack.Server).Pause)
+	for range 3 {
+		began := time.Now()
+		lease := acquire(t, r, "k")
+		if took := time.Since(began); took > 900*time.Millisecond { // the client's own time-out is 1 s
+			t.Errorf("took %v", took)
+		}
+		if got := counted.Load(); got != 3 {
+			t.Errorf("%d nodes count, want 3", got)
+		}
+		if err := lease.Release(); err != nil {
+			t.Error(err)
+		}
+	}
+	m.each(t, 2, 3, (*stack.Server).Pause)
+	if err := busy(t, r); !errors.Is(err, lock.ErrDown) || !mentions(err, "did not answer in time") {
+		t.Errorf("with three that hang: %v, want ErrDown", err)
+	}
+	m.each(t, 0, 3, (*stack.Server).Resume)
+	eventually(t, "nothing is left", func() bool { return m.with(t) == 0 })
+	eventually(t, "all nodes count again", func() bool { return busy(t, r) == nil && counted.Load() == 5 })
+	if got := m.with(t); got != 0 {
+		t.Errorf("the key was left on %d nodes", got)
+	}
+}
+
+// A node that hangs for longer is not waited for by every round, and is asked again when it is back.
+func TestRedlockDoesWithoutASilentNode(t *testing.T) {
+	t.Parallel()
+	m := fiveMasters(t)
+	var counted atomic.Int64
+	r := m.redlock(t, redislock.RedlockOptions{Lease: 500 * time.Millisecond, Counted: func(_ string, n int) { counted.Store(int64(n)) }})
+	_ = acquire(t, r, "k").Release()
+	m.each(t, 0, 1, (*stack.Server).Pause)
+	eventually(t, "a round is quicker than the node time-out", func() bool {
+		began := time.Now()
+		return busy(t, r) == nil && time.Since(began) < 250*time.Millisecond
+	})
+	if got := counted.Load(); got != 4 {
+		t.Errorf("%d nodes count, want 4", got)
+	}
+	// Longer than what it has of ours lives: nothing but the probe can find out that it is back.
+	time.Sleep(time.Second) // the time that must pass is what is tested
+	m.each(t, 0, 1, (*stack.Server).Resume)
+	eventually(t, "all nodes count again", func() bool { return busy(t, r) == nil && counted.Load() == 5 })
+}
+
+// A caller that goes away in the middle of a try takes back what a minority has granted.
+func TestRedlockCancelledMidWay(t *testing.T) {
+	m := fiveMasters(t)
+	r := m.redlock(t, redislock.RedlockOptions{Lease: time.Minute, NodeTimeout: time.Second})
+	_ = acquire(t, r, "k").Release()
+	m.each(t, 2, 5, (*stack.Server).Pause)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	gone := errors.New("the caller went away")
+	got := make(chan error, 1)
+	go func() {
+		_, err := r.Acquire(ctx, "k")
+		got <- err
+	}()
+	granted := func() int64 {
+		return m.eyes[0].Exists(t.Context(), "redlock:{k}").Val() + m.eyes[1].Exists(t.Context(), "redlock:{k}").Val()
+	}
+	eventually(t, "a minority has granted", func() bool { return granted() == 2 })
+	cancel(gone)
+	if err := <-got; !errors.Is(err, gone) || errors.Is(err, lock.ErrDown) {
+		t.Errorf("err = %v, want the cause", err)
+	}
+	if n := granted(); n != 0 {
+		t.Errorf("the key was left on %d nodes", n)
+	}
+	m.each(t, 2, 5, (*stack.Server).Resume)
+	eventually(t, "nothing is left", func() bool { return m.with(t) == 0 })
+}
+
+// All nodes grant, but so late that nothing of the lease is left.
+func TestRedlockRefusesALateMajority(t *testing.T) {
+	m := fiveMasters(t)
+	r := m.redlock(t, redislock.RedlockOptions{Lease: 100 * time.Millisecond, NodeTimeout: 5 * time.Second})
+	_ = busy(t, r) // connects
+	for _, c := range m.eyes {
+		c.Do(t.Context(), "CLIENT", "PAUSE", "200", "WRITE")
+	}
+	if err := busy(t, r); !errors.Is(err, lock.ErrDown) || !mentions(err, "nothing of it is left") {
+		t.Errorf("err = %v, want a refusal", err)
+	}
+	if got := m.with(t); got != 0 {
+		t.Errorf("the key was left on %d nodes", got)
+	}
+}
+
+// A thousand acquisitions leave nothing on any node, and no two of them overlap.
+func TestRedlockLeavesNothingBehind(t *testing.T) {
+	m := fiveMasters(t)
+	var all sync.WaitGroup
+	var inside atomic.Int64
+	for who := range 3 {
+		r := m.redlock(t, redislock.RedlockOptions{MaxPause: 3 * time.Millisecond})
+		all.Go(func() {
+			for i := range 334 {
+				lease, err := r.Acquire(lock.WithOwner(t.Context(), fmt.Sprint("app-", who)), "k")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if inside.Add(1) != 1 {
+					t.Errorf("acquisition %d is not alone", i)
+				}
+				inside.Add(-1)
+				if err := lease.Release(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	for i, c := range m.eyes {
+		if keys := c.Keys(t.Context(), "*").Val(); len(keys) > 0 {
+			t.Errorf("left on node %d: %v", i+1, keys)
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package redislock
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/lock"
+)
+
+// SetNXWatch is SET NX PX with a random value, released by WATCH, GET, and MULTI, DEL, EXEC if the value is ours: the right
+// compare-and-delete without Lua (https://redis.io/docs/latest/develop/using-commands/transactions/, "Optimistic locking"). If anybody
+// touches the key between the GET and the EXEC, also if it runs out and another takes it, EXEC does nothing, and it looks again.
+//
+// The failure that it teaches is the one that it avoids: GET, then DEL without WATCH deletes another's key when the lease runs
+// out in between, although it was checked. The price is round trips, on one connection that is kept for them.
+//
+// Round trips: 4 uncontended (acquire 1, release 3: WATCH, GET, and the transaction in one); contended 1 for every try. It waits
+// as [SetNX] does.
+//
+// Promises: exclusion while no lease runs out; the holder is told by its own clock when it does; it never deletes what is not its own.
+// Does not promise: a fence, so a holder that was paused past its lease still writes; renewal, fairness, or
+// survival of a fail-over.
+type SetNXWatch struct{ hand }
+
+// NewSetNXWatch makes a SetNXWatch on c. Close it when no lease is held any more.
+func NewSetNXWatch(c redis.UniversalClient, o SetNXOptions) *SetNXWatch {
+	return &SetNXWatch{newHand(c, "setnx-watch", o)}
+}
+
+// Acquire tries, and if ctx allows tries again until ctx ends.
+func (s *SetNXWatch) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
+	name, value := s.name(key), token(ctx)
+	tell := func(ctx context.Context) error { return s.free(ctx, name, value) }
+	return s.poll(ctx, func() (*lock.Lease, error) {
+		sent := time.Now()
+		taken, other, err := bid(ctx, s.client, name, value, s.o.Lease)
+		switch {
+		case err != nil:
+			if !refused(err) {
+				s.sweeper.recall(ctx, tell)
+			}
+			return nil, failed(ctx, name, err)
+		case !taken:
+			return nil, other.held(key)
+		}
+		return s.hold(key, sent, s.insist(tell)), nil
+	})
+}
+
+// free deletes the key if its value is ours. It looks again as often as others touch the key; ctx ends that.
+func (s *SetNXWatch) free(ctx context.Context, name, value string) error {
+	for {
+		err := s.client.Watch(ctx, func(tx *redis.Tx) error {
+			holder, err := tx.Get(ctx, name).Result()
+			switch {
+			case errors.Is(err, redis.Nil):
+				return lock.ErrExpired
+			case err != nil:
+				return lock.Down("ask redis", err)
+			case holder != value:
+				return lock.ErrTaken
+			}
+			_, err = tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
+				p.Del(ctx, name)
+				return nil
+			})
+			return err
+		}, name)
+		switch {
+		case errors.Is(err, redis.TxFailedErr):
+		case err == nil, errors.Is(err, lock.ErrExpired), errors.Is(err, lock.ErrTaken), errors.Is(err, lock.ErrDown):
+			return err
+		default:
+			return lock.Down("ask redis", err)
+		}
+	}
+}

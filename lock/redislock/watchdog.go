@@ -1,0 +1,216 @@
+package redislock
+
+import (
+	"context"
+	_ "embed" // the scripts
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/lock"
+)
+
+var (
+	//go:embed queue.lua
+	queueSource string
+	//go:embed enter.lua
+	enterSource string
+	//go:embed leave.lua
+	leaveSource string
+	//go:embed renew.lua
+	renewSource string
+)
+
+// WatchdogOptions are the choices of a Watchdog; a zero field means its default.
+type WatchdogOptions struct {
+	Lease   time.Duration // the server frees the key this long after the last renewal; default 30 s, renewed every third
+	MaxHold time.Duration // renewal ends after this and the lease is lost: a hung holder must not hold for ever; default 5 min
+	Logger  *slog.Logger  // told when the subscription breaks; default: nobody
+}
+
+// Watchdog is a lock that waits, and that is renewed for as long as its holder works, like Redisson's RLock
+// (https://github.com/redisson/redisson, RedissonLock and RedissonBaseLock), but first come, first served: who waits stands in a
+// queue in Redis, and a release grants the lock to the oldest and tells only that one. RLock wakes one thread in every process,
+// and all but one of them ask in vain.
+//
+// A grant has a short lease until its waiter, which may have died, has renewed it. A message that gets lost costs a waiter the
+// time until it asks again, a second at most. A waiter that has not asked for five seconds is passed over.
+//
+// Round trips: 2 uncontended (enter 1, leave 1); contended 2 as well (enter and queue up, leave and grant) and one message, which
+// nobody waits for; one per renewal, and one a second for each waiter. [lock.HandOver] makes that once for up to 16 holders.
+//
+// Promises: exclusion while no lease is lost; first come, first served; the holder is told of a loss by its own clock before the
+// server frees the key; a fence; a crashed holder is followed within Lease, a waiter granted as it crashed within grantLease.
+// Re-entry is by context (lock.Do), and needs no counter in Redis.
+// Does not promise: that renewal helps a *frozen* process, which does not renew either (its write is refused by the fence);
+// survival of a fail-over to a replica that had not heard of the key; the order of the queue over a restart without persistence.
+type Watchdog struct {
+	client  redis.UniversalClient
+	o       WatchdogOptions
+	process string
+	serial  atomic.Uint64
+	grants  *grants
+	sweeper *sweeper
+
+	enter, leave, renew *redis.Script
+}
+
+const (
+	// recheck is how often a waiter asks although nothing was heard.
+	recheck = time.Second
+	// grantLease is the lease of a grant. The waiter counts it from when it last asked, a recheck ago at most, because it
+	// cannot know when the grant was made, only that it was after that.
+	grantLease = 4 * time.Second
+)
+
+// NewWatchdog makes a Watchdog on c. Close it when no lease is held any more.
+func NewWatchdog(c redis.UniversalClient, o WatchdogOptions) *Watchdog {
+	def(&o.Lease, 30*time.Second)
+	def(&o.MaxHold, 5*time.Minute)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	process := uuid.NewString()
+	return &Watchdog{
+		client: c, o: o, process: process, grants: newGrants(c, process, o.Logger), sweeper: newSweeper(),
+		enter: redis.NewScript(queueSource + enterSource), leave: redis.NewScript(queueSource + leaveSource), renew: redis.NewScript(renewSource),
+	}
+}
+
+// Span is the distance between fences: queue.lua has the number.
+func (w *Watchdog) Span() uint64 { return 64 }
+
+// Close ends the subscription, and gives up the releases that have not reached the server yet; their keys run out with the
+// lease. Leases are not touched.
+func (w *Watchdog) Close() error {
+	w.sweeper.close()
+	return w.grants.close()
+}
+
+// A stake is one acquisition: a key, and the value that stands for us in the lock or in the queue.
+type stake struct {
+	*Watchdog
+	key, value string
+	names      []string // of the keys in Redis
+}
+
+func (w *Watchdog) stake(ctx context.Context, key string) stake {
+	name := "watchdog:{" + escape.Replace(key) + "}"
+	return stake{
+		w, key, w.process + ":" + strconv.FormatUint(w.serial.Add(1), 10) + " " + lock.Owner(ctx),
+		[]string{name, name + ":fence", name + ":queue", name + ":seen"},
+	}
+}
+
+// Acquire waits for its turn until ctx ends.
+func (w *Watchdog) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
+	s := w.stake(ctx, key)
+	queue := !lock.IsNoWait(ctx)
+	var come <-chan lock.Fence
+	if queue {
+		come = w.grants.expect(s.value)
+		defer w.grants.forget(s.value)
+	}
+	var held error // the last answer
+	for {
+		// Until the subscription stands, a grant would not be heard: a first try does not queue up yet.
+		heard := w.grants.listening()
+		sent := time.Now()
+		fence, err := s.ask(ctx, queue && heard)
+		switch {
+		case err == nil:
+			return s.hold(sent, fence, 0), nil
+		case !errors.Is(err, lock.ErrHeld):
+			return nil, errors.Join(held, err)
+		case !queue:
+			return nil, err
+		}
+		held = err
+		if !heard {
+			if err := w.grants.listen(ctx); err != nil {
+				return nil, errors.Join(held, err)
+			}
+			continue
+		}
+		fence, err = s.await(ctx, come)
+		if err != nil {
+			return nil, errors.Join(held, err)
+		}
+		if fence != lock.NoFence && time.Since(sent) < lock.Valid(grantLease)/2 {
+			return s.hold(sent, fence, grantLease), nil
+		}
+		// Not heard of, or heard so late that the grant may have run out: ask. What was granted still is found there.
+	}
+}
+
+// await waits for a grant, or until it is time to ask again (NoFence). When ctx ends it gives up the place in the queue.
+func (s stake) await(ctx context.Context, come <-chan lock.Fence) (lock.Fence, error) {
+	timer := time.NewTimer(recheck - rand.N(recheck/4))
+	defer timer.Stop()
+	select {
+	case fence := <-come:
+		return fence, nil
+	case <-timer.C:
+		return lock.NoFence, nil
+	case <-ctx.Done():
+		s.abandon(ctx)
+		return lock.NoFence, context.Cause(ctx)
+	}
+}
+
+// ask takes the lock if it is free, or else queues up if told to. After any error but ErrHeld nothing is left behind.
+func (s stake) ask(ctx context.Context, queue bool) (lock.Fence, error) {
+	join := "0"
+	if queue {
+		join = "1"
+	}
+	reply, err := s.enter.Run(ctx, s.client, s.names, s.value, s.o.Lease.Milliseconds(), grantLease.Milliseconds(), join).Slice()
+	if err == nil {
+		var fence lock.Fence
+		if fence, err = answer(s.key, reply); err == nil || errors.Is(err, lock.ErrHeld) {
+			return fence, err
+		}
+	}
+	if refused(err) {
+		return 0, refusal(s.names[0], err)
+	}
+	s.sweeper.recall(ctx, s.tell)
+	return 0, failure(ctx, "acquire "+s.names[0], err)
+}
+
+// abandon gives up the place in the queue, and what may have been granted, on a context of its own.
+func (s stake) abandon(ctx context.Context) {
+	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), lock.ReleaseTimeout)
+	defer cancel()
+	_ = s.free(detached)
+}
+
+// free gives everything up; it is ErrExpired or ErrTaken if the lock was not ours any more.
+func (s stake) free(ctx context.Context) error {
+	err := s.tell(ctx)
+	if errors.Is(err, lock.ErrDown) {
+		s.sweeper.add(s.tell, time.Now().Add(s.o.Lease))
+	}
+	return err
+}
+
+func (s stake) tell(ctx context.Context) error {
+	return verdict(s.leave.Run(ctx, s.client, s.names, s.value, grantLease.Milliseconds()).Int())
+}
+
+func (s stake) hold(sent time.Time, f lock.Fence, first time.Duration) *lock.Lease {
+	l, _ := lock.NewLease(s.key, f, s.free)
+	l.Keep(sent, lock.Keep{
+		TTL: s.o.Lease, Every: s.o.Lease / 3, First: min(first, s.o.Lease), Max: s.o.MaxHold,
+		Renew: func(ctx context.Context) error {
+			return verdict(s.renew.Run(ctx, s.client, s.names[:1], s.value, s.o.Lease.Milliseconds()).Int())
+		},
+	})
+	return l
+}

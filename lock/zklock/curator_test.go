@@ -1,0 +1,74 @@
+package zklock
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"example.com/stock/lock"
+)
+
+// Curator's InterProcessMutex and ours on one path exclude each other: together they count in a file and lose nothing. It needs a
+// JDK and Curator's jars (apt-get install default-jdk-headless libcurator-recipes-java), or a folder that has them in $CURATOR_JARS.
+func TestExcludesCurator(t *testing.T) {
+	home := os.Getenv("CURATOR_JARS")
+	if home == "" {
+		home = "/usr/share/java"
+	}
+	jars, _ := filepath.Glob(filepath.Join(home, "curator-*.jar"))
+	if _, err := exec.LookPath("javac"); err != nil || len(jars) < 3 {
+		t.Skip("needs a JDK and Curator's jars")
+	}
+	for _, jar := range []string{"zookeeper", "zookeeper-jute", "slf4j-api", "slf4j-nop", "guava", "netty-all", "failureaccess"} {
+		jars = append(jars, filepath.Join("/usr/share/java", jar+".jar"))
+	}
+	host := servers.ZooKeeper(t)
+	q := []*Sequential{NewSequential(dial(t, host)), NewSequential(dial(t, host))}
+	const threads, rounds = 5, 40
+	file := filepath.Join(t.TempDir(), "count")
+	if err := os.WriteFile(file, []byte("0"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	release(t, acquire(t, q[0], 5*time.Second)) // makes the folder
+	java := exec.CommandContext(t.Context(), "java", "-cp", strings.Join(jars, ":"), "testdata/Contend.java",
+		host, folderOf(t), file, strconv.Itoa(threads), strconv.Itoa(rounds))
+	var ours sync.WaitGroup
+	before := lock.Fence(0)
+	for i := range threads {
+		ours.Go(func() {
+			eventually(t, "Curator's first turn", func() bool { n, err := count(file); return err == nil && n > 0 })
+			for range rounds {
+				lease := acquire(t, q[i%len(q)], 20*time.Second)
+				n, err := count(file)
+				if err == nil {
+					err = os.WriteFile(file, []byte(strconv.Itoa(n+1)), 0o600)
+				}
+				if err != nil || lease.Fence() <= before {
+					t.Errorf("fence %d after %d, %v", lease.Fence(), before, err)
+				}
+				before = lease.Fence() // guarded by the lock; -race checks that
+				release(t, lease)
+			}
+		})
+	}
+	if out, err := java.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+	ours.Wait()
+	if n, err := count(file); n != 2*threads*rounds {
+		t.Errorf("counted to %d, want %d: %v", n, 2*threads*rounds, err)
+	}
+}
+
+func count(file string) (int, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(string(text))
+}

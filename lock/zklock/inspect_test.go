@@ -1,0 +1,207 @@
+package zklock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"example.com/stock/lock"
+)
+
+func inspect(t *testing.T, l lock.Locker, key string) lock.Standing {
+	t.Helper()
+	s, err := lock.Inspect(t.Context(), l, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// The standing is the order in which the contenders, of two sessions, then have the key.
+func TestInspectTellsEverybodyInOrder(t *testing.T) {
+	host := servers.ZooKeeper(t)
+	one, two := NewSequential(dial(t, host)), NewSequential(dial(t, host))
+	if s := inspect(t, one, keyOf(t)); s.Holder != nil || s.Waiters != nil || s.Scope != lock.Cluster {
+		t.Errorf("a key that was never used: %+v", s)
+	}
+	began := time.Now()
+	holder, err := one.Acquire(lock.WithOwner(t.Context(), "app-1/first"), keyOf(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	var served []string
+	var all sync.WaitGroup
+	for i, q := range []*Sequential{one, two, two, one} {
+		who := fmt.Sprint("app/", i)
+		all.Go(func() {
+			lease, err := q.Acquire(lock.WithOwner(t.Context(), who), keyOf(t))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			mu.Lock()
+			served = append(served, who)
+			mu.Unlock()
+			_ = lease.Release()
+		})
+		eventually(t, who+" waits", func() bool { return len(inspect(t, two, keyOf(t)).Waiters) == i+1 })
+	}
+	s := inspect(t, two, keyOf(t))
+	if s.Holder == nil || s.Holder.Who != "app-1/first" || s.Holder.Fence != holder.Fence() {
+		t.Errorf("holder %+v, want app-1/first with fence %d", s.Holder, holder.Fence())
+	}
+	var foreseen []string
+	for _, w := range s.Waiters {
+		foreseen = append(foreseen, w.Who)
+		if w.Since.Before(began.Add(-time.Second)) || w.Since.After(time.Now().Add(time.Second)) {
+			t.Errorf("%s came at %v", w.Who, w.Since)
+		}
+	}
+	release(t, holder)
+	all.Wait()
+	if !slices.Equal(foreseen, served) {
+		t.Errorf("foreseen %v, served %v", foreseen, served)
+	}
+}
+
+// The evicted holder is told, the next one is in, and the fence lies between the two.
+func TestEvict(t *testing.T) {
+	host := servers.ZooKeeper(t)
+	one, two := NewSequential(dial(t, host)), NewSequential(dial(t, host))
+	evicted := acquire(t, one, 5*time.Second)
+	next := make(chan *lock.Lease, 1)
+	go func() {
+		defer close(next)
+		if lease, err := two.Acquire(t.Context(), keyOf(t)); err == nil {
+			next <- lease
+		}
+	}()
+	eventually(t, "one waits", func() bool { return len(inspect(t, two, keyOf(t)).Waiters) == 1 })
+	fence, err := two.Evict(t.Context(), keyOf(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lease := <-next
+	if lease == nil {
+		t.Fatal("the next one is not in")
+	}
+	last := evicted.Fence() + lock.Fence(one.Span()) - 1 // of lock.HandOver's holders
+	if last >= fence || fence > lease.Fence() {
+		t.Errorf("evicted up to %d, fence %d, next %d", last, fence, lease.Fence())
+	}
+	select {
+	case <-evicted.Done():
+	case <-time.After(15 * time.Second):
+		t.Fatal("the evicted holder was not told")
+	}
+	if err := evicted.Err(); !errors.Is(err, lock.ErrLost) || !errors.Is(err, lock.ErrTaken) {
+		t.Errorf("the evicted holder was told %v", err)
+	}
+	if err := evicted.Release(); !errors.Is(err, lock.ErrLost) || lease.Err() != nil {
+		t.Errorf("its release: %v, and the next one's lease: %v", err, lease.Err())
+	}
+	release(t, lease)
+}
+
+// The one who is evicted after it was told the second time, too: the watch is renewed on every new connection.
+func TestEvictAfterAReconnect(t *testing.T) {
+	host := servers.ZooKeeper(t)
+	s := dial(t, host)
+	q, other := NewSequential(s), NewSequential(dial(t, host))
+	lease := acquire(t, q, 5*time.Second)
+	<-time.After(beatEvery + 200*time.Millisecond) // so that the watch is set; if it is not yet, the test passes by another way
+	before := s.linkNow()
+	before.Close()
+	eventually(t, "another connection", func() bool { return s.linkNow() != before && s.State() == Connected })
+	if _, err := other.Evict(t.Context(), keyOf(t)); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-lease.Done():
+	case <-time.After(15 * time.Second):
+		t.Fatal("the evicted holder was not told")
+	}
+	if err := lease.Err(); !errors.Is(err, lock.ErrTaken) {
+		t.Errorf("told %v", err)
+	}
+	_ = lease.Release()
+}
+
+func TestEvictFromAFreeKey(t *testing.T) {
+	host := servers.ZooKeeper(t)
+	q := NewSequential(dial(t, host))
+	before := acquire(t, q, 5*time.Second)
+	release(t, before)
+	fence, err := q.Evict(t.Context(), keyOf(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	after := acquire(t, q, 5*time.Second)
+	if before.Fence()+span-1 >= fence || fence >= after.Fence() {
+		t.Errorf("before %d, fence %d, after %d: they must grow", before.Fence(), fence, after.Fence())
+	}
+	release(t, after)
+	if left := queue(t, raw(t, host)); len(left) != 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestKeysListsWhatIsHeld(t *testing.T) {
+	host := servers.ZooKeeper(t)
+	q := NewSequential(dial(t, host))
+	want := []string{t.Name() + "/日本 %41", t.Name() + "-.."}
+	for _, key := range want {
+		lease, err := q.Acquire(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer release(t, lease)
+	}
+	release(t, acquire(t, q, 5*time.Second)) // leaves an empty folder
+	keys, err := q.Keys(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range want {
+		if !slices.Contains(keys, key) {
+			t.Errorf("%q is not in %q", key, keys)
+		}
+	}
+	if slices.Contains(keys, keyOf(t)) {
+		t.Errorf("%q is free", keyOf(t))
+	}
+}
+
+// Waiters of a process that uses HandOver are known there.
+func TestInspectThroughHandOver(t *testing.T) {
+	host := servers.ZooKeeper(t)
+	here, there := lock.HandOver(NewSequential(dial(t, host)), lock.Bound{}), NewSequential(dial(t, host))
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer cancel()
+	come := func(l lock.Locker, who string) {
+		all.Go(func() {
+			if lease, err := l.Acquire(lock.WithOwner(ctx, who), keyOf(t)); err == nil {
+				<-ctx.Done()
+				_ = lease.Release()
+			}
+		})
+		eventually(t, who+" stands in the queue", func() bool {
+			s := inspect(t, here, keyOf(t))
+			return s.Holder != nil && s.Holder.Who == who || slices.ContainsFunc(s.Waiters, func(c lock.Contender) bool { return c.Who == who })
+		})
+	}
+	come(here, "h/1")
+	come(there, "t/1")
+	come(here, "h/2")
+	s := inspect(t, here, keyOf(t))
+	if s.Holder.Who != "h/1" || len(s.Waiters) != 2 || s.Waiters[0].Who != "h/2" || s.Waiters[1].Who != "t/1" {
+		t.Errorf("holder %+v, waiters %+v; want h/1, and h/2 before t/1", s.Holder, s.Waiters)
+	}
+}

@@ -1,0 +1,247 @@
+package zklock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-zookeeper/zk"
+
+	"example.com/stock/lock"
+)
+
+// Sequential is a fair lock: a queue of ephemeral sequential nodes in which everyone watches the one before.
+//
+// The algorithm is ZooKeeper's recipe for locks (https://zookeeper.apache.org/doc/current/recipes.html#sc_recipes_Locks) as
+// Curator's InterProcessMutex does it (LockInternals), under the same names, so that both exclude each other on the same path:
+//
+//  1. Create an ephemeral sequential node with a guid in its name, in a folder per key.
+//  2. If no contender has a lower sequence, the lock is held.
+//  3. Otherwise watch the one just below. One release wakes one waiter, not all of them.
+//  4. When it has gone, go back to 2.
+//  5. To release, delete the node. It also goes with the session, if the holder crashes.
+//
+// Round trips, uncontended: 1 to acquire (one transaction) and 1 to release, where Curator and the client library's Lock take 3 in
+// all. Contended: 3 to queue up (create, list, watch), 1 to release. From a release to the next holder: the deletion and its event,
+// then one listing, which is left out where the one who left was the first of all. A first use of a key makes its folder, for 2 more.
+//
+// A try (lock.NoWait) that fails costs 2 reads and writes nothing; one that succeeds costs one read more.
+//
+// Promised: one holder per key among all processes while no lease is lost; the order of arrival; fences that grow; a loss that is
+// signalled at two thirds of the session timeout, before the server lets the next one in (see attend); that whoever gives up, is
+// cancelled, or fails leaves no node, or one that is being deleted. A crashed holder's key is free within a session timeout
+// and a tick.
+//
+// Not promised: that a process that was paused, or that ignores its lease, does not write when the lease is lost.
+// That is what the fence is for: the czxid of the node, times 64 for the holders of lock.HandOver. It is not the sequence, which
+// starts again with every new folder.
+type Sequential struct {
+	session *Session
+}
+
+var _ lock.Spanned = (*Sequential)(nil)
+
+// NewSequential makes a Sequential of a Session, which may serve others too.
+func NewSequential(s *Session) *Sequential { return &Sequential{s} }
+
+// span leaves room between fences. A czxid is an epoch of leadership in the upper half and a counter in the lower, so that 2^53,
+// to which a fence must stay below where it becomes a double (JSON, Lua), is 32,768 elections away.
+const span = 64
+
+func fence(czxid int64) lock.Fence { return lock.Fence(czxid) * span }
+
+// Span is the distance between fences; see lock.Spanned.
+func (q *Sequential) Span() uint64 { return span }
+
+// errAgain is for when what we had in the queue has vanished: with its session, or by an operator's hand.
+var errAgain = errors.New("the place in the queue was lost")
+
+// Acquire waits for key until ctx ends; see lock.Locker. lock.Owner of ctx is written into the node for others to read. While
+// the session is suspended a waiter keeps its place for 1.5 s; then, and at once if there is no connection to begin with, the error
+// matches lock.ErrDown. Keys are any strings of 1 to 1024 bytes.
+func (q *Sequential) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
+	dir, err := q.session.folder(key)
+	if err != nil {
+		return nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("acquire lock %q: %w", key, context.Cause(ctx))
+	}
+	for range tries {
+		var g *generation
+		if g, err = q.session.usable(ctx); err != nil {
+			break
+		}
+		var lease *lock.Lease
+		if lease, err = q.attempt(ctx, g, dir, key); err == nil {
+			return lease, nil
+		}
+		if !errors.Is(err, errAgain) {
+			break
+		}
+	}
+	if errors.Is(err, errAgain) {
+		err = errors.Join(&lock.DownError{Server: "zookeeper", Reason: "the session does not last"}, err)
+	}
+	return nil, fmt.Errorf("acquire lock %q: %w", key, err)
+}
+
+// attempt acquires in one generation. Whatever ends the wait, our node is deleted before it returns, or within a second of the end
+// it is left to those who delete in the background.
+func (q *Sequential) attempt(ctx context.Context, g *generation, dir, key string) (*lock.Lease, error) {
+	bound, cancel := g.bound(ctx)
+	defer cancel()
+	t, err := ask(bound, g, lock.ReleaseTimeout, func() (*turn, error) {
+		t := &turn{g: g, dir: dir, key: key, try: lock.IsNoWait(ctx)}
+		own, err := t.take(bound, lock.Owner(ctx))
+		if err == nil {
+			t.lease = q.lease(g, key, own)
+		}
+		return t, err
+	}, func(t *turn) {
+		if t.lease != nil {
+			_ = t.lease.Release()
+		}
+	})
+	switch {
+	case err == nil && g.over.Err() == nil:
+		return t.lease, nil
+	case err == nil:
+		_ = t.lease.Release()
+		return nil, errAgain
+	case t != nil && t.held && ctx.Err() != nil:
+		return nil, errors.Join(&lock.HeldError{Key: key, Holder: t.holder}, context.Cause(ctx))
+	default:
+		return nil, explain(ctx, g, err)
+	}
+}
+
+// lease is the lease of the holder's node, lost with the generation or with the node.
+func (q *Sequential) lease(g *generation, key string, own node) *lock.Lease {
+	var stop, ignore func() bool
+	lease, lost := lock.NewLease(key, fence(own.czxid), func(ctx context.Context) error {
+		stop()
+		ignore()
+		return q.session.remove(ctx, own.path())
+	})
+	stop = context.AfterFunc(g.over, func() { lost(context.Cause(g.over)) })
+	ignore = g.mind(own.path(), lease, lost)
+	return lease
+}
+
+// A turn is one wait for the head of a queue.
+type turn struct {
+	g        *generation
+	dir, key string
+	try      bool // do not wait
+
+	held   bool   // another was seen to hold the key
+	holder string // who, if that was told on the way
+	lease  *lock.Lease
+}
+
+// take queues up and waits until our node is the first. On failure there is none. See read.
+func (t *turn) take(ctx context.Context, who string) (node, error) {
+	if t.try {
+		if err := t.peek(ctx); err != nil {
+			return node{}, err
+		}
+	}
+	own, err := t.g.enter(ctx, t.dir, []byte(who))
+	if err != nil || own.alone {
+		return own, err
+	}
+	if err = t.wait(ctx, own); err != nil && !errors.Is(err, errAgain) {
+		t.g.abandon(own)
+	}
+	return own, err
+}
+
+// peek is for a try: if the key is held it says so, for the price of reading. Creating a node to delete it again would be two
+// transactions of the whole ensemble for each "no".
+func (t *turn) peek(ctx context.Context) error {
+	names, err := t.g.children(ctx, t.dir)
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	queue := contenders(names)
+	if len(queue) == 0 {
+		return nil
+	}
+	return t.heldBy(ctx, queue[0].name)
+}
+
+// heldBy is the error of a try that met a holder. One that goes away meanwhile did hold the key when we tried.
+func (t *turn) heldBy(ctx context.Context, head string) error {
+	holder, _ := t.g.contender(ctx, t.dir+"/"+head)
+	return &lock.HeldError{Key: t.key, Holder: holder.Who}
+}
+
+// wait waits until own is at the head of the queue, or ctx ends.
+func (t *turn) wait(ctx context.Context, own node) error {
+	for {
+		t.g.s.mu.Lock()
+		relinked := t.g.relinked
+		t.g.s.mu.Unlock()
+		names, err := t.g.children(ctx, t.dir)
+		if errors.Is(err, zk.ErrNoNode) {
+			return errAgain
+		}
+		if err != nil {
+			return err
+		}
+		p := locate(names, own.name)
+		switch {
+		case !p.found:
+			return errAgain
+		case p.ahead == 0:
+			return nil
+		case t.try:
+			return t.heldBy(ctx, p.head)
+		}
+		t.held, t.holder = true, ""
+		before, err := t.g.watch(ctx, t.dir+"/"+p.before)
+		if errors.Is(err, zk.ErrNoNode) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if p.ahead == 1 {
+			t.holder = string(before.data)
+		}
+		select {
+		case event := <-before.events:
+			t.g.forget(before)
+			if event.Type == zk.EventNodeDeleted && p.ahead == 1 {
+				return nil // nobody can come in ahead of us, so nobody is
+			}
+		case <-relinked: // the library renews its watches on the new connection; we do not bet a lock on it
+			t.g.leave(before)
+		case <-ctx.Done():
+			t.g.leave(before)
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// explain is err in the words of lock.Locker, or errAgain.
+func explain(ctx context.Context, g *generation, err error) error {
+	switch cause := context.Cause(ctx); {
+	case errors.Is(err, lock.ErrHeld):
+		return err
+	case cause != nil:
+		return errors.Join(&lock.DownError{Server: "zookeeper", Reason: "no answer before the wait ended"}, cause)
+	case g.s.ctx.Err() != nil:
+		return errors.Join(errNoConnection, errClosed)
+	case g.over.Err() != nil:
+		return errAgain
+	case errors.Is(err, errAgain), answered(err):
+		return err
+	default:
+		return errors.Join(errNoConnection, err)
+	}
+}
