@@ -1,0 +1,163 @@
+package repo_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"example.com/stock/lock"
+	"example.com/stock/repo"
+	"example.com/stock/service"
+)
+
+// proxied are both stores behind a proxy, the same store without it, and the words by which the proxy knows the requests.
+func proxied(t *testing.T, name string) (p *proxy, broken, sound shop) {
+	t.Helper()
+	if name == "redis" {
+		addr := servers.Redis(t).Addr
+		p = newProxy(t, addr)
+		// With go-redis' default of three retries: they must not matter.
+		return p, repo.NewRedis(dialRedis(t, p.addr)), repo.NewRedis(dialRedis(t, addr))
+	}
+	dsn := servers.MariaDB(t)
+	_, rest, _ := strings.Cut(dsn, "(")
+	addr, _, _ := strings.Cut(rest, ")")
+	p = newProxy(t, addr)
+	db := migrated(t, dsn)
+	return p, repo.NewMySQL(openMySQL(t, strings.Replace(dsn, addr, p.addr, 1))), repo.NewMySQL(db)
+}
+
+// A sale whose connection breaks in the middle is unknown only if the server had all it needed; it is never half a sale.
+func TestConnectionBreaks(t *testing.T) {
+	for _, row := range []struct {
+		store, word string
+		fault       fault
+		err         error
+		orders      int
+	}{
+		{"redis", "evalsha", cutBefore, service.ErrOutcomeUnknown, 0},
+		{"redis", "evalsha", cutAfter, service.ErrOutcomeUnknown, 1},
+		{"redis", "evalsha", hang, service.ErrOutcomeUnknown, 1},
+		{"mysql", "START TRANSACTION", cutBefore, nil, 1}, // nothing was done, so it is done again
+		{"mysql", "START TRANSACTION", cutAfter, nil, 1},
+		{"mysql", "START TRANSACTION", hang, lock.ErrDown, 0},
+		{"mysql", "UPDATE", cutBefore, lock.ErrDown, 0},
+		{"mysql", "UPDATE", cutAfter, lock.ErrDown, 0},
+		{"mysql", "UPDATE", hang, lock.ErrDown, 0},
+		{"mysql", "INSERT", cutBefore, lock.ErrDown, 0},
+		{"mysql", "INSERT", cutAfter, lock.ErrDown, 0},
+		{"mysql", "COMMIT", cutBefore, service.ErrOutcomeUnknown, 0},
+		{"mysql", "COMMIT", cutAfter, service.ErrOutcomeUnknown, 1},
+		{"mysql", "COMMIT", hang, service.ErrOutcomeUnknown, 1},
+	} {
+		for _, op := range []string{"Write", "Deduct"} {
+			t.Run(fmt.Sprintf("%s/%s/%d/%s", row.store, row.word, row.fault, op), func(t *testing.T) {
+				p, broken, sound := proxied(t, row.store)
+				const sku = service.SKU("fault")
+				sell := map[string]func(context.Context, service.Order) error{
+					"Write":  broken.Write,
+					"Deduct": func(ctx context.Context, o service.Order) error { _, err := broken.Deduct(ctx, o); return err },
+				}[op]
+				// The first sale loads the script and opens the connection.
+				if err := sell(short(t), order(mustSet(t, sound, sku, 100))); err != nil {
+					t.Fatal(err)
+				}
+				stock := mustSet(t, sound, sku, 100)
+				p.once(row.fault, row.word)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				o := order(stock)
+				o.Quantity, o.Remaining = 3, 97
+				err := sell(ctx, o)
+				if !errors.Is(err, row.err) || errors.Is(err, lock.ErrDown) != (row.err == lock.ErrDown) ||
+					errors.Is(err, service.ErrOutcomeUnknown) != (row.err == service.ErrOutcomeUnknown) {
+					t.Errorf("error %v, want %v", err, row.err)
+				}
+				balanced(t, sound, sku, row.orders)
+				if err := sell(short(t), order(mustSet(t, sound, sku, 100))); err != nil {
+					t.Errorf("after the fault: %v", err)
+				}
+				balanced(t, sound, sku, 1)
+			})
+		}
+	}
+}
+
+// balanced wants that many orders, and stock that fits them.
+func balanced(t *testing.T, s shop, sku service.SKU, orders int) {
+	t.Helper()
+	var sum int64
+	all := allOrders(t, s, sku)
+	for _, o := range all {
+		sum += o.Quantity
+	}
+	stock := mustRead(t, s, sku)
+	if len(all) != orders || stock.Sold != sum || stock.Quantity+sum != stock.Initial {
+		t.Errorf("%d orders of %d units in all, want %d orders; %+v", len(all), sum, orders, stock)
+	}
+}
+
+// Under a storm of broken connections every accepted order is there, every refused one is not, and the stock adds up.
+func TestStorm(t *testing.T) {
+	for _, name := range []string{"redis", "mysql"} {
+		t.Run(name, func(t *testing.T) {
+			p, broken, sound := proxied(t, name)
+			const sku = service.SKU("storm")
+			mustSet(t, sound, sku, 10_000)
+			n := 0
+			p.obey(func([]byte) fault {
+				n++
+				return map[int]fault{0: cutBefore, 7: cutAfter}[n%14]
+			})
+			var mu sync.Mutex
+			outcome := map[string]error{}
+			var all sync.WaitGroup
+			for i := range 30 {
+				all.Go(func() {
+					for j := range 5 {
+						o := order(service.Stock{SKU: sku})
+						o.ID = fmt.Sprintf("order-%d-%d", i, j)
+						_, err := broken.Deduct(short(t), o)
+						mu.Lock()
+						outcome[o.ID] = err
+						mu.Unlock()
+					}
+				})
+			}
+			all.Wait()
+			written := allOrders(t, sound, sku)
+			balanced(t, sound, sku, len(written))
+			there := map[string]bool{}
+			for _, o := range written {
+				there[o.ID] = true
+			}
+			counts := map[string]int{}
+			for id, err := range outcome {
+				switch {
+				case err == nil:
+					counts["accepted"]++
+					if !there[id] {
+						t.Errorf("%s was accepted and is not there", id)
+					}
+				case errors.Is(err, service.ErrOutcomeUnknown):
+					counts["unknown"]++
+				case errors.Is(err, lock.ErrDown):
+					counts["down"]++
+					if there[id] {
+						t.Errorf("%s is there although nothing was to be written: %v", id, err)
+					}
+				default:
+					t.Errorf("%s: %v", id, err)
+				}
+			}
+			if counts["accepted"] == 0 || counts["unknown"] == 0 {
+				t.Errorf("the storm proves nothing: %v", counts)
+			}
+			t.Log(counts)
+		})
+	}
+}

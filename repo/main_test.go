@@ -1,0 +1,140 @@
+package repo_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+	"go.uber.org/goleak"
+	"gorm.io/gorm"
+
+	"example.com/stock/repo"
+	"example.com/stock/service"
+	"example.com/stock/stack/stacktest"
+)
+
+var servers stacktest.Shared
+
+func TestMain(m *testing.M) {
+	logging.Disable() // go-redis prints every connection that is refused
+	goleak.VerifyTestMain(servers.Around(m))
+}
+
+// A shop is what both stores are.
+type shop interface {
+	service.Store
+	service.Deductor
+	service.Segmenter
+	service.Stockroom
+}
+
+// dialRedis opens a client as the service does.
+func dialRedis(t testing.TB, addr string) redis.UniversalClient {
+	t.Helper()
+	c := redis.NewUniversalClient(&redis.UniversalOptions{
+		Addrs: []string{addr}, ContextTimeoutEnabled: true,
+		DialTimeout: time.Second, DialerRetries: 1,
+	})
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func realRedis(t testing.TB) shop {
+	return repo.NewRedis(dialRedis(t, stacktest.Redis(t).Addr))
+}
+
+func miniRedis(t testing.TB) shop {
+	server := miniredis.NewMiniRedis()
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	return repo.NewRedis(dialRedis(t, server.Addr()))
+}
+
+// openMySQL opens dsn. The schema is left to the caller.
+func openMySQL(t testing.TB, dsn string) *gorm.DB {
+	t.Helper()
+	db, err := repo.OpenMySQL(dsn, repo.Pool{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if pool, err := db.DB(); err == nil {
+			_ = pool.Close()
+		}
+	})
+	return db
+}
+
+// migrated opens dsn and brings its schema up.
+func migrated(t testing.TB, dsn string) *gorm.DB {
+	t.Helper()
+	db := openMySQL(t, dsn)
+	m, err := repo.NewMigrator(db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Up(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+func realMySQL(t testing.TB) shop { return repo.NewMySQL(migrated(t, servers.MariaDB(t))) }
+
+// order is an order of one unit by a sale that saw stock.
+func order(stock service.Stock) service.Order {
+	return service.Order{
+		ID: uuid.NewString(), SKU: stock.SKU, Quantity: 1, Read: stock.Quantity, Remaining: stock.Quantity - 1,
+		Version: stock.Version, Epoch: stock.Epoch, Strategy: "none", Instance: "app-1", RequestID: "r-1",
+		CreatedAt: time.Now().UTC().Truncate(time.Microsecond),
+	}
+}
+
+// short is a ctx for one operation.
+func short(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 3*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func mustSet(t testing.TB, s shop, sku service.SKU, quantity int64) service.Stock {
+	t.Helper()
+	stock, err := s.Set(short(t), sku, quantity)
+	if err != nil {
+		t.Fatalf("Set(%s, %d): %v", sku, quantity, err)
+	}
+	return stock
+}
+
+func mustRead(t testing.TB, s shop, sku service.SKU) service.Stock {
+	t.Helper()
+	stock, err := s.Read(short(t), sku)
+	if err != nil {
+		t.Fatalf("Read(%s): %v", sku, err)
+	}
+	return stock
+}
+
+// allOrders reads every page, of two orders each.
+func allOrders(t testing.TB, s shop, sku service.SKU) []service.Order {
+	t.Helper()
+	var all []service.Order
+	for from := ""; ; {
+		page, next, err := s.Orders(short(t), sku, from, 2)
+		if err != nil {
+			t.Fatalf("Orders(%s, %q): %v", sku, from, err)
+		}
+		all = append(all, page...)
+		if next == "" {
+			return all
+		}
+		from = next
+	}
+}

@@ -1,0 +1,166 @@
+package repo
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"time"
+
+	"github.com/pressly/goose/v3"
+	"gorm.io/gorm"
+
+	"example.com/stock/lock"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// migrateWait bounds the wait for another instance that is migrating. Ours take milliseconds; a later one may rewrite a table.
+const migrateWait = 60 * time.Second
+
+// A Migration is a step of the schema.
+type Migration struct {
+	Version   int64
+	Name      string    // of its file
+	AppliedAt time.Time // zero: pending
+}
+
+// A Migrator brings the schema up and down. It is safe for concurrent use, also by several instances that start at the same moment: one
+// migrates, the others wait for it and find nothing left to do. It uses two connections at a time.
+type Migrator struct {
+	db      *sql.DB
+	files   fs.FS
+	version int64 // that this program needs
+}
+
+// NewMigrator makes a Migrator on what [OpenMySQL] opened. It connects to nothing.
+func NewMigrator(db *gorm.DB) (*Migrator, error) {
+	pool, err := db.DB()
+	if err != nil {
+		return nil, fmt.Errorf("open migrations: %w", err)
+	}
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return nil, fmt.Errorf("open migrations: %w", err)
+	}
+	m := &Migrator{db: pool, files: files}
+	p, err := m.provider()
+	if err != nil {
+		return nil, err
+	}
+	for _, source := range p.ListSources() {
+		m.version = max(m.version, source.Version)
+	}
+	return m, nil
+}
+
+// provider is made anew for each use: goose tries to create its table of versions once per provider, and remembers a failure as done.
+func (m *Migrator) provider() (*goose.Provider, error) {
+	p, err := goose.NewProvider(goose.DialectMySQL, m.db, m.files)
+	if err != nil {
+		return nil, fmt.Errorf("read migrations: %w", err)
+	}
+	return p, nil
+}
+
+// Up applies what is pending and returns it.
+func (m *Migrator) Up(ctx context.Context) (applied []Migration, err error) {
+	err = m.alone(ctx, "migrate up", func(p *goose.Provider) error {
+		results, err := p.Up(ctx)
+		for _, r := range results {
+			applied = append(applied, Migration{r.Source.Version, path.Base(r.Source.Path), time.Now()})
+		}
+		return err
+	})
+	return applied, err
+}
+
+// Down undoes the last step that was applied, with all the data in it, and returns it; nil if there is none.
+func (m *Migrator) Down(ctx context.Context) (undone *Migration, err error) {
+	err = m.alone(ctx, "migrate down", func(p *goose.Provider) error {
+		r, err := p.Down(ctx)
+		if errors.Is(err, goose.ErrNoNextVersion) {
+			return nil
+		}
+		if r != nil {
+			undone = &Migration{Version: r.Source.Version, Name: path.Base(r.Source.Path)}
+		}
+		return err
+	})
+	return undone, err
+}
+
+// Status lists all steps, the first first.
+func (m *Migrator) Status(ctx context.Context) (all []Migration, err error) {
+	err = m.alone(ctx, "read migrations", func(p *goose.Provider) error {
+		status, err := p.Status(ctx)
+		for _, s := range status {
+			all = append(all, Migration{s.Source.Version, path.Base(s.Source.Path), s.AppliedAt})
+		}
+		return err
+	})
+	return all, err
+}
+
+// Check is nil if the schema is what this program needs, or newer: during a rolling update old instances go on. It is one round trip, meant for
+// a health probe, and otherwise matches lock.ErrDown with words that name the fix.
+func (m *Migrator) Check(ctx context.Context) error {
+	const doing = "check schema"
+	var version sql.NullInt64
+	err := m.db.QueryRowContext(ctx, "SELECT MAX(version_id) FROM "+goose.DefaultTablename).Scan(&version)
+	switch {
+	case err != nil:
+		return mysqlFault(ctx, doing, err)
+	case version.Int64 < m.version:
+		return fmt.Errorf("%s: %w", doing, &lock.DownError{
+			Server: "mysql",
+			Reason: fmt.Sprintf("the schema is at version %d of %d: run stock migrate up", version.Int64, m.version),
+		})
+	}
+	return nil
+}
+
+// alone runs do while no other instance migrates this database.
+//
+// The lock is GET_LOCK, which the server frees when the connection ends, so a crash leaves nothing behind. goose's own locker
+// for MySQL is a table with a lease of 30 s that is polled every 5 s, and goose creates its table of versions before it takes it.
+func (m *Migrator) alone(ctx context.Context, doing string, do func(*goose.Provider) error) error {
+	p, err := m.provider()
+	if err != nil {
+		return err
+	}
+	conn, err := m.db.Conn(ctx)
+	if err != nil {
+		return mysqlFault(ctx, doing, err)
+	}
+	defer conn.Close()
+
+	// Named locks belong to the whole server, so the name has the database in it, as a digest because 64 characters is the limit.
+	const name = "CONCAT('stock.migrate.', MD5(DATABASE()))"
+	var got sql.NullInt64
+	err = conn.QueryRowContext(ctx, "SELECT GET_LOCK("+name+", ?)", int(migrateWait.Seconds())).Scan(&got)
+	switch {
+	case err != nil:
+		return mysqlFault(ctx, doing, err)
+	case got.Int64 != 1:
+		return fmt.Errorf("%s: another instance has been migrating for %v: %w", doing, migrateWait, lock.ErrHeld)
+	}
+	defer func() {
+		free, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
+		defer cancel()
+		if _, err := conn.ExecContext(free, "DO RELEASE_LOCK("+name+")"); err != nil {
+			drop(conn)
+		}
+	}()
+	if err := do(p); err != nil {
+		if mysqlNumber(err) == 0 && ctx.Err() == nil && !unreachable(err) {
+			return fmt.Errorf("%s: %w", doing, err) // goose's own: the files are wrong, not the server
+		}
+		return mysqlFault(ctx, doing, err)
+	}
+	return nil
+}

@@ -1,0 +1,19 @@
+-- The segments of stocks that are sold in parts. Units move between them and the row in stock, which then holds only the reserve.
+
+-- +goose Up
+CREATE TABLE IF NOT EXISTS stock_segments (
+  sku      VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+  segment  INT UNSIGNED    NOT NULL,
+  quantity BIGINT          NOT NULL,
+  sold     BIGINT          NOT NULL,
+  version  BIGINT UNSIGNED NOT NULL,
+  -- Epoch and guard are those of the stock, once more: a sale from a segment must not touch the row that all others would wait for.
+  epoch    BIGINT UNSIGNED NOT NULL,
+  fence    BIGINT UNSIGNED NOT NULL,
+  guard    VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+  PRIMARY KEY (sku, segment),
+  CONSTRAINT stock_segments_quantity CHECK (quantity >= 0)
+) ENGINE = InnoDB;
+
+-- +goose Down
+DROP TABLE IF EXISTS stock_segments;

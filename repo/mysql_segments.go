@@ -1,0 +1,177 @@
+package repo
+
+import (
+	"context"
+	"errors"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"example.com/stock/service"
+)
+
+// segmentRow is a row of stock_segments. Those of a SKU are of its current epoch: a new one begins without any.
+type segmentRow struct {
+	SKU      string `gorm:"column:sku;primaryKey"`
+	Segment  int    `gorm:"column:segment;primaryKey"`
+	Quantity int64  `gorm:"column:quantity"`
+	Sold     int64  `gorm:"column:sold"`
+	Version  uint64 `gorm:"column:version"`
+	Epoch    uint64 `gorm:"column:epoch"`
+	Fence    uint64 `gorm:"column:fence"`
+	Guard    string `gorm:"column:guard"`
+}
+
+// TableName is asked by gorm.
+func (segmentRow) TableName() string { return "stock_segments" }
+
+// parted tells whether the stock is in segments: what is neither in this row nor sold from it has been moved there.
+func (r stockRow) parted() bool { return r.Quantity+r.Sold < r.Initial }
+
+// add makes r the whole of the stock. It is one round trip.
+func (r *stockRow) add(tx *gorm.DB) error {
+	var rows []segmentRow
+	err := tx.Where("sku = ?", r.SKU).Find(&rows).Error
+	for _, part := range rows {
+		r.include(part)
+	}
+	return err
+}
+
+func (r *stockRow) include(part segmentRow) {
+	r.Quantity += part.Quantity
+	r.Sold += part.Sold
+	r.Version += part.Version
+	r.Fence = max(r.Fence, part.Fence)
+}
+
+// parts reads the row of the stock, as number 0, and those of its segments. It is one statement because only that sees all of them at the
+// same moment, whatever the isolation level.
+const parts = `SELECT 0 AS segment, sku, quantity, sold, version, epoch, fence, guard, initial FROM stock WHERE sku = ?
+UNION ALL SELECT segment, sku, quantity, sold, version, epoch, fence, guard, 0 FROM stock_segments WHERE sku = ? ORDER BY segment`
+
+// Segments is one round trip.
+func (m *MySQL) Segments(ctx context.Context, sku service.SKU) (service.Segments, error) {
+	const doing = "read segments"
+	if ctx.Err() != nil {
+		return service.Segments{}, ended(ctx, doing)
+	}
+	var rows []struct {
+		Part    segmentRow `gorm:"embedded"`
+		Initial int64      `gorm:"column:initial"`
+	}
+	err := m.db.WithContext(ctx).Raw(parts, string(sku), string(sku)).Scan(&rows).Error
+	switch {
+	case err != nil:
+		return service.Segments{}, explain(ctx, doing, err)
+	case len(rows) == 0 || rows[0].Part.Segment != 0:
+		return service.Segments{}, unknownSKU(sku)
+	}
+	first := rows[0].Part
+	whole := stockRow{
+		SKU: first.SKU, Quantity: first.Quantity, Initial: rows[0].Initial, Sold: first.Sold,
+		Version: first.Version, Epoch: first.Epoch, Fence: first.Fence, Guard: first.Guard,
+	}
+	all := service.Segments{Reserve: whole.Quantity}
+	for _, row := range rows[1:] {
+		p := row.Part
+		whole.include(p)
+		all.Rows = append(all.Rows, service.Segment{Number: p.Segment, Quantity: p.Quantity, Version: p.Version, Fence: p.Fence})
+	}
+	all.Stock = whole.stock()
+	return all, nil
+}
+
+// Gather is four round trips (BEGIN, UPDATE the reserve, UPDATE or INSERT the segment, COMMIT), and one more for each segment to take from.
+func (m *MySQL) Gather(ctx context.Context, g service.Gathering) error {
+	if err := checkGathering(g); err != nil {
+		return err
+	}
+	const doing = "gather units"
+	err := m.transact(ctx, doing, func(tx *gorm.DB) error { return explain(ctx, doing, gather(tx, g)) })
+	if errors.Is(err, service.ErrOutcomeUnknown) {
+		return harmless(ctx, doing, err)
+	}
+	return err
+}
+
+// gather locks the stock's row first, also if nothing is taken from the reserve: that is where moves, and setting the stock, wait for each
+// other. Sales of other segments go on, since they touch rows of their own.
+func gather(tx *gorm.DB, g service.Gathering) error {
+	done := tx.Model(&stockRow{}).
+		Where("sku = ? AND epoch = ? AND guard IN ('', ?) AND quantity >= ?", string(g.SKU), g.Epoch, g.Strategy, g.Reserve).
+		Updates(map[string]any{
+			"quantity": gorm.Expr("quantity - ?", g.Reserve), "version": gorm.Expr("version + 1"), "guard": g.Strategy,
+		})
+	switch {
+	case done.Error != nil:
+		return done.Error
+	case done.RowsAffected == 0:
+		return notGathered(tx, g)
+	}
+	moved := g.Reserve
+	for _, row := range g.From {
+		// With the version that was read goes the quantity that was read.
+		moved += row.Quantity
+		if err := change(tx, g, row, map[string]any{"quantity": 0}); err != nil {
+			return err
+		}
+	}
+	if g.Into.Version > 0 {
+		return change(tx, g, g.Into, map[string]any{"quantity": gorm.Expr("quantity + ?", moved)})
+	}
+	err := tx.Create(&segmentRow{
+		SKU: string(g.SKU), Segment: g.Into.Number, Quantity: moved, Version: 1, Epoch: g.Epoch, Guard: g.Strategy,
+	}).Error
+	if mysqlNumber(err) == erDupEntry {
+		return service.ErrConflict
+	}
+	return err
+}
+
+// change updates a segment that is as it was read.
+func change(tx *gorm.DB, g service.Gathering, as service.Segment, set map[string]any) error {
+	set["version"] = gorm.Expr("version + 1")
+	done := tx.Model(&segmentRow{}).
+		Where("sku = ? AND segment = ? AND epoch = ? AND version = ?", string(g.SKU), as.Number, g.Epoch, as.Version).
+		Updates(set)
+	if done.Error == nil && done.RowsAffected == 0 {
+		return service.ErrConflict
+	}
+	return done.Error
+}
+
+// notGathered says which condition of the UPDATE did not hold.
+func notGathered(tx *gorm.DB, g service.Gathering) error {
+	row, err := take(tx, g.SKU)
+	switch {
+	case err != nil:
+		return err
+	case row.Epoch != g.Epoch:
+		return service.ErrStockReset
+	case row.Guard != "" && row.Guard != g.Strategy:
+		return &service.GuardError{Guard: row.Guard}
+	default:
+		return service.ErrConflict
+	}
+}
+
+// unite ends all segments of a stock that was just set, and whose row is locked. It is one round trip, four if there are any.
+//
+// Who has read a segment finds it gone. Their versions are added to the stock's, which must not go back. The first look locks
+// nothing: to lock a range without rows locks the gap, in which others may be about to insert.
+func unite(tx *gorm.DB, sku service.SKU) error {
+	var there int64
+	own := func() *gorm.DB { return tx.Model(&segmentRow{}).Where("sku = ?", string(sku)) }
+	if err := own().Count(&there).Error; err != nil || there == 0 {
+		return err
+	}
+	var versions uint64
+	if err := own().Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Select("COALESCE(SUM(version), 0)").Scan(&versions).Error; err != nil {
+		return err
+	}
+	if err := own().Delete(&segmentRow{}).Error; err != nil {
+		return err
+	}
+	return tx.Model(&stockRow{}).Where("sku = ?", string(sku)).Update("version", gorm.Expr("version + ?", versions)).Error
+}

@@ -1,0 +1,108 @@
+package repo_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"example.com/stock/lock"
+	"example.com/stock/service"
+)
+
+// What both stores promise of Raise: a sentence each.
+var raising = []struct {
+	name, sentence string
+	check          func(t *testing.T, s shop, sku service.SKU)
+}{
+	{"raise", "After Raise a write with a smaller fence is refused although nobody has written; one with that fence is accepted.", raiseRefuses},
+	{"raise-claims", "Raising the fence of a stock that nobody guards makes the strategy its guard.", raiseClaims},
+	{"raise-up", "It only goes up, beyond 2^53 too, and changes nothing else.", raiseOnlyUp},
+	{"raise-guarded", "A stock that another strategy guards is left alone.", raiseGuarded},
+	{"raise-set", "Setting the stock forgets it.", raiseForgotten},
+	{"raise-unknown", "It makes no SKU, and does nothing when ctx is over.", raiseUnknown},
+}
+
+func TestRaise(t *testing.T) {
+	for _, store := range []struct {
+		name string
+		open func(t testing.TB) shop
+	}{{"redis", realRedis}, {"miniredis", miniRedis}, {"mysql", realMySQL}} {
+		t.Run(store.name, func(t *testing.T) {
+			s := store.open(t)
+			for _, line := range raising {
+				t.Run(line.name, func(t *testing.T) {
+					line.check(t, s, service.SKU("sku-"+line.name))
+					if t.Failed() {
+						t.Log("broken:", line.sentence)
+					}
+				})
+			}
+		})
+	}
+}
+
+func raise(t *testing.T, s shop, sku service.SKU, strategy string, fence uint64) {
+	t.Helper()
+	if err := s.(service.Fencer).Raise(short(t), sku, strategy, fence); err != nil {
+		t.Errorf("raise to %d: %v", fence, err)
+	}
+}
+
+func raiseRefuses(t *testing.T, s shop, sku service.SKU) {
+	o := order(mustSet(t, s, sku, 10))
+	raise(t, s, sku, o.Strategy, 9)
+	o.Fence = 8
+	refused(t, s, sku, service.ErrStaleFence, func() error { return s.Write(short(t), o) })
+	o.Fence = 9
+	if err := s.Write(short(t), o); err != nil {
+		t.Error(err)
+	}
+}
+
+func raiseClaims(t *testing.T, s shop, sku service.SKU) {
+	stock := mustSet(t, s, sku, 10)
+	raise(t, s, sku, "mine", 9)
+	stock.Fence, stock.Guard = 9, "mine"
+	want(t, s, stock)
+	refused(t, s, sku, service.ErrGuarded, func() error { return s.Write(short(t), order(stock)) })
+}
+
+func raiseOnlyUp(t *testing.T, s shop, sku service.SKU) {
+	stock := mustSet(t, s, sku, 10)
+	stock.Guard = "mine"
+	for _, fence := range []uint64{9, 10, 10, 9, 1<<53 + 1, 1 << 53, 1<<63 + 1} {
+		raise(t, s, sku, "mine", fence)
+		stock.Fence = max(stock.Fence, fence)
+		want(t, s, stock)
+	}
+}
+
+func raiseGuarded(t *testing.T, s shop, sku service.SKU) {
+	o := order(mustSet(t, s, sku, 10))
+	if err := s.Write(short(t), o); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, s, sku, service.ErrGuarded, func() error { return s.(service.Fencer).Raise(short(t), sku, "another", 9) })
+}
+
+func raiseForgotten(t *testing.T, s shop, sku service.SKU) {
+	mustSet(t, s, sku, 10)
+	raise(t, s, sku, "mine", 9)
+	want(t, s, mustSet(t, s, sku, 10))
+}
+
+func raiseUnknown(t *testing.T, s shop, sku service.SKU) {
+	if err := s.(service.Fencer).Raise(short(t), sku, "mine", 9); !errors.Is(err, service.ErrUnknownSKU) {
+		t.Errorf("%v, want ErrUnknownSKU", err)
+	}
+	if _, err := s.Read(short(t), sku); !errors.Is(err, service.ErrUnknownSKU) {
+		t.Errorf("it is there now: %v", err)
+	}
+	stock := mustSet(t, s, sku, 10)
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.(service.Fencer).Raise(over, sku, "mine", 9); !errors.Is(err, context.Canceled) || errors.Is(err, lock.ErrDown) {
+		t.Errorf("%v, want Canceled", err)
+	}
+	want(t, s, stock)
+}

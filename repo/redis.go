@@ -1,0 +1,115 @@
+package repo
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/service"
+)
+
+// KeepOrders is how long Redis keeps the orders of an epoch that is over: long enough to look into what happened, and then the
+// memory is free again. The orders of the current epoch do not expire.
+const KeepOrders = 24 * time.Hour
+
+// Redis keeps stock and orders in Redis: a hash stock:{<sku>}, with the segments of the stock if there are any, and a list stock:{<sku>}:orders:<epoch> in the order written. The
+// braces are a hash tag: all keys of a SKU are in one slot of a cluster, which is what lets a script use them together, and make up the
+// name of the second, which depends on the epoch that it finds.
+//
+// Every operation is one round trip, a script's first use after a restart of Redis two. Scripts run one at a time, so nothing can
+// come between the deduction and its order.
+//
+// What is not promised: that an answered write survives. Redis answers before it has written to disk or to a replica, so a crash
+// can lose the last second and a failover the last writes, and fences and versions with them. It is never half of a sale that is lost.
+type Redis struct {
+	client redis.UniversalClient
+}
+
+// NewRedis makes a Redis. Give the client ContextTimeoutEnabled: without it go-redis notices a deadline only before it sends, and a silent
+// server holds a caller for ReadTimeout (5 s). Its MaxRetries concern reads alone: scripts are sent once, see [once].
+// A ctx that is cancelled, rather than timed out, is noticed before a request is sent; then the reply is awaited, since
+// leaving would not undo the write but only make its outcome unknown.
+func NewRedis(c redis.UniversalClient) *Redis { return &Redis{c} }
+
+func stockKey(sku service.SKU) string { return "stock:{" + string(sku) + "}" }
+
+// Read is one round trip.
+func (r *Redis) Read(ctx context.Context, sku service.SKU) (service.Stock, error) {
+	const doing = "read stock"
+	if ctx.Err() != nil {
+		return service.Stock{}, ended(ctx, doing)
+	}
+	values, err := r.client.HMGet(ctx, stockKey(sku), "quantity", "initial", "sold", "version", "epoch", "fence", "guard").Result()
+	if err != nil {
+		return service.Stock{}, redisFault(ctx, doing, sku, err)
+	}
+	if values[4] == nil {
+		return service.Stock{}, unknownSKU(sku)
+	}
+	f := fields{key: stockKey(sku), values: values}
+	stock := f.stock(sku)
+	return stock, f.err
+}
+
+// stock reads the fields in the order in which Read asks for them.
+func (f *fields) stock(sku service.SKU) service.Stock {
+	return service.Stock{
+		SKU: sku, Quantity: f.integer(0), Initial: f.integer(1), Sold: f.integer(2),
+		Version: f.natural(3), Epoch: f.natural(4), Fence: f.natural(5), Guard: f.text(6),
+	}
+}
+
+// Write is one round trip.
+func (r *Redis) Write(ctx context.Context, o service.Order) error {
+	if err := checkOrder(o); err != nil {
+		return err
+	}
+	return r.write(ctx, o, "")
+}
+
+// Swap is one round trip.
+func (r *Redis) Swap(ctx context.Context, o service.Order) error {
+	if err := checkOrder(o); err != nil {
+		return err
+	}
+	return r.write(ctx, o, decimal(o.Version))
+}
+
+// write writes o if the version is still that one; "" for any.
+func (r *Redis) write(ctx context.Context, o service.Order, version string) error {
+	_, err := r.run(ctx, "write order", writeScript, o.SKU,
+		decimal(o.Epoch), o.Strategy, decimal(o.Fence), o.Quantity, o.Remaining, encodeOrder(o), segmentField(o.Segment, ""), version)
+	return err
+}
+
+// Deduct is one round trip. An o.Epoch of 0 takes part in whatever epoch it is.
+func (r *Redis) Deduct(ctx context.Context, o service.Order) (service.Order, error) {
+	o.Remaining = 0
+	if err := checkOrder(o); err != nil {
+		return o, err
+	}
+	epoch := ""
+	if o.Epoch != 0 {
+		epoch = decimal(o.Epoch)
+	}
+	const doing = "deduct"
+	reply, err := r.run(ctx, doing, deductScript, o.SKU, epoch, o.Strategy, decimal(o.Fence), o.Quantity, encodeOrderTail(o))
+	if err != nil {
+		return o, err
+	}
+	f := fields{key: stockKey(o.SKU), values: reply}
+	o.Read, o.Remaining, o.Version, o.Epoch = f.integer(1), f.integer(2), f.natural(3), f.natural(4)
+	return o, f.err
+}
+
+func decimal(n uint64) string { return strconv.FormatUint(n, 10) }
+
+// The interfaces of package service that Redis has. It is no Transactor: MULTI cannot read and then decide.
+var (
+	_ service.Store     = (*Redis)(nil)
+	_ service.Deductor  = (*Redis)(nil)
+	_ service.Segmenter = (*Redis)(nil)
+	_ service.Stockroom = (*Redis)(nil)
+)

@@ -1,0 +1,76 @@
+package repo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/lock"
+	"example.com/stock/service"
+)
+
+// sent tells whether a command that failed with err may have run. It has not where there was no connection to send it on, and
+// where Redis answered with an error, since our scripts fail before they write. All else counts as sent: also a greeting (HELLO)
+// that a new connection's server left unanswered, which cannot be told apart. That errs on the side that promises nothing.
+func sent(err error) bool {
+	var answered redis.Error
+	var dial *net.OpError
+	switch {
+	case errors.As(err, &answered):
+		return false
+	case errors.As(err, &dial) && dial.Op == "dial":
+		return false
+	case errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted), errors.Is(err, redis.ErrClosed):
+		return false
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		// go-redis looks at a ctx while it waits for a connection. A deadline that passes on the socket is os.ErrDeadlineExceeded.
+		return false
+	}
+	return true
+}
+
+// redisFault is what a failed request that wrote nothing means.
+func redisFault(ctx context.Context, doing string, sku service.SKU, err error) error {
+	var answered redis.Error
+	if !errors.As(err, &answered) {
+		if ctx.Err() != nil {
+			return ended(ctx, doing)
+		}
+		return lock.Down(doing, err)
+	}
+	// Redis before 7 and embedded ones put the words "ERR Error running script" in front.
+	said := err.Error()
+	if strings.Contains(said, "WRONGTYPE") {
+		key := stockKey(sku)
+		return fmt.Errorf("%s: key %s must be a hash and %s:orders:<epoch> a list; delete what is there and set the stock again: %w",
+			doing, key, key, err)
+	}
+	for _, known := range [...]struct{ word, reason string }{
+		{"READONLY", "it is a read-only replica: the address must be the master's"},
+		{"OOM", "it is out of memory: raise maxmemory"},
+		{"LOADING", "it is still loading its data"},
+		{"MASTERDOWN", "it is a replica that has lost its master"},
+		{"CLUSTERDOWN", "its cluster is down"},
+		{"TRYAGAIN", "its cluster is moving slots"},
+		{"NOREPLICAS", "it has fewer replicas than min-replicas-to-write"},
+		{"MISCONF", "it cannot save to disk"},
+		{"BUSY", "it is busy with a script"},
+		{"NOAUTH", "it wants a password"},
+		{"WRONGPASS", "it refused the password"},
+		{"NOPERM", "the user lacks a permission"},
+		{"max number of clients", "it has too many clients: raise maxclients"},
+	} {
+		if strings.Contains(said, known.word) {
+			return fmt.Errorf("%s: %w: %w", doing, &lock.DownError{Server: "redis", Reason: known.reason}, err)
+		}
+	}
+	return lock.Down(doing, err)
+}
+
+func staleFence(seen any) error {
+	return fmt.Errorf("%w (it had fence %v)", service.ErrStaleFence, seen)
+}

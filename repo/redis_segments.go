@@ -1,0 +1,82 @@
+package repo
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"example.com/stock/service"
+)
+
+// segmentField is the name of a segment's field in the hash of its SKU: they are in the same hash as the whole, so that one command
+// reads all of them as they are at one moment. Segment 0 has no fields, and no name.
+func segmentField(segment int, field string) string {
+	if segment == 0 {
+		return ""
+	}
+	return strconv.Itoa(segment) + "." + field
+}
+
+// Segments is one round trip.
+func (r *Redis) Segments(ctx context.Context, sku service.SKU) (service.Segments, error) {
+	const doing = "read segments"
+	if ctx.Err() != nil {
+		return service.Segments{}, ended(ctx, doing)
+	}
+	hash, err := r.client.HGetAll(ctx, stockKey(sku)).Result()
+	switch {
+	case err != nil:
+		return service.Segments{}, redisFault(ctx, doing, sku, err)
+	case hash["epoch"] == "":
+		return service.Segments{}, unknownSKU(sku)
+	}
+	f := fields{key: stockKey(sku)}
+	for _, name := range [...]string{"quantity", "initial", "sold", "version", "epoch", "fence", "guard"} {
+		f.values = append(f.values, hash[name])
+	}
+	all := service.Segments{Stock: f.stock(sku)}
+	all.Reserve = all.Quantity
+	for name := range hash {
+		number, quantity := strings.CutSuffix(name, ".quantity")
+		if !quantity {
+			continue
+		}
+		n, err := strconv.Atoi(number)
+		f.fail(err)
+		row := f.segment(n, hash)
+		all.Rows = append(all.Rows, row)
+		all.Reserve -= row.Quantity
+	}
+	slices.SortFunc(all.Rows, func(a, b service.Segment) int { return cmp.Compare(a.Number, b.Number) })
+	return all, f.err
+}
+
+// segment reads one segment out of the hash.
+func (f *fields) segment(n int, hash map[string]string) service.Segment {
+	own := fields{key: f.key, values: []any{
+		hash[segmentField(n, "quantity")], hash[segmentField(n, "version")], hash[segmentField(n, "fence")],
+	}}
+	row := service.Segment{Number: n, Quantity: own.integer(0), Version: own.natural(1), Fence: own.natural(2)}
+	f.fail(own.err)
+	return row
+}
+
+// Gather is one round trip.
+func (r *Redis) Gather(ctx context.Context, g service.Gathering) error {
+	if err := checkGathering(g); err != nil {
+		return err
+	}
+	args := []any{decimal(g.Epoch), g.Strategy, g.Reserve, segmentField(g.Into.Number, ""), decimal(g.Into.Version)}
+	for _, row := range g.From {
+		args = append(args, segmentField(row.Number, ""), decimal(row.Version))
+	}
+	const doing = "gather units"
+	_, err := r.run(ctx, doing, gatherScript, g.SKU, args...)
+	if errors.Is(err, service.ErrOutcomeUnknown) {
+		return harmless(ctx, doing, err)
+	}
+	return err
+}

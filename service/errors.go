@@ -1,0 +1,45 @@
+package service
+
+import (
+	"errors"
+	"fmt"
+)
+
+// What can go wrong with a sale, besides the errors of package lock (a store that is down is lock.ErrDown too). Match with errors.Is and errors.As.
+var (
+	ErrUnknownSKU      = errors.New("unknown SKU")
+	ErrUnknownStrategy = errors.New("unknown strategy")
+	// ErrSoldOut is an answer, not a failure. It comes as a SoldOutError.
+	ErrSoldOut = errors.New("sold out")
+	// ErrStaleFence: a later holder has written already. Nothing was written.
+	ErrStaleFence = errors.New("stale fence: a later holder has written")
+	// ErrGuarded: another strategy guards the stock. It comes as a GuardError.
+	ErrGuarded = errors.New("stock is guarded by another strategy")
+	// ErrStockReset: the stock was set anew between the read and the write. Nothing was written.
+	ErrStockReset = errors.New("stock was set anew since it was read")
+	// ErrConflict: somebody else has written since the read. Nothing was written.
+	ErrConflict = errors.New("written by another since it was read")
+	// ErrOutcomeUnknown: the connection broke after the write was sent. The order may or may not exist: look it up by its id.
+	ErrOutcomeUnknown = errors.New("outcome unknown")
+)
+
+// An InvalidError names the field that is wrong and the limit that it breaks. Its text is safe to show.
+type InvalidError struct{ Field, Reason string }
+
+func (e *InvalidError) Error() string { return e.Field + " " + e.Reason }
+
+// A SoldOutError says how many are left: fewer than were asked for.
+type SoldOutError struct{ Remaining int64 }
+
+func (e *SoldOutError) Error() string { return fmt.Sprintf("sold out: %d left", e.Remaining) }
+
+// Is makes a SoldOutError match ErrSoldOut.
+func (e *SoldOutError) Is(target error) bool { return target == ErrSoldOut }
+
+// A GuardError names the strategy that guards the stock. Two strategies do not exclude each other, so a mix would oversell.
+type GuardError struct{ Guard string }
+
+func (e *GuardError) Error() string { return "stock is guarded by strategy " + e.Guard }
+
+// Is makes a GuardError match ErrGuarded.
+func (e *GuardError) Is(target error) bool { return target == ErrGuarded }

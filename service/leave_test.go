@@ -1,0 +1,77 @@
+package service_test
+
+import (
+	"context"
+	"testing"
+
+	"example.com/stock/service"
+)
+
+// A client that goes away inside the critical section changes nothing: a write that has begun is finished.
+func TestClientGoesAwayInsideTheCriticalSection(t *testing.T) {
+	for _, in := range settings() {
+		t.Run(in.name, func(t *testing.T) {
+			t.Parallel()
+			ctx, leave := context.WithCancel(t.Context())
+			defer leave()
+			store := in.store(t)
+			way := in.way(t)
+			s := stage(t, func(inside context.Context, store service.Store, sale *service.Sale) error {
+				return way(inside, leaving(store, leave), sale)
+			}, store)
+			if _, err := s.sell(ctx); err != nil {
+				t.Errorf("err = %v, want the order written", err)
+			}
+			if ctx.Err() == nil {
+				t.Error("the client never left: the test proves nothing")
+			}
+			s.sold(t, 1)
+		})
+	}
+}
+
+// leaving is store, with a client who leaves as soon as the critical section is entered.
+func leaving(store service.Store, leave func()) service.Store {
+	d := door{store, leave}
+	if tx, ok := store.(service.Transactor); ok {
+		return doorTx{d, tx}
+	}
+	return d
+}
+
+type door struct {
+	service.Store
+	leave func()
+}
+
+func (d door) Read(ctx context.Context, sku service.SKU) (service.Stock, error) {
+	stock, err := d.Store.Read(ctx, sku)
+	d.leave()
+	return stock, err
+}
+
+func (d door) Deduct(ctx context.Context, o service.Order) (service.Order, error) {
+	d.leave()
+	return d.Store.(service.Deductor).Deduct(ctx, o)
+}
+
+type doorTx struct {
+	door
+	tx service.Transactor
+}
+
+func (d doorTx) Transact(ctx context.Context, do func(context.Context, service.Store) error) error {
+	return d.tx.Transact(ctx, func(ctx context.Context, tx service.Store) error { return do(ctx, lastly{tx, d.leave}) })
+}
+
+// lastly leaves before the write: to leave after the read would be too early, since the row counts as locked only when its Read
+// has returned to the sale.
+type lastly struct {
+	service.Store
+	leave func()
+}
+
+func (l lastly) Write(ctx context.Context, o service.Order) error {
+	l.leave()
+	return l.Store.Write(ctx, o)
+}

@@ -1,0 +1,135 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"example.com/stock/lock"
+)
+
+// MaxKey is the longest key of a lock, in bytes. Keys that are no SKU are those of "stock lock", and of segments.
+const MaxKey = 256
+
+var (
+	// ErrNotInspectable: the strategy has no lock, or one that does not tell who has it.
+	ErrNotInspectable = errors.New("lock cannot be inspected")
+	// ErrNotEvictable: the strategy's lock has no fence, so that the evicted holder could still write.
+	ErrNotEvictable = errors.New("lock cannot be taken from its holder")
+)
+
+// A Fencer is a store that can be told of a fence without a write.
+type Fencer interface {
+	// Raise makes fence the smallest that a write to sku may carry, unless a larger one is, in one step. It is as if strategy had
+	// written with it: a stock that nobody guards yet is guarded by strategy from then on, because the fences of others do not
+	// compare. It fails with a GuardError if another strategy guards the stock.
+	Raise(ctx context.Context, sku SKU, strategy string, fence uint64) error
+}
+
+// An Eviction is a lock taken from its holder.
+type Eviction struct {
+	Fence  lock.Fence
+	Holder *lock.Contender // who was seen to hold the key just before; nil: nobody, or it is not known
+	// Stores are those that have a SKU of that name. A nil error says that the store refuses the evicted holder's writes from now on. With
+	// another it does so once the next holder has written.
+	Stores map[string]error
+}
+
+// Lock tells who holds key under strategy and who waits for it.
+//
+// Errors: ErrUnknownStrategy, ErrNotInspectable, InvalidError, lock.ErrDown.
+func (s *Service) Lock(ctx context.Context, strategy, key string) (lock.Standing, error) {
+	offer, err := s.lockOf(strategy, key)
+	if err != nil {
+		return lock.Standing{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.Work)
+	defer cancel()
+	standing, err := lock.Inspect(ctx, offer.Lock, key)
+	return standing, unsupported(err, strategy, ErrNotInspectable)
+}
+
+// Evict takes key away from whoever holds it under strategy, lets the next one in, and tells the stores, so that a write of the evicted
+// holder is refused with ErrStaleFence although nobody else has written. It is finished though ctx ends.
+//
+// Errors: as Lock, with ErrNotEvictable. After lock.ErrDown it is not known whether somebody was evicted.
+func (s *Service) Evict(ctx context.Context, strategy, key string) (Eviction, error) {
+	offer, err := s.lockOf(strategy, key)
+	if err != nil {
+		return Eviction{}, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.Work)
+	defer cancel()
+	before, err := lock.Inspect(ctx, offer.Lock, key)
+	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		return Eviction{}, err
+	}
+	fence, err := lock.Evict(ctx, offer.Lock, key)
+	if err != nil {
+		return Eviction{}, unsupported(err, strategy, ErrNotEvictable)
+	}
+	return Eviction{fence, before.Holder, s.raise(ctx, strategy, key, fence)}, nil
+}
+
+// lockOf is the offer with the lock, if it is up.
+func (s *Service) lockOf(strategy, key string) (Offer, error) {
+	if err := CheckKey(key); err != nil {
+		return Offer{}, err
+	}
+	offer, ok := s.Offers[strategy]
+	if !ok {
+		return Offer{}, fmt.Errorf("%w %q", ErrUnknownStrategy, strategy)
+	}
+	for _, need := range offer.Needs {
+		if err := need.Err(); err != nil {
+			return Offer{}, err
+		}
+	}
+	if offer.Lock == nil {
+		return Offer{}, fmt.Errorf("strategy %s: %w", strategy, ErrNotInspectable)
+	}
+	return offer, nil
+}
+
+func (s *Service) raise(ctx context.Context, strategy, key string, fence lock.Fence) map[string]error {
+	told := make(map[string]error)
+	sku, err := ParseSKU(key)
+	if err != nil {
+		return told
+	}
+	for name, shelf := range s.Shelves {
+		err := shelf.Needs.Err()
+		if err == nil {
+			fencer, ok := shelf.Store.(Fencer)
+			if !ok {
+				continue
+			}
+			err = fencer.Raise(ctx, sku, strategy, uint64(fence))
+		}
+		if !errors.Is(err, ErrUnknownSKU) {
+			told[name] = err
+		}
+	}
+	return told
+}
+
+func unsupported(err error, strategy string, as error) error {
+	if errors.Is(err, errors.ErrUnsupported) {
+		return fmt.Errorf("strategy %s: %w", strategy, as)
+	}
+	return err
+}
+
+// CheckKey checks the key of a lock. Every lock can take those that pass. The error is an InvalidError for the field "key".
+func CheckKey(key string) error {
+	switch {
+	case key == "" || len(key) > MaxKey:
+		return &InvalidError{"key", fmt.Sprintf("must have from 1 to %d bytes, has %d", MaxKey, len(key))}
+	case !utf8.ValidString(key) || strings.ContainsFunc(key, unicode.IsControl):
+		return &InvalidError{"key", "must be UTF-8 without control characters"}
+	}
+	return nil
+}

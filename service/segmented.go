@@ -1,0 +1,140 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strconv"
+	"sync/atomic"
+
+	"example.com/stock/lock"
+)
+
+// MaxSegments is the most that a stock is split into. Every sale reads all of them.
+const MaxSegments = 64
+
+// SegmentedOptions say how stock is split. The zero value is the default.
+type SegmentedOptions struct {
+	// Segments is how many sales of one SKU can go on at a time, MaxSegments at most; 0: 8. Processes that differ in it work together.
+	Segments int
+}
+
+// Segmented splits the stock of a SKU, in a store that is a [Segmenter], into segments with a lock of l each, so that as many sales of it
+// can think at a time. It is the answer to "the lock on the hot item is what holds us up".
+//
+// Requests go to the segments in turn. A segment that has too few fetches a share of the reserve: 1/k of what is left there, so that the
+// shares shrink as the reserve does, and are single units at the end. When the reserve is empty the request goes on to a segment that
+// has enough, and where only the total has enough the fragments are gathered into one, with the locks of all of them held.
+//
+// Nobody is told "sold out" while enough are left: that answer comes from one look at all parts at the same moment. Nothing deadlocks:
+// who holds the lock of a segment asks only for those of higher numbers. A move between parts is one step in the store, so
+// that a crash between any two steps leaves every unit in exactly one place. See docs/adr/0007-segmented-stock.md.
+//
+// Writes are swaps: a holder that was paused past its lease cannot overwrite a move that it does not know of, even where no later
+// holder has written yet. In the lab, "fencing=off" makes them blind.
+//
+// Round trips: those of the lock, Segments and a write, as under one lock. A share is two more, going on to another segment one
+// acquisition and a look, gathering an acquisition for each fragment and two more looks.
+//
+// Not promised: an order among requests, except of those at one segment. And when a holder crashes its segment cannot be sold from until its
+// lease runs out: who is sent there, or needs those units at the end, waits, and may be told "busy", never "sold out".
+func Segmented(l lock.Locker, o SegmentedOptions) Way {
+	k := min(cmp.Or(o.Segments, 8), MaxSegments)
+	var turn atomic.Uint32
+	turn.Store(rand.Uint32()) // instances that start together do not go round in step
+	return func(ctx context.Context, store Store, sale *Sale) error {
+		s := segmentedSale{Sale: sale, lock: l, k: k, store: store}
+		return s.sell(ctx, 1+int(turn.Add(1)%uint32(k)))
+	}
+}
+
+// A segmentedSale is a Sale on its way from segment to segment.
+type segmentedSale struct {
+	*Sale
+	lock  lock.Locker
+	k     int
+	store Store
+}
+
+func (s *segmentedSale) parts() Segmenter { return s.store.(Segmenter) }
+
+// done is no segment.
+const done = 0
+
+// patience is how often a sale begins anew with a lock in hand before it lets others have it.
+const patience = 10
+
+// sell begins at a segment and goes on until the sale is made, refused, or the wait is over.
+func (s *segmentedSale) sell(ctx context.Context, at int) error {
+	wait := lock.Wait(ctx)
+	for visits := 1; ; visits++ {
+		next, err := s.visit(ctx, at)
+		switch {
+		case lock.IsNoWait(wait) && errors.Is(err, lock.ErrHeld) && visits < s.k:
+			next = at%s.k + 1 // one try each: busy means that all are
+		case err != nil || next == done:
+			return err
+		}
+		if wait.Err() != nil {
+			return errors.Join(lock.ErrHeld, context.Cause(wait))
+		}
+		at = next
+	}
+}
+
+// visit sells from a segment under its lock, or says where to go next.
+func (s *segmentedSale) visit(ctx context.Context, at int) (next int, err error) {
+	err = lock.Do(ctx, s.lock, s.key(at), func(ctx context.Context, fence lock.Fence) error {
+		for range patience {
+			var view Segments
+			if next, view, err = s.sellFrom(ctx, fence, at); next == at && view.SKU != "" {
+				next, err = s.supply(ctx, &view, at)
+			}
+			if err != nil || next != at {
+				return err
+			}
+		}
+		return nil
+	})
+	return next, err
+}
+
+// key of a segment's lock. No SKU has a "#" in it.
+func (s *segmentedSale) key(segment int) string { return string(s.SKU) + "#" + strconv.Itoa(segment) }
+
+// sellFrom is the critical section of one segment. Next is the segment itself if there is not enough in it, with what was seen, or if
+// somebody has written past the lock.
+func (s *segmentedSale) sellFrom(ctx context.Context, fence lock.Fence, at int) (next int, seen Segments, err error) {
+	ctx, cancel := s.enter(ctx, fence)
+	defer cancel()
+	defer s.leave()
+	s.tries++
+	view, err := s.parts().Segments(ctx, s.SKU)
+	if err != nil {
+		return done, Segments{}, err
+	}
+	own := view.Row(at)
+	switch {
+	case view.Quantity < s.Quantity:
+		return done, Segments{}, &SoldOutError{view.Quantity}
+	case own.Quantity < s.Quantity:
+		return at, view, nil
+	}
+	s.Segment = at
+	s.saw(Stock{Quantity: own.Quantity, Version: own.Version, Epoch: view.Epoch})
+	if err := s.think(ctx); err != nil {
+		return done, Segments{}, err
+	}
+	s.Remaining = own.Quantity - s.Quantity
+	write := s.parts().Swap
+	if s.lab.Unfenced {
+		write = s.store.Write
+	}
+	err = write(ctx, s.Order)
+	if errors.Is(err, ErrConflict) {
+		return at, Segments{}, nil
+	}
+	s.written = err == nil
+	return done, Segments{}, err
+}

@@ -1,0 +1,184 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"example.com/stock/lock"
+)
+
+// MaxQuantity is the most that one deduction may take, and the most that can be in stock is MaxStock.
+const (
+	MaxQuantity = 1_000_000
+	MaxStock    = 1_000_000_000
+	MaxWait     = 60 * time.Second
+)
+
+// A Dependency is a server that a strategy or a store needs.
+type Dependency interface {
+	// Err is nil while the server can be used, and otherwise a lock.DownError.
+	Err() error
+	// While returns a ctx that also ends, with Err as its cause, when the server goes down.
+	While(ctx context.Context) (context.Context, context.CancelFunc)
+}
+
+// An Offer is a Way that requests can name.
+type Offer struct {
+	Way      Way
+	Blocking bool     // waits by default; otherwise it tries once unless asked to wait
+	Stores   []string // the stores that it works on, the default first; empty: all
+	Needs    []Dependency
+	Lock     lock.Locker // of the Way, to inspect and to evict from; nil: there is none
+}
+
+// A Shelf is a store that requests can name.
+type Shelf struct {
+	Store interface {
+		Store
+		Stockroom
+	}
+	Needs Dependency
+}
+
+// Config is what a Service is made of.
+type Config struct {
+	Instance string           // who we are, in orders and replies
+	Offers   map[string]Offer // by strategy
+	Shelves  map[string]Shelf // by store
+	Store    string           // the store of requests that name none
+	Wait     time.Duration    // how long a Blocking offer waits if the request does not say
+	Work     time.Duration    // longest stay in the critical section, and longest store call elsewhere
+}
+
+// A Service sells. It is safe for concurrent use.
+type Service struct{ Config }
+
+// New makes a Service.
+func New(c Config) *Service { return &Service{c} }
+
+// A Request asks for a deduction. SKU and quantity are checked; the rest is looked up.
+type Request struct {
+	Strategy  string
+	Store     string // empty: the default
+	SKU       SKU
+	Quantity  int64
+	Wait      *time.Duration // for the lock; nil: the strategy's default; 0: try once
+	RequestID string
+	Lab       Lab
+}
+
+// A Receipt says what a deduction saw and did.
+type Receipt struct {
+	Order
+	Store                  string
+	HolderFence            lock.Fence // Order.Fence is what the write carried: less in the lab
+	Waited, Held           time.Duration
+	AcquiredAt, ReleasedAt time.Time
+	Tries                  int  // how often it read: more than once where others were quicker, or units had to be fetched
+	LeaseLost              bool // the lease was lost after the order was written: the order stands
+}
+
+// An OrderError is a failed deduction with the id that its order would have: with ErrOutcomeUnknown, look there.
+type OrderError struct {
+	OrderID string
+	Err     error
+}
+
+func (e *OrderError) Error() string { return fmt.Sprintf("order %s: %v", e.OrderID, e.Err) }
+
+// Unwrap is the cause.
+func (e *OrderError) Unwrap() error { return e.Err }
+
+// Deduct sells req.Quantity units of req.SKU. It is the use case of this service.
+//
+// When ctx ends the sale leaves the queue; once it is in the critical section it is finished, for no longer than Config.Work.
+// Errors: InvalidError, ErrUnknownStrategy, lock.DownError, and as an OrderError what the lock and the store return.
+func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
+	if req.Quantity < 1 || req.Quantity > MaxQuantity {
+		return Receipt{}, &InvalidError{"quantity", fmt.Sprintf("must be from 1 to %d", MaxQuantity)}
+	}
+	offer, ok := s.Offers[req.Strategy]
+	if !ok {
+		return Receipt{}, fmt.Errorf("%w %q", ErrUnknownStrategy, req.Strategy)
+	}
+	shelf, err := s.shelf(offer, &req)
+	if err != nil {
+		return Receipt{}, err
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return Receipt{}, fmt.Errorf("make order id: %w", err)
+	}
+
+	ctx = lock.WithOwner(ctx, s.Instance+"/"+req.RequestID)
+	for _, need := range slices.Concat(offer.Needs, []Dependency{shelf.Needs}) {
+		if err := need.Err(); err != nil {
+			return Receipt{}, err
+		}
+		var cancel context.CancelFunc
+		ctx, cancel = need.While(ctx)
+		defer cancel()
+	}
+	work, wait, cancel := s.bounds(ctx, offer, req.Wait)
+	defer cancel()
+
+	sale := &Sale{
+		Order: Order{
+			ID: id.String(), SKU: req.SKU, Quantity: req.Quantity, Strategy: req.Strategy,
+			Instance: s.Instance, RequestID: req.RequestID, CreatedAt: time.Now(),
+		},
+		lab: req.Lab, most: s.Work, asked: time.Now(),
+	}
+	err = offer.Way(lock.WithWait(work, wait), shelf.Store, sale)
+	lost := errors.Is(err, lock.ErrLost)
+	if err != nil && !(sale.written && lost) {
+		return Receipt{}, &OrderError{sale.ID, err}
+	}
+	return sale.receipt(req.Store, lost), nil
+}
+
+// bounds splits a request's ctx in two: the work is not ended by a client that goes away, the wait is.
+func (s *Service) bounds(ctx context.Context, offer Offer, asked *time.Duration) (work, wait context.Context, cancel context.CancelFunc) {
+	limit := s.Wait
+	switch {
+	case asked != nil:
+		limit = *asked
+	case !offer.Blocking:
+		limit = 0
+	}
+	if limit == 0 {
+		// One try still needs a bound: the server may not answer.
+		ctx, limit = lock.NoWait(ctx), s.Work
+	}
+	wait, cancel = context.WithTimeout(ctx, limit)
+	return context.WithoutCancel(ctx), wait, cancel
+}
+
+// StoreFor is the store of a request that names none: the default, or if the offer does not work on it, the first that it does.
+func (s *Service) StoreFor(offer Offer) string {
+	if len(offer.Stores) > 0 && !slices.Contains(offer.Stores, s.Store) {
+		return offer.Stores[0]
+	}
+	return s.Store
+}
+
+func (s *Service) shelf(offer Offer, req *Request) (Shelf, error) {
+	if req.Store == "" {
+		req.Store = s.StoreFor(offer)
+	}
+	name := req.Store
+	shelf, ok := s.Shelves[name]
+	switch {
+	case !ok:
+		return Shelf{}, &InvalidError{"store", fmt.Sprintf("must be one of %v", slices.Sorted(maps.Keys(s.Shelves)))}
+	case len(offer.Stores) > 0 && !slices.Contains(offer.Stores, name):
+		return Shelf{}, &InvalidError{"store", fmt.Sprintf("must be %v for strategy %s", offer.Stores, req.Strategy)}
+	}
+	return shelf, nil
+}

@@ -1,0 +1,31 @@
+package service
+
+import (
+	"fmt"
+	"strings"
+)
+
+// MaxSKU is the longest SKU, in bytes.
+const MaxSKU = 64
+
+// A SKU names one sort of unit in stock. Only ParseSKU makes one from outside: letters, digits, ". _ : -", 1 to 64 of them.
+// The set leaves out braces (Redis Cluster hash tags), slashes (ZooKeeper paths) and blanks, so that a SKU can be a key anywhere.
+type SKU string
+
+// ParseSKU checks s. The error is an InvalidError for the field "sku".
+func ParseSKU(s string) (SKU, error) {
+	switch {
+	case s == "":
+		return "", &InvalidError{"sku", "must not be empty"}
+	case len(s) > MaxSKU:
+		return "", &InvalidError{"sku", fmt.Sprintf("must have at most %d characters, has %d", MaxSKU, len(s))}
+	}
+	if i := strings.IndexFunc(s, foreign); i >= 0 {
+		return "", &InvalidError{"sku", fmt.Sprintf("must consist of A-Z a-z 0-9 . _ : -, but character %d is another", i+1)}
+	}
+	return SKU(s), nil
+}
+
+func foreign(r rune) bool {
+	return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._:-", r))
+}

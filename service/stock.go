@@ -1,0 +1,82 @@
+// Package service is the domain: stock is sold by read, think, write, and every way to do that is a Way.
+//
+// It declares what it needs from storage (Store and its companions) and knows no HTTP, no SQL and no Redis.
+package service
+
+import (
+	"context"
+	"time"
+)
+
+// Stock is what a store knows of one SKU.
+type Stock struct {
+	SKU      SKU
+	Quantity int64  // units left
+	Initial  int64  // units there were when the stock was last set
+	Sold     int64  // units sold since, counted from the orders: Initial = Quantity + Sold, or updates were lost
+	Version  uint64 // grows by one with every write: two orders that read the same version collided
+	Epoch    uint64 // grows by one every time that the stock is set: orders of an earlier epoch do not count
+	Fence    uint64 // the largest fence that a write of this epoch has carried
+	Guard    string // the strategy that wrote first in this epoch, and the only one that may; "" before the first write
+}
+
+// An Order is the evidence of units sold. It is written in one step with the deduction, or not at all.
+type Order struct {
+	ID        string
+	SKU       SKU
+	Quantity  int64
+	Read      int64  // quantity that the sale read
+	Remaining int64  // quantity that the sale wrote
+	Version   uint64 // version that the sale read
+	Epoch     uint64 // epoch that the sale read
+	Strategy  string
+	Instance  string
+	RequestID string
+	Fence     uint64 // fence that the write carried; 0: none
+	Segment   int    // that Read, Remaining and Version are of; 0: of the whole stock
+	CreatedAt time.Time
+}
+
+// A Store keeps stock and orders. All its methods are bounded by ctx.
+//
+// Errors match ErrUnknownSKU, lock.ErrDown (nothing was written), ErrOutcomeUnknown (it may have been).
+type Store interface {
+	// Read returns what is in stock now. It locks nothing.
+	Read(ctx context.Context, sku SKU) (Stock, error)
+
+	// Write sets the quantity to o.Remaining *whatever it is now*, adds one to the version and records o, in one step. That
+	// is the write of read, think, write, and without a lock it loses updates.
+	// It writes nothing and fails with ErrStaleFence if o.Fence is not 0 and smaller than the stock's,
+	// with a GuardError if another strategy has written in this epoch, with ErrStockReset if o.Epoch is over.
+	Write(ctx context.Context, o Order) error
+}
+
+// A Swapper is a store that writes only what nobody has changed: compare and swap.
+type Swapper interface {
+	// Swap is Write, but if the version is not o.Version any more it writes nothing and fails with ErrConflict.
+	Swap(ctx context.Context, o Order) error
+}
+
+// A Deductor is a store that can deduct in one atomic step: what to use when you can.
+type Deductor interface {
+	// Deduct fills in what was read and written, and records the order. It fails with a SoldOutError if too few are left, and as Write does.
+	Deduct(ctx context.Context, o Order) (Order, error)
+}
+
+// A Transactor is a store with transactions.
+type Transactor interface {
+	// Transact runs do in one transaction and commits if it returns nil. In it, Read locks the stock row until the end
+	// (SELECT ... FOR UPDATE), waiting for whoever holds it, or with a ctx of lock.NoWait failing with lock.ErrHeld at once.
+	Transact(ctx context.Context, do func(ctx context.Context, tx Store) error) error
+}
+
+// A Stockroom is where stock is set and orders are looked up: everything but selling.
+type Stockroom interface {
+	// Set puts quantity units of sku in stock and starts a new epoch. It creates the SKU if need be.
+	Set(ctx context.Context, sku SKU, quantity int64) (Stock, error)
+	// Seed is Set for a SKU that does not exist; another is left alone.
+	Seed(ctx context.Context, sku SKU, quantity int64) error
+	// Orders returns up to limit orders of the current epoch in the order in which they were written, from cursor on ("" is
+	// the first page), and the cursor of the next page, or "".
+	Orders(ctx context.Context, sku SKU, cursor string, limit int) (page []Order, next string, err error)
+}

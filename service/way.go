@@ -1,0 +1,101 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"example.com/stock/lock"
+)
+
+// A Way sells: it fills in sale and leaves an order in store, or says why not. A strategy is a Way with a name.
+type Way func(ctx context.Context, store Store, sale *Sale) error
+
+// UnderLock reads, thinks and writes while it holds the SKU's lock. The race and all the locks differ by l alone.
+func UnderLock(l lock.Locker) Way {
+	return func(ctx context.Context, store Store, sale *Sale) error {
+		return lock.Do(ctx, l, string(sale.SKU), func(ctx context.Context, fence lock.Fence) error {
+			ctx, cancel := sale.enter(ctx, fence)
+			defer cancel()
+			defer sale.leave()
+			return readThinkWrite(ctx, store, sale)
+		})
+	}
+}
+
+// InTransaction reads with the row locked, thinks, and writes, in one transaction of the store, which must be a Transactor.
+func InTransaction(ctx context.Context, store Store, sale *Sale) error {
+	wait := lock.Wait(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	// The wait ends the transaction only as long as the row is not locked yet.
+	locked := context.AfterFunc(wait, func() { cancel(context.Cause(wait)) })
+	var most *time.Timer
+	enter := func() {
+		if locked() {
+			most = time.AfterFunc(sale.most+sale.lab.Hold, func() { cancel(context.DeadlineExceeded) })
+		}
+	}
+	err := store.(Transactor).Transact(ctx, func(ctx context.Context, tx Store) error {
+		defer sale.leave()
+		return readThinkWrite(ctx, readHook{tx, enter}, sale)
+	})
+	if most != nil {
+		most.Stop()
+	}
+	if err != nil {
+		sale.written = false
+		if most == nil && wait.Err() != nil {
+			return errors.Join(lock.ErrHeld, context.Cause(wait))
+		}
+	}
+	return err
+}
+
+// readHook calls after once the row has been read, and so locked. A read that failed has locked nothing: the store may run the
+// transaction again, and that wait has the same end as the first.
+type readHook struct {
+	Store
+	after func()
+}
+
+func (h readHook) Read(ctx context.Context, sku SKU) (Stock, error) {
+	stock, err := h.Store.Read(ctx, sku)
+	if err == nil {
+		h.after()
+	}
+	return stock, err
+}
+
+// Atomically lets the store, which must be a Deductor, do it all in one step. There is nothing to wait for and nothing to lose.
+func Atomically(ctx context.Context, store Store, sale *Sale) error {
+	ctx, cancel := sale.enter(ctx, lock.NoFence)
+	defer cancel()
+	defer sale.leave()
+	order, err := store.(Deductor).Deduct(ctx, sale.Order)
+	if err == nil {
+		sale.Order, sale.written = order, true
+	}
+	return err
+}
+
+// readThinkWrite is the critical section that all this is about. Between the read and the write another instance may do the same.
+func readThinkWrite(ctx context.Context, store Store, sale *Sale) error {
+	stock, err := store.Read(ctx, sale.SKU)
+	if err != nil {
+		return err
+	}
+	sale.saw(stock)
+	if stock.Quantity < sale.Quantity {
+		return &SoldOutError{stock.Quantity}
+	}
+	if err := sale.think(ctx); err != nil {
+		return err
+	}
+	sale.Remaining = stock.Quantity - sale.Quantity
+	if err := store.Write(ctx, sale.Order); err != nil {
+		return err
+	}
+	sale.written = true
+	return nil
+}
