@@ -1,0 +1,86 @@
+package handler
+
+import (
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+
+	"example.com/stock/lock"
+)
+
+type strategyReply struct {
+	Name         string   `json:"name"`
+	Endpoint     string   `json:"endpoint"`
+	Summary      string   `json:"summary"`
+	Stores       []string `json:"stores"`
+	DefaultStore string   `json:"default_store"`
+	Blocking     bool     `json:"blocking"`
+	Available    bool     `json:"available"` // the lock's servers are up, and one store at least
+	Reason       string   `json:"reason,omitempty"`
+	// DownStores are those of Stores that cannot be used now, with the reason.
+	DownStores map[string]string `json:"down_stores,omitempty"`
+	Promise    promiseReply      `json:"promise"`
+}
+
+type promiseReply struct {
+	Exclusive   bool       `json:"exclusive"`
+	Scope       lock.Scope `json:"scope"`
+	Fenced      bool       `json:"fenced"`
+	Fair        bool       `json:"fair"`
+	Blocking    bool       `json:"blocking"`
+	Reentrant   bool       `json:"reentrant"`
+	SignalsLoss bool       `json:"signals_loss"`
+	// FreedAfterCrash is the longest time in seconds from a holder's crash to the next holder; null: never.
+	FreedAfterCrash *float64 `json:"freed_after_crash_seconds"`
+}
+
+// strategies lists the catalogue, weakest first, and what cannot be used now and why.
+func (h *handler) strategies(c *gin.Context) {
+	list := make([]strategyReply, len(h.Strategies))
+	for i, s := range h.Strategies {
+		list[i] = strategyReply{
+			Name: s.Name, Endpoint: s.Endpoint, Summary: s.Summary, DefaultStore: s.Stores[0].Name,
+			Blocking: s.Promise.Blocking, Promise: promiseOf(s.Promise), DownStores: make(map[string]string),
+		}
+		for _, store := range s.Stores {
+			list[i].Stores = append(list[i].Stores, store.Name)
+			if err := store.Backend.Err(); err != nil {
+				list[i].DownStores[store.Name] = err.Error()
+			}
+		}
+		if err := s.err(); err != nil {
+			list[i].Reason = err.Error()
+		} else {
+			list[i].Available = true
+		}
+	}
+	c.JSON(http.StatusOK, gin.H{"strategies": list})
+}
+
+func promiseOf(p lock.Promise) promiseReply {
+	r := promiseReply{
+		Exclusive: p.Exclusive, Scope: p.Scope, Fenced: p.Fenced, Fair: p.Fair,
+		Blocking: p.Blocking, Reentrant: p.Reentrant, SignalsLoss: p.SignalsLoss,
+	}
+	if p.FreedAfterCrash != lock.Forever {
+		seconds := p.FreedAfterCrash.Seconds()
+		r.FreedAfterCrash = &seconds
+	}
+	return r
+}
+
+// err is nil if s can sell from one store at least, and otherwise the reason why not.
+func (s Strategy) err() error {
+	for _, b := range s.Needs {
+		if err := b.Err(); err != nil {
+			return err
+		}
+	}
+	var err error
+	for _, store := range s.Stores {
+		if err = store.Backend.Err(); err == nil {
+			return nil
+		}
+	}
+	return err
+}

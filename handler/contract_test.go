@@ -1,0 +1,247 @@
+package handler_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"example.com/stock/handler"
+	"example.com/stock/lock"
+	"example.com/stock/metrics"
+	"example.com/stock/service"
+)
+
+// desk is a service with the answers that a test wants.
+type desk struct {
+	deduct func(context.Context, service.Request) (service.Receipt, error)
+	stock  func(service.SKU) (service.Stock, error)
+	asked  []service.Request
+}
+
+func (d *desk) Deduct(ctx context.Context, r service.Request) (service.Receipt, error) {
+	d.asked = append(d.asked, r)
+	return d.deduct(ctx, r)
+}
+
+func (d *desk) Stock(_ context.Context, _ string, sku service.SKU) (service.Stock, error) {
+	return d.stock(sku)
+}
+
+func (d *desk) SetStock(_ context.Context, _ string, sku service.SKU, _ int64) (service.Stock, error) {
+	return d.stock(sku)
+}
+
+func (d *desk) Orders(context.Context, string, service.SKU, string, int) (service.Page, error) {
+	return service.Page{Orders: []service.Order{order()}, Next: "1"}, nil
+}
+
+// backend is up or down as told.
+type backend struct {
+	name string
+	err  error
+}
+
+func (b backend) Name() string           { return b.name }
+func (b backend) Err() error             { return b.err }
+func (b backend) Latency() time.Duration { return time.Millisecond }
+
+func order() service.Order {
+	return service.Order{
+		ID: "0190b2f4-0000-7000-8000-000000000000", SKU: "stock", Quantity: 2, Read: 100, Remaining: 98,
+		Version: 3, Epoch: 1, Strategy: "zk-sequential", Instance: "app-1", RequestID: "r", Fence: 9, CreatedAt: time.Now(),
+	}
+}
+
+func receipt() service.Receipt {
+	now := time.Now()
+	return service.Receipt{
+		Order: order(), Store: "redis", HolderFence: 9, Waited: 1500 * time.Microsecond, Held: time.Millisecond,
+		AcquiredAt: now, ReleasedAt: now.Add(time.Millisecond),
+	}
+}
+
+const token = "secret"
+
+func serve(t *testing.T, d *desk, change func(*handler.Config)) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(build(d, change))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func build(d *desk, change func(*handler.Config)) http.Handler {
+	m := metrics.New("test", "app-1")
+	up := backend{name: "redis"}
+	c := handler.Config{
+		Seller: d, Stockroom: d, Locks: d, Backends: []handler.Backend{up}, Instance: "app-1", DefaultSKU: "stock", Store: "redis",
+		AdminToken: token, Meter: m, Metrics: m.Handler(), Log: slog.New(slog.DiscardHandler), Draining: func() bool { return false },
+		Strategies: []handler.Strategy{{
+			Name: "zk-sequential", Endpoint: "/deduct_stock_zk", Summary: "a lock", Stores: []handler.Store{{Name: "redis", Backend: up}},
+			Promise: lock.Promise{Exclusive: true, Scope: lock.Cluster, FreedAfterCrash: lock.Forever},
+		}},
+	}
+	if change != nil {
+		change(&c)
+	}
+	return handler.New(c)
+}
+
+// A reply, read to its end.
+type reply struct {
+	*http.Response
+	body    []byte
+	problem struct {
+		Type, Title, Detail, Field string
+		Status                     int
+		OrderID                    string `json:"order_id"`
+	}
+}
+
+func ask(t *testing.T, method, url, body string, header ...string) reply {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	r := reply{Response: resp}
+	r.body, err = io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = json.Unmarshal(r.body, &r.problem)
+	if r.Header.Get("X-Request-Id") == "" || r.Header.Get("X-Instance") != "app-1" {
+		t.Errorf("%s %s: X-Request-Id %q, X-Instance %q", method, url, r.Header.Get("X-Request-Id"), r.Header.Get("X-Instance"))
+	}
+	return r
+}
+
+// wantProblem checks a problem reply in full, against the schema too.
+func wantProblem(t *testing.T, r reply, status int, name string) {
+	t.Helper()
+	if r.StatusCode != status || r.problem.Status != status || r.problem.Type != "/problems/"+name {
+		t.Errorf("status %d, problem %+v; want %d %s", r.StatusCode, r.problem, status, name)
+	}
+	if ct := r.Header.Get("Content-Type"); ct != "application/problem+json" {
+		t.Errorf("Content-Type %q", ct)
+	}
+	conform(t, "Problem", r.body)
+}
+
+// conform checks a body against a schema of the OpenAPI document that the service itself serves.
+func conform(t *testing.T, schema string, body []byte) {
+	t.Helper()
+	s := serve(t, &desk{}, nil)
+	resp, err := http.Get(s.URL + "/openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	document, err := jsonschema.UnmarshalJSON(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource("openapi.json", document); err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := compiler.Compile("openapi.json#/components/schemas/" + schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	instance, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
+	if err != nil {
+		t.Fatalf("not JSON: %s", body)
+	}
+	if err := compiled.Validate(instance); err != nil {
+		t.Errorf("does not conform to %s: %v\n%s", schema, err, body)
+	}
+}
+
+// Every error of the service has its answer, and nothing internal is in it.
+func TestEveryErrorHasItsProblem(t *testing.T) {
+	secret := errors.New("dial tcp 10.0.0.7:3306: password=hunter2")
+	held := &lock.HeldError{Key: "stock", Holder: "app-2/r", Remaining: time.Second}
+	for _, row := range []struct {
+		err    error
+		status int
+		name   string
+		retry  bool
+	}{
+		{service.ErrUnknownSKU, 404, "unknown_sku", false},
+		{fmt.Errorf("%w %q", service.ErrUnknownStrategy, "x"), 404, "unknown_strategy", false},
+		{&service.InvalidError{Field: "store", Reason: "must be redis"}, 400, "invalid", false},
+		{&service.SoldOutError{Remaining: 1}, 409, "sold_out", false},
+		{&service.GuardError{Guard: "none"}, 409, "strategy_mismatch", false},
+		{service.ErrStockReset, 409, "stock_reset", false},
+		{errors.Join(service.ErrOutcomeUnknown, secret), 503, "outcome_unknown", false},
+		{errors.Join(service.ErrOutcomeUnknown, lock.ErrLost), 503, "outcome_unknown", false},
+		{service.ErrStaleFence, 503, "stale_fence", true},
+		{errors.Join(context.Canceled, lock.ErrLost, lock.ErrExpired), 503, "lock_lost", true},
+		{lock.Down("acquire", secret), 503, "backend_down", true},
+		{errors.Join(held, &lock.DownError{Server: "redis", Reason: "no answer within 800ms"}), 503, "backend_down", true},
+		{held, 503, "lock_busy", true},
+		{errors.Join(held, context.DeadlineExceeded), 503, "lock_timeout", true},
+		{errors.Join(held, context.Canceled), 499, "client_gone", false},
+		{secret, 500, "internal", false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			d := &desk{deduct: func(context.Context, service.Request) (service.Receipt, error) {
+				return service.Receipt{}, &service.OrderError{OrderID: "the-order", Err: row.err}
+			}}
+			r := ask(t, http.MethodPost, serve(t, d, nil).URL+"/deduct_stock_zk", "")
+			wantProblem(t, r, row.status, row.name)
+			if bytes.Contains(r.body, []byte("hunter2")) || bytes.Contains(r.body, []byte("10.0.0.7")) {
+				t.Errorf("internals leak: %s", r.body)
+			}
+			if got := r.Header.Get("Retry-After") != ""; got != row.retry {
+				t.Errorf("Retry-After %q, want one: %v", r.Header.Get("Retry-After"), row.retry)
+			}
+			if row.name == "outcome_unknown" && r.problem.OrderID != "the-order" {
+				t.Errorf("order id %q: nobody can look it up", r.problem.OrderID)
+			}
+		})
+	}
+}
+
+func TestRepliesConformToTheirSchema(t *testing.T) {
+	d := &desk{
+		deduct: func(context.Context, service.Request) (service.Receipt, error) { return receipt(), nil },
+		stock:  func(sku service.SKU) (service.Stock, error) { return service.Stock{SKU: sku, Quantity: 5}, nil },
+	}
+	s := serve(t, d, nil)
+	sale := ask(t, http.MethodPost, s.URL+"/deduct_stock_zk", "")
+	conform(t, "Sale", sale.body)
+	conform(t, "Stock", ask(t, http.MethodGet, s.URL+"/v1/stock/stock", "").body)
+	conform(t, "Stock", ask(t, http.MethodPut, s.URL+"/v1/stock/stock", `{"quantity":5}`, "Content-Type", "application/json", "Authorization", "Bearer "+token).body)
+	conform(t, "Ready", ask(t, http.MethodGet, s.URL+"/readyz", "").body)
+	conform(t, "Version", ask(t, http.MethodGet, s.URL+"/version", "").body)
+	var list struct{ Strategies []json.RawMessage }
+	if err := json.Unmarshal(ask(t, http.MethodGet, s.URL+"/v1/strategies", "").body, &list); err != nil || len(list.Strategies) != 1 {
+		t.Fatal(err, list)
+	}
+	conform(t, "Strategy", list.Strategies[0])
+	var orders struct{ Orders []json.RawMessage }
+	if err := json.Unmarshal(ask(t, http.MethodGet, s.URL+"/v1/stock/stock/orders", "").body, &orders); err != nil || len(orders.Orders) != 1 {
+		t.Fatal(err, orders)
+	}
+	conform(t, "Order", orders.Orders[0])
+}

@@ -1,0 +1,177 @@
+package handler
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"example.com/stock/service"
+)
+
+// bodyTimeout is how long a client may take to send its body.
+const bodyTimeout = 5 * time.Second
+
+var wholeNumber = regexp.MustCompile(`^-?[0-9]{1,18}$`)
+
+// fields are the named values of one request, from the query and from a JSON object: the same names, each at most once.
+type fields map[string]string
+
+// decode collects the fields of a request. Names outside allowed are refused: a misspelt field must not be ignored.
+func decode(c *gin.Context, allowed ...string) (fields, error) {
+	f := make(fields)
+	query, err := url.ParseQuery(c.Request.URL.RawQuery)
+	if err != nil {
+		return nil, &service.InvalidError{Field: "query", Reason: "must be name=value pairs"}
+	}
+	for name, values := range query {
+		if len(values) > 1 {
+			return nil, &service.InvalidError{Field: name, Reason: "is given twice"}
+		}
+		f[name] = values[0]
+	}
+	body, err := readBody(c)
+	if err != nil {
+		return nil, err
+	}
+	if len(body) > 0 {
+		if err := f.addJSON(body); err != nil {
+			return nil, err
+		}
+	}
+	for name := range f {
+		if !slices.Contains(allowed, name) {
+			return nil, &service.InvalidError{Field: shorten(name), Reason: "is unknown here; known are " + strings.Join(allowed, ", ")}
+		}
+	}
+	return f, nil
+}
+
+// readBody reads the body if there is one. A POST without a body has none, whatever its Content-Type says.
+func readBody(c *gin.Context) ([]byte, error) {
+	if c.Request.ContentLength != 0 {
+		// The limit must be gone before the handler waits for a lock, or it would look like a client that went away.
+		connection := http.NewResponseController(c.Writer)
+		_ = connection.SetReadDeadline(time.Now().Add(bodyTimeout))
+		defer func() { _ = connection.SetReadDeadline(time.Time{}) }()
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, MaxBody))
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return nil, errTooLarge
+	case err != nil:
+		return nil, &service.InvalidError{Field: "body", Reason: "could not be read to its end"}
+	}
+	body = bytes.TrimSpace(body)
+	if len(body) == 0 {
+		return nil, nil
+	}
+	if media, _, err := mime.ParseMediaType(c.ContentType()); err != nil || media != "application/json" {
+		return nil, errMedia
+	}
+	return body, nil
+}
+
+// addJSON adds the members of a flat JSON object: strings, and numbers in the digits in which they were sent.
+func (f fields) addJSON(body []byte) error {
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber()
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return &service.InvalidError{Field: "body", Reason: "must be a JSON object"}
+	}
+	for d.More() {
+		token, err := d.Token()
+		if err != nil {
+			return notJSON(d)
+		}
+		name, _ := token.(string)
+		if _, twice := f[name]; twice {
+			return &service.InvalidError{Field: shorten(name), Reason: "is given twice"}
+		}
+		switch value, err := d.Token(); v := value.(type) {
+		case string:
+			if name == "quantity" {
+				return &service.InvalidError{Field: name, Reason: "must be a number, not a string"}
+			}
+			f[name] = v
+		case json.Number:
+			f[name] = v.String()
+		default:
+			if err != nil {
+				return notJSON(d)
+			}
+			return &service.InvalidError{Field: shorten(name), Reason: "must be a string or a number"}
+		}
+	}
+	if _, err := d.Token(); err != nil {
+		return notJSON(d)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return &service.InvalidError{Field: "body", Reason: "must end after the JSON object"}
+	}
+	return nil
+}
+
+func notJSON(d *json.Decoder) error {
+	return &service.InvalidError{Field: "body", Reason: fmt.Sprintf("is not JSON near byte %d", d.InputOffset())}
+}
+
+// shorten keeps what a client sent from filling our reply.
+func shorten(s string) string {
+	if len(s) > 40 {
+		return s[:40] + "..."
+	}
+	return s
+}
+
+// number returns a whole number from least to most, or def if it is absent.
+func (f fields) number(name string, def, least, most int64) (int64, error) {
+	text, ok := f[name]
+	if !ok {
+		return def, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || !wholeNumber.MatchString(text) || n < least || n > most {
+		return 0, &service.InvalidError{Field: name, Reason: fmt.Sprintf("must be a whole number from %d to %d", least, most)}
+	}
+	return n, nil
+}
+
+// duration returns a duration from 0 to MaxWait, or nil if it is absent.
+func (f fields) duration(name string) (*time.Duration, error) {
+	text, ok := f[name]
+	if !ok {
+		return nil, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 || d > service.MaxWait {
+		return nil, &service.InvalidError{
+			Field: name, Reason: fmt.Sprintf("must be a duration from 0s to %.0fs, such as 500ms or 2s", service.MaxWait.Seconds()),
+		}
+	}
+	return &d, nil
+}
+
+// toggle returns false if the field says "off".
+func (f fields) toggle(name string) (bool, error) {
+	switch text, ok := f[name]; {
+	case !ok || text == "on":
+		return true, nil
+	case text == "off":
+		return false, nil
+	default:
+		return false, &service.InvalidError{Field: name, Reason: "must be on or off"}
+	}
+}

@@ -1,0 +1,149 @@
+package handler
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"example.com/stock/service"
+)
+
+// labFields change what a lock protects against; only the admin may send them, and only in lab mode.
+var labFields = []string{"hold", "fencing", "heed_loss"}
+
+// deduct is the endpoint of one strategy.
+func (h *handler) deduct(c *gin.Context, strategy string, sku service.SKU) {
+	f, err := decode(c, append([]string{"sku", "quantity", "wait", "store"}, labFields...)...)
+	if err == nil && f.has("sku") {
+		sku, err = service.ParseSKU(f["sku"])
+	}
+	h.sell(c, f, strategy, sku, err)
+}
+
+// deductResource is the same in resource form: POST /v1/stock/{sku}/deduct with "strategy".
+func (h *handler) deductResource(c *gin.Context) {
+	f, err := decode(c, append([]string{"strategy", "quantity", "wait", "store"}, labFields...)...)
+	var sku service.SKU
+	if err == nil {
+		sku, err = service.ParseSKU(c.Param("sku"))
+	}
+	if err == nil && f["strategy"] == "" {
+		err = &service.InvalidError{Field: "strategy", Reason: "must name one of GET /v1/strategies"}
+	}
+	h.sell(c, f, f["strategy"], sku, err)
+}
+
+func (h *handler) sell(c *gin.Context, f fields, strategy string, sku service.SKU, err error) {
+	c.Set(strategyKey, strategy)
+	req := service.Request{Strategy: strategy, SKU: sku, Store: f["store"], RequestID: requestID(c)}
+	if err == nil {
+		err = f.fill(&req)
+	}
+	if err != nil {
+		h.refuse(c, err)
+		return
+	}
+	if f.has(labFields...) {
+		if !h.Lab {
+			h.refuse(c, &service.InvalidError{Field: "hold, fencing, heed_loss", Reason: "need an instance in lab mode (STOCK_LAB=true)"})
+			return
+		}
+		if !h.admin(c) {
+			return
+		}
+	}
+	receipt, err := h.Seller.Deduct(c.Request.Context(), req)
+	if err != nil {
+		if !errors.Is(err, service.ErrUnknownStrategy) { // a name from outside must not become a metric label
+			h.Meter.Deduction(strategy, kindOf(err).name)
+		}
+		h.fail(c, err)
+		return
+	}
+	h.Meter.Deduction(strategy, "accepted")
+	c.JSON(http.StatusOK, receiptReply(receipt))
+}
+
+// fill takes over the fields that both forms of the endpoint share.
+func (f fields) fill(req *service.Request) (err error) {
+	if req.Quantity, err = f.number("quantity", 1, 1, service.MaxQuantity); err != nil {
+		return err
+	}
+	if req.Wait, err = f.duration("wait"); err != nil {
+		return err
+	}
+	hold, err := f.duration("hold")
+	if err != nil {
+		return err
+	}
+	if hold != nil {
+		req.Lab.Hold = *hold
+	}
+	fenced, err := f.toggle("fencing")
+	if err != nil {
+		return err
+	}
+	heed, err := f.toggle("heed_loss")
+	req.Lab.Unfenced, req.Lab.IgnoreLoss = !fenced, !heed
+	return err
+}
+
+func (f fields) has(names ...string) bool {
+	for _, name := range names {
+		if _, ok := f[name]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// refuse answers a request that could not be decoded.
+func (h *handler) refuse(c *gin.Context, err error) {
+	switch {
+	case errors.Is(err, errTooLarge):
+		c.Header("Connection", "close")
+		h.problem(c, err, problem{Detail: "The body must have at most 65536 bytes."})
+	case errors.Is(err, errMedia):
+		h.problem(c, err, problem{Detail: "Send the body with the header Content-Type: application/json."})
+	default:
+		h.fail(c, err)
+	}
+}
+
+type deductReply struct {
+	OrderID    string      `json:"order_id"`
+	SKU        service.SKU `json:"sku"`
+	Quantity   int64       `json:"quantity"`
+	Read       int64       `json:"read"`
+	Remaining  int64       `json:"remaining"`
+	Version    uint64      `json:"version"`
+	Epoch      uint64      `json:"epoch"`
+	Strategy   string      `json:"strategy"`
+	Store      string      `json:"store"`
+	Instance   string      `json:"instance"`
+	Fence      uint64      `json:"fence"`
+	Segment    int         `json:"segment,omitempty"`
+	Tries      int         `json:"tries,omitempty"`
+	WaitedMS   float64     `json:"waited_ms"`
+	HeldMS     float64     `json:"held_ms"`
+	AcquiredAt time.Time   `json:"acquired_at"`
+	ReleasedAt time.Time   `json:"released_at"`
+	LeaseLost  bool        `json:"lease_lost,omitempty"`
+}
+
+func receiptReply(r service.Receipt) deductReply {
+	tries := r.Tries
+	if tries == 1 {
+		tries = 0 // goes without saying
+	}
+	return deductReply{
+		OrderID: r.ID, SKU: r.SKU, Quantity: r.Quantity, Read: r.Read, Remaining: r.Remaining,
+		Version: r.Version, Epoch: r.Epoch, Strategy: r.Strategy, Store: r.Store, Instance: r.Instance,
+		Fence: uint64(r.HolderFence), Segment: r.Segment, Tries: tries, WaitedMS: milliseconds(r.Waited), HeldMS: milliseconds(r.Held),
+		AcquiredAt: r.AcquiredAt.UTC(), ReleasedAt: r.ReleasedAt.UTC(), LeaseLost: r.LeaseLost,
+	}
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -1,0 +1,230 @@
+package handler_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"example.com/stock/handler"
+	"example.com/stock/service"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(int) { http.DefaultClient.CloseIdleConnections() }))
+}
+
+const asJSON = "application/json"
+
+// Bad input is answered with the field and its limit, and the service is not asked.
+func TestBadInput(t *testing.T) {
+	d := &desk{}
+	s := serve(t, d, nil)
+	long := strings.Repeat("x", 65)
+	for _, row := range []struct {
+		path, body, media string
+		status            int
+		name, field       string
+		limit             string // what the detail must say
+	}{
+		{"/deduct_stock_zk?quantity=0", "", "", 400, "invalid", "quantity", "1 to 1000000"},
+		{"/deduct_stock_zk?quantity=-1", "", "", 400, "invalid", "quantity", "1 to 1000000"},
+		{"/deduct_stock_zk?quantity=1.5", "", "", 400, "invalid", "quantity", "whole number"},
+		{"/deduct_stock_zk?quantity=1000001", "", "", 400, "invalid", "quantity", "1 to 1000000"},
+		{"/deduct_stock_zk?quantity=99999999999999999999", "", "", 400, "invalid", "quantity", "1 to 1000000"},
+		{"/deduct_stock_zk?quantity=", "", "", 400, "invalid", "quantity", "1 to 1000000"},
+		{"/deduct_stock_zk?quantity=+1", "", "", 400, "invalid", "quantity", "1 to 1000000"},
+		{"/deduct_stock_zk?sku=", "", "", 400, "invalid", "sku", "empty"},
+		{"/deduct_stock_zk?sku=" + long, "", "", 400, "invalid", "sku", "64"},
+		{"/deduct_stock_zk?sku=a%20b", "", "", 400, "invalid", "sku", "character 2"},
+		{"/deduct_stock_zk?sku=%7Ba%7D", "", "", 400, "invalid", "sku", "character 1"},
+		{"/deduct_stock_zk?sku=%E5%BA%93%E5%AD%98", "", "", 400, "invalid", "sku", "character 1"},
+		{"/deduct_stock_zk?wait=-1s", "", "", 400, "invalid", "wait", "0s to 60s"},
+		{"/deduct_stock_zk?wait=soon", "", "", 400, "invalid", "wait", "0s to 60s"},
+		{"/deduct_stock_zk?wait=61s", "", "", 400, "invalid", "wait", "0s to 60s"},
+		{"/deduct_stock_zk?wait=5", "", "", 400, "invalid", "wait", "500ms or 2s"},
+		{"/deduct_stock_zk?sku=a&sku=b", "", "", 400, "invalid", "sku", "twice"},
+		{"/deduct_stock_zk?qty=1", "", "", 400, "invalid", "qty", "known are sku, quantity"},
+		{"/deduct_stock_zk?sku=%zz", "", "", 400, "invalid", "query", "name=value"},
+		{"/deduct_stock_zk", `{"quantity":0}`, asJSON, 400, "invalid", "quantity", "1 to 1000000"},
+		{"/deduct_stock_zk", `{"quantity":1.0}`, asJSON, 400, "invalid", "quantity", "whole number"},
+		{"/deduct_stock_zk", `{"quantity":1e3}`, asJSON, 400, "invalid", "quantity", "whole number"},
+		{"/deduct_stock_zk", `{"quantity":"1"}`, asJSON, 400, "invalid", "quantity", "not a string"},
+		{"/deduct_stock_zk", `{"quantity":null}`, asJSON, 400, "invalid", "quantity", "string or a number"},
+		{"/deduct_stock_zk", `{"sku":["a"]}`, asJSON, 400, "invalid", "sku", "string or a number"},
+		{"/deduct_stock_zk", `{"qty":1}`, asJSON, 400, "invalid", "qty", "unknown"},
+		{"/deduct_stock_zk", `{"sku":"a","sku":"b"}`, asJSON, 400, "invalid", "sku", "twice"},
+		{"/deduct_stock_zk?sku=a", `{"sku":"b"}`, asJSON, 400, "invalid", "sku", "twice"},
+		{"/deduct_stock_zk", `[1]`, asJSON, 400, "invalid", "body", "object"},
+		{"/deduct_stock_zk", `{"quantity":1`, asJSON, 400, "invalid", "body", "not JSON"},
+		{"/deduct_stock_zk", `{"quantity":1} x`, asJSON, 400, "invalid", "body", "end after"},
+		{"/deduct_stock_zk", `quantity=1`, asJSON, 400, "invalid", "body", "object"},
+		{"/deduct_stock_zk", `quantity=1`, "application/x-www-form-urlencoded", 415, "unsupported_media_type", "", "application/json"},
+		{"/deduct_stock_zk", `{"quantity":1}`, "", 415, "unsupported_media_type", "", "application/json"},
+		{"/deduct_stock_zk", `{"sku":"` + strings.Repeat("x", handler.MaxBody) + `"}`, asJSON, 413, "too_large", "", "65536"},
+		{"/deduct_stock_zk?hold=1s", "", "", 400, "invalid", "hold, fencing, heed_loss", "lab"},
+		{"/deduct_stock_zk?fencing=maybe", "", "", 400, "invalid", "fencing", "on or off"},
+		{"/v1/stock/stock/deduct", "", "", 400, "invalid", "strategy", "/v1/strategies"},
+		{"/v1/stock/a%2Fb/deduct", `{"strategy":"none"}`, asJSON, 400, "invalid", "sku", "character 2"},
+		{"/nowhere", "", "", 404, "not_found", "", "openapi"},
+		{"/v1/strategies", "", "", 405, "method_not_allowed", "", "GET"},
+	} {
+		t.Run(row.path[:min(len(row.path), 60)]+" "+row.body[:min(len(row.body), 30)], func(t *testing.T) {
+			r := ask(t, http.MethodPost, s.URL+row.path, row.body, "Content-Type", row.media)
+			wantProblem(t, r, row.status, row.name)
+			if r.problem.Field != row.field || !strings.Contains(r.problem.Detail, row.limit) {
+				t.Errorf("field %q, detail %q; want %q and %q", r.problem.Field, r.problem.Detail, row.field, row.limit)
+			}
+		})
+	}
+	if len(d.asked) > 0 {
+		t.Errorf("the service was asked: %+v", d.asked)
+	}
+}
+
+func TestGoodInput(t *testing.T) {
+	d := &desk{deduct: func(context.Context, service.Request) (service.Receipt, error) { return receipt(), nil }}
+	s := serve(t, d, nil)
+	zero, two := time.Duration(0), 2*time.Second
+	for _, row := range []struct {
+		path, body, media string
+		want              service.Request
+	}{
+		{"/deduct_stock_zk", "", "", service.Request{SKU: "stock", Quantity: 1}},
+		{"/deduct_stock_zk", "", "application/x-www-form-urlencoded", service.Request{SKU: "stock", Quantity: 1}},
+		{"/deduct_stock_zk", "  \n", "text/plain", service.Request{SKU: "stock", Quantity: 1}},
+		{"/deduct_stock_zk", "{}", asJSON, service.Request{SKU: "stock", Quantity: 1}},
+		{"/deduct_stock_zk?sku=A.b_c:d-9&quantity=1000000&wait=0s", "", "", service.Request{SKU: "A.b_c:d-9", Quantity: 1000000, Wait: &zero}},
+		{"/deduct_stock_zk?store=mysql", `{"sku":"a","wait":"2s"}`, "application/json; charset=utf-8", service.Request{SKU: "a", Quantity: 1, Wait: &two, Store: "mysql"}},
+		{"/v1/stock/b/deduct", `{"strategy":"zk-sequential","quantity":3}`, asJSON, service.Request{SKU: "b", Quantity: 3}},
+	} {
+		d.asked = nil
+		r := ask(t, http.MethodPost, s.URL+row.path, row.body, "Content-Type", row.media, "X-Request-Id", "mine")
+		if r.StatusCode != http.StatusOK || len(d.asked) != 1 {
+			t.Errorf("%s %s: %d %s", row.path, row.body, r.StatusCode, r.body)
+			continue
+		}
+		got, want := d.asked[0], row.want
+		want.Strategy, want.RequestID = "zk-sequential", "mine"
+		if (got.Wait == nil) != (want.Wait == nil) || got.Wait != nil && *got.Wait != *want.Wait {
+			t.Errorf("%s: wait %v, want %v", row.path, got.Wait, want.Wait)
+		}
+		got.Wait, want.Wait = nil, nil
+		if got != want {
+			t.Errorf("%s %s: asked %+v, want %+v", row.path, row.body, got, want)
+		}
+	}
+}
+
+func TestOnlyTheAdminSetsStockAndUsesTheLab(t *testing.T) {
+	d := &desk{
+		deduct: func(context.Context, service.Request) (service.Receipt, error) { return receipt(), nil },
+		stock:  func(sku service.SKU) (service.Stock, error) { return service.Stock{SKU: sku}, nil },
+	}
+	lab := serve(t, d, func(c *handler.Config) { c.Lab = true })
+	open := serve(t, d, func(c *handler.Config) { c.AdminToken = "" })
+	body := `{"quantity":1}`
+	for _, authorization := range []string{"", "Bearer ", "Bearer wrong", token, "Basic " + token} {
+		wantProblem(t, ask(t, http.MethodPut, lab.URL+"/v1/stock/a", body, "Content-Type", asJSON, "Authorization", authorization), 401, "unauthorized")
+		wantProblem(t, ask(t, http.MethodPost, lab.URL+"/deduct_stock_zk?fencing=off", "", "Authorization", authorization), 401, "unauthorized")
+		r := ask(t, http.MethodPut, open.URL+"/v1/stock/a", body, "Content-Type", asJSON, "Authorization", authorization)
+		wantProblem(t, r, 401, "unauthorized")
+		if !strings.Contains(r.problem.Detail, "STOCK_ADMIN_TOKEN") {
+			t.Errorf("detail %q does not say what to set", r.problem.Detail)
+		}
+	}
+	if len(d.asked) != 0 {
+		t.Error("a lab request without the token went through")
+	}
+	r := ask(t, http.MethodPost, lab.URL+"/deduct_stock_zk?hold=10ms&fencing=off&heed_loss=off", "", "Authorization", "Bearer "+token)
+	want := service.Lab{Hold: 10 * time.Millisecond, Unfenced: true, IgnoreLoss: true}
+	if r.StatusCode != 200 || d.asked[0].Lab != want {
+		t.Errorf("%d %s, asked %+v; want %+v", r.StatusCode, r.body, d.asked, want)
+	}
+}
+
+// A client that goes away ends the context of its request, body or not, however long ago the body was read.
+func TestClientGone(t *testing.T) {
+	for _, body := range []string{"", `{"quantity":1}`} {
+		gone := make(chan struct{})
+		entered := make(chan struct{})
+		d := &desk{deduct: func(ctx context.Context, _ service.Request) (service.Receipt, error) {
+			close(entered)
+			<-ctx.Done()
+			close(gone)
+			return service.Receipt{}, context.Cause(ctx)
+		}}
+		s := serve(t, d, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		req, _ := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+"/deduct_stock_zk", strings.NewReader(body))
+		req.Header.Set("Content-Type", asJSON)
+		go func() {
+			if resp, err := http.DefaultClient.Do(req); err == nil {
+				resp.Body.Close()
+			}
+		}()
+		<-entered
+		cancel()
+		select {
+		case <-gone:
+		case <-time.After(10 * time.Second):
+			t.Errorf("body %q: the handler was not told that the client has gone", body)
+		}
+	}
+}
+
+func TestReadiness(t *testing.T) {
+	down := backend{"redis", &lockDown{}}
+	s := serve(t, &desk{}, func(c *handler.Config) {
+		c.Backends = []handler.Backend{down}
+		c.Strategies[0].Stores[0].Backend = down
+	})
+	r := ask(t, http.MethodGet, s.URL+"/readyz", "")
+	if r.StatusCode != 503 || !strings.Contains(string(r.body), "not configured") {
+		t.Errorf("nothing can be sold: %d %s", r.StatusCode, r.body)
+	}
+	conform(t, "Ready", r.body)
+	if r := ask(t, http.MethodGet, s.URL+"/livez", ""); r.StatusCode != 200 {
+		t.Errorf("livez: %d", r.StatusCode)
+	}
+	list := ask(t, http.MethodGet, s.URL+"/v1/strategies", "")
+	if !strings.Contains(string(list.body), `"available":false`) || !strings.Contains(string(list.body), "not configured") {
+		t.Errorf("strategies: %s", list.body)
+	}
+	draining := serve(t, &desk{}, func(c *handler.Config) { c.Draining = func() bool { return true } })
+	r = ask(t, http.MethodGet, draining.URL+"/readyz", "")
+	if r.StatusCode != 503 || !strings.Contains(string(r.body), "draining") || !r.Close {
+		t.Errorf("draining: %d %s, connection closed: %v", r.StatusCode, r.body, r.Close)
+	}
+}
+
+type lockDown struct{}
+
+func (*lockDown) Error() string { return "redis is down: not configured" }
+
+func FuzzDecode(f *testing.F) {
+	for _, seed := range []string{`{}`, `{"quantity":1}`, `{"sku":"a","wait":"2s"}`, `{"quantity":1e9}`, `{"a":{"b":[1]}}`, `[`, `{"sku":"\u0000"}`, ``} {
+		f.Add("sku=a", seed)
+	}
+	d := &desk{deduct: func(_ context.Context, r service.Request) (service.Receipt, error) {
+		if _, err := service.ParseSKU(string(r.SKU)); err != nil || r.Quantity < 1 || r.Quantity > service.MaxQuantity {
+			panic("bad input got through")
+		}
+		return receipt(), nil
+	}}
+	h := build(d, nil)
+	f.Fuzz(func(t *testing.T, query, body string) {
+		req := httptest.NewRequest(http.MethodPost, "/deduct_stock_zk", strings.NewReader(body))
+		req.URL.RawQuery = query
+		req.Header.Set("Content-Type", asJSON)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, req)
+		if w.Code != 200 && w.Code != 400 && w.Code != 413 {
+			t.Errorf("?%s %q: status %d %s", query, body, w.Code, w.Body)
+		}
+	})
+}

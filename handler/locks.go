@@ -1,0 +1,124 @@
+package handler
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"example.com/stock/lock"
+	"example.com/stock/service"
+)
+
+// Locks tell who holds what, and take it away.
+type Locks interface {
+	Lock(ctx context.Context, strategy, key string) (lock.Standing, error)
+	Evict(ctx context.Context, strategy, key string) (service.Eviction, error)
+}
+
+type lockReply struct {
+	Strategy string           `json:"strategy"`
+	Key      string           `json:"key"`
+	Scope    lock.Scope       `json:"scope"`
+	Holder   *contenderReply  `json:"holder"`
+	Waiters  []contenderReply `json:"waiters"`
+}
+
+// What is not known is left out.
+type contenderReply struct {
+	Who         string     `json:"who"`
+	Instance    string     `json:"instance,omitempty"`
+	RequestID   string     `json:"request_id,omitempty"`
+	Since       *time.Time `json:"since,omitempty"`
+	SinceMS     *float64   `json:"since_ms,omitempty"` // before now
+	RemainingMS *float64   `json:"remaining_ms,omitempty"`
+	Fence       lock.Fence `json:"fence,omitempty"`
+}
+
+type evictionReply struct {
+	Strategy string            `json:"strategy"`
+	Key      string            `json:"key"`
+	Fence    lock.Fence        `json:"fence"`
+	Evicted  *contenderReply   `json:"evicted"`
+	Stores   map[string]string `json:"stores"` // raised, or the type of the problem
+}
+
+func (h *handler) getLock(c *gin.Context) {
+	strategy, key, ok := h.lockAsked(c)
+	if !ok {
+		return
+	}
+	s, err := h.Locks.Lock(c.Request.Context(), strategy, key)
+	if err != nil {
+		h.fail(c, err)
+		return
+	}
+	reply := lockReply{Strategy: strategy, Key: key, Scope: s.Scope, Waiters: make([]contenderReply, len(s.Waiters))}
+	if s.Holder != nil {
+		reply.Holder = contenderOf(*s.Holder)
+	}
+	for i, w := range s.Waiters {
+		reply.Waiters[i] = *contenderOf(w)
+	}
+	c.JSON(http.StatusOK, reply)
+}
+
+func (h *handler) deleteLock(c *gin.Context) {
+	if !h.admin(c) {
+		return
+	}
+	strategy, key, ok := h.lockAsked(c)
+	if !ok {
+		return
+	}
+	e, err := h.Locks.Evict(c.Request.Context(), strategy, key)
+	if err != nil {
+		h.fail(c, err)
+		return
+	}
+	reply := evictionReply{Strategy: strategy, Key: key, Fence: e.Fence, Stores: make(map[string]string)}
+	who := ""
+	if e.Holder != nil {
+		reply.Evicted, who = contenderOf(*e.Holder), e.Holder.Who
+	}
+	for store, err := range e.Stores {
+		reply.Stores[store] = "raised"
+		if err != nil {
+			reply.Stores[store] = kindOf(err).name
+		}
+	}
+	h.log.WarnContext(c, "lock holder evicted", "strategy", strategy, "key", key, "who", who, "fence", e.Fence,
+		"stores", reply.Stores, "request_id", requestID(c))
+	c.JSON(http.StatusOK, reply)
+}
+
+// lockAsked is which lock a request is about.
+func (h *handler) lockAsked(c *gin.Context) (strategy, key string, ok bool) {
+	if _, err := decode(c); err != nil {
+		h.refuse(c, err)
+		return "", "", false
+	}
+	return c.Param("strategy"), c.Param("key"), true
+}
+
+// longestWho is how much is shown of a name that anybody may have written.
+const longestWho = 200
+
+func contenderOf(k lock.Contender) *contenderReply {
+	who := strings.ToValidUTF8(k.Who[:min(len(k.Who), longestWho)], "")
+	r := &contenderReply{Who: who, Fence: k.Fence}
+	if at := strings.LastIndexByte(who, '/'); at >= 0 {
+		r.Instance, r.RequestID = who[:at], who[at+1:]
+	}
+	if !k.Since.IsZero() {
+		since, age := k.Since.UTC(), milliseconds(max(time.Since(k.Since), 0))
+		r.Since, r.SinceMS = &since, &age
+	}
+	if k.Remaining > 0 && k.Remaining != lock.Forever {
+		left := milliseconds(k.Remaining)
+		r.RemainingMS = &left
+	}
+	return r
+}

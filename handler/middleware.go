@@ -1,0 +1,96 @@
+package handler
+
+import (
+	"crypto/subtle"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"regexp"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/google/uuid"
+)
+
+// What middleware leaves in the gin context.
+const (
+	requestIDKey = "request_id"
+	problemKey   = "problem"
+	strategyKey  = "strategy"
+)
+
+// sane is what a request id from outside must look like to be taken over: it ends up in logs and orders.
+var sane = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,64}$`)
+
+func requestID(c *gin.Context) string { return c.GetString(requestIDKey) }
+
+// identify gives every request an id, and every reply that id and the name of this instance.
+func (h *handler) identify(c *gin.Context) {
+	id := c.GetHeader("X-Request-Id")
+	if !sane.MatchString(id) {
+		id = uuid.NewString()
+	}
+	c.Set(requestIDKey, id)
+	c.Header("X-Request-Id", id)
+	c.Header("X-Instance", h.Instance)
+	if h.Draining() {
+		// So that a proxy has no open connection left to send a request on when the listener closes.
+		c.Header("Connection", "close")
+	}
+}
+
+// measure counts and logs every request once.
+func (h *handler) measure(c *gin.Context) {
+	began := time.Now()
+	c.Next()
+	took := time.Since(began)
+	route := c.FullPath()
+	if route == "" {
+		route = "none" // unknown paths must not become metric labels
+	}
+	h.Meter.Request(route, c.Request.Method, c.Writer.Status(), took)
+	level := slog.LevelInfo
+	if route == "/livez" || route == "/readyz" || route == "/metrics" {
+		level = slog.LevelDebug
+	}
+	h.log.LogAttrs(c, level, "request",
+		slog.String("request_id", requestID(c)),
+		slog.String("method", c.Request.Method),
+		slog.String("path", c.Request.URL.Path),
+		slog.Int("status", c.Writer.Status()),
+		slog.String("strategy", c.GetString(strategyKey)),
+		slog.String("problem", c.GetString(problemKey)),
+		slog.Duration("took", took),
+	)
+}
+
+// recoverPanic answers a panic like any other error.
+func (h *handler) recoverPanic(c *gin.Context) {
+	defer func() {
+		if r := recover(); r != nil {
+			if r == http.ErrAbortHandler {
+				panic(r)
+			}
+			h.log.ErrorContext(c, "panic", "value", fmt.Sprint(r), "stack", string(debug.Stack()), "request_id", requestID(c))
+			h.problem(c, errInternal, problem{Detail: "Internal error."})
+		}
+	}()
+	c.Next()
+}
+
+// admin reports whether the request carries the admin token, and answers 401 if not.
+func (h *handler) admin(c *gin.Context) bool {
+	token, ok := strings.CutPrefix(c.GetHeader("Authorization"), "Bearer ")
+	if ok && h.AdminToken != "" && subtle.ConstantTimeCompare([]byte(token), []byte(h.AdminToken)) == 1 {
+		return true
+	}
+	detail := "Send the header Authorization: Bearer <admin token>."
+	if h.AdminToken == "" {
+		detail = "This instance has no admin token; start it with STOCK_ADMIN_TOKEN to allow this."
+	}
+	c.Header("WWW-Authenticate", `Bearer realm="stock admin"`)
+	h.problem(c, errUnauthorized, problem{Detail: detail})
+	return false
+}

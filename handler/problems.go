@@ -1,0 +1,163 @@
+package handler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/gin-gonic/gin"
+
+	"example.com/stock/lock"
+	"example.com/stock/service"
+)
+
+// A kind is one type of problem. Its name is the last part of the type URI, and stable: clients match on it.
+type kind struct {
+	name   string
+	status int
+	title  string
+	retry  int // seconds for Retry-After; 0: retrying the same request does not help
+}
+
+// A problem is an answer by RFC 9457 (application/problem+json).
+type problem struct {
+	Type      string `json:"type"`
+	Title     string `json:"title"`
+	Status    int    `json:"status"`
+	Detail    string `json:"detail"`
+	Instance  string `json:"instance"`
+	RequestID string `json:"request_id"`
+	Field     string `json:"field,omitempty"`
+	OrderID   string `json:"order_id,omitempty"`
+	Remaining *int64 `json:"remaining,omitempty"`
+}
+
+// A row of the table from errors to answers.
+type row struct {
+	is   error
+	kind kind
+}
+
+// table is the one table from errors to answers. The first match counts: one error may carry several causes, such as a wait
+// for a held lock that ended because the server went down.
+func table() []row {
+	return []row{
+		{errInvalid, kind{"invalid", http.StatusBadRequest, "Invalid request", 0}},
+		{service.ErrUnknownSKU, kind{"unknown_sku", http.StatusNotFound, "Unknown SKU", 0}},
+		{service.ErrUnknownStrategy, kind{"unknown_strategy", http.StatusNotFound, "Unknown strategy", 0}},
+		{service.ErrSoldOut, kind{"sold_out", http.StatusConflict, "Sold out", 0}},
+		{service.ErrGuarded, kind{"strategy_mismatch", http.StatusConflict, "Another strategy guards this stock", 0}},
+		{service.ErrStockReset, kind{"stock_reset", http.StatusConflict, "The stock was set anew meanwhile", 0}},
+		{service.ErrOutcomeUnknown, kind{"outcome_unknown", http.StatusServiceUnavailable, "The outcome is not known", 0}},
+		{service.ErrStaleFence, kind{"stale_fence", http.StatusServiceUnavailable, "A later lock holder has written", 1}},
+		{lock.ErrLost, kind{"lock_lost", http.StatusServiceUnavailable, "The lock was lost", 1}},
+		{lock.ErrDown, kind{"backend_down", http.StatusServiceUnavailable, "A backend is down", 2}},
+		{context.DeadlineExceeded, kind{"lock_timeout", http.StatusServiceUnavailable, "The lock was not free in time", 1}},
+		{context.Canceled, kind{"client_gone", 499, "The client went away", 0}},
+		{lock.ErrHeld, kind{"lock_busy", http.StatusServiceUnavailable, "The lock is held", 1}},
+		{service.ErrNotInspectable, kind{"not_inspectable", http.StatusNotFound, "No lock that tells who has it", 0}},
+		{service.ErrNotEvictable, kind{"not_evictable", http.StatusMethodNotAllowed, "A lock without a fence", 0}},
+		{errNotFound, kind{"not_found", http.StatusNotFound, "No such resource", 0}},
+		{errMethod, kind{"method_not_allowed", http.StatusMethodNotAllowed, "Method not allowed", 0}},
+		{errUnauthorized, kind{"unauthorized", http.StatusUnauthorized, "Admin token needed", 0}},
+		{errTooLarge, kind{"too_large", http.StatusRequestEntityTooLarge, "Body too large", 0}},
+		{errMedia, kind{"unsupported_media_type", http.StatusUnsupportedMediaType, "Body is not JSON", 0}},
+		{errInternal, kind{"internal", http.StatusInternalServerError, "Internal error", 0}},
+	}
+}
+
+// What the HTTP layer itself finds.
+var (
+	errInvalid      = errors.New("invalid request")
+	errNotFound     = errors.New("not found")
+	errMethod       = errors.New("method not allowed")
+	errUnauthorized = errors.New("unauthorized")
+	errTooLarge     = errors.New("body too large")
+	errMedia        = errors.New("body is not JSON")
+	errInternal     = errors.New("internal error")
+)
+
+func kindOf(err error) kind {
+	rows := table()
+	if _, ok := errors.AsType[*service.InvalidError](err); ok {
+		return rows[0].kind
+	}
+	for _, row := range rows {
+		if errors.Is(err, row.is) {
+			return row.kind
+		}
+	}
+	return rows[len(rows)-1].kind
+}
+
+// fail answers err. What it says comes from errors that are safe to show; other text stays in the log.
+func (h *handler) fail(c *gin.Context, err error) {
+	k := kindOf(err)
+	p := problem{Detail: k.title + "."}
+	var (
+		invalid *service.InvalidError
+		soldOut *service.SoldOutError
+		guarded *service.GuardError
+		down    *lock.DownError
+		held    *lock.HeldError
+		order   *service.OrderError
+	)
+	switch {
+	case errors.As(err, &invalid):
+		p.Field, p.Detail = invalid.Field, invalid.Error()
+	case errors.As(err, &soldOut):
+		p.Detail, p.Remaining = soldOut.Error(), &soldOut.Remaining
+	case errors.As(err, &guarded):
+		p.Detail = fmt.Sprintf("%v, and two strategies do not exclude each other; set the stock anew (PUT /v1/stock/{sku}) to use another", guarded)
+	case errors.Is(err, service.ErrNotInspectable):
+		p.Detail = "This strategy has no lock, or one that does not tell who has it."
+	case errors.Is(err, service.ErrNotEvictable):
+		p.Detail = "This strategy's lock has no fence: a holder from whom it is taken could still write."
+		c.Header("Allow", http.MethodGet)
+	case errors.Is(err, service.ErrOutcomeUnknown) && errors.As(err, &order):
+		p.OrderID = order.OrderID
+		p.Detail = "The connection to the store broke after the write was sent. The units are sold if the order exists: look for order_id in GET /v1/stock/{sku}/orders before you try again."
+	case errors.As(err, &down):
+		p.Detail = down.Error()
+	case k.name == "lock_busy" && errors.As(err, &held):
+		p.Detail = held.Error()
+	case k.name == "lock_busy" && errors.Is(err, service.ErrConflict):
+		p.Detail = "Nothing is locked, but in every try somebody else wrote between the read and the write."
+	}
+	if k.name == "internal" {
+		h.log.ErrorContext(c, "request failed", "err", err, "request_id", requestID(c), "path", c.Request.URL.Path)
+	} else if k.status >= 500 && k.name != "lock_busy" && k.name != "lock_timeout" && down == nil {
+		// A backend that is known to be down was logged when it went down: once, not once for every request.
+		h.log.WarnContext(c, k.name, "err", err, "request_id", requestID(c), "path", c.Request.URL.Path)
+	}
+	h.problem(c, err, p)
+}
+
+// problem writes p as the problem that err is.
+func (h *handler) problem(c *gin.Context, err error, p problem) {
+	k := kindOf(err)
+	p.Type, p.Title, p.Status = "/problems/"+k.name, k.title, k.status
+	p.Instance, p.RequestID = c.Request.URL.Path, requestID(c)
+	if k.retry > 0 {
+		c.Header("Retry-After", strconv.Itoa(k.retry))
+	}
+	c.Set(problemKey, k.name)
+	c.Header("Content-Type", "application/problem+json")
+	c.AbortWithStatusJSON(k.status, p)
+}
+
+// explainProblem answers the type URI of a problem with what it means.
+func (h *handler) explainProblem(c *gin.Context) {
+	for _, row := range table() {
+		if row.kind.name == c.Param("name") {
+			c.JSON(http.StatusOK, gin.H{
+				"type": "/problems/" + row.kind.name, "title": row.kind.title, "status": row.kind.status,
+				"retry_helps": row.kind.retry > 0,
+			})
+			return
+		}
+	}
+	h.problem(c, errNotFound, problem{Detail: "There is no such type of problem."})
+}

@@ -1,0 +1,72 @@
+package handler_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"example.com/stock/handler"
+	"example.com/stock/lock"
+	"example.com/stock/service"
+)
+
+// What only some strategies have to say is left out of the replies of the others.
+func TestSegmentAndTries(t *testing.T) {
+	for _, row := range []struct {
+		segment, tries int
+		want           string
+	}{{0, 0, "<nil> <nil>"}, {0, 1, "<nil> <nil>"}, {0, 3, "<nil> 3"}, {7, 1, "7 <nil>"}, {7, 2, "7 2"}} {
+		d := &desk{deduct: func(context.Context, service.Request) (service.Receipt, error) {
+			r := receipt()
+			r.Segment, r.Tries = row.segment, row.tries
+			return r, nil
+		}}
+		sale := ask(t, http.MethodPost, serve(t, d, nil).URL+"/deduct_stock_zk", "")
+		conform(t, "Sale", sale.body)
+		var got map[string]any
+		if err := json.Unmarshal(sale.body, &got); err != nil {
+			t.Fatal(err)
+		}
+		if said := fmt.Sprint(got["segment"], " ", got["tries"]); said != row.want {
+			t.Errorf("segment %d, tries %d: the reply says %s", row.segment, row.tries, said)
+		}
+	}
+}
+
+// parted is a desk whose orders are of a segment.
+type parted struct{ *desk }
+
+func (parted) Orders(context.Context, string, service.SKU, string, int) (service.Page, error) {
+	o := order()
+	o.Segment = 3
+	return service.Page{Orders: []service.Order{o}}, nil
+}
+
+func TestOrdersTellTheirSegment(t *testing.T) {
+	d := &desk{}
+	s := serve(t, d, func(c *handler.Config) { c.Stockroom = parted{d} })
+	var orders struct{ Orders []json.RawMessage }
+	reply := ask(t, http.MethodGet, s.URL+"/v1/stock/stock/orders", "")
+	if err := json.Unmarshal(reply.body, &orders); err != nil || len(orders.Orders) != 1 {
+		t.Fatal(err, orders)
+	}
+	conform(t, "Order", orders.Orders[0])
+	if !strings.Contains(string(reply.body), `"segment":3`) {
+		t.Errorf("reply %s", reply.body)
+	}
+}
+
+// Busy without a lock is told in words of its own.
+func TestConflictIsBusy(t *testing.T) {
+	d := &desk{deduct: func(context.Context, service.Request) (service.Receipt, error) {
+		return service.Receipt{}, fmt.Errorf("100 tries: %w: %w", lock.ErrHeld, service.ErrConflict)
+	}}
+	r := ask(t, http.MethodPost, serve(t, d, nil).URL+"/deduct_stock_zk", "")
+	wantProblem(t, r, http.StatusServiceUnavailable, "lock_busy")
+	if !strings.Contains(r.problem.Detail, "in every try somebody else wrote") || r.Header.Get("Retry-After") == "" {
+		t.Errorf("detail %q, Retry-After %q", r.problem.Detail, r.Header.Get("Retry-After"))
+	}
+}

@@ -1,0 +1,121 @@
+package handler
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"example.com/stock/service"
+)
+
+type stockReply struct {
+	SKU      service.SKU `json:"sku"`
+	Store    string      `json:"store"`
+	Quantity int64       `json:"quantity"`
+	Initial  int64       `json:"initial"`
+	Sold     int64       `json:"sold"`
+	Version  uint64      `json:"version"`
+	Epoch    uint64      `json:"epoch"`
+	Fence    uint64      `json:"fence"`
+	Guard    string      `json:"guard"`
+}
+
+type orderReply struct {
+	OrderID   string      `json:"order_id"`
+	SKU       service.SKU `json:"sku"`
+	Quantity  int64       `json:"quantity"`
+	Read      int64       `json:"read"`
+	Remaining int64       `json:"remaining"`
+	Version   uint64      `json:"version"`
+	Epoch     uint64      `json:"epoch"`
+	Strategy  string      `json:"strategy"`
+	Instance  string      `json:"instance"`
+	RequestID string      `json:"request_id"`
+	Fence     uint64      `json:"fence"`
+	Segment   int         `json:"segment,omitempty"`
+	CreatedAt time.Time   `json:"created_at"`
+}
+
+// subject decodes what the requests about one SKU have in common.
+func (h *handler) subject(c *gin.Context, allowed ...string) (f fields, sku service.SKU, store string, ok bool) {
+	f, err := decode(c, append([]string{"store"}, allowed...)...)
+	if err == nil {
+		sku, err = service.ParseSKU(c.Param("sku"))
+	}
+	if err != nil {
+		h.refuse(c, err)
+		return nil, "", "", false
+	}
+	return f, sku, f["store"], true
+}
+
+func (h *handler) getStock(c *gin.Context) {
+	_, sku, store, ok := h.subject(c)
+	if !ok {
+		return
+	}
+	stock, err := h.Stockroom.Stock(c.Request.Context(), store, sku)
+	h.replyStock(c, store, stock, err)
+}
+
+func (h *handler) putStock(c *gin.Context) {
+	if !h.admin(c) {
+		return
+	}
+	f, sku, store, ok := h.subject(c, "quantity")
+	if !ok {
+		return
+	}
+	if !f.has("quantity") {
+		h.refuse(c, &service.InvalidError{Field: "quantity", Reason: "is missing"})
+		return
+	}
+	quantity, err := f.number("quantity", 0, 0, service.MaxStock)
+	if err != nil {
+		h.refuse(c, err)
+		return
+	}
+	stock, err := h.Stockroom.SetStock(c.Request.Context(), store, sku, quantity)
+	h.replyStock(c, store, stock, err)
+}
+
+func (h *handler) replyStock(c *gin.Context, store string, s service.Stock, err error) {
+	if err != nil {
+		h.fail(c, err)
+		return
+	}
+	if store == "" {
+		store = h.Store
+	}
+	c.JSON(http.StatusOK, stockReply{
+		SKU: s.SKU, Store: store, Quantity: s.Quantity, Initial: s.Initial, Sold: s.Sold,
+		Version: s.Version, Epoch: s.Epoch, Fence: s.Fence, Guard: s.Guard,
+	})
+}
+
+func (h *handler) getOrders(c *gin.Context) {
+	f, sku, store, ok := h.subject(c, "cursor", "limit")
+	if !ok {
+		return
+	}
+	limit, err := f.number("limit", 100, 1, service.MaxPage)
+	if err != nil {
+		h.refuse(c, err)
+		return
+	}
+	page, err := h.Stockroom.Orders(c.Request.Context(), store, sku, f["cursor"], int(limit))
+	if err != nil {
+		h.fail(c, err)
+		return
+	}
+	orders := make([]orderReply, len(page.Orders))
+	for i, o := range page.Orders {
+		orders[i] = orderReply{
+			OrderID: o.ID, SKU: o.SKU, Quantity: o.Quantity, Read: o.Read, Remaining: o.Remaining,
+			Version: o.Version, Epoch: o.Epoch, Strategy: o.Strategy, Instance: o.Instance,
+			RequestID: o.RequestID, Fence: o.Fence, Segment: o.Segment, CreatedAt: o.CreatedAt.UTC(),
+		}
+	}
+	c.JSON(http.StatusOK, gin.H{"orders": orders, "next": page.Next})
+}

@@ -1,0 +1,155 @@
+// Package health watches the servers that the service depends on: up, or down and why.
+package health
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"example.com/stock/lock"
+)
+
+// A backend is asked every Interval and has Timeout to answer. One that was up is down after Failures in a row: a server that
+// hangs is known within 2.4 s, one that refuses at once within 0.4 s, and one slow reply under load is no outage.
+const (
+	Interval = 400 * time.Millisecond
+	Timeout  = 800 * time.Millisecond
+	Failures = 2
+)
+
+// A Backend is one server and what is known of it. It is safe for concurrent use.
+type Backend struct {
+	name  string
+	check func(context.Context) error
+
+	mu      sync.Mutex
+	down    error // nil: up
+	failed  int   // checks in a row
+	latency time.Duration
+	up      context.Context // ends when the backend goes down, with the reason as cause
+	end     context.CancelCauseFunc
+}
+
+// New makes a Backend that is down until check has passed once. An error of check that is a lock.DownError is shown as it is; of
+// others only a summary is, because they may hold addresses and passwords.
+func New(name string, check func(context.Context) error) *Backend {
+	b := &Backend{name: name, check: check, down: &lock.DownError{Server: name, Reason: "not asked yet"}}
+	b.up, b.end = context.WithCancelCause(context.Background())
+	b.end(b.down)
+	return b
+}
+
+// Absent makes a Backend that is not configured and stays down. reason says what to set.
+func Absent(name, reason string) *Backend {
+	b := New(name, nil)
+	b.down = &lock.DownError{Server: name, Reason: reason}
+	return b
+}
+
+// Name is the backend's name.
+func (b *Backend) Name() string { return b.name }
+
+// Err is nil while the backend is up, and otherwise a lock.DownError.
+func (b *Backend) Err() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.down
+}
+
+// Latency is how long the last check took.
+func (b *Backend) Latency() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.latency
+}
+
+// While returns a ctx that also ends when the backend goes down, with Err as its cause.
+func (b *Backend) While(ctx context.Context) (context.Context, context.CancelFunc) {
+	b.mu.Lock()
+	up, down := b.up, b.down
+	b.mu.Unlock()
+	ctx, cancel := context.WithCancelCause(ctx)
+	if down != nil {
+		cancel(down) // the reason that holds now, which need not be the one that up ended with
+	}
+	stop := context.AfterFunc(up, func() { cancel(context.Cause(up)) })
+	return ctx, func() { stop(); cancel(nil) }
+}
+
+// IsAbsent is whether the backend was made by Absent.
+func (b *Backend) IsAbsent() bool { return b.check == nil }
+
+// Run checks until ctx ends. first is called once, after the first check; changed is told of every change: nil for up.
+func (b *Backend) Run(ctx context.Context, first func(), changed func(name string, down error)) {
+	if b.check == nil {
+		first()
+		return
+	}
+	ticker := time.NewTicker(Interval)
+	defer ticker.Stop()
+	for {
+		if now, ok := b.Probe(ctx); ok {
+			changed(b.name, now)
+		}
+		if first != nil {
+			first()
+			first = nil
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// Probe checks once and reports what the backend is now and whether that is a change.
+func (b *Backend) Probe(ctx context.Context) (now error, changed bool) {
+	asked := time.Now()
+	probe, cancel := context.WithTimeout(ctx, Timeout)
+	err := b.check(probe)
+	cancel()
+	if ctx.Err() != nil {
+		return nil, false // the service stops; that says nothing of the backend
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.latency = time.Since(asked)
+	before := b.down
+	if err == nil {
+		b.failed, b.down = 0, nil
+		if before != nil {
+			b.up, b.end = context.WithCancelCause(context.Background())
+		}
+		return nil, before != nil
+	}
+	b.failed++
+	reason := b.reason(err)
+	if before == nil && b.failed < Failures && slow(err) {
+		return nil, false
+	}
+	b.down = reason
+	b.end(reason)
+	return reason, before == nil || before.Error() != reason.Error()
+}
+
+func (b *Backend) reason(err error) error {
+	var told *lock.DownError
+	switch {
+	case errors.As(err, &told):
+		return told
+	case slow(err):
+		return &lock.DownError{Server: b.name, Reason: "no answer within " + Timeout.String()}
+	default:
+		return &lock.DownError{Server: b.name, Reason: "cannot be reached"}
+	}
+}
+
+// slow tells whether err is of an answer that did not come in time. Clients say so in the words of package context or in the
+// socket's, such as go-redis; what these have in common is Timeout.
+func slow(err error) bool {
+	var late net.Error
+	return errors.As(err, &late) && late.Timeout()
+}

@@ -1,0 +1,47 @@
+package health_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/health"
+	"example.com/stock/lock"
+	"example.com/stock/stack/stacktest"
+)
+
+// The same on a real server that stands still: whatever its client makes of that, one slow reply is no outage, and two are.
+func TestARedisThatStandsStill(t *testing.T) {
+	server := stacktest.Redis(t)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1})
+	defer client.Close()
+	b := health.New("redis", func(ctx context.Context) error { return client.Ping(ctx).Err() })
+	probe := func(want error, changes bool) {
+		t.Helper()
+		if now, changed := b.Probe(t.Context()); !errors.Is(now, want) || changed != changes {
+			t.Errorf("Probe() = %v, %t; want %v, %t", now, changed, want, changes)
+		}
+	}
+	probe(nil, true)
+	if err := server.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	probe(nil, false)
+	if took := b.Latency(); took < health.Timeout-10*time.Millisecond {
+		t.Errorf("a server that stands still answered after %v", took)
+	}
+	probe(lock.ErrDown, true)
+	down(t, b, "no answer within 800ms")
+	if err := server.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	probe(nil, true)
+	if err := server.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	probe(lock.ErrDown, true)
+	down(t, b, "cannot be reached")
+}

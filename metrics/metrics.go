@@ -1,0 +1,131 @@
+// Package metrics turns what happens to requests, sales and locks into Prometheus series.
+package metrics
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"example.com/stock/lock"
+)
+
+// Metrics are the series of one instance. Labels come from the catalogue and the routes, never from a request.
+type Metrics struct {
+	registry *prometheus.Registry
+
+	requests *prometheus.HistogramVec
+	sales    *prometheus.CounterVec
+	stale    *prometheus.CounterVec
+	wait     *prometheus.HistogramVec
+	hold     *prometheus.HistogramVec
+	outcomes *prometheus.CounterVec
+	lost     *prometheus.CounterVec
+	stranded *prometheus.CounterVec
+	up       *prometheus.GaugeVec
+}
+
+// seconds covers a Redis round trip on loopback up to the longest wait.
+var seconds = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
+
+// New makes the series, with those of the Go runtime and the process.
+func New(version, instance string) *Metrics {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "stock", Name: name, Help: help}, labels)
+	}
+	histogram := func(name, help string, labels ...string) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "stock", Name: name, Help: help, Buckets: seconds}, labels)
+	}
+	m := &Metrics{
+		registry: prometheus.NewRegistry(),
+		requests: histogram("http_request_seconds", "HTTP requests by route, method and status.", "route", "method", "status"),
+		sales:    counter("deductions_total", "Deductions by outcome: accepted, or the type of the problem.", "strategy", "outcome"),
+		stale:    counter("stale_fence_total", "Writes refused because a later lock holder had written.", "strategy"),
+		wait:     histogram("lock_wait_seconds", "Time to get a lock, or to give up.", "strategy"),
+		hold:     histogram("lock_hold_seconds", "Time from getting a lock to its release or loss.", "strategy"),
+		outcomes: counter("lock_acquire_total", "Acquisitions by outcome: acquired, held, down, error.", "strategy", "outcome"),
+		lost:     counter("lock_lost_total", "Leases that ended before they were released.", "strategy"),
+		stranded: counter("lock_stranded_total", "Releases that did not reach the server: the key stays until its time limit.", "strategy"),
+		up:       prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "stock", Name: "backend_up", Help: "1 if the backend can be used."}, []string{"backend"}),
+	}
+	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "stock", Name: "build_info", Help: "Always 1."}, []string{"version", "instance"})
+	info.WithLabelValues(version, instance).Set(1)
+	m.registry.MustRegister(m.requests, m.sales, m.stale, m.wait, m.hold, m.outcomes, m.lost, m.stranded, m.up, info,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// Handler serves the series.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry})
+}
+
+// Request counts an HTTP request.
+func (m *Metrics) Request(route, method string, status int, took time.Duration) {
+	m.requests.WithLabelValues(route, known(method), strconv.Itoa(status)).Observe(took.Seconds())
+}
+
+// known is method, if HTTP has it. A client may send any word, and each would make series that never go away.
+func known(method string) string {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,
+		http.MethodDelete, http.MethodConnect, http.MethodOptions, http.MethodTrace:
+		return method
+	default:
+		return "other"
+	}
+}
+
+// Deduction counts a deduction.
+func (m *Metrics) Deduction(strategy, outcome string) {
+	m.sales.WithLabelValues(strategy, outcome).Inc()
+	if outcome == "stale_fence" {
+		m.stale.WithLabelValues(strategy).Inc()
+	}
+}
+
+// Backend records whether a backend is up.
+func (m *Metrics) Backend(name string, down error) {
+	value := 1.0
+	if down != nil {
+		value = 0
+	}
+	m.up.WithLabelValues(name).Set(value)
+}
+
+// Lock is what lock.Observe tells of the locks of strategy. The series exist from the start, so that a rate over them does.
+func (m *Metrics) Lock(strategy string) lock.Events {
+	wait, hold := m.wait.WithLabelValues(strategy), m.hold.WithLabelValues(strategy)
+	lost, stranded := m.lost.WithLabelValues(strategy), m.stranded.WithLabelValues(strategy)
+	m.stale.WithLabelValues(strategy)
+	return lock.Events{
+		Waited: func(d time.Duration, err error) {
+			wait.Observe(d.Seconds())
+			m.outcomes.WithLabelValues(strategy, outcome(err)).Inc()
+		},
+		Ended: func(d time.Duration, err error) {
+			hold.Observe(d.Seconds())
+			if err != nil {
+				lost.Inc()
+			}
+		},
+		Stranded: func(error) { stranded.Inc() },
+	}
+}
+
+func outcome(err error) string {
+	switch {
+	case err == nil:
+		return "acquired"
+	case errors.Is(err, lock.ErrDown):
+		return "down"
+	case errors.Is(err, lock.ErrHeld):
+		return "held"
+	default:
+		return "error"
+	}
+}

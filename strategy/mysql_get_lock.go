@@ -1,0 +1,32 @@
+package strategy
+
+import (
+	"time"
+
+	"example.com/stock/lock"
+	"example.com/stock/lock/mysqllock"
+)
+
+func mysqlGetLock() Strategy {
+	return Strategy{
+		Name:     "mysql-get-lock",
+		Endpoint: "/deduct_stock_mysql_get_lock",
+		Summary: Text{
+			EN: "GET_LOCK, a named lock of the database server, on a connection that is kept until it is released",
+			ZH: "GET_LOCK：数据库服务器的命名锁，在释放之前一直占用同一个连接",
+		},
+		Caveat: Text{
+			EN: "To tell the holder before the next one is let in: the lock ends with the connection, and the holder hears of it a moment later (the fence refuses its write). It is a lock of one server, not replicated, and in a cluster with several masters it excludes nobody on the others.",
+			ZH: "不能保证在放行下一个之前通知持有者：连接一断锁就没了，持有者稍后才知道（其写入由栅栏令牌拒绝）。它只属于一台服务器，不会复制；多主集群中对其他主节点不起作用。",
+		},
+		Needs: []string{MySQL},
+		// As of mysql-for-update.
+		Promise: lock.Promise{
+			Exclusive: true, Scope: lock.Cluster, Fenced: true, Blocking: true, Reentrant: true,
+			FreedAfterCrash: 10 * time.Second,
+		},
+		Lock: func(s Servers) lock.Locker {
+			return s.handOver(mysqllock.NewGetLock(s.MySQL, mysqllock.ConnOptions{MaxHold: s.WatchdogMaxHold}))
+		},
+	}
+}

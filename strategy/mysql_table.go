@@ -1,0 +1,31 @@
+package strategy
+
+import (
+	"time"
+
+	"example.com/stock/lock"
+	"example.com/stock/lock/mysqllock"
+)
+
+func mysqlTable() Strategy {
+	return Strategy{
+		Name:     "mysql-table",
+		Endpoint: "/deduct_stock_mysql_table",
+		Summary: Text{
+			EN: "a row per SKU in a lock table, with owner and a 10 s lease by the server's clock, renewed every third",
+			ZH: "锁表中每个 SKU 一行，记录持有者，10 秒租约按数据库时钟计算，每三分之一租约续期一次",
+		},
+		Caveat: Text{
+			EN: "To be quick or fair: a table wakes nobody, so waiters poll, and whoever asks at the right moment is next. A database clock that is set ahead, or a fail-over to a replica that lags, ends leases early; the fence refuses the late write.",
+			ZH: "既不快也不公平：表不会唤醒任何人，等待者只能轮询，谁问得巧谁先得。数据库时钟被拨快，或切换到落后的副本，都会使租约提前失效；迟到的写入由栅栏令牌拒绝。",
+		},
+		Needs: []string{MySQL},
+		Promise: lock.Promise{
+			Exclusive: true, Scope: lock.Cluster, Fenced: true, Blocking: true, Reentrant: true, SignalsLoss: true,
+			FreedAfterCrash: 10 * time.Second,
+		},
+		Lock: func(s Servers) lock.Locker {
+			return s.handOver(mysqllock.NewTable(s.MySQL, mysqllock.TableOptions{MaxHold: s.WatchdogMaxHold}))
+		},
+	}
+}

@@ -1,0 +1,48 @@
+package strategy
+
+import (
+	"context"
+	"time"
+
+	"example.com/stock/lock"
+	"example.com/stock/lock/redislock"
+)
+
+// Redlock is the backend of redlock: several Redis masters that know nothing of each other.
+const Redlock = "redlock"
+
+func redlock() Strategy {
+	return Strategy{
+		Name:     "redlock",
+		Endpoint: "/deduct_stock_redlock",
+		Summary: Text{
+			EN: "the key on a majority of 5 independent Redis masters, asked in parallel; 10 s lease renewed every third; no fence",
+			ZH: "并行询问 5 个独立的 Redis 主节点，拿到多数派才算加锁；10 秒租约，每三分之一续期；没有栅栏令牌",
+		},
+		Caveat: Text{
+			EN: "A fence: its random token is not ordered, so no store can refuse the write of a holder that was paused past its lease, or whose majority a jump of the clock cost it. Nor fairness; and a node that was restarted does not count for a lease.",
+			ZH: "没有栅栏令牌：随机令牌没有先后顺序，存储无法拒绝“暂停超过租约”或因节点时钟跳变而失去多数派的持有者的写入。不公平；节点重启后在一个租约时间内不计票。",
+		},
+		Needs: []string{Redlock},
+		Promise: lock.Promise{
+			Exclusive: true, Scope: lock.Cluster, Blocking: true, Reentrant: true, SignalsLoss: true,
+			FreedAfterCrash: 10 * time.Second,
+		},
+		Lock: func(s Servers) lock.Locker {
+			l, err := redislock.NewRedlock(s.Redlock, redislock.RedlockOptions{
+				Lease: s.RedlockLease, NodeTimeout: s.RedlockNodeTimeout, MaxHold: s.WatchdogMaxHold, Quarantine: s.RedlockQuarantine,
+			})
+			if err != nil {
+				return unusable{err}
+			}
+			return l
+		},
+	}
+}
+
+// unusable is a lock that cannot be made of what is configured. It says why to whoever asks for it; the rest of the catalogue works.
+type unusable struct{ why error }
+
+func (u unusable) Acquire(context.Context, string) (*lock.Lease, error) {
+	return nil, &lock.DownError{Server: Redlock, Reason: u.why.Error()}
+}

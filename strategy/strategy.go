@@ -1,0 +1,124 @@
+// Package strategy is the catalogue: every way to sell stock under concurrency, weakest first. Routes, tests, load runs and docs
+// range over it. To add one, write a file like zk_sequential.go and add a line to All.
+package strategy
+
+import (
+	"database/sql"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/lock"
+	"example.com/stock/lock/zklock"
+	"example.com/stock/service"
+)
+
+// The servers and stores, by the names that configuration, requests and metrics use.
+const (
+	Redis     = "redis"
+	MySQL     = "mysql"
+	ZooKeeper = "zookeeper"
+)
+
+// A Strategy is one way to sell. It has a Lock, or a Way of its own that needs none.
+type Strategy struct {
+	Name     string // in URLs, flags, metrics, tests and docs
+	Endpoint string // POST
+	Summary  Text   // one line, without a full stop
+	Caveat   Text   // what it does not promise, in a sentence or two
+	Needs    []string
+	Stores   []string // those it works on, the default first; empty: all
+	Promise  lock.Promise
+
+	Lock   func(Servers) lock.Locker              // opens nothing: servers may be down. The result may be an io.Closer
+	Around func(Servers, lock.Locker) service.Way // what sells under the Lock; nil: service.UnderLock
+	Way    service.Way
+}
+
+// A Text is the same in two languages.
+type Text struct{ EN, ZH string }
+
+// Servers are what locks are built on.
+type Servers struct {
+	Redis     redis.UniversalClient
+	Redlock   []redis.UniversalClient // one for each independent master
+	ZooKeeper *zklock.Session
+	MySQL     *sql.DB // the locks' own pool, not the store's: see mysqllock
+
+	SetNXLease      time.Duration // of the SETNX locks; 0: their default
+	RepairSetNX     bool          // redis-setnx-expire gives an expiry to a key that was left without
+	WatchdogLease   time.Duration // of the renewed locks; 0: their default
+	WatchdogMaxHold time.Duration // 0: the default
+
+	RedlockLease       time.Duration // 0: the default
+	RedlockNodeTimeout time.Duration // how long one node may take; 0: the default
+	RedlockQuarantine  time.Duration // see redislock.RedlockOptions; 0: the default, negative: none
+
+	Segments   int  // of each SKU that is sold in segments; 0: the default
+	PlainLocks bool // no lock.HandOver inside the process: every request is a contender of its own
+	Log        *slog.Logger
+}
+
+// All is the catalogue, weakest first.
+func All() []Strategy {
+	return []Strategy{
+		none(),
+		localMutex(),
+		redisSetNXExpire(),
+		redisSetNXDel(),
+		redisSetNXWatch(),
+		redisSetNX(),
+		redisWatchdog(),
+		redlock(),
+		zkSequential(),
+		mysqlTable(),
+		mysqlForUpdate(),
+		mysqlGetLock(),
+		segmented(),
+		pessimistic(),
+		optimistic(),
+		atomic(),
+	}
+}
+
+// Lookup finds a strategy by name. The error lists the names there are.
+func Lookup(name string) (Strategy, error) {
+	var names []string
+	for _, s := range All() {
+		if s.Name == name {
+			return s, nil
+		}
+		names = append(names, s.Name)
+	}
+	return Strategy{}, fmt.Errorf("unknown strategy %q; there are %s", name, strings.Join(names, ", "))
+}
+
+// handOver makes one contender of all requests of this process, unless plain locks are wanted.
+func (s Servers) handOver(l lock.Spanned) lock.Locker {
+	if s.PlainLocks {
+		return l
+	}
+	return lock.HandOver(l, lock.Bound{})
+}
+
+// Build makes the Way of s. watch, if not nil, decorates the lock.
+func (s Strategy) Build(servers Servers, watch func(lock.Locker) lock.Locker) (way service.Way, closer func() error) {
+	closer = func() error { return nil }
+	if s.Lock == nil {
+		return s.Way, closer
+	}
+	l := s.Lock(servers)
+	if c, ok := l.(interface{ Close() error }); ok {
+		closer = c.Close
+	}
+	if watch != nil {
+		l = watch(l)
+	}
+	if s.Around != nil {
+		return s.Around(servers, l), closer
+	}
+	return service.UnderLock(l), closer
+}
