@@ -1,0 +1,143 @@
+package loadtest_test
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"example.com/stock/loadtest"
+)
+
+func TestClientSaysWhatIsWrongWithTheTarget(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		serve http.HandlerFunc
+		want  string
+	}{
+		{
+			"HTML", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html><body>It works!") },
+			"answers but is not a stock service: GET /v1/strategies returned text/html with status 200",
+		},
+		{"not found", http.NotFound, "returned text/plain with status 404"},
+		{"other JSON", func(w http.ResponseWriter, _ *http.Request) { reply(w, []int{1}) }, "returned JSON of another form"},
+		{"JSON without strategies", func(w http.ResponseWriter, _ *http.Request) { reply(w, map[string]int{}) }, "returned no strategies"},
+		{"truncated", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.Header().Set("Content-Length", "100")
+			fmt.Fprint(w, `{"strategies":[`)
+		}, "broke off its reply to GET /v1/strategies after 15 bytes"},
+		{"aborted", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "cannot be reached: GET /v1/strategies: EOF"},
+		{"endless", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			for range 5 {
+				fmt.Fprint(w, strings.Repeat(" ", 1<<20))
+			}
+		}, "longer than"},
+		{
+			"redirect", func(w http.ResponseWriter, r *http.Request) {
+				http.Redirect(w, r, "https://shop.example/", http.StatusFound)
+			},
+			"redirects GET /v1/strategies to https://shop.example/, which is not followed",
+		},
+		{"proxy error", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }, "status 502"},
+		{
+			"problem", func(w http.ResponseWriter, _ *http.Request) { refuse(w, 500, "internal", "sorry") },
+			"refuses GET /v1/strategies: 500 internal: sorry",
+		},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			server := httptest.NewServer(row.serve)
+			defer server.Close()
+			_, err := client(t, server.URL, "", 1).Strategies(t.Context())
+			var target *loadtest.TargetError
+			if !errors.As(err, &target) || target.URL != server.URL || !strings.Contains(err.Error(), row.want) {
+				t.Errorf("got %v, want a TargetError with %q", err, row.want)
+			}
+		})
+	}
+}
+
+func TestClientOfATargetThatIsDown(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	listener.Close()
+	c := client(t, address, "", 1)
+	_, err = c.Strategies(t.Context())
+	if want := "http://" + address + " cannot be reached: GET /v1/strategies:"; err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("got %v, want %q", err, want)
+	}
+	if got := c.Deduct(t.Context(), loadtest.Request{Endpoint: "/deduct_right", SKU: "x", Quantity: 1}); got.Outcome != loadtest.Failed {
+		t.Errorf("a request that could not be sent is %s, want failed: it cannot have sold", got.Outcome)
+	}
+}
+
+func TestNewClientRefusesWhatIsNoAddress(t *testing.T) {
+	for _, address := range []string{"", "ftp://host", "http://", "http://host/?a=b", "http://me:pw@host", "http://ho st", "http://host/#x"} {
+		var plan *loadtest.PlanError
+		if _, err := loadtest.NewClient(address, "", 1); !errors.As(err, &plan) {
+			t.Errorf("NewClient(%q): got %v, want a PlanError", address, err)
+		}
+	}
+}
+
+func TestDeductOutcomes(t *testing.T) {
+	for _, row := range []struct {
+		status  int
+		problem string // "": plain text
+		sent    string // what a proxy says of it
+		want    loadtest.Outcome
+	}{
+		{503, "lock_busy", "", loadtest.Busy},
+		{503, "lock_timeout", "", loadtest.Busy},
+		{409, "sold_out", "", loadtest.SoldOut},
+		{503, "outcome_unknown", "", loadtest.Unknown},
+		{500, "internal", "", loadtest.Unknown}, // a crash, possibly after the sale
+		{503, "lock_lost", "", loadtest.Failed},
+		{503, "stale_fence", "", loadtest.Failed},
+		{503, "backend_down", "", loadtest.Failed},
+		{409, "strategy_mismatch", "", loadtest.Failed},
+		{400, "invalid", "", loadtest.Failed},
+		{502, "bad_gateway", "true", loadtest.Unknown},
+		{502, "bad_gateway", "false", loadtest.Failed},
+		{502, "bad_gateway", "", loadtest.Unknown},
+		{504, "gateway_timeout", "true", loadtest.Unknown},
+		{502, "", "", loadtest.Unknown},
+		{504, "", "", loadtest.Unknown},
+		{500, "", "", loadtest.Unknown},
+		{503, "", "", loadtest.Failed},
+		{404, "", "", loadtest.Failed},
+		{301, "", "", loadtest.Failed},
+		{200, "", "", loadtest.Unknown},
+	} {
+		t.Run(fmt.Sprintf("%d %s %s", row.status, row.problem, row.sent), func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if got := r.Header.Get("X-Request-Id"); got != "run-7" {
+					t.Errorf("X-Request-Id %q", got)
+				}
+				w.Header().Set("X-Instance", "app-2")
+				switch {
+				case row.problem == "":
+					w.WriteHeader(row.status)
+				case row.sent != "":
+					w.Header().Set("Content-Type", "application/problem+json")
+					w.WriteHeader(row.status)
+					fmt.Fprintf(w, `{"type":"/problems/%s","status":%d,"detail":"because","sent":%s}`, row.problem, row.status, row.sent)
+				default:
+					refuse(w, row.status, row.problem, "because")
+				}
+			}))
+			defer server.Close()
+			got := client(t, server.URL, "", 1).Deduct(t.Context(), loadtest.Request{Endpoint: "/deduct", SKU: "x", Quantity: 1, RequestID: "run-7"})
+			if got.Outcome != row.want || got.Problem != row.problem || got.Status != row.status || got.Instance != "app-2" || got.Error == "" {
+				t.Errorf("got %+v, want %s", got, row.want)
+			}
+		})
+	}
+}

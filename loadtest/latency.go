@@ -1,0 +1,104 @@
+package loadtest
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// Quantiles are latencies in milliseconds, three digits exact. P999 is the 99.9th percentile.
+type Quantiles struct {
+	Count int64   `json:"count"`
+	Mean  float64 `json:"mean_ms"`
+	P50   float64 `json:"p50_ms"`
+	P90   float64 `json:"p90_ms"`
+	P95   float64 `json:"p95_ms"`
+	P99   float64 `json:"p99_ms"`
+	P999  float64 `json:"p99_9_ms"`
+	Max   float64 `json:"max_ms"`
+}
+
+// A Share is what one instance answered.
+type Share struct {
+	Instance string `json:"instance"` // "": replies that named none, or no reply
+	Replies  int    `json:"replies"`
+	Accepted int    `json:"accepted"`
+}
+
+// Latency is how fast a run was.
+type Latency struct {
+	Seconds   float64               `json:"seconds"`    // from the first request sent to the last reply
+	Rate      float64               `json:"per_second"` // requests of any outcome
+	All       Quantiles             `json:"all"`
+	ByOutcome map[Outcome]Quantiles `json:"by_outcome"` // only those that occurred
+	Instances []Share               `json:"instances"`  // by name
+}
+
+// Measure computes how fast the run was that left records.
+func Measure(records []Record) Latency {
+	l := Latency{ByOutcome: make(map[Outcome]Quantiles), Instances: shares(records)}
+	if len(records) == 0 {
+		return l
+	}
+	all, by := newHistogram(), make(map[Outcome]*hdrhistogram.Histogram)
+	first, last := records[0].SentAt, records[0].DoneAt
+	for i := range records {
+		r := &records[i]
+		if r.SentAt.Before(first) {
+			first = r.SentAt
+		}
+		if r.DoneAt.After(last) {
+			last = r.DoneAt
+		}
+		if by[r.Outcome] == nil {
+			by[r.Outcome] = newHistogram()
+		}
+		// Beyond the top of the histogram only the top is known; a request cannot last an hour anyway.
+		micros := min(max(r.Latency().Microseconds(), 1), all.HighestTrackableValue())
+		_ = all.RecordValue(micros)
+		_ = by[r.Outcome].RecordValue(micros)
+	}
+	l.Seconds = last.Sub(first).Seconds()
+	l.Rate = float64(len(records)) / max(l.Seconds, 1e-6)
+	l.All = quantiles(all)
+	for outcome, h := range by {
+		l.ByOutcome[outcome] = quantiles(h)
+	}
+	return l
+}
+
+func newHistogram() *hdrhistogram.Histogram {
+	return hdrhistogram.New(1, time.Hour.Microseconds(), 3)
+}
+
+func quantiles(h *hdrhistogram.Histogram) Quantiles {
+	at := func(percent float64) float64 { return float64(h.ValueAtPercentile(percent)) / 1000 }
+	return Quantiles{
+		Count: h.TotalCount(), Mean: h.Mean() / 1000, Max: float64(h.Max()) / 1000,
+		P50: at(50), P90: at(90), P95: at(95), P99: at(99), P999: at(99.9),
+	}
+}
+
+func shares(records []Record) []Share {
+	by := make(map[string]*Share)
+	for i := range records {
+		r := &records[i]
+		s := by[r.Instance]
+		if s == nil {
+			s = &Share{Instance: r.Instance}
+			by[r.Instance] = s
+		}
+		s.Replies++
+		if r.Outcome == Accepted {
+			s.Accepted++
+		}
+	}
+	list := make([]Share, 0, len(by))
+	for _, s := range by {
+		list = append(list, *s)
+	}
+	slices.SortFunc(list, func(a, b Share) int { return cmp.Compare(a.Instance, b.Instance) })
+	return list
+}

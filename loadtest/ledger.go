@@ -1,0 +1,231 @@
+package loadtest
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A sale is an order, by the store or by the reply to it.
+type sale struct {
+	order, request, instance  string
+	quantity, read, remaining int64
+	segment                   int // that read, remaining, version and fence are of; 0: the whole stock
+	version, fence            uint64
+}
+
+// A ledger brings together what replies and store say of one SKU.
+type ledger struct {
+	*Account // nil: nothing is known of the store
+	sku      string
+	several  bool // there are other ledgers
+	records  []*Record
+	verdict  *Verdict
+
+	sales      []sale // each order once
+	phantom    int64  // units of replies beyond the first that name one order
+	unresolved int64  // units that may have been sold
+	otherEpoch int    // accepted, but in another epoch
+}
+
+func (v *Verdict) because(about, format string, args ...any) {
+	v.Reasons = append(v.Reasons, Reason{about, fmt.Sprintf(format, args...)})
+}
+
+// because names the SKU if there are several.
+func (l *ledger) because(about, format string, args ...any) {
+	if l.several {
+		format, args = "%s: "+format, append([]any{l.sku}, args...)
+	}
+	l.verdict.because(about, format, args...)
+}
+
+// plural is n and noun: "1 unit", "2 units".
+func plural[N int | int64](n N, noun string) string {
+	switch {
+	case n == 1:
+	case strings.HasSuffix(noun, "y"):
+		noun = strings.TrimSuffix(noun, "y") + "ies"
+	default:
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}
+
+func (l *ledger) judge() {
+	if l.Account == nil {
+		l.Account = &Account{Gap: "nothing is known of this SKU in the store"}
+		if len(l.records) > 0 {
+			l.Before.Epoch = epochOf(l.records)
+		}
+	}
+	if l.After != nil && l.After.Epoch != l.Before.Epoch {
+		// The orders are those of another epoch: that ours are not among them is no fault.
+		account := *l.Account
+		account.Complete = false
+		l.Account = &account
+	}
+	l.settle()
+	l.sequence()
+	l.balance()
+}
+
+// epochOf is the epoch of the first accepted record.
+func epochOf(records []*Record) uint64 {
+	for _, r := range records {
+		if r.Receipt != nil {
+			return r.Epoch
+		}
+	}
+	return 0
+}
+
+// A book finds orders by their id and by their request.
+type book struct {
+	orders    []Order
+	byID      map[string]int
+	byRequest map[string]int // the first of it
+	claimed   []bool         // by a record
+}
+
+func (l *ledger) book() *book {
+	b := &book{byID: make(map[string]int, len(l.Orders)), byRequest: make(map[string]int, len(l.Orders))}
+	for _, o := range l.Orders {
+		if o.Epoch != l.Before.Epoch {
+			continue
+		}
+		if _, again := b.byID[o.OrderID]; again {
+			continue // a page that overlaps another
+		}
+		b.byID[o.OrderID] = len(b.orders)
+		if _, again := b.byRequest[o.RequestID]; !again {
+			b.byRequest[o.RequestID] = len(b.orders)
+		}
+		b.orders = append(b.orders, o)
+	}
+	b.claimed = make([]bool, len(b.orders))
+	return b
+}
+
+// find returns the place of r's order, or -1.
+func (b *book) find(r *Record) int {
+	if r.OrderID != "" {
+		if i, ok := b.byID[r.OrderID]; ok {
+			return i
+		}
+		if r.Outcome == Accepted {
+			return -1
+		}
+	}
+	if i, ok := b.byRequest[r.RequestID]; ok && r.RequestID != "" {
+		return i
+	}
+	return -1
+}
+
+// settle matches records with orders, counts, and collects the sales.
+func (l *ledger) settle() {
+	b, v := l.book(), l.verdict
+	ours := make(map[string]bool, len(l.records))
+	phantoms, denied := v.Phantoms, v.Denied
+	var example *Record // of a contradiction
+	for _, r := range l.records {
+		ours[r.RequestID] = true
+		at := b.find(r)
+		switch {
+		case r.Outcome == Accepted:
+			v.Accepted++
+			l.accepted(b, r, at)
+			if v.Phantoms > phantoms && example == nil {
+				example = r
+			}
+		case at >= 0 && !b.claimed[at]:
+			l.claim(b, at, 0)
+			if r.Outcome == Unknown {
+				v.Accepted++
+				v.Recovered++
+				continue
+			}
+			v.count(r.Outcome)
+			v.Denied++
+			if example == nil {
+				example = r
+			}
+		default:
+			v.count(r.Outcome)
+			if r.Outcome == Unknown && !l.Complete {
+				l.unresolved += r.Quantity
+			}
+		}
+	}
+	if n := v.Phantoms - phantoms; n > 0 {
+		l.because(AboutReplies, "phantoms: %d accepted of which the store holds no order, or the order of another reply (request %s)",
+			n, example.RequestID)
+	}
+	if n := v.Denied - denied; n > 0 {
+		l.because(AboutReplies, "denied: %d refused of which the store holds an order all the same (request %s)", n, example.RequestID)
+	}
+	l.unclaimed(b, ours)
+}
+
+func (v *Verdict) count(o Outcome) {
+	switch o {
+	case Busy:
+		v.Busy++
+	case SoldOut:
+		v.SoldOut++
+	case Failed:
+		v.Failed++
+	case Unknown:
+		v.Unknown++
+	}
+}
+
+// accepted books an accepted reply, whose order is at that place in b.
+func (l *ledger) accepted(b *book, r *Record, at int) {
+	switch {
+	case r.Epoch != l.Before.Epoch:
+		l.otherEpoch++
+	case at >= 0 && !b.claimed[at]:
+		l.claim(b, at, r.Fence)
+	case at >= 0:
+		l.verdict.Phantoms++
+		l.phantom += r.Quantity
+	default:
+		if l.Complete {
+			l.verdict.Phantoms++
+		}
+		l.sales = append(l.sales, sale{
+			order: r.OrderID, request: r.RequestID, instance: r.Instance,
+			quantity: r.Quantity, read: r.Read, remaining: r.Remaining, version: r.Version, fence: r.Fence, segment: r.Segment,
+		})
+	}
+}
+
+// claim books the order at that place. fence is the holder's, if a reply told: in the lab, writes may carry none.
+func (l *ledger) claim(b *book, at int, fence uint64) {
+	b.claimed[at] = true
+	o := &b.orders[at]
+	l.sales = append(l.sales, sale{
+		order: o.OrderID, request: o.RequestID, instance: o.Instance,
+		quantity: o.Quantity, read: o.Read, remaining: o.Remaining, version: o.Version, fence: max(fence, o.Fence), segment: o.Segment,
+	})
+}
+
+// unclaimed books the orders that no reply told of.
+func (l *ledger) unclaimed(b *book, ours map[string]bool) {
+	before := l.verdict.Duplicates
+	for at := range b.orders {
+		if b.claimed[at] {
+			continue
+		}
+		if id := b.orders[at].RequestID; id != "" && ours[id] {
+			l.verdict.Duplicates++
+		} else {
+			l.verdict.Foreign++
+		}
+		l.claim(b, at, 0)
+	}
+	if n := l.verdict.Duplicates - before; n > 0 {
+		l.because(AboutReplies, "%s beyond the first of one request (did a proxy send it twice?)", plural(n, "order"))
+	}
+}

@@ -1,0 +1,91 @@
+package loadtest
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// An Outcome is how a request ended, as far as its sender can tell.
+type Outcome string
+
+// The outcomes. Busy and sold out are answers, not failures.
+const (
+	Accepted Outcome = "accepted"
+	Busy     Outcome = "busy"     // the lock was held by another, at once or until the wait ended
+	SoldOut  Outcome = "sold_out" // too few were left
+	Failed   Outcome = "failed"   // any other refusal, or never sent: nothing was sold
+	Unknown  Outcome = "unknown"  // it was sent and no usable reply came: it may have been sold
+)
+
+// Outcomes are all outcomes, in the order in which reports list them.
+func Outcomes() []Outcome { return []Outcome{Accepted, Busy, SoldOut, Failed, Unknown} }
+
+// A Receipt is what an accepted request saw and did, in the words of the instance that served it.
+type Receipt struct {
+	Read       int64     `json:"read"`
+	Remaining  int64     `json:"remaining"`
+	Version    uint64    `json:"version"`
+	Epoch      uint64    `json:"epoch"`
+	Fence      uint64    `json:"fence,omitempty"`   // of the holder; 0: the strategy has none
+	Segment    int       `json:"segment,omitempty"` // that read, remaining and version are of; 0: of the whole stock
+	Tries      int       `json:"tries,omitempty"`   // how often it read; 0: once
+	WaitedMS   float64   `json:"waited_ms"`
+	HeldMS     float64   `json:"held_ms"`
+	AcquiredAt time.Time `json:"acquired_at,omitzero"` // by the instance's clock
+	ReleasedAt time.Time `json:"released_at,omitzero"`
+	LeaseLost  bool      `json:"lease_lost,omitempty"` // after the order was written: the order stands
+}
+
+// A Reply is what became of one deduction. Its Receipt is nil unless it was accepted.
+type Reply struct {
+	Outcome  Outcome `json:"outcome"`
+	Status   int     `json:"status,omitempty"`   // HTTP status; 0: there was no reply
+	Problem  string  `json:"problem,omitempty"`  // problem type, such as "lock_busy"
+	OrderID  string  `json:"order_id,omitempty"` // of accepted ones, and of unknown ones where the service told
+	Instance string  `json:"instance,omitempty"`
+	Error    string  `json:"error,omitempty"`
+	*Receipt
+}
+
+// A Record is one request of a run: what was sent, and what became of it. It is one line of a history.
+//
+// SentAt and DoneAt are the run's start, by the wall clock, plus elapsed monotonic time: a clock that is set during the run
+// neither reorders them nor changes their distance.
+type Record struct {
+	Seq       int       `json:"seq"` // from 1, in the order of sending
+	Worker    int       `json:"worker"`
+	RequestID string    `json:"request_id"`
+	Strategy  string    `json:"strategy"`
+	Store     string    `json:"store"`
+	SKU       string    `json:"sku"`
+	Quantity  int64     `json:"quantity"`
+	SentAt    time.Time `json:"sent_at"`
+	DoneAt    time.Time `json:"done_at"`
+	Reply
+}
+
+// Latency is how long the reply took: service time, since a closed loop sends only when a worker is free.
+func (r *Record) Latency() time.Duration { return r.DoneAt.Sub(r.SentAt) }
+
+// check says what makes r impossible.
+func (r *Record) check() error {
+	switch r.Outcome {
+	case Accepted, Busy, SoldOut, Failed, Unknown:
+	default:
+		return fmt.Errorf("outcome %q is not one of %v", r.Outcome, Outcomes())
+	}
+	switch {
+	case r.Seq < 1:
+		return errors.New("seq must be 1 or more")
+	case r.Quantity < 1:
+		return errors.New("quantity must be 1 or more")
+	case r.SentAt.IsZero() || r.DoneAt.Before(r.SentAt):
+		return errors.New("sent_at and done_at must be set, and done_at not earlier")
+	case r.Outcome == Accepted && (r.Receipt == nil || r.OrderID == ""):
+		return errors.New("an accepted request must have order_id, read, remaining, version and epoch")
+	case r.Outcome != Accepted && r.Receipt != nil:
+		return fmt.Errorf("a request with outcome %s cannot have read, remaining or version", r.Outcome)
+	}
+	return nil
+}

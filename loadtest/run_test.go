@@ -1,0 +1,314 @@
+package loadtest_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"example.com/stock/loadtest"
+)
+
+func TestRunTellsRightFromRacy(t *testing.T) {
+	for _, row := range []struct {
+		strategy string
+		finding  loadtest.Finding
+		kept     bool
+		raceSeen bool
+	}{
+		{"right", loadtest.Holds, true, false},
+		{"racy", loadtest.Broken, true, true},
+		{"liar", loadtest.Broken, false, true},
+	} {
+		t.Run(row.strategy, func(t *testing.T) {
+			s := &shop{page: 7}
+			c := client(t, s.open(t, nil), "", 20)
+			r, err := loadtest.Run(t.Context(), c, loadtest.Plan{Strategy: row.strategy, Stock: 100, Requests: 120, Concurrency: 20}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			v := r.Verdict
+			if v.Finding != row.finding || v.Kept != row.kept || v.RaceSeen != row.raceSeen {
+				t.Errorf("finding %s, kept %v, race seen %v; want %s, %v, %v; reasons %v",
+					v.Finding, v.Kept, v.RaceSeen, row.finding, row.kept, row.raceSeen, v.Reasons)
+			}
+			if row.raceSeen && (v.Collisions == 0 || len(v.Certificates) == 0 || v.LostUnits <= 0) {
+				t.Errorf("collisions %d, certificates %d, lost %d; want all positive", v.Collisions, len(v.Certificates), v.LostUnits)
+			}
+			if v.Sent != 120 || len(r.Records) != 120 || v.Accepted+v.SoldOut != 120 {
+				t.Errorf("sent %d, records %d, accepted %d, sold out %d", v.Sent, len(r.Records), v.Accepted, v.SoldOut)
+			}
+			if row.strategy == "right" && (v.Accepted != 100 || v.RemainingUnits != 0) {
+				t.Errorf("accepted %d, remaining %d, want 100 and 0", v.Accepted, v.RemainingUnits)
+			}
+			if got := int(r.Latency.All.Count); got != 120 {
+				t.Errorf("latency counts %d", got)
+			}
+			for i, record := range r.Records {
+				if record.Seq != i+1 || record.Instance != "app-1" || record.Store != "redis" {
+					t.Fatalf("record %d: %+v", i, record)
+				}
+			}
+		})
+	}
+}
+
+func TestBarrierReleasesAllTogether(t *testing.T) {
+	const workers = 40
+	var arrived atomic.Int64
+	all := make(chan struct{})
+	s := new(shop)
+	// Nobody is served before all workers' requests are there, which a generator that starts them one after the other's reply never reaches.
+	url := s.open(t, func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost {
+				if arrived.Add(1) == workers {
+					close(all)
+				}
+				select {
+				case <-all:
+				case <-r.Context().Done():
+				}
+			}
+			next.ServeHTTP(w, r)
+		})
+	})
+	r, err := loadtest.Run(t.Context(), client(t, url, "", workers),
+		loadtest.Plan{Strategy: "right", Stock: 100, Requests: workers, Concurrency: workers, Timeout: 20 * time.Second}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Verdict.Accepted != workers {
+		t.Errorf("%d of %d accepted", r.Verdict.Accepted, workers)
+	}
+	if spread := r.Records[workers-1].SentAt.Sub(r.Records[0].SentAt); spread >= r.Records[0].Latency() {
+		t.Errorf("the last was sent %v after the first, whose reply took %v", spread, r.Records[0].Latency())
+	}
+}
+
+func TestWarmConnectionsAreUsed(t *testing.T) {
+	const workers = 8
+	conns := make(map[string]bool)
+	s := new(shop)
+	lock := make(chan struct{}, 1)
+	url := s.open(t, func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			lock <- struct{}{}
+			if r.URL.Path == "/livez" {
+				conns[r.RemoteAddr] = true
+			} else if r.Method == http.MethodPost && !conns[r.RemoteAddr] {
+				t.Errorf("request on the new connection %s", r.RemoteAddr)
+			}
+			<-lock
+			next.ServeHTTP(w, r)
+		})
+	})
+	_, err := loadtest.Run(t.Context(), client(t, url, "", workers), loadtest.Plan{Strategy: "right", Stock: 9, Requests: 50, Concurrency: workers}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The connection of the catalogue may be one of them.
+	if len(conns) < workers {
+		t.Errorf("%d connections were opened for %d workers", len(conns), workers)
+	}
+}
+
+func TestCancelKeepsWhatWasDone(t *testing.T) {
+	s := new(shop)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	url := s.open(t, func(next http.Handler) http.Handler {
+		var posts atomic.Int64
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			next.ServeHTTP(w, r)
+			if r.Method == http.MethodPost && posts.Add(1) == 50 {
+				cancel()
+			}
+		})
+	})
+	var file bytes.Buffer
+	var last loadtest.Progress
+	r, err := loadtest.Run(ctx, client(t, url, "", 4), loadtest.Plan{
+		Strategy: "right", Stock: 1_000_000, Requests: 1_000_000, Concurrency: 4, History: &file,
+	}, func(p loadtest.Progress) { last = p })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !r.Interrupted || len(r.Records) < 50 || len(r.Records) > 1000 {
+		t.Errorf("interrupted %v after %d records, want true after a few more than 50", r.Interrupted, len(r.Records))
+	}
+	if r.Verdict.Finding != loadtest.Holds || r.Verdict.Unknown != 0 {
+		t.Errorf("finding %s, %d unknown: requests under way were cut off; reasons %v", r.Verdict.Finding, r.Verdict.Unknown, r.Verdict.Reasons)
+	}
+	if !last.Last || last.Done != len(r.Records) || last.Total != 1_000_000 {
+		t.Errorf("last progress %+v", last)
+	}
+	h, err := loadtest.ReadHistory(&file)
+	if err != nil || len(h.Records) != len(r.Records) || h.End == nil || !h.End.Interrupted {
+		t.Errorf("history: %v, %+v", err, h)
+	}
+}
+
+func TestCancelCutsOffAfterGrace(t *testing.T) {
+	t.Parallel()
+	s := new(shop)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	url := s.open(t, func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost {
+				cancel()
+				<-r.Context().Done() // hangs for as long as the client does
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
+	})
+	r, err := loadtest.Run(ctx, client(t, url, "", 3), loadtest.Plan{Strategy: "right", Stock: 9, Requests: 30, Concurrency: 3}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Those that were to leave when ctx ended were never sent.
+	if v := r.Verdict; !r.Interrupted || v.Unknown < 1 || v.Sent > 3 || v.Finding != loadtest.Undecided {
+		t.Errorf("interrupted %v, sent %d, unknown %d, finding %s", r.Interrupted, v.Sent, v.Unknown, v.Finding)
+	}
+}
+
+// The orders of the store settle what became of requests without a usable reply.
+func TestUnknownOutcomesAreLookedUp(t *testing.T) {
+	for _, row := range []struct {
+		name      string
+		sold      bool // before the reply is spoiled
+		spoil     func(w http.ResponseWriter)
+		recovered bool
+	}{
+		{"502 before the sale", false, func(w http.ResponseWriter) { w.WriteHeader(http.StatusBadGateway) }, false},
+		{"502 after the sale", true, func(w http.ResponseWriter) { w.WriteHeader(http.StatusBadGateway) }, true},
+		{"connection closed after the sale", true, func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, true},
+		{"reply cut off", true, func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", "application/json")
+			w.Header().Set("Content-Length", "500")
+			_, _ = w.Write([]byte(`{"order_id":"order-1","sku"`))
+		}, true},
+		{"HTML with status 200", true, func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", "text/html")
+			_, _ = w.Write([]byte(`<html>welcome</html>`))
+		}, true},
+		{"half a receipt", true, func(w http.ResponseWriter) { reply(w, map[string]any{"order_id": "order-1"}) }, true},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			s := new(shop)
+			var posts atomic.Int64
+			url := s.open(t, func(next http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if r.Method != http.MethodPost || posts.Add(1) != 3 {
+						next.ServeHTTP(w, r)
+						return
+					}
+					if row.sold {
+						next.ServeHTTP(discard{http.Header{}}, r)
+					}
+					row.spoil(w)
+				})
+			})
+			r, err := loadtest.Run(t.Context(), client(t, url, "", 1), loadtest.Plan{Strategy: "right", Stock: 10, Requests: 5}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			v := r.Verdict
+			want := 4
+			if row.recovered {
+				want = 5
+			}
+			if v.Accepted != want || v.Recovered != want-4 || v.Unknown != 5-want || v.Finding != loadtest.Holds {
+				t.Errorf("accepted %d, recovered %d, unknown %d, finding %s %v; want %d, %d, %d, holds",
+					v.Accepted, v.Recovered, v.Unknown, v.Finding, v.Reasons, want, want-4, 5-want)
+			}
+			if got := r.Records[2]; got.Outcome != loadtest.Unknown || got.Error == "" && got.Problem == "" {
+				t.Errorf("record %+v", got)
+			}
+		})
+	}
+}
+
+type discard struct{ header http.Header }
+
+func (d discard) Header() http.Header         { return d.header }
+func (d discard) Write(b []byte) (int, error) { return len(b), nil }
+func (d discard) WriteHeader(int)             {}
+
+func TestSlowRepliesAreUnknown(t *testing.T) {
+	s := new(shop)
+	url := s.open(t, func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost {
+				next.ServeHTTP(discard{http.Header{}}, r)
+				<-r.Context().Done()
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
+	})
+	r, err := loadtest.Run(t.Context(), client(t, url, "", 1), loadtest.Plan{Strategy: "right", Stock: 9, Requests: 2, Timeout: 50 * time.Millisecond}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := r.Verdict; v.Recovered != 2 || v.Finding != loadtest.Holds {
+		t.Errorf("recovered %d, finding %s %v", v.Recovered, v.Finding, v.Reasons)
+	}
+	if !strings.Contains(r.Records[0].Error, "no reply within the timeout") {
+		t.Errorf("error %q", r.Records[0].Error)
+	}
+}
+
+func TestRunRefuses(t *testing.T) {
+	wait := time.Minute
+	for _, row := range []struct {
+		name string
+		shop *shop
+		plan loadtest.Plan
+		want string
+	}{
+		{"no strategy", &shop{}, loadtest.Plan{Requests: 1}, "strategy: is missing"},
+		{"unknown strategy", &shop{}, loadtest.Plan{Strategy: "zk", Requests: 1}, `"zk" is not known to the target; it has racy, right, liar`},
+		{"unavailable strategy", &shop{down: "ZooKeeper cannot be reached"}, loadtest.Plan{Strategy: "right", Requests: 1}, "cannot run strategy right now: ZooKeeper cannot be reached"},
+		{"no requests", &shop{}, loadtest.Plan{Strategy: "right"}, "requests: must be 1 or more"},
+		{"store of another", &shop{}, loadtest.Plan{Strategy: "right", Requests: 1, Store: "mysql"}, "works on redis, not on mysql"},
+		{"timeout within wait", &shop{}, loadtest.Plan{Strategy: "right", Requests: 1, Wait: &wait, Timeout: time.Second}, "must be longer than the wait"},
+		{"too many workers", &shop{}, loadtest.Plan{Strategy: "right", Requests: 1, Concurrency: 1 << 20}, "must be from 1 to 10000"},
+		{"wrong token", &shop{token: "s3cret"}, loadtest.Plan{Strategy: "right", Requests: 1}, "401 unauthorized: An admin token is needed."},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			r, err := loadtest.Run(t.Context(), client(t, row.shop.open(t, nil), "guess", 1), row.plan, nil)
+			if r != nil || err == nil || !strings.Contains(err.Error(), row.want) {
+				t.Errorf("got %v, want an error with %q", err, row.want)
+			}
+		})
+	}
+}
+
+func TestRunWithTheRightToken(t *testing.T) {
+	s := &shop{token: "s3cret"}
+	r, err := loadtest.Run(t.Context(), client(t, s.open(t, nil), "s3cret", 1), loadtest.Plan{Strategy: "right", Stock: 5, Requests: 2, Quantity: 2}, nil)
+	if err != nil || r.Verdict.AcceptedUnits != 4 || r.Verdict.RemainingUnits != 1 {
+		t.Fatalf("%v, %+v", err, r)
+	}
+}
+
+type full struct{}
+
+var errFull = errors.New("disk is full")
+
+func (full) Write([]byte) (int, error) { return 0, errFull }
+
+func TestRunJudgesThoughTheHistoryFails(t *testing.T) {
+	r, err := loadtest.Run(t.Context(), client(t, new(shop).open(t, nil), "", 1), loadtest.Plan{Strategy: "right", Stock: 5, Requests: 2, History: full{}}, nil)
+	if !errors.Is(err, errFull) || r == nil || r.Verdict.Finding != loadtest.Holds {
+		t.Errorf("got %v, %+v", err, r)
+	}
+}

@@ -1,0 +1,148 @@
+package loadtest
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// sequence looks at the sales in the order of the versions that they read, segment by segment where the stock is in segments:
+// each has its own.
+//
+// If no two read the same version, and the orders are complete, nothing was lost: the n-th write makes version n, so the first
+// must have read 0, the second 1 (0 is taken), and so on. Every write then follows on the one before it. Between the sales from a
+// segment units may have been moved, which makes a version too, so that there only neighbours follow on each other.
+func (l *ledger) sequence() {
+	slices.SortFunc(l.sales, func(a, b sale) int {
+		return cmp.Or(cmp.Compare(a.segment, b.segment), cmp.Compare(a.version, b.version), cmp.Compare(a.order, b.order))
+	})
+	v := l.verdict
+	collisions, stale, drops, wrong := v.Collisions, v.StaleReads, v.FenceDrops, 0
+	var firstStale, firstDrop, firstWrong *sale
+	var top uint64 // the largest fence of smaller versions
+	var last *sale // the only sale that read the version before; nil: there were several
+	for from := 0; from < len(l.sales); {
+		to := from + 1
+		for to < len(l.sales) && l.sales[to].version == l.sales[from].version && l.sales[to].segment == l.sales[from].segment {
+			to++
+		}
+		group := l.sales[from:to]
+		l.collide(group)
+		first := &group[0]
+		if from > 0 && l.sales[from-1].segment != first.segment {
+			top, last = 0, nil
+		}
+		if len(group) == 1 && l.follows(last, first, from == 0) {
+			v.StaleReads++
+			firstStale = cmp.Or(firstStale, first)
+		}
+		for i := range group {
+			s := &group[i]
+			if s.read-s.quantity != s.remaining {
+				wrong++
+				firstWrong = cmp.Or(firstWrong, s)
+			}
+			// Writes of one version are in no order among themselves.
+			if s.fence > 0 && s.fence < top {
+				v.FenceDrops++
+				firstDrop = cmp.Or(firstDrop, s)
+			}
+		}
+		for i := range group {
+			top = max(top, group[i].fence)
+		}
+		last = nil
+		if len(group) == 1 {
+			last = first
+		}
+		from = to
+	}
+	if n := v.Collisions - collisions; n > 0 {
+		c := v.example(l.sku)
+		l.because(AboutStock, "%s of orders read the same version, so that one overwrote the other: version %d%s was read by order %s (%s) and by order %s (%s)",
+			plural(n, "pair"), c.Version, c.of(), c.Orders[0].OrderID, c.Orders[0].Instance, c.Orders[1].OrderID, c.Orders[1].Instance)
+	}
+	// After a collision that goes without saying.
+	if n := v.StaleReads - stale; n > 0 && v.Collisions == collisions {
+		l.because(AboutStock, "%s did not read what the order before wrote; the first is %s, which read %d",
+			plural(n, "order"), firstStale.order, firstStale.read)
+	}
+	if wrong > 0 {
+		l.because(AboutStock, "%s did not write the quantity read less the quantity sold; the first is %s: %d - %d is not %d",
+			plural(wrong, "order"), firstWrong.order, firstWrong.read, firstWrong.quantity, firstWrong.remaining)
+	}
+	if n := v.FenceDrops - drops; n > 0 {
+		l.because(AboutStock, "%s with a smaller fence than an earlier write; the first is order %s with fence %d", plural(n, "write"), firstDrop.order, firstDrop.fence)
+	}
+}
+
+// follows reports whether s should have read what last wrote, and did not. Where orders are missing, only neighbours are compared.
+func (l *ledger) follows(last, s *sale, first bool) bool {
+	switch {
+	case first:
+		return l.Complete && s.segment == 0 && s.read != l.Before.Quantity
+	case last == nil:
+		return false
+	case l.Complete && s.segment == 0 || s.version == last.version+1:
+		return s.read != last.remaining
+	}
+	return false
+}
+
+// collide counts the pairs of group, all of which read the same version, and keeps some of them.
+func (l *ledger) collide(group []sale) {
+	v := l.verdict
+	v.Collisions += len(group) * (len(group) - 1) / 2
+	for i := 1; i < len(group) && (len(v.Certificates) < keep || v.example(l.sku) == nil); i++ {
+		v.Certificates = append(v.Certificates, Collision{
+			Store: l.Store, SKU: l.sku, Epoch: l.Before.Epoch, Segment: group[i].segment, Version: group[i].version,
+			Orders: [2]Sold{group[i-1].sold(), group[i].sold()},
+		})
+	}
+}
+
+// of names the segment, if there is one.
+func (c *Collision) of() string {
+	if c.Segment == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" of segment %d", c.Segment)
+}
+
+func (s *sale) sold() Sold {
+	return Sold{OrderID: s.order, RequestID: s.request, Instance: s.instance, Read: s.read, Remaining: s.remaining}
+}
+
+// example is the first certificate about sku, or nil.
+func (v *Verdict) example(sku string) *Collision {
+	for i := range v.Certificates {
+		if v.Certificates[i].SKU == sku {
+			return &v.Certificates[i]
+		}
+	}
+	return nil
+}
+
+// overlaps counts the holds that began while another lasted.
+func (l *ledger) overlaps() {
+	type hold struct{ from, to time.Time }
+	holds := make([]hold, 0, len(l.records))
+	for _, r := range l.records {
+		if r.Receipt != nil && !r.AcquiredAt.IsZero() && r.ReleasedAt.After(r.AcquiredAt) {
+			holds = append(holds, hold{r.AcquiredAt, r.ReleasedAt})
+		}
+	}
+	slices.SortFunc(holds, func(a, b hold) int { return a.from.Compare(b.from) })
+	var end time.Time
+	for _, h := range holds {
+		if h.from.Before(end) {
+			l.verdict.Overlaps++
+			common := min(end.Sub(h.from), h.to.Sub(h.from))
+			l.verdict.LongestOverlapMS = max(l.verdict.LongestOverlapMS, float64(common)/float64(time.Millisecond))
+		}
+		if h.to.After(end) {
+			end = h.to
+		}
+	}
+}

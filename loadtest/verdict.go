@@ -1,0 +1,160 @@
+package loadtest
+
+import "slices"
+
+// A Finding is what a run turned out to be. Undecided is never a pass: the evidence does not suffice.
+type Finding string
+
+// The findings.
+const (
+	Holds     Finding = "holds"   // no stock was lost, and the evidence is complete
+	Broken    Finding = "broken"  // proved wrong
+	Undecided Finding = "unknown" // neither
+)
+
+// The kinds of Reasons.
+const (
+	AboutStock    = "stock"    // updates were lost, or the like: what a lock is there to prevent
+	AboutReplies  = "replies"  // replies and orders contradict each other: a fault of the service whatever the strategy
+	AboutEvidence = "evidence" // why it cannot be decided
+)
+
+// A Reason says in plain words what was found.
+type Reason struct {
+	About string `json:"about"`
+	Text  string `json:"text"`
+}
+
+// keep is how many certificates, and examples of other things, a Verdict holds. All are counted.
+const keep = 10
+
+// A Sold is one party to a Collision.
+type Sold struct {
+	OrderID   string `json:"order_id"`
+	RequestID string `json:"request_id"`
+	Instance  string `json:"instance"`
+	Read      int64  `json:"read"`
+	Remaining int64  `json:"remaining"`
+}
+
+// A Collision is a certificate of a lost update: two orders of one epoch that read the same version of the stock, or of the same segment of
+// it, so that the later write overwrote the other. It is a proof that needs no clock: every write adds one to the version, so of orders that exclude each
+// other no two can have read the same.
+type Collision struct {
+	Store   string  `json:"store"`
+	SKU     string  `json:"sku"`
+	Epoch   uint64  `json:"epoch"`
+	Segment int     `json:"segment,omitempty"` // 0: of the whole stock
+	Version uint64  `json:"version"`
+	Orders  [2]Sold `json:"orders"`
+}
+
+// A Verdict is what a run amounts to. Numbers named Units are units of stock; the others count requests or orders.
+type Verdict struct {
+	Finding Finding  `json:"finding"`
+	Reasons []Reason `json:"reasons"` // none if it holds
+
+	// Kept: the strategy did what it promises, though that may be nothing. False also if that cannot be told.
+	Kept bool `json:"kept"`
+	// RaceSeen: stock was lost, promised or not.
+	RaceSeen bool `json:"race_seen"`
+	// Luck: nothing was lost, though nothing that was promised would have prevented it.
+	Luck     bool   `json:"luck"`
+	Sentence string `json:"sentence"` // says all that in words
+
+	Sent     int `json:"sent"`
+	Accepted int `json:"accepted"` // with Recovered
+	Busy     int `json:"busy"`
+	SoldOut  int `json:"sold_out"`
+	Failed   int `json:"failed"`
+	Unknown  int `json:"unknown"` // without Recovered
+
+	Recovered  int `json:"recovered"`  // no usable reply, but the order is in the store
+	Phantoms   int `json:"phantoms"`   // accepted, but the order is not in the store
+	Denied     int `json:"denied"`     // busy, sold out or failed, but the order is in the store
+	Duplicates int `json:"duplicates"` // orders beyond the first of one request
+	Foreign    int `json:"foreign"`    // orders of requests that are not of this run
+
+	InitialUnits   int64 `json:"initial_units"`
+	AcceptedUnits  int64 `json:"accepted_units"`  // by replies and orders, each order once
+	RemainingUnits int64 `json:"remaining_units"` // 0 if not Known
+	Known          bool  `json:"remaining_known"`
+	OversoldUnits  int64 `json:"oversold_units"` // max(0, accepted - initial)
+	// LostUnits = accepted - (initial - remaining): sold, and never taken off the stock. Negative: taken off, and never sold.
+	LostUnits int64 `json:"lost_units"`
+
+	Collisions   int         `json:"collisions"` // pairs
+	Certificates []Collision `json:"certificates,omitempty"`
+	StaleReads   int         `json:"stale_reads"`    // orders that did not read what the order before them wrote
+	FalseSoldOut int         `json:"false_sold_out"` // answered though enough were left even at the end
+	FenceDrops   int         `json:"fence_drops"`    // writes with a smaller fence than an earlier write
+	// Overlaps are holds that began before an earlier one of the same SKU had ended, by the instances' clocks and after the
+	// release, whose reply takes time. It is no proof, and no reason; only counted for exclusive strategies.
+	Overlaps         int     `json:"overlaps"`
+	LongestOverlapMS float64 `json:"longest_overlap_ms"`
+	Instances        int     `json:"instances"`     // that sold
+	OneAtATime       bool    `json:"one_at_a_time"` // no request was sent while another was under way: nothing could race
+}
+
+// Judge judges a run by its records and by what the store said of each SKU. It sorts and never compares all with all: 100,000
+// records take a fraction of a second.
+func Judge(records []Record, accounts []Account, promise Promise) Verdict {
+	v := &Verdict{Known: true}
+	ledgers := make([]*ledger, 0, len(accounts))
+	byKey := make(map[[2]string]*ledger, len(accounts))
+	open := func(key [2]string, a *Account) *ledger {
+		l := &ledger{Account: a, sku: key[1], verdict: v}
+		byKey[key] = l
+		ledgers = append(ledgers, l)
+		return l
+	}
+	for i := range accounts {
+		open([2]string{accounts[i].Store, accounts[i].Before.SKU}, &accounts[i])
+	}
+	for i := range records {
+		key := [2]string{records[i].Store, records[i].SKU}
+		l := byKey[key]
+		if l == nil {
+			l = open(key, nil)
+		}
+		l.records = append(l.records, &records[i])
+	}
+	instances := make(map[string]bool)
+	for _, l := range ledgers {
+		l.several = len(ledgers) > 1
+		l.judge()
+		for i := range l.sales {
+			instances[l.sales[i].instance] = true
+		}
+		if promise.Exclusive {
+			l.overlaps()
+		}
+	}
+	v.Sent = len(records)
+	v.Instances = len(instances)
+	v.OneAtATime = oneAtATime(records)
+	if v.AcceptedUnits == 0 && v.SoldOut == 0 {
+		v.because(AboutEvidence, "nothing was sold, so there is nothing to judge")
+	}
+	v.decide(promise)
+	return *v
+}
+
+// oneAtATime reports whether each request was sent after the reply to the one before.
+func oneAtATime(records []Record) bool {
+	bySent := make([]*Record, len(records))
+	for i := range records {
+		bySent[i] = &records[i]
+	}
+	slices.SortFunc(bySent, func(a, b *Record) int { return a.SentAt.Compare(b.SentAt) })
+	for i, r := range bySent {
+		if r.SentAt.IsZero() || i > 0 && r.SentAt.Before(bySent[i-1].DoneAt) {
+			return false
+		}
+	}
+	return true
+}
+
+func (v *Verdict) has(about string) bool {
+	return slices.ContainsFunc(v.Reasons, func(r Reason) bool { return r.About == about })
+}

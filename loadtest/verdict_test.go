@@ -1,0 +1,292 @@
+package loadtest_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"example.com/stock/loadtest"
+)
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+// A tape builds the evidence of a run, sale by sale.
+type tape struct {
+	records []loadtest.Record
+	account loadtest.Account
+	version uint64
+}
+
+func newTape(initial int64) *tape {
+	before := loadtest.Stock{SKU: "pen", Store: "redis", Quantity: initial, Initial: initial, Version: 3, Epoch: 2}
+	return &tape{account: loadtest.Account{Store: "redis", Before: before, After: new(before), Complete: true}, version: 3}
+}
+
+// sell writes an order that read version and read units, and replies to it.
+func (t *tape) sell(version uint64, read, quantity int64) *loadtest.Record {
+	r := t.answer(loadtest.Accepted, quantity)
+	r.OrderID = fmt.Sprintf("o%d", r.Seq)
+	r.Receipt = &loadtest.Receipt{Version: version, Read: read, Remaining: read - quantity, Epoch: 2}
+	t.account.Orders = append(t.account.Orders, loadtest.Order{
+		OrderID: r.OrderID, SKU: "pen", Quantity: quantity, Read: read, Remaining: read - quantity,
+		Version: version, Epoch: 2, Instance: r.Instance, RequestID: r.RequestID,
+	})
+	t.version++
+	t.account.After.Quantity = read - quantity
+	t.account.After.Sold += quantity
+	t.account.After.Version = t.version
+	return r
+}
+
+// next sells from what is there.
+func (t *tape) next(quantity int64) *loadtest.Record {
+	return t.sell(t.version, t.account.After.Quantity, quantity)
+}
+
+// answer adds a reply without an order. The result is good until the next one.
+func (t *tape) answer(o loadtest.Outcome, quantity int64) *loadtest.Record {
+	seq := len(t.records) + 1
+	t.records = append(t.records, loadtest.Record{
+		Seq: seq, RequestID: fmt.Sprintf("r%d", seq), Store: "redis", SKU: "pen", Quantity: quantity,
+		SentAt: noon, DoneAt: noon.Add(time.Millisecond), Reply: loadtest.Reply{Outcome: o, Instance: fmt.Sprintf("app-%d", seq%2+1)},
+	})
+	return &t.records[seq-1]
+}
+
+func (t *tape) judge(scope string) loadtest.Verdict {
+	return loadtest.Judge(t.records, []loadtest.Account{t.account}, loadtest.Promise{Scope: scope, Exclusive: true})
+}
+
+func TestJudge(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		stock int64
+		do    func(*tape)
+		want  loadtest.Finding
+		kept  bool                        // by a strategy that promises exclusion in the cluster
+		check func(loadtest.Verdict) bool // further
+		says  string                      // a reason
+	}{
+		{
+			"one after the other", 10, func(t *tape) { t.next(1); t.next(2); t.next(3) }, loadtest.Holds, true,
+			func(v loadtest.Verdict) bool {
+				return v.AcceptedUnits == 6 && v.RemainingUnits == 4 && v.Instances == 2
+			}, "",
+		},
+		{"sold out exactly", 2, func(t *tape) { t.next(2); t.answer(loadtest.SoldOut, 1) }, loadtest.Holds, true, nil, ""},
+		{"too few left for this one", 3, func(t *tape) { t.next(2); t.answer(loadtest.SoldOut, 2) }, loadtest.Holds, true, nil, ""},
+		{"nothing to sell", 0, func(t *tape) { t.answer(loadtest.SoldOut, 1) }, loadtest.Holds, true, nil, ""},
+		{
+			"two read the same version", 10, func(t *tape) { t.sell(3, 10, 1); t.sell(3, 10, 1); t.next(1) }, loadtest.Broken, false,
+			func(v loadtest.Verdict) bool {
+				c := v.Certificates
+				return v.Collisions == 1 && v.LostUnits == 1 && len(c) == 1 && c[0].Version == 3 && c[0].Orders[0].OrderID == "o1" &&
+					c[0].Orders[1].OrderID == "o2" && c[0].Orders[0].Instance == "app-2" && c[0].Orders[1].Instance == "app-1"
+			}, "version 3 was read by order o1 (app-2) and by order o2 (app-1)",
+		},
+		{"five read the same version: ten pairs", 10, func(t *tape) {
+			for range 5 {
+				t.sell(3, 10, 1)
+			}
+		}, loadtest.Broken, false, func(v loadtest.Verdict) bool { return v.Collisions == 10 && v.LostUnits == 4 }, "10 pairs"},
+		{
+			"units lost, not requests", 10, func(t *tape) { t.sell(3, 10, 4); t.sell(3, 10, 3) }, loadtest.Broken, false,
+			func(v loadtest.Verdict) bool { return v.LostUnits == 4 && v.AcceptedUnits == 7 }, "4 units lost",
+		},
+		{
+			"oversold", 2, func(t *tape) { t.sell(3, 2, 2); t.sell(3, 2, 2) }, loadtest.Broken, false,
+			func(v loadtest.Verdict) bool { return v.OversoldUnits == 2 }, "oversold by 2 units: 4 sold of 2",
+		},
+		{"a write undone", 10, func(t *tape) { t.next(1); t.account.After.Quantity = 10 }, loadtest.Broken, false, nil, "1 unit lost: 1 sold"},
+		{
+			"units vanished", 10, func(t *tape) { t.next(1); t.account.After.Quantity = 5 }, loadtest.Broken, false,
+			func(v loadtest.Verdict) bool { return v.LostUnits == -4 }, "4 units vanished",
+		},
+		{
+			"one lost, another vanished", 10, func(t *tape) { t.next(1); t.sell(4, 10, 1); t.sell(5, 8, 1) }, loadtest.Broken, false,
+			func(v loadtest.Verdict) bool { return v.LostUnits == 0 && v.StaleReads == 2 }, "2 orders did not read what the order before wrote; the first is o2",
+		},
+		{"wrong subtraction", 10, func(t *tape) {
+			t.next(1)
+			t.records[0].Remaining, t.account.Orders[0].Remaining = 8, 8
+		}, loadtest.Broken, false, nil, "10 - 1 is not 8"},
+		{
+			"sold out though there was stock", 10, func(t *tape) { t.next(1); t.answer(loadtest.SoldOut, 1) }, loadtest.Broken, false,
+			func(v loadtest.Verdict) bool { return v.FalseSoldOut == 1 }, "1 request answered sold out although 9 units left",
+		},
+		{
+			"fence goes back", 10, func(t *tape) { t.next(1).Fence = 5; t.next(1).Fence = 4 }, loadtest.Broken, false,
+			func(v loadtest.Verdict) bool { return v.FenceDrops == 1 }, "order o2 with fence 4",
+		},
+		{"fence repeats", 10, func(t *tape) { t.next(1).Fence = 5; t.next(1); t.next(1).Fence = 5 }, loadtest.Holds, true, nil, ""},
+		{
+			"phantom", 10, func(t *tape) { t.next(1); t.account.Orders = nil; t.account.After.Sold = 0 }, loadtest.Broken, false,
+			func(v loadtest.Verdict) bool { return v.Phantoms == 1 }, "phantoms: 1 accepted",
+		},
+		{"one order told twice", 10, func(t *tape) {
+			t.next(1)
+			again := t.records[0]
+			again.Seq, again.RequestID = 2, "r2"
+			t.records = append(t.records, again)
+		}, loadtest.Broken, false, func(v loadtest.Verdict) bool { return v.Phantoms == 1 && v.AcceptedUnits == 2 }, "the order of another reply (request r2)"},
+		{
+			"refused and sold", 10, func(t *tape) { t.next(1); t.records[0].Reply = loadtest.Reply{Outcome: loadtest.Busy} }, loadtest.Broken, false,
+			func(v loadtest.Verdict) bool { return v.Denied == 1 && v.Busy == 1 }, "denied: 1 refused",
+		},
+		{
+			"one request sold twice", 10, func(t *tape) { t.next(1); t.next(1); t.records = t.records[:1]; t.account.Orders[1].RequestID = "r1" },
+			loadtest.Broken, false, func(v loadtest.Verdict) bool { return v.Duplicates == 1 }, "1 order beyond the first of one request",
+		},
+		{
+			"others sell too", 10, func(t *tape) { t.next(1); t.next(1); t.next(1); t.records = t.records[:2] }, loadtest.Holds, true,
+			func(v loadtest.Verdict) bool { return v.Foreign == 1 && v.AcceptedUnits == 3 && v.Accepted == 2 }, "",
+		},
+		{
+			"unknown and sold", 10, func(t *tape) { t.next(1); t.next(1); t.records[1].Reply = loadtest.Reply{Outcome: loadtest.Unknown} }, loadtest.Holds, true,
+			func(v loadtest.Verdict) bool { return v.Recovered == 1 && v.Accepted == 2 && v.Unknown == 0 }, "",
+		},
+		{"unknown and sold, by order id", 10, func(t *tape) {
+			t.next(1)
+			t.records[0].Reply = loadtest.Reply{Outcome: loadtest.Unknown, OrderID: "o1"}
+			t.account.Orders[0].RequestID = "replaced by a proxy"
+		}, loadtest.Holds, true, func(v loadtest.Verdict) bool { return v.Recovered == 1 && v.Foreign == 0 }, ""},
+		{
+			"unknown and not sold", 10, func(t *tape) { t.next(1); t.answer(loadtest.Unknown, 1) }, loadtest.Holds, true,
+			func(v loadtest.Verdict) bool { return v.Recovered == 0 && v.Unknown == 1 }, "",
+		},
+		{
+			"orders missing", 10, func(t *tape) {
+				t.next(1)
+				t.next(1)
+				t.account.Orders, t.account.Complete, t.account.Gap = nil, false, "it went down"
+			},
+			loadtest.Undecided, false, func(v loadtest.Verdict) bool { return v.Phantoms == 0 }, "it went down",
+		},
+		{"orders missing, and yet a proof", 10, func(t *tape) {
+			t.sell(3, 10, 1)
+			t.sell(3, 10, 1)
+			t.account.Orders, t.account.Complete, t.account.After = nil, false, nil
+		}, loadtest.Broken, false, func(v loadtest.Verdict) bool { return v.Collisions == 1 && !v.Known }, "read the same version"},
+		{"orders missing, unknown may explain", 10, func(t *tape) {
+			t.next(1)
+			t.next(1)
+			t.records[1].Reply = loadtest.Reply{Outcome: loadtest.Unknown}
+			t.account.Orders, t.account.Complete = nil, false
+		}, loadtest.Undecided, false, nil, "outcome unknown for 1 unit"},
+		{
+			"final stock missing", 10, func(t *tape) { t.next(1); t.account.After, t.account.Complete = nil, false }, loadtest.Undecided, false,
+			func(v loadtest.Verdict) bool { return !v.Known }, "final stock could not be read",
+		},
+		{
+			"set again meanwhile", 10, func(t *tape) { t.next(1); t.account.After.Epoch = 3; t.account.Orders = nil }, loadtest.Undecided, false,
+			func(v loadtest.Verdict) bool { return !v.Known && v.Phantoms == 0 }, "set again",
+		},
+		{"set again before the last", 10, func(t *tape) {
+			t.next(1)
+			t.next(1).Epoch = 3
+			t.account.After.Epoch, t.account.Orders = 3, t.account.Orders[1:]
+			t.account.Orders[0].Epoch = 3
+		}, loadtest.Undecided, false, func(v loadtest.Verdict) bool { return !v.Known && v.Phantoms == 0 }, "set again during the run"},
+		{"store miscounts", 10, func(t *tape) { t.next(1); t.account.After.Sold = 7 }, loadtest.Undecided, false, nil, "counts 7 units sold, its orders hold 1"},
+		{"all failed", 10, func(t *tape) { t.answer(loadtest.Failed, 1) }, loadtest.Undecided, false, nil, "nothing was sold"},
+		{"no requests", 10, func(*tape) {}, loadtest.Undecided, false, nil, "nothing was sold"},
+		{"SKU of no account", 10, func(t *tape) { t.next(1).SKU = "ink" }, loadtest.Undecided, false, nil, "ink: the final stock could not be read"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			tape := newTape(row.stock)
+			row.do(tape)
+			v := tape.judge(loadtest.Cluster)
+			if v.Finding != row.want || v.Kept != row.kept {
+				t.Errorf("finding %s, kept %v; want %s, %v; reasons %v", v.Finding, v.Kept, row.want, row.kept, v.Reasons)
+			}
+			if row.check != nil && !row.check(v) {
+				t.Errorf("numbers: %+v", v)
+			}
+			if row.says != "" && !slices.ContainsFunc(v.Reasons, func(r loadtest.Reason) bool { return strings.Contains(r.Text, row.says) }) {
+				t.Errorf("no reason says %q: %v", row.says, v.Reasons)
+			}
+			if row.says == "" && len(v.Reasons) > 0 {
+				t.Errorf("reasons %v, want none", v.Reasons)
+			}
+			if v.Accepted+v.Busy+v.SoldOut+v.Failed+v.Unknown != v.Sent {
+				t.Errorf("outcomes do not add up to sent: %+v", v)
+			}
+		})
+	}
+}
+
+func TestPromises(t *testing.T) {
+	right := func(instances int) *tape {
+		tape := newTape(10)
+		for range instances {
+			tape.next(1)
+		}
+		return tape
+	}
+	lossy := func(instances int) *tape {
+		tape := newTape(10)
+		for range 2 {
+			tape.sell(3, 10, 1)
+		}
+		for i := range tape.records {
+			tape.account.Orders[i].Instance = fmt.Sprintf("app-%d", i%instances)
+		}
+		return tape
+	}
+	// patient lets each request wait for the reply to the one before.
+	patient := func(t *tape) *tape {
+		for i := range t.records {
+			t.records[i].SentAt = noon.Add(time.Duration(i) * time.Second)
+			t.records[i].DoneAt = t.records[i].SentAt.Add(time.Second)
+		}
+		return t
+	}
+	lies := newTape(10)
+	lies.next(1)
+	lies.account.Orders, lies.account.After.Sold = nil, 0
+	idle := newTape(10)
+	idle.answer(loadtest.Failed, 1)
+	for _, row := range []struct {
+		scope string
+		tape  *tape
+		kept  bool
+		luck  bool
+		says  string
+	}{
+		{loadtest.Nowhere, lossy(2), true, false, "As expected, since no exclusion is promised: 1 unit lost"},
+		{loadtest.Nowhere, right(2), true, true, "The race was not seen"},
+		{loadtest.Nowhere, patient(right(2)), true, false, "Nothing could race"},
+		{loadtest.Process, patient(right(2)), true, false, "Nothing could race"},
+		{loadtest.Nowhere, patient(lossy(2)), true, false, "As expected"},
+		{loadtest.Nowhere, lies, false, false, "contradicts itself"},
+		{loadtest.Nowhere, idle, false, false, "cannot be told"},
+		{loadtest.Process, right(1), true, false, "Kept: exclusion is promised within one instance"},
+		{loadtest.Process, lossy(1), false, false, "NOT KEPT: exclusion is promised within one instance"},
+		{loadtest.Process, lossy(2), true, false, "and 2 sold: 1 unit lost"},
+		{loadtest.Process, right(2), true, true, "luck"},
+		{loadtest.Process, idle, false, false, "cannot be told"},
+		{loadtest.Cluster, right(2), true, false, "Kept: exclusion is promised in the whole cluster"},
+		{loadtest.Cluster, lossy(2), false, false, "NOT KEPT"},
+		{loadtest.Cluster, idle, false, false, "cannot be told"},
+		{"galaxy", right(1), false, false, "not known here"},
+	} {
+		v := row.tape.judge(row.scope)
+		if v.Kept != row.kept || v.Luck != row.luck || !strings.Contains(v.Sentence, row.says) {
+			t.Errorf("%s: kept %v, luck %v, %q; want %v, %v, %q", row.scope, v.Kept, v.Luck, v.Sentence, row.kept, row.luck, row.says)
+		}
+	}
+}
+
+func TestOverlapsAreCountedAndProveNothing(t *testing.T) {
+	tape := newTape(10)
+	for _, span := range [][2]int{{0, 10}, {10, 20}, {15, 30}, {16, 17}, {40, 50}} {
+		r := tape.next(1)
+		r.AcquiredAt, r.ReleasedAt = noon.Add(time.Duration(span[0])*time.Millisecond), noon.Add(time.Duration(span[1])*time.Millisecond)
+	}
+	v := tape.judge(loadtest.Cluster)
+	if v.Overlaps != 2 || v.LongestOverlapMS != 5 || v.Finding != loadtest.Holds {
+		t.Errorf("overlaps %d, longest %v ms, finding %s; want 2, 5, holds", v.Overlaps, v.LongestOverlapMS, v.Finding)
+	}
+}

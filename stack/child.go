@@ -1,0 +1,134 @@
+package stack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const groupBound = 500 * time.Millisecond
+
+var errNotRunning = errors.New("not running")
+
+// A command is a program to run as a child process.
+type command struct {
+	path string
+	args []string
+	env  []string // nil: that of this process
+	dir  string
+	log  string // its output is appended to this file
+}
+
+// start launches the command. Its parent-death signal is last: see leave.
+func (c command) start(last syscall.Signal) (*child, error) {
+	log, err := os.OpenFile(c.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close() // the child has its own copy, so no goroutine is needed to pass output on
+	cmd := exec.Command(c.path, c.args...)
+	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = c.env, c.dir, log, log
+	cmd.SysProcAttr = leave(last)
+	p := &child{cmd: cmd, exit: make(chan struct{})}
+	started := make(chan error)
+	go p.own(started)
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// finish runs the command to its end. If ctx ends first, it is killed.
+func (c command) finish(ctx context.Context) error {
+	from := size(c.log)
+	p, err := c.start(syscall.SIGKILL)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-p.exit:
+	case <-ctx.Done():
+		_ = p.signal(syscall.SIGKILL)
+		<-p.exit
+		return fmt.Errorf("%s: %w", c.path, context.Cause(ctx))
+	}
+	if !p.cmd.ProcessState.Success() {
+		return fmt.Errorf("%s: %s%s", c.path, p.outcome(), tail(c.log, from))
+	}
+	return nil
+}
+
+// A child is one run of a child process, in a process group of its own: Ctrl-C in a terminal reaches this process alone, which then
+// stops its children in the right order.
+type child struct {
+	cmd  *exec.Cmd
+	exit chan struct{}
+
+	mu     sync.Mutex // held over every signal and over the reaping, so that no signal goes to a pid that was given to another
+	reaped bool
+}
+
+// own starts the child, waits for its end and closes exit. It keeps its thread for all that time: Linux sends the parent-death
+// signal when the *thread* that forked ends, and the runtime ends threads as it likes, so from any other goroutine the safety
+// net could kill a healthy child. The price is one sleeping thread per child.
+func (c *child) own(started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err := c.cmd.Start()
+	started <- err
+	if err != nil {
+		return
+	}
+	c.reap()
+	c.awaitGroup()
+	close(c.exit)
+}
+
+// awaitGroup waits until the killed rest of the group is gone, which this process cannot wait(2) for: nginx's workers keep the port
+// open for some milliseconds after their master. Signal 0 is only a question, so it does no harm if the number belongs to another
+// group by now. The bound is for a container whose first process never reaps: a zombie counts as alive, but holds nothing.
+func (c *child) awaitGroup() {
+	for deadline := time.Now().Add(groupBound); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if syscall.Kill(-c.pid(), 0) != nil {
+			return
+		}
+	}
+}
+
+func (c *child) pid() int                { return c.cmd.Process.Pid }
+func (c *child) exited() <-chan struct{} { return c.exit }
+
+func (c *child) outcome() string {
+	if c.cmd.ProcessState == nil {
+		return "running"
+	}
+	return c.cmd.ProcessState.String()
+}
+
+// signal sends sig to the whole group, except SIGTERM: a leader tells its workers itself, and in its own order.
+func (c *child) signal(sig syscall.Signal) error {
+	to := -c.pid()
+	if sig == syscall.SIGTERM {
+		to = c.pid()
+	}
+	c.mu.Lock()
+	if c.reaped {
+		c.mu.Unlock()
+		return errNotRunning
+	}
+	err := syscall.Kill(to, sig)
+	c.mu.Unlock()
+	if err != nil {
+		return fmt.Errorf("send %v: %w", sig, err)
+	}
+	if sig == syscall.SIGSTOP {
+		c.awaitStop()
+	}
+	return nil
+}

@@ -1,0 +1,152 @@
+package stack
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// aliveBound is how long an instance may be alive without being ready before that has to do. A backend that is missing on purpose
+// must not keep the others from being shown.
+const aliveBound = 5 * time.Second
+
+// The usual ports, which are taken if they are free: commands in the documents then work as they stand.
+const (
+	app       = "app"
+	frontPort = 8080
+)
+
+// Serve starts n instances of `stock serve` in parallel, on ports 8088, 8089 and 8090 where they are free. They are told of the
+// backends of the stack, and get Options.Env and then env. It returns when each is ready, or alive for 5 s: the event then says
+// what it lacks. On error it leaves none of the n running.
+func (s *Stack) Serve(ctx context.Context, n int, env ...string) ([]*Server, error) {
+	program := s.options.Binary
+	if program == "" {
+		var err error
+		if program, err = os.Executable(); err != nil {
+			return nil, fmt.Errorf("find the stock program: %w", err)
+		}
+	}
+	program, err := filepath.Abs(program)
+	if err != nil {
+		return nil, fmt.Errorf("find the stock program: %w", err)
+	}
+	env = slices.Concat(foreignEnv(), s.Env(), s.options.Env, env)
+	usualPorts := map[string][]int{"app-1": {8088}, "app-2": {8089}, "app-3": {8090}}
+
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var all sync.WaitGroup
+	servers, failed := make([]*Server, n), make([]error, n)
+	for i := range n {
+		name := s.name(app)
+		all.Go(func() {
+			server, err := s.open(ctx, name, instanceBuilder(program, s.Dir, env, s.given()), usualPorts[name]...)
+			if err != nil && !errors.Is(err, errOther) {
+				failed[i] = err
+				cancel(errOther)
+			}
+			servers[i] = server
+		})
+	}
+	all.Wait()
+	if err := errors.Join(failed...); err != nil {
+		for _, server := range servers {
+			if server != nil {
+				err = errors.Join(err, s.drop(server))
+			}
+		}
+		return nil, err
+	}
+	return servers, nil
+}
+
+func instanceBuilder(program, logs string, env []string, given []Kind) builder {
+	return func(_ context.Context, name, dir string, port int) (*Server, error) {
+		cmd := command{path: program, args: []string{"serve"}, dir: dir, log: filepath.Join(logs, name+".log")}
+		// The instance's own last: neither Options.Env nor env can make two instances collide.
+		cmd.env = append(slices.Clip(env), "STOCK_ADDR="+local(port), "STOCK_INSTANCE="+name)
+		server := &Server{
+			URL: "http://" + local(port), Log: cmd.log, tier: instance,
+			launch: func() (run, error) { return cmd.start(syscall.SIGKILL) },
+		}
+		server.ready = func(ctx context.Context, _ int) error { return server.instanceReady(ctx, name, given) }
+		return server, nil
+	}
+}
+
+// instanceReady wants 200 from /readyz and there every backend up that was given, or, aliveBound after the launch, 200 from /livez.
+func (s *Server) instanceReady(ctx context.Context, name string, given []Kind) error {
+	body, err := get(ctx, s.URL+"/readyz", name)
+	if err == nil {
+		err = backendsUp(body, given)
+	}
+	if err == nil {
+		s.unready = ""
+		return nil
+	}
+	if time.Since(s.launched) < aliveBound {
+		return err
+	}
+	if _, err := get(ctx, s.URL+"/livez", name); err != nil {
+		return err
+	}
+	s.unready = err.Error()
+	return nil
+}
+
+// backendsUp looks into a reply of /readyz. An instance is ready as soon as it can sell in any way; a run wants all of them.
+func backendsUp(body []byte, given []Kind) error {
+	var reply struct {
+		Backends map[Kind]struct {
+			Up     bool
+			Reason string
+		}
+	}
+	if err := json.Unmarshal(body, &reply); err != nil {
+		return fmt.Errorf("decode /readyz: %w", err)
+	}
+	var down []error
+	for _, kind := range given {
+		if b, told := reply.Backends[kind]; told && !b.Up {
+			down = append(down, fmt.Errorf("%s: %s", kind, b.Reason))
+		}
+	}
+	return errors.Join(down...)
+}
+
+// get wants 200, and from the instance of that name if one is given.
+func get(ctx context.Context, url, name string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	// A transport of its own, so that no idle connection is left behind.
+	transport := &http.Transport{DisableKeepAlives: true}
+	res, err := transport.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, 1<<10))
+	if err != nil {
+		return nil, err
+	}
+	if got := res.Header.Get("X-Instance"); name != "" && got != name {
+		return nil, fmt.Errorf("%s answered as %q, expected %q", url, got, name)
+	}
+	if res.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s answered %d: %s", url, res.StatusCode, strings.TrimSpace(string(body)))
+	}
+	return body, nil
+}

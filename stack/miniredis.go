@@ -1,0 +1,82 @@
+package stack
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"syscall"
+
+	"github.com/alicebob/miniredis/v2"
+)
+
+// miniRedis prepares the stand-in for redis-server: good for every command that this service sends, but without CONFIG, CLIENT and
+// replication, and with nothing kept over a restart, AOF or not.
+func miniRedis(why string, port int) *Server {
+	return &Server{
+		StandIn: why + "; an embedded miniredis stands in",
+		launch:  func() (run, error) { return startMini(local(port)) },
+		ready: func(ctx context.Context, _ int) error {
+			conn, err := dial(ctx, local(port))
+			if err == nil {
+				conn.Close()
+			}
+			return err
+		},
+	}
+}
+
+// A mini is one run of miniredis.
+type mini struct {
+	server *miniredis.Miniredis
+	exit   chan struct{}
+	once   sync.Once
+
+	mu     sync.Mutex
+	paused bool
+}
+
+func startMini(addr string) (run, error) {
+	m := &mini{server: miniredis.NewMiniRedis(), exit: make(chan struct{})}
+	// Unless told so, its TTLs elapse only when a test moves the clock: a lease would never run out.
+	m.server.ClockTTL(true)
+	if err := m.server.StartAddr(addr); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+func (m *mini) pid() int                { return 0 }
+func (m *mini) exited() <-chan struct{} { return m.exit }
+func (m *mini) outcome() string         { return "closed" }
+
+// signal does what a process would. To be paused is to hold the mutex that every command takes: connections stay open, nothing
+// answers, and time goes on.
+func (m *mini) signal(sig syscall.Signal) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch sig {
+	case syscall.SIGSTOP:
+		if !m.paused {
+			m.server.Lock()
+			m.paused = true
+		}
+	case syscall.SIGCONT:
+		m.resume()
+	case syscall.SIGTERM, syscall.SIGKILL:
+		m.once.Do(func() {
+			m.resume()
+			m.server.Close()
+			close(m.exit)
+		})
+	default:
+		return errors.New("the embedded miniredis does not know " + sig.String())
+	}
+	return nil
+}
+
+func (m *mini) resume() {
+	if m.paused {
+		m.server.Unlock()
+		m.paused = false
+	}
+}

@@ -1,0 +1,73 @@
+package stack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"example.com/stock/deploy"
+)
+
+// Front starts nginx before the given servers, or before all instances if none are given, on port 8080 if it is free. Its rules are
+// those of the shipped nginx.conf. Where nginx is missing, a proxy inside this process stands in.
+func (s *Stack) Front(ctx context.Context, behind ...*Server) (*Server, error) {
+	if len(behind) == 0 {
+		behind = s.instances()
+	}
+	if len(behind) == 0 {
+		return nil, errors.New("start nginx: no instance to put it before")
+	}
+	var upstreams []string
+	for _, server := range behind {
+		upstreams = append(upstreams, server.Addr)
+	}
+	build := func(ctx context.Context, name, dir string, port int) (*Server, error) {
+		return buildNginx(ctx, filepath.Join(s.Dir, name+".log"), dir, port, upstreams)
+	}
+	return s.open(ctx, s.name("nginx"), build, frontPort)
+}
+
+func buildNginx(ctx context.Context, log, dir string, port int, upstreams []string) (*Server, error) {
+	program, err := find("apt-get install nginx-light", "nginx")
+	if err != nil {
+		return goProxy(err.Error(), port, upstreams), nil
+	}
+	config := filepath.Join(dir, "nginx.conf")
+	text := deploy.Nginx(deploy.NginxOptions{Listen: local(port), Upstreams: upstreams, Dir: dir})
+	if err := os.WriteFile(config, text, 0o600); err != nil {
+		return nil, err
+	}
+	cmd := command{path: program, dir: dir, log: log, args: []string{"-e", "stderr", "-p", dir, "-c", config}}
+	check := cmd
+	check.args = append(cmd.args[:len(cmd.args):len(cmd.args)], "-t", "-q")
+	if err := check.finish(ctx); err != nil {
+		return nil, err
+	}
+	cmd.args = append(cmd.args, "-g", "daemon off;")
+	return &Server{
+		URL: "http://" + local(port), Log: cmd.log, tier: front,
+		// A master that is killed leaves its workers serving; only SIGTERM makes it take them along.
+		launch: func() (run, error) { return cmd.start(syscall.SIGTERM) },
+		ready: func(ctx context.Context, pid int) error {
+			return nginxReady(ctx, port, filepath.Join(dir, "nginx.pid"), pid)
+		},
+	}, nil
+}
+
+// nginxReady wants the pid file, which is written only once the port is ours, and an answer that needs no instance.
+func nginxReady(ctx context.Context, port int, pidFile string, pid int) error {
+	text, err := os.ReadFile(pidFile)
+	if err != nil {
+		return err
+	}
+	if got := strings.TrimSpace(string(text)); got != strconv.Itoa(pid) {
+		return fmt.Errorf("%s names process %s, expected %d", pidFile, got, pid)
+	}
+	_, err = get(ctx, "http://"+local(port)+"/nginx_status", "")
+	return err
+}

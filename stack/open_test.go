@@ -1,0 +1,67 @@
+package stack
+
+import (
+	"context"
+	"net"
+	"os"
+	"strings"
+	"testing"
+)
+
+// The port that was free may be somebody else's when the server wants it.
+func TestASnatchedPortIsGivenUp(t *testing.T) {
+	t.Parallel()
+	s, err := Start(t.Context(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	var snatched string
+	server, err := s.open(t.Context(), "redis", func(ctx context.Context, name, dir string, port int) (*Server, error) {
+		if snatched == "" {
+			snatched = local(port)
+			thief, err := s.redis(ctx, name, dir, port) // the hardest case: it answers to PING as ours would
+			if err != nil {
+				return nil, err
+			}
+			thief.Name, thief.life = "thief", s.life
+			if err := thief.start(ctx); err != nil {
+				return nil, err
+			}
+			t.Cleanup(func() { _ = thief.Kill() })
+		}
+		return s.redis(ctx, name, dir, port)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if server.Addr == snatched {
+		t.Errorf("the server is on %s, which is another's", snatched)
+	}
+	if server.StandIn == "" {
+		if err := redisReady(t.Context(), server.Addr, os.Getpid()); err == nil || !strings.Contains(err.Error(), "belongs to") {
+			t.Errorf("a Redis of another process is taken for ours: %v", err)
+		}
+	}
+}
+
+func TestPreferredPortsAreTakenIfFree(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	taken := l.Addr().(*net.TCPAddr).Port
+	want, err := freePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := freePort(taken, want); got != want || err != nil {
+		t.Errorf("freePort(taken, %d) = %d, %v", want, got, err)
+	}
+}

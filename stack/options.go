@@ -1,0 +1,35 @@
+package stack
+
+import "time"
+
+// A Kind is a sort of backend.
+type Kind string
+
+// The backends that a Stack can start.
+const (
+	Redis     Kind = "redis"
+	ZooKeeper Kind = "zookeeper"
+	MySQL     Kind = "mysql" // MariaDB
+)
+
+// Options says what a Stack is made of. The zero value wants no backend.
+type Options struct {
+	Want []Kind // backends to start; the same twice makes two
+	AOF  bool   // Redis keeps an append-only file and has its data after a restart, also after Kill; default: it has none
+
+	Binary string   // the stock program; default: os.Executable()
+	Env    []string // KEY=value for every instance, after the addresses of the backends; STOCK_* of this process are not passed on
+
+	Parent string // where the temporary folder is made; default: os.TempDir()
+	Keep   bool   // Stop leaves the folder, with logs and data
+
+	Progress func(Event) // told what happens, one event at a time; default: nobody is
+}
+
+// An Event is a step of a start or a stop.
+type Event struct {
+	Server string        // Server.Name
+	What   string        // starting, ready, missing, failed, stopped
+	Took   time.Duration // since the step before it; 0 for starting and missing
+	Detail string        // address, or the reason
+}

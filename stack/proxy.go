@@ -1,0 +1,142 @@
+package stack
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"regexp"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// As in the shipped nginx.conf.
+const (
+	proxyBody    = 80 << 10
+	proxyConnect = time.Second
+	proxyReply   = 75 * time.Second
+)
+
+// goProxy prepares the stand-in for nginx. It keeps the rules that matter to a sale: instances take turns, a request goes on to the
+// next only if it could not be sent, never once an instance may have seen it.
+func goProxy(why string, port int, upstreams []string) *Server {
+	return &Server{
+		URL: "http://" + local(port), tier: front,
+		StandIn: why + "; a proxy inside this process stands in",
+		launch:  func() (run, error) { return startProxy(local(port), upstreams) },
+		ready: func(ctx context.Context, _ int) error {
+			conn, err := dial(ctx, local(port))
+			if err == nil {
+				conn.Close()
+			}
+			return err
+		},
+	}
+}
+
+// A proxy is one run of the stand-in.
+type proxy struct {
+	server    *http.Server
+	transport *http.Transport
+	exit      chan struct{}
+
+	mu      sync.Mutex
+	closed  bool
+	serving sync.WaitGroup
+}
+
+func startProxy(addr string, upstreams []string) (run, error) {
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	p := &proxy{exit: make(chan struct{}), transport: &http.Transport{
+		DialContext:           (&net.Dialer{Timeout: proxyConnect}).DialContext,
+		MaxIdleConnsPerHost:   256,
+		IdleConnTimeout:       30 * time.Second, // shorter than the instances': see keepalive_timeout in nginx.conf
+		ResponseHeaderTimeout: proxyReply,
+	}}
+	silent := log.New(io.Discard, "", 0) // every failure is answered, and the client records the answer
+	reverse := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.URL.Scheme, r.Out.URL.Host = "http", "instances"
+			r.Out.Header["X-Forwarded-For"] = r.In.Header["X-Forwarded-For"]
+			r.SetXForwarded()
+		},
+		Transport:    &turns{transport: p.transport, upstreams: upstreams},
+		ErrorHandler: badGateway,
+		ModifyResponse: func(res *http.Response) error {
+			res.Header.Set("X-Request-Id", res.Request.Header.Get("X-Request-Id"))
+			res.Header.Set("X-Upstream-Addr", res.Request.URL.Host)
+			return nil
+		},
+		ErrorLog: silent,
+	}
+	p.server = &http.Server{Handler: p.count(named(reverse)), ReadHeaderTimeout: 10 * time.Second, ErrorLog: silent}
+	go func() {
+		defer close(p.exit)
+		_ = p.server.Serve(listener)
+		p.serving.Wait() // what they close only now goes back to the pool
+		p.transport.CloseIdleConnections()
+	}()
+	return p, nil
+}
+
+func (p *proxy) pid() int                { return 0 }
+func (p *proxy) exited() <-chan struct{} { return p.exit }
+func (p *proxy) outcome() string         { return "closed" }
+
+func (p *proxy) signal(sig syscall.Signal) error {
+	switch sig {
+	case syscall.SIGTERM, syscall.SIGKILL:
+		p.mu.Lock()
+		p.closed = true
+		p.mu.Unlock()
+		return p.server.Close()
+	case syscall.SIGCONT:
+		return nil
+	default:
+		return errors.New("the proxy inside this process cannot be paused: install nginx")
+	}
+}
+
+// count lets a request in unless the proxy is closed, and out again.
+func (p *proxy) count(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p.mu.Lock()
+		if p.closed {
+			p.mu.Unlock()
+			panic(http.ErrAbortHandler) // net/http's way to drop a connection without an answer
+		}
+		p.serving.Add(1)
+		p.mu.Unlock()
+		defer p.serving.Done()
+		next.ServeHTTP(w, r)
+	})
+}
+
+var goodID = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,128}$`)
+
+// named sees to it that a request has an id, and reads its body, so that it can be sent more than once.
+func named(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !goodID.MatchString(r.Header.Get("X-Request-Id")) {
+			r.Header.Set("X-Request-Id", uuid.NewString())
+		}
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, proxyBody))
+		if err != nil {
+			problem(w, r, "too_large", http.StatusRequestEntityTooLarge, "a body may have 65536 bytes", false)
+			return
+		}
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+		next.ServeHTTP(w, r)
+	})
+}

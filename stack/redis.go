@@ -1,0 +1,80 @@
+package stack
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// redis prepares a redis-server without persistence, or with an AOF, or its stand-in.
+func (s *Stack) redis(_ context.Context, name, dir string, port int) (*Server, error) {
+	program, err := find("apt-get install redis-server", "redis-server")
+	if err != nil {
+		return miniRedis(err.Error(), port), nil
+	}
+	aof := "no"
+	if s.options.AOF {
+		// The file is written before the reply leaves, and synced once a second: a killed server loses no confirmed write, a
+		// computer that loses power up to a second of them.
+		aof = "yes"
+	}
+	cmd := command{path: program, dir: dir, log: filepath.Join(s.Dir, name+".log"), args: []string{
+		"--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--dir", dir, "--daemonize", "no",
+		"--save", "", "--appendonly", aof, "--appendfsync", "everysec",
+	}}
+	return &Server{
+		Log:    cmd.log,
+		launch: func() (run, error) { return cmd.start(syscall.SIGKILL) },
+		ready:  func(ctx context.Context, pid int) error { return redisReady(ctx, local(port), pid) },
+	}, nil
+}
+
+// redisReady wants a PONG, which a server that still loads its AOF does not give, from the process that we started.
+func redisReady(ctx context.Context, addr string, pid int) error {
+	conn, err := dial(ctx, addr)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "PING\r\nINFO server\r\nQUIT\r\n"); err != nil {
+		return err
+	}
+	lines := bufio.NewScanner(conn)
+	if !lines.Scan() || lines.Text() != "+PONG" {
+		return fmt.Errorf("PING answered %q: %w", lines.Text(), orEOF(lines.Err()))
+	}
+	for lines.Scan() {
+		if of, ok := strings.CutPrefix(lines.Text(), "process_id:"); ok {
+			if of != strconv.Itoa(pid) {
+				return fmt.Errorf("%s belongs to process %s", addr, of)
+			}
+			return nil
+		}
+	}
+	return fmt.Errorf("INFO server: %w", orEOF(lines.Err()))
+}
+
+func orEOF(err error) error {
+	if err == nil {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// dial opens a connection whose reads and writes end with ctx's deadline.
+func dial(ctx context.Context, addr string) (net.Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		_ = conn.SetDeadline(deadline)
+	}
+	return conn, nil
+}

@@ -1,0 +1,226 @@
+package stack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Bounds of a start and of a stop. A cold JVM or a first InnoDB start takes seconds on a busy computer.
+const (
+	startBound = 60 * time.Second
+	stopBound  = 5 * time.Second
+	checkBound = 2 * time.Second
+	checkEvery = 10 * time.Millisecond
+)
+
+// A Server is one server of a [Stack]: a child process, or a stand-in inside this process. Its methods are safe for concurrent use
+// and done one at a time.
+type Server struct {
+	Name    string // redis, redis-2, zookeeper, mysql, nginx, app-1, ...
+	Addr    string // 127.0.0.1:port, the same after every restart
+	URL     string // what a client is given: Addr for redis and zookeeper, a DSN of go-sql-driver for mysql, an http:// URL for others
+	StandIn string // why a stand-in runs and what it is; empty for the real server
+	Log     string // file with its output; empty for a stand-in
+
+	tier     tier
+	life     context.Context // the stack's: when it ends, nothing is started any more
+	launched time.Time
+	unready  string // of an instance: why it is alive only
+	launch   func() (run, error)
+	ready    func(ctx context.Context, pid int) error // asks the server in its own protocol, and that it is ours
+
+	mu     sync.Mutex
+	run    run // nil before the first start
+	paused bool
+}
+
+// A run is what a Server is made of between start and end. Signals are the vocabulary: a stand-in does what a process would.
+type run interface {
+	pid() int // 0: no process of its own
+	signal(syscall.Signal) error
+	exited() <-chan struct{}
+	outcome() string // how it ended
+}
+
+// Pid is the process id, or 0 if the server does not run or is a stand-in.
+func (s *Server) Pid() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.alive() {
+		return 0
+	}
+	return s.run.pid()
+}
+
+// Exited is closed when the current run ends, for whatever reason. Restart makes another.
+func (s *Server) Exited() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.run.exited()
+}
+
+// Stop asks the server to end (SIGTERM), insists after 5 s (SIGKILL), and returns when it is gone. Of one that is gone already it
+// returns nil.
+func (s *Server) Stop() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stop()
+}
+
+func (s *Server) stop() error {
+	if err := s.end(syscall.SIGTERM); err != nil {
+		return s.end(syscall.SIGKILL)
+	}
+	return nil
+}
+
+// Kill ends the server without a word (SIGKILL) and returns when it is gone. Of one that is gone already it returns nil.
+func (s *Server) Kill() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.end(syscall.SIGKILL)
+}
+
+// Pause stops the server in mid-step (SIGSTOP): connections stay open and nothing answers. It returns once that is so.
+func (s *Server) Pause() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	s.paused = true
+	return nil
+}
+
+// Resume lets a paused server go on (SIGCONT), with all that it was sent meanwhile.
+func (s *Server) Resume() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.signal(syscall.SIGCONT); err != nil {
+		return err
+	}
+	s.paused = false
+	return nil
+}
+
+// Restart stops the server if it runs, starts it again on the same address with the data that it left, and returns when it answers.
+// On error it does not run. After the Stop of its stack there is no restart.
+// What is left after Kill: Redis loses everything unless it keeps an AOF, ZooKeeper and MySQL nothing that they confirmed.
+func (s *Server) Restart(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.stop(); err != nil {
+		return err
+	}
+	return s.start(ctx)
+}
+
+func (s *Server) alive() bool {
+	if s.run == nil {
+		return false
+	}
+	select {
+	case <-s.run.exited():
+		return false
+	default:
+		return true
+	}
+}
+
+func (s *Server) signal(sig syscall.Signal) error {
+	if !s.alive() {
+		return fmt.Errorf("%s: %w", s.Name, errNotRunning)
+	}
+	if err := s.run.signal(sig); err != nil {
+		return fmt.Errorf("%s: %w", s.Name, err)
+	}
+	return nil
+}
+
+// end sends sig and waits for the end.
+func (s *Server) end(sig syscall.Signal) error {
+	if !s.alive() {
+		return nil
+	}
+	err := s.signal(sig)
+	if errors.Is(err, errNotRunning) {
+		err = nil
+	}
+	if s.paused && err == nil {
+		// A stopped process keeps a SIGTERM for when it goes on.
+		_ = s.run.signal(syscall.SIGCONT)
+	}
+	if err != nil {
+		return err
+	}
+	timer := time.NewTimer(stopBound)
+	defer timer.Stop()
+	select {
+	case <-s.run.exited():
+		s.paused = false
+		return nil
+	case <-timer.C:
+		return fmt.Errorf("%s still runs %v after %v", s.Name, stopBound, sig)
+	}
+}
+
+// start launches and waits until the server answers. On failure nothing runs, and the error quotes the log.
+func (s *Server) start(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, startBound, fmt.Errorf("not ready within %v", startBound))
+	defer cancel()
+	ctx, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	defer context.AfterFunc(s.life, func() { giveUp(errStopped) })()
+	switch {
+	case s.life.Err() != nil:
+		return fmt.Errorf("start %s: %w", s.Name, errStopped)
+	case ctx.Err() != nil:
+		return fmt.Errorf("start %s: %w", s.Name, context.Cause(ctx))
+	}
+	from := size(s.Log)
+	run, err := s.launch()
+	if err != nil {
+		return fmt.Errorf("start %s: %w", s.Name, err)
+	}
+	s.run, s.paused, s.launched = run, false, time.Now()
+	if err := s.await(ctx); err != nil {
+		// Nothing of value is lost: what does not answer is not asked to end, either.
+		_ = s.end(syscall.SIGKILL)
+		return fmt.Errorf("start %s: %w%s", s.Name, err, tail(s.Log, from))
+	}
+	return nil
+}
+
+// await asks until the server answers, has ended, or ctx has.
+func (s *Server) await(ctx context.Context) error {
+	ticker := time.NewTicker(checkEvery)
+	defer ticker.Stop()
+	for {
+		once, cancel := context.WithTimeout(ctx, checkBound)
+		err := s.ready(once, s.run.pid())
+		cancel()
+		select {
+		case <-s.run.exited():
+			return &exitError{s.run.outcome()}
+		default:
+		}
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		case <-s.run.exited():
+		case <-ticker.C:
+		}
+	}
+}
+
+// An exitError says that a server ended before it was ready.
+type exitError struct{ outcome string }
+
+func (e *exitError) Error() string { return "ended before it was ready: " + e.outcome }

@@ -1,0 +1,111 @@
+package stacktest
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+
+	_ "github.com/go-sql-driver/mysql" // for sql.Open
+
+	"example.com/stock/stack"
+)
+
+// Shared is servers that the tests of a package share. Each is started when a test first asks for it, so a run of pure tests starts
+// none. The zero value is ready. In the test package:
+//
+//	var servers stacktest.Shared
+//
+//	func TestMain(m *testing.M) { goleak.VerifyTestMain(servers.Around(m)) }
+//
+//	func TestIt(t *testing.T) { dsn := servers.MariaDB(t) ... }
+type Shared struct {
+	mu        sync.Mutex
+	stack     *stack.Stack
+	databases int
+}
+
+// A runner stands for testing.M.
+type runner func() int
+
+func (r runner) Run() int { return r() }
+
+// Around wraps m: its Run runs the tests and stops the servers, and returns the exit code. Give it to goleak.VerifyTestMain, which
+// then finds nothing left, or to os.Exit.
+func (s *Shared) Around(m interface{ Run() int }) interface{ Run() int } {
+	return runner(func() int {
+		code := m.Run()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.stack == nil {
+			return code
+		}
+		if err := s.stack.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, "stacktest:", err)
+			code = max(code, 1)
+		}
+		return code
+	})
+}
+
+// Redis is the shared Redis. Tests see each other's keys; one that pauses, kills or flushes it should start its own.
+func (s *Shared) Redis(t testing.TB) *stack.Server {
+	t.Helper()
+	return s.server(t, stack.Redis)
+}
+
+// ZooKeeper is the host:port of the shared ZooKeeper. Tests see each other's nodes.
+func (s *Shared) ZooKeeper(t testing.TB) string {
+	t.Helper()
+	return s.server(t, stack.ZooKeeper).URL
+}
+
+// MariaDB returns the DSN of an empty database on the shared MariaDB, which is this test's own. It is not dropped: that would wait
+// for any transaction that a failed test has left open, and the server does not outlive the tests.
+func (s *Shared) MariaDB(t testing.TB) string {
+	t.Helper()
+	server := s.server(t, stack.MySQL)
+	s.mu.Lock()
+	s.databases++
+	name := fmt.Sprintf("stock_%d", s.databases)
+	s.mu.Unlock()
+	create(t, server.URL, name)
+	return "root@tcp(" + server.Addr + ")/" + name
+}
+
+// server starts a backend unless it runs already or is known to be missing.
+func (s *Shared) server(t testing.TB, kind stack.Kind) *stack.Server {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ctx := context.Background() // the server outlives this test
+	if s.stack == nil {
+		made, err := stack.Start(ctx, stack.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.stack = made
+	}
+	if s.stack.Server(string(kind)) == nil && s.stack.Missing()[string(kind)] == "" {
+		var missing *stack.MissingError
+		if _, err := s.stack.Add(ctx, kind); err != nil && !errors.As(err, &missing) {
+			t.Fatal(err)
+		}
+	}
+	return real(t, s.stack, kind)
+}
+
+func create(t testing.TB, dsn, name string) {
+	t.Helper()
+	db, err := sql.Open("mysql", dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec("CREATE DATABASE " + name); err != nil {
+		t.Fatalf("create database %s: %v", name, err)
+	}
+}

@@ -1,0 +1,114 @@
+package stack
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+const installZooKeeper = "apt-get install zookeeper"
+
+// zookeeper prepares a standalone ZooKeeper in a small JVM. The scripts that come with it are not used: each distribution's are
+// different, and they leave a shell between us and the server.
+func (s *Stack) zookeeper(_ context.Context, name, dir string, port int) (*Server, error) {
+	java, err := find(installZooKeeper, "java") // Debian's package brings a Java along
+	if err != nil {
+		return nil, fmt.Errorf("ZooKeeper needs Java: %w", err)
+	}
+	jars, err := zookeeperJars()
+	if err != nil {
+		return nil, err
+	}
+	config := filepath.Join(dir, "zoo.cfg")
+	if err := os.WriteFile(config, zookeeperConfig(filepath.Join(dir, "data"), port), 0o600); err != nil {
+		return nil, err
+	}
+	cmd := command{path: java, dir: dir, log: filepath.Join(s.Dir, name+".log"), args: []string{
+		// Quick to start and small; long runs would gain from the second compiler, a demonstration does not last that long.
+		"-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC",
+		"-XX:-UsePerfData", "-Djava.io.tmpdir=" + dir, // or it leaves files outside the folder
+		"-Djava.net.preferIPv4Stack=true",
+		"-cp", strings.Join(jars, string(os.PathListSeparator)),
+		"org.apache.zookeeper.server.ZooKeeperServerMain", config,
+	}}
+	return &Server{
+		Log:    cmd.log,
+		launch: func() (run, error) { return cmd.start(syscall.SIGKILL) },
+		ready:  func(ctx context.Context, _ int) error { return zookeeperReady(ctx, local(port), dir) },
+	}, nil
+}
+
+// zookeeperConfig: a tick of 0.5 s allows sessions of 1 s, so that a crash is seen soon. The log is written before the reply
+// leaves but not synced: a killed server loses nothing, a computer that loses power may.
+func zookeeperConfig(data string, port int) []byte {
+	return fmt.Appendf(nil, `dataDir=%s
+clientPort=%d
+clientPortAddress=127.0.0.1
+tickTime=500
+minSessionTimeout=1000
+maxSessionTimeout=60000
+maxClientCnxns=0
+admin.enableServer=false
+4lw.commands.whitelist=*
+extendedTypesEnabled=true
+forceSync=no
+preAllocSize=1024
+`, data, port)
+}
+
+// zookeeperReady asks for the configuration: a server that does not serve yet does not give it, and the data folder in it tells
+// ours from another that has the port.
+func zookeeperReady(ctx context.Context, addr, dir string) error {
+	conn, err := dial(ctx, addr)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "conf"); err != nil {
+		return err
+	}
+	reply, err := io.ReadAll(conn)
+	if err != nil {
+		return fmt.Errorf("conf: %w", err)
+	}
+	if !strings.Contains(string(reply), "dataDir="+dir) {
+		return fmt.Errorf("conf answered %.80q, expected dataDir=%s", reply, dir)
+	}
+	return nil
+}
+
+// zookeeperJars looks where $ZOOKEEPER_HOME and a zkServer on PATH point, then where Debian and Homebrew put it.
+func zookeeperJars() ([]string, error) {
+	homes := []string{os.Getenv("ZOOKEEPER_HOME")}
+	if script, err := find(installZooKeeper, "zkServer.sh", "zkServer"); err == nil {
+		if real, err := filepath.EvalSymlinks(script); err == nil {
+			homes = append(homes, filepath.Dir(filepath.Dir(real)))
+		}
+	}
+	homes = append(homes, "/opt/homebrew/opt/zookeeper/libexec", "/usr/local/opt/zookeeper/libexec")
+	for _, home := range homes {
+		if home == "" {
+			continue
+		}
+		for _, lib := range []string{filepath.Join(home, "lib"), home} {
+			if found, _ := filepath.Glob(filepath.Join(lib, "zookeeper-[0-9]*.jar")); len(found) > 0 {
+				more, _ := filepath.Glob(filepath.Join(home, "lib", "*.jar"))
+				return append(found, more...), nil
+			}
+		}
+	}
+	const debian = "/usr/share/java"
+	if jar := filepath.Join(debian, "zookeeper.jar"); isFile(jar) {
+		return []string{jar, filepath.Join(debian, "slf4j-simple.jar")}, nil
+	}
+	return nil, &MissingError{"ZooKeeper (its jars in $ZOOKEEPER_HOME or /usr/share/java, or zkServer.sh)", installZooKeeper}
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
