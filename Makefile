@@ -1,0 +1,81 @@
+# What a person wants, grouped: make help.
+SHELL      := /bin/bash
+GO         ?= go
+COMPOSE    ?= $(shell if docker compose version >/dev/null 2>&1; then echo docker compose; else echo docker-compose; fi)
+VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+STRATEGY   ?= all
+URL        ?= http://localhost:$(or $(STOCK_HTTP_PORT),8080)
+SECONDS_FUZZ ?= 15
+.DEFAULT_GOAL := help
+
+##@ See it
+.PHONY: demo
+demo: deps build ## Start everything on this computer, show the race and its fixes, stop everything
+	bin/stock demo $(ARGS)
+
+##@ Run it in containers
+.PHONY: up down loadtest logs compose-test
+up: build ## Start three instances behind nginx, with Redis, MariaDB and ZooKeeper, on http://localhost:8080
+	deploy/images
+	$(COMPOSE) up -d --no-build --remove-orphans
+	@for i in $$(seq 60); do bin/stock healthcheck --url $(URL)/readyz 2>/dev/null && break; sleep 1; done; \
+	  bin/stock healthcheck --url $(URL)/readyz && echo "It serves at $(URL). Now: make loadtest"
+
+loadtest: build ## Load the composition with every strategy and judge each run (STRATEGY=none,atomic to choose)
+	STOCK_ADMIN_TOKEN=$${STOCK_ADMIN_TOKEN:-demo} bin/stock load --url $(URL) --strategy $(STRATEGY) -c 30 -n 1000 --stock 100 $(ARGS)
+
+logs: ## Follow the logs of the composition
+	$(COMPOSE) logs -f --tail 50
+
+down: ## Stop the composition and remove its data
+	$(COMPOSE) down -v --remove-orphans
+
+compose-test: build ## Bring the composition up, load it, kill an instance under load, take it down
+	deploy/compose-test
+
+##@ Develop
+.PHONY: build test test-short race bench-peers fuzz lint fmt tidy deps clean
+build: ## Build bin/stock
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/stock ./cmd/stock
+
+test: ## Run all tests with the race detector, on real servers (REQUIRE_BACKENDS=1: a missing server is a failure)
+	$(GO) test -race -timeout 25m ./...
+
+test-short: ## Run the tests of the contract, the domain and HTTP only: seconds
+	$(GO) test -race ./lock ./lock/local ./lock/locktest ./handler ./loadtest ./health .
+
+race: ## Show that "none" loses updates in ten runs of ten, and that what promises exclusion loses none in a hundred
+	$(GO) test -count 1 -timeout 25m -run TestRaceOften -v ./cmd/stock -often
+
+bench-peers: ## Measure our locks beside those of others, with ratios taken in one run (about 25 minutes; see bench/README.md)
+	cd bench && $(GO) run . $(ARGS)
+
+fuzz: ## Fuzz every parser for SECONDS_FUZZ seconds each
+	@for target in $$(grep -rho --include='*_test.go' 'func Fuzz[A-Za-z0-9]*' . | cut -c6- | sort -u); do \
+	  dir=$$(dirname "$$(grep -rl --include='*_test.go' "func $$target(" . | head -1)"); \
+	  echo "$$dir $$target"; $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(SECONDS_FUZZ)s -fuzzminimizetime 20x "$$dir" || exit 1; \
+	done
+
+lint: ## go vet, staticcheck, gofumpt, and whether go.mod is tidy
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+	@bad=$$($(GO) tool gofumpt -l .); if [ -n "$$bad" ]; then echo "not formatted (make fmt):"; echo "$$bad"; exit 1; fi
+	@for script in .ci/run deploy/deps deploy/images deploy/compose-test deploy/standin/build deploy/standin/remove docs/refresh; do bash -n $$script || exit 1; done
+	$(GO) mod verify >/dev/null
+
+fmt: ## Format the code
+	$(GO) tool gofumpt -w .
+
+tidy: ## Tidy go.mod
+	$(GO) mod tidy
+
+deps: ## Install the servers that the demonstration and the tests run (Debian, Ubuntu, as root), or say what is missing
+	@deploy/deps
+
+clean: ## Remove what was built
+	rm -rf bin out
+
+.PHONY: help
+help: ## Show this help
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z][a-z-]*:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo

@@ -1,0 +1,135 @@
+// Package stock_test guards the architecture: who may import whom.
+package stock_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "example.com/stock/"
+
+// arrows lists for every package of the module the other packages of it that it may import, and why it may import no more.
+var arrows = map[string]struct {
+	may []string
+	why string
+}{
+	"lock":            {nil, "the contract is small enough to copy into another project"},
+	"lock/local":      {[]string{"lock"}, "a driver knows the contract only"},
+	"lock/redislock":  {[]string{"lock"}, "a driver knows the contract only"},
+	"lock/zklock":     {[]string{"lock"}, "a driver knows the contract only"},
+	"lock/mysqllock":  {[]string{"lock"}, "a driver knows the contract only"},
+	"lock/locktest":   {[]string{"lock"}, "the suite knows the contract only, so that any lock can be put to it"},
+	"health":          {[]string{"lock"}, "it speaks of backends in the errors of the contract"},
+	"service":         {[]string{"lock"}, "the domain knows no HTTP, no SQL, no Redis"},
+	"repo":            {[]string{"service", "lock"}, "storage implements what the domain declares"},
+	"handler":         {[]string{"service", "lock"}, "HTTP knows the use case, not what it is built on"},
+	"metrics":         {[]string{"lock"}, "it counts what locks and handlers tell it"},
+	"strategy":        {[]string{"lock", "lock/local", "lock/redislock", "lock/zklock", "lock/mysqllock", "service"}, "the catalogue joins locks and ways to write"},
+	"loadtest":        {nil, "a client over HTTP: it must judge the service by its replies alone"},
+	"deploy":          {nil, "files, and what rewrites them"},
+	"stack":           {[]string{"deploy"}, "it starts servers, it does not know what they are for"},
+	"stack/stacktest": {[]string{"stack"}, "stack for tests"},
+	"cmd/stock": {
+		[]string{"handler", "health", "lock", "lock/redislock", "lock/zklock", "loadtest", "metrics", "repo", "service", "stack", "strategy"},
+		"the only place that knows everything",
+	},
+}
+
+// guests lists the third-party modules that must stay in their rooms.
+var guests = map[string]struct {
+	rooms []string
+	why   string
+}{
+	"github.com/gin-gonic/gin":            {[]string{"handler"}, "HTTP is the handler's business"},
+	"github.com/spf13/viper":              {[]string{"cmd/stock"}, "everybody else gets typed values"},
+	"github.com/spf13/cobra":              {[]string{"cmd/stock"}, "the command line is cmd's business"},
+	"gorm.io/":                            {[]string{"repo"}, "SQL is storage's business"},
+	"github.com/pressly/goose":            {[]string{"repo"}, "the schema is storage's business"},
+	"github.com/redis/go-redis":           {[]string{"repo", "lock/redislock", "strategy", "cmd/stock", "stack"}, "strategy, cmd and stack pass the client on"},
+	"github.com/go-zookeeper/zk":          {[]string{"lock/zklock"}, "its Lock is not to be used, and its Conn needs care"},
+	"github.com/go-sql-driver/mysql":      {[]string{"repo", "lock/mysqllock", "cmd/stock", "stack", "stack/stacktest"}, "cmd checks and masks DSNs, stack asks whether a server is up"},
+	"github.com/prometheus/client_golang": {[]string{"metrics"}, "one place names the series"},
+	"github.com/alicebob/miniredis":       {[]string{"stack"}, "a stand-in for a computer without redis-server, for nothing else"},
+}
+
+func TestImportArrows(t *testing.T) {
+	imports := importsOf(t)
+	for pkg, list := range imports {
+		rule, known := arrows[pkg]
+		if !known {
+			t.Errorf("%s has no rule: add it to arrows, with a reason", pkg)
+			continue
+		}
+		for _, imported := range list {
+			inside, ours := strings.CutPrefix(imported, module)
+			if ours && !slices.Contains(rule.may, inside) {
+				t.Errorf("%s imports %s: %s", pkg, inside, rule.why)
+			}
+			for guest, g := range guests {
+				if strings.HasPrefix(imported, guest) && !slices.Contains(g.rooms, pkg) {
+					t.Errorf("%s imports %s: %s", pkg, imported, g.why)
+				}
+			}
+		}
+	}
+	for pkg := range arrows {
+		if _, exists := imports[pkg]; !exists {
+			t.Errorf("arrows has a rule for %s, which does not exist", pkg)
+		}
+	}
+}
+
+// The contract can be copied into another project: it needs the standard library alone.
+func TestLockIsStandardLibraryOnly(t *testing.T) {
+	for _, imported := range importsOf(t)["lock"] {
+		if strings.Contains(imported, ".") {
+			t.Errorf("lock imports %s", imported)
+		}
+	}
+}
+
+// importsOf returns the imports of every package of the module, without those of its tests.
+func importsOf(t *testing.T) map[string][]string {
+	t.Helper()
+	found := make(map[string][]string)
+	err := filepath.WalkDir(".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			base := entry.Name()
+			if base != "." && (strings.HasPrefix(base, ".") || base == "testdata" || base == "examples" || base == "out") {
+				return filepath.SkipDir
+			}
+			if _, err := os.Stat(filepath.Join(name, "go.mod")); err == nil && base != "." {
+				return filepath.SkipDir // a module of its own
+			}
+			return nil
+		}
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		pkg := path.Dir(filepath.ToSlash(name))
+		for _, spec := range file.Imports {
+			imported, _ := strconv.Unquote(spec.Path.Value)
+			found[pkg] = append(found[pkg], imported)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// every command with a job of its own, by the words that call it.
+func every(t *testing.T, test func(t *testing.T, path []string, cmd *cobra.Command)) {
+	t.Helper()
+	var walk func(path []string, cmd *cobra.Command)
+	walk = func(path []string, cmd *cobra.Command) {
+		if cmd.RunE != nil || cmd.Run != nil {
+			t.Run(strings.Join(append([]string{"stock"}, path...), " "), func(t *testing.T) { test(t, path, cmd) })
+		}
+		for _, sub := range cmd.Commands() {
+			walk(append(path[:len(path):len(path)], sub.Name()), sub)
+		}
+	}
+	walk(nil, rootCommand())
+}
+
+// What --help says is enough to use a command: its settings name their variables, and what is no setting is shown in an example.
+func TestHelp(t *testing.T) {
+	every(t, func(t *testing.T, path []string, cmd *cobra.Command) {
+		out, _, err := run(t.Context(), append(path, "--help")...)
+		if err != nil || !strings.Contains(out, "Usage:") || cmd.Short == "" || strings.HasSuffix(cmd.Short, ".") {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		own, configured := 0, 0
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			switch {
+			case f.Usage == "":
+				t.Errorf("--%s says nothing of itself", f.Name)
+			case strings.Contains(f.Usage, "("+envPrefix):
+				configured++
+			case f.Name != "help":
+				own++
+			}
+		})
+		if own > 0 && !strings.Contains(out, "Examples:") {
+			t.Error("it has flags that are no settings, and no example")
+		}
+		if cmd.Name() != "serve" && cmd.Name() != "config" {
+			return // others need some of the settings only
+		}
+		if configured != len(settings())+1 { // and --config
+			t.Errorf("%d flags name a variable, and there are %d settings", configured, len(settings()))
+		}
+		for _, s := range settings() {
+			if !strings.Contains(out, "--"+s.flag()+" ") && !strings.Contains(out, "--"+s.flag()+"\n") || !strings.Contains(out, "("+s.env()+")") {
+				t.Errorf("%s: flag --%s or variable %s is not in it", s.key, s.flag(), s.env())
+			}
+		}
+	})
+}
+
+// A word that is no command is a mistake, at every level: a script that calls "stock migrate pu" must not go on.
+func TestUnknownCommands(t *testing.T) {
+	for _, args := range [][]string{{"bogus"}, {"migrate", "pu"}, {"serve", "now"}, {"config", "show"}, {"healthcheck", "x"}, {"demo", "x"}} {
+		_, _, err := run(t.Context(), args...)
+		says(t, err, "unknown command", args[len(args)-1])
+	}
+	for _, args := range [][]string{{"serve", "--bogus"}, {"--bogus"}, {"demo", "--requests=many"}} {
+		if _, _, err := run(t.Context(), args...); err == nil {
+			t.Errorf("%q was accepted", args)
+		}
+	}
+}
+
+// The exit status is what a shell sees; only a whole program has one.
+func TestExitStatus(t *testing.T) {
+	path, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct {
+		args   string
+		status int
+		out    string
+		err    string
+	}{
+		{"--version", 0, "stock version dev", ""},
+		{"--help", 0, "stock demo", ""},
+		{"migrate", 0, "Usage:", ""},
+		{"bogus", 1, "", `stock: unknown command "bogus" for "stock"`},
+		{"config --wait=1h", 1, "", "wait: 1h0m0s is not from 0s to 1m0s"},
+		{"serve --addr=x", 1, "", `stock: configuration:`},
+		{"healthcheck --url http://127.0.0.1:1/readyz", 1, "", "connection refused"},
+	} {
+		cmd := exec.Command(path, strings.Fields(row.args)...)
+		cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
+		var out, errs bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &errs
+		err := cmd.Run()
+		var exit *exec.ExitError
+		if err != nil && !errors.As(err, &exit) {
+			t.Fatal(err)
+		}
+		if status := cmd.ProcessState.ExitCode(); status != row.status || !strings.Contains(out.String(), row.out) || !strings.Contains(errs.String(), row.err) {
+			t.Errorf("stock %s: status %d, want %d\nstdout: %s\nstderr: %s", row.args, status, row.status, out.String(), errs.String())
+		}
+	}
+}
+
+func TestHealthcheck(t *testing.T) {
+	for status, ok := range map[int]bool{200: true, 204: false, 301: false, 404: false, 500: false, 503: false} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			if status != 204 {
+				fmt.Fprint(w, `{"status":"draining"}`)
+			}
+		}))
+		_, _, err := run(t.Context(), "healthcheck", "--url", server.URL+"/readyz")
+		server.Close()
+		if ok && err != nil {
+			t.Errorf("%d: %v", status, err)
+		}
+		if !ok {
+			says(t, err, fmt.Sprint("not ready: ", status))
+		}
+		if status == 503 {
+			says(t, err, "draining")
+		}
+	}
+	_, _, err := run(t.Context(), "healthcheck", "--url", "http://127.0.0.1:1/readyz")
+	says(t, err, "connection refused")
+	_, _, err = run(t.Context(), "healthcheck", "--url", "::")
+	says(t, err, "--url")
+}
+
+func TestMigrate(t *testing.T) {
+	bare(t)
+	dsn := servers.MariaDB(t)
+	t.Setenv("STOCK_MYSQL_DSN", dsn)
+	migrate := func(verb string, lines ...string) string {
+		t.Helper()
+		out, _, err := run(t.Context(), "migrate", verb)
+		if err != nil {
+			t.Fatalf("migrate %s: %v", verb, err)
+		}
+		for _, line := range lines {
+			if !strings.Contains(out, line) {
+				t.Errorf("migrate %s: no %q in\n%s", verb, line, out)
+			}
+		}
+		return out
+	}
+	steps := strings.Count(migrate("status", "00001_stock.sql", "00002_orders.sql", "pending"), "pending")
+	migrate("down", "nothing to do")
+	migrate("up", "applied: 00001_stock.sql, 00002_orders.sql")
+	migrate("up", "nothing to do")
+	if out := migrate("status", "applied 20"); strings.Contains(out, "pending") {
+		t.Errorf("still pending:\n%s", out)
+	}
+	var undone []string
+	for i := range steps {
+		undone = append(undone, migrate("down", "taken back: 0000"))
+		if got := strings.Count(migrate("status"), "pending"); got != i+1 {
+			t.Errorf("%d pending after %d steps down", got, i+1)
+		}
+	}
+	if len(undone) == 0 || !strings.Contains(undone[len(undone)-1], "00001_stock.sql") {
+		t.Errorf("taken back %q, want the first step last", undone)
+	}
+	migrate("down", "nothing to do")
+	migrate("up", "applied: 00001_stock.sql, 00002_orders.sql")
+}
+
+func TestMigrateSaysWhatIsMissing(t *testing.T) {
+	bare(t)
+	for _, verb := range []string{"up", "down", "status"} {
+		_, _, err := run(t.Context(), "migrate", verb, "--mysql-dsn=")
+		says(t, err, "mysql.dsn is empty", "--mysql-dsn", "STOCK_MYSQL_DSN")
+		_, _, err = run(t.Context(), "migrate", verb, "--mysql-dsn", "u:s3cret@tcp(127.0.0.1:1)/x")
+		says(t, err, "reach mysql", "--mysql-dsn", "!s3cret")
+		_, _, err = run(t.Context(), "migrate", verb, "--wait=1h")
+		says(t, err, "wait:")
+	}
+}

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"example.com/stock/loadtest"
+)
+
+// A show is a demo as a process of its own, in a temporary folder of its own.
+type show struct {
+	cmd       *exec.Cmd
+	tmp       string
+	out, errs journal
+}
+
+func startDemo(t *testing.T, args ...string) *show {
+	t.Helper()
+	path, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &show{cmd: exec.Command(path, append([]string{"demo"}, args...)...), tmp: t.TempDir()}
+	// Whatever it starts has this variable, too, and is known by it.
+	s.cmd.Env = append(os.Environ(), "TMPDIR="+s.tmp)
+	s.cmd.Stdout, s.cmd.Stderr = &s.out, &s.errs
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.cmd.Process.Kill() })
+	return s
+}
+
+// wait returns the exit status, or fails when there is none within two minutes.
+func (s *show) wait(t *testing.T) int {
+	t.Helper()
+	guard := time.AfterFunc(2*time.Minute, func() { _ = s.cmd.Process.Kill() })
+	defer guard.Stop()
+	err := s.cmd.Wait()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return s.cmd.ProcessState.ExitCode()
+}
+
+// started lists the processes that the demo started and that still run.
+func (s *show) started(t *testing.T) (pids []string) {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		return nil
+	}
+	folders, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, folder := range folders {
+		environ, err := os.ReadFile(filepath.Join(folder, "environ"))
+		pid := filepath.Base(folder)
+		if err == nil && pid != strconv.Itoa(s.cmd.Process.Pid) && bytes.Contains(environ, []byte("TMPDIR="+s.tmp+"\x00")) {
+			name, _ := os.ReadFile(filepath.Join(folder, "comm"))
+			pids = append(pids, pid+" "+strings.TrimSpace(string(name)))
+		}
+	}
+	return pids
+}
+
+// gone fails if anything is left of the demo: a process, a file.
+func (s *show) gone(t *testing.T) {
+	t.Helper()
+	if pids := s.started(t); len(pids) > 0 {
+		t.Errorf("still running: %q", pids)
+	}
+	entries, err := os.ReadDir(s.tmp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		t.Errorf("left behind: %s", filepath.Join(s.tmp, e.Name()))
+	}
+}
+
+// The short demonstration: the race and one of its fixes, in every act and in the file.
+func TestDemo(t *testing.T) {
+	results := filepath.Join(t.TempDir(), "demo.json")
+	var s *show
+	for try := 1; ; try++ {
+		s = startDemo(t, "--strategies", "none,redis-watchdog", "--store", "redis", "--requests", "200", "--json", results)
+		status := s.wait(t)
+		s.gone(t)
+		// That the race shows is very likely, not certain; then the demo says so by its status.
+		if status == exitVerdict && try < 3 && strings.Contains(s.errs.String(), "the race did not show") {
+			continue
+		}
+		if status != 0 {
+			t.Fatalf("status %d\n%s\n%s", status, s.out.String(), s.errs.String())
+		}
+		break
+	}
+	acts := strings.Split(s.out.String(), "\n\n")
+	tables := 0
+	for _, part := range acts {
+		if strings.Contains(part, "redis-watchdog") && strings.Contains(part, "none") {
+			tables++
+		}
+	}
+	for _, word := range []string{"1. One request at a time", "2. The same 30 requests, all at once", "3. More requests than stock: 200 requests", "6 runs in ", "showed the race"} {
+		if !strings.Contains(s.out.String(), word) {
+			t.Errorf("no %q", word)
+		}
+	}
+	if tables != 3 || strings.Contains(s.out.String(), "atomic") || strings.Contains(s.out.String(), "\x1b[") {
+		t.Errorf("%d tables with both strategies, want 3, without others and without colours\n%s", tables, s.out.String())
+	}
+	text, err := os.ReadFile(results)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var report loadtest.Report
+	if err := json.Unmarshal(text, &report); err != nil || len(report.Runs) != 6 {
+		t.Fatalf("%d runs in the file, %v; want 6", len(report.Runs), err)
+	}
+	raced := 0
+	for i, r := range report.Runs {
+		if want := []string{"none", "redis-watchdog"}[i%2]; r.Plan.Strategy != want || r.Plan.Store != "redis" {
+			t.Errorf("run %d is of %s on %s, want %s on redis", i, r.Plan.Strategy, r.Plan.Store, want)
+		}
+		if r.Verdict.RaceSeen {
+			raced++
+		}
+		if r.Plan.Strategy == "redis-watchdog" && r.Verdict.RaceSeen || i < 2 && r.Verdict.RemainingUnits != 70 {
+			t.Errorf("run %d of %s: %d left, race seen: %t", i, r.Plan.Strategy, r.Verdict.RemainingUnits, r.Verdict.RaceSeen)
+		}
+	}
+	if raced == 0 {
+		t.Error("status 0, but the race did not show")
+	}
+}
+
+// Ctrl-C, at whatever moment: nothing is left, and the status says what happened.
+func TestDemoInterrupted(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("processes are looked up in /proc")
+	}
+	args := []string{"--strategies", "none,redis-watchdog", "--store", "redis", "--requests", "1000000"}
+	for _, row := range []struct {
+		name   string
+		signal syscall.Signal
+		more   []string
+		moment func(*show) bool
+	}{
+		{"while the first server starts", syscall.SIGINT, nil, func(s *show) bool { return len(s.started(t)) > 0 }},
+		{"while the instances start", syscall.SIGINT, []string{"--keep"}, func(s *show) bool {
+			return strings.Count(s.errs.String(), " ready ") >= 3
+		}},
+		{"in the middle of the load", syscall.SIGINT, nil, func(s *show) bool { return strings.Contains(s.out.String(), "3. More requests") }},
+		{"in the middle of the load, to be left running", syscall.SIGTERM, []string{"--keep"}, func(s *show) bool {
+			return strings.Contains(s.out.String(), "3. More requests")
+		}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			s := startDemo(t, append(args, row.more...)...)
+			eventually(t, time.Minute, "the moment comes", func() (bool, string) { return row.moment(s), s.errs.String() })
+			if len(s.started(t)) == 0 {
+				t.Error("it has started nothing: the test proves nothing")
+			}
+			if err := s.cmd.Process.Signal(row.signal); err != nil {
+				t.Fatal(err)
+			}
+			if status := s.wait(t); status != exitInterrupted || !strings.Contains(s.errs.String(), "stock: interrupted; all that was started is stopped") {
+				t.Errorf("status %d, want %d\n%s\n%s", status, exitInterrupted, s.out.String(), s.errs.String())
+			}
+			s.gone(t)
+		})
+	}
+}
+
+// Left running it can be played with until Ctrl-C, which is then no interruption.
+func TestDemoKept(t *testing.T) {
+	var s *show
+	for try := 1; ; try++ {
+		s = startDemo(t, "--strategies", "none,redis-watchdog", "--store", "redis", "--requests", "200", "--keep", "--instances", "2")
+		eventually(t, time.Minute, "all has been shown", func() (bool, string) {
+			return strings.Contains(s.out.String(), "It goes on running until Ctrl-C"), s.errs.String()
+		})
+		_, after, _ := strings.Cut(s.out.String(), "\n  curl http")
+		url, _, _ := strings.Cut("http"+after, "/v1/")
+		if status, body := get(t, url+"/v1/strategies"); status != 200 || !strings.Contains(body, "redis-watchdog") {
+			t.Errorf("%s/v1/strategies: %d %s", url, status, body)
+		}
+		if err := s.cmd.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+		status := s.wait(t)
+		s.gone(t)
+		if status == exitVerdict && try < 3 && strings.Contains(s.errs.String(), "the race did not show") {
+			continue
+		}
+		if status != 0 {
+			t.Errorf("status %d\n%s\n%s", status, s.out.String(), s.errs.String())
+		}
+		return
+	}
+}
+
+// Mistakes on the command line are told all at once, before anything starts.
+func TestDemoRefuses(t *testing.T) {
+	_, _, err := run(t.Context(), "demo", "--strategies", "none,nun,nan", "--store", "oracle", "--instances", "0", "--concurrency", "1",
+		"--requests", "100", "--json", "/nowhere/at/all.json")
+	says(t, err, `--strategies: unknown strategy "nun"`, `unknown strategy "nan"`, "redis-watchdog", "--store: must be redis, mysql or both",
+		"--instances: must be from 1 to 20", "--concurrency: must be from 2 to 1000", "--requests: must be from 101 to 1000000", "--json: ")
+	_, _, err = run(t.Context(), "demo", "--strategies", "")
+	says(t, err, "--strategies: must name one")
+}

@@ -1,0 +1,244 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"example.com/stock/loadtest"
+	"example.com/stock/stack"
+)
+
+// A server that is stopped, or hangs, in the middle of a load: answers within 3 s, the instances stay up, nothing is lost, and
+// all works again within 10 s of its return.
+func TestBackendsGoAndComeBack(t *testing.T) {
+	for _, row := range []struct {
+		server, strategy, store string
+	}{
+		{"redis", "redis-watchdog", "mysql"}, // the lock's server
+		{"redis", "atomic", "redis"},         // the store
+		{"mysql", "redis-watchdog", "mysql"},
+		{"mysql", "pessimistic", "mysql"},
+		{"zookeeper", "zk-sequential", "redis"},
+	} {
+		for _, hangs := range []bool{false, true} {
+			how := map[bool]string{false: " is killed under ", true: " hangs under "}[hangs]
+			t.Run(row.server+how+row.strategy, func(t *testing.T) {
+				t.Parallel()
+				c := startCluster(t, 2)
+				outage(t, c, c.Server(row.server), hangs, row.strategy, row.store)
+			})
+		}
+	}
+}
+
+// slack is what a busy computer with the race detector may add to a limit.
+const slack = 2 * time.Second
+
+func outage(t *testing.T, c *cluster, server *stack.Server, hangs bool, strategy, store string) {
+	harm, mend := server.Kill, func() error { return server.Restart(t.Context()) }
+	if hangs {
+		harm, mend = server.Pause, server.Resume
+	}
+	client := c.client(t, 10)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var done sync.WaitGroup
+	var result *loadtest.Result
+	var failed error
+	seen := make(chan struct{})
+	var once sync.Once
+	done.Go(func() {
+		result, failed = loadtest.Run(ctx, client, loadtest.Plan{
+			Strategy: strategy, Store: store, Stock: 1_000_000, Requests: 1_000_000, Concurrency: 10,
+		}, func(p loadtest.Progress) {
+			if p.Outcomes[loadtest.Accepted] > 20 {
+				once.Do(func() { close(seen) })
+			}
+		})
+	})
+	<-seen
+	if err := harm(); err != nil {
+		t.Fatal(err)
+	}
+	for _, app := range c.apps {
+		eventually(t, 3*time.Second+slack, "/readyz names the server that is down", func() (bool, string) {
+			_, body := get(t, app.URL+"/readyz")
+			return strings.Contains(body, server.Name+" is down"), body
+		})
+	}
+	for _, app := range c.apps {
+		if status, body := get(t, app.URL+"/livez"); status != http.StatusOK {
+			t.Errorf("%s does not live: %d %s", app.Name, status, body)
+		}
+	}
+	began := time.Now()
+	if reply := client.Deduct(ctx, loadtest.Request{Endpoint: endpoint(t, client, strategy), Store: store, SKU: "load-" + strategy, Quantity: 1}); reply.Problem != "backend_down" {
+		t.Errorf("problem %q, want backend_down (%s)", reply.Problem, reply.Error)
+	} else if took := time.Since(began); took > time.Second+slack {
+		t.Errorf("backend_down took %v although it was known", took)
+	}
+	if err := mend(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 10*time.Second+slack, "sales go on after the server's return", func() (bool, string) {
+		reply := client.Deduct(ctx, loadtest.Request{Endpoint: endpoint(t, client, strategy), Store: store, SKU: "load-" + strategy, Quantity: 1})
+		return reply.Outcome == loadtest.Accepted, reply.Problem + " " + reply.Error
+	})
+	stop()
+	done.Wait()
+	if failed != nil {
+		t.Fatal(failed)
+	}
+	judge(t, result)
+	for _, r := range result.Records {
+		if took := r.Latency(); took > 3*time.Second+slack {
+			t.Errorf("a reply took %v: %s %s", took, r.Outcome, r.Problem)
+		}
+	}
+}
+
+// judge checks that no update was lost, whatever happened. The extra sales of the test itself are foreign orders.
+func judge(t *testing.T, r *loadtest.Result) {
+	t.Helper()
+	v := &r.Verdict
+	t.Logf("%d sent, %d accepted, %d failed, %d unknown, %d recovered: %s", v.Sent, v.Accepted, v.Failed, v.Unknown, v.Recovered, v.Sentence)
+	if v.Collisions > 0 || v.Phantoms > 0 || v.Denied > 0 || v.LostUnits != 0 {
+		t.Errorf("collisions %d, phantoms %d, denied %d, lost %d: %v", v.Collisions, v.Phantoms, v.Denied, v.LostUnits, v.Reasons)
+	}
+}
+
+func endpoint(t *testing.T, client *loadtest.Client, strategy string) string {
+	t.Helper()
+	catalogue, err := client.Strategies(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := loadtest.Find(catalogue, strategy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Endpoint
+}
+
+// An instance that is stopped under load finishes what it has begun: nobody gets an error, and nothing is lost.
+func TestGracefulStopUnderLoad(t *testing.T) {
+	for _, strategy := range []string{"redis-watchdog", "zk-sequential", "pessimistic"} {
+		t.Run(strategy, func(t *testing.T) {
+			t.Parallel()
+			c := startCluster(t, 3)
+			result := disturbed(t, c, strategy, func() {
+				if err := c.apps[0].Stop(); err != nil {
+					t.Error(err)
+				}
+			})
+			judge(t, result)
+			if v := &result.Verdict; v.Failed+v.Unknown+v.Recovered > 0 {
+				t.Errorf("%d failed, %d unknown, %d recovered: %s", v.Failed, v.Unknown, v.Recovered, firstError(result))
+			}
+		})
+	}
+}
+
+// An instance that is killed under load takes only its own requests with it: what it sold is sold, its locks become free.
+func TestInstanceKilledUnderLoad(t *testing.T) {
+	for _, strategy := range []string{"redis-watchdog", "zk-sequential", "pessimistic"} {
+		t.Run(strategy, func(t *testing.T) {
+			t.Parallel()
+			c := startCluster(t, 3, "STOCK_LOCK_WATCHDOG_LEASE=2s")
+			judge(t, disturbed(t, c, strategy, func() {
+				if err := c.apps[0].Kill(); err != nil {
+					t.Error(err)
+				}
+			}))
+		})
+	}
+}
+
+// disturbed is a load during which something happens, and after which at least a hundred more are sold.
+func disturbed(t *testing.T, c *cluster, strategy string, happens func()) *loadtest.Result {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	enough := make(chan int, 1)
+	var mu sync.Mutex
+	target := 50
+	var done sync.WaitGroup
+	var result *loadtest.Result
+	var failed error
+	done.Go(func() {
+		result, failed = loadtest.Run(ctx, c.client(t, 12), loadtest.Plan{
+			Strategy: strategy, Store: "mysql", Stock: 1_000_000, Requests: 1_000_000, Concurrency: 12,
+		}, func(p loadtest.Progress) {
+			mu.Lock()
+			defer mu.Unlock()
+			if n := p.Outcomes[loadtest.Accepted]; n >= target {
+				select {
+				case enough <- n:
+				default:
+				}
+			}
+		})
+	})
+	sold := await(t, enough)
+	happens()
+	mu.Lock()
+	target = sold + 200
+	mu.Unlock()
+	for n := sold; n < sold+200; {
+		n = await(t, enough)
+	}
+	stop()
+	done.Wait()
+	if failed != nil {
+		t.Fatal(failed)
+	}
+	return result
+}
+
+func await(t *testing.T, n <-chan int) int {
+	t.Helper()
+	select {
+	case v := <-n:
+		return v
+	case <-time.After(60 * time.Second):
+		t.Fatal("sales have stopped")
+		return 0
+	}
+}
+
+// An instance that finds no server at all starts, says so, and works when they come.
+func TestStartWithoutBackends(t *testing.T) {
+	c := startCluster(t, 1)
+	app := c.apps[0]
+	for _, name := range []string{"redis", "mysql", "zookeeper"} {
+		if err := c.Server(name).Stop(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := app.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	started := make(chan error, 1)
+	go func() { started <- app.Restart(t.Context()) }()
+	eventually(t, 20*time.Second, "the instance says what is missing", func() (bool, string) {
+		status, body := get(t, app.URL+"/readyz")
+		return status == http.StatusServiceUnavailable && strings.Contains(body, "redis is down") &&
+			strings.Contains(body, "mysql is down") && strings.Contains(body, "zookeeper is down"), body
+	})
+	for _, name := range []string{"redis", "mysql", "zookeeper"} {
+		if err := c.Server(name).Restart(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, 10*time.Second+slack, "every strategy is available", func() (bool, string) {
+		status, body := get(t, app.URL+"/v1/strategies")
+		return status == http.StatusOK && !strings.Contains(body, `"available":false`) && !strings.Contains(body, "is down"), body
+	})
+	if err := <-started; err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A request that holds a lock is evicted while it thinks. Its write is refused, although nobody else has written and it does not heed its
+// loss; it is counted; the one that waited behind it sells; and no unit is lost. On every lock that can evict, and every store.
+func TestEvictedRequestCannotWrite(t *testing.T) {
+	c := startCluster(t, 2, "STOCK_LAB=true")
+	for _, strategy := range []string{"redis-setnx", "redis-watchdog", "zk-sequential"} {
+		for _, store := range []string{"redis", "mysql"} {
+			t.Run(strategy+" on "+store, func(t *testing.T) {
+				evictedRequest(t, c, strategy, store, "evict-"+strategy+"-"+store)
+			})
+		}
+	}
+}
+
+func evictedRequest(t *testing.T, c *cluster, strategy, store, sku string) {
+	client := c.client(t, 4)
+	if _, err := client.SetStock(t.Context(), store, sku, 10); err != nil {
+		t.Fatal(err)
+	}
+	stale := staleFences(t, c, strategy)
+	first := make(chan string, 1)
+	go func() {
+		first <- deduct(t, c.apps[0].URL, sku, "the-first", map[string]any{"strategy": strategy, "store": store, "hold": "3s", "heed_loss": "off"})
+	}()
+	holder := func(app int, want string) func() (bool, string) {
+		return func() (bool, string) {
+			out, errs, err := run(t.Context(), "lock", "ls", strategy, sku, "--url", c.apps[app].URL)
+			return err == nil && strings.Contains(out, want), out + errs
+		}
+	}
+	// Either instance knows: it is the lock's server that tells.
+	eventually(t, 10*time.Second, "the first holds", holder(1, "app-1/the-first"))
+
+	out, _, err := run(t.Context(), "lock", "evict", strategy, sku, "--url", c.apps[1].URL, "--admin-token", demoToken)
+	if err != nil || !strings.Contains(out, "evicted app-1/the-first") || !strings.Contains(out, "store "+store+": raised") {
+		t.Fatalf("evict: %v\n%s", err, out)
+	}
+	if reply := <-first; !strings.Contains(reply, "/problems/stale_fence") {
+		t.Errorf("the evicted one was answered %s", reply)
+	}
+	if got := staleFences(t, c, strategy); got != stale+1 {
+		t.Errorf("%d stale fences were counted, want %d", got, stale+1)
+	}
+	if reply := deduct(t, c.apps[1].URL, sku, "the-next", map[string]any{"strategy": strategy, "store": store, "wait": "10s"}); !strings.Contains(reply, `"remaining":9`) {
+		t.Errorf("the next one was answered %s", reply)
+	}
+	stock, err := client.Stock(t.Context(), store, sku)
+	if err != nil || stock.Quantity != 9 || stock.Sold != 1 {
+		t.Errorf("%+v, %v; want 9 left and 1 sold", stock, err)
+	}
+}
+
+// deduct is a request with the lab's parameters. It returns the reply, or the error.
+func deduct(t *testing.T, base, sku, id string, body map[string]any) string {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	text, _ := json.Marshal(body)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/v1/stock/"+sku+"/deduct", strings.NewReader(string(text)))
+	if err != nil {
+		return err.Error()
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer "+demoToken)
+	req.Header.Set("X-Request-Id", id)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err.Error()
+	}
+	defer resp.Body.Close()
+	var reply json.RawMessage
+	_ = json.NewDecoder(resp.Body).Decode(&reply)
+	return string(reply)
+}
+
+// staleFences is the sum over the instances.
+func staleFences(t *testing.T, c *cluster, strategy string) (sum int) {
+	for _, app := range c.apps {
+		_, metrics := get(t, app.URL+"/metrics")
+		for line := range strings.Lines(metrics) {
+			var n int
+			if _, err := fmt.Sscanf(line, `stock_stale_fence_total{strategy="`+strategy+`"} %d`, &n); err == nil {
+				sum += n
+			}
+		}
+	}
+	return sum
+}
+
+// Requests that wait inside an instance are shown by that instance, in the order in which they come in.
+func TestLocksOfAnInstance(t *testing.T) {
+	c := startCluster(t, 1, "STOCK_LAB=true")
+	client := c.client(t, 8)
+	base := c.apps[0].URL
+	for _, strategy := range []string{"local-mutex", "redis-watchdog", "zk-sequential"} {
+		t.Run(strategy, func(t *testing.T) {
+			sku := "queue-" + strategy
+			if _, err := client.SetStock(t.Context(), "", sku, 10); err != nil {
+				t.Fatal(err)
+			}
+			done := make(chan string, 4)
+			var ids []string
+			for i := range 4 {
+				id := fmt.Sprint("r", i)
+				ids = append(ids, id)
+				hold := "0s"
+				if i == 0 {
+					hold = "2s" // while it holds, the others come
+				}
+				go func() { done <- deduct(t, base, sku, id, map[string]any{"strategy": strategy, "hold": hold}) }()
+				eventually(t, 10*time.Second, fmt.Sprint(i, " wait"), func() (bool, string) {
+					_, body := get(t, base+"/v1/locks/"+strategy+"/"+sku)
+					var s struct {
+						Holder  *struct{ Who string }
+						Waiters []struct{ Who string }
+					}
+					if err := json.Unmarshal([]byte(body), &s); err != nil || s.Holder == nil || len(s.Waiters) != i {
+						return false, body
+					}
+					seen := []string{s.Holder.Who}
+					for _, w := range s.Waiters {
+						seen = append(seen, w.Who)
+					}
+					return strings.Join(seen, " ") == "app-1/"+strings.Join(ids, " app-1/"), body
+				})
+			}
+			for range 4 {
+				if reply := <-done; strings.Contains(reply, "/problems/") {
+					t.Error(reply)
+				}
+			}
+			orders, err := client.Orders(t.Context(), "redis", sku)
+			if err != nil || len(orders) != 4 {
+				t.Fatalf("%v, %v", orders, err)
+			}
+			for i, o := range orders {
+				if o.RequestID != ids[i] {
+					t.Errorf("order %d is of %s, but %s was shown in that place", i, o.RequestID, ids[i])
+				}
+			}
+		})
+	}
+	if status, body := get(t, base+"/v1/locks/none/stock"); status != http.StatusNotFound || !strings.Contains(body, "not_inspectable") {
+		t.Errorf("none: %d %s", status, body)
+	}
+	if _, _, err := run(t.Context(), "lock", "evict", "local-mutex", "stock", "--url", base, "--admin-token", demoToken); err == nil || !strings.Contains(err.Error(), "no fence") {
+		t.Errorf("evict from a mutex: %v", err)
+	}
+	if _, _, err := run(t.Context(), "lock", "evict", "redis-watchdog", "stock", "--url", base, "--admin-token", "wrong"); err == nil || !strings.Contains(err.Error(), "401") {
+		t.Errorf("evict by anybody: %v", err)
+	}
+}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"example.com/stock/lock"
+	"example.com/stock/strategy"
+)
+
+func lockListCommand() *cobra.Command {
+	var url string
+	cmd := &cobra.Command{
+		Use:   "ls [strategy] [key ...]",
+		Short: "List who holds and who waits for which keys",
+		Long: `List who holds and who waits for which keys: those given, or all that are held now under one strategy, or under any.
+
+It asks the locks' servers; no "stock serve" need run. Requests that wait inside an instance share one place in the queue, which shows one of them. To see
+all that wait in an instance, ask it, with --url; then strategy and keys must be given.`,
+		Example: "  stock lock ls\n  stock lock ls zk-sequential\n  stock lock ls redis-watchdog stock --url http://127.0.0.1:8088",
+	}
+	cmd.Flags().StringVar(&url, "url", "", "ask this instance, not the locks' servers")
+	config := addServerFlags(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		list := standings{table: tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0), say: cmd.ErrOrStderr()}
+		defer func() { _ = list.table.Flush() }()
+		if url != "" {
+			if len(args) < 2 {
+				return errors.New("an instance must be told which strategy and which keys: stock lock ls <strategy> <key> ... --url " + url)
+			}
+			return list.end(list.ask(cmd.Context(), url, args[0], args[1:]))
+		}
+		cfg, _, err := loadConfig(config)
+		if err != nil {
+			return err
+		}
+		wanted := locks()
+		if len(args) > 0 {
+			s, err := findLock(args[0])
+			if err != nil {
+				return err
+			}
+			wanted, args = []strategy.Strategy{s}, args[1:]
+		}
+		a, err := openServers(cfg, toolLogger(cmd.ErrOrStderr(), cfg), wanted...)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = a.close() }()
+		return list.end(list.servers(cmd.Context(), a, wanted, args))
+	}
+	return cmd
+}
+
+// standings are printed as they come.
+type standings struct {
+	table *tabwriter.Writer
+	say   io.Writer
+	lines int
+}
+
+// end says so if there was nothing to print.
+func (l *standings) end(err error) error {
+	if err == nil && l.lines == 0 {
+		fmt.Fprintln(l.say, "No lock is held.")
+	}
+	return err
+}
+
+func (l *standings) add(strategy, key string, s lock.Standing) {
+	if s.Holder != nil {
+		left := ""
+		switch {
+		case s.Holder.Remaining == lock.Forever:
+			left = "for ever"
+		case s.Holder.Remaining > 0:
+			left = brief(s.Holder.Remaining)
+		}
+		l.line(strategy, key, "holds", *s.Holder, left)
+	}
+	for i, w := range s.Waiters {
+		l.line(strategy, key, fmt.Sprint("waits ", i+1), w, "")
+	}
+}
+
+func (l *standings) line(strategy, key, place string, c lock.Contender, left string) {
+	if l.lines == 0 {
+		fmt.Fprintln(l.table, "STRATEGY\tKEY\tPLACE\tWHO\tFOR\tLEFT\tFENCE")
+	}
+	l.lines++
+	fence := ""
+	if c.Fence != lock.NoFence {
+		fence = fmt.Sprint(c.Fence)
+	}
+	fmt.Fprintf(l.table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", strategy, key, place, orUnknown(c.Who), forHow(&c.Since, ""), left, fence)
+}
+
+// ask asks an instance.
+func (l *standings) ask(ctx context.Context, url, strategy string, keys []string) error {
+	contender := func(c seenContender) lock.Contender {
+		k := lock.Contender{Who: c.Who, Fence: lock.Fence(c.Fence), Remaining: time.Duration(c.RemainingMS * float64(time.Millisecond))}
+		if c.Since != nil {
+			k.Since = *c.Since
+		}
+		return k
+	}
+	for _, key := range keys {
+		reply, err := askLock[struct {
+			Holder  *seenContender
+			Waiters []seenContender
+		}](ctx, http.MethodGet, url, strategy, key, "")
+		if err != nil {
+			return err
+		}
+		var s lock.Standing
+		if reply.Holder != nil {
+			holder := contender(*reply.Holder)
+			s.Holder = &holder
+		}
+		for _, w := range reply.Waiters {
+			s.Waiters = append(s.Waiters, contender(w))
+		}
+		l.add(strategy, key, s)
+	}
+	return nil
+}
+
+// servers asks the locks' servers. One that cannot be asked is reported; it is an error if no other could be either.
+func (l *standings) servers(ctx context.Context, a *app, wanted []strategy.Strategy, keys []string) error {
+	var failed []error
+	for _, s := range wanted {
+		if err := l.one(ctx, a, s, keys); err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", s.Name, err))
+		}
+	}
+	if len(failed) == len(wanted) {
+		return exitError{exitDown, errors.Join(failed...)}
+	}
+	for _, err := range failed {
+		fmt.Fprintln(l.say, "stock:", err)
+	}
+	return nil
+}
+
+func (l *standings) one(ctx context.Context, a *app, s strategy.Strategy, keys []string) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*askLimit)
+	defer cancel()
+	locker, err := a.openLock(s)
+	if err != nil {
+		return err
+	}
+	lister, lists := locker.(lock.Lister)
+	if len(keys) == 0 && lists {
+		if keys, err = lister.Keys(ctx); err != nil {
+			return err
+		}
+	}
+	for _, key := range keys {
+		standing, err := lock.Inspect(ctx, locker, key)
+		if err != nil {
+			return err
+		}
+		l.add(s.Name, key, standing)
+	}
+	return nil
+}

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"context"
+
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/health"
+	"example.com/stock/lock/redislock"
+	"example.com/stock/strategy"
+)
+
+// openRedlock makes the independent masters of redlock known. They are up while a majority of distinct masters answers.
+func (a *app) openRedlock() error {
+	c := a.cfg.Redlock
+	if len(c.Addrs) == 0 {
+		a.backends[strategy.Redlock] = health.Absent(strategy.Redlock, "it is not configured: set redlock.addrs (STOCK_REDLOCK_ADDRS) to five independent masters")
+		return nil
+	}
+	timeout := a.cfg.Redis.Timeout
+	for _, addr := range c.Addrs {
+		node := redis.NewClient(&redis.Options{
+			Addr: addr, Username: a.cfg.Redis.Username, Password: a.cfg.Redis.Password, PoolSize: a.cfg.Redis.PoolSize,
+			ContextTimeoutEnabled: true, MaxRetries: -1, // as in openRedis
+			DialTimeout: timeout / 2, DialerRetries: 1, ReadTimeout: timeout, WriteTimeout: timeout, PoolTimeout: timeout,
+		})
+		a.servers.Redlock = append(a.servers.Redlock, node)
+		a.closers = append(a.closers, node.Close)
+	}
+	a.servers.RedlockQuarantine, a.servers.RedlockNodeTimeout = c.Quarantine, c.NodeTimeout
+	a.backends[strategy.Redlock] = health.New(strategy.Redlock, func(ctx context.Context) error {
+		return redislock.CheckMasters(ctx, a.servers.Redlock, c.Quarantine)
+	})
+	return nil
+}

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
+
+	"example.com/stock/handler"
+	"example.com/stock/service"
+)
+
+func serveCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run one instance of the service",
+		Long: `Run one instance of the service.
+
+It starts whether or not its servers are up: strategies whose server is missing answer 503 with the reason, and work
+as soon as it is there. On SIGTERM /readyz fails first, then requests in flight are finished and held locks released.
+A second signal ends the process at once.`,
+		Example: "  stock serve\n  stock serve --addr :8089 --instance app-2 --redis-addrs redis:6379\n  STOCK_MYSQL_DSN='stock:secret@tcp(db:3306)/stock' stock serve --config stock.yaml",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, _, err := loadConfig(cmd.Flags())
+			if err != nil {
+				return err
+			}
+			listener, err := (&net.ListenConfig{}).Listen(cmd.Context(), "tcp", cfg.Addr)
+			if err != nil {
+				return fmt.Errorf("listen (choose another address with --addr or STOCK_ADDR): %w", err)
+			}
+			log := newLogger(cmd.ErrOrStderr(), cfg)
+			redis.SetLogger(redisLog{log}) // the client has one for the whole process
+			return serve(cmd.Context(), cfg, listener, log)
+		},
+	}
+	addConfigFlags(cmd.Flags())
+	return cmd
+}
+
+// A redisLog takes what the Redis client would print on its own, such as every refused connection while the server is down:
+// of interest to whoever asks for it. That a backend is down is logged once, by its health.
+type redisLog struct{ log *slog.Logger }
+
+func (r redisLog) Printf(ctx context.Context, format string, v ...any) {
+	r.log.DebugContext(ctx, "redis client", "says", fmt.Sprintf(format, v...))
+}
+
+func newLogger(w io.Writer, cfg Config) *slog.Logger {
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(cfg.Log.Level)) // checked with the configuration
+	options := &slog.HandlerOptions{Level: level}
+	var h slog.Handler = slog.NewJSONHandler(w, options)
+	if cfg.Log.Format == "text" {
+		h = slog.NewTextHandler(w, options)
+	}
+	return slog.New(h).With("instance", cfg.Instance)
+}
+
+// serve runs an instance on listener until ctx ends, and then stops it in order.
+func serve(ctx context.Context, cfg Config, listener net.Listener, log *slog.Logger) error {
+	a, err := openApp(cfg, log)
+	if err != nil {
+		listener.Close()
+		return err
+	}
+	background, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	a.start(background)
+
+	var draining atomic.Bool
+	server := &http.Server{
+		Handler: handler.New(handler.Config{
+			Seller: a.service, Stockroom: a.service, Locks: a.service, Strategies: a.offers, Backends: a.listBackends(),
+			Instance: cfg.Instance, DefaultSKU: service.SKU(cfg.Seed.SKU), Store: cfg.Store,
+			AdminToken: cfg.AdminToken, Lab: cfg.Lab, Version: buildVersion(cfg.Instance),
+			Meter: a.metrics, Metrics: a.metrics.Handler(), Log: log, Draining: draining.Load,
+		}),
+		BaseContext: func(net.Listener) context.Context { return background },
+		// No ReadTimeout: its deadline stays on the connection while the handler waits for a lock, and looks like a client
+		// that went away. The header has a limit here, the body has one where it is read.
+		ReadHeaderTimeout: 5 * time.Second,
+		WriteTimeout:      2*service.MaxWait + 10*time.Second, // longest wait, longest hold in the lab
+		IdleTimeout:       2 * time.Minute,                    // longer than nginx keeps a connection, so that nginx closes first
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	log.Info("serving", "addr", listener.Addr().String(), "version", version)
+
+	select {
+	case err := <-served:
+		return errors.Join(fmt.Errorf("serve: %w", err), a.close())
+	case <-ctx.Done():
+	}
+	log.Info("stopping: not ready any more", "drain", cfg.Drain, "stop", cfg.Stop)
+	draining.Store(true)
+	time.Sleep(cfg.Drain) // load balancers notice, and connections are closed one by one after their next reply
+	err = shutdown(server, cfg.Stop, cancel, log)
+	<-served
+	err = errors.Join(err, a.close())
+	log.Info("stopped")
+	return err
+}
+
+// shutdown finishes the requests in flight. What is left after limit is told to leave: waits end, critical sections, which are
+// bounded, are still finished.
+func shutdown(server *http.Server, limit time.Duration, cancel context.CancelCauseFunc, log *slog.Logger) error {
+	for _, step := range []time.Duration{limit, service.MaxWait} {
+		ctx, done := context.WithTimeout(context.Background(), step)
+		err := server.Shutdown(ctx)
+		done()
+		if err == nil {
+			return nil
+		}
+		log.Warn("requests in flight are told to leave")
+		cancel(errors.New("the instance is stopping"))
+	}
+	return server.Close()
+}
+
+func (a *app) listBackends() []handler.Backend {
+	var list []handler.Backend
+	for _, b := range a.backends {
+		list = append(list, b)
+	}
+	return list
+}

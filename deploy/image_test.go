@@ -1,0 +1,66 @@
+package deploy
+
+import (
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The build in the image sees what .dockerignore lets through. A new package that is not named there would be found out only where
+// an image is built, which is late.
+func TestDockerignoreLetsEveryPackageThrough(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", "./cmd/stock")
+	cmd.Dir = ".."
+	out, err := cmd.Output()
+	if err != nil {
+		t.Skipf("go list ./cmd/stock: %v", err)
+	}
+	text, err := os.ReadFile("../.dockerignore")
+	if err != nil {
+		t.Fatal(err)
+	}
+	through := strings.Fields(string(text))
+	for path := range strings.Lines(string(out)) {
+		folder, ours := strings.CutPrefix(strings.TrimSpace(path), "example.com/stock/")
+		if !ours || folder == "deploy" { // deploy is let through file by file
+			continue
+		}
+		top, _, _ := strings.Cut(folder, "/")
+		if !slices.Contains(through, "!"+top) {
+			t.Errorf("the program needs %s, and .dockerignore keeps it out: add !%s", folder, top)
+		}
+	}
+}
+
+// docker-compose.yml and .env.example name the same values with the same defaults.
+func TestEnvExampleIsComplete(t *testing.T) {
+	example, err := os.ReadFile("../.env.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	composition, err := os.ReadFile("../docker-compose.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{}
+	for _, part := range strings.Split(string(composition), "${")[1:] {
+		inside, _, _ := strings.Cut(part, "}")
+		name, value, _ := strings.Cut(inside, ":-")
+		want[name] = value
+	}
+	for line := range strings.Lines(string(example)) {
+		name, value, ok := strings.Cut(strings.TrimSpace(line), "=")
+		if !ok || strings.HasPrefix(line, "#") {
+			continue
+		}
+		if def, known := want[name]; !known || def != value {
+			t.Errorf(".env.example says %s=%s; docker-compose.yml has %q (known: %v)", name, value, def, known)
+		}
+		delete(want, name)
+	}
+	for name := range want {
+		t.Errorf("docker-compose.yml reads %s, which .env.example does not explain", name)
+	}
+}
