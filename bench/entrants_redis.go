@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"time"
+
+	"github.com/bsm/redislock"
+	"github.com/go-redsync/redsync/v4"
+	redsyncpool "github.com/go-redsync/redsync/v4/redis/goredis/v9"
+	"github.com/redis/go-redis/v9"
+)
+
+const lease = 30 * time.Second
+
+// redisClient is the client of every Go entrant, with the options of the service.
+func redisClient(t task) *redis.Client {
+	return redis.NewClient(&redis.Options{
+		Addr: t.Redis, PoolSize: 64, ContextTimeoutEnabled: true, MaxRetries: -1,
+		DialTimeout: time.Second, DialerRetries: 1, ReadTimeout: 2 * time.Second, WriteTimeout: 2 * time.Second, PoolTimeout: 2 * time.Second,
+	})
+}
+
+func counterOf(key string) string { return "count:" + key }
+
+// count is the work: one GET, one SET. Whoever is not alone in it loses updates.
+func count(ctx context.Context, c *redis.Client, key string) error {
+	n, err := c.Get(ctx, counterOf(key)).Int64()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return err
+	}
+	return c.Set(ctx, counterOf(key), n+1, 0).Err()
+}
+
+func openNone(_ context.Context, t task) ([]turn, error) {
+	c := redisClient(t)
+	return alike(t.Contenders, func(ctx context.Context, key string) (bool, error) {
+		err := count(ctx, c, key)
+		return err == nil, err
+	}), nil
+}
+
+func openSpin(_ context.Context, t task) ([]turn, error) {
+	c := redisClient(t)
+	free := redis.NewScript(`if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`)
+	return alike(t.Contenders, func(ctx context.Context, key string) (bool, error) {
+		token := rand.Text()
+		for {
+			ok, err := c.SetNX(ctx, key, token, lease).Result()
+			if err != nil {
+				return false, err
+			}
+			if ok {
+				break
+			}
+			select {
+			case <-time.After(time.Millisecond):
+			case <-ctx.Done():
+				return false, ctx.Err()
+			}
+		}
+		if err := count(ctx, c, key); err != nil {
+			return false, err
+		}
+		return true, free.Run(ctx, c, []string{key}, token).Err()
+	}), nil
+}
+
+func openRedislock(_ context.Context, t task) ([]turn, error) {
+	c := redisClient(t)
+	locks := redislock.New(c)
+	// Without a strategy of its own each Obtain stops at the lease; the wait is bounded by ctx here.
+	patient := &redislock.Options{RetryStrategy: redislock.LinearBackoff(time.Millisecond)}
+	return alike(t.Contenders, func(ctx context.Context, key string) (bool, error) {
+		l, err := locks.Obtain(ctx, key, lease, patient)
+		if err != nil {
+			return false, err
+		}
+		if err := count(ctx, c, key); err != nil {
+			return false, errors.Join(err, l.Release(ctx))
+		}
+		return true, l.Release(ctx)
+	}), nil
+}
+
+func openRedsync(eager bool) func(context.Context, task) ([]turn, error) {
+	return func(_ context.Context, t task) ([]turn, error) {
+		c := redisClient(t)
+		locks := redsync.New(redsyncpool.NewPool(c))
+		var options []redsync.Option
+		if eager {
+			options = []redsync.Option{redsync.WithRetryDelay(time.Millisecond), redsync.WithTries(1 << 20)}
+		}
+		return alike(t.Contenders, func(ctx context.Context, key string) (bool, error) {
+			m := locks.NewMutex(key, options...)
+			if err := m.LockContext(ctx); err != nil {
+				return false, err
+			}
+			err := count(ctx, c, key)
+			_, freed := m.UnlockContext(ctx)
+			return err == nil, errors.Join(err, freed)
+		}), nil
+	}
+}

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"example.com/stock/stack"
+)
+
+// A reading is what the servers have done since they began. What cannot be read on this system is left out.
+type reading struct {
+	commands map[string]float64
+	cpu      map[string]float64 // µs
+	busy     float64            // µs of all CPUs
+	took     time.Duration      // since some beginning
+}
+
+func (c *contest) meter(ctx context.Context) reading {
+	r := reading{commands: map[string]float64{}, cpu: map[string]float64{}, busy: busyTime(), took: time.Since(c.began)}
+	if us, ok := processTime(os.Getpid()); ok {
+		r.cpu["bench"] = us // the proxies
+	}
+	if info, err := c.redis.Info(ctx, "commandstats").Result(); err == nil {
+		r.commands = commandCounts(info)
+	}
+	for _, kind := range []stack.Kind{stack.Redis, stack.ZooKeeper, stack.MySQL} {
+		if server := c.servers.Server(string(kind)); server != nil {
+			if us, ok := processTime(server.Pid()); ok {
+				r.cpu[string(kind)] = us
+			}
+		}
+	}
+	return r
+}
+
+// commandCounts reads lines such as cmdstat_get:calls=21,usec=175,...
+func commandCounts(info string) map[string]float64 {
+	counts := map[string]float64{}
+	for line := range strings.Lines(info) {
+		name, rest, ok := strings.Cut(strings.TrimPrefix(line, "cmdstat_"), ":calls=")
+		if !ok {
+			continue
+		}
+		calls, _, _ := strings.Cut(rest, ",")
+		counts[name], _ = strconv.ParseFloat(calls, 64)
+	}
+	delete(counts, "info") // ours
+	return counts
+}
+
+// processTime is the CPU time of a process. A tick is 10 ms on every Linux there is.
+func processTime(pid int) (us float64, ok bool) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, false
+	}
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:]) // from the third on
+	user, err1 := strconv.ParseFloat(string(fields[11]), 64)
+	system, err2 := strconv.ParseFloat(string(fields[12]), 64)
+	return (user + system) * 10_000, err1 == nil && err2 == nil
+}
+
+func (r reading) since(before reading) reading {
+	d := reading{commands: map[string]float64{}, cpu: map[string]float64{}, busy: r.busy - before.busy, took: r.took - before.took}
+	for name, n := range r.commands {
+		if n -= before.commands[name]; n > 0 {
+			d.commands[name] = n
+		}
+	}
+	for name, us := range r.cpu {
+		d.cpu[name] = us - before.cpu[name]
+	}
+	return d
+}
+
+// use notes what the servers did for each turn.
+func (o *outcome) use(r reading) {
+	turns := float64(max(o.turns(), 1))
+	o.Commands, o.CPU = r.commands, r.cpu
+	o.Others = -1
+	if r.busy > 0 {
+		others := r.busy
+		for _, us := range r.cpu {
+			others -= us
+		}
+		o.Others = max(0, others/float64(r.took.Microseconds()))
+	}
+	for name := range o.Commands {
+		o.Commands[name] /= turns
+	}
+	for name := range o.CPU {
+		o.CPU[name] /= turns
+	}
+}
+
+// busyTime is the CPU time of everything on this computer, in µs; 0 where it cannot be read.
+func busyTime() (us float64) {
+	stat, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0
+	}
+	line, _, _ := strings.Cut(string(stat), "\n")
+	for i, field := range strings.Fields(line) {
+		if i == 0 || i == 4 || i == 5 || i > 8 { // the name, idle, waiting for a disk, and guests, who are counted as user
+			continue
+		}
+		ticks, _ := strconv.ParseFloat(field, 64)
+		us += ticks * 10_000
+	}
+	return us
+}
+
+// loadAverage of the last minute; -1 where it cannot be read.
+func loadAverage() float64 {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return -1
+	}
+	first, _, _ := strings.Cut(string(text), " ")
+	load, err := strconv.ParseFloat(first, 64)
+	if err != nil {
+		return -1
+	}
+	return load
+}
+
+// computer is what this runs on, in a line.
+func computer() string {
+	model := runtime.GOARCH
+	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		for line := range strings.Lines(string(text)) {
+			if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+				model = strings.TrimSpace(value)
+				break
+			}
+		}
+	}
+	return fmt.Sprintf("%d CPUs (%s), %s", runtime.NumCPU(), model, runtime.GOOS)
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// workerRole is the first argument of this program when it is a worker; the second is the task.
+const workerRole = "worker"
+
+// A Task is what a worker process is told. Foreign workers are told the same.
+type task struct {
+	Entrant    string `json:"entrant"`
+	Redis      string `json:"redis"`
+	ZooKeeper  string `json:"zookeeper"`
+	MySQL      string `json:"mysql"`
+	Cell       string `json:"cell"` // what all keys of this measurement begin with
+	Keys       int    `json:"keys"` // how many keys there are; a contender draws one for each turn
+	Contenders int    `json:"contenders"`
+	WarmMS     int64  `json:"warm_ms"` // how long to work on other keys first
+	RunMS      int64  `json:"run_ms"`
+	GraceMS    int64  `json:"grace_ms"` // how long after that a wait may end; then its contender is stuck
+	Number     int    `json:"number"`   // of this process, from 0
+	Profile    string `json:"profile"`
+}
+
+func (t task) key(i int) string { return fmt.Sprintf("%s-%d", t.Cell, i) }
+
+func (t task) warmKey() string { return t.Cell + "-warm" }
+
+func (t task) run() time.Duration { return time.Duration(t.RunMS) * time.Millisecond }
+
+// A worker says "ready", is told "go", and answers with a report, a line each. It ends when its input does, so that none
+// outlives a parent that was killed.
+type report struct {
+	Done    []int64 `json:"done"`    // turns that ended in time, of each contender
+	Late    int64   `json:"late"`    // turns that began in time and ended later
+	Failed  int64   `json:"failed"`  // tries that ended with an error, and were repeated
+	Stuck   int64   `json:"stuck"`   // contenders that never had their turn in the end
+	Error   string  `json:"error"`   // the last one
+	Version string  `json:"version"` // of a foreign library
+
+	Histogram []byte  `json:"histogram,omitempty"` // of wait and work, in µs: a Go worker's
+	Micros    []int64 `json:"micros,omitempty"`    // the same, one by one: a foreign worker's
+}
+
+// newHistogram holds 1 µs to 100 s in three digits.
+func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, 100_000_000, 3) }
+
+func record(h *hdrhistogram.Histogram, d time.Duration) {
+	_ = h.RecordValue(min(max(d.Microseconds(), 1), h.HighestTrackableValue())) // bounded, so it cannot fail
+}
+
+// times is the histogram of a report, whichever way it came.
+func (r report) times() (*hdrhistogram.Histogram, error) {
+	if len(r.Histogram) > 0 {
+		h, err := hdrhistogram.Decode(r.Histogram)
+		if err != nil {
+			return nil, fmt.Errorf("read the histogram of a worker: %w", err)
+		}
+		return h, nil
+	}
+	h := newHistogram()
+	for _, us := range r.Micros {
+		record(h, time.Duration(us)*time.Microsecond)
+	}
+	return h, nil
+}
+
+func readTask(text string) (task, error) {
+	var t task
+	if err := json.Unmarshal([]byte(text), &t); err != nil {
+		return t, fmt.Errorf("read the task: %w", err)
+	}
+	return t, nil
+}
