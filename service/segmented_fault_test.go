@@ -79,7 +79,9 @@ func scattered(t *testing.T, store shop) *scene {
 // not by number: at which segment a sale begins is left to chance, and with it how often it looks before it moves.
 func TestSegmentedCrashAtEveryStep(t *testing.T) {
 	bothStores(t, func(t *testing.T, store shop) {
-		reserve := func(t *testing.T, store shop) *scene { return segmentedOn(t, store, 16, segmented(&local.Mutex{}, 8))[0] }
+		reserve := func(t *testing.T, store shop) *scene {
+			return segmentedOn(t, store, 16, segmented(&local.Mutex{}, 8))[0]
+		}
 		for _, c := range []struct {
 			from string
 			open func(*testing.T, shop) *scene
