@@ -11,6 +11,7 @@ type Events struct {
 	Waited   func(wait time.Duration, err error) // Acquire returned
 	Ended    func(hold time.Duration, err error) // a lease ended: nil if released, else what matches ErrLost
 	Stranded func(err error)                     // the server could not be told of a release; the key stays until its limit
+	Woken    func()                              // a server woke a waiter, who looks whether it is its turn; see OnWake
 }
 
 // Observe is l, told about to e.
@@ -23,6 +24,9 @@ type observed struct {
 
 func (o *observed) Acquire(ctx context.Context, key string) (*Lease, error) {
 	asked := time.Now()
+	if o.events.Woken != nil {
+		ctx = OnWake(ctx, o.events.Woken)
+	}
 	lease, err := o.Locker.Acquire(ctx, key)
 	got := time.Now()
 	if o.events.Waited != nil {

@@ -43,6 +43,9 @@ func (s *Stack) Serve(ctx context.Context, n int, env ...string) ([]*Server, err
 	}
 	env = slices.Concat(foreignEnv(), s.Env(), s.options.Env, env)
 	usualPorts := map[string][]int{"app-1": {8088}, "app-2": {8089}, "app-3": {8090}}
+	if s.options.AnyPort {
+		usualPorts = nil
+	}
 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -20,6 +20,10 @@ type Options struct {
 	Binary string   // the stock program; default: os.Executable()
 	Env    []string // KEY=value for every instance, after the addresses of the backends; STOCK_* of this process are not passed on
 
+	// AnyPort keeps instances off the usual ports: there, the port of one that was killed may go to an instance of another stack, which
+	// has the same name and is taken for ours when ours is restarted.
+	AnyPort bool
+
 	Parent string // where the temporary folder is made; default: os.TempDir()
 	Keep   bool   // Stop leaves the folder, with logs and data
 

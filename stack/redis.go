@@ -7,16 +7,28 @@ import (
 	"io"
 	"net"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 )
 
+const installRedis = "apt-get install redis-server"
+
 // redis prepares a redis-server without persistence, or with an AOF, or its stand-in.
 func (s *Stack) redis(_ context.Context, name, dir string, port int) (*Server, error) {
-	program, err := find("apt-get install redis-server", "redis-server")
+	server, err := s.redisServer(name, dir, port)
 	if err != nil {
 		return miniRedis(err.Error(), port), nil
+	}
+	return server, nil
+}
+
+// redisServer prepares a real redis-server. first is what it is told before the rest, such as a file, which the rest overrides.
+func (s *Stack) redisServer(name, dir string, port int, first ...string) (*Server, error) {
+	program, err := find(installRedis, "redis-server")
+	if err != nil {
+		return nil, err
 	}
 	aof := "no"
 	if s.options.AOF {
@@ -24,10 +36,10 @@ func (s *Stack) redis(_ context.Context, name, dir string, port int) (*Server, e
 		// computer that loses power up to a second of them.
 		aof = "yes"
 	}
-	cmd := command{path: program, dir: dir, log: filepath.Join(s.Dir, name+".log"), args: []string{
+	cmd := command{path: program, dir: dir, log: filepath.Join(s.Dir, name+".log"), args: slices.Concat(first, []string{
 		"--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--dir", dir, "--daemonize", "no",
 		"--save", "", "--appendonly", aof, "--appendfsync", "everysec",
-	}}
+	})}
 	return &Server{
 		Log:    cmd.log,
 		launch: func() (run, error) { return cmd.start(syscall.SIGKILL) },

@@ -3,7 +3,6 @@ package locktest
 import (
 	"context"
 	"errors"
-	"testing"
 	"time"
 
 	"example.com/stock/lock"
@@ -29,7 +28,8 @@ type lockerFunc func(context.Context, string) (*lock.Lease, error)
 
 func (f lockerFunc) Acquire(ctx context.Context, key string) (*lock.Lease, error) { return f(ctx, key) }
 
-func brokenLocks() []broken {
+// brokenLocks end what they leave behind with life.
+func brokenLocks(life context.Context) []broken {
 	constant := func(m *local.Mutex, ctx context.Context, key string) (*lock.Lease, error) {
 		inner, err := m.Acquire(ctx, key)
 		if err != nil {
@@ -39,7 +39,7 @@ func brokenLocks() []broken {
 		return lease, nil
 	}
 	return []broken{
-		{"excludes nobody", func() lock.Locker { return &local.None{} }, []string{"Exclusion", "TryOnce", "BoundedWait", "Handover", "Release", "Fences"}},
+		{"excludes nobody", func() lock.Locker { return &local.None{} }, []string{"Exclusion", "TryOnce", "BoundedWait", "Handover", "Release", "Fences", "Reentry"}},
 		{"excludes only its own process", func() lock.Locker { return &local.Mutex{} }, []string{"Exclusion", "TryOnce", "Release"}},
 		{"one lock for all keys", wrap(func(m *local.Mutex, ctx context.Context, key string) (*lock.Lease, error) {
 			inner, err := m.Acquire(ctx, "the only one")
@@ -75,7 +75,7 @@ func brokenLocks() []broken {
 					}
 					got := make(chan *lock.Lease, 1)
 					go func() { // the ghost: it takes its turn although nobody waits for it
-						lease, _ := m.Acquire(context.Background(), key)
+						lease, _ := m.Acquire(life, key)
 						got <- lease
 					}()
 					select {
@@ -100,6 +100,20 @@ func brokenLocks() []broken {
 				})
 			}
 		}(), []string{"Exclusion"}},
+		{"a dead context keeps its key", wrap(func(m *local.Mutex, ctx context.Context, key string) (*lock.Lease, error) {
+			lease, err := m.Acquire(context.WithoutCancel(ctx), key)
+			if err == nil && ctx.Err() != nil {
+				return nil, context.Cause(ctx)
+			}
+			return lease, err
+		}), []string{"DeadContext"}},
+		{"a lease that is over when it begins", wrap(func(m *local.Mutex, ctx context.Context, key string) (*lock.Lease, error) {
+			lease, err := m.Acquire(ctx, key)
+			if err == nil {
+				_ = lease.Release()
+			}
+			return lease, err
+		}), []string{"Done"}},
 		{"serves the last one first", wrap(func(m *local.Mutex, ctx context.Context, key string) (*lock.Lease, error) {
 			for {
 				lease, err := m.Acquire(lock.NoWait(ctx), key)
@@ -114,28 +128,4 @@ func brokenLocks() []broken {
 			}
 		}), []string{"FIFO"}},
 	}
-}
-
-func TestTheSuiteRejectsBrokenLocks(t *testing.T) {
-	sentences := make(map[string]Sentence)
-	for _, s := range Sentences() {
-		sentences[s.Name] = s
-	}
-	for _, b := range brokenLocks() {
-		for _, name := range b.rejects {
-			t.Run(b.name+"/"+name, func(t *testing.T) {
-				t.Parallel()
-				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-				defer cancel()
-				if err := sentences[name].Check(ctx, Bench{b.open, FreshKey()}); err == nil {
-					t.Errorf("passed %q", sentences[name].Rule)
-				}
-			})
-		}
-	}
-}
-
-func TestTheSuitePassesARightLock(t *testing.T) {
-	m := &local.Mutex{} // one process, so every Locker is the same
-	Run(t, lock.Promise{Exclusive: true, Blocking: true, Fair: true}, func(testing.TB) lock.Locker { return m })
 }

@@ -11,37 +11,24 @@ import (
 	"example.com/stock/lock"
 )
 
-// Sentences is the suite.
-func Sentences() []Sentence {
-	return []Sentence{
-		{"Exclusion", "Two leases of one key are never held at the same time.", exclusive, exclusion},
-		{"Keys", "A lease of one key does not keep anybody from another.", exclusive, keys},
-		{"TryOnce", "Who tries once is told at once that the key is held, and gets it when it is free.", exclusive, tryOnce},
-		{"BoundedWait", "A wait ends with its context, with ErrHeld and the context's cause.", exclusive, boundedWait},
-		{"CancelledWait", "Who stops waiting leaves nothing behind: the next one does not wait for him.", exclusive, cancelledWait},
-		{"DeadContext", "A context that has ended gets no lease, and leaves nothing behind.", exclusive, deadContext},
-		{"Handover", "Who waits gets the key when it is released.", blocking, handover},
-		{"Release", "Release is idempotent: the second one does not free the next holder's key.", exclusive, release},
-		{"Done", "Done closes on release, and Err then says ErrReleased.", always, done},
-		{"Fences", "Of two holders the later one has the larger fence, whoever they are.", fenced, fences},
-		{"FIFO", "Who came first is served first, across processes.", fair, fifo},
-	}
-}
-
 // exclusion records the holds of 24 contenders on three Lockers and looks for an overlap.
-func exclusion(ctx context.Context, b Bench) error {
+func exclusion(ctx context.Context, s *Scene) error {
 	type hold struct{ from, to time.Time }
-	const lockers, contenders, rounds = 3, 8, 12
+	const lockers, contenders = 3, 8
+	rounds := 12
+	if cluster(s.Bench) {
+		rounds = 4 // over pipes; storming is quicker
+	}
 	var mu sync.Mutex
 	var history []hold
 	var failed error
 	var all sync.WaitGroup
 	for range lockers {
-		l := b.Open()
+		l := s.Locker(ctx)
 		for range contenders {
 			all.Go(func() {
 				for range rounds {
-					lease, err := insist(ctx, l, b.Key)
+					lease, err := insist(ctx, l, s.Key)
 					if err != nil {
 						mu.Lock()
 						failed = errors.Join(failed, err)
@@ -80,9 +67,9 @@ func exclusion(ctx context.Context, b Bench) error {
 	return nil
 }
 
-func keys(ctx context.Context, b Bench) error {
-	l := b.Open()
-	one, err := once(ctx, l, b.Key)
+func keys(ctx context.Context, s *Scene) error {
+	l := s.Locker(ctx)
+	one, err := once(ctx, l, s.Key)
 	if err != nil {
 		return err
 	}
@@ -93,39 +80,44 @@ func keys(ctx context.Context, b Bench) error {
 	return errors.Join(one.Release(), two.Release())
 }
 
-func tryOnce(ctx context.Context, b Bench) error {
-	lease, err := once(ctx, b.Open(), b.Key)
+func tryOnce(ctx context.Context, s *Scene) error {
+	lease, err := once(ctx, s.Locker(ctx), s.Key)
 	if err != nil {
 		return fmt.Errorf("on a free key: %w", err)
 	}
-	other := b.Open()
-	if _, err := once(ctx, other, b.Key); !errors.Is(err, lock.ErrHeld) {
+	other := s.Locker(ctx)
+	if _, err := once(ctx, other, s.Key); !errors.Is(err, lock.ErrHeld) {
 		return fmt.Errorf("on a held key: %v, want ErrHeld", err)
 	}
 	if err := lease.Release(); err != nil {
 		return err
 	}
-	return isFree(ctx, b)
+	return isFree(ctx, s)
 }
 
-func boundedWait(ctx context.Context, b Bench) error {
-	lease, err := once(ctx, b.Open(), b.Key)
+func boundedWait(ctx context.Context, s *Scene) error {
+	lease, err := once(ctx, s.Locker(ctx), s.Key)
 	if err != nil {
 		return err
 	}
-	wait, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
-	defer cancel()
-	if _, err := b.Open().Acquire(wait, b.Key); !errors.Is(err, lock.ErrHeld) || !errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("err = %v, want ErrHeld and DeadlineExceeded", err)
-	}
-	if err := lease.Release(); err != nil {
+	other := s.Locker(ctx)
+	warm, err := once(ctx, other, FreshKey()) // a wait may end before there is a connection, and then nothing is known of a holder
+	if err != nil {
 		return err
 	}
-	return isFree(ctx, b)
+	wait, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+	defer cancel()
+	if _, err := other.Acquire(wait, s.Key); !errors.Is(err, lock.ErrHeld) || !errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("err = %v, want ErrHeld and DeadlineExceeded", err)
+	}
+	if err := errors.Join(warm.Release(), lease.Release()); err != nil {
+		return err
+	}
+	return isFree(ctx, s)
 }
 
-func cancelledWait(ctx context.Context, b Bench) error {
-	lease, err := once(ctx, b.Open(), b.Key)
+func cancelledWait(ctx context.Context, s *Scene) error {
+	lease, err := once(ctx, s.Locker(ctx), s.Key)
 	if err != nil {
 		return err
 	}
@@ -133,9 +125,9 @@ func cancelledWait(ctx context.Context, b Bench) error {
 	for i := range 8 {
 		wait, cancel := context.WithTimeout(ctx, time.Duration(5+10*i)*time.Millisecond)
 		defer cancel()
-		l := b.Open()
+		l := s.Locker(ctx)
 		all.Go(func() {
-			if late, err := l.Acquire(wait, b.Key); err == nil {
+			if late, err := l.Acquire(wait, s.Key); err == nil {
 				_ = late.Release()
 			}
 		})
@@ -144,30 +136,30 @@ func cancelledWait(ctx context.Context, b Bench) error {
 	if err := lease.Release(); err != nil {
 		return err
 	}
-	return isFree(ctx, b)
+	return isFree(ctx, s)
 }
 
-func deadContext(ctx context.Context, b Bench) error {
+func deadContext(ctx context.Context, s *Scene) error {
 	dead, cancel := context.WithCancel(ctx)
 	cancel()
-	if lease, err := b.Open().Acquire(dead, b.Key); err == nil {
+	if lease, err := s.Locker(ctx).Acquire(dead, s.Key); err == nil {
 		// A lock that needs no server may be quicker than its context; it must be a real lease then.
 		return lease.Release()
 	}
-	return isFree(ctx, b)
+	return isFree(ctx, s)
 }
 
-func handover(ctx context.Context, b Bench) error {
-	lease, err := once(ctx, b.Open(), b.Key)
+func handover(ctx context.Context, s *Scene) error {
+	lease, err := once(ctx, s.Locker(ctx), s.Key)
 	if err != nil {
 		return err
 	}
 	got := make(chan error, 1)
 	wait, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	l := b.Open()
+	l := s.Locker(ctx)
 	go func() {
-		next, err := l.Acquire(wait, b.Key)
+		next, err := l.Acquire(wait, s.Key)
 		if err == nil {
 			err = next.Release()
 		}
@@ -184,29 +176,29 @@ func handover(ctx context.Context, b Bench) error {
 	return <-got
 }
 
-func release(ctx context.Context, b Bench) error {
-	first, err := once(ctx, b.Open(), b.Key)
+func release(ctx context.Context, s *Scene) error {
+	first, err := once(ctx, s.Locker(ctx), s.Key)
 	if err != nil {
 		return err
 	}
 	if err := first.Release(); err != nil {
 		return err
 	}
-	second, err := once(ctx, b.Open(), b.Key)
+	second, err := once(ctx, s.Locker(ctx), s.Key)
 	if err != nil {
 		return err
 	}
 	if err := first.Release(); err != nil {
 		return fmt.Errorf("second Release: %w", err)
 	}
-	if _, err := once(ctx, b.Open(), b.Key); !errors.Is(err, lock.ErrHeld) {
+	if _, err := once(ctx, s.Locker(ctx), s.Key); !errors.Is(err, lock.ErrHeld) {
 		return fmt.Errorf("the next holder's key was freed (err = %v)", err)
 	}
 	return second.Release()
 }
 
-func done(ctx context.Context, b Bench) error {
-	lease, err := once(ctx, b.Open(), b.Key)
+func done(ctx context.Context, s *Scene) error {
+	lease, err := once(ctx, s.Locker(ctx), s.Key)
 	if err != nil {
 		return err
 	}
@@ -215,7 +207,7 @@ func done(ctx context.Context, b Bench) error {
 		return fmt.Errorf("the lease has ended while held: %w", lease.Err())
 	default:
 	}
-	if lease.Err() != nil || lease.Key() != b.Key {
+	if lease.Err() != nil || lease.Key() != s.Key {
 		return fmt.Errorf("while held Err = %v and Key = %q", lease.Err(), lease.Key())
 	}
 	if err := lease.Release(); err != nil {
@@ -228,56 +220,24 @@ func done(ctx context.Context, b Bench) error {
 	return nil
 }
 
-func fences(ctx context.Context, b Bench) error {
-	var last lock.Fence
-	lockers := []lock.Locker{b.Open(), b.Open()}
-	for i := range 20 {
-		lease, err := once(ctx, lockers[i%2], b.Key)
-		if err != nil {
-			return err
-		}
-		if lease.Fence() <= last {
-			return fmt.Errorf("fence %d after %d", lease.Fence(), last)
-		}
-		last = lease.Fence()
-		if err := lease.Release(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func fifo(ctx context.Context, b Bench) error {
-	lease, err := once(ctx, b.Open(), b.Key)
-	if err != nil {
-		return err
-	}
-	lockers := []lock.Locker{b.Open(), b.Open(), b.Open()}
-	var mu sync.Mutex
-	var order []int
-	var failed error
-	var all sync.WaitGroup
-	for i := range 9 {
-		all.Go(func() {
-			next, err := lockers[i%3].Acquire(ctx, b.Key)
-			mu.Lock()
-			order, failed = append(order, i), errors.Join(failed, err)
-			mu.Unlock()
-			if err == nil {
-				_ = next.Release()
+// reentry holds a key by Do and asks for it again, with the context that Do gave and with another.
+func reentry(ctx context.Context, s *Scene) error {
+	l := s.Locker(ctx)
+	return lock.Do(ctx, l, s.Key, func(inside context.Context, outer lock.Fence) error {
+		again := func(_ context.Context, f lock.Fence) error {
+			if f != outer {
+				return fmt.Errorf("inside has fence %d, outside %d", f, outer)
 			}
-		})
-		time.Sleep(60 * time.Millisecond) // arrivals must be apart, or there is no first
-	}
-	if err := lease.Release(); err != nil {
-		return err
-	}
-	all.Wait()
-	if failed != nil {
-		return failed
-	}
-	if !slices.IsSorted(order) {
-		return fmt.Errorf("served in the order %v", order)
-	}
-	return nil
+			return nil
+		}
+		bound, cancel := context.WithTimeout(inside, patience)
+		defer cancel()
+		if err := lock.Do(bound, l, s.Key, again); err != nil {
+			return fmt.Errorf("again, under the context of the holder: %w", err)
+		}
+		if _, err := once(ctx, l, s.Key); !errors.Is(err, lock.ErrHeld) {
+			return fmt.Errorf("again, under another context: %v, want ErrHeld", err)
+		}
+		return nil
+	})
 }

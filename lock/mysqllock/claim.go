@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"example.com/stock/lock"
+	"example.com/stock/mysqlerr"
 )
 
 // A claim is one acquisition of a Table: a row and the token that only we would write there.
@@ -19,7 +20,7 @@ type claim struct {
 // The statements, each a transaction of its own. UTC_TIMESTAMP is the time at which a statement began: one that had to wait for
 // the row grants less than the lease, never more.
 const (
-	claimRow = "UPDATE locks SET token = ?, who = ?, fence = LAST_INSERT_ID(GREATEST(fence + ?, " + microseconds + "))," +
+	claimRow = "UPDATE locks SET token = ?, who = ?, fence = " + grown + "," +
 		" expires_at = UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND WHERE name = ? AND expires_at <= UTC_TIMESTAMP(6)"
 	claimNew = "INSERT INTO locks (name, token, who, fence, expires_at) VALUES (?, ?, ?, LAST_INSERT_ID(" + microseconds + ")," +
 		" UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND)"
@@ -47,7 +48,7 @@ func (c claim) try(ctx context.Context, look bool) (lock.Fence, error) {
 		return 0, err
 	case collided(err):
 		return 0, &lock.HeldError{Key: c.key} // somebody else was quicker, several times
-	case number(err) == 0:
+	case mysqlerr.Number(err) == 0:
 		c.abandon(ctx)
 	}
 	return 0, fault(ctx, acquiring(c.key), err)
@@ -76,7 +77,7 @@ func (c claim) ask(ctx context.Context, conn *sql.Conn, look bool) (lock.Fence, 
 	// shared locks, and if that one is rolled back they deadlock: execute tries again.
 	result, err = execute(ctx, conn, claimNew, c.name, c.token, c.who, c.o.Lease.Microseconds())
 	switch {
-	case number(err) == erDupEntry:
+	case mysqlerr.Number(err) == mysqlerr.DupEntry:
 		return 0, &lock.HeldError{Key: c.key}
 	case err != nil:
 		return 0, err
@@ -111,7 +112,7 @@ func (c claim) abandon(ctx context.Context) {
 	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), lock.ReleaseTimeout)
 	defer cancel()
 	if c.tell(detached) != nil {
-		c.sweeper.add(time.Now().Add(answerTimeout+c.o.Lease), func(ctx context.Context) bool { return c.tell(ctx) == nil })
+		c.sweeper.Add(time.Now().Add(answerTimeout+c.o.Lease), func(ctx context.Context) bool { return c.tell(ctx) == nil })
 	}
 }
 
@@ -122,7 +123,7 @@ func (c claim) free(ctx context.Context) error {
 	if final(err) {
 		return err
 	}
-	c.sweeper.add(time.Now().Add(c.o.Lease), func(ctx context.Context) bool { return final(c.tell(ctx)) })
+	c.sweeper.Add(time.Now().Add(c.o.Lease), func(ctx context.Context) bool { return final(c.tell(ctx)) })
 	return err
 }
 

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
 	"example.com/stock/lock"
-	"example.com/stock/stack/stacktest"
 )
 
 // roundTrips are those of an acquisition and a release on a free key, and of a try on a held one, once the lock is warm.
@@ -91,118 +89,6 @@ func TestCutAtEveryRequest(t *testing.T) {
 	})
 }
 
-// The server is killed under a holder and a waiter, and comes back.
-func TestServerGoneAndBack(t *testing.T) {
-	each(t, all, func(t *testing.T, k kind) {
-		server := stacktest.Server(t, "mysql")
-		migrate(t, server.URL)
-		const lease = 5 * time.Second
-		l, other := k.open(t, server.URL, lease), k.open(t, server.URL, lease)
-		held := acquire(t, l, "k")
-		release(t, acquire(t, l, "idle"))
-		waited := make(chan error, 1)
-		go func() {
-			lease, err := other.Acquire(t.Context(), "k")
-			if err == nil {
-				_ = lease.Release()
-			}
-			waited <- err
-		}()
-		if err := server.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		select {
-		case err := <-waited:
-			if !errors.Is(err, lock.ErrDown) {
-				t.Errorf("a waiter got %v, want ErrDown", err)
-			}
-		case <-time.After(3 * time.Second):
-			t.Error("a waiter was not told that the server is gone")
-		}
-		for _, ctx := range []context.Context{t.Context(), lock.NoWait(t.Context())} {
-			asked := time.Now()
-			if _, err := l.Acquire(ctx, "other"); !errors.Is(err, lock.ErrDown) {
-				t.Errorf("err = %v, want ErrDown", err)
-			}
-			if took := time.Since(asked); took > 3*time.Second {
-				t.Errorf("took %v", took)
-			}
-		}
-		if k.name != table.name {
-			if err := loss(t, held); !errors.Is(err, lock.ErrExpired) {
-				t.Errorf("loss: %v, want ErrExpired", err)
-			}
-		}
-		if err := held.Release(); err == nil {
-			t.Error("a release that could not be told says that all is well")
-		}
-		if err := server.Restart(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		back := time.Now()
-		next := acquire(t, l, "k")
-		if took := time.Since(back); took > 2*time.Second {
-			t.Errorf("free %v after the restart: the release was not made up for", took)
-		}
-		if next.Fence() <= held.Fence() {
-			t.Errorf("fence %d after %d", next.Fence(), held.Fence())
-		}
-	})
-}
-
-// A server that hangs is said to be down, also to somebody who waits for another, and a holder is told before the server can
-// let others in.
-func TestServerPaused(t *testing.T) {
-	each(t, all, func(t *testing.T, k kind) {
-		server := stacktest.Server(t, "mysql")
-		migrate(t, server.URL)
-		const lease = 2 * time.Second
-		l := k.open(t, server.URL, lease)
-		held := acquire(t, l, "held")
-		release(t, acquire(t, l, "warm"))
-		if err := server.Pause(); err != nil {
-			t.Fatal(err)
-		}
-		for _, row := range []struct {
-			ctx context.Context
-			key string
-		}{
-			{lock.NoWait(t.Context()), "warm"}, {lock.NoWait(t.Context()), "new"},
-		} {
-			asked := time.Now()
-			if _, err := l.Acquire(row.ctx, row.key); !errors.Is(err, lock.ErrDown) {
-				t.Errorf("%s: %v, want ErrDown", row.key, err)
-			}
-			if took := time.Since(asked); took > 3*time.Second {
-				t.Errorf("%s: took %v", row.key, took)
-			}
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		asked := time.Now()
-		if _, err := l.Acquire(ctx, "warm"); !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, lock.ErrDown) {
-			t.Errorf("a bounded wait: %v", err)
-		}
-		if took := time.Since(asked); took > 3*time.Second {
-			t.Errorf("a bounded wait of 1 s took %v", took)
-		}
-		if err := loss(t, held); !errors.Is(err, lock.ErrExpired) {
-			t.Errorf("loss: %v, want ErrExpired", err)
-		}
-		released := time.Now()
-		_ = held.Release()
-		if took := time.Since(released); took > 2*lock.ReleaseTimeout {
-			t.Errorf("release took %v", took)
-		}
-		if err := server.Resume(); err != nil {
-			t.Fatal(err)
-		}
-		for _, key := range []string{"held", "warm", "new"} {
-			free(t, l, key)
-		}
-	})
-}
-
 // A holder that is cut off, by a network that drops packets without a word, knows of its loss before another can be let in.
 func TestCutOff(t *testing.T) {
 	each(t, all, func(t *testing.T, k kind) {
@@ -223,97 +109,5 @@ func TestCutOff(t *testing.T) {
 		if next.Fence() <= held.Fence() {
 			t.Errorf("fence %d after %d", next.Fence(), held.Fence())
 		}
-	})
-}
-
-// The end of the connection is the end of the lock: the next one gets it at once, and the holder is told soon.
-func TestTheHoldersConnectionIsKilled(t *testing.T) {
-	each(t, pins, func(t *testing.T, k kind) {
-		dsn := database(t)
-		db := pool(t, dsn, 2)
-		l := k.open(t, dsn, 0)
-		release(t, acquire(t, l, "k"))
-		id := connection(t, l)
-		held := acquire(t, l, "k")
-		got := make(chan *lock.Lease, 1)
-		waiter := k.open(t, dsn, 0)
-		go func() {
-			lease, err := waiter.Acquire(t.Context(), "k")
-			if err != nil {
-				t.Error(err)
-			}
-			got <- lease
-		}()
-		eventually(t, 5*time.Second, "somebody waits", func() bool { return waiting(t, db) == 1 })
-		killed := time.Now()
-		execSQL(t, db, fmt.Sprintf("KILL CONNECTION %d", id))
-		if err := loss(t, held); !errors.Is(err, lock.ErrExpired) || !strings.Contains(err.Error(), "connection") {
-			t.Errorf("loss: %v, want ErrExpired because of the connection", err)
-		}
-		if took := time.Since(killed); took > beatEvery/2 {
-			t.Errorf("the loss was signalled after %v", took)
-		}
-		next := <-got
-		if next == nil {
-			t.FailNow()
-		}
-		if next.Fence() <= held.Fence() {
-			t.Errorf("fence %d after %d", next.Fence(), held.Fence())
-		}
-		if err := held.Release(); !errors.Is(err, lock.ErrLost) {
-			t.Errorf("release: %v, want ErrLost", err)
-		}
-		if _, err := waiter.Acquire(lock.NoWait(t.Context()), "k"); !errors.Is(err, lock.ErrHeld) {
-			t.Errorf("the release of a lost lease let others in: %v", err)
-		}
-		release(t, next)
-	})
-}
-
-// A connection that was ended while it was idle is nobody's loss and nobody's failure.
-func TestAnIdleConnectionIsKilled(t *testing.T) {
-	each(t, pins, func(t *testing.T, k kind) {
-		dsn := database(t)
-		db := pool(t, dsn, 2)
-		l := k.open(t, dsn, 0)
-		for range 10 {
-			release(t, acquire(t, l, "k"))
-			id := connection(t, l)
-			execSQL(t, db, fmt.Sprintf("KILL CONNECTION %d", id))
-			lease, err := l.Acquire(lock.NoWait(t.Context()), "k")
-			if err != nil {
-				t.Fatalf("acquire: %v", err)
-			}
-			release(t, lease)
-			if connection(t, l) == id {
-				t.Fatal("it was not killed")
-			}
-		}
-	})
-}
-
-// Who loses the key between the lock and its fence, and draws the fence after the next holder, must not pass for the later one.
-func TestAFenceThatIsDrawnTooLate(t *testing.T) {
-	each(t, pins, func(t *testing.T, k kind) {
-		dsn := database(t)
-		db := pool(t, dsn, 2)
-		p := newProxy(t, addr(dsn))
-		l, other := k.open(t, via(dsn, p), 0), k.open(t, dsn, 0)
-		release(t, acquire(t, l, "k"))
-		id := connection(t, l)
-		var next *lock.Lease
-		p.obey(func(_ int, request string) fate {
-			if next == nil && strings.Contains(request, "LAST_INSERT_ID") {
-				execSQL(t, db, fmt.Sprintf("KILL CONNECTION %d", id))
-				next = acquire(t, other, "k")
-			}
-			return pass
-		})
-		if late, err := l.Acquire(lock.NoWait(t.Context()), "k"); err == nil {
-			t.Errorf("got a lease with fence %d, the holder has %d", late.Fence(), next.Fence())
-		} else if !errors.Is(err, lock.ErrHeld) {
-			t.Errorf("err = %v, want ErrHeld", err)
-		}
-		p.obey(nil)
 	})
 }

@@ -25,14 +25,28 @@ func execute(ctx context.Context, on execer, query string, args ...any) (sql.Res
 	}
 }
 
-// mint draws the next fence of a key. Who calls holds the key. A fence is the server's clock in microseconds, or the last fence
-// and [span], if that is larger: it grows when the clock is set back, and also when somebody has deleted the row.
+// grown is the fence after that in the row: the server's clock in microseconds, or the last fence and [span], if that is larger. It grows when
+// the clock is set back, and also when somebody has deleted the row.
+const grown = "LAST_INSERT_ID(GREATEST(fence + ?, " + microseconds + "))"
+
+// mint draws the next fence of a key. Who calls holds the key, or takes it from who does.
 //
 // on must be in autocommit mode. In the transaction that holds a row lock the counter would be rolled back with it, when the
 // connection breaks, and the next holder would draw the same number.
 func mint(ctx context.Context, on execer, name string) (lock.Fence, error) {
 	result, err := execute(ctx, on, "INSERT INTO lock_fences (name, fence) VALUES (?, LAST_INSERT_ID("+microseconds+"))"+
-		" ON DUPLICATE KEY UPDATE fence = LAST_INSERT_ID(GREATEST(fence + ?, "+microseconds+"))", name, span)
+		" ON DUPLICATE KEY UPDATE fence = "+grown, name, span)
+	if err != nil {
+		return 0, err
+	}
+	return drawn(result)
+}
+
+// mintAs is mint, and leaves word who has drawn it and on which connection. Of the assignments to a row each sees what those before it have done.
+func mintAs(ctx context.Context, on execer, name, who string, thread int64) (lock.Fence, error) {
+	result, err := execute(ctx, on, "INSERT INTO lock_fences (name, who, thread, fence, held)"+
+		" VALUES (?, ?, ?, LAST_INSERT_ID("+microseconds+"), "+microseconds+")"+
+		" ON DUPLICATE KEY UPDATE who = ?, thread = ?, fence = "+grown+", held = fence", name, who, thread, who, thread, span)
 	if err != nil {
 		return 0, err
 	}

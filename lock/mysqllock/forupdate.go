@@ -8,21 +8,22 @@ import (
 	"time"
 
 	"example.com/stock/lock"
+	"example.com/stock/mysqlerr"
 )
 
 // ForUpdate is a row lock: SELECT ... FOR UPDATE of a row in a table of its own, in a transaction that stays open for as long
-// as the lease, and that writes nothing.
+// as the lease, and that commits nothing.
 //
 // It is not the stock's row. Whoever locks that one here and sells on another connection waits for himself until
 // innodb_lock_wait_timeout.
 //
 // Algorithm: select the row; if there is none yet, insert it, commit, and select again. The fence is drawn on another
 // connection, which commits at once: drawn in the transaction that holds, it would be rolled back with it when the connection
-// breaks, and the next holder would draw the same. Then a ping tells whether the first connection, and so the lock, has lived
-// until the fence was drawn. Release is ROLLBACK. Waiters stand in the server's queue, one connection for each key of a
+// breaks, and the next holder would draw the same. Then the holder writes its name into the row, for [ForUpdate.Inspect], which also tells
+// whether the first connection, and so the lock, has lived until the fence was drawn. Release is ROLLBACK, which takes the name out. Waiters stand in the server's queue, one connection for each key of a
 // process; one that gives up takes its question back by KILL QUERY, because the server does not see that the client has gone.
 //
-// Round trips: 4 uncontended (lock, fence, ping, release), and a ping every second. The first use of a key costs 3 more, a
+// Round trips: 4 uncontended (lock, fence, name, release), and a ping every second. The first use of a key costs 3 more, a
 // connection 3 when it is opened, and a wait 1 if it is longer than those before. A try (lock.NoWait) that fails costs 2.
 // Waiting costs none, giving up 4.
 //
@@ -65,7 +66,7 @@ func (r rowLock) enter(ctx context.Context, s *session, key string) error {
 	if lock.IsNoWait(ctx) {
 		err = s.brief(ctx, queryOne(s, selectRow+" NOWAIT", columnName(key)))
 	} else if err = r.bear(ctx, s); err == nil {
-		err = s.wait(ctx, queryOne(s, selectRow, columnName(key)))
+		err = s.wait(ctx, queryOne(s, selectRow+labelOf(ctx, key), columnName(key)))
 	}
 	if errors.Is(err, sql.ErrNoRows) {
 		if err = r.create(ctx, s, key); err == nil {
@@ -110,10 +111,10 @@ func (r rowLock) create(ctx context.Context, s *session, key string) error {
 
 // meaning turns the answers of a lock that was not granted into errBusy and errAgain.
 func meaning(err error) error {
-	switch number(err) {
-	case erLockWaitTimeout, erLockNowait:
+	switch mysqlerr.Number(err) {
+	case mysqlerr.LockWaitTimeout, mysqlerr.LockNowait:
 		return errBusy
-	case erDeadlock, erInterrupted, erStatementTime, erExecutionTime:
+	case mysqlerr.Deadlock, mysqlerr.Interrupted, mysqlerr.StatementTime, mysqlerr.ExecutionTime:
 		return fmt.Errorf("%w: %w", errAgain, err)
 	}
 	return err
@@ -146,7 +147,7 @@ func (r rowLock) mint(ctx context.Context, s *session, key string) (lock.Fence, 
 	fence, err := r.draw(ctx, key)
 	heard := time.Now()
 	if err == nil {
-		err = s.brief(ctx, s.conn.PingContext)
+		err = s.exec(ctx, "UPDATE lock_rows SET who = ?, fence = ?, thread = ? WHERE name = ?", shown(lock.Owner(ctx)), uint64(fence), s.id, columnName(key))
 	}
 	return fence, heard, err
 }
@@ -164,4 +165,34 @@ func (r rowLock) draw(ctx context.Context, key string) (lock.Fence, error) {
 
 func (r rowLock) leave(ctx context.Context, s *session, _ string) error {
 	return s.exec(ctx, "ROLLBACK")
+}
+
+// look reads what is not committed: the name that the holder has written, which ends with its transaction.
+func (rowLock) look(ctx context.Context, conn *sql.Conn, key string) (seen sight, err error) {
+	err = uncommitted(ctx, conn, func(tx *sql.Tx) error {
+		return tx.QueryRowContext(ctx, "SELECT thread, who, fence, "+microseconds+" FROM lock_rows WHERE name = ? AND thread <> 0", columnName(key)).
+			Scan(&seen.thread, &seen.who, &seen.fence, &seen.now)
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return seen, err
+}
+
+func (rowLock) held(ctx context.Context, conn *sql.Conn) (names []string, err error) {
+	err = uncommitted(ctx, conn, func(tx *sql.Tx) (err error) {
+		names, err = texts(ctx, tx, "SELECT name FROM lock_rows WHERE thread <> 0")
+		return err
+	})
+	return names, err
+}
+
+// uncommitted reads what others have written and not committed. It waits for none of them.
+func uncommitted(ctx context.Context, conn *sql.Conn, read func(tx *sql.Tx) error) error {
+	tx, err := conn.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadUncommitted, ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	err = read(tx)
+	return errors.Join(err, tx.Rollback())
 }

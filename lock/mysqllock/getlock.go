@@ -40,14 +40,14 @@ func (namedLock) setup(lease int) []string {
 
 func (namedLock) enter(ctx context.Context, s *session, key string) error {
 	var got sql.NullBool
-	ask := func(seconds int) func(context.Context) error {
+	ask := func(seconds int, label string) func(context.Context) error {
 		return func(ctx context.Context) error {
-			return s.conn.QueryRowContext(ctx, "SELECT GET_LOCK(?, ?)", userLockName(s.database, key), seconds).Scan(&got)
+			return s.conn.QueryRowContext(ctx, "SELECT GET_LOCK(?, ?)"+label, userLockName(s.database, key), seconds).Scan(&got)
 		}
 	}
 	var err error
 	if lock.IsNoWait(ctx) {
-		err = s.brief(ctx, ask(0))
+		err = s.brief(ctx, ask(0, ""))
 	} else {
 		seconds := mostPatience
 		if deadline, ok := ctx.Deadline(); ok {
@@ -55,7 +55,7 @@ func (namedLock) enter(ctx context.Context, s *session, key string) error {
 			// with that.
 			seconds = min(seconds, int(time.Until(deadline)/time.Second)+1)
 		}
-		err = s.wait(ctx, ask(seconds))
+		err = s.wait(ctx, ask(seconds, labelOf(ctx, key)))
 	}
 	switch {
 	case err == nil && got.Bool:
@@ -77,7 +77,7 @@ func (namedLock) enter(ctx context.Context, s *session, key string) error {
 func (namedLock) mint(ctx context.Context, s *session, key string) (fence lock.Fence, heard time.Time, err error) {
 	heard = time.Now()
 	err = s.brief(ctx, func(ctx context.Context) error {
-		fence, err = mint(ctx, s.conn, columnName(key))
+		fence, err = mintAs(ctx, s.conn, columnName(key), shown(lock.Owner(ctx)), s.id)
 		return err
 	})
 	return fence, heard, err
@@ -97,4 +97,38 @@ func (namedLock) leave(ctx context.Context, s *session, key string) error {
 		return lock.ErrTaken
 	}
 	return nil
+}
+
+// look asks the server which connection has the lock, and the table who drew a fence last, on which. If that is another one, it is only known
+// that somebody has it.
+func (namedLock) look(ctx context.Context, conn *sql.Conn, key string) (seen sight, err error) {
+	var database sql.NullString
+	if err := conn.QueryRowContext(ctx, "SELECT DATABASE()").Scan(&database); err != nil {
+		return sight{}, err
+	}
+	var thread, drawer, fence sql.NullInt64
+	var who sql.NullString
+	err = conn.QueryRowContext(ctx, "SELECT IS_USED_LOCK(?), "+microseconds+", f.thread, f.who, f.held"+
+		" FROM (SELECT 1) one LEFT JOIN lock_fences f ON f.name = ?", userLockName(database.String, key), columnName(key)).
+		Scan(&thread, &seen.now, &drawer, &who, &fence)
+	seen.thread = thread.Int64
+	if drawer == thread {
+		seen.who, seen.fence = who.String, lock.Fence(fence.Int64)
+	}
+	return seen, err
+}
+
+// held goes by the table, for the server does not list its named locks: the keys whose last fence was drawn by a connection that still is.
+func (n namedLock) held(ctx context.Context, conn *sql.Conn) (names []string, err error) {
+	last, err := texts(ctx, conn, "SELECT name FROM lock_fences WHERE thread IN (SELECT ID FROM information_schema.PROCESSLIST)")
+	for _, name := range readable(last) {
+		if err != nil {
+			break
+		}
+		var seen sight
+		if seen, err = n.look(ctx, conn, name); seen.thread != 0 {
+			names = append(names, name)
+		}
+	}
+	return names, err
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"example.com/stock/lock"
+	"example.com/stock/mysqlerr"
 )
 
 // ConnOptions are the choices of a lock that lives in a connection; a zero field means its default.
@@ -26,6 +27,7 @@ type ConnOptions struct {
 type pinned struct {
 	ConnOptions
 	way      way
+	witness  witness
 	beat     time.Duration
 	sessions *sessions
 	// gate lets one contender per key of this process at the server: 30 requests for one SKU need one connection, and those for
@@ -48,12 +50,16 @@ type way interface {
 	leave(ctx context.Context, s *session, key string) error
 }
 
-func newPinned(db *sql.DB, o ConnOptions, w way) *pinned {
+func newPinned(db *sql.DB, o ConnOptions, w interface {
+	way
+	witness
+},
+) *pinned {
 	def(&o.Lease, 10*time.Second)
 	def(&o.MaxHold, 5*time.Minute)
 	o.Lease = (o.Lease + time.Second - 1).Truncate(time.Second)
 	return &pinned{
-		ConnOptions: o, way: w, beat: min(beatEvery, o.Lease/5),
+		ConnOptions: o, way: w, witness: w, beat: min(beatEvery, o.Lease/5),
 		sessions: newSessions(db, o.MaxConns, o.Lease/2, w.setup(int(o.Lease/time.Second))),
 	}
 }
@@ -122,7 +128,7 @@ func (p *pinned) contend(ctx context.Context, s *session, key string) (*lock.Lea
 		case errors.Is(err, errBusy):
 			// The server's bound on the wait was shorter than ours.
 		case errors.Is(err, errAgain) && try < collisions:
-			if number(err) != 0 {
+			if mysqlerr.Number(err) != 0 {
 				sleep(ctx, jitter(5*time.Millisecond<<try))
 			}
 			try++

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"example.com/stock/mysqlerr"
 )
 
 // A fate is what a proxy does to a request.
@@ -19,10 +21,11 @@ const (
 	hang           // the same, but the server still sees this request
 	late           // let the server see it when the test says so, also if the client is no longer there
 	collide        // answer in the server's place, which does not see it, that it lost to another: error 1213
+	overdue        // the same, but that it waited for too long: error 1205
 )
 
 func (f fate) String() string {
-	return [...]string{"pass", "cut before", "cut after", "drop", "hang", "late", "collide"}[f]
+	return [...]string{"pass", "cut before", "cut after", "drop", "hang", "late", "collide", "overdue"}[f]
 }
 
 // A proxy stands between a lock and its server and breaks what it is told to.
@@ -172,15 +175,19 @@ func (p *proxy) pump(from, to net.Conn, dead *atomic.Bool, decide func([]byte) f
 		if err != nil {
 			return
 		}
-		switch decide(buffer[:n]) {
+		switch fate := decide(buffer[:n]); fate {
 		case cutBefore:
 			return
 		case drop:
 			dead.Store(true)
 		case late:
 			<-p.onward
-		case collide:
-			answer := append(binary.LittleEndian.AppendUint16([]byte{0, 0, 0, 1, 0xff}, erDeadlock), "#40001Deadlock found"...)
+		case collide, overdue:
+			number, text := uint16(mysqlerr.Deadlock), "#40001Deadlock found"
+			if fate == overdue {
+				number, text = mysqlerr.LockWaitTimeout, "#HY000Lock wait timeout exceeded"
+			}
+			answer := append(binary.LittleEndian.AppendUint16([]byte{0, 0, 0, 1, 0xff}, number), text...)
 			answer[0] = byte(len(answer) - 4)
 			if _, err := from.Write(answer); err != nil {
 				return

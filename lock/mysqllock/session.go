@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"example.com/stock/lock"
+	"example.com/stock/mysqlerr"
 )
 
 const (
@@ -112,7 +113,7 @@ func (s *session) wait(ctx context.Context, ask func(context.Context) error) err
 
 // judge marks the session as doubtful unless the server has answered.
 func (s *session) judge(err error) error {
-	if err != nil && number(err) == 0 && !errors.Is(err, sql.ErrNoRows) {
+	if err != nil && mysqlerr.Number(err) == 0 && !errors.Is(err, sql.ErrNoRows) {
 		s.doubt = true
 		s.silent = errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 	}
@@ -129,7 +130,7 @@ func (s *session) kill(ctx context.Context, what string) error {
 	if err == nil {
 		_, err = s.db.ExecContext(ctx, "KILL "+what+" "+strconv.FormatInt(s.id, 10))
 	}
-	if errors.Is(err, sql.ErrNoRows) || number(err) == erNoSuchThread {
+	if errors.Is(err, sql.ErrNoRows) || mysqlerr.Number(err) == mysqlerr.NoSuchThread {
 		return nil
 	}
 	return err
@@ -150,7 +151,7 @@ func (s *session) beat(ctx context.Context) error {
 		case err := <-s.ping:
 			s.ping = nil
 			s.hangUp()
-			if err != nil && number(err) != erInterrupted {
+			if err != nil && mysqlerr.Number(err) != mysqlerr.Interrupted {
 				return gone(err)
 			}
 			if fresh {

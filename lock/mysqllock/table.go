@@ -46,7 +46,7 @@ const never = 200 * 365 * 24 * time.Hour
 type Table struct {
 	db      *sql.DB
 	o       TableOptions
-	sweeper *sweeper
+	sweeper *lock.Sweeper
 }
 
 // NewTable makes a Table on db, which it keeps a connection of for each statement only. Close it when no lease is held any more.
@@ -58,7 +58,7 @@ func NewTable(db *sql.DB, o TableOptions) *Table {
 	if o.NoExpiry {
 		o.Lease = never
 	}
-	return &Table{db, o, newSweeper()}
+	return &Table{db, o, lock.NewSweeper()}
 }
 
 // Span is how far fences are apart.
@@ -66,7 +66,7 @@ func (t *Table) Span() uint64 { return span }
 
 // Close gives up the releases that have not reached the server yet; their keys run out with the lease.
 func (t *Table) Close() error {
-	t.sweeper.close()
+	t.sweeper.Close()
 	return nil
 }
 

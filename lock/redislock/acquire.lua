@@ -5,19 +5,23 @@ local holder = redis.call('GET', KEYS[1])
 if holder and holder ~= ARGV[1] then
   return {'0', holder, redis.call('PTTL', KEYS[1])}
 end
-redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+-- Read before the first write: if there is something else under the fence's name the script ends here, and what it had written
+-- would stay.
+local text = redis.call('GET', KEYS[2])
 if holder then
   -- Ours already: the reply to an earlier try was lost. The fence minted then is still the last one.
-  return {redis.call('GET', KEYS[2])}
+  redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+  return {text}
 end
 -- A fence is the server's clock in microseconds, or one more than the last fence if that is larger. A bare INCR would start
 -- again at 1 after a restart without persistence, and every write would be refused as stale; and its keys could never expire.
 local now = redis.call('TIME')
 local fence = now[1] * 1000000 + now[2]
-local last = tonumber(redis.call('GET', KEYS[2]) or '0')
+local last = tonumber(text or '0') or 0
 if last >= fence then
   fence = last + 1
 end
 fence = string.format('%.0f', fence)
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 redis.call('SET', KEYS[2], fence, 'PX', ARGV[3])
 return {fence}

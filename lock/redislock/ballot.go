@@ -28,7 +28,7 @@ const (
 )
 
 func (r *Redlock) ballot(ctx context.Context, key string) *ballot {
-	return &ballot{r, key, "redlock:{" + escape.Replace(key) + "}", token(ctx), make([]trace, len(r.nodes))}
+	return &ballot{r, key, "redlock:" + tag(key), token(ctx), make([]trace, len(r.nodes))}
 }
 
 // A vote is what a node answered to a bid: the key is ours, or another's, or the answer does not count.
@@ -139,7 +139,7 @@ func (b *ballot) prolong(ctx context.Context) error {
 		b.counted(b.key, still+b.topUp(ctx, sent, answers))
 		return nil
 	case gone+taken <= len(b.nodes)-b.quorum:
-		return minority(b.addrs, answers)
+		return b.minority(answers)
 	case taken > 0:
 		return fmt.Errorf("%w: %d of %d nodes still have our key", lock.ErrTaken, still, len(b.nodes))
 	default:
@@ -186,7 +186,7 @@ func (b *ballot) free(ctx context.Context) error {
 	case still >= b.quorum:
 		return nil
 	case len(answers)-gone-taken >= b.quorum:
-		return minority(b.addrs, answers)
+		return b.minority(answers)
 	case taken > 0:
 		return lock.ErrTaken
 	default:

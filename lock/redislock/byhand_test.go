@@ -3,7 +3,6 @@ package redislock_test
 import (
 	"context"
 	"errors"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,15 +12,8 @@ import (
 	"example.com/stock/lock"
 	"example.com/stock/lock/locktest"
 	"example.com/stock/lock/redislock"
-	"example.com/stock/stack"
 	"example.com/stock/stack/stacktest"
 )
-
-// closer closes a lock when the test ends.
-func closer[L interface{ Close() error }](t testing.TB, l L) L {
-	t.Cleanup(func() { l.Close() })
-	return l
-}
 
 // byHand are the locks that people write by hand: name, round trips of acquire and release, and how to open one.
 var byHand = []struct {
@@ -44,7 +36,7 @@ func TestLocksByHandConform(t *testing.T) {
 	s := servers.Redis(t)
 	for _, kind := range byHand {
 		t.Run(kind.name, func(t *testing.T) {
-			locktest.Run(t, lock.Promise{Exclusive: true, Scope: lock.Cluster, Blocking: true},
+			conform(t, byHandPromise(),
 				func(t testing.TB) lock.Locker { return kind.open(t, client(t, s), redislock.SetNXOptions{}) })
 		})
 	}
@@ -195,60 +187,5 @@ func TestLocksByHandNameTheFix(t *testing.T) {
 				t.Errorf("a read-only replica: %v, want ErrDown and the reason", err)
 			}
 		})
-	}
-}
-
-// Who stops waiting while the server is silent leaves nothing there, although the request is done later, and though Redis may do
-// the release before it.
-func TestACancelledRequestLeavesNothingBehind(t *testing.T) {
-	sets := func(c redis.UniversalClient) string {
-		_, after, _ := strings.Cut(c.Info(t.Context(), "commandstats").Val(), "cmdstat_set:calls=")
-		calls, _, _ := strings.Cut(after, ",")
-		return calls
-	}
-	test := func(name, key string, open func(testing.TB, redis.UniversalClient, redislock.SetNXOptions) lock.Locker) {
-		t.Run(name, func(t *testing.T) {
-			s := stacktest.Redis(t)
-			c := client(t, s)
-			l := open(t, c, redislock.SetNXOptions{Lease: time.Minute})
-			_ = acquire(t, l, "k").Release()
-			before := sets(c)
-			pause(t, s)
-			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-			defer cancel()
-			got := make(chan error, 1)
-			go func() {
-				_, err := l.Acquire(ctx, "k")
-				got <- err
-			}()
-			<-ctx.Done()
-			time.Sleep(100 * time.Millisecond) // so that the caller is not there any more when the answer comes
-			resume(t, s)
-			if err := <-got; !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, lock.ErrDown) {
-				t.Errorf("err = %v, want the cause of the wait's end", err)
-			}
-			eventually(t, "the request was done", func() bool { return sets(c) != before })
-			eventually(t, "the key is gone", func() bool { return c.Exists(t.Context(), key).Val() == 0 })
-		})
-	}
-	for _, kind := range byHand {
-		test(kind.name, kind.name+":{k}", kind.open)
-	}
-	test("setnx", "lock:{k}", func(t testing.TB, c redis.UniversalClient, o redislock.SetNXOptions) lock.Locker {
-		return closer(t, redislock.NewSetNX(c, o))
-	})
-}
-
-func pause(t *testing.T, s *stack.Server) {
-	t.Helper()
-	if err := s.Pause(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func resume(t *testing.T, s *stack.Server) {
-	t.Helper()
-	if err := s.Resume(); err != nil {
-		t.Fatal(err)
 	}
 }

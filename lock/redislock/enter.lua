@@ -10,13 +10,15 @@ end
 if not holder then
   local first = oldest()
   if not first or first == ARGV[1] then
+    local fence = mint()
     redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-    return {mint()}
+    return {fence}
   end
   grant(first, ARGV[3])
   holder = first
 end
 if ARGV[4] == '1' then
+  redis.call('LLEN', KEYS[3]) -- fails if it is no queue, before anything is written
   if redis.call('HSET', KEYS[4], ARGV[1], string.format('%.0f', now)) == 1 then
     redis.call('RPUSH', KEYS[3], ARGV[1])
   end

@@ -4,6 +4,7 @@
 -- Returns a fence that is larger than every one before and smaller than every one to come.
 --
 -- DEL comes first: it is allowed where memory is short, and after it so are the others.
+redis.call('GET', KEYS[2]) -- fails if it is no fence: without a fence nobody is evicted
 redis.call('DEL', KEYS[1])
 local fence = mint()
 local first = KEYS[3] and oldest()

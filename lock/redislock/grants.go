@@ -91,7 +91,8 @@ func (g *grants) read(ctx context.Context) {
 	for ctx.Err() == nil {
 		switch message, err := g.pubsub.Receive(ctx); m := message.(type) {
 		case *redis.Message:
-			value, text, _ := strings.Cut(m.Payload, "\n")
+			at := strings.LastIndexByte(m.Payload, '\n') // an owner's name may have one, too
+			value, text := m.Payload[:max(at, 0)], m.Payload[at+1:]
 			if fence, err := strconv.ParseUint(text, 10, 64); err == nil {
 				g.tell(value, lock.Fence(fence))
 			}

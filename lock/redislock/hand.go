@@ -24,7 +24,7 @@ func newHand(c redis.UniversalClient, prefix string, o SetNXOptions) hand {
 	return hand{c, prefix, o, newSweeper()}
 }
 
-func (h *hand) name(key string) string { return h.prefix + ":{" + escape.Replace(key) + "}" }
+func (h *hand) name(key string) string { return h.prefix + ":" + tag(key) }
 
 // token is a value that only this acquisition would write.
 func token(ctx context.Context) string { return uuid.NewString() + " " + lock.Owner(ctx) }

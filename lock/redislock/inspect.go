@@ -129,7 +129,7 @@ func scan(ctx context.Context, c redis.UniversalClient, prefix string) ([]string
 			key, kind, ok := strings.Cut(strings.TrimPrefix(names.Val(), prefix+":{"), "}")
 			if ok && (kind == "" || kind == ":queue") {
 				mu.Lock()
-				found[unescape(key)] = true
+				found[untag(key)] = true
 				mu.Unlock()
 			}
 		}
@@ -148,11 +148,6 @@ func scan(ctx context.Context, c redis.UniversalClient, prefix string) ([]string
 		return nil, silence("list", prefix+":*", err)
 	}
 	return slices.Sorted(maps.Keys(found)), nil
-}
-
-// unescape is the reverse of escape.
-func unescape(key string) string {
-	return strings.NewReplacer("%25", "%", "%7B", "{", "%7D", "}").Replace(key)
 }
 
 var (

@@ -27,20 +27,40 @@ var (
 // server's clock; only a clock set back by more than the idle time could repeat one.
 const fenceLife = 24 * time.Hour
 
-// escape keeps a key inside its hash tag, so that the keys of one lock share a slot of Redis Cluster, whatever the key is.
-var escape = strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D")
+var (
+	escape   = strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D")
+	unescape = strings.NewReplacer("%25", "%", "%7B", "{", "%7D", "}")
+)
+
+// tag is key as a hash tag, so that the keys of one lock share a slot of Redis Cluster, whatever the key is. No two keys have the same.
+// An empty tag would be none: that of the empty key is a sign that no other key comes out as.
+func tag(key string) string {
+	if key == "" {
+		return "{%}"
+	}
+	return "{" + escape.Replace(key) + "}"
+}
+
+// untag is the reverse, without the braces.
+func untag(inside string) string {
+	if inside == "%" {
+		return ""
+	}
+	return unescape.Replace(inside)
+}
 
 // server is Redis as a plain lock sees it: two scripts, one round trip each.
 type server struct {
 	client           redis.UniversalClient
 	acquire, release *redis.Script
 	lease            time.Duration
+	acks             acks
 	sweeper          *sweeper
 }
 
-func newServer(c redis.UniversalClient, lease time.Duration) *server {
+func newServer(c redis.UniversalClient, lease time.Duration, a acks) *server {
 	return &server{
-		client: c, lease: lease, sweeper: newSweeper(),
+		client: c, lease: lease, acks: a, sweeper: newSweeper(),
 		acquire: redis.NewScript(acquireSource), release: redis.NewScript(releaseSource),
 	}
 }
@@ -53,18 +73,26 @@ type claim struct {
 }
 
 func (s *server) claim(ctx context.Context, key string) claim {
-	return claim{s, key, "lock:{" + escape.Replace(key) + "}", uuid.NewString() + " " + lock.Owner(ctx)}
+	return claim{s, key, "lock:" + tag(key), uuid.NewString() + " " + lock.Owner(ctx)}
 }
 
 // try asks once. The error is a HeldError if another holds the key. After any other error the outcome is unknown, so it
 // frees before it returns, on a context of its own.
 func (c claim) try(ctx context.Context) (lock.Fence, error) {
-	reply, err := c.acquire.Run(ctx, c.client, []string{c.name, c.name + ":fence"},
-		c.value, c.lease.Milliseconds(), fenceLife.Milliseconds()).Slice()
+	answered, short := c.acks.run(ctx, c.client, c.acquire, []string{c.name, c.name + ":fence"},
+		c.value, c.lease.Milliseconds(), fenceLife.Milliseconds())
+	reply, err := answered.Slice()
 	if err == nil {
 		var fence lock.Fence
-		if fence, err = answer(c.key, reply); err == nil || errors.Is(err, lock.ErrHeld) {
-			return fence, err
+		fence, err = answer(c.key, reply)
+		switch {
+		case errors.Is(err, lock.ErrHeld):
+			return 0, err
+		case err == nil && short != nil:
+			detached(ctx, c.free)
+			return 0, short
+		case err == nil:
+			return fence, nil
 		}
 	}
 	if refused(err) {
@@ -72,6 +100,13 @@ func (c claim) try(ctx context.Context) (lock.Fence, error) {
 	}
 	c.sweeper.recall(ctx, c.tell)
 	return 0, failure(ctx, "acquire "+c.name, err)
+}
+
+// detached frees on a context of its own: the caller's may have ended.
+func detached(ctx context.Context, free func(context.Context) error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lock.ReleaseTimeout)
+	defer cancel()
+	_ = free(ctx)
 }
 
 // answer reads the reply of a script that acquires: {fence}, or {"0", holder's value, its remaining ms}, which is a HeldError.
@@ -105,21 +140,33 @@ func refused(err error) bool {
 
 // failure is what an acquisition says that got no answer.
 func failure(ctx context.Context, doing string, err error) error {
-	if ctx.Err() != nil && !lock.IsNoWait(ctx) {
-		return context.Cause(ctx) // the wait was over; that says nothing of the server
+	if waitOver(ctx) {
+		return context.Cause(ctx) // that says nothing of the server
 	}
 	return lock.Down(doing, err)
+}
+
+// waitOver is whether a caller who waits has stopped. The client puts the deadline of ctx on its socket as well, where it passes
+// a moment before ctx knows.
+func waitOver(ctx context.Context) bool {
+	if lock.IsNoWait(ctx) {
+		return false
+	}
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		<-ctx.Done()
+	}
+	return ctx.Err() != nil
 }
 
 // refusal names the fix for the error replies that have one.
 func refusal(name string, err error) error {
 	switch text := err.Error(); {
 	case strings.HasPrefix(text, "WRONGTYPE"):
-		return fmt.Errorf("key %s in Redis is no lock but something else (see TYPE); remove or rename it: %w", name, err)
+		return fmt.Errorf("key %s in Redis, or one beside it that begins like it, is no lock but something else (see TYPE); remove or rename it: %w", name, err)
 	case strings.HasPrefix(text, "READONLY"):
 		return &lock.DownError{Server: "redis", Reason: "it is a read-only replica; point redis.addrs at the master, or use redis.master_name"}
 	case strings.HasPrefix(text, "OOM"):
-		return &lock.DownError{Server: "redis", Reason: "it is out of memory (maxmemory)"}
+		return &lock.DownError{Server: "redis", Reason: "it is out of memory; raise its maxmemory, or free some"}
 	default:
 		return lock.Down("ask "+name, err)
 	}
@@ -141,6 +188,8 @@ func (c claim) tell(ctx context.Context) error {
 
 func verdict(reply int, err error) error {
 	switch {
+	case redis.HasErrorPrefix(err, "WRONGTYPE"):
+		return fmt.Errorf("%w: something that is no lock has its name (%v)", lock.ErrTaken, err)
 	case err != nil:
 		return lock.Down("ask redis", err)
 	case reply == 0:

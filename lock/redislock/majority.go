@@ -14,26 +14,37 @@ import (
 	"example.com/stock/lock"
 )
 
+// A quorumError is a DownError, which numbers the nodes, in words for the log, which names them: clients are not to learn addresses.
+type quorumError struct {
+	*lock.DownError // what errors.As finds
+	detail          string
+}
+
+func (e *quorumError) Error() string { return e.Server + " is down: " + e.detail }
+func (e *quorumError) Unwrap() error { return e.DownError }
+
 // distinct fails if two of the masters are one.
 func distinct(addrs []string, ids []identity) error {
-	seen := make(map[string]string)
+	seen := make(map[string]int)
 	for i, id := range ids {
 		if id.runID == "" {
 			continue // not heard of yet
 		}
 		if first, twice := seen[id.runID]; twice {
-			return &lock.DownError{Server: "redlock", Reason: fmt.Sprintf(
-				"%s and %s are the same server (run_id %.8s): its end would be the end of both; list %d independent masters",
-				first, addrs[i], id.runID, len(ids))}
+			const text = "%s and %s are the same server%s: its end would be the end of both; list %d independent masters"
+			return &quorumError{
+				&lock.DownError{Server: "redlock", Reason: fmt.Sprintf(text, nth(first), nth(i), "", len(ids))},
+				fmt.Sprintf(text, addrs[first], addrs[i], fmt.Sprintf(" (run_id %.8s)", id.runID), len(ids)),
+			}
 		}
-		seen[id.runID] = addrs[i]
+		seen[id.runID] = i
 	}
 	return nil
 }
 
 // CheckMasters is for a health check: whether enough of clients are distinct masters that answer and have been up for
-// longer than quarantine (see [RedlockOptions]; 0 or less: however long) to grant a lock. The error is a [lock.DownError]. A node
-// that hangs takes as long as ctx lets it.
+// longer than quarantine (see [RedlockOptions]; 0 or less: however long) to grant a lock. The error is a [lock.DownError] that is safe to
+// show, wrapped in one that names addresses, for the log. A node that hangs takes as long as ctx lets it.
 func CheckMasters(ctx context.Context, clients []redis.UniversalClient, quarantine time.Duration) error {
 	addrs, ids, answers := make([]string, len(clients)), make([]identity, len(clients)), make([]error, len(clients))
 	var all sync.WaitGroup
@@ -52,25 +63,37 @@ func CheckMasters(ctx context.Context, clients []redis.UniversalClient, quaranti
 	return minority(addrs, answers)
 }
 
+func (r *Redlock) minority(answers []error) error { return minority(r.addrs, answers) }
+
 // minority is nil if a majority of the answers count (are nil), and otherwise says which do not, and why.
 func minority(addrs []string, answers []error) error {
-	var missing []string
+	var shown, logged []string
 	for i, err := range answers {
-		if err != nil {
-			missing = append(missing, addrs[i]+" "+why(err))
+		if err == nil {
+			continue
 		}
+		reason, detail := why(err)
+		shown = append(shown, nth(i)+" "+reason)
+		logged = append(logged, addrs[i]+" "+reason+detail)
 	}
-	if good := len(answers) - len(missing); good < quorum(len(answers)) {
-		return &lock.DownError{Server: "redlock", Reason: fmt.Sprintf(
-			"%d of %d nodes count, %d must: %s", good, len(answers), quorum(len(answers)), strings.Join(missing, "; "))}
+	good := len(answers) - len(shown)
+	if good >= quorum(len(answers)) {
+		return nil
 	}
-	return nil
+	text := fmt.Sprintf("%d of %d nodes count, %d must: ", good, len(answers), quorum(len(answers)))
+	return &quorumError{
+		&lock.DownError{Server: "redlock", Reason: text + strings.Join(shown, "; ")},
+		text + strings.Join(logged, "; "),
+	}
 }
 
 func quorum(nodes int) int { return nodes/2 + 1 }
 
-// why is err in words that are safe to show and can stand behind an address.
-func why(err error) string {
+// nth is what a node is called where its address is not to be seen: its place in redlock.addrs.
+func nth(i int) string { return fmt.Sprint("node ", i+1) }
+
+// why is err in words that can stand behind a name: a reason that is safe to show, and what the log is told beside it.
+func why(err error) (reason, detail string) {
 	var (
 		doubt   *doubtError
 		answer  redis.Error
@@ -79,16 +102,34 @@ func why(err error) string {
 	)
 	switch {
 	case errors.As(err, &doubt):
-		return doubt.reason
+		return doubt.reason, ""
 	case errors.Is(err, lock.ErrExpired), errors.Is(err, lock.ErrTaken):
-		return "has not our key any more"
+		return "has not our key any more", ""
 	case errors.As(err, &answer):
-		return "says " + answer.Error()
+		code, _, _ := strings.Cut(answer.Error(), " ") // what comes after it may name others, as that of MOVED does
+		return "says " + code + fix(code), " (" + answer.Error() + ")"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
-		return "did not answer in time"
+		return "did not answer in time", ""
 	case errors.As(err, &op):
-		return "is not reached: " + op.Err.Error()
+		return "is not reached", " (" + op.Err.Error() + ")"
 	default:
-		return "gave no answer: " + err.Error()
+		return "gave no answer", " (" + err.Error() + ")"
 	}
+}
+
+// fix is what to do about the error replies for which that is known.
+func fix(code string) string {
+	switch code {
+	case "READONLY":
+		return ": it is a replica; list independent masters"
+	case "OOM":
+		return ": it is out of memory; raise its maxmemory, or free some"
+	case "WRONGTYPE":
+		return ": it has no lock but something else under the key's name; remove or rename it"
+	case "NOAUTH", "WRONGPASS", "NOPERM":
+		return ": see redis.username and redis.password"
+	case "MOVED", "ASK", "CLUSTERDOWN":
+		return ": it is of a Redis Cluster; list independent masters"
+	}
+	return ""
 }

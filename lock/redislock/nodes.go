@@ -51,7 +51,7 @@ func addrOf(c redis.UniversalClient, i int) string {
 	if single, ok := c.(*redis.Client); ok && strings.Contains(single.Options().Addr, ":") { // a Sentinel client has a placeholder
 		return single.Options().Addr
 	}
-	return "node " + strconv.Itoa(i+1)
+	return nth(i)
 }
 
 // A dialCounter counts the connections that a client makes.

@@ -13,10 +13,11 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 -- mint returns a fence: the server's clock in microseconds, or more than the last one if that is larger. A bare counter would
--- start again after a restart without persistence, and every write would be refused as stale.
+-- start again after a restart without persistence, and every write would be refused as stale. It comes before the lock is written: if
+-- there is something else under the fence's name the script ends here, and what it had written would stay.
 local function mint()
   local fence = time[1] * 1000000 + time[2]
-  local last = tonumber(redis.call('GET', KEYS[2]) or '0')
+  local last = tonumber(redis.call('GET', KEYS[2]) or '0') or 0
   if fence < last + SPAN then
     fence = last + SPAN
   end
@@ -28,7 +29,7 @@ end
 -- oldest takes the oldest living waiter out of the queue. It writes nothing where nobody waits: once a script has written, Redis
 -- no longer refuses it for want of memory.
 local function oldest()
-  while redis.call('EXISTS', KEYS[3]) == 1 do
+  while redis.call('LLEN', KEYS[3]) > 0 do
     local value = redis.call('LPOP', KEYS[3])
     local seen = tonumber(redis.call('HGET', KEYS[4], value) or '0')
     redis.call('HDEL', KEYS[4], value)
@@ -41,6 +42,7 @@ end
 -- grant gives the lock to a waiter and tells its process. The lease is short until the waiter confirms it by renewal: it may have
 -- died since it was last seen.
 local function grant(value, pickup)
+  local fence = mint()
   redis.call('SET', KEYS[1], value, 'PX', pickup)
-  redis.call('PUBLISH', 'watchdog:' .. string.match(value, '^[^:]+'), value .. '\n' .. mint())
+  redis.call('PUBLISH', 'watchdog:' .. string.match(value, '^[^:]+'), value .. '\n' .. fence)
 end

@@ -133,14 +133,14 @@ func (r *Redlock) try(ctx context.Context, key string) (*lock.Lease, error) {
 		return b.hold(sent), nil
 	}
 	b.takeBack(context.WithoutCancel(ctx))
-	switch short := minority(r.addrs, answers); {
+	switch short := r.minority(answers); {
 	case same != nil:
 		return nil, same
 	case yes >= r.quorum:
 		return nil, &lock.DownError{Server: "redlock", Reason: fmt.Sprintf(
 			"%d of %d nodes granted the lock, but after %v of a lease of %v: nothing of it is left",
 			yes, len(r.nodes), took.Round(time.Millisecond), r.o.Lease)}
-	case short != nil && ctx.Err() != nil && !lock.IsNoWait(ctx):
+	case short != nil && waitOver(ctx):
 		return nil, context.Cause(ctx) // the wait was over; that says nothing of the nodes
 	case short != nil:
 		return nil, short

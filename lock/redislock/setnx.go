@@ -14,17 +14,22 @@ type SetNXOptions struct {
 	Lease      time.Duration // the server frees the key after this; default 10 s
 	MinBackoff time.Duration // first pause between tries of a caller who waits; default 2 ms
 	MaxBackoff time.Duration // longest pause; default 50 ms
+
+	// Of SetNX alone, not of its relatives: as those of [WatchdogOptions].
+	Replicas       int
+	ReplicaTimeout time.Duration
 }
 
 // SetNX is SET NX PX with a random value, released by compare-and-delete: https://redis.io/docs/latest/commands/set/ ("Patterns").
 //
-// Round trips: 2 uncontended (acquire 1, release 1); contended, one for every try. A caller with NoWait tries once. One who
+// Round trips: 2 uncontended (acquire 1, release 1), with Replicas too; contended, one for every try. A caller with NoWait tries once. One who
 // waits polls, with pauses that double from MinBackoff to MaxBackoff, each drawn at random between half and all of it, so
 // that waiters do not march in step. Polling serves whoever asks at the right moment: it is not fair.
 //
 // Promises: exclusion while no lease runs out; the holder is told when it does; a fence, by which the store refuses the write
 // of a holder that was not told in time. Does not promise: to outlast work that is longer than Lease (there is no renewal),
-// fairness, or to survive a fail-over to a replica that had not heard of the key; the fence then still grows with the clock.
+// fairness, or to survive a fail-over to a replica that had not heard of the key (Replicas makes that less likely, and see
+// [WatchdogOptions] for what it does not promise); the fence then still grows with the clock.
 type SetNX struct {
 	server *server
 	o      SetNXOptions
@@ -33,7 +38,7 @@ type SetNX struct {
 // NewSetNX makes a SetNX on c. Close it when no lease is held any more.
 func NewSetNX(c redis.UniversalClient, o SetNXOptions) *SetNX {
 	o.fill()
-	return &SetNX{newServer(c, o.Lease), o}
+	return &SetNX{newServer(c, o.Lease, newAcks(o.Replicas, o.ReplicaTimeout, o.Lease)), o}
 }
 
 // Close gives up the releases that have not reached the server yet; their keys run out with the lease.

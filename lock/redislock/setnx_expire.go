@@ -82,7 +82,7 @@ func (s *SetNXExpire) try(ctx context.Context, key string) (*lock.Lease, error) 
 			s.sweeper.recall(ctx, tell)
 		}
 		return nil, failed(ctx, name, err)
-	case !taken:
+	case !taken && other.value != value: // a client of a cluster tries again by itself after a lost reply
 		return nil, s.look(ctx, key, other)
 	}
 	if s.o.Between != nil {

@@ -3,7 +3,6 @@ package redislock_test
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -11,18 +10,6 @@ import (
 	"example.com/stock/lock/locktest"
 	"example.com/stock/lock/redislock"
 )
-
-func mentions(err error, what string) bool { return err != nil && strings.Contains(err.Error(), what) }
-
-// eventually polls until what is true.
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !is(); time.Sleep(5 * time.Millisecond) { // only a polling interval
-		if time.Now().After(deadline) {
-			t.Fatalf("it never came to be that %s", what)
-		}
-	}
-}
 
 var errCrash = errors.New("crashed")
 

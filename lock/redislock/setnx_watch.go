@@ -43,7 +43,7 @@ func (s *SetNXWatch) Acquire(ctx context.Context, key string) (*lock.Lease, erro
 				s.sweeper.recall(ctx, tell)
 			}
 			return nil, failed(ctx, name, err)
-		case !taken:
+		case !taken && other.value != value: // a client of a cluster tries again by itself after a lost reply
 			return nil, other.held(key)
 		}
 		return s.hold(key, sent, s.insist(tell)), nil

@@ -32,6 +32,16 @@ type WatchdogOptions struct {
 	Lease   time.Duration // the server frees the key this long after the last renewal; default 30 s, renewed every third
 	MaxHold time.Duration // renewal ends after this and the lease is lost: a hung holder must not hold for ever; default 5 min
 	Logger  *slog.Logger  // told when the subscription breaks; default: nobody
+
+	// Replicas: so many must have acknowledged the lock (WAIT) before it counts, and every renewal. If fewer do within ReplicaTimeout, an
+	// acquisition gives the lock back and says ErrDown, and a renewal does not count and is tried again until the lease runs out.
+	// Default 0: none is asked, and a fail-over to a replica that has not heard of the lock yet lets another in beside the holder.
+	//
+	// It is not consensus: a replica that has not acknowledged may be promoted, and one that has may have lost the key since. The more replicas
+	// are asked for, the likelier a lock survives, and the more of them stop everybody by being away. Only the fence keeps
+	// a second holder from writing.
+	Replicas       int
+	ReplicaTimeout time.Duration // must be shorter than the client's ReadTimeout; default 500 ms, at most a sixth of Lease
 }
 
 // Watchdog is a lock that waits, and that is renewed for as long as its holder works, like Redisson's RLock
@@ -43,13 +53,14 @@ type WatchdogOptions struct {
 // time until it asks again, a second at most. A waiter that has not asked for five seconds is passed over.
 //
 // Round trips: 2 uncontended (enter 1, leave 1); contended 2 as well (enter and queue up, leave and grant) and one message, which
-// nobody waits for; one per renewal, and one a second for each waiter. [lock.HandOver] makes that once for up to 16 holders.
+// nobody waits for; one per renewal, and one a second for each waiter. With Replicas as many uncontended, each as slow as the replicas
+// that are waited for, and 1 more contended, because a grant must be acknowledged to its new holder. [lock.HandOver] makes that once for up to 16 holders.
 //
 // Promises: exclusion while no lease is lost; first come, first served; the holder is told of a loss by its own clock before the
 // server frees the key; a fence; a crashed holder is followed within Lease, a waiter granted as it crashed within grantLease.
 // Re-entry is by context (lock.Do), and needs no counter in Redis.
 // Does not promise: that renewal helps a *frozen* process, which does not renew either (its write is refused by the fence);
-// survival of a fail-over to a replica that had not heard of the key; the order of the queue over a restart without persistence.
+// survival of a fail-over to a replica that had not heard of the key (Replicas makes that less likely); the order of the queue over a restart without persistence.
 type Watchdog struct {
 	client  redis.UniversalClient
 	o       WatchdogOptions
@@ -57,6 +68,7 @@ type Watchdog struct {
 	serial  atomic.Uint64
 	grants  *grants
 	sweeper *sweeper
+	acks    acks
 
 	enter, leave, renew *redis.Script
 }
@@ -79,6 +91,7 @@ func NewWatchdog(c redis.UniversalClient, o WatchdogOptions) *Watchdog {
 	process := uuid.NewString()
 	return &Watchdog{
 		client: c, o: o, process: process, grants: newGrants(c, process, o.Logger), sweeper: newSweeper(),
+		acks:  newAcks(o.Replicas, o.ReplicaTimeout, o.Lease),
 		enter: redis.NewScript(queueSource + enterSource), leave: redis.NewScript(queueSource + leaveSource), renew: redis.NewScript(renewSource),
 	}
 }
@@ -101,7 +114,7 @@ type stake struct {
 }
 
 func (w *Watchdog) stake(ctx context.Context, key string) stake {
-	name := "watchdog:{" + escape.Replace(key) + "}"
+	name := "watchdog:" + tag(key)
 	return stake{
 		w, key, w.process + ":" + strconv.FormatUint(w.serial.Add(1), 10) + " " + lock.Owner(ctx),
 		[]string{name, name + ":fence", name + ":queue", name + ":seen"},
@@ -142,7 +155,8 @@ func (w *Watchdog) Acquire(ctx context.Context, key string) (*lock.Lease, error)
 		if err != nil {
 			return nil, errors.Join(held, err)
 		}
-		if fence != lock.NoFence && time.Since(sent) < lock.Valid(grantLease)/2 {
+		// A grant was made by another, who did not wait for our replicas: with Replicas it is asked for once more.
+		if fence != lock.NoFence && w.o.Replicas == 0 && time.Since(sent) < lock.Valid(grantLease)/2 {
 			return s.hold(sent, fence, grantLease), nil
 		}
 		// Not heard of, or heard so late that the grant may have run out: ask. What was granted still is found there.
@@ -155,11 +169,14 @@ func (s stake) await(ctx context.Context, come <-chan lock.Fence) (lock.Fence, e
 	defer timer.Stop()
 	select {
 	case fence := <-come:
+		if fence != lock.NoFence {
+			lock.Woken(ctx)
+		}
 		return fence, nil
 	case <-timer.C:
 		return lock.NoFence, nil
 	case <-ctx.Done():
-		s.abandon(ctx)
+		detached(ctx, s.free) // the place in the queue, and what may have been granted
 		return lock.NoFence, context.Cause(ctx)
 	}
 }
@@ -170,11 +187,19 @@ func (s stake) ask(ctx context.Context, queue bool) (lock.Fence, error) {
 	if queue {
 		join = "1"
 	}
-	reply, err := s.enter.Run(ctx, s.client, s.names, s.value, s.o.Lease.Milliseconds(), grantLease.Milliseconds(), join).Slice()
+	answered, short := s.acks.run(ctx, s.client, s.enter, s.names, s.value, s.o.Lease.Milliseconds(), grantLease.Milliseconds(), join)
+	reply, err := answered.Slice()
 	if err == nil {
 		var fence lock.Fence
-		if fence, err = answer(s.key, reply); err == nil || errors.Is(err, lock.ErrHeld) {
-			return fence, err
+		fence, err = answer(s.key, reply)
+		switch {
+		case errors.Is(err, lock.ErrHeld):
+			return 0, err
+		case err == nil && short != nil:
+			detached(ctx, s.free)
+			return 0, short
+		case err == nil:
+			return fence, nil
 		}
 	}
 	if refused(err) {
@@ -182,13 +207,6 @@ func (s stake) ask(ctx context.Context, queue bool) (lock.Fence, error) {
 	}
 	s.sweeper.recall(ctx, s.tell)
 	return 0, failure(ctx, "acquire "+s.names[0], err)
-}
-
-// abandon gives up the place in the queue, and what may have been granted, on a context of its own.
-func (s stake) abandon(ctx context.Context) {
-	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), lock.ReleaseTimeout)
-	defer cancel()
-	_ = s.free(detached)
 }
 
 // free gives everything up; it is ErrExpired or ErrTaken if the lock was not ours any more.
@@ -209,7 +227,11 @@ func (s stake) hold(sent time.Time, f lock.Fence, first time.Duration) *lock.Lea
 	l.Keep(sent, lock.Keep{
 		TTL: s.o.Lease, Every: s.o.Lease / 3, First: min(first, s.o.Lease), Max: s.o.MaxHold,
 		Renew: func(ctx context.Context) error {
-			return verdict(s.renew.Run(ctx, s.client, s.names[:1], s.value, s.o.Lease.Milliseconds()).Int())
+			reply, short := s.acks.run(ctx, s.client, s.renew, s.names[:1], s.value, s.o.Lease.Milliseconds())
+			if err := verdict(reply.Int()); err != nil {
+				return err
+			}
+			return short
 		},
 	})
 	return l

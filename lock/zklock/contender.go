@@ -29,17 +29,9 @@ func (q *Sequential) Contenders(ctx context.Context, key string) ([]Contender, e
 	if err != nil {
 		return nil, err
 	}
-	g, err := q.session.usable(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("list contenders of lock %q: %w", key, err)
-	}
-	bound, cancel := g.bound(ctx)
-	defer cancel()
-	all, err := ask(bound, g, 0, func() ([]Contender, error) { return g.contenders(bound, dir) }, nil)
-	if err != nil {
-		return nil, fmt.Errorf("list contenders of lock %q: %w", key, explain(ctx, g, err))
-	}
-	return all, nil
+	return inquire(ctx, q.session, fmt.Sprintf("list contenders of lock %q", key), func(ctx context.Context, g *generation) ([]Contender, error) {
+		return g.contenders(ctx, dir)
+	})
 }
 
 func (g *generation) contenders(ctx context.Context, dir string) ([]Contender, error) {
@@ -62,17 +54,11 @@ func (g *generation) contenders(ctx context.Context, dir string) ([]Contender, e
 
 // contender is who made a node, or nobody if it has gone.
 func (g *generation) contender(ctx context.Context, path string) (Contender, error) {
-	c, err := read(ctx, g, func() (Contender, error) {
-		data, stat, err := g.conn.Get(path)
-		if err != nil {
-			return Contender{}, err
-		}
-		return Contender{string(data), path, time.UnixMilli(stat.Ctime), fence(stat.Czxid)}, nil
-	})
-	if errors.Is(err, zk.ErrNoNode) {
-		return Contender{}, nil
+	data, stat, err := g.get(ctx, path)
+	if err != nil {
+		return Contender{}, unlessGone(err)
 	}
-	return c, err
+	return Contender{string(data), path, time.UnixMilli(stat.Ctime), fence(stat.Czxid)}, nil
 }
 
 // contenders are the children that take part, in the order in which they came.

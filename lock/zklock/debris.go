@@ -2,8 +2,8 @@ package zklock
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"time"
 
@@ -21,11 +21,10 @@ type debris struct {
 	found chan struct{}
 }
 
-// A remnant is a node by its path or, if we were never told what the server made of its name, by its guid.
+// A remnant is a node or, if we were never told what became of the request to create it, its folder and guid.
 type remnant struct {
-	path string
-	dir  string
-	guid string
+	form form
+	node node
 	// until bounds the search for a guid that is not there: the request to create it may still be on its way, but not for
 	// longer than its session can live without us. What might come after that is the server's to expire.
 	until time.Time
@@ -89,50 +88,41 @@ func (s *Session) sweep() {
 func (s *Session) clear(g *generation, r remnant) bool {
 	ctx, cancel := context.WithTimeout(g.over, lock.ReleaseTimeout)
 	defer cancel()
-	path, expired := r.path, false
-	if path == "" {
-		names, err := ask(ctx, g, 0, func() ([]string, error) { return g.children(ctx, r.dir) }, nil)
-		if !answered(err) {
-			return false
-		}
-		// The list was asked for before now: what it does not show then cannot come after until.
+	n, expired := r.node, true
+	if n.name == "" {
+		// The search begins after now: what it does not find then cannot come after until.
 		expired = time.Now().After(r.until)
-		for _, name := range names {
-			if strings.HasPrefix(name, protected+r.guid) {
-				path = r.dir + "/" + name
-			}
+		found, err := ask(ctx, g, 0, func() (node, error) { return r.form.find(ctx, g, n.dir, n.guid) }, nil)
+		if err != nil {
+			return errors.Is(err, zk.ErrNoNode) && expired
 		}
+		n = found
 	}
-	if path == "" {
-		return expired
-	}
-	err := g.delete(ctx, path)
-	if err != nil && answered(err) && err != zk.ErrNoNode {
-		s.log.Error("zookeeper lock node cannot be deleted", "path", path, "error", err)
+	err := r.form.delete(ctx, g, n)
+	if err != nil && answered(err) {
+		s.log.Error("zookeeper lock node cannot be deleted", "path", n.path(), "error", err)
 	}
 	return answered(err)
 }
 
-// delete asks once, for as long as ctx lives.
-func (g *generation) delete(ctx context.Context, path string) error {
-	_, err := ask(ctx, g, 0, func() (struct{}, error) { return struct{}{}, g.conn.Delete(path, -1) }, nil)
-	return err
-}
-
 // remove deletes a node of ours. It tries for as long as ctx lives, if there is a connection; then sweep goes on, and the error
 // says so.
-func (s *Session) remove(ctx context.Context, path string) error {
+func (s *Session) remove(ctx context.Context, f form, own node) error {
 	s.mu.Lock()
 	g, linked := s.current, s.current.linked
 	s.mu.Unlock()
+	err := errOutage
 	if linked {
-		if err := g.delete(ctx, path); err == nil || err == zk.ErrNoNode {
+		if err = f.delete(ctx, g, own); err == nil {
 			return nil
 		}
 	}
 	if s.ctx.Err() != nil {
 		return errClosed
 	}
-	s.debris.add(remnant{path: path})
+	s.debris.add(remnant{form: f, node: own})
+	if answered(err) {
+		return s.refused(err)
+	}
 	return errNoConnection
 }

@@ -12,11 +12,26 @@ import (
 	"example.com/stock/lock"
 )
 
-// A node is our place in the queue of a folder.
+// A node is our place in the queue of a folder, or the lock itself.
 type node struct {
 	dir, name string
-	czxid     int64 // the transaction that created it
-	alone     bool  // it was the only child then: nobody is ahead
+	guid      string // in its name or its data, so that it can be found if the answer to its creation was lost
+	czxid     int64  // the transaction that created it
+	session   int64  // whose it is; 0: nobody's, it stays
+	alone     bool   // it was the only child then: nobody is ahead
+
+	version int32       // of the folder, as the transaction left it that created the node
+	told    *generation // who was told version
+}
+
+// A form is how the node of a lock is made, found and deleted. What it is given to find may be of an earlier generation.
+type form interface {
+	// create makes one request, once.
+	create(g *generation, dir, guid, who string) (node, error)
+	// find looks for what create made with guid. The error of a node that is not there is zk.ErrNoNode. See read.
+	find(ctx context.Context, g *generation, dir, guid string) (node, error)
+	// delete deletes n, and nothing else, for as long as ctx lives. That it is gone already is no error.
+	delete(ctx context.Context, g *generation, n node) error
 }
 
 func (n node) path() string { return n.dir + "/" + n.name }
@@ -25,22 +40,18 @@ func (n node) path() string { return n.dir + "/" + n.name }
 func everyone() []zk.ACL { return zk.WorldACL(zk.PermAll) }
 
 // enter creates our node, and the folder if need be. On failure there is no node, or it is debris that is being swept. See read.
-//
-// It is one transaction that also writes to the folder, nothing; for the sake of the answer. That holds the folder's state
-// right after the create: who is the only child has the lock and need not list, and the folder was modified by the transaction
-// that created the node, so we know the fence without asking for it.
-func (g *generation) enter(ctx context.Context, dir string, data []byte) (node, error) {
+func (g *generation) enter(ctx context.Context, f form, t *turn) (node, error) {
 	var err error
 	for range tries {
 		guid := uuid.NewString()
 		var n node
-		n, err = g.create(dir, guid, data)
+		n, err = f.create(g, t.dir, guid, t.who)
 		switch {
 		case err == nil:
 			return n, nil
 		case errors.Is(err, zk.ErrNoNode):
 			// The folder was never made, or the server has just removed it because it was empty.
-			if err = g.makeFolder(ctx, dir); err != nil {
+			if err = g.makeFolder(ctx, t.dir); err != nil {
 				return node{}, err
 			}
 			err = zk.ErrNoNode
@@ -48,93 +59,55 @@ func (g *generation) enter(ctx context.Context, dir string, data []byte) (node, 
 		case answered(err):
 			return node{}, err
 		case ctx.Err() != nil:
-			g.s.debris.add(g.remnant(dir, guid))
+			g.s.debris.add(g.remnant(f, t.dir, guid))
 			return node{}, err
 		}
 		// The connection broke before the answer came. Is there a node? A new one beside it would wait for it for ever.
-		n, found, lookErr := g.find(ctx, dir, guid)
-		if found {
-			return n, nil
-		}
-		if lookErr != nil {
-			return node{}, lookErr
+		n, lookErr := g.recover(ctx, f, t.dir, guid)
+		if lookErr == nil || !errors.Is(lookErr, zk.ErrNoNode) {
+			return n, lookErr
 		}
 	}
 	return node{}, err
 }
 
-// create makes one request, once.
-func (g *generation) create(dir, guid string, data []byte) (node, error) {
-	done, err := g.conn.Multi(
-		&zk.CreateRequest{
-			Path: dir + "/" + protected + guid + lockName, Data: data, Acl: everyone(), Flags: zk.FlagEphemeralSequential,
-		},
-		&zk.SetDataRequest{Path: dir, Version: -1},
-	)
-	if err != nil {
-		return node{}, err
-	}
-	folder := done[1].Stat
-	return node{
-		dir: dir, name: strings.TrimPrefix(done[0].String, dir+"/"),
-		czxid: folder.Mzxid, alone: folder.NumChildren == 1,
-	}, nil
-}
-
 // abandon deletes the node of one who gave up: at once if the server is there, or in the background.
-func (g *generation) abandon(own node) {
+func (g *generation) abandon(f form, own node) {
 	if !g.hopeful() {
-		g.s.debris.add(remnant{path: own.path()})
+		g.s.debris.add(remnant{form: f, node: own})
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lock.ReleaseTimeout)
 	defer cancel()
-	_ = g.s.remove(ctx, own.path()) // sweep knows
+	_ = g.s.remove(ctx, f, own) // sweep knows
 }
 
-// find looks for the node that a broken create may have left. It is ours only if it is of this session; one of an earlier session
+// recover looks for the node that a broken create may have left. It is ours only if it is of this session; one of an earlier session
 // goes away by itself, perhaps while we believed to hold it (CURATOR-604). Here that cannot be: a generation is one session. It is
 // checked all the same. What is not found may still be on its way, and is searched for in the background.
-func (g *generation) find(ctx context.Context, dir, guid string) (n node, found bool, err error) {
-	sweep := true
-	defer func() {
-		if sweep {
-			g.s.debris.add(g.remnant(dir, guid))
-		}
-	}()
-	if err := g.linkedAgain(ctx); err != nil {
-		return node{}, false, err
+func (g *generation) recover(ctx context.Context, f form, dir, guid string) (node, error) {
+	err := g.linkedAgain(ctx)
+	var n node
+	if err == nil {
+		n, err = f.find(ctx, g, dir, guid)
 	}
-	names, err := g.children(ctx, dir)
-	if err != nil && !errors.Is(err, zk.ErrNoNode) {
-		return node{}, false, err
+	g.s.mu.Lock()
+	own := g.id
+	g.s.mu.Unlock()
+	if err == nil && n.session != own {
+		err = zk.ErrNoNode
 	}
-	for _, name := range names {
-		if !strings.HasPrefix(name, protected+guid) {
-			continue
-		}
-		stat, err := read(ctx, g, func() (*zk.Stat, error) {
-			exists, stat, err := g.conn.Exists(dir + "/" + name)
-			if err == nil && !exists {
-				err = zk.ErrNoNode
-			}
-			return stat, err
-		})
-		g.s.mu.Lock()
-		own := g.id
-		g.s.mu.Unlock()
-		if err == nil && stat.EphemeralOwner == own {
-			sweep = false
-			return node{dir: dir, name: name, czxid: stat.Czxid}, true, nil
-		}
+	if err != nil {
+		g.s.debris.add(g.remnant(f, dir, guid))
+		return node{}, err
 	}
-	return node{}, false, nil
+	return n, nil
 }
 
-func (g *generation) remnant(dir, guid string) remnant {
+func (g *generation) remnant(f form, dir, guid string) remnant {
 	g.s.mu.Lock()
 	defer g.s.mu.Unlock()
-	return remnant{dir: dir, guid: guid, until: time.Now().Add(g.timeout)}
+	return remnant{form: f, node: node{dir: dir, guid: guid}, until: time.Now().Add(g.timeout)}
 }
 
 // makeFolder makes path and what is missing above it. They are containers, which the server removes a while after their last

@@ -66,11 +66,11 @@ func (e eager) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	own, err := g.enter(ctx, dir, nil)
+	own, err := g.enter(ctx, queued{}, &turn{dir: dir})
 	if err != nil {
 		return nil, err
 	}
-	return e.lease(g, key, own), nil
+	return g.lease(queued{}, key, own), nil
 }
 
 func TestJudgeCatchesALockThatDoesNotWait(t *testing.T) {
@@ -83,7 +83,7 @@ func TestJudgeCatchesALockThatDoesNotWait(t *testing.T) {
 func TestFirstComeFirstServed(t *testing.T) {
 	host := servers.ZooKeeper(t)
 	q := []*Sequential{NewSequential(dial(t, host)), NewSequential(dial(t, host)), NewSequential(dial(t, host))}
-	first := acquire(t, q[0], 5*time.Second)
+	first := acquire(t, q[0], 20*time.Second)
 	var served []int
 	var waiting sync.WaitGroup
 	const n = 12
@@ -127,7 +127,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 func TestFenceComesFromTheCzxid(t *testing.T) {
 	host := servers.ZooKeeper(t)
 	q, c := NewSequential(dial(t, host)), raw(t, host)
-	lease := acquire(t, q, 5*time.Second)
+	lease := acquire(t, q, 20*time.Second)
 	defer release(t, lease)
 	name := queue(t, c)[0]
 	_, stat, err := c.Exists(folderOf(t) + "/" + name)
@@ -145,7 +145,7 @@ func TestFenceGrowsAcrossANewFolder(t *testing.T) {
 	q, c := NewSequential(dial(t, host)), raw(t, host)
 	var before lock.Fence
 	for range 3 {
-		lease := acquire(t, q, 5*time.Second)
+		lease := acquire(t, q, 20*time.Second)
 		if n, _ := parse(queue(t, c)[0]); n.sequence != 0 {
 			t.Errorf("sequence %d in a new folder", n.sequence)
 		}

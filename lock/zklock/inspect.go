@@ -6,12 +6,29 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/go-zookeeper/zk"
 
 	"example.com/stock/lock"
 )
+
+// inquire asks the server for something that is to be shown. Its error matches lock.ErrDown if there is no answer.
+func inquire[T any](ctx context.Context, s *Session, doing string, question func(context.Context, *generation) (T, error)) (T, error) {
+	var none T
+	g, err := s.usable(ctx)
+	if err != nil {
+		return none, fmt.Errorf("%s: %w", doing, err)
+	}
+	bound, cancel := g.bound(ctx)
+	defer cancel()
+	answer, err := ask(bound, g, 0, func() (T, error) { return question(bound, g) }, nil)
+	if err != nil {
+		return none, fmt.Errorf("%s: %w", doing, explain(ctx, g, err))
+	}
+	return answer, nil
+}
 
 // Inspect tells the holder and the waiters in order, at the price of Contenders. Since is when each queued up, by the server's clock, also of
 // the holder: ZooKeeper does not note when its turn came. A session has no known remainder: it lasts as long as its process.
@@ -28,20 +45,71 @@ func (q *Sequential) Inspect(ctx context.Context, key string) (lock.Standing, er
 	return s, err
 }
 
+// Inspect tells the holder, for one read. Waiters leave no trace at the server but a watch, which has no name; and none of them is next.
+func (e *Ephemeral) Inspect(ctx context.Context, key string) (lock.Standing, error) {
+	s := lock.Standing{Scope: lock.Cluster}
+	dir, err := e.folder(key)
+	if err != nil {
+		return s, err
+	}
+	c, err := inquire(ctx, e.session, fmt.Sprintf("inspect lock %q", key), func(ctx context.Context, g *generation) (Contender, error) {
+		c, err := lockNode{}.holder(ctx, g, dir)
+		return c, unlessGone(err)
+	})
+	if err == nil && c.Node != "" {
+		s.Holder = &lock.Contender{Who: c.Who, Since: c.Since, Fence: c.Fence}
+	}
+	return s, err
+}
+
 // Evict deletes the node of the holder, and so lets the next one in. The holder, if it is one of this package, learns of it within beatEvery
 // (see mind); Curator's does not look. The fence lies between that of the node that was deleted and the next one's.
 //
 // Round trips: those of Contenders and one more; for a free key those of a lease that is acquired and released, for its fence.
 func (q *Sequential) Evict(ctx context.Context, key string) (lock.Fence, error) {
-	for range tries {
-		all, err := q.Contenders(ctx, key)
-		switch {
-		case err != nil:
-			return lock.NoFence, err
-		case len(all) > 0:
-			return all[0].Fence + span, q.expel(ctx, key, all[0].Node)
+	dir, err := q.session.folder(key)
+	if err != nil {
+		return lock.NoFence, err
+	}
+	return q.session.evict(ctx, q, key, nodeInQueue{}, func(ctx context.Context, g *generation) (node, Contender, error) {
+		all, err := g.contenders(ctx, dir)
+		if err != nil || len(all) == 0 {
+			return node{}, Contender{}, err
 		}
-		lease, err := q.Acquire(lock.NoWait(ctx), key)
+		return node{dir: dir, name: strings.TrimPrefix(all[0].Node, dir+"/")}, all[0], nil
+	})
+}
+
+// Evict deletes the node of the holder; see Sequential.Evict. All who wait then race for it. It takes 3 round trips; for a free key as there.
+// It also deletes a node that no lock made, and for which everybody would wait for ever.
+func (e *Ephemeral) Evict(ctx context.Context, key string) (lock.Fence, error) {
+	dir, err := e.folder(key)
+	if err != nil {
+		return lock.NoFence, err
+	}
+	return e.session.evict(ctx, e, key, lockNode{}, func(ctx context.Context, g *generation) (node, Contender, error) {
+		n, holder, err := lockNode{}.look(ctx, g, dir)
+		return n, holder, unlessGone(err)
+	})
+}
+
+// evict deletes the node of the holder whom look finds. If that has gone meanwhile, its holder gave the lock back.
+func (s *Session) evict(ctx context.Context, l lock.Locker, key string, f form,
+	look func(context.Context, *generation) (node, Contender, error),
+) (lock.Fence, error) {
+	doing := fmt.Sprintf("evict the holder of lock %q", key)
+	for range tries {
+		evicted, err := inquire(ctx, s, doing, func(ctx context.Context, g *generation) (lock.Fence, error) {
+			n, holder, err := look(ctx, g)
+			if err != nil || n.name == "" {
+				return lock.NoFence, err
+			}
+			return holder.Fence + span, f.delete(ctx, g, n)
+		})
+		if err != nil || evicted != lock.NoFence {
+			return evicted, err
+		}
+		lease, err := l.Acquire(lock.NoWait(ctx), key)
 		switch {
 		case err == nil:
 			return lease.Fence(), lease.Release()
@@ -49,23 +117,7 @@ func (q *Sequential) Evict(ctx context.Context, key string) (lock.Fence, error) 
 			return lock.NoFence, err
 		}
 	}
-	return lock.NoFence, fmt.Errorf("evict the holder of lock %q: %w, and free again, too fast to be evicted", key, lock.ErrHeld)
-}
-
-// expel deletes a node that another session made. If it is gone already, its holder gave the lock back.
-func (q *Sequential) expel(ctx context.Context, key, path string) error {
-	g, err := q.session.usable(ctx)
-	if err == nil {
-		bound, cancel := g.bound(ctx)
-		defer cancel()
-		if err = g.delete(bound, path); err == nil || errors.Is(err, zk.ErrNoNode) {
-			return nil
-		}
-		if !answered(err) {
-			err = errors.Join(errNoConnection, err)
-		}
-	}
-	return fmt.Errorf("evict the holder of lock %q: %w", key, err)
+	return lock.NoFence, fmt.Errorf("%s: %w, and free again, too fast to be evicted", doing, lock.ErrHeld)
 }
 
 // listers is how many folders Keys reads at the same time.
@@ -73,55 +125,59 @@ const listers = 32
 
 // Keys lists the folders under Root that have a contender, one round trip each. Empty ones stay for a minute or so.
 func (q *Sequential) Keys(ctx context.Context) ([]string, error) {
-	g, err := q.session.usable(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("list locks: %w", err)
-	}
-	bound, cancel := g.bound(ctx)
-	defer cancel()
-	keys, err := ask(bound, g, 0, func() ([]string, error) { return g.keys(bound) }, nil)
-	if err != nil {
-		return nil, fmt.Errorf("list locks: %w", explain(ctx, g, err))
-	}
-	return keys, nil
+	return q.session.keys(ctx, "", func(ctx context.Context, g *generation, dir string) (bool, error) {
+		names, err := g.children(ctx, dir)
+		return len(contenders(names)) > 0, err
+	})
 }
 
-func (g *generation) keys(ctx context.Context) ([]string, error) {
-	root := g.s.config.Root
-	folders, err := g.children(ctx, max(root, "/"))
-	if errors.Is(err, zk.ErrNoNode) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var reads sync.WaitGroup
-	turn := make(chan struct{}, listers)
-	keys, errs := make([]string, len(folders)), make([]error, len(folders))
-	for i, folder := range folders {
-		key, err := url.PathUnescape(folder)
+// Keys lists the folders of Root that hold a lock; see Sequential.Keys.
+func (e *Ephemeral) Keys(ctx context.Context) ([]string, error) {
+	return e.session.keys(ctx, herdFolder, func(ctx context.Context, g *generation, dir string) (bool, error) {
+		_, _, err := g.get(ctx, dir+"/"+lockNodeName)
+		return err == nil, err
+	})
+}
+
+func (s *Session) keys(ctx context.Context, suffix string, held func(context.Context, *generation, string) (bool, error)) ([]string, error) {
+	return inquire(ctx, s, "list locks", func(ctx context.Context, g *generation) ([]string, error) {
+		folders, err := g.children(ctx, max(s.config.Root, "/"))
 		if err != nil {
-			continue // not made by escape
+			return nil, unlessGone(err)
 		}
-		turn <- struct{}{}
-		reads.Go(func() {
-			defer func() { <-turn }()
-			names, err := g.children(ctx, root+"/"+folder)
-			if err != nil && !errors.Is(err, zk.ErrNoNode) {
-				errs[i] = err
-			} else if len(contenders(names)) > 0 {
-				keys[i] = key
+		var reads sync.WaitGroup
+		turn := make(chan struct{}, listers)
+		keys, errs := make([]string, len(folders)), make([]error, len(folders))
+		for i, folder := range folders {
+			name, ours := strings.CutSuffix(folder, suffix)
+			key, err := url.PathUnescape(name)
+			if !ours || err != nil {
+				continue // not made by escape, or not for this lock
 			}
-		})
-	}
-	reads.Wait()
-	keys = slices.DeleteFunc(keys, func(key string) bool { return key == "" })
-	slices.Sort(keys)
-	return keys, errors.Join(errs...)
+			turn <- struct{}{}
+			reads.Go(func() {
+				defer func() { <-turn }()
+				found, err := held(ctx, g, s.config.Root+"/"+folder)
+				if err != nil && !errors.Is(err, zk.ErrNoNode) {
+					errs[i] = err
+				} else if found {
+					keys[i] = key
+				}
+			})
+		}
+		reads.Wait()
+		keys = slices.DeleteFunc(keys, func(key string) bool { return key == "" })
+		slices.Sort(keys)
+		return keys, errors.Join(errs...)
+	})
 }
 
 var (
 	_ lock.Inspector = (*Sequential)(nil)
 	_ lock.Evictor   = (*Sequential)(nil)
 	_ lock.Lister    = (*Sequential)(nil)
+
+	_ lock.Inspector = (*Ephemeral)(nil)
+	_ lock.Evictor   = (*Ephemeral)(nil)
+	_ lock.Lister    = (*Ephemeral)(nil)
 )

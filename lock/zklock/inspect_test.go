@@ -73,7 +73,7 @@ func TestInspectTellsEverybodyInOrder(t *testing.T) {
 func TestEvict(t *testing.T) {
 	host := servers.ZooKeeper(t)
 	one, two := NewSequential(dial(t, host)), NewSequential(dial(t, host))
-	evicted := acquire(t, one, 5*time.Second)
+	evicted := acquire(t, one, 20*time.Second)
 	next := make(chan *lock.Lease, 1)
 	go func() {
 		defer close(next)
@@ -113,7 +113,7 @@ func TestEvictAfterAReconnect(t *testing.T) {
 	host := servers.ZooKeeper(t)
 	s := dial(t, host)
 	q, other := NewSequential(s), NewSequential(dial(t, host))
-	lease := acquire(t, q, 5*time.Second)
+	lease := acquire(t, q, 20*time.Second)
 	<-time.After(beatEvery + 200*time.Millisecond) // so that the watch is set; if it is not yet, the test passes by another way
 	before := s.linkNow()
 	before.Close()
@@ -135,13 +135,13 @@ func TestEvictAfterAReconnect(t *testing.T) {
 func TestEvictFromAFreeKey(t *testing.T) {
 	host := servers.ZooKeeper(t)
 	q := NewSequential(dial(t, host))
-	before := acquire(t, q, 5*time.Second)
+	before := acquire(t, q, 20*time.Second)
 	release(t, before)
 	fence, err := q.Evict(t.Context(), keyOf(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	after := acquire(t, q, 5*time.Second)
+	after := acquire(t, q, 20*time.Second)
 	if before.Fence()+span-1 >= fence || fence >= after.Fence() {
 		t.Errorf("before %d, fence %d, after %d: they must grow", before.Fence(), fence, after.Fence())
 	}
@@ -162,7 +162,7 @@ func TestKeysListsWhatIsHeld(t *testing.T) {
 		}
 		defer release(t, lease)
 	}
-	release(t, acquire(t, q, 5*time.Second)) // leaves an empty folder
+	release(t, acquire(t, q, 20*time.Second)) // leaves an empty folder
 	keys, err := q.Keys(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -19,6 +19,7 @@ type link struct {
 	answer  []byte    // its first bytes
 	timeout time.Duration
 	session int64 // 0: the server does not know the session any more
+	renewal renewal
 }
 
 // The answer begins with its length, the protocol version, the timeout in ms (4 bytes each), and the session id (8 bytes).
@@ -67,6 +68,7 @@ func (g *generation) dial(network, addr string, _ time.Duration) (net.Conn, erro
 		conn.Close()
 		return nil, fmt.Errorf("connect: %w", context.Cause(g.over))
 	}
+	l.renewal.due = g.id != 0
 	g.link = l
 	return l, nil
 }

@@ -23,14 +23,27 @@ var servers stacktest.Shared
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(servers.Around(m)) }
 
-// dial makes a session of 2 s, closed at the end of the test.
+// dial makes a session that a busy computer does not lose, closed at the end of the test.
 func dial(t testing.TB, host string) *Session {
 	t.Helper()
-	s, err := Dial(Config{Hosts: []string{host}, SessionTimeout: 2 * time.Second})
+	return open(t, Config{Hosts: []string{host}, SessionTimeout: 10 * time.Second})
+}
+
+// brief makes a session of 2 s, for who wants to lose it.
+func brief(t testing.TB, host string) *Session {
+	t.Helper()
+	return open(t, Config{Hosts: []string{host}, SessionTimeout: 2 * time.Second})
+}
+
+// open makes a session and waits until it is connected: a server that has just been started may take longer for that than Acquire waits.
+func open(t testing.TB, config Config) *Session {
+	t.Helper()
+	s, err := Dial(config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
+	waitUntil(t, "connected", time.Minute, func() bool { return s.State() == Connected })
 	return s
 }
 
@@ -76,10 +89,15 @@ func release(t testing.TB, lease *lock.Lease) {
 // eventually polls until what holds, for 15 s.
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(15 * time.Second)
+	waitUntil(t, what, 15*time.Second, holds)
+}
+
+func waitUntil(t testing.TB, what string, patience time.Duration, holds func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
 	for !holds() {
 		if time.Now().After(deadline) {
-			t.Fatalf("not seen within 15 s: %s", what)
+			t.Fatalf("not seen within %v: %s", patience, what)
 		}
 		<-time.After(2 * time.Millisecond)
 	}
@@ -88,7 +106,17 @@ func eventually(t testing.TB, what string, holds func() bool) {
 // queue lists the test's folder.
 func queue(t testing.TB, c *zk.Conn) []string {
 	t.Helper()
-	names, _, err := c.Children(folderOf(t))
+	return childrenOf(t, c, folderOf(t))
+}
+
+func nodesIn(t testing.TB, c *zk.Conn, dir string) int {
+	t.Helper()
+	return len(childrenOf(t, c, dir))
+}
+
+func childrenOf(t testing.TB, c *zk.Conn, dir string) []string {
+	t.Helper()
+	names, _, err := c.Children(dir)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		t.Fatalf("children: %v", err)
 	}
@@ -169,6 +197,13 @@ func (w *watching) count() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.byPath)
+}
+
+func (s *Session) watchesNow() int {
+	s.mu.Lock()
+	g := s.current
+	s.mu.Unlock()
+	return g.watching.count()
 }
 
 func (s *Session) linkNow() *link {

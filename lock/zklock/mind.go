@@ -18,7 +18,7 @@ var errNodeGone = fmt.Errorf("%w: the ZooKeeper node was deleted", lock.ErrTaken
 //
 // It is a watch, set only once the lease has been held for beatEvery, so that short holds, which are nearly all, do not pay for it. That is
 // one round trip beside the work, and nothing is left on the server: the watch goes with the node.
-func (g *generation) mind(path string, lease *lock.Lease, lost func(error)) (stop func() bool) {
+func (g *generation) mind(own node, lease *lock.Lease, lost func(error)) (stop func() bool) {
 	timer := time.AfterFunc(beatEvery, func() {
 		if !g.begin() {
 			return
@@ -28,7 +28,7 @@ func (g *generation) mind(path string, lease *lock.Lease, lost func(error)) (sto
 			g.s.mu.Lock()
 			relinked := g.relinked
 			g.s.mu.Unlock()
-			events, err := g.watchOwn(path)
+			events, err := g.watchOwn(own)
 			switch {
 			case errors.Is(err, zk.ErrNoNode):
 				lost(errNodeGone)
@@ -48,9 +48,13 @@ func (g *generation) mind(path string, lease *lock.Lease, lost func(error)) (sto
 	return timer.Stop
 }
 
-func (g *generation) watchOwn(path string) (<-chan zk.Event, error) {
+// watchOwn fails with zk.ErrNoNode also if another made a node of that name since.
+func (g *generation) watchOwn(own node) (<-chan zk.Event, error) {
 	return read(g.over, g, func() (<-chan zk.Event, error) {
-		_, _, events, err := g.conn.GetW(path)
+		_, stat, events, err := g.conn.GetW(own.path())
+		if err == nil && stat.Czxid != own.czxid {
+			err = zk.ErrNoNode
+		}
 		return events, err
 	})
 }

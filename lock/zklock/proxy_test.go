@@ -10,7 +10,7 @@ import (
 
 // Operations as they are named on the wire.
 const (
-	opPing = -2 // as an xid
+	ping   = -2 // as an xid
 	opSync = 9
 	event  = -1 // as an xid
 )
@@ -115,7 +115,7 @@ func word(frame []byte, at int) int32 { return int32(binary.BigEndian.Uint32(fra
 
 func (p *proxy) request(doomed map[int32]bool, mu *sync.Mutex) func([]byte, bool) bool {
 	return func(frame []byte, first bool) bool {
-		if first || word(frame, 4) == opPing || word(frame, 8) == opSync {
+		if first || word(frame, 4) == ping || word(frame, 8) == opSync {
 			return true
 		}
 		p.mu.Lock()

@@ -15,7 +15,7 @@ import (
 func TestWhoGivesUpLeavesNoNode(t *testing.T) {
 	host := servers.ZooKeeper(t)
 	q, c := NewSequential(dial(t, host)), raw(t, host)
-	lease := acquire(t, q, 5*time.Second)
+	lease := acquire(t, q, 20*time.Second)
 	gone := errors.New("client gone")
 	for name, make := range map[string]func() (context.Context, context.CancelFunc){
 		"timeout": func() (context.Context, context.CancelFunc) {
@@ -39,14 +39,14 @@ func TestWhoGivesUpLeavesNoNode(t *testing.T) {
 	}
 	release(t, lease)
 	release(t, lease) // idempotent
-	release(t, acquire(t, q, 5*time.Second))
+	release(t, acquire(t, q, 20*time.Second))
 }
 
 // The one in the middle goes; the one behind must neither get the lock nor miss its turn.
 func TestWhoGivesUpInTheMiddle(t *testing.T) {
 	host := servers.ZooKeeper(t)
 	q, c := NewSequential(dial(t, host)), raw(t, host)
-	holder := acquire(t, q, 5*time.Second)
+	holder := acquire(t, q, 20*time.Second)
 	middle, leave := context.WithCancel(t.Context())
 	left := make(chan error, 1)
 	go func() { _, err := q.Acquire(middle, keyOf(t)); left <- err }()
@@ -70,13 +70,13 @@ func TestWhoGivesUpInTheMiddle(t *testing.T) {
 func TestForeignChildrenAreLeftAlone(t *testing.T) {
 	host := servers.ZooKeeper(t)
 	q, c := NewSequential(dial(t, host)), raw(t, host)
-	release(t, acquire(t, q, 5*time.Second)) // makes the folder
+	release(t, acquire(t, q, 20*time.Second)) // makes the folder
 	for _, name := range []string{"leases", "lock-", "-lock-1", "x-lock-00000000zz", "_c_-lock-99999999999", "__lock__0000000000"} {
 		if _, err := c.Create(folderOf(t)+"/"+name, nil, 0, everyone()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	lease := acquire(t, q, 5*time.Second)
+	lease := acquire(t, q, 20*time.Second)
 	if _, err := q.Acquire(lock.NoWait(t.Context()), keyOf(t)); !errors.Is(err, lock.ErrHeld) {
 		t.Error(err)
 	}
@@ -117,7 +117,7 @@ func TestExcludesOtherClients(t *testing.T) {
 func TestDeletedWaiterQueuesAgain(t *testing.T) {
 	host := servers.ZooKeeper(t)
 	q, c := NewSequential(dial(t, host)), raw(t, host)
-	holder := acquire(t, q, 5*time.Second)
+	holder := acquire(t, q, 20*time.Second)
 	middle := acquireLater(t, q)
 	eventually(t, "one waits", func() bool { return len(queue(t, c)) == 2 })
 	last := acquireLater(t, q)
@@ -133,7 +133,7 @@ func TestDeletedWaiterQueuesAgain(t *testing.T) {
 	release(t, <-middle)
 }
 
-func acquireLater(t *testing.T, q *Sequential) <-chan *lock.Lease {
+func acquireLater(t *testing.T, q lock.Locker) <-chan *lock.Lease {
 	turn := make(chan *lock.Lease, 1)
 	go func() {
 		lease, err := q.Acquire(t.Context(), keyOf(t))

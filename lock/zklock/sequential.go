@@ -3,7 +3,6 @@ package zklock
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/go-zookeeper/zk"
 
@@ -44,17 +43,8 @@ var _ lock.Spanned = (*Sequential)(nil)
 // NewSequential makes a Sequential of a Session, which may serve others too.
 func NewSequential(s *Session) *Sequential { return &Sequential{s} }
 
-// span leaves room between fences. A czxid is an epoch of leadership in the upper half and a counter in the lower, so that 2^53,
-// to which a fence must stay below where it becomes a double (JSON, Lua), is 32,768 elections away.
-const span = 64
-
-func fence(czxid int64) lock.Fence { return lock.Fence(czxid) * span }
-
 // Span is the distance between fences; see lock.Spanned.
 func (q *Sequential) Span() uint64 { return span }
-
-// errAgain is for when what we had in the queue has vanished: with its session, or by an operator's hand.
-var errAgain = errors.New("the place in the queue was lost")
 
 // Acquire waits for key until ctx ends; see lock.Locker. lock.Owner of ctx is written into the node for others to read. While
 // the session is suspended a waiter keeps its place for 1.5 s; then, and at once if there is no connection to begin with, the error
@@ -64,95 +54,25 @@ func (q *Sequential) Acquire(ctx context.Context, key string) (*lock.Lease, erro
 	if err != nil {
 		return nil, err
 	}
-	if ctx.Err() != nil {
-		return nil, fmt.Errorf("acquire lock %q: %w", key, context.Cause(ctx))
-	}
-	for range tries {
-		var g *generation
-		if g, err = q.session.usable(ctx); err != nil {
-			break
-		}
-		var lease *lock.Lease
-		if lease, err = q.attempt(ctx, g, dir, key); err == nil {
-			return lease, nil
-		}
-		if !errors.Is(err, errAgain) {
-			break
-		}
-	}
-	if errors.Is(err, errAgain) {
-		err = errors.Join(&lock.DownError{Server: "zookeeper", Reason: "the session does not last"}, err)
-	}
-	return nil, fmt.Errorf("acquire lock %q: %w", key, err)
+	return q.session.acquire(ctx, queued{}, key, dir)
 }
 
-// attempt acquires in one generation. Whatever ends the wait, our node is deleted before it returns, or within a second of the end
-// it is left to those who delete in the background.
-func (q *Sequential) attempt(ctx context.Context, g *generation, dir, key string) (*lock.Lease, error) {
-	bound, cancel := g.bound(ctx)
-	defer cancel()
-	t, err := ask(bound, g, lock.ReleaseTimeout, func() (*turn, error) {
-		t := &turn{g: g, dir: dir, key: key, try: lock.IsNoWait(ctx)}
-		own, err := t.take(bound, lock.Owner(ctx))
-		if err == nil {
-			t.lease = q.lease(g, key, own)
-		}
-		return t, err
-	}, func(t *turn) {
-		if t.lease != nil {
-			_ = t.lease.Release()
-		}
-	})
-	switch {
-	case err == nil && g.over.Err() == nil:
-		return t.lease, nil
-	case err == nil:
-		_ = t.lease.Release()
-		return nil, errAgain
-	case t != nil && t.held && ctx.Err() != nil:
-		return nil, errors.Join(&lock.HeldError{Key: key, Holder: t.holder}, context.Cause(ctx))
-	default:
-		return nil, explain(ctx, g, err)
-	}
-}
+// queued is the rule of Sequential.
+type queued struct{ nodeInQueue }
 
-// lease is the lease of the holder's node, lost with the generation or with the node.
-func (q *Sequential) lease(g *generation, key string, own node) *lock.Lease {
-	var stop, ignore func() bool
-	lease, lost := lock.NewLease(key, fence(own.czxid), func(ctx context.Context) error {
-		stop()
-		ignore()
-		return q.session.remove(ctx, own.path())
-	})
-	stop = context.AfterFunc(g.over, func() { lost(context.Cause(g.over)) })
-	ignore = g.mind(own.path(), lease, lost)
-	return lease
-}
-
-// A turn is one wait for the head of a queue.
-type turn struct {
-	g        *generation
-	dir, key string
-	try      bool // do not wait
-
-	held   bool   // another was seen to hold the key
-	holder string // who, if that was told on the way
-	lease  *lock.Lease
-}
-
-// take queues up and waits until our node is the first. On failure there is none. See read.
-func (t *turn) take(ctx context.Context, who string) (node, error) {
+// take queues up and waits until our node is the first.
+func (q queued) take(ctx context.Context, t *turn) (node, error) {
 	if t.try {
 		if err := t.peek(ctx); err != nil {
 			return node{}, err
 		}
 	}
-	own, err := t.g.enter(ctx, t.dir, []byte(who))
+	own, err := t.g.enter(ctx, q, t)
 	if err != nil || own.alone {
 		return own, err
 	}
 	if err = t.wait(ctx, own); err != nil && !errors.Is(err, errAgain) {
-		t.g.abandon(own)
+		t.g.abandon(q, own)
 	}
 	return own, err
 }
@@ -215,6 +135,7 @@ func (t *turn) wait(ctx context.Context, own node) error {
 		}
 		select {
 		case event := <-before.events:
+			lock.Woken(ctx)
 			t.g.forget(before)
 			if event.Type == zk.EventNodeDeleted && p.ahead == 1 {
 				return nil // nobody can come in ahead of us, so nobody is
@@ -225,23 +146,5 @@ func (t *turn) wait(ctx context.Context, own node) error {
 			t.g.leave(before)
 			return context.Cause(ctx)
 		}
-	}
-}
-
-// explain is err in the words of lock.Locker, or errAgain.
-func explain(ctx context.Context, g *generation, err error) error {
-	switch cause := context.Cause(ctx); {
-	case errors.Is(err, lock.ErrHeld):
-		return err
-	case cause != nil:
-		return errors.Join(&lock.DownError{Server: "zookeeper", Reason: "no answer before the wait ended"}, cause)
-	case g.s.ctx.Err() != nil:
-		return errors.Join(errNoConnection, errClosed)
-	case g.over.Err() != nil:
-		return errAgain
-	case errors.Is(err, errAgain), answered(err):
-		return err
-	default:
-		return errors.Join(errNoConnection, err)
 	}
 }

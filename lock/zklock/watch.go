@@ -9,10 +9,11 @@ import (
 
 // A watch tells once that a node changed.
 type watch struct {
-	path    string
-	data    []byte          // of the node, when the watch was set
-	events  <-chan zk.Event // gets one event and is closed: the first to read it learns what, all learn that something happened
-	orphans sync.Once
+	path       string
+	data       []byte          // of the node, when the watch was set
+	persistent bool            // it was no ephemeral node
+	events     <-chan zk.Event // gets one event and is closed: the first to read it learns what, all learn that something happened
+	orphans    sync.Once
 }
 
 // watching shares watches between those who wait for the same node. The library cannot take a watch back: each that a
@@ -33,11 +34,11 @@ func (g *generation) watch(ctx context.Context, path string) (*watch, error) {
 		return w, nil
 	}
 	return read(ctx, g, func() (*watch, error) {
-		data, _, events, err := g.conn.GetW(path)
+		data, stat, events, err := g.conn.GetW(path)
 		if err != nil {
 			return nil, err
 		}
-		w := &watch{path: path, data: data, events: events}
+		w := &watch{path: path, data: data, persistent: stat.EphemeralOwner == 0, events: events}
 		g.watching.mu.Lock()
 		defer g.watching.mu.Unlock()
 		if g.watching.byPath == nil {

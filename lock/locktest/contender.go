@@ -1,0 +1,194 @@
+package locktest
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"example.com/stock/lock"
+)
+
+// contenderEnv, if not empty, makes a contender of a test binary.
+const contenderEnv = "LOCKTEST_CONTENDER"
+
+// mark begins every line of a contender that is meant for the suite: a test binary says other things too.
+const mark = "="
+
+// Contend turns the test that calls it into a contender if the suite has started this process as one; otherwise the test is
+// skipped. A package that calls [Conform] needs exactly this test:
+//
+//	func TestContender(t *testing.T) { locktest.Contend(t, benches()...) }
+func Contend(t *testing.T, benches ...Bench) {
+	if os.Getenv(contenderEnv) == "" {
+		t.Skip("the suite runs it, in processes of its own")
+	}
+	byName := make(map[string]Bench)
+	for _, b := range benches {
+		byName[b.Name] = b
+	}
+	if err := contend(os.Stdin, os.Stdout, byName); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A contender is this process, as the suite sees it.
+type contender struct {
+	benches map[string]Bench
+	life    context.Context
+	calls   sync.WaitGroup // requests that are being served
+	watches sync.WaitGroup // of leases
+
+	mu      sync.Mutex // guards to, too
+	to      io.Writer
+	lockers map[int]opened
+	leases  map[int]*lock.Lease
+	cancels map[int]context.CancelFunc
+}
+
+type opened struct {
+	lock.Locker
+	close func() error
+}
+
+// contend serves requests until in ends, which ends all that goes on here.
+func contend(in io.Reader, out io.Writer, benches map[string]Bench) error {
+	life, end := context.WithCancel(context.Background())
+	c := &contender{
+		benches: benches, life: life, to: out,
+		lockers: map[int]opened{}, leases: map[int]*lock.Lease{}, cancels: map[int]context.CancelFunc{},
+	}
+	defer c.end()
+	defer end()
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var r request
+		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+			return fmt.Errorf("request %q: %w", lines.Text(), err)
+		}
+		ctx, cancel := context.WithCancel(life)
+		c.mu.Lock()
+		c.cancels[r.ID] = cancel
+		c.mu.Unlock()
+		c.calls.Go(func() {
+			defer cancel()
+			answer := c.serve(ctx, r)
+			answer.ID = r.ID
+			c.say(answer)
+		})
+	}
+	return lines.Err()
+}
+
+// end waits for what goes on, and gives everything back.
+func (c *contender) end() {
+	c.calls.Wait()
+	for _, lease := range c.leases {
+		_ = lease.Release()
+	}
+	c.watches.Wait()
+	for _, l := range c.lockers {
+		_ = l.close()
+	}
+}
+
+func (c *contender) say(r reply) {
+	line, err := json.Marshal(r)
+	if err != nil {
+		panic(err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, _ = c.to.Write([]byte(mark + string(line) + "\n"))
+}
+
+func (c *contender) serve(ctx context.Context, r request) reply {
+	c.mu.Lock()
+	l, lease, cancel := c.lockers[r.Locker], c.leases[r.Lease], c.cancels[r.Lease]
+	c.mu.Unlock()
+	switch r.Do {
+	case "open":
+		return c.open(r)
+	case "close":
+		return reply{Err: fail(c.close(r.Locker))}
+	case "acquire":
+		return c.acquire(ctx, l, r)
+	case "cancel":
+		if cancel != nil {
+			cancel()
+		}
+		return reply{}
+	case "release":
+		to := now()
+		return reply{Err: fail(lease.Release()), To: to}
+	case "storm":
+		holds, err := r.Storm.rage(ctx, l)
+		return reply{Holds: holds, Err: fail(err)}
+	case "waiters":
+		standing, err := lock.Inspect(ctx, l.Locker, r.Key)
+		return reply{N: len(standing.Waiters), Err: fail(err)}
+	case "count":
+		return reply{N: runtime.NumGoroutine()}
+	default:
+		return reply{Err: fail(fmt.Errorf("unknown request %q", r.Do))}
+	}
+}
+
+func (c *contender) open(r request) reply {
+	b, known := c.benches[r.Key]
+	if !known {
+		return reply{Err: fail(fmt.Errorf("no bench %q", r.Key))}
+	}
+	l, closer, err := b.Open(r.Addrs, r.Term)
+	if err != nil {
+		return reply{Err: fail(err)}
+	}
+	c.mu.Lock()
+	c.lockers[r.ID] = opened{l, closer}
+	c.mu.Unlock()
+	return reply{}
+}
+
+func (c *contender) close(id int) error {
+	c.mu.Lock()
+	l, found := c.lockers[id]
+	delete(c.lockers, id)
+	c.mu.Unlock()
+	if !found {
+		return nil
+	}
+	return l.close()
+}
+
+func (c *contender) acquire(ctx context.Context, l lock.Locker, r request) reply {
+	ctx, cancel := context.WithTimeout(ctx, r.Wait)
+	defer cancel()
+	if r.Try {
+		ctx = lock.NoWait(ctx)
+	}
+	lease, err := l.Acquire(ctx, r.Key)
+	for err != nil && r.Insist && ctx.Err() == nil {
+		time.Sleep(10 * time.Millisecond) // a server that is gone says so at once
+		lease, err = l.Acquire(ctx, r.Key)
+	}
+	if err != nil {
+		return reply{Err: fail(err)}
+	}
+	from := now()
+	c.mu.Lock()
+	c.leases[r.ID] = lease
+	c.mu.Unlock()
+	c.watches.Go(func() {
+		<-lease.Done()
+		at := now()
+		c.say(reply{ID: r.ID, Lost: true, To: at, Err: fail(lease.Err())})
+	})
+	return reply{Fence: lease.Fence(), From: from}
+}

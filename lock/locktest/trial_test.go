@@ -1,0 +1,220 @@
+package locktest
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/lock"
+)
+
+// A trial is a plain lock on Redis, right unless it is given flaws: SET NX PX, a counter beside it for the fence, renewal and
+// release by the owner alone, and what failed is taken back until it is gone.
+type trial struct {
+	flaws
+	client  *redis.Client
+	lease   time.Duration
+	minted  atomic.Uint64
+	retries sync.WaitGroup
+	life    context.Context
+	end     context.CancelFunc
+}
+
+// flaws are what may be wrong with a trial.
+type flaws struct {
+	noNX        bool // takes the key from whoever has it
+	noExpiry    bool // the key stays for ever
+	noRenewal   bool
+	lateLoss    bool // the holder is told a second after the server has freed the key
+	noLoss      bool // the holder is never told
+	blindDelete bool // deletes the key whoever has it
+	sameFence   bool // 1 for everybody
+	ownFence    bool // counted in the process
+	tickets     bool // stands in a queue of numbers that nobody leaves
+	noCleanup   bool // what failed is not taken back, and the expiry comes in a second command
+	rawErrors   bool // errors as the client has them
+	litter      bool // every acquisition leaves a key
+	ghosts      bool // every acquisition leaves a goroutine
+}
+
+const (
+	trialEnter   = "if redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return redis.call('incr', KEYS[2]) end return 0"
+	trialRenew   = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0"
+	trialRelease = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0"
+)
+
+func newTrial(addr string, lease time.Duration, f flaws) *trial {
+	t := &trial{flaws: f, lease: lease, client: redis.NewClient(&redis.Options{
+		Addr: addr, ContextTimeoutEnabled: true, MaxRetries: -1, DialTimeout: time.Second, DialerRetries: 1, ReadTimeout: time.Second,
+	})}
+	t.life, t.end = context.WithCancel(context.Background())
+	return t
+}
+
+func (t *trial) Close() error {
+	t.end()
+	t.retries.Wait()
+	return t.client.Close()
+}
+
+func (t *trial) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
+	token := uuid.NewString()
+	if t.tickets {
+		if err := t.queue(ctx, key); err != nil {
+			return nil, err
+		}
+	}
+	if t.litter {
+		t.client.Set(ctx, key+":"+token, "", time.Hour)
+	}
+	if t.ghosts {
+		go time.Sleep(10 * time.Second)
+	}
+	for held := false; ; {
+		sent := time.Now()
+		fence, err := t.try(ctx, key, token)
+		if deadline, ok := ctx.Deadline(); ok && err != nil && time.Now().After(deadline) {
+			<-ctx.Done() // the socket's deadline passes a moment earlier
+		}
+		switch {
+		case err != nil && ctx.Err() != nil && held:
+			return nil, errors.Join(lock.ErrHeld, context.Cause(ctx))
+		case err != nil && t.rawErrors:
+			return nil, err
+		case err != nil:
+			return nil, lock.Down("acquire", err)
+		case fence != 0:
+			return t.hold(key, token, sent, fence), nil
+		case lock.IsNoWait(ctx):
+			return nil, lock.ErrHeld
+		}
+		held = true
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(lock.ErrHeld, context.Cause(ctx))
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+func (t *trial) try(ctx context.Context, key, token string) (lock.Fence, error) {
+	names := []string{key, key + ":fence"}
+	if t.noNX {
+		t.client.Del(ctx, key)
+	}
+	if t.noExpiry || t.noCleanup {
+		yes, err := t.client.SetNX(ctx, key, token, 0).Result()
+		if err != nil || !yes {
+			return 0, err
+		}
+		if t.noCleanup {
+			if err := t.client.PExpire(ctx, key, t.lease).Err(); err != nil {
+				return 0, err
+			}
+		}
+		n, err := t.client.Incr(ctx, names[1]).Result()
+		return lock.Fence(n), err
+	}
+	n, err := t.client.Eval(ctx, trialEnter, names, token, t.lease.Milliseconds()).Int64()
+	if err != nil {
+		t.retry(func(ctx context.Context) error { return t.client.Eval(ctx, trialRelease, names, token).Err() })
+	}
+	return lock.Fence(n), err
+}
+
+// retry does something until it succeeds, or the lease is over.
+func (t *trial) retry(do func(context.Context) error) {
+	t.retries.Go(func() {
+		ctx, cancel := context.WithTimeout(t.life, t.lease)
+		defer cancel()
+		for do(ctx) != nil && ctx.Err() == nil {
+			time.Sleep(10 * time.Millisecond)
+		}
+	})
+}
+
+// queue draws a number and waits for it.
+func (t *trial) queue(ctx context.Context, key string) error {
+	number, err := t.client.Incr(ctx, key+":tickets:fence").Result()
+	if err != nil {
+		return err
+	}
+	for {
+		served, _ := t.client.Get(ctx, key+":served:fence").Int64()
+		if served >= number-1 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(lock.ErrHeld, context.Cause(ctx))
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+func (t *trial) hold(key, token string, sent time.Time, fence lock.Fence) *lock.Lease {
+	switch {
+	case t.sameFence:
+		fence = 1
+	case t.ownFence:
+		fence = lock.Fence(t.minted.Add(1))
+	}
+	lease, _ := lock.NewLease(key, fence, func(ctx context.Context) error { return t.free(ctx, key, token) })
+	keep := lock.Keep{TTL: t.lease, Every: t.lease / 3, Renew: func(ctx context.Context) error {
+		return t.verdict(t.client.Eval(ctx, trialRenew, []string{key}, token, t.lease.Milliseconds()).Int())
+	}}
+	switch {
+	case t.noLoss, t.noExpiry:
+		return lease
+	case t.lateLoss:
+		keep.TTL, keep.Every = t.lease+time.Second, 0
+	case t.noRenewal:
+		keep.Every = 0
+	}
+	lease.Keep(sent, keep)
+	return lease
+}
+
+func (t *trial) free(ctx context.Context, key, token string) error {
+	if t.tickets {
+		t.client.Incr(ctx, key+":served:fence")
+	}
+	if t.blindDelete {
+		return t.client.Del(ctx, key).Err()
+	}
+	err := t.verdict(t.client.Eval(ctx, trialRelease, []string{key}, token).Int())
+	if errors.Is(err, lock.ErrDown) && !t.noCleanup {
+		t.retry(func(ctx context.Context) error { return t.client.Eval(ctx, trialRelease, []string{key}, token).Err() })
+	}
+	return err
+}
+
+func (t *trial) verdict(n int, err error) error {
+	switch {
+	case err != nil:
+		return lock.Down("ask", err)
+	case n == 0:
+		return lock.ErrExpired
+	}
+	return nil
+}
+
+// trialLeft is every key but the counters.
+func trialLeft(ctx context.Context, addrs []string, key string) ([]string, error) {
+	c := redis.NewClient(&redis.Options{Addr: addrs[0]})
+	defer c.Close()
+	names, err := c.Keys(ctx, key+"*").Result()
+	var found []string
+	for _, name := range names {
+		if !strings.HasSuffix(name, ":fence") {
+			found = append(found, name)
+		}
+	}
+	return found, err
+}

@@ -1,0 +1,136 @@
+package mysqllock_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"testing"
+	"time"
+
+	"example.com/stock/lock"
+	"example.com/stock/lock/locktest"
+	"example.com/stock/lock/mysqllock"
+	"example.com/stock/repo"
+	"example.com/stock/stack"
+	"example.com/stock/stack/stacktest"
+	"example.com/stock/stack/wire"
+	"example.com/stock/strategy"
+)
+
+// benchLease is long beside what a busy computer may stop a process for.
+const benchLease = 2 * time.Second
+
+func TestContender(t *testing.T) { locktest.Contend(t, benches(t)...) }
+
+// Every strategy on MySQL, handed over as in the catalogue, but with a shorter lease.
+func TestStrategiesConform(t *testing.T) {
+	list := benches(t)
+	server := start(t)
+	for i := range list {
+		list[i].Servers = server
+	}
+	locktest.Conform(t, list...)
+}
+
+// A closing is a lock of this package.
+type closing interface {
+	lock.Spanned
+	Close() error
+}
+
+func benches(t *testing.T) []locktest.Bench {
+	return []locktest.Bench{
+		bench(t, "mysql-table", func(db *sql.DB, lease time.Duration) closing {
+			return mysqllock.NewTable(db, mysqllock.TableOptions{Lease: lease})
+		}),
+		bench(t, "mysql-for-update", func(db *sql.DB, lease time.Duration) closing {
+			return mysqllock.NewForUpdate(db, mysqllock.ConnOptions{Lease: lease})
+		}),
+		bench(t, "mysql-get-lock", func(db *sql.DB, lease time.Duration) closing {
+			return mysqllock.NewGetLock(db, mysqllock.ConnOptions{Lease: lease})
+		}),
+	}
+}
+
+func bench(t *testing.T, name string, make func(*sql.DB, time.Duration) closing) locktest.Bench {
+	s, err := strategy.Lookup(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return locktest.Bench{
+		Name: name, Promise: s.Promise, Lease: benchLease, Renews: true, Wire: wire.MySQL(), Left: left, Start: start,
+		Open: func(addrs []string, lease time.Duration) (lock.Locker, func() error, error) {
+			db, err := open(addrs[0], 12)
+			if err != nil {
+				return nil, nil, err
+			}
+			l := make(db, lease)
+			return lock.HandOver(l, lock.Bound{}), func() error {
+				if err := l.Close(); err != nil {
+					return err
+				}
+				return db.Close()
+			}, nil
+		},
+	}
+}
+
+// open opens a pool as the service does. It connects nothing.
+func open(addr string, most int) (*sql.DB, error) {
+	g, err := repo.OpenMySQL("root@tcp("+addr+")/stock", repo.Pool{Open: most})
+	if err != nil {
+		return nil, err
+	}
+	return g.DB()
+}
+
+func start(t testing.TB) []locktest.Server {
+	s := stacktest.Server(t, stack.MySQL)
+	g, err := repo.OpenMySQL(s.URL, repo.Pool{Open: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if db, err := g.DB(); err == nil {
+		defer db.Close()
+	}
+	m, err := repo.NewMigrator(g)
+	if err == nil {
+		_, err = m.Up(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []locktest.Server{{Addr: s.Addr, Kill: s.Kill, Restart: s.Restart}}
+}
+
+// left is every row of the lock table that is held, every lock row that a transaction has, and every named lock.
+func left(ctx context.Context, addrs []string, key string) ([]string, error) {
+	db, err := open(addrs[0], 1)
+	if err != nil {
+		return nil, err
+	}
+	defer db.Close()
+	like := key + "%"
+	var found []string
+	var n int
+	const held = "SELECT COUNT(*) FROM locks WHERE name LIKE ? AND (expires_at > UTC_TIMESTAMP(6) OR token <> '')"
+	if err := db.QueryRowContext(ctx, held, like).Scan(&n); err != nil {
+		return nil, err
+	}
+	if n > 0 {
+		found = append(found, fmt.Sprintf("%d rows that are held", n))
+	}
+	if err := db.QueryRowContext(ctx, "SELECT COUNT(*) FROM (SELECT 1 FROM lock_rows WHERE name LIKE ? FOR UPDATE NOWAIT) r", like).Scan(&n); err != nil {
+		found = append(found, "lock rows in a transaction: "+err.Error())
+	}
+	for i := range 5 {
+		name := fmt.Sprintf("stock/stock/%s-%d", key, i)
+		if err := db.QueryRowContext(ctx, "SELECT IS_USED_LOCK(?) IS NOT NULL", name).Scan(&n); err != nil {
+			return nil, err
+		}
+		if n > 0 {
+			found = append(found, name)
+		}
+	}
+	return found, nil
+}

@@ -1,0 +1,204 @@
+package redislock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/lock"
+	"example.com/stock/lock/redislock"
+	"example.com/stock/stack"
+	"example.com/stock/stack/stacktest"
+)
+
+// pair is a master with a replica that follows.
+func pair(t *testing.T) (master, replica *stack.Server) {
+	t.Helper()
+	master, replica = stacktest.Redis(t), stacktest.Redis(t)
+	host, port, _ := net.SplitHostPort(master.Addr)
+	c := client(t, master)
+	c.ConfigSet(t.Context(), "repl-diskless-sync-delay", "0")
+	if err := client(t, replica).Do(t.Context(), "REPLICAOF", host, port).Err(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the replica follows", func() bool { return c.Do(t.Context(), "WAIT", 1, 10).Val() == int64(1) })
+	return master, replica
+}
+
+// slowClient gives a busy replica the time that it may need; a watchdog that waits for replicas must not be hurried by its client.
+func slowClient(t testing.TB, s *stack.Server) redis.UniversalClient {
+	return closer(t, redis.NewClient(&redis.Options{
+		Addr: s.Addr, ContextTimeoutEnabled: true, MaxRetries: -1, ReadTimeout: time.Minute, WriteTimeout: time.Minute,
+	}))
+}
+
+// acknowledged are the locks that can wait for replicas, by the prefix of their keys.
+func acknowledged(t testing.TB, c redis.UniversalClient, replicas int, timeout time.Duration) map[string]lock.Locker {
+	return map[string]lock.Locker{
+		"lock":     closer(t, redislock.NewSetNX(c, redislock.SetNXOptions{Lease: time.Hour, Replicas: replicas, ReplicaTimeout: timeout})),
+		"watchdog": closer(t, redislock.NewWatchdog(c, redislock.WatchdogOptions{Lease: time.Hour, Replicas: replicas, ReplicaTimeout: timeout})),
+	}
+}
+
+// When Acquire returns the replica has the key. That takes no round trip more.
+func TestAnAcknowledgedLockIsOnTheReplica(t *testing.T) {
+	master, replica := pair(t)
+	c, eye := slowClient(t, master), client(t, replica)
+	for name, l := range acknowledged(t, c, 1, 30*time.Second) {
+		t.Run(name, func(t *testing.T) {
+			_ = acquire(t, l, "k").Release() // connects and loads the scripts
+			c.ScriptFlush(t.Context())
+			_ = acquire(t, l, "k").Release()
+			count := new(trips)
+			c.AddHook(count)
+			lease := acquire(t, l, "k")
+			if got := count.n.Swap(0); got != 1 {
+				t.Errorf("an acquisition took %d round trips, want 1", got)
+			}
+			if eye.Exists(t.Context(), name+":{k}").Val() != 1 {
+				t.Error("the replica does not have it")
+			}
+			if err := lease.Release(); err != nil {
+				t.Error(err)
+			}
+			if got := count.n.Load(); got != 1 {
+				t.Errorf("a release took %d round trips, want 1", got)
+			}
+		})
+	}
+}
+
+// Too few replicas: it says how many and what to do, leaves nothing, and goes on when they are back.
+func TestTooFewAcknowledge(t *testing.T) {
+	master, replica := pair(t)
+	c := slowClient(t, master)
+	for name, l := range acknowledged(t, c, 2, 50*time.Millisecond) {
+		if err := busy(t, l); !errors.Is(err, lock.ErrDown) || errors.Is(err, lock.ErrHeld) || !mentions(err, "of the 2 replicas") || !mentions(err, "lock.replicas") {
+			t.Errorf("%s with one of two replicas: %v, want ErrDown, the number and the setting", name, err)
+		}
+	}
+	pause(t, replica)
+	for name, l := range acknowledged(t, c, 1, 50*time.Millisecond) {
+		for _, ctx := range []context.Context{t.Context(), lock.NoWait(t.Context())} {
+			if _, err := l.Acquire(ctx, "k"); !errors.Is(err, lock.ErrDown) || !mentions(err, "0 of the 1 replicas") {
+				t.Errorf("%s with a replica that hangs: %v, want ErrDown and the number", name, err)
+			}
+			if c.Exists(t.Context(), name+":{k}", name+":{k}:queue", name+":{k}:seen").Val() != 0 {
+				t.Errorf("%s left something behind", name)
+			}
+		}
+	}
+	if err := busy(t, watchdog(t, master, redislock.WatchdogOptions{})); err != nil {
+		t.Errorf("a lock that asks no replica: %v", err)
+	}
+	resume(t, replica)
+	for name, l := range acknowledged(t, c, 1, 50*time.Millisecond) {
+		eventually(t, name+" is granted again", func() bool { return busy(t, l) == nil })
+	}
+}
+
+// A lock that was granted by a holder who asks no replica must be acknowledged to its new holder all the same.
+func TestAGrantIsAcknowledged(t *testing.T) {
+	master, replica := pair(t)
+	c := slowClient(t, master)
+	plain := watchdog(t, master, redislock.WatchdogOptions{})
+	careful := acknowledged(t, c, 1, 30*time.Second)["watchdog"]
+	held := acquire(t, plain, "k")
+	got := make(chan *lock.Lease, 1)
+	go func() {
+		lease, err := careful.Acquire(t.Context(), "k")
+		if err != nil {
+			t.Error(err)
+		}
+		got <- lease
+	}()
+	awaitQueue(t, client(t, master), 1)
+	_ = held.Release()
+	next := <-got
+	if client(t, replica).Get(t.Context(), "watchdog:{k}").Val() != c.Get(t.Context(), "watchdog:{k}").Val() {
+		t.Error("the replica does not have the lock of its new holder")
+	}
+	if next.Fence() <= held.Fence() {
+		t.Errorf("fence %d after %d", next.Fence(), held.Fence())
+	}
+	_ = next.Release()
+
+	hasty := acknowledged(t, c, 1, 50*time.Millisecond)["watchdog"]
+	held = acquire(t, plain, "k")
+	refused := make(chan error, 1)
+	go func() {
+		_, err := hasty.Acquire(t.Context(), "k")
+		refused <- err
+	}()
+	// The entry in the queue is written, and waits for the replica, too: that it did not come does not matter yet.
+	awaitQueue(t, client(t, master), 1)
+	pause(t, replica)
+	_ = held.Release()
+	if err := <-refused; !errors.Is(err, lock.ErrDown) || !mentions(err, "0 of the 1 replicas") {
+		t.Errorf("granted while the replica hangs: %v, want ErrDown", err)
+	}
+	_ = acquire(t, plain, "k").Release()
+}
+
+// A renewal that no replica has heard of does not count: a promoted one would free the key when the last that it heard of runs out.
+func TestARenewalIsAcknowledged(t *testing.T) {
+	master, replica := pair(t)
+	w := closer(t, redislock.NewWatchdog(slowClient(t, master), redislock.WatchdogOptions{
+		Lease: 3 * time.Second, Replicas: 1, ReplicaTimeout: 100 * time.Millisecond,
+	}))
+	lease := insist(t, w, "k")
+	pause(t, replica)
+	if err := awaitLoss(t, lease); !errors.Is(err, lock.ErrExpired) {
+		t.Errorf("err = %v, want ErrExpired", err)
+	}
+}
+
+// WAIT goes to the node that has the key, also after the key has moved to another. These have no replicas: that is what they must say.
+func acksOnACluster(t *testing.T, nodes *stack.RedisCluster) {
+	c := clusterClient(t, nodes)
+	refused := func(key string) {
+		t.Helper()
+		for name, l := range acknowledged(t, c, 1, 20*time.Millisecond) {
+			if err := busyWith(t, l, key); !errors.Is(err, lock.ErrDown) || !mentions(err, "0 of the 1 replicas") {
+				t.Errorf("%s of %s: %v, want ErrDown and how many acknowledged", key, name, err)
+			}
+			if c.Exists(t.Context(), name+":{"+key+"}").Val() != 0 {
+				t.Errorf("%s of %s was left behind", key, name)
+			}
+		}
+	}
+	for i := range 9 {
+		refused(fmt.Sprint("k", i))
+	}
+	from, err := nodes.Owner(t.Context(), "{moving}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	slot, ids := c.ClusterKeySlot(t.Context(), "{moving}").Val(), make(map[*stack.Server]string)
+	var to *stack.Server
+	for _, node := range nodes.Nodes {
+		ids[node] = client(t, node).Do(t.Context(), "CLUSTER", "MYID").Val().(string)
+		if node != from {
+			to = node
+		}
+	}
+	for _, step := range []struct {
+		at   *stack.Server
+		args []any
+	}{
+		{to, []any{"IMPORTING", ids[from]}},
+		{from, []any{"MIGRATING", ids[to]}},
+		{to, []any{"NODE", ids[to]}},
+		{from, []any{"NODE", ids[to]}},
+	} {
+		if err := client(t, step.at).Do(t.Context(), append([]any{"CLUSTER", "SETSLOT", slot}, step.args...)...).Err(); err != nil {
+			t.Fatalf("%v: %v", step.args, err)
+		}
+	}
+	refused("moving")
+}

@@ -1,0 +1,146 @@
+package redislock_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/lock"
+	"example.com/stock/lock/locktest"
+	"example.com/stock/stack"
+	"example.com/stock/stack/stacktest"
+	"example.com/stock/stack/wire"
+	"example.com/stock/strategy"
+)
+
+// The leases are long beside what a busy computer may stop a process for.
+const (
+	benchLease   = 2 * time.Second
+	redlockLease = 3 * time.Second
+)
+
+func TestContender(t *testing.T) { locktest.Contend(t, benches(t)...) }
+
+// Every strategy on Redis, as the catalogue makes it, but for the length of its lease.
+func TestStrategiesConform(t *testing.T) {
+	list := benches(t)
+	one := start(t, 1)
+	for i := range list {
+		list[i].Servers = one
+		if list[i].Name == "redlock" {
+			list[i].Servers = start(t, 5)
+		}
+	}
+	locktest.Conform(t, list...)
+}
+
+func benches(t *testing.T) []locktest.Bench {
+	plain := func(addrs []string) strategy.Servers { return strategy.Servers{Redis: dial(addrs[0])} }
+	list := []locktest.Bench{
+		bench(t, "redis-setnx-expire", plain),
+		bench(t, "redis-setnx-del", plain),
+		bench(t, "redis-setnx-watch", plain),
+		bench(t, "redis-setnx", plain),
+		bench(t, "redis-watchdog", plain),
+		bench(t, "redlock", func(addrs []string) strategy.Servers {
+			// The nodes keep their data, and a busy computer makes them slow.
+			s := strategy.Servers{RedlockQuarantine: -1, RedlockNodeTimeout: time.Second}
+			for _, addr := range addrs {
+				s.Redlock = append(s.Redlock, dial(addr))
+			}
+			return s
+		}),
+	}
+	for i := range list {
+		switch b := &list[i]; b.Name {
+		case "redis-setnx-expire":
+			b.Breaks = map[string]string{"CrashPoints": "a crash between its two commands blocks the key for ever, as its caveat says"}
+		case "redis-setnx-del":
+			b.Breaks = map[string]string{"Owner": "its DEL deletes whatever is there, as its caveat says"}
+		case "redis-watchdog":
+			b.Renews = true
+		case "redlock":
+			b.Renews, b.Failing, b.Lease = true, 2, redlockLease
+			b.Start = func(t testing.TB) []locktest.Server { return start(t, 5) }
+		}
+	}
+	return list
+}
+
+func bench(t *testing.T, name string, servers func(addrs []string) strategy.Servers) locktest.Bench {
+	s, err := strategy.Lookup(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return locktest.Bench{
+		Name: name, Promise: s.Promise, Lease: benchLease, Wire: wire.Redis(), Left: left,
+		Start: func(t testing.TB) []locktest.Server { return start(t, 1) },
+		Open: func(addrs []string, lease time.Duration) (lock.Locker, func() error, error) {
+			on := servers(addrs)
+			on.SetNXLease, on.WatchdogLease, on.RedlockLease = lease, lease, lease
+			l := s.Lock(on)
+			return l, func() error {
+				var failed []error
+				if c, ok := l.(interface{ Close() error }); ok {
+					failed = append(failed, c.Close())
+				}
+				for _, c := range append(on.Redlock, on.Redis) {
+					if c != nil {
+						failed = append(failed, c.Close())
+					}
+				}
+				return errors.Join(failed...)
+			}, nil
+		},
+	}
+}
+
+// start starts servers that keep an AOF: one that comes back with nothing has forgotten its locks.
+func start(t testing.TB, n int) []locktest.Server {
+	s, err := stack.Start(t.Context(), stack.Options{AOF: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Stop() })
+	var list []locktest.Server
+	for range n {
+		server, err := s.Add(t.Context(), stack.Redis)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if server.StandIn != "" {
+			stacktest.Redis(t) // which skips, or fails where it must not
+		}
+		list = append(list, locktest.Server{Addr: server.Addr, Kill: server.Kill, Restart: server.Restart})
+	}
+	return list
+}
+
+// dial is a client as the service has it.
+func dial(addr string) redis.UniversalClient {
+	return redis.NewClient(&redis.Options{
+		Addr: addr, ContextTimeoutEnabled: true, MaxRetries: -1, PoolSize: 32,
+		DialTimeout: 500 * time.Millisecond, DialerRetries: 1, ReadTimeout: time.Second, WriteTimeout: time.Second,
+	})
+}
+
+// left is every key that is not a fence, and every fence that stays for ever.
+func left(ctx context.Context, addrs []string, key string) (found []string, err error) {
+	for _, addr := range addrs {
+		c := dial(addr)
+		names, err := c.Keys(ctx, "*"+key+"*").Result()
+		for _, name := range names {
+			if !strings.HasSuffix(name, ":fence") || c.TTL(ctx, name).Val() <= 0 {
+				found = append(found, name)
+			}
+		}
+		if err := errors.Join(err, c.Close()); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}

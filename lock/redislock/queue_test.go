@@ -1,0 +1,135 @@
+package redislock_test
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/lock"
+	"example.com/stock/lock/redislock"
+	"example.com/stock/stack/stacktest"
+)
+
+// A release wakes a waiter at once: ten hand-overs take far less than the second after which a waiter asks by itself.
+func TestWaitersAreWokenNotPolled(t *testing.T) {
+	s := stacktest.Redis(t)
+	a, b := watchdog(t, s, redislock.WatchdogOptions{}), watchdog(t, s, redislock.WatchdogOptions{})
+	c := client(t, s)
+	lease := acquire(t, a, "k")
+	for i := range 10 {
+		next := []*redislock.Watchdog{b, a}[i%2]
+		got := make(chan *lock.Lease, 1)
+		go func() {
+			l, err := next.Acquire(t.Context(), "k")
+			if err != nil {
+				t.Error(err)
+			}
+			got <- l
+		}()
+		awaitQueue(t, c, 1)
+		began := time.Now()
+		_ = lease.Release()
+		lease = <-got
+		if took := time.Since(began); took > 500*time.Millisecond {
+			t.Errorf("hand-over %d took %v: the waiter was not woken", i, took)
+		}
+	}
+	_ = lease.Release()
+}
+
+// Of ten who wait in three processes each is woken once, when its turn has come: no herd.
+func TestWakeUps(t *testing.T) {
+	s := stacktest.Redis(t)
+	c := client(t, s)
+	locks := []*redislock.Watchdog{watchdog(t, s, redislock.WatchdogOptions{}), watchdog(t, s, redislock.WatchdogOptions{}), watchdog(t, s, redislock.WatchdogOptions{})}
+	held := acquire(t, locks[0], "k")
+	var woken atomic.Int64
+	var all sync.WaitGroup
+	for i := range int64(10) {
+		all.Go(func() {
+			lease, err := locks[i%3].Acquire(lock.OnWake(t.Context(), func() { woken.Add(1) }), "k")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_ = lease.Release()
+		})
+		awaitQueue(t, c, i+1)
+	}
+	_ = held.Release()
+	all.Wait()
+	// One whose message was late has asked before it came, and one that was stopped for long is granted the lock again.
+	if got := woken.Load(); got > 20 || got == 0 { // a herd has 55
+		t.Errorf("%d wake-ups, want one for each of 10 waiters", got)
+	}
+}
+
+// A waiter that died in the queue is passed over, and one that died as it was granted the lock holds nobody up for a whole lease.
+func TestDeadWaiters(t *testing.T) {
+	s := stacktest.Redis(t)
+	c := client(t, s)
+	w := watchdog(t, s, redislock.WatchdogOptions{Lease: time.Minute})
+	lease := acquire(t, w, "k")
+	now := c.Time(t.Context()).Val().UnixMilli()
+	for value, seen := range map[string]int64{"dead:1 long ago": now - 60_000, "dead:2 just now": now} {
+		c.RPush(t.Context(), "watchdog:{k}:queue", value)
+		c.HSet(t.Context(), "watchdog:{k}:seen", value, seen)
+	}
+	began := time.Now()
+	got := make(chan *lock.Lease, 1)
+	go func() {
+		next, err := w.Acquire(t.Context(), "k")
+		if err != nil {
+			t.Error(err)
+		}
+		got <- next
+	}()
+	awaitQueue(t, c, 3)
+	_ = lease.Release()
+	next := <-got
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("took %v, want the lease of one grant and a little more", took)
+	}
+	if next.Fence() <= lease.Fence() {
+		t.Errorf("fence %d after %d", next.Fence(), lease.Fence())
+	}
+	_ = next.Release()
+}
+
+// A lost message costs a second, not the lock.
+func TestALostGrantIsFound(t *testing.T) {
+	s := stacktest.Redis(t)
+	c := client(t, s)
+	a, b := watchdog(t, s, redislock.WatchdogOptions{}), watchdog(t, s, redislock.WatchdogOptions{})
+	lease := acquire(t, a, "k")
+	got := make(chan *lock.Lease, 1)
+	go func() {
+		next, err := b.Acquire(t.Context(), "k")
+		if err != nil {
+			t.Error(err)
+		}
+		got <- next
+	}()
+	awaitQueue(t, c, 1)
+	c.ClientKillByFilter(t.Context(), "TYPE", "pubsub")
+	_ = lease.Release()
+	select {
+	case next := <-got:
+		_ = next.Release()
+	case <-time.After(10 * time.Second):
+		t.Fatal("the waiter was not served")
+	}
+}
+
+func awaitQueue(t *testing.T, c redis.UniversalClient, n int64) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+		if c.LLen(t.Context(), "watchdog:{k}:queue").Val() == n {
+			return
+		}
+	}
+	t.Fatalf("the queue is not %d long", n)
+}

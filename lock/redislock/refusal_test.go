@@ -1,0 +1,146 @@
+package redislock_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/lock"
+	"example.com/stock/lock/redislock"
+	"example.com/stock/stack"
+)
+
+func TestTheHolderIsNamed(t *testing.T) {
+	both(t, 0, func(t *testing.T, _ *stack.Server, _ redis.UniversalClient, l lock.Locker, name string) {
+		lease, err := l.Acquire(lock.WithOwner(t.Context(), "app-1/request-7"), "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = lease.Release() }()
+		_, err = l.Acquire(lock.NoWait(t.Context()), "k")
+		var held *lock.HeldError
+		if !errors.As(err, &held) || held.Holder != "app-1/request-7" || held.Remaining <= 0 {
+			t.Errorf("err = %+v, want the holder and what remains", err)
+		}
+	})
+}
+
+// What the server refuses is named, with what to do, at once, and leaves nothing behind.
+func TestAnswersThatAreNoAnswers(t *testing.T) {
+	both(t, 0, func(t *testing.T, _ *stack.Server, c redis.UniversalClient, l lock.Locker, name string) {
+		ctx := lock.NoWait(t.Context())
+		c.RPush(ctx, name+":{list}", "x")
+		if _, err := l.Acquire(ctx, "list"); !mentions(err, name+":{list}") || !mentions(err, "remove or rename it") {
+			t.Errorf("a key of another type: %v, want an error that names it", err)
+		}
+		c.RPush(ctx, name+":{k}:fence", "x")
+		if _, err := l.Acquire(ctx, "k"); !mentions(err, name+":{k}") {
+			t.Errorf("a fence of another type: %v, want an error that names it", err)
+		}
+		if c.Exists(ctx, name+":{k}").Val() != 0 {
+			t.Error("the lock was left behind without a fence")
+		}
+		c.Del(ctx, name+":{k}:fence")
+		c.ConfigSet(ctx, "maxmemory", "1")
+		if _, err := l.Acquire(ctx, "k"); !errors.Is(err, lock.ErrDown) || !mentions(err, "raise its maxmemory") {
+			t.Errorf("out of memory: %v, want ErrDown and the reason", err)
+		}
+		c.ConfigSet(ctx, "maxmemory", "0")
+		if keys := c.Keys(ctx, "*{k}*").Val(); len(keys) > 0 {
+			t.Errorf("left behind: %q", keys)
+		}
+		c.ScriptFlush(ctx)
+		lease, err := l.Acquire(ctx, "k")
+		if err != nil {
+			t.Fatalf("after SCRIPT FLUSH: %v", err)
+		}
+		c.ScriptFlush(ctx)
+		if err := lease.Release(); err != nil {
+			t.Errorf("release after SCRIPT FLUSH: %v", err)
+		}
+		c.Set(ctx, name+":{k}:fence", "no number", 0)
+		if err := busy(t, l); err != nil {
+			t.Errorf("a fence that is no number: %v, want one by the clock", err)
+		}
+		c.Do(ctx, "REPLICAOF", "127.0.0.1", "1")
+		if _, err := l.Acquire(ctx, "k"); !errors.Is(err, lock.ErrDown) || !mentions(err, "replica") || !mentions(err, "redis.addrs") {
+			t.Errorf("a read-only replica: %v, want ErrDown and the reason", err)
+		}
+	})
+}
+
+// Who puts something else in the place of a lock that is held has taken it: its holder is told, and leaves it alone.
+func TestAForeignKeyInPlaceOfAHeldOne(t *testing.T) {
+	both(t, time.Minute, func(t *testing.T, s *stack.Server, c redis.UniversalClient, l lock.Locker, name string) {
+		lease := acquire(t, l, "k")
+		c.Del(t.Context(), name+":{k}")
+		c.RPush(t.Context(), name+":{k}", "foreign")
+		if err := lease.Release(); !errors.Is(err, lock.ErrTaken) {
+			t.Errorf("release: %v, want ErrTaken", err)
+		}
+		if n := c.LLen(t.Context(), name+":{k}").Val(); n != 1 {
+			t.Errorf("the foreign list has %d entries, want 1", n)
+		}
+		renewed := acquire(t, watchdog(t, s, redislock.WatchdogOptions{Lease: 1500 * time.Millisecond}), "renewed")
+		c.Del(t.Context(), "watchdog:{renewed}")
+		c.RPush(t.Context(), "watchdog:{renewed}", "foreign")
+		if err := awaitLoss(t, renewed); !errors.Is(err, lock.ErrLost) || !errors.Is(err, lock.ErrTaken) {
+			t.Errorf("at the renewal: %v, want ErrTaken", err)
+		}
+	})
+}
+
+// Something else in the place of the queue keeps nobody from a lock that is free of waiters, and is named to whoever would wait.
+func TestAForeignKeyInPlaceOfTheQueue(t *testing.T) {
+	s := servers.Redis(t)
+	c, w, key := client(t, s), watchdog(t, s, redislock.WatchdogOptions{}), t.Name()
+	name := "watchdog:{" + key + "}"
+	for queue, kind := range map[string]string{name + ":queue": "list", name + ":seen": "hash"} {
+		held := acquire(t, w, key)
+		c.Set(t.Context(), queue, "no "+kind, 0)
+		if _, err := w.Acquire(t.Context(), key); !mentions(err, name) || !mentions(err, "remove or rename it") {
+			t.Errorf("%s is no %s: %v, want an error that names it", queue, kind, err)
+		}
+		c.Del(t.Context(), queue)
+		if n := c.Exists(t.Context(), name+":queue", name+":seen").Val(); n != 0 {
+			t.Errorf("%s was no %s: %d keys were left behind", queue, kind, n)
+		}
+		if err := held.Release(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Redis takes any key: long ones, empty ones, and any bytes. No two of them are one.
+func TestOddKeys(t *testing.T) {
+	s := servers.Redis(t)
+	keys := []string{
+		"", "%", "{%}", "{}", "{", "}", "%7B", "%257B", "k}:fence", "k}:queue", "k", "*", "a b", "a\nb", "a\r\nb", "\x00", "\xff\xfe", "日本",
+		strings.Repeat("x", 100_000), strings.Repeat("x", 100_001),
+	}
+	m := fiveMasters(t)
+	locks := all(t, client(t, s))
+	locks["redlock"] = m.redlock(t, redislock.RedlockOptions{})
+	for name, l := range locks {
+		t.Run(name, func(t *testing.T) {
+			for i, key := range keys {
+				// An owner's name is text from elsewhere, too.
+				lease, err := l.Acquire(as(lock.NoWait(t.Context()), "a\nb"), fmt.Sprint(t.Name(), key))
+				if err != nil {
+					t.Errorf("key %d, %.20q: %v", i, key, err)
+					continue
+				}
+				defer func() { _ = lease.Release() }()
+			}
+			for i, key := range keys {
+				if h := inspect(t, l, fmt.Sprint(t.Name(), key)).Holder; h == nil || h.Who != "a\nb" {
+					t.Errorf("key %d, %.20q: holder %+v", i, key, h)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,167 @@
+package zklock
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"example.com/stock/lock"
+)
+
+func herdNode(t testing.TB) string { return herdFolderOf(t) + "/" + lockNodeName }
+
+// stands is whether the node of the key is there.
+func stands(t testing.TB, c *zk.Conn) bool {
+	t.Helper()
+	exists, _, err := c.Exists(herdNode(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return exists
+}
+
+func TestTheHerdExcludes(t *testing.T) {
+	host := servers.ZooKeeper(t)
+	lockers := make([]lock.Locker, 5)
+	for i := range lockers {
+		lockers[i] = NewEphemeral(dial(t, host))
+	}
+	h := contend(t, lockers, 20, 15)
+	if len(h.holds) != 300 {
+		t.Errorf("%d holds, want 300", len(h.holds))
+	}
+	if err := h.judge(); err != nil {
+		t.Error(err)
+	}
+	if stands(t, raw(t, host)) {
+		t.Error("the node was left behind")
+	}
+}
+
+func TestTheHerdsFenceIsTheCzxid(t *testing.T) {
+	host := servers.ZooKeeper(t)
+	e, c := NewEphemeral(dial(t, host)), raw(t, host)
+	var before lock.Fence
+	for range 3 {
+		lease := acquire(t, e, 20*time.Second)
+		_, stat, err := c.Exists(herdNode(t))
+		if err != nil || span*lock.Fence(stat.Czxid) != lease.Fence() || lease.Fence() <= before {
+			t.Errorf("fence %d after %d, stat %+v, %v", lease.Fence(), before, stat, err)
+		}
+		before = lease.Fence()
+		release(t, lease)
+		if err := c.Delete(herdFolderOf(t), -1); err != nil { // as the server does with an empty container; its version begins again
+			t.Fatal(err)
+		}
+	}
+}
+
+// A holder whose node was taken away, in whatever way, does not delete the next one's, which has the same path.
+func TestReleaseLeavesTheNextHoldersNode(t *testing.T) {
+	host := servers.ZooKeeper(t)
+	e, other, c := NewEphemeral(dial(t, host)), NewEphemeral(dial(t, host)), raw(t, host)
+	for how, evict := range map[string]func(*testing.T) error{
+		"evicted":         func(t *testing.T) error { _, err := other.Evict(t.Context(), keyOf(t)); return err },
+		"deleted by hand": func(t *testing.T) error { return c.Delete(herdNode(t), -1) },
+	} {
+		t.Run(how, func(t *testing.T) {
+			old := acquire(t, e, 20*time.Second)
+			must(t, evict(t))
+			next := acquire(t, other, 20*time.Second)
+			_ = old.Release()
+			if !stands(t, c) {
+				t.Error("the next holder's node was deleted")
+			}
+			release(t, next)
+			if stands(t, c) {
+				t.Error("the node was left behind")
+			}
+		})
+	}
+	t.Run("its session is another by now", func(t *testing.T) {
+		p := newProxy(t, host)
+		s := dial(t, p.addr())
+		old := acquire(t, NewEphemeral(s), 20*time.Second)
+		p.closeSession(t)
+		next := acquire(t, other, 20*time.Second)
+		eventually(t, "told", func() bool { return old.Err() != nil })
+		eventually(t, "connected again", func() bool { return s.State() == Connected })
+		_ = old.Release()
+		if !stands(t, c) || len(s.debris.list()) != 0 {
+			t.Errorf("the next holder's node stands: %v; debris: %v", stands(t, c), s.debris.list())
+		}
+		release(t, next)
+	})
+}
+
+// What an operator writes to the folder does not keep a holder from giving the lock back.
+func TestReleaseAfterTheFolderWasWrittenTo(t *testing.T) {
+	host := servers.ZooKeeper(t)
+	e, c := NewEphemeral(dial(t, host)), raw(t, host)
+	lease := acquire(t, e, 20*time.Second)
+	if _, err := c.Set(herdFolderOf(t), []byte("a note"), -1); err != nil {
+		t.Fatal(err)
+	}
+	release(t, lease)
+	if stands(t, c) {
+		t.Error("the node was left behind")
+	}
+}
+
+// A node that another made by hand, and that no session will take away, is told of, and can be evicted.
+func TestALockNodeThatNobodyOwns(t *testing.T) {
+	host := servers.ZooKeeper(t)
+	e, c := NewEphemeral(dial(t, host)), raw(t, host)
+	release(t, acquire(t, e, 20*time.Second)) // makes the folder
+	_, err := c.Create(herdNode(t), []byte("mine"), 0, everyone())
+	must(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for how, ctx := range map[string]context.Context{"wait": ctx, "try": lock.NoWait(ctx)} {
+		_, err := e.Acquire(ctx, keyOf(t))
+		namesTheFix(t, how, err, errNoLock, "delete them")
+	}
+	if _, err := e.Evict(t.Context(), keyOf(t)); err != nil {
+		t.Fatal(err)
+	}
+	release(t, acquire(t, e, 20*time.Second))
+}
+
+// The herd's waiters that give up leave no watch behind that would be set again and again.
+func TestTheHerdSharesAWatchInAProcess(t *testing.T) {
+	host := servers.ZooKeeper(t)
+	s := dial(t, host)
+	e, other := NewEphemeral(s), NewEphemeral(dial(t, host))
+	holder := acquire(t, other, 20*time.Second)
+	for range 10 {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		if _, err := e.Acquire(ctx, keyOf(t)); err == nil {
+			t.Error("got a held key")
+		}
+		cancel()
+	}
+	if n := s.watchesNow(); n > 1 {
+		t.Errorf("%d watches", n)
+	}
+	var turns sync.WaitGroup
+	for range 5 {
+		turns.Go(func() { release(t, acquire(t, e, 20*time.Second)) })
+	}
+	release(t, holder)
+	turns.Wait()
+	eventually(t, "no watch left", func() bool { return s.watchesNow() == 0 })
+}
+
+// namesTheFix checks the answer that a fault of the ensemble's contents gets.
+func namesTheFix(t *testing.T, what string, err, cause error, fix string) {
+	t.Helper()
+	var down *lock.DownError
+	if !errors.As(err, &down) || !errors.Is(err, cause) || errors.Is(err, lock.ErrHeld) || !strings.Contains(down.Reason, fix) {
+		t.Errorf("%s: %v, want a DownError that says %q, because of %v", what, err, fix, cause)
+	}
+}

@@ -1,0 +1,76 @@
+// Package mysqlerr is what the error numbers of MySQL and MariaDB mean to whoever keeps stock or locks there.
+package mysqlerr
+
+import (
+	"errors"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// Numbers that mean something here, by the names that the servers' documents give them.
+const (
+	Checkread       = 1020 // MariaDB from 11.6: a row has changed since the snapshot
+	DiskFull        = 1021
+	TooManyConns    = 1040
+	DBAccessDenied  = 1044
+	AccessDenied    = 1045
+	BadDB           = 1049
+	ServerShutdown  = 1053
+	BadField        = 1054
+	DupEntry        = 1062
+	NoSuchThread    = 1094
+	KillDenied      = 1095
+	HostBlocked     = 1129
+	HostNotAllowed  = 1130
+	TableAccess     = 1142
+	NoSuchTable     = 1146
+	TooManyOfUser   = 1203
+	LockWaitTimeout = 1205 // also MariaDB's answer to NOWAIT
+	Deadlock        = 1213
+	UserLimit       = 1226
+	OptionPrevents  = 1290 // such as --read-only
+	Interrupted     = 1317 // KILL QUERY
+	ReadOnlyTx      = 1792
+	ReadOnlyMode    = 1836
+	Killed          = 1927 // MariaDB: KILL
+	StatementTime   = 1969 // MariaDB: max_statement_time
+	ExecutionTime   = 3024 // MySQL: max_execution_time
+	LockNowait      = 3572 // MySQL's answer to NOWAIT
+)
+
+// Number is that of an error that the server has sent; 0: err is of the connection, and what the server did is not known.
+func Number(err error) uint16 {
+	var told *mysql.MySQLError
+	if errors.As(err, &told) {
+		return told.Number
+	}
+	return 0
+}
+
+// DownReason says, in words without names and addresses, why the server cannot serve, and where it is known what mends it; "" if that is
+// not what n means.
+func DownReason(n uint16) string {
+	switch n {
+	case NoSuchTable:
+		return "the schema is missing: run stock migrate up"
+	case BadField:
+		return "the schema is too old: run stock migrate up"
+	case BadDB:
+		return "the database does not exist: create it"
+	case OptionPrevents, ReadOnlyMode, ReadOnlyTx:
+		return "it is read-only: the address must be the master's"
+	case TooManyConns, TooManyOfUser, UserLimit:
+		return "it has too many connections: raise max_connections or lower the pools"
+	case HostBlocked, HostNotAllowed:
+		return "it does not let this host in"
+	case AccessDenied, DBAccessDenied, TableAccess:
+		return "access denied: check user, password and grants"
+	case KillDenied:
+		return "the holder's connection is another database user's: grant CONNECTION ADMIN, or let all use one user"
+	case DiskFull:
+		return "its disk is full"
+	case ServerShutdown, Interrupted, Killed:
+		return "it is shutting down or an operator ended the statement"
+	}
+	return ""
+}

@@ -1,0 +1,148 @@
+package stack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+)
+
+// slots is how many there are in every Redis Cluster.
+const slots = 16384
+
+// A RedisCluster is a Redis Cluster on this computer: masters that share the slots, without replicas. Each is a [Server] of the stack and can
+// be paused, killed and restarted; it comes back with its slots, and with its data if the stack keeps an AOF.
+//
+// While one is gone its keys cannot be had. After 15 s (cluster-node-timeout) the others notice, and refuse all keys until it is back
+// (cluster-require-full-coverage), as Redis Cluster does unless told otherwise.
+type RedisCluster struct {
+	Nodes []*Server // redis-cluster, redis-cluster-2, ...: the masters in the order of their slots, of which each has an equal share
+}
+
+// StartRedisCluster starts a cluster of so many masters, at least three, and returns when every one knows all the others and serves; that takes
+// some 3 s. Without redis-server the error is a MissingError. On error nothing of it is left running. ctx bounds the start only.
+func (s *Stack) StartRedisCluster(ctx context.Context, masters int) (*RedisCluster, error) {
+	if masters < 3 {
+		return nil, fmt.Errorf("a Redis Cluster has at least 3 masters, not %d", masters)
+	}
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	c := new(RedisCluster)
+	for range masters { // one after the other, lest two of them choose the same port for their bus
+		node, err := s.open(ctx, s.name("redis-cluster"), s.clusterNode)
+		if err != nil {
+			return nil, s.abandon(err, c.Nodes)
+		}
+		c.Nodes = append(c.Nodes, node)
+	}
+	if err := c.form(ctx); err != nil {
+		return nil, s.abandon(fmt.Errorf("start a Redis Cluster: %w", err), c.Nodes)
+	}
+	return c, nil
+}
+
+// Addrs is what a cluster client is given.
+func (c *RedisCluster) Addrs() []string { return addrs(c.Nodes) }
+
+// Owner is the node that has key, by its hash tag. It asks a node that runs for the slot.
+func (c *RedisCluster) Owner(ctx context.Context, key string) (*Server, error) {
+	var failed []error
+	for _, node := range c.Nodes {
+		slot, err := askRedis(ctx, node.Addr, "CLUSTER", "KEYSLOT", key).Int()
+		if err == nil {
+			for i := range c.Nodes {
+				if slot <= c.last(i) {
+					return c.Nodes[i], nil
+				}
+			}
+		}
+		failed = append(failed, err)
+	}
+	return nil, fmt.Errorf("find the slot of %q: %w", key, errors.Join(failed...))
+}
+
+// last is the last slot of a node.
+func (c *RedisCluster) last(node int) int { return (node+1)*slots/len(c.Nodes) - 1 }
+
+// clusterNode prepares one. The bus has a port of its own; by default it is 10000 higher, among those of outgoing connections (see freePort).
+func (s *Stack) clusterNode(_ context.Context, name, dir string, port int) (*Server, error) {
+	bus := port
+	for bus == port {
+		var err error
+		if bus, err = freePort(); err != nil {
+			return nil, err
+		}
+	}
+	return s.redisServer(name, dir, port,
+		"--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus), "--cluster-announce-ip", "127.0.0.1")
+}
+
+// form makes a cluster of nodes that know nothing of each other.
+func (c *RedisCluster) form(ctx context.Context) error {
+	first, ip := c.Nodes[0], "127.0.0.1"
+	for i, node := range c.Nodes {
+		_, port, _ := net.SplitHostPort(node.Addr)
+		bus, err := busPort(ctx, node)
+		if err != nil {
+			return err
+		}
+		for _, command := range [][]any{
+			{"CLUSTER", "ADDSLOTSRANGE", c.last(i-1) + 1, c.last(i)},
+			// Epochs that differ from the start spare the nodes the quarrel over them, which takes seconds.
+			{"CLUSTER", "SET-CONFIG-EPOCH", i + 1},
+		} {
+			if err := askRedis(ctx, node.Addr, command...).Err(); err != nil {
+				return fmt.Errorf("%s: %v: %w", node.Name, command, err)
+			}
+		}
+		if node == first {
+			continue
+		}
+		if err := askRedis(ctx, first.Addr, "CLUSTER", "MEET", ip, port, bus).Err(); err != nil {
+			return fmt.Errorf("%s: CLUSTER MEET %s: %w", first.Name, node.Name, err)
+		}
+	}
+	for _, node := range c.Nodes {
+		if err := until(ctx, node.Name+" serves all slots", func(ctx context.Context) error { return c.serves(ctx, node) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func busPort(ctx context.Context, node *Server) (string, error) {
+	config, err := askRedis(ctx, node.Addr, "CONFIG", "GET", "cluster-port").Result()
+	if err != nil {
+		return "", fmt.Errorf("%s: ask for its bus port: %w", node.Name, err)
+	}
+	values, _ := config.(map[any]any)
+	port, _ := values["cluster-port"].(string)
+	return port, nil
+}
+
+// serves wants a node to see all slots served by as many nodes as there are.
+func (c *RedisCluster) serves(ctx context.Context, node *Server) error {
+	info, err := askRedis(ctx, node.Addr, "CLUSTER", "INFO").Text()
+	if err != nil {
+		return err
+	}
+	for _, want := range []string{
+		"cluster_state:ok", "cluster_slots_ok:" + strconv.Itoa(slots),
+		"cluster_known_nodes:" + strconv.Itoa(len(c.Nodes)), "cluster_size:" + strconv.Itoa(len(c.Nodes)),
+	} {
+		if !strings.Contains(info, want+"\r\n") {
+			return fmt.Errorf("no %s yet", want)
+		}
+	}
+	return nil
+}
+
+func addrs(servers []*Server) []string {
+	list := make([]string, len(servers))
+	for i, server := range servers {
+		list[i] = server.Addr
+	}
+	return list
+}

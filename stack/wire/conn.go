@@ -1,0 +1,211 @@
+package wire
+
+import (
+	"net"
+	"sync"
+	"time"
+)
+
+// A conn is one connection of a client and the one to the server that belongs to it.
+type conn struct {
+	proxy  *Proxy
+	client net.Conn
+	done   chan struct{} // closed by cut
+	once   sync.Once
+
+	mu     sync.Mutex
+	server net.Conn // nil until it is connected
+
+	fate    *Snare // what awaits the reply to request
+	request []byte
+}
+
+// A chunk is bytes as they were read, and when.
+type chunk struct {
+	bytes []byte
+	at    time.Time
+}
+
+func (c *conn) serve() {
+	defer func() {
+		c.cut()
+		c.proxy.mu.Lock()
+		delete(c.proxy.conns, c)
+		c.proxy.mu.Unlock()
+	}()
+	server, err := net.DialTimeout("tcp", c.proxy.target, 5*time.Second)
+	if err != nil {
+		reset(c.client)
+		return
+	}
+	c.mu.Lock()
+	c.server = server
+	c.mu.Unlock()
+	select {
+	case <-c.done: // cut meanwhile, without the server's end
+		server.Close()
+		return
+	default:
+	}
+	var both sync.WaitGroup
+	both.Go(func() { c.forward(ToServer, server, c.client) })
+	both.Go(func() { c.forward(ToClient, c.client, server) })
+	both.Wait()
+}
+
+// cut breaks both ends. It is called with p.mu held or without.
+func (c *conn) cut() {
+	c.once.Do(func() { close(c.done) })
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.client.Close()
+	if c.server != nil {
+		c.server.Close()
+	}
+}
+
+// forward passes messages on until the sender ends, which it passes on too, or the connection is cut.
+func (c *conn) forward(d Direction, to, from net.Conn) {
+	chunks := make(chan chunk, 64)
+	var reader sync.WaitGroup
+	defer reader.Wait()
+	reader.Go(func() { c.read(from, chunks) })
+
+	var pending []byte
+	first := true
+	for chunk := range chunks {
+		if !c.until(chunk.at.Add(c.proxy.late(d))) {
+			return
+		}
+		for pending = append(pending, chunk.bytes...); len(pending) > 0; first = false {
+			n := len(pending)
+			if c.proxy.protocol.Split != nil {
+				n = c.proxy.protocol.Split(d, pending)
+			}
+			if n == 0 {
+				break
+			}
+			if !c.pass(d, pending[:n], first) {
+				c.cut()
+				return
+			}
+			if _, err := to.Write(pending[:n]); err != nil {
+				c.cut()
+				return
+			}
+			pending = pending[n:]
+		}
+	}
+	if c.proxy.speaks(c, d) {
+		_, _ = to.Write(pending)
+		_ = to.(*net.TCPConn).CloseWrite()
+	}
+}
+
+func (c *conn) read(from net.Conn, chunks chan<- chunk) {
+	defer close(chunks)
+	for {
+		b := make([]byte, 32<<10)
+		n, err := from.Read(b)
+		if n > 0 {
+			select {
+			case chunks <- chunk{b[:n], time.Now()}:
+			case <-c.done:
+				return
+			}
+		}
+		if err != nil {
+			return // a reset is passed on as an end: a network that is silent does not tell of it either
+		}
+	}
+}
+
+// until waits for a moment, and is false if the connection is cut before.
+func (c *conn) until(moment time.Time) bool {
+	wait := time.Until(moment)
+	if wait <= 0 {
+		return true
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-c.done:
+		return false
+	}
+}
+
+// pass does to a message what it is destined for, and is false if that is to break the connection.
+func (c *conn) pass(d Direction, message []byte, first bool) bool {
+	p := c.proxy
+	if !p.speaks(c, d) {
+		return false
+	}
+	chatter := p.protocol.Chatter != nil && p.protocol.Chatter(message, first)
+	p.mu.Lock()
+	if !chatter {
+		p.count[d]++
+	}
+	snare := p.spring(d, message, chatter)
+	p.mu.Unlock()
+	if snare == nil {
+		return d == ToServer || c.replied(message)
+	}
+	switch snare.trap.Do {
+	case Hold:
+		return c.held(snare)
+	case CutReply, HoldReply:
+		c.mu.Lock()
+		c.fate, c.request = snare, append([]byte(nil), message...)
+		c.mu.Unlock()
+		return true
+	default:
+		return false
+	}
+}
+
+// replied does to a reply what its request was destined for.
+func (c *conn) replied(reply []byte) bool {
+	c.mu.Lock()
+	fate, answers := c.fate, c.proxy.protocol.Answers
+	if fate == nil || (answers != nil && !answers(c.request, reply)) {
+		c.mu.Unlock()
+		return true
+	}
+	c.fate = nil
+	c.mu.Unlock()
+	return fate.trap.Do == HoldReply && c.held(fate)
+}
+
+func (c *conn) held(s *Snare) bool {
+	select {
+	case <-s.released:
+		return true
+	case <-c.done:
+		return false
+	}
+}
+
+func (p *Proxy) late(d Direction) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.delay[d]
+}
+
+// speaks waits while direction d is silent, and is false if the connection is cut meanwhile.
+func (p *Proxy) speaks(c *conn, d Direction) bool {
+	for {
+		p.mu.Lock()
+		silent, changed := p.silent[d], p.changed
+		p.mu.Unlock()
+		if !silent {
+			return true
+		}
+		select {
+		case <-changed:
+		case <-c.done:
+			return false
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A Protocol is what a Proxy has to know of one: the zero value takes every chunk of bytes, as it was read, for a message.
+type Protocol struct {
+	// Split is the length of the first message in b, or 0 if it is not complete. Nil: whatever is there.
+	Split func(d Direction, b []byte) int
+	// Chatter tells messages that no caller asked for: greetings, pings. They are not counted and spring no trap without a
+	// Match. first: it is the first in this direction. Nil: none.
+	Chatter func(message []byte, first bool) bool
+	// Answers tells whether reply is the one to request. Nil: the next message is, as where a connection serves one request after another.
+	Answers func(request, reply []byte) bool
+}
+
+// Redis is RESP. Each command of a pipeline is a message; replies are taken as they come.
+func Redis() Protocol {
+	return Protocol{
+		Split: func(d Direction, b []byte) int {
+			if d == ToClient || b[0] != '*' {
+				return len(b)
+			}
+			return respCommand(b)
+		},
+		Chatter: func(message []byte, _ bool) bool {
+			fields := bytes.SplitN(message, []byte("\r\n"), 4) // *2, $5, hello, the rest
+			return len(fields) == 4 && slices.Contains([]string{"HELLO", "CLIENT", "AUTH", "SELECT"}, strings.ToUpper(string(fields[2])))
+		},
+	}
+}
+
+// respCommand is the length of an array of bulk strings.
+func respCommand(b []byte) int {
+	fields, at := respNumber(b, 0)
+	for range fields {
+		if at == 0 || at >= len(b) {
+			return 0
+		}
+		var size int
+		if size, at = respNumber(b, at); at == 0 {
+			return 0
+		}
+		at += size + len("\r\n")
+	}
+	if at > len(b) {
+		return 0
+	}
+	return at
+}
+
+// respNumber reads "*12\r\n" or "$12\r\n" at an offset, and returns the number and the offset behind; 0 if it is not complete.
+func respNumber(b []byte, at int) (n, behind int) {
+	line, _, found := bytes.Cut(b[at:], []byte("\r\n"))
+	if !found {
+		return 0, 0
+	}
+	n, err := strconv.Atoi(string(line[min(1, len(line)):]))
+	const limit = 512 << 20 // as of Redis itself
+	if err != nil || n < 0 || n > limit {
+		return 0, len(b) // no command: let it pass as it is
+	}
+	return n, at + len(line) + len("\r\n")
+}
+
+// ZooKeeper is frames of four bytes of length and, after the greeting, four of an id that the reply repeats. Chatter is the
+// greeting, pings, the sync that zklock uses as its pulse, and the good-bye.
+func ZooKeeper() Protocol {
+	const length, ping, opSync, opClose = 4, -2, 9, -11
+	word := func(b []byte, at int) int32 {
+		if len(b) < at+4 {
+			return 0
+		}
+		return int32(binary.BigEndian.Uint32(b[at:]))
+	}
+	return Protocol{
+		Split: func(_ Direction, b []byte) int {
+			const limit = 16 << 20 // beyond it is no frame but one of the four-letter words
+			switch n := int(word(b, 0)) + length; {
+			case len(b) < length:
+				return 0
+			case n < length || n > limit:
+				return len(b)
+			case n > len(b):
+				return 0
+			default:
+				return n
+			}
+		},
+		Chatter: func(m []byte, first bool) bool {
+			return first || word(m, 4) == ping || word(m, 8) == opSync || word(m, 8) == opClose
+		},
+		Answers: func(request, reply []byte) bool { return word(request, 4) == word(reply, 4) },
+	}
+}
+
+// MySQL is packets of three bytes of length and one of a number that begins with 0 in every command. Chatter is the handshake, which goes
+// on from the server's 0, and the good-bye. A reply is many packets, of which the first is what comes first.
+func MySQL() Protocol {
+	const header, quit = 4, 1
+	return Protocol{
+		Split: func(_ Direction, b []byte) int {
+			if len(b) < header {
+				return 0
+			}
+			if n := header + int(b[0]) + int(b[1])<<8 + int(b[2])<<16; n <= len(b) {
+				return n
+			}
+			return 0
+		},
+		Chatter: func(m []byte, _ bool) bool { return m[3] != 0 || len(m) > header && m[header] == quit },
+	}
+}
+
+// Contains matches messages that contain text, in whatever case.
+func Contains(text string) func(message []byte) bool {
+	text = strings.ToLower(text)
+	return func(message []byte) bool { return bytes.Contains(bytes.ToLower(message), []byte(text)) }
+}

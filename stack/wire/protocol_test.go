@@ -1,0 +1,73 @@
+package wire
+
+import (
+	"encoding/binary"
+	"testing"
+)
+
+func frame(words ...int32) []byte {
+	b := binary.BigEndian.AppendUint32(nil, uint32(4*len(words)))
+	for _, w := range words {
+		b = binary.BigEndian.AppendUint32(b, uint32(w))
+	}
+	return b
+}
+
+// Where a message ends is known at its last byte and not before, and it ends there whatever follows.
+func TestMessagesEndWhereTheyEnd(t *testing.T) {
+	for name, row := range map[string]struct {
+		protocol Protocol
+		message  string
+		chatter  bool
+	}{
+		"redis":           {Redis(), "*2\r\n$3\r\nGET\r\n$4\r\na\r\nb\r\n", false},
+		"redis, empty":    {Redis(), "*2\r\n$3\r\nGET\r\n$0\r\n\r\n", false},
+		"redis greeting":  {Redis(), "*2\r\n$5\r\nhello\r\n$1\r\n3\r\n", true},
+		"redis, no hello": {Redis(), "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5\r\nhello\r\n", false},
+		"zookeeper":       {ZooKeeper(), string(frame(1, 4, 7)), false},
+		"zookeeper ping":  {ZooKeeper(), string(frame(-2, 11)), true},
+		"zookeeper sync":  {ZooKeeper(), string(frame(7, 9)), true},
+		"mysql":           {MySQL(), "\x04\x00\x00\x00\x03abc", false},
+		"mysql login":     {MySQL(), "\x04\x00\x00\x01\x03abc", true},
+		"mysql good-bye":  {MySQL(), "\x01\x00\x00\x00\x01", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for n := 1; n < len(row.message); n++ {
+				if got := row.protocol.Split(ToServer, []byte(row.message[:n])); got != 0 {
+					t.Errorf("after %d bytes of %d it ends at %d", n, len(row.message), got)
+				}
+			}
+			if got := row.protocol.Split(ToServer, []byte(row.message+row.message)); got != len(row.message) {
+				t.Errorf("ends at %d, want %d", got, len(row.message))
+			}
+			if got := row.protocol.Chatter([]byte(row.message), false); got != row.chatter {
+				t.Errorf("chatter: %v, want %v", got, row.chatter)
+			}
+		})
+	}
+}
+
+// Whatever arrives is no reason to stop forwarding or to read past the end.
+func FuzzSplit(f *testing.F) {
+	f.Add([]byte("*2\r\n$3\r\nGET\r\n$1\r\nk\r\n"))
+	f.Add([]byte("*-1\r\n"))
+	f.Add([]byte("*9999999999999999999\r\n"))
+	f.Add([]byte("*1\r\n$9223372036854775807\r\n"))
+	f.Add([]byte("*1\r\n\r\n"))
+	f.Add([]byte("ruok"))
+	f.Add(frame(1, 2, 3))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) == 0 {
+			return
+		}
+		for _, p := range []Protocol{Redis(), ZooKeeper(), MySQL()} {
+			for _, d := range []Direction{ToServer, ToClient} {
+				if n := p.Split(d, b); n < 0 || n > len(b) {
+					t.Errorf("%q ends at %d of %d", b, n, len(b))
+				} else if n > 0 {
+					p.Chatter(b[:n], false)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,145 @@
+// Package wire stands between a client and a server and does what networks do, on command: breaks connections, refuses them, goes
+// silent, is slow, and loses or keeps back one request or its reply. It is for tests, the fault lab and benches.
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+)
+
+// A Direction is one of the two ways that bytes go.
+type Direction int
+
+// The directions.
+const (
+	ToServer Direction = iota
+	ToClient
+)
+
+// A Proxy listens on a free port of 127.0.0.1 and forwards to one server, unless told otherwise. Of the protocol it knows no more than where
+// messages end. It is safe for concurrent use.
+type Proxy struct {
+	target   string
+	protocol Protocol
+	listener net.Listener
+	owned    sync.WaitGroup
+
+	mu      sync.Mutex
+	closed  bool
+	conns   map[*conn]bool
+	refuse  bool
+	silent  [2]bool
+	changed chan struct{} // closed and replaced when silent changes
+	delay   [2]time.Duration
+	count   [2]int
+	snares  []*Snare
+}
+
+// Listen opens a Proxy to target, a host:port that need not be up yet.
+func Listen(target string, p Protocol) (*Proxy, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("open a proxy to %s: %w", target, err)
+	}
+	proxy := &Proxy{target: target, protocol: p, listener: listener, conns: make(map[*conn]bool), changed: make(chan struct{})}
+	proxy.owned.Go(proxy.accept)
+	return proxy, nil
+}
+
+// Addr is where clients connect to.
+func (p *Proxy) Addr() string { return p.listener.Addr().String() }
+
+// Close breaks every connection and ends the proxy. What is kept back is never delivered. It is idempotent.
+func (p *Proxy) Close() error {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	err := p.listener.Close()
+	p.Cut()
+	p.owned.Wait()
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// Cut breaks every connection that is open, at both ends. What is under way or kept back is lost. New ones are served.
+func (p *Proxy) Cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		c.cut()
+	}
+}
+
+// Refuse says whether new connections are reset as soon as they are made, as by a server whose port is closed. Open ones stay.
+func (p *Proxy) Refuse(on bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refuse = on
+}
+
+// Silence keeps back everything that goes in the given directions, and the end of connections too, as a network that drops packets
+// does: nobody is told. It replaces what was said before; without a direction everything flows again, and what was kept back arrives.
+func (p *Proxy) Silence(directions ...Direction) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.silent = [2]bool{}
+	for _, d := range directions {
+		p.silent[d] = true
+	}
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// Delay makes everything that goes in direction d arrive later by so much, and by up to a tenth of a millisecond more. It adds to the time of a round
+// trip, not to that between messages: a pipeline stays one.
+func (p *Proxy) Delay(d Direction, by time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.delay[d] = by
+}
+
+// Count is how many messages have gone in direction d so far, without the protocol's own chatter, delivered or not.
+func (p *Proxy) Count(d Direction) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.count[d]
+}
+
+// Connections is how many are open.
+func (p *Proxy) Connections() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.conns)
+}
+
+func (p *Proxy) accept() {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		p.mu.Lock()
+		switch {
+		case p.refuse, p.closed:
+			reset(client)
+		default:
+			c := &conn{proxy: p, client: client, done: make(chan struct{})}
+			p.conns[c] = true
+			p.owned.Go(c.serve)
+		}
+		p.mu.Unlock()
+	}
+}
+
+// reset closes with RST, where it can: a client that waits for an answer is told at once.
+func reset(c net.Conn) {
+	if tcp, ok := c.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+	c.Close()
+}

@@ -1,0 +1,229 @@
+package wire_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"example.com/stock/stack/wire"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// lines is a protocol of lines.
+func lines() wire.Protocol {
+	return wire.Protocol{Split: func(_ wire.Direction, b []byte) int { return bytes.IndexByte(b, '\n') + 1 }}
+}
+
+// A server answers every line with the same in capitals, and remembers it.
+type server struct {
+	listener net.Listener
+	mu       sync.Mutex
+	heard    []string
+}
+
+func serve(t *testing.T) *server {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{listener: listener}
+	var all sync.WaitGroup
+	ctx, stop := context.WithCancel(context.Background())
+	all.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			all.Go(func() {
+				defer conn.Close()
+				defer context.AfterFunc(ctx, func() { conn.Close() })()
+				for in := bufio.NewScanner(conn); in.Scan(); {
+					s.mu.Lock()
+					s.heard = append(s.heard, in.Text())
+					s.mu.Unlock()
+					if _, err := io.WriteString(conn, strings.ToUpper(in.Text())+"\n"); err != nil {
+						return
+					}
+				}
+			})
+		}
+	})
+	t.Cleanup(func() { listener.Close(); stop(); all.Wait() })
+	return s
+}
+
+func (s *server) saw() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Join(s.heard, " ")
+}
+
+func open(t *testing.T, target string, p wire.Protocol) *wire.Proxy {
+	t.Helper()
+	proxy, err := wire.Listen(target, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := proxy.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return proxy
+}
+
+// A client says lines and hears answers.
+type client struct {
+	net.Conn
+	in *bufio.Reader
+}
+
+func dial(t *testing.T, p *wire.Proxy) client {
+	t.Helper()
+	conn, err := net.Dial("tcp", p.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return client{conn, bufio.NewReader(conn)}
+}
+
+func (c client) say(line string) { _, _ = io.WriteString(c, line+"\n") }
+
+// hear is the next answer, or how the connection ended, or "silence".
+func (c client) hear(patience time.Duration) string {
+	_ = c.SetReadDeadline(time.Now().Add(patience))
+	line, err := c.in.ReadString('\n')
+	var timeout net.Error
+	switch {
+	case err == nil:
+		return strings.TrimSpace(line)
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return "silence"
+	default:
+		return "cut"
+	}
+}
+
+const (
+	patience = 20 * time.Second
+	moment   = 50 * time.Millisecond // how long silence is listened to: too short a time makes a test weaker, not red
+)
+
+func expect(t *testing.T, what, got, want string) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: %q, want %q", what, got, want)
+	}
+}
+
+func TestItForwardsAndCounts(t *testing.T) {
+	s := serve(t)
+	p := open(t, s.listener.Addr().String(), lines())
+	c := dial(t, p)
+	c.say("a\nb")
+	expect(t, "first", c.hear(patience), "A")
+	expect(t, "second", c.hear(patience), "B")
+	if n, m := p.Count(wire.ToServer), p.Count(wire.ToClient); n != 2 || m != 2 {
+		t.Errorf("counted %d and %d, want 2 and 2", n, m)
+	}
+	c.Close()
+	for deadline := time.Now().Add(patience); p.Connections() > 0; {
+		if time.Now().After(deadline) {
+			t.Fatal("a connection that its client closed stays open")
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func TestSilence(t *testing.T) {
+	for _, row := range []struct {
+		directions []wire.Direction
+		heard      string
+	}{
+		{[]wire.Direction{wire.ToServer}, ""},
+		{[]wire.Direction{wire.ToClient}, "a"},
+		{[]wire.Direction{wire.ToClient, wire.ToServer}, ""},
+	} {
+		s := serve(t)
+		p := open(t, s.listener.Addr().String(), lines())
+		c := dial(t, p)
+		p.Silence(row.directions...)
+		late := dial(t, p)
+		c.say("a")
+		for row.heard != "" && s.saw() == "" { // it is on its way
+			time.Sleep(time.Millisecond)
+		}
+		expect(t, "meanwhile", c.hear(moment), "silence")
+		expect(t, "the server", s.saw(), row.heard)
+		late.say("b")
+		p.Silence()
+		expect(t, "afterwards", c.hear(patience), "A")
+		expect(t, "a connection made in silence", late.hear(patience), "B")
+	}
+}
+
+func TestCutRefuseAndServeAgain(t *testing.T) {
+	s := serve(t)
+	p := open(t, s.listener.Addr().String(), lines())
+	c := dial(t, p)
+	c.say("a")
+	expect(t, "to begin with", c.hear(patience), "A")
+	p.Refuse(true)
+	c.say("a")
+	expect(t, "an open connection", c.hear(patience), "A")
+	p.Cut()
+	expect(t, "after the cut", c.hear(patience), "cut")
+	expect(t, "refused", fate(p), "cut")
+	p.Refuse(false)
+	c = dial(t, p)
+	c.say("b")
+	expect(t, "served again", c.hear(patience), "B")
+}
+
+func TestDelayAddsToARoundTripOnce(t *testing.T) {
+	s := serve(t)
+	p := open(t, s.listener.Addr().String(), lines())
+	c := dial(t, p)
+	const late = 100 * time.Millisecond
+	p.Delay(wire.ToServer, late)
+	p.Delay(wire.ToClient, late)
+	began := time.Now()
+	for range 100 {
+		c.say("a")
+	}
+	for range 100 {
+		expect(t, "delayed", c.hear(patience), "A")
+	}
+	if took := time.Since(began); took < 2*late || took > 50*late {
+		t.Errorf("100 messages in a row took %v, want some %v", took, 2*late)
+	}
+}
+
+func TestAServerThatIsNotThere(t *testing.T) {
+	s := serve(t)
+	s.listener.Close()
+	expect(t, "no server", fate(open(t, s.listener.Addr().String(), lines())), "cut")
+}
+
+// fate is what becomes of a new connection that is to be reset: the kernel may complete it before that, or not.
+func fate(p *wire.Proxy) string {
+	conn, err := net.Dial("tcp", p.Addr())
+	if err != nil {
+		return "cut"
+	}
+	defer conn.Close()
+	return client{conn, bufio.NewReader(conn)}.hear(patience)
+}
