@@ -195,6 +195,7 @@ func TestEveryErrorHasItsProblem(t *testing.T) {
 		{errors.Join(service.ErrOutcomeUnknown, secret), 503, "outcome_unknown", false},
 		{errors.Join(service.ErrOutcomeUnknown, lock.ErrLost), 503, "outcome_unknown", false},
 		{service.ErrStaleFence, 503, "stale_fence", true},
+		{service.ErrOvertaken, 503, "overtaken", true},
 		{errors.Join(context.Canceled, lock.ErrLost, lock.ErrExpired), 503, "lock_lost", true},
 		{lock.Down("acquire", secret), 503, "backend_down", true},
 		{errors.Join(held, &lock.DownError{Server: "redis", Reason: "no answer within 800ms"}), 503, "backend_down", true},

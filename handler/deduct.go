@@ -3,6 +3,7 @@ package handler
 import (
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -11,7 +12,7 @@ import (
 )
 
 // labFields change what a lock protects against; only the admin may send them, and only in lab mode.
-var labFields = []string{"hold", "fencing", "heed_loss"}
+var labFields = []string{"hold", "fencing", "heed_loss", "pause", "nested"}
 
 // deduct is the endpoint of one strategy.
 func (h *handler) deduct(c *gin.Context, strategy string, sku service.SKU) {
@@ -47,7 +48,7 @@ func (h *handler) sell(c *gin.Context, f fields, strategy string, sku service.SK
 	}
 	if f.has(labFields...) {
 		if !h.Lab {
-			h.refuse(c, &service.InvalidError{Field: "hold, fencing, heed_loss", Reason: "need an instance in lab mode (STOCK_LAB=true)"})
+			h.refuse(c, &service.InvalidError{Field: strings.Join(labFields, ", "), Reason: "need an instance in lab mode (STOCK_LAB=true)"})
 			return
 		}
 		if !h.admin(c) {
@@ -86,8 +87,11 @@ func (f fields) fill(req *service.Request) (err error) {
 		return err
 	}
 	heed, err := f.toggle("heed_loss")
+	if err != nil {
+		return err
+	}
 	req.Lab.Unfenced, req.Lab.IgnoreLoss = !fenced, !heed
-	return err
+	return f.fillPauses(req)
 }
 
 func (f fields) has(names ...string) bool {
@@ -126,6 +130,7 @@ type deductReply struct {
 	Fence      uint64      `json:"fence"`
 	Segment    int         `json:"segment,omitempty"`
 	Tries      int         `json:"tries,omitempty"`
+	Wakeups    int         `json:"wakeups,omitempty"`
 	WaitedMS   float64     `json:"waited_ms"`
 	HeldMS     float64     `json:"held_ms"`
 	AcquiredAt time.Time   `json:"acquired_at"`
@@ -141,7 +146,7 @@ func receiptReply(r service.Receipt) deductReply {
 	return deductReply{
 		OrderID: r.ID, SKU: r.SKU, Quantity: r.Quantity, Read: r.Read, Remaining: r.Remaining,
 		Version: r.Version, Epoch: r.Epoch, Strategy: r.Strategy, Store: r.Store, Instance: r.Instance,
-		Fence: uint64(r.HolderFence), Segment: r.Segment, Tries: tries, WaitedMS: milliseconds(r.Waited), HeldMS: milliseconds(r.Held),
+		Fence: uint64(r.HolderFence), Segment: r.Segment, Tries: tries, Wakeups: r.Wakeups, WaitedMS: milliseconds(r.Waited), HeldMS: milliseconds(r.Held),
 		AcquiredAt: r.AcquiredAt.UTC(), ReleasedAt: r.ReleasedAt.UTC(), LeaseLost: r.LeaseLost,
 	}
 }

@@ -57,6 +57,7 @@ type Config struct {
 	Seller     Seller
 	Stockroom  Stockroom
 	Locks      Locks
+	Pauses     Pauses // of lab mode
 	Strategies []Strategy
 	Backends   []Backend
 	Instance   string
@@ -106,6 +107,10 @@ func New(c Config) http.Handler {
 	v1.POST("/stock/:sku/deduct", h.deductResource)
 	v1.GET("/locks/:strategy/:key", h.getLock)
 	v1.DELETE("/locks/:strategy/:key", h.deleteLock)
+	if c.Lab {
+		v1.GET("/lab/pauses", h.getPauses)
+		v1.DELETE("/lab/pauses/:request", h.deletePause)
+	}
 
 	e.GET("/livez", h.livez)
 	e.GET("/readyz", h.readyz)

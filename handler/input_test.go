@@ -66,7 +66,7 @@ func TestBadInput(t *testing.T) {
 		{"/deduct_stock_zk", `quantity=1`, "application/x-www-form-urlencoded", 415, "unsupported_media_type", "", "application/json"},
 		{"/deduct_stock_zk", `{"quantity":1}`, "", 415, "unsupported_media_type", "", "application/json"},
 		{"/deduct_stock_zk", `{"sku":"` + strings.Repeat("x", handler.MaxBody) + `"}`, asJSON, 413, "too_large", "", "65536"},
-		{"/deduct_stock_zk?hold=1s", "", "", 400, "invalid", "hold, fencing, heed_loss", "lab"},
+		{"/deduct_stock_zk?hold=1s", "", "", 400, "invalid", "hold, fencing, heed_loss, pause, nested", "lab"},
 		{"/deduct_stock_zk?fencing=maybe", "", "", 400, "invalid", "fencing", "on or off"},
 		{"/v1/stock/stock/deduct", "", "", 400, "invalid", "strategy", "/v1/strategies"},
 		{"/v1/stock/a%2Fb/deduct", `{"strategy":"none"}`, asJSON, 400, "invalid", "sku", "character 2"},

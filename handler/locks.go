@@ -14,16 +14,27 @@ import (
 
 // Locks tell who holds what, and take it away.
 type Locks interface {
-	Lock(ctx context.Context, strategy, key string) (lock.Standing, error)
+	Lock(ctx context.Context, strategy, key string) (service.Locked, error)
 	Evict(ctx context.Context, strategy, key string) (service.Eviction, error)
 }
 
 type lockReply struct {
-	Strategy string           `json:"strategy"`
-	Key      string           `json:"key"`
-	Scope    lock.Scope       `json:"scope"`
-	Holder   *contenderReply  `json:"holder"`
-	Waiters  []contenderReply `json:"waiters"`
+	Strategy string         `json:"strategy"`
+	Key      string         `json:"key"`
+	Scope    lock.Scope     `json:"scope"`
+	Segments []segmentReply `json:"segments,omitempty"`
+	standingReply
+}
+
+type segmentReply struct {
+	Segment int    `json:"segment"`
+	Key     string `json:"key"`
+	standingReply
+}
+
+type standingReply struct {
+	Holder  *contenderReply  `json:"holder"`
+	Waiters []contenderReply `json:"waiters"`
 }
 
 // What is not known is left out.
@@ -55,14 +66,22 @@ func (h *handler) getLock(c *gin.Context) {
 		h.fail(c, err)
 		return
 	}
-	reply := lockReply{Strategy: strategy, Key: key, Scope: s.Scope, Waiters: make([]contenderReply, len(s.Waiters))}
+	reply := lockReply{Strategy: strategy, Key: key, Scope: s.Scope, standingReply: standingOf(s.Standing)}
+	for _, part := range s.Segments {
+		reply.Segments = append(reply.Segments, segmentReply{part.Segment, part.Key, standingOf(part.Standing)})
+	}
+	c.JSON(http.StatusOK, reply)
+}
+
+func standingOf(s lock.Standing) standingReply {
+	reply := standingReply{Waiters: make([]contenderReply, len(s.Waiters))}
 	if s.Holder != nil {
 		reply.Holder = contenderOf(*s.Holder)
 	}
 	for i, w := range s.Waiters {
 		reply.Waiters[i] = *contenderOf(w)
 	}
-	c.JSON(http.StatusOK, reply)
+	return reply
 }
 
 func (h *handler) deleteLock(c *gin.Context) {

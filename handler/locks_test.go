@@ -19,17 +19,24 @@ func holder() *lock.Contender {
 	return &lock.Contender{Who: "app-1/r", Since: time.Now().Add(-time.Second), Remaining: 9 * time.Second, Fence: 7}
 }
 
-func (d *desk) Lock(_ context.Context, strategy, key string) (lock.Standing, error) {
+func (d *desk) Lock(_ context.Context, strategy, key string) (service.Locked, error) {
 	switch {
 	case strategy == "none":
-		return lock.Standing{}, fmt.Errorf("strategy none: %w", service.ErrNotInspectable)
+		return service.Locked{}, fmt.Errorf("strategy none: %w", service.ErrNotInspectable)
 	case key == "free":
-		return lock.Standing{Scope: lock.Cluster}, nil
+		return service.Locked{Standing: lock.Standing{Scope: lock.Cluster}}, nil
+	case key == "split":
+		return service.Locked{Standing: lock.Standing{Scope: lock.Cluster}, Segments: []service.SegmentLock{
+			{Segment: 3, Key: "split#3", Standing: lock.Standing{Holder: holder(), Waiters: []lock.Contender{{Who: "app-2/w"}}}},
+			{Segment: 8, Key: "split#8", Standing: lock.Standing{Waiters: []lock.Contender{{}}}},
+		}}, nil
 	case strings.Contains(key, "/"):
 		who := strings.Repeat("é", 200) + "/x"
-		return lock.Standing{Scope: lock.Process, Holder: &lock.Contender{Who: who, Remaining: lock.Forever}}, nil
+		return service.Locked{Standing: lock.Standing{Scope: lock.Process, Holder: &lock.Contender{Who: who, Remaining: lock.Forever}}}, nil
 	}
-	return lock.Standing{Scope: lock.Cluster, Holder: holder(), Waiters: []lock.Contender{{Who: "10.0.0.9"}, {Who: "a/b/c"}, {}}}, nil
+	return service.Locked{Standing: lock.Standing{
+		Scope: lock.Cluster, Holder: holder(), Waiters: []lock.Contender{{Who: "10.0.0.9"}, {Who: "a/b/c"}, {}},
+	}}, nil
 }
 
 func (d *desk) Evict(_ context.Context, strategy, key string) (service.Eviction, error) {
@@ -48,7 +55,7 @@ func (d *desk) Evict(_ context.Context, strategy, key string) (service.Eviction,
 
 func TestLockRepliesConformToTheirSchema(t *testing.T) {
 	s := serve(t, &desk{}, nil)
-	for _, key := range []string{"stock", "free", "nightly%2Feu%20report"} {
+	for _, key := range []string{"stock", "free", "split", "nightly%2Feu%20report"} {
 		r := ask(t, http.MethodGet, s.URL+"/v1/locks/redis-watchdog/"+key, "")
 		if r.StatusCode != http.StatusOK {
 			t.Errorf("%s: %s", key, r.body)
@@ -88,6 +95,32 @@ func TestLockTellsWhatIsKnownAndNoMore(t *testing.T) {
 	}
 	if len(got.Holder["who"].(string)) > 200 || got.Holder["remaining_ms"] != nil {
 		t.Errorf("holder %v: want the name cut, and no limit where there is none", got.Holder)
+	}
+}
+
+// Each segment of a SKU is shown with the key that its lock can be asked for, and taken away, by.
+func TestLockTellsTheSegments(t *testing.T) {
+	r := ask(t, http.MethodGet, serve(t, &desk{}, nil).URL+"/v1/locks/segmented/split", "")
+	var got struct {
+		Holder   any
+		Segments []struct {
+			Segment int
+			Key     string
+			Holder  *struct{ Who string }
+			Waiters []struct{ Who string }
+		}
+	}
+	if err := json.Unmarshal(r.body, &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Holder != nil || len(got.Segments) != 2 {
+		t.Fatalf("%s", r.body)
+	}
+	if third := got.Segments[0]; third.Segment != 3 || third.Key != "split#3" || third.Holder.Who != "app-1/r" || third.Waiters[0].Who != "app-2/w" {
+		t.Errorf("%+v", third)
+	}
+	if last := got.Segments[1]; last.Holder != nil || len(last.Waiters) != 1 {
+		t.Errorf("%+v", last)
 	}
 }
 

@@ -36,7 +36,7 @@ func (h *handler) openAPI() gin.HandlerFunc {
 
 func deductParameters() []gin.H {
 	var list []gin.H
-	for _, name := range []string{"Sku", "Quantity", "Wait", "Store", "Hold", "Fencing", "HeedLoss"} {
+	for _, name := range []string{"Sku", "Quantity", "Wait", "Store", "Hold", "Fencing", "HeedLoss", "Pause", "Nested"} {
 		list = append(list, gin.H{"$ref": "#/components/parameters/" + name})
 	}
 	return list

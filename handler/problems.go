@@ -52,6 +52,7 @@ func table() []row {
 		{service.ErrStockReset, kind{"stock_reset", http.StatusConflict, "The stock was set anew meanwhile", 0}},
 		{service.ErrOutcomeUnknown, kind{"outcome_unknown", http.StatusServiceUnavailable, "The outcome is not known", 0}},
 		{service.ErrStaleFence, kind{"stale_fence", http.StatusServiceUnavailable, "A later lock holder has written", 1}},
+		{service.ErrOvertaken, kind{"overtaken", http.StatusServiceUnavailable, "Another wrote past the lock", 1}},
 		{lock.ErrLost, kind{"lock_lost", http.StatusServiceUnavailable, "The lock was lost", 1}},
 		{lock.ErrDown, kind{"backend_down", http.StatusServiceUnavailable, "A backend is down", 2}},
 		{context.DeadlineExceeded, kind{"lock_timeout", http.StatusServiceUnavailable, "The lock was not free in time", 1}},
@@ -59,6 +60,7 @@ func table() []row {
 		{lock.ErrHeld, kind{"lock_busy", http.StatusServiceUnavailable, "The lock is held", 1}},
 		{service.ErrNotInspectable, kind{"not_inspectable", http.StatusNotFound, "No lock that tells who has it", 0}},
 		{service.ErrNotEvictable, kind{"not_evictable", http.StatusMethodNotAllowed, "A lock without a fence", 0}},
+		{service.ErrNotPaused, kind{"not_paused", http.StatusNotFound, "Nobody waits there", 0}},
 		{errNotFound, kind{"not_found", http.StatusNotFound, "No such resource", 0}},
 		{errMethod, kind{"method_not_allowed", http.StatusMethodNotAllowed, "Method not allowed", 0}},
 		{errUnauthorized, kind{"unauthorized", http.StatusUnauthorized, "Admin token needed", 0}},
@@ -116,6 +118,8 @@ func (h *handler) fail(c *gin.Context, err error) {
 	case errors.Is(err, service.ErrNotEvictable):
 		p.Detail = "This strategy's lock has no fence: a holder from whom it is taken could still write."
 		c.Header("Allow", http.MethodGet)
+	case errors.Is(err, service.ErrNotPaused):
+		p.Detail = "No sale of that request waits at a point of this instance: it was let go, it has ended, or it has not got there. GET /v1/lab/pauses lists those that wait."
 	case errors.Is(err, service.ErrOutcomeUnknown) && errors.As(err, &order):
 		p.OrderID = order.OrderID
 		p.Detail = "The connection to the store broke after the write was sent. The units are sold if the order exists: look for order_id in GET /v1/stock/{sku}/orders before you try again."

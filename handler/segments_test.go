@@ -14,14 +14,20 @@ import (
 )
 
 // What only some strategies have to say is left out of the replies of the others.
-func TestSegmentAndTries(t *testing.T) {
+func TestSegmentTriesAndWakeups(t *testing.T) {
 	for _, row := range []struct {
-		segment, tries int
-		want           string
-	}{{0, 0, "<nil> <nil>"}, {0, 1, "<nil> <nil>"}, {0, 3, "<nil> 3"}, {7, 1, "7 <nil>"}, {7, 2, "7 2"}} {
+		segment, tries, wakeups int
+		want                    string
+	}{
+		{0, 0, 0, "<nil> <nil> <nil>"},
+		{0, 1, 1, "<nil> <nil> 1"},
+		{0, 3, 0, "<nil> 3 <nil>"},
+		{7, 1, 0, "7 <nil> <nil>"},
+		{7, 2, 99, "7 2 99"},
+	} {
 		d := &desk{deduct: func(context.Context, service.Request) (service.Receipt, error) {
 			r := receipt()
-			r.Segment, r.Tries = row.segment, row.tries
+			r.Segment, r.Tries, r.Wakeups = row.segment, row.tries, row.wakeups
 			return r, nil
 		}}
 		sale := ask(t, http.MethodPost, serve(t, d, nil).URL+"/deduct_stock_zk", "")
@@ -30,8 +36,8 @@ func TestSegmentAndTries(t *testing.T) {
 		if err := json.Unmarshal(sale.body, &got); err != nil {
 			t.Fatal(err)
 		}
-		if said := fmt.Sprint(got["segment"], " ", got["tries"]); said != row.want {
-			t.Errorf("segment %d, tries %d: the reply says %s", row.segment, row.tries, said)
+		if said := fmt.Sprint(got["segment"], " ", got["tries"], " ", got["wakeups"]); said != row.want {
+			t.Errorf("segment %d, tries %d, wake-ups %d: the reply says %s", row.segment, row.tries, row.wakeups, said)
 		}
 	}
 }

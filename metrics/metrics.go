@@ -26,6 +26,7 @@ type Metrics struct {
 	outcomes *prometheus.CounterVec
 	lost     *prometheus.CounterVec
 	stranded *prometheus.CounterVec
+	wakeups  *prometheus.CounterVec
 	up       *prometheus.GaugeVec
 }
 
@@ -50,11 +51,12 @@ func New(version, instance string) *Metrics {
 		outcomes: counter("lock_acquire_total", "Acquisitions by outcome: acquired, held, down, error.", "strategy", "outcome"),
 		lost:     counter("lock_lost_total", "Leases that ended before they were released.", "strategy"),
 		stranded: counter("lock_stranded_total", "Releases that did not reach the server: the key stays until its time limit.", "strategy"),
+		wakeups:  counter("lock_wakeups_total", "Waiters woken by the server: for each release one, or with a herd all of them.", "strategy"),
 		up:       prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "stock", Name: "backend_up", Help: "1 if the backend can be used."}, []string{"backend"}),
 	}
 	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "stock", Name: "build_info", Help: "Always 1."}, []string{"version", "instance"})
 	info.WithLabelValues(version, instance).Set(1)
-	m.registry.MustRegister(m.requests, m.sales, m.stale, m.wait, m.hold, m.outcomes, m.lost, m.stranded, m.up, info,
+	m.registry.MustRegister(m.requests, m.sales, m.stale, m.wait, m.hold, m.outcomes, m.lost, m.stranded, m.wakeups, m.up, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -101,6 +103,7 @@ func (m *Metrics) Backend(name string, down error) {
 func (m *Metrics) Lock(strategy string) lock.Events {
 	wait, hold := m.wait.WithLabelValues(strategy), m.hold.WithLabelValues(strategy)
 	lost, stranded := m.lost.WithLabelValues(strategy), m.stranded.WithLabelValues(strategy)
+	wakeups := m.wakeups.WithLabelValues(strategy)
 	m.stale.WithLabelValues(strategy)
 	return lock.Events{
 		Waited: func(d time.Duration, err error) {
@@ -114,6 +117,7 @@ func (m *Metrics) Lock(strategy string) lock.Events {
 			}
 		},
 		Stranded: func(error) { stranded.Inc() },
+		Woken:    wakeups.Inc,
 	}
 }
 

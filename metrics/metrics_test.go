@@ -142,6 +142,7 @@ func TestLockSeriesExistFromTheStart(t *testing.T) {
 		`stock_lock_hold_seconds_count{strategy="zk-sequential"}`: 0,
 		`stock_lock_lost_total{strategy="zk-sequential"}`:         0,
 		`stock_lock_stranded_total{strategy="zk-sequential"}`:     0,
+		`stock_lock_wakeups_total{strategy="zk-sequential"}`:      0,
 		`stock_stale_fence_total{strategy="zk-sequential"}`:       0,
 	})
 }
@@ -166,12 +167,16 @@ func TestLockOutcomes(t *testing.T) {
 	e.Ended(20*time.Millisecond, nil)
 	e.Ended(20*time.Millisecond, lock.ErrLost)
 	e.Stranded(errors.New("x"))
+	for range 3 {
+		e.Woken()
+	}
 	are(t, m, map[string]float64{
 		`stock_lock_hold_seconds_count{strategy="redis-watchdog"}`:             2,
 		`stock_lock_hold_seconds_bucket{strategy="redis-watchdog",le="0.025"}`: 2,
 		`stock_lock_hold_seconds_bucket{strategy="redis-watchdog",le="0.01"}`:  0,
 		`stock_lock_lost_total{strategy="redis-watchdog"}`:                     1,
 		`stock_lock_stranded_total{strategy="redis-watchdog"}`:                 1,
+		`stock_lock_wakeups_total{strategy="redis-watchdog"}`:                  3,
 	})
 }
 

@@ -3,7 +3,6 @@ package repo_test
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"testing"
 
 	"github.com/google/uuid"
@@ -74,23 +73,4 @@ func bareSale(pool *sql.DB, sku string) error {
 		return err
 	}
 	return tx.Commit()
-}
-
-// BenchmarkDeduct is the sale of the strategy "atomic".
-func BenchmarkDeduct(b *testing.B) {
-	for name, open := range map[string]func(testing.TB) shop{"redis": realRedis, "mysql": realMySQL} {
-		b.Run(name, func(b *testing.B) {
-			s := open(b)
-			mustSet(b, s, "sku", service.MaxStock)
-			b.RunParallel(func(pb *testing.PB) {
-				for pb.Next() {
-					o := order(service.Stock{SKU: "sku"})
-					if _, err := s.Deduct(context.Background(), o); err != nil {
-						b.Error(fmt.Errorf("deduct: %w", err))
-						return
-					}
-				}
-			})
-		})
-	}
 }

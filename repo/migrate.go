@@ -14,6 +14,7 @@ import (
 	"gorm.io/gorm"
 
 	"example.com/stock/lock"
+	"example.com/stock/mysqlerr"
 )
 
 //go:embed migrations/*.sql
@@ -157,7 +158,7 @@ func (m *Migrator) alone(ctx context.Context, doing string, do func(*goose.Provi
 		}
 	}()
 	if err := do(p); err != nil {
-		if mysqlNumber(err) == 0 && ctx.Err() == nil && !unreachable(err) {
+		if mysqlerr.Number(err) == 0 && ctx.Err() == nil && !unreachable(err) {
 			return fmt.Errorf("%s: %w", doing, err) // goose's own: the files are wrong, not the server
 		}
 		return mysqlFault(ctx, doing, err)

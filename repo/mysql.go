@@ -2,12 +2,13 @@ package repo
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 
 	"gorm.io/gorm"
-	"gorm.io/gorm/clause"
 
 	"example.com/stock/lock"
+	"example.com/stock/mysqlerr"
 	"example.com/stock/service"
 )
 
@@ -32,7 +33,7 @@ func (m *MySQL) read(ctx context.Context, doing string, sku service.SKU) (servic
 	if ctx.Err() != nil {
 		return service.Stock{}, ended(ctx, doing)
 	}
-	row, err := take(m.db.WithContext(ctx), sku)
+	row, err := take(m.db.WithContext(ctx), sku, unlocked)
 	if err != nil {
 		return service.Stock{}, explain(ctx, doing, err)
 	}
@@ -82,16 +83,23 @@ func (m *MySQL) Deduct(ctx context.Context, o service.Order) (service.Order, err
 // Transact begins, runs do, and commits. A transaction that InnoDB ends to resolve a deadlock is run again from the start, so do may
 // be called more than once; what it did before is undone.
 //
-// A waiter whose ctx ends leaves, but the server notices only when it would give it the row, or after innodb_lock_wait_timeout. Until
-// then it costs the server a connection. A wait that reaches innodb_lock_wait_timeout (50 s by default) ends with lock.ErrHeld.
+// A waiter whose ctx ends leaves the server's queue, too, which takes two round trips on another connection; see dismiss. A wait that reaches
+// innodb_lock_wait_timeout (50 s by default) ends with lock.ErrHeld.
 func (m *MySQL) Transact(ctx context.Context, do func(ctx context.Context, tx service.Store) error) error {
-	return m.transact(ctx, "sell in transaction", func(tx *gorm.DB) error {
+	left := ""
+	err := m.transact(ctx, "sell in transaction", func(tx *gorm.DB) error {
 		store := &transaction{tx: tx}
-		if err := do(ctx, store); err != nil {
+		err := do(ctx, store)
+		left = store.left
+		if err != nil {
 			return err
 		}
 		return store.broken
 	})
+	if left != "" {
+		m.dismiss(ctx, left) // now that its connection has gone back: it may be the pool's last
+	}
+	return err
 }
 
 // A transaction is the Store inside Transact.
@@ -100,25 +108,28 @@ type transaction struct {
 	// broken is the first fault, which ends the transaction: after a deadlock, say, the server has rolled back, and whatever
 	// followed would be written at once and by itself. So nothing follows, even if do swallows the error.
 	broken error
+	left   string // label of the statement that still waits at the server, for nobody
 }
 
 // Read is one round trip and the wait for the row. The lock is on the row of the primary key alone.
 func (t *transaction) Read(ctx context.Context, sku service.SKU) (service.Stock, error) {
 	const doing = "lock stock"
-	locking := clause.Locking{Strength: clause.LockingStrengthUpdate}
+	label := waitLabel()
+	locking := locked + " " + label
 	if lock.IsNoWait(ctx) {
-		locking.Options = clause.LockingOptionsNoWait
+		locking = locked + " NOWAIT"
 	}
 	var row stockRow
 	err := t.do(ctx, doing, func(tx *gorm.DB) (err error) {
-		row, err = take(tx.Clauses(locking), sku)
+		row, err = take(tx, sku, locking)
 		if err == nil && row.parted() {
 			// Locked: the parts can only be sold from, and this shows how far that has gone.
 			err = row.add(tx)
 		}
 		return err
 	})
-	if err != nil && mysqlNumber(err) == 0 && ctx.Err() != nil {
+	if err != nil && mysqlerr.Number(err) == 0 && ctx.Err() != nil {
+		t.left = label
 		return service.Stock{}, stopped(ctx, doing)
 	}
 	return row.stock(), err
@@ -144,14 +155,23 @@ func (t *transaction) do(ctx context.Context, doing string, statements func(tx *
 	return explained
 }
 
+// How take locks the row.
+const (
+	unlocked = ""
+	locked   = " FOR UPDATE"
+)
+
 // take reads a row by its primary key. What is not there is service.ErrUnknownSKU.
-func take(tx *gorm.DB, sku service.SKU) (stockRow, error) {
-	var row stockRow
-	err := tx.Where("sku = ?", string(sku)).Take(&row).Error
-	if errors.Is(err, gorm.ErrRecordNotFound) {
+func take(tx *gorm.DB, sku service.SKU, locking string) (r stockRow, err error) {
+	query := tx.Raw("SELECT sku, quantity, initial, sold, version, epoch, fence, guard FROM stock WHERE sku = ?"+locking, string(sku))
+	if query.Error != nil {
+		return r, query.Error
+	}
+	err = query.Row().Scan(&r.SKU, &r.Quantity, &r.Initial, &r.Sold, &r.Version, &r.Epoch, &r.Fence, &r.Guard)
+	if errors.Is(err, sql.ErrNoRows) {
 		err = unknownSKU(sku)
 	}
-	return row, err
+	return r, err
 }
 
 // fault tells a fault of the server's from an answer of ours.

@@ -4,15 +4,37 @@ import (
 	"context"
 
 	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 
 	"example.com/stock/service"
 )
 
-// Raise is three round trips, and one more where there was nothing to raise. An ErrOutcomeUnknown may be tried again: to raise twice is
-// to raise once.
-func (m *MySQL) Raise(ctx context.Context, sku service.SKU, strategy string, fence uint64) error {
+// Raise is three round trips, and one more where there was nothing to raise; of a segment five. An ErrOutcomeUnknown may be tried again: to raise
+// twice is to raise once.
+func (m *MySQL) Raise(ctx context.Context, sku service.SKU, segment int, strategy string, fence uint64) error {
 	const doing = "raise fence"
-	return m.transact(ctx, doing, func(tx *gorm.DB) error { return explain(ctx, doing, raise(tx, sku, strategy, fence)) })
+	return m.transact(ctx, doing, func(tx *gorm.DB) error {
+		err := raise(tx, sku, strategy, fence) // that of the whole is the largest of its parts, and its guard that of all
+		if err == nil && segment != 0 {
+			err = raiseSegment(tx, sku, segment, strategy, fence)
+		}
+		return explain(ctx, doing, err)
+	})
+}
+
+// raiseSegment makes the segment if it is not there: whoever was about to make it finds it made, and its fence in the way of what comes then.
+func raiseSegment(tx *gorm.DB, sku service.SKU, segment int, strategy string, fence uint64) error {
+	// Locked, so that the epoch stays: the UPDATE before has locked it only if there was something to raise.
+	row, err := take(tx, sku, locked)
+	switch {
+	case err != nil:
+		return err
+	case row.Guard != strategy:
+		return errChanged
+	}
+	return tx.Clauses(clause.OnConflict{
+		DoUpdates: clause.Assignments(map[string]any{"fence": gorm.Expr("GREATEST(fence, ?)", fence)}),
+	}).Create(&segmentRow{SKU: string(sku), Segment: segment, Version: 1, Epoch: row.Epoch, Fence: fence, Guard: strategy}).Error
 }
 
 func raise(tx *gorm.DB, sku service.SKU, strategy string, fence uint64) error {
@@ -22,7 +44,7 @@ func raise(tx *gorm.DB, sku service.SKU, strategy string, fence uint64) error {
 	if done.Error != nil || done.RowsAffected == 1 {
 		return done.Error
 	}
-	row, err := take(tx, sku)
+	row, err := take(tx, sku, unlocked)
 	switch {
 	case err != nil:
 		return err

@@ -50,14 +50,6 @@ type orderRow struct {
 // TableName is asked by gorm.
 func (orderRow) TableName() string { return "orders" }
 
-func rowOf(o service.Order) *orderRow {
-	return &orderRow{
-		ID: o.ID, SKU: string(o.SKU), Epoch: o.Epoch, Version: o.Version,
-		Quantity: o.Quantity, Read: o.Read, Remaining: o.Remaining,
-		Strategy: o.Strategy, Instance: o.Instance, RequestID: o.RequestID, Fence: o.Fence, Segment: o.Segment, CreatedAt: o.CreatedAt.UTC(),
-	}
-}
-
 func (r *orderRow) order() service.Order {
 	return service.Order{
 		ID: r.ID, SKU: service.SKU(r.SKU), Quantity: r.Quantity, Read: r.Read, Remaining: r.Remaining, Version: r.Version, Epoch: r.Epoch,

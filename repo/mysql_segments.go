@@ -7,6 +7,7 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
+	"example.com/stock/mysqlerr"
 	"example.com/stock/service"
 )
 
@@ -73,9 +74,12 @@ func (m *MySQL) Segments(ctx context.Context, sku service.SKU) (service.Segments
 		Version: first.Version, Epoch: first.Epoch, Fence: first.Fence, Guard: first.Guard,
 	}
 	all := service.Segments{Reserve: whole.Quantity}
+	parted := whole.parted() // otherwise there is nothing in them, and Read does not look
 	for _, row := range rows[1:] {
 		p := row.Part
-		whole.include(p)
+		if parted {
+			whole.include(p)
+		}
 		all.Rows = append(all.Rows, service.Segment{Number: p.Segment, Quantity: p.Quantity, Version: p.Version, Fence: p.Fence})
 	}
 	all.Stock = whole.stock()
@@ -123,7 +127,7 @@ func gather(tx *gorm.DB, g service.Gathering) error {
 	err := tx.Create(&segmentRow{
 		SKU: string(g.SKU), Segment: g.Into.Number, Quantity: moved, Version: 1, Epoch: g.Epoch, Guard: g.Strategy,
 	}).Error
-	if mysqlNumber(err) == erDupEntry {
+	if mysqlerr.Number(err) == mysqlerr.DupEntry {
 		return service.ErrConflict
 	}
 	return err
@@ -143,7 +147,7 @@ func change(tx *gorm.DB, g service.Gathering, as service.Segment, set map[string
 
 // notGathered says which condition of the UPDATE did not hold.
 func notGathered(tx *gorm.DB, g service.Gathering) error {
-	row, err := take(tx, g.SKU)
+	row, err := take(tx, g.SKU, unlocked)
 	switch {
 	case err != nil:
 		return err

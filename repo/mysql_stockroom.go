@@ -9,15 +9,20 @@ import (
 	"example.com/stock/service"
 )
 
-// Set is five round trips, eight if the stock was in segments. The orders of earlier epochs stay: they do not count, and on disk they are cheap.
+// Set is six round trips, nine if the stock was in segments. The last of them looks for orders of earlier epochs that are older than KeepOrders,
+// and removes them, up to 20000: they do not count and cannot be asked for. Whoever needs them for longer copies them.
 func (m *MySQL) Set(ctx context.Context, sku service.SKU, quantity int64) (service.Stock, error) {
-	return m.put(ctx, "set stock", sku, quantity, clause.OnConflict{
+	stock, err := m.put(ctx, "set stock", sku, quantity, clause.OnConflict{
 		DoUpdates: clause.Assignments(map[string]any{
 			"quantity": quantity, "initial": quantity, "sold": 0,
 			"version": gorm.Expr("version + 1"), "epoch": gorm.Expr("epoch + 1"),
 			"fence": 0, "guard": "",
 		}),
 	})
+	if err == nil && stock.Epoch > 1 {
+		m.forget(ctx, sku, stock.Epoch)
+	}
+	return stock, err
 }
 
 // Seed is four round trips, five if it makes the SKU.
@@ -39,7 +44,7 @@ func (m *MySQL) put(ctx context.Context, doing string, sku service.SKU, quantity
 			err = unite(tx, sku)
 		}
 		if err == nil {
-			row, err = take(tx, sku)
+			row, err = take(tx, sku, unlocked)
 		}
 		return explain(ctx, doing, err)
 	})

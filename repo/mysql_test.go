@@ -55,13 +55,18 @@ func TestMySQLRoundTrips(t *testing.T) {
 	p, s, sound := proxied(t, "mysql")
 	const sku = service.SKU("trips")
 	mustSet(t, s, sku, 100)
-	trips(t, p, true, "Set", 5, func() error { _, err := s.Set(short(t), sku, 10); return err })
+	trips(t, p, true, "Set", 6, func() error { _, err := s.Set(short(t), sku, 10); return err })
 	trips(t, p, true, "Seed", 4, func() error { return s.Seed(short(t), sku, 10) })
 	trips(t, p, true, "Read", 1, func() error { _, err := s.Read(short(t), sku); return err })
 	trips(t, p, true, "Write", 4, func() error { return s.Write(short(t), order(mustRead(t, sound, sku))) })
 	trips(t, p, true, "Swap", 4, func() error { return s.Swap(short(t), order(mustRead(t, sound, sku))) })
 	trips(t, p, true, "Deduct", 5, func() error { _, err := s.Deduct(short(t), order(service.Stock{SKU: sku})); return err })
 	trips(t, p, true, "Transact", 5, func() error { return s.(*repo.MySQL).Transact(short(t), sellIn(sku, "x", nil)) })
+	raise := func(segment int, fence uint64) func() error {
+		return func() error { return s.(service.Fencer).Raise(short(t), sku, segment, "none", fence) }
+	}
+	trips(t, p, true, "Raise", 3, raise(0, 1))
+	trips(t, p, true, "Raise of a segment", 5, raise(1, 2))
 	trips(t, p, true, "Orders", 2, func() error { _, _, err := s.Orders(short(t), sku, "", 1); return err })
 }
 

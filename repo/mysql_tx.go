@@ -10,6 +10,8 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 	"gorm.io/gorm"
+
+	"example.com/stock/mysqlerr"
 )
 
 const (
@@ -88,14 +90,14 @@ func commit(ctx context.Context, tx *gorm.DB, doing string) error {
 		return nil
 	}
 	alive := rollback(tx)
-	switch mysqlNumber(err) {
+	switch mysqlerr.Number(err) {
 	case 0:
 		// A connection that still takes commands is in step: COMMIT never left. Otherwise it may be the reply that was lost.
 		if alive {
 			return mysqlFault(ctx, doing, err)
 		}
 		return unknown(doing, err)
-	case erServerShutdown, erInterrupted, erKilled:
+	case mysqlerr.ServerShutdown, mysqlerr.Interrupted, mysqlerr.Killed:
 		return unknown(doing, err)
 	default:
 		return mysqlFault(ctx, doing, err)

@@ -10,8 +10,9 @@ import (
 	"example.com/stock/service"
 )
 
-// KeepOrders is how long Redis keeps the orders of an epoch that is over: long enough to look into what happened, and then the
-// memory is free again. The orders of the current epoch do not expire.
+// KeepOrders is how long the orders of an epoch that is over are kept: long enough to look into what happened, and then the room is free
+// again. Redis counts from the end of the epoch. MySQL counts from each order, and looks when the stock is set again. The
+// orders of the current epoch do not expire.
 const KeepOrders = 24 * time.Hour
 
 // Redis keeps stock and orders in Redis: a hash stock:{<sku>}, with the segments of the stock if there are any, and a list stock:{<sku>}:orders:<epoch> in the order written. The

@@ -13,8 +13,8 @@ var raiseLua string
 var raiseScript = newScript(raiseLua)
 
 // Raise is one round trip. An ErrOutcomeUnknown may be tried again: to raise twice is to raise once.
-func (r *Redis) Raise(ctx context.Context, sku service.SKU, strategy string, fence uint64) error {
-	_, err := r.run(ctx, "raise fence", raiseScript, sku, strategy, decimal(fence))
+func (r *Redis) Raise(ctx context.Context, sku service.SKU, segment int, strategy string, fence uint64) error {
+	_, err := r.run(ctx, "raise fence", raiseScript, sku, strategy, decimal(fence), segmentField(segment, ""))
 	return err
 }
 

@@ -13,12 +13,16 @@ var (
 	ErrSoldOut = errors.New("sold out")
 	// ErrStaleFence: a later holder has written already. Nothing was written.
 	ErrStaleFence = errors.New("stale fence: a later holder has written")
+	// ErrOvertaken: somebody whose lease was over has written since the read, and the lock did not keep him out. Nothing was written.
+	ErrOvertaken = errors.New("overtaken: another wrote past the lock since the stock was read")
 	// ErrGuarded: another strategy guards the stock. It comes as a GuardError.
 	ErrGuarded = errors.New("stock is guarded by another strategy")
 	// ErrStockReset: the stock was set anew between the read and the write. Nothing was written.
 	ErrStockReset = errors.New("stock was set anew since it was read")
 	// ErrConflict: somebody else has written since the read. Nothing was written.
 	ErrConflict = errors.New("written by another since it was read")
+	// ErrNotPaused: no sale of that request waits at a point of the lab.
+	ErrNotPaused = errors.New("no such pause")
 	// ErrOutcomeUnknown: the connection broke after the write was sent. The order may or may not exist: look it up by its id.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
 )

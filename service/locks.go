@@ -23,10 +23,11 @@ var (
 
 // A Fencer is a store that can be told of a fence without a write.
 type Fencer interface {
-	// Raise makes fence the smallest that a write to sku may carry, unless a larger one is, in one step. It is as if strategy had
-	// written with it: a stock that nobody guards yet is guarded by strategy from then on, because the fences of others do not
-	// compare. It fails with a GuardError if another strategy guards the stock.
-	Raise(ctx context.Context, sku SKU, strategy string, fence uint64) error
+	// Raise makes fence the smallest that a write to the segment of sku may carry, or with segment 0 to the whole, unless a larger one is, in
+	// one step. It is as if strategy had written with it: a stock that nobody guards yet is guarded by strategy from then on, because the
+	// fences of others do not compare. A segment that is not there yet is made, with nothing in it. It fails with a GuardError if another
+	// strategy guards the stock.
+	Raise(ctx context.Context, sku SKU, segment int, strategy string, fence uint64) error
 }
 
 // An Eviction is a lock taken from its holder.
@@ -38,28 +39,45 @@ type Eviction struct {
 	Stores map[string]error
 }
 
-// Lock tells who holds key under strategy and who waits for it.
+// A Locked is who has a key and who waits for it.
+type Locked struct {
+	lock.Standing
+	Segments []SegmentLock // of a SKU that is sold in segments: those that somebody holds or waits for
+}
+
+// Lock tells who holds key under strategy and who waits for it. Where a strategy has a lock for each segment, key is one of those, such as
+// "sku#3", or the SKU for all of them.
 //
 // Errors: ErrUnknownStrategy, ErrNotInspectable, InvalidError, lock.ErrDown.
-func (s *Service) Lock(ctx context.Context, strategy, key string) (lock.Standing, error) {
+func (s *Service) Lock(ctx context.Context, strategy, key string) (Locked, error) {
 	offer, err := s.lockOf(strategy, key)
 	if err != nil {
-		return lock.Standing{}, err
+		return Locked{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.Work)
 	defer cancel()
-	standing, err := lock.Inspect(ctx, offer.Lock, key)
-	return standing, unsupported(err, strategy, ErrNotInspectable)
+	var seen Locked
+	if sku, wrong := ParseSKU(key); offer.Segmented && wrong == nil {
+		seen, err = segmentLocks(ctx, offer.Lock, sku)
+	} else {
+		seen.Standing, err = lock.Inspect(ctx, offer.Lock, key)
+	}
+	return seen, unsupported(err, strategy, ErrNotInspectable)
 }
 
 // Evict takes key away from whoever holds it under strategy, lets the next one in, and tells the stores, so that a write of the evicted
-// holder is refused with ErrStaleFence although nobody else has written. It is finished though ctx ends.
+// holder is refused with ErrStaleFence although nobody else has written. It is finished though ctx ends. Where a strategy has a lock for
+// each segment, key must be one of those.
 //
 // Errors: as Lock, with ErrNotEvictable. After lock.ErrDown it is not known whether somebody was evicted.
 func (s *Service) Evict(ctx context.Context, strategy, key string) (Eviction, error) {
 	offer, err := s.lockOf(strategy, key)
 	if err != nil {
 		return Eviction{}, err
+	}
+	target, fenced := targetOf(offer, key)
+	if offer.Segmented && !fenced {
+		return Eviction{}, &InvalidError{"key", "must name a segment, such as sku#1: each has a lock of its own"}
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.Work)
 	defer cancel()
@@ -71,7 +89,11 @@ func (s *Service) Evict(ctx context.Context, strategy, key string) (Eviction, er
 	if err != nil {
 		return Eviction{}, unsupported(err, strategy, ErrNotEvictable)
 	}
-	return Eviction{fence, before.Holder, s.raise(ctx, strategy, key, fence)}, nil
+	e := Eviction{Fence: fence, Holder: before.Holder}
+	if fenced {
+		e.Stores = s.raise(ctx, strategy, target, fence)
+	}
+	return e, nil
 }
 
 // lockOf is the offer with the lock, if it is up.
@@ -94,12 +116,9 @@ func (s *Service) lockOf(strategy, key string) (Offer, error) {
 	return offer, nil
 }
 
-func (s *Service) raise(ctx context.Context, strategy, key string, fence lock.Fence) map[string]error {
+// raise tells the stores of the fence of a part of their stock.
+func (s *Service) raise(ctx context.Context, strategy string, t target, fence lock.Fence) map[string]error {
 	told := make(map[string]error)
-	sku, err := ParseSKU(key)
-	if err != nil {
-		return told
-	}
 	for name, shelf := range s.Shelves {
 		err := shelf.Needs.Err()
 		if err == nil {
@@ -107,7 +126,7 @@ func (s *Service) raise(ctx context.Context, strategy, key string, fence lock.Fe
 			if !ok {
 				continue
 			}
-			err = fencer.Raise(ctx, sku, strategy, uint64(fence))
+			err = fencer.Raise(ctx, t.sku, t.segment, strategy, uint64(fence))
 		}
 		if !errors.Is(err, ErrUnknownSKU) {
 			told[name] = err

@@ -97,7 +97,7 @@ func TestEvictLetsTheNextOneIn(t *testing.T) {
 	s.sold(t, 1)
 }
 
-func standing(t *testing.T, s *scene) lock.Standing {
+func standing(t *testing.T, s *scene) service.Locked {
 	t.Helper()
 	standing, err := s.Lock(t.Context(), "it", string(s.sku))
 	if err != nil {

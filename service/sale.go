@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"example.com/stock/lock"
@@ -10,13 +11,15 @@ import (
 // A Sale is one deduction under way: the order as it fills up, and what happened when.
 type Sale struct {
 	Order
-	lab  Lab
-	most time.Duration // longest stay in the critical section
+	lab   Lab
+	stops *stops        // nil: it waits nowhere
+	most  time.Duration // longest stay in the critical section
 
 	asked, entered, left time.Time  // left: before the lock is given back, so that the holds of a right lock do not overlap
 	fence                lock.Fence // of the holder, also when the write does not carry it
 	tries                int        // of ways that may have to begin again; 0: of the others
 	written              bool       // the order is in the store
+	wakeups              atomic.Int64
 }
 
 // Lab is what lab mode may ask of one sale. The zero value is normal service.
@@ -24,6 +27,8 @@ type Lab struct {
 	Hold       time.Duration // stay this long between read and write
 	Unfenced   bool          // do not give the fence to the write
 	IgnoreLoss bool          // work on after the lease is lost, as naive code does
+	Pause      Points        // wait at these until let go
+	Nested     Nesting       // ask for the lock again inside the critical section
 }
 
 // enter marks the start of the critical section and bounds it.
@@ -36,8 +41,14 @@ func (s *Sale) enter(ctx context.Context, fence lock.Fence) (context.Context, co
 	if s.lab.IgnoreLoss {
 		ctx = context.WithoutCancel(ctx)
 	}
-	return context.WithTimeout(ctx, s.most+s.lab.Hold)
+	ctx, cancel := context.WithTimeout(ctx, s.bound())
+	// An error here is ctx's, which fails the read.
+	_ = s.stops.at(ctx, AfterLock)
+	return ctx, cancel
 }
+
+// bound is the longest stay in the critical section, with what the lab asks for on top.
+func (s *Sale) bound() time.Duration { return s.most + s.lab.Hold + s.stops.longest() }
 
 // leave marks the end of the critical section.
 func (s *Sale) leave() { s.left = time.Now() }
@@ -52,6 +63,16 @@ func (s *Sale) saw(stock Stock) {
 
 // think stands for what an order service does between read and write: prices, limits, credit. In the lab it takes as long as asked.
 func (s *Sale) think(ctx context.Context) error {
+	if err := s.stops.at(ctx, AfterRead); err != nil {
+		return err
+	}
+	if err := s.hold(ctx); err != nil {
+		return err
+	}
+	return s.stops.at(ctx, BeforeWrite)
+}
+
+func (s *Sale) hold(ctx context.Context) error {
 	if s.lab.Hold <= 0 {
 		return context.Cause(ctx)
 	}
@@ -65,11 +86,18 @@ func (s *Sale) think(ctx context.Context) error {
 	}
 }
 
+// wrote marks that the order is in the store.
+func (s *Sale) wrote(ctx context.Context) {
+	s.written = true
+	// Whether ctx ended while it waited is for the lock to say: the order stands.
+	_ = s.stops.at(ctx, AfterWrite)
+}
+
 // receipt is the answer to a sale that was written.
 func (s *Sale) receipt(store string, lost bool) Receipt {
 	return Receipt{
 		Order: s.Order, Store: store, HolderFence: s.fence, LeaseLost: lost,
 		Waited: s.entered.Sub(s.asked), Held: s.left.Sub(s.entered),
-		AcquiredAt: s.entered, ReleasedAt: s.left, Tries: max(s.tries, 1),
+		AcquiredAt: s.entered, ReleasedAt: s.left, Tries: max(s.tries, 1), Wakeups: int(s.wakeups.Load()),
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"strconv"
 	"sync/atomic"
 
 	"example.com/stock/lock"
@@ -100,8 +99,8 @@ func (s *segmentedSale) visit(ctx context.Context, at int) (next int, err error)
 	return next, err
 }
 
-// key of a segment's lock. No SKU has a "#" in it.
-func (s *segmentedSale) key(segment int) string { return string(s.SKU) + "#" + strconv.Itoa(segment) }
+// key of a segment's lock.
+func (s *segmentedSale) key(segment int) string { return segmentKey(s.SKU, segment) }
 
 // sellFrom is the critical section of one segment. Next is the segment itself if there is not enough in it, with what was seen, or if
 // somebody has written past the lock.
@@ -135,6 +134,8 @@ func (s *segmentedSale) sellFrom(ctx context.Context, fence lock.Fence, at int) 
 	if errors.Is(err, ErrConflict) {
 		return at, Segments{}, nil
 	}
-	s.written = err == nil
+	if err == nil {
+		s.wrote(ctx)
+	}
 	return done, Segments{}, err
 }

@@ -30,11 +30,12 @@ type Dependency interface {
 
 // An Offer is a Way that requests can name.
 type Offer struct {
-	Way      Way
-	Blocking bool     // waits by default; otherwise it tries once unless asked to wait
-	Stores   []string // the stores that it works on, the default first; empty: all
-	Needs    []Dependency
-	Lock     lock.Locker // of the Way, to inspect and to evict from; nil: there is none
+	Way       Way
+	Blocking  bool     // waits by default; otherwise it tries once unless asked to wait
+	Stores    []string // the stores that it works on, the default first; empty: all
+	Needs     []Dependency
+	Lock      lock.Locker // of the Way, to inspect and to evict from; nil: there is none
+	Segmented bool        // the Lock has a key for each segment of a SKU, such as "sku#3"
 }
 
 // A Shelf is a store that requests can name.
@@ -54,6 +55,7 @@ type Config struct {
 	Store    string           // the store of requests that name none
 	Wait     time.Duration    // how long a Blocking offer waits if the request does not say
 	Work     time.Duration    // longest stay in the critical section, and longest store call elsewhere
+	Pauses   *Pauses          // lab mode: where sales wait that are told to; nil: none does
 }
 
 // A Service sells. It is safe for concurrent use.
@@ -81,6 +83,7 @@ type Receipt struct {
 	Waited, Held           time.Duration
 	AcquiredAt, ReleasedAt time.Time
 	Tries                  int  // how often it read: more than once where others were quicker, or units had to be fetched
+	Wakeups                int  // how often the lock's server woke it while it waited; see lock.OnWake
 	LeaseLost              bool // the lease was lost after the order was written: the order stands
 }
 
@@ -125,6 +128,10 @@ func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
 		ctx, cancel = need.While(ctx)
 		defer cancel()
 	}
+	stops := s.stops(req)
+	if err := stops.at(ctx, BeforeLock); err != nil {
+		return Receipt{}, err
+	}
 	work, wait, cancel := s.bounds(ctx, offer, req.Wait)
 	defer cancel()
 
@@ -133,13 +140,14 @@ func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
 			ID: id.String(), SKU: req.SKU, Quantity: req.Quantity, Strategy: req.Strategy,
 			Instance: s.Instance, RequestID: req.RequestID, CreatedAt: time.Now(),
 		},
-		lab: req.Lab, most: s.Work, asked: time.Now(),
+		lab: req.Lab, stops: stops, most: s.Work, asked: time.Now(),
 	}
-	err = offer.Way(lock.WithWait(work, wait), shelf.Store, sale)
+	err = offer.Way(lock.WithWait(work, lock.OnWake(wait, func() { sale.wakeups.Add(1) })), shelf.Store, sale)
 	lost := errors.Is(err, lock.ErrLost)
 	if err != nil && !(sale.written && lost) {
 		return Receipt{}, &OrderError{sale.ID, err}
 	}
+	_ = stops.at(ctx, AfterUnlock) // its end changes nothing: the sale is made
 	return sale.receipt(req.Store, lost), nil
 }
 

@@ -18,7 +18,7 @@ func UnderLock(l lock.Locker) Way {
 			ctx, cancel := sale.enter(ctx, fence)
 			defer cancel()
 			defer sale.leave()
-			return readThinkWrite(ctx, store, sale)
+			return sale.nest(ctx, l, func(ctx context.Context) error { return readThinkWrite(ctx, store, sale) })
 		})
 	}
 }
@@ -33,7 +33,7 @@ func InTransaction(ctx context.Context, store Store, sale *Sale) error {
 	var most *time.Timer
 	enter := func() {
 		if locked() {
-			most = time.AfterFunc(sale.most+sale.lab.Hold, func() { cancel(context.DeadlineExceeded) })
+			most = time.AfterFunc(sale.bound(), func() { cancel(context.DeadlineExceeded) })
 		}
 	}
 	err := store.(Transactor).Transact(ctx, func(ctx context.Context, tx Store) error {
@@ -74,7 +74,8 @@ func Atomically(ctx context.Context, store Store, sale *Sale) error {
 	defer sale.leave()
 	order, err := store.(Deductor).Deduct(ctx, sale.Order)
 	if err == nil {
-		sale.Order, sale.written = order, true
+		sale.Order = order
+		sale.wrote(ctx)
 	}
 	return err
 }
@@ -93,9 +94,25 @@ func readThinkWrite(ctx context.Context, store Store, sale *Sale) error {
 		return err
 	}
 	sale.Remaining = stock.Quantity - sale.Quantity
-	if err := store.Write(ctx, sale.Order); err != nil {
+	if err := writeFenced(ctx, store, sale.Order); err != nil {
 		return err
 	}
-	sale.written = true
+	sale.wrote(ctx)
 	return nil
+}
+
+// writeFenced is Write, but where the order carries a fence the version that was read is compared too. The fence refuses the holder
+// that writes too late. It cannot refuse one that was paused past its lease and wakes before the next holder has written: the store
+// has not seen the larger fence yet. What that next holder has read is out of date then, and its blind write would lose the other's update. See
+// docs/adr/0010-a-fenced-write-compares-the-version.md.
+func writeFenced(ctx context.Context, store Store, o Order) error {
+	s, compares := store.(Swapper)
+	if o.Fence == 0 || !compares {
+		return store.Write(ctx, o)
+	}
+	err := s.Swap(ctx, o)
+	if errors.Is(err, ErrConflict) {
+		return ErrOvertaken
+	}
+	return err
 }

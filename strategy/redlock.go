@@ -2,6 +2,7 @@ package strategy
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"example.com/stock/lock"
@@ -33,6 +34,9 @@ func redlock() Strategy {
 				Lease: s.RedlockLease, NodeTimeout: s.RedlockNodeTimeout, MaxHold: s.WatchdogMaxHold, Quarantine: s.RedlockQuarantine,
 			})
 			if err != nil {
+				if s.Log != nil {
+					s.Log.Error("redlock cannot be used", "err", err)
+				}
 				return unusable{err}
 			}
 			return l
@@ -40,9 +44,18 @@ func redlock() Strategy {
 	}
 }
 
-// unusable is a lock that cannot be made of what is configured. It says why to whoever asks for it; the rest of the catalogue works.
+// unusable is a lock that cannot be made of what is configured. Whoever asks for it is told so, and in the words for the log, which
+// name addresses, why; the rest of the catalogue works.
 type unusable struct{ why error }
 
-func (u unusable) Acquire(context.Context, string) (*lock.Lease, error) {
-	return nil, &lock.DownError{Server: Redlock, Reason: u.why.Error()}
+func (u unusable) down() error {
+	return fmt.Errorf("%w: %w", &lock.DownError{Server: Redlock, Reason: "it cannot be made of redlock.addrs; the log says why"}, u.why)
 }
+
+func (u unusable) Acquire(context.Context, string) (*lock.Lease, error) { return nil, u.down() }
+
+func (u unusable) Inspect(context.Context, string) (lock.Standing, error) {
+	return lock.Standing{}, u.down()
+}
+
+func (u unusable) Keys(context.Context) ([]string, error) { return nil, u.down() }

@@ -34,7 +34,7 @@ type Strategy struct {
 	Promise  lock.Promise
 
 	Lock   func(Servers) lock.Locker              // opens nothing: servers may be down. The result may be an io.Closer
-	Around func(Servers, lock.Locker) service.Way // what sells under the Lock; nil: service.UnderLock
+	Around func(Servers, lock.Locker) service.Way // what sells in segments under the Lock; nil: service.UnderLock
 	Way    service.Way
 }
 
@@ -52,6 +52,8 @@ type Servers struct {
 	RepairSetNX     bool          // redis-setnx-expire gives an expiry to a key that was left without
 	WatchdogLease   time.Duration // of the renewed locks; 0: their default
 	WatchdogMaxHold time.Duration // 0: the default
+	Replicas        int           // of Redis that must have acknowledged the lock of redis-setnx or redis-watchdog; 0: none is asked
+	ReplicaTimeout  time.Duration // how long they have; 0: the default
 
 	RedlockLease       time.Duration // 0: the default
 	RedlockNodeTimeout time.Duration // how long one node may take; 0: the default
@@ -73,6 +75,7 @@ func All() []Strategy {
 		redisSetNX(),
 		redisWatchdog(),
 		redlock(),
+		zkEphemeral(),
 		zkSequential(),
 		mysqlTable(),
 		mysqlForUpdate(),

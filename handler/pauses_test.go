@@ -1,0 +1,91 @@
+package handler_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"testing"
+	"time"
+
+	"example.com/stock/handler"
+	"example.com/stock/service"
+)
+
+// standing is one sale that waits, until it is let go.
+type standing struct{ gone bool }
+
+func (s *standing) List() []service.Pause {
+	if s.gone {
+		return nil
+	}
+	return []service.Pause{{RequestID: "r:1", Strategy: "zk-sequential", SKU: "stock", Point: service.AfterRead, Since: time.Now().Add(-time.Second)}}
+}
+
+func (s *standing) Release(id string) (service.Pause, error) {
+	if s.gone || id != "r:1" {
+		return service.Pause{}, service.ErrNotPaused
+	}
+	p := s.List()[0]
+	s.gone = true
+	return p, nil
+}
+
+func TestPausesAreListedAndReleased(t *testing.T) {
+	s := serve(t, &desk{}, func(c *handler.Config) { c.Lab, c.Pauses = true, &standing{} })
+	admin := []string{"Authorization", "Bearer " + token}
+	var list struct{ Pauses []json.RawMessage }
+	if err := json.Unmarshal(ask(t, http.MethodGet, s.URL+"/v1/lab/pauses", "", admin...).body, &list); err != nil || len(list.Pauses) != 1 {
+		t.Fatal(err, list)
+	}
+	conform(t, "Pause", list.Pauses[0])
+	wantProblem(t, ask(t, http.MethodDelete, s.URL+"/v1/lab/pauses/r:2", "", admin...), 404, "not_paused")
+	r := ask(t, http.MethodDelete, s.URL+"/v1/lab/pauses/r:1", "", admin...)
+	if r.StatusCode != http.StatusOK {
+		t.Fatalf("%d %s", r.StatusCode, r.body)
+	}
+	conform(t, "Pause", r.body)
+	wantProblem(t, ask(t, http.MethodDelete, s.URL+"/v1/lab/pauses/r:1", "", admin...), 404, "not_paused")
+	if r := ask(t, http.MethodGet, s.URL+"/v1/lab/pauses", "", admin...); string(r.body) != `{"pauses":[]}` {
+		t.Errorf("%s, want an empty list", r.body)
+	}
+}
+
+func TestPausesAreForTheAdminInTheLab(t *testing.T) {
+	lab := serve(t, &desk{}, func(c *handler.Config) { c.Lab, c.Pauses = true, &standing{} })
+	shop := serve(t, &desk{}, func(c *handler.Config) { c.Pauses = &standing{} })
+	for method, path := range map[string]string{http.MethodGet: "/v1/lab/pauses", http.MethodDelete: "/v1/lab/pauses/r:1"} {
+		wantProblem(t, ask(t, method, lab.URL+path, ""), 401, "unauthorized")
+		wantProblem(t, ask(t, method, lab.URL+path, "", "Authorization", "Bearer wrong"), 401, "unauthorized")
+		wantProblem(t, ask(t, method, lab.URL+path+"?all=1", "", "Authorization", "Bearer "+token), 400, "invalid")
+		wantProblem(t, ask(t, method, shop.URL+path, "", "Authorization", "Bearer "+token), 404, "not_found")
+	}
+}
+
+func TestWhatTheLabAsksOfTheCourseOfASale(t *testing.T) {
+	d := &desk{deduct: func(context.Context, service.Request) (service.Receipt, error) { return receipt(), nil }}
+	s := serve(t, d, func(c *handler.Config) { c.Lab, c.Pauses = true, &standing{} })
+	for _, row := range []struct {
+		query string
+		want  service.Lab
+		field string
+	}{
+		{"pause=after_read", service.Lab{Pause: service.AfterRead}, ""},
+		{"pause=after_unlock,before_lock", service.Lab{Pause: service.BeforeLock | service.AfterUnlock}, ""},
+		{"nested=holder", service.Lab{Nested: service.NestedHolder}, ""},
+		{"nested=stranger", service.Lab{Nested: service.NestedStranger}, ""},
+		{"pause=lunch", service.Lab{}, "pause"},
+		{"pause=", service.Lab{}, "pause"},
+		{"nested=deeply", service.Lab{}, "nested"},
+	} {
+		d.asked = nil
+		wantProblem(t, ask(t, http.MethodPost, s.URL+"/deduct_stock_zk?"+row.query, ""), map[bool]int{true: 401, false: 400}[row.field == ""],
+			map[bool]string{true: "unauthorized", false: "invalid"}[row.field == ""])
+		r := ask(t, http.MethodPost, s.URL+"/deduct_stock_zk?"+row.query, "", "Authorization", "Bearer "+token)
+		switch {
+		case row.field != "" && (r.StatusCode != http.StatusBadRequest || r.problem.Field != row.field || d.asked != nil):
+			t.Errorf("%s: %d %s", row.query, r.StatusCode, r.body)
+		case row.field == "" && (len(d.asked) != 1 || d.asked[0].Lab != row.want):
+			t.Errorf("%s: asked %+v, want %+v", row.query, d.asked, row.want)
+		}
+	}
+}
