@@ -3,6 +3,8 @@ package loadtest
 import (
 	"context"
 	"errors"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -17,23 +19,48 @@ type Account struct {
 	Gap      string `json:"gap,omitempty"` // why it is not complete
 }
 
+// lookers is how many SKUs are looked at at a time: one that must be at rest takes a second or more.
+const lookers = 32
+
+// accounts reads the final state of each SKU.
+func accounts(ctx context.Context, shelf Shelf, before []Stock, store string, records []Record) []Account {
+	unsure := make(map[string]bool)
+	for i := range records {
+		unsure[records[i].SKU] = unsure[records[i].SKU] || records[i].Outcome == Unknown
+	}
+	list := make([]Account, len(before))
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range min(lookers, len(before)) {
+		workers.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(before)); i = next.Add(1) - 1 {
+				list[i] = account(ctx, shelf, before[i], store, unsure[before[i].SKU])
+			}
+		})
+	}
+	workers.Wait()
+	return list
+}
+
 // account reads the final state of before's SKU. Stock and orders are read one after the other, so it reads until the stock's version
 // is the same before and after the orders. If unsure, it first waits until the version has been at rest for a while; a sale
 // that an instance finishes later still is not seen.
-func (c *Client) account(ctx context.Context, before Stock, store string, unsure bool) Account {
+func account(ctx context.Context, shelf Shelf, before Stock, store string, unsure bool) Account {
 	a := Account{Store: store, Before: before}
-	now, err := c.Stock(ctx, store, before.SKU)
+	now, err := shelf.Stock(ctx, store, before.SKU)
 	if unsure {
-		now, err = c.atRest(ctx, now, err)
+		now, err = atRest(ctx, shelf, now, err)
 	}
 	for err == nil {
 		a.After = new(now)
-		if a.Orders, err = c.Orders(ctx, store, before.SKU); err != nil {
+		if a.Orders, err = shelf.Orders(ctx, store, before.SKU); err != nil {
 			break
 		}
 		then := now
-		if now, err = c.Stock(ctx, store, before.SKU); err == nil && now.Version == then.Version && now.Epoch == then.Epoch {
-			a.Complete = true
+		if now, err = shelf.Stock(ctx, store, before.SKU); err == nil && now.Version == then.Version && now.Epoch == then.Epoch {
+			if a.Complete = !before.Unlisted; !a.Complete {
+				a.Gap = "the target lists no orders"
+			}
 			return a
 		}
 	}
@@ -42,7 +69,7 @@ func (c *Client) account(ctx context.Context, before Stock, store string, unsure
 }
 
 // atRest reads stock until two looks apart by quiet agree, or five looks were taken: a SKU that others sell from never rests.
-func (c *Client) atRest(ctx context.Context, now Stock, err error) (Stock, error) {
+func atRest(ctx context.Context, shelf Shelf, now Stock, err error) (Stock, error) {
 	for range 5 {
 		if err != nil {
 			return now, err
@@ -55,7 +82,7 @@ func (c *Client) atRest(ctx context.Context, now Stock, err error) (Stock, error
 		case <-timer.C:
 		}
 		then := now
-		if now, err = c.Stock(ctx, then.Store, then.SKU); err == nil && now.Version == then.Version {
+		if now, err = shelf.Stock(ctx, then.Store, then.SKU); err == nil && now.Version == then.Version {
 			return now, nil
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"mime"
+	"net"
 	"net/http"
 	"net/url"
 )
@@ -28,14 +29,23 @@ func (c *Client) exchange(req *http.Request) (answer, error) {
 		if errors.As(err, &outer) {
 			err = outer.Err
 		}
-		return answer{}, err
+		return answer{}, portless(err)
 	}
 	defer res.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxBody+1))
 	if err == nil && len(body) > maxBody {
 		err = fmt.Errorf("it is longer than %d bytes", maxBody)
 	}
-	return answer{res.StatusCode, res.Header, body}, err
+	return answer{res.StatusCode, res.Header, body}, portless(err)
+}
+
+// portless leaves out our port, without which the same error of many connections is the same text.
+func portless(err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) && op.Source != nil {
+		return fmt.Errorf("%s: %w", op.Op, op.Err)
+	}
+	return err
 }
 
 func (a answer) kind() string {

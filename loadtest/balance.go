@@ -36,6 +36,10 @@ func (l *ledger) balance() {
 	v.RemainingUnits += remaining
 	v.LostUnits += lost
 	l.falseSoldOut()
+	if l.Before.Unlisted {
+		l.byReplies(lost, gone)
+		return
+	}
 	if !l.Complete {
 		l.gap(lost, gone)
 		return
@@ -46,7 +50,7 @@ func (l *ledger) balance() {
 	case lost < 0:
 		l.because(AboutStock, "%s vanished: the stock went down by %d, from %d to %d, but only %d sold", plural(-lost, "unit"), gone, initial, remaining, accepted)
 	}
-	if l.After.Sold != booked {
+	if l.After.Sold != booked && !l.Before.Mapped {
 		l.because(AboutEvidence, "the store counts %d units sold, its orders hold %d", l.After.Sold, booked)
 	}
 }
@@ -59,6 +63,20 @@ func (l *ledger) gap(lost, gone int64) {
 	l.because(AboutEvidence, "the orders could not be read in one piece with the stock: %s", l.Gap)
 	if l.unresolved > 0 {
 		l.because(AboutEvidence, "outcome unknown for %s", plural(l.unresolved, "unit"))
+	}
+}
+
+// byReplies judges a target that lists no orders. Requests with an unknown outcome may have sold more, up to their units.
+func (l *ledger) byReplies(lost, gone int64) {
+	most := lost + l.unresolved
+	switch {
+	case lost > 0:
+		l.because(AboutStock, "%s lost: %d were accepted at least, but the stock went down by %d", plural(lost, "unit"), lost+gone, gone)
+	case most < 0:
+		l.because(AboutStock, "%s vanished: the stock went down by %d, but %d were accepted at most", plural(-most, "unit"), gone, most+gone)
+	}
+	if l.unresolved > 0 {
+		l.because(AboutEvidence, "outcome unknown for %s, and there are no orders to find them among", plural(l.unresolved, "unit"))
 	}
 }
 

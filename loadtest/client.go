@@ -14,6 +14,9 @@ import (
 	"time"
 )
 
+// askLimit is the longest wait for a reply that is not a deduction's: those do not wait for locks.
+const askLimit = 15 * time.Second
+
 // pageSize is how many orders are asked for at a time.
 const pageSize = 500
 
@@ -25,6 +28,7 @@ type Client struct {
 	base  string
 	token string
 	http  *http.Client
+	limit time.Duration // askLimit, or less in tests
 }
 
 // NewClient makes a client of the service at address, such as http://localhost:8080, for so many requests at a time. token is the admin
@@ -57,7 +61,7 @@ func NewClient(address, token string, concurrency int) (*Client, error) {
 		DisableCompression:  true,
 	}
 	return &Client{
-		base: strings.TrimSuffix(u.String(), "/"), token: token,
+		base: strings.TrimSuffix(u.String(), "/"), token: token, limit: askLimit,
 		http: &http.Client{
 			Transport:     transport,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -144,6 +148,8 @@ func stockPath(sku, rest string, query url.Values, store string) string {
 
 // call sends in as JSON, if there is any, and decodes the reply into out.
 func (c *Client) call(ctx context.Context, method, path string, in, out any) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, c.limit, fmt.Errorf("no reply within %v", c.limit))
+	defer cancel()
 	var body io.Reader
 	if in != nil {
 		text, err := json.Marshal(in)

@@ -33,6 +33,20 @@ type shop struct {
 // open serves the shop until the test ends. wrap, if not nil, stands in front of it.
 func (s *shop) open(t *testing.T, wrap func(http.Handler) http.Handler) string {
 	t.Helper()
+	return serve(t, s.handler(), wrap)
+}
+
+func serve(t *testing.T, handler http.Handler, wrap func(http.Handler) http.Handler) string {
+	t.Helper()
+	if wrap != nil {
+		handler = wrap(handler)
+	}
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func (s *shop) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /v1/strategies", s.catalogue)
@@ -45,13 +59,7 @@ func (s *shop) open(t *testing.T, wrap func(http.Handler) http.Handler) string {
 	mux.HandleFunc("GET /v1/stock/{sku}/orders", s.list)
 	mux.HandleFunc("POST /deduct_right", func(w http.ResponseWriter, r *http.Request) { s.deduct(w, r, true) })
 	mux.HandleFunc("POST /deduct_racy", func(w http.ResponseWriter, r *http.Request) { s.deduct(w, r, false) })
-	var handler http.Handler = mux
-	if wrap != nil {
-		handler = wrap(mux)
-	}
-	server := httptest.NewServer(handler)
-	t.Cleanup(server.Close)
-	return server.URL
+	return mux
 }
 
 func reply(w http.ResponseWriter, v any) {

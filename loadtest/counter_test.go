@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -61,6 +62,7 @@ func TestJudgeTellsCountersApart(t *testing.T) {
 			}
 		}
 		for i := range c.records {
+			c.records[i].DoneAt = noon.Add(time.Duration(i+1) * time.Millisecond) // all are sent at once, and answered one after the other
 			if rapid.IntRange(0, 9).Draw(t, "reply") == 0 {
 				c.records[i].Reply = loadtest.Reply{Outcome: loadtest.Unknown}
 			}
@@ -86,14 +88,18 @@ func TestJudgeTellsCountersApart(t *testing.T) {
 	})
 }
 
-// run100k is 100,000 sales over 20 SKUs by 30 clients, one in ten of which collide.
+// run100k is 100,000 sales over 20 SKUs by two clients, one in twenty of which overwrote others.
 func run100k() ([]loadtest.Record, []loadtest.Account) {
 	var records []loadtest.Record
 	var accounts []loadtest.Account
 	for n := range 20 {
 		c := &counter{tape: newTape(1_000_000), reading: make(map[int]pending)}
 		for i := 0; len(c.records) < 5000; i++ {
-			c.step(i%30/28, 1)
+			client := 0
+			if i%20 == 18 {
+				client = 1 // reads at one such step, and writes at the next
+			}
+			c.step(client, 1)
 		}
 		sku := fmt.Sprintf("sku-%d", n)
 		c.account.Before.SKU, c.account.After.SKU = sku, sku

@@ -59,7 +59,8 @@ func (h *History) readHeader(text []byte) error {
 		return fmt.Errorf(`a history begins with {"format":%q,"version":%d`, Format, Version)
 	}
 	if kind.Version != Version {
-		return fmt.Errorf("version %d of the format is not known, only %d", kind.Version, Version)
+		return fmt.Errorf("this is version %d of the format, and only version %d can be read here: use the stock that wrote it, or run the load again",
+			kind.Version, Version)
 	}
 	return strict(text, &h.Header)
 }
@@ -91,10 +92,17 @@ func (h *History) readLine(text []byte) error {
 	case len(h.Orders) > 0:
 		return errors.New("a request cannot follow an order")
 	default:
-		if err := l.Record.check(); err != nil {
+		err := l.Record.check()
+		switch {
+		case err != nil:
 			return err
+		case !l.Record.Warm:
+			h.Records = append(h.Records, *l.Record)
+		case len(h.Records) > 0:
+			return errors.New("a request of the warm-up cannot follow one of the run")
+		default:
+			h.Warm = append(h.Warm, *l.Record)
 		}
-		h.Records = append(h.Records, *l.Record)
 	}
 	return nil
 }

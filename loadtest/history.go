@@ -10,7 +10,7 @@ import (
 // Format and Version are in the first line of every history. Version grows when a reader of the last one would misread the new one.
 const (
 	Format  = "stock-history"
-	Version = 1
+	Version = 2
 )
 
 // A Header is the first line of a history: what was run.
@@ -22,40 +22,83 @@ type Header struct {
 	StartedAt time.Time `json:"started_at"`
 	Plan      Plan      `json:"plan"`
 	Strategy  Strategy  `json:"strategy"`
-	Before    Stock     `json:"before"` // the stock as it was set
+	Command   string    `json:"command"` // that does the same again, with the same seed; without the admin token
+	Before    []Stock   `json:"before"`  // the stock of each SKU as it was set
 }
 
 // An End is the last line of a history: what the store said when all was over. The final state cannot be in the first
 // line, because the lines are written while the run is on.
 type End struct {
-	After       *Stock `json:"after"`    // nil: it could not be read
-	Complete    bool   `json:"complete"` // as in Account
-	Gap         string `json:"gap,omitempty"`
-	Interrupted bool   `json:"interrupted"`
+	Stocks      []Closing `json:"stocks"`  // of each SKU
+	Dropped     int       `json:"dropped"` // requests of an open loop that were never sent: too many were under way
+	Interrupted bool      `json:"interrupted"`
 }
 
-// A History is a run on file, as JSON lines: the header; a Record per request in order of completion; {"order": ...} for each
-// order in the store; {"end": ...}. A run that was killed has no orders and no end, and its records are good all the same.
+// A Closing is the final state of one SKU: its keys are those of Account.
+type Closing struct {
+	SKU      string `json:"sku"`
+	After    *Stock `json:"after"`
+	Complete bool   `json:"complete"`
+	Gap      string `json:"gap,omitempty"`
+}
+
+// A History is a run on file, as JSON lines: the header; a Record per request in order of completion, those of the warm-up first;
+// {"order": ...} for each order in the store; {"end": ...}. A run that was killed has no orders and no end, and its records are
+// good all the same.
 type History struct {
 	Header  Header
+	Warm    []Record // of the warm-up: on SKUs of their own, in no figure and no verdict
 	Records []Record
 	Orders  []Order
 	End     *End // nil: the run was killed
 }
 
-// Judge judges the history once more, by nothing but what is in it.
-func (h *History) Judge() Verdict {
-	account := Account{Store: h.Header.Plan.Store, Before: h.Header.Before, Orders: h.Orders, Gap: "the history has no end"}
-	if h.End != nil {
-		account.After, account.Complete, account.Gap = h.End.After, h.End.Complete, h.End.Gap
+// Accounts are what the store said of each SKU.
+func (h *History) Accounts() []Account {
+	orders := make(map[string][]Order, len(h.Header.Before))
+	for _, o := range h.Orders {
+		orders[o.SKU] = append(orders[o.SKU], o)
 	}
-	return Judge(h.Records, []Account{account}, h.Header.Strategy.Promise)
+	accounts := make([]Account, 0, len(h.Header.Before))
+	for _, before := range h.Header.Before {
+		a := Account{Store: h.Header.Plan.Store, Before: before, Orders: orders[before.SKU], Gap: "the history has no end"}
+		if h.End != nil {
+			a.Gap = "the history does not say how it ended"
+			for _, c := range h.End.Stocks {
+				if c.SKU == before.SKU {
+					a.After, a.Complete, a.Gap = c.After, c.Complete, c.Gap
+				}
+			}
+		}
+		accounts = append(accounts, a)
+	}
+	return accounts
+}
+
+// Judge judges the history once more, by nothing but what is in it.
+func (h *History) Judge() Verdict { return Judge(h.Records, h.Accounts(), h.Header.Strategy.Promise) }
+
+// Result is the run as Run returned it, or would have if it had not been killed: one without an end counts as interrupted.
+// Its records are sorted by Seq. It shares memory with h.
+func (h *History) Result() *Result {
+	r := &Result{
+		Plan: h.Header.Plan, Target: h.Header.Target, Run: h.Header.Run, Command: h.Header.Command, Strategy: h.Header.Strategy,
+		StartedAt: h.Header.StartedAt, Interrupted: true, Warm: h.Warm, Records: h.Records, Accounts: h.Accounts(),
+	}
+	if h.End != nil {
+		r.Interrupted, r.Dropped = h.End.Interrupted, h.End.Dropped
+	}
+	r.judge()
+	return r
 }
 
 // WriteHistory writes h whole. (Run streams it instead.)
 func WriteHistory(w io.Writer, h *History) error {
 	out := newHistoryWriter(w)
 	out.header(h.Header)
+	for i := range h.Warm {
+		out.record(&h.Warm[i])
+	}
 	for i := range h.Records {
 		out.record(&h.Records[i])
 	}
@@ -105,11 +148,16 @@ func (h *historyWriter) header(header Header) {
 
 func (h *historyWriter) record(r *Record) { h.line(line{Record: r}) }
 
-func (h *historyWriter) end(a Account, interrupted bool) {
-	for i := range a.Orders {
-		h.line(line{Order: &a.Orders[i]})
+func (h *historyWriter) end(r *Result) {
+	end := &End{Stocks: make([]Closing, 0, len(r.Accounts)), Dropped: r.Dropped, Interrupted: r.Interrupted}
+	for i := range r.Accounts {
+		a := &r.Accounts[i]
+		for j := range a.Orders {
+			h.line(line{Order: &a.Orders[j]})
+		}
+		end.Stocks = append(end.Stocks, Closing{a.Before.SKU, a.After, a.Complete, a.Gap})
 	}
-	h.line(line{End: &End{After: a.After, Complete: a.Complete, Gap: a.Gap, Interrupted: interrupted}})
+	h.line(line{End: end})
 }
 
 func (h *historyWriter) flush() error {

@@ -27,11 +27,16 @@ func sample() *loadtest.History {
 				Wait: &wait, Timeout: 35 * time.Second,
 			},
 			Strategy: loadtest.Strategy{Name: "right", Endpoint: "/deduct", Available: true, Promise: loadtest.Promise{Scope: loadtest.Cluster}},
-			Before:   tape.account.Before,
+			Command:  "stock load --strategy right", Before: []loadtest.Stock{tape.account.Before},
 		},
 		Records: tape.records, Orders: tape.account.Orders,
-		End: &loadtest.End{After: tape.account.After, Complete: true},
+		End: tape.end(),
 	}
+}
+
+// end is the end of a history of the tape.
+func (t *tape) end() *loadtest.End {
+	return &loadtest.End{Stocks: []loadtest.Closing{{SKU: "pen", After: t.account.After, Complete: t.account.Complete, Gap: t.account.Gap}}}
 }
 
 func written(t testing.TB, h *loadtest.History) string {
@@ -90,10 +95,10 @@ func TestReadHistoryNamesTheLine(t *testing.T) {
 	header, accepted, busy, order, end := lines[0], lines[1], lines[2], lines[4], lines[5]
 	for _, row := range []struct{ name, text, want string }{
 		{"empty", "", "line 1: the history is empty"},
-		{"no history", "{}\n", `line 1: a history begins with {"format":"stock-history","version":1`},
+		{"no history", "{}\n", `line 1: a history begins with {"format":"stock-history","version":2`},
 		{"no JSON", "hello\n", "line 1: a history begins with"},
 		{"header cut off", header[:50], "line 1: a history begins with"},
-		{"later version", strings.Replace(header, `"version":1`, `"version":9,"new":1`, 1), "line 1: version 9 of the format is not known"},
+		{"later version", strings.Replace(header, `"version":2`, `"version":9,"new":1`, 1), "line 1: this is version 9 of the format, and only version 2 can be read here"},
 		{"unknown key in the plan", strings.Replace(header, `"requests"`, `"reqests"`, 1), `line 1: json: unknown field "reqests"`},
 		{"bad wait", strings.Replace(header, `"wait":"5s"`, `"wait":"5"`, 1), "line 1: time: missing unit"},
 		{"unknown key", header + strings.Replace(busy, `"worker"`, `"wroker"`, 1), `line 2: json: unknown field "wroker"`},
@@ -110,6 +115,8 @@ func TestReadHistoryNamesTheLine(t *testing.T) {
 		{"none of the three", header + "{}\n", "line 2: must be a request, an order or the end"},
 		{"two of the three", header + strings.TrimSuffix(strings.TrimSpace(order), "}") + "," + end[1:], "line 2: must be a request, an order or the end"},
 		{"request after order", header + order + busy, "line 3: a request cannot follow an order"},
+		{"warm-up after the run", header + busy + strings.Replace(busy, `"seq":2`, `"warm":true,"seq":2`, 1), "line 3: a request of the warm-up cannot follow one of the run"},
+		{"sent before it was planned", header + strings.Replace(busy, `"sent_at"`, `"planned_at":"2026-01-02T12:00:01Z","sent_at"`, 1), "line 2: sent_at must not be earlier than planned_at"},
 		{"order without id", header + strings.Replace(order, `"order_id":"o1"`, `"order_id":""`, 1), "line 2: an order must have"},
 		{"after the end", header + end + busy, "line 3: nothing can follow the end"},
 		{"long line", header + strings.Repeat(" ", 1<<20) + "\n", "line 2: is longer than"},

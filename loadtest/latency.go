@@ -29,11 +29,15 @@ type Share struct {
 
 // Latency is how fast a run was.
 type Latency struct {
-	Seconds   float64               `json:"seconds"`    // from the first request sent to the last reply
-	Rate      float64               `json:"per_second"` // requests of any outcome
-	All       Quantiles             `json:"all"`
-	ByOutcome map[Outcome]Quantiles `json:"by_outcome"` // only those that occurred
-	Instances []Share               `json:"instances"`  // by name
+	Seconds   float64               `json:"seconds"`           // from the first request sent to the last reply
+	Rate      float64               `json:"per_second"`        // requests of any outcome
+	All       Quantiles             `json:"all"`               // of an open loop: since the request was due
+	Service   *Quantiles            `json:"service,omitempty"` // of an open loop: since the request was sent
+	ByOutcome map[Outcome]Quantiles `json:"by_outcome"`        // only those that occurred
+	Instances []Share               `json:"instances"`         // by name
+	// Of an open loop: requests that left too late, by more than the constant of that name, and how late at most.
+	Late          int     `json:"late"`
+	LongestLateMS float64 `json:"longest_late_ms"`
 }
 
 // Measure computes how fast the run was that left records.
@@ -42,8 +46,9 @@ func Measure(records []Record) Latency {
 	if len(records) == 0 {
 		return l
 	}
-	all, by := newHistogram(), make(map[Outcome]*hdrhistogram.Histogram)
+	all, service, by := newHistogram(), newHistogram(), make(map[Outcome]*hdrhistogram.Histogram)
 	first, last := records[0].SentAt, records[0].DoneAt
+	open := false
 	for i := range records {
 		r := &records[i]
 		if r.SentAt.Before(first) {
@@ -55,14 +60,21 @@ func Measure(records []Record) Latency {
 		if by[r.Outcome] == nil {
 			by[r.Outcome] = newHistogram()
 		}
-		// Beyond the top of the histogram only the top is known; a request cannot last an hour anyway.
-		micros := min(max(r.Latency().Microseconds(), 1), all.HighestTrackableValue())
-		_ = all.RecordValue(micros)
-		_ = by[r.Outcome].RecordValue(micros)
+		record(all, r.Latency())
+		record(by[r.Outcome], r.Latency())
+		record(service, r.Service())
+		if r.Late() {
+			l.Late++
+			l.LongestLateMS = max(l.LongestLateMS, float64(r.SentAt.Sub(r.PlannedAt))/float64(time.Millisecond))
+		}
+		open = open || !r.PlannedAt.IsZero()
 	}
 	l.Seconds = last.Sub(first).Seconds()
 	l.Rate = float64(len(records)) / max(l.Seconds, 1e-6)
 	l.All = quantiles(all)
+	if open {
+		l.Service = new(quantiles(service))
+	}
 	for outcome, h := range by {
 		l.ByOutcome[outcome] = quantiles(h)
 	}
@@ -71,6 +83,11 @@ func Measure(records []Record) Latency {
 
 func newHistogram() *hdrhistogram.Histogram {
 	return hdrhistogram.New(1, time.Hour.Microseconds(), 3)
+}
+
+// record counts d. Beyond the top of the histogram only the top is known; a request cannot last an hour anyway.
+func record(h *hdrhistogram.Histogram, d time.Duration) {
+	_ = h.RecordValue(min(max(d.Microseconds(), 1), h.HighestTrackableValue()))
 }
 
 func quantiles(h *hdrhistogram.Histogram) Quantiles {

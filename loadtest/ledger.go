@@ -11,6 +11,8 @@ type sale struct {
 	quantity, read, remaining int64
 	segment                   int // that read, remaining, version and fence are of; 0: the whole stock
 	version, fence            uint64
+	blind                     bool    // somebody else's API, which does not tell read, remaining and version
+	of                        *Record // that it is the order of; nil: of nobody's that is known
 }
 
 // A ledger brings together what replies and store say of one SKU.
@@ -25,6 +27,7 @@ type ledger struct {
 	phantom    int64  // units of replies beyond the first that name one order
 	unresolved int64  // units that may have been sold
 	otherEpoch int    // accepted, but in another epoch
+	whole      bool   // all sales are known, and what each read
 }
 
 func (v *Verdict) because(about, format string, args ...any) {
@@ -67,6 +70,7 @@ func (l *ledger) judge() {
 	l.settle()
 	l.sequence()
 	l.balance()
+	l.limits()
 }
 
 // epochOf is the epoch of the first accepted record.
@@ -139,7 +143,7 @@ func (l *ledger) settle() {
 				example = r
 			}
 		case at >= 0 && !b.claimed[at]:
-			l.claim(b, at, 0)
+			l.claim(b, at, r, 0)
 			if r.Outcome == Unknown {
 				v.Accepted++
 				v.Recovered++
@@ -186,7 +190,7 @@ func (l *ledger) accepted(b *book, r *Record, at int) {
 	case r.Epoch != l.Before.Epoch:
 		l.otherEpoch++
 	case at >= 0 && !b.claimed[at]:
-		l.claim(b, at, r.Fence)
+		l.claim(b, at, r, r.Fence)
 	case at >= 0:
 		l.verdict.Phantoms++
 		l.phantom += r.Quantity
@@ -196,18 +200,21 @@ func (l *ledger) accepted(b *book, r *Record, at int) {
 		}
 		l.sales = append(l.sales, sale{
 			order: r.OrderID, request: r.RequestID, instance: r.Instance,
-			quantity: r.Quantity, read: r.Read, remaining: r.Remaining, version: r.Version, fence: r.Fence, segment: r.Segment,
+			quantity: r.Quantity, read: r.Read, remaining: r.Remaining, version: r.Version, fence: r.Fence, segment: r.Segment, blind: r.Blind, of: r,
 		})
 	}
 }
 
-// claim books the order at that place. fence is the holder's, if a reply told: in the lab, writes may carry none.
-func (l *ledger) claim(b *book, at int, fence uint64) {
+// claim books the order at that place, which is r's if r is not nil. fence is the holder's, if a reply told: in the lab, writes may carry none.
+func (l *ledger) claim(b *book, at int, r *Record, fence uint64) {
 	b.claimed[at] = true
 	o := &b.orders[at]
+	if o.Blind && r != nil && r.Receipt != nil && !r.Receipt.Blind { // the reply told what the list of orders does not
+		o.Read, o.Remaining, o.Version, o.Blind = r.Read, r.Remaining, r.Version, false
+	}
 	l.sales = append(l.sales, sale{
 		order: o.OrderID, request: o.RequestID, instance: o.Instance,
-		quantity: o.Quantity, read: o.Read, remaining: o.Remaining, version: o.Version, fence: max(fence, o.Fence), segment: o.Segment,
+		quantity: o.Quantity, read: o.Read, remaining: o.Remaining, version: o.Version, fence: max(fence, o.Fence), segment: o.Segment, blind: o.Blind, of: r,
 	})
 }
 
@@ -223,7 +230,7 @@ func (l *ledger) unclaimed(b *book, ours map[string]bool) {
 		} else {
 			l.verdict.Foreign++
 		}
-		l.claim(b, at, 0)
+		l.claim(b, at, nil, 0)
 	}
 	if n := l.verdict.Duplicates - before; n > 0 {
 		l.because(AboutReplies, "%s beyond the first of one request (did a proxy send it twice?)", plural(n, "order"))

@@ -3,9 +3,6 @@
 package loadtest
 
 import (
-	"bytes"
-	"encoding/json"
-	"fmt"
 	"io"
 	"time"
 )
@@ -19,98 +16,48 @@ const patience = 30 * time.Second
 // maxWorkers bounds connections, and with them open files and ports.
 const maxWorkers = 10_000
 
-// A Plan says what a run does. It is a closed loop: each worker sends its next request when it has the reply to the last one. That
+// inFlight is Plan.MaxInFlight if it is 0.
+const inFlight = 1000
+
+// A Plan says what a run does. Its load follows one of two models.
+//
+// Without a Rate it is a closed loop: each of Concurrency workers sends its next request when it has the reply to the last one. That
 // hides queueing (a slow service is sent less), so the latencies are service times, not what a customer at a fixed rate would see.
+//
+// With a Rate it is an open loop: requests are sent when they are due, whether or not the service keeps up, and their latencies count
+// from then.
 type Plan struct {
-	Strategy    string         `json:"strategy"`
-	Store       string         `json:"store"`       // empty: the strategy's default
-	SKU         string         `json:"sku"`         // empty: "load-" and the strategy, so that runs do not collide
-	Quantity    int64          `json:"quantity"`    // units per request; 0: 1
-	Stock       int64          `json:"stock"`       // units put in stock before the run
-	Requests    int            `json:"requests"`    // in all
-	Concurrency int            `json:"concurrency"` // workers; no more than Requests are started; 0: 1
-	Wait        *time.Duration `json:"-"`           // for the lock; nil: the strategy's default; 0: try once
-	Timeout     time.Duration  `json:"-"`           // of one request; 0: 30 s more than Wait
-	Cold        bool           `json:"cold"`        // do not open the connections before the start
+	Strategy string `json:"strategy"`
+	Store    string `json:"store"`          // empty: the strategy's default
+	SKU      string `json:"sku"`            // empty: "load-" and the strategy, so that runs do not collide
+	SKUs     int    `json:"skus,omitempty"` // how many; 0: 1. Of several each is named SKU with "-1", "-2" ... after it
+	Skew     Skew   `json:"skew,omitempty"` // among the SKUs
+	Stock    int64  `json:"stock"`          // units put in stock of each SKU before the run
+
+	Quantity   int64   `json:"quantity,omitempty"`   // units per request; 0: 1
+	Quantities []int64 `json:"quantities,omitempty"` // instead of Quantity: each request asks for one of these, all as likely
+
+	Requests    int           `json:"requests,omitempty"`      // in all; or Duration
+	Duration    time.Duration `json:"-"`                       // for how long requests are sent; or Requests
+	Concurrency int           `json:"concurrency,omitempty"`   // closed loop: workers; no more than Requests are started; 0: 1
+	RampUp      time.Duration `json:"-"`                       // closed loop: workers start evenly within it; 0: all at the same moment
+	Rate        Rate          `json:"rate,omitzero"`           // open loop; zero: closed loop
+	Arrivals    Arrivals      `json:"arrivals,omitempty"`      // open loop; empty: Poisson
+	MaxInFlight int           `json:"max_in_flight,omitempty"` // open loop: what is due while so many are under way is dropped; 0: 1000
+	WarmUp      time.Duration `json:"-"`                       // the same load before the run, on SKUs of its own; 0: none
+	Seed        uint64        `json:"seed,omitempty"`          // of SKUs, quantities and arrivals; 0: a new one
+
+	Wait    *time.Duration `json:"-"`              // for the lock; nil: the strategy's default; 0: try once
+	Timeout time.Duration  `json:"-"`              // of one request; 0: 30 s more than Wait
+	Cold    bool           `json:"cold,omitempty"` // do not open the connections before the start
+
+	Mapping string `json:"mapping,omitempty"` // file of the Mapping of a Mapped target, for the record
 
 	History io.Writer `json:"-"` // if not nil, the history is streamed to it
 }
 
-// planText is how durations look in JSON: "5s".
-type planText struct {
-	*bare
-	Wait    string `json:"wait,omitempty"`
-	Timeout string `json:"timeout"`
-}
+// Open reports whether p is an open loop.
+func (p *Plan) Open() bool { return p.Rate != Rate{} }
 
-type bare Plan // without the methods
-
-// MarshalJSON writes durations as "5s".
-func (p Plan) MarshalJSON() ([]byte, error) {
-	text := planText{bare: (*bare)(&p), Timeout: p.Timeout.String()}
-	if p.Wait != nil {
-		text.Wait = p.Wait.String()
-	}
-	return json.Marshal(text)
-}
-
-// UnmarshalJSON reads what MarshalJSON writes, and refuses unknown keys.
-func (p *Plan) UnmarshalJSON(data []byte) error {
-	*p = Plan{}
-	text := planText{bare: (*bare)(p)}
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	err := dec.Decode(&text)
-	if err == nil && text.Wait != "" {
-		p.Wait = new(time.Duration)
-		*p.Wait, err = time.ParseDuration(text.Wait)
-	}
-	if err == nil {
-		p.Timeout, err = time.ParseDuration(text.Timeout)
-	}
-	return err
-}
-
-// filled is p with its defaults, or a PlanError.
-func (p Plan) filled() (Plan, error) {
-	if p.Quantity == 0 {
-		p.Quantity = 1
-	}
-	if p.Concurrency == 0 {
-		p.Concurrency = 1
-	}
-	if p.SKU == "" {
-		p.SKU = "load-" + p.Strategy
-	}
-	var wait time.Duration
-	if p.Wait != nil {
-		wait = *p.Wait
-	}
-	if p.Timeout == 0 {
-		p.Timeout = wait + patience
-	}
-	bad := func(field, format string, args ...any) (Plan, error) {
-		return p, &PlanError{field, fmt.Sprintf(format, args...)}
-	}
-	switch {
-	case p.Strategy == "":
-		return bad("strategy", "is missing")
-	case p.Quantity < 1:
-		return bad("quantity", "must be 1 or more, is %d", p.Quantity)
-	case p.Stock < 0:
-		return bad("stock", "must not be negative, is %d", p.Stock)
-	case p.Requests < 1:
-		return bad("requests", "must be 1 or more, is %d", p.Requests)
-	case p.Concurrency < 1 || p.Concurrency > maxWorkers:
-		return bad("concurrency", "must be from 1 to %d, is %d", maxWorkers, p.Concurrency)
-	case wait < 0:
-		return bad("wait", "must not be negative, is %v (0s tries once)", wait)
-	case p.Timeout < 0:
-		return bad("timeout", "must not be negative, is %v", p.Timeout)
-	case p.Timeout <= wait:
-		return bad("timeout", "%v must be longer than the wait for the lock (%v), or waiting requests are cut off and their outcome is unknown",
-			p.Timeout, wait)
-	}
-	p.Concurrency = min(p.Concurrency, p.Requests)
-	return p, nil
-}
+// Names are the SKUs that p sells.
+func (p *Plan) Names() []string { return skuNames(p.SKU, p.SKUs) }

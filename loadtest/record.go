@@ -30,11 +30,13 @@ type Receipt struct {
 	Fence      uint64    `json:"fence,omitempty"`   // of the holder; 0: the strategy has none
 	Segment    int       `json:"segment,omitempty"` // that read, remaining and version are of; 0: of the whole stock
 	Tries      int       `json:"tries,omitempty"`   // how often it read; 0: once
+	Wakeups    int       `json:"wakeups,omitempty"` // how often the lock's server woke it while it waited
 	WaitedMS   float64   `json:"waited_ms"`
 	HeldMS     float64   `json:"held_ms"`
 	AcquiredAt time.Time `json:"acquired_at,omitzero"` // by the instance's clock
 	ReleasedAt time.Time `json:"released_at,omitzero"`
 	LeaseLost  bool      `json:"lease_lost,omitempty"` // after the order was written: the order stands
+	Blind      bool      `json:"blind,omitempty"`      // somebody else's API, which does not tell read, remaining and version
 }
 
 // A Reply is what became of one deduction. Its Receipt is nil unless it was accepted.
@@ -50,23 +52,41 @@ type Reply struct {
 
 // A Record is one request of a run: what was sent, and what became of it. It is one line of a history.
 //
-// SentAt and DoneAt are the run's start, by the wall clock, plus elapsed monotonic time: a clock that is set during the run
+// PlannedAt, SentAt and DoneAt are the run's start, by the wall clock, plus elapsed monotonic time: a clock that is set during the run
 // neither reorders them nor changes their distance.
 type Record struct {
-	Seq       int       `json:"seq"` // from 1, in the order of sending
+	Seq       int       `json:"seq"` // from 1, in the order of sending, through warm-up and run; those missing were dropped
 	Worker    int       `json:"worker"`
 	RequestID string    `json:"request_id"`
 	Strategy  string    `json:"strategy"`
 	Store     string    `json:"store"`
 	SKU       string    `json:"sku"`
 	Quantity  int64     `json:"quantity"`
+	Warm      bool      `json:"warm,omitempty"`      // of the warm-up
+	PlannedAt time.Time `json:"planned_at,omitzero"` // open loop: when it was to be sent
 	SentAt    time.Time `json:"sent_at"`
 	DoneAt    time.Time `json:"done_at"`
 	Reply
 }
 
-// Latency is how long the reply took: service time, since a closed loop sends only when a worker is free.
-func (r *Record) Latency() time.Duration { return r.DoneAt.Sub(r.SentAt) }
+// Late is how much later than planned a request of an open loop may leave before it counts as late. A timer of a loaded computer is
+// a millisecond or two off; ten are more than any schedule here can explain.
+const Late = 10 * time.Millisecond
+
+// Latency is how long the customer waited for the reply: in an open loop since PlannedAt, so that a request that had to wait for the
+// generator has waited all the same (no coordinated omission); in a closed loop, which plans nothing, since SentAt.
+func (r *Record) Latency() time.Duration {
+	if r.PlannedAt.IsZero() {
+		return r.DoneAt.Sub(r.SentAt)
+	}
+	return r.DoneAt.Sub(r.PlannedAt)
+}
+
+// Service is how long the reply took since the request was sent.
+func (r *Record) Service() time.Duration { return r.DoneAt.Sub(r.SentAt) }
+
+// Late reports whether an open loop sent r later than planned by more than Late: the generator could not keep up.
+func (r *Record) Late() bool { return !r.PlannedAt.IsZero() && r.SentAt.Sub(r.PlannedAt) > Late }
 
 // check says what makes r impossible.
 func (r *Record) check() error {
@@ -82,6 +102,8 @@ func (r *Record) check() error {
 		return errors.New("quantity must be 1 or more")
 	case r.SentAt.IsZero() || r.DoneAt.Before(r.SentAt):
 		return errors.New("sent_at and done_at must be set, and done_at not earlier")
+	case r.SentAt.Before(r.PlannedAt):
+		return errors.New("sent_at must not be earlier than planned_at")
 	case r.Outcome == Accepted && (r.Receipt == nil || r.OrderID == ""):
 		return errors.New("an accepted request must have order_id, read, remaining, version and epoch")
 	case r.Outcome != Accepted && r.Receipt != nil:

@@ -14,8 +14,8 @@ const label = 12
 func WriteReport(w io.Writer, r *Result, style Style) error {
 	p, v := &r.Plan, &r.Verdict
 	var b strings.Builder
-	heading := fmt.Sprintf("%s on %s: %s of %s, %s, SKU %s, target %s",
-		p.Strategy, store(p.Store), requests(r), plural(p.Quantity, "unit"), plural(p.Concurrency, "worker"), p.SKU, r.Target)
+	heading := fmt.Sprintf("%s on %s: %s of %s, %s, %s, target %s",
+		p.Strategy, whose(p), requests(r), p.Units(), p.Load(), p.Goods(), r.Target)
 	b.WriteString(style.wrap(heading, 2) + "\n\n")
 	line := func(name, format string, args ...any) {
 		b.WriteString("  " + style.pad(faint, name, label, false) + style.wrap(fmt.Sprintf(format, args...), label+2) + "\n")
@@ -24,7 +24,9 @@ func WriteReport(w io.Writer, r *Result, style Style) error {
 	if v.Recovered > 0 {
 		line("", "%d of the accepted had no usable reply; their orders were found in the store", v.Recovered)
 	}
-	writeFailures(line, r.Records)
+	for _, text := range FailureSorts(r.Records, 3) {
+		line("", "%s", text)
+	}
 	if v.Known {
 		line("stock", "%d at first, %d sold, %d remaining", v.InitialUnits, v.AcceptedUnits, v.RemainingUnits)
 		line("damage", "oversold %d, lost updates %d, collisions %d", v.OversoldUnits, v.LostUnits, v.Collisions)
@@ -39,15 +41,22 @@ func WriteReport(w io.Writer, r *Result, style Style) error {
 		line("holds", "%d overlap, by %s at most; by the instances' clocks, after the release was answered: no proof",
 			v.Overlaps, millis(v.LongestOverlapMS))
 	}
+	if v.Linear.Result != "" {
+		line("in time", "%s", v.Linear.Sentence())
+	}
 	line("rate", "%.0f requests/s in %.2f s", r.Latency.Rate, r.Latency.Seconds)
 	writeInstances(line, r.Latency.Instances, v.Sent)
 	b.WriteByte('\n')
 	writeLatency(&b, &r.Latency, style)
+	writeWarnings(&b, r, style)
 
 	word, t := v.word()
 	b.WriteString("\n  " + style.pad(faint, "verdict", label, false) + style.paint(t, strings.ToUpper(word)))
 	if v.Finding == Holds {
-		fmt.Fprintf(&b, ": %d = %d remaining + %d sold, and no two orders read the same version", v.InitialUnits, v.RemainingUnits, v.AcceptedUnits)
+		fmt.Fprintf(&b, ": %d = %d remaining + %d sold", v.InitialUnits, v.RemainingUnits, v.AcceptedUnits)
+		if len(v.Limits) == 0 {
+			b.WriteString(", and no two orders read the same version")
+		}
 	}
 	b.WriteByte('\n')
 	for _, reason := range v.Reasons {
@@ -55,8 +64,19 @@ func WriteReport(w io.Writer, r *Result, style Style) error {
 	}
 	_, t = v.promised()
 	b.WriteString("  " + style.pad(faint, "promise", label, false) + style.paint(t, style.wrap(v.Sentence, label+2)) + "\n")
+	for _, limit := range v.Limits {
+		line("not told", "%s", limit)
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// whose is where the stock of p is.
+func whose(p *Plan) string {
+	if p.Mapping != "" {
+		return "somebody else's service"
+	}
+	return store(p.Store)
 }
 
 func store(name string) string {
@@ -67,14 +87,18 @@ func store(name string) string {
 }
 
 func requests(r *Result) string {
-	if r.Interrupted {
+	switch {
+	case r.Interrupted && r.Plan.Requests > 0:
 		return fmt.Sprintf("interrupted after %d of %s", len(r.Records), plural(r.Plan.Requests, "request"))
+	case r.Interrupted:
+		return fmt.Sprintf("interrupted after %s", plural(len(r.Records), "request"))
 	}
 	return plural(r.Verdict.Sent, "request")
 }
 
-// writeFailures shows the first error of each sort: the count alone helps nobody.
-func writeFailures(line func(string, string, ...any), records []Record) {
+// FailureSorts says of each sort of failure how often it occurred, the first to come first: the count alone helps nobody. Of more than
+// most sorts the rest are counted in the last line.
+func FailureSorts(records []Record, most int) []string {
 	seen := make(map[string]int)
 	var order []string
 	for i := range records {
@@ -88,13 +112,14 @@ func writeFailures(line func(string, string, ...any), records []Record) {
 		}
 		seen[sort]++
 	}
+	var lines []string
 	for i, sort := range order {
-		if i == 3 {
-			line("", "... and %d more sorts of failure", len(order)-i)
-			return
+		if i == most {
+			return append(lines, fmt.Sprintf("... and %d more sorts of failure", len(order)-i))
 		}
-		line("", "%d x %s", seen[sort], strings.TrimSpace(sort))
+		lines = append(lines, fmt.Sprintf("%d x %s", seen[sort], strings.TrimSpace(sort)))
 	}
+	return lines
 }
 
 func writeInstances(line func(string, string, ...any), shares []Share, sent int) {
@@ -124,6 +149,9 @@ func writeLatency(b *strings.Builder, l *Latency, style Style) {
 	}
 	row(faint, "latency", "replies", "p50", "p90", "p95", "p99", "p99.9", "max")
 	quantiles("all", l.All)
+	if l.Service != nil {
+		quantiles("since sent", *l.Service)
+	}
 	for _, outcome := range Outcomes() {
 		if q, ok := l.ByOutcome[outcome]; ok && len(l.ByOutcome) > 1 {
 			quantiles(strings.ReplaceAll(string(outcome), "_", " "), q)
@@ -134,7 +162,7 @@ func writeLatency(b *strings.Builder, l *Latency, style Style) {
 // ReportFormat and ReportVersion are in every JSON report.
 const (
 	ReportFormat  = "stock-load-report"
-	ReportVersion = 1
+	ReportVersion = 2
 )
 
 // A Report is what WriteJSON writes: all of the runs but the single requests, which are in their histories.

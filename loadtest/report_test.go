@@ -34,7 +34,7 @@ func result(strategy, scope string, t *tape) *loadtest.Result {
 			Strategy: strategy, Store: "redis", SKU: "load-" + strategy, Quantity: 1, Stock: t.account.Before.Quantity,
 			Requests: len(t.records), Concurrency: 30, Timeout: 30 * time.Second,
 		},
-		Target: "http://localhost:8080", Run: "load-x", StartedAt: noon, Records: t.records, Final: t.account,
+		Target: "http://localhost:8080", Run: "load-x", StartedAt: noon, Records: t.records, Accounts: []loadtest.Account{t.account},
 		Strategy: loadtest.Strategy{Name: strategy, Promise: loadtest.Promise{Scope: scope, Exclusive: true}},
 	}
 	r.Verdict = loadtest.Judge(t.records, []loadtest.Account{t.account}, r.Strategy.Promise)

@@ -1,7 +1,6 @@
 package loadtest
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -17,75 +16,75 @@ const (
 	quiet     = time.Second
 )
 
-// A Result is all that is known of one run.
-type Result struct {
-	Plan        Plan      `json:"plan"` // with its defaults filled in
-	Target      string    `json:"target"`
-	Run         string    `json:"run"` // begins every request id
-	Strategy    Strategy  `json:"strategy"`
-	StartedAt   time.Time `json:"started_at"`
-	Interrupted bool      `json:"interrupted"` // it ended before all requests were sent
-	Records     []Record  `json:"-"`           // by Seq
-	Final       Account   `json:"final"`
-	Verdict     Verdict   `json:"verdict"`
-	Latency     Latency   `json:"latency"`
-}
-
-// Progress is how far a run is.
-type Progress struct {
-	Done, Total int
-	Outcomes    map[Outcome]int // so far; valid during the call only
-	Elapsed     time.Duration
-	Rate        float64 // replies per second since the start
-	Last        bool    // no more will come
-}
+// warmStock is what the SKUs of a warm-up get: enough to sell all the time.
+const warmStock = 1_000_000_000
 
 // Run sets the stock, sends the requests, looks at what the store says then, and judges.
 //
 // It calls progress, if not nil, about five times a second and at the end. When ctx ends during the attack, what was done is judged
 // all the same, and that is no error. Errors are PlanErrors (cannot be run as asked for), TargetErrors (the target is down, refuses, or
 // is no stock service), ctx's error if it ended before the first request, and errors of Plan.History, with which a Result comes too.
-func Run(ctx context.Context, c *Client, p Plan, progress func(Progress)) (*Result, error) {
+//
+// The warm-up sells from SKUs of its own ("-warm" after the name): a request of it that hangs, and sells when the run is on, does not
+// touch the stock that is judged. It warms connections, pools, scripts and code, not what a lock or a store keeps by SKU.
+func Run(ctx context.Context, c Target, p Plan, progress func(Progress)) (*Result, error) {
 	p, err := p.filled()
 	if err != nil {
 		return nil, err
 	}
 	r := &Result{Target: c.URL(), Run: "load-" + strings.ToLower(rand.Text()[:10])}
-	if r.Strategy, p.Store, err = c.choose(ctx, p); err != nil {
+	if r.Strategy, p.Store, err = choose(ctx, c, p); err != nil {
 		return nil, err
 	}
-	before, err := c.SetStock(ctx, p.Store, p.SKU, p.Stock)
+	if p.WarmUp > 0 {
+		if _, err := setStocks(ctx, c, p.Store, p.warmUp().Names(), warmStock); err != nil {
+			return nil, err
+		}
+	}
+	before, err := setStocks(ctx, c, p.Store, p.Names(), p.Stock)
 	if err != nil {
 		return nil, err
 	}
-	if !p.Cold {
-		c.warm(ctx, p.Concurrency)
+	if w, can := c.(warmer); can && !p.Cold {
+		w.warm(ctx, p.warmConnections())
 	}
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("before the first request: %w", context.Cause(ctx))
 	}
-	r.Plan = p
+	r.Plan, r.Command = p, commandLine(r.Target, &p)
 	r.StartedAt = time.Now().UTC()
 	out := newHistoryWriter(p.History)
-	out.header(Header{Run: r.Run, Target: r.Target, StartedAt: r.StartedAt, Plan: p, Strategy: r.Strategy, Before: before})
+	out.header(Header{
+		Run: r.Run, Target: r.Target, StartedAt: r.StartedAt, Plan: p, Strategy: r.Strategy, Command: r.Command, Before: before,
+	})
 	r.attack(ctx, c, out, progress)
-	r.Interrupted = len(r.Records) < p.Requests
 
 	look, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookLimit)
 	defer cancel()
-	unsure := slices.ContainsFunc(r.Records, func(r Record) bool { return r.Outcome == Unknown })
-	r.Final = c.account(look, before, p.Store, unsure)
-	r.Verdict = Judge(r.Records, []Account{r.Final}, r.Strategy.Promise)
-	r.Latency = Measure(r.Records)
-	out.end(r.Final, r.Interrupted)
+	r.Accounts = accounts(look, c, before, p.Store, r.Records)
+	r.judge()
+	out.end(r)
 	if err := out.flush(); err != nil {
 		return r, fmt.Errorf("write history: %w", err)
 	}
 	return r, nil
 }
 
+// setStocks sets each SKU's stock.
+func setStocks(ctx context.Context, c Target, store string, skus []string, quantity int64) ([]Stock, error) {
+	list := make([]Stock, 0, len(skus))
+	for _, sku := range skus {
+		stock, err := c.SetStock(ctx, store, sku, quantity)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, stock)
+	}
+	return list, nil
+}
+
 // choose looks up the strategy and settles the store.
-func (c *Client) choose(ctx context.Context, p Plan) (s Strategy, store string, err error) {
+func choose(ctx context.Context, c Target, p Plan) (s Strategy, store string, err error) {
 	catalogue, err := c.Strategies(ctx)
 	if err != nil {
 		return s, "", err
@@ -99,39 +98,11 @@ func (c *Client) choose(ctx context.Context, p Plan) (s Strategy, store string, 
 	}
 	switch {
 	case !s.Available:
-		return s, "", c.fail("cannot run strategy %s now: %s", s.Name, s.Reason)
+		return s, "", &TargetError{c.URL(), fmt.Errorf("cannot run strategy %s now: %s", s.Name, s.Reason)}
 	case len(s.Stores) > 0 && store != "" && !slices.Contains(s.Stores, store):
 		return s, "", &PlanError{"store", fmt.Sprintf("strategy %s works on %s, not on %s", s.Name, strings.Join(s.Stores, " and "), store)}
 	case s.DownStores[store] != "":
-		return s, "", c.fail("cannot use store %s now: %s", store, s.DownStores[store])
+		return s, "", &TargetError{c.URL(), fmt.Errorf("cannot use store %s now: %s", store, s.DownStores[store])}
 	}
 	return s, store, nil
-}
-
-// attack fills in the records.
-func (r *Result) attack(ctx context.Context, c *Client, out *historyWriter, progress func(Progress)) {
-	p := r.Plan
-	a := &attack{client: c, plan: p, run: r.Run, order: Request{
-		Endpoint: r.Strategy.Endpoint, Store: p.Store, SKU: p.SKU, Quantity: p.Quantity, Wait: p.Wait,
-	}}
-	r.Records = make([]Record, 0, min(p.Requests, 1<<20))
-	outcomes := make(map[Outcome]int)
-	report := func(last bool) {
-		_ = out.flush() // a history is whole up to here whatever happens next; the error stays, and is returned at the end
-		if progress == nil {
-			return
-		}
-		done, elapsed := len(r.Records), time.Since(a.start)
-		progress(Progress{
-			Done: done, Total: p.Requests, Outcomes: outcomes, Elapsed: elapsed,
-			Rate: float64(done) / max(elapsed.Seconds(), 1e-9), Last: last,
-		})
-	}
-	a.fire(ctx, func(record Record) {
-		r.Records = append(r.Records, record)
-		outcomes[record.Outcome]++
-		out.record(&record)
-	}, func() { report(false) })
-	report(true)
-	slices.SortFunc(r.Records, func(a, b Record) int { return cmp.Compare(a.Seq, b.Seq) })
 }

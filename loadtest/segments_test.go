@@ -90,8 +90,8 @@ func TestHistoryKeepsSegments(t *testing.T) {
 	tape.from(1, 1, 5, 1).Tries = 3
 	tape.from(2, 1, 5, 1)
 	h := &loadtest.History{
-		Header:  loadtest.Header{Format: loadtest.Format, Version: loadtest.Version, Before: tape.account.Before, Plan: loadtest.Plan{Store: "redis"}},
-		Records: tape.records, Orders: tape.account.Orders, End: &loadtest.End{After: tape.account.After, Complete: true},
+		Header:  loadtest.Header{Format: loadtest.Format, Version: loadtest.Version, Before: []loadtest.Stock{tape.account.Before}, Plan: loadtest.Plan{Store: "redis"}},
+		Records: tape.records, Orders: tape.account.Orders, End: tape.end(),
 	}
 	h.Header.Strategy.Promise.Scope = loadtest.Cluster
 	var file bytes.Buffer

@@ -17,20 +17,25 @@ func (l *ledger) sequence() {
 	slices.SortFunc(l.sales, func(a, b sale) int {
 		return cmp.Or(cmp.Compare(a.segment, b.segment), cmp.Compare(a.version, b.version), cmp.Compare(a.order, b.order))
 	})
+	sales := l.sales
+	if l.Before.Mapped {
+		sales = slices.DeleteFunc(slices.Clone(sales), func(s sale) bool { return s.blind })
+	}
+	l.whole = l.Complete && len(sales) == len(l.sales)
 	v := l.verdict
 	collisions, stale, drops, wrong := v.Collisions, v.StaleReads, v.FenceDrops, 0
 	var firstStale, firstDrop, firstWrong *sale
 	var top uint64 // the largest fence of smaller versions
 	var last *sale // the only sale that read the version before; nil: there were several
-	for from := 0; from < len(l.sales); {
+	for from := 0; from < len(sales); {
 		to := from + 1
-		for to < len(l.sales) && l.sales[to].version == l.sales[from].version && l.sales[to].segment == l.sales[from].segment {
+		for to < len(sales) && sales[to].version == sales[from].version && sales[to].segment == sales[from].segment {
 			to++
 		}
-		group := l.sales[from:to]
+		group := sales[from:to]
 		l.collide(group)
 		first := &group[0]
-		if from > 0 && l.sales[from-1].segment != first.segment {
+		if from > 0 && sales[from-1].segment != first.segment {
 			top, last = 0, nil
 		}
 		if len(group) == 1 && l.follows(last, first, from == 0) {
@@ -60,8 +65,12 @@ func (l *ledger) sequence() {
 	}
 	if n := v.Collisions - collisions; n > 0 {
 		c := v.example(l.sku)
-		l.because(AboutStock, "%s of orders read the same version, so that one overwrote the other: version %d%s was read by order %s (%s) and by order %s (%s)",
-			plural(n, "pair"), c.Version, c.of(), c.Orders[0].OrderID, c.Orders[0].Instance, c.Orders[1].OrderID, c.Orders[1].Instance)
+		same, what := "version", fmt.Sprintf("version %d%s", c.Version, c.of())
+		if l.Before.Mapped {
+			same, what = "quantity", fmt.Sprint(c.Orders[0].Read)
+		}
+		l.because(AboutStock, "%s of orders read the same %s, so that one overwrote the other: %s was read by order %s and by order %s",
+			plural(n, "pair"), same, what, c.Orders[0].name(), c.Orders[1].name())
 	}
 	// After a collision that goes without saying.
 	if n := v.StaleReads - stale; n > 0 && v.Collisions == collisions {
@@ -81,10 +90,10 @@ func (l *ledger) sequence() {
 func (l *ledger) follows(last, s *sale, first bool) bool {
 	switch {
 	case first:
-		return l.Complete && s.segment == 0 && s.read != l.Before.Quantity
+		return l.whole && s.segment == 0 && s.read != l.Before.Quantity
 	case last == nil:
 		return false
-	case l.Complete && s.segment == 0 || s.version == last.version+1:
+	case l.whole && s.segment == 0 || s.version == last.version+1:
 		return s.read != last.remaining
 	}
 	return false
@@ -112,6 +121,14 @@ func (c *Collision) of() string {
 
 func (s *sale) sold() Sold {
 	return Sold{OrderID: s.order, RequestID: s.request, Instance: s.instance, Read: s.read, Remaining: s.remaining}
+}
+
+// name is the order, and the instance that sold if it is known.
+func (s *Sold) name() string {
+	if s.Instance == "" {
+		return s.OrderID
+	}
+	return s.OrderID + " (" + s.Instance + ")"
 }
 
 // example is the first certificate about sku, or nil.

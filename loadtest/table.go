@@ -12,8 +12,9 @@ import (
 // A column of the table of runs. Its head has two lines.
 type column struct {
 	head [2]string
-	text bool // left-aligned
-	drop int  // left out for want of room: the larger the sooner; 0: never
+	text bool               // left-aligned
+	drop int                // left out for want of room: the larger the sooner; 0: never
+	need func(*Result) bool // left out unless one of the runs has it; nil: always there
 	cell func(*Result) (string, tone)
 }
 
@@ -52,9 +53,28 @@ func columns() []column {
 		{head: [2]string{"", "req/s"}, drop: 2, cell: func(r *Result) (string, tone) { return fmt.Sprintf("%.0f", r.Latency.Rate), plain }},
 		{head: [2]string{"", "p50"}, drop: 3, cell: func(r *Result) (string, tone) { return millis(r.Latency.All.P50), plain }},
 		{head: [2]string{"", "p99"}, drop: 2, cell: func(r *Result) (string, tone) { return millis(r.Latency.All.P99), plain }},
+		{
+			head: [2]string{"wakeups", "/sale"}, drop: 1, need: func(r *Result) bool { return wakeups(r) > 0 },
+			cell: func(r *Result) (string, tone) { return fmt.Sprintf("%.1f", wakeups(r)), plain },
+		},
+		{head: [2]string{"", "fair"}, drop: 4, cell: func(r *Result) (string, tone) { return evenness(r), plain }},
+		{head: [2]string{"longest", "wait"}, drop: 5, cell: func(r *Result) (string, tone) { return longestWait(r), plain }},
 		{head: [2]string{"", "verdict"}, text: true, cell: func(r *Result) (string, tone) { return r.Verdict.word() }},
 		{head: [2]string{"as", "promised"}, text: true, cell: func(r *Result) (string, tone) { return r.Verdict.promised() }},
 	}
+}
+
+// wakeups is how often the lock's server woke a waiter for each sale, as far as the sold ones tell: up to 1 if it wakes the next in line,
+// up to the number of waiters if it wakes the herd.
+func wakeups(r *Result) float64 {
+	var woken, sold int
+	for _, record := range r.Records {
+		if record.Receipt != nil {
+			woken += record.Wakeups
+			sold++
+		}
+	}
+	return float64(woken) / float64(max(sold, 1))
 }
 
 // failures is the number of failed requests, "+" those with an unknown outcome, if any.
@@ -72,7 +92,7 @@ func failures(v *Verdict) (string, tone) {
 // WriteTable writes a table with a row for each run, and below it a sentence for each that is not simply right.
 // Where the width is short, columns move together and the less important ones are left out.
 func WriteTable(w io.Writer, results []*Result, style Style) error {
-	cols := columns()
+	cols := slices.DeleteFunc(columns(), func(c column) bool { return c.need != nil && !slices.ContainsFunc(results, c.need) })
 	widths := make([]int, len(cols))
 	for i, col := range cols {
 		widths[i] = max(len(col.head[0]), len(col.head[1]))
@@ -152,6 +172,11 @@ func writeNotes(b *strings.Builder, results []*Result, style Style) {
 		}
 		for _, reason := range v.Reasons {
 			b.WriteString("  - " + style.wrap(reason.Text, 4) + "\n")
+		}
+	}
+	for _, r := range results {
+		for _, warning := range r.Warnings {
+			b.WriteString("\n" + style.wrap(r.Plan.Strategy+on(r.Plan.Store)+": "+warning, 2) + "\n")
 		}
 	}
 }

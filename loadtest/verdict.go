@@ -53,6 +53,8 @@ type Collision struct {
 type Verdict struct {
 	Finding Finding  `json:"finding"`
 	Reasons []Reason `json:"reasons"` // none if it holds
+	// Limits say what could not be checked, because a target that is known by a Mapping only does not tell. The finding is right within them.
+	Limits []string `json:"limits,omitempty"`
 
 	// Kept: the strategy did what it promises, though that may be nothing. False also if that cannot be told.
 	Kept bool `json:"kept"`
@@ -92,13 +94,30 @@ type Verdict struct {
 	// release, whose reply takes time. It is no proof, and no reason; only counted for exclusive strategies.
 	Overlaps         int     `json:"overlaps"`
 	LongestOverlapMS float64 `json:"longest_overlap_ms"`
+	Linear           Linear  `json:"linear"`
 	Instances        int     `json:"instances"`     // that sold
 	OneAtATime       bool    `json:"one_at_a_time"` // no request was sent while another was under way: nothing could race
 }
 
 // Judge judges a run by its records and by what the store said of each SKU. It sorts and never compares all with all: 100,000
-// records take a fraction of a second.
+// records take a fraction of a second. Up to MaxLinear records porcupine looks for an order in time, too.
 func Judge(records []Record, accounts []Account, promise Promise) Verdict {
+	v, ledgers := settle(records, accounts, promise)
+	v.Linear = linear(v, ledgers, len(records))
+	if v.Linear.Result == Illegal && !v.has(AboutStock) {
+		v.because(AboutStock, "%s", v.Linear.Why)
+	}
+	v.Sent = len(records)
+	v.OneAtATime = oneAtATime(records)
+	if v.AcceptedUnits == 0 && v.SoldOut == 0 {
+		v.because(AboutEvidence, "nothing was sold, so there is nothing to judge")
+	}
+	v.decide(promise)
+	return *v
+}
+
+// settle brings together what belongs together, and finds all faults but those of order in time.
+func settle(records []Record, accounts []Account, promise Promise) (*Verdict, []*ledger) {
 	v := &Verdict{Known: true}
 	ledgers := make([]*ledger, 0, len(accounts))
 	byKey := make(map[[2]string]*ledger, len(accounts))
@@ -130,14 +149,8 @@ func Judge(records []Record, accounts []Account, promise Promise) Verdict {
 			l.overlaps()
 		}
 	}
-	v.Sent = len(records)
 	v.Instances = len(instances)
-	v.OneAtATime = oneAtATime(records)
-	if v.AcceptedUnits == 0 && v.SoldOut == 0 {
-		v.because(AboutEvidence, "nothing was sold, so there is nothing to judge")
-	}
-	v.decide(promise)
-	return *v
+	return v, ledgers
 }
 
 // oneAtATime reports whether each request was sent after the reply to the one before.

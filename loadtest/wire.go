@@ -13,6 +13,9 @@ type Stock struct {
 	Epoch    uint64 `json:"epoch"`    // grows every time that the stock is set
 	Fence    uint64 `json:"fence,omitempty"`
 	Guard    string `json:"guard,omitempty"` // the only strategy that may write in this epoch
+
+	Mapped   bool `json:"mapped,omitempty"`   // of somebody else's API: Version is how many units are gone, Sold is not counted
+	Unlisted bool `json:"unlisted,omitempty"` // that API lists no orders: the replies are the only evidence of sales
 }
 
 // An Order is the store's evidence of units sold.
@@ -29,6 +32,7 @@ type Order struct {
 	RequestID string    `json:"request_id"`
 	Fence     uint64    `json:"fence,omitempty"`   // that the write carried
 	Segment   int       `json:"segment,omitempty"` // that read, remaining and version are of; 0: of the whole stock
+	Blind     bool      `json:"blind,omitempty"`   // somebody else's API, which does not tell read, remaining and version
 	CreatedAt time.Time `json:"created_at,omitzero"`
 }
 

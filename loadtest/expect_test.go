@@ -1,0 +1,165 @@
+package loadtest_test
+
+import (
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"example.com/stock/loadtest"
+)
+
+func TestParseThresholdSaysWhatIsWrong(t *testing.T) {
+	for _, row := range []struct{ text, want string }{
+		{"", "has no comparison"},
+		{"oversold", "has no comparison; it is a figure, one of == != <= >= < >, and a bound, as in p99<50ms; the figures are oversold, lost_updates,"},
+		{"oversell==0", `there is no figure "oversell"; there are oversold, lost_updates, collisions`},
+		{"==0", `there is no figure ""`},
+		{"oversold=0", `"=" is no comparison`},
+		{"oversold=!0", `"=" is no comparison`},
+		{"oversold==", `"" is not a number`},
+		{"oversold==NaN", `"NaN" is not a number`},
+		{"oversold<1e999", "is not a number"},
+		{"oversold<5%", "oversold is not a share of the requests"},
+		{"p99<50", `"50" is not a time with its unit, such as 50ms`},
+		{"p99<-1s", "is not a time with its unit"},
+		{"p99<5%", "p99 is not a share of the requests"},
+		{"busy<5ms", `"5ms" is not a number`},
+		{"busy<%", `"" is not a number`},
+		{"linearizable==1", `"1" is not true or false`},
+		{"busy<<5", `"<5" is not a number`},
+	} {
+		if _, err := loadtest.ParseThreshold(row.text); err == nil || !strings.Contains(err.Error(), row.want) {
+			t.Errorf("%q: %v, want %q", row.text, err, row.want)
+		}
+	}
+}
+
+func TestThresholds(t *testing.T) {
+	lossy, right, gap := newTape(10), newTape(100), newTape(100)
+	for range 12 {
+		lossy.sell(3, 10, 1)
+	}
+	for range 95 {
+		right.next(1)
+	}
+	for range 5 {
+		right.answer(loadtest.Busy, 1)
+	}
+	for range 3 {
+		gap.sell(3, 100, 1)
+	}
+	gap.account.Complete, gap.account.After = false, nil
+	// Somebody else's API that lists no orders and does not tell what was read.
+	blind := newTape(100)
+	for range 3 {
+		blind.next(1)
+	}
+	for i := range blind.records {
+		blind.records[i].Receipt = &loadtest.Receipt{Blind: true, Epoch: 2}
+	}
+	blind.account.Orders, blind.account.Complete = nil, false
+	blind.account.Before.Mapped, blind.account.Before.Unlisted = true, true
+	results := map[string]*loadtest.Result{
+		"lossy": result("lossy", loadtest.Cluster, lossy), "right": result("right", loadtest.Cluster, right), "gap": result("gap", loadtest.Cluster, gap),
+		"empty": {}, "blind": result("blind", loadtest.Cluster, blind),
+	}
+	for _, row := range []struct {
+		run, text, actual string
+		met               bool
+	}{
+		{"right", "oversold==0", "0", true},
+		{"right", " oversold == 0 ", "0", true},
+		{"lossy", "oversold==0", "2", false},
+		{"lossy", "oversold!=0", "2", true},
+		{"lossy", "lost_updates == 0", "11", false},
+		{"lossy", "lost_updates>=11", "11", true},
+		{"lossy", "collisions>66", "66", false},
+		{"right", "busy<5%", "5.00%", false},
+		{"right", "busy<=5%", "5.00%", true},
+		{"right", "busy<6", "5", true},
+		{"right", "accepted>=95%", "95.00%", true},
+		{"right", "p99<50ms", "16.3ms", true},
+		{"right", "p99<1ms", "16.3ms", false},
+		{"right", "max<=1s", "16.3ms", true},
+		{"right", "rate>=1/s", "/s", true},
+		{"right", "rate>=100000", "/s", false},
+		{"right", "linearizable==true", "not known", false}, // nobody looked
+		{"gap", "oversold==0", "at least 0, the evidence is incomplete", false},
+		{"gap", "collisions==0", "at least 3, the evidence is incomplete", false},
+		{"gap", "collisions<10", "at least 3", false},
+		{"gap", "collisions>2", "at least 3", true},
+		{"gap", "collisions>=3", "at least 3", true},
+		{"gap", "collisions!=2", "at least 3", true},
+		{"gap", "collisions!=4", "at least 3", false},
+		{"gap", "lost_updates==0", "not known", false},
+		{"blind", "oversold==0", "0", true},
+		{"blind", "lost_updates==0", "0", true},
+		{"blind", "collisions==0", "not known", false},
+		{"empty", "p99<1h", "not known", false},
+		{"empty", "busy<5%", "not known", false},
+		{"empty", "rate>=0", "not known", false},
+		{"empty", "oversold==0", "at least 0", false},
+	} {
+		threshold, err := loadtest.ParseThreshold(row.text)
+		if err != nil {
+			t.Errorf("%q: %v", row.text, err)
+			continue
+		}
+		r := results[row.run]
+		r.Verdict.Linear = loadtest.Linear{}
+		got := threshold.Check(r)
+		if got.Met != row.met || !strings.Contains(got.Actual, row.actual) || got.Text != row.text {
+			t.Errorf("%s: %q: met %v, actual %q; want %v, %q", row.run, row.text, got.Met, got.Actual, row.met, row.actual)
+		}
+	}
+}
+
+// Of two thresholds that say the opposite, just one is met when all is known, and never both otherwise.
+func TestOppositeThresholds(t *testing.T) {
+	opposite := map[string]string{"==": "!=", "<": ">=", ">": "<="}
+	rapid.Check(t, func(t *rapid.T) {
+		tape := newTape(rapid.Int64Range(0, 9).Draw(t, "stock"))
+		for range rapid.IntRange(1, 9).Draw(t, "sales") {
+			if rapid.Bool().Draw(t, "collide") {
+				tape.sell(3, tape.account.Before.Quantity, 1)
+			} else {
+				tape.answer(loadtest.Busy, 1)
+			}
+		}
+		complete := rapid.Bool().Draw(t, "complete")
+		tape.account.Complete = complete
+		r := result("x", loadtest.Cluster, tape)
+		op := rapid.SampledFrom([]string{"==", "<", ">"}).Draw(t, "op")
+		figure := rapid.SampledFrom([]string{"oversold", "collisions", "busy", "sent", "lost_updates"}).Draw(t, "figure")
+		bound := rapid.SampledFrom([]string{"0", "1", "2", "5"}).Draw(t, "bound")
+		one, err1 := loadtest.ParseThreshold(figure + op + bound)
+		other, err2 := loadtest.ParseThreshold(figure + opposite[op] + bound)
+		if err1 != nil || err2 != nil {
+			t.Fatal(err1, err2)
+		}
+		a, b := one.Check(r), other.Check(r)
+		if a.Met && b.Met || complete && a.Met == b.Met {
+			t.Fatalf("%+v and %+v, complete %v", a, b, complete)
+		}
+	})
+}
+
+// What can be read can be written, and reads as the same.
+func FuzzParseThreshold(f *testing.F) {
+	for _, text := range []string{"oversold==0", "busy < 5%", "p99<50ms", "rate>=1000/s", "linearizable==true", "p99.9!=1h", "=", "max<1ns"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		threshold, err := loadtest.ParseThreshold(text)
+		if err != nil {
+			return
+		}
+		threshold.Check(&loadtest.Result{})
+		once := threshold.String()
+		again, err := loadtest.ParseThreshold(once)
+		if err != nil || again.String() != once {
+			t.Fatalf("%q is %q, which reads as %q, %v", text, once, again.String(), err)
+		}
+	})
+}

@@ -1,0 +1,143 @@
+package loadtest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+)
+
+// A Look says what Inspect is to judge.
+type Look struct {
+	Store, SKU string
+	Initial    *int64 // units that there were at first; nil: as the store says
+	Accepted   *int64 // requests that a tool counted as accepted; nil: not known
+	Quantity   int64  // units of each of these, where the target lists no orders; 0: 1
+}
+
+// An Inspection is what the store alone says of a SKU, whatever put load on it.
+type Inspection struct {
+	Format  string `json:"format"`
+	Version int    `json:"version"`
+	Target  string `json:"target"`
+	Store   string `json:"store"`
+	SKU     string `json:"sku"`
+
+	Finding Finding  `json:"finding"`
+	Reasons []Reason `json:"reasons"` // none if it holds
+	Notes   []string `json:"notes"`   // what is no reason, and should be known all the same
+
+	Initial   int64    `json:"initial_units"`
+	Sold      int64    `json:"sold_units"`      // by the orders
+	Remaining int64    `json:"remaining_units"` // 0 if not Known
+	Known     bool     `json:"remaining_known"`
+	Oversold  int64    `json:"oversold_units"`
+	Lost      int64    `json:"lost_units"` // sold, and never taken off the stock
+	Orders    int      `json:"orders"`
+	Accepted  *int64   `json:"accepted"` // as given; null: not known
+	Ways      []string `json:"strategies"`
+	Instances []string `json:"instances"`
+
+	Collisions   int         `json:"collisions"` // pairs
+	Certificates []Collision `json:"certificates"`
+	StaleReads   int         `json:"stale_reads"`
+	FenceDrops   int         `json:"fence_drops"`
+}
+
+// InspectionFormat and InspectionVersion are in every Inspection.
+const (
+	InspectionFormat  = "stock-verdict"
+	InspectionVersion = 1
+)
+
+// Inspect judges from the store alone: from the stock of one SKU, and from the orders written since it was set. It waits until the stock has been
+// at rest for a second, since a tool may leave requests behind that are still being served; a sale that is later still is not seen.
+//
+// What customers were told is not in the store: that a sale was refused, or accepted twice, is seen only as far as Look.Accepted tells.
+// Errors are TargetErrors and PlanErrors.
+func Inspect(ctx context.Context, t Target, look Look) (*Inspection, error) {
+	now, err := t.Stock(ctx, look.Store, look.SKU)
+	if err != nil {
+		return nil, err
+	}
+	before := now
+	before.Quantity, before.Version = now.Initial, 0
+	if m, is := t.(*Mapped); is {
+		if before.Quantity, err = m.assume(look); err != nil {
+			return nil, err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookLimit)
+	defer cancel()
+	a := account(ctx, t, before, look.Store, true)
+	v, _ := settle(look.replies(before.Unlisted), []Account{a}, Promise{})
+	i := &Inspection{
+		Format: InspectionFormat, Version: InspectionVersion, Target: t.URL(), Store: now.Store, SKU: look.SKU,
+		Initial: v.InitialUnits, Sold: v.AcceptedUnits, Remaining: v.RemainingUnits, Known: v.Known,
+		Oversold: v.OversoldUnits, Lost: v.LostUnits, Orders: len(a.Orders), Accepted: look.Accepted, Ways: []string{}, Instances: []string{},
+		Collisions: v.Collisions, Certificates: slices.Concat([]Collision{}, v.Certificates), StaleReads: v.StaleReads, FenceDrops: v.FenceDrops,
+		Notes: slices.Concat([]string{}, v.Limits),
+	}
+	for _, o := range a.Orders {
+		i.Ways, i.Instances = with(i.Ways, o.Strategy), with(i.Instances, o.Instance)
+	}
+	if look.Initial != nil && *look.Initial != before.Quantity {
+		v.because(AboutEvidence, "the store says that there were %d units at first, not %d: was it set by somebody else?", before.Quantity, *look.Initial)
+	}
+	if v.AcceptedUnits == 0 {
+		v.because(AboutEvidence, "nothing was sold, so there is nothing to judge")
+	}
+	if !before.Unlisted {
+		i.compare(v)
+	}
+	v.decide(Promise{Scope: Cluster})
+	i.Finding, i.Reasons = v.Finding, slices.Concat([]Reason{}, v.Reasons)
+	return i, nil
+}
+
+func with(list []string, name string) []string {
+	if at, there := slices.BinarySearch(list, name); name != "" && !there {
+		return slices.Insert(list, at, name)
+	}
+	return list
+}
+
+// compare sets the count of a tool against the orders. Every accepted reply must have its order. An order need not have its reply: tools
+// that run for a time cut off the requests that are under way when it ends, and do not count them.
+func (i *Inspection) compare(v *Verdict) {
+	switch {
+	case i.Accepted == nil:
+		i.Notes = append(i.Notes, "Whether every accepted reply has its order is not known: tell with --accepted how many your tool counted.")
+	case *i.Accepted > int64(i.Orders):
+		v.because(AboutReplies, "phantoms: %d requests were accepted, but the store holds %s", *i.Accepted, plural(i.Orders, "order"))
+	case *i.Accepted < int64(i.Orders):
+		i.Notes = append(i.Notes, fmt.Sprintf("%s more than accepted replies were counted: their replies were lost or cut off, or somebody else sold.",
+			plural(int64(i.Orders)-*i.Accepted, "order")))
+	}
+}
+
+// replies stand for what a tool counted, where there are no orders to judge by.
+func (look *Look) replies(unlisted bool) []Record {
+	if !unlisted || look.Accepted == nil {
+		return nil
+	}
+	records := make([]Record, *look.Accepted)
+	for i := range records {
+		records[i] = Record{Store: look.Store, SKU: look.SKU, Quantity: max(look.Quantity, 1)}
+		records[i].Reply = Reply{Outcome: Accepted, OrderID: fmt.Sprint(i + 1), Receipt: &Receipt{Blind: true}}
+	}
+	return records
+}
+
+// assume takes it that the stock was look.Initial when all there is to see began.
+func (m *Mapped) assume(look Look) (int64, error) {
+	switch {
+	case look.Initial == nil:
+		return 0, &PlanError{"initial", "is needed: an API that a mapping describes does not tell how many units there were at first"}
+	case m.orders == nil && look.Accepted == nil:
+		return 0, &PlanError{"accepted", "is needed: this API lists no orders, so the count of your tool is the only evidence of sales"}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.skus[look.SKU] = &past{initial: *look.Initial}
+	return *look.Initial, nil
+}

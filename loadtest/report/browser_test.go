@@ -1,0 +1,203 @@
+package report_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"example.com/stock/loadtest"
+	"example.com/stock/loadtest/report"
+)
+
+// A browser notes what a page asks for and complains of.
+type browser struct {
+	context.Context
+
+	mu       sync.Mutex
+	asked    []string
+	complain []string
+}
+
+// open starts a real browser. Where there is none the test is skipped, or fails in CI.
+func open(t *testing.T) *browser {
+	t.Helper()
+	path := ""
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "chrome"} {
+		if found, err := exec.LookPath(name); err == nil {
+			path = found
+			break
+		}
+	}
+	if path == "" {
+		if os.Getenv("REQUIRE_BACKENDS") == "1" {
+			t.Fatal("REQUIRE_BACKENDS=1, but no chromium is on PATH")
+		}
+		t.Skip("no chromium on PATH (Debian: apt-get install chromium)")
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(2*time.Minute),
+		chromedp.Flag("disable-gpu", true), chromedp.Flag("no-proxy-server", true))
+	ctx, stop := chromedp.NewExecAllocator(t.Context(), options...)
+	ctx, end := chromedp.NewContext(ctx)
+	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
+	t.Cleanup(func() {
+		cancel()
+		_ = chromedp.Cancel(ctx) // waits until the browser is gone
+		end()
+		stop()
+	})
+	b := &browser{Context: ctx}
+	err := chromedp.Listen(ctx, func(event any) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		switch e := event.(type) {
+		case *network.EventRequestWillBeSent:
+			if !strings.HasPrefix(e.Request.URL, "file:") && !strings.HasPrefix(e.Request.URL, "data:") {
+				b.asked = append(b.asked, e.Request.URL)
+			}
+		case *runtime.EventExceptionThrown:
+			b.complain = append(b.complain, e.ExceptionDetails.Text)
+		case *runtime.EventConsoleAPICalled:
+			b.complain = append(b.complain, fmt.Sprint(e.Type))
+		case *log.EventEntryAdded:
+			b.complain = append(b.complain, e.Entry.Text)
+		}
+	})
+	if err == nil {
+		_, err = chromedp.Call(ctx, network.Enable, network.EnableParams{})
+	}
+	if err == nil {
+		_, err = chromedp.Call(ctx, log.Enable, cdp.Empty{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// load opens a page about runs from disk, as wide as asked.
+func (b *browser) load(t *testing.T, page report.Page, width int64) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "report.html")
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := report.WriteHTML(file, page); err != nil {
+		t.Fatal(err)
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := chromedp.Do(b, chromedp.EmulateViewport(width, 900), chromedp.Navigate("file://"+path), chromedp.WaitReady(chromedp.CSS("h1"))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ask evaluates an expression in the page.
+func ask[T any](t *testing.T, b *browser, expression string) T {
+	t.Helper()
+	answer, err := chromedp.Run(b, chromedp.Evaluate[T](expression))
+	if err != nil {
+		t.Fatalf("%s: %v", expression, err)
+	}
+	return answer
+}
+
+func one(r *loadtest.Result) report.Page {
+	return report.Page{Groups: []report.Group{{Runs: []*loadtest.Result{r}}}}
+}
+
+// The page of a race shows overlaps in red, that of a lock none; neither asks the network for anything or complains, and both fit a phone.
+func TestPageInABrowser(t *testing.T) {
+	b := open(t)
+	for _, row := range []struct {
+		name     string
+		overlaps bool
+	}{{"none", true}, {"redis-watchdog", false}, {"segmented", false}} {
+		b.load(t, one(recorded(t, row.name)), 1280)
+		red := ask[int](t, b, `[...document.querySelectorAll(".bars .overlap")].filter(r => r.getBoundingClientRect().width > 0).length`)
+		holds := ask[int](t, b, `[...document.querySelectorAll(".bars .hold")].filter(r => r.getBoundingClientRect().width > 0 && r.getBoundingClientRect().height > 0).length`)
+		if holds < 50 || (red > 0) != row.overlaps {
+			t.Errorf("%s: %d overlaps of %d holds are drawn, want some: %v", row.name, red, holds, row.overlaps)
+		}
+		stroke := ask[string](t, b, `getComputedStyle(document.querySelector(".bars .overlap") ?? document.querySelector(".verdict")).stroke`)
+		if row.overlaps && stroke != "rgb(211, 32, 47)" {
+			t.Errorf("%s: overlaps are drawn in %s", row.name, stroke)
+		}
+		pairs := ask[int](t, b, `document.querySelectorAll("ol.pairs li").length`)
+		if (pairs > 0) != row.overlaps {
+			t.Errorf("%s: %d pairs are named", row.name, pairs)
+		}
+		if first := ask[string](t, b, `document.querySelector("h1").nextElementSibling.nextElementSibling.className`); !strings.HasPrefix(first, "verdict") {
+			t.Errorf("%s: after the title comes %q, not the verdict", row.name, first)
+		}
+		for _, width := range []int64{390, 1280} {
+			if err := chromedp.Do(b, chromedp.EmulateViewport(width, 900)); err != nil {
+				t.Fatal(err)
+			}
+			if wide := ask[int](t, b, `document.documentElement.scrollWidth`); int64(wide) > width {
+				t.Errorf("%s: %d pixels wide on a screen of %d", row.name, wide, width)
+			}
+			if shown := ask[int](t, b, `[...document.querySelectorAll("svg.chart")].filter(s => s.getBoundingClientRect().width > 0).length`); shown != 3 {
+				t.Errorf("%s: %d charts at %d pixels, want stock once, percentiles, histogram", row.name, shown, width)
+			}
+		}
+	}
+	b.quiet(t)
+}
+
+// Dark follows the reader's choice, text stays readable on it, and a page of many runs opens its details.
+func TestDarkPageOfManyRuns(t *testing.T) {
+	b := open(t)
+	var g report.Group
+	for _, name := range recordings() {
+		g.Runs = append(g.Runs, recorded(t, name))
+	}
+	dark := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}}
+	if _, err := chromedp.Call(b, emulation.SetEmulatedMedia, dark); err != nil {
+		t.Fatal(err)
+	}
+	b.load(t, report.Page{Groups: []report.Group{g}}, 390)
+	if back := ask[string](t, b, `getComputedStyle(document.body).backgroundColor`); back != "rgb(18, 22, 27)" {
+		t.Errorf("background %s", back)
+	}
+	if ink := ask[string](t, b, `getComputedStyle(document.querySelector("svg.spans text")).fill`); ink != "rgb(213, 220, 227)" {
+		t.Errorf("text of charts %s", ink)
+	}
+	if rows := ask[int](t, b, `document.querySelectorAll("table tr").length`); rows < 4 {
+		t.Errorf("%d rows", rows)
+	}
+	opened := ask[int](t, b, `(() => { document.querySelectorAll("details").forEach(d => d.open = true);
+		return [...document.querySelectorAll("details .bars .hold")].filter(r => r.getBoundingClientRect().width > 0).length })()`)
+	if opened < 100 {
+		t.Errorf("%d holds in the details of three runs", opened)
+	}
+	if wide := ask[int](t, b, `document.documentElement.scrollWidth`); wide > 390 {
+		t.Errorf("%d pixels wide on a screen of 390", wide)
+	}
+	b.quiet(t)
+}
+
+// quiet fails if a page asked the network for anything or wrote to the console.
+func (b *browser) quiet(t *testing.T) {
+	t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.asked) > 0 || len(b.complain) > 0 {
+		t.Errorf("asked for %q, complained %q", b.asked, b.complain)
+	}
+}

@@ -1,0 +1,57 @@
+package report
+
+import (
+	"fmt"
+	"html/template"
+
+	"example.com/stock/loadtest"
+)
+
+// A compareView is what the template of runs side by side is given.
+type compareView struct {
+	Rows  []compareRow
+	Chart template.HTML
+}
+
+type compareRow struct {
+	Strategy, Store, Word, Class                               string
+	Accepted, Busy, Oversold, Lost, Rate, P50, P99, Jain, Wait string
+	RateBar, P99Bar                                            float64 // percent of the largest
+	Oversell, Hurt                                             bool
+}
+
+func newCompareView(runs []*loadtest.Result) *compareView {
+	v := new(compareView)
+	var fastest, slowest float64
+	for _, r := range runs {
+		fastest, slowest = max(fastest, r.Latency.Rate), max(slowest, r.Latency.All.P99)
+	}
+	for _, r := range runs {
+		j, f := &r.Verdict, loadtest.FairnessOf(r)
+		row := compareRow{
+			Strategy: r.Plan.Strategy, Store: r.Plan.Store,
+			Accepted: thousands(int64(j.Accepted)), Busy: fmt.Sprintf("%.0f %%", 100*float64(j.Busy)/float64(max(j.Sent, 1))),
+			Oversold: thousands(j.OversoldUnits), Lost: "?", Rate: fmt.Sprintf("%.0f", r.Latency.Rate),
+			P50: millis(r.Latency.All.P50), P99: millis(r.Latency.All.P99), Jain: "–", Wait: "–",
+			RateBar: 100 * r.Latency.Rate / max(fastest, 1e-9), P99Bar: 100 * r.Latency.All.P99 / max(slowest, 1e-9),
+			Oversell: j.OversoldUnits > 0, Hurt: j.Known && j.LostUnits != 0,
+		}
+		row.Word, row.Class, _ = judged(j)
+		if row.Class == "raced" {
+			row.Word += ", as expected"
+		}
+		if j.Known {
+			row.Lost = thousands(j.LostUnits)
+		}
+		if f.Jain > 0 {
+			row.Jain = fmt.Sprintf("%.2f", f.Jain)
+		}
+		if f.LongestWaitMS > 0 {
+			row.Wait = millis(f.LongestWaitMS)
+		}
+		v.Rows = append(v.Rows, row)
+	}
+	const width = 480
+	v.Chart = template.HTML(compareChart(runs, marked, 11).toSVG(width, compareHeight(len(runs)), "spans", "Latency of each run, from the median to the 99th percentile", nil))
+	return v
+}

@@ -1,0 +1,148 @@
+package report_test
+
+import (
+	"bytes"
+	"regexp"
+	"strings"
+	"testing"
+
+	"example.com/stock/loadtest"
+	"example.com/stock/loadtest/report"
+)
+
+func page(t testing.TB, runs ...*loadtest.Result) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := report.WriteHTML(&b, report.Page{Groups: []report.Group{{Runs: runs}}}); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// drawn is how many bars of a class there are among the lanes.
+func drawn(page, class string) int {
+	_, after, _ := strings.Cut(page, `<svg class="bars"`)
+	bars, _, _ := strings.Cut(after, "</svg>")
+	return strings.Count(bars, `class="`+class+`"`)
+}
+
+// Two are red where they share a critical section that admits one, and nowhere else.
+func TestWhoIsRed(t *testing.T) {
+	together := []stay{{worker: 1, asked: 0, from: 1, to: 5, version: 1}, {worker: 2, asked: 0, from: 4, to: 8, version: 1}}
+	apart := []stay{{worker: 1, asked: 0, from: 1, to: 4, version: 1}, {worker: 2, asked: 0, from: 4, to: 8, version: 2}}
+	segments := []stay{{worker: 1, asked: 0, from: 1, to: 5, version: 1, segment: 1}, {worker: 2, asked: 0, from: 4, to: 8, version: 1, segment: 2}}
+	segment := []stay{{worker: 1, asked: 0, from: 1, to: 5, version: 1, segment: 2}, {worker: 2, asked: 0, from: 4, to: 8, version: 1, segment: 2}}
+	inside := []stay{
+		{worker: 1, asked: 0, from: 1, to: 9, version: 1}, {worker: 2, asked: 0, from: 2, to: 3, version: 1}, {worker: 3, asked: 0, from: 4, to: 5, version: 2},
+	}
+	for _, row := range []struct {
+		name  string
+		run   *loadtest.Result
+		red   int
+		pairs string
+	}{
+		{"a race", ran("none", loadtest.Nowhere, false, together...), 2, "order o1 (app-1, worker 1) and order o2 (app-2, worker 2) were in the critical section together for 1.00 ms; both read version 1"},
+		{"a broken lock", ran("lock", loadtest.Cluster, true, together...), 2, "for 1.00 ms"},
+		{"one after the other, without a gap", ran("lock", loadtest.Cluster, true, apart...), 0, ""},
+		{"a version check lets many in", ran("optimistic", loadtest.Cluster, false, together...), 0, ""},
+		{"two segments", ran("segmented", loadtest.Cluster, false, segments...), 0, ""},
+		{"one segment", ran("segmented", loadtest.Cluster, false, segment...), 2, "both read version 1"},
+		{"one inside another, and a third", ran("lock", loadtest.Cluster, true, inside...), 3, "order o1 (app-1, worker 1) and order o3 (app-3, worker 3) were in the critical section together for 1.00 ms; they read different versions"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			p := page(t, row.run)
+			if red := drawn(p, "overlap"); red != row.red {
+				t.Errorf("%d red, want %d", red, row.red)
+			}
+			if holds := drawn(p, "hold"); holds != len(row.run.Records) {
+				t.Errorf("%d holds, want %d", holds, len(row.run.Records))
+			}
+			list := strings.Contains(p, `<ol class="pairs">`)
+			if list != (row.pairs != "") || !strings.Contains(p, row.pairs) {
+				t.Errorf("pairs are named: %v, want %q", list, row.pairs)
+			}
+		})
+	}
+}
+
+// Bars stand where the clock says: waits before holds, both in percent of the run.
+func TestBarsAreToScale(t *testing.T) {
+	p := page(t, ran("lock", loadtest.Cluster, true,
+		stay{worker: 1, asked: 0, from: 25, to: 50, version: 1}, stay{worker: 2, asked: 50, from: 50, to: 99.5, version: 2}))
+	mustHave(t, p, `class="wait" x="0.000%" y="11" width="25.000%"`, `class="hold" x="25.000%" y="9" width="25.000%"`, `class="hold" x="50.000%"`)
+	if drawn(p, "wait") != 1 {
+		t.Errorf("%d waits, want 1: the second did not wait", drawn(p, "wait"))
+	}
+}
+
+// A large run makes a page of a size that opens at once, which says what it leaves out.
+func TestLargeRunIsThinnedOut(t *testing.T) {
+	p := page(t, lossy(20_000))
+	if len(p) > 1<<20 {
+		t.Errorf("%d bytes", len(p))
+	}
+	if n := drawn(p, "hold"); n < 100 || n > 400 {
+		t.Errorf("%d holds are drawn", n)
+	}
+	mustHave(t, p, "Thinned out: 400 of 20,000 holds are drawn", "around the first overlap. The strip below is the whole run.", `<svg class="strip"`,
+		"Thinned out: of 20,000 sales those that can be told apart are drawn.", "10,000", "porcupine was not asked: the run has more than 10000 requests")
+}
+
+// Names come from outside, and are text in a page whatever is in them.
+func TestNamesAreText(t *testing.T) {
+	evil := `"><script>alert(1)</script>`
+	r := ran(evil, loadtest.Nowhere, false, stay{worker: 1, from: 1, to: 2, version: 1, instance: evil}, stay{worker: 2, from: 1, to: 2, version: 1, instance: evil})
+	r.Command, r.Target, r.Strategy.Summary, r.Plan.Store = evil, evil, evil, evil
+	for _, p := range []string{page(t, r), page(t, r, r)} {
+		if strings.Contains(p, "<script") {
+			t.Error("a name became a script")
+		}
+	}
+}
+
+// Nothing in a page leads outside: no address but in text and in namespaces.
+func TestPageHoldsAllItNeeds(t *testing.T) {
+	p := page(t, lossy(100))
+	if outside := regexp.MustCompile(`(src|href|action|data)="[^"]*"|@import|url\([^#]`).FindAllString(p, -1); len(outside) != 1 || outside[0] != `href="data:,"` {
+		t.Errorf("%q", outside)
+	}
+	for _, id := range regexp.MustCompile(`url\(#([a-z0-9]+)\)`).FindAllStringSubmatch(p, -1) {
+		if !strings.Contains(p, `id="`+id[1]+`"`) {
+			t.Errorf("no pattern %s", id[1])
+		}
+	}
+}
+
+// Of several SKUs the one that lost most is drawn, and the page says which.
+func TestStockOfTheWorstSKU(t *testing.T) {
+	r := lossy(10)
+	calm := loadtest.Stock{SKU: "ink", Store: "redis", Quantity: 5, Initial: 5, Version: 1, Epoch: 1}
+	r.Accounts = append([]loadtest.Account{{Store: "redis", Before: calm, After: &calm, Complete: true}}, r.Accounts...)
+	mustHave(t, page(t, r), "Of 2 SKUs this is pen", `aria-label="Stock of pen over time`)
+}
+
+// A run in which nothing was accepted has a page all the same.
+func TestEmptyRun(t *testing.T) {
+	r := ran("none", loadtest.Nowhere, false)
+	mustHave(t, page(t, r), "Not decided", "There are no holds to draw")
+	mustHave(t, page(t, r, r), "Not all is decided", "2 could not be decided: none on redis (2 times).")
+}
+
+// The verdict is in plain words, and comes before everything else.
+func TestVerdictInPlainWords(t *testing.T) {
+	p := page(t, lossy(100))
+	mustHave(t, p, "Broken, as expected", "It sold 100 units, but the stock went down by 50 only: the store still offers 50 units that are sold.")
+	if strings.Index(p, "Broken, as expected") > strings.Index(p, "<h2>") {
+		t.Error("the verdict is not first")
+	}
+	broken := ran("lock", loadtest.Cluster, true, stay{worker: 1, from: 1, to: 2, version: 1}, stay{worker: 2, from: 1, to: 2, version: 1})
+	mustHave(t, page(t, broken, lossy(10)), "A promise was broken", "1 lost stock although they promise not to: lock on redis.", "1 lost stock, as was to be expected")
+}
+
+// The page of 100,000 requests is no larger than that of 20,000.
+func BenchmarkPage100k(b *testing.B) {
+	r := lossy(100_000)
+	for b.Loop() {
+		b.SetBytes(int64(len(page(b, r))))
+	}
+}

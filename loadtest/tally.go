@@ -1,0 +1,120 @@
+package loadtest
+
+import (
+	"context"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// Progress is how far a run is.
+type Progress struct {
+	Done        int
+	Total       int             // requests in all; 0: as many as there is time for
+	Outcomes    map[Outcome]int // so far; valid during the call only
+	Elapsed     time.Duration
+	Left        time.Duration // about; 0: not known
+	Rate        float64       // replies per second since the start
+	P50MS       float64       // latency so far, in milliseconds
+	P99MS       float64
+	Oversold    int64 // units accepted beyond the stock there was, so far
+	Late        int   // of an open loop
+	Dropped     int
+	Interrupted bool // no more requests are sent, and replies under way are waited for
+	WarmUp      bool // all this is about the warm-up
+	Last        bool // no more will come
+}
+
+// A tally counts the replies of an attack as they come.
+type tally struct {
+	outcomes map[Outcome]int
+	done     int
+	late     int
+	latency  *hdrhistogram.Histogram
+	left     map[string]int64 // units by SKU; below 0: oversold
+}
+
+func newTally(p *Plan) *tally {
+	t := &tally{outcomes: make(map[Outcome]int), latency: newHistogram(), left: make(map[string]int64)}
+	for _, sku := range p.Names() {
+		t.left[sku] = p.Stock
+	}
+	return t
+}
+
+func (t *tally) add(r *Record) {
+	t.done++
+	t.outcomes[r.Outcome]++
+	record(t.latency, r.Latency())
+	if r.Late() {
+		t.late++
+	}
+	if r.Outcome == Accepted {
+		t.left[r.SKU] -= r.Quantity
+	}
+}
+
+func (t *tally) progress(ctx context.Context, a *attack) Progress {
+	p := Progress{
+		Done: t.done, Outcomes: t.outcomes, Elapsed: time.Since(a.start), Late: t.late, Dropped: int(a.dropped.Load()), WarmUp: a.warm,
+		Interrupted: ctx.Err() != nil,
+		P50MS:       float64(t.latency.ValueAtPercentile(50)) / 1000, P99MS: float64(t.latency.ValueAtPercentile(99)) / 1000,
+	}
+	p.Rate = float64(t.done) / max(p.Elapsed.Seconds(), 1e-9)
+	for _, left := range t.left {
+		p.Oversold += max(0, -left)
+	}
+	p.Total = a.plan.Requests
+	settled := t.done + p.Dropped
+	switch {
+	case a.plan.Duration > 0:
+		p.Left = max(0, a.plan.Duration-p.Elapsed)
+	case settled > 0:
+		p.Left = time.Duration(float64(p.Elapsed) * float64(max(0, p.Total-settled)) / float64(settled))
+	}
+	return p
+}
+
+// attack fills in the records, those of the warm-up first.
+func (r *Result) attack(ctx context.Context, c Target, out *historyWriter, progress func(Progress)) {
+	p := &r.Plan
+	order := Request{Endpoint: r.Strategy.Endpoint, Store: p.Store, Wait: p.Wait}
+	if p.WarmUp > 0 {
+		w := p.warmUp()
+		a := &attack{client: c, plan: w, order: order, mix: newMix(w), run: r.Run, warm: true}
+		r.Warm = a.collect(ctx, out, progress)
+	}
+	a := &attack{client: c, plan: p, order: order, mix: newMix(p), run: r.Run, base: highest(r.Warm)}
+	r.Records = a.collect(ctx, out, progress)
+	r.Dropped = int(a.dropped.Load())
+	r.Interrupted = !a.finished.Load()
+}
+
+func highest(records []Record) int {
+	top := 0
+	for i := range records {
+		top = max(top, records[i].Seq)
+	}
+	return top
+}
+
+// collect fires, and writes down what comes back.
+func (a *attack) collect(ctx context.Context, out *historyWriter, progress func(Progress)) []Record {
+	t := newTally(a.plan)
+	records := make([]Record, 0, min(a.plan.Requests, 1<<20))
+	report := func(last bool) {
+		_ = out.flush() // a history is whole up to here whatever happens next; the error stays, and is returned at the end
+		if progress != nil {
+			p := t.progress(ctx, a)
+			p.Last = last
+			progress(p)
+		}
+	}
+	a.fire(ctx, func(r *Record) {
+		records = append(records, *r)
+		t.add(r)
+		out.record(r)
+	}, func() { report(false) })
+	report(!a.warm)
+	return records
+}
