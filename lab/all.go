@@ -1,0 +1,41 @@
+package lab
+
+// All is the catalogue, in the order that teaches.
+func All() []Scenario {
+	return []Scenario{
+		noLock(),
+		localMutex(),
+		unlockBeforeCommit(),
+		snapshotBeforeLock(),
+		duplicateRequest(),
+		crashBetween(),
+		leaseShorterThanWork(),
+		deleteAnothersLock(),
+		getThenDel(),
+		lostReplyOnAcquire(),
+		lostReplyOnUnlock(),
+		holderFrozen(),
+		hungHolder(),
+		holderKilled(),
+		redlockClockJump(),
+		redlockRestart(),
+		redlockSlowQuorum(),
+		redlockPauseAfterCheck(),
+		zkSessionExpiry(),
+		zkSuspended(),
+		zkOrphan(),
+		zkTimedOutWaiter(),
+		herd(),
+		transactionIsNoLock(),
+		forUpdateWithoutIndex(),
+		gapLockDeadlock(),
+		abba(),
+		lockWaitHalfDone(),
+		lockRowLeft(),
+		getLockOnAPool(),
+		poolExhaustion(),
+		retryStorm(),
+		starvation(),
+		selfDeadlock(),
+	}
+}

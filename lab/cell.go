@@ -1,0 +1,112 @@
+package lab
+
+import "time"
+
+// A Cell is one case of one scenario, once: what was to be seen, what was seen, and the evidence.
+type Cell struct {
+	Scenario string `json:"scenario"`
+	Strategy string `json:"strategy,omitempty"` // empty: code of the lab
+	Code     string `json:"code,omitempty"`
+	Variant  string `json:"variant,omitempty"`
+	Store    string `json:"store,omitempty"`
+	Repeat   int    `json:"repeat"` // from 1
+
+	Predicted   Forecast `json:"predicted"`
+	Observed    Outcome  `json:"observed,omitempty"`
+	AfterMS     float64  `json:"after_ms,omitempty"` // of delays: how long
+	AsPredicted bool     `json:"as_predicted"`
+	Skipped     string   `json:"skipped,omitempty"` // why it was not tried
+	Failed      string   `json:"failed,omitempty"`  // why it could not be brought to its end: no verdict
+	Before      string   `json:"before,omitempty"`  // why an earlier attempt came to no verdict
+
+	SKU       string     `json:"sku,omitempty"`
+	StartedAt time.Time  `json:"started_at"`
+	TookMS    float64    `json:"took_ms"`
+	Evidence  []Evidence `json:"evidence"`
+	Events    []Event    `json:"events"` // oldest first
+}
+
+// Case is the case of which c is a result.
+func (c Cell) Case() Case {
+	return Case{Strategy: c.Strategy, Code: c.Code, Variant: c.Variant, Store: c.Store}
+}
+
+// Evidence is one fact by which a cell was judged.
+type Evidence struct {
+	Kind  Proof  `json:"kind"`
+	Text  string `json:"text"`
+	Value any    `json:"value,omitempty"` // the number or the structure that Text tells of
+}
+
+// A Proof is a kind of evidence. The set is closed.
+type Proof string
+
+// The proofs.
+const (
+	Pair    Proof = "pair"    // two orders that read the same version: a proof that needs no clock
+	Balance Proof = "balance" // initial, sold and left
+	Fence   Proof = "fence"   // fences, and which writes were refused
+	Hold    Proof = "hold"    // who held from when to when, as it believed
+	Served  Proof = "server"  // what a server said: PTTL, rows, watches, nodes
+	Waited  Proof = "wait"    // how long somebody waited
+	Answer  Proof = "answer"  // what a customer was told
+)
+
+// An Event is something that happened in a lane of the timeline. One with Until is an interval.
+type Event struct {
+	At    time.Time `json:"at"`
+	Until time.Time `json:"until,omitzero"`
+	Lane  string    `json:"lane"` // who: a process or a server
+	Kind  Kind      `json:"kind"`
+	Who   string    `json:"who,omitempty"` // the request, or the code, that it happened to
+	Text  string    `json:"text"`
+}
+
+// A Kind says how an event is drawn. The set is closed.
+type Kind string
+
+// The kinds. Lease and Standing are the same time seen by the two sides: where they differ is the failure.
+const (
+	Sent     Kind = "sent"     // a request came
+	Answered Kind = "answered" // and was answered
+	Paused   Kind = "paused"   // interval: it stood at a pause point
+	Lease    Kind = "lease"    // interval: it held the lock, as it believed
+	Standing Kind = "standing" // interval: it held the lock, as the server had it
+	Fault    Kind = "fault"    // interval: frozen, cut, dead
+	Write    Kind = "write"    // an order was written
+	Refused  Kind = "refused"  // a write was refused
+	Note     Kind = "note"     // anything else that was seen or done
+)
+
+// A Report is a run of the lab.
+type Report struct {
+	Version   int       `json:"version"`
+	StartedAt time.Time `json:"started_at"`
+	TookMS    float64   `json:"took_ms"`
+	Cells     []Cell    `json:"cells"`
+}
+
+// ReportVersion is the version of the JSON form.
+const ReportVersion = 1
+
+// Wrong are the cells that are not as predicted, with those that came to no end.
+func (r Report) Wrong() []Cell {
+	var wrong []Cell
+	for _, c := range r.Cells {
+		if c.Skipped == "" && !c.AsPredicted {
+			wrong = append(wrong, c)
+		}
+	}
+	return wrong
+}
+
+// Skipped are the cells that were not tried.
+func (r Report) Skipped() []Cell {
+	var skipped []Cell
+	for _, c := range r.Cells {
+		if c.Skipped != "" {
+			skipped = append(skipped, c)
+		}
+	}
+	return skipped
+}

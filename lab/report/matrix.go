@@ -1,0 +1,147 @@
+package report
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"example.com/stock/lab"
+)
+
+// A table is a chapter of the matrix: a row for each variant of each scenario, a column for each strategy that occurs, and one for code that is no
+// strategy.
+type table struct {
+	chapter
+	Strategies []string // the columns
+	HasCode    bool     // one more column
+	Rows       []row
+}
+
+type row struct {
+	Scenario lab.Scenario
+	Variant  string
+	First    bool // of its scenario
+	Cells    []*entry
+	Code     []*entry // wrong and mended code; with the first row of a scenario
+}
+
+// An entry is a case of the catalogue with what a run says of it.
+type entry struct {
+	Case    lab.Case
+	Cell    lab.Cell
+	Known   bool // the run has it
+	Anchor  string
+	Meaning meaning
+}
+
+// Word is what stands in the matrix.
+func (e *entry) Word() lab.Text {
+	switch {
+	case !e.Known:
+		return lab.Text{EN: "not run", ZH: "未运行"}
+	case e.Cell.Skipped != "":
+		return lab.Text{EN: "skipped", ZH: "跳过"}
+	case e.Cell.Failed != "":
+		return lab.Text{EN: "no verdict", ZH: "无结论"}
+	}
+	return e.Meaning.Word
+}
+
+// Class is how a cell is coloured. What contradicts its forecast is none of the three.
+func (e *entry) Class() string {
+	switch {
+	case !e.Known || e.Cell.Skipped != "":
+		return "none"
+	case !e.Cell.AsPredicted:
+		return "wrong"
+	}
+	return e.Meaning.Class
+}
+
+// tables are the matrix. Scenarios that the run left out are left out if partial.
+func tables(r lab.Report, partial bool) []table {
+	var list []table
+	for _, ch := range chapters() {
+		t := table{chapter: ch}
+		var scenarios []lab.Scenario
+		for _, s := range lab.All() {
+			ran := slices.ContainsFunc(r.Cells, func(c lab.Cell) bool { return c.Scenario == s.Name })
+			if s.Group == ch.Group && (ran || !partial) {
+				scenarios = append(scenarios, s)
+				for _, c := range s.Cases {
+					if c.Strategy != "" && !slices.Contains(t.Strategies, c.Strategy) {
+						t.Strategies = append(t.Strategies, c.Strategy)
+					}
+					t.HasCode = t.HasCode || c.Code != ""
+				}
+			}
+		}
+		if len(scenarios) == 0 {
+			continue
+		}
+		slices.SortStableFunc(t.Strategies, func(a, b string) int { return slices.Index(columns(), a) - slices.Index(columns(), b) })
+		for _, s := range scenarios {
+			t.Rows = append(t.Rows, rows(r, s, t.Strategies)...)
+		}
+		list = append(list, t)
+	}
+	return list
+}
+
+// columns are all strategies of the catalogue, in the order in which it first names them.
+func columns() []string {
+	var names []string
+	for _, s := range lab.All() {
+		for _, c := range s.Cases {
+			if c.Strategy != "" && !slices.Contains(names, c.Strategy) {
+				names = append(names, c.Strategy)
+			}
+		}
+	}
+	return names
+}
+
+// rows are those of one scenario.
+func rows(r lab.Report, s lab.Scenario, strategies []string) []row {
+	var list []row
+	var code []*entry
+	for _, e := range entries(r, s) {
+		if e.Case.Code != "" {
+			code = append(code, e)
+			continue
+		}
+		variant := e.Case.Variant
+		if e.Case.Store != "" {
+			variant = strings.TrimPrefix(variant+", on "+e.Case.Store, ", ")
+		}
+		i := slices.IndexFunc(list, func(r row) bool { return r.Variant == variant })
+		if i < 0 {
+			i = len(list)
+			list = append(list, row{Scenario: s, Variant: variant, Cells: make([]*entry, len(strategies))})
+		}
+		list[i].Cells[slices.Index(strategies, e.Case.Strategy)] = e
+	}
+	if len(list) == 0 {
+		list = []row{{Scenario: s, Cells: make([]*entry, len(strategies))}}
+	}
+	list[0].First, list[0].Code = true, code
+	return list
+}
+
+func entries(r lab.Report, s lab.Scenario) []*entry {
+	var list []*entry
+	for _, c := range s.Cases {
+		e := &entry{Case: c, Anchor: anchor(s.Name, c.String())}
+		e.Cell, e.Known = cellOf(r, s, c)
+		e.Meaning = meaningOf(e.Cell.Observed)
+		list = append(list, e)
+	}
+	return list
+}
+
+var unnamed = regexp.MustCompile(`[^a-z0-9]+`)
+
+// anchor is where the evidence of a case stands, in Markdown and in HTML.
+func anchor(scenario, name string) string {
+	return scenario + "." + strings.Trim(unnamed.ReplaceAllString(strings.ToLower(name), "-"), "-")
+}
