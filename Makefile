@@ -21,8 +21,10 @@ up: build ## Start three instances behind nginx, with Redis, MariaDB and ZooKeep
 	@for i in $$(seq 60); do bin/stock healthcheck --url $(URL)/readyz 2>/dev/null && break; sleep 1; done; \
 	  bin/stock healthcheck --url $(URL)/readyz && echo "It serves at $(URL). Now: make loadtest"
 
-loadtest: build ## Load the composition with every strategy and judge each run (STRATEGY=none,atomic to choose)
-	STOCK_ADMIN_TOKEN=$${STOCK_ADMIN_TOKEN:-demo} bin/stock load --url $(URL) --strategy $(STRATEGY) -c 30 -n 1000 --stock 100 $(ARGS)
+loadtest: build ## Compare every strategy on the composition, judge each run, write out/loadtest.html (STRATEGY=none,atomic to choose)
+	@mkdir -p out
+	STOCK_ADMIN_TOKEN=$${STOCK_ADMIN_TOKEN:-demo} bin/stock load --url $(URL) --strategies $(STRATEGY) -c 30 -n 1000 --stock 100 \
+	  --html out/loadtest.html --json out/loadtest.json --history out/loadtest.jsonl $(ARGS)
 
 logs: ## Follow the logs of the composition
 	$(COMPOSE) logs -f --tail 50

@@ -47,6 +47,7 @@ type Config struct {
 	}
 	Redlock struct {
 		Addrs       []string
+		Lease       time.Duration
 		Quarantine  time.Duration
 		NodeTimeout time.Duration `mapstructure:"node_timeout"`
 	}
@@ -69,6 +70,9 @@ type Config struct {
 		HandOver      bool          `mapstructure:"handover"`
 		Segments      int
 		MaxHold       time.Duration `mapstructure:"max_hold"`
+
+		Replicas       int
+		ReplicaTimeout time.Duration `mapstructure:"replica_timeout"`
 	}
 }
 
@@ -186,6 +190,7 @@ func (c *Config) check() (bad []error) {
 	within("drain", c.Drain, 0, 5*time.Minute)
 	within("stop", c.Stop, 0, 5*time.Minute)
 	within("redis.timeout", c.Redis.Timeout, 10*time.Millisecond, time.Minute)
+	within("redlock.lease", c.Redlock.Lease, time.Second, time.Hour)
 	within("redlock.node_timeout", c.Redlock.NodeTimeout, time.Millisecond, 10*time.Second)
 	within("zookeeper.session_timeout", c.ZooKeeper.SessionTimeout, 500*time.Millisecond, 5*time.Minute)
 	within("zookeeper.connect_timeout", c.ZooKeeper.ConnectTimeout, 10*time.Millisecond, time.Minute)
@@ -194,6 +199,13 @@ func (c *Config) check() (bad []error) {
 	within("lock.max_hold", c.Lock.MaxHold, time.Second, 24*time.Hour)
 	if c.Lock.Segments < 1 || c.Lock.Segments > service.MaxSegments {
 		no("lock.segments", "%d is not from 1 to %d", c.Lock.Segments, service.MaxSegments)
+	}
+	within("lock.replica_timeout", c.Lock.ReplicaTimeout, time.Millisecond, time.Minute)
+	if c.Lock.Replicas < 0 {
+		no("lock.replicas", "%d is not at least 0", c.Lock.Replicas)
+	}
+	if c.Lock.Replicas > 0 && c.Lock.ReplicaTimeout >= c.Redis.Timeout {
+		no("lock.replica_timeout", "%v is not shorter than redis.timeout, %v", c.Lock.ReplicaTimeout, c.Redis.Timeout)
 	}
 	if c.Redis.PoolSize < 1 {
 		no("redis.pool_size", "%d is not at least 1", c.Redis.PoolSize)

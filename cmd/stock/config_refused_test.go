@@ -49,6 +49,8 @@ func TestBadValues(t *testing.T) {
 		{"MYSQL_MIGRATE", "maybe", "mysql.migrate"},
 		{"LOCK_SETNX_LEASE", "1ms", "lock.setnx_lease: 1ms is not"},
 		{"LOCK_WATCHDOG_LEASE", "2h", "lock.watchdog_lease: 2h0m0s is not"},
+		{"LOCK_REPLICAS", "-1", "lock.replicas: -1 is not at least 0"},
+		{"LOCK_REPLICA_TIMEOUT", "0s", "lock.replica_timeout: 0s is not from 1ms"},
 		{"LOCK_MAX_HOLD", "1ms", "lock.max_hold: 1ms is not"},
 		{"CONFIG", "/nowhere/stock.yaml", "stock.yaml: no such file"},
 		{"CONFIG", "/dev/null", `null`}, // of which format?

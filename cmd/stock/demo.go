@@ -6,19 +6,20 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"example.com/stock/loadtest"
+	"example.com/stock/loadtest/report"
 	"example.com/stock/stack"
 	"example.com/stock/strategy"
 )
 
 const demoLong = `Demo starts Redis, ZooKeeper, MariaDB, several instances of the service and nginx in front of them on this
-computer, sells stock with every strategy, and judges each run from its replies and from the orders in the store.
+computer, sells stock with every strategy, and judges each run from its replies and from the orders in the store. A page
+with pictures of all of it is written to out/demo.html.
 
 First the classic: 100 units, 30 requests. One at a time, 70 are left, whatever the strategy. All at once, 70
 are left only where updates are not lost. Then more requests than stock: who sells more than there was?
@@ -33,14 +34,15 @@ Exit status: 0 all as promised; 3 a strategy broke its promise, or no run withou
 // A demo is what the command was asked for.
 type demo struct {
 	instances, concurrency, requests int
-	store, json                      string
+	store, json, html, histories     string
 	strategies                       []string
 	keep, noColor                    bool
 
 	out, err  io.Writer
 	results   []*loadtest.Result
-	lingering bool  // all has been shown
-	stuck     error // what could not be stopped
+	groups    []report.Group // the same, by act
+	lingering bool           // all has been shown
+	stuck     error          // what could not be stopped
 }
 
 func demoCommand() *cobra.Command {
@@ -74,6 +76,8 @@ func demoCommand() *cobra.Command {
 	flags.IntVar(&d.requests, "requests", 1000, "requests for the 100 units of the last part")
 	flags.BoolVar(&d.keep, "keep", false, "leave it running afterwards, print the URLs, and stop on Ctrl-C")
 	flags.StringVar(&d.json, "json", "", "write all results to this file as JSON")
+	flags.StringVar(&d.html, "html", demoPage, "write a page about all of it to this file; \"\": none")
+	flags.StringVar(&d.histories, "histories", "", "write every request of every run to files in this folder, for stock report")
 	flags.BoolVar(&d.noColor, "no-color", false, "no colours on a terminal either (as NO_COLOR does)")
 	return cmd
 }
@@ -97,12 +101,7 @@ func (d *demo) check() error {
 	if !slices.Contains([]string{strategy.Redis, strategy.MySQL, "both"}, d.store) {
 		unknown = append(unknown, errors.New("--store: must be redis, mysql or both"))
 	}
-	if d.json != "" {
-		if _, err := os.Stat(filepath.Dir(d.json)); err != nil {
-			unknown = append(unknown, fmt.Errorf("--json: %w", err)) // now, not when all has been done
-		}
-	}
-	return errors.Join(errors.Join(unknown...),
+	return errors.Join(errors.Join(unknown...), d.checkFiles(),
 		within("instances", d.instances, 1, 20), within("concurrency", d.concurrency, 2, 1000), within("requests", d.requests, 101, 1_000_000))
 }
 
@@ -144,10 +143,8 @@ func (d *demo) run(ctx context.Context) (err error) {
 		return err
 	}
 	fmt.Fprintf(d.out, "\n%s\n", d.summary(time.Since(began)))
-	if d.json != "" {
-		if err := writeResults(d.json, d.results); err != nil {
-			return err
-		}
+	if err := d.writeFiles(); err != nil {
+		return err
 	}
 	if d.keep {
 		d.lingering = true

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"example.com/stock/loadtest"
+	"example.com/stock/loadtest/report"
 	"example.com/stock/strategy"
 )
 
@@ -117,10 +118,7 @@ func (d *demo) play(ctx context.Context, client *loadtest.Client, a act, casts [
 	fmt.Fprintf(d.out, "\n%s\n\n", a.title)
 	var results []*loadtest.Result
 	for _, c := range casts {
-		plan := loadtest.Plan{
-			Strategy: c.strategy.Name, Store: c.store, Stock: demoStock, Requests: a.requests, Concurrency: a.concurrency,
-		}
-		result, err := loadtest.Run(ctx, client, plan, d.ticker(c))
+		result, err := d.sell(func(p loadtest.Plan) (*loadtest.Result, error) { return loadtest.Run(ctx, client, p, d.ticker(c)) }, a, c)
 		if err != nil {
 			return err
 		}
@@ -130,6 +128,7 @@ func (d *demo) play(ctx context.Context, client *loadtest.Client, a act, casts [
 		results = append(results, result)
 	}
 	d.results = append(d.results, results...)
+	d.groups = append(d.groups, report.Group{Title: a.title, Runs: results})
 	columns := width(d.out)
 	return loadtest.WriteTable(d.out, results, loadtest.Style{
 		Width: columns, Color: columns > 0 && !d.noColor && os.Getenv("NO_COLOR") == "",

@@ -21,6 +21,7 @@ import (
 type show struct {
 	cmd       *exec.Cmd
 	tmp       string
+	page      string // that it writes
 	out, errs journal
 }
 
@@ -30,7 +31,8 @@ func startDemo(t *testing.T, args ...string) *show {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &show{cmd: exec.Command(path, append([]string{"demo"}, args...)...), tmp: t.TempDir()}
+	s := &show{tmp: t.TempDir(), page: filepath.Join(t.TempDir(), "demo.html")}
+	s.cmd = exec.Command(path, append([]string{"demo", "--html", s.page}, args...)...)
 	// Whatever it starts has this variable, too, and is known by it.
 	s.cmd.Env = append(os.Environ(), "TMPDIR="+s.tmp)
 	s.cmd.Stdout, s.cmd.Stderr = &s.out, &s.errs
@@ -121,6 +123,15 @@ func TestDemo(t *testing.T) {
 	}
 	if tables != 3 || strings.Contains(s.out.String(), "atomic") || strings.Contains(s.out.String(), "\x1b[") {
 		t.Errorf("%d tables with both strategies, want 3, without others and without colours\n%s", tables, s.out.String())
+	}
+	page := content(t, s.page)
+	for _, word := range []string{"Who sells the last unit twice?", "as was to be expected of what promises no exclusion: none on redis", `class="overlap"`} {
+		if !strings.Contains(page, word) {
+			t.Errorf("the page has no %q", word)
+		}
+	}
+	if !strings.Contains(s.out.String(), "file://"+s.page) {
+		t.Error("it does not say where the page is")
 	}
 	text, err := os.ReadFile(results)
 	if err != nil {
@@ -216,9 +227,9 @@ func TestDemoKept(t *testing.T) {
 // Mistakes on the command line are told all at once, before anything starts.
 func TestDemoRefuses(t *testing.T) {
 	_, _, err := run(t.Context(), "demo", "--strategies", "none,nun,nan", "--store", "oracle", "--instances", "0", "--concurrency", "1",
-		"--requests", "100", "--json", "/nowhere/at/all.json")
+		"--requests", "100", "--json", "/nowhere/at/all.json", "--html", "/nowhere/at/all.html")
 	says(t, err, `--strategies: unknown strategy "nun"`, `unknown strategy "nan"`, "redis-watchdog", "--store: must be redis, mysql or both",
-		"--instances: must be from 1 to 20", "--concurrency: must be from 2 to 1000", "--requests: must be from 101 to 1000000", "--json: ")
-	_, _, err = run(t.Context(), "demo", "--strategies", "")
+		"--instances: must be from 1 to 20", "--concurrency: must be from 2 to 1000", "--requests: must be from 101 to 1000000", "--json: ", "--html: ")
+	_, _, err = run(t.Context(), "demo", "--html", "", "--strategies", "")
 	says(t, err, "--strategies: must name one")
 }

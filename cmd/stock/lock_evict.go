@@ -18,13 +18,16 @@ func lockEvictCommand() *cobra.Command {
 		Short: "Take a lock from its holder, through an instance of the service",
 		Long: `Take a lock from its holder, and let the next in. For a holder that hangs, or was never to have it.
 
-The evicted holder learns of it at its next renewal (redis-watchdog: a third of its lease; zk-sequential: half a second; redis-setnx: never,
-its lease runs out). What it writes until then is refused: the stores are told the new fence at once. A command under "stock lock"
+The evicted holder learns of it at its next renewal (redis-watchdog, mysql-table: a third of its lease; zk-sequential: half a second;
+redis-setnx: never, its lease runs out), or as its connection is ended (mysql-for-update, mysql-get-lock: at once). What it writes until then is refused: the stores are told the new fence at once. A command under "stock lock"
 gets SIGTERM when its stock learns of it; what it writes elsewhere only a check of LOCK_FENCE there can refuse.
 
+A SKU that is sold in segments has a lock for each: name one of those that "stock lock ls segmented <sku>" shows.
+
 It goes through an instance, because the stores must be told. The instance needs an admin token.`,
-		Example: "  stock lock evict redis-watchdog stock --url http://127.0.0.1:8088 --admin-token TOKEN",
-		Args:    cobra.ExactArgs(2),
+		Example: `  stock lock evict redis-watchdog stock --url http://127.0.0.1:8088 --admin-token TOKEN
+  stock lock evict segmented stock#3 --url http://127.0.0.1:8088 --admin-token TOKEN`,
+		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if token == "" {
 				token = os.Getenv("STOCK_ADMIN_TOKEN")

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -14,12 +16,15 @@ import (
 // loss; it is counted; the one that waited behind it sells; and no unit is lost. On every lock that can evict, and every store.
 func TestEvictedRequestCannotWrite(t *testing.T) {
 	c := startCluster(t, 2, "STOCK_LAB=true")
-	for _, strategy := range []string{"redis-setnx", "redis-watchdog", "zk-sequential"} {
-		for _, store := range []string{"redis", "mysql"} {
-			t.Run(strategy+" on "+store, func(t *testing.T) {
-				evictedRequest(t, c, strategy, store, "evict-"+strategy+"-"+store)
-			})
-		}
+	for _, strategy := range []string{"redis-setnx", "redis-watchdog", "zk-sequential", "zk-ephemeral", "mysql-table", "mysql-for-update", "mysql-get-lock", "segmented"} {
+		t.Run(strategy, func(t *testing.T) {
+			t.Parallel()
+			for _, store := range []string{"redis", "mysql"} {
+				t.Run(store, func(t *testing.T) {
+					evictedRequest(t, c, strategy, store, "evict-"+strategy+"-"+store)
+				})
+			}
+		})
 	}
 }
 
@@ -29,9 +34,9 @@ func evictedRequest(t *testing.T, c *cluster, strategy, store, sku string) {
 		t.Fatal(err)
 	}
 	stale := staleFences(t, c, strategy)
-	first := make(chan string, 1)
+	first, id := make(chan string, 1), "first-"+sku
 	go func() {
-		first <- deduct(t, c.apps[0].URL, sku, "the-first", map[string]any{"strategy": strategy, "store": store, "hold": "3s", "heed_loss": "off"})
+		first <- deduct(t, c.apps[0].URL, sku, id, map[string]any{"strategy": strategy, "store": store, "pause": "before_write", "heed_loss": "off"})
 	}()
 	holder := func(app int, want string) func() (bool, string) {
 		return func() (bool, string) {
@@ -40,19 +45,27 @@ func evictedRequest(t *testing.T, c *cluster, strategy, store, sku string) {
 		}
 	}
 	// Either instance knows: it is the lock's server that tells.
-	eventually(t, 10*time.Second, "the first holds", holder(1, "app-1/the-first"))
+	eventually(t, 10*time.Second, "the first holds", holder(1, "app-1/"+id))
+	paused(t, c.apps[0].URL, id)
+	key := sku
+	if strategy == "segmented" {
+		// It sells from a segment of its choice.
+		out, _, _ := run(t.Context(), "lock", "ls", strategy, sku, "--url", c.apps[1].URL)
+		key = regexp.MustCompile(sku + `#\d+`).FindString(out)
+	}
 
-	out, _, err := run(t.Context(), "lock", "evict", strategy, sku, "--url", c.apps[1].URL, "--admin-token", demoToken)
-	if err != nil || !strings.Contains(out, "evicted app-1/the-first") || !strings.Contains(out, "store "+store+": raised") {
+	out, _, err := run(t.Context(), "lock", "evict", strategy, key, "--url", c.apps[1].URL, "--admin-token", demoToken)
+	if err != nil || !strings.Contains(out, "evicted app-1/"+id) || !strings.Contains(out, "store "+store+": raised") {
 		t.Fatalf("evict: %v\n%s", err, out)
 	}
+	letGo(t, c.apps[0].URL, id)
 	if reply := <-first; !strings.Contains(reply, "/problems/stale_fence") {
 		t.Errorf("the evicted one was answered %s", reply)
 	}
 	if got := staleFences(t, c, strategy); got != stale+1 {
 		t.Errorf("%d stale fences were counted, want %d", got, stale+1)
 	}
-	if reply := deduct(t, c.apps[1].URL, sku, "the-next", map[string]any{"strategy": strategy, "store": store, "wait": "10s"}); !strings.Contains(reply, `"remaining":9`) {
+	if reply := deduct(t, c.apps[1].URL, sku, "the-next", map[string]any{"strategy": strategy, "store": store, "wait": "10s"}); !strings.Contains(reply, `"order_id"`) || strings.Contains(reply, "/problems/") {
 		t.Errorf("the next one was answered %s", reply)
 	}
 	stock, err := client.Stock(t.Context(), store, sku)
@@ -83,6 +96,42 @@ func deduct(t *testing.T, base, sku, id string, body map[string]any) string {
 	return string(reply)
 }
 
+// paused waits until the request of that id waits at its point of the lab.
+func paused(t *testing.T, base, id string) {
+	t.Helper()
+	eventually(t, 10*time.Second, id+" is paused", func() (bool, string) {
+		status, body := asAdmin(t, http.MethodGet, base+"/v1/lab/pauses")
+		return status == http.StatusOK && strings.Contains(body, `"`+id+`"`), body
+	})
+}
+
+func letGo(t *testing.T, base, id string) {
+	t.Helper()
+	if status, body := asAdmin(t, http.MethodDelete, base+"/v1/lab/pauses/"+id); status != http.StatusOK {
+		t.Errorf("let %s go: %d %s", id, status, body)
+	}
+}
+
+// asAdmin asks an instance as its admin.
+func asAdmin(t *testing.T, method, url string) (status int, body string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+demoToken)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
+}
+
 // staleFences is the sum over the instances.
 func staleFences(t *testing.T, c *cluster, strategy string) (sum int) {
 	for _, app := range c.apps {
@@ -102,7 +151,7 @@ func TestLocksOfAnInstance(t *testing.T) {
 	c := startCluster(t, 1, "STOCK_LAB=true")
 	client := c.client(t, 8)
 	base := c.apps[0].URL
-	for _, strategy := range []string{"local-mutex", "redis-watchdog", "zk-sequential"} {
+	for _, strategy := range []string{"local-mutex", "redis-watchdog", "zk-sequential", "mysql-for-update", "mysql-get-lock"} {
 		t.Run(strategy, func(t *testing.T) {
 			sku := "queue-" + strategy
 			if _, err := client.SetStock(t.Context(), "", sku, 10); err != nil {
@@ -111,13 +160,13 @@ func TestLocksOfAnInstance(t *testing.T) {
 			done := make(chan string, 4)
 			var ids []string
 			for i := range 4 {
-				id := fmt.Sprint("r", i)
+				id := fmt.Sprint(strategy, "-", i)
 				ids = append(ids, id)
-				hold := "0s"
+				body := map[string]any{"strategy": strategy, "wait": "30s"}
 				if i == 0 {
-					hold = "2s" // while it holds, the others come
+					body["pause"] = "after_lock" // while it holds, the others come
 				}
-				go func() { done <- deduct(t, base, sku, id, map[string]any{"strategy": strategy, "hold": hold}) }()
+				go func() { done <- deduct(t, base, sku, id, body) }()
 				eventually(t, 10*time.Second, fmt.Sprint(i, " wait"), func() (bool, string) {
 					_, body := get(t, base+"/v1/locks/"+strategy+"/"+sku)
 					var s struct {
@@ -134,6 +183,7 @@ func TestLocksOfAnInstance(t *testing.T) {
 					return strings.Join(seen, " ") == "app-1/"+strings.Join(ids, " app-1/"), body
 				})
 			}
+			letGo(t, base, ids[0])
 			for range 4 {
 				if reply := <-done; strings.Contains(reply, "/problems/") {
 					t.Error(reply)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -23,7 +25,10 @@ func lockListCommand() *cobra.Command {
 		Long: `List who holds and who waits for which keys: those given, or all that are held now under one strategy, or under any.
 
 It asks the locks' servers; no "stock serve" need run. Requests that wait inside an instance share one place in the queue, which shows one of them. To see
-all that wait in an instance, ask it, with --url; then strategy and keys must be given.`,
+all that wait in an instance, ask it, with --url; then strategy and keys must be given.
+
+The lock of a segment is one of redis-watchdog with a key such as stock#3; "ls segmented" shows those alone, all of a SKU if its name is given.
+Of mysql-table nobody can see who waits: they poll.`,
 		Example: "  stock lock ls\n  stock lock ls zk-sequential\n  stock lock ls redis-watchdog stock --url http://127.0.0.1:8088",
 	}
 	cmd.Flags().StringVar(&url, "url", "", "ask this instance, not the locks' servers")
@@ -43,7 +48,10 @@ all that wait in an instance, ask it, with --url; then strategy and keys must be
 		}
 		wanted := locks()
 		if len(args) > 0 {
-			s, err := findLock(args[0])
+			s, err := strategy.Lookup(args[0])
+			if err != nil || s.Around == nil {
+				s, err = findLock(args[0])
+			}
 			if err != nil {
 				return err
 			}
@@ -104,6 +112,32 @@ func (l *standings) line(strategy, key, place string, c lock.Contender, left str
 
 // ask asks an instance.
 func (l *standings) ask(ctx context.Context, url, strategy string, keys []string) error {
+	for _, key := range keys {
+		reply, err := askLock[struct {
+			seenStanding
+			Segments []struct {
+				Key string
+				seenStanding
+			}
+		}](ctx, http.MethodGet, url, strategy, key, "")
+		if err != nil {
+			return err
+		}
+		l.add(strategy, key, reply.standing())
+		for _, segment := range reply.Segments {
+			l.add(strategy, segment.Key, segment.standing())
+		}
+	}
+	return nil
+}
+
+// seenStanding is who has a key and who waits for it, as an instance tells.
+type seenStanding struct {
+	Holder  *seenContender
+	Waiters []seenContender
+}
+
+func (s seenStanding) standing() (seen lock.Standing) {
 	contender := func(c seenContender) lock.Contender {
 		k := lock.Contender{Who: c.Who, Fence: lock.Fence(c.Fence), Remaining: time.Duration(c.RemainingMS * float64(time.Millisecond))}
 		if c.Since != nil {
@@ -111,25 +145,14 @@ func (l *standings) ask(ctx context.Context, url, strategy string, keys []string
 		}
 		return k
 	}
-	for _, key := range keys {
-		reply, err := askLock[struct {
-			Holder  *seenContender
-			Waiters []seenContender
-		}](ctx, http.MethodGet, url, strategy, key, "")
-		if err != nil {
-			return err
-		}
-		var s lock.Standing
-		if reply.Holder != nil {
-			holder := contender(*reply.Holder)
-			s.Holder = &holder
-		}
-		for _, w := range reply.Waiters {
-			s.Waiters = append(s.Waiters, contender(w))
-		}
-		l.add(strategy, key, s)
+	if s.Holder != nil {
+		holder := contender(*s.Holder)
+		seen.Holder = &holder
 	}
-	return nil
+	for _, w := range s.Waiters {
+		seen.Waiters = append(seen.Waiters, contender(w))
+	}
+	return seen
 }
 
 // servers asks the locks' servers. One that cannot be asked is reported; it is an error if no other could be either.
@@ -157,10 +180,15 @@ func (l *standings) one(ctx context.Context, a *app, s strategy.Strategy, keys [
 		return err
 	}
 	lister, lists := locker.(lock.Lister)
-	if len(keys) == 0 && lists {
-		if keys, err = lister.Keys(ctx); err != nil {
+	if lists && (len(keys) == 0 || s.Around != nil) {
+		all, err := lister.Keys(ctx)
+		if err != nil {
 			return err
 		}
+		if s.Around != nil {
+			all = segmentsOf(all, keys)
+		}
+		keys = all
 	}
 	for _, key := range keys {
 		standing, err := lock.Inspect(ctx, locker, key)
@@ -170,4 +198,14 @@ func (l *standings) one(ctx context.Context, a *app, s strategy.Strategy, keys [
 		l.add(s.Name, key, standing)
 	}
 	return nil
+}
+
+// segmentsOf picks the locks of segments, which have keys such as "sku#3", of those SKUs, or of all. Such a key itself may be given, too.
+func segmentsOf(keys, skus []string) []string {
+	keys = slices.DeleteFunc(keys, func(key string) bool {
+		sku, _, of := strings.Cut(key, "#")
+		return !of || len(skus) > 0 && !slices.Contains(skus, sku) && !slices.Contains(skus, key)
+	})
+	slices.Sort(keys)
+	return keys
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 
 	"github.com/redis/go-redis/v9"
 
@@ -27,9 +28,15 @@ func (a *app) openRedlock() error {
 		a.servers.Redlock = append(a.servers.Redlock, node)
 		a.closers = append(a.closers, node.Close)
 	}
-	a.servers.RedlockQuarantine, a.servers.RedlockNodeTimeout = c.Quarantine, c.NodeTimeout
+	a.servers.RedlockLease, a.servers.RedlockQuarantine, a.servers.RedlockNodeTimeout = c.Lease, c.Quarantine, c.NodeTimeout
+	told := false // health shows the numbers of nodes, to anybody; their addresses are for the log
 	a.backends[strategy.Redlock] = health.New(strategy.Redlock, func(ctx context.Context) error {
-		return redislock.CheckMasters(ctx, a.servers.Redlock, c.Quarantine)
+		err := redislock.CheckMasters(ctx, a.servers.Redlock, c.Quarantine)
+		if err != nil && !told && !errors.Is(ctx.Err(), context.Canceled) {
+			a.log.Warn("redlock has no majority", "err", err)
+		}
+		told = err != nil
+		return err
 	})
 	return nil
 }

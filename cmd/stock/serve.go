@@ -80,7 +80,7 @@ func serve(ctx context.Context, cfg Config, listener net.Listener, log *slog.Log
 	var draining atomic.Bool
 	server := &http.Server{
 		Handler: handler.New(handler.Config{
-			Seller: a.service, Stockroom: a.service, Locks: a.service, Strategies: a.offers, Backends: a.listBackends(),
+			Seller: a.service, Stockroom: a.service, Locks: a.service, Pauses: &a.pauses, Strategies: a.offers, Backends: a.listBackends(),
 			Instance: cfg.Instance, DefaultSKU: service.SKU(cfg.Seed.SKU), Store: cfg.Store,
 			AdminToken: cfg.AdminToken, Lab: cfg.Lab, Version: buildVersion(cfg.Instance),
 			Meter: a.metrics, Metrics: a.metrics.Handler(), Log: log, Draining: draining.Load,

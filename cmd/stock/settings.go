@@ -19,7 +19,7 @@ func settings() []setting {
 		{key: "addr", value: ":8088", help: "address to listen on"},
 		{key: "instance", value: "", help: "name of this instance in orders and replies (default: host name and port)"},
 		{key: "admin_token", value: "", help: "bearer token for setting stock; empty: nobody may", secret: true},
-		{key: "lab", value: false, help: "allow hold=, fencing=off and heed_loss=off to the admin"},
+		{key: "lab", value: false, help: "allow hold=, fencing=off, heed_loss=off, pause= and nested= to the admin"},
 		{key: "store", value: "redis", help: "store of requests that name none: redis or mysql"},
 		{key: "wait", value: 10 * time.Second, help: "how long requests wait for a lock unless they say"},
 		{key: "work", value: 2 * time.Second, help: "longest stay in the critical section"},
@@ -42,6 +42,7 @@ func settings() []setting {
 
 		{key: "redlock.addrs", value: []string{}, help: "host:port of five independent Redis masters for redlock; empty: no redlock"},
 		{key: "redlock.node_timeout", value: 50 * time.Millisecond, help: "how long one node has to answer; one that hangs must not hold up a round"},
+		{key: "redlock.lease", value: 10 * time.Second, help: "lease of redlock; renewed every third"},
 		{key: "redlock.quarantine", value: time.Duration(0), help: "a node does not count for this long after its start, lest it forgot a lock; 0s: one lease; negative: none"},
 
 		{key: "zookeeper.hosts", value: []string{"127.0.0.1:2181"}, help: "host:port of the ensemble; empty: no ZooKeeper"},
@@ -57,6 +58,8 @@ func settings() []setting {
 		{key: "lock.setnx_lease", value: 10 * time.Second, help: "lease of the SETNX locks; not renewed"},
 		{key: "lock.setnx_repair", value: false, help: "redis-setnx-expire gives an expiry to a key that a crash left without"},
 		{key: "lock.watchdog_lease", value: 30 * time.Second, help: "lease of redis-watchdog; renewed every third"},
+		{key: "lock.replicas", value: 0, help: "replicas of Redis that must have acknowledged a lock of redis-setnx or redis-watchdog; 0: none is asked"},
+		{key: "lock.replica_timeout", value: 500 * time.Millisecond, help: "how long they have; shorter than redis.timeout"},
 		{key: "lock.handover", value: true, help: "requests of one instance hand a lock on among themselves, in turns with other instances"},
 		{key: "lock.segments", value: 8, help: "segments, with a lock each, that the strategy segmented splits a stock into"},
 		{key: "lock.max_hold", value: 5 * time.Minute, help: "longest hold of a renewed lock"},

@@ -30,6 +30,7 @@ type app struct {
 	backends map[string]*health.Backend // by name
 	shelves  map[string]service.Shelf   // by store
 	service  *service.Service
+	pauses   service.Pauses // of lab mode
 	offers   []handler.Strategy
 
 	probes  sync.WaitGroup
@@ -44,6 +45,7 @@ func newApp(cfg Config, log *slog.Logger) *app {
 		cfg: cfg, log: log, metrics: metrics.New(version, cfg.Instance),
 		servers: strategy.Servers{
 			SetNXLease: cfg.Lock.SetNXLease, WatchdogLease: cfg.Lock.WatchdogLease, WatchdogMaxHold: cfg.Lock.MaxHold,
+			Replicas: cfg.Lock.Replicas, ReplicaTimeout: cfg.Lock.ReplicaTimeout,
 			RepairSetNX: cfg.Lock.RepairSetNX, Segments: cfg.Lock.Segments, PlainLocks: !cfg.Lock.HandOver, Log: log,
 		},
 		backends: make(map[string]*health.Backend),
@@ -206,7 +208,7 @@ func (a *app) shelve(name string, store stocked, configured bool, reason string,
 func (a *app) offer() {
 	offers := make(map[string]service.Offer)
 	for _, s := range strategy.All() {
-		offer := service.Offer{Blocking: s.Promise.Blocking, Stores: s.Stores}
+		offer := service.Offer{Blocking: s.Promise.Blocking, Stores: s.Stores, Segmented: s.Around != nil}
 		shown := handler.Strategy{Name: s.Name, Endpoint: s.Endpoint, Summary: s.Summary.EN, Promise: s.Promise}
 		configured := true
 		for _, need := range s.Needs {
@@ -230,6 +232,7 @@ func (a *app) offer() {
 	}
 	a.service = service.New(service.Config{
 		Instance: a.cfg.Instance, Offers: offers, Shelves: a.shelves, Store: a.cfg.Store, Wait: a.cfg.Wait, Work: a.cfg.Work,
+		Pauses: &a.pauses,
 	})
 }
 

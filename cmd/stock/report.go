@@ -1,0 +1,164 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"example.com/stock/loadtest"
+	"example.com/stock/loadtest/report"
+)
+
+const reportLong = `Report judges histories that "stock load --history" wrote, and shows them: as text, as a page, for other programs.
+Everything is computed anew from the files; no service is asked. A history whose run was killed is judged as far
+as it goes.
+
+--compare takes two sides, each of one or more runs of the same: a file, several with commas between them, or a
+folder of .jsonl files. A difference exceeds the noise if a Mann-Whitney U test gives it a chance below 5 %,
+which takes four runs on each side. Of single runs the noise is not known.
+
+Exit status: 0 if all was read and written, whatever the verdicts; 1 otherwise.`
+
+const reportExample = `  # what happened, in the terminal
+  stock report run.jsonl
+
+  # a page to look at and to pass on; pictures for slides
+  stock report run.jsonl --html run.html --png slides
+
+  # several runs side by side
+  stock report run.none.jsonl run.redis-watchdog.jsonl --html both.html
+
+  # is it slower than before, or is that noise?
+  stock report --compare before/ after/
+
+  # for programs, and what that JSON looks like
+  stock report run.jsonl --json -
+  stock report --schema`
+
+// reportAsk is what report was asked for.
+type reportAsk struct {
+	reportFlags
+	json                     string
+	compare, schema, noColor bool
+}
+
+func reportCommand() *cobra.Command {
+	var ask reportAsk
+	cmd := &cobra.Command{
+		Use:     "report HISTORY...",
+		Short:   "Show runs from their histories: as text, HTML, JSON, CSV, JTL, pictures; or compare them",
+		Long:    reportLong,
+		Example: reportExample,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			err := ask.run(args, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			if plan := new(loadtest.PlanError); errors.As(err, &plan) {
+				return fmt.Errorf("--%s: %s", plan.Field, plan.Reason)
+			}
+			return err
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&ask.compare, "compare", false, "compare two sides, A and B, each of one or more histories")
+	ask.add(flags)
+	flags.StringVar(&ask.json, "json", "", "write the results to this file as JSON; \"-\": to standard output, instead of the text")
+	flags.BoolVar(&ask.schema, "schema", false, "print the JSON schema of --json, and do nothing else")
+	flags.BoolVar(&ask.noColor, "no-color", false, "no colours on a terminal either (as NO_COLOR does)")
+	return cmd
+}
+
+func (a *reportAsk) run(args []string, stdout, stderr io.Writer) error {
+	if a.schema {
+		_, err := stdout.Write(report.Schema())
+		return err
+	}
+	if err := a.check(); err != nil {
+		return err
+	}
+	if a.compare {
+		return a.sides(args, stdout, stderr)
+	}
+	if len(args) == 0 {
+		return errors.New("give a history, as \"stock load --history FILE\" writes it")
+	}
+	page := report.Page{Groups: []report.Group{{}}}
+	for _, path := range args {
+		result, note, err := readRun(path)
+		if err != nil {
+			return err
+		}
+		if note != "" {
+			page.Notes = append(page.Notes, note)
+		}
+		page.Groups[0].Runs = append(page.Groups[0].Runs, result)
+	}
+	return a.show(page, stdout, stderr)
+}
+
+// show writes all that was asked for. Notes go first: they change how the rest is to be read.
+func (a *reportAsk) show(page report.Page, stdout, stderr io.Writer) error {
+	for _, note := range page.Notes {
+		fmt.Fprintln(stderr, note)
+	}
+	var runs []*loadtest.Result
+	for _, g := range page.Groups {
+		runs = append(runs, g.Runs...)
+	}
+	load := loadFlags{json: a.json, noColor: a.noColor}
+	var err error
+	if page.Diff != nil && a.json == "" {
+		err = page.Diff.WriteText(stdout)
+	} else {
+		err = load.show(runs, stdout)
+	}
+	return errors.Join(err, a.write(page, stderr))
+}
+
+// sides compares two.
+func (a *reportAsk) sides(args []string, stdout, stderr io.Writer) error {
+	if len(args) != 2 {
+		return fmt.Errorf("--compare: takes two sides, A and B, not %d; several histories of one side go together with commas, or in a folder", len(args))
+	}
+	page := report.Page{Groups: make([]report.Group, 2)}
+	for i, side := range args {
+		paths, err := expand(side)
+		if err != nil {
+			return err
+		}
+		page.Groups[i].Title = fmt.Sprintf("%c: %s", 'A'+i, side)
+		for _, path := range paths {
+			result, note, err := readRun(path)
+			if err != nil {
+				return err
+			}
+			if note != "" {
+				page.Notes = append(page.Notes, note)
+			}
+			page.Groups[i].Runs = append(page.Groups[i].Runs, result)
+		}
+	}
+	page.Title = "Comparison"
+	page.Diff = report.Compare(args[0], page.Groups[0].Runs, args[1], page.Groups[1].Runs)
+	return a.show(page, stdout, stderr)
+}
+
+// readRun reads and judges a history. note is what the reader must know of it, if it is not whole.
+func readRun(path string) (r *loadtest.Result, note string, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, "", err
+	}
+	defer file.Close()
+	h, err := loadtest.ReadHistory(file)
+	switch {
+	case errors.Is(err, loadtest.ErrCut):
+		note = fmt.Sprintf("%s: %v. What comes before it is judged: %d requests.", path, err, len(h.Records))
+	case err != nil:
+		return nil, "", fmt.Errorf("%s: %w", path, err)
+	case h.End == nil:
+		note = fmt.Sprintf("%s: the run was killed, or still goes on: what is there is judged, %d requests, without the orders and the final stock.", path, len(h.Records))
+	}
+	return h.Result(), note, nil
+}

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"example.com/stock/loadtest"
+)
+
+const verdictLong = `Verdict judges from the store alone whether stock was lost: initial = remaining + sold, and no two orders read
+the same version. It does not matter what put load on the service: wrk, hey, k6, JMeter, a loop with curl.
+
+Set the stock, run your tool, and give its count of accepted replies (status 200) to --accepted. Orders count from
+the moment at which the stock was set. Before it judges, the stock must have been at rest for a second.
+
+No promise is looked up here: what is lost is lost, whatever strategy was asked for.
+
+Exit status:
+    0  nothing was lost
+    1  wrong usage, or an internal error
+    2  the target cannot be reached, refuses, or is not a stock service
+    3  stock was lost or oversold, or accepted replies have no orders
+    4  it cannot be told: nothing was sold, or the store could not be read
+  130  interrupted`
+
+const verdictExample = `  stock verdict --sku stock --set 100
+  hey -n 300 -c 30 -m POST 'http://localhost:8080/deduct_stock?sku=stock'
+  stock verdict --sku stock --accepted 300
+
+  # somebody else's service
+  stock verdict --mapping mapping.yaml --url http://localhost:9000 --sku book --initial 100 --accepted 300`
+
+// verdictFlags are what verdict was asked for.
+type verdictFlags struct {
+	url, token, mapping    string
+	store, sku             string
+	set, initial, accepted int64
+	quantity               int64
+	json                   string
+	noColor                bool
+}
+
+func verdictCommand() *cobra.Command {
+	var f verdictFlags
+	cmd := &cobra.Command{
+		Use:     "verdict [--set N | --accepted N]",
+		Short:   "Judge from the store alone, after any tool has put load on the service",
+		Long:    verdictLong,
+		Example: verdictExample,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			f.token = cmp.Or(f.token, os.Getenv("STOCK_ADMIN_TOKEN"))
+			err := f.run(cmd.Context(), cmd.Flags(), cmd.OutOrStdout())
+			if cmd.Context().Err() != nil && err != nil {
+				return exitError{exitInterrupted, errors.New("interrupted before there was a verdict")}
+			}
+			return explainLoad(err, f.token != "")
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&f.url, "url", "http://localhost:8080", "the service, or the balancer in front of its instances")
+	flags.StringVar(&f.sku, "sku", "stock", "SKU to judge")
+	flags.StringVar(&f.store, "store", "", "store of the stock: redis or mysql (default: the service's)")
+	flags.Int64Var(&f.accepted, "accepted", 0, "requests that your tool counted as accepted, to compare with the orders")
+	flags.Int64Var(&f.initial, "initial", 0, "units that there were at first (default: as the store says)")
+	flags.Int64Var(&f.set, "set", 0, "do not judge: put so many units in stock, and forget the orders so far")
+	flags.StringVar(&f.token, "admin-token", "", "the service's admin token, for --set (default: $STOCK_ADMIN_TOKEN)")
+	flags.StringVar(&f.mapping, "mapping", "", "file that describes somebody else's inventory API (see loadtest/README.md)")
+	flags.Int64Var(&f.quantity, "quantity", 1, "units per request, where such an API lists no orders")
+	flags.StringVar(&f.json, "json", "", "write the verdict to this file as JSON; \"-\": to standard output, instead of the text")
+	flags.BoolVar(&f.noColor, "no-color", false, "no colours on a terminal either (as NO_COLOR does)")
+	return cmd
+}
+
+// look is what is to be judged. Errors are PlanErrors.
+func (f *verdictFlags) look(flags *pflag.FlagSet) (loadtest.Look, error) {
+	look := loadtest.Look{Store: f.store, SKU: f.sku, Quantity: f.quantity}
+	for _, n := range []struct {
+		flag  string
+		value *int64
+		into  **int64
+		least int64
+	}{
+		{"set", &f.set, nil, 0},
+		{"initial", &f.initial, &look.Initial, 0},
+		{"accepted", &f.accepted, &look.Accepted, 0},
+		{"quantity", &f.quantity, nil, 1},
+	} {
+		switch given := flags.Changed(n.flag); {
+		case *n.value < n.least:
+			return look, &loadtest.PlanError{Field: n.flag, Reason: fmt.Sprintf("must be %d or more, is %d", n.least, *n.value)}
+		case given && n.flag != "set" && flags.Changed("set"):
+			return look, &loadtest.PlanError{Field: "set", Reason: fmt.Sprintf("starts anew, so there is nothing to judge: leave out --%s, or --set", n.flag)}
+		case given && n.into != nil:
+			*n.into = n.value
+		}
+	}
+	switch {
+	case f.sku == "":
+		return look, &loadtest.PlanError{Field: "sku", Reason: "is empty"}
+	case f.mapping != "" && f.store != "":
+		return look, &loadtest.PlanError{Field: "store", Reason: "cannot stand with --mapping: it is for a service of ours"}
+	}
+	return look, nil
+}
+
+func (f *verdictFlags) run(ctx context.Context, flags *pflag.FlagSet, stdout io.Writer) error {
+	look, err := f.look(flags)
+	if err != nil {
+		return err
+	}
+	var mapping *loadtest.Mapping
+	if f.mapping != "" {
+		if mapping, err = readMapping(f.mapping); err != nil {
+			return err
+		}
+	}
+	t, err := openTarget(f.url, f.token, mapping, 1)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	if flags.Changed("set") {
+		s, err := t.SetStock(ctx, f.store, f.sku, f.set)
+		if err == nil {
+			fmt.Fprintf(stdout, "The stock of SKU %s is %d now. Put load on it, and then: %s verdict --url %s --sku %s --accepted COUNT\n",
+				f.sku, s.Quantity, os.Args[0], f.url, f.sku)
+		}
+		return err
+	}
+	i, err := loadtest.Inspect(ctx, t, look)
+	if err != nil {
+		return err
+	}
+	if err := f.show(i, stdout); err != nil {
+		return err
+	}
+	switch i.Finding {
+	case loadtest.Holds:
+		return nil
+	case loadtest.Broken:
+		return exitError{code: exitVerdict}
+	}
+	return exitError{code: exitUndecided}
+}
+
+// show writes the verdict to where it was asked for.
+func (f *verdictFlags) show(i *loadtest.Inspection, stdout io.Writer) error {
+	if f.json == "-" {
+		return loadtest.WriteInspectionJSON(stdout, i)
+	}
+	if f.json != "" {
+		file, err := os.Create(f.json)
+		if err != nil {
+			return fmt.Errorf("--json: %w", err)
+		}
+		if err := errors.Join(loadtest.WriteInspectionJSON(file, i), file.Close()); err != nil {
+			return fmt.Errorf("--json: %w", err)
+		}
+	}
+	columns := width(stdout)
+	return loadtest.WriteInspection(stdout, i, loadtest.Style{Width: columns, Color: columns > 0 && !f.noColor && os.Getenv("NO_COLOR") == ""})
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"example.com/stock/loadtest"
+)
+
+// verdict runs the command and returns its exit status and all that it said.
+func verdict(t *testing.T, args ...string) (status int, said string) {
+	t.Helper()
+	stdout, stderr, err := run(t.Context(), append([]string{"verdict"}, args...)...)
+	said = stdout + stderr
+	var e exitError
+	switch {
+	case errors.As(err, &e) && e.err != nil:
+		return e.code, said + e.err.Error()
+	case errors.As(err, &e):
+		return e.code, said
+	case err != nil:
+		return 1, said + err.Error()
+	}
+	return 0, said
+}
+
+// What is in the store is judged, and not what sold it.
+func TestVerdictExitStatus(t *testing.T) {
+	t.Setenv("STOCK_ADMIN_TOKEN", "")
+	right, lossy, fresh := standIn(t, "", nil), standIn(t, "", nil), standIn(t, "s3cret", nil)
+	for url, strategy := range map[string]string{right: "right", lossy: "none"} {
+		if status, out, err := load(t.Context(), "--url", url, "-s", strategy, "--sku", "x", "-n", "30", "-c", "3", "--stock", "20"); status != 0 {
+			t.Fatal(out, err)
+		}
+	}
+	for _, row := range []struct {
+		args   string
+		status int
+		says   string // several things, with | between
+	}{
+		{"--url " + right, 0, "HOLDS: 20 = 0 remaining + 20 sold, and no two orders read the same|is not known: tell with --accepted"},
+		{"--url " + right + " --accepted 20 --initial 20", 0, "20, as you say"},
+		{"--url " + right + " --accepted 19", 0, "1 order more than accepted replies were counted"},
+		{"--url " + right + " --accepted 21", 3, "phantoms: 21 requests were accepted, but the store holds 20 orders"},
+		{"--url " + right + " --initial 100", 4, "the store says that there were 20 units at first, not 100"},
+		{"--url " + right + " --json -", 0, `"finding": "holds"`},
+		{
+			"--url " + lossy, 3,
+			"oversold by 10 units: 30 sold of 20|30 units lost: 30 sold, but the stock went down by 0, from 20 to 20|435 pairs of orders read the same version",
+		},
+		{"--url " + fresh, 2, "answers but is not a stock service"}, // this one has no SKU yet
+		{"--url " + fresh + " --set 7", 2, "--admin-token TOKEN, or STOCK_ADMIN_TOKEN"},
+		{"--url " + fresh + " --set 7 --admin-token s3cret", 0, "The stock of SKU x is 7 now"},
+		{"--url " + fresh, 4, "nothing was sold"},
+		{"--url http://127.0.0.1:1", 2, "cannot be reached"},
+		{"--url " + right + " --set 7 --accepted 3", 1, "--set: starts anew"},
+		{"--url " + right + " --set -1", 1, "--set: must be 0 or more, is -1"},
+		{"--url " + right + " --quantity 0", 1, "--quantity: must be 1 or more, is 0"},
+		{"--url " + right + " --mapping nowhere.yaml", 1, "--mapping: open nowhere.yaml"},
+		{"--url " + right + " --json /nowhere/at/all", 1, "--json: "},
+		{"--url ftp://x", 1, "--url: "},
+	} {
+		t.Run(strings.NewReplacer(right, "RIGHT", lossy, "LOSSY", fresh, "FRESH").Replace(row.args), func(t *testing.T) {
+			status, said := verdict(t, append([]string{"--sku", "x"}, strings.Fields(row.args)...)...)
+			for want := range strings.SplitSeq(row.says, "|") {
+				if status != row.status || !strings.Contains(strings.Join(strings.Fields(said), " "), want) {
+					t.Errorf("status %d, want %d with %q; said\n%s", status, row.status, want, said)
+				}
+			}
+		})
+	}
+}
+
+func TestVerdictWritesJSON(t *testing.T) {
+	url := standIn(t, "", nil)
+	if status, out, err := load(t.Context(), "--url", url, "-s", "none", "--sku", "x", "-n", "9", "-c", "3", "--stock", "20"); status != 0 {
+		t.Fatal(out, err)
+	}
+	path := filepath.Join(t.TempDir(), "verdict.json")
+	status, said := verdict(t, "--url", url, "--sku", "x", "--accepted", "9", "--json", path)
+	text, err := os.ReadFile(path)
+	var i loadtest.Inspection
+	if err != nil || json.Unmarshal(text, &i) != nil || status != exitVerdict || !strings.Contains(said, "BROKEN") {
+		t.Fatal(status, said, err)
+	}
+	if i.Format != loadtest.InspectionFormat || i.Orders != 9 || i.Lost != 9 || i.Collisions != 36 || len(i.Certificates) == 0 || *i.Accepted != 9 || i.Instances[0] != "app-1" {
+		t.Errorf("%s", text)
+	}
+}
