@@ -74,6 +74,9 @@ func (s *Scene) outage(ctx context.Context, one, other *remote) error {
 	return nil
 }
 
+// few goroutines are no leak.
+const few = 10
+
 // traces looks for what is left after many acquisitions.
 func traces(ctx context.Context, s *Scene) error {
 	list, before := make([]*remote, 2), make([]int, 2)
@@ -122,7 +125,9 @@ func (s *Scene) left(ctx context.Context, list []*remote, before []int) (string,
 		if err != nil {
 			return "", err
 		}
-		if after > before[i] {
+		// A handful more is the runtime's or the contender's own, which may start after the first count. A leak is one for each of
+		// thousands of acquisitions.
+		if after > before[i]+few {
 			return fmt.Sprintf("%d goroutines, %d before", after, before[i]), nil
 		}
 	}
