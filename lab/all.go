@@ -14,6 +14,7 @@ func All() []Scenario {
 		getThenDel(),
 		lostReplyOnAcquire(),
 		lostReplyOnUnlock(),
+		failover(),
 		holderFrozen(),
 		hungHolder(),
 		holderKilled(),
