@@ -10,6 +10,7 @@ import (
 	"slices"
 	"text/tabwriter"
 
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/spf13/cobra"
 
 	"example.com/stock/lab"
@@ -32,7 +33,7 @@ const exitSkipped = 4
 
 func labCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "lab", Short: "Make every failure of a stock lock happen, and see who survives it", Long: labLong}
-	cmd.AddCommand(labListCommand(), labRunCommand())
+	cmd.AddCommand(labListCommand(), labRunCommand(), labMatrixCommand(), labSoakCommand())
 	return cmd
 }
 
@@ -76,7 +77,8 @@ type labRun struct {
 	options    lab.Options
 	all, quick bool
 	group      string
-	json, lang string
+	json, html string
+	lang       string
 	verbose    bool
 	out, err   io.Writer
 }
@@ -88,6 +90,7 @@ func labRunCommand() *cobra.Command {
 		Example: "  stock lab run no-lock\n  stock lab run holder-frozen-past-lease --strategy redis-watchdog --lang zh\n  stock lab run --all --json lab.json",
 		RunE: func(cmd *cobra.Command, names []string) error {
 			r.out, r.err = cmd.OutOrStdout(), cmd.ErrOrStderr()
+			logging.Disable() // go-redis prints every connection that is refused, and here servers are killed on purpose
 			if err := r.choose(names); err != nil {
 				return err
 			}
@@ -101,6 +104,7 @@ func labRunCommand() *cobra.Command {
 	flags.StringSliceVar(&r.options.Strategies, "strategy", nil, "only cases of these strategies")
 	flags.IntVar(&r.options.Repeat, "repeat", 1, "how often")
 	flags.StringVar(&r.json, "json", "", "write all cells, with evidence and timeline, to this file")
+	flags.StringVar(&r.html, "html", "", "write a page with the evidence and a timeline of every case to this file")
 	flags.BoolVarP(&r.verbose, "verbose", "v", false, "show the timelines, too")
 	labLanguage(cmd, &r.lang)
 	return cmd
@@ -163,6 +167,9 @@ func (r *labRun) run(ctx context.Context) error {
 	lab.WriteSummary(r.out, report)
 	if r.json != "" {
 		err = errors.Join(err, writeReport(r.json, report))
+	}
+	if r.html != "" {
+		err = errors.Join(err, writeLabPage(r.html, report, r.lang))
 	}
 	switch {
 	case ctx.Err() != nil:
