@@ -37,12 +37,14 @@ var arrows = map[string]struct {
 	"loadtest":        {nil, "a client over HTTP: it must judge the service by its replies alone"},
 	"loadtest/report": {[]string{"loadtest"}, "it shows what the load test found, and asks nobody else"},
 	"lab":             {[]string{"loadtest", "stack", "stack/wire"}, "a client over HTTP, and hands on servers: what it says of our locks must not come from our locks"},
+	"lab/soak":        {[]string{"loadtest", "stack", "stack/wire"}, "a client over HTTP, as lab is, and no scenario"},
+	"lab/report":      {[]string{"lab"}, "it shows what the lab found, and asks nobody else"},
 	"deploy":          {nil, "files, and what rewrites them"},
 	"stack":           {[]string{"deploy"}, "it starts servers, it does not know what they are for"},
 	"stack/stacktest": {[]string{"stack"}, "stack for tests"},
 	"stack/wire":      {nil, "bytes between any client and any server"},
 	"cmd/stock": {
-		[]string{"handler", "health", "lab", "lock", "lock/redislock", "lock/zklock", "loadtest", "loadtest/report", "metrics", "repo", "service", "stack", "strategy"},
+		[]string{"handler", "health", "lab", "lab/report", "lab/soak", "lock", "lock/redislock", "lock/zklock", "loadtest", "loadtest/report", "metrics", "repo", "service", "stack", "strategy"},
 		"the only place that knows everything",
 	},
 }

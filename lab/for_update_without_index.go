@@ -30,7 +30,7 @@ func forUpdateWithoutIndex() Scenario {
 			a, other := b.session(db, "A"), b.session(db, "B")
 			a.do("BEGIN")
 			a.do("SELECT quantity FROM stock WHERE sku = 'sku-1' FOR UPDATE")
-			rows := b.Int("mysql", db, "SELECT trx_rows_locked FROM information_schema.innodb_trx WHERE trx_mysql_thread_id = ?", a.id)
+			rows := a.transaction(db, "trx_rows_locked")
 			b.Evidence(Served, rows, "mysql: the transaction of A, which wants one row, has locked %d records", rows)
 			other.do("BEGIN")
 			err := other.try("SELECT quantity FROM stock WHERE sku = 'sku-2' FOR UPDATE NOWAIT")

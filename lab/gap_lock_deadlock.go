@@ -42,6 +42,7 @@ func gapLockDeadlock() Scenario {
 				b.Must("B: "+upsert, <-waits)
 				other.do(look)
 				other.do("COMMIT")
+				b.Evidence(Answer, nil, "B waited for the row of A, and nobody was ended")
 				return Observation{Outcome: Safe}
 			}
 			a.do(look)

@@ -44,6 +44,7 @@ func getLockOnAPool() Scenario {
 			}
 			if ask("B", row{other}, "GET_LOCK(?, 0)") == 1 {
 				ask("B", row{other}, "RELEASE_LOCK(?)")
+				b.Evidence(Answer, 1, "B asked for the lock and got it")
 				return Observation{Outcome: Safe}
 			}
 			by := b.Int("mysql", row{other}, "SELECT IS_USED_LOCK(?)", name)

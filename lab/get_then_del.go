@@ -58,7 +58,7 @@ func getThenDel() Scenario {
 			b.TTL(b.SKU)
 			if enter("C", third) {
 				b.Evidence(Hold, nil, "C has the lock beside B, whose lease is two minutes long")
-				return Observation{Outcome: Oversells}
+				return bothSell(b, "B", "C")
 			}
 			b.Evidence(Hold, nil, "B has the lock, and C is kept out")
 			return Observation{Outcome: Safe}

@@ -40,7 +40,7 @@ func lockWaitHalfDone() Scenario {
 			err := a.try(take, 2)
 			b.must(errno(err) == errLockWait, "A is told 1205")
 			b.Evidence(Answer, errno(err), "A was told: %v", err)
-			rows := b.Int("mysql", db, "SELECT trx_rows_modified FROM information_schema.innodb_trx WHERE trx_mysql_thread_id = ?", a.id)
+			rows := a.transaction(db, "trx_rows_modified")
 			b.Evidence(Served, rows, "mysql: the transaction of A is open, with %d row changed", rows)
 			if b.Case.Code == "mended" {
 				a.do("ROLLBACK")

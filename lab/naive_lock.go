@@ -3,6 +3,7 @@ package lab
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -49,4 +50,25 @@ func (l *naiveLock) try(ctx context.Context) (bool, error) {
 func (l *naiveLock) unlock(ctx context.Context) error {
 	const compareAndDelete = `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`
 	return redis.NewScript(compareAndDelete).Run(ctx, l.redis, []string{l.key}, l.token).Err()
+}
+
+// bothSell is what two holders of one lock do with the last unit: read, read, write, write.
+func bothSell(b *Bench, one, other string) Observation {
+	c, stock := b.Redis(), b.SKU+"-stock"
+	b.Must("SET", c.Set(b.Ctx, stock, 1, patience).Err())
+	read := func(who string) int {
+		n, err := c.Get(b.Ctx, stock).Int()
+		b.Must("GET", err)
+		b.Note(who, "reads %d", n)
+		return n
+	}
+	first, second := read(one), read(other)
+	for who, n := range map[string]int{one: first, other: second} {
+		b.Must("SET", c.Set(b.Ctx, stock, n-1, patience).Err())
+		b.event(Event{At: time.Now(), Lane: who, Kind: Write, Who: who, Text: fmt.Sprintf("writes %d", n-1)})
+	}
+	b.must(first == second, "both read the same")
+	b.Evidence(Pair, []string{one, other}, "%s and %s both read %d and sold it", one, other, first)
+	b.Evidence(Balance, nil, "1 in stock, 2 sold, %d left", read("redis"))
+	return Observation{Outcome: Oversells}
 }

@@ -84,6 +84,22 @@ func (s *session) waiting(look *sql.DB) {
 	s.b.Note("mysql", "%s waits for a row", s.who)
 }
 
+// transaction asks for a number of the session's open transaction. The server makes that table ten times a second at most, so what it
+// shows may be older than the transaction.
+func (s *session) transaction(look *sql.DB, column string) (n int64) {
+	query := "SELECT " + column + " FROM information_schema.innodb_trx WHERE trx_mysql_thread_id = ?"
+	s.b.Eventually("the server shows the transaction of "+s.who, func() bool {
+		err := look.QueryRowContext(s.b.Ctx, query, s.id).Scan(&n)
+		if errors.Is(err, sql.ErrNoRows) {
+			return false
+		}
+		s.b.Must(query, err)
+		return true
+	})
+	s.b.Note("mysql", "%s = %d", query, n)
+	return n
+}
+
 // another is a second pool on the same database.
 func (b *Bench) another(db *sql.DB) *sql.DB {
 	var name string

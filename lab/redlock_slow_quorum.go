@@ -112,7 +112,7 @@ func slowNaive(b *Bench, n *nodes, proxies []*wire.Proxy) Observation {
 	b.Must("B asks", err)
 	b.Evidence(Hold, []bool{a.ok, ok}, "A believes that it has the lock: %t; B has it: %t", a.ok, ok)
 	if a.ok && ok {
-		return Observation{Outcome: Oversells}
+		return bothSell(b, "A", "B")
 	}
 	return Observation{Outcome: Safe}
 }

@@ -20,7 +20,7 @@ const Forever = time.Duration(1<<63 - 1)
 type Promise struct {
 	Exclusive bool  // a lock: one holder at a time, within Scope, while no lease is lost
 	Scope     Scope // how far lost updates are excluded, by the lock or by the write itself
-	Fenced    bool  // a holder that lost its lease without knowing cannot write
+	Fenced    bool  // a holder that lost its lease without knowing does no harm: its write is refused, or, if it comes before the next one's, the next one's
 	Fair      bool  // first come, first served, across processes
 	Blocking  bool  // waits for its turn; otherwise it answers busy at once
 	Reentrant bool  // work that holds a key may ask for it again
