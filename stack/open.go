@@ -97,7 +97,7 @@ func (s *Stack) tryPorts(ctx context.Context, name string, build builder, ports 
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	for try := 1; ; try++ {
-		port, err := freePort(ports...)
+		port, err := s.claim(ports...)
 		if err != nil {
 			return nil, fmt.Errorf("start %s: %w", name, err)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -57,11 +58,47 @@ func TestPreferredPortsAreTakenIfFree(t *testing.T) {
 	}
 	defer l.Close()
 	taken := l.Addr().(*net.TCPAddr).Port
-	want, err := freePort()
+	one, other := new(Stack), new(Stack)
+	defer one.disclaim()
+	defer other.disclaim()
+	want, err := one.claim()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := freePort(taken, want); got != want || err != nil {
-		t.Errorf("freePort(taken, %d) = %d, %v", want, got, err)
+	if got, err := other.claim(want); got == want || err != nil {
+		t.Errorf("two stacks claim %d: %d, %v", want, got, err)
+	}
+	one.disclaim()
+	if got, err := other.claim(taken, want); got != want || err != nil {
+		t.Errorf("claim(taken, %d) = %d, %v", want, got, err)
+	}
+}
+
+// While a server is dead its port stays its own.
+func TestTheDeadKeepTheirPort(t *testing.T) {
+	t.Parallel()
+	one, err := Start(t.Context(), Options{Want: []Kind{Redis}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := new(Stack)
+	defer other.disclaim()
+	server := one.Server("redis")
+	_, text, _ := net.SplitHostPort(server.Addr)
+	port, _ := strconv.Atoi(text)
+	if err := server.Kill(); err != nil {
+		t.Error(err)
+	}
+	if got, err := other.claim(port); got == port || err != nil {
+		t.Errorf("the port %d of a dead server went to another stack: %d, %v", port, got, err)
+	}
+	if err := server.Restart(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := one.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := other.claim(port); got != port || err != nil {
+		t.Errorf("after Stop: claim(%d) = %d, %v", port, got, err)
 	}
 }

@@ -20,8 +20,8 @@ type Options struct {
 	Binary string   // the stock program; default: os.Executable()
 	Env    []string // KEY=value for every instance, after the addresses of the backends; STOCK_* of this process are not passed on
 
-	// AnyPort keeps instances off the usual ports: there, the port of one that was killed may go to an instance of another stack, which
-	// has the same name and is taken for ours when ours is restarted.
+	// AnyPort keeps instances off the usual ports, on which a program of the user's may want to listen while one of them is dead: what
+	// keeps other stacks off does not keep that off.
 	AnyPort bool
 
 	Parent string // where the temporary folder is made; default: os.TempDir()

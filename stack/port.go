@@ -17,20 +17,50 @@ const (
 	portTries = 200
 )
 
-// freePort finds a port of 127.0.0.1 on which nothing listens: one of preferred if possible. Another process may snatch it before
-// it is used; whoever starts a server on it must be ready to try again.
-func freePort(preferred ...int) (int, error) {
+// claim finds a port of 127.0.0.1 on which nothing listens, one of preferred if possible, and keeps every other stack off it until
+// Stop, also those of other processes and also while the server on it is dead: otherwise an instance of another stack, which has the
+// same name, may listen there when ours comes back, and be taken for it. A program that is no stack knows of no claim: whoever starts
+// a server on the port must be ready to try again.
+//
+// The claim is a UDP socket bound to the same number. No server here uses UDP, a killed process leaves none behind, and it works on
+// every system, which a file of locks or a name in a socket's namespace would not.
+func (s *Stack) claim(preferred ...int) (int, error) {
 	for _, port := range preferred {
-		if free(port) {
+		if s.claimed(port) {
 			return port, nil
 		}
 	}
 	for range portTries {
-		if port := portsFrom + rand.IntN(portsTo-portsFrom); free(port) {
+		if port := portsFrom + rand.IntN(portsTo-portsFrom); s.claimed(port) {
 			return port, nil
 		}
 	}
 	return 0, errors.New("find a free port: none on 127.0.0.1 from " + strconv.Itoa(portsFrom) + " to " + strconv.Itoa(portsTo))
+}
+
+func (s *Stack) claimed(port int) bool {
+	claim, err := net.ListenPacket("udp", local(port))
+	if err != nil {
+		return false
+	}
+	if !free(port) {
+		claim.Close()
+		return false
+	}
+	s.mu.Lock()
+	s.claims = append(s.claims, claim)
+	s.mu.Unlock()
+	return true
+}
+
+// disclaim gives all ports back.
+func (s *Stack) disclaim() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, claim := range s.claims {
+		claim.Close()
+	}
+	s.claims = nil
 }
 
 func free(port int) bool {

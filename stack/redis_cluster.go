@@ -30,7 +30,7 @@ func (s *Stack) StartRedisCluster(ctx context.Context, masters int) (*RedisClust
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
 	c := new(RedisCluster)
-	for range masters { // one after the other, lest two of them choose the same port for their bus
+	for range masters {
 		node, err := s.open(ctx, s.name("redis-cluster"), s.clusterNode)
 		if err != nil {
 			return nil, s.abandon(err, c.Nodes)
@@ -66,14 +66,11 @@ func (c *RedisCluster) Owner(ctx context.Context, key string) (*Server, error) {
 // last is the last slot of a node.
 func (c *RedisCluster) last(node int) int { return (node+1)*slots/len(c.Nodes) - 1 }
 
-// clusterNode prepares one. The bus has a port of its own; by default it is 10000 higher, among those of outgoing connections (see freePort).
+// clusterNode prepares one. The bus has a port of its own; by default it is 10000 higher, among those of outgoing connections (see claim).
 func (s *Stack) clusterNode(_ context.Context, name, dir string, port int) (*Server, error) {
-	bus := port
-	for bus == port {
-		var err error
-		if bus, err = freePort(); err != nil {
-			return nil, err
-		}
+	bus, err := s.claim()
+	if err != nil {
+		return nil, err
 	}
 	return s.redisServer(name, dir, port,
 		"--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus), "--cluster-announce-ip", "127.0.0.1")

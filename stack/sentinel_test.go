@@ -14,7 +14,7 @@ import (
 func TestSentinels(t *testing.T) {
 	t.Parallel()
 	s := start(t, stack.Options{})
-	x, err := s.StartSentinels(t.Context(), stack.SentinelOptions{Replicas: 2, DownAfter: time.Second})
+	x, err := s.StartSentinels(t.Context(), stack.SentinelOptions{Replicas: 2, DownAfter: 3 * time.Second})
 	needs(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()

@@ -45,7 +45,7 @@ func TestServersPauseAndComeBack(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 			defer cancel()
 			ok(c.put(ctx, server))
 
@@ -54,7 +54,7 @@ func TestServersPauseAndComeBack(t *testing.T) {
 				t.Errorf("a paused server answered (found: %v)", found)
 			}
 			ok(server.Resume())
-			if found, err := ask(20 * time.Second); err != nil || !found {
+			if found, err := ask(time.Minute); err != nil || !found {
 				t.Fatalf("after Resume: found %v, %v; want the data", found, err)
 			}
 
@@ -69,7 +69,7 @@ func TestServersPauseAndComeBack(t *testing.T) {
 			}
 			ok(server.Kill())
 			ok(server.Restart(ctx))
-			if found, err := ask(20 * time.Second); err != nil || found != c.kept {
+			if found, err := ask(time.Minute); err != nil || found != c.kept {
 				t.Errorf("after Kill and Restart: found %v, %v; want %v", found, err, c.kept)
 			}
 			if server.Addr != addr {
@@ -82,7 +82,7 @@ func TestServersPauseAndComeBack(t *testing.T) {
 			if server.Pid() == before || server.Pid() == 0 {
 				t.Errorf("after Restart: pid %d, was %d", server.Pid(), before)
 			}
-			if found, err := ask(20 * time.Second); err != nil || found != c.kept {
+			if found, err := ask(time.Minute); err != nil || found != c.kept {
 				t.Errorf("after Stop and Restart: found %v, %v; want %v", found, err, c.kept)
 			}
 

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -35,7 +36,8 @@ type Stack struct {
 	telling sync.Mutex
 
 	mu       sync.Mutex
-	servers  []*Server // that have been ready, oldest first
+	servers  []*Server        // that have been ready, oldest first
+	claims   []net.PacketConn // on their ports; see claim
 	named    map[string]int
 	missing  map[string]string
 	starting sync.WaitGroup
@@ -105,6 +107,7 @@ func (s *Stack) Stop() error {
 		for t := front; t >= backend; t-- {
 			failed = append(failed, s.stopTier(t))
 		}
+		s.disclaim()
 		s.stopped = errors.Join(failed...)
 		if !s.options.Keep {
 			s.stopped = errors.Join(s.stopped, os.RemoveAll(s.Dir))
