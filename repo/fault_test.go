@@ -68,7 +68,7 @@ func TestConnectionBreaks(t *testing.T) {
 				}
 				stock := mustSet(t, sound, sku, 100)
 				p.once(row.fault, row.word)
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 				defer cancel()
 				o := order(stock)
 				o.Quantity, o.Remaining = 3, 97

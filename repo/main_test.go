@@ -37,7 +37,7 @@ func dialRedis(t testing.TB, addr string) redis.UniversalClient {
 	t.Helper()
 	c := redis.NewUniversalClient(&redis.UniversalOptions{
 		Addrs: []string{addr}, ContextTimeoutEnabled: true,
-		DialTimeout: time.Second, DialerRetries: 1,
+		DialTimeout: 5 * time.Second, DialerRetries: 1, ReadTimeout: 20 * time.Second, WriteTimeout: 20 * time.Second,
 	})
 	t.Cleanup(func() { _ = c.Close() })
 	return c
@@ -99,7 +99,7 @@ func order(stock service.Stock) service.Order {
 // short is a ctx for one operation.
 func short(t testing.TB) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 3*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 20*time.Second)
 	t.Cleanup(cancel)
 	return ctx
 }

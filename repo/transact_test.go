@@ -101,7 +101,7 @@ func TestTransactHeld(t *testing.T) {
 			t.Errorf("cancelled wait: %v, want its cause", err)
 		}
 		// Long enough to be in the queue for the row by then: before that it is the server that is waited for.
-		late, stop := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		late, stop := context.WithTimeout(t.Context(), 3*time.Second)
 		defer stop()
 		if err := s.Transact(late, try); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, lock.ErrDown) {
 			t.Errorf("wait that is over: %v, want DeadlineExceeded, and nobody is down", err)

@@ -18,7 +18,7 @@ import (
 func TestWorkBound(t *testing.T) {
 	l := &local.Mutex{}
 	m := &meddler{shop: redisStore(t)}
-	s := stage(t, service.UnderLock(l), m, within(200*time.Millisecond))
+	s := stage(t, service.UnderLock(l), m, within(2*time.Second))
 	m.write = func(ctx context.Context, _ bool) error {
 		<-ctx.Done()
 		return context.Cause(ctx)
@@ -36,7 +36,7 @@ func TestWorkBound(t *testing.T) {
 func TestWorkBoundOnAServerThatStandsStill(t *testing.T) {
 	own := loneRedis(t)
 	m := &meddler{shop: own.store}
-	s := stage(t, service.UnderLock(&local.Mutex{}), m, within(300*time.Millisecond))
+	s := stage(t, service.UnderLock(&local.Mutex{}), m, within(2*time.Second))
 
 	if _, err := s.sell(t.Context()); err != nil { // Redis knows the script from now on
 		t.Fatal(err)

@@ -95,7 +95,7 @@ func TestStaleHolder(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			m := &meddler{shop: redisStore(t)}
-			s := stage(t, service.UnderLock(setnx(t, 200*time.Millisecond)), m)
+			s := stage(t, service.UnderLock(setnx(t, 2*time.Second)), m)
 			var second service.Receipt
 			m.read = func(context.Context) {
 				m.read = nil

@@ -67,7 +67,7 @@ func TestOptimisticGivesUp(t *testing.T) {
 	}{
 		"tries once":    {patient, 0, nil, 1, service.ErrConflict, context.DeadlineExceeded},
 		"used up":       {hasty, time.Minute, nil, 3, service.ErrConflict, context.DeadlineExceeded},
-		"wait over":     {patient, 200 * time.Millisecond, nil, 1, context.DeadlineExceeded, lock.ErrDown},
+		"wait over":     {patient, 2 * time.Second, nil, 1, context.DeadlineExceeded, lock.ErrDown},
 		"client gone":   {patient, time.Minute, func(_ *scene, leave context.CancelCauseFunc) { leave(gone) }, 1, gone, lock.ErrDown},
 		"server downed": {patient, time.Minute, func(s *scene, _ context.CancelCauseFunc) { s.keeping.turn(t, down) }, 1, lock.ErrDown, gone},
 	} {

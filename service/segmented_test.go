@@ -182,7 +182,7 @@ func TestSegmentedTriesOnce(t *testing.T) {
 	}
 	_, err := s.sell(t.Context(), wait(0))
 	fails(t, err, all(lock.ErrHeld), context.DeadlineExceeded)
-	_, err = s.sell(t.Context(), wait(50*time.Millisecond))
+	_, err = s.sell(t.Context(), wait(time.Second))
 	fails(t, err, all(lock.ErrHeld, context.DeadlineExceeded), lock.ErrDown)
 	if err := held[2].Release(); err != nil {
 		t.Fatal(err)

@@ -106,7 +106,7 @@ func TestTransactionWaitIsBounded(t *testing.T) {
 	db := mysqlStore(t)
 	s := stage(t, service.InTransaction, db)
 	free := lockRow(t, db, s)
-	_, err := s.sell(t.Context(), wait(100*time.Millisecond))
+	_, err := s.sell(t.Context(), wait(2*time.Second))
 	fails(t, err, all(lock.ErrHeld, context.DeadlineExceeded), lock.ErrDown)
 	free()
 	if _, err := s.sell(t.Context()); err != nil {
@@ -164,8 +164,8 @@ func TestTransactionIsLeftByItsClientAndItsServer(t *testing.T) {
 func TestTransactionOutlivesTheWait(t *testing.T) {
 	db := mysqlStore(t)
 	s := stage(t, service.InTransaction, db)
-	r, err := s.sell(t.Context(), wait(time.Second), lab(service.Lab{Hold: 1200 * time.Millisecond}))
-	if err != nil || r.Held < 1200*time.Millisecond {
+	r, err := s.sell(t.Context(), wait(5*time.Second), lab(service.Lab{Hold: 6 * time.Second}))
+	if err != nil || r.Held < 6*time.Second {
 		t.Errorf("held %v: %v", r.Held, err)
 	}
 	s.sold(t, 1)
@@ -174,7 +174,7 @@ func TestTransactionOutlivesTheWait(t *testing.T) {
 // A transaction that hangs with the row locked is ended by the bound: nothing is written, and the row is free.
 func TestTransactionWorkBound(t *testing.T) {
 	db := &thinker{MySQL: mysqlStore(t)}
-	s := stage(t, service.InTransaction, db, within(300*time.Millisecond))
+	s := stage(t, service.InTransaction, db, within(3*time.Second))
 	db.writing = func(ctx context.Context) error {
 		<-ctx.Done()
 		return context.Cause(ctx)
@@ -225,7 +225,7 @@ func TestTransactionRunAgainIsStillBoundByTheWait(t *testing.T) {
 		}
 		return nil
 	}
-	_, err := s.sell(t.Context(), wait(300*time.Millisecond))
+	_, err := s.sell(t.Context(), wait(3*time.Second))
 	fails(t, err, all(lock.ErrHeld, context.DeadlineExceeded))
 	if db.attempts != 2 {
 		t.Errorf("%d attempts, want 2: the test proves nothing", db.attempts)

@@ -58,7 +58,7 @@ func hold(t *testing.T, l lock.Locker, s *scene) (release func()) {
 
 // Who waits, and for how long. "In vain" ends a wait while the lock is held; "in turn" gives the lock back when it has been asked for.
 func TestWait(t *testing.T) {
-	long, short := time.Minute, 100*time.Millisecond
+	long, short := time.Minute, time.Second
 	zero := time.Duration(0)
 	for _, row := range []struct {
 		name     string

@@ -36,7 +36,7 @@ func TestBackendsGoAndComeBack(t *testing.T) {
 }
 
 // slack is what a busy computer with the race detector may add to a limit.
-const slack = 2 * time.Second
+const slack = 7 * time.Second
 
 func outage(t *testing.T, c *cluster, server *stack.Server, hangs bool, strategy, store string) {
 	harm, mend := server.Kill, func() error { return server.Restart(t.Context()) }

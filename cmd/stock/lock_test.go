@@ -70,9 +70,9 @@ func TestLockNotObtained(t *testing.T) {
 			if said := quiet.out.String() + quiet.errs.String(); said != "" {
 				t.Errorf("--quiet says %q", said)
 			}
-			bounded := startLocking(t, "m", k.args("busy", "--wait", "300ms", "--", "echo", "in")...)
+			bounded := startLocking(t, "m", k.args("busy", "--wait", "2s", "--", "echo", "in")...)
 			bounded.ends(t, 75)
-			if said := bounded.errs.String(); !strings.Contains(said, "not free within 300ms") {
+			if said := bounded.errs.String(); !strings.Contains(said, "not free within 2s") {
 				t.Errorf("it says %q", said)
 			}
 			endless := startLocking(t, "m", k.args("busy", "--", "echo", "in")...)
@@ -200,7 +200,7 @@ func TestLockFreeAfterAKill(t *testing.T) {
 				t.Fatal(err)
 			}
 			killed := time.Now()
-			eventually(t, 5*time.Second, "the command is killed, too", func() (bool, string) {
+			eventually(t, 5*time.Second+slack, "the command is killed, too", func() (bool, string) {
 				return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) || zombie(pid), fmt.Sprint("pid ", pid)
 			})
 			next.ends(t, 0)

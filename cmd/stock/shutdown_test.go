@@ -20,18 +20,18 @@ import (
 func TestShutdownFinishesWhatItHas(t *testing.T) {
 	addr := stacktest.Redis(t).Addr
 	// The drain only has to be long enough to be seen, and the hold to outlast it.
-	i := begin(t, backends("--redis-addrs="+addr, "--lab", "--drain=1500ms", "--stop=30s")...)
+	i := begin(t, backends("--redis-addrs="+addr, "--lab", "--drain=4s", "--stop=40s")...)
 	i.ready(t, "redis")
-	holder := i.later(http.MethodPost, "/deduct_stock_redisson?hold=4s")
+	holder := i.later(http.MethodPost, "/deduct_stock_redisson?hold=9s")
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer client.Close()
 	locked := func() bool { return client.Exists(context.Background(), "watchdog:{stock}").Val() == 1 }
 	eventually(t, 10*time.Second, "the lock is held", func() (bool, string) { return locked(), "" })
-	waiter := i.later(http.MethodPost, "/deduct_stock_redisson?wait=20s")
+	waiter := i.later(http.MethodPost, "/deduct_stock_redisson?wait=30s")
 	inFlight(t, i, 2)
 
 	i.cancel()
-	eventually(t, 1400*time.Millisecond, "/readyz says that it is draining", func() (bool, string) {
+	eventually(t, 3900*time.Millisecond, "/readyz says that it is draining", func() (bool, string) {
 		r := i.ask(http.MethodGet, "/readyz")
 		return r.status == http.StatusServiceUnavailable && r.field("status") == "draining", r.body
 	})
@@ -81,7 +81,7 @@ func TestShutdownTellsWaitersToLeave(t *testing.T) {
 		sku := own(t) + strings.ReplaceAll(row.endpoint, "/", "-")
 		i.must(t, http.MethodPut, "/v1/stock/"+sku+"?quantity=100&store="+row.store, 200)
 		query := row.endpoint + "?sku=" + sku + "&store=" + row.store
-		waiters[row.endpoint+" holder"] = i.later(http.MethodPost, query+"&hold=8s")
+		waiters[row.endpoint+" holder"] = i.later(http.MethodPost, query+"&hold=20s")
 		n++
 		inFlight(t, i, n)
 		eventually(t, 10*time.Second, row.endpoint+" is held", func() (bool, string) {

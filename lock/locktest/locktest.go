@@ -35,7 +35,7 @@ func Run(t *testing.T, promise lock.Promise, open func(testing.TB) lock.Locker) 
 			if !s.Applies(b) {
 				t.Skip("not promised, or needs processes")
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 			defer cancel()
 			scene := newScene(b, nil)
 			scene.inside = func() lock.Locker { return open(t) }
@@ -56,11 +56,17 @@ var serial atomic.Int64
 // patience is how long something that must happen may take, on a busy computer.
 const patience = 15 * time.Second
 
-// once tries once.
+// once tries once, and again while the server is too busy to answer.
 func once(ctx context.Context, l lock.Locker, key string) (*lock.Lease, error) {
 	ctx, cancel := context.WithTimeout(lock.NoWait(ctx), patience)
 	defer cancel()
-	return l.Acquire(ctx, key)
+	for {
+		lease, err := l.Acquire(ctx, key)
+		if !errors.Is(err, lock.ErrDown) || ctx.Err() != nil {
+			return lease, err
+		}
+		time.Sleep(10 * time.Millisecond) // one that is gone says so at once
+	}
 }
 
 // insist acquires also from a lock that answers busy, and from a server that is too busy to answer.

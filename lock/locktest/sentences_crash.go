@@ -17,7 +17,7 @@ func crash(ctx context.Context, s *Scene) error {
 	if err != nil {
 		return err
 	}
-	h, err := list[0].get(ctx, grip{Key: s.Key, Wait: s.patience})
+	h, err := list[0].get(ctx, grip{Key: s.Key, Wait: s.patience, Insist: true})
 	if err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func deadWaiter(ctx context.Context, s *Scene) error {
 	if err != nil {
 		return err
 	}
-	h, err := list[0].get(ctx, grip{Key: s.Key, Wait: s.patience})
+	h, err := list[0].get(ctx, grip{Key: s.Key, Wait: s.patience, Insist: true})
 	if err != nil {
 		return err
 	}

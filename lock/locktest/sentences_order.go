@@ -76,7 +76,7 @@ func queued(ctx context.Context, l lock.Locker, key string, n int) error {
 		standing, err := lock.Inspect(ctx, l, key)
 		switch {
 		case errors.Is(err, errors.ErrUnsupported):
-			time.Sleep(60 * time.Millisecond) // arrivals must be apart, or there is no first
+			time.Sleep(150 * time.Millisecond) // arrivals must be apart, or there is no first
 			return nil
 		case err == nil && len(standing.Waiters) >= n:
 			return nil

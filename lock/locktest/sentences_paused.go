@@ -11,7 +11,7 @@ import (
 // overtake pauses a holder until another has the key, and lets it go on.
 func (s *Scene) overtake(ctx context.Context, one, other *remote) (late, next *held, err error) {
 	key := FreshKey()
-	if late, err = one.get(ctx, grip{Key: key, Wait: s.patience}); err != nil {
+	if late, err = one.get(ctx, grip{Key: key, Wait: s.patience, Insist: true}); err != nil {
 		return nil, nil, err
 	}
 	if err := one.pause(); err != nil {

@@ -57,7 +57,7 @@ func renewal(ctx context.Context, s *Scene) error {
 	}
 	return s.mostly(ctx, 3, func() error {
 		key := FreshKey()
-		h, err := list[0].get(ctx, grip{Key: key, Wait: s.patience})
+		h, err := list[0].get(ctx, grip{Key: key, Wait: s.patience, Insist: true})
 		if err != nil {
 			return err
 		}
@@ -102,7 +102,7 @@ func cutOff(ctx context.Context, s *Scene) error {
 			return err
 		}
 		key := FreshKey()
-		h, err := far.get(ctx, grip{Key: key, Wait: s.patience})
+		h, err := far.get(ctx, grip{Key: key, Wait: s.patience, Insist: true})
 		if err != nil {
 			return err
 		}
@@ -120,7 +120,7 @@ func cutOff(ctx context.Context, s *Scene) error {
 
 // outlive lets one process hold a key until another has it.
 func (s *Scene) outlive(ctx context.Context, one, other *remote, key string) error {
-	h, err := one.get(ctx, grip{Key: key, Wait: s.patience})
+	h, err := one.get(ctx, grip{Key: key, Wait: s.patience, Insist: true})
 	if err != nil {
 		return err
 	}

@@ -81,6 +81,7 @@ func (s storm) round(ctx context.Context, l lock.Locker, worker, i int) (Hold, e
 	switch err := lease.Release(); {
 	case over(err):
 		h.To = h.From // a busy computer stopped us for longer than the lease: when it ended is not known
+	case errors.Is(err, lock.ErrDown): // a server that is too busy frees it later
 	case err != nil:
 		return Hold{}, fmt.Errorf("release: %w", err)
 	}

@@ -88,7 +88,7 @@ func TestMissingTables(t *testing.T) {
 			t.Errorf("err = %v, want a DownError that names the fix", err)
 		}
 		db := pool(t, dsn, 1)
-		eventually(t, 2*time.Second, "no lock is left", func() bool {
+		eventually(t, soon, "no lock is left", func() bool {
 			return transactions(t, db)+count(t, db, "SELECT IS_USED_LOCK(CONCAT('stock/', DATABASE(), '/k')) IS NOT NULL") == 0
 		})
 	})

@@ -86,8 +86,11 @@ var noExpiry = kind{"no expiry", func(db *sql.DB, _ time.Duration) locker { retu
 
 // A holder whose process ended is followed: at once if its lock lived in a connection, after the lease if it was a row.
 func TestAHolderThatIsKilledIsFollowed(t *testing.T) {
-	const lease = 2 * time.Second
 	each(t, all, func(t *testing.T, k kind) {
+		lease := time.Minute // nobody waits for it
+		if k.name == table.name {
+			lease = 2 * time.Second
+		}
 		dsn := database(t)
 		h := hold(t, k, dsn, lease)
 		l := k.open(t, dsn, 0)
@@ -99,12 +102,8 @@ func TestAHolderThatIsKilledIsFollowed(t *testing.T) {
 		}
 		killed := time.Now()
 		next := acquire(t, l, "k")
-		most := lease / 2
-		if k.name == table.name {
-			most = lease + time.Second
-		}
-		if took := time.Since(killed); took > most {
-			t.Errorf("followed after %v, want at most %v", took, most)
+		if took := time.Since(killed); took > soon {
+			t.Errorf("followed after %v, want at most %v", took, soon)
 		}
 		if next.Fence() <= h.fence {
 			t.Errorf("fence %d after %d", next.Fence(), h.fence)
@@ -124,7 +123,7 @@ func TestAHolderThatIsFrozenIsFollowed(t *testing.T) {
 		}
 		frozen := time.Now()
 		next := acquire(t, k.open(t, dsn, 0), "k")
-		if took := time.Since(frozen); took > 2*lease {
+		if took := time.Since(frozen); took > soon {
 			t.Errorf("followed after %v, want at most about %v", took, lease)
 		}
 		if next.Fence() <= h.fence {
@@ -148,7 +147,7 @@ func TestWithoutExpiryACrashIsForEver(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := table.open(t, dsn, 0)
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	_, err := l.Acquire(ctx, "k")
 	var held *lock.HeldError

@@ -43,6 +43,6 @@ func TestAClaimThatComesAfterItsReleaseIsUndone(t *testing.T) {
 	db := pool(t, dsn, 1)
 	before := count(t, db, "SELECT fence FROM locks")
 	close(p.onward)
-	eventually(t, 5*time.Second, "the row is taken", func() bool { return count(t, db, "SELECT fence FROM locks") > before })
+	eventually(t, soon, "the row is taken", func() bool { return count(t, db, "SELECT fence FROM locks") > before })
 	free(t, table.open(t, dsn, 0), "k")
 }

@@ -12,7 +12,7 @@ import (
 // A lease outlasts its time limit as long as its holder lives, and not the maximum: then others get in, also from the same
 // process.
 func TestRenewalAndMaximumHold(t *testing.T) {
-	const lease, most = time.Second, 4 * time.Second
+	const lease, most = 3 * time.Second, 9 * time.Second
 	for _, k := range []kind{
 		{"table", func(db *sql.DB, _ time.Duration) locker {
 			return NewTable(db, TableOptions{Lease: lease, MaxHold: most})
@@ -50,11 +50,11 @@ func TestRenewalAndMaximumHold(t *testing.T) {
 // A long wait does not eat up the lease.
 func TestALeaseBeginsWhenTheWaitEnds(t *testing.T) {
 	each(t, pins, func(t *testing.T, k kind) {
-		const lease = time.Second
+		const lease = 3 * time.Second
 		dsn := database(t)
 		held := acquire(t, k.open(t, dsn, 0), "k")
 		waiter := k.open(t, dsn, lease)
-		time.AfterFunc(2500*time.Millisecond, func() { _ = held.Release() }) // longer than two leases
+		time.AfterFunc(7*time.Second, func() { _ = held.Release() }) // longer than two leases
 		next := acquire(t, waiter, "k")
 		select {
 		case <-next.Done():
@@ -79,7 +79,7 @@ func TestTheRowIsTakenAway(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dsn := database(t)
 			db := pool(t, dsn, 2)
-			lease := acquire(t, table.open(t, dsn, time.Second), "k")
+			lease := acquire(t, table.open(t, dsn, 3*time.Second), "k")
 			execSQL(t, db, row.statement)
 			if err := loss(t, lease); !errors.Is(err, row.want) {
 				t.Errorf("loss: %v, want %v", err, row.want)

@@ -93,7 +93,7 @@ func TestALateReleaseFreesWhatIsNotItsOwn(t *testing.T) {
 	for _, kind := range byHand {
 		t.Run(kind.name, func(t *testing.T) {
 			key, c := locktest.FreshKey(), client(t, s)
-			a := acquire(t, kind.open(t, c, redislock.SetNXOptions{Lease: 100 * time.Millisecond}), key)
+			a := acquire(t, kind.open(t, c, redislock.SetNXOptions{Lease: time.Second}), key)
 			if err := awaitLoss(t, a); !errors.Is(err, lock.ErrExpired) {
 				t.Fatalf("A's lease: %v, want ErrExpired", err)
 			}

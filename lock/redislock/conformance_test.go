@@ -124,7 +124,7 @@ func start(t testing.TB, n int) []locktest.Server {
 func dial(addr string) redis.UniversalClient {
 	return redis.NewClient(&redis.Options{
 		Addr: addr, ContextTimeoutEnabled: true, MaxRetries: -1, PoolSize: 32,
-		DialTimeout: 500 * time.Millisecond, DialerRetries: 1, ReadTimeout: time.Second, WriteTimeout: time.Second,
+		DialTimeout: 2 * time.Second, DialerRetries: 1, ReadTimeout: 3 * time.Second, WriteTimeout: 3 * time.Second,
 	})
 }
 

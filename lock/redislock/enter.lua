@@ -19,7 +19,7 @@ if not holder then
 end
 if ARGV[4] == '1' then
   redis.call('LLEN', KEYS[3]) -- fails if it is no queue, before anything is written
-  if redis.call('HSET', KEYS[4], ARGV[1], string.format('%.0f', now)) == 1 then
+  if redis.call('HSET', KEYS[4], ARGV[1], string.format('%.0f', math.floor(clock() / 1000))) == 1 then
     redis.call('RPUSH', KEYS[3], ARGV[1])
   end
   redis.call('PEXPIRE', KEYS[3], IDLE)

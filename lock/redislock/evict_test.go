@@ -14,12 +14,12 @@ import (
 
 // Evicted: the next one is in at once, its fence is above the eviction's, and that is above the evicted one's.
 func TestEvict(t *testing.T) {
-	both(t, 3*time.Second, func(t *testing.T, _ *stack.Server, _ redis.UniversalClient, l lock.Locker, name string) {
+	both(t, 15*time.Second, func(t *testing.T, _ *stack.Server, _ redis.UniversalClient, l lock.Locker, name string) {
 		evicted := acquire(t, l, "k")
 		next := make(chan *lock.Lease, 1)
 		go func() {
 			defer close(next)
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // less than the lease: it did not just run out
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // less than the lease: it did not just run out
 			defer cancel()
 			lease, err := l.Acquire(as(ctx, "app-2/next"), "k")
 			if err != nil {

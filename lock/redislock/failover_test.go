@@ -21,7 +21,7 @@ const failover = 2 * time.Minute
 
 func sentinels(t *testing.T) *stack.Sentinels {
 	t.Helper()
-	x, err := own(t).StartSentinels(t.Context(), stack.SentinelOptions{})
+	x, err := own(t).StartSentinels(t.Context(), stack.SentinelOptions{DownAfter: 4 * time.Second}) // a stall is no outage
 	started(t, err)
 	return x
 }

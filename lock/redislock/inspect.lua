@@ -4,12 +4,12 @@
 local waiters = {}
 if KEYS[3] then
   for _, value in ipairs(redis.call('LRANGE', KEYS[3], 0, -1)) do
-    if now - tonumber(redis.call('HGET', KEYS[4], value) or '0') < DEAD then
+    if clock() / 1000 - tonumber(redis.call('HGET', KEYS[4], value) or '0') < DEAD then
       waiters[#waiters + 1] = value
     end
   end
 end
 return {
   redis.call('GET', KEYS[1]) or '', redis.call('PTTL', KEYS[1]), redis.call('GET', KEYS[2]) or '0',
-  string.format('%.0f', time[1] * 1000000 + time[2]), waiters,
+  string.format('%.0f', clock()), waiters,
 }

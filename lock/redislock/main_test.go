@@ -28,7 +28,7 @@ func client(t testing.TB, s *stack.Server) redis.UniversalClient {
 	t.Helper()
 	c := redis.NewClient(&redis.Options{
 		Addr: s.Addr, ContextTimeoutEnabled: true, MaxRetries: -1, PoolSize: 32,
-		DialTimeout: 500 * time.Millisecond, DialerRetries: 1, ReadTimeout: time.Second, WriteTimeout: time.Second,
+		DialTimeout: 2 * time.Second, DialerRetries: 1, ReadTimeout: 3 * time.Second, WriteTimeout: 3 * time.Second,
 	})
 	t.Cleanup(func() { c.Close() })
 	return c
@@ -123,7 +123,7 @@ func mentions(err error, what string) bool { return err != nil && strings.Contai
 // eventually polls until what is true.
 func eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !is(); time.Sleep(5 * time.Millisecond) { // only a polling interval
+	for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(5 * time.Millisecond) { // only a polling interval
 		if time.Now().After(deadline) {
 			t.Fatalf("it never came to be that %s", what)
 		}

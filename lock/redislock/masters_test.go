@@ -38,7 +38,7 @@ func fiveMasters(t testing.TB) *masters {
 func (m *masters) clients(t testing.TB) []redis.UniversalClient {
 	var list []redis.UniversalClient
 	for _, s := range m.servers {
-		list = append(list, client(t, s))
+		list = append(list, slowClient(t, s))
 	}
 	return list
 }
@@ -51,7 +51,7 @@ func (m *masters) redlock(t testing.TB, o redislock.RedlockOptions) *redislock.R
 		o.Quarantine = -1
 	}
 	if o.NodeTimeout == 0 {
-		o.NodeTimeout = 500 * time.Millisecond
+		o.NodeTimeout = 2 * time.Second
 	}
 	r, err := redislock.NewRedlock(m.clients(t), o)
 	if err != nil {

@@ -33,7 +33,7 @@ func TestServerGoneAndBack(t *testing.T) {
 			if !errors.Is(err, lock.ErrDown) {
 				t.Errorf("a waiter got %v, want ErrDown", err)
 			}
-		case <-time.After(5 * time.Second):
+		case <-time.After(20 * time.Second):
 			t.Error("a waiter was not told that the server is gone")
 		}
 		if _, err := l.Acquire(lock.NoWait(t.Context()), "k"); !errors.Is(err, lock.ErrDown) {
@@ -72,7 +72,7 @@ func TestAReleaseThatFailedIsMadeUpFor(t *testing.T) {
 	if err := server.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	next, err := w.Acquire(ctx, "k")
 	if err != nil {

@@ -9,14 +9,21 @@ local IDLE = 86400000
 -- A waiter asks again every second. One that has not for so long is dead, and must not be granted anything.
 local DEAD = 5000
 
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+-- clock is the server's time in microseconds, asked for once. A release that nobody waits for does not need it.
+local time
+local function clock()
+  if not time then
+    local now = redis.call('TIME')
+    time = now[1] * 1000000 + now[2]
+  end
+  return time
+end
 
 -- mint returns a fence: the server's clock in microseconds, or more than the last one if that is larger. A bare counter would
 -- start again after a restart without persistence, and every write would be refused as stale. It comes before the lock is written: if
 -- there is something else under the fence's name the script ends here, and what it had written would stay.
 local function mint()
-  local fence = time[1] * 1000000 + time[2]
+  local fence = clock()
   local last = tonumber(redis.call('GET', KEYS[2]) or '0') or 0
   if fence < last + SPAN then
     fence = last + SPAN
@@ -33,7 +40,7 @@ local function oldest()
     local value = redis.call('LPOP', KEYS[3])
     local seen = tonumber(redis.call('HGET', KEYS[4], value) or '0')
     redis.call('HDEL', KEYS[4], value)
-    if now - seen < DEAD then
+    if clock() / 1000 - seen < DEAD then
       return value
     end
   end

@@ -40,7 +40,7 @@ func (s *sizes) forget() {
 func TestRedlockRenewal(t *testing.T) {
 	t.Parallel()
 	m := fiveMasters(t)
-	const lease = 600 * time.Millisecond
+	const lease = 3 * time.Second
 	var n sizes
 	held, err := m.redlock(t, redislock.RedlockOptions{Lease: lease, Counted: n.counted}).Acquire(lock.WithOwner(t.Context(), "app-1/request-7"), "k")
 	if err != nil {
@@ -49,7 +49,7 @@ func TestRedlockRenewal(t *testing.T) {
 	select {
 	case <-held.Done():
 		t.Errorf("lost: %v", held.Err())
-	case <-time.After(4 * lease):
+	case <-time.After(3 * lease):
 	}
 	err = busy(t, m.redlock(t, redislock.RedlockOptions{}))
 	var who *lock.HeldError
@@ -66,7 +66,7 @@ func TestRedlockRenewal(t *testing.T) {
 
 func TestRedlockMaximumHold(t *testing.T) {
 	m := fiveMasters(t)
-	r := m.redlock(t, redislock.RedlockOptions{Lease: 300 * time.Millisecond, MaxHold: 700 * time.Millisecond})
+	r := m.redlock(t, redislock.RedlockOptions{Lease: 2 * time.Second, MaxHold: 3 * time.Second})
 	if err := awaitLoss(t, acquire(t, r, "k")); !errors.Is(err, lock.ErrExpired) {
 		t.Errorf("err = %v, want ErrExpired", err)
 	}
@@ -88,9 +88,10 @@ func TestRedlockErosion(t *testing.T) {
 		"three keys taken": {rob, 3, lock.ErrTaken, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			m := fiveMasters(t)
 			var n sizes
-			const term = 1500 * time.Millisecond
+			const term = 6 * time.Second
 			lease := acquire(t, m.redlock(t, redislock.RedlockOptions{Lease: term, Counted: n.counted}), "k")
 			n.forget()
 			for _, c := range m.eyes[:row.nodes] {
@@ -160,10 +161,10 @@ func TestRedlockQuarantine(t *testing.T) {
 	t.Parallel()
 	m := fiveMasters(t)
 	var n sizes
-	o := redislock.RedlockOptions{Lease: 2 * time.Second, Quarantine: 2 * time.Second, Counted: n.counted}
+	o := redislock.RedlockOptions{Lease: 6 * time.Second, Quarantine: 6 * time.Second, Counted: n.counted}
 	r := m.redlock(t, o)
 	err := busy(t, r)
-	if !errors.Is(err, lock.ErrDown) || !mentions(err, "was started less than 2s ago") {
+	if !errors.Is(err, lock.ErrDown) || !mentions(err, "was started less than 6s ago") {
 		t.Fatalf("on servers that have just been started: %v, want ErrDown", err)
 	}
 	if got := m.with(t); got != 0 {

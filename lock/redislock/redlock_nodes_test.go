@@ -26,7 +26,7 @@ func TestRedlockWantsDistinctMasters(t *testing.T) {
 		same.Addr = strings.Replace(same.Addr, "127.0.0.1", host, 1)
 		clients[i+1] = closer(t, redis.NewClient(&same))
 	}
-	r, err := redislock.NewRedlock(clients, redislock.RedlockOptions{Quarantine: -1, NodeTimeout: time.Second})
+	r, err := redislock.NewRedlock(clients, redislock.RedlockOptions{Quarantine: -1, NodeTimeout: 5 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestCheckMasters(t *testing.T) {
 		t.Errorf("in quarantine: %v, want ErrDown", err)
 	}
 	m.each(t, 0, 3, (*stack.Server).Pause)
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	if err := redislock.CheckMasters(ctx, m.eyes, 0); !errors.Is(err, lock.ErrDown) || !mentions(err, "2 of 5 nodes count") {
 		t.Errorf("three that hang: %v, want ErrDown", err)
@@ -168,7 +168,7 @@ func TestRedlockSweepsWhatItCouldNotRelease(t *testing.T) {
 	for _, c := range clients[:2] {
 		c.AddHook(cut)
 	}
-	r, err := redislock.NewRedlock(clients, redislock.RedlockOptions{Lease: time.Minute, Quarantine: -1, NodeTimeout: time.Second})
+	r, err := redislock.NewRedlock(clients, redislock.RedlockOptions{Lease: time.Minute, Quarantine: -1, NodeTimeout: 5 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +202,7 @@ func (a *asked) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 func TestRedlockRoundTrips(t *testing.T) {
 	m := fiveMasters(t)
 	clients := m.clients(t)
-	r, err := redislock.NewRedlock(clients, redislock.RedlockOptions{Quarantine: -1, NodeTimeout: time.Second})
+	r, err := redislock.NewRedlock(clients, redislock.RedlockOptions{Quarantine: -1, NodeTimeout: 5 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -85,7 +85,7 @@ func TestAForeignKeyInPlaceOfAHeldOne(t *testing.T) {
 		if n := c.LLen(t.Context(), name+":{k}").Val(); n != 1 {
 			t.Errorf("the foreign list has %d entries, want 1", n)
 		}
-		renewed := acquire(t, watchdog(t, s, redislock.WatchdogOptions{Lease: 1500 * time.Millisecond}), "renewed")
+		renewed := acquire(t, watchdog(t, s, redislock.WatchdogOptions{Lease: 3 * time.Second}), "renewed")
 		c.Del(t.Context(), "watchdog:{renewed}")
 		c.RPush(t.Context(), "watchdog:{renewed}", "foreign")
 		if err := awaitLoss(t, renewed); !errors.Is(err, lock.ErrLost) || !errors.Is(err, lock.ErrTaken) {

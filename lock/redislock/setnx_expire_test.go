@@ -32,7 +32,7 @@ func TestACrashBetweenTheTwoCommands(t *testing.T) {
 			}
 			l := closer(t, redislock.NewSetNXExpire(c, redislock.SetNXExpireOptions{SetNXOptions: o, Repair: repair, RepairAfter: after}))
 			began := time.Now()
-			wait, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			wait, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			if !repair {
 				cancel()
 				wait, cancel = context.WithTimeout(t.Context(), 5*o.Lease)
@@ -58,7 +58,7 @@ func TestACrashBetweenTheTwoCommands(t *testing.T) {
 func TestAHolderPausedBetweenTheTwoCommands(t *testing.T) {
 	s := servers.Redis(t)
 	key, c := locktest.FreshKey(), client(t, s)
-	o := redislock.SetNXOptions{Lease: 300 * time.Millisecond}
+	o := redislock.SetNXOptions{Lease: 3 * time.Second}
 	paused, goOn := make(chan struct{}), make(chan struct{})
 	slow := closer(t, redislock.NewSetNXExpire(c, redislock.SetNXExpireOptions{
 		SetNXOptions: o, Between: func(context.Context) error { close(paused); <-goOn; return nil },

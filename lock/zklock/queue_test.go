@@ -19,11 +19,11 @@ func TestWhoGivesUpLeavesNoNode(t *testing.T) {
 	gone := errors.New("client gone")
 	for name, make := range map[string]func() (context.Context, context.CancelFunc){
 		"timeout": func() (context.Context, context.CancelFunc) {
-			return context.WithTimeout(t.Context(), 50*time.Millisecond)
+			return context.WithTimeout(t.Context(), time.Second)
 		},
 		"cancel": func() (context.Context, context.CancelFunc) {
 			ctx, cancel := context.WithCancelCause(t.Context())
-			time.AfterFunc(50*time.Millisecond, func() { cancel(gone) })
+			time.AfterFunc(time.Second, func() { cancel(gone) })
 			return ctx, func() { cancel(nil) }
 		},
 	} {
