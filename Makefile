@@ -13,6 +13,17 @@ SECONDS_FUZZ ?= 15
 demo: deps build ## Start everything on this computer, show the race and its fixes, stop everything
 	bin/stock demo $(ARGS)
 
+.PHONY: lab lab-matrix
+lab: build ## Make every failure of the catalogue happen, compare with docs/failure-modes.json, write out/lab.html (under 15 minutes)
+	@mkdir -p out
+	bin/stock lab run --all --json out/lab.json --html out/lab.html $(ARGS)
+	bin/stock lab matrix out/lab.json --check docs/failure-modes.json
+
+lab-matrix: build ## Make docs/failure-modes.* and the outputs in docs/lessons anew from a run of the whole lab
+	@mkdir -p out
+	REQUIRE_BACKENDS=1 bin/stock lab run --all --json out/lab.json --html out/lab.html
+	docs/refresh lab out/lab.json
+
 ##@ Run it in containers
 .PHONY: up down loadtest logs compose-test
 up: build ## Start three instances behind nginx, with Redis, MariaDB and ZooKeeper, on http://localhost:8080
@@ -48,6 +59,10 @@ test-short: ## Run the tests of the contract, the domain and HTTP only: seconds
 
 race: ## Show that "none" loses updates in ten runs of ten, and that what promises exclusion loses none in a hundred
 	$(GO) test -count 1 -timeout 25m -run TestRaceOften -v ./cmd/stock -often
+
+.PHONY: soak
+soak: deps build ## Sell while instances, servers and links fail at random, and judge whether a unit was lost (FOR=10m SEED=7 to choose)
+	bin/stock lab soak --for $(or $(FOR),10m) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 bench-peers: ## Measure our locks beside those of others, with ratios taken in one run (about 25 minutes; see bench/README.md)
 	cd bench && $(GO) run . $(ARGS)

@@ -20,6 +20,8 @@ type strategyReply struct {
 	// DownStores are those of Stores that cannot be used now, with the reason.
 	DownStores map[string]string `json:"down_stores,omitempty"`
 	Promise    promiseReply      `json:"promise"`
+	// RoundTrips are those to acquire the lock and to release it, uncontended; 0: there is no server to ask.
+	RoundTrips int `json:"round_trips"`
 }
 
 type promiseReply struct {
@@ -41,6 +43,7 @@ func (h *handler) strategies(c *gin.Context) {
 		list[i] = strategyReply{
 			Name: s.Name, Endpoint: s.Endpoint, Summary: s.Summary, DefaultStore: s.Stores[0].Name,
 			Blocking: s.Promise.Blocking, Promise: promiseOf(s.Promise), DownStores: make(map[string]string),
+			RoundTrips: s.RoundTrips,
 		}
 		for _, store := range s.Stores {
 			list[i].Stores = append(list[i].Stores, store.Name)

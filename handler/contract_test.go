@@ -88,7 +88,8 @@ func build(d *desk, change func(*handler.Config)) http.Handler {
 		AdminToken: token, Meter: m, Metrics: m.Handler(), Log: slog.New(slog.DiscardHandler), Draining: func() bool { return false },
 		Strategies: []handler.Strategy{{
 			Name: "zk-sequential", Endpoint: "/deduct_stock_zk", Summary: "a lock", Stores: []handler.Store{{Name: "redis", Backend: up}},
-			Promise: lock.Promise{Exclusive: true, Scope: lock.Cluster, FreedAfterCrash: lock.Forever},
+			Promise:    lock.Promise{Exclusive: true, Scope: lock.Cluster, FreedAfterCrash: lock.Forever},
+			RoundTrips: 2,
 		}},
 	}
 	if change != nil {
@@ -240,6 +241,9 @@ func TestRepliesConformToTheirSchema(t *testing.T) {
 		t.Fatal(err, list)
 	}
 	conform(t, "Strategy", list.Strategies[0])
+	if !strings.Contains(string(list.Strategies[0]), `"round_trips":2`) {
+		t.Errorf("round trips are not those of the strategy: %s", list.Strategies[0])
+	}
 	var orders struct{ Orders []json.RawMessage }
 	if err := json.Unmarshal(ask(t, http.MethodGet, s.URL+"/v1/stock/stock/orders", "").body, &orders); err != nil || len(orders.Orders) != 1 {
 		t.Fatal(err, orders)

@@ -43,6 +43,7 @@ type Strategy struct {
 	Name, Endpoint, Summary string
 	Stores                  []Store // the default one first
 	Promise                 lock.Promise
+	RoundTrips              int       // to acquire the lock and to release it, uncontended; 0: there is no server to ask
 	Needs                   []Backend // of the lock itself
 }
 

@@ -89,7 +89,7 @@ func Inspect(ctx context.Context, t Target, look Look) (*Inspection, error) {
 	if !before.Unlisted {
 		i.compare(v)
 	}
-	v.decide(Promise{Scope: Cluster})
+	v.decide(Promise{Scope: Cluster}, before.Mapped)
 	i.Finding, i.Reasons = v.Finding, slices.Concat([]Reason{}, v.Reasons)
 	return i, nil
 }

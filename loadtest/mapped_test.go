@@ -163,6 +163,9 @@ func TestMappedVerdicts(t *testing.T) {
 			if text := fmt.Sprint(v.Reasons); v.Finding != row.finding || !strings.Contains(text, row.reason) || len(v.Limits) == 0 {
 				t.Errorf("%s %v %v", v.Finding, v.Reasons, v.Limits)
 			}
+			if strings.Contains(v.Sentence, "romised") {
+				t.Errorf("%q, of a service that promised us nothing", v.Sentence)
+			}
 		})
 	}
 }

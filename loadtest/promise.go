@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// decide draws the finding from the reasons, and compares it with what was promised.
-func (v *Verdict) decide(p Promise) {
+// decide draws the finding from the reasons, and compares it with what was promised. mapped: it was not promised but is expected.
+func (v *Verdict) decide(p Promise, mapped bool) {
 	stock, replies, evidence := v.has(AboutStock), v.has(AboutReplies), v.has(AboutEvidence)
 	v.RaceSeen = stock
 	switch {
@@ -22,12 +22,12 @@ func (v *Verdict) decide(p Promise) {
 		v.Sentence = "The service contradicts itself, which no strategy allows."
 		return
 	}
-	v.Kept, v.Sentence = v.kept(p)
+	v.Kept, v.Sentence = v.kept(p, mapped)
 }
 
 const nothingRaced = "Nothing could race: each request was sent after the reply to the one before."
 
-func (v *Verdict) kept(p Promise) (bool, string) {
+func (v *Verdict) kept(p Promise, mapped bool) (bool, string) {
 	open := v.Finding == Undecided // also where nothing is promised: a run in which every request failed shows nothing
 	switch p.Scope {
 	case Nowhere:
@@ -56,17 +56,20 @@ func (v *Verdict) kept(p Promise) (bool, string) {
 	default:
 		return false, fmt.Sprintf("The target promises a scope of %q, which is not known here.", p.Scope)
 	}
-	reach := "in the whole cluster"
-	if p.Scope == Process {
-		reach = "within one instance"
+	claim := "exclusion is promised in the whole cluster"
+	switch {
+	case mapped:
+		claim = "no inventory service may lose stock"
+	case p.Scope == Process:
+		claim = "exclusion is promised within one instance"
 	}
 	switch v.Finding {
 	case Holds:
-		return true, fmt.Sprintf("Kept: exclusion is promised %s, and no update was lost.", reach)
+		return true, fmt.Sprintf("Kept: %s, and no update was lost.", claim)
 	case Broken:
-		return false, fmt.Sprintf("NOT KEPT: exclusion is promised %s, but %s.", reach, v.damage())
+		return false, fmt.Sprintf("NOT KEPT: %s, but %s.", claim, v.damage())
 	default:
-		return false, fmt.Sprintf("Exclusion is promised %s. Whether that was kept cannot be told.", reach)
+		return false, fmt.Sprintf("%s. Whether that was kept cannot be told.", strings.ToUpper(claim[:1])+claim[1:])
 	}
 }
 

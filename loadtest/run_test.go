@@ -254,7 +254,7 @@ func TestSlowRepliesAreUnknown(t *testing.T) {
 			next.ServeHTTP(w, r)
 		})
 	})
-	r, err := loadtest.Run(t.Context(), client(t, url, "", 1), loadtest.Plan{Strategy: "right", Stock: 9, Requests: 2, Timeout: 50 * time.Millisecond}, nil)
+	r, err := loadtest.Run(t.Context(), client(t, url, "", 1), loadtest.Plan{Strategy: "right", Stock: 9, Requests: 2, Timeout: time.Second}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

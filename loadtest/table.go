@@ -54,8 +54,12 @@ func columns() []column {
 		{head: [2]string{"", "p50"}, drop: 3, cell: func(r *Result) (string, tone) { return millis(r.Latency.All.P50), plain }},
 		{head: [2]string{"", "p99"}, drop: 2, cell: func(r *Result) (string, tone) { return millis(r.Latency.All.P99), plain }},
 		{
-			head: [2]string{"wakeups", "/sale"}, drop: 1, need: func(r *Result) bool { return wakeups(r) > 0 },
-			cell: func(r *Result) (string, tone) { return fmt.Sprintf("%.1f", wakeups(r)), plain },
+			head: [2]string{"wakeups", "/sale"}, drop: 1, need: func(r *Result) bool { return r.WakeUps() > 0 },
+			cell: func(r *Result) (string, tone) { return fmt.Sprintf("%.1f", r.WakeUps()), plain },
+		},
+		{
+			head: [2]string{"round", "trips"}, drop: 6, need: func(r *Result) bool { return r.Strategy.RoundTrips > 0 },
+			cell: func(r *Result) (string, tone) { return roundTrips(r), plain },
 		},
 		{head: [2]string{"", "fair"}, drop: 4, cell: func(r *Result) (string, tone) { return evenness(r), plain }},
 		{head: [2]string{"longest", "wait"}, drop: 5, cell: func(r *Result) (string, tone) { return longestWait(r), plain }},
@@ -64,9 +68,9 @@ func columns() []column {
 	}
 }
 
-// wakeups is how often the lock's server woke a waiter for each sale, as far as the sold ones tell: up to 1 if it wakes the next in line,
-// up to the number of waiters if it wakes the herd.
-func wakeups(r *Result) float64 {
+// WakeUps is how often the lock's server woke a waiter for each sale, as far as the sold ones tell: up to 1 if it wakes the next in line,
+// up to the number of waiters if it wakes the herd. It is 0 if nobody was woken, or the target does not tell.
+func (r *Result) WakeUps() float64 {
 	var woken, sold int
 	for _, record := range r.Records {
 		if record.Receipt != nil {
@@ -75,6 +79,14 @@ func wakeups(r *Result) float64 {
 		}
 	}
 	return float64(woken) / float64(max(sold, 1))
+}
+
+// roundTrips are those of an uncontended acquire and release, as the service tells them. They do not depend on the run.
+func roundTrips(r *Result) string {
+	if r.Strategy.RoundTrips == 0 {
+		return "–"
+	}
+	return strconv.Itoa(r.Strategy.RoundTrips)
 }
 
 // failures is the number of failed requests, "+" those with an unknown outcome, if any.

@@ -90,8 +90,9 @@ type Verdict struct {
 	StaleReads   int         `json:"stale_reads"`    // orders that did not read what the order before them wrote
 	FalseSoldOut int         `json:"false_sold_out"` // answered though enough were left even at the end
 	FenceDrops   int         `json:"fence_drops"`    // writes with a smaller fence than an earlier write
-	// Overlaps are holds that began before an earlier one of the same SKU had ended, by the instances' clocks and after the
-	// release, whose reply takes time. It is no proof, and no reason; only counted for exclusive strategies.
+	// Overlaps are holds that began before an earlier one of the same SKU had ended. A hold is from entering the critical section to
+	// leaving it, before the release, by the instances' clocks, which may disagree. It is no proof, and no reason; only counted for
+	// exclusive strategies.
 	Overlaps         int     `json:"overlaps"`
 	LongestOverlapMS float64 `json:"longest_overlap_ms"`
 	Linear           Linear  `json:"linear"`
@@ -112,7 +113,7 @@ func Judge(records []Record, accounts []Account, promise Promise) Verdict {
 	if v.AcceptedUnits == 0 && v.SoldOut == 0 {
 		v.because(AboutEvidence, "nothing was sold, so there is nothing to judge")
 	}
-	v.decide(promise)
+	v.decide(promise, slices.ContainsFunc(accounts, func(a Account) bool { return a.Before.Mapped }))
 	return *v
 }
 

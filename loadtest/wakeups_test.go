@@ -7,6 +7,40 @@ import (
 	"example.com/stock/loadtest"
 )
 
+// Round trips are a column, for services that tell them; a way that needs no lock has none.
+func TestTheTableShowsRoundTrips(t *testing.T) {
+	run := func(trips int) *loadtest.Result {
+		return &loadtest.Result{Strategy: loadtest.Strategy{RoundTrips: trips}}
+	}
+	for _, row := range []struct {
+		runs []*loadtest.Result
+		want string
+	}{
+		{[]*loadtest.Result{run(0), run(0)}, ""},
+		{[]*loadtest.Result{run(0), run(7)}, "–7"},
+	} {
+		var table strings.Builder
+		if err := loadtest.WriteTable(&table, row.runs, loadtest.Style{Width: 200}); err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(table.String(), "\n")
+		at := strings.Index(lines[1], "trips")
+		if (at >= 0) != (row.want != "") {
+			t.Fatalf("want %q in\n%s", row.want, table.String())
+		}
+		if at < 0 {
+			continue
+		}
+		got := ""
+		for _, line := range lines[2:4] {
+			got += strings.TrimSpace(string([]rune(line)[at : at+len("trips")]))
+		}
+		if got != row.want {
+			t.Errorf("got %q, want %q in\n%s", got, row.want, table.String())
+		}
+	}
+}
+
 // The herd is a column of the table, for runs where somebody was woken; only sales count.
 func TestTheTableShowsWakeUps(t *testing.T) {
 	run := func(wakeups ...int) *loadtest.Result {

@@ -64,4 +64,5 @@ type Strategy struct {
 	// DownStores are those of Stores that cannot be used now, with the reason.
 	DownStores map[string]string `json:"down_stores,omitempty"`
 	Promise    Promise           `json:"promise"`
+	RoundTrips int               `json:"round_trips,omitempty"` // to acquire the lock and to release it, uncontended; 0: none, or not told
 }

@@ -3,6 +3,7 @@ package lock_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -151,6 +152,32 @@ func TestReleaseIsIdempotentAndSaysWhatHappened(t *testing.T) {
 }
 
 // No renewal may outlive the release: it would renew the next holder's key, or a key for nobody.
+// A key that is gone although the lease still ran by our clock was lost, whoever finds out.
+func TestReleaseFindsALossThatNobodyNoticed(t *testing.T) {
+	for _, row := range []struct {
+		freed error
+		lost  bool
+	}{
+		{nil, false},
+		{lock.ErrExpired, true},
+		{fmt.Errorf("%w: by owner b", lock.ErrTaken), true},
+		{lock.Down("release", errors.New("connection refused")), false},
+		{lock.Down("two nodes of five answered", lock.ErrExpired), false}, // the others may have the key still
+	} {
+		lease, _ := lock.NewLease("k", 1, func(context.Context) error { return row.freed })
+		err := lease.Release()
+		if errors.Is(err, lock.ErrLost) != row.lost || !errors.Is(err, row.freed) {
+			t.Errorf("the server says %v: Release = %v, want a match of ErrLost: %v", row.freed, err, row.lost)
+		}
+		if again := lease.Release(); !errors.Is(again, err) {
+			t.Errorf("a second time: %v, want %v", again, err)
+		}
+		if !errors.Is(lease.Err(), lock.ErrReleased) {
+			t.Errorf("Err = %v, want ErrReleased: work had ended as planned", lease.Err())
+		}
+	}
+}
+
 func TestReleaseWaitsForTheWatchdog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		renewing, freed := false, false

@@ -65,7 +65,8 @@ func (l *Lease) Keep(sent time.Time, k Keep) {
 func (l *Lease) StopRenewing() { l.retire() }
 
 // Release gives the key back. It is idempotent, bounded by ReleaseTimeout, and does not depend on any caller's context.
-// After a loss it still asks the server to remove what is ours, and returns the loss. An error that does not match ErrLost
+// After a loss it still asks the server to remove what is ours, and returns the loss. A loss that nobody had noticed until the
+// server was asked matches ErrLost, too, although Err, which ended before that, is ErrReleased. An error that does not match ErrLost
 // means that the server could not be told: the key then stays until its time limit.
 func (l *Lease) Release() error {
 	l.once.Do(func() {
@@ -74,9 +75,17 @@ func (l *Lease) Release() error {
 		ctx, cancel := context.WithTimeout(context.Background(), ReleaseTimeout)
 		defer cancel()
 		l.freed = l.free(ctx)
-		if loss := l.Err(); errors.Is(loss, ErrLost) {
+		switch loss := l.Err(); {
+		case errors.Is(loss, ErrLost):
 			l.freed = loss
+		case gone(l.freed):
+			l.freed = &lostError{l.key, l.freed}
 		}
 	})
 	return l.freed
+}
+
+// gone is whether the server said, when it was asked to free a key, that it was not ours any more.
+func gone(err error) bool {
+	return (errors.Is(err, ErrExpired) || errors.Is(err, ErrTaken)) && !errors.Is(err, ErrLost) && !errors.Is(err, ErrDown)
 }

@@ -26,6 +26,7 @@ func mysqlForUpdate() Strategy {
 			Exclusive: true, Scope: lock.Cluster, Fenced: true, Blocking: true, Reentrant: true,
 			FreedAfterCrash: 10 * time.Second,
 		},
+		RoundTrips: 4,
 		Lock: func(s Servers) lock.Locker {
 			return s.handOver(mysqllock.NewForUpdate(s.MySQL, mysqllock.ConnOptions{MaxHold: s.WatchdogMaxHold}))
 		},

@@ -25,6 +25,7 @@ func mysqlGetLock() Strategy {
 			Exclusive: true, Scope: lock.Cluster, Fenced: true, Blocking: true, Reentrant: true,
 			FreedAfterCrash: 10 * time.Second,
 		},
+		RoundTrips: 3,
 		Lock: func(s Servers) lock.Locker {
 			return s.handOver(mysqllock.NewGetLock(s.MySQL, mysqllock.ConnOptions{MaxHold: s.WatchdogMaxHold}))
 		},

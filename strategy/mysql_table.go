@@ -24,6 +24,7 @@ func mysqlTable() Strategy {
 			Exclusive: true, Scope: lock.Cluster, Fenced: true, Blocking: true, Reentrant: true, SignalsLoss: true,
 			FreedAfterCrash: 10 * time.Second,
 		},
+		RoundTrips: 2,
 		Lock: func(s Servers) lock.Locker {
 			return s.handOver(mysqllock.NewTable(s.MySQL, mysqllock.TableOptions{MaxHold: s.WatchdogMaxHold}))
 		},

@@ -24,6 +24,7 @@ func redisSetNX() Strategy {
 			Exclusive: true, Scope: lock.Cluster, Fenced: true, Reentrant: true, SignalsLoss: true,
 			FreedAfterCrash: 10 * time.Second,
 		},
+		RoundTrips: 2,
 		Lock: func(s Servers) lock.Locker {
 			return redislock.NewSetNX(s.Redis, redislock.SetNXOptions{
 				Lease: s.SetNXLease, Replicas: s.Replicas, ReplicaTimeout: s.ReplicaTimeout,

@@ -24,6 +24,7 @@ func redisSetNXDel() Strategy {
 		Promise: lock.Promise{
 			Exclusive: true, Scope: lock.Cluster, Reentrant: true, FreedAfterCrash: 10 * time.Second,
 		},
+		RoundTrips: 2,
 		Lock: func(s Servers) lock.Locker {
 			return redislock.NewSetNXDel(s.Redis, redislock.SetNXOptions{Lease: s.SetNXLease})
 		},

@@ -22,6 +22,7 @@ func redisSetNXExpire() Strategy {
 		Promise: lock.Promise{
 			Exclusive: true, Scope: lock.Cluster, Reentrant: true, SignalsLoss: true, FreedAfterCrash: lock.Forever,
 		},
+		RoundTrips: 3,
 		Lock: func(s Servers) lock.Locker {
 			return redislock.NewSetNXExpire(s.Redis, redislock.SetNXExpireOptions{
 				SetNXOptions: redislock.SetNXOptions{Lease: s.SetNXLease}, Repair: s.RepairSetNX,

@@ -24,6 +24,7 @@ func redisWatchdog() Strategy {
 			Exclusive: true, Scope: lock.Cluster, Fenced: true, Fair: true, Blocking: true, Reentrant: true, SignalsLoss: true,
 			FreedAfterCrash: 30 * time.Second,
 		},
+		RoundTrips: 2,
 		Lock: func(s Servers) lock.Locker {
 			return s.handOver(redislock.NewWatchdog(s.Redis, redislock.WatchdogOptions{
 				Lease: s.WatchdogLease, MaxHold: s.WatchdogMaxHold, Logger: s.Log,

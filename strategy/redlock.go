@@ -29,6 +29,7 @@ func redlock() Strategy {
 			Exclusive: true, Scope: lock.Cluster, Blocking: true, Reentrant: true, SignalsLoss: true,
 			FreedAfterCrash: 10 * time.Second,
 		},
+		RoundTrips: 2,
 		Lock: func(s Servers) lock.Locker {
 			l, err := redislock.NewRedlock(s.Redlock, redislock.RedlockOptions{
 				Lease: s.RedlockLease, NodeTimeout: s.RedlockNodeTimeout, MaxHold: s.WatchdogMaxHold, Quarantine: s.RedlockQuarantine,

@@ -21,8 +21,9 @@ func segmented() Strategy {
 		},
 		Needs: []string{Redis},
 		// Not exclusive: that sales go on at the same time is the point. Fenced: a write finds the version that was read, or writes nothing.
-		Promise: lock.Promise{Scope: lock.Cluster, Fenced: true, Blocking: true, SignalsLoss: true, FreedAfterCrash: 30 * time.Second},
-		Lock:    redisWatchdog().Lock,
+		Promise:    lock.Promise{Scope: lock.Cluster, Fenced: true, Blocking: true, SignalsLoss: true, FreedAfterCrash: 30 * time.Second},
+		RoundTrips: 2,
+		Lock:       redisWatchdog().Lock,
 		Around: func(s Servers, l lock.Locker) service.Way {
 			return service.Segmented(l, service.SegmentedOptions{Segments: s.Segments})
 		},

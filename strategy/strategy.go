@@ -33,6 +33,12 @@ type Strategy struct {
 	Stores   []string // those it works on, the default first; empty: all
 	Promise  lock.Promise
 
+	// RoundTrips is what it costs to acquire the lock and to release it, if nobody else wants it and the connections and the key
+	// have been used before: how often a request leaves for the lock's servers and its answer is waited for. Commands in a pipeline,
+	// and requests to several servers at the same time, are one; a statement of MySQL is one. 0: nothing is asked, because the lock is
+	// in the process, or because the writes need none. Reading and writing the stock is not counted.
+	RoundTrips int
+
 	Lock   func(Servers) lock.Locker              // opens nothing: servers may be down. The result may be an io.Closer
 	Around func(Servers, lock.Locker) service.Way // what sells in segments under the Lock; nil: service.UnderLock
 	Way    service.Way

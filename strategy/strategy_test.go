@@ -11,13 +11,16 @@ import (
 	"go.uber.org/goleak"
 
 	"example.com/stock/lock"
+	"example.com/stock/stack/stacktest"
 	"example.com/stock/strategy"
 )
 
 func TestMain(m *testing.M) {
 	logging.Disable() // go-redis prints every connection that is refused
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(servers.Around(m))
 }
+
+var servers stacktest.Shared
 
 // planned is the catalogue as it was designed, weakest first. Clients, dashboards and load plans know these names and endpoints.
 var planned = [][2]string{
@@ -83,6 +86,9 @@ func TestEntriesAreWhole(t *testing.T) {
 			}
 			if strings.HasSuffix(s.Summary.EN, ".") || strings.HasSuffix(s.Summary.ZH, "。") {
 				t.Errorf("summary %+v ends with a full stop", s.Summary)
+			}
+			if asks := s.Lock != nil && len(s.Needs) > 0; asks != (s.RoundTrips > 0) {
+				t.Errorf("%d round trips: what has a lock on a server has some, and nothing else", s.RoundTrips)
 			}
 			if (s.Lock == nil) == (s.Way == nil) {
 				t.Error("it must have a Lock or a Way, and not both")

@@ -25,6 +25,7 @@ func zkEphemeral() Strategy {
 			Exclusive: true, Scope: lock.Cluster, Fenced: true, Blocking: true, Reentrant: true, SignalsLoss: true,
 			FreedAfterCrash: 10 * time.Second,
 		},
-		Lock: func(s Servers) lock.Locker { return zklock.NewEphemeral(s.ZooKeeper) },
+		RoundTrips: 2,
+		Lock:       func(s Servers) lock.Locker { return zklock.NewEphemeral(s.ZooKeeper) },
 	}
 }

@@ -24,6 +24,7 @@ func zkSequential() Strategy {
 			Exclusive: true, Scope: lock.Cluster, Fenced: true, Fair: true, Blocking: true, Reentrant: true, SignalsLoss: true,
 			FreedAfterCrash: 10 * time.Second,
 		},
-		Lock: func(s Servers) lock.Locker { return s.handOver(zklock.NewSequential(s.ZooKeeper)) },
+		RoundTrips: 2,
+		Lock:       func(s Servers) lock.Locker { return s.handOver(zklock.NewSequential(s.ZooKeeper)) },
 	}
 }

@@ -48,7 +48,7 @@ func TestAbsentBackends(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			i := begin(t, backends(row.with(t), "--seed-sku="+own(t))...)
-			eventually(t, 10*time.Second, "what is there is up", func() (bool, string) {
+			eventually(t, 30*time.Second, "what is there is up", func() (bool, string) {
 				r := i.ask(http.MethodGet, "/readyz")
 				return r.status == row.ready, r.body
 			})
@@ -115,7 +115,7 @@ func TestServeWhileAnotherMigrates(t *testing.T) {
 		if r.status != 200 {
 			t.Errorf("/livez: %d %s %v", r.status, r.body, r.err)
 		}
-	case <-time.After(15 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Fatal("/livez does not answer while the schema is not there yet")
 	}
 	i.ready(t, "redis")
@@ -125,7 +125,7 @@ func TestServeWhileAnotherMigrates(t *testing.T) {
 	select {
 	case err := <-i.ended:
 		i.ended <- err
-	case <-time.After(15 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Error("it waits for the other before it stops")
 	}
 }

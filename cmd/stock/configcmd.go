@@ -12,10 +12,11 @@ import (
 
 func configCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "config",
-		Short: "Print the configuration that holds, as YAML, with secrets masked",
-		Long:  "Print the configuration that would hold for 'stock serve' with the same file, environment and flags.\nIt can be used as a configuration file, once the secrets are filled in.",
-		Args:  cobra.NoArgs,
+		Use:     "config",
+		Example: "  stock config > stock.yaml && stock serve --config stock.yaml\n  STOCK_REDIS_CLUSTER=true stock config --redis-addrs a:6379,b:6379",
+		Short:   "Print the configuration that holds, as YAML, with secrets masked",
+		Long:    "Print the configuration that would hold for 'stock serve' with the same file, environment and flags.\nIt can be used as a configuration file, once the secrets are filled in.",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, v, err := loadConfig(cmd.Flags())
 			if err != nil {

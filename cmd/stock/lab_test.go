@@ -53,7 +53,8 @@ func TestLabRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "lab.json")
-	cmd := exec.CommandContext(t.Context(), path, "lab", "run", "local-mutex", "--json", file, "-v")
+	page := filepath.Join(t.TempDir(), "lab.html")
+	cmd := exec.CommandContext(t.Context(), path, "lab", "run", "local-mutex", "--json", file, "--html", page, "-v")
 	var exit *exec.ExitError
 	out, err := cmd.CombinedOutput()
 	if err != nil && !errors.As(err, &exit) {
@@ -68,8 +69,11 @@ func TestLabRun(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, out)
 		}
 	}
-	text, err := os.ReadFile(file)
-	if err != nil {
+	text, err := os.ReadFile(page)
+	if err != nil || strings.Count(string(text), `class="m-offence"`) < 2 {
+		t.Errorf("the page does not show the pair of writes that met: %v", err)
+	}
+	if text, err = os.ReadFile(file); err != nil {
 		t.Fatal(err)
 	}
 	var report lab.Report

@@ -45,7 +45,7 @@ func evictedRequest(t *testing.T, c *cluster, strategy, store, sku string) {
 		}
 	}
 	// Either instance knows: it is the lock's server that tells.
-	eventually(t, 10*time.Second, "the first holds", holder(1, "app-1/"+id))
+	eventually(t, 30*time.Second, "the first holds", holder(1, "app-1/"+id))
 	paused(t, c.apps[0].URL, id)
 	key := sku
 	if strategy == "segmented" {
@@ -65,7 +65,7 @@ func evictedRequest(t *testing.T, c *cluster, strategy, store, sku string) {
 	if got := staleFences(t, c, strategy); got != stale+1 {
 		t.Errorf("%d stale fences were counted, want %d", got, stale+1)
 	}
-	if reply := deduct(t, c.apps[1].URL, sku, "the-next", map[string]any{"strategy": strategy, "store": store, "wait": "10s"}); !strings.Contains(reply, `"order_id"`) || strings.Contains(reply, "/problems/") {
+	if reply := deduct(t, c.apps[1].URL, sku, "the-next", map[string]any{"strategy": strategy, "store": store, "wait": "25s"}); !strings.Contains(reply, `"order_id"`) || strings.Contains(reply, "/problems/") {
 		t.Errorf("the next one was answered %s", reply)
 	}
 	stock, err := client.Stock(t.Context(), store, sku)
@@ -99,7 +99,7 @@ func deduct(t *testing.T, base, sku, id string, body map[string]any) string {
 // paused waits until the request of that id waits at its point of the lab.
 func paused(t *testing.T, base, id string) {
 	t.Helper()
-	eventually(t, 10*time.Second, id+" is paused", func() (bool, string) {
+	eventually(t, 30*time.Second, id+" is paused", func() (bool, string) {
 		status, body := asAdmin(t, http.MethodGet, base+"/v1/lab/pauses")
 		return status == http.StatusOK && strings.Contains(body, `"`+id+`"`), body
 	})
@@ -167,7 +167,7 @@ func TestLocksOfAnInstance(t *testing.T) {
 					body["pause"] = "after_lock" // while it holds, the others come
 				}
 				go func() { done <- deduct(t, base, sku, id, body) }()
-				eventually(t, 10*time.Second, fmt.Sprint(i, " wait"), func() (bool, string) {
+				eventually(t, 30*time.Second, fmt.Sprint(i, " wait"), func() (bool, string) {
 					_, body := get(t, base+"/v1/locks/"+strategy+"/"+sku)
 					var s struct {
 						Holder  *struct{ Who string }

@@ -20,10 +20,10 @@ import (
 func ownServer(t *testing.T, strategy string) (kindOfLock, *stack.Server) {
 	if strategy == "zk-sequential" {
 		s := stacktest.Server(t, stack.ZooKeeper)
-		return kindOfLock{strategy, []string{"--zookeeper-hosts", s.URL, "--zookeeper-session-timeout", "2s"}}, s
+		return kindOfLock{strategy, []string{"--zookeeper-hosts", s.URL, "--zookeeper-session-timeout", "3s"}}, s
 	}
 	s := stacktest.Redis(t)
-	return kindOfLock{strategy, []string{"--redis-addrs", s.Addr, "--lock-watchdog-lease", "1500ms", "--lock-setnx-lease", "1500ms"}}, s
+	return kindOfLock{strategy, []string{"--redis-addrs", s.Addr, "--lock-watchdog-lease", "3s", "--lock-setnx-lease", "3s"}}, s
 }
 
 // open opens the lock in this process.
@@ -78,18 +78,18 @@ func TestLockLost(t *testing.T) {
 		{"server hangs", "redis-watchdog", nil, hang},
 		{"server hangs", "zk-sequential", nil, hang},
 		{"lease is over", "redis-setnx", nil, nothing},
-		{"held too long", "redis-watchdog", []string{"--max-hold", "1s"}, nothing},
+		{"held too long", "redis-watchdog", []string{"--max-hold", "3s"}, nothing},
 	} {
 		t.Run(row.name+"/"+row.strategy, func(t *testing.T) {
 			t.Parallel()
-			for _, command := range []struct{ name, script, says string }{
-				{"obedient", `trap 'echo told; exit 0' TERM; echo up $$ end; while :; do sleep 0.02; done`, "told"},
-				{"with a deaf child", `trap 'exit 0' TERM; (trap '' TERM; exec sleep 600) & echo up $! end; wait; wait`, "up"},
-				{"deaf", `trap '' TERM; sleep 600 & echo up $! end; while :; do sleep 0.02; done`, "up"},
+			for _, command := range []struct{ name, script, says, grace string }{
+				{"obedient", `trap 'echo told; exit 0' TERM; echo up $$ end; while :; do sleep 0.02; done`, "told", "30s"},
+				{"with a deaf child", `trap 'exit 0' TERM; (trap '' TERM; exec sleep 600) & echo up $! end; wait; wait`, "up", "300ms"},
+				{"deaf", `trap '' TERM; sleep 600 & echo up $! end; while :; do sleep 0.02; done`, "up", "300ms"},
 			} {
 				t.Run(command.name, func(t *testing.T) {
 					k, server := ownServer(t, row.strategy)
-					l := startLocking(t, "m", k.args("lost", append(append(row.more, "--kill-after", "300ms"), sh(command.script)...)...)...)
+					l := startLocking(t, "m", k.args("lost", append(append(row.more, "--kill-after", command.grace), sh(command.script)...)...)...)
 					l.says(t, "end")
 					var pid int
 					if _, err := fmt.Sscanf(l.out.String(), "up %d", &pid); err != nil {
@@ -101,7 +101,7 @@ func TestLockLost(t *testing.T) {
 					if said := l.errs.String(); !strings.Contains(said, "SIGTERM to the command") {
 						t.Errorf("it says %q", said)
 					}
-					eventually(t, 5*time.Second, "nothing of it is left", func() (bool, string) {
+					eventually(t, 20*time.Second, "nothing of it is left", func() (bool, string) {
 						return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) || zombie(pid), fmt.Sprint("pid ", pid)
 					})
 				})

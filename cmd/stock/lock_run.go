@@ -158,7 +158,7 @@ func (r *lockRun) giveBack(lease *lock.Lease, ended error) error {
 	err := lease.Release()
 	switch {
 	case err == nil:
-	case errors.Is(err, lock.ErrLost), errors.Is(err, lock.ErrExpired), errors.Is(err, lock.ErrTaken):
+	case errors.Is(err, lock.ErrLost):
 		// Some locks are told of their loss only now.
 		return exitError{exitLost, fmt.Errorf("the lock was lost before the command had ended: %w", err)}
 	default:

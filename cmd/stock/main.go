@@ -8,12 +8,15 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/spf13/cobra"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// The first signal asks for an orderly end; a second one, after stop, ends the process as usual.
 	context.AfterFunc(ctx, stop)
+	cobra.EnableCommandSorting = false // in --help: the order in which a newcomer needs them
 	err := rootCommand().ExecuteContext(ctx)
 	var status exitError
 	switch {

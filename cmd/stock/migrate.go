@@ -14,8 +14,9 @@ import (
 
 func migrateCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "migrate",
-		Short: "Bring the MySQL schema up or down, or show its state",
+		Use:     "migrate",
+		Short:   "Bring the MySQL schema up or down, or show its state",
+		Example: "  stock migrate status\n  STOCK_MYSQL_DSN='stock:secret@tcp(db:3306)/stock' stock migrate up",
 		// With a RunE of its own it refuses a word that is no verb; without, it would show its help and exit with 0.
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -47,8 +48,9 @@ func (w words) pick(en, zh string) string {
 
 func (w words) list(out io.Writer) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, w.pick("STRATEGY\tENDPOINT\tROUND TRIPS\tWHAT IT IS", "策略\t接口\t往返次数\t做法"))
 	for _, s := range strategy.All() {
-		fmt.Fprintf(table, "%s\tPOST %s\t%s\n", s.Name, s.Endpoint, w.of(s.Summary))
+		fmt.Fprintf(table, "%s\tPOST %s\t%s\t%s\n", s.Name, s.Endpoint, trips(s), w.of(s.Summary))
 	}
 	return table.Flush()
 }
@@ -56,18 +58,26 @@ func (w words) list(out io.Writer) error {
 // markdown writes the README's table of promises, and below it what is not promised.
 func (w words) markdown(out io.Writer) {
 	fmt.Fprintln(out, w.pick(
-		"| strategy | endpoint (POST) | what it is | safe on | waits | fair | fenced | next holder after a crash |",
-		"| 策略 | 接口（POST） | 做法 | 何处安全 | 等待 | 公平 | 栅栏令牌 | 持有者崩溃后多久可再获得 |"))
-	fmt.Fprintln(out, "|---|---|---|---|---|---|---|---|")
+		"| strategy | endpoint (POST) | what it is | safe on | waits | fair | fenced | round trips | next holder after a crash |",
+		"| 策略 | 接口（POST） | 做法 | 何处安全 | 等待 | 公平 | 栅栏令牌 | 往返次数 | 持有者崩溃后多久可再获得 |"))
+	fmt.Fprintln(out, "|---|---|---|---|---|---|---|---|---|")
 	for _, s := range strategy.All() {
 		p := s.Promise
-		fmt.Fprintf(out, "| `%s` | `%s` | %s | %s | %s | %s | %s | %s |\n",
-			s.Name, s.Endpoint, w.of(s.Summary), w.scope(p.Scope), w.yes(p.Blocking), w.yes(p.Fair), w.yes(p.Fenced), w.freed(s))
+		fmt.Fprintf(out, "| `%s` | `%s` | %s | %s | %s | %s | %s | %s | %s |\n",
+			s.Name, s.Endpoint, w.of(s.Summary), w.scope(p.Scope), w.yes(p.Blocking), w.yes(p.Fair), w.yes(p.Fenced), trips(s), w.freed(s))
 	}
 	fmt.Fprintf(out, "\n%s\n\n", w.pick("What each does **not** promise:", "各策略**不**保证什么："))
 	for _, s := range strategy.All() {
 		fmt.Fprintf(out, "- `%s`: %s\n", s.Name, w.of(s.Caveat))
 	}
+}
+
+// trips are the round trips of an uncontended lock.
+func trips(s strategy.Strategy) string {
+	if s.RoundTrips == 0 {
+		return "–"
+	}
+	return strconv.Itoa(s.RoundTrips)
 }
 
 func (w words) yes(b bool) string {

@@ -209,7 +209,9 @@ func (a *app) offer() {
 	offers := make(map[string]service.Offer)
 	for _, s := range strategy.All() {
 		offer := service.Offer{Blocking: s.Promise.Blocking, Stores: s.Stores, Segmented: s.Around != nil}
-		shown := handler.Strategy{Name: s.Name, Endpoint: s.Endpoint, Summary: s.Summary.EN, Promise: s.Promise}
+		shown := handler.Strategy{
+			Name: s.Name, Endpoint: s.Endpoint, Summary: s.Summary.EN, Promise: s.Promise, RoundTrips: s.RoundTrips,
+		}
 		configured := true
 		for _, need := range s.Needs {
 			offer.Needs = append(offer.Needs, a.backends[need])

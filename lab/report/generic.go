@@ -18,9 +18,9 @@ var (
 	orders    = regexp.MustCompile(`\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}\b|\b[0-9a-f]{16,}\b`)
 )
 
-// generic takes out of evidence what differs from run to run and proves nothing, so that a file that is kept changes only with what was found:
+// Generic takes out of evidence what differs from run to run and proves nothing, so that a file that is kept changes only with what was found:
 // fences are numbered by size, instances by appearance, and times are rounded.
-func generic(lines []string) []string {
+func Generic(lines []string) []string {
 	var seen []int64
 	var names []string
 	for _, line := range lines {
@@ -61,8 +61,8 @@ func about(text string) string {
 		return text
 	case d < time.Second/2:
 		return "less than 500ms"
-	case d < 20*time.Second:
-		return "about " + d.Round(time.Second).String()
+	case d < 5*time.Second:
+		return d.Round(time.Second).String()
 	}
-	return "about " + d.Round(5*time.Second).String()
+	return d.Round(5 * time.Second).String()
 }

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"example.com/stock/lab"
@@ -54,7 +56,7 @@ func WriteMarkdown(w io.Writer, r lab.Report) error {
 func (t *table) markdown(b *bufio.Writer) {
 	columns := t.Strategies
 	if t.HasCode {
-		columns = append(columns[:len(columns):len(columns)], "the lab's own code / 实验代码")
+		columns = append([]string{"the lab's own code / 实验代码"}, columns...)
 	}
 	fmt.Fprintf(b, "| failure / 故障 | variant / 变体 | %s |\n|---|---|%s\n", strings.Join(columns, " | "), strings.Repeat("---|", len(columns)))
 	for _, row := range t.Rows {
@@ -63,15 +65,15 @@ func (t *table) markdown(b *bufio.Writer) {
 			title = fmt.Sprintf("[%s](#%s)<br>%s", row.Scenario.Title.EN, row.Scenario.Name, row.Scenario.Title.ZH)
 		}
 		fmt.Fprintf(b, "| %s | %s |", title, row.Variant)
-		for _, e := range row.Cells {
-			fmt.Fprintf(b, " %s |", e.link())
-		}
 		if t.HasCode {
 			var lines []string
 			for _, e := range row.Code {
 				lines = append(lines, e.Case.String()+": "+e.link())
 			}
 			fmt.Fprintf(b, " %s |", strings.Join(lines, "<br>"))
+		}
+		for _, e := range row.Cells {
+			fmt.Fprintf(b, " %s |", e.link())
 		}
 		b.WriteString("\n")
 	}
@@ -109,14 +111,37 @@ func prove(b *bufio.Writer, r lab.Report, s lab.Scenario) {
 			from = "from its promise, " + e.Cell.Predicted.From
 		}
 		fmt.Fprintf(b, "- <a id=%q></a>%s: %s, as predicted (%s)\n", e.Anchor, e.Case, bold(e.Meaning, e.Word().EN), from)
-		var lines []string
-		for _, proof := range e.Cell.Evidence {
-			lines = append(lines, proof.Text)
-		}
-		for _, line := range generic(lines) {
+		for _, line := range Generic(facts(e.Cell)) {
 			fmt.Fprintf(b, "  - %s\n", plain.Replace(line))
 		}
 	}
+}
+
+// crowded is how many answers are told one by one.
+const crowded = 6
+
+// facts are the evidence of a cell. Many answers are only counted: who of many was served when is not the same twice.
+func facts(c lab.Cell) []string {
+	var all, lines, answers []string
+	told := make(map[string]int)
+	for _, proof := range c.Evidence {
+		all = append(all, proof.Text)
+		if proof.Kind == lab.Answer {
+			answers = append(answers, proof.Text)
+			_, what, _ := strings.Cut(proof.Text, ": ")
+			what, _, _ = strings.Cut(what, ",")
+			told[what]++
+			continue
+		}
+		lines = append(lines, proof.Text)
+	}
+	if len(answers) <= crowded {
+		return all
+	}
+	for _, what := range slices.Sorted(maps.Keys(told)) {
+		lines = append(lines, fmt.Sprintf("%d of %d customers: %s", told[what], len(answers), what))
+	}
+	return lines
 }
 
 // plain keeps evidence from being read as markup.
@@ -127,7 +152,9 @@ type part struct{ Name, Text lab.Text }
 
 func parts(s lab.Scenario) []part {
 	return []part{
-		{lab.Text{EN: "set up", ZH: "准备"}, s.Setup}, {lab.Text{EN: "forced", ZH: "强制"}, s.Forced},
-		{lab.Text{EN: "why", ZH: "原因"}, s.Why}, {lab.Text{EN: "fix", ZH: "修复"}, s.Fix},
+		{lab.Text{EN: "set up", ZH: "准备"}, s.Setup},
+		{lab.Text{EN: "forced", ZH: "强制"}, s.Forced},
+		{lab.Text{EN: "why", ZH: "原因"}, s.Why},
+		{lab.Text{EN: "fix", ZH: "修复"}, s.Fix},
 	}
 }

@@ -131,7 +131,7 @@ func rows(r lab.Report, s lab.Scenario, strategies []string) []row {
 func entries(r lab.Report, s lab.Scenario) []*entry {
 	var list []*entry
 	for _, c := range s.Cases {
-		e := &entry{Case: c, Anchor: anchor(s.Name, c.String())}
+		e := &entry{Case: c, Anchor: Anchor(s.Name, c.String())}
 		e.Cell, e.Known = cellOf(r, s, c)
 		e.Meaning = meaningOf(e.Cell.Observed)
 		list = append(list, e)
@@ -141,7 +141,7 @@ func entries(r lab.Report, s lab.Scenario) []*entry {
 
 var unnamed = regexp.MustCompile(`[^a-z0-9]+`)
 
-// anchor is where the evidence of a case stands, in Markdown and in HTML.
-func anchor(scenario, name string) string {
+// Anchor is where the evidence of a case stands, in Markdown and in HTML.
+func Anchor(scenario, name string) string {
 	return scenario + "." + strings.Trim(unnamed.ReplaceAllString(strings.ToLower(name), "-"), "-")
 }

@@ -13,7 +13,7 @@ func chapters() []chapter {
 	return []chapter{
 		{lab.NoLock, lab.Text{EN: "No lock, or the wrong one", ZH: "没有锁，或锁错了地方"}},
 		{lab.SetNX, lab.Text{EN: "SETNX and its family", ZH: "SETNX 一族"}},
-		{lab.Redlock, lab.Text{EN: "Fail-over and Redlock", ZH: "主从切换与 Redlock"}},
+		{lab.Redlock, lab.Text{EN: "Redlock", ZH: "Redlock"}},
 		{lab.ZooKeeper, lab.Text{EN: "ZooKeeper", ZH: "ZooKeeper"}},
 		{lab.MySQL, lab.Text{EN: "MySQL, and no lock at all", ZH: "MySQL，以及完全不用锁"}},
 		{lab.Fairness, lab.Text{EN: "Waiting", ZH: "等待"}},

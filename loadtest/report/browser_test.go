@@ -47,8 +47,13 @@ func open(t *testing.T) *browser {
 		}
 		t.Skip("no chromium on PATH (Debian: apt-get install chromium)")
 	}
+	dir, err := os.MkdirTemp("", "browser") // not t.TempDir: what the browser writes as it ends must not fail the test
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(2*time.Minute),
+		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.UserDataDir(dir), chromedp.WSURLReadTimeout(2*time.Minute),
 		chromedp.Flag("disable-gpu", true), chromedp.Flag("no-proxy-server", true))
 	ctx, stop := chromedp.NewExecAllocator(t.Context(), options...)
 	ctx, end := chromedp.NewContext(ctx)
@@ -60,7 +65,7 @@ func open(t *testing.T) *browser {
 		stop()
 	})
 	b := &browser{Context: ctx}
-	err := chromedp.Listen(ctx, func(event any) {
+	err = chromedp.Listen(ctx, func(event any) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		switch e := event.(type) {

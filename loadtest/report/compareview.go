@@ -3,21 +3,23 @@ package report
 import (
 	"fmt"
 	"html/template"
+	"strconv"
 
 	"example.com/stock/loadtest"
 )
 
 // A compareView is what the template of runs side by side is given.
 type compareView struct {
-	Rows  []compareRow
-	Chart template.HTML
+	Rows        []compareRow
+	Trips, Woke bool // whether any run has them
+	Chart       template.HTML
 }
 
 type compareRow struct {
-	Strategy, Store, Word, Class                               string
-	Accepted, Busy, Oversold, Lost, Rate, P50, P99, Jain, Wait string
-	RateBar, P99Bar                                            float64 // percent of the largest
-	Oversell, Hurt                                             bool
+	Strategy, Store, Word, Class                                             string
+	Accepted, Busy, Oversold, Lost, Rate, P50, P99, Jain, Wait, Trips, Woken string
+	RateBar, P99Bar                                                          float64 // percent of the largest
+	Oversell, Hurt                                                           bool
 }
 
 func newCompareView(runs []*loadtest.Result) *compareView {
@@ -32,7 +34,7 @@ func newCompareView(runs []*loadtest.Result) *compareView {
 			Strategy: r.Plan.Strategy, Store: r.Plan.Store,
 			Accepted: thousands(int64(j.Accepted)), Busy: fmt.Sprintf("%.0f %%", 100*float64(j.Busy)/float64(max(j.Sent, 1))),
 			Oversold: thousands(j.OversoldUnits), Lost: "?", Rate: fmt.Sprintf("%.0f", r.Latency.Rate),
-			P50: millis(r.Latency.All.P50), P99: millis(r.Latency.All.P99), Jain: "–", Wait: "–",
+			P50: millis(r.Latency.All.P50), P99: millis(r.Latency.All.P99), Jain: "–", Wait: "–", Trips: "–", Woken: "–",
 			RateBar: 100 * r.Latency.Rate / max(fastest, 1e-9), P99Bar: 100 * r.Latency.All.P99 / max(slowest, 1e-9),
 			Oversell: j.OversoldUnits > 0, Hurt: j.Known && j.LostUnits != 0,
 		}
@@ -48,6 +50,12 @@ func newCompareView(runs []*loadtest.Result) *compareView {
 		}
 		if f.LongestWaitMS > 0 {
 			row.Wait = millis(f.LongestWaitMS)
+		}
+		if n := r.Strategy.RoundTrips; n > 0 {
+			row.Trips, v.Trips = strconv.Itoa(n), true
+		}
+		if n := r.WakeUps(); n > 0 {
+			row.Woken, v.Woke = fmt.Sprintf("%.1f", n), true
 		}
 		v.Rows = append(v.Rows, row)
 	}

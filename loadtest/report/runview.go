@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"html/template"
+	"slices"
 
 	"example.com/stock/loadtest"
 )
@@ -21,6 +22,7 @@ type runView struct {
 	Pairs                     []string
 	MorePairs                 bool
 	Promise                   string
+	Mapped                    bool // of somebody else's API, which tells no versions
 	TimelineNotes, StockNotes []string
 	Percentiles, Histogram    template.HTML
 	Outcomes                  []outcomeRow
@@ -47,6 +49,7 @@ func newRunView(r *loadtest.Result, id string, most limits, whole bool) *runView
 	}
 	v.Word, v.Class, v.Plain = judged(&r.Verdict)
 	v.Promise = promised(&r.Strategy.Promise)
+	v.Mapped = slices.ContainsFunc(r.Accounts, func(a loadtest.Account) bool { return a.Before.Mapped })
 	v.Linear = r.Verdict.Linear.Sentence()
 	v.T = lay(r, most)
 	v.timeline()
@@ -115,7 +118,7 @@ func (v *runView) timeline() {
 	if t.lanesLeft > 0 {
 		note("%s with fewer holds in this time are left out.", count(t.lanesLeft, "lane"))
 	}
-	note("Only accepted requests tell when they held. Times are by each instance's clock; the proof of a lost update is in the versions below, which need no clock.")
+	note("Only accepted requests tell when they held. Times are by each instance's clock; the proof of a lost update is in the collisions below, which need no clock.")
 	v.MorePairs = t.pairs > len(t.shown)
 	for _, p := range t.shown {
 		v.Pairs = append(v.Pairs, p.sentence())

@@ -139,6 +139,35 @@ func TestVerdictInPlainWords(t *testing.T) {
 	mustHave(t, page(t, broken, lossy(10)), "A promise was broken", "1 lost stock although they promise not to: lock on redis.", "1 lost stock, as was to be expected")
 }
 
+// Somebody else's API tells no versions, and the page does not say that it does.
+func TestMappedRunsHaveNoVersions(t *testing.T) {
+	r := lossy(100)
+	const claim = "Every write makes a new version"
+	mustHave(t, page(t, r), claim)
+	r.Accounts[0].Before.Mapped = true
+	p := page(t, r)
+	mustHave(t, p, "This API tells no versions", "two orders from one quantity", `<th class="t">units gone</th>`)
+	if strings.Contains(p, claim) {
+		t.Errorf("it says %q", claim)
+	}
+}
+
+// Runs side by side show what their locks cost, where that is known.
+func TestSideBySideShowsRoundTripsAndWakeUps(t *testing.T) {
+	one, two := lossy(10), lossy(10)
+	p := page(t, one, two)
+	for _, head := range []string{"<th>round<br>trips</th>", "<th>wake-ups<br>per sale</th>"} {
+		if strings.Contains(p, head) {
+			t.Errorf("%s, though nobody told any", head)
+		}
+	}
+	two.Strategy.RoundTrips = 7
+	for i := range two.Records {
+		two.Records[i].Wakeups = 11
+	}
+	mustHave(t, page(t, one, two), "<th>round<br>trips</th><th>wake-ups<br>per sale</th>", "<td>–</td><td>–</td></tr>", "<td>7</td><td>11.0</td></tr>")
+}
+
 // The page of 100,000 requests is no larger than that of 20,000.
 func BenchmarkPage100k(b *testing.B) {
 	r := lossy(100_000)

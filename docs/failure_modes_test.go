@@ -1,0 +1,55 @@
+package docs_test
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+
+	"example.com/stock/lab"
+	"example.com/stock/lab/report"
+)
+
+const (
+	matrix = "failure-modes.md"
+	kept   = "failure-modes.json"
+)
+
+func words(t *testing.T) []report.Word {
+	t.Helper()
+	text, err := os.ReadFile(kept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := report.ReadWords(bytes.NewReader(text))
+	if err != nil {
+		t.Fatalf("%s: %v", kept, err)
+	}
+	return list
+}
+
+// The matrix that is kept has a word for every case of the catalogue, none besides, and no contradiction. That a run says the same is
+// looked at by make lab.
+func TestMatrixFitsTheCatalogue(t *testing.T) {
+	list := words(t)
+	for _, wrong := range report.Stale(list) {
+		t.Error(wrong)
+	}
+	text, err := os.ReadFile(matrix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range list {
+		line := "</a>" + w.Case + ": "
+		if _, after, ok := strings.Cut(string(text), `<a id="`+report.Anchor(w.Scenario, w.Case)+`">`+line); !ok || !strings.HasPrefix(strings.TrimPrefix(after, "**"), string(w.Observed)) {
+			t.Errorf("%s does not say %s of %s: %s: run make lab-matrix", matrix, w.Observed, w.Scenario, w.Case)
+		}
+	}
+	for _, s := range lab.All() {
+		for _, want := range []string{s.Title.EN, s.Title.ZH, s.Setup.EN, s.Forced.EN, s.Why.EN, s.Fix.EN, s.Fix.ZH} {
+			if !strings.Contains(string(text), want) {
+				t.Errorf("%s does not have %q of %s: run make lab-matrix", matrix, want, s.Name)
+			}
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package report_test
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"testing"
+
+	"example.com/stock/lab"
+	"example.com/stock/lab/report"
+)
+
+func page(t *testing.T, r lab.Report, lang string) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := report.WriteHTML(&b, r, lang); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// one is the first case of the catalogue.
+func one() lab.Report {
+	r := whole()
+	r.Cells = r.Cells[:1]
+	return r
+}
+
+// The page is well-formed, holds all it needs, and every link in it leads somewhere.
+func TestPageHoldsAllItNeeds(t *testing.T) {
+	for _, r := range []lab.Report{whole(), one()} {
+		p := page(t, r, "en")
+		decoder := xml.NewDecoder(strings.NewReader(p))
+		decoder.Entity = xml.HTMLEntity
+		for {
+			if _, err := decoder.Token(); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if outside := regexp.MustCompile(`<script|(src|action|data)="|@import|url\([^#]|href="[^#d]`).FindAllString(p, -1); len(outside) > 0 {
+			t.Errorf("%q", outside)
+		}
+		for _, m := range regexp.MustCompile(`(?:href="|url\()#([^")]+)`).FindAllStringSubmatch(p, -1) {
+			if n := strings.Count(p, `id="`+m[1]+`"`); n != 1 {
+				t.Errorf("#%s leads to %d places", m[1], n)
+			}
+		}
+	}
+}
+
+// Every cell is in the matrix, and every event is drawn once, and listed.
+func TestEveryEventIsDrawn(t *testing.T) {
+	r := whole()
+	p := page(t, r, "en")
+	if links := strings.Count(p, `<a class="w `); links != len(r.Cells) {
+		t.Errorf("%d links in the matrix for %d cells", links, len(r.Cells))
+	}
+	p = page(t, one(), "en")
+	drawn := regexp.MustCompile(`data-n="(\d+)"`).FindAllStringSubmatch(p, -1)
+	times := make(map[string]int)
+	for _, m := range drawn {
+		times[m[1]]++
+	}
+	want := len(events()) - 1 // two are the same step
+	for n := 1; n <= want; n++ {
+		if times[fmt.Sprint(n)] != 1 || !strings.Contains(p, fmt.Sprintf("<tr><td>%d</td>", n)) {
+			t.Errorf("event %d is drawn %d times", n, times[fmt.Sprint(n)])
+		}
+	}
+	if len(times) != want {
+		t.Errorf("%d events are drawn, want %d", len(times), want)
+	}
+	for part, n := range map[string]int{
+		`class="lease"`: 3, `class="standing"`: 2, `class="overlap"`: 3, `class="fault"`: 2, `class="faultline"`: 1, `class="m-offence"`: 3, `class="m-refused"`: 2,
+		`class="between"`: 1, "SET NX: false (2 times)": 3, "THE SAME VERSION: orders of A (app-7) and B (app-9)": 2, "&lt;SIGSTOP&gt;": 3,
+	} { // one of each in the legend
+		if got := strings.Count(p, part); got != n {
+			t.Errorf("%s: %d times, want %d", part, got, n)
+		}
+	}
+}
+
+// The page opens in the language that was asked for, and has both.
+func TestBothLanguages(t *testing.T) {
+	s := lab.All()[0]
+	for lang, checked := range map[string]string{"en": `id="en" checked=""`, "zh": `id="zh" checked=""`} {
+		p := page(t, one(), lang)
+		for _, want := range []string{checked, `<span lang="en">` + s.Title.EN, `<span lang="zh">` + s.Title.ZH, "，与预测一致"} {
+			if !strings.Contains(p, want) {
+				t.Errorf("%s: %q is not there", lang, want)
+			}
+		}
+	}
+}
+
+// What was not as predicted stands out, opens by itself, and says so in words.
+func TestWrongCellsStandOut(t *testing.T) {
+	r := whole()
+	r.Cells[3].AsPredicted, r.Cells[3].Observed = false, lab.Herds
+	r.Cells[4].Skipped, r.Cells[4].AsPredicted, r.Cells[4].Events = "redis: it was not started", false, nil
+	p := page(t, r, "en")
+	for _, want := range []string{"1 NOT", "1 skipped", `class="w wrong"`, "herds, BUT PREDICTED: ", "skipped: redis: it was not started"} {
+		if !strings.Contains(p, want) {
+			t.Errorf("%q is not there", want)
+		}
+	}
+	if open := strings.Count(p, `<details open=""`); open != 1 {
+		t.Errorf("%d cases are open, want the wrong one", open)
+	}
+}

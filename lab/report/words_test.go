@@ -1,0 +1,85 @@
+package report_test
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+
+	"example.com/stock/lab"
+	"example.com/stock/lab/report"
+)
+
+// What is written is read again, and fits the run and the catalogue that it was made from.
+func TestWordsOfAWholeRun(t *testing.T) {
+	r := whole()
+	if err := report.Whole(r); err != nil {
+		t.Fatal(err)
+	}
+	words := report.Words(r)
+	if len(words) != len(r.Cells) {
+		t.Fatalf("%d words of %d cells", len(words), len(r.Cells))
+	}
+	var b bytes.Buffer
+	if err := report.WriteWords(&b, words); err != nil {
+		t.Fatal(err)
+	}
+	kept, err := report.ReadWords(&b)
+	if err != nil || !slices.Equal(kept, words) {
+		t.Fatalf("%v: read %d words, wrote %d", err, len(kept), len(words))
+	}
+	if wrong := append(report.Stale(kept), report.Changed(kept, r)...); len(wrong) > 0 {
+		t.Error(strings.Join(wrong, "\n"))
+	}
+}
+
+// Whatever changes is named, with what to do about it.
+func TestWhatChangedIsNamed(t *testing.T) {
+	const todo = "make lab-matrix"
+	for _, row := range []struct {
+		name   string
+		change func(kept *[]report.Word, r *lab.Report)
+		want   string
+	}{
+		{"another word", func(_ *[]report.Word, r *lab.Report) { r.Cells[0].Observed, r.Cells[0].AsPredicted = lab.Herds, false }, "no-lock: none: the run says herds"},
+		{"another promise", func(_ *[]report.Word, r *lab.Report) {
+			r.Cells[0].Predicted.Outcome, r.Cells[0].Observed = lab.Busy, lab.Busy
+		}, "no-lock: none: the run says busy"},
+		{"once of two", func(_ *[]report.Word, r *lab.Report) {
+			again := r.Cells[0]
+			again.Repeat, again.Observed, again.AsPredicted = 2, lab.Herds, false
+			r.Cells = append(r.Cells, again)
+		}, "no-lock: none: the run says herds"},
+		{"a new case", func(kept *[]report.Word, _ *lab.Report) { *kept = (*kept)[1:] }, "no-lock: none: it has no word"},
+		{"an old case", func(kept *[]report.Word, _ *lab.Report) {
+			*kept = append(*kept, report.Word{Scenario: "no-more", Case: "none", Predicted: lab.Safe, Observed: lab.Safe})
+		}, "no-more: none: the matrix that is kept has it, the catalogue has not"},
+		{"no end", func(_ *[]report.Word, r *lab.Report) { r.Cells[0].Failed = "it broke" }, "no-lock: none on redis: no verdict: it broke"},
+		{"a contradiction is kept", func(kept *[]report.Word, _ *lab.Report) { (*kept)[0].Observed = lab.Herds }, "a contradiction is no result"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			r := whole()
+			kept := report.Words(r)
+			row.change(&kept, &r)
+			wrong := strings.Join(append(report.Stale(kept), report.Changed(kept, r)...), "\n")
+			if !strings.Contains(wrong, row.want) || !strings.Contains(wrong+todo, todo) {
+				t.Errorf("%q, want %q", wrong, row.want)
+			}
+		})
+	}
+}
+
+// Only a whole run without contradictions is kept.
+func TestHolesAreNotKept(t *testing.T) {
+	for name, change := range map[string]func(r *lab.Report){
+		"not run": func(r *lab.Report) { r.Cells = r.Cells[1:] },
+		"skipped": func(r *lab.Report) { r.Cells[0].Skipped, r.Cells[0].AsPredicted = "redis: it was not started", false },
+		"wrong":   func(r *lab.Report) { r.Cells[0].AsPredicted = false },
+	} {
+		r := whole()
+		change(&r)
+		if err := report.Whole(r); err == nil || !strings.Contains(err.Error(), "no-lock: none: ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

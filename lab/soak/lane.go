@@ -1,0 +1,153 @@
+package soak
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"example.com/stock/loadtest"
+)
+
+// shelfUnits is how much of one SKU there is. When it is sold out the lane goes on with another, so that the end of a stock is seen often, and a
+// lost update is looked for among few orders.
+const shelfUnits = 400
+
+// A lane is one strategy on one store.
+type lane struct {
+	loadtest.Strategy
+	store string
+
+	next sync.Mutex // held while stock is put on a new shelf
+
+	mu      sync.Mutex
+	shelves []*shelf // the last is sold from
+	count   int      // of names that were used
+	asked   int
+	sold    int
+	last    time.Time // when the last request that sold was sent
+}
+
+// A shelf is one SKU.
+type shelf struct {
+	before  loadtest.Stock
+	records []loadtest.Record
+}
+
+// open asks for the catalogue and makes a lane of every strategy, on every store, whose promise covers what is done here.
+func (r *run) open(ctx context.Context) error {
+	if err := r.stand.ready(ctx); err != nil {
+		return err
+	}
+	list, err := r.stand.instances[0].client.Strategies(ctx)
+	if err != nil {
+		return err
+	}
+	for _, s := range list {
+		if why := unsuited(s); why != "" {
+			r.report.LeftOut = append(r.report.LeftOut, LeftOut{s.Name, why})
+			continue
+		}
+		for _, store := range s.Stores {
+			if why := s.DownStores[store]; why != "" {
+				return fmt.Errorf("store %s: %s", store, why)
+			}
+			l := &lane{Strategy: s, store: store}
+			if err := r.stock(ctx, l, nil); err != nil {
+				return err
+			}
+			r.lanes = append(r.lanes, l)
+		}
+	}
+	if len(r.lanes) == 0 {
+		return fmt.Errorf("no strategy is suited: %v", r.report.LeftOut)
+	}
+	return nil
+}
+
+// unsuited is why a strategy is left out; empty: it is not.
+func unsuited(s loadtest.Strategy) string {
+	switch {
+	case s.Promise.Scope == loadtest.Nowhere:
+		return "it promises no exclusion"
+	case s.Promise.Scope != loadtest.Cluster:
+		return "its promise ends with the process, and here several sell"
+	case !s.Promise.Fenced:
+		return "it has no fence, so it promises nothing once a holder is paused for longer than its lease"
+	case !s.Available:
+		return "it is not available: " + s.Reason
+	}
+	return ""
+}
+
+// stock opens a new shelf, unless another has done so since old. A name is used once: an attempt that seemed to fail may still set the stock
+// anew when a paused instance goes on.
+func (r *run) stock(ctx context.Context, l *lane, old *shelf) error {
+	l.next.Lock()
+	defer l.next.Unlock()
+	if old != nil && l.shelf() != old {
+		return nil
+	}
+	var failed error
+	for attempt := 0; ; attempt++ {
+		if ctx.Err() != nil {
+			return fmt.Errorf("stock a shelf for %s on %s: %w (%v)", l.Name, l.store, context.Cause(ctx), failed)
+		}
+		l.count++
+		sku := fmt.Sprintf("soak-%s-%s-%d", l.Name, l.store, l.count)
+		within, cancel := context.WithTimeout(ctx, 3*time.Second)
+		stock, err := r.stand.instances[(l.count+attempt)%len(r.stand.instances)].client.SetStock(within, l.store, sku, shelfUnits)
+		cancel()
+		if err == nil {
+			l.mu.Lock()
+			l.shelves = append(l.shelves, &shelf{before: stock})
+			l.mu.Unlock()
+			return nil
+		}
+		failed = err
+		sleep(ctx, 200*time.Millisecond)
+	}
+}
+
+func (l *lane) shelf() *shelf {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.shelves) == 0 {
+		return nil
+	}
+	return l.shelves[len(l.shelves)-1]
+}
+
+func (l *lane) add(s *shelf, record loadtest.Record) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asked++
+	record.Seq = l.asked
+	s.records = append(s.records, record)
+	if record.Outcome == loadtest.Accepted {
+		l.sold++
+		if record.SentAt.After(l.last) {
+			l.last = record.SentAt
+		}
+	}
+}
+
+func (l *lane) progress() (sold, asked int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.sold, l.asked
+}
+
+// soldSince reports whether a request that was sent after t has sold.
+func (l *lane) soldSince(t time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.last.After(t)
+}
+
+func (l *lane) all() []*shelf {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.shelves)
+}

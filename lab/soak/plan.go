@@ -1,0 +1,180 @@
+package soak
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A Kind is what is done to a process or to a link.
+type Kind string
+
+// The kinds. The first three are done to instances and servers, the others to links.
+const (
+	Kill    Kind = "kill"    // SIGKILL, and started again after Fault.For
+	Pause   Kind = "pause"   // SIGSTOP for Fault.For
+	Restart Kind = "restart" // SIGTERM, and started again after Fault.For
+	Cut     Kind = "cut"     // connections break, and new ones are refused for Fault.For
+	Silence Kind = "silence" // nothing arrives for Fault.For, and then all of it
+	Slow    Kind = "slow"    // everything arrives later by Fault.By, both ways
+)
+
+// Kinds are all kinds, in the order in which reports list them.
+func Kinds() []Kind { return []Kind{Kill, Pause, Restart, Cut, Silence, Slow} }
+
+// The directions of a Silence.
+const (
+	bothWays   = "both ways"
+	toServer   = "to the server"
+	fromServer = "from the server"
+)
+
+// A Fault is one thing that goes wrong for a while.
+type Fault struct {
+	Kind   Kind
+	Target string        // app-2, redis, or the link app-2~redis
+	Later  time.Duration // after the step began
+	For    time.Duration
+	By     time.Duration // of Slow
+	Way    string        // of Silence
+}
+
+func (f Fault) String() string {
+	text := fmt.Sprintf("%s %s for %v", f.Kind, f.Target, f.For)
+	switch {
+	case f.Kind == Slow:
+		text += fmt.Sprintf(", by %v each way", f.By)
+	case f.Kind == Silence:
+		text += ", " + f.Way
+	}
+	return text
+}
+
+// A Step is a quiet time, and then one fault, or two that overlap.
+type Step struct {
+	Quiet  time.Duration
+	Faults []Fault
+}
+
+func (s Step) String() string {
+	var parts []string
+	for i, f := range s.Faults {
+		text := f.String()
+		if i > 0 {
+			text = fmt.Sprintf("%v later: %s", f.Later, text)
+		}
+		parts = append(parts, text)
+	}
+	return fmt.Sprintf("quiet for %v, then %s", s.Quiet, strings.Join(parts, "; "))
+}
+
+// link is the name of the connection between an instance and a server.
+func link(instance, server string) string { return instance + "~" + server }
+
+// lease is how long locks of the soak are held by those who are gone: those of Redis, and sessions of ZooKeeper a second longer. A process
+// that is paused for longer has lost what it held.
+const lease = 3 * time.Second
+
+// redisTimeout is how long an instance waits for an answer of Redis.
+const redisTimeout = time.Second
+
+// NewPlan draws the faults of a soak of about that length. It depends on nothing but its arguments, and a longer one begins with the shorter. That a
+// server needs longer to start again than planned shifts what follows; nothing else changes.
+func NewPlan(seed uint64, length time.Duration, instances, servers []string) []Step {
+	d := &dice{rand.New(rand.NewPCG(seed, 0x50a6)), instances, servers}
+	var plan []Step
+	for at := time.Duration(0); ; {
+		step := d.step()
+		if at += step.nominal(); at > length {
+			return plan
+		}
+		plan = append(plan, step)
+	}
+}
+
+// nominal is how long a step takes if processes start at once.
+func (s Step) nominal() time.Duration {
+	longest := time.Duration(0)
+	for _, f := range s.Faults {
+		longest = max(longest, f.Later+f.For)
+	}
+	return s.Quiet + longest
+}
+
+// dice draw from one sequence of random numbers.
+type dice struct {
+	*rand.Rand
+	instances, servers []string
+}
+
+func (d *dice) between(least, most time.Duration) time.Duration {
+	return least + time.Duration(d.Int64N(int64((most-least)/time.Millisecond)))*time.Millisecond
+}
+
+func (d *dice) step() Step {
+	s := Step{Quiet: d.between(time.Second, 4*time.Second), Faults: []Fault{d.fault()}}
+	if d.IntN(3) > 0 {
+		return s
+	}
+	second := d.fault()
+	for second.Target == s.Faults[0].Target {
+		second = d.fault()
+	}
+	second.Later = d.between(0, s.Faults[0].For+time.Millisecond)
+	s.Faults = append(s.Faults, second)
+	return s
+}
+
+func (d *dice) fault() Fault {
+	one := func(list []string) string { return list[d.IntN(len(list))] }
+	// Instances most of all: what a lock is for begins with holders that are gone, or seem to be.
+	switch n := d.IntN(20); {
+	case n < 8:
+		return d.process(one(d.instances))
+	case n < 13:
+		return d.process(one(d.servers))
+	default:
+		return d.network(link(one(d.instances), one(d.servers)))
+	}
+}
+
+func (d *dice) process(target string) Fault {
+	f := Fault{Target: target, Kind: []Kind{Kill, Pause, Pause, Pause, Restart}[d.IntN(5)]}
+	switch n := d.IntN(6); {
+	case f.Kind != Pause:
+		f.For = d.between(0, 3*time.Second)
+	case n < 2:
+		f.For = d.between(100*time.Millisecond, lease)
+	case n < 4:
+		// Just past the lease: the next holder has begun, and may not have written yet.
+		f.For = d.between(lease+50*time.Millisecond, lease+500*time.Millisecond)
+	default:
+		f.For = d.between(lease, 2*lease+time.Second)
+	}
+	return f
+}
+
+func (d *dice) network(target string) Fault {
+	f := Fault{Target: target, Kind: []Kind{Cut, Silence, Slow}[d.IntN(3)]}
+	switch f.Kind {
+	case Cut:
+		f.For = d.between(0, 3*time.Second)
+	case Silence:
+		f.For = d.between(200*time.Millisecond, 2*lease+time.Second)
+		if d.IntN(2) == 0 {
+			// Just past the limit of a command: its sender has given up, the next holder has begun, and then it arrives.
+			f.For = d.between(redisTimeout, redisTimeout+500*time.Millisecond)
+		}
+		f.Way = []string{bothWays, toServer, fromServer}[d.IntN(3)]
+	default:
+		f.For, f.By = d.between(time.Second, 8*time.Second), d.between(5*time.Millisecond, 400*time.Millisecond)
+	}
+	return f
+}
+
+// Past reports whether a fault is a pause for longer than the leases.
+func (f Fault) Past() bool {
+	return f.Kind == Pause && f.For > lease && !slices.Contains(serverNames(), f.Target)
+}

@@ -1,0 +1,119 @@
+package soak
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"example.com/stock/loadtest"
+)
+
+// sale is a record and its order: of so many units, that read so many and version v.
+func sale(id string, quantity, read int64, v uint64, outcome loadtest.Outcome) (loadtest.Record, loadtest.Order) {
+	r := loadtest.Record{
+		RequestID: id, Strategy: "redis-watchdog", Store: "redis", SKU: "s", Quantity: quantity,
+		SentAt: time.Unix(int64(v), 0), DoneAt: time.Unix(int64(v), 1), Reply: loadtest.Reply{Outcome: outcome},
+	}
+	if outcome == loadtest.Accepted {
+		r.OrderID, r.Receipt = "o"+id, &loadtest.Receipt{Read: read, Remaining: read - quantity, Version: v, Epoch: 1}
+	}
+	return r, loadtest.Order{
+		OrderID: "o" + id, RequestID: id, SKU: "s", Quantity: quantity, Read: read, Remaining: read - quantity, Version: v, Epoch: 1,
+	}
+}
+
+// Each way in which the invariant can be broken shows in its own column and breaks the soak; what is whole does not.
+func TestTheInvariant(t *testing.T) {
+	a, oa := sale("a", 2, 10, 0, loadtest.Accepted)
+	b, ob := sale("b", 3, 8, 1, loadtest.Accepted)
+	unknown, _ := sale("b", 3, 8, 1, loadtest.Unknown)
+	stale, os := sale("b", 3, 10, 0, loadtest.Accepted)
+	for _, row := range []struct {
+		name    string
+		records []loadtest.Record
+		orders  []loadtest.Order
+		left    int64
+		want    Lane // of which the sums and the number of units are looked at
+		breaks  string
+	}{
+		{"whole", []loadtest.Record{a, b}, []loadtest.Order{oa, ob}, 5, Lane{SoldUnits: 5}, ""},
+		{"an unknown outcome that sold", []loadtest.Record{a, unknown}, []loadtest.Order{oa, ob}, 5, Lane{SoldUnits: 5, Found: 1}, ""},
+		{"an unknown outcome that did not", []loadtest.Record{a, unknown}, []loadtest.Order{oa}, 8, Lane{SoldUnits: 2}, ""},
+		{"an order without a deduction", []loadtest.Record{a, stale}, []loadtest.Order{oa, os}, 7, Lane{SoldUnits: 5, NotDeducted: 2, Breaks: 1}, "2 units lost"},
+		{"a deduction without an order", []loadtest.Record{a}, []loadtest.Order{oa}, 5, Lane{SoldUnits: 2, NotOrdered: 3}, "3 units vanished"},
+		{"accepted without an order", []loadtest.Record{a, b}, []loadtest.Order{oa}, 5, Lane{SoldUnits: 5, Lost: 1}, "phantoms: 1"},
+	} {
+		sold := int64(0)
+		for _, o := range row.orders {
+			sold += o.Quantity
+		}
+		shelf := &shelf{before: loadtest.Stock{SKU: "s", Store: "redis", Quantity: 10, Initial: 10, Epoch: 1}, records: row.records}
+		after := loadtest.Stock{SKU: "s", Store: "redis", Quantity: row.left, Initial: 10, Sold: sold, Version: uint64(len(row.orders)), Epoch: 1}
+		account := loadtest.Account{Store: "redis", Before: shelf.before, After: &after, Orders: row.orders, Complete: true}
+		if untouched(shelf, account) {
+			t.Errorf("%s: counts as untouched", row.name)
+		}
+		l := newLane(&lane{Strategy: loadtest.Strategy{Name: "redis-watchdog"}, store: "redis"})
+		l.add(shelf, loadtest.Judge(shelf.records, []loadtest.Account{account}, loadtest.Promise{Exclusive: true, Scope: loadtest.Cluster, Fenced: true}))
+		got := Lane{SoldUnits: l.SoldUnits, Found: l.Found, NotDeducted: l.NotDeducted, NotOrdered: l.NotOrdered, Lost: l.Lost, Breaks: l.Breaks}
+		if got.SoldUnits != row.want.SoldUnits || got.Found != row.want.Found || got.NotDeducted != row.want.NotDeducted ||
+			got.NotOrdered != row.want.NotOrdered || got.Lost != row.want.Lost || got.Breaks != row.want.Breaks {
+			t.Errorf("%s: %+v, want %+v", row.name, got, row.want)
+		}
+		report := Report{Health: Health{LimitMS: 1}, Lanes: []Lane{l}}
+		text := strings.Join(report.Violations(), "\n")
+		if (row.breaks == "") != (text == "") || !strings.Contains(text, row.breaks) {
+			t.Errorf("%s: violations %q, want %q", row.name, text, row.breaks)
+		}
+	}
+}
+
+func TestUntouched(t *testing.T) {
+	before := loadtest.Stock{SKU: "s", Quantity: 10, Epoch: 1}
+	after := before
+	failed := loadtest.Record{Quantity: 1, Reply: loadtest.Reply{Outcome: loadtest.Failed}}
+	if s := (&shelf{before: before, records: []loadtest.Record{failed}}); !untouched(s, loadtest.Account{After: &after}) {
+		t.Error("a shelf from which nobody bought is not untouched")
+	}
+	after.Quantity = 9
+	if untouched(&shelf{before: before}, loadtest.Account{After: &after}) {
+		t.Error("a shelf from which a unit is gone is untouched")
+	}
+}
+
+func TestViolationsBesideTheInvariant(t *testing.T) {
+	for _, row := range []struct {
+		report Report
+		want   string
+	}{
+		{Report{Health: Health{LimitMS: 15000, AfterMS: 15000}}, ""},
+		{Report{Health: Health{LimitMS: 15000, AfterMS: 15001}}, "healthy only 15.001s after the last fault"},
+		{Report{Health: Health{LimitMS: 15000, AfterMS: 3, Missing: []string{"atomic sells nothing on redis"}}}, "atomic sells nothing on redis"},
+		{Report{Injected: []Injected{{Text: "kill redis for 1s", Error: "no"}}, Health: Health{LimitMS: 1}}, "kill redis for 1s: no"},
+	} {
+		if text := strings.Join(row.report.Violations(), "\n"); (row.want == "") != (text == "") || !strings.Contains(text, row.want) {
+			t.Errorf("%q, want %q", text, row.want)
+		}
+	}
+}
+
+// What is not promised is not asked for, and the reader is told why.
+func TestUnsuited(t *testing.T) {
+	for _, row := range []struct {
+		promise loadtest.Promise
+		want    string
+	}{
+		{loadtest.Promise{Scope: loadtest.Nowhere}, "promises no exclusion"},
+		{loadtest.Promise{Scope: loadtest.Process}, "ends with the process"},
+		{loadtest.Promise{Scope: loadtest.Cluster}, "no fence"},
+		{loadtest.Promise{Scope: loadtest.Cluster, Fenced: true}, ""},
+	} {
+		got := unsuited(loadtest.Strategy{Available: true, Promise: row.promise})
+		if (row.want == "") != (got == "") || !strings.Contains(got, row.want) {
+			t.Errorf("%+v: %q, want %q", row.promise, got, row.want)
+		}
+	}
+	if got := unsuited(loadtest.Strategy{Reason: "down", Promise: loadtest.Promise{Scope: loadtest.Cluster, Fenced: true}}); !strings.Contains(got, "down") {
+		t.Errorf("not available: %q", got)
+	}
+}

@@ -1,0 +1,155 @@
+// Package soak loads every strategy that promises safety while processes are killed and paused and links break, at random but from a seed, and
+// judges whether a single unit of stock was sold wrongly. Scenarios of package lab force what is known to go wrong; a soak looks for what nobody
+// thought of.
+//
+// What is not promised: that a run finds what there is to find, or that the same seed does so twice. A seed fixes the faults, not the interleaving.
+package soak
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"example.com/stock/stack"
+)
+
+// Options say what to do.
+type Options struct {
+	For       time.Duration // how long; the end of a fault, the way back to health and the verdict come on top
+	Seed      uint64
+	Instances int           // 0: 3
+	Within    time.Duration // how soon after the last fault everything must be healthy; 0: 15 s
+
+	Binary string // the stock program; empty: this one
+	Parent string // where the temporary folder is made; empty: os.TempDir()
+
+	Server func(stack.Event)                // told of servers that start and stop; nil: nobody
+	Say    func(at time.Duration, _ string) // told what happens; nil: nobody
+}
+
+// Defaults of Options.
+const (
+	Instances = 3
+	Within    = 15 * time.Second
+)
+
+func (o Options) complete() Options {
+	if o.Instances == 0 {
+		o.Instances = Instances
+	}
+	if o.Within == 0 {
+		o.Within = Within
+	}
+	return o
+}
+
+// Plan is what Run will do: see NewPlan.
+func (o Options) Plan() []Step {
+	return NewPlan(o.Seed, o.For, instanceNames(o.complete().Instances), serverNames())
+}
+
+// Run does a soak. When ctx ends, what is broken is mended, and the verdict is about what was done so far. An error means that there is no
+// verdict: a MissingError, or a server that does not start. That stock was lost is no error; see Report.Violations.
+func Run(ctx context.Context, o Options) (report Report, err error) {
+	o = o.complete()
+	stand, err := openStand(ctx, o)
+	if err != nil {
+		return report, err
+	}
+	defer func() { err = errors.Join(err, stand.close()) }()
+	r := &run{Options: o, stand: stand, began: time.Now()}
+	r.report = Report{Version: Version, Seed: o.Seed, ForMS: ms(o.For), Instances: o.Instances, StartedAt: r.began.UTC()}
+	if err := r.open(ctx); err != nil {
+		return report, err
+	}
+	load, stopLoad := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopLoad()
+	var sellers sync.WaitGroup
+	r.sellAll(load, &sellers)
+	sellers.Go(func() { r.tick(load) })
+	r.disturb(ctx)
+	stopLoad()
+	sellers.Wait()
+	r.report.Interrupted = ctx.Err() != nil
+	r.report.SoldMS = ms(time.Since(r.began))
+
+	// The verdict is given even if nobody waits for it any more.
+	judging, cancel := context.WithTimeout(context.WithoutCancel(ctx), judgeLimit)
+	defer cancel()
+	r.say("the sale is over; judging")
+	if err := r.judge(judging); err != nil {
+		return r.report, fmt.Errorf("judge: %w", err)
+	}
+	r.report.TookMS = ms(time.Since(r.began))
+	return r.report, nil
+}
+
+// A run is one soak.
+type run struct {
+	Options
+	stand *stand
+	began time.Time
+	lanes []*lane
+
+	mu     sync.Mutex
+	report Report
+}
+
+func (r *run) say(format string, args ...any) {
+	if r.Say == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Say(time.Since(r.began), fmt.Sprintf(format, args...))
+}
+
+// disturb carries the plan out, and returns when everything is healthy again, or is not for far too long.
+func (r *run) disturb(ctx context.Context) {
+	timed, cancel := context.WithTimeout(ctx, r.For)
+	defer cancel()
+	since := time.Now()
+	for _, step := range r.Plan() {
+		if !r.quiet(timed, since, step.Quiet) {
+			break
+		}
+		var all sync.WaitGroup
+		for _, f := range step.Faults {
+			all.Go(func() { r.inject(timed, f) })
+		}
+		all.Wait()
+		since = time.Now()
+	}
+	<-timed.Done()
+	within, stop := context.WithTimeout(context.WithoutCancel(ctx), patience+r.Within)
+	defer stop()
+	r.report.Health = r.healthy(within, since)
+}
+
+// quiet waits until the next fault, and looks how soon the last one is overcome.
+func (r *run) quiet(ctx context.Context, since time.Time, d time.Duration) bool {
+	within, stop := context.WithTimeout(ctx, d)
+	defer stop()
+	if h := r.healthy(within, since); len(h.Missing) == 0 {
+		r.report.Recovered++
+		r.report.LongestMS = max(r.report.LongestMS, h.AfterMS)
+		<-within.Done()
+	}
+	return ctx.Err() == nil
+}
+
+// tick tells now and then how the sale goes.
+func (r *run) tick(ctx context.Context) {
+	for sleep(ctx, 10*time.Second) {
+		sold, asked := 0, 0
+		for _, l := range r.lanes {
+			s, a := l.progress()
+			sold, asked = sold+s, asked+a
+		}
+		r.say("%d requests so far, %d sold", asked, sold)
+	}
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -1,0 +1,77 @@
+package soak
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// soakOnce runs a soak, and wants of it what must be on any computer: nothing is sold wrongly and nothing is left behind. How soon it is healthy
+// depends on what else this computer does.
+func soakOnce(ctx context.Context, t *testing.T, o Options) Report {
+	t.Helper()
+	path, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Binary, o.Parent = path, t.TempDir()
+	var said bytes.Buffer
+	tell := o.Say
+	o.Say = func(at time.Duration, text string) {
+		said.WriteString(at.String() + " " + text + "\n")
+		if tell != nil {
+			tell(at, text)
+		}
+	}
+	report, err := Run(ctx, o)
+	var missing *MissingError
+	if errors.As(err, &missing) && os.Getenv("REQUIRE_BACKENDS") != "1" {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatalf("%v\n%s", err, said.String())
+	}
+	if left, err := os.ReadDir(o.Parent); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	var text bytes.Buffer
+	Write(&text, &report)
+	sold := int64(0)
+	for _, l := range report.Lanes {
+		sold += l.SoldUnits
+		for _, why := range l.Broken {
+			t.Errorf("%s on %s: %s", l.Strategy, l.Store, why)
+		}
+	}
+	if len(report.Injected) == 0 || sold == 0 || len(report.Lanes) == 0 {
+		t.Errorf("%d faults, %d units sold", len(report.Injected), sold)
+	}
+	t.Logf("%s\n%s", said.String(), text.String()) // is seen if the test fails, or with -v
+	return report
+}
+
+// Whatever fails, every unit is sold once.
+func TestSoak(t *testing.T) {
+	report := soakOnce(t.Context(), t, Options{For: 18 * time.Second, Seed: 6})
+	if report.Interrupted {
+		t.Error("it says that it was interrupted")
+	}
+}
+
+// Who interrupts a soak gets the verdict, and nothing stays broken or running.
+func TestAnInterruptEndsWithTheVerdict(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	report := soakOnce(ctx, t, Options{For: time.Hour, Seed: 2, Instances: 2, Say: func(_ time.Duration, text string) {
+		if strings.Contains(text, " for ") {
+			interrupt()
+		}
+	}})
+	if !report.Interrupted || report.SoldMS > ms(10*time.Minute) {
+		t.Errorf("interrupted: %v, after %v", report.Interrupted, duration(report.SoldMS))
+	}
+}
