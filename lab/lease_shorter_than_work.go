@@ -36,6 +36,10 @@ func lateAsk(variant string) Ask {
 // lateVerdict judges A, whose lease ended, and B, who sold the last unit meanwhile.
 func lateVerdict(b *Bench, a *Call) Observation {
 	reply := a.Reply()
+	for _, c := range b.calls {
+		// A server that did not answer in time has no say in what a lock does.
+		b.must(c == a || c.Reply().Problem != "backend_down", c.Who+" is not told that a server is down")
+	}
 	switch j := b.Judge(); {
 	case j.Lost():
 		return Observation{Outcome: Oversells}

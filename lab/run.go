@@ -61,7 +61,7 @@ type runner struct {
 
 // attempts is how often a case is tried that comes to no verdict, because the bench failed it: an instance did not start, a server did not
 // answer. What came to a verdict is never tried again, whatever the verdict is.
-const attempts = 2
+const attempts = 3
 
 // scenario runs one on the cases that are wanted.
 func (r *runner) scenario(ctx context.Context, s Scenario, repeat int) []Cell {
