@@ -34,7 +34,7 @@ type shop interface {
 func dial(t testing.TB, addr string) redis.UniversalClient {
 	t.Helper()
 	c := redis.NewUniversalClient(&redis.UniversalOptions{
-		Addrs: []string{addr}, ContextTimeoutEnabled: true, MaxRetries: -1, DialTimeout: time.Second, DialerRetries: 1,
+		Addrs: []string{addr}, ContextTimeoutEnabled: true, MaxRetries: -1, DialTimeout: 5 * time.Second, DialerRetries: 1,
 	})
 	t.Cleanup(func() { _ = c.Close() })
 	return c

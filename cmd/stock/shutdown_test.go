@@ -67,7 +67,7 @@ func inFlight(t *testing.T, i *instance, n int) {
 
 // Who waits longer than Stop is told to leave: an answer, not a broken connection, and one that says that trying again helps.
 func TestShutdownTellsWaitersToLeave(t *testing.T) {
-	i := begin(t, append(everything(t), "--lab", "--stop=300ms", "--seed-sku="+own(t))...)
+	i := begin(t, append(everything(t), "--lab", "--stop=300ms", "--lock-setnx-lease=1m", "--seed-sku="+own(t))...)
 	i.ready(t, "redis", "zookeeper", "mysql")
 	waiters := make(map[string]<-chan reply)
 	n := 0
