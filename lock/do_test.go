@@ -151,7 +151,6 @@ func TestReleaseIsIdempotentAndSaysWhatHappened(t *testing.T) {
 	}
 }
 
-// No renewal may outlive the release: it would renew the next holder's key, or a key for nobody.
 // A key that is gone although the lease still ran by our clock was lost, whoever finds out.
 func TestReleaseFindsALossThatNobodyNoticed(t *testing.T) {
 	for _, row := range []struct {
@@ -178,6 +177,7 @@ func TestReleaseFindsALossThatNobodyNoticed(t *testing.T) {
 	}
 }
 
+// No renewal may outlive the release: it would renew the next holder's key, or a key for nobody.
 func TestReleaseWaitsForTheWatchdog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		renewing, freed := false, false
