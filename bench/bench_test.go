@@ -88,6 +88,9 @@ func TestRatioIsWithinRounds(t *testing.T) {
 	if got, ok := a.ratio(b, rate); !ok || got != 2 {
 		t.Errorf("ratio %v, %v: want 2, whatever the computer did in each round", got, ok)
 	}
+	if got, ok := rowOf(contended, "a", 20, 20, 300, 300).ratio(rowOf(contended, "b", 10, 100), rate); !ok || got != 2.5 {
+		t.Errorf("ratio %v, %v: want 2.5, each against its own round", got, ok)
+	}
 	if _, ok := a.ratio(nil, rate); ok {
 		t.Error("there is a ratio to nothing")
 	}

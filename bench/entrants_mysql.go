@@ -73,13 +73,13 @@ func bareSale(ctx context.Context, db *sql.DB, sku string) error {
 		return err
 	}
 	o := orderOf(service.SKU(sku), s)
-	if _, err := tx.ExecContext(ctx, "UPDATE stock SET guard = ?, quantity = ?, sold = sold + ?, version = version + 1"+
-		" WHERE epoch = ? AND sku = ? AND guard IN ('', ?)", o.Strategy, o.Remaining, o.Quantity, o.Epoch, sku, o.Strategy); err != nil {
+	if _, err := tx.ExecContext(ctx, "UPDATE stock SET sold = sold + ?, version = version + 1, guard = ?, quantity = ?"+
+		" WHERE sku = ? AND guard IN ('', ?) AND epoch = ?", o.Quantity, o.Strategy, o.Remaining, sku, o.Strategy, o.Epoch); err != nil {
 		return err
 	}
 	if _, err := tx.ExecContext(ctx, "INSERT INTO orders (id, sku, epoch, version, quantity, quantity_read, quantity_left, strategy, instance,"+
-		" request_id, fence, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		o.ID, sku, o.Epoch, o.Version, o.Quantity, o.Read, o.Remaining, o.Strategy, o.Instance, o.RequestID, o.Fence, o.CreatedAt); err != nil {
+		" request_id, fence, segment, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		o.ID, sku, o.Epoch, o.Version, o.Quantity, o.Read, o.Remaining, o.Strategy, o.Instance, o.RequestID, o.Fence, o.Segment, o.CreatedAt.UTC()); err != nil {
 		return err
 	}
 	return tx.Commit()

@@ -28,6 +28,7 @@ type abroad struct {
 	dir       string
 	classPath string // empty: no Curator
 	curator   string // its version
+	python    string // that has the libraries
 }
 
 // debianJava is where Debian puts jars. CURATOR_JARS names another folder for Curator's own.
@@ -35,7 +36,7 @@ const debianJava = "/usr/share/java"
 
 // openAbroad compiles the Java worker if there are a compiler and Curator; err says why not.
 func openAbroad(ctx context.Context, dir string) (a *abroad, err error) {
-	a = &abroad{dir: dir}
+	a = &abroad{dir: dir, python: python(ctx)}
 	if err := os.WriteFile(filepath.Join(dir, "contend.py"), []byte(contendPy), 0o644); err != nil {
 		return a, err
 	}
@@ -68,6 +69,17 @@ func openAbroad(ctx context.Context, dir string) (a *abroad, err error) {
 	return a, nil
 }
 
+// python is the first interpreter that has redis-py: the distribution installs it for its own, which need not be the first on PATH.
+// Where none has it, it is the first, and missing tells why.
+func python(ctx context.Context) string {
+	for _, program := range []string{"python3", "/usr/bin/python3"} {
+		if exec.CommandContext(ctx, program, "-c", "import redis").Run() == nil {
+			return program
+		}
+	}
+	return "python3"
+}
+
 // command is the worker of f for t.
 func (a *abroad) command(ctx context.Context, f *foreign, t task) *exec.Cmd {
 	args := []string{
@@ -77,7 +89,7 @@ func (a *abroad) command(ctx context.Context, f *foreign, t task) *exec.Cmd {
 	if f.script == "Contend.java" {
 		return exec.CommandContext(ctx, "java", append([]string{"-Xmx256m", "-XX:+UseSerialGC", "-cp", a.classPath, "Contend"}, args...)...)
 	}
-	return exec.CommandContext(ctx, "python3", append([]string{filepath.Join(a.dir, f.script)}, args...)...)
+	return exec.CommandContext(ctx, a.python, append([]string{filepath.Join(a.dir, f.script)}, args...)...)
 }
 
 // missing says why f cannot run here, or "" if it can, and which version it would be.
@@ -92,7 +104,7 @@ func (a *abroad) missing(ctx context.Context, f *foreign) (reason, version strin
 	if f.way == "kazoo" {
 		ask = "import redis, kazoo.client, kazoo.version; print(kazoo.version.__version__)"
 	}
-	said, err := exec.CommandContext(ctx, "python3", "-c", ask).CombinedOutput()
+	said, err := exec.CommandContext(ctx, a.python, "-c", ask).CombinedOutput()
 	if err != nil {
 		lines := strings.Split(strings.TrimSpace(string(said)), "\n")
 		return fmt.Sprintf("python3-redis or python3-kazoo is not installed: %s", lines[len(lines)-1]), ""

@@ -167,15 +167,17 @@ func median(all []float64) (float64, bool) {
 	return all[mid], true
 }
 
-// ratio is the median of the ratios within each round: what slows the computer down for a while slows both.
+// ratio is the median of the ratios within each round: what slows the computer down for a while slows both. Where one row has more
+// measurements in a round than the other, they are paired with that round's.
 func (w *row) ratio(to *row, of func(outcome) float64) (float64, bool) {
 	if w == nil || to == nil {
 		return 0, false
 	}
 	var all []float64
 	for i, o := range w.Rounds {
-		if o != nil && to.Rounds[i] != nil && of(*to.Rounds[i]) > 0 {
-			all = append(all, of(*o)/of(*to.Rounds[i]))
+		other := to.Rounds[i*len(to.Rounds)/len(w.Rounds)]
+		if o != nil && other != nil && of(*other) > 0 {
+			all = append(all, of(*o)/of(*other))
 		}
 	}
 	return median(all)

@@ -38,7 +38,7 @@ func tables() []table {
 	for i := range many {
 		many[i].Keys = []int{1, 10, 100, 1000}[i]
 	}
-	networked := func(e entrant) bool { return e.server != "mysql" }
+	networked := func(e entrant) bool { return e.server != "mysql" && e.foreign == nil }
 	notRace := func(e entrant) bool { return e.name != nameNone }
 	return []table{
 		{contended, "One key, 3 processes x 10 contenders", []shape{crowd}, func(entrant) bool { return true }, 1},
@@ -89,7 +89,11 @@ func (c *contest) jobs() (jobs []job) {
 				if e.alone {
 					mine.Procs, mine.Contenders = 1, 1
 				}
-				jobs = append(jobs, job{t.name, e, t.slices, mine})
+				slices := t.slices
+				if e.foreign != nil {
+					slices = 1 // they take seconds to start
+				}
+				jobs = append(jobs, job{t.name, e, slices, mine})
 			}
 		}
 	}
