@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
 )
@@ -75,6 +76,7 @@ func (s *session) beside(query string, args ...any) <-chan error {
 // waiting returns once the session's statement waits for a row, as the server has it.
 func (s *session) waiting(look *sql.DB) {
 	s.b.Eventually(s.who+" waits for a row", func() bool {
+		time.Sleep(trxIdle)
 		var n int
 		err := look.QueryRowContext(s.b.Ctx,
 			"SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT' AND trx_mysql_thread_id = ?", s.id).Scan(&n)
@@ -84,11 +86,15 @@ func (s *session) waiting(look *sql.DB) {
 	s.b.Note("mysql", "%s waits for a row", s.who)
 }
 
-// transaction asks for a number of the session's open transaction. The server makes that table ten times a second at most, so what it
-// shows may be older than the transaction.
+// trxIdle is how long one must not have asked for information_schema.innodb_trx to be shown it as it is now: the server keeps what it has
+// shown for 100 ms since it was last asked. Who asks more often sees the same for ever.
+const trxIdle = 200 * time.Millisecond
+
+// transaction asks for a number of the session's open transaction.
 func (s *session) transaction(look *sql.DB, column string) (n int64) {
 	query := "SELECT " + column + " FROM information_schema.innodb_trx WHERE trx_mysql_thread_id = ?"
 	s.b.Eventually("the server shows the transaction of "+s.who, func() bool {
+		time.Sleep(trxIdle)
 		err := look.QueryRowContext(s.b.Ctx, query, s.id).Scan(&n)
 		if errors.Is(err, sql.ErrNoRows) {
 			return false
