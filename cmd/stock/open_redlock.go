@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -29,9 +30,10 @@ func (a *app) openRedlock() error {
 		a.closers = append(a.closers, node.Close)
 	}
 	a.servers.RedlockLease, a.servers.RedlockQuarantine, a.servers.RedlockNodeTimeout = c.Lease, c.Quarantine, c.NodeTimeout
-	told := false // health shows the numbers of nodes, to anybody; their addresses are for the log
+	quarantine := cmp.Or(c.Quarantine, c.Lease) // as the lock has it: what it would refuse is not up
+	told := false                               // health shows the numbers of nodes, to anybody; their addresses are for the log
 	a.backends[strategy.Redlock] = health.New(strategy.Redlock, func(ctx context.Context) error {
-		err := redislock.CheckMasters(ctx, a.servers.Redlock, c.Quarantine)
+		err := redislock.CheckMasters(ctx, a.servers.Redlock, quarantine)
 		if err != nil && !told && !errors.Is(ctx.Err(), context.Canceled) {
 			a.log.Warn("redlock has no majority", "err", err)
 		}
