@@ -208,13 +208,6 @@ func waiting(t testing.TB, db *sql.DB) int {
 		" AND (INFO LIKE '%FOR UPDATE%' OR INFO LIKE '%GET_LOCK%')")
 }
 
-// transactions is how many are open there. The server shows what it knew up to 100 ms ago.
-func transactions(t testing.TB, db *sql.DB) int {
-	t.Helper()
-	return count(t, db, "SELECT COUNT(*) FROM information_schema.INNODB_TRX t JOIN information_schema.PROCESSLIST p"+
-		" ON p.ID = t.trx_mysql_thread_id WHERE p.DB = DATABASE()")
-}
-
 // connection is the id of the only connection that l has set up, which must be idle and is the one that the next lease will
 // live in.
 func connection(t testing.TB, l locker) int64 {
