@@ -27,20 +27,10 @@ func Valid(ttl time.Duration) time.Duration { return ttl - ttl/100 - 2*time.Mill
 // server may have granted it, but a holder does not count on what it was not told. What is not promised: a
 // process that is paused does not run this function either. It learns of the loss when it wakes; only a fence stops its write.
 func KeepAlive(held, renewing context.Context, sent time.Time, k Keep) error {
-	until := sent.Add(Valid(k.TTL))
-	next := sent.Add(k.Every)
-	if k.First > 0 {
-		until, next = sent.Add(Valid(k.First)), sent.Add(k.First/3)
-	}
+	until, next := k.begin(sent)
 	for {
-		wake := until
-		if k.Every > 0 && renewing.Err() == nil && next.Before(until) {
-			wake = next
-		}
-		if k.Max > 0 && sent.Add(k.Max).Before(wake) {
-			wake = sent.Add(k.Max)
-		}
-		timer := time.NewTimer(time.Until(wake))
+		renew := k.Every > 0 && renewing.Err() == nil
+		timer := time.NewTimer(time.Until(k.wake(sent, until, next, renew)))
 		select {
 		case <-held.Done():
 			timer.Stop()
@@ -56,7 +46,7 @@ func KeepAlive(held, renewing context.Context, sent time.Time, k Keep) error {
 		case renewing.Err() != nil:
 			continue
 		}
-		switch err := renew(renewing, until, k); {
+		switch err := k.renew(renewing, until); {
 		case err == nil:
 			until = now.Add(Valid(k.TTL))
 			next = now.Add(k.Every)
@@ -70,8 +60,34 @@ func KeepAlive(held, renewing context.Context, sent time.Time, k Keep) error {
 	}
 }
 
+// due is when a lease that was granted by a request sent then needs its keeper for the first time.
+func (k Keep) due(sent time.Time) time.Time {
+	until, next := k.begin(sent)
+	return k.wake(sent, until, next, k.Every > 0)
+}
+
+// begin is how long the first grant is valid, and when it is to be renewed.
+func (k Keep) begin(sent time.Time) (until, next time.Time) {
+	if k.First > 0 {
+		return sent.Add(Valid(k.First)), sent.Add(k.First / 3)
+	}
+	return sent.Add(Valid(k.TTL)), sent.Add(k.Every)
+}
+
+// wake is the first time at which there is something to do.
+func (k Keep) wake(sent, until, next time.Time, renew bool) time.Time {
+	wake := until
+	if renew && next.Before(wake) {
+		wake = next
+	}
+	if limit := sent.Add(k.Max); k.Max > 0 && limit.Before(wake) {
+		wake = limit
+	}
+	return wake
+}
+
 // renew asks once, for no longer than the lease runs and a renewal period lasts: a hung connection must leave time to retry.
-func renew(ctx context.Context, until time.Time, k Keep) error {
+func (k Keep) renew(ctx context.Context, until time.Time) error {
 	limit := time.Now().Add(k.Every)
 	if until.Before(limit) {
 		limit = until

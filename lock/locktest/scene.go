@@ -20,7 +20,7 @@ type Scene struct {
 	inside   func() lock.Locker // opens a Locker in this process
 	suite    *suite             // nil: no processes
 	patience time.Duration      // how long what must happen may take
-	storm    time.Duration      // how long many acquisitions may take
+	storm    time.Duration      // no acquisition of very many begins after this
 	hurry    bool               // it is expected to fail, so once or twice is enough
 	seen     string             // what else there is to tell when it is true
 
@@ -36,7 +36,7 @@ type Scene struct {
 const calm = 30 * time.Second
 
 func newScene(b Bench, s *suite) *Scene {
-	scene := &Scene{Bench: b, Key: FreshKey(), suite: s, patience: patience, storm: 3 * time.Second}
+	scene := &Scene{Bench: b, Key: FreshKey(), suite: s, patience: patience, storm: 2 * time.Minute}
 	if testing.Short() {
 		scene.storm = time.Second / 2
 	}

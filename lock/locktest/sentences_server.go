@@ -96,8 +96,8 @@ func traces(ctx context.Context, s *Scene) error {
 	for i := range 5 {
 		keys = append(keys, fmt.Sprintf("%s-%d", s.Key, i))
 	}
-	// Five thousand for each of two processes; the slow ones stop at the limit.
-	history, err := rage(ctx, list, storm{Keys: keys, Workers: 8, Rounds: 625, Limit: s.storm, Leave: 10})
+	// Ten thousand and some, without those that are given up: up to half a minute for the slowest.
+	history, err := rage(ctx, list, storm{Keys: keys, Workers: 8, Rounds: 700, Limit: s.storm, Leave: 10})
 	if err == nil {
 		err = overlaps(history, s.Promise.Fenced)
 	}

@@ -1,0 +1,101 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// kept runs a lease in a bubble, with what it does in between, and returns when it was renewed and when it ended, if it did.
+func kept(t *testing.T, k Keep, during func(*Lease)) (renewed []time.Duration, ended time.Duration, err error) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		k.Renew = func(context.Context) error {
+			renewed = append(renewed, time.Since(began))
+			return nil
+		}
+		l, _ := NewLease("key", NoFence, func(context.Context) error { return nil })
+		stop := context.AfterFunc(l.held, func() { ended = time.Since(began) })
+		defer stop()
+		l.Keep(began, k)
+		during(l)
+		synctest.Wait()
+		err = l.Err()
+		if l.Release() != nil && !errors.Is(err, ErrLost) {
+			t.Error("the release fails")
+		}
+		synctest.Wait()
+	})
+	return renewed, ended, err
+}
+
+func TestALeaseHasNoGoroutineBeforeOneIsDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		before := runtime.NumGoroutine()
+		l, _ := NewLease("key", NoFence, func(context.Context) error { return nil })
+		l.Keep(time.Now(), Keep{TTL: ttl, Every: ttl / 3, Max: time.Hour, Renew: func(context.Context) error { return nil }})
+		time.Sleep(ttl/3 - time.Nanosecond)
+		synctest.Wait()
+		if now := runtime.NumGoroutine(); now > before {
+			t.Errorf("%d goroutines, %d before", now, before)
+		}
+		_ = l.Release()
+	})
+}
+
+func TestKeptLeases(t *testing.T) {
+	sleep := func(d time.Duration) func(*Lease) { return func(*Lease) { time.Sleep(d) } }
+	for _, row := range []struct {
+		sentence string
+		keep     Keep
+		during   func(*Lease)
+		renewals int
+		ended    time.Duration // of a loss
+	}{
+		{"it is renewed when a third has passed, and goes on", Keep{TTL: ttl, Every: ttl / 3}, sleep(ttl), 3, 0},
+		{"it is never renewed, and lost", Keep{TTL: ttl}, sleep(ttl), 0, Valid(ttl)},
+		{"the first renewal of a grant is due after a third of that", Keep{TTL: ttl, Every: ttl / 3, First: 3 * time.Second}, sleep(2 * time.Second), 1, 0},
+		{"the longest hold ends before the first renewal", Keep{TTL: ttl, Every: ttl / 3, Max: time.Second}, sleep(ttl), 0, time.Second},
+		{
+			"it is not to be renewed before the first renewal was due",
+			Keep{TTL: ttl, Every: ttl / 3},
+			func(l *Lease) { l.StopRenewing(); time.Sleep(ttl) },
+			0, Valid(ttl),
+		},
+	} {
+		t.Run(row.sentence, func(t *testing.T) {
+			renewed, ended, err := kept(t, row.keep, row.during)
+			if len(renewed) != row.renewals {
+				t.Errorf("renewed at %v, want %d times", renewed, row.renewals)
+			}
+			if lost := errors.Is(err, ErrLost); lost != (row.ended > 0) || lost && ended != row.ended {
+				t.Errorf("ended after %v with %v, want a loss after %v", ended, err, row.ended)
+			}
+		})
+	}
+}
+
+// A release that comes in the middle of a renewal ends it and waits for it: no renewal may reach the server after the key was freed.
+func TestReleaseWaitsForARenewal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var order []string
+		l, _ := NewLease("key", NoFence, func(context.Context) error {
+			order = append(order, "freed")
+			return nil
+		})
+		l.Keep(time.Now(), Keep{TTL: ttl, Every: ttl / 3, Renew: func(ctx context.Context) error {
+			<-ctx.Done()
+			time.Sleep(time.Second)
+			order = append(order, "renewed")
+			return ctx.Err()
+		}})
+		time.Sleep(ttl/3 + time.Second)
+		if err := l.Release(); err != nil || len(order) != 2 || order[0] != "renewed" {
+			t.Errorf("%v, %v", order, err)
+		}
+	})
+}
