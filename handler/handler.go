@@ -119,5 +119,5 @@ func New(c Config) http.Handler {
 	e.GET("/metrics", gin.WrapH(c.Metrics))
 	e.GET("/openapi.json", h.openAPI())
 	e.GET("/problems/:name", h.explainProblem)
-	return e
+	return parting{e, h.Draining}
 }

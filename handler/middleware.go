@@ -35,10 +35,6 @@ func (h *handler) identify(c *gin.Context) {
 	c.Set(requestIDKey, id)
 	c.Header("X-Request-Id", id)
 	c.Header("X-Instance", h.Instance)
-	if h.Draining() {
-		// So that a proxy has no open connection left to send a request on when the listener closes.
-		c.Header("Connection", "close")
-	}
 }
 
 // measure counts and logs every request once.

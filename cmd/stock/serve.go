@@ -25,7 +25,8 @@ func serveCommand() *cobra.Command {
 		Long: `Run one instance of the service.
 
 It starts whether or not its servers are up: strategies whose server is missing answer 503 with the reason, and work
-as soon as it is there. On SIGTERM /readyz fails first, then requests in flight are finished and held locks released.
+as soon as it is there. On SIGTERM /readyz fails first, then nobody else is let in, requests in flight are finished and held
+locks released.
 A second signal ends the process at once.`,
 		Example: "  stock serve\n  stock serve --addr :8089 --instance app-2 --redis-addrs redis:6379\n  STOCK_MYSQL_DSN='stock:secret@tcp(db:3306)/stock' stock serve --config stock.yaml",
 		Args:    cobra.NoArgs,
@@ -94,8 +95,10 @@ func serve(ctx context.Context, cfg Config, listener net.Listener, log *slog.Log
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
+	entrance := newDoor(listener)
+	server.ConnState = entrance.watch
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
+	go func() { served <- server.Serve(entrance) }()
 	log.Info("serving", "addr", listener.Addr().String(), "version", version)
 
 	select {
@@ -106,14 +109,17 @@ func serve(ctx context.Context, cfg Config, listener net.Listener, log *slog.Log
 	log.Info("stopping: not ready any more", "drain", cfg.Drain, "stop", cfg.Stop)
 	draining.Store(true)
 	time.Sleep(cfg.Drain) // load balancers notice, and connections are closed one by one after their next reply
-	err = shutdown(server, cfg.Stop, cancel, log)
+	entrance.shut(server)
+	end := time.Now().Add(cfg.Stop)
+	entrance.emptied(cfg.Drain, cfg.Stop)
+	err = shutdown(server, time.Until(end), cancel, log)
 	<-served
 	err = errors.Join(err, a.close())
 	log.Info("stopped")
 	return err
 }
 
-// shutdown finishes the requests in flight. What is left after limit is told to leave: waits end, critical sections, which are
+// shutdown finishes the requests that are still in flight. What is left after limit is told to leave: waits end, critical sections, which are
 // bounded, are still finished.
 func shutdown(server *http.Server, limit time.Duration, cancel context.CancelCauseFunc, log *slog.Logger) error {
 	for _, step := range []time.Duration{limit, service.MaxWait} {
