@@ -12,47 +12,48 @@ import (
 	"example.com/stock/lock"
 	"example.com/stock/repo"
 	"example.com/stock/service"
+	"example.com/stock/stack/wire"
 )
 
 // proxied are both stores behind a proxy, the same store without it, and the words by which the proxy knows the requests.
-func proxied(t *testing.T, name string) (p *proxy, broken, sound shop) {
+func proxied(t *testing.T, name string) (p proxy, broken, sound shop) {
 	t.Helper()
 	if name == "redis" {
 		addr := servers.Redis(t).Addr
-		p = newProxy(t, addr)
+		p = newProxy(t, addr, wire.Redis())
 		// With go-redis' default of three retries: they must not matter.
-		return p, repo.NewRedis(dialRedis(t, p.addr)), repo.NewRedis(dialRedis(t, addr))
+		return p, repo.NewRedis(dialRedis(t, p.Addr())), repo.NewRedis(dialRedis(t, addr))
 	}
 	dsn := servers.MariaDB(t)
 	_, rest, _ := strings.Cut(dsn, "(")
 	addr, _, _ := strings.Cut(rest, ")")
-	p = newProxy(t, addr)
+	p = newProxy(t, addr, wire.MySQL())
 	db := migrated(t, dsn)
-	return p, repo.NewMySQL(openMySQL(t, strings.Replace(dsn, addr, p.addr, 1))), repo.NewMySQL(db)
+	return p, repo.NewMySQL(openMySQL(t, strings.Replace(dsn, addr, p.Addr(), 1))), repo.NewMySQL(db)
 }
 
 // A sale whose connection breaks in the middle is unknown only if the server had all it needed; it is never half a sale.
 func TestConnectionBreaks(t *testing.T) {
 	for _, row := range []struct {
 		store, word string
-		fault       fault
+		fault       wire.Action
 		err         error
 		orders      int
 	}{
-		{"redis", "evalsha", cutBefore, service.ErrOutcomeUnknown, 0},
-		{"redis", "evalsha", cutAfter, service.ErrOutcomeUnknown, 1},
-		{"redis", "evalsha", hang, service.ErrOutcomeUnknown, 1},
-		{"mysql", "START TRANSACTION", cutBefore, nil, 1}, // nothing was done, so it is done again
-		{"mysql", "START TRANSACTION", cutAfter, nil, 1},
-		{"mysql", "START TRANSACTION", hang, lock.ErrDown, 0},
-		{"mysql", "UPDATE", cutBefore, lock.ErrDown, 0},
-		{"mysql", "UPDATE", cutAfter, lock.ErrDown, 0},
-		{"mysql", "UPDATE", hang, lock.ErrDown, 0},
-		{"mysql", "INSERT", cutBefore, lock.ErrDown, 0},
-		{"mysql", "INSERT", cutAfter, lock.ErrDown, 0},
-		{"mysql", "COMMIT", cutBefore, service.ErrOutcomeUnknown, 0},
-		{"mysql", "COMMIT", cutAfter, service.ErrOutcomeUnknown, 1},
-		{"mysql", "COMMIT", hang, service.ErrOutcomeUnknown, 1},
+		{"redis", "evalsha", wire.Cut, service.ErrOutcomeUnknown, 0},
+		{"redis", "evalsha", wire.CutReply, service.ErrOutcomeUnknown, 1},
+		{"redis", "evalsha", wire.HoldReply, service.ErrOutcomeUnknown, 1},
+		{"mysql", "START TRANSACTION", wire.Cut, nil, 1}, // nothing was done, so it is done again
+		{"mysql", "START TRANSACTION", wire.CutReply, nil, 1},
+		{"mysql", "START TRANSACTION", wire.HoldReply, lock.ErrDown, 0},
+		{"mysql", "UPDATE", wire.Cut, lock.ErrDown, 0},
+		{"mysql", "UPDATE", wire.CutReply, lock.ErrDown, 0},
+		{"mysql", "UPDATE", wire.HoldReply, lock.ErrDown, 0},
+		{"mysql", "INSERT", wire.Cut, lock.ErrDown, 0},
+		{"mysql", "INSERT", wire.CutReply, lock.ErrDown, 0},
+		{"mysql", "COMMIT", wire.Cut, service.ErrOutcomeUnknown, 0},
+		{"mysql", "COMMIT", wire.CutReply, service.ErrOutcomeUnknown, 1},
+		{"mysql", "COMMIT", wire.HoldReply, service.ErrOutcomeUnknown, 1},
 	} {
 		for _, op := range []string{"Write", "Deduct"} {
 			t.Run(fmt.Sprintf("%s/%s/%d/%s", row.store, row.word, row.fault, op), func(t *testing.T) {
@@ -108,11 +109,10 @@ func TestStorm(t *testing.T) {
 			p, broken, sound := proxied(t, name)
 			const sku = service.SKU("storm")
 			mustSet(t, sound, sku, 10_000)
-			n := 0
-			p.obey(func([]byte) fault {
-				n++
-				return map[int]fault{0: cutBefore, 7: cutAfter}[n%14]
-			})
+			for n := range 25 { // of every fourteen requests one is lost, and the reply to one
+				p.Set(wire.Trap{On: wire.ToServer, Skip: 14 * n, Do: wire.CutReply})
+				p.Set(wire.Trap{On: wire.ToServer, Skip: 14*n + 7, Do: wire.Cut})
+			}
 			var mu sync.Mutex
 			outcome := map[string]error{}
 			var all sync.WaitGroup

@@ -30,7 +30,7 @@ func TestRedisRoundTrips(t *testing.T) {
 }
 
 // trips wants op to take n round trips, if warm.
-func trips(t *testing.T, p *proxy, warm bool, what string, n int, op func() error) {
+func trips(t *testing.T, p proxy, warm bool, what string, n int, op func() error) {
 	t.Helper()
 	var err error
 	got := p.count(func() { err = op() })

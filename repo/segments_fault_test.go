@@ -9,6 +9,7 @@ import (
 
 	"example.com/stock/lock"
 	"example.com/stock/service"
+	"example.com/stock/stack/wire"
 )
 
 // A move whose connection breaks in the middle has happened or not: the units are all there, nobody is told that an order is in doubt, and
@@ -16,24 +17,24 @@ import (
 func TestGatherBreaks(t *testing.T) {
 	for _, row := range []struct {
 		store, word string
-		fault       fault
+		fault       wire.Action
 		fails       bool
 	}{
-		{"redis", "evalsha", cutBefore, true},
-		{"redis", "evalsha", cutAfter, true},
-		{"redis", "evalsha", hang, true},
-		{"mysql", "START TRANSACTION", cutBefore, false}, // nothing was done, so it is done again
-		{"mysql", "START TRANSACTION", hang, true},
-		{"mysql", "UPDATE `stock`", cutBefore, true},
-		{"mysql", "UPDATE `stock`", cutAfter, true},
-		{"mysql", "UPDATE `stock_segments`", cutBefore, true},
-		{"mysql", "UPDATE `stock_segments`", cutAfter, true},
-		{"mysql", "UPDATE `stock_segments`", hang, true},
-		{"mysql", "INSERT INTO `stock_segments`", cutBefore, true},
-		{"mysql", "INSERT INTO `stock_segments`", cutAfter, true},
-		{"mysql", "COMMIT", cutBefore, true},
-		{"mysql", "COMMIT", cutAfter, true},
-		{"mysql", "COMMIT", hang, true},
+		{"redis", "evalsha", wire.Cut, true},
+		{"redis", "evalsha", wire.CutReply, true},
+		{"redis", "evalsha", wire.HoldReply, true},
+		{"mysql", "START TRANSACTION", wire.Cut, false}, // nothing was done, so it is done again
+		{"mysql", "START TRANSACTION", wire.HoldReply, true},
+		{"mysql", "UPDATE `stock`", wire.Cut, true},
+		{"mysql", "UPDATE `stock`", wire.CutReply, true},
+		{"mysql", "UPDATE `stock_segments`", wire.Cut, true},
+		{"mysql", "UPDATE `stock_segments`", wire.CutReply, true},
+		{"mysql", "UPDATE `stock_segments`", wire.HoldReply, true},
+		{"mysql", "INSERT INTO `stock_segments`", wire.Cut, true},
+		{"mysql", "INSERT INTO `stock_segments`", wire.CutReply, true},
+		{"mysql", "COMMIT", wire.Cut, true},
+		{"mysql", "COMMIT", wire.CutReply, true},
+		{"mysql", "COMMIT", wire.HoldReply, true},
 	} {
 		t.Run(fmt.Sprintf("%s/%s/%d", row.store, row.word, row.fault), func(t *testing.T) {
 			p, broken, sound := proxied(t, row.store)
@@ -77,14 +78,14 @@ func TestLooksBreak(t *testing.T) {
 			if err := look(short(t)); err != nil {
 				t.Fatal(err)
 			}
-			p.obey(func([]byte) fault { return hang })
+			p.Silence(wire.ToClient)
 			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 			err := look(ctx)
 			cancel()
 			if !errors.Is(err, lock.ErrDown) || errors.Is(err, service.ErrOutcomeUnknown) {
 				t.Errorf("%s on %s: %v, want ErrDown", what, store, err)
 			}
-			p.obey(nil)
+			p.Silence()
 		}
 	}
 }

@@ -7,9 +7,8 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"sync"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,35 +19,17 @@ import (
 	"example.com/stock/stack/stacktest"
 )
 
-var servers stacktest.Shared
+var (
+	servers stacktest.Shared
+	program stacktest.Program
+)
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(servers.Around(m), goleak.Cleanup(func(code int) {
 		http.DefaultClient.CloseIdleConnections()
-		if dir := programDir(); dir != "" {
-			os.RemoveAll(dir)
-		}
+		_ = program.Remove()
 		os.Exit(code)
 	}))
-}
-
-// program is the stock program, built with the race detector, once for all tests.
-var program = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "stock-test-")
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "stock")
-	out, err := exec.Command("go", "build", "-race", "-o", path, ".").CombinedOutput()
-	if err != nil {
-		return path, fmt.Errorf("build: %w\n%s", err, out)
-	}
-	return path, nil
-})
-
-func programDir() string {
-	path, _ := program()
-	return filepath.Dir(path)
 }
 
 // a cluster is instances as separate processes, with all the backends, behind a front.
@@ -61,7 +42,7 @@ type cluster struct {
 // startCluster starts backends of its own, so that they can be stopped. Where one is not installed the test is skipped, or fails in CI.
 func startCluster(t *testing.T, instances int, env ...string) *cluster {
 	t.Helper()
-	path, err := program()
+	path, err := program.Path()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,6 +81,10 @@ func startCluster(t *testing.T, instances int, env ...string) *cluster {
 }
 
 func showLogs(t *testing.T, s *stack.Stack) {
+	if front := s.Server("nginx"); front != nil {
+		words, _ := os.ReadFile(filepath.Join(strings.TrimSuffix(front.Log, ".log"), "error.log"))
+		t.Logf("nginx: %s", words)
+	}
 	for i := 1; s.Server(fmt.Sprint("app-", i)) != nil; i++ {
 		log, _ := os.ReadFile(s.Server(fmt.Sprint("app-", i)).Log)
 		lines := bytes.Split(log, []byte("\n"))

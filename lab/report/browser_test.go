@@ -4,52 +4,15 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
 	"example.com/stock/lab"
+	"example.com/stock/stack/browsertest"
 )
-
-// open starts a real browser. Where there is none the test is skipped, or fails in CI.
-func open(t *testing.T) context.Context {
-	t.Helper()
-	path := ""
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "chrome"} {
-		if found, err := exec.LookPath(name); err == nil {
-			path = found
-			break
-		}
-	}
-	if path == "" {
-		if os.Getenv("REQUIRE_BACKENDS") == "1" {
-			t.Fatal("REQUIRE_BACKENDS=1, but no chromium is on PATH")
-		}
-		t.Skip("no chromium on PATH (Debian: apt-get install chromium)")
-	}
-	dir, err := os.MkdirTemp("", "browser") // not t.TempDir: what the browser writes as it ends must not fail the test
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.UserDataDir(dir), chromedp.WSURLReadTimeout(2*time.Minute),
-		chromedp.Flag("disable-gpu", true), chromedp.Flag("no-proxy-server", true))
-	ctx, stop := chromedp.NewExecAllocator(t.Context(), options...)
-	ctx, end := chromedp.NewContext(ctx)
-	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
-	t.Cleanup(func() {
-		cancel()
-		_ = chromedp.Cancel(ctx) // waits until the browser is gone
-		end()
-		stop()
-	})
-	return ctx
-}
 
 // ask evaluates an expression in the page.
 func ask[T any](t *testing.T, ctx context.Context, expression string) T {
@@ -63,7 +26,7 @@ func ask[T any](t *testing.T, ctx context.Context, expression string) T {
 
 // What the matrix leads to opens, the language can be changed, nothing is wider than a phone, and dark follows the reader's choice.
 func TestPageInABrowser(t *testing.T) {
-	ctx := open(t)
+	ctx := browsertest.Open(t)
 	last := lab.All()[1]
 	path := filepath.Join(t.TempDir(), "lab.html")
 	r := whole()

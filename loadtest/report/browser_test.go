@@ -4,12 +4,10 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
@@ -20,6 +18,7 @@ import (
 
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/report"
+	"example.com/stock/stack/browsertest"
 )
 
 // A browser notes what a page asks for and complains of.
@@ -34,38 +33,9 @@ type browser struct {
 // open starts a real browser. Where there is none the test is skipped, or fails in CI.
 func open(t *testing.T) *browser {
 	t.Helper()
-	path := ""
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "chrome"} {
-		if found, err := exec.LookPath(name); err == nil {
-			path = found
-			break
-		}
-	}
-	if path == "" {
-		if os.Getenv("REQUIRE_BACKENDS") == "1" {
-			t.Fatal("REQUIRE_BACKENDS=1, but no chromium is on PATH")
-		}
-		t.Skip("no chromium on PATH (Debian: apt-get install chromium)")
-	}
-	dir, err := os.MkdirTemp("", "browser") // not t.TempDir: what the browser writes as it ends must not fail the test
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.UserDataDir(dir), chromedp.WSURLReadTimeout(2*time.Minute),
-		chromedp.Flag("disable-gpu", true), chromedp.Flag("no-proxy-server", true))
-	ctx, stop := chromedp.NewExecAllocator(t.Context(), options...)
-	ctx, end := chromedp.NewContext(ctx)
-	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
-	t.Cleanup(func() {
-		cancel()
-		_ = chromedp.Cancel(ctx) // waits until the browser is gone
-		end()
-		stop()
-	})
+	ctx := browsertest.Open(t)
 	b := &browser{Context: ctx}
-	err = chromedp.Listen(ctx, func(event any) {
+	err := chromedp.Listen(ctx, func(event any) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		switch e := event.(type) {
