@@ -68,24 +68,9 @@ func cause(ctx context.Context, err error) error {
 func classify(r Request, ans answer) Reply {
 	reply := Reply{Status: ans.status, Instance: ans.header.Get("X-Instance")}
 	if problem := ans.problem(); problem != nil {
-		reply.Problem, reply.OrderID, reply.Error = problem.Name(), problem.OrderID, problem.Detail
+		reply.Outcome, reply.Problem, reply.OrderID, reply.Error = problem.Outcome(), problem.Name(), problem.OrderID, problem.Detail
 		if reply.Instance == "" {
 			reply.Instance = problem.Instance
-		}
-		switch problem.Name() {
-		case "lock_busy", "lock_timeout":
-			reply.Outcome = Busy
-		case "sold_out":
-			reply.Outcome = SoldOut
-		case "outcome_unknown", "internal": // a crash may come after the sale
-			reply.Outcome = Unknown
-		case "bad_gateway", "gateway_timeout": // of the proxy in front, which may know that it reached no instance
-			reply.Outcome = Unknown
-			if problem.Sent != nil && !*problem.Sent {
-				reply.Outcome = Failed
-			}
-		default:
-			reply.Outcome = Failed
 		}
 		return reply
 	}

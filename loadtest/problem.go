@@ -20,6 +20,23 @@ type Problem struct {
 // Name is the last part of the type: "lock_busy" of "/problems/lock_busy".
 func (p *Problem) Name() string { return p.Type[strings.LastIndexByte(p.Type, '/')+1:] }
 
+// Outcome is what the refusal says of the sale.
+func (p *Problem) Outcome() Outcome {
+	switch p.Name() {
+	case "lock_busy", "lock_timeout":
+		return Busy
+	case "sold_out":
+		return SoldOut
+	case "outcome_unknown", "internal": // a crash may come after the sale
+		return Unknown
+	case "bad_gateway", "gateway_timeout": // of the proxy in front, which may know that it reached no instance
+		if p.Sent == nil || *p.Sent {
+			return Unknown
+		}
+	}
+	return Failed
+}
+
 func (p *Problem) Error() string {
 	text := p.Detail
 	if text == "" {
