@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -80,7 +81,7 @@ func TestUnknownCommands(t *testing.T) {
 
 // The exit status is what a shell sees; only a whole program has one.
 func TestExitStatus(t *testing.T) {
-	path, err := program()
+	path, err := program.Path()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,8 +136,26 @@ func TestHealthcheck(t *testing.T) {
 	}
 	_, _, err := run(t.Context(), "healthcheck", "--url", "http://127.0.0.1:1/readyz")
 	says(t, err, "connection refused")
-	_, _, err = run(t.Context(), "healthcheck", "--url", "::")
+	_, _, err = run(t.Context(), "healthcheck", "--url", "::", "--wait", "1h")
 	says(t, err, "--url")
+}
+
+// An instance that serves is ready although redlock's nodes are not up yet: only --all waits for them.
+func TestHealthcheckOfAll(t *testing.T) {
+	var asked atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		up := asked.Add(1) > 3
+		fmt.Fprintf(w, `{"status":"ready","backends":{"redis":{"up":true},"redlock":{"up":%v,"reason":"in quarantine"}}}`, up)
+	}))
+	defer server.Close()
+	if _, _, err := run(t.Context(), "healthcheck", "--url", server.URL); err != nil {
+		t.Error(err)
+	}
+	_, _, err := run(t.Context(), "healthcheck", "--url", server.URL, "--all")
+	says(t, err, "not all servers are up: redlock: in quarantine")
+	if _, _, err := run(t.Context(), "healthcheck", "--url", server.URL, "--all", "--wait", "1m"); err != nil || asked.Load() != 4 {
+		t.Errorf("asked %d times, and at last: %v", asked.Load(), err)
+	}
 }
 
 func TestMigrate(t *testing.T) {

@@ -27,7 +27,7 @@ type show struct {
 
 func startDemo(t *testing.T, args ...string) *show {
 	t.Helper()
-	path, err := program()
+	path, err := program.Path()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,40 +2,96 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"net/url"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 )
 
+const healthcheckLong = `Exit 0 if an instance is ready, 1 if not: for container images without a shell, and for scripts that wait.
+
+An instance is ready as soon as one strategy can sell. With --all every server must be up as well: ZooKeeper takes some seconds, and a
+node of redlock counts only when it has been up for a lease.`
+
+// A readiness asks an instance how it is.
+type readiness struct {
+	url  string
+	all  bool
+	wait time.Duration
+}
+
 func healthcheckCommand() *cobra.Command {
-	var url string
+	var r readiness
 	cmd := &cobra.Command{
 		Use:     "healthcheck",
-		Short:   "Exit 0 if an instance is ready, 1 if not (for container images without a shell)",
-		Example: "  stock healthcheck\n  stock healthcheck --url http://127.0.0.1:8089/readyz",
+		Short:   "Exit 0 if an instance is ready, 1 if not",
+		Long:    healthcheckLong,
+		Example: "  stock healthcheck\n  stock healthcheck --url http://127.0.0.1:8089/readyz --all --wait 60s",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := context.WithTimeout(cmd.Context(), 3*time.Second)
-			defer cancel()
-			req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-			if err != nil {
+			if _, err := url.ParseRequestURI(r.url); err != nil {
 				return fmt.Errorf("--url: %w", err)
 			}
-			resp, err := http.DefaultClient.Do(req)
-			if err != nil {
-				return err
+			for began := time.Now(); ; {
+				err := r.ask(cmd.Context())
+				if err == nil || time.Since(began) >= r.wait {
+					return err
+				}
+				select {
+				case <-cmd.Context().Done():
+					return errors.Join(err, context.Cause(cmd.Context()))
+				case <-time.After(min(time.Second, r.wait)):
+				}
 			}
-			defer resp.Body.Close()
-			body, err := io.ReadAll(io.LimitReader(resp.Body, 4096))
-			if resp.StatusCode != http.StatusOK {
-				return fmt.Errorf("not ready: %s: %s", resp.Status, body)
-			}
-			return err
 		},
 	}
-	cmd.Flags().StringVar(&url, "url", "http://127.0.0.1:8088/readyz", "what to ask")
+	flags := cmd.Flags()
+	flags.StringVar(&r.url, "url", "http://127.0.0.1:8088/readyz", "what to ask")
+	flags.BoolVar(&r.all, "all", false, "every server must be up, too")
+	flags.DurationVar(&r.wait, "wait", 0, "ask again for so long")
 	return cmd
+}
+
+// ask asks once. The error says what is not ready.
+func (r readiness) ask(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.url, http.NoBody)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	switch {
+	case resp.StatusCode != http.StatusOK:
+		return fmt.Errorf("not ready: %s: %s", resp.Status, body)
+	case err != nil || !r.all:
+		return err
+	}
+	var reply struct {
+		Backends map[string]struct {
+			Up     bool
+			Reason string
+		}
+	}
+	if err := json.Unmarshal(body, &reply); err != nil {
+		return fmt.Errorf("--all needs the /readyz of an instance, and %s answers something else: %w", r.url, err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(reply.Backends)) {
+		if b := reply.Backends[name]; !b.Up {
+			err = errors.Join(err, fmt.Errorf("not all servers are up: %s: %s", name, b.Reason))
+		}
+	}
+	return err
 }

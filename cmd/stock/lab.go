@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -161,12 +160,12 @@ func (r *labRun) run(ctx context.Context) error {
 			last = s.Name
 			lab.WriteScenario(r.out, s, r.lang)
 		}
-		lab.WriteCell(r.out, c, r.verbose)
+		lab.WriteCell(r.out, c, r.verbose, r.lang)
 	}
 	report, err := lab.Run(ctx, r.options)
-	lab.WriteSummary(r.out, report)
+	lab.WriteSummary(r.out, report, r.lang)
 	if r.json != "" {
-		err = errors.Join(err, writeReport(r.json, report))
+		err = errors.Join(err, writeJSON(r.json, report))
 	}
 	if r.html != "" {
 		err = errors.Join(err, writeLabPage(r.html, report, r.lang))
@@ -180,19 +179,6 @@ func (r *labRun) run(ctx context.Context) error {
 		return exitError{exitVerdict, nil}
 	case len(report.Skipped()) > 0 && os.Getenv("REQUIRE_BACKENDS") == "1":
 		return exitError{exitSkipped, errors.New("REQUIRE_BACKENDS=1, but scenarios were skipped")}
-	}
-	return nil
-}
-
-func writeReport(path string, report lab.Report) error {
-	file, err := os.Create(path)
-	if err != nil {
-		return fmt.Errorf("--json: %w", err)
-	}
-	enc := json.NewEncoder(file)
-	enc.SetIndent("", " ")
-	if err := errors.Join(enc.Encode(report), file.Close()); err != nil {
-		return fmt.Errorf("--json: %w", err)
 	}
 	return nil
 }

@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -97,7 +95,7 @@ func (r *soakRun) run(ctx context.Context) error {
 	}
 	soak.Write(r.out, &report)
 	if r.json != "" {
-		if err := writeSoak(r.json, &report); err != nil {
+		if err := writeJSON(r.json, &report); err != nil {
 			return err
 		}
 	}
@@ -106,19 +104,6 @@ func (r *soakRun) run(ctx context.Context) error {
 		return exitError{exitVerdict, nil}
 	case report.Interrupted:
 		return exitError{exitInterrupted, nil}
-	}
-	return nil
-}
-
-func writeSoak(path string, report *soak.Report) error {
-	file, err := os.Create(path)
-	if err != nil {
-		return fmt.Errorf("--json: %w", err)
-	}
-	enc := json.NewEncoder(file)
-	enc.SetIndent("", " ")
-	if err := errors.Join(enc.Encode(report), file.Close()); err != nil {
-		return fmt.Errorf("--json: %w", err)
 	}
 	return nil
 }

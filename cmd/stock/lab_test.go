@@ -48,7 +48,7 @@ func TestLabRefusesWhatIsImpossible(t *testing.T) {
 
 // One scenario from the command line: what it says, what it writes, and its exit status.
 func TestLabRun(t *testing.T) {
-	path, err := program()
+	path, err := program.Path()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func (o *output) String() string {
 // startLocking starts "stock lock" with args. Its name for others is name.
 func startLocking(t *testing.T, name string, args ...string) *locking {
 	t.Helper()
-	path, err := program()
+	path, err := program.Path()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func zombie(pid int) bool {
 
 func programPath(t *testing.T) string {
 	t.Helper()
-	path, err := program()
+	path, err := program.Path()
 	if err != nil {
 		t.Fatal(err)
 	}

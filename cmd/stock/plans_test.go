@@ -18,7 +18,7 @@ import (
 // startRedisOnly is two instances behind a front, with stock and locks on Redis: enough for plans of other tools.
 func startRedisOnly(t *testing.T) *cluster {
 	t.Helper()
-	path, err := program()
+	path, err := program.Path()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ func settings() []setting {
 		{key: "store", value: "redis", help: "store of requests that name none: redis or mysql"},
 		{key: "wait", value: 10 * time.Second, help: "how long requests wait for a lock unless they say"},
 		{key: "work", value: 2 * time.Second, help: "longest stay in the critical section"},
-		{key: "drain", value: time.Second, help: "on SIGTERM, how long /readyz fails before the listener closes"},
+		{key: "drain", value: time.Second, help: "on SIGTERM, how long /readyz fails before the listener closes, and then how long its idle connections must not have been used"},
 		{key: "stop", value: 15 * time.Second, help: "on SIGTERM, how long requests in flight may take before they are cut off"},
 		{key: "log.level", value: "info", help: "debug, info, warn or error"},
 		{key: "log.format", value: "json", help: "json or text"},
