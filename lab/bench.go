@@ -131,11 +131,11 @@ func (b *Bench) pause(what string) {
 	}
 }
 
-// Evidence writes down a fact. value may be nil.
+// Evidence writes down a fact, in both languages. value may be nil.
 func (b *Bench) Evidence(kind Proof, value any, format string, args ...any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.evidence = append(b.evidence, Evidence{kind, fmt.Sprintf(format, args...), value})
+	b.evidence = append(b.evidence, Evidence{Kind: kind, Text: fmt.Sprintf(format, args...), ZH: chinese(format, args), Value: value})
 }
 
 // Note writes down what was done or seen just now, in a lane.

@@ -138,10 +138,7 @@ func exchange(req *http.Request) loadtest.Reply {
 	}
 	defer res.Body.Close()
 	reply := loadtest.Reply{Status: res.StatusCode, Instance: res.Header.Get("X-Instance")}
-	var problem struct {
-		Type, Detail string
-		OrderID      string `json:"order_id"`
-	}
+	var problem loadtest.Problem
 	if res.StatusCode == http.StatusOK {
 		var sale struct {
 			OrderID string `json:"order_id"`
@@ -156,16 +153,6 @@ func exchange(req *http.Request) loadtest.Reply {
 	if err := json.NewDecoder(res.Body).Decode(&problem); err != nil {
 		return loadtest.Reply{Outcome: loadtest.Unknown, Status: res.StatusCode, Error: "broken reply: " + err.Error()}
 	}
-	reply.Problem, reply.OrderID, reply.Error = strings.TrimPrefix(problem.Type, "/problems/"), problem.OrderID, problem.Detail
-	switch reply.Problem {
-	case "lock_busy", "lock_timeout":
-		reply.Outcome = loadtest.Busy
-	case "sold_out":
-		reply.Outcome = loadtest.SoldOut
-	case "outcome_unknown", "internal":
-		reply.Outcome = loadtest.Unknown
-	default:
-		reply.Outcome = loadtest.Failed
-	}
+	reply.Outcome, reply.Problem, reply.OrderID, reply.Error = problem.Outcome(), problem.Name(), problem.OrderID, problem.Detail
 	return reply
 }

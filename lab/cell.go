@@ -1,6 +1,9 @@
 package lab
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // A Cell is one case of one scenario, once: what was to be seen, what was seen, and the evidence.
 type Cell struct {
@@ -35,8 +38,12 @@ func (c Cell) Case() Case {
 type Evidence struct {
 	Kind  Proof  `json:"kind"`
 	Text  string `json:"text"`
-	Value any    `json:"value,omitempty"` // the number or the structure that Text tells of
+	ZH    string `json:"text_zh,omitempty"` // Text in Chinese
+	Value any    `json:"value,omitempty"`   // the number or the structure that Text tells of
 }
+
+// Said is the fact in both languages, or in English only where there is no other.
+func (e Evidence) Said() Text { return Text{e.Text, cmp.Or(e.ZH, e.Text)} }
 
 // A Proof is a kind of evidence. The set is closed.
 type Proof string

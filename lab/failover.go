@@ -162,7 +162,7 @@ func minorityDies(b *Bench) Observation {
 	b.Stock(1)
 	nodes := b.nodes()
 	a := b.Begin(apps[0], "A", Ask{Pause: []string{BeforeWrite}}).Paused(BeforeWrite)
-	nodes.holders("when A has the lock")
+	nodes.holders(Text{"when A has the lock", "A 持有锁时"})
 	b.Must("kill node 1", nodes.servers[0].Kill())
 	b.Note(nodes.name(0), "node 1 is killed")
 	b.Defer(func() { _ = nodes.servers[0].Restart(b.Ctx) })

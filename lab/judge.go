@@ -79,16 +79,16 @@ func (b *Bench) prove(j Judgement) {
 	}
 }
 
-func (b *Bench) sum(s loadtest.Stock) string {
+func (b *Bench) sum(s loadtest.Stock) Text {
 	switch lost := s.Sold - (b.initial - s.Quantity); {
 	case s.Sold > b.initial:
-		return fmt.Sprintf("oversold by %d", s.Sold-b.initial)
+		return Text{fmt.Sprintf("oversold by %d", s.Sold-b.initial), fmt.Sprintf("超卖 %d 件", s.Sold-b.initial)}
 	case lost > 0:
-		return fmt.Sprintf("%d lost", lost)
+		return Text{fmt.Sprintf("%d lost", lost), fmt.Sprintf("丢失 %d 件", lost)}
 	case lost < 0:
-		return fmt.Sprintf("%d vanished", -lost)
+		return Text{fmt.Sprintf("%d vanished", -lost), fmt.Sprintf("凭空少了 %d 件", -lost)}
 	}
-	return "it adds up"
+	return Text{"it adds up", "账目相符"}
 }
 
 // who is the short name of a request.

@@ -24,6 +24,9 @@ func (t Text) In(lang string) string {
 	return t.EN
 }
 
+// String is the text in English.
+func (t Text) String() string { return t.EN }
+
 // A Group is a chapter of the catalogue.
 type Group string
 

@@ -100,11 +100,12 @@ func leaseShorterThanWork() Scenario {
 			}
 			return each(benches, func(b *Bench) Observation {
 				a, next := b.calls[0], b.calls[1]
-				how := "let in after %v, with A before its write"
-				if next.Reply().Outcome == loadtest.Busy {
-					how = "not let in for %v, longer than the lease"
+				busy, took := next.Reply().Outcome == loadtest.Busy, next.Took() // which there is when it was answered
+				if busy {
+					b.Evidence(Waited, ms(took), "B was not let in for %v, longer than the lease", took.Round(time.Millisecond))
+				} else {
+					b.Evidence(Waited, ms(took), "B was let in after %v, with A before its write", took.Round(time.Millisecond))
 				}
-				b.Evidence(Waited, ms(next.Took()), "B was "+how, next.Took().Round(time.Millisecond))
 				if b.Case.Variant != told {
 					a.Go()
 				}

@@ -11,7 +11,7 @@ func lostReplyOnAcquire() Scenario {
 	return Scenario{
 		Name: "lost-reply-on-acquire", Group: SetNX,
 		Title:  Text{"The reply to the lock request is lost", "加锁请求的回复丢了"},
-		Setup:  Text{"Two units in stock; A reaches Redis through a proxy. Leases of 60 s, and 3 s for the naive code.", "库存 2 件；A 经代理访问 Redis。租约 60 秒，幼稚代码为 3 秒。"},
+		Setup:  Text{"Three units in stock; A reaches Redis through a proxy. Leases of 60 s, and 3 s for the naive code.", "库存 3 件；A 经代理访问 Redis。租约 60 秒，幼稚代码为 3 秒。"},
 		Forced: Text{"A asks for the lock. Redis sets the key; the connection breaks instead of the reply. B comes.", "A 请求加锁；Redis 写入了键，但连接在回复之前断开。B 到来。"},
 		Why: Text{
 			"\"It failed\" and \"I do not know\" are two answers. Code that takes the one for the other leaves a key behind that nobody holds, and everybody waits for its expiry.",
@@ -53,7 +53,8 @@ func lostReplyOnAcquire() Scenario {
 			}
 			leases := []string{"STOCK_LOCK_SETNX_LEASE=60s", "STOCK_LOCK_WATCHDOG_LEASE=60s"}
 			first, second := b.Apps(1, append(leases, b.Via(NeedRedis))...)[0], b.Apps(1, leases...)[0]
-			b.Stock(2)
+			b.Stock(3)
+			b.Sell(first, "warm-up", Ask{}) // or what gets lost is only the answer that Redis does not know the script
 			lost := b.Trap(p, wire.Trap{On: wire.ToServer, Do: wire.CutReply, Match: wire.Contains(lockKey(b.Case.Strategy, b.SKU))})
 			a := b.Begin(first, "A", Ask{})
 			b.Sprung(lost, "the reply is lost")
@@ -73,7 +74,7 @@ func lostReplyOnUnlock() Scenario {
 	return Scenario{
 		Name: "lost-reply-on-unlock", Group: SetNX,
 		Title:  Text{"The reply to the unlock request is lost", "解锁请求的回复丢了"},
-		Setup:  Text{"Two units in stock; A reaches Redis through a proxy.", "库存 2 件；A 经代理访问 Redis。"},
+		Setup:  Text{"Three units in stock; A reaches Redis through a proxy.", "库存 3 件；A 经代理访问 Redis。"},
 		Forced: Text{"A has sold and gives the lock back. Redis deletes the key; the connection breaks instead of the reply.", "A 已卖出并释放锁；Redis 删除了键，但连接在回复之前断开。"},
 		Why: Text{
 			"A second try finds no key, or another's, and says \"not yours\". Code that makes a failure of that tells its customer so, who buys once more. The order stood all the time.",
@@ -94,7 +95,8 @@ func lostReplyOnUnlock() Scenario {
 			}
 			leases := []string{"STOCK_LOCK_SETNX_LEASE=60s", "STOCK_LOCK_WATCHDOG_LEASE=60s"}
 			first, second := b.Apps(1, append(leases, b.Via(NeedRedis))...)[0], b.Apps(1, leases...)[0]
-			b.Stock(2)
+			b.Stock(3)
+			b.Sell(first, "warm-up", Ask{}) // or what gets lost is only the answer that Redis does not know the script
 			a := b.Begin(first, "A", Ask{Pause: []string{AfterWrite}}).Paused(AfterWrite)
 			lost := b.Trap(p, wire.Trap{On: wire.ToServer, Do: wire.CutReply, Match: wire.Contains(lockKey(b.Case.Strategy, b.SKU))})
 			a.Go()

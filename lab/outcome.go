@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
@@ -27,6 +28,15 @@ const (
 // Outcomes are all outcomes.
 func Outcomes() []Outcome {
 	return []Outcome{Safe, Oversells, Refuses, Delays, Blocks, Busy, Duplicates, Aborts, HalfDone, Starves, Herds, Repeats}
+}
+
+// Word is the outcome in both languages.
+func (o Outcome) Word() Text {
+	words := map[Outcome]string{
+		Safe: "安全", Oversells: "超卖", Refuses: "拒绝", Delays: "延迟", Blocks: "堵死", Busy: "繁忙",
+		Duplicates: "重复", Aborts: "中止", HalfDone: "半途", Starves: "饿死", Herds: "惊群", Repeats: "重做",
+	}
+	return Text{string(o), cmp.Or(words[o], string(o))}
 }
 
 // A Forecast is what must be seen.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"example.com/stock/loadtest"
@@ -102,7 +103,7 @@ func (c *Call) note() {
 		b.event(Event{At: c.since, Until: r.DoneAt, Lane: c.App.Name, Kind: Paused, Who: c.Who, Text: c.Who + " stood at " + c.at})
 		c.at = ""
 	}
-	b.event(Event{At: r.DoneAt, Lane: c.App.Name, Kind: Answered, Who: c.Who, Text: c.Who + ": " + Told(r.Reply)})
+	b.event(Event{At: r.DoneAt, Lane: c.App.Name, Kind: Answered, Who: c.Who, Text: c.Who + ": " + Told(r.Reply).EN})
 	from, until := c.inner, r.DoneAt
 	if r.Receipt != nil {
 		from, until = r.AcquiredAt, r.ReleasedAt
@@ -131,17 +132,22 @@ func (c *Call) abandon(ctx context.Context) {
 }
 
 // Told says what a reply amounts to.
-func Told(r loadtest.Reply) string {
-	switch {
-	case r.Receipt != nil && r.Fence > 0:
-		return fmt.Sprintf("sold, read %d, left %d, fence %d", r.Read, r.Remaining, r.Fence)
-	case r.Receipt != nil:
-		return fmt.Sprintf("sold, read %d, left %d", r.Read, r.Remaining)
-	case r.Problem != "":
-		return fmt.Sprintf("%d %s", r.Status, r.Problem)
-	default:
-		return r.Error
+func Told(r loadtest.Reply) Text {
+	if r.Receipt != nil {
+		fence := ""
+		if r.Fence > 0 {
+			fence = fmt.Sprintf(", fence %d", r.Fence)
+		}
+		return Text{
+			fmt.Sprintf("sold, read %d, left %d%s", r.Read, r.Remaining, fence),
+			fmt.Sprintf("成交，读到 %d，剩 %d%s", r.Read, r.Remaining, strings.Replace(fence, ", ", "，", 1)),
+		}
 	}
+	told := r.Error
+	if r.Problem != "" {
+		told = fmt.Sprintf("%d %s", r.Status, r.Problem)
+	}
+	return Text{told, told}
 }
 
 // whereabouts is the point where a request stands, or "".

@@ -16,11 +16,11 @@ func WriteScenario(w io.Writer, s Scenario, lang string) {
 	}
 }
 
-// WriteCell writes what was predicted and seen, with the evidence, and if wanted the events.
-func WriteCell(w io.Writer, c Cell, events bool) {
-	fmt.Fprintf(w, "  %s %s: %s\n", c.mark(), c.Case(), c.Verdict())
+// WriteCell writes what was predicted and seen, with the evidence, and if wanted the events, which are in English only.
+func WriteCell(w io.Writer, c Cell, events bool, lang string) {
+	fmt.Fprintf(w, "  %s %s: %s\n", c.mark(), c.Case(), c.Verdict().In(lang))
 	for _, e := range c.Evidence {
-		fmt.Fprintf(w, "        %s\n", e.Text)
+		fmt.Fprintf(w, "        %s\n", e.Said().In(lang))
 	}
 	if !events {
 		return
@@ -34,29 +34,30 @@ func WriteCell(w io.Writer, c Cell, events bool) {
 	}
 }
 
-// Verdict says in words what a cell comes to.
-func (c Cell) Verdict() string {
-	why := "stated"
+// Verdict says in words what a cell comes to. The word of the matrix stands in it as it is, in Chinese beside its translation.
+func (c Cell) Verdict() Text {
+	why := Text{"stated", "直接写明"}
 	if c.Predicted.From != "" {
-		why = "from its promise, " + c.Predicted.From
+		why = Text{"from its promise, " + c.Predicted.From, "出自承诺，" + c.Predicted.From}
 	}
 	switch {
 	case c.Skipped != "":
-		return "skipped, " + c.Skipped
+		return Text{"skipped, " + c.Skipped, "跳过，" + c.Skipped}
 	case c.Failed != "":
-		return "no verdict: " + c.Failed
-	case c.AsPredicted:
-		return fmt.Sprintf("%s, as predicted (%s)", c.seen(), why)
-	default:
-		return fmt.Sprintf("%s, BUT PREDICTED: %s (%s)", c.seen(), c.Predicted, why)
+		return Text{"no verdict: " + c.Failed, "没有结论：" + c.Failed}
 	}
-}
-
-func (c Cell) seen() string {
-	if c.AfterMS == 0 {
-		return string(c.Observed)
+	seen := Text{string(c.Observed), string(c.Observed) + " " + c.Observed.Word().ZH}
+	if c.AfterMS != 0 {
+		after := time.Duration(c.AfterMS * float64(time.Millisecond)).Round(time.Millisecond)
+		seen = Text{fmt.Sprintf("%s, %v", seen.EN, after), fmt.Sprintf("%s，%v", seen.ZH, after)}
 	}
-	return fmt.Sprintf("%s, %v", c.Observed, time.Duration(c.AfterMS*float64(time.Millisecond)).Round(time.Millisecond))
+	if c.AsPredicted {
+		return Text{fmt.Sprintf("%s, as predicted (%s)", seen.EN, why.EN), fmt.Sprintf("%s，与预测一致（%s）", seen.ZH, why.ZH)}
+	}
+	return Text{
+		fmt.Sprintf("%s, BUT PREDICTED: %s (%s)", seen.EN, c.Predicted, why.EN),
+		fmt.Sprintf("%s，但预测为 %s（%s）", seen.ZH, c.Predicted, why.ZH),
+	}
 }
 
 func (c Cell) mark() string {
@@ -71,16 +72,22 @@ func (c Cell) mark() string {
 }
 
 // WriteSummary writes how many cells came to what, and names those that are wrong.
-func WriteSummary(w io.Writer, r Report) {
+func WriteSummary(w io.Writer, r Report, lang string) {
 	wrong, skipped := r.Wrong(), r.Skipped()
-	fmt.Fprintf(w, "\n%d cells in %.0f s: %d as predicted, %d not, %d skipped.\n",
-		len(r.Cells), r.TookMS/1000, len(r.Cells)-len(wrong)-len(skipped), len(wrong), len(skipped))
+	count := Text{"\n%d cells in %.0f s: %d as predicted, %d not, %d skipped.\n", "\n%d 格，用时 %.0f 秒：%d 格与预测一致，%d 格不一致，%d 格跳过。\n"}
+	fmt.Fprintf(w, count.In(lang), len(r.Cells), r.TookMS/1000, len(r.Cells)-len(wrong)-len(skipped), len(wrong), len(skipped))
+	again := Text{"was tried again, because at first", "重试过一次，起初"}.In(lang)
 	for _, c := range r.Cells {
 		if c.Before != "" {
-			fmt.Fprintf(w, "  ! %s: %s was tried again, because at first: %s\n", c.Scenario, c.Case(), strings.SplitN(c.Before, "\n", 2)[0])
+			fmt.Fprintf(w, "  ! %s: %s: %s: %s\n", c.Scenario, c.Case(), again, firstLine(c.Before))
 		}
 	}
 	for _, c := range append(wrong, skipped...) {
-		fmt.Fprintf(w, "  %s %s: %s: %s\n", c.mark(), c.Scenario, c.Case(), strings.SplitN(c.Verdict(), "\n", 2)[0])
+		fmt.Fprintf(w, "  %s %s: %s: %s\n", c.mark(), c.Scenario, c.Case(), firstLine(c.Verdict().In(lang)))
 	}
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
 }

@@ -40,8 +40,8 @@ func redlockClockJump() Scenario {
 				unblock := nodes.block(3, 4)
 				a = b.Begin(apps[0], "A", ask).Paused(BeforeWrite)
 				unblock()
-				nodes.holders("when A has the lock")
-				jump = func() { nodes.forget(2); nodes.holders("after the jump") }
+				nodes.holders(Text{"when A has the lock", "A 持有锁时"})
+				jump = func() { nodes.forget(2); nodes.holders(Text{"after the jump", "时钟跳变之后"}) }
 			} else {
 				a = b.Begin(apps[0], "A", ask).Paused(BeforeWrite)
 				key := lockKey(b.Case.Strategy, b.SKU)

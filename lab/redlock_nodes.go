@@ -64,7 +64,7 @@ func (n *nodes) restart(i int) {
 }
 
 // holders writes down whose value each node has.
-func (n *nodes) holders(when string) {
+func (n *nodes) holders(when Text) {
 	var seen []string
 	values := make(map[string]string)
 	for i, c := range n.clients {

@@ -47,7 +47,7 @@ func redlockRestart() Scenario {
 			a := b.Begin(first, "A", Ask{Pause: []string{BeforeWrite}, Heedless: true}).Paused(BeforeWrite)
 			unblock()
 			nodes.restart(2)
-			nodes.holders("after the restart")
+			nodes.holders(Text{"after the restart", "重启之后"})
 			other := b.Begin(second, "B", Ask{Pause: []string{BeforeWrite}, Wait: Once()})
 			inside := other.PausedOrAnswered(BeforeWrite)
 			a.Go().Reply()

@@ -63,7 +63,7 @@ func (n *nodes) slow(proxies []*wire.Proxy) (late func(*Bench)) {
 		for i, s := range held {
 			b.Sprung(s, n.name(i+2)+" has set the key, and its reply is held back")
 		}
-		n.holders("while the replies are held back")
+		n.holders(Text{"while the replies are held back", "回复被扣住期间"})
 		b.Eventually("the keys expire", func() bool {
 			for _, c := range n.clients {
 				err := c.Get(b.Ctx, n.key).Err()
@@ -76,7 +76,7 @@ func (n *nodes) slow(proxies []*wire.Proxy) (late func(*Bench)) {
 			}
 			return true
 		})
-		n.holders("when the lease is over")
+		n.holders(Text{"when the lease is over", "租约到期时"})
 		for _, s := range held {
 			s.Release()
 		}

@@ -86,7 +86,7 @@ func TestTheEngineFindsOut(t *testing.T) {
 			"late": "delays, 1h0m0s, BUT PREDICTED: delays, up to 1s (stated)", "in-time": "delays, 1s, as predicted (stated)",
 			"nobody": "no verdict: the service has no strategy prayer", "down": "skipped, ", "missing": "skipped, tape-drive: it was not started",
 		}[c.Scenario]
-		if !strings.HasPrefix(c.Verdict(), want) {
+		if !strings.HasPrefix(c.Verdict().EN, want) {
 			t.Errorf("%s: %s, want %s", c.Scenario, c.Verdict(), want)
 		}
 		if (c.Before != "") != (c.Scenario == "failed-once" || c.Failed != "") {
@@ -141,7 +141,7 @@ func TestTheNextCaseFindsEverythingInOrder(t *testing.T) {
 }
 
 func TestRunEndsWithItsContext(t *testing.T) {
-	path, err := program()
+	path, err := program.Path()
 	if err != nil {
 		t.Fatal(err)
 	}

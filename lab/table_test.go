@@ -14,7 +14,7 @@ var kebab = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 
 // The catalogue says all that it must, in both languages, and names only strategies that there are.
 func TestTable(t *testing.T) {
-	path, err := program()
+	path, err := program.Path()
 	if err != nil {
 		t.Fatal(err)
 	}

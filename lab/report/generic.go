@@ -10,7 +10,7 @@ import (
 
 var (
 	durations = regexp.MustCompile(`(\d+(\.\d+)?(h|m|s|ms|µs|ns))+\b`)
-	fences    = regexp.MustCompile(`(fence(?: that the store has seen is)?) (\d+)\b`)
+	fences    = regexp.MustCompile(`(fence(?: that the store has seen is| 是)?) (\d+)\b`)
 	instances = regexp.MustCompile(`\bapp-\d+\b`)
 	skus      = regexp.MustCompile(`\blab-[a-z0-9-]+-\d+\b`)
 	addresses = regexp.MustCompile(`\b127\.0\.0\.1:\d+\b`)

@@ -34,7 +34,7 @@ func WriteMarkdown(w io.Writer, r lab.Report) error {
 	b := bufio.NewWriter(w)
 	b.WriteString(head)
 	for _, m := range meanings() {
-		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", bold(m, m.Word.EN), m.Word.ZH, m.Means.EN, m.Means.ZH)
+		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", bold(m, m.Word().EN), m.Word().ZH, m.Means.EN, m.Means.ZH)
 	}
 	list := tables(r, false)
 	for _, t := range list {

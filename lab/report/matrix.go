@@ -44,7 +44,7 @@ func (e *entry) Word() lab.Text {
 	case e.Cell.Failed != "":
 		return lab.Text{EN: "no verdict", ZH: "无结论"}
 	}
-	return e.Meaning.Word
+	return e.Meaning.Word()
 }
 
 // Class is how a cell is coloured. What contradicts its forecast is none of the three.

@@ -23,26 +23,28 @@ func chapters() []chapter {
 // A meaning is what an outcome is, in words.
 type meaning struct {
 	Outcome lab.Outcome
-	Word    lab.Text
 	Means   lab.Text
 	Class   string // good, odd or bad
 }
 
+// Word is the outcome's name.
+func (m meaning) Word() lab.Text { return m.Outcome.Word() }
+
 // meanings explains every outcome.
 func meanings() []meaning {
 	return []meaning{
-		{lab.Safe, lab.Text{EN: "safe", ZH: "安全"}, lab.Text{EN: "the fault did no harm: every unit sold was there, nobody was held up for long or turned away", ZH: "故障没有造成损害：卖出的每一件都真实存在，没有人久等或被拒"}, "good"},
-		{lab.Oversells, lab.Text{EN: "oversells", ZH: "超卖"}, lab.Text{EN: "an update was lost: sold, and not taken off the stock", ZH: "丢失更新：卖出了，却没有从库存扣除"}, "bad"},
-		{lab.Refuses, lab.Text{EN: "refuses", ZH: "拒绝"}, lab.Text{EN: "the write that would have done harm was refused, and its customer was told", ZH: "会造成损害的写入被拒绝，并告知了客户"}, "good"},
-		{lab.Delays, lab.Text{EN: "delays", ZH: "延迟"}, lab.Text{EN: "others wait, for a time with a known end", ZH: "其他人要等，但等多久有上限"}, "odd"},
-		{lab.Blocks, lab.Text{EN: "blocks", ZH: "堵死"}, lab.Text{EN: "others wait until somebody repairs it", ZH: "其他人一直等，直到有人来修"}, "bad"},
-		{lab.Busy, lab.Text{EN: "busy", ZH: "繁忙"}, lab.Text{EN: "others are turned away at once, and can try again", ZH: "其他人立即被拒，可以再试"}, "odd"},
-		{lab.Duplicates, lab.Text{EN: "duplicates", ZH: "重复"}, lab.Text{EN: "one order is sold twice", ZH: "一个订单卖了两次"}, "bad"},
-		{lab.Aborts, lab.Text{EN: "aborts", ZH: "中止"}, lab.Text{EN: "the server ended one of them, whole: nothing is left half done", ZH: "服务器整体中止其中一个：没有半途而废的结果"}, "odd"},
-		{lab.HalfDone, lab.Text{EN: "half-done", ZH: "半途"}, lab.Text{EN: "a part of a piece of work was committed", ZH: "一件事只提交了一部分"}, "bad"},
-		{lab.Starves, lab.Text{EN: "starves", ZH: "饿死"}, lab.Text{EN: "some wait while those who came later are served", ZH: "有人一直等，后来的反而先得到"}, "bad"},
-		{lab.Herds, lab.Text{EN: "herds", ZH: "惊群"}, lab.Text{EN: "all who wait are woken for one to go on", ZH: "为了放行一个，唤醒了所有等待者"}, "odd"},
-		{lab.Repeats, lab.Text{EN: "repeats", ZH: "重做"}, lab.Text{EN: "of all who begin together one succeeds, and the others have worked for nothing", ZH: "同时开始的只有一个成功，其余的白做一遍"}, "odd"},
+		{lab.Safe, lab.Text{EN: "the fault did no harm: every unit sold was there, nobody was held up for long or turned away", ZH: "故障没有造成损害：卖出的每一件都真实存在，没有人久等或被拒"}, "good"},
+		{lab.Oversells, lab.Text{EN: "an update was lost: sold, and not taken off the stock", ZH: "丢失更新：卖出了，却没有从库存扣除"}, "bad"},
+		{lab.Refuses, lab.Text{EN: "the write that would have done harm was refused, and its customer was told", ZH: "会造成损害的写入被拒绝，并告知了客户"}, "good"},
+		{lab.Delays, lab.Text{EN: "others wait, for a time with a known end", ZH: "其他人要等，但等多久有上限"}, "odd"},
+		{lab.Blocks, lab.Text{EN: "others wait until somebody repairs it", ZH: "其他人一直等，直到有人来修"}, "bad"},
+		{lab.Busy, lab.Text{EN: "others are turned away at once, and can try again", ZH: "其他人立即被拒，可以再试"}, "odd"},
+		{lab.Duplicates, lab.Text{EN: "one order is sold twice", ZH: "一个订单卖了两次"}, "bad"},
+		{lab.Aborts, lab.Text{EN: "the server ended one of them, whole: nothing is left half done", ZH: "服务器整体中止其中一个：没有半途而废的结果"}, "odd"},
+		{lab.HalfDone, lab.Text{EN: "a part of a piece of work was committed", ZH: "一件事只提交了一部分"}, "bad"},
+		{lab.Starves, lab.Text{EN: "some wait while those who came later are served", ZH: "有人一直等，后来的反而先得到"}, "bad"},
+		{lab.Herds, lab.Text{EN: "all who wait are woken for one to go on", ZH: "为了放行一个，唤醒了所有等待者"}, "odd"},
+		{lab.Repeats, lab.Text{EN: "of all who begin together one succeeds, and the others have worked for nothing", ZH: "同时开始的只有一个成功，其余的白做一遍"}, "odd"},
 	}
 }
 
@@ -52,5 +54,5 @@ func meaningOf(o lab.Outcome) meaning {
 			return m
 		}
 	}
-	return meaning{o, lab.Text{EN: string(o), ZH: string(o)}, lab.Text{}, "odd"}
+	return meaning{o, lab.Text{}, "odd"}
 }

@@ -158,7 +158,7 @@ func Whole(r lab.Report) error {
 			case !ok:
 				errs = append(errs, fmt.Errorf("%s: %s: it was not run", s.Name, c))
 			case !cell.AsPredicted:
-				errs = append(errs, fmt.Errorf("%s: %s: %s", s.Name, c, cell.Verdict()))
+				errs = append(errs, fmt.Errorf("%s: %s: %s", s.Name, c, cell.Verdict().EN))
 			}
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"example.com/stock/stack"
 	"example.com/stock/stack/wire"
 )
 
@@ -18,17 +17,11 @@ func (s *stand) begin(f Fault) (heal func(context.Context) error, err error) {
 	if server == nil {
 		return nil, fmt.Errorf("%s: there is no such target", f)
 	}
-	again := func(ctx context.Context) error {
-		if err := server.Restart(ctx); err != nil || f.Target != string(stack.Redis) {
-			return err
-		}
-		return keepWrites(ctx, server.Addr)
-	}
 	switch f.Kind {
 	case Kill:
-		return again, server.Kill()
+		return server.Restart, server.Kill()
 	case Restart:
-		return again, server.Stop()
+		return server.Restart, server.Stop()
 	case Pause:
 		return func(context.Context) error { return server.Resume() }, server.Pause()
 	}

@@ -99,15 +99,6 @@ func classify(res *http.Response, body []byte) loadtest.Reply {
 		reply.Problem, reply.Error = "broken reply", fmt.Sprintf("status %d with %.80q", res.StatusCode, body)
 		return reply
 	}
-	reply.Problem, reply.OrderID, reply.Error = problem.Name(), problem.OrderID, problem.Detail
-	switch reply.Problem {
-	case "lock_busy", "lock_timeout":
-		reply.Outcome = loadtest.Busy
-	case "sold_out":
-		reply.Outcome = loadtest.SoldOut
-	case "outcome_unknown", "internal":
-	default:
-		reply.Outcome = loadtest.Failed
-	}
+	reply.Outcome, reply.Problem, reply.OrderID, reply.Error = problem.Outcome(), problem.Name(), problem.OrderID, problem.Detail
 	return reply
 }

@@ -14,7 +14,7 @@ import (
 // depends on what else this computer does.
 func soakOnce(ctx context.Context, t *testing.T, o Options) Report {
 	t.Helper()
-	path, err := program()
+	path, err := program.Path()
 	if err != nil {
 		t.Fatal(err)
 	}

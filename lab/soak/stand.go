@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	"strings"
 	"time"
 
 	"example.com/stock/loadtest"
@@ -74,9 +71,6 @@ func openStand(ctx context.Context, o Options) (s *stand, err error) {
 	for name, reason := range s.stack.Missing() {
 		return nil, &MissingError{name, reason}
 	}
-	if err := keepWrites(ctx, s.stack.Server(string(stack.Redis)).Addr); err != nil {
-		return nil, err
-	}
 	for _, name := range instanceNames(o.Instances) {
 		if err := s.serve(ctx, name); err != nil {
 			return nil, err
@@ -129,27 +123,4 @@ func (s *stand) close() error {
 		failed = append(failed, p.Close())
 	}
 	return errors.Join(failed...)
-}
-
-// keepWrites makes Redis write to its file before every reply. With appendfsync everysec it does not while a sync is under way: writes then wait
-// for up to two seconds and replies do not, so that a process that is killed at that moment forgets what it has confirmed. No strategy could make up for that,
-// and what is tested here is not the durability of Redis.
-func keepWrites(ctx context.Context, addr string) error {
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
-	if err != nil {
-		return fmt.Errorf("set appendfsync: %w", err)
-	}
-	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
-	if _, err := io.WriteString(conn, "CONFIG SET appendfsync no\r\nQUIT\r\n"); err != nil {
-		return fmt.Errorf("set appendfsync: %w", err)
-	}
-	reply, err := io.ReadAll(conn)
-	if err == nil && !strings.HasPrefix(string(reply), "+OK") {
-		err = fmt.Errorf("redis answered %q", reply)
-	}
-	if err != nil {
-		return fmt.Errorf("set appendfsync: %w", err)
-	}
-	return nil
 }
