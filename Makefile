@@ -24,13 +24,16 @@ lab-matrix: build ## Make docs/failure-modes.* and the outputs in docs/lessons a
 	REQUIRE_BACKENDS=1 bin/stock lab run --all --json out/lab.json --html out/lab.html
 	docs/refresh lab out/lab.json
 
+.PHONY: lessons
+lessons: ## Give every command of docs/lessons to the program, and see that it does what the lesson says (minutes)
+	REQUIRE_BACKENDS=1 $(GO) test -race -count 1 -parallel 3 -timeout 20m -run '^TestLessonsAsTyped$$' ./docs -type-lessons
+
 ##@ Run it in containers
 .PHONY: up down loadtest logs compose-test
 up: build ## Start three instances behind nginx, with Redis, MariaDB and ZooKeeper, on http://localhost:8080
 	deploy/images
 	$(COMPOSE) up -d --no-build --remove-orphans
-	@for i in $$(seq 60); do bin/stock healthcheck --url $(URL)/readyz 2>/dev/null && break; sleep 1; done; \
-	  bin/stock healthcheck --url $(URL)/readyz && echo "It serves at $(URL). Now: make loadtest"
+	@bin/stock healthcheck --url $(URL)/readyz --all --wait 60s && echo "It serves at $(URL). Now: make loadtest"
 
 loadtest: build ## Compare every strategy on the composition, judge each run, write out/loadtest.html (STRATEGY=none,atomic to choose)
 	@mkdir -p out

@@ -84,7 +84,7 @@ func (e excerpt) print(r lab.Report) string {
 		lab.WriteScenario(&b, s, e.lang)
 		for _, c := range r.Cells {
 			if c.Scenario == s.Name && e.wants(c.Case().Subject()) {
-				lab.WriteCell(&b, c, false)
+				lab.WriteCell(&b, c, false, e.lang)
 			}
 		}
 	}
