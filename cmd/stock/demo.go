@@ -54,6 +54,7 @@ func demoCommand() *cobra.Command {
 		Example: "  stock demo\n  stock demo --strategies none,redis-watchdog --store redis\n  stock demo --keep    # leave it running, to play with",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			defer untilUnread(cmd)()
 			d.out, d.err = cmd.OutOrStdout(), cmd.ErrOrStderr()
 			if err := d.check(); err != nil {
 				return err

@@ -88,6 +88,7 @@ func labRunCommand() *cobra.Command {
 		Use: "run [NAME...]", Short: "Run scenarios and judge them", Long: labRunLong,
 		Example: "  stock lab run no-lock\n  stock lab run holder-frozen-past-lease --strategy redis-watchdog --lang zh\n  stock lab run --all --json lab.json",
 		RunE: func(cmd *cobra.Command, names []string) error {
+			defer untilUnread(cmd)()
 			r.out, r.err = cmd.OutOrStdout(), cmd.ErrOrStderr()
 			logging.Disable() // go-redis prints every connection that is refused, and here servers are killed on purpose
 			if err := r.choose(names); err != nil {

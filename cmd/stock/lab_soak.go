@@ -38,6 +38,7 @@ func labSoakCommand() *cobra.Command {
 		Use: "soak", Short: "Sell while everything fails at random, and judge whether a unit was lost", Long: labSoakLong, Args: cobra.NoArgs,
 		Example: "  stock lab soak --for 10m\n  stock lab soak --for 2m --seed 7 --json soak.json\n  stock lab soak --for 2m --seed 7 --plan",
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			defer untilUnread(cmd)()
 			r.out, r.err = cmd.OutOrStdout(), cmd.ErrOrStderr()
 			if !cmd.Flags().Changed("seed") {
 				r.options.Seed = uint64(rand.Uint32())

@@ -40,7 +40,7 @@ func (f *loadFlags) show(results []*loadtest.Result, stdout io.Writer) error {
 
 // width is the number of columns of w if it is a terminal, and otherwise 0.
 func width(w io.Writer) int {
-	file, ok := w.(*os.File)
+	file, ok := w.(interface{ Fd() uintptr })
 	if !ok {
 		return 0
 	}
