@@ -138,17 +138,19 @@ func (b *Bench) Evidence(kind Proof, value any, format string, args ...any) {
 	b.evidence = append(b.evidence, Evidence{Kind: kind, Text: fmt.Sprintf(format, args...), ZH: chinese(format, args), Value: value})
 }
 
-// Note writes down what was done or seen just now, in a lane.
+// Note writes down what was done or seen just now, in a lane and in both languages.
 func (b *Bench) Note(lane, format string, args ...any) {
-	b.event(Event{At: time.Now(), Lane: lane, Kind: Note, Text: fmt.Sprintf(format, args...)})
+	b.event(Event{At: time.Now(), Lane: lane, Kind: Note}, format, args...)
 }
 
 // Interval writes down what lasted from from until now.
 func (b *Bench) Interval(lane string, kind Kind, who string, from time.Time, format string, args ...any) {
-	b.event(Event{At: from, Until: time.Now(), Lane: lane, Kind: kind, Who: who, Text: fmt.Sprintf(format, args...)})
+	b.event(Event{At: from, Until: time.Now(), Lane: lane, Kind: kind, Who: who}, format, args...)
 }
 
-func (b *Bench) event(e Event) {
+// event writes down e, said in both languages.
+func (b *Bench) event(e Event, format string, args ...any) {
+	e.Text, e.ZH = fmt.Sprintf(format, args...), chinese(format, args)
 	e.At = e.At.UTC()
 	if !e.Until.IsZero() {
 		e.Until = e.Until.UTC()

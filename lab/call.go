@@ -84,7 +84,7 @@ func (b *Bench) Begin(app *App, who string, ask Ask) *Call {
 		Seq: len(b.calls) + 1, RequestID: c.ID, Strategy: b.Strategy.Name, Store: b.Store(), SKU: ask.SKU, Quantity: ask.Quantity, SentAt: time.Now(),
 	}
 	b.calls = append(b.calls, c)
-	b.event(Event{At: c.record.SentAt, Lane: app.Name, Kind: Sent, Who: who, Text: who + " asks " + app.Name + ask.said()})
+	b.event(Event{At: c.record.SentAt, Lane: app.Name, Kind: Sent, Who: who}, "%s asks %s%s", who, app.Name, ask.said())
 	b.owned.Go(func() {
 		defer close(c.done)
 		c.record.Reply = exchange(req)
@@ -116,17 +116,17 @@ func (a Ask) query(store string) url.Values {
 	return q
 }
 
-func (a Ask) said() string {
+func (a Ask) said() Text {
 	q := a.query("")
 	q.Del("sku")
 	if a.Quantity == 1 {
 		q.Del("quantity")
 	}
 	if len(q) == 0 {
-		return ""
+		return Text{}
 	}
 	text, _ := url.QueryUnescape(q.Encode())
-	return " with " + text
+	return Text{" with " + text, "，带参数 " + text}
 }
 
 // exchange sends a request once, on a connection of its own: the instance may be killed, and nothing may be sent twice.

@@ -67,7 +67,11 @@ type Event struct {
 	Kind  Kind      `json:"kind"`
 	Who   string    `json:"who,omitempty"` // the request, or the code, that it happened to
 	Text  string    `json:"text"`
+	ZH    string    `json:"text_zh,omitempty"` // Text in Chinese
 }
+
+// Said is what happened in both languages, or in English only where there is no other.
+func (e Event) Said() Text { return Text{e.Text, cmp.Or(e.ZH, e.Text)} }
 
 // A Kind says how an event is drawn. The set is closed.
 type Kind string

@@ -62,7 +62,7 @@ func crashWithTheKey(b *Bench) Observation {
 			return wire.Contains("pexpire")(m) && wire.Contains(key)(m)
 		}})
 		b.Begin(first, "A", Ask{})
-		b.Sprung(snare, "EXPIRE is held back")
+		b.Sprung(snare, Text{"EXPIRE is held back", "EXPIRE 被扣住"})
 	} else {
 		b.Begin(first, "A", Ask{Pause: []string{AfterLock}}).Paused(AfterLock)
 	}

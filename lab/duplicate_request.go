@@ -48,7 +48,7 @@ func sellOnce(b *Bench) Observation {
 	b.Exec("mysql", db, "CREATE TABLE orders (id INT AUTO_INCREMENT PRIMARY KEY, request VARCHAR(64) NOT NULL UNIQUE) ENGINE=InnoDB")
 	b.Exec("mysql", db, "INSERT INTO stock VALUES ('sku', 2)")
 	a := b.session(db, "A")
-	for _, what := range []string{"asks", "asks again"} {
+	for _, what := range []Text{{"asks", "提出请求"}, {"asks again", "再次提出请求"}} {
 		b.Note("A", "%s", what)
 		a.do("BEGIN")
 		a.do("UPDATE stock SET quantity = quantity - 1 WHERE sku = 'sku' AND quantity >= 1")

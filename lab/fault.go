@@ -25,7 +25,7 @@ func (b *Bench) Kill(app *App) time.Time {
 	b.Must("kill "+app.Name, app.Kill())
 	b.Interval(app.Name, Fault, "", at, "%s is killed (SIGKILL)", app.Name)
 	b.Defer(func() {
-		b.event(Event{At: at, Until: time.Now(), Lane: app.Name, Kind: Fault, Text: app.Name + " is dead"})
+		b.event(Event{At: at, Until: time.Now(), Lane: app.Name, Kind: Fault}, "%s is dead", app.Name)
 	})
 	return at
 }
@@ -46,7 +46,7 @@ func FreezeFor(benches []*Bench, app *App) (thaw func()) {
 func KillFor(benches []*Bench, app *App) time.Time {
 	at := benches[0].Kill(app)
 	for _, b := range benches[1:] {
-		b.event(Event{At: at, Lane: app.Name, Kind: Fault, Text: app.Name + " is killed (SIGKILL)"})
+		b.event(Event{At: at, Lane: app.Name, Kind: Fault}, "%s is killed (SIGKILL)", app.Name)
 		b.dead(app, at)
 	}
 	return at
@@ -82,8 +82,8 @@ func (b *Bench) Trap(p *wire.Proxy, t wire.Trap) *wire.Snare {
 }
 
 // Sprung waits until a trap has sprung.
-func (b *Bench) Sprung(s *wire.Snare, what string) {
-	b.Eventually("on the wire: "+what, func() bool {
+func (b *Bench) Sprung(s *wire.Snare, what Text) {
+	b.Eventually("on the wire: "+what.EN, func() bool {
 		select {
 		case <-s.Sprung():
 			return true

@@ -32,13 +32,14 @@ func lostReplyOnAcquire() Scenario {
 				lost := b.Trap(p, wire.Trap{On: wire.ToServer, Do: wire.CutReply, Match: wire.Contains(b.SKU)})
 				from := time.Now()
 				_, err := a.try(b.Ctx)
-				b.Sprung(lost, "the reply to SET NX is lost")
+				b.Sprung(lost, Text{"the reply to SET NX is lost", "SET NX 的答复丢失"})
 				b.must(err != nil, "A is told that it failed")
 				b.Evidence(Answer, err.Error(), "A was told: %v", err)
 				b.TTL(b.SKU)
 				next := newNaiveLock(b.Redis(), b.SKU, patience)
 				ok, err := next.try(b.Ctx)
 				b.Must("B asks", err)
+				b.Note("B", "SET NX: %t", ok)
 				if ok {
 					return Observation{Outcome: Safe}
 				}
@@ -47,6 +48,7 @@ func lostReplyOnAcquire() Scenario {
 					b.Must("B asks", err)
 					return ok
 				})
+				b.Note("B", "SET NX: %t", ok)
 				after := time.Since(from)
 				b.Evidence(Waited, ms(after), "B was let in after %v", after.Round(time.Millisecond))
 				return Observation{Outcome: Delays, After: after}
@@ -57,7 +59,7 @@ func lostReplyOnAcquire() Scenario {
 			b.Sell(first, "warm-up", Ask{}) // or what gets lost is only the answer that Redis does not know the script
 			lost := b.Trap(p, wire.Trap{On: wire.ToServer, Do: wire.CutReply, Match: wire.Contains(lockKey(b.Case.Strategy, b.SKU))})
 			a := b.Begin(first, "A", Ask{})
-			b.Sprung(lost, "the reply is lost")
+			b.Sprung(lost, Text{"the reply is lost", "答复丢失"})
 			a.Reply()
 			next := b.Sell(second, "B", Ask{Wait: For(patience / 2)})
 			b.TTL(lockKey(b.Case.Strategy, b.SKU))
@@ -100,7 +102,7 @@ func lostReplyOnUnlock() Scenario {
 			a := b.Begin(first, "A", Ask{Pause: []string{AfterWrite}}).Paused(AfterWrite)
 			lost := b.Trap(p, wire.Trap{On: wire.ToServer, Do: wire.CutReply, Match: wire.Contains(lockKey(b.Case.Strategy, b.SKU))})
 			a.Go()
-			b.Sprung(lost, "the reply is lost")
+			b.Sprung(lost, Text{"the reply is lost", "答复丢失"})
 			sold := a.Reply()
 			next := b.Sell(second, "B", Ask{Wait: For(patience / 2)})
 			b.Judge()
@@ -129,7 +131,7 @@ func unlockNaively(b *Bench, p *wire.Proxy) Observation {
 	}
 	lost := b.Trap(p, wire.Trap{On: wire.ToServer, Do: wire.CutReply, Skip: 1, Match: wire.Contains(b.SKU)}) // the lock passes
 	err := sell()
-	b.Sprung(lost, "the reply to the unlock is lost")
+	b.Sprung(lost, Text{"the reply to the unlock is lost", "解锁的答复丢失"})
 	b.must(err != nil, "the unlock fails")
 	b.Evidence(Answer, err.Error(), "A's customer was told: %v", err)
 	if err := sell(); err != nil { // the customer tries again

@@ -3,7 +3,6 @@ package lab
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -65,7 +64,7 @@ func bothSell(b *Bench, one, other string) Observation {
 	first, second := read(one), read(other)
 	for who, n := range map[string]int{one: first, other: second} {
 		b.Must("SET", c.Set(b.Ctx, stock, n-1, patience).Err())
-		b.event(Event{At: time.Now(), Lane: who, Kind: Write, Who: who, Text: fmt.Sprintf("writes %d", n-1)})
+		b.event(Event{At: time.Now(), Lane: who, Kind: Write, Who: who}, "writes %d", n-1)
 	}
 	b.must(first == second, "both read the same")
 	b.Evidence(Pair, []string{one, other}, "%s and %s both read %d and sold it", one, other, first)

@@ -62,7 +62,7 @@ func (c *Call) Go() *Call {
 	if c.at == "" {
 		c.b.Fatalf("%s is to go on, but stands nowhere", c.Who)
 	}
-	c.b.Interval(c.App.Name, Paused, c.Who, c.since, "%s stands at %s", c.Who, c.at)
+	c.b.Interval(c.App.Name, Paused, c.Who, c.since, "%s stood at %s", c.Who, c.at)
 	c.at = ""
 	c.b.Must("let "+c.Who+" go on", c.App.release(c.b.Ctx, c.ID))
 	return c
@@ -100,20 +100,20 @@ func (c *Call) note() {
 	c.noted = true
 	b, r := c.b, &c.record
 	if c.at != "" {
-		b.event(Event{At: c.since, Until: r.DoneAt, Lane: c.App.Name, Kind: Paused, Who: c.Who, Text: c.Who + " stood at " + c.at})
+		b.event(Event{At: c.since, Until: r.DoneAt, Lane: c.App.Name, Kind: Paused, Who: c.Who}, "%s stood at %s", c.Who, c.at)
 		c.at = ""
 	}
-	b.event(Event{At: r.DoneAt, Lane: c.App.Name, Kind: Answered, Who: c.Who, Text: c.Who + ": " + Told(r.Reply).EN})
+	b.event(Event{At: r.DoneAt, Lane: c.App.Name, Kind: Answered, Who: c.Who}, "%s: %s", c.Who, Told(r.Reply))
 	from, until := c.inner, r.DoneAt
 	if r.Receipt != nil {
 		from, until = r.AcquiredAt, r.ReleasedAt
-		b.event(Event{At: until, Lane: c.App.Name, Kind: Write, Who: c.Who, Text: fmt.Sprintf("%s read %d and wrote %d", c.Who, r.Read, r.Remaining)})
+		b.event(Event{At: until, Lane: c.App.Name, Kind: Write, Who: c.Who}, "%s read %d and wrote %d", c.Who, r.Read, r.Remaining)
 	}
 	if r.Problem == "stale_fence" || r.Problem == "lock_lost" {
-		b.event(Event{At: until, Lane: c.App.Name, Kind: Refused, Who: c.Who, Text: c.Who + " was refused: " + r.Problem})
+		b.event(Event{At: until, Lane: c.App.Name, Kind: Refused, Who: c.Who}, "%s was refused: %s", c.Who, r.Problem)
 	}
 	if b.Promise.Exclusive && !from.IsZero() {
-		b.event(Event{At: from, Until: until, Lane: c.App.Name, Kind: Lease, Who: c.Who, Text: c.Who + " held the lock, as it believed"})
+		b.event(Event{At: from, Until: until, Lane: c.App.Name, Kind: Lease, Who: c.Who}, "%s held the lock, as it believed", c.Who)
 	}
 }
 

@@ -2,7 +2,7 @@ package lab
 
 import "fmt"
 
-// chinese says in Chinese what a format of [Bench.Evidence] says in English, or is "". Names, values of servers and the messages of
+// chinese says in Chinese what a format of [Bench.Evidence], [Bench.Note] or [Bench.Interval] says in English, or is "". Names, values of servers and the messages of
 // errors stay as they are: they are what a reader will search for.
 func chinese(format string, args []any) string {
 	phrase, ok := phrases()[format]
@@ -87,5 +87,44 @@ func phrases() map[string]string {
 		"zookeeper: the queue is %v; A waits for %s, which is of %s, its own session: %t": "zookeeper：队列是 %v；A 在等 %s，它属于 %s，是 A 自己的会话：%t",
 		"zookeeper: the queue is %v; the first is of %s, which went away":                 "zookeeper：队列是 %v；第一个属于已经离开的 %s",
 		"%s the nodes have: %s": "%s，各节点上有：%s",
+
+		// what happened, in timelines
+		"%s":                                   "%s",
+		"%s: %s":                               "%s：%s",
+		"%s asks %s%s":                         "%s 请求 %s%s",
+		"%s goes away without the reply":       "%s 没等答复就离开了",
+		"gives up":                             "放弃等待",
+		"%s stood at %s":                       "%s 停在 %s",
+		"%s held the lock, as it believed":     "%s 自认为持有锁",
+		"the server has it held by %s":         "服务器认为持有者是 %s",
+		"%s read %d and wrote %d":              "%s 读到 %d，写入 %d",
+		"%s was refused: %s":                   "%s 被拒绝：%s",
+		"%s was frozen (SIGSTOP) for %v":       "%s 被冻结（SIGSTOP）%v",
+		"%s is killed (SIGKILL)":               "%s 被杀死（SIGKILL）",
+		"%s is killed and started again":       "%s 被杀死后重新启动",
+		"%s is dead":                           "%s 已死",
+		"node 1 is killed":                     "节点 1 被杀死",
+		"a stranger has the key":               "键在别人手里",
+		"the stranger is gone":                 "别人走了",
+		"the clock jumps: the key has expired": "时钟跳变：键已过期",
+		"the master is killed; the Sentinels have promoted %s": "主节点被杀死，哨兵已把 %s 提升为主节点",
+		"silence between %s and ZooKeeper":                     "%s 与 ZooKeeper 之间网络静默",
+		"the connection to ZooKeeper is cut":                   "到 ZooKeeper 的连接被切断",
+		"locked %s":                                            "锁住了 %s",
+		"has both: %t":                                         "两个都拿到了：%t",
+		"%d in stock":                                          "库存 %d",
+		"sold out":                                             "已售罄",
+		"reads %d":                                             "读到 %d",
+		"writes %d":                                            "写入 %d",
+		"unlock":                                               "解锁",
+		"compare and delete":                                   "比较后删除",
+		"GET: it is mine":                                      "GET：是我的",
+		"%s: error %d":                                         "%s：错误 %d",
+		"%s waits for a row":                                   "%s 在等一行的锁",
+		"create: %s, %v":                                       "create：%s，%v",
+		"delete %s":                                            "delete %s",
+		"INSERT INTO orders on a second connection: %v": "在第二条连接上 INSERT INTO orders：%v",
+		"SELECT ... %s: error %d":                       "SELECT ... %s：错误 %d",
+		"UPDATE stock SET quantity = %d":                "UPDATE stock SET quantity = %d",
 	}
 }

@@ -16,7 +16,7 @@ func WriteScenario(w io.Writer, s Scenario, lang string) {
 	}
 }
 
-// WriteCell writes what was predicted and seen, with the evidence, and if wanted the events, which are in English only.
+// WriteCell writes what was predicted and seen, with the evidence, and if wanted the events.
 func WriteCell(w io.Writer, c Cell, events bool, lang string) {
 	fmt.Fprintf(w, "  %s %s: %s\n", c.mark(), c.Case(), c.Verdict().In(lang))
 	for _, e := range c.Evidence {
@@ -30,7 +30,7 @@ func WriteCell(w io.Writer, c Cell, events bool, lang string) {
 		if !e.Until.IsZero() {
 			until = fmt.Sprintf(" to %+.0f", ms(e.Until.Sub(c.StartedAt)))
 		}
-		fmt.Fprintf(w, "        %+6.0f%s ms  %-10s %-9s %s\n", ms(e.At.Sub(c.StartedAt)), until, e.Lane, e.Kind, e.Text)
+		fmt.Fprintf(w, "        %+6.0f%s ms  %-10s %-9s %s\n", ms(e.At.Sub(c.StartedAt)), until, e.Lane, e.Kind, e.Said().In(lang))
 	}
 }
 

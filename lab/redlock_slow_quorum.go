@@ -61,7 +61,7 @@ func (n *nodes) slow(proxies []*wire.Proxy) (late func(*Bench)) {
 	}
 	return func(b *Bench) {
 		for i, s := range held {
-			b.Sprung(s, n.name(i+2)+" has set the key, and its reply is held back")
+			b.Sprung(s, Text{n.name(i+2) + " has set the key, and its reply is held back", n.name(i+2) + " 已经写入键，它的答复被扣住"})
 		}
 		n.holders(Text{"while the replies are held back", "回复被扣住期间"})
 		b.Eventually("the keys expire", func() bool {

@@ -22,7 +22,7 @@ func (b *Bench) Watch(asked *App) {
 		holder, since, last := "", time.Time{}, time.Now()
 		closed := func(at time.Time) {
 			if holder != "" {
-				b.event(Event{At: since, Until: at, Lane: lane, Kind: Standing, Who: holder, Text: "the server has it held by " + holder})
+				b.event(Event{At: since, Until: at, Lane: lane, Kind: Standing, Who: holder}, "the server has it held by %s", holder)
 			}
 		}
 		defer func() { closed(last) }()

@@ -31,7 +31,7 @@ func zkOrphan() Scenario {
 				q := b.queuer("A", p.Addr())
 				lost := b.Trap(p, wire.Trap{On: wire.ToServer, Do: wire.CutReply, Match: wire.Contains(q.dir + "/lock-")})
 				_, err := q.enter()
-				b.Sprung(lost, "the reply to create is lost")
+				b.Sprung(lost, Text{"the reply to create is lost", "create 的答复丢失"})
 				b.must(err != nil, "A is told that the connection is lost")
 				var node string
 				b.Eventually("A is connected again, and creates", func() bool {
@@ -52,7 +52,7 @@ func zkOrphan() Scenario {
 				return wire.Contains(b.SKU)(m) && wire.Contains("-lock-")(m)
 			}})
 			a := b.Begin(first, "A", Ask{Wait: For(patience)})
-			b.Sprung(lost, "the reply to create is lost")
+			b.Sprung(lost, Text{"the reply to create is lost", "create 的答复丢失"})
 			a.Reply()
 			next := b.Sell(second, "B", Ask{Wait: For(patience)})
 			b.must(a.record.Outcome == loadtest.Accepted && next.Outcome == loadtest.Accepted, "both are served")

@@ -85,7 +85,7 @@ func (s *story) draw(b *strings.Builder, bottom int) {
 	for _, e := range s.meetings() {
 		y := s.y(s.row(e)) + barAt
 		from, to := s.scale.x(e.At), s.scale.x(e.Until)
-		fmt.Fprintf(b, `<rect class="overlap" x="%g%%" width="%.2f%%" y="%d" height="%d"><title>%s</title></rect>`, from, to-from, y+1, barHeight-2, html.EscapeString(e.Text))
+		fmt.Fprintf(b, `<rect class="overlap" x="%g%%" width="%.2f%%" y="%d" height="%d"><title>%s</title></rect>`, from, to-from, y+1, barHeight-2, lines(e.Said()))
 	}
 	s.between(b)
 	taken := make(map[[2]int]int) // lane and place
@@ -109,7 +109,7 @@ func (s *story) fault(b *strings.Builder, n int, e lab.Event, bottom int) {
 	if to := s.scale.x(e.Until); !e.Until.IsZero() && to > from && !s.within(e) {
 		fmt.Fprintf(b, `<rect class="fault" x="%g%%" width="%.2f%%" y="%d" height="%d"/><rect class="faulty" x="%g%%" width="%.2f%%" y="%d" height="%d"/>`,
 			from, to-from, top, bottom-top, from, to-from, y, s.y(i+1)-y)
-		fmt.Fprintf(b, `<svg x="%g%%" width="%.2f%%" y="0" height="%d"><text class="faultname" x="1" y="14">%d %s</text></svg>`, from, to-from, top, n+1, html.EscapeString(e.Text))
+		fmt.Fprintf(b, `<svg x="%g%%" width="%.2f%%" y="0" height="%d"><text class="faultname" x="1" y="14">%d %s</text></svg>`, from, to-from, top, n+1, spoken("tspan", e.Said()))
 	} else {
 		fmt.Fprintf(b, `<line class="faultline" x1="%g%%" x2="%g%%" y1="%d" y2="%d"/><svg class="over" x="%g%%" y="%d"><path class="m-fault" d="M0,-7L7,6L-7,6Z"/><text class="n" y="-9">%d</text></svg>`,
 			from, from, top, bottom, from, y+markAt, n+1)
@@ -128,21 +128,21 @@ func (s *story) within(e lab.Event) bool {
 func (s *story) bar(b *strings.Builder, n int, e lab.Event) {
 	from, to := s.scale.x(e.At), s.scale.x(e.Until)
 	i := s.row(e)
-	y, text := s.y(i)+barAt, e.Who
+	y, text := s.y(i)+barAt, lab.Text{EN: e.Who, ZH: e.Who}
 	switch e.Kind {
 	case lab.Paused:
 		if s.has(i, lab.Lease) {
 			y += barHeight + 1
 		}
 		if _, point, ok := strings.Cut(e.Text, " at "); ok {
-			text = point
+			text = lab.Text{EN: point, ZH: point}
 		}
 	case lab.Lease:
-		text = e.Who + " holds"
+		text = lab.Text{EN: e.Who + " holds", ZH: e.Who + " 持有"}
 	}
 	fmt.Fprintf(b, `<svg data-n="%d" x="%g%%" width="%.2f%%" y="%d" height="%d"><title>%s</title><rect class="%s" width="100%%" height="100%%"/>`,
 		n+1, from, max(to-from, 0.3), y, barHeight, s.title(n, e), e.Kind)
-	fmt.Fprintf(b, `<text class="in in-%s" x="4" y="9.5">%d %s</text></svg>`, e.Kind, n+1, html.EscapeString(text))
+	fmt.Fprintf(b, `<text class="in in-%s" x="4" y="9.5">%d %s</text></svg>`, e.Kind, n+1, spoken("tspan", text))
 }
 
 // mark draws what happened at a moment. nth counts those at the same place.
@@ -165,7 +165,7 @@ func (s *story) word(b *strings.Builder, e lab.Event) {
 	}
 	if to-from > 1.5 && len(s.cell.Events) <= dense {
 		fmt.Fprintf(b, `<svg x="%g%%" width="%.2f%%" y="%d" height="14"><text class="word" x="7" y="10">%s</text></svg>`,
-			from, to-from-0.8, s.y(s.row(e))+markAt-7, html.EscapeString(e.Text))
+			from, to-from-0.8, s.y(s.row(e))+markAt-7, spoken("tspan", e.Said()))
 	}
 }
 
@@ -185,7 +185,7 @@ func (s *story) between(b *strings.Builder) {
 }
 
 // offends reports whether e is a write of a pair that read the same version.
-func (s *story) offends(e lab.Event) bool { return e.Kind == lab.Write && s.guilty[e.Who] != "" }
+func (s *story) offends(e lab.Event) bool { return e.Kind == lab.Write && s.guilty[e.Who].EN != "" }
 
 // glyph is the marker of a kind: a shape of its own, for who sees no colours.
 func glyph(kind string) string {
@@ -202,16 +202,24 @@ func glyph(kind string) string {
 	return `<g class="m-` + kind + `">` + shape + `</g>`
 }
 
+// lines writes a text in both languages below each other, where no page can choose: a title has no elements.
+func lines(t lab.Text) string {
+	if t.EN == t.ZH {
+		return html.EscapeString(t.EN)
+	}
+	return html.EscapeString(t.EN + "\n" + t.ZH)
+}
+
 // title is what is shown when something is pointed at.
 func (s *story) title(n int, e lab.Event) string {
-	text := fmt.Sprintf("%d. %s\n%s at %s", n+1, e.Text, e.Lane, since(e.At.Sub(s.scale.moments[0])))
+	text := fmt.Sprintf("%d. %s\n%s, %s", n+1, lines(e.Said()), html.EscapeString(e.Lane), since(e.At.Sub(s.scale.moments[0])))
 	if !e.Until.IsZero() {
-		text += fmt.Sprintf(", for %s", since(e.Until.Sub(e.At)))
+		text += " + " + since(e.Until.Sub(e.At))
 	}
 	if s.offends(e) {
-		text += "\nTHE SAME VERSION: " + s.guilty[e.Who]
+		text += "\nTHE SAME VERSION: " + lines(s.guilty[e.Who])
 	}
-	return html.EscapeString(text)
+	return text
 }
 
 // caption says in a sentence what the picture shows, for those who do not see it.

@@ -8,8 +8,8 @@ import (
 )
 
 // guilty are the customers whose orders read the same version, each with the proof: of a collision certificate of the load test's judge.
-func guilty(c lab.Cell) map[string]string {
-	found := make(map[string]string)
+func guilty(c lab.Cell) map[string]lab.Text {
+	found := make(map[string]lab.Text)
 	for _, e := range c.Evidence {
 		if e.Kind != lab.Pair {
 			continue
@@ -26,7 +26,7 @@ func guilty(c lab.Cell) map[string]string {
 		}
 		for _, order := range pair.Orders {
 			if i := strings.LastIndexByte(order.RequestID, '.'); i >= 0 {
-				found[order.RequestID[i+1:]] = e.Text
+				found[order.RequestID[i+1:]] = e.Said()
 			}
 		}
 	}

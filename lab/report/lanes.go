@@ -23,8 +23,8 @@ type story struct {
 	cell   lab.Cell
 	lanes  []lane
 	scale  *scale
-	tops   []int             // of the lanes, as far as they are known
-	guilty map[string]string // customers whose writes met, with the proof
+	tops   []int               // of the lanes, as far as they are known
+	guilty map[string]lab.Text // customers whose writes met, with the proof
 }
 
 func newStory(c lab.Cell) *story {
@@ -80,7 +80,8 @@ func fold(events []lab.Event) []lab.Event {
 		list = append(list, e)
 	}
 	for i, n := range times {
-		list[i].Text += fmt.Sprintf(" (%d times)", n+1)
+		said := list[i].Said()
+		list[i].Text, list[i].ZH = fmt.Sprintf("%s (%d times)", said.EN, n+1), fmt.Sprintf("%s（%d 次）", said.ZH, n+1)
 	}
 	return list
 }
@@ -145,7 +146,10 @@ func (s *story) meetings() []lab.Event {
 				to = b.Until
 			}
 			if from.Before(to) {
-				list = append(list, lab.Event{At: from, Until: to, Lane: a.Lane, Kind: lab.Lease, Who: a.Who, Text: a.Who + " and " + b.Who + " both believed that they held the lock"})
+				list = append(list, lab.Event{
+					At: from, Until: to, Lane: a.Lane, Kind: lab.Lease, Who: a.Who,
+					Text: a.Who + " and " + b.Who + " both believed that they held the lock", ZH: a.Who + " 和 " + b.Who + " 都自认为持有锁",
+				})
 			}
 		}
 	}

@@ -52,7 +52,7 @@ func events() []lab.Event {
 		{At: at(2), Until: at(3000), Lane: "app-7", Kind: lab.Lease, Who: "A", Text: "A held the lock, as it believed"},
 		{At: at(3), Until: at(2900), Lane: "app-7", Kind: lab.Paused, Who: "A", Text: "A stood at before_write"},
 		{At: at(4), Until: at(1000), Lane: "lock", Kind: lab.Standing, Who: "A on app-7", Text: "the server has it held by A on app-7"},
-		{At: at(5), Until: at(2800), Lane: "app-7", Kind: lab.Fault, Text: "app-7 was frozen <SIGSTOP>"},
+		{At: at(5), Until: at(2800), Lane: "app-7", Kind: lab.Fault, Text: "app-7 was frozen <SIGSTOP>", ZH: "app-7 被冻结"},
 		{At: at(1000), Until: at(2000), Lane: "app-9", Kind: lab.Lease, Who: "B", Text: "B held the lock, as it believed"},
 		{At: at(2000), Lane: "app-9", Kind: lab.Write, Who: "B", Text: "B read 1 and wrote 0"},
 		{At: at(2001), Lane: "app-9", Kind: lab.Answered, Who: "B", Text: "B: sold"},

@@ -3,6 +3,7 @@ package report
 import (
 	"embed"
 	"fmt"
+	"html"
 	"html/template"
 	"io"
 	"strings"
@@ -112,6 +113,12 @@ func newArticle(r lab.Report, s lab.Scenario, cells int) article {
 }
 
 // both writes a text in both languages; the page shows one.
-func both(t lab.Text) template.HTML {
-	return template.HTML(`<span lang="en">` + template.HTMLEscapeString(t.EN) + `</span><span lang="zh">` + template.HTMLEscapeString(t.ZH) + `</span>`)
+func both(t lab.Text) template.HTML { return template.HTML(spoken("span", t)) }
+
+// spoken writes a text in both languages into elements of that name, or once where they do not differ.
+func spoken(element string, t lab.Text) string {
+	if t.EN == t.ZH {
+		return html.EscapeString(t.EN)
+	}
+	return fmt.Sprintf(`<%[1]s lang="en">%[2]s</%[1]s><%[1]s lang="zh">%[3]s</%[1]s>`, element, html.EscapeString(t.EN), html.EscapeString(t.ZH))
 }

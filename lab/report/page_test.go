@@ -91,7 +91,7 @@ func TestBothLanguages(t *testing.T) {
 	s := lab.All()[0]
 	for lang, checked := range map[string]string{"en": `id="en" checked=""`, "zh": `id="zh" checked=""`} {
 		p := page(t, one(), lang)
-		for _, want := range []string{checked, `<span lang="en">` + s.Title.EN, `<span lang="zh">` + s.Title.ZH, "，与预测一致"} {
+		for _, want := range []string{checked, `<span lang="en">` + s.Title.EN, `<span lang="zh">` + s.Title.ZH, "，与预测一致", `<tspan lang="zh">app-7 被冻结</tspan>`, `<span lang="zh">app-7 被冻结</span>`, "（2 次）"} {
 			if !strings.Contains(p, want) {
 				t.Errorf("%s: %q is not there", lang, want)
 			}
