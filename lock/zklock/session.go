@@ -47,8 +47,8 @@ type Session struct {
 	changed chan struct{} // closed and replaced when current can be used, or is another
 }
 
-// Dial makes a Session. It does not wait for a server: one that is down is used within 2 s of its return. An error is a
-// mistake in config.
+// Dial makes a Session. It does not wait for a server: one that is down is used within 2 s of its return, or within 3 ConnectTimeouts and
+// 2 s if our greeting came while it started and it never answers that, as happens once in a hundred starts. An error is a mistake in config.
 func Dial(config Config) (*Session, error) {
 	if config.SessionTimeout <= 0 {
 		config.SessionTimeout = DefaultSessionTimeout
