@@ -18,7 +18,7 @@ func WriteScenario(w io.Writer, s Scenario, lang string) {
 
 // WriteCell writes what was predicted and seen, with the evidence, and if wanted the events.
 func WriteCell(w io.Writer, c Cell, events bool, lang string) {
-	fmt.Fprintf(w, "  %s %s: %s\n", c.mark(), c.Case(), c.Verdict().In(lang))
+	fmt.Fprintf(w, "  %s %s: %s\n", c.mark(), c.Case().Said().In(lang), c.Verdict().In(lang))
 	for _, e := range c.Evidence {
 		fmt.Fprintf(w, "        %s\n", e.Said().In(lang))
 	}
@@ -79,11 +79,11 @@ func WriteSummary(w io.Writer, r Report, lang string) {
 	again := Text{"was tried again, because at first", "重试过一次，起初"}.In(lang)
 	for _, c := range r.Cells {
 		if c.Before != "" {
-			fmt.Fprintf(w, "  ! %s: %s: %s: %s\n", c.Scenario, c.Case(), again, firstLine(c.Before))
+			fmt.Fprintf(w, "  ! %s: %s: %s: %s\n", c.Scenario, c.Case().Said().In(lang), again, firstLine(c.Before))
 		}
 	}
 	for _, c := range append(wrong, skipped...) {
-		fmt.Fprintf(w, "  %s %s: %s: %s\n", c.mark(), c.Scenario, c.Case(), firstLine(c.Verdict().In(lang)))
+		fmt.Fprintf(w, "  %s %s: %s: %s\n", c.mark(), c.Scenario, c.Case().Said().In(lang), firstLine(c.Verdict().In(lang)))
 	}
 }
 

@@ -60,7 +60,7 @@ func labListCommand() *cobra.Command {
 			table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 			for _, s := range lab.All() {
 				if group == "" || string(s.Group) == group {
-					fmt.Fprintf(table, "%s\t%s\t%d cases\t%s\n", s.Group, s.Name, len(s.Cases), s.Title.In(lang))
+					fmt.Fprintf(table, "%s\t%s\t%d %s\t%s\n", s.Group, s.Name, len(s.Cases), lab.Text{EN: "cases", ZH: "例"}.In(lang), s.Title.In(lang))
 				}
 			}
 			return table.Flush()
@@ -149,7 +149,7 @@ func (r *labRun) run(ctx context.Context) error {
 	}
 	r.options.Began = func(s lab.Scenario, c lab.Case) {
 		if columns > 0 {
-			fmt.Fprintf(r.err, "\r\x1b[K  %s: %s ...", s.Name, c)
+			fmt.Fprintf(r.err, "\r\x1b[K  %s: %s ...", s.Name, c.Said().In(r.lang))
 		}
 	}
 	last := ""

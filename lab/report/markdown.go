@@ -64,7 +64,7 @@ func (t *table) markdown(b *bufio.Writer) {
 		if row.First {
 			title = fmt.Sprintf("[%s](#%s)<br>%s", row.Scenario.Title.EN, row.Scenario.Name, row.Scenario.Title.ZH)
 		}
-		fmt.Fprintf(b, "| %s | %s |", title, row.Variant)
+		fmt.Fprintf(b, "| %s | %s |", title, row.Variant.EN)
 		if t.HasCode {
 			var lines []string
 			for _, e := range row.Code {

@@ -19,7 +19,7 @@ type table struct {
 
 type row struct {
 	Scenario lab.Scenario
-	Variant  string
+	Variant  lab.Text
 	First    bool // of its scenario
 	Cells    []*entry
 	Code     []*entry // wrong and mended code; with the first row of a scenario
@@ -110,9 +110,11 @@ func rows(r lab.Report, s lab.Scenario, strategies []string) []row {
 			code = append(code, e)
 			continue
 		}
-		variant := e.Case.Variant
+		variant := e.Case.Different()
 		if e.Case.Store != "" {
-			variant = strings.TrimPrefix(variant+", on "+e.Case.Store, ", ")
+			variant = lab.Text{
+				EN: strings.TrimPrefix(variant.EN+", on "+e.Case.Store, ", "), ZH: strings.TrimPrefix(variant.ZH+"，"+e.Case.Store, "，"),
+			}
 		}
 		i := slices.IndexFunc(list, func(r row) bool { return r.Variant == variant })
 		if i < 0 {

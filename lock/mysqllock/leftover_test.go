@@ -42,7 +42,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		if n := waiting(t, db); n != 0 {
 			t.Errorf("%d statements wait", n)
 		}
-		eventually(t, 2*time.Second, "no transaction is open", func() bool { return transactions(t, db) == 0 })
+		eventually(t, soon, "no transaction is open", func() bool { return transactions(t, db) == 0 })
 		if n := count(t, db, "SELECT COUNT(*) FROM locks WHERE expires_at > UTC_TIMESTAMP(6) OR token <> '' OR who <> ''"); n != 0 {
 			t.Errorf("%d rows are held", n)
 		}
@@ -76,7 +76,7 @@ func TestAConnectionIsNotGivenBack(t *testing.T) {
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, 5*time.Second, "the connection is closed", func() bool {
+		eventually(t, soon, "the connection is closed", func() bool {
 			return count(t, db, "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID = ?", id) == 0
 		})
 	})
