@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"example.com/stock/lock"
 )
@@ -81,7 +83,7 @@ func (b *Backend) While(ctx context.Context) (context.Context, context.CancelFun
 // IsAbsent is whether the backend was made by Absent.
 func (b *Backend) IsAbsent() bool { return b.check == nil }
 
-// Run checks until ctx ends. first is called once, after the first check; changed is told of every change: nil for up.
+// Run checks until ctx ends. first is called once, after the first check; changed is told of every change: nil for up. A reason that differs by numbers only is none.
 func (b *Backend) Run(ctx context.Context, first func(), changed func(name string, down error)) {
 	if b.check == nil {
 		first()
@@ -132,7 +134,17 @@ func (b *Backend) Probe(ctx context.Context) (now error, changed bool) {
 	}
 	b.down = reason
 	b.end(reason)
-	return reason, before == nil || before.Error() != reason.Error()
+	return reason, before == nil || wording(before) != wording(reason)
+}
+
+// wording is a reason without its numbers: that a countdown goes on is no change.
+func wording(reason error) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsDigit(r) {
+			return -1
+		}
+		return r
+	}, reason.Error())
 }
 
 func (b *Backend) reason(err error) error {

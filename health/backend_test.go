@@ -190,6 +190,24 @@ func TestAnErrorIsAnOutageAtOnce(t *testing.T) {
 	})
 }
 
+// A reason with a countdown is told of once, and shown as it is now; another reason is news.
+func TestACountdownIsNoNews(t *testing.T) {
+	counts := func(in string) error { return &lock.DownError{Server: "redis", Reason: "it counts in " + in} }
+	s := &server{err: counts("10s")}
+	watch(t, s, func(t *testing.T, b *health.Backend, l *log, pass func(time.Duration)) {
+		l.is(t, "redis: redis is down: it counts in 10s")
+		for _, left := range []string{"9s", "8s"} {
+			s.set(counts(left), false)
+			pass(health.Interval)
+			l.is(t)
+			down(t, b, "it counts in "+left)
+		}
+		s.set(errRefused, false)
+		pass(health.Interval)
+		l.is(t, isRefused)
+	})
+}
+
 // One slow reply is no outage, Failures in a row are; and a good one in between starts the count anew.
 func TestSlowness(t *testing.T) {
 	s := &server{}

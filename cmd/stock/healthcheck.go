@@ -18,7 +18,10 @@ import (
 const healthcheckLong = `Exit 0 if an instance is ready, 1 if not: for container images without a shell, and for scripts that wait.
 
 An instance is ready as soon as one strategy can sell. With --all every server must be up as well: ZooKeeper takes some seconds, and a
-node of redlock counts only when it has been up for a lease.`
+node of redlock counts only when it has been up for a lease. It then asks ten times, for behind nginx others answer, too.`
+
+// manyAnswers is how often --all asks: by round robin that is each instance of a few, which learn of a server one after the other.
+const manyAnswers = 10
 
 // A readiness asks an instance how it is.
 type readiness struct {
@@ -40,7 +43,7 @@ func healthcheckCommand() *cobra.Command {
 				return fmt.Errorf("--url: %w", err)
 			}
 			for began := time.Now(); ; {
-				err := r.ask(cmd.Context())
+				err := r.check(cmd.Context())
 				if err == nil || time.Since(began) >= r.wait {
 					return err
 				}
@@ -57,6 +60,20 @@ func healthcheckCommand() *cobra.Command {
 	flags.BoolVar(&r.all, "all", false, "every server must be up, too")
 	flags.DurationVar(&r.wait, "wait", 0, "ask again for so long")
 	return cmd
+}
+
+// check asks as often as it takes.
+func (r readiness) check(ctx context.Context) error {
+	times := 1
+	if r.all {
+		times = manyAnswers
+	}
+	for range times {
+		if err := r.ask(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // ask asks once. The error says what is not ready.

@@ -110,7 +110,7 @@ func (id identity) doubt(quarantine time.Duration) error {
 	// As a holder counts on less than its lease, for clocks of different rates, so a node stays away for more.
 	if left := 2*quarantine - lock.Valid(quarantine) - time.Since(id.born); left > 0 {
 		return &doubtError{fmt.Sprintf("was started less than %v ago and may have forgotten who holds what; it counts in %v",
-			quarantine, left.Round(time.Millisecond))}
+			quarantine, (left + time.Second - 1).Truncate(time.Second))}
 	}
 	return nil
 }
@@ -131,14 +131,24 @@ func identify(ctx context.Context, c redis.UniversalClient) (identity, error) {
 			told[name] = value
 		}
 	}
-	up, err := strconv.ParseInt(told["uptime_in_seconds"], 10, 64)
-	if err != nil || told["run_id"] == "" {
+	up, known := age(told)
+	if !known || told["run_id"] == "" {
 		return identity{}, &doubtError{"does not tell its run_id and uptime (INFO server)"}
 	}
-	return identity{
-		runID:   told["run_id"],
-		replica: told["role"] != "master",
-		// The server subtracts one truncated second from another: it may have been up for a second less than it says.
-		born: time.Now().Add(time.Second - time.Duration(up)*time.Second),
-	}, nil
+	return identity{runID: told["run_id"], replica: told["role"] != "master", born: time.Now().Add(-up)}, nil
+}
+
+// age is how long a server has been up at least. Its uptime is one truncated second less another, so it may have been up for a second
+// less than it says. With the fraction of its clock (since Redis 7.0) that is what it was up at least since the end of the second in which it
+// started, and everybody who asks means the same moment: otherwise a node counts for one instance a second before it does for the next.
+func age(told map[string]string) (up time.Duration, known bool) {
+	seconds, err := strconv.ParseInt(told["uptime_in_seconds"], 10, 64)
+	if err != nil {
+		return 0, false
+	}
+	up = time.Duration(seconds-1) * time.Second
+	if clock, err := strconv.ParseInt(told["server_time_usec"], 10, 64); err == nil {
+		up += time.Duration(clock%1e6) * time.Microsecond
+	}
+	return up, true
 }
