@@ -11,10 +11,7 @@ import (
 )
 
 // What both stores promise of Raise: a sentence each.
-var raising = []struct {
-	name, sentence string
-	check          func(t *testing.T, s shop, sku service.SKU)
-}{
+var raising = []promised{
 	{"raise", "After Raise a write with a smaller fence is refused although nobody has written; one with that fence is accepted.", raiseRefuses},
 	{"raise-claims", "Raising the fence of a stock that nobody guards makes the strategy its guard.", raiseClaims},
 	{"raise-up", "It only goes up, beyond 2^53 too, and changes nothing else.", raiseOnlyUp},
@@ -25,24 +22,7 @@ var raising = []struct {
 	{"raise-unknown", "It makes no SKU, and does nothing when ctx is over.", raiseUnknown},
 }
 
-func TestRaise(t *testing.T) {
-	for _, store := range []struct {
-		name string
-		open func(t testing.TB) shop
-	}{{"redis", realRedis}, {"miniredis", miniRedis}, {"mysql", realMySQL}} {
-		t.Run(store.name, func(t *testing.T) {
-			s := store.open(t)
-			for _, line := range raising {
-				t.Run(line.name, func(t *testing.T) {
-					line.check(t, s, service.SKU("sku-"+line.name))
-					if t.Failed() {
-						t.Log("broken:", line.sentence)
-					}
-				})
-			}
-		})
-	}
-}
+func TestRaise(t *testing.T) { everywhere(t, raising) }
 
 func raise(t *testing.T, s shop, sku service.SKU, strategy string, fence uint64) {
 	t.Helper()

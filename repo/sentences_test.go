@@ -8,10 +8,7 @@ import (
 )
 
 // What both stores promise, a sentence each. Every check gets a SKU of its own.
-var sentences = []struct {
-	name, sentence string
-	check          func(t *testing.T, s shop, sku service.SKU)
-}{
+var sentences = []promised{
 	{"set-read", "A SKU that is set is read as it was set, in epoch 1.", setRead},
 	{"set-again", "Setting again adds one to epoch and version and forgets fence, guard and what was sold.", setAgain},
 	{"seed", "Seeding makes a SKU once and then leaves it alone.", seed},
@@ -45,14 +42,23 @@ var sentences = []struct {
 	{"text", "Text comes back as it went in, whatever is in it.", textIsKept},
 }
 
-func TestSentences(t *testing.T) {
+func TestSentences(t *testing.T) { everywhere(t, sentences) }
+
+// A promised is what every store promises, and a check of it.
+type promised struct {
+	name, sentence string
+	check          func(t *testing.T, s shop, sku service.SKU)
+}
+
+// everywhere checks a list on every store.
+func everywhere(t *testing.T, list []promised) {
 	for _, store := range []struct {
 		name string
 		open func(t testing.TB) shop
 	}{{"redis", realRedis}, {"miniredis", miniRedis}, {"mysql", realMySQL}} {
 		t.Run(store.name, func(t *testing.T) {
 			s := store.open(t)
-			for _, line := range sentences {
+			for _, line := range list {
 				t.Run(line.name, func(t *testing.T) {
 					line.check(t, s, service.SKU("sku-"+line.name))
 					if t.Failed() {
