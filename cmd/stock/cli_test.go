@@ -98,6 +98,7 @@ func TestExitStatus(t *testing.T) {
 		{"config --wait=1h", 1, "", "wait: 1h0m0s is not from 0s to 1m0s"},
 		{"serve --addr=x", 1, "", `stock: configuration:`},
 		{"healthcheck --url http://127.0.0.1:1/readyz", 1, "", "connection refused"},
+		{"strategies --lang fr", 1, "", "--lang: must be en or zh"},
 	} {
 		cmd := exec.Command(path, strings.Fields(row.args)...)
 		cmd.Env = []string{"PATH=" + os.Getenv("PATH")}

@@ -10,7 +10,7 @@ import (
 func TestREADMEsShowTheCatalogue(t *testing.T) {
 	for file, args := range map[string][]string{
 		"../../README.md":       {"strategies", "--markdown"},
-		"../../README.zh-CN.md": {"strategies", "--markdown", "--zh"},
+		"../../README.zh-CN.md": {"strategies", "--markdown", "--lang", "zh"},
 	} {
 		want, _, err := run(t.Context(), args...)
 		if err != nil {

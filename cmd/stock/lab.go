@@ -36,18 +36,6 @@ func labCommand() *cobra.Command {
 	return cmd
 }
 
-// labLanguage is a flag of both.
-func labLanguage(cmd *cobra.Command, lang *string) {
-	cmd.Flags().StringVar(lang, "lang", "en", "language of the texts: en or zh")
-}
-
-func checkLanguage(lang string) error {
-	if !slices.Contains([]string{"en", "zh"}, lang) {
-		return errors.New("--lang: must be en or zh")
-	}
-	return nil
-}
-
 func labListCommand() *cobra.Command {
 	var group, lang string
 	cmd := &cobra.Command{
@@ -67,7 +55,7 @@ func labListCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&group, "group", "", "only this group: A no or wrong lock, B SETNX, C Redlock, D ZooKeeper, E MySQL, F waiting")
-	labLanguage(cmd, &lang)
+	languageFlag(cmd, &lang)
 	return cmd
 }
 
@@ -106,7 +94,7 @@ func labRunCommand() *cobra.Command {
 	flags.StringVar(&r.json, "json", "", "write all cells, with evidence and timeline, to this file")
 	flags.StringVar(&r.html, "html", "", "write a page with the evidence and a timeline of every case to this file")
 	flags.BoolVarP(&r.verbose, "verbose", "v", false, "show the timelines, too")
-	labLanguage(cmd, &r.lang)
+	languageFlag(cmd, &r.lang)
 	return cmd
 }
 

@@ -46,7 +46,7 @@ func labMatrixCommand() *cobra.Command {
 	flags.StringVar(&m.markdown, "markdown", "", "write the matrix with its evidence to this file")
 	flags.StringVar(&m.words, "words", "", "write the words alone to this file, for --check")
 	flags.StringVar(&m.check, "check", "", "compare the run with the words in this file")
-	labLanguage(cmd, &m.lang)
+	languageFlag(cmd, &m.lang)
 	return cmd
 }
 

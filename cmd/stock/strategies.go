@@ -13,15 +13,19 @@ import (
 )
 
 func strategiesCommand() *cobra.Command {
-	var markdown, chinese bool
+	var markdown bool
+	var lang string
 	cmd := &cobra.Command{
 		Use:     "strategies",
 		Short:   "List the catalogue: every way to sell, what it promises and what not",
 		Long:    "List the catalogue, weakest first. A running instance tells at GET /v1/strategies which of them it can use now.",
-		Example: "  stock strategies\n  stock strategies --markdown --zh",
+		Example: "  stock strategies\n  stock strategies --markdown --lang zh",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			w := words{chinese}
+			if err := checkLanguage(lang); err != nil {
+				return err
+			}
+			w := words{chinese: lang == "zh"}
 			if markdown {
 				w.markdown(cmd.OutOrStdout())
 				return nil
@@ -30,7 +34,7 @@ func strategiesCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&markdown, "markdown", false, "as the table of the README")
-	cmd.Flags().BoolVar(&chinese, "zh", false, "in Chinese")
+	languageFlag(cmd, &lang)
 	return cmd
 }
 
@@ -48,7 +52,8 @@ func (w words) pick(en, zh string) string {
 
 func (w words) list(out io.Writer) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, w.pick("STRATEGY\tENDPOINT\tROUND TRIPS\tWHAT IT IS", "策略\t接口\t往返次数\t做法"))
+	// The heads of padded columns are English in both: tabwriter counts a Chinese character, which is twice as wide, as one.
+	fmt.Fprintln(table, "STRATEGY\tENDPOINT\tROUND TRIPS\t"+w.pick("WHAT IT IS", "做法"))
 	for _, s := range strategy.All() {
 		fmt.Fprintf(table, "%s\tPOST %s\t%s\t%s\n", s.Name, s.Endpoint, trips(s), w.of(s.Summary))
 	}
