@@ -42,11 +42,27 @@ func accounts(ctx context.Context, shelf Shelf, before []Stock, store string, re
 	return list
 }
 
-// account reads the final state of before's SKU. Stock and orders are read one after the other, so it reads until the stock's version
+// comeback is for how long the final state is asked for while a server is down.
+const comeback = 5 * time.Second
+
+// account is look, again while a server is down. One that comes back is up for one instance a moment before it is for the next, and
+// without the orders somebody else's sale would be a unit that vanished.
+func account(ctx context.Context, shelf Shelf, before Stock, store string, unsure bool) Account {
+	for began := time.Now(); ; {
+		a, err := look(ctx, shelf, before, store, unsure)
+		var problem *Problem
+		down := errors.As(err, &problem) && problem.Name() == "backend_down"
+		if !down || time.Since(began) > comeback || !pause(ctx, comeback/20) {
+			return a
+		}
+	}
+}
+
+// look reads the final state of before's SKU. Stock and orders are read one after the other, so it reads until the stock's version
 // is the same before and after the orders. If unsure, it first waits until the version has been at rest for a while; a sale
 // that an instance finishes later still is not seen.
-func account(ctx context.Context, shelf Shelf, before Stock, store string, unsure bool) Account {
-	a := Account{Store: store, Before: before}
+func look(ctx context.Context, shelf Shelf, before Stock, store string, unsure bool) (a Account, err error) {
+	a = Account{Store: store, Before: before}
 	now, err := shelf.Stock(ctx, store, before.SKU)
 	if unsure {
 		now, err = atRest(ctx, shelf, now, err)
@@ -61,11 +77,11 @@ func account(ctx context.Context, shelf Shelf, before Stock, store string, unsur
 			if a.Complete = !before.Unlisted; !a.Complete {
 				a.Gap = "the target lists no orders"
 			}
-			return a
+			return a, nil
 		}
 	}
 	a.Gap = err.Error()
-	return a
+	return a, err
 }
 
 // atRest reads stock until two looks apart by quiet agree, or five looks were taken: a SKU that others sell from never rests.

@@ -88,6 +88,12 @@ func outage(t *testing.T, c *cluster, server *stack.Server, hangs bool, strategy
 		reply := client.Deduct(ctx, loadtest.Request{Endpoint: endpoint(t, client, strategy), Store: store, SKU: "load-" + strategy, Quantity: 1})
 		return reply.Outcome == loadtest.Accepted, reply.Problem + " " + reply.Error
 	})
+	for _, app := range c.apps { // or who is asked for the orders at last may not have seen the return
+		eventually(t, 10*time.Second+slack, "/readyz names the server no more", func() (bool, string) {
+			_, body := get(t, app.URL+"/readyz")
+			return !strings.Contains(body, server.Name+" is down"), body
+		})
+	}
 	stop()
 	done.Wait()
 	if failed != nil {

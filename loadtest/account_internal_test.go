@@ -1,0 +1,49 @@
+package loadtest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A lateShelf refuses its orders for a while.
+type lateShelf struct {
+	until   time.Time
+	problem string
+}
+
+func (lateShelf) SetStock(context.Context, string, string, int64) (Stock, error) {
+	return Stock{}, nil
+}
+
+func (lateShelf) Stock(context.Context, string, string) (Stock, error) { return Stock{Version: 7}, nil }
+
+func (s lateShelf) Orders(context.Context, string, string) ([]Order, error) {
+	if time.Now().Before(s.until) {
+		return nil, &TargetError{"http://shop", fmt.Errorf("refuses GET orders: %w", &Problem{Type: "/problems/" + s.problem, Status: 503})}
+	}
+	return []Order{{}}, nil
+}
+
+// A server that comes back soon after the load has its orders read; one that stays away, or another refusal, does not hold the verdict up.
+func TestAccountWaitsForAServerThatComesBack(t *testing.T) {
+	for _, row := range []struct {
+		problem    string
+		away, took time.Duration
+		complete   bool
+	}{
+		{"backend_down", 2 * time.Second, 2 * time.Second, true},
+		{"backend_down", time.Hour, comeback, false},
+		{"forbidden", 2 * time.Second, 0, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			a := account(t.Context(), lateShelf{began.Add(row.away), row.problem}, Stock{}, "redis", false)
+			if took := time.Since(began); a.Complete != row.complete || took < row.took || took > row.took+time.Second {
+				t.Errorf("%+v: complete %t after %v: %s", row, a.Complete, took, a.Gap)
+			}
+		})
+	}
+}
