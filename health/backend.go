@@ -83,7 +83,8 @@ func (b *Backend) While(ctx context.Context) (context.Context, context.CancelFun
 // IsAbsent is whether the backend was made by Absent.
 func (b *Backend) IsAbsent() bool { return b.check == nil }
 
-// Run checks until ctx ends. first is called once, after the first check; changed is told of every change: nil for up. A reason that differs by numbers only is none.
+// Run checks until ctx ends. first is called once, after the first check; changed is told of every change: nil for up. A reason that
+// differs by numbers only is none.
 func (b *Backend) Run(ctx context.Context, first func(), changed func(name string, down error)) {
 	if b.check == nil {
 		first()

@@ -24,9 +24,7 @@ func (b *Bench) Kill(app *App) time.Time {
 	at := time.Now()
 	b.Must("kill "+app.Name, app.Kill())
 	b.Interval(app.Name, Fault, "", at, "%s is killed (SIGKILL)", app.Name)
-	b.Defer(func() {
-		b.event(Event{At: at, Until: time.Now(), Lane: app.Name, Kind: Fault}, "%s is dead", app.Name)
-	})
+	b.dead(app, at)
 	return at
 }
 

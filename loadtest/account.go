@@ -28,13 +28,13 @@ func accounts(ctx context.Context, shelf Shelf, before []Stock, store string, re
 	for i := range records {
 		unsure[records[i].SKU] = unsure[records[i].SKU] || records[i].Outcome == Unknown
 	}
-	list := make([]Account, len(before))
+	list, until := make([]Account, len(before)), time.Now().Add(comeback)
 	var next atomic.Int64
 	var workers sync.WaitGroup
 	for range min(lookers, len(before)) {
 		workers.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(before)); i = next.Add(1) - 1 {
-				list[i] = account(ctx, shelf, before[i], store, unsure[before[i].SKU])
+				list[i] = account(ctx, shelf, before[i], store, unsure[before[i].SKU], until)
 			}
 		})
 	}
@@ -42,17 +42,17 @@ func accounts(ctx context.Context, shelf Shelf, before []Stock, store string, re
 	return list
 }
 
-// comeback is for how long the final state is asked for while a server is down.
+// comeback is for how long the final state is asked for while a server is down, of however many SKUs.
 const comeback = 5 * time.Second
 
-// account is look, again while a server is down. One that comes back is up for one instance a moment before it is for the next, and
+// account is look, again while a server is down, up to until. One that comes back is up for one instance a moment before it is for the next, and
 // without the orders somebody else's sale would be a unit that vanished.
-func account(ctx context.Context, shelf Shelf, before Stock, store string, unsure bool) Account {
-	for began := time.Now(); ; {
+func account(ctx context.Context, shelf Shelf, before Stock, store string, unsure bool, until time.Time) Account {
+	for {
 		a, err := look(ctx, shelf, before, store, unsure)
 		var problem *Problem
 		down := errors.As(err, &problem) && problem.Name() == "backend_down"
-		if !down || time.Since(began) > comeback || !pause(ctx, comeback/20) {
+		if !down || time.Now().After(until) || !pause(ctx, comeback/20) {
 			return a
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // A Look says what Inspect is to judge.
@@ -68,7 +69,7 @@ func Inspect(ctx context.Context, t Target, look Look) (*Inspection, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
-	a := account(ctx, t, before, look.Store, true)
+	a := account(ctx, t, before, look.Store, true, time.Now().Add(comeback))
 	v, _ := settle(look.replies(before.Unlisted), []Account{a}, Promise{})
 	i := &Inspection{
 		Format: InspectionFormat, Version: InspectionVersion, Target: t.URL(), Store: now.Store, SKU: look.SKU,
