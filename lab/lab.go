@@ -43,12 +43,13 @@ const (
 // A Need is a server that a scenario cannot do without.
 type Need string
 
-// The needs. NeedRedlock is five more of Redis.
+// The needs. NeedRedlock is five more of Redis; NeedClocks is that each server can have a wall clock of its own.
 const (
 	NeedRedis     Need = "redis"
 	NeedZooKeeper Need = "zookeeper"
 	NeedMySQL     Need = "mysql"
 	NeedRedlock   Need = "redlock"
+	NeedClocks    Need = "clocks"
 )
 
 // A Scenario is one failure: how it is made to happen, and what must be seen of each Case.

@@ -49,10 +49,16 @@ func (n *nodes) block(at ...int) (unblock func()) {
 	}
 }
 
-// forget makes a node lose the key, as it does when its clock jumps past the expiry.
-func (n *nodes) forget(i int) {
-	n.b.Must("PEXPIRE", n.clients[i].PExpire(n.b.Ctx, n.key, -time.Second).Err())
-	n.b.Note(n.name(i), "the clock jumps: the key has expired")
+// jump sets the wall clock of a node forward, and waits until the key has expired by it.
+func (n *nodes) jump(i int, ahead time.Duration) {
+	n.b.jump(n.name(i), n.servers[i], ahead)
+	n.b.Eventually("the key has expired", func() bool { return n.clients[i].Exists(n.b.Ctx, n.key).Val() == 0 })
+}
+
+// jump sets the wall clock of a Redis forward. Its server needs a clock of its own.
+func (b *Bench) jump(name string, server *stack.Server, ahead time.Duration) {
+	b.Must("set the clock of "+name, server.SetClock(ahead))
+	b.Note(name, "its clock jumps %v ahead", ahead)
 }
 
 // restart kills a node and starts it again, with what it has on disk.

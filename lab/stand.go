@@ -80,6 +80,12 @@ func (s *stand) close() error {
 
 // missing is why a need cannot be met; empty: it can. A stand-in proves nothing.
 func (s *stand) missing(need Need) string {
+	if need == NeedClocks {
+		if err := stack.CheckClocks(); err != nil {
+			return err.Error()
+		}
+		return ""
+	}
 	names := []string{string(need)}
 	if need == NeedRedlock {
 		names = nil
@@ -131,7 +137,7 @@ func (s *stand) strategies(ctx context.Context) (map[string]Strategy, error) {
 	return s.offers, err
 }
 
-// env tells an instance to reach a server through its proxy.
+// via tells an instance to reach a server through its proxy.
 func via(need Need, addr string) string {
 	return map[Need]string{
 		NeedRedis:     "STOCK_REDIS_ADDRS=" + addr,

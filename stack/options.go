@@ -17,6 +17,10 @@ type Options struct {
 	Want []Kind // backends to start; the same twice makes two
 	AOF  bool   // Redis keeps an append-only file and has its data after a restart, also after Kill; default: it has none
 
+	// Clocks gives each Redis a wall clock of its own, which Server.SetClock moves. It needs libfaketime: see CheckClocks. Without that, a
+	// stand-in takes Redis' place.
+	Clocks bool
+
 	Binary string   // the stock program; default: os.Executable()
 	Env    []string // KEY=value for every instance, after the addresses of the backends; STOCK_* of this process are not passed on
 

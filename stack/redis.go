@@ -41,8 +41,15 @@ func (s *Stack) redisServer(name, dir string, port int, first ...string) (*Serve
 		"--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--dir", dir, "--daemonize", "no",
 		"--save", "", "--appendonly", aof, "--appendfsync", "no",
 	})}
+	var own *clock
+	if s.options.Clocks {
+		if own, cmd.env, err = newClock(dir); err != nil {
+			return nil, err
+		}
+	}
 	return &Server{
 		Log:    cmd.log,
+		clock:  own,
 		launch: func() (run, error) { return cmd.start(syscall.SIGKILL) },
 		ready:  func(ctx context.Context, pid int) error { return redisReady(ctx, local(port), pid) },
 	}, nil

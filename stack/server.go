@@ -27,6 +27,7 @@ type Server struct {
 	Log     string // file with its output; empty for a stand-in
 
 	tier     tier
+	clock    *clock          // nil: it goes by the computer's
 	life     context.Context // the stack's: when it ends, nothing is started any more
 	launched time.Time
 	unready  string // of an instance: why it is alive only
