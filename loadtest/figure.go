@@ -24,6 +24,12 @@ func figures() []figure {
 			return of(&r.Latency.All), r.Latency.All.Count > 0
 		}}
 	}
+	accepted := func(name string, of func(*Quantiles) float64) figure {
+		return figure{name: name, unit: timed, value: func(r *Result) (float64, bool) {
+			q := r.Latency.Accepted()
+			return of(&q), q.Count > 0
+		}}
+	}
 	sight := func(name string, of func(*Verdict) int) figure {
 		return figure{name: name, damage: true, value: func(r *Result) (float64, bool) { return float64(of(&r.Verdict)), r.seen() }}
 	}
@@ -53,6 +59,9 @@ func figures() []figure {
 		latency("p99", func(q *Quantiles) float64 { return q.P99 }),
 		latency("p99.9", func(q *Quantiles) float64 { return q.P999 }),
 		latency("max", func(q *Quantiles) float64 { return q.Max }),
+		{name: "sold_rate", unit: rated, value: func(r *Result) (float64, bool) { return r.Latency.Sold, r.Latency.All.Count > 0 }},
+		accepted("sold_p50", func(q *Quantiles) float64 { return q.P50 }),
+		accepted("sold_p99", func(q *Quantiles) float64 { return q.P99 }),
 		{name: "rate", unit: rated, value: func(r *Result) (float64, bool) { return r.Latency.Rate, r.Latency.All.Count > 0 }},
 		{name: "linearizable", unit: decided, value: func(r *Result) (float64, bool) {
 			result := r.Verdict.Linear.Result

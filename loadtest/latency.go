@@ -30,7 +30,8 @@ type Share struct {
 // Latency is how fast a run was.
 type Latency struct {
 	Seconds   float64               `json:"seconds"`           // from the first request sent to the last reply
-	Rate      float64               `json:"per_second"`        // requests of any outcome
+	Sold      float64               `json:"sold_per_second"`   // units of accepted requests, until the last of them was answered
+	Rate      float64               `json:"per_second"`        // requests of any outcome: refusals are quick, so it ranks nothing
 	All       Quantiles             `json:"all"`               // of an open loop: since the request was due
 	Service   *Quantiles            `json:"service,omitempty"` // of an open loop: since the request was sent
 	ByOutcome map[Outcome]Quantiles `json:"by_outcome"`        // only those that occurred
@@ -40,6 +41,9 @@ type Latency struct {
 	LongestLateMS float64 `json:"longest_late_ms"`
 }
 
+// Accepted is the latency of the requests that sold. Its count is 0 if none did.
+func (l *Latency) Accepted() Quantiles { return l.ByOutcome[Accepted] }
+
 // Measure computes how fast the run was that left records.
 func Measure(records []Record) Latency {
 	l := Latency{ByOutcome: make(map[Outcome]Quantiles), Instances: shares(records)}
@@ -48,6 +52,8 @@ func Measure(records []Record) Latency {
 	}
 	all, service, by := newHistogram(), newHistogram(), make(map[Outcome]*hdrhistogram.Histogram)
 	first, last := records[0].SentAt, records[0].DoneAt
+	var units int64
+	var sold time.Time // when the last unit was
 	open := false
 	for i := range records {
 		r := &records[i]
@@ -56,6 +62,12 @@ func Measure(records []Record) Latency {
 		}
 		if r.DoneAt.After(last) {
 			last = r.DoneAt
+		}
+		if r.Outcome == Accepted {
+			units += r.Quantity
+			if r.DoneAt.After(sold) {
+				sold = r.DoneAt
+			}
 		}
 		if by[r.Outcome] == nil {
 			by[r.Outcome] = newHistogram()
@@ -70,6 +82,9 @@ func Measure(records []Record) Latency {
 		open = open || !r.PlannedAt.IsZero()
 	}
 	l.Seconds = last.Sub(first).Seconds()
+	if units > 0 {
+		l.Sold = float64(units) / max(sold.Sub(first).Seconds(), 1e-6)
+	}
 	l.Rate = float64(len(records)) / max(l.Seconds, 1e-6)
 	l.All = quantiles(all)
 	if open {

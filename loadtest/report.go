@@ -44,7 +44,8 @@ func WriteReport(w io.Writer, r *Result, style Style) error {
 	if v.Linear.Result != "" {
 		line("in time", "%s", v.Linear.Sentence())
 	}
-	line("rate", "%.0f requests/s in %.2f s", r.Latency.Rate, r.Latency.Seconds)
+	line("rate", "%.0f units sold per second until the last was sold; %.0f requests/s in %.2f s",
+		r.Latency.Sold, r.Latency.Rate, r.Latency.Seconds)
 	writeInstances(line, r.Latency.Instances, v.Sent)
 	b.WriteByte('\n')
 	writeLatency(&b, &r.Latency, style)

@@ -190,8 +190,20 @@ func TestMeasure(t *testing.T) {
 	if !near(l.Seconds, 1.09) || !near(l.Rate, 101/1.09) || l.All.Count != 101 || len(l.ByOutcome) != 2 {
 		t.Errorf("%+v", l)
 	}
+	if !near(l.Sold, 100/1.09) {
+		t.Errorf("%.2f units sold per second", l.Sold)
+	}
 	if len(l.Instances) != 3 || l.Instances[0].Instance != "" || l.Instances[1].Accepted != 50 {
 		t.Errorf("instances %+v", l.Instances)
+	}
+	// Refusals come after the last sale: they make a run longer, and its sales no slower.
+	for range 900 {
+		tape.answer(loadtest.SoldOut, 1)
+		late := &tape.records[len(tape.records)-1]
+		late.SentAt, late.DoneAt = noon.Add(2*time.Second), noon.Add(3*time.Second)
+	}
+	if late := loadtest.Measure(tape.records); late.Sold != l.Sold || late.Seconds <= 2.9 {
+		t.Errorf("with refusals after the last sale %.2f units/s in %.2f s, want %.2f in 3", late.Sold, late.Seconds, l.Sold)
 	}
 	if empty := loadtest.Measure(nil); empty.Rate != 0 || empty.All.Count != 0 {
 		t.Errorf("of nothing: %+v", empty)

@@ -50,9 +50,10 @@ func columns() []column {
 		{head: [2]string{"", "remaining"}, cell: known(number(func(v *Verdict) int64 { return v.RemainingUnits }, plain))},
 		{head: [2]string{"", "oversold"}, cell: number(func(v *Verdict) int64 { return v.OversoldUnits }, bad)},
 		{head: [2]string{"lost", "updates"}, cell: known(number(func(v *Verdict) int64 { return v.LostUnits }, bad))},
-		{head: [2]string{"", "req/s"}, drop: 2, cell: func(r *Result) (string, tone) { return fmt.Sprintf("%.0f", r.Latency.Rate), plain }},
-		{head: [2]string{"", "p50"}, drop: 3, cell: func(r *Result) (string, tone) { return millis(r.Latency.All.P50), plain }},
-		{head: [2]string{"", "p99"}, drop: 2, cell: func(r *Result) (string, tone) { return millis(r.Latency.All.P99), plain }},
+		{head: [2]string{"", "sold/s"}, cell: sold(func(r *Result) string { return fmt.Sprintf("%.0f", r.Latency.Sold) })},
+		{head: [2]string{"sold", "p50"}, drop: 3, cell: sold(func(r *Result) string { return millis(r.Latency.Accepted().P50) })},
+		{head: [2]string{"sold", "p99"}, drop: 2, cell: sold(func(r *Result) string { return millis(r.Latency.Accepted().P99) })},
+		{head: [2]string{"", "req/s"}, drop: 4, cell: func(r *Result) (string, tone) { return fmt.Sprintf("%.0f", r.Latency.Rate), plain }},
 		{
 			head: [2]string{"wakeups", "/sale"}, drop: 1, need: func(r *Result) bool { return r.WakeUps() > 0 },
 			cell: func(r *Result) (string, tone) { return fmt.Sprintf("%.1f", r.WakeUps()), plain },
@@ -65,6 +66,16 @@ func columns() []column {
 		{head: [2]string{"longest", "wait"}, drop: 5, cell: func(r *Result) (string, tone) { return longestWait(r), plain }},
 		{head: [2]string{"", "verdict"}, text: true, cell: func(r *Result) (string, tone) { return r.Verdict.word() }},
 		{head: [2]string{"as", "promised"}, text: true, cell: func(r *Result) (string, tone) { return r.Verdict.promised() }},
+	}
+}
+
+// sold is cell, or a dash where nothing was sold.
+func sold(cell func(*Result) string) func(*Result) (string, tone) {
+	return func(r *Result) (string, tone) {
+		if r.Latency.Accepted().Count == 0 {
+			return "–", plain
+		}
+		return cell(r), plain
 	}
 }
 

@@ -177,6 +177,9 @@ func percentileChart(l latencies, mark func(ink) color.Color, size float64) *cha
 
 // logMillis makes axis a logarithmic one that begins and ends at a label.
 func (c *chart) logMillis(axis *plot.Axis) {
+	if axis.Min > axis.Max {
+		axis.Min, axis.Max = 1, 10 // nothing is drawn: the axis of an empty plot has no end
+	}
 	axis.Min, axis.Max = max(axis.Min, 0.001), max(axis.Max, 0.002)
 	if axis.Max < axis.Min*2 {
 		axis.Min, axis.Max = axis.Min/1.5, axis.Max*1.5

@@ -16,17 +16,17 @@ type compareView struct {
 }
 
 type compareRow struct {
-	Strategy, Store, Word, Class                                             string
-	Accepted, Busy, Oversold, Lost, Rate, P50, P99, Jain, Wait, Trips, Woken string
-	RateBar, P99Bar                                                          float64 // percent of the largest
-	Oversell, Hurt                                                           bool
+	Strategy, Store, Word, Class                                                   string
+	Accepted, Busy, Oversold, Lost, Sold, P50, P99, Rate, Jain, Wait, Trips, Woken string
+	SoldBar, P99Bar                                                                float64 // percent of the largest
+	Oversell, Hurt                                                                 bool
 }
 
 func newCompareView(runs []*loadtest.Result) *compareView {
 	v := new(compareView)
 	var fastest, slowest float64
 	for _, r := range runs {
-		fastest, slowest = max(fastest, r.Latency.Rate), max(slowest, r.Latency.All.P99)
+		fastest, slowest = max(fastest, r.Latency.Sold), max(slowest, r.Latency.Accepted().P99)
 	}
 	for _, r := range runs {
 		j, f := &r.Verdict, loadtest.FairnessOf(r)
@@ -34,9 +34,12 @@ func newCompareView(runs []*loadtest.Result) *compareView {
 			Strategy: r.Plan.Strategy, Store: r.Plan.Store,
 			Accepted: thousands(int64(j.Accepted)), Busy: fmt.Sprintf("%.0f %%", 100*float64(j.Busy)/float64(max(j.Sent, 1))),
 			Oversold: thousands(j.OversoldUnits), Lost: "?", Rate: fmt.Sprintf("%.0f", r.Latency.Rate),
-			P50: millis(r.Latency.All.P50), P99: millis(r.Latency.All.P99), Jain: "–", Wait: "–", Trips: "–", Woken: "–",
-			RateBar: 100 * r.Latency.Rate / max(fastest, 1e-9), P99Bar: 100 * r.Latency.All.P99 / max(slowest, 1e-9),
+			Sold: "–", P50: "–", P99: "–", Jain: "–", Wait: "–", Trips: "–", Woken: "–",
 			Oversell: j.OversoldUnits > 0, Hurt: j.Known && j.LostUnits != 0,
+		}
+		if q := r.Latency.Accepted(); q.Count > 0 {
+			row.Sold, row.P50, row.P99 = fmt.Sprintf("%.0f", r.Latency.Sold), millis(q.P50), millis(q.P99)
+			row.SoldBar, row.P99Bar = 100*r.Latency.Sold/max(fastest, 1e-9), 100*q.P99/max(slowest, 1e-9)
 		}
 		row.Word, row.Class, _ = judged(j)
 		if row.Class == "raced" {
@@ -60,6 +63,6 @@ func newCompareView(runs []*loadtest.Result) *compareView {
 		v.Rows = append(v.Rows, row)
 	}
 	const width = 480
-	v.Chart = template.HTML(compareChart(runs, marked, 11).toSVG(width, compareHeight(len(runs)), "spans", "Latency of each run, from the median to the 99th percentile", nil))
+	v.Chart = template.HTML(compareChart(runs, marked, 11).toSVG(width, compareHeight(len(runs)), "spans", "Latency of the sales of each run, from the median to the 99th percentile", nil))
 	return v
 }

@@ -25,9 +25,10 @@ type Metric struct {
 // of the two sides overlap, which is a hint and no more. Of single runs the noise is not known.
 func Differences(a, b []*loadtest.Result) []Metric {
 	list := []Metric{
+		{Name: "sold", Unit: "units/s"},
+		{Name: "p50 of sales", Unit: "ms"},
+		{Name: "p99 of sales", Unit: "ms"},
 		{Name: "throughput", Unit: "requests/s"},
-		{Name: "p50", Unit: "ms"},
-		{Name: "p99", Unit: "ms"},
 		{Name: "busy", Unit: "%"},
 		{Name: "oversold", Unit: "units"},
 		{Name: "lost updates", Unit: "units"},
@@ -39,9 +40,9 @@ func Differences(a, b []*loadtest.Result) []Metric {
 		to   func(*Metric) *[]float64
 	}{{a, func(m *Metric) *[]float64 { return &m.A }}, {b, func(m *Metric) *[]float64 { return &m.B }}} {
 		for _, r := range side.runs {
-			v, f := &r.Verdict, loadtest.FairnessOf(r)
+			v, f, sales := &r.Verdict, loadtest.FairnessOf(r), r.Latency.Accepted()
 			for i, x := range []float64{
-				r.Latency.Rate, r.Latency.All.P50, r.Latency.All.P99, 100 * float64(v.Busy) / float64(max(v.Sent, 1)),
+				r.Latency.Sold, sales.P50, sales.P99, r.Latency.Rate, 100 * float64(v.Busy) / float64(max(v.Sent, 1)),
 				float64(v.OversoldUnits), float64(v.LostUnits), f.Jain, f.LongestWaitMS,
 			} {
 				to := side.to(&list[i])

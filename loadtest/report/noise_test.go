@@ -26,12 +26,12 @@ func wellFormed(t *testing.T, name string, text []byte) {
 	}
 }
 
-// rates are runs that differ in throughput alone.
+// rates are runs that differ in what they sold per second alone.
 func rates(list ...float64) []*loadtest.Result {
 	var runs []*loadtest.Result
 	for _, rate := range list {
 		r := mixed()
-		r.Latency.Rate = rate
+		r.Latency.Sold = rate
 		runs = append(runs, r)
 	}
 	return runs

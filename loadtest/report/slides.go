@@ -69,7 +69,8 @@ func (t laneTicks) Ticks(_, _ float64) []plot.Tick {
 
 func compareHeight(runs int) float64 { return float64(70 + 20*runs) }
 
-// compareChart draws for each run the span of its latencies from the median to the 99th percentile, on one logarithmic axis.
+// compareChart draws for each run the span of the latencies of its sales from the median to the 99th percentile, on one logarithmic axis. A run
+// that sold nothing has its row, and no span.
 func compareChart(runs []*loadtest.Result, mark func(ink) color.Color, size float64) *chart {
 	c := newChart(mark, size)
 	grid := plotter.NewGrid()
@@ -79,9 +80,13 @@ func compareChart(runs []*loadtest.Result, mark func(ink) color.Color, size floa
 	var names namedRows
 	for i, r := range runs {
 		y := float64(len(runs) - 1 - i)
-		p50, p99 := max(r.Latency.All.P50, 0.001), max(r.Latency.All.P99, 0.001)
-		medians, tails = append(medians, plotter.XY{X: p50, Y: y}), append(tails, plotter.XY{X: p99, Y: y})
 		names = append(names, plot.Tick{Value: y, Label: heading(r)})
+		sales := r.Latency.Accepted()
+		if sales.Count == 0 {
+			continue
+		}
+		p50, p99 := max(sales.P50, 0.001), max(sales.P99, 0.001)
+		medians, tails = append(medians, plotter.XY{X: p50, Y: y}), append(tails, plotter.XY{X: p99, Y: y})
 		if span, err := plotter.NewLine(plotter.XYs{{X: p50, Y: y}, {X: p99, Y: y}}); err == nil {
 			span.LineStyle = c.line(inkSoldOut, 2.5)
 			c.Add(span)
@@ -96,8 +101,8 @@ func compareChart(runs []*loadtest.Result, mark func(ink) color.Color, size floa
 		c.Add(s)
 		c.explain(name, s)
 	}
-	dots(medians, inkAccepted, draw.CircleGlyph{}, "median latency")
-	dots(tails, inkFailed, draw.SquareGlyph{}, "99th percentile")
+	dots(medians, inkAccepted, draw.CircleGlyph{}, "median of sales")
+	dots(tails, inkFailed, draw.SquareGlyph{}, "99th percentile of sales")
 	c.logMillis(&c.X)
 	c.Y.Tick.Marker, c.Y.Tick.Length, c.Y.LineStyle.Width = names, 0, 0
 	c.Y.Min, c.Y.Max = -0.6, float64(len(runs))-0.4
