@@ -17,8 +17,8 @@ func deleteAnothersLock() Scenario {
 			"DEL 不问键是谁的。B 的租约还剩将近 30 秒，C 能进来只因为 A 删了 B 的键。一个慢的持有者就能让后面所有人的锁失效。",
 		},
 		Fix: Text{
-			"A value that only this holder writes, and compare-and-delete in one step: Lua, WATCH, or DELEX ... IFEQ.",
-			"写入只属于自己的值，并以一步完成“比较后删除”：Lua、WATCH 或 DELEX ... IFEQ。",
+			"A value that only this holder writes, and compare-and-delete in one step: Lua, WATCH, or DELEX ... IFEQ (Redis 8.4 and later).",
+			"写入只属于自己的值，并以一步完成“比较后删除”：Lua、WATCH 或 DELEX ... IFEQ（Redis 8.4 及以上）。",
 		},
 		Needs: []Need{NeedRedis},
 		Cases: Cases("", "redis-setnx-del", "redis-setnx-expire", "redis-setnx-watch", "redis-setnx"),

@@ -18,8 +18,8 @@ func getThenDel() Scenario {
 			"查看与动手之间，世界仍在前进。检查在当时是对的，却保证不了 DEL 那一刻。",
 		},
 		Fix: Text{
-			"Compare and delete in one step: a script, or WATCH, GET, MULTI, DEL, EXEC, or DELEX ... IFEQ.",
-			"一步完成“比较后删除”：Lua 脚本，或 WATCH、GET、MULTI、DEL、EXEC，或 DELEX ... IFEQ。",
+			"Compare and delete in one step: a script, or WATCH, GET, MULTI, DEL, EXEC, or DELEX ... IFEQ (Redis 8.4 and later).",
+			"一步完成“比较后删除”：Lua 脚本，或 WATCH、GET、MULTI、DEL、EXEC，或 DELEX ... IFEQ（Redis 8.4 及以上）。",
 		},
 		Needs: []Need{NeedRedis},
 		Cases: []Case{
