@@ -50,9 +50,11 @@ func (b *Bench) Judge() Judgement {
 	j.Orders, err = app.client.Orders(b.Ctx, b.Store(), b.SKU)
 	b.Must("read the orders", err)
 	before := loadtest.Stock{SKU: b.SKU, Store: j.Stock.Store, Quantity: b.initial, Initial: b.initial, Epoch: b.epoch}
-	j.Verdict = loadtest.Judge(records, []loadtest.Account{{
-		Store: b.Store(), Before: before, After: &j.Stock, Orders: j.Orders, Complete: true,
-	}}, loadtest.Promise{Exclusive: b.Promise.Exclusive, Scope: b.Promise.Scope, Fenced: b.Promise.Fenced})
+	j.Verdict = loadtest.Judge(loadtest.Evidence{
+		Records:  records,
+		Accounts: []loadtest.Account{{Store: b.Store(), Before: before, After: &j.Stock, Orders: j.Orders, Complete: true}},
+		Promise:  loadtest.Promise{Exclusive: b.Promise.Exclusive, Scope: b.Promise.Scope, Fenced: b.Promise.Fenced},
+	})
 	for _, reason := range j.Reasons {
 		if reason.About == loadtest.AboutReplies {
 			b.Fatalf("the service contradicts itself: %s", reason.Text)

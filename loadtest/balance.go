@@ -8,10 +8,8 @@ func (l *ledger) balance() {
 	var booked int64 // by orders in the store
 	for i := range l.sales {
 		accepted += l.sales[i].quantity
-	}
-	for i := range l.Orders {
-		if l.Orders[i].Epoch == l.Before.Epoch {
-			booked += l.Orders[i].Quantity
+		if l.sales[i].booked != nil {
+			booked += l.sales[i].quantity
 		}
 	}
 	v.InitialUnits += initial
@@ -35,7 +33,9 @@ func (l *ledger) balance() {
 	lost := accepted - gone
 	v.RemainingUnits += remaining
 	v.LostUnits += lost
-	l.falseSoldOut()
+	if lost != 0 {
+		v.late = true
+	}
 	if l.Before.Unlisted {
 		l.byReplies(lost, gone)
 		return
@@ -51,6 +51,7 @@ func (l *ledger) balance() {
 		l.because(AboutStock, "%s vanished: the stock went down by %d, from %d to %d, but only %d sold", plural(-lost, "unit"), gone, initial, remaining, accepted)
 	}
 	if l.After.Sold != booked && !l.Before.Mapped {
+		v.late = true
 		l.because(AboutEvidence, "the store counts %d units sold, its orders hold %d", l.After.Sold, booked)
 	}
 }
@@ -77,20 +78,5 @@ func (l *ledger) byReplies(lost, gone int64) {
 	}
 	if l.unresolved > 0 {
 		l.because(AboutEvidence, "outcome unknown for %s, and there are no orders to find them among", plural(l.unresolved, "unit"))
-	}
-}
-
-// falseSoldOut finds refusals for want of stock though there was enough: a stock that only goes down had at least its final
-// quantity all the time.
-func (l *ledger) falseSoldOut() {
-	count := 0
-	for _, r := range l.records {
-		if r.Outcome == SoldOut && r.Quantity <= l.After.Quantity {
-			count++
-		}
-	}
-	if count > 0 {
-		l.verdict.FalseSoldOut += count
-		l.because(AboutStock, "%s answered sold out although %s left at the end", plural(count, "request"), plural(l.After.Quantity, "unit"))
 	}
 }

@@ -111,6 +111,7 @@ func (c *Client) stock(ctx context.Context, method, store, sku string, in any) (
 // written meanwhile may be in it or not.
 func (c *Client) Orders(ctx context.Context, store, sku string) ([]Order, error) {
 	orders := []Order{}
+	seen := map[string]bool{"": true}
 	for cursor := ""; ; {
 		query := url.Values{"limit": {strconv.Itoa(pageSize)}}
 		if cursor != "" {
@@ -125,13 +126,14 @@ func (c *Client) Orders(ctx context.Context, store, sku string) ([]Order, error)
 			return nil, err
 		}
 		orders = append(orders, page.Orders...)
-		switch page.Next {
-		case "":
+		switch {
+		case page.Next == "":
 			return orders, nil
-		case cursor:
-			return nil, c.alien(http.MethodGet, path, "the same cursor again")
+		case seen[page.Next]:
+			return nil, c.alien(http.MethodGet, path, "a cursor that it gave before")
 		}
 		cursor = page.Next
+		seen[cursor] = true
 	}
 }
 

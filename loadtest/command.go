@@ -54,6 +54,9 @@ func commandLine(target string, p *Plan) string {
 	if p.Cold {
 		parts = append(parts, "--cold")
 	}
+	if p.Shared {
+		parts = append(parts, "--shared")
+	}
 	for i, part := range parts {
 		parts[i] = shellWord(part)
 	}

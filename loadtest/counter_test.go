@@ -115,7 +115,9 @@ func BenchmarkJudge100k(b *testing.B) {
 	records, accounts := run100k()
 	b.ResetTimer()
 	for b.Loop() {
-		loadtest.Judge(records, accounts, loadtest.Promise{Scope: loadtest.Cluster, Exclusive: true})
+		loadtest.Judge(loadtest.Evidence{
+			Records: records, Accounts: accounts, Promise: loadtest.Promise{Scope: loadtest.Cluster, Exclusive: true},
+		})
 	}
 }
 

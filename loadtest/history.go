@@ -32,6 +32,7 @@ type End struct {
 	Stocks      []Closing `json:"stocks"`  // of each SKU
 	Dropped     int       `json:"dropped"` // requests of an open loop that were never sent: too many were under way
 	Interrupted bool      `json:"interrupted"`
+	SettledMS   float64   `json:"settled_ms,omitempty"` // as in Result
 }
 
 // A Closing is the final state of one SKU: its keys are those of Account.
@@ -76,7 +77,7 @@ func (h *History) Accounts() []Account {
 }
 
 // Judge judges the history once more, by nothing but what is in it.
-func (h *History) Judge() Verdict { return Judge(h.Records, h.Accounts(), h.Header.Strategy.Promise) }
+func (h *History) Judge() Verdict { return h.Result().Verdict }
 
 // Result is the run as Run returned it, or would have if it had not been killed: one without an end counts as interrupted.
 // Its records are sorted by Seq. It shares memory with h.
@@ -86,7 +87,7 @@ func (h *History) Result() *Result {
 		StartedAt: h.Header.StartedAt, Interrupted: true, Warm: h.Warm, Records: h.Records, Accounts: h.Accounts(),
 	}
 	if h.End != nil {
-		r.Interrupted, r.Dropped = h.End.Interrupted, h.End.Dropped
+		r.Interrupted, r.Dropped, r.SettledMS = h.End.Interrupted, h.End.Dropped, h.End.SettledMS
 	}
 	r.judge()
 	return r
@@ -149,7 +150,7 @@ func (h *historyWriter) header(header Header) {
 func (h *historyWriter) record(r *Record) { h.line(line{Record: r}) }
 
 func (h *historyWriter) end(r *Result) {
-	end := &End{Stocks: make([]Closing, 0, len(r.Accounts)), Dropped: r.Dropped, Interrupted: r.Interrupted}
+	end := &End{Stocks: make([]Closing, 0, len(r.Accounts)), Dropped: r.Dropped, Interrupted: r.Interrupted, SettledMS: r.SettledMS}
 	for i := range r.Accounts {
 		a := &r.Accounts[i]
 		for j := range a.Orders {

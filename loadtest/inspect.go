@@ -12,7 +12,9 @@ type Look struct {
 	Store, SKU string
 	Initial    *int64 // units that there were at first; nil: as the store says
 	Accepted   *int64 // requests that a tool counted as accepted; nil: not known
-	Quantity   int64  // units of each of these, where the target lists no orders; 0: 1
+	Quantity   int64  // units of each of these; 0: not known, and 1 where the target lists no orders
+	CutOff     int64  // requests that the tool may have cut off at its end, and so has not counted as accepted
+	Shared     bool   // others may have sold, too
 }
 
 // An Inspection is what the store alone says of a SKU, whatever put load on it.
@@ -69,8 +71,7 @@ func Inspect(ctx context.Context, t Target, look Look) (*Inspection, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
-	a := account(ctx, t, before, look.Store, true, time.Now().Add(comeback))
-	v, _ := settle(look.replies(before.Unlisted), []Account{a}, Promise{})
+	a, v := look.settle(ctx, t, before)
 	i := &Inspection{
 		Format: InspectionFormat, Version: InspectionVersion, Target: t.URL(), Store: now.Store, SKU: look.SKU,
 		Initial: v.InitialUnits, Sold: v.AcceptedUnits, Remaining: v.RemainingUnits, Known: v.Known,
@@ -88,7 +89,7 @@ func Inspect(ctx context.Context, t Target, look Look) (*Inspection, error) {
 		v.because(AboutEvidence, "nothing was sold, so there is nothing to judge")
 	}
 	if !before.Unlisted {
-		i.compare(v)
+		i.compare(v, look, a.Orders)
 	}
 	v.decide(Promise{Scope: Cluster}, before.Mapped)
 	i.Finding, i.Reasons = v.Finding, slices.Concat([]Reason{}, v.Reasons)
@@ -102,17 +103,52 @@ func with(list []string, name string) []string {
 	return list
 }
 
-// compare sets the count of a tool against the orders. Every accepted reply must have its order. An order need not have its reply: tools
-// that run for a time cut off the requests that are under way when it ends, and do not count them.
-func (i *Inspection) compare(v *Verdict) {
+// settle looks, and looks again as long as what is wrong may come right by itself.
+func (look *Look) settle(ctx context.Context, t Target, before Stock) (Account, *Verdict) {
+	for began := time.Now(); ; {
+		a := account(ctx, t, before, look.Store, true, time.Now().Add(comeback))
+		v, _ := settle(Evidence{Records: look.replies(before.Unlisted), Accounts: []Account{a}, Shared: true})
+		if !v.mayComeRight() || time.Since(began) >= lateLimit || !pause(ctx, lateLimit/20) {
+			return a, v
+		}
+	}
+}
+
+// compare sets the count of a tool against the orders. Every accepted reply must have its order, of as many units as the tool asked for, and every
+// order its reply. Tools that run for a time cut off the requests that are under way when it ends, and do not count them: how many that may be is for
+// the user to say.
+func (i *Inspection) compare(v *Verdict, look Look, orders []Order) {
+	if look.Quantity > 0 {
+		var other finding
+		for k := range orders {
+			if o := &orders[k]; o.Quantity != look.Quantity {
+				other.add("order %s took %d", o.OrderID, o.Quantity)
+			}
+		}
+		switch {
+		case other.n == 0:
+		case look.Shared:
+			i.Notes = append(i.Notes, fmt.Sprintf("%s of another number of units than %d: %s.", plural(other.n, "order"), look.Quantity, other.first))
+		default:
+			v.because(AboutReplies, "misserved: %s of another number of units than the %d that each request asked for: %s",
+				plural(other.n, "order"), look.Quantity, other.first)
+		}
+	} else {
+		i.Notes = append(i.Notes, "Whether every order is of as many units as were asked for is not known: tell with --quantity how many that were.")
+	}
+	n := int64(i.Orders)
 	switch {
 	case i.Accepted == nil:
 		i.Notes = append(i.Notes, "Whether every accepted reply has its order is not known: tell with --accepted how many your tool counted.")
-	case *i.Accepted > int64(i.Orders):
+	case *i.Accepted > n:
 		v.because(AboutReplies, "phantoms: %d requests were accepted, but the store holds %s", *i.Accepted, plural(i.Orders, "order"))
-	case *i.Accepted < int64(i.Orders):
+	case *i.Accepted == n:
+	case look.Shared || n-*i.Accepted <= look.CutOff:
 		i.Notes = append(i.Notes, fmt.Sprintf("%s more than accepted replies were counted: their replies were lost or cut off, or somebody else sold.",
-			plural(int64(i.Orders)-*i.Accepted, "order")))
+			plural(n-*i.Accepted, "order")))
+	default:
+		v.because(AboutEvidence, "foreign: %s more than accepted replies were counted: replies were lost, somebody else sold (--shared), the tool cut off "+
+			"requests at its end (--cut-off), or the service books what nobody ordered", plural(n-*i.Accepted, "order"))
 	}
 }
 

@@ -2,7 +2,9 @@ package loadtest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 )
 
 // A sale is an order, by the store or by the reply to it.
@@ -13,6 +15,10 @@ type sale struct {
 	version, fence            uint64
 	blind                     bool    // somebody else's API, which does not tell read, remaining and version
 	of                        *Record // that it is the order of; nil: of nobody's that is known
+	booked                    *Order  // as the store has it; nil: the reply alone tells of it
+
+	earliest time.Time // the first instant at which it can have been made, as its place among the versions allows
+	first    *sale     // that with its sending made earliest what it is
 }
 
 // A ledger brings together what replies and store say of one SKU.
@@ -20,6 +26,7 @@ type ledger struct {
 	*Account // nil: nothing is known of the store
 	sku      string
 	several  bool // there are other ledgers
+	shared   bool // others may sell too
 	records  []*Record
 	verdict  *Verdict
 
@@ -42,10 +49,12 @@ func (l *ledger) because(about, format string, args ...any) {
 	l.verdict.because(about, format, args...)
 }
 
-// plural is n and noun: "1 unit", "2 units".
-func plural[N int | int64](n N, noun string) string {
+// plural is n and noun: "1 unit", "2 units". A noun whose plural is another is given with it.
+func plural[N int | int64](n N, noun string, several ...string) string {
 	switch {
 	case n == 1:
+	case len(several) > 0:
+		noun = several[0]
 	case strings.HasSuffix(noun, "y"):
 		noun = strings.TrimSuffix(noun, "y") + "ies"
 	default:
@@ -130,10 +139,12 @@ func (b *book) find(r *Record) int {
 func (l *ledger) settle() {
 	b, v := l.book(), l.verdict
 	ours := make(map[string]bool, len(l.records))
+	for _, r := range l.records {
+		ours[r.RequestID] = true
+	}
 	phantoms, denied := v.Phantoms, v.Denied
 	var example *Record // of a contradiction
 	for _, r := range l.records {
-		ours[r.RequestID] = true
 		at := b.find(r)
 		switch {
 		case r.Outcome == Accepted:
@@ -162,13 +173,77 @@ func (l *ledger) settle() {
 		}
 	}
 	if n := v.Phantoms - phantoms; n > 0 {
+		v.late = true
 		l.because(AboutReplies, "phantoms: %d accepted of which the store holds no order, or the order of another reply (request %s)",
 			n, example.RequestID)
 	}
 	if n := v.Denied - denied; n > 0 {
 		l.because(AboutReplies, "denied: %d refused of which the store holds an order all the same (request %s)", n, example.RequestID)
 	}
+	l.agree(ours)
 	l.unclaimed(b, ours)
+}
+
+// agree compares every request, and its reply, with the order that is its own.
+func (l *ledger) agree(ours map[string]bool) {
+	var misserved, misquoted, swapped, renamed finding
+	for i := range l.sales {
+		s := &l.sales[i]
+		r := s.of
+		if r == nil || s.booked == nil {
+			continue
+		}
+		if s.quantity != r.Quantity {
+			misserved.add("request %s asked for %d, and order %s took %d", r.RequestID, r.Quantity, s.order, s.quantity)
+		}
+		if o := s.booked; r.Receipt != nil && !r.Blind && !o.Blind {
+			switch {
+			case r.Read != o.Read:
+				misquoted.add("the reply to %s says read %d, its order %s %d", r.RequestID, r.Read, s.order, o.Read)
+			case r.Remaining != o.Remaining:
+				misquoted.add("the reply to %s says remaining %d, its order %s %d", r.RequestID, r.Remaining, s.order, o.Remaining)
+			case r.Version != o.Version:
+				misquoted.add("the reply to %s says version %d, its order %s %d", r.RequestID, r.Version, s.order, o.Version)
+			case r.Segment != o.Segment:
+				misquoted.add("the reply to %s says segment %d, its order %s %d", r.RequestID, r.Segment, s.order, o.Segment)
+			case r.Fence != o.Fence && r.Fence > 0 && o.Fence > 0: // in the lab a write may carry none
+				misquoted.add("the reply to %s says fence %d, its order %s %d", r.RequestID, r.Fence, s.order, o.Fence)
+			}
+		}
+		switch id := s.request; {
+		case id == "" || id == r.RequestID || r.RequestID == "":
+		case ours[id]:
+			swapped.add("order %s is of request %s by its reply, and carries the id of %s", s.order, r.RequestID, id)
+		default:
+			renamed.add("order %s of request %s carries %s", s.order, r.RequestID, id)
+		}
+	}
+	v := l.verdict
+	v.Misserved, v.Misquoted, v.Swapped = v.Misserved+misserved.n, v.Misquoted+misquoted.n, v.Swapped+swapped.n
+	if misserved.n > 0 {
+		l.because(AboutReplies, "misserved: %s of another number of units than was asked for: %s", plural(misserved.n, "order"), misserved.first)
+	}
+	if misquoted.n > 0 {
+		l.because(AboutReplies, "misquoted: %s of what is not in the order: %s", plural(misquoted.n, "reply tells", "replies tell"), misquoted.first)
+	}
+	if swapped.n > 0 {
+		l.because(AboutReplies, "swapped: %s: %s", plural(swapped.n, "order carries another request's id", "orders carry another request's id"), swapped.first)
+	}
+	if renamed.n > 0 {
+		l.limit("Some orders carry another request id than was sent: something on the way replaces it, so that a request which was sold twice is not seen.")
+	}
+}
+
+// A finding counts what was found, and keeps the first in words.
+type finding struct {
+	n     int
+	first string
+}
+
+func (f *finding) add(format string, args ...any) {
+	if f.n++; f.n == 1 {
+		f.first = fmt.Sprintf(format, args...)
+	}
 }
 
 func (v *Verdict) count(o Outcome) {
@@ -208,6 +283,7 @@ func (l *ledger) accepted(b *book, r *Record, at int) {
 // claim books the order at that place, which is r's if r is not nil. fence is the holder's, if a reply told: in the lab, writes may carry none.
 func (l *ledger) claim(b *book, at int, r *Record, fence uint64) {
 	b.claimed[at] = true
+	booked := b.orders[at]
 	o := &b.orders[at]
 	if o.Blind && r != nil && r.Receipt != nil && !r.Receipt.Blind { // the reply told what the list of orders does not
 		o.Read, o.Remaining, o.Version, o.Blind = r.Read, r.Remaining, r.Version, false
@@ -215,12 +291,15 @@ func (l *ledger) claim(b *book, at int, r *Record, fence uint64) {
 	l.sales = append(l.sales, sale{
 		order: o.OrderID, request: o.RequestID, instance: o.Instance,
 		quantity: o.Quantity, read: o.Read, remaining: o.Remaining, version: o.Version, fence: max(fence, o.Fence), segment: o.Segment, blind: o.Blind, of: r,
+		booked: &booked,
 	})
 }
 
 // unclaimed books the orders that no reply told of.
 func (l *ledger) unclaimed(b *book, ours map[string]bool) {
 	before := l.verdict.Duplicates
+	var strangers []string
+	foreign := 0
 	for at := range b.orders {
 		if b.claimed[at] {
 			continue
@@ -228,11 +307,34 @@ func (l *ledger) unclaimed(b *book, ours map[string]bool) {
 		if id := b.orders[at].RequestID; id != "" && ours[id] {
 			l.verdict.Duplicates++
 		} else {
-			l.verdict.Foreign++
+			foreign++
+			if len(strangers) < 3 {
+				strangers = append(strangers, b.orders[at].OrderID+" of "+requestNamed(id))
+			}
 		}
 		l.claim(b, at, nil, 0)
 	}
 	if n := l.verdict.Duplicates - before; n > 0 {
 		l.because(AboutReplies, "%s beyond the first of one request (did a proxy send it twice?)", plural(n, "order"))
+	}
+	l.verdict.Foreign += foreign
+	if foreign > 0 && !l.shared {
+		l.because(AboutEvidence, "foreign: %s that no request of this run asked for (%s): somebody else sold, or the service books what nobody ordered. "+
+			"If others may sell too, say so with --shared", plural(foreign, "order"), strings.Join(strangers, ", "))
+	}
+}
+
+// requestNamed is a request by its id, for people.
+func requestNamed(id string) string {
+	if id == "" {
+		return "no request"
+	}
+	return "request " + id
+}
+
+// limit says once what could not be checked.
+func (l *ledger) limit(text string) {
+	if !slices.Contains(l.verdict.Limits, text) {
+		l.verdict.Limits = append(l.verdict.Limits, text)
 	}
 }

@@ -18,11 +18,10 @@ const MaxLinear = 10_000
 // linearLimit ends the search. A run of MaxLinear records that is right takes some hundredths of a second.
 const linearLimit = 2 * time.Second
 
-// What the search for an order can end with. Only InOrder is a pass.
+// What the look for an order can end with. Only InOrder is a pass.
 const (
 	InOrder  = "ok"      // there is an order
 	Illegal  = "illegal" // there is none
-	GaveUp   = "unknown" // none was found in time
 	NotAsked = "skipped" // it was not looked for; Why says why
 )
 
@@ -38,20 +37,19 @@ type Linear struct {
 func (l Linear) Sentence() string {
 	switch l.Result {
 	case InOrder:
-		return "an order of the requests explains every reply: linearizable, by porcupine"
+		return "an order of the requests explains every reply: linearizable"
 	case Illegal:
 		return "not linearizable: " + l.Why
-	case GaveUp:
-		return "linearizable or not is not known: " + l.Why
 	default:
-		return "porcupine was not asked: " + l.Why
+		return "no order was looked for: " + l.Why
 	}
 }
 
-// linear searches for an order of a run of n records, unless v proves already that there is none: to look through all orders of a
-// burst in which everything collides could take longer than anybody waits.
+// linear looks for an order of a run of n records in time. For a counter that only goes down no search is needed, whatever the size of the run:
+// see [ledger.place]. Up to MaxLinear records porcupine, which searches and knows nothing of that argument, is asked as well; if it gives up, the
+// order that was found stands, and if it finds that there is none, that counts.
 func linear(v *Verdict, ledgers []*ledger, n int) Linear {
-	ops, why := operations(ledgers, n)
+	ops, why := operations(ledgers)
 	switch {
 	case why != "":
 		return Linear{NotAsked, why}
@@ -59,26 +57,117 @@ func linear(v *Verdict, ledgers []*ledger, n int) Linear {
 		return Linear{Illegal, "more was sold than there was, which no order of the requests explains"}
 	case v.Collisions > 0:
 		return Linear{Illegal, "two orders read the same version, which in no order of the requests a counter gives twice"}
+	case v.StaleReads > 0:
+		return Linear{Illegal, "an order did not read what the order before it wrote"}
 	}
-	return search(ops, linearLimit)
+	why = ""
+	for _, l := range ledgers {
+		if wrong := l.place(); why == "" {
+			why = wrong
+		}
+	}
+	if why != "" {
+		return Linear{Illegal, why}
+	}
+	if n <= MaxLinear && porcupine.CheckOperationsTimeout(counterModel(), ops, linearLimit) == porcupine.Illegal {
+		return Linear{Illegal, "no order of the requests in time explains the replies: some did not see what had been sold before they were sent"}
+	}
+	return Linear{Result: InOrder}
 }
 
-// search looks for an order for as long as limit.
-func search(ops []porcupine.Operation, limit time.Duration) Linear {
-	switch porcupine.CheckOperationsTimeout(counterModel(), ops, limit) {
-	case porcupine.Ok:
-		return Linear{Result: InOrder}
-	case porcupine.Illegal:
-		return Linear{Illegal, "no order of the requests in time explains the replies: some did not see what had been sold before they were sent"}
-	default:
-		return Linear{GaveUp, fmt.Sprintf("no order of the requests was found within %v, which is no proof that there is none", limit)}
+// place puts the sales and refusals of one SKU in order, each at an instant between its sending and its reply, or says why that cannot be done.
+//
+// Stock only goes down during a run. So a refusal is best explained by the lowest stock that there can have been before it was answered, and
+// that is there if every sale happens as early as it can: when it was sent, or, since the versions say in which order sales read and wrote, when the
+// last of the sales before it in that order was sent. Placed so, a sale that was answered before that instant, or a refusal which was answered while
+// there was enough, has no place in any order. If there is no such sale or refusal, the placement is an order.
+//
+// What was left at the end and all that was sold after an instant was there at that instant. This counts up from the end rather than down from
+// the beginning, so that sales of which nobody told can only add to it: a refusal is never called false because of an order that is missing.
+func (l *ledger) place() (why string) {
+	sales := make([]*sale, len(l.sales))
+	for i := range l.sales {
+		sales[i] = &l.sales[i]
 	}
+	slices.SortStableFunc(sales, func(a, b *sale) int {
+		return cmp.Or(cmp.Compare(a.segment, b.segment), cmp.Compare(a.version, b.version))
+	})
+	var last *sale // the one of the chain that was sent last
+	for _, s := range sales {
+		s.earliest = s.sent()
+		if s.blind {
+			continue
+		}
+		if last != nil && last.segment != s.segment {
+			last = nil
+		}
+		if last != nil && last.earliest.After(s.earliest) {
+			s.earliest = last.earliest
+		}
+		if s.of != nil && s.of.Outcome == Accepted && s.of.DoneAt.Before(s.earliest) && why == "" {
+			why = fmt.Sprintf("no order of the requests in time explains the replies: request %s was sent after request %s had been answered, "+
+				"and its order %s came before: it read version %d, the other %d", last.first.request, s.request, last.first.order, last.first.version, s.version)
+		}
+		if last == nil || s.earliest.After(last.earliest) {
+			s.first = s
+		} else {
+			s.first = last.first
+		}
+		last = s
+	}
+	if wrong := l.falseSoldOut(sales); why == "" {
+		why = wrong
+	}
+	return why
+}
+
+// sent is the earliest instant at which a sale can have been made: zero for one that nobody is known to have asked for.
+func (s *sale) sent() time.Time {
+	if s.of == nil {
+		return time.Time{}
+	}
+	return s.of.SentAt
+}
+
+// falseSoldOut finds refusals for want of stock that were answered while there was enough. Sales have been placed.
+func (l *ledger) falseSoldOut(sales []*sale) (why string) {
+	if l.After == nil {
+		return ""
+	}
+	slices.SortFunc(sales, func(a, b *sale) int { return b.earliest.Compare(a.earliest) })
+	refused := slices.DeleteFunc(slices.Clone(l.records), func(r *Record) bool { return r.Outcome != SoldOut })
+	slices.SortFunc(refused, func(a, b *Record) int { return b.DoneAt.Compare(a.DoneAt) })
+	least, next, count := l.After.Quantity, 0, 0
+	var first *Record
+	var left int64
+	for _, r := range refused { // the last first
+		for next < len(sales) && sales[next].earliest.After(r.DoneAt) {
+			least += sales[next].quantity
+			next++
+		}
+		if r.Quantity <= least {
+			count++
+			first, left = r, least
+		}
+	}
+	if count == 0 {
+		return ""
+	}
+	l.verdict.FalseSoldOut += count
+	l.verdict.late = true // the stock at the end may have been told late
+	why = fmt.Sprintf("%s answered sold out although there was enough: request %s asked for %d, and %s left when it was answered",
+		plural(count, "request"), first.RequestID, first.Quantity, plural(left, "unit"))
+	l.because(AboutStock, "%s", why)
+	return why
 }
 
 // WriteLinear writes porcupine's picture of the search as a page of HTML that needs nothing else. The error says why there is none, if so.
 func WriteLinear(w io.Writer, r *Result) error {
-	_, ledgers := settle(r.Records, r.Accounts, r.Strategy.Promise)
-	ops, why := operations(ledgers, len(r.Records))
+	_, ledgers := settle(r.evidence())
+	ops, why := operations(ledgers)
+	if len(r.Records) > MaxLinear {
+		why = fmt.Sprintf("the run has more than %d requests", MaxLinear)
+	}
 	if why != "" {
 		return fmt.Errorf("there is nothing to draw: %s", why)
 	}
@@ -87,12 +176,9 @@ func WriteLinear(w io.Writer, r *Result) error {
 	return porcupine.Visualize(model, info, w)
 }
 
-// operations are the requests of n records as porcupine wants them, or why there are none. Intervals are those of the load generator. A sale of
+// operations are the requests as porcupine wants them, or why there are none. Intervals are those of the load generator. A sale of
 // which nobody told the time may have been at any time before the last look at the orders.
-func operations(ledgers []*ledger, n int) (ops []porcupine.Operation, why string) {
-	if n > MaxLinear {
-		return nil, fmt.Sprintf("the run has more than %d requests", MaxLinear)
-	}
+func operations(ledgers []*ledger) (ops []porcupine.Operation, why string) {
 	for number, l := range ledgers {
 		switch {
 		case l.Before.SKU == "":

@@ -96,7 +96,7 @@ func TestOrderInTime(t *testing.T) {
 			at(t.next(1), 0, 1)
 			t.records[1].Reply = loadtest.Reply{Outcome: loadtest.Unknown}
 		}, loadtest.InOrder},
-		{"somebody else's order", func(t *tape) { t.next(1); at(t.next(1), 2, 3); t.records = t.records[1:] }, loadtest.InOrder},
+		{"somebody else's order", func(t *tape) { t.shared = true; t.next(1); at(t.next(1), 2, 3); t.records = t.records[1:] }, loadtest.InOrder},
 		{"segments: reads are of a part", func(t *tape) { at(t.from(1, 1, 1, 1), 0, 1); at(t.from(2, 1, 2, 1), 2, 3) }, loadtest.InOrder},
 		{"segments: sold out too early", func(t *tape) {
 			at(t.from(1, 1, 1, 1), 0, 1)
@@ -121,19 +121,25 @@ func TestOrderInTime(t *testing.T) {
 	}
 }
 
-// Above the size porcupine is not asked, and the verdict says so; it never counts as passed.
+// Runs that are too large for porcupine are judged all the same: that needs no search. Only its picture is not to be had.
 func TestTooLargeForPorcupine(t *testing.T) {
 	tape := newTape(1_000_000)
-	for range loadtest.MaxLinear + 1 {
-		tape.next(1)
+	for i := range loadtest.MaxLinear + 1 {
+		r := tape.next(1)
+		r.SentAt, r.DoneAt = noon.Add(time.Duration(2*i)*time.Millisecond), noon.Add(time.Duration(2*i+1)*time.Millisecond)
 	}
-	v := tape.judge(loadtest.Cluster)
-	if v.Linear.Result != loadtest.NotAsked || !strings.Contains(v.Linear.Why, "more than 10000 requests") || v.Finding != loadtest.Holds {
+	if v := tape.judge(loadtest.Cluster); v.Linear.Result != loadtest.InOrder || v.Finding != loadtest.Holds {
 		t.Errorf("%+v, finding %s", v.Linear, v.Finding)
 	}
 	r := &loadtest.Result{Records: tape.records, Accounts: []loadtest.Account{tape.account}}
 	if err := loadtest.WriteLinear(new(bytes.Buffer), r); err == nil || !strings.Contains(err.Error(), "more than 10000") {
 		t.Errorf("picture: %v", err)
+	}
+	// One reply of the past among ten thousand is found.
+	late := &tape.records[5000]
+	late.SentAt, late.DoneAt = noon.Add(-2*time.Second), noon.Add(-time.Second)
+	if v := tape.judge(loadtest.Cluster); v.Linear.Result != loadtest.Illegal || v.Finding != loadtest.Broken {
+		t.Errorf("a reply before its time: %+v, finding %s", v.Linear, v.Finding)
 	}
 }
 
@@ -176,7 +182,9 @@ func TestJudge100kIsQuick(t *testing.T) {
 	best := time.Hour
 	for range 3 {
 		began := time.Now()
-		v := loadtest.Judge(records, accounts, loadtest.Promise{Scope: loadtest.Cluster, Exclusive: true})
+		v := loadtest.Judge(loadtest.Evidence{
+			Records: records, Accounts: accounts, Promise: loadtest.Promise{Scope: loadtest.Cluster, Exclusive: true},
+		})
 		best = min(best, time.Since(began))
 		if v.Finding != loadtest.Broken || v.Sent != 100_000 {
 			t.Fatalf("%d sent, %s", v.Sent, v.Finding)

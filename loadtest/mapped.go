@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"time"
 )
 
 // A Mapped is a client of somebody else's inventory API, as a Mapping describes it. Close it to give its connections back.
@@ -65,7 +66,7 @@ func (m *Mapped) SetStock(ctx context.Context, _, sku string, quantity int64) (S
 	m.mu.Lock()
 	m.skus[sku] = before
 	m.mu.Unlock()
-	now, err := m.Stock(ctx, "", sku)
+	now, err := m.readBack(ctx, sku, quantity)
 	switch {
 	case err != nil:
 		return Stock{}, err
@@ -83,6 +84,16 @@ func (m *Mapped) SetStock(ctx context.Context, _, sku string, quantity int64) (S
 		before.orders[orders[i].OrderID] = true
 	}
 	return now, nil
+}
+
+// readBack reads the stock that was set, again for lateLimit while it is another: the API may read from a cache or a replica.
+func (m *Mapped) readBack(ctx context.Context, sku string, quantity int64) (Stock, error) {
+	for began := time.Now(); ; {
+		now, err := m.Stock(ctx, "", sku)
+		if err != nil || now.Quantity == quantity || m.set == nil || time.Since(began) >= lateLimit || !pause(ctx, lateLimit/20) {
+			return now, err
+		}
+	}
 }
 
 // Stock is what is there now. Version is how many units are gone since SetStock.
@@ -127,13 +138,16 @@ func (m *Mapped) past(sku string) *past {
 
 func (m *Mapped) values(sku string) values { return values{varSKU: sku, varToken: m.wire.token} }
 
-// list reads page after page.
+// list reads page after page, for lookLimit in all: an API may name a new page for ever.
 func (m *Mapped) list(ctx context.Context, sku string) ([]Order, error) {
 	if m.orders == nil {
 		return nil, nil
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, lookLimit, fmt.Errorf("the list of orders had no end within %v", lookLimit))
+	defer cancel()
 	orders := []Order{}
 	v := m.values(sku)
+	seen := map[string]bool{"": true}
 	for {
 		got, err := m.ask(ctx, &m.orders.question, v)
 		if err != nil {
@@ -155,12 +169,14 @@ func (m *Mapped) list(ctx context.Context, sku string) ([]Order, error) {
 			return orders, nil
 		}
 		next, _ := m.orders.next.scalar(got.doc) // absent or null: that was the last
-		switch next {
-		case "":
+		switch {
+		case next == "":
 			return orders, nil
-		case v[varCursor]:
-			return nil, m.wire.fail("answers %s %s with the same cursor again (orders.next)", m.orders.method, m.orders.path)
+		case seen[next]:
+			return nil, m.wire.fail("answers %s %s with a cursor that it gave before: after %d pages the list goes round in a circle (orders.next)",
+				m.orders.method, m.orders.path, len(seen))
 		}
+		seen[next] = true
 		v[varCursor] = next
 	}
 }

@@ -2,6 +2,7 @@ package loadtest
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -14,8 +15,10 @@ type told struct {
 	doc any
 }
 
-// ask makes a call that must work.
+// ask makes a call that must work, within askLimit.
 func (m *Mapped) ask(ctx context.Context, c *question, v values) (told, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, m.wire.limit, fmt.Errorf("no reply within %v", m.wire.limit))
+	defer cancel()
 	req, err := m.request(ctx, c, v)
 	if err != nil {
 		return told{}, err

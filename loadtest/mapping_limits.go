@@ -5,14 +5,7 @@ func (l *ledger) limits() {
 	if !l.Before.Mapped {
 		return
 	}
-	say := func(text string) {
-		for _, said := range l.verdict.Limits {
-			if said == text {
-				return // of another SKU
-			}
-		}
-		l.verdict.Limits = append(l.verdict.Limits, text)
-	}
+	say := l.limit
 	if l.Before.Unlisted {
 		say("The API lists no orders, so the accepted replies were counted instead: an order without a reply and a reply without an order are not seen, " +
 			"and a sale by somebody else looks like a mistake.")

@@ -51,6 +51,7 @@ type Plan struct {
 	Timeout time.Duration  `json:"-"`              // of one request; 0: 30 s more than Wait
 	Cold    bool           `json:"cold,omitempty"` // do not open the connections before the start
 
+	Shared  bool   `json:"shared,omitempty"`  // others may sell from the same SKUs during the run; see Evidence
 	Mapping string `json:"mapping,omitempty"` // file of the Mapping of a Mapped target, for the record
 
 	History io.Writer `json:"-"` // if not nil, the history is streamed to it

@@ -37,7 +37,7 @@ func result(strategy, scope string, t *tape) *loadtest.Result {
 		Target: "http://localhost:8080", Run: "load-x", StartedAt: noon, Records: t.records, Accounts: []loadtest.Account{t.account},
 		Strategy: loadtest.Strategy{Name: strategy, Promise: loadtest.Promise{Scope: scope, Exclusive: true}},
 	}
-	r.Verdict = loadtest.Judge(t.records, []loadtest.Account{t.account}, r.Strategy.Promise)
+	r.Verdict = loadtest.Judge(loadtest.Evidence{Records: t.records, Accounts: []loadtest.Account{t.account}, Promise: r.Strategy.Promise})
 	r.Latency = loadtest.Measure(t.records)
 	return r
 }

@@ -76,6 +76,10 @@ type Verdict struct {
 	Denied     int `json:"denied"`     // busy, sold out or failed, but the order is in the store
 	Duplicates int `json:"duplicates"` // orders beyond the first of one request
 	Foreign    int `json:"foreign"`    // orders of requests that are not of this run
+	Misserved  int `json:"misserved"`  // orders of another number of units than was asked for
+	Misquoted  int `json:"misquoted"`  // replies that tell of their order what is not in it
+	Swapped    int `json:"swapped"`    // orders that carry the id of another request of the run
+	Missing    int `json:"missing"`    // requests whose records are missing: their numbers are not among the records
 
 	InitialUnits   int64 `json:"initial_units"`
 	AcceptedUnits  int64 `json:"accepted_units"`  // by replies and orders, each order once
@@ -88,7 +92,7 @@ type Verdict struct {
 	Collisions   int         `json:"collisions"` // pairs
 	Certificates []Collision `json:"certificates,omitempty"`
 	StaleReads   int         `json:"stale_reads"`    // orders that did not read what the order before them wrote
-	FalseSoldOut int         `json:"false_sold_out"` // answered though enough were left even at the end
+	FalseSoldOut int         `json:"false_sold_out"` // answered though there was enough until after the answer
 	FenceDrops   int         `json:"fence_drops"`    // writes with a smaller fence than an earlier write
 	// Overlaps are holds that began before an earlier one of the same SKU had ended. A hold is from entering the critical section to
 	// leaving it, before the release, by the instances' clocks, which may disagree. It is no proof, and no reason; only counted for
@@ -98,32 +102,50 @@ type Verdict struct {
 	Linear           Linear  `json:"linear"`
 	Instances        int     `json:"instances"`     // that sold
 	OneAtATime       bool    `json:"one_at_a_time"` // no request was sent while another was under way: nothing could race
+
+	late bool // what was found may be gone at another look: the store may tell late what it knows
 }
 
-// Judge judges a run by its records and by what the store said of each SKU. It sorts and never compares all with all: 100,000
-// records take a fraction of a second. Up to MaxLinear records porcupine looks for an order in time, too.
-func Judge(records []Record, accounts []Account, promise Promise) Verdict {
-	v, ledgers := settle(records, accounts, promise)
-	v.Linear = linear(v, ledgers, len(records))
+// Evidence is all that a run has left.
+type Evidence struct {
+	Records  []Record
+	Accounts []Account
+	Promise  Promise
+	// Shared: others may sell from the same SKUs. Their orders are counted in and blame nobody. Without it an order that no request of the run
+	// asked for leaves the run undecided: either somebody else sold, or the service books what nobody ordered.
+	Shared bool
+	// Missing is how many requests were sent of which no record is left.
+	Missing int
+}
+
+// Judge judges a run. It sorts and never compares all with all: 100,000 records take a fraction of a second. What it compares with what is listed in
+// docs/verdict.md, with the name of each check and what it cannot see.
+func Judge(e Evidence) Verdict {
+	v, ledgers := settle(e)
+	v.Linear = linear(v, ledgers, len(e.Records))
 	if v.Linear.Result == Illegal && !v.has(AboutStock) {
 		v.because(AboutStock, "%s", v.Linear.Why)
 	}
-	v.Sent = len(records)
-	v.OneAtATime = oneAtATime(records)
+	v.Sent = len(e.Records)
+	v.OneAtATime = oneAtATime(e.Records)
+	if v.Missing = e.Missing; v.Missing > 0 {
+		v.because(AboutEvidence, "%s missing from the history: its numbers have gaps", plural(v.Missing, "request"))
+	}
 	if v.AcceptedUnits == 0 && v.SoldOut == 0 {
 		v.because(AboutEvidence, "nothing was sold, so there is nothing to judge")
 	}
-	v.decide(promise, slices.ContainsFunc(accounts, func(a Account) bool { return a.Before.Mapped }))
+	v.decide(e.Promise, slices.ContainsFunc(e.Accounts, func(a Account) bool { return a.Before.Mapped }))
 	return *v
 }
 
 // settle brings together what belongs together, and finds all faults but those of order in time.
-func settle(records []Record, accounts []Account, promise Promise) (*Verdict, []*ledger) {
+func settle(e Evidence) (*Verdict, []*ledger) {
+	records, accounts := e.Records, e.Accounts
 	v := &Verdict{Known: true}
 	ledgers := make([]*ledger, 0, len(accounts))
 	byKey := make(map[[2]string]*ledger, len(accounts))
 	open := func(key [2]string, a *Account) *ledger {
-		l := &ledger{Account: a, sku: key[1], verdict: v}
+		l := &ledger{Account: a, sku: key[1], verdict: v, shared: e.Shared}
 		byKey[key] = l
 		ledgers = append(ledgers, l)
 		return l
@@ -146,7 +168,7 @@ func settle(records []Record, accounts []Account, promise Promise) (*Verdict, []
 		for i := range l.sales {
 			instances[l.sales[i].instance] = true
 		}
-		if promise.Exclusive {
+		if e.Promise.Exclusive {
 			l.overlaps()
 		}
 	}

@@ -17,6 +17,7 @@ type tape struct {
 	records []loadtest.Record
 	account loadtest.Account
 	version uint64
+	shared  bool // others may sell too
 }
 
 func newTape(initial int64) *tape {
@@ -56,7 +57,9 @@ func (t *tape) answer(o loadtest.Outcome, quantity int64) *loadtest.Record {
 }
 
 func (t *tape) judge(scope string) loadtest.Verdict {
-	return loadtest.Judge(t.records, []loadtest.Account{t.account}, loadtest.Promise{Scope: scope, Exclusive: true})
+	return loadtest.Judge(loadtest.Evidence{
+		Records: t.records, Accounts: []loadtest.Account{t.account}, Promise: loadtest.Promise{Scope: scope, Exclusive: true}, Shared: t.shared,
+	})
 }
 
 func TestJudge(t *testing.T) {
@@ -114,7 +117,7 @@ func TestJudge(t *testing.T) {
 		}, loadtest.Broken, false, nil, "10 - 1 is not 8"},
 		{
 			"sold out though there was stock", 10, func(t *tape) { t.next(1); t.answer(loadtest.SoldOut, 1) }, loadtest.Broken, false,
-			func(v loadtest.Verdict) bool { return v.FalseSoldOut == 1 }, "1 request answered sold out although 9 units left",
+			func(v loadtest.Verdict) bool { return v.FalseSoldOut == 1 }, "request r2 asked for 1, and 9 units left when it was answered",
 		},
 		{
 			"fence goes back", 10, func(t *tape) { t.next(1).Fence = 5; t.next(1).Fence = 4 }, loadtest.Broken, false,
@@ -140,8 +143,54 @@ func TestJudge(t *testing.T) {
 			loadtest.Broken, false, func(v loadtest.Verdict) bool { return v.Duplicates == 1 }, "1 order beyond the first of one request",
 		},
 		{
-			"others sell too", 10, func(t *tape) { t.next(1); t.next(1); t.next(1); t.records = t.records[:2] }, loadtest.Holds, true,
+			"others sell too", 10, func(t *tape) { t.shared = true; t.next(1); t.next(1); t.next(1); t.records = t.records[:2] }, loadtest.Holds, true,
 			func(v loadtest.Verdict) bool { return v.Foreign == 1 && v.AcceptedUnits == 3 && v.Accepted == 2 }, "",
+		},
+		{
+			"others sell, though they should not", 10, func(t *tape) { t.next(1); t.next(1); t.next(1); t.records = t.records[:2] },
+			loadtest.Undecided, false, func(v loadtest.Verdict) bool { return v.Foreign == 1 }, "(o3 of request r3)",
+		},
+		{
+			"two units for one", 10, func(t *tape) { t.next(2); t.records[0].Quantity = 1 }, loadtest.Broken, false,
+			func(v loadtest.Verdict) bool { return v.Misserved == 1 }, "request r1 asked for 1, and order o1 took 2",
+		},
+		{"one unit of three, and no usable reply", 10, func(t *tape) {
+			t.next(1)
+			t.records[0].Quantity, t.records[0].Reply = 3, loadtest.Reply{Outcome: loadtest.Unknown}
+		}, loadtest.Broken, false, func(v loadtest.Verdict) bool { return v.Misserved == 1 }, "asked for 3, and order o1 took 1"},
+		{
+			"another read in the reply", 10, func(t *tape) { t.next(1); t.records[0].Read = 77 }, loadtest.Broken, false,
+			func(v loadtest.Verdict) bool { return v.Misquoted == 1 }, "the reply to r1 says read 77, its order o1 10",
+		},
+		{
+			"another version in the reply", 10, func(t *tape) { t.next(1); t.records[0].Version = 77 }, loadtest.Broken, false,
+			func(v loadtest.Verdict) bool { return v.Misquoted == 1 }, "says version 77",
+		},
+		{
+			"another fence in the reply", 10, func(t *tape) { t.next(1).Fence = 7; t.account.Orders[0].Fence = 8 }, loadtest.Broken, false,
+			func(v loadtest.Verdict) bool { return v.Misquoted == 1 }, "says fence 7",
+		},
+		{
+			"the fence of a holder whose write carried none", 10, func(t *tape) { t.next(1).Fence = 7 }, loadtest.Holds, true, nil, "",
+		},
+		{"two orders with each other's request", 10, func(t *tape) {
+			t.next(1)
+			t.next(1)
+			t.account.Orders[0].RequestID, t.account.Orders[1].RequestID = "r2", "r1"
+		}, loadtest.Broken, false, func(v loadtest.Verdict) bool { return v.Swapped == 2 }, "order o1 is of request r1 by its reply, and carries the id of r2"},
+		{"request ids replaced on the way", 10, func(t *tape) { t.next(1); t.account.Orders[0].RequestID = "x" }, loadtest.Holds, true, func(v loadtest.Verdict) bool {
+			return len(v.Limits) == 1
+		}, ""},
+		{
+			"told sold out, and sold afterwards", 3, func(t *tape) {
+				early := t.answer(loadtest.SoldOut, 1)
+				early.DoneAt = noon.Add(time.Millisecond)
+				for range 3 {
+					r := t.next(1)
+					r.SentAt, r.DoneAt = noon.Add(2*time.Millisecond), noon.Add(3*time.Millisecond)
+				}
+			}, loadtest.Broken, false, func(v loadtest.Verdict) bool { return v.FalseSoldOut == 1 && v.Linear.Result == loadtest.Illegal },
+			"request r1 asked for 1, and 3 units left when it was answered",
 		},
 		{
 			"unknown and sold", 10, func(t *tape) { t.next(1); t.next(1); t.records[1].Reply = loadtest.Reply{Outcome: loadtest.Unknown} }, loadtest.Holds, true,

@@ -66,6 +66,7 @@ func (f *loadFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.quantity, "quantity", "1", "units per request: 3; or any of 1..5; or any of 1,2,5")
 	flags.Uint64Var(&f.plan.Seed, "seed", 0, "of SKUs, quantities and arrivals: the same seed, the same requests (default: a new one)")
 	flags.DurationVar(&f.wait, "wait", 0, "longest wait for the lock; 0s tries once (default: the strategy's)")
+	flags.BoolVar(&f.plan.Shared, "shared", false, "others may sell from the same SKUs: their orders are counted in, and leave nothing undecided")
 	flags.DurationVar(&f.plan.Timeout, "timeout", 0, "longest wait for a reply (default: 30s more than --wait)")
 
 	flags.StringArrayVar(&f.expect, "expect", nil, "what must be true of each run, such as oversold==0, lost_updates==0, 'p99<50ms', 'busy<5%' or 'rate>=1000' (repeatable; a wrong name lists all)")

@@ -145,7 +145,7 @@ func (p *plan) run(t *testing.T, name, url string) string {
 
 func (p *plan) judge(t *testing.T, url, sku, accepted string, right bool) {
 	t.Helper()
-	status, out := verdict(t, "--url", url, "--sku", sku, "--initial", "40", "--accepted", accepted, "--json", "-")
+	status, out := verdict(t, "--url", url, "--sku", sku, "--initial", "40", "--accepted", accepted, "--cut-off", strconv.FormatInt(p.cut, 10), "--json", "-")
 	var i loadtest.Inspection
 	if err := json.Unmarshal([]byte(out), &i); err != nil {
 		t.Fatalf("%v\n%s", err, out)

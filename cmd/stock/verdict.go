@@ -26,8 +26,8 @@ Exit status:
     0  nothing was lost
     1  wrong usage, or an internal error
     2  the target cannot be reached, refuses, or is not a stock service
-    3  stock was lost or oversold, or accepted replies have no orders
-    4  it cannot be told: nothing was sold, or the store could not be read
+    3  stock was lost or oversold, or accepted replies have no orders, or orders are of other units than were asked for
+    4  it cannot be told: nothing was sold, the store could not be read, or there are orders that nobody counted
   130  interrupted`
 
 const verdictExample = `  stock verdict --sku stock --set 100
@@ -42,7 +42,8 @@ type verdictFlags struct {
 	url, token, mapping    string
 	store, sku             string
 	set, initial, accepted int64
-	quantity               int64
+	quantity, cutOff       int64
+	shared                 bool
 	json                   string
 	noColor                bool
 }
@@ -74,7 +75,9 @@ func verdictCommand() *cobra.Command {
 	flags.Int64Var(&f.set, "set", 0, "do not judge: put so many units in stock, and forget the orders so far")
 	flags.StringVar(&f.token, "admin-token", "", "the service's admin token, for --set (default: $STOCK_ADMIN_TOKEN)")
 	flags.StringVar(&f.mapping, "mapping", "", "file that describes somebody else's inventory API (see loadtest/README.md)")
-	flags.Int64Var(&f.quantity, "quantity", 1, "units per request, where such an API lists no orders")
+	flags.Int64Var(&f.quantity, "quantity", 0, "units that each request asked for, to compare with the orders (default: not known; 1 where an API lists no orders)")
+	flags.Int64Var(&f.cutOff, "cut-off", 0, "requests that your tool may have cut off at its end without counting them (wrk: its connections)")
+	flags.BoolVar(&f.shared, "shared", false, "others may have sold, too: orders that your tool did not count leave nothing undecided")
 	flags.StringVar(&f.json, "json", "", "write the verdict to this file as JSON; \"-\": to standard output, instead of the text")
 	flags.BoolVar(&f.noColor, "no-color", false, "no colours on a terminal either (as NO_COLOR does)")
 	return cmd
@@ -82,7 +85,7 @@ func verdictCommand() *cobra.Command {
 
 // look is what is to be judged. Errors are PlanErrors.
 func (f *verdictFlags) look(flags *pflag.FlagSet) (loadtest.Look, error) {
-	look := loadtest.Look{Store: f.store, SKU: f.sku, Quantity: f.quantity}
+	look := loadtest.Look{Store: f.store, SKU: f.sku, Quantity: f.quantity, CutOff: f.cutOff, Shared: f.shared}
 	for _, n := range []struct {
 		flag  string
 		value *int64
@@ -92,7 +95,8 @@ func (f *verdictFlags) look(flags *pflag.FlagSet) (loadtest.Look, error) {
 		{"set", &f.set, nil, 0},
 		{"initial", &f.initial, &look.Initial, 0},
 		{"accepted", &f.accepted, &look.Accepted, 0},
-		{"quantity", &f.quantity, nil, 1},
+		{"quantity", &f.quantity, nil, least(flags.Changed("quantity"))},
+		{"cut-off", &f.cutOff, nil, 0},
 	} {
 		switch given := flags.Changed(n.flag); {
 		case *n.value < n.least:
@@ -110,6 +114,14 @@ func (f *verdictFlags) look(flags *pflag.FlagSet) (loadtest.Look, error) {
 		return look, &loadtest.PlanError{Field: "store", Reason: "cannot stand with --mapping: it is for a service of ours"}
 	}
 	return look, nil
+}
+
+// least is the smallest quantity: 0 stands for one that was not given.
+func least(given bool) int64 {
+	if given {
+		return 1
+	}
+	return 0
 }
 
 func (f *verdictFlags) run(ctx context.Context, flags *pflag.FlagSet, stdout io.Writer) error {

@@ -45,7 +45,7 @@ func (r *run) judgeLane(ctx context.Context, l *lane) (Lane, error) {
 		if untouched(s, accounts[i]) {
 			continue
 		}
-		out.add(s, loadtest.Judge(s.records, accounts[i:i+1], l.Promise))
+		out.add(s, loadtest.Judge(loadtest.Evidence{Records: s.records, Accounts: accounts[i : i+1], Promise: l.Promise}))
 	}
 	return out, nil
 }

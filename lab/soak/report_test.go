@@ -54,7 +54,10 @@ func TestTheInvariant(t *testing.T) {
 			t.Errorf("%s: counts as untouched", row.name)
 		}
 		l := newLane(&lane{Strategy: loadtest.Strategy{Name: "redis-watchdog"}, store: "redis"})
-		l.add(shelf, loadtest.Judge(shelf.records, []loadtest.Account{account}, loadtest.Promise{Exclusive: true, Scope: loadtest.Cluster, Fenced: true}))
+		l.add(shelf, loadtest.Judge(loadtest.Evidence{
+			Records: shelf.records, Accounts: []loadtest.Account{account},
+			Promise: loadtest.Promise{Exclusive: true, Scope: loadtest.Cluster, Fenced: true},
+		}))
 		got := Lane{SoldUnits: l.SoldUnits, Found: l.Found, NotDeducted: l.NotDeducted, NotOrdered: l.NotOrdered, Lost: l.Lost, Breaks: l.Breaks}
 		if got.SoldUnits != row.want.SoldUnits || got.Found != row.want.Found || got.NotDeducted != row.want.NotDeducted ||
 			got.NotOrdered != row.want.NotOrdered || got.Lost != row.want.Lost || got.Breaks != row.want.Breaks {

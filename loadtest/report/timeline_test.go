@@ -85,7 +85,7 @@ func TestLargeRunIsThinnedOut(t *testing.T) {
 		t.Errorf("%d holds are drawn", n)
 	}
 	mustHave(t, p, "Thinned out: 400 of 20,000 holds are drawn", "around the first overlap. The strip below is the whole run.", `<svg class="strip"`,
-		"Thinned out: of 20,000 sales those that can be told apart are drawn.", "10,000", "porcupine was not asked: the run has more than 10000 requests")
+		"Thinned out: of 20,000 sales those that can be told apart are drawn.", "10,000")
 }
 
 // Names come from outside, and are text in a page whatever is in them.

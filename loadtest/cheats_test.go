@@ -1,0 +1,389 @@
+package loadtest_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"example.com/stock/loadtest"
+)
+
+// A seller is an inventory service inside this process which keeps its promises: every request sells exactly what it asks for, or says why not. Cheats
+// change one thing of it, through its hooks.
+type seller struct {
+	mu    sync.Mutex
+	goods map[string]*good
+	n     int // requests so far
+	think time.Duration
+	mode  struct{ mapped, blind, unlisted bool }
+
+	deduct func(s *seller, g *good, r loadtest.Request) loadtest.Reply // nil: sell; it is called with mu held
+	stock  func(s *seller, g *good, told *loadtest.Stock)              // changes what is told of the stock
+	orders func(s *seller, g *good, told []loadtest.Order) []loadtest.Order
+}
+
+// A good is one SKU.
+type good struct {
+	loadtest.Stock
+	list []loadtest.Order
+	set  time.Time
+}
+
+func (s *seller) URL() string { return "in this process" }
+
+func (s *seller) Strategies(context.Context) ([]loadtest.Strategy, error) {
+	return []loadtest.Strategy{{Name: "seller", Available: true, Promise: loadtest.Promise{Scope: loadtest.Cluster, Exclusive: true}}}, nil
+}
+
+func (s *seller) SetStock(_ context.Context, _, sku string, quantity int64) (loadtest.Stock, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := &good{set: time.Now(), Stock: loadtest.Stock{
+		SKU: sku, Quantity: quantity, Initial: quantity, Version: 1, Epoch: 1, Mapped: s.mode.mapped, Unlisted: s.mode.unlisted,
+	}}
+	if s.mode.mapped {
+		g.Version, g.Epoch = 0, 0
+	}
+	if s.goods == nil {
+		s.goods = make(map[string]*good)
+	}
+	s.goods[sku] = g
+	return g.Stock, nil
+}
+
+func (s *seller) Stock(_ context.Context, _, sku string) (loadtest.Stock, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.goods[sku]
+	told := g.Stock
+	if s.stock != nil {
+		s.stock(s, g, &told)
+	}
+	return told, nil
+}
+
+func (s *seller) Orders(_ context.Context, _, sku string) ([]loadtest.Order, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mode.unlisted {
+		return nil, nil
+	}
+	g := s.goods[sku]
+	told := slices.Clone(g.list)
+	if s.orders != nil {
+		told = s.orders(s, g, told)
+	}
+	return told, nil
+}
+
+func (s *seller) Deduct(_ context.Context, r loadtest.Request) loadtest.Reply {
+	time.Sleep(s.think)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.n++
+	if s.deduct != nil {
+		return s.deduct(s, s.goods[r.SKU], r)
+	}
+	return s.sell(s.goods[r.SKU], r)
+}
+
+// sell is what is right.
+func (s *seller) sell(g *good, r loadtest.Request) loadtest.Reply {
+	if g.Quantity < r.Quantity {
+		return loadtest.Reply{Outcome: loadtest.SoldOut, Status: 409, Instance: "one"}
+	}
+	return s.book(g, r)
+}
+
+// book sells whatever there is.
+func (s *seller) book(g *good, r loadtest.Request) loadtest.Reply {
+	o := loadtest.Order{
+		OrderID: fmt.Sprintf("o%d-%d", s.n, len(g.list)), SKU: g.SKU, Quantity: r.Quantity, Read: g.Quantity, Remaining: g.Quantity - r.Quantity,
+		Version: g.Version, Epoch: g.Epoch, RequestID: r.RequestID, Instance: "one", Blind: s.mode.blind,
+	}
+	if s.mode.mapped {
+		o.Version = uint64(g.Initial - g.Quantity)
+	}
+	g.list = append(g.list, o)
+	g.Quantity -= r.Quantity
+	g.Sold += r.Quantity
+	g.Version++
+	return receiptOf(o)
+}
+
+// receiptOf is what a customer is told of an order.
+func receiptOf(o loadtest.Order) loadtest.Reply {
+	return loadtest.Reply{Outcome: loadtest.Accepted, Status: 200, OrderID: o.OrderID, Instance: o.Instance, Receipt: &loadtest.Receipt{
+		Read: o.Read, Remaining: o.Remaining, Version: o.Version, Epoch: o.Epoch, Fence: o.Fence, Blind: o.Blind,
+	}}
+}
+
+// last is the order that was written last.
+func (g *good) last() *loadtest.Order { return &g.list[len(g.list)-1] }
+
+// put sends requests, and is what was made of them.
+func put(t *testing.T, s *seller, p loadtest.Plan) *loadtest.Result {
+	t.Helper()
+	p.Strategy, p.Concurrency = "seller", max(p.Concurrency, 4)
+	if p.Stock == 0 {
+		p.Stock = 30
+	}
+	if p.Requests == 0 {
+		p.Requests = 60
+	}
+	r, err := loadtest.Run(t.Context(), s, p, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// every is whether the request is one of those on which a cheat cheats.
+func (s *seller) every(n int) bool { return s.n%n == 0 }
+
+// Services that cheat, one cheat each: what the judge must say, and in which words.
+func TestCheats(t *testing.T) {
+	type sell = func(*seller, *good, loadtest.Request) loadtest.Reply
+	sells := func(f sell) *seller { return &seller{deduct: f} }
+	refused := loadtest.Reply{Outcome: loadtest.SoldOut, Status: 409}
+	// deniedWith sells and says that it did not.
+	deniedWith := func(o loadtest.Outcome) *seller {
+		return sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
+			told := s.sell(g, r)
+			if s.n == 7 {
+				return loadtest.Reply{Outcome: o}
+			}
+			return told
+		})
+	}
+	// extra books a second order with every fifth sale, under that request id.
+	extra := func(id func(loadtest.Request) string) *seller {
+		return sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
+			told := s.sell(g, r)
+			if r.RequestID = id(r); s.every(5) {
+				s.sell(g, r)
+			}
+			return told
+		})
+	}
+	// quotes changes what the reply says of its order.
+	quotes := func(change func(*loadtest.Receipt)) *seller {
+		return sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
+			told := s.sell(g, r)
+			if s.n == 7 {
+				change(told.Receipt)
+			}
+			return told
+		})
+	}
+	// tenth says "sold out" to every tenth request while there is stock.
+	tenth := func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
+		if s.every(10) && g.Quantity >= r.Quantity {
+			return refused
+		}
+		return s.sell(g, r)
+	}
+	blindTenth := sells(tenth)
+	blindTenth.mode.mapped, blindTenth.mode.blind, blindTenth.mode.unlisted = true, true, true
+	for _, row := range []struct {
+		name string
+		s    *seller
+		plan loadtest.Plan
+		want loadtest.Finding
+		says string
+	}{
+		{"sells one more than there is", sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
+			if g.Quantity == 0 && g.Sold == g.Initial {
+				return s.book(g, r)
+			}
+			return s.sell(g, r)
+		}), loadtest.Plan{}, loadtest.Broken, "oversold by 1 unit"},
+		{"takes two units for one", sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
+			r.Quantity = 2
+			return s.sell(g, r)
+		}), loadtest.Plan{}, loadtest.Broken, "misserved"},
+		{"delivers one unit of three", sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
+			r.Quantity = 1
+			return s.sell(g, r)
+		}), loadtest.Plan{Quantity: 3}, loadtest.Broken, "misserved"},
+		{
+			"sells one request twice", extra(func(r loadtest.Request) string { return r.RequestID }),
+			loadtest.Plan{},
+			loadtest.Broken, "beyond the first of one request",
+		},
+		{
+			"books an order that nobody asked for", extra(func(r loadtest.Request) string { return "x" + r.RequestID }),
+			loadtest.Plan{},
+			loadtest.Undecided, "foreign",
+		},
+		{"books an order of no request", extra(func(loadtest.Request) string { return "" }), loadtest.Plan{}, loadtest.Undecided, "of no request"},
+		{"tells every tenth that all is sold", sells(tenth), loadtest.Plan{}, loadtest.Broken, "sold out although"},
+		{"the same, and tells nothing else", blindTenth, loadtest.Plan{}, loadtest.Broken, "sold out although"},
+		{"the same, in a run too large to search", sells(tenth), loadtest.Plan{Requests: 12_000, Stock: 11_000}, loadtest.Broken, "sold out although"},
+		{"keeps the last unit", sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
+			if g.Quantity == 1 {
+				return refused
+			}
+			return s.sell(g, r)
+		}), loadtest.Plan{}, loadtest.Broken, "sold out although"},
+		{"accepts, and does nothing", sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
+			if s.n == 7 {
+				return receiptOf(loadtest.Order{OrderID: "none", Read: g.Quantity, Remaining: g.Quantity - 1, Version: g.Version, Epoch: 1})
+			}
+			return s.sell(g, r)
+		}), loadtest.Plan{}, loadtest.Broken, "phantoms"},
+		{"takes the unit off and books no order", sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
+			told := s.sell(g, r)
+			if s.n == 7 {
+				g.list, g.Sold = g.list[:len(g.list)-1], g.Sold-1
+			}
+			return told
+		}), loadtest.Plan{}, loadtest.Broken, "phantoms"},
+		{"books the order and takes nothing off", sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
+			told := s.sell(g, r)
+			if s.n == 7 {
+				g.Quantity++
+			}
+			return told
+		}), loadtest.Plan{}, loadtest.Broken, "did not read what the order before wrote"},
+		{"says busy, and has sold", deniedWith(loadtest.Busy), loadtest.Plan{}, loadtest.Broken, "denied"},
+		{"says sold out, and has sold", deniedWith(loadtest.SoldOut), loadtest.Plan{}, loadtest.Broken, "denied"},
+		{"fails, and has sold", deniedWith(loadtest.Failed), loadtest.Plan{}, loadtest.Broken, "denied"},
+		{"gives two customers one order", sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
+			if s.n == 7 {
+				return receiptOf(*g.last())
+			}
+			return s.sell(g, r)
+		}), loadtest.Plan{}, loadtest.Broken, "the order of another reply"},
+		{"says that it read 77", quotes(func(r *loadtest.Receipt) { r.Read = 77 }), loadtest.Plan{}, loadtest.Broken, "misquoted"},
+		{"says that more remains", quotes(func(r *loadtest.Receipt) { r.Remaining++ }), loadtest.Plan{}, loadtest.Broken, "misquoted"},
+		{"says another version", quotes(func(r *loadtest.Receipt) { r.Version += 5 }), loadtest.Plan{}, loadtest.Broken, "misquoted"},
+		{"says another epoch", quotes(func(r *loadtest.Receipt) { r.Epoch = 9 }), loadtest.Plan{}, loadtest.Broken, "set again"},
+		{"writes another customer's request on the order", sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
+			told := s.sell(g, r)
+			if s.n == 7 {
+				g.last().RequestID = g.list[0].RequestID
+			}
+			return told
+		}), loadtest.Plan{}, loadtest.Broken, "swapped"},
+		{"lets two read the same", sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
+			if s.n == 7 {
+				o := g.last()
+				g.Quantity, g.Version = o.Read, o.Version
+			}
+			return s.sell(g, r)
+		}), loadtest.Plan{}, loadtest.Broken, "read the same version"},
+		{"takes off more than it sells", sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
+			told := s.sell(g, r)
+			if s.n == 7 {
+				g.Quantity--
+				g.last().Remaining, told.Remaining = g.Quantity, g.Quantity
+			}
+			return told
+		}), loadtest.Plan{}, loadtest.Broken, "did not write the quantity read less the quantity sold"},
+		{"loses a unit here and finds one there", sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
+			switch s.n {
+			case 7:
+				g.Quantity--
+			case 9:
+				g.Quantity++
+			}
+			return s.sell(g, r)
+		}), loadtest.Plan{}, loadtest.Broken, "did not read what the order before wrote"},
+		{"hides an order", &seller{orders: func(_ *seller, _ *good, told []loadtest.Order) []loadtest.Order {
+			return slices.Delete(told, 3, 4)
+		}}, loadtest.Plan{}, loadtest.Broken, "phantoms"},
+		{"shows one unit more than there is", &seller{stock: func(_ *seller, _ *good, told *loadtest.Stock) {
+			told.Quantity++
+		}}, loadtest.Plan{Requests: 20}, loadtest.Broken, "1 unit lost"},
+		{"shows one unit less", &seller{stock: func(_ *seller, _ *good, told *loadtest.Stock) {
+			told.Quantity--
+		}}, loadtest.Plan{Requests: 20}, loadtest.Broken, "1 unit vanished"},
+		{"counts what it sold wrongly", &seller{stock: func(_ *seller, _ *good, told *loadtest.Stock) {
+			told.Sold += 3
+		}}, loadtest.Plan{}, loadtest.Undecided, "its orders hold"},
+		{"lets a fence go back", sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
+			told := s.sell(g, r)
+			if told.Outcome == loadtest.Accepted {
+				fence := uint64(100 + s.n)
+				if s.n == 7 {
+					fence = 50
+				}
+				told.Fence, g.last().Fence = fence, fence
+			}
+			return told
+		}), loadtest.Plan{}, loadtest.Broken, "smaller fence"},
+		{"sets the stock again in between", sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
+			if s.n == 7 {
+				g.Quantity, g.Sold, g.list, g.Epoch = g.Initial, 0, nil, 2
+			}
+			return s.sell(g, r)
+		}), loadtest.Plan{}, loadtest.Undecided, "set again"},
+		{"sells from the shelf beside it", sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
+			for sku, other := range s.goods {
+				if s.n == 7 && sku != r.SKU {
+					return s.sell(other, r)
+				}
+			}
+			return s.sell(g, r)
+		}), loadtest.Plan{SKUs: 2}, loadtest.Broken, "phantoms"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			v := put(t, row.s, row.plan).Verdict
+			if v.Finding != row.want || v.Kept {
+				t.Errorf("finding %s, kept %v, want %s: %v", v.Finding, v.Kept, row.want, v.Reasons)
+			}
+			if !slices.ContainsFunc(v.Reasons, func(r loadtest.Reason) bool { return strings.Contains(r.Text, row.says) }) {
+				t.Errorf("no reason says %q: %v", row.says, v.Reasons)
+			}
+		})
+	}
+}
+
+// A service that serves the past: its versions are right, and customers who came later are served from before those who were answered already. It
+// keeps the first customer's sale open until three others have been answered.
+func TestCheatOfThePast(t *testing.T) {
+	tape := newTape(10)
+	for range 4 {
+		tape.next(1)
+	}
+	for i := range tape.records {
+		at := noon.Add(time.Duration(i) * time.Second)
+		tape.records[i].SentAt, tape.records[i].DoneAt = at, at.Add(time.Millisecond)
+	}
+	first, last := &tape.records[0], &tape.records[3]
+	first.SentAt, first.DoneAt, last.SentAt, last.DoneAt = last.SentAt, last.DoneAt, first.SentAt, first.DoneAt
+	v := tape.judge(loadtest.Cluster)
+	if v.Finding != loadtest.Broken || len(v.Reasons) != 1 || !strings.Contains(v.Reasons[0].Text, "was sent after request") {
+		t.Errorf("finding %s: %v", v.Finding, v.Reasons)
+	}
+}
+
+// What cannot be seen from outside. It is written down in docs/verdict.md, and here so that nobody takes it for seen.
+func TestUnseeable(t *testing.T) {
+	for name, s := range map[string]*seller{
+		"sells in secret and gives the unit back": {deduct: func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
+			if s.n == 7 {
+				s.sell(g, r)
+				g.Quantity, g.Sold, g.Version, g.list = g.Quantity+1, g.Sold-1, g.Version-1, g.list[:len(g.list)-1]
+				return loadtest.Reply{Outcome: loadtest.Failed, Status: 422}
+			}
+			return s.sell(g, r)
+		}},
+		"says busy though nobody was there": {deduct: func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
+			if s.every(10) {
+				return loadtest.Reply{Outcome: loadtest.Busy, Status: 503}
+			}
+			return s.sell(g, r)
+		}},
+	} {
+		if v := put(t, s, loadtest.Plan{}).Verdict; v.Finding != loadtest.Holds {
+			t.Errorf("%s: %s: %v; now that it is seen, say so in docs/verdict.md", name, v.Finding, v.Reasons)
+		}
+	}
+}
