@@ -76,11 +76,13 @@ fuzz: ## Fuzz every parser for SECONDS_FUZZ seconds each
 	  echo "$$dir $$target"; $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(SECONDS_FUZZ)s -fuzzminimizetime 20x "$$dir" || exit 1; \
 	done
 
-lint: ## go vet, staticcheck, gofumpt, and whether go.mod is tidy
+SCRIPTS = .ci/run docs/refresh loadtest/curl/deduct_stock.sh deploy/deps deploy/images deploy/compose-test deploy/nginx-entry \
+  deploy/standin/build deploy/standin/remove deploy/standin/mariadb-entry deploy/standin/redis-entry deploy/standin/zookeeper-entry
+lint: ## go vet, staticcheck, gofumpt, shellcheck, and whether go.mod is tidy
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
 	@bad=$$($(GO) tool gofumpt -l .); if [ -n "$$bad" ]; then echo "not formatted (make fmt):"; echo "$$bad"; exit 1; fi
-	@for script in .ci/run deploy/deps deploy/images deploy/compose-test deploy/standin/build deploy/standin/remove docs/refresh; do bash -n $$script || exit 1; done
+	@if command -v shellcheck >/dev/null; then shellcheck -x $(SCRIPTS); else echo "shellcheck is not installed: scripts are not checked (apt-get install shellcheck)"; fi
 	$(GO) mod verify >/dev/null
 
 fmt: ## Format the code
