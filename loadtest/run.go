@@ -61,6 +61,7 @@ func Run(ctx context.Context, c Target, p Plan, progress func(Progress)) (*Resul
 
 	look, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookLimit)
 	defer cancel()
+	settleUnknown(look, c, p.Store, r.Records)
 	r.Accounts = accounts(look, c, before, p.Store, r.Records)
 	r.judge()
 	out.end(r)
