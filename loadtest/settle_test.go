@@ -40,13 +40,13 @@ func TestUnknownIsSettledBeforeOrdersAreRead(t *testing.T) {
 				w.Header().Set("Content-Type", "application/json")
 				fmt.Fprintf(w, `{"order_id":%q,"sku":"stock","store":"redis","state":"absent","final":true}`, id)
 			case strings.HasSuffix(r.URL.Path, "/orders"):
-				if len(asked) != 3 || asked["order-1"] != 2 || asked["order-2"] != 2 || asked["order-3"] != 2 {
+				if len(asked) != 3 || asked["lost-1"] != 2 || asked["lost-2"] != 2 || asked["lost-3"] != 2 {
 					t.Errorf("orders are read when these were settled: %v", asked)
 				}
 				next.ServeHTTP(w, r)
 			case r.Method == http.MethodPost:
 				if n := sales.Add(1); n <= 3 {
-					problem(w, "outcome_unknown", fmt.Sprint("order-", n))
+					problem(w, "outcome_unknown", fmt.Sprint("lost-", n))
 					return
 				}
 				next.ServeHTTP(w, r)

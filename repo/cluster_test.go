@@ -179,6 +179,23 @@ func TestSaleBetweenTwoBatches(t *testing.T) {
 		}
 	}
 
+	// To set the stock needs a key that is not there yet: it waits for the end of the move.
+	m.begin(t)
+	set := make(chan error, 1)
+	go func() { _, err := m.store.Set(short(t), m.sku, 1000); set <- err }()
+	select {
+	case err := <-set:
+		t.Errorf("Set ended while the slot is being moved, with %v", err)
+		set <- err
+	case <-time.After(100 * time.Millisecond):
+	}
+	m.batch(t, m.keys(t)...)
+	m.end(t)
+	if err := <-set; err != nil {
+		t.Errorf("Set: %v", err)
+	}
+	orders = 0
+
 	// A sale that has no time to wait is refused, and nothing was written.
 	keys := m.keys(t)
 	m.begin(t)

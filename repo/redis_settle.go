@@ -76,7 +76,7 @@ func (r *Redis) find(ctx context.Context, sku service.SKU, epoch uint64, id stri
 func (r *Redis) findIn(ctx context.Context, sku service.SKU, key string, epoch uint64, id string) (service.Order, bool, error) {
 	// Text of an order has its quotes escaped, so nothing but an id looks like that.
 	part := `"order_id":` + strconv.Quote(id)
-	for last := ""; last != "0"; {
+	for last := ""; ; {
 		reply, err := r.run(ctx, "find order", findScript, []string{key}, decimal(epoch), part, last, findPage)
 		if err != nil {
 			return service.Order{}, false, err
@@ -86,12 +86,14 @@ func (r *Redis) findIn(ctx context.Context, sku service.SKU, key string, epoch u
 		if last = f.text(2); f.err != nil {
 			return service.Order{}, false, f.err
 		}
-		if text != "" {
+		switch {
+		case text != "":
 			order, err := decodeOrder(sku, text)
 			return order, err == nil, err
+		case last == "":
+			return service.Order{}, false, nil
 		}
 	}
-	return service.Order{}, false, nil
 }
 
 var _ service.Settler = (*Redis)(nil)

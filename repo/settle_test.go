@@ -445,6 +445,25 @@ func TestSettledIsForgotten(t *testing.T) {
 	})
 }
 
+// Orders that an earlier version of this service has left are found.
+func TestSettleFindsOrdersOfAnEarlierVersion(t *testing.T) {
+	c := dialRedis(t, stacktest.Redis(t).Addr)
+	s := repo.NewRedis(c)
+	o := numbered(mustSet(t, s, "sku", 100))
+	if err := s.Write(short(t), o); err != nil {
+		t.Fatal(err)
+	}
+	// As it was: the list had the epoch in its name, and nothing before the orders.
+	c.LPop(t.Context(), "stock:{sku}:orders")
+	c.Rename(t.Context(), "stock:{sku}:orders", "stock:{sku}:orders:1")
+	c.Del(t.Context(), "stock:{sku}:settled")
+	wantWritten(t, s, o)
+	mustSet(t, s, "sku", 100)
+	wantWritten(t, s, o)
+	wantAbsent(t, s, "sku", uuid.Must(uuid.NewV7()).String())
+	balanced(t, s, "sku", 0)
+}
+
 // So many are remembered, and no more: then nothing is decided, until some are forgotten.
 func TestSettledIsBounded(t *testing.T) {
 	const most = 100_000
