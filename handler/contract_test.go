@@ -216,7 +216,9 @@ func TestEveryErrorHasItsProblem(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			d := &desk{deduct: func(context.Context, service.Request) (service.Receipt, error) {
-				return service.Receipt{}, &service.OrderError{OrderID: "the-order", Err: row.err, SKU: "a:b", Store: "mysql"}
+				return service.Receipt{}, &service.OrderError{
+					OrderID: "the-order", Err: row.err, SKU: "a:b", Store: "mysql",
+				}
 			}}
 			r := ask(t, http.MethodPost, serve(t, d, nil).URL+"/deduct_stock_zk", "")
 			wantProblem(t, r, row.status, row.name)
@@ -230,7 +232,8 @@ func TestEveryErrorHasItsProblem(t *testing.T) {
 				t.Errorf("order id %q: nobody can look it up", r.problem.OrderID)
 			}
 			const call = "/v1/stock/a:b/orders/the-order/settle?store=mysql"
-			if row.name == "outcome_unknown" && (r.problem.Settle != call || !strings.Contains(r.problem.Detail, "POST "+call)) {
+			named := r.problem.Settle == call && strings.Contains(r.problem.Detail, "POST "+call)
+			if row.name == "outcome_unknown" && !named {
 				t.Errorf("settle %q, detail %q: want %s in both", r.problem.Settle, r.problem.Detail, call)
 			}
 		})
@@ -263,7 +266,8 @@ func TestRepliesConformToTheirSchema(t *testing.T) {
 	for store, state := range map[string]string{"mysql": "written", "redis": "absent"} {
 		r := ask(t, http.MethodPost, s.URL+"/v1/stock/stock/orders/"+order().ID+"/settle?store="+store, "")
 		conform(t, "Settlement", r.body)
-		if body := string(r.body); !strings.Contains(body, `"state":"`+state+`"`) || strings.Contains(body, `"order":`) != (state == "written") {
+		body, written := string(r.body), state == "written"
+		if !strings.Contains(body, `"state":"`+state+`"`) || strings.Contains(body, `"order":`) != written {
 			t.Errorf("%s: %s", store, body)
 		}
 	}

@@ -126,10 +126,12 @@ func (h *handler) fail(c *gin.Context, err error) {
 		p.Detail = "No sale of that request waits at a point of this instance: it was let go, it has ended, or it has not got there. GET /v1/lab/pauses lists those that wait."
 	case errors.Is(err, service.ErrOutcomeUnknown) && errors.As(err, &order):
 		p.OrderID, p.Settle = order.OrderID, settlePath(order)
-		p.Detail = "The connection to the store broke after the write was sent. The units are sold if the order exists, and it may still come to be: before you try again send POST " +
-			p.Settle + ", which decides it for good."
+		p.Detail = "The connection to the store broke after the write was sent. The units are sold if the order " +
+			"exists, and it may still come to be: before you try again send POST " + p.Settle +
+			", which decides it for good."
 	case errors.Is(err, service.ErrSettled):
-		p.Detail = "Somebody asked whether this order exists before it was written, and was told that it never will; or it was made too long ago. Nothing was sold."
+		p.Detail = "Somebody asked whether this order exists before it was written, and was told that it never will; " +
+			"or it was made too long ago. Nothing was sold."
 	case errors.Is(err, service.ErrUndecided):
 		p.Detail = "The order is being written, or too many are being settled. Nothing is decided: ask again."
 	case errors.Is(err, service.ErrTooOld):

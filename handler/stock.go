@@ -125,7 +125,8 @@ func orderOf(o service.Order) orderReply {
 	}
 }
 
-// A settlementReply does not change any more, so Final is true: it is there for who reads the reply without the documentation.
+// A settlementReply does not change any more, so Final is true: it is there for who reads the reply without the
+// documentation.
 type settlementReply struct {
 	OrderID string      `json:"order_id"`
 	SKU     service.SKU `json:"sku"`
@@ -155,7 +156,9 @@ func (h *handler) settleOrder(c *gin.Context) {
 	c.JSON(http.StatusOK, reply)
 }
 
-// settlePath is what settles an order whose outcome is unknown. It names the store: the default need not be the strategy's.
+// settlePath is what settles an order whose outcome is unknown. It names the store: the default need not be the
+// strategy's.
 func settlePath(o *service.OrderError) string {
-	return "/v1/stock/" + url.PathEscape(string(o.SKU)) + "/orders/" + o.OrderID + "/settle?" + url.Values{"store": {o.Store}}.Encode()
+	query := url.Values{"store": {o.Store}}
+	return "/v1/stock/" + url.PathEscape(string(o.SKU)) + "/orders/" + o.OrderID + "/settle?" + query.Encode()
 }

@@ -11,13 +11,15 @@ import (
 	"time"
 )
 
-// A settler makes it final whether an order exists. A target that has none is looked at when its stock is at rest, and may change its mind later.
+// A settler makes it final whether an order exists. A target that has none is looked at when its stock is at rest, and
+// may change its mind later.
 type settler interface {
 	settle(ctx context.Context, store, sku, orderID string) error
 }
 
-// settleUnknown asks the target to decide every order of which it said that it does not know: what the accounts show of these is final then. It
-// asks again while a server is down or nothing is decided, for comeback at most in all. What is left open is told by the accounts alone.
+// settleUnknown asks the target to decide every order of which it said that it does not know: what the accounts show of
+// these is final then. It asks again while a server is down or nothing is decided, for comeback at most in all. What is
+// left open is told by the accounts alone.
 func settleUnknown(ctx context.Context, c Target, store string, records []Record) {
 	s, can := c.(settler)
 	if !can {
@@ -38,7 +40,8 @@ func settleUnknown(ctx context.Context, c Target, store string, records []Record
 				for {
 					err := s.settle(ctx, store, open[i].SKU, open[i].OrderID)
 					var problem *Problem
-					later := errors.As(err, &problem) && (problem.Name() == "backend_down" || problem.Name() == "undecided")
+					later := errors.As(err, &problem) &&
+						(problem.Name() == "backend_down" || problem.Name() == "undecided")
 					if !later || time.Now().After(until) || !pause(ctx, comeback/20) {
 						break
 					}

@@ -11,8 +11,8 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// What the service says that it does not know is decided before the orders are read: an order that could still come to be later, and spoil the
-// evidence, is there or never will be.
+// What the service says that it does not know is decided before the orders are read: an order that could still come to
+// be later, and spoil the evidence, is there or never will be.
 func TestUnknownIsSettledBeforeOrdersAreRead(t *testing.T) {
 	s := new(shop)
 	var mu sync.Mutex
@@ -55,7 +55,9 @@ func TestUnknownIsSettledBeforeOrdersAreRead(t *testing.T) {
 			}
 		})
 	})
-	r, err := loadtest.Run(t.Context(), client(t, url, "", 2), loadtest.Plan{Strategy: "right", Stock: 9, Requests: 10, Concurrency: 2, Cold: true}, nil)
+	r, err := loadtest.Run(t.Context(), client(t, url, "", 2), loadtest.Plan{
+		Strategy: "right", Stock: 9, Requests: 10, Concurrency: 2, Cold: true,
+	}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,9 +48,10 @@ func Number(err error) uint16 {
 	return 0
 }
 
-// NotCommitted tells whether n, as the answer to COMMIT, proves that nothing was written: the server refused to begin with it, or another node
-// of a cluster did. All other errors prove nothing. One that ends a statement, such as KILL, max_statement_time or a shutdown, may come when the
-// transaction is in the binary log and waits for a replica: it is committed all the same.
+// NotCommitted tells whether n, as the answer to COMMIT, proves that nothing was written: the server refused to begin
+// with it, or another node of a cluster did. All other errors prove nothing. One that ends a statement, such as KILL,
+// max_statement_time or a shutdown, may come when the transaction is in the binary log and waits for a replica: it is
+// committed all the same.
 func NotCommitted(n uint16) bool {
 	switch n {
 	case OptionPrevents, ReadOnlyMode, ReadOnlyTx, Deadlock, RolledBack:

@@ -1,5 +1,7 @@
--- Look for an order in a page of one epoch's orders, from the last to the first. It writes nothing. KEYS[1] the orders   ARGV[1] their epoch
--- [2] a part of the order that no other has   [3] last index of the page, "" for the last of all   [4] size of the page
+-- Look for an order in a page of one epoch's orders, from the last to the first. It writes nothing.
+-- KEYS[1] the orders
+-- ARGV[1] their epoch   [2] a part of the order that no other has
+-- [3] last index of the page, "" for the last of all   [4] size of the page
 -- Returns the order or "", and the last index of the page before, "" if there is none.
 local head = redis.call('LINDEX', KEYS[1], 0)
 local least = 1

@@ -39,15 +39,17 @@ type Pool struct {
 //   - multiStatements=false: nothing that we send is two statements, so nothing that is injected can be a second.
 //   - clientFoundRows=false: "rows affected" counts changed rows. As every UPDATE of ours adds to the version, matched and changed are
 //     the same; it is set so that this stays an observation and not a dependency.
-//   - autocommit, isolation level (REPEATABLE READ), sql_mode (strict), time zone (UTC), completion_type, unique_checks, sql_select_limit and
-//     sql_safe_updates of every connection, whatever the server's defaults and what dsn says: with autocommit=0, say, a pooled connection would
-//     read the stock as it was when it read first. innodb_lock_wait_timeout (50 s) and wait_timeout (8 h) are as usual unless dsn says otherwise.
-//     They are sent with what a new connection sends anyway: one round trip.
+//   - autocommit, isolation level (REPEATABLE READ), sql_mode (strict), time zone (UTC), completion_type,
+//     unique_checks, sql_select_limit and sql_safe_updates of every connection, whatever the server's defaults and what
+//     dsn says: with autocommit=0, say, a pooled connection would read the stock as it was when it read first.
+//     innodb_lock_wait_timeout (50 s) and wait_timeout (8 h) are as usual unless dsn says otherwise. They are sent with
+//     what a new connection sends anyway: one round trip.
 //   - timeout=1s, if dsn has none: to connect. There is no readTimeout, for a row lock may be waited for; the ctx of each operation
 //     bounds it, COMMIT included.
 //
-// The connection's character set is the driver's default, utf8mb4; the columns have their own. No operation relies on a snapshot taken before
-// a lock. READ UNCOMMITTED would break the look-up of orders: one that is read there must not go away any more.
+// The connection's character set is the driver's default, utf8mb4; the columns have their own. No operation relies on a
+// snapshot taken before a lock. READ UNCOMMITTED would break the look-up of orders: one that is read there must not go
+// away any more.
 //
 // gorm's own transaction around each statement (two more round trips) is off, as is its log: what goes wrong is returned.
 func OpenMySQL(dsn string, p Pool) (*gorm.DB, error) {
@@ -97,11 +99,12 @@ func pin(c *mysql.Config) {
 	for name, value := range c.Params {
 		params[strings.ToLower(name)] = value
 	}
-	// The level has another name in each: MySQL knows the first and skips the second, MariaDB the reverse. As one of the driver's
-	// parameters it would be unknown to one of them.
+	// The level has another name in each: MySQL knows the first and skips the second, MariaDB the reverse. As one of
+	// the driver's parameters it would be unknown to one of them.
 	delete(params, "tx_isolation")
 	delete(params, "transaction_isolation")
-	const isolation = "/*!50720 , transaction_isolation = 'REPEATABLE-READ' *//*M!100000 , tx_isolation = 'REPEATABLE-READ' */"
+	const isolation = "/*!50720 , transaction_isolation = 'REPEATABLE-READ' */" +
+		"/*M!100000 , tx_isolation = 'REPEATABLE-READ' */"
 	maps.Copy(params, map[string]string{
 		"autocommit": "1 " + isolation,
 		"sql_mode":   "'STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'",

@@ -55,8 +55,9 @@ func (m *MySQL) put(ctx context.Context, doing string, sku service.SKU, quantity
 
 // Orders is two round trips. A cursor of an epoch that is over fails with service.ErrStockReset.
 //
-// Orders of sales from segments commit in another order than they draw their numbers in: segments do not wait for each other. Where there is
-// a next page it waits for those under way, so that none comes to be behind the cursor: three round trips more and one for each segment.
+// Orders of sales from segments commit in another order than they draw their numbers in: segments do not wait for each
+// other. Where there is a next page it waits for those under way, so that none comes to be behind the cursor: three
+// round trips more and one for each segment.
 func (m *MySQL) Orders(ctx context.Context, sku service.SKU, from string, limit int) ([]service.Order, string, error) {
 	at, err := parseCursor(from)
 	if err == nil {
@@ -99,24 +100,30 @@ func (m *MySQL) Orders(ctx context.Context, sku service.SKU, from string, limit 
 }
 
 // page reads orders by number, those above after up to last.
-func (m *MySQL) page(ctx context.Context, sku service.SKU, epoch uint64, after, last int64, limit int) (rows []orderRow, err error) {
-	err = m.db.WithContext(ctx).Where("sku = ? AND epoch = ? AND seq > ? AND seq <= ?", string(sku), epoch, after, last).
+func (m *MySQL) page(
+	ctx context.Context, sku service.SKU, epoch uint64, after, last int64, limit int,
+) (rows []orderRow, err error) {
+	err = m.db.WithContext(ctx).
+		Where("sku = ? AND epoch = ? AND seq > ? AND seq <= ?", string(sku), epoch, after, last).
 		Order("seq").Limit(limit).Find(&rows).Error
 	return rows, err
 }
 
-// outwait returns when every sale from a segment of sku that had drawn a number has ended. Such a sale has its segment's row locked; one
-// that begins later draws a larger number. One row at a time: who waits for one must not keep others from theirs.
+// outwait returns when every sale from a segment of sku that had drawn a number has ended. Such a sale has its
+// segment's row locked; one that begins later draws a larger number. One row at a time: who waits for one must not keep
+// others from theirs.
 func (m *MySQL) outwait(ctx context.Context, sku service.SKU) error {
 	var segments []int
 	db := m.db.WithContext(ctx)
-	if err := db.Raw("SELECT segment FROM stock_segments WHERE sku = ?", string(sku)).Scan(&segments).Error; err != nil {
+	err := db.Raw("SELECT segment FROM stock_segments WHERE sku = ?", string(sku)).Scan(&segments).Error
+	if err != nil {
 		return err
 	}
 	for _, segment := range segments {
 		var version uint64
-		if err := db.Raw("SELECT version FROM stock_segments WHERE sku = ? AND segment = ? LOCK IN SHARE MODE", string(sku), segment).
-			Scan(&version).Error; err != nil {
+		err := db.Raw("SELECT version FROM stock_segments WHERE sku = ? AND segment = ? LOCK IN SHARE MODE",
+			string(sku), segment).Scan(&version).Error
+		if err != nil {
 			return err
 		}
 	}

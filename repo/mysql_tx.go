@@ -101,8 +101,8 @@ func commit(ctx context.Context, tx *gorm.DB, doing string) error {
 	}
 	alive := rollback(tx)
 	n := mysqlerr.Number(err)
-	// A connection that still takes commands is in step: COMMIT never left. Otherwise it may be the reply that was lost. That ROLLBACK
-	// works proves nothing where COMMIT was answered: there may be nothing left to roll back.
+	// A connection that still takes commands is in step: COMMIT never left. Otherwise it may be the reply that was
+	// lost. That ROLLBACK works proves nothing where COMMIT was answered: there may be nothing left to roll back.
 	if n == 0 && alive || mysqlerr.NotCommitted(n) {
 		return mysqlFault(ctx, doing, err)
 	}

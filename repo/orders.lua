@@ -1,5 +1,6 @@
--- A page of the orders of this epoch. KEYS[1] stock:{sku}   [2] its orders   ARGV[1] epoch of the cursor, "" for the first page
--- [2], [3] first and last index
+-- A page of the orders of this epoch.
+-- KEYS[1] stock:{sku}   [2] its orders
+-- ARGV[1] epoch of the cursor, "" for the first page   [2], [3] first and last index
 local epoch = redis.call('HGET', KEYS[1], 'epoch')
 if not epoch then
   return {'unknown sku'}

@@ -18,25 +18,28 @@ const KeepOrders = 24 * time.Hour
 // Redis keeps stock and orders in Redis. Each SKU has three keys from when it is first set:
 //
 //   - stock:{<sku>}: a hash, with the segments of the stock if there are any.
-//   - stock:{<sku>}:orders: a list, the number of the epoch and then its orders as they were written. When the stock is set anew it becomes
-//     stock:{<sku>}:orders:<epoch>, and expires after KeepOrders.
-//   - stock:{<sku>}:settled: a sorted set, the ids that [Redis.Settle] has declared absent, by when they may be forgotten.
+//   - stock:{<sku>}:orders: a list, the number of the epoch and then its orders as they were written. When the stock is
+//     set anew it becomes stock:{<sku>}:orders:<epoch>, and expires after KeepOrders.
+//   - stock:{<sku>}:settled: a sorted set, the ids that [Redis.Settle] has declared absent, by when they may be
+//     forgotten.
 //
-// The braces are a hash tag: all keys of a SKU are in one slot of a cluster, which is what lets a script use them together. Scripts
-// name all keys that they use, so that a cluster that is moving the slot refuses a script (TRYAGAIN) while some of them are here and others there.
-// It has done nothing then, and is asked again until ctx ends. Of keys that are not there it is not known where they are: that
-// is why all three are made at once, and why Set waits for the end of the move.
+// The braces are a hash tag: all keys of a SKU are in one slot of a cluster, which is what lets a script use them
+// together. Scripts name all keys that they use, so that a cluster that is moving the slot refuses a script (TRYAGAIN)
+// while some of them are here and others there. It has done nothing then, and is asked again until ctx ends. Of keys
+// that are not there it is not known where they are: that is why all three are made at once, and why Set waits for the
+// end of the move.
 //
-// Every operation is one round trip, but for Set (two) and Settle; a script's first use after a restart of Redis takes one more. Scripts run
-// one at a time, so nothing can come between the deduction and its order.
+// Every operation is one round trip, but for Set (two) and Settle; a script's first use after a restart of Redis takes
+// one more. Scripts run one at a time, so nothing can come between the deduction and its order.
 //
-// The orders of the current epoch are never removed: whoever judges a run needs all of them. Each takes some 300 bytes, so a million takes
-// 300 MB, and without maxmemory Redis takes what there is. To set the stock anew begins a new list.
+// The orders of the current epoch are never removed: whoever judges a run needs all of them. Each takes some 300 bytes,
+// so a million takes 300 MB, and without maxmemory Redis takes what there is. To set the stock anew begins a new list.
 //
-// What is not promised: that an answered write survives. Redis answers before it has written to disk or to a replica, so a crash
-// can lose the last second and a failover the last writes, and fences, versions and what was settled with them. It is never half of a sale that is
-// lost. The option lock.replicas does not change that: it is about locks, and writes to the stock wait for no replica. A WAIT after each would
-// be a second round trip, and could not be undone where it comes back short: that sale is written, and whether it survives is as open as before.
+// What is not promised: that an answered write survives. Redis answers before it has written to disk or to a replica,
+// so a crash can lose the last second and a failover the last writes, and fences, versions and what was settled with
+// them. It is never half of a sale that is lost. The option lock.replicas does not change that: it is about locks, and
+// writes to the stock wait for no replica. A WAIT after each would be a second round trip, and could not be undone
+// where it comes back short: that sale is written, and whether it survives is as open as before.
 type Redis struct {
 	client redis.UniversalClient
 }

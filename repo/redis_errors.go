@@ -33,8 +33,8 @@ func sent(err error) bool {
 	return true
 }
 
-// movingSlots tells whether a cluster refused a command because it is moving the slot, and has done nothing. go-redis follows MOVED and ASK some
-// times itself, and so does not repeat what was sent and not answered.
+// movingSlots tells whether a cluster refused a command because it is moving the slot, and has done nothing. go-redis
+// follows MOVED and ASK some times itself, and so does not repeat what was sent and not answered.
 func movingSlots(err error) bool {
 	for _, word := range [...]string{"TRYAGAIN", "ASK", "MOVED"} {
 		if redis.HasErrorPrefix(err, word+" ") {
@@ -56,8 +56,8 @@ func redisFault(ctx context.Context, doing, key string, err error) error {
 	// Redis before 7 and embedded ones put the words "ERR Error running script" in front.
 	said := err.Error()
 	if strings.Contains(said, "WRONGTYPE") {
-		return fmt.Errorf("%s: key %s must be a hash, %s:orders a list and %s:settled a sorted set; delete what is there and set the stock again: %w",
-			doing, key, key, key, err)
+		return fmt.Errorf("%s: key %s must be a hash, %s:orders a list and %s:settled a sorted set;"+
+			" delete what is there and set the stock again: %w", doing, key, key, key, err)
 	}
 	for _, known := range [...]struct{ word, reason string }{
 		{"READONLY", "it is a read-only replica: the address must be the master's"},

@@ -70,8 +70,8 @@ type once struct{ *redis.Cmd }
 // NoRetry is asked by go-redis.
 func (once) NoRetry() bool { return true }
 
-// The pauses before a script that a cluster has refused is sent again: it has done nothing. The move of a slot takes milliseconds
-// for each batch of keys; of the many that may ask meanwhile each waits for its own.
+// The pauses before a script that a cluster has refused is sent again: it has done nothing. The move of a slot takes
+// milliseconds for each batch of keys; of the many that may ask meanwhile each waits for its own.
 const (
 	movingPause = time.Millisecond
 	movingMost  = 50 * time.Millisecond
@@ -84,14 +84,20 @@ func (r *Redis) run(ctx context.Context, doing string, s script, keys []string, 
 	if ctx.Err() != nil {
 		return nil, ended(ctx, doing)
 	}
+	var moving error
 	for most := movingPause; ; most = min(2*most, movingMost) {
 		reply, err := r.send(ctx, s, keys, args)
+		if movingSlots(err) {
+			moving = err
+		}
 		switch {
 		case err == nil:
 			return reply, refusal(doing, keys[0], reply)
 		case movingSlots(err) && pause(ctx, most/2+rand.N(most)):
 		case sent(err):
 			return nil, unknown(doing, err)
+		case moving != nil && errors.Is(err, ctx.Err()):
+			return nil, redisFault(ctx, doing, keys[0], moving) // that is what the time was spent on
 		default:
 			return nil, redisFault(ctx, doing, keys[0], err)
 		}
@@ -147,8 +153,8 @@ func refusal(doing, key string, reply []any) error {
 	case "full":
 		return errTooManySettled
 	case "no orders":
-		return fmt.Errorf("%s: key %s:orders is not the orders of this epoch: they are lost, or of an earlier version of this service; set the stock again",
-			doing, key)
+		return fmt.Errorf("%s: key %s:orders is not the orders of this epoch: they are lost,"+
+			" or of an earlier version of this service; set the stock again", doing, key)
 	case "guarded":
 		return &service.GuardError{Guard: f.text(1)}
 	case "changed":

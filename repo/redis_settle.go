@@ -11,14 +11,16 @@ import (
 // findPage is how many orders Redis looks through in one go, some 0.3 ms: others wait for that.
 const findPage = 1000
 
-// Settle declares the id absent, so that no script writes an order with it any more, and then looks whether one was written before: in
-// the orders of this epoch and in those of earlier ones that are still kept, from the last on.
+// Settle declares the id absent, so that no script writes an order with it any more, and then looks whether one was
+// written before: in the orders of this epoch and in those of earlier ones that are still kept, from the last on.
 //
-// It is one round trip, and one for each 1000 orders and for each earlier epoch. While a cluster is moving the slot it waits.
+// It is one round trip, and one for each 1000 orders and for each earlier epoch. While a cluster is moving the slot it
+// waits.
 //
-// What the answer rests on: Redis remembers the id for KeepOrders by its own clock, and refuses an order that was made longer ago than half of
-// that, in whatever socket buffer, proxy or process it has been since. So it holds while the clocks of Redis and of the instances differ by less
-// than half of KeepOrders. It does not hold after a failover, or a restart, that loses the last writes, or when an old state is restored.
+// What the answer rests on: Redis remembers the id for KeepOrders by its own clock, and refuses an order that was made
+// longer ago than half of that, in whatever socket buffer, proxy or process it has been since. So it holds while the
+// clocks of Redis and of the instances differ by less than half of KeepOrders. It does not hold after a failover, or a
+// restart, that loses the last writes, or when an old state is restored.
 func (r *Redis) Settle(ctx context.Context, sku service.SKU, id string) (service.Order, bool, error) {
 	const doing = "settle order"
 	made, err := madeAt(id)
@@ -48,7 +50,8 @@ func (r *Redis) Settle(ctx context.Context, sku service.SKU, id string) (service
 	return service.Order{}, false, err
 }
 
-// find looks for an order of epoch or of an earlier one. The orders of one may become those of a former epoch meanwhile.
+// find looks for an order of epoch or of an earlier one. The orders of one may become those of a former epoch
+// meanwhile.
 func (r *Redis) find(ctx context.Context, sku service.SKU, epoch uint64, id string) (service.Order, bool, error) {
 	keys := []string{ordersKey(sku), formerKey(sku, epoch)}
 	for ; epoch > 0; epoch-- {
@@ -73,7 +76,9 @@ func (r *Redis) find(ctx context.Context, sku service.SKU, epoch uint64, id stri
 }
 
 // findIn fails with service.ErrStockReset if the orders of that epoch are not under that key.
-func (r *Redis) findIn(ctx context.Context, sku service.SKU, key string, epoch uint64, id string) (service.Order, bool, error) {
+func (r *Redis) findIn(
+	ctx context.Context, sku service.SKU, key string, epoch uint64, id string,
+) (service.Order, bool, error) {
 	// Text of an order has its quotes escaped, so nothing but an id looks like that.
 	part := `"order_id":` + strconv.Quote(id)
 	for last := ""; ; {

@@ -11,8 +11,8 @@ import (
 	"example.com/stock/service"
 )
 
-// Set is two round trips, and two more for each Set of another's that comes between them. On a cluster that is moving the slot it waits for the
-// end of that.
+// Set is two round trips, and two more for each Set of another's that comes between them. On a cluster that is moving
+// the slot it waits for the end of that.
 func (r *Redis) Set(ctx context.Context, sku service.SKU, quantity int64) (service.Stock, error) {
 	if err := checkQuantity("quantity", quantity); err != nil {
 		return service.Stock{}, err

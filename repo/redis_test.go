@@ -99,7 +99,7 @@ func TestRedisRefuses(t *testing.T) {
 		{"list", "stock:{sku}:orders a list", nil, func(_ *testing.T, c redis.UniversalClient) error {
 			return c.Set(ctx, "stock:{sku}:orders", "x", 0).Err()
 		}},
-		{"no-list", "stock:{sku}:orders is not the orders of this epoch", nil, func(_ *testing.T, c redis.UniversalClient) error {
+		{"no-list", "stock:{sku}:orders is not the orders of this", nil, func(_ *testing.T, c redis.UniversalClient) error {
 			return c.Del(ctx, "stock:{sku}:orders").Err()
 		}},
 		{"settled", "stock:{sku}:settled a sorted set", nil, func(_ *testing.T, c redis.UniversalClient) error {

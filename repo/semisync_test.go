@@ -15,7 +15,8 @@ import (
 	"example.com/stock/service"
 )
 
-// semisync starts a MariaDB whose commits wait for a replica that is not there, once that is switched on, and returns its DSN.
+// semisync starts a MariaDB whose commits wait for a replica that is not there, once that is switched on, and returns
+// its DSN.
 func semisync(t *testing.T) string {
 	t.Helper()
 	server, missing := exec.LookPath("mariadbd")
@@ -28,7 +29,9 @@ func semisync(t *testing.T) string {
 	if os.Geteuid() == 0 {
 		common = append(common, "--user=root")
 	}
-	if out, err := exec.CommandContext(t.Context(), install, append(common, "--auth-root-authentication-method=normal", "--skip-test-db")...).CombinedOutput(); err != nil {
+	prepare := exec.CommandContext(t.Context(), install,
+		append(common, "--auth-root-authentication-method=normal", "--skip-test-db")...)
+	if out, err := prepare.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	free, err := net.Listen("tcp", "127.0.0.1:0")
@@ -38,9 +41,11 @@ func semisync(t *testing.T) string {
 	addr := free.Addr().String()
 	_, port, _ := net.SplitHostPort(addr)
 	free.Close()
-	cmd := exec.Command(server, append(common, "--bind-address=127.0.0.1", "--port="+port, "--socket="+filepath.Join(dir, "s"),
-		"--pid-file="+filepath.Join(dir, "p"), "--log-bin="+filepath.Join(dir, "bin"), "--server-id=1", "--innodb-flush-log-at-trx-commit=2",
-		"--rpl-semi-sync-master-wait-point=AFTER_SYNC", "--skip-name-resolve", "--innodb-buffer-pool-size=64M")...)
+	cmd := exec.Command(server, append(common, "--bind-address=127.0.0.1", "--port="+port,
+		"--socket="+filepath.Join(dir, "s"),
+		"--pid-file="+filepath.Join(dir, "p"), "--log-bin="+filepath.Join(dir, "bin"), "--server-id=1",
+		"--innodb-flush-log-at-trx-commit=2", "--rpl-semi-sync-master-wait-point=AFTER_SYNC",
+		"--skip-name-resolve", "--innodb-buffer-pool-size=64M")...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -63,15 +68,17 @@ func semisync(t *testing.T) string {
 	}
 }
 
-// A COMMIT that is in the binary log and waits for a replica: nobody sees the order, whose client was told that the outcome is unknown, and it will be
-// there. Nobody is told that it is absent.
+// A COMMIT that is in the binary log and waits for a replica: nobody sees the order, whose client was told that the
+// outcome is unknown, and it will be there. Nobody is told that it is absent.
 func TestSettleWaitsForTheReplica(t *testing.T) {
 	dsn := semisync(t)
 	db := migrated(t, dsn)
 	s := repo.NewMySQL(db)
 	const sku = service.SKU("semisync")
 	o := numbered(mustSet(t, s, sku, 100))
-	for _, statement := range []string{"SET GLOBAL rpl_semi_sync_master_timeout = 5000", "SET GLOBAL rpl_semi_sync_master_enabled = 1"} {
+	for _, statement := range []string{
+		"SET GLOBAL rpl_semi_sync_master_timeout = 5000", "SET GLOBAL rpl_semi_sync_master_enabled = 1",
+	} {
 		if err := db.Exec(statement).Error; err != nil {
 			t.Fatal(err)
 		}

@@ -13,8 +13,8 @@ import (
 	"example.com/stock/stack/wire"
 )
 
-// Two sales from segments draw their numbers and commit in the opposite order. A reader who goes on from a cursor misses neither: the page
-// ends when what was under way has.
+// Two sales from segments draw their numbers and commit in the opposite order. A reader who goes on from a cursor
+// misses neither: the page ends when what was under way has.
 func TestCursorSkipsNoOrder(t *testing.T) {
 	dsn := servers.MariaDB(t)
 	s := repo.NewMySQL(migrated(t, dsn))
@@ -41,8 +41,10 @@ func TestCursorSkipsNoOrder(t *testing.T) {
 	}
 	defer slow.Rollback()
 	for _, statement := range []string{
-		"UPDATE stock_segments SET quantity = quantity - 1, sold = sold + 1, version = version + 1 WHERE sku = 'sku' AND segment = 1",
-		"INSERT INTO orders (id, sku, epoch, version, quantity, quantity_read, quantity_left, strategy, instance, request_id, fence, segment, created_at)" +
+		"UPDATE stock_segments SET quantity = quantity - 1, sold = sold + 1, version = version + 1" +
+			" WHERE sku = 'sku' AND segment = 1",
+		"INSERT INTO orders (id, sku, epoch, version, quantity, quantity_read, quantity_left, strategy, instance," +
+			" request_id, fence, segment, created_at)" +
 			" VALUES ('slow', 'sku', 1, 1, 1, 10, 9, 'none', '', '', 0, 1, UTC_TIMESTAMP(6))",
 	} {
 		if _, err := slow.Exec(statement); err != nil {
@@ -97,7 +99,8 @@ func TestCursorSkipsNoOrder(t *testing.T) {
 	balanced(t, s, sku, 4)
 }
 
-// Sales of a whole stock commit in the order of their numbers: the row of the stock is locked from before the number is drawn.
+// Sales of a whole stock commit in the order of their numbers: the row of the stock is locked from before the number is
+// drawn.
 func TestNumbersFollowCommits(t *testing.T) {
 	p, broken, sound := proxied(t, "mysql")
 	const sku = service.SKU("numbers")
@@ -129,8 +132,8 @@ func TestNumbersFollowCommits(t *testing.T) {
 	}
 }
 
-// A COMMIT that the server ends by itself proves nothing: it may end when the transaction is in the binary log. Here it is held up by
-// FLUSH TABLES WITH READ LOCK, and its time is over, or an operator ends it.
+// A COMMIT that the server ends by itself proves nothing: it may end when the transaction is in the binary log. Here it
+// is held up by FLUSH TABLES WITH READ LOCK, and its time is over, or an operator ends it.
 func TestCommitEndedByTheServer(t *testing.T) {
 	for _, row := range []struct {
 		how string
@@ -140,7 +143,8 @@ func TestCommitEndedByTheServer(t *testing.T) {
 		{"KILL QUERY", func(t *testing.T, admin *sql.DB) {
 			for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
 				var id int64
-				if admin.QueryRow("SELECT ID FROM information_schema.PROCESSLIST WHERE INFO = 'COMMIT'").Scan(&id) == nil {
+				const busy = "SELECT ID FROM information_schema.PROCESSLIST WHERE INFO = 'COMMIT'"
+				if admin.QueryRow(busy).Scan(&id) == nil {
 					if _, err := admin.Exec(fmt.Sprint("KILL QUERY ", id)); err != nil {
 						t.Error(err)
 					}

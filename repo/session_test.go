@@ -25,7 +25,8 @@ var hostile = map[string]string{
 	"release":          "completion_type = 2",
 	"limit":            "sql_select_limit = 1",
 	"safe":             "sql_safe_updates = 1",
-	"all":              "autocommit = 0, tx_isolation = 'READ-UNCOMMITTED', sql_mode = 'ANSI_QUOTES', time_zone = '-11:00', completion_type = 1",
+	"all": "autocommit = 0, tx_isolation = 'READ-UNCOMMITTED', sql_mode = 'ANSI_QUOTES', time_zone = '-11:00'," +
+		" completion_type = 1",
 }
 
 // Whatever the defaults of the server are, sales one after the other lose nothing, and every sentence holds.
@@ -43,8 +44,8 @@ func TestHostileDefaults(t *testing.T) {
 			t.Fatalf("%s: %v", statement, err)
 		}
 	}
-	const kind = "autocommit = 1, tx_isolation = 'REPEATABLE-READ', sql_mode = DEFAULT, time_zone = 'SYSTEM', completion_type = 0," +
-		" sql_select_limit = DEFAULT, sql_safe_updates = 0"
+	const kind = "autocommit = 1, tx_isolation = 'REPEATABLE-READ', sql_mode = DEFAULT, time_zone = 'SYSTEM'," +
+		" completion_type = 0, sql_select_limit = DEFAULT, sql_safe_updates = 0"
 	n := 0
 	for name, defaults := range hostile {
 		n++
@@ -60,7 +61,8 @@ func TestHostileDefaults(t *testing.T) {
 	run("GRANT ALL ON hostile_init.* TO clerk@'127.0.0.1'")
 	run("SET GLOBAL init_connect = 'SET autocommit = 0, tx_isolation = ''READ-UNCOMMITTED'''")
 	t.Run("init_connect", func(t *testing.T) {
-		underHostileDefaults(t, strings.Replace(strings.Replace(server, "/stock", "/hostile_init", 1), "root@", "clerk:secret@", 1))
+		clerk := strings.NewReplacer("/stock", "/hostile_init", "root@", "clerk:secret@")
+		underHostileDefaults(t, clerk.Replace(server))
 	})
 }
 

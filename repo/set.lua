@@ -1,11 +1,14 @@
--- Start a new epoch. KEYS[1] stock:{sku}   [2] its orders   [3] ids that are settled   [4] where the orders of the epoch that ends are
--- kept; none if there is no epoch yet   ARGV[1] quantity   [2] the epoch that ends, "" for none   [3] how long to keep its orders, in seconds
+-- Start a new epoch.
+-- KEYS[1] stock:{sku}   [2] its orders   [3] ids that are settled
+-- [4] where the orders of the epoch that ends are kept; none if there is no epoch yet
+-- ARGV[1] quantity   [2] the epoch that ends, "" for none   [3] how long to keep its orders, in seconds
 local over = redis.call('HGET', KEYS[1], 'epoch') or ''
 if over ~= ARGV[2] then
   return {'reset'}
 end
--- All three keys are there from now on, until somebody removes them by hand: while a slot is moved, Redis Cluster refuses a script that names
--- a key which is not there. A set of the settled that is none ends the script here, before it has written.
+-- All three keys are there from now on, until somebody removes them by hand: while a slot is moved, Redis Cluster
+-- refuses a script that names a key which is not there. A set of the settled that is none ends the script here, before
+-- it has written.
 redis.call('ZADD', KEYS[3], '+inf', '')
 if over == '' then
   -- Where somebody removed the stock by hand its orders may still be there, and epochs begin at 1 again.

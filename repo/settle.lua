@@ -1,6 +1,7 @@
--- Let no order with an id be written from now on. KEYS[1] stock:{sku}   [2] ids that are settled, by when they may be forgotten
--- ARGV[1] id   [2] until when an order with it may be written   [3] how long to remember it   [4] how many to remember at most
--- All times are in ms, by the clock of this server.
+-- Let no order with an id be written from now on. All times are in ms, by the clock of this server.
+-- KEYS[1] stock:{sku}   [2] ids that are settled, by when they may be forgotten
+-- ARGV[1] id   [2] until when an order with it may be written   [3] how long to remember it
+-- [4] how many to remember at most
 local epoch = redis.call('HGET', KEYS[1], 'epoch')
 if not epoch then
   return {'unknown sku'}

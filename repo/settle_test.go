@@ -24,14 +24,14 @@ import (
 
 // What both stores promise of Settle: a sentence each.
 var settling = []promised{
-	{"settle-written", "An order that was written is found as it was given, in this epoch and in earlier ones, and stays.", settleWritten},
-	{"settle-absent", "An order that was settled as absent is never written, whichever way it comes, and the answer stays.", settleAbsent},
-	{"settle-epochs", "That holds after the stock was set anew, also for sales that do not say which epoch they mean.", settleEpochs},
+	{"settle-written", "An order that was written is found as it was given, in this epoch or before.", settleWritten},
+	{"settle-absent", "An order that was settled as absent is never written, whichever way it comes.", settleAbsent},
+	{"settle-epochs", "That holds after the stock was set anew, also for sales that name no epoch.", settleEpochs},
 	{"settle-hidden", "What is settled is on no page, and in no number of the stock.", settleHidden},
 	{"settle-segment", "It holds for sales from segments.", settleSegment},
 	{"settle-pages", "An order is found among thousands.", settlePages},
 	{"settle-unknown", "It makes no SKU, and takes ids of the service's form only.", settleUnknown},
-	{"settle-old", "Of an order so old that it may have been removed nothing is said; it cannot be written, either.", settleOld},
+	{"settle-old", "Of an order so old that it may have been removed nothing is said; none can be written.", settleOld},
 	{"settle-race", "Sales and settlements of the same ids agree, whoever comes first.", settleRace},
 }
 
@@ -200,7 +200,9 @@ func settleUnknown(t *testing.T, s shop, sku service.SKU) {
 		t.Errorf("read: %v, want ErrUnknownSKU", err)
 	}
 	mustSet(t, s, sku, 1)
-	for _, wrong := range []string{"", "x", uuid.NewString(), "{" + id + "}", "urn:uuid:" + id, id[:35], "0190B2F4-0000-7000-8000-00000000000A"} {
+	for _, wrong := range []string{
+		"", "x", uuid.NewString(), "{" + id + "}", "urn:uuid:" + id, id[:35], "0190B2F4-0000-7000-8000-00000000000A",
+	} {
 		if _, _, err := s.(service.Settler).Settle(short(t), sku, wrong); invalid(err) != errInvalid {
 			t.Errorf("id %q: %v, want an InvalidError", wrong, err)
 		}
@@ -218,7 +220,9 @@ func agedID(age time.Duration) string {
 
 func settleOld(t *testing.T, s shop, sku service.SKU) {
 	stock := mustSet(t, s, sku, 100)
-	for age, old := range map[time.Duration]bool{repo.KeepOrders/2 - time.Hour: false, repo.KeepOrders/2 + time.Minute: true, 10 * repo.KeepOrders: true} {
+	for age, old := range map[time.Duration]bool{
+		repo.KeepOrders/2 - time.Hour: false, repo.KeepOrders/2 + time.Minute: true, 10 * repo.KeepOrders: true,
+	} {
 		o := numbered(stock)
 		o.ID = agedID(age)
 		_, written, err := s.(service.Settler).Settle(short(t), sku, o.ID)
@@ -264,7 +268,8 @@ func settleRace(t *testing.T, s shop, sku service.SKU) {
 	balanced(t, s, sku, int(sold.Load()))
 }
 
-// A write whose request is held on its way, or whose client has gone, is settled as absent while it is under way, and never appears when it arrives.
+// A write whose request is held on its way, or whose client has gone, is settled as absent while it is under way, and
+// never appears when it arrives.
 func TestSettledWhileOnItsWay(t *testing.T) {
 	for _, row := range []struct {
 		store, op, word string
@@ -284,7 +289,7 @@ func TestSettledWhileOnItsWay(t *testing.T) {
 			p, broken, sound := proxied(t, row.store)
 			const sku = service.SKU("way")
 			mustSet(t, sound, sku, 100)
-			if _, err := broken.Deduct(short(t), order(service.Stock{SKU: sku, Epoch: 0})); err != nil { // loads the script
+			if _, err := broken.Deduct(short(t), order(service.Stock{SKU: sku})); err != nil { // loads the script
 				t.Fatal(err)
 			}
 			stock := mustSet(t, sound, sku, 100)
@@ -324,7 +329,8 @@ func TestSettleWaitsForTheTransaction(t *testing.T) {
 			t.Fatalf("the write: %v, want ErrOutcomeUnknown", err)
 		}
 		for range 2 {
-			if _, written, err := sound.(service.Settler).Settle(short(t), sku, o.ID); !errors.Is(err, service.ErrUndecided) {
+			_, written, err := sound.(service.Settler).Settle(short(t), sku, o.ID)
+			if !errors.Is(err, service.ErrUndecided) {
 				t.Errorf("while the transaction is open: written %v, %v; want ErrUndecided", written, err)
 			}
 		}
@@ -382,7 +388,8 @@ func TestSettledWhileRedisSleeps(t *testing.T) {
 	}
 }
 
-// CLIENT PAUSE keeps writes back in the server: what was sent before is settled as absent if the settlement is served first.
+// CLIENT PAUSE keeps writes back in the server: what was sent before is settled as absent if the settlement is served
+// first.
 func TestSettledWhileRedisHoldsWritesBack(t *testing.T) {
 	server := stacktest.Server(t, stack.Redis)
 	c := dialRedis(t, server.Addr)
@@ -419,7 +426,8 @@ func TestSettledIsForgotten(t *testing.T) {
 		first, second := uuid.Must(uuid.NewV7()).String(), uuid.Must(uuid.NewV7()).String()
 		wantAbsent(t, s, "sku", first)
 		score := c.ZScore(t.Context(), "stock:{sku}:settled", first).Val()
-		if left := time.Until(time.UnixMilli(int64(score))); left < repo.KeepOrders-time.Minute || left > repo.KeepOrders+time.Minute {
+		left := time.Until(time.UnixMilli(int64(score)))
+		if left < repo.KeepOrders-time.Minute || left > repo.KeepOrders+time.Minute {
 			t.Errorf("it is remembered for %v, want %v", left, repo.KeepOrders)
 		}
 		c.ZAdd(t.Context(), "stock:{sku}:settled", redis.Z{Member: first, Score: 1})
@@ -434,12 +442,14 @@ func TestSettledIsForgotten(t *testing.T) {
 		mustSet(t, s, "sku", 100)
 		first, second := uuid.Must(uuid.NewV7()).String(), uuid.Must(uuid.NewV7()).String()
 		wantAbsent(t, s, "sku", first)
-		if err := db.Exec("UPDATE orders SET created_at = ?", time.Now().UTC().Add(-repo.KeepOrders-time.Minute)).Error; err != nil {
+		old := time.Now().UTC().Add(-repo.KeepOrders - time.Minute)
+		if err := db.Exec("UPDATE orders SET created_at = ?", old).Error; err != nil {
 			t.Fatal(err)
 		}
 		wantAbsent(t, s, "sku", second)
 		var left []string
-		if err := db.Raw("SELECT id FROM orders").Scan(&left).Error; err != nil || fmt.Sprint(left) != fmt.Sprint([]string{second}) {
+		err := db.Raw("SELECT id FROM orders").Scan(&left).Error
+		if err != nil || fmt.Sprint(left) != fmt.Sprint([]string{second}) {
 			t.Errorf("%v, %v; want the second alone", left, err)
 		}
 	})
@@ -469,7 +479,8 @@ func TestSettledIsBounded(t *testing.T) {
 	const most = 100_000
 	full := func(t *testing.T, s shop) {
 		t.Helper()
-		if _, _, err := s.(service.Settler).Settle(short(t), "sku", uuid.Must(uuid.NewV7()).String()); !errors.Is(err, service.ErrUndecided) {
+		_, _, err := s.(service.Settler).Settle(short(t), "sku", uuid.Must(uuid.NewV7()).String())
+		if !errors.Is(err, service.ErrUndecided) {
 			t.Errorf("error %v, want ErrUndecided", err)
 		}
 	}
@@ -488,8 +499,10 @@ func TestSettledIsBounded(t *testing.T) {
 		db := migrated(t, servers.MariaDB(t))
 		s := repo.NewMySQL(db)
 		mustSet(t, s, "sku", 100)
-		err := db.Exec("INSERT INTO orders (id, sku, epoch, version, quantity, quantity_read, quantity_left, strategy, instance, request_id, fence, created_at)" +
-			" SELECT CONCAT('many-', seq), 'sku', 0, 0, 0, 0, 0, 'tombstone', '', '', 0, UTC_TIMESTAMP(6) FROM seq_1_to_100000").Error
+		err := db.Exec("INSERT INTO orders (id, sku, epoch, version, quantity, quantity_read, quantity_left," +
+			" strategy, instance, request_id, fence, created_at)" +
+			" SELECT CONCAT('many-', seq), 'sku', 0, 0, 0, 0, 0, 'tombstone', '', '', 0, UTC_TIMESTAMP(6)" +
+			" FROM seq_1_to_100000").Error
 		if err != nil {
 			t.Fatal(err)
 		}

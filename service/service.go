@@ -87,7 +87,8 @@ type Receipt struct {
 	LeaseLost              bool // the lease was lost after the order was written: the order stands
 }
 
-// An OrderError is a failed deduction with the id that its order would have, and where: with ErrOutcomeUnknown, [Service.Settle] it.
+// An OrderError is a failed deduction with the id that its order would have, and where: with ErrOutcomeUnknown,
+// [Service.Settle] it.
 type OrderError struct {
 	OrderID string
 	Err     error

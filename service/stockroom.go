@@ -46,8 +46,9 @@ type Settlement struct {
 	Order   Order // if Written
 }
 
-// Settle decides whether the order with that id exists: for a client that was told ErrOutcomeUnknown, of whom sku, store and id must be. An
-// order that does not is never written. store must be named: the default need not be where the sale was tried.
+// Settle decides whether the order with that id exists: for a client that was told ErrOutcomeUnknown, of whom sku,
+// store and id must be. An order that does not is never written. store must be named: the default need not be where the
+// sale was tried.
 //
 // Errors: as [Settler], and InvalidError.
 func (s *Service) Settle(ctx context.Context, store string, sku SKU, id string) (Settlement, error) {

@@ -14,8 +14,8 @@ import (
 	"example.com/stock/strategy"
 )
 
-// On a server whose defaults are meant for somebody else's program every strategy that uses MySQL, for its lock or for the stock alone,
-// sells one after the other and all at once without losing a unit.
+// On a server whose defaults are meant for somebody else's program every strategy that uses MySQL, for its lock or for
+// the stock alone, sells one after the other and all at once without losing a unit.
 func TestMySQLStrategiesUnderHostileDefaults(t *testing.T) {
 	dsn := stacktest.MariaDB(t)
 	admin, err := sql.Open("mysql", dsn)
@@ -44,7 +44,9 @@ func TestMySQLStrategiesUnderHostileDefaults(t *testing.T) {
 		if now, _ := up.Probe(t.Context()); now != nil {
 			t.Fatal(now)
 		}
-		for _, name := range []string{"mysql-table", "mysql-for-update", "mysql-get-lock", "pessimistic", "optimistic", "atomic"} {
+		for _, name := range []string{
+			"mysql-table", "mysql-for-update", "mysql-get-lock", "pessimistic", "optimistic", "atomic",
+		} {
 			t.Run(isolation+"/"+name, func(t *testing.T) {
 				s, err := strategy.Lookup(name)
 				if err != nil {
@@ -69,7 +71,8 @@ func sellAll(t *testing.T, shop *service.Service, name string) {
 		t.Fatal(err)
 	}
 	sell := func() {
-		if _, err := shop.Deduct(t.Context(), service.Request{Strategy: name, SKU: sku, Quantity: 1, RequestID: "r"}); err != nil {
+		_, err := shop.Deduct(t.Context(), service.Request{Strategy: name, SKU: sku, Quantity: 1, RequestID: "r"})
+		if err != nil {
 			t.Error(err)
 		}
 	}

@@ -28,7 +28,9 @@ func sound(t *testing.T) strategy.Servers {
 		t.Cleanup(func() { c.Close() })
 		return c
 	}
-	all := strategy.Servers{Redis: client(servers.Redis(t).Addr), RedlockNodeTimeout: 10 * time.Second, RedlockQuarantine: -1}
+	all := strategy.Servers{
+		Redis: client(servers.Redis(t).Addr), RedlockNodeTimeout: 10 * time.Second, RedlockQuarantine: -1,
+	}
 	for range 3 {
 		all.Redlock = append(all.Redlock, client(stacktest.Redis(t).Addr))
 	}
@@ -78,19 +80,23 @@ func heldStores(t *testing.T, on *strategy.Servers) map[string]held {
 		t.Fatal(err)
 	}
 	dsn.Addr = m.Addr()
+	behind := repo.NewMySQL(orm(t, dsn.FormatDSN()))
 	return map[string]held{
-		strategy.Redis: {r, service.Shelf{Store: repo.NewRedis(r.redis()), Needs: up}, service.Shelf{Store: repo.NewRedis(on.Redis), Needs: up}, "order_id"},
+		strategy.Redis: {
+			tap: r, word: "order_id",
+			broken: service.Shelf{Store: repo.NewRedis(r.redis()), Needs: up},
+			sound:  service.Shelf{Store: repo.NewRedis(on.Redis), Needs: up},
+		},
 		strategy.MySQL: {
-			m,
-			service.Shelf{Store: repo.NewMySQL(orm(t, dsn.FormatDSN())), Needs: up},
-			service.Shelf{Store: repo.NewMySQL(direct), Needs: up},
-			"INSERT INTO orders",
+			tap: m, word: "INSERT INTO orders",
+			broken: service.Shelf{Store: behind, Needs: up},
+			sound:  service.Shelf{Store: repo.NewMySQL(direct), Needs: up},
 		},
 	}
 }
 
-// With every strategy and on every store: a sale whose write is held on its way is settled as absent by the id that its error names, and when the write
-// arrives it does nothing. One that was written is found.
+// With every strategy and on every store: a sale whose write is held on its way is settled as absent by the id that its
+// error names, and when the write arrives it does nothing. One that was written is found.
 func TestEverySaleCanBeSettled(t *testing.T) {
 	on := sound(t)
 	stores := heldStores(t, &on)
@@ -127,7 +133,8 @@ func settleOne(t *testing.T, s strategy.Strategy, on strategy.Servers, name stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := direct.Settle(t.Context(), name, sku, first.ID); err != nil || !got.Written || got.Order.ID != first.ID || got.Order.Version != first.Version {
+	got, err := direct.Settle(t.Context(), name, sku, first.ID)
+	if err != nil || !got.Written || got.Order.ID != first.ID || got.Order.Version != first.Version {
 		t.Errorf("what was sold is settled as %+v, %v", got, err)
 	}
 
@@ -164,7 +171,8 @@ func settleOne(t *testing.T, s strategy.Strategy, on strategy.Servers, name stri
 		ids = append(ids, o.ID)
 	}
 	stock, err := direct.Stock(t.Context(), name, sku)
-	if err != nil || len(ids) != 2 || strings.Contains(strings.Join(ids, " "), told.OrderID) || stock.Quantity != 98 || stock.Sold != 2 {
+	if err != nil || len(ids) != 2 || strings.Contains(strings.Join(ids, " "), told.OrderID) ||
+		stock.Quantity != 98 || stock.Sold != 2 {
 		t.Errorf("orders %v, %+v, %v; want two, without %s", ids, stock, err, told.OrderID)
 	}
 	if got, err := direct.Settle(t.Context(), name, sku, told.OrderID); err != nil || got.Written {

@@ -33,8 +33,8 @@ func post(t *testing.T, url string, into any) int {
 	return resp.StatusCode
 }
 
-// Sales whose Redis stops in the middle are unknown. Who follows the reply, through the proxy, is told of each whether it was made, the same
-// every time, and that is what the list of orders shows at the end.
+// Sales whose Redis stops in the middle are unknown. Who follows the reply, through the proxy, is told of each whether
+// it was made, the same every time, and that is what the list of orders shows at the end.
 func TestOutcomeUnknownIsSettled(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 1)
