@@ -26,6 +26,7 @@ import (
 type desk struct {
 	deduct func(context.Context, service.Request) (service.Receipt, error)
 	stock  func(service.SKU) (service.Stock, error)
+	settle func(store string, sku service.SKU, id string) (service.Settlement, error)
 	asked  []service.Request
 }
 
@@ -44,6 +45,10 @@ func (d *desk) SetStock(_ context.Context, _ string, sku service.SKU, _ int64) (
 
 func (d *desk) Orders(context.Context, string, service.SKU, string, int) (service.Page, error) {
 	return service.Page{Orders: []service.Order{order()}, Next: "1"}, nil
+}
+
+func (d *desk) Settle(_ context.Context, store string, sku service.SKU, id string) (service.Settlement, error) {
+	return d.settle(store, sku, id)
 }
 
 // backend is up or down as told.
@@ -106,6 +111,7 @@ type reply struct {
 		Type, Title, Detail, Field string
 		Status                     int
 		OrderID                    string `json:"order_id"`
+		Settle                     string
 	}
 }
 
@@ -195,6 +201,9 @@ func TestEveryErrorHasItsProblem(t *testing.T) {
 		{service.ErrStockReset, 409, "stock_reset", false},
 		{errors.Join(service.ErrOutcomeUnknown, secret), 503, "outcome_unknown", false},
 		{errors.Join(service.ErrOutcomeUnknown, lock.ErrLost), 503, "outcome_unknown", false},
+		{fmt.Errorf("%w: %w", service.ErrSettled, secret), 409, "order_settled", false},
+		{fmt.Errorf("%w: %w", service.ErrUndecided, secret), 503, "undecided", true},
+		{service.ErrTooOld, 410, "order_too_old", false},
 		{service.ErrStaleFence, 503, "stale_fence", true},
 		{service.ErrOvertaken, 503, "overtaken", true},
 		{errors.Join(context.Canceled, lock.ErrLost, lock.ErrExpired), 503, "lock_lost", true},
@@ -207,7 +216,9 @@ func TestEveryErrorHasItsProblem(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			d := &desk{deduct: func(context.Context, service.Request) (service.Receipt, error) {
-				return service.Receipt{}, &service.OrderError{OrderID: "the-order", Err: row.err}
+				return service.Receipt{}, &service.OrderError{
+					OrderID: "the-order", Err: row.err, SKU: "a:b", Store: "mysql",
+				}
 			}}
 			r := ask(t, http.MethodPost, serve(t, d, nil).URL+"/deduct_stock_zk", "")
 			wantProblem(t, r, row.status, row.name)
@@ -219,6 +230,11 @@ func TestEveryErrorHasItsProblem(t *testing.T) {
 			}
 			if row.name == "outcome_unknown" && r.problem.OrderID != "the-order" {
 				t.Errorf("order id %q: nobody can look it up", r.problem.OrderID)
+			}
+			const call = "/v1/stock/a:b/orders/the-order/settle?store=mysql"
+			named := r.problem.Settle == call && strings.Contains(r.problem.Detail, "POST "+call)
+			if row.name == "outcome_unknown" && !named {
+				t.Errorf("settle %q, detail %q: want %s in both", r.problem.Settle, r.problem.Detail, call)
 			}
 		})
 	}
@@ -243,6 +259,17 @@ func TestRepliesConformToTheirSchema(t *testing.T) {
 	conform(t, "Strategy", list.Strategies[0])
 	if !strings.Contains(string(list.Strategies[0]), `"round_trips":2`) {
 		t.Errorf("round trips are not those of the strategy: %s", list.Strategies[0])
+	}
+	d.settle = func(store string, sku service.SKU, id string) (service.Settlement, error) {
+		return service.Settlement{Written: store == "mysql", Order: order()}, nil
+	}
+	for store, state := range map[string]string{"mysql": "written", "redis": "absent"} {
+		r := ask(t, http.MethodPost, s.URL+"/v1/stock/stock/orders/"+order().ID+"/settle?store="+store, "")
+		conform(t, "Settlement", r.body)
+		body, written := string(r.body), state == "written"
+		if !strings.Contains(body, `"state":"`+state+`"`) || strings.Contains(body, `"order":`) != written {
+			t.Errorf("%s: %s", store, body)
+		}
 	}
 	var orders struct{ Orders []json.RawMessage }
 	if err := json.Unmarshal(ask(t, http.MethodGet, s.URL+"/v1/stock/stock/orders", "").body, &orders); err != nil || len(orders.Orders) != 1 {

@@ -23,6 +23,7 @@ type Stockroom interface {
 	Stock(ctx context.Context, store string, sku service.SKU) (service.Stock, error)
 	SetStock(ctx context.Context, store string, sku service.SKU, quantity int64) (service.Stock, error)
 	Orders(ctx context.Context, store string, sku service.SKU, cursor string, limit int) (service.Page, error)
+	Settle(ctx context.Context, store string, sku service.SKU, id string) (service.Settlement, error)
 }
 
 // A Backend is a server that the service depends on.
@@ -105,6 +106,7 @@ func New(c Config) http.Handler {
 	v1.GET("/stock/:sku", h.getStock)
 	v1.PUT("/stock/:sku", h.putStock)
 	v1.GET("/stock/:sku/orders", h.getOrders)
+	v1.POST("/stock/:sku/orders/:order/settle", h.settleOrder)
 	v1.POST("/stock/:sku/deduct", h.deductResource)
 	v1.GET("/locks/:strategy/:key", h.getLock)
 	v1.DELETE("/locks/:strategy/:key", h.deleteLock)

@@ -31,6 +31,7 @@ type problem struct {
 	RequestID string `json:"request_id"`
 	Field     string `json:"field,omitempty"`
 	OrderID   string `json:"order_id,omitempty"`
+	Settle    string `json:"settle,omitempty"`
 	Remaining *int64 `json:"remaining,omitempty"`
 }
 
@@ -51,6 +52,9 @@ func table() []row {
 		{service.ErrGuarded, kind{"strategy_mismatch", http.StatusConflict, "Another strategy guards this stock", 0}},
 		{service.ErrStockReset, kind{"stock_reset", http.StatusConflict, "The stock was set anew meanwhile", 0}},
 		{service.ErrOutcomeUnknown, kind{"outcome_unknown", http.StatusServiceUnavailable, "The outcome is not known", 0}},
+		{service.ErrSettled, kind{"order_settled", http.StatusConflict, "The order was settled as absent", 0}},
+		{service.ErrUndecided, kind{"undecided", http.StatusServiceUnavailable, "Not decided yet", 1}},
+		{service.ErrTooOld, kind{"order_too_old", http.StatusGone, "The order is too old to tell", 0}},
 		{service.ErrStaleFence, kind{"stale_fence", http.StatusServiceUnavailable, "A later lock holder has written", 1}},
 		{service.ErrOvertaken, kind{"overtaken", http.StatusServiceUnavailable, "Another wrote past the lock", 1}},
 		{lock.ErrLost, kind{"lock_lost", http.StatusServiceUnavailable, "The lock was lost", 1}},
@@ -121,8 +125,17 @@ func (h *handler) fail(c *gin.Context, err error) {
 	case errors.Is(err, service.ErrNotPaused):
 		p.Detail = "No sale of that request waits at a point of this instance: it was let go, it has ended, or it has not got there. GET /v1/lab/pauses lists those that wait."
 	case errors.Is(err, service.ErrOutcomeUnknown) && errors.As(err, &order):
-		p.OrderID = order.OrderID
-		p.Detail = "The connection to the store broke after the write was sent. The units are sold if the order exists: look for order_id in GET /v1/stock/{sku}/orders before you try again."
+		p.OrderID, p.Settle = order.OrderID, settlePath(order)
+		p.Detail = "The connection to the store broke after the write was sent. The units are sold if the order " +
+			"exists, and it may still come to be: before you try again send POST " + p.Settle +
+			", which decides it for good."
+	case errors.Is(err, service.ErrSettled):
+		p.Detail = "Somebody asked whether this order exists before it was written, and was told that it never will; " +
+			"or it was made too long ago. Nothing was sold."
+	case errors.Is(err, service.ErrUndecided):
+		p.Detail = "The order is being written, or too many are being settled. Nothing is decided: ask again."
+	case errors.Is(err, service.ErrTooOld):
+		p.Detail = "There is no such order, but one as old may have been removed: ask within 12 hours."
 	case errors.As(err, &down):
 		p.Detail = down.Error()
 	case k.name == "lock_busy" && errors.As(err, &held):

@@ -2,6 +2,7 @@ package handler
 
 import (
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -111,11 +112,53 @@ func (h *handler) getOrders(c *gin.Context) {
 	}
 	orders := make([]orderReply, len(page.Orders))
 	for i, o := range page.Orders {
-		orders[i] = orderReply{
-			OrderID: o.ID, SKU: o.SKU, Quantity: o.Quantity, Read: o.Read, Remaining: o.Remaining,
-			Version: o.Version, Epoch: o.Epoch, Strategy: o.Strategy, Instance: o.Instance,
-			RequestID: o.RequestID, Fence: o.Fence, Segment: o.Segment, CreatedAt: o.CreatedAt.UTC(),
-		}
+		orders[i] = orderOf(o)
 	}
 	c.JSON(http.StatusOK, gin.H{"orders": orders, "next": page.Next})
+}
+
+func orderOf(o service.Order) orderReply {
+	return orderReply{
+		OrderID: o.ID, SKU: o.SKU, Quantity: o.Quantity, Read: o.Read, Remaining: o.Remaining,
+		Version: o.Version, Epoch: o.Epoch, Strategy: o.Strategy, Instance: o.Instance,
+		RequestID: o.RequestID, Fence: o.Fence, Segment: o.Segment, CreatedAt: o.CreatedAt.UTC(),
+	}
+}
+
+// A settlementReply does not change any more, so Final is true: it is there for who reads the reply without the
+// documentation.
+type settlementReply struct {
+	OrderID string      `json:"order_id"`
+	SKU     service.SKU `json:"sku"`
+	Store   string      `json:"store"`
+	State   string      `json:"state"` // written or absent
+	Final   bool        `json:"final"`
+	Order   *orderReply `json:"order,omitempty"` // if written
+}
+
+// settleOrder needs no admin token: it decides only about an order that nobody knows but its client and the admin.
+func (h *handler) settleOrder(c *gin.Context) {
+	_, sku, store, ok := h.subject(c)
+	if !ok {
+		return
+	}
+	id := c.Param("order")
+	s, err := h.Stockroom.Settle(c.Request.Context(), store, sku, id)
+	if err != nil {
+		h.fail(c, err)
+		return
+	}
+	reply := settlementReply{OrderID: id, SKU: sku, Store: store, State: "absent", Final: true}
+	if s.Written {
+		order := orderOf(s.Order)
+		reply.State, reply.Order = "written", &order
+	}
+	c.JSON(http.StatusOK, reply)
+}
+
+// settlePath is what settles an order whose outcome is unknown. It names the store: the default need not be the
+// strategy's.
+func settlePath(o *service.OrderError) string {
+	query := url.Values{"store": {o.Store}}
+	return "/v1/stock/" + url.PathEscape(string(o.SKU)) + "/orders/" + o.OrderID + "/settle?" + query.Encode()
 }

@@ -71,7 +71,7 @@ func Inspect(ctx context.Context, t Target, look Look) (*Inspection, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
-	a, v := look.settle(ctx, t, before)
+	a, v := look.conclude(ctx, t, before)
 	i := &Inspection{
 		Format: InspectionFormat, Version: InspectionVersion, Target: t.URL(), Store: now.Store, SKU: look.SKU,
 		Initial: v.InitialUnits, Sold: v.AcceptedUnits, Remaining: v.RemainingUnits, Known: v.Known,
@@ -103,8 +103,8 @@ func with(list []string, name string) []string {
 	return list
 }
 
-// settle looks, and looks again as long as what is wrong may come right by itself.
-func (look *Look) settle(ctx context.Context, t Target, before Stock) (Account, *Verdict) {
+// conclude looks, and looks again as long as what is wrong may come right by itself.
+func (look *Look) conclude(ctx context.Context, t Target, before Stock) (Account, *Verdict) {
 	for began := time.Now(); ; {
 		a := account(ctx, t, before, look.Store, true, time.Now().Add(comeback))
 		v, _ := settle(Evidence{Records: look.replies(before.Unlisted), Accounts: []Account{a}, Shared: true})

@@ -61,7 +61,8 @@ func Run(ctx context.Context, c Target, p Plan, progress func(Progress)) (*Resul
 
 	look, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookLimit)
 	defer cancel()
-	r.settle(look, func() []Account { return accounts(look, c, before, p.Store, r.Records) })
+	settleUnknown(look, c, p.Store, r.Records)
+	r.conclude(look, func() []Account { return accounts(look, c, before, p.Store, r.Records) })
 	out.end(r)
 	if err := out.flush(); err != nil {
 		return r, fmt.Errorf("write history: %w", err)
@@ -73,8 +74,8 @@ func Run(ctx context.Context, c Target, p Plan, progress func(Progress)) (*Resul
 // not agree with the replies by then is a contradiction.
 const lateLimit = 3 * time.Second
 
-// settle looks at the final state and judges, and looks again for lateLimit as long as what is wrong may come right by itself.
-func (r *Result) settle(ctx context.Context, look func() []Account) {
+// conclude looks at the final state and judges, and looks again for lateLimit as long as what is wrong may come right by itself.
+func (r *Result) conclude(ctx context.Context, look func() []Account) {
 	for began := time.Now(); ; {
 		r.Accounts = look()
 		r.judge()

@@ -35,6 +35,7 @@ const (
 	Killed          = 1927 // MariaDB: KILL
 	StatementTime   = 1969 // MariaDB: max_statement_time
 	ExecutionTime   = 3024 // MySQL: max_execution_time
+	RolledBack      = 3101 // MySQL: a plugin, such as group replication, refused the commit
 	LockNowait      = 3572 // MySQL's answer to NOWAIT
 )
 
@@ -45,6 +46,18 @@ func Number(err error) uint16 {
 		return told.Number
 	}
 	return 0
+}
+
+// NotCommitted tells whether n, as the answer to COMMIT, proves that nothing was written: the server refused to begin
+// with it, or another node of a cluster did. All other errors prove nothing. One that ends a statement, such as KILL,
+// max_statement_time or a shutdown, may come when the transaction is in the binary log and waits for a replica: it is
+// committed all the same.
+func NotCommitted(n uint16) bool {
+	switch n {
+	case OptionPrevents, ReadOnlyMode, ReadOnlyTx, Deadlock, RolledBack:
+		return true
+	}
+	return false
 }
 
 // DownReason says, in words without names and addresses, why the server cannot serve, and where it is known what mends it; "" if that is
@@ -71,6 +84,8 @@ func DownReason(n uint16) string {
 		return "its disk is full"
 	case ServerShutdown, Interrupted, Killed:
 		return "it is shutting down or an operator ended the statement"
+	case StatementTime, ExecutionTime:
+		return "it ended a statement that took longer than it allows"
 	}
 	return ""
 }

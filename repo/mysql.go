@@ -149,7 +149,8 @@ func (t *transaction) do(ctx context.Context, doing string, statements func(tx *
 	}
 	err := statements(t.tx.WithContext(ctx))
 	explained := explain(ctx, doing, err)
-	if fault(err) {
+	// That an id is taken is an answer, but the UPDATE before it is done: it must not be committed alone.
+	if fault(err) || errors.Is(err, service.ErrSettled) {
 		t.broken = explained
 	}
 	return explained
@@ -179,7 +180,7 @@ func fault(err error) bool {
 	switch {
 	case err == nil, errors.Is(err, errChanged), errors.Is(err, service.ErrConflict),
 		errors.Is(err, service.ErrUnknownSKU), errors.Is(err, service.ErrStockReset), errors.Is(err, service.ErrGuarded),
-		errors.Is(err, service.ErrStaleFence), errors.Is(err, service.ErrSoldOut):
+		errors.Is(err, service.ErrStaleFence), errors.Is(err, service.ErrSoldOut), errors.Is(err, service.ErrSettled):
 		return false
 	}
 	return true

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"database/sql"
 	"fmt"
+	"maps"
+	"strings"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -37,11 +39,17 @@ type Pool struct {
 //   - multiStatements=false: nothing that we send is two statements, so nothing that is injected can be a second.
 //   - clientFoundRows=false: "rows affected" counts changed rows. As every UPDATE of ours adds to the version, matched and changed are
 //     the same; it is set so that this stays an observation and not a dependency.
+//   - autocommit, isolation level (REPEATABLE READ), sql_mode (strict), time zone (UTC), completion_type,
+//     unique_checks, sql_select_limit and sql_safe_updates of every connection, whatever the server's defaults and what
+//     dsn says: with autocommit=0, say, a pooled connection would read the stock as it was when it read first.
+//     innodb_lock_wait_timeout (50 s) and wait_timeout (8 h) are as usual unless dsn says otherwise. They are sent with
+//     what a new connection sends anyway: one round trip.
 //   - timeout=1s, if dsn has none: to connect. There is no readTimeout, for a row lock may be waited for; the ctx of each operation
 //     bounds it, COMMIT included.
 //
-// The connection's character set is the driver's default, utf8mb4; the columns have their own. The isolation level is the server's,
-// REPEATABLE READ by default: no operation relies on a snapshot taken before a lock.
+// The connection's character set is the driver's default, utf8mb4; the columns have their own. No operation relies on a
+// snapshot taken before a lock. READ UNCOMMITTED would break the look-up of orders: one that is read there must not go
+// away any more.
 //
 // gorm's own transaction around each statement (two more round trips) is off, as is its log: what goes wrong is returned.
 func OpenMySQL(dsn string, p Pool) (*gorm.DB, error) {
@@ -55,6 +63,7 @@ func OpenMySQL(dsn string, p Pool) (*gorm.DB, error) {
 	c.MultiStatements = false
 	c.ClientFoundRows = false
 	c.Timeout = cmp.Or(c.Timeout, time.Second)
+	pin(c)
 	c.Logger = &mysql.NopLogger{}
 	connector, err := mysql.NewConnector(c)
 	if err != nil {
@@ -81,4 +90,31 @@ func OpenMySQL(dsn string, p Pool) (*gorm.DB, error) {
 		return nil, fmt.Errorf("open mysql: %w", err)
 	}
 	return db, nil
+}
+
+// pin sets the session variables of every connection of c. The driver sends them as one SET.
+func pin(c *mysql.Config) {
+	params := make(map[string]string, len(c.Params)+12)
+	maps.Copy(params, map[string]string{"innodb_lock_wait_timeout": "50", "wait_timeout": "28800"})
+	for name, value := range c.Params {
+		params[strings.ToLower(name)] = value
+	}
+	// The level has another name in each: MySQL knows the first and skips the second, MariaDB the reverse. As one of
+	// the driver's parameters it would be unknown to one of them.
+	delete(params, "tx_isolation")
+	delete(params, "transaction_isolation")
+	const isolation = "/*!50720 , transaction_isolation = 'REPEATABLE-READ' */" +
+		"/*M!100000 , tx_isolation = 'REPEATABLE-READ' */"
+	maps.Copy(params, map[string]string{
+		"autocommit": "1 " + isolation,
+		"sql_mode":   "'STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'",
+		"time_zone":  "'+00:00'",
+		// CHAIN would begin a transaction with each COMMIT, RELEASE end the connection.
+		"completion_type": "0",
+		// 0 lets InnoDB take an order whose id is there already.
+		"unique_checks":    "1",
+		"sql_select_limit": "18446744073709551615",
+		"sql_safe_updates": "0",
+	})
+	c.Params = params
 }

@@ -67,7 +67,7 @@ func (s *statement) add(text string, args ...any) {
 
 // sell is the UPDATE that Write, Swap and Deduct share. It tells whether there was a row to update. That of a segment is guarded from the start.
 func sell(tx *gorm.DB, o service.Order, k kind) (bool, error) {
-	s := statement{args: make([]any, 0, 12)}
+	s := statement{args: make([]any, 0, 13)}
 	if o.Segment == 0 {
 		s.add("UPDATE stock")
 	} else {
@@ -94,6 +94,8 @@ func sell(tx *gorm.DB, o service.Order, k kind) (bool, error) {
 	if o.Fence != 0 {
 		s.add(" AND fence <= ?", o.Fence)
 	}
+	// Here and not in the INSERT, which would have to be one with SELECT and lock the table's counter. See Settle.
+	s.add(" AND ? > UTC_TIMESTAMP(6)", writtenBy(o).UTC())
 	switch k {
 	case swapping:
 		s.add(" AND version = ?", o.Version)
@@ -104,13 +106,13 @@ func sell(tx *gorm.DB, o service.Order, k kind) (bool, error) {
 	return rows == 1, err
 }
 
-// record inserts the order.
+// record inserts the order. One whose id is taken is service.ErrSettled: the UPDATE before is rolled back with it.
 func record(tx *gorm.DB, o service.Order) error {
 	_, err := send(tx, "INSERT INTO orders (id, sku, epoch, version, quantity, quantity_read, quantity_left, strategy, instance, request_id,"+
 		" fence, segment, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 		o.ID, string(o.SKU), o.Epoch, o.Version, o.Quantity, o.Read, o.Remaining, o.Strategy, o.Instance, o.RequestID,
 		o.Fence, o.Segment, o.CreatedAt.UTC())
-	return err
+	return taken(err)
 }
 
 // refusedBy says which condition of the UPDATE did not hold, in the same order as refuse.lua.
@@ -137,7 +139,13 @@ func refusedBy(tx *gorm.DB, o service.Order, k kind) error {
 		return &service.SoldOutError{Remaining: row.Quantity}
 	case k == swapping && version != o.Version:
 		return service.ErrConflict
-	default:
-		return errChanged
 	}
+	var late bool
+	if err := tx.Raw("SELECT ? <= UTC_TIMESTAMP(6)", writtenBy(o).UTC()).Row().Scan(&late); err != nil {
+		return err
+	}
+	if late {
+		return service.ErrSettled
+	}
+	return errChanged
 }

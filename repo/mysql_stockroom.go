@@ -2,6 +2,8 @@ package repo
 
 import (
 	"context"
+	"math"
+	"slices"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
@@ -52,6 +54,10 @@ func (m *MySQL) put(ctx context.Context, doing string, sku service.SKU, quantity
 }
 
 // Orders is two round trips. A cursor of an epoch that is over fails with service.ErrStockReset.
+//
+// Orders of sales from segments commit in another order than they draw their numbers in: segments do not wait for each
+// other. Where there is a next page it waits for those under way, so that none comes to be behind the cursor: three
+// round trips more and one for each segment.
 func (m *MySQL) Orders(ctx context.Context, sku service.SKU, from string, limit int) ([]service.Order, string, error) {
 	at, err := parseCursor(from)
 	if err == nil {
@@ -61,17 +67,23 @@ func (m *MySQL) Orders(ctx context.Context, sku service.SKU, from string, limit 
 		return nil, "", err
 	}
 	const doing = "read orders"
-	stock, err := m.read(ctx, doing, sku)
+	if ctx.Err() != nil {
+		return nil, "", ended(ctx, doing)
+	}
+	stock, err := take(m.db.WithContext(ctx), sku, unlocked)
 	switch {
 	case err != nil:
-		return nil, "", err
+		return nil, "", explain(ctx, doing, err)
 	case at.epoch != 0 && at.epoch != stock.Epoch:
 		return nil, "", service.ErrStockReset
 	}
-	var rows []orderRow
 	// One more than asked for tells whether there is a next page.
-	err = m.db.WithContext(ctx).Where("sku = ? AND epoch = ? AND seq > ?", string(sku), stock.Epoch, at.after).
-		Order("seq").Limit(limit + 1).Find(&rows).Error
+	rows, err := m.page(ctx, sku, stock.Epoch, at.after, math.MaxInt64, limit+1)
+	if err == nil && len(rows) > limit && slices.ContainsFunc(rows, func(r orderRow) bool { return r.Segment != 0 }) {
+		if err = m.outwait(ctx, sku); err == nil {
+			rows, err = m.page(ctx, sku, stock.Epoch, at.after, int64(rows[limit].Seq), limit+1)
+		}
+	}
 	if err != nil {
 		return nil, "", explain(ctx, doing, err)
 	}
@@ -85,4 +97,35 @@ func (m *MySQL) Orders(ctx context.Context, sku service.SKU, from string, limit 
 		page[i] = rows[i].order()
 	}
 	return page, next, nil
+}
+
+// page reads orders by number, those above after up to last.
+func (m *MySQL) page(
+	ctx context.Context, sku service.SKU, epoch uint64, after, last int64, limit int,
+) (rows []orderRow, err error) {
+	err = m.db.WithContext(ctx).
+		Where("sku = ? AND epoch = ? AND seq > ? AND seq <= ?", string(sku), epoch, after, last).
+		Order("seq").Limit(limit).Find(&rows).Error
+	return rows, err
+}
+
+// outwait returns when every sale from a segment of sku that had drawn a number has ended. Such a sale has its
+// segment's row locked; one that begins later draws a larger number. One row at a time: who waits for one must not keep
+// others from theirs.
+func (m *MySQL) outwait(ctx context.Context, sku service.SKU) error {
+	var segments []int
+	db := m.db.WithContext(ctx)
+	err := db.Raw("SELECT segment FROM stock_segments WHERE sku = ?", string(sku)).Scan(&segments).Error
+	if err != nil {
+		return err
+	}
+	for _, segment := range segments {
+		var version uint64
+		err := db.Raw("SELECT version FROM stock_segments WHERE sku = ? AND segment = ? LOCK IN SHARE MODE",
+			string(sku), segment).Scan(&version).Error
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

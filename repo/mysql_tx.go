@@ -100,18 +100,13 @@ func commit(ctx context.Context, tx *gorm.DB, doing string) error {
 		return nil
 	}
 	alive := rollback(tx)
-	switch mysqlerr.Number(err) {
-	case 0:
-		// A connection that still takes commands is in step: COMMIT never left. Otherwise it may be the reply that was lost.
-		if alive {
-			return mysqlFault(ctx, doing, err)
-		}
-		return unknown(doing, err)
-	case mysqlerr.ServerShutdown, mysqlerr.Interrupted, mysqlerr.Killed:
-		return unknown(doing, err)
-	default:
+	n := mysqlerr.Number(err)
+	// A connection that still takes commands is in step: COMMIT never left. Otherwise it may be the reply that was
+	// lost. That ROLLBACK works proves nothing where COMMIT was answered: there may be nothing left to roll back.
+	if n == 0 && alive || mysqlerr.NotCommitted(n) {
 		return mysqlFault(ctx, doing, err)
 	}
+	return unknown(doing, err)
 }
 
 // rollback takes a round trip. Where it fails the connection is dropped, and the server rolls back when it notices.

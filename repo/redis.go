@@ -15,15 +15,31 @@ import (
 // orders of the current epoch do not expire.
 const KeepOrders = 24 * time.Hour
 
-// Redis keeps stock and orders in Redis: a hash stock:{<sku>}, with the segments of the stock if there are any, and a list stock:{<sku>}:orders:<epoch> in the order written. The
-// braces are a hash tag: all keys of a SKU are in one slot of a cluster, which is what lets a script use them together, and make up the
-// name of the second, which depends on the epoch that it finds.
+// Redis keeps stock and orders in Redis. Each SKU has three keys from when it is first set:
 //
-// Every operation is one round trip, a script's first use after a restart of Redis two. Scripts run one at a time, so nothing can
-// come between the deduction and its order.
+//   - stock:{<sku>}: a hash, with the segments of the stock if there are any.
+//   - stock:{<sku>}:orders: a list, the number of the epoch and then its orders as they were written. When the stock is
+//     set anew it becomes stock:{<sku>}:orders:<epoch>, and expires after KeepOrders.
+//   - stock:{<sku>}:settled: a sorted set, the ids that [Redis.Settle] has declared absent, by when they may be
+//     forgotten.
 //
-// What is not promised: that an answered write survives. Redis answers before it has written to disk or to a replica, so a crash
-// can lose the last second and a failover the last writes, and fences and versions with them. It is never half of a sale that is lost.
+// The braces are a hash tag: all keys of a SKU are in one slot of a cluster, which is what lets a script use them
+// together. Scripts name all keys that they use, so that a cluster that is moving the slot refuses a script (TRYAGAIN)
+// while some of them are here and others there. It has done nothing then, and is asked again until ctx ends. Of keys
+// that are not there it is not known where they are: that is why all three are made at once, and why Set waits for the
+// end of the move.
+//
+// Every operation is one round trip, but for Set (two) and Settle; a script's first use after a restart of Redis takes
+// one more. Scripts run one at a time, so nothing can come between the deduction and its order.
+//
+// The orders of the current epoch are never removed: whoever judges a run needs all of them. Each takes some 300 bytes,
+// so a million takes 300 MB, and without maxmemory Redis takes what there is. To set the stock anew begins a new list.
+//
+// What is not promised: that an answered write survives. Redis answers before it has written to disk or to a replica,
+// so a crash can lose the last second and a failover the last writes, and fences, versions and what was settled with
+// them. It is never half of a sale that is lost. The option lock.replicas does not change that: it is about locks, and
+// writes to the stock wait for no replica. A WAIT after each would be a second round trip, and could not be undone
+// where it comes back short: that sale is written, and whether it survives is as open as before.
 type Redis struct {
 	client redis.UniversalClient
 }
@@ -34,7 +50,19 @@ type Redis struct {
 // leaving would not undo the write but only make its outcome unknown.
 func NewRedis(c redis.UniversalClient) *Redis { return &Redis{c} }
 
-func stockKey(sku service.SKU) string { return "stock:{" + string(sku) + "}" }
+func stockKey(sku service.SKU) string   { return "stock:{" + string(sku) + "}" }
+func ordersKey(sku service.SKU) string  { return stockKey(sku) + ":orders" }
+func settledKey(sku service.SKU) string { return stockKey(sku) + ":settled" }
+
+// formerKey is the list of the orders of an epoch that is over.
+func formerKey(sku service.SKU, epoch uint64) string { return ordersKey(sku) + ":" + decimal(epoch) }
+
+// Keys of scripts. The first is always the stock's, or begins with it.
+func stockKeys(sku service.SKU) []string { return []string{stockKey(sku)} }
+func pageKeys(sku service.SKU) []string  { return []string{stockKey(sku), ordersKey(sku)} }
+func saleKeys(sku service.SKU) []string {
+	return []string{stockKey(sku), ordersKey(sku), settledKey(sku)}
+}
 
 // Read is one round trip.
 func (r *Redis) Read(ctx context.Context, sku service.SKU) (service.Stock, error) {
@@ -44,7 +72,7 @@ func (r *Redis) Read(ctx context.Context, sku service.SKU) (service.Stock, error
 	}
 	values, err := r.client.HMGet(ctx, stockKey(sku), "quantity", "initial", "sold", "version", "epoch", "fence", "guard").Result()
 	if err != nil {
-		return service.Stock{}, redisFault(ctx, doing, sku, err)
+		return service.Stock{}, redisFault(ctx, doing, stockKey(sku), err)
 	}
 	if values[4] == nil {
 		return service.Stock{}, unknownSKU(sku)
@@ -80,8 +108,9 @@ func (r *Redis) Swap(ctx context.Context, o service.Order) error {
 
 // write writes o if the version is still that one; "" for any.
 func (r *Redis) write(ctx context.Context, o service.Order, version string) error {
-	_, err := r.run(ctx, "write order", writeScript, o.SKU,
-		decimal(o.Epoch), o.Strategy, decimal(o.Fence), o.Quantity, o.Remaining, encodeOrder(o), segmentField(o.Segment, ""), version)
+	_, err := r.run(ctx, "write order", writeScript, saleKeys(o.SKU),
+		decimal(o.Epoch), o.Strategy, decimal(o.Fence), o.Quantity, o.ID, writtenBy(o).UnixMilli(),
+		o.Remaining, encodeOrder(o), segmentField(o.Segment, ""), version)
 	return err
 }
 
@@ -96,7 +125,8 @@ func (r *Redis) Deduct(ctx context.Context, o service.Order) (service.Order, err
 		epoch = decimal(o.Epoch)
 	}
 	const doing = "deduct"
-	reply, err := r.run(ctx, doing, deductScript, o.SKU, epoch, o.Strategy, decimal(o.Fence), o.Quantity, encodeOrderTail(o))
+	reply, err := r.run(ctx, doing, deductScript, saleKeys(o.SKU),
+		epoch, o.Strategy, decimal(o.Fence), o.Quantity, o.ID, writtenBy(o).UnixMilli(), encodeOrderTail(o))
 	if err != nil {
 		return o, err
 	}

@@ -33,8 +33,19 @@ func sent(err error) bool {
 	return true
 }
 
+// movingSlots tells whether a cluster refused a command because it is moving the slot, and has done nothing. go-redis
+// follows MOVED and ASK some times itself, and so does not repeat what was sent and not answered.
+func movingSlots(err error) bool {
+	for _, word := range [...]string{"TRYAGAIN", "ASK", "MOVED"} {
+		if redis.HasErrorPrefix(err, word+" ") {
+			return true
+		}
+	}
+	return false
+}
+
 // redisFault is what a failed request that wrote nothing means.
-func redisFault(ctx context.Context, doing string, sku service.SKU, err error) error {
+func redisFault(ctx context.Context, doing, key string, err error) error {
 	var answered redis.Error
 	if !errors.As(err, &answered) {
 		if ctx.Err() != nil {
@@ -45,9 +56,8 @@ func redisFault(ctx context.Context, doing string, sku service.SKU, err error) e
 	// Redis before 7 and embedded ones put the words "ERR Error running script" in front.
 	said := err.Error()
 	if strings.Contains(said, "WRONGTYPE") {
-		key := stockKey(sku)
-		return fmt.Errorf("%s: key %s must be a hash and %s:orders:<epoch> a list; delete what is there and set the stock again: %w",
-			doing, key, key, err)
+		return fmt.Errorf("%s: key %s must be a hash, %s:orders a list and %s:settled a sorted set;"+
+			" delete what is there and set the stock again: %w", doing, key, key, key, err)
 	}
 	for _, known := range [...]struct{ word, reason string }{
 		{"READONLY", "it is a read-only replica: the address must be the master's"},
@@ -56,6 +66,8 @@ func redisFault(ctx context.Context, doing string, sku service.SKU, err error) e
 		{"MASTERDOWN", "it is a replica that has lost its master"},
 		{"CLUSTERDOWN", "its cluster is down"},
 		{"TRYAGAIN", "its cluster is moving slots"},
+		{"ASK ", "its cluster is moving slots"},
+		{"MOVED ", "its cluster is moving slots"},
 		{"NOREPLICAS", "it has fewer replicas than min-replicas-to-write"},
 		{"MISCONF", "it cannot save to disk"},
 		{"BUSY", "it is busy with a script"},

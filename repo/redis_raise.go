@@ -14,7 +14,8 @@ var raiseScript = newScript(raiseLua)
 
 // Raise is one round trip. An ErrOutcomeUnknown may be tried again: to raise twice is to raise once.
 func (r *Redis) Raise(ctx context.Context, sku service.SKU, segment int, strategy string, fence uint64) error {
-	_, err := r.run(ctx, "raise fence", raiseScript, sku, strategy, decimal(fence), segmentField(segment, ""))
+	_, err := r.run(ctx, "raise fence", raiseScript, stockKeys(sku),
+		strategy, decimal(fence), segmentField(segment, ""))
 	return err
 }
 

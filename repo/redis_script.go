@@ -7,6 +7,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -31,6 +34,12 @@ var setLua string
 //go:embed orders.lua
 var ordersLua string
 
+//go:embed settle.lua
+var settleLua string
+
+//go:embed find.lua
+var findLua string
+
 // A script is Lua source. What is sent is its digest; Redis keeps the source.
 type script struct{ source, digest string }
 
@@ -45,6 +54,8 @@ var (
 	gatherScript = newScript(gatherLua)
 	setScript    = newScript(setLua)
 	ordersScript = newScript(ordersLua)
+	settleScript = newScript(settleLua)
+	findScript   = newScript(findLua)
 )
 
 // once is a command that is sent one time. go-redis repeats a command whose reply was lost, by default three times, on a new connection:
@@ -59,27 +70,68 @@ type once struct{ *redis.Cmd }
 // NoRetry is asked by go-redis.
 func (once) NoRetry() bool { return true }
 
+// The pauses before a script that a cluster has refused is sent again: it has done nothing. The move of a slot takes
+// milliseconds for each batch of keys; of the many that may ask meanwhile each waits for its own.
+const (
+	movingPause = time.Millisecond
+	movingMost  = 50 * time.Millisecond
+)
+
 // run runs s once and turns a refusal into its error. The reply's first element is "ok".
-func (r *Redis) run(ctx context.Context, doing string, s script, sku service.SKU, args ...any) ([]any, error) {
+//
+// While a cluster is moving the slot it waits, up to the end of ctx.
+func (r *Redis) run(ctx context.Context, doing string, s script, keys []string, args ...any) ([]any, error) {
 	if ctx.Err() != nil {
 		return nil, ended(ctx, doing)
 	}
-	reply, err := r.eval(ctx, "evalsha", s.digest, sku, args)
-	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		// Redis has restarted or dropped its scripts. It did nothing, so this is no repetition.
-		reply, err = r.eval(ctx, "eval", s.source, sku, args)
-	}
-	if err != nil {
-		if sent(err) {
-			return nil, unknown(doing, err)
+	var moving error
+	for most := movingPause; ; most = min(2*most, movingMost) {
+		reply, err := r.send(ctx, s, keys, args)
+		if movingSlots(err) {
+			moving = err
 		}
-		return nil, redisFault(ctx, doing, sku, err)
+		switch {
+		case err == nil:
+			return reply, refusal(doing, keys[0], reply)
+		case movingSlots(err) && pause(ctx, most/2+rand.N(most)):
+		case sent(err):
+			return nil, unknown(doing, err)
+		case moving != nil && errors.Is(err, ctx.Err()):
+			return nil, redisFault(ctx, doing, keys[0], moving) // that is what the time was spent on
+		default:
+			return nil, redisFault(ctx, doing, keys[0], err)
+		}
 	}
-	return reply, refusal(doing, sku, reply)
 }
 
-func (r *Redis) eval(ctx context.Context, command, body string, sku service.SKU, args []any) ([]any, error) {
-	cmd := redis.NewCmd(ctx, append([]any{command, body, 1, stockKey(sku)}, args...)...)
+// pause is false if ctx ended before it was over.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+func (r *Redis) send(ctx context.Context, s script, keys []string, args []any) ([]any, error) {
+	reply, err := r.eval(ctx, "evalsha", s.digest, keys, args)
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		// Redis has restarted or dropped its scripts. It did nothing, so this is no repetition.
+		return r.eval(ctx, "eval", s.source, keys, args)
+	}
+	return reply, err
+}
+
+func (r *Redis) eval(ctx context.Context, command, body string, keys []string, args []any) ([]any, error) {
+	all := make([]any, 0, 3+len(keys)+len(args))
+	all = append(all, command, body, len(keys))
+	for _, key := range keys {
+		all = append(all, key)
+	}
+	cmd := redis.NewCmd(ctx, append(all, args...)...)
 	cmd.SetFirstKeyPos(3)
 	// The error is cmd's too, and Slice returns it.
 	_ = r.client.Process(ctx, once{cmd})
@@ -87,15 +139,22 @@ func (r *Redis) eval(ctx context.Context, command, body string, sku service.SKU,
 }
 
 // refusal is the error that a script's reply stands for.
-func refusal(doing string, sku service.SKU, reply []any) error {
-	f := fields{key: stockKey(sku), values: reply}
+func refusal(doing, key string, reply []any) error {
+	f := fields{key: key, values: reply}
 	switch word := f.text(0); word {
 	case "ok":
 		return nil
 	case "unknown sku":
-		return unknownSKU(sku)
+		return unknownSKU(service.SKU(strings.TrimSuffix(strings.TrimPrefix(key, "stock:{"), "}")))
 	case "reset":
 		return service.ErrStockReset
+	case "settled":
+		return service.ErrSettled
+	case "full":
+		return errTooManySettled
+	case "no orders":
+		return fmt.Errorf("%s: key %s:orders is not the orders of this epoch: they are lost,"+
+			" or of an earlier version of this service; set the stock again", doing, key)
 	case "guarded":
 		return &service.GuardError{Guard: f.text(1)}
 	case "changed":

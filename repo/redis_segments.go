@@ -29,7 +29,7 @@ func (r *Redis) Segments(ctx context.Context, sku service.SKU) (service.Segments
 	hash, err := r.client.HGetAll(ctx, stockKey(sku)).Result()
 	switch {
 	case err != nil:
-		return service.Segments{}, redisFault(ctx, doing, sku, err)
+		return service.Segments{}, redisFault(ctx, doing, stockKey(sku), err)
 	case hash["epoch"] == "":
 		return service.Segments{}, unknownSKU(sku)
 	}
@@ -74,7 +74,7 @@ func (r *Redis) Gather(ctx context.Context, g service.Gathering) error {
 		args = append(args, segmentField(row.Number, ""), decimal(row.Version))
 	}
 	const doing = "gather units"
-	_, err := r.run(ctx, doing, gatherScript, g.SKU, args...)
+	_, err := r.run(ctx, doing, gatherScript, stockKeys(g.SKU), args...)
 	if errors.Is(err, service.ErrOutcomeUnknown) {
 		return harmless(ctx, doing, err)
 	}

@@ -6,28 +6,73 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/redis/go-redis/v9"
+
 	"example.com/stock/service"
 )
 
-// Set is one round trip.
+// Set is two round trips, and two more for each Set of another's that comes between them. On a cluster that is moving
+// the slot it waits for the end of that.
 func (r *Redis) Set(ctx context.Context, sku service.SKU, quantity int64) (service.Stock, error) {
 	if err := checkQuantity("quantity", quantity); err != nil {
 		return service.Stock{}, err
 	}
-	reply, err := r.run(ctx, "set stock", setScript, sku, quantity, "", int64(KeepOrders.Seconds()))
-	if err != nil {
-		return service.Stock{}, err
+	const doing = "set stock"
+	var reply []any
+	for attempt := 1; ; attempt++ {
+		epoch, err := r.epoch(ctx, doing, sku)
+		if err == nil {
+			reply, err = r.set(ctx, doing, sku, quantity, epoch)
+		}
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, service.ErrStockReset) || attempt == attempts {
+			return service.Stock{}, err
+		}
 	}
 	f := fields{key: stockKey(sku), values: reply}
 	return service.Stock{SKU: sku, Quantity: quantity, Initial: quantity, Version: f.natural(1), Epoch: f.natural(2)}, f.err
 }
 
-// Seed is one round trip.
+// epoch is the current one, 0 if there is none.
+func (r *Redis) epoch(ctx context.Context, doing string, sku service.SKU) (uint64, error) {
+	if ctx.Err() != nil {
+		return 0, ended(ctx, doing)
+	}
+	text, err := r.client.HGet(ctx, stockKey(sku), "epoch").Result()
+	switch {
+	case errors.Is(err, redis.Nil):
+		return 0, nil
+	case err != nil:
+		return 0, redisFault(ctx, doing, stockKey(sku), err)
+	}
+	f := fields{key: stockKey(sku), values: []any{text}}
+	return f.natural(0), f.err
+}
+
+// set begins the epoch after that one, unless another has: then it fails with service.ErrStockReset.
+func (r *Redis) set(ctx context.Context, doing string, sku service.SKU, quantity int64, epoch uint64) ([]any, error) {
+	keys, over := saleKeys(sku), ""
+	if epoch != 0 {
+		keys, over = append(keys, formerKey(sku, epoch)), decimal(epoch)
+	}
+	return r.run(ctx, doing, setScript, keys, quantity, over, int64(KeepOrders.Seconds()))
+}
+
+// Seed is one round trip, two if it makes the SKU.
 func (r *Redis) Seed(ctx context.Context, sku service.SKU, quantity int64) error {
 	if err := checkQuantity("quantity", quantity); err != nil {
 		return err
 	}
-	_, err := r.run(ctx, "seed stock", setScript, sku, quantity, "seed", int64(KeepOrders.Seconds()))
+	const doing = "seed stock"
+	epoch, err := r.epoch(ctx, doing, sku)
+	if err != nil || epoch != 0 {
+		return err
+	}
+	if _, err = r.set(ctx, doing, sku, quantity, 0); errors.Is(err, service.ErrStockReset) {
+		return nil // another was quicker
+	}
 	return err
 }
 
@@ -45,7 +90,7 @@ func (r *Redis) Orders(ctx context.Context, sku service.SKU, from string, limit 
 		epoch = decimal(at.epoch)
 	}
 	// One more than asked for tells whether there is a next page.
-	reply, err := r.run(ctx, "read orders", ordersScript, sku, epoch, at.after, at.after+int64(limit))
+	reply, err := r.run(ctx, "read orders", ordersScript, pageKeys(sku), epoch, at.after+1, at.after+1+int64(limit))
 	if errors.Is(err, service.ErrOutcomeUnknown) {
 		// The script only reads: whether it ran makes no difference.
 		return nil, "", harmless(ctx, "read orders", err)
@@ -68,7 +113,7 @@ func (r *Redis) Orders(ctx context.Context, sku service.SKU, from string, limit 
 	for i, item := range list {
 		text, _ := item.(string)
 		if page[i], err = decodeOrder(sku, text); err != nil {
-			return nil, "", fmt.Errorf("order %d in %s:orders:%d: %w", at.after+int64(i), stockKey(sku), at.epoch, err)
+			return nil, "", fmt.Errorf("order %d in %s: %w", at.after+1+int64(i), ordersKey(sku), err)
 		}
 	}
 	return page, next, nil

@@ -15,12 +15,12 @@ import (
 	"example.com/stock/stack/stacktest"
 )
 
-// Every operation is one round trip once its script is known.
+// Every operation takes the round trips that it says once its script is known.
 func TestRedisRoundTrips(t *testing.T) {
 	p, s, sound := proxied(t, "redis")
 	const sku = service.SKU("trips")
 	for _, warm := range []bool{false, true} {
-		trips(t, p, warm, "Set", 1, func() error { _, err := s.Set(short(t), sku, 10); return err })
+		trips(t, p, warm, "Set", 2, func() error { _, err := s.Set(short(t), sku, 10); return err })
 		trips(t, p, warm, "Seed", 1, func() error { return s.Seed(short(t), sku, 10) })
 		trips(t, p, warm, "Read", 1, func() error { _, err := s.Read(short(t), sku); return err })
 		trips(t, p, warm, "Write", 1, func() error { return s.Write(short(t), order(mustRead(t, sound, sku))) })
@@ -59,7 +59,7 @@ func TestRedisKeys(t *testing.T) {
 	if got := c.TTL(ctx, "stock:{keys}:orders:1").Val(); got < repo.KeepOrders-time.Minute || got > repo.KeepOrders {
 		t.Errorf("the orders of the epoch that is over are kept for %v, want %v", got, repo.KeepOrders)
 	}
-	for _, key := range []string{"stock:{keys}", "stock:{keys}:orders:2"} {
+	for _, key := range []string{"stock:{keys}", "stock:{keys}:orders", "stock:{keys}:settled"} {
 		if got := c.TTL(ctx, key).Val(); got != -1 {
 			t.Errorf("%s expires in %v, want never", key, got)
 		}
@@ -96,8 +96,14 @@ func TestRedisRefuses(t *testing.T) {
 		{"hash", "stock:{sku} must be a hash", nil, func(_ *testing.T, c redis.UniversalClient) error {
 			return errors.Join(c.Del(ctx, "stock:{sku}").Err(), c.Set(ctx, "stock:{sku}", "x", 0).Err())
 		}},
-		{"list", "stock:{sku}:orders:<epoch> a list", nil, func(_ *testing.T, c redis.UniversalClient) error {
-			return c.Set(ctx, "stock:{sku}:orders:1", "x", 0).Err()
+		{"list", "stock:{sku}:orders a list", nil, func(_ *testing.T, c redis.UniversalClient) error {
+			return c.Set(ctx, "stock:{sku}:orders", "x", 0).Err()
+		}},
+		{"no-list", "stock:{sku}:orders is not the orders of this", nil, func(_ *testing.T, c redis.UniversalClient) error {
+			return c.Del(ctx, "stock:{sku}:orders").Err()
+		}},
+		{"settled", "stock:{sku}:settled a sorted set", nil, func(_ *testing.T, c redis.UniversalClient) error {
+			return errors.Join(c.Del(ctx, "stock:{sku}:settled").Err(), c.Set(ctx, "stock:{sku}:settled", "x", 0).Err())
 		}},
 		{"number", "key stock:{sku} is not stock", nil, func(_ *testing.T, c redis.UniversalClient) error {
 			return c.HSet(ctx, "stock:{sku}", "quantity", "many").Err()
@@ -131,6 +137,25 @@ func TestRedisRefuses(t *testing.T) {
 				t.Errorf("the refusal changed the stock")
 			}
 		})
+	}
+}
+
+// What a SKU's orders take in memory is what the documentation says.
+func TestRedisOrdersTakeRoom(t *testing.T) {
+	c := dialRedis(t, stacktest.Redis(t).Addr)
+	s := repo.NewRedis(c)
+	stock := mustSet(t, s, "room", 10_000)
+	const n = 1000
+	for range n {
+		o := order(stock)
+		o.Strategy, o.RequestID, o.Fence = "redis-watchdog", o.ID, 1_800_000_000_000_000
+		if err := s.Write(short(t), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	each := c.MemoryUsage(t.Context(), "stock:{room}:orders", 0).Val() / n
+	if each < 250 || each > 400 {
+		t.Errorf("an order takes %d bytes, not some 300", each)
 	}
 }
 

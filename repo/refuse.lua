@@ -1,6 +1,8 @@
 -- The first half of write.lua and deduct.lua: read the stock, refuse what must not be written, and say how to record.
--- KEYS[1] stock:{sku}   ARGV[1] epoch, "" for any   [2] strategy   [3] fence, "0" for none   [4] quantity sold
--- ARGV[7], of write.lua: what the fields of a segment begin with, such as "3."; "" for the whole stock
+-- KEYS[1] stock:{sku}   [2] its orders   [3] ids that are settled
+-- ARGV[1] epoch, "" for any   [2] strategy   [3] fence, "0" for none   [4] quantity sold
+-- [5] id of the order   [6] until when it may be written, in ms by the clock of this server
+-- ARGV[9], of write.lua: what the fields of a segment begin with, such as "3."; "" for the whole stock
 --
 -- Every number stays the string of digits that Redis stores. A Lua number is a double: from 2^53 on it is rounded, and from
 -- 1e14 on it prints as 1e+14.
@@ -8,7 +10,7 @@ local function less(a, b)
   return #a < #b or (#a == #b and a < b)
 end
 
-local part = ARGV[7] or ''
+local part = ARGV[9] or ''
 local s = redis.call('HMGET', KEYS[1], 'epoch', 'guard', part .. 'fence', part .. 'quantity', part .. 'version')
 local epoch, guard, fence, quantity, version = s[1], s[2], s[3], s[4], s[5]
 
@@ -28,9 +30,17 @@ if ARGV[3] ~= '0' and less(ARGV[3], fence) then
   return {'stale fence', fence}
 end
 
--- A script is not undone when it fails half way. So the one command that can still fail comes first: RPUSH, on a key of another type.
+-- record returns nil, or the refusal if it has written nothing.
 local function record(remaining, order)
-  redis.call('RPUSH', KEYS[1] .. ':orders:' .. epoch, order)
+  local now = redis.call('TIME')
+  if now[1] * 1000 + now[2] / 1000 > tonumber(ARGV[6]) or redis.call('ZSCORE', KEYS[3], ARGV[5]) then
+    return {'settled'}
+  end
+  -- The list begins with its epoch. A script is not undone when it fails half way: this also fails if it is no list.
+  if redis.call('LINDEX', KEYS[2], 0) ~= epoch then
+    return {'no orders'}
+  end
+  redis.call('RPUSH', KEYS[2], order)
   if less(fence, ARGV[3]) then
     fence = ARGV[3]
   end

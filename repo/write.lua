@@ -1,7 +1,6 @@
--- Write is blind: the quantity becomes ARGV[5] whatever it is now. ARGV[6] is the order. With a version in ARGV[8] it is Swap, and
--- wants to find that.
-if ARGV[8] ~= '' and ARGV[8] ~= version then
+-- Write is blind: the quantity becomes ARGV[7] whatever it is now. ARGV[8] is the order. With a version in ARGV[10] it
+-- is Swap, and wants to find that.
+if ARGV[10] ~= '' and ARGV[10] ~= version then
   return {'changed'}
 end
-record(ARGV[5], ARGV[6])
-return {'ok'}
+return record(ARGV[7], ARGV[8]) or {'ok'}

@@ -23,8 +23,16 @@ var (
 	ErrConflict = errors.New("written by another since it was read")
 	// ErrNotPaused: no sale of that request waits at a point of the lab.
 	ErrNotPaused = errors.New("no such pause")
-	// ErrOutcomeUnknown: the connection broke after the write was sent. The order may or may not exist: look it up by its id.
+	// ErrOutcomeUnknown: the connection broke after the write was sent. The order may or may not exist, and one that
+	// does not may still be written: [Service.Settle] decides it.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
+	// ErrSettled: the order's id was settled as absent, or it was made too long ago to be written now. Nothing was
+	// written.
+	ErrSettled = errors.New("order was settled as absent")
+	// ErrUndecided: whether the order exists cannot be told yet: it is being written. Nothing was settled.
+	ErrUndecided = errors.New("not decided yet")
+	// ErrTooOld: there is no such order, but orders as old as this one may have been removed.
+	ErrTooOld = errors.New("order is too old to tell")
 )
 
 // An InvalidError names the field that is wrong and the limit that it breaks. Its text is safe to show.

@@ -87,10 +87,13 @@ type Receipt struct {
 	LeaseLost              bool // the lease was lost after the order was written: the order stands
 }
 
-// An OrderError is a failed deduction with the id that its order would have: with ErrOutcomeUnknown, look there.
+// An OrderError is a failed deduction with the id that its order would have, and where: with ErrOutcomeUnknown,
+// [Service.Settle] it.
 type OrderError struct {
 	OrderID string
 	Err     error
+	SKU     SKU
+	Store   string
 }
 
 func (e *OrderError) Error() string { return fmt.Sprintf("order %s: %v", e.OrderID, e.Err) }
@@ -145,7 +148,7 @@ func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
 	err = offer.Way(lock.WithWait(work, lock.OnWake(wait, func() { sale.wakeups.Add(1) })), shelf.Store, sale)
 	lost := errors.Is(err, lock.ErrLost)
 	if err != nil && !(sale.written && lost) {
-		return Receipt{}, &OrderError{sale.ID, err}
+		return Receipt{}, &OrderError{sale.ID, err, sale.SKU, req.Store}
 	}
 	_ = stops.at(ctx, AfterUnlock) // its end changes nothing: the sale is made
 	return sale.receipt(req.Store, lost), nil

@@ -70,6 +70,18 @@ type Transactor interface {
 	Transact(ctx context.Context, do func(ctx context.Context, tx Store) error) error
 }
 
+// A Settler is a store that can make it final that an order does not exist.
+type Settler interface {
+	// Settle returns the order of sku with that id, or false: none was written, and none can be from now on, also by a
+	// request that is on its way. A write with the id fails with ErrSettled then. To ask again is safe, and gives the
+	// same answer.
+	//
+	// Errors: ErrUnknownSKU; InvalidError if the id is none that the service makes; ErrUndecided if a write of the
+	// order is under way, or too many are settled; ErrTooOld if it was made so long ago that it may have been removed;
+	// lock.ErrDown. After any of them nothing is known.
+	Settle(ctx context.Context, sku SKU, id string) (o Order, written bool, err error)
+}
+
 // A Stockroom is where stock is set and orders are looked up: everything but selling.
 type Stockroom interface {
 	// Set puts quantity units of sku in stock and starts a new epoch. It creates the SKU if need be.

@@ -40,6 +40,31 @@ func (s *Service) Orders(ctx context.Context, store string, sku SKU, cursor stri
 	})
 }
 
+// A Settlement is whether an order exists. It does not change any more.
+type Settlement struct {
+	Written bool
+	Order   Order // if Written
+}
+
+// Settle decides whether the order with that id exists: for a client that was told ErrOutcomeUnknown, of whom sku,
+// store and id must be. An order that does not is never written. store must be named: the default need not be where the
+// sale was tried.
+//
+// Errors: as [Settler], and InvalidError.
+func (s *Service) Settle(ctx context.Context, store string, sku SKU, id string) (Settlement, error) {
+	if store == "" {
+		return Settlement{}, &InvalidError{"store", "is missing: name the one that the order was tried in"}
+	}
+	return inStore(ctx, s, store, func(ctx context.Context, shelf Shelf) (Settlement, error) {
+		settler, ok := shelf.Store.(Settler)
+		if !ok {
+			return Settlement{}, &InvalidError{"store", "cannot settle orders"}
+		}
+		order, written, err := settler.Settle(ctx, sku, id)
+		return Settlement{written, order}, err
+	})
+}
+
 // inStore does one bounded thing in a store that is up.
 func inStore[T any](ctx context.Context, s *Service, store string, do func(context.Context, Shelf) (T, error)) (T, error) {
 	var none T

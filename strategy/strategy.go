@@ -58,7 +58,7 @@ type Servers struct {
 	RepairSetNX     bool          // redis-setnx-expire gives an expiry to a key that was left without
 	WatchdogLease   time.Duration // of the renewed locks; 0: their default
 	WatchdogMaxHold time.Duration // 0: the default
-	Replicas        int           // of Redis that must have acknowledged the lock of redis-setnx or redis-watchdog; 0: none is asked
+	Replicas        int           // of Redis that must acknowledge a lock of redis-setnx or redis-watchdog (not a sale); 0: none
 	ReplicaTimeout  time.Duration // how long they have; 0: the default
 
 	RedlockLease       time.Duration // 0: the default

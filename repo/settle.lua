@@ -1,0 +1,21 @@
+-- Let no order with an id be written from now on. All times are in ms, by the clock of this server.
+-- KEYS[1] stock:{sku}   [2] ids that are settled, by when they may be forgotten
+-- ARGV[1] id   [2] until when an order with it may be written   [3] how long to remember it
+-- [4] how many to remember at most
+local epoch = redis.call('HGET', KEYS[1], 'epoch')
+if not epoch then
+  return {'unknown sku'}
+end
+local time = redis.call('TIME')
+local now = math.floor(time[1] * 1000 + time[2] / 1000)
+if not redis.call('ZSCORE', KEYS[2], ARGV[1]) then
+  if now > tonumber(ARGV[2]) then
+    return {'ok', epoch, 'late'}
+  end
+  redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', string.format('%.0f', now))
+  if redis.call('ZCARD', KEYS[2]) > tonumber(ARGV[4]) then
+    return {'full'}
+  end
+end
+redis.call('ZADD', KEYS[2], string.format('%.0f', now + tonumber(ARGV[3])), ARGV[1])
+return {'ok', epoch, 'settled'}

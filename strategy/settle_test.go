@@ -1,0 +1,181 @@
+package strategy_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/health"
+	"example.com/stock/lock"
+	"example.com/stock/lock/zklock"
+	"example.com/stock/repo"
+	"example.com/stock/service"
+	"example.com/stock/stack/stacktest"
+	"example.com/stock/stack/wire"
+	"example.com/stock/strategy"
+)
+
+// sound are servers for all locks, with nothing in between.
+func sound(t *testing.T) strategy.Servers {
+	t.Helper()
+	client := func(addr string) redis.UniversalClient {
+		c := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true, MaxRetries: -1})
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	all := strategy.Servers{
+		Redis: client(servers.Redis(t).Addr), RedlockNodeTimeout: 10 * time.Second, RedlockQuarantine: -1,
+	}
+	for range 3 {
+		all.Redlock = append(all.Redlock, client(stacktest.Redis(t).Addr))
+	}
+	session, err := zklock.Dial(zklock.Config{Hosts: []string{servers.ZooKeeper(t)}, SessionTimeout: 20 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { session.Close() })
+	for deadline := time.Now().Add(time.Minute); session.Check(t.Context()) != nil; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("no session")
+		}
+	}
+	all.ZooKeeper = session
+	return all
+}
+
+// A held store is the same twice: behind a tap, and without. The word is in the request that writes an order.
+type held struct {
+	tap    tap
+	broken service.Shelf
+	sound  service.Shelf
+	word   string
+}
+
+func heldStores(t *testing.T, on *strategy.Servers) map[string]held {
+	t.Helper()
+	up := health.New("store", func(context.Context) error { return nil })
+	if now, _ := up.Probe(t.Context()); now != nil {
+		t.Fatal(now)
+	}
+	r := tapped(t, servers.Redis(t).Addr, wire.Redis())
+	dsn, err := mysql.ParseDSN(servers.MariaDB(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := tapped(t, dsn.Addr, statements())
+	direct := orm(t, dsn.FormatDSN())
+	migrator, err := repo.NewMigrator(direct)
+	if err == nil {
+		_, err = migrator.Up(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if on.MySQL, err = orm(t, dsn.FormatDSN()).DB(); err != nil {
+		t.Fatal(err)
+	}
+	dsn.Addr = m.Addr()
+	behind := repo.NewMySQL(orm(t, dsn.FormatDSN()))
+	return map[string]held{
+		strategy.Redis: {
+			tap: r, word: "order_id",
+			broken: service.Shelf{Store: repo.NewRedis(r.redis()), Needs: up},
+			sound:  service.Shelf{Store: repo.NewRedis(on.Redis), Needs: up},
+		},
+		strategy.MySQL: {
+			tap: m, word: "INSERT INTO orders",
+			broken: service.Shelf{Store: behind, Needs: up},
+			sound:  service.Shelf{Store: repo.NewMySQL(direct), Needs: up},
+		},
+	}
+}
+
+// With every strategy and on every store: a sale whose write is held on its way is settled as absent by the id that its
+// error names, and when the write arrives it does nothing. One that was written is found.
+func TestEverySaleCanBeSettled(t *testing.T) {
+	on := sound(t)
+	stores := heldStores(t, &on)
+	for _, s := range strategy.All() {
+		for name, store := range stores {
+			if len(s.Stores) > 0 && s.Stores[0] != name {
+				continue
+			}
+			t.Run(s.Name+"/"+name, func(t *testing.T) { settleOne(t, s, on, name, store) })
+		}
+	}
+}
+
+func settleOne(t *testing.T, s strategy.Strategy, on strategy.Servers, name string, store held) {
+	way, closer := s.Build(on, nil)
+	defer closer()
+	open := func(shelf service.Shelf, work time.Duration) *service.Service {
+		return service.New(service.Config{
+			Instance: "app-1", Store: name, Wait: 20 * time.Second, Work: work,
+			Offers:  map[string]service.Offer{s.Name: {Way: way, Blocking: true}},
+			Shelves: map[string]service.Shelf{name: shelf},
+		})
+	}
+	broken, direct := open(store.broken, 20*time.Second), open(store.sound, 20*time.Second)
+	hasty := open(store.broken, time.Second)
+	sku := service.SKU("settle-" + s.Name)
+	if _, err := direct.SetStock(t.Context(), name, sku, 100); err != nil {
+		t.Fatal(err)
+	}
+	sell := func(by *service.Service) (service.Receipt, error) {
+		return by.Deduct(t.Context(), service.Request{Strategy: s.Name, SKU: sku, Quantity: 1, RequestID: "r"})
+	}
+	first, err := sell(broken) // opens the connection, loads the scripts
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := direct.Settle(t.Context(), name, sku, first.ID)
+	if err != nil || !got.Written || got.Order.ID != first.ID || got.Order.Version != first.Version {
+		t.Errorf("what was sold is settled as %+v, %v", got, err)
+	}
+
+	snare := store.tap.Set(wire.Trap{On: wire.ToServer, Match: wire.Contains(store.word), Do: wire.Hold})
+	defer snare.Release()
+	_, err = sell(hasty)
+	var told *service.OrderError
+	if !errors.As(err, &told) || told.SKU != sku || told.Store != name {
+		t.Fatalf("the sale: %v, want an OrderError", err)
+	}
+	if name == strategy.Redis && !errors.Is(err, service.ErrOutcomeUnknown) {
+		t.Errorf("the sale: %v, want ErrOutcomeUnknown", err)
+	}
+	for range 2 {
+		if got, err := direct.Settle(t.Context(), name, sku, told.OrderID); err != nil || got.Written {
+			t.Errorf("while it is on its way: %+v, %v; want absent", got, err)
+		}
+		snare.Release()
+	}
+	// Behind it on the same server: what arrives has arrived then.
+	for i := 0; ; i++ {
+		if _, err := sell(direct); err == nil {
+			break
+		} else if i == 100 || !errors.Is(err, lock.ErrHeld) && !errors.Is(err, lock.ErrDown) {
+			t.Fatal(err)
+		}
+	}
+	page, err := direct.Orders(t.Context(), name, sku, "", 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, o := range page.Orders {
+		ids = append(ids, o.ID)
+	}
+	stock, err := direct.Stock(t.Context(), name, sku)
+	if err != nil || len(ids) != 2 || strings.Contains(strings.Join(ids, " "), told.OrderID) ||
+		stock.Quantity != 98 || stock.Sold != 2 {
+		t.Errorf("orders %v, %+v, %v; want two, without %s", ids, stock, err, told.OrderID)
+	}
+	if got, err := direct.Settle(t.Context(), name, sku, told.OrderID); err != nil || got.Written {
+		t.Errorf("when it has arrived: %+v, %v; want absent", got, err)
+	}
+}
