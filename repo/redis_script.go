@@ -100,6 +100,8 @@ func refusal(doing string, sku service.SKU, reply []any) error {
 		return &service.GuardError{Guard: f.text(1)}
 	case "changed":
 		return service.ErrConflict
+	case "precondition":
+		return service.ErrPrecondition
 	case "stale fence":
 		return staleFence(f.text(1))
 	case "sold out":

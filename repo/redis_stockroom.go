@@ -5,16 +5,25 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"example.com/stock/service"
 )
 
 // Set is one round trip.
 func (r *Redis) Set(ctx context.Context, sku service.SKU, quantity int64) (service.Stock, error) {
+	return r.SetIf(ctx, sku, quantity, service.Condition{})
+}
+
+// SetIf is one round trip.
+func (r *Redis) SetIf(
+	ctx context.Context, sku service.SKU, quantity int64, c service.Condition,
+) (service.Stock, error) {
 	if err := checkQuantity("quantity", quantity); err != nil {
 		return service.Stock{}, err
 	}
-	reply, err := r.run(ctx, "set stock", setScript, sku, quantity, "", int64(KeepOrders.Seconds()))
+	reply, err := r.run(ctx, "set stock", setScript, sku,
+		quantity, "", int64(KeepOrders.Seconds()), tags(c.Match), tags(c.NoneMatch))
 	if err != nil {
 		return service.Stock{}, err
 	}
@@ -27,8 +36,16 @@ func (r *Redis) Seed(ctx context.Context, sku service.SKU, quantity int64) error
 	if err := checkQuantity("quantity", quantity); err != nil {
 		return err
 	}
-	_, err := r.run(ctx, "seed stock", setScript, sku, quantity, "seed", int64(KeepOrders.Seconds()))
+	_, err := r.run(ctx, "seed stock", setScript, sku, quantity, "seed", int64(KeepOrders.Seconds()), "", "")
 	return err
+}
+
+// tags is a list as set.lua has it: each between blanks, "" for no list.
+func tags(list []string) string {
+	if list == nil {
+		return ""
+	}
+	return " " + strings.Join(list, " ") + " "
 }
 
 // Orders is one round trip. A cursor of an epoch that is over fails with service.ErrStockReset.

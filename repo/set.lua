@@ -1,6 +1,16 @@
 -- Start a new epoch. KEYS[1] stock:{sku}   ARGV[1] quantity   [2] "seed" to leave a SKU that exists alone   [3] how long to keep the
--- orders of the epoch that ends, in seconds
+-- orders of the epoch that ends, in seconds   [4], [5] tags of which the stock must have one, or none,
+-- such as " 1-7 1-8 ", " * " for any that exists, "" for whatever it is
 local over = redis.call('HGET', KEYS[1], 'epoch')
+if ARGV[4] ~= '' or ARGV[5] ~= '' then
+  local tag = over and over .. '-' .. redis.call('HGET', KEYS[1], 'version')
+  local function has(tags)
+    return tag and (string.find(tags, ' * ', 1, true) or string.find(tags, ' ' .. tag .. ' ', 1, true))
+  end
+  if (ARGV[4] ~= '' and not has(ARGV[4])) or has(ARGV[5]) then
+    return {'precondition'}
+  end
+end
 if over and ARGV[2] == 'seed' then
   return {'ok'}
 end

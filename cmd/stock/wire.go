@@ -28,6 +28,8 @@ type app struct {
 	pauses   service.Pauses // of lab mode
 	offers   []handler.Strategy
 
+	witnesses map[string]witness // by store: what each knows of its own data and of the other's
+
 	probes  sync.WaitGroup
 	life    context.Context // of the probes
 	stop    context.CancelFunc
@@ -45,6 +47,8 @@ func newApp(cfg Config, log *slog.Logger) *app {
 		},
 		backends: make(map[string]*health.Backend),
 		shelves:  make(map[string]service.Shelf),
+
+		witnesses: make(map[string]witness),
 	}
 }
 
@@ -55,6 +59,7 @@ func openApp(cfg Config, log *slog.Logger) (*app, error) {
 			return nil, errors.Join(err, a.close())
 		}
 	}
+	a.introduce()
 	a.offer()
 	return a, nil
 }
@@ -82,7 +87,7 @@ func (a *app) offer() {
 			a.closers = append(a.closers, closer)
 		}
 		for _, store := range a.stores(s) {
-			shown.Stores = append(shown.Stores, handler.Store{Name: store, Backend: a.backends[store]})
+			shown.Stores = append(shown.Stores, handler.Store{Name: store, Backend: a.usable(store)})
 		}
 		offers[s.Name] = offer
 		a.offers = append(a.offers, shown)
