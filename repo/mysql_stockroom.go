@@ -73,8 +73,8 @@ func (m *MySQL) put(
 }
 
 // holds fails with service.ErrPrecondition if c does not hold, and otherwise keeps the stock as it is until the
-// transaction ends. It tells whether there is any, true if nothing is asked. A row that is not there cannot be locked, so
-// another may make it meanwhile.
+// transaction ends. It tells whether there is any, true if nothing is asked. A row that is not there cannot be locked,
+// so another may make it meanwhile.
 func holds(tx *gorm.DB, sku service.SKU, c service.Condition) (there bool, err error) {
 	if c.None() {
 		return true, nil

@@ -33,7 +33,9 @@ type Seed struct {
 //   - a part of the data that is missing, while the origin is there: the last second of an append-only file, what a
 //     replica had not heard when it was promoted, a backup of the same origin;
 //   - a loss of both stores, or of the only one, while no instance was running: what is empty everywhere is a first
-//     start, and is seeded. Whoever keeps only one store, or starts from backups, sets Seed to nothing;
+//     start, and is seeded. With only one store this is also so for an instance that starts after the loss, until the
+//     next Check of one that was running before. Whoever keeps only one store, or starts from backups, sets Seed to
+//     nothing;
 //   - anything between the loss and the next Check: an empty store answers ErrUnknownSKU then, one with older data
 //     sells it.
 type Keeper struct {
