@@ -45,7 +45,8 @@ func TestOriginIsComparedAndSwapped(t *testing.T) {
 			done, err := s.Replace(short(t), step.was, step.is)
 			now, failed := s.Origin(short(t))
 			if err != nil || failed != nil || done != step.done || now != step.now {
-				t.Errorf("Replace(%v, %v): %v, %v; now %v, %v; want %v, %v", step.was, step.is, done, err, now, failed, step.done, step.now)
+				t.Errorf("Replace(%v, %v): %v, %v; now %v, %v; want %v, %v",
+					step.was, step.is, done, err, now, failed, step.done, step.now)
 			}
 		}
 	})

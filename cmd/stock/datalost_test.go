@@ -359,3 +359,55 @@ func redisAt(t *testing.T, server *stack.Server) *redis.Client {
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
+
+// Two people who have read the same stock set it: one is told that it has changed.
+func TestTwoSetTheStockTheyHaveRead(t *testing.T) {
+	i := begin(t, append(everything(t), "--seed-sku="+own(t))...)
+	i.ready(t, "redis", "mysql")
+	for _, store := range []string{"redis", "mysql"} {
+		path := "/v1/stock/" + own(t) + "?store=" + store
+		tag := i.set(t, http.MethodGet, path, "").Header.Get("ETag")
+		statuses := make(map[int]int)
+		var mu sync.Mutex
+		var done sync.WaitGroup
+		read := tag
+		for n := range 2 {
+			done.Go(func() {
+				r := i.set(t, http.MethodPut, fmt.Sprintf("%s&quantity=%d", path, n+1), read)
+				mu.Lock()
+				defer mu.Unlock()
+				statuses[r.StatusCode]++
+				if r.StatusCode == http.StatusOK {
+					tag = r.Header.Get("ETag")
+				}
+			})
+		}
+		done.Wait()
+		if statuses[http.StatusOK] != 1 || statuses[http.StatusPreconditionFailed] != 1 {
+			t.Errorf("%s: statuses %v, want one 200 and one 412", store, statuses)
+		}
+		if now := i.set(t, http.MethodGet, path, "").Header.Get("ETag"); now != tag {
+			t.Errorf("%s: the ETag is %s, the one who set it was told %s", store, now, tag)
+		}
+	}
+}
+
+// set asks as the admin with If-Match, if any, and returns the reply without its body.
+func (i *instance) set(t *testing.T, method, path, match string) *http.Response {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, i.url+path, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+demoToken)
+	if match != "" {
+		req.Header.Set("If-Match", match)
+	}
+	resp, err := i.client.Do(req)
+	if err != nil {
+		t.Error(err)
+		return new(http.Response)
+	}
+	resp.Body.Close()
+	return resp
+}
