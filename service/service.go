@@ -130,15 +130,16 @@ func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
 	}
 
 	ctx = lock.WithOwner(ctx, s.Instance+"/"+req.RequestID)
-	if err := shelf.open(ctx); err != nil {
-		return Receipt{}, err
-	}
 	needs := slices.Concat(offer.Needs, []Dependency{shelf.Needs})
 	if shelf.Data != nil {
 		needs = append(needs, shelf.Data)
 	}
 	for _, need := range needs {
-		if err := need.Err(); err != nil {
+		err := need.Err()
+		if errors.Is(err, ErrDataLost) {
+			err = shelf.Data.Look(ctx)
+		}
+		if err != nil {
 			return Receipt{}, err
 		}
 		var cancel context.CancelFunc
