@@ -41,7 +41,7 @@ type Seed struct {
 type Keeper struct {
 	name    string // of the store, for people
 	place   string // of the store, for the other's memory
-	store   Stockroom
+	store   Seeder
 	origins Origins
 	other   Remembrance
 	seed    Seed
@@ -72,7 +72,7 @@ type KeeperConfig struct {
 	// remembered of one place says nothing of another: who moves the store to another address and loses its data at once
 	// is not warned.
 	Place   string
-	Store   Stockroom
+	Store   Seeder
 	Origins Origins // of the same store
 	Seed    Seed
 	Changed func(err error) // is told whenever Err is another than before

@@ -37,6 +37,11 @@ type Origins interface {
 	First(ctx context.Context, o Origin, sku SKU) (bool, error)
 }
 
+// A Seeder puts stock in a store that has none: see [Stockroom].
+type Seeder interface {
+	Seed(ctx context.Context, sku SKU, quantity int64) error
+}
+
 // A Memory is a store that remembers the origins of others, by name.
 type Memory interface {
 	// Recall returns the last origin remembered of the store; the zero Origin if there is none.

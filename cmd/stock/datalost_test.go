@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/health"
 	"example.com/stock/stack"
 	"example.com/stock/stack/stacktest"
 )
@@ -317,6 +318,31 @@ func TestSeedIsOnceForEachSKU(t *testing.T) {
 	i = begin(t, append(args, "--seed-sku=pen")...)
 	i.ready(t, "redis")
 	i.must(t, http.MethodPost, "/deduct_stock_atomic", 200)
+}
+
+// A person sets the stock of an empty Redis before anybody has noticed that it is empty: that is as good as after.
+func TestSetBeforeTheLossIsNoticed(t *testing.T) {
+	server := stacktest.Redis(t)
+	args := backends("--redis-addrs="+server.Addr, "--redis-timeout=5s")
+	a, b := begin(t, args...), begin(t, args...)
+	a.ready(t, "redis")
+	b.ready(t, "redis")
+	x := &till{sku: "stock", store: "redis"}
+	for range 5 {
+		if err := redisAt(t, server).FlushAll(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		a.must(t, http.MethodPut, x.path()+"&quantity=5", 200)
+		x.accepted.Store(0)
+		x.sell(4, a, b)
+		x.is(t, b, 5, 0)
+		time.Sleep(health.Interval) // b, which was not asked to set it, looks
+		a.ready(t, "redis")
+		b.ready(t, "redis")
+		if r := b.must(t, http.MethodPost, "/deduct_stock_atomic", 409); r.field("type") != "/problems/sold_out" {
+			t.Errorf("%s, want sold_out", r.body)
+		}
+	}
 }
 
 // An old copy of the data is no better than none, and a person may go on with it.

@@ -36,7 +36,7 @@ func (a *app) openers() []opener {
 
 func (a *app) openRedis() error {
 	c := a.cfg.Redis
-	client := redis.NewUniversalClient(&redis.UniversalOptions{
+	options := redis.UniversalOptions{
 		Addrs: c.Addrs, MasterName: c.MasterName, IsClusterMode: c.Cluster, DB: c.DB,
 		Username: c.Username, Password: c.Password, SentinelPassword: c.SentinelPassword, PoolSize: c.PoolSize,
 		// Without this a command ignores its context's deadline: a wait of 100 ms on a silent server takes ReadTimeout.
@@ -45,7 +45,8 @@ func (a *app) openRedis() error {
 		MaxRetries:  -1,
 		DialTimeout: c.Timeout / 2, DialerRetries: 1,
 		ReadTimeout: c.Timeout, WriteTimeout: c.Timeout, PoolTimeout: c.Timeout,
-	})
+	}
+	client := redis.NewUniversalClient(&options)
 	a.servers.Redis = client
 	a.closers = append(a.closers, client.Close)
 	store := repo.NewRedis(client)
@@ -56,7 +57,11 @@ func (a *app) openRedis() error {
 		return nil
 	}
 	place := fmt.Sprintf("redis %s %s/%d", c.MasterName, strings.Join(slices.Sorted(slices.Values(c.Addrs)), ","), c.DB)
-	a.shelve(strategy.Redis, place, store, store, func(ctx context.Context) error { return client.Ping(ctx).Err() }, nil)
+	// Whether the data is there is asked on connections of their own: sales that wait must not make that look slow.
+	options.PoolSize = 2
+	asking := redis.NewUniversalClient(&options)
+	a.closers = append(a.closers, asking.Close)
+	a.shelve(strategy.Redis, place, store, repo.NewRedis(asking), func(ctx context.Context) error { return client.Ping(ctx).Err() }, nil)
 	return nil
 }
 
@@ -103,8 +108,18 @@ func (a *app) openMySQL() error {
 	if err != nil {
 		return fmt.Errorf("open mysql: %w", err)
 	}
-	store := repo.NewMySQL(db)
-	a.shelve(strategy.MySQL, "mysql "+dsn.Addr+"/"+dsn.DBName, store, store, pool.PingContext, ready)
+	// Whether the data is there is asked on connections of their own: sales that wait must not make that look slow.
+	asking, err := repo.OpenMySQL(c.DSN, repo.Pool{Open: 2})
+	if err != nil {
+		return fmt.Errorf("open mysql: %w", err)
+	}
+	askingPool, err := asking.DB()
+	if err != nil {
+		return fmt.Errorf("open mysql: %w", err)
+	}
+	a.closers = append(a.closers, askingPool.Close)
+	place := "mysql " + dsn.Addr + "/" + dsn.DBName
+	a.shelve(strategy.MySQL, place, repo.NewMySQL(db), repo.NewMySQL(asking), pool.PingContext, ready)
 	return nil
 }
 
@@ -134,6 +149,7 @@ type stocked interface {
 
 // witness is what a store knows of its own data, and of that of the other.
 type witness interface {
+	service.Seeder
 	service.Origins
 	service.Memory
 }
@@ -143,7 +159,7 @@ type witness interface {
 // its data, which also seeds it at its first start, and never again.
 func (a *app) shelve(name, place string, store stocked, data witness, ping, ready func(context.Context) error) {
 	keeper := service.NewKeeper(service.KeeperConfig{
-		Name: name, Place: place, Store: store, Origins: data,
+		Name: name, Place: place, Store: data, Origins: data,
 		Seed:    service.Seed{SKU: service.SKU(a.cfg.Seed.SKU), Quantity: a.cfg.Seed.Quantity},
 		Changed: func(bad error) { a.dataChanged(name, bad) },
 	})
