@@ -20,9 +20,12 @@ func (s *Service) SetStock(ctx context.Context, store string, sku SKU, quantity 
 	return s.SetStockIf(ctx, store, sku, quantity, Condition{})
 }
 
-// SetStockIf puts quantity units of sku in store and starts a new epoch: earlier orders no longer count as sold. It
-// fails with ErrPrecondition, and sets nothing, if c does not hold. It is for a person: a store that has lost its
-// data is sold from again after it, with whatever else is in it.
+// SetStockIf puts quantity units of sku in store and starts a new epoch: earlier orders no longer count as sold. It fails
+// with ErrPrecondition, and sets nothing, if c does not hold. It is for a person: a store that has lost its data is sold
+// from again after it, with whatever else is in it.
+//
+// It is one round trip more than the store's own. If the store does not answer that one, the stock is set and the error is
+// lock.ErrDown: whoever asks again without a condition sets it once more, with one is told ErrPrecondition.
 func (s *Service) SetStockIf(ctx context.Context, store string, sku SKU, quantity int64, c Condition) (Stock, error) {
 	if quantity < 0 || quantity > MaxStock {
 		return Stock{}, &InvalidError{"quantity", fmt.Sprintf("must be from 0 to %d", MaxStock)}
