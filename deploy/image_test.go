@@ -47,8 +47,8 @@ func TestEnvExampleIsComplete(t *testing.T) {
 	want := map[string]string{}
 	for _, part := range strings.Split(string(composition), "${")[1:] {
 		inside, _, _ := strings.Cut(part, "}")
-		name, value, _ := strings.Cut(inside, ":-")
-		want[name] = value
+		name, value, _ := strings.Cut(inside, "-") // with a colon before it an empty value means the default, too
+		want[strings.TrimSuffix(name, ":")] = value
 	}
 	for line := range strings.Lines(string(example)) {
 		name, value, ok := strings.Cut(strings.TrimSpace(line), "=")

@@ -28,6 +28,8 @@ type desk struct {
 	stock  func(service.SKU) (service.Stock, error)
 	settle func(store string, sku service.SKU, id string) (service.Settlement, error)
 	asked  []service.Request
+
+	condition service.Condition // of the last SetStockIf
 }
 
 func (d *desk) Deduct(ctx context.Context, r service.Request) (service.Receipt, error) {
@@ -39,7 +41,10 @@ func (d *desk) Stock(_ context.Context, _ string, sku service.SKU) (service.Stoc
 	return d.stock(sku)
 }
 
-func (d *desk) SetStock(_ context.Context, _ string, sku service.SKU, _ int64) (service.Stock, error) {
+func (d *desk) SetStockIf(
+	_ context.Context, _ string, sku service.SKU, _ int64, c service.Condition,
+) (service.Stock, error) {
+	d.condition = c
 	return d.stock(sku)
 }
 
@@ -199,6 +204,8 @@ func TestEveryErrorHasItsProblem(t *testing.T) {
 		{&service.SoldOutError{Remaining: 1}, 409, "sold_out", false},
 		{&service.GuardError{Guard: "none"}, 409, "strategy_mismatch", false},
 		{service.ErrStockReset, 409, "stock_reset", false},
+		{service.ErrPrecondition, 412, "precondition_failed", false},
+		{&service.DataLostError{Store: "redis"}, 503, "data_lost", false},
 		{errors.Join(service.ErrOutcomeUnknown, secret), 503, "outcome_unknown", false},
 		{errors.Join(service.ErrOutcomeUnknown, lock.ErrLost), 503, "outcome_unknown", false},
 		{fmt.Errorf("%w: %w", service.ErrSettled, secret), 409, "order_settled", false},

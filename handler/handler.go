@@ -21,7 +21,9 @@ type Seller interface {
 // A Stockroom shows and sets stock. store "" is the default one.
 type Stockroom interface {
 	Stock(ctx context.Context, store string, sku service.SKU) (service.Stock, error)
-	SetStock(ctx context.Context, store string, sku service.SKU, quantity int64) (service.Stock, error)
+	SetStockIf(
+		ctx context.Context, store string, sku service.SKU, quantity int64, c service.Condition,
+	) (service.Stock, error)
 	Orders(ctx context.Context, store string, sku service.SKU, cursor string, limit int) (service.Page, error)
 	Settle(ctx context.Context, store string, sku service.SKU, id string) (service.Settlement, error)
 }

@@ -50,6 +50,7 @@ func table() []row {
 		{service.ErrUnknownStrategy, kind{"unknown_strategy", http.StatusNotFound, "Unknown strategy", 0}},
 		{service.ErrSoldOut, kind{"sold_out", http.StatusConflict, "Sold out", 0}},
 		{service.ErrGuarded, kind{"strategy_mismatch", http.StatusConflict, "Another strategy guards this stock", 0}},
+		{service.ErrPrecondition, kind{"precondition_failed", http.StatusPreconditionFailed, "The stock is another", 0}},
 		{service.ErrStockReset, kind{"stock_reset", http.StatusConflict, "The stock was set anew meanwhile", 0}},
 		{service.ErrOutcomeUnknown, kind{"outcome_unknown", http.StatusServiceUnavailable, "The outcome is not known", 0}},
 		{service.ErrSettled, kind{"order_settled", http.StatusConflict, "The order was settled as absent", 0}},
@@ -58,6 +59,7 @@ func table() []row {
 		{service.ErrStaleFence, kind{"stale_fence", http.StatusServiceUnavailable, "A later lock holder has written", 1}},
 		{service.ErrOvertaken, kind{"overtaken", http.StatusServiceUnavailable, "Another wrote past the lock", 1}},
 		{lock.ErrLost, kind{"lock_lost", http.StatusServiceUnavailable, "The lock was lost", 1}},
+		{service.ErrDataLost, kind{"data_lost", http.StatusServiceUnavailable, "The store has lost its data", 0}},
 		{lock.ErrDown, kind{"backend_down", http.StatusServiceUnavailable, "A backend is down", 2}},
 		{context.DeadlineExceeded, kind{"lock_timeout", http.StatusServiceUnavailable, "The lock was not free in time", 1}},
 		{context.Canceled, kind{"client_gone", 499, "The client went away", 0}},
@@ -107,6 +109,7 @@ func (h *handler) fail(c *gin.Context, err error) {
 		soldOut *service.SoldOutError
 		guarded *service.GuardError
 		down    *lock.DownError
+		lost    *service.DataLostError
 		held    *lock.HeldError
 		order   *service.OrderError
 	)
@@ -136,6 +139,11 @@ func (h *handler) fail(c *gin.Context, err error) {
 		p.Detail = "The order is being written, or too many are being settled. Nothing is decided: ask again."
 	case errors.Is(err, service.ErrTooOld):
 		p.Detail = "There is no such order, but one as old may have been removed: ask within 12 hours."
+	case errors.Is(err, service.ErrPrecondition):
+		p.Detail = "The stock has changed since its ETag was read, or exists, or does not: " +
+			"read it anew (GET /v1/stock/{sku}). Nothing was written."
+	case errors.As(err, &lost):
+		p.Detail = lost.Error()
 	case errors.As(err, &down):
 		p.Detail = down.Error()
 	case k.name == "lock_busy" && errors.As(err, &held):
@@ -145,8 +153,9 @@ func (h *handler) fail(c *gin.Context, err error) {
 	}
 	if k.name == "internal" {
 		h.log.ErrorContext(c, "request failed", "err", err, "request_id", requestID(c), "path", c.Request.URL.Path)
-	} else if k.status >= 500 && k.name != "lock_busy" && k.name != "lock_timeout" && down == nil {
-		// A backend that is known to be down was logged when it went down: once, not once for every request.
+	} else if k.status >= 500 && k.name != "lock_busy" && k.name != "lock_timeout" && lost == nil && down == nil {
+		// A backend that is known to be down, or without its data, was logged when it went down: once, not once for every
+		// request.
 		h.log.WarnContext(c, k.name, "err", err, "request_id", requestID(c), "path", c.Request.URL.Path)
 	}
 	h.problem(c, err, p)

@@ -56,9 +56,24 @@ func (h *handler) getStock(c *gin.Context) {
 	if !ok {
 		return
 	}
+	only, err := condition(c.Request.Header)
+	if err != nil {
+		h.refuse(c, err)
+		return
+	}
 	stock, err := h.Stockroom.Stock(c.Request.Context(), store, sku)
+	if err == nil && !(service.Condition{Match: only.Match}).Holds(stock.Tag()) {
+		err = service.ErrPrecondition
+	}
+	if err == nil && !only.Holds(stock.Tag()) {
+		setETag(c, stock)
+		c.Status(http.StatusNotModified)
+		return
+	}
 	h.replyStock(c, store, stock, err)
 }
+
+// putStock sets the stock whatever it is, unless the request says with If-Match or If-None-Match what it must be.
 
 func (h *handler) putStock(c *gin.Context) {
 	if !h.admin(c) {
@@ -77,7 +92,12 @@ func (h *handler) putStock(c *gin.Context) {
 		h.refuse(c, err)
 		return
 	}
-	stock, err := h.Stockroom.SetStock(c.Request.Context(), store, sku, quantity)
+	only, err := condition(c.Request.Header)
+	if err != nil {
+		h.refuse(c, err)
+		return
+	}
+	stock, err := h.Stockroom.SetStockIf(c.Request.Context(), store, sku, quantity, only)
 	h.replyStock(c, store, stock, err)
 }
 
@@ -89,6 +109,7 @@ func (h *handler) replyStock(c *gin.Context, store string, s service.Stock, err 
 	if store == "" {
 		store = h.Store
 	}
+	setETag(c, s)
 	c.JSON(http.StatusOK, stockReply{
 		SKU: s.SKU, Store: store, Quantity: s.Quantity, Initial: s.Initial, Sold: s.Sold,
 		Version: s.Version, Epoch: s.Epoch, Fence: s.Fence, Guard: s.Guard,

@@ -8,6 +8,7 @@ func All() []Scenario {
 		unlockBeforeCommit(),
 		snapshotBeforeLock(),
 		duplicateRequest(),
+		storeComesBackEmpty(),
 		crashBetween(),
 		leaseShorterThanWork(),
 		deleteAnothersLock(),

@@ -23,15 +23,17 @@ func chinese(format string, args []any) string {
 func phrases() map[string]string {
 	return map[string]string{
 		// who was told what
-		"%s (%s): %s":                           "%s（%s）：%s",
-		"A was told: %v":                        "A 得到的答复：%v",
-		"A was told: %s: %s":                    "A 得到的答复：%s：%s",
-		"A's customer was told: %v":             "A 的客户得到的答复：%v",
-		"B was told: %v":                        "B 得到的答复：%v",
-		"B was told: %s":                        "B 得到的答复：%s",
-		"A wrote late: %s":                      "A 迟到的写入：%s",
-		"B wanted another SKU and was told: %v": "B 要的是另一个 SKU，得到的答复：%v",
-		"one of the two was told: error %d":     "两者之一得到的答复：错误 %d",
+		"%s (%s): %s":               "%s（%s）：%s",
+		"A was told: %v":            "A 得到的答复：%v",
+		"A was told: %s: %s":        "A 得到的答复：%s：%s",
+		"A's customer was told: %v": "A 的客户得到的答复：%v",
+		"B was told: %v":            "B 得到的答复：%v",
+		"B was told: %s":            "B 得到的答复：%s",
+		"%s was told: %s":           "%s 得到的答复：%s",
+		"after a person has set the stock to 0, %s says: %s": "有人把库存设为 0 之后，%s 答复：%s",
+		"A wrote late: %s":                                                            "A 迟到的写入：%s",
+		"B wanted another SKU and was told: %v":                                       "B 要的是另一个 SKU，得到的答复：%v",
+		"one of the two was told: error %d":                                           "两者之一得到的答复：错误 %d",
 		"one of the two was told: error %d, and all its work is undone":               "两者之一得到的答复：错误 %d，它的全部工作已撤销",
 		"the second request was told: %v; its answer is order %d, as the first one's": "第二个请求得到的答复：%v；它的回答是第 %d 个订单，与第一个相同",
 		"order %d of the one that was wanted: %s, read %d, left %d":                   "只要一个订单，这是第 %d 个：%s，读到 %d，剩 %d",
@@ -66,6 +68,7 @@ func phrases() map[string]string {
 		"of 20 units %d are left":                                                "20 件中剩 %d 件",
 		"of 10 and 10 there are %d and %d":                                       "原来各 10 件，现在是 %d 件和 %d 件",
 		"%d of 2 carts were served":                                              "2 个购物车中 %d 个得到服务",
+		"%d in stock, and sold before; %d sold after":                            "库存 %d，之前已全部卖出；之后又卖出 %d",
 		"%d orders for the one that was wanted":                                  "只要一个订单，却有 %d 个",
 		"%d pair of orders saw the same quantity":                                "有 %d 对订单读到同一个数量",
 		"%s and %s both read %d and sold it":                                     "%s 和 %s 都读到 %d，并且都卖了",
@@ -125,6 +128,8 @@ func phrases() map[string]string {
 		"delete %s":                                            "delete %s",
 		"INSERT INTO orders on a second connection: %v": "在第二条连接上 INSERT INTO orders：%v",
 		"SELECT ... %s: error %d":                       "SELECT ... %s：错误 %d",
+		"SET stock %d NX":                               "SET stock %d NX",
+		"DECR stock = %d":                               "DECR stock = %d",
 		"UPDATE stock SET quantity = %d":                "UPDATE stock SET quantity = %d",
 	}
 }

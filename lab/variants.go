@@ -29,6 +29,7 @@ func variants() map[string]string {
 		"lock, then begin":                "先加锁后开事务",
 		"begin, then lock":                "先开事务后加锁",
 		"begin, lock, then FOR UPDATE":    "先开事务，再加锁，再 FOR UPDATE",
+		"seeds what is not there":         "没有就写入初始库存",
 		"GET, then DEL":                   "先 GET 后 DEL",
 		"one script":                      "一段脚本",
 		"with repair":                     "带修复",

@@ -28,6 +28,7 @@ type Metrics struct {
 	stranded *prometheus.CounterVec
 	wakeups  *prometheus.CounterVec
 	up       *prometheus.GaugeVec
+	dataLost *prometheus.GaugeVec
 }
 
 // seconds covers a Redis round trip on loopback up to the longest wait.
@@ -53,10 +54,15 @@ func New(version, instance string) *Metrics {
 		stranded: counter("lock_stranded_total", "Releases that did not reach the server: the key stays until its time limit.", "strategy"),
 		wakeups:  counter("lock_wakeups_total", "Waiters woken by the server: for each release one, or with a herd all of them.", "strategy"),
 		up:       prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "stock", Name: "backend_up", Help: "1 if the backend can be used."}, []string{"backend"}),
+		dataLost: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Namespace: "stock", Name: "store_data_lost",
+			Help: "1 if the store has lost its data, and waits for a person who sets the stock.",
+		}, []string{"store"}),
 	}
 	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "stock", Name: "build_info", Help: "Always 1."}, []string{"version", "instance"})
 	info.WithLabelValues(version, instance).Set(1)
-	m.registry.MustRegister(m.requests, m.sales, m.stale, m.wait, m.hold, m.outcomes, m.lost, m.stranded, m.wakeups, m.up, info,
+	m.registry.MustRegister(m.requests, m.sales, m.stale, m.wait, m.hold, m.outcomes, m.lost, m.stranded, m.wakeups,
+		m.up, m.dataLost, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -97,6 +103,15 @@ func (m *Metrics) Backend(name string, down error) {
 		value = 0
 	}
 	m.up.WithLabelValues(name).Set(value)
+}
+
+// DataLost records whether a store has lost its data.
+func (m *Metrics) DataLost(store string, lost bool) {
+	value := 0.0
+	if lost {
+		value = 1
+	}
+	m.dataLost.WithLabelValues(store).Set(value)
 }
 
 // Lock is what lock.Observe tells of the locks of strategy. The series exist from the start, so that a rate over them does.

@@ -96,6 +96,15 @@ func TestBackends(t *testing.T) {
 	are(t, m, map[string]float64{`stock_backend_up{backend="redis"}`: 0, `stock_backend_up{backend="mysql"}`: 1})
 }
 
+func TestDataLost(t *testing.T) {
+	m := metrics.New("dev", "app-1")
+	m.DataLost("redis", true)
+	m.DataLost("mysql", false)
+	are(t, m, map[string]float64{`stock_store_data_lost{store="redis"}`: 1, `stock_store_data_lost{store="mysql"}`: 0})
+	m.DataLost("redis", false)
+	are(t, m, map[string]float64{`stock_store_data_lost{store="redis"}`: 0})
+}
+
 func TestRequests(t *testing.T) {
 	m := metrics.New("dev", "app-1")
 	m.Request("/deduct_stock", http.MethodPost, 200, 3*time.Millisecond)

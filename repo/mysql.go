@@ -180,7 +180,8 @@ func fault(err error) bool {
 	switch {
 	case err == nil, errors.Is(err, errChanged), errors.Is(err, service.ErrConflict),
 		errors.Is(err, service.ErrUnknownSKU), errors.Is(err, service.ErrStockReset), errors.Is(err, service.ErrGuarded),
-		errors.Is(err, service.ErrStaleFence), errors.Is(err, service.ErrSoldOut), errors.Is(err, service.ErrSettled):
+		errors.Is(err, service.ErrStaleFence), errors.Is(err, service.ErrSoldOut), errors.Is(err, service.ErrSettled),
+		errors.Is(err, service.ErrPrecondition):
 		return false
 	}
 	return true

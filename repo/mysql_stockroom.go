@@ -2,6 +2,7 @@ package repo
 
 import (
 	"context"
+	"errors"
 	"math"
 	"slices"
 
@@ -14,7 +15,15 @@ import (
 // Set is six round trips, nine if the stock was in segments. The last of them looks for orders of earlier epochs that are older than KeepOrders,
 // and removes them, up to 20000: they do not count and cannot be asked for. Whoever needs them for longer copies them.
 func (m *MySQL) Set(ctx context.Context, sku service.SKU, quantity int64) (service.Stock, error) {
-	stock, err := m.put(ctx, "set stock", sku, quantity, clause.OnConflict{
+	return m.SetIf(ctx, sku, quantity, service.Condition{})
+}
+
+// SetIf is Set, with a condition one round trip more, two if the stock is in segments: its rows are locked and looked
+// at first.
+func (m *MySQL) SetIf(
+	ctx context.Context, sku service.SKU, quantity int64, c service.Condition,
+) (service.Stock, error) {
+	stock, err := m.put(ctx, "set stock", sku, quantity, c, clause.OnConflict{
 		DoUpdates: clause.Assignments(map[string]any{
 			"quantity": quantity, "initial": quantity, "sold": 0,
 			"version": gorm.Expr("version + 1"), "epoch": gorm.Expr("epoch + 1"),
@@ -29,21 +38,33 @@ func (m *MySQL) Set(ctx context.Context, sku service.SKU, quantity int64) (servi
 
 // Seed is four round trips, five if it makes the SKU.
 func (m *MySQL) Seed(ctx context.Context, sku service.SKU, quantity int64) error {
-	_, err := m.put(ctx, "seed stock", sku, quantity, clause.OnConflict{DoNothing: true})
+	_, err := m.put(ctx, "seed stock", sku, quantity, service.Condition{}, clause.OnConflict{DoNothing: true})
 	return err
 }
 
-func (m *MySQL) put(ctx context.Context, doing string, sku service.SKU, quantity int64, exists clause.OnConflict) (service.Stock, error) {
+func (m *MySQL) put(
+	ctx context.Context, doing string, sku service.SKU, quantity int64, c service.Condition, exists clause.OnConflict,
+) (service.Stock, error) {
 	if err := checkQuantity("quantity", quantity); err != nil {
 		return service.Stock{}, err
 	}
 	var row stockRow
 	err := m.transact(ctx, doing, func(tx *gorm.DB) error {
+		there, err := holds(tx, sku, c)
+		if err != nil {
+			return explain(ctx, doing, err)
+		}
+		exists := exists
+		if !there {
+			exists = clause.OnConflict{DoNothing: true}
+		}
 		fresh := &stockRow{SKU: string(sku), Quantity: quantity, Initial: quantity, Version: 1, Epoch: 1}
 		done := tx.Clauses(exists).Create(fresh)
-		err := done.Error
-		if err == nil && done.RowsAffected > 0 {
+		switch err = done.Error; {
+		case err == nil && done.RowsAffected > 0:
 			err = unite(tx, sku)
+		case err == nil && !there:
+			err = errChanged // somebody else has made it: look again
 		}
 		if err == nil {
 			row, err = take(tx, sku, unlocked)
@@ -51,6 +72,30 @@ func (m *MySQL) put(ctx context.Context, doing string, sku service.SKU, quantity
 		return explain(ctx, doing, err)
 	})
 	return row.stock(), err
+}
+
+// holds fails with service.ErrPrecondition if c does not hold, and otherwise keeps the stock as it is until the
+// transaction ends. It tells whether there is any, true if nothing is asked. A row that is not there cannot be locked,
+// so another may make it meanwhile.
+func holds(tx *gorm.DB, sku service.SKU, c service.Condition) (there bool, err error) {
+	if c.None() {
+		return true, nil
+	}
+	tag := ""
+	row, err := take(tx, sku, locked)
+	switch {
+	case err == nil:
+		if row.parted() {
+			err = row.add(tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}))
+		}
+		tag = row.stock().Tag()
+	case errors.Is(err, service.ErrUnknownSKU):
+		err = nil
+	}
+	if err == nil && !c.Holds(tag) {
+		err = service.ErrPrecondition
+	}
+	return tag != "", err
 }
 
 // Orders is two round trips. A cursor of an epoch that is over fails with service.ErrStockReset.

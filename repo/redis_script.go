@@ -159,6 +159,8 @@ func refusal(doing, key string, reply []any) error {
 		return &service.GuardError{Guard: f.text(1)}
 	case "changed":
 		return service.ErrConflict
+	case "precondition":
+		return service.ErrPrecondition
 	case "stale fence":
 		return staleFence(f.text(1))
 	case "sold out":

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 
@@ -14,6 +15,13 @@ import (
 // Set is two round trips, and two more for each Set of another's that comes between them. On a cluster that is moving
 // the slot it waits for the end of that.
 func (r *Redis) Set(ctx context.Context, sku service.SKU, quantity int64) (service.Stock, error) {
+	return r.SetIf(ctx, sku, quantity, service.Condition{})
+}
+
+// SetIf costs what Set does. The condition is checked in the same step as the write.
+func (r *Redis) SetIf(
+	ctx context.Context, sku service.SKU, quantity int64, c service.Condition,
+) (service.Stock, error) {
 	if err := checkQuantity("quantity", quantity); err != nil {
 		return service.Stock{}, err
 	}
@@ -22,7 +30,7 @@ func (r *Redis) Set(ctx context.Context, sku service.SKU, quantity int64) (servi
 	for attempt := 1; ; attempt++ {
 		epoch, err := r.epoch(ctx, doing, sku)
 		if err == nil {
-			reply, err = r.set(ctx, doing, sku, quantity, epoch)
+			reply, err = r.set(ctx, doing, sku, quantity, epoch, c)
 		}
 		if err == nil {
 			break
@@ -52,12 +60,15 @@ func (r *Redis) epoch(ctx context.Context, doing string, sku service.SKU) (uint6
 }
 
 // set begins the epoch after that one, unless another has: then it fails with service.ErrStockReset.
-func (r *Redis) set(ctx context.Context, doing string, sku service.SKU, quantity int64, epoch uint64) ([]any, error) {
+func (r *Redis) set(
+	ctx context.Context, doing string, sku service.SKU, quantity int64, epoch uint64, c service.Condition,
+) ([]any, error) {
 	keys, over := saleKeys(sku), ""
 	if epoch != 0 {
 		keys, over = append(keys, formerKey(sku, epoch)), decimal(epoch)
 	}
-	return r.run(ctx, doing, setScript, keys, quantity, over, int64(KeepOrders.Seconds()))
+	return r.run(ctx, doing, setScript, keys,
+		quantity, over, int64(KeepOrders.Seconds()), tags(c.Match), tags(c.NoneMatch))
 }
 
 // Seed is one round trip, two if it makes the SKU.
@@ -70,10 +81,18 @@ func (r *Redis) Seed(ctx context.Context, sku service.SKU, quantity int64) error
 	if err != nil || epoch != 0 {
 		return err
 	}
-	if _, err = r.set(ctx, doing, sku, quantity, 0); errors.Is(err, service.ErrStockReset) {
+	if _, err = r.set(ctx, doing, sku, quantity, 0, service.Condition{}); errors.Is(err, service.ErrStockReset) {
 		return nil // another was quicker
 	}
 	return err
+}
+
+// tags is a list as set.lua has it: each between blanks, "" for no list.
+func tags(list []string) string {
+	if list == nil {
+		return ""
+	}
+	return " " + strings.Join(list, " ") + " "
 }
 
 // Orders is one round trip. A cursor of an epoch that is over fails with service.ErrStockReset.

@@ -2,9 +2,20 @@
 -- KEYS[1] stock:{sku}   [2] its orders   [3] ids that are settled
 -- [4] where the orders of the epoch that ends are kept; none if there is no epoch yet
 -- ARGV[1] quantity   [2] the epoch that ends, "" for none   [3] how long to keep its orders, in seconds
+-- [4], [5] tags of which the stock must have one, or none, such as " 1-7 1-8 ", " * " for any that exists, "" for
+-- whatever it is
 local over = redis.call('HGET', KEYS[1], 'epoch') or ''
 if over ~= ARGV[2] then
   return {'reset'}
+end
+if ARGV[4] ~= '' or ARGV[5] ~= '' then
+  local tag = over ~= '' and over .. '-' .. redis.call('HGET', KEYS[1], 'version')
+  local function has(tags)
+    return tag and (string.find(tags, ' * ', 1, true) or string.find(tags, ' ' .. tag .. ' ', 1, true))
+  end
+  if (ARGV[4] ~= '' and not has(ARGV[4])) or has(ARGV[5]) then
+    return {'precondition'}
+  end
 end
 -- All three keys are there from now on, until somebody removes them by hand: while a slot is moved, Redis Cluster
 -- refuses a script that names a key which is not there. A set of the settled that is none ends the script here, before

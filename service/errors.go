@@ -21,6 +21,8 @@ var (
 	ErrStockReset = errors.New("stock was set anew since it was read")
 	// ErrConflict: somebody else has written since the read. Nothing was written.
 	ErrConflict = errors.New("written by another since it was read")
+	// ErrPrecondition: the stock is not what it had to be for it to be set. Nothing was written.
+	ErrPrecondition = errors.New("the stock is not what the condition wants")
 	// ErrNotPaused: no sale of that request waits at a point of the lab.
 	ErrNotPaused = errors.New("no such pause")
 	// ErrOutcomeUnknown: the connection broke after the write was sent. The order may or may not exist, and one that

@@ -45,6 +45,15 @@ type Shelf struct {
 		Stockroom
 	}
 	Needs Dependency
+	Data  *Keeper // knows whether the store has its data; nil: nobody looks
+}
+
+// open is nil if the store can be sold from and its orders can be believed.
+func (s Shelf) open(ctx context.Context) error {
+	if err := s.Needs.Err(); err != nil || s.Data == nil {
+		return err
+	}
+	return s.Data.Look(ctx)
 }
 
 // Config is what a Service is made of.
@@ -104,7 +113,8 @@ func (e *OrderError) Unwrap() error { return e.Err }
 // Deduct sells req.Quantity units of req.SKU. It is the use case of this service.
 //
 // When ctx ends the sale leaves the queue; once it is in the critical section it is finished, for no longer than Config.Work.
-// Errors: InvalidError, ErrUnknownStrategy, lock.DownError, and as an OrderError what the lock and the store return.
+// Errors: InvalidError, ErrUnknownStrategy, lock.DownError, DataLostError, and as an OrderError what the lock and the
+// store return.
 func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
 	if req.Quantity < 1 || req.Quantity > MaxQuantity {
 		return Receipt{}, &InvalidError{"quantity", fmt.Sprintf("must be from 1 to %d", MaxQuantity)}
@@ -123,8 +133,16 @@ func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
 	}
 
 	ctx = lock.WithOwner(ctx, s.Instance+"/"+req.RequestID)
-	for _, need := range slices.Concat(offer.Needs, []Dependency{shelf.Needs}) {
-		if err := need.Err(); err != nil {
+	needs := slices.Concat(offer.Needs, []Dependency{shelf.Needs})
+	if shelf.Data != nil {
+		needs = append(needs, shelf.Data)
+	}
+	for _, need := range needs {
+		err := need.Err()
+		if errors.Is(err, ErrDataLost) {
+			err = shelf.Data.Look(ctx)
+		}
+		if err != nil {
 			return Receipt{}, err
 		}
 		var cancel context.CancelFunc

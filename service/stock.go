@@ -86,6 +86,8 @@ type Settler interface {
 type Stockroom interface {
 	// Set puts quantity units of sku in stock and starts a new epoch. It creates the SKU if need be.
 	Set(ctx context.Context, sku SKU, quantity int64) (Stock, error)
+	// SetIf is Set if c holds, and otherwise sets nothing and fails with ErrPrecondition. It is one step of the store.
+	SetIf(ctx context.Context, sku SKU, quantity int64, c Condition) (Stock, error)
 	// Seed is Set for a SKU that does not exist; another is left alone.
 	Seed(ctx context.Context, sku SKU, quantity int64) error
 	// Orders returns up to limit orders of the current epoch in the order in which they were written, from cursor on ("" is

@@ -10,18 +10,38 @@ const MaxPage = 1000
 
 // Stock is what store (empty: the default) knows of sku.
 func (s *Service) Stock(ctx context.Context, store string, sku SKU) (Stock, error) {
-	return inStore(ctx, s, store, func(ctx context.Context, shelf Shelf) (Stock, error) { return shelf.Store.Read(ctx, sku) })
+	return inStore(ctx, s, store, dataThere, func(ctx context.Context, shelf Shelf) (Stock, error) {
+		return shelf.Store.Read(ctx, sku)
+	})
 }
 
-// SetStock puts quantity units of sku in store and starts a new epoch: earlier orders no longer count as sold.
+// SetStock is SetStockIf without a condition.
 func (s *Service) SetStock(ctx context.Context, store string, sku SKU, quantity int64) (Stock, error) {
+	return s.SetStockIf(ctx, store, sku, quantity, Condition{})
+}
+
+// SetStockIf puts quantity units of sku in store and starts a new epoch: earlier orders no longer count as sold. It fails
+// with ErrPrecondition, and sets nothing, if c does not hold. It is for a person: a store that has lost its data is sold
+// from again after it, with whatever else is in it.
+//
+// It is one round trip more than the store's own. If the store does not answer that one, the stock is set and the error is
+// lock.ErrDown: whoever asks again without a condition sets it once more, with one is told ErrPrecondition.
+func (s *Service) SetStockIf(ctx context.Context, store string, sku SKU, quantity int64, c Condition) (Stock, error) {
 	if quantity < 0 || quantity > MaxStock {
 		return Stock{}, &InvalidError{"quantity", fmt.Sprintf("must be from 0 to %d", MaxStock)}
 	}
-	return inStore(ctx, s, store, func(ctx context.Context, shelf Shelf) (Stock, error) {
-		return shelf.Store.Set(ctx, sku, quantity)
+	return inStore(ctx, s, store, serverUp, func(ctx context.Context, shelf Shelf) (Stock, error) {
+		stock, err := shelf.Store.SetIf(ctx, sku, quantity, c)
+		if err == nil && shelf.Data != nil {
+			// After the stock is there: whoever sees the new origin sees the stock.
+			err = shelf.Data.Renew(ctx)
+		}
+		return stock, err
 	})
 }
+
+// serverUp is what must be so to set the stock.
+func serverUp(_ context.Context, s Shelf) error { return s.Needs.Err() }
 
 // A Page is some orders, and the cursor of the next page ("" after the last).
 type Page struct {
@@ -34,7 +54,7 @@ func (s *Service) Orders(ctx context.Context, store string, sku SKU, cursor stri
 	if limit < 1 || limit > MaxPage {
 		return Page{}, &InvalidError{"limit", fmt.Sprintf("must be from 1 to %d", MaxPage)}
 	}
-	return inStore(ctx, s, store, func(ctx context.Context, shelf Shelf) (Page, error) {
+	return inStore(ctx, s, store, dataThere, func(ctx context.Context, shelf Shelf) (Page, error) {
 		orders, next, err := shelf.Store.Orders(ctx, sku, cursor, limit)
 		return Page{orders, next}, err
 	})
@@ -55,7 +75,7 @@ func (s *Service) Settle(ctx context.Context, store string, sku SKU, id string) 
 	if store == "" {
 		return Settlement{}, &InvalidError{"store", "is missing: name the one that the order was tried in"}
 	}
-	return inStore(ctx, s, store, func(ctx context.Context, shelf Shelf) (Settlement, error) {
+	return inStore(ctx, s, store, dataThere, func(ctx context.Context, shelf Shelf) (Settlement, error) {
 		settler, ok := shelf.Store.(Settler)
 		if !ok {
 			return Settlement{}, &InvalidError{"store", "cannot settle orders"}
@@ -65,17 +85,24 @@ func (s *Service) Settle(ctx context.Context, store string, sku SKU, id string) 
 	})
 }
 
-// inStore does one bounded thing in a store that is up.
-func inStore[T any](ctx context.Context, s *Service, store string, do func(context.Context, Shelf) (T, error)) (T, error) {
+// dataThere is what must be so to believe what the store says: that an order is not there means nothing in a store
+// without its data.
+func dataThere(ctx context.Context, s Shelf) error { return s.open(ctx) }
+
+// inStore does one bounded thing in a store that can be used for it.
+func inStore[T any](
+	ctx context.Context, s *Service, store string,
+	can func(context.Context, Shelf) error, do func(context.Context, Shelf) (T, error),
+) (T, error) {
 	var none T
 	shelf, err := s.shelf(Offer{}, &Request{Store: store})
 	if err != nil {
 		return none, err
 	}
-	if err := shelf.Needs.Err(); err != nil {
-		return none, err
-	}
 	ctx, cancel := context.WithTimeout(ctx, s.Work)
 	defer cancel()
+	if err := can(ctx, shelf); err != nil {
+		return none, err
+	}
 	return do(ctx, shelf)
 }

@@ -118,6 +118,11 @@ func TestServeWhileAnotherMigrates(t *testing.T) {
 	case <-time.After(30 * time.Second):
 		t.Fatal("/livez does not answer while the schema is not there yet")
 	}
+	// It is not seeded before MySQL has said what it remembers; a person need not wait for that.
+	eventually(t, 20*time.Second, "the stock is set", func() (bool, string) {
+		r := i.ask(http.MethodPut, "/v1/stock/"+own(t)+"?quantity=100&store=redis")
+		return r.status == http.StatusOK, r.body
+	})
 	i.ready(t, "redis")
 	i.must(t, http.MethodPost, "/deduct_stock_redisson", 200)
 	i.must(t, http.MethodPost, "/deduct_stock_pessimistic", 503)

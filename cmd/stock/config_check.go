@@ -71,7 +71,7 @@ func (c *Config) check() (bad []error) {
 	if n := len(c.Redlock.Addrs); n == 1 || n == 2 {
 		no("redlock.addrs", "%d masters are no quorum: name at least 3, better 5, or none", n)
 	}
-	if _, err := service.ParseSKU(c.Seed.SKU); err != nil {
+	if _, err := service.ParseSKU(c.Seed.SKU); c.Seed.SKU != "" && err != nil {
 		no("seed.sku", "%v", strings.TrimPrefix(err.Error(), "sku "))
 	}
 	if c.Seed.Quantity < 0 || c.Seed.Quantity > service.MaxStock {

@@ -26,7 +26,7 @@ func TestBadValues(t *testing.T) {
 		{"LOG_LEVEL", "INFO", `log.level: "INFO" is none of`},
 		{"LOG_FORMAT", "xml", `log.format: "xml" is none of json, text`},
 		{"SEED_SKU", "a b", "seed.sku: must consist of"},
-		{"SEED_SKU", "", "seed.sku: must not be empty"},
+		{"SEED_SKU", "a/b", "seed.sku: must consist of"},
 		{"SEED_QUANTITY", "-1", "seed.quantity: -1 is not from 0"},
 		{"SEED_QUANTITY", "1000000001", "seed.quantity: 1000000001 is not"},
 		{"SEED_QUANTITY", "many", "seed"},

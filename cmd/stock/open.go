@@ -2,11 +2,16 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/handler"
 	"example.com/stock/health"
 	"example.com/stock/lock/zklock"
 	"example.com/stock/repo"
@@ -31,7 +36,7 @@ func (a *app) openers() []opener {
 
 func (a *app) openRedis() error {
 	c := a.cfg.Redis
-	client := redis.NewUniversalClient(&redis.UniversalOptions{
+	options := redis.UniversalOptions{
 		Addrs: c.Addrs, MasterName: c.MasterName, IsClusterMode: c.Cluster, DB: c.DB,
 		Username: c.Username, Password: c.Password, SentinelPassword: c.SentinelPassword, PoolSize: c.PoolSize,
 		// Without this a command ignores its context's deadline: a wait of 100 ms on a silent server takes ReadTimeout.
@@ -40,12 +45,23 @@ func (a *app) openRedis() error {
 		MaxRetries:  -1,
 		DialTimeout: c.Timeout / 2, DialerRetries: 1,
 		ReadTimeout: c.Timeout, WriteTimeout: c.Timeout, PoolTimeout: c.Timeout,
-	})
+	}
+	client := redis.NewUniversalClient(&options)
 	a.servers.Redis = client
 	a.closers = append(a.closers, client.Close)
 	store := repo.NewRedis(client)
-	a.shelve(strategy.Redis, store, len(c.Addrs) > 0, "it is not configured: set redis.addrs (STOCK_REDIS_ADDRS)",
-		func(ctx context.Context) error { return client.Ping(ctx).Err() }, nil)
+	if len(c.Addrs) == 0 {
+		const reason = "it is not configured: set redis.addrs (STOCK_REDIS_ADDRS)"
+		a.backends[strategy.Redis] = health.Absent(strategy.Redis, reason)
+		a.shelves[strategy.Redis] = service.Shelf{Store: store, Needs: a.backends[strategy.Redis]}
+		return nil
+	}
+	place := fmt.Sprintf("redis %s %s/%d", c.MasterName, strings.Join(slices.Sorted(slices.Values(c.Addrs)), ","), c.DB)
+	// Whether the data is there is asked on connections of their own: sales that wait must not make that look slow.
+	options.PoolSize = 2
+	asking := redis.NewUniversalClient(&options)
+	a.closers = append(a.closers, asking.Close)
+	a.shelve(strategy.Redis, place, store, repo.NewRedis(asking), func(ctx context.Context) error { return client.Ping(ctx).Err() }, nil)
 	return nil
 }
 
@@ -88,7 +104,22 @@ func (a *app) openMySQL() error {
 			return err
 		}
 	}
-	a.shelve(strategy.MySQL, repo.NewMySQL(db), true, "", pool.PingContext, ready)
+	dsn, err := mysql.ParseDSN(c.DSN)
+	if err != nil {
+		return fmt.Errorf("open mysql: %w", err)
+	}
+	// Whether the data is there is asked on connections of their own: sales that wait must not make that look slow.
+	asking, err := repo.OpenMySQL(c.DSN, repo.Pool{Open: 2})
+	if err != nil {
+		return fmt.Errorf("open mysql: %w", err)
+	}
+	askingPool, err := asking.DB()
+	if err != nil {
+		return fmt.Errorf("open mysql: %w", err)
+	}
+	a.closers = append(a.closers, askingPool.Close)
+	place := "mysql " + dsn.Addr + "/" + dsn.DBName
+	a.shelve(strategy.MySQL, place, repo.NewMySQL(db), repo.NewMySQL(asking), pool.PingContext, ready)
 	return nil
 }
 
@@ -116,27 +147,36 @@ type stocked interface {
 	service.Stockroom
 }
 
-// shelve makes a store and its backend known. Every time that the server comes up, ready (if any) and the seed run first: a
-// server that lost its data is usable again without a restart here.
-func (a *app) shelve(name string, store stocked, configured bool, reason string, ping, ready func(context.Context) error) {
-	if !configured {
-		a.backends[name] = health.Absent(name, reason)
-		a.shelves[name] = service.Shelf{Store: store, Needs: a.backends[name]}
-		return
-	}
+// witness is what a store knows of its own data, and of that of the other.
+type witness interface {
+	service.Seeder
+	service.Origins
+	service.Memory
+}
+
+// shelve makes a store and its backend known. place is where the store is: by that the other store remembers it. Every
+// time that the server comes up, ready (if any) runs first. With every probe the store is asked whether it still has
+// its data, which also seeds it at its first start, and never again.
+func (a *app) shelve(name, place string, store stocked, data witness, ping, ready func(context.Context) error) {
+	keeper := service.NewKeeper(service.KeeperConfig{
+		Name: name, Place: place, Store: data, Origins: data,
+		Seed:    service.Seed{SKU: service.SKU(a.cfg.Seed.SKU), Quantity: a.cfg.Seed.Quantity},
+		Changed: func(bad error) { a.dataChanged(name, bad) },
+	})
 	fresh := true
 	check := func(ctx context.Context) error {
 		if err := ping(ctx); err != nil {
 			fresh = true
 			return err
 		}
-		if !fresh {
-			return nil
+		if fresh {
+			// A migration takes longer than a probe may, and may have to wait for that of another instance. It must not
+			// keep us from stopping.
+			long, cancel := context.WithTimeout(a.life, time.Minute)
+			defer cancel()
+			ctx = long
 		}
-		// A migration takes longer than a probe may, and may have to wait for that of another instance. It must not keep us from stopping.
-		ctx, cancel := context.WithTimeout(a.life, time.Minute)
-		defer cancel()
-		if ready != nil {
+		if fresh && ready != nil {
 			if err := ready(ctx); err != nil {
 				if a.life.Err() == nil {
 					a.log.Error("prepare "+name, "err", err)
@@ -144,12 +184,63 @@ func (a *app) shelve(name string, store stocked, configured bool, reason string,
 				return err
 			}
 		}
-		if err := store.Seed(ctx, service.SKU(a.cfg.Seed.SKU), a.cfg.Seed.Quantity); err != nil {
-			return err
-		}
-		fresh = false
-		return nil
+		err := keeper.Check(ctx)
+		fresh = err != nil // a database that is empty lacks its tables, too
+		return err
 	}
 	a.backends[name] = health.New(name, check)
-	a.shelves[name] = service.Shelf{Store: store, Needs: a.backends[name]}
+	a.shelves[name] = service.Shelf{Store: store, Needs: a.backends[name], Data: keeper}
+	a.witnesses[name] = data
+}
+
+// introduce makes each of the stores remember the origin of the other.
+func (a *app) introduce() {
+	for name, shelf := range a.shelves {
+		for other, data := range a.witnesses {
+			if shelf.Data != nil && other != name {
+				shelf.Data.Beside(service.Remembrance{Name: other, Memory: data, Server: a.backends[other]})
+			}
+		}
+	}
+}
+
+// dataChanged is told when a store is found with its data, or without.
+func (a *app) dataChanged(name string, bad error) {
+	lost := errors.Is(bad, service.ErrDataLost)
+	a.metrics.DataLost(name, lost)
+	switch {
+	case lost:
+		a.log.Error("store has lost its data: nothing is sold until a person sets the stock", "store", name, "reason", bad)
+	case bad != nil:
+		a.log.Warn("store cannot be used yet", "store", name, "reason", bad)
+	default:
+		a.log.Info("store has its data", "store", name)
+	}
+	for other, shelf := range a.shelves {
+		if other != name && shelf.Data != nil {
+			shelf.Data.Again() // what came back may have forgotten the other
+		}
+	}
+}
+
+// A larder is a store for those who want to know whether it can be used: its server, and its data.
+type larder struct {
+	*health.Backend
+	data *service.Keeper
+}
+
+// Err is nil if the server is up and the store has its data.
+func (l larder) Err() error {
+	if err := l.Backend.Err(); err != nil {
+		return err
+	}
+	return l.data.Err()
+}
+
+// usable is what can be told of a server: of one which is a store also whether it has its data.
+func (a *app) usable(name string) handler.Backend {
+	if data := a.shelves[name].Data; data != nil {
+		return larder{a.backends[name], data}
+	}
+	return a.backends[name]
 }

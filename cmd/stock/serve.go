@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,7 +83,7 @@ func serve(ctx context.Context, cfg Config, listener net.Listener, log *slog.Log
 	server := &http.Server{
 		Handler: handler.New(handler.Config{
 			Seller: a.service, Stockroom: a.service, Locks: a.service, Pauses: &a.pauses, Strategies: a.offers, Backends: a.listBackends(),
-			Instance: cfg.Instance, DefaultSKU: service.SKU(cfg.Seed.SKU), Store: cfg.Store,
+			Instance: cfg.Instance, DefaultSKU: service.SKU(cmp.Or(cfg.Seed.SKU, defaultSKU)), Store: cfg.Store,
 			AdminToken: cfg.AdminToken, Lab: cfg.Lab, Version: buildVersion(cfg.Instance),
 			Meter: a.metrics, Metrics: a.metrics.Handler(), Log: log, Draining: draining.Load,
 		}),
@@ -137,8 +138,8 @@ func shutdown(server *http.Server, limit time.Duration, cancel context.CancelCau
 
 func (a *app) listBackends() []handler.Backend {
 	var list []handler.Backend
-	for _, b := range a.backends {
-		list = append(list, b)
+	for name := range a.backends {
+		list = append(list, a.usable(name))
 	}
 	return list
 }

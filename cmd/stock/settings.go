@@ -27,8 +27,12 @@ func settings() []setting {
 		{key: "stop", value: 15 * time.Second, help: "on SIGTERM, how long requests in flight may take before they are cut off"},
 		{key: "log.level", value: "info", help: "debug, info, warn or error"},
 		{key: "log.format", value: "json", help: "json or text"},
-		{key: "seed.sku", value: "stock", help: "SKU to create where it does not exist, and that of requests that name none"},
-		{key: "seed.quantity", value: int64(100), help: "units to create it with"},
+		{
+			key: "seed.sku", value: defaultSKU,
+			help: "SKU to create at the first start on empty stores, and that of requests that name none; " +
+				"empty: nothing is created, and they mean " + defaultSKU,
+		},
+		{key: "seed.quantity", value: int64(100), help: "units to create it with, once in the life of a store"},
 
 		{key: "redis.addrs", value: []string{"127.0.0.1:6379"}, help: "host:port; several: Redis Cluster, or with redis.master_name the Sentinels; empty: no Redis"},
 		{key: "redis.master_name", value: "", help: "name of the master that the Sentinels watch"},
@@ -75,3 +79,6 @@ func (s setting) env() string {
 }
 
 const envPrefix = "STOCK_"
+
+// defaultSKU is what requests mean that name no SKU, where seed.sku does not say.
+const defaultSKU = "stock"

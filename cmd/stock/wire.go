@@ -28,6 +28,8 @@ type app struct {
 	pauses   service.Pauses // of lab mode
 	offers   []handler.Strategy
 
+	witnesses map[string]witness // by store: what each knows of its own data and of the other's
+
 	probes  sync.WaitGroup
 	life    context.Context // of the probes
 	stop    context.CancelFunc
@@ -45,6 +47,8 @@ func newApp(cfg Config, log *slog.Logger) *app {
 		},
 		backends: make(map[string]*health.Backend),
 		shelves:  make(map[string]service.Shelf),
+
+		witnesses: make(map[string]witness),
 	}
 }
 
@@ -55,6 +59,7 @@ func openApp(cfg Config, log *slog.Logger) (*app, error) {
 			return nil, errors.Join(err, a.close())
 		}
 	}
+	a.introduce()
 	a.offer()
 	return a, nil
 }
@@ -82,7 +87,7 @@ func (a *app) offer() {
 			a.closers = append(a.closers, closer)
 		}
 		for _, store := range a.stores(s) {
-			shown.Stores = append(shown.Stores, handler.Store{Name: store, Backend: a.backends[store]})
+			shown.Stores = append(shown.Stores, handler.Store{Name: store, Backend: a.usable(store)})
 		}
 		offers[s.Name] = offer
 		a.offers = append(a.offers, shown)
@@ -109,8 +114,9 @@ func (a *app) stores(s strategy.Strategy) []string {
 // patience is how long start waits for the first answers.
 const patience = 2 * health.Timeout
 
-// start probes every backend until close. It returns when each has been asked once, so that the first requests find the servers that
-// are there, or after patience: a migration takes longer, and an instance that does not answer /livez is killed.
+// start probes every backend until close. It returns when each has been asked once, so that the first requests find
+// the servers that are there, or after patience: a migration takes longer, and an instance that does not answer
+// /livez is killed.
 func (a *app) start(ctx context.Context) {
 	a.life, a.stop = context.WithCancel(ctx)
 	changed := func(name string, down error) {
@@ -130,11 +136,24 @@ func (a *app) start(ctx context.Context) {
 	asked := make(chan struct{})
 	a.probes.Go(func() {
 		first.Wait()
+		a.settle()
 		close(asked)
 	})
 	select {
 	case <-asked:
 	case <-time.After(patience):
+	}
+}
+
+// settle looks at the stores once more when all servers have been asked: each is seeded only after the other was
+// asked what it remembers, and the first requests should not have to wait for the next probe.
+func (a *app) settle() {
+	ctx, cancel := context.WithTimeout(a.life, health.Timeout)
+	defer cancel()
+	for _, shelf := range a.shelves {
+		if shelf.Data != nil && shelf.Needs.Err() == nil {
+			_ = shelf.Data.Check(ctx) // or the next probe tells
+		}
 	}
 }
 

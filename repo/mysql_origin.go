@@ -1,0 +1,78 @@
+package repo
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+
+	"example.com/stock/service"
+)
+
+// Origin is one round trip.
+func (m *MySQL) Origin(ctx context.Context) (service.Origin, error) {
+	return m.originOf(ctx, "read the origin", "")
+}
+
+// Recall is one round trip.
+func (m *MySQL) Recall(ctx context.Context, store string) (service.Origin, error) {
+	return m.originOf(ctx, "recall an origin", remembered(store))
+}
+
+func (m *MySQL) originOf(ctx context.Context, doing, name string) (o service.Origin, err error) {
+	query := m.db.WithContext(ctx).Raw("SELECT id, generation, lost FROM origins WHERE name = ?", name)
+	if query.Error != nil {
+		return o, explain(ctx, doing, query.Error)
+	}
+	err = query.Row().Scan(&o.ID, &o.Generation, &o.Lost)
+	if errors.Is(err, sql.ErrNoRows) {
+		return service.Origin{}, nil
+	}
+	return o, explain(ctx, doing, err)
+}
+
+// Replace is one round trip, a statement that is a transaction of its own.
+func (m *MySQL) Replace(ctx context.Context, was, is service.Origin) (bool, error) {
+	const doing = "record the origin"
+	if was.None() {
+		return m.note(ctx, doing, "INSERT IGNORE INTO origins (name, id, generation, lost) VALUES ('', ?, ?, ?)",
+			is.ID, is.Generation, is.Lost)
+	}
+	return m.note(ctx, doing, "UPDATE origins SET id = ?, generation = ?, lost = ? "+
+		"WHERE name = '' AND id = ? AND generation = ? AND lost = ?",
+		is.ID, is.Generation, is.Lost, was.ID, was.Generation, was.Lost)
+}
+
+// First is one round trip.
+func (m *MySQL) First(ctx context.Context, o service.Origin, sku service.SKU) (bool, error) {
+	return m.note(ctx, "note the seed", "INSERT IGNORE INTO origins (name, id, generation, lost) "+
+		"SELECT ?, id, generation, 0 FROM origins WHERE name = '' AND id = ? AND lost = 0", "seeded:"+string(sku), o.ID)
+}
+
+// Remember is one round trip. The generation is assigned last: MySQL sees in an expression what was assigned to the
+// left of it.
+func (m *MySQL) Remember(ctx context.Context, store string, o service.Origin) error {
+	_, err := m.note(ctx, "remember an origin", "INSERT INTO origins (name, id, generation, lost) VALUES (?, ?, ?, 0) "+
+		"ON DUPLICATE KEY UPDATE id = IF(generation < VALUES(generation), VALUES(id), id), "+
+		"generation = GREATEST(generation, VALUES(generation))",
+		remembered(store), o.ID, o.Generation)
+	return err
+}
+
+// note executes a statement that may be repeated, and tells whether it has changed something.
+func (m *MySQL) note(ctx context.Context, doing, text string, args ...any) (bool, error) {
+	done := m.db.WithContext(ctx).Exec(text, args...)
+	return done.RowsAffected > 0, explain(ctx, doing, done.Error)
+}
+
+// remembered is the name under which another store is remembered: a digest, because a place may be longer than a key.
+func remembered(store string) string {
+	sum := sha256.Sum256([]byte(store))
+	return "store:" + hex.EncodeToString(sum[:])
+}
+
+var (
+	_ service.Origins = (*MySQL)(nil)
+	_ service.Memory  = (*MySQL)(nil)
+)

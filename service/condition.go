@@ -1,0 +1,35 @@
+package service
+
+import (
+	"slices"
+	"strconv"
+)
+
+// AnyTag is the tag of a Condition that stands for every stock that exists.
+const AnyTag = "*"
+
+// Tag names what is in stock: epoch and version, so that every write changes it. Within one origin of a store no two
+// states of a SKU have the same; after a loss of data epochs begin at 1 again.
+func (s Stock) Tag() string { return Tag(s.Epoch, s.Version) }
+
+// Tag is the tag of a stock with that epoch and version, such as "2-17".
+func Tag(epoch, version uint64) string {
+	return strconv.FormatUint(epoch, 10) + "-" + strconv.FormatUint(version, 10)
+}
+
+// A Condition is what must hold of a stock for it to be set. The zero Condition always holds.
+type Condition struct {
+	Match     []string // tags of which the stock must have one; nil: whatever it is; empty: it never holds
+	NoneMatch []string // tags of which it must have none, nil: whatever it is
+}
+
+// None tells whether nothing is asked.
+func (c Condition) None() bool { return c.Match == nil && c.NoneMatch == nil }
+
+// Holds tells whether c holds of a stock with that tag; "" for one that does not exist.
+func (c Condition) Holds(tag string) bool {
+	has := func(tags []string) bool {
+		return tag != "" && (slices.Contains(tags, AnyTag) || slices.Contains(tags, tag))
+	}
+	return (c.Match == nil || has(c.Match)) && !has(c.NoneMatch)
+}

@@ -1,0 +1,65 @@
+package service
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+)
+
+// An Origin names the data that a store holds, so that a store which lost it can be told from one which never had
+// any. It is written in the store itself, before the first stock, and lost with it. See
+// docs/adr/0013-a-store-that-lost-its-data.md.
+type Origin struct {
+	ID string // random; empty: the store has no origin, and so no data that this service knows of
+	// Generation orders the origins of one store. The program makes the first, 1. A person who sets the stock of a store
+	// without data makes a later one: the time in seconds, or one more than the last.
+	Generation uint64
+	Lost       bool // nothing is sold until a person sets the stock: an instance remembered another origin
+}
+
+// None tells whether the store has no origin.
+func (o Origin) None() bool { return o.ID == "" }
+
+func newOrigin(generation uint64, lost bool) Origin {
+	return Origin{ID: rand.Text(), Generation: generation, Lost: lost}
+}
+
+// Origins is a store's own record of its origin. Errors match lock.ErrDown or ErrOutcomeUnknown; every method may be
+// repeated.
+type Origins interface {
+	// Origin returns what is recorded; the zero Origin if nothing is.
+	Origin(ctx context.Context) (Origin, error)
+	// Replace records is where was is recorded, and otherwise changes nothing and returns false. It is one step of the
+	// store.
+	Replace(ctx context.Context, was, is Origin) (bool, error)
+	// First returns true once for each SKU and origin, if o is what is recorded: to the one who seeds.
+	First(ctx context.Context, o Origin, sku SKU) (bool, error)
+}
+
+// A Seeder puts stock in a store that has none: see [Stockroom].
+type Seeder interface {
+	Seed(ctx context.Context, sku SKU, quantity int64) error
+}
+
+// A Memory is a store that remembers the origins of others, by name.
+type Memory interface {
+	// Recall returns the last origin remembered of the store; the zero Origin if there is none.
+	Recall(ctx context.Context, store string) (Origin, error)
+	// Remember keeps o unless one of that generation, or a later one, is remembered.
+	Remember(ctx context.Context, store string, o Origin) error
+}
+
+// ErrDataLost: the store came back without its data, or with other data. Nothing was sold. It comes as a DataLostError.
+var ErrDataLost = errors.New("the store has lost its data")
+
+// A DataLostError names the store. Its text is safe to show, and says what to do.
+type DataLostError struct{ Store string }
+
+func (e *DataLostError) Error() string {
+	return fmt.Sprintf("%s has lost its data, or came back with other data: nothing is sold from it until a person "+
+		"has set the stock (PUT /v1/stock/{sku}?store=%s)", e.Store, e.Store)
+}
+
+// Is makes a DataLostError match ErrDataLost.
+func (e *DataLostError) Is(target error) bool { return target == ErrDataLost }
