@@ -22,6 +22,7 @@ type Bench struct {
 	Lease  time.Duration
 	Renews bool          // a holder that works on keeps the key beyond Lease
 	Wire   wire.Protocol // where requests end
+	Room   int           // how many keys a process may hold, and wait for, at the same time; 0: as many as a sentence wants
 
 	// Start starts servers of which a killed one comes back with its data. Nil: it needs none, and the sentences about
 	// processes do not apply.

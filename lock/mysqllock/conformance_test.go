@@ -59,6 +59,7 @@ func bench(t *testing.T, name string, make func(*sql.DB, time.Duration) closing)
 	}
 	return locktest.Bench{
 		Name: name, Promise: s.Promise, Lease: benchLease, Renews: true, Wire: wire.MySQL(), Left: left, Start: start,
+		Room: 4, // of the 12 connections below
 		Open: func(addrs []string, lease time.Duration) (lock.Locker, func() error, error) {
 			db, err := open(addrs[0], 12)
 			if err != nil {

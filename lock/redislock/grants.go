@@ -22,7 +22,7 @@ type grants struct {
 
 	mu      sync.Mutex
 	pubsub  *redis.PubSub
-	ready   chan struct{} // closed when the server has confirmed the subscription
+	ready   chan struct{}      // closed when the server has confirmed the subscription
 	waiters map[string]*waiter // by value
 	reader  sync.WaitGroup
 	stop    context.CancelFunc
