@@ -32,6 +32,10 @@ type Bench struct {
 
 	// Left lists what is on the servers of a key that nobody holds or waits for, but what is meant to stay. Nil: cannot tell.
 	Left func(ctx context.Context, addrs []string, key string) ([]string, error)
+	// Kept counts what is meant to stay on the servers of keys that begin with key, and Keeps says what that is and for how long. Nil:
+	// nothing, which Left sees to.
+	Kept  func(ctx context.Context, addrs []string, key string) (int, error)
+	Keeps string
 
 	// Breaks are the sentences that the strategy is known to break, although its Promise has no word for that, and why. They
 	// are tried nevertheless, and it is an error if they hold.
