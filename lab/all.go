@@ -16,6 +16,7 @@ func All() []Scenario {
 		lostReplyOnUnlock(),
 		failover(),
 		holderFrozen(),
+		pausedWaiter(),
 		hungHolder(),
 		holderKilled(),
 		redlockClockJump(),
