@@ -44,10 +44,15 @@ type WatchdogOptions struct {
 	ReplicaTimeout time.Duration // must be shorter than the client's ReadTimeout; default 500 ms, at most a sixth of Lease
 }
 
-// Watchdog is a lock that waits, and that is renewed for as long as its holder works, like Redisson's RLock
-// (https://github.com/redisson/redisson, RedissonLock and RedissonBaseLock), but first come, first served: who waits stands in a
-// queue in Redis, and a release grants the lock to the oldest and tells only that one. RLock wakes one thread in every process,
-// and all but one of them ask in vain.
+// Watchdog is a lock that waits, and that is renewed for as long as its holder works: by default a lease of 30 s, every 10 s.
+//
+// That is like Redisson's RLock (https://github.com/redisson/redisson, RedissonLock and RedissonBaseLock), and so is that who waits is
+// woken by a message. The rest is not. A Watchdog is first come, first served, and fenced: who waits stands in a queue in Redis, and a
+// release grants the lock to the oldest and tells only that one. An RLock wakes one thread in every process, of which all but one
+// ask in vain, and has neither an order nor a fence: Redisson's FairLock and FencedLock are objects of their own. A Watchdog is renewed
+// up to MaxHold, an RLock for ever, or with a leaseTime of its own not at all. An RLock asks the replicas of its master by default,
+// and is content with one of them; a Watchdog asks as many as Replicas says, by default none. Their keys differ: they do not exclude
+// each other.
 //
 // A grant has a short lease until its waiter, which may have died, has renewed it. It names the ask that it answers, and counts for that one
 // alone: who was stopped for longer than a grant, and asks again, does not take the late message of before. A message that gets lost
