@@ -15,25 +15,30 @@ func pausedWaiter() Scenario {
 		Name: "paused-waiter", Group: SetNX,
 		Title: Text{"A waiter is frozen past its grant", "等待者被冻结，错过了授予给它的锁"},
 		Setup: Text{
-			"Three units in stock; C holds the lock, A waits for it. Who is granted the lock and does not confirm it has it for 4 s (Redis), " +
-				"for the session of 4 s (ZooKeeper) or for 10 s (MySQL); in the naive code for 1 s.",
-			"库存 3 件；C 持有锁，A 在等待。锁授予之后若无人确认：Redis 保留 4 秒，ZooKeeper 保留到 4 秒的会话结束，MySQL 保留 10 秒；幼稚代码为 1 秒。",
+			"Three units in stock; C holds the lock, A waits for it. Who is granted the lock and does not confirm that keeps it for " +
+				"4 s (Redis), for the session of 4 s (ZooKeeper), or for 10 s (MySQL); in the naive code for 1 s.",
+			"库存 3 件；C 持有锁，A 在等待。锁授予之后若无人确认：Redis 保留 4 秒，ZooKeeper 保留到 4 秒的会话结束，" +
+				"MySQL 保留 10 秒；幼稚代码为 1 秒。",
 		},
 		Forced: Text{
-			"A's process is frozen (SIGSTOP) while it waits. C lets go, and the server grants the lock to A, who does not hear of it. The grant runs out, " +
-				"and B is let in. A wakes up: it asks again, and finds the message of before.",
-			"A 在等待时整个进程被冻结（SIGSTOP）。C 释放锁，服务器把锁授予 A，A 却听不到。授予过期，B 进入。A 醒来：它再次请求，同时收到了先前的那条消息。",
+			"A's process is frozen (SIGSTOP) while it waits. C lets go, and the server grants the lock to A, who does not hear of " +
+				"it. The grant runs out, and B is let in. A wakes up: it asks again, and finds the message of before.",
+			"A 在等待时整个进程被冻结（SIGSTOP）。C 释放锁，服务器把锁授予 A，A 却听不到。授予过期，B 进入。" +
+				"A 醒来：它再次请求，同时收到了先前的那条消息。",
 		},
 		Why: Text{
-			"A message says what was true when it was sent. A waiter that has asked again since, and looks only at whether its name is in the message, " +
-				"takes the old grant for the answer to the new question: two hold the lock, and the later one has the smaller fence.",
-			"消息说的是它发出那一刻的事实。若等待者此后又问过一次，却只看消息里有没有自己的名字，就会把旧的授予当成新问题的答复：两个人同时持有锁，后来者的 fence 反而更小。",
+			"A message says what was true when it was sent. A waiter that has asked again since, and looks only at whether its name " +
+				"is in the message, takes the old grant for the answer to the new question: two hold the lock, and the later one " +
+				"has the smaller fence.",
+			"消息说的是它发出那一刻的事实。若等待者此后又问过一次，却只看消息里有没有自己的名字，就会把旧的授予当成新问题的答复：" +
+				"两个人同时持有锁，后来者的 fence 反而更小。",
 		},
 		Fix: Text{
-			"Number the questions. A grant names the one that it answers, and counts for that one alone and for as long as it lives, counted from before the " +
-				"question was sent; whoever is late asks the server whose the lock is. Where the wait belongs to a session or a connection, it ends with that, " +
-				"and the customer is told. The fence stops what slips through.",
-			"给每次请求编号。授予要写明它答复的是哪一次，只对那一次有效，有效期从请求发出之前算起；来晚了就去问服务器锁归谁。等待若依附于会话或连接，就随之结束，并告知客户。漏网的由栅栏令牌拦住。",
+			"Number the questions. A grant names the one that it answers, and counts for that one alone, for as long as it lives, " +
+				"counted from before the question was sent; who is late asks the server whose the lock is. Where the wait belongs " +
+				"to a session or a connection, it ends with that, and the customer is told. The fence stops what slips through.",
+			"给每次请求编号。授予要写明它答复的是哪一次，只对那一次有效，有效期从请求发出之前算起；来晚了就去问服务器锁归谁。" +
+				"等待若依附于会话或连接，就随之结束，并告知客户。漏网的由栅栏令牌拦住。",
 		},
 		Needs: []Need{NeedRedis, NeedZooKeeper, NeedMySQL},
 		Cases: concat(
@@ -125,9 +130,10 @@ func grantNaively(b *Bench) Observation {
 	defer cancel()
 	_, err = mail.ReceiveMessage(soon)
 	holder, _ := q.c.Get(b.Ctx, q.key).Result()
-	b.Evidence(Hold, []bool{err == nil, holder == "B"}, "A believes that it has the lock: %t; B has it: %t", err == nil, holder == "B")
+	believes, has := err == nil, holder == "B"
+	b.Evidence(Hold, []bool{believes, has}, "A believes that it has the lock: %t; B has it: %t", believes, has)
 	b.Must("DEL", q.c.Del(b.Ctx, q.key+"-queue").Err())
-	if err == nil && holder == "B" {
+	if believes && has {
 		return bothSell(b, "A", "B")
 	}
 	return Observation{Outcome: Safe}

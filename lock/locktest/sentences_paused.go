@@ -80,9 +80,9 @@ func owner(ctx context.Context, s *Scene) error {
 	})
 }
 
-// pausedWaiter stops a process that waits for several keys at once until what the server may have granted to it has run out and others
-// have come and gone. It wakes while another holds. One key would show little: it is a race, within the process that wakes, between
-// what it was told before and what it asks now.
+// pausedWaiter stops a process that waits for several keys at once until what the server may have granted to it has run
+// out and others have come and gone. It wakes while another holds. One key would show little: it is a race, within the
+// process that wakes, between what it was told before and what it asks now.
 func pausedWaiter(ctx context.Context, s *Scene) error {
 	list, err := s.processes(ctx, 3, s.Lease)
 	if err != nil {
@@ -153,7 +153,8 @@ func (w *wait) begin(ctx context.Context) (err error) {
 	return queued(ctx, w.one, w.key, 1)
 }
 
-// pass lets go of the key, which may go to the process that is away, and has two others hold it after that, one after the other.
+// pass lets go of the key, which may go to the process that is away, and has two others hold it after that, one after
+// the other.
 func (w *wait) pass(ctx context.Context) (err error) {
 	if err := w.ended(ctx, w.first); err != nil {
 		return err

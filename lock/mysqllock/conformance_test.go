@@ -118,7 +118,8 @@ func rows(name string) func(ctx context.Context, addrs []string, key string) (in
 		defer db.Close()
 		for _, table := range tables {
 			var rows int
-			if err := db.QueryRowContext(ctx, "SELECT COUNT(*) FROM "+table+" WHERE name LIKE ?", key+"%").Scan(&rows); err != nil {
+			query := "SELECT COUNT(*) FROM " + table + " WHERE name LIKE ?"
+			if err := db.QueryRowContext(ctx, query, key+"%").Scan(&rows); err != nil {
 				return 0, err
 			}
 			n += rows

@@ -32,15 +32,21 @@ func newAcks(replicas int, timeout, lease time.Duration) acks {
 
 // run runs a script, and in the same round trip, on the same connection, waits for the replicas. short says that too few have acknowledged;
 // it means something only if the script has granted something.
-func (a acks) run(ctx context.Context, c redis.UniversalClient, script *script, keys []string, args ...any) (reply *redis.Cmd, short error) {
+func (a acks) run(
+	ctx context.Context, c redis.UniversalClient, script *script, keys []string, args ...any,
+) (reply *redis.Cmd, short error) {
 	if a.replicas == 0 {
 		return script.run(ctx, c, keys, args...), nil
 	}
 	// The client follows a key to another node by itself, but not for a pipeline to one node.
 	reply = patiently(ctx, c, func() *redis.Cmd {
-		reply, short = a.ask(ctx, c, keys[0], func(p redis.Pipeliner) *redis.Cmd { return script.evalSHA(ctx, p, keys, args) })
+		reply, short = a.ask(ctx, c, keys[0], func(p redis.Pipeliner) *redis.Cmd {
+			return script.evalSHA(ctx, p, keys, args)
+		})
 		if redis.HasErrorPrefix(reply.Err(), "NOSCRIPT") {
-			reply, short = a.ask(ctx, c, keys[0], func(p redis.Pipeliner) *redis.Cmd { return script.eval(ctx, p, keys, args) })
+			reply, short = a.ask(ctx, c, keys[0], func(p redis.Pipeliner) *redis.Cmd {
+				return script.eval(ctx, p, keys, args)
+			})
 		}
 		return reply
 	})

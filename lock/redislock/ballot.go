@@ -57,7 +57,7 @@ func (b *ballot) bidAt(ctx context.Context, i int, n *node, lease time.Duration)
 	case err != nil:
 		b.traces[i] = unsure
 		return vote{err: err}
-	case taken || other.value == b.value: // ours, though not granted now: an earlier request without an answer was done after all
+	case taken || other.value == b.value: // ours, if not granted now: an earlier request without an answer was done after all
 		b.traces[i] = ours
 		return vote{yes: true, err: n.doubt(ctx, b.o.Quarantine)}
 	}

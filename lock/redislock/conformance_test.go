@@ -131,7 +131,8 @@ func dial(addr string) redis.UniversalClient {
 }
 
 // keeps is what stays of the locks with a fence.
-const keeps = "the last fence of each key stays for a day after the last acquisition, or for so long as it is ahead of the server's clock and a day"
+const keeps = "the last fence of each key stays for a day after the last acquisition, " +
+	"or for so long as it is ahead of the server's clock and a day"
 
 // fences counts what stays.
 func fences(ctx context.Context, addrs []string, key string) (int, error) {
@@ -140,7 +141,8 @@ func fences(ctx context.Context, addrs []string, key string) (int, error) {
 	return len(names), errors.Join(err, c.Close())
 }
 
-// left is every key that is not a fence, and every fence that stays for longer than a day and what it may be ahead of the clock here.
+// left is every key that is not a fence, and every fence that stays for longer than a day and what it may be ahead of
+// the clock here.
 func left(ctx context.Context, addrs []string, key string) (found []string, err error) {
 	for _, addr := range addrs {
 		c := dial(addr)

@@ -42,7 +42,8 @@ func TestFencesGrowWhenTheClockIsBehind(t *testing.T) {
 	})
 }
 
-// A fence that is forgotten is never larger than the next one: what is ahead of the clock lives until the clock is past it, and a day.
+// A fence that is forgotten is never larger than the next one: what is ahead of the clock lives until the clock is past
+// it, and a day.
 func TestAFenceIsForgottenOnlyWhenTheClockIsPastIt(t *testing.T) {
 	both(t, 0, func(t *testing.T, _ *stack.Server, c redis.UniversalClient, l lock.Locker, name string) {
 		const day = 24 * time.Hour

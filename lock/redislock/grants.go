@@ -51,8 +51,8 @@ func (g *grants) expect(value string) *waiter {
 	return w
 }
 
-// next begins another ask of w, and returns its number. What was granted to the asks before counts no more: whether the lock is ours the
-// server says in its answer. The waiter may have been stopped since, for longer than a grant lives.
+// next begins another ask of w, and returns its number. What was granted to the asks before counts no more: whether the
+// lock is ours the server says in its answer. The waiter may have been stopped since, for longer than a grant lives.
 func (g *grants) next(w *waiter) uint64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -129,8 +129,8 @@ func (g *grants) read(ctx context.Context) {
 	}
 }
 
-// parseGrant reads a message of queue.lua: the value, the number of the ask that it answers, and the fence, a line each. An owner's name
-// may have lines of its own.
+// parseGrant reads a message of queue.lua: the value, the number of the ask that it answers, and the fence, a line
+// each. An owner's name may have lines of its own.
 func parseGrant(message string) (value string, ask uint64, fence lock.Fence, ok bool) {
 	last := strings.LastIndexByte(message, '\n')
 	middle := strings.LastIndexByte(message[:max(last, 0)], '\n')

@@ -23,10 +23,11 @@ var (
 	releaseSource string
 )
 
-// fenceLife is how long the server's clock must be past the last fence of a key before that is forgotten: a day. It may be forgotten because
-// the next fence starts from the clock, which is larger then. Only a clock that is set back by more than this, after so long
-// without a holder, could repeat one. So of keys there is one on the server for each lock that was held in the last day, of about 120
-// bytes and the name; a fence that was ahead of the clock stays for so much longer.
+// fenceLife is how long the server's clock must be past the last fence of a key before that is forgotten: a day. It may
+// be forgotten because the next fence starts from the clock, which is larger then. Only a clock that is set back by
+// more than this, after so long without a holder, could repeat one. So of keys there is one on the server for each lock
+// that was held in the last day, of about 120 bytes and the name; a fence that was ahead of the clock stays for so much
+// longer.
 const fenceLife = 24 * time.Hour
 
 // late is whether nothing is left of a lease that was asked for at sent. What was granted then may be another's by now.

@@ -127,11 +127,11 @@ func lostReplies(t *testing.T, c, eye redis.UniversalClient, proxies ...*wire.Pr
 	})
 }
 
-// A slot that is on its way to another node: what has come apart is put off until it is together again (TRYAGAIN), what is gone is
-// followed (ASK), nobody is told that a lock was lost or that the server is down, and fences grow.
+// A slot that is on its way to another node: what has come apart is put off until it is together again (TRYAGAIN), what
+// is gone is followed (ASK), nobody is told that a lock was lost or that the server is down, and fences grow.
 //
-// A script gets TRYAGAIN until the slot has arrived if one of its keys does not exist at all, such as the lock itself: so it must arrive
-// within the second for which a script is tried.
+// A script gets TRYAGAIN until the slot has arrived if one of its keys does not exist at all, such as the lock itself:
+// so it must arrive within the second for which a script is tried.
 func movingSlot(t *testing.T, nodes *stack.RedisCluster) {
 	c := clusterClient(t, nodes)
 	for name, l := range all(t, c) {
@@ -180,7 +180,9 @@ func movingSlot(t *testing.T, nodes *stack.RedisCluster) {
 }
 
 // migration begins to move the slot of name to another node.
-func migration(t *testing.T, c redis.UniversalClient, nodes *stack.RedisCluster, name string) (from, to *stack.Server, slot int64) {
+func migration(
+	t *testing.T, c redis.UniversalClient, nodes *stack.RedisCluster, name string,
+) (from, to *stack.Server, slot int64) {
 	t.Helper()
 	from, err := nodes.Owner(t.Context(), name)
 	if err != nil {

@@ -1,6 +1,6 @@
 -- What enter.lua and leave.lua share; it is put in front of both.
--- KEYS[1] lock (the holder's value)   KEYS[2] last fence   KEYS[3] queue (values, oldest first)   KEYS[4] when each asked last, and
--- which of its asks that was: ms.number
+-- KEYS[1] lock (the holder's value)   KEYS[2] last fence   KEYS[3] queue (values, oldest first)
+-- KEYS[4] when each asked last, and which of its asks that was: ms.number
 -- A value is PROCESS:NUMBER, a blank, and the owner's name. It belongs to one acquisition, which may ask many times.
 
 -- Fences have room for 64 local holders between them; see lock.HandOver.
@@ -26,9 +26,9 @@ end
 -- start again after a restart without persistence, and every write would be refused as stale. It comes before the lock is written: if
 -- there is something else under the fence's name the script ends here, and what it had written would stay.
 --
--- The last fence may be forgotten once the clock is past it and past those of its local holders: then the next one, which is the
--- clock, is larger anyway. A day more covers a clock that is set back meanwhile. A fence that is ahead of the clock, which had been
--- set back, or because there were more than 15,625 a second, lives for so much longer.
+-- The last fence may be forgotten once the clock is past it and past those of its local holders: then the next one,
+-- which is the clock, is larger anyway. A day more covers a clock that is set back meanwhile. A fence that is ahead of
+-- the clock, which had been set back, or because there were more than 15,625 a second, lives for so much longer.
 local function mint()
   local fence = clock()
   local last = tonumber(redis.call('GET', KEYS[2]) or '0') or 0
@@ -40,8 +40,8 @@ local function mint()
   return text
 end
 
--- oldest takes the oldest living waiter out of the queue, and returns it and the number of its last ask. It writes nothing where nobody waits: once a script has written, Redis
--- no longer refuses it for want of memory.
+-- oldest takes the oldest living waiter out of the queue, and returns it and the number of its last ask. It writes
+-- nothing where nobody waits: once a script has written, Redis no longer refuses it for want of memory.
 local function oldest()
   while redis.call('LLEN', KEYS[3]) > 0 do
     local value = redis.call('LPOP', KEYS[3])
@@ -56,8 +56,9 @@ end
 -- grant gives the lock to a waiter and tells its process. The lease is short until the waiter confirms it by renewal: it may have
 -- died since it was last seen.
 --
--- The message names the ask that it answers. A waiter that was stopped for longer than its grant, and then asks again, would
--- otherwise take the message of before, which is still on its way, for the answer: and hold the lock beside another, with an older fence.
+-- The message names the ask that it answers. A waiter that was stopped for longer than its grant, and then asks again,
+-- would otherwise take the message of before, which is still on its way, for the answer: and hold the lock beside
+-- another, with an older fence.
 local function grant(value, ask, pickup)
   local fence = mint()
   redis.call('SET', KEYS[1], value, 'PX', pickup)

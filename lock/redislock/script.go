@@ -13,10 +13,10 @@ import (
 
 // once is a command that is sent one time, whatever the client's MaxRetries and MaxRedirects say.
 //
-// A client of Redis Cluster repeats by itself what got no answer, on the same node and then on another, up to three times; a plain one does
-// so unless it is told not to (MaxRetries -1). A lock cannot have that. The release that ran finds the key gone when it runs again, and
-// says that the lock had been lost; an eviction that ran takes the lock from the next holder as well. What got no answer is
-// unknown here, and the caller's to settle: see recall.
+// A client of Redis Cluster repeats by itself what got no answer, on the same node and then on another, up to three
+// times; a plain one does so unless it is told not to (MaxRetries -1). A lock cannot have that. The release that ran
+// finds the key gone when it runs again, and says that the lock had been lost; an eviction that ran takes the lock from
+// the next holder as well. What got no answer is unknown here, and the caller's to settle: see recall.
 //
 // MOVED and ASK are followed all the same: a node that answers so has done nothing.
 type once struct{ *redis.Cmd }
@@ -35,9 +35,9 @@ type processor interface {
 	Process(ctx context.Context, cmd redis.Cmder) error
 }
 
-// A script is Lua source. What is sent is its digest, and the source where Redis does not know it. All its keys are in KEYS and of one
-// slot, so that a node of a cluster whose slots are being moved can tell whether it has them: if only some, it says
-// TRYAGAIN and does nothing.
+// A script is Lua source. What is sent is its digest, and the source where Redis does not know it. All its keys are in
+// KEYS and of one slot, so that a node of a cluster whose slots are being moved can tell whether it has them: if only
+// some, it says TRYAGAIN and does nothing.
 type script struct{ source, digest string }
 
 func newScript(source string) *script {
@@ -75,15 +75,15 @@ func (s *script) send(ctx context.Context, c processor, command, body string, ke
 	return cmd
 }
 
-// movingPause is the first pause between tries while a slot is moved, and movingTime how long it is tried. MIGRATE moves
-// ten keys at a time, so that those of one lock are apart for milliseconds.
+// movingPause is the first pause between tries while a slot is moved, and movingTime how long it is tried. MIGRATE
+// moves ten keys at a time, so that those of one lock are apart for milliseconds.
 const (
 	movingPause = 10 * time.Millisecond
 	movingTime  = time.Second
 )
 
-// patiently asks again what a node of a cluster refused to begin, because the keys are on their way to another; and once more where
-// there was no connection, because the cluster may have another node in the place of a dead one.
+// patiently asks again what a node of a cluster refused to begin, because the keys are on their way to another; and
+// once more where there was no connection, because the cluster may have another node in the place of a dead one.
 func patiently(ctx context.Context, c redis.UniversalClient, ask func() *redis.Cmd) *redis.Cmd {
 	cluster, isCluster := c.(*redis.ClusterClient)
 	pause := movingPause

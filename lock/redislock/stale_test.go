@@ -48,8 +48,8 @@ func wants(t *testing.T, l lock.Locker, key string) <-chan *lock.Lease {
 	return got
 }
 
-// A waiter that was away for longer than its grant asks again, and only then hears of the grant of before, which has run out and is
-// another's by now. It must not take it: the message answers an earlier ask.
+// A waiter that was away for longer than its grant asks again, and only then hears of the grant of before, which has
+// run out and is another's by now. It must not take it: the message answers an earlier ask.
 func TestAStaleGrantIsNotTaken(t *testing.T) {
 	s := stacktest.Redis(t)
 	eye := client(t, s)
@@ -99,7 +99,8 @@ func seen(t *testing.T, c redis.UniversalClient) string {
 	return text
 }
 
-// A grant that comes when its lease is over is none, however it comes: the reply was held up, or its process was stopped.
+// A grant that comes when its lease is over is none, however it comes: the reply was held up, or its process was
+// stopped.
 func TestALateReplyIsNoLease(t *testing.T) {
 	s := stacktest.Redis(t)
 	const lease = 300 * time.Millisecond
@@ -114,7 +115,8 @@ func TestALateReplyIsNoLease(t *testing.T) {
 			return closer(t, redislock.NewSetNXWatch(c, redislock.SetNXOptions{Lease: d}))
 		},
 		"setnx-expire": func(c redis.UniversalClient, d time.Duration) lock.Locker {
-			return closer(t, redislock.NewSetNXExpire(c, redislock.SetNXExpireOptions{SetNXOptions: redislock.SetNXOptions{Lease: d}}))
+			o := redislock.SetNXOptions{Lease: d}
+			return closer(t, redislock.NewSetNXExpire(c, redislock.SetNXExpireOptions{SetNXOptions: o}))
 		},
 		"setnx-del": func(c redis.UniversalClient, d time.Duration) lock.Locker {
 			return redislock.NewSetNXDel(c, redislock.SetNXOptions{Lease: d})
@@ -127,7 +129,9 @@ func TestALateReplyIsNoLease(t *testing.T) {
 				_ = warm.Release()
 			}
 			last := map[string]string{"setnx-expire": "pexpire"}[name] // its SETNX alone gives no lease
-			reply := p.Set(wire.Trap{Match: func(m []byte) bool { return wire.Contains("{k}")(m) && wire.Contains(last)(m) }, Do: wire.HoldReply})
+			reply := p.Set(wire.Trap{Do: wire.HoldReply, Match: func(m []byte) bool {
+				return wire.Contains("{k}")(m) && wire.Contains(last)(m)
+			}})
 			got := make(chan error, 1)
 			go func() {
 				_, err := late.Acquire(lock.NoWait(t.Context()), "k")
