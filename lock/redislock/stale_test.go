@@ -149,3 +149,29 @@ func TestALateReplyIsNoLease(t *testing.T) {
 		})
 	}
 }
+
+// A lease that is shorter than the time between two asks begins with its grant all the same, and is not over when it begins.
+func TestAGrantOfAShortLease(t *testing.T) {
+	s := stacktest.Redis(t)
+	eye := client(t, s)
+	w := watchdog(t, s, redislock.WatchdogOptions{Lease: 600 * time.Millisecond})
+	var lost error
+	for range 5 { // a busy computer may lose a lease that is so short
+		held := acquire(t, watchdog(t, s, redislock.WatchdogOptions{}), "k")
+		got := wants(t, w, "k")
+		awaitQueue(t, eye, 1)
+		time.Sleep(650 * time.Millisecond) // longer than the lease, and shorter than the time until it asks again
+		_ = held.Release()
+		lease := <-got
+		if lease == nil {
+			t.FailNow()
+		}
+		time.Sleep(50 * time.Millisecond) // in which a lease that is over would say so
+		lost = lease.Err()
+		_ = lease.Release()
+		if lost == nil {
+			return
+		}
+	}
+	t.Errorf("it is lost as soon as it is granted: %v", lost)
+}

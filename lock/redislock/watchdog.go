@@ -178,7 +178,7 @@ func (w *Watchdog) Acquire(ctx context.Context, key string) (*lock.Lease, error)
 			return nil, errors.Join(held, err)
 		}
 		// A grant was made by another, who did not wait for our replicas: with Replicas it is asked for once more.
-		if fence != lock.NoFence && w.o.Replicas == 0 && time.Since(sent) < lock.Valid(grantLease)/2 {
+		if fence != lock.NoFence && w.o.Replicas == 0 && time.Since(sent) < lock.Valid(min(grantLease, w.o.Lease))/2 {
 			return s.hold(sent, fence, grantLease), nil
 		}
 		// Not heard of, or heard so late that the grant may have run out: ask. What was granted still is found there.
