@@ -98,7 +98,13 @@ killed, paused and cut off. Made by `+"`docs/refresh promises`"+`; nothing here 
 		for _, name := range locks() {
 			switch o := found[[2]string{name, s.Name}]; o.Found {
 			case "passed":
-				b.WriteString(" ✓ |")
+				b.WriteString(" ✓")
+				if o.Keeps != "" {
+					n++
+					fmt.Fprintf(&b, "[^%d]", n)
+					fmt.Fprintf(&notes, "[^%d]: %s, %s: %s.\n", n, name, s.Name, o.Keeps)
+				}
+				b.WriteString(" |")
 			case "not promised":
 				b.WriteString(" – |")
 			case "broken":

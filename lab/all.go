@@ -17,6 +17,7 @@ func All() []Scenario {
 		lostReplyOnUnlock(),
 		failover(),
 		holderFrozen(),
+		pausedWaiter(),
 		hungHolder(),
 		holderKilled(),
 		redlockClockJump(),

@@ -97,6 +97,8 @@ func phrases() map[string]string {
 		"%s asks %s%s":                     "%s 请求 %s%s",
 		"%s goes away without the reply":   "%s 没等答复就离开了",
 		"gives up":                         "放弃等待",
+		"grants the lock to %s":            "把锁授予 %s",
+		"A reads no message for %v":        "A 有 %v 没读任何消息",
 		"%s stood at %s":                   "%s 停在 %s",
 		"%s held the lock, as it believed": "%s 自认为持有锁",
 		"the server has it held by %s":     "服务器认为持有者是 %s",

@@ -36,6 +36,7 @@ func variants() map[string]string {
 		"takes it for a failure":          "当作失败",
 		"answers with the unlock's error": "用解锁的错误答复",
 		"counts votes":                    "只数票数",
+		"takes any grant":                 "凡是授予都接受",
 		"does not delete":                 "不删除",
 		"tries again":                     "再试",
 		"spins":                           "自旋",

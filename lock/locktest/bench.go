@@ -22,6 +22,7 @@ type Bench struct {
 	Lease  time.Duration
 	Renews bool          // a holder that works on keeps the key beyond Lease
 	Wire   wire.Protocol // where requests end
+	Room   int           // how many keys a process may hold, and wait for, at a time; 0: as many as a sentence wants
 
 	// Start starts servers of which a killed one comes back with its data. Nil: it needs none, and the sentences about
 	// processes do not apply.
@@ -31,6 +32,10 @@ type Bench struct {
 
 	// Left lists what is on the servers of a key that nobody holds or waits for, but what is meant to stay. Nil: cannot tell.
 	Left func(ctx context.Context, addrs []string, key string) ([]string, error)
+	// Kept counts what is meant to stay on the servers of keys that begin with key, and Keeps says what that is and for
+	// how long. Nil: nothing, which Left sees to.
+	Kept  func(ctx context.Context, addrs []string, key string) (int, error)
+	Keeps string
 
 	// Breaks are the sentences that the strategy is known to break, although its Promise has no word for that, and why. They
 	// are tried nevertheless, and it is an error if they hold.

@@ -12,6 +12,7 @@ type Outcome struct {
 	Sentence string
 	Found    string // passed, not promised, broken (as is known), failed
 	Why      string `json:",omitempty"`
+	Keeps    string `json:",omitempty"` // of Traces: what stays, and for how long
 }
 
 const (
@@ -24,7 +25,11 @@ const (
 func (s *suite) record(b Bench, sentence Sentence, found, why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.outcomes = append(s.outcomes, Outcome{b.Name, sentence.Name, found, why})
+	o := Outcome{Strategy: b.Name, Sentence: sentence.Name, Found: found, Why: why}
+	if sentence.Name == "Traces" && found == passed {
+		o.Keeps = b.Keeps
+	}
+	s.outcomes = append(s.outcomes, o)
 }
 
 // write puts the outcomes into a file of dir, if there is a dir. Each package has its own file: go test runs several at once.

@@ -35,6 +35,7 @@ func brokenTrials() []brokenTrial {
 		{"one fence for all", flaws{sameFence: true}, nil, []string{"Processes", "Paused", "Generations"}},
 		{"fences are counted in the process", flaws{ownFence: true}, nil, []string{"Generations"}},
 		{"a queue that nobody leaves", flaws{tickets: true}, nil, []string{"DeadWaiter"}},
+		{"believes whatever it was told", flaws{mail: true}, nil, []string{"PausedWaiter"}},
 		{"what failed is not taken back", flaws{noCleanup: true}, nil, []string{"Cuts", "CrashPoints"}},
 		{"errors as the client has them", flaws{rawErrors: true}, nil, []string{"Cuts"}},
 		{"every acquisition leaves a key", flaws{litter: true}, nil, []string{"Traces"}},

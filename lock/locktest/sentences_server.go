@@ -74,6 +74,9 @@ func (s *Scene) outage(ctx context.Context, one, other *remote) error {
 	return nil
 }
 
+// perKey is how much may stay of a key: a fence, and what it is locked by.
+const perKey = 2
+
 // few goroutines are no leak.
 const few = 10
 
@@ -110,6 +113,15 @@ func traces(ctx context.Context, s *Scene) error {
 		}
 	}
 	s.seen = fmt.Sprintf("%d acquisitions", len(history))
+	if s.Kept != nil {
+		n, err := s.Kept(ctx, addrs(s.Servers), s.Key)
+		if err != nil {
+			return err
+		}
+		if s.seen += fmt.Sprintf(", %d things of %d keys stay", n, len(keys)); n > perKey*len(keys) {
+			return fmt.Errorf("%s: that is more than %d for each", s.seen, perKey)
+		}
+	}
 	left := ""
 	for deadline := time.Now().Add(s.patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if left, err = s.left(ctx, list, before); err != nil || left == "" {

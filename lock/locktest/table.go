@@ -26,10 +26,19 @@ func Sentences() []Sentence {
 		{Name: "CrashPoints", Rule: "So does that of a process that is killed between any two requests of an acquisition.", Applies: cluster, Check: crashPoints},
 		{Name: "DeadWaiter", Rule: "A waiter that is killed keeps nobody behind it from the key.", Applies: cluster, Check: deadWaiter},
 		{Name: "Paused", Rule: "A holder that is paused past its lease is followed, learns of its loss when it wakes, and has the smaller fence.", Applies: cluster, Check: paused},
+		{
+			Name: "PausedWaiter", Applies: cluster, Check: pausedWaiter,
+			Rule: "A waiter that is paused for longer than anything that was granted to it, while others come and go, does not hold the key " +
+				"beside another when it wakes, and has the larger fence when its turn has come.",
+		},
 		{Name: "Owner", Rule: "Who lost the key cannot give it away: its release says so, and the next holder keeps it.", Applies: cluster, Check: owner},
 		{Name: "Generations", Rule: "Fences grow although the process of every holder is a new one and the one before was killed.", Applies: generational, Check: generations},
 		{Name: "Cuts", Rule: "Whatever request of an acquisition, a renewal or a release is lost, or its reply: no two hold the key, the error is precise, and nothing is left.", Applies: cluster, Check: cuts},
-		{Name: "Traces", Rule: "Ten thousand acquisitions, some of them given up, leave no goroutine, and on the server no key, node or row.", Applies: cluster, Check: traces},
+		{
+			Name: "Traces", Applies: cluster, Check: traces,
+			Rule: "Ten thousand acquisitions, some of them given up, leave no goroutine, and on the server nothing that holds a key or waits for " +
+				"it. What is meant to stay, such as the last fence, is counted by the keys and not by the acquisitions.",
+		},
 		{Name: "Restart", Rule: "A server that is killed under a holder and a waiter and comes back lets no two hold the key, and serves again.", Applies: cluster, Check: restart, Restarts: true},
 	}
 }

@@ -3,6 +3,7 @@ package locktest
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -37,6 +38,7 @@ type flaws struct {
 	sameFence   bool // 1 for everybody
 	ownFence    bool // counted in the process
 	tickets     bool // stands in a queue of numbers that nobody leaves
+	mail        bool // a release grants the key to who waits, by a message that is believed whenever it comes
 	noCleanup   bool // what failed is not taken back, and the expiry comes in a second command
 	rawErrors   bool // errors as the client has them
 	litter      bool // every acquisition leaves a key
@@ -44,8 +46,17 @@ type flaws struct {
 }
 
 const (
-	trialEnter   = "if redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return redis.call('incr', KEYS[2]) end return 0"
-	trialRenew   = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0"
+	trialEnter = "if redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return redis.call('incr', KEYS[2]) end return 0"
+	trialRenew = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0"
+	// To the oldest waiter, if there is one: the key, for a lease, a fence, and a message.
+	trialGrant = `if redis.call('get', KEYS[1]) ~= ARGV[1] then return 0 end
+redis.call('del', KEYS[1])
+local next = redis.call('lpop', KEYS[3])
+if next then
+  redis.call('set', KEYS[1], next, 'PX', ARGV[2])
+  redis.call('publish', next, redis.call('incr', KEYS[2]))
+end
+return 1`
 	trialRelease = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0"
 )
 
@@ -76,6 +87,7 @@ func (t *trial) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
 	if t.ghosts {
 		go time.Sleep(10 * time.Second)
 	}
+	var mail <-chan *redis.Message
 	for held := false; ; {
 		sent := time.Now()
 		fence, err := t.try(ctx, key, token)
@@ -94,10 +106,19 @@ func (t *trial) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
 		case lock.IsNoWait(ctx):
 			return nil, lock.ErrHeld
 		}
+		if !held && t.mail {
+			box := t.client.Subscribe(ctx, token)
+			defer box.Close()
+			mail = box.Channel()
+			t.client.RPush(ctx, key+":mail:fence", token)
+		}
 		held = true
 		select {
 		case <-ctx.Done():
 			return nil, errors.Join(lock.ErrHeld, context.Cause(ctx))
+		case granted := <-mail: // nil: never
+			fence, _ := strconv.ParseUint(granted.Payload, 10, 64)
+			return t.hold(key, token, time.Now(), lock.Fence(fence)), nil
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
@@ -187,6 +208,10 @@ func (t *trial) free(ctx context.Context, key, token string) error {
 	}
 	if t.blindDelete {
 		return t.client.Del(ctx, key).Err()
+	}
+	if t.mail {
+		names := []string{key, key + ":fence", key + ":mail:fence"}
+		return t.verdict(t.client.Eval(ctx, trialGrant, names, token, t.lease.Milliseconds()).Int())
 	}
 	err := t.verdict(t.client.Eval(ctx, trialRelease, []string{key}, token).Int())
 	if errors.Is(err, lock.ErrDown) && !t.noCleanup {

@@ -40,25 +40,27 @@ type closing interface {
 
 func benches(t *testing.T) []locktest.Bench {
 	return []locktest.Bench{
-		bench(t, "mysql-table", func(db *sql.DB, lease time.Duration) closing {
+		bench(t, "mysql-table", "the row of each key stays, with its last fence, for ever", func(db *sql.DB, lease time.Duration) closing {
 			return mysqllock.NewTable(db, mysqllock.TableOptions{Lease: lease})
 		}),
-		bench(t, "mysql-for-update", func(db *sql.DB, lease time.Duration) closing {
+		bench(t, "mysql-for-update", "the row of each key stays, and another with its last fence, for ever", func(db *sql.DB, lease time.Duration) closing {
 			return mysqllock.NewForUpdate(db, mysqllock.ConnOptions{Lease: lease})
 		}),
-		bench(t, "mysql-get-lock", func(db *sql.DB, lease time.Duration) closing {
+		bench(t, "mysql-get-lock", "a row with the last fence of each key stays, for ever", func(db *sql.DB, lease time.Duration) closing {
 			return mysqllock.NewGetLock(db, mysqllock.ConnOptions{Lease: lease})
 		}),
 	}
 }
 
-func bench(t *testing.T, name string, make func(*sql.DB, time.Duration) closing) locktest.Bench {
+func bench(t *testing.T, name, keeps string, make func(*sql.DB, time.Duration) closing) locktest.Bench {
 	s, err := strategy.Lookup(name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return locktest.Bench{
 		Name: name, Promise: s.Promise, Lease: benchLease, Renews: true, Wire: wire.MySQL(), Left: left, Start: start,
+		Room: 4, // of the 12 connections below
+		Kept: rows(name), Keeps: keeps,
 		Open: func(addrs []string, lease time.Duration) (lock.Locker, func() error, error) {
 			db, err := open(addrs[0], 12)
 			if err != nil {
@@ -101,6 +103,29 @@ func start(t testing.TB) []locktest.Server {
 		t.Fatal(err)
 	}
 	return []locktest.Server{{Addr: s.Addr, Kill: s.Kill, Restart: s.Restart}}
+}
+
+// rows counts the rows of a lock that stay.
+func rows(name string) func(ctx context.Context, addrs []string, key string) (int, error) {
+	tables := map[string][]string{
+		"mysql-table": {"locks"}, "mysql-for-update": {"lock_rows", "lock_fences"}, "mysql-get-lock": {"lock_fences"},
+	}[name]
+	return func(ctx context.Context, addrs []string, key string) (n int, err error) {
+		db, err := open(addrs[0], 1)
+		if err != nil {
+			return 0, err
+		}
+		defer db.Close()
+		for _, table := range tables {
+			var rows int
+			query := "SELECT COUNT(*) FROM " + table + " WHERE name LIKE ?"
+			if err := db.QueryRowContext(ctx, query, key+"%").Scan(&rows); err != nil {
+				return 0, err
+			}
+			n += rows
+		}
+		return n, nil
+	}
 }
 
 // left is every row of the lock table that is held, every lock row that a transaction has, and every named lock.

@@ -2,10 +2,12 @@ package mysqllock
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"example.com/stock/lock"
+	"example.com/stock/stack/wire"
 )
 
 // What the server may still do after the client has given up is undone, although a lease is a minute.
@@ -45,4 +47,37 @@ func TestAClaimThatComesAfterItsReleaseIsUndone(t *testing.T) {
 	close(p.onward)
 	eventually(t, soon, "the row is taken", func() bool { return count(t, db, "SELECT fence FROM locks") > before })
 	free(t, table.open(t, dsn, 0), "k")
+}
+
+// A grant whose answer comes when the lease is over is none: another has the key by then.
+func TestALateAnswerIsNoLease(t *testing.T) {
+	dsn := database(t)
+	p, err := wire.Listen(addr(dsn), wire.MySQL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	through := strings.Replace(dsn, addr(dsn), p.Addr(), 1)
+	for range 3 { // a busy computer may be so late that there is no answer at all
+		slow, other := table.open(t, through, 300*time.Millisecond), table.open(t, dsn, time.Minute)
+		release(t, acquire(t, slow, "k"))
+		answer := p.Set(wire.Trap{Match: wire.Contains("UPDATE locks"), Do: wire.HoldReply})
+		got := make(chan error, 1)
+		go func() {
+			_, err := slow.Acquire(lock.NoWait(t.Context()), "k")
+			got <- err
+		}()
+		<-answer.Sprung()
+		holder := acquire(t, other, "k") // for whom the first lease has run out
+		answer.Release()
+		err := <-got
+		release(t, holder)
+		if errors.Is(err, lock.ErrDown) {
+			continue
+		}
+		if !errors.Is(err, lock.ErrHeld) {
+			t.Errorf("err = %v, want ErrHeld: another holds it, and nothing is left of that lease", err)
+		}
+		return
+	}
 }

@@ -78,6 +78,11 @@ func (t *Table) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
 		sent := time.Now()
 		fence, err := c.try(ctx, held == nil)
 		switch {
+		case err == nil && !t.o.NoExpiry && time.Since(sent) >= lock.Valid(t.o.Lease):
+			// We were stopped, or the answer was held up: what was granted has run out, and may be another's by now.
+			// The next try has a token of its own, because the release of this one may be made up for later.
+			c.abandon(ctx)
+			c.token, held = uuid.NewString(), &lock.HeldError{Key: key}
 		case err == nil:
 			return c.hold(sent, fence), nil
 		case errors.Is(err, errBusy):

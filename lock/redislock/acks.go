@@ -32,35 +32,25 @@ func newAcks(replicas int, timeout, lease time.Duration) acks {
 
 // run runs a script, and in the same round trip, on the same connection, waits for the replicas. short says that too few have acknowledged;
 // it means something only if the script has granted something.
-func (a acks) run(ctx context.Context, c redis.UniversalClient, script *redis.Script, keys []string, args ...any) (reply *redis.Cmd, short error) {
+func (a acks) run(
+	ctx context.Context, c redis.UniversalClient, script *script, keys []string, args ...any,
+) (reply *redis.Cmd, short error) {
 	if a.replicas == 0 {
-		return script.Run(ctx, c, keys, args...), nil
+		return script.run(ctx, c, keys, args...), nil
 	}
-	for try := 0; ; try++ {
-		reply, short = a.ask(ctx, c, keys[0], func(p redis.Pipeliner) *redis.Cmd { return p.EvalSha(ctx, script.Hash(), keys, args...) })
+	// The client follows a key to another node by itself, but not for a pipeline to one node.
+	reply = patiently(ctx, c, func() *redis.Cmd {
+		reply, short = a.ask(ctx, c, keys[0], func(p redis.Pipeliner) *redis.Cmd {
+			return script.evalSHA(ctx, p, keys, args)
+		})
 		if redis.HasErrorPrefix(reply.Err(), "NOSCRIPT") {
-			reply, short = a.ask(ctx, c, keys[0], func(p redis.Pipeliner) *redis.Cmd { return script.Eval(ctx, p, keys, args...) })
+			reply, short = a.ask(ctx, c, keys[0], func(p redis.Pipeliner) *redis.Cmd {
+				return script.eval(ctx, p, keys, args)
+			})
 		}
-		cluster, isCluster := c.(*redis.ClusterClient)
-		if !isCluster || try == maxMoved || !moved(reply.Err()) {
-			return reply, short
-		}
-		// The client follows a key to another node by itself, but not for a pipeline to one node.
-		cluster.ReloadState(ctx)
-		if !sleep(ctx, movedPause) {
-			return reply, short
-		}
-	}
-}
-
-// A client of a cluster asks for its layout at most every 200 ms.
-const (
-	maxMoved   = 4
-	movedPause = 100 * time.Millisecond
-)
-
-func moved(err error) bool {
-	return redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK") || redis.HasErrorPrefix(err, "TRYAGAIN")
+		return reply
+	})
+	return reply, short
 }
 
 func (a acks) ask(ctx context.Context, c redis.UniversalClient, key string, script func(redis.Pipeliner) *redis.Cmd) (reply *redis.Cmd, short error) {

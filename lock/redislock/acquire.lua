@@ -1,5 +1,6 @@
 -- Take the lock if it is free, and mint its fence in the same step.
--- KEYS[1] lock   KEYS[2] last fence   ARGV[1] value (token and owner)   ARGV[2] lease, ms   ARGV[3] life of an idle fence, ms
+-- KEYS[1] lock   KEYS[2] last fence   ARGV[1] value (token and owner)   ARGV[2] lease, ms
+-- ARGV[3] how long the clock must be past a fence before it may be forgotten, ms; see mint in queue.lua
 -- Returns {fence} or {0, holder's value, holder's remaining ms (-1: no limit)}.
 local holder = redis.call('GET', KEYS[1])
 if holder and holder ~= ARGV[1] then
@@ -21,7 +22,8 @@ local last = tonumber(text or '0') or 0
 if last >= fence then
   fence = last + 1
 end
+local ahead = math.ceil((fence + 1 - (now[1] * 1000000 + now[2])) / 1000)
 fence = string.format('%.0f', fence)
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-redis.call('SET', KEYS[2], fence, 'PX', ARGV[3])
+redis.call('SET', KEYS[2], fence, 'PX', string.format('%.0f', ARGV[3] + ahead))
 return {fence}

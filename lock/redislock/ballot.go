@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"time"
 
 	"example.com/stock/lock"
@@ -58,7 +57,7 @@ func (b *ballot) bidAt(ctx context.Context, i int, n *node, lease time.Duration)
 	case err != nil:
 		b.traces[i] = unsure
 		return vote{err: err}
-	case taken || other.value == b.value: // ours, though not granted now: the client tried again after a lost reply
+	case taken || other.value == b.value: // ours, if not granted now: an earlier request without an answer was done after all
 		b.traces[i] = ours
 		return vote{yes: true, err: n.doubt(ctx, b.o.Quarantine)}
 	}
@@ -66,12 +65,6 @@ func (b *ballot) bidAt(ctx context.Context, i int, n *node, lease time.Duration)
 }
 
 var errSilent = &doubtError{"owes an answer to an earlier request"}
-
-// unsent is whether there was no connection to send a request on.
-func unsent(err error) bool {
-	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "dial"
-}
 
 // count is how many granted the lock, and count.
 func (list votes) count() (yes int) {
@@ -128,7 +121,7 @@ func (b *ballot) prolong(ctx context.Context) error {
 	sent := time.Now()
 	answers := make([]error, len(b.nodes))
 	b.each(ctx, func(ctx context.Context, i int, n *node) {
-		answers[i] = verdict(b.renew.Run(ctx, n.client, []string{b.name}, b.value, b.o.Lease.Milliseconds()).Int())
+		answers[i] = verdict(b.renew.run(ctx, n.client, []string{b.name}, b.value, b.o.Lease.Milliseconds()).Int())
 		if answers[i] == nil {
 			answers[i] = n.doubt(ctx, b.o.Quarantine)
 		}
@@ -204,7 +197,7 @@ func (b *ballot) takeBack(ctx context.Context) []error {
 		}
 		answers[i] = lock.Down("release", errSilent)
 		if !n.silent.Load() {
-			answers[i] = verdict(b.release.Run(ctx, n.client, []string{b.name}, b.value).Int())
+			answers[i] = verdict(b.release.run(ctx, n.client, []string{b.name}, b.value).Int())
 		}
 		left := leftover{b.name, b.value, time.Now().Add(b.o.Lease), 1}
 		switch answered := !errors.Is(answers[i], lock.ErrDown); {

@@ -21,17 +21,21 @@ type sight struct {
 // has it: that is not one atomic step, but only the SET decides; the rest is for people to read.
 // An error says nothing of the outcome unless it is refused.
 func bid(ctx context.Context, c redis.UniversalClient, name, value string, lease time.Duration) (taken bool, other sight, err error) {
-	var set *redis.BoolCmd
+	var set *redis.Cmd
 	var get *redis.StringCmd
 	var pttl *redis.DurationCmd
 	_, _ = c.Pipelined(ctx, func(p redis.Pipeliner) error {
-		set = p.SetNX(ctx, name, value, lease)
+		args := []any{"set", name, value}
+		if lease > 0 {
+			args = append(args, "px", lease.Milliseconds())
+		}
+		set = sendOnce(ctx, p, append(args, "nx")...)
 		get = p.Get(ctx, name)
 		pttl = p.PTTL(ctx, name)
 		return nil
 	})
-	if err := set.Err(); err != nil || set.Val() {
-		return set.Val(), sight{}, err
+	if err := set.Err(); !errors.Is(err, redis.Nil) {
+		return err == nil, sight{}, err
 	}
 	if err := get.Err(); err != nil && !errors.Is(err, redis.Nil) {
 		return false, sight{}, err // of another type: no lock

@@ -55,6 +55,8 @@ func TestLocksOnACluster(t *testing.T) {
 	t.Run("spread", func(t *testing.T) { spreadOverACluster(t, nodes) })
 	t.Run("queue", func(t *testing.T) { queueOnACluster(t, nodes) })
 	t.Run("acknowledgements", func(t *testing.T) { acksOnACluster(t, nodes) })
+	t.Run("lost replies", func(t *testing.T) { lostRepliesOnACluster(t, nodes) })
+	t.Run("a slot that moves", func(t *testing.T) { movingSlot(t, nodes) })
 	t.Run("a node is gone", func(t *testing.T) { withoutANode(t, nodes) })
 }
 

@@ -61,8 +61,10 @@ func benches(t *testing.T) []locktest.Bench {
 			b.Breaks = map[string]string{"CrashPoints": "a crash between its two commands blocks the key for ever, as its caveat says"}
 		case "redis-setnx-del":
 			b.Breaks = map[string]string{"Owner": "its DEL deletes whatever is there, as its caveat says"}
+		case "redis-setnx":
+			b.Kept, b.Keeps = fences, keeps
 		case "redis-watchdog":
-			b.Renews = true
+			b.Renews, b.Kept, b.Keeps = true, fences, keeps
 		case "redlock":
 			b.Renews, b.Failing, b.Lease = true, 2, redlockLease
 			b.Start = func(t testing.TB) []locktest.Server { return start(t, 5) }
@@ -128,13 +130,25 @@ func dial(addr string) redis.UniversalClient {
 	})
 }
 
-// left is every key that is not a fence, and every fence that stays for ever.
+// keeps is what stays of the locks with a fence.
+const keeps = "the last fence of each key stays for a day after the last acquisition, " +
+	"or for so long as it is ahead of the server's clock and a day"
+
+// fences counts what stays.
+func fences(ctx context.Context, addrs []string, key string) (int, error) {
+	c := dial(addrs[0])
+	names, err := c.Keys(ctx, "*"+key+"*:fence").Result()
+	return len(names), errors.Join(err, c.Close())
+}
+
+// left is every key that is not a fence, and every fence that stays for longer than a day and what it may be ahead of
+// the clock here.
 func left(ctx context.Context, addrs []string, key string) (found []string, err error) {
 	for _, addr := range addrs {
 		c := dial(addr)
 		names, err := c.Keys(ctx, "*"+key+"*").Result()
 		for _, name := range names {
-			if !strings.HasSuffix(name, ":fence") || c.TTL(ctx, name).Val() <= 0 {
+			if ttl := c.TTL(ctx, name).Val(); !strings.HasSuffix(name, ":fence") || ttl <= 0 || ttl > 24*time.Hour+time.Minute {
 				found = append(found, name)
 			}
 		}

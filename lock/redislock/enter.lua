@@ -1,5 +1,5 @@
 -- Take the lock if it is free and nobody came earlier; otherwise queue up, if asked to.
--- ARGV[1] value   ARGV[2] lease, ms   ARGV[3] lease of a grant, ms   ARGV[4] '1': queue up
+-- ARGV[1] value   ARGV[2] lease, ms   ARGV[3] lease of a grant, ms   ARGV[4] number of this ask; '0': do not queue up
 -- Returns {fence} or {'0', holder's value, its remaining ms (-1: no limit)}.
 local holder = redis.call('GET', KEYS[1])
 if holder == ARGV[1] then
@@ -8,21 +8,22 @@ if holder == ARGV[1] then
   return {redis.call('GET', KEYS[2])}
 end
 if not holder then
-  local first = oldest()
+  local first, ask = oldest()
   if not first or first == ARGV[1] then
     local fence = mint()
     redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
     return {fence}
   end
-  grant(first, ARGV[3])
+  grant(first, ask, ARGV[3])
   holder = first
 end
-if ARGV[4] == '1' then
+if ARGV[4] ~= '0' then
   redis.call('LLEN', KEYS[3]) -- fails if it is no queue, before anything is written
-  if redis.call('HSET', KEYS[4], ARGV[1], string.format('%.0f', math.floor(clock() / 1000))) == 1 then
+  local seen = string.format('%.0f', math.floor(clock() / 1000)) .. '.' .. ARGV[4]
+  if redis.call('HSET', KEYS[4], ARGV[1], seen) == 1 then
     redis.call('RPUSH', KEYS[3], ARGV[1])
   end
-  redis.call('PEXPIRE', KEYS[3], IDLE)
-  redis.call('PEXPIRE', KEYS[4], IDLE)
+  redis.call('PEXPIRE', KEYS[3], QUEUE)
+  redis.call('PEXPIRE', KEYS[4], QUEUE)
 end
 return {'0', holder, redis.call('PTTL', KEYS[1])}

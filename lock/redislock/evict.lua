@@ -7,8 +7,10 @@
 redis.call('GET', KEYS[2]) -- fails if it is no fence: without a fence nobody is evicted
 redis.call('DEL', KEYS[1])
 local fence = mint()
-local first = KEYS[3] and oldest()
-if first then
-  grant(first, ARGV[1])
+if KEYS[3] then
+  local first, ask = oldest()
+  if first then
+    grant(first, ask, ARGV[1])
+  end
 end
 return fence

@@ -22,8 +22,8 @@ type grants struct {
 
 	mu      sync.Mutex
 	pubsub  *redis.PubSub
-	ready   chan struct{} // closed when the server has confirmed the subscription
-	waiters map[string]chan lock.Fence
+	ready   chan struct{}      // closed when the server has confirmed the subscription
+	waiters map[string]*waiter // by value
 	reader  sync.WaitGroup
 	stop    context.CancelFunc
 	closed  bool
@@ -32,17 +32,36 @@ type grants struct {
 func newGrants(c redis.UniversalClient, process string, log *slog.Logger) *grants {
 	return &grants{
 		client: c, channel: "watchdog:" + process, log: log,
-		ready: make(chan struct{}), waiters: make(map[string]chan lock.Fence),
+		ready: make(chan struct{}), waiters: make(map[string]*waiter),
 	}
 }
 
-// expect returns where the grant of value will come. A NoFence says that grants may have been missed: ask.
-func (g *grants) expect(value string) <-chan lock.Fence {
-	come := make(chan lock.Fence, 1)
+// A waiter is one acquisition that asks until it is granted the lock.
+type waiter struct {
+	ask  uint64          // the number of its last ask; a grant that answers another one is stale
+	come chan lock.Fence // where the grant comes. A NoFence says that grants may have been missed: ask
+}
+
+// expect makes a waiter known.
+func (g *grants) expect(value string) *waiter {
+	w := &waiter{come: make(chan lock.Fence, 1)}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.waiters[value] = come
-	return come
+	g.waiters[value] = w
+	return w
+}
+
+// next begins another ask of w, and returns its number. What was granted to the asks before counts no more: whether the
+// lock is ours the server says in its answer. The waiter may have been stopped since, for longer than a grant lives.
+func (g *grants) next(w *waiter) uint64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	w.ask++
+	select {
+	case <-w.come:
+	default:
+	}
+	return w.ask
 }
 
 func (g *grants) forget(value string) {
@@ -91,10 +110,8 @@ func (g *grants) read(ctx context.Context) {
 	for ctx.Err() == nil {
 		switch message, err := g.pubsub.Receive(ctx); m := message.(type) {
 		case *redis.Message:
-			at := strings.LastIndexByte(m.Payload, '\n') // an owner's name may have one, too
-			value, text := m.Payload[:max(at, 0)], m.Payload[at+1:]
-			if fence, err := strconv.ParseUint(text, 10, 64); err == nil {
-				g.tell(value, lock.Fence(fence))
+			if value, ask, fence, ok := parseGrant(m.Payload); ok {
+				g.tell(value, ask, fence)
 			}
 		case *redis.Subscription:
 			select {
@@ -112,22 +129,41 @@ func (g *grants) read(ctx context.Context) {
 	}
 }
 
-func (g *grants) tell(value string, fence lock.Fence) {
+// parseGrant reads a message of queue.lua: the value, the number of the ask that it answers, and the fence, a line
+// each. An owner's name may have lines of its own.
+func parseGrant(message string) (value string, ask uint64, fence lock.Fence, ok bool) {
+	last := strings.LastIndexByte(message, '\n')
+	middle := strings.LastIndexByte(message[:max(last, 0)], '\n')
+	if middle < 0 {
+		return "", 0, 0, false
+	}
+	ask, err := strconv.ParseUint(message[middle+1:last], 10, 64)
+	if err != nil {
+		return "", 0, 0, false
+	}
+	minted, err := strconv.ParseUint(message[last+1:], 10, 64)
+	return message[:middle], ask, lock.Fence(minted), err == nil
+}
+
+// tell hands a grant to the waiter whose last ask it answers.
+func (g *grants) tell(value string, ask uint64, fence lock.Fence) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	ring(g.waiters[value], fence)
+	if w := g.waiters[value]; w != nil && w.ask == ask {
+		ring(w.come, fence)
+	}
 }
 
 // alarm makes everybody ask: what was granted meanwhile was not heard.
 func (g *grants) alarm() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, come := range g.waiters {
-		ring(come, lock.NoFence)
+	for _, w := range g.waiters {
+		ring(w.come, lock.NoFence)
 	}
 }
 
-// ring leaves fence in come, unless something is there already: either makes the waiter look. A nil come is nobody.
+// ring leaves fence in come, unless something is there already: either makes the waiter look.
 func ring(come chan lock.Fence, fence lock.Fence) {
 	select {
 	case come <- fence:

@@ -61,7 +61,7 @@ func (w *Watchdog) Keys(ctx context.Context) ([]string, error) {
 
 func inspect(ctx context.Context, c redis.UniversalClient, names []string) (lock.Standing, error) {
 	standing := lock.Standing{Scope: lock.Cluster}
-	reply, err := redis.NewScript(queueSource+inspectSource).Run(ctx, c, names).Slice()
+	reply, err := newScript(queueSource+inspectSource).run(ctx, c, names).Slice()
 	if err != nil {
 		return standing, silence("inspect", names[0], err)
 	}
@@ -89,7 +89,7 @@ func inspect(ctx context.Context, c redis.UniversalClient, names []string) (lock
 }
 
 func evict(ctx context.Context, c redis.UniversalClient, names []string) (lock.Fence, error) {
-	reply, err := redis.NewScript(queueSource+evictSource).Run(ctx, c, names, grantLease.Milliseconds()).Text()
+	reply, err := newScript(queueSource+evictSource).run(ctx, c, names, grantLease.Milliseconds()).Text()
 	if err != nil {
 		return lock.NoFence, silence("evict the holder of", names[0], err)
 	}

@@ -11,9 +11,9 @@ if holder ~= ARGV[1] then
   end
   return 0
 end
-local first = oldest()
+local first, ask = oldest()
 if first then
-  grant(first, ARGV[2])
+  grant(first, ask, ARGV[2])
 else
   redis.call('DEL', KEYS[1])
 end

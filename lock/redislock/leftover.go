@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"example.com/stock/lock"
 )
 
@@ -19,7 +17,7 @@ type leftover struct {
 
 // leave has the leftover swept as soon as the node answers. One goroutine sweeps a node, however long the list; and the list ends with
 // the first sweep in vain, because a silent node is not bid at any more.
-func (n *node) leave(s *sweeper, release *redis.Script, l leftover) {
+func (n *node) leave(s *sweeper, release *script, l leftover) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.left = append(n.left, l)
@@ -30,7 +28,7 @@ func (n *node) leave(s *sweeper, release *redis.Script, l leftover) {
 }
 
 // sweep deletes what is left of ours. An ErrDown says that there is more to do.
-func (n *node) sweep(ctx context.Context, release *redis.Script) error {
+func (n *node) sweep(ctx context.Context, release *script) error {
 	if n.silent.Load() {
 		// What was left may have run out meanwhile: somebody has to find out that the node is back.
 		if err := n.client.Ping(ctx).Err(); err != nil {
@@ -52,7 +50,7 @@ func (n *node) sweep(ctx context.Context, release *redis.Script) error {
 			if time.Now().After(l.until) {
 				continue
 			}
-			switch err := verdict(release.Run(ctx, n.client, []string{l.name}, l.value).Int()); {
+			switch err := verdict(release.run(ctx, n.client, []string{l.name}, l.value).Int()); {
 			case errors.Is(err, lock.ErrDown):
 				n.silent.Store(true)
 				n.keep(append(again, list[i:]...))

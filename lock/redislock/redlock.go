@@ -66,7 +66,7 @@ type Redlock struct {
 	quorum  int
 	sweeper *sweeper
 
-	release, renew *redis.Script
+	release, renew *script
 }
 
 // NewRedlock makes a Redlock on clients, one for each node: at least three, better five. It asks no server anything. The clients must be
@@ -101,7 +101,7 @@ func NewRedlock(clients []redis.UniversalClient, o RedlockOptions) (*Redlock, er
 	}
 	r := &Redlock{
 		o: o, quorum: quorum(len(clients)), sweeper: newSweeper(),
-		release: redis.NewScript(releaseSource), renew: redis.NewScript(renewSource),
+		release: newScript(releaseSource), renew: newScript(renewSource),
 	}
 	for i, c := range clients {
 		n := newNode(c, i)

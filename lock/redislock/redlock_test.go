@@ -9,9 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"example.com/stock/lock"
 	"example.com/stock/lock/redislock"
 	"example.com/stock/stack"
+	"example.com/stock/stack/wire"
 )
 
 func busy(t *testing.T, l lock.Locker) error {
@@ -199,5 +202,62 @@ func TestRedlockLeavesNothingBehind(t *testing.T) {
 		if keys := c.Keys(t.Context(), "*").Val(); len(keys) > 0 {
 			t.Errorf("left on node %d: %v", i+1, keys)
 		}
+	}
+}
+
+// Replies of an earlier round do not count for a later one: each has a value of its own. Three of five say yes to the first round, and that is
+// heard when another has had a majority for long.
+func TestRedlockLateVotesDoNotCount(t *testing.T) {
+	m := fiveMasters(t)
+	var proxies []*wire.Proxy
+	var clients []redis.UniversalClient
+	for _, s := range m.servers {
+		p, c := wired(t, s)
+		proxies, clients = append(proxies, p), append(clients, c)
+	}
+	late, err := redislock.NewRedlock(clients, redislock.RedlockOptions{
+		Quarantine: -1, Lease: time.Second, NodeTimeout: 200 * time.Millisecond,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closer(t, late)
+	for busy(t, late) != nil { // connects, which may take longer than the round has
+	}
+	var held []*wire.Snare
+	for _, p := range proxies[2:] {
+		held = append(held, p.Set(wire.Trap{Match: wire.Contains("redlock:{k}"), Do: wire.HoldReply}))
+	}
+	got := make(chan *lock.Lease, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	go func() {
+		for ctx.Err() == nil { // a round without a majority is ErrDown
+			if lease, err := late.Acquire(ctx, "k"); err == nil {
+				got <- lease
+				return
+			}
+		}
+	}()
+	for _, s := range held {
+		<-s.Sprung()
+	}
+	rival := insist(t, m.redlock(t, redislock.RedlockOptions{Lease: time.Minute}), "k")
+	for _, s := range held {
+		s.Release()
+	}
+	select {
+	case <-got:
+		t.Error("two have the lock")
+	case <-time.After(2 * time.Second): // many rounds
+	}
+	if err := rival.Release(); err != nil {
+		t.Errorf("the rival's release: %v", err)
+	}
+	select {
+	case lease := <-got:
+		_ = lease.Release()
+	case <-ctx.Done():
+		t.Error("who was late was never served")
 	}
 }

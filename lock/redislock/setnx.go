@@ -49,12 +49,17 @@ func (s *SetNX) Close() error {
 
 // Acquire tries, and if ctx allows tries again until ctx ends.
 func (s *SetNX) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
-	claim := s.server.claim(ctx, key)
 	return poll(ctx, backoff(s.o.MinBackoff, s.o.MaxBackoff), func() (*lock.Lease, error) {
+		// A value for every try: a release of this one that is made up for later must not hit the next.
+		claim := s.server.claim(ctx, key)
 		sent := time.Now()
 		fence, err := claim.try(ctx)
-		if err != nil {
+		switch {
+		case err != nil:
 			return nil, err
+		case late(sent, s.o.Lease):
+			detached(ctx, claim.free)
+			return nil, &lock.HeldError{Key: key}
 		}
 		return claim.hold(sent, fence), nil
 	})

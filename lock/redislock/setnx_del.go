@@ -50,6 +50,8 @@ func (s *SetNXDel) try(ctx context.Context, key string) (*lock.Lease, error) {
 		return nil, failed(ctx, name, err)
 	case !taken:
 		return nil, other.held(key)
+	case late(sent, s.o.Lease): // what is there by now is another's, or nobody's
+		return nil, &lock.HeldError{Key: key}
 	}
 	lease := s.hold(key, sent, func(ctx context.Context) error { return s.free(ctx, name) })
 	if ctx.Err() != nil {
@@ -61,6 +63,5 @@ func (s *SetNXDel) try(ctx context.Context, key string) (*lock.Lease, error) {
 
 // free deletes the key, whoever has it.
 func (s *SetNXDel) free(ctx context.Context, name string) error {
-	deleted, err := s.client.Del(ctx, name).Result()
-	return verdict(int(deleted), err)
+	return verdict(sendOnce(ctx, s.client, "del", name).Int())
 }

@@ -41,7 +41,7 @@ type SetNXExpireOptions struct {
 type SetNXExpire struct {
 	hand
 	o       SetNXExpireOptions
-	release *redis.Script
+	release *script
 
 	mu    sync.Mutex
 	stuck map[string]suspicion // by key, until somebody sees it in order again
@@ -59,7 +59,7 @@ func NewSetNXExpire(c redis.UniversalClient, o SetNXExpireOptions) *SetNXExpire 
 	def(&o.RepairAfter, time.Second)
 	return &SetNXExpire{
 		hand: newHand(c, "setnx-expire", o.SetNXOptions), o: o,
-		release: redis.NewScript(releaseSource), stuck: make(map[string]suspicion),
+		release: newScript(releaseSource), stuck: make(map[string]suspicion),
 	}
 }
 
@@ -72,7 +72,7 @@ func (s *SetNXExpire) try(ctx context.Context, key string) (*lock.Lease, error) 
 	// A token for every try: a release of this one that is made up for later must not hit the next.
 	name, value := s.name(key), token(ctx)
 	tell := func(ctx context.Context) error {
-		return verdict(s.release.Run(ctx, s.client, []string{name}, value).Int())
+		return verdict(s.release.run(ctx, s.client, []string{name}, value).Int())
 	}
 	sent := time.Now()
 	taken, other, err := bid(ctx, s.client, name, value, 0)
@@ -82,7 +82,7 @@ func (s *SetNXExpire) try(ctx context.Context, key string) (*lock.Lease, error) 
 			s.sweeper.recall(ctx, tell)
 		}
 		return nil, failed(ctx, name, err)
-	case !taken && other.value != value: // a client of a cluster tries again by itself after a lost reply
+	case !taken:
 		return nil, s.look(ctx, key, other)
 	}
 	if s.o.Between != nil {
@@ -95,7 +95,7 @@ func (s *SetNXExpire) try(ctx context.Context, key string) (*lock.Lease, error) 
 	case err != nil:
 		s.sweeper.recall(ctx, tell)
 		return nil, failed(ctx, name, err)
-	case !limited || time.Since(sent) >= lock.Valid(s.o.Lease):
+	case !limited || late(sent, s.o.Lease):
 		// The key was deleted, or we were paused in between until a repair may have let another in.
 		s.sweeper.recall(ctx, tell)
 		return nil, &lock.HeldError{Key: key}

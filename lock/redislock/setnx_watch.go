@@ -32,9 +32,10 @@ func NewSetNXWatch(c redis.UniversalClient, o SetNXOptions) *SetNXWatch {
 
 // Acquire tries, and if ctx allows tries again until ctx ends.
 func (s *SetNXWatch) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
-	name, value := s.name(key), token(ctx)
-	tell := func(ctx context.Context) error { return s.free(ctx, name, value) }
 	return s.poll(ctx, func() (*lock.Lease, error) {
+		// A token for every try: a release of this one that is made up for later must not hit the next.
+		name, value := s.name(key), token(ctx)
+		tell := func(ctx context.Context) error { return s.free(ctx, name, value) }
 		sent := time.Now()
 		taken, other, err := bid(ctx, s.client, name, value, s.o.Lease)
 		switch {
@@ -43,8 +44,11 @@ func (s *SetNXWatch) Acquire(ctx context.Context, key string) (*lock.Lease, erro
 				s.sweeper.recall(ctx, tell)
 			}
 			return nil, failed(ctx, name, err)
-		case !taken && other.value != value: // a client of a cluster tries again by itself after a lost reply
+		case !taken:
 			return nil, other.held(key)
+		case late(sent, s.o.Lease):
+			detached(ctx, s.insist(tell))
+			return nil, &lock.HeldError{Key: key}
 		}
 		return s.hold(key, sent, s.insist(tell)), nil
 	})
@@ -64,7 +68,7 @@ func (s *SetNXWatch) free(ctx context.Context, name, value string) error {
 				return lock.ErrTaken
 			}
 			_, err = tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
-				p.Del(ctx, name)
+				sendOnce(ctx, p, "del", name)
 				return nil
 			})
 			return err

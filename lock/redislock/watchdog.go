@@ -44,13 +44,21 @@ type WatchdogOptions struct {
 	ReplicaTimeout time.Duration // must be shorter than the client's ReadTimeout; default 500 ms, at most a sixth of Lease
 }
 
-// Watchdog is a lock that waits, and that is renewed for as long as its holder works, like Redisson's RLock
-// (https://github.com/redisson/redisson, RedissonLock and RedissonBaseLock), but first come, first served: who waits stands in a
-// queue in Redis, and a release grants the lock to the oldest and tells only that one. RLock wakes one thread in every process,
-// and all but one of them ask in vain.
+// Watchdog is a lock that waits, and that is renewed for as long as its holder works: by default a lease of 30 s, every
+// 10 s.
 //
-// A grant has a short lease until its waiter, which may have died, has renewed it. A message that gets lost costs a waiter the
-// time until it asks again, a second at most. A waiter that has not asked for five seconds is passed over.
+// That is like Redisson's RLock (https://github.com/redisson/redisson, RedissonLock and RedissonBaseLock), and so is
+// that who waits is woken by a message. The rest is not. A Watchdog is first come, first served, and fenced: who waits
+// stands in a queue in Redis, and a release grants the lock to the oldest and tells only that one. An RLock wakes one
+// thread in every process, of which all but one ask in vain, and has neither an order nor a fence: Redisson's FairLock
+// and FencedLock are objects of their own. A Watchdog is renewed up to MaxHold, an RLock for ever, or with a leaseTime
+// of its own not at all. An RLock asks the replicas of its master by default, and is content with one of them; a
+// Watchdog asks as many as Replicas says, by default none. Their keys differ: they do not exclude each other.
+//
+// A grant has a short lease until its waiter, which may have died, has renewed it. It names the ask that it answers,
+// and counts for that one alone: who was stopped for longer than a grant, and asks again, does not take the late
+// message of before. A message that gets lost costs a waiter the time until it asks again, a second at most. A waiter
+// that has not asked for five seconds is passed over.
 //
 // Round trips: 2 uncontended (enter 1, leave 1); contended 2 as well (enter and queue up, leave and grant) and one message, which
 // nobody waits for; one per renewal, and one a second for each waiter. With Replicas as many uncontended, each as slow as the replicas
@@ -70,14 +78,21 @@ type Watchdog struct {
 	sweeper *sweeper
 	acks    acks
 
-	enter, leave, renew *redis.Script
+	enter, leave, renew *script
 }
 
 const (
 	// recheck is how often a waiter asks although nothing was heard.
 	recheck = time.Second
-	// grantLease is the lease of a grant. The waiter counts it from when it last asked, a recheck ago at most, because it
-	// cannot know when the grant was made, only that it was after that.
+	// grantLease is the lease of a grant. The waiter counts it from before the ask that the grant answers, because it
+	// cannot know when the grant was made, only that it was after that. A grant that it hears of in the second half of
+	// that time it does not take: it asks.
+	//
+	// It counts by the monotonic clock, which goes on while a process is stopped (SIGSTOP, a debugger, a long garbage
+	// collection, a virtual machine that is not scheduled). On Linux it stands still while the whole computer is
+	// suspended or a snapshot of it is kept (Go reads CLOCK_MONOTONIC, not CLOCK_BOOTTIME): who wakes from that
+	// believes that no time has passed, as a waiter as well as a holder, until its next renewal. Only the fence keeps
+	// it from writing.
 	grantLease = 4 * time.Second
 )
 
@@ -92,7 +107,8 @@ func NewWatchdog(c redis.UniversalClient, o WatchdogOptions) *Watchdog {
 	return &Watchdog{
 		client: c, o: o, process: process, grants: newGrants(c, process, o.Logger), sweeper: newSweeper(),
 		acks:  newAcks(o.Replicas, o.ReplicaTimeout, o.Lease),
-		enter: redis.NewScript(queueSource + enterSource), leave: redis.NewScript(queueSource + leaveSource), renew: redis.NewScript(renewSource),
+		enter: newScript(queueSource + enterSource), leave: newScript(queueSource + leaveSource),
+		renew: newScript(renewSource),
 	}
 }
 
@@ -125,18 +141,24 @@ func (w *Watchdog) stake(ctx context.Context, key string) stake {
 func (w *Watchdog) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
 	s := w.stake(ctx, key)
 	queue := !lock.IsNoWait(ctx)
-	var come <-chan lock.Fence
-	if queue {
-		come = w.grants.expect(s.value)
-		defer w.grants.forget(s.value)
-	}
+	me := w.grants.expect(s.value)
+	defer w.grants.forget(s.value)
 	var held error // the last answer
 	for {
 		// Until the subscription stands, a grant would not be heard: a first try does not queue up yet.
 		heard := w.grants.listening()
+		number := w.grants.next(me)
+		if !queue || !heard {
+			number = 0
+		}
 		sent := time.Now()
-		fence, err := s.ask(ctx, queue && heard)
+		fence, err := s.ask(ctx, number)
 		switch {
+		case err == nil && late(sent, w.o.Lease) && queue:
+			continue // we were stopped, or the answer was: whose it is now the server knows
+		case err == nil && late(sent, w.o.Lease):
+			detached(ctx, s.free)
+			return nil, &lock.HeldError{Key: key}
 		case err == nil:
 			return s.hold(sent, fence, 0), nil
 		case !errors.Is(err, lock.ErrHeld):
@@ -151,12 +173,12 @@ func (w *Watchdog) Acquire(ctx context.Context, key string) (*lock.Lease, error)
 			}
 			continue
 		}
-		fence, err = s.await(ctx, come)
+		fence, err = s.await(ctx, me.come)
 		if err != nil {
 			return nil, errors.Join(held, err)
 		}
 		// A grant was made by another, who did not wait for our replicas: with Replicas it is asked for once more.
-		if fence != lock.NoFence && w.o.Replicas == 0 && time.Since(sent) < lock.Valid(grantLease)/2 {
+		if fence != lock.NoFence && w.o.Replicas == 0 && time.Since(sent) < lock.Valid(min(grantLease, w.o.Lease))/2 {
 			return s.hold(sent, fence, grantLease), nil
 		}
 		// Not heard of, or heard so late that the grant may have run out: ask. What was granted still is found there.
@@ -181,13 +203,11 @@ func (s stake) await(ctx context.Context, come <-chan lock.Fence) (lock.Fence, e
 	}
 }
 
-// ask takes the lock if it is free, or else queues up if told to. After any error but ErrHeld nothing is left behind.
-func (s stake) ask(ctx context.Context, queue bool) (lock.Fence, error) {
-	join := "0"
-	if queue {
-		join = "1"
-	}
-	answered, short := s.acks.run(ctx, s.client, s.enter, s.names, s.value, s.o.Lease.Milliseconds(), grantLease.Milliseconds(), join)
+// ask takes the lock if it is free, or else queues up unless number is 0. After any error but ErrHeld nothing is left
+// behind.
+func (s stake) ask(ctx context.Context, number uint64) (lock.Fence, error) {
+	answered, short := s.acks.run(ctx, s.client, s.enter, s.names,
+		s.value, s.o.Lease.Milliseconds(), grantLease.Milliseconds(), number)
 	reply, err := answered.Slice()
 	if err == nil {
 		var fence lock.Fence
@@ -219,7 +239,7 @@ func (s stake) free(ctx context.Context) error {
 }
 
 func (s stake) tell(ctx context.Context) error {
-	return verdict(s.leave.Run(ctx, s.client, s.names, s.value, grantLease.Milliseconds()).Int())
+	return verdict(s.leave.run(ctx, s.client, s.names, s.value, grantLease.Milliseconds()).Int())
 }
 
 func (s stake) hold(sent time.Time, f lock.Fence, first time.Duration) *lock.Lease {

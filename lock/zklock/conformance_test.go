@@ -43,6 +43,7 @@ func benches(t *testing.T) (list []locktest.Bench) {
 		}
 		list = append(list, locktest.Bench{
 			Name: name, Promise: s.Promise, Lease: benchSession, Renews: true, Wire: wire.ZooKeeper(), Left: left, Start: start,
+			Keeps: "the empty folder of each key stays until the server removes it, which it looks after once a minute",
 			Open: func(addrs []string, lease time.Duration) (lock.Locker, func() error, error) {
 				session, err := zklock.Dial(zklock.Config{Hosts: addrs, SessionTimeout: lease})
 				if err != nil {
