@@ -20,6 +20,11 @@ var (
 	ErrReleased = errors.New("lock released")
 	// ErrDown: the server did not answer, or said that it cannot serve. Nothing was done.
 	ErrDown = errors.New("backend down")
+	// ErrOutcomeUnknown: what was sent may or may not be done, and may still be under way. It is an error of the work under a lock, not of
+	// the lock: see [Do] for what becomes of the lease.
+	ErrOutcomeUnknown = errors.New("outcome unknown")
+	// ErrOverloaded: the queue is full; nothing was done.
+	ErrOverloaded = errors.New("overloaded")
 )
 
 // A HeldError is an ErrHeld that knows more about the holder.

@@ -3,6 +3,8 @@ package service
 import (
 	"errors"
 	"fmt"
+
+	"example.com/stock/lock"
 )
 
 // What can go wrong with a sale, besides the errors of package lock (a store that is down is lock.ErrDown too). Match with errors.Is and errors.As.
@@ -24,7 +26,7 @@ var (
 	// ErrNotPaused: no sale of that request waits at a point of the lab.
 	ErrNotPaused = errors.New("no such pause")
 	// ErrOutcomeUnknown: the connection broke after the write was sent. The order may or may not exist: look it up by its id.
-	ErrOutcomeUnknown = errors.New("outcome unknown")
+	ErrOutcomeUnknown = lock.ErrOutcomeUnknown
 )
 
 // An InvalidError names the field that is wrong and the limit that it breaks. Its text is safe to show.
