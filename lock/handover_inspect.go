@@ -51,9 +51,7 @@ func (h *handOver) fill(s *Standing, k *keyQueue) {
 		} else if s.Holder != nil && s.Holder.Who == k.asked { // granted, and not yet here
 			s.Holder.Who = ours.Who
 			at, share = 0, h.bound.Holders-1
-		} else if k.acquisition != nil && ours.Who != "" {
-			local = append([]Contender{ours}, local...)
-		}
+		} // or it has not come to the server yet, and is nowhere
 	}
 	share = min(max(share, 0), len(local))
 	s.Waiters = slices.Concat(s.Waiters[:at:at], local[:share], s.Waiters[at:], local[share:])

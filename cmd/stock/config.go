@@ -57,6 +57,7 @@ type Config struct {
 		WatchdogLease time.Duration `mapstructure:"watchdog_lease"`
 		HandOver      bool          `mapstructure:"handover"`
 		Segments      int
+		MaxWaiters    int           `mapstructure:"max_waiters"`
 		MaxHold       time.Duration `mapstructure:"max_hold"`
 
 		Replicas       int

@@ -49,6 +49,9 @@ func (c *Config) check() (bad []error) {
 	if c.Lock.Segments < 1 || c.Lock.Segments > service.MaxSegments {
 		no("lock.segments", "%d is not from 1 to %d", c.Lock.Segments, service.MaxSegments)
 	}
+	if c.Lock.MaxWaiters < 0 {
+		no("lock.max_waiters", "%d is not at least 0", c.Lock.MaxWaiters)
+	}
 	within("lock.replica_timeout", c.Lock.ReplicaTimeout, time.Millisecond, time.Minute)
 	if c.Lock.Replicas < 0 {
 		no("lock.replicas", "%d is not at least 0", c.Lock.Replicas)
@@ -96,4 +99,13 @@ func (c *Config) check() (bad []error) {
 		}
 	}
 	return bad
+}
+
+// doubts are about values that can be used, and that promise less than one may think.
+func (c *Config) doubts() (list []string) {
+	if c.Lock.SetNXLease <= c.Work {
+		list = append(list, fmt.Sprintf("lock.setnx_lease, %v, is not longer than work, %v: a lock without a fence may be free again while a write "+
+			"of unknown outcome still happens", c.Lock.SetNXLease, c.Work))
+	}
+	return list
 }

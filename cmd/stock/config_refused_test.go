@@ -51,6 +51,7 @@ func TestBadValues(t *testing.T) {
 		{"LOCK_WATCHDOG_LEASE", "2h", "lock.watchdog_lease: 2h0m0s is not"},
 		{"LOCK_REPLICAS", "-1", "lock.replicas: -1 is not at least 0"},
 		{"LOCK_REPLICA_TIMEOUT", "0s", "lock.replica_timeout: 0s is not from 1ms"},
+		{"LOCK_MAX_WAITERS", "-1", "lock.max_waiters: -1 is not at least 0"},
 		{"LOCK_MAX_HOLD", "1ms", "lock.max_hold: 1ms is not"},
 		{"CONFIG", "/nowhere/stock.yaml", "stock.yaml: no such file"},
 		{"CONFIG", "/dev/null", `null`}, // of which format?
@@ -175,5 +176,19 @@ func TestSuggestions(t *testing.T) {
 			_, err := configure(t)
 			says(t, err, name, want)
 		})
+	}
+}
+
+// What can be used and promises less than one may think is said, once, when the service starts.
+func TestDoubts(t *testing.T) {
+	bare(t)
+	plain := mustConfigure(t)
+	if doubts := plain.doubts(); len(doubts) > 0 {
+		t.Errorf("of the defaults: %q", doubts)
+	}
+	t.Setenv("STOCK_LOCK_SETNX_LEASE", "2s")
+	c := mustConfigure(t)
+	if doubts := c.doubts(); len(doubts) != 1 || !strings.Contains(doubts[0], "lock.setnx_lease, 2s") {
+		t.Errorf("of a lease that is no longer than work: %q", doubts)
 	}
 }

@@ -23,7 +23,7 @@ func addServerFlags(flags *pflag.FlagSet) *pflag.FlagSet {
 	about := []string{"config", "instance", "log-level", "redis-", "redlock-", "zookeeper-", "mysql-", "lock-"}
 	all.VisitAll(func(f *pflag.Flag) {
 		switch f.Name {
-		case "mysql-migrate", "lock-handover", "lock-segments", "lock-max-hold":
+		case "mysql-migrate", "lock-handover", "lock-segments", "lock-max-waiters", "lock-max-hold":
 			return // those of an instance that serves
 		}
 		if slices.ContainsFunc(about, func(prefix string) bool { return strings.HasPrefix(f.Name, prefix) }) {

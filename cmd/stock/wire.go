@@ -26,6 +26,7 @@ type app struct {
 	shelves  map[string]service.Shelf   // by store
 	service  *service.Service
 	pauses   service.Pauses // of lab mode
+	waits    *lock.Limit    // of all that wait for locks here
 	offers   []handler.Strategy
 
 	probes  sync.WaitGroup
@@ -45,6 +46,7 @@ func newApp(cfg Config, log *slog.Logger) *app {
 		},
 		backends: make(map[string]*health.Backend),
 		shelves:  make(map[string]service.Shelf),
+		waits:    lock.NewLimit(cfg.Lock.MaxWaiters),
 	}
 }
 
@@ -76,7 +78,7 @@ func (a *app) offer() {
 		if configured {
 			var closer func() error
 			offer.Way, closer = s.Build(a.servers, func(l lock.Locker) lock.Locker {
-				offer.Lock = lock.Observe(l, a.metrics.Lock(s.Name))
+				offer.Lock = lock.Observe(a.waits.Around(l), a.metrics.Lock(s.Name))
 				return offer.Lock
 			})
 			a.closers = append(a.closers, closer)
