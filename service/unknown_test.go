@@ -3,6 +3,7 @@ package service_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -20,7 +21,7 @@ import (
 )
 
 // proxiedMySQL is a MySQL behind a fault proxy, and the same one without.
-func proxiedMySQL(t *testing.T) (p *wire.Proxy, far, near *repo.MySQL) {
+func proxiedMySQL(t *testing.T) (p *wire.Proxy, far, near shop) {
 	t.Helper()
 	dsn := servers.MariaDB(t)
 	_, rest, _ := strings.Cut(dsn, "(")
@@ -129,7 +130,7 @@ func TestUnknownOutcomeKeepsTheNextOneFromReading(t *testing.T) {
 			read := make(chan struct{})
 			m := &meddler{shop: near}
 			m.read = func(context.Context) { m.read = nil; close(read) }
-			b := stage(t, service.UnderLock(there), comparing{m, near}, func(c *service.Config) { c.Instance = "app-2" })
+			b := stage(t, service.UnderLock(there), comparing{m, near.(service.Swapper)}, func(c *service.Config) { c.Instance = "app-2" })
 
 			snare := p.Set(wire.Trap{On: wire.ToServer, Match: wire.Contains("COMMIT"), Do: wire.Hold})
 			_, err := a.sell(t.Context(), lab(row.lab))
@@ -178,4 +179,78 @@ func TestUnknownOutcomeKeepsTheNextOneFromReading(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A sale whose outcome is not known is not tried again: of the write that was lost, or of its reply, there is one order or none.
+func TestUnknownOutcomeIsNotTriedAgain(t *testing.T) {
+	for name, way := range map[string]func() service.Way{
+		"under a lock": func() service.Way { return service.UnderLock(&local.Mutex{}) },
+		"segmented":    func() service.Way { return segmented(&local.Mutex{}, 1) },
+		"optimistic":   func() service.Way { return service.Optimistically(service.OptimisticOptions{}) },
+		"atomic":       func() service.Way { return service.Atomically },
+		"pessimistic":  func() service.Way { return service.InTransaction },
+	} {
+		for _, on := range []string{"mysql", "redis"} {
+			if on == "redis" && name == "pessimistic" {
+				continue // needs transactions
+			}
+			for fault, written := range map[wire.Action]int64{wire.Cut: 0, wire.CutReply: 1, wire.HoldReply: 1} {
+				t.Run(fmt.Sprintf("%s/%s/%d", name, on, fault), func(t *testing.T) {
+					t.Parallel()
+					var p *wire.Proxy
+					var far, near shop
+					word := "COMMIT"
+					if on == "mysql" {
+						p, far, near = proxiedMySQL(t)
+					} else {
+						word = "evalsha"
+						p, far, near = proxiedRedis(t)
+					}
+					s := stage(t, way(), far, within(2*time.Second))
+					if _, err := s.sell(t.Context()); err != nil { // fetches units for a segment, and opens the connection
+						t.Fatal(err)
+					}
+					snare := p.Set(wire.Trap{On: wire.ToServer, Match: wire.Contains(word), Do: fault})
+					defer snare.Release()
+					_, err := s.sell(t.Context())
+					fails(t, err, all(service.ErrOutcomeUnknown), lock.ErrHeld)
+					s.store = near
+					s.Shelves["here"] = service.Shelf{Store: near, Needs: s.keeping}
+					s.sold(t, 1+written)
+				})
+			}
+		}
+	}
+}
+
+// proxiedRedis is a Redis behind a fault proxy, and the same one without.
+func proxiedRedis(t *testing.T) (p *wire.Proxy, far, near shop) {
+	t.Helper()
+	addr := servers.Redis(t).Addr
+	p, err := wire.Listen(addr, wire.Redis())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
+	return p, repo.NewRedis(dial(t, p.Addr())), repo.NewRedis(dial(t, addr))
+}
+
+// A slow end is a store whose transaction was sent for good when the wait for the row ended, and which did not learn of it in time.
+type slowEnd struct {
+	shop
+	end context.CancelFunc
+}
+
+func (s slowEnd) Transact(context.Context, func(context.Context, service.Store) error) error {
+	s.end()
+	return service.ErrOutcomeUnknown
+}
+
+// The wait may end at the moment at which the row is locked. What the store says of a transaction that it has sent counts, not the wait:
+// "held" would say that nothing was written.
+func TestUnknownOutcomeOfATransactionIsNotHeld(t *testing.T) {
+	wait, end := context.WithCancel(t.Context())
+	ctx := lock.WithWait(t.Context(), wait)
+	err := service.InTransaction(ctx, slowEnd{redisStore(t), end}, &service.Sale{})
+	fails(t, err, all(service.ErrOutcomeUnknown), lock.ErrHeld)
 }

@@ -12,6 +12,10 @@ import (
 type Way func(ctx context.Context, store Store, sale *Sale) error
 
 // UnderLock reads, thinks and writes while it holds the SKU's lock. The race and all the locks differ by l alone.
+//
+// When the outcome of the write is not known, the lock is kept until its lease runs out: the write may still happen, and who
+// sold meanwhile would go by what it changes. That is so for locks without a fence, and with "fencing=off" in the lab. Where the write
+// compares the version (see writeFenced) the lock is given back at once.
 func UnderLock(l lock.Locker) Way {
 	return func(ctx context.Context, store Store, sale *Sale) error {
 		return lock.Do(ctx, l, string(sale.SKU), func(ctx context.Context, fence lock.Fence) error {
@@ -45,7 +49,8 @@ func InTransaction(ctx context.Context, store Store, sale *Sale) error {
 	}
 	if err != nil {
 		sale.written = false
-		if most == nil && wait.Err() != nil {
+		// The wait may have ended as the row was locked, and its end have come to the transaction after the COMMIT was sent.
+		if most == nil && wait.Err() != nil && !errors.Is(err, ErrOutcomeUnknown) {
 			return errors.Join(lock.ErrHeld, context.Cause(wait))
 		}
 	}
