@@ -20,8 +20,8 @@ func queues() map[string]func() lock.Locker {
 	}
 }
 
-// crowd lets n callers wait for a key that is held until they all give up at the same moment, and returns how long the slowest
-// acquisition of another key took meanwhile, and how long it took until the last one had returned.
+// crowd lets n callers wait for a key that is held until they all give up at the same moment, and returns how long
+// the slowest acquisition of another key took meanwhile, and how long it took until the last one had returned.
 func crowd(t testing.TB, l lock.Locker, n int) (slowest, all time.Duration) {
 	held, err := l.Acquire(t.Context(), "crowded")
 	if err != nil {
@@ -71,8 +71,8 @@ func crowd(t testing.TB, l lock.Locker, n int) (slowest, all time.Duration) {
 	return slowest, all
 }
 
-// 20,000 who give up together hold nobody up who wants another key. It took seconds when each of them searched the queue for its
-// place.
+// 20,000 who give up together hold nobody up who wants another key. It took seconds when each of them searched the
+// queue for its place.
 func TestGivingUpDoesNotHoldUpOtherKeys(t *testing.T) {
 	for name, open := range queues() {
 		t.Run(name, func(t *testing.T) {

@@ -20,20 +20,21 @@ type Bound struct {
 	Time    time.Duration // since the lease was acquired; default 50 ms. The holder who passes it is the last
 }
 
-// HandOver makes one contender of all that wait for a key in this process. They queue here, first come, first served. One lease is
-// acquired from l for all of them and goes to the one who came first; who is done hands it to the next one here, until the
-// bound is reached and other processes have their turn. The leases of these holders are a batch.
+// HandOver makes one contender of all that wait for a key in this process. They queue here, first come, first served.
+// One lease is acquired from l for all of them and goes to the one who came first; who is done hands it to the next
+// one here, until the bound is reached and other processes have their turn. The leases of these holders are a batch.
 //
-// What is acquired from l belongs to the queue and not to whoever came first: when that one gives up, the others keep the
-// process's place at l, and l is asked until nobody here waits any more. l knows them by the name of the one who was the
-// first when it was asked. A caller with NoWait asks l itself, once, if nobody here holds or waits.
+// What is acquired from l belongs to the queue and not to whoever came first: when that one gives up, the others keep
+// the process's place at l, and l is asked until nobody here waits any more. l knows them by the name of the one who
+// was the first when it was asked. A caller with NoWait asks l itself, once, if nobody here holds or waits.
 //
-// Round trips: those of l for each lease, so uncontended the same as l, and contended 1/Holders of them for each holder.
+// Round trips: those of l for each lease, so uncontended the same as l, and contended 1/Holders of them for each
+// holder.
 //
-// Every holder has a Lease of its own, which is lost when l's is, and a fence of its own, larger than that of the holder before and
-// smaller than that of the next lease. A lease that is lost or abandoned is not handed on: those who wait here are served by
-// another one. Between processes it is as fair as l, but in turns of up to Holders: somebody who came earlier to another
-// process may be passed by so many.
+// Every holder has a Lease of its own, which is lost when l's is, and a fence of its own, larger than that of the
+// holder before and smaller than that of the next lease. A lease that is lost or abandoned is not handed on: those
+// who wait here are served by another one. Between processes it is as fair as l, but in turns of up to Holders:
+// somebody who came earlier to another process may be passed by so many.
 //
 // An error of l that ends no wait goes to the one who came first, and l is asked again for the others.
 func HandOver(l Spanned, b Bound) Locker {
@@ -90,11 +91,11 @@ func (h *handOver) Acquire(ctx context.Context, key string) (*Lease, error) {
 	s.mu.Unlock()
 
 	select {
-	case t := <-w.come:
-		if t.err != nil {
-			return nil, t.err
+	case g := <-w.come:
+		if g.err != nil {
+			return nil, g.err
 		}
-		return h.sublet(k, t.batch), nil
+		return h.sublet(k, g.batch), nil
 	case <-ctx.Done():
 		return nil, h.giveUp(ctx, k, w)
 	}
@@ -110,7 +111,8 @@ func (h *handOver) try(ctx context.Context, k *keyQueue) (*Lease, error) {
 	return h.sublet(k, &batch{lease: lease, since: time.Now()}), nil
 }
 
-// giveUp ends the wait of w. The last one who leaves ends the acquisition, too, and waits until it has left nothing behind.
+// giveUp ends the wait of w. The last one who leaves ends the acquisition, too, and waits until it has left nothing
+// behind.
 func (h *handOver) giveUp(ctx context.Context, k *keyQueue, w *waiter) error {
 	held := errors.Join(&HeldError{Key: k.key}, context.Cause(ctx))
 	k.shard.mu.Lock()
@@ -118,12 +120,12 @@ func (h *handOver) giveUp(ctx context.Context, k *keyQueue, w *waiter) error {
 	last := left && a != nil && k.waiting == 0
 	k.shard.mu.Unlock()
 	switch {
-	case !left: // the turn came at the same moment
-		t := <-w.come
-		if t.err != nil {
-			return t.err
+	case !left: // the grant came at the same moment
+		g := <-w.come
+		if g.err != nil {
+			return g.err
 		}
-		_ = h.settle(k, t.batch)
+		_ = h.settle(k, g.batch)
 		return held
 	case !last:
 		return held
@@ -181,10 +183,11 @@ func (h *handOver) sublet(k *keyQueue, b *batch) *Lease {
 	return local
 }
 
-// settle ends a holder's turn: it hands the batch on, or gives the lease back and has another one acquired for those who wait.
+// settle ends a local holding: it hands the batch on, or gives the lease back and has another one acquired for those
+// who wait.
 func (h *handOver) settle(k *keyQueue, b *batch) error {
 	k.shard.mu.Lock()
-	passed := h.lasts(b) && k.pass(turn{batch: b})
+	passed := h.lasts(b) && k.pass(grant{batch: b})
 	k.shard.mu.Unlock()
 	if passed {
 		return nil
@@ -210,8 +213,8 @@ func (h *handOver) goOn(k *keyQueue) {
 	h.ask(k)
 }
 
-// An acquisition is one Acquire of the inner locker, for all who wait for a key here, and its ctx: it ends when nobody waits any
-// more, and its deadline is the latest of theirs.
+// An acquisition is one Acquire of the inner locker, for all who wait for a key here, and its ctx: it ends when
+// nobody waits any more, and its deadline is the latest of theirs.
 type acquisition struct {
 	context.Context
 	end   context.CancelCauseFunc
@@ -228,8 +231,9 @@ func (a *acquisition) Deadline() (deadline time.Time, limited bool) {
 	return a.queue.until, !a.queue.endless
 }
 
-// outlive is called, with the shard locked, before somebody joins those for whom a is. If the time of all the others is over, so
-// is a's: who has seen that its deadline has passed counts on its end, and the new one is served by the next acquisition.
+// outlive is called, with the shard locked, before somebody joins those for whom a is. If the time of all the others
+// is over, so is a's: who has seen that its deadline has passed counts on its end, and the new one is served by the
+// next acquisition.
 func (a *acquisition) outlive(now time.Time) {
 	if !a.queue.endless && !now.Before(a.queue.until) {
 		a.end(context.DeadlineExceeded)
@@ -242,8 +246,9 @@ func (a *acquisition) outgrown(now time.Time) bool {
 	return !a.first.IsZero() && !now.Before(a.first) && grown
 }
 
-// ask begins to acquire a lease for those who wait. The shard is locked, and somebody waits: the goroutine has ended before
-// the last of them returns, because it ends with a turn for a waiter, or because the last one waits for its end.
+// ask begins to acquire a lease for those who wait. The shard is locked, and somebody waits: the goroutine has ended
+// before the last of them returns, because it ends with a grant to a waiter, or because the last one waits for its
+// end.
 func (h *handOver) ask(k *keyQueue) {
 	a := h.begin(k)
 	go func() {
@@ -280,7 +285,8 @@ func (k *keyQueue) wake() {
 	}
 }
 
-// deliver gives what came of a to the one who has waited longest now, and begins the next acquisition if somebody is left without.
+// deliver gives what came of a to the one who has waited longest now, and begins the next acquisition if somebody is
+// left without.
 func (h *handOver) deliver(k *keyQueue, a *acquisition, lease *Lease, err error) (next *acquisition) {
 	k.shard.mu.Lock()
 	defer k.shard.mu.Unlock()
@@ -289,7 +295,7 @@ func (h *handOver) deliver(k *keyQueue, a *acquisition, lease *Lease, err error)
 	a.err = err
 	k.acquisition = nil
 	if err == nil {
-		if k.pass(turn{batch: &batch{lease: lease, since: time.Now()}}) {
+		if k.pass(grant{batch: &batch{lease: lease, since: time.Now()}}) {
 			return nil
 		}
 		// All have given up at the same moment. It is given back before the last of them returns.
@@ -299,7 +305,7 @@ func (h *handOver) deliver(k *keyQueue, a *acquisition, lease *Lease, err error)
 		k.shard.mu.Lock()
 		k.acquisition = nil
 	} else if a.Err() == nil && !a.outgrown(time.Now()) {
-		k.pass(turn{err: err})
+		k.pass(grant{err: err})
 	}
 	if k.first == nil {
 		k.close()

@@ -11,8 +11,8 @@ import (
 	"example.com/stock/lock"
 )
 
-// Who came first here and waits for a short time only does not take the place of this process with him: those behind him come
-// before another process that came after him.
+// Who came first here and waits for a short time only does not take the place of this process with him: those behind
+// him come before another process that came after him.
 func TestHandOverKeepsThePlaceOfAProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &remote{}
@@ -70,8 +70,8 @@ func (s *stubborn) Acquire(ctx context.Context, key string) (*lock.Lease, error)
 
 var errLeft = errors.New("the place in the queue was given up")
 
-// The inner lock is asked until nobody waits any more: with the latest deadline, in the name of the first, and whoever is the last
-// to go ends it with the reason for which he goes.
+// The inner lock is asked until nobody waits any more: with the latest deadline, in the name of the first, and
+// whoever is the last to go ends it with the reason for which he goes.
 func TestHandOverAsksUntilNobodyWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stubborn{make(chan context.Context, 8), make(chan error)}
@@ -137,7 +137,8 @@ func TestHandOverAsksUntilNobodyWaits(t *testing.T) {
 	})
 }
 
-// Whoever comes when the time of all the others is over is served by a new question, not by one whose deadline has passed.
+// Whoever comes when the time of all the others is over is served by a new question, not by one whose deadline has
+// passed.
 func TestHandOverOfAWaiterWhoComesAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stubborn{make(chan context.Context, 8), make(chan error)}
@@ -180,7 +181,8 @@ func TestHandOverOfAnAbandonedLease(t *testing.T) {
 		err := lock.Do(t.Context(), l, "k", func(context.Context, lock.Fence) error {
 			go hold(t, l, func(lease *lock.Lease) {
 				if waited := time.Since(began); waited != time.Minute || lease.Fence() != 16 {
-					t.Errorf("the next one here came after %v, with fence %d; want a lease of its own after the minute", waited, lease.Fence())
+					t.Errorf("the next one here came after %v, with fence %d; want a lease of its own after a minute",
+						waited, lease.Fence())
 				}
 			})
 			synctest.Wait()

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// keyQueues are the queues of the keys that somebody in this process holds or waits for, in shards, so that what goes on at one
-// key does not hold up the others. Keys that nobody holds or waits for cost nothing. The zero value is ready.
+// keyQueues are the queues of the keys that somebody in this process holds or waits for, in shards, so that what goes
+// on at one key does not hold up the others. Keys that nobody holds or waits for cost nothing. The zero value is
+// ready.
 type keyQueues [shards]shard
 
 // shards is how many mutexes the keys share. What is done under one takes the same time however many wait: a shard is
@@ -39,8 +40,8 @@ func (s *shard) open(key string) *keyQueue {
 	return k
 }
 
-// A keyQueue is who holds a key in this process, and who waits behind, first come, first served. Its shard's mutex guards it. It
-// is there from the first who enters until the last has left.
+// A keyQueue is who holds a key in this process, and who waits behind, first come, first served. Its shard's mutex
+// guards it. It is there from the first who enters until the last has left.
 type keyQueue struct {
 	key   string
 	shard *shard
@@ -62,21 +63,22 @@ type keyQueue struct {
 // A waiter is a place in the queue of a key.
 type waiter struct {
 	Contender
-	woken      func()    // see OnWake; nil: nobody wants to know
-	come       chan turn // has room for the one turn that comes
+	woken      func()     // see OnWake; nil: nobody wants to know
+	come       chan grant // has room for the one that comes
 	prev, next *waiter
 	queued     bool
 }
 
-// A turn is what a waiter waits for: to be the holder, of a batch if there are any, or why that cannot be.
-type turn struct {
+// A grant is what a waiter waits for: to be the holder, of a batch if there are any, or why that cannot be.
+type grant struct {
 	batch *batch
 	err   error
 }
 
 // join puts the caller of ctx at the end.
 func (k *keyQueue) join(ctx context.Context) *waiter {
-	w := &waiter{Contender: Contender{Who: Owner(ctx), Since: time.Now()}, come: make(chan turn, 1), prev: k.last, queued: true}
+	me := Contender{Who: Owner(ctx), Since: time.Now()}
+	w := &waiter{Contender: me, come: make(chan grant, 1), prev: k.last, queued: true}
 	w.woken, _ = ctx.Value(wokenKey{}).(func())
 	if k.last == nil {
 		k.first = w
@@ -94,7 +96,7 @@ func (k *keyQueue) join(ctx context.Context) *waiter {
 	return w
 }
 
-// leave takes w out, from whatever place. False means that its turn has come already.
+// leave takes w out, from whatever place. False means that its grant has come already.
 func (k *keyQueue) leave(w *waiter) bool {
 	if !w.queued {
 		return false
@@ -115,17 +117,17 @@ func (k *keyQueue) leave(w *waiter) bool {
 	return true
 }
 
-// pass gives t to the one who came first, who is the holder from now on if it is not an error. If nobody waits it is false.
-func (k *keyQueue) pass(t turn) bool {
+// pass gives g to the one who came first, who is the holder from now on if it is no error. If nobody waits it is false.
+func (k *keyQueue) pass(g grant) bool {
 	w := k.first
 	if w == nil {
 		return false
 	}
 	k.leave(w)
-	if t.err == nil {
+	if g.err == nil {
 		k.holder = Contender{Who: w.Who, Since: time.Now()}
 	}
-	w.come <- t
+	w.come <- g
 	return true
 }
 

@@ -52,8 +52,8 @@ func (l *Lease) Fence() Fence { return l.fence }
 // Done is closed on release or loss; Err then says which.
 func (l *Lease) Done() <-chan struct{} { return l.held.Done() }
 
-// Err is nil while the lease is held, ErrReleased after Release, ErrAbandoned after Abandon, and otherwise matches ErrLost and
-// its cause.
+// Err is nil while the lease is held, ErrReleased after Release, ErrAbandoned after Abandon, and otherwise matches
+// ErrLost and its cause.
 func (l *Lease) Err() error { return context.Cause(l.held) }
 
 // Keep runs [KeepAlive] for the lease and reports the loss that it finds. Release ends it and waits for it, so that no
@@ -95,18 +95,20 @@ func (l *Lease) Release() error {
 	return l.freed
 }
 
-// Abandon ends the lease for its holder and frees the key for nobody: the lease is neither renewed nor released from now on. It
-// is for work whose outcome is not known, because a write that was sent may still happen: see [Do], which calls it.
+// Abandon ends the lease for its holder and frees the key for nobody: the lease is neither renewed nor released from
+// now on. It is for work whose outcome is not known, because a write that was sent may still happen: see [Do], which
+// calls it.
 //
-// The key stays taken until the time limit that the server has put on it, so for what was left of the lease when Abandon was
-// called: all of it less the time since the last renewal, or since the acquisition if the lock does not renew. Where the server
-// has no such limit, because the key lives as long as a connection, a session or this process, it stays taken for the time
-// that the driver has set with [Lease.Linger], and is then given back.
+// The key stays taken until the time limit that the server has put on it, so for what was left of the lease when
+// Abandon was called: all of it less the time since the last renewal, or since the acquisition if the lock does not
+// renew. Where the server has no such limit, because the key lives as long as a connection, a session or this
+// process, it stays taken for the time that the driver has set with [Lease.Linger], and is then given back.
 //
-// What is not promised: that the key outlives what it lives in. A process that ends, or a server that forgets, frees it sooner.
+// What is not promised: that the key outlives what it lives in. A process that ends, or a server that forgets, frees
+// it sooner.
 //
-// Abandon costs no round trip. After Release, or a second time, it does nothing. After a loss it leaves on the server what may
-// be ours there still.
+// Abandon costs no round trip. After Release, or a second time, it does nothing. After a loss it leaves on the server
+// what may be ours there still.
 func (l *Lease) Abandon() {
 	l.once.Do(func() {
 		l.finish(ErrAbandoned)
@@ -117,9 +119,10 @@ func (l *Lease) Abandon() {
 	})
 }
 
-// Linger is for drivers whose server does not free a key by itself, once, before the lease is handed out: what Abandon leaves
-// taken is given back by the driver's free after d. It should be as long as the key of a crashed holder would stay
-// taken, or longer. Nothing waits for the end of d: free must tolerate that the lock has been closed.
+// Linger is for drivers whose server does not free a key by itself, once, before the lease is handed out: what
+// Abandon leaves taken is given back by the driver's free after d. It should be as long as the key of a crashed
+// holder would stay taken, or longer. Nothing waits for the end of d: free must tolerate that the lock has been
+// closed.
 func (l *Lease) Linger(d time.Duration) {
 	l.leave = func() { time.AfterFunc(d, func() { _ = l.giveBack() }) }
 }

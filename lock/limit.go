@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 )
 
-// A Limit bounds how many callers wait for locks at a time, over all lockers and keys that it is put around. Each of them costs a
-// goroutine and what its request holds, for as long as it waits: without a bound, whoever asks for long waits decides how much
-// memory this process needs.
+// A Limit bounds how many callers wait for locks at a time, over all lockers and keys that it is put around. Each of
+// them costs a goroutine and what its request holds, for as long as it waits: without a bound, whoever asks for long
+// waits decides how much memory this process needs.
 type Limit struct {
 	most    int64
 	waiting atomic.Int64
@@ -20,8 +20,9 @@ func NewLimit(most int) *Limit { return &Limit{most: int64(most)} }
 // Waiting is how many callers wait now.
 func (l *Limit) Waiting() int { return int(l.waiting.Load()) }
 
-// Around is inner, except that an Acquire over the limit fails at once with an error that matches ErrOverloaded. A caller counts from its
-// call to its return, also while it is asking for a key that nobody holds; one with NoWait, who tries once and is gone, does not.
+// Around is inner, except that an Acquire over the limit fails at once with an error that matches ErrOverloaded. A
+// caller counts from its call to its return, also while it is asking for a key that nobody holds; one with NoWait,
+// who tries once and is gone, does not.
 func (l *Limit) Around(inner Locker) Locker { return &limited{inner, l} }
 
 type limited struct {

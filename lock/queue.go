@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// A Queue lets one goroutine of this process at a time into each key, first come, first served. Keys that nobody holds or
-// waits for cost nothing. To enter, to leave and to give up take the same time however many wait. The zero value is ready.
+// A Queue lets one goroutine of this process at a time into each key, first come, first served. Keys that nobody
+// holds or waits for cost nothing. To enter, to leave and to give up take the same time however many wait. The zero
+// value is ready.
 type Queue struct{ queues keyQueues }
 
 // Enter waits for key until ctx ends, or tries once with a ctx of NoWait. The error matches ErrHeld.
@@ -35,7 +36,7 @@ func (q *Queue) Enter(ctx context.Context, key string) error {
 		left := k.leave(w)
 		s.mu.Unlock()
 		if !left {
-			q.Leave(key) // the turn came at the same moment: pass it on
+			q.Leave(key) // the grant came at the same moment: pass it on
 		}
 		return errors.Join(&HeldError{Key: key}, context.Cause(ctx))
 	}
@@ -45,7 +46,7 @@ func (q *Queue) Enter(ctx context.Context, key string) error {
 func (q *Queue) Leave(key string) {
 	s := q.queues.of(key)
 	defer s.mu.Unlock()
-	if k := s.keys[key]; k != nil && !k.pass(turn{}) {
+	if k := s.keys[key]; k != nil && !k.pass(grant{}) {
 		k.close()
 	}
 }

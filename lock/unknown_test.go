@@ -36,7 +36,7 @@ func TestDoKeepsTheKeyOfAnUnknownOutcome(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := &rented{}
 			err := lock.Do(t.Context(), r, "k", func(context.Context, lock.Fence) error { return row.err })
-			if row.err != nil && !errors.Is(err, row.err) || errors.Is(err, lock.ErrLost) || errors.Is(err, lock.ErrAbandoned) {
+			if !errors.Is(err, row.err) || errors.Is(err, lock.ErrLost) || errors.Is(err, lock.ErrAbandoned) {
 				t.Errorf("err = %v, want %v and nothing else", err, row.err)
 			}
 			if kept := r.frees == 0; kept != row.kept {

@@ -49,17 +49,18 @@ func New(version, instance string) *Metrics {
 		stale:    counter("stale_fence_total", "Writes refused because a later lock holder had written.", "strategy"),
 		wait:     histogram("lock_wait_seconds", "Time to get a lock, or to give up.", "strategy"),
 		hold:     histogram("lock_hold_seconds", "Time from getting a lock to its release or loss.", "strategy"),
-		outcomes: counter("lock_acquire_total", "Acquisitions by outcome: acquired, held, down, overloaded, error.", "strategy", "outcome"),
+		outcomes: counter("lock_acquire_total", "Acquisitions by outcome: acquired, held, down, overloaded, error.",
+			"strategy", "outcome"),
 		lost:     counter("lock_lost_total", "Leases that ended before they were released.", "strategy"),
 		stranded: counter("lock_stranded_total", "Releases that did not reach the server: the key stays until its time limit.", "strategy"),
-		left:     counter("lock_abandoned_total", "Leases left to run out because the outcome of the work was not known.", "strategy"),
+		left:     counter("lock_abandoned_total", "Leases left to run out because the outcome was not known.", "strategy"),
 		wakeups:  counter("lock_wakeups_total", "Waiters woken by the server: for each release one, or with a herd all of them.", "strategy"),
 		up:       prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "stock", Name: "backend_up", Help: "1 if the backend can be used."}, []string{"backend"}),
 	}
 	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "stock", Name: "build_info", Help: "Always 1."}, []string{"version", "instance"})
 	info.WithLabelValues(version, instance).Set(1)
-	m.registry.MustRegister(m.requests, m.sales, m.stale, m.wait, m.hold, m.outcomes, m.lost, m.stranded, m.left, m.wakeups, m.up,
-		info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(m.requests, m.sales, m.stale, m.wait, m.hold, m.outcomes, m.lost, m.stranded,
+		m.left, m.wakeups, m.up, info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 

@@ -61,7 +61,8 @@ func twoInstances(t *testing.T, name string) (here, there lock.Locker) {
 		},
 		"redis-setnx": func() lock.Locker { return redislock.NewSetNX(client, options) },
 		"redis-watchdog": func() lock.Locker {
-			return lock.HandOver(redislock.NewWatchdog(client, redislock.WatchdogOptions{Lease: unknownLease}), lock.Bound{})
+			w := redislock.NewWatchdog(client, redislock.WatchdogOptions{Lease: unknownLease})
+			return lock.HandOver(w, lock.Bound{})
 		},
 	}[name]
 	switch name {
@@ -95,8 +96,9 @@ func twoInstances(t *testing.T, name string) (here, there lock.Locker) {
 	return list[0], list[1]
 }
 
-// A is told that the outcome is not known, because its COMMIT lies in the network. B asks for the lock at once. The COMMIT arrives when B
-// has read, or when a second has passed in which B did not. Whatever B sells after that, it must not be by what A had read.
+// A is told that the outcome is not known, because its COMMIT lies in the network. B asks for the lock at once. The
+// COMMIT arrives when B has read, or when a second has passed in which B did not. Whatever B sells after that, it
+// must not be by what A had read.
 func TestUnknownOutcomeKeepsTheNextOneFromReading(t *testing.T) {
 	for _, row := range []struct {
 		lock   string
@@ -130,7 +132,7 @@ func TestUnknownOutcomeKeepsTheNextOneFromReading(t *testing.T) {
 			read := make(chan struct{})
 			m := &meddler{shop: near}
 			m.read = func(context.Context) { m.read = nil; close(read) }
-			b := stage(t, service.UnderLock(there), comparing{m, near.(service.Swapper)}, func(c *service.Config) { c.Instance = "app-2" })
+			b := stage(t, service.UnderLock(there), comparing{m, near.(service.Swapper)})
 
 			snare := p.Set(wire.Trap{On: wire.ToServer, Match: wire.Contains("COMMIT"), Do: wire.Hold})
 			_, err := a.sell(t.Context(), lab(row.lab))
@@ -140,7 +142,8 @@ func TestUnknownOutcomeKeepsTheNextOneFromReading(t *testing.T) {
 			var refused error
 			var selling sync.WaitGroup
 			selling.Go(func() {
-				second, refused = b.sell(t.Context(), wait(30*time.Second), lab(service.Lab{Unfenced: row.lab.Unfenced}))
+				unfenced := lab(service.Lab{Unfenced: row.lab.Unfenced})
+				second, refused = b.sell(t.Context(), wait(30*time.Second), unfenced)
 			})
 			early := false
 			select {
@@ -181,7 +184,8 @@ func TestUnknownOutcomeKeepsTheNextOneFromReading(t *testing.T) {
 	}
 }
 
-// A sale whose outcome is not known is not tried again: of the write that was lost, or of its reply, there is one order or none.
+// A sale whose outcome is not known is not tried again: of the write that was lost, or of its reply, there is one
+// order or none.
 func TestUnknownOutcomeIsNotTriedAgain(t *testing.T) {
 	for name, way := range map[string]func() service.Way{
 		"under a lock": func() service.Way { return service.UnderLock(&local.Mutex{}) },
@@ -207,7 +211,8 @@ func TestUnknownOutcomeIsNotTriedAgain(t *testing.T) {
 						p, far, near = proxiedRedis(t)
 					}
 					s := stage(t, way(), far, within(2*time.Second))
-					if _, err := s.sell(t.Context()); err != nil { // fetches units for a segment, and opens the connection
+					// The first one fetches units for a segment, and opens the connection.
+					if _, err := s.sell(t.Context()); err != nil {
 						t.Fatal(err)
 					}
 					snare := p.Set(wire.Trap{On: wire.ToServer, Match: wire.Contains(word), Do: fault})
@@ -235,7 +240,8 @@ func proxiedRedis(t *testing.T) (p *wire.Proxy, far, near shop) {
 	return p, repo.NewRedis(dial(t, p.Addr())), repo.NewRedis(dial(t, addr))
 }
 
-// A slow end is a store whose transaction was sent for good when the wait for the row ended, and which did not learn of it in time.
+// A slow end is a store whose transaction was sent for good when the wait for the row ended, and which did not learn
+// of it in time.
 type slowEnd struct {
 	shop
 	end context.CancelFunc
@@ -246,8 +252,8 @@ func (s slowEnd) Transact(context.Context, func(context.Context, service.Store) 
 	return service.ErrOutcomeUnknown
 }
 
-// The wait may end at the moment at which the row is locked. What the store says of a transaction that it has sent counts, not the wait:
-// "held" would say that nothing was written.
+// The wait may end at the moment at which the row is locked. What the store says of a transaction that it has sent
+// counts, not the wait: "held" would say that nothing was written.
 func TestUnknownOutcomeOfATransactionIsNotHeld(t *testing.T) {
 	wait, end := context.WithCancel(t.Context())
 	ctx := lock.WithWait(t.Context(), wait)

@@ -100,7 +100,7 @@ func brokenLocks(life context.Context) []broken {
 				})
 			}
 		}(), []string{"Exclusion"}},
-		{"frees the key although the outcome is not known", wrap(func(m *local.Mutex, ctx context.Context, key string) (*lock.Lease, error) {
+		{"frees an abandoned key", wrap(func(m *local.Mutex, ctx context.Context, key string) (*lock.Lease, error) {
 			lease, err := m.Acquire(ctx, key)
 			if err == nil {
 				lease.Linger(time.Nanosecond)

@@ -9,8 +9,9 @@ import (
 	"example.com/stock/lock"
 )
 
-// unknown lets work end with a write under way that a slow store does later: after a quarter of the lease, or if the lock is of this
-// process alone after a moment. Who comes next must not have the key before that, or he would read what the write is about to change.
+// unknown lets work end with a write under way that a slow store does later: after a quarter of the lease, or if the
+// lock is of this process alone after a moment. Who comes next must not have the key before that, or he would read
+// what the write is about to change.
 func unknown(ctx context.Context, s *Scene) error {
 	if !cluster(s.Bench) {
 		return s.unknownInside(ctx)
@@ -33,7 +34,8 @@ func unknown(ctx context.Context, s *Scene) error {
 		defer func() { _, _ = next.release(ctx) }()
 		// A computer so busy that the lease was over before the write was due proves nothing.
 		if ran := next.From - did.From; next.From < applied && ran < s.Lease*9/10 {
-			return fmt.Errorf("the next one had the key %v into a lease of %v, %v before the write was done", ran, s.Lease, applied-next.From)
+			return fmt.Errorf("the next one had the key %v into a lease of %v, %v before the write was done",
+				ran, s.Lease, applied-next.From)
 		}
 		return nil
 	})

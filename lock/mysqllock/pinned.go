@@ -155,7 +155,8 @@ func (p *pinned) hold(ctx context.Context, s *session, key string) (*lock.Lease,
 		defer next()
 		return p.free(ctx, s, key)
 	})
-	// Without beats the server ends the connection after Lease, and with it the lock. Not before: that is what Abandon is for.
+	// Without beats the server ends the connection after Lease, and with it the lock. Not before: that is what
+	// Abandon is for.
 	lease.Linger(p.Lease)
 	lease.Keep(heard, lock.Keep{TTL: p.Lease, Every: p.beat, Max: p.MaxHold, Renew: s.beat})
 	s.watch(lease, lost, next)
