@@ -27,8 +27,12 @@ func brokenTrials() []brokenTrial {
 	return []brokenTrial{
 		{"takes the key from whoever has it", flaws{noNX: true}, nil, []string{"Processes"}},
 		{"excludes only its own process", flaws{}, func(string) lock.Locker { return &local.Mutex{} }, []string{"Processes"}},
-		{"the key stays for ever", flaws{noExpiry: true}, nil,
-			[]string{"Crash", "Paused", "CutOff", "Expiry", "Unknown"}},
+		{
+			"the key stays for ever",
+			flaws{noExpiry: true},
+			nil,
+			[]string{"Crash", "Paused", "CutOff", "Expiry", "Unknown"},
+		},
 		{"is not renewed", flaws{noRenewal: true}, nil, []string{"Renewal"}},
 		{"tells of the loss a second late", flaws{lateLoss: true}, nil, []string{"Expiry", "CutOff"}},
 		{"never tells of the loss", flaws{noLoss: true}, nil, []string{"Expiry", "Paused", "Restart"}},
