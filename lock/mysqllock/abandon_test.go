@@ -9,8 +9,8 @@ import (
 	"example.com/stock/lock"
 )
 
-// A key of unknown outcome becomes free by itself; of a lock that lives in a connection also when that is closed, and the connection
-// with it. Nothing is left of either in this process.
+// A key of unknown outcome becomes free by itself; of a lock that lives in a connection also when that is closed, and
+// the connection with it. Nothing is left of either in this process.
 func TestAbandonedKeys(t *testing.T) {
 	for name, closes := range map[string]bool{"left alone": false, "closed": true} {
 		t.Run(name, func(t *testing.T) {

@@ -115,8 +115,8 @@ func (p *sessions) lease(s *session, l *lock.Lease) {
 	p.leased[s] = l
 }
 
-// close closes the idle sessions, and those whose lease was abandoned, which nobody else would close before its time. Others in use
-// are closed when they come back.
+// close closes the idle sessions, and those whose lease was abandoned, which nobody else would close before its time.
+// Others in use are closed when they come back.
 func (p *sessions) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

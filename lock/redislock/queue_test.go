@@ -139,7 +139,8 @@ func awaitQueue(t *testing.T, c redis.UniversalClient, n int64) {
 	t.Fatalf("the queue is not %d long", n)
 }
 
-// Of a process whose first waiter gives up, those behind it keep the place in Redis: they come before who asked later elsewhere.
+// Of a process whose first waiter gives up, those behind it keep the place in Redis: they come before who asked later
+// elsewhere.
 func TestAProcessKeepsItsPlace(t *testing.T) {
 	s := servers.Redis(t)
 	process := func() lock.Locker {
