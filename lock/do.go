@@ -48,19 +48,32 @@ func Owner(ctx context.Context) string {
 	return who
 }
 
-// Do acquires key, calls work, and releases. The ctx that work gets ends, with a cause that matches ErrLost, when the lease
-// is lost. A ctx that already carries a lease of the same locker and key (it comes from an enclosing Do) re-enters.
+// Do acquires key, calls work, and releases. The ctx that work gets ends, with a cause that matches ErrLost, when the
+// lease is lost. A ctx that already carries a lease of the same locker and key (it comes from an enclosing Do)
+// re-enters.
 //
-// The error is Acquire's, or work's joined with the loss of the lease. A release that fails is not the work's failure: the lease
-// runs out by itself, and [Observe] sees it.
+// If work's error matches ErrOutcomeUnknown, a write of it may still happen after Do has returned. The lease is then
+// not released but abandoned (see [Lease.Abandon]): the next holder comes when the lease has run out by itself, so
+// that it reads what the late write has written. That holds for work in a nested Do, too, even if the work around it
+// has swallowed the error. It does not hold for an error that work has marked with [Conditional]: the next holder is
+// then safe, and need not wait.
 //
-// What Do does not promise: that the write inside work came before the loss. Give its fence to the store.
+// The error is Acquire's, or work's joined with the loss of the lease. A release that fails is not the work's
+// failure: the lease runs out by itself, and [Observe] sees it.
+//
+// What Do does not promise: that the write inside work came before the loss. Give its fence to the store. Nor that a
+// write of unknown outcome is over when the lease has run out: for that what is left of the lease when the write is
+// sent must be longer than the store's own limit for it. A store without a limit needs conditional writes.
 func Do(ctx context.Context, l Locker, key string, work func(context.Context, Fence) error) error {
 	if outer, ok := ctx.Value(heldKey{l, key}).(*Lease); ok {
 		if err := outer.Err(); err != nil {
 			return err
 		}
-		return work(ctx, outer.Fence())
+		err := work(ctx, outer.Fence())
+		if unsettled(err) {
+			outer.unsure.Store(true)
+		}
+		return err
 	}
 	lease, err := l.Acquire(Wait(ctx), key)
 	if err != nil {
@@ -75,7 +88,11 @@ func Do(ctx context.Context, l Locker, key string, work func(context.Context, Fe
 	defer context.AfterFunc(lease.held, func() { cancel(lease.Err()) })()
 
 	err = work(inside, lease.Fence())
-	if loss := lease.Err(); loss != nil {
+	loss := lease.Err()
+	if unsettled(err) || lease.unsure.Load() {
+		lease.Abandon()
+	}
+	if loss != nil {
 		return errors.Join(err, loss)
 	}
 	return err

@@ -3,6 +3,7 @@ package lock
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -18,8 +19,15 @@ var (
 	ErrTaken = errors.New("taken by another")
 	// ErrReleased: the lease was given back, as planned.
 	ErrReleased = errors.New("lock released")
+	// ErrAbandoned: the lease was left to run out, because it is not known whether its holder's work is over.
+	ErrAbandoned = errors.New("lock left to run out")
 	// ErrDown: the server did not answer, or said that it cannot serve. Nothing was done.
 	ErrDown = errors.New("backend down")
+	// ErrOutcomeUnknown: what was sent may or may not be done, and may still be under way. It is an error of the work
+	// under a lock, not of the lock: see [Do] for what becomes of the lease.
+	ErrOutcomeUnknown = errors.New("outcome unknown")
+	// ErrOverloaded: the queue is full; nothing was done.
+	ErrOverloaded = errors.New("overloaded")
 )
 
 // A HeldError is an ErrHeld that knows more about the holder.
@@ -67,4 +75,43 @@ func (e *DownError) Is(target error) bool { return target == ErrDown }
 // Down wraps what a backend's client said into an error that matches ErrDown and err. doing says what was tried.
 func Down(doing string, err error) error {
 	return fmt.Errorf("%s: %w: %w", doing, ErrDown, err)
+}
+
+// Conditional marks err, which matches ErrOutcomeUnknown, as that of a conditional write: one which changes nothing
+// if another has written since the holder read, such as a compare-and-swap by version. It is for the work of [Do],
+// and tells it that the lease can be released although the write may still happen. Everybody who writes under the key
+// must write so. Then, of two writes that go by the same read, whichever comes first makes the other one change
+// nothing, and the order in which they come does not matter.
+//
+// A fence alone is not enough: the store learns of the next holder's fence only when that one writes, and by then the
+// late write may have changed what the next holder has read. A nil err stays nil.
+func Conditional(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &conditionalError{err}
+}
+
+type conditionalError struct{ error }
+
+func (e *conditionalError) Unwrap() error { return e.error }
+
+// unsettled is whether a write may still happen that err tells of, and is not conditional.
+func unsettled(err error) bool {
+	if _, marked := err.(*conditionalError); marked || err == nil {
+		return false
+	}
+	if err == ErrOutcomeUnknown {
+		return true
+	}
+	if matching, ok := err.(interface{ Is(error) bool }); ok && matching.Is(ErrOutcomeUnknown) {
+		return true
+	}
+	switch wrapped := err.(type) {
+	case interface{ Unwrap() error }:
+		return unsettled(wrapped.Unwrap())
+	case interface{ Unwrap() []error }:
+		return slices.ContainsFunc(wrapped.Unwrap(), unsettled)
+	}
+	return false
 }

@@ -20,15 +20,23 @@ type Bound struct {
 	Time    time.Duration // since the lease was acquired; default 50 ms. The holder who passes it is the last
 }
 
-// HandOver makes one contender of all that wait for a key in this process. They queue here, first come, first served. The first
-// acquires the lease from l; who is done hands it to the next one here, until the bound is reached and other
-// processes have their turn.
+// HandOver makes one contender of all that wait for a key in this process. They queue here, first come, first served.
+// One lease is acquired from l for all of them and goes to the one who came first; who is done hands it to the next
+// one here, until the bound is reached and other processes have their turn. The leases of these holders are a batch.
 //
-// Round trips: those of l for each lease, so uncontended the same as l, and contended 1/Holders of them for each holder.
+// What is acquired from l belongs to the queue and not to whoever came first: when that one gives up, the others keep
+// the process's place at l, and l is asked until nobody here waits any more. l knows them by the name of the one who
+// was the first when it was asked. A caller with NoWait asks l itself, once, if nobody here holds or waits.
 //
-// Every holder has a Lease of its own, which is lost when l's is, and a fence of its own, larger than that of the holder before and
-// smaller than that of the next lease. A lease that is lost is not handed on. Between processes it is as fair as l, but in
-// turns of up to Holders: somebody who came earlier to another process may be passed by so many.
+// Round trips: those of l for each lease, so uncontended the same as l, and contended 1/Holders of them for each
+// holder.
+//
+// Every holder has a Lease of its own, which is lost when l's is, and a fence of its own, larger than that of the
+// holder before and smaller than that of the next lease. A lease that is lost or abandoned is not handed on: those
+// who wait here are served by another one. Between processes it is as fair as l, but in turns of up to Holders:
+// somebody who came earlier to another process may be passed by so many.
+//
+// An error of l that ends no wait goes to the one who came first, and l is asked again for the others.
 func HandOver(l Spanned, b Bound) Locker {
 	if b.Holders == 0 {
 		b.Holders = 16
@@ -37,35 +45,17 @@ func HandOver(l Spanned, b Bound) Locker {
 		b.Time = 50 * time.Millisecond
 	}
 	b.Holders = min(b.Holders, int(l.Span()))
-	return &handOver{inner: l, bound: b, keys: make(map[string]*room)}
+	return &handOver{inner: l, bound: b}
 }
 
 type handOver struct {
-	inner Spanned
-	bound Bound
-
-	mu   sync.Mutex
-	keys map[string]*room // an entry for every key that somebody here holds or waits for
+	inner  Spanned
+	bound  Bound
+	queues keyQueues
 }
 
-// A room is the holder of a key in this process and those who wait behind it.
-type room struct {
-	waiters []*turn   // oldest first
-	owner   string    // of the holder, or of who is acquiring a lease
-	since   time.Time // since when that one holds or, while a lease is being acquired, waits
-	remote  string    // owner by whom the lease was acquired, and so what the server knows
-	tenure  *tenure   // nil while a lease is being acquired
-}
-
-// A turn is a place in the queue. What it receives is the lease to go on with, or nil: acquire one yourself.
-type turn struct {
-	owner string
-	since time.Time
-	come  chan *tenure
-}
-
-// A tenure is one lease of the inner locker, and how much of it is used.
-type tenure struct {
+// A batch is one lease of the inner locker, and how much of it is used.
+type batch struct {
 	lease   *Lease
 	since   time.Time
 	holders int
@@ -73,134 +63,255 @@ type tenure struct {
 }
 
 func (h *handOver) Acquire(ctx context.Context, key string) (*Lease, error) {
-	t, err := h.enter(ctx, key)
+	s := h.queues.of(key)
+	k, busy := s.keys[key]
+	once := IsNoWait(ctx)
+	switch {
+	case !busy && (once || ctx.Err() != nil):
+		k = s.open(key)
+		k.holder, k.asked = Contender{Who: Owner(ctx), Since: time.Now()}, Owner(ctx)
+		s.mu.Unlock()
+		return h.try(ctx, k)
+	case once:
+		holder := k.holder.Who
+		if k.acquisition != nil && k.first != nil {
+			holder = k.first.Who
+		}
+		s.mu.Unlock()
+		return nil, &HeldError{Key: key, Holder: holder}
+	case !busy:
+		k = s.open(key)
+	case k.acquisition != nil:
+		k.acquisition.outlive(time.Now())
+	}
+	w := k.join(ctx)
+	if !busy {
+		h.ask(k)
+	}
+	s.mu.Unlock()
+
+	select {
+	case g := <-w.come:
+		if g.err != nil {
+			return nil, g.err
+		}
+		return h.sublet(k, g.batch), nil
+	case <-ctx.Done():
+		return nil, h.giveUp(ctx, k, w)
+	}
+}
+
+// try asks the inner locker in the caller's own name and time. Whoever comes meanwhile waits for the end of that.
+func (h *handOver) try(ctx context.Context, k *keyQueue) (*Lease, error) {
+	lease, err := h.inner.Acquire(ctx, k.key)
 	if err != nil {
+		h.goOn(k)
 		return nil, err
 	}
-	if t == nil {
-		lease, err := h.inner.Acquire(ctx, key)
-		if err != nil {
-			h.pass(key, nil)
-			return nil, err
-		}
-		t = &tenure{lease: lease, since: time.Now()}
-	}
-	return h.sublet(key, t), nil
+	return h.sublet(k, &batch{lease: lease, since: time.Now()}), nil
 }
 
-// enter waits for the turn of this caller within the process.
-func (h *handOver) enter(ctx context.Context, key string) (*tenure, error) {
-	h.mu.Lock()
-	r, busy := h.keys[key]
-	if !busy {
-		h.keys[key] = &room{owner: Owner(ctx), since: time.Now(), remote: Owner(ctx)}
-		h.mu.Unlock()
-		return nil, nil
-	}
-	if IsNoWait(ctx) {
-		holder := r.owner
-		h.mu.Unlock()
-		return nil, &HeldError{Key: key, Holder: holder}
-	}
-	mine := &turn{owner: Owner(ctx), since: time.Now(), come: make(chan *tenure, 1)}
-	r.waiters = append(r.waiters, mine)
-	h.mu.Unlock()
-	select {
-	case t := <-mine.come:
-		return t, nil
-	case <-ctx.Done():
-		if !h.abandon(key, mine) {
-			h.settle(key, <-mine.come) // the turn came at the same moment
+// giveUp ends the wait of w. The last one who leaves ends the acquisition, too, and waits until it has left nothing
+// behind.
+func (h *handOver) giveUp(ctx context.Context, k *keyQueue, w *waiter) error {
+	held := errors.Join(&HeldError{Key: k.key}, context.Cause(ctx))
+	k.shard.mu.Lock()
+	left, a := k.leave(w), k.acquisition
+	last := left && a != nil && k.waiting == 0
+	k.shard.mu.Unlock()
+	switch {
+	case !left: // the grant came at the same moment
+		g := <-w.come
+		if g.err != nil {
+			return g.err
 		}
-		return nil, errors.Join(&HeldError{Key: key}, context.Cause(ctx))
+		_ = h.settle(k, g.batch)
+		return held
+	case !last:
+		return held
 	}
-}
-
-// abandon gives up a place; false means that its turn has come already.
-func (h *handOver) abandon(key string, mine *turn) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	r := h.keys[key]
-	for i, other := range r.waiters {
-		if other == mine {
-			r.waiters = append(r.waiters[:i:i], r.waiters[i+1:]...)
-			return true
-		}
+	a.end(context.Cause(ctx))
+	<-a.done
+	if a.err != nil {
+		return a.err // which knows more of the holder, or that there was no answer
 	}
-	return false
+	return held
 }
 
 // sublet makes the lease of one local holder.
-func (h *handOver) sublet(key string, t *tenure) *Lease {
-	fence := t.lease.Fence()
-	h.mu.Lock()
+func (h *handOver) sublet(k *keyQueue, b *batch) *Lease {
+	fence := b.lease.Fence()
+	k.shard.mu.Lock()
 	if fence != NoFence {
-		fence += Fence(t.holders)
+		fence += Fence(b.holders)
 	}
-	t.holders++
-	r := h.keys[key]
-	r.tenure, r.since = t, time.Now()
-	h.mu.Unlock()
-	end := sync.OnceValue(func() error { return h.settle(key, t) })
+	b.holders++
+	k.batch, k.holder.Since = b, time.Now()
+	k.shard.mu.Unlock()
+	var once sync.Once
+	var freed error
+	end := func(how func() error) error {
+		once.Do(func() { freed = how() })
+		return freed
+	}
+	settle := func() error { return h.settle(k, b) }
 	var follow func() bool
-	local, lost := NewLease(key, fence, func(context.Context) error {
+	local, lost := NewLease(k.key, fence, func(context.Context) error {
 		follow()
-		return end()
+		return end(settle)
 	})
-	follow = context.AfterFunc(t.lease.held, func() {
-		lost(t.lease.Err())
-		_ = end() // the holder may hang: those behind it go on, with a lease of their own
+	local.leave = func() {
+		follow()
+		_ = end(func() error {
+			b.lease.Abandon()
+			h.goOn(k)
+			return nil
+		})
+	}
+	follow = context.AfterFunc(b.lease.held, func() {
+		lost(b.lease.Err())
+		_ = end(settle) // the holder may hang: those behind it go on, with a lease of their own
 	})
 	retire := local.retire
 	local.retire = func() {
-		h.mu.Lock()
-		t.retired = true
-		h.mu.Unlock()
-		t.lease.StopRenewing()
+		k.shard.mu.Lock()
+		b.retired = true
+		k.shard.mu.Unlock()
+		b.lease.StopRenewing()
 		retire()
 	}
 	return local
 }
 
-// settle ends a holder's turn: it hands the tenure on, or gives the lease back and lets the next one here acquire another.
-func (h *handOver) settle(key string, t *tenure) error {
-	if t != nil && h.goesOn(t) && h.pass(key, t) {
+// settle ends a local holding: it hands the batch on, or gives the lease back and has another one acquired for those
+// who wait.
+func (h *handOver) settle(k *keyQueue, b *batch) error {
+	k.shard.mu.Lock()
+	passed := h.lasts(b) && k.pass(grant{batch: b})
+	k.shard.mu.Unlock()
+	if passed {
 		return nil
 	}
-	var err error
-	if t != nil {
-		err = t.lease.Release()
-	}
-	h.pass(key, nil)
+	err := b.lease.Release()
+	h.goOn(k)
 	return err
 }
 
-// goesOn is whether the tenure may have another holder.
-func (h *handOver) goesOn(t *tenure) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return t.lease.Err() == nil && !t.retired && t.holders < h.bound.Holders && time.Since(t.since) < h.bound.Time
+// lasts is whether the batch may have another holder.
+func (h *handOver) lasts(b *batch) bool {
+	return b.lease.Err() == nil && !b.retired && b.holders < h.bound.Holders && time.Since(b.since) < h.bound.Time
 }
 
-// pass gives the turn to the next one here, with t. If nobody waits it returns false, and with a nil t the room is closed.
-func (h *handOver) pass(key string, t *tenure) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	r := h.keys[key]
-	if len(r.waiters) == 0 {
-		if t == nil {
-			delete(h.keys, key)
+// goOn has a lease acquired for those who wait, if there are any.
+func (h *handOver) goOn(k *keyQueue) {
+	k.shard.mu.Lock()
+	defer k.shard.mu.Unlock()
+	if k.batch = nil; k.first == nil {
+		k.close()
+		return
+	}
+	h.ask(k)
+}
+
+// An acquisition is one Acquire of the inner locker, for all who wait for a key here, and its ctx: it ends when
+// nobody waits any more, and its deadline is the latest of theirs.
+type acquisition struct {
+	context.Context
+	end   context.CancelCauseFunc
+	queue *keyQueue
+	first time.Time     // the deadline as it was when it began; zero: none
+	done  chan struct{} // closed when the inner Acquire has returned, and nothing of it is left; err can be read then
+	err   error
+}
+
+// Deadline is for clients that put one on their sockets. It may grow, but not once it has passed: see outlive.
+func (a *acquisition) Deadline() (deadline time.Time, limited bool) {
+	a.queue.shard.mu.Lock()
+	defer a.queue.shard.mu.Unlock()
+	return a.queue.until, !a.queue.endless
+}
+
+// outlive is called, with the shard locked, before somebody joins those for whom a is. If the time of all the others
+// is over, so is a's: who has seen that its deadline has passed counts on its end, and the new one is served by the
+// next acquisition.
+func (a *acquisition) outlive(now time.Time) {
+	if !a.queue.endless && !now.Before(a.queue.until) {
+		a.end(context.DeadlineExceeded)
+	}
+}
+
+// outgrown is whether a may have failed because a deadline has passed that has grown since. The shard is locked.
+func (a *acquisition) outgrown(now time.Time) bool {
+	grown := a.queue.endless || a.queue.until.After(a.first)
+	return !a.first.IsZero() && !now.Before(a.first) && grown
+}
+
+// ask begins to acquire a lease for those who wait. The shard is locked, and somebody waits: the goroutine has ended
+// before the last of them returns, because it ends with a grant to a waiter, or because the last one waits for its
+// end.
+func (h *handOver) ask(k *keyQueue) {
+	a := h.begin(k)
+	go func() {
+		for a != nil {
+			lease, err := h.inner.Acquire(a, k.key)
+			a = h.deliver(k, a, lease, err)
 		}
-		return false
+	}()
+}
+
+// begin makes the acquisition of a queue that has waiters and none. The shard is locked.
+func (h *handOver) begin(k *keyQueue) *acquisition {
+	k.asked = k.first.Who
+	ctx, end := context.WithCancelCause(WithOwner(context.Background(), k.asked))
+	a := &acquisition{end: end, queue: k, done: make(chan struct{})}
+	if !k.endless {
+		a.first = k.until
 	}
-	next := r.waiters[0]
-	r.waiters = r.waiters[1:]
-	r.owner, r.since, r.tenure = next.owner, next.since, t
-	if t == nil {
-		r.remote = next.owner
+	a.Context = OnWake(ctx, k.wake)
+	k.acquisition = a
+	return a
+}
+
+// wake tells the one who will have the lease that a server has woken this process.
+func (k *keyQueue) wake() {
+	k.shard.mu.Lock()
+	var woken func()
+	if k.first != nil {
+		woken = k.first.woken
 	}
-	next.come <- t
-	return true
+	k.shard.mu.Unlock()
+	if woken != nil {
+		woken()
+	}
+}
+
+// deliver gives what came of a to the one who has waited longest now, and begins the next acquisition if somebody is
+// left without.
+func (h *handOver) deliver(k *keyQueue, a *acquisition, lease *Lease, err error) (next *acquisition) {
+	k.shard.mu.Lock()
+	defer k.shard.mu.Unlock()
+	defer close(a.done)
+	defer a.end(nil)
+	a.err = err
+	k.acquisition = nil
+	if err == nil {
+		if k.pass(grant{batch: &batch{lease: lease, since: time.Now()}}) {
+			return nil
+		}
+		// All have given up at the same moment. It is given back before the last of them returns.
+		k.acquisition = a
+		k.shard.mu.Unlock()
+		_ = lease.Release()
+		k.shard.mu.Lock()
+		k.acquisition = nil
+	} else if a.Err() == nil && !a.outgrown(time.Now()) {
+		k.pass(grant{err: err})
+	}
+	if k.first == nil {
+		k.close()
+		return nil
+	}
+	return h.begin(k)
 }
 
 // Close closes the inner locker, if it can be closed.

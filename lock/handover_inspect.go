@@ -13,39 +13,45 @@ func (h *handOver) Inspect(ctx context.Context, key string) (Standing, error) {
 	if err != nil {
 		return s, err
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if r, busy := h.keys[key]; busy {
-		h.fill(&s, r)
+	shard := h.queues.of(key)
+	defer shard.mu.Unlock()
+	if k, busy := shard.keys[key]; busy {
+		h.fill(&s, k)
 	}
 	return s, nil
 }
 
-func (h *handOver) fill(s *Standing, r *room) {
-	local := make([]Contender, len(r.waiters))
-	for i, w := range r.waiters {
-		local[i] = Contender{Who: w.owner, Since: w.since}
-	}
+func (h *handOver) fill(s *Standing, k *keyQueue) {
+	local := k.waiters()
 	at, share := len(s.Waiters), 0
-	if t := r.tenure; t != nil {
+	if b := k.batch; b != nil {
 		// The lease may have been lost to another since: then its fence is not the holder's.
-		if s.Holder != nil && s.Holder.Fence == t.lease.Fence() {
-			s.Holder.Who, s.Holder.Since = r.owner, r.since
+		if s.Holder != nil && s.Holder.Fence == b.lease.Fence() {
+			s.Holder.Who, s.Holder.Since = k.holder.Who, k.holder.Since
 			if s.Holder.Fence != NoFence {
-				s.Holder.Fence += Fence(t.holders - 1)
+				s.Holder.Fence += Fence(b.holders - 1)
 			}
 			at = 0
-			if !t.retired {
-				share = h.bound.Holders - t.holders
+			if !b.retired {
+				share = h.bound.Holders - b.holders
 			}
 		}
-	} else if i := slices.IndexFunc(s.Waiters, func(c Contender) bool { return c.Who == r.remote }); i >= 0 {
-		if s.Waiters[i].Since.IsZero() {
-			s.Waiters[i].Since = r.since
+	} else {
+		// The one who will have the lease that is being acquired: the first of those who wait, or who tries once.
+		ours := k.holder
+		if k.acquisition != nil && len(local) > 0 {
+			ours, local = local[0], local[1:]
 		}
-		at, share = i+1, h.bound.Holders-1
-	} else if s.Holder != nil && s.Holder.Who == r.remote {
-		at, share = 0, h.bound.Holders-1 // granted, and not yet here
+		if i := slices.IndexFunc(s.Waiters, func(c Contender) bool { return c.Who == k.asked }); i >= 0 {
+			s.Waiters[i].Who = ours.Who
+			if s.Waiters[i].Since.IsZero() {
+				s.Waiters[i].Since = ours.Since
+			}
+			at, share = i+1, h.bound.Holders-1
+		} else if s.Holder != nil && s.Holder.Who == k.asked { // granted, and not yet here
+			s.Holder.Who = ours.Who
+			at, share = 0, h.bound.Holders-1
+		} // or it has not come to the server yet, and is nowhere
 	}
 	share = min(max(share, 0), len(local))
 	s.Waiters = slices.Concat(s.Waiters[:at:at], local[:share], s.Waiters[at:], local[share:])

@@ -14,7 +14,8 @@ import (
 
 // remote is a lock over several processes, in memory, that counts and can be lost.
 type remote struct {
-	queue lock.Queue
+	queue  lock.Queue
+	linger time.Duration // of a lease that is abandoned; 0: for ever
 
 	mu       sync.Mutex
 	acquired int
@@ -37,6 +38,9 @@ func (r *remote) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
 		return nil
 	})
 	r.lose = lose
+	if r.linger > 0 {
+		lease.Linger(r.linger)
+	}
 	return lease, nil
 }
 

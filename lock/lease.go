@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -27,6 +28,9 @@ type Lease struct {
 
 	once  sync.Once
 	freed error
+
+	leave  func()      // what Abandon does in place of free; nil: nothing, the server frees the key by itself
+	unsure atomic.Bool // a nested Do has left a write behind whose outcome is not known
 }
 
 // NewLease is for drivers: a lease that is held from now on. free gives the key back to the server; it is called exactly
@@ -48,7 +52,8 @@ func (l *Lease) Fence() Fence { return l.fence }
 // Done is closed on release or loss; Err then says which.
 func (l *Lease) Done() <-chan struct{} { return l.held.Done() }
 
-// Err is nil while the lease is held, ErrReleased after Release, and otherwise matches ErrLost and its cause.
+// Err is nil while the lease is held, ErrReleased after Release, ErrAbandoned after Abandon, and otherwise matches
+// ErrLost and its cause.
 func (l *Lease) Err() error { return context.Cause(l.held) }
 
 // Keep runs [KeepAlive] for the lease and reports the loss that it finds. Release ends it and waits for it, so that no
@@ -74,16 +79,12 @@ func (l *Lease) StopRenewing() { l.retire() }
 // After a loss it still asks the server to remove what is ours, and returns the loss. A loss that nobody had noticed until the
 // server was asked matches ErrLost, too, although Err, which ended before that, is ErrReleased. An error that does not match ErrLost
 // means that the server could not be told: the key then stays until its time limit.
+//
+// After Abandon it does nothing, and returns what Err does.
 func (l *Lease) Release() error {
 	l.once.Do(func() {
-		l.end(ErrReleased)
-		if l.due != nil && l.due.Stop() {
-			l.keeper.Done()
-		}
-		l.keeper.Wait()
-		ctx, cancel := context.WithTimeout(context.Background(), ReleaseTimeout)
-		defer cancel()
-		l.freed = l.free(ctx)
+		l.finish(ErrReleased)
+		l.freed = l.giveBack()
 		switch loss := l.Err(); {
 		case errors.Is(loss, ErrLost):
 			l.freed = loss
@@ -92,6 +93,54 @@ func (l *Lease) Release() error {
 		}
 	})
 	return l.freed
+}
+
+// Abandon ends the lease for its holder and frees the key for nobody: the lease is neither renewed nor released from
+// now on. It is for work whose outcome is not known, because a write that was sent may still happen: see [Do], which
+// calls it.
+//
+// The key stays taken until the time limit that the server has put on it, so for what was left of the lease when
+// Abandon was called: all of it less the time since the last renewal, or since the acquisition if the lock does not
+// renew. Where the server has no such limit, because the key lives as long as a connection, a session or this
+// process, it stays taken for the time that the driver has set with [Lease.Linger], and is then given back.
+//
+// What is not promised: that the key outlives what it lives in. A process that ends, or a server that forgets, frees
+// it sooner.
+//
+// Abandon costs no round trip. After Release, or a second time, it does nothing. After a loss it leaves on the server
+// what may be ours there still.
+func (l *Lease) Abandon() {
+	l.once.Do(func() {
+		l.finish(ErrAbandoned)
+		l.freed = l.Err()
+		if l.leave != nil {
+			l.leave()
+		}
+	})
+}
+
+// Linger is for drivers whose server does not free a key by itself, once, before the lease is handed out: what
+// Abandon leaves taken is given back by the driver's free after d. It should be as long as the key of a crashed
+// holder would stay taken, or longer. Nothing waits for the end of d: free must tolerate that the lock has been
+// closed.
+func (l *Lease) Linger(d time.Duration) {
+	l.leave = func() { time.AfterFunc(d, func() { _ = l.giveBack() }) }
+}
+
+// finish ends the lease here, and its renewal.
+func (l *Lease) finish(why error) {
+	l.end(why)
+	if l.due != nil && l.due.Stop() {
+		l.keeper.Done()
+	}
+	l.keeper.Wait()
+}
+
+// giveBack tells the server.
+func (l *Lease) giveBack() error {
+	ctx, cancel := context.WithTimeout(context.Background(), ReleaseTimeout)
+	defer cancel()
+	return l.free(ctx)
 }
 
 // gone is whether the server said, when it was asked to free a key, that it was not ours any more.

@@ -1,9 +1,15 @@
-// Package lock is the contract that every lock of this service keeps: acquire a lease, learn of its loss, give it back.
+// Package lock is the contract that every lock of this service keeps: acquire a lease, learn of its loss, give it
+// back.
 //
-// A lock over a network is a lease: the server may hand the key to somebody else while the holder still runs, because the
-// holder was paused, cut off, or slow. No lock here promises that only one process *runs* at a time. What is promised is
-// (1) that the holder is told through its lease as early as its own clock allows, and (2) where the strategy is fenced, that
-// a write carrying an old [Fence] is refused by the store. The second is what keeps stock right; the first saves work.
+// A lock over a network is a lease: the server may hand the key to somebody else while the holder still runs, because
+// the holder was paused, cut off, or slow. No lock here promises that only one process *runs* at a time. What is
+// promised is (1) that the holder is told through its lease as early as its own clock allows, and (2) where the
+// strategy is fenced, that a write carrying an old [Fence] is refused by the store. The second is what keeps stock
+// right; the first saves work.
+//
+// When the outcome of the holder's work is not known, because a write was sent and not answered, the key is not
+// freed: it stays taken until the lease has run out by itself, unless the work says that its write is [Conditional].
+// See [Do].
 //
 // The package uses the standard library only. Drivers live below it, one package per server.
 package lock

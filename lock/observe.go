@@ -9,9 +9,11 @@ import (
 // Events are told what happens to the leases of an observed Locker. They must be quick; nil ones are skipped.
 type Events struct {
 	Waited   func(wait time.Duration, err error) // Acquire returned
-	Ended    func(hold time.Duration, err error) // a lease ended: nil if released, else what matches ErrLost
+	Ended    func(hold time.Duration, err error) // a lease ended: nil if not lost, else what matches ErrLost
 	Stranded func(err error)                     // the server could not be told of a release; the key stays until its limit
 	Woken    func()                              // a server woke a waiter, who looks whether it is its turn; see OnWake
+
+	Abandoned func() // a lease was left to run out, see [Lease.Abandon]; Ended is told, too
 }
 
 // Observe is l, told about to e.
@@ -38,10 +40,17 @@ func (o *observed) Acquire(ctx context.Context, key string) (*Lease, error) {
 	if o.events.Ended != nil {
 		context.AfterFunc(lease.held, func() {
 			err := lease.Err()
-			if errors.Is(err, ErrReleased) {
+			if errors.Is(err, ErrReleased) || errors.Is(err, ErrAbandoned) {
 				err = nil
 			}
 			o.events.Ended(time.Since(got), err)
+		})
+	}
+	if o.events.Abandoned != nil {
+		context.AfterFunc(lease.held, func() {
+			if errors.Is(lease.Err(), ErrAbandoned) {
+				o.events.Abandoned()
+			}
 		})
 	}
 	if o.events.Stranded != nil {

@@ -26,6 +26,7 @@ type Metrics struct {
 	outcomes *prometheus.CounterVec
 	lost     *prometheus.CounterVec
 	stranded *prometheus.CounterVec
+	left     *prometheus.CounterVec
 	wakeups  *prometheus.CounterVec
 	up       *prometheus.GaugeVec
 	dataLost *prometheus.GaugeVec
@@ -49,9 +50,11 @@ func New(version, instance string) *Metrics {
 		stale:    counter("stale_fence_total", "Writes refused because a later lock holder had written.", "strategy"),
 		wait:     histogram("lock_wait_seconds", "Time to get a lock, or to give up.", "strategy"),
 		hold:     histogram("lock_hold_seconds", "Time from getting a lock to its release or loss.", "strategy"),
-		outcomes: counter("lock_acquire_total", "Acquisitions by outcome: acquired, held, down, error.", "strategy", "outcome"),
+		outcomes: counter("lock_acquire_total", "Acquisitions by outcome: acquired, held, down, overloaded, error.",
+			"strategy", "outcome"),
 		lost:     counter("lock_lost_total", "Leases that ended before they were released.", "strategy"),
 		stranded: counter("lock_stranded_total", "Releases that did not reach the server: the key stays until its time limit.", "strategy"),
+		left:     counter("lock_abandoned_total", "Leases left to run out because the outcome was not known.", "strategy"),
 		wakeups:  counter("lock_wakeups_total", "Waiters woken by the server: for each release one, or with a herd all of them.", "strategy"),
 		up:       prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "stock", Name: "backend_up", Help: "1 if the backend can be used."}, []string{"backend"}),
 		dataLost: prometheus.NewGaugeVec(prometheus.GaugeOpts{
@@ -61,8 +64,8 @@ func New(version, instance string) *Metrics {
 	}
 	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "stock", Name: "build_info", Help: "Always 1."}, []string{"version", "instance"})
 	info.WithLabelValues(version, instance).Set(1)
-	m.registry.MustRegister(m.requests, m.sales, m.stale, m.wait, m.hold, m.outcomes, m.lost, m.stranded, m.wakeups,
-		m.up, m.dataLost, info,
+	m.registry.MustRegister(m.requests, m.sales, m.stale, m.wait, m.hold, m.outcomes, m.lost, m.stranded, m.left,
+		m.wakeups, m.up, m.dataLost, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -118,7 +121,7 @@ func (m *Metrics) DataLost(store string, lost bool) {
 func (m *Metrics) Lock(strategy string) lock.Events {
 	wait, hold := m.wait.WithLabelValues(strategy), m.hold.WithLabelValues(strategy)
 	lost, stranded := m.lost.WithLabelValues(strategy), m.stranded.WithLabelValues(strategy)
-	wakeups := m.wakeups.WithLabelValues(strategy)
+	wakeups, left := m.wakeups.WithLabelValues(strategy), m.left.WithLabelValues(strategy)
 	m.stale.WithLabelValues(strategy)
 	return lock.Events{
 		Waited: func(d time.Duration, err error) {
@@ -133,6 +136,8 @@ func (m *Metrics) Lock(strategy string) lock.Events {
 		},
 		Stranded: func(error) { stranded.Inc() },
 		Woken:    wakeups.Inc,
+
+		Abandoned: left.Inc,
 	}
 }
 
@@ -140,6 +145,8 @@ func outcome(err error) string {
 	switch {
 	case err == nil:
 		return "acquired"
+	case errors.Is(err, lock.ErrOverloaded):
+		return "overloaded"
 	case errors.Is(err, lock.ErrDown):
 		return "down"
 	case errors.Is(err, lock.ErrHeld):

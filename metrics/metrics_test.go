@@ -151,6 +151,7 @@ func TestLockSeriesExistFromTheStart(t *testing.T) {
 		`stock_lock_hold_seconds_count{strategy="zk-sequential"}`: 0,
 		`stock_lock_lost_total{strategy="zk-sequential"}`:         0,
 		`stock_lock_stranded_total{strategy="zk-sequential"}`:     0,
+		`stock_lock_abandoned_total{strategy="zk-sequential"}`:    0,
 		`stock_lock_wakeups_total{strategy="zk-sequential"}`:      0,
 		`stock_stale_fence_total{strategy="zk-sequential"}`:       0,
 	})
@@ -164,6 +165,8 @@ func TestLockOutcomes(t *testing.T) {
 		"held":     {&lock.HeldError{Key: "k"}, errors.Join(&lock.HeldError{Key: "k"}, context.DeadlineExceeded)},
 		"down":     {&lock.DownError{Server: "redis"}, errors.Join(&lock.HeldError{Key: "k"}, &lock.DownError{Server: "redis"}), lock.Down("ask", errors.New("x"))},
 		"error":    {errors.New("something else")},
+
+		"overloaded": {fmt.Errorf("acquire: %w", lock.ErrOverloaded)},
 	} {
 		for _, err := range errs {
 			e.Waited(time.Millisecond, err)
@@ -172,7 +175,8 @@ func TestLockOutcomes(t *testing.T) {
 			fmt.Sprintf(`stock_lock_acquire_total{outcome=%q,strategy="redis-watchdog"}`, outcome): float64(len(errs)),
 		})
 	}
-	are(t, m, map[string]float64{`stock_lock_wait_seconds_count{strategy="redis-watchdog"}`: 8})
+	are(t, m, map[string]float64{`stock_lock_wait_seconds_count{strategy="redis-watchdog"}`: 9})
+	e.Abandoned()
 	e.Ended(20*time.Millisecond, nil)
 	e.Ended(20*time.Millisecond, lock.ErrLost)
 	e.Stranded(errors.New("x"))
@@ -185,6 +189,7 @@ func TestLockOutcomes(t *testing.T) {
 		`stock_lock_hold_seconds_bucket{strategy="redis-watchdog",le="0.01"}`:  0,
 		`stock_lock_lost_total{strategy="redis-watchdog"}`:                     1,
 		`stock_lock_stranded_total{strategy="redis-watchdog"}`:                 1,
+		`stock_lock_abandoned_total{strategy="redis-watchdog"}`:                1,
 		`stock_lock_wakeups_total{strategy="redis-watchdog"}`:                  3,
 	})
 }

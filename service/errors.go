@@ -3,6 +3,8 @@ package service
 import (
 	"errors"
 	"fmt"
+
+	"example.com/stock/lock"
 )
 
 // What can go wrong with a sale, besides the errors of package lock (a store that is down is lock.ErrDown too). Match with errors.Is and errors.As.
@@ -27,7 +29,7 @@ var (
 	ErrNotPaused = errors.New("no such pause")
 	// ErrOutcomeUnknown: the connection broke after the write was sent. The order may or may not exist, and one that
 	// does not may still be written: [Service.Settle] decides it.
-	ErrOutcomeUnknown = errors.New("outcome unknown")
+	ErrOutcomeUnknown = lock.ErrOutcomeUnknown
 	// ErrSettled: the order's id was settled as absent, or it was made too long ago to be written now. Nothing was
 	// written.
 	ErrSettled = errors.New("order was settled as absent")

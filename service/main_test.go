@@ -44,7 +44,12 @@ func redisStore(t testing.TB) *repo.Redis { return repo.NewRedis(dial(t, servers
 
 func mysqlStore(t testing.TB) *repo.MySQL {
 	t.Helper()
-	db, err := repo.OpenMySQL(servers.MariaDB(t), repo.Pool{Open: 8})
+	return openMySQL(t, servers.MariaDB(t))
+}
+
+func openMySQL(t testing.TB, dsn string) *repo.MySQL {
+	t.Helper()
+	db, err := repo.OpenMySQL(dsn, repo.Pool{Open: 8})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,10 @@ import (
 type Way func(ctx context.Context, store Store, sale *Sale) error
 
 // UnderLock reads, thinks and writes while it holds the SKU's lock. The race and all the locks differ by l alone.
+//
+// When the outcome of the write is not known, the lock is kept until its lease runs out: the write may still happen,
+// and who sold meanwhile would go by what it changes. That is so for locks without a fence, and with "fencing=off" in
+// the lab. Where the write compares the version (see writeFenced) the lock is given back at once.
 func UnderLock(l lock.Locker) Way {
 	return func(ctx context.Context, store Store, sale *Sale) error {
 		return lock.Do(ctx, l, string(sale.SKU), func(ctx context.Context, fence lock.Fence) error {
@@ -45,7 +49,9 @@ func InTransaction(ctx context.Context, store Store, sale *Sale) error {
 	}
 	if err != nil {
 		sale.written = false
-		if most == nil && wait.Err() != nil {
+		// The wait may have ended as the row was locked, and its end have come to the transaction after the COMMIT
+		// was sent.
+		if most == nil && wait.Err() != nil && !errors.Is(err, ErrOutcomeUnknown) {
 			return errors.Join(lock.ErrHeld, context.Cause(wait))
 		}
 	}
@@ -113,6 +119,16 @@ func writeFenced(ctx context.Context, store Store, o Order) error {
 	err := s.Swap(ctx, o)
 	if errors.Is(err, ErrConflict) {
 		return ErrOvertaken
+	}
+	return conditional(err)
+}
+
+// conditional marks the error of a swap whose outcome is not known: if it still happens it makes the next holder's
+// swap change nothing, or is made to change nothing by that. So the lock is given back at once. See
+// docs/adr/0015-an-unknown-outcome-keeps-the-lease.md.
+func conditional(err error) error {
+	if errors.Is(err, ErrOutcomeUnknown) {
+		return lock.Conditional(err)
 	}
 	return err
 }

@@ -97,3 +97,12 @@ func (c *Config) check() (bad []error) {
 	}
 	return bad
 }
+
+// doubts are about values that can be used, and that promise less than one may think.
+func (c *Config) doubts() (list []string) {
+	if c.Lock.SetNXLease <= c.Work {
+		list = append(list, fmt.Sprintf("lock.setnx_lease, %v, is not longer than work, %v: "+
+			"a lock without a fence may be free again while a write of unknown outcome still happens", c.Lock.SetNXLease, c.Work))
+	}
+	return list
+}

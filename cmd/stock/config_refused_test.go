@@ -177,3 +177,17 @@ func TestSuggestions(t *testing.T) {
 		})
 	}
 }
+
+// What can be used and promises less than one may think is said, once, when the service starts.
+func TestDoubts(t *testing.T) {
+	bare(t)
+	plain := mustConfigure(t)
+	if doubts := plain.doubts(); len(doubts) > 0 {
+		t.Errorf("of the defaults: %q", doubts)
+	}
+	t.Setenv("STOCK_LOCK_SETNX_LEASE", "2s")
+	c := mustConfigure(t)
+	if doubts := c.doubts(); len(doubts) != 1 || !strings.Contains(doubts[0], "lock.setnx_lease, 2s") {
+		t.Errorf("of a lease that is no longer than work: %q", doubts)
+	}
+}

@@ -70,6 +70,9 @@ func newLogger(w io.Writer, cfg Config) *slog.Logger {
 
 // serve runs an instance on listener until ctx ends, and then stops it in order.
 func serve(ctx context.Context, cfg Config, listener net.Listener, log *slog.Logger) error {
+	for _, doubt := range cfg.doubts() {
+		log.Warn("configuration", "doubt", doubt)
+	}
 	a, err := openApp(cfg, log)
 	if err != nil {
 		listener.Close()

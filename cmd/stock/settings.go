@@ -59,7 +59,8 @@ func settings() []setting {
 		{key: "mysql.pool_size", value: 24, help: "connections; those of all instances must stay below the server's max_connections"},
 		{key: "mysql.lock_pool_size", value: 24, help: "further connections, for locks that keep one while they hold or wait"},
 
-		{key: "lock.setnx_lease", value: 10 * time.Second, help: "lease of the SETNX locks; not renewed"},
+		{key: "lock.setnx_lease", value: 10 * time.Second, help: "lease of the SETNX locks, not renewed; " +
+			"longer than work, and by as much as a store may take over a write that it was sent"},
 		{key: "lock.setnx_repair", value: false, help: "redis-setnx-expire gives an expiry to a key that a crash left without"},
 		{key: "lock.watchdog_lease", value: 30 * time.Second, help: "lease of redis-watchdog; renewed every third"},
 		{key: "lock.replicas", value: 0, help: "replicas of Redis that must have acknowledged a lock of redis-setnx or redis-watchdog; 0: none is asked"},

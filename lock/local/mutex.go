@@ -1,7 +1,9 @@
 package local
 
 import (
+	"cmp"
 	"context"
+	"time"
 
 	"example.com/stock/lock"
 )
@@ -11,7 +13,13 @@ import (
 // Round trips: 0. It promises exclusion among the goroutines of one process. It promises nothing to another instance, and
 // a load balancer always has another instance; that it passes every test on a developer's one process is what makes it dangerous.
 // It issues no fence, because a counter in one process says nothing to the next.
-type Mutex struct{ queue lock.Queue }
+//
+// Nothing puts a time limit on a key. One whose holder does not know the outcome of its work stays taken for Linger.
+type Mutex struct {
+	Linger time.Duration // how long an abandoned key stays taken, see [lock.Lease.Abandon]; 0: 10 s
+
+	queue lock.Queue
+}
 
 // Acquire waits for its turn until ctx ends.
 func (m *Mutex) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
@@ -22,6 +30,7 @@ func (m *Mutex) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
 		m.queue.Leave(key)
 		return nil
 	})
+	lease.Linger(cmp.Or(m.Linger, 10*time.Second))
 	return lease, nil
 }
 

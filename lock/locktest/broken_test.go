@@ -100,6 +100,13 @@ func brokenLocks(life context.Context) []broken {
 				})
 			}
 		}(), []string{"Exclusion"}},
+		{"frees an abandoned key", wrap(func(m *local.Mutex, ctx context.Context, key string) (*lock.Lease, error) {
+			lease, err := m.Acquire(ctx, key)
+			if err == nil {
+				lease.Linger(time.Nanosecond)
+			}
+			return lease, err
+		}), []string{"Unknown"}},
 		{"a dead context keeps its key", wrap(func(m *local.Mutex, ctx context.Context, key string) (*lock.Lease, error) {
 			lease, err := m.Acquire(context.WithoutCancel(ctx), key)
 			if err == nil && ctx.Err() != nil {

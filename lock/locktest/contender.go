@@ -128,6 +128,8 @@ func (c *contender) serve(ctx context.Context, r request) reply {
 	case "release":
 		to := now()
 		return reply{Err: fail(lease.Release()), To: to}
+	case "unknown":
+		return c.unknown(ctx, l, r)
 	case "storm":
 		holds, err := r.Storm.rage(ctx, l)
 		return reply{Holds: holds, Err: fail(err)}
@@ -138,6 +140,23 @@ func (c *contender) serve(ctx context.Context, r request) reply {
 		return reply{N: runtime.NumGoroutine()}
 	default:
 		return reply{Err: fail(fmt.Errorf("unknown request %q", r.Do))}
+	}
+}
+
+// unknown works under the key, with an outcome that is not known.
+func (c *contender) unknown(ctx context.Context, l lock.Locker, r request) reply {
+	ctx, cancel := context.WithTimeout(ctx, r.Wait)
+	defer cancel()
+	for {
+		var from time.Duration
+		err := lock.Do(ctx, l, r.Key, func(ctx context.Context, f lock.Fence) error {
+			from = now()
+			return unanswered(ctx, f)
+		})
+		if from != 0 || ctx.Err() != nil {
+			return reply{From: from, Err: fail(err)}
+		}
+		time.Sleep(10 * time.Millisecond) // a server that is too busy says so at once
 	}
 }
 

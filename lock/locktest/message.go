@@ -11,7 +11,7 @@ import (
 // A request is what the suite asks of a contender, one line of JSON.
 type request struct {
 	ID     int
-	Do     string        // open, close, acquire, cancel, release, storm, waiters, count
+	Do     string        // open, close, acquire, cancel, release, unknown, storm, waiters, count
 	Addrs  []string      `json:",omitempty"` // open: of the servers, or of what stands before them
 	Locker int           `json:",omitempty"` // which of those that were opened, by the ID of that request
 	Lease  int           `json:",omitempty"` // which of those that were acquired, by the ID of that request; cancel: that request
@@ -45,7 +45,7 @@ type failure struct {
 func sentinels() []error {
 	return []error{
 		lock.ErrHeld, lock.ErrLost, lock.ErrExpired, lock.ErrTaken, lock.ErrReleased, lock.ErrDown,
-		context.DeadlineExceeded, context.Canceled, errors.ErrUnsupported,
+		context.DeadlineExceeded, context.Canceled, errors.ErrUnsupported, lock.ErrOutcomeUnknown,
 	}
 }
 

@@ -27,7 +27,12 @@ func brokenTrials() []brokenTrial {
 	return []brokenTrial{
 		{"takes the key from whoever has it", flaws{noNX: true}, nil, []string{"Processes"}},
 		{"excludes only its own process", flaws{}, func(string) lock.Locker { return &local.Mutex{} }, []string{"Processes"}},
-		{"the key stays for ever", flaws{noExpiry: true}, nil, []string{"Crash", "Paused", "CutOff", "Expiry"}},
+		{
+			"the key stays for ever",
+			flaws{noExpiry: true},
+			nil,
+			[]string{"Crash", "Paused", "CutOff", "Expiry", "Unknown"},
+		},
 		{"is not renewed", flaws{noRenewal: true}, nil, []string{"Renewal"}},
 		{"tells of the loss a second late", flaws{lateLoss: true}, nil, []string{"Expiry", "CutOff"}},
 		{"never tells of the loss", flaws{noLoss: true}, nil, []string{"Expiry", "Paused", "Restart"}},
@@ -38,6 +43,7 @@ func brokenTrials() []brokenTrial {
 		{"believes whatever it was told", flaws{mail: true}, nil, []string{"PausedWaiter"}},
 		{"what failed is not taken back", flaws{noCleanup: true}, nil, []string{"Cuts", "CrashPoints"}},
 		{"errors as the client has them", flaws{rawErrors: true}, nil, []string{"Cuts"}},
+		{"frees an abandoned key", flaws{hasty: true}, nil, []string{"Unknown"}},
 		{"every acquisition leaves a key", flaws{litter: true}, nil, []string{"Traces"}},
 		{"every acquisition leaves a goroutine", flaws{ghosts: true}, nil, []string{"Traces"}},
 	}

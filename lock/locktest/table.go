@@ -16,6 +16,7 @@ func Sentences() []Sentence {
 		{Name: "Done", Rule: "Done closes on release, and Err then says ErrReleased.", Applies: always, Check: done},
 		{Name: "Fences", Rule: "Of two holders the later one has the larger fence, whoever they are.", Applies: fenced, Check: fences},
 		{Name: "FIFO", Rule: "Who came first is served first, across processes.", Applies: fair, Check: fifo},
+		{Name: "Unknown", Rule: "Work of unknown outcome frees no key: the next one has it when the lease has run out.", Applies: exclusive, Check: unknown},
 		{Name: "Reentry", Rule: "Work that holds a key may ask for it again under its own context, and under no other.", Applies: reentrant, Check: reentry},
 
 		{Name: "Processes", Rule: "Of several processes that contend for a key never two hold it at the same time.", Applies: cluster, Check: storming},

@@ -43,6 +43,7 @@ type flaws struct {
 	rawErrors   bool // errors as the client has them
 	litter      bool // every acquisition leaves a key
 	ghosts      bool // every acquisition leaves a goroutine
+	hasty       bool // what is abandoned is given back at once
 }
 
 const (
@@ -187,6 +188,9 @@ func (t *trial) hold(key, token string, sent time.Time, fence lock.Fence) *lock.
 		fence = lock.Fence(t.minted.Add(1))
 	}
 	lease, _ := lock.NewLease(key, fence, func(ctx context.Context) error { return t.free(ctx, key, token) })
+	if t.hasty {
+		lease.Linger(time.Nanosecond)
+	}
 	keep := lock.Keep{TTL: t.lease, Every: t.lease / 3, Renew: func(ctx context.Context) error {
 		return t.verdict(t.client.Eval(ctx, trialRenew, []string{key}, token, t.lease.Milliseconds()).Int())
 	}}

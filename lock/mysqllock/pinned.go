@@ -67,7 +67,8 @@ func newPinned(db *sql.DB, o ConnOptions, w interface {
 // Span is how far fences are apart.
 func (p *pinned) Span() uint64 { return span }
 
-// Close closes the connections that hold nothing. Those of leases are closed when they are released.
+// Close closes the connections that hold nothing, and those of leases that were abandoned, which ends them. Those of
+// other leases are closed when they are released.
 func (p *pinned) Close() error {
 	p.sessions.close()
 	return nil
@@ -155,6 +156,10 @@ func (p *pinned) hold(ctx context.Context, s *session, key string) (*lock.Lease,
 		defer next()
 		return p.free(ctx, s, key)
 	})
+	// Without beats the server ends the connection after Lease, and with it the lock. Not before: that is what
+	// Abandon is for.
+	lease.Linger(p.Lease)
+	p.sessions.lease(s, lease)
 	lease.Keep(heard, lock.Keep{TTL: p.Lease, Every: p.beat, Max: p.MaxHold, Renew: s.beat})
 	s.watch(lease, lost, next)
 	return lease, nil

@@ -23,6 +23,7 @@ type sessions struct {
 
 	mu     sync.Mutex
 	idle   []*session // the last one used last
+	leased map[*session]*lock.Lease
 	closed bool
 }
 
@@ -39,7 +40,7 @@ func newSessions(db *sql.DB, most int, fresh time.Duration, setup []string) *ses
 	if pool > 0 {
 		most = min(most, pool-1)
 	}
-	return &sessions{db: db, setup: setup, fresh: fresh, seats: make(chan struct{}, max(most, 1))}
+	return &sessions{db: db, setup: setup, fresh: fresh, seats: make(chan struct{}, max(most, 1)), leased: make(map[*session]*lock.Lease)}
 }
 
 // take waits for a seat and returns a session. used is whether it was used before: it may be dead then.
@@ -89,6 +90,9 @@ func (p *sessions) pop() *session {
 // the network before the statement that it is at has ended.
 func (p *sessions) put(ctx context.Context, s *session) {
 	defer func() { <-p.seats }()
+	p.mu.Lock()
+	delete(p.leased, s)
+	p.mu.Unlock()
 	if s.doubt {
 		s.hang()
 		_ = s.kill(ctx, "CONNECTION")
@@ -104,11 +108,24 @@ func (p *sessions) put(ctx context.Context, s *session) {
 	p.idle = append(p.idle, s)
 }
 
-// close closes the idle sessions. Those in use are closed when they come back.
+// lease notes that a lease lives in s until that is put back.
+func (p *sessions) lease(s *session, l *lock.Lease) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.leased[s] = l
+}
+
+// close closes the idle sessions, and those whose lease was abandoned, which nobody else would close before its time.
+// Others in use are closed when they come back.
 func (p *sessions) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true
+	for s, l := range p.leased {
+		if errors.Is(l.Err(), lock.ErrAbandoned) {
+			s.hang()
+		}
+	}
 	for _, s := range p.idle {
 		s.hang()
 	}

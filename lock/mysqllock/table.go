@@ -27,6 +27,9 @@ type TableOptions struct {
 // never is the lease of a holder without a time limit.
 const never = 200 * 365 * 24 * time.Hour
 
+// noExpiryLinger is how long an abandoned key without a time limit stays taken.
+const noExpiryLinger = 10 * time.Second
+
 // Table is a lock table: a row per key with the token of its owner and a time limit by the server's clock. Clients' clocks are
 // not asked: one that is ahead would take the key from a holder who still has it.
 //
@@ -104,7 +107,9 @@ func (t *Table) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
 // hold makes the lease of a granted claim.
 func (c claim) hold(sent time.Time, f lock.Fence) *lock.Lease {
 	l, _ := lock.NewLease(c.key, f, c.free)
-	if !c.o.NoExpiry {
+	if c.o.NoExpiry {
+		l.Linger(noExpiryLinger)
+	} else {
 		l.Keep(sent, lock.Keep{TTL: c.o.Lease, Every: c.o.Lease / 3, Max: c.o.MaxHold, Renew: c.extend})
 	}
 	return l

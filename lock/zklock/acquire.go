@@ -90,6 +90,10 @@ func (g *generation) lease(f form, key string, own node) *lock.Lease {
 		ignore()
 		return g.s.remove(ctx, f, own)
 	})
+	// The server would keep the node for as long as the session lives.
+	g.s.mu.Lock()
+	lease.Linger(g.timeout)
+	g.s.mu.Unlock()
 	stop = context.AfterFunc(g.over, func() { lost(context.Cause(g.over)) })
 	ignore = g.mind(own, lease, lost)
 	return lease

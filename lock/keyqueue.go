@@ -1,0 +1,144 @@
+package lock
+
+import (
+	"context"
+	"hash/maphash"
+	"sync"
+	"time"
+)
+
+// keyQueues are the queues of the keys that somebody in this process holds or waits for, in shards, so that what goes
+// on at one key does not hold up the others. Keys that nobody holds or waits for cost nothing. The zero value is
+// ready.
+type keyQueues [shards]shard
+
+// shards is how many mutexes the keys share. What is done under one takes the same time however many wait: a shard is
+// contended when its keys together see some million operations a second.
+const shards = 32
+
+type shard struct {
+	mu   sync.Mutex
+	keys map[string]*keyQueue
+}
+
+var seed = maphash.MakeSeed()
+
+// of is the shard of key, locked.
+func (q *keyQueues) of(key string) *shard {
+	s := &q[maphash.String(seed, key)%shards]
+	s.mu.Lock()
+	return s
+}
+
+// open makes the queue of a key that has none. s is locked.
+func (s *shard) open(key string) *keyQueue {
+	if s.keys == nil {
+		s.keys = make(map[string]*keyQueue)
+	}
+	k := &keyQueue{key: key, shard: s}
+	s.keys[key] = k
+	return k
+}
+
+// A keyQueue is who holds a key in this process, and who waits behind, first come, first served. Its shard's mutex
+// guards it. It is there from the first who enters until the last has left.
+type keyQueue struct {
+	key   string
+	shard *shard
+
+	holder      Contender
+	first, last *waiter // a linked list, so that who gives up leaves in the same time from any place
+	waiting     int
+
+	// The latest deadline of all who have waited since the queue was last empty, and whether one of them has none.
+	until   time.Time
+	endless bool
+
+	// Of HandOver alone.
+	batch       *batch       // that the holder is of; nil: none here yet
+	acquisition *acquisition // that is under way for those who wait
+	asked       string       // who asked for the lease, by name, and so what the server knows
+}
+
+// A waiter is a place in the queue of a key.
+type waiter struct {
+	Contender
+	woken      func()     // see OnWake; nil: nobody wants to know
+	come       chan grant // has room for the one that comes
+	prev, next *waiter
+	queued     bool
+}
+
+// A grant is what a waiter waits for: to be the holder, of a batch if there are any, or why that cannot be.
+type grant struct {
+	batch *batch
+	err   error
+}
+
+// join puts the caller of ctx at the end.
+func (k *keyQueue) join(ctx context.Context) *waiter {
+	me := Contender{Who: Owner(ctx), Since: time.Now()}
+	w := &waiter{Contender: me, come: make(chan grant, 1), prev: k.last, queued: true}
+	w.woken, _ = ctx.Value(wokenKey{}).(func())
+	if k.last == nil {
+		k.first = w
+		k.until, k.endless = time.Time{}, false
+	} else {
+		k.last.next = w
+	}
+	k.last = w
+	k.waiting++
+	if deadline, limited := ctx.Deadline(); !limited {
+		k.endless = true
+	} else if deadline.After(k.until) {
+		k.until = deadline
+	}
+	return w
+}
+
+// leave takes w out, from whatever place. False means that its grant has come already.
+func (k *keyQueue) leave(w *waiter) bool {
+	if !w.queued {
+		return false
+	}
+	w.queued = false
+	k.waiting--
+	if w.prev == nil {
+		k.first = w.next
+	} else {
+		w.prev.next = w.next
+	}
+	if w.next == nil {
+		k.last = w.prev
+	} else {
+		w.next.prev = w.prev
+	}
+	w.prev, w.next = nil, nil
+	return true
+}
+
+// pass gives g to the one who came first, who is the holder from now on if it is no error. If nobody waits it is false.
+func (k *keyQueue) pass(g grant) bool {
+	w := k.first
+	if w == nil {
+		return false
+	}
+	k.leave(w)
+	if g.err == nil {
+		k.holder = Contender{Who: w.Who, Since: time.Now()}
+	}
+	w.come <- g
+	return true
+}
+
+// close removes the queue of a key that nobody holds or waits for.
+func (k *keyQueue) close() { delete(k.shard.keys, k.key) }
+
+// waiters are those who wait, in the order in which they came.
+func (k *keyQueue) waiters() []Contender {
+	list := make([]Contender, 0, k.waiting)
+	for w := k.first; w != nil; w = w.next {
+		list = append(list, w.Contender)
+	}
+	return list
+}
