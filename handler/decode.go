@@ -9,6 +9,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -19,9 +20,6 @@ import (
 
 	"example.com/stock/service"
 )
-
-// bodyTimeout is how long a client may take to send its body.
-const bodyTimeout = 5 * time.Second
 
 var wholeNumber = regexp.MustCompile(`^-?[0-9]{1,18}$`)
 
@@ -58,19 +56,18 @@ func decode(c *gin.Context, allowed ...string) (fields, error) {
 	return f, nil
 }
 
-// readBody reads the body if there is one. A POST without a body has none, whatever its Content-Type says.
+// readBody reads the body if there is one, within limits. A POST without a body has none, whatever its Content-Type says.
 func readBody(c *gin.Context) ([]byte, error) {
-	if c.Request.ContentLength != 0 {
-		// The limit must be gone before the handler waits for a lock, or it would look like a client that went away.
-		connection := http.NewResponseController(c.Writer)
-		_ = connection.SetReadDeadline(time.Now().Add(bodyTimeout))
-		defer func() { _ = connection.SetReadDeadline(time.Time{}) }()
+	if c.Request.ContentLength > MaxBody {
+		return nil, errTooLarge // as declared: not a byte of it is read, and with Expect: 100-continue none is sent
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, MaxBody))
+	body, err := io.ReadAll(c.Request.Body)
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
 		return nil, errTooLarge
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, errSlowBody
 	case err != nil:
 		return nil, &service.InvalidError{Field: "body", Reason: "could not be read to its end"}
 	}

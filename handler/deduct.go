@@ -2,6 +2,7 @@ package handler
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -107,8 +108,9 @@ func (f fields) has(names ...string) bool {
 func (h *handler) refuse(c *gin.Context, err error) {
 	switch {
 	case errors.Is(err, errTooLarge):
-		c.Header("Connection", "close")
 		h.problem(c, err, problem{Detail: "The body must have at most 65536 bytes."})
+	case errors.Is(err, errSlowBody):
+		h.problem(c, err, problem{Detail: fmt.Sprintf("The body must come within %.0f s.", bodyTimeout.Seconds())})
 	case errors.Is(err, errMedia):
 		h.problem(c, err, problem{Detail: "Send the body with the header Content-Type: application/json."})
 	default:

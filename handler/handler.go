@@ -119,5 +119,5 @@ func New(c Config) http.Handler {
 	e.GET("/metrics", gin.WrapH(c.Metrics))
 	e.GET("/openapi.json", h.openAPI())
 	e.GET("/problems/:name", h.explainProblem)
-	return parting{e, h.Draining}
+	return limits{parting{e, h.Draining}}
 }

@@ -65,6 +65,7 @@ func table() []row {
 		{errMethod, kind{"method_not_allowed", http.StatusMethodNotAllowed, "Method not allowed", 0}},
 		{errUnauthorized, kind{"unauthorized", http.StatusUnauthorized, "Admin token needed", 0}},
 		{errTooLarge, kind{"too_large", http.StatusRequestEntityTooLarge, "Body too large", 0}},
+		{errSlowBody, kind{"request_timeout", http.StatusRequestTimeout, "The body did not come in time", 0}},
 		{errMedia, kind{"unsupported_media_type", http.StatusUnsupportedMediaType, "Body is not JSON", 0}},
 		{errInternal, kind{"internal", http.StatusInternalServerError, "Internal error", 0}},
 	}
@@ -77,6 +78,7 @@ var (
 	errMethod       = errors.New("method not allowed")
 	errUnauthorized = errors.New("unauthorized")
 	errTooLarge     = errors.New("body too large")
+	errSlowBody     = errors.New("body did not come in time")
 	errMedia        = errors.New("body is not JSON")
 	errInternal     = errors.New("internal error")
 )
