@@ -88,6 +88,7 @@ func New(c Config) http.Handler {
 	e := gin.New()
 	e.HandleMethodNotAllowed = true
 	e.UseRawPath, e.UnescapePathValues = true, true // so that a SKU with an encoded slash is an invalid SKU, not an unknown path
+	e.RedirectTrailingSlash = false // many clients follow a redirect of a POST with a GET
 	_ = e.SetTrustedProxies(nil)
 	e.Use(h.identify, h.measure, h.recoverPanic)
 	e.NoRoute(func(c *gin.Context) {
@@ -100,24 +101,27 @@ func New(c Config) http.Handler {
 	for _, s := range c.Strategies {
 		e.POST(s.Endpoint, func(c *gin.Context) { h.deduct(c, s.Name, h.DefaultSKU) })
 	}
-	v1 := e.Group("/v1")
-	v1.GET("/strategies", h.strategies)
-	v1.GET("/stock/:sku", h.getStock)
-	v1.PUT("/stock/:sku", h.putStock)
-	v1.GET("/stock/:sku/orders", h.getOrders)
-	v1.POST("/stock/:sku/deduct", h.deductResource)
-	v1.GET("/locks/:strategy/:key", h.getLock)
-	v1.DELETE("/locks/:strategy/:key", h.deleteLock)
+	get := func(path string, answer gin.HandlerFunc) {
+		e.GET(path, answer)
+		e.HEAD(path, answer) // net/http leaves the body out
+	}
+	get("/v1/strategies", h.strategies)
+	get("/v1/stock/:sku", h.getStock)
+	e.PUT("/v1/stock/:sku", h.putStock)
+	get("/v1/stock/:sku/orders", h.getOrders)
+	e.POST("/v1/stock/:sku/deduct", h.deductResource)
+	get("/v1/locks/:strategy/:key", h.getLock)
+	e.DELETE("/v1/locks/:strategy/:key", h.deleteLock)
 	if c.Lab {
-		v1.GET("/lab/pauses", h.getPauses)
-		v1.DELETE("/lab/pauses/:request", h.deletePause)
+		get("/v1/lab/pauses", h.getPauses)
+		e.DELETE("/v1/lab/pauses/:request", h.deletePause)
 	}
 
-	e.GET("/livez", h.livez)
-	e.GET("/readyz", h.readyz)
-	e.GET("/version", func(c *gin.Context) { c.JSON(http.StatusOK, h.Version) })
-	e.GET("/metrics", gin.WrapH(c.Metrics))
-	e.GET("/openapi.json", h.openAPI())
-	e.GET("/problems/:name", h.explainProblem)
+	get("/livez", h.livez)
+	get("/readyz", h.readyz)
+	get("/version", h.version)
+	get("/metrics", gin.WrapH(c.Metrics))
+	get("/openapi.json", h.openAPI())
+	get("/problems/:name", h.explainProblem)
 	return limits{parting{e, h.Draining}}
 }

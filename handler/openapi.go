@@ -31,7 +31,11 @@ func (h *handler) openAPI() gin.HandlerFunc {
 		}}
 	}
 	paths["/v1/stock/{sku}/deduct"].(map[string]any)["post"].(map[string]any)["responses"] = deductResponses()
-	return func(c *gin.Context) { c.JSON(http.StatusOK, document) }
+	return func(c *gin.Context) {
+		if h.plain(c) {
+			c.JSON(http.StatusOK, document)
+		}
+	}
 }
 
 func deductParameters() []gin.H {
