@@ -88,7 +88,7 @@ func New(c Config) http.Handler {
 	e := gin.New()
 	e.HandleMethodNotAllowed = true
 	e.UseRawPath, e.UnescapePathValues = true, true // so that a SKU with an encoded slash is an invalid SKU, not an unknown path
-	e.RedirectTrailingSlash = false // many clients follow a redirect of a POST with a GET
+	e.RedirectTrailingSlash = false                 // many clients follow a redirect of a POST with a GET
 	_ = e.SetTrustedProxies(nil)
 	e.Use(h.identify, h.measure, h.recoverPanic)
 	e.NoRoute(func(c *gin.Context) {
