@@ -81,8 +81,36 @@ type handler struct {
 // MaxBody is the largest body that is read, in bytes.
 const MaxBody = 64 << 10
 
-// New makes the HTTP handler of one instance.
+// New makes the handler of the public listener: what customers and load balancers ask. What is for operators is not found there; see NewAdmin.
 func New(c Config) http.Handler {
+	h, e := newEngine(c)
+	for _, s := range c.Strategies {
+		e.POST(s.Endpoint, func(c *gin.Context) { h.deduct(c, s.Name, h.DefaultSKU) })
+	}
+	get(e, "/v1/strategies", h.strategies)
+	get(e, "/v1/stock/:sku", h.getStock)
+	e.PUT("/v1/stock/:sku", h.putStock)
+	get(e, "/v1/stock/:sku/orders", h.getOrders)
+	e.POST("/v1/stock/:sku/deduct", h.deductResource)
+	return limits{parting{e, h.Draining}}
+}
+
+// NewAdmin makes the handler of the admin listener: the metrics, the locks, and in lab mode who stands still. It sells nothing. A token is
+// asked for what changes something, as on the public listener: to read, it is enough to reach it.
+func NewAdmin(c Config) http.Handler {
+	h, e := newEngine(c)
+	get(e, "/v1/locks/:strategy/:key", h.getLock)
+	e.DELETE("/v1/locks/:strategy/:key", h.deleteLock)
+	if c.Lab {
+		get(e, "/v1/lab/pauses", h.getPauses)
+		e.DELETE("/v1/lab/pauses/:request", h.deletePause)
+	}
+	get(e, "/metrics", gin.WrapH(c.Metrics))
+	return limits{parting{e, h.Draining}}
+}
+
+// newEngine has the routes of both listeners: the probes, and what the service says of itself.
+func newEngine(c Config) (*handler, *gin.Engine) {
 	gin.SetMode(gin.ReleaseMode) // gin's own logging is off; ours is structured
 	h := &handler{c, c.Log}
 	e := gin.New()
@@ -97,31 +125,16 @@ func New(c Config) http.Handler {
 	e.NoMethod(func(c *gin.Context) {
 		h.problem(c, errMethod, problem{Detail: "Use " + c.Writer.Header().Get("Allow") + "."})
 	})
+	get(e, "/livez", h.livez)
+	get(e, "/readyz", h.readyz)
+	get(e, "/version", h.version)
+	get(e, "/openapi.json", h.openAPI())
+	get(e, "/problems/:name", h.explainProblem)
+	return h, e
+}
 
-	for _, s := range c.Strategies {
-		e.POST(s.Endpoint, func(c *gin.Context) { h.deduct(c, s.Name, h.DefaultSKU) })
-	}
-	get := func(path string, answer gin.HandlerFunc) {
-		e.GET(path, answer)
-		e.HEAD(path, answer) // net/http leaves the body out
-	}
-	get("/v1/strategies", h.strategies)
-	get("/v1/stock/:sku", h.getStock)
-	e.PUT("/v1/stock/:sku", h.putStock)
-	get("/v1/stock/:sku/orders", h.getOrders)
-	e.POST("/v1/stock/:sku/deduct", h.deductResource)
-	get("/v1/locks/:strategy/:key", h.getLock)
-	e.DELETE("/v1/locks/:strategy/:key", h.deleteLock)
-	if c.Lab {
-		get("/v1/lab/pauses", h.getPauses)
-		e.DELETE("/v1/lab/pauses/:request", h.deletePause)
-	}
-
-	get("/livez", h.livez)
-	get("/readyz", h.readyz)
-	get("/version", h.version)
-	get("/metrics", gin.WrapH(c.Metrics))
-	get("/openapi.json", h.openAPI())
-	get("/problems/:name", h.explainProblem)
-	return limits{parting{e, h.Draining}}
+// get is for GET and HEAD: net/http leaves the body out.
+func get(e *gin.Engine, path string, answer gin.HandlerFunc) {
+	e.GET(path, answer)
+	e.HEAD(path, answer)
 }

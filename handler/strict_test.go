@@ -32,7 +32,49 @@ func everyRoute(t *testing.T) (url string, d *desk) {
 		deduct: func(context.Context, service.Request) (service.Receipt, error) { return receipt(), nil },
 		stock:  func(sku service.SKU) (service.Stock, error) { return service.Stock{SKU: sku, Quantity: 5}, nil },
 	}
-	return serve(t, d, func(c *handler.Config) { c.Lab, c.Pauses = true, &standing{} }).URL, d
+	lab := func(c *handler.Config) { c.Lab, c.Pauses = true, &standing{} }
+	public, admin := build(d, lab), handler.NewAdmin(config(d, lab))
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if forOperators(r.URL.Path) {
+			admin.ServeHTTP(w, r)
+		} else {
+			public.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s.URL, d
+}
+
+// forOperators are the paths that are on the admin listener alone.
+func forOperators(path string) bool {
+	return strings.HasPrefix(path, "/v1/locks") || strings.HasPrefix(path, "/v1/lab") || path == "/metrics"
+}
+
+// What is for operators is not found on the public listener, and nothing is sold or set on that of the operators, whoever asks.
+func TestTheListenersAreApart(t *testing.T) {
+	d := &desk{}
+	lab := func(c *handler.Config) { c.Lab, c.Pauses = true, &standing{} }
+	public, admin := serve(t, d, lab).URL, serveAdmin(t, d, lab).URL
+	for _, row := range []struct{ url, method, path string }{
+		{public, http.MethodGet, "/metrics"},
+		{public, http.MethodGet, "/v1/locks/redis-watchdog/stock"},
+		{public, http.MethodDelete, "/v1/locks/redis-watchdog/stock"},
+		{public, http.MethodGet, "/v1/lab/pauses"},
+		{public, http.MethodDelete, "/v1/lab/pauses/r:1"},
+		{admin, http.MethodPost, "/deduct_stock_zk"},
+		{admin, http.MethodPost, "/v1/stock/a/deduct"},
+		{admin, http.MethodGet, "/v1/stock/a"},
+		{admin, http.MethodPut, "/v1/stock/a?quantity=1"},
+	} {
+		wantProblem(t, ask(t, row.method, row.url+row.path, "", "Authorization", "Bearer "+token), http.StatusNotFound, "not_found")
+	}
+	for _, path := range []string{"/livez", "/readyz", "/version", "/openapi.json", "/problems/sold_out"} {
+		for _, url := range []string{public, admin} {
+			if r := ask(t, http.MethodGet, url+path, ""); r.StatusCode != http.StatusOK {
+				t.Errorf("%s: %d %s", path, r.StatusCode, r.body)
+			}
+		}
+	}
 }
 
 func TestHeadIsGetWithoutABody(t *testing.T) {
