@@ -88,6 +88,10 @@ func TestUnknownSKUsLeaveNothing(t *testing.T) {
 					})
 				}
 				all.Wait()
+				// Nor does it leave anything to ask who has such a lock.
+				for n := range 20 {
+					i.send(http.MethodGet, fmt.Sprintf("%s/v1/locks/%s/%sasked-%d", i.admin, s.Name, prefix, n))
+				}
 				for _, addr := range redises {
 					if keys := keysOf(t, addr, prefix); len(keys) > 0 {
 						t.Errorf("Redis %s: %d keys, such as %s", addr, len(keys), keys[0])
