@@ -225,6 +225,23 @@ func newHeldBody() (body io.Reader, end func()) {
 	return r, func() { _ = w.Close() }
 }
 
+// The limit of the body ends with the body: it does not end the request that waits for longer, which would look like a client that went away.
+func TestTheLimitOfTheBodyDoesNotEndTheWait(t *testing.T) {
+	t.Parallel()
+	d := &desk{deduct: func(ctx context.Context, _ service.Request) (service.Receipt, error) {
+		select {
+		case <-ctx.Done():
+			return service.Receipt{}, context.Cause(ctx)
+		case <-time.After(6 * time.Second): // the body has 5
+			return receipt(), nil
+		}
+	}}
+	s := serve(t, d, nil)
+	if r := ask(t, http.MethodPost, s.URL+"/deduct_stock_zk", `{"quantity":1}`, "Content-Type", asJSON); r.StatusCode != http.StatusOK || r.Close {
+		t.Errorf("%d %s, closed: %v", r.StatusCode, r.body, r.Close)
+	}
+}
+
 // A body that is too large as declared is refused before a byte of it has come.
 func TestADeclaredBodyIsRefusedAtOnce(t *testing.T) {
 	url, d := everyRoute(t)

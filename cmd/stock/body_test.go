@@ -141,7 +141,7 @@ func TestAHeaderThatDoesNotCome(t *testing.T) {
 	}
 }
 
-// A body that comes in time costs nothing: the connection is kept, and the limit does not end the request that waits longer than it.
+// A body that comes in time costs nothing: the connection is kept.
 func TestABodyThatComesKeepsItsConnection(t *testing.T) {
 	i := begin(t, backends()...)
 	c := i.dial(t, "")
@@ -161,12 +161,20 @@ func TestABodyThatComesKeepsItsConnection(t *testing.T) {
 	}
 }
 
-// Connections whose bodies do not come, and those that do not take their replies, do not keep an instance from stopping.
+// Connections whose bodies do not come, those that do not take their replies and those that say nothing do not keep an instance from stopping,
+// on either listener.
 func TestShutdownDoesNotWaitForBodies(t *testing.T) {
 	i := begin(t, backends("--drain=500ms")...)
 	for n := range 100 {
 		line := []string{"POST /deduct_stock", "GET /livez", "POST /nowhere", "PUT /v1/stock/a"}[n%4]
 		i.dial(t, line+" HTTP/1.1\r\nHost: stock\r\nContent-Length: 10\r\n\r\n")
+	}
+	for n := range 20 {
+		i.dial(t, []string{"", "GET /livez HTTP/1.1\r\nHo"}[n%2])
+	}
+	operators := &instance{url: i.admin}
+	for n := range 8 {
+		operators.dial(t, []string{"", "GET /met", "GET /metrics HTTP/1.1\r\nHost: stock\r\nContent-Length: 10\r\n\r\n"}[n%3])
 	}
 	for range 5 {
 		c := i.dial(t, "")
