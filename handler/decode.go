@@ -67,11 +67,13 @@ func checkName(name string, allowed []string) error {
 	case len(allowed) == 0:
 		return &service.InvalidError{Field: shorten(name), Reason: "is unknown here, as every field is"}
 	default:
-		return &service.InvalidError{Field: shorten(name), Reason: "is unknown here; known are " + strings.Join(allowed, ", ")}
+		known := strings.Join(allowed, ", ")
+		return &service.InvalidError{Field: shorten(name), Reason: "is unknown here; known are " + known}
 	}
 }
 
-// readBody reads the body if there is one, within limits. A POST without a body has none, whatever its Content-Type says.
+// readBody reads the body if there is one, within limits. A POST without a body has none, whatever its Content-Type
+// says.
 func readBody(c *gin.Context) ([]byte, error) {
 	if c.Request.ContentLength > MaxBody {
 		return nil, errTooLarge // as declared: not a byte of it is read, and with Expect: 100-continue none is sent

@@ -71,8 +71,8 @@ func TestTheDocumentHasEveryRoute(t *testing.T) {
 	}
 }
 
-// Every operation has a tag that is explained and an id of its own, and no name stands for two things: generators of clients make one type
-// of each.
+// Every operation has a tag that is explained and an id of its own, and no name stands for two things: generators of
+// clients make one type of each.
 func TestTheDocumentIsOrderly(t *testing.T) {
 	url, _ := everyRoute(t)
 	d, found := operations(t, url)

@@ -81,7 +81,8 @@ type handler struct {
 // MaxBody is the largest body that is read, in bytes.
 const MaxBody = 64 << 10
 
-// New makes the handler of the public listener: what customers and load balancers ask. What is for operators is not found there; see NewAdmin.
+// New makes the handler of the public listener: what customers and load balancers ask. What is for operators is not
+// found there; see NewAdmin.
 func New(c Config) http.Handler {
 	h, e := newEngine(c)
 	for _, s := range c.Strategies {
@@ -95,8 +96,8 @@ func New(c Config) http.Handler {
 	return limits{parting{e, h.Draining}}
 }
 
-// NewAdmin makes the handler of the admin listener: the metrics, the locks, and in lab mode who stands still. It sells nothing. A token is
-// asked for what changes something, as on the public listener: to read, it is enough to reach it.
+// NewAdmin makes the handler of the admin listener: the metrics, the locks, and in lab mode who stands still. It sells
+// nothing. A token is asked for what changes something, as on the public listener: to read, it is enough to reach it.
 func NewAdmin(c Config) http.Handler {
 	h, e := newEngine(c)
 	get(e, "/v1/locks/:strategy/:key", h.getLock)

@@ -8,23 +8,24 @@ import (
 )
 
 const (
-	// bodyTimeout is how long a client may take to send its body, from the end of the request's header. It is one deadline for the
-	// whole, not one for each read: a byte a second does not extend it.
+	// bodyTimeout is how long a client may take to send its body, from the end of the request's header. It is one
+	// deadline for the whole, not one for each read: a byte a second does not extend it.
 	bodyTimeout = 5 * time.Second
 	// replyTimeout is how long a client may take to receive a reply.
 	replyTimeout = 5 * time.Second
-	// linger is how long the rest of a body that nobody wants is still received after the reply. To close at once would reset the
-	// connection under a client that is still sending, which then may lose the reply.
+	// linger is how long the rest of a body that nobody wants is still received after the reply. To close at once would
+	// reset the connection under a client that is still sending, which then may lose the reply.
 	linger = time.Second
 )
 
-// limits bounds the time for which a client can keep a connection busy: bodyTimeout to send a body, replyTimeout to receive the reply.
-// The wait for a lock is between the two and has its own limit.
+// limits bounds the time for which a client can keep a connection busy: bodyTimeout to send a body, replyTimeout to
+// receive the reply. The wait for a lock is between the two and has its own limit.
 //
-// http.Server.ReadTimeout cannot do that: its deadline stays on the connection while the handler waits for a lock, and then looks like
-// a client that went away. And a limit where the body is read is not enough: net/http itself reads what is left of a body, before
-// the reply if the connection is to be kept, and after the handler has returned. So the deadline stays until the body has been read to
-// its end, and the reply to a request whose body was not is the last one on its connection.
+// http.Server.ReadTimeout cannot do that: its deadline stays on the connection while the handler waits for a lock, and
+// then looks like a client that went away. And a limit where the body is read is not enough: net/http itself reads what
+// is left of a body, before the reply if the connection is to be kept, and after the handler has returned. So the
+// deadline stays until the body has been read to its end, and the reply to a request whose body was not is the last one
+// on its connection.
 type limits struct{ next http.Handler }
 
 func (l limits) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -80,7 +80,8 @@ func (h *handler) recoverPanic(c *gin.Context) {
 func (h *handler) admin(c *gin.Context) bool {
 	scheme, token, _ := strings.Cut(c.GetHeader("Authorization"), " ")
 	token = strings.TrimLeft(token, " ")
-	if strings.EqualFold(scheme, "Bearer") && h.AdminToken != "" && subtle.ConstantTimeCompare([]byte(token), []byte(h.AdminToken)) == 1 {
+	if strings.EqualFold(scheme, "Bearer") && h.AdminToken != "" &&
+		subtle.ConstantTimeCompare([]byte(token), []byte(h.AdminToken)) == 1 {
 		return true
 	}
 	detail := "Send the header Authorization: Bearer <admin token>."

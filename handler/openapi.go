@@ -13,8 +13,8 @@ import (
 //go:embed openapi.json
 var openAPIBase []byte
 
-// openAPI serves the OpenAPI 3.1 document: the base, which is written by hand, a path for every strategy of the catalogue, and the answers that
-// every operation may give which decodes its request.
+// openAPI serves the OpenAPI 3.1 document: the base, which is written by hand, a path for every strategy of the
+// catalogue, and the answers that every operation may give which decodes its request.
 func (h *handler) openAPI() gin.HandlerFunc {
 	var document map[string]any
 	if err := json.Unmarshal(openAPIBase, &document); err != nil {
@@ -73,7 +73,9 @@ func addDecodeResponses(operation map[string]any) {
 
 func deductParameters() []gin.H {
 	var list []gin.H
-	for _, name := range []string{"Sku", "Quantity", "Wait", "Store", "Hold", "Fencing", "HeedLoss", "PausePoints", "Nested"} {
+	for _, name := range []string{
+		"Sku", "Quantity", "Wait", "Store", "Hold", "Fencing", "HeedLoss", "PausePoints", "Nested",
+	} {
 		list = append(list, gin.H{"$ref": "#/components/parameters/" + name})
 	}
 	return list

@@ -50,7 +50,8 @@ func forOperators(path string) bool {
 	return strings.HasPrefix(path, "/v1/locks") || strings.HasPrefix(path, "/v1/lab") || path == "/metrics"
 }
 
-// What is for operators is not found on the public listener, and nothing is sold or set on that of the operators, whoever asks.
+// What is for operators is not found on the public listener, and nothing is sold or set on that of the operators,
+// whoever asks.
 func TestTheListenersAreApart(t *testing.T) {
 	d := &desk{}
 	lab := func(c *handler.Config) { c.Lab, c.Pauses = true, &standing{} }
@@ -106,7 +107,8 @@ func TestNoRedirects(t *testing.T) {
 	}
 }
 
-// Parameters that a route does not know are refused, with any method. The probes and the metrics let them pass: whoever asks those adds some.
+// Parameters that a route does not know are refused, with any method. The probes and the metrics let them pass: whoever
+// asks those adds some.
 func TestUnknownParameters(t *testing.T) {
 	url, _ := everyRoute(t)
 	admin := []string{"Authorization", "Bearer " + token}
@@ -225,7 +227,8 @@ func newHeldBody() (body io.Reader, end func()) {
 	return r, func() { _ = w.Close() }
 }
 
-// The limit of the body ends with the body: it does not end the request that waits for longer, which would look like a client that went away.
+// The limit of the body ends with the body: it does not end the request that waits for longer, which would look like a
+// client that went away.
 func TestTheLimitOfTheBodyDoesNotEndTheWait(t *testing.T) {
 	t.Parallel()
 	d := &desk{deduct: func(ctx context.Context, _ service.Request) (service.Receipt, error) {

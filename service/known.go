@@ -6,16 +6,17 @@ import (
 	"sync"
 )
 
-// maxKnown is how many SKUs of a store an instance remembers, of 64 bytes at most: some 10 MB at worst. A shop with more of them in demand
-// pays a read for those that are asked for seldom.
+// maxKnown is how many SKUs of a store an instance remembers, of 64 bytes at most: some 10 MB at worst. A shop with
+// more of them in demand pays a read for those that are asked for seldom.
 const maxKnown = 50_000
 
-// A knownSet remembers SKUs that a store had when it was last asked. It keeps requests for SKUs that do not exist away from the locks, whose
-// servers keep something for every key that was ever locked: a fence in Redis, a row in MySQL. It is that filter and nothing more: whether
-// an SKU exists is the store's to say, in the critical section, also if it has vanished since.
+// A knownSet remembers SKUs that a store had when it was last read or set here. It keeps requests for SKUs that do not
+// exist away from the locks, whose servers keep something for every key that was ever locked: a fence in Redis, a row
+// in MySQL. It is that filter and nothing more: whether an SKU exists is the store's to say, in the critical section,
+// also if it has vanished since.
 //
-// There are two generations: the young becomes the old one when it is full, and what is asked for is young again. That bounds the set
-// without a list to maintain for every request.
+// There are two generations: the young becomes the old one when it is full, and what is asked for is young again. That
+// bounds the set without a list to maintain for every request.
 type knownSet struct {
 	mu         sync.RWMutex
 	young, old map[SKU]struct{}
@@ -51,8 +52,8 @@ func (k *knownSet) remove(sku SKU) {
 	delete(k.old, sku)
 }
 
-// admit fails with ErrUnknownSKU if the store does not have the SKU. It costs a read of the store the first time that this instance hears of an
-// SKU, and none for those that it has seen there.
+// admit fails with ErrUnknownSKU if the store does not have the SKU. It costs a read of the store the first time that
+// this instance hears of an SKU, and none for those that it has seen there.
 func (s *Service) admit(ctx context.Context, shelf Shelf, store string, sku SKU) error {
 	if s.known[store].has(sku) {
 		return nil

@@ -42,6 +42,7 @@ func strange(t *testing.T) (*scene, *counting) {
 		offer.Lock = c
 		config.Offers["it"] = offer
 	})
+	s.Service = service.New(s.Config) // another instance than the one that has set the stock
 	return s, c
 }
 
@@ -70,7 +71,8 @@ func TestKnownSKUsCostNothing(t *testing.T) {
 	}
 }
 
-// A store that has lost an SKU says so itself, though this instance remembers it; from then on the lock is not asked for.
+// A store that has lost an SKU says so itself, though this instance remembers it; from then on the lock is not asked
+// for.
 func TestAnSKUThatVanishes(t *testing.T) {
 	s, c := strange(t)
 	if _, err := s.sell(t.Context()); err != nil {

@@ -109,11 +109,13 @@ func (e *OrderError) Unwrap() error { return e.Err }
 
 // Deduct sells req.Quantity units of req.SKU. It is the use case of this service.
 //
-// An SKU that the store does not have is refused before its lock is asked for. For that the store is read once when this instance first hears of
-// the SKU under a strategy with a lock; what is known costs no round trip. One that has vanished since is locked once more, at most, by each request under way.
+// An SKU that the store does not have is refused before its lock is asked for. For that the store is read once when
+// this instance first hears of the SKU under a strategy with a lock; what is known costs no round trip. One that has
+// vanished since is locked once more, at most, by each request under way.
 //
-// When ctx ends the sale leaves the queue; once it is in the critical section it is finished, for no longer than Config.Work.
-// Errors: InvalidError, ErrUnknownStrategy, lock.DownError, and as an OrderError what the lock and the store return.
+// When ctx ends the sale leaves the queue; once it is in the critical section it is finished, for no longer than
+// Config.Work. Errors: InvalidError, ErrUnknownStrategy, lock.DownError, and as an OrderError what the lock and the
+// store return.
 func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
 	if req.Quantity < 1 || req.Quantity > MaxQuantity {
 		return Receipt{}, &InvalidError{"quantity", fmt.Sprintf("must be from 1 to %d", MaxQuantity)}

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 )
@@ -18,9 +19,13 @@ func (s *Service) SetStock(ctx context.Context, store string, sku SKU, quantity 
 	if quantity < 0 || quantity > MaxStock {
 		return Stock{}, &InvalidError{"quantity", fmt.Sprintf("must be from 0 to %d", MaxStock)}
 	}
-	return inStore(ctx, s, store, func(ctx context.Context, shelf Shelf) (Stock, error) {
+	stock, err := inStore(ctx, s, store, func(ctx context.Context, shelf Shelf) (Stock, error) {
 		return shelf.Store.Set(ctx, sku, quantity)
 	})
+	if err == nil {
+		s.known[cmp.Or(store, s.Store)].add(sku)
+	}
+	return stock, err
 }
 
 // A Page is some orders, and the cursor of the next page ("" after the last).

@@ -20,7 +20,8 @@ import (
 // must not keep the others from being shown.
 const aliveBound = 5 * time.Second
 
-// The usual ports, which are taken if they are free: commands in the documents then work as they stand. Instances have theirs in Serve.
+// The usual ports, which are taken if they are free: commands in the documents then work as they stand. Instances have
+// theirs in Serve.
 const (
 	app       = "app"
 	frontPort = 8080
@@ -85,7 +86,8 @@ func (s *Stack) instance(program string, env []string, adminPorts []int) builder
 		}
 		cmd := command{path: program, args: []string{"serve"}, dir: dir, log: filepath.Join(s.Dir, name+".log")}
 		// The instance's own last: neither Options.Env nor env can make two instances collide.
-		cmd.env = append(slices.Clip(env), "STOCK_ADDR="+local(port), "STOCK_ADMIN_ADDR="+local(admin), "STOCK_INSTANCE="+name)
+		cmd.env = append(slices.Clip(env),
+			"STOCK_ADDR="+local(port), "STOCK_ADMIN_ADDR="+local(admin), "STOCK_INSTANCE="+name)
 		server := &Server{
 			URL: "http://" + local(port), Admin: "http://" + local(admin), Log: cmd.log, tier: instance, admin: admin,
 			launch: func() (run, error) { return cmd.start(syscall.SIGKILL) },

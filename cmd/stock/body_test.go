@@ -55,7 +55,8 @@ func trickle(c net.Conn, part string, every time.Duration) (stop func()) {
 // cutOff is when a test gives up waiting for what should happen within 6 s: it was 150 s, and a busy machine may stall.
 const cutOff = 40 * time.Second
 
-// A body that is announced and does not come, or never ends, is answered within 6 s on every route, and the connection is closed.
+// A body that is announced and does not come, or never ends, is answered within 6 s on every route, and the connection
+// is closed.
 func TestABodyThatDoesNotCome(t *testing.T) {
 	i := begin(t, backends("--lab")...)
 	var all sync.WaitGroup
@@ -161,8 +162,8 @@ func TestABodyThatComesKeepsItsConnection(t *testing.T) {
 	}
 }
 
-// Connections whose bodies do not come, those that do not take their replies and those that say nothing do not keep an instance from stopping,
-// on either listener.
+// Connections whose bodies do not come, those that do not take their replies and those that say nothing do not keep an
+// instance from stopping, on either listener.
 func TestShutdownDoesNotWaitForBodies(t *testing.T) {
 	i := begin(t, backends("--drain=500ms")...)
 	for n := range 100 {

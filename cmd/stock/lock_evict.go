@@ -53,7 +53,8 @@ It goes through an instance, because the stores must be told. The instance needs
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&url, "url", "http://127.0.0.1:9090", "an instance of the service, at its address for operators (--admin-addr)")
+	cmd.Flags().StringVar(&url, "url", "http://127.0.0.1:9090",
+		"an instance of the service, at its address for operators (--admin-addr)")
 	cmd.Flags().StringVar(&token, "admin-token", "", "its admin token (default: $STOCK_ADMIN_TOKEN)")
 	return cmd
 }

@@ -19,7 +19,8 @@ type seenContender struct {
 	Fence       uint64     `json:"fence"`
 }
 
-// askLock asks an instance, at its address for operators, about a lock, by GET, or to evict from it, by DELETE, and decodes the reply into a *T.
+// askLock asks an instance, at its address for operators, about a lock, by GET, or to evict from it, by DELETE, and
+// decodes the reply into a *T.
 func askLock[T any](ctx context.Context, method, base, strategy, key, token string) (reply T, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*askLimit)
 	defer cancel()

@@ -29,10 +29,13 @@ as soon as it is there. On SIGTERM /readyz fails first, then nobody else is let 
 locks released.
 A second signal ends the process at once.
 
-There are two listeners. --addr is for customers; /metrics, /v1/locks and the lab's /v1/lab are on --admin-addr alone, which is for
-operators and Prometheus and by default reached from this computer only. Several instances on one computer need an address each.`,
-		Example: "  stock serve\n  stock serve --addr :8089 --admin-addr 127.0.0.1:9091 --instance app-2 --redis-addrs redis:6379\n  STOCK_MYSQL_DSN='stock:secret@tcp(db:3306)/stock' stock serve --config stock.yaml",
-		Args:    cobra.NoArgs,
+There are two listeners. --addr is for customers; /metrics, /v1/locks and the lab's /v1/lab are on --admin-addr alone,
+which is for operators and Prometheus and by default reached from this computer only. Several instances on one computer
+need an address each.`,
+		Example: "  stock serve\n" +
+			"  stock serve --addr :8089 --admin-addr 127.0.0.1:9091 --instance app-2 --redis-addrs redis:6379\n" +
+			"  STOCK_MYSQL_DSN='stock:secret@tcp(db:3306)/stock' stock serve --config stock.yaml",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, _, err := loadConfig(cmd.Flags())
 			if err != nil {
@@ -46,7 +49,8 @@ operators and Prometheus and by default reached from this computer only. Several
 			if cfg.Admin.Addr != "" {
 				if admin, err = (&net.ListenConfig{}).Listen(cmd.Context(), "tcp", cfg.Admin.Addr); err != nil {
 					listener.Close()
-					return fmt.Errorf(`listen for operators (choose another address with --admin-addr or STOCK_ADMIN_ADDR, or "" for none): %w`, err)
+					return fmt.Errorf("listen for operators "+
+						`(choose another address with --admin-addr or STOCK_ADMIN_ADDR, or "" for none): %w`, err)
 				}
 			}
 			log := newLogger(cmd.ErrOrStderr(), cfg)
@@ -77,7 +81,8 @@ func newLogger(w io.Writer, cfg Config) *slog.Logger {
 	return slog.New(h).With("instance", cfg.Instance)
 }
 
-// serve runs an instance on listener, and for operators on admin (nil: none), until ctx ends, and then stops it in order. It closes both.
+// serve runs an instance on listener, and for operators on admin (nil: none), until ctx ends, and then stops it in
+// order. It closes both.
 func serve(ctx context.Context, cfg Config, listener, admin net.Listener, log *slog.Logger) error {
 	a, err := openApp(cfg, log)
 	if err != nil {
@@ -93,7 +98,8 @@ func serve(ctx context.Context, cfg Config, listener, admin net.Listener, log *s
 
 	var draining atomic.Bool
 	face := handler.Config{
-		Seller: a.service, Stockroom: a.service, Locks: a.service, Pauses: &a.pauses, Strategies: a.offers, Backends: a.listBackends(),
+		Seller: a.service, Stockroom: a.service, Locks: a.service, Pauses: &a.pauses,
+		Strategies: a.offers, Backends: a.listBackends(),
 		Instance: cfg.Instance, DefaultSKU: service.SKU(cfg.Seed.SKU), Store: cfg.Store,
 		AdminToken: cfg.AdminToken, Lab: cfg.Lab, Version: buildVersion(cfg.Instance),
 		Meter: a.metrics, Metrics: a.metrics.Handler(), Log: log, Draining: draining.Load,
@@ -102,11 +108,11 @@ func serve(ctx context.Context, cfg Config, listener, admin net.Listener, log *s
 		return &http.Server{
 			Handler:     h,
 			BaseContext: func(net.Listener) context.Context { return background },
-			// No ReadTimeout: its deadline stays on the connection while the handler waits for a lock, and looks like a client
-			// that went away. The header has a limit here, the body and the reply have theirs in the handler.
+			// No ReadTimeout: its deadline stays on the connection while the handler waits for a lock, and looks like a
+			// client that went away. The header has a limit here, the body and the reply have theirs in the handler.
 			ReadHeaderTimeout: 5 * time.Second,
 			WriteTimeout:      2*service.MaxWait + 10*time.Second, // longest wait, longest hold in the lab
-			IdleTimeout:       2 * time.Minute,                    // longer than nginx keeps a connection, so that nginx closes first
+			IdleTimeout:       2 * time.Minute,                    // nginx closes its idle connections first
 			MaxHeaderBytes:    64 << 10,
 			ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 		}
@@ -169,7 +175,8 @@ func shutdown(server *http.Server, limit time.Duration, cancel context.CancelCau
 	return server.Close()
 }
 
-// dismiss finishes what operators have asked for, which takes no longer than limit. It does not wait for connections without a request.
+// dismiss finishes what operators have asked for, which takes no longer than limit. It does not wait for connections
+// without a request.
 func dismiss(operators *http.Server, limit time.Duration) error {
 	ctx, done := context.WithTimeout(context.Background(), limit)
 	defer done()

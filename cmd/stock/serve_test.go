@@ -232,8 +232,8 @@ func TestServeOnATakenPort(t *testing.T) {
 	says(t, err, "listen for operators", "--admin-addr", "STOCK_ADMIN_ADDR", `"" for none`, l.Addr().String(), "address already in use")
 }
 
-// What is for operators is not found on the listener for customers, nor on any if there is none for operators; and who asks costs the locks'
-// server nothing.
+// What is for operators is not found on the listener for customers, nor on any if there is none for operators; and who
+// asks costs the locks' server nothing.
 func TestOperatorsHaveAListenerOfTheirOwn(t *testing.T) {
 	addr := servers.Redis(t).Addr
 	i := begin(t, backends("--redis-addrs="+addr, "--lab", "--seed-sku="+own(t))...)

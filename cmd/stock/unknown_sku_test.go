@@ -24,7 +24,8 @@ import (
 // strangers is how many requests for SKUs that do not exist each strategy gets.
 const strangers = 1000
 
-// Requests for SKUs that do not exist leave nothing on any server: no key, no row, no znode, whatever the strategy and the store.
+// Requests for SKUs that do not exist leave nothing on any server: no key, no row, no znode, whatever the strategy and
+// the store.
 func TestUnknownSKUsLeaveNothing(t *testing.T) {
 	nodes := make([]string, 3)
 	redisStack, err := stack.Start(t.Context(), stack.Options{Want: []stack.Kind{stack.Redis, stack.Redis, stack.Redis}})
@@ -65,7 +66,8 @@ func TestUnknownSKUsLeaveNothing(t *testing.T) {
 		}
 		for _, store := range s.Stores {
 			t.Run(s.Name+"/"+store, func(t *testing.T) {
-				// What the strategy itself needs is there after the first sale, and what that leaves is no concern of this test.
+				// What the strategy itself needs is there after the first sale, and what that leaves is no concern of
+				// this test.
 				i.must(t, http.MethodPut, "/v1/stock/"+own(t)+"?store="+store+"&quantity=100", 200)
 				i.must(t, http.MethodPost, s.Endpoint+"?store="+store+"&sku="+own(t), 200)
 				rows, znodes := rowsOf(t, dsn), znodesOf(t, zookeeper)

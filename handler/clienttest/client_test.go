@@ -17,7 +17,8 @@ import (
 
 const token = "clienttest"
 
-// The document is one that a client generator understands, and the client that it makes of it sells, looks and is refused.
+// The document is one that a client generator understands, and the client that it makes of it sells, looks and is
+// refused.
 func TestTheGeneratedClient(t *testing.T) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		if os.Getenv("REQUIRE_BACKENDS") == "1" {
@@ -122,7 +123,8 @@ func must(t *testing.T, dir, program string, args ...string) {
 	}
 }
 
-// freeAddr is an address on which nothing listens now. Another program may take it before it is used: then the test fails, and says so.
+// freeAddr is an address on which nothing listens now. Another program may take it before it is used: then the test
+// fails, and says so.
 func freeAddr(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
