@@ -50,7 +50,7 @@ compose-test: build ## Bring the composition up, load it, kill an instance under
 	deploy/compose-test
 
 ##@ Develop
-.PHONY: build test test-short race bench-peers fuzz lint fmt tidy deps clean
+.PHONY: build test test-short client-test race bench-peers fuzz lint fmt tidy deps clean
 build: ## Build bin/stock
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/stock ./cmd/stock
 
@@ -59,6 +59,9 @@ test: ## Run all tests with the race detector, on real servers (REQUIRE_BACKENDS
 
 test-short: ## Run the tests of the contract, the domain and HTTP only: seconds
 	$(GO) test -race ./lock ./lock/local ./lock/locktest ./handler ./loadtest ./health .
+
+client-test: ## Generate a client from the OpenAPI document with oapi-codegen, and use it against the service
+	cd handler/clienttest && $(GO) test -count 1 .
 
 race: ## Show that "none" loses updates in ten runs of ten, and that what promises exclusion loses none in a hundred
 	$(GO) test -count 1 -timeout 25m -run TestRaceOften -v ./cmd/stock -often

@@ -38,6 +38,9 @@ type promiseReply struct {
 
 // strategies lists the catalogue, weakest first, and what cannot be used now and why.
 func (h *handler) strategies(c *gin.Context) {
+	if !h.plain(c) {
+		return
+	}
 	list := make([]strategyReply, len(h.Strategies))
 	for i, s := range h.Strategies {
 		list[i] = strategyReply{

@@ -90,7 +90,17 @@ func serve(t *testing.T, d *desk, change func(*handler.Config)) *httptest.Server
 	return s
 }
 
-func build(d *desk, change func(*handler.Config)) http.Handler {
+// serveAdmin is serve for the admin listener.
+func serveAdmin(t *testing.T, d *desk, change func(*handler.Config)) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(handler.NewAdmin(config(d, change)))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func build(d *desk, change func(*handler.Config)) http.Handler { return handler.New(config(d, change)) }
+
+func config(d *desk, change func(*handler.Config)) handler.Config {
 	m := metrics.New("test", "app-1")
 	up := backend{name: "redis"}
 	c := handler.Config{
@@ -105,7 +115,7 @@ func build(d *desk, change func(*handler.Config)) http.Handler {
 	if change != nil {
 		change(&c)
 	}
-	return handler.New(c)
+	return c
 }
 
 // A reply, read to its end.

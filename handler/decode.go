@@ -9,6 +9,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -20,10 +21,11 @@ import (
 	"example.com/stock/service"
 )
 
-// bodyTimeout is how long a client may take to send its body.
-const bodyTimeout = 5 * time.Second
+// wholeNumber has one way to write each number, so that what a client meant by 007 or -0 need not be guessed.
+var wholeNumber = regexp.MustCompile(`^(0|-?[1-9][0-9]{0,17})$`)
 
-var wholeNumber = regexp.MustCompile(`^-?[0-9]{1,18}$`)
+// numbers are the fields that are JSON numbers. All others are strings: an SKU 123 is "123".
+var numbers = []string{"quantity", "limit"}
 
 // fields are the named values of one request, from the query and from a JSON object: the same names, each at most once.
 type fields map[string]string
@@ -37,7 +39,7 @@ func decode(c *gin.Context, allowed ...string) (fields, error) {
 	}
 	for name, values := range query {
 		if len(values) > 1 {
-			return nil, &service.InvalidError{Field: name, Reason: "is given twice"}
+			return nil, &service.InvalidError{Field: shorten(name), Reason: "is given twice"}
 		}
 		f[name] = values[0]
 	}
@@ -46,37 +48,54 @@ func decode(c *gin.Context, allowed ...string) (fields, error) {
 		return nil, err
 	}
 	if len(body) > 0 {
-		if err := f.addJSON(body); err != nil {
+		if err := f.addJSON(body, allowed); err != nil {
 			return nil, err
 		}
 	}
 	for name := range f {
-		if !slices.Contains(allowed, name) {
-			return nil, &service.InvalidError{Field: shorten(name), Reason: "is unknown here; known are " + strings.Join(allowed, ", ")}
+		if err := checkName(name, allowed); err != nil {
+			return nil, err
 		}
 	}
 	return f, nil
 }
 
-// readBody reads the body if there is one. A POST without a body has none, whatever its Content-Type says.
-func readBody(c *gin.Context) ([]byte, error) {
-	if c.Request.ContentLength != 0 {
-		// The limit must be gone before the handler waits for a lock, or it would look like a client that went away.
-		connection := http.NewResponseController(c.Writer)
-		_ = connection.SetReadDeadline(time.Now().Add(bodyTimeout))
-		defer func() { _ = connection.SetReadDeadline(time.Time{}) }()
+func checkName(name string, allowed []string) error {
+	switch {
+	case slices.Contains(allowed, name):
+		return nil
+	case len(allowed) == 0:
+		return &service.InvalidError{Field: shorten(name), Reason: "is unknown here, as every field is"}
+	default:
+		known := strings.Join(allowed, ", ")
+		return &service.InvalidError{Field: shorten(name), Reason: "is unknown here; known are " + known}
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, MaxBody))
+}
+
+// readBody reads the body if there is one, within limits. A POST without a body has none, whatever its Content-Type
+// says.
+func readBody(c *gin.Context) ([]byte, error) {
+	if c.Request.ContentLength > MaxBody {
+		return nil, errTooLarge // as declared: not a byte of it is read, and with Expect: 100-continue none is sent
+	}
+	body, err := io.ReadAll(c.Request.Body)
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
 		return nil, errTooLarge
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, errSlowBody
 	case err != nil:
 		return nil, &service.InvalidError{Field: "body", Reason: "could not be read to its end"}
 	}
 	body = bytes.TrimSpace(body)
 	if len(body) == 0 {
 		return nil, nil
+	}
+	for coding := range strings.SplitSeq(strings.Join(c.Request.Header.Values("Content-Encoding"), ","), ",") {
+		if coding = strings.TrimSpace(coding); coding != "" && !strings.EqualFold(coding, "identity") {
+			return nil, errEncoded
+		}
 	}
 	if media, _, err := mime.ParseMediaType(c.ContentType()); err != nil || media != "application/json" {
 		return nil, errMedia
@@ -85,7 +104,7 @@ func readBody(c *gin.Context) ([]byte, error) {
 }
 
 // addJSON adds the members of a flat JSON object: strings, and numbers in the digits in which they were sent.
-func (f fields) addJSON(body []byte) error {
+func (f fields) addJSON(body []byte, allowed []string) error {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
@@ -97,22 +116,28 @@ func (f fields) addJSON(body []byte) error {
 			return notJSON(d)
 		}
 		name, _ := token.(string)
+		if err := checkName(name, allowed); err != nil {
+			return err
+		}
 		if _, twice := f[name]; twice {
-			return &service.InvalidError{Field: shorten(name), Reason: "is given twice"}
+			return &service.InvalidError{Field: name, Reason: "is given twice"}
 		}
 		switch value, err := d.Token(); v := value.(type) {
 		case string:
-			if name == "quantity" {
+			if slices.Contains(numbers, name) {
 				return &service.InvalidError{Field: name, Reason: "must be a number, not a string"}
 			}
 			f[name] = v
 		case json.Number:
+			if !slices.Contains(numbers, name) {
+				return &service.InvalidError{Field: name, Reason: "must be a string, not a number"}
+			}
 			f[name] = v.String()
 		default:
 			if err != nil {
 				return notJSON(d)
 			}
-			return &service.InvalidError{Field: shorten(name), Reason: "must be a string or a number"}
+			return &service.InvalidError{Field: name, Reason: "must be a string or a number"}
 		}
 	}
 	if _, err := d.Token(); err != nil {
@@ -128,12 +153,15 @@ func notJSON(d *json.Decoder) error {
 	return &service.InvalidError{Field: "body", Reason: fmt.Sprintf("is not JSON near byte %d", d.InputOffset())}
 }
 
-// shorten keeps what a client sent from filling our reply.
-func shorten(s string) string {
-	if len(s) > 40 {
-		return s[:40] + "..."
+// shorten keeps the name of a field, which may be anything, from filling our reply.
+func shorten(s string) string { return cut(s, 40) }
+
+// cut keeps what a client sent from filling our log and our replies: n bytes of it are shown.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
 	}
-	return s
+	return strings.ToValidUTF8(s[:n], "") + "..."
 }
 
 // number returns a whole number from least to most, or def if it is absent.

@@ -2,6 +2,7 @@ package handler
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -37,7 +38,7 @@ func (h *handler) deductResource(c *gin.Context) {
 }
 
 func (h *handler) sell(c *gin.Context, f fields, strategy string, sku service.SKU, err error) {
-	c.Set(strategyKey, strategy)
+	c.Set(strategyKey, shorten(strategy))
 	req := service.Request{Strategy: strategy, SKU: sku, Store: f["store"], RequestID: requestID(c)}
 	if err == nil {
 		err = f.fill(&req)
@@ -107,8 +108,12 @@ func (f fields) has(names ...string) bool {
 func (h *handler) refuse(c *gin.Context, err error) {
 	switch {
 	case errors.Is(err, errTooLarge):
-		c.Header("Connection", "close")
 		h.problem(c, err, problem{Detail: "The body must have at most 65536 bytes."})
+	case errors.Is(err, errSlowBody):
+		h.problem(c, err, problem{Detail: fmt.Sprintf("The body must come within %.0f s.", bodyTimeout.Seconds())})
+	case errors.Is(err, errEncoded):
+		c.Header("Accept-Encoding", "identity")
+		h.problem(c, err, problem{Detail: "Send the body as it is, without a Content-Encoding."})
 	case errors.Is(err, errMedia):
 		h.problem(c, err, problem{Detail: "Send the body with the header Content-Type: application/json."})
 	default:

@@ -84,13 +84,44 @@ type handler struct {
 // MaxBody is the largest body that is read, in bytes.
 const MaxBody = 64 << 10
 
-// New makes the HTTP handler of one instance.
+// New makes the handler of the public listener: what customers and load balancers ask. What is for operators is not
+// found there; see NewAdmin.
 func New(c Config) http.Handler {
+	h, e := newEngine(c)
+	for _, s := range c.Strategies {
+		e.POST(s.Endpoint, func(c *gin.Context) { h.deduct(c, s.Name, h.DefaultSKU) })
+	}
+	get(e, "/v1/strategies", h.strategies)
+	get(e, "/v1/stock/:sku", h.getStock)
+	e.PUT("/v1/stock/:sku", h.putStock)
+	get(e, "/v1/stock/:sku/orders", h.getOrders)
+	e.POST("/v1/stock/:sku/orders/:order/settle", h.settleOrder)
+	e.POST("/v1/stock/:sku/deduct", h.deductResource)
+	return limits{parting{e, h.Draining}}
+}
+
+// NewAdmin makes the handler of the admin listener: the metrics, the locks, and in lab mode who stands still. It sells
+// nothing. A token is asked for what changes something, as on the public listener: to read, it is enough to reach it.
+func NewAdmin(c Config) http.Handler {
+	h, e := newEngine(c)
+	get(e, "/v1/locks/:strategy/:key", h.getLock)
+	e.DELETE("/v1/locks/:strategy/:key", h.deleteLock)
+	if c.Lab {
+		get(e, "/v1/lab/pauses", h.getPauses)
+		e.DELETE("/v1/lab/pauses/:request", h.deletePause)
+	}
+	get(e, "/metrics", gin.WrapH(c.Metrics))
+	return limits{parting{e, h.Draining}}
+}
+
+// newEngine has the routes of both listeners: the probes, and what the service says of itself.
+func newEngine(c Config) (*handler, *gin.Engine) {
 	gin.SetMode(gin.ReleaseMode) // gin's own logging is off; ours is structured
 	h := &handler{c, c.Log}
 	e := gin.New()
 	e.HandleMethodNotAllowed = true
 	e.UseRawPath, e.UnescapePathValues = true, true // so that a SKU with an encoded slash is an invalid SKU, not an unknown path
+	e.RedirectTrailingSlash = false                 // many clients follow a redirect of a POST with a GET
 	_ = e.SetTrustedProxies(nil)
 	e.Use(h.identify, h.measure, h.recoverPanic)
 	e.NoRoute(func(c *gin.Context) {
@@ -99,29 +130,16 @@ func New(c Config) http.Handler {
 	e.NoMethod(func(c *gin.Context) {
 		h.problem(c, errMethod, problem{Detail: "Use " + c.Writer.Header().Get("Allow") + "."})
 	})
+	get(e, "/livez", h.livez)
+	get(e, "/readyz", h.readyz)
+	get(e, "/version", h.version)
+	get(e, "/openapi.json", h.openAPI())
+	get(e, "/problems/:name", h.explainProblem)
+	return h, e
+}
 
-	for _, s := range c.Strategies {
-		e.POST(s.Endpoint, func(c *gin.Context) { h.deduct(c, s.Name, h.DefaultSKU) })
-	}
-	v1 := e.Group("/v1")
-	v1.GET("/strategies", h.strategies)
-	v1.GET("/stock/:sku", h.getStock)
-	v1.PUT("/stock/:sku", h.putStock)
-	v1.GET("/stock/:sku/orders", h.getOrders)
-	v1.POST("/stock/:sku/orders/:order/settle", h.settleOrder)
-	v1.POST("/stock/:sku/deduct", h.deductResource)
-	v1.GET("/locks/:strategy/:key", h.getLock)
-	v1.DELETE("/locks/:strategy/:key", h.deleteLock)
-	if c.Lab {
-		v1.GET("/lab/pauses", h.getPauses)
-		v1.DELETE("/lab/pauses/:request", h.deletePause)
-	}
-
-	e.GET("/livez", h.livez)
-	e.GET("/readyz", h.readyz)
-	e.GET("/version", func(c *gin.Context) { c.JSON(http.StatusOK, h.Version) })
-	e.GET("/metrics", gin.WrapH(c.Metrics))
-	e.GET("/openapi.json", h.openAPI())
-	e.GET("/problems/:name", h.explainProblem)
-	return parting{e, h.Draining}
+// get is for GET and HEAD: net/http leaves the body out.
+func get(e *gin.Engine, path string, answer gin.HandlerFunc) {
+	e.GET(path, answer)
+	e.HEAD(path, answer)
 }

@@ -54,7 +54,7 @@ func (d *desk) Evict(_ context.Context, strategy, key string) (service.Eviction,
 }
 
 func TestLockRepliesConformToTheirSchema(t *testing.T) {
-	s := serve(t, &desk{}, nil)
+	s := serveAdmin(t, &desk{}, nil)
 	for _, key := range []string{"stock", "free", "split", "nightly%2Feu%20report"} {
 		r := ask(t, http.MethodGet, s.URL+"/v1/locks/redis-watchdog/"+key, "")
 		if r.StatusCode != http.StatusOK {
@@ -72,7 +72,7 @@ func TestLockRepliesConformToTheirSchema(t *testing.T) {
 }
 
 func TestLockTellsWhatIsKnownAndNoMore(t *testing.T) {
-	s := serve(t, &desk{}, nil)
+	s := serveAdmin(t, &desk{}, nil)
 	var got struct {
 		Key, Scope string
 		Holder     map[string]any
@@ -100,7 +100,7 @@ func TestLockTellsWhatIsKnownAndNoMore(t *testing.T) {
 
 // Each segment of a SKU is shown with the key that its lock can be asked for, and taken away, by.
 func TestLockTellsTheSegments(t *testing.T) {
-	r := ask(t, http.MethodGet, serve(t, &desk{}, nil).URL+"/v1/locks/segmented/split", "")
+	r := ask(t, http.MethodGet, serveAdmin(t, &desk{}, nil).URL+"/v1/locks/segmented/split", "")
 	var got struct {
 		Holder   any
 		Segments []struct {
@@ -125,7 +125,7 @@ func TestLockTellsTheSegments(t *testing.T) {
 }
 
 func TestEvictionTellsTheStores(t *testing.T) {
-	r := ask(t, http.MethodDelete, serve(t, &desk{}, nil).URL+"/v1/locks/redis-watchdog/stock", "", "Authorization", "Bearer "+token)
+	r := ask(t, http.MethodDelete, serveAdmin(t, &desk{}, nil).URL+"/v1/locks/redis-watchdog/stock", "", "Authorization", "Bearer "+token)
 	var got struct {
 		Fence   int
 		Evicted struct{ Who string }
@@ -140,7 +140,7 @@ func TestEvictionTellsTheStores(t *testing.T) {
 }
 
 func TestLockProblems(t *testing.T) {
-	s := serve(t, &desk{}, nil)
+	s := serveAdmin(t, &desk{}, nil)
 	admin := []string{"Authorization", "Bearer " + token}
 	wantProblem(t, ask(t, http.MethodGet, s.URL+"/v1/locks/none/stock", ""), 404, "not_inspectable")
 	wantProblem(t, ask(t, http.MethodGet, s.URL+"/v1/locks/redis-watchdog/stock?wait=1s", ""), 400, "invalid")
@@ -151,7 +151,7 @@ func TestLockProblems(t *testing.T) {
 	wantProblem(t, ask(t, http.MethodDelete, s.URL+"/v1/locks/redis-watchdog/gone", "", admin...), 503, "backend_down")
 	r := ask(t, http.MethodDelete, s.URL+"/v1/locks/local-mutex/stock", "", admin...)
 	wantProblem(t, r, 405, "not_evictable")
-	if r.Header.Get("Allow") != http.MethodGet {
+	if r.Header.Get("Allow") != "GET, HEAD" {
 		t.Errorf("Allow %q", r.Header.Get("Allow"))
 	}
 }

@@ -53,8 +53,8 @@ func (h *handler) measure(c *gin.Context) {
 	}
 	h.log.LogAttrs(c, level, "request",
 		slog.String("request_id", requestID(c)),
-		slog.String("method", c.Request.Method),
-		slog.String("path", c.Request.URL.Path),
+		slog.String("method", shorten(c.Request.Method)),
+		slog.String("path", shownPath(c)),
 		slog.Int("status", c.Writer.Status()),
 		slog.String("strategy", c.GetString(strategyKey)),
 		slog.String("problem", c.GetString(problemKey)),
@@ -78,8 +78,10 @@ func (h *handler) recoverPanic(c *gin.Context) {
 
 // admin reports whether the request carries the admin token, and answers 401 if not.
 func (h *handler) admin(c *gin.Context) bool {
-	token, ok := strings.CutPrefix(c.GetHeader("Authorization"), "Bearer ")
-	if ok && h.AdminToken != "" && subtle.ConstantTimeCompare([]byte(token), []byte(h.AdminToken)) == 1 {
+	scheme, token, _ := strings.Cut(c.GetHeader("Authorization"), " ")
+	token = strings.TrimLeft(token, " ")
+	if strings.EqualFold(scheme, "Bearer") && h.AdminToken != "" &&
+		subtle.ConstantTimeCompare([]byte(token), []byte(h.AdminToken)) == 1 {
 		return true
 	}
 	detail := "Send the header Authorization: Bearer <admin token>."

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/gin-gonic/gin"
 )
@@ -12,7 +13,8 @@ import (
 //go:embed openapi.json
 var openAPIBase []byte
 
-// openAPI serves the OpenAPI 3.1 document: the base, which is written by hand, and a path for every strategy of the catalogue.
+// openAPI serves the OpenAPI 3.1 document: the base, which is written by hand, a path for every strategy of the
+// catalogue, and the answers that every operation may give which decodes its request.
 func (h *handler) openAPI() gin.HandlerFunc {
 	var document map[string]any
 	if err := json.Unmarshal(openAPIBase, &document); err != nil {
@@ -21,9 +23,9 @@ func (h *handler) openAPI() gin.HandlerFunc {
 	paths := document["paths"].(map[string]any)
 	for _, s := range h.Strategies {
 		paths[s.Endpoint] = gin.H{"post": gin.H{
-			"operationId": "deduct_" + s.Name,
-			"summary":     "Deduct with strategy " + s.Name + ": " + s.Summary,
-			"parameters":  deductParameters(),
+			"operationId": "deduct_" + s.Name, "tags": []string{"deduct"},
+			"summary":    "Deduct with strategy " + s.Name + ": " + s.Summary,
+			"parameters": deductParameters(),
 			"requestBody": gin.H{"required": false, "content": gin.H{"application/json": gin.H{
 				"schema": gin.H{"$ref": "#/components/schemas/Deduct"},
 			}}},
@@ -31,12 +33,49 @@ func (h *handler) openAPI() gin.HandlerFunc {
 		}}
 	}
 	paths["/v1/stock/{sku}/deduct"].(map[string]any)["post"].(map[string]any)["responses"] = deductResponses()
-	return func(c *gin.Context) { c.JSON(http.StatusOK, document) }
+	for _, item := range paths {
+		for _, operation := range asMap(item) {
+			if o := asMap(operation); o["operationId"] != nil {
+				addDecodeResponses(o)
+			}
+		}
+	}
+	return func(c *gin.Context) {
+		if h.plain(c) {
+			c.JSON(http.StatusOK, document)
+		}
+	}
+}
+
+// asMap is v if it is an object of the document.
+func asMap(v any) map[string]any {
+	switch v := v.(type) {
+	case map[string]any:
+		return v
+	case gin.H:
+		return v
+	}
+	return nil
+}
+
+// addDecodeResponses adds the answers to requests that cannot be decoded. The probes decode nothing.
+func addDecodeResponses(operation map[string]any) {
+	if tags, ok := operation["tags"].([]any); ok && slices.Contains(tags, any("probes")) {
+		return
+	}
+	responses := asMap(operation["responses"])
+	for _, status := range []string{"400", "408", "413", "415", "500"} {
+		if responses[status] == nil {
+			responses[status] = gin.H{"$ref": "#/components/responses/Problem"}
+		}
+	}
 }
 
 func deductParameters() []gin.H {
 	var list []gin.H
-	for _, name := range []string{"Sku", "Quantity", "Wait", "Store", "Hold", "Fencing", "HeedLoss", "Pause", "Nested"} {
+	for _, name := range []string{
+		"Sku", "Quantity", "Wait", "Store", "Hold", "Fencing", "HeedLoss", "PausePoints", "Nested",
+	} {
 		list = append(list, gin.H{"$ref": "#/components/parameters/" + name})
 	}
 	return list
@@ -47,7 +86,7 @@ func deductResponses() gin.H {
 		"description": "Sold: the order is written.",
 		"content":     gin.H{"application/json": gin.H{"schema": gin.H{"$ref": "#/components/schemas/Sale"}}},
 	}}
-	for _, status := range []string{"400", "401", "404", "409", "413", "415", "500", "503"} {
+	for _, status := range []string{"401", "404", "409", "503"} {
 		responses[status] = gin.H{"$ref": "#/components/responses/Problem"}
 	}
 	return responses

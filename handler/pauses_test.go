@@ -31,7 +31,7 @@ func (s *standing) Release(id string) (service.Pause, error) {
 }
 
 func TestPausesAreListedAndReleased(t *testing.T) {
-	s := serve(t, &desk{}, func(c *handler.Config) { c.Lab, c.Pauses = true, &standing{} })
+	s := serveAdmin(t, &desk{}, func(c *handler.Config) { c.Lab, c.Pauses = true, &standing{} })
 	admin := []string{"Authorization", "Bearer " + token}
 	var list struct{ Pauses []json.RawMessage }
 	if err := json.Unmarshal(ask(t, http.MethodGet, s.URL+"/v1/lab/pauses", "", admin...).body, &list); err != nil || len(list.Pauses) != 1 {
@@ -51,8 +51,8 @@ func TestPausesAreListedAndReleased(t *testing.T) {
 }
 
 func TestPausesAreForTheAdminInTheLab(t *testing.T) {
-	lab := serve(t, &desk{}, func(c *handler.Config) { c.Lab, c.Pauses = true, &standing{} })
-	shop := serve(t, &desk{}, func(c *handler.Config) { c.Pauses = &standing{} })
+	lab := serveAdmin(t, &desk{}, func(c *handler.Config) { c.Lab, c.Pauses = true, &standing{} })
+	shop := serveAdmin(t, &desk{}, func(c *handler.Config) { c.Pauses = &standing{} })
 	for method, path := range map[string]string{http.MethodGet: "/v1/lab/pauses", http.MethodDelete: "/v1/lab/pauses/r:1"} {
 		wantProblem(t, ask(t, method, lab.URL+path, ""), 401, "unauthorized")
 		wantProblem(t, ask(t, method, lab.URL+path, "", "Authorization", "Bearer wrong"), 401, "unauthorized")

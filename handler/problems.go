@@ -71,6 +71,7 @@ func table() []row {
 		{errMethod, kind{"method_not_allowed", http.StatusMethodNotAllowed, "Method not allowed", 0}},
 		{errUnauthorized, kind{"unauthorized", http.StatusUnauthorized, "Admin token needed", 0}},
 		{errTooLarge, kind{"too_large", http.StatusRequestEntityTooLarge, "Body too large", 0}},
+		{errSlowBody, kind{"request_timeout", http.StatusRequestTimeout, "The body did not come in time", 0}},
 		{errMedia, kind{"unsupported_media_type", http.StatusUnsupportedMediaType, "Body is not JSON", 0}},
 		{errInternal, kind{"internal", http.StatusInternalServerError, "Internal error", 0}},
 	}
@@ -83,7 +84,9 @@ var (
 	errMethod       = errors.New("method not allowed")
 	errUnauthorized = errors.New("unauthorized")
 	errTooLarge     = errors.New("body too large")
+	errSlowBody     = errors.New("body did not come in time")
 	errMedia        = errors.New("body is not JSON")
+	errEncoded      = fmt.Errorf("%w: it is encoded", errMedia)
 	errInternal     = errors.New("internal error")
 )
 
@@ -124,7 +127,7 @@ func (h *handler) fail(c *gin.Context, err error) {
 		p.Detail = "This strategy has no lock, or one that does not tell who has it."
 	case errors.Is(err, service.ErrNotEvictable):
 		p.Detail = "This strategy's lock has no fence: a holder from whom it is taken could still write."
-		c.Header("Allow", http.MethodGet)
+		c.Header("Allow", http.MethodGet+", "+http.MethodHead)
 	case errors.Is(err, service.ErrNotPaused):
 		p.Detail = "No sale of that request waits at a point of this instance: it was let go, it has ended, or it has not got there. GET /v1/lab/pauses lists those that wait."
 	case errors.Is(err, service.ErrOutcomeUnknown) && errors.As(err, &order):
@@ -152,11 +155,11 @@ func (h *handler) fail(c *gin.Context, err error) {
 		p.Detail = "Nothing is locked, but in every try somebody else wrote between the read and the write."
 	}
 	if k.name == "internal" {
-		h.log.ErrorContext(c, "request failed", "err", err, "request_id", requestID(c), "path", c.Request.URL.Path)
+		h.log.ErrorContext(c, "request failed", "err", err, "request_id", requestID(c), "path", shownPath(c))
 	} else if k.status >= 500 && k.name != "lock_busy" && k.name != "lock_timeout" && lost == nil && down == nil {
 		// A backend that is known to be down, or without its data, was logged when it went down: once, not once for every
 		// request.
-		h.log.WarnContext(c, k.name, "err", err, "request_id", requestID(c), "path", c.Request.URL.Path)
+		h.log.WarnContext(c, k.name, "err", err, "request_id", requestID(c), "path", shownPath(c))
 	}
 	h.problem(c, err, p)
 }
@@ -165,7 +168,7 @@ func (h *handler) fail(c *gin.Context, err error) {
 func (h *handler) problem(c *gin.Context, err error, p problem) {
 	k := kindOf(err)
 	p.Type, p.Title, p.Status = "/problems/"+k.name, k.title, k.status
-	p.Instance, p.RequestID = c.Request.URL.Path, requestID(c)
+	p.Instance, p.RequestID = shownPath(c), requestID(c)
 	if k.retry > 0 {
 		c.Header("Retry-After", strconv.Itoa(k.retry))
 	}
@@ -174,8 +177,14 @@ func (h *handler) problem(c *gin.Context, err error, p problem) {
 	c.AbortWithStatusJSON(k.status, p)
 }
 
+// shownPath is as much of the path of a request as is logged and told.
+func shownPath(c *gin.Context) string { return cut(c.Request.URL.Path, 200) }
+
 // explainProblem answers the type URI of a problem with what it means.
 func (h *handler) explainProblem(c *gin.Context) {
+	if !h.plain(c) {
+		return
+	}
 	for _, row := range table() {
 		if row.kind.name == c.Param("name") {
 			c.JSON(http.StatusOK, gin.H{

@@ -15,13 +15,20 @@ type Version struct {
 	Instance string `json:"instance"`
 }
 
+func (h *handler) version(c *gin.Context) {
+	if h.plain(c) {
+		c.JSON(http.StatusOK, h.Version)
+	}
+}
+
 type backendReply struct {
 	Up        bool    `json:"up"`
 	Reason    string  `json:"reason,omitempty"`
 	LatencyMS float64 `json:"latency_ms"`
 }
 
-// livez says that the process runs. It asks no backend: a restart does not mend a database.
+// livez says that the process runs. It asks no backend: a restart does not mend a database. The probes and the metrics
+// let unknown parameters pass: who asks them may be a load balancer that adds some.
 func (h *handler) livez(c *gin.Context) { c.JSON(http.StatusOK, gin.H{"status": "alive"}) }
 
 // readyz says whether a load balancer should send requests here: not while draining, and not when nothing at all could be sold.

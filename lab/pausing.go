@@ -174,11 +174,12 @@ func (a *App) release(ctx context.Context, id string) error {
 	return a.call(ctx, http.MethodDelete, "/v1/lab/pauses/"+url.PathEscape(id), nil)
 }
 
-// call asks an instance and decodes its reply into out, if not nil. The error of a refusal has its status.
+// call asks the listener for operators of an instance and decodes its reply into out, if not nil. The error of a
+// refusal has its status.
 func (a *App) call(ctx context.Context, method, path string, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, a.URL+path, http.NoBody)
+	req, err := http.NewRequestWithContext(ctx, method, a.Admin+path, http.NoBody)
 	if err != nil {
 		return err
 	}

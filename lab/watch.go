@@ -14,7 +14,7 @@ const watchEvery = 20 * time.Millisecond
 // Watch draws who holds the case's lock as its server has it, until the case ends: it asks an instance that is not to be frozen or
 // killed. Where the strategy does not tell, nothing is drawn. It is for the eye; no verdict depends on it.
 func (b *Bench) Watch(asked *App) {
-	url := asked.URL + "/v1/locks/" + b.Strategy.Name + "/" + b.SKU
+	url := asked.Admin + "/v1/locks/" + b.Strategy.Name + "/" + b.SKU
 	lane := "lock"
 	b.Go(func(ctx context.Context) {
 		transport := &http.Transport{MaxIdleConns: 1}

@@ -68,10 +68,19 @@ type Config struct {
 }
 
 // A Service sells. It is safe for concurrent use.
-type Service struct{ Config }
+type Service struct {
+	Config
+	known map[string]*knownSet // by store
+}
 
 // New makes a Service.
-func New(c Config) *Service { return &Service{c} }
+func New(c Config) *Service {
+	s := &Service{c, make(map[string]*knownSet)}
+	for store := range c.Shelves {
+		s.known[store] = &knownSet{}
+	}
+	return s
+}
 
 // A Request asks for a deduction. SKU and quantity are checked; the rest is looked up.
 type Request struct {
@@ -112,8 +121,12 @@ func (e *OrderError) Unwrap() error { return e.Err }
 
 // Deduct sells req.Quantity units of req.SKU. It is the use case of this service.
 //
-// When ctx ends the sale leaves the queue; once it is in the critical section it is finished, for no longer than Config.Work.
-// Errors: InvalidError, ErrUnknownStrategy, lock.DownError, DataLostError, and as an OrderError what the lock and the
+// An SKU that the store does not have is refused before its lock is asked for. For that the store is read once when
+// this instance first hears of the SKU under a strategy with a lock; what is known costs no round trip. One that has
+// vanished since is locked once more, at most, by each request under way.
+//
+// When ctx ends the sale leaves the queue; once it is in the critical section it is finished, for no longer than
+// Config.Work. Errors: InvalidError, ErrUnknownStrategy, lock.DownError, DataLostError, and as an OrderError what the lock and the
 // store return.
 func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
 	if req.Quantity < 1 || req.Quantity > MaxQuantity {
@@ -149,6 +162,11 @@ func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
 		ctx, cancel = need.While(ctx)
 		defer cancel()
 	}
+	if offer.Lock != nil {
+		if err := s.admit(ctx, shelf, req.Store, req.SKU); err != nil {
+			return Receipt{}, &OrderError{id.String(), err, req.SKU, req.Store}
+		}
+	}
 	stops := s.stops(req)
 	if err := stops.at(ctx, BeforeLock); err != nil {
 		return Receipt{}, err
@@ -166,6 +184,7 @@ func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
 	err = offer.Way(lock.WithWait(work, lock.OnWake(wait, func() { sale.wakeups.Add(1) })), shelf.Store, sale)
 	lost := errors.Is(err, lock.ErrLost)
 	if err != nil && !(sale.written && lost) {
+		s.unknown(req.Store, req.SKU, err)
 		return Receipt{}, &OrderError{sale.ID, err, sale.SKU, req.Store}
 	}
 	_ = stops.at(ctx, AfterUnlock) // its end changes nothing: the sale is made

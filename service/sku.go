@@ -8,8 +8,9 @@ import (
 // MaxSKU is the longest SKU, in bytes.
 const MaxSKU = 64
 
-// A SKU names one sort of unit in stock. Only ParseSKU makes one from outside: letters, digits, ". _ : -", 1 to 64 of them.
-// The set leaves out braces (Redis Cluster hash tags), slashes (ZooKeeper paths) and blanks, so that a SKU can be a key anywhere.
+// A SKU names one sort of unit in stock. Only ParseSKU makes one from outside: letters, digits, ". _ : -", 1 to 64 of
+// them, but not "." or "..", which clients and proxies take out of a path. The set leaves out braces (Redis Cluster
+// hash tags), slashes (ZooKeeper paths) and blanks, so that a SKU can be a key anywhere.
 type SKU string
 
 // ParseSKU checks s. The error is an InvalidError for the field "sku".
@@ -19,6 +20,8 @@ func ParseSKU(s string) (SKU, error) {
 		return "", &InvalidError{"sku", "must not be empty"}
 	case len(s) > MaxSKU:
 		return "", &InvalidError{"sku", fmt.Sprintf("must have at most %d characters, has %d", MaxSKU, len(s))}
+	case s == "." || s == "..":
+		return "", &InvalidError{"sku", "must not be " + s + ": that is a step in a path"}
 	}
 	if i := strings.IndexFunc(s, foreign); i >= 0 {
 		return "", &InvalidError{"sku", fmt.Sprintf("must consist of A-Z a-z 0-9 . _ : -, but character %d is another", i+1)}

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 )
@@ -30,7 +31,7 @@ func (s *Service) SetStockIf(ctx context.Context, store string, sku SKU, quantit
 	if quantity < 0 || quantity > MaxStock {
 		return Stock{}, &InvalidError{"quantity", fmt.Sprintf("must be from 0 to %d", MaxStock)}
 	}
-	return inStore(ctx, s, store, serverUp, func(ctx context.Context, shelf Shelf) (Stock, error) {
+	stock, err := inStore(ctx, s, store, serverUp, func(ctx context.Context, shelf Shelf) (Stock, error) {
 		stock, err := shelf.Store.SetIf(ctx, sku, quantity, c)
 		if err == nil && shelf.Data != nil {
 			// After the stock is there: whoever sees the new origin sees the stock.
@@ -38,6 +39,10 @@ func (s *Service) SetStockIf(ctx context.Context, store string, sku SKU, quantit
 		}
 		return stock, err
 	})
+	if err == nil {
+		s.known[cmp.Or(store, s.Store)].add(sku)
+	}
+	return stock, err
 }
 
 // serverUp is what must be so to set the stock.

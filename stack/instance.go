@@ -20,13 +20,15 @@ import (
 // must not keep the others from being shown.
 const aliveBound = 5 * time.Second
 
-// The usual ports, which are taken if they are free: commands in the documents then work as they stand.
+// The usual ports, which are taken if they are free: commands in the documents then work as they stand. Instances have
+// theirs in Serve.
 const (
 	app       = "app"
 	frontPort = 8080
 )
 
-// Serve starts n instances of `stock serve` in parallel, on ports 8088, 8089 and 8090 where they are free. They are told of the
+// Serve starts n instances of `stock serve` in parallel, on ports 8088, 8089 and 8090, and for operators
+// 9090, 9091 and 9092, where they are free. They are told of the
 // backends of the stack, and get Options.Env and then env. It returns when each is ready, or alive for 5 s: the event then says
 // what it lacks. On error it leaves none of the n running.
 func (s *Stack) Serve(ctx context.Context, n int, env ...string) ([]*Server, error) {
@@ -43,8 +45,9 @@ func (s *Stack) Serve(ctx context.Context, n int, env ...string) ([]*Server, err
 	}
 	env = slices.Concat(foreignEnv(), s.Env(), s.options.Env, env)
 	usualPorts := map[string][]int{"app-1": {8088}, "app-2": {8089}, "app-3": {8090}}
+	adminPorts := map[string][]int{"app-1": {9090}, "app-2": {9091}, "app-3": {9092}}
 	if s.options.AnyPort {
-		usualPorts = nil
+		usualPorts, adminPorts = nil, nil
 	}
 
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -54,7 +57,7 @@ func (s *Stack) Serve(ctx context.Context, n int, env ...string) ([]*Server, err
 	for i := range n {
 		name := s.name(app)
 		all.Go(func() {
-			server, err := s.open(ctx, name, instanceBuilder(program, s.Dir, env, s.given()), usualPorts[name]...)
+			server, err := s.open(ctx, name, s.instance(program, env, adminPorts[name]), usualPorts[name]...)
 			if err != nil && !errors.Is(err, errOther) {
 				failed[i] = err
 				cancel(errOther)
@@ -74,13 +77,19 @@ func (s *Stack) Serve(ctx context.Context, n int, env ...string) ([]*Server, err
 	return servers, nil
 }
 
-func instanceBuilder(program, logs string, env []string, given []Kind) builder {
+func (s *Stack) instance(program string, env []string, adminPorts []int) builder {
+	given := s.given()
 	return func(_ context.Context, name, dir string, port int) (*Server, error) {
-		cmd := command{path: program, args: []string{"serve"}, dir: dir, log: filepath.Join(logs, name+".log")}
+		admin, err := s.claim(adminPorts...)
+		if err != nil {
+			return nil, err
+		}
+		cmd := command{path: program, args: []string{"serve"}, dir: dir, log: filepath.Join(s.Dir, name+".log")}
 		// The instance's own last: neither Options.Env nor env can make two instances collide.
-		cmd.env = append(slices.Clip(env), "STOCK_ADDR="+local(port), "STOCK_INSTANCE="+name)
+		cmd.env = append(slices.Clip(env),
+			"STOCK_ADDR="+local(port), "STOCK_ADMIN_ADDR="+local(admin), "STOCK_INSTANCE="+name)
 		server := &Server{
-			URL: "http://" + local(port), Log: cmd.log, tier: instance,
+			URL: "http://" + local(port), Admin: "http://" + local(admin), Log: cmd.log, tier: instance, admin: admin,
 			launch: func() (run, error) { return cmd.start(syscall.SIGKILL) },
 		}
 		server.ready = func(ctx context.Context, _ int) error { return server.instanceReady(ctx, name, given) }

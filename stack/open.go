@@ -117,7 +117,7 @@ func (s *Stack) tryPorts(ctx context.Context, name string, build builder, ports 
 			return server, nil
 		}
 		// Our server is gone: whoever listens there now is the one that snatched the port.
-		if try == portSnatched || ctx.Err() != nil || free(port) {
+		if try == portSnatched || ctx.Err() != nil || free(port) && (server.admin == 0 || free(server.admin)) {
 			return nil, err
 		}
 	}

@@ -23,11 +23,13 @@ type Server struct {
 	Name    string // redis, redis-2, zookeeper, mysql, nginx, app-1, ...
 	Addr    string // 127.0.0.1:port, the same after every restart
 	URL     string // what a client is given: Addr for redis and zookeeper, a DSN of go-sql-driver for mysql, an http:// URL for others
+	Admin   string // of an instance: the http:// URL for operators, the same after every restart; empty for others
 	StandIn string // why a stand-in runs and what it is; empty for the real server
 	Log     string // file with its output; empty for a stand-in
 
 	tier     tier
 	clock    *clock          // nil: it goes by the computer's
+	admin    int             // port of Admin; 0: none
 	life     context.Context // the stack's: when it ends, nothing is started any more
 	launched time.Time
 	unready  string // of an instance: why it is alive only

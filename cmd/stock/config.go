@@ -8,9 +8,10 @@ import (
 
 // A Config is what holds: defaults, then the file, the environment and the flags, each over the one before.
 type Config struct {
-	Addr       string        `mapstructure:"addr"`
-	Instance   string        `mapstructure:"instance"`
-	AdminToken string        `mapstructure:"admin_token"`
+	Addr       string `mapstructure:"addr"`
+	Instance   string `mapstructure:"instance"`
+	AdminToken string `mapstructure:"admin_token"`
+	Admin      struct{ Addr string }
 	Lab        bool          `mapstructure:"lab"`
 	Store      string        `mapstructure:"store"`
 	Wait       time.Duration `mapstructure:"wait"`

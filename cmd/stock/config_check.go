@@ -18,6 +18,9 @@ func (c *Config) check() (bad []error) {
 	if _, _, err := net.SplitHostPort(c.Addr); err != nil {
 		no("addr", "%q is not host:port", c.Addr)
 	}
+	if _, _, err := net.SplitHostPort(c.Admin.Addr); err != nil && c.Admin.Addr != "" {
+		no("admin.addr", "%q is not host:port", c.Admin.Addr)
+	}
 	if c.Lab && c.AdminToken == "" {
 		no("lab", "needs admin_token: lab mode switches protections off, which is not for everybody")
 	}

@@ -8,6 +8,7 @@ import (
 // One wrong value each, by variable, and what the error must say: the key, and where it helps the limit.
 func TestBadValues(t *testing.T) {
 	for _, row := range []struct{ env, value, says string }{
+		{"ADMIN_ADDR", "9090", `admin.addr: "9090" is not host:port`},
 		{"ADDR", "8088", `addr: "8088" is not host:port`},
 		{"ADDR", "a:b:c", `addr: "a:b:c" is not host:port`},
 		{"LAB", "true", "lab: needs admin_token"},

@@ -25,8 +25,8 @@ gets SIGTERM when its stock learns of it; what it writes elsewhere only a check 
 A SKU that is sold in segments has a lock for each: name one of those that "stock lock ls segmented <sku>" shows.
 
 It goes through an instance, because the stores must be told. The instance needs an admin token.`,
-		Example: `  stock lock evict redis-watchdog stock --url http://127.0.0.1:8088 --admin-token TOKEN
-  stock lock evict segmented stock#3 --url http://127.0.0.1:8088 --admin-token TOKEN`,
+		Example: `  stock lock evict redis-watchdog stock --url http://127.0.0.1:9090 --admin-token TOKEN
+  stock lock evict segmented stock#3 --url http://127.0.0.1:9090 --admin-token TOKEN`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if token == "" {
@@ -53,7 +53,8 @@ It goes through an instance, because the stores must be told. The instance needs
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&url, "url", "http://127.0.0.1:8088", "an instance of the service, or the balancer in front of them")
+	cmd.Flags().StringVar(&url, "url", "http://127.0.0.1:9090",
+		"an instance of the service, at its address for operators (--admin-addr)")
 	cmd.Flags().StringVar(&token, "admin-token", "", "its admin token (default: $STOCK_ADMIN_TOKEN)")
 	return cmd
 }

@@ -40,25 +40,25 @@ func evictedRequest(t *testing.T, c *cluster, strategy, store, sku string) {
 	}()
 	holder := func(app int, want string) func() (bool, string) {
 		return func() (bool, string) {
-			out, errs, err := run(t.Context(), "lock", "ls", strategy, sku, "--url", c.apps[app].URL)
+			out, errs, err := run(t.Context(), "lock", "ls", strategy, sku, "--url", c.apps[app].Admin)
 			return err == nil && strings.Contains(out, want), out + errs
 		}
 	}
 	// Either instance knows: it is the lock's server that tells.
 	eventually(t, 30*time.Second, "the first holds", holder(1, "app-1/"+id))
-	paused(t, c.apps[0].URL, id)
+	paused(t, c.apps[0].Admin, id)
 	key := sku
 	if strategy == "segmented" {
 		// It sells from a segment of its choice.
-		out, _, _ := run(t.Context(), "lock", "ls", strategy, sku, "--url", c.apps[1].URL)
+		out, _, _ := run(t.Context(), "lock", "ls", strategy, sku, "--url", c.apps[1].Admin)
 		key = regexp.MustCompile(sku + `#\d+`).FindString(out)
 	}
 
-	out, _, err := run(t.Context(), "lock", "evict", strategy, key, "--url", c.apps[1].URL, "--admin-token", demoToken)
+	out, _, err := run(t.Context(), "lock", "evict", strategy, key, "--url", c.apps[1].Admin, "--admin-token", demoToken)
 	if err != nil || !strings.Contains(out, "evicted app-1/"+id) || !strings.Contains(out, "store "+store+": raised") {
 		t.Fatalf("evict: %v\n%s", err, out)
 	}
-	letGo(t, c.apps[0].URL, id)
+	letGo(t, c.apps[0].Admin, id)
 	if reply := <-first; !strings.Contains(reply, "/problems/stale_fence") {
 		t.Errorf("the evicted one was answered %s", reply)
 	}
@@ -135,7 +135,7 @@ func asAdmin(t *testing.T, method, url string) (status int, body string) {
 // staleFences is the sum over the instances.
 func staleFences(t *testing.T, c *cluster, strategy string) (sum int) {
 	for _, app := range c.apps {
-		_, metrics := get(t, app.URL+"/metrics")
+		_, metrics := get(t, app.Admin+"/metrics")
 		for line := range strings.Lines(metrics) {
 			var n int
 			if _, err := fmt.Sscanf(line, `stock_stale_fence_total{strategy="`+strategy+`"} %d`, &n); err == nil {
@@ -150,7 +150,7 @@ func staleFences(t *testing.T, c *cluster, strategy string) (sum int) {
 func TestLocksOfAnInstance(t *testing.T) {
 	c := startCluster(t, 1, "STOCK_LAB=true")
 	client := c.client(t, 8)
-	base := c.apps[0].URL
+	base, admin := c.apps[0].URL, c.apps[0].Admin
 	for _, strategy := range []string{"local-mutex", "redis-watchdog", "zk-sequential", "mysql-for-update", "mysql-get-lock"} {
 		t.Run(strategy, func(t *testing.T) {
 			sku := "queue-" + strategy
@@ -168,7 +168,7 @@ func TestLocksOfAnInstance(t *testing.T) {
 				}
 				go func() { done <- deduct(t, base, sku, id, body) }()
 				eventually(t, 30*time.Second, fmt.Sprint(i, " wait"), func() (bool, string) {
-					_, body := get(t, base+"/v1/locks/"+strategy+"/"+sku)
+					_, body := get(t, admin+"/v1/locks/"+strategy+"/"+sku)
 					var s struct {
 						Holder  *struct{ Who string }
 						Waiters []struct{ Who string }
@@ -183,7 +183,7 @@ func TestLocksOfAnInstance(t *testing.T) {
 					return strings.Join(seen, " ") == "app-1/"+strings.Join(ids, " app-1/"), body
 				})
 			}
-			letGo(t, base, ids[0])
+			letGo(t, admin, ids[0])
 			for range 4 {
 				if reply := <-done; strings.Contains(reply, "/problems/") {
 					t.Error(reply)
@@ -200,13 +200,13 @@ func TestLocksOfAnInstance(t *testing.T) {
 			}
 		})
 	}
-	if status, body := get(t, base+"/v1/locks/none/stock"); status != http.StatusNotFound || !strings.Contains(body, "not_inspectable") {
+	if status, body := get(t, admin+"/v1/locks/none/stock"); status != http.StatusNotFound || !strings.Contains(body, "not_inspectable") {
 		t.Errorf("none: %d %s", status, body)
 	}
-	if _, _, err := run(t.Context(), "lock", "evict", "local-mutex", "stock", "--url", base, "--admin-token", demoToken); err == nil || !strings.Contains(err.Error(), "no fence") {
+	if _, _, err := run(t.Context(), "lock", "evict", "local-mutex", "stock", "--url", admin, "--admin-token", demoToken); err == nil || !strings.Contains(err.Error(), "no fence") {
 		t.Errorf("evict from a mutex: %v", err)
 	}
-	if _, _, err := run(t.Context(), "lock", "evict", "redis-watchdog", "stock", "--url", base, "--admin-token", "wrong"); err == nil || !strings.Contains(err.Error(), "401") {
+	if _, _, err := run(t.Context(), "lock", "evict", "redis-watchdog", "stock", "--url", admin, "--admin-token", "wrong"); err == nil || !strings.Contains(err.Error(), "401") {
 		t.Errorf("evict by anybody: %v", err)
 	}
 }

@@ -19,7 +19,8 @@ type seenContender struct {
 	Fence       uint64     `json:"fence"`
 }
 
-// askLock asks an instance about a lock, by GET, or to evict from it, by DELETE, and decodes the reply into a *T.
+// askLock asks an instance, at its address for operators, about a lock, by GET, or to evict from it, by DELETE, and
+// decodes the reply into a *T.
 func askLock[T any](ctx context.Context, method, base, strategy, key, token string) (reply T, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*askLimit)
 	defer cancel()
@@ -44,6 +45,9 @@ func askLock[T any](ctx context.Context, method, base, strategy, key, token stri
 		var problem struct{ Type, Detail string }
 		if json.Unmarshal(body, &problem) != nil || problem.Detail == "" {
 			problem.Detail = "is that a stock instance?"
+		}
+		if problem.Type == "/problems/not_found" {
+			problem.Detail = "is that its address for operators (--admin-addr)?"
 		}
 		return reply, fmt.Errorf("%s %s: %s: %s", method, target, resp.Status, problem.Detail)
 	}

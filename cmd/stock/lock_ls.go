@@ -29,9 +29,11 @@ all that wait in an instance, ask it, with --url; then strategy and keys must be
 
 The lock of a segment is one of redis-watchdog with a key such as stock#3; "ls segmented" shows those alone, all of a SKU if its name is given.
 Of mysql-table nobody can see who waits: they poll.`,
-		Example: "  stock lock ls\n  stock lock ls zk-sequential\n  stock lock ls redis-watchdog stock --url http://127.0.0.1:8088",
+		Example: "  stock lock ls\n  stock lock ls zk-sequential\n" +
+			"  stock lock ls redis-watchdog stock --url http://127.0.0.1:9090",
 	}
-	cmd.Flags().StringVar(&url, "url", "", "ask this instance, not the locks' servers")
+	cmd.Flags().StringVar(&url, "url", "",
+		"ask this instance, at its address for operators (--admin-addr), not the locks' servers")
 	config := addServerFlags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		list := standings{table: tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0), say: cmd.ErrOrStderr()}

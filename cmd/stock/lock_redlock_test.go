@@ -36,7 +36,7 @@ func TestRedlockIsSeen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	url := apps[0].URL
+	url, admin := apps[0].URL, apps[0].Admin
 	var masters []string
 	for i := 2; i <= len(redis); i++ {
 		masters = append(masters, s.Server(fmt.Sprint("redis-", i)).Addr)
@@ -47,15 +47,15 @@ func TestRedlockIsSeen(t *testing.T) {
 	holder.says(t, "up")
 
 	listed(t, k, "seen", "machine-1")
-	for _, args := range [][]string{append([]string{"ls", "redlock"}, k.server...), {"ls", "redlock", "seen", "--url", url}} {
+	for _, args := range [][]string{append([]string{"ls", "redlock"}, k.server...), {"ls", "redlock", "seen", "--url", admin}} {
 		if out, errs, err := run(t.Context(), append([]string{"lock"}, args...)...); err != nil || !strings.Contains(out, "seen") || !strings.Contains(out, "machine-1/pid-") {
 			t.Errorf("%q: %v\n%s%s", args, err, out, errs)
 		}
 	}
-	if status, body := get(t, url+"/v1/locks/redlock/seen"); status != http.StatusOK || !strings.Contains(body, `"instance":"machine-1"`) || !strings.Contains(body, `"remaining_ms":`) {
+	if status, body := get(t, admin+"/v1/locks/redlock/seen"); status != http.StatusOK || !strings.Contains(body, `"instance":"machine-1"`) || !strings.Contains(body, `"remaining_ms":`) {
 		t.Errorf("GET: %d %s", status, body)
 	}
-	if _, _, err := run(t.Context(), "lock", "evict", "redlock", "seen", "--url", url, "--admin-token", demoToken); err == nil || !strings.Contains(err.Error(), "no fence") {
+	if _, _, err := run(t.Context(), "lock", "evict", "redlock", "seen", "--url", admin, "--admin-token", demoToken); err == nil || !strings.Contains(err.Error(), "no fence") {
 		t.Errorf("evict: %v, want that there is no fence", err)
 	}
 	holder.stdin.Close()
@@ -70,7 +70,7 @@ func TestRedlockIsSeen(t *testing.T) {
 		}
 	}
 	eventually(t, 20*time.Second, "the instance says that there is no majority", func() (bool, string) {
-		status, body := get(t, url+"/v1/locks/redlock/seen")
+		status, body := get(t, admin+"/v1/locks/redlock/seen")
 		if strings.Contains(body, "127.0.0.1") {
 			t.Errorf("an address is shown: %s", body)
 		}

@@ -77,7 +77,7 @@ func other(t *testing.T, s setting) any {
 		return []string{"10.0.0.1:1001", "10.0.0.2:1002", "10.0.0.3:1003"}
 	case string:
 		if text, ok := map[string]string{
-			"addr": "127.0.0.1:9", "instance": "app-9", "admin_token": "t0ken: #1", "store": "mysql", "log.level": "debug", "log.format": "text",
+			"addr": "127.0.0.1:9", "admin.addr": ":9091", "instance": "app-9", "admin_token": "t0ken: #1", "store": "mysql", "log.level": "debug", "log.format": "text",
 			"seed.sku": "other", "redis.master_name": "mymaster", "redis.username": "you", "redis.password": `p"\$ 'x`,
 			"redis.sentinel_password": "q", "zookeeper.root": "/a/b", "mysql.dsn": "u:p#1@tcp(db:3306)/shop",
 		}[s.key]; ok {

@@ -22,6 +22,7 @@ import (
 // An instance is serve() in this process.
 type instance struct {
 	url    string
+	admin  string // of the operators' listener
 	cancel context.CancelFunc
 	ended  chan error
 	client *http.Client
@@ -60,13 +61,17 @@ func begin(t *testing.T, args ...string) *instance {
 	if err != nil {
 		t.Fatal(err)
 	}
+	admin, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
 	i := &instance{
-		url: "http://" + listener.Addr().String(), ended: make(chan error, 1), log: &journal{},
+		url: "http://" + listener.Addr().String(), admin: "http://" + admin.Addr().String(), ended: make(chan error, 1), log: &journal{},
 		client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	i.cancel = cancel
-	go func() { i.ended <- serve(ctx, cfg, listener, slog.New(slog.NewTextHandler(i.log, nil))) }()
+	go func() { i.ended <- serve(ctx, cfg, listener, admin, slog.New(slog.NewTextHandler(i.log, nil))) }()
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("log of the instance:\n%s", i.log)
@@ -105,8 +110,10 @@ func (r reply) field(name string) any {
 	return fields[name]
 }
 
-func (i *instance) ask(method, path string) reply {
-	req, err := http.NewRequest(method, i.url+path, http.NoBody)
+func (i *instance) ask(method, path string) reply { return i.send(method, i.url+path) }
+
+func (i *instance) send(method, url string) reply {
+	req, err := http.NewRequest(method, url, http.NoBody)
 	if err != nil {
 		return reply{err: err}
 	}
@@ -189,12 +196,19 @@ func TestServeLeavesNothing(t *testing.T) {
 			i.must(t, http.MethodPost, s.Endpoint+"?store="+store, 200) // of the seeded SKU: it is the default
 		}
 	}
-	for _, path := range []string{"/livez", "/readyz", "/metrics", "/version", "/openapi.json", "/v1/stock/" + own(t)} {
+	for _, path := range []string{"/livez", "/readyz", "/version", "/openapi.json", "/v1/stock/" + own(t)} {
 		i.must(t, http.MethodGet, path, 200)
 	}
+	for _, path := range []string{"/livez", "/metrics", "/v1/locks/redis-watchdog/" + own(t)} {
+		if r := i.send(http.MethodGet, i.admin+path); r.status != http.StatusOK {
+			t.Errorf("for operators: %s: %d %s %v", path, r.status, r.body, r.err)
+		}
+	}
 	i.end(t)
-	if r := i.ask(http.MethodGet, "/livez"); r.err == nil {
-		t.Errorf("it still answers: %d", r.status)
+	for _, url := range []string{i.url, i.admin} {
+		if r := i.send(http.MethodGet, url+"/livez"); r.err == nil {
+			t.Errorf("it still answers: %d", r.status)
+		}
 	}
 	if err := goleak.Find(before, stacktest.IgnoreServers()); err != nil {
 		t.Error(err)
@@ -214,6 +228,24 @@ func TestServeOnATakenPort(t *testing.T) {
 	defer l.Close()
 	_, _, err = run(t.Context(), append([]string{"serve", "--addr", l.Addr().String()}, backends()...)...)
 	says(t, err, "listen", "--addr", "STOCK_ADDR", l.Addr().String(), "address already in use")
+	_, _, err = run(t.Context(), append([]string{"serve", "--addr", "127.0.0.1:0", "--admin-addr", l.Addr().String()}, backends()...)...)
+	says(t, err, "listen for operators", "--admin-addr", "STOCK_ADMIN_ADDR", `"" for none`, l.Addr().String(), "address already in use")
+}
+
+// What is for operators is not found on the listener for customers, nor on any if there is none for operators; and who
+// asks costs the locks' server nothing.
+func TestOperatorsHaveAListenerOfTheirOwn(t *testing.T) {
+	addr := servers.Redis(t).Addr
+	i := begin(t, backends("--redis-addrs="+addr, "--lab", "--seed-sku="+own(t))...)
+	i.ready(t, "redis")
+	for _, path := range []string{"/metrics", "/v1/locks/segmented/" + own(t), "/v1/locks/redis-watchdog/" + own(t), "/v1/lab/pauses"} {
+		i.must(t, http.MethodGet, path, http.StatusNotFound)
+		if r := i.send(http.MethodGet, i.admin+path); r.status != http.StatusOK {
+			t.Errorf("for operators: %s: %d %s %v", path, r.status, r.body, r.err)
+		}
+	}
+	i.must(t, http.MethodDelete, "/v1/locks/redis-watchdog/"+own(t), http.StatusNotFound)
+	i.must(t, http.MethodPut, "/v1/stock/"+own(t)+"?quantity=1", http.StatusOK) // a load run sets stock, through nginx
 }
 
 // A listener that breaks ends serve with the reason, and with everything closed.
@@ -226,7 +258,7 @@ func TestServeWithoutAListener(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Close()
-	err = serve(t.Context(), cfg, l, slog.New(slog.DiscardHandler))
+	err = serve(t.Context(), cfg, l, nil, slog.New(slog.DiscardHandler))
 	if !errors.Is(err, net.ErrClosed) {
 		t.Errorf("serve: %v, want the listener's error", err)
 	}

@@ -16,7 +16,8 @@ type setting struct {
 
 func settings() []setting {
 	return []setting{
-		{key: "addr", value: ":8088", help: "address to listen on"},
+		{key: "addr", value: ":8088", help: "address to listen on, for customers"},
+		{key: "admin.addr", value: "127.0.0.1:9090", help: "address for operators (/metrics, /v1/locks, /v1/lab); empty: none"},
 		{key: "instance", value: "", help: "name of this instance in orders and replies (default: host name and port)"},
 		{key: "admin_token", value: "", help: "bearer token for setting stock; empty: nobody may", secret: true},
 		{key: "lab", value: false, help: "allow hold=, fencing=off, heed_loss=off, pause= and nested= to the admin"},

@@ -1,0 +1,10 @@
+package handler
+
+import (
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+)
+
+// Engine is gin's, which New and NewAdmin wrap.
+func Engine(h http.Handler) *gin.Engine { return h.(limits).next.(parting).next.(*gin.Engine) }
