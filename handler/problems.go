@@ -66,6 +66,8 @@ func table() []row {
 		{errUnauthorized, kind{"unauthorized", http.StatusUnauthorized, "Admin token needed", 0}},
 		{errTooLarge, kind{"too_large", http.StatusRequestEntityTooLarge, "Body too large", 0}},
 		{errMedia, kind{"unsupported_media_type", http.StatusUnsupportedMediaType, "Body is not JSON", 0}},
+		{errNoReply, kind{"bad_gateway", http.StatusBadGateway, "No reply from an instance", 0}},
+		{errNoReplyInTime, kind{"gateway_timeout", http.StatusGatewayTimeout, "No reply from an instance in time", 0}},
 		{errInternal, kind{"internal", http.StatusInternalServerError, "Internal error", 0}},
 	}
 }
@@ -79,6 +81,13 @@ var (
 	errTooLarge     = errors.New("body too large")
 	errMedia        = errors.New("body is not JSON")
 	errInternal     = errors.New("internal error")
+)
+
+// What only a gateway in front of the instances answers (deploy/nginx.conf): here to be explained. "sent" in such a problem says whether
+// an instance may have got the request; if not, it can be sent again.
+var (
+	errNoReply       = errors.New("no reply from an instance")
+	errNoReplyInTime = errors.New("no reply from an instance in time")
 )
 
 func kindOf(err error) kind {

@@ -1,0 +1,210 @@
+package deploy
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// entry runs nginx-entry as the composition does, with a DNS that the test writes. It returns the address of its first nginx.
+func entry(t *testing.T, port string, named func() []string) (addr string, know func()) {
+	t.Helper()
+	path := nginxPath(t)
+	dir, err := os.MkdirTemp("", "entry")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	write := func(name, text string, mode os.FileMode) {
+		t.Helper()
+		// Beside its place first: the script reads it meanwhile.
+		if err := os.WriteFile(filepath.Join(dir, name+".new"), []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(filepath.Join(dir, name+".new"), filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("getent", "#!/bin/sh\ncat "+filepath.Join(dir, "names")+"\n", 0o755)
+	know = func() { write("names", strings.Join(named(), " stock\n")+" stock\n", 0o644) }
+	know()
+	addr = closedPort(t)
+	write("shipped.conf", string(Nginx(NginxOptions{Listen: addr, Dir: dir})), 0o644)
+
+	var said strings.Builder
+	cmd := exec.CommandContext(t.Context(), "sh", "nginx-entry")
+	cmd.Env = append(os.Environ(), "PATH="+dir+":"+filepath.Dir(path)+":"+os.Getenv("PATH"), "TMPDIR="+dir,
+		"NGINX_SHIPPED="+filepath.Join(dir, "shipped.conf"), "STOCK_UPSTREAM=stock:"+port)
+	cmd.Stdout, cmd.Stderr = &said, &said
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 20 * time.Second
+	ordinary(t, cmd, dir)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { // t.Context has ended by now, and with it the script, which takes both nginx along
+		if err := cmd.Wait(); t.Context().Err() == nil {
+			t.Errorf("nginx-entry ended by itself: %v", err)
+		}
+		if t.Failed() {
+			errors, _ := os.ReadFile(filepath.Join(dir, "error.log"))
+			t.Logf("nginx-entry said: %s%s", said.String(), errors)
+		}
+		for _, pid := range []string{"nginx.pid", "nginx-back.pid"} {
+			if _, err := os.Stat(filepath.Join(dir, pid)); err == nil {
+				t.Errorf("%s is left: that nginx runs on", pid)
+			}
+		}
+	})
+	eventually(t, "an instance answers through both nginx", func() bool {
+		resp, err := http.Get("http://" + addr + "/livez")
+		if err != nil {
+			return false
+		}
+		_ = resp.Body.Close()
+		http.DefaultClient.CloseIdleConnections()
+		return resp.StatusCode == http.StatusOK
+	})
+	return addr, know
+}
+
+// customer sends one POST after the other on a connection that it keeps until it is told that it will be closed, and never sends one
+// again. pause is how long it thinks between two. It returns how often it was told so, and the first request that failed.
+func customer(ctx context.Context, addr string, pause time.Duration, count *atomic.Int64) (told int, err error) {
+	var conn net.Conn
+	var reader *bufio.Reader
+	defer func() {
+		if conn != nil {
+			_ = conn.Close()
+		}
+	}()
+	for n := 1; ctx.Err() == nil; n++ {
+		if conn == nil {
+			if conn, err = net.DialTimeout("tcp", addr, 10*time.Second); err != nil {
+				return told, err
+			}
+			reader = bufio.NewReader(conn)
+		}
+		_ = conn.SetDeadline(time.Now().Add(time.Minute))
+		if _, err := io.WriteString(conn, "POST /deduct_stock HTTP/1.1\r\nHost: gateway\r\nContent-Length: 2\r\n\r\n{}"); err != nil {
+			return told, fmt.Errorf("request %d: %w", n, err)
+		}
+		resp, err := http.ReadResponse(reader, nil)
+		if err != nil {
+			return told, fmt.Errorf("request %d: %w", n, err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if err != nil || resp.StatusCode != http.StatusOK {
+			return told, fmt.Errorf("request %d: %d %s %w", n, resp.StatusCode, body, err)
+		}
+		count.Add(1)
+		if resp.Close {
+			told++
+			_ = conn.Close()
+			conn = nil
+		}
+		time.Sleep(pause)
+	}
+	return told, nil
+}
+
+// customers are thirty of them, some in a hurry and some that think: a connection is idle between their requests.
+func customers(ctx context.Context, t *testing.T, addr string, count *atomic.Int64) (wait func()) {
+	t.Helper()
+	var group sync.WaitGroup
+	for i := range 30 {
+		group.Go(func() {
+			if _, err := customer(ctx, addr, time.Duration(i%6)*time.Millisecond, count); err != nil {
+				t.Errorf("customer %d: %v", i, err)
+			}
+		})
+	}
+	return group.Wait
+}
+
+// on makes an instance that listens on that loopback address.
+func on(t *testing.T, addr string, handler http.HandlerFunc) *httptest.Server {
+	t.Helper()
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		t.Skipf("cannot listen on %s: %v", addr, err)
+	}
+	srv := httptest.NewUnstartedServer(handler)
+	_ = srv.Listener.Close()
+	srv.Listener = l
+	srv.Start()
+	t.Cleanup(srv.Close)
+	return srv
+}
+
+// When instances come and go, nginx learns of it without a request being lost: not one on a kept connection, which a reload would close
+// while the request is on its way.
+func TestReloadLosesNoRequest(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes ten seconds")
+	}
+	_, port, _ := net.SplitHostPort(closedPort(t))
+	var seen [4]atomic.Int64
+	var names []string
+	for i := range 4 {
+		host := "127.0.0." + strconv.Itoa(i+2)
+		names = append(names, host)
+		on(t, net.JoinHostPort(host, port), func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			if r.Method == http.MethodPost {
+				seen[i].Add(1)
+			}
+			answer(w, r)
+		})
+	}
+	var mu sync.Mutex
+	current := names[:3]
+	addr, know := entry(t, port, func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return current
+	})
+
+	ctx, stop := context.WithCancel(t.Context())
+	var count atomic.Int64
+	wait := customers(ctx, t, addr, &count)
+	// Each list names an instance that the one before did not: its first request shows that the reload has happened.
+	for round := range 6 {
+		mu.Lock()
+		current = slices.Concat(names[:round%3], names[round%3+1:])
+		fresh := (round + 2) % 3
+		if round == 0 {
+			fresh = 3
+		}
+		mu.Unlock()
+		before := seen[fresh].Load()
+		know()
+		eventually(t, "the list is in use", func() bool { return seen[fresh].Load() > before+1 || t.Failed() })
+	}
+	stop()
+	wait()
+	var arrived int64
+	for i := range seen {
+		arrived += seen[i].Load()
+	}
+	if arrived != count.Load() || arrived == 0 {
+		t.Errorf("%d requests were answered, %d arrived", count.Load(), arrived)
+	}
+	t.Logf("%d requests, 6 reloads", arrived)
+}
