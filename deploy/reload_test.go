@@ -3,6 +3,7 @@ package deploy
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -83,9 +84,11 @@ func entry(t *testing.T, port string, named func() []string) (addr string, know 
 	return addr, know
 }
 
-// customer sends one POST after the other on a connection that it keeps until it is told that it will be closed, and never sends one
-// again. pause is how long it thinks between two. It returns how often it was told so, and the first request that failed.
-func customer(ctx context.Context, addr string, pause time.Duration, count *atomic.Int64) (told int, err error) {
+// customer sends the request, method and path, over and over on a connection that it keeps until it is told that it will be closed, and never
+// sends one again. pause is how long it thinks between two. It returns the first failure.
+func customer(ctx context.Context, addr, request, body string, pause time.Duration, count *atomic.Int64) error {
+	message := fmt.Sprintf("%s HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+		request, os.Getenv("STOCK_ADMIN_TOKEN"), len(body), body)
 	var conn net.Conn
 	var reader *bufio.Reader
 	defer func() {
@@ -95,42 +98,42 @@ func customer(ctx context.Context, addr string, pause time.Duration, count *atom
 	}()
 	for n := 1; ctx.Err() == nil; n++ {
 		if conn == nil {
+			var err error
 			if conn, err = net.DialTimeout("tcp", addr, 10*time.Second); err != nil {
-				return told, err
+				return err
 			}
 			reader = bufio.NewReader(conn)
 		}
 		_ = conn.SetDeadline(time.Now().Add(time.Minute))
-		if _, err := io.WriteString(conn, "POST /deduct_stock HTTP/1.1\r\nHost: gateway\r\nContent-Length: 2\r\n\r\n{}"); err != nil {
-			return told, fmt.Errorf("request %d: %w", n, err)
+		if _, err := io.WriteString(conn, message); err != nil {
+			return fmt.Errorf("request %d: %w", n, err)
 		}
 		resp, err := http.ReadResponse(reader, nil)
 		if err != nil {
-			return told, fmt.Errorf("request %d: %w", n, err)
+			return fmt.Errorf("request %d: %w", n, err)
 		}
 		body, err := io.ReadAll(resp.Body)
 		_ = resp.Body.Close()
 		if err != nil || resp.StatusCode != http.StatusOK {
-			return told, fmt.Errorf("request %d: %d %s %w", n, resp.StatusCode, body, err)
+			return fmt.Errorf("request %d: %d %s %w", n, resp.StatusCode, body, err)
 		}
 		count.Add(1)
 		if resp.Close {
-			told++
 			_ = conn.Close()
 			conn = nil
 		}
 		time.Sleep(pause)
 	}
-	return told, nil
+	return nil
 }
 
 // customers are thirty of them, some in a hurry and some that think: a connection is idle between their requests.
-func customers(ctx context.Context, t *testing.T, addr string, count *atomic.Int64) (wait func()) {
+func customers(ctx context.Context, t *testing.T, addr, request, body string, count *atomic.Int64) (wait func()) {
 	t.Helper()
 	var group sync.WaitGroup
 	for i := range 30 {
 		group.Go(func() {
-			if _, err := customer(ctx, addr, time.Duration(i%6)*time.Millisecond, count); err != nil {
+			if err := customer(ctx, addr, request, body, time.Duration(i%6)*time.Millisecond, count); err != nil {
 				t.Errorf("customer %d: %v", i, err)
 			}
 		})
@@ -183,7 +186,7 @@ func TestReloadLosesNoRequest(t *testing.T) {
 
 	ctx, stop := context.WithCancel(t.Context())
 	var count atomic.Int64
-	wait := customers(ctx, t, addr, &count)
+	wait := customers(ctx, t, addr, "POST /deduct_stock", "{}", &count)
 	// Each list names an instance that the one before did not: its first request shows that the reload has happened.
 	for round := range 6 {
 		mu.Lock()
@@ -207,4 +210,61 @@ func TestReloadLosesNoRequest(t *testing.T) {
 		t.Errorf("%d requests were answered, %d arrived", count.Load(), arrived)
 	}
 	t.Logf("%d requests, 6 reloads", arrived)
+}
+
+// Part of deploy/compose-test, which restarts every instance of the composition while this sells through it: STOCK_COMPOSED is the address,
+// and the load ends when the file STOCK_COMPOSED_UNTIL is there. Not one request fails, and what was answered is what was sold.
+func TestCompositionLosesNoRequest(t *testing.T) {
+	addr, until := os.Getenv("STOCK_COMPOSED"), os.Getenv("STOCK_COMPOSED_UNTIL")
+	if addr == "" || until == "" {
+		t.Skip("run by deploy/compose-test")
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var once, count, reads, sets atomic.Int64
+	first, end := context.WithTimeout(ctx, 900*time.Millisecond) // before the second one is due
+	err := customer(first, addr, "PUT /v1/stock/rolling", `{"quantity":1000000}`, time.Second, &once)
+	end()
+	if err != nil || once.Load() != 1 {
+		t.Fatalf("setting the stock: %d times, %v", once.Load(), err)
+	}
+	var group sync.WaitGroup
+	wait := customers(ctx, t, addr, "POST /deduct_stock_atomic?sku=rolling", "", &count)
+	for name, other := range map[string]struct {
+		request, body string
+		count         *atomic.Int64
+	}{
+		"a reader":     {"GET /v1/stock/rolling", "", &reads},
+		"an operator":  {"PUT /v1/stock/rolling-other", `{"quantity":5}`, &sets},
+		"a slow buyer": {"POST /deduct_stock_atomic?sku=rolling", "", &count},
+	} {
+		group.Go(func() {
+			if err := customer(ctx, addr, other.request, other.body, 300*time.Millisecond, other.count); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
+	}
+	for tick := time.NewTicker(100 * time.Millisecond); !t.Failed(); <-tick.C {
+		if _, err := os.Stat(until); err == nil {
+			tick.Stop()
+			break
+		}
+	}
+	stop()
+	wait()
+	group.Wait()
+	resp, err := http.Get("http://" + addr + "/v1/stock/rolling")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer http.DefaultClient.CloseIdleConnections()
+	defer resp.Body.Close()
+	var stock struct{ Initial, Quantity, Sold int64 }
+	if err := json.NewDecoder(resp.Body).Decode(&stock); err != nil {
+		t.Fatal(err)
+	}
+	if n := count.Load(); stock.Sold != n || stock.Initial-stock.Quantity != n || n == 0 {
+		t.Errorf("%d sales were answered, the stock says %+v", n, stock)
+	}
+	t.Logf("%d sales, %d reads, %d settings, none failed", count.Load(), reads.Load(), sets.Load())
 }
