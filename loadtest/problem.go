@@ -12,7 +12,6 @@ type Problem struct {
 	Status   int    `json:"status"`
 	Detail   string `json:"detail"`
 	Field    string `json:"field"`
-	Instance string `json:"instance"`
 	OrderID  string `json:"order_id"`
 	Sent     *bool  `json:"sent"` // of a gateway: whether an instance got the request
 }
