@@ -14,9 +14,9 @@ var shipped string
 type NginxOptions struct {
 	Listen    string   // what the listen directive takes: "127.0.0.1:18080", "8080"; shipped: 8080
 	Upstreams []string // host:port of each instance; shipped: 127.0.0.1:8088, 8089 and 8090
-	// Dir is absolute, exists, is writable, and short: the name of a socket has 107 bytes at most on Linux. It is for nginx.pid,
-	// access.log, error.log, temporary files and stock-again.sock, over which nginx talks to itself. A socket of that name that a
-	// killed nginx has left must be removed before the next one starts.
+	// Dir is absolute, exists, is writable, and short: the name of a socket has 107 bytes at most on Linux. It is for
+	// nginx.pid, access.log, error.log, temporary files and stock-again.sock, over which nginx talks to itself. A
+	// socket of that name that a killed nginx has left must be removed before the next one starts.
 	Dir string
 }
 

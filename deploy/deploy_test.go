@@ -98,7 +98,7 @@ func TestEntryWritesWhatNginxWrites(t *testing.T) {
 		}
 		switch front := args[0] == "front"; {
 		case front && (direct != 0 || to8080 != 1 || toSocket != 0):
-			t.Errorf("the first nginx: %d ways past the second, listens %d and %d times:\n%s", direct, to8080, toSocket, got)
+			t.Errorf("the first nginx: %d ways past the second, listens %d, %d times:\n%s", direct, to8080, toSocket, got)
 		case !front && (to8080 != 0 || toSocket != 1):
 			t.Errorf("the second nginx listens %d and %d times:\n%s", to8080, toSocket, got)
 		}

@@ -51,7 +51,8 @@ func (g *gateway) raw(request string) (r reply, ok bool) {
 	return reply{resp, string(body)}, true
 }
 
-// What nginx refuses is answered by a problem document of the published schema, with the right status, and no instance hears of it.
+// What nginx refuses is answered by a problem document of the published schema, with the right status, and no
+// instance hears of it.
 func TestRefusals(t *testing.T) {
 	const host = "Host: gateway\r\n"
 	post := func(path, headers, body string) string {
@@ -88,24 +89,68 @@ func TestRefusals(t *testing.T) {
 		{"two hosts", "GET / HTTP/1.1\r\n" + host + host + "\r\n", 400, "invalid", "/"},
 		{"a host with a blank", "GET / HTTP/1.1\r\nHost: a b\r\n\r\n", 400, "invalid", "/"},
 		{"a host with a path", "GET / HTTP/1.1\r\nHost: a/b\r\n\r\n", 400, "invalid", "/"},
-		{"a header of 9 kB", "GET / HTTP/1.1\r\n" + host + "X-A: " + strings.Repeat("a", 9<<10) + "\r\n\r\n", 431, "invalid", "/"},
-		{"2000 headers", "GET / HTTP/1.1\r\n" + host + strings.Repeat("X-A: 1234567890\r\n", 2000) + "\r\n", 431, "invalid", "/"},
+		{
+			"a header of 9 kB",
+			"GET / HTTP/1.1\r\n" + host + "X-A: " + strings.Repeat("a", 9<<10) + "\r\n\r\n",
+			431, "invalid", "/",
+		},
+		{
+			"2000 headers",
+			"GET / HTTP/1.1\r\n" + host + strings.Repeat("X-A: 1234567890\r\n", 2000) + "\r\n",
+			431, "invalid", "/",
+		},
 		{"two lengths", post("/x", "Content-Length: 5\r\nContent-Length: 6\r\n", "hello"), 400, "invalid", "/x"},
-		{"twice the same length", post("/x", "Content-Length: 5\r\nContent-Length: 5\r\n", "hello"), 400, "invalid", "/x"},
+		{
+			"twice the same length",
+			post("/x", "Content-Length: 5\r\nContent-Length: 5\r\n", "hello"),
+			400, "invalid", "/x",
+		},
 		{"a length that is none", post("/x", "Content-Length: -5\r\n", ""), 400, "invalid", "/x"},
 		{"a length with a plus", post("/x", "Content-Length: +5\r\n", "hello"), 400, "invalid", "/x"},
 		{"a list of lengths", post("/x", "Content-Length: 5, 5\r\n", "hello"), 400, "invalid", "/x"},
 		{"10 GB", post("/x", "Content-Length: 10737418240\r\n", ""), 413, "too_large", "/x"},
-		{"a length and chunks", post("/x", "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", smuggled), 400, "invalid", "/x"},
-		{"chunks and a length", post("/x", "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n", smuggled), 400, "invalid", "/x"},
-		{"chunks twice", post("/x", "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", chunk), 400, "invalid", "/x"},
+		{
+			"a length and chunks",
+			post("/x", "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", smuggled),
+			400, "invalid", "/x",
+		},
+		{
+			"chunks and a length",
+			post("/x", "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n", smuggled),
+			400, "invalid", "/x",
+		},
+		{
+			"chunks twice",
+			post("/x", "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", chunk),
+			400, "invalid", "/x",
+		},
 		{"chunks and something", post("/x", "Transfer-Encoding: chunked, identity\r\n", chunk), 501, "invalid", "/x"},
-		{"chunks with a tab", post("/x", "Transfer-Encoding:\tchunked\r\nContent-Length: 5\r\n", smuggled), 501, "invalid", "/x"},
-		{"an encoding nobody knows", post("/x", "Transfer-Encoding: xchunked\r\nContent-Length: 5\r\n", smuggled), 501, "invalid", "/x"},
+		{
+			"chunks with a tab",
+			post("/x", "Transfer-Encoding:\tchunked\r\nContent-Length: 5\r\n", smuggled),
+			501, "invalid", "/x",
+		},
+		{
+			"an encoding nobody knows",
+			post("/x", "Transfer-Encoding: xchunked\r\nContent-Length: 5\r\n", smuggled),
+			501, "invalid", "/x",
+		},
 		{"gzip in transfer", post("/x", "Transfer-Encoding: gzip\r\n", chunk), 501, "invalid", "/x"},
-		{"chunks in HTTP/1.0", "POST /x HTTP/1.0\r\n" + host + "Transfer-Encoding: chunked\r\n\r\n" + chunk, 400, "invalid", "/x"},
-		{"a chunk without a size", post("/x", "Transfer-Encoding: chunked\r\n", "zz\r\nhello\r\n0\r\n\r\n"), 400, "invalid", "/x"},
-		{"chunks that are too many", post("/x", "Transfer-Encoding: chunked\r\n", "18000\r\n"+strings.Repeat("a", 0x18000)), 413, "too_large", "/x"},
+		{
+			"chunks in HTTP/1.0",
+			"POST /x HTTP/1.0\r\n" + host + "Transfer-Encoding: chunked\r\n\r\n" + chunk,
+			400, "invalid", "/x",
+		},
+		{
+			"a chunk without a size",
+			post("/x", "Transfer-Encoding: chunked\r\n", "zz\r\nhello\r\n0\r\n\r\n"),
+			400, "invalid", "/x",
+		},
+		{
+			"chunks that are too many",
+			post("/x", "Transfer-Encoding: chunked\r\n", "18000\r\n"+strings.Repeat("a", 0x18000)),
+			413, "too_large", "/x",
+		},
 		{"an escape that would break the JSON", get(`/a"b\c%2f%zz`), 400, "invalid", ""},
 		{"metrics", get("/metrics"), 404, "not_found", "/metrics"},
 		{"a lock", get("/v1/locks/zk-sequential/stock"), 404, "not_found", "/v1/locks/zk-sequential/stock"},
@@ -124,7 +169,8 @@ func TestRefusals(t *testing.T) {
 				t.Fatal("closed without an answer")
 			}
 			if r.Header == nil { // HTTP/0.9
-				r.Response = &http.Response{StatusCode: row.status, Header: http.Header{"Content-Type": {"application/problem+json"}}}
+				header := http.Header{"Content-Type": {"application/problem+json"}}
+				r.Response = &http.Response{StatusCode: row.status, Header: header}
 			}
 			p := problemOf(t, r)
 			if r.StatusCode != row.status || p.Type != "/problems/"+row.kind || p.Instance != row.instance || p.Sent {
@@ -143,13 +189,18 @@ func TestWhatIsNotForThePublic(t *testing.T) {
 	g := newGateway(t, []string{in.addr})
 	for _, method := range []string{"GET", "DELETE"} {
 		for _, path := range []string{
-			"/metrics", "/metrics/", "/metrics?x", "/%6detrics", "//metrics", "/./metrics", "/x/../metrics", "/Metrics", "http://gateway/metrics",
-			"/v1/locks", "/v1/locks/zk/a", "/v1//locks/zk/a", "/v1/%6Cocks/zk/a", "/v1%2flocks/zk/a", "/v1/locks%2fzk%2fa", "/V1/LOCKS/zk/a",
-			"/v1/stock/../locks/zk/a", "/v1/locks/zk/..%2f..%2flivez", "/v1/locks/zk/..%2F..%2F..%2Flivez", "/v1/locks/zk/%2e%2e%2f%2E%2E%2flivez",
-			"/v1/locks/zk/../../livez", "/v1/lab/pauses", "/v1/lab/pauses/..%2f..%2f..%2flivez", "/v1/stock/.", "/v1/stock/..",
+			"/metrics", "/metrics/", "/metrics?x", "/%6detrics", "//metrics", "/./metrics", "/x/../metrics",
+			"/Metrics", "http://gateway/metrics",
+			"/v1/locks", "/v1/locks/zk/a", "/v1//locks/zk/a", "/v1/%6Cocks/zk/a", "/v1%2flocks/zk/a",
+			"/v1/locks%2fzk%2fa", "/V1/LOCKS/zk/a",
+			"/v1/stock/../locks/zk/a", "/v1/locks/zk/..%2f..%2flivez", "/v1/locks/zk/..%2F..%2F..%2Flivez",
+			"/v1/locks/zk/%2e%2e%2f%2E%2E%2flivez",
+			"/v1/locks/zk/../../livez", "/v1/lab/pauses", "/v1/lab/pauses/..%2f..%2f..%2flivez", "/v1/stock/.",
+			"/v1/stock/..",
 		} {
 			before := in.hits.Load()
-			if r, _ := g.raw(method + " " + path + " HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\n\r\n"); r.StatusCode != 404 {
+			r, _ := g.raw(method + " " + path + " HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\n\r\n")
+			if r.StatusCode != 404 {
 				t.Errorf("%s %s: %d, want 404", method, path, r.StatusCode)
 			}
 			if n := in.hits.Load() - before; n != 0 {
@@ -158,7 +209,8 @@ func TestWhatIsNotForThePublic(t *testing.T) {
 		}
 	}
 	for _, path := range []string{
-		"/v1/stock/locks", "/v1/stock/metrics", "/v1/stock/a..b", "/v1/stock/.a", "/v1/stock/a?x=/../", "/v1/labels", "/metricsx", "/v1/stock/a%2Fb",
+		"/v1/stock/locks", "/v1/stock/metrics", "/v1/stock/a..b", "/v1/stock/.a", "/v1/stock/a?x=/../",
+		"/v1/labels", "/metricsx", "/v1/stock/a%2Fb",
 		"/deduct_stock?sku=..%2f",
 	} {
 		if r := g.do("GET", path, ""); r.StatusCode != 200 {
@@ -172,6 +224,7 @@ func TestOddButGood(t *testing.T) {
 	var host string
 	in := newInstance(t, "one", func(_ http.ResponseWriter, r *http.Request) { host = r.Host })
 	g := newGateway(t, []string{in.addr})
+	const chunked = "/x HTTP/1.1\r\nHost: gateway\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
 	for _, row := range []struct{ name, request, host string }{
 		{"HTTP/1.0 without a host", "GET /livez HTTP/1.0\r\n\r\n", "stock"},
 		{"a host and a port", "GET /livez HTTP/1.1\r\nHost: shop.example:8080\r\n\r\n", "shop.example:8080"},
@@ -179,8 +232,8 @@ func TestOddButGood(t *testing.T) {
 		{"a host that Go does not take", "GET /livez HTTP/1.1\r\nHost: a<b\r\n\r\n", "stock"},
 		{"an absolute address", "GET http://shop.example/livez HTTP/1.1\r\nHost: shop.example\r\n\r\n", "shop.example"},
 		{"bare line feeds", "GET /livez HTTP/1.1\nHost: gateway\n\n", "gateway"},
-		{"chunks", "POST /x HTTP/1.1\r\nHost: gateway\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", "gateway"},
-		{"chunks to PUT", "PUT /x HTTP/1.1\r\nHost: gateway\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", "gateway"},
+		{"chunks", "POST " + chunked, "gateway"},
+		{"chunks to PUT", "PUT " + chunked, "gateway"},
 	} {
 		r, ok := g.raw(row.request)
 		if !ok || r.StatusCode != 200 || host != row.host {

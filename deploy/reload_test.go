@@ -22,7 +22,8 @@ import (
 	"time"
 )
 
-// entry runs nginx-entry as the composition does, with a DNS that the test writes. It returns the address of its first nginx.
+// entry runs nginx-entry as the composition does, with a DNS that the test writes. It returns the address of its
+// first nginx.
 func entry(t *testing.T, port string, named func() []string) (addr string, know func()) {
 	t.Helper()
 	path := nginxPath(t)
@@ -84,11 +85,12 @@ func entry(t *testing.T, port string, named func() []string) (addr string, know 
 	return addr, know
 }
 
-// customer sends the request, method and path, over and over on a connection that it keeps until it is told that it will be closed, and never
-// sends one again. pause is how long it thinks between two. It returns the first failure.
+// customer sends the request, method and path, over and over on a connection that it keeps until it is told that it
+// will be closed, and never sends one again. pause is how long it thinks between two. It returns the first failure.
 func customer(ctx context.Context, addr, request, body string, pause time.Duration, count *atomic.Int64) error {
-	message := fmt.Sprintf("%s HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
-		request, os.Getenv("STOCK_ADMIN_TOKEN"), len(body), body)
+	const format = "%s HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer %s\r\n" +
+		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
+	message := fmt.Sprintf(format, request, os.Getenv("STOCK_ADMIN_TOKEN"), len(body), body)
 	var conn net.Conn
 	var reader *bufio.Reader
 	defer func() {
@@ -156,8 +158,8 @@ func on(t *testing.T, addr string, handler http.HandlerFunc) *httptest.Server {
 	return srv
 }
 
-// When instances come and go, nginx learns of it without a request being lost: not one on a kept connection, which a reload would close
-// while the request is on its way.
+// When instances come and go, nginx learns of it without a request being lost: not one on a kept connection, which a
+// reload would close while the request is on its way.
 func TestReloadLosesNoRequest(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes ten seconds")
@@ -212,8 +214,9 @@ func TestReloadLosesNoRequest(t *testing.T) {
 	t.Logf("%d requests, 6 reloads", arrived)
 }
 
-// Part of deploy/compose-test, which restarts every instance of the composition while this sells through it: STOCK_COMPOSED is the address,
-// and the load ends when the file STOCK_COMPOSED_UNTIL is there. Not one request fails, and what was answered is what was sold.
+// Part of deploy/compose-test, which restarts every instance of the composition while this sells through it:
+// STOCK_COMPOSED is the address, and the load ends when the file STOCK_COMPOSED_UNTIL is there. Not one request
+// fails, and what was answered is what was sold.
 func TestCompositionLosesNoRequest(t *testing.T) {
 	addr, until := os.Getenv("STOCK_COMPOSED"), os.Getenv("STOCK_COMPOSED_UNTIL")
 	if addr == "" || until == "" {

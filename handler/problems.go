@@ -83,8 +83,8 @@ var (
 	errInternal     = errors.New("internal error")
 )
 
-// What only a gateway in front of the instances answers (deploy/nginx.conf): here to be explained. "sent" in such a problem says whether
-// an instance may have got the request; if not, it can be sent again.
+// What only a gateway in front of the instances answers (deploy/nginx.conf): here to be explained. "sent" in such a
+// problem says whether an instance may have got the request; if not, it can be sent again.
 var (
 	errNoReply       = errors.New("no reply from an instance")
 	errNoReplyInTime = errors.New("no reply from an instance in time")

@@ -127,10 +127,11 @@ func TestDeductOutcomes(t *testing.T) {
 				switch {
 				case row.problem == "":
 					w.WriteHeader(row.status)
-				case row.sent != "": // a gateway, which knows no instance that answered; the member of that name is the path
+				case row.sent != "": // a gateway, which knows no instance that answered; that member is the path
 					w.Header().Set("Content-Type", "application/problem+json")
 					w.WriteHeader(row.status)
-					fmt.Fprintf(w, `{"type":"/problems/%s","status":%d,"detail":"because","instance":"/deduct","sent":%s}`, row.problem, row.status, row.sent)
+					fmt.Fprintf(w, `{"type":"/problems/%s","status":%d,"detail":"because","instance":"/deduct","sent":%s}`,
+						row.problem, row.status, row.sent)
 				default:
 					refuse(w, row.status, row.problem, "because")
 				}
@@ -141,7 +142,8 @@ func TestDeductOutcomes(t *testing.T) {
 			if row.sent != "" {
 				instance = ""
 			}
-			if got.Outcome != row.want || got.Problem != row.problem || got.Status != row.status || got.Instance != instance || got.Error == "" {
+			if got.Outcome != row.want || got.Problem != row.problem || got.Status != row.status ||
+				got.Instance != instance || got.Error == "" {
 				t.Errorf("got %+v, want %s from %q", got, row.want, instance)
 			}
 		})

@@ -134,8 +134,11 @@ func testFront(t *testing.T, standIn bool) {
 			})
 		}
 	}
-	for _, path := range []string{"/metrics", "/v1/locks/zk/a", "/v1/locks/zk/..%2f..%2flivez", "/v1/lab/pauses", "/v1/%6cab/pauses"} {
-		if res := do(t, "GET", front.URL+path, ""); res.StatusCode != http.StatusNotFound || problemOf(t, res)["type"] != "/problems/not_found" {
+	for _, path := range []string{
+		"/metrics", "/v1/locks/zk/a", "/v1/locks/zk/..%2f..%2flivez", "/v1/lab/pauses", "/v1/%6cab/pauses",
+	} {
+		res := do(t, "GET", front.URL+path, "")
+		if res.StatusCode != http.StatusNotFound || problemOf(t, res)["type"] != "/problems/not_found" {
 			t.Errorf("%s: %d, want nginx's own 404", path, res.StatusCode)
 		}
 	}

@@ -66,8 +66,8 @@ func buildNginx(ctx context.Context, log, dir string, port int, upstreams []stri
 	}, nil
 }
 
-// sameUser keeps the workers of a root's nginx from becoming nobody: they connect to a socket in the stack's folder, which is for its
-// owner only. They are reached from this computer only.
+// sameUser keeps the workers of a root's nginx from becoming nobody: they connect to a socket in the stack's folder,
+// which is for its owner only. They are reached from this computer only.
 func sameUser() string {
 	if os.Geteuid() != 0 {
 		return ""

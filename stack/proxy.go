@@ -24,9 +24,10 @@ const (
 	proxyReply   = 75 * time.Second
 )
 
-// goProxy prepares the stand-in for nginx. It keeps the rules that matter to a sale: instances take turns, a request goes on to the
-// next only if it could not be sent, never once an instance may have seen it. (nginx sends a GET on even then; the stand-in may
-// ask the same instance once more, if a kept connection turns out to be closed.) It shows the public what nginx shows it.
+// goProxy prepares the stand-in for nginx. It keeps the rules that matter to a sale: instances take turns, a request
+// goes on to the next only if it could not be sent, never once an instance may have seen it. (nginx sends a GET on
+// even then; the stand-in may ask the same instance once more, if a kept connection turns out to be closed.) It shows
+// the public what nginx shows it.
 func goProxy(why string, port int, upstreams []string) *Server {
 	return &Server{
 		URL: "http://" + local(port), tier: front,
@@ -61,7 +62,7 @@ func startProxy(addr string, upstreams []string) (run, error) {
 	p := &proxy{exit: make(chan struct{}), transport: &http.Transport{
 		DialContext:           (&net.Dialer{Timeout: proxyConnect}).DialContext,
 		MaxIdleConnsPerHost:   256,
-		IdleConnTimeout:       500 * time.Millisecond, // the instances must not be those that close: see keepalive_timeout in nginx.conf
+		IdleConnTimeout:       500 * time.Millisecond, // the instances must not close first: see nginx.conf
 		ResponseHeaderTimeout: proxyReply,
 	}}
 	silent := log.New(io.Discard, "", 0) // every failure is answered, and the client records the answer
@@ -79,7 +80,8 @@ func startProxy(addr string, upstreams []string) (run, error) {
 		},
 		ErrorLog: silent,
 	}
-	p.server = &http.Server{Handler: p.count(named(public(reverse))), ReadHeaderTimeout: 10 * time.Second, ErrorLog: silent}
+	handler := p.count(named(public(reverse)))
+	p.server = &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ErrorLog: silent}
 	go func() {
 		defer close(p.exit)
 		_ = p.server.Serve(listener)
