@@ -14,7 +14,10 @@ var shipped string
 type NginxOptions struct {
 	Listen    string   // what the listen directive takes: "127.0.0.1:18080", "8080"; shipped: 8080
 	Upstreams []string // host:port of each instance; shipped: 127.0.0.1:8088, 8089 and 8090
-	Dir       string   // absolute; for nginx.pid, access.log, error.log and temporary files; must exist and be writable
+	// Dir is absolute, exists, is writable, and short: the name of a socket has 107 bytes at most on Linux. It is for
+	// nginx.pid, access.log, error.log, temporary files and stock-again.sock, over which nginx talks to itself. A
+	// socket of that name that a killed nginx has left must be removed before the next one starts.
+	Dir string
 }
 
 // Nginx returns the shipped nginx.conf with the options put in: the rules for retries, timeouts and headers stay those that a
@@ -32,6 +35,11 @@ func Nginx(o NginxOptions) []byte {
 		switch {
 		case len(words) < 2 || strings.HasPrefix(words[0], "#"):
 			out.WriteString(line)
+		case (words[0] == "listen" || words[0] == "server") && strings.HasPrefix(words[1], "unix:"):
+			if o.Dir != "" {
+				words[1] = quoted("unix:"+o.Dir, filepath.Base(strings.TrimSuffix(words[1], ";"))) + ";"
+			}
+			out.WriteString(indent + strings.Join(words, " ") + "\n")
 		case words[0] == "listen" && o.Listen != "":
 			out.WriteString(indent + "listen " + o.Listen + ";\n")
 		case words[0] == "server" && strings.Contains(words[1], ":") && len(o.Upstreams) > 0:

@@ -64,14 +64,44 @@ func TestRewrittenFilePasses(t *testing.T) {
 
 // The composition replaces the servers with awk, because its nginx image has no Go: both ways must mean the same.
 func TestEntryWritesWhatNginxWrites(t *testing.T) {
-	cmd := exec.CommandContext(t.Context(), "sh", "nginx-entry", "print", "10.0.0.1", "fd00::2")
-	cmd.Env = append(os.Environ(), "NGINX_SHIPPED=nginx.conf", "STOCK_UPSTREAM=stock:8088")
-	got, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
+	// upstream is what stands between these two lines.
+	upstream := func(text []byte) string {
+		_, rest, _ := strings.Cut(string(text), "    upstream stock {\n")
+		block, _, _ := strings.Cut(rest, "\n    }\n")
+		return block
 	}
-	if want := Nginx(NginxOptions{Upstreams: []string{"10.0.0.1:8088", "[fd00::2]:8088"}}); string(got) != string(want) {
-		t.Errorf("nginx-entry wrote\n%s\nNginx\n%s", got, want)
+	for _, args := range [][]string{{"front"}, {"back", "10.0.0.1", "fd00::2"}} {
+		cmd := exec.CommandContext(t.Context(), "sh", append([]string{"nginx-entry"}, args...)...)
+		cmd.Env = append(os.Environ(), "NGINX_SHIPPED=nginx.conf", "STOCK_UPSTREAM=stock:8088")
+		got, err := cmd.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if args[0] == "back" {
+			want := upstream(Nginx(NginxOptions{Upstreams: []string{"10.0.0.1:8088", "[fd00::2]:8088"}}))
+			if upstream(got) != want || want == "" {
+				t.Errorf("nginx-entry wrote\n%s\nNginx\n%s", got, want)
+			}
+		}
+		// Each has one of the two servers; only the first talks to the other, and with everything.
+		direct, to8080, toSocket := 0, 0, 0
+		for line := range strings.Lines(string(got)) {
+			words := strings.Join(strings.Fields(line), " ")
+			switch {
+			case words == "listen 8080;":
+				to8080++
+			case words == "listen unix:/run/stock-again.sock;":
+				toSocket++
+			case strings.HasSuffix(words, " stock;") && !strings.HasPrefix(words, "default"):
+				direct++
+			}
+		}
+		switch front := args[0] == "front"; {
+		case front && (direct != 0 || to8080 != 1 || toSocket != 0):
+			t.Errorf("the first nginx: %d ways past the second, listens %d, %d times:\n%s", direct, to8080, toSocket, got)
+		case !front && (to8080 != 0 || toSocket != 1):
+			t.Errorf("the second nginx listens %d and %d times:\n%s", to8080, toSocket, got)
+		}
 	}
 }
 

@@ -24,6 +24,9 @@ type gateway struct {
 	client *http.Client
 }
 
+// socket is where the gateway listens.
+func (g *gateway) socket() string { return filepath.Join(g.dir, "sock") }
+
 // nginxPath finds the server under test. Without it there is nothing to test; in CI that is a failure.
 func nginxPath(t *testing.T) string {
 	t.Helper()
@@ -67,13 +70,7 @@ func newGateway(t *testing.T, upstreams []string, edits ...string) *gateway {
 	cmd.Stdout, cmd.Stderr = &said, &said
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // KILL would orphan the workers
 	cmd.WaitDelay = 5 * time.Second
-	if os.Geteuid() == 0 {
-		const nobody = 65534
-		if err := os.Chown(dir, nobody, nobody); err != nil {
-			t.Fatal(err)
-		}
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
-	}
+	ordinary(t, cmd, dir)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -98,6 +95,19 @@ func newGateway(t *testing.T, upstreams []string, edits ...string) *gateway {
 		return err == nil
 	})
 	return g
+}
+
+// ordinary makes the command an ordinary user's, and the folder its own, where the tests run as root.
+func ordinary(t *testing.T, cmd *exec.Cmd, dir string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		return
+	}
+	const nobody = 65534
+	if err := os.Chown(dir, nobody, nobody); err != nil {
+		t.Fatal(err)
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 }
 
 // reply is a response that has been read to its end.
@@ -204,3 +214,31 @@ func eventually(t *testing.T, what string, ok func() bool) {
 func answer(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") }
 
 func drop(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+
+// reset does so with a RST, as the kernel does for a process that had unread data; half gets as far as half a reply.
+func reset(w http.ResponseWriter, _ *http.Request) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(err)
+	}
+	_ = conn.(*net.TCPConn).SetLinger(0)
+	_ = conn.Close()
+}
+
+func half(w http.ResponseWriter, _ *http.Request) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(err)
+	}
+	_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Len")
+	_ = conn.Close()
+}
+
+func read(t *testing.T, file string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}

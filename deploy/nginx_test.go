@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"encoding/json"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -19,7 +20,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type problem struct {
 	Type      string `json:"type"`
 	Status    int    `json:"status"`
+	Title     string `json:"title"`
 	Detail    string `json:"detail"`
+	Instance  string `json:"instance"`
 	RequestID string `json:"request_id"`
 	Sent      bool   `json:"sent"`
 }
@@ -31,6 +34,9 @@ func problemOf(t *testing.T, r reply) (p problem) {
 	}
 	if err := json.Unmarshal([]byte(r.body), &p); err != nil {
 		t.Fatalf("the body is no JSON: %v: %s", err, r.body)
+	}
+	if p.Type == "" || p.Title == "" || p.Detail == "" || p.RequestID == "" {
+		t.Errorf("a member of the problem is empty: %s", r.body)
 	}
 	if p.Status != r.StatusCode {
 		t.Errorf("the body says status %d, the reply has %d", p.Status, r.StatusCode)
@@ -44,100 +50,182 @@ func TestTurnsGoRound(t *testing.T) {
 	seen := map[string]int{}
 	for range 9 {
 		r := g.do("POST", "/deduct_stock", "")
-		seen[r.Header.Get("X-Instance")+" "+r.Header.Get("X-Upstream-Addr")]++
+		seen[r.Header.Get("X-Instance")]++
+		if addr := r.Header.Get("X-Upstream-Addr"); addr != "" {
+			t.Errorf("the address %s inside the network is shown to the public", addr)
+		}
 	}
 	for i, name := range []string{"instance-1", "instance-2", "instance-3"} {
-		if n := seen[name+" "+all[i].addr]; n != 3 {
+		if n := seen[name]; n != 3 || all[i].hits.Load() != 3 {
 			t.Errorf("%s answered %d of 9 requests, want 3 (all: %v)", name, n, seen)
 		}
 	}
 }
 
-// The rule that keeps the promise of every strategy: a POST that an instance may have carried out is never sent to another.
-func TestSentPostIsNotSentAgain(t *testing.T) {
-	for _, c := range []struct {
-		sentence string
-		method   string
-		edits    []string
-		want     int64
-	}{
-		{"a POST that was sent is not passed on", "POST", nil, 1},
-		{"a GET is passed on to each", "GET", nil, 3},
-		{
-			"with non_idempotent a POST arrives three times (the control: the test can see it)", "POST",
-			[]string{"proxy_next_upstream error timeout;", "proxy_next_upstream error timeout non_idempotent;"},
-			3,
-		},
+// everyMethod is what a client may send, and what is none of HTTP's.
+var everyMethod = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "LOCK", "PROPPATCH", "FROB"}
+
+// readOnly says that a request of that method may be sent to a second instance after a first one may have seen it.
+func readOnly(method string) bool { return method == "GET" || method == "HEAD" }
+
+// The rule that keeps the promise of every strategy: what changes something and may have been carried out by one
+// instance is never sent to another. Instances die in each of the ways in which a request can have been sent.
+func TestSentRequestIsNotSentAgain(t *testing.T) {
+	deaths := map[string]http.HandlerFunc{"hangs up": drop, "resets the connection": reset, "dies while it answers": half}
+	for name, die := range deaths {
+		for _, method := range everyMethod {
+			for _, body := range []string{"", `{"quantity":100}`} {
+				if body != "" && readOnly(method) {
+					continue
+				}
+				t.Run(fmt.Sprintf("%s, %s, %d bytes", name, method, len(body)), func(t *testing.T) {
+					t.Parallel()
+					all, addrs := threeInstances(t, die)
+					r := newGateway(t, addrs).do(method, "/v1/stock/a", body)
+					n := hits(all)
+					switch {
+					case !readOnly(method) && n != 1:
+						t.Errorf("%s arrived %d times, want 1", method, n)
+					case readOnly(method) && n != 3:
+						t.Errorf("%s arrived %d times, want 3", method, n)
+					}
+					if r.StatusCode != 502 {
+						t.Errorf("status %d, want 502", r.StatusCode)
+					}
+					if method != "HEAD" {
+						p := problemOf(t, r)
+						if p.Type != "/problems/bad_gateway" || !p.Sent || p.Instance != "/v1/stock/a" {
+							t.Errorf("got %+v, want bad_gateway, sent, about the path", p)
+						}
+					}
+					if got := r.Header.Get("Retry-After"); got != "" {
+						t.Errorf("Retry-After %q after a request that may have been carried out", got)
+					}
+				})
+			}
+		}
+	}
+}
+
+// The controls: without the rule the same test counts three.
+func TestSentRequestWouldBeSentAgain(t *testing.T) {
+	for _, c := range []struct{ method, rule, without string }{
+		{"POST", "proxy_next_upstream error timeout;", "proxy_next_upstream error timeout non_idempotent;"},
+		{"PUT", "default again;", "default stock;"},
+		{"DELETE", "default again;", "default stock;"},
 	} {
-		t.Run(c.sentence, func(t *testing.T) {
+		t.Run(c.method, func(t *testing.T) {
 			all, addrs := threeInstances(t, drop)
-			r := newGateway(t, addrs, c.edits...).do(c.method, "/deduct_stock_zk", "")
-			if n := hits(all); n != c.want {
-				t.Errorf("%s arrived %d times, want %d", c.method, n, c.want)
+			edits := []string{c.rule, c.without}
+			if c.method != "POST" {
+				edits = append(edits, "proxy_method $stock_way_method;", "")
 			}
-			if p := problemOf(t, r); r.StatusCode != 502 || p.Type != "/problems/bad_gateway" || !p.Sent || p.RequestID == "" {
-				t.Errorf("got %d %+v, want 502 bad_gateway, sent, with the request id", r.StatusCode, p)
-			}
-			if got := r.Header.Get("Retry-After"); got != "" {
-				t.Errorf("Retry-After %q after a request that may have been carried out", got)
+			newGateway(t, addrs, edits...).do(c.method, "/v1/stock/a", "")
+			if n := hits(all); n != 3 {
+				t.Errorf("%s arrived %d times, want 3: the test above proves nothing", c.method, n)
 			}
 		})
 	}
 }
 
 // The same on a connection that is kept open: nginx treats a failure there in its own way.
-func TestSentPostIsNotSentAgainOnKeptConnection(t *testing.T) {
-	all, addrs := threeInstances(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == "POST" {
-			drop(w, r)
-		}
+func TestSentRequestIsNotSentAgainOnKeptConnection(t *testing.T) {
+	for _, method := range []string{"POST", "PUT", "DELETE"} {
+		t.Run(method, func(t *testing.T) {
+			all, addrs := threeInstances(t, func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == method {
+					drop(w, r)
+				}
+			})
+			g := newGateway(t, addrs, "keepalive_timeout 500ms;", "keepalive_timeout 30s;")
+			for range 6 {
+				g.do("PATCH", "/livez", "")
+				g.do("GET", "/livez", "")
+			}
+			before := hits(all)
+			if r := g.do(method, "/deduct_stock", ""); r.StatusCode != 502 {
+				t.Errorf("status %d, want 502", r.StatusCode)
+			}
+			if n := hits(all) - before; n != 1 {
+				t.Errorf("it arrived %d times, want 1", n)
+			}
+		})
+	}
+}
+
+// An instance gets the request as the client sent it, whichever way it takes through nginx.
+func TestEveryMethodArrivesAsItself(t *testing.T) {
+	var got, forged, length string
+	in := newInstance(t, "one", func(_ http.ResponseWriter, r *http.Request) {
+		got = r.Method + " " + r.RequestURI + " " + r.Host + " " + r.Header.Get("X-Forwarded-For")
+		forged, length = r.Header.Get("X-Stock-Method"), fmt.Sprint(r.ContentLength)
 	})
-	g := newGateway(t, addrs)
-	for range 6 {
-		g.do("GET", "/livez", "")
+	g := newGateway(t, []string{in.addr})
+	for _, method := range everyMethod {
+		const path = "/v1/stock/a%2Fb?x=%20%2F"
+		r := g.do(method, path, "12345", "X-Forwarded-For", "10.1.2.3", "X-Stock-Method", "DELETE")
+		if want := method + " " + path + " gateway 10.1.2.3, unix:"; got != want {
+			t.Errorf("the instance got %q, want %q", got, want)
+		}
+		from := r.Header.Get("X-Instance")
+		if r.StatusCode != 200 || from != "one" || forged != "" || length != "5" {
+			t.Errorf("%s: %d from %q, X-Stock-Method %q, %s bytes", method, r.StatusCode, from, forged, length)
+		}
 	}
-	before := hits(all)
-	if r := g.do("POST", "/deduct_stock", ""); r.StatusCode != 502 {
-		t.Errorf("status %d, want 502", r.StatusCode)
-	}
-	if n := hits(all) - before; n != 1 {
-		t.Errorf("the POST arrived %d times, want 1", n)
+	if n := in.hits.Load(); n != int64(len(everyMethod)) {
+		t.Errorf("%d requests arrived %d times", len(everyMethod), n)
 	}
 }
 
 func TestSilentInstanceIs504AndNotAskedTwice(t *testing.T) {
-	over := make(chan struct{})
-	all, addrs := threeInstances(t, func(http.ResponseWriter, *http.Request) { <-over })
-	t.Cleanup(func() { close(over) })
-	r := newGateway(t, addrs, "proxy_read_timeout 75s;", "proxy_read_timeout 1s;").do("POST", "/deduct_stock", "")
-	if p := problemOf(t, r); r.StatusCode != 504 || p.Type != "/problems/gateway_timeout" || !p.Sent {
-		t.Errorf("got %d %+v, want 504 gateway_timeout, sent", r.StatusCode, p)
-	}
-	eventually(t, "the POST arrives", func() bool { return hits(all) > 0 })
-	if n := hits(all); n != 1 {
-		t.Errorf("the POST arrived %d times, want 1", n)
+	for _, method := range []string{"POST", "PUT", "DELETE"} {
+		t.Run(method, func(t *testing.T) {
+			over := make(chan struct{})
+			all, addrs := threeInstances(t, func(http.ResponseWriter, *http.Request) { <-over })
+			t.Cleanup(func() { close(over) })
+			first := "proxy_read_timeout 20s;"
+			if method == "POST" { // goes straight to an instance
+				first = ""
+			}
+			edits := []string{"proxy_read_timeout 75s;", "proxy_read_timeout 1s;", "proxy_read_timeout 85s;", first}
+			r := newGateway(t, addrs, edits...).do(method, "/deduct_stock", "")
+			if p := problemOf(t, r); r.StatusCode != 504 || p.Type != "/problems/gateway_timeout" || !p.Sent {
+				t.Errorf("got %d %+v, want 504 gateway_timeout, sent", r.StatusCode, p)
+			}
+			eventually(t, "the request arrives", func() bool { return hits(all) > 0 })
+			if n := hits(all); n != 1 {
+				t.Errorf("it arrived %d times, want 1", n)
+			}
+		})
 	}
 }
 
+// What could not be sent goes on, whatever it is.
 func TestRefusedConnectionMovesOn(t *testing.T) {
-	in := newInstance(t, "alive", answer)
-	g := newGateway(t, []string{closedPort(t), in.addr, closedPort(t)})
-	for range 12 {
-		if r := g.do("POST", "/deduct_stock", ""); r.StatusCode != 200 || r.Header.Get("X-Instance") != "alive" {
-			t.Fatalf("got %d: %s, want 200 from the one that is alive", r.StatusCode, r.body)
-		}
-	}
-	if n := in.hits.Load(); n != 12 {
-		t.Errorf("12 requests arrived %d times", n)
+	for _, method := range everyMethod {
+		t.Run(method, func(t *testing.T) {
+			t.Parallel()
+			in := newInstance(t, "alive", answer)
+			g := newGateway(t, []string{closedPort(t), in.addr, closedPort(t)})
+			for range 12 {
+				if r := g.do(method, "/deduct_stock", "{}"); r.StatusCode != 200 || r.Header.Get("X-Instance") != "alive" {
+					t.Fatalf("got %d: %s, want 200 from the one that is alive", r.StatusCode, r.body)
+				}
+			}
+			if n := in.hits.Load(); n != 12 {
+				t.Errorf("12 requests arrived %d times", n)
+			}
+		})
 	}
 }
 
 func TestNoInstanceIs502AndSaysNothingWasSent(t *testing.T) {
 	g := newGateway(t, []string{closedPort(t), closedPort(t)})
-	for range 4 { // at first each is refused, then both are put aside: two ways to have nobody
-		r := g.do("POST", "/deduct_stock", "")
+	for _, method := range []string{"POST", "PUT", "DELETE", "GET", "POST"} {
+		// At first each is refused, then both are put aside: two ways to have nobody.
+		r := g.do(method, "/deduct_stock", "")
 		if p := problemOf(t, r); r.StatusCode != 502 || p.Sent || !strings.Contains(p.Detail, "can be sent again") {
-			t.Errorf("got %d %+v, want 502 that says nothing was sent", r.StatusCode, p)
+			t.Errorf("%s: got %d %+v, want 502 that says nothing was sent", method, r.StatusCode, p)
 		}
 		if got := r.Header.Get("Retry-After"); got != "1" {
 			t.Errorf("Retry-After %q, want 1", got)
@@ -198,7 +286,8 @@ func TestRequestID(t *testing.T) {
 
 func TestConnectionsAreKept(t *testing.T) {
 	all, addrs := threeInstances(t, answer)
-	g := newGateway(t, addrs)
+	// A slow computer must not look like a fault.
+	g := newGateway(t, addrs, "keepalive_timeout 500ms;", "keepalive_timeout 30s;")
 	for range 30 {
 		g.do("POST", "/deduct_stock", "")
 	}
@@ -225,26 +314,46 @@ func TestLargeBody(t *testing.T) {
 	}
 }
 
+// A request has one line, with the instance that answered, whichever way it took through nginx.
 func TestAccessLogIsJSON(t *testing.T) {
 	in := newInstance(t, "one", answer)
-	g := newGateway(t, []string{in.addr})
-	g.do("POST", `/deduct_stock?sku="a`, "", "X-Request-Id", "id-1")
-	var line map[string]string
-	eventually(t, "a line in the access log", func() bool {
-		text, _ := os.ReadFile(filepath.Join(g.dir, "access.log"))
-		return len(text) > 0 && json.Unmarshal(text, &line) == nil
-	})
-	for key, want := range map[string]string{
-		"request_id": "id-1", "upstream": in.addr, "instance": "one", "status": "200", "upstream_status": "200", "method": "POST",
-		"uri": `/deduct_stock?sku="a`,
-	} {
-		if line[key] != want {
-			t.Errorf("%s is %q, want %q", key, line[key], want)
-		}
-	}
-	for _, key := range []string{"time", "request_time", "connect_time", "header_time", "response_time"} {
-		if line[key] == "" {
-			t.Errorf("%s is missing", key)
-		}
+	for _, method := range []string{"POST", "DELETE"} {
+		t.Run(method, func(t *testing.T) {
+			g := newGateway(t, []string{in.addr})
+			g.do(method, `/deduct_stock?sku="a`, "", "X-Request-Id", "id-1")
+			g.do(method, "/v1/locks/a/b", "", "X-Request-Id", "id-2")
+			var lines []map[string]string
+			eventually(t, "two lines in the access log", func() bool {
+				text, _ := os.ReadFile(filepath.Join(g.dir, "access.log"))
+				lines = nil
+				for one := range strings.Lines(string(text)) {
+					var line map[string]string
+					if json.Unmarshal([]byte(one), &line) == nil {
+						lines = append(lines, line)
+					}
+				}
+				return len(lines) > 1
+			})
+			line, refused := lines[0], lines[1]
+			if line["request_id"] != "id-1" { // the second server may be the later one
+				line, refused = refused, line
+			}
+			for key, want := range map[string]string{
+				"request_id": "id-1", "upstream": in.addr, "instance": "one", "method": method,
+				"status": "200", "upstream_status": "200", "uri": `/deduct_stock?sku="a`,
+			} {
+				if line[key] != want {
+					t.Errorf("%s is %q, want %q", key, line[key], want)
+				}
+			}
+			for _, key := range []string{"time", "request_time", "connect_time", "header_time", "response_time"} {
+				if line[key] == "" {
+					t.Errorf("%s is missing", key)
+				}
+			}
+			if refused["status"] != "404" || refused["method"] != method || refused["upstream"] != "" {
+				t.Errorf("what nginx refused is logged as %v", refused)
+			}
+		})
 	}
 }

@@ -73,6 +73,8 @@ func table() []row {
 		{errTooLarge, kind{"too_large", http.StatusRequestEntityTooLarge, "Body too large", 0}},
 		{errSlowBody, kind{"request_timeout", http.StatusRequestTimeout, "The body did not come in time", 0}},
 		{errMedia, kind{"unsupported_media_type", http.StatusUnsupportedMediaType, "Body is not JSON", 0}},
+		{errNoReply, kind{"bad_gateway", http.StatusBadGateway, "No reply from an instance", 0}},
+		{errNoReplyInTime, kind{"gateway_timeout", http.StatusGatewayTimeout, "No reply from an instance in time", 0}},
 		{errInternal, kind{"internal", http.StatusInternalServerError, "Internal error", 0}},
 	}
 }
@@ -88,6 +90,13 @@ var (
 	errMedia        = errors.New("body is not JSON")
 	errEncoded      = fmt.Errorf("%w: it is encoded", errMedia)
 	errInternal     = errors.New("internal error")
+)
+
+// What only a gateway in front of the instances answers (deploy/nginx.conf): here to be explained. "sent" in such a
+// problem says whether an instance may have got the request; if not, it can be sent again.
+var (
+	errNoReply       = errors.New("no reply from an instance")
+	errNoReplyInTime = errors.New("no reply from an instance in time")
 )
 
 func kindOf(err error) kind {

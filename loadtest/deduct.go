@@ -69,10 +69,7 @@ func classify(r Request, ans answer) Reply {
 	reply := Reply{Status: ans.status, Instance: ans.header.Get("X-Instance")}
 	if problem := ans.problem(); problem != nil {
 		reply.Outcome, reply.Problem, reply.OrderID, reply.Error = problem.Outcome(), problem.Name(), problem.OrderID, problem.Detail
-		if reply.Instance == "" {
-			reply.Instance = problem.Instance
-		}
-		return reply
+		return reply // the "instance" of a problem is a path (RFC 9457)
 	}
 	if ans.status == http.StatusOK {
 		if err := reply.accept(r, ans); err != nil {

@@ -7,14 +7,13 @@ import (
 
 // A Problem is a refusal by the service (RFC 9457).
 type Problem struct {
-	Type     string `json:"type"`
-	Title    string `json:"title"`
-	Status   int    `json:"status"`
-	Detail   string `json:"detail"`
-	Field    string `json:"field"`
-	Instance string `json:"instance"`
-	OrderID  string `json:"order_id"`
-	Sent     *bool  `json:"sent"` // of a gateway: whether an instance got the request
+	Type    string `json:"type"`
+	Title   string `json:"title"`
+	Status  int    `json:"status"`
+	Detail  string `json:"detail"`
+	Field   string `json:"field"`
+	OrderID string `json:"order_id"`
+	Sent    *bool  `json:"sent"` // of a gateway: whether an instance got the request
 }
 
 // Name is the last part of the type: "lock_busy" of "/problems/lock_busy".

@@ -115,13 +115,35 @@ func testFront(t *testing.T, standIn bool) {
 		}
 	}
 
-	before := count(t, apps)
-	res := post(t, front.URL+"/die", "order-67")
-	if res.StatusCode != http.StatusBadGateway || problemOf(t, res)["sent"] != true {
-		t.Errorf("dropped connection: %d, want 502 and sent", res.StatusCode)
+	for _, method := range []string{"POST", "PUT", "PATCH", "DELETE", "FROB"} {
+		// Twice: on a new connection to the instance, and on one that is kept.
+		for range 2 {
+			before := count(t, apps)
+			res := do(t, method, front.URL+"/die", "order-67")
+			problem := problemOf(t, res)
+			if res.StatusCode != http.StatusBadGateway || problem["sent"] != true || problem["instance"] != "/die" {
+				t.Errorf("%s, dropped connection: %d %v, want 502 and sent", method, res.StatusCode, problem)
+			}
+			if after := count(t, apps); after != before+1 {
+				t.Errorf("a %s that got no reply was sent %d times, want once", method, after-before)
+			}
+			back := map[string]bool{} // two failures put an instance aside for a second
+			within(t, "both instances have work again", func() bool {
+				back[post(t, front.URL+"/sell", "").Header.Get("X-Instance")] = true
+				return back["app-1"] && back["app-2"]
+			})
+		}
 	}
-	if after := count(t, apps); after != before+1 {
-		t.Errorf("a POST that got no reply was sent %d times, want once", after-before)
+	for _, path := range []string{
+		"/metrics", "/v1/locks/zk/a", "/v1/locks/zk/..%2f..%2flivez", "/v1/lab/pauses", "/v1/%6cab/pauses",
+	} {
+		res := do(t, "GET", front.URL+path, "")
+		if res.StatusCode != http.StatusNotFound || problemOf(t, res)["type"] != "/problems/not_found" {
+			t.Errorf("%s: %d, want nginx's own 404", path, res.StatusCode)
+		}
+	}
+	if res := post(t, front.URL+"/sell", ""); res.Header.Get("X-Upstream-Addr") != "" {
+		t.Error("the address of an instance is shown to the public")
 	}
 
 	if err := apps[0].Kill(); err != nil {

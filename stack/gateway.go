@@ -36,6 +36,6 @@ func problem(w http.ResponseWriter, r *http.Request, name string, status int, de
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(map[string]any{
 		"type": "/problems/" + name, "title": http.StatusText(status), "status": status, "detail": detail,
-		"request_id": id, "sent": sent,
+		"instance": r.URL.EscapedPath(), "request_id": id, "sent": sent,
 	})
 }

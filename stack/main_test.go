@@ -58,7 +58,7 @@ func serve() {
 		sold.Add(1)
 		w.Header().Set("X-Request-Id", r.Header.Get("X-Request-Id"))
 	})
-	mux.HandleFunc("POST /die", func(http.ResponseWriter, *http.Request) {
+	mux.HandleFunc("/die", func(http.ResponseWriter, *http.Request) {
 		sold.Add(1)
 		panic(http.ErrAbortHandler)
 	})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -48,15 +49,38 @@ func buildNginx(ctx context.Context, log, dir string, port int, upstreams []stri
 	if err := check.finish(ctx); err != nil {
 		return nil, err
 	}
-	cmd.args = append(cmd.args, "-g", "daemon off;")
+	cmd.args = append(cmd.args, "-g", "daemon off;"+sameUser())
 	return &Server{
 		URL: "http://" + local(port), Log: cmd.log, tier: front,
 		// A master that is killed leaves its workers serving; only SIGTERM makes it take them along.
-		launch: func() (run, error) { return cmd.start(syscall.SIGTERM) },
+		launch: func() (run, error) {
+			// One that was killed leaves the name of its socket, and the next one could not have it.
+			if err := os.Remove(filepath.Join(dir, "stock-again.sock")); err != nil && !errors.Is(err, os.ErrNotExist) {
+				return nil, err
+			}
+			return cmd.start(syscall.SIGTERM)
+		},
 		ready: func(ctx context.Context, pid int) error {
 			return nginxReady(ctx, port, filepath.Join(dir, "nginx.pid"), pid)
 		},
 	}, nil
+}
+
+// sameUser keeps the workers of a root's nginx from becoming nobody: they connect to a socket in the stack's folder,
+// which is for its owner only. They are reached from this computer only.
+func sameUser() string {
+	if os.Geteuid() != 0 {
+		return ""
+	}
+	owner, err := user.Current()
+	if err != nil {
+		return ""
+	}
+	group, err := user.LookupGroupId(owner.Gid)
+	if err != nil {
+		return ""
+	}
+	return " user " + owner.Username + " " + group.Name + ";"
 }
 
 // nginxReady wants the pid file, which is written only once the port is ours, and an answer that needs no instance.

@@ -24,8 +24,10 @@ const (
 	proxyReply   = 75 * time.Second
 )
 
-// goProxy prepares the stand-in for nginx. It keeps the rules that matter to a sale: instances take turns, a request goes on to the
-// next only if it could not be sent, never once an instance may have seen it.
+// goProxy prepares the stand-in for nginx. It keeps the rules that matter to a sale: instances take turns, a request
+// goes on to the next only if it could not be sent, never once an instance may have seen it. (nginx sends a GET on
+// even then; the stand-in may ask the same instance once more, if a kept connection turns out to be closed.) It shows
+// the public what nginx shows it.
 func goProxy(why string, port int, upstreams []string) *Server {
 	return &Server{
 		URL: "http://" + local(port), tier: front,
@@ -60,7 +62,7 @@ func startProxy(addr string, upstreams []string) (run, error) {
 	p := &proxy{exit: make(chan struct{}), transport: &http.Transport{
 		DialContext:           (&net.Dialer{Timeout: proxyConnect}).DialContext,
 		MaxIdleConnsPerHost:   256,
-		IdleConnTimeout:       30 * time.Second, // shorter than the instances': see keepalive_timeout in nginx.conf
+		IdleConnTimeout:       500 * time.Millisecond, // the instances must not close first: see nginx.conf
 		ResponseHeaderTimeout: proxyReply,
 	}}
 	silent := log.New(io.Discard, "", 0) // every failure is answered, and the client records the answer
@@ -74,12 +76,12 @@ func startProxy(addr string, upstreams []string) (run, error) {
 		ErrorHandler: badGateway,
 		ModifyResponse: func(res *http.Response) error {
 			res.Header.Set("X-Request-Id", res.Request.Header.Get("X-Request-Id"))
-			res.Header.Set("X-Upstream-Addr", res.Request.URL.Host)
 			return nil
 		},
 		ErrorLog: silent,
 	}
-	p.server = &http.Server{Handler: p.count(named(reverse)), ReadHeaderTimeout: 10 * time.Second, ErrorLog: silent}
+	handler := p.count(named(public(reverse)))
+	p.server = &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ErrorLog: silent}
 	go func() {
 		defer close(p.exit)
 		_ = p.server.Serve(listener)
@@ -118,6 +120,23 @@ func (p *proxy) count(next http.Handler) http.Handler {
 		p.serving.Add(1)
 		p.mu.Unlock()
 		defer p.serving.Done()
+		next.ServeHTTP(w, r)
+	})
+}
+
+// crooked are paths that mean one thing to who takes "/a/.." away and another to who does not.
+var crooked = regexp.MustCompile(`(?i)(/|%2f)(\.|%2e){1,2}(/|%2f|$)`)
+
+// inside are the paths that are for operators, on the instance itself.
+var inside = regexp.MustCompile(`(?i)^/+(metrics|v1/+locks|v1/+lab)(/|$)`)
+
+// public keeps to itself what nginx.conf does.
+func public(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if crooked.MatchString(r.URL.EscapedPath()) || inside.MatchString(r.URL.Path) {
+			problem(w, r, "not_found", http.StatusNotFound, "the gateway refused the request: nothing was done", false)
+			return
+		}
 		next.ServeHTTP(w, r)
 	})
 }
