@@ -125,7 +125,7 @@ func writeFenced(ctx context.Context, store Store, o Order) error {
 
 // conditional marks the error of a swap whose outcome is not known: if it still happens it makes the next holder's
 // swap change nothing, or is made to change nothing by that. So the lock is given back at once. See
-// docs/adr/0015-an-unknown-outcome-keeps-the-lease.md.
+// docs/adr/0016-an-unknown-outcome-keeps-the-lease.md.
 func conditional(err error) error {
 	if errors.Is(err, ErrOutcomeUnknown) {
 		return lock.Conditional(err)
