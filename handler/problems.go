@@ -54,6 +54,7 @@ func table() []row {
 		{service.ErrStaleFence, kind{"stale_fence", http.StatusServiceUnavailable, "A later lock holder has written", 1}},
 		{service.ErrOvertaken, kind{"overtaken", http.StatusServiceUnavailable, "Another wrote past the lock", 1}},
 		{lock.ErrLost, kind{"lock_lost", http.StatusServiceUnavailable, "The lock was lost", 1}},
+		{lock.ErrOverloaded, kind{"overloaded", http.StatusServiceUnavailable, "More requests than can be served", 1}},
 		{lock.ErrDown, kind{"backend_down", http.StatusServiceUnavailable, "A backend is down", 2}},
 		{context.DeadlineExceeded, kind{"lock_timeout", http.StatusServiceUnavailable, "The lock was not free in time", 1}},
 		{context.Canceled, kind{"client_gone", 499, "The client went away", 0}},
@@ -123,6 +124,8 @@ func (h *handler) fail(c *gin.Context, err error) {
 	case errors.Is(err, service.ErrOutcomeUnknown) && errors.As(err, &order):
 		p.OrderID = order.OrderID
 		p.Detail = "The connection to the store broke after the write was sent. The units are sold if the order exists: look for order_id in GET /v1/stock/{sku}/orders before you try again."
+	case errors.Is(err, lock.ErrOverloaded):
+		p.Detail = "The queue in front of a server is full, or too slow for this request: nothing was done. Try again later, and less often."
 	case errors.As(err, &down):
 		p.Detail = down.Error()
 	case k.name == "lock_busy" && errors.As(err, &held):
@@ -132,7 +135,7 @@ func (h *handler) fail(c *gin.Context, err error) {
 	}
 	if k.name == "internal" {
 		h.log.ErrorContext(c, "request failed", "err", err, "request_id", requestID(c), "path", c.Request.URL.Path)
-	} else if k.status >= 500 && k.name != "lock_busy" && k.name != "lock_timeout" && down == nil {
+	} else if k.status >= 500 && k.name != "lock_busy" && k.name != "lock_timeout" && k.name != "overloaded" && down == nil {
 		// A backend that is known to be down was logged when it went down: once, not once for every request.
 		h.log.WarnContext(c, k.name, "err", err, "request_id", requestID(c), "path", c.Request.URL.Path)
 	}

@@ -18,6 +18,7 @@ type Version struct {
 type backendReply struct {
 	Up        bool    `json:"up"`
 	Reason    string  `json:"reason,omitempty"`
+	Warning   string  `json:"warning,omitempty"`
 	LatencyMS float64 `json:"latency_ms"`
 }
 
@@ -32,6 +33,8 @@ func (h *handler) readyz(c *gin.Context) {
 		reply := backendReply{Up: true, LatencyMS: milliseconds(b.Latency())}
 		if err := b.Err(); err != nil {
 			reply.Up, reply.Reason = false, err.Error()
+		} else if warning := b.Warning(); warning != nil {
+			reply.Warning = warning.Error()
 		}
 		backends[b.Name()] = reply
 	}

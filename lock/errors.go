@@ -20,6 +20,8 @@ var (
 	ErrReleased = errors.New("lock released")
 	// ErrDown: the server did not answer, or said that it cannot serve. Nothing was done.
 	ErrDown = errors.New("backend down")
+	// ErrOverloaded: the queue in front of a server is full: nothing was done.
+	ErrOverloaded = errors.New("overloaded")
 )
 
 // A HeldError is an ErrHeld that knows more about the holder.

@@ -28,6 +28,7 @@ type Metrics struct {
 	stranded *prometheus.CounterVec
 	wakeups  *prometheus.CounterVec
 	up       *prometheus.GaugeVec
+	impaired *prometheus.GaugeVec
 }
 
 // seconds covers a Redis round trip on loopback up to the longest wait.
@@ -48,15 +49,16 @@ func New(version, instance string) *Metrics {
 		stale:    counter("stale_fence_total", "Writes refused because a later lock holder had written.", "strategy"),
 		wait:     histogram("lock_wait_seconds", "Time to get a lock, or to give up.", "strategy"),
 		hold:     histogram("lock_hold_seconds", "Time from getting a lock to its release or loss.", "strategy"),
-		outcomes: counter("lock_acquire_total", "Acquisitions by outcome: acquired, held, down, error.", "strategy", "outcome"),
+		outcomes: counter("lock_acquire_total", "Acquisitions by outcome: acquired, held, overloaded, down, error.", "strategy", "outcome"),
 		lost:     counter("lock_lost_total", "Leases that ended before they were released.", "strategy"),
 		stranded: counter("lock_stranded_total", "Releases that did not reach the server: the key stays until its time limit.", "strategy"),
 		wakeups:  counter("lock_wakeups_total", "Waiters woken by the server: for each release one, or with a herd all of them.", "strategy"),
 		up:       prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "stock", Name: "backend_up", Help: "1 if the backend can be used."}, []string{"backend"}),
+		impaired: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "stock", Name: "backend_impaired", Help: "1 if a part of the backend cannot be used."}, []string{"backend"}),
 	}
 	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "stock", Name: "build_info", Help: "Always 1."}, []string{"version", "instance"})
 	info.WithLabelValues(version, instance).Set(1)
-	m.registry.MustRegister(m.requests, m.sales, m.stale, m.wait, m.hold, m.outcomes, m.lost, m.stranded, m.wakeups, m.up, info,
+	m.registry.MustRegister(m.requests, m.sales, m.stale, m.wait, m.hold, m.outcomes, m.lost, m.stranded, m.wakeups, m.up, m.impaired, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -99,6 +101,28 @@ func (m *Metrics) Backend(name string, down error) {
 	m.up.WithLabelValues(name).Set(value)
 }
 
+// Impaired records whether a part of a backend that is up cannot be used.
+func (m *Metrics) Impaired(name string, warning error) {
+	value := 0.0
+	if warning != nil {
+		value = 1
+	}
+	m.impaired.WithLabelValues(name).Set(value)
+}
+
+// Queue shows the queue in front of a store: how many operations are in it, and how many wait. load is asked at every scrape.
+func (m *Metrics) Queue(store string, load func() (in, waiting int)) {
+	for state, pick := range map[string]func(in, waiting int) int{
+		"in":      func(in, _ int) int { return in },
+		"waiting": func(_, waiting int) int { return waiting },
+	} {
+		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Namespace: "stock", Name: "store_operations", Help: "Operations in the store, and those that wait for their turn.",
+			ConstLabels: prometheus.Labels{"store": store, "state": state},
+		}, func() float64 { return float64(pick(load())) }))
+	}
+}
+
 // Lock is what lock.Observe tells of the locks of strategy. The series exist from the start, so that a rate over them does.
 func (m *Metrics) Lock(strategy string) lock.Events {
 	wait, hold := m.wait.WithLabelValues(strategy), m.hold.WithLabelValues(strategy)
@@ -125,6 +149,8 @@ func outcome(err error) string {
 	switch {
 	case err == nil:
 		return "acquired"
+	case errors.Is(err, lock.ErrOverloaded):
+		return "overloaded"
 	case errors.Is(err, lock.ErrDown):
 		return "down"
 	case errors.Is(err, lock.ErrHeld):

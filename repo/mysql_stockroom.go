@@ -35,8 +35,13 @@ func (m *MySQL) put(ctx context.Context, doing string, sku service.SKU, quantity
 	if err := checkQuantity("quantity", quantity); err != nil {
 		return service.Stock{}, err
 	}
+	leave, err := m.enter(ctx, doing, writing(sku, 0))
+	if err != nil {
+		return service.Stock{}, err
+	}
+	defer leave()
 	var row stockRow
-	err := m.transact(ctx, doing, func(tx *gorm.DB) error {
+	err = m.transact(ctx, doing, func(tx *gorm.DB) error {
 		fresh := &stockRow{SKU: string(sku), Quantity: quantity, Initial: quantity, Version: 1, Epoch: 1}
 		done := tx.Clauses(exists).Create(fresh)
 		err := done.Error
@@ -61,6 +66,11 @@ func (m *MySQL) Orders(ctx context.Context, sku service.SKU, from string, limit 
 		return nil, "", err
 	}
 	const doing = "read orders"
+	leave, err := m.enter(ctx, doing, reading(sku))
+	if err != nil {
+		return nil, "", err
+	}
+	defer leave()
 	stock, err := m.read(ctx, doing, sku)
 	switch {
 	case err != nil:
@@ -73,7 +83,7 @@ func (m *MySQL) Orders(ctx context.Context, sku service.SKU, from string, limit 
 	err = m.db.WithContext(ctx).Where("sku = ? AND epoch = ? AND seq > ?", string(sku), stock.Epoch, at.after).
 		Order("seq").Limit(limit + 1).Find(&rows).Error
 	if err != nil {
-		return nil, "", explain(ctx, doing, err)
+		return nil, "", m.unread(ctx, doing, err)
 	}
 	next := ""
 	if len(rows) > limit {

@@ -79,7 +79,7 @@ func (m *MySQL) attempt(ctx context.Context, doing string, do func(tx *gorm.DB) 
 		return commit(ctx, tx, doing)
 	})
 	if !began {
-		err = mysqlFault(ctx, doing, err)
+		err = m.unread(ctx, doing, err)
 	}
 	return err
 }

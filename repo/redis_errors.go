@@ -36,6 +36,10 @@ func sent(err error) bool {
 // redisFault is what a failed request that wrote nothing means.
 func redisFault(ctx context.Context, doing string, sku service.SKU, err error) error {
 	var answered redis.Error
+	if errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) {
+		// All connections are busy: that is our load, and says nothing of the server.
+		return fmt.Errorf("%s: %w: %w", doing, lock.ErrOverloaded, err)
+	}
 	if !errors.As(err, &answered) {
 		if ctx.Err() != nil {
 			return ended(ctx, doing)
@@ -54,6 +58,7 @@ func redisFault(ctx context.Context, doing string, sku service.SKU, err error) e
 		{"OOM", "it is out of memory: raise maxmemory"},
 		{"LOADING", "it is still loading its data"},
 		{"MASTERDOWN", "it is a replica that has lost its master"},
+		{"Hash slot not served", "its cluster does not serve the slot of this SKU"},
 		{"CLUSTERDOWN", "its cluster is down"},
 		{"TRYAGAIN", "its cluster is moving slots"},
 		{"NOREPLICAS", "it has fewer replicas than min-replicas-to-write"},

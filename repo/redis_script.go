@@ -61,9 +61,11 @@ func (once) NoRetry() bool { return true }
 
 // run runs s once and turns a refusal into its error. The reply's first element is "ok".
 func (r *Redis) run(ctx context.Context, doing string, s script, sku service.SKU, args ...any) ([]any, error) {
-	if ctx.Err() != nil {
-		return nil, ended(ctx, doing)
+	leave, err := r.enter(ctx, doing, sku)
+	if err != nil {
+		return nil, err
 	}
+	defer leave()
 	reply, err := r.eval(ctx, "evalsha", s.digest, sku, args)
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
 		// Redis has restarted or dropped its scripts. It did nothing, so this is no repetition.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -56,13 +57,17 @@ type Config struct {
 	Wait     time.Duration    // how long a Blocking offer waits if the request does not say
 	Work     time.Duration    // longest stay in the critical section, and longest store call elsewhere
 	Pauses   *Pauses          // lab mode: where sales wait that are told to; nil: none does
+	Waiting  int              // sales that wait or work at a time, at most; others are refused with lock.ErrOverloaded; 0: any number
 }
 
 // A Service sells. It is safe for concurrent use.
-type Service struct{ Config }
+type Service struct {
+	Config
+	underway atomic.Int64 // sales in Deduct
+}
 
 // New makes a Service.
-func New(c Config) *Service { return &Service{c} }
+func New(c Config) *Service { return &Service{Config: c} }
 
 // A Request asks for a deduction. SKU and quantity are checked; the rest is looked up.
 type Request struct {
@@ -101,7 +106,7 @@ func (e *OrderError) Unwrap() error { return e.Err }
 // Deduct sells req.Quantity units of req.SKU. It is the use case of this service.
 //
 // When ctx ends the sale leaves the queue; once it is in the critical section it is finished, for no longer than Config.Work.
-// Errors: InvalidError, ErrUnknownStrategy, lock.DownError, and as an OrderError what the lock and the store return.
+// Errors: InvalidError, ErrUnknownStrategy, lock.DownError, lock.ErrOverloaded, and as an OrderError what the lock and the store return.
 func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
 	if req.Quantity < 1 || req.Quantity > MaxQuantity {
 		return Receipt{}, &InvalidError{"quantity", fmt.Sprintf("must be from 1 to %d", MaxQuantity)}
@@ -113,6 +118,11 @@ func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
 	shelf, err := s.shelf(offer, &req)
 	if err != nil {
 		return Receipt{}, err
+	}
+	// A wait costs memory for as long as it lasts, up to MaxWait, and locks have no bound of their own on those who wait.
+	defer s.underway.Add(-1)
+	if n := s.underway.Add(1); s.Waiting > 0 && n > int64(s.Waiting) {
+		return Receipt{}, fmt.Errorf("%d sales wait or work here: %w", s.Waiting, lock.ErrOverloaded)
 	}
 	id, err := uuid.NewV7()
 	if err != nil {

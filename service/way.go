@@ -18,6 +18,7 @@ func UnderLock(l lock.Locker) Way {
 			ctx, cancel := sale.enter(ctx, fence)
 			defer cancel()
 			defer sale.leave()
+			ctx = Begin(ctx)
 			return sale.nest(ctx, l, func(ctx context.Context) error { return readThinkWrite(ctx, store, sale) })
 		})
 	}
@@ -36,7 +37,7 @@ func InTransaction(ctx context.Context, store Store, sale *Sale) error {
 			most = time.AfterFunc(sale.bound(), func() { cancel(context.DeadlineExceeded) })
 		}
 	}
-	err := store.(Transactor).Transact(ctx, func(ctx context.Context, tx Store) error {
+	err := store.(Transactor).Transact(ctx, sale.SKU, func(ctx context.Context, tx Store) error {
 		defer sale.leave()
 		return readThinkWrite(ctx, readHook{tx, enter}, sale)
 	})
@@ -45,7 +46,7 @@ func InTransaction(ctx context.Context, store Store, sale *Sale) error {
 	}
 	if err != nil {
 		sale.written = false
-		if most == nil && wait.Err() != nil {
+		if most == nil && wait.Err() != nil && !errors.Is(err, lock.ErrOverloaded) {
 			return errors.Join(lock.ErrHeld, context.Cause(wait))
 		}
 	}
@@ -94,7 +95,7 @@ func readThinkWrite(ctx context.Context, store Store, sale *Sale) error {
 		return err
 	}
 	sale.Remaining = stock.Quantity - sale.Quantity
-	if err := writeFenced(ctx, store, sale.Order); err != nil {
+	if err := writeFenced(Begin(ctx), store, sale.Order); err != nil {
 		return err
 	}
 	sale.wrote(ctx)

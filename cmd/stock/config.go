@@ -31,6 +31,7 @@ type Config struct {
 		SentinelPassword string `mapstructure:"sentinel_password"`
 		DB               int
 		PoolSize         int `mapstructure:"pool_size"`
+		Queue            int
 		Timeout          time.Duration
 	}
 	Redlock struct {
@@ -50,8 +51,10 @@ type Config struct {
 		Migrate      bool
 		PoolSize     int `mapstructure:"pool_size"`
 		LockPoolSize int `mapstructure:"lock_pool_size"`
+		Queue        int
 	}
-	Lock struct {
+	Limits struct{ Waiting int }
+	Lock   struct {
 		SetNXLease    time.Duration `mapstructure:"setnx_lease"`
 		RepairSetNX   bool          `mapstructure:"setnx_repair"`
 		WatchdogLease time.Duration `mapstructure:"watchdog_lease"`

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/gate"
 	"example.com/stock/health"
 	"example.com/stock/lock/zklock"
 	"example.com/stock/repo"
@@ -31,7 +32,7 @@ func (a *app) openers() []opener {
 
 func (a *app) openRedis() error {
 	c := a.cfg.Redis
-	client := redis.NewUniversalClient(&redis.UniversalOptions{
+	options := redis.UniversalOptions{
 		Addrs: c.Addrs, MasterName: c.MasterName, IsClusterMode: c.Cluster, DB: c.DB,
 		Username: c.Username, Password: c.Password, SentinelPassword: c.SentinelPassword, PoolSize: c.PoolSize,
 		// Without this a command ignores its context's deadline: a wait of 100 ms on a silent server takes ReadTimeout.
@@ -40,13 +41,36 @@ func (a *app) openRedis() error {
 		MaxRetries:  -1,
 		DialTimeout: c.Timeout / 2, DialerRetries: 1,
 		ReadTimeout: c.Timeout, WriteTimeout: c.Timeout, PoolTimeout: c.Timeout,
-	})
-	a.servers.Redis = client
-	a.closers = append(a.closers, client.Close)
-	store := repo.NewRedis(client)
-	a.shelve(strategy.Redis, store, len(c.Addrs) > 0, "it is not configured: set redis.addrs (STOCK_REDIS_ADDRS)",
-		func(ctx context.Context) error { return client.Ping(ctx).Err() }, nil)
+	}
+	// Locks, store and health probe have connections of their own: whoever waits for one of the locks' is no reason to call the store slow, and
+	// the queue in front of the store knows that what it lets in finds a connection.
+	locks, sales := redis.NewUniversalClient(&options), redis.NewUniversalClient(&options)
+	a.servers.Redis = locks
+	a.closers = append(a.closers, locks.Close, sales.Close)
+	room := c.PoolSize
+	if _, cluster := sales.(*redis.ClusterClient); cluster {
+		room *= max(3, len(c.Addrs)) // the pool is one of each node, and a node that hangs must not fill the queue
+	}
+	queue := gate.New(gate.Limits{In: room, PerKey: (room + 1) / 2, Waiting: c.Queue})
+	a.metrics.Queue(strategy.Redis, queue.Load)
+	a.shelve(strategy.Redis, repo.NewRedis(sales).Behind(queue), len(c.Addrs) > 0, "it is not configured: set redis.addrs (STOCK_REDIS_ADDRS)",
+		a.redisProbe(options), nil)
 	return nil
+}
+
+// redisProbe makes the health check, on a connection that nothing else uses: however busy the pools are, Redis is asked and answers. The
+// connection is made once, and again when it breaks.
+func (a *app) redisProbe(options redis.UniversalOptions) func(context.Context) error {
+	options.PoolSize = 1
+	probe := redis.NewUniversalClient(&options)
+	if _, cluster := probe.(*redis.ClusterClient); cluster {
+		_ = probe.Close() // nothing was opened yet
+		c := newClusterCheck(options.Addrs, *options.Simple())
+		a.closers = append(a.closers, c.close)
+		return c.check
+	}
+	a.closers = append(a.closers, probe.Close)
+	return func(ctx context.Context) error { return probe.Ping(ctx).Err() }
 }
 
 func (a *app) openMySQL() error {
@@ -74,7 +98,18 @@ func (a *app) openMySQL() error {
 		return fmt.Errorf("open mysql: %w", err)
 	}
 	a.closers = append(a.closers, a.servers.MySQL.Close)
-	migrator, err := repo.NewMigrator(db)
+	// The health probe asks on a connection that nothing else uses: however busy the pools are, MySQL is asked and answers. Migrations
+	// need two more, at the start.
+	probeDB, err := repo.OpenMySQL(c.DSN, repo.Pool{Open: 3, Idle: 1})
+	if err != nil {
+		return fmt.Errorf("open mysql: %w", err)
+	}
+	probe, err := probeDB.DB()
+	if err != nil {
+		return fmt.Errorf("open mysql: %w", err)
+	}
+	a.closers = append(a.closers, probe.Close)
+	migrator, err := repo.NewMigrator(probeDB)
 	if err != nil {
 		return fmt.Errorf("read the migrations: %w", err)
 	}
@@ -88,8 +123,20 @@ func (a *app) openMySQL() error {
 			return err
 		}
 	}
-	a.shelve(strategy.MySQL, repo.NewMySQL(db), true, "", pool.PingContext, ready)
+	gates := mysqlGates(c.PoolSize, c.Queue)
+	a.metrics.Queue(strategy.MySQL, gates.All.Load)
+	a.shelve(strategy.MySQL, repo.NewMySQL(db).Behind(gates), true, "", probe.PingContext, ready)
 	return nil
+}
+
+// mysqlGates are the queues in front of a pool of so many connections: one is kept for taking waiters out of the server's queue, a quarter
+// is what one SKU may have, and a half what transactions may have, which wait for rows.
+func mysqlGates(pool, queue int) repo.Gates {
+	room := max(pool-1, 1)
+	return repo.Gates{
+		All:          gate.New(gate.Limits{In: room, PerKey: max(room/4, 2), Waiting: queue}),
+		Transactions: gate.New(gate.Limits{In: max(room/2, 1), PerKey: 2}),
+	}
 }
 
 func (a *app) openZooKeeper() error {
@@ -144,7 +191,7 @@ func (a *app) shelve(name string, store stocked, configured bool, reason string,
 				return err
 			}
 		}
-		if err := store.Seed(ctx, service.SKU(a.cfg.Seed.SKU), a.cfg.Seed.Quantity); err != nil {
+		if err := store.Seed(service.Begin(ctx), service.SKU(a.cfg.Seed.SKU), a.cfg.Seed.Quantity); err != nil {
 			return err
 		}
 		fresh = false
