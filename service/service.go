@@ -55,7 +55,7 @@ type Config struct {
 	Shelves  map[string]Shelf // by store
 	Store    string           // the store of requests that name none
 	Wait     time.Duration    // how long a Blocking offer waits if the request does not say
-	Work     time.Duration    // longest stay in the critical section, and longest store call elsewhere
+	Work     time.Duration    // longest stay in the critical section, and longest store call elsewhere; without a lock, as long again in the store's queue
 	Pauses   *Pauses          // lab mode: where sales wait that are told to; nil: none does
 	Waiting  int              // sales that wait or work at a time, at most; others are refused with lock.ErrOverloaded; 0: any number
 }
@@ -130,7 +130,8 @@ func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
 	}
 
 	ctx = lock.WithOwner(ctx, s.Instance+"/"+req.RequestID)
-	for _, need := range slices.Concat(offer.Needs, []Dependency{shelf.Needs}) {
+	needs := slices.Concat(offer.Needs, []Dependency{shelf.Needs})
+	for _, need := range needs {
 		if err := need.Err(); err != nil {
 			return Receipt{}, err
 		}
@@ -155,10 +156,24 @@ func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
 	err = offer.Way(lock.WithWait(work, lock.OnWake(wait, func() { sale.wakeups.Add(1) })), shelf.Store, sale)
 	lost := errors.Is(err, lock.ErrLost)
 	if err != nil && !(sale.written && lost) {
-		return Receipt{}, &OrderError{sale.ID, err}
+		return Receipt{}, &OrderError{sale.ID, slow(err, needs...)}
 	}
 	_ = stops.at(ctx, AfterUnlock) // its end changes nothing: the sale is made
 	return sale.receipt(req.Store, lost), nil
+}
+
+// slow is err, unless all that it says is that a server which is up did not finish in time, and that nothing was done: that is load and no outage,
+// and turns into lock.ErrOverloaded. One that hangs is called so until the health probe has found that out.
+func slow(err error, needs ...Dependency) error {
+	if !errors.Is(err, lock.ErrDown) || !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrOutcomeUnknown) || errors.Is(err, lock.ErrLost) {
+		return err
+	}
+	for _, need := range needs {
+		if need.Err() != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("slow, and up: %w: %s", lock.ErrOverloaded, err.Error()) // its text alone: it matches ErrDown no more
 }
 
 // bounds splits a request's ctx in two: the work is not ended by a client that goes away, the wait is.

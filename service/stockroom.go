@@ -52,5 +52,6 @@ func inStore[T any](ctx context.Context, s *Service, store string, do func(conte
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.Work)
 	defer cancel()
-	return do(ctx, shelf)
+	out, err := do(ctx, shelf)
+	return out, slow(err, shelf.Needs)
 }

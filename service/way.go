@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"example.com/stock/lock"
@@ -70,13 +71,17 @@ func (h readHook) Read(ctx context.Context, sku SKU) (Stock, error) {
 
 // Atomically lets the store, which must be a Deductor, do it all in one step. There is nothing to wait for and nothing to lose.
 func Atomically(ctx context.Context, store Store, sale *Sale) error {
-	ctx, cancel := sale.enter(ctx, lock.NoFence)
+	ctx, cancel := sale.enterQueue(ctx)
 	defer cancel()
 	defer sale.leave()
 	order, err := store.(Deductor).Deduct(ctx, sale.Order)
 	if err == nil {
 		sale.Order = order
 		sale.wrote(ctx)
+	}
+	if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, lock.ErrDown) && !errors.Is(err, ErrOutcomeUnknown) {
+		// The time was over between two statements. There is no lock here that was not free.
+		return fmt.Errorf("%w: %s", lock.ErrOverloaded, err.Error())
 	}
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -25,7 +26,8 @@ func lockedRow(t *testing.T, dsn, sku string) (free func()) {
 	}
 	tx, err := db.BeginTx(context.Background(), nil)
 	if err == nil {
-		_, err = tx.Exec("SELECT * FROM stock WHERE sku = ? FOR UPDATE", sku)
+		var quantity int64
+		err = tx.QueryRow("SELECT quantity FROM stock WHERE sku = ? FOR UPDATE", sku).Scan(&quantity)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -116,6 +118,16 @@ func TestWaitersForOneRowDisturbNobody(t *testing.T) {
 	up()
 }
 
+// metric is a value of /metrics.
+func (i *instance) metric(series string) (value string, found bool) {
+	for line := range strings.Lines(i.ask(http.MethodGet, "/metrics").body) {
+		if value, found = strings.CutPrefix(line, series+" "); found {
+			return strings.TrimSpace(value), true
+		}
+	}
+	return "", false
+}
+
 // More clients than the store can serve are told so, and never that it is down: whoever is let in is served.
 func TestFloodIsNoOutage(t *testing.T) {
 	const clients = 1500
@@ -134,6 +146,9 @@ func TestFloodIsNoOutage(t *testing.T) {
 			if len(seen) > 0 {
 				t.Errorf("besides 200 and overloaded: %v", seen)
 			}
+			if _, ok := i.metric(`stock_deductions_total{outcome="overloaded",strategy="atomic"}`); store == "mysql" && !ok {
+				t.Error("overloaded is not counted apart")
+			}
 			if sold == 0 {
 				t.Error("nobody was served")
 			}
@@ -148,7 +163,8 @@ func TestFloodIsNoOutage(t *testing.T) {
 	}
 }
 
-// flood has that many clients ask one after the other, each as soon as it has its answer, for as long as d, and counts the answers.
+// flood has that many clients ask, each as soon as it has its answer, or after the pause that it is told to make, for as long as d, and
+// counts the answers.
 func flood(t *testing.T, url string, clients int, d time.Duration) map[string]int {
 	t.Helper()
 	transport := &http.Transport{MaxIdleConnsPerHost: clients}
@@ -169,6 +185,9 @@ func flood(t *testing.T, url string, clients int, d time.Duration) map[string]in
 					body, err := io.ReadAll(resp.Body)
 					resp.Body.Close()
 					r = reply{resp.StatusCode, string(body), err}
+					if after, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil {
+						time.Sleep(time.Duration(after) * time.Second)
+					}
 				}
 				mu.Lock()
 				seen[name(r)]++
