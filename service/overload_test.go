@@ -80,7 +80,9 @@ func (l late) Deduct(context.Context, service.Order) (service.Order, error) {
 	return service.Order{}, l.err
 }
 
-func (l late) Read(context.Context, service.SKU) (service.Stock, error) { return service.Stock{}, l.err }
+func (l late) Read(context.Context, service.SKU) (service.Stock, error) {
+	return service.Stock{}, l.err
+}
 
 // A store that does not finish in time has done nothing: that is load while the health probe says that it is up, and an outage while it does not. What
 // may have been done, and what is no time-out, is neither.
