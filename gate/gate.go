@@ -1,8 +1,8 @@
-// Package gate is the bounded queue in front of a server: so many operations are in it at a time, so many wait for their turn, and others
-// are refused before anything was done.
+// Package gate is the bounded queue in front of a server: so many operations are in it at a time, so many wait for
+// their turn, and others are refused before anything was done.
 //
-// A pool of connections alone is an unbounded queue without fairness: under overload everybody waits until their time is over, and nobody is
-// told the reason. See docs/adr/0014-back-pressure.md.
+// A pool of connections alone is an unbounded queue without fairness: under overload everybody waits until their time
+// is over, and nobody is told the reason. See docs/adr/0014-back-pressure.md.
 package gate
 
 import (
@@ -43,7 +43,8 @@ type line struct {
 	waiters list.List     // of chan struct{}, closed when the turn has come; oldest first
 	ready   *list.Element // in Gate.ready; nil: not there
 
-	since time.Time // with done: how quick it goes, since the line was empty or about as long as the latest operations took
+	// How quick it goes: done operations since then, which is when the line was empty, or about as long ago as the latest took.
+	since time.Time
 	done  int
 }
 
@@ -62,11 +63,12 @@ func New(l Limits) *Gate {
 // A Turn says who asks to be let in.
 type Turn struct {
 	Key string
-	// Until is when it gives up; zero: when ctx ends. Where the gate bounds those who wait, it refuses at once who would not
-	// have their turn by then at the speed of the latest operations.
+	// Until is when it gives up; zero: when ctx ends. Where the gate bounds those who wait, it refuses at once who
+	// would not have their turn by then at the speed of the latest operations.
 	Until time.Time
-	// Begun is of work that is under way already and keeps others waiting, such as a write by the holder of a lock. It waits for its turn
-	// like others, but is not refused because there is no room to wait, and does not leave when its client does.
+	// Begun is of work that is under way already and keeps others waiting, such as a write by the holder of a lock. It
+	// waits for its turn like others, but is not refused because there is no room to wait, and does not leave when its
+	// client does.
 	Begun bool
 }
 
@@ -82,9 +84,11 @@ func (e *RefusedError) Error() string { return "overloaded: " + e.reason }
 // Is makes a RefusedError match lock.ErrOverloaded.
 func (e *RefusedError) Is(target error) bool { return target == lock.ErrOverloaded }
 
-// Enter waits for the turn until ctx ends, or what bounds the wait under ctx (see lock.WithWait). Whoever was let in calls leave once.
+// Enter waits for the turn until ctx ends, or what bounds the wait under ctx (see lock.WithWait). Whoever was let in
+// calls leave once.
 //
-// Errors: a RefusedError if there was no room to wait, or the time was over before the turn came; otherwise the cause of ctx's end.
+// Errors: a RefusedError if there was no room to wait, or the time was over before the turn came; otherwise the cause
+// of ctx's end.
 func (g *Gate) Enter(ctx context.Context, t Turn) (leave func(), err error) {
 	if g == nil {
 		return func() {}, nil

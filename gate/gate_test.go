@@ -94,7 +94,8 @@ func TestOneKeyDoesNotTakeAll(t *testing.T) {
 func refused(t *testing.T, what string, err error, keyBusy bool) {
 	t.Helper()
 	var told *gate.RefusedError
-	if !errors.Is(err, lock.ErrOverloaded) || !errors.As(err, &told) || told.KeyBusy != keyBusy || errors.Is(err, context.DeadlineExceeded) {
+	if !errors.Is(err, lock.ErrOverloaded) || !errors.As(err, &told) || told.KeyBusy != keyBusy ||
+		errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%s: %v, want overloaded, with KeyBusy %t", what, err, keyBusy)
 	}
 }

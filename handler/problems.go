@@ -125,7 +125,7 @@ func (h *handler) fail(c *gin.Context, err error) {
 		p.OrderID = order.OrderID
 		p.Detail = "The connection to the store broke after the write was sent. The units are sold if the order exists: look for order_id in GET /v1/stock/{sku}/orders before you try again."
 	case errors.Is(err, lock.ErrOverloaded):
-		p.Detail = "The queue in front of a server is full, or too slow for this request: nothing was done. Try again later, and less often."
+		p.Detail = "More requests wait for a server than it can serve in time. Nothing was done. Try again later, and less often."
 	case errors.As(err, &down):
 		p.Detail = down.Error()
 	case k.name == "lock_busy" && errors.As(err, &held):
@@ -135,7 +135,8 @@ func (h *handler) fail(c *gin.Context, err error) {
 	}
 	if k.name == "internal" {
 		h.log.ErrorContext(c, "request failed", "err", err, "request_id", requestID(c), "path", c.Request.URL.Path)
-	} else if k.status >= 500 && k.name != "lock_busy" && k.name != "lock_timeout" && k.name != "overloaded" && down == nil {
+	} else if k.status >= 500 && k.name != "lock_busy" && k.name != "lock_timeout" && k.name != "overloaded" &&
+		down == nil {
 		// A backend that is known to be down was logged when it went down: once, not once for every request.
 		h.log.WarnContext(c, k.name, "err", err, "request_id", requestID(c), "path", c.Request.URL.Path)
 	}

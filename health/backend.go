@@ -35,7 +35,8 @@ type Backend struct {
 	end     context.CancelCauseFunc
 }
 
-// An ImpairedError is what a check returns where the server is up, but not for everything. The backend is up then. Its words are safe to show.
+// An ImpairedError is what a check returns where the server is up, but not for everything. The backend is up then. Its
+// words are safe to show.
 type ImpairedError struct{ Reason string }
 
 func (e *ImpairedError) Error() string { return e.Reason }
@@ -96,8 +97,8 @@ func (b *Backend) While(ctx context.Context) (context.Context, context.CancelFun
 // IsAbsent is whether the backend was made by Absent.
 func (b *Backend) IsAbsent() bool { return b.check == nil }
 
-// Run checks until ctx ends. first is called once, after the first check; changed is told of every change: nil for up, an ImpairedError for
-// up but not for everything. A reason that differs by numbers only is none.
+// Run checks until ctx ends. first is called once, after the first check; changed is told of every change: nil for up,
+// an ImpairedError for up but not for everything. A reason that differs by numbers only is none.
 func (b *Backend) Run(ctx context.Context, first func(), changed func(name string, down error)) {
 	if b.check == nil {
 		first()

@@ -8,7 +8,8 @@ import (
 	"example.com/stock/health"
 )
 
-// A backend that is up, but not for everything, is up: no wait ends. It is told of when that begins and ends, and says what it is.
+// A backend that is up, but not for everything, is up: no wait ends. It is told of when that begins and ends, and says
+// what it is.
 func TestImpaired(t *testing.T) {
 	s := &server{}
 	watch(t, s, func(t *testing.T, b *health.Backend, l *log, pass func(time.Duration)) {
@@ -21,7 +22,7 @@ func TestImpaired(t *testing.T) {
 		if b.Err() != nil || ctx.Err() != nil {
 			t.Errorf("it is %v, and waits are %v", b.Err(), ctx.Err())
 		}
-		if warning, ok := errors.AsType[*health.ImpairedError](b.Warning()); !ok || warning.Reason != "half of it is gone" {
+		if w, ok := errors.AsType[*health.ImpairedError](b.Warning()); !ok || w.Reason != "half of it is gone" {
 			t.Errorf("Warning() = %v", b.Warning())
 		}
 		pass(3 * health.Interval)

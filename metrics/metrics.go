@@ -54,11 +54,14 @@ func New(version, instance string) *Metrics {
 		stranded: counter("lock_stranded_total", "Releases that did not reach the server: the key stays until its time limit.", "strategy"),
 		wakeups:  counter("lock_wakeups_total", "Waiters woken by the server: for each release one, or with a herd all of them.", "strategy"),
 		up:       prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "stock", Name: "backend_up", Help: "1 if the backend can be used."}, []string{"backend"}),
-		impaired: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "stock", Name: "backend_impaired", Help: "1 if a part of the backend cannot be used."}, []string{"backend"}),
+		impaired: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Namespace: "stock", Name: "backend_impaired", Help: "1 if a part of the backend cannot be used.",
+		}, []string{"backend"}),
 	}
 	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "stock", Name: "build_info", Help: "Always 1."}, []string{"version", "instance"})
 	info.WithLabelValues(version, instance).Set(1)
-	m.registry.MustRegister(m.requests, m.sales, m.stale, m.wait, m.hold, m.outcomes, m.lost, m.stranded, m.wakeups, m.up, m.impaired, info,
+	m.registry.MustRegister(m.requests, m.sales, m.stale, m.wait, m.hold, m.outcomes, m.lost, m.stranded, m.wakeups,
+		m.up, m.impaired, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -110,14 +113,16 @@ func (m *Metrics) Impaired(name string, warning error) {
 	m.impaired.WithLabelValues(name).Set(value)
 }
 
-// Queue shows the queue in front of a store: how many operations are in it, and how many wait. load is asked at every scrape.
+// Queue shows the queue in front of a store: how many operations are in it, and how many wait. load is asked at every
+// scrape.
 func (m *Metrics) Queue(store string, load func() (in, waiting int)) {
 	for state, pick := range map[string]func(in, waiting int) int{
 		"in":      func(in, _ int) int { return in },
 		"waiting": func(_, waiting int) int { return waiting },
 	} {
 		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Namespace: "stock", Name: "store_operations", Help: "Operations in the store, and those that wait for their turn.",
+			Namespace: "stock", Name: "store_operations",
+			Help:        "Operations in the store, and those that wait for their turn.",
 			ConstLabels: prometheus.Labels{"store": store, "state": state},
 		}, func() float64 { return float64(pick(load())) }))
 	}

@@ -19,7 +19,8 @@ import (
 // overloaded wants an operation to be refused for our own load: no server is called down, and nothing is in doubt.
 func overloaded(t *testing.T, what string, err error) {
 	t.Helper()
-	if !errors.Is(err, lock.ErrOverloaded) || errors.Is(err, lock.ErrDown) || errors.Is(err, service.ErrOutcomeUnknown) || errors.Is(err, context.DeadlineExceeded) {
+	if !errors.Is(err, lock.ErrOverloaded) || errors.Is(err, lock.ErrDown) ||
+		errors.Is(err, service.ErrOutcomeUnknown) || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%s: %v, want overloaded and nothing else", what, err)
 	}
 }
@@ -28,7 +29,8 @@ func overloaded(t *testing.T, what string, err error) {
 func TestNoFreeConnectionIsOverload(t *testing.T) {
 	t.Run("redis", func(t *testing.T) {
 		client := redis.NewClient(&redis.Options{
-			Addr: servers.Redis(t).Addr, ContextTimeoutEnabled: true, PoolSize: 1, PoolTimeout: 50 * time.Millisecond, MaxRetries: -1,
+			Addr: servers.Redis(t).Addr, ContextTimeoutEnabled: true, MaxRetries: -1,
+			PoolSize: 1, PoolTimeout: 50 * time.Millisecond,
 		})
 		defer client.Close()
 		s := repo.NewRedis(client)
@@ -84,8 +86,8 @@ func TestNoFreeConnectionIsOverload(t *testing.T) {
 	})
 }
 
-// Behind gates the waiters for one row stand at the server with two connections. The others wait for them without one, each until its own time
-// is over, and other rows and reads are served.
+// Behind gates the waiters for one row stand at the server with two connections. The others wait for them without one,
+// each until its own time is over, and other rows and reads are served.
 func TestWaitersForARowTakeTwoConnections(t *testing.T) {
 	db := migrated(t, servers.MariaDB(t))
 	pool, err := db.DB()
@@ -109,7 +111,10 @@ func TestWaitersForARowTakeTwoConnections(t *testing.T) {
 			})
 		}
 		began := time.Now()
-		for in, waiting := gates.Transactions.Load(); in+waiting < 31 && time.Since(began) < 20*time.Second; in, waiting = gates.Transactions.Load() {
+		for time.Since(began) < 20*time.Second {
+			if in, waiting := gates.Transactions.Load(); in+waiting == 31 {
+				break
+			}
 			time.Sleep(time.Millisecond)
 		}
 		if in, waiting := gates.Transactions.Load(); in != 2 || waiting != 29 {
@@ -123,14 +128,16 @@ func TestWaitersForARowTakeTwoConnections(t *testing.T) {
 		}
 		late, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
-		if err := s.Transact(late, "held", sellIn("held", "y", nil)); !errors.Is(err, lock.ErrHeld) || !errors.Is(err, context.DeadlineExceeded) ||
+		err := s.Transact(late, "held", sellIn("held", "y", nil))
+		if !errors.Is(err, lock.ErrHeld) || !errors.Is(err, context.DeadlineExceeded) ||
 			errors.Is(err, lock.ErrDown) || errors.Is(err, lock.ErrOverloaded) {
 			t.Errorf("a wait that is over: %v, want ErrHeld and DeadlineExceeded", err)
 		}
 		if err := s.Transact(short(t), "free", sellIn("free", "z", nil)); err != nil {
 			t.Errorf("another row: %v", err)
 		}
-		if _, err := s.Deduct(short(t), service.Order{ID: "d", SKU: "free", Quantity: 1, Strategy: "none", CreatedAt: time.Now()}); err != nil {
+		other := service.Order{ID: "d", SKU: "free", Quantity: 1, Strategy: "none", CreatedAt: time.Now()}
+		if _, err := s.Deduct(short(t), other); err != nil {
 			t.Errorf("another way: %v", err)
 		}
 		mustRead(t, s, "held")

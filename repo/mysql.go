@@ -27,21 +27,22 @@ type MySQL struct {
 
 // Gates are the bounded queues in front of a MySQL; nil: none.
 type Gates struct {
-	// All operations pass All. It should admit one less than the pool has connections: Transact takes one to bring waiters out of
-	// the server's queue.
+	// All operations pass All. It should admit one less than the pool has connections: Transact takes one to bring
+	// waiters out of the server's queue.
 	All *gate.Gate
-	// Transact waits here first, for as long as its ctx lets it. A transaction waits for the row on a connection of its own, and holds it
-	// for as long as its owner thinks: without a budget the waiters for one row take every connection. Its Limits.PerKey is how
-	// many of this process stand at one row; two keep the next one ready at the server.
+	// Transact waits here first, for as long as its ctx lets it. A transaction waits for the row on a connection of its
+	// own, and holds it for as long as its owner thinks: without a budget the waiters for one row take every
+	// connection. Its Limits.PerKey is how many of this process stand at one row; two keep the next one ready at the
+	// server.
 	Transactions *gate.Gate
 }
 
 // NewMySQL makes a MySQL on what [OpenMySQL] opened.
 func NewMySQL(db *gorm.DB) *MySQL { return &MySQL{db: db} }
 
-// Behind puts bounded queues in front of every operation: what is refused there, or does not get its turn in half of its time, fails with
-// lock.ErrOverloaded, and nothing was done. The other half is left for MySQL. Statements that may wait for a row take turns with
-// others of the same SKU, or segment, and so do reads. It returns m.
+// Behind puts bounded queues in front of every operation: what is refused there, or does not get its turn in half of
+// its time, fails with lock.ErrOverloaded, and nothing was done. The other half is left for MySQL. Statements that may
+// wait for a row take turns with others of the same SKU, or segment, and so do reads. It returns m.
 func (m *MySQL) Behind(g Gates) *MySQL {
 	m.gates = g
 	return m
@@ -144,9 +145,11 @@ func (m *MySQL) Deduct(ctx context.Context, o service.Order) (service.Order, err
 // A waiter whose ctx ends leaves the server's queue, too, which takes two round trips on another connection; see dismiss. A wait that reaches
 // innodb_lock_wait_timeout (50 s by default) ends with lock.ErrHeld.
 //
-// Behind gates at most Gates.Transactions' Limits.PerKey of this process wait for the row of about; the others wait for them, without
-// a connection. A ctx of lock.NoWait finds the row held there, too.
-func (m *MySQL) Transact(ctx context.Context, about service.SKU, do func(ctx context.Context, tx service.Store) error) error {
+// Behind gates at most Gates.Transactions' Limits.PerKey of this process wait for the row of about; the others wait for
+// them, without a connection. A ctx of lock.NoWait finds the row held there, too.
+func (m *MySQL) Transact(
+	ctx context.Context, about service.SKU, do func(ctx context.Context, tx service.Store) error,
+) error {
 	const doing = "sell in transaction"
 	leave, err := m.enterTransaction(ctx, doing, about)
 	if err != nil {
@@ -169,8 +172,8 @@ func (m *MySQL) Transact(ctx context.Context, about service.SKU, do func(ctx con
 	return err
 }
 
-// enterTransaction waits for a turn in front of the row, and then for one of all. The first is a wait for the row like that in the server: its
-// end is ErrHeld, unless it was the budget of all transactions that had no room.
+// enterTransaction waits for a turn in front of the row, and then for one of all. The first is a wait for the row like
+// that in the server: its end is ErrHeld, unless it was the budget of all transactions that had no room.
 func (m *MySQL) enterTransaction(ctx context.Context, doing string, about service.SKU) (leave func(), err error) {
 	if ctx.Err() != nil {
 		return nil, ended(ctx, doing)

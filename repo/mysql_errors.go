@@ -26,8 +26,9 @@ func deadlocked(err error) bool {
 	return n == mysqlerr.Deadlock || n == mysqlerr.Checkread
 }
 
-// unread is [explain] for a statement that reads, or that was not sent because there was no connection: if ctx ended while the pool had none
-// free, that is our load and says nothing of the server. Only a pool without a gate before it, or one that others share, comes to that.
+// unread is [explain] for a statement that reads, or that was not sent because there was no connection: if ctx ended
+// while the pool had none free, that is our load and says nothing of the server. Only a pool without a gate before it,
+// or one that others share, comes to that.
 func (m *MySQL) unread(ctx context.Context, doing string, err error) error {
 	if mysqlerr.Number(err) == 0 && errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
 		if pool, bad := m.db.DB(); bad == nil {

@@ -36,9 +36,10 @@ type Redis struct {
 // leaving would not undo the write but only make its outcome unknown.
 func NewRedis(c redis.UniversalClient) *Redis { return &Redis{client: c} }
 
-// Behind puts a bounded queue in front of every operation: what is refused there, or does not get its turn in half of its time, fails with
-// lock.ErrOverloaded, and nothing was done. The other half is left for Redis. Let it admit no more than c has connections, and let nobody else
-// use c: an operation that was let in then finds a connection. It returns r.
+// Behind puts a bounded queue in front of every operation: what is refused there, or does not get its turn in half of
+// its time, fails with lock.ErrOverloaded, and nothing was done. The other half is left for Redis. Let it admit no more
+// than c has connections, and let nobody else use c: an operation that was let in then finds a connection. It returns
+// r.
 func (r *Redis) Behind(g *gate.Gate) *Redis {
 	r.gate = g
 	return r

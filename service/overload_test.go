@@ -13,8 +13,8 @@ import (
 	"example.com/stock/service"
 )
 
-// There is a bound on those who wait for a lock or work, whatever the lock: the next one is refused before anything was done, and when one
-// has left another may come.
+// There is a bound on those who wait for a lock or work, whatever the lock: the next one is refused before anything was
+// done, and when one has left another may come.
 func TestSalesAtATimeAreBounded(t *testing.T) {
 	l := new(local.Mutex)
 	s := stage(t, service.UnderLock(l), redisStore(t), func(c *service.Config) { c.Waiting = 3 })
@@ -84,8 +84,8 @@ func (l late) Read(context.Context, service.SKU) (service.Stock, error) {
 	return service.Stock{}, l.err
 }
 
-// A store that does not finish in time has done nothing: that is load while the health probe says that it is up, and an outage while it does not. What
-// may have been done, and what is no time-out, is neither.
+// A store that does not finish in time has done nothing: that is load while the health probe says that it is up, and an
+// outage while it does not. What may have been done, and what is no time-out, is neither.
 func TestSlowIsNotDown(t *testing.T) {
 	timeout := fmt.Errorf("deduct: %w: %w", lock.ErrDown, context.DeadlineExceeded)
 	for name, row := range map[string]struct {
@@ -99,7 +99,9 @@ func TestSlowIsNotDown(t *testing.T) {
 		"unreachable":  {lock.Down("deduct", errors.New("refused")), false, lock.ErrDown},
 		"told":         {&lock.DownError{Server: "redis", Reason: "its disk is full"}, false, lock.ErrDown},
 		"in the queue": {fmt.Errorf("deduct: %w", lock.ErrOverloaded), false, lock.ErrOverloaded},
-		"in doubt":     {fmt.Errorf("deduct: %w: %w", service.ErrOutcomeUnknown, context.DeadlineExceeded), false, service.ErrOutcomeUnknown},
+		"in doubt": {
+			fmt.Errorf("deduct: %w: %w", service.ErrOutcomeUnknown, context.DeadlineExceeded), false, service.ErrOutcomeUnknown,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var s *scene

@@ -36,7 +36,9 @@ func (s *Sale) enter(ctx context.Context, fence lock.Fence) (context.Context, co
 	return s.enterFor(ctx, fence, s.bound())
 }
 
-func (s *Sale) enterFor(ctx context.Context, fence lock.Fence, bound time.Duration) (context.Context, context.CancelFunc) {
+func (s *Sale) enterFor(
+	ctx context.Context, fence lock.Fence, bound time.Duration,
+) (context.Context, context.CancelFunc) {
 	s.entered = time.Now()
 	s.fence = fence
 	if !s.lab.Unfenced {
@@ -51,8 +53,8 @@ func (s *Sale) enterFor(ctx context.Context, fence lock.Fence, bound time.Durati
 	return ctx, cancel
 }
 
-// enterQueue is enter where there is no lock, and all who come go to the store: it gives as long again for the queue in front of that, which
-// leaves half of the time for the store.
+// enterQueue is enter where there is no lock, and all who come go to the store: it gives as long again for the queue in
+// front of that, which leaves half of the time for the store.
 func (s *Sale) enterQueue(ctx context.Context) (context.Context, context.CancelFunc) {
 	return s.enterFor(ctx, lock.NoFence, s.bound()+s.most)
 }

@@ -55,9 +55,12 @@ type Config struct {
 	Shelves  map[string]Shelf // by store
 	Store    string           // the store of requests that name none
 	Wait     time.Duration    // how long a Blocking offer waits if the request does not say
-	Work     time.Duration    // longest stay in the critical section, and longest store call elsewhere; without a lock, as long again in the store's queue
+	// Work is the longest stay in the critical section, and the longest store call elsewhere. A way without a lock has as long again
+	// for the store's queue.
+	Work time.Duration
 	Pauses   *Pauses          // lab mode: where sales wait that are told to; nil: none does
-	Waiting  int              // sales that wait or work at a time, at most; others are refused with lock.ErrOverloaded; 0: any number
+	// Waiting is how many sales wait or work at a time; others are refused with lock.ErrOverloaded. 0: any number.
+	Waiting int
 }
 
 // A Service sells. It is safe for concurrent use.
@@ -105,8 +108,9 @@ func (e *OrderError) Unwrap() error { return e.Err }
 
 // Deduct sells req.Quantity units of req.SKU. It is the use case of this service.
 //
-// When ctx ends the sale leaves the queue; once it is in the critical section it is finished, for no longer than Config.Work.
-// Errors: InvalidError, ErrUnknownStrategy, lock.DownError, lock.ErrOverloaded, and as an OrderError what the lock and the store return.
+// When ctx ends the sale leaves the queue; once it is in the critical section it is finished, for no longer than
+// Config.Work. Errors: InvalidError, ErrUnknownStrategy, lock.DownError, lock.ErrOverloaded, and as an OrderError what
+// the lock and the store return.
 func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
 	if req.Quantity < 1 || req.Quantity > MaxQuantity {
 		return Receipt{}, &InvalidError{"quantity", fmt.Sprintf("must be from 1 to %d", MaxQuantity)}
@@ -119,7 +123,8 @@ func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
 	if err != nil {
 		return Receipt{}, err
 	}
-	// A wait costs memory for as long as it lasts, up to MaxWait, and locks have no bound of their own on those who wait.
+	// A wait costs memory for as long as it lasts, up to MaxWait, and locks have no bound of their own on those who
+	// wait.
 	defer s.underway.Add(-1)
 	if n := s.underway.Add(1); s.Waiting > 0 && n > int64(s.Waiting) {
 		return Receipt{}, fmt.Errorf("%d sales wait or work here: %w", s.Waiting, lock.ErrOverloaded)
@@ -162,10 +167,12 @@ func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
 	return sale.receipt(req.Store, lost), nil
 }
 
-// slow is err, unless all that it says is that a server which is up did not finish in time, and that nothing was done: that is load and no outage,
-// and turns into lock.ErrOverloaded. One that hangs is called so until the health probe has found that out.
+// slow is err, unless all that it says is that a server which is up did not finish in time, and that nothing was done:
+// that is load and no outage, and turns into lock.ErrOverloaded. One that hangs is called so until the health probe has
+// found that out.
 func slow(err error, needs ...Dependency) error {
-	if !errors.Is(err, lock.ErrDown) || !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrOutcomeUnknown) || errors.Is(err, lock.ErrLost) {
+	if !errors.Is(err, lock.ErrDown) || !errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(err, ErrOutcomeUnknown) || errors.Is(err, lock.ErrLost) {
 		return err
 	}
 	for _, need := range needs {
@@ -173,7 +180,8 @@ func slow(err error, needs ...Dependency) error {
 			return err
 		}
 	}
-	return fmt.Errorf("slow, and up: %w: %s", lock.ErrOverloaded, err.Error()) // its text alone: it matches ErrDown no more
+	// The text of err alone: it must not match ErrDown any more.
+	return fmt.Errorf("slow, and up: %w: %s", lock.ErrOverloaded, err.Error())
 }
 
 // bounds splits a request's ctx in two: the work is not ended by a client that goes away, the wait is.

@@ -42,8 +42,8 @@ func (a *app) openRedis() error {
 		DialTimeout: c.Timeout / 2, DialerRetries: 1,
 		ReadTimeout: c.Timeout, WriteTimeout: c.Timeout, PoolTimeout: c.Timeout,
 	}
-	// Locks, store and health probe have connections of their own: whoever waits for one of the locks' is no reason to call the store slow, and
-	// the queue in front of the store knows that what it lets in finds a connection.
+	// Locks, store and health probe have connections of their own: whoever waits for one of the locks' is no reason to
+	// call the store slow, and the queue in front of the store knows that what it lets in finds a connection.
 	locks, sales := redis.NewUniversalClient(&options), redis.NewUniversalClient(&options)
 	a.servers.Redis = locks
 	a.closers = append(a.closers, locks.Close, sales.Close)
@@ -53,13 +53,13 @@ func (a *app) openRedis() error {
 	}
 	queue := gate.New(gate.Limits{In: room, PerKey: (room + 1) / 2, Waiting: c.Queue})
 	a.metrics.Queue(strategy.Redis, queue.Load)
-	a.shelve(strategy.Redis, repo.NewRedis(sales).Behind(queue), len(c.Addrs) > 0, "it is not configured: set redis.addrs (STOCK_REDIS_ADDRS)",
-		a.redisProbe(options), nil)
+	a.shelve(strategy.Redis, repo.NewRedis(sales).Behind(queue), len(c.Addrs) > 0,
+		"it is not configured: set redis.addrs (STOCK_REDIS_ADDRS)", a.redisProbe(options), nil)
 	return nil
 }
 
-// redisProbe makes the health check, on a connection that nothing else uses: however busy the pools are, Redis is asked and answers. The
-// connection is made once, and again when it breaks.
+// redisProbe makes the health check, on a connection that nothing else uses: however busy the pools are, Redis is asked
+// and answers. The connection is made once, and again when it breaks.
 func (a *app) redisProbe(options redis.UniversalOptions) func(context.Context) error {
 	options.PoolSize = 1
 	probe := redis.NewUniversalClient(&options)
@@ -98,8 +98,8 @@ func (a *app) openMySQL() error {
 		return fmt.Errorf("open mysql: %w", err)
 	}
 	a.closers = append(a.closers, a.servers.MySQL.Close)
-	// The health probe asks on a connection that nothing else uses: however busy the pools are, MySQL is asked and answers. Migrations
-	// need two more, at the start.
+	// The health probe asks on a connection that nothing else uses: however busy the pools are, MySQL is asked and
+	// answers. Migrations need two more, at the start.
 	probeDB, err := repo.OpenMySQL(c.DSN, repo.Pool{Open: 3, Idle: 1})
 	if err != nil {
 		return fmt.Errorf("open mysql: %w", err)
@@ -129,8 +129,8 @@ func (a *app) openMySQL() error {
 	return nil
 }
 
-// mysqlGates are the queues in front of a pool of so many connections: one is kept for taking waiters out of the server's queue, a quarter
-// is what one SKU may have, and a half what transactions may have, which wait for rows.
+// mysqlGates are the queues in front of a pool of so many connections: one is kept for taking waiters out of the
+// server's queue, a quarter is what one SKU may have, and a half what transactions may have, which wait for rows.
 func mysqlGates(pool, queue int) repo.Gates {
 	room := max(pool-1, 1)
 	return repo.Gates{

@@ -21,11 +21,12 @@ import (
 // slots of every Redis Cluster.
 const slots = 16384
 
-// A clusterCheck asks every node that it knows of a Redis Cluster what it thinks of the cluster, on connections that nothing else uses. A PING
-// says that some node lives; sales fail all the same while the cluster refuses keys.
+// A clusterCheck asks every node that it knows of a Redis Cluster what it thinks of the cluster, on connections that
+// nothing else uses. A PING says that some node lives; sales fail all the same while the cluster refuses keys.
 //
-// The cluster is up while one node says so (cluster_state:ok), because a node that is cut off from the others says the opposite. With
-// cluster-require-full-coverage off that is also said where slots are not served: SKUs in those cannot be sold, all others can.
+// The cluster is up while one node says so (cluster_state:ok), because a node that is cut off from the others says the
+// opposite. With cluster-require-full-coverage off that is also said where slots are not served: SKUs in those cannot
+// be sold, all others can.
 type clusterCheck struct {
 	options redis.Options
 	mu      sync.Mutex // close may come while a check goes on
@@ -99,7 +100,9 @@ func (c *clusterCheck) check(ctx context.Context) error {
 	case !best.ok:
 		return &lock.DownError{Server: strategy.Redis, Reason: "its cluster is down"}
 	case best.missing > 0:
-		return &health.ImpairedError{Reason: best.unserved() + ": SKUs in them cannot be sold (CLUSTER KEYSLOT stock:{sku} tells the slot of one)"}
+		return &health.ImpairedError{
+			Reason: best.unserved() + ": SKUs in them cannot be sold (CLUSTER KEYSLOT stock:{sku} tells the slot of one)",
+		}
 	}
 	return nil
 }
@@ -126,7 +129,8 @@ func viewOf(ctx context.Context, addr string, node *redis.Client) (clusterView, 
 	return parseCluster(addr, info.Val(), nodes.Val()), nil
 }
 
-// parseCluster reads what CLUSTER INFO and CLUSTER NODES of the node at addr say. See https://redis.io/docs/latest/commands/cluster-nodes/.
+// parseCluster reads what CLUSTER INFO and CLUSTER NODES of the node at addr say. See
+// https://redis.io/docs/latest/commands/cluster-nodes/.
 func parseCluster(addr, info, nodes string) clusterView {
 	v := clusterView{ok: strings.Contains(info, "cluster_state:ok")}
 	var served [slots]bool

@@ -25,7 +25,7 @@ func settings() []setting {
 		{key: "work", value: 2 * time.Second, help: "longest stay in the critical section"},
 		{key: "drain", value: time.Second, help: "on SIGTERM, how long /readyz fails before the listener closes, and then how long its idle connections must not have been used"},
 		{key: "stop", value: 15 * time.Second, help: "on SIGTERM, how long requests in flight may take before they are cut off"},
-		{key: "limits.waiting", value: 10000, help: "sales that wait for a lock or work at a time in this instance, some 70 kB each; others are refused with 503 overloaded"},
+		{key: "limits.waiting", value: 10000, help: "sales that wait for a lock or work at a time in this instance, some 50 kB each; others are refused with 503 overloaded"},
 		{key: "log.level", value: "info", help: "debug, info, warn or error"},
 		{key: "log.format", value: "json", help: "json or text"},
 		{key: "seed.sku", value: "stock", help: "SKU to create where it does not exist, and that of requests that name none"},
