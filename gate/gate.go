@@ -43,7 +43,8 @@ type line struct {
 	waiters list.List     // of chan struct{}, closed when the turn has come; oldest first
 	ready   *list.Element // in Gate.ready; nil: not there
 
-	// How quick it goes: done operations since then, which is when the line was empty, or about as long ago as the latest took.
+	// How quick it goes: done operations since then, which is when the line was empty, or about as long ago as the
+	// latest took.
 	since time.Time
 	done  int
 }

@@ -127,6 +127,7 @@ func (b *Backend) Probe(ctx context.Context) (now error, changed bool) {
 	asked := time.Now()
 	probe, cancel := context.WithTimeout(ctx, Timeout)
 	err := b.check(probe)
+	late := probe.Err() != nil
 	cancel()
 	if ctx.Err() != nil {
 		return nil, false // the service stops; that says nothing of the backend
@@ -148,8 +149,11 @@ func (b *Backend) Probe(ctx context.Context) (now error, changed bool) {
 		return b.warning, before != nil || differ(warned, b.warning)
 	}
 	b.failed++
-	reason := b.reason(err)
-	if before == nil && b.failed < Failures && slow(err) {
+	_, told := errors.AsType[*lock.DownError](err)
+	// Whatever the client says when its time is over: a driver may call it a bad connection, because it has closed it.
+	late = !told && (late || slow(err))
+	reason := b.reason(err, late)
+	if before == nil && b.failed < Failures && late {
 		return nil, false
 	}
 	b.down, b.warning = reason, nil
@@ -175,12 +179,12 @@ func wording(reason error) string {
 	}, reason.Error())
 }
 
-func (b *Backend) reason(err error) error {
+func (b *Backend) reason(err error, late bool) error {
 	var told *lock.DownError
 	switch {
 	case errors.As(err, &told):
 		return told
-	case slow(err):
+	case late:
 		return &lock.DownError{Server: b.name, Reason: "no answer within " + Timeout.String()}
 	default:
 		return &lock.DownError{Server: b.name, Reason: "cannot be reached"}

@@ -23,6 +23,7 @@ import (
 type MySQL struct {
 	db    *gorm.DB
 	gates Gates
+	ear
 }
 
 // Gates are the bounded queues in front of a MySQL; nil: none.
@@ -81,8 +82,11 @@ func (m *MySQL) Read(ctx context.Context, sku service.SKU) (service.Stock, error
 func (m *MySQL) read(ctx context.Context, doing string, sku service.SKU) (service.Stock, error) {
 	row, err := take(m.db.WithContext(ctx), sku, unlocked)
 	if err != nil {
-		return service.Stock{}, m.unread(ctx, doing, err)
+		err = m.unread(ctx, doing, err)
+		m.heard(err)
+		return service.Stock{}, err
 	}
+	m.heard(nil)
 	if row.parted() {
 		all, err := m.segments(ctx, doing, sku)
 		return all.Stock, err

@@ -28,6 +28,7 @@ const (
 func (m *MySQL) transact(ctx context.Context, doing string, do func(tx *gorm.DB) error) error {
 	for attempt := 1; ; attempt++ {
 		err := m.attempt(ctx, doing, do)
+		m.heard(err)
 		again := deadlocked(err) || errors.Is(err, errChanged) || errors.Is(err, errStaleConn)
 		if !again || attempt == attempts || ctx.Err() != nil {
 			return err

@@ -28,6 +28,7 @@ const KeepOrders = 24 * time.Hour
 type Redis struct {
 	client redis.UniversalClient
 	gate   *gate.Gate // nil: none
+	ear
 }
 
 // NewRedis makes a Redis. Give the client ContextTimeoutEnabled: without it go-redis notices a deadline only before it sends, and a silent
@@ -67,6 +68,7 @@ func (r *Redis) Read(ctx context.Context, sku service.SKU) (service.Stock, error
 	if err != nil {
 		return service.Stock{}, redisFault(ctx, doing, sku, err)
 	}
+	r.heard(nil)
 	if values[4] == nil {
 		return service.Stock{}, unknownSKU(sku)
 	}

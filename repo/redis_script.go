@@ -77,6 +77,7 @@ func (r *Redis) run(ctx context.Context, doing string, s script, sku service.SKU
 		}
 		return nil, redisFault(ctx, doing, sku, err)
 	}
+	r.heard(nil)
 	return reply, refusal(doing, sku, reply)
 }
 

@@ -55,10 +55,10 @@ type Config struct {
 	Shelves  map[string]Shelf // by store
 	Store    string           // the store of requests that name none
 	Wait     time.Duration    // how long a Blocking offer waits if the request does not say
-	// Work is the longest stay in the critical section, and the longest store call elsewhere. A way without a lock has as long again
-	// for the store's queue.
-	Work time.Duration
-	Pauses   *Pauses          // lab mode: where sales wait that are told to; nil: none does
+	// Work is the longest stay in the critical section, and the longest store call elsewhere. A way without a lock has
+	// as long again for the store's queue.
+	Work   time.Duration
+	Pauses *Pauses // lab mode: where sales wait that are told to; nil: none does
 	// Waiting is how many sales wait or work at a time; others are refused with lock.ErrOverloaded. 0: any number.
 	Waiting int
 }

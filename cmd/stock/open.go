@@ -161,6 +161,7 @@ func (a *app) openZooKeeper() error {
 type stocked interface {
 	service.Store
 	service.Stockroom
+	Answers() uint64
 }
 
 // shelve makes a store and its backend known. Every time that the server comes up, ready (if any) and the seed run first: a
@@ -171,6 +172,7 @@ func (a *app) shelve(name string, store stocked, configured bool, reason string,
 		a.shelves[name] = service.Shelf{Store: store, Needs: a.backends[name]}
 		return
 	}
+	ping = health.Heard(ping, store.Answers)
 	fresh := true
 	check := func(ctx context.Context) error {
 		if err := ping(ctx); err != nil {
