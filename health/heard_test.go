@@ -10,7 +10,8 @@ import (
 	"example.com/stock/health"
 )
 
-// A probe that gets no answer in time is no outage while others get theirs, and is one when nobody does. What is refused is refused.
+// A probe that gets no answer in time is no outage while others get theirs, and is one when nobody does. What is
+// refused is refused.
 func TestHeard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, answers := &server{}, uint64(0)

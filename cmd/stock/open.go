@@ -59,9 +59,10 @@ func (a *app) openRedis() error {
 }
 
 // redisProbe makes the health check, on a connection that nothing else uses: however busy the pools are, Redis is asked
-// and answers. The connection is made once, and again when it breaks.
+// and answers. The connection is made once, and again when it breaks. The pool may be larger than the one connection
+// that is used: go-redis makes them on demand, and after as many failed dials as it may have connections it does not
+// dial for a second.
 func (a *app) redisProbe(options redis.UniversalOptions) func(context.Context) error {
-	options.PoolSize = 1
 	probe := redis.NewUniversalClient(&options)
 	if _, cluster := probe.(*redis.ClusterClient); cluster {
 		_ = probe.Close() // nothing was opened yet

@@ -27,9 +27,7 @@ func (a *app) openRedlock() error {
 			ContextTimeoutEnabled: true, MaxRetries: -1, // as in openRedis
 			DialTimeout: timeout / 2, DialerRetries: 1, ReadTimeout: timeout, WriteTimeout: timeout, PoolTimeout: timeout,
 		}
-		node := redis.NewClient(&options)
-		options.PoolSize = 1
-		probe := redis.NewClient(&options)
+		node, probe := redis.NewClient(&options), redis.NewClient(&options)
 		probes = append(probes, probe)
 		a.servers.Redlock = append(a.servers.Redlock, node)
 		a.closers = append(a.closers, node.Close, probe.Close)

@@ -134,7 +134,8 @@ func TestFloodIsNoOutage(t *testing.T) {
 	const clients = 1500
 	for _, store := range []string{"redis", "mysql"} {
 		t.Run(store, func(t *testing.T) {
-			// Clients, service and servers share a computer that may be short of processors: limits that mean another's fault are long.
+			// Clients, service and servers share a computer that may be short of processors: limits that mean another's
+			// fault are long.
 			i := begin(t, backends("--redis-addrs="+servers.Redis(t).Addr, "--mysql-dsn="+servers.MariaDB(t),
 				"--log-level=warn", "--redis-timeout=10s", "--work=10s")...)
 			i.ready(t, "redis", "mysql")
