@@ -28,8 +28,9 @@ var arrows = map[string]struct {
 	"lock/mysqllock":    {[]string{"lock", "mysqlerr"}, "a driver knows the contract, and what its server's errors mean"},
 	"lock/locktest":     {[]string{"lock", "stack/wire"}, "the suite knows the contract and the wire, so that any lock can be put to it"},
 	"health":            {[]string{"lock"}, "it speaks of backends in the errors of the contract"},
+	"gate":              {[]string{"lock"}, "it bounds what goes to a server, whichever, and speaks in the errors of the contract"},
 	"service":           {[]string{"lock"}, "the domain knows no HTTP, no SQL, no Redis"},
-	"repo":              {[]string{"service", "lock", "mysqlerr"}, "storage implements what the domain declares"},
+	"repo":              {[]string{"service", "lock", "mysqlerr", "gate"}, "storage implements what the domain declares"},
 	"mysqlerr":          {nil, "a table of numbers, for the two that speak to MySQL and must not know each other"},
 	"handler":           {[]string{"service", "lock"}, "HTTP knows the use case, not what it is built on"},
 	"metrics":           {[]string{"lock"}, "it counts what locks and handlers tell it"},
@@ -45,7 +46,7 @@ var arrows = map[string]struct {
 	"stack/browsertest": {nil, "a browser for tests, which knows no page"},
 	"stack/wire":        {nil, "bytes between any client and any server"},
 	"cmd/stock": {
-		[]string{"handler", "health", "lab", "lab/report", "lab/soak", "lock", "lock/redislock", "lock/zklock", "loadtest", "loadtest/report", "metrics", "repo", "service", "stack", "strategy"},
+		[]string{"gate", "handler", "health", "lab", "lab/report", "lab/soak", "lock", "lock/redislock", "lock/zklock", "loadtest", "loadtest/report", "metrics", "repo", "service", "stack", "strategy"},
 		"the only place that knows everything",
 	},
 }

@@ -64,6 +64,7 @@ type backend struct {
 
 func (b backend) Name() string           { return b.name }
 func (b backend) Err() error             { return b.err }
+func (b backend) Warning() error         { return nil }
 func (b backend) Latency() time.Duration { return time.Millisecond }
 
 func order() service.Order {
@@ -227,6 +228,7 @@ func TestEveryErrorHasItsProblem(t *testing.T) {
 		{lock.Down("acquire", secret), 503, "backend_down", true},
 		{errors.Join(held, &lock.DownError{Server: "redis", Reason: "no answer within 800ms"}), 503, "backend_down", true},
 		{held, 503, "lock_busy", true},
+		{fmt.Errorf("deduct: %w", lock.ErrOverloaded), 503, "overloaded", true},
 		{errors.Join(held, context.DeadlineExceeded), 503, "lock_timeout", true},
 		{errors.Join(held, context.Canceled), 499, "client_gone", false},
 		{secret, 500, "internal", false},

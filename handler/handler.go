@@ -32,6 +32,7 @@ type Stockroom interface {
 type Backend interface {
 	Name() string
 	Err() error             // nil: up; else a lock.DownError
+	Warning() error         // up, but not for everything; nil: for everything
 	Latency() time.Duration // of the last check
 }
 

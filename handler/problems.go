@@ -60,6 +60,7 @@ func table() []row {
 		{service.ErrOvertaken, kind{"overtaken", http.StatusServiceUnavailable, "Another wrote past the lock", 1}},
 		{lock.ErrLost, kind{"lock_lost", http.StatusServiceUnavailable, "The lock was lost", 1}},
 		{service.ErrDataLost, kind{"data_lost", http.StatusServiceUnavailable, "The store has lost its data", 0}},
+		{lock.ErrOverloaded, kind{"overloaded", http.StatusServiceUnavailable, "More requests than can be served", 1}},
 		{lock.ErrDown, kind{"backend_down", http.StatusServiceUnavailable, "A backend is down", 2}},
 		{context.DeadlineExceeded, kind{"lock_timeout", http.StatusServiceUnavailable, "The lock was not free in time", 1}},
 		{context.Canceled, kind{"client_gone", 499, "The client went away", 0}},
@@ -144,6 +145,8 @@ func (h *handler) fail(c *gin.Context, err error) {
 		p.Detail = "The connection to the store broke after the write was sent. The units are sold if the order " +
 			"exists, and it may still come to be: before you try again send POST " + p.Settle +
 			", which decides it for good."
+	case errors.Is(err, lock.ErrOverloaded):
+		p.Detail = "More requests wait for a server than it can serve in time. Nothing was done. Try again later, and less often."
 	case errors.Is(err, service.ErrSettled):
 		p.Detail = "Somebody asked whether this order exists before it was written, and was told that it never will; " +
 			"or it was made too long ago. Nothing was sold."
@@ -165,7 +168,8 @@ func (h *handler) fail(c *gin.Context, err error) {
 	}
 	if k.name == "internal" {
 		h.log.ErrorContext(c, "request failed", "err", err, "request_id", requestID(c), "path", shownPath(c))
-	} else if k.status >= 500 && k.name != "lock_busy" && k.name != "lock_timeout" && lost == nil && down == nil {
+	} else if k.status >= 500 && k.name != "lock_busy" && k.name != "lock_timeout" && k.name != "overloaded" &&
+		lost == nil && down == nil {
 		// A backend that is known to be down, or without its data, was logged when it went down: once, not once for every
 		// request.
 		h.log.WarnContext(c, k.name, "err", err, "request_id", requestID(c), "path", shownPath(c))

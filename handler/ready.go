@@ -24,6 +24,7 @@ func (h *handler) version(c *gin.Context) {
 type backendReply struct {
 	Up        bool    `json:"up"`
 	Reason    string  `json:"reason,omitempty"`
+	Warning   string  `json:"warning,omitempty"`
 	LatencyMS float64 `json:"latency_ms"`
 }
 
@@ -39,6 +40,8 @@ func (h *handler) readyz(c *gin.Context) {
 		reply := backendReply{Up: true, LatencyMS: milliseconds(b.Latency())}
 		if err := b.Err(); err != nil {
 			reply.Up, reply.Reason = false, err.Error()
+		} else if warning := b.Warning(); warning != nil {
+			reply.Warning = warning.Error()
 		}
 		backends[b.Name()] = reply
 	}

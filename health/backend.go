@@ -28,11 +28,18 @@ type Backend struct {
 
 	mu      sync.Mutex
 	down    error // nil: up
+	warning error // up, but not for everything; nil: for everything
 	failed  int   // checks in a row
 	latency time.Duration
 	up      context.Context // ends when the backend goes down, with the reason as cause
 	end     context.CancelCauseFunc
 }
+
+// An ImpairedError is what a check returns where the server is up, but not for everything. The backend is up then. Its
+// words are safe to show.
+type ImpairedError struct{ Reason string }
+
+func (e *ImpairedError) Error() string { return e.Reason }
 
 // New makes a Backend that is down until check has passed once. An error of check that is a lock.DownError is shown as it is; of
 // others only a summary is, because they may hold addresses and passwords.
@@ -60,6 +67,13 @@ func (b *Backend) Err() error {
 	return b.down
 }
 
+// Warning says for what the backend cannot be used although it is up; nil: it can be used for everything, or is down.
+func (b *Backend) Warning() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.warning
+}
+
 // Latency is how long the last check took.
 func (b *Backend) Latency() time.Duration {
 	b.mu.Lock()
@@ -83,8 +97,8 @@ func (b *Backend) While(ctx context.Context) (context.Context, context.CancelFun
 // IsAbsent is whether the backend was made by Absent.
 func (b *Backend) IsAbsent() bool { return b.check == nil }
 
-// Run checks until ctx ends. first is called once, after the first check; changed is told of every change: nil for up. A reason that
-// differs by numbers only is none.
+// Run checks until ctx ends. first is called once, after the first check; changed is told of every change: nil for up,
+// an ImpairedError for up but not for everything. A reason that differs by numbers only is none.
 func (b *Backend) Run(ctx context.Context, first func(), changed func(name string, down error)) {
 	if b.check == nil {
 		first()
@@ -108,11 +122,12 @@ func (b *Backend) Run(ctx context.Context, first func(), changed func(name strin
 	}
 }
 
-// Probe checks once and reports what the backend is now and whether that is a change.
+// Probe checks once and reports what the backend is now, as Run tells it, and whether that is a change.
 func (b *Backend) Probe(ctx context.Context) (now error, changed bool) {
 	asked := time.Now()
 	probe, cancel := context.WithTimeout(ctx, Timeout)
 	err := b.check(probe)
+	late := probe.Err() != nil
 	cancel()
 	if ctx.Err() != nil {
 		return nil, false // the service stops; that says nothing of the backend
@@ -121,21 +136,37 @@ func (b *Backend) Probe(ctx context.Context) (now error, changed bool) {
 	defer b.mu.Unlock()
 	b.latency = time.Since(asked)
 	before := b.down
-	if err == nil {
-		b.failed, b.down = 0, nil
+	impaired, some := errors.AsType[*ImpairedError](err)
+	if err == nil || some {
+		warned := b.warning
+		b.failed, b.down, b.warning = 0, nil, nil
+		if some {
+			b.warning = impaired
+		}
 		if before != nil {
 			b.up, b.end = context.WithCancelCause(context.Background())
 		}
-		return nil, before != nil
+		return b.warning, before != nil || differ(warned, b.warning)
 	}
 	b.failed++
-	reason := b.reason(err)
-	if before == nil && b.failed < Failures && slow(err) {
+	_, told := errors.AsType[*lock.DownError](err)
+	// Whatever the client says when its time is over: a driver may call it a bad connection, because it has closed it.
+	late = !told && (late || slow(err))
+	reason := b.reason(err, late)
+	if before == nil && b.failed < Failures && late {
 		return nil, false
 	}
-	b.down = reason
+	b.down, b.warning = reason, nil
 	b.end(reason)
-	return reason, before == nil || wording(before) != wording(reason)
+	return reason, differ(before, reason)
+}
+
+// differ tells whether the one is news to who knows the other. nil is that nothing is wrong.
+func differ(before, now error) bool {
+	if before == nil || now == nil {
+		return before != now
+	}
+	return wording(before) != wording(now)
 }
 
 // wording is a reason without its numbers: that a countdown goes on is no change.
@@ -148,12 +179,12 @@ func wording(reason error) string {
 	}, reason.Error())
 }
 
-func (b *Backend) reason(err error) error {
+func (b *Backend) reason(err error, late bool) error {
 	var told *lock.DownError
 	switch {
 	case errors.As(err, &told):
 		return told
-	case slow(err):
+	case late:
 		return &lock.DownError{Server: b.name, Reason: "no answer within " + Timeout.String()}
 	default:
 		return &lock.DownError{Server: b.name, Reason: "cannot be reached"}

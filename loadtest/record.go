@@ -12,7 +12,7 @@ type Outcome string
 // The outcomes. Busy and sold out are answers, not failures.
 const (
 	Accepted Outcome = "accepted"
-	Busy     Outcome = "busy"     // the lock was held by another, at once or until the wait ended
+	Busy     Outcome = "busy"     // the lock was held by another, at once or until the wait ended, or a queue was full
 	SoldOut  Outcome = "sold_out" // too few were left
 	Failed   Outcome = "failed"   // any other refusal, or never sent: nothing was sold
 	Unknown  Outcome = "unknown"  // it was sent and no usable reply came: it may have been sold

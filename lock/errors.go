@@ -26,7 +26,7 @@ var (
 	// ErrOutcomeUnknown: what was sent may or may not be done, and may still be under way. It is an error of the work
 	// under a lock, not of the lock: see [Do] for what becomes of the lease.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
-	// ErrOverloaded: the queue is full; nothing was done.
+	// ErrOverloaded: the queue in front of a server is full: nothing was done.
 	ErrOverloaded = errors.New("overloaded")
 )
 

@@ -30,6 +30,7 @@ type Metrics struct {
 	wakeups  *prometheus.CounterVec
 	up       *prometheus.GaugeVec
 	dataLost *prometheus.GaugeVec
+	impaired *prometheus.GaugeVec
 }
 
 // seconds covers a Redis round trip on loopback up to the longest wait.
@@ -61,11 +62,14 @@ func New(version, instance string) *Metrics {
 			Namespace: "stock", Name: "store_data_lost",
 			Help: "1 if the store has lost its data, and waits for a person who sets the stock.",
 		}, []string{"store"}),
+		impaired: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Namespace: "stock", Name: "backend_impaired", Help: "1 if a part of the backend cannot be used.",
+		}, []string{"backend"}),
 	}
 	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "stock", Name: "build_info", Help: "Always 1."}, []string{"version", "instance"})
 	info.WithLabelValues(version, instance).Set(1)
 	m.registry.MustRegister(m.requests, m.sales, m.stale, m.wait, m.hold, m.outcomes, m.lost, m.stranded, m.left,
-		m.wakeups, m.up, m.dataLost, info,
+		m.wakeups, m.up, m.impaired, m.dataLost, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -115,6 +119,30 @@ func (m *Metrics) DataLost(store string, lost bool) {
 		value = 1
 	}
 	m.dataLost.WithLabelValues(store).Set(value)
+}
+
+// Impaired records whether a part of a backend that is up cannot be used.
+func (m *Metrics) Impaired(name string, warning error) {
+	value := 0.0
+	if warning != nil {
+		value = 1
+	}
+	m.impaired.WithLabelValues(name).Set(value)
+}
+
+// Queue shows the queue in front of a store: how many operations are in it, and how many wait. load is asked at every
+// scrape.
+func (m *Metrics) Queue(store string, load func() (in, waiting int)) {
+	for state, pick := range map[string]func(in, waiting int) int{
+		"in":      func(in, _ int) int { return in },
+		"waiting": func(_, waiting int) int { return waiting },
+	} {
+		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Namespace: "stock", Name: "store_operations",
+			Help:        "Operations in the store, and those that wait for their turn.",
+			ConstLabels: prometheus.Labels{"store": store, "state": state},
+		}, func() float64 { return float64(pick(load())) }))
+	}
 }
 
 // Lock is what lock.Observe tells of the locks of strategy. The series exist from the start, so that a rate over them does.

@@ -4,9 +4,12 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
+	"strconv"
 
 	"gorm.io/gorm"
 
+	"example.com/stock/gate"
 	"example.com/stock/lock"
 	"example.com/stock/mysqlerr"
 	"example.com/stock/service"
@@ -18,27 +21,74 @@ import (
 // Round trips: Read 1; Write and Swap 4 (BEGIN, UPDATE, INSERT, COMMIT); Deduct 5 (one to see what the UPDATE wrote); a sale in Transact 5
 // (BEGIN, SELECT ... FOR UPDATE, UPDATE, INSERT, COMMIT). A refusal takes one more, to say why.
 type MySQL struct {
-	db *gorm.DB
+	db    *gorm.DB
+	gates Gates
+	ear
+}
+
+// Gates are the bounded queues in front of a MySQL; nil: none.
+type Gates struct {
+	// All operations pass All. It should admit one less than the pool has connections: Transact takes one to bring
+	// waiters out of the server's queue.
+	All *gate.Gate
+	// Transact waits here first, for as long as its ctx lets it. A transaction waits for the row on a connection of its
+	// own, and holds it for as long as its owner thinks: without a budget the waiters for one row take every
+	// connection. Its Limits.PerKey is how many of this process stand at one row; two keep the next one ready at the
+	// server.
+	Transactions *gate.Gate
 }
 
 // NewMySQL makes a MySQL on what [OpenMySQL] opened.
-func NewMySQL(db *gorm.DB) *MySQL { return &MySQL{db} }
+func NewMySQL(db *gorm.DB) *MySQL { return &MySQL{db: db} }
+
+// Behind puts bounded queues in front of every operation: what is refused there, or does not get its turn in half of
+// its time, fails with lock.ErrOverloaded, and nothing was done. The other half is left for MySQL. Statements that may
+// wait for a row take turns with others of the same SKU, or segment, and so do reads. It returns m.
+func (m *MySQL) Behind(g Gates) *MySQL {
+	m.gates = g
+	return m
+}
+
+// reading is the key of what locks nothing: it does not wait for those who write, nor they for it.
+func reading(sku service.SKU) string { return "read " + string(sku) }
+
+// writing is the key of what may wait for the row of a SKU, or of a segment.
+func writing(sku service.SKU, segment int) string {
+	if segment == 0 {
+		return string(sku)
+	}
+	return string(sku) + "#" + strconv.Itoa(segment)
+}
+
+// enter waits for a turn.
+func (m *MySQL) enter(ctx context.Context, doing, key string) (leave func(), err error) {
+	if ctx.Err() != nil {
+		return nil, ended(ctx, doing)
+	}
+	return enter(ctx, m.gates.All, doing, key)
+}
 
 // Read is one round trip, two while the stock is in segments.
 func (m *MySQL) Read(ctx context.Context, sku service.SKU) (service.Stock, error) {
-	return m.read(ctx, "read stock", sku)
+	const doing = "read stock"
+	leave, err := m.enter(ctx, doing, reading(sku))
+	if err != nil {
+		return service.Stock{}, err
+	}
+	defer leave()
+	return m.read(ctx, doing, sku)
 }
 
 func (m *MySQL) read(ctx context.Context, doing string, sku service.SKU) (service.Stock, error) {
-	if ctx.Err() != nil {
-		return service.Stock{}, ended(ctx, doing)
-	}
 	row, err := take(m.db.WithContext(ctx), sku, unlocked)
 	if err != nil {
-		return service.Stock{}, explain(ctx, doing, err)
+		err = m.unread(ctx, doing, err)
+		m.heard(err)
+		return service.Stock{}, err
 	}
+	m.heard(nil)
 	if row.parted() {
-		all, err := m.Segments(ctx, sku)
+		all, err := m.segments(ctx, doing, sku)
 		return all.Stock, err
 	}
 	return row.stock(), nil
@@ -49,8 +99,7 @@ func (m *MySQL) Write(ctx context.Context, o service.Order) error {
 	if err := checkOrder(o); err != nil {
 		return err
 	}
-	const doing = "write order"
-	return m.transact(ctx, doing, func(tx *gorm.DB) error { return explain(ctx, doing, write(tx, o, blind)) })
+	return m.write(ctx, o, blind)
 }
 
 // Swap is four round trips.
@@ -58,8 +107,17 @@ func (m *MySQL) Swap(ctx context.Context, o service.Order) error {
 	if err := checkOrder(o); err != nil {
 		return err
 	}
+	return m.write(ctx, o, swapping)
+}
+
+func (m *MySQL) write(ctx context.Context, o service.Order, k kind) error {
 	const doing = "write order"
-	return m.transact(ctx, doing, func(tx *gorm.DB) error { return explain(ctx, doing, write(tx, o, swapping)) })
+	leave, err := m.enter(ctx, doing, writing(o.SKU, o.Segment))
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return m.transact(ctx, doing, func(tx *gorm.DB) error { return explain(ctx, doing, write(tx, o, k)) })
 }
 
 // Deduct is five round trips. An o.Epoch of 0 takes part in whatever epoch it is.
@@ -69,8 +127,13 @@ func (m *MySQL) Deduct(ctx context.Context, o service.Order) (service.Order, err
 		return o, err
 	}
 	const doing = "deduct"
+	leave, err := m.enter(ctx, doing, writing(o.SKU, o.Segment))
+	if err != nil {
+		return o, err
+	}
+	defer leave()
 	done := o
-	err := m.transact(ctx, doing, func(tx *gorm.DB) (err error) {
+	err = m.transact(ctx, doing, func(tx *gorm.DB) (err error) {
 		done, err = deduct(tx, o)
 		return explain(ctx, doing, err)
 	})
@@ -85,9 +148,19 @@ func (m *MySQL) Deduct(ctx context.Context, o service.Order) (service.Order, err
 //
 // A waiter whose ctx ends leaves the server's queue, too, which takes two round trips on another connection; see dismiss. A wait that reaches
 // innodb_lock_wait_timeout (50 s by default) ends with lock.ErrHeld.
-func (m *MySQL) Transact(ctx context.Context, do func(ctx context.Context, tx service.Store) error) error {
+//
+// Behind gates at most Gates.Transactions' Limits.PerKey of this process wait for the row of about; the others wait for
+// them, without a connection. A ctx of lock.NoWait finds the row held there, too.
+func (m *MySQL) Transact(
+	ctx context.Context, about service.SKU, do func(ctx context.Context, tx service.Store) error,
+) error {
+	const doing = "sell in transaction"
+	leave, err := m.enterTransaction(ctx, doing, about)
+	if err != nil {
+		return err
+	}
 	left := ""
-	err := m.transact(ctx, "sell in transaction", func(tx *gorm.DB) error {
+	err = m.transact(ctx, doing, func(tx *gorm.DB) error {
 		store := &transaction{tx: tx}
 		err := do(ctx, store)
 		left = store.left
@@ -96,10 +169,35 @@ func (m *MySQL) Transact(ctx context.Context, do func(ctx context.Context, tx se
 		}
 		return store.broken
 	})
+	leave()
 	if left != "" {
 		m.dismiss(ctx, left) // now that its connection has gone back: it may be the pool's last
 	}
 	return err
+}
+
+// enterTransaction waits for a turn in front of the row, and then for one of all. The first is a wait for the row like
+// that in the server: its end is ErrHeld, unless it was the budget of all transactions that had no room.
+func (m *MySQL) enterTransaction(ctx context.Context, doing string, about service.SKU) (leave func(), err error) {
+	if ctx.Err() != nil {
+		return nil, ended(ctx, doing)
+	}
+	if lock.IsNoWait(ctx) && m.gates.Transactions.Busy(string(about)) {
+		return nil, fmt.Errorf("%s: row %w, by another of this process", doing, lock.ErrHeld)
+	}
+	first, err := m.gates.Transactions.Enter(ctx, gate.Turn{Key: string(about)})
+	if refused, ok := errors.AsType[*gate.RefusedError](err); ok && refused.KeyBusy {
+		return nil, fmt.Errorf("%s: row %w, by another of this process: %w", doing, lock.ErrHeld, context.DeadlineExceeded)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	second, err := enter(service.Begin(ctx), m.gates.All, doing, writing(about, 0))
+	if err != nil {
+		first()
+		return nil, err
+	}
+	return func() { second(); first() }, nil
 }
 
 // A transaction is the Store inside Transact.

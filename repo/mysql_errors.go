@@ -26,6 +26,20 @@ func deadlocked(err error) bool {
 	return n == mysqlerr.Deadlock || n == mysqlerr.Checkread
 }
 
+// unread is [explain] for a statement that reads, or that was not sent because there was no connection: if ctx ended
+// while the pool had none free, that is our load and says nothing of the server. Only a pool without a gate before it,
+// or one that others share, comes to that.
+func (m *MySQL) unread(ctx context.Context, doing string, err error) error {
+	if mysqlerr.Number(err) == 0 && errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
+		if pool, bad := m.db.DB(); bad == nil {
+			if s := pool.Stats(); s.MaxOpenConnections > 0 && s.InUse >= s.MaxOpenConnections {
+				return fmt.Errorf("%s: all %d connections are in use: %w", doing, s.InUse, lock.ErrOverloaded)
+			}
+		}
+	}
+	return explain(ctx, doing, err)
+}
+
 // mysqlFault is what a failed statement of a transaction that was not committed means: nothing was written, because the server rolls
 // back what it was not told to commit, also when the connection dies.
 func mysqlFault(ctx context.Context, doing string, err error) error {

@@ -17,11 +17,14 @@ import (
 // Pool bounds the connections to MySQL. The zero value is the default.
 type Pool struct {
 	// Open is how many connections there are at most; 0: 40. Three instances with 40 each stay below the server's default
-	// max_connections of 151. A request that finds none free waits for one until its ctx ends.
+	// max_connections of 151. A request that finds none free waits for one until its ctx ends: see [MySQL.Behind]
+	// for a queue that has bounds.
 	//
 	// A lock that keeps a connection while it is held or waited for needs a pool of its own: in a common pool the waiters can take
 	// every connection, and the holder, which needs one more to write, waits for them for ever.
 	Open int
+	// Idle is how many of them are kept open when nothing uses them; 0: all.
+	Idle int
 	// Lifetime is how long a connection is used; 0: 3 minutes. It must be shorter than what a proxy on the way or the
 	// server's wait_timeout allows, and bounds how long we talk to a server that is no longer the master.
 	Lifetime time.Duration
@@ -74,7 +77,7 @@ func OpenMySQL(dsn string, p Pool) (*gorm.DB, error) {
 	open := cmp.Or(p.Open, 40)
 	pool.SetMaxOpenConns(open)
 	// As many idle as open: with the default of 2 a burst of 40 would connect and close 38 times over.
-	pool.SetMaxIdleConns(open)
+	pool.SetMaxIdleConns(cmp.Or(p.Idle, open))
 	pool.SetConnMaxLifetime(cmp.Or(p.Lifetime, 3*time.Minute))
 
 	db, err := gorm.Open(gormmysql.New(gormmysql.Config{

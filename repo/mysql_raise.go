@@ -13,6 +13,11 @@ import (
 // twice is to raise once.
 func (m *MySQL) Raise(ctx context.Context, sku service.SKU, segment int, strategy string, fence uint64) error {
 	const doing = "raise fence"
+	leave, err := m.enter(ctx, doing, writing(sku, 0))
+	if err != nil {
+		return err
+	}
+	defer leave()
 	return m.transact(ctx, doing, func(tx *gorm.DB) error {
 		err := raise(tx, sku, strategy, fence) // that of the whole is the largest of its parts, and its guard that of all
 		if err == nil && segment != 0 {

@@ -54,9 +54,15 @@ UNION ALL SELECT segment, sku, quantity, sold, version, epoch, fence, guard, 0 F
 // Segments is one round trip.
 func (m *MySQL) Segments(ctx context.Context, sku service.SKU) (service.Segments, error) {
 	const doing = "read segments"
-	if ctx.Err() != nil {
-		return service.Segments{}, ended(ctx, doing)
+	leave, err := m.enter(ctx, doing, reading(sku))
+	if err != nil {
+		return service.Segments{}, err
 	}
+	defer leave()
+	return m.segments(ctx, doing, sku)
+}
+
+func (m *MySQL) segments(ctx context.Context, doing string, sku service.SKU) (service.Segments, error) {
 	var rows []struct {
 		Part    segmentRow `gorm:"embedded"`
 		Initial int64      `gorm:"column:initial"`
@@ -64,7 +70,7 @@ func (m *MySQL) Segments(ctx context.Context, sku service.SKU) (service.Segments
 	err := m.db.WithContext(ctx).Raw(parts, string(sku), string(sku)).Scan(&rows).Error
 	switch {
 	case err != nil:
-		return service.Segments{}, explain(ctx, doing, err)
+		return service.Segments{}, m.unread(ctx, doing, err)
 	case len(rows) == 0 || rows[0].Part.Segment != 0:
 		return service.Segments{}, unknownSKU(sku)
 	}
@@ -92,7 +98,12 @@ func (m *MySQL) Gather(ctx context.Context, g service.Gathering) error {
 		return err
 	}
 	const doing = "gather units"
-	err := m.transact(ctx, doing, func(tx *gorm.DB) error { return explain(ctx, doing, gather(tx, g)) })
+	leave, err := m.enter(ctx, doing, writing(g.SKU, 0))
+	if err != nil {
+		return err
+	}
+	defer leave()
+	err = m.transact(ctx, doing, func(tx *gorm.DB) error { return explain(ctx, doing, gather(tx, g)) })
 	if errors.Is(err, service.ErrOutcomeUnknown) {
 		return harmless(ctx, doing, err)
 	}

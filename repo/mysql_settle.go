@@ -36,9 +36,11 @@ func (m *MySQL) Settle(ctx context.Context, sku service.SKU, id string) (service
 	if err != nil {
 		return service.Order{}, false, err
 	}
-	if ctx.Err() != nil {
-		return service.Order{}, false, ended(ctx, doing)
+	leave, err := m.enter(ctx, doing, "settle "+string(sku)) // apart from sales, which must not wait for this
+	if err != nil {
+		return service.Order{}, false, err
 	}
+	defer leave()
 	if _, err := take(m.db.WithContext(ctx), sku, unlocked); err != nil {
 		return service.Order{}, false, explain(ctx, doing, err)
 	}

@@ -48,8 +48,13 @@ func (m *MySQL) put(
 	if err := checkQuantity("quantity", quantity); err != nil {
 		return service.Stock{}, err
 	}
+	leave, err := m.enter(ctx, doing, writing(sku, 0))
+	if err != nil {
+		return service.Stock{}, err
+	}
+	defer leave()
 	var row stockRow
-	err := m.transact(ctx, doing, func(tx *gorm.DB) error {
+	err = m.transact(ctx, doing, func(tx *gorm.DB) error {
 		there, err := holds(tx, sku, c)
 		if err != nil {
 			return explain(ctx, doing, err)
@@ -112,9 +117,11 @@ func (m *MySQL) Orders(ctx context.Context, sku service.SKU, from string, limit 
 		return nil, "", err
 	}
 	const doing = "read orders"
-	if ctx.Err() != nil {
-		return nil, "", ended(ctx, doing)
+	leave, err := m.enter(ctx, doing, reading(sku))
+	if err != nil {
+		return nil, "", err
 	}
+	defer leave()
 	stock, err := take(m.db.WithContext(ctx), sku, unlocked)
 	switch {
 	case err != nil:
@@ -130,7 +137,7 @@ func (m *MySQL) Orders(ctx context.Context, sku service.SKU, from string, limit 
 		}
 	}
 	if err != nil {
-		return nil, "", explain(ctx, doing, err)
+		return nil, "", m.unread(ctx, doing, err)
 	}
 	next := ""
 	if len(rows) > limit {

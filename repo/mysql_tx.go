@@ -28,6 +28,7 @@ const (
 func (m *MySQL) transact(ctx context.Context, doing string, do func(tx *gorm.DB) error) error {
 	for attempt := 1; ; attempt++ {
 		err := m.attempt(ctx, doing, do)
+		m.heard(err)
 		again := deadlocked(err) || errors.Is(err, errChanged) || errors.Is(err, errStaleConn)
 		if !again || attempt == attempts || ctx.Err() != nil {
 			return err
@@ -79,7 +80,7 @@ func (m *MySQL) attempt(ctx context.Context, doing string, do func(tx *gorm.DB) 
 		return commit(ctx, tx, doing)
 	})
 	if !began {
-		err = mysqlFault(ctx, doing, err)
+		err = m.unread(ctx, doing, err)
 	}
 	return err
 }

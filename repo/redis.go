@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/gate"
 	"example.com/stock/service"
 )
 
@@ -42,13 +43,32 @@ const KeepOrders = 24 * time.Hour
 // where it comes back short: that sale is written, and whether it survives is as open as before.
 type Redis struct {
 	client redis.UniversalClient
+	gate   *gate.Gate // nil: none
+	ear
 }
 
 // NewRedis makes a Redis. Give the client ContextTimeoutEnabled: without it go-redis notices a deadline only before it sends, and a silent
 // server holds a caller for ReadTimeout (5 s). Its MaxRetries concern reads alone: scripts are sent once, see [once].
 // A ctx that is cancelled, rather than timed out, is noticed before a request is sent; then the reply is awaited, since
 // leaving would not undo the write but only make its outcome unknown.
-func NewRedis(c redis.UniversalClient) *Redis { return &Redis{c} }
+func NewRedis(c redis.UniversalClient) *Redis { return &Redis{client: c} }
+
+// Behind puts a bounded queue in front of every operation: what is refused there, or does not get its turn in half of
+// its time, fails with lock.ErrOverloaded, and nothing was done. The other half is left for Redis. Let it admit no more
+// than c has connections, and let nobody else use c: an operation that was let in then finds a connection. It returns
+// r.
+func (r *Redis) Behind(g *gate.Gate) *Redis {
+	r.gate = g
+	return r
+}
+
+// enter waits for a turn. key is that of the stock, for which those of the same SKU take turns with others.
+func (r *Redis) enter(ctx context.Context, doing, key string) (leave func(), err error) {
+	if ctx.Err() != nil {
+		return nil, ended(ctx, doing)
+	}
+	return enter(ctx, r.gate, doing, key)
+}
 
 func stockKey(sku service.SKU) string   { return "stock:{" + string(sku) + "}" }
 func ordersKey(sku service.SKU) string  { return stockKey(sku) + ":orders" }
@@ -67,13 +87,16 @@ func saleKeys(sku service.SKU) []string {
 // Read is one round trip.
 func (r *Redis) Read(ctx context.Context, sku service.SKU) (service.Stock, error) {
 	const doing = "read stock"
-	if ctx.Err() != nil {
-		return service.Stock{}, ended(ctx, doing)
+	leave, err := r.enter(ctx, doing, stockKey(sku))
+	if err != nil {
+		return service.Stock{}, err
 	}
+	defer leave()
 	values, err := r.client.HMGet(ctx, stockKey(sku), "quantity", "initial", "sold", "version", "epoch", "fence", "guard").Result()
 	if err != nil {
 		return service.Stock{}, redisFault(ctx, doing, stockKey(sku), err)
 	}
+	r.heard(nil)
 	if values[4] == nil {
 		return service.Stock{}, unknownSKU(sku)
 	}

@@ -47,6 +47,10 @@ func movingSlots(err error) bool {
 // redisFault is what a failed request that wrote nothing means.
 func redisFault(ctx context.Context, doing, key string, err error) error {
 	var answered redis.Error
+	if errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) {
+		// All connections are busy: that is our load, and says nothing of the server.
+		return fmt.Errorf("%s: %w: %w", doing, lock.ErrOverloaded, err)
+	}
 	if !errors.As(err, &answered) {
 		if ctx.Err() != nil {
 			return ended(ctx, doing)
@@ -64,6 +68,7 @@ func redisFault(ctx context.Context, doing, key string, err error) error {
 		{"OOM", "it is out of memory: raise maxmemory"},
 		{"LOADING", "it is still loading its data"},
 		{"MASTERDOWN", "it is a replica that has lost its master"},
+		{"Hash slot not served", "its cluster does not serve the slot of this SKU"},
 		{"CLUSTERDOWN", "its cluster is down"},
 		{"TRYAGAIN", "its cluster is moving slots"},
 		{"ASK ", "its cluster is moving slots"},

@@ -81,9 +81,11 @@ const (
 //
 // While a cluster is moving the slot it waits, up to the end of ctx.
 func (r *Redis) run(ctx context.Context, doing string, s script, keys []string, args ...any) ([]any, error) {
-	if ctx.Err() != nil {
-		return nil, ended(ctx, doing)
+	leave, err := r.enter(ctx, doing, keys[0])
+	if err != nil {
+		return nil, err
 	}
+	defer leave()
 	var moving error
 	for most := movingPause; ; most = min(2*most, movingMost) {
 		reply, err := r.send(ctx, s, keys, args)
@@ -92,6 +94,7 @@ func (r *Redis) run(ctx context.Context, doing string, s script, keys []string, 
 		}
 		switch {
 		case err == nil:
+			r.heard(nil)
 			return reply, refusal(doing, keys[0], reply)
 		case movingSlots(err) && pause(ctx, most/2+rand.N(most)):
 		case sent(err):

@@ -23,9 +23,11 @@ func segmentField(segment int, field string) string {
 // Segments is one round trip.
 func (r *Redis) Segments(ctx context.Context, sku service.SKU) (service.Segments, error) {
 	const doing = "read segments"
-	if ctx.Err() != nil {
-		return service.Segments{}, ended(ctx, doing)
+	leave, err := r.enter(ctx, doing, stockKey(sku))
+	if err != nil {
+		return service.Segments{}, err
 	}
+	defer leave()
 	hash, err := r.client.HGetAll(ctx, stockKey(sku)).Result()
 	switch {
 	case err != nil:

@@ -45,9 +45,11 @@ func (r *Redis) SetIf(
 
 // epoch is the current one, 0 if there is none.
 func (r *Redis) epoch(ctx context.Context, doing string, sku service.SKU) (uint64, error) {
-	if ctx.Err() != nil {
-		return 0, ended(ctx, doing)
+	leave, err := r.enter(ctx, doing, stockKey(sku))
+	if err != nil {
+		return 0, err
 	}
+	defer leave()
 	text, err := r.client.HGet(ctx, stockKey(sku), "epoch").Result()
 	switch {
 	case errors.Is(err, redis.Nil):

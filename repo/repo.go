@@ -9,10 +9,27 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"example.com/stock/lock"
 	"example.com/stock/service"
 )
+
+// An ear counts what a server has answered.
+type ear struct{ answers atomic.Uint64 }
+
+// Answers counts the operations that the server has answered, refusals included. It is for who wants to know whether
+// the server is silent for all or for them alone.
+func (e *ear) Answers() uint64 { return e.answers.Load() }
+
+// heard notes an answer, if err says that there was one.
+func (e *ear) heard(err error) {
+	if errors.Is(err, lock.ErrDown) || errors.Is(err, service.ErrOutcomeUnknown) || errors.Is(err, lock.ErrOverloaded) ||
+		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return
+	}
+	e.answers.Add(1)
+}
 
 // unknown is for a write that was sent and not answered.
 func unknown(doing string, err error) error {

@@ -126,7 +126,7 @@ func (s *Service) raise(ctx context.Context, strategy string, t target, fence lo
 			if !ok {
 				continue
 			}
-			err = fencer.Raise(ctx, t.sku, t.segment, strategy, uint64(fence))
+			err = fencer.Raise(Begin(ctx), t.sku, t.segment, strategy, uint64(fence))
 		}
 		if !errors.Is(err, ErrUnknownSKU) {
 			told[name] = err

@@ -67,7 +67,7 @@ func (o OptimisticOptions) bound(conflicts int, took time.Duration) time.Duratio
 
 // attempt reads, thinks and writes once.
 func (s *Sale) attempt(ctx context.Context, store Store) error {
-	ctx, cancel := s.enter(ctx, lock.NoFence)
+	ctx, cancel := s.enterQueue(ctx)
 	defer cancel()
 	defer s.leave()
 	s.tries++

@@ -33,6 +33,12 @@ type Lab struct {
 
 // enter marks the start of the critical section and bounds it.
 func (s *Sale) enter(ctx context.Context, fence lock.Fence) (context.Context, context.CancelFunc) {
+	return s.enterFor(ctx, fence, s.bound())
+}
+
+func (s *Sale) enterFor(
+	ctx context.Context, fence lock.Fence, bound time.Duration,
+) (context.Context, context.CancelFunc) {
 	s.entered = time.Now()
 	s.fence = fence
 	if !s.lab.Unfenced {
@@ -41,10 +47,16 @@ func (s *Sale) enter(ctx context.Context, fence lock.Fence) (context.Context, co
 	if s.lab.IgnoreLoss {
 		ctx = context.WithoutCancel(ctx)
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.bound())
+	ctx, cancel := context.WithTimeout(ctx, bound)
 	// An error here is ctx's, which fails the read.
 	_ = s.stops.at(ctx, AfterLock)
 	return ctx, cancel
+}
+
+// enterQueue is enter where there is no lock, and all who come go to the store: it gives as long again for the queue in
+// front of that, which leaves half of the time for the store.
+func (s *Sale) enterQueue(ctx context.Context) (context.Context, context.CancelFunc) {
+	return s.enterFor(ctx, lock.NoFence, s.bound()+s.most)
 }
 
 // bound is the longest stay in the critical section, with what the lab asks for on top.

@@ -85,6 +85,7 @@ func (s *segmentedSale) sell(ctx context.Context, at int) error {
 // visit sells from a segment under its lock, or says where to go next.
 func (s *segmentedSale) visit(ctx context.Context, at int) (next int, err error) {
 	err = lock.Do(ctx, s.lock, s.key(at), func(ctx context.Context, fence lock.Fence) error {
+		ctx = Begin(ctx)
 		for range patience {
 			var view Segments
 			if next, view, err = s.sellFrom(ctx, fence, at); next == at && view.SKU != "" {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -63,19 +64,24 @@ type Config struct {
 	Shelves  map[string]Shelf // by store
 	Store    string           // the store of requests that name none
 	Wait     time.Duration    // how long a Blocking offer waits if the request does not say
-	Work     time.Duration    // longest stay in the critical section, and longest store call elsewhere
-	Pauses   *Pauses          // lab mode: where sales wait that are told to; nil: none does
+	// Work is the longest stay in the critical section, and the longest store call elsewhere. A way without a lock has
+	// as long again for the store's queue.
+	Work   time.Duration
+	Pauses *Pauses // lab mode: where sales wait that are told to; nil: none does
+	// Waiting is how many sales wait or work at a time; others are refused with lock.ErrOverloaded. 0: any number.
+	Waiting int
 }
 
 // A Service sells. It is safe for concurrent use.
 type Service struct {
 	Config
-	known map[string]*knownSet // by store
+	known    map[string]*knownSet // by store
+	underway atomic.Int64         // sales in Deduct
 }
 
 // New makes a Service.
 func New(c Config) *Service {
-	s := &Service{c, make(map[string]*knownSet)}
+	s := &Service{Config: c, known: make(map[string]*knownSet)}
 	for store := range c.Shelves {
 		s.known[store] = &knownSet{}
 	}
@@ -126,8 +132,8 @@ func (e *OrderError) Unwrap() error { return e.Err }
 // vanished since is locked once more, at most, by each request under way.
 //
 // When ctx ends the sale leaves the queue; once it is in the critical section it is finished, for no longer than
-// Config.Work. Errors: InvalidError, ErrUnknownStrategy, lock.DownError, DataLostError, and as an OrderError what the lock and the
-// store return.
+// Config.Work. Errors: InvalidError, ErrUnknownStrategy, lock.DownError, DataLostError, lock.ErrOverloaded, and
+// as an OrderError what the lock and the store return.
 func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
 	if req.Quantity < 1 || req.Quantity > MaxQuantity {
 		return Receipt{}, &InvalidError{"quantity", fmt.Sprintf("must be from 1 to %d", MaxQuantity)}
@@ -139,6 +145,12 @@ func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
 	shelf, err := s.shelf(offer, &req)
 	if err != nil {
 		return Receipt{}, err
+	}
+	// A wait costs memory for as long as it lasts, up to MaxWait, and locks have no bound of their own on those who
+	// wait.
+	defer s.underway.Add(-1)
+	if n := s.underway.Add(1); s.Waiting > 0 && n > int64(s.Waiting) {
+		return Receipt{}, fmt.Errorf("%d sales wait or work here: %w", s.Waiting, lock.ErrOverloaded)
 	}
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -185,10 +197,27 @@ func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
 	lost := errors.Is(err, lock.ErrLost)
 	if err != nil && !(sale.written && lost) {
 		s.unknown(req.Store, req.SKU, err)
-		return Receipt{}, &OrderError{sale.ID, err, sale.SKU, req.Store}
+		return Receipt{}, &OrderError{sale.ID, slow(err, needs...), sale.SKU, req.Store}
 	}
 	_ = stops.at(ctx, AfterUnlock) // its end changes nothing: the sale is made
 	return sale.receipt(req.Store, lost), nil
+}
+
+// slow is err, unless all that it says is that a server which is up did not finish in time, and that nothing was done:
+// that is load and no outage, and turns into lock.ErrOverloaded. One that hangs is called so until the health probe has
+// found that out.
+func slow(err error, needs ...Dependency) error {
+	if !errors.Is(err, lock.ErrDown) || !errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(err, ErrOutcomeUnknown) || errors.Is(err, lock.ErrLost) {
+		return err
+	}
+	for _, need := range needs {
+		if need.Err() != nil {
+			return err
+		}
+	}
+	// The text of err alone: it must not match ErrDown any more.
+	return fmt.Errorf("slow, and up: %w: %s", lock.ErrOverloaded, err.Error())
 }
 
 // bounds splits a request's ctx in two: the work is not ended by a client that goes away, the wait is.

@@ -67,7 +67,8 @@ type Deductor interface {
 type Transactor interface {
 	// Transact runs do in one transaction and commits if it returns nil. In it, Read locks the stock row until the end
 	// (SELECT ... FOR UPDATE), waiting for whoever holds it, or with a ctx of lock.NoWait failing with lock.ErrHeld at once.
-	Transact(ctx context.Context, do func(ctx context.Context, tx Store) error) error
+	// about is the SKU that do reads first: transactions about the same one may have to take turns.
+	Transact(ctx context.Context, about SKU, do func(ctx context.Context, tx Store) error) error
 }
 
 // A Settler is a store that can make it final that an order does not exist.

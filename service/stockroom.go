@@ -109,5 +109,6 @@ func inStore[T any](
 	if err := can(ctx, shelf); err != nil {
 		return none, err
 	}
-	return do(ctx, shelf)
+	out, err := do(ctx, shelf)
+	return out, slow(err, shelf.Needs)
 }

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"example.com/stock/lock"
@@ -22,6 +23,7 @@ func UnderLock(l lock.Locker) Way {
 			ctx, cancel := sale.enter(ctx, fence)
 			defer cancel()
 			defer sale.leave()
+			ctx = Begin(ctx)
 			return sale.nest(ctx, l, func(ctx context.Context) error { return readThinkWrite(ctx, store, sale) })
 		})
 	}
@@ -40,7 +42,7 @@ func InTransaction(ctx context.Context, store Store, sale *Sale) error {
 			most = time.AfterFunc(sale.bound(), func() { cancel(context.DeadlineExceeded) })
 		}
 	}
-	err := store.(Transactor).Transact(ctx, func(ctx context.Context, tx Store) error {
+	err := store.(Transactor).Transact(ctx, sale.SKU, func(ctx context.Context, tx Store) error {
 		defer sale.leave()
 		return readThinkWrite(ctx, readHook{tx, enter}, sale)
 	})
@@ -51,7 +53,8 @@ func InTransaction(ctx context.Context, store Store, sale *Sale) error {
 		sale.written = false
 		// The wait may have ended as the row was locked, and its end have come to the transaction after the COMMIT
 		// was sent.
-		if most == nil && wait.Err() != nil && !errors.Is(err, ErrOutcomeUnknown) {
+		if most == nil && wait.Err() != nil &&
+			!errors.Is(err, ErrOutcomeUnknown) && !errors.Is(err, lock.ErrOverloaded) {
 			return errors.Join(lock.ErrHeld, context.Cause(wait))
 		}
 	}
@@ -75,13 +78,17 @@ func (h readHook) Read(ctx context.Context, sku SKU) (Stock, error) {
 
 // Atomically lets the store, which must be a Deductor, do it all in one step. There is nothing to wait for and nothing to lose.
 func Atomically(ctx context.Context, store Store, sale *Sale) error {
-	ctx, cancel := sale.enter(ctx, lock.NoFence)
+	ctx, cancel := sale.enterQueue(ctx)
 	defer cancel()
 	defer sale.leave()
 	order, err := store.(Deductor).Deduct(ctx, sale.Order)
 	if err == nil {
 		sale.Order = order
 		sale.wrote(ctx)
+	}
+	if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, lock.ErrDown) && !errors.Is(err, ErrOutcomeUnknown) {
+		// The time was over between two statements. There is no lock here that was not free.
+		return fmt.Errorf("%w: %s", lock.ErrOverloaded, err.Error())
 	}
 	return err
 }
@@ -100,7 +107,7 @@ func readThinkWrite(ctx context.Context, store Store, sale *Sale) error {
 		return err
 	}
 	sale.Remaining = stock.Quantity - sale.Quantity
-	if err := writeFenced(ctx, store, sale.Order); err != nil {
+	if err := writeFenced(Begin(ctx), store, sale.Order); err != nil {
 		return err
 	}
 	sale.wrote(ctx)

@@ -32,6 +32,7 @@ type Config struct {
 		SentinelPassword string `mapstructure:"sentinel_password"`
 		DB               int
 		PoolSize         int `mapstructure:"pool_size"`
+		Queue            int
 		Timeout          time.Duration
 	}
 	Redlock struct {
@@ -51,8 +52,10 @@ type Config struct {
 		Migrate      bool
 		PoolSize     int `mapstructure:"pool_size"`
 		LockPoolSize int `mapstructure:"lock_pool_size"`
+		Queue        int
 	}
-	Lock struct {
+	Limits struct{ Waiting int }
+	Lock   struct {
 		SetNXLease    time.Duration `mapstructure:"setnx_lease"`
 		RepairSetNX   bool          `mapstructure:"setnx_repair"`
 		WatchdogLease time.Duration `mapstructure:"watchdog_lease"`

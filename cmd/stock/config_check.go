@@ -62,6 +62,14 @@ func (c *Config) check() (bad []error) {
 	if c.Redis.PoolSize < 1 {
 		no("redis.pool_size", "%d is not at least 1", c.Redis.PoolSize)
 	}
+	positive := func(key string, n int) {
+		if n < 1 {
+			no(key, "%d is not at least 1", n)
+		}
+	}
+	positive("redis.queue", c.Redis.Queue)
+	positive("mysql.queue", c.MySQL.Queue)
+	positive("limits.waiting", c.Limits.Waiting)
 	if c.Redis.DB < 0 {
 		no("redis.db", "%d is not at least 0", c.Redis.DB)
 	}

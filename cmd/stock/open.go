@@ -11,6 +11,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/gate"
 	"example.com/stock/handler"
 	"example.com/stock/health"
 	"example.com/stock/lock/zklock"
@@ -46,23 +47,42 @@ func (a *app) openRedis() error {
 		DialTimeout: c.Timeout / 2, DialerRetries: 1,
 		ReadTimeout: c.Timeout, WriteTimeout: c.Timeout, PoolTimeout: c.Timeout,
 	}
-	client := redis.NewUniversalClient(&options)
-	a.servers.Redis = client
-	a.closers = append(a.closers, client.Close)
-	store := repo.NewRedis(client)
+	// Locks, store and health probe have connections of their own: whoever waits for one of the locks' is no reason to
+	// call the store slow, and the queue in front of the store knows that what it lets in finds a connection.
+	locks, sales := redis.NewUniversalClient(&options), redis.NewUniversalClient(&options)
+	a.servers.Redis = locks
+	a.closers = append(a.closers, locks.Close, sales.Close)
 	if len(c.Addrs) == 0 {
 		const reason = "it is not configured: set redis.addrs (STOCK_REDIS_ADDRS)"
 		a.backends[strategy.Redis] = health.Absent(strategy.Redis, reason)
-		a.shelves[strategy.Redis] = service.Shelf{Store: store, Needs: a.backends[strategy.Redis]}
+		a.shelves[strategy.Redis] = service.Shelf{Store: repo.NewRedis(sales), Needs: a.backends[strategy.Redis]}
 		return nil
 	}
+	room := c.PoolSize
+	if _, cluster := sales.(*redis.ClusterClient); cluster {
+		room *= max(3, len(c.Addrs)) // the pool is one of each node, and a node that hangs must not fill the queue
+	}
+	queue := gate.New(gate.Limits{In: room, PerKey: (room + 1) / 2, Waiting: c.Queue})
+	a.metrics.Queue(strategy.Redis, queue.Load)
 	place := fmt.Sprintf("redis %s %s/%d", c.MasterName, strings.Join(slices.Sorted(slices.Values(c.Addrs)), ","), c.DB)
-	// Whether the data is there is asked on connections of their own: sales that wait must not make that look slow.
-	options.PoolSize = 2
-	asking := redis.NewUniversalClient(&options)
-	a.closers = append(a.closers, asking.Close)
-	a.shelve(strategy.Redis, place, store, repo.NewRedis(asking), func(ctx context.Context) error { return client.Ping(ctx).Err() }, nil)
+	probe, check := a.redisProbe(options)
+	a.shelve(strategy.Redis, place, repo.NewRedis(sales).Behind(queue), repo.NewRedis(probe), check, nil)
 	return nil
+}
+
+// redisProbe makes the health check, on a connection that nothing else uses: however busy the pools are, Redis is asked
+// and answers. The connection is made once, and again when it breaks. What it says of its data is asked there, too. The
+// pool may be larger than the connections that are used: go-redis makes them on demand, and after as many failed dials
+// as it may have connections it does not dial for a second.
+func (a *app) redisProbe(options redis.UniversalOptions) (redis.UniversalClient, func(context.Context) error) {
+	probe := redis.NewUniversalClient(&options)
+	a.closers = append(a.closers, probe.Close)
+	if _, cluster := probe.(*redis.ClusterClient); cluster {
+		c := newClusterCheck(options.Addrs, *options.Simple())
+		a.closers = append(a.closers, c.close)
+		return probe, c.check
+	}
+	return probe, func(ctx context.Context) error { return probe.Ping(ctx).Err() }
 }
 
 func (a *app) openMySQL() error {
@@ -90,7 +110,18 @@ func (a *app) openMySQL() error {
 		return fmt.Errorf("open mysql: %w", err)
 	}
 	a.closers = append(a.closers, a.servers.MySQL.Close)
-	migrator, err := repo.NewMigrator(db)
+	// The health probe asks on a connection that nothing else uses: however busy the pools are, MySQL is asked and
+	// answers. Migrations need two more, at the start.
+	probeDB, err := repo.OpenMySQL(c.DSN, repo.Pool{Open: 3, Idle: 1})
+	if err != nil {
+		return fmt.Errorf("open mysql: %w", err)
+	}
+	probe, err := probeDB.DB()
+	if err != nil {
+		return fmt.Errorf("open mysql: %w", err)
+	}
+	a.closers = append(a.closers, probe.Close)
+	migrator, err := repo.NewMigrator(probeDB)
 	if err != nil {
 		return fmt.Errorf("read the migrations: %w", err)
 	}
@@ -108,19 +139,21 @@ func (a *app) openMySQL() error {
 	if err != nil {
 		return fmt.Errorf("open mysql: %w", err)
 	}
-	// Whether the data is there is asked on connections of their own: sales that wait must not make that look slow.
-	asking, err := repo.OpenMySQL(c.DSN, repo.Pool{Open: 2})
-	if err != nil {
-		return fmt.Errorf("open mysql: %w", err)
-	}
-	askingPool, err := asking.DB()
-	if err != nil {
-		return fmt.Errorf("open mysql: %w", err)
-	}
-	a.closers = append(a.closers, askingPool.Close)
+	gates := mysqlGates(c.PoolSize, c.Queue)
+	a.metrics.Queue(strategy.MySQL, gates.All.Load)
 	place := "mysql " + dsn.Addr + "/" + dsn.DBName
-	a.shelve(strategy.MySQL, place, repo.NewMySQL(db), repo.NewMySQL(asking), pool.PingContext, ready)
+	a.shelve(strategy.MySQL, place, repo.NewMySQL(db).Behind(gates), repo.NewMySQL(probeDB), probe.PingContext, ready)
 	return nil
+}
+
+// mysqlGates are the queues in front of a pool of so many connections: one is kept for taking waiters out of the
+// server's queue, a quarter is what one SKU may have, and a half what transactions may have, which wait for rows.
+func mysqlGates(pool, queue int) repo.Gates {
+	room := max(pool-1, 1)
+	return repo.Gates{
+		All:          gate.New(gate.Limits{In: room, PerKey: max(room/4, 2), Waiting: queue}),
+		Transactions: gate.New(gate.Limits{In: max(room/2, 1), PerKey: 2}),
+	}
 }
 
 func (a *app) openZooKeeper() error {
@@ -145,6 +178,7 @@ func (a *app) openZooKeeper() error {
 type stocked interface {
 	service.Store
 	service.Stockroom
+	Answers() uint64
 }
 
 // witness is what a store knows of its own data, and of that of the other.
@@ -163,9 +197,11 @@ func (a *app) shelve(name, place string, store stocked, data witness, ping, read
 		Seed:    service.Seed{SKU: service.SKU(a.cfg.Seed.SKU), Quantity: a.cfg.Seed.Quantity},
 		Changed: func(bad error) { a.dataChanged(name, bad) },
 	})
+	ping = health.Heard(ping, store.Answers)
 	fresh := true
 	check := func(ctx context.Context) error {
-		if err := ping(ctx); err != nil {
+		err := ping(ctx)
+		if _, some := errors.AsType[*health.ImpairedError](err); err != nil && !some {
 			fresh = true
 			return err
 		}
@@ -177,15 +213,21 @@ func (a *app) shelve(name, place string, store stocked, data witness, ping, read
 			ctx = long
 		}
 		if fresh && ready != nil {
-			if err := ready(ctx); err != nil {
+			if bad := ready(ctx); bad != nil {
 				if a.life.Err() == nil {
-					a.log.Error("prepare "+name, "err", err)
+					a.log.Error("prepare "+name, "err", bad)
 				}
-				return err
+				return bad
 			}
 		}
-		err := keeper.Check(ctx)
-		fresh = err != nil // a database that is empty lacks its tables, too
+		if bad := keeper.Check(ctx); bad != nil {
+			fresh = true // a database that is empty lacks its tables, too
+			if err != nil {
+				return err // where slots are not served it may be those that tell of the data
+			}
+			return bad
+		}
+		fresh = false
 		return err
 	}
 	a.backends[name] = health.New(name, check)

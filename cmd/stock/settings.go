@@ -26,6 +26,7 @@ func settings() []setting {
 		{key: "work", value: 2 * time.Second, help: "longest stay in the critical section"},
 		{key: "drain", value: time.Second, help: "on SIGTERM, how long /readyz fails before the listener closes, and then how long its idle connections must not have been used"},
 		{key: "stop", value: 15 * time.Second, help: "on SIGTERM, how long requests in flight may take before they are cut off"},
+		{key: "limits.waiting", value: 10000, help: "sales that wait for a lock or work at a time in this instance, some 50 kB each; others are refused with 503 overloaded"},
 		{key: "log.level", value: "info", help: "debug, info, warn or error"},
 		{key: "log.format", value: "json", help: "json or text"},
 		{
@@ -42,7 +43,8 @@ func settings() []setting {
 		{key: "redis.password", value: "", help: "password", secret: true},
 		{key: "redis.sentinel_password", value: "", help: "password of the Sentinels", secret: true},
 		{key: "redis.db", value: 0, help: "database number (not with Cluster)"},
-		{key: "redis.pool_size", value: 64, help: "connections"},
+		{key: "redis.pool_size", value: 64, help: "connections of the store, and as many of the locks"},
+		{key: "redis.queue", value: 2048, help: "operations of the store that wait for a connection at most; others are refused with 503 overloaded"},
 		{key: "redis.timeout", value: time.Second, help: "limit of one command"},
 
 		{key: "redlock.addrs", value: []string{}, help: "host:port of five independent Redis masters for redlock; empty: no redlock"},
@@ -58,6 +60,7 @@ func settings() []setting {
 		{key: "mysql.dsn", value: "stock:stock@tcp(127.0.0.1:3306)/stock", help: "user:password@tcp(host:port)/database; empty: no MySQL", secret: true},
 		{key: "mysql.migrate", value: true, help: "bring the schema up to date when the database is reached"},
 		{key: "mysql.pool_size", value: 24, help: "connections; those of all instances must stay below the server's max_connections"},
+		{key: "mysql.queue", value: 512, help: "operations of the store that wait for a connection at most; others are refused with 503 overloaded"},
 		{key: "mysql.lock_pool_size", value: 24, help: "further connections, for locks that keep one while they hold or wait"},
 
 		{key: "lock.setnx_lease", value: 10 * time.Second, help: "lease of the SETNX locks, not renewed; " +

@@ -94,7 +94,7 @@ func (a *app) offer() {
 	}
 	a.service = service.New(service.Config{
 		Instance: a.cfg.Instance, Offers: offers, Shelves: a.shelves, Store: a.cfg.Store, Wait: a.cfg.Wait, Work: a.cfg.Work,
-		Pauses: &a.pauses,
+		Pauses: &a.pauses, Waiting: a.cfg.Limits.Waiting,
 	})
 }
 
@@ -120,10 +120,20 @@ const patience = 2 * health.Timeout
 func (a *app) start(ctx context.Context) {
 	a.life, a.stop = context.WithCancel(ctx)
 	changed := func(name string, down error) {
-		a.metrics.Backend(name, down)
-		if down != nil {
-			a.log.Warn("backend is down", "backend", name, "reason", down)
+		impaired, some := errors.AsType[*health.ImpairedError](down)
+		if some {
+			down = nil
+			a.metrics.Impaired(name, impaired)
 		} else {
+			a.metrics.Impaired(name, nil)
+		}
+		a.metrics.Backend(name, down)
+		switch {
+		case some:
+			a.log.Warn("backend is up, but not for everything", "backend", name, "reason", impaired)
+		case down != nil:
+			a.log.Warn("backend is down", "backend", name, "reason", down)
+		default:
 			a.log.Info("backend is up", "backend", name)
 		}
 	}

@@ -104,6 +104,9 @@ func (c claim) try(ctx context.Context) (lock.Fence, error) {
 	if refused(err) {
 		return 0, refusal(c.name, err)
 	}
+	if crowded(err) {
+		return 0, failure(ctx, "acquire "+c.name, err) // nothing was sent
+	}
 	c.sweeper.recall(ctx, c.tell)
 	return 0, failure(ctx, "acquire "+c.name, err)
 }
@@ -149,7 +152,15 @@ func failure(ctx context.Context, doing string, err error) error {
 	if waitOver(ctx) {
 		return context.Cause(ctx) // that says nothing of the server
 	}
+	if crowded(err) {
+		return fmt.Errorf("%s: %w: %w", doing, lock.ErrOverloaded, err)
+	}
 	return lock.Down(doing, err)
+}
+
+// crowded is whether all our connections were in use: nothing was sent, and that says nothing of the server.
+func crowded(err error) bool {
+	return errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted)
 }
 
 // waitOver is whether a caller who waits has stopped. The client puts the deadline of ctx on its socket as well, where it passes

@@ -1,0 +1,212 @@
+package gate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"example.com/stock/gate"
+	"example.com/stock/lock"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// A queue is goroutines at a gate, and who of them came in, in that order.
+type queue struct {
+	g    *gate.Gate
+	all  sync.WaitGroup
+	mu   sync.Mutex
+	came []string
+	errs map[string]error
+}
+
+// enter asks in the background, works for that long, and leaves.
+func (q *queue) enter(ctx context.Context, name string, t gate.Turn, work time.Duration) {
+	q.all.Go(func() {
+		leave, err := q.g.Enter(ctx, t)
+		q.mu.Lock()
+		if q.errs == nil {
+			q.errs = make(map[string]error)
+		}
+		q.errs[name] = err
+		if err == nil {
+			q.came = append(q.came, name)
+		}
+		q.mu.Unlock()
+		if err == nil {
+			time.Sleep(work)
+			leave()
+		}
+	})
+	synctest.Wait() // so that they ask in the order of the calls
+}
+
+func (q *queue) is(t *testing.T, want ...string) {
+	t.Helper()
+	q.all.Wait()
+	if !slices.Equal(q.came, want) {
+		t.Errorf("came in as %q, want %q", q.came, want)
+	}
+	if in, waiting := q.g.Load(); in != 0 || waiting != 0 {
+		t.Errorf("at the end %d are in and %d wait", in, waiting)
+	}
+}
+
+func TestFirstInFirstOutAndKeysTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &queue{g: gate.New(gate.Limits{In: 1})}
+		for i := range 4 {
+			q.enter(t.Context(), fmt.Sprint("a", i), gate.Turn{Key: "a"}, time.Second)
+		}
+		q.enter(t.Context(), "b0", gate.Turn{Key: "b"}, time.Second)
+		q.enter(t.Context(), "b1", gate.Turn{Key: "b"}, time.Second)
+		q.is(t, "a0", "b0", "a1", "b1", "a2", "a3")
+	})
+}
+
+func TestOneKeyDoesNotTakeAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &queue{g: gate.New(gate.Limits{In: 3, PerKey: 2})}
+		for i := range 3 {
+			q.enter(t.Context(), fmt.Sprint("stuck", i), gate.Turn{Key: "stuck"}, time.Hour)
+		}
+		if !q.g.Busy("stuck") || q.g.Busy("free") {
+			t.Errorf("Busy: stuck %t, free %t", q.g.Busy("stuck"), q.g.Busy("free"))
+		}
+		for i := range 3 {
+			q.enter(t.Context(), fmt.Sprint("free", i), gate.Turn{Key: "free"}, time.Second)
+		}
+		time.Sleep(time.Minute)
+		if in, waiting := q.g.Load(); in != 2 || waiting != 1 {
+			t.Errorf("%d in, %d waiting; want 2 and 1", in, waiting)
+		}
+		q.is(t, "stuck0", "stuck1", "free0", "free1", "free2", "stuck2")
+	})
+}
+
+func refused(t *testing.T, what string, err error, keyBusy bool) {
+	t.Helper()
+	var told *gate.RefusedError
+	if !errors.Is(err, lock.ErrOverloaded) || !errors.As(err, &told) || told.KeyBusy != keyBusy ||
+		errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%s: %v, want overloaded, with KeyBusy %t", what, err, keyBusy)
+	}
+}
+
+func TestTheQueueIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &queue{g: gate.New(gate.Limits{In: 1, Waiting: 2})}
+		for _, name := range []string{"in", "first", "second", "third"} {
+			q.enter(t.Context(), name, gate.Turn{Key: "a"}, time.Second)
+		}
+		refused(t, "the third", q.errs["third"], true)
+		q.enter(t.Context(), "other", gate.Turn{Key: "b"}, time.Second)
+		refused(t, "another key", q.errs["other"], false)
+		q.enter(t.Context(), "begun", gate.Turn{Key: "a", Begun: true}, time.Second)
+		q.is(t, "in", "first", "second", "begun")
+	})
+}
+
+// Whoever leaves the queue, for whatever reason, leaves no trace, and those behind move up.
+func TestWaitsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &queue{g: gate.New(gate.Limits{In: 2, PerKey: 1})}
+		gone := errors.New("the client went away")
+		client, leave := context.WithCancelCause(t.Context())
+		q.enter(t.Context(), "in", gate.Turn{Key: "a"}, time.Minute)
+		q.enter(lock.WithWait(t.Context(), client), "client", gate.Turn{Key: "a"}, 0)
+		q.enter(lock.WithWait(t.Context(), client), "begun", gate.Turn{Key: "a", Begun: true}, 0)
+		q.enter(t.Context(), "late", gate.Turn{Key: "a", Until: time.Now().Add(time.Second)}, 0)
+		timed, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		q.enter(timed, "timed", gate.Turn{Key: "a"}, 0)
+		q.enter(t.Context(), "behind", gate.Turn{Key: "a"}, 0)
+		leave(gone)
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		q.mu.Lock()
+		if err := q.errs["client"]; !errors.Is(err, gone) || errors.Is(err, lock.ErrOverloaded) {
+			t.Errorf("a client that went away: %v", err)
+		}
+		refused(t, "its own time was over", q.errs["late"], true)
+		refused(t, "ctx's time was over", q.errs["timed"], true)
+		q.mu.Unlock()
+		q.is(t, "in", "begun", "behind")
+	})
+}
+
+// Once it is known how quick it goes, nobody is kept waiting who would be refused in the end.
+func TestWhoWouldWaitTooLongIsRefusedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &queue{g: gate.New(gate.Limits{In: 1, Waiting: 100})}
+		for i := range 10 {
+			q.enter(t.Context(), fmt.Sprint("sale", i), gate.Turn{Key: "a"}, time.Second)
+		}
+		time.Sleep(5500 * time.Millisecond) // five are done in five seconds, one is in, four wait
+		until := time.Now().Add(3 * time.Second)
+		q.enter(t.Context(), "hasty", gate.Turn{Key: "a", Until: until}, 0)
+		refused(t, "3 s where 4 are needed", q.errs["hasty"], true)
+		q.enter(t.Context(), "patient", gate.Turn{Key: "a", Until: until.Add(3 * time.Second)}, 0)
+		q.all.Wait()
+		if q.errs["patient"] != nil {
+			t.Error(q.errs["patient"])
+		}
+	})
+}
+
+func TestWithoutAGate(t *testing.T) {
+	var none *gate.Gate
+	leave, err := none.Enter(t.Context(), gate.Turn{Key: "a"})
+	if err != nil || none.Busy("a") {
+		t.Errorf("%v, busy %t", err, none.Busy("a"))
+	}
+	leave()
+}
+
+// Many come and go, and some give up: never are more in than may be, and nobody is forgotten.
+func TestStorm(t *testing.T) {
+	g := gate.New(gate.Limits{In: 4, PerKey: 2})
+	var mu sync.Mutex
+	inside := map[string]int{}
+	total := 0
+	var all sync.WaitGroup
+	for i := range 64 {
+		all.Go(func() {
+			key := fmt.Sprint(i % 5)
+			for n := range 200 {
+				ctx, cancel := context.WithCancel(context.Background())
+				if n%3 == 0 {
+					stop := time.AfterFunc(time.Duration(n)*time.Microsecond, cancel)
+					defer stop.Stop()
+				}
+				leave, err := g.Enter(ctx, gate.Turn{Key: key})
+				if err == nil {
+					mu.Lock()
+					inside[key]++
+					total++
+					if inside[key] > 2 || total > 4 {
+						t.Errorf("%d of key %s, %d in all", inside[key], key, total)
+					}
+					mu.Unlock()
+					mu.Lock()
+					inside[key]--
+					total--
+					mu.Unlock()
+					leave()
+				}
+				cancel()
+			}
+		})
+	}
+	all.Wait()
+	if in, waiting := g.Load(); in != 0 || waiting != 0 {
+		t.Errorf("at the end %d are in and %d wait", in, waiting)
+	}
+}
