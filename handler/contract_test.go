@@ -203,6 +203,8 @@ func TestEveryErrorHasItsProblem(t *testing.T) {
 		{held, 503, "lock_busy", true},
 		{errors.Join(held, context.DeadlineExceeded), 503, "lock_timeout", true},
 		{errors.Join(held, context.Canceled), 499, "client_gone", false},
+		{fmt.Errorf("acquire lock: %w", lock.ErrNoCapacity), 503, "no_capacity", true},
+		{errors.Join(lock.ErrNoCapacity, context.DeadlineExceeded), 503, "no_capacity", true},
 		{secret, 500, "internal", false},
 	} {
 		t.Run(row.name, func(t *testing.T) {

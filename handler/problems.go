@@ -55,6 +55,7 @@ func table() []row {
 		{service.ErrOvertaken, kind{"overtaken", http.StatusServiceUnavailable, "Another wrote past the lock", 1}},
 		{lock.ErrLost, kind{"lock_lost", http.StatusServiceUnavailable, "The lock was lost", 1}},
 		{lock.ErrDown, kind{"backend_down", http.StatusServiceUnavailable, "A backend is down", 2}},
+		{lock.ErrNoCapacity, kind{"no_capacity", http.StatusServiceUnavailable, "No connection was free to ask for the lock", 1}},
 		{context.DeadlineExceeded, kind{"lock_timeout", http.StatusServiceUnavailable, "The lock was not free in time", 1}},
 		{context.Canceled, kind{"client_gone", 499, "The client went away", 0}},
 		{lock.ErrHeld, kind{"lock_busy", http.StatusServiceUnavailable, "The lock is held", 1}},
@@ -125,6 +126,8 @@ func (h *handler) fail(c *gin.Context, err error) {
 		p.Detail = "The connection to the store broke after the write was sent. The units are sold if the order exists: look for order_id in GET /v1/stock/{sku}/orders before you try again."
 	case errors.As(err, &down):
 		p.Detail = down.Error()
+	case k.name == "no_capacity":
+		p.Detail = "This strategy keeps a connection for each key, and all that this instance has for it are in use; whether the lock is held is not known."
 	case k.name == "lock_busy" && errors.As(err, &held):
 		p.Detail = held.Error()
 	case k.name == "lock_busy" && errors.Is(err, service.ErrConflict):
@@ -132,7 +135,7 @@ func (h *handler) fail(c *gin.Context, err error) {
 	}
 	if k.name == "internal" {
 		h.log.ErrorContext(c, "request failed", "err", err, "request_id", requestID(c), "path", c.Request.URL.Path)
-	} else if k.status >= 500 && k.name != "lock_busy" && k.name != "lock_timeout" && down == nil {
+	} else if k.status >= 500 && k.name != "lock_busy" && k.name != "lock_timeout" && k.name != "no_capacity" && down == nil {
 		// A backend that is known to be down was logged when it went down: once, not once for every request.
 		h.log.WarnContext(c, k.name, "err", err, "request_id", requestID(c), "path", c.Request.URL.Path)
 	}

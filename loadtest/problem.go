@@ -23,7 +23,7 @@ func (p *Problem) Name() string { return p.Type[strings.LastIndexByte(p.Type, '/
 // Outcome is what the refusal says of the sale.
 func (p *Problem) Outcome() Outcome {
 	switch p.Name() {
-	case "lock_busy", "lock_timeout":
+	case "lock_busy", "lock_timeout", "no_capacity":
 		return Busy
 	case "sold_out":
 		return SoldOut

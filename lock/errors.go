@@ -18,6 +18,8 @@ var (
 	ErrTaken = errors.New("taken by another")
 	// ErrReleased: the lease was given back, as planned.
 	ErrReleased = errors.New("lock released")
+	// ErrNoCapacity: no connection was free to ask with, at once or until the wait ended. Nothing is known of the holder.
+	ErrNoCapacity = errors.New("no capacity")
 	// ErrDown: the server did not answer, or said that it cannot serve. Nothing was done.
 	ErrDown = errors.New("backend down")
 )

@@ -50,6 +50,7 @@ type Config struct {
 		Migrate      bool
 		PoolSize     int `mapstructure:"pool_size"`
 		LockPoolSize int `mapstructure:"lock_pool_size"`
+		LockKeys     int `mapstructure:"lock_keys"`
 	}
 	Lock struct {
 		SetNXLease    time.Duration `mapstructure:"setnx_lease"`

@@ -53,7 +53,8 @@ func settings() []setting {
 		{key: "mysql.dsn", value: "stock:stock@tcp(127.0.0.1:3306)/stock", help: "user:password@tcp(host:port)/database; empty: no MySQL", secret: true},
 		{key: "mysql.migrate", value: true, help: "bring the schema up to date when the database is reached"},
 		{key: "mysql.pool_size", value: 24, help: "connections; those of all instances must stay below the server's max_connections"},
-		{key: "mysql.lock_pool_size", value: 24, help: "further connections, for locks that keep one while they hold or wait"},
+		{key: "mysql.lock_pool_size", value: 24, help: "further connections, for locks that keep one for each key; they count for max_connections, too"},
+		{key: "mysql.lock_keys", value: 0, help: "keys that mysql-for-update holds at a time in one instance, and as many mysql-get-lock; 0: a third of lock_pool_size"},
 
 		{key: "lock.setnx_lease", value: 10 * time.Second, help: "lease of the SETNX locks; not renewed"},
 		{key: "lock.setnx_repair", value: false, help: "redis-setnx-expire gives an expiry to a key that a crash left without"},

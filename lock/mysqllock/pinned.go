@@ -17,9 +17,12 @@ type ConnOptions struct {
 	// Lease is how long the server keeps a connection on which it hears nothing, in whole seconds; default 10 s. A holder says
 	// something every second, or five times in a lease. It is the time after which a holder is followed whose computer died, or
 	// froze, or was cut off.
-	Lease    time.Duration
-	MaxHold  time.Duration // renewal ends after this and the lease is lost: a hung holder must not hold for ever; default 5 min
-	MaxConns int           // connections that hold or wait; default a third of the pool's, or 16 if the pool has no bound
+	Lease   time.Duration
+	MaxHold time.Duration // renewal ends after this and the lease is lost: a hung holder must not hold for ever; default 5 min
+	// MaxConns is how many keys can be held at a time, with a connection each. Half of them can be of callers who wait at the
+	// server, the others poll; who finds none free gets lock.ErrNoCapacity. Default a third of the pool's, or 16 if that has
+	// no bound.
+	MaxConns int
 }
 
 // A pinned lock lives in a connection that is kept from before the wait until the release: when the connection ends, so does
@@ -73,7 +76,15 @@ func (p *pinned) Close() error {
 	return nil
 }
 
-// Acquire waits for its turn until ctx ends.
+// Polls of one who waits and has no room at the server double from the first to the second, each drawn at random between
+// half and all of it.
+const (
+	minPoll = 10 * time.Millisecond
+	maxPoll = 100 * time.Millisecond
+)
+
+// Acquire waits for its turn until ctx ends. The error matches lock.ErrNoCapacity if no connection was free until then; a try
+// does not wait for one.
 func (p *pinned) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("%s: %w", acquiring(key), context.Cause(ctx))
@@ -81,22 +92,43 @@ func (p *pinned) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
 	if err := p.gate.Enter(ctx, key); err != nil {
 		return nil, err
 	}
-	for {
+	lease, err := p.acquire(ctx, key)
+	if err != nil {
+		p.gate.Leave(key)
+	}
+	return lease, err
+}
+
+// acquire is for the only contender for key in this process.
+func (p *pinned) acquire(ctx context.Context, key string) (*lock.Lease, error) {
+	for pause := minPoll; ; {
 		s, err := p.sessions.take(ctx, key)
 		if err != nil {
-			p.gate.Leave(key)
-			return nil, err
+			return nil, err // who has the key now is not known, whatever an earlier look said
 		}
-		lease, err := p.contend(ctx, s, key)
+		asking, leave, waits := ctx, func() {}, true
+		if !lock.IsNoWait(ctx) {
+			if leave, waits = p.sessions.settle(); !waits {
+				asking, leave = lock.NoWait(ctx), func() {}
+			}
+		}
+		lease, err := p.contend(asking, s, key)
+		leave()
 		if err == nil {
 			return lease, nil
 		}
 		// It may have died while it was idle, and so may others have; one that is new is not tried again.
 		again := s.doubt && s.reused && !s.silent && ctx.Err() == nil
 		p.sessions.put(context.WithoutCancel(ctx), s)
-		if !again {
-			p.gate.Leave(key)
+		switch {
+		case again:
+		case waits || !errors.Is(err, lock.ErrHeld) || ctx.Err() != nil:
 			return nil, err
+		default:
+			if !sleep(ctx, jitter(pause)) {
+				return nil, errors.Join(err, context.Cause(ctx))
+			}
+			pause = min(2*pause, maxPoll)
 		}
 	}
 }
