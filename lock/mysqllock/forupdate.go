@@ -172,6 +172,10 @@ func (r rowLock) leave(ctx context.Context, s *session, _ string) error {
 	return s.exec(ctx, "ROLLBACK")
 }
 
+func (rowLock) forget(ctx context.Context, db *sql.DB, age time.Duration) error {
+	return errors.Join(forgetRows(ctx, db, age), fences.forget(ctx, db, age))
+}
+
 // look reads what is not committed: the name that the holder has written, which ends with its transaction.
 func (rowLock) look(ctx context.Context, conn *sql.Conn, key string) (seen sight, err error) {
 	err = uncommitted(ctx, conn, func(tx *sql.Tx) error {

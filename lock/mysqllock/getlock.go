@@ -104,6 +104,10 @@ func (namedLock) leave(ctx context.Context, s *session, key string) error {
 	return nil
 }
 
+func (namedLock) forget(ctx context.Context, db *sql.DB, age time.Duration) error {
+	return fences.forget(ctx, db, age)
+}
+
 // look asks the server which connection has the lock, and the table who drew a fence last, on which. If that is another one, it is only known
 // that somebody has it.
 func (namedLock) look(ctx context.Context, conn *sql.Conn, key string) (seen sight, err error) {

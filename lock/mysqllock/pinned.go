@@ -36,6 +36,7 @@ type pinned struct {
 	// gate lets one contender per key of this process at the server: 30 requests for one SKU need one connection, and those for
 	// another find one free.
 	gate lock.Queue
+	rows *forgetter
 }
 
 // A way is what a session does to get a key and to give it back.
@@ -51,6 +52,8 @@ type way interface {
 	mint(ctx context.Context, s *session, key string) (lock.Fence, time.Time, error)
 	// leave gives the key back. It matches ErrExpired or ErrTaken if there was nothing to give back.
 	leave(ctx context.Context, s *session, key string) error
+	// forget deletes the rows of keys whose last fence is older than age.
+	forget(ctx context.Context, db *sql.DB, age time.Duration) error
 }
 
 func newPinned(db *sql.DB, o ConnOptions, w interface {
@@ -64,6 +67,7 @@ func newPinned(db *sql.DB, o ConnOptions, w interface {
 	return &pinned{
 		ConnOptions: o, way: w, witness: w, beat: min(beatEvery, o.Lease/5),
 		sessions: newSessions(db, o.MaxConns, o.Lease/2, w.setup(int(o.Lease/time.Second))),
+		rows:     newForgetter(func(ctx context.Context) error { return w.forget(ctx, db, memory) }),
 	}
 }
 
@@ -72,6 +76,7 @@ func (p *pinned) Span() uint64 { return span }
 
 // Close closes the connections that hold nothing. Those of leases are closed when they are released.
 func (p *pinned) Close() error {
+	p.rows.close()
 	p.sessions.close()
 	return nil
 }
@@ -92,6 +97,7 @@ func (p *pinned) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
 	if err := p.gate.Enter(ctx, key); err != nil {
 		return nil, err
 	}
+	p.rows.used()
 	lease, err := p.acquire(ctx, key)
 	if err != nil {
 		p.gate.Leave(key)
@@ -178,6 +184,11 @@ func (p *pinned) hold(ctx context.Context, s *session, key string) (*lock.Lease,
 		return nil, errBusy // it came at the moment at which the wait ended
 	}
 	fence, heard, err := p.way.mint(ctx, s, key)
+	if err == nil && time.Since(heard) >= lock.Valid(p.Lease) {
+		// We were paused since, and the server has ended the connection, or is about to.
+		s.doubt = true
+		err = &lock.DownError{Server: "mysql", Reason: "the connection was silent for longer than a lease"}
+	}
 	if err != nil {
 		return nil, err
 	}
