@@ -29,7 +29,7 @@ func Sentences() []Sentence {
 		{Name: "Owner", Rule: "Who lost the key cannot give it away: its release says so, and the next holder keeps it.", Applies: cluster, Check: owner},
 		{Name: "Generations", Rule: "Fences grow although the process of every holder is a new one and the one before was killed.", Applies: generational, Check: generations},
 		{Name: "Cuts", Rule: "Whatever request of an acquisition, a renewal or a release is lost, or its reply: no two hold the key, the error is precise, and nothing is left.", Applies: cluster, Check: cuts},
-		{Name: "Traces", Rule: "Ten thousand acquisitions, some of them given up, leave no goroutine, and on the server no key, node or row.", Applies: cluster, Check: traces},
+		{Name: "Traces", Rule: "Ten thousand acquisitions, some of them given up, leave no goroutine, and on the server no key, node or row that is held; what remembers the last fence of a key goes after two days at most, an empty folder after some minutes.", Applies: cluster, Check: traces},
 		{Name: "Restart", Rule: "A server that is killed under a holder and a waiter and comes back lets no two hold the key, and serves again.", Applies: cluster, Check: restart, Restarts: true},
 	}
 }
