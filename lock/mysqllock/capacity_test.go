@@ -39,8 +39,8 @@ func noCapacity(t *testing.T, what string, err error) {
 	}
 }
 
-// As many keys are held as there are connections for. Who asks for another one is told that, and not that it is held, which
-// nobody knows; who waits gets it as soon as one of them is given back.
+// As many keys are held as there are connections for. Who asks for another one is told that, and not that it is held,
+// which nobody knows; who waits gets it as soon as one of them is given back.
 func TestMoreKeysThanConnections(t *testing.T) {
 	each(t, pins, func(t *testing.T, k kind) {
 		dsn := database(t)
@@ -92,8 +92,8 @@ func TestMoreKeysThanConnections(t *testing.T) {
 	})
 }
 
-// Those who wait for keys that others do not let go of leave room to those who ask for another key: however many they are, that
-// one is had at once. When the keys are free, each of those who wait gets its own.
+// Those who wait for keys that others do not let go of leave room to those who ask for another key: however many they
+// are, that one is had at once. When the keys are free, each of those who wait gets its own.
 func TestStuckKeysLeaveRoom(t *testing.T) {
 	each(t, pins, func(t *testing.T, k kind) {
 		dsn := database(t)
@@ -177,7 +177,8 @@ func TestAWaitDoesNotKeepTheOnlyConnection(t *testing.T) {
 	})
 }
 
-// Both locks on the pool of one instance, every key taken, and many who wait: what is needed to give a key back is always there.
+// Both locks on the pool of one instance, every key taken, and many who wait: what is needed to give a key back is
+// always there.
 func TestAFullPoolLetsHoldersRelease(t *testing.T) {
 	locks := limited(t, database(t), 5, 2)
 	for round := range 3 {

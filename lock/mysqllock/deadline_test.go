@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// The holder's time limit counts from before the request that was granted, and not from its answer: the server's clock began to run
-// somewhere in between. Here the request is held up for 1.2 s, and then nothing is heard any more.
+// The holder's time limit counts from before the request that was granted, and not from its answer: the server's
+// clock began to run somewhere in between. Here the request is held up for 1.2 s, and then nothing is heard any more.
 func TestTheLimitCountsFromBeforeTheRequest(t *testing.T) {
 	each(t, all, func(t *testing.T, k kind) {
 		dsn := database(t)

@@ -13,7 +13,8 @@ import (
 const (
 	// memory is how long the rows of a key stay after its last fence was drawn. It is longer than any hold.
 	memory = 48 * time.Hour
-	// forgetEvery is the time between two looks for rows to delete, of each lock; drawn at random between half and all of it.
+	// forgetEvery is the time between two looks for rows to delete, of each lock; drawn at random between half and
+	// all of it.
 	forgetEvery = time.Hour
 	// forgetFirst is the time to the first, after the first acquisition; drawn as well.
 	forgetFirst = 2 * time.Minute
@@ -21,15 +22,18 @@ const (
 	batch = 100
 )
 
-// A forgetter deletes the rows of keys that nobody has asked for in a long time, or there would be one for every key ever used.
+// A forgetter deletes the rows of keys that nobody has asked for in a long time, or there would be one for every key
+// ever used.
 //
-// When may a row go? A fence begins at the server's clock where there is no row. So a row may go when its fence is behind the
-// clock: the next one is larger, whoever draws it and whenever, as long as the clock is not set back behind that fence. It goes
-// when it is behind by the memory, so the clock would have to be set back by more than that. A fence ahead of the clock, as after
-// a clock was set back, stays until the clock has passed it. And whoever holds a key has drawn its fence since.
+// When may a row go? A fence begins at the server's clock where there is no row. So a row may go when its fence is
+// behind the clock: the next one is larger, whoever draws it and whenever, as long as the clock is not set back
+// behind that fence. It goes when it is behind by the memory, so the clock would have to be set back by more than
+// that. A fence ahead of the clock, as after a clock was set back, stays until the clock has passed it. And whoever
+// holds a key has drawn its fence since.
 //
-// The condition is part of the statement that deletes, which locks the row: a claim that is before it moves the fence, and the row
-// stays; one after it finds no row, as for a new key. Nobody is made to wait for somebody who holds.
+// The condition is part of the statement that deletes, which locks the row: a claim that is before it moves the
+// fence, and the row stays; one after it finds no row, as for a new key. Nobody is made to wait for somebody who
+// holds.
 //
 // Its cost is a read of the table's keys every hour, without locks, and a statement for each 100 rows that go.
 type forgetter struct {
@@ -100,7 +104,10 @@ var (
 	claims = shelf{"locks", "fence <= " + microseconds + " - ? AND expires_at <= UTC_TIMESTAMP(6)"}
 	fences = shelf{"lock_fences", "fence <= " + microseconds + " - ?"}
 	// A row that is locked has no date. It is as old as the last fence of its key.
-	rows = shelf{"lock_rows", "NOT EXISTS (SELECT 1 FROM lock_fences WHERE lock_fences.name = lock_rows.name AND fence > " + microseconds + " - ?)"}
+	rows = shelf{
+		"lock_rows",
+		"NOT EXISTS (SELECT 1 FROM lock_fences WHERE lock_fences.name = lock_rows.name AND fence > " + microseconds + " - ?)",
+	}
 )
 
 // candidates are names of old rows after the one given, in their order.
@@ -110,7 +117,8 @@ func (s shelf) candidates(ctx context.Context, db *sql.DB, after string, age tim
 		return nil, err
 	}
 	defer conn.Close()
-	return texts(ctx, conn, "SELECT name FROM "+s.table+" WHERE name > ? AND "+s.old+" ORDER BY name LIMIT ?", after, age.Microseconds(), batch)
+	query := "SELECT name FROM " + s.table + " WHERE name > ? AND " + s.old + " ORDER BY name LIMIT ?"
+	return texts(ctx, conn, query, after, age.Microseconds(), batch)
 }
 
 // each calls do for the names of old rows, some at a time.
@@ -135,13 +143,14 @@ func (s shelf) forget(ctx context.Context, db *sql.DB, age time.Duration) error 
 			args = append(args, name)
 		}
 		marks := strings.TrimSuffix(strings.Repeat("?,", len(names)), ",")
-		_, err := execute(ctx, db, "DELETE FROM "+s.table+" WHERE name IN ("+marks+") AND "+s.old, append(args, age.Microseconds())...)
+		query := "DELETE FROM " + s.table + " WHERE name IN (" + marks + ") AND " + s.old
+		_, err := execute(ctx, db, query, append(args, age.Microseconds())...)
 		return err
 	})
 }
 
-// forgetRows deletes the old rows of lock_rows, one by one, and waits for nobody who has locked one. Who waits for a row waits behind
-// somebody who has it; who comes while it is being deleted finds none, and makes it again.
+// forgetRows deletes the old rows of lock_rows, one by one, and waits for nobody who has locked one. Who waits for a
+// row waits behind somebody who has it; who comes while it is being deleted finds none, and makes it again.
 func forgetRows(ctx context.Context, db *sql.DB, age time.Duration) error {
 	return rows.each(ctx, db, age, func(names []string) error {
 		for _, name := range names {

@@ -29,8 +29,9 @@ func (k kind) tables() []string {
 	}[k.name]
 }
 
-// The rows of keys that were used once are bounded: they go when their fence is two days old, also many of them, and the next
-// fence of such a key is larger. Rows of keys that are held, that were used since, or whose fence is ahead of the clock stay.
+// The rows of keys that were used once are bounded: they go when their fence is two days old, also many of them, and
+// the next fence of such a key is larger. Rows of keys that are held, that were used since, or whose fence is ahead
+// of the clock stay.
 func TestOldRowsAreForgotten(t *testing.T) {
 	each(t, all, func(t *testing.T, k kind) {
 		dsn := database(t)
@@ -83,8 +84,8 @@ func TestOldRowsAreForgotten(t *testing.T) {
 	})
 }
 
-// Rows vanish all the time under those who acquire, release and wait: still no two hold a key, and every fence is larger than the one
-// before, with room for a hand-over.
+// Rows vanish all the time under those who acquire, release and wait: still no two hold a key, and every fence is
+// larger than the one before, with room for a hand-over.
 func TestRowsAreForgottenUnderLoad(t *testing.T) {
 	each(t, all, func(t *testing.T, k kind) {
 		dsn := database(t)
