@@ -231,6 +231,8 @@ func TestEveryErrorHasItsProblem(t *testing.T) {
 		{fmt.Errorf("deduct: %w", lock.ErrOverloaded), 503, "overloaded", true},
 		{errors.Join(held, context.DeadlineExceeded), 503, "lock_timeout", true},
 		{errors.Join(held, context.Canceled), 499, "client_gone", false},
+		{fmt.Errorf("acquire lock: %w", lock.ErrNoCapacity), 503, "no_capacity", true},
+		{errors.Join(lock.ErrNoCapacity, context.DeadlineExceeded), 503, "no_capacity", true},
 		{secret, 500, "internal", false},
 	} {
 		t.Run(row.name, func(t *testing.T) {

@@ -62,6 +62,7 @@ func table() []row {
 		{service.ErrDataLost, kind{"data_lost", http.StatusServiceUnavailable, "The store has lost its data", 0}},
 		{lock.ErrOverloaded, kind{"overloaded", http.StatusServiceUnavailable, "More requests than can be served", 1}},
 		{lock.ErrDown, kind{"backend_down", http.StatusServiceUnavailable, "A backend is down", 2}},
+		{lock.ErrNoCapacity, kind{"no_capacity", http.StatusServiceUnavailable, "No connection was free to ask for the lock", 1}},
 		{context.DeadlineExceeded, kind{"lock_timeout", http.StatusServiceUnavailable, "The lock was not free in time", 1}},
 		{context.Canceled, kind{"client_gone", 499, "The client went away", 0}},
 		{lock.ErrHeld, kind{"lock_busy", http.StatusServiceUnavailable, "The lock is held", 1}},
@@ -161,6 +162,8 @@ func (h *handler) fail(c *gin.Context, err error) {
 		p.Detail = lost.Error()
 	case errors.As(err, &down):
 		p.Detail = down.Error()
+	case k.name == "no_capacity":
+		p.Detail = "This strategy keeps a connection for each key, and all that this instance has for it are in use; whether the lock is held is not known."
 	case k.name == "lock_busy" && errors.As(err, &held):
 		p.Detail = held.Error()
 	case k.name == "lock_busy" && errors.Is(err, service.ErrConflict):
@@ -169,7 +172,7 @@ func (h *handler) fail(c *gin.Context, err error) {
 	if k.name == "internal" {
 		h.log.ErrorContext(c, "request failed", "err", err, "request_id", requestID(c), "path", shownPath(c))
 	} else if k.status >= 500 && k.name != "lock_busy" && k.name != "lock_timeout" && k.name != "overloaded" &&
-		lost == nil && down == nil {
+		k.name != "no_capacity" && lost == nil && down == nil {
 		// A backend that is known to be down, or without its data, was logged when it went down: once, not once for every
 		// request.
 		h.log.WarnContext(c, k.name, "err", err, "request_id", requestID(c), "path", shownPath(c))

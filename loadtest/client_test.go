@@ -97,6 +97,7 @@ func TestDeductOutcomes(t *testing.T) {
 		{503, "lock_busy", "", loadtest.Busy},
 		{503, "lock_timeout", "", loadtest.Busy},
 		{503, "overloaded", "", loadtest.Busy},
+		{503, "no_capacity", "", loadtest.Busy},
 		{409, "sold_out", "", loadtest.SoldOut},
 		{503, "outcome_unknown", "", loadtest.Unknown},
 		{500, "internal", "", loadtest.Unknown}, // a crash, possibly after the sale

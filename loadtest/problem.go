@@ -22,7 +22,7 @@ func (p *Problem) Name() string { return p.Type[strings.LastIndexByte(p.Type, '/
 // Outcome is what the refusal says of the sale.
 func (p *Problem) Outcome() Outcome {
 	switch p.Name() {
-	case "lock_busy", "lock_timeout", "overloaded": // overloaded: a queue was full, and nothing was done
+	case "lock_busy", "lock_timeout", "overloaded", "no_capacity": // the last two: somewhere a queue was full, and nothing was done
 		return Busy
 	case "sold_out":
 		return SoldOut

@@ -21,6 +21,8 @@ var (
 	ErrReleased = errors.New("lock released")
 	// ErrAbandoned: the lease was left to run out, because it is not known whether its holder's work is over.
 	ErrAbandoned = errors.New("lock left to run out")
+	// ErrNoCapacity: no connection was free to ask with, at once or until the wait ended. Nothing is known of the holder.
+	ErrNoCapacity = errors.New("no capacity")
 	// ErrDown: the server did not answer, or said that it cannot serve. Nothing was done.
 	ErrDown = errors.New("backend down")
 	// ErrOutcomeUnknown: what was sent may or may not be done, and may still be under way. It is an error of the work

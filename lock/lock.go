@@ -30,7 +30,8 @@ type Locker interface {
 	// Acquire waits for key until ctx ends. A ctx made by [NoWait] tries once.
 	//
 	// Errors match ErrHeld when the wait ended while another held the key (together with the ctx's cause, if that
-	// ended the wait), ErrDown when the server could not be asked. On failure Acquire leaves nothing behind: no key, no
+	// ended the wait), ErrDown when the server could not be asked, ErrNoCapacity when this process keeps a connection for
+	// each key and had none left. On failure Acquire leaves nothing behind: no key, no
 	// node, no place in the queue, and where the outcome of a request is unknown it frees before it returns.
 	Acquire(ctx context.Context, key string) (*Lease, error)
 }

@@ -179,6 +179,8 @@ func outcome(err error) string {
 		return "down"
 	case errors.Is(err, lock.ErrHeld):
 		return "held"
+	case errors.Is(err, lock.ErrNoCapacity):
+		return "no_capacity"
 	default:
 		return "error"
 	}

@@ -53,6 +53,7 @@ type Servers struct {
 	Redlock   []redis.UniversalClient // one for each independent master
 	ZooKeeper *zklock.Session
 	MySQL     *sql.DB // the locks' own pool, not the store's: see mysqllock
+	MySQLKeys int     // that mysql-for-update, and as many that mysql-get-lock, can hold at a time; 0: a third of the pool
 
 	SetNXLease      time.Duration // of the SETNX locks; 0: their default
 	RepairSetNX     bool          // redis-setnx-expire gives an expiry to a key that was left without

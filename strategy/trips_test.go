@@ -92,13 +92,7 @@ func counted(t *testing.T, s strategy.Strategy) (strategy.Servers, tap) {
 			t.Fatal(err)
 		}
 		p := tapped(t, dsn.Addr, statements())
-		migrator, err := repo.NewMigrator(orm(t, dsn.FormatDSN()))
-		if err == nil {
-			_, err = migrator.Up(t.Context())
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		migrated(t, dsn.FormatDSN())
 		dsn.Addr = p.Addr()
 		if patient.MySQL, err = orm(t, dsn.FormatDSN()).DB(); err != nil {
 			t.Fatal(err)
@@ -116,6 +110,20 @@ func orm(t *testing.T, dsn string) *gorm.DB {
 	}
 	if db, err := g.DB(); err == nil {
 		t.Cleanup(func() { db.Close() })
+	}
+	return g
+}
+
+// migrated is orm with the schema of the service.
+func migrated(t *testing.T, dsn string) *gorm.DB {
+	t.Helper()
+	g := orm(t, dsn)
+	migrator, err := repo.NewMigrator(g)
+	if err == nil {
+		_, err = migrator.Up(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 	return g
 }

@@ -53,6 +53,7 @@ type Config struct {
 		PoolSize     int `mapstructure:"pool_size"`
 		LockPoolSize int `mapstructure:"lock_pool_size"`
 		Queue        int
+		LockKeys     int `mapstructure:"lock_keys"`
 	}
 	Limits struct{ Waiting int }
 	Lock   struct {

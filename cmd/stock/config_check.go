@@ -78,6 +78,9 @@ func (c *Config) check() (bad []error) {
 	}
 	if c.MySQL.LockPoolSize < 3 {
 		no("mysql.lock_pool_size", "%d is not at least 3", c.MySQL.LockPoolSize)
+	} else if most := (c.MySQL.LockPoolSize - 1) / 2; c.MySQL.LockKeys < 0 || c.MySQL.LockKeys > most {
+		// Two strategies keep a connection for each, and a fence or a KILL must find one, too.
+		no("mysql.lock_keys", "%d is not from 0 to %d, for which mysql.lock_pool_size is enough", c.MySQL.LockKeys, most)
 	}
 	if n := len(c.Redlock.Addrs); n == 1 || n == 2 {
 		no("redlock.addrs", "%d masters are no quorum: name at least 3, better 5, or none", n)

@@ -47,6 +47,8 @@ func TestBadValues(t *testing.T) {
 		{"ZOOKEEPER_ROOT", "/a/", `zookeeper.root: "/a/"`},
 		{"MYSQL_DSN", "mysql://u:s3cret@db/shop", "mysql.dsn: is not user:password@tcp(host:port)/database"},
 		{"MYSQL_POOL_SIZE", "0", "mysql.pool_size: 0 is not at least 1"},
+		{"MYSQL_LOCK_KEYS", "-1", "mysql.lock_keys: -1 is not from 0 to 11"},
+		{"MYSQL_LOCK_KEYS", "12", "mysql.lock_keys: 12 is not from 0 to 11"},
 		{"MYSQL_MIGRATE", "maybe", "mysql.migrate"},
 		{"LOCK_SETNX_LEASE", "1ms", "lock.setnx_lease: 1ms is not"},
 		{"LOCK_WATCHDOG_LEASE", "2h", "lock.watchdog_lease: 2h0m0s is not"},

@@ -61,7 +61,8 @@ func settings() []setting {
 		{key: "mysql.migrate", value: true, help: "bring the schema up to date when the database is reached"},
 		{key: "mysql.pool_size", value: 24, help: "connections; those of all instances must stay below the server's max_connections"},
 		{key: "mysql.queue", value: 512, help: "operations of the store that wait for a connection at most; others are refused with 503 overloaded"},
-		{key: "mysql.lock_pool_size", value: 24, help: "further connections, for locks that keep one while they hold or wait"},
+		{key: "mysql.lock_pool_size", value: 24, help: "further connections, for locks that keep one for each key; they count for max_connections, too"},
+		{key: "mysql.lock_keys", value: 0, help: "keys that mysql-for-update holds at a time in one instance, and as many mysql-get-lock; 0: a third of lock_pool_size"},
 
 		{key: "lock.setnx_lease", value: 10 * time.Second, help: "lease of the SETNX locks, not renewed; " +
 			"longer than work, and by as much as a store may take over a write that it was sent"},

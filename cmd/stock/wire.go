@@ -42,7 +42,7 @@ func newApp(cfg Config, log *slog.Logger) *app {
 		cfg: cfg, log: log, metrics: metrics.New(version, cfg.Instance),
 		servers: strategy.Servers{
 			SetNXLease: cfg.Lock.SetNXLease, WatchdogLease: cfg.Lock.WatchdogLease, WatchdogMaxHold: cfg.Lock.MaxHold,
-			Replicas: cfg.Lock.Replicas, ReplicaTimeout: cfg.Lock.ReplicaTimeout,
+			Replicas: cfg.Lock.Replicas, ReplicaTimeout: cfg.Lock.ReplicaTimeout, MySQLKeys: cfg.MySQL.LockKeys,
 			RepairSetNX: cfg.Lock.RepairSetNX, Segments: cfg.Lock.Segments, PlainLocks: !cfg.Lock.HandOver, Log: log,
 		},
 		backends: make(map[string]*health.Backend),

@@ -6,7 +6,7 @@ import "example.com/stock/lock"
 func Sentences() []Sentence {
 	return []Sentence{
 		{Name: "Exclusion", Rule: "Two leases of one key are never held at the same time.", Applies: exclusive, Check: exclusion},
-		{Name: "Keys", Rule: "A lease of one key does not keep anybody from another.", Applies: exclusive, Check: keys},
+		{Name: "Keys", Rule: "A lease of one key does not keep anybody from another, as long as the process has a connection left for it.", Applies: exclusive, Check: keys},
 		{Name: "TryOnce", Rule: "Who tries once is told at once that the key is held, and gets it when it is free.", Applies: exclusive, Check: tryOnce},
 		{Name: "BoundedWait", Rule: "A wait ends with its context, with ErrHeld and the context's cause.", Applies: exclusive, Check: boundedWait},
 		{Name: "CancelledWait", Rule: "Who stops waiting leaves nothing behind: the next one does not wait for him.", Applies: exclusive, Check: cancelledWait},

@@ -27,6 +27,11 @@ import (
 // connection 3 when it is opened, and a wait 1 if it is longer than those before. A try (lock.NoWait) that fails costs 2.
 // Waiting costs none, giving up 4.
 //
+// Room: a key that is held keeps a connection, and MaxConns bounds them. At most half of them wait in the server's
+// queue; further waiters poll, 2 round trips every 10 to 100 ms, and give the connection back in between, so that
+// keys which somebody does not let go of leave room for others. Where all are held, a try fails with
+// lock.ErrNoCapacity, and a wait gets the next one that is free.
+//
 // Promises: exclusion while no lease is lost; a fence; a holder whose process ended is followed at once, one whose computer
 // died, froze or was cut off within Lease, because the server ends a connection on which it hears nothing. A holder that was
 // frozen or cut off is told by its own clock before that.
@@ -165,6 +170,10 @@ func (r rowLock) draw(ctx context.Context, key string) (lock.Fence, error) {
 
 func (r rowLock) leave(ctx context.Context, s *session, _ string) error {
 	return s.exec(ctx, "ROLLBACK")
+}
+
+func (rowLock) forget(ctx context.Context, db *sql.DB, age time.Duration) error {
+	return errors.Join(forgetRows(ctx, db, age), fences.forget(ctx, db, age))
 }
 
 // look reads what is not committed: the name that the holder has written, which ends with its transaction.

@@ -19,6 +19,11 @@ import (
 // Round trips: 3 uncontended (lock, fence, release), and a ping every second. A connection costs 2 when it is opened. A try
 // (lock.NoWait) that fails costs 1. Waiting costs none, giving up 4.
 //
+// Room: a key that is held keeps a connection, and MaxConns bounds them. At most half of them wait in the server's
+// queue; further waiters poll, 2 round trips every 10 to 100 ms, and give the connection back in between, so that
+// keys which somebody does not let go of leave room for others. Where all are held, a try fails with
+// lock.ErrNoCapacity, and a wait gets the next one that is free.
+//
 // What it promises, and does not, is what [ForUpdate] does; the order of waiters is up to the server. In addition it is a lock
 // of one server in the strictest sense: neither replicated nor part of any transaction.
 //
@@ -97,6 +102,10 @@ func (namedLock) leave(ctx context.Context, s *session, key string) error {
 		return lock.ErrTaken
 	}
 	return nil
+}
+
+func (namedLock) forget(ctx context.Context, db *sql.DB, age time.Duration) error {
+	return fences.forget(ctx, db, age)
 }
 
 // look asks the server which connection has the lock, and the table who drew a fence last, on which. If that is another one, it is only known

@@ -17,9 +17,12 @@ type ConnOptions struct {
 	// Lease is how long the server keeps a connection on which it hears nothing, in whole seconds; default 10 s. A holder says
 	// something every second, or five times in a lease. It is the time after which a holder is followed whose computer died, or
 	// froze, or was cut off.
-	Lease    time.Duration
-	MaxHold  time.Duration // renewal ends after this and the lease is lost: a hung holder must not hold for ever; default 5 min
-	MaxConns int           // connections that hold or wait; default a third of the pool's, or 16 if the pool has no bound
+	Lease   time.Duration
+	MaxHold time.Duration // renewal ends after this and the lease is lost: a hung holder must not hold for ever; default 5 min
+	// MaxConns is how many keys can be held at a time, with a connection each. Half of them can be of callers who wait at the
+	// server, the others poll; who finds none free gets lock.ErrNoCapacity. Default a third of the pool's, or 16 if that has
+	// no bound.
+	MaxConns int
 }
 
 // A pinned lock lives in a connection that is kept from before the wait until the release: when the connection ends, so does
@@ -33,6 +36,7 @@ type pinned struct {
 	// gate lets one contender per key of this process at the server: 30 requests for one SKU need one connection, and those for
 	// another find one free.
 	gate lock.Queue
+	rows *forgetter
 }
 
 // A way is what a session does to get a key and to give it back.
@@ -48,6 +52,8 @@ type way interface {
 	mint(ctx context.Context, s *session, key string) (lock.Fence, time.Time, error)
 	// leave gives the key back. It matches ErrExpired or ErrTaken if there was nothing to give back.
 	leave(ctx context.Context, s *session, key string) error
+	// forget deletes the rows of keys whose last fence is older than age.
+	forget(ctx context.Context, db *sql.DB, age time.Duration) error
 }
 
 func newPinned(db *sql.DB, o ConnOptions, w interface {
@@ -61,6 +67,7 @@ func newPinned(db *sql.DB, o ConnOptions, w interface {
 	return &pinned{
 		ConnOptions: o, way: w, witness: w, beat: min(beatEvery, o.Lease/5),
 		sessions: newSessions(db, o.MaxConns, o.Lease/2, w.setup(int(o.Lease/time.Second))),
+		rows:     newForgetter(func(ctx context.Context) error { return w.forget(ctx, db, memory) }),
 	}
 }
 
@@ -70,11 +77,20 @@ func (p *pinned) Span() uint64 { return span }
 // Close closes the connections that hold nothing, and those of leases that were abandoned, which ends them. Those of
 // other leases are closed when they are released.
 func (p *pinned) Close() error {
+	p.rows.close()
 	p.sessions.close()
 	return nil
 }
 
-// Acquire waits for its turn until ctx ends.
+// Polls of one who waits and has no room at the server double from the first to the second, each drawn at random between
+// half and all of it.
+const (
+	minPoll = 10 * time.Millisecond
+	maxPoll = 100 * time.Millisecond
+)
+
+// Acquire waits for its turn until ctx ends. The error matches lock.ErrNoCapacity if no connection was free until then; a try
+// does not wait for one.
 func (p *pinned) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("%s: %w", acquiring(key), context.Cause(ctx))
@@ -82,22 +98,44 @@ func (p *pinned) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
 	if err := p.gate.Enter(ctx, key); err != nil {
 		return nil, err
 	}
-	for {
+	p.rows.used()
+	lease, err := p.acquire(ctx, key)
+	if err != nil {
+		p.gate.Leave(key)
+	}
+	return lease, err
+}
+
+// acquire is for the only contender for key in this process.
+func (p *pinned) acquire(ctx context.Context, key string) (*lock.Lease, error) {
+	for pause := minPoll; ; {
 		s, err := p.sessions.take(ctx, key)
 		if err != nil {
-			p.gate.Leave(key)
-			return nil, err
+			return nil, err // who has the key now is not known, whatever an earlier look said
 		}
-		lease, err := p.contend(ctx, s, key)
+		asking, leave, waits := ctx, func() {}, true
+		if !lock.IsNoWait(ctx) {
+			if leave, waits = p.sessions.settle(); !waits {
+				asking, leave = lock.NoWait(ctx), func() {}
+			}
+		}
+		lease, err := p.contend(asking, s, key)
+		leave()
 		if err == nil {
 			return lease, nil
 		}
 		// It may have died while it was idle, and so may others have; one that is new is not tried again.
 		again := s.doubt && s.reused && !s.silent && ctx.Err() == nil
 		p.sessions.put(context.WithoutCancel(ctx), s)
-		if !again {
-			p.gate.Leave(key)
+		switch {
+		case again:
+		case waits || !errors.Is(err, lock.ErrHeld) || ctx.Err() != nil:
 			return nil, err
+		default:
+			if !sleep(ctx, jitter(pause)) {
+				return nil, errors.Join(err, context.Cause(ctx))
+			}
+			pause = min(2*pause, maxPoll)
 		}
 	}
 }
@@ -147,6 +185,11 @@ func (p *pinned) hold(ctx context.Context, s *session, key string) (*lock.Lease,
 		return nil, errBusy // it came at the moment at which the wait ended
 	}
 	fence, heard, err := p.way.mint(ctx, s, key)
+	if err == nil && time.Since(heard) >= lock.Valid(p.Lease) {
+		// We were paused since, and the server has ended the connection, or is about to.
+		s.doubt = true
+		err = &lock.DownError{Server: "mysql", Reason: "the connection was silent for longer than a lease"}
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -20,6 +20,7 @@ type sessions struct {
 	setup []string
 	fresh time.Duration // idle for longer than this the server may have ended it
 	seats chan struct{} // one is taken for each session in use
+	rooms chan struct{} // one is taken for each session that waits at the server
 
 	mu     sync.Mutex
 	idle   []*session // the last one used last
@@ -28,7 +29,8 @@ type sessions struct {
 }
 
 // newSessions bounds the sessions by most; 0: a third of db's connections. At least one stays for the statements that
-// need another connection than the one that holds.
+// need another connection than the one that holds. At most half of the sessions wait at the server: those who wait for
+// keys that others do not let go of must leave some to those who ask for another key.
 func newSessions(db *sql.DB, most int, fresh time.Duration, setup []string) *sessions {
 	pool := db.Stats().MaxOpenConnections
 	switch {
@@ -40,22 +42,37 @@ func newSessions(db *sql.DB, most int, fresh time.Duration, setup []string) *ses
 	if pool > 0 {
 		most = min(most, pool-1)
 	}
-	return &sessions{db: db, setup: setup, fresh: fresh, seats: make(chan struct{}, max(most, 1)), leased: make(map[*session]*lock.Lease)}
+	most = max(most, 1)
+	return &sessions{
+		db: db, setup: setup, fresh: fresh, seats: make(chan struct{}, most), rooms: make(chan struct{}, most/2),
+		leased: make(map[*session]*lock.Lease),
+	}
 }
 
-// take waits for a seat and returns a session. used is whether it was used before: it may be dead then.
+// settle takes a room to wait in at the server, if there is one, until the result is called.
+func (p *sessions) settle() (leave func(), ok bool) {
+	select {
+	case p.rooms <- struct{}{}:
+		return func() { <-p.rooms }, true
+	default:
+		return nil, false
+	}
+}
+
+// take waits for a seat, in the order of those who ask, and returns a session. The error matches lock.ErrNoCapacity if
+// there was none.
 func (p *sessions) take(ctx context.Context, key string) (*session, error) {
 	select {
 	case p.seats <- struct{}{}:
 	default:
-		full := fmt.Errorf("all %d connections of this lock are in use", cap(p.seats))
+		full := fmt.Errorf("%s: %w: all %d connections of this lock are in use", acquiring(key), lock.ErrNoCapacity, cap(p.seats))
 		if lock.IsNoWait(ctx) {
-			return nil, errors.Join(&lock.HeldError{Key: key}, full)
+			return nil, full
 		}
 		select {
 		case p.seats <- struct{}{}:
 		case <-ctx.Done():
-			return nil, errors.Join(&lock.HeldError{Key: key}, full, context.Cause(ctx))
+			return nil, errors.Join(full, context.Cause(ctx))
 		}
 	}
 	if s := p.pop(); s != nil {

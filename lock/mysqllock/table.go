@@ -24,6 +24,9 @@ type TableOptions struct {
 	NoExpiry bool
 }
 
+// lookEvery is how often one who polls looks at the row: somebody may have deleted it, and then there is nothing to update.
+const lookEvery = time.Second
+
 // never is the lease of a holder without a time limit.
 const never = 200 * 365 * 24 * time.Hour
 
@@ -34,12 +37,13 @@ const noExpiryLinger = 10 * time.Second
 // not asked: one that is ahead would take the key from a holder who still has it.
 //
 // Algorithm: UPDATE the row if its time has passed, which also draws the fence; INSERT it where there is none. Renewal and
-// release are UPDATEs that name the token. Rows stay, so there is one for every key ever used; any that is free may be deleted
-// at any time, and the fence still grows.
+// release are UPDATEs that name the token. The row of a key stays for 48 h after it was last acquired; see forgetter. Any that is
+// free may be deleted at any time, and the fence still grows.
 //
 // Round trips: 2 uncontended (acquire 1, release 1), and one per renewal. The first use of a key costs 2 more. A try
 // (lock.NoWait) that fails costs 2: the second asks who holds it. One who waits polls, one round trip each time, with pauses
-// that double from MinBackoff to MaxBackoff, each drawn at random between half and all of it. 30 waiters are some 800
+// that double from MinBackoff to MaxBackoff, each drawn at random between half and all of it, and 1 every second to see who holds
+// it, if anybody. 30 waiters are some 800
 // statements a second, and the next holder comes in up to MaxBackoff late: that is the price of a table, which can wake nobody.
 // It is not fair.
 //
@@ -50,6 +54,7 @@ type Table struct {
 	db      *sql.DB
 	o       TableOptions
 	sweeper *lock.Sweeper
+	rows    *forgetter
 }
 
 // NewTable makes a Table on db, which it keeps a connection of for each statement only. Close it when no lease is held any more.
@@ -61,7 +66,8 @@ func NewTable(db *sql.DB, o TableOptions) *Table {
 	if o.NoExpiry {
 		o.Lease = never
 	}
-	return &Table{db, o, lock.NewSweeper()}
+	forget := func(ctx context.Context) error { return claims.forget(ctx, db, memory) }
+	return &Table{db, o, lock.NewSweeper(), newForgetter(forget)}
 }
 
 // Span is how far fences are apart.
@@ -70,16 +76,19 @@ func (t *Table) Span() uint64 { return span }
 // Close gives up the releases that have not reached the server yet; their keys run out with the lease.
 func (t *Table) Close() error {
 	t.sweeper.Close()
+	t.rows.close()
 	return nil
 }
 
 // Acquire tries, and if ctx allows tries again until ctx ends.
 func (t *Table) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
 	c := claim{t, key, columnName(key), uuid.NewString(), shown(lock.Owner(ctx))}
-	var held *lock.HeldError // what was found out at first
+	t.rows.used()
+	var held *lock.HeldError // what was found out at the last look
+	var looked time.Time
 	for pause := t.o.MinBackoff; ; pause = min(2*pause, t.o.MaxBackoff) {
 		sent := time.Now()
-		fence, err := c.try(ctx, held == nil)
+		fence, err := c.try(ctx, held == nil || sent.Sub(looked) >= lookEvery)
 		switch {
 		case err == nil && !t.o.NoExpiry && time.Since(sent) >= lock.Valid(t.o.Lease):
 			// We were stopped, or the answer was held up: what was granted has run out, and may be another's by now.
@@ -90,6 +99,7 @@ func (t *Table) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
 			return c.hold(sent, fence), nil
 		case errors.Is(err, errBusy):
 		case errors.As(err, &held):
+			looked = sent
 		case held != nil:
 			return nil, errors.Join(held, err)
 		default:

@@ -52,46 +52,6 @@ func TestAWaiterThatGivesUpLeavesTheQueue(t *testing.T) {
 	})
 }
 
-// A pool that is too small makes callers wait for as long as they want to, and stalls nobody for ever.
-func TestTheConnectionsAreUsedUp(t *testing.T) {
-	each(t, pins, func(t *testing.T, k kind) {
-		dsn := database(t)
-		l := k.make(pool(t, dsn, 2), 0) // one connection to hold, one for fences
-		t.Cleanup(func() { l.Close() })
-		held := acquire(t, l, "a")
-		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-		defer cancel()
-		_, err := l.Acquire(ctx, "b")
-		if !errors.Is(err, lock.ErrHeld) || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "connections") {
-			t.Errorf("err = %v, want ErrHeld, DeadlineExceeded and the reason", err)
-		}
-		if _, err := l.Acquire(lock.NoWait(t.Context()), "b"); !errors.Is(err, lock.ErrHeld) {
-			t.Errorf("err = %v, want ErrHeld", err)
-		}
-		got := make(chan error, 8)
-		for i := range cap(got) {
-			go func() {
-				lease, err := l.Acquire(t.Context(), keyN(i))
-				if err == nil {
-					err = lease.Release()
-				}
-				got <- err
-			}()
-		}
-		release(t, held)
-		for range cap(got) {
-			select {
-			case err := <-got:
-				if err != nil {
-					t.Error(err)
-				}
-			case <-time.After(30 * time.Second):
-				t.Fatal("they stall")
-			}
-		}
-	})
-}
-
 // Somebody else has taken the connections that fences need: that is an error soon, and no lock is left.
 func TestNoConnectionForTheFence(t *testing.T) {
 	dsn := database(t)

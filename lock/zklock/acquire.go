@@ -18,12 +18,6 @@ type rule interface {
 	take(ctx context.Context, t *turn) (node, error)
 }
 
-// span leaves room between fences, for the holders of lock.HandOver. A czxid is an epoch of leadership in the upper half and a counter
-// in the lower, so that 2^53, to which a fence must stay below where it becomes a double (JSON, Lua), is 32,768 elections away.
-const span = 64
-
-func fence(czxid int64) lock.Fence { return lock.Fence(czxid) * span }
-
 // errAgain is for when what we had has vanished: with its session, or by an operator's hand.
 var errAgain = errors.New("the place in the queue was lost")
 
@@ -70,7 +64,7 @@ func (g *generation) attempt(ctx context.Context, r rule, key, dir string) (*loc
 		}
 	})
 	switch {
-	case err == nil && g.over.Err() == nil:
+	case err == nil && g.lasts() == nil:
 		return t.lease, nil
 	case err == nil:
 		_ = t.lease.Release()
@@ -85,10 +79,14 @@ func (g *generation) attempt(ctx context.Context, r rule, key, dir string) (*loc
 // lease is the lease of the holder's node, lost with the generation or with the node.
 func (g *generation) lease(f form, key string, own node) *lock.Lease {
 	var stop, ignore func() bool
-	lease, lost := lock.NewLease(key, fence(own.czxid), func(ctx context.Context) error {
+	lease, lost := lock.NewLease(key, own.fence, func(ctx context.Context) error {
 		stop()
 		ignore()
-		return g.s.remove(ctx, f, own)
+		loss := g.lasts()
+		if err := g.s.remove(ctx, f, own); loss == nil {
+			return err
+		}
+		return loss
 	})
 	// The server would keep the node for as long as the session lives.
 	g.s.mu.Lock()

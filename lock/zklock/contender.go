@@ -18,11 +18,13 @@ type Contender struct {
 	Who   string     // lock.Owner of its Acquire; Curator writes an address
 	Node  string     // path of its node; deleting that puts it out of the queue
 	Since time.Time  // when it came, by the server's clock
-	Fence lock.Fence // that it has, or will have
+	Fence lock.Fence // that it has, or will have; none if it has just come, or is no lock of this package
+
+	czxid int64
 }
 
 // Contenders lists the holder of key and those who wait, in the order in which they will have it. It costs one round trip for the
-// list and one, in parallel, for each node; those that leave meanwhile are left out. The error matches lock.ErrDown if the server did
+// list and one, in parallel, for each node, and perhaps one for their fences; those that leave meanwhile are left out. The error matches lock.ErrDown if the server did
 // not answer.
 func (q *Sequential) Contenders(ctx context.Context, key string) ([]Contender, error) {
 	dir, err := q.session.folder(key)
@@ -30,10 +32,15 @@ func (q *Sequential) Contenders(ctx context.Context, key string) ([]Contender, e
 		return nil, err
 	}
 	return inquire(ctx, q.session, fmt.Sprintf("list contenders of lock %q", key), func(ctx context.Context, g *generation) ([]Contender, error) {
-		return g.contenders(ctx, dir)
+		all, err := g.contenders(ctx, dir)
+		if err == nil {
+			err = g.fences(ctx, all)
+		}
+		return all, err
 	})
 }
 
+// contenders are the contenders but for their fences.
 func (g *generation) contenders(ctx context.Context, dir string) ([]Contender, error) {
 	names, err := g.children(ctx, dir)
 	if errors.Is(err, zk.ErrNoNode) {
@@ -58,7 +65,7 @@ func (g *generation) contender(ctx context.Context, path string) (Contender, err
 	if err != nil {
 		return Contender{}, unlessGone(err)
 	}
-	return Contender{string(data), path, time.UnixMilli(stat.Ctime), fence(stat.Czxid)}, nil
+	return Contender{Who: string(data), Node: path, Since: time.UnixMilli(stat.Ctime), czxid: stat.Czxid}, nil
 }
 
 // contenders are the children that take part, in the order in which they came.

@@ -76,6 +76,8 @@ func TestShortWaitsShareAWatch(t *testing.T) {
 	p := newProxy(t, host)
 	q := NewSequential(dial(t, p.addr()))
 	lease := acquire(t, NewSequential(dial(t, host)), 20*time.Second) // past the proxy, which would count the watch that it keeps on itself
+	// Makes the other lock's folder, and reads the record of fences.
+	release(t, acquire(t, NewEphemeral(q.session), 20*time.Second))
 	before, _, _ := p.counts()
 	const waits = 20
 	for range waits {

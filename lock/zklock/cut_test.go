@@ -155,6 +155,7 @@ func TestPlaceOutlivesTheReplyOfCreate(t *testing.T) {
 	p := newProxy(t, host)
 	s := dial(t, p.addr())
 	q, other, c := NewSequential(s), NewSequential(dial(t, host)), raw(t, host)
+	release(t, acquire(t, q, 20*time.Second)) // reads the record of fences
 	holder := acquire(t, other, 20*time.Second)
 	eventually(t, "connected", func() bool { return s.State() == Connected })
 	p.cutAtNext(1, true)
@@ -167,7 +168,7 @@ func TestPlaceOutlivesTheReplyOfCreate(t *testing.T) {
 	}
 	release(t, holder)
 	lease := <-turn
-	if _, stat, err := c.Exists(folderOf(t) + "/" + before[1].name); err != nil || 64*lock.Fence(stat.Czxid) != lease.Fence() {
+	if _, stat, err := c.Exists(folderOf(t) + "/" + before[1].name); err != nil || fenceOf(t, c, stat.Czxid) != lease.Fence() {
 		t.Errorf("fence %d, czxid %d, %v", lease.Fence(), stat.Czxid, err)
 	}
 	release(t, lease)

@@ -17,8 +17,10 @@ type node struct {
 	dir, name string
 	guid      string // in its name or its data, so that it can be found if the answer to its creation was lost
 	czxid     int64  // the transaction that created it
-	session   int64  // whose it is; 0: nobody's, it stays
-	alone     bool   // it was the only child then: nobody is ahead
+	clock     int64  // of the server, at that transaction, in milliseconds
+	fence     lock.Fence
+	session   int64 // whose it is; 0: nobody's, it stays
+	alone     bool  // it was the only child then: nobody is ahead
 
 	version int32       // of the folder, as the transaction left it that created the node
 	told    *generation // who was told version
@@ -26,8 +28,8 @@ type node struct {
 
 // A form is how the node of a lock is made, found and deleted. What it is given to find may be of an earlier generation.
 type form interface {
-	// create makes one request, once.
-	create(g *generation, dir, guid, who string) (node, error)
+	// create makes one request, once. The error is errScale if the record of fences is not s any more.
+	create(g *generation, s *scale, dir, guid, who string) (node, error)
 	// find looks for what create made with guid. The error of a node that is not there is zk.ErrNoNode. See read.
 	find(ctx context.Context, g *generation, dir, guid string) (node, error)
 	// delete deletes n, and nothing else, for as long as ctx lives. That it is gone already is no error.
@@ -39,16 +41,36 @@ func (n node) path() string { return n.dir + "/" + n.name }
 // everyone may do everything, as in Curator: whoever reaches the server may lock and, in need, unlock.
 func everyone() []zk.ACL { return zk.WorldACL(zk.PermAll) }
 
-// enter creates our node, and the folder if need be. On failure there is no node, or it is debris that is being swept. See read.
+// enter creates our node, which has its fence then, and the folder if need be. On failure there is no node, or it is debris that is
+// being swept. See read.
 func (g *generation) enter(ctx context.Context, f form, t *turn) (node, error) {
+	n, err := g.create(ctx, f, t)
+	if err != nil {
+		return n, err
+	}
+	if n.fence, err = g.number(ctx, n.czxid, n.clock); err != nil {
+		g.abandon(f, n)
+		return node{}, err
+	}
+	return n, nil
+}
+
+func (g *generation) create(ctx context.Context, f form, t *turn) (node, error) {
 	var err error
 	for range tries {
+		var s *scale
+		if s, err = g.scale(ctx); err != nil {
+			return node{}, err
+		}
 		guid := uuid.NewString()
 		var n node
-		n, err = f.create(g, t.dir, guid, t.who)
+		n, err = f.create(g, s, t.dir, guid, t.who)
 		switch {
 		case err == nil:
 			return n, nil
+		case errors.Is(err, errScale):
+			g.forgetScale(s)
+			continue
 		case errors.Is(err, zk.ErrNoNode):
 			// The folder was never made, or the server has just removed it because it was empty.
 			if err = g.makeFolder(ctx, t.dir); err != nil {

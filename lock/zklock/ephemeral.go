@@ -23,12 +23,12 @@ import (
 // are transactions of the whole ensemble like the others. The W-1 losers watch again. Until all n have been served that is
 // n(n+1)/2 wake-ups for n waiters, and as many creates, where Sequential takes n wake-ups; see lock.OnWake, which counts them. Only the waiters of
 // one process share: ZooKeeper sends one event for a node to a connection, and they set at least one watch, at most one each.
-// A first use of a key makes its folder, for 2 more.
+// A first use of a key makes its folder, for 2 more; the first in a session reads the record of fences, for 2.
 //
 // A try (lock.NoWait) that fails costs one read and writes nothing; one that succeeds costs one read more.
 //
 // Promised: as Sequential, but not the order of arrival. Who waits may be passed by any number of others, and wait for as long as there are
-// some: bound the wait. The fence is the czxid of the node, times 64.
+// some: bound the wait. The fence is as there; see scale.
 //
 // The folder of a key is that of Sequential with "%ephemeral" behind its name, which no key is mapped to. So the two neither
 // exclude nor disturb each other on the same key, and no node of this lock stands in the queue of Curator's InterProcessMutex, which counts every

@@ -43,14 +43,14 @@ func TestTheHerdExcludes(t *testing.T) {
 	}
 }
 
-func TestTheHerdsFenceIsTheCzxid(t *testing.T) {
+func TestTheHerdsFenceComesFromTheCzxid(t *testing.T) {
 	host := servers.ZooKeeper(t)
 	e, c := NewEphemeral(dial(t, host)), raw(t, host)
 	var before lock.Fence
 	for range 3 {
 		lease := acquire(t, e, 20*time.Second)
 		_, stat, err := c.Exists(herdNode(t))
-		if err != nil || span*lock.Fence(stat.Czxid) != lease.Fence() || lease.Fence() <= before {
+		if err != nil || fenceOf(t, c, stat.Czxid) != lease.Fence() || lease.Fence() <= before {
 			t.Errorf("fence %d after %d, stat %+v, %v", lease.Fence(), before, stat, err)
 		}
 		before = lease.Fence()

@@ -131,7 +131,7 @@ func TestFenceComesFromTheCzxid(t *testing.T) {
 	defer release(t, lease)
 	name := queue(t, c)[0]
 	_, stat, err := c.Exists(folderOf(t) + "/" + name)
-	if err != nil || 64*lock.Fence(stat.Czxid) != lease.Fence() {
+	if err != nil || fenceOf(t, c, stat.Czxid) != lease.Fence() {
 		t.Errorf("fence %d, czxid %d, %v", lease.Fence(), stat.Czxid, err)
 	}
 	if curators := regexp.MustCompile(`^_c_[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}-lock-[0-9]{10}$`); !curators.MatchString(name) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -58,6 +59,8 @@ type generation struct {
 
 	requests sync.WaitGroup
 	watching watching
+	known    atomic.Pointer[scale] // nil: to be read
+	reading  chan struct{}         // one place, for who reads it
 
 	// Guarded by s.mu.
 	closed   bool // no more requests
@@ -74,7 +77,9 @@ type generation struct {
 }
 
 func newGeneration(s *Session) *generation {
-	g := &generation{s: s, nudge: make(chan struct{}, 1), since: time.Now(), relinked: make(chan struct{})}
+	g := &generation{
+		s: s, nudge: make(chan struct{}, 1), since: time.Now(), relinked: make(chan struct{}), reading: make(chan struct{}, 1),
+	}
 	g.over, g.end = context.WithCancelCause(context.Background())
 	g.outage, g.giveUp = context.WithCancel(context.Background())
 	g.route = &route{over: g.over}

@@ -45,7 +45,7 @@ func (q *Sequential) Inspect(ctx context.Context, key string) (lock.Standing, er
 	return s, err
 }
 
-// Inspect tells the holder, for one read. Waiters leave no trace at the server but a watch, which has no name; and none of them is next.
+// Inspect tells the holder, for one read, and perhaps one for its fence. Waiters leave no trace at the server but a watch, which has no name; and none of them is next.
 func (e *Ephemeral) Inspect(ctx context.Context, key string) (lock.Standing, error) {
 	s := lock.Standing{Scope: lock.Cluster}
 	dir, err := e.folder(key)
@@ -54,7 +54,12 @@ func (e *Ephemeral) Inspect(ctx context.Context, key string) (lock.Standing, err
 	}
 	c, err := inquire(ctx, e.session, fmt.Sprintf("inspect lock %q", key), func(ctx context.Context, g *generation) (Contender, error) {
 		c, err := lockNode{}.holder(ctx, g, dir)
-		return c, unlessGone(err)
+		if err != nil {
+			return Contender{}, unlessGone(err)
+		}
+		one := []Contender{c}
+		err = g.fences(ctx, one)
+		return one[0], err
 	})
 	if err == nil && c.Node != "" {
 		s.Holder = &lock.Contender{Who: c.Who, Since: c.Since, Fence: c.Fence}
@@ -71,12 +76,13 @@ func (q *Sequential) Evict(ctx context.Context, key string) (lock.Fence, error) 
 	if err != nil {
 		return lock.NoFence, err
 	}
-	return q.session.evict(ctx, q, key, nodeInQueue{}, func(ctx context.Context, g *generation) (node, Contender, error) {
+	return q.session.evict(ctx, q, key, nodeInQueue{}, func(ctx context.Context, g *generation) (node, error) {
 		all, err := g.contenders(ctx, dir)
 		if err != nil || len(all) == 0 {
-			return node{}, Contender{}, err
+			return node{}, err
 		}
-		return node{dir: dir, name: strings.TrimPrefix(all[0].Node, dir+"/")}, all[0], nil
+		first := all[0]
+		return node{dir: dir, name: strings.TrimPrefix(first.Node, dir+"/"), czxid: first.czxid, clock: first.Since.UnixMilli()}, nil
 	})
 }
 
@@ -87,24 +93,28 @@ func (e *Ephemeral) Evict(ctx context.Context, key string) (lock.Fence, error) {
 	if err != nil {
 		return lock.NoFence, err
 	}
-	return e.session.evict(ctx, e, key, lockNode{}, func(ctx context.Context, g *generation) (node, Contender, error) {
-		n, holder, err := lockNode{}.look(ctx, g, dir)
-		return n, holder, unlessGone(err)
+	return e.session.evict(ctx, e, key, lockNode{}, func(ctx context.Context, g *generation) (node, error) {
+		n, err := lockNode{}.look(ctx, g, dir)
+		return n, unlessGone(err)
 	})
 }
 
 // evict deletes the node of the holder whom look finds. If that has gone meanwhile, its holder gave the lock back.
 func (s *Session) evict(ctx context.Context, l lock.Locker, key string, f form,
-	look func(context.Context, *generation) (node, Contender, error),
+	look func(context.Context, *generation) (node, error),
 ) (lock.Fence, error) {
 	doing := fmt.Sprintf("evict the holder of lock %q", key)
 	for range tries {
 		evicted, err := inquire(ctx, s, doing, func(ctx context.Context, g *generation) (lock.Fence, error) {
-			n, holder, err := look(ctx, g)
+			n, err := look(ctx, g)
 			if err != nil || n.name == "" {
 				return lock.NoFence, err
 			}
-			return holder.Fence + span, f.delete(ctx, g, n)
+			fence, err := g.passed(ctx, n.czxid, n.clock)
+			if err != nil {
+				return lock.NoFence, err
+			}
+			return fence, f.delete(ctx, g, n)
 		})
 		if err != nil || evicted != lock.NoFence {
 			return evicted, err

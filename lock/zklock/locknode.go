@@ -25,23 +25,24 @@ type lockNode struct{}
 const lockNodeName = "lock"
 
 // create fails with zk.ErrNodeExists if the key is held.
-func (lockNode) create(g *generation, dir, guid, who string) (node, error) {
+func (lockNode) create(g *generation, s *scale, dir, guid, who string) (node, error) {
 	done, err := g.conn.Multi(
 		&zk.CreateRequest{
 			Path: dir + "/" + lockNodeName, Data: []byte(guid + " " + who), Acl: everyone(), Flags: zk.FlagEphemeral,
 		},
 		&zk.SetDataRequest{Path: dir, Version: -1},
+		s.guard(),
 	)
 	if err != nil {
-		return node{}, err
+		return node{}, guarded(done, 2, err)
 	}
 	folder := done[1].Stat
-	return node{dir: dir, name: lockNodeName, guid: guid, czxid: folder.Mzxid, version: folder.Version, told: g}, nil
+	return node{dir: dir, name: lockNodeName, guid: guid, czxid: folder.Mzxid, clock: folder.Mtime, version: folder.Version, told: g}, nil
 }
 
 // find reads the folder and then the node: if both have changed in between, the version is too old to delete with.
 func (l lockNode) find(ctx context.Context, g *generation, dir, guid string) (node, error) {
-	n, _, err := l.look(ctx, g, dir)
+	n, err := l.look(ctx, g, dir)
 	if err == nil && n.guid != guid {
 		err = zk.ErrNoNode
 	}
@@ -49,7 +50,7 @@ func (l lockNode) find(ctx context.Context, g *generation, dir, guid string) (no
 }
 
 // look finds the node of whoever holds the key.
-func (l lockNode) look(ctx context.Context, g *generation, dir string) (node, Contender, error) {
+func (l lockNode) look(ctx context.Context, g *generation, dir string) (node, error) {
 	version, err := read(ctx, g, func() (int32, error) {
 		exists, stat, err := g.conn.Exists(dir)
 		if err == nil && !exists {
@@ -61,20 +62,19 @@ func (l lockNode) look(ctx context.Context, g *generation, dir string) (node, Co
 		return stat.Version, nil
 	})
 	if err != nil {
-		return node{}, Contender{}, err
+		return node{}, err
 	}
-	path := dir + "/" + lockNodeName
-	data, stat, err := g.get(ctx, path)
+	data, stat, err := g.get(ctx, dir+"/"+lockNodeName)
 	if err != nil {
-		return node{}, Contender{}, err
+		return node{}, err
 	}
-	guid, who := signature(data)
+	guid, _ := signature(data)
 	return node{
-		dir: dir, name: lockNodeName, guid: guid, czxid: stat.Czxid, session: stat.EphemeralOwner, version: version, told: g,
-	}, Contender{who, path, time.UnixMilli(stat.Ctime), fence(stat.Czxid)}, nil
+		dir: dir, name: lockNodeName, guid: guid, czxid: stat.Czxid, clock: stat.Ctime, session: stat.EphemeralOwner, version: version, told: g,
+	}, nil
 }
 
-// holder is who has the key, for one read.
+// holder is who has the key, but for its fence, for one read.
 func (lockNode) holder(ctx context.Context, g *generation, dir string) (Contender, error) {
 	path := dir + "/" + lockNodeName
 	data, stat, err := g.get(ctx, path)
@@ -85,7 +85,7 @@ func (lockNode) holder(ctx context.Context, g *generation, dir string) (Contende
 		return Contender{}, err
 	}
 	_, who := signature(data)
-	return Contender{who, path, time.UnixMilli(stat.Ctime), fence(stat.Czxid)}, nil
+	return Contender{Who: who, Node: path, Since: time.UnixMilli(stat.Ctime), czxid: stat.Czxid}, nil
 }
 
 // delete takes one round trip. Two more, for find, if the version was told to an earlier generation, or if it is not the folder's any more.

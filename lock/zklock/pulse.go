@@ -1,6 +1,7 @@
 package zklock
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -78,6 +79,27 @@ func (g *generation) attend() {
 	}
 }
 
+// limit is when the session must not be relied on any more. s.mu is held.
+func (g *generation) limit() time.Time { return g.alive.Add(g.timeout * 2 / 3) }
+
+// outlived ends a generation whose limit has passed. s.mu is held.
+func (g *generation) outlived(now time.Time) {
+	g.ended(fmt.Errorf("%w: ZooKeeper silent for %v, two thirds of the session timeout", lock.ErrExpired,
+		now.Sub(g.alive).Round(time.Millisecond)))
+}
+
+// lasts is nil while the session may be relied on. It looks at the clock itself: a process that was paused for longer
+// than its session may read what came before, such as the end of the one ahead in the queue, and give a lease back,
+// before attend's timer has its turn.
+func (g *generation) lasts() error {
+	g.s.mu.Lock()
+	defer g.s.mu.Unlock()
+	if now := time.Now(); !g.alive.IsZero() && !now.Before(g.limit()) {
+		g.outlived(now)
+	}
+	return context.Cause(g.over)
+}
+
 // judge applies the time limits and says when to look again, and whether a beat is due.
 func (g *generation) judge(now, lastBeat time.Time, beating bool) (wake time.Time, beat bool) {
 	g.s.mu.Lock()
@@ -93,9 +115,8 @@ func (g *generation) judge(now, lastBeat time.Time, beating bool) (wake time.Tim
 		}
 		return true
 	}
-	if !g.alive.IsZero() && due(g.alive.Add(g.timeout*2/3)) {
-		g.ended(fmt.Errorf("%w: ZooKeeper silent for %v, two thirds of the session timeout", lock.ErrExpired,
-			now.Sub(g.alive).Round(time.Millisecond)))
+	if !g.alive.IsZero() && due(g.limit()) {
+		g.outlived(now)
 		return wake, false
 	}
 	if g.linked {

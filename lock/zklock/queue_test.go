@@ -53,7 +53,8 @@ func TestWhoGivesUpInTheMiddle(t *testing.T) {
 	eventually(t, "one waits", func() bool { return len(queue(t, c)) == 2 })
 	turn := make(chan *lock.Lease, 1)
 	go func() { lease, _ := q.Acquire(t.Context(), keyOf(t)); turn <- lease }()
-	eventually(t, "two wait", func() bool { return len(queue(t, c)) == 3 })
+	// Each at the one before it: the third must hear of the second, and not take that for its turn.
+	eventually(t, "two wait", func() bool { return len(queue(t, c)) == 3 && q.session.watchesNow() == 2 })
 	leave()
 	if err := <-left; !errors.Is(err, lock.ErrHeld) {
 		t.Error(err)

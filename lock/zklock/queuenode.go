@@ -13,20 +13,21 @@ type nodeInQueue struct{}
 // create is one transaction that also writes to the folder, nothing; for the sake of the answer. That holds the folder's state
 // right after the create: who is the only child has the lock and need not list, and the folder was modified by the transaction
 // that created the node, so we know the fence without asking for it.
-func (nodeInQueue) create(g *generation, dir, guid, who string) (node, error) {
+func (nodeInQueue) create(g *generation, s *scale, dir, guid, who string) (node, error) {
 	done, err := g.conn.Multi(
 		&zk.CreateRequest{
 			Path: dir + "/" + protected + guid + lockName, Data: []byte(who), Acl: everyone(), Flags: zk.FlagEphemeralSequential,
 		},
 		&zk.SetDataRequest{Path: dir, Version: -1},
+		s.guard(),
 	)
 	if err != nil {
-		return node{}, err
+		return node{}, guarded(done, 2, err)
 	}
 	folder := done[1].Stat
 	return node{
 		dir: dir, name: strings.TrimPrefix(done[0].String, dir+"/"), guid: guid,
-		czxid: folder.Mzxid, alone: folder.NumChildren == 1,
+		czxid: folder.Mzxid, clock: folder.Mtime, alone: folder.NumChildren == 1,
 	}, nil
 }
 
@@ -48,7 +49,7 @@ func (nodeInQueue) find(ctx context.Context, g *generation, dir, guid string) (n
 			if err != nil {
 				return node{}, err
 			}
-			return node{dir: dir, name: name, guid: guid, czxid: stat.Czxid, session: stat.EphemeralOwner}, nil
+			return node{dir: dir, name: name, guid: guid, czxid: stat.Czxid, clock: stat.Ctime, session: stat.EphemeralOwner}, nil
 		}
 	}
 	return node{}, zk.ErrNoNode

@@ -22,7 +22,8 @@ import (
 //
 // Round trips, uncontended: 1 to acquire (one transaction) and 1 to release, where Curator and the client library's Lock take 3 in
 // all. Contended: 3 to queue up (create, list, watch), 1 to release. From a release to the next holder: the deletion and its event,
-// then one listing, which is left out where the one who left was the first of all. A first use of a key makes its folder, for 2 more.
+// then one listing, which is left out where the one who left was the first of all. A first use of a key makes its folder, for 2 more; the
+// first in a session reads the record of fences, for 2.
 //
 // A try (lock.NoWait) that fails costs 2 reads and writes nothing; one that succeeds costs one read more.
 //
@@ -32,8 +33,9 @@ import (
 // and a tick.
 //
 // Not promised: that a process that was paused, or that ignores its lease, does not write when the lease is lost.
-// That is what the fence is for: the czxid of the node, times 64 for the holders of lock.HandOver. It is not the sequence, which
-// starts again with every new folder.
+// That is what the fence is for. It is made of the czxid of the node, which grows in an ensemble, and of a number that is kept in
+// ZooKeeper and was its clock once, so that fences grow also when the ensemble was lost and is built anew; see scale. It is not the
+// sequence, which starts again with every new folder.
 type Sequential struct {
 	session *Session
 }
