@@ -24,8 +24,8 @@ func zkSessionExpiry() Scenario {
 			"服务器会删掉久无音讯的会话的节点。它无法通知客户端，而客户端库要等重新连上才会说。",
 		},
 		Fix: Text{
-			"A timer of one's own that says LOST before the server can have expired the session, and ends the work; the czxid as a fence for work that does not listen.",
-			"用自己的计时器，在服务器可能判定过期之前就宣布 LOST 并终止业务；对不听话的业务，用 czxid 作栅栏令牌。",
+			"A timer of one's own that says LOST before the server can have expired the session, and ends the work; a fence made of the czxid for work that does not listen.",
+			"用自己的计时器，在服务器可能判定过期之前就宣布 LOST 并终止业务；对不听话的业务，用由 czxid 得出的栅栏令牌。",
 		},
 		Needs:   []Need{NeedRedis, NeedZooKeeper},
 		Cases:   concat(Cases(told, "zk-sequential", "zk-ephemeral"), Cases(deaf, "zk-sequential", "zk-ephemeral"), Cases(blind, "zk-sequential", "zk-ephemeral")),
