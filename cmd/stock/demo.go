@@ -174,8 +174,11 @@ It goes on running until Ctrl-C. To play with:
   curl %[1]s/v1/stock/stock
   curl %[1]s/v1/strategies
   %[3]s load --url %[1]s --admin-token %[2]s --strategy none
+Who holds a lock, and the metrics, are told to operators, by each instance on a listener of its own:
+  curl %[5]s/v1/locks/zk-sequential/stock
+  curl %[5]s/metrics
 Logs are in %[4]s
-`, url, demoToken, os.Args[0], servers.Dir)
+`, url, demoToken, os.Args[0], servers.Dir, servers.Server("app-1").Admin)
 	<-ctx.Done()
 }
 
