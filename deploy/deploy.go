@@ -14,9 +14,9 @@ var shipped string
 type NginxOptions struct {
 	Listen    string   // what the listen directive takes: "127.0.0.1:18080", "8080"; shipped: 8080
 	Upstreams []string // host:port of each instance; shipped: 127.0.0.1:8088, 8089 and 8090
-	// Dir is absolute, exists, is writable, and short: the name of a socket has 107 bytes at most on Linux. It is for
-	// nginx.pid, access.log, error.log, temporary files and stock-again.sock, over which nginx talks to itself. A
-	// socket of that name that a killed nginx has left must be removed before the next one starts.
+	// Dir is absolute, exists and is writable. It is for nginx.pid, access.log, error.log, temporary files and
+	// stock-again.sock, over which nginx talks to itself: start nginx in Dir, because the name of the socket is relative
+	// where that of Dir is long. A socket that a killed nginx has left must be removed before the next one starts.
 	Dir string
 }
 
@@ -37,7 +37,7 @@ func Nginx(o NginxOptions) []byte {
 			out.WriteString(line)
 		case (words[0] == "listen" || words[0] == "server") && strings.HasPrefix(words[1], "unix:"):
 			if o.Dir != "" {
-				words[1] = quoted("unix:"+o.Dir, filepath.Base(strings.TrimSuffix(words[1], ";"))) + ";"
+				words[1] = socket(o.Dir, filepath.Base(strings.TrimSuffix(words[1], ";"))) + ";"
 			}
 			out.WriteString(indent + strings.Join(words, " ") + "\n")
 		case words[0] == "listen" && o.Listen != "":
@@ -65,6 +65,17 @@ func Nginx(o NginxOptions) []byte {
 		}
 	}
 	return []byte(out.String())
+}
+
+// maxSocket is the longest name of a socket, in bytes, on any system: that of macOS, with the zero at its end.
+const maxSocket = 103
+
+// socket is the address of a socket in dir.
+func socket(dir, name string) string {
+	if len(filepath.Join(dir, name)) > maxSocket {
+		return "unix:" + name
+	}
+	return quoted("unix:"+dir, name)
 }
 
 // quoted makes one nginx word of a path, whatever blanks or quotes a temporary folder's name has.

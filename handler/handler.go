@@ -96,7 +96,7 @@ func New(c Config) http.Handler {
 	get(e, "/v1/stock/:sku", h.getStock)
 	e.PUT("/v1/stock/:sku", h.putStock)
 	get(e, "/v1/stock/:sku/orders", h.getOrders)
-	e.POST("/v1/stock/:sku/orders/:order/settle", h.settleOrder)
+	e.POST("/v1/stock/:sku/orders/:order_id/settle", h.settleOrder)
 	e.POST("/v1/stock/:sku/deduct", h.deductResource)
 	return limits{parting{e, h.Draining}}
 }

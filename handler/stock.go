@@ -163,7 +163,7 @@ func (h *handler) settleOrder(c *gin.Context) {
 	if !ok {
 		return
 	}
-	id := c.Param("order")
+	id := c.Param("order_id")
 	s, err := h.Stockroom.Settle(c.Request.Context(), store, sku, id)
 	if err != nil {
 		h.fail(c, err)

@@ -125,7 +125,7 @@ func (m *MySQL) Orders(ctx context.Context, sku service.SKU, from string, limit 
 	stock, err := take(m.db.WithContext(ctx), sku, unlocked)
 	switch {
 	case err != nil:
-		return nil, "", explain(ctx, doing, err)
+		return nil, "", m.unread(ctx, doing, err)
 	case at.epoch != 0 && at.epoch != stock.Epoch:
 		return nil, "", service.ErrStockReset
 	}

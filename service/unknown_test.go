@@ -247,7 +247,7 @@ type slowEnd struct {
 	end context.CancelFunc
 }
 
-func (s slowEnd) Transact(context.Context, func(context.Context, service.Store) error) error {
+func (s slowEnd) Transact(context.Context, service.SKU, func(context.Context, service.Store) error) error {
 	s.end()
 	return service.ErrOutcomeUnknown
 }

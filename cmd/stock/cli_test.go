@@ -186,7 +186,7 @@ func TestMigrate(t *testing.T) {
 	}
 	var undone []string
 	for i := range steps {
-		undone = append(undone, migrate("down", "taken back: 0000"))
+		undone = append(undone, migrate("down", "taken back: 000"))
 		if got := strings.Count(migrate("status"), "pending"); got != i+1 {
 			t.Errorf("%d pending after %d steps down", got, i+1)
 		}

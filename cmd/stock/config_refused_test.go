@@ -171,7 +171,7 @@ func TestKubernetesVariablesAreTolerated(t *testing.T) {
 func TestSuggestions(t *testing.T) {
 	bare(t)
 	for name, want := range map[string]string{
-		"STOCK_LOG_LEVL": "did you mean STOCK_LOG_LEVEL?", "STOCK_ADMIN": "did you mean STOCK_ADMIN_TOKEN?", "STOCK_XYZZY": "!did you mean",
+		"STOCK_LOG_LEVL": "did you mean STOCK_LOG_LEVEL?", "STOCK_ADMIN_TOKN": "did you mean STOCK_ADMIN_TOKEN?", "STOCK_XYZZY": "!did you mean",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(name, "1")

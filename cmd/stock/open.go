@@ -59,14 +59,15 @@ func (a *app) openRedis() error {
 		return nil
 	}
 	room := c.PoolSize
-	if _, cluster := sales.(*redis.ClusterClient); cluster {
+	_, cluster := sales.(*redis.ClusterClient)
+	if cluster {
 		room *= max(3, len(c.Addrs)) // the pool is one of each node, and a node that hangs must not fill the queue
 	}
 	queue := gate.New(gate.Limits{In: room, PerKey: (room + 1) / 2, Waiting: c.Queue})
 	a.metrics.Queue(strategy.Redis, queue.Load)
 	place := fmt.Sprintf("redis %s %s/%d", c.MasterName, strings.Join(slices.Sorted(slices.Values(c.Addrs)), ","), c.DB)
 	probe, check := a.redisProbe(options)
-	a.shelve(strategy.Redis, place, repo.NewRedis(sales).Behind(queue), repo.NewRedis(probe), check, nil)
+	a.shelve(strategy.Redis, place, cluster, repo.NewRedis(sales).Behind(queue), repo.NewRedis(probe), check, nil)
 	return nil
 }
 
@@ -142,7 +143,7 @@ func (a *app) openMySQL() error {
 	gates := mysqlGates(c.PoolSize, c.Queue)
 	a.metrics.Queue(strategy.MySQL, gates.All.Load)
 	place := "mysql " + dsn.Addr + "/" + dsn.DBName
-	a.shelve(strategy.MySQL, place, repo.NewMySQL(db).Behind(gates), repo.NewMySQL(probeDB), probe.PingContext, ready)
+	a.shelve(strategy.MySQL, place, false, repo.NewMySQL(db).Behind(gates), repo.NewMySQL(probeDB), probe.PingContext, ready)
 	return nil
 }
 
@@ -191,14 +192,16 @@ type witness interface {
 // shelve makes a store and its backend known. place is where the store is: by that the other store remembers it. Every
 // time that the server comes up, ready (if any) runs first. With every probe the store is asked whether it still has
 // its data, which also seeds it at its first start, and never again.
-func (a *app) shelve(name, place string, store stocked, data witness, ping, ready func(context.Context) error) {
+//
+// A server in parts, such as a Redis Cluster, is up for the SKUs of the others while one part does not answer, which may be the one that tells of the data.
+func (a *app) shelve(name, place string, parts bool, store stocked, data witness, ping, ready func(context.Context) error) {
 	keeper := service.NewKeeper(service.KeeperConfig{
 		Name: name, Place: place, Store: data, Origins: data,
 		Seed:    service.Seed{SKU: service.SKU(a.cfg.Seed.SKU), Quantity: a.cfg.Seed.Quantity},
 		Changed: func(bad error) { a.dataChanged(name, bad) },
 	})
 	ping = health.Heard(ping, store.Answers)
-	fresh := true
+	fresh, known := true, false
 	check := func(ctx context.Context) error {
 		err := ping(ctx)
 		if _, some := errors.AsType[*health.ImpairedError](err); err != nil && !some {
@@ -222,12 +225,15 @@ func (a *app) shelve(name, place string, store stocked, data witness, ping, read
 		}
 		if bad := keeper.Check(ctx); bad != nil {
 			fresh = true // a database that is empty lacks its tables, too
-			if err != nil {
+			switch {
+			case err != nil:
 				return err // where slots are not served it may be those that tell of the data
+			case parts && known:
+				return &health.ImpairedError{Reason: "the part that tells whether the data is there does not answer"}
 			}
 			return bad
 		}
-		fresh = false
+		fresh, known = false, true
 		return err
 	}
 	a.backends[name] = health.New(name, check)

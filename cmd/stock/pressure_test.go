@@ -121,7 +121,7 @@ func TestWaitersForOneRowDisturbNobody(t *testing.T) {
 
 // metric is a value of /metrics.
 func (i *instance) metric(series string) string {
-	for line := range strings.Lines(i.ask(http.MethodGet, "/metrics").body) {
+	for line := range strings.Lines(i.send(http.MethodGet, i.admin+"/metrics").body) {
 		if value, found := strings.CutPrefix(line, series+" "); found {
 			return strings.TrimSpace(value)
 		}

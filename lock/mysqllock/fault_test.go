@@ -16,9 +16,10 @@ func TestRoundTrips(t *testing.T) {
 		kind                     kind
 		first, acquire, try, end int
 	}{
-		{table, 3, 1, 2, 1},
-		{forUpdate, 3 + 1 + 6, 3, 2, 1}, // a connection, its patience, lock + insert + commit + lock + fence + ping
-		{getLock, 2 + 2, 2, 1, 1},       // a connection, lock + fence
+		// A connection is two round trips, and one that sets its variables.
+		{table, 3 + 1, 1, 2, 1},
+		{forUpdate, 2*3 + 6, 3, 2, 1}, // two connections: lock + insert + commit + lock + fence + ping
+		{getLock, 3 + 2, 2, 1, 1},     // a connection, lock + fence
 	} {
 		t.Run(row.kind.name, func(t *testing.T) {
 			dsn := database(t)

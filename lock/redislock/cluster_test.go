@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -107,6 +108,8 @@ func spreadOverACluster(t *testing.T, nodes *stack.RedisCluster) {
 				t.Errorf("keys by node: %v, want some on each", on)
 			}
 			listed, err := l.(lock.Lister).Keys(t.Context())
+			// What the conformance suite has abandoned on the same cluster runs out by itself.
+			listed = slices.DeleteFunc(listed, func(key string) bool { return strings.HasPrefix(key, "key-") })
 			if err != nil || !slices.Equal(listed, keys) {
 				t.Errorf("Keys: %q, %v; want %q", listed, err, keys)
 			}
