@@ -231,18 +231,21 @@ func TestRedlockLateVotesDoNotCount(t *testing.T) {
 	got := make(chan *lock.Lease, 1)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
+	taken := make(chan struct{})
 	go func() {
 		for ctx.Err() == nil { // a round without a majority is ErrDown
 			if lease, err := late.Acquire(ctx, "k"); err == nil {
 				got <- lease
 				return
 			}
+			<-taken // the next round would get the lock before the rival does
 		}
 	}()
 	for _, s := range held {
 		<-s.Sprung()
 	}
 	rival := insist(t, m.redlock(t, redislock.RedlockOptions{Lease: time.Minute}), "k")
+	close(taken)
 	for _, s := range held {
 		s.Release()
 	}
