@@ -47,7 +47,8 @@ func calls(t *testing.T, host string) []call {
 	return all
 }
 
-// Every call of requests.http is answered as its title says, in the order of the file, and again when it is sent a second time.
+// Every call of requests.http is answered as its title says, in the order of the file, and again when it is sent a second
+// time.
 func TestFirstCalls(t *testing.T) {
 	c := startRedisOnly(t)
 	first := calls(t, c.front.URL)

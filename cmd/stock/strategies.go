@@ -41,8 +41,10 @@ func strategiesCommand() *cobra.Command {
 			return w.list(cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().BoolVar(&markdown, "markdown", false, "as a table of all promises, and what is not promised: docs/strategies.md")
-	cmd.Flags().BoolVar(&short, "short", false, "with --markdown: only endpoint, safe on, fair and fenced, as in the README")
+	cmd.Flags().BoolVar(&markdown, "markdown", false,
+		"as a table of all promises, and what is not promised: docs/strategies.md")
+	cmd.Flags().BoolVar(&short, "short", false,
+		"with --markdown: only endpoint, safe on, fair and fenced, as in the README")
 	languageFlag(cmd, &lang)
 	return cmd
 }
@@ -77,7 +79,8 @@ func (w words) short(out io.Writer) {
 	fmt.Fprintln(out, "|---|---|---|---|---|")
 	for _, s := range strategy.All() {
 		p := s.Promise
-		fmt.Fprintf(out, "| `%s` | `%s` | %s | %s | %s |\n", s.Name, s.Endpoint, w.scope(p.Scope), w.yes(p.Fair), w.yes(p.Fenced))
+		fmt.Fprintf(out, "| `%s` | `%s` | %s | %s | %s |\n",
+			s.Name, s.Endpoint, w.scope(p.Scope), w.yes(p.Fair), w.yes(p.Fenced))
 	}
 }
 
