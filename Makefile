@@ -10,7 +10,7 @@ SECONDS_FUZZ ?= 15
 
 ##@ See it
 .PHONY: demo
-demo: deps build ## Start everything on this computer, show the race and its fixes, stop everything
+demo: deps build ## Start everything on this computer, show the race and its fixes, stop everything (DEPS=no installs nothing)
 	bin/stock demo $(ARGS)
 
 .PHONY: lab lab-matrix
@@ -94,7 +94,7 @@ fmt: ## Format the code
 tidy: ## Tidy go.mod
 	$(GO) mod tidy
 
-deps: ## Install the servers that the demonstration and the tests run (Debian, Ubuntu, as root), or say what is missing
+deps: ## Install the servers that the demonstration and the tests run (Debian, Ubuntu, as root), or say what is missing (DEPS=no: only say it)
 	@deploy/deps
 
 clean: ## Remove what was built

@@ -6,11 +6,13 @@ import (
 	"testing"
 )
 
-// The READMEs say of the strategies what the program says.
-func TestREADMEsShowTheCatalogue(t *testing.T) {
+// The documents say of the strategies what the program says.
+func TestDocumentsShowTheCatalogue(t *testing.T) {
 	for file, args := range map[string][]string{
-		"../../README.md":       {"strategies", "--markdown"},
-		"../../README.zh-CN.md": {"strategies", "--markdown", "--lang", "zh"},
+		"../../README.md":                {"strategies", "--markdown", "--short"},
+		"../../README.zh-CN.md":          {"strategies", "--markdown", "--short", "--lang", "zh"},
+		"../../docs/strategies.md":       {"strategies", "--markdown"},
+		"../../docs/strategies.zh-CN.md": {"strategies", "--markdown", "--lang", "zh"},
 	} {
 		want, _, err := run(t.Context(), args...)
 		if err != nil {

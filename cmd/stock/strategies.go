@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -13,27 +14,37 @@ import (
 )
 
 func strategiesCommand() *cobra.Command {
-	var markdown bool
+	var markdown, short bool
 	var lang string
 	cmd := &cobra.Command{
 		Use:     "strategies",
 		Short:   "List the catalogue: every way to sell, what it promises and what not",
 		Long:    "List the catalogue, weakest first. A running instance tells at GET /v1/strategies which of them it can use now.",
-		Example: "  stock strategies\n  stock strategies --markdown --lang zh",
+		Example: "  stock strategies\n  stock strategies --markdown --lang zh\n  stock strategies --markdown --short",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkLanguage(lang); err != nil {
 				return err
 			}
+			if short && !markdown {
+				return errors.New("--short: goes with --markdown only")
+			}
 			w := words{chinese: lang == "zh"}
-			if markdown {
+			switch {
+			case short:
+				w.short(cmd.OutOrStdout())
+				return nil
+			case markdown:
 				w.markdown(cmd.OutOrStdout())
 				return nil
 			}
 			return w.list(cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().BoolVar(&markdown, "markdown", false, "as the table of the README")
+	cmd.Flags().BoolVar(&markdown, "markdown", false,
+		"as a table of all promises, and what is not promised: docs/strategies.md")
+	cmd.Flags().BoolVar(&short, "short", false,
+		"with --markdown: only endpoint, safe on, fair and fenced, as in the README")
 	languageFlag(cmd, &lang)
 	return cmd
 }
@@ -60,7 +71,20 @@ func (w words) list(out io.Writer) error {
 	return table.Flush()
 }
 
-// markdown writes the README's table of promises, and below it what is not promised.
+// short writes the README's table: what decides which strategy to look at.
+func (w words) short(out io.Writer) {
+	fmt.Fprintln(out, w.pick(
+		"| strategy | endpoint (POST) | safe on | fair | fenced |",
+		"| 策略 | 接口（POST） | 何处安全 | 公平 | 栅栏令牌 |"))
+	fmt.Fprintln(out, "|---|---|---|---|---|")
+	for _, s := range strategy.All() {
+		p := s.Promise
+		fmt.Fprintf(out, "| `%s` | `%s` | %s | %s | %s |\n",
+			s.Name, s.Endpoint, w.scope(p.Scope), w.yes(p.Fair), w.yes(p.Fenced))
+	}
+}
+
+// markdown writes the table of all promises, and below it what is not promised: docs/strategies.md.
 func (w words) markdown(out io.Writer) {
 	fmt.Fprintln(out, w.pick(
 		"| strategy | endpoint (POST) | what it is | safe on | waits | fair | fenced | round trips | next holder after a crash |",

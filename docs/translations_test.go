@@ -1,0 +1,140 @@
+package docs_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// translated are the documents, from the root, that are there in both languages and must say the same. The lessons have a
+// test of their own.
+func translated() []string {
+	return []string{"README", "docs/strategies", "docs/operations", "loadtest/README"}
+}
+
+var (
+	remark   = regexp.MustCompile(`(^|\s+)# .*$`)
+	wanted   = regexp.MustCompile(`<[^>]*>`) // what a person puts in, in a command
+	spaces   = regexp.MustCompile(`\s+`)
+	listItem = regexp.MustCompile(`^(- |\d+\. )`)
+)
+
+// outline is a document without its words: headings by level, rows of tables, items of lists, paragraphs; and every line
+// of code as it is, without the remarks, which are translated.
+func outline(text string) []string {
+	var out []string
+	code, after := false, "" // after is the line before
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\n")
+		item := listItem.FindString(line)
+		switch {
+		case strings.HasPrefix(line, "```"):
+			code = !code
+			out = append(out, line)
+		case code:
+			line = strings.ReplaceAll(wanted.ReplaceAllString(remark.ReplaceAllString(line, ""), "<>"), " --lang zh", "")
+			if line = strings.TrimSpace(spaces.ReplaceAllString(line, " ")); line != "" {
+				out = append(out, line)
+			}
+		case strings.HasPrefix(line, "#"):
+			out = append(out, strings.Repeat("#", len(line)-len(strings.TrimLeft(line, "#")))+" heading")
+		case strings.HasPrefix(line, "|"):
+			out = append(out, "| row")
+		case item != "":
+			out = append(out, item+"item")
+		case strings.HasPrefix(line, "<!--"):
+			out = append(out, line)
+		case line != "" && after == "":
+			out = append(out, "paragraph")
+		}
+		after = line
+	}
+	return out
+}
+
+func document(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// The Chinese text has the headings, tables, lists, paragraphs and commands of the English one, in the same order.
+func TestTranslationsAreWhole(t *testing.T) {
+	for _, name := range translated() {
+		english, chinese := outline(document(t, name+".md")), outline(document(t, name+".zh-CN.md"))
+		for i := range max(len(english), len(chinese)) {
+			if i == len(english) || i == len(chinese) || english[i] != chinese[i] {
+				t.Errorf("%s.md and %[1]s.zh-CN.md differ from here on:\nEnglish: %q\nChinese: %q", name,
+					around(english, i), around(chinese, i))
+				break
+			}
+		}
+	}
+}
+
+// around is what stands at place i, with what is before and after it.
+func around(outline []string, i int) []string {
+	return outline[max(0, min(i, len(outline))-3):min(i+3, len(outline))]
+}
+
+var (
+	target  = regexp.MustCompile(`\]\(([^)#:]*)(?:#([^)]*))?\)`)
+	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	dropped = regexp.MustCompile(`[^\p{L}\p{N}\s_-]`)
+)
+
+// anchors are the names that a page gives to the headings of text.
+func anchors(text string) map[string]bool {
+	names := make(map[string]bool)
+	for _, m := range heading.FindAllStringSubmatch(text, -1) {
+		names[strings.ReplaceAll(dropped.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-")] = true
+	}
+	return names
+}
+
+// Links from these documents lead to files and headings, and a Chinese document links to Chinese ones where there are
+// any.
+func TestLinksLeadSomewhere(t *testing.T) {
+	for _, name := range translated() {
+		for _, file := range []string{name + ".md", name + ".zh-CN.md"} {
+			text := document(t, file)
+			for _, m := range target.FindAllStringSubmatch(text, -1) {
+				to := file
+				if m[1] != "" {
+					to = filepath.Join(filepath.Dir(file), m[1])
+				}
+				if info, err := os.Stat(filepath.Join("..", to)); err != nil {
+					t.Errorf("%s links to %s: %v", file, m[1], err)
+				} else if !info.IsDir() && m[2] != "" && !anchors(document(t, to))[m[2]] {
+					t.Errorf("%s links to %s#%s, but there is no such heading", file, m[1], m[2])
+				}
+				twin := strings.TrimSuffix(to, ".md") + ".zh-CN.md"
+				if !strings.HasSuffix(file, ".zh-CN.md") || to == name+".md" {
+					continue
+				}
+				if _, err := os.Stat(filepath.Join("..", twin)); err == nil {
+					t.Errorf("%s links to the English %s", file, m[1])
+				}
+			}
+		}
+	}
+}
+
+// A stranger reads the first minute in a minute: a picture, the two commands by line 20, and links to the rest.
+func TestREADMEsAreShort(t *testing.T) {
+	for _, file := range []string{"README.md", "README.zh-CN.md"} {
+		lines := strings.Split(strings.TrimRight(document(t, file), "\n"), "\n")
+		if len(lines) > 150 {
+			t.Errorf("%s has %d lines, want 150 at most", file, len(lines))
+		}
+		first := strings.Join(lines[:20], "\n")
+		if !strings.Contains(first, "git clone") || !strings.Contains(first, "\nmake demo\n") {
+			t.Errorf("%s does not show the two commands by line 20", file)
+		}
+	}
+}
