@@ -50,7 +50,7 @@ func columns() []column {
 		{head: [2]string{"", "remaining"}, cell: known(number(func(v *Verdict) int64 { return v.RemainingUnits }, plain))},
 		{head: [2]string{"", "oversold"}, cell: number(func(v *Verdict) int64 { return v.OversoldUnits }, bad)},
 		{head: [2]string{"lost", "updates"}, cell: known(number(func(v *Verdict) int64 { return v.LostUnits }, bad))},
-		{head: [2]string{"", "sold/s"}, cell: sold(func(r *Result) string { return fmt.Sprintf("%.0f", r.Latency.Sold) })},
+		{head: [2]string{"sold", "/s"}, cell: sold(func(r *Result) string { return fmt.Sprintf("%.0f", r.Latency.Sold) })},
 		{head: [2]string{"sold", "p50"}, drop: 3, cell: sold(func(r *Result) string { return millis(r.Latency.Accepted().P50) })},
 		{head: [2]string{"sold", "p99"}, drop: 2, cell: sold(func(r *Result) string { return millis(r.Latency.Accepted().P99) })},
 		{head: [2]string{"", "req/s"}, drop: 4, cell: func(r *Result) (string, tone) { return fmt.Sprintf("%.0f", r.Latency.Rate), plain }},
