@@ -239,3 +239,50 @@ func TestObserve(t *testing.T) {
 		}
 	})
 }
+
+// Whoever re-enters under a lease that has been lost works under none.
+func TestDoDoesNotReenterALostLease(t *testing.T) {
+	r := &rented{}
+	err := lock.Do(t.Context(), r, "k", func(ctx context.Context, _ lock.Fence) error {
+		r.lose(lock.ErrTaken)
+		return lock.Do(ctx, r, "k", func(context.Context, lock.Fence) error {
+			t.Error("worked under a lost lease")
+			return nil
+		})
+	})
+	if !errors.Is(err, lock.ErrLost) || !errors.Is(err, lock.ErrTaken) {
+		t.Errorf("err = %v, want the loss", err)
+	}
+}
+
+// The ctx of the work says why it has ended.
+func TestDoTellsTheWorkWhyItEnds(t *testing.T) {
+	r := &rented{}
+	_ = lock.Do(t.Context(), r, "k", func(ctx context.Context, _ lock.Fence) error {
+		r.lose(lock.ErrTaken)
+		<-ctx.Done()
+		if err := context.Cause(ctx); !errors.Is(err, lock.ErrLost) || !errors.Is(err, lock.ErrTaken) {
+			t.Errorf("the work was told %v", err)
+		}
+		return nil
+	})
+}
+
+// The wait of WithWait bounds the wait for the lock.
+func TestDoWaitsNoLongerThanItsWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &rented{}
+		held, _ := r.Acquire(t.Context(), "k")
+		defer func() { _ = held.Release() }()
+		gone := errors.New("the client went away")
+		wait, leave := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { leave(gone) })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		began := time.Now()
+		err := lock.Do(lock.WithWait(ctx, wait), r, "k", func(context.Context, lock.Fence) error { return nil })
+		if !errors.Is(err, lock.ErrHeld) || !errors.Is(err, gone) || time.Since(began) != time.Second {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
+}

@@ -1,0 +1,199 @@
+package handler_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"example.com/stock/handler"
+	"example.com/stock/service"
+)
+
+// A token is right or wrong as a whole: neither a part of it nor more than it will do.
+func TestTheWholeTokenIsCompared(t *testing.T) {
+	url, d := everyRoute(t)
+	last := len(token) - 1
+	wrong := []string{token[:last], token[1:], token[:1], token + "x", "x" + token, token + token, token[:last] + "x", "x" + token[1:], token + " x"}
+	for _, w := range wrong {
+		wantProblem(t, ask(t, http.MethodPut, url+"/v1/stock/a?quantity=1", "", "Authorization", "Bearer "+w), 401, "unauthorized")
+		r := ask(t, http.MethodPost, url+"/deduct_stock_zk?fencing=off", "", "Authorization", "Bearer "+w)
+		wantProblem(t, r, 401, "unauthorized")
+		if !strings.HasPrefix(r.Header.Get("WWW-Authenticate"), "Bearer ") {
+			t.Errorf("WWW-Authenticate %q", r.Header.Get("WWW-Authenticate"))
+		}
+	}
+	if len(d.asked) > 0 {
+		t.Errorf("sold: %+v", d.asked)
+	}
+}
+
+// Request ids from outside are taken over if they are harmless, and replaced otherwise: they end up in logs and orders.
+func TestRequestIDsAreChecked(t *testing.T) {
+	url, d := everyRoute(t)
+	for id, good := range map[string]bool{
+		"a": true, "AZaz09._:-": true, strings.Repeat("x", 64): true,
+		"": false, strings.Repeat("x", 65): false, "a b": false, "a/b": false, `a"b`: false, "a\tb": false, "naïve": false, "a{b": false,
+		"a,b": false, "a=b": false, "ok;drop": false, "库存": false,
+	} {
+		d.asked = nil
+		r := ask(t, http.MethodPost, url+"/deduct_stock_zk", "", "X-Request-Id", id)
+		got := r.Header.Get("X-Request-Id")
+		if r.StatusCode != http.StatusOK || (got == id) != good {
+			t.Errorf("%q: %d, answered with %q", id, r.StatusCode, got)
+		}
+		if len(d.asked) != 1 || d.asked[0].RequestID != got {
+			t.Errorf("%q: answered with %q, and sold for %+v", id, got, d.asked)
+		}
+		if r = ask(t, http.MethodGet, url+"/nowhere", "", "X-Request-Id", id); !strings.Contains(string(r.body), `"request_id":"`+r.Header.Get("X-Request-Id")+`"`) {
+			t.Errorf("%q: the problem carries another: %s", id, r.body)
+		}
+	}
+	first, second := ask(t, http.MethodGet, url+"/livez", ""), ask(t, http.MethodGet, url+"/livez", "")
+	if first.Header.Get("X-Request-Id") == second.Header.Get("X-Request-Id") {
+		t.Error("two requests without an id have the same")
+	}
+}
+
+// ledge remembers what it was asked for.
+type ledge struct {
+	*desk
+	limit    int
+	quantity int64
+}
+
+func (l *ledge) Orders(ctx context.Context, store string, sku service.SKU, cursor string, limit int) (service.Page, error) {
+	l.limit = limit
+	return l.desk.Orders(ctx, store, sku, cursor, limit)
+}
+
+func (l *ledge) SetStockIf(ctx context.Context, store string, sku service.SKU, n int64, c service.Condition) (service.Stock, error) {
+	l.quantity = n
+	return l.desk.SetStockIf(ctx, store, sku, n, c)
+}
+
+// Every limit is where it is said to be: the last value that is allowed gets through as it is, the next one does not.
+func TestLimitsAreExact(t *testing.T) {
+	d := &desk{
+		deduct: func(context.Context, service.Request) (service.Receipt, error) { return receipt(), nil },
+		stock:  func(sku service.SKU) (service.Stock, error) { return service.Stock{SKU: sku}, nil },
+	}
+	l := &ledge{desk: d}
+	url := serve(t, d, func(c *handler.Config) { c.Stockroom, c.Lab = l, true }).URL
+	sold := func(what func(service.Request) any) func() any {
+		return func() any {
+			if len(d.asked) == 0 {
+				return nil
+			}
+			return what(d.asked[0])
+		}
+	}
+	quantity := sold(func(r service.Request) any { return r.Quantity })
+	wait := sold(func(r service.Request) any { return *r.Wait })
+	sku := sold(func(r service.Request) any { return len(r.SKU) })
+	limit, stock := func() any { return l.limit }, func() any { return l.quantity }
+	for _, row := range []struct {
+		method, path string
+		saw          func() any
+		want         any // nil: refused
+	}{
+		{http.MethodPost, "/deduct_stock_zk?quantity=0", quantity, nil},
+		{http.MethodPost, "/deduct_stock_zk?quantity=1", quantity, int64(1)},
+		{http.MethodPost, "/deduct_stock_zk?quantity=1000000", quantity, int64(1_000_000)},
+		{http.MethodPost, "/deduct_stock_zk?quantity=1000001", quantity, nil},
+		{http.MethodPost, "/deduct_stock_zk?wait=-1ns", wait, nil},
+		{http.MethodPost, "/deduct_stock_zk?wait=0s", wait, time.Duration(0)},
+		{http.MethodPost, "/deduct_stock_zk?wait=60s", wait, time.Minute},
+		{http.MethodPost, "/deduct_stock_zk?wait=60.001s", wait, nil},
+		{http.MethodPost, "/deduct_stock_zk?wait=1m0.000000001s", wait, nil},
+		{http.MethodPost, "/deduct_stock_zk?hold=60s", sold(func(r service.Request) any { return r.Lab.Hold }), time.Minute},
+		{http.MethodPost, "/deduct_stock_zk?hold=60.001s", nil, nil},
+		{http.MethodPost, "/deduct_stock_zk?sku=" + strings.Repeat("x", 64), sku, 64},
+		{http.MethodPost, "/deduct_stock_zk?sku=" + strings.Repeat("x", 65), sku, nil},
+		{http.MethodGet, "/v1/stock/a/orders?limit=0", limit, nil},
+		{http.MethodGet, "/v1/stock/a/orders?limit=1", limit, 1},
+		{http.MethodGet, "/v1/stock/a/orders", limit, 100},
+		{http.MethodGet, "/v1/stock/a/orders?limit=1000", limit, 1000},
+		{http.MethodGet, "/v1/stock/a/orders?limit=1001", limit, nil},
+		{http.MethodPut, "/v1/stock/a?quantity=-1", stock, nil},
+		{http.MethodPut, "/v1/stock/a?quantity=0", stock, int64(0)},
+		{http.MethodPut, fmt.Sprintf("/v1/stock/a?quantity=%d", service.MaxStock), stock, int64(service.MaxStock)},
+		{http.MethodPut, fmt.Sprintf("/v1/stock/a?quantity=%d", service.MaxStock+1), stock, nil},
+		{http.MethodPut, "/v1/stock/a", stock, nil},
+	} {
+		d.asked, l.limit, l.quantity = nil, -1, -1
+		r := ask(t, row.method, url+row.path, "", "Authorization", "Bearer "+token)
+		if row.want == nil {
+			wantProblem(t, r, http.StatusBadRequest, "invalid")
+			if len(d.asked) > 0 || l.limit != -1 || l.quantity != -1 {
+				t.Errorf("%s: the service was asked", row.path)
+			}
+			continue
+		}
+		if saw := row.saw(); r.StatusCode != http.StatusOK || saw != row.want {
+			t.Errorf("%s: %d, asked for %v, want %v", row.path, r.StatusCode, saw, row.want)
+		}
+	}
+}
+
+// A body of 65536 bytes is read, one of 65537 is not, whether its length was declared or not.
+func TestTheLimitOfTheBodyIsExact(t *testing.T) {
+	url, d := everyRoute(t)
+	for size, status := range map[int]int{65536: http.StatusOK, 65537: http.StatusRequestEntityTooLarge} {
+		for _, declared := range []bool{true, false} {
+			body := `{"quantity":3` + strings.Repeat(" ", size-len(`{"quantity":3}`)) + "}"
+			var from io.Reader = strings.NewReader(body)
+			if !declared {
+				from = io.MultiReader(from)
+			}
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/deduct_stock_zk", from)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Content-Type", asJSON)
+			d.asked = nil
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+			sold := len(d.asked) == 1 && d.asked[0].Quantity == 3
+			if resp.StatusCode != status || sold != (status == http.StatusOK) {
+				t.Errorf("%d bytes, declared %v: %d, asked %+v", size, declared, resp.StatusCode, d.asked)
+			}
+		}
+	}
+}
+
+// A panic of the service is answered, and http.ErrAbortHandler, which is how a handler says "no answer", is not.
+func TestPanics(t *testing.T) {
+	for what, answered := range map[any]bool{"oops": true, http.ErrAbortHandler: false} {
+		d := &desk{deduct: func(context.Context, service.Request) (service.Receipt, error) { panic(what) }}
+		s := serve(t, d, nil)
+		resp, err := http.Post(s.URL+"/deduct_stock_zk", "", nil)
+		if err == nil {
+			resp.Body.Close()
+		}
+		if (err == nil) != answered || answered && resp.StatusCode != http.StatusInternalServerError {
+			t.Errorf("%v: %v, %v", what, resp, err)
+		}
+	}
+}
+
+// How long to wait before another try is said in seconds, and only where another try helps.
+func TestRetryAfter(t *testing.T) {
+	for _, row := range []struct {
+		err  error
+		want string
+	}{{service.ErrSoldOut, ""}, {service.ErrStaleFence, "1"}, {errors.New("x"), ""}} {
+		d := &desk{deduct: func(context.Context, service.Request) (service.Receipt, error) { return service.Receipt{}, row.err }}
+		if r := ask(t, http.MethodPost, serve(t, d, nil).URL+"/deduct_stock_zk", ""); r.Header.Get("Retry-After") != row.want {
+			t.Errorf("%v: Retry-After %q, want %q", row.err, r.Header.Get("Retry-After"), row.want)
+		}
+	}
+}

@@ -1,0 +1,233 @@
+package loadtest_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"example.com/stock/loadtest"
+)
+
+// The smallest fault there can be is one, and one is seen: of each sum, and of each thing that is counted. So is what looks like one and is none.
+func TestExactly(t *testing.T) {
+	unlisted := func(t *tape) {
+		t.account.Before.Mapped, t.account.Before.Unlisted = true, true
+		t.account.Orders, t.account.Complete = nil, false
+	}
+	unknown := func(t *tape, quantity int64) { t.answer(loadtest.Unknown, quantity) }
+	for _, row := range []struct {
+		name  string
+		stock int64
+		do    func(*tape)
+		want  loadtest.Finding
+		says  string // "": there is no reason
+		not   string // what no reason may say
+		check func(loadtest.Verdict) bool
+	}{
+		{"oversold by one", 2, func(t *tape) { t.next(1); t.next(1); t.next(1) }, loadtest.Broken, "oversold by 1 unit: 3 sold of 2", "", nil},
+		{"sold to the last", 2, func(t *tape) { t.next(1); t.next(1) }, loadtest.Holds, "", "", nil},
+		{"one lost", 9, func(t *tape) { t.next(1); t.account.After.Quantity++ }, loadtest.Broken, "1 unit lost: 1 sold", "", nil},
+		{"one vanished", 9, func(t *tape) { t.next(1); t.account.After.Quantity-- }, loadtest.Broken, "1 unit vanished", "", nil},
+		{"one lost, and orders missing", 9, func(t *tape) {
+			t.next(1)
+			t.account.After.Quantity++
+			t.account.Orders, t.account.Complete = nil, false
+		}, loadtest.Broken, "1 unit lost: 1 sold at least", "", nil},
+		{"one lost, by replies", 9, func(t *tape) { t.next(1); t.account.After.Quantity++; unlisted(t) }, loadtest.Broken, "1 unit lost: 1 were accepted", "", nil},
+		{"one vanished, by replies", 9, func(t *tape) { t.next(1); t.account.After.Quantity--; unlisted(t) }, loadtest.Broken, "1 unit vanished", "", nil},
+		{"one gone, and one lost reply explains it", 9, func(t *tape) {
+			t.next(1)
+			unknown(t, 1)
+			t.account.After.Quantity--
+			unlisted(t)
+		}, loadtest.Undecided, "outcome unknown for 1 unit, and", "vanished", nil},
+		{"three gone, and one lost reply of three explains it", 9, func(t *tape) {
+			t.next(1)
+			unknown(t, 3)
+			t.account.After.Quantity -= 3
+			unlisted(t)
+		}, loadtest.Undecided, "outcome unknown for 3 units", "vanished", nil},
+		{"two gone, and one lost reply explains one", 9, func(t *tape) {
+			t.next(1)
+			unknown(t, 1)
+			t.account.After.Quantity -= 2
+			unlisted(t)
+		}, loadtest.Broken, "1 unit vanished: the stock went down by 3, but 2 were accepted at most", "", nil},
+		{"a target that does not count what it sold", 9, func(t *tape) {
+			t.next(1)
+			t.account.Before.Mapped, t.account.After.Sold = true, 0
+		}, loadtest.Holds, "", "", nil},
+		{"one reply of another epoch", 9, func(t *tape) {
+			t.next(1)
+			t.next(1).Epoch = 9
+		}, loadtest.Broken, "set again during the run", "", func(v loadtest.Verdict) bool { return !v.Known }},
+		{"an order of another epoch", 9, func(t *tape) {
+			t.next(1)
+			old := t.account.Orders[0]
+			old.OrderID, old.RequestID, old.Epoch = "old", "old", 1
+			t.account.Orders = append(t.account.Orders, old)
+		}, loadtest.Holds, "", "", func(v loadtest.Verdict) bool { return v.Foreign == 0 && v.AcceptedUnits == 1 }},
+		{"an order on two pages", 9, func(t *tape) {
+			t.next(1)
+			t.account.Orders = append(t.account.Orders, t.account.Orders[0])
+		}, loadtest.Holds, "", "", func(v loadtest.Verdict) bool { return v.Duplicates+v.Foreign == 0 && v.AcceptedUnits == 1 }},
+		{"no request id on either side is no match", 9, func(t *tape) {
+			t.shared = true
+			t.next(1)
+			t.account.Orders[0].RequestID = ""
+			t.records[0].RequestID, t.records[0].Reply = "", loadtest.Reply{Outcome: loadtest.Unknown}
+		}, loadtest.Holds, "", "", func(v loadtest.Verdict) bool {
+			return v.Foreign == 1 && v.Recovered == 0 && v.Duplicates == 0 && v.Unknown == 1
+		}},
+		{"a request sent again, whose second reply was lost", 9, func(t *tape) {
+			t.next(1)
+			unknown(t, 1)
+			t.records[1].RequestID = "r1"
+		}, loadtest.Holds, "", "", func(v loadtest.Verdict) bool { return v.Recovered == 0 && v.Unknown == 1 && v.AcceptedUnits == 1 }},
+		{"a fence that the reply does not tell", 9, func(t *tape) { t.next(1); t.account.Orders[0].Fence = 8 }, loadtest.Holds, "", "", nil},
+		{"an order of three told twice", 9, func(t *tape) {
+			t.next(3)
+			again := t.records[0]
+			again.Seq, again.RequestID = 2, "r2"
+			t.records = append(t.records, again)
+		}, loadtest.Broken, "3 units lost: 6 sold", "", func(v loadtest.Verdict) bool { return v.AcceptedUnits == 6 && v.Phantoms == 1 }},
+		{"four strangers, three of them by name", 9, func(t *tape) {
+			for range 5 {
+				t.next(1)
+			}
+			t.records = t.records[:1]
+		}, loadtest.Undecided, "o2 of request r2, o3 of request r3, o4 of request r4)", "o5", func(v loadtest.Verdict) bool { return v.Foreign == 4 }},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			tape := newTape(row.stock)
+			row.do(tape)
+			v := tape.judge(loadtest.Cluster)
+			says := func(text string) bool {
+				return slices.ContainsFunc(v.Reasons, func(r loadtest.Reason) bool { return strings.Contains(r.Text, text) })
+			}
+			if v.Finding != row.want || row.says == "" && len(v.Reasons) > 0 || !says(row.says) && row.says != "" || row.not != "" && says(row.not) {
+				t.Errorf("finding %s, want %s; reasons %v, want %q and not %q", v.Finding, row.want, v.Reasons, row.says, row.not)
+			}
+			if row.check != nil && !row.check(v) {
+				t.Errorf("numbers: %+v", v)
+			}
+		})
+	}
+}
+
+// What is found about one SKU is added to what was found about another, and is not said of that one again.
+func TestExactlyOfSeveralSKUs(t *testing.T) {
+	named := func(sku string, do func(*tape)) *tape {
+		tape := newTape(2)
+		do(tape)
+		tape.account.Before.SKU, tape.account.After.SKU = sku, sku
+		for i := range tape.records {
+			tape.records[i].SKU, tape.records[i].RequestID = sku, sku+tape.records[i].RequestID
+		}
+		for i := range tape.account.Orders {
+			o := &tape.account.Orders[i]
+			o.SKU, o.RequestID = sku, sku+o.RequestID
+		}
+		return tape
+	}
+	judge := func(tapes ...*tape) loadtest.Verdict {
+		e := loadtest.Evidence{Promise: loadtest.Promise{Scope: loadtest.Cluster, Exclusive: true}}
+		for _, t := range tapes {
+			e.Records, e.Accounts = append(e.Records, t.records...), append(e.Accounts, t.account)
+		}
+		return loadtest.Judge(e)
+	}
+	over := func(t *tape) { t.next(1); t.next(2); t.account.After.Quantity = 1; t.answer(loadtest.SoldOut, 1) }
+	v := judge(named("ink", over), named("pen", over), named("pad", func(t *tape) { t.next(1) }))
+	if v.InitialUnits != 6 || v.OversoldUnits != 2 || v.RemainingUnits != 3 || v.LostUnits != 4 || v.FalseSoldOut != 0 || v.AcceptedUnits != 7 {
+		t.Errorf("the sums: %+v", v)
+	}
+	v = judge(named("ink", func(t *tape) { t.answer(loadtest.SoldOut, 1) }), named("pen", func(t *tape) { t.answer(loadtest.SoldOut, 1) }))
+	if v.FalseSoldOut != 2 {
+		t.Errorf("false refusals: %+v", v)
+	}
+	lie := named("ink", func(t *tape) {
+		t.next(1)
+		t.next(1)
+		t.account.Orders[1].OrderID, t.account.Orders[1].RequestID = "x", "rx" // a phantom, and an order of nobody
+		t.records[0].Reply = loadtest.Reply{Outcome: loadtest.Busy}
+	})
+	v = judge(lie, named("pen", func(t *tape) { t.next(1) }))
+	for _, r := range v.Reasons {
+		if strings.HasPrefix(r.Text, "pen") {
+			t.Errorf("said of the wrong SKU: %s", r.Text)
+		}
+	}
+	if v.Phantoms != 1 || v.Denied != 1 || v.Foreign != 1 || v.Finding != loadtest.Broken {
+		t.Errorf("%+v", v)
+	}
+}
+
+// A false refusal is told by the earliest of them, and a sale in the wrong place of time by the request that was sent too late.
+func TestTheExampleIsTheOneToLookAt(t *testing.T) {
+	at := func(r *loadtest.Record, sent, done int) {
+		r.SentAt, r.DoneAt = noon.Add(time.Duration(sent)*time.Millisecond), noon.Add(time.Duration(done)*time.Millisecond)
+	}
+	tape := newTape(9)
+	at(tape.next(1), 0, 1)
+	at(tape.answer(loadtest.SoldOut, 1), 2, 3)
+	at(tape.answer(loadtest.SoldOut, 2), 4, 5)
+	v := tape.judge(loadtest.Cluster)
+	if v.FalseSoldOut != 2 || !strings.Contains(v.Linear.Why, "2 requests answered sold out although there was enough: request r2 asked for 1, and 8 units left") {
+		t.Errorf("%d, %+v", v.FalseSoldOut, v.Linear)
+	}
+	tape = newTape(9)
+	at(tape.next(1), 10, 11) // is the first by its version, and sent last
+	at(tape.next(1), 5, 12)
+	at(tape.next(1), 0, 1)
+	if v = tape.judge(loadtest.Cluster); !strings.Contains(v.Linear.Why, "request r1 was sent after request r3 had been answered") {
+		t.Errorf("%+v", v.Linear)
+	}
+	// One segment says nothing of the time of another.
+	tape = newTape(9)
+	at(tape.from(1, 1, 5, 1), 10, 11)
+	at(tape.from(2, 1, 4, 1), 0, 1)
+	tape.account.After.Quantity = 7
+	if v = tape.judge(loadtest.Cluster); v.Linear.Result != loadtest.InOrder {
+		t.Errorf("%+v %v", v.Linear, v.Reasons)
+	}
+}
+
+// Single findings, each by its number.
+func TestTheNumbersOfFindings(t *testing.T) {
+	tape := newTape(9)
+	for _, fence := range []uint64{5, 9, 7, 8} {
+		tape.next(1).Fence = fence
+	}
+	if v := tape.judge(loadtest.Cluster); v.FenceDrops != 2 {
+		t.Errorf("%d fences are smaller than an earlier one, want 2", v.FenceDrops)
+	}
+	tape = newTape(10)
+	tape.sell(3, 9, 1) // the first, which did not read what was there before
+	if v := tape.judge(loadtest.Cluster); v.StaleReads != 1 || v.Finding != loadtest.Broken {
+		t.Errorf("%+v", v)
+	}
+	tape = newTape(10)
+	tape.next(1)
+	tape.records[0].Remaining, tape.account.Orders[0].Remaining = 10, 10
+	if v := tape.judge(loadtest.Cluster); len(v.Reasons) == 0 || !strings.Contains(v.Reasons[0].Text, "10 - 1 is not 10") {
+		t.Errorf("%v", v.Reasons)
+	}
+	tape = newTape(10)
+	for _, span := range [][2]int{{0, 10}, {1, 2}, {5, 6}} {
+		r := tape.next(1)
+		r.AcquiredAt, r.ReleasedAt = noon.Add(time.Duration(span[0])*time.Millisecond), noon.Add(time.Duration(span[1])*time.Millisecond)
+	}
+	if v := tape.judge(loadtest.Cluster); v.Overlaps != 2 {
+		t.Errorf("%d overlaps, want 2: a short hold does not end the long one around it", v.Overlaps)
+	}
+	e := loadtest.Evidence{Records: tape.records, Accounts: []loadtest.Account{tape.account}, Promise: loadtest.Promise{Scope: loadtest.Nowhere}}
+	if v := loadtest.Judge(e); v.Overlaps != 0 {
+		t.Errorf("%d overlaps of a strategy that excludes nobody", v.Overlaps)
+	}
+	e.Missing = 1
+	if v := loadtest.Judge(e); v.Finding != loadtest.Undecided || v.Missing != 1 {
+		t.Errorf("one record missing: %s", v.Finding)
+	}
+}

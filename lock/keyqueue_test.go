@@ -1,0 +1,121 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+)
+
+// A keyQueue does what a slice would do, only quicker: whoever comes, leaves from the front, the middle or the end, or is served.
+func TestAKeyQueueIsASlice(t *testing.T) {
+	var queues keyQueues
+	s := queues.of("k")
+	defer s.mu.Unlock()
+	for seed := range uint64(200) {
+		draw := rand.New(rand.NewPCG(seed, 1))
+		k := s.open("k")
+		var list []*waiter
+		for n := range 40 {
+			switch {
+			case draw.IntN(3) > 0:
+				list = append(list, k.join(WithOwner(t.Context(), fmt.Sprint(n))))
+			case len(list) > 0 && draw.IntN(2) == 0:
+				i := draw.IntN(len(list))
+				if !k.leave(list[i]) || k.leave(list[i]) {
+					t.Fatal("a waiter leaves once")
+				}
+				list = slices.Delete(list, i, i+1)
+			default:
+				if passed := k.pass(grant{}); passed != (len(list) > 0) {
+					t.Fatalf("passed %v to %d waiters", passed, len(list))
+				}
+				if len(list) > 0 {
+					if len(list[0].come) != 1 || k.leave(list[0]) || k.holder.Who != list[0].Who {
+						t.Fatal("the one who came first is not the holder")
+					}
+					list = list[1:]
+				}
+			}
+			got := k.waiters()
+			same := slices.EqualFunc(got, list, func(c Contender, w *waiter) bool { return c.Who == w.Who })
+			if !same || k.waiting != len(list) {
+				t.Fatalf("seed %d: %v wait, %d by the count, want %d", seed, got, k.waiting, len(list))
+			}
+		}
+		k.close()
+	}
+}
+
+// The queue's deadline is the latest of those who have waited since it was last empty.
+func TestTheDeadlineOfAKeyQueue(t *testing.T) {
+	var queues keyQueues
+	s := queues.of("k")
+	defer s.mu.Unlock()
+	k := s.open("k")
+	now := time.Now()
+	join := func(in time.Duration) *waiter {
+		ctx, cancel := context.WithDeadline(t.Context(), now.Add(in))
+		t.Cleanup(cancel)
+		return k.join(ctx)
+	}
+	long, short := join(time.Minute), join(time.Second)
+	if k.endless || !k.until.Equal(now.Add(time.Minute)) {
+		t.Errorf("a minute and a second: until %v", k.until.Sub(now))
+	}
+	endless := k.join(t.Context())
+	if !k.endless {
+		t.Error("one of them waits without a limit")
+	}
+	for _, w := range []*waiter{long, short, endless} {
+		k.leave(w)
+	}
+	join(time.Second)
+	if k.endless || !k.until.Equal(now.Add(time.Second)) {
+		t.Errorf("when all others have gone: until %v, endless %v", k.until.Sub(now), k.endless)
+	}
+}
+
+// Who is told of a failure holds nothing.
+func TestAFailureMakesNoHolder(t *testing.T) {
+	var queues keyQueues
+	s := queues.of("k")
+	defer s.mu.Unlock()
+	k := s.open("k")
+	k.holder = Contender{Who: "the holder"}
+	k.join(WithOwner(t.Context(), "unlucky"))
+	if !k.pass(grant{err: errors.New("down")}) || k.holder.Who != "the holder" {
+		t.Errorf("the holder is %q", k.holder.Who)
+	}
+}
+
+// A loss that free found is told once: not as the loss of a loss.
+func TestALossIsToldOnce(t *testing.T) {
+	told := &lostError{"k", ErrExpired}
+	l, _ := NewLease("k", NoFence, func(context.Context) error { return told })
+	if err := l.Release(); err != error(told) {
+		t.Errorf("%v, want %v as it is", err, told)
+	}
+}
+
+// A try that failed leaves nothing behind: the next one asks again.
+func TestHandOverAfterATryThatFailed(t *testing.T) {
+	inner := &only{}
+	h := HandOver(inner, Bound{})
+	elsewhere, err := inner.Acquire(t.Context(), "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Acquire(NoWait(t.Context()), "k"); !errors.Is(err, ErrHeld) {
+		t.Errorf("while it is held elsewhere: %v", err)
+	}
+	_ = elsewhere.Release()
+	l, err := h.Acquire(NoWait(t.Context()), "k")
+	if err != nil {
+		t.Fatalf("when it is free: %v", err)
+	}
+	_ = l.Release()
+}
