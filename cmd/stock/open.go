@@ -193,7 +193,8 @@ type witness interface {
 // time that the server comes up, ready (if any) runs first. With every probe the store is asked whether it still has
 // its data, which also seeds it at its first start, and never again.
 //
-// A server in parts, such as a Redis Cluster, is up for the SKUs of the others while one part does not answer, which may be the one that tells of the data.
+// A server in parts, such as a Redis Cluster, is up for the SKUs of the others while one part does not answer, which may
+// be the one that tells of the data.
 func (a *app) shelve(name, place string, parts bool, store stocked, data witness, ping, ready func(context.Context) error) {
 	keeper := service.NewKeeper(service.KeeperConfig{
 		Name: name, Place: place, Store: data, Origins: data,
