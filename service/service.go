@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -207,8 +208,9 @@ func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
 // that is load and no outage, and turns into lock.ErrOverloaded. One that hangs is called so until the health probe has
 // found that out.
 func slow(err error, needs ...Dependency) error {
-	if !errors.Is(err, lock.ErrDown) || !errors.Is(err, context.DeadlineExceeded) ||
-		errors.Is(err, ErrOutcomeUnknown) || errors.Is(err, lock.ErrLost) {
+	// The deadline of a socket is that of ctx, and may be noticed a moment before it.
+	late := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)
+	if !late || !errors.Is(err, lock.ErrDown) || errors.Is(err, ErrOutcomeUnknown) || errors.Is(err, lock.ErrLost) {
 		return err
 	}
 	for _, need := range needs {
