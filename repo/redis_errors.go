@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -54,6 +55,10 @@ func redisFault(ctx context.Context, doing, key string, err error) error {
 	if !errors.As(err, &answered) {
 		if ctx.Err() != nil {
 			return ended(ctx, doing)
+		}
+		if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+			// The socket has the same deadline, and may notice it a moment before ctx does.
+			return lock.Down(doing, context.DeadlineExceeded)
 		}
 		return lock.Down(doing, err)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -208,9 +207,8 @@ func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
 // that is load and no outage, and turns into lock.ErrOverloaded. One that hangs is called so until the health probe has
 // found that out.
 func slow(err error, needs ...Dependency) error {
-	// The deadline of a socket is that of ctx, and may be noticed a moment before it.
-	late := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)
-	if !late || !errors.Is(err, lock.ErrDown) || errors.Is(err, ErrOutcomeUnknown) || errors.Is(err, lock.ErrLost) {
+	if !errors.Is(err, lock.ErrDown) || !errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(err, ErrOutcomeUnknown) || errors.Is(err, lock.ErrLost) {
 		return err
 	}
 	for _, need := range needs {
