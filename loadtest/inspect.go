@@ -71,7 +71,13 @@ func Inspect(ctx context.Context, t Target, look Look) (*Inspection, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
-	a, v := look.conclude(ctx, t, before)
+	var a Account
+	var v *Verdict
+	lookAgain(ctx, func() bool {
+		a = account(ctx, t, before, look.Store, true, time.Now().Add(comeback))
+		v, _ = settle(Evidence{Records: look.replies(before.Unlisted), Accounts: []Account{a}, Shared: true})
+		return v.mayComeRight()
+	})
 	i := &Inspection{
 		Format: InspectionFormat, Version: InspectionVersion, Target: t.URL(), Store: now.Store, SKU: look.SKU,
 		Initial: v.InitialUnits, Sold: v.AcceptedUnits, Remaining: v.RemainingUnits, Known: v.Known,
@@ -101,17 +107,6 @@ func with(list []string, name string) []string {
 		return slices.Insert(list, at, name)
 	}
 	return list
-}
-
-// conclude looks, and looks again as long as what is wrong may come right by itself.
-func (look *Look) conclude(ctx context.Context, t Target, before Stock) (Account, *Verdict) {
-	for began := time.Now(); ; {
-		a := account(ctx, t, before, look.Store, true, time.Now().Add(comeback))
-		v, _ := settle(Evidence{Records: look.replies(before.Unlisted), Accounts: []Account{a}, Shared: true})
-		if !v.mayComeRight() || time.Since(began) >= lateLimit || !pause(ctx, lateLimit/20) {
-			return a, v
-		}
-	}
 }
 
 // compare sets the count of a tool against the orders. Every accepted reply must have its order, of as many units as the tool asked for, and every

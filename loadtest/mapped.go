@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
-	"time"
 )
 
 // A Mapped is a client of somebody else's inventory API, as a Mapping describes it. Close it to give its connections back.
@@ -87,13 +86,12 @@ func (m *Mapped) SetStock(ctx context.Context, _, sku string, quantity int64) (S
 }
 
 // readBack reads the stock that was set, again for lateLimit while it is another: the API may read from a cache or a replica.
-func (m *Mapped) readBack(ctx context.Context, sku string, quantity int64) (Stock, error) {
-	for began := time.Now(); ; {
-		now, err := m.Stock(ctx, "", sku)
-		if err != nil || now.Quantity == quantity || m.set == nil || time.Since(began) >= lateLimit || !pause(ctx, lateLimit/20) {
-			return now, err
-		}
-	}
+func (m *Mapped) readBack(ctx context.Context, sku string, quantity int64) (now Stock, err error) {
+	lookAgain(ctx, func() bool {
+		now, err = m.Stock(ctx, "", sku)
+		return err == nil && now.Quantity != quantity && m.set != nil
+	})
+	return now, err
 }
 
 // Stock is what is there now. Version is how many units are gone since SetStock.

@@ -62,7 +62,15 @@ func Run(ctx context.Context, c Target, p Plan, progress func(Progress)) (*Resul
 	look, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookLimit)
 	defer cancel()
 	settleUnknown(look, c, p.Store, r.Records)
-	r.conclude(look, func() []Account { return accounts(look, c, before, p.Store, r.Records) })
+	late := lookAgain(look, func() bool {
+		r.Accounts = accounts(look, c, before, p.Store, r.Records)
+		r.judge()
+		return r.Verdict.mayComeRight()
+	})
+	if late > 0 {
+		r.SettledMS = float64(late) / float64(time.Millisecond)
+		r.Warnings = r.warnings()
+	}
 	out.end(r)
 	if err := out.flush(); err != nil {
 		return r, fmt.Errorf("write history: %w", err)
@@ -74,21 +82,15 @@ func Run(ctx context.Context, c Target, p Plan, progress func(Progress)) (*Resul
 // not agree with the replies by then is a contradiction.
 const lateLimit = 3 * time.Second
 
-// conclude looks at the final state and judges, and looks again for lateLimit as long as what is wrong may come right by itself.
-func (r *Result) conclude(ctx context.Context, look func() []Account) {
-	for began := time.Now(); ; {
-		r.Accounts = look()
-		r.judge()
-		if !r.Verdict.mayComeRight() {
-			return
-		}
+// lookAgain calls wrong, and again for lateLimit as long as it says that what it finds may come right by itself. late is when the look began that found
+// nothing wrong any more; 0: the first one did, or none.
+func lookAgain(ctx context.Context, wrong func() bool) (late time.Duration) {
+	for began := time.Now(); wrong(); late = time.Since(began) {
 		if time.Since(began) >= lateLimit || !pause(ctx, lateLimit/20) {
-			r.SettledMS = 0
-			r.judge()
-			return
+			return 0
 		}
-		r.SettledMS = float64(time.Since(began)) / float64(time.Millisecond) // if the next look finds it so
 	}
+	return late
 }
 
 // mayComeRight reports whether all that is wrong may be what a target tells late. What orders themselves show, such as two that read the same version,

@@ -10,7 +10,9 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
+	"example.com/stock/gate"
 	"example.com/stock/lock"
 	"example.com/stock/service"
 )
@@ -92,4 +94,17 @@ func checkOrder(o service.Order) error {
 		return &service.InvalidError{Field: "quantity", Reason: fmt.Sprintf("must be from 1 to %d", service.MaxQuantity)}
 	}
 	return checkQuantity("remaining", o.Remaining)
+}
+
+// enter waits for a turn at g: for half of the time that is left at most, so that what is let in can be served.
+func enter(ctx context.Context, g *gate.Gate, doing, key string) (leave func(), err error) {
+	turn := gate.Turn{Key: key, Begun: service.HasBegun(ctx)}
+	if deadline, ok := ctx.Deadline(); ok {
+		turn.Until = time.Now().Add(time.Until(deadline) / 2)
+	}
+	leave, err = g.Enter(ctx, turn)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	return leave, nil
 }
