@@ -48,10 +48,10 @@ func TestPromises(t *testing.T) {
 	if want := locks(); !slices.Equal(rows[0][2:], want) {
 		t.Errorf("its columns are %v, the catalogue's locks are %v: %s", rows[0][2:], want, fix)
 	}
-	if got, want := len(rows)-2, len(locktest.Sentences()); got != want {
+	if got, want := len(rows)-2, len(locktest.Clauses()); got != want {
 		t.Fatalf("it has %d rows, the suite has %d sentences: %s", got, want, fix)
 	}
-	for i, s := range locktest.Sentences() {
+	for i, s := range locktest.Clauses() {
 		row := rows[i+2]
 		if row[0] != s.Name || row[1] != s.Rule {
 			t.Errorf("row %d is %s, %q; the suite has %s, %q: %s", i+1, row[0], row[1], s.Name, s.Rule, fix)
@@ -93,7 +93,7 @@ killed, paused and cut off. Made by `+"`docs/refresh promises`"+`; nothing here 
 |---|---|%s
 `, strings.Join(locks(), " | "), strings.Repeat(":-:|", len(locks())))
 	n := 0
-	for _, s := range locktest.Sentences() {
+	for _, s := range locktest.Clauses() {
 		fmt.Fprintf(&b, "| %s | %s |", s.Name, s.Rule)
 		for _, name := range locks() {
 			switch o := found[[2]string{name, s.Name}]; o.Found {

@@ -61,8 +61,8 @@ func New(l Limits) *Gate {
 	return &Gate{limits: l, lines: make(map[string]*line)}
 }
 
-// A Turn says who asks to be let in.
-type Turn struct {
+// A Request says who asks to be let in.
+type Request struct {
 	Key string
 	// Until is when it gives up; zero: when ctx ends. Where the gate bounds those who wait, it refuses at once who
 	// would not have their turn by then at the speed of the latest operations.
@@ -90,7 +90,7 @@ func (e *RefusedError) Is(target error) bool { return target == lock.ErrOverload
 //
 // Errors: a RefusedError if there was no room to wait, or the time was over before the turn came; otherwise the cause
 // of ctx's end.
-func (g *Gate) Enter(ctx context.Context, t Turn) (leave func(), err error) {
+func (g *Gate) Enter(ctx context.Context, t Request) (leave func(), err error) {
 	if g == nil {
 		return func() {}, nil
 	}
@@ -133,7 +133,7 @@ func (g *Gate) Enter(ctx context.Context, t Turn) (leave func(), err error) {
 }
 
 // join lets the operation in, with no place, or gives it a place in its line.
-func (g *Gate) join(t Turn) (*line, *list.Element, error) {
+func (g *Gate) join(t Request) (*line, *list.Element, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	l := g.lines[t.Key]

@@ -28,7 +28,7 @@ type queue struct {
 }
 
 // enter asks in the background, works for that long, and leaves.
-func (q *queue) enter(ctx context.Context, name string, t gate.Turn, work time.Duration) {
+func (q *queue) enter(ctx context.Context, name string, t gate.Request, work time.Duration) {
 	q.all.Go(func() {
 		leave, err := q.g.Enter(ctx, t)
 		q.mu.Lock()
@@ -63,10 +63,10 @@ func TestFirstInFirstOutAndKeysTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &queue{g: gate.New(gate.Limits{In: 1})}
 		for i := range 4 {
-			q.enter(t.Context(), fmt.Sprint("a", i), gate.Turn{Key: "a"}, time.Second)
+			q.enter(t.Context(), fmt.Sprint("a", i), gate.Request{Key: "a"}, time.Second)
 		}
-		q.enter(t.Context(), "b0", gate.Turn{Key: "b"}, time.Second)
-		q.enter(t.Context(), "b1", gate.Turn{Key: "b"}, time.Second)
+		q.enter(t.Context(), "b0", gate.Request{Key: "b"}, time.Second)
+		q.enter(t.Context(), "b1", gate.Request{Key: "b"}, time.Second)
 		q.is(t, "a0", "b0", "a1", "b1", "a2", "a3")
 	})
 }
@@ -75,13 +75,13 @@ func TestOneKeyDoesNotTakeAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &queue{g: gate.New(gate.Limits{In: 3, PerKey: 2})}
 		for i := range 3 {
-			q.enter(t.Context(), fmt.Sprint("stuck", i), gate.Turn{Key: "stuck"}, time.Hour)
+			q.enter(t.Context(), fmt.Sprint("stuck", i), gate.Request{Key: "stuck"}, time.Hour)
 		}
 		if !q.g.Busy("stuck") || q.g.Busy("free") {
 			t.Errorf("Busy: stuck %t, free %t", q.g.Busy("stuck"), q.g.Busy("free"))
 		}
 		for i := range 3 {
-			q.enter(t.Context(), fmt.Sprint("free", i), gate.Turn{Key: "free"}, time.Second)
+			q.enter(t.Context(), fmt.Sprint("free", i), gate.Request{Key: "free"}, time.Second)
 		}
 		time.Sleep(time.Minute)
 		if in, waiting := q.g.Load(); in != 2 || waiting != 1 {
@@ -104,12 +104,12 @@ func TestTheQueueIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &queue{g: gate.New(gate.Limits{In: 1, Waiting: 2})}
 		for _, name := range []string{"in", "first", "second", "third"} {
-			q.enter(t.Context(), name, gate.Turn{Key: "a"}, time.Second)
+			q.enter(t.Context(), name, gate.Request{Key: "a"}, time.Second)
 		}
 		refused(t, "the third", q.errs["third"], true)
-		q.enter(t.Context(), "other", gate.Turn{Key: "b"}, time.Second)
+		q.enter(t.Context(), "other", gate.Request{Key: "b"}, time.Second)
 		refused(t, "another key", q.errs["other"], false)
-		q.enter(t.Context(), "begun", gate.Turn{Key: "a", Begun: true}, time.Second)
+		q.enter(t.Context(), "begun", gate.Request{Key: "a", Begun: true}, time.Second)
 		q.is(t, "in", "first", "second", "begun")
 	})
 }
@@ -120,14 +120,14 @@ func TestWaitsEnd(t *testing.T) {
 		q := &queue{g: gate.New(gate.Limits{In: 2, PerKey: 1})}
 		gone := errors.New("the client went away")
 		client, leave := context.WithCancelCause(t.Context())
-		q.enter(t.Context(), "in", gate.Turn{Key: "a"}, time.Minute)
-		q.enter(lock.WithWait(t.Context(), client), "client", gate.Turn{Key: "a"}, 0)
-		q.enter(lock.WithWait(t.Context(), client), "begun", gate.Turn{Key: "a", Begun: true}, 0)
-		q.enter(t.Context(), "late", gate.Turn{Key: "a", Until: time.Now().Add(time.Second)}, 0)
+		q.enter(t.Context(), "in", gate.Request{Key: "a"}, time.Minute)
+		q.enter(lock.WithWait(t.Context(), client), "client", gate.Request{Key: "a"}, 0)
+		q.enter(lock.WithWait(t.Context(), client), "begun", gate.Request{Key: "a", Begun: true}, 0)
+		q.enter(t.Context(), "late", gate.Request{Key: "a", Until: time.Now().Add(time.Second)}, 0)
 		timed, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
-		q.enter(timed, "timed", gate.Turn{Key: "a"}, 0)
-		q.enter(t.Context(), "behind", gate.Turn{Key: "a"}, 0)
+		q.enter(timed, "timed", gate.Request{Key: "a"}, 0)
+		q.enter(t.Context(), "behind", gate.Request{Key: "a"}, 0)
 		leave(gone)
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
@@ -147,13 +147,13 @@ func TestWhoWouldWaitTooLongIsRefusedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &queue{g: gate.New(gate.Limits{In: 1, Waiting: 100})}
 		for i := range 10 {
-			q.enter(t.Context(), fmt.Sprint("sale", i), gate.Turn{Key: "a"}, time.Second)
+			q.enter(t.Context(), fmt.Sprint("sale", i), gate.Request{Key: "a"}, time.Second)
 		}
 		time.Sleep(5500 * time.Millisecond) // five are done in five seconds, one is in, four wait
 		until := time.Now().Add(3 * time.Second)
-		q.enter(t.Context(), "hasty", gate.Turn{Key: "a", Until: until}, 0)
+		q.enter(t.Context(), "hasty", gate.Request{Key: "a", Until: until}, 0)
 		refused(t, "3 s where 4 are needed", q.errs["hasty"], true)
-		q.enter(t.Context(), "patient", gate.Turn{Key: "a", Until: until.Add(3 * time.Second)}, 0)
+		q.enter(t.Context(), "patient", gate.Request{Key: "a", Until: until.Add(3 * time.Second)}, 0)
 		q.all.Wait()
 		if q.errs["patient"] != nil {
 			t.Error(q.errs["patient"])
@@ -163,7 +163,7 @@ func TestWhoWouldWaitTooLongIsRefusedAtOnce(t *testing.T) {
 
 func TestWithoutAGate(t *testing.T) {
 	var none *gate.Gate
-	leave, err := none.Enter(t.Context(), gate.Turn{Key: "a"})
+	leave, err := none.Enter(t.Context(), gate.Request{Key: "a"})
 	if err != nil || none.Busy("a") {
 		t.Errorf("%v, busy %t", err, none.Busy("a"))
 	}
@@ -186,7 +186,7 @@ func TestStorm(t *testing.T) {
 					stop := time.AfterFunc(time.Duration(n)*time.Microsecond, cancel)
 					defer stop.Stop()
 				}
-				leave, err := g.Enter(ctx, gate.Turn{Key: key})
+				leave, err := g.Enter(ctx, gate.Request{Key: key})
 				if err == nil {
 					mu.Lock()
 					inside[key]++

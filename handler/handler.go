@@ -18,8 +18,8 @@ type Seller interface {
 	Deduct(context.Context, service.Request) (service.Receipt, error)
 }
 
-// A Stockroom shows and sets stock. store "" is the default one.
-type Stockroom interface {
+// An Inventory shows and sets stock. store "" is the default one.
+type Inventory interface {
 	Stock(ctx context.Context, store string, sku service.SKU) (service.Stock, error)
 	SetStockIf(
 		ctx context.Context, store string, sku service.SKU, quantity int64, c service.Condition,
@@ -60,7 +60,7 @@ type Store struct {
 // Config is what a handler is made of.
 type Config struct {
 	Seller     Seller
-	Stockroom  Stockroom
+	Stockroom  Inventory
 	Locks      Locks
 	Pauses     Pauses // of lab mode
 	Strategies []Strategy

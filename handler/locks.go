@@ -66,14 +66,14 @@ func (h *handler) getLock(c *gin.Context) {
 		h.fail(c, err)
 		return
 	}
-	reply := lockReply{Strategy: strategy, Key: key, Scope: s.Scope, standingReply: standingOf(s.Standing)}
+	reply := lockReply{Strategy: strategy, Key: key, Scope: s.Scope, standingReply: standingOf(s.State)}
 	for _, part := range s.Segments {
-		reply.Segments = append(reply.Segments, segmentReply{part.Segment, part.Key, standingOf(part.Standing)})
+		reply.Segments = append(reply.Segments, segmentReply{part.Segment, part.Key, standingOf(part.State)})
 	}
 	c.JSON(http.StatusOK, reply)
 }
 
-func standingOf(s lock.Standing) standingReply {
+func standingOf(s lock.State) standingReply {
 	reply := standingReply{Waiters: make([]contenderReply, len(s.Waiters))}
 	if s.Holder != nil {
 		reply.Holder = contenderOf(*s.Holder)

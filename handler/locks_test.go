@@ -24,17 +24,17 @@ func (d *desk) Lock(_ context.Context, strategy, key string) (service.Locked, er
 	case strategy == "none":
 		return service.Locked{}, fmt.Errorf("strategy none: %w", service.ErrNotInspectable)
 	case key == "free":
-		return service.Locked{Standing: lock.Standing{Scope: lock.Cluster}}, nil
+		return service.Locked{State: lock.State{Scope: lock.Cluster}}, nil
 	case key == "split":
-		return service.Locked{Standing: lock.Standing{Scope: lock.Cluster}, Segments: []service.SegmentLock{
-			{Segment: 3, Key: "split#3", Standing: lock.Standing{Holder: holder(), Waiters: []lock.Contender{{Who: "app-2/w"}}}},
-			{Segment: 8, Key: "split#8", Standing: lock.Standing{Waiters: []lock.Contender{{}}}},
+		return service.Locked{State: lock.State{Scope: lock.Cluster}, Segments: []service.SegmentLock{
+			{Segment: 3, Key: "split#3", State: lock.State{Holder: holder(), Waiters: []lock.Contender{{Who: "app-2/w"}}}},
+			{Segment: 8, Key: "split#8", State: lock.State{Waiters: []lock.Contender{{}}}},
 		}}, nil
 	case strings.Contains(key, "/"):
 		who := strings.Repeat("é", 200) + "/x"
-		return service.Locked{Standing: lock.Standing{Scope: lock.Process, Holder: &lock.Contender{Who: who, Remaining: lock.Forever}}}, nil
+		return service.Locked{State: lock.State{Scope: lock.Process, Holder: &lock.Contender{Who: who, Remaining: lock.Forever}}}, nil
 	}
-	return service.Locked{Standing: lock.Standing{
+	return service.Locked{State: lock.State{
 		Scope: lock.Cluster, Holder: holder(), Waiters: []lock.Contender{{Who: "10.0.0.9"}, {Who: "a/b/c"}, {}},
 	}}, nil
 }

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// A Spanned locker issues fences with room between them: each is followed by Span()-1 numbers that go to nobody else.
+// A FenceRanger locker issues fences with room between them: each is followed by FenceRange()-1 numbers that go to nobody else.
 // [HandOver] gives them to the local holders of one lease.
-type Spanned interface {
+type FenceRanger interface {
 	Locker
-	Span() uint64
+	FenceRange() uint64
 }
 
 // A Bound limits how long one process may keep a lease going from holder to holder; a zero field means its default.
@@ -37,19 +37,19 @@ type Bound struct {
 // somebody who came earlier to another process may be passed by so many.
 //
 // An error of l that ends no wait goes to the one who came first, and l is asked again for the others.
-func HandOver(l Spanned, b Bound) Locker {
+func HandOver(l FenceRanger, b Bound) Locker {
 	if b.Holders == 0 {
 		b.Holders = 16
 	}
 	if b.Time == 0 {
 		b.Time = 50 * time.Millisecond
 	}
-	b.Holders = min(b.Holders, int(l.Span()))
+	b.Holders = min(b.Holders, int(l.FenceRange()))
 	return &handOver{inner: l, bound: b}
 }
 
 type handOver struct {
-	inner  Spanned
+	inner  FenceRanger
 	bound  Bound
 	queues keyQueues
 }

@@ -8,7 +8,7 @@ import (
 // Inspect is the inner locker's answer with the waiters of this process in it, who are known by name here only. They stand behind the one
 // that contends for all of them: first as many as may still share its lease, the others at the end, where the next lease of this
 // process would be. A bound that is reached by time makes it fewer.
-func (h *handOver) Inspect(ctx context.Context, key string) (Standing, error) {
+func (h *handOver) Inspect(ctx context.Context, key string) (State, error) {
 	s, err := Inspect(ctx, h.inner, key)
 	if err != nil {
 		return s, err
@@ -21,7 +21,7 @@ func (h *handOver) Inspect(ctx context.Context, key string) (Standing, error) {
 	return s, nil
 }
 
-func (h *handOver) fill(s *Standing, k *keyQueue) {
+func (h *handOver) fill(s *State, k *keyQueue) {
 	local := k.waiters()
 	at, share := len(s.Waiters), 0
 	if b := k.batch; b != nil {

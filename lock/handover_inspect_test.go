@@ -34,10 +34,10 @@ func (l *ledger) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
 	return lease, err
 }
 
-func (l *ledger) Inspect(context.Context, string) (lock.Standing, error) {
+func (l *ledger) Inspect(context.Context, string) (lock.State, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := lock.Standing{Scope: lock.Cluster}
+	s := lock.State{Scope: lock.Cluster}
 	for i, who := range l.order {
 		if i == 0 {
 			s.Holder = &lock.Contender{Who: who, Fence: l.fence, Remaining: time.Second}
@@ -55,7 +55,7 @@ func (l *ledger) Evict(context.Context, string) (lock.Fence, error) {
 	return l.fence + 1, nil
 }
 
-func names(s lock.Standing) (all []string) {
+func names(s lock.State) (all []string) {
 	if s.Holder != nil {
 		all = append(all, s.Holder.Who)
 	}

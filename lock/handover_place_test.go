@@ -52,7 +52,7 @@ type stubborn struct {
 	answer chan error
 }
 
-func (s *stubborn) Span() uint64 { return 8 }
+func (s *stubborn) FenceRange() uint64 { return 8 }
 
 func (s *stubborn) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
 	s.asked <- ctx

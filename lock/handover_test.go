@@ -23,7 +23,7 @@ type remote struct {
 	lose     context.CancelCauseFunc
 }
 
-func (r *remote) Span() uint64 { return 8 }
+func (r *remote) FenceRange() uint64 { return 8 }
 
 func (r *remote) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
 	if err := r.queue.Enter(ctx, key); err != nil {

@@ -15,8 +15,8 @@ type Contender struct {
 	Fence     Fence         // of a holder
 }
 
-// A Standing is who has a key and who waits for it, at one moment that is over when it is read.
-type Standing struct {
+// A State is who has a key and who waits for it, at one moment that is over when it is read.
+type State struct {
 	Holder  *Contender  // nil: nobody
 	Waiters []Contender // in the order in which they will have it, as far as that can be known
 	Scope   Scope       // whom it covers: Process is this process alone
@@ -28,7 +28,7 @@ type Standing struct {
 // another process that uses [HandOver] it shows the one that stands for all of them.
 type Inspector interface {
 	// Inspect fails with what matches ErrDown if the server did not answer.
-	Inspect(ctx context.Context, key string) (Standing, error)
+	Inspect(ctx context.Context, key string) (State, error)
 }
 
 // An Evictor can take a key away from its holder.
@@ -50,11 +50,11 @@ type Lister interface {
 }
 
 // Inspect asks l, which may be decorated, who has key. If l cannot tell, the error matches errors.ErrUnsupported.
-func Inspect(ctx context.Context, l Locker, key string) (Standing, error) {
+func Inspect(ctx context.Context, l Locker, key string) (State, error) {
 	if i, ok := l.(Inspector); ok {
 		return i.Inspect(ctx, key)
 	}
-	return Standing{}, fmt.Errorf("inspect: %w by this lock", errors.ErrUnsupported)
+	return State{}, fmt.Errorf("inspect: %w by this lock", errors.ErrUnsupported)
 }
 
 // Evict takes key away from its holder; see [Evictor]. If l, which may be decorated, cannot do that, the error matches
@@ -68,7 +68,7 @@ func Evict(ctx context.Context, l Locker, key string) (Fence, error) {
 
 // Inspect and Evict pass through a decorator.
 
-func (o *observed) Inspect(ctx context.Context, key string) (Standing, error) {
+func (o *observed) Inspect(ctx context.Context, key string) (State, error) {
 	return Inspect(ctx, o.Locker, key)
 }
 

@@ -238,7 +238,7 @@ func TestQueuePassesOnATurnThatComesAsTheWaitEnds(t *testing.T) {
 // An only locker has one lease for each key, of Span 8.
 type only struct{ Queue }
 
-func (o *only) Span() uint64 { return 8 }
+func (o *only) FenceRange() uint64 { return 8 }
 
 func (o *only) Acquire(ctx context.Context, key string) (*Lease, error) {
 	if err := o.Enter(ctx, key); err != nil {
@@ -296,7 +296,7 @@ func TestHandOverPassesOnATurnThatComesAsTheWaitEnds(t *testing.T) {
 
 type spannedRenewer struct{ renewer }
 
-func (*spannedRenewer) Span() uint64 { return 8 }
+func (*spannedRenewer) FenceRange() uint64 { return 8 }
 
 // Who is told to stop stops renewing the lease of the process, too.
 func TestHandOverStopsRenewing(t *testing.T) {

@@ -51,11 +51,11 @@ func (q *Queue) Leave(key string) {
 	}
 }
 
-// Standing is who is in key and who waits for it, of this process. It costs a step for each waiter.
-func (q *Queue) Standing(key string) Standing {
+// State is who is in key and who waits for it, of this process. It costs a step for each waiter.
+func (q *Queue) State(key string) State {
 	s := q.queues.of(key)
 	defer s.mu.Unlock()
-	standing := Standing{Scope: Process}
+	standing := State{Scope: Process}
 	if k := s.keys[key]; k != nil {
 		holder := k.holder
 		standing.Holder, standing.Waiters = &holder, k.waiters()

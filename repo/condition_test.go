@@ -84,8 +84,8 @@ func ifNone(t *testing.T, s shop, sku service.SKU) {
 
 func ifSegments(t *testing.T, s shop, sku service.SKU) {
 	stock := mustSet(t, s, sku, 100)
-	g := service.Gathering{SKU: sku, Epoch: stock.Epoch, Strategy: "none", Reserve: 50, Into: service.Segment{Number: 1}}
-	if err := s.Gather(short(t), g); err != nil {
+	g := service.Refill{SKU: sku, Epoch: stock.Epoch, Strategy: "none", Reserve: 50, Into: service.Segment{Number: 1}}
+	if err := s.Refill(short(t), g); err != nil {
 		t.Fatal(err)
 	}
 	parted := mustRead(t, s, sku)

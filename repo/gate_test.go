@@ -175,7 +175,7 @@ func TestAFullQueueRefuses(t *testing.T) {
 			}
 			sku := service.SKU("full-" + kind)
 			stock := mustSet(t, s, sku, 10)
-			leave, err := g.Enter(t.Context(), gate.Turn{Key: "other"})
+			leave, err := g.Enter(t.Context(), gate.Request{Key: "other"})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -29,7 +29,7 @@ type shop interface {
 	service.Store
 	service.Deductor
 	service.Segmenter
-	service.Stockroom
+	service.Inventory
 }
 
 // dialRedis opens a client as the service does.

@@ -185,7 +185,7 @@ func (m *MySQL) enterTransaction(ctx context.Context, doing string, about servic
 	if lock.IsNoWait(ctx) && m.gates.Transactions.Busy(string(about)) {
 		return nil, fmt.Errorf("%s: row %w, by another of this process", doing, lock.ErrHeld)
 	}
-	first, err := m.gates.Transactions.Enter(ctx, gate.Turn{Key: string(about)})
+	first, err := m.gates.Transactions.Enter(ctx, gate.Request{Key: string(about)})
 	if refused, ok := errors.AsType[*gate.RefusedError](err); ok && refused.KeyBusy {
 		return nil, fmt.Errorf("%s: row %w, by another of this process: %w", doing, lock.ErrHeld, context.DeadlineExceeded)
 	}
@@ -299,6 +299,6 @@ var (
 	_ service.Deductor   = (*MySQL)(nil)
 	_ service.Segmenter  = (*MySQL)(nil)
 	_ service.Transactor = (*MySQL)(nil)
-	_ service.Stockroom  = (*MySQL)(nil)
+	_ service.Inventory  = (*MySQL)(nil)
 	_ service.Store      = (*transaction)(nil)
 )

@@ -92,8 +92,8 @@ func (m *MySQL) segments(ctx context.Context, doing string, sku service.SKU) (se
 	return all, nil
 }
 
-// Gather is four round trips (BEGIN, UPDATE the reserve, UPDATE or INSERT the segment, COMMIT), and one more for each segment to take from.
-func (m *MySQL) Gather(ctx context.Context, g service.Gathering) error {
+// Refill is four round trips (BEGIN, UPDATE the reserve, UPDATE or INSERT the segment, COMMIT), and one more for each segment to take from.
+func (m *MySQL) Refill(ctx context.Context, g service.Refill) error {
 	if err := checkGathering(g); err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func (m *MySQL) Gather(ctx context.Context, g service.Gathering) error {
 
 // gather locks the stock's row first, also if nothing is taken from the reserve: that is where moves, and setting the stock, wait for each
 // other. Sales of other segments go on, since they touch rows of their own.
-func gather(tx *gorm.DB, g service.Gathering) error {
+func gather(tx *gorm.DB, g service.Refill) error {
 	done := tx.Model(&stockRow{}).
 		Where("sku = ? AND epoch = ? AND guard IN ('', ?) AND quantity >= ?", string(g.SKU), g.Epoch, g.Strategy, g.Reserve).
 		Updates(map[string]any{
@@ -145,7 +145,7 @@ func gather(tx *gorm.DB, g service.Gathering) error {
 }
 
 // change updates a segment that is as it was read.
-func change(tx *gorm.DB, g service.Gathering, as service.Segment, set map[string]any) error {
+func change(tx *gorm.DB, g service.Refill, as service.Segment, set map[string]any) error {
 	set["version"] = gorm.Expr("version + 1")
 	done := tx.Model(&segmentRow{}).
 		Where("sku = ? AND segment = ? AND epoch = ? AND version = ?", string(g.SKU), as.Number, g.Epoch, as.Version).
@@ -157,7 +157,7 @@ func change(tx *gorm.DB, g service.Gathering, as service.Segment, set map[string
 }
 
 // notGathered says which condition of the UPDATE did not hold.
-func notGathered(tx *gorm.DB, g service.Gathering) error {
+func notGathered(tx *gorm.DB, g service.Refill) error {
 	row, err := take(tx, g.SKU, unlocked)
 	switch {
 	case err != nil:

@@ -28,7 +28,7 @@ func parts(t *testing.T, s shop, sku service.SKU) service.Segments {
 func gather(t *testing.T, s shop, sku service.SKU, into int, reserve int64, from ...int) {
 	t.Helper()
 	all := parts(t, s, sku)
-	if err := s.Gather(short(t), gathering(all, into, reserve, from...)); err != nil {
+	if err := s.Refill(short(t), gathering(all, into, reserve, from...)); err != nil {
 		t.Fatalf("gather into %d: %v", into, err)
 	}
 	after := parts(t, s, sku)
@@ -37,8 +37,8 @@ func gather(t *testing.T, s shop, sku service.SKU, into int, reserve int64, from
 	}
 }
 
-func gathering(all service.Segments, into int, reserve int64, from ...int) service.Gathering {
-	g := service.Gathering{SKU: all.SKU, Epoch: all.Epoch, Strategy: "none", Into: all.Row(into), Reserve: reserve}
+func gathering(all service.Segments, into int, reserve int64, from ...int) service.Refill {
+	g := service.Refill{SKU: all.SKU, Epoch: all.Epoch, Strategy: "none", Into: all.Row(into), Reserve: reserve}
 	for _, n := range from {
 		g.From = append(g.From, all.Row(n))
 	}

@@ -128,8 +128,8 @@ func raiseAbsent(t *testing.T, s shop, sku service.SKU) {
 		after.Guard != "none" || after.Version < before.Version {
 		t.Errorf("raised: %+v", after)
 	}
-	late := service.Gathering{SKU: sku, Epoch: before.Epoch, Strategy: "none", Into: before.Row(3), Reserve: 10}
-	refused(t, s, sku, service.ErrConflict, func() error { return s.Gather(short(t), late) })
+	late := service.Refill{SKU: sku, Epoch: before.Epoch, Strategy: "none", Into: before.Row(3), Reserve: 10}
+	refused(t, s, sku, service.ErrConflict, func() error { return s.Refill(short(t), late) })
 	gather(t, s, sku, 3, 10)
 	o := fromSegment(parts(t, s, sku), 3)
 	o.Fence = 8

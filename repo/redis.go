@@ -165,5 +165,5 @@ var (
 	_ service.Store     = (*Redis)(nil)
 	_ service.Deductor  = (*Redis)(nil)
 	_ service.Segmenter = (*Redis)(nil)
-	_ service.Stockroom = (*Redis)(nil)
+	_ service.Inventory = (*Redis)(nil)
 )

@@ -66,8 +66,8 @@ func (f *fields) segment(n int, hash map[string]string) service.Segment {
 	return row
 }
 
-// Gather is one round trip.
-func (r *Redis) Gather(ctx context.Context, g service.Gathering) error {
+// Refill is one round trip.
+func (r *Redis) Refill(ctx context.Context, g service.Refill) error {
 	if err := checkGathering(g); err != nil {
 		return err
 	}

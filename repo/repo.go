@@ -74,7 +74,7 @@ func checkQuantity(field string, quantity int64) error {
 }
 
 // checkGathering keeps out what would make or lose units.
-func checkGathering(g service.Gathering) error {
+func checkGathering(g service.Refill) error {
 	seen := map[int]bool{0: true, g.Into.Number: true}
 	for _, row := range g.From {
 		if row.Number < 0 || row.Version == 0 || seen[row.Number] {
@@ -98,7 +98,7 @@ func checkOrder(o service.Order) error {
 
 // enter waits for a turn at g: for half of the time that is left at most, so that what is let in can be served.
 func enter(ctx context.Context, g *gate.Gate, doing, key string) (leave func(), err error) {
-	turn := gate.Turn{Key: key, Begun: service.HasBegun(ctx)}
+	turn := gate.Request{Key: key, Begun: service.HasBegun(ctx)}
 	if deadline, ok := ctx.Deadline(); ok {
 		turn.Until = time.Now().Add(time.Until(deadline) / 2)
 	}

@@ -46,7 +46,7 @@ func TestGatherBreaks(t *testing.T) {
 			p.once(row.fault, row.word)
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 			defer cancel()
-			err := broken.Gather(ctx, g)
+			err := broken.Refill(ctx, g)
 			if (err != nil) != row.fails || row.fails && !errors.Is(err, lock.ErrDown) || errors.Is(err, service.ErrOutcomeUnknown) {
 				t.Errorf("error %v; want ErrDown: %v", err, row.fails)
 			}
@@ -106,9 +106,9 @@ func TestSegmentRoundTrips(t *testing.T) {
 				all := parts(t, sound, sku)
 				trips(t, p, warm, "Segments", n.look, func() error { _, err := s.Segments(short(t), sku); return err })
 				trips(t, p, warm, "Read", n.read, func() error { _, err := s.Read(short(t), sku); return err })
-				trips(t, p, warm, "Gather from the reserve", n.share, func() error { return s.Gather(short(t), gathering(all, 1, 10)) })
+				trips(t, p, warm, "Gather from the reserve", n.share, func() error { return s.Refill(short(t), gathering(all, 1, 10)) })
 				all = parts(t, sound, sku)
-				trips(t, p, warm, "Gather from two", n.merge, func() error { return s.Gather(short(t), gathering(all, 1, 10, 2, 3)) })
+				trips(t, p, warm, "Gather from two", n.merge, func() error { return s.Refill(short(t), gathering(all, 1, 10, 2, 3)) })
 				trips(t, p, warm, "Swap of a segment", n.sale, func() error { return s.Swap(short(t), fromSegment(parts(t, sound, sku), 1)) })
 				trips(t, p, warm, "Set", n.set, func() error { _, err := s.Set(short(t), sku, 100); return err })
 			}

@@ -147,7 +147,7 @@ func gatherRefused(t *testing.T, s shop, sku service.SKU) {
 	stranger, early := gathering(now, 1, 1), gathering(now, 1, 1)
 	stranger.Strategy, early.Epoch = "other", 0
 	for name, row := range map[string]struct {
-		g   service.Gathering
+		g   service.Refill
 		err error
 	}{
 		"from one that was sold from": {gathering(old, 1, 5, 2), service.ErrConflict},
@@ -158,7 +158,7 @@ func gatherRefused(t *testing.T, s shop, sku service.SKU) {
 		"another epoch":               {early, service.ErrStockReset},
 	} {
 		refused(t, s, sku, row.err, func() error {
-			err := s.Gather(short(t), row.g)
+			err := s.Refill(short(t), row.g)
 			if !errors.Is(err, row.err) {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -169,15 +169,15 @@ func gatherRefused(t *testing.T, s shop, sku service.SKU) {
 		t.Errorf("refusals changed %+v to %+v", now.Rows, after.Rows)
 	}
 	var invalid *service.InvalidError
-	for _, g := range []service.Gathering{
+	for _, g := range []service.Refill{
 		gathering(now, 1, 0, 1), gathering(now, 1, 0, 2, 2), gathering(now, 0, 1), gathering(now, -1, 1), gathering(now, 1, -1),
 		gathering(now, 1, 0, 5), gathering(now, 1, 0, 0),
 	} {
-		if err := s.Gather(short(t), g); !errors.As(err, &invalid) {
+		if err := s.Refill(short(t), g); !errors.As(err, &invalid) {
 			t.Errorf("%+v: %v, want an InvalidError", g, err)
 		}
 	}
-	if err := s.Gather(short(t), service.Gathering{SKU: "nothing", Epoch: 1, Into: service.Segment{Number: 1}}); !errors.Is(err, service.ErrUnknownSKU) {
+	if err := s.Refill(short(t), service.Refill{SKU: "nothing", Epoch: 1, Into: service.Segment{Number: 1}}); !errors.Is(err, service.ErrUnknownSKU) {
 		t.Errorf("gather for nothing: %v", err)
 	}
 }
@@ -201,9 +201,9 @@ func gatherMany(t *testing.T, s shop, sku service.SKU) {
 					o.ID = fmt.Sprint("many-", i, "-", j)
 					err = s.Swap(short(t), o)
 				case from != at && view.Row(from).Version > 0:
-					err = s.Gather(short(t), gathering(view, at, 3, from))
+					err = s.Refill(short(t), gathering(view, at, 3, from))
 				default:
-					err = s.Gather(short(t), gathering(view, at, 3))
+					err = s.Refill(short(t), gathering(view, at, 3))
 				}
 				if err != nil && !errors.Is(err, service.ErrConflict) {
 					t.Error(err)
@@ -240,7 +240,7 @@ func segmentsReset(t *testing.T, s shop, sku service.SKU) {
 	sale := fromSegment(old, 1)
 	refused(t, s, sku, service.ErrStockReset, func() error { return s.Swap(short(t), sale) })
 	refused(t, s, sku, service.ErrStockReset, func() error { return s.Write(short(t), sale) })
-	refused(t, s, sku, service.ErrStockReset, func() error { return s.Gather(short(t), gathering(old, 1, 1, 2)) })
+	refused(t, s, sku, service.ErrStockReset, func() error { return s.Refill(short(t), gathering(old, 1, 1, 2)) })
 	// Also when the segment is there again, with the same version.
 	gather(t, s, sku, 1, 20)
 	gather(t, s, sku, 1, 1)

@@ -23,14 +23,14 @@ func BenchmarkDeduct(b *testing.B) {
 	}
 	for _, row := range []struct {
 		strategy string
-		way      func(b *testing.B) service.Way
+		way      func(b *testing.B) service.Seller
 		stores   []string
 	}{
-		{"none", func(*testing.B) service.Way { return service.UnderLock(local.None{}) }, []string{"redis", "mysql"}},
-		{"segmented", func(b *testing.B) service.Way { return segmented(watch(b), 8) }, []string{"redis", "mysql"}},
-		{"pessimistic", func(*testing.B) service.Way { return service.InTransaction }, []string{"mysql"}},
-		{"optimistic", func(*testing.B) service.Way { return service.Optimistically(service.OptimisticOptions{}) }, []string{"redis", "mysql"}},
-		{"atomic", func(*testing.B) service.Way { return service.Atomically }, []string{"redis", "mysql"}},
+		{"none", func(*testing.B) service.Seller { return service.UnderLock(local.None{}) }, []string{"redis", "mysql"}},
+		{"segmented", func(b *testing.B) service.Seller { return segmented(watch(b), 8) }, []string{"redis", "mysql"}},
+		{"pessimistic", func(*testing.B) service.Seller { return service.InTransaction }, []string{"mysql"}},
+		{"optimistic", func(*testing.B) service.Seller { return service.Optimistically(service.OptimisticOptions{}) }, []string{"redis", "mysql"}},
+		{"atomic", func(*testing.B) service.Seller { return service.Atomically }, []string{"redis", "mysql"}},
 	} {
 		for _, contenders := range []int{1, 30} {
 			for _, store := range row.stores {

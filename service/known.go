@@ -54,7 +54,7 @@ func (k *knownSet) remove(sku SKU) {
 
 // admit fails with ErrUnknownSKU if the store does not have the SKU. It costs a read of the store the first time that
 // this instance hears of an SKU, and none for those that it has seen there.
-func (s *Service) admit(ctx context.Context, shelf Shelf, store string, sku SKU) error {
+func (s *Service) admit(ctx context.Context, shelf StoreConfig, store string, sku SKU) error {
 	if s.known[store].has(sku) {
 		return nil
 	}

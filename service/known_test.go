@@ -38,9 +38,9 @@ func strange(t *testing.T) (*scene, *counting) {
 	t.Helper()
 	c := &counting{shop: redisStore(t), inner: &local.Mutex{}}
 	s := stage(t, service.UnderLock(c), c, func(config *service.Config) {
-		offer := config.Offers["it"]
+		offer := config.Strategies["it"]
 		offer.Lock = c
-		config.Offers["it"] = offer
+		config.Strategies["it"] = offer
 	})
 	s.Service = service.New(s.Config) // another instance than the one that has set the stock
 	return s, c

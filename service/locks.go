@@ -41,7 +41,7 @@ type Eviction struct {
 
 // A Locked is who has a key and who waits for it.
 type Locked struct {
-	lock.Standing
+	lock.State
 	Segments []SegmentLock // of a SKU that is sold in segments: those that somebody holds or waits for
 }
 
@@ -60,7 +60,7 @@ func (s *Service) Lock(ctx context.Context, strategy, key string) (Locked, error
 	if sku, wrong := ParseSKU(key); offer.Segmented && wrong == nil {
 		seen, err = segmentLocks(ctx, offer.Lock, sku)
 	} else {
-		seen.Standing, err = lock.Inspect(ctx, offer.Lock, key)
+		seen.State, err = lock.Inspect(ctx, offer.Lock, key)
 	}
 	return seen, unsupported(err, strategy, ErrNotInspectable)
 }
@@ -97,21 +97,21 @@ func (s *Service) Evict(ctx context.Context, strategy, key string) (Eviction, er
 }
 
 // lockOf is the offer with the lock, if it is up.
-func (s *Service) lockOf(strategy, key string) (Offer, error) {
+func (s *Service) lockOf(strategy, key string) (StrategyConfig, error) {
 	if err := CheckKey(key); err != nil {
-		return Offer{}, err
+		return StrategyConfig{}, err
 	}
-	offer, ok := s.Offers[strategy]
+	offer, ok := s.Strategies[strategy]
 	if !ok {
-		return Offer{}, fmt.Errorf("%w %q", ErrUnknownStrategy, strategy)
+		return StrategyConfig{}, fmt.Errorf("%w %q", ErrUnknownStrategy, strategy)
 	}
 	for _, need := range offer.Needs {
 		if err := need.Err(); err != nil {
-			return Offer{}, err
+			return StrategyConfig{}, err
 		}
 	}
 	if offer.Lock == nil {
-		return Offer{}, fmt.Errorf("strategy %s: %w", strategy, ErrNotInspectable)
+		return StrategyConfig{}, fmt.Errorf("strategy %s: %w", strategy, ErrNotInspectable)
 	}
 	return offer, nil
 }
@@ -119,7 +119,7 @@ func (s *Service) lockOf(strategy, key string) (Offer, error) {
 // raise tells the stores of the fence of a part of their stock.
 func (s *Service) raise(ctx context.Context, strategy string, t target, fence lock.Fence) map[string]error {
 	told := make(map[string]error)
-	for name, shelf := range s.Shelves {
+	for name, shelf := range s.Stores {
 		err := shelf.Needs.Err()
 		if err == nil {
 			fencer, ok := shelf.Store.(Fencer)

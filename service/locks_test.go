@@ -16,9 +16,9 @@ import (
 func locked(t testing.TB, l lock.Locker, store shop) *scene {
 	t.Helper()
 	return stage(t, service.UnderLock(l), store, func(c *service.Config) {
-		offer := c.Offers["it"]
+		offer := c.Strategies["it"]
 		offer.Lock = l
-		c.Offers["it"] = offer
+		c.Strategies["it"] = offer
 	})
 }
 

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 type shop interface {
 	service.Store
 	service.Deductor
-	service.Stockroom
+	service.Inventory
 }
 
 // dial opens a Redis client as the service does.
@@ -102,16 +102,16 @@ type scene struct {
 const initial = 10
 
 // stage sets a scene up. Times are long, so that no test passes by a bound that it does not mean.
-func stage(t testing.TB, way service.Way, store shop, change ...func(*service.Config)) *scene {
+func stage(t testing.TB, way service.Seller, store shop, change ...func(*service.Config)) *scene {
 	t.Helper()
 	s := &scene{store: store, sku: service.SKU(t.Name()), serving: newSwitched(t, "lock"), keeping: newSwitched(t, "store")}
 	if parsed, err := service.ParseSKU(digest(t.Name())); err == nil {
 		s.sku = parsed
 	}
 	c := service.Config{
-		Instance: "app-1", Store: "here", Wait: time.Minute, Work: 20 * time.Second,
-		Offers:  map[string]service.Offer{"it": {Way: way, Blocking: true, Needs: []service.Dependency{s.serving}}},
-		Shelves: map[string]service.Shelf{"here": {Store: store, Needs: s.keeping}},
+		Instance: "app-1", DefaultStore: "here", Wait: time.Minute, Work: 20 * time.Second,
+		Strategies: map[string]service.StrategyConfig{"it": {Seller: way, Blocking: true, Needs: []service.Dependency{s.serving}}},
+		Stores:     map[string]service.StoreConfig{"here": {Store: store, Needs: s.keeping}},
 	}
 	for _, f := range change {
 		f(&c)

@@ -121,7 +121,7 @@ func refusal(t *testing.T, b bid, bids []bid, stocked int64) {
 }
 
 // segmentedOn stages instances that share a store and each have a Way of their own.
-func segmentedOn(t *testing.T, store shop, stocked int64, ways ...service.Way) []*scene {
+func segmentedOn(t *testing.T, store shop, stocked int64, ways ...service.Seller) []*scene {
 	t.Helper()
 	scenes := make([]*scene, len(ways))
 	for i, way := range ways {
@@ -133,7 +133,7 @@ func segmentedOn(t *testing.T, store shop, stocked int64, ways ...service.Way) [
 	return scenes
 }
 
-func segmented(l lock.Locker, k int) service.Way {
+func segmented(l lock.Locker, k int) service.Seller {
 	return service.Segmented(l, service.SegmentedOptions{Segments: k})
 }
 

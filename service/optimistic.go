@@ -38,7 +38,7 @@ const doublings = 6
 //
 // Fairness: none. Who has just sold comes back without a pause and finds those asleep who came before; the unlucky may use up their tries.
 // What it cannot lose is stock: there is no lease, and a paused process finds the version changed.
-func Optimistically(o OptimisticOptions) Way {
+func Optimistically(o OptimisticOptions) Seller {
 	o.Tries = cmp.Or(o.Tries, 100)
 	o.MaxPause = cmp.Or(o.MaxPause, time.Second)
 	return func(ctx context.Context, store Store, sale *Sale) error {

@@ -37,7 +37,7 @@ type Origins interface {
 	First(ctx context.Context, o Origin, sku SKU) (bool, error)
 }
 
-// A Seeder puts stock in a store that has none: see [Stockroom].
+// A Seeder puts stock in a store that has none: see [Inventory].
 type Seeder interface {
 	Seed(ctx context.Context, sku SKU, quantity int64) error
 }

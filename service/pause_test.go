@@ -76,19 +76,19 @@ func (l *lingerer) release() {
 
 func TestASaleStopsAtEveryPointOfItsWay(t *testing.T) {
 	t.Parallel()
-	mutex := func(testing.TB) service.Way { return service.UnderLock(&local.Mutex{}) }
+	mutex := func(testing.TB) service.Seller { return service.UnderLock(&local.Mutex{}) }
 	for _, row := range []struct {
 		name, points string
-		way          func(testing.TB) service.Way
+		way          func(testing.TB) service.Seller
 		store        func(testing.TB) shop
 	}{
 		{"under lock", everyPoint, mutex, func(t testing.TB) shop { return redisStore(t) }},
-		{"optimistic", everyPoint, func(testing.TB) service.Way { return service.Optimistically(service.OptimisticOptions{}) }, func(t testing.TB) shop { return redisStore(t) }},
-		{"segmented", everyPoint, func(testing.TB) service.Way {
+		{"optimistic", everyPoint, func(testing.TB) service.Seller { return service.Optimistically(service.OptimisticOptions{}) }, func(t testing.TB) shop { return redisStore(t) }},
+		{"segmented", everyPoint, func(testing.TB) service.Seller {
 			return service.Segmented(&local.Mutex{}, service.SegmentedOptions{})
 		}, func(t testing.TB) shop { return redisStore(t) }},
-		{"in transaction", "before_lock,after_read,before_write,after_write,after_unlock", func(testing.TB) service.Way { return service.InTransaction }, func(t testing.TB) shop { return mysqlStore(t) }},
-		{"atomic", "before_lock,after_lock,after_write,after_unlock", func(testing.TB) service.Way { return service.Atomically }, func(t testing.TB) shop { return redisStore(t) }},
+		{"in transaction", "before_lock,after_read,before_write,after_write,after_unlock", func(testing.TB) service.Seller { return service.InTransaction }, func(t testing.TB) shop { return mysqlStore(t) }},
+		{"atomic", "before_lock,after_lock,after_write,after_unlock", func(testing.TB) service.Seller { return service.Atomically }, func(t testing.TB) shop { return redisStore(t) }},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()

@@ -66,15 +66,15 @@ func TestUnknownNames(t *testing.T) {
 func TestWhichStore(t *testing.T) {
 	red, my := redisStore(t), mysqlStore(t)
 	s := stage(t, service.Atomically, red, func(c *service.Config) {
-		c.Store = "redis"
-		c.Shelves = map[string]service.Shelf{
-			"here":  c.Shelves["here"],
-			"redis": {Store: red, Needs: c.Shelves["here"].Needs}, "mysql": {Store: my, Needs: c.Shelves["here"].Needs},
+		c.DefaultStore = "redis"
+		c.Stores = map[string]service.StoreConfig{
+			"here":  c.Stores["here"],
+			"redis": {Store: red, Needs: c.Stores["here"].Needs}, "mysql": {Store: my, Needs: c.Stores["here"].Needs},
 		}
-		anywhere := c.Offers["it"]
+		anywhere := c.Strategies["it"]
 		sqlOnly, both := anywhere, anywhere
 		sqlOnly.Stores, both.Stores = []string{"mysql"}, []string{"mysql", "redis"}
-		c.Offers = map[string]service.Offer{"anywhere": anywhere, "sql-only": sqlOnly, "both": both}
+		c.Strategies = map[string]service.StrategyConfig{"anywhere": anywhere, "sql-only": sqlOnly, "both": both}
 	})
 	for _, row := range []struct {
 		strategy, asked string

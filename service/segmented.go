@@ -38,7 +38,7 @@ type SegmentedOptions struct {
 //
 // Not promised: an order among requests, except of those at one segment. And when a holder crashes its segment cannot be sold from until its
 // lease runs out: who is sent there, or needs those units at the end, waits, and may be told "busy", never "sold out".
-func Segmented(l lock.Locker, o SegmentedOptions) Way {
+func Segmented(l lock.Locker, o SegmentedOptions) Seller {
 	k := min(cmp.Or(o.Segments, 8), MaxSegments)
 	var turn atomic.Uint32
 	turn.Store(rand.Uint32()) // instances that start together do not go round in step

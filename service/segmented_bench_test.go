@@ -19,8 +19,8 @@ func BenchmarkSegmented(b *testing.B) {
 	} {
 		for _, think := range []time.Duration{0, time.Millisecond, 10 * time.Millisecond} {
 			store := open(b)
-			under := func(way func(lock.Locker) service.Way) []service.Way {
-				ways := make([]service.Way, 2)
+			under := func(way func(lock.Locker) service.Seller) []service.Seller {
+				ways := make([]service.Seller, 2)
 				for i := range ways {
 					l := redislock.NewWatchdog(dial(b, servers.Redis(b).Addr), redislock.WatchdogOptions{})
 					b.Cleanup(func() { _ = l.Close() })
@@ -32,12 +32,12 @@ func BenchmarkSegmented(b *testing.B) {
 			var base float64
 			for _, row := range []struct {
 				name string
-				ways []service.Way
+				ways []service.Seller
 			}{
 				{"one-lock", one},
-				{"segments=2", under(func(l lock.Locker) service.Way { return segmented(l, 2) })},
-				{"segments=8", under(func(l lock.Locker) service.Way { return segmented(l, 8) })},
-				{"segments=16", under(func(l lock.Locker) service.Way { return segmented(l, 16) })},
+				{"segments=2", under(func(l lock.Locker) service.Seller { return segmented(l, 2) })},
+				{"segments=8", under(func(l lock.Locker) service.Seller { return segmented(l, 8) })},
+				{"segments=16", under(func(l lock.Locker) service.Seller { return segmented(l, 16) })},
 			} {
 				b.Run(fmt.Sprintf("%s/think=%v/%s", name, think, row.name), func(b *testing.B) {
 					scenes := []*scene{stage(b, row.ways[0], store), stage(b, row.ways[1], store)}

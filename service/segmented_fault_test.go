@@ -33,8 +33,8 @@ func (m *mortal) Segments(ctx context.Context, sku service.SKU) (all service.Seg
 	return all, err
 }
 
-func (m *mortal) Gather(ctx context.Context, g service.Gathering) error {
-	return m.take(fmt.Sprintf("move from %d", len(g.From)), func() error { return m.shop.(service.Segmenter).Gather(ctx, g) })
+func (m *mortal) Gather(ctx context.Context, g service.Refill) error {
+	return m.take(fmt.Sprintf("move from %d", len(g.From)), func() error { return m.shop.(service.Segmenter).Refill(ctx, g) })
 }
 
 func (m *mortal) Swap(ctx context.Context, o service.Order) error {
@@ -66,7 +66,7 @@ func scattered(t *testing.T, store shop) *scene {
 	for n := 1; n <= 8; n++ {
 		view, err := parts.Segments(t.Context(), s.sku)
 		if err == nil {
-			err = parts.Gather(t.Context(), service.Gathering{SKU: s.sku, Epoch: view.Epoch, Strategy: "it", Into: view.Row(n), Reserve: 2})
+			err = parts.Refill(t.Context(), service.Refill{SKU: s.sku, Epoch: view.Epoch, Strategy: "it", Into: view.Row(n), Reserve: 2})
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -140,7 +140,7 @@ func TestSegmentedLeftAtEveryStep(t *testing.T) {
 		s := scattered(t, m)
 		ctx, leave := context.WithCancel(t.Context())
 		calls := 0
-		s.Offers["it"] = service.Offer{Blocking: true, Way: func(inside context.Context, store service.Store, sale *service.Sale) error {
+		s.Strategies["it"] = service.StrategyConfig{Blocking: true, Seller: func(inside context.Context, store service.Store, sale *service.Sale) error {
 			return segmented(&lockedAfter{&local.Mutex{}, func() {
 				if calls++; calls == at {
 					leave()

@@ -72,13 +72,13 @@ func (p *paused) Swap(ctx context.Context, o service.Order) error {
 func TestSegmentedIsGuarded(t *testing.T) {
 	bothStores(t, func(t *testing.T, store shop) {
 		s := segmentedOn(t, store, 20, segmented(&local.Mutex{}, 2))[0]
-		s.Offers["other"] = service.Offer{Way: segmented(&local.Mutex{}, 2)}
-		s.Offers["plain"] = service.Offer{Way: service.UnderLock(&local.Mutex{})}
-		s.Offers["swap"] = service.Offer{Way: service.Optimistically(service.OptimisticOptions{})}
-		s.Offers["atomic"] = service.Offer{Way: service.Atomically}
+		s.Strategies["other"] = service.StrategyConfig{Seller: segmented(&local.Mutex{}, 2)}
+		s.Strategies["plain"] = service.StrategyConfig{Seller: service.UnderLock(&local.Mutex{})}
+		s.Strategies["swap"] = service.StrategyConfig{Seller: service.Optimistically(service.OptimisticOptions{})}
+		s.Strategies["atomic"] = service.StrategyConfig{Seller: service.Atomically}
 		others := []string{"other", "plain", "swap", "atomic"}
 		if _, ok := store.(service.Transactor); ok {
-			s.Offers["row"] = service.Offer{Way: service.InTransaction}
+			s.Strategies["row"] = service.StrategyConfig{Seller: service.InTransaction}
 			others = append(others, "row")
 		}
 		by := func(strategy string) func(*service.Request) {

@@ -17,28 +17,28 @@ import (
 
 func TestSegmentedSellsEverythingOnce(t *testing.T) {
 	bothStores(t, func(t *testing.T, store shop) {
-		for name, ways := range map[string]func(t *testing.T) []service.Way{
-			"mutex": func(*testing.T) []service.Way { return []service.Way{segmented(&local.Mutex{}, 0)} },
-			"one segment": func(*testing.T) []service.Way {
-				return []service.Way{segmented(&local.Mutex{}, 1)}
+		for name, ways := range map[string]func(t *testing.T) []service.Seller{
+			"mutex": func(*testing.T) []service.Seller { return []service.Seller{segmented(&local.Mutex{}, 0)} },
+			"one segment": func(*testing.T) []service.Seller {
+				return []service.Seller{segmented(&local.Mutex{}, 1)}
 			},
-			"setnx": func(t *testing.T) []service.Way {
-				return []service.Way{segmented(setnx(t, time.Minute), 8), segmented(setnx(t, time.Minute), 8)}
+			"setnx": func(t *testing.T) []service.Seller {
+				return []service.Seller{segmented(setnx(t, time.Minute), 8), segmented(setnx(t, time.Minute), 8)}
 			},
-			"watchdog": func(t *testing.T) []service.Way {
-				return []service.Way{
+			"watchdog": func(t *testing.T) []service.Seller {
+				return []service.Seller{
 					segmented(watchdog(t, redislock.WatchdogOptions{}), 8), segmented(watchdog(t, redislock.WatchdogOptions{}), 8),
 				}
 			},
-			"handed over": func(t *testing.T) []service.Way {
-				return []service.Way{
-					segmented(lock.HandOver(watchdog(t, redislock.WatchdogOptions{}).(lock.Spanned), lock.Bound{}), 8),
-					segmented(lock.HandOver(watchdog(t, redislock.WatchdogOptions{}).(lock.Spanned), lock.Bound{}), 8),
+			"handed over": func(t *testing.T) []service.Seller {
+				return []service.Seller{
+					segmented(lock.HandOver(watchdog(t, redislock.WatchdogOptions{}).(lock.FenceRanger), lock.Bound{}), 8),
+					segmented(lock.HandOver(watchdog(t, redislock.WatchdogOptions{}).(lock.FenceRanger), lock.Bound{}), 8),
 				}
 			},
 			// As while the number is being changed, instance by instance.
-			"different numbers": func(t *testing.T) []service.Way {
-				return []service.Way{
+			"different numbers": func(t *testing.T) []service.Seller {
+				return []service.Seller{
 					segmented(watchdog(t, redislock.WatchdogOptions{}), 8), segmented(watchdog(t, redislock.WatchdogOptions{}), 3),
 				}
 			},
@@ -62,7 +62,7 @@ func TestSegmentedTail(t *testing.T) {
 		for round := range 4 {
 			for _, quantities := range [][]int64{{1, 2, 3, 4, 5, 6, 7}, {7, 5, 3}, {7}, {100}, {30, 1}} {
 				t.Run(fmt.Sprint(quantities, round), func(t *testing.T) {
-					ways := []service.Way{
+					ways := []service.Seller{
 						segmented(watchdog(t, redislock.WatchdogOptions{}), 8), segmented(watchdog(t, redislock.WatchdogOptions{}), 8),
 					}
 					scenes := segmentedOn(t, store, 100, ways...)
@@ -87,7 +87,7 @@ func TestSegmentedGathersFragments(t *testing.T) {
 			for n := 1; n <= 8; n++ {
 				view, err := store.(service.Segmenter).Segments(t.Context(), s.sku)
 				if err == nil {
-					err = store.(service.Segmenter).Gather(t.Context(), service.Gathering{
+					err = store.(service.Segmenter).Refill(t.Context(), service.Refill{
 						SKU: s.sku, Epoch: view.Epoch, Strategy: "it", Into: view.Row(n), Reserve: 1,
 					})
 				}
@@ -110,7 +110,7 @@ func TestSegmentedGathersFragments(t *testing.T) {
 // Setting the stock in the middle of it all: of every epoch no more is sold than was in stock.
 func TestSegmentedStockIsSetWhileItSells(t *testing.T) {
 	bothStores(t, func(t *testing.T, store shop) {
-		ways := []service.Way{
+		ways := []service.Seller{
 			segmented(watchdog(t, redislock.WatchdogOptions{}), 8), segmented(watchdog(t, redislock.WatchdogOptions{}), 8),
 		}
 		scenes := segmentedOn(t, store, 60, ways...)

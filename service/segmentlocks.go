@@ -12,7 +12,7 @@ import (
 type SegmentLock struct {
 	Segment int
 	Key     string // such as "sku#3"
-	lock.Standing
+	lock.State
 }
 
 // segmentKey is the key of a segment's lock. No SKU has a "#" in it.
@@ -36,7 +36,7 @@ type target struct {
 }
 
 // targetOf is false for keys that belong to no stock, such as those of "stock lock".
-func targetOf(offer Offer, key string) (t target, ok bool) {
+func targetOf(offer StrategyConfig, key string) (t target, ok bool) {
 	if offer.Segmented {
 		t.sku, t.segment, ok = parseSegmentKey(key)
 		return t, ok

@@ -45,9 +45,9 @@ func (b *between) Swap(ctx context.Context, o service.Order) error {
 func lockedSegments(t testing.TB, l lock.Locker, segments int, store shop) *scene {
 	t.Helper()
 	return stage(t, segmented(l, segments), store, func(c *service.Config) {
-		offer := c.Offers["it"]
+		offer := c.Strategies["it"]
 		offer.Lock, offer.Segmented = l, true
-		c.Offers["it"] = offer
+		c.Strategies["it"] = offer
 	})
 }
 
@@ -111,7 +111,7 @@ func TestEvictingFromASegmentLeavesTheOthersAlone(t *testing.T) {
 
 // Asked for the SKU, every segment that somebody holds or waits for is shown, in whatever number they are; asked for one, that one.
 func TestLocksOfSegments(t *testing.T) {
-	l := lock.HandOver(watchdog(t, redislock.WatchdogOptions{}).(lock.Spanned), lock.Bound{})
+	l := lock.HandOver(watchdog(t, redislock.WatchdogOptions{}).(lock.FenceRanger), lock.Bound{})
 	s := lockedSegments(t, l, 2, redisStore(t))
 	if seen, err := s.Lock(t.Context(), "it", string(s.sku)); err != nil || seen.Holder != nil || len(seen.Segments) != 0 || seen.Scope != lock.Cluster {
 		t.Errorf("nobody holds: %+v, %v", seen, err)

@@ -27,8 +27,8 @@ func (s Segments) Row(n int) Segment {
 	return Segment{Number: n}
 }
 
-// A Gathering moves units of one SKU into one of its segments. None are made or lost by it.
-type Gathering struct {
+// A Refill moves units of one SKU into one of its segments. None are made or lost by it.
+type Refill struct {
 	SKU      SKU
 	Epoch    uint64
 	Strategy string
@@ -38,16 +38,16 @@ type Gathering struct {
 }
 
 // A Segmenter is a store that keeps the stock of a SKU in segments. Setting the stock puts all of it into the reserve and
-// removes the segments. The whole looks to Read, and to its Stockroom, as if it were one.
+// removes the segments. The whole looks to Read, and to its Inventory, as if it were one.
 //
 // An Order with a Segment is about that segment: Write and Swap take its Read, Remaining, Version and Fence for the segment's.
 type Segmenter interface {
 	Swapper
 	// Segments returns the stock in parts. It locks nothing.
 	Segments(ctx context.Context, sku SKU) (Segments, error)
-	// Gather does all of g in one step, or nothing: it fails with ErrConflict if a segment has another version than was read, or the
+	// Refill does all of g in one step, or nothing: it fails with ErrConflict if a segment has another version than was read, or the
 	// reserve fewer units than are wanted, and otherwise as Write does. The strategy guards the stock from then on.
 	//
 	// Where Write says ErrOutcomeUnknown it says lock.ErrDown: it may have been done, which changes nothing for anybody.
-	Gather(ctx context.Context, g Gathering) error
+	Refill(ctx context.Context, g Refill) error
 }

@@ -29,9 +29,9 @@ type Dependency interface {
 	While(ctx context.Context) (context.Context, context.CancelFunc)
 }
 
-// An Offer is a Way that requests can name.
-type Offer struct {
-	Way       Way
+// A StrategyConfig is a Seller that requests can name.
+type StrategyConfig struct {
+	Seller    Seller
 	Blocking  bool     // waits by default; otherwise it tries once unless asked to wait
 	Stores    []string // the stores that it works on, the default first; empty: all
 	Needs     []Dependency
@@ -39,18 +39,18 @@ type Offer struct {
 	Segmented bool        // the Lock has a key for each segment of a SKU, such as "sku#3"
 }
 
-// A Shelf is a store that requests can name.
-type Shelf struct {
+// A StoreConfig is a store that requests can name.
+type StoreConfig struct {
 	Store interface {
 		Store
-		Stockroom
+		Inventory
 	}
 	Needs Dependency
 	Data  *Keeper // knows whether the store has its data; nil: nobody looks
 }
 
 // open is nil if the store can be sold from and its orders can be believed.
-func (s Shelf) open(ctx context.Context) error {
+func (s StoreConfig) open(ctx context.Context) error {
 	if err := s.Needs.Err(); err != nil || s.Data == nil {
 		return err
 	}
@@ -59,11 +59,11 @@ func (s Shelf) open(ctx context.Context) error {
 
 // Config is what a Service is made of.
 type Config struct {
-	Instance string           // who we are, in orders and replies
-	Offers   map[string]Offer // by strategy
-	Shelves  map[string]Shelf // by store
-	Store    string           // the store of requests that name none
-	Wait     time.Duration    // how long a Blocking offer waits if the request does not say
+	Instance     string                    // who we are, in orders and replies
+	Strategies   map[string]StrategyConfig // by strategy
+	Stores       map[string]StoreConfig    // by store
+	DefaultStore string                    // the store of requests that name none
+	Wait         time.Duration             // how long a Blocking offer waits if the request does not say
 	// Work is the longest stay in the critical section, and the longest store call elsewhere. A way without a lock has
 	// as long again for the store's queue.
 	Work   time.Duration
@@ -82,7 +82,7 @@ type Service struct {
 // New makes a Service.
 func New(c Config) *Service {
 	s := &Service{Config: c, known: make(map[string]*knownSet)}
-	for store := range c.Shelves {
+	for store := range c.Stores {
 		s.known[store] = &knownSet{}
 	}
 	return s
@@ -138,7 +138,7 @@ func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
 	if req.Quantity < 1 || req.Quantity > MaxQuantity {
 		return Receipt{}, &InvalidError{"quantity", fmt.Sprintf("must be from 1 to %d", MaxQuantity)}
 	}
-	offer, ok := s.Offers[req.Strategy]
+	offer, ok := s.Strategies[req.Strategy]
 	if !ok {
 		return Receipt{}, fmt.Errorf("%w %q", ErrUnknownStrategy, req.Strategy)
 	}
@@ -193,7 +193,7 @@ func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
 		},
 		lab: req.Lab, stops: stops, most: s.Work, asked: time.Now(),
 	}
-	err = offer.Way(lock.WithWait(work, lock.OnWake(wait, func() { sale.wakeups.Add(1) })), shelf.Store, sale)
+	err = offer.Seller(lock.WithWait(work, lock.OnWake(wait, func() { sale.wakeups.Add(1) })), shelf.Store, sale)
 	lost := errors.Is(err, lock.ErrLost)
 	if err != nil && !(sale.written && lost) {
 		s.unknown(req.Store, req.SKU, err)
@@ -221,7 +221,7 @@ func slow(err error, needs ...Dependency) error {
 }
 
 // bounds splits a request's ctx in two: the work is not ended by a client that goes away, the wait is.
-func (s *Service) bounds(ctx context.Context, offer Offer, asked *time.Duration) (work, wait context.Context, cancel context.CancelFunc) {
+func (s *Service) bounds(ctx context.Context, offer StrategyConfig, asked *time.Duration) (work, wait context.Context, cancel context.CancelFunc) {
 	limit := s.Wait
 	switch {
 	case asked != nil:
@@ -238,24 +238,24 @@ func (s *Service) bounds(ctx context.Context, offer Offer, asked *time.Duration)
 }
 
 // StoreFor is the store of a request that names none: the default, or if the offer does not work on it, the first that it does.
-func (s *Service) StoreFor(offer Offer) string {
-	if len(offer.Stores) > 0 && !slices.Contains(offer.Stores, s.Store) {
+func (s *Service) StoreFor(offer StrategyConfig) string {
+	if len(offer.Stores) > 0 && !slices.Contains(offer.Stores, s.DefaultStore) {
 		return offer.Stores[0]
 	}
-	return s.Store
+	return s.DefaultStore
 }
 
-func (s *Service) shelf(offer Offer, req *Request) (Shelf, error) {
+func (s *Service) shelf(offer StrategyConfig, req *Request) (StoreConfig, error) {
 	if req.Store == "" {
 		req.Store = s.StoreFor(offer)
 	}
 	name := req.Store
-	shelf, ok := s.Shelves[name]
+	shelf, ok := s.Stores[name]
 	switch {
 	case !ok:
-		return Shelf{}, &InvalidError{"store", fmt.Sprintf("must be one of %v", slices.Sorted(maps.Keys(s.Shelves)))}
+		return StoreConfig{}, &InvalidError{"store", fmt.Sprintf("must be one of %v", slices.Sorted(maps.Keys(s.Stores)))}
 	case len(offer.Stores) > 0 && !slices.Contains(offer.Stores, name):
-		return Shelf{}, &InvalidError{"store", fmt.Sprintf("must be %v for strategy %s", offer.Stores, req.Strategy)}
+		return StoreConfig{}, &InvalidError{"store", fmt.Sprintf("must be %v for strategy %s", offer.Stores, req.Strategy)}
 	}
 	return shelf, nil
 }

@@ -83,8 +83,8 @@ type Settler interface {
 	Settle(ctx context.Context, sku SKU, id string) (o Order, written bool, err error)
 }
 
-// A Stockroom is where stock is set and orders are looked up: everything but selling.
-type Stockroom interface {
+// An Inventory is where stock is set and orders are looked up: everything but selling.
+type Inventory interface {
 	// Set puts quantity units of sku in stock and starts a new epoch. It creates the SKU if need be.
 	Set(ctx context.Context, sku SKU, quantity int64) (Stock, error)
 	// SetIf is Set if c holds, and otherwise sets nothing and fails with ErrPrecondition. It is one step of the store.

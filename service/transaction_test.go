@@ -193,7 +193,7 @@ func TestTransactionRolledBack(t *testing.T) {
 	db := &thinker{MySQL: mysqlStore(t)}
 	s := stage(t, service.InTransaction, db)
 	broken := errors.New("the power went")
-	s.Offers["it"] = service.Offer{Way: func(ctx context.Context, store service.Store, sale *service.Sale) error {
+	s.Strategies["it"] = service.StrategyConfig{Seller: func(ctx context.Context, store service.Store, sale *service.Sale) error {
 		return service.InTransaction(ctx, undone{store, db.MySQL, broken}, sale)
 	}}
 	_, err := s.sell(t.Context(), wait(time.Minute))

@@ -187,12 +187,12 @@ func TestUnknownOutcomeKeepsTheNextOneFromReading(t *testing.T) {
 // A sale whose outcome is not known is not tried again: of the write that was lost, or of its reply, there is one
 // order or none.
 func TestUnknownOutcomeIsNotTriedAgain(t *testing.T) {
-	for name, way := range map[string]func() service.Way{
-		"under a lock": func() service.Way { return service.UnderLock(&local.Mutex{}) },
-		"segmented":    func() service.Way { return segmented(&local.Mutex{}, 1) },
-		"optimistic":   func() service.Way { return service.Optimistically(service.OptimisticOptions{}) },
-		"atomic":       func() service.Way { return service.Atomically },
-		"pessimistic":  func() service.Way { return service.InTransaction },
+	for name, way := range map[string]func() service.Seller{
+		"under a lock": func() service.Seller { return service.UnderLock(&local.Mutex{}) },
+		"segmented":    func() service.Seller { return segmented(&local.Mutex{}, 1) },
+		"optimistic":   func() service.Seller { return service.Optimistically(service.OptimisticOptions{}) },
+		"atomic":       func() service.Seller { return service.Atomically },
+		"pessimistic":  func() service.Seller { return service.InTransaction },
 	} {
 		for _, on := range []string{"mysql", "redis"} {
 			if on == "redis" && name == "pessimistic" {
@@ -220,7 +220,7 @@ func TestUnknownOutcomeIsNotTriedAgain(t *testing.T) {
 					_, err := s.sell(t.Context())
 					fails(t, err, all(service.ErrOutcomeUnknown), lock.ErrHeld)
 					s.store = near
-					s.Shelves["here"] = service.Shelf{Store: near, Needs: s.keeping}
+					s.Stores["here"] = service.StoreConfig{Store: near, Needs: s.keeping}
 					s.sold(t, 1+written)
 				})
 			}

@@ -83,9 +83,9 @@ func TestWait(t *testing.T) {
 			everyLocker(t, func(t *testing.T, l lock.Locker) {
 				asked := make(chan struct{}, 1)
 				s := stage(t, service.UnderLock(announced{l, asked}), redisStore(t), func(c *service.Config) {
-					offer := c.Offers["it"]
+					offer := c.Strategies["it"]
 					offer.Blocking = row.blocking
-					c.Offers["it"], c.Wait = offer, row.def
+					c.Strategies["it"], c.Wait = offer, row.def
 				})
 				release := hold(t, l, s)
 				if row.waits && !row.vain {

@@ -19,6 +19,6 @@ func atomic() Strategy {
 		},
 		// Blocking: it always gets through. Fenced: there is no lease to lose.
 		Promise: lock.Promise{Scope: lock.Cluster, Fenced: true, Blocking: true, SignalsLoss: true},
-		Way:     service.Atomically,
+		Seller:  service.Atomically,
 	}
 }

@@ -55,9 +55,9 @@ func TestMySQLStrategiesUnderHostileDefaults(t *testing.T) {
 				way, closer := s.Build(strategy.Servers{MySQL: locks}, nil)
 				defer closer()
 				shop := service.New(service.Config{
-					Instance: "app-1", Store: strategy.MySQL, Wait: time.Minute, Work: 20 * time.Second,
-					Offers:  map[string]service.Offer{name: {Way: way, Blocking: true}},
-					Shelves: map[string]service.Shelf{strategy.MySQL: {Store: repo.NewMySQL(stocks), Needs: up}},
+					Instance: "app-1", DefaultStore: strategy.MySQL, Wait: time.Minute, Work: 20 * time.Second,
+					Strategies: map[string]service.StrategyConfig{name: {Seller: way, Blocking: true}},
+					Stores:     map[string]service.StoreConfig{strategy.MySQL: {Store: repo.NewMySQL(stocks), Needs: up}},
 				})
 				sellAll(t, shop, name)
 			})

@@ -19,6 +19,6 @@ func optimistic() Strategy {
 		},
 		// Blocking: it tries on for as long as the request waits. Fenced: there is no lease to lose.
 		Promise: lock.Promise{Scope: lock.Cluster, Fenced: true, Blocking: true, SignalsLoss: true},
-		Way:     service.Optimistically(service.OptimisticOptions{}),
+		Seller:  service.Optimistically(service.OptimisticOptions{}),
 	}
 }

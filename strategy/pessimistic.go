@@ -20,6 +20,6 @@ func pessimistic() Strategy {
 		Stores: []string{MySQL},
 		// Fenced: the row lock and the write are one transaction, so a holder that lost the lock cannot commit.
 		Promise: lock.Promise{Exclusive: true, Scope: lock.Cluster, Fenced: true, Blocking: true, SignalsLoss: true},
-		Way:     service.InTransaction,
+		Seller:  service.InTransaction,
 	}
 }

@@ -25,7 +25,7 @@ import (
 // is refused.
 func TestZooKeeperIsBuiltAnew(t *testing.T) {
 	server := stacktest.Server(t, stack.ZooKeeper)
-	shelves := map[string]service.Shelf{
+	shelves := map[string]service.StoreConfig{
 		strategy.Redis: {Store: repo.NewRedis(plain(t)), Needs: up{}},
 		strategy.MySQL: {Store: repo.NewMySQL(migrated(t, servers.MariaDB(t))), Needs: up{}},
 	}
@@ -37,7 +37,7 @@ func TestZooKeeperIsBuiltAnew(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { session.Close() })
-		offers := map[string]service.Offer{}
+		offers := map[string]service.StrategyConfig{}
 		for _, name := range names {
 			s, err := strategy.Lookup(name)
 			if err != nil {
@@ -47,10 +47,10 @@ func TestZooKeeperIsBuiltAnew(t *testing.T) {
 				lockers[name] = l
 				return l
 			})
-			offers[name] = service.Offer{Way: way, Blocking: true}
+			offers[name] = service.StrategyConfig{Seller: way, Blocking: true}
 		}
 		instances[i] = service.New(service.Config{
-			Instance: "test", Offers: offers, Shelves: shelves, Store: strategy.Redis,
+			Instance: "test", Strategies: offers, Stores: shelves, DefaultStore: strategy.Redis,
 			Wait: 5 * time.Second, Work: 5 * time.Second,
 		})
 	}

@@ -55,8 +55,8 @@ func (u unusable) down() error {
 
 func (u unusable) Acquire(context.Context, string) (*lock.Lease, error) { return nil, u.down() }
 
-func (u unusable) Inspect(context.Context, string) (lock.Standing, error) {
-	return lock.Standing{}, u.down()
+func (u unusable) Inspect(context.Context, string) (lock.State, error) {
+	return lock.State{}, u.down()
 }
 
 func (u unusable) Keys(context.Context) ([]string, error) { return nil, u.down() }

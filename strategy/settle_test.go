@@ -51,8 +51,8 @@ func sound(t *testing.T) strategy.Servers {
 // A held store is the same twice: behind a tap, and without. The word is in the request that writes an order.
 type held struct {
 	tap    tap
-	broken service.Shelf
-	sound  service.Shelf
+	broken service.StoreConfig
+	sound  service.StoreConfig
 	word   string
 }
 
@@ -84,13 +84,13 @@ func heldStores(t *testing.T, on *strategy.Servers) map[string]held {
 	return map[string]held{
 		strategy.Redis: {
 			tap: r, word: "order_id",
-			broken: service.Shelf{Store: repo.NewRedis(r.redis()), Needs: up},
-			sound:  service.Shelf{Store: repo.NewRedis(on.Redis), Needs: up},
+			broken: service.StoreConfig{Store: repo.NewRedis(r.redis()), Needs: up},
+			sound:  service.StoreConfig{Store: repo.NewRedis(on.Redis), Needs: up},
 		},
 		strategy.MySQL: {
 			tap: m, word: "INSERT INTO orders",
-			broken: service.Shelf{Store: behind, Needs: up},
-			sound:  service.Shelf{Store: repo.NewMySQL(direct), Needs: up},
+			broken: service.StoreConfig{Store: behind, Needs: up},
+			sound:  service.StoreConfig{Store: repo.NewMySQL(direct), Needs: up},
 		},
 	}
 }
@@ -113,11 +113,11 @@ func TestEverySaleCanBeSettled(t *testing.T) {
 func settleOne(t *testing.T, s strategy.Strategy, on strategy.Servers, name string, store held) {
 	way, closer := s.Build(on, nil)
 	defer closer()
-	open := func(shelf service.Shelf, work time.Duration) *service.Service {
+	open := func(shelf service.StoreConfig, work time.Duration) *service.Service {
 		return service.New(service.Config{
-			Instance: "app-1", Store: name, Wait: 20 * time.Second, Work: work,
-			Offers:  map[string]service.Offer{s.Name: {Way: way, Blocking: true}},
-			Shelves: map[string]service.Shelf{name: shelf},
+			Instance: "app-1", DefaultStore: name, Wait: 20 * time.Second, Work: work,
+			Strategies: map[string]service.StrategyConfig{s.Name: {Seller: way, Blocking: true}},
+			Stores:     map[string]service.StoreConfig{name: shelf},
 		})
 	}
 	broken, direct := open(store.broken, 20*time.Second), open(store.sound, 20*time.Second)

@@ -39,9 +39,9 @@ type Strategy struct {
 	// in the process, or because the writes need none. Reading and writing the stock is not counted.
 	RoundTrips int
 
-	Lock   func(Servers) lock.Locker              // opens nothing: servers may be down. The result may be an io.Closer
-	Around func(Servers, lock.Locker) service.Way // what sells in segments under the Lock; nil: service.UnderLock
-	Way    service.Way
+	Lock   func(Servers) lock.Locker                 // opens nothing: servers may be down. The result may be an io.Closer
+	Around func(Servers, lock.Locker) service.Seller // what sells in segments under the Lock; nil: service.UnderLock
+	Seller service.Seller
 }
 
 // A Text is the same in two languages.
@@ -107,7 +107,7 @@ func Lookup(name string) (Strategy, error) {
 }
 
 // handOver makes one contender of all requests of this process, unless plain locks are wanted.
-func (s Servers) handOver(l lock.Spanned) lock.Locker {
+func (s Servers) handOver(l lock.FenceRanger) lock.Locker {
 	if s.PlainLocks {
 		return l
 	}
@@ -115,10 +115,10 @@ func (s Servers) handOver(l lock.Spanned) lock.Locker {
 }
 
 // Build makes the Way of s. watch, if not nil, decorates the lock.
-func (s Strategy) Build(servers Servers, watch func(lock.Locker) lock.Locker) (way service.Way, closer func() error) {
+func (s Strategy) Build(servers Servers, watch func(lock.Locker) lock.Locker) (way service.Seller, closer func() error) {
 	closer = func() error { return nil }
 	if s.Lock == nil {
-		return s.Way, closer
+		return s.Seller, closer
 	}
 	l := s.Lock(servers)
 	if c, ok := l.(interface{ Close() error }); ok {

@@ -90,7 +90,7 @@ func TestEntriesAreWhole(t *testing.T) {
 			if asks := s.Lock != nil && len(s.Needs) > 0; asks != (s.RoundTrips > 0) {
 				t.Errorf("%d round trips: what has a lock on a server has some, and nothing else", s.RoundTrips)
 			}
-			if (s.Lock == nil) == (s.Way == nil) {
+			if (s.Lock == nil) == (s.Seller == nil) {
 				t.Error("it must have a Lock or a Way, and not both")
 			}
 			for _, need := range s.Needs {
@@ -138,7 +138,7 @@ func TestPromisesAreConsistent(t *testing.T) {
 		}},
 		{"a time after a crash is not negative", func(_ strategy.Strategy, p lock.Promise) bool { return p.FreedAfterCrash >= 0 }},
 		{"what reaches beyond the process needs a server for it, or is the store's own doing", func(s strategy.Strategy, p lock.Promise) bool {
-			return p.Scope != lock.Cluster || len(s.Needs) > 0 || s.Way != nil
+			return p.Scope != lock.Cluster || len(s.Needs) > 0 || s.Seller != nil
 		}},
 		{"what stays in the process needs none", func(s strategy.Strategy, p lock.Promise) bool {
 			return p.Scope != lock.Process || len(s.Needs) == 0

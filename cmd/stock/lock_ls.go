@@ -84,7 +84,7 @@ func (l *standings) end(err error) error {
 	return err
 }
 
-func (l *standings) add(strategy, key string, s lock.Standing) {
+func (l *standings) add(strategy, key string, s lock.State) {
 	if s.Holder != nil {
 		left := ""
 		switch {
@@ -139,7 +139,7 @@ type seenStanding struct {
 	Waiters []seenContender
 }
 
-func (s seenStanding) standing() (seen lock.Standing) {
+func (s seenStanding) standing() (seen lock.State) {
 	contender := func(c seenContender) lock.Contender {
 		k := lock.Contender{Who: c.Who, Fence: lock.Fence(c.Fence), Remaining: time.Duration(c.RemainingMS * float64(time.Millisecond))}
 		if c.Since != nil {

@@ -55,7 +55,7 @@ func (a *app) openRedis() error {
 	if len(c.Addrs) == 0 {
 		const reason = "it is not configured: set redis.addrs (STOCK_REDIS_ADDRS)"
 		a.backends[strategy.Redis] = health.Absent(strategy.Redis, reason)
-		a.shelves[strategy.Redis] = service.Shelf{Store: repo.NewRedis(sales), Needs: a.backends[strategy.Redis]}
+		a.shelves[strategy.Redis] = service.StoreConfig{Store: repo.NewRedis(sales), Needs: a.backends[strategy.Redis]}
 		return nil
 	}
 	room := c.PoolSize
@@ -90,7 +90,7 @@ func (a *app) openMySQL() error {
 	c := a.cfg.MySQL
 	if c.DSN == "" {
 		a.backends[strategy.MySQL] = health.Absent(strategy.MySQL, "it is not configured: set mysql.dsn (STOCK_MYSQL_DSN)")
-		a.shelves[strategy.MySQL] = service.Shelf{Needs: a.backends[strategy.MySQL]}
+		a.shelves[strategy.MySQL] = service.StoreConfig{Needs: a.backends[strategy.MySQL]}
 		return nil
 	}
 	db, err := repo.OpenMySQL(c.DSN, repo.Pool{Open: c.PoolSize})
@@ -178,7 +178,7 @@ func (a *app) openZooKeeper() error {
 // A stocked store is what wire needs of both.
 type stocked interface {
 	service.Store
-	service.Stockroom
+	service.Inventory
 	Answers() uint64
 }
 
@@ -238,7 +238,7 @@ func (a *app) shelve(name, place string, parts bool, store stocked, data witness
 		return err
 	}
 	a.backends[name] = health.New(name, check)
-	a.shelves[name] = service.Shelf{Store: store, Needs: a.backends[name], Data: keeper}
+	a.shelves[name] = service.StoreConfig{Store: store, Needs: a.backends[name], Data: keeper}
 	a.witnesses[name] = data
 }
 

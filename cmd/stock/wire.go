@@ -22,8 +22,8 @@ type app struct {
 	log      *slog.Logger
 	metrics  *metrics.Metrics
 	servers  strategy.Servers
-	backends map[string]*health.Backend // by name
-	shelves  map[string]service.Shelf   // by store
+	backends map[string]*health.Backend     // by name
+	shelves  map[string]service.StoreConfig // by store
 	service  *service.Service
 	pauses   service.Pauses // of lab mode
 	offers   []handler.Strategy
@@ -46,7 +46,7 @@ func newApp(cfg Config, log *slog.Logger) *app {
 			RepairSetNX: cfg.Lock.RepairSetNX, Segments: cfg.Lock.Segments, PlainLocks: !cfg.Lock.HandOver, Log: log,
 		},
 		backends: make(map[string]*health.Backend),
-		shelves:  make(map[string]service.Shelf),
+		shelves:  make(map[string]service.StoreConfig),
 
 		witnesses: make(map[string]witness),
 	}
@@ -66,9 +66,9 @@ func openApp(cfg Config, log *slog.Logger) (*app, error) {
 
 // offer builds the catalogue on what has been opened.
 func (a *app) offer() {
-	offers := make(map[string]service.Offer)
+	offers := make(map[string]service.StrategyConfig)
 	for _, s := range strategy.All() {
-		offer := service.Offer{Blocking: s.Promise.Blocking, Stores: s.Stores, Segmented: s.Around != nil}
+		offer := service.StrategyConfig{Blocking: s.Promise.Blocking, Stores: s.Stores, Segmented: s.Around != nil}
 		shown := handler.Strategy{
 			Name: s.Name, Endpoint: s.Endpoint, Summary: s.Summary.EN, Promise: s.Promise, RoundTrips: s.RoundTrips,
 		}
@@ -80,7 +80,7 @@ func (a *app) offer() {
 		}
 		if configured {
 			var closer func() error
-			offer.Way, closer = s.Build(a.servers, func(l lock.Locker) lock.Locker {
+			offer.Seller, closer = s.Build(a.servers, func(l lock.Locker) lock.Locker {
 				offer.Lock = lock.Observe(l, a.metrics.Lock(s.Name))
 				return offer.Lock
 			})
@@ -93,7 +93,7 @@ func (a *app) offer() {
 		a.offers = append(a.offers, shown)
 	}
 	a.service = service.New(service.Config{
-		Instance: a.cfg.Instance, Offers: offers, Shelves: a.shelves, Store: a.cfg.Store, Wait: a.cfg.Wait, Work: a.cfg.Work,
+		Instance: a.cfg.Instance, Strategies: offers, Stores: a.shelves, DefaultStore: a.cfg.Store, Wait: a.cfg.Wait, Work: a.cfg.Work,
 		Pauses: &a.pauses, Waiting: a.cfg.Limits.Waiting,
 	})
 }

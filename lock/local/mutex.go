@@ -36,6 +36,6 @@ func (m *Mutex) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
 
 // Inspect tells who holds key and who waits for it in this process, and cannot know of another. There is no Evict: a mutex has
 // no fence that would keep the evicted one from writing.
-func (m *Mutex) Inspect(_ context.Context, key string) (lock.Standing, error) {
-	return m.queue.Standing(key), nil
+func (m *Mutex) Inspect(_ context.Context, key string) (lock.State, error) {
+	return m.queue.State(key), nil
 }

@@ -10,8 +10,8 @@ import (
 	"example.com/stock/stack/wire"
 )
 
-// A Bench is one strategy on its servers, as its package puts it to the suite.
-type Bench struct {
+// A Harness is one strategy on its servers, as its package puts it to the suite.
+type Harness struct {
 	Name    string       // of the strategy, as in the catalogue
 	Promise lock.Promise // as in the catalogue
 
@@ -59,7 +59,7 @@ func addrs(servers []Server) []string {
 
 // Conform puts every bench to every sentence that applies to its promise: sentence by sentence on the same servers, several at a time, in
 // processes of their own. The package needs a test for them: see [Contend].
-func Conform(t *testing.T, benches ...Bench) {
+func Conform(t *testing.T, benches ...Harness) {
 	t.Helper()
 	s := newSuite(sentencesAtOnce)
 	t.Cleanup(func() {
@@ -68,7 +68,7 @@ func Conform(t *testing.T, benches ...Bench) {
 		}
 	})
 	for _, b := range benches {
-		for _, sentence := range Sentences() {
+		for _, sentence := range Clauses() {
 			t.Run(b.Name+"/"+sentence.Name, func(t *testing.T) {
 				why, breaks := b.Breaks[sentence.Name]
 				if !sentence.Applies(b) {

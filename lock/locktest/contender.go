@@ -25,11 +25,11 @@ const mark = "="
 // skipped. A package that calls [Conform] needs exactly this test:
 //
 //	func TestContender(t *testing.T) { locktest.Contend(t, benches()...) }
-func Contend(t *testing.T, benches ...Bench) {
+func Contend(t *testing.T, benches ...Harness) {
 	if os.Getenv(contenderEnv) == "" {
 		t.Skip("the suite runs it, in processes of its own")
 	}
-	byName := make(map[string]Bench)
+	byName := make(map[string]Harness)
 	for _, b := range benches {
 		byName[b.Name] = b
 	}
@@ -40,7 +40,7 @@ func Contend(t *testing.T, benches ...Bench) {
 
 // A contender is this process, as the suite sees it.
 type contender struct {
-	benches map[string]Bench
+	benches map[string]Harness
 	life    context.Context
 	calls   sync.WaitGroup // requests that are being served
 	watches sync.WaitGroup // of leases
@@ -58,7 +58,7 @@ type opened struct {
 }
 
 // contend serves requests until in ends, which ends all that goes on here.
-func contend(in io.Reader, out io.Writer, benches map[string]Bench) error {
+func contend(in io.Reader, out io.Writer, benches map[string]Harness) error {
 	life, end := context.WithCancel(context.Background())
 	c := &contender{
 		benches: benches, life: life, to: out,

@@ -17,11 +17,11 @@ import (
 	"example.com/stock/lock"
 )
 
-// A Sentence is one clause of the contract.
-type Sentence struct {
+// A Clause is one clause of the contract.
+type Clause struct {
 	Name     string
 	Rule     string // what must be true; the failure message and the documentation
-	Applies  func(Bench) bool
+	Applies  func(Harness) bool
 	Check    func(context.Context, *Scene) error
 	Restarts bool // it kills servers, and needs its own
 }
@@ -29,8 +29,8 @@ type Sentence struct {
 // Run checks every sentence that applies to promise and needs no other process. open makes an independent Locker on the same servers.
 func Run(t *testing.T, promise lock.Promise, open func(testing.TB) lock.Locker) {
 	t.Helper()
-	b := Bench{Promise: promise}
-	for _, s := range Sentences() {
+	b := Harness{Promise: promise}
+	for _, s := range Clauses() {
 		t.Run(s.Name, func(t *testing.T) {
 			if !s.Applies(b) {
 				t.Skip("not promised, or needs processes")

@@ -22,7 +22,7 @@ const (
 	wrong       = "failed"
 )
 
-func (s *suite) record(b Bench, sentence Sentence, found, why string) {
+func (s *suite) record(b Harness, sentence Clause, found, why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o := Outcome{Strategy: b.Name, Sentence: sentence.Name, Found: found, Why: why}

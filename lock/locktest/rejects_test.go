@@ -50,8 +50,8 @@ func brokenTrials() []brokenTrial {
 }
 
 // bench is the trial on Redis as the suite takes it. It claims whatever a sentence asks for.
-func (b brokenTrial) bench(aof bool) Bench {
-	return Bench{
+func (b brokenTrial) bench(aof bool) Harness {
+	return Harness{
 		Name: b.name, Lease: trialLease, Renews: true, Wire: wire.Redis(), Left: trialLeft,
 		Promise: lock.Promise{Exclusive: true, Scope: lock.Cluster, Fenced: true, Blocking: true, Reentrant: true, SignalsLoss: true},
 		Open: func(addrs []string, lease time.Duration) (lock.Locker, func() error, error) {
@@ -79,10 +79,10 @@ func startRedis(t testing.TB, aof bool) []Server {
 }
 
 // right is a trial without a flaw.
-func right() Bench { return brokenTrial{name: "right"}.bench(true) }
+func right() Harness { return brokenTrial{name: "right"}.bench(true) }
 
 func TestContender(t *testing.T) {
-	benches := []Bench{right()}
+	benches := []Harness{right()}
 	for _, b := range brokenTrials() {
 		benches = append(benches, b.bench(false))
 	}
@@ -97,7 +97,7 @@ func TestEverySentenceHasABrokenLock(t *testing.T) {
 	for _, b := range brokenTrials() {
 		rejected = append(rejected, b.rejects...)
 	}
-	for _, s := range Sentences() {
+	for _, s := range Clauses() {
 		if !slices.Contains(rejected, s.Name) {
 			t.Errorf("no broken lock shows that %s can fail: %s", s.Name, s.Rule)
 		}
@@ -112,7 +112,7 @@ func TestTheSuiteRejectsBrokenLocks(t *testing.T) {
 				t.Parallel()
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 				defer cancel()
-				scene := newScene(Bench{}, nil)
+				scene := newScene(Harness{}, nil)
 				scene.inside = b.open
 				if err := sentences[name].Check(ctx, scene); err == nil {
 					t.Errorf("passed %q", sentences[name].Rule)
@@ -164,9 +164,9 @@ func TestTheSuitePassesARightLockInProcesses(t *testing.T) {
 	Conform(t, b)
 }
 
-func byName() map[string]Sentence {
-	sentences := make(map[string]Sentence)
-	for _, s := range Sentences() {
+func byName() map[string]Clause {
+	sentences := make(map[string]Clause)
+	for _, s := range Clauses() {
 		sentences[s.Name] = s
 	}
 	return sentences

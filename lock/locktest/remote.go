@@ -16,7 +16,7 @@ type remote struct {
 }
 
 // open opens a locker of bench b in p.
-func (p *process) open(ctx context.Context, b Bench, addrs []string, lease time.Duration) (*remote, error) {
+func (p *process) open(ctx context.Context, b Harness, addrs []string, lease time.Duration) (*remote, error) {
 	id, _, err := p.call(ctx, request{Do: "open", Key: b.Name, Addrs: addrs, Term: lease})
 	if err != nil {
 		return nil, fmt.Errorf("open %s in a process of its own: %w", b.Name, err)
@@ -134,7 +134,7 @@ func (r *remote) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
 }
 
 // Inspect is that of lock.Inspector, but of those who wait it tells only how many they are.
-func (r *remote) Inspect(ctx context.Context, key string) (lock.Standing, error) {
+func (r *remote) Inspect(ctx context.Context, key string) (lock.State, error) {
 	_, answer, err := r.call(ctx, request{Do: "waiters", Locker: r.locker, Key: key})
-	return lock.Standing{Waiters: make([]lock.Contender, answer.N)}, err
+	return lock.State{Waiters: make([]lock.Contender, answer.N)}, err
 }

@@ -14,7 +14,7 @@ import (
 
 // A Scene is what one sentence works with: a key, and whoever contends for it. All that it opens ends with it.
 type Scene struct {
-	Bench
+	Harness
 	Key string // that nobody else uses
 
 	inside   func() lock.Locker // opens a Locker in this process
@@ -35,8 +35,8 @@ type Scene struct {
 // calm is the lease of sentences that do not wait for its end: no computer is so busy that it loses it.
 const calm = 30 * time.Second
 
-func newScene(b Bench, s *suite) *Scene {
-	scene := &Scene{Bench: b, Key: FreshKey(), suite: s, patience: patience, storm: 2 * time.Minute}
+func newScene(b Harness, s *suite) *Scene {
+	scene := &Scene{Harness: b, Key: FreshKey(), suite: s, patience: patience, storm: 2 * time.Minute}
 	if testing.Short() {
 		scene.storm = time.Second / 2
 	}
@@ -67,7 +67,7 @@ func (s *Scene) Locker(ctx context.Context) lock.Locker {
 		}
 		s.cast = append(s.cast, p)
 	}
-	r, err := s.cast[s.opened%len(s.cast)].open(ctx, s.Bench, addrs(s.Servers), calm)
+	r, err := s.cast[s.opened%len(s.cast)].open(ctx, s.Harness, addrs(s.Servers), calm)
 	if err != nil {
 		return broke{err}
 	}
@@ -98,7 +98,7 @@ func (s *Scene) process(ctx context.Context, addrs []string, lease time.Duration
 	if err != nil {
 		return nil, err
 	}
-	r, err := p.open(ctx, s.Bench, addrs, lease)
+	r, err := p.open(ctx, s.Harness, addrs, lease)
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@ func exclusion(ctx context.Context, s *Scene) error {
 	type hold struct{ from, to time.Time }
 	const lockers, contenders = 3, 8
 	rounds := 12
-	if cluster(s.Bench) {
+	if cluster(s.Harness) {
 		rounds = 4 // over pipes; storming is quicker
 	}
 	var mu sync.Mutex

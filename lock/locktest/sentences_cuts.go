@@ -66,7 +66,7 @@ func (s *Scene) requests(ctx context.Context, far, sound *remote, contended bool
 	if err != nil {
 		return 0, err
 	}
-	r, err := far.open(ctx, s.Bench, at, s.Lease)
+	r, err := far.open(ctx, s.Harness, at, s.Lease)
 	if err != nil {
 		return 0, err
 	}
@@ -138,7 +138,7 @@ func (s *Scene) cut(ctx context.Context, far, sound *remote, trap wire.Trap, con
 	for _, w := range wires {
 		snares = append(snares, w.Set(trap))
 	}
-	r, err := far.open(ctx, s.Bench, at, s.Lease)
+	r, err := far.open(ctx, s.Harness, at, s.Lease)
 	if err != nil {
 		return err
 	}
@@ -171,7 +171,7 @@ func (s *Scene) cutRenewal(ctx context.Context, far, sound *remote, action wire.
 	if err != nil {
 		return err
 	}
-	r, err := far.open(ctx, s.Bench, at, s.Lease)
+	r, err := far.open(ctx, s.Harness, at, s.Lease)
 	if err != nil {
 		return err
 	}

@@ -91,7 +91,7 @@ func traces(ctx context.Context, s *Scene) error {
 		if before[i], err = p.goroutines(ctx); err != nil {
 			return err
 		}
-		if list[i], err = p.open(ctx, s.Bench, addrs(s.Servers), calm); err != nil {
+		if list[i], err = p.open(ctx, s.Harness, addrs(s.Servers), calm); err != nil {
 			return err
 		}
 	}

@@ -13,7 +13,7 @@ import (
 // lock is of this process alone after a moment. Who comes next must not have the key before that, or he would read
 // what the write is about to change.
 func unknown(ctx context.Context, s *Scene) error {
-	if !cluster(s.Bench) {
+	if !cluster(s.Harness) {
 		return s.unknownInside(ctx)
 	}
 	list, err := s.processes(ctx, 2, s.Lease)

@@ -41,7 +41,7 @@ type result struct {
 }
 
 // begin tries a sentence when it is its turn.
-func (s *suite) begin(b Bench, sentence Sentence, tune ...func(*Scene)) <-chan result {
+func (s *suite) begin(b Harness, sentence Clause, tune ...func(*Scene)) <-chan result {
 	come := make(chan result, 1)
 	s.tries.Go(func() {
 		s.turns <- struct{}{}
@@ -54,7 +54,7 @@ func (s *suite) begin(b Bench, sentence Sentence, tune ...func(*Scene)) <-chan r
 // sentenceBound is how long a sentence may take; all of them have bounds of their own.
 const sentenceBound = 3 * time.Minute
 
-func (s *suite) try(b Bench, sentence Sentence, tune []func(*Scene)) result {
+func (s *suite) try(b Harness, sentence Clause, tune []func(*Scene)) result {
 	ctx, cancel := context.WithTimeout(context.Background(), sentenceBound)
 	defer cancel()
 	began := time.Now()

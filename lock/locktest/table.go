@@ -2,9 +2,9 @@ package locktest
 
 import "example.com/stock/lock"
 
-// Sentences is the suite.
-func Sentences() []Sentence {
-	return []Sentence{
+// Clauses is the suite.
+func Clauses() []Clause {
+	return []Clause{
 		{Name: "Exclusion", Rule: "Two leases of one key are never held at the same time.", Applies: exclusive, Check: exclusion},
 		{Name: "Keys", Rule: "A lease of one key does not keep anybody from another, as long as the process has a connection left for it.", Applies: exclusive, Check: keys},
 		{Name: "TryOnce", Rule: "Who tries once is told at once that the key is held, and gets it when it is free.", Applies: exclusive, Check: tryOnce},
@@ -44,20 +44,20 @@ func Sentences() []Sentence {
 	}
 }
 
-func always(Bench) bool      { return true }
-func exclusive(b Bench) bool { return b.Promise.Exclusive }
-func blocking(b Bench) bool  { return b.Promise.Exclusive && b.Promise.Blocking }
-func fenced(b Bench) bool    { return b.Promise.Exclusive && b.Promise.Fenced }
-func fair(b Bench) bool      { return b.Promise.Fair }
-func reentrant(b Bench) bool { return b.Promise.Exclusive && b.Promise.Reentrant }
+func always(Harness) bool      { return true }
+func exclusive(b Harness) bool { return b.Promise.Exclusive }
+func blocking(b Harness) bool  { return b.Promise.Exclusive && b.Promise.Blocking }
+func fenced(b Harness) bool    { return b.Promise.Exclusive && b.Promise.Fenced }
+func fair(b Harness) bool      { return b.Promise.Fair }
+func reentrant(b Harness) bool { return b.Promise.Exclusive && b.Promise.Reentrant }
 
 // cluster is whether there are processes to exclude, and servers by which.
-func cluster(b Bench) bool {
+func cluster(b Harness) bool {
 	return b.Promise.Exclusive && b.Promise.Scope == lock.Cluster && b.Start != nil
 }
 
-func renewed(b Bench) bool    { return cluster(b) && b.Renews }
-func notRenewed(b Bench) bool { return cluster(b) && !b.Renews }
-func told(b Bench) bool       { return cluster(b) && b.Renews && b.Promise.SignalsLoss }
+func renewed(b Harness) bool    { return cluster(b) && b.Renews }
+func notRenewed(b Harness) bool { return cluster(b) && !b.Renews }
+func told(b Harness) bool       { return cluster(b) && b.Renews && b.Promise.SignalsLoss }
 
-func generational(b Bench) bool { return cluster(b) && b.Promise.Fenced }
+func generational(b Harness) bool { return cluster(b) && b.Promise.Fenced }

@@ -36,8 +36,8 @@ func TestFencesGrow(t *testing.T) {
 		turn := func(l lock.Locker) lock.Fence {
 			lease := acquire(t, l, "k")
 			defer release(t, lease)
-			if lease.Fence() < last+lock.Fence(a.Span()) {
-				t.Errorf("fence %d after %d leaves no room for %d holders", lease.Fence(), last, a.Span())
+			if lease.Fence() < last+lock.Fence(a.FenceRange()) {
+				t.Errorf("fence %d after %d leaves no room for %d holders", lease.Fence(), last, a.FenceRange())
 			}
 			last = lease.Fence()
 			return last

@@ -34,12 +34,12 @@ func TestStrategiesConform(t *testing.T) {
 
 // A closing is a lock of this package.
 type closing interface {
-	lock.Spanned
+	lock.FenceRanger
 	Close() error
 }
 
-func benches(t *testing.T) []locktest.Bench {
-	return []locktest.Bench{
+func benches(t *testing.T) []locktest.Harness {
+	return []locktest.Harness{
 		bench(t, "mysql-table", "the row of each key stays, with its last fence, for ever", func(db *sql.DB, lease time.Duration) closing {
 			return mysqllock.NewTable(db, mysqllock.TableOptions{Lease: lease})
 		}),
@@ -52,12 +52,12 @@ func benches(t *testing.T) []locktest.Bench {
 	}
 }
 
-func bench(t *testing.T, name, keeps string, make func(*sql.DB, time.Duration) closing) locktest.Bench {
+func bench(t *testing.T, name, keeps string, make func(*sql.DB, time.Duration) closing) locktest.Harness {
 	s, err := strategy.Lookup(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return locktest.Bench{
+	return locktest.Harness{
 		Name: name, Promise: s.Promise, Lease: benchLease, Renews: true, Wire: wire.MySQL(), Left: left, Start: start,
 		Room: 4, // of the 12 connections below
 		Kept: rows(name), Keeps: keeps,

@@ -41,8 +41,8 @@ type witness interface {
 // server yet at the end. Five round trips, none of which waits for a lock or keeps anybody waiting.
 //
 // It needs no privileges, but of connections of another user only the privilege PROCESS shows waiters, and how long the holder has left.
-func (p *pinned) Inspect(ctx context.Context, key string) (lock.Standing, error) {
-	standing := lock.Standing{Scope: lock.Cluster}
+func (p *pinned) Inspect(ctx context.Context, key string) (lock.State, error) {
+	standing := lock.State{Scope: lock.Cluster}
 	err := ask(ctx, p.sessions.db, fmt.Sprintf("inspect lock %q", key), func(ctx context.Context, conn *sql.Conn) error {
 		seen, err := p.witness.look(ctx, conn, key)
 		if err != nil {
@@ -66,9 +66,9 @@ func (p *pinned) Inspect(ctx context.Context, key string) (lock.Standing, error)
 		return nil
 	})
 	if err != nil {
-		return lock.Standing{Scope: lock.Cluster}, err
+		return lock.State{Scope: lock.Cluster}, err
 	}
-	standing.Waiters = append(standing.Waiters, p.gate.Standing(key).Waiters...)
+	standing.Waiters = append(standing.Waiters, p.gate.State(key).Waiters...)
 	return standing, nil
 }
 

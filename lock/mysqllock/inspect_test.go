@@ -15,7 +15,7 @@ import (
 // as is a ctx of somebody.
 func as(t testing.TB, who string) context.Context { return lock.WithOwner(t.Context(), who) }
 
-func inspect(t testing.TB, l lock.Locker, key string) lock.Standing {
+func inspect(t testing.TB, l lock.Locker, key string) lock.State {
 	t.Helper()
 	s, err := lock.Inspect(t.Context(), l, key)
 	if err != nil {

@@ -70,7 +70,7 @@ func database(t testing.TB) string {
 
 // A spanned locker that is closed.
 type locker interface {
-	lock.Spanned
+	lock.FenceRanger
 	Close() error
 }
 

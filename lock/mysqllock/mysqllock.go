@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// span is the distance of two fences of a key. See [lock.Spanned].
+	// span is the distance of two fences of a key. See [lock.FenceRanger].
 	span = 64
 	// microseconds is the server's clock as a number, in UTC because local time goes back once a year.
 	microseconds = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"

@@ -71,8 +71,8 @@ func newPinned(db *sql.DB, o ConnOptions, w interface {
 	}
 }
 
-// Span is how far fences are apart.
-func (p *pinned) Span() uint64 { return span }
+// FenceRange is how far fences are apart.
+func (p *pinned) FenceRange() uint64 { return span }
 
 // Close closes the connections that hold nothing, and those of leases that were abandoned, which ends them. Those of
 // other leases are closed when they are released.

@@ -70,8 +70,8 @@ func NewTable(db *sql.DB, o TableOptions) *Table {
 	return &Table{db, o, lock.NewSweeper(), newForgetter(forget)}
 }
 
-// Span is how far fences are apart.
-func (t *Table) Span() uint64 { return span }
+// FenceRange is how far fences are apart.
+func (t *Table) FenceRange() uint64 { return span }
 
 // Close gives up the releases that have not reached the server yet; their keys run out with the lease.
 func (t *Table) Close() error {

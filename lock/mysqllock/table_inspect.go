@@ -12,8 +12,8 @@ import (
 
 // Inspect tells the holder, its fence, since when it holds by that, and how long its lease still runs, in one round trip. Waiters poll and
 // leave no trace: they are not known.
-func (t *Table) Inspect(ctx context.Context, key string) (lock.Standing, error) {
-	standing := lock.Standing{Scope: lock.Cluster}
+func (t *Table) Inspect(ctx context.Context, key string) (lock.State, error) {
+	standing := lock.State{Scope: lock.Cluster}
 	err := ask(ctx, t.db, fmt.Sprintf("inspect lock %q", key), func(ctx context.Context, conn *sql.Conn) error {
 		var seen sight
 		var left int64

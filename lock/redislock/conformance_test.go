@@ -38,9 +38,9 @@ func TestStrategiesConform(t *testing.T) {
 	locktest.Conform(t, list...)
 }
 
-func benches(t *testing.T) []locktest.Bench {
+func benches(t *testing.T) []locktest.Harness {
 	plain := func(addrs []string) strategy.Servers { return strategy.Servers{Redis: dial(addrs[0])} }
-	list := []locktest.Bench{
+	list := []locktest.Harness{
 		bench(t, "redis-setnx-expire", plain),
 		bench(t, "redis-setnx-del", plain),
 		bench(t, "redis-setnx-watch", plain),
@@ -73,12 +73,12 @@ func benches(t *testing.T) []locktest.Bench {
 	return list
 }
 
-func bench(t *testing.T, name string, servers func(addrs []string) strategy.Servers) locktest.Bench {
+func bench(t *testing.T, name string, servers func(addrs []string) strategy.Servers) locktest.Harness {
 	s, err := strategy.Lookup(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return locktest.Bench{
+	return locktest.Harness{
 		Name: name, Promise: s.Promise, Lease: benchLease, Wire: wire.Redis(), Left: left,
 		Start: func(t testing.TB) []locktest.Server { return start(t, 1) },
 		Open: func(addrs []string, lease time.Duration) (lock.Locker, func() error, error) {

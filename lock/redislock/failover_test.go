@@ -117,7 +117,7 @@ func TestAFailOverAfterAnAcknowledgement(t *testing.T) {
 	replaceMaster(t, x)
 
 	// The new master has no replica: no lock is granted, but the old one is there.
-	standing := lock.Standing{}
+	standing := lock.State{}
 	eventually(t, "the new master is asked", func() bool {
 		var err error
 		standing, err = lock.Inspect(t.Context(), holder, "k")

@@ -29,8 +29,8 @@ func TestFencesGrowWhenTheClockIsBehind(t *testing.T) {
 		const ahead = 4_000_000_000_000_000 // as if the clock had been set back by decades
 		c.Set(t.Context(), name+":{k}:fence", ahead, 0)
 		step := lock.Fence(1)
-		if spanned, ok := l.(lock.Spanned); ok {
-			step = lock.Fence(spanned.Span())
+		if spanned, ok := l.(lock.FenceRanger); ok {
+			step = lock.Fence(spanned.FenceRange())
 		}
 		for i := range lock.Fence(3) {
 			lease := acquire(t, l, "k")
@@ -77,8 +77,8 @@ func TestAFenceIsForgottenOnlyWhenTheClockIsPastIt(t *testing.T) {
 }
 
 func span(l lock.Locker) uint64 {
-	if s, ok := l.(lock.Spanned); ok {
-		return s.Span()
+	if s, ok := l.(lock.FenceRanger); ok {
+		return s.FenceRange()
 	}
 	return 1
 }

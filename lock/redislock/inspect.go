@@ -25,7 +25,7 @@ var (
 
 // Inspect tells the holder, how long its lease still runs and its fence, in one round trip. Since when it holds is read off the fence, which
 // is made of the server's clock. Waiters poll and leave no trace: they are not known.
-func (s *SetNX) Inspect(ctx context.Context, key string) (lock.Standing, error) {
+func (s *SetNX) Inspect(ctx context.Context, key string) (lock.State, error) {
 	return inspect(ctx, s.server.client, s.server.claim(ctx, key).names())
 }
 
@@ -44,7 +44,7 @@ func (c claim) names() []string { return []string{c.name, c.name + ":fence"} }
 // Inspect tells the holder, how long its lease still runs without renewal, its fence, and the waiters in the order in which they will be
 // granted the lock, in one round trip. Since when it holds is read off the fence, which is made of the server's clock; when a
 // waiter came is not written down. A waiter is one of lock.HandOver's processes, or a caller without it.
-func (w *Watchdog) Inspect(ctx context.Context, key string) (lock.Standing, error) {
+func (w *Watchdog) Inspect(ctx context.Context, key string) (lock.State, error) {
 	return inspect(ctx, w.client, w.stake(ctx, key).names)
 }
 
@@ -59,8 +59,8 @@ func (w *Watchdog) Keys(ctx context.Context) ([]string, error) {
 	return scan(ctx, w.client, "watchdog")
 }
 
-func inspect(ctx context.Context, c redis.UniversalClient, names []string) (lock.Standing, error) {
-	standing := lock.Standing{Scope: lock.Cluster}
+func inspect(ctx context.Context, c redis.UniversalClient, names []string) (lock.State, error) {
+	standing := lock.State{Scope: lock.Cluster}
 	reply, err := newScript(queueSource+inspectSource).run(ctx, c, names).Slice()
 	if err != nil {
 		return standing, silence("inspect", names[0], err)
@@ -161,7 +161,7 @@ var (
 
 // Inspect tells the holder and how long its lease still runs, or that it does so for ever, in one round trip. There is no Evict, because
 // there is no fence.
-func (h *hand) Inspect(ctx context.Context, key string) (lock.Standing, error) {
+func (h *hand) Inspect(ctx context.Context, key string) (lock.State, error) {
 	return inspect(ctx, h.client, []string{h.name(key), h.name(key) + ":fence"})
 }
 

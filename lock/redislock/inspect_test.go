@@ -20,7 +20,7 @@ import (
 
 func as(ctx context.Context, who string) context.Context { return lock.WithOwner(ctx, who) }
 
-func inspect(t *testing.T, l lock.Locker, key string) lock.Standing {
+func inspect(t *testing.T, l lock.Locker, key string) lock.State {
 	t.Helper()
 	s, err := lock.Inspect(t.Context(), l, key)
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 // It fails with ErrDown if too few nodes answered to have a majority, or to know whether somebody has one.
 //
 // There is no Evict, because there is no fence: whoever was evicted could still write.
-func (r *Redlock) Inspect(ctx context.Context, key string) (lock.Standing, error) {
-	standing := lock.Standing{Scope: lock.Cluster}
+func (r *Redlock) Inspect(ctx context.Context, key string) (lock.State, error) {
+	standing := lock.State{Scope: lock.Cluster}
 	name := "redlock:" + tag(key)
 	seen, answers := make([]sight, len(r.nodes)), make([]error, len(r.nodes))
 	r.each(ctx, func(ctx context.Context, i int, n *node) { seen[i], answers[i] = look(ctx, n.client, name) })

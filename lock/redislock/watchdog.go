@@ -112,8 +112,8 @@ func NewWatchdog(c redis.UniversalClient, o WatchdogOptions) *Watchdog {
 	}
 }
 
-// Span is the distance between fences: queue.lua has the number.
-func (w *Watchdog) Span() uint64 { return 64 }
+// FenceRange is the distance between fences: queue.lua has the number.
+func (w *Watchdog) FenceRange() uint64 { return 64 }
 
 // Close ends the subscription, and gives up the releases that have not reached the server yet; their keys run out with the
 // lease. Leases are not touched.

@@ -35,13 +35,13 @@ func TestStrategiesConform(t *testing.T) {
 	locktest.Conform(t, list...)
 }
 
-func benches(t *testing.T) (list []locktest.Bench) {
+func benches(t *testing.T) (list []locktest.Harness) {
 	for _, name := range []string{"zk-ephemeral", "zk-sequential"} {
 		s, err := strategy.Lookup(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		list = append(list, locktest.Bench{
+		list = append(list, locktest.Harness{
 			Name: name, Promise: s.Promise, Lease: benchSession, Renews: true, Wire: wire.ZooKeeper(), Left: left, Start: start,
 			Keeps: "the empty folder of each key stays until the server removes it, which it looks after once a minute",
 			Open: func(addrs []string, lease time.Duration) (lock.Locker, func() error, error) {

@@ -32,8 +32,8 @@ func inquire[T any](ctx context.Context, s *Session, doing string, question func
 
 // Inspect tells the holder and the waiters in order, at the price of Contenders. Since is when each queued up, by the server's clock, also of
 // the holder: ZooKeeper does not note when its turn came. A session has no known remainder: it lasts as long as its process.
-func (q *Sequential) Inspect(ctx context.Context, key string) (lock.Standing, error) {
-	s := lock.Standing{Scope: lock.Cluster}
+func (q *Sequential) Inspect(ctx context.Context, key string) (lock.State, error) {
+	s := lock.State{Scope: lock.Cluster}
 	all, err := q.Contenders(ctx, key)
 	for i, c := range all {
 		if i == 0 {
@@ -46,8 +46,8 @@ func (q *Sequential) Inspect(ctx context.Context, key string) (lock.Standing, er
 }
 
 // Inspect tells the holder, for one read, and perhaps one for its fence. Waiters leave no trace at the server but a watch, which has no name; and none of them is next.
-func (e *Ephemeral) Inspect(ctx context.Context, key string) (lock.Standing, error) {
-	s := lock.Standing{Scope: lock.Cluster}
+func (e *Ephemeral) Inspect(ctx context.Context, key string) (lock.State, error) {
+	s := lock.State{Scope: lock.Cluster}
 	dir, err := e.folder(key)
 	if err != nil {
 		return s, err

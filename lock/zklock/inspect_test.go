@@ -12,7 +12,7 @@ import (
 	"example.com/stock/lock"
 )
 
-func inspect(t *testing.T, l lock.Locker, key string) lock.Standing {
+func inspect(t *testing.T, l lock.Locker, key string) lock.State {
 	t.Helper()
 	s, err := lock.Inspect(t.Context(), l, key)
 	if err != nil {
@@ -90,7 +90,7 @@ func TestEvict(t *testing.T) {
 	if lease == nil {
 		t.Fatal("the next one is not in")
 	}
-	last := evicted.Fence() + lock.Fence(one.Span()) - 1 // of lock.HandOver's holders
+	last := evicted.Fence() + lock.Fence(one.FenceRange()) - 1 // of lock.HandOver's holders
 	if last >= fence || fence > lease.Fence() {
 		t.Errorf("evicted up to %d, fence %d, next %d", last, fence, lease.Fence())
 	}

@@ -40,13 +40,13 @@ type Sequential struct {
 	session *Session
 }
 
-var _ lock.Spanned = (*Sequential)(nil)
+var _ lock.FenceRanger = (*Sequential)(nil)
 
 // NewSequential makes a Sequential of a Session, which may serve others too.
 func NewSequential(s *Session) *Sequential { return &Sequential{s} }
 
-// Span is the distance between fences; see lock.Spanned.
-func (q *Sequential) Span() uint64 { return span }
+// FenceRange is the distance between fences; see lock.FenceRanger.
+func (q *Sequential) FenceRange() uint64 { return span }
 
 // Acquire waits for key until ctx ends; see lock.Locker. lock.Owner of ctx is written into the node for others to read. While
 // the session is suspended a waiter keeps its place for 1.5 s; then, and at once if there is no connection to begin with, the error

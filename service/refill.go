@@ -109,7 +109,7 @@ func (s *segmentedSale) holding(ctx context.Context, segments []int, work func(c
 func (s *segmentedSale) gather(ctx context.Context, view *Segments, at int, reserve int64, from []Segment) error {
 	ctx, cancel := context.WithTimeout(ctx, s.most)
 	defer cancel()
-	err := s.parts().Gather(ctx, Gathering{
+	err := s.parts().Refill(ctx, Refill{
 		SKU: s.SKU, Epoch: view.Epoch, Strategy: s.Strategy, Into: view.Row(at), Reserve: reserve,
 		From: slices.DeleteFunc(from, func(row Segment) bool { return row.Quantity == 0 }),
 	})

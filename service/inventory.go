@@ -11,7 +11,7 @@ const MaxPage = 1000
 
 // Stock is what store (empty: the default) knows of sku.
 func (s *Service) Stock(ctx context.Context, store string, sku SKU) (Stock, error) {
-	return inStore(ctx, s, store, dataThere, func(ctx context.Context, shelf Shelf) (Stock, error) {
+	return inStore(ctx, s, store, dataThere, func(ctx context.Context, shelf StoreConfig) (Stock, error) {
 		return shelf.Store.Read(ctx, sku)
 	})
 }
@@ -31,7 +31,7 @@ func (s *Service) SetStockIf(ctx context.Context, store string, sku SKU, quantit
 	if quantity < 0 || quantity > MaxStock {
 		return Stock{}, &InvalidError{"quantity", fmt.Sprintf("must be from 0 to %d", MaxStock)}
 	}
-	stock, err := inStore(ctx, s, store, serverUp, func(ctx context.Context, shelf Shelf) (Stock, error) {
+	stock, err := inStore(ctx, s, store, serverUp, func(ctx context.Context, shelf StoreConfig) (Stock, error) {
 		stock, err := shelf.Store.SetIf(ctx, sku, quantity, c)
 		if err == nil && shelf.Data != nil {
 			// After the stock is there: whoever sees the new origin sees the stock.
@@ -40,13 +40,13 @@ func (s *Service) SetStockIf(ctx context.Context, store string, sku SKU, quantit
 		return stock, err
 	})
 	if err == nil {
-		s.known[cmp.Or(store, s.Store)].add(sku)
+		s.known[cmp.Or(store, s.DefaultStore)].add(sku)
 	}
 	return stock, err
 }
 
 // serverUp is what must be so to set the stock.
-func serverUp(_ context.Context, s Shelf) error { return s.Needs.Err() }
+func serverUp(_ context.Context, s StoreConfig) error { return s.Needs.Err() }
 
 // A Page is some orders, and the cursor of the next page ("" after the last).
 type Page struct {
@@ -59,7 +59,7 @@ func (s *Service) Orders(ctx context.Context, store string, sku SKU, cursor stri
 	if limit < 1 || limit > MaxPage {
 		return Page{}, &InvalidError{"limit", fmt.Sprintf("must be from 1 to %d", MaxPage)}
 	}
-	return inStore(ctx, s, store, dataThere, func(ctx context.Context, shelf Shelf) (Page, error) {
+	return inStore(ctx, s, store, dataThere, func(ctx context.Context, shelf StoreConfig) (Page, error) {
 		orders, next, err := shelf.Store.Orders(ctx, sku, cursor, limit)
 		return Page{orders, next}, err
 	})
@@ -80,7 +80,7 @@ func (s *Service) Settle(ctx context.Context, store string, sku SKU, id string) 
 	if store == "" {
 		return Settlement{}, &InvalidError{"store", "is missing: name the one that the order was tried in"}
 	}
-	return inStore(ctx, s, store, dataThere, func(ctx context.Context, shelf Shelf) (Settlement, error) {
+	return inStore(ctx, s, store, dataThere, func(ctx context.Context, shelf StoreConfig) (Settlement, error) {
 		settler, ok := shelf.Store.(Settler)
 		if !ok {
 			return Settlement{}, &InvalidError{"store", "cannot settle orders"}
@@ -92,15 +92,15 @@ func (s *Service) Settle(ctx context.Context, store string, sku SKU, id string) 
 
 // dataThere is what must be so to believe what the store says: that an order is not there means nothing in a store
 // without its data.
-func dataThere(ctx context.Context, s Shelf) error { return s.open(ctx) }
+func dataThere(ctx context.Context, s StoreConfig) error { return s.open(ctx) }
 
 // inStore does one bounded thing in a store that can be used for it.
 func inStore[T any](
 	ctx context.Context, s *Service, store string,
-	can func(context.Context, Shelf) error, do func(context.Context, Shelf) (T, error),
+	can func(context.Context, StoreConfig) error, do func(context.Context, StoreConfig) (T, error),
 ) (T, error) {
 	var none T
-	shelf, err := s.shelf(Offer{}, &Request{Store: store})
+	shelf, err := s.shelf(StrategyConfig{}, &Request{Store: store})
 	if err != nil {
 		return none, err
 	}

@@ -31,7 +31,7 @@ func setnx(t testing.TB, lease time.Duration) lock.Locker {
 // A setting is a way to sell on a store that it works on.
 type setting struct {
 	name   string
-	way    func(testing.TB) service.Way
+	way    func(testing.TB) service.Seller
 	store  func(testing.TB) shop
 	fenced bool // by a lock that issues fences
 	racy   bool
@@ -40,13 +40,15 @@ type setting struct {
 func settings() []setting {
 	onRedis := func(t testing.TB) shop { return redisStore(t) }
 	onMySQL := func(t testing.TB) shop { return mysqlStore(t) }
-	under := func(open func(testing.TB) lock.Locker) func(testing.TB) service.Way {
-		return func(t testing.TB) service.Way { return service.UnderLock(open(t)) }
+	under := func(open func(testing.TB) lock.Locker) func(testing.TB) service.Seller {
+		return func(t testing.TB) service.Seller { return service.UnderLock(open(t)) }
 	}
 	none := under(func(testing.TB) lock.Locker { return &local.None{} })
 	mutex := under(func(testing.TB) lock.Locker { return &local.Mutex{} })
 	remote := under(func(t testing.TB) lock.Locker { return watchdog(t, redislock.WatchdogOptions{}) })
-	fixed := func(w service.Way) func(testing.TB) service.Way { return func(testing.TB) service.Way { return w } }
+	fixed := func(w service.Seller) func(testing.TB) service.Seller {
+		return func(testing.TB) service.Seller { return w }
+	}
 	return []setting{
 		{"none on redis", none, onRedis, false, true},
 		{"mutex on redis", mutex, onRedis, false, false},
@@ -176,7 +178,7 @@ func TestNobodyOversells(t *testing.T) {
 // A request that comes with an order of another strategy, or of an epoch that is over, is refused by every way that reads first.
 func TestAnotherStrategyGuards(t *testing.T) {
 	everyWay(t, func(t *testing.T, in setting) {
-		s := stage(t, in.way(t), in.store(t), func(c *service.Config) { c.Offers["other"] = c.Offers["it"] })
+		s := stage(t, in.way(t), in.store(t), func(c *service.Config) { c.Strategies["other"] = c.Strategies["it"] })
 		if _, err := s.sell(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -9,15 +9,15 @@ import (
 	"example.com/stock/lock"
 )
 
-// A Way sells: it fills in sale and leaves an order in store, or says why not. A strategy is a Way with a name.
-type Way func(ctx context.Context, store Store, sale *Sale) error
+// A Seller sells: it fills in sale and leaves an order in store, or says why not. A strategy is a Seller with a name.
+type Seller func(ctx context.Context, store Store, sale *Sale) error
 
 // UnderLock reads, thinks and writes while it holds the SKU's lock. The race and all the locks differ by l alone.
 //
 // When the outcome of the write is not known, the lock is kept until its lease runs out: the write may still happen,
 // and who sold meanwhile would go by what it changes. That is so for locks without a fence, and with "fencing=off" in
 // the lab. Where the write compares the version (see writeFenced) the lock is given back at once.
-func UnderLock(l lock.Locker) Way {
+func UnderLock(l lock.Locker) Seller {
 	return func(ctx context.Context, store Store, sale *Sale) error {
 		return lock.Do(ctx, l, string(sale.SKU), func(ctx context.Context, fence lock.Fence) error {
 			ctx, cancel := sale.enter(ctx, fence)
