@@ -104,7 +104,7 @@ func TestASaleStopsAtEveryPointOfItsWay(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			s := stage(t, row.seller(t), row.store(t))
+			s := stage(t, row.way(t), row.store(t))
 			l := linger(t, s, lab(service.Lab{Pause: points(t, everyPoint)}))
 			var seen []string
 			for point := l.next(); point != ""; point = l.next() {

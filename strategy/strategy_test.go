@@ -62,7 +62,9 @@ func TestCatalogueIsAsDesigned(t *testing.T) {
 		}
 		seen[s.Name], seen[s.Endpoint] = true, true
 	}
-	for _, name := range []string{"none", "local-mutex", "redis-setnx", "redis-watchdog", "zk-sequential", "pessimistic", "atomic"} {
+	for _, name := range []string{
+		"none", "local-mutex", "redis-setnx", "redis-watchdog", "zk-sequential", "pessimistic", "atomic",
+	} {
 		if !seen[name] {
 			t.Errorf("%s is missing", name)
 		}
