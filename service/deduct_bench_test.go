@@ -24,7 +24,7 @@ func BenchmarkDeduct(b *testing.B) {
 	}
 	for _, row := range []struct {
 		strategy string
-		way      func(b *testing.B) service.Seller
+		seller   func(b *testing.B) service.Seller
 		stores   []string
 	}{
 		{
@@ -45,7 +45,7 @@ func BenchmarkDeduct(b *testing.B) {
 				b.Run(
 					fmt.Sprintf("strategy=%s/contenders=%d/store=%s", row.strategy, contenders, store),
 					func(b *testing.B) {
-						s := stage(b, row.way(b), stores()[store](b))
+						s := stage(b, row.seller(b), stores()[store](b))
 						if _, err := s.SetStock(b.Context(), "", s.sku, service.MaxStock); err != nil {
 							b.Fatal(err)
 						}

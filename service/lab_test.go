@@ -79,7 +79,7 @@ func TestASaleStopsAtEveryPointOfItsWay(t *testing.T) {
 	mutex := func(testing.TB) service.Seller { return service.UnderLock(&local.Mutex{}) }
 	for _, row := range []struct {
 		name, points string
-		way          func(testing.TB) service.Seller
+		seller       func(testing.TB) service.Seller
 		store        func(testing.TB) shop
 	}{
 		{"under lock", everyPoint, mutex, func(t testing.TB) shop { return redisStore(t) }},
@@ -104,7 +104,7 @@ func TestASaleStopsAtEveryPointOfItsWay(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			s := stage(t, row.way(t), row.store(t))
+			s := stage(t, row.seller(t), row.store(t))
 			l := linger(t, s, lab(service.Lab{Pause: points(t, everyPoint)}))
 			var seen []string
 			for point := l.next(); point != ""; point = l.next() {

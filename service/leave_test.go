@@ -15,7 +15,7 @@ func TestClientGoesAwayInsideTheCriticalSection(t *testing.T) {
 			ctx, leave := context.WithCancel(t.Context())
 			defer leave()
 			store := in.store(t)
-			way := in.seller(t)
+			seller := in.seller(t)
 			s := stage(t, func(inside context.Context, store service.Store, sale *service.Sale) error {
 				return seller(inside, leaving(store, leave), sale)
 			}, store)

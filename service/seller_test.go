@@ -31,7 +31,7 @@ func setnx(t testing.TB, lease time.Duration) lock.Locker {
 // A setting is a way to sell on a store that it works on.
 type setting struct {
 	name   string
-	way    func(testing.TB) service.Seller
+	seller func(testing.TB) service.Seller
 	store  func(testing.TB) shop
 	fenced bool // by a lock that issues fences
 	racy   bool
