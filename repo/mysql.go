@@ -3,11 +3,19 @@ package repo
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
 	"strconv"
+	"strings"
+	"time"
 
+	"github.com/go-sql-driver/mysql"
 	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 
 	"example.com/stock/gate"
 	"example.com/stock/lock"
@@ -143,116 +151,321 @@ func (m *MySQL) Deduct(ctx context.Context, o service.Order) (service.Order, err
 	return done, nil
 }
 
-// Transact begins, runs do, and commits. A transaction that InnoDB ends to resolve a deadlock is run again from the start, so do may
-// be called more than once; what it did before is undone.
-//
-// A waiter whose ctx ends leaves the server's queue, too, which takes two round trips on another connection; see dismiss. A wait that reaches
-// innodb_lock_wait_timeout (50 s by default) ends with lock.ErrHeld.
-//
-// Behind gates at most Gates.Transactions' Limits.PerKey of this process wait for the row of about; the others wait for
-// them, without a connection. A ctx of lock.NoWait finds the row held there, too.
-func (m *MySQL) Transact(
-	ctx context.Context, about service.SKU, do func(ctx context.Context, tx service.Store) error,
-) error {
-	const doing = "sell in transaction"
-	leave, err := m.enterTransaction(ctx, doing, about)
+// errChanged: an UPDATE matched nothing, and when the row was read to say why, there was no reason left: the stock was set in between.
+// The transaction is run again, as a whole: within this one the row would be read from the same snapshot for ever.
+var errChanged = fmt.Errorf("stock keeps changing: row %w", lock.ErrHeld)
+
+// A kind of write is what it wants to find, besides epoch, guard and fence.
+type kind int
+
+const (
+	blind     kind = iota // anything
+	swapping              // the version that was read
+	deducting             // enough
+)
+
+// write is the write of read, think, write.
+func write(tx *gorm.DB, o service.Order, k kind) error {
+	sold, err := sell(tx, o, k)
+	switch {
+	case err != nil:
+		return err
+	case !sold:
+		return refusedBy(tx, o, k)
+	}
+	return record(tx, o)
+}
+
+// deduct is the conditional UPDATE: the server checks and subtracts under its own row lock.
+func deduct(tx *gorm.DB, o service.Order) (service.Order, error) {
+	sold, err := sell(tx, o, deducting)
+	switch {
+	case err != nil:
+		return o, err
+	case !sold:
+		return o, refusedBy(tx, o, deducting)
+	}
+	// Our UPDATE holds the row's lock, so this is what it wrote and nobody else's.
+	row, err := take(tx, o.SKU, unlocked)
 	if err != nil {
+		return o, err
+	}
+	o.Read, o.Remaining, o.Version, o.Epoch = row.Quantity+o.Quantity, row.Quantity, row.Version-1, row.Epoch
+	return o, record(tx, o)
+}
+
+// A statement is SQL and its parameters as they come together. Between the lock of a row and COMMIT nobody else sells it: there statements
+// are written out, because gorm needs 40 µs to make them from maps and structs, and 200 allocations.
+type statement struct {
+	text strings.Builder
+	args []any
+}
+
+func (s *statement) add(text string, args ...any) {
+	s.text.WriteString(text)
+	s.args = append(s.args, args...)
+}
+
+// sell is the UPDATE that Write, Swap and Deduct share. It tells whether there was a row to update. That of a segment is guarded from the start.
+func sell(tx *gorm.DB, o service.Order, k kind) (bool, error) {
+	s := statement{args: make([]any, 0, 13)}
+	if o.Segment == 0 {
+		s.add("UPDATE stock")
+	} else {
+		s.add("UPDATE stock_segments")
+	}
+	s.add(" SET sold = sold + ?, version = version + 1, guard = ?", o.Quantity, o.Strategy)
+	if k == deducting {
+		s.add(", quantity = quantity - ?", o.Quantity)
+	} else {
+		s.add(", quantity = ?", o.Remaining)
+	}
+	if o.Fence != 0 {
+		s.add(", fence = ?", o.Fence)
+	}
+	s.add(" WHERE sku = ?", string(o.SKU))
+	if o.Segment == 0 {
+		s.add(" AND guard IN ('', ?)", o.Strategy)
+	} else {
+		s.add(" AND segment = ? AND guard = ?", o.Segment, o.Strategy)
+	}
+	if k != deducting || o.Epoch != 0 {
+		s.add(" AND epoch = ?", o.Epoch)
+	}
+	if o.Fence != 0 {
+		s.add(" AND fence <= ?", o.Fence)
+	}
+	// Here and not in the INSERT, which would have to be one with SELECT and lock the table's counter. See Settle.
+	s.add(" AND ? > UTC_TIMESTAMP(6)", writtenBy(o).UTC())
+	switch k {
+	case swapping:
+		s.add(" AND version = ?", o.Version)
+	case deducting:
+		s.add(" AND quantity >= ?", o.Quantity)
+	}
+	rows, err := send(tx, s.text.String(), s.args...)
+	return rows == 1, err
+}
+
+// record inserts the order. One whose id is taken is service.ErrSettled: the UPDATE before is rolled back with it.
+func record(tx *gorm.DB, o service.Order) error {
+	_, err := send(tx, "INSERT INTO orders (id, sku, epoch, version, quantity, quantity_read, quantity_left, strategy, instance, request_id,"+
+		" fence, segment, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		o.ID, string(o.SKU), o.Epoch, o.Version, o.Quantity, o.Read, o.Remaining, o.Strategy, o.Instance, o.RequestID,
+		o.Fence, o.Segment, o.CreatedAt.UTC())
+	return taken(err)
+}
+
+// refusedBy says which condition of the UPDATE did not hold, in the same order as refuse.lua.
+func refusedBy(tx *gorm.DB, o service.Order, k kind) error {
+	row, err := take(tx, o.SKU, unlocked)
+	version, fence := row.Version, row.Fence
+	if err == nil && o.Segment != 0 {
+		var part segmentRow // one that is not there has version 0
+		err = tx.Where("sku = ? AND segment = ?", string(o.SKU), o.Segment).Limit(1).Find(&part).Error
+		version, fence = part.Version, part.Fence
+	}
+	switch {
+	case err != nil:
+		return err
+	case row.Epoch != o.Epoch && !(k == deducting && o.Epoch == 0):
+		return service.ErrStockReset
+	case row.Guard != "" && row.Guard != o.Strategy:
+		return &service.GuardError{Guard: row.Guard}
+	case o.Segment != 0 && version == 0:
+		return service.ErrConflict
+	case o.Fence != 0 && o.Fence < fence:
+		return staleFence(fence)
+	case k == deducting && row.Quantity < o.Quantity:
+		return &service.SoldOutError{Remaining: row.Quantity}
+	case k == swapping && version != o.Version:
+		return service.ErrConflict
+	}
+	var late bool
+	if err := tx.Raw("SELECT ? <= UTC_TIMESTAMP(6)", writtenBy(o).UTC()).Row().Scan(&late); err != nil {
 		return err
 	}
-	left := ""
-	err = m.transact(ctx, doing, func(tx *gorm.DB) error {
-		store := &transaction{tx: tx}
-		err := do(ctx, store)
-		left = store.left
-		if err != nil {
-			return err
-		}
-		return store.broken
-	})
-	leave()
-	if left != "" {
-		m.dismiss(ctx, left) // now that its connection has gone back: it may be the pool's last
+	if late {
+		return service.ErrSettled
+	}
+	return errChanged
+}
+
+// taken is what a sale answers whose order's id is taken.
+func taken(err error) error {
+	if mysqlerr.Number(err) == mysqlerr.DupEntry {
+		return fmt.Errorf("%w: %w", service.ErrSettled, err)
 	}
 	return err
 }
 
-// enterTransaction waits for a turn in front of the row, and then for one of all. The first is a wait for the row like
-// that in the server: its end is ErrHeld, unless it was the budget of all transactions that had no room.
-func (m *MySQL) enterTransaction(ctx context.Context, doing string, about service.SKU) (leave func(), err error) {
-	if ctx.Err() != nil {
-		return nil, ended(ctx, doing)
-	}
-	if lock.IsNoWait(ctx) && m.gates.Transactions.Busy(string(about)) {
-		return nil, fmt.Errorf("%s: row %w, by another of this process", doing, lock.ErrHeld)
-	}
-	first, err := m.gates.Transactions.Enter(ctx, gate.Request{Key: string(about)})
-	if refused, ok := errors.AsType[*gate.RefusedError](err); ok && refused.KeyBusy {
-		return nil, fmt.Errorf("%s: row %w, by another of this process: %w", doing, lock.ErrHeld, context.DeadlineExceeded)
-	}
+// Raise is three round trips, and one more where there was nothing to raise; of a segment five. An ErrOutcomeUnknown may be tried again: to raise
+// twice is to raise once.
+func (m *MySQL) Raise(ctx context.Context, sku service.SKU, segment int, strategy string, fence uint64) error {
+	const doing = "raise fence"
+	leave, err := m.enter(ctx, doing, writing(sku, 0))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", doing, err)
+		return err
 	}
-	second, err := enter(service.Begin(ctx), m.gates.All, doing, writing(about, 0))
-	if err != nil {
-		first()
-		return nil, err
-	}
-	return func() { second(); first() }, nil
-}
-
-// A transaction is the Store inside Transact.
-type transaction struct {
-	tx *gorm.DB
-	// broken is the first fault, which ends the transaction: after a deadlock, say, the server has rolled back, and whatever
-	// followed would be written at once and by itself. So nothing follows, even if do swallows the error.
-	broken error
-	left   string // label of the statement that still waits at the server, for nobody
-}
-
-// Read is one round trip and the wait for the row. The lock is on the row of the primary key alone.
-func (t *transaction) Read(ctx context.Context, sku service.SKU) (service.Stock, error) {
-	const doing = "lock stock"
-	label := waitLabel()
-	locking := locked + " " + label
-	if lock.IsNoWait(ctx) {
-		locking = locked + " NOWAIT"
-	}
-	var row stockRow
-	err := t.do(ctx, doing, func(tx *gorm.DB) (err error) {
-		row, err = take(tx, sku, locking)
-		if err == nil && row.parted() {
-			// Locked: the parts can only be sold from, and this shows how far that has gone.
-			err = row.add(tx)
+	defer leave()
+	return m.transact(ctx, doing, func(tx *gorm.DB) error {
+		err := raise(tx, sku, strategy, fence) // that of the whole is the largest of its parts, and its guard that of all
+		if err == nil && segment != 0 {
+			err = raiseSegment(tx, sku, segment, strategy, fence)
 		}
-		return err
+		return explain(ctx, doing, err)
 	})
-	if err != nil && mysqlerr.Number(err) == 0 && ctx.Err() != nil {
-		t.left = label
-		return service.Stock{}, stopped(ctx, doing)
-	}
-	return row.stock(), err
 }
 
-// Write is two round trips.
-func (t *transaction) Write(ctx context.Context, o service.Order) error {
-	if err := checkOrder(o); err != nil {
+func raise(tx *gorm.DB, sku service.SKU, strategy string, fence uint64) error {
+	done := tx.Model(&stockRow{}).
+		Where("sku = ? AND guard IN ('', ?) AND fence < ?", string(sku), strategy, fence).
+		Updates(map[string]any{"fence": fence, "guard": strategy})
+	if done.Error != nil || done.RowsAffected == 1 {
+		return done.Error
+	}
+	row, err := take(tx, sku, unlocked)
+	switch {
+	case err != nil:
 		return err
+	case row.Guard != "" && row.Guard != strategy:
+		return &service.GuardError{Guard: row.Guard}
+	case row.Fence < fence:
+		return errChanged
 	}
-	return t.do(ctx, "write order", func(tx *gorm.DB) error { return write(tx, o, blind) })
+	return nil
 }
 
-func (t *transaction) do(ctx context.Context, doing string, statements func(tx *gorm.DB) error) error {
-	if t.broken != nil {
-		return t.broken
+// raiseSegment makes the segment if it is not there: whoever was about to make it finds it made, and its fence in the way of what comes then.
+func raiseSegment(tx *gorm.DB, sku service.SKU, segment int, strategy string, fence uint64) error {
+	// Locked, so that the epoch stays: the UPDATE before has locked it only if there was something to raise.
+	row, err := take(tx, sku, locked)
+	switch {
+	case err != nil:
+		return err
+	case row.Guard != strategy:
+		return errChanged
 	}
-	err := statements(t.tx.WithContext(ctx))
-	explained := explain(ctx, doing, err)
-	// That an id is taken is an answer, but the UPDATE before it is done: it must not be committed alone.
-	if fault(err) || errors.Is(err, service.ErrSettled) {
-		t.broken = explained
-	}
-	return explained
+	return tx.Clauses(clause.OnConflict{
+		DoUpdates: clause.Assignments(map[string]any{"fence": gorm.Expr("GREATEST(fence, ?)", fence)}),
+	}).Create(&segmentRow{SKU: string(sku), Segment: segment, Version: 1, Epoch: row.Epoch, Fence: fence, Guard: strategy}).Error
 }
+
+const (
+	// attempts is how often a transaction is tried that InnoDB ends to resolve a deadlock.
+	attempts = 5
+	// rollbackTimeout bounds a ROLLBACK, which is sent when the caller's ctx may be over. A connection that cannot be told is dropped.
+	rollbackTimeout = time.Second
+)
+
+// transact runs do between BEGIN and COMMIT: two round trips more than do's own. Deadlocks are tried again, with jitter.
+//
+// It is not gorm's Transaction, for two reasons. database/sql sends COMMIT without a ctx, so a server that hangs there would hold the
+// caller for ever. And the error of a COMMIT must be told from all others: before it nothing can have been written, after it anything.
+func (m *MySQL) transact(ctx context.Context, doing string, do func(tx *gorm.DB) error) error {
+	for attempt := 1; ; attempt++ {
+		err := m.attempt(ctx, doing, do)
+		m.heard(err)
+		again := deadlocked(err) || errors.Is(err, errChanged) || errors.Is(err, errStaleConn)
+		if !again || attempt == attempts || ctx.Err() != nil {
+			return err
+		}
+		pause := time.NewTimer(time.Duration(rand.Int64N(int64(time.Millisecond) << attempt)))
+		select {
+		case <-ctx.Done():
+			pause.Stop()
+			return err
+		case <-pause.C:
+		}
+	}
+}
+
+// errStaleConn: the server had closed the pooled connection. The driver looks before it uses one, so this is rare.
+var errStaleConn = errors.New("connection was closed while idle")
+
+func (m *MySQL) attempt(ctx context.Context, doing string, do func(tx *gorm.DB) error) error {
+	if ctx.Err() != nil {
+		return ended(ctx, doing)
+	}
+	began := false
+	err := m.db.WithContext(ctx).Connection(func(tx *gorm.DB) error {
+		began = true
+		tx = tx.Session(&gorm.Session{NewDB: true})
+		if err := tx.Exec("START TRANSACTION").Error; err != nil {
+			discard(tx)
+			if errors.Is(err, driver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn) {
+				err = errors.Join(errStaleConn, err)
+			}
+			return mysqlFault(ctx, doing, err)
+		}
+		returned := false
+		defer func() {
+			if !returned {
+				discard(tx) // do panicked: somebody may recover, and go on with the pool
+			}
+		}()
+		err := do(tx)
+		returned = true
+		if err != nil {
+			rollback(tx)
+			return err
+		}
+		if ctx.Err() != nil {
+			rollback(tx)
+			return stopped(ctx, doing)
+		}
+		return commit(ctx, tx, doing)
+	})
+	if !began {
+		err = m.unread(ctx, doing, err)
+	}
+	return err
+}
+
+// send executes on tx's connection a statement that is written out. gorm's Exec copies the text character by character and runs its callbacks:
+// small, but while the row is locked everybody waits for it. BenchmarkPessimistic compares with database/sql.
+func send(tx *gorm.DB, text string, args ...any) (rows int64, err error) {
+	done, err := tx.Statement.ConnPool.ExecContext(tx.Statement.Context, text, args...)
+	if err != nil {
+		return 0, err
+	}
+	return done.RowsAffected()
+}
+
+func commit(ctx context.Context, tx *gorm.DB, doing string) error {
+	_, err := send(tx, "COMMIT")
+	if err == nil {
+		return nil
+	}
+	alive := rollback(tx)
+	n := mysqlerr.Number(err)
+	// A connection that still takes commands is in step: COMMIT never left. Otherwise it may be the reply that was
+	// lost. That ROLLBACK works proves nothing where COMMIT was answered: there may be nothing left to roll back.
+	if n == 0 && alive || mysqlerr.NotCommitted(n) {
+		return mysqlFault(ctx, doing, err)
+	}
+	return unknown(doing, err)
+}
+
+// rollback takes a round trip. Where it fails the connection is dropped, and the server rolls back when it notices.
+func rollback(tx *gorm.DB) bool {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(tx.Statement.Context), rollbackTimeout)
+	defer cancel()
+	if err := tx.WithContext(ctx).Exec("ROLLBACK").Error; err != nil {
+		discard(tx)
+		return false
+	}
+	return true
+}
+
+func discard(tx *gorm.DB) {
+	if conn, ok := tx.Statement.ConnPool.(*sql.Conn); ok {
+		drop(conn)
+	}
+}
+
+// drop keeps conn from going back to the pool, where its next user would go on in our transaction or hold our lock.
+func drop(conn *sql.Conn) { _ = conn.Raw(func(any) error { return driver.ErrBadConn }) }
 
 // How take locks the row.
 const (
@@ -293,12 +506,114 @@ func explain(ctx context.Context, doing string, err error) error {
 	return mysqlFault(ctx, doing, err)
 }
 
+// unreachable tells whether err is of the connection.
+func unreachable(err error) bool {
+	var network net.Error
+	return errors.As(err, &network) || errors.Is(err, mysql.ErrInvalidConn) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.EOF)
+}
+
+// deadlocked tells whether InnoDB has rolled the transaction back for a reason that a second try does not meet.
+func deadlocked(err error) bool {
+	n := mysqlerr.Number(err)
+	return n == mysqlerr.Deadlock || n == mysqlerr.Checkread
+}
+
+// unread is [explain] for a statement that reads, or that was not sent because there was no connection: if ctx ended
+// while the pool had none free, that is our load and says nothing of the server. Only a pool without a gate before it,
+// or one that others share, comes to that.
+func (m *MySQL) unread(ctx context.Context, doing string, err error) error {
+	if mysqlerr.Number(err) == 0 && errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
+		if pool, bad := m.db.DB(); bad == nil {
+			if s := pool.Stats(); s.MaxOpenConnections > 0 && s.InUse >= s.MaxOpenConnections {
+				return fmt.Errorf("%s: all %d connections are in use: %w", doing, s.InUse, lock.ErrOverloaded)
+			}
+		}
+	}
+	return explain(ctx, doing, err)
+}
+
+// mysqlFault is what a failed statement of a transaction that was not committed means: nothing was written, because the server rolls
+// back what it was not told to commit, also when the connection dies.
+func mysqlFault(ctx context.Context, doing string, err error) error {
+	n := mysqlerr.Number(err)
+	switch {
+	case err == nil:
+		return nil
+	case n == 0 && ctx.Err() != nil:
+		return ended(ctx, doing)
+	case n == 0:
+		// Refused, reset, closed by the server, no route: all the driver's, and none after COMMIT.
+		return lock.Down(doing, err)
+	case n == mysqlerr.LockWaitTimeout, n == mysqlerr.LockNowait, deadlocked(err):
+		return fmt.Errorf("%s: row %w: %w", doing, lock.ErrHeld, err)
+	}
+	if reason := mysqlerr.DownReason(n); reason != "" {
+		return fmt.Errorf("%s: %w: %w", doing, &lock.DownError{Server: "mysql", Reason: reason}, err)
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}
+
+// stockRow is a row of stock. It is written by map or in full, never by Updates(stockRow{...}): gorm leaves zero values out of that, so
+// stock sold down to 0 would stay as it was.
+type stockRow struct {
+	SKU      string `gorm:"column:sku;primaryKey"`
+	Quantity int64  `gorm:"column:quantity"`
+	Initial  int64  `gorm:"column:initial"`
+	Sold     int64  `gorm:"column:sold"`
+	Version  uint64 `gorm:"column:version"`
+	Epoch    uint64 `gorm:"column:epoch"`
+	Fence    uint64 `gorm:"column:fence"`
+	Guard    string `gorm:"column:guard"`
+}
+
+// TableName is asked by gorm.
+func (stockRow) TableName() string { return "stock" }
+
+func (r stockRow) stock() service.Stock {
+	return service.Stock{
+		SKU: service.SKU(r.SKU), Quantity: r.Quantity, Initial: r.Initial, Sold: r.Sold,
+		Version: r.Version, Epoch: r.Epoch, Fence: r.Fence, Guard: r.Guard,
+	}
+}
+
+// orderRow is a row of orders.
+type orderRow struct {
+	Seq       uint64    `gorm:"column:seq;primaryKey;autoIncrement"`
+	ID        string    `gorm:"column:id"`
+	SKU       string    `gorm:"column:sku"`
+	Epoch     uint64    `gorm:"column:epoch"`
+	Version   uint64    `gorm:"column:version"`
+	Quantity  int64     `gorm:"column:quantity"`
+	Read      int64     `gorm:"column:quantity_read"`
+	Remaining int64     `gorm:"column:quantity_left"`
+	Strategy  string    `gorm:"column:strategy"`
+	Instance  string    `gorm:"column:instance"`
+	RequestID string    `gorm:"column:request_id"`
+	Fence     uint64    `gorm:"column:fence"`
+	Segment   int       `gorm:"column:segment"`
+	CreatedAt time.Time `gorm:"column:created_at;autoCreateTime:false"`
+}
+
+// TableName is asked by gorm.
+func (orderRow) TableName() string { return "orders" }
+
+func (r *orderRow) order() service.Order {
+	return service.Order{
+		ID: r.ID, SKU: service.SKU(r.SKU), Quantity: r.Quantity, Read: r.Read, Remaining: r.Remaining, Version: r.Version, Epoch: r.Epoch,
+		Strategy: r.Strategy, Instance: r.Instance, RequestID: r.RequestID, Fence: r.Fence, Segment: r.Segment, CreatedAt: r.CreatedAt,
+	}
+}
+
 // The interfaces of package service that MySQL has.
 var (
 	_ service.Store      = (*MySQL)(nil)
 	_ service.Deductor   = (*MySQL)(nil)
-	_ service.Segmenter  = (*MySQL)(nil)
+	_ service.Fencer     = (*MySQL)(nil)
 	_ service.Transactor = (*MySQL)(nil)
+	_ service.Segmenter  = (*MySQL)(nil)
 	_ service.Inventory  = (*MySQL)(nil)
+	_ service.Settler    = (*MySQL)(nil)
+	_ service.Origins    = (*MySQL)(nil)
+	_ service.Memory     = (*MySQL)(nil)
 	_ service.Store      = (*transaction)(nil)
 )

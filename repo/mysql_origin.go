@@ -71,8 +71,3 @@ func remembered(store string) string {
 	sum := sha256.Sum256([]byte(store))
 	return "store:" + hex.EncodeToString(sum[:])
 }
-
-var (
-	_ service.Origins = (*MySQL)(nil)
-	_ service.Memory  = (*MySQL)(nil)
-)

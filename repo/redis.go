@@ -2,19 +2,24 @@ package repo
 
 import (
 	"context"
+	"crypto/sha1"
+	_ "embed"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/gate"
+	"example.com/stock/lock"
 	"example.com/stock/service"
 )
-
-// KeepOrders is how long the orders of an epoch that is over are kept: long enough to look into what happened, and then the room is free
-// again. Redis counts from the end of the epoch. MySQL counts from each order, and looks when the stock is set again. The
-// orders of the current epoch do not expire.
-const KeepOrders = 24 * time.Hour
 
 // Redis keeps stock and orders in Redis. Each SKU has three keys from when it is first set:
 //
@@ -158,12 +163,351 @@ func (r *Redis) Deduct(ctx context.Context, o service.Order) (service.Order, err
 	return o, f.err
 }
 
+// Raise is one round trip. An ErrOutcomeUnknown may be tried again: to raise twice is to raise once.
+func (r *Redis) Raise(ctx context.Context, sku service.SKU, segment int, strategy string, fence uint64) error {
+	_, err := r.run(ctx, "raise fence", raiseScript, stockKeys(sku),
+		strategy, decimal(fence), segmentField(segment, ""))
+	return err
+}
+
+//go:embed refuse.lua
+var refuseLua string
+
+//go:embed write.lua
+var writeLua string
+
+//go:embed deduct.lua
+var deductLua string
+
+//go:embed refill.lua
+var gatherLua string
+
+//go:embed set.lua
+var setLua string
+
+//go:embed orders.lua
+var ordersLua string
+
+//go:embed settle.lua
+var settleLua string
+
+//go:embed find.lua
+var findLua string
+
+//go:embed raise.lua
+var raiseLua string
+
+// A script is Lua source. What is sent is its digest; Redis keeps the source.
+type script struct{ source, digest string }
+
+func newScript(source string) script {
+	sum := sha1.Sum([]byte(source))
+	return script{source, hex.EncodeToString(sum[:])}
+}
+
+var (
+	writeScript  = newScript(refuseLua + writeLua)
+	deductScript = newScript(refuseLua + deductLua)
+	gatherScript = newScript(gatherLua)
+	setScript    = newScript(setLua)
+	ordersScript = newScript(ordersLua)
+	settleScript = newScript(settleLua)
+	findScript   = newScript(findLua)
+	raiseScript  = newScript(raiseLua)
+)
+
+// once is a command that is sent one time. go-redis repeats a command whose reply was lost, by default three times, on a new connection:
+// a script that had run would sell twice. And where the last repetition is refused by a server that has just stopped, its
+// error says "not sent", though the first may have been written. A script here is not repeated, so that its error can be trusted:
+// what was lost is lock.ErrDown or service.ErrOutcomeUnknown, and the caller may look the order up by its id.
+//
+// The alternative, to remember the ids of orders and let repetitions be, costs two commands and some 100 bytes per order, and the
+// outcome would still be unknown when all of them are lost.
+type once struct{ *redis.Cmd }
+
+// NoRetry is asked by go-redis.
+func (once) NoRetry() bool { return true }
+
+// The pauses before a script that a cluster has refused is sent again: it has done nothing. The move of a slot takes
+// milliseconds for each batch of keys; of the many that may ask meanwhile each waits for its own.
+const (
+	movingPause = time.Millisecond
+	movingMost  = 50 * time.Millisecond
+)
+
+// run runs s once and turns a refusal into its error. The reply's first element is "ok".
+//
+// While a cluster is moving the slot it waits, up to the end of ctx.
+func (r *Redis) run(ctx context.Context, doing string, s script, keys []string, args ...any) ([]any, error) {
+	leave, err := r.enter(ctx, doing, keys[0])
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	var moving error
+	for most := movingPause; ; most = min(2*most, movingMost) {
+		reply, err := r.send(ctx, s, keys, args)
+		if movingSlots(err) {
+			moving = err
+		}
+		switch {
+		case err == nil:
+			r.heard(nil)
+			return reply, refusal(doing, keys[0], reply)
+		case movingSlots(err) && pause(ctx, most/2+rand.N(most)):
+		case sent(err):
+			return nil, unknown(doing, err)
+		case moving != nil && errors.Is(err, ctx.Err()):
+			return nil, redisFault(ctx, doing, keys[0], moving) // that is what the time was spent on
+		default:
+			return nil, redisFault(ctx, doing, keys[0], err)
+		}
+	}
+}
+
+// pause is false if ctx ended before it was over.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+func (r *Redis) send(ctx context.Context, s script, keys []string, args []any) ([]any, error) {
+	reply, err := r.eval(ctx, "evalsha", s.digest, keys, args)
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		// Redis has restarted or dropped its scripts. It did nothing, so this is no repetition.
+		return r.eval(ctx, "eval", s.source, keys, args)
+	}
+	return reply, err
+}
+
+func (r *Redis) eval(ctx context.Context, command, body string, keys []string, args []any) ([]any, error) {
+	all := make([]any, 0, 3+len(keys)+len(args))
+	all = append(all, command, body, len(keys))
+	for _, key := range keys {
+		all = append(all, key)
+	}
+	cmd := redis.NewCmd(ctx, append(all, args...)...)
+	cmd.SetFirstKeyPos(3)
+	// The error is cmd's too, and Slice returns it.
+	_ = r.client.Process(ctx, once{cmd})
+	return cmd.Slice()
+}
+
+// refusal is the error that a script's reply stands for.
+func refusal(doing, key string, reply []any) error {
+	f := fields{key: key, values: reply}
+	switch word := f.text(0); word {
+	case "ok":
+		return nil
+	case "unknown sku":
+		return unknownSKU(service.SKU(strings.TrimSuffix(strings.TrimPrefix(key, "stock:{"), "}")))
+	case "reset":
+		return service.ErrStockReset
+	case "settled":
+		return service.ErrSettled
+	case "full":
+		return errTooManySettled
+	case "no orders":
+		return fmt.Errorf("%s: key %s:orders is not the orders of this epoch: they are lost,"+
+			" or of an earlier version of this service; set the stock again", doing, key)
+	case "guarded":
+		return &service.GuardError{Guard: f.text(1)}
+	case "changed":
+		return service.ErrConflict
+	case "precondition":
+		return service.ErrPrecondition
+	case "stale fence":
+		return staleFence(f.text(1))
+	case "sold out":
+		left := f.integer(1)
+		return errors.Join(f.err, &service.SoldOutError{Remaining: left})
+	default:
+		return fmt.Errorf("%s: script answered %q", doing, word)
+	}
+}
+
+// sent tells whether a command that failed with err may have run. It has not where there was no connection to send it on, and
+// where Redis answered with an error, since our scripts fail before they write. All else counts as sent: also a greeting (HELLO)
+// that a new connection's server left unanswered, which cannot be told apart. That errs on the side that promises nothing.
+func sent(err error) bool {
+	var answered redis.Error
+	var dial *net.OpError
+	switch {
+	case errors.As(err, &answered):
+		return false
+	case errors.As(err, &dial) && dial.Op == "dial":
+		return false
+	case errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted), errors.Is(err, redis.ErrClosed):
+		return false
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		// go-redis looks at a ctx while it waits for a connection. A deadline that passes on the socket is os.ErrDeadlineExceeded.
+		return false
+	}
+	return true
+}
+
+// movingSlots tells whether a cluster refused a command because it is moving the slot, and has done nothing. go-redis
+// follows MOVED and ASK some times itself, and so does not repeat what was sent and not answered.
+func movingSlots(err error) bool {
+	for _, word := range [...]string{"TRYAGAIN", "ASK", "MOVED"} {
+		if redis.HasErrorPrefix(err, word+" ") {
+			return true
+		}
+	}
+	return false
+}
+
+// redisFault is what a failed request that wrote nothing means.
+func redisFault(ctx context.Context, doing, key string, err error) error {
+	var answered redis.Error
+	if errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) {
+		// All connections are busy: that is our load, and says nothing of the server.
+		return fmt.Errorf("%s: %w: %w", doing, lock.ErrOverloaded, err)
+	}
+	if !errors.As(err, &answered) {
+		if ctx.Err() != nil {
+			return ended(ctx, doing)
+		}
+		if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+			// The socket has the same deadline, and may notice it a moment before ctx does.
+			return lock.Down(doing, context.DeadlineExceeded)
+		}
+		return lock.Down(doing, err)
+	}
+	// Redis before 7 and embedded ones put the words "ERR Error running script" in front.
+	said := err.Error()
+	if strings.Contains(said, "WRONGTYPE") {
+		return fmt.Errorf("%s: key %s must be a hash, %s:orders a list and %s:settled a sorted set;"+
+			" delete what is there and set the stock again: %w", doing, key, key, key, err)
+	}
+	for _, known := range [...]struct{ word, reason string }{
+		{"READONLY", "it is a read-only replica: the address must be the master's"},
+		{"OOM", "it is out of memory: raise maxmemory"},
+		{"LOADING", "it is still loading its data"},
+		{"MASTERDOWN", "it is a replica that has lost its master"},
+		{"Hash slot not served", "its cluster does not serve the slot of this SKU"},
+		{"CLUSTERDOWN", "its cluster is down"},
+		{"TRYAGAIN", "its cluster is moving slots"},
+		{"ASK ", "its cluster is moving slots"},
+		{"MOVED ", "its cluster is moving slots"},
+		{"NOREPLICAS", "it has fewer replicas than min-replicas-to-write"},
+		{"MISCONF", "it cannot save to disk"},
+		{"BUSY", "it is busy with a script"},
+		{"NOAUTH", "it wants a password"},
+		{"WRONGPASS", "it refused the password"},
+		{"NOPERM", "the user lacks a permission"},
+		{"max number of clients", "it has too many clients: raise maxclients"},
+	} {
+		if strings.Contains(said, known.word) {
+			return fmt.Errorf("%s: %w: %w", doing, &lock.DownError{Server: "redis", Reason: known.reason}, err)
+		}
+	}
+	return lock.Down(doing, err)
+}
+
+// An order in Redis is JSON. What Deduct's script finds out comes in front, so that the script can put it there without parsing.
+type (
+	redisOrder struct {
+		redisSight
+		redisTail
+	}
+	redisSight struct {
+		Read      int64  `json:"read"`
+		Remaining int64  `json:"remaining"`
+		Version   uint64 `json:"version"`
+		Epoch     uint64 `json:"epoch"`
+	}
+	redisTail struct {
+		ID        string    `json:"order_id"`
+		Quantity  int64     `json:"quantity"`
+		Strategy  string    `json:"strategy"`
+		Instance  string    `json:"instance"`
+		RequestID string    `json:"request_id"`
+		Fence     uint64    `json:"fence"`
+		Segment   int       `json:"segment,omitempty"`
+		CreatedAt time.Time `json:"created_at"`
+	}
+)
+
+func tail(o service.Order) redisTail {
+	return redisTail{o.ID, o.Quantity, o.Strategy, o.Instance, o.RequestID, o.Fence, o.Segment, o.CreatedAt.UTC()}
+}
+
+// encode cannot fail: the types have no value that is not JSON, save times after the year 9999.
+func encode(v any) string {
+	text, _ := json.Marshal(v)
+	return string(text)
+}
+
+func encodeOrder(o service.Order) string {
+	return encode(redisOrder{redisSight{o.Read, o.Remaining, o.Version, o.Epoch}, tail(o)})
+}
+
+// encodeOrderTail leaves out the opening brace and what Deduct finds out.
+func encodeOrderTail(o service.Order) string { return encode(tail(o))[1:] }
+
+func decodeOrder(sku service.SKU, text string) (service.Order, error) {
+	var o redisOrder
+	if err := json.Unmarshal([]byte(text), &o); err != nil {
+		return service.Order{}, fmt.Errorf("decode order: %w", err)
+	}
+	return service.Order{
+		ID: o.ID, SKU: sku, Quantity: o.Quantity, Read: o.Read, Remaining: o.Remaining, Version: o.Version, Epoch: o.Epoch,
+		Strategy: o.Strategy, Instance: o.Instance, RequestID: o.RequestID, Fence: o.Fence, Segment: o.Segment, CreatedAt: o.CreatedAt,
+	}, nil
+}
+
+// fields are strings that Redis answered. The first that is not what it should be becomes err.
+type fields struct {
+	key    string
+	values []any
+	err    error
+}
+
+func (f *fields) text(i int) string {
+	if i < len(f.values) {
+		if s, ok := f.values[i].(string); ok {
+			return s
+		}
+	}
+	f.fail(errors.New("a field is missing"))
+	return ""
+}
+
+func (f *fields) integer(i int) int64 {
+	n, err := strconv.ParseInt(f.text(i), 10, 64)
+	f.fail(err)
+	return n
+}
+
+func (f *fields) natural(i int) uint64 {
+	n, err := strconv.ParseUint(f.text(i), 10, 64)
+	f.fail(err)
+	return n
+}
+
+func (f *fields) fail(err error) {
+	if err != nil && f.err == nil {
+		f.err = fmt.Errorf("key %s is not stock of this service, set the stock again: %w", f.key, err)
+	}
+}
+
 func decimal(n uint64) string { return strconv.FormatUint(n, 10) }
 
 // The interfaces of package service that Redis has. It is no Transactor: MULTI cannot read and then decide.
 var (
 	_ service.Store     = (*Redis)(nil)
 	_ service.Deductor  = (*Redis)(nil)
+	_ service.Fencer    = (*Redis)(nil)
 	_ service.Segmenter = (*Redis)(nil)
 	_ service.Inventory = (*Redis)(nil)
+	_ service.Settler   = (*Redis)(nil)
+	_ service.Origins   = (*Redis)(nil)
+	_ service.Memory    = (*Redis)(nil)
 )

@@ -97,8 +97,3 @@ func digit(b bool) string {
 	}
 	return "0"
 }
-
-var (
-	_ service.Origins = (*Redis)(nil)
-	_ service.Memory  = (*Redis)(nil)
-)

@@ -9,13 +9,56 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/google/uuid"
 
 	"example.com/stock/gate"
 	"example.com/stock/lock"
 	"example.com/stock/service"
 )
+
+// KeepOrders is how long the orders of an epoch that is over are kept: long enough to look into what happened, and then the room is free
+// again. Redis counts from the end of the epoch. MySQL counts from each order, and looks when the stock is set again. The
+// orders of the current epoch do not expire.
+const KeepOrders = 24 * time.Hour
+
+const (
+	// writeWithin is how long after it was made an order may be written, by the clock of the store's server. What is
+	// left of KeepOrders then is how far that clock and an instance's may be apart, and how long a server may be at
+	// what it has begun.
+	writeWithin = KeepOrders / 2
+	// maxSettled bounds the ids of a SKU that are remembered as absent: anybody may ask, and each takes some 100 bytes
+	// for KeepOrders.
+	maxSettled = 100_000
+)
+
+var errTooManySettled = fmt.Errorf("%w: %d orders of this SKU are settled already", service.ErrUndecided, maxSettled)
+
+// madeAt is when an order was made, by its id, which the service makes (UUID version 7).
+func madeAt(id string) (time.Time, error) {
+	u, err := uuid.Parse(id)
+	if err != nil || u.Version() != 7 || u.String() != id {
+		return time.Time{}, &service.InvalidError{
+			Field: "order_id", Reason: "must be one that this service has made: a UUID of version 7, in lower case",
+		}
+	}
+	seconds, nanoseconds := u.Time().UnixTime()
+	return time.Unix(seconds, nanoseconds), nil
+}
+
+// writtenBy is when o may be written at the latest. An id that is none of the service's cannot be settled; its order's
+// own time counts.
+func writtenBy(o service.Order) time.Time {
+	made, err := madeAt(o.ID)
+	if err != nil {
+		made = o.CreatedAt
+	}
+	return made.Add(writeWithin)
+}
 
 // An ear counts what a server has answered.
 type ear struct{ answers atomic.Uint64 }
@@ -107,4 +150,37 @@ func enter(ctx context.Context, g *gate.Gate, doing, key string) (leave func(), 
 		return nil, fmt.Errorf("%s: %w", doing, err)
 	}
 	return leave, nil
+}
+
+func staleFence(seen any) error {
+	return fmt.Errorf("%w (it had fence %v)", service.ErrStaleFence, seen)
+}
+
+// A cursor is a place in the orders of one epoch: an index in Redis, a sequence number in MySQL. Its text is opaque to callers.
+type cursor struct {
+	epoch uint64 // 0: the first page of whatever epoch it is
+	after int64
+}
+
+func (c cursor) String() string { return fmt.Sprintf("%d.%d", c.epoch, c.after) }
+
+// parseCursor accepts what String made, and "".
+func parseCursor(s string) (cursor, error) {
+	if s == "" {
+		return cursor{}, nil
+	}
+	epoch, after, _ := strings.Cut(s, ".")
+	e, err1 := strconv.ParseUint(epoch, 10, 64)
+	a, err2 := strconv.ParseInt(after, 10, 64)
+	if err1 != nil || err2 != nil || e == 0 || a < 0 {
+		return cursor{}, &service.InvalidError{Field: "cursor", Reason: `must be the "next" of an earlier page`}
+	}
+	return cursor{e, a}, nil
+}
+
+func checkLimit(limit int) error {
+	if limit < 1 {
+		return &service.InvalidError{Field: "limit", Reason: "must be at least 1"}
+	}
+	return nil
 }

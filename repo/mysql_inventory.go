@@ -1,0 +1,342 @@
+package repo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"example.com/stock/mysqlerr"
+	"example.com/stock/service"
+)
+
+// Set is six round trips, nine if the stock was in segments. The last of them looks for orders of earlier epochs that are older than KeepOrders,
+// and removes them, up to 20000: they do not count and cannot be asked for. Whoever needs them for longer copies them.
+func (m *MySQL) Set(ctx context.Context, sku service.SKU, quantity int64) (service.Stock, error) {
+	return m.SetIf(ctx, sku, quantity, service.Condition{})
+}
+
+// SetIf is Set, with a condition one round trip more, two if the stock is in segments: its rows are locked and looked
+// at first.
+func (m *MySQL) SetIf(
+	ctx context.Context, sku service.SKU, quantity int64, c service.Condition,
+) (service.Stock, error) {
+	stock, err := m.put(ctx, "set stock", sku, quantity, c, clause.OnConflict{
+		DoUpdates: clause.Assignments(map[string]any{
+			"quantity": quantity, "initial": quantity, "sold": 0,
+			"version": gorm.Expr("version + 1"), "epoch": gorm.Expr("epoch + 1"),
+			"fence": 0, "guard": "",
+		}),
+	})
+	if err == nil && stock.Epoch > 1 {
+		m.forget(ctx, sku, stock.Epoch)
+	}
+	return stock, err
+}
+
+// Seed is four round trips, five if it makes the SKU.
+func (m *MySQL) Seed(ctx context.Context, sku service.SKU, quantity int64) error {
+	_, err := m.put(ctx, "seed stock", sku, quantity, service.Condition{}, clause.OnConflict{DoNothing: true})
+	return err
+}
+
+func (m *MySQL) put(
+	ctx context.Context, doing string, sku service.SKU, quantity int64, c service.Condition, exists clause.OnConflict,
+) (service.Stock, error) {
+	if err := checkQuantity("quantity", quantity); err != nil {
+		return service.Stock{}, err
+	}
+	leave, err := m.enter(ctx, doing, writing(sku, 0))
+	if err != nil {
+		return service.Stock{}, err
+	}
+	defer leave()
+	var row stockRow
+	err = m.transact(ctx, doing, func(tx *gorm.DB) error {
+		there, err := holds(tx, sku, c)
+		if err != nil {
+			return explain(ctx, doing, err)
+		}
+		exists := exists
+		if !there {
+			exists = clause.OnConflict{DoNothing: true}
+		}
+		fresh := &stockRow{SKU: string(sku), Quantity: quantity, Initial: quantity, Version: 1, Epoch: 1}
+		done := tx.Clauses(exists).Create(fresh)
+		switch err = done.Error; {
+		case err == nil && done.RowsAffected > 0:
+			err = unite(tx, sku)
+		case err == nil && !there:
+			err = errChanged // somebody else has made it: look again
+		}
+		if err == nil {
+			row, err = take(tx, sku, unlocked)
+		}
+		return explain(ctx, doing, err)
+	})
+	return row.stock(), err
+}
+
+// holds fails with service.ErrPrecondition if c does not hold, and otherwise keeps the stock as it is until the
+// transaction ends. It tells whether there is any, true if nothing is asked. A row that is not there cannot be locked,
+// so another may make it meanwhile.
+func holds(tx *gorm.DB, sku service.SKU, c service.Condition) (there bool, err error) {
+	if c.None() {
+		return true, nil
+	}
+	tag := ""
+	row, err := take(tx, sku, locked)
+	switch {
+	case err == nil:
+		if row.parted() {
+			err = row.add(tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}))
+		}
+		tag = row.stock().Tag()
+	case errors.Is(err, service.ErrUnknownSKU):
+		err = nil
+	}
+	if err == nil && !c.Holds(tag) {
+		err = service.ErrPrecondition
+	}
+	return tag != "", err
+}
+
+const (
+	// forgetChunk is how many orders are looked at, and removed, at a time.
+	forgetChunk = 1000
+	// forgetChunks bounds what one Set removes. The next one goes on.
+	forgetChunks = 20
+)
+
+// forget removes the orders of sku that nobody can ask for any more, because their epoch is over, and that are older
+// than KeepOrders by the server's clock, the oldest first; and the tombstones, which are of epoch 0. It is one round
+// trip where there are none, and two for each chunk. A failure is not told: the next Set, or Settle, tries again.
+//
+// They are read without a lock and removed one by one, by number: a DELETE over a range of epochs would lock the gap at its end, into which
+// the sales of the new epoch insert.
+func (m *MySQL) forget(ctx context.Context, sku service.SKU, epoch uint64) {
+	db := m.db.WithContext(ctx)
+	for range forgetChunks {
+		var rows []struct {
+			Seq uint64
+			Old bool
+		}
+		err := db.Raw("SELECT seq, created_at < UTC_TIMESTAMP(6) - INTERVAL ? SECOND AS old FROM orders"+
+			" WHERE sku = ? AND epoch < ? ORDER BY epoch, seq LIMIT ?",
+			int(KeepOrders.Seconds()), string(sku), epoch, forgetChunk).Scan(&rows).Error
+		var old []uint64
+		for _, row := range rows {
+			if row.Old {
+				old = append(old, row.Seq)
+			}
+		}
+		if err != nil || len(old) == 0 {
+			return
+		}
+		if err := db.Where("seq IN ?", old).Delete(&orderRow{}).Error; err != nil || len(old) < forgetChunk {
+			return
+		}
+	}
+}
+
+// Orders is two round trips. A cursor of an epoch that is over fails with service.ErrStockReset.
+//
+// Orders of sales from segments commit in another order than they draw their numbers in: segments do not wait for each
+// other. Where there is a next page it waits for those under way, so that none comes to be behind the cursor: three
+// round trips more and one for each segment.
+func (m *MySQL) Orders(ctx context.Context, sku service.SKU, from string, limit int) ([]service.Order, string, error) {
+	at, err := parseCursor(from)
+	if err == nil {
+		err = checkLimit(limit)
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	const doing = "read orders"
+	leave, err := m.enter(ctx, doing, reading(sku))
+	if err != nil {
+		return nil, "", err
+	}
+	defer leave()
+	stock, err := take(m.db.WithContext(ctx), sku, unlocked)
+	switch {
+	case err != nil:
+		return nil, "", m.unread(ctx, doing, err)
+	case at.epoch != 0 && at.epoch != stock.Epoch:
+		return nil, "", service.ErrStockReset
+	}
+	// One more than asked for tells whether there is a next page.
+	rows, err := m.page(ctx, sku, stock.Epoch, at.after, math.MaxInt64, limit+1)
+	if err == nil && len(rows) > limit && slices.ContainsFunc(rows, func(r orderRow) bool { return r.Segment != 0 }) {
+		if err = m.outwait(ctx, sku); err == nil {
+			rows, err = m.page(ctx, sku, stock.Epoch, at.after, int64(rows[limit].Seq), limit+1)
+		}
+	}
+	if err != nil {
+		return nil, "", m.unread(ctx, doing, err)
+	}
+	next := ""
+	if len(rows) > limit {
+		rows = rows[:limit]
+		next = cursor{stock.Epoch, int64(rows[limit-1].Seq)}.String()
+	}
+	page := make([]service.Order, len(rows))
+	for i := range rows {
+		page[i] = rows[i].order()
+	}
+	return page, next, nil
+}
+
+// page reads orders by number, those above after up to last.
+func (m *MySQL) page(
+	ctx context.Context, sku service.SKU, epoch uint64, after, last int64, limit int,
+) (rows []orderRow, err error) {
+	err = m.db.WithContext(ctx).
+		Where("sku = ? AND epoch = ? AND seq > ? AND seq <= ?", string(sku), epoch, after, last).
+		Order("seq").Limit(limit).Find(&rows).Error
+	return rows, err
+}
+
+// outwait returns when every sale from a segment of sku that had drawn a number has ended. Such a sale has its
+// segment's row locked; one that begins later draws a larger number. One row at a time: who waits for one must not keep
+// others from theirs.
+func (m *MySQL) outwait(ctx context.Context, sku service.SKU) error {
+	var segments []int
+	db := m.db.WithContext(ctx)
+	err := db.Raw("SELECT segment FROM stock_segments WHERE sku = ?", string(sku)).Scan(&segments).Error
+	if err != nil {
+		return err
+	}
+	for _, segment := range segments {
+		var version uint64
+		err := db.Raw("SELECT version FROM stock_segments WHERE sku = ? AND segment = ? LOCK IN SHARE MODE",
+			string(sku), segment).Scan(&version).Error
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tombstone is the strategy of a row in orders that is none: it takes the id, so that the order cannot. Its epoch is 0,
+// which no stock has, and its quantity 0: it is on no page and in no sum.
+const tombstone = "tombstone"
+
+// settlePatience is how long, in seconds, the server lets Settle wait for a transaction that is writing the order.
+const settlePatience = 1
+
+// Settle takes the order's id by a row of its own, unless the order is there. The unique key orders_id makes the server
+// serialise the two: an insert of the order that is under way, whoever still listens, is waited for, and one that comes
+// later finds the id taken. The transaction of that sale is rolled back as a whole.
+//
+// It is two round trips where the order is there, six where it is not, and two for each 1000 tombstones that are old.
+// Where a transaction with the order stays open for longer than a second, such as one whose COMMIT waits for a replica,
+// it fails with service.ErrUndecided.
+//
+// What the answer rests on: a tombstone is kept for KeepOrders by the server's clock, and the server takes no order
+// that was made longer ago than half of that, on whatever connection it comes; a transaction in which nothing happens
+// is ended after wait_timeout, 8 h. So it holds while the clocks of the server and of the instances differ by less than
+// a few hours. It does not hold after a failover that loses the last commits, or when an old state is restored.
+func (m *MySQL) Settle(ctx context.Context, sku service.SKU, id string) (service.Order, bool, error) {
+	const doing = "settle order"
+	made, err := madeAt(id)
+	if err != nil {
+		return service.Order{}, false, err
+	}
+	leave, err := m.enter(ctx, doing, "settle "+string(sku)) // apart from sales, which must not wait for this
+	if err != nil {
+		return service.Order{}, false, err
+	}
+	defer leave()
+	if _, err := take(m.db.WithContext(ctx), sku, unlocked); err != nil {
+		return service.Order{}, false, explain(ctx, doing, err)
+	}
+	row, found, err := m.lookUp(ctx, doing, sku, id)
+	if err != nil || found {
+		return row.order(), err == nil && row.Strategy != tombstone, err
+	}
+	err = m.bury(ctx, doing, sku, id, made)
+	if mysqlerr.Number(err) == mysqlerr.DupEntry {
+		// It is committed: otherwise the server would have waited for that.
+		row, found, err = m.lookUp(ctx, doing, sku, id)
+		if err == nil && !found {
+			err = service.ErrUndecided // it was removed in between
+		}
+		return row.order(), err == nil && row.Strategy != tombstone, err
+	}
+	if err != nil {
+		return service.Order{}, false, err
+	}
+	m.forget(ctx, sku, 1)
+	return service.Order{}, false, nil
+}
+
+// lookUp finds the row with that id, an order or a tombstone. Whatever is read is committed.
+func (m *MySQL) lookUp(
+	ctx context.Context, doing string, sku service.SKU, id string,
+) (row orderRow, found bool, err error) {
+	var rows []orderRow
+	if err := m.db.WithContext(ctx).Where("id = ?", id).Limit(1).Find(&rows).Error; err != nil {
+		return row, false, mysqlFault(ctx, doing, err)
+	}
+	if len(rows) == 0 {
+		return row, false, nil
+	}
+	if rows[0].SKU != string(sku) {
+		return row, false, &service.InvalidError{Field: "order_id", Reason: "is that of another SKU's order"}
+	}
+	return rows[0], true, nil
+}
+
+// bury writes the tombstone. An error with the number DupEntry means that the id is taken. All others leave it open
+// whether the tombstone is there.
+func (m *MySQL) bury(ctx context.Context, doing string, sku service.SKU, id string, made time.Time) error {
+	began := false
+	err := m.db.WithContext(ctx).Connection(func(tx *gorm.DB) (err error) {
+		began = true
+		tx = tx.Session(&gorm.Session{NewDB: true})
+		var old bool
+		var there int
+		// An order as old may have been removed; one as old cannot be written, either.
+		err = tx.Raw("SELECT ? < UTC_TIMESTAMP(6) - INTERVAL ? SECOND,"+
+			" (SELECT COUNT(*) FROM orders WHERE sku = ? AND epoch = 0)",
+			made.UTC(), int(writeWithin.Seconds()), string(sku)).Row().Scan(&old, &there)
+		switch {
+		case err != nil:
+			return mysqlFault(ctx, doing, err)
+		case old:
+			return service.ErrTooOld
+		case there >= maxSettled:
+			return errTooManySettled
+		}
+		_, err = send(tx, fmt.Sprintf("SET @patience = @@innodb_lock_wait_timeout,"+
+			" SESSION innodb_lock_wait_timeout = %d", settlePatience))
+		if err == nil {
+			defer func() {
+				if _, undo := send(tx, "SET SESSION innodb_lock_wait_timeout = @patience"); undo != nil {
+					discard(tx)
+				}
+			}()
+			_, err = send(tx, "INSERT INTO orders (id, sku, epoch, version, quantity, quantity_read, quantity_left,"+
+				" strategy, instance, request_id, fence, segment, created_at)"+
+				" VALUES (?, ?, 0, 0, 0, 0, 0, ?, '', '', 0, 0, UTC_TIMESTAMP(6))", id, string(sku), tombstone)
+		}
+		switch n := mysqlerr.Number(err); {
+		case n == mysqlerr.DupEntry:
+			return err
+		case n == mysqlerr.LockWaitTimeout, deadlocked(err):
+			// A deadlock is one of those who settle the same id, when the order that they waited for was rolled back.
+			return fmt.Errorf("%s: %w: %w", doing, service.ErrUndecided, err)
+		}
+		return mysqlFault(ctx, doing, err)
+	})
+	if !began {
+		err = mysqlFault(ctx, doing, err)
+	}
+	return err
+}
