@@ -70,7 +70,7 @@ func (m *Migrator) provider() (*goose.Provider, error) {
 
 // Up applies what is pending and returns it.
 func (m *Migrator) Up(ctx context.Context) (applied []Migration, err error) {
-	err = m.alone(ctx, "migrate up", func(p *goose.Provider) error {
+	err = m.exclusively(ctx, "migrate up", func(p *goose.Provider) error {
 		results, err := p.Up(ctx)
 		for _, r := range results {
 			applied = append(applied, Migration{r.Source.Version, path.Base(r.Source.Path), time.Now()})
@@ -82,7 +82,7 @@ func (m *Migrator) Up(ctx context.Context) (applied []Migration, err error) {
 
 // Down undoes the last step that was applied, with all the data in it, and returns it; nil if there is none.
 func (m *Migrator) Down(ctx context.Context) (undone *Migration, err error) {
-	err = m.alone(ctx, "migrate down", func(p *goose.Provider) error {
+	err = m.exclusively(ctx, "migrate down", func(p *goose.Provider) error {
 		r, err := p.Down(ctx)
 		if errors.Is(err, goose.ErrNoNextVersion) {
 			return nil
@@ -97,7 +97,7 @@ func (m *Migrator) Down(ctx context.Context) (undone *Migration, err error) {
 
 // Status lists all steps, the first first.
 func (m *Migrator) Status(ctx context.Context) (all []Migration, err error) {
-	err = m.alone(ctx, "read migrations", func(p *goose.Provider) error {
+	err = m.exclusively(ctx, "read migrations", func(p *goose.Provider) error {
 		status, err := p.Status(ctx)
 		for _, s := range status {
 			all = append(all, Migration{s.Source.Version, path.Base(s.Source.Path), s.AppliedAt})
@@ -125,11 +125,11 @@ func (m *Migrator) Check(ctx context.Context) error {
 	return nil
 }
 
-// alone runs do while no other instance migrates this database.
+// exclusively runs do while no other instance migrates this database.
 //
 // The lock is GET_LOCK, which the server frees when the connection ends, so a crash leaves nothing behind. goose's own locker
 // for MySQL is a table with a lease of 30 s that is polled every 5 s, and goose creates its table of versions before it takes it.
-func (m *Migrator) alone(ctx context.Context, doing string, do func(*goose.Provider) error) error {
+func (m *Migrator) exclusively(ctx context.Context, doing string, do func(*goose.Provider) error) error {
 	p, err := m.provider()
 	if err != nil {
 		return err

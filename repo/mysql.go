@@ -31,7 +31,7 @@ import (
 type MySQL struct {
 	db    *gorm.DB
 	gates Gates
-	ear
+	answerCounter
 }
 
 // Gates are the bounded queues in front of a MySQL; nil: none.
@@ -40,7 +40,7 @@ type Gates struct {
 	// waiters out of the server's queue.
 	All *gate.Gate
 	// Transact waits here first, for as long as its ctx lets it. A transaction waits for the row on a connection of its
-	// own, and holds it for as long as its owner thinks: without a budget the waiters for one row take every
+	// own, and checkCondition it for as long as its owner thinks: without a budget the waiters for one row take every
 	// connection. Its Limits.PerKey is how many of this process stand at one row; two keep the next one ready at the
 	// server.
 	Transactions *gate.Gate
@@ -71,7 +71,7 @@ func writing(sku service.SKU, segment int) string {
 // enter waits for a turn.
 func (m *MySQL) enter(ctx context.Context, doing, key string) (leave func(), err error) {
 	if ctx.Err() != nil {
-		return nil, ended(ctx, doing)
+		return nil, ctxEnded(ctx, doing)
 	}
 	return enter(ctx, m.gates.All, doing, key)
 }
@@ -88,14 +88,14 @@ func (m *MySQL) Read(ctx context.Context, sku service.SKU) (service.Stock, error
 }
 
 func (m *MySQL) read(ctx context.Context, doing string, sku service.SKU) (service.Stock, error) {
-	row, err := take(m.db.WithContext(ctx), sku, unlocked)
+	row, err := selectRow(m.db.WithContext(ctx), sku, unlocked)
 	if err != nil {
-		err = m.unread(ctx, doing, err)
-		m.heard(err)
+		err = m.readFault(ctx, doing, err)
+		m.countAnswer(err)
 		return service.Stock{}, err
 	}
-	m.heard(nil)
-	if row.parted() {
+	m.countAnswer(nil)
+	if row.segmented() {
 		all, err := m.segments(ctx, doing, sku)
 		return all.Stock, err
 	}
@@ -171,7 +171,7 @@ func write(tx *gorm.DB, o service.Order, k kind) error {
 	case err != nil:
 		return err
 	case !sold:
-		return refusedBy(tx, o, k)
+		return saleRefusal(tx, o, k)
 	}
 	return record(tx, o)
 }
@@ -183,10 +183,10 @@ func deduct(tx *gorm.DB, o service.Order) (service.Order, error) {
 	case err != nil:
 		return o, err
 	case !sold:
-		return o, refusedBy(tx, o, deducting)
+		return o, saleRefusal(tx, o, deducting)
 	}
-	// Our UPDATE holds the row's lock, so this is what it wrote and nobody else's.
-	row, err := take(tx, o.SKU, unlocked)
+	// Our UPDATE checkCondition the row's lock, so this is what it wrote and nobody else's.
+	row, err := selectRow(tx, o.SKU, unlocked)
 	if err != nil {
 		return o, err
 	}
@@ -247,18 +247,18 @@ func sell(tx *gorm.DB, o service.Order, k kind) (bool, error) {
 	return rows == 1, err
 }
 
-// record inserts the order. One whose id is taken is service.ErrSettled: the UPDATE before is rolled back with it.
+// record inserts the order. One whose id is settledIfTaken is service.ErrSettled: the UPDATE before is rolled back with it.
 func record(tx *gorm.DB, o service.Order) error {
 	_, err := send(tx, "INSERT INTO orders (id, sku, epoch, version, quantity, quantity_read, quantity_left, strategy, instance, request_id,"+
 		" fence, segment, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 		o.ID, string(o.SKU), o.Epoch, o.Version, o.Quantity, o.Read, o.Remaining, o.Strategy, o.Instance, o.RequestID,
 		o.Fence, o.Segment, o.CreatedAt.UTC())
-	return taken(err)
+	return settledIfTaken(err)
 }
 
-// refusedBy says which condition of the UPDATE did not hold, in the same order as refuse.lua.
-func refusedBy(tx *gorm.DB, o service.Order, k kind) error {
-	row, err := take(tx, o.SKU, unlocked)
+// saleRefusal says which condition of the UPDATE did not hold, in the same order as refuse.lua.
+func saleRefusal(tx *gorm.DB, o service.Order, k kind) error {
+	row, err := selectRow(tx, o.SKU, unlocked)
 	version, fence := row.Version, row.Fence
 	if err == nil && o.Segment != 0 {
 		var part segmentRow // one that is not there has version 0
@@ -291,8 +291,8 @@ func refusedBy(tx *gorm.DB, o service.Order, k kind) error {
 	return errChanged
 }
 
-// taken is what a sale answers whose order's id is taken.
-func taken(err error) error {
+// settledIfTaken is what a sale answers whose order's id is settledIfTaken.
+func settledIfTaken(err error) error {
 	if mysqlerr.Number(err) == mysqlerr.DupEntry {
 		return fmt.Errorf("%w: %w", service.ErrSettled, err)
 	}
@@ -324,7 +324,7 @@ func raise(tx *gorm.DB, sku service.SKU, strategy string, fence uint64) error {
 	if done.Error != nil || done.RowsAffected == 1 {
 		return done.Error
 	}
-	row, err := take(tx, sku, unlocked)
+	row, err := selectRow(tx, sku, unlocked)
 	switch {
 	case err != nil:
 		return err
@@ -339,7 +339,7 @@ func raise(tx *gorm.DB, sku service.SKU, strategy string, fence uint64) error {
 // raiseSegment makes the segment if it is not there: whoever was about to make it finds it made, and its fence in the way of what comes then.
 func raiseSegment(tx *gorm.DB, sku service.SKU, segment int, strategy string, fence uint64) error {
 	// Locked, so that the epoch stays: the UPDATE before has locked it only if there was something to raise.
-	row, err := take(tx, sku, locked)
+	row, err := selectRow(tx, sku, locked)
 	switch {
 	case err != nil:
 		return err
@@ -365,7 +365,7 @@ const (
 func (m *MySQL) transact(ctx context.Context, doing string, do func(tx *gorm.DB) error) error {
 	for attempt := 1; ; attempt++ {
 		err := m.attempt(ctx, doing, do)
-		m.heard(err)
+		m.countAnswer(err)
 		again := deadlocked(err) || errors.Is(err, errChanged) || errors.Is(err, errStaleConn)
 		if !again || attempt == attempts || ctx.Err() != nil {
 			return err
@@ -385,7 +385,7 @@ var errStaleConn = errors.New("connection was closed while idle")
 
 func (m *MySQL) attempt(ctx context.Context, doing string, do func(tx *gorm.DB) error) error {
 	if ctx.Err() != nil {
-		return ended(ctx, doing)
+		return ctxEnded(ctx, doing)
 	}
 	began := false
 	err := m.db.WithContext(ctx).Connection(func(tx *gorm.DB) error {
@@ -412,12 +412,12 @@ func (m *MySQL) attempt(ctx context.Context, doing string, do func(tx *gorm.DB) 
 		}
 		if ctx.Err() != nil {
 			rollback(tx)
-			return stopped(ctx, doing)
+			return waitEnded(ctx, doing)
 		}
 		return commit(ctx, tx, doing)
 	})
 	if !began {
-		err = m.unread(ctx, doing, err)
+		err = m.readFault(ctx, doing, err)
 	}
 	return err
 }
@@ -444,7 +444,7 @@ func commit(ctx context.Context, tx *gorm.DB, doing string) error {
 	if n == 0 && alive || mysqlerr.NotCommitted(n) {
 		return mysqlFault(ctx, doing, err)
 	}
-	return unknown(doing, err)
+	return outcomeUnknown(doing, err)
 }
 
 // rollback takes a round trip. Where it fails the connection is dropped, and the server rolls back when it notices.
@@ -467,14 +467,14 @@ func discard(tx *gorm.DB) {
 // drop keeps conn from going back to the pool, where its next user would go on in our transaction or hold our lock.
 func drop(conn *sql.Conn) { _ = conn.Raw(func(any) error { return driver.ErrBadConn }) }
 
-// How take locks the row.
+// How selectRow locks the row.
 const (
 	unlocked = ""
 	locked   = " FOR UPDATE"
 )
 
-// take reads a row by its primary key. What is not there is service.ErrUnknownSKU.
-func take(tx *gorm.DB, sku service.SKU, locking string) (r stockRow, err error) {
+// selectRow reads a row by its primary key. What is not there is service.ErrUnknownSKU.
+func selectRow(tx *gorm.DB, sku service.SKU, locking string) (r stockRow, err error) {
 	query := tx.Raw("SELECT sku, quantity, initial, sold, version, epoch, fence, guard FROM stock WHERE sku = ?"+locking, string(sku))
 	if query.Error != nil {
 		return r, query.Error
@@ -518,10 +518,10 @@ func deadlocked(err error) bool {
 	return n == mysqlerr.Deadlock || n == mysqlerr.Checkread
 }
 
-// unread is [explain] for a statement that reads, or that was not sent because there was no connection: if ctx ended
+// readFault is [explain] for a statement that reads, or that was not sent because there was no connection: if ctx ended
 // while the pool had none free, that is our load and says nothing of the server. Only a pool without a gate before it,
 // or one that others share, comes to that.
-func (m *MySQL) unread(ctx context.Context, doing string, err error) error {
+func (m *MySQL) readFault(ctx context.Context, doing string, err error) error {
 	if mysqlerr.Number(err) == 0 && errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
 		if pool, bad := m.db.DB(); bad == nil {
 			if s := pool.Stats(); s.MaxOpenConnections > 0 && s.InUse >= s.MaxOpenConnections {
@@ -540,7 +540,7 @@ func mysqlFault(ctx context.Context, doing string, err error) error {
 	case err == nil:
 		return nil
 	case n == 0 && ctx.Err() != nil:
-		return ended(ctx, doing)
+		return ctxEnded(ctx, doing)
 	case n == 0:
 		// Refused, reset, closed by the server, no route: all the driver's, and none after COMMIT.
 		return lock.Down(doing, err)

@@ -58,7 +58,7 @@ func (m *MySQL) put(
 	defer leave()
 	var row stockRow
 	err = m.transact(ctx, doing, func(tx *gorm.DB) error {
-		there, err := holds(tx, sku, c)
+		there, err := checkCondition(tx, sku, c)
 		if err != nil {
 			return explain(ctx, doing, err)
 		}
@@ -70,31 +70,31 @@ func (m *MySQL) put(
 		done := tx.Clauses(exists).Create(fresh)
 		switch err = done.Error; {
 		case err == nil && done.RowsAffected > 0:
-			err = unite(tx, sku)
+			err = endSegments(tx, sku)
 		case err == nil && !there:
 			err = errChanged // somebody else has made it: look again
 		}
 		if err == nil {
-			row, err = take(tx, sku, unlocked)
+			row, err = selectRow(tx, sku, unlocked)
 		}
 		return explain(ctx, doing, err)
 	})
 	return row.stock(), err
 }
 
-// holds fails with service.ErrPrecondition if c does not hold, and otherwise keeps the stock as it is until the
+// checkCondition fails with service.ErrPrecondition if c does not hold, and otherwise keeps the stock as it is until the
 // transaction ends. It tells whether there is any, true if nothing is asked. A row that is not there cannot be locked,
 // so another may make it meanwhile.
-func holds(tx *gorm.DB, sku service.SKU, c service.Condition) (there bool, err error) {
+func checkCondition(tx *gorm.DB, sku service.SKU, c service.Condition) (there bool, err error) {
 	if c.None() {
 		return true, nil
 	}
 	tag := ""
-	row, err := take(tx, sku, locked)
+	row, err := selectRow(tx, sku, locked)
 	switch {
 	case err == nil:
-		if row.parted() {
-			err = row.add(tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}))
+		if row.segmented() {
+			err = row.addSegments(tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}))
 		}
 		tag = row.stock().Tag()
 	case errors.Is(err, service.ErrUnknownSKU):
@@ -163,22 +163,22 @@ func (m *MySQL) Orders(ctx context.Context, sku service.SKU, from string, limit 
 		return nil, "", err
 	}
 	defer leave()
-	stock, err := take(m.db.WithContext(ctx), sku, unlocked)
+	stock, err := selectRow(m.db.WithContext(ctx), sku, unlocked)
 	switch {
 	case err != nil:
-		return nil, "", m.unread(ctx, doing, err)
+		return nil, "", m.readFault(ctx, doing, err)
 	case at.epoch != 0 && at.epoch != stock.Epoch:
 		return nil, "", service.ErrStockReset
 	}
 	// One more than asked for tells whether there is a next page.
 	rows, err := m.page(ctx, sku, stock.Epoch, at.after, math.MaxInt64, limit+1)
 	if err == nil && len(rows) > limit && slices.ContainsFunc(rows, func(r orderRow) bool { return r.Segment != 0 }) {
-		if err = m.outwait(ctx, sku); err == nil {
+		if err = m.waitForSegmentSales(ctx, sku); err == nil {
 			rows, err = m.page(ctx, sku, stock.Epoch, at.after, int64(rows[limit].Seq), limit+1)
 		}
 	}
 	if err != nil {
-		return nil, "", m.unread(ctx, doing, err)
+		return nil, "", m.readFault(ctx, doing, err)
 	}
 	next := ""
 	if len(rows) > limit {
@@ -202,10 +202,10 @@ func (m *MySQL) page(
 	return rows, err
 }
 
-// outwait returns when every sale from a segment of sku that had drawn a number has ended. Such a sale has its
+// waitForSegmentSales returns when every sale from a segment of sku that had drawn a number has ended. Such a sale has its
 // segment's row locked; one that begins later draws a larger number. One row at a time: who waits for one must not keep
 // others from theirs.
-func (m *MySQL) outwait(ctx context.Context, sku service.SKU) error {
+func (m *MySQL) waitForSegmentSales(ctx context.Context, sku service.SKU) error {
 	var segments []int
 	db := m.db.WithContext(ctx)
 	err := db.Raw("SELECT segment FROM stock_segments WHERE sku = ?", string(sku)).Scan(&segments).Error
@@ -227,12 +227,12 @@ func (m *MySQL) outwait(ctx context.Context, sku service.SKU) error {
 // which no stock has, and its quantity 0: it is on no page and in no sum.
 const tombstone = "tombstone"
 
-// settlePatience is how long, in seconds, the server lets Settle wait for a transaction that is writing the order.
-const settlePatience = 1
+// settleLockWait is how long, in seconds, the server lets Settle wait for a transaction that is writing the order.
+const settleLockWait = 1
 
 // Settle takes the order's id by a row of its own, unless the order is there. The unique key orders_id makes the server
 // serialise the two: an insert of the order that is under way, whoever still listens, is waited for, and one that comes
-// later finds the id taken. The transaction of that sale is rolled back as a whole.
+// later finds the id settledIfTaken. The transaction of that sale is rolled back as a whole.
 //
 // It is two round trips where the order is there, six where it is not, and two for each 1000 tombstones that are old.
 // Where a transaction with the order stays open for longer than a second, such as one whose COMMIT waits for a replica,
@@ -240,7 +240,7 @@ const settlePatience = 1
 //
 // What the answer rests on: a tombstone is kept for KeepOrders by the server's clock, and the server takes no order
 // that was made longer ago than half of that, on whatever connection it comes; a transaction in which nothing happens
-// is ended after wait_timeout, 8 h. So it holds while the clocks of the server and of the instances differ by less than
+// is ended after wait_timeout, 8 h. So it checkCondition while the clocks of the server and of the instances differ by less than
 // a few hours. It does not hold after a failover that loses the last commits, or when an old state is restored.
 func (m *MySQL) Settle(ctx context.Context, sku service.SKU, id string) (service.Order, bool, error) {
 	const doing = "settle order"
@@ -253,14 +253,14 @@ func (m *MySQL) Settle(ctx context.Context, sku service.SKU, id string) (service
 		return service.Order{}, false, err
 	}
 	defer leave()
-	if _, err := take(m.db.WithContext(ctx), sku, unlocked); err != nil {
+	if _, err := selectRow(m.db.WithContext(ctx), sku, unlocked); err != nil {
 		return service.Order{}, false, explain(ctx, doing, err)
 	}
 	row, found, err := m.lookUp(ctx, doing, sku, id)
 	if err != nil || found {
 		return row.order(), err == nil && row.Strategy != tombstone, err
 	}
-	err = m.bury(ctx, doing, sku, id, made)
+	err = m.insertTombstone(ctx, doing, sku, id, made)
 	if mysqlerr.Number(err) == mysqlerr.DupEntry {
 		// It is committed: otherwise the server would have waited for that.
 		row, found, err = m.lookUp(ctx, doing, sku, id)
@@ -293,9 +293,9 @@ func (m *MySQL) lookUp(
 	return rows[0], true, nil
 }
 
-// bury writes the tombstone. An error with the number DupEntry means that the id is taken. All others leave it open
+// insertTombstone writes the tombstone. An error with the number DupEntry means that the id is settledIfTaken. All others leave it open
 // whether the tombstone is there.
-func (m *MySQL) bury(ctx context.Context, doing string, sku service.SKU, id string, made time.Time) error {
+func (m *MySQL) insertTombstone(ctx context.Context, doing string, sku service.SKU, id string, made time.Time) error {
 	began := false
 	err := m.db.WithContext(ctx).Connection(func(tx *gorm.DB) (err error) {
 		began = true
@@ -314,11 +314,11 @@ func (m *MySQL) bury(ctx context.Context, doing string, sku service.SKU, id stri
 		case there >= maxSettled:
 			return errTooManySettled
 		}
-		_, err = send(tx, fmt.Sprintf("SET @patience = @@innodb_lock_wait_timeout,"+
-			" SESSION innodb_lock_wait_timeout = %d", settlePatience))
+		_, err = send(tx, fmt.Sprintf("SET @lock_wait = @@innodb_lock_wait_timeout,"+
+			" SESSION innodb_lock_wait_timeout = %d", settleLockWait))
 		if err == nil {
 			defer func() {
-				if _, undo := send(tx, "SET SESSION innodb_lock_wait_timeout = @patience"); undo != nil {
+				if _, undo := send(tx, "SET SESSION innodb_lock_wait_timeout = @lock_wait"); undo != nil {
 					discard(tx)
 				}
 			}()

@@ -51,7 +51,7 @@ type Pool struct {
 //     bounds it, COMMIT included.
 //
 // The connection's character set is the driver's default, utf8mb4; the columns have their own. No operation relies on a
-// snapshot taken before a lock. READ UNCOMMITTED would break the look-up of orders: one that is read there must not go
+// snapshot settledIfTaken before a lock. READ UNCOMMITTED would break the look-up of orders: one that is read there must not go
 // away any more.
 //
 // gorm's own transaction around each statement (two more round trips) is off, as is its log: what goes wrong is returned.
@@ -66,7 +66,7 @@ func OpenMySQL(dsn string, p Pool) (*gorm.DB, error) {
 	c.MultiStatements = false
 	c.ClientFoundRows = false
 	c.Timeout = cmp.Or(c.Timeout, time.Second)
-	pin(c)
+	setSessionVariables(c)
 	c.Logger = &mysql.NopLogger{}
 	connector, err := mysql.NewConnector(c)
 	if err != nil {
@@ -95,8 +95,8 @@ func OpenMySQL(dsn string, p Pool) (*gorm.DB, error) {
 	return db, nil
 }
 
-// pin sets the session variables of every connection of c. The driver sends them as one SET.
-func pin(c *mysql.Config) {
+// setSessionVariables sets the session variables of every connection of c. The driver sends them as one SET.
+func setSessionVariables(c *mysql.Config) {
 	params := make(map[string]string, len(c.Params)+12)
 	maps.Copy(params, map[string]string{"innodb_lock_wait_timeout": "50", "wait_timeout": "28800"})
 	for name, value := range c.Params {

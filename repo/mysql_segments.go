@@ -26,20 +26,20 @@ type segmentRow struct {
 // TableName is asked by gorm.
 func (segmentRow) TableName() string { return "stock_segments" }
 
-// parted tells whether the stock is in segments: what is neither in this row nor sold from it has been moved there.
-func (r stockRow) parted() bool { return r.Quantity+r.Sold < r.Initial }
+// segmented reports whether the stock is in segments: what is neither in this row nor sold from it has been moved there.
+func (r stockRow) segmented() bool { return r.Quantity+r.Sold < r.Initial }
 
-// add makes r the whole of the stock. It is one round trip.
-func (r *stockRow) add(tx *gorm.DB) error {
+// addSegments makes r the whole of the stock. It is one round trip.
+func (r *stockRow) addSegments(tx *gorm.DB) error {
 	var rows []segmentRow
 	err := tx.Where("sku = ?", r.SKU).Find(&rows).Error
 	for _, part := range rows {
-		r.include(part)
+		r.addSegment(part)
 	}
 	return err
 }
 
-func (r *stockRow) include(part segmentRow) {
+func (r *stockRow) addSegment(part segmentRow) {
 	r.Quantity += part.Quantity
 	r.Sold += part.Sold
 	r.Version += part.Version
@@ -70,7 +70,7 @@ func (m *MySQL) segments(ctx context.Context, doing string, sku service.SKU) (se
 	err := m.db.WithContext(ctx).Raw(parts, string(sku), string(sku)).Scan(&rows).Error
 	switch {
 	case err != nil:
-		return service.Segments{}, m.unread(ctx, doing, err)
+		return service.Segments{}, m.readFault(ctx, doing, err)
 	case len(rows) == 0 || rows[0].Part.Segment != 0:
 		return service.Segments{}, unknownSKU(sku)
 	}
@@ -80,11 +80,11 @@ func (m *MySQL) segments(ctx context.Context, doing string, sku service.SKU) (se
 		Version: first.Version, Epoch: first.Epoch, Fence: first.Fence, Guard: first.Guard,
 	}
 	all := service.Segments{Reserve: whole.Quantity}
-	parted := whole.parted() // otherwise there is nothing in them, and Read does not look
+	segmented := whole.segmented() // otherwise there is nothing in them, and Read does not look
 	for _, row := range rows[1:] {
 		p := row.Part
-		if parted {
-			whole.include(p)
+		if segmented {
+			whole.addSegment(p)
 		}
 		all.Rows = append(all.Rows, service.Segment{Number: p.Segment, Quantity: p.Quantity, Version: p.Version, Fence: p.Fence})
 	}
@@ -94,25 +94,25 @@ func (m *MySQL) segments(ctx context.Context, doing string, sku service.SKU) (se
 
 // Refill is four round trips (BEGIN, UPDATE the reserve, UPDATE or INSERT the segment, COMMIT), and one more for each segment to take from.
 func (m *MySQL) Refill(ctx context.Context, g service.Refill) error {
-	if err := checkGathering(g); err != nil {
+	if err := checkRefill(g); err != nil {
 		return err
 	}
-	const doing = "gather units"
+	const doing = "refill segment"
 	leave, err := m.enter(ctx, doing, writing(g.SKU, 0))
 	if err != nil {
 		return err
 	}
 	defer leave()
-	err = m.transact(ctx, doing, func(tx *gorm.DB) error { return explain(ctx, doing, gather(tx, g)) })
+	err = m.transact(ctx, doing, func(tx *gorm.DB) error { return explain(ctx, doing, refill(tx, g)) })
 	if errors.Is(err, service.ErrOutcomeUnknown) {
-		return harmless(ctx, doing, err)
+		return idempotentFailure(ctx, doing, err)
 	}
 	return err
 }
 
-// gather locks the stock's row first, also if nothing is taken from the reserve: that is where moves, and setting the stock, wait for each
+// gather locks the stock's row first, also if nothing is settledIfTaken from the reserve: that is where moves, and setting the stock, wait for each
 // other. Sales of other segments go on, since they touch rows of their own.
-func gather(tx *gorm.DB, g service.Refill) error {
+func refill(tx *gorm.DB, g service.Refill) error {
 	done := tx.Model(&stockRow{}).
 		Where("sku = ? AND epoch = ? AND guard IN ('', ?) AND quantity >= ?", string(g.SKU), g.Epoch, g.Strategy, g.Reserve).
 		Updates(map[string]any{
@@ -122,7 +122,7 @@ func gather(tx *gorm.DB, g service.Refill) error {
 	case done.Error != nil:
 		return done.Error
 	case done.RowsAffected == 0:
-		return notGathered(tx, g)
+		return refillRefusal(tx, g)
 	}
 	moved := g.Reserve
 	for _, row := range g.From {
@@ -156,9 +156,9 @@ func change(tx *gorm.DB, g service.Refill, as service.Segment, set map[string]an
 	return done.Error
 }
 
-// notGathered says which condition of the UPDATE did not hold.
-func notGathered(tx *gorm.DB, g service.Refill) error {
-	row, err := take(tx, g.SKU, unlocked)
+// refillRefusal says which condition of the UPDATE did not hold.
+func refillRefusal(tx *gorm.DB, g service.Refill) error {
+	row, err := selectRow(tx, g.SKU, unlocked)
 	switch {
 	case err != nil:
 		return err
@@ -171,11 +171,11 @@ func notGathered(tx *gorm.DB, g service.Refill) error {
 	}
 }
 
-// unite ends all segments of a stock that was just set, and whose row is locked. It is one round trip, four if there are any.
+// endSegments ends all segments of a stock that was just set, and whose row is locked. It is one round trip, four if there are any.
 //
 // Who has read a segment finds it gone. Their versions are added to the stock's, which must not go back. The first look locks
 // nothing: to lock a range without rows locks the gap, in which others may be about to insert.
-func unite(tx *gorm.DB, sku service.SKU) error {
+func endSegments(tx *gorm.DB, sku service.SKU) error {
 	var there int64
 	own := func() *gorm.DB { return tx.Model(&segmentRow{}).Where("sku = ?", string(sku)) }
 	if err := own().Count(&there).Error; err != nil || there == 0 {

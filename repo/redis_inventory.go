@@ -12,8 +12,8 @@ import (
 	"example.com/stock/service"
 )
 
-// Set is two round trips, and two more for each Set of another's that comes between them. On a cluster that is moving
-// the slot it waits for the end of that.
+// Set is two round trips, and two more for each other Set that comes between them. On a cluster that is moving the slot
+// it waits for the end of the move.
 func (r *Redis) Set(ctx context.Context, sku service.SKU, quantity int64) (service.Stock, error) {
 	return r.SetIf(ctx, sku, quantity, service.Condition{})
 }
@@ -43,7 +43,7 @@ func (r *Redis) SetIf(
 	return service.Stock{SKU: sku, Quantity: quantity, Initial: quantity, Version: f.natural(1), Epoch: f.natural(2)}, f.err
 }
 
-// epoch is the current one, 0 if there is none.
+// epoch returns the current epoch, 0 if there is none.
 func (r *Redis) epoch(ctx context.Context, doing string, sku service.SKU) (uint64, error) {
 	leave, err := r.enter(ctx, doing, stockKey(sku))
 	if err != nil {
@@ -61,7 +61,7 @@ func (r *Redis) epoch(ctx context.Context, doing string, sku service.SKU) (uint6
 	return f.natural(0), f.err
 }
 
-// set begins the epoch after that one, unless another has: then it fails with service.ErrStockReset.
+// set ends that epoch and begins the next. If another client has done so, it fails with service.ErrStockReset.
 func (r *Redis) set(
 	ctx context.Context, doing string, sku service.SKU, quantity int64, epoch uint64, c service.Condition,
 ) ([]any, error) {
@@ -84,12 +84,12 @@ func (r *Redis) Seed(ctx context.Context, sku service.SKU, quantity int64) error
 		return err
 	}
 	if _, err = r.set(ctx, doing, sku, quantity, 0, service.Condition{}); errors.Is(err, service.ErrStockReset) {
-		return nil // another was quicker
+		return nil // another client was first
 	}
 	return err
 }
 
-// tags is a list as set.lua has it: each between blanks, "" for no list.
+// tags returns list as set.lua takes it: each tag between blanks, "" for no list.
 func tags(list []string) string {
 	if list == nil {
 		return ""
@@ -110,11 +110,10 @@ func (r *Redis) Orders(ctx context.Context, sku service.SKU, from string, limit 
 	if at.epoch != 0 {
 		epoch = decimal(at.epoch)
 	}
-	// One more than asked for tells whether there is a next page.
+	// One order more than asked for shows whether there is a next page.
 	reply, err := r.run(ctx, "read orders", ordersScript, pageKeys(sku), epoch, at.after+1, at.after+1+int64(limit))
 	if errors.Is(err, service.ErrOutcomeUnknown) {
-		// The script only reads: whether it ran makes no difference.
-		return nil, "", harmless(ctx, "read orders", err)
+		return nil, "", idempotentFailure(ctx, "read orders", err) // the script only reads
 	}
 	if err != nil {
 		return nil, "", err
@@ -140,19 +139,19 @@ func (r *Redis) Orders(ctx context.Context, sku service.SKU, from string, limit 
 	return page, next, nil
 }
 
-// findPage is how many orders Redis looks through in one go, some 0.3 ms: others wait for that.
+// findPage is the number of orders that Redis searches at a time. It takes some 0.3 ms, for which other clients wait.
 const findPage = 1000
 
-// Settle declares the id absent, so that no script writes an order with it any more, and then looks whether one was
-// written before: in the orders of this epoch and in those of earlier ones that are still kept, from the last on.
+// Settle declares the id absent, so that no script writes an order with it any more. Then it looks for an order that was
+// written before: in the orders of this epoch and in those of earlier ones that are still kept, the last one first.
 //
-// It is one round trip, and one for each 1000 orders and for each earlier epoch. While a cluster is moving the slot it
-// waits.
+// It is one round trip, one more for each 1000 orders, and one for each earlier epoch. While a cluster is moving the
+// slot it waits.
 //
-// What the answer rests on: Redis remembers the id for KeepOrders by its own clock, and refuses an order that was made
-// longer ago than half of that, in whatever socket buffer, proxy or process it has been since. So it holds while the
-// clocks of Redis and of the instances differ by less than half of KeepOrders. It does not hold after a failover, or a
-// restart, that loses the last writes, or when an old state is restored.
+// Redis remembers the id for KeepOrders by its own clock. It refuses an order that was made longer ago than half of
+// that, in whatever socket buffer, proxy or process the order has been since. So the answer holds while the clocks of
+// Redis and of the instances differ by less than half of KeepOrders. It does not hold after a failover, or a restart,
+// that loses the last writes, nor after an old state was restored.
 func (r *Redis) Settle(ctx context.Context, sku service.SKU, id string) (service.Order, bool, error) {
 	const doing = "settle order"
 	made, err := madeAt(id)
@@ -170,20 +169,20 @@ func (r *Redis) Settle(ctx context.Context, sku service.SKU, id string) (service
 		order, found, err := r.find(ctx, sku, epoch, id)
 		switch {
 		case errors.Is(err, service.ErrOutcomeUnknown):
-			return service.Order{}, false, harmless(ctx, doing, err) // the script only reads
+			return service.Order{}, false, idempotentFailure(ctx, doing, err) // the script only reads
 		case err == nil && !found && late:
 			return service.Order{}, false, service.ErrTooOld
 		}
 		return order, found, err
 	}
 	if errors.Is(err, service.ErrOutcomeUnknown) {
-		err = harmless(ctx, doing, err) // to settle twice is to settle once
+		err = idempotentFailure(ctx, doing, err) // settling is idempotent
 	}
 	return service.Order{}, false, err
 }
 
-// find looks for an order of epoch or of an earlier one. The orders of one may become those of a former epoch
-// meanwhile.
+// find looks for an order of epoch or of an earlier one. If the stock is set meanwhile, the orders of epoch get the key
+// of a former epoch.
 func (r *Redis) find(ctx context.Context, sku service.SKU, epoch uint64, id string) (service.Order, bool, error) {
 	keys := []string{ordersKey(sku), formerKey(sku, epoch)}
 	for ; epoch > 0; epoch-- {
@@ -200,18 +199,19 @@ func (r *Redis) find(ctx context.Context, sku service.SKU, epoch uint64, id stri
 			break
 		}
 		if !kept {
-			break // Those of earlier epochs have expired before.
+			break // the orders of earlier epochs expired before
 		}
 		keys = []string{formerKey(sku, epoch-1)}
 	}
 	return service.Order{}, false, nil
 }
 
-// findIn fails with service.ErrStockReset if the orders of that epoch are not under that key.
+// findIn looks for an order in one list. It fails with service.ErrStockReset if the key does not hold the orders of
+// epoch.
 func (r *Redis) findIn(
 	ctx context.Context, sku service.SKU, key string, epoch uint64, id string,
 ) (service.Order, bool, error) {
-	// Text of an order has its quotes escaped, so nothing but an id looks like that.
+	// Quotes in the text of an order are escaped, so only its id can look like that.
 	part := `"order_id":` + strconv.Quote(id)
 	for last := ""; ; {
 		reply, err := r.run(ctx, "find order", findScript, []string{key}, decimal(epoch), part, last, findPage)
