@@ -258,7 +258,7 @@ func (r *Redis) run(ctx context.Context, doing string, s script, keys []string, 
 		case err == nil:
 			r.countAnswer(nil)
 			return reply, refusal(doing, keys[0], reply)
-		case slotMoving(err) && pause(ctx, most/2+rand.N(most)):
+		case slotMoving(err) && lock.Sleep(ctx, most/2+rand.N(most)) == nil:
 		case sent(err):
 			return nil, outcomeUnknown(doing, err)
 		case moving != nil && errors.Is(err, ctx.Err()):
@@ -266,18 +266,6 @@ func (r *Redis) run(ctx context.Context, doing string, s script, keys []string, 
 		default:
 			return nil, redisFault(ctx, doing, keys[0], err)
 		}
-	}
-}
-
-// pause waits for d and reports whether ctx still lasts.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
 	}
 }
 

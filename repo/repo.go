@@ -149,7 +149,8 @@ func writtenBy(o service.Order) time.Time {
 
 // enter waits until g admits the operation, for half of the time that is left at most: the other half is for the server.
 func enter(ctx context.Context, g *gate.Gate, doing, key string) (leave func(), err error) {
-	request := gate.Request{Key: key, Begun: service.HasBegun(ctx)}
+	admission := service.AdmissionOf(ctx)
+	request := gate.Request{Key: key, Begun: admission.Begun, Wait: admission.Wait}
 	if deadline, ok := ctx.Deadline(); ok {
 		request.Until = time.Now().Add(time.Until(deadline) / 2)
 	}
