@@ -11,9 +11,9 @@ import (
 	"example.com/stock/service"
 )
 
-// BenchmarkPessimistic is the sale of the strategy "pessimistic": through gorm, and by hand with database/sql, once with parameters
-// interpolated by the client and once prepared by the server for every statement, as a plain DSN does. The server's fsync is
-// off, so that what is compared is ours.
+// BenchmarkPessimistic is the sale of the strategy "pessimistic": through gorm, and by hand with database/sql, once
+// with parameters interpolated by the client and once prepared by the server for every statement, as a plain DSN does.
+// The server's fsync is off, so that what is compared is ours.
 func BenchmarkPessimistic(b *testing.B) {
 	dsn := servers.MariaDB(b)
 	db := migrated(b, dsn)

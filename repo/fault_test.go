@@ -15,7 +15,8 @@ import (
 	"example.com/stock/stack/wire"
 )
 
-// proxied are both stores behind a proxy, the same store without it, and the words by which the proxy knows the requests.
+// proxied are both stores behind a proxy, the same store without it, and the words by which the proxy knows the
+// requests.
 func proxied(t *testing.T, name string) (p proxy, broken, sound shop) {
 	t.Helper()
 	if name == "redis" {
@@ -32,7 +33,8 @@ func proxied(t *testing.T, name string) (p proxy, broken, sound shop) {
 	return p, repo.NewMySQL(openMySQL(t, strings.Replace(dsn, addr, p.Addr(), 1))), repo.NewMySQL(db)
 }
 
-// A sale whose connection breaks in the middle is unknown only if the server had all it needed; it is never half a sale.
+// A sale whose connection breaks in the middle is unknown only if the server had all it needed; it is never half a
+// sale.
 func TestConnectionBreaks(t *testing.T) {
 	for _, row := range []struct {
 		store, word string

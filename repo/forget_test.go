@@ -9,7 +9,8 @@ import (
 	"example.com/stock/service"
 )
 
-// Setting the stock removes the orders of that SKU whose epoch is over and which are older than KeepOrders, and no others.
+// Setting the stock removes the orders of that SKU whose epoch is over and which are older than KeepOrders, and no
+// others.
 func TestSetForgetsOldOrders(t *testing.T) {
 	db := migrated(t, servers.MariaDB(t))
 	s := repo.NewMySQL(db)

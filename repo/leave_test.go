@@ -12,8 +12,8 @@ import (
 	"example.com/stock/repo"
 )
 
-// Who gives up waiting for the row is out of the server's queue at once, and not after innodb_lock_wait_timeout, 50 s, although the row is held
-// all the time; also when all connections of the pool were waiting.
+// Who gives up waiting for the row is out of the server's queue at once, and not after innodb_lock_wait_timeout, 50 s,
+// although the row is held all the time; also when all connections of the pool were waiting.
 func TestTransactLeavesTheQueue(t *testing.T) {
 	const pool = 6
 	dsn := servers.MariaDB(t)

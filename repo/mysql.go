@@ -23,44 +23,46 @@ import (
 	"example.com/stock/service"
 )
 
-// MySQL keeps stock and orders in MySQL or MariaDB, in the tables of migrations/. The deduction and its order are one transaction. It is safe
-// for concurrent use.
+// MySQL keeps stock and orders in MySQL or MariaDB, in the tables of migrations/. The deduction and its order are one
+// transaction. It is safe for concurrent use.
 //
-// Round trips: Read 1; Write and Swap 4 (BEGIN, UPDATE, INSERT, COMMIT); Deduct 5 (one to see what the UPDATE wrote); a sale in Transact 5
-// (BEGIN, SELECT ... FOR UPDATE, UPDATE, INSERT, COMMIT). A refusal takes one more, to say why.
+// Round trips: Read 1; Write and Swap 4 (BEGIN, UPDATE, INSERT, COMMIT); Deduct 5 (one to see what the UPDATE wrote); a
+// sale in Transact 5 (BEGIN, SELECT ... FOR UPDATE, UPDATE, INSERT, COMMIT). A refusal takes one more, to find the
+// reason.
 type MySQL struct {
 	db    *gorm.DB
 	gates Gates
 	answerCounter
 }
 
-// Gates are the bounded queues in front of a MySQL; nil: none.
+// Gates are the bounded queues in front of a MySQL. A nil gate does not bound anything.
 type Gates struct {
-	// All operations pass All. It should admit one less than the pool has connections: Transact takes one to bring
-	// waiters out of the server's queue.
+	// All is in front of all operations. It should admit one less than the pool has connections: Transact needs one to
+	// take waiters out of the server's queue.
 	All *gate.Gate
-	// Transact waits here first, for as long as its ctx lets it. A transaction waits for the row on a connection of its
-	// own, and checkCondition it for as long as its owner thinks: without a budget the waiters for one row take every
-	// connection. Its Limits.PerKey is how many of this process stand at one row; two keep the next one ready at the
-	// server.
+	// Transactions is in front of Transact, which waits here first, for as long as its ctx lets it. A transaction waits
+	// for the row on a connection of its own, and then holds the row for as long as its caller thinks: without a bound
+	// the waiters for one row take every connection. Its Limits.PerKey is how many transactions of this process wait at
+	// the server for one row, or hold it; with two the next one is ready there.
 	Transactions *gate.Gate
 }
 
-// NewMySQL makes a MySQL on what [OpenMySQL] opened.
+// NewMySQL returns a MySQL that uses db, which [OpenMySQL] opened.
 func NewMySQL(db *gorm.DB) *MySQL { return &MySQL{db: db} }
 
-// Behind puts bounded queues in front of every operation: what is refused there, or does not get its turn in half of
-// its time, fails with lock.ErrOverloaded, and nothing was done. The other half is left for MySQL. Statements that may
-// wait for a row take turns with others of the same SKU, or segment, and so do reads. It returns m.
+// Behind puts bounded queues in front of every operation. An operation that g refuses, or does not admit within half of
+// its time, fails with lock.ErrOverloaded, and nothing was done. The other half of the time is left for MySQL.
+// Operations that may wait for the same row, of a SKU or of a segment, share a queue; reads of a SKU have one of their
+// own. Behind returns m.
 func (m *MySQL) Behind(g Gates) *MySQL {
 	m.gates = g
 	return m
 }
 
-// reading is the key of what locks nothing: it does not wait for those who write, nor they for it.
+// reading returns the gate's key for operations that lock nothing. They do not wait for writes, nor writes for them.
 func reading(sku service.SKU) string { return "read " + string(sku) }
 
-// writing is the key of what may wait for the row of a SKU, or of a segment.
+// writing returns the gate's key for operations that may wait for the row of a SKU, or of a segment.
 func writing(sku service.SKU, segment int) string {
 	if segment == 0 {
 		return string(sku)
@@ -68,7 +70,7 @@ func writing(sku service.SKU, segment int) string {
 	return string(sku) + "#" + strconv.Itoa(segment)
 }
 
-// enter waits for a turn.
+// enter waits until the gate of all operations admits one.
 func (m *MySQL) enter(ctx context.Context, doing, key string) (leave func(), err error) {
 	if ctx.Err() != nil {
 		return nil, ctxEnded(ctx, doing)
@@ -128,7 +130,7 @@ func (m *MySQL) write(ctx context.Context, o service.Order, k kind) error {
 	return m.transact(ctx, doing, func(tx *gorm.DB) error { return explain(ctx, doing, write(tx, o, k)) })
 }
 
-// Deduct is five round trips. An o.Epoch of 0 takes part in whatever epoch it is.
+// Deduct is five round trips. An o.Epoch of 0 stands for the current epoch.
 func (m *MySQL) Deduct(ctx context.Context, o service.Order) (service.Order, error) {
 	o.Remaining = 0
 	if err := checkOrder(o); err != nil {
@@ -151,20 +153,20 @@ func (m *MySQL) Deduct(ctx context.Context, o service.Order) (service.Order, err
 	return done, nil
 }
 
-// errChanged: an UPDATE matched nothing, and when the row was read to say why, there was no reason left: the stock was set in between.
-// The transaction is run again, as a whole: within this one the row would be read from the same snapshot for ever.
+// errChanged reports that an UPDATE matched nothing, and that the row, read afterwards, shows no reason: the stock was
+// set in between. The transaction is run again, as a whole: within this one every read would return the same snapshot.
 var errChanged = fmt.Errorf("stock keeps changing: row %w", lock.ErrHeld)
 
-// A kind of write is what it wants to find, besides epoch, guard and fence.
+// A kind of write says which condition it has besides epoch, guard and fence.
 type kind int
 
 const (
-	blind     kind = iota // anything
-	swapping              // the version that was read
-	deducting             // enough
+	blind     kind = iota // none
+	swapping              // the stock still has the version that was read
+	deducting             // there is enough
 )
 
-// write is the write of read, think, write.
+// write makes a sale whose quantity the caller has computed from what it read.
 func write(tx *gorm.DB, o service.Order, k kind) error {
 	sold, err := sell(tx, o, k)
 	switch {
@@ -176,7 +178,7 @@ func write(tx *gorm.DB, o service.Order, k kind) error {
 	return record(tx, o)
 }
 
-// deduct is the conditional UPDATE: the server checks and subtracts under its own row lock.
+// deduct makes a sale by a conditional UPDATE: the server checks and subtracts under its own row lock.
 func deduct(tx *gorm.DB, o service.Order) (service.Order, error) {
 	sold, err := sell(tx, o, deducting)
 	switch {
@@ -185,7 +187,7 @@ func deduct(tx *gorm.DB, o service.Order) (service.Order, error) {
 	case !sold:
 		return o, saleRefusal(tx, o, deducting)
 	}
-	// Our UPDATE checkCondition the row's lock, so this is what it wrote and nobody else's.
+	// Our UPDATE holds the row's lock, so this is what it wrote.
 	row, err := selectRow(tx, o.SKU, unlocked)
 	if err != nil {
 		return o, err
@@ -194,7 +196,7 @@ func deduct(tx *gorm.DB, o service.Order) (service.Order, error) {
 	return o, record(tx, o)
 }
 
-// A statement is SQL and its parameters as they come together. Between the lock of a row and COMMIT nobody else sells it: there statements
+// A statement is SQL and its parameters. From the lock of a row to COMMIT all other sales of it wait. There statements
 // are written out, because gorm needs 40 µs to make them from maps and structs, and 200 allocations.
 type statement struct {
 	text strings.Builder
@@ -206,7 +208,8 @@ func (s *statement) add(text string, args ...any) {
 	s.args = append(s.args, args...)
 }
 
-// sell is the UPDATE that Write, Swap and Deduct share. It tells whether there was a row to update. That of a segment is guarded from the start.
+// sell is the UPDATE of Write, Swap and Deduct. It reports whether a row met the conditions. The row of a segment has
+// its guard from the start.
 func sell(tx *gorm.DB, o service.Order, k kind) (bool, error) {
 	s := statement{args: make([]any, 0, 13)}
 	if o.Segment == 0 {
@@ -235,7 +238,8 @@ func sell(tx *gorm.DB, o service.Order, k kind) (bool, error) {
 	if o.Fence != 0 {
 		s.add(" AND fence <= ?", o.Fence)
 	}
-	// Here and not in the INSERT, which would have to be one with SELECT and lock the table's counter. See Settle.
+	// This condition, which Settle relies on, is here and not in the INSERT: that would have to be an INSERT with
+	// SELECT, which locks the table's counter.
 	s.add(" AND ? > UTC_TIMESTAMP(6)", writtenBy(o).UTC())
 	switch k {
 	case swapping:
@@ -247,16 +251,18 @@ func sell(tx *gorm.DB, o service.Order, k kind) (bool, error) {
 	return rows == 1, err
 }
 
-// record inserts the order. One whose id is settledIfTaken is service.ErrSettled: the UPDATE before is rolled back with it.
+// record inserts the order. If the id is taken it returns service.ErrSettled, and the UPDATE before is rolled back,
+// too.
 func record(tx *gorm.DB, o service.Order) error {
-	_, err := send(tx, "INSERT INTO orders (id, sku, epoch, version, quantity, quantity_read, quantity_left, strategy, instance, request_id,"+
-		" fence, segment, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	_, err := send(tx, "INSERT INTO orders (id, sku, epoch, version, quantity, quantity_read, quantity_left,"+
+		" strategy, instance, request_id, fence, segment, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 		o.ID, string(o.SKU), o.Epoch, o.Version, o.Quantity, o.Read, o.Remaining, o.Strategy, o.Instance, o.RequestID,
 		o.Fence, o.Segment, o.CreatedAt.UTC())
 	return settledIfTaken(err)
 }
 
-// saleRefusal says which condition of the UPDATE did not hold, in the same order as refuse.lua.
+// saleRefusal returns the reason why the UPDATE matched no row. It checks the conditions in the same order as
+// refuse.lua.
 func saleRefusal(tx *gorm.DB, o service.Order, k kind) error {
 	row, err := selectRow(tx, o.SKU, unlocked)
 	version, fence := row.Version, row.Fence
@@ -291,7 +297,7 @@ func saleRefusal(tx *gorm.DB, o service.Order, k kind) error {
 	return errChanged
 }
 
-// settledIfTaken is what a sale answers whose order's id is settledIfTaken.
+// settledIfTaken turns the error of an INSERT whose order id is taken into service.ErrSettled.
 func settledIfTaken(err error) error {
 	if mysqlerr.Number(err) == mysqlerr.DupEntry {
 		return fmt.Errorf("%w: %w", service.ErrSettled, err)
@@ -299,8 +305,8 @@ func settledIfTaken(err error) error {
 	return err
 }
 
-// Raise is three round trips, and one more where there was nothing to raise; of a segment five. An ErrOutcomeUnknown may be tried again: to raise
-// twice is to raise once.
+// Raise is three round trips, and one more where there was nothing to raise; for a segment it is five. After an
+// ErrOutcomeUnknown it may be called again: raising is idempotent.
 func (m *MySQL) Raise(ctx context.Context, sku service.SKU, segment int, strategy string, fence uint64) error {
 	const doing = "raise fence"
 	leave, err := m.enter(ctx, doing, writing(sku, 0))
@@ -309,7 +315,8 @@ func (m *MySQL) Raise(ctx context.Context, sku service.SKU, segment int, strateg
 	}
 	defer leave()
 	return m.transact(ctx, doing, func(tx *gorm.DB) error {
-		err := raise(tx, sku, strategy, fence) // that of the whole is the largest of its parts, and its guard that of all
+		// The fence of the whole is the largest of its segments, and its guard is that of all segments.
+		err := raise(tx, sku, strategy, fence)
 		if err == nil && segment != 0 {
 			err = raiseSegment(tx, sku, segment, strategy, fence)
 		}
@@ -336,9 +343,10 @@ func raise(tx *gorm.DB, sku service.SKU, strategy string, fence uint64) error {
 	return nil
 }
 
-// raiseSegment makes the segment if it is not there: whoever was about to make it finds it made, and its fence in the way of what comes then.
+// raiseSegment makes the segment if it does not exist. A client that was about to make it finds it made, and the fence
+// refuses its later writes.
 func raiseSegment(tx *gorm.DB, sku service.SKU, segment int, strategy string, fence uint64) error {
-	// Locked, so that the epoch stays: the UPDATE before has locked it only if there was something to raise.
+	// Lock the row, so that the epoch stays: the UPDATE before has locked it only if there was something to raise.
 	row, err := selectRow(tx, sku, locked)
 	switch {
 	case err != nil:
@@ -348,20 +356,25 @@ func raiseSegment(tx *gorm.DB, sku service.SKU, segment int, strategy string, fe
 	}
 	return tx.Clauses(clause.OnConflict{
 		DoUpdates: clause.Assignments(map[string]any{"fence": gorm.Expr("GREATEST(fence, ?)", fence)}),
-	}).Create(&segmentRow{SKU: string(sku), Segment: segment, Version: 1, Epoch: row.Epoch, Fence: fence, Guard: strategy}).Error
+	}).Create(&segmentRow{
+		SKU: string(sku), Segment: segment, Version: 1, Epoch: row.Epoch, Fence: fence, Guard: strategy,
+	}).Error
 }
 
 const (
-	// attempts is how often a transaction is tried that InnoDB ends to resolve a deadlock.
+	// attempts bounds how often a transaction is run that InnoDB ends to resolve a deadlock.
 	attempts = 5
-	// rollbackTimeout bounds a ROLLBACK, which is sent when the caller's ctx may be over. A connection that cannot be told is dropped.
+	// rollbackTimeout bounds a ROLLBACK, which may be sent after the caller's ctx has ended. If it fails the connection
+	// is dropped.
 	rollbackTimeout = time.Second
 )
 
-// transact runs do between BEGIN and COMMIT: two round trips more than do's own. Deadlocks are tried again, with jitter.
+// transact runs do between BEGIN and COMMIT, which are two round trips more. After a deadlock it runs do again, with
+// jitter.
 //
-// It is not gorm's Transaction, for two reasons. database/sql sends COMMIT without a ctx, so a server that hangs there would hold the
-// caller for ever. And the error of a COMMIT must be told from all others: before it nothing can have been written, after it anything.
+// It is not gorm's Transaction, for two reasons. database/sql sends COMMIT without a ctx, so a server that hangs there
+// would hold the caller for ever. And the error of a COMMIT must be told from all others: before COMMIT nothing can
+// have been written, after it anything may have been.
 func (m *MySQL) transact(ctx context.Context, doing string, do func(tx *gorm.DB) error) error {
 	for attempt := 1; ; attempt++ {
 		err := m.attempt(ctx, doing, do)
@@ -370,17 +383,14 @@ func (m *MySQL) transact(ctx context.Context, doing string, do func(tx *gorm.DB)
 		if !again || attempt == attempts || ctx.Err() != nil {
 			return err
 		}
-		pause := time.NewTimer(time.Duration(rand.Int64N(int64(time.Millisecond) << attempt)))
-		select {
-		case <-ctx.Done():
-			pause.Stop()
+		if lock.Sleep(ctx, rand.N(time.Millisecond<<attempt)) != nil {
 			return err
-		case <-pause.C:
 		}
 	}
 }
 
-// errStaleConn: the server had closed the pooled connection. The driver looks before it uses one, so this is rare.
+// errStaleConn reports that the server had closed the pooled connection. The driver checks a connection before it uses
+// it, so this is rare.
 var errStaleConn = errors.New("connection was closed while idle")
 
 func (m *MySQL) attempt(ctx context.Context, doing string, do func(tx *gorm.DB) error) error {
@@ -401,7 +411,7 @@ func (m *MySQL) attempt(ctx context.Context, doing string, do func(tx *gorm.DB) 
 		returned := false
 		defer func() {
 			if !returned {
-				discard(tx) // do panicked: somebody may recover, and go on with the pool
+				discard(tx) // do panicked: a caller may recover, and go on with the pool
 			}
 		}()
 		err := do(tx)
@@ -422,8 +432,9 @@ func (m *MySQL) attempt(ctx context.Context, doing string, do func(tx *gorm.DB) 
 	return err
 }
 
-// send executes on tx's connection a statement that is written out. gorm's Exec copies the text character by character and runs its callbacks:
-// small, but while the row is locked everybody waits for it. BenchmarkPessimistic compares with database/sql.
+// send executes a statement on the connection of tx. gorm's Exec copies the text character by character and runs its
+// callbacks. That takes little, but while the row is locked all others wait for it. BenchmarkPessimistic compares with
+// database/sql.
 func send(tx *gorm.DB, text string, args ...any) (rows int64, err error) {
 	done, err := tx.Statement.ConnPool.ExecContext(tx.Statement.Context, text, args...)
 	if err != nil {
@@ -439,15 +450,17 @@ func commit(ctx context.Context, tx *gorm.DB, doing string) error {
 	}
 	alive := rollback(tx)
 	n := mysqlerr.Number(err)
-	// A connection that still takes commands is in step: COMMIT never left. Otherwise it may be the reply that was
-	// lost. That ROLLBACK works proves nothing where COMMIT was answered: there may be nothing left to roll back.
+	// If there was no answer to COMMIT and the connection still works, COMMIT never left. If the connection is broken,
+	// the reply may have been lost. If COMMIT was answered with an error, it proves nothing that ROLLBACK works: there
+	// may be nothing left to roll back.
 	if n == 0 && alive || mysqlerr.NotCommitted(n) {
 		return mysqlFault(ctx, doing, err)
 	}
 	return outcomeUnknown(doing, err)
 }
 
-// rollback takes a round trip. Where it fails the connection is dropped, and the server rolls back when it notices.
+// rollback takes a round trip, and reports whether the server answered. If not, the connection is dropped, and the
+// server rolls back when it notices.
 func rollback(tx *gorm.DB) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(tx.Statement.Context), rollbackTimeout)
 	defer cancel()
@@ -464,7 +477,7 @@ func discard(tx *gorm.DB) {
 	}
 }
 
-// drop keeps conn from going back to the pool, where its next user would go on in our transaction or hold our lock.
+// drop keeps conn from going back to the pool. Its next user would go on in our transaction, or hold our lock.
 func drop(conn *sql.Conn) { _ = conn.Raw(func(any) error { return driver.ErrBadConn }) }
 
 // How selectRow locks the row.
@@ -473,9 +486,10 @@ const (
 	locked   = " FOR UPDATE"
 )
 
-// selectRow reads a row by its primary key. What is not there is service.ErrUnknownSKU.
+// selectRow reads a row by its primary key. If there is none it returns service.ErrUnknownSKU.
 func selectRow(tx *gorm.DB, sku service.SKU, locking string) (r stockRow, err error) {
-	query := tx.Raw("SELECT sku, quantity, initial, sold, version, epoch, fence, guard FROM stock WHERE sku = ?"+locking, string(sku))
+	query := tx.Raw("SELECT sku, quantity, initial, sold, version, epoch, fence, guard FROM stock"+
+		" WHERE sku = ?"+locking, string(sku))
 	if query.Error != nil {
 		return r, query.Error
 	}
@@ -486,11 +500,12 @@ func selectRow(tx *gorm.DB, sku service.SKU, locking string) (r stockRow, err er
 	return r, err
 }
 
-// fault tells a fault of the server's from an answer of ours.
+// fault reports whether err is a fault of the server, and not one of our own refusals.
 func fault(err error) bool {
 	switch {
 	case err == nil, errors.Is(err, errChanged), errors.Is(err, service.ErrConflict),
-		errors.Is(err, service.ErrUnknownSKU), errors.Is(err, service.ErrStockReset), errors.Is(err, service.ErrGuarded),
+		errors.Is(err, service.ErrUnknownSKU), errors.Is(err, service.ErrStockReset),
+		errors.Is(err, service.ErrGuarded),
 		errors.Is(err, service.ErrStaleFence), errors.Is(err, service.ErrSoldOut), errors.Is(err, service.ErrSettled),
 		errors.Is(err, service.ErrPrecondition):
 		return false
@@ -498,7 +513,7 @@ func fault(err error) bool {
 	return true
 }
 
-// explain leaves refusals as they are.
+// explain returns refusals as they are, and the meaning of faults.
 func explain(ctx context.Context, doing string, err error) error {
 	if !fault(err) {
 		return err
@@ -506,21 +521,23 @@ func explain(ctx context.Context, doing string, err error) error {
 	return mysqlFault(ctx, doing, err)
 }
 
-// unreachable tells whether err is of the connection.
+// unreachable reports whether err is about the connection.
 func unreachable(err error) bool {
 	var network net.Error
-	return errors.As(err, &network) || errors.Is(err, mysql.ErrInvalidConn) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.EOF)
+	return errors.As(err, &network) || errors.Is(err, mysql.ErrInvalidConn) ||
+		errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.EOF)
 }
 
-// deadlocked tells whether InnoDB has rolled the transaction back for a reason that a second try does not meet.
+// deadlocked reports whether InnoDB has rolled the transaction back for a reason that does not last: a second try may
+// succeed.
 func deadlocked(err error) bool {
 	n := mysqlerr.Number(err)
 	return n == mysqlerr.Deadlock || n == mysqlerr.Checkread
 }
 
-// readFault is [explain] for a statement that reads, or that was not sent because there was no connection: if ctx ended
-// while the pool had none free, that is our load and says nothing of the server. Only a pool without a gate before it,
-// or one that others share, comes to that.
+// readFault is [explain] for a statement that reads, or that was not sent because there was no connection. If ctx ended
+// while the pool had no free connection, that is our load and says nothing about the server. It happens only to a pool
+// without a gate before it, or to one that others share.
 func (m *MySQL) readFault(ctx context.Context, doing string, err error) error {
 	if mysqlerr.Number(err) == 0 && errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
 		if pool, bad := m.db.DB(); bad == nil {
@@ -532,8 +549,8 @@ func (m *MySQL) readFault(ctx context.Context, doing string, err error) error {
 	return explain(ctx, doing, err)
 }
 
-// mysqlFault is what a failed statement of a transaction that was not committed means: nothing was written, because the server rolls
-// back what it was not told to commit, also when the connection dies.
+// mysqlFault returns the error for a failed statement of a transaction that was not committed. Nothing was written: the
+// server rolls back what it was not told to commit, also when the connection dies.
 func mysqlFault(ctx context.Context, doing string, err error) error {
 	n := mysqlerr.Number(err)
 	switch {
@@ -542,7 +559,7 @@ func mysqlFault(ctx context.Context, doing string, err error) error {
 	case n == 0 && ctx.Err() != nil:
 		return ctxEnded(ctx, doing)
 	case n == 0:
-		// Refused, reset, closed by the server, no route: all the driver's, and none after COMMIT.
+		// Refused, reset, closed by the server, no route: errors of the driver, and none of them after COMMIT.
 		return lock.Down(doing, err)
 	case n == mysqlerr.LockWaitTimeout, n == mysqlerr.LockNowait, deadlocked(err):
 		return fmt.Errorf("%s: row %w: %w", doing, lock.ErrHeld, err)
@@ -553,8 +570,8 @@ func mysqlFault(ctx context.Context, doing string, err error) error {
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
-// stockRow is a row of stock. It is written by map or in full, never by Updates(stockRow{...}): gorm leaves zero values out of that, so
-// stock sold down to 0 would stay as it was.
+// A stockRow is a row of stock. It is written by map or in full, never by Updates(stockRow{...}): that leaves zero
+// values out, so stock sold down to 0 would stay as it was.
 type stockRow struct {
 	SKU      string `gorm:"column:sku;primaryKey"`
 	Quantity int64  `gorm:"column:quantity"`
@@ -566,7 +583,7 @@ type stockRow struct {
 	Guard    string `gorm:"column:guard"`
 }
 
-// TableName is asked by gorm.
+// TableName is called by gorm.
 func (stockRow) TableName() string { return "stock" }
 
 func (r stockRow) stock() service.Stock {
@@ -576,7 +593,7 @@ func (r stockRow) stock() service.Stock {
 	}
 }
 
-// orderRow is a row of orders.
+// An orderRow is a row of orders.
 type orderRow struct {
 	Seq       uint64    `gorm:"column:seq;primaryKey;autoIncrement"`
 	ID        string    `gorm:"column:id"`
@@ -594,17 +611,19 @@ type orderRow struct {
 	CreatedAt time.Time `gorm:"column:created_at;autoCreateTime:false"`
 }
 
-// TableName is asked by gorm.
+// TableName is called by gorm.
 func (orderRow) TableName() string { return "orders" }
 
 func (r *orderRow) order() service.Order {
 	return service.Order{
-		ID: r.ID, SKU: service.SKU(r.SKU), Quantity: r.Quantity, Read: r.Read, Remaining: r.Remaining, Version: r.Version, Epoch: r.Epoch,
-		Strategy: r.Strategy, Instance: r.Instance, RequestID: r.RequestID, Fence: r.Fence, Segment: r.Segment, CreatedAt: r.CreatedAt,
+		ID: r.ID, SKU: service.SKU(r.SKU), Quantity: r.Quantity,
+		Read: r.Read, Remaining: r.Remaining, Version: r.Version, Epoch: r.Epoch,
+		Strategy: r.Strategy, Instance: r.Instance, RequestID: r.RequestID,
+		Fence: r.Fence, Segment: r.Segment, CreatedAt: r.CreatedAt,
 	}
 }
 
-// The interfaces of package service that MySQL has.
+// The interfaces of package service that MySQL implements.
 var (
 	_ service.Store      = (*MySQL)(nil)
 	_ service.Deductor   = (*MySQL)(nil)

@@ -15,14 +15,15 @@ import (
 	"example.com/stock/service"
 )
 
-// Set is six round trips, nine if the stock was in segments. The last of them looks for orders of earlier epochs that are older than KeepOrders,
-// and removes them, up to 20000: they do not count and cannot be asked for. Whoever needs them for longer copies them.
+// Set is six round trips, nine if the stock was in segments. The last of them looks for orders of earlier epochs that
+// are older than KeepOrders, and removes them, up to 20000: they do not count and cannot be read. If you need them for
+// longer, copy them.
 func (m *MySQL) Set(ctx context.Context, sku service.SKU, quantity int64) (service.Stock, error) {
 	return m.SetIf(ctx, sku, quantity, service.Condition{})
 }
 
-// SetIf is Set, with a condition one round trip more, two if the stock is in segments: its rows are locked and looked
-// at first.
+// SetIf is Set. With a condition it is one round trip more, two if the stock is in segments: the rows are locked and
+// checked first.
 func (m *MySQL) SetIf(
 	ctx context.Context, sku service.SKU, quantity int64, c service.Condition,
 ) (service.Stock, error) {
@@ -72,7 +73,7 @@ func (m *MySQL) put(
 		case err == nil && done.RowsAffected > 0:
 			err = endSegments(tx, sku)
 		case err == nil && !there:
-			err = errChanged // somebody else has made it: look again
+			err = errChanged // another client has made it: look again
 		}
 		if err == nil {
 			row, err = selectRow(tx, sku, unlocked)
@@ -82,9 +83,9 @@ func (m *MySQL) put(
 	return row.stock(), err
 }
 
-// checkCondition fails with service.ErrPrecondition if c does not hold, and otherwise keeps the stock as it is until the
-// transaction ends. It tells whether there is any, true if nothing is asked. A row that is not there cannot be locked,
-// so another may make it meanwhile.
+// checkCondition fails with service.ErrPrecondition if c does not hold, and otherwise keeps the stock as it is until
+// the transaction ends. It reports whether there is any stock; true if c is empty. A row that does not exist cannot be
+// locked, so another client may make it meanwhile.
 func checkCondition(tx *gorm.DB, sku service.SKU, c service.Condition) (there bool, err error) {
 	if c.None() {
 		return true, nil
@@ -107,18 +108,18 @@ func checkCondition(tx *gorm.DB, sku service.SKU, c service.Condition) (there bo
 }
 
 const (
-	// forgetChunk is how many orders are looked at, and removed, at a time.
+	// forgetChunk is the number of orders that are read, and removed, at a time.
 	forgetChunk = 1000
-	// forgetChunks bounds what one Set removes. The next one goes on.
+	// forgetChunks bounds what one Set removes. The next Set goes on.
 	forgetChunks = 20
 )
 
-// forget removes the orders of sku that nobody can ask for any more, because their epoch is over, and that are older
-// than KeepOrders by the server's clock, the oldest first; and the tombstones, which are of epoch 0. It is one round
-// trip where there are none, and two for each chunk. A failure is not told: the next Set, or Settle, tries again.
+// forget removes two kinds of rows of sku that are older than KeepOrders by the server's clock, the oldest first:
+// orders of an epoch that is over, which cannot be read any more, and tombstones, which have epoch 0. It is one round
+// trip where there are none, and two for each chunk. It reports no failure: the next Set, or Settle, tries again.
 //
-// They are read without a lock and removed one by one, by number: a DELETE over a range of epochs would lock the gap at its end, into which
-// the sales of the new epoch insert.
+// The rows are read without a lock and removed one by one, by number. A DELETE over a range of epochs would lock the
+// gap at its end, into which the sales of the new epoch insert.
 func (m *MySQL) forget(ctx context.Context, sku service.SKU, epoch uint64) {
 	db := m.db.WithContext(ctx)
 	for range forgetChunks {
@@ -146,9 +147,9 @@ func (m *MySQL) forget(ctx context.Context, sku service.SKU, epoch uint64) {
 
 // Orders is two round trips. A cursor of an epoch that is over fails with service.ErrStockReset.
 //
-// Orders of sales from segments commit in another order than they draw their numbers in: segments do not wait for each
-// other. Where there is a next page it waits for those under way, so that none comes to be behind the cursor: three
-// round trips more and one for each segment.
+// Segments do not wait for each other, so orders of sales from segments may commit in another order than their numbers.
+// Where there is a next page, Orders waits for the sales under way, so that none of them gets a place behind the
+// cursor. That takes three round trips more, and one for each segment.
 func (m *MySQL) Orders(ctx context.Context, sku service.SKU, from string, limit int) ([]service.Order, string, error) {
 	at, err := parseCursor(from)
 	if err == nil {
@@ -170,7 +171,7 @@ func (m *MySQL) Orders(ctx context.Context, sku service.SKU, from string, limit 
 	case at.epoch != 0 && at.epoch != stock.Epoch:
 		return nil, "", service.ErrStockReset
 	}
-	// One more than asked for tells whether there is a next page.
+	// One order more than asked for shows whether there is a next page.
 	rows, err := m.page(ctx, sku, stock.Epoch, at.after, math.MaxInt64, limit+1)
 	if err == nil && len(rows) > limit && slices.ContainsFunc(rows, func(r orderRow) bool { return r.Segment != 0 }) {
 		if err = m.waitForSegmentSales(ctx, sku); err == nil {
@@ -192,7 +193,7 @@ func (m *MySQL) Orders(ctx context.Context, sku service.SKU, from string, limit 
 	return page, next, nil
 }
 
-// page reads orders by number, those above after up to last.
+// page reads the orders whose number is above after, up to last.
 func (m *MySQL) page(
 	ctx context.Context, sku service.SKU, epoch uint64, after, last int64, limit int,
 ) (rows []orderRow, err error) {
@@ -202,9 +203,9 @@ func (m *MySQL) page(
 	return rows, err
 }
 
-// waitForSegmentSales returns when every sale from a segment of sku that had drawn a number has ended. Such a sale has its
-// segment's row locked; one that begins later draws a larger number. One row at a time: who waits for one must not keep
-// others from theirs.
+// waitForSegmentSales returns when every sale from a segment of sku that had drawn a number has ended. Such a sale has
+// locked the row of its segment; a sale that begins later draws a larger number. It locks one row at a time, so that a
+// wait for one segment does not block the sales of others.
 func (m *MySQL) waitForSegmentSales(ctx context.Context, sku service.SKU) error {
 	var segments []int
 	db := m.db.WithContext(ctx)
@@ -223,32 +224,32 @@ func (m *MySQL) waitForSegmentSales(ctx context.Context, sku service.SKU) error 
 	return nil
 }
 
-// tombstone is the strategy of a row in orders that is none: it takes the id, so that the order cannot. Its epoch is 0,
-// which no stock has, and its quantity 0: it is on no page and in no sum.
+// tombstone is the strategy of a row in orders that is not an order. It takes the id, so that the order cannot. Its
+// epoch is 0, which no stock has, and its quantity 0: it is on no page and in no sum.
 const tombstone = "tombstone"
 
 // settleLockWait is how long, in seconds, the server lets Settle wait for a transaction that is writing the order.
 const settleLockWait = 1
 
 // Settle takes the order's id by a row of its own, unless the order is there. The unique key orders_id makes the server
-// serialise the two: an insert of the order that is under way, whoever still listens, is waited for, and one that comes
-// later finds the id settledIfTaken. The transaction of that sale is rolled back as a whole.
+// serialise the two. If an insert of the order is under way, whether or not its client still waits, Settle waits for
+// it. An insert that comes later finds the id taken, and its sale is rolled back as a whole.
 //
 // It is two round trips where the order is there, six where it is not, and two for each 1000 tombstones that are old.
 // Where a transaction with the order stays open for longer than a second, such as one whose COMMIT waits for a replica,
 // it fails with service.ErrUndecided.
 //
-// What the answer rests on: a tombstone is kept for KeepOrders by the server's clock, and the server takes no order
-// that was made longer ago than half of that, on whatever connection it comes; a transaction in which nothing happens
-// is ended after wait_timeout, 8 h. So it checkCondition while the clocks of the server and of the instances differ by less than
-// a few hours. It does not hold after a failover that loses the last commits, or when an old state is restored.
+// A tombstone is kept for KeepOrders by the server's clock, and the server accepts no order that was made longer ago
+// than half of that, on whatever connection it comes. A transaction in which nothing happens is ended after
+// wait_timeout, 8 h. So the answer holds while the clocks of the server and of the instances differ by less than a few
+// hours. It does not hold after a failover that loses the last commits, nor after an old state was restored.
 func (m *MySQL) Settle(ctx context.Context, sku service.SKU, id string) (service.Order, bool, error) {
 	const doing = "settle order"
 	made, err := madeAt(id)
 	if err != nil {
 		return service.Order{}, false, err
 	}
-	leave, err := m.enter(ctx, doing, "settle "+string(sku)) // apart from sales, which must not wait for this
+	leave, err := m.enter(ctx, doing, "settle "+string(sku)) // a key of its own: sales must not wait for this
 	if err != nil {
 		return service.Order{}, false, err
 	}
@@ -262,7 +263,7 @@ func (m *MySQL) Settle(ctx context.Context, sku service.SKU, id string) (service
 	}
 	err = m.insertTombstone(ctx, doing, sku, id, made)
 	if mysqlerr.Number(err) == mysqlerr.DupEntry {
-		// It is committed: otherwise the server would have waited for that.
+		// The row is committed: otherwise the server would have waited for it.
 		row, found, err = m.lookUp(ctx, doing, sku, id)
 		if err == nil && !found {
 			err = service.ErrUndecided // it was removed in between
@@ -276,7 +277,7 @@ func (m *MySQL) Settle(ctx context.Context, sku service.SKU, id string) (service
 	return service.Order{}, false, nil
 }
 
-// lookUp finds the row with that id, an order or a tombstone. Whatever is read is committed.
+// lookUp finds the row with that id, an order or a tombstone. It reads committed rows only.
 func (m *MySQL) lookUp(
 	ctx context.Context, doing string, sku service.SKU, id string,
 ) (row orderRow, found bool, err error) {
@@ -293,8 +294,8 @@ func (m *MySQL) lookUp(
 	return rows[0], true, nil
 }
 
-// insertTombstone writes the tombstone. An error with the number DupEntry means that the id is settledIfTaken. All others leave it open
-// whether the tombstone is there.
+// insertTombstone inserts the tombstone. An error with the number DupEntry means that the id is taken. After any other
+// error the tombstone may be there or not.
 func (m *MySQL) insertTombstone(ctx context.Context, doing string, sku service.SKU, id string, made time.Time) error {
 	began := false
 	err := m.db.WithContext(ctx).Connection(func(tx *gorm.DB) (err error) {
@@ -302,7 +303,7 @@ func (m *MySQL) insertTombstone(ctx context.Context, doing string, sku service.S
 		tx = tx.Session(&gorm.Session{NewDB: true})
 		var old bool
 		var there int
-		// An order as old may have been removed; one as old cannot be written, either.
+		// An order that old may have been removed. It cannot be written any more, either.
 		err = tx.Raw("SELECT ? < UTC_TIMESTAMP(6) - INTERVAL ? SECOND,"+
 			" (SELECT COUNT(*) FROM orders WHERE sku = ? AND epoch = 0)",
 			made.UTC(), int(writeWithin.Seconds()), string(sku)).Row().Scan(&old, &there)
@@ -330,7 +331,7 @@ func (m *MySQL) insertTombstone(ctx context.Context, doing string, sku service.S
 		case n == mysqlerr.DupEntry:
 			return err
 		case n == mysqlerr.LockWaitTimeout, deadlocked(err):
-			// A deadlock is one of those who settle the same id, when the order that they waited for was rolled back.
+			// Several calls that settle the same id deadlock when the order that they waited for is rolled back.
 			return fmt.Errorf("%s: %w: %w", doing, service.ErrUndecided, err)
 		}
 		return mysqlFault(ctx, doing, err)

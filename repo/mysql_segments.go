@@ -11,7 +11,8 @@ import (
 	"example.com/stock/service"
 )
 
-// segmentRow is a row of stock_segments. Those of a SKU are of its current epoch: a new one begins without any.
+// A segmentRow is a row of stock_segments. The segments of a SKU belong to its current epoch: a new one begins without
+// any.
 type segmentRow struct {
 	SKU      string `gorm:"column:sku;primaryKey"`
 	Segment  int    `gorm:"column:segment;primaryKey"`
@@ -23,13 +24,14 @@ type segmentRow struct {
 	Guard    string `gorm:"column:guard"`
 }
 
-// TableName is asked by gorm.
+// TableName is called by gorm.
 func (segmentRow) TableName() string { return "stock_segments" }
 
-// segmented reports whether the stock is in segments: what is neither in this row nor sold from it has been moved there.
+// segmented reports whether the stock is in segments: units that are neither in this row nor sold from it have been
+// moved to them.
 func (r stockRow) segmented() bool { return r.Quantity+r.Sold < r.Initial }
 
-// addSegments makes r the whole of the stock. It is one round trip.
+// addSegments makes r the whole of the stock, with all segments. It is one round trip.
 func (r *stockRow) addSegments(tx *gorm.DB) error {
 	var rows []segmentRow
 	err := tx.Where("sku = ?", r.SKU).Find(&rows).Error
@@ -46,10 +48,12 @@ func (r *stockRow) addSegment(part segmentRow) {
 	r.Fence = max(r.Fence, part.Fence)
 }
 
-// parts reads the row of the stock, as number 0, and those of its segments. It is one statement because only that sees all of them at the
-// same moment, whatever the isolation level.
-const parts = `SELECT 0 AS segment, sku, quantity, sold, version, epoch, fence, guard, initial FROM stock WHERE sku = ?
-UNION ALL SELECT segment, sku, quantity, sold, version, epoch, fence, guard, 0 FROM stock_segments WHERE sku = ? ORDER BY segment`
+// selectParts reads the row of the stock, as number 0, and those of its segments. It is one statement because only that
+// sees all of them at the same moment, whatever the isolation level.
+const selectParts = `SELECT 0 AS segment, sku, quantity, sold, version, epoch, fence, guard, initial
+FROM stock WHERE sku = ?
+UNION ALL SELECT segment, sku, quantity, sold, version, epoch, fence, guard, 0
+FROM stock_segments WHERE sku = ? ORDER BY segment`
 
 // Segments is one round trip.
 func (m *MySQL) Segments(ctx context.Context, sku service.SKU) (service.Segments, error) {
@@ -67,7 +71,7 @@ func (m *MySQL) segments(ctx context.Context, doing string, sku service.SKU) (se
 		Part    segmentRow `gorm:"embedded"`
 		Initial int64      `gorm:"column:initial"`
 	}
-	err := m.db.WithContext(ctx).Raw(parts, string(sku), string(sku)).Scan(&rows).Error
+	err := m.db.WithContext(ctx).Raw(selectParts, string(sku), string(sku)).Scan(&rows).Error
 	switch {
 	case err != nil:
 		return service.Segments{}, m.readFault(ctx, doing, err)
@@ -80,19 +84,22 @@ func (m *MySQL) segments(ctx context.Context, doing string, sku service.SKU) (se
 		Version: first.Version, Epoch: first.Epoch, Fence: first.Fence, Guard: first.Guard,
 	}
 	all := service.Segments{Reserve: whole.Quantity}
-	segmented := whole.segmented() // otherwise there is nothing in them, and Read does not look
+	segmented := whole.segmented() // otherwise they are empty, and Read does not look at them
 	for _, row := range rows[1:] {
 		p := row.Part
 		if segmented {
 			whole.addSegment(p)
 		}
-		all.Rows = append(all.Rows, service.Segment{Number: p.Segment, Quantity: p.Quantity, Version: p.Version, Fence: p.Fence})
+		all.Rows = append(all.Rows, service.Segment{
+			Number: p.Segment, Quantity: p.Quantity, Version: p.Version, Fence: p.Fence,
+		})
 	}
 	all.Stock = whole.stock()
 	return all, nil
 }
 
-// Refill is four round trips (BEGIN, UPDATE the reserve, UPDATE or INSERT the segment, COMMIT), and one more for each segment to take from.
+// Refill is four round trips (BEGIN, UPDATE the reserve, UPDATE or INSERT the segment, COMMIT), and one more for each
+// segment to take from.
 func (m *MySQL) Refill(ctx context.Context, g service.Refill) error {
 	if err := checkRefill(g); err != nil {
 		return err
@@ -110,11 +117,12 @@ func (m *MySQL) Refill(ctx context.Context, g service.Refill) error {
 	return err
 }
 
-// gather locks the stock's row first, also if nothing is settledIfTaken from the reserve: that is where moves, and setting the stock, wait for each
-// other. Sales of other segments go on, since they touch rows of their own.
+// refill locks the row of the stock first, even if nothing is taken from the reserve: there refills, and setting the
+// stock, wait for each other. Sales of other segments go on, since they touch rows of their own.
 func refill(tx *gorm.DB, g service.Refill) error {
 	done := tx.Model(&stockRow{}).
-		Where("sku = ? AND epoch = ? AND guard IN ('', ?) AND quantity >= ?", string(g.SKU), g.Epoch, g.Strategy, g.Reserve).
+		Where("sku = ? AND epoch = ? AND guard IN ('', ?) AND quantity >= ?",
+			string(g.SKU), g.Epoch, g.Strategy, g.Reserve).
 		Updates(map[string]any{
 			"quantity": gorm.Expr("quantity - ?", g.Reserve), "version": gorm.Expr("version + 1"), "guard": g.Strategy,
 		})
@@ -126,7 +134,7 @@ func refill(tx *gorm.DB, g service.Refill) error {
 	}
 	moved := g.Reserve
 	for _, row := range g.From {
-		// With the version that was read goes the quantity that was read.
+		// change checks the version that was read, so the quantity is still the one that was read.
 		moved += row.Quantity
 		if err := change(tx, g, row, map[string]any{"quantity": 0}); err != nil {
 			return err
@@ -144,7 +152,7 @@ func refill(tx *gorm.DB, g service.Refill) error {
 	return err
 }
 
-// change updates a segment that is as it was read.
+// change updates a segment if it still has the version that was read.
 func change(tx *gorm.DB, g service.Refill, as service.Segment, set map[string]any) error {
 	set["version"] = gorm.Expr("version + 1")
 	done := tx.Model(&segmentRow{}).
@@ -156,7 +164,7 @@ func change(tx *gorm.DB, g service.Refill, as service.Segment, set map[string]an
 	return done.Error
 }
 
-// refillRefusal says which condition of the UPDATE did not hold.
+// refillRefusal returns the reason why the UPDATE matched no row.
 func refillRefusal(tx *gorm.DB, g service.Refill) error {
 	row, err := selectRow(tx, g.SKU, unlocked)
 	switch {
@@ -171,10 +179,12 @@ func refillRefusal(tx *gorm.DB, g service.Refill) error {
 	}
 }
 
-// endSegments ends all segments of a stock that was just set, and whose row is locked. It is one round trip, four if there are any.
+// endSegments removes all segments of a stock that was just set, and whose row is locked. It is one round trip, four if
+// there are any.
 //
-// Who has read a segment finds it gone. Their versions are added to the stock's, which must not go back. The first look locks
-// nothing: to lock a range without rows locks the gap, in which others may be about to insert.
+// A client that has read a segment finds it gone. The versions of the segments are added to that of the stock, which
+// must not go back. The first look locks nothing: locking a range without rows locks the gap, in which others may be
+// about to insert.
 func endSegments(tx *gorm.DB, sku service.SKU) error {
 	var there int64
 	own := func() *gorm.DB { return tx.Model(&segmentRow{}).Where("sku = ?", string(sku)) }
@@ -182,11 +192,14 @@ func endSegments(tx *gorm.DB, sku service.SKU) error {
 		return err
 	}
 	var versions uint64
-	if err := own().Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Select("COALESCE(SUM(version), 0)").Scan(&versions).Error; err != nil {
+	err := own().Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).
+		Select("COALESCE(SUM(version), 0)").Scan(&versions).Error
+	if err != nil {
 		return err
 	}
 	if err := own().Delete(&segmentRow{}).Error; err != nil {
 		return err
 	}
-	return tx.Model(&stockRow{}).Where("sku = ?", string(sku)).Update("version", gorm.Expr("version + ?", versions)).Error
+	return tx.Model(&stockRow{}).Where("sku = ?", string(sku)).
+		Update("version", gorm.Expr("version + ?", versions)).Error
 }

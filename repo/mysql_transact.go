@@ -16,12 +16,12 @@ import (
 	"example.com/stock/service"
 )
 
-// Transact begins a transaction, runs do in it, and commits. InnoDB may end a transaction to resolve a deadlock. Then it is
-// run again from the start, so do may be called more than once; what it did before is undone.
+// Transact begins a transaction, runs do in it, and commits. InnoDB may end a transaction to resolve a deadlock. Then
+// it is run again from the start, so do may be called more than once; what it did before is undone.
 //
-// If tryOnce is set and another transaction has locked the row, Transact fails with lock.ErrHeld. Otherwise it waits for
-// the row. A waiter whose ctx ends also leaves the server's queue, which takes two round trips on another connection; see
-// cancelWait. A wait that reaches innodb_lock_wait_timeout (50 s by default) ends with lock.ErrHeld.
+// If tryOnce is set and another transaction has locked the row, Transact fails with lock.ErrHeld. Otherwise it waits
+// for the row. A waiter whose ctx ends also leaves the server's queue, which takes two round trips on another
+// connection; see cancelWait. A wait that reaches innodb_lock_wait_timeout (50 s by default) ends with lock.ErrHeld.
 //
 // Behind gates at most PerKey transactions of this process wait at the server for the row of about, where PerKey is a
 // limit of Gates.Transactions. The others wait for them, without a connection; to those with tryOnce the row is held.
@@ -64,7 +64,8 @@ func (m *MySQL) enterTransaction(
 	}
 	first, err := m.gates.Transactions.Enter(ctx, gate.Request{Key: string(about), Wait: service.AdmissionOf(ctx).Wait})
 	if refused, ok := errors.AsType[*gate.RefusedError](err); ok && refused.KeyBusy {
-		return nil, fmt.Errorf("%s: row %w, by another of this process: %w", doing, lock.ErrHeld, context.DeadlineExceeded)
+		return nil, fmt.Errorf("%s: row %w, by another of this process: %w",
+			doing, lock.ErrHeld, context.DeadlineExceeded)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", doing, err)
@@ -81,8 +82,9 @@ func (m *MySQL) enterTransaction(
 type transaction struct {
 	tx      *gorm.DB
 	tryOnce bool // do not wait for the row
-	// broken is the first fault, which ends the transaction. After a deadlock, say, the server has rolled back, and each
-	// statement that followed would be committed at once and by itself. So none follows, even if do swallows the error.
+	// broken is the first fault, which ends the transaction. After a deadlock, say, the server has rolled back, and
+	// each statement that followed would be committed at once and by itself. So none follows, even if do swallows the
+	// error.
 	broken  error
 	waiting string // label of the statement that still waits at the server although its caller has left
 }
@@ -126,7 +128,8 @@ func (t *transaction) do(ctx context.Context, doing string, statements func(tx *
 	}
 	err := statements(t.tx.WithContext(ctx))
 	explained := explain(ctx, doing, err)
-	// ErrSettled is an answer and no fault, but the UPDATE before it is done: it must not be committed without an order.
+	// ErrSettled is an answer and no fault, but the UPDATE before it is done: it must not be committed without an
+	// order.
 	if fault(err) || errors.Is(err, service.ErrSettled) {
 		t.broken = explained
 	}
@@ -146,8 +149,8 @@ const (
 func waitLabel() string { return fmt.Sprintf("/* stock waits %016x */", rand.Uint64()) }
 
 // cancelWait ends, from another connection, the wait of a caller that has given up. The server notices that the caller
-// has gone only when it is about to give it the row. Until then, innodb_lock_wait_timeout at most, the waiter would cost
-// a connection and a thread.
+// has gone only when it is about to give it the row. Until then, innodb_lock_wait_timeout at most, the waiter would
+// cost a connection and a thread.
 //
 // It takes two round trips if the statement is found at once. Ending connections of one's own user needs no privilege.
 // Where it fails, nothing else is lost: the row goes to the next waiter when the server finds nobody there.

@@ -32,8 +32,8 @@ func TestOutage(t *testing.T) {
 				if err := server.Pause(); err != nil {
 					t.Fatal(err)
 				}
-				// The first write goes out on an open connection, and is answered or not. The next needs a new connection, gets
-				// none, and was never sent.
+				// The first write goes out on an open connection, and is answered or not. The next needs a new
+				// connection, gets none, and was never sent.
 				silent := service.ErrOutcomeUnknown
 				if kind == stack.MySQL {
 					silent = lock.ErrDown // it hangs before COMMIT

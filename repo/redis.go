@@ -30,15 +30,17 @@ import (
 //     they may be forgotten.
 //
 // The braces are a hash tag: all keys of a SKU are in one slot of a cluster, so that one script can use them. Scripts
-// name all keys that they use. A cluster that is moving the slot then refuses a script (TRYAGAIN) while some of the keys
-// are on one node and others on another. The script has done nothing, and is sent again until ctx ends. A cluster cannot
-// know where a key is that does not exist: so all three keys are made at once, and Set waits for the end of the move.
+// name all keys that they use. A cluster that is moving the slot then refuses a script (TRYAGAIN) while some of the
+// keys are on one node and others on another. The script has done nothing, and is sent again until ctx ends. A cluster
+// cannot know where a key is that does not exist: so all three keys are made at once, and Set waits for the end of the
+// move.
 //
 // Every operation is one round trip, except Set (two) and Settle. The first use of a script after a restart of Redis
 // takes one more. Scripts run one at a time, so nothing can come between the deduction and its order.
 //
 // The orders of the current epoch are never removed: whoever judges a run needs all of them. Each takes some 300 bytes,
-// so a million takes 300 MB, and without maxmemory Redis takes what there is. Setting the stock again begins a new list.
+// so a million takes 300 MB, and without maxmemory Redis takes what there is. Setting the stock again begins a new
+// list.
 //
 // What is not promised: that an answered write survives. Redis answers before it has written to disk or to a replica.
 // A crash can lose the last second and a failover the last writes, and with them fences, versions and what was settled.
@@ -59,8 +61,8 @@ type Redis struct {
 // not undo the write but only make its outcome unknown.
 func NewRedis(c redis.UniversalClient) *Redis { return &Redis{client: c} }
 
-// Behind puts a bounded queue in front of every operation. An operation that g refuses, or does not admit within half of
-// its time, fails with lock.ErrOverloaded, and nothing was done. The other half of the time is left for Redis. Let g
+// Behind puts a bounded queue in front of every operation. An operation that g refuses, or does not admit within half
+// of its time, fails with lock.ErrOverloaded, and nothing was done. The other half of the time is left for Redis. Let g
 // admit no more operations than c has connections, and let nothing else use c: then an admitted operation finds a
 // connection. Behind returns r.
 func (r *Redis) Behind(g *gate.Gate) *Redis {
@@ -68,7 +70,8 @@ func (r *Redis) Behind(g *gate.Gate) *Redis {
 	return r
 }
 
-// enter waits until the gate admits an operation. key is the key of the stock: operations on the same SKU share a queue.
+// enter waits until the gate admits an operation. key is the key of the stock: operations on the same SKU share a
+// queue.
 func (r *Redis) enter(ctx context.Context, doing, key string) (leave func(), err error) {
 	if ctx.Err() != nil {
 		return nil, ctxEnded(ctx, doing)
@@ -223,8 +226,8 @@ var (
 // once is a command that is sent one time. By default go-redis repeats a command whose reply was lost three times, on a
 // new connection: a script that had run would sell twice. And where the last repetition is refused by a server that has
 // just stopped, its error says "not sent", though the first may have been written. A script is not repeated here, so
-// that its error can be trusted: a lost request or reply is lock.ErrDown or service.ErrOutcomeUnknown, and the caller may
-// look the order up by its id.
+// that its error can be trusted: a lost request or reply is lock.ErrDown or service.ErrOutcomeUnknown, and the caller
+// may look the order up by its id.
 //
 // The alternative is to remember the ids of orders and to allow repetitions. It costs two commands and some 100 bytes
 // per order, and the outcome would still be unknown when all repetitions are lost.
@@ -324,10 +327,10 @@ func refusal(doing, key string, reply []any) error {
 	}
 }
 
-// sent reports whether a command that failed with err may have run. It has not run where there was no connection to send
-// it on, and where Redis answered with an error, since our scripts fail before they write. All else counts as sent. That
-// includes a greeting (HELLO) that the server left unanswered on a new connection, which looks the same: an error that
-// promises less than it could is safe.
+// sent reports whether a command that failed with err may have run. It has not run where there was no connection to
+// send it on, and where Redis answered with an error, since our scripts fail before they write. All else counts as
+// sent. That includes a greeting (HELLO) that the server left unanswered on a new connection, which looks the same: an
+// error that promises less than it could is safe.
 func sent(err error) bool {
 	var answered redis.Error
 	var dial *net.OpError
@@ -405,8 +408,8 @@ func redisFault(ctx context.Context, doing, key string, err error) error {
 	return lock.Down(doing, err)
 }
 
-// An order in Redis is JSON. What the script of Deduct finds out comes first, so that the script can put it there without
-// parsing the rest.
+// An order in Redis is JSON. What the script of Deduct finds out comes first, so that the script can put it there
+// without parsing the rest.
 type (
 	redisOrder struct {
 		redisResult

@@ -40,7 +40,9 @@ func (r *Redis) SetIf(
 		}
 	}
 	f := fields{key: stockKey(sku), values: reply}
-	return service.Stock{SKU: sku, Quantity: quantity, Initial: quantity, Version: f.natural(1), Epoch: f.natural(2)}, f.err
+	return service.Stock{
+		SKU: sku, Quantity: quantity, Initial: quantity, Version: f.natural(1), Epoch: f.natural(2),
+	}, f.err
 }
 
 // epoch returns the current epoch, 0 if there is none.
@@ -142,8 +144,8 @@ func (r *Redis) Orders(ctx context.Context, sku service.SKU, from string, limit 
 // findPage is the number of orders that Redis searches at a time. It takes some 0.3 ms, for which other clients wait.
 const findPage = 1000
 
-// Settle declares the id absent, so that no script writes an order with it any more. Then it looks for an order that was
-// written before: in the orders of this epoch and in those of earlier ones that are still kept, the last one first.
+// Settle declares the id absent, so that no script writes an order with it any more. Then it looks for an order that
+// was written before: in the orders of this epoch and in those of earlier ones that are still kept, the last one first.
 //
 // It is one round trip, one more for each 1000 orders, and one for each earlier epoch. While a cluster is moving the
 // slot it waits.

@@ -11,9 +11,9 @@ import (
 	"example.com/stock/service"
 )
 
-// segmentField returns the name of a segment's field in the hash of its SKU. Segments are in the same hash as the whole,
-// so that one command reads all of them as they are at one moment. Segment 0, the whole stock, has no prefix and no
-// fields of its own: its name is "".
+// segmentField returns the name of a segment's field in the hash of its SKU. Segments are in the same hash as the
+// whole, so that one command reads all of them as they are at one moment. Segment 0, the whole stock, has no prefix and
+// no fields of its own: its name is "".
 func segmentField(segment int, field string) string {
 	if segment == 0 {
 		return ""

@@ -29,9 +29,9 @@ import (
 const KeepOrders = 24 * time.Hour
 
 const (
-	// writeWithin is how long after it was made an order may be written, by the clock of the store's server. The rest of
-	// KeepOrders allows for the difference between that clock and an instance's, and for the time that a server takes to
-	// finish what it has begun.
+	// writeWithin is how long after it was made an order may be written, by the clock of the store's server. The rest
+	// of KeepOrders allows for the difference between that clock and an instance's, and for the time that a server
+	// takes to finish what it has begun.
 	writeWithin = KeepOrders / 2
 	// maxSettled bounds the ids of a SKU that are remembered as absent: any client may ask, and each id takes some 100
 	// bytes for KeepOrders.
@@ -49,7 +49,8 @@ func (c *answerCounter) Answers() uint64 { return c.answers.Load() }
 
 // countAnswer counts an operation that ended with err, unless err says that the server did not answer.
 func (c *answerCounter) countAnswer(err error) {
-	if errors.Is(err, lock.ErrDown) || errors.Is(err, service.ErrOutcomeUnknown) || errors.Is(err, lock.ErrOverloaded) ||
+	if errors.Is(err, lock.ErrDown) || errors.Is(err, lock.ErrOverloaded) ||
+		errors.Is(err, service.ErrOutcomeUnknown) ||
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return
 	}
@@ -120,7 +121,8 @@ func checkRefill(r service.Refill) error {
 // checkOrder refuses an order that would put stock back, or leave less than none.
 func checkOrder(o service.Order) error {
 	if o.Quantity < 1 || o.Quantity > service.MaxQuantity {
-		return &service.InvalidError{Field: "quantity", Reason: fmt.Sprintf("must be from 1 to %d", service.MaxQuantity)}
+		reason := fmt.Sprintf("must be from 1 to %d", service.MaxQuantity)
+		return &service.InvalidError{Field: "quantity", Reason: reason}
 	}
 	return checkQuantity("remaining", o.Remaining)
 }
@@ -147,7 +149,8 @@ func writtenBy(o service.Order) time.Time {
 	return made.Add(writeWithin)
 }
 
-// enter waits until g admits the operation, for half of the time that is left at most: the other half is for the server.
+// enter waits until g admits the operation, for half of the time that is left at most: the other half is for the
+// server.
 func enter(ctx context.Context, g *gate.Gate, doing, key string) (leave func(), err error) {
 	admission := service.AdmissionOf(ctx)
 	request := gate.Request{Key: key, Begun: admission.Begun, Wait: admission.Wait}

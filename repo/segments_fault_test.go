@@ -12,8 +12,8 @@ import (
 	"example.com/stock/stack/wire"
 )
 
-// A move whose connection breaks in the middle has happened or not: the units are all there, nobody is told that an order is in doubt, and
-// the same move, read anew, works.
+// A move whose connection breaks in the middle has happened or not: the units are all there, nobody is told that an
+// order is in doubt, and the same move, read anew, works.
 func TestGatherBreaks(t *testing.T) {
 	for _, row := range []struct {
 		store, word string

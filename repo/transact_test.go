@@ -187,8 +187,8 @@ func TestTransactRefused(t *testing.T) {
 	balanced(t, s, "sku", 1)
 }
 
-// Two carts with the same two SKUs, in opposite order: InnoDB ends one of the two, and it is run again, also if the closure does not
-// pass the error on: after a deadlock there is no transaction left to commit.
+// Two carts with the same two SKUs, in opposite order: InnoDB ends one of the two, and it is run again, also if the
+// closure does not pass the error on: after a deadlock there is no transaction left to commit.
 func TestDeadlock(t *testing.T) {
 	for _, swallow := range []bool{false, true} {
 		s, _ := transactor(t)
