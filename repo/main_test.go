@@ -15,6 +15,7 @@ import (
 	"example.com/stock/repo"
 	"example.com/stock/service"
 	"example.com/stock/stack/stacktest"
+	"example.com/stock/stack/wire"
 )
 
 var servers stacktest.Shared
@@ -137,4 +138,29 @@ func allOrders(t testing.TB, s shop, sku service.SKU) []service.Order {
 		}
 		from = next
 	}
+}
+
+// A proxy stands between a store and its server and breaks what it is told to.
+type proxy struct{ *wire.Proxy }
+
+func newProxy(t testing.TB, server string, p wire.Protocol) proxy {
+	t.Helper()
+	listening, err := wire.Listen(server, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listening.Close() })
+	return proxy{listening}
+}
+
+// once makes the proxy do that to the next request that contains word.
+func (p proxy) once(do wire.Action, word string) {
+	p.Set(wire.Trap{On: wire.ToServer, Match: wire.Contains(word), Do: do})
+}
+
+// count is how many requests went through during op. Clients here send one only when they have the answer to the last.
+func (p proxy) count(op func()) int {
+	before := p.Count(wire.ToServer)
+	op()
+	return p.Count(wire.ToServer) - before
 }
