@@ -111,7 +111,8 @@ const (
 func down(t *testing.T, b *health.Backend, reason string) {
 	t.Helper()
 	var told *lock.DownError
-	if err := b.Err(); !errors.As(err, &told) || !errors.Is(err, lock.ErrDown) || told.Server != b.Name() || told.Reason != reason {
+	if err := b.Err(); !errors.As(err, &told) || !errors.Is(err, lock.ErrDown) || told.Server != b.Name() ||
+		told.Reason != reason {
 		t.Errorf("Err() = %v, want a DownError of %s: %s", err, b.Name(), reason)
 	}
 }
