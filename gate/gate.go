@@ -33,7 +33,7 @@ type Gate struct {
 	in      int
 	waiting int
 	queues  map[string]*queue // by key: those with an operation that is in or waits
-	ready   list.List         // of *queue, the next first: one waits, and the key has room. Empty unless the gate is full
+	ready   list.List         // of *queue, the next first: one waits, the key has room. Empty unless the gate is full
 }
 
 // A queue is the operations of one key.

@@ -13,9 +13,9 @@ import (
 	"example.com/stock/lock"
 )
 
-// A backend is checked every Interval and has Timeout to answer. A backend that was up is down after Failures slow checks
-// in a row: a server that hangs is noticed within 2.4 s, one that refuses at once within 0.4 s, and one slow reply under
-// load is no outage.
+// A backend is checked every Interval and has Timeout to answer. A backend that was up is down after Failures slow
+// checks in a row: a server that hangs is noticed within 2.4 s, one that refuses at once within 0.4 s, and one slow
+// reply under load is no outage.
 const (
 	Interval = 400 * time.Millisecond
 	Timeout  = 800 * time.Millisecond

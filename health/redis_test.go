@@ -13,7 +13,8 @@ import (
 	"example.com/stock/stack/stacktest"
 )
 
-// The same on a real server that stands still: whatever its client makes of that, one slow reply is no outage, and two are.
+// The same on a real server that is paused: whatever error its client returns, one slow reply is no outage, and two
+// are.
 func TestARedisThatStandsStill(t *testing.T) {
 	server := stacktest.Redis(t)
 	client := redis.NewClient(

@@ -14,8 +14,8 @@ import (
 	"example.com/stock/service"
 )
 
-// What both stores promise, a sentence each. Every check gets a SKU of its own.
-var sentences = []promised{
+// clauses are what both stores promise. Every check gets a SKU of its own.
+var clauses = []clause{
 	{"set-read", "A SKU that is set is read as it was set, in epoch 1.", setRead},
 	{"set-again", "Setting again adds one to epoch and version and forgets fence, guard and what was sold.", setAgain},
 	{"seed", "Seeding makes a SKU once and then leaves it alone.", seed},
@@ -40,7 +40,11 @@ var sentences = []promised{
 	{"segment-blind", "Two blind writes to a segment lose an update, and the whole shows it.", segmentBlind},
 	{"gather-refused", "A move that does not find what was read does nothing.", gatherRefused},
 	{"gather-many", "Moves and sales at once make and lose nothing.", gatherMany},
-	{"segments-reset", "Setting the stock ends its segments, and with them the sales and moves that have read them.", segmentsReset},
+	{
+		"segments-reset",
+		"Setting the stock ends its segments, and with them the sales and moves that have read them.",
+		segmentsReset,
+	},
 	{"pages", "Orders come in the order written, page by page, each once.", pages},
 	{"epochs", "Orders of an earlier epoch do not count and are not shown.", epochs},
 	{"cursors", "A cursor that is no cursor is refused; so is one of an epoch that is over.", cursors},
@@ -49,27 +53,32 @@ var sentences = []promised{
 	{"text", "Text comes back as it went in, whatever is in it.", textIsKept},
 }
 
-func TestSentences(t *testing.T) { everywhere(t, sentences) }
+func TestClauses(t *testing.T) {
+	t.Parallel()
+	everywhere(t, clauses)
+}
 
-// A promised is what every store promises, and a check of it.
-type promised struct {
-	name, sentence string
-	check          func(t *testing.T, s shop, sku service.SKU)
+// A clause is one promise of every store, and a check of it.
+type clause struct {
+	name, text string
+	check      func(t *testing.T, s shop, sku service.SKU)
 }
 
 // everywhere checks a list on every store.
-func everywhere(t *testing.T, list []promised) {
+func everywhere(t *testing.T, list []clause) {
 	for _, store := range []struct {
 		name string
 		open func(t testing.TB) shop
 	}{{"redis", realRedis}, {"miniredis", miniRedis}, {"mysql", realMySQL}} {
 		t.Run(store.name, func(t *testing.T) {
+			t.Parallel()
 			s := store.open(t)
-			for _, line := range list {
-				t.Run(line.name, func(t *testing.T) {
-					line.check(t, s, service.SKU("sku-"+line.name))
+			for _, clause := range list {
+				t.Run(clause.name, func(t *testing.T) {
+					t.Parallel()
+					clause.check(t, s, service.SKU("sku-"+clause.name))
 					if t.Failed() {
-						t.Log("broken:", line.sentence)
+						t.Log("broken:", clause.text)
 					}
 				})
 			}
@@ -133,7 +142,9 @@ func unknownSKU(t *testing.T, s shop, sku service.SKU) {
 	_, read := s.Read(short(t), sku)
 	_, deducted := s.Deduct(short(t), o)
 	_, _, listed := s.Orders(short(t), sku, "", 1)
-	for what, err := range map[string]error{"Read": read, "Write": s.Write(short(t), o), "Deduct": deducted, "Orders": listed} {
+	for what, err := range map[string]error{
+		"Read": read, "Write": s.Write(short(t), o), "Deduct": deducted, "Orders": listed,
+	} {
 		if !errors.Is(err, service.ErrUnknownSKU) {
 			t.Errorf("%s: %v, want ErrUnknownSKU", what, err)
 		}
@@ -165,7 +176,8 @@ func limits(t *testing.T, s shop, sku service.SKU) {
 	if _, err := s.Deduct(short(t), order(stock)); err != nil {
 		t.Error(err)
 	}
-	want(t, s, service.Stock{SKU: sku, Initial: 1, Sold: 1, Version: stock.Version + 1, Epoch: stock.Epoch, Guard: "none"})
+	want(t, s,
+		service.Stock{SKU: sku, Initial: 1, Sold: 1, Version: stock.Version + 1, Epoch: stock.Epoch, Guard: "none"})
 }
 
 var errInvalid = errors.New("InvalidError")
@@ -186,7 +198,8 @@ func writeRecords(t *testing.T, s shop, sku service.SKU) {
 		t.Fatal(err)
 	}
 	want(t, s, service.Stock{
-		SKU: sku, Quantity: 97, Initial: 100, Sold: 3, Version: 2, Epoch: 1, Fence: 1_800_000_000_000_000, Guard: "none",
+		SKU: sku, Quantity: 97, Initial: 100, Sold: 3,
+		Version: 2, Epoch: 1, Fence: 1_800_000_000_000_000, Guard: "none",
 	})
 	if got := allOrders(t, s, sku); len(got) != 1 || got[0] != o {
 		t.Errorf("orders %+v\nwant   %+v", got, o)
@@ -211,7 +224,14 @@ func fence(t *testing.T, s shop, sku service.SKU) {
 	for _, step := range []struct {
 		fence, seen uint64
 		err         error
-	}{{10, 10, nil}, {9, 10, service.ErrStaleFence}, {10, 10, nil}, {0, 10, nil}, {100, 100, nil}, {99, 100, service.ErrStaleFence}} {
+	}{
+		{10, 10, nil},
+		{9, 10, service.ErrStaleFence},
+		{10, 10, nil},
+		{0, 10, nil},
+		{100, 100, nil},
+		{99, 100, service.ErrStaleFence},
+	} {
 		stock := mustRead(t, s, sku)
 		o := order(stock)
 		o.Fence = step.fence
@@ -287,7 +307,8 @@ func deduct(t *testing.T, s shop, sku service.SKU) {
 	if all := allOrders(t, s, sku); len(all) != 1 || all[0] != o {
 		t.Errorf("orders %+v\nwant   %+v", all, o)
 	}
-	want(t, s, service.Stock{SKU: sku, Quantity: 97, Initial: 100, Sold: 3, Version: 2, Epoch: 1, Fence: 5, Guard: "none"})
+	want(t, s,
+		service.Stock{SKU: sku, Quantity: 97, Initial: 100, Sold: 3, Version: 2, Epoch: 1, Fence: 5, Guard: "none"})
 }
 
 func soldOut(t *testing.T, s shop, sku service.SKU) {

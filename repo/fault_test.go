@@ -27,17 +27,18 @@ func proxied(t *testing.T, name string) (p proxy, broken, sound shop) {
 		// With go-redis' default of three retries: they must not matter.
 		return p, repo.NewRedis(dialRedis(t, p.Addr())), repo.NewRedis(dialRedis(t, addr))
 	}
-	dsn := servers.MariaDB(t)
+	dsn := sharedMySQL(t)
 	_, rest, _ := strings.Cut(dsn, "(")
 	addr, _, _ := strings.Cut(rest, ")")
 	p = newProxy(t, addr, wire.MySQL())
-	db := migrated(t, dsn)
-	return p, repo.NewMySQL(openMySQL(t, strings.Replace(dsn, addr, p.Addr(), 1))), repo.NewMySQL(db)
+	through := openMySQL(t, strings.Replace(dsn, addr, p.Addr(), 1))
+	return p, repo.NewMySQL(through), repo.NewMySQL(openMySQL(t, dsn))
 }
 
 // A sale whose connection breaks in the middle is unknown only if the server had all it needed; it is never half a
 // sale.
 func TestConnectionBreaks(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		store, word string
 		fault       wire.Action
@@ -61,11 +62,15 @@ func TestConnectionBreaks(t *testing.T) {
 	} {
 		for _, op := range []string{"Write", "Deduct"} {
 			t.Run(fmt.Sprintf("%s/%s/%d/%s", row.store, row.word, row.fault, op), func(t *testing.T) {
+				t.Parallel()
 				p, broken, sound := proxied(t, row.store)
-				const sku = service.SKU("fault")
+				sku := newSKU("fault")
 				sell := map[string]func(context.Context, service.Order) error{
-					"Write":  broken.Write,
-					"Deduct": func(ctx context.Context, o service.Order) error { _, err := broken.Deduct(ctx, o); return err },
+					"Write": broken.Write,
+					"Deduct": func(ctx context.Context, o service.Order) error {
+						_, err := broken.Deduct(ctx, o)
+						return err
+					},
 				}[op]
 				// The first sale loads the script and opens the connection.
 				if err := sell(short(t), order(mustSet(t, sound, sku, 100))); err != nil {
@@ -108,10 +113,12 @@ func balanced(t *testing.T, s shop, sku service.SKU, orders int) {
 
 // Under a storm of broken connections every accepted order is there, every refused one is not, and the stock adds up.
 func TestStorm(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"redis", "mysql"} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			p, broken, sound := proxied(t, name)
-			const sku = service.SKU("storm")
+			sku := newSKU("storm")
 			mustSet(t, sound, sku, 10_000)
 			for n := range 25 { // of every fourteen requests one is lost, and the reply to one
 				p.Set(wire.Trap{On: wire.ToServer, Skip: 14 * n, Do: wire.CutReply})
@@ -168,8 +175,10 @@ func TestStorm(t *testing.T) {
 
 // A store whose server is gone says so within 3 s, and works again when the server does.
 func TestOutage(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []stack.Kind{stack.Redis, stack.MySQL} {
 		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
 			server := stacktest.Server(t, kind)
 			var s shop
 			if kind == stack.Redis {
@@ -193,7 +202,8 @@ func TestOutage(t *testing.T) {
 				write := func(ctx context.Context) error { return s.Write(ctx, order(stock)) }
 				down(t, "Write", write, silent)
 				down(t, "Write", write, lock.ErrDown)
-				down(t, "Read", func(ctx context.Context) error { _, err := s.Read(ctx, sku); return err }, lock.ErrDown)
+				down(t, "Read", func(ctx context.Context) error { _, err := s.Read(ctx, sku); return err },
+					lock.ErrDown)
 				if err := server.Resume(); err != nil {
 					t.Fatal(err)
 				}
@@ -204,10 +214,22 @@ func TestOutage(t *testing.T) {
 					t.Fatal(err)
 				}
 				for range 2 {
-					down(t, "Read", func(ctx context.Context) error { _, err := s.Read(ctx, sku); return err }, lock.ErrDown)
-					down(t, "Write", func(ctx context.Context) error { return s.Write(ctx, order(stock)) }, lock.ErrDown)
-					down(t, "Deduct", func(ctx context.Context) error { _, err := s.Deduct(ctx, order(stock)); return err }, lock.ErrDown)
-					down(t, "Orders", func(ctx context.Context) error { _, _, err := s.Orders(ctx, sku, "", 1); return err }, lock.ErrDown)
+					down(t, "Read", func(ctx context.Context) error { _, err := s.Read(ctx, sku); return err },
+						lock.ErrDown)
+					down(t, "Write", func(ctx context.Context) error { return s.Write(ctx, order(stock)) },
+						lock.ErrDown)
+					down(
+						t,
+						"Deduct",
+						func(ctx context.Context) error { _, err := s.Deduct(ctx, order(stock)); return err },
+						lock.ErrDown,
+					)
+					down(
+						t,
+						"Orders",
+						func(ctx context.Context) error { _, _, err := s.Orders(ctx, sku, "", 1); return err },
+						lock.ErrDown,
+					)
 				}
 				if err := server.Restart(t.Context()); err != nil {
 					t.Fatal(err)

@@ -2,6 +2,10 @@ package repo_test
 
 import (
 	"context"
+	"flag"
+	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,8 +26,34 @@ var servers stacktest.Shared
 
 func TestMain(m *testing.M) {
 	logging.Disable() // go-redis prints every connection that is refused
+	flag.Parse()
+	if err := flag.Set("test.parallel", "6"); err != nil { // tests wait for servers: more than one for each core
+		panic(err)
+	}
 	goleak.VerifyTestMain(servers.Around(m))
 }
+
+var (
+	sharedMu  sync.Mutex
+	sharedDSN string
+	skus      atomic.Int64
+)
+
+// sharedMySQL returns the DSN of a migrated database that tests share. Each uses SKUs of its own, see newSKU.
+func sharedMySQL(t testing.TB) string {
+	t.Helper()
+	sharedMu.Lock()
+	defer sharedMu.Unlock()
+	if sharedDSN == "" {
+		dsn := servers.MariaDB(t)
+		migrated(t, dsn)
+		sharedDSN = dsn
+	}
+	return sharedDSN
+}
+
+// newSKU returns a SKU that no other test uses.
+func newSKU(name string) service.SKU { return service.SKU(fmt.Sprintf("%s-%d", name, skus.Add(1))) }
 
 // A shop is what both stores are.
 type shop interface {

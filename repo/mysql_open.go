@@ -30,25 +30,25 @@ type Pool struct {
 	Lifetime time.Duration
 }
 
-// OpenMySQL prepares to use the MySQL or MariaDB that dsn names. It does not connect: the first operation does. An error is
-// about dsn only. The caller closes the result: its DB() has Close.
+// OpenMySQL prepares to use the MySQL or MariaDB that dsn names. It does not connect: the first operation does. An
+// error is about dsn only. The caller closes the result: its DB() has Close.
 //
 // These settings of a DSN are set here, because the stores rely on them:
 //
 //   - parseTime, loc=UTC: created_at is a time.Time, in UTC whatever the zone of server and client.
-//   - interpolateParams: the client puts values into the statement, escaped. Without it every statement is three packets
-//     (prepare, execute, close) and two round trips. gorm's PrepareStmt would save the parsing as well, but our
+//   - interpolateParams: the client puts values into the statement, escaped. Without it every statement is three
+//     packets (prepare, execute, close) and two round trips. gorm's PrepareStmt would save the parsing as well, but our
 //     transactions, on one connection, cannot use its statements; BenchmarkPessimistic compares.
 //   - multiStatements=false: we never send two statements at once, so an injected second statement is refused.
-//   - clientFoundRows=false: "rows affected" counts changed rows. All our UPDATEs add to the version, so every matched row
-//     is changed; the setting is here so that nothing depends on that.
+//   - clientFoundRows=false: "rows affected" counts changed rows. All our UPDATEs add to the version, so every matched
+//     row is changed; the setting is here so that nothing depends on that.
 //   - autocommit, isolation level (REPEATABLE READ), sql_mode (strict), time zone (UTC), completion_type,
 //     unique_checks, sql_select_limit and sql_safe_updates of every connection, whatever the server's defaults and what
 //     dsn says: with autocommit=0, say, a pooled connection would read the stock as it was when it read first.
 //     innodb_lock_wait_timeout (50 s) and wait_timeout (8 h) are as usual unless dsn says otherwise. They are sent with
 //     what a new connection sends anyway: one round trip.
-//   - timeout=1s, if dsn has none: to connect. There is no readTimeout, because a statement may wait for a row lock; the
-//     ctx of each operation bounds it, COMMIT included.
+//   - timeout=1s, if dsn has none: to connect. There is no readTimeout, because a statement may wait for a row lock;
+//     the ctx of each operation bounds it, COMMIT included.
 //
 // The connection's character set is the driver's default, utf8mb4; the columns have their own. No operation relies on a
 // snapshot taken before a lock. READ UNCOMMITTED would break the look-up of orders: an order that was found must not

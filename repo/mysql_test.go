@@ -29,7 +29,8 @@ func TestMySQLRefuses(t *testing.T) {
 		}
 	}
 	name := dsn[strings.LastIndex(dsn, "/")+1:]
-	run("CREATE OR REPLACE USER clerk@'127.0.0.1' IDENTIFIED BY 'secret' WITH MAX_USER_CONNECTIONS 1", "GRANT ALL ON "+name+".* TO clerk@'127.0.0.1'")
+	run("CREATE OR REPLACE USER clerk@'127.0.0.1' IDENTIFIED BY 'secret' WITH MAX_USER_CONNECTIONS 1",
+		"GRANT ALL ON "+name+".* TO clerk@'127.0.0.1'")
 	t.Cleanup(func() { run("DROP USER clerk@'127.0.0.1'") })
 	clerk := strings.Replace(dsn, "root@", "clerk:secret@", 1)
 
@@ -46,28 +47,37 @@ func TestMySQLRefuses(t *testing.T) {
 	check("database", strings.Replace(dsn, name, "nowhere", 1), "the database does not exist")
 	empty := servers.MariaDB(t)
 	check("schema", empty, "run stock migrate up")
-	holding(t, repo.NewMySQL(openMySQL(t, clerk)), "sku", func() { check("connections", clerk, "too many connections") })
+	holding(t, repo.NewMySQL(openMySQL(t, clerk)), "sku", func() {
+		check("connections", clerk, "too many connections")
+	})
 	run("ALTER USER clerk@'127.0.0.1' WITH MAX_USER_CONNECTIONS 0", "SET GLOBAL read_only = 1")
 	check("read-only", clerk, "read-only")
 	run("SET GLOBAL read_only = 0")
 	balanced(t, repo.NewMySQL(db), "sku", 1)
 
-	if err := repo.NewMySQL(openMySQL(t, clerk)).Write(short(t), order(mustSet(t, repo.NewMySQL(db), "sku", 5))); err != nil {
+	if err := repo.NewMySQL(openMySQL(t, clerk)).
+		Write(short(t), order(mustSet(t, repo.NewMySQL(db), "sku", 5))); err != nil {
 		t.Errorf("with all in order: %v", err)
 	}
 }
 
 func TestMySQLRoundTrips(t *testing.T) {
+	t.Parallel()
 	p, s, sound := proxied(t, "mysql")
-	const sku = service.SKU("trips")
+	sku := newSKU("trips")
 	mustSet(t, s, sku, 100)
 	trips(t, p, true, "Set", 6, func() error { _, err := s.Set(short(t), sku, 10); return err })
 	trips(t, p, true, "Seed", 4, func() error { return s.Seed(short(t), sku, 10) })
 	trips(t, p, true, "Read", 1, func() error { _, err := s.Read(short(t), sku); return err })
 	trips(t, p, true, "Write", 4, func() error { return s.Write(short(t), order(mustRead(t, sound, sku))) })
 	trips(t, p, true, "Swap", 4, func() error { return s.Swap(short(t), order(mustRead(t, sound, sku))) })
-	trips(t, p, true, "Deduct", 5, func() error { _, err := s.Deduct(short(t), order(service.Stock{SKU: sku})); return err })
-	trips(t, p, true, "Transact", 5, func() error { return s.(*repo.MySQL).Transact(short(t), sku, false, sellIn(sku, "x", nil)) })
+	trips(t, p, true, "Deduct", 5, func() error {
+		_, err := s.Deduct(short(t), order(service.Stock{SKU: sku}))
+		return err
+	})
+	trips(t, p, true, "Transact", 5, func() error {
+		return s.(*repo.MySQL).Transact(short(t), sku, false, sellIn(sku, "x", nil))
+	})
 	raise := func(segment int, fence uint64) func() error {
 		return func() error { return s.(service.Fencer).Raise(short(t), sku, segment, "none", fence) }
 	}
@@ -100,8 +110,9 @@ var hostile = map[string]string{
 		" completion_type = 1",
 }
 
-// Whatever the defaults of the server are, sales one after the other lose nothing, and every sentence holds.
+// Whatever the defaults of the server are, sales one after the other lose nothing, and every clause holds.
 func TestHostileDefaults(t *testing.T) {
+	t.Parallel()
 	server := stacktest.MariaDB(t)
 	admin, err := sql.Open("mysql", strings.Replace(server, "/stock", "/", 1)+"?autocommit=1")
 	if err != nil {
@@ -170,14 +181,18 @@ func underHostileDefaults(t *testing.T, dsn string) {
 	if late := time.Since(allOrders(t, s, sku)[0].CreatedAt); late > time.Hour || late < -time.Hour {
 		t.Errorf("created %v ago", late)
 	}
-	for _, line := range sentences {
-		t.Run(line.name, func(t *testing.T) { line.check(t, s, service.SKU("sku-"+line.name)) })
+	for _, clause := range clauses {
+		t.Run(clause.name, func(t *testing.T) {
+			t.Parallel()
+			clause.check(t, s, service.SKU("sku-"+clause.name))
+		})
 	}
 }
 
 // Setting the stock removes the orders of that SKU whose epoch is over and which are older than KeepOrders, and no
 // others.
 func TestSetForgetsOldOrders(t *testing.T) {
+	t.Parallel()
 	db := migrated(t, servers.MariaDB(t))
 	s := repo.NewMySQL(db)
 	old := time.Now().Add(-repo.KeepOrders - time.Minute)
@@ -218,8 +233,12 @@ func TestSetForgetsOldOrders(t *testing.T) {
 	left("1 young", "other old")
 
 	// More than are looked at at a time.
-	err := db.Exec("INSERT INTO orders (id, sku, epoch, version, quantity, quantity_read, quantity_left, strategy, instance, request_id, fence, created_at)"+
-		" SELECT CONCAT('many-', seq), 'sku', 0, 1, 1, 1, 0, 'none', '', '', 0, ? FROM seq_1_to_2500", old).Error
+	err := db.Exec(
+		"INSERT INTO orders (id, sku, epoch, version, quantity, quantity_read, quantity_left,"+
+			" strategy, instance, request_id, fence, created_at)"+
+			" SELECT CONCAT('many-', seq), 'sku', 0, 1, 1, 1, 0, 'none', '', '', 0, ? FROM seq_1_to_2500",
+		old,
+	).Error
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,6 +249,7 @@ func TestSetForgetsOldOrders(t *testing.T) {
 // Two sales from segments draw their numbers and commit in the opposite order. A reader who goes on from a cursor
 // misses neither: the page ends when what was under way has.
 func TestCursorSkipsNoOrder(t *testing.T) {
+	t.Parallel()
 	dsn := servers.MariaDB(t)
 	s := repo.NewMySQL(migrated(t, dsn))
 	const sku = service.SKU("sku")
@@ -316,8 +336,9 @@ func TestCursorSkipsNoOrder(t *testing.T) {
 // Sales of a whole stock commit in the order of their numbers: the row of the stock is locked from before the number is
 // drawn.
 func TestNumbersFollowCommits(t *testing.T) {
+	t.Parallel()
 	p, broken, sound := proxied(t, "mysql")
-	const sku = service.SKU("numbers")
+	sku := newSKU("numbers")
 	mustSet(t, sound, sku, 100)
 	mustRead(t, broken, sku) // its connection says "autocommit" first
 	held := p.Set(wire.Trap{On: wire.ToServer, Match: wire.Contains("COMMIT"), Do: wire.Hold})

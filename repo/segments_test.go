@@ -21,7 +21,8 @@ func swap(t *testing.T, s shop, sku service.SKU) {
 	if err := s.Swap(short(t), o); err != nil {
 		t.Fatal(err)
 	}
-	want(t, s, service.Stock{SKU: sku, Quantity: 99, Initial: 100, Sold: 1, Version: 2, Epoch: 1, Fence: 10, Guard: "none"})
+	want(t, s,
+		service.Stock{SKU: sku, Quantity: 99, Initial: 100, Sold: 1, Version: 2, Epoch: 1, Fence: 10, Guard: "none"})
 	o.ID = "second"
 	refused(t, s, sku, service.ErrConflict, func() error { return s.Swap(short(t), o) })
 	o.Version = 1<<53 + 1
@@ -75,7 +76,13 @@ func segments(t *testing.T, s shop, sku service.SKU) {
 	gather(t, s, sku, 1, 4, 2, 10)
 	gather(t, s, sku, 7, 0, 1)
 	rows := []service.Segment{
-		{Number: 1, Version: 2}, {Number: 2, Version: 3}, {Number: 7, Quantity: 30, Version: 1}, {Number: 10, Version: 2},
+		{
+			Number:  1,
+			Version: 2,
+		},
+		{Number: 2, Version: 3},
+		{Number: 7, Quantity: 30, Version: 1},
+		{Number: 10, Version: 2},
 	}
 	all = parts(t, s, sku)
 	if all.Reserve != 70 || !slices.Equal(all.Rows, rows) || all.Guard != "none" || all.Sold != 0 {
@@ -98,9 +105,13 @@ func segmentSale(t *testing.T, s shop, sku service.SKU) {
 			t.Fatalf("segment %d: %v", o.Segment, err)
 		}
 	}
-	rows := []service.Segment{{Number: 1, Quantity: 19, Version: 2, Fence: 1<<53 + 1}, {Number: 2, Quantity: 19, Version: 2, Fence: 7}}
+	rows := []service.Segment{
+		{Number: 1, Quantity: 19, Version: 2, Fence: 1<<53 + 1},
+		{Number: 2, Quantity: 19, Version: 2, Fence: 7},
+	}
 	after := parts(t, s, sku)
-	if !slices.Equal(after.Rows, rows) || after.Reserve != 60 || after.Sold != 2 || after.Version != all.Version+2 || after.Fence != 1<<53+1 {
+	if !slices.Equal(after.Rows, rows) || after.Reserve != 60 || after.Sold != 2 || after.Version != all.Version+2 ||
+		after.Fence != 1<<53+1 {
 		t.Errorf("after two sales %+v", after)
 	}
 	if got := allOrders(t, s, sku); !slices.Equal(got, []service.Order{first, second}) {
@@ -174,14 +185,19 @@ func gatherRefused(t *testing.T, s shop, sku service.SKU) {
 	}
 	var invalid *service.InvalidError
 	for _, g := range []service.Refill{
-		gathering(now, 1, 0, 1), gathering(now, 1, 0, 2, 2), gathering(now, 0, 1), gathering(now, -1, 1), gathering(now, 1, -1),
+		gathering(now, 1, 0, 1), gathering(now, 1, 0, 2, 2), gathering(now, 0, 1),
+		gathering(now, -1, 1), gathering(now, 1, -1),
 		gathering(now, 1, 0, 5), gathering(now, 1, 0, 0),
 	} {
 		if err := s.Refill(short(t), g); !errors.As(err, &invalid) {
 			t.Errorf("%+v: %v, want an InvalidError", g, err)
 		}
 	}
-	if err := s.Refill(short(t), service.Refill{SKU: "nothing", Epoch: 1, Into: service.Segment{Number: 1}}); !errors.Is(err, service.ErrUnknownSKU) {
+	if err := s.Refill(short(t),
+		service.Refill{SKU: "nothing", Epoch: 1, Into: service.Segment{Number: 1}}); !errors.Is(
+		err,
+		service.ErrUnknownSKU,
+	) {
 		t.Errorf("gather for nothing: %v", err)
 	}
 }
@@ -311,6 +327,7 @@ func fromSegment(all service.Segments, n int) service.Order {
 // A move whose connection breaks in the middle has happened or not: the units are all there, nobody is told that an
 // order is in doubt, and the same move, read anew, works.
 func TestGatherBreaks(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		store, word string
 		fault       wire.Action
@@ -333,8 +350,9 @@ func TestGatherBreaks(t *testing.T) {
 		{"mysql", "COMMIT", wire.HoldReply, true},
 	} {
 		t.Run(fmt.Sprintf("%s/%s/%d", row.store, row.word, row.fault), func(t *testing.T) {
+			t.Parallel()
 			p, broken, sound := proxied(t, row.store)
-			const sku = service.SKU("gather")
+			sku := newSKU("refill")
 			mustSet(t, sound, sku, 100)
 			gather(t, broken, sku, 2, 10) // loads the script and opens the connection
 			gather(t, sound, sku, 3, 10)
@@ -343,7 +361,8 @@ func TestGatherBreaks(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 			defer cancel()
 			err := broken.Refill(ctx, g)
-			if (err != nil) != row.fails || row.fails && !errors.Is(err, lock.ErrDown) || errors.Is(err, service.ErrOutcomeUnknown) {
+			if (err != nil) != row.fails || row.fails && !errors.Is(err, lock.ErrDown) ||
+				errors.Is(err, service.ErrOutcomeUnknown) {
 				t.Errorf("error %v; want ErrDown: %v", err, row.fails)
 			}
 			now := parts(t, sound, sku)
@@ -363,9 +382,10 @@ func TestGatherBreaks(t *testing.T) {
 
 // To look is to read: an answer that is lost leaves no order in doubt.
 func TestLooksBreak(t *testing.T) {
+	t.Parallel()
 	for _, store := range []string{"redis", "mysql"} {
 		p, broken, sound := proxied(t, store)
-		const sku = service.SKU("looks")
+		sku := newSKU("looks")
 		mustSet(t, sound, sku, 10)
 		for what, look := range map[string]func(context.Context) error{
 			"Segments": func(ctx context.Context) error { _, err := broken.Segments(ctx, sku); return err },
@@ -388,24 +408,34 @@ func TestLooksBreak(t *testing.T) {
 
 // Every operation takes the round trips that it says.
 func TestSegmentRoundTrips(t *testing.T) {
+	t.Parallel()
 	for store, n := range map[string]struct{ swap, look, read, share, merge, sale, set int }{
 		"redis": {1, 1, 1, 1, 1, 1, 2}, "mysql": {4, 1, 2, 4, 6, 4, 9},
 	} {
 		t.Run(store, func(t *testing.T) {
+			t.Parallel()
 			p, s, sound := proxied(t, store)
-			const sku = service.SKU("trips")
+			sku := newSKU("trips")
 			for _, warm := range []bool{false, true} {
 				mustSet(t, sound, sku, 100)
-				trips(t, p, warm, "Swap", n.swap, func() error { return s.Swap(short(t), order(mustRead(t, sound, sku))) })
+				trips(t, p, warm, "Swap", n.swap, func() error {
+					return s.Swap(short(t), order(mustRead(t, sound, sku)))
+				})
 				gather(t, sound, sku, 2, 1)
 				gather(t, sound, sku, 3, 1)
 				all := parts(t, sound, sku)
 				trips(t, p, warm, "Segments", n.look, func() error { _, err := s.Segments(short(t), sku); return err })
 				trips(t, p, warm, "Read", n.read, func() error { _, err := s.Read(short(t), sku); return err })
-				trips(t, p, warm, "Gather from the reserve", n.share, func() error { return s.Refill(short(t), gathering(all, 1, 10)) })
+				trips(t, p, warm, "Gather from the reserve", n.share, func() error {
+					return s.Refill(short(t), gathering(all, 1, 10))
+				})
 				all = parts(t, sound, sku)
-				trips(t, p, warm, "Gather from two", n.merge, func() error { return s.Refill(short(t), gathering(all, 1, 10, 2, 3)) })
-				trips(t, p, warm, "Swap of a segment", n.sale, func() error { return s.Swap(short(t), fromSegment(parts(t, sound, sku), 1)) })
+				trips(t, p, warm, "Gather from two", n.merge, func() error {
+					return s.Refill(short(t), gathering(all, 1, 10, 2, 3))
+				})
+				trips(t, p, warm, "Swap of a segment", n.sale, func() error {
+					return s.Swap(short(t), fromSegment(parts(t, sound, sku), 1))
+				})
 				trips(t, p, warm, "Set", n.set, func() error { _, err := s.Set(short(t), sku, 100); return err })
 			}
 		})

@@ -27,8 +27,8 @@ import (
 	"example.com/stock/stack/wire"
 )
 
-// What both stores promise of Settle: a sentence each.
-var settling = []promised{
+// settling are the clauses about Settle.
+var settling = []clause{
 	{"settle-written", "An order that was written is found as it was given, in this epoch or before.", settleWritten},
 	{"settle-absent", "An order that was settled as absent is never written, whichever way it comes.", settleAbsent},
 	{"settle-epochs", "That holds after the stock was set anew, also for sales that name no epoch.", settleEpochs},
@@ -40,7 +40,10 @@ var settling = []promised{
 	{"settle-race", "Sales and settlements of the same ids agree, whoever comes first.", settleRace},
 }
 
-func TestSettle(t *testing.T) { everywhere(t, settling) }
+func TestSettle(t *testing.T) {
+	t.Parallel()
+	everywhere(t, settling)
+}
 
 // numbered is an order with an id as the service makes them.
 func numbered(stock service.Stock) service.Order {
@@ -276,6 +279,7 @@ func settleRace(t *testing.T, s shop, sku service.SKU) {
 // A write whose request is held on its way, or whose client has gone, is settled as absent while it is under way, and
 // never appears when it arrives.
 func TestSettledWhileOnItsWay(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		store, op, word string
 	}{
@@ -291,8 +295,9 @@ func TestSettledWhileOnItsWay(t *testing.T) {
 		{"mysql", "Transact", "INSERT"},
 	} {
 		t.Run(row.store+"/"+row.op+"/"+row.word, func(t *testing.T) {
+			t.Parallel()
 			p, broken, sound := proxied(t, row.store)
-			const sku = service.SKU("way")
+			sku := newSKU("way")
 			mustSet(t, sound, sku, 100)
 			if _, err := broken.Deduct(short(t), order(service.Stock{SKU: sku})); err != nil { // loads the script
 				t.Fatal(err)
@@ -319,9 +324,10 @@ func TestSettledWhileOnItsWay(t *testing.T) {
 
 // A COMMIT that is held on its way: the transaction has the id, so that nothing is decided before it has ended.
 func TestSettleWaitsForTheTransaction(t *testing.T) {
+	t.Parallel()
 	for _, committed := range []bool{true, false} {
 		p, broken, sound := proxied(t, "mysql")
-		const sku = service.SKU("open")
+		sku := newSKU("open")
 		o := numbered(mustSet(t, sound, sku, 100))
 		mustRead(t, broken, sku) // its connection says "autocommit" first
 		held := p.Set(wire.Trap{On: wire.ToServer, Match: wire.Contains("COMMIT"), Do: wire.Hold})
@@ -356,6 +362,7 @@ func TestSettleWaitsForTheTransaction(t *testing.T) {
 
 // A Redis that was stopped with the write in its socket: when it goes on it may serve first whoever asked last.
 func TestSettledWhileRedisSleeps(t *testing.T) {
+	t.Parallel()
 	server := stacktest.Server(t, stack.Redis)
 	c := dialRedis(t, server.Addr)
 	const sku = service.SKU("asleep")
@@ -396,6 +403,7 @@ func TestSettledWhileRedisSleeps(t *testing.T) {
 // CLIENT PAUSE keeps writes back in the server: what was sent before is settled as absent if the settlement is served
 // first.
 func TestSettledWhileRedisHoldsWritesBack(t *testing.T) {
+	t.Parallel()
 	server := stacktest.Server(t, stack.Redis)
 	c := dialRedis(t, server.Addr)
 	s := repo.NewRedis(c)
@@ -424,7 +432,9 @@ func TestSettledWhileRedisHoldsWritesBack(t *testing.T) {
 
 // What is settled is forgotten when nothing that was on its way then can be written any more, and not before.
 func TestSettledIsForgotten(t *testing.T) {
+	t.Parallel()
 	t.Run("redis", func(t *testing.T) {
+		t.Parallel()
 		c := dialRedis(t, stacktest.Redis(t).Addr)
 		s := repo.NewRedis(c)
 		mustSet(t, s, "sku", 100)
@@ -442,6 +452,7 @@ func TestSettledIsForgotten(t *testing.T) {
 		}
 	})
 	t.Run("mysql", func(t *testing.T) {
+		t.Parallel()
 		db := migrated(t, servers.MariaDB(t))
 		s := repo.NewMySQL(db)
 		mustSet(t, s, "sku", 100)
@@ -462,6 +473,7 @@ func TestSettledIsForgotten(t *testing.T) {
 
 // Orders that an earlier version of this service has left are found.
 func TestSettleFindsOrdersOfAnEarlierVersion(t *testing.T) {
+	t.Parallel()
 	c := dialRedis(t, stacktest.Redis(t).Addr)
 	s := repo.NewRedis(c)
 	o := numbered(mustSet(t, s, "sku", 100))
@@ -481,6 +493,7 @@ func TestSettleFindsOrdersOfAnEarlierVersion(t *testing.T) {
 
 // So many are remembered, and no more: then nothing is decided, until some are forgotten.
 func TestSettledIsBounded(t *testing.T) {
+	t.Parallel()
 	const most = 100_000
 	full := func(t *testing.T, s shop) {
 		t.Helper()
@@ -490,6 +503,7 @@ func TestSettledIsBounded(t *testing.T) {
 		}
 	}
 	t.Run("redis", func(t *testing.T) {
+		t.Parallel()
 		c := dialRedis(t, stacktest.Redis(t).Addr)
 		s := repo.NewRedis(c)
 		mustSet(t, s, "sku", 100)
@@ -501,6 +515,7 @@ func TestSettledIsBounded(t *testing.T) {
 		full(t, s)
 	})
 	t.Run("mysql", func(t *testing.T) {
+		t.Parallel()
 		db := migrated(t, servers.MariaDB(t))
 		s := repo.NewMySQL(db)
 		mustSet(t, s, "sku", 100)
@@ -571,6 +586,7 @@ func semisync(t *testing.T) string {
 // A COMMIT that is in the binary log and waits for a replica: nobody sees the order, whose client was told that the
 // outcome is unknown, and it will be there. Nobody is told that it is absent.
 func TestSettleWaitsForTheReplica(t *testing.T) {
+	t.Parallel()
 	dsn := semisync(t)
 	db := migrated(t, dsn)
 	s := repo.NewMySQL(db)

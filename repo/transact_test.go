@@ -38,6 +38,7 @@ func transactor(t *testing.T) (*repo.MySQL, *gorm.DB) {
 }
 
 func TestTransactExcludes(t *testing.T) {
+	t.Parallel()
 	s, _ := transactor(t)
 	mustSet(t, s, "sku", 100)
 	var all sync.WaitGroup
@@ -66,7 +67,8 @@ func holding(t *testing.T, s *repo.MySQL, sku service.SKU, while func()) {
 	locked, done := make(chan struct{}), make(chan struct{})
 	var holder sync.WaitGroup
 	holder.Go(func() {
-		if err := s.Transact(context.Background(), sku, false, sellIn(sku, "holder", func() { close(locked); <-done })); err != nil {
+		if err := s.Transact(context.Background(), sku, false,
+			sellIn(sku, "holder", func() { close(locked); <-done })); err != nil {
 			t.Errorf("the holder: %v", err)
 		}
 	})
@@ -77,6 +79,7 @@ func holding(t *testing.T, s *repo.MySQL, sku service.SKU, while func()) {
 }
 
 func TestTransactHeld(t *testing.T) {
+	t.Parallel()
 	dsn := servers.MariaDB(t)
 	s := repo.NewMySQL(migrated(t, dsn))
 	hasty := repo.NewMySQL(openMySQL(t, dsn+"?innodb_lock_wait_timeout=1"))
@@ -86,7 +89,9 @@ func TestTransactHeld(t *testing.T) {
 		if err := s.Transact(short(t), "sku", true, try); !errors.Is(err, lock.ErrHeld) {
 			t.Errorf("no wait: %v, want ErrHeld", err)
 		}
-		if err := hasty.Transact(short(t), "sku", false, try); !errors.Is(err, lock.ErrHeld) || errors.Is(err, lock.ErrDown) {
+		if err := hasty.Transact(short(t), "sku", false,
+			try); !errors.Is(err, lock.ErrHeld) ||
+			errors.Is(err, lock.ErrDown) {
 			t.Errorf("lock wait timeout in the read: %v, want ErrHeld", err)
 		}
 		stock := mustRead(t, s, "sku") // locks nothing, and so does not wait
@@ -103,7 +108,9 @@ func TestTransactHeld(t *testing.T) {
 		// Long enough to be in the queue for the row by then: before that it is the server that is waited for.
 		late, stop := context.WithTimeout(t.Context(), 3*time.Second)
 		defer stop()
-		if err := s.Transact(late, "sku", false, try); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, lock.ErrDown) {
+		if err := s.Transact(late, "sku", false,
+			try); !errors.Is(err, context.DeadlineExceeded) ||
+			errors.Is(err, lock.ErrDown) {
 			t.Errorf("wait that is over: %v, want DeadlineExceeded, and nobody is down", err)
 		}
 		// A closure that goes on after a fault must not get anything written.
@@ -120,6 +127,7 @@ func TestTransactHeld(t *testing.T) {
 }
 
 func TestTransactLeavesNothing(t *testing.T) {
+	t.Parallel()
 	s, db := transactor(t)
 	stock := mustSet(t, s, "sku", 100)
 	changed := errors.New("I changed my mind")
@@ -164,6 +172,7 @@ func TestTransactLeavesNothing(t *testing.T) {
 
 // Refusals in a transaction are answers: a transaction that has seen one can go on.
 func TestTransactRefused(t *testing.T) {
+	t.Parallel()
 	s, _ := transactor(t)
 	mustSet(t, s, "sku", 100)
 	err := s.Transact(short(t), "sku", false, func(ctx context.Context, tx service.Store) error {
@@ -190,6 +199,7 @@ func TestTransactRefused(t *testing.T) {
 // Two carts with the same two SKUs, in opposite order: InnoDB ends one of the two, and it is run again, also if the
 // closure does not pass the error on: after a deadlock there is no transaction left to commit.
 func TestDeadlock(t *testing.T) {
+	t.Parallel()
 	for _, swallow := range []bool{false, true} {
 		s, _ := transactor(t)
 		mustSet(t, s, "a", 100)
@@ -228,6 +238,7 @@ func TestDeadlock(t *testing.T) {
 // Who gives up waiting for the row is out of the server's queue at once, and not after innodb_lock_wait_timeout, 50 s,
 // although the row is held all the time; also when all connections of the pool were waiting.
 func TestTransactLeavesTheQueue(t *testing.T) {
+	t.Parallel()
 	const pool = 6
 	dsn := servers.MariaDB(t)
 	holder := repo.NewMySQL(migrated(t, dsn))
@@ -244,8 +255,10 @@ func TestTransactLeavesTheQueue(t *testing.T) {
 	watch := openMySQL(t, dsn)
 	waiting := func() (n int) {
 		t.Helper()
-		err := watch.Raw("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE DB = DATABASE() AND ID <> CONNECTION_ID() AND INFO LIKE 'SELECT%FOR UPDATE%'").
-			Scan(&n).Error
+		err := watch.Raw("SELECT COUNT(*) FROM information_schema.PROCESSLIST" +
+			" WHERE DB = DATABASE() AND ID <> CONNECTION_ID() AND INFO LIKE 'SELECT%FOR UPDATE%'").
+			Scan(&n).
+			Error
 		if err != nil {
 			t.Fatal(err)
 		}

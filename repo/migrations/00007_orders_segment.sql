@@ -1,5 +1,5 @@
--- The segment from which an order was sold; 0: none. A crash may make this run twice, and only MariaDB has ADD COLUMN IF
--- NOT EXISTS.
+-- The segment from which an order was sold; 0: none. A crash may make this run twice, and only MariaDB has ADD COLUMN
+-- IF NOT EXISTS.
 
 -- +goose Up
 SET @ddl = (SELECT IF(COUNT(*) = 1, 'DO 0', 'ALTER TABLE orders ADD COLUMN segment INT UNSIGNED NOT NULL DEFAULT 0')

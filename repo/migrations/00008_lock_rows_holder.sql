@@ -1,6 +1,6 @@
--- The holder of the row, for inspection. It is written in the transaction that holds the lock, so only a READ UNCOMMITTED
--- sees it, and it disappears with the lock. Only MariaDB has IF NOT EXISTS for columns. The statement waits for the
--- present holders.
+-- The holder of the row, for inspection. It is written in the transaction that holds the lock, so only a READ
+-- UNCOMMITTED sees it, and it disappears with the lock. Only MariaDB has IF NOT EXISTS for columns. The statement waits for
+-- the present holders.
 
 -- +goose Up
 SET @ddl = (SELECT IF(COUNT(*) = 1, 'DO 0', CONCAT(
@@ -13,7 +13,8 @@ EXECUTE ddl;
 DEALLOCATE PREPARE ddl;
 
 -- +goose Down
-SET @ddl = (SELECT IF(COUNT(*) = 0, 'DO 0', 'ALTER TABLE lock_rows DROP COLUMN who, DROP COLUMN fence, DROP COLUMN thread')
+SET @ddl = (SELECT IF(COUNT(*) = 0, 'DO 0',
+    'ALTER TABLE lock_rows DROP COLUMN who, DROP COLUMN fence, DROP COLUMN thread')
   FROM information_schema.columns
   WHERE table_schema = DATABASE() AND table_name = 'lock_rows' AND column_name = 'thread');
 PREPARE ddl FROM @ddl;

@@ -12,7 +12,8 @@ EXECUTE ddl;
 DEALLOCATE PREPARE ddl;
 
 -- +goose Down
-SET @ddl = (SELECT IF(COUNT(*) = 0, 'DO 0', 'ALTER TABLE lock_fences DROP COLUMN who, DROP COLUMN thread, DROP COLUMN held')
+SET @ddl = (SELECT IF(COUNT(*) = 0, 'DO 0',
+    'ALTER TABLE lock_fences DROP COLUMN who, DROP COLUMN thread, DROP COLUMN held')
   FROM information_schema.columns
   WHERE table_schema = DATABASE() AND table_name = 'lock_fences' AND column_name = 'thread');
 PREPARE ddl FROM @ddl;
