@@ -80,8 +80,8 @@ func (l *log) is(t *testing.T, want ...string) {
 	l.changes = nil
 }
 
-// watch runs a backend named redis in a bubble of synctest until test returns. Checks are at 0, Interval, 2 Intervals...
-// pass lets time go on, and ends between two of them.
+// watch runs a backend named redis in a bubble of synctest until test returns. Checks are at 0, Interval, 2
+// Intervals... pass lets time go on, and ends between two of them.
 func watch(t *testing.T, s *server, test func(t *testing.T, b *health.Backend, l *log, pass func(time.Duration))) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
