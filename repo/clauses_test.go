@@ -38,8 +38,8 @@ var clauses = []clause{
 	{"segments", "Units move between parts and none are made or lost; the whole looks as if it were one.", segments},
 	{"segment-sale", "A sale from a segment reads, checks and writes the segment's numbers alone.", segmentSale},
 	{"segment-blind", "Two blind writes to a segment lose an update, and the whole shows it.", segmentBlind},
-	{"gather-refused", "A move that does not find what was read does nothing.", gatherRefused},
-	{"gather-many", "Moves and sales at once make and lose nothing.", gatherMany},
+	{"refill-refused", "A move that does not find what was read does nothing.", refillRefused},
+	{"refill-many", "Moves and sales at once make and lose nothing.", refillMany},
 	{
 		"segments-reset",
 		"Setting the stock ends its segments, and with them the sales and moves that have read them.",
@@ -86,7 +86,7 @@ func everywhere(t *testing.T, list []clause) {
 	}
 }
 
-// want compares a stock.
+// want wants the stock to be read like that.
 func want(t *testing.T, s shop, stock service.Stock) {
 	t.Helper()
 	if got := mustRead(t, s, stock.SKU); got != stock {

@@ -261,7 +261,7 @@ func (m *moving) segmented(ctx context.Context, segment int) error {
 		return err
 	}
 	if all.Row(segment).Quantity == 0 {
-		if err := m.store.Refill(ctx, gathering(all, segment, 1)); err != nil {
+		if err := m.store.Refill(ctx, refillOf(all, segment, 1)); err != nil {
 			return err
 		}
 		if all, err = m.store.Segments(ctx, m.sku); err != nil {

@@ -16,7 +16,7 @@ import (
 	"example.com/stock/service"
 )
 
-// overloaded wants an operation to be refused for our own load: no server is called down, and nothing is in doubt.
+// overloaded wants an operation to be refused for our own load: no server is called down, and no outcome is unknown.
 func overloaded(t *testing.T, what string, err error) {
 	t.Helper()
 	if !errors.Is(err, lock.ErrOverloaded) || errors.Is(err, lock.ErrDown) ||
@@ -126,7 +126,7 @@ func TestWaitersForARowTakeTwoConnections(t *testing.T) {
 			t.Errorf("%d connections are in use, want 2", open)
 		}
 		if err := s.Transact(short(t), "held", true, sellIn("held", "x", nil)); !errors.Is(err, lock.ErrHeld) {
-			t.Errorf("who does not wait: %v, want ErrHeld", err)
+			t.Errorf("one that tries once: %v, want ErrHeld", err)
 		}
 		late, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
@@ -165,7 +165,7 @@ func TestTransactionsBeyondTheBudget(t *testing.T) {
 	balanced(t, s, "b", 0)
 }
 
-// A queue that is full refuses at once, and lets in who has begun.
+// A queue that is full refuses at once, except for operations that have begun.
 func TestAFullQueueRefuses(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"redis", "mysql"} {

@@ -55,7 +55,7 @@ func sharedMySQL(t testing.TB) string {
 // newSKU returns a SKU that no other test uses.
 func newSKU(name string) service.SKU { return service.SKU(fmt.Sprintf("%s-%d", name, skus.Add(1))) }
 
-// A shop is what both stores are.
+// A shop is the interfaces that both stores implement.
 type shop interface {
 	service.Store
 	service.Deductor
@@ -63,7 +63,7 @@ type shop interface {
 	service.Inventory
 }
 
-// dialRedis opens a client as the service does.
+// dialRedis returns a client with the options of the service.
 func dialRedis(t testing.TB, addr string) redis.UniversalClient {
 	t.Helper()
 	c := redis.NewUniversalClient(&redis.UniversalOptions{
@@ -87,7 +87,7 @@ func miniRedis(t testing.TB) shop {
 	return repo.NewRedis(dialRedis(t, server.Addr()))
 }
 
-// openMySQL opens dsn. The schema is left to the caller.
+// openMySQL opens dsn. It does not touch the schema.
 func openMySQL(t testing.TB, dsn string) *gorm.DB {
 	t.Helper()
 	db, err := repo.OpenMySQL(dsn, repo.Pool{})
@@ -118,7 +118,7 @@ func migrated(t testing.TB, dsn string) *gorm.DB {
 
 func realMySQL(t testing.TB) shop { return repo.NewMySQL(migrated(t, servers.MariaDB(t))) }
 
-// order is an order of one unit by a sale that saw stock.
+// order returns an order of one unit by a sale that has read stock.
 func order(stock service.Stock) service.Order {
 	return service.Order{
 		ID: uuid.NewString(), SKU: stock.SKU, Quantity: 1, Read: stock.Quantity, Remaining: stock.Quantity - 1,
@@ -127,7 +127,7 @@ func order(stock service.Stock) service.Order {
 	}
 }
 
-// short is a ctx for one operation.
+// short returns a ctx for one operation.
 func short(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 20*time.Second)
@@ -183,12 +183,12 @@ func newProxy(t testing.TB, server string, p wire.Protocol) proxy {
 	return proxy{listening}
 }
 
-// once makes the proxy do that to the next request that contains word.
+// once makes the proxy do that to the next request which contains word.
 func (p proxy) once(do wire.Action, word string) {
 	p.Set(wire.Trap{On: wire.ToServer, Match: wire.Contains(word), Do: do})
 }
 
-// count is how many requests went through during op. Clients here send one only when they have the answer to the last.
+// count returns the number of requests during op. Clients here wait for each answer before they send the next request.
 func (p proxy) count(op func()) int {
 	before := p.Count(wire.ToServer)
 	op()

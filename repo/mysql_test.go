@@ -254,8 +254,8 @@ func TestCursorSkipsNoOrder(t *testing.T) {
 	s := repo.NewMySQL(migrated(t, dsn))
 	const sku = service.SKU("sku")
 	mustSet(t, s, sku, 100)
-	gather(t, s, sku, 1, 10)
-	gather(t, s, sku, 2, 10)
+	refill(t, s, sku, 1, 10)
+	refill(t, s, sku, 2, 10)
 	sell := func(segment int) {
 		t.Helper()
 		if err := s.Swap(short(t), fromSegment(parts(t, s, sku), segment)); err != nil {

@@ -111,8 +111,8 @@ func raiseUnknown(t *testing.T, s shop, sku service.SKU) {
 
 func raiseSegment(t *testing.T, s shop, sku service.SKU) {
 	mustSet(t, s, sku, 100)
-	gather(t, s, sku, 1, 20)
-	gather(t, s, sku, 2, 20)
+	refill(t, s, sku, 1, 20)
+	refill(t, s, sku, 2, 20)
 	for _, fence := range []uint64{9, 1<<53 + 1, 8} {
 		if err := s.(service.Fencer).Raise(short(t), sku, 2, "none", fence); err != nil {
 			t.Fatal(err)
@@ -156,7 +156,7 @@ func raiseAbsent(t *testing.T, s shop, sku service.SKU) {
 	}
 	late := service.Refill{SKU: sku, Epoch: before.Epoch, Strategy: "none", Into: before.Row(3), Reserve: 10}
 	refused(t, s, sku, service.ErrConflict, func() error { return s.Refill(short(t), late) })
-	gather(t, s, sku, 3, 10)
+	refill(t, s, sku, 3, 10)
 	o := fromSegment(parts(t, s, sku), 3)
 	o.Fence = 8
 	refused(t, s, sku, service.ErrStaleFence, func() error { return s.Swap(short(t), o) })

@@ -70,11 +70,11 @@ func segments(t *testing.T, s shop, sku service.SKU) {
 	if all.Stock != stock || all.Reserve != 100 || len(all.Rows) != 0 || all.Row(3) != (service.Segment{Number: 3}) {
 		t.Errorf("a stock that was never split is %+v", all)
 	}
-	gather(t, s, sku, 2, 20)
-	gather(t, s, sku, 10, 5)
-	gather(t, s, sku, 2, 1)
-	gather(t, s, sku, 1, 4, 2, 10)
-	gather(t, s, sku, 7, 0, 1)
+	refill(t, s, sku, 2, 20)
+	refill(t, s, sku, 10, 5)
+	refill(t, s, sku, 2, 1)
+	refill(t, s, sku, 1, 4, 2, 10)
+	refill(t, s, sku, 7, 0, 1)
 	rows := []service.Segment{
 		{
 			Number:  1,
@@ -95,8 +95,8 @@ func segments(t *testing.T, s shop, sku service.SKU) {
 
 func segmentSale(t *testing.T, s shop, sku service.SKU) {
 	mustSet(t, s, sku, 100)
-	gather(t, s, sku, 1, 20)
-	gather(t, s, sku, 2, 20)
+	refill(t, s, sku, 1, 20)
+	refill(t, s, sku, 2, 20)
 	all := parts(t, s, sku)
 	first, second := fromSegment(all, 1), fromSegment(all, 2)
 	first.Fence, second.Fence = 1<<53+1, 7
@@ -137,7 +137,7 @@ func segmentSale(t *testing.T, s shop, sku service.SKU) {
 
 func segmentBlind(t *testing.T, s shop, sku service.SKU) {
 	mustSet(t, s, sku, 100)
-	gather(t, s, sku, 1, 20)
+	refill(t, s, sku, 1, 20)
 	o := fromSegment(parts(t, s, sku), 1)
 	for _, id := range []string{"blind-1", "blind-2"} {
 		o.ID = id
@@ -150,25 +150,25 @@ func segmentBlind(t *testing.T, s shop, sku service.SKU) {
 	}
 }
 
-func gatherRefused(t *testing.T, s shop, sku service.SKU) {
+func refillRefused(t *testing.T, s shop, sku service.SKU) {
 	mustSet(t, s, sku, 100)
-	gather(t, s, sku, 1, 20)
-	gather(t, s, sku, 2, 20)
+	refill(t, s, sku, 1, 20)
+	refill(t, s, sku, 2, 20)
 	old := parts(t, s, sku)
 	if err := s.Swap(short(t), fromSegment(old, 2)); err != nil {
 		t.Fatal(err)
 	}
 	now := parts(t, s, sku)
-	stranger, early := gathering(now, 1, 1), gathering(now, 1, 1)
+	stranger, early := refillOf(now, 1, 1), refillOf(now, 1, 1)
 	stranger.Strategy, early.Epoch = "other", 0
 	for name, row := range map[string]struct {
 		g   service.Refill
 		err error
 	}{
-		"from one that was sold from": {gathering(old, 1, 5, 2), service.ErrConflict},
-		"into one that was sold from": {gathering(old, 2, 5), service.ErrConflict},
-		"into one that is there":      {gathering(service.Segments{Stock: now.Stock}, 1, 5), service.ErrConflict},
-		"more than the reserve":       {gathering(now, 1, 61), service.ErrConflict},
+		"from one that was sold from": {refillOf(old, 1, 5, 2), service.ErrConflict},
+		"into one that was sold from": {refillOf(old, 2, 5), service.ErrConflict},
+		"into one that is there":      {refillOf(service.Segments{Stock: now.Stock}, 1, 5), service.ErrConflict},
+		"more than the reserve":       {refillOf(now, 1, 61), service.ErrConflict},
 		"guarded by another":          {stranger, service.ErrGuarded},
 		"another epoch":               {early, service.ErrStockReset},
 	} {
@@ -185,9 +185,9 @@ func gatherRefused(t *testing.T, s shop, sku service.SKU) {
 	}
 	var invalid *service.InvalidError
 	for _, g := range []service.Refill{
-		gathering(now, 1, 0, 1), gathering(now, 1, 0, 2, 2), gathering(now, 0, 1),
-		gathering(now, -1, 1), gathering(now, 1, -1),
-		gathering(now, 1, 0, 5), gathering(now, 1, 0, 0),
+		refillOf(now, 1, 0, 1), refillOf(now, 1, 0, 2, 2), refillOf(now, 0, 1),
+		refillOf(now, -1, 1), refillOf(now, 1, -1),
+		refillOf(now, 1, 0, 5), refillOf(now, 1, 0, 0),
 	} {
 		if err := s.Refill(short(t), g); !errors.As(err, &invalid) {
 			t.Errorf("%+v: %v, want an InvalidError", g, err)
@@ -198,12 +198,12 @@ func gatherRefused(t *testing.T, s shop, sku service.SKU) {
 		err,
 		service.ErrUnknownSKU,
 	) {
-		t.Errorf("gather for nothing: %v", err)
+		t.Errorf("a refill for nothing: %v", err)
 	}
 }
 
 // 30 without any lock: the versions alone keep the units together.
-func gatherMany(t *testing.T, s shop, sku service.SKU) {
+func refillMany(t *testing.T, s shop, sku service.SKU) {
 	mustSet(t, s, sku, 1000)
 	var all sync.WaitGroup
 	for i := range 30 {
@@ -221,9 +221,9 @@ func gatherMany(t *testing.T, s shop, sku service.SKU) {
 					o.ID = fmt.Sprint("many-", i, "-", j)
 					err = s.Swap(short(t), o)
 				case from != at && view.Row(from).Version > 0:
-					err = s.Refill(short(t), gathering(view, at, 3, from))
+					err = s.Refill(short(t), refillOf(view, at, 3, from))
 				default:
-					err = s.Refill(short(t), gathering(view, at, 3))
+					err = s.Refill(short(t), refillOf(view, at, 3))
 				}
 				if err != nil && !errors.Is(err, service.ErrConflict) {
 					t.Error(err)
@@ -244,8 +244,8 @@ func gatherMany(t *testing.T, s shop, sku service.SKU) {
 
 func segmentsReset(t *testing.T, s shop, sku service.SKU) {
 	mustSet(t, s, sku, 100)
-	gather(t, s, sku, 1, 20)
-	gather(t, s, sku, 2, 20)
+	refill(t, s, sku, 1, 20)
+	refill(t, s, sku, 2, 20)
 	if err := s.Swap(short(t), fromSegment(parts(t, s, sku), 1)); err != nil {
 		t.Fatal(err)
 	}
@@ -260,10 +260,10 @@ func segmentsReset(t *testing.T, s shop, sku service.SKU) {
 	sale := fromSegment(old, 1)
 	refused(t, s, sku, service.ErrStockReset, func() error { return s.Swap(short(t), sale) })
 	refused(t, s, sku, service.ErrStockReset, func() error { return s.Write(short(t), sale) })
-	refused(t, s, sku, service.ErrStockReset, func() error { return s.Refill(short(t), gathering(old, 1, 1, 2)) })
+	refused(t, s, sku, service.ErrStockReset, func() error { return s.Refill(short(t), refillOf(old, 1, 1, 2)) })
 	// Also when the segment is there again, with the same version.
-	gather(t, s, sku, 1, 20)
-	gather(t, s, sku, 1, 1)
+	refill(t, s, sku, 1, 20)
+	refill(t, s, sku, 1, 1)
 	if row := parts(t, s, sku).Row(1); row.Version != old.Row(1).Version {
 		t.Fatalf("version %d, want %d again: this proves nothing", row.Version, old.Row(1).Version)
 	}
@@ -295,12 +295,12 @@ func parts(t *testing.T, s shop, sku service.SKU) service.Segments {
 	return all
 }
 
-// gather moves units to segment into: some from the reserve, all from others.
-func gather(t *testing.T, s shop, sku service.SKU, into int, reserve int64, from ...int) {
+// refill moves units to segment into: some from the reserve, all from others.
+func refill(t *testing.T, s shop, sku service.SKU, into int, reserve int64, from ...int) {
 	t.Helper()
 	all := parts(t, s, sku)
-	if err := s.Refill(short(t), gathering(all, into, reserve, from...)); err != nil {
-		t.Fatalf("gather into %d: %v", into, err)
+	if err := s.Refill(short(t), refillOf(all, into, reserve, from...)); err != nil {
+		t.Fatalf("refill %d: %v", into, err)
 	}
 	after := parts(t, s, sku)
 	if after.Quantity != all.Quantity || after.Version <= all.Version {
@@ -308,7 +308,7 @@ func gather(t *testing.T, s shop, sku service.SKU, into int, reserve int64, from
 	}
 }
 
-func gathering(all service.Segments, into int, reserve int64, from ...int) service.Refill {
+func refillOf(all service.Segments, into int, reserve int64, from ...int) service.Refill {
 	g := service.Refill{SKU: all.SKU, Epoch: all.Epoch, Strategy: "none", Into: all.Row(into), Reserve: reserve}
 	for _, n := range from {
 		g.From = append(g.From, all.Row(n))
@@ -326,7 +326,7 @@ func fromSegment(all service.Segments, n int) service.Order {
 
 // A move whose connection breaks in the middle has happened or not: the units are all there, nobody is told that an
 // order is in doubt, and the same move, read anew, works.
-func TestGatherBreaks(t *testing.T) {
+func TestRefillBreaks(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		store, word string
@@ -354,9 +354,9 @@ func TestGatherBreaks(t *testing.T) {
 			p, broken, sound := proxied(t, row.store)
 			sku := newSKU("refill")
 			mustSet(t, sound, sku, 100)
-			gather(t, broken, sku, 2, 10) // loads the script and opens the connection
-			gather(t, sound, sku, 3, 10)
-			g := gathering(parts(t, sound, sku), 1, 5, 2, 3)
+			refill(t, broken, sku, 2, 10) // loads the script and opens the connection
+			refill(t, sound, sku, 3, 10)
+			g := refillOf(parts(t, sound, sku), 1, 5, 2, 3)
 			p.once(row.fault, row.word)
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 			defer cancel()
@@ -371,7 +371,7 @@ func TestGatherBreaks(t *testing.T) {
 				t.Errorf("half a move: %+v", now)
 			}
 			if moved == 0 {
-				gather(t, sound, sku, 1, 5, 2, 3)
+				refill(t, sound, sku, 1, 5, 2, 3)
 			}
 			if got := parts(t, sound, sku).Row(1).Quantity; got != 25 {
 				t.Errorf("%d units in the segment, want 25", got)
@@ -421,17 +421,17 @@ func TestSegmentRoundTrips(t *testing.T) {
 				trips(t, p, warm, "Swap", n.swap, func() error {
 					return s.Swap(short(t), order(mustRead(t, sound, sku)))
 				})
-				gather(t, sound, sku, 2, 1)
-				gather(t, sound, sku, 3, 1)
+				refill(t, sound, sku, 2, 1)
+				refill(t, sound, sku, 3, 1)
 				all := parts(t, sound, sku)
 				trips(t, p, warm, "Segments", n.look, func() error { _, err := s.Segments(short(t), sku); return err })
 				trips(t, p, warm, "Read", n.read, func() error { _, err := s.Read(short(t), sku); return err })
-				trips(t, p, warm, "Gather from the reserve", n.share, func() error {
-					return s.Refill(short(t), gathering(all, 1, 10))
+				trips(t, p, warm, "Refill from the reserve", n.share, func() error {
+					return s.Refill(short(t), refillOf(all, 1, 10))
 				})
 				all = parts(t, sound, sku)
-				trips(t, p, warm, "Gather from two", n.merge, func() error {
-					return s.Refill(short(t), gathering(all, 1, 10, 2, 3))
+				trips(t, p, warm, "Refill from two", n.merge, func() error {
+					return s.Refill(short(t), refillOf(all, 1, 10, 2, 3))
 				})
 				trips(t, p, warm, "Swap of a segment", n.sale, func() error {
 					return s.Swap(short(t), fromSegment(parts(t, sound, sku), 1))

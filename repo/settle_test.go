@@ -167,7 +167,7 @@ func settleHidden(t *testing.T, s shop, sku service.SKU) {
 
 func settleSegment(t *testing.T, s shop, sku service.SKU) {
 	mustSet(t, s, sku, 100)
-	gather(t, s, sku, 3, 10)
+	refill(t, s, sku, 3, 10)
 	all := parts(t, s, sku)
 	there, gone := fromSegment(all, 3), fromSegment(all, 3)
 	there.ID, gone.ID = uuid.Must(uuid.NewV7()).String(), uuid.Must(uuid.NewV7()).String()
@@ -360,7 +360,7 @@ func TestSettleWaitsForTheTransaction(t *testing.T) {
 	}
 }
 
-// A Redis that was stopped with the write in its socket: when it goes on it may serve first whoever asked last.
+// A Redis that was stopped with the write in its socket: when it goes on it may serve the latest request first.
 func TestSettledWhileRedisSleeps(t *testing.T) {
 	t.Parallel()
 	server := stacktest.Server(t, stack.Redis)
@@ -491,7 +491,7 @@ func TestSettleFindsOrdersOfAnEarlierVersion(t *testing.T) {
 	balanced(t, s, "sku", 0)
 }
 
-// So many are remembered, and no more: then nothing is decided, until some are forgotten.
+// The number of settled ids is bounded: beyond it nothing is decided, until some are forgotten.
 func TestSettledIsBounded(t *testing.T) {
 	t.Parallel()
 	const most = 100_000

@@ -16,7 +16,7 @@ import (
 	"example.com/stock/service"
 )
 
-// sellIn is a sale in a transaction: what the strategy "pessimistic" does. seen is called while the row is locked.
+// sellIn returns a sale for Transact, like that of the strategy "pessimistic". It calls seen while the row is locked.
 func sellIn(sku service.SKU, id string, seen func()) func(context.Context, service.Store) error {
 	return func(ctx context.Context, tx service.Store) error {
 		stock, err := tx.Read(ctx, sku)
@@ -105,7 +105,7 @@ func TestTransactHeld(t *testing.T) {
 		if err := s.Transact(ctx, "sku", false, try); !errors.Is(err, cause) || errors.Is(err, lock.ErrDown) {
 			t.Errorf("cancelled wait: %v, want its cause", err)
 		}
-		// Long enough to be in the queue for the row by then: before that it is the server that is waited for.
+		// Long enough to be in the queue for the row by then: before that the wait is for the server.
 		late, stop := context.WithTimeout(t.Context(), 3*time.Second)
 		defer stop()
 		if err := s.Transact(late, "sku", false,
