@@ -1,5 +1,8 @@
--- Move units into a segment. KEYS[1] stock:{sku}   ARGV[1] epoch   [2] strategy   [3] units from the reserve   [4], [5] segment that receives,
--- such as "3.", and its version, "0" if it is not there yet   then two by two: segment to empty into it, and its version
+-- Move units into a segment.
+-- KEYS[1] stock:{sku}
+-- ARGV[1] epoch   [2] strategy   [3] units from the reserve
+-- [4], [5] segment that receives, such as "3.", and its version, "0" if it does not exist yet
+-- then in pairs: a segment to empty into it, and its version
 local all = redis.call('HGETALL', KEYS[1])
 local h = {}
 for i = 1, #all, 2 do
