@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -131,4 +134,73 @@ func (c *child) signal(sig syscall.Signal) error {
 		c.awaitStop()
 	}
 	return nil
+}
+
+// A MissingError says that a program is not installed, and how to get it.
+type MissingError struct {
+	Program string // what was looked for
+	Install string // what a shell takes to get it
+}
+
+func (e *MissingError) Error() string {
+	return e.Program + " not found on PATH: " + e.Install
+}
+
+// find looks a program up on PATH, under any of its names, and beside it: an ordinary user of Debian has /usr/bin on PATH, but
+// mariadbd and nginx live in /usr/sbin.
+func find(install string, names ...string) (string, error) {
+	for _, name := range names {
+		if path, err := exec.LookPath(name); err == nil {
+			return filepath.Abs(path)
+		}
+		for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+			path := filepath.Join(filepath.Dir(dir), "sbin", name)
+			if filepath.IsAbs(path) && isProgram(path) {
+				return path, nil
+			}
+		}
+	}
+	return "", &MissingError{names[0], install}
+}
+
+func isProgram(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
+}
+
+// What is quoted of a log: enough for a Java stack trace's head and for the three lines with which mariadbd explains itself.
+const (
+	tailLines = 15
+	tailBytes = 4 << 10
+)
+
+// size is the length of a log now: what a start quotes begins there.
+func size(log string) int64 {
+	info, err := os.Stat(log)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+// tail is the last lines of log after from, as the end of an error message; empty if there are none.
+func tail(log string, from int64) string {
+	f, err := os.Open(log)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	if end, err := f.Seek(0, io.SeekEnd); err == nil {
+		from = max(from, end-tailBytes)
+	}
+	if _, err := f.Seek(from, io.SeekStart); err != nil {
+		return ""
+	}
+	text, err := io.ReadAll(io.LimitReader(f, tailBytes))
+	if err != nil || len(text) == 0 {
+		return ""
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	lines = lines[max(0, len(lines)-tailLines):]
+	return "; the last lines of " + log + ":\n  " + strings.Join(lines, "\n  ")
 }

@@ -3,14 +3,18 @@ package stack
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"net"
 	"net/http"
 	"net/http/httputil"
 	"regexp"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -157,5 +161,91 @@ func named(next http.Handler) http.Handler {
 		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 		r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 		next.ServeHTTP(w, r)
+	})
+}
+
+// turns sends each request to the next instance, and on to the one after that while none can be connected to.
+type turns struct {
+	transport *http.Transport
+	upstreams []string
+	count     atomic.Uint64
+}
+
+func (t *turns) RoundTrip(req *http.Request) (*http.Response, error) {
+	first := t.count.Add(1) - 1
+	var failed error
+	for i := range uint64(len(t.upstreams)) {
+		try := req.Clone(req.Context())
+		try.URL.Host = t.upstreams[(first+i)%uint64(len(t.upstreams))]
+		try.Body, _ = req.GetBody() // see named: it is there, and never fails
+		if req.ContentLength == 0 {
+			try.Body = http.NoBody // of any other the transport does not know that it is empty, and sends it in chunks
+		}
+		try.GetBody = nil
+		hideKey(try.Header)
+		res, err := t.transport.RoundTrip(try)
+		if err == nil {
+			return res, nil
+		}
+		failed = errors.Join(failed, err)
+		if !unsent(err) {
+			return nil, failed
+		}
+	}
+	return nil, &unreachableError{failed}
+}
+
+// hideKey keeps the transport from repeating a POST of its own accord: it does so, after the instance may have seen it, if the
+// request has an Idempotency-Key, which it finds under the canonical name only. Instances read header names in any case.
+func hideKey(h http.Header) {
+	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
+		if values, ok := h[name]; ok {
+			delete(h, name)
+			h[strings.ToLower(name)] = values
+		}
+	}
+}
+
+func unsent(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}
+
+// An unreachableError says that no instance got a byte of the request.
+type unreachableError struct{ cause error }
+
+func (e *unreachableError) Error() string { return fmt.Sprintf("no instance reached: %v", e.cause) }
+func (e *unreachableError) Unwrap() error { return e.cause }
+
+// badGateway answers for an instance that did not, in the words of the shipped nginx.conf.
+func badGateway(w http.ResponseWriter, r *http.Request, err error) {
+	var unreachable *unreachableError
+	var slow net.Error
+	switch {
+	case errors.As(err, &unreachable):
+		w.Header().Set("Retry-After", "1")
+		problem(w, r, "bad_gateway", http.StatusBadGateway, nothingDone, false)
+	case errors.As(err, &slow) && slow.Timeout():
+		problem(w, r, "gateway_timeout", http.StatusGatewayTimeout, unknownOutcome, true)
+	default:
+		problem(w, r, "bad_gateway", http.StatusBadGateway, unknownOutcome, true)
+	}
+}
+
+const (
+	nothingDone    = "no instance could be reached: nothing was done, the request can be sent again"
+	unknownOutcome = "an instance got the request and did not answer: whether it was carried out is unknown; " +
+		"look for the request id among the orders before you send it again"
+)
+
+func problem(w http.ResponseWriter, r *http.Request, name string, status int, detail string, sent bool) {
+	id := r.Header.Get("X-Request-Id")
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Request-Id", id)
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(map[string]any{
+		"type": "/problems/" + name, "title": http.StatusText(status), "status": status, "detail": detail,
+		"instance": r.URL.EscapedPath(), "request_id": id, "sent": sent,
 	})
 }
