@@ -20,7 +20,8 @@ import (
 	"example.com/stock/stack"
 )
 
-// The test binary is also the programs that the tests run: `serve`, a small instance, and `orphan`, a parent that will be killed.
+// The test binary is also the programs that the tests run: `serve`, a small instance, and `orphan`, a parent that
+// will be killed.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
@@ -35,7 +36,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// serve answers /livez and /readyz as an instance does. POST /sell counts, POST /die counts and drops the connection, /count tells.
+// serve answers /livez and /readyz as an instance does. POST /sell counts, POST /die counts and drops the connection,
+// /count tells.
 func serve() {
 	name := os.Getenv("STOCK_INSTANCE")
 	if os.Getenv("FAKE_CRASH") == name {
@@ -50,9 +52,11 @@ func serve() {
 			http.Error(w, os.Getenv("FAKE_UNREADY"), http.StatusServiceUnavailable)
 			return
 		}
-		fmt.Fprintf(w, `{"backends":{"redis":{"up":%v,"reason":"no redis yet"},"mysql":{"up":false}}}`, os.Getenv("FAKE_DOWN") == "")
+		fmt.Fprintf(w, `{"backends":{"redis":{"up":%v,"reason":"no redis yet"},"mysql":{"up":false}}}`,
+			os.Getenv("FAKE_DOWN") == "")
 	})
-	mux.HandleFunc("GET /env", func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, os.Getenv(r.URL.Query().Get("key"))) })
+	mux.HandleFunc("GET /env",
+		func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, os.Getenv(r.URL.Query().Get("key"))) })
 	mux.HandleFunc("GET /count", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, sold.Load()) })
 	mux.HandleFunc("POST /sell", func(w http.ResponseWriter, r *http.Request) {
 		sold.Add(1)
@@ -62,10 +66,13 @@ func serve() {
 		sold.Add(1)
 		panic(http.ErrAbortHandler)
 	})
-	server := &http.Server{Addr: os.Getenv("STOCK_ADDR"), Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("X-Instance", name)
-		mux.ServeHTTP(w, r)
-	})}
+	server := &http.Server{
+		Addr: os.Getenv("STOCK_ADDR"),
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("X-Instance", name)
+			mux.ServeHTTP(w, r)
+		}),
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, func() { _ = server.Close() })

@@ -13,7 +13,8 @@ import (
 	"example.com/stock/stack"
 )
 
-// A clock that jumps takes a key whose time has not come, and takes that of its own server only. Time spans are not changed.
+// A clock that jumps takes a key whose time has not come, and takes that of its own server only. Time spans are not
+// changed.
 func TestClockOfItsOwn(t *testing.T) {
 	t.Parallel()
 	needs(t, stack.CheckClocks())
@@ -75,7 +76,8 @@ func needs(t *testing.T, err error) {
 // patiently polls for as long as a busy computer may take for what servers do among themselves.
 func patiently(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(90 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) { // only a polling interval
+	// only a polling interval
+	for deadline := time.Now().Add(90 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("not within 90 s: %s", what)
 		}
@@ -135,7 +137,8 @@ func TestRedisClusterOfTwo(t *testing.T) {
 	}
 }
 
-// The master is killed, a replica takes its place with what it had heard of, and the old master comes back as a replica.
+// The master is killed, a replica takes its place with what it had heard of, and the old master comes back as a
+// replica.
 func TestSentinels(t *testing.T) {
 	t.Parallel()
 	s := start(t, stack.Options{})
@@ -147,8 +150,12 @@ func TestSentinels(t *testing.T) {
 	if err != nil || old != s.Server("redis-ha") {
 		t.Fatalf("master %v, %v", old, err)
 	}
-	// After as many failures as it may have connections, a client leaves it to a goroutine to ask once a second, which outlives its Close by one.
-	client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: x.Name, SentinelAddrs: x.Addrs(), PoolSize: 100_000})
+	// After as many failures as it may have connections, a client leaves it to a goroutine to ask once a second,
+	// which outlives its Close by one.
+	client := redis.NewFailoverClient(&redis.FailoverOptions{
+		MasterName: x.Name, SentinelAddrs: x.Addrs(),
+		PoolSize: 100_000,
+	})
 	defer client.Close()
 	if err := client.Set(ctx, "heard", 1, 0).Err(); err != nil {
 		t.Fatal(err)
@@ -179,7 +186,8 @@ func TestSentinels(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	patiently(t, "the client has found the new master", func() bool { return client.Set(ctx, "new", 1, 0).Err() == nil })
+	patiently(t, "the client has found the new master",
+		func() bool { return client.Set(ctx, "new", 1, 0).Err() == nil })
 	for key, want := range map[string]int64{"heard": 1, "unheard": 0} {
 		if n, err := client.Exists(ctx, key).Result(); err != nil || n != want {
 			t.Errorf("on %s: %s exists %d times (%v), want %d", master.Name, key, n, err, want)

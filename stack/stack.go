@@ -1,8 +1,8 @@
-// Package stack starts and stops what a run needs on this computer: Redis, ZooKeeper, MariaDB, instances of stock and nginx
-// before them, each on a free port of 127.0.0.1, with all files in one temporary folder.
+// Package stack starts and stops what a run needs on this computer: Redis, ZooKeeper, MariaDB, instances of stock, and
+// nginx in front of them. Each listens on a free port of 127.0.0.1, and all files are in one temporary folder.
 //
-// Real servers are taken from PATH. Where redis-server is missing an embedded one stands in, where nginx is missing a small proxy
-// does; what has no stand-in is reported with the reason. Every server can be paused, killed and restarted.
+// Real servers are taken from PATH. If redis-server is missing, an embedded one stands in; if nginx is missing, a small
+// proxy does. What has no stand-in is reported with the reason. Every server can be paused, killed and restarted.
 package stack
 
 import (
@@ -22,7 +22,7 @@ import (
 
 var (
 	errStopped = errors.New("the stack is stopped")
-	// errOther ends a start that is no longer wanted; the other's error is the one to show.
+	// errOther cancels the starts that are under way when another one fails. The other's error is the one to show.
 	errOther = errors.New("another server did not start")
 )
 
@@ -35,19 +35,19 @@ type Stack struct {
 	end     context.CancelFunc
 	once    sync.Once
 	stopped error
-	telling sync.Mutex
+	telling sync.Mutex // held while Options.Progress runs
 
 	mu       sync.Mutex
 	servers  []*Server        // that have been ready, oldest first
-	claims   []net.PacketConn // on their ports; see claim
-	named    map[string]int
+	ports    []net.PacketConn // one for each reserved port; see reserve
+	named    map[string]int   // the servers of each kind that were named so far; see name
 	missing  map[string]string
 	starting sync.WaitGroup
 }
 
-// Start makes a Stack and starts the backends that are wanted, in parallel. What is not installed is no error: see [Stack.Missing].
-// ctx bounds the start only; afterwards only Stop ends the servers. On error nothing is left running, and the folder is gone unless
-// Options.Keep is set.
+// Start makes a Stack and starts the backends that are wanted, in parallel. What is not installed is no error: see
+// [Stack.Missing]. ctx bounds the start only; afterwards only Stop ends the servers. On error nothing is left running,
+// and the folder is gone unless Options.Keep is set.
 func Start(ctx context.Context, o Options) (*Stack, error) {
 	dir, err := os.MkdirTemp(o.Parent, "stock-")
 	if err != nil {
@@ -89,16 +89,16 @@ func (s *Stack) Add(ctx context.Context, kind Kind) (*Server, error) {
 	return s.open(ctx, s.name(string(kind)), build)
 }
 
-// Missing says what was not found, by name of the server, with the reason and, where there is one, what stands in.
+// Missing maps the name of each server that was not found to the reason and, if there is one, its stand-in.
 func (s *Stack) Missing() map[string]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.missing)
 }
 
-// Stop stops all servers, the front first, then the instances, then the backends, and removes the folder unless Options.Keep is
-// set. A start that is under way is given up. It is idempotent, depends on no context, and takes at most 10 s for each of the three
-// steps, usually less than two in all.
+// Stop stops all servers: nginx first, then the instances, then the backends. It removes the folder unless
+// Options.Keep is set. A start that is under way is given up. Stop is idempotent and depends on no context. It takes
+// at most 10 s for each of the three steps, usually less than 2 s in all.
 func (s *Stack) Stop() error {
 	s.once.Do(func() {
 		s.mu.Lock()
@@ -109,7 +109,7 @@ func (s *Stack) Stop() error {
 		for t := front; t >= backend; t-- {
 			failed = append(failed, s.stopTier(t))
 		}
-		s.disclaim()
+		s.releasePorts()
 		s.stopped = errors.Join(failed...)
 		if !s.options.Keep {
 			s.stopped = errors.Join(s.stopped, os.RemoveAll(s.Dir))
@@ -120,7 +120,7 @@ func (s *Stack) Stop() error {
 
 func (s *Stack) stopTier(t tier) error {
 	var all sync.WaitGroup
-	servers := s.servers // nothing is added any more
+	servers := s.servers // no longer changes
 	failed := make([]error, len(servers))
 	for i, server := range slices.Backward(servers) {
 		if server.tier != t {
@@ -145,7 +145,7 @@ func (s *Stack) tell(e Event) {
 	s.options.Progress(e)
 }
 
-// A Kind is a sort of backend.
+// A Kind is a kind of backend.
 type Kind string
 
 // The backends that a Stack can start.
@@ -155,40 +155,46 @@ const (
 	MySQL     Kind = "mysql" // MariaDB
 )
 
-// Options says what a Stack is made of. The zero value wants no backend.
+// Options says what a Stack consists of. The zero value wants no backend.
 type Options struct {
-	Want []Kind // backends to start; the same twice makes two
-	AOF  bool   // Redis keeps an append-only file and has its data after a restart, also after Kill; default: it has none
+	Want []Kind // backends to start; a kind that is listed twice is started twice
 
-	// Clocks gives each Redis a wall clock of its own, which Server.SetClock moves. It needs libfaketime: see CheckClocks. Without that, a
-	// stand-in takes Redis' place.
+	// AOF makes Redis keep an append-only file, so that it has its data after a restart, even after Kill. Without it,
+	// it comes back empty.
+	AOF bool
+
+	// Clocks gives each Redis a wall clock of its own, which Server.SetClock moves. It needs libfaketime: see
+	// CheckClocks. Without that, a stand-in takes the place of Redis.
 	Clocks bool
 
-	Binary string   // the stock program; default: os.Executable()
-	Env    []string // KEY=value for every instance, after the addresses of the backends; STOCK_* of this process are not passed on
+	Binary string // the stock program; default: os.Executable()
 
-	// AnyPort keeps instances off the usual ports, on which a program of the user's may want to listen while one of them is dead: what
-	// keeps other stacks off does not keep that off.
+	// Env is KEY=value for every instance, after the addresses of the backends. STOCK_* of this process are not
+	// passed on.
+	Env []string
+
+	// AnyPort keeps instances off the usual ports. A program of the user's may want to listen there while an instance
+	// is dead, and the reservation keeps only other stacks away.
 	AnyPort bool
 
 	Parent string // where the temporary folder is made; default: os.TempDir()
 	Keep   bool   // Stop leaves the folder, with logs and data
 
-	Progress func(Event) // told what happens, one event at a time; default: nobody is
+	Progress func(Event) // called with what happens, one event at a time; default: not called
 }
 
 // An Event is a step of a start or a stop.
 type Event struct {
 	Server string        // Server.Name
 	What   string        // starting, ready, missing, failed, stopped
-	Took   time.Duration // since the step before it; 0 for starting and missing
+	Took   time.Duration // since the previous step; 0 for starting and missing
 	Detail string        // address, or the reason
 }
 
-// portSnatched is how often a start is tried again because another process took the port first.
-const portSnatched = 5
+// startTries is how often a start is tried if another process takes the port first.
+const startTries = 5
 
-// A tier says what is stopped together; higher ones are stopped first.
+// A tier is a set of servers that are stopped together. Higher tiers are stopped first.
 type tier int
 
 const (
@@ -197,10 +203,10 @@ const (
 	front
 )
 
-// A builder prepares a server: finds its program and writes its files. It must allow being called again with another port.
+// A builder prepares a server: it finds the program and writes the files. It may be called again with another port.
 type builder func(ctx context.Context, name, dir string, port int) (*Server, error)
 
-// open builds a server, starts it and makes it one of the stack's.
+// open builds a server, starts it and adds it to the stack.
 func (s *Stack) open(ctx context.Context, name string, build builder, ports ...int) (*Server, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -234,7 +240,7 @@ func (s *Stack) open(ctx context.Context, name string, build builder, ports ...i
 	return server, nil
 }
 
-// begin announces a start, unless the stack is being stopped.
+// begin registers a start with Stop, and reports false if the stack is being stopped.
 func (s *Stack) begin() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -245,19 +251,19 @@ func (s *Stack) begin() bool {
 	return true
 }
 
-// name takes the next name of a sort: redis, redis-2, redis-3; an instance always has its number.
-func (s *Stack) name(sort string) string {
+// name returns the next name of a kind: redis, redis-2, redis-3. An instance always has its number.
+func (s *Stack) name(kind string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.named[sort]++
-	return nth(sort, s.named[sort])
+	s.named[kind]++
+	return nth(kind, s.named[kind])
 }
 
-func nth(sort string, n int) string {
-	if n == 1 && sort != app {
-		return sort
+func nth(kind string, n int) string {
+	if n == 1 && kind != app {
+		return kind
 	}
-	return fmt.Sprintf("%s-%d", sort, n)
+	return fmt.Sprintf("%s-%d", kind, n)
 }
 
 func (s *Stack) miss(name, reason string) {
@@ -273,7 +279,7 @@ func (s *Stack) tryPorts(ctx context.Context, name string, build builder, ports 
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	for try := 1; ; try++ {
-		port, err := s.claim(ports...)
+		port, err := s.reserve(ports...)
 		if err != nil {
 			return nil, fmt.Errorf("start %s: %w", name, err)
 		}
@@ -292,14 +298,14 @@ func (s *Stack) tryPorts(ctx context.Context, name string, build builder, ports 
 		if err = server.start(ctx); err == nil {
 			return server, nil
 		}
-		// Our server is gone: whoever listens there now is the one that snatched the port.
-		if try == portSnatched || ctx.Err() != nil || free(port) && (server.admin == 0 || free(server.admin)) {
+		// Our server is gone: if the port is not free, another process took it.
+		if try == startTries || ctx.Err() != nil || free(port) && (server.admin == 0 || free(server.admin)) {
 			return nil, err
 		}
 	}
 }
 
-// add makes a server that is ready one of the stack's.
+// add adds a server that is ready to the stack.
 func (s *Stack) add(server *Server) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -314,8 +320,8 @@ func (s *Stack) drop(server *Server) error {
 	return server.Stop()
 }
 
-// Server finds a server by name: redis, zookeeper, mysql, nginx, app-1; a second one of a sort is redis-2. It is nil if it was
-// never ready.
+// Server returns the server of that name: redis, zookeeper, mysql, nginx, app-1; the second of a kind is redis-2. It
+// returns nil if there is none, or if it was never ready.
 func (s *Stack) Server(name string) *Server {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -327,66 +333,69 @@ func (s *Stack) Server(name string) *Server {
 	return nil
 }
 
-// instances lists the instances, oldest first.
+// instances returns the instances, oldest first.
 func (s *Stack) instances() []*Server {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(s.servers), func(server *Server) bool { return server.tier != instance })
 }
 
-// Where ports are looked for: below the range from which the kernel serves outgoing connections (32768 and up on Linux, 49152
-// and up on macOS). A port from ":0" lies in that range, and after a server is killed any client's connection may take it, even the
-// one that tries to reach the dead server: then the restart on the same port fails. The fault lab does that all day.
+// Ports are chosen below the range that the kernel uses for outgoing connections (from 32768 on Linux, from 49152 on
+// macOS). A port from ":0" lies in that range: when its server is killed, the connection of any client may take it,
+// even of the client that tries to reach the dead server. Then the restart on the same port fails. The fault lab does
+// that all day.
 const (
 	portsFrom = 20000
 	portsTo   = 32000
 	portTries = 200
 )
 
-// claim finds a port of 127.0.0.1 on which nothing listens, one of preferred if possible, and keeps every other stack off it until
-// Stop, also those of other processes and also while the server on it is dead: otherwise an instance of another stack, which has the
-// same name, may listen there when ours comes back, and be taken for it. A program that is no stack knows of no claim: whoever starts
-// a server on the port must be ready to try again.
+// reserve finds a port of 127.0.0.1 on which nothing listens, one of preferred if possible. It keeps the port from
+// every other stack until Stop, also from those of other processes, and also while the server on it is dead.
+// Otherwise an instance of another stack, which has the same name, could listen there when ours comes back, and be
+// taken for it. A program that is no stack knows of no reservation, so a start on the port can fail and must be tried
+// again.
 //
-// The claim is a UDP socket bound to the same number. No server here uses UDP, a killed process leaves none behind, and it works on
-// every system, which a file of locks or a name in a socket's namespace would not.
-func (s *Stack) claim(preferred ...int) (int, error) {
+// The reservation is a UDP socket bound to the same number. No server here uses UDP, a killed process leaves none
+// behind, and it works on every system, which a lock file or an abstract socket would not.
+func (s *Stack) reserve(preferred ...int) (int, error) {
 	for _, port := range preferred {
-		if s.claimed(port) {
+		if s.tryReserve(port) {
 			return port, nil
 		}
 	}
 	for range portTries {
-		if port := portsFrom + rand.IntN(portsTo-portsFrom); s.claimed(port) {
+		if port := portsFrom + rand.IntN(portsTo-portsFrom); s.tryReserve(port) {
 			return port, nil
 		}
 	}
-	return 0, errors.New("find a free port: none on 127.0.0.1 from " + strconv.Itoa(portsFrom) + " to " + strconv.Itoa(portsTo))
+	return 0, errors.New("find a free port: none on 127.0.0.1 from " + strconv.Itoa(portsFrom) + " to " +
+		strconv.Itoa(portsTo))
 }
 
-func (s *Stack) claimed(port int) bool {
-	claim, err := net.ListenPacket("udp", local(port))
+func (s *Stack) tryReserve(port int) bool {
+	reservation, err := net.ListenPacket("udp", local(port))
 	if err != nil {
 		return false
 	}
 	if !free(port) {
-		claim.Close()
+		reservation.Close()
 		return false
 	}
 	s.mu.Lock()
-	s.claims = append(s.claims, claim)
+	s.ports = append(s.ports, reservation)
 	s.mu.Unlock()
 	return true
 }
 
-// disclaim gives all ports back.
-func (s *Stack) disclaim() {
+// releasePorts ends all reservations.
+func (s *Stack) releasePorts() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, claim := range s.claims {
-		claim.Close()
+	for _, reservation := range s.ports {
+		reservation.Close()
 	}
-	s.claims = nil
+	s.ports = nil
 }
 
 func free(port int) bool {

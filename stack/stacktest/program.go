@@ -9,7 +9,8 @@ import (
 	"sync"
 )
 
-// A Program is the stock program for the tests of one package: built with the race detector when a test first asks. The zero value is ready.
+// A Program is the stock program for the tests of one package: built with the race detector when a test first asks.
+// The zero value is ready.
 type Program struct {
 	once sync.Once
 	dir  string

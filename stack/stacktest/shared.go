@@ -14,8 +14,8 @@ import (
 	"example.com/stock/stack"
 )
 
-// Shared is servers that the tests of a package share. Each is started when a test first asks for it, so a run of pure tests starts
-// none. The zero value is ready. In the test package:
+// Shared is servers that the tests of a package share. Each is started when a test first asks for it, so a run of
+// pure tests starts none. The zero value is ready. In the test package:
 //
 //	var servers stacktest.Shared
 //
@@ -33,8 +33,8 @@ type runner func() int
 
 func (r runner) Run() int { return r() }
 
-// Around wraps m: its Run runs the tests and stops the servers, and returns the exit code. Give it to goleak.VerifyTestMain, which
-// then finds nothing left, or to os.Exit.
+// Around wraps m: its Run runs the tests and stops the servers, and returns the exit code. Give it to
+// goleak.VerifyTestMain, which then finds nothing left, or to os.Exit.
 func (s *Shared) Around(m interface{ Run() int }) interface{ Run() int } {
 	return runner(func() int {
 		code := m.Run()
@@ -63,8 +63,8 @@ func (s *Shared) ZooKeeper(t testing.TB) string {
 	return s.server(t, stack.ZooKeeper).URL
 }
 
-// MariaDB returns the DSN of an empty database on the shared MariaDB, which is this test's own. It is not dropped: that would wait
-// for any transaction that a failed test has left open, and the server does not outlive the tests.
+// MariaDB returns the DSN of an empty database on the shared MariaDB, which is this test's own. It is not dropped:
+// that would wait for any transaction that a failed test has left open, and the server does not outlive the tests.
 func (s *Shared) MariaDB(t testing.TB) string {
 	t.Helper()
 	server := s.server(t, stack.MySQL)

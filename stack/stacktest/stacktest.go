@@ -1,6 +1,7 @@
 // Package stacktest gives tests real servers: started when a test first asks, stopped when it ends, and never mocks.
 //
-// Where a server is not installed the test is skipped with the reason; with REQUIRE_BACKENDS=1 in the environment it fails.
+// Where a server is not installed the test is skipped with the reason; with REQUIRE_BACKENDS=1 in the environment it
+// fails.
 package stacktest
 
 import (
@@ -12,7 +13,8 @@ import (
 	"example.com/stock/stack"
 )
 
-// Redis starts a redis-server for this test alone (some 30 ms), without persistence. It can be paused, killed and restarted.
+// Redis starts a redis-server for this test alone (some 30 ms), without persistence. It can be paused, killed and
+// restarted.
 func Redis(t testing.TB) *stack.Server {
 	t.Helper()
 	return Server(t, stack.Redis)
@@ -59,8 +61,8 @@ func real(t testing.TB, s *stack.Stack, kind stack.Kind) *stack.Server {
 	return s.Server(string(kind))
 }
 
-// IgnoreServers is for a goleak.VerifyNone inside a test: servers that still run have a goroutine each, which their stop ends.
-// goleak.VerifyTestMain does not need it.
+// IgnoreServers is for a goleak.VerifyNone inside a test: servers that still run have a goroutine each, which their
+// stop ends. goleak.VerifyTestMain does not need it.
 func IgnoreServers() goleak.Option {
 	return goleak.IgnoreAnyFunction("example.com/stock/stack.(*child).own")
 }

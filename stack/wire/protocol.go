@@ -8,14 +8,16 @@ import (
 	"strings"
 )
 
-// A Protocol is what a Proxy has to know of one: the zero value takes every chunk of bytes, as it was read, for a message.
+// A Protocol is what a Proxy has to know of one: the zero value takes every chunk of bytes, as it was read, for a
+// message.
 type Protocol struct {
 	// Split is the length of the first message in b, or 0 if it is not complete. Nil: whatever is there.
 	Split func(d Direction, b []byte) int
-	// Chatter tells messages that no caller asked for: greetings, pings. They are not counted and spring no trap without a
-	// Match. first: it is the first in this direction. Nil: none.
+	// Chatter tells messages that no caller asked for: greetings, pings. They are not counted and spring no trap
+	// without a Match. first: it is the first in this direction. Nil: none.
 	Chatter func(message []byte, first bool) bool
-	// Answers tells whether reply is the one to request. Nil: the next message is, as where a connection serves one request after another.
+	// Answers tells whether reply is the one to request. Nil: the next message is, as where a connection serves one
+	// request after another.
 	Answers func(request, reply []byte) bool
 }
 
@@ -30,7 +32,8 @@ func Redis() Protocol {
 		},
 		Chatter: func(message []byte, _ bool) bool {
 			fields := bytes.SplitN(message, []byte("\r\n"), 4) // *2, $5, hello, the rest
-			return len(fields) == 4 && slices.Contains([]string{"HELLO", "CLIENT", "AUTH", "SELECT"}, strings.ToUpper(string(fields[2])))
+			return len(fields) == 4 &&
+				slices.Contains([]string{"HELLO", "CLIENT", "AUTH", "SELECT"}, strings.ToUpper(string(fields[2])))
 		},
 	}
 }
@@ -54,7 +57,8 @@ func respCommand(b []byte) int {
 	return at
 }
 
-// respNumber reads "*12\r\n" or "$12\r\n" at an offset, and returns the number and the offset behind; 0 if it is not complete.
+// respNumber reads "*12\r\n" or "$12\r\n" at an offset, and returns the number and the offset behind; 0 if it is not
+// complete.
 func respNumber(b []byte, at int) (n, behind int) {
 	line, _, found := bytes.Cut(b[at:], []byte("\r\n"))
 	if !found {
@@ -68,8 +72,8 @@ func respNumber(b []byte, at int) (n, behind int) {
 	return n, at + len(line) + len("\r\n")
 }
 
-// ZooKeeper is frames of four bytes of length and, after the greeting, four of an id that the reply repeats. Chatter is the
-// greeting, pings, the sync that zklock uses as its pulse, and the good-bye.
+// ZooKeeper is frames of four bytes of length and, after the greeting, four of an id that the reply repeats. Chatter
+// is the greeting, pings, the sync that zklock uses as its pulse, and the good-bye.
 func ZooKeeper() Protocol {
 	const length, ping, opSync, opClose = 4, -2, 9, -11
 	word := func(b []byte, at int) int32 {
@@ -99,8 +103,9 @@ func ZooKeeper() Protocol {
 	}
 }
 
-// MySQL is packets of three bytes of length and one of a number that begins with 0 in every command. Chatter is the handshake, which goes
-// on from the server's 0, and the good-bye. A reply is many packets, of which the first is what comes first.
+// MySQL is packets of three bytes of length and one of a number that begins with 0 in every command. Chatter is the
+// handshake, which goes on from the server's 0, and the good-bye. A reply is many packets, of which the first is what
+// comes first.
 func MySQL() Protocol {
 	const header, quit = 4, 1
 	return Protocol{

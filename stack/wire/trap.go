@@ -7,10 +7,11 @@ type Action int
 
 // The actions. CutReply and HoldReply are of requests only.
 const (
-	Cut       Action = iota // the connection breaks instead: a request that the server never saw, or a reply that got lost
-	CutReply                // the server sees the request and answers; the connection breaks instead of the reply
-	Hold                    // kept back, and all behind it in this direction, until the snare is released
-	HoldReply               // the server sees the request; its reply is kept back until the snare is released
+	// the connection breaks instead: a request that the server never saw, or a reply that got lost
+	Cut       Action = iota
+	CutReply         // the server sees the request and answers; the connection breaks instead of the reply
+	Hold             // kept back, and all behind it in this direction, until the snare is released
+	HoldReply        // the server sees the request; its reply is kept back until the snare is released
 )
 
 // A Trap waits for one message.
@@ -29,7 +30,8 @@ type Snare struct {
 	once     sync.Once
 }
 
-// Set sets a trap for messages that are forwarded from now on. Of several that match the same message the oldest has it.
+// Set sets a trap for messages that are forwarded from now on. Of several that match the same message the oldest has
+// it.
 func (p *Proxy) Set(t Trap) *Snare {
 	s := &Snare{trap: t, sprung: make(chan struct{}), released: make(chan struct{})}
 	p.mu.Lock()

@@ -1,5 +1,6 @@
-// Package wire stands between a client and a server and does what networks do, on command: breaks connections, refuses them, goes
-// silent, is slow, and loses or keeps back one request or its reply. It is for tests, the fault lab and benches.
+// Package wire stands between a client and a server and does what networks do, on command: breaks connections,
+// refuses them, goes silent, is slow, and loses or keeps back one request or its reply. It is for tests, the fault
+// lab and benches.
 package wire
 
 import (
@@ -19,8 +20,8 @@ const (
 	ToClient
 )
 
-// A Proxy listens on a free port of 127.0.0.1 and forwards to one server, unless told otherwise. Of the protocol it knows no more than where
-// messages end. It is safe for concurrent use.
+// A Proxy listens on a free port of 127.0.0.1 and forwards to one server, unless told otherwise. Of the protocol it
+// knows no more than where messages end. It is safe for concurrent use.
 type Proxy struct {
 	target   string
 	protocol Protocol
@@ -44,7 +45,10 @@ func Listen(target string, p Protocol) (*Proxy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open a proxy to %s: %w", target, err)
 	}
-	proxy := &Proxy{target: target, protocol: p, listener: listener, conns: make(map[*conn]bool), changed: make(chan struct{})}
+	proxy := &Proxy{
+		target: target, protocol: p, listener: listener, conns: make(map[*conn]bool),
+		changed: make(chan struct{}),
+	}
 	proxy.owned.Go(proxy.accept)
 	return proxy, nil
 }
@@ -75,15 +79,17 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// Refuse says whether new connections are reset as soon as they are made, as by a server whose port is closed. Open ones stay.
+// Refuse says whether new connections are reset as soon as they are made, as by a server whose port is closed. Open
+// ones stay.
 func (p *Proxy) Refuse(on bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.refuse = on
 }
 
-// Silence keeps back everything that goes in the given directions, and the end of connections too, as a network that drops packets
-// does: nobody is told. It replaces what was said before; without a direction everything flows again, and what was kept back arrives.
+// Silence keeps back everything that goes in the given directions, and the end of connections too, as a network that
+// drops packets does: nobody is told. It replaces what was said before; without a direction everything flows again,
+// and what was kept back arrives.
 func (p *Proxy) Silence(directions ...Direction) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -95,8 +101,8 @@ func (p *Proxy) Silence(directions ...Direction) {
 	p.changed = make(chan struct{})
 }
 
-// Delay makes everything that goes in direction d arrive later by so much, and by up to a tenth of a millisecond more. It adds to the time of a round
-// trip, not to that between messages: a pipeline stays one.
+// Delay makes everything that goes in direction d arrive later by so much, and by up to a tenth of a millisecond
+// more. It adds to the time of a round trip, not to that between messages: a pipeline stays one.
 func (p *Proxy) Delay(d Direction, by time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
