@@ -109,11 +109,11 @@ func TestScriptsParse(t *testing.T) {
 	for _, s := range []struct{ shell, file string }{
 		{"sh", "nginx-entry"},
 		{"bash", "compose-test"},
-		{"bash", "standin/build"},
-		{"bash", "standin/remove"},
-		{"bash", "standin/mariadb-entry"},
-		{"sh", "standin/zookeeper-entry"},
-		{"sh", "standin/redis-entry"},
+		{"bash", "noregistry/build"},
+		{"bash", "noregistry/remove"},
+		{"bash", "noregistry/mariadb-entry"},
+		{"sh", "noregistry/zookeeper-entry"},
+		{"sh", "noregistry/redis-entry"},
 	} {
 		shell, err := exec.LookPath(s.shell)
 		if err != nil {

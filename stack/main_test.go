@@ -20,8 +20,8 @@ import (
 	"example.com/stock/stack"
 )
 
-// The test binary is also the programs that the tests run: `serve`, a small instance, and `orphan`, a parent that
-// will be killed.
+// The test binary is also the programs that the tests run: `serve`, a small instance, and `orphan`, a parent that is
+// to be killed.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 }
 
 // serve answers /livez and /readyz as an instance does. POST /sell counts, POST /die counts and drops the connection,
-// /count tells.
+// and /count returns the count.
 func serve() {
 	name := os.Getenv("STOCK_INSTANCE")
 	if os.Getenv("FAKE_CRASH") == name {
@@ -92,7 +92,7 @@ func orphan() {
 	select {}
 }
 
-// start is stack.Start with a Stop at the end of the test, and a check that nothing is left.
+// start starts a stack. At the end of the test it stops it and checks that nothing is left.
 func start(t *testing.T, o stack.Options) *stack.Stack {
 	t.Helper()
 	s, err := stack.Start(t.Context(), o)
@@ -108,7 +108,7 @@ func start(t *testing.T, o stack.Options) *stack.Stack {
 	return s
 }
 
-// need is the server of that name, or the end of the test.
+// need returns the server of that name. It ends the test if the server is missing.
 func need(t *testing.T, s *stack.Stack, name string) *stack.Server {
 	t.Helper()
 	if reason := s.Missing()[name]; reason != "" {
@@ -151,15 +151,15 @@ func processes(dir string) []string {
 	return found
 }
 
-// within polls until ok or the end of a generous time.
+// within polls until ok returns true, for as long as a busy computer may take.
 func within(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 	defer cancel()
 	for !ok() {
 		select {
 		case <-ctx.Done():
-			t.Fatalf("not within a minute: %s", what)
+			t.Fatalf("not within 90 s: %s", what)
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
