@@ -74,7 +74,7 @@ func (c *conn) forward(d Direction, to, from net.Conn) {
 	var pending []byte
 	first := true
 	for chunk := range chunks {
-		if !c.until(chunk.at.Add(c.proxy.late(d))) {
+		if !c.delayed(d, chunk.at) {
 			return
 		}
 		for pending = append(pending, chunk.bytes...); len(pending) > 0; first = false {
@@ -120,11 +120,16 @@ func (c *conn) read(from net.Conn, chunks chan<- chunk) {
 	}
 }
 
-// until waits until moment. It returns false if the connection is cut before.
-func (c *conn) until(moment time.Time) bool {
-	wait := time.Until(moment)
-	if wait <= 0 {
+// delayed waits until what came at a moment may go on. It returns false if the connection is cut before.
+func (c *conn) delayed(d Direction, at time.Time) bool {
+	by, pacer := c.proxy.late(d)
+	due := at.Add(by)
+	wait := time.Until(due)
+	switch {
+	case wait <= 0:
 		return true
+	case pacer != nil:
+		return pacer.wait(due, c.done)
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -187,10 +192,10 @@ func (c *conn) held(s *Snare) bool {
 	}
 }
 
-func (p *Proxy) late(d Direction) time.Duration {
+func (p *Proxy) late(d Direction) (time.Duration, *pacer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.delay[d]
+	return p.delay[d], p.pacers[d]
 }
 
 // speaks waits while direction d is silent. It returns false if the connection is cut meanwhile.

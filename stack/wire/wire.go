@@ -28,6 +28,8 @@ type Proxy struct {
 	listener net.Listener
 	owned    sync.WaitGroup
 
+	end     chan struct{} // closed by Close
+	once    sync.Once
 	mu      sync.Mutex
 	closed  bool
 	conns   map[*conn]bool
@@ -35,6 +37,7 @@ type Proxy struct {
 	silent  [2]bool
 	changed chan struct{} // closed and replaced when silent changes
 	delay   [2]time.Duration
+	pacers  [2]*pacer // nil: timers of the runtime do
 	count   [2]int
 	snares  []*Snare
 }
@@ -47,7 +50,7 @@ func Listen(target string, p Protocol) (*Proxy, error) {
 	}
 	proxy := &Proxy{
 		target: target, protocol: p, listener: listener, conns: make(map[*conn]bool),
-		changed: make(chan struct{}),
+		changed: make(chan struct{}), end: make(chan struct{}),
 	}
 	proxy.owned.Go(proxy.accept)
 	return proxy, nil
@@ -61,6 +64,7 @@ func (p *Proxy) Close() error {
 	p.mu.Lock()
 	p.closed = true
 	p.mu.Unlock()
+	p.once.Do(func() { close(p.end) })
 	err := p.listener.Close()
 	p.Cut()
 	p.owned.Wait()
@@ -108,6 +112,18 @@ func (p *Proxy) Delay(d Direction, by time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.delay[d] = by
+}
+
+// DelayExactly is Delay for measurements: the delay is right to some ten microseconds. It costs a thread for each direction,
+// which sleeps in the kernel and keeps a processor of the Go runtime meanwhile: raise GOMAXPROCS by one for each.
+func (p *Proxy) DelayExactly(d Direction, by time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.delay[d] = by
+	if p.pacers[d] == nil && !p.closed {
+		p.pacers[d] = newPacer(p.end)
+		p.owned.Go(p.pacers[d].run)
+	}
 }
 
 // Count returns the number of messages that went in direction d so far, delivered or not, without the protocol's own

@@ -212,6 +212,37 @@ func TestDelayAddsToARoundTripOnce(t *testing.T) {
 	}
 }
 
+// An exact delay is never shorter than asked for, keeps order, and passes the end of a connection on.
+func TestExactDelay(t *testing.T) {
+	s := serve(t)
+	p := open(t, s.listener.Addr().String(), wire.Protocol{})
+	const oneWay = 5 * time.Millisecond
+	p.DelayExactly(wire.ToServer, oneWay)
+	p.DelayExactly(wire.ToClient, oneWay)
+	c := dial(t, p)
+	var sent sync.WaitGroup
+	defer sent.Wait()
+	want := strings.Repeat("0123456789\n", 10_000)
+	began := time.Now()
+	sent.Go(func() {
+		for i := 0; i < len(want); i += 1000 {
+			_, _ = io.WriteString(c, want[i:i+1000])
+		}
+		_ = c.Conn.(*net.TCPConn).CloseWrite()
+	})
+	_ = c.SetReadDeadline(time.Now().Add(limit))
+	if _, err := c.in.Peek(1); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took < 2*oneWay {
+		t.Errorf("there and back in %v, want %v or more", took, 2*oneWay)
+	}
+	got, err := io.ReadAll(c.in)
+	if err != nil || string(got) != want {
+		t.Errorf("%d bytes (%v), want the %d that were sent, in their order", len(got), err, len(want))
+	}
+}
+
 func TestAServerThatIsNotThere(t *testing.T) {
 	s := serve(t)
 	s.listener.Close()
