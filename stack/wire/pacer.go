@@ -37,7 +37,8 @@ func (p *pacer) run() {
 	}
 }
 
-// sleep returns false if the pacer ends before due. It cannot be interrupted in the kernel, so only the rest is slept there.
+// sleep returns false if the pacer ends before due. It cannot be interrupted in the kernel, so only the rest is slept
+// there.
 func (p *pacer) sleep(due time.Time) bool {
 	const inKernel = 2 * time.Millisecond
 	if early := time.Until(due) - inKernel; early > 0 {

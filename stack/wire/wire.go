@@ -114,8 +114,9 @@ func (p *Proxy) Delay(d Direction, by time.Duration) {
 	p.delay[d] = by
 }
 
-// DelayExactly is Delay for measurements: the delay is right to some ten microseconds. It costs a thread for each direction,
-// which sleeps in the kernel and keeps a processor of the Go runtime meanwhile: raise GOMAXPROCS by one for each.
+// DelayExactly is Delay for measurements: the delay is right to some ten microseconds. It costs a thread for each
+// direction, which sleeps in the kernel and keeps a processor of the Go runtime meanwhile: raise GOMAXPROCS by one
+// for each.
 func (p *Proxy) DelayExactly(d Direction, by time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
