@@ -11,31 +11,36 @@ import (
 	"time"
 )
 
-// Sentinels are a Redis master, its replicas, and three Sentinels that watch them and promote a replica when the master is gone. All are
-// a [Server] of the stack and can be paused, killed and restarted. A former master that comes back is made a replica by the Sentinels.
+// Sentinels are a Redis master, its replicas, and three Sentinels that watch them and promote a replica when the
+// master is gone. Each is a [Server] of the stack and can be paused, killed and restarted. The Sentinels make a
+// former master that comes back a replica.
 //
 // A fail-over, as a test or the fault lab forces it:
 //
 //	x, err := s.StartSentinels(ctx, stack.SentinelOptions{Replicas: 1})
 //	client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: x.Name, SentinelAddrs: x.Addrs()})
-//	err = x.Sever(ctx)                // only for a fail-over that loses what is written from here on
+//	err = x.Sever(ctx)                // only for a fail-over that loses every write from here on
 //	old, err := x.Master(ctx)
 //	err = old.Kill()
 //	master, err := x.AwaitMaster(ctx, old)
 type Sentinels struct {
-	Name      string    // of the master, as the Sentinels and their clients call it
+	Name      string    // of the master, for the Sentinels and their clients
 	Redis     []*Server // redis-ha, the first master; redis-ha-2, ..., its first replicas
 	Sentinels []*Server // sentinel, sentinel-2, sentinel-3: two of them must agree
 }
 
 // SentinelOptions are the choices of [Stack.StartSentinels]; a zero field means its default.
 type SentinelOptions struct {
-	Replicas  int           // of the master; default 1
-	DownAfter time.Duration // a master that has not answered for this long is replaced; default 2 s. A stall of the whole computer counts, too
+	Replicas int // of the master; default 1
+
+	// DownAfter is the time after which a master that does not answer is replaced; default 2 s. A stall of the whole
+	// computer counts, too.
+	DownAfter time.Duration
 }
 
-// StartSentinels starts them and returns when the replicas follow and every Sentinel knows the others and all replicas; that takes
-// some 3 s. Without redis-server the error is a MissingError. On error nothing of them is left running. ctx bounds the start only.
+// StartSentinels starts them. It returns when the replicas follow the master, and every Sentinel knows the others and
+// all replicas, which takes some 3 s. Without redis-server the error is a MissingError. On error nothing of them is
+// left running. ctx bounds the start only.
 func (s *Stack) StartSentinels(ctx context.Context, o SentinelOptions) (*Sentinels, error) {
 	if o.Replicas == 0 {
 		o.Replicas = 1
@@ -56,8 +61,9 @@ func (s *Stack) StartSentinels(ctx context.Context, o SentinelOptions) (*Sentine
 		}
 		x.Redis = append(x.Redis, server)
 	}
-	// First, because a Sentinel asks a master for its replicas at once, and then only every ten seconds.
-	if err := until(ctx, "the replicas follow", func(ctx context.Context) error { return follow(ctx, x.Redis[0], o.Replicas) }); err != nil {
+	// This comes before the Sentinels: each asks the master for its replicas at once, and then only every ten seconds.
+	following := func(ctx context.Context) error { return follow(ctx, x.Redis[0], o.Replicas) }
+	if err := until(ctx, "the replicas follow", following); err != nil {
 		return fail(err)
 	}
 	for range 3 {
@@ -73,10 +79,10 @@ func (s *Stack) StartSentinels(ctx context.Context, o SentinelOptions) (*Sentine
 	return x, nil
 }
 
-// Addrs is what a client is given, with Name: the addresses of the Sentinels.
+// Addrs returns the addresses of the Sentinels. A client needs them and Name.
 func (x *Sentinels) Addrs() []string { return addrs(x.Sentinels) }
 
-// Master is the server that all Sentinels that answer name as the master, and that says so itself.
+// Master returns the server that all Sentinels which answer name as the master, and which agrees.
 func (x *Sentinels) Master(ctx context.Context) (*Server, error) {
 	named, asked := "", []error(nil)
 	for _, sentinel := range x.Sentinels {
@@ -107,8 +113,9 @@ func (x *Sentinels) Master(ctx context.Context) (*Server, error) {
 	return nil, fmt.Errorf("no Sentinel names a master: %w", errors.Join(asked...))
 }
 
-// AwaitMaster returns the new master when the Sentinels have replaced old. That takes DownAfter and a second or so; if their first
-// election has no winner, or a busy computer makes them distrust their own clocks (TILT), half a minute more: let ctx last for two.
+// AwaitMaster returns the new master when the Sentinels have replaced old. That takes DownAfter and a second or so.
+// If their first election has no winner, or if a busy computer makes them distrust their own clocks (TILT), it takes
+// half a minute more. So let ctx last for two minutes.
 func (x *Sentinels) AwaitMaster(ctx context.Context, old *Server) (*Server, error) {
 	var master *Server
 	err := until(ctx, "there is another master than "+old.Name, func(ctx context.Context) error {
@@ -121,10 +128,10 @@ func (x *Sentinels) AwaitMaster(ctx context.Context, old *Server) (*Server, erro
 	return master, err
 }
 
-// Sever cuts the replicas off from the master, so that they hear of no write from now on. They stay what they are and may be promoted: by the
-// rules of Sentinel if the master dies within ten times DownAfter.
+// Sever cuts the replicas off from the master, so that they get no write from now on. They remain replicas and may be
+// promoted: by the rules of Sentinel, if the master dies within ten times DownAfter.
 //
-// There is no way back but a restart of the replica.
+// Only a restart of the replica undoes it.
 func (x *Sentinels) Sever(ctx context.Context) error {
 	master, err := x.Master(ctx)
 	if err != nil {
@@ -134,7 +141,7 @@ func (x *Sentinels) Sever(ctx context.Context) error {
 		if server == master {
 			continue
 		}
-		// The master has no password and refuses whoever gives one: a link that breaks is not made again.
+		// The master has no password and refuses a replica that gives one, so a broken link is not made again.
 		if err := askRedis(ctx, server.Addr, "CONFIG", "SET", "masterauth", "severed").Err(); err != nil {
 			return fmt.Errorf("sever %s: %w", server.Name, err)
 		}
@@ -145,7 +152,7 @@ func (x *Sentinels) Sever(ctx context.Context) error {
 	return until(ctx, "no replica follows", func(ctx context.Context) error { return follow(ctx, master, 0) })
 }
 
-// follow wants so many replicas to be in step with the master.
+// follow returns nil if that many replicas are in step with the master.
 func follow(ctx context.Context, master *Server, replicas int) error {
 	role, err := askRedis(ctx, master.Addr, "ROLE").Slice()
 	if err != nil {
@@ -160,7 +167,7 @@ func follow(ctx context.Context, master *Server, replicas int) error {
 	return nil
 }
 
-// settle waits until everybody knows everybody.
+// settle waits until every Sentinel knows the other Sentinels and all replicas.
 func (x *Sentinels) settle(ctx context.Context) error {
 	replicas := len(x.Redis) - 1
 	for _, sentinel := range x.Sentinels {
@@ -171,7 +178,8 @@ func (x *Sentinels) settle(ctx context.Context) error {
 			}
 			fields, _ := state.(map[any]any)
 			for field, want := range map[string]string{
-				"flags": "master", "num-slaves": strconv.Itoa(replicas), "num-other-sentinels": strconv.Itoa(len(x.Sentinels) - 1),
+				"flags": "master", "num-slaves": strconv.Itoa(replicas),
+				"num-other-sentinels": strconv.Itoa(len(x.Sentinels) - 1),
 			} {
 				if fields[field] != want {
 					return fmt.Errorf("%s is %v, not %s", field, fields[field], want)
@@ -185,8 +193,8 @@ func (x *Sentinels) settle(ctx context.Context) error {
 	return nil
 }
 
-// replicated prepares a Redis of its own, or a replica of the first of others. What a fail-over makes of it is written to its file, as in
-// production, and holds after a restart.
+// replicated prepares a master, or a replica of the first of others. A fail-over writes its new role to its file, as in
+// production, so the role outlives a restart.
 func (s *Stack) replicated(others []*Server) builder {
 	return func(_ context.Context, name, dir string, port int) (*Server, error) {
 		lines := "repl-diskless-sync-delay 0\nrepl-ping-replica-period 1\n"
@@ -202,12 +210,13 @@ func (s *Stack) replicated(others []*Server) builder {
 	}
 }
 
-// sentinel prepares one. Its file is its memory: who the others are, and which server is the master now.
+// sentinel prepares one Sentinel. It keeps in its file who the others are, and which server is the master now.
 func (s *Stack) sentinel(x *Sentinels, downAfter time.Duration) builder {
 	return func(_ context.Context, name, dir string, port int) (*Server, error) {
 		host, master, _ := net.SplitHostPort(x.Redis[0].Addr)
-		lines := fmt.Sprintf("sentinel monitor %s %s %s 2\nsentinel down-after-milliseconds %s %d\nsentinel failover-timeout %s 6000\n",
-			x.Name, host, master, x.Name, downAfter.Milliseconds(), x.Name)
+		lines := fmt.Sprintf("sentinel monitor %s %s %s 2\n", x.Name, host, master) +
+			fmt.Sprintf("sentinel down-after-milliseconds %s %d\n", x.Name, downAfter.Milliseconds()) +
+			fmt.Sprintf("sentinel failover-timeout %s 6000\n", x.Name)
 		file := filepath.Join(dir, "sentinel.conf")
 		if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
 			return nil, err

@@ -2,11 +2,61 @@ package handler
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/gin-gonic/gin"
 
 	"example.com/stock/lock"
 )
+
+// Version is the reply of /version.
+type Version struct {
+	Version  string `json:"version"`
+	Commit   string `json:"commit"`
+	Go       string `json:"go"`
+	Instance string `json:"instance"`
+}
+
+func (h *handler) version(c *gin.Context) {
+	if h.noFields(c) {
+		c.JSON(http.StatusOK, h.Version)
+	}
+}
+
+type backendReply struct {
+	Up        bool    `json:"up"`
+	Reason    string  `json:"reason,omitempty"`
+	Warning   string  `json:"warning,omitempty"`
+	LatencyMS float64 `json:"latency_ms"`
+}
+
+// livez says that the process runs. It asks no backend: a restart does not mend a database. The probes and the metrics
+// ignore unknown parameters: a load balancer may add some.
+func (h *handler) livez(c *gin.Context) { c.JSON(http.StatusOK, gin.H{"status": "alive"}) }
+
+// readyz says whether a load balancer should send requests here: not while the instance drains, and not when it cannot
+// sell in any way. A backend that is down disables its strategies, not the instance.
+func (h *handler) readyz(c *gin.Context) {
+	backends := make(map[string]backendReply)
+	for _, b := range h.Backends {
+		reply := backendReply{Up: true, LatencyMS: milliseconds(b.Latency())}
+		if err := b.Err(); err != nil {
+			reply.Up, reply.Reason = false, err.Error()
+		} else if warning := b.Warning(); warning != nil {
+			reply.Warning = warning.Error()
+		}
+		backends[b.Name()] = reply
+	}
+	canSell := slices.ContainsFunc(h.Strategies, func(s Strategy) bool { return s.err() == nil })
+	status, text := http.StatusOK, "ready"
+	switch {
+	case h.Draining():
+		status, text = http.StatusServiceUnavailable, "draining"
+	case !canSell:
+		status, text = http.StatusServiceUnavailable, "no strategy is available"
+	}
+	c.JSON(status, gin.H{"status": text, "instance": h.Instance, "backends": backends})
+}
 
 type strategyReply struct {
 	Name         string   `json:"name"`
@@ -15,12 +65,12 @@ type strategyReply struct {
 	Stores       []string `json:"stores"`
 	DefaultStore string   `json:"default_store"`
 	Blocking     bool     `json:"blocking"`
-	Available    bool     `json:"available"` // the lock's servers are up, and one store at least
+	Available    bool     `json:"available"` // the lock's servers are up, and at least one store
 	Reason       string   `json:"reason,omitempty"`
-	// DownStores are those of Stores that cannot be used now, with the reason.
+	// DownStores maps those of Stores that cannot be used now to the reason.
 	DownStores map[string]string `json:"down_stores,omitempty"`
 	Promise    promiseReply      `json:"promise"`
-	// RoundTrips are those to acquire the lock and to release it, uncontended; 0: there is no server to ask.
+	// RoundTrips is their number to acquire and release the lock, uncontended; 0: there is no server to ask.
 	RoundTrips int `json:"round_trips"`
 }
 
@@ -36,9 +86,9 @@ type promiseReply struct {
 	FreedAfterCrash *float64 `json:"freed_after_crash_seconds"`
 }
 
-// strategies lists the catalogue, weakest first, and what cannot be used now and why.
+// strategies lists the catalogue, weakest first, and says what cannot be used now and why.
 func (h *handler) strategies(c *gin.Context) {
-	if !h.plain(c) {
+	if !h.noFields(c) {
 		return
 	}
 	list := make([]strategyReply, len(h.Strategies))
@@ -75,7 +125,7 @@ func promiseOf(p lock.Promise) promiseReply {
 	return r
 }
 
-// err is nil if s can sell from one store at least, and otherwise the reason why not.
+// err returns nil if s can sell from at least one store, and otherwise the reason why it cannot.
 func (s Strategy) err() error {
 	for _, b := range s.Needs {
 		if err := b.Err(); err != nil {

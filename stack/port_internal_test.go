@@ -44,7 +44,8 @@ func TestASnatchedPortIsGivenUp(t *testing.T) {
 		t.Errorf("the server is on %s, which is another's", snatched)
 	}
 	if server.StandIn == "" {
-		if err := redisReady(t.Context(), server.Addr, os.Getpid()); err == nil || !strings.Contains(err.Error(), "belongs to") {
+		if err := redisReady(t.Context(), server.Addr, os.Getpid()); err == nil ||
+			!strings.Contains(err.Error(), "belongs to") {
 			t.Errorf("a Redis of another process is taken for ours: %v", err)
 		}
 	}
@@ -59,18 +60,18 @@ func TestPreferredPortsAreTakenIfFree(t *testing.T) {
 	defer l.Close()
 	taken := l.Addr().(*net.TCPAddr).Port
 	one, other := new(Stack), new(Stack)
-	defer one.disclaim()
-	defer other.disclaim()
-	want, err := one.claim()
+	defer one.releasePorts()
+	defer other.releasePorts()
+	want, err := one.reserve()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := other.claim(want); got == want || err != nil {
-		t.Errorf("two stacks claim %d: %d, %v", want, got, err)
+	if got, err := other.reserve(want); got == want || err != nil {
+		t.Errorf("two stacks reserve %d: %d, %v", want, got, err)
 	}
-	one.disclaim()
-	if got, err := other.claim(taken, want); got != want || err != nil {
-		t.Errorf("claim(taken, %d) = %d, %v", want, got, err)
+	one.releasePorts()
+	if got, err := other.reserve(taken, want); got != want || err != nil {
+		t.Errorf("reserve(taken, %d) = %d, %v", want, got, err)
 	}
 }
 
@@ -82,14 +83,14 @@ func TestTheDeadKeepTheirPort(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := new(Stack)
-	defer other.disclaim()
+	defer other.releasePorts()
 	server := one.Server("redis")
 	_, text, _ := net.SplitHostPort(server.Addr)
 	port, _ := strconv.Atoi(text)
 	if err := server.Kill(); err != nil {
 		t.Error(err)
 	}
-	if got, err := other.claim(port); got == port || err != nil {
+	if got, err := other.reserve(port); got == port || err != nil {
 		t.Errorf("the port %d of a dead server went to another stack: %d, %v", port, got, err)
 	}
 	if err := server.Restart(t.Context()); err != nil {
@@ -98,7 +99,7 @@ func TestTheDeadKeepTheirPort(t *testing.T) {
 	if err := one.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := other.claim(port); got != port || err != nil {
-		t.Errorf("after Stop: claim(%d) = %d, %v", port, got, err)
+	if got, err := other.reserve(port); got != port || err != nil {
+		t.Errorf("after Stop: reserve(%d) = %d, %v", port, got, err)
 	}
 }
