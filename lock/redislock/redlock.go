@@ -2,9 +2,14 @@ package redislock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
+	"strconv"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -174,4 +179,347 @@ func (r *Redlock) distinct() error {
 		n.mu.Unlock()
 	}
 	return distinct(r.addrs, ids)
+}
+
+// A ballot is one try for a key, and the lease that comes of it. Every try has a value of its own: what an earlier one left on a
+// node that did not answer may be swept at any time.
+type ballot struct {
+	*Redlock
+	key, name, value string
+	traces           []trace // by node
+}
+
+// A trace is what a node may have of ours.
+type trace int8
+
+const (
+	nothing trace = iota
+	ours          // it has the key, or had it
+	unsure        // a request got no answer, and may even arrive later than what takes the key back
+)
+
+func (r *Redlock) ballot(ctx context.Context, key string) *ballot {
+	return &ballot{r, key, "redlock:" + tag(key), token(ctx), make([]trace, len(r.nodes))}
+}
+
+// A vote is what a node answered to a bid: the key is ours, or another's, or the answer does not count.
+type vote struct {
+	yes   bool
+	other sight
+	err   error
+}
+
+type votes []vote
+
+// bid asks all nodes for the key.
+func (b *ballot) bid(ctx context.Context, lease time.Duration) votes {
+	list := make(votes, len(b.nodes))
+	b.each(ctx, func(ctx context.Context, i int, n *node) { list[i] = b.bidAt(ctx, i, n, lease) })
+	return list
+}
+
+func (b *ballot) bidAt(ctx context.Context, i int, n *node, lease time.Duration) vote {
+	if n.silent.Load() {
+		return vote{err: errSilent}
+	}
+	taken, other, err := bid(ctx, n.client, b.name, b.value, lease)
+	switch {
+	case err != nil && (refused(err) || unsent(err)):
+		return vote{err: err}
+	case err != nil:
+		b.traces[i] = unsure
+		return vote{err: err}
+	case taken || other.value == b.value: // ours, if not granted now: an earlier request without an answer was done after all
+		b.traces[i] = ours
+		return vote{yes: true, err: n.doubt(ctx, b.o.Quarantine)}
+	}
+	return vote{other: other, err: n.doubt(ctx, b.o.Quarantine)}
+}
+
+var errSilent = &doubtError{"owes an answer to an earlier request"}
+
+// count is how many granted the lock, and count.
+func (list votes) count() (yes int) {
+	for _, v := range list {
+		if v.yes && v.err == nil {
+			yes++
+		}
+	}
+	return yes
+}
+
+// errors says which answers do not count.
+func (list votes) errors() []error {
+	errs := make([]error, len(list))
+	for i, v := range list {
+		errs[i] = v.err
+	}
+	return errs
+}
+
+// held is who has the key, if a majority of those who answered agree on that: a vote that was split has no winner.
+func (list votes) held(key string) *lock.HeldError {
+	answered, named, longest := 0, make(map[string]int), make(map[string]sight)
+	for _, v := range list {
+		if v.err != nil {
+			continue
+		}
+		answered++
+		if v.yes || v.other.value == "" {
+			continue
+		}
+		named[v.other.value]++
+		if v.other.ttl >= longest[v.other.value].ttl {
+			longest[v.other.value] = v.other
+		}
+	}
+	for value, times := range named {
+		if times > answered/2 {
+			return longest[value].held(key)
+		}
+	}
+	return &lock.HeldError{Key: key}
+}
+
+// hold makes the lease of a ballot that was won.
+func (b *ballot) hold(sent time.Time) *lock.Lease {
+	l, _ := lock.NewLease(b.key, lock.NoFence, b.free)
+	l.Keep(sent, lock.Keep{TTL: b.o.Lease, Every: b.o.Lease / 3, Max: b.o.MaxHold, Renew: b.prolong})
+	return l
+}
+
+// prolong asks all nodes for another lease.
+func (b *ballot) prolong(ctx context.Context) error {
+	sent := time.Now()
+	answers := make([]error, len(b.nodes))
+	b.each(ctx, func(ctx context.Context, i int, n *node) {
+		answers[i] = verdict(b.renew.run(ctx, n.client, []string{b.name}, b.value, b.o.Lease.Milliseconds()).Int())
+		if answers[i] == nil {
+			answers[i] = n.doubt(ctx, b.o.Quarantine)
+		}
+	})
+	still, gone, taken := tally(answers)
+	switch {
+	case still >= b.quorum:
+		b.counted(b.key, still+b.topUp(ctx, sent, answers))
+		return nil
+	case gone+taken <= len(b.nodes)-b.quorum:
+		return b.minority(answers)
+	case taken > 0:
+		return fmt.Errorf("%w: %d of %d nodes still have our key", lock.ErrTaken, still, len(b.nodes))
+	default:
+		return fmt.Errorf("%w: %d of %d nodes still have our key", lock.ErrExpired, still, len(b.nodes))
+	}
+}
+
+// topUp sets the key again where it is missing and returns on how many nodes that count. It ends there as on the others, so that
+// nobody waits longer for a crashed holder. It is not cut off by the end of the lease: what it sets must be known to the release.
+func (b *ballot) topUp(ctx context.Context, sent time.Time, answers []error) int {
+	lease := b.o.Lease - time.Since(sent)
+	if _, gone, _ := tally(answers); gone == 0 || lease <= time.Millisecond {
+		return 0
+	}
+	list := make(votes, len(b.nodes))
+	b.each(context.WithoutCancel(ctx), func(ctx context.Context, i int, n *node) {
+		if errors.Is(answers[i], lock.ErrExpired) {
+			list[i] = b.bidAt(ctx, i, n, lease)
+		}
+	})
+	return list.count()
+}
+
+func tally(answers []error) (ours, gone, taken int) {
+	for _, err := range answers {
+		switch {
+		case err == nil:
+			ours++
+		case errors.Is(err, lock.ErrExpired):
+			gone++
+		case errors.Is(err, lock.ErrTaken):
+			taken++
+		}
+	}
+	return ours, gone, taken
+}
+
+// free gives the lease back. It is nil if a majority had our key still, ErrExpired or ErrTaken if that cannot be, and ErrDown if
+// too few nodes answered to know.
+func (b *ballot) free(ctx context.Context) error {
+	answers := b.takeBack(ctx)
+	still, gone, taken := tally(answers)
+	switch {
+	case still >= b.quorum:
+		return nil
+	case len(answers)-gone-taken >= b.quorum:
+		return b.minority(answers)
+	case taken > 0:
+		return lock.ErrTaken
+	default:
+		return lock.ErrExpired
+	}
+}
+
+// takeBack deletes our key wherever it may be, and has swept what cannot be deleted now.
+func (b *ballot) takeBack(ctx context.Context) []error {
+	answers := make([]error, len(b.nodes))
+	b.each(ctx, func(ctx context.Context, i int, n *node) {
+		if b.traces[i] == nothing {
+			answers[i] = lock.ErrExpired
+			return
+		}
+		answers[i] = lock.Down("release", errSilent)
+		if !n.silent.Load() {
+			answers[i] = verdict(b.release.run(ctx, n.client, []string{b.name}, b.value).Int())
+		}
+		left := leftover{b.name, b.value, time.Now().Add(b.o.Lease), 1}
+		switch answered := !errors.Is(answers[i], lock.ErrDown); {
+		case answers[i] == nil, answered && b.traces[i] == ours:
+			return
+		case b.traces[i] == unsure && !answered:
+			left.looks = 2
+			fallthrough
+		case b.traces[i] == unsure:
+			left.until = time.Now().Add(unsureLife)
+		}
+		n.leave(b.sweeper, b.release, left)
+	})
+	return answers
+}
+
+// A node is one of the masters of a Redlock. It keeps account of whom it is talking to.
+type node struct {
+	client redis.UniversalClient
+	addr   string
+	dials  atomic.Int64 // connections made so far
+
+	mu    sync.Mutex
+	known int64 // dials before id was asked for; -1: never
+	id    identity
+
+	left     []leftover
+	sweeping bool
+
+	// silent: it owes an answer since longer than a round waits. Until it gives it, a try for the lock does without it at once,
+	// instead of waiting for the time-out and leaving one more request behind.
+	silent atomic.Bool
+}
+
+// An identity is which server it is, and since when.
+type identity struct {
+	runID   string // new with every start
+	replica bool
+	born    time.Time // it has not been started later than this, by our monotonic clock
+}
+
+func newNode(c redis.UniversalClient, i int) *node {
+	n := &node{client: c, addr: addrOf(c, i), known: -1}
+	c.AddHook((*dialCounter)(&n.dials))
+	return n
+}
+
+// addrOf is how errors call the i-th of the clients.
+func addrOf(c redis.UniversalClient, i int) string {
+	if single, ok := c.(*redis.Client); ok && strings.Contains(single.Options().Addr, ":") { // a Sentinel client has a placeholder
+		return single.Options().Addr
+	}
+	return nth(i)
+}
+
+// A dialCounter counts the connections that a client makes.
+type dialCounter atomic.Int64
+
+func (d *dialCounter) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := next(ctx, network, addr)
+		if err == nil {
+			(*atomic.Int64)(d).Add(1)
+		}
+		return conn, err
+	}
+}
+
+func (*dialCounter) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (*dialCounter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// A doubtError is why the answer of a node does not count.
+type doubtError struct{ reason string }
+
+func (e *doubtError) Error() string { return e.reason }
+
+// doubt is why what n has just answered does not count, or nil. A server that was restarted can only have been reached by a
+// new connection, so it is asked who it is after one was made, and otherwise believed what it said last.
+func (n *node) doubt(ctx context.Context, quarantine time.Duration) error {
+	dials := n.dials.Load()
+	n.mu.Lock()
+	known, id := n.known, n.id
+	n.mu.Unlock()
+	if known != dials {
+		fresh, err := identify(ctx, n.client)
+		if err != nil {
+			return err
+		}
+		n.mu.Lock()
+		if n.known < dials {
+			n.known, n.id = dials, fresh
+		}
+		id = n.id
+		n.mu.Unlock()
+	}
+	return id.doubt(quarantine)
+}
+
+func (id identity) doubt(quarantine time.Duration) error {
+	if id.replica {
+		return &doubtError{"is a replica; list independent masters"}
+	}
+	if quarantine <= 0 {
+		return nil
+	}
+	// As a holder counts on less than its lease, for clocks of different rates, so a node stays away for more.
+	if left := 2*quarantine - lock.Valid(quarantine) - time.Since(id.born); left > 0 {
+		return &doubtError{fmt.Sprintf("was started less than %v ago and may have forgotten who holds what; it counts in %v",
+			quarantine, (left + time.Second - 1).Truncate(time.Second))}
+	}
+	return nil
+}
+
+// identify asks a server who it is, in one round trip.
+func identify(ctx context.Context, c redis.UniversalClient) (identity, error) {
+	var server, replication *redis.StringCmd
+	_, err := c.Pipelined(ctx, func(p redis.Pipeliner) error {
+		server, replication = p.Info(ctx, "server"), p.Info(ctx, "replication")
+		return nil
+	})
+	if err != nil {
+		return identity{}, fmt.Errorf("ask who it is (INFO): %w", err)
+	}
+	told := make(map[string]string)
+	for line := range strings.Lines(server.Val() + "\r\n" + replication.Val()) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			told[name] = value
+		}
+	}
+	up, known := age(told)
+	if !known || told["run_id"] == "" {
+		return identity{}, &doubtError{"does not tell its run_id and uptime (INFO server)"}
+	}
+	return identity{runID: told["run_id"], replica: told["role"] != "master", born: time.Now().Add(-up)}, nil
+}
+
+// age is how long a server has been up at least. Its uptime is one truncated second less another, so it may have been up for a second
+// less than it says. With the fraction of its clock (since Redis 7.0) that is what it was up at least since the end of the second in which it
+// started, and everybody who asks means the same moment: otherwise a node counts for one instance a second before it does for the next.
+func age(told map[string]string) (up time.Duration, known bool) {
+	seconds, err := strconv.ParseInt(told["uptime_in_seconds"], 10, 64)
+	if err != nil {
+		return 0, false
+	}
+	up = time.Duration(seconds-1) * time.Second
+	if clock, err := strconv.ParseInt(told["server_time_usec"], 10, 64); err == nil {
+		up += time.Duration(clock%1e6) * time.Microsecond
+	}
+	return up, true
 }

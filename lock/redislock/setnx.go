@@ -2,8 +2,11 @@ package redislock
 
 import (
 	"context"
+	"errors"
+	"math/rand/v2"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/lock"
@@ -75,4 +78,104 @@ func def(d *time.Duration, value time.Duration) {
 	if *d == 0 {
 		*d = value
 	}
+}
+
+// poll tries until there is a lease, ctx ends, or a try fails for another reason than that the key is held. Between tries it
+// sleeps for what pause says. A ctx with NoWait has one try.
+func poll(ctx context.Context, pause func() time.Duration, try func() (*lock.Lease, error)) (*lock.Lease, error) {
+	var held error // what the last answer was
+	for {
+		lease, err := try()
+		if err == nil {
+			return lease, nil
+		}
+		if !errors.Is(err, lock.ErrHeld) {
+			return nil, errors.Join(held, err)
+		}
+		held = err
+		if lock.IsNoWait(ctx) {
+			return nil, held
+		}
+		if !sleep(ctx, pause()) {
+			return nil, errors.Join(held, context.Cause(ctx))
+		}
+	}
+}
+
+// backoff makes pauses that double from least to most, each drawn at random between half and all of it.
+func backoff(least, most time.Duration) func() time.Duration {
+	next := least
+	return func() time.Duration {
+		pause := next
+		next = min(2*next, most)
+		return pause/2 + rand.N(pause/2+1)
+	}
+}
+
+// sleep pauses for d; false means that ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// hand is what the locks have in common that people write by hand: no fence, no renewal, and a token of their own.
+type hand struct {
+	client  redis.UniversalClient
+	prefix  string // of the keys in Redis
+	o       SetNXOptions
+	sweeper *sweeper
+}
+
+func newHand(c redis.UniversalClient, prefix string, o SetNXOptions) hand {
+	o.fill()
+	return hand{c, prefix, o, newSweeper()}
+}
+
+func (h *hand) name(key string) string { return h.prefix + ":" + tag(key) }
+
+// token is a value that only this acquisition would write.
+func token(ctx context.Context) string { return uuid.NewString() + " " + lock.Owner(ctx) }
+
+// poll polls as SetNX does.
+func (h *hand) poll(ctx context.Context, try func() (*lock.Lease, error)) (*lock.Lease, error) {
+	return poll(ctx, backoff(h.o.MinBackoff, h.o.MaxBackoff), try)
+}
+
+// hold makes the lease of a granted key. Only the holder's own clock tells of its loss.
+func (h *hand) hold(key string, sent time.Time, free func(context.Context) error) *lock.Lease {
+	l, _ := lock.NewLease(key, lock.NoFence, free)
+	l.Keep(sent, lock.Keep{TTL: h.o.Lease})
+	return l
+}
+
+// insist calls tell, and if the server does not answer goes on in the background until it does or the lease has run out.
+// It is only for a tell that looks whose key it is: much may have happened when the server is back.
+func (h *hand) insist(tell func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		err := tell(ctx)
+		if errors.Is(err, lock.ErrDown) {
+			h.sweeper.add(tell, time.Now().Add(h.o.Lease))
+		}
+		return err
+	}
+}
+
+// failed says why a try failed that got no answer, or a refusal.
+func failed(ctx context.Context, name string, err error) error {
+	if refused(err) {
+		return refusal(name, err)
+	}
+	return failure(ctx, "acquire "+name, err)
+}
+
+// Close gives up the releases that have not reached the server yet; their keys run out with the lease.
+func (h *hand) Close() error {
+	h.sweeper.close()
+	return nil
 }
