@@ -8,24 +8,51 @@ import (
 	"example.com/stock/lock"
 )
 
-// unsureLife is how long a request without an answer is reckoned with: it may wait in the socket of a server that is stopped,
-// and be done when that goes on.
-const unsureLife = time.Hour
+// unknownLife is how long a request without an answer may still be done: it may wait in the socket of a server that is
+// stopped, and be done when the server goes on.
+const unknownLife = time.Hour
 
 var errLookAgain = lock.Down("look for a late request", errors.New("not found yet"))
 
-// recall takes back what a request without an answer has done, or will yet do. tell looks whose key it is, deletes it if it
-// is ours, and is then nil.
+// A cleanup repeats releases in the background until the server answers.
+type cleanup struct{ *lock.Sweeper }
+
+func newCleanup() *cleanup { return &cleanup{lock.NewSweeper()} }
+
+// close gives up. The keys that are left run out by themselves.
+func (c *cleanup) close() { c.Close() }
+
+// repeat calls release in the background until the server has answered, or until the time until.
+func (c *cleanup) repeat(release func(context.Context) error, until time.Time) {
+	c.Add(until, func(ctx context.Context) bool { return !errors.Is(release(ctx), lock.ErrDown) })
+}
+
+// persist returns a function that calls release, and if the server does not answer repeats it in the background until
+// the server does or the lease has run out. The release must compare the owner: much may have happened when the server
+// is back.
+func (c *cleanup) persist(release func(context.Context) error, lease time.Duration) func(context.Context) error {
+	return func(ctx context.Context) error {
+		err := release(ctx)
+		if errors.Is(err, lock.ErrDown) {
+			c.repeat(release, time.Now().Add(lease))
+		}
+		return err
+	}
+}
+
+// undo takes back what a request without an answer has done, or will do yet. The release deletes the key if it is
+// ours, and then returns nil.
 //
-// It tells once before it returns, on a context of its own. That nothing was found then proves nothing: Redis reads its connections in no
-// promised order, and the request may come after. Once the server has answered, though, it has read all that had come before: whoever
-// asks a second time after an answer knows. So it looks again in the background until something was found or two answers have come.
-func (s *sweeper) recall(ctx context.Context, tell func(context.Context) error) {
+// It releases once before it returns, on a context of its own. If that finds nothing, nothing is proven: Redis reads
+// its connections in no promised order, and the request may come later. But a server that has answered has read all
+// that had come before, so a second answer is proof. Therefore undo looks again in the background until it has found
+// the key or has had two answers.
+func (c *cleanup) undo(ctx context.Context, release func(context.Context) error) {
 	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), lock.ReleaseTimeout)
 	defer cancel()
 	answers := 0
 	look := func(ctx context.Context) error {
-		err := tell(ctx)
+		err := release(ctx)
 		if err == nil || errors.Is(err, lock.ErrDown) {
 			return err
 		}
@@ -35,33 +62,35 @@ func (s *sweeper) recall(ctx context.Context, tell func(context.Context) error) 
 		return nil
 	}
 	if look(detached) != nil {
-		s.add(look, time.Now().Add(unsureLife))
+		c.repeat(look, time.Now().Add(unknownLife))
 	}
 }
 
-// A leftover is a key of ours that a node has not confirmed to be gone. It goes by itself at until.
-type leftover struct {
+// An orphan is a key of ours that a node of a Redlock has not confirmed to be gone. It runs out by itself at until.
+type orphan struct {
 	name, value string
 	until       time.Time
-	looks       int // answers in vain after which it cannot come any more either; see recall
+	looks       int // so many answers that find nothing prove that it cannot come any more either; see undo
 }
 
-// leave has the leftover swept as soon as the node answers. One goroutine sweeps a node, however long the list; and the list ends with
-// the first sweep in vain, because a silent node is not bid at any more.
-func (n *node) leave(s *sweeper, release *script, l leftover) {
+// addOrphan has the orphan deleted as soon as the node answers. One goroutine cleans up a node, however long its list
+// is. The list stops growing with the first clean-up that gets no answer, because then the node is asked for no lock.
+func (n *node) addOrphan(c *cleanup, release *script, o orphan) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.left = append(n.left, l)
-	if !n.sweeping {
-		n.sweeping = true
-		s.add(func(ctx context.Context) error { return n.sweep(ctx, release) }, time.Now().Add(lock.Forever))
+	n.orphans = append(n.orphans, o)
+	if !n.cleaning {
+		n.cleaning = true
+		c.repeat(
+			func(ctx context.Context) error { return n.deleteOrphans(ctx, release) },
+			time.Now().Add(lock.Forever))
 	}
 }
 
-// sweep deletes what is left of ours. An ErrDown says that there is more to do.
-func (n *node) sweep(ctx context.Context, release *script) error {
+// deleteOrphans deletes the orphans of a node. An ErrDown says that there is more to do.
+func (n *node) deleteOrphans(ctx context.Context, release *script) error {
 	if n.silent.Load() {
-		// What was left may have run out meanwhile: somebody has to find out that the node is back.
+		// All orphans may have run out meanwhile, but something must find out that the node is back.
 		if err := n.client.Ping(ctx).Err(); err != nil {
 			return lock.Down("ask "+n.addr, err)
 		}
@@ -69,50 +98,37 @@ func (n *node) sweep(ctx context.Context, release *script) error {
 	}
 	for {
 		n.mu.Lock()
-		list := n.left
-		n.left = nil
-		n.sweeping = len(list) > 0
+		list := n.orphans
+		n.orphans = nil
+		n.cleaning = len(list) > 0
 		n.mu.Unlock()
 		if len(list) == 0 {
 			return nil
 		}
-		var again []leftover
-		for i, l := range list {
-			if time.Now().After(l.until) {
+		var again []orphan
+		for i, o := range list {
+			if time.Now().After(o.until) {
 				continue
 			}
-			switch err := verdict(release.run(ctx, n.client, []string{l.name}, l.value).Int()); {
+			switch err := ownership(release.run(ctx, n.client, []string{o.name}, o.value).Int()); {
 			case errors.Is(err, lock.ErrDown):
 				n.silent.Store(true)
-				n.keep(append(again, list[i:]...))
+				n.putBack(append(again, list[i:]...))
 				return err
-			case err != nil && l.looks > 1:
-				l.looks--
-				again = append(again, l)
+			case err != nil && o.looks > 1:
+				o.looks--
+				again = append(again, o)
 			}
 		}
 		if len(again) > 0 {
-			n.keep(again)
+			n.putBack(again)
 			return errLookAgain
 		}
 	}
 }
 
-func (n *node) keep(list []leftover) {
+func (n *node) putBack(list []orphan) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.left = append(list, n.left...)
+	n.orphans = append(list, n.orphans...)
 }
-
-// A sweeper is a lock.Sweeper of questions that are to be asked until the server answers.
-type sweeper struct{ *lock.Sweeper }
-
-func newSweeper() *sweeper { return &sweeper{lock.NewSweeper()} }
-
-// add calls free until the server has answered, or its lease has run out at until.
-func (s *sweeper) add(free func(context.Context) error, until time.Time) {
-	s.Add(until, func(ctx context.Context) bool { return !errors.Is(free(ctx), lock.ErrDown) })
-}
-
-// close gives up: what is left runs out by itself.
-func (s *sweeper) close() { s.Close() }

@@ -14,8 +14,9 @@ import (
 	"example.com/stock/lock"
 )
 
-// grants hears what is granted to the waiters of this process: one subscription for all of them, made when somebody first waits.
-type grants struct {
+// A notifier tells the waiters of this process that they were granted the lock. It has one subscription for all of
+// them, made when the first of them waits.
+type notifier struct {
 	client  redis.UniversalClient
 	channel string
 	log     *slog.Logger
@@ -29,8 +30,8 @@ type grants struct {
 	closed  bool
 }
 
-func newGrants(c redis.UniversalClient, process string, log *slog.Logger) *grants {
-	return &grants{
+func newNotifier(c redis.UniversalClient, process string, log *slog.Logger) *notifier {
+	return &notifier{
 		client: c, channel: "watchdog:" + process, log: log,
 		ready: make(chan struct{}), waiters: make(map[string]*waiter),
 	}
@@ -38,149 +39,150 @@ func newGrants(c redis.UniversalClient, process string, log *slog.Logger) *grant
 
 // A waiter is one acquisition that asks until it is granted the lock.
 type waiter struct {
-	ask  uint64          // the number of its last ask; a grant that answers another one is stale
-	come chan lock.Fence // where the grant comes. A NoFence says that grants may have been missed: ask
+	request uint64          // the number of its last request; a grant that answers another one is stale
+	granted chan lock.Fence // gets the fence of a grant. A NoFence says that grants may have been missed: ask again
 }
 
-// expect makes a waiter known.
-func (g *grants) expect(value string) *waiter {
-	w := &waiter{come: make(chan lock.Fence, 1)}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.waiters[value] = w
+// add makes a waiter known by the value of its attempt.
+func (n *notifier) add(value string) *waiter {
+	w := &waiter{granted: make(chan lock.Fence, 1)}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.waiters[value] = w
 	return w
 }
 
-// next begins another ask of w, and returns its number. What was granted to the asks before counts no more: whether the
-// lock is ours the server says in its answer. The waiter may have been stopped since, for longer than a grant lives.
-func (g *grants) next(w *waiter) uint64 {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	w.ask++
+// next begins another request of w, and returns its number. Grants to earlier requests no longer count: the answer of
+// the server says whether the lock is ours. The waiter may have been stopped since, for longer than a grant lives.
+func (n *notifier) next(w *waiter) uint64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	w.request++
 	select {
-	case <-w.come:
+	case <-w.granted:
 	default:
 	}
-	return w.ask
+	return w.request
 }
 
-func (g *grants) forget(value string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	delete(g.waiters, value)
+func (n *notifier) remove(value string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.waiters, value)
 }
 
-// listening is whether a grant would be heard now.
-func (g *grants) listening() bool {
+// subscribed reports whether a grant would be heard now.
+func (n *notifier) subscribed() bool {
 	select {
-	case <-g.ready:
+	case <-n.ready:
 		return true
 	default:
 		return false
 	}
 }
 
-// listen subscribes if need be, and returns when the server has confirmed, or after recheck all the same: whoever waits also asks.
-func (g *grants) listen(ctx context.Context) error {
-	g.mu.Lock()
-	if g.closed {
-		g.mu.Unlock()
+// subscribe subscribes if that was not done yet. It returns when the server has confirmed, or after recheck, because a
+// waiter asks then anyway.
+func (n *notifier) subscribe(ctx context.Context) error {
+	n.mu.Lock()
+	if n.closed {
+		n.mu.Unlock()
 		return lock.Down("subscribe", errors.New("the lock is closed"))
 	}
-	if g.pubsub == nil {
+	if n.pubsub == nil {
 		var reading context.Context
-		reading, g.stop = context.WithCancel(context.Background())
-		g.pubsub = g.client.Subscribe(reading, g.channel)
-		g.reader.Go(func() { g.read(reading) })
+		reading, n.stop = context.WithCancel(context.Background())
+		n.pubsub = n.client.Subscribe(reading, n.channel)
+		n.reader.Go(func() { n.read(reading) })
 	}
-	g.mu.Unlock()
-	unheard := time.NewTimer(recheck)
-	defer unheard.Stop()
+	n.mu.Unlock()
+	unconfirmed := time.NewTimer(recheck)
+	defer unconfirmed.Stop()
 	select {
-	case <-g.ready:
-	case <-unheard.C:
+	case <-n.ready:
+	case <-unconfirmed.C:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 	return nil
 }
 
-// read hands out what is granted, until ctx ends. go-redis reconnects and subscribes anew by itself.
-func (g *grants) read(ctx context.Context) {
+// read passes grants on to their waiters, until ctx ends. go-redis reconnects and subscribes anew by itself.
+func (n *notifier) read(ctx context.Context) {
 	for ctx.Err() == nil {
-		switch message, err := g.pubsub.Receive(ctx); m := message.(type) {
+		switch message, err := n.pubsub.Receive(ctx); m := message.(type) {
 		case *redis.Message:
-			if value, ask, fence, ok := parseGrant(m.Payload); ok {
-				g.tell(value, ask, fence)
+			if value, request, fence, ok := parseGrant(m.Payload); ok {
+				n.notify(value, request, fence)
 			}
 		case *redis.Subscription:
 			select {
-			case <-g.ready: // made anew after a broken connection
+			case <-n.ready: // subscribed anew after a broken connection
 			default:
-				close(g.ready)
+				close(n.ready)
 			}
 		default:
 			if err != nil && ctx.Err() == nil {
-				g.log.Warn("lock: subscription broke", "err", err)
-				g.alarm()
+				n.log.Warn("lock: subscription broke", "err", err)
+				n.wakeAll()
 				sleep(ctx, 100*time.Millisecond)
 			}
 		}
 	}
 }
 
-// parseGrant reads a message of queue.lua: the value, the number of the ask that it answers, and the fence, a line
-// each. An owner's name may have lines of its own.
-func parseGrant(message string) (value string, ask uint64, fence lock.Fence, ok bool) {
+// parseGrant reads a message of queue.lua: the value, the number of the request that it answers, and the fence, a line
+// each. The owner's name at the end of the value may itself contain line breaks.
+func parseGrant(message string) (value string, request uint64, fence lock.Fence, ok bool) {
 	last := strings.LastIndexByte(message, '\n')
 	middle := strings.LastIndexByte(message[:max(last, 0)], '\n')
 	if middle < 0 {
 		return "", 0, 0, false
 	}
-	ask, err := strconv.ParseUint(message[middle+1:last], 10, 64)
+	request, err := strconv.ParseUint(message[middle+1:last], 10, 64)
 	if err != nil {
 		return "", 0, 0, false
 	}
 	minted, err := strconv.ParseUint(message[last+1:], 10, 64)
-	return message[:middle], ask, lock.Fence(minted), err == nil
+	return message[:middle], request, lock.Fence(minted), err == nil
 }
 
-// tell hands a grant to the waiter whose last ask it answers.
-func (g *grants) tell(value string, ask uint64, fence lock.Fence) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if w := g.waiters[value]; w != nil && w.ask == ask {
-		ring(w.come, fence)
+// notify passes a grant on to the waiter whose last request it answers.
+func (n *notifier) notify(value string, request uint64, fence lock.Fence) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if w := n.waiters[value]; w != nil && w.request == request {
+		w.wake(fence)
 	}
 }
 
-// alarm makes everybody ask: what was granted meanwhile was not heard.
-func (g *grants) alarm() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for _, w := range g.waiters {
-		ring(w.come, lock.NoFence)
+// wakeAll makes all waiters ask, because grants of the last moments may not have been heard.
+func (n *notifier) wakeAll() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, w := range n.waiters {
+		w.wake(lock.NoFence)
 	}
 }
 
-// ring leaves fence in come, unless something is there already: either makes the waiter look.
-func ring(come chan lock.Fence, fence lock.Fence) {
+// wake leaves fence for the waiter, unless there is something for it already: either makes it look.
+func (w *waiter) wake(fence lock.Fence) {
 	select {
-	case come <- fence:
+	case w.granted <- fence:
 	default:
 	}
 }
 
-func (g *grants) close() error {
-	g.mu.Lock()
-	g.closed = true
-	pubsub, stop := g.pubsub, g.stop
-	g.mu.Unlock()
+func (n *notifier) close() error {
+	n.mu.Lock()
+	n.closed = true
+	pubsub, stop := n.pubsub, n.stop
+	n.mu.Unlock()
 	if pubsub == nil {
 		return nil
 	}
 	stop()
 	err := pubsub.Close()
-	g.reader.Wait()
+	n.reader.Wait()
 	return err
 }
