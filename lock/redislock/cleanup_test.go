@@ -21,6 +21,7 @@ import (
 
 // Thousands of acquisitions leave no key but the fence, and of waiters no subscription grows without end.
 func TestNothingIsLeftBehind(t *testing.T) {
+	t.Parallel()
 	both(t, 0, func(t *testing.T, _ *stack.Server, c redis.UniversalClient, l lock.Locker, name string) {
 		var all sync.WaitGroup
 		for worker := range 8 {
@@ -53,6 +54,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 // Who stops waiting while the server is silent leaves nothing there, although the request is done later, and though Redis may do
 // the release before it.
 func TestACancelledRequestLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
 	sets := func(c redis.UniversalClient) string {
 		_, after, _ := strings.Cut(c.Info(t.Context(), "commandstats").Val(), "cmdstat_set:calls=")
 		calls, _, _ := strings.Cut(after, ",")
@@ -83,8 +85,8 @@ func TestACancelledRequestLeavesNothingBehind(t *testing.T) {
 			eventually(t, "the key is gone", func() bool { return c.Exists(t.Context(), key).Val() == 0 })
 		})
 	}
-	for _, kind := range byHand {
-		test(kind.name, kind.name+":{k}", kind.open)
+	for _, v := range variants {
+		test(v.name, v.name+":{k}", v.open)
 	}
 	test("setnx", "lock:{k}", func(t testing.TB, c redis.UniversalClient, o redislock.SetNXOptions) lock.Locker {
 		return closer(t, redislock.NewSetNX(c, o))
@@ -93,6 +95,7 @@ func TestACancelledRequestLeavesNothingBehind(t *testing.T) {
 
 // A client that repeats by itself what got no answer must not repeat what a lock asks.
 func TestLostRepliesWithAClientThatRepeats(t *testing.T) {
+	t.Parallel()
 	s := stacktest.Redis(t)
 	p, err := wire.Listen(s.Addr, wire.Redis())
 	if err != nil {
@@ -125,7 +128,7 @@ func lostRepliesOnACluster(t *testing.T, nodes *stack.RedisCluster) {
 }
 
 // lostReplies has each command of each lock done by the server while its reply is lost.
-func lostReplies(t *testing.T, c, eye redis.UniversalClient, proxies ...*wire.Proxy) {
+func lostReplies(t *testing.T, c, observer redis.UniversalClient, proxies ...*wire.Proxy) {
 	lose := func(t *testing.T, match func([]byte) bool) {
 		var all []*wire.Snare
 		for _, p := range proxies {
@@ -151,7 +154,7 @@ func lostReplies(t *testing.T, c, eye redis.UniversalClient, proxies ...*wire.Pr
 			if err := lease.Release(); !errors.Is(err, lock.ErrDown) || errors.Is(err, lock.ErrLost) {
 				t.Errorf("%v, want ErrDown: the release was done, and nothing was lost", err)
 			}
-			eventually(t, "it is free", func() bool { return eye.Exists(t.Context(), name+":{"+key+"}").Val() == 0 })
+			eventually(t, "it is free", func() bool { return observer.Exists(t.Context(), name+":{"+key+"}").Val() == 0 })
 		})
 		t.Run(name+" acquire", func(t *testing.T) {
 			lose(t, ours)
@@ -160,7 +163,7 @@ func lostReplies(t *testing.T, c, eye redis.UniversalClient, proxies ...*wire.Pr
 				t.Errorf("%v, %v, want ErrDown", lease, err)
 			}
 			if name != "setnx-del" { // which cannot know whose key it is, as it says
-				eventually(t, "nothing is left", func() bool { return eye.Exists(t.Context(), name+":{"+key+"}").Val() == 0 })
+				eventually(t, "nothing is left", func() bool { return observer.Exists(t.Context(), name+":{"+key+"}").Val() == 0 })
 			}
 		})
 	}
@@ -182,7 +185,7 @@ func lostReplies(t *testing.T, c, eye redis.UniversalClient, proxies ...*wire.Pr
 			t.Fatal(fence, err)
 		}
 		held = acquire(t, w, "lost-eviction")
-		next := wants(t, w, "lost-eviction")
+		next := acquireLater(t, w, "lost-eviction")
 		eventually(t, "the next one queues up", func() bool { return len(inspect(t, w, "lost-eviction").Waiters) == 1 })
 		lose(t, wire.Contains("{lost-eviction}"))
 		if _, err := lock.Evict(t.Context(), w, "lost-eviction"); !errors.Is(err, lock.ErrDown) {
@@ -229,7 +232,7 @@ func movingSlot(t *testing.T, nodes *stack.RedisCluster) {
 			migrate(lockName) // the fence stays for now
 			freed := make(chan error, 1)
 			go func() { freed <- held.Release() }()
-			next := wants(t, l, key)
+			next := acquireLater(t, l, key)
 			time.Sleep(100 * time.Millisecond) // in which it is put off; if it has not come so far, the test is only weaker
 			migrate(lockName+":fence", lockName+":queue", lockName+":seen")
 			settle(t, nodes, slot, to)
@@ -246,7 +249,7 @@ func movingSlot(t *testing.T, nodes *stack.RedisCluster) {
 			if err := lease.Release(); err != nil {
 				t.Errorf("release after the move: %v", err)
 			}
-			if err := busyWith(t, l, key); err != nil {
+			if err := tryKey(t, l, key); err != nil {
 				t.Errorf("after the move: %v", err)
 			}
 		})

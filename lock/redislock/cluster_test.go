@@ -43,8 +43,8 @@ func all(t testing.TB, c redis.UniversalClient) map[string]lock.Locker {
 		"lock":     closer(t, redislock.NewSetNX(c, redislock.SetNXOptions{})),
 		"watchdog": closer(t, redislock.NewWatchdog(c, redislock.WatchdogOptions{})),
 	}
-	for _, kind := range byHand {
-		locks[kind.name] = kind.open(t, c, redislock.SetNXOptions{})
+	for _, v := range variants {
+		locks[v.name] = v.open(t, c, redislock.SetNXOptions{})
 	}
 	return locks
 }
@@ -64,7 +64,7 @@ func TestLocksOnACluster(t *testing.T) {
 func conformOnACluster(t *testing.T, nodes *stack.RedisCluster) {
 	for name, promise := range map[string]lock.Promise{
 		"lock": setnxPromise(), "watchdog": watchdogPromise(),
-		"setnx-expire": byHandPromise(), "setnx-del": byHandPromise(), "setnx-watch": byHandPromise(),
+		"setnx-expire": variantPromise(), "setnx-del": variantPromise(), "setnx-watch": variantPromise(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			clients := []redis.UniversalClient{clusterClient(t, nodes), clusterClient(t, nodes), clusterClient(t, nodes)}
@@ -90,7 +90,7 @@ func spreadOverACluster(t *testing.T, nodes *stack.RedisCluster) {
 		t.Run(name, func(t *testing.T) {
 			for _, key := range keys {
 				held := acquire(t, l, key)
-				if err := busyWith(t, l, key); !errors.Is(err, lock.ErrHeld) {
+				if err := tryKey(t, l, key); !errors.Is(err, lock.ErrHeld) {
 					t.Errorf("%q: err = %v, want ErrHeld", key, err)
 				}
 				_ = held.Release()
@@ -186,12 +186,12 @@ func withoutANode(t *testing.T, nodes *stack.RedisCluster) {
 	}
 	// The others refuse all keys only after cluster-node-timeout, 15 s.
 	for key, gone := range lost {
-		if err := busyWith(t, w, key); !gone && err != nil {
+		if err := tryKey(t, w, key); !gone && err != nil {
 			t.Errorf("%s is on a node that runs: %v", key, err)
 		}
 	}
 	for key, gone := range lost {
-		if err := busyWith(t, w, key); gone && !errors.Is(err, lock.ErrDown) {
+		if err := tryKey(t, w, key); gone && !errors.Is(err, lock.ErrDown) {
 			t.Errorf("%s was on the node that is gone: %v, want ErrDown", key, err)
 		}
 	}
@@ -199,6 +199,6 @@ func withoutANode(t *testing.T, nodes *stack.RedisCluster) {
 		t.Fatal(err)
 	}
 	for key := range lost {
-		eventually(t, key+" can be had again", func() bool { return busyWith(t, w, key) == nil })
+		eventually(t, key+" can be had again", func() bool { return tryKey(t, w, key) == nil })
 	}
 }

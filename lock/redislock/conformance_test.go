@@ -175,22 +175,25 @@ func watchdogPromise() lock.Promise {
 	return lock.Promise{Exclusive: true, Scope: lock.Cluster, Fenced: true, Blocking: true, Fair: true}
 }
 
-func byHandPromise() lock.Promise {
+func variantPromise() lock.Promise {
 	return lock.Promise{Exclusive: true, Scope: lock.Cluster, Blocking: true}
 }
 
 func TestSetNXConforms(t *testing.T) {
+	t.Parallel()
 	s := servers.Redis(t)
 	conform(t, setnxPromise(), func(t testing.TB) lock.Locker { return setnx(t, s, 0) })
 }
 
 func TestWatchdogConforms(t *testing.T) {
+	t.Parallel()
 	s := servers.Redis(t)
 	conform(t, watchdogPromise(), func(t testing.TB) lock.Locker { return watchdog(t, s, redislock.WatchdogOptions{}) })
 }
 
 // Handed over inside each process it keeps the same promises, but is first come, first served only within a process.
 func TestWatchdogHandedOverConforms(t *testing.T) {
+	t.Parallel()
 	s := servers.Redis(t)
 	conform(t, setnxPromise(), func(t testing.TB) lock.Locker {
 		return lock.HandOver(watchdog(t, s, redislock.WatchdogOptions{}), lock.Bound{})

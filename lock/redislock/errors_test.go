@@ -16,6 +16,7 @@ import (
 )
 
 func TestTheHolderIsNamed(t *testing.T) {
+	t.Parallel()
 	both(t, 0, func(t *testing.T, _ *stack.Server, _ redis.UniversalClient, l lock.Locker, name string) {
 		lease, err := l.Acquire(lock.WithOwner(t.Context(), "app-1/request-7"), "k")
 		if err != nil {
@@ -32,6 +33,7 @@ func TestTheHolderIsNamed(t *testing.T) {
 
 // What the server refuses is named, with what to do, at once, and leaves nothing behind.
 func TestAnswersThatAreNoAnswers(t *testing.T) {
+	t.Parallel()
 	both(t, 0, func(t *testing.T, _ *stack.Server, c redis.UniversalClient, l lock.Locker, name string) {
 		ctx := lock.NoWait(t.Context())
 		c.RPush(ctx, name+":{list}", "x")
@@ -64,7 +66,7 @@ func TestAnswersThatAreNoAnswers(t *testing.T) {
 			t.Errorf("release after SCRIPT FLUSH: %v", err)
 		}
 		c.Set(ctx, name+":{k}:fence", "no number", 0)
-		if err := busy(t, l); err != nil {
+		if err := try(t, l); err != nil {
 			t.Errorf("a fence that is no number: %v, want one by the clock", err)
 		}
 		c.Do(ctx, "REPLICAOF", "127.0.0.1", "1")
@@ -76,6 +78,7 @@ func TestAnswersThatAreNoAnswers(t *testing.T) {
 
 // Who puts something else in the place of a lock that is held has taken it: its holder is told, and leaves it alone.
 func TestAForeignKeyInPlaceOfAHeldOne(t *testing.T) {
+	t.Parallel()
 	both(t, time.Minute, func(t *testing.T, s *stack.Server, c redis.UniversalClient, l lock.Locker, name string) {
 		lease := acquire(t, l, "k")
 		c.Del(t.Context(), name+":{k}")
@@ -97,18 +100,19 @@ func TestAForeignKeyInPlaceOfAHeldOne(t *testing.T) {
 
 // Something else in the place of the queue keeps nobody from a lock that is free of waiters, and is named to whoever would wait.
 func TestAForeignKeyInPlaceOfTheQueue(t *testing.T) {
+	t.Parallel()
 	s := servers.Redis(t)
 	c, w, key := client(t, s), watchdog(t, s, redislock.WatchdogOptions{}), t.Name()
 	name := "watchdog:{" + key + "}"
-	for queue, kind := range map[string]string{name + ":queue": "list", name + ":seen": "hash"} {
+	for queue, v := range map[string]string{name + ":queue": "list", name + ":seen": "hash"} {
 		held := acquire(t, w, key)
-		c.Set(t.Context(), queue, "no "+kind, 0)
+		c.Set(t.Context(), queue, "no "+v, 0)
 		if _, err := w.Acquire(t.Context(), key); !mentions(err, name) || !mentions(err, "remove or rename it") {
-			t.Errorf("%s is no %s: %v, want an error that names it", queue, kind, err)
+			t.Errorf("%s is no %s: %v, want an error that names it", queue, v, err)
 		}
 		c.Del(t.Context(), queue)
 		if n := c.Exists(t.Context(), name+":queue", name+":seen").Val(); n != 0 {
-			t.Errorf("%s was no %s: %d keys were left behind", queue, kind, n)
+			t.Errorf("%s was no %s: %d keys were left behind", queue, v, n)
 		}
 		if err := held.Release(); err != nil {
 			t.Error(err)
@@ -118,6 +122,7 @@ func TestAForeignKeyInPlaceOfTheQueue(t *testing.T) {
 
 // Redis takes any key: long ones, empty ones, and any bytes. No two of them are one.
 func TestOddKeys(t *testing.T) {
+	t.Parallel()
 	s := servers.Redis(t)
 	keys := []string{
 		"", "%", "{%}", "{}", "{", "}", "%7B", "%257B", "k}:fence", "k}:queue", "k", "*", "a b", "a\nb", "a\r\nb", "\x00", "\xff\xfe", "日本",
@@ -148,6 +153,7 @@ func TestOddKeys(t *testing.T) {
 
 // A server that is gone is said to be down soon, also to those who wait, and is used again when it is back.
 func TestServerGoneAndBack(t *testing.T) {
+	t.Parallel()
 	both(t, 2*time.Second, func(t *testing.T, s *stack.Server, _ redis.UniversalClient, l lock.Locker, name string) {
 		acquire(t, l, "k")
 		waited := make(chan error, 1)
@@ -182,6 +188,7 @@ func TestServerGoneAndBack(t *testing.T) {
 // A Redis that is killed with a lock held and comes back with its data still has the key. The release that could not reach it
 // is made up for, so that nobody waits for a lease of a minute to run out.
 func TestAReleaseThatFailedIsMadeUpFor(t *testing.T) {
+	t.Parallel()
 	s, err := stack.Start(t.Context(), stack.Options{Want: []stack.Kind{stack.Redis}, AOF: true})
 	if err != nil {
 		t.Fatal(err)
@@ -219,6 +226,7 @@ func TestAReleaseThatFailedIsMadeUpFor(t *testing.T) {
 
 // All connections of the pool are in use: nothing was sent, so nothing is left to take back, and Redis is not to blame.
 func TestNoFreeConnectionIsOverload(t *testing.T) {
+	t.Parallel()
 	client := redis.NewClient(&redis.Options{
 		Addr: servers.Redis(t).Addr, ContextTimeoutEnabled: true, MaxRetries: -1,
 		PoolSize: 1, PoolTimeout: 50 * time.Millisecond,

@@ -55,8 +55,8 @@ func replaceMaster(t *testing.T, x *stack.Sentinels) {
 	}
 }
 
-// insist acquires as soon as the client has found the master that is new.
-func insist(t *testing.T, l lock.Locker, key string) *lock.Lease {
+// acquireEventually acquires as soon as the client has found the master that is new.
+func acquireEventually(t *testing.T, l lock.Locker, key string) *lock.Lease {
 	t.Helper()
 	var lease *lock.Lease
 	eventually(t, "the lock is served again", func() bool {
@@ -89,7 +89,7 @@ func TestAFailOverThatLosesTheLock(t *testing.T) {
 	first, other := acquire(t, patient, "k"), acquire(t, brisk, "brisk")
 	replaceMaster(t, x)
 
-	second := insist(t, onSentinels(t, x, redislock.WatchdogOptions{}), "k")
+	second := acquireEventually(t, onSentinels(t, x, redislock.WatchdogOptions{}), "k")
 	if first.Err() != nil {
 		t.Errorf("the first holder was told: %v; this test wants to show that it is not", first.Err())
 	}
@@ -104,7 +104,7 @@ func TestAFailOverThatLosesTheLock(t *testing.T) {
 	case <-time.After(failover):
 		t.Error("the holder who renews was not told")
 	}
-	insist(t, brisk, "brisk")
+	acquireEventually(t, brisk, "brisk")
 }
 
 // With an acknowledgement nobody gets a lock that no replica knows, and one that is known outlives its master, with its queue.
@@ -113,21 +113,21 @@ func TestAFailOverAfterAnAcknowledgement(t *testing.T) {
 	x := sentinels(t)
 	o := redislock.WatchdogOptions{Replicas: 1, ReplicaTimeout: 2 * time.Second, Lease: 10 * time.Minute, MaxHold: time.Hour}
 	holder := onSentinels(t, x, o)
-	held := insist(t, holder, "k") // insist: a busy replica may be late
+	held := acquireEventually(t, holder, "k") // acquireEventually: a busy replica may be late
 	replaceMaster(t, x)
 
 	// The new master has no replica: no lock is granted, but the old one is there.
-	standing := lock.State{}
+	state := lock.State{}
 	eventually(t, "the new master is asked", func() bool {
 		var err error
-		standing, err = lock.Inspect(t.Context(), holder, "k")
+		state, err = lock.Inspect(t.Context(), holder, "k")
 		return err == nil
 	})
-	if held.Err() != nil || standing.Holder == nil || standing.Holder.Fence != held.Fence() {
-		t.Errorf("held: %v, and on the new master by %+v; want fence %d", held.Err(), standing.Holder, held.Fence())
+	if held.Err() != nil || state.Holder == nil || state.Holder.Fence != held.Fence() {
+		t.Errorf("held: %v, and on the new master by %+v; want fence %d", held.Err(), state.Holder, held.Fence())
 	}
-	eventually(t, "another is refused", func() bool { return errors.Is(busy(t, onSentinels(t, x, redislock.WatchdogOptions{})), lock.ErrHeld) })
-	if err := busyWith(t, holder, "other"); !errors.Is(err, lock.ErrDown) || !mentions(err, "0 of the 1 replicas") {
+	eventually(t, "another is refused", func() bool { return errors.Is(try(t, onSentinels(t, x, redislock.WatchdogOptions{})), lock.ErrHeld) })
+	if err := tryKey(t, holder, "other"); !errors.Is(err, lock.ErrDown) || !mentions(err, "0 of the 1 replicas") {
 		t.Errorf("without a replica: %v, want ErrDown and how many acknowledged", err)
 	}
 	if err := held.Release(); err != nil {
@@ -138,7 +138,7 @@ func TestAFailOverAfterAnAcknowledgement(t *testing.T) {
 	if err := client(t, stacktest.Redis(t)).Do(t.Context(), "REPLICAOF", host, port).Err(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a lock is granted", func() bool { return busyWith(t, holder, "other") == nil })
+	eventually(t, "a lock is granted", func() bool { return tryKey(t, holder, "other") == nil })
 }
 
 // Waiters of all processes are served through a fail-over: none is stuck, whatever was lost.

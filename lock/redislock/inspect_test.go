@@ -30,6 +30,7 @@ func inspect(t *testing.T, l lock.Locker, key string) lock.State {
 }
 
 func TestInspectTellsTheHolder(t *testing.T) {
+	t.Parallel()
 	const lease = 5 * time.Second
 	both(t, lease, func(t *testing.T, _ *stack.Server, _ redis.UniversalClient, l lock.Locker, _ string) {
 		if s := inspect(t, l, "k"); s.Holder != nil || s.Waiters != nil || s.Scope != lock.Cluster {
@@ -60,6 +61,7 @@ func TestInspectTellsTheHolder(t *testing.T) {
 
 // Those who wait for a watchdog are told in the order in which they then have it, and one that has died is not told.
 func TestInspectTellsTheWaitersInOrder(t *testing.T) {
+	t.Parallel()
 	s := stacktest.Redis(t)
 	c := client(t, s)
 	one, two := watchdog(t, s, redislock.WatchdogOptions{}), watchdog(t, s, redislock.WatchdogOptions{})
@@ -107,6 +109,7 @@ func TestInspectTellsTheWaitersInOrder(t *testing.T) {
 }
 
 func TestKeysListsWhatIsHeld(t *testing.T) {
+	t.Parallel()
 	both(t, 0, func(t *testing.T, _ *stack.Server, _ redis.UniversalClient, l lock.Locker, _ string) {
 		want := []string{"a:fence", "b{c}%7B", "日本", "}{"}
 		for _, key := range want {
@@ -124,6 +127,7 @@ func TestKeysListsWhatIsHeld(t *testing.T) {
 }
 
 func TestInspectSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	both(t, 0, func(t *testing.T, s *stack.Server, c redis.UniversalClient, l lock.Locker, name string) {
 		if err := c.LPush(t.Context(), name+":{k}", "x").Err(); err != nil {
 			t.Fatal(err)
@@ -147,6 +151,7 @@ func TestInspectSaysWhatIsWrong(t *testing.T) {
 
 // The locks without a fence tell who has them, too, and cannot be taken away.
 func TestInspectLocksWithoutAFence(t *testing.T) {
+	t.Parallel()
 	s := servers.Redis(t)
 	del := redislock.NewSetNXDel(client(t, s), redislock.SetNXOptions{Lease: time.Minute})
 	t.Cleanup(func() { del.Close() })
@@ -176,6 +181,7 @@ func TestInspectLocksWithoutAFence(t *testing.T) {
 
 // Evicted: the next one is in at once, its fence is above the eviction's, and that is above the evicted one's.
 func TestEvict(t *testing.T) {
+	t.Parallel()
 	both(t, 15*time.Second, func(t *testing.T, _ *stack.Server, _ redis.UniversalClient, l lock.Locker, name string) {
 		evicted := acquire(t, l, "k")
 		next := make(chan *lock.Lease, 1)
@@ -227,6 +233,7 @@ func TestEvict(t *testing.T) {
 
 // A free key can be evicted from too: a holder whose lease ran out while it was paused is kept from writing.
 func TestEvictFromAFreeKey(t *testing.T) {
+	t.Parallel()
 	both(t, 0, func(t *testing.T, _ *stack.Server, _ redis.UniversalClient, l lock.Locker, _ string) {
 		before := acquire(t, l, "k")
 		_ = before.Release()
@@ -243,6 +250,7 @@ func TestEvictFromAFreeKey(t *testing.T) {
 
 // An operator evicts also where Redis has no memory left.
 func TestEvictFromAFullRedis(t *testing.T) {
+	t.Parallel()
 	both(t, 0, func(t *testing.T, _ *stack.Server, c redis.UniversalClient, l lock.Locker, _ string) {
 		evicted := acquire(t, l, "k")
 		if err := c.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {

@@ -20,8 +20,8 @@ import (
 
 // masters are five independent servers for one test, and a client of each that no lock uses.
 type masters struct {
-	servers []*stack.Server
-	eyes    []redis.UniversalClient
+	servers   []*stack.Server
+	observers []redis.UniversalClient
 }
 
 func fiveMasters(t testing.TB) *masters {
@@ -37,7 +37,7 @@ func fiveMasters(t testing.TB) *masters {
 	m := new(masters)
 	for _, name := range []string{"redis", "redis-2", "redis-3", "redis-4", "redis-5"} {
 		server := s.Server(name)
-		m.servers, m.eyes = append(m.servers, server), append(m.eyes, client(t, server))
+		m.servers, m.observers = append(m.servers, server), append(m.observers, client(t, server))
 	}
 	return m
 }
@@ -70,7 +70,7 @@ func (m *masters) redlock(t testing.TB, o redislock.RedlockOptions) *redislock.R
 
 // with counts the nodes that have the key k.
 func (m *masters) with(t testing.TB) (nodes int) {
-	for _, c := range m.eyes {
+	for _, c := range m.observers {
 		nodes += int(c.Exists(t.Context(), "redlock:{k}").Val())
 	}
 	return nodes
@@ -92,6 +92,7 @@ func (m *masters) restart(t *testing.T, from, to int) {
 
 // One server under three addresses would be a majority that dies with one.
 func TestRedlockWantsDistinctMasters(t *testing.T) {
+	t.Parallel()
 	m := fiveMasters(t)
 	clients := m.clients(t)
 	for i, host := range []string{"localhost", "LOCALHOST"} {
@@ -104,7 +105,7 @@ func TestRedlockWantsDistinctMasters(t *testing.T) {
 		t.Fatal(err)
 	}
 	closer(t, r)
-	for what, err := range map[string]error{"Acquire": busy(t, r), "CheckMasters": redislock.CheckMasters(t.Context(), clients, 0)} {
+	for what, err := range map[string]error{"Acquire": try(t, r), "CheckMasters": redislock.CheckMasters(t.Context(), clients, 0)} {
 		if !errors.Is(err, lock.ErrDown) || !mentions(err, "the same server") || !mentions(err, m.servers[0].Addr) || !mentions(err, "ocalhost:") {
 			t.Errorf("%s: %v, want both addresses", what, err)
 		}
@@ -116,47 +117,50 @@ func TestRedlockWantsDistinctMasters(t *testing.T) {
 
 // A replica does not count, not even one that lets itself be written to.
 func TestRedlockWantsMasters(t *testing.T) {
+	t.Parallel()
 	m := fiveMasters(t)
-	for i, c := range m.eyes[:3] {
+	for i, c := range m.observers[:3] {
 		c.Do(t.Context(), "REPLICAOF", "127.0.0.1", "1")
 		if i > 0 {
 			c.ConfigSet(t.Context(), "replica-read-only", "no")
 		}
 	}
 	r := m.redlock(t, redislock.RedlockOptions{})
-	if err := busy(t, r); !errors.Is(err, lock.ErrDown) || !mentions(err, "READONLY") || !mentions(err, "is a replica") {
+	if err := try(t, r); !errors.Is(err, lock.ErrDown) || !mentions(err, "READONLY") || !mentions(err, "is a replica") {
 		t.Errorf("three replicas: %v, want ErrDown", err)
 	}
-	if err := redislock.CheckMasters(t.Context(), m.eyes, 0); !errors.Is(err, lock.ErrDown) || !mentions(err, "is a replica") {
+	if err := redislock.CheckMasters(t.Context(), m.observers, 0); !errors.Is(err, lock.ErrDown) || !mentions(err, "is a replica") {
 		t.Errorf("CheckMasters: %v, want ErrDown", err)
 	}
 	if got := m.with(t); got != 0 {
 		t.Errorf("the key was left on %d nodes", got)
 	}
-	m.eyes[0].Do(t.Context(), "REPLICAOF", "NO", "ONE")
-	if err := busy(t, m.redlock(t, redislock.RedlockOptions{})); err != nil {
+	m.observers[0].Do(t.Context(), "REPLICAOF", "NO", "ONE")
+	if err := try(t, m.redlock(t, redislock.RedlockOptions{})); err != nil {
 		t.Errorf("two replicas: %v", err)
 	}
 }
 
 func TestCheckMasters(t *testing.T) {
+	t.Parallel()
 	m := fiveMasters(t)
-	if err := redislock.CheckMasters(t.Context(), m.eyes, 0); err != nil {
+	if err := redislock.CheckMasters(t.Context(), m.observers, 0); err != nil {
 		t.Error(err)
 	}
-	if err := redislock.CheckMasters(t.Context(), m.eyes, time.Hour); !errors.Is(err, lock.ErrDown) || !mentions(err, "was started less than 1h") {
+	if err := redislock.CheckMasters(t.Context(), m.observers, time.Hour); !errors.Is(err, lock.ErrDown) || !mentions(err, "was started less than 1h") {
 		t.Errorf("in quarantine: %v, want ErrDown", err)
 	}
 	m.each(t, 0, 3, (*stack.Server).Pause)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	if err := redislock.CheckMasters(ctx, m.eyes, 0); !errors.Is(err, lock.ErrDown) || !mentions(err, "2 of 5 nodes count") {
+	if err := redislock.CheckMasters(ctx, m.observers, 0); !errors.Is(err, lock.ErrDown) || !mentions(err, "2 of 5 nodes count") {
 		t.Errorf("three that hang: %v, want ErrDown", err)
 	}
 }
 
 // What can be known to be wrong without asking a server.
 func TestRedlockRefusesClients(t *testing.T) {
+	t.Parallel()
 	s := stacktest.Redis(t)
 	good := func(addr string) redis.UniversalClient {
 		return closer(t, redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true}))
@@ -179,6 +183,7 @@ func TestRedlockRefusesClients(t *testing.T) {
 
 // The holder is named if a majority of the nodes name it. A vote that was split has no winner, and what we won of it is given back.
 func TestRedlockSplitVote(t *testing.T) {
+	t.Parallel()
 	for name, row := range map[string]struct {
 		values []string
 		holder string
@@ -189,10 +194,10 @@ func TestRedlockSplitVote(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := fiveMasters(t)
 			for i, value := range row.values {
-				m.eyes[i].Set(t.Context(), "redlock:{k}", value, time.Minute)
+				m.observers[i].Set(t.Context(), "redlock:{k}", value, time.Minute)
 			}
 			var held *lock.HeldError
-			if err := busy(t, m.redlock(t, redislock.RedlockOptions{})); !errors.As(err, &held) || held.Holder != row.holder {
+			if err := try(t, m.redlock(t, redislock.RedlockOptions{})); !errors.As(err, &held) || held.Holder != row.holder {
 				t.Errorf("err = %v, want held by %q", err, row.holder)
 			}
 			if got := m.with(t); got != 4 {
@@ -204,6 +209,7 @@ func TestRedlockSplitVote(t *testing.T) {
 
 // A release that reaches a minority only says so; one that reaches a majority is done.
 func TestRedlockReleaseWithNodesDown(t *testing.T) {
+	t.Parallel()
 	m := fiveMasters(t)
 	r := m.redlock(t, redislock.RedlockOptions{Lease: time.Minute})
 	lease := acquire(t, r, "k")
@@ -218,13 +224,13 @@ func TestRedlockReleaseWithNodesDown(t *testing.T) {
 	}
 }
 
-// deaf drops the scripts of a client: no release arrives.
-type deaf struct {
-	trips
+// scriptDropper drops the scripts of a client: no release arrives.
+type scriptDropper struct {
+	tripCounter
 	on atomic.Bool
 }
 
-func (d *deaf) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (d *scriptDropper) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		if d.on.Load() && strings.HasPrefix(cmd.Name(), "eval") {
 			cmd.SetErr(io.ErrUnexpectedEOF)
@@ -236,8 +242,9 @@ func (d *deaf) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 
 // A release that did not reach a minority is done, and is made up for as soon as they answer.
 func TestRedlockSweepsWhatItCouldNotRelease(t *testing.T) {
+	t.Parallel()
 	m := fiveMasters(t)
-	clients, cut := m.clients(t), new(deaf)
+	clients, cut := m.clients(t), new(scriptDropper)
 	for _, c := range clients[:2] {
 		c.AddHook(cut)
 	}
@@ -259,11 +266,11 @@ func TestRedlockSweepsWhatItCouldNotRelease(t *testing.T) {
 }
 
 // asked counts how often a node was asked who it is.
-type asked struct{ trips }
+type infoCounter struct{ tripCounter }
 
-func (a *asked) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (a *infoCounter) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
 
-func (a *asked) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (a *infoCounter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		if cmds[0].Name() == "info" {
 			a.n.Add(1)
@@ -273,6 +280,7 @@ func (a *asked) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 }
 
 func TestRedlockRoundTrips(t *testing.T) {
+	t.Parallel()
 	m := fiveMasters(t)
 	clients := m.clients(t)
 	r, err := redislock.NewRedlock(clients, redislock.RedlockOptions{Quarantine: -1, NodeTimeout: 5 * time.Second})
@@ -280,7 +288,7 @@ func TestRedlockRoundTrips(t *testing.T) {
 		t.Fatal(err)
 	}
 	closer(t, r)
-	count, who := new(trips), new(asked)
+	count, who := new(tripCounter), new(infoCounter)
 	for _, c := range clients {
 		c.AddHook(count)
 		c.AddHook(who)
@@ -300,7 +308,7 @@ func TestRedlockRoundTrips(t *testing.T) {
 	count.n.Store(0)
 	lease := acquire(t, r, "k")
 	trips("an acquisition", 5)
-	if err := busy(t, r); !errors.Is(err, lock.ErrHeld) {
+	if err := try(t, r); !errors.Is(err, lock.ErrHeld) {
 		t.Error(err)
 	}
 	trips("a try in vain", 5)
@@ -311,8 +319,8 @@ func TestRedlockRoundTrips(t *testing.T) {
 	if who.n.Load() != 0 {
 		t.Error("the nodes were asked who they are without need")
 	}
-	for _, eye := range m.eyes {
-		eye.ClientKillByFilter(t.Context(), "TYPE", "normal", "SKIPME", "yes")
+	for _, observer := range m.observers {
+		observer.ClientKillByFilter(t.Context(), "TYPE", "normal", "SKIPME", "yes")
 	}
 	_ = acquire(t, r, "k").Release()
 	if got := who.n.Load(); got < 5 {
@@ -321,6 +329,7 @@ func TestRedlockRoundTrips(t *testing.T) {
 }
 
 func TestRedlockTellsTheHolder(t *testing.T) {
+	t.Parallel()
 	m := fiveMasters(t)
 	r := m.redlock(t, redislock.RedlockOptions{Lease: time.Minute})
 	if s := inspect(t, r, "k"); s.Holder != nil || s.Waiters != nil || s.Scope != lock.Cluster {
@@ -354,6 +363,7 @@ func TestRedlockTellsTheHolder(t *testing.T) {
 
 // By what the nodes have, in order: the value, and the seconds that it lasts; empty: nothing. A "-" is a node that is down.
 func TestRedlockMajorityView(t *testing.T) {
+	t.Parallel()
 	m := fiveMasters(t)
 	for _, row := range []struct {
 		name      string
@@ -376,13 +386,13 @@ func TestRedlockMajorityView(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			for i, value := range row.nodes {
-				m.eyes[i].FlushAll(t.Context())
+				m.observers[i].FlushAll(t.Context())
 				switch value {
 				case "":
 				case "-":
 					m.each(t, i, i+1, (*stack.Server).Kill) // stays down for the rows below
 				default:
-					m.eyes[i].Set(t.Context(), "redlock:{k}", value, time.Duration(row.lasts[i])*time.Second)
+					m.observers[i].Set(t.Context(), "redlock:{k}", value, time.Duration(row.lasts[i])*time.Second)
 				}
 			}
 			r := m.redlock(t, redislock.RedlockOptions{NodeTimeout: 5 * time.Second})
@@ -406,17 +416,18 @@ func TestRedlockMajorityView(t *testing.T) {
 
 // The log learns the addresses of nodes; what is safe to show to clients counts them.
 func TestRedlockHidesAddresses(t *testing.T) {
+	t.Parallel()
 	m := fiveMasters(t)
 	r := m.redlock(t, redislock.RedlockOptions{NodeTimeout: 5 * time.Second})
-	m.eyes[0].Set(t.Context(), "full", "x", 0)
-	m.eyes[0].ConfigSet(t.Context(), "maxmemory", "1")
-	m.eyes[1].LPush(t.Context(), "redlock:{k}", "foreign")
+	m.observers[0].Set(t.Context(), "full", "x", 0)
+	m.observers[0].ConfigSet(t.Context(), "maxmemory", "1")
+	m.observers[1].LPush(t.Context(), "redlock:{k}", "foreign")
 	m.each(t, 2, 3, (*stack.Server).Kill)
 	_, inspected := r.Inspect(t.Context(), "k")
 	if inspected != nil {
 		t.Errorf("three of five answer: %v", inspected)
 	}
-	acquired := busy(t, r)
+	acquired := try(t, r)
 	m.each(t, 3, 4, (*stack.Server).Kill)
 	_, inspected = r.Inspect(t.Context(), "k")
 	m.each(t, 4, 5, (*stack.Server).Kill)
@@ -429,7 +440,7 @@ func TestRedlockHidesAddresses(t *testing.T) {
 		"Inspect": {inspected, []string{"node 2 says WRONGTYPE", "node 4 is not reached"}},
 		"Keys":    {listed, []string{"2 of 5 nodes count", "node 5 is not reached"}},
 		"CheckMasters": {
-			redislock.CheckMasters(t.Context(), m.eyes, 0),
+			redislock.CheckMasters(t.Context(), m.observers, 0),
 			[]string{"node 3 is not reached", "node 4 is not reached", "node 5 is not reached"},
 		},
 	} {

@@ -17,13 +17,13 @@ import (
 	"example.com/stock/stack/wire"
 )
 
-func busy(t *testing.T, l lock.Locker) error {
+func try(t *testing.T, l lock.Locker) error {
 	t.Helper()
-	return busyWith(t, l, "k")
+	return tryKey(t, l, "k")
 }
 
-// busyWith tries once, and gives back what it gets.
-func busyWith(t *testing.T, l lock.Locker, key string) error {
+// tryKey tries once, and gives back what it gets.
+func tryKey(t *testing.T, l lock.Locker, key string) error {
 	t.Helper()
 	lease, err := l.Acquire(lock.NoWait(t.Context()), key)
 	if err == nil {
@@ -33,12 +33,14 @@ func busyWith(t *testing.T, l lock.Locker, key string) error {
 }
 
 func TestRedlockConforms(t *testing.T) {
+	t.Parallel()
 	m := fiveMasters(t)
-	conform(t, byHandPromise(),
+	conform(t, variantPromise(),
 		func(t testing.TB) lock.Locker { return m.redlock(t, redislock.RedlockOptions{}) })
 }
 
 func TestRedlockNeedsAMajority(t *testing.T) {
+	t.Parallel()
 	m := fiveMasters(t)
 	r := m.redlock(t, redislock.RedlockOptions{})
 	for down := range 3 {
@@ -46,7 +48,7 @@ func TestRedlockNeedsAMajority(t *testing.T) {
 		if got := m.with(t); got != 5-down {
 			t.Errorf("with %d nodes down the key is on %d, want %d", down, got, 5-down)
 		}
-		if err := busy(t, m.redlock(t, redislock.RedlockOptions{})); !errors.Is(err, lock.ErrHeld) {
+		if err := try(t, m.redlock(t, redislock.RedlockOptions{})); !errors.Is(err, lock.ErrHeld) {
 			t.Errorf("with %d nodes down another got %v, want ErrHeld", down, err)
 		}
 		if err := lease.Release(); err != nil {
@@ -59,7 +61,7 @@ func TestRedlockNeedsAMajority(t *testing.T) {
 		_, err := r.Acquire(t.Context(), "k")
 		held <- err
 	}()
-	for _, err := range []error{<-held, busy(t, r)} {
+	for _, err := range []error{<-held, try(t, r)} {
 		if !errors.Is(err, lock.ErrDown) || errors.Is(err, lock.ErrHeld) || !mentions(err, "2 of 5 nodes count, 3 must") || !mentions(err, m.servers[4].Addr) {
 			t.Errorf("with 3 nodes down: %v, want ErrDown with the count and the addresses", err)
 		}
@@ -68,12 +70,13 @@ func TestRedlockNeedsAMajority(t *testing.T) {
 		t.Errorf("the key was left on %d nodes", got)
 	}
 	m.restart(t, 2, 5)
-	eventually(t, "the lock is used again", func() bool { return busy(t, r) == nil })
+	eventually(t, "the lock is used again", func() bool { return try(t, r) == nil })
 }
 
 // Two of five nodes that hang cost the node time-out, not the client's; of three there is no majority; and what reached a
 // hanging node is taken back when it goes on.
 func TestRedlockNodesThatHang(t *testing.T) {
+	t.Parallel()
 	m := fiveMasters(t)
 	var counted atomic.Int64
 	r := m.redlock(t, redislock.RedlockOptions{
@@ -95,12 +98,12 @@ func TestRedlockNodesThatHang(t *testing.T) {
 		}
 	}
 	m.each(t, 2, 3, (*stack.Server).Pause)
-	if err := busy(t, r); !errors.Is(err, lock.ErrDown) || !mentions(err, "did not answer in time") {
+	if err := try(t, r); !errors.Is(err, lock.ErrDown) || !mentions(err, "did not answer in time") {
 		t.Errorf("with three that hang: %v, want ErrDown", err)
 	}
 	m.each(t, 0, 3, (*stack.Server).Resume)
 	eventually(t, "nothing is left", func() bool { return m.with(t) == 0 })
-	eventually(t, "all nodes count again", func() bool { return busy(t, r) == nil && counted.Load() == 5 })
+	eventually(t, "all nodes count again", func() bool { return try(t, r) == nil && counted.Load() == 5 })
 	if got := m.with(t); got != 0 {
 		t.Errorf("the key was left on %d nodes", got)
 	}
@@ -118,7 +121,7 @@ func TestRedlockDoesWithoutASilentNode(t *testing.T) {
 	m.each(t, 0, 1, (*stack.Server).Pause)
 	eventually(t, "a round is quicker than the node time-out", func() bool {
 		began := time.Now()
-		return busy(t, r) == nil && time.Since(began) < 250*time.Millisecond
+		return try(t, r) == nil && time.Since(began) < 250*time.Millisecond
 	})
 	if got := counted.Load(); got != 4 {
 		t.Errorf("%d nodes count, want 4", got)
@@ -126,11 +129,12 @@ func TestRedlockDoesWithoutASilentNode(t *testing.T) {
 	// Longer than what it has of ours lives: nothing but the probe can find out that it is back.
 	time.Sleep(3 * time.Second) // the time that must pass is what is tested
 	m.each(t, 0, 1, (*stack.Server).Resume)
-	eventually(t, "all nodes count again", func() bool { return busy(t, r) == nil && counted.Load() == 5 })
+	eventually(t, "all nodes count again", func() bool { return try(t, r) == nil && counted.Load() == 5 })
 }
 
 // A caller that goes away in the middle of a try takes back what a minority has granted.
 func TestRedlockCancelledMidWay(t *testing.T) {
+	t.Parallel()
 	m := fiveMasters(t)
 	r := m.redlock(t, redislock.RedlockOptions{Lease: time.Minute, NodeTimeout: time.Second})
 	_ = acquire(t, r, "k").Release()
@@ -143,7 +147,7 @@ func TestRedlockCancelledMidWay(t *testing.T) {
 		got <- err
 	}()
 	granted := func() int64 {
-		return m.eyes[0].Exists(t.Context(), "redlock:{k}").Val() + m.eyes[1].Exists(t.Context(), "redlock:{k}").Val()
+		return m.observers[0].Exists(t.Context(), "redlock:{k}").Val() + m.observers[1].Exists(t.Context(), "redlock:{k}").Val()
 	}
 	eventually(t, "a minority has granted", func() bool { return granted() == 2 })
 	cancel(gone)
@@ -159,13 +163,14 @@ func TestRedlockCancelledMidWay(t *testing.T) {
 
 // All nodes grant, but so late that nothing of the lease is left.
 func TestRedlockRefusesALateMajority(t *testing.T) {
+	t.Parallel()
 	m := fiveMasters(t)
 	r := m.redlock(t, redislock.RedlockOptions{Lease: time.Second, NodeTimeout: 20 * time.Second})
-	_ = busy(t, r) // connects
-	for _, c := range m.eyes {
+	_ = try(t, r) // connects
+	for _, c := range m.observers {
 		c.Do(t.Context(), "CLIENT", "PAUSE", "3000", "WRITE")
 	}
-	if err := busy(t, r); !errors.Is(err, lock.ErrDown) || !mentions(err, "nothing of it is left") {
+	if err := try(t, r); !errors.Is(err, lock.ErrDown) || !mentions(err, "nothing of it is left") {
 		t.Errorf("err = %v, want a refusal", err)
 	}
 	if got := m.with(t); got != 0 {
@@ -175,6 +180,7 @@ func TestRedlockRefusesALateMajority(t *testing.T) {
 
 // A thousand acquisitions leave nothing on any node, and no two of them overlap.
 func TestRedlockLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
 	m := fiveMasters(t)
 	var all sync.WaitGroup
 	var inside atomic.Int64
@@ -198,7 +204,7 @@ func TestRedlockLeavesNothingBehind(t *testing.T) {
 		})
 	}
 	all.Wait()
-	for i, c := range m.eyes {
+	for i, c := range m.observers {
 		if keys := c.Keys(t.Context(), "*").Val(); len(keys) > 0 {
 			t.Errorf("left on node %d: %v", i+1, keys)
 		}
@@ -208,6 +214,7 @@ func TestRedlockLeavesNothingBehind(t *testing.T) {
 // Replies of an earlier round do not count for a later one: each has a value of its own. Three of five say yes to the first round, and that is
 // heard when another has had a majority for long.
 func TestRedlockLateVotesDoNotCount(t *testing.T) {
+	t.Parallel()
 	m := fiveMasters(t)
 	var proxies []*wire.Proxy
 	var clients []redis.UniversalClient
@@ -222,7 +229,7 @@ func TestRedlockLateVotesDoNotCount(t *testing.T) {
 		t.Fatal(err)
 	}
 	closer(t, late)
-	for busy(t, late) != nil { // connects, which may take longer than the round has
+	for try(t, late) != nil { // connects, which may take longer than the round has
 	}
 	var held []*wire.Snare
 	for _, p := range proxies[2:] {
@@ -244,7 +251,7 @@ func TestRedlockLateVotesDoNotCount(t *testing.T) {
 	for _, s := range held {
 		<-s.Sprung()
 	}
-	rival := insist(t, m.redlock(t, redislock.RedlockOptions{Lease: time.Minute}), "k")
+	rival := acquireEventually(t, m.redlock(t, redislock.RedlockOptions{Lease: time.Minute}), "k")
 	close(taken)
 	for _, s := range held {
 		s.Release()
@@ -265,25 +272,25 @@ func TestRedlockLateVotesDoNotCount(t *testing.T) {
 	}
 }
 
-// sizes records on how many nodes a lease stood.
-type sizes struct {
+// nodeCounts records on how many nodes a lease stood.
+type nodeCounts struct {
 	mu   sync.Mutex
 	list []int
 }
 
-func (s *sizes) counted(_ string, n int) {
+func (s *nodeCounts) counted(_ string, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.list = append(s.list, n)
 }
 
-func (s *sizes) last() int {
+func (s *nodeCounts) last() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.list[len(s.list)-1]
 }
 
-func (s *sizes) forget() {
+func (s *nodeCounts) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.list = []int{0}
@@ -293,7 +300,7 @@ func TestRedlockRenewal(t *testing.T) {
 	t.Parallel()
 	m := fiveMasters(t)
 	const lease = 3 * time.Second
-	var n sizes
+	var n nodeCounts
 	held, err := m.redlock(t, redislock.RedlockOptions{Lease: lease, Counted: n.counted}).Acquire(lock.WithOwner(t.Context(), "app-1/request-7"), "k")
 	if err != nil {
 		t.Fatal(err)
@@ -303,7 +310,7 @@ func TestRedlockRenewal(t *testing.T) {
 		t.Errorf("lost: %v", held.Err())
 	case <-time.After(3 * lease):
 	}
-	err = busy(t, m.redlock(t, redislock.RedlockOptions{}))
+	err = try(t, m.redlock(t, redislock.RedlockOptions{}))
 	var who *lock.HeldError
 	if !errors.As(err, &who) || who.Holder != "app-1/request-7" || who.Remaining <= 0 || who.Remaining > lease {
 		t.Errorf("err = %+v, want the holder and what remains", err)
@@ -317,6 +324,7 @@ func TestRedlockRenewal(t *testing.T) {
 }
 
 func TestRedlockMaximumHold(t *testing.T) {
+	t.Parallel()
 	m := fiveMasters(t)
 	r := m.redlock(t, redislock.RedlockOptions{Lease: 2 * time.Second, MaxHold: 3 * time.Second})
 	if err := awaitLoss(t, acquire(t, r, "k")); !errors.Is(err, lock.ErrExpired) {
@@ -326,6 +334,7 @@ func TestRedlockMaximumHold(t *testing.T) {
 
 // What a renewal makes of keys that are gone or somebody else's, by the number of nodes: a minority is set right, a majority is a loss.
 func TestRedlockErosion(t *testing.T) {
+	t.Parallel()
 	del := func(c redis.UniversalClient) { c.Del(t.Context(), "redlock:{k}") }
 	rob := func(c redis.UniversalClient) { c.Set(t.Context(), "redlock:{k}", "other", 0) }
 	for name, row := range map[string]struct {
@@ -342,11 +351,11 @@ func TestRedlockErosion(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := fiveMasters(t)
-			var n sizes
+			var n nodeCounts
 			const term = 6 * time.Second
 			lease := acquire(t, m.redlock(t, redislock.RedlockOptions{Lease: term, Counted: n.counted}), "k")
 			n.forget()
-			for _, c := range m.eyes[:row.nodes] {
+			for _, c := range m.observers[:row.nodes] {
 				row.harm(c)
 			}
 			if row.loss == nil {
@@ -355,7 +364,7 @@ func TestRedlockErosion(t *testing.T) {
 					t.Errorf("on %d nodes, and %v; want %d", n.last(), lease.Err(), row.left)
 				}
 				var longest time.Duration
-				for _, c := range m.eyes {
+				for _, c := range m.observers {
 					longest = max(longest, c.PTTL(t.Context(), "redlock:{k}").Val())
 				}
 				if longest > term {
@@ -375,7 +384,7 @@ func TestRedlockErosion(t *testing.T) {
 					t.Errorf("release: %v", err)
 				}
 			}
-			for i, c := range m.eyes {
+			for i, c := range m.observers {
 				if value := c.Get(t.Context(), "redlock:{k}").Val(); value != "" && value != "other" {
 					t.Errorf("left on node %d: %q", i+1, value)
 				}
@@ -388,7 +397,7 @@ func TestRedlockErosion(t *testing.T) {
 func TestRedlockTopsUp(t *testing.T) {
 	t.Parallel()
 	m := fiveMasters(t)
-	var n sizes
+	var n nodeCounts
 	m.each(t, 3, 5, (*stack.Server).Kill)
 	lease := acquire(t, m.redlock(t, redislock.RedlockOptions{Lease: 3 * time.Second, Counted: n.counted}), "k")
 	if n.last() != 3 {
@@ -402,7 +411,7 @@ func TestRedlockTopsUp(t *testing.T) {
 		t.Error(lease.Err())
 	}
 	m.restart(t, 0, 2)
-	if err := busy(t, m.redlock(t, redislock.RedlockOptions{})); !errors.Is(err, lock.ErrHeld) {
+	if err := try(t, m.redlock(t, redislock.RedlockOptions{})); !errors.Is(err, lock.ErrHeld) {
 		t.Errorf("another got %v, want ErrHeld", err)
 	}
 }
@@ -412,10 +421,10 @@ func TestRedlockTopsUp(t *testing.T) {
 func TestRedlockQuarantine(t *testing.T) {
 	t.Parallel()
 	m := fiveMasters(t)
-	var n sizes
+	var n nodeCounts
 	o := redislock.RedlockOptions{Lease: 6 * time.Second, Quarantine: 6 * time.Second, Counted: n.counted}
 	r := m.redlock(t, o)
-	err := busy(t, r)
+	err := try(t, r)
 	if !errors.Is(err, lock.ErrDown) || !mentions(err, "was started less than 6s ago") {
 		t.Fatalf("on servers that have just been started: %v, want ErrDown", err)
 	}
@@ -433,7 +442,7 @@ func TestRedlockQuarantine(t *testing.T) {
 	began := time.Now()
 	m.restart(t, 0, 2)
 	n.forget()
-	empty := func(i int) bool { return m.eyes[i].Exists(t.Context(), "redlock:{k}").Val() == 0 }
+	empty := func(i int) bool { return m.observers[i].Exists(t.Context(), "redlock:{k}").Val() == 0 }
 	eventually(t, "the empty nodes are topped up", func() bool { return !empty(0) && !empty(1) })
 	eventually(t, "it was renewed", func() bool { return n.last() > 0 })
 	if got := n.last(); got != 3 && time.Since(began) < o.Quarantine {

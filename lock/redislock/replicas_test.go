@@ -47,20 +47,21 @@ func acknowledged(t testing.TB, c redis.UniversalClient, replicas int, timeout t
 
 // When Acquire returns the replica has the key. That takes no round trip more.
 func TestAnAcknowledgedLockIsOnTheReplica(t *testing.T) {
+	t.Parallel()
 	master, replica := pair(t)
-	c, eye := slowClient(t, master), client(t, replica)
+	c, observer := slowClient(t, master), client(t, replica)
 	for name, l := range acknowledged(t, c, 1, 30*time.Second) {
 		t.Run(name, func(t *testing.T) {
 			_ = acquire(t, l, "k").Release() // connects and loads the scripts
 			c.ScriptFlush(t.Context())
 			_ = acquire(t, l, "k").Release()
-			count := new(trips)
+			count := new(tripCounter)
 			c.AddHook(count)
 			lease := acquire(t, l, "k")
 			if got := count.n.Swap(0); got != 1 {
 				t.Errorf("an acquisition took %d round trips, want 1", got)
 			}
-			if eye.Exists(t.Context(), name+":{k}").Val() != 1 {
+			if observer.Exists(t.Context(), name+":{k}").Val() != 1 {
 				t.Error("the replica does not have it")
 			}
 			if err := lease.Release(); err != nil {
@@ -75,10 +76,11 @@ func TestAnAcknowledgedLockIsOnTheReplica(t *testing.T) {
 
 // Too few replicas: it says how many and what to do, leaves nothing, and goes on when they are back.
 func TestTooFewAcknowledge(t *testing.T) {
+	t.Parallel()
 	master, replica := pair(t)
 	c := slowClient(t, master)
 	for name, l := range acknowledged(t, c, 2, 50*time.Millisecond) {
-		if err := busy(t, l); !errors.Is(err, lock.ErrDown) || errors.Is(err, lock.ErrHeld) || !mentions(err, "of the 2 replicas") || !mentions(err, "lock.replicas") {
+		if err := try(t, l); !errors.Is(err, lock.ErrDown) || errors.Is(err, lock.ErrHeld) || !mentions(err, "of the 2 replicas") || !mentions(err, "lock.replicas") {
 			t.Errorf("%s with one of two replicas: %v, want ErrDown, the number and the setting", name, err)
 		}
 	}
@@ -93,17 +95,18 @@ func TestTooFewAcknowledge(t *testing.T) {
 			}
 		}
 	}
-	if err := busy(t, watchdog(t, master, redislock.WatchdogOptions{})); err != nil {
+	if err := try(t, watchdog(t, master, redislock.WatchdogOptions{})); err != nil {
 		t.Errorf("a lock that asks no replica: %v", err)
 	}
 	resume(t, replica)
 	for name, l := range acknowledged(t, c, 1, 50*time.Millisecond) {
-		eventually(t, name+" is granted again", func() bool { return busy(t, l) == nil })
+		eventually(t, name+" is granted again", func() bool { return try(t, l) == nil })
 	}
 }
 
 // A lock that was granted by a holder who asks no replica must be acknowledged to its new holder all the same.
 func TestAGrantIsAcknowledged(t *testing.T) {
+	t.Parallel()
 	master, replica := pair(t)
 	c := slowClient(t, master)
 	plain := watchdog(t, master, redislock.WatchdogOptions{})
@@ -147,11 +150,12 @@ func TestAGrantIsAcknowledged(t *testing.T) {
 
 // A renewal that no replica has heard of does not count: a promoted one would free the key when the last that it heard of runs out.
 func TestARenewalIsAcknowledged(t *testing.T) {
+	t.Parallel()
 	master, replica := pair(t)
 	w := closer(t, redislock.NewWatchdog(slowClient(t, master), redislock.WatchdogOptions{
 		Lease: 3 * time.Second, Replicas: 1, ReplicaTimeout: 100 * time.Millisecond,
 	}))
-	lease := insist(t, w, "k")
+	lease := acquireEventually(t, w, "k")
 	pause(t, replica)
 	if err := awaitLoss(t, lease); !errors.Is(err, lock.ErrExpired) {
 		t.Errorf("err = %v, want ErrExpired", err)
@@ -164,7 +168,7 @@ func acksOnACluster(t *testing.T, nodes *stack.RedisCluster) {
 	refused := func(key string) {
 		t.Helper()
 		for name, l := range acknowledged(t, c, 1, 20*time.Millisecond) {
-			if err := busyWith(t, l, key); !errors.Is(err, lock.ErrDown) || !mentions(err, "0 of the 1 replicas") {
+			if err := tryKey(t, l, key); !errors.Is(err, lock.ErrDown) || !mentions(err, "0 of the 1 replicas") {
 				t.Errorf("%s of %s: %v, want ErrDown and how many acknowledged", key, name, err)
 			}
 			if c.Exists(t.Context(), name+":{"+key+"}").Val() != 0 {

@@ -15,8 +15,8 @@ import (
 	"example.com/stock/stack/stacktest"
 )
 
-// byHand are the locks that people write by hand: name, round trips of acquire and release, and how to open one.
-var byHand = []struct {
+// variants are the locks that people write by hand: name, round trips of acquire and release, and how to open one.
+var variants = []struct {
 	name             string
 	acquire, release int64
 	open             func(t testing.TB, c redis.UniversalClient, o redislock.SetNXOptions) lock.Locker
@@ -32,44 +32,48 @@ var byHand = []struct {
 	}},
 }
 
-func TestLocksByHandConform(t *testing.T) {
+func TestVariantsConform(t *testing.T) {
+	t.Parallel()
 	s := servers.Redis(t)
-	for _, kind := range byHand {
-		t.Run(kind.name, func(t *testing.T) {
-			conform(t, byHandPromise(),
-				func(t testing.TB) lock.Locker { return kind.open(t, client(t, s), redislock.SetNXOptions{}) })
+	for _, v := range variants {
+		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
+			conform(t, variantPromise(),
+				func(t testing.TB) lock.Locker { return v.open(t, client(t, s), redislock.SetNXOptions{}) })
 		})
 	}
 }
 
 // trips counts the requests that a client waits for.
-type trips struct{ n atomic.Int64 }
+type tripCounter struct{ n atomic.Int64 }
 
-func (c *trips) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (c *tripCounter) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-func (c *trips) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (c *tripCounter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error { c.n.Add(1); return next(ctx, cmd) }
 }
 
-func (c *trips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (c *tripCounter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error { c.n.Add(1); return next(ctx, cmds) }
 }
 
-func TestRoundTripsOfLocksByHand(t *testing.T) {
+func TestVariantsTakeTheirRoundTrips(t *testing.T) {
+	t.Parallel()
 	s := servers.Redis(t)
-	for _, kind := range byHand {
-		t.Run(kind.name, func(t *testing.T) {
+	for _, v := range variants {
+		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
 			c := client(t, s)
-			l := kind.open(t, c, redislock.SetNXOptions{})
+			l := v.open(t, c, redislock.SetNXOptions{})
 			key := locktest.FreshKey()
 			if err := acquire(t, l, key).Release(); err != nil { // connects and loads the scripts
 				t.Fatal(err)
 			}
-			count := new(trips)
+			count := new(tripCounter)
 			c.AddHook(count)
 			lease := acquire(t, l, key)
-			if got := count.n.Swap(0); got != kind.acquire {
-				t.Errorf("an acquisition took %d round trips, want %d", got, kind.acquire)
+			if got := count.n.Swap(0); got != v.acquire {
+				t.Errorf("an acquisition took %d round trips, want %d", got, v.acquire)
 			}
 			if _, err := l.Acquire(lock.NoWait(t.Context()), key); !errors.Is(err, lock.ErrHeld) {
 				t.Error(err)
@@ -80,8 +84,8 @@ func TestRoundTripsOfLocksByHand(t *testing.T) {
 			if err := lease.Release(); err != nil {
 				t.Error(err)
 			}
-			if got := count.n.Load(); got != kind.release {
-				t.Errorf("a release took %d round trips, want %d", got, kind.release)
+			if got := count.n.Load(); got != v.release {
+				t.Errorf("a release took %d round trips, want %d", got, v.release)
 			}
 		})
 	}
@@ -89,15 +93,17 @@ func TestRoundTripsOfLocksByHand(t *testing.T) {
 
 // A holds for longer than its lease, B follows, A releases. Only where the release compares may C not enter beside B.
 func TestALateReleaseFreesWhatIsNotItsOwn(t *testing.T) {
+	t.Parallel()
 	s := servers.Redis(t)
-	for _, kind := range byHand {
-		t.Run(kind.name, func(t *testing.T) {
+	for _, v := range variants {
+		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
 			key, c := locktest.FreshKey(), client(t, s)
-			a := acquire(t, kind.open(t, c, redislock.SetNXOptions{Lease: time.Second}), key)
+			a := acquire(t, v.open(t, c, redislock.SetNXOptions{Lease: time.Second}), key)
 			if err := awaitLoss(t, a); !errors.Is(err, lock.ErrExpired) {
 				t.Fatalf("A's lease: %v, want ErrExpired", err)
 			}
-			other := kind.open(t, c, redislock.SetNXOptions{})
+			other := v.open(t, c, redislock.SetNXOptions{})
 			b := acquire(t, other, key)
 			if err := a.Release(); !errors.Is(err, lock.ErrLost) {
 				t.Errorf("A's release: %v, want ErrLost", err)
@@ -106,8 +112,8 @@ func TestALateReleaseFreesWhatIsNotItsOwn(t *testing.T) {
 			if err == nil {
 				defer func() { _ = third.Release() }()
 			}
-			if robbed := err == nil; robbed != (kind.name == "setnx-del") {
-				t.Errorf("C entered beside B: %v (err = %v)", robbed, err)
+			if entered := err == nil; entered != (v.name == "setnx-del") {
+				t.Errorf("C entered beside B: %v (err = %v)", entered, err)
 			}
 			if b.Err() != nil {
 				t.Errorf("B was told, by nothing that could know: %v", b.Err())
@@ -116,11 +122,13 @@ func TestALateReleaseFreesWhatIsNotItsOwn(t *testing.T) {
 	}
 }
 
-func TestLocksByHandNameTheHolder(t *testing.T) {
+func TestVariantsNameTheHolder(t *testing.T) {
+	t.Parallel()
 	s := servers.Redis(t)
-	for _, kind := range byHand {
-		t.Run(kind.name, func(t *testing.T) {
-			l, key := kind.open(t, client(t, s), redislock.SetNXOptions{}), locktest.FreshKey()
+	for _, v := range variants {
+		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
+			l, key := v.open(t, client(t, s), redislock.SetNXOptions{}), locktest.FreshKey()
 			lease, err := l.Acquire(lock.WithOwner(t.Context(), "app-1/request-7"), key)
 			if err != nil {
 				t.Fatal(err)
@@ -139,11 +147,13 @@ func TestLocksByHandNameTheHolder(t *testing.T) {
 }
 
 // A server that is gone is said to be down soon, also to those who wait, and is used again when it is back.
-func TestLocksByHandWhenTheServerIsGone(t *testing.T) {
-	for _, kind := range byHand {
-		t.Run(kind.name, func(t *testing.T) {
+func TestVariantsWhenTheServerIsGone(t *testing.T) {
+	t.Parallel()
+	for _, v := range variants {
+		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
 			s := stacktest.Redis(t)
-			l := kind.open(t, client(t, s), redislock.SetNXOptions{})
+			l := v.open(t, client(t, s), redislock.SetNXOptions{})
 			held := acquire(t, l, "k")
 			waited := make(chan error, 1)
 			go func() {
@@ -168,14 +178,16 @@ func TestLocksByHandWhenTheServerIsGone(t *testing.T) {
 }
 
 // A key of another type, and a server that refuses to write, are named.
-func TestLocksByHandNameTheFix(t *testing.T) {
-	for _, kind := range byHand {
-		t.Run(kind.name, func(t *testing.T) {
+func TestVariantsNameTheFix(t *testing.T) {
+	t.Parallel()
+	for _, v := range variants {
+		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
 			s := stacktest.Redis(t)
 			c := client(t, s)
-			l, ctx := kind.open(t, c, redislock.SetNXOptions{}), lock.NoWait(t.Context())
-			c.RPush(ctx, kind.name+":{list}", "x")
-			if _, err := l.Acquire(ctx, "list"); !mentions(err, kind.name+":{list}") || errors.Is(err, lock.ErrHeld) {
+			l, ctx := v.open(t, c, redislock.SetNXOptions{}), lock.NoWait(t.Context())
+			c.RPush(ctx, v.name+":{list}", "x")
+			if _, err := l.Acquire(ctx, "list"); !mentions(err, v.name+":{list}") || errors.Is(err, lock.ErrHeld) {
 				t.Errorf("a key of another type: %v, want an error that names it", err)
 			}
 			c.ConfigSet(ctx, "maxmemory", "1")
@@ -194,6 +206,7 @@ var errCrash = errors.New("crashed")
 
 // A holder that dies between SETNX and PEXPIRE blocks everybody for ever; a contender that repairs mends it, but not at once.
 func TestACrashBetweenTheTwoCommands(t *testing.T) {
+	t.Parallel()
 	s := servers.Redis(t)
 	o := redislock.SetNXOptions{Lease: 150 * time.Millisecond}
 	const after = 200 * time.Millisecond
@@ -224,7 +237,7 @@ func TestACrashBetweenTheTwoCommands(t *testing.T) {
 			case repair && err != nil:
 				t.Errorf("with repair: %v", err)
 			case repair && time.Since(began) < after+o.Lease:
-				t.Errorf("repaired within %v: a living holder would have been robbed", time.Since(began))
+				t.Errorf("repaired within %v: a living holder would have been entered", time.Since(began))
 			}
 			if err == nil {
 				_ = lease.Release()
@@ -235,6 +248,7 @@ func TestACrashBetweenTheTwoCommands(t *testing.T) {
 
 // A holder that was paused between its commands until a repair let another in does not come to hold beside it.
 func TestAHolderPausedBetweenTheTwoCommands(t *testing.T) {
+	t.Parallel()
 	s := servers.Redis(t)
 	key, c := locktest.FreshKey(), client(t, s)
 	o := redislock.SetNXOptions{Lease: 3 * time.Second}
@@ -262,6 +276,7 @@ func TestAHolderPausedBetweenTheTwoCommands(t *testing.T) {
 
 // Many holders caught between their commands, one after the other, are no crashed one.
 func TestOnlyTheSameHolderIsSuspect(t *testing.T) {
+	t.Parallel()
 	s := servers.Redis(t)
 	key, c := locktest.FreshKey(), client(t, s)
 	name := "setnx-expire:{" + key + "}"
@@ -288,7 +303,7 @@ func TestOnlyTheSameHolderIsSuspect(t *testing.T) {
 
 // beforeExec does something between the GET and the transaction of a release, once.
 type beforeExec struct {
-	trips
+	tripCounter
 	do    func()
 	execs int
 }
@@ -306,6 +321,7 @@ func (b *beforeExec) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.P
 
 // What happens between the look and the deletion is noticed: GET and DEL without WATCH would delete another's key here.
 func TestWatchNoticesWhatComesBetween(t *testing.T) {
+	t.Parallel()
 	s := servers.Redis(t)
 	for what, row := range map[string]struct {
 		do    func(c redis.UniversalClient, name string)

@@ -19,6 +19,7 @@ import (
 
 // A release wakes a waiter at once: most of ten hand-overs take far less than the second after which a waiter asks by itself.
 func TestWaitersAreWokenNotPolled(t *testing.T) {
+	t.Parallel()
 	s := stacktest.Redis(t)
 	a, b := watchdog(t, s, redislock.WatchdogOptions{}), watchdog(t, s, redislock.WatchdogOptions{})
 	c := client(t, s)
@@ -50,6 +51,7 @@ func TestWaitersAreWokenNotPolled(t *testing.T) {
 
 // Of ten who wait in three processes each is woken once, when its turn has come: no herd.
 func TestWakeUps(t *testing.T) {
+	t.Parallel()
 	s := stacktest.Redis(t)
 	c := client(t, s)
 	locks := []*redislock.Watchdog{watchdog(t, s, redislock.WatchdogOptions{}), watchdog(t, s, redislock.WatchdogOptions{}), watchdog(t, s, redislock.WatchdogOptions{})}
@@ -77,6 +79,7 @@ func TestWakeUps(t *testing.T) {
 
 // A waiter that died in the queue is passed over, and one that died as it was granted the lock holds nobody up for a whole lease.
 func TestDeadWaiters(t *testing.T) {
+	t.Parallel()
 	s := stacktest.Redis(t)
 	c := client(t, s)
 	w := watchdog(t, s, redislock.WatchdogOptions{Lease: time.Minute})
@@ -109,6 +112,7 @@ func TestDeadWaiters(t *testing.T) {
 
 // A lost message costs a second, not the lock.
 func TestALostGrantIsFound(t *testing.T) {
+	t.Parallel()
 	s := stacktest.Redis(t)
 	c := client(t, s)
 	a, b := watchdog(t, s, redislock.WatchdogOptions{}), watchdog(t, s, redislock.WatchdogOptions{})
@@ -145,6 +149,7 @@ func awaitQueue(t *testing.T, c redis.UniversalClient, n int64) {
 // Of a process whose first waiter gives up, those behind it keep the place in Redis: they come before who asked later
 // elsewhere.
 func TestAProcessKeepsItsPlace(t *testing.T) {
+	t.Parallel()
 	s := servers.Redis(t)
 	process := func() lock.Locker {
 		return lock.HandOver(watchdog(t, s, redislock.WatchdogOptions{}), lock.Bound{})
@@ -164,8 +169,8 @@ func TestAProcessKeepsItsPlace(t *testing.T) {
 			}
 		})
 		eventually(t, who+" waits", func() bool {
-			standing, err := lock.Inspect(t.Context(), l, key)
-			return err == nil && len(standing.Waiters) == waiters
+			state, err := lock.Inspect(t.Context(), l, key)
+			return err == nil && len(state.Waiters) == waiters
 		})
 	}
 	come(short, here, "first here", 1)
@@ -173,8 +178,8 @@ func TestAProcessKeepsItsPlace(t *testing.T) {
 	come(t.Context(), there, "there", 2) // who knows one of here
 	giveUp()
 	eventually(t, "the first one is gone", func() bool {
-		standing, err := lock.Inspect(t.Context(), here, key)
-		return err == nil && len(standing.Waiters) == 2 && standing.Waiters[0].Who == "second here"
+		state, err := lock.Inspect(t.Context(), here, key)
+		return err == nil && len(state.Waiters) == 2 && state.Waiters[0].Who == "second here"
 	})
 	_ = held.Release()
 	all.Wait()
@@ -202,7 +207,7 @@ func dialTo(t *testing.T, addr string) redis.UniversalClient {
 }
 
 // wants waits for a lease in the background. What comes is nil if none came.
-func wants(t *testing.T, l lock.Locker, key string) <-chan *lock.Lease {
+func acquireLater(t *testing.T, l lock.Locker, key string) <-chan *lock.Lease {
 	got := make(chan *lock.Lease, 1)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
@@ -219,27 +224,28 @@ func wants(t *testing.T, l lock.Locker, key string) <-chan *lock.Lease {
 // A waiter that was away for longer than its grant asks again, and only then hears of the grant of before, which has
 // run out and is another's by now. It must not take it: the message answers an earlier ask.
 func TestAStaleGrantIsNotTaken(t *testing.T) {
+	t.Parallel()
 	s := stacktest.Redis(t)
-	eye := client(t, s)
+	observer := client(t, s)
 	p, through := wired(t, s)
 	one, third := watchdog(t, s, redislock.WatchdogOptions{}), watchdog(t, s, redislock.WatchdogOptions{})
 	away := closer(t, redislock.NewWatchdog(through, redislock.WatchdogOptions{}))
 
 	first := acquire(t, one, "k")
-	got := wants(t, away, "k")
-	awaitQueue(t, eye, 1)
+	got := acquireLater(t, away, "k")
+	awaitQueue(t, observer, 1)
 	// It is away: it hears nothing, and what it asks does not arrive.
 	message := p.Set(wire.Trap{On: wire.ToClient, Match: wire.Contains("message"), Do: wire.Hold})
 	ask := p.Set(wire.Trap{On: wire.ToServer, Match: wire.Contains("watchdog:{k}"), Do: wire.Hold})
 	_ = first.Release()
 	<-message.Sprung()
-	eye.Del(t.Context(), "watchdog:{k}") // the four seconds of the grant are over
+	observer.Del(t.Context(), "watchdog:{k}") // the four seconds of the grant are over
 	holder := acquire(t, third, "k")
 
 	<-ask.Sprung()
 	ask.Release()
-	awaitQueue(t, eye, 1) // it asks anew, and stands at the end of the queue
-	asked := seen(t, eye)
+	awaitQueue(t, observer, 1) // it asks anew, and stands at the end of the queue
+	asked := seen(t, observer)
 	message.Release()
 	eventually(t, "it asks again", func() bool {
 		select {
@@ -247,7 +253,7 @@ func TestAStaleGrantIsNotTaken(t *testing.T) {
 			t.Fatalf("two live leases: fence %d, and then %d of a grant that had run out", holder.Fence(), lease.Fence())
 		default:
 		}
-		return seen(t, eye) != asked
+		return seen(t, observer) != asked
 	})
 	_ = holder.Release()
 	if next := <-got; next == nil || next.Fence() <= holder.Fence() {
@@ -270,6 +276,7 @@ func seen(t *testing.T, c redis.UniversalClient) string {
 // A grant that comes when its lease is over is none, however it comes: the reply was held up, or its process was
 // stopped.
 func TestALateReplyIsNoLease(t *testing.T) {
+	t.Parallel()
 	s := stacktest.Redis(t)
 	const lease = 300 * time.Millisecond
 	for name, open := range map[string]func(redis.UniversalClient, time.Duration) lock.Locker{
@@ -320,14 +327,15 @@ func TestALateReplyIsNoLease(t *testing.T) {
 
 // A lease that is shorter than the time between two asks begins with its grant all the same, and is not over when it begins.
 func TestAGrantOfAShortLease(t *testing.T) {
+	t.Parallel()
 	s := stacktest.Redis(t)
-	eye := client(t, s)
+	observer := client(t, s)
 	w := watchdog(t, s, redislock.WatchdogOptions{Lease: 600 * time.Millisecond})
 	var lost error
 	for range 5 { // a busy computer may lose a lease that is so short
 		held := acquire(t, watchdog(t, s, redislock.WatchdogOptions{}), "k")
-		got := wants(t, w, "k")
-		awaitQueue(t, eye, 1)
+		got := acquireLater(t, w, "k")
+		awaitQueue(t, observer, 1)
 		time.Sleep(650 * time.Millisecond) // longer than the lease, and shorter than the time until it asks again
 		_ = held.Release()
 		lease := <-got
