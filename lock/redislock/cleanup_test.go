@@ -28,7 +28,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 			all.Go(func() {
 				for i := range 250 {
 					key := fmt.Sprint("k", (worker+i)%5)
-					lease, err := l.Acquire(t.Context(), key)
+					lease, err := l.Acquire(t.Context(), key, lock.Options{})
 					if err != nil {
 						t.Error(err)
 						return
@@ -62,17 +62,18 @@ func TestACancelledRequestLeavesNothingBehind(t *testing.T) {
 	}
 	test := func(name, key string, open func(testing.TB, redis.UniversalClient, redislock.SetNXOptions) lock.Locker) {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := stacktest.Redis(t)
 			c := client(t, s)
 			l := open(t, slowClient(t, s), redislock.SetNXOptions{Lease: time.Minute})
 			_ = acquire(t, l, "k").Release()
 			before := sets(c)
 			pause(t, s)
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 			defer cancel()
 			got := make(chan error, 1)
 			go func() {
-				_, err := l.Acquire(ctx, "k")
+				_, err := l.Acquire(ctx, "k", lock.Options{})
 				got <- err
 			}()
 			<-ctx.Done()
@@ -158,7 +159,7 @@ func lostReplies(t *testing.T, c, observer redis.UniversalClient, proxies ...*wi
 		})
 		t.Run(name+" acquire", func(t *testing.T) {
 			lose(t, ours)
-			lease, err := l.Acquire(lock.NoWait(t.Context()), key)
+			lease, err := l.Acquire(t.Context(), key, lock.Options{TryOnce: true})
 			if !errors.Is(err, lock.ErrDown) {
 				t.Errorf("%v, %v, want ErrDown", lease, err)
 			}

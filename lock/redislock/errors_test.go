@@ -18,12 +18,12 @@ import (
 func TestTheHolderIsNamed(t *testing.T) {
 	t.Parallel()
 	both(t, 0, func(t *testing.T, _ *stack.Server, _ redis.UniversalClient, l lock.Locker, name string) {
-		lease, err := l.Acquire(lock.WithOwner(t.Context(), "app-1/request-7"), "k")
+		lease, err := l.Acquire(t.Context(), "k", lock.Options{Owner: "app-1/request-7"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer func() { _ = lease.Release() }()
-		_, err = l.Acquire(lock.NoWait(t.Context()), "k")
+		_, err = l.Acquire(t.Context(), "k", lock.Options{TryOnce: true})
 		var held *lock.HeldError
 		if !errors.As(err, &held) || held.Holder != "app-1/request-7" || held.Remaining <= 0 {
 			t.Errorf("err = %+v, want the holder and what remains", err)
@@ -35,13 +35,13 @@ func TestTheHolderIsNamed(t *testing.T) {
 func TestAnswersThatAreNoAnswers(t *testing.T) {
 	t.Parallel()
 	both(t, 0, func(t *testing.T, _ *stack.Server, c redis.UniversalClient, l lock.Locker, name string) {
-		ctx := lock.NoWait(t.Context())
+		ctx := t.Context()
 		c.RPush(ctx, name+":{list}", "x")
-		if _, err := l.Acquire(ctx, "list"); !mentions(err, name+":{list}") || !mentions(err, "remove or rename it") {
+		if _, err := l.Acquire(ctx, "list", lock.Options{TryOnce: true}); !mentions(err, name+":{list}") || !mentions(err, "remove or rename it") {
 			t.Errorf("a key of another type: %v, want an error that names it", err)
 		}
 		c.RPush(ctx, name+":{k}:fence", "x")
-		if _, err := l.Acquire(ctx, "k"); !mentions(err, name+":{k}") {
+		if _, err := l.Acquire(ctx, "k", lock.Options{TryOnce: true}); !mentions(err, name+":{k}") {
 			t.Errorf("a fence of another type: %v, want an error that names it", err)
 		}
 		if c.Exists(ctx, name+":{k}").Val() != 0 {
@@ -49,7 +49,7 @@ func TestAnswersThatAreNoAnswers(t *testing.T) {
 		}
 		c.Del(ctx, name+":{k}:fence")
 		c.ConfigSet(ctx, "maxmemory", "1")
-		if _, err := l.Acquire(ctx, "k"); !errors.Is(err, lock.ErrDown) || !mentions(err, "raise its maxmemory") {
+		if _, err := l.Acquire(ctx, "k", lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrDown) || !mentions(err, "raise its maxmemory") {
 			t.Errorf("out of memory: %v, want ErrDown and the reason", err)
 		}
 		c.ConfigSet(ctx, "maxmemory", "0")
@@ -57,7 +57,7 @@ func TestAnswersThatAreNoAnswers(t *testing.T) {
 			t.Errorf("left behind: %q", keys)
 		}
 		c.ScriptFlush(ctx)
-		lease, err := l.Acquire(ctx, "k")
+		lease, err := l.Acquire(ctx, "k", lock.Options{TryOnce: true})
 		if err != nil {
 			t.Fatalf("after SCRIPT FLUSH: %v", err)
 		}
@@ -70,7 +70,7 @@ func TestAnswersThatAreNoAnswers(t *testing.T) {
 			t.Errorf("a fence that is no number: %v, want one by the clock", err)
 		}
 		c.Do(ctx, "REPLICAOF", "127.0.0.1", "1")
-		if _, err := l.Acquire(ctx, "k"); !errors.Is(err, lock.ErrDown) || !mentions(err, "replica") || !mentions(err, "redis.addrs") {
+		if _, err := l.Acquire(ctx, "k", lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrDown) || !mentions(err, "replica") || !mentions(err, "redis.addrs") {
 			t.Errorf("a read-only replica: %v, want ErrDown and the reason", err)
 		}
 	})
@@ -107,7 +107,7 @@ func TestAForeignKeyInPlaceOfTheQueue(t *testing.T) {
 	for queue, v := range map[string]string{name + ":queue": "list", name + ":seen": "hash"} {
 		held := acquire(t, w, key)
 		c.Set(t.Context(), queue, "no "+v, 0)
-		if _, err := w.Acquire(t.Context(), key); !mentions(err, name) || !mentions(err, "remove or rename it") {
+		if _, err := w.Acquire(t.Context(), key, lock.Options{}); !mentions(err, name) || !mentions(err, "remove or rename it") {
 			t.Errorf("%s is no %s: %v, want an error that names it", queue, v, err)
 		}
 		c.Del(t.Context(), queue)
@@ -128,14 +128,14 @@ func TestOddKeys(t *testing.T) {
 		"", "%", "{%}", "{}", "{", "}", "%7B", "%257B", "k}:fence", "k}:queue", "k", "*", "a b", "a\nb", "a\r\nb", "\x00", "\xff\xfe", "日本",
 		strings.Repeat("x", 100_000), strings.Repeat("x", 100_001),
 	}
-	m := fiveMasters(t)
+	m := masterServers.take(t)
 	locks := all(t, client(t, s))
 	locks["redlock"] = m.redlock(t, redislock.RedlockOptions{})
 	for name, l := range locks {
 		t.Run(name, func(t *testing.T) {
 			for i, key := range keys {
 				// An owner's name is text from elsewhere, too.
-				lease, err := l.Acquire(as(lock.NoWait(t.Context()), "a\nb"), fmt.Sprint(t.Name(), key))
+				lease, err := l.Acquire(t.Context(), fmt.Sprint(t.Name(), key), lock.Options{TryOnce: true, Owner: "a\nb"})
 				if err != nil {
 					t.Errorf("key %d, %.20q: %v", i, key, err)
 					continue
@@ -158,7 +158,7 @@ func TestServerGoneAndBack(t *testing.T) {
 		acquire(t, l, "k")
 		waited := make(chan error, 1)
 		go func() {
-			lease, err := l.Acquire(t.Context(), "k")
+			lease, err := l.Acquire(t.Context(), "k", lock.Options{})
 			if err == nil {
 				_ = lease.Release()
 			}
@@ -175,7 +175,7 @@ func TestServerGoneAndBack(t *testing.T) {
 		case <-time.After(20 * time.Second):
 			t.Error("a waiter was not told that the server is gone")
 		}
-		if _, err := l.Acquire(lock.NoWait(t.Context()), "k"); !errors.Is(err, lock.ErrDown) {
+		if _, err := l.Acquire(t.Context(), "k", lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrDown) {
 			t.Errorf("err = %v, want ErrDown", err)
 		}
 		if err := s.Restart(t.Context()); err != nil {
@@ -214,7 +214,7 @@ func TestAReleaseThatFailedIsMadeUpFor(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	next, err := w.Acquire(ctx, "k")
+	next, err := w.Acquire(ctx, "k", lock.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,14 +238,14 @@ func TestNoFreeConnectionIsOverload(t *testing.T) {
 	if err := conn.Ping(t.Context()).Err(); err != nil { // it keeps the connection
 		t.Fatal(err)
 	}
-	_, err := l.Acquire(lock.NoWait(t.Context()), t.Name())
+	_, err := l.Acquire(t.Context(), t.Name(), lock.Options{TryOnce: true})
 	if !errors.Is(err, lock.ErrOverloaded) || errors.Is(err, lock.ErrDown) || errors.Is(err, lock.ErrHeld) {
 		t.Errorf("%v, want overloaded and nothing else", err)
 	}
 	if err := conn.Close(); err != nil {
 		t.Fatal(err)
 	}
-	lease, err := l.Acquire(lock.NoWait(t.Context()), t.Name())
+	lease, err := l.Acquire(t.Context(), t.Name(), lock.Options{TryOnce: true})
 	if err != nil {
 		t.Fatal(err)
 	}

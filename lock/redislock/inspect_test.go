@@ -18,8 +18,6 @@ import (
 	"example.com/stock/stack/stacktest"
 )
 
-func as(ctx context.Context, who string) context.Context { return lock.WithOwner(ctx, who) }
-
 func inspect(t *testing.T, l lock.Locker, key string) lock.State {
 	t.Helper()
 	s, err := lock.Inspect(t.Context(), l, key)
@@ -37,7 +35,7 @@ func TestInspectTellsTheHolder(t *testing.T) {
 			t.Errorf("a free key: %+v", s)
 		}
 		asked := time.Now()
-		held, err := l.Acquire(as(t.Context(), "app-1/r 1"), "k")
+		held, err := l.Acquire(t.Context(), "k", lock.Options{Owner: "app-1/r 1"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +83,7 @@ func TestInspectTellsTheWaitersInOrder(t *testing.T) {
 	for i, l := range []lock.Locker{one, two, two, one} {
 		who := fmt.Sprint("app/", i)
 		all.Go(func() {
-			lease, err := l.Acquire(as(t.Context(), who), "k")
+			lease, err := l.Acquire(t.Context(), "k", lock.Options{Owner: who})
 			if err != nil {
 				t.Error(err)
 				return
@@ -156,7 +154,7 @@ func TestInspectLocksWithoutAFence(t *testing.T) {
 	del := redislock.NewSetNXDel(client(t, s), redislock.SetNXOptions{Lease: time.Minute})
 	t.Cleanup(func() { del.Close() })
 	key := t.Name()
-	held, err := del.Acquire(as(t.Context(), "app-1/r"), key)
+	held, err := del.Acquire(t.Context(), key, lock.Options{Owner: "app-1/r"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +187,7 @@ func TestEvict(t *testing.T) {
 			defer close(next)
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // less than the lease: it did not just run out
 			defer cancel()
-			lease, err := l.Acquire(as(ctx, "app-2/next"), "k")
+			lease, err := l.Acquire(ctx, "k", lock.Options{Owner: "app-2/next"})
 			if err != nil {
 				t.Error(err)
 				return

@@ -3,6 +3,8 @@ package redislock_test
 import (
 	"context"
 	"errors"
+	"flag"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -17,11 +19,36 @@ import (
 	"example.com/stock/stack/stacktest"
 )
 
-var servers stacktest.Shared
+var (
+	servers       stacktest.Shared
+	masterServers masterPool
+)
 
-// A client whose server was killed for long enough asks once a second whether it is back. When the client is closed it sleeps that second out.
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(servers.Around(m), goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
+	// The tests wait for leases and servers much more than they compute: let more of them run than there are CPUs.
+	flag.Parse()
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
+		if err := f.Value.Set("8"); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
+	// A client whose server was killed for long enough asks once a second whether it is back. When the client is closed
+	// it sleeps that second out.
+	goleak.VerifyTestMain(servers.Around(stopMasters{m}),
+		goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
+}
+
+// stopMasters runs the tests and then stops the shared masters.
+type stopMasters struct{ m *testing.M }
+
+func (s stopMasters) Run() int {
+	code := s.m.Run()
+	if err := masterServers.stop(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
+	}
+	return code
 }
 
 func client(t testing.TB, s *stack.Server) redis.UniversalClient {
@@ -82,6 +109,7 @@ func both(t *testing.T, lease time.Duration, test func(t *testing.T, s *stack.Se
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := stacktest.Redis(t)
 			test(t, s, client(t, s), open(t, s), map[string]string{"setnx": "lock", "watchdog": "watchdog"}[name])
 		})
@@ -98,7 +126,7 @@ func acquire(t *testing.T, l lock.Locker, key string) *lock.Lease {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	lease, err := l.Acquire(ctx, key)
+	lease, err := l.Acquire(ctx, key, lock.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

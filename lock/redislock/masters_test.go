@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,28 +14,74 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest"
 	"example.com/stock/lock/redislock"
 	"example.com/stock/stack"
 	"example.com/stock/stack/stacktest"
 )
 
-// masters are five independent servers for one test, and a client of each that no lock uses.
+// masters are five independent servers, a client of each that no lock uses, and a key for the test.
 type masters struct {
 	servers   []*stack.Server
 	observers []redis.UniversalClient
+	key, name string // name is that of the key in Redis
 }
 
+// fiveMasters starts servers for one test, which may stop and change them.
 func fiveMasters(t testing.TB) *masters {
 	t.Helper()
-	s, err := stack.Start(t.Context(), stack.Options{Want: []stack.Kind{stack.Redis, stack.Redis, stack.Redis, stack.Redis, stack.Redis}})
+	s, err := startMasters(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Stop() })
+	return newMasters(t, s)
+}
+
+// masterPool is five servers for all tests that leave them as they are. They start when the first test wants them.
+type masterPool struct {
+	mu    sync.Mutex
+	stack *stack.Stack
+}
+
+// take returns the shared servers, with a key that no other test uses.
+func (p *masterPool) take(t testing.TB) *masters {
+	t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stack == nil {
+		s, err := startMasters(context.Background()) // they outlive this test
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.stack = s
+	}
+	m := newMasters(t, p.stack)
+	m.key = locktest.FreshKey()
+	m.name = "redlock:{" + m.key + "}"
+	return m
+}
+
+// stop ends the servers, if they were started.
+func (p *masterPool) stop() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stack == nil {
+		return nil
+	}
+	return p.stack.Stop()
+}
+
+func startMasters(ctx context.Context) (*stack.Stack, error) {
+	return stack.Start(ctx, stack.Options{Want: slices.Repeat([]stack.Kind{stack.Redis}, 5)})
+}
+
+func newMasters(t testing.TB, s *stack.Stack) *masters {
+	t.Helper()
 	if len(s.Missing()) > 0 {
 		t.Skip("needs a real redis-server")
 	}
-	m := new(masters)
+	m := &masters{key: "k", name: "redlock:{k}"}
 	for _, name := range []string{"redis", "redis-2", "redis-3", "redis-4", "redis-5"} {
 		server := s.Server(name)
 		m.servers, m.observers = append(m.servers, server), append(m.observers, client(t, server))
@@ -68,10 +115,10 @@ func (m *masters) redlock(t testing.TB, o redislock.RedlockOptions) *redislock.R
 	return closer(t, r)
 }
 
-// with counts the nodes that have the key k.
+// with counts the nodes that have the key.
 func (m *masters) with(t testing.TB) (nodes int) {
 	for _, c := range m.observers {
-		nodes += int(c.Exists(t.Context(), "redlock:{k}").Val())
+		nodes += int(c.Exists(t.Context(), m.name).Val())
 	}
 	return nodes
 }
@@ -93,7 +140,7 @@ func (m *masters) restart(t *testing.T, from, to int) {
 // One server under three addresses would be a majority that dies with one.
 func TestRedlockWantsDistinctMasters(t *testing.T) {
 	t.Parallel()
-	m := fiveMasters(t)
+	m := masterServers.take(t)
 	clients := m.clients(t)
 	for i, host := range []string{"localhost", "LOCALHOST"} {
 		same := *clients[0].(*redis.Client).Options()
@@ -105,7 +152,7 @@ func TestRedlockWantsDistinctMasters(t *testing.T) {
 		t.Fatal(err)
 	}
 	closer(t, r)
-	for what, err := range map[string]error{"Acquire": try(t, r), "CheckMasters": redislock.CheckMasters(t.Context(), clients, 0)} {
+	for what, err := range map[string]error{"Acquire": tryKey(t, r, m.key), "CheckMasters": redislock.CheckMasters(t.Context(), clients, 0)} {
 		if !errors.Is(err, lock.ErrDown) || !mentions(err, "the same server") || !mentions(err, m.servers[0].Addr) || !mentions(err, "ocalhost:") {
 			t.Errorf("%s: %v, want both addresses", what, err)
 		}
@@ -126,7 +173,7 @@ func TestRedlockWantsMasters(t *testing.T) {
 		}
 	}
 	r := m.redlock(t, redislock.RedlockOptions{})
-	if err := try(t, r); !errors.Is(err, lock.ErrDown) || !mentions(err, "READONLY") || !mentions(err, "is a replica") {
+	if err := tryKey(t, r, m.key); !errors.Is(err, lock.ErrDown) || !mentions(err, "READONLY") || !mentions(err, "is a replica") {
 		t.Errorf("three replicas: %v, want ErrDown", err)
 	}
 	if err := redislock.CheckMasters(t.Context(), m.observers, 0); !errors.Is(err, lock.ErrDown) || !mentions(err, "is a replica") {
@@ -136,7 +183,7 @@ func TestRedlockWantsMasters(t *testing.T) {
 		t.Errorf("the key was left on %d nodes", got)
 	}
 	m.observers[0].Do(t.Context(), "REPLICAOF", "NO", "ONE")
-	if err := try(t, m.redlock(t, redislock.RedlockOptions{})); err != nil {
+	if err := tryKey(t, m.redlock(t, redislock.RedlockOptions{}), m.key); err != nil {
 		t.Errorf("two replicas: %v", err)
 	}
 }
@@ -192,12 +239,12 @@ func TestRedlockSplitVote(t *testing.T) {
 		"two and two": {[]string{"1 app-1", "1 app-1", "2 app-2", "2 app-2"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := fiveMasters(t)
+			m := masterServers.take(t)
 			for i, value := range row.values {
-				m.observers[i].Set(t.Context(), "redlock:{k}", value, time.Minute)
+				m.observers[i].Set(t.Context(), m.name, value, time.Minute)
 			}
 			var held *lock.HeldError
-			if err := try(t, m.redlock(t, redislock.RedlockOptions{})); !errors.As(err, &held) || held.Holder != row.holder {
+			if err := tryKey(t, m.redlock(t, redislock.RedlockOptions{}), m.key); !errors.As(err, &held) || held.Holder != row.holder {
 				t.Errorf("err = %v, want held by %q", err, row.holder)
 			}
 			if got := m.with(t); got != 4 {
@@ -212,12 +259,12 @@ func TestRedlockReleaseWithNodesDown(t *testing.T) {
 	t.Parallel()
 	m := fiveMasters(t)
 	r := m.redlock(t, redislock.RedlockOptions{Lease: time.Minute})
-	lease := acquire(t, r, "k")
+	lease := acquire(t, r, m.key)
 	m.each(t, 0, 2, (*stack.Server).Kill)
 	if err := lease.Release(); err != nil {
 		t.Errorf("two nodes down: %v", err)
 	}
-	lease = acquire(t, r, "k")
+	lease = acquire(t, r, m.key)
 	m.each(t, 2, 3, (*stack.Server).Kill)
 	if err := lease.Release(); !errors.Is(err, lock.ErrDown) {
 		t.Errorf("three nodes down: %v, want ErrDown", err)
@@ -243,7 +290,7 @@ func (d *scriptDropper) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // A release that did not reach a minority is done, and is made up for as soon as they answer.
 func TestRedlockSweepsWhatItCouldNotRelease(t *testing.T) {
 	t.Parallel()
-	m := fiveMasters(t)
+	m := masterServers.take(t)
 	clients, cut := m.clients(t), new(scriptDropper)
 	for _, c := range clients[:2] {
 		c.AddHook(cut)
@@ -253,7 +300,7 @@ func TestRedlockSweepsWhatItCouldNotRelease(t *testing.T) {
 		t.Fatal(err)
 	}
 	closer(t, r)
-	lease := acquire(t, r, "k")
+	lease := acquire(t, r, m.key)
 	cut.on.Store(true)
 	if err := lease.Release(); err != nil {
 		t.Error(err)
@@ -293,9 +340,9 @@ func TestRedlockRoundTrips(t *testing.T) {
 		c.AddHook(count)
 		c.AddHook(who)
 	}
-	_ = acquire(t, r, "k").Release() // connects and loads the script, which go-redis may do on two connections
-	_ = acquire(t, r, "k").Release()
-	_ = acquire(t, r, "k").Release()
+	_ = acquire(t, r, m.key).Release() // connects and loads the script, which go-redis may do on two connections
+	_ = acquire(t, r, m.key).Release()
+	_ = acquire(t, r, m.key).Release()
 	if who.n.Swap(0) < 5 {
 		t.Error("the nodes were not asked who they are")
 	}
@@ -306,9 +353,9 @@ func TestRedlockRoundTrips(t *testing.T) {
 		}
 	}
 	count.n.Store(0)
-	lease := acquire(t, r, "k")
+	lease := acquire(t, r, m.key)
 	trips("an acquisition", 5)
-	if err := try(t, r); !errors.Is(err, lock.ErrHeld) {
+	if err := tryKey(t, r, m.key); !errors.Is(err, lock.ErrHeld) {
 		t.Error(err)
 	}
 	trips("a try in vain", 5)
@@ -322,7 +369,7 @@ func TestRedlockRoundTrips(t *testing.T) {
 	for _, observer := range m.observers {
 		observer.ClientKillByFilter(t.Context(), "TYPE", "normal", "SKIPME", "yes")
 	}
-	_ = acquire(t, r, "k").Release()
+	_ = acquire(t, r, m.key).Release()
 	if got := who.n.Load(); got < 5 {
 		t.Errorf("after new connections %d nodes were asked who they are", got)
 	}
@@ -332,22 +379,22 @@ func TestRedlockTellsTheHolder(t *testing.T) {
 	t.Parallel()
 	m := fiveMasters(t)
 	r := m.redlock(t, redislock.RedlockOptions{Lease: time.Minute})
-	if s := inspect(t, r, "k"); s.Holder != nil || s.Waiters != nil || s.Scope != lock.Cluster {
+	if s := inspect(t, r, m.key); s.Holder != nil || s.Waiters != nil || s.Scope != lock.Cluster {
 		t.Errorf("a free key: %+v", s)
 	}
-	held, err := r.Acquire(as(t.Context(), "app-1/r 1"), "k")
+	held, err := r.Acquire(t.Context(), m.key, lock.Options{Owner: "app-1/r 1"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	m.each(t, 0, 2, (*stack.Server).Kill)
-	h := inspect(t, lock.Observe(r, lock.Events{}), "k").Holder
+	h := inspect(t, lock.Observe(r, lock.Events{}), m.key).Holder
 	if h == nil || h.Who != "app-1/r 1" || h.Remaining <= 0 || h.Remaining > time.Minute || h.Fence != lock.NoFence || !h.Since.IsZero() {
 		t.Errorf("with two nodes down: %+v, want app-1/r 1, a minute at most, neither fence nor since", h)
 	}
 	if keys, err := r.Keys(t.Context()); err != nil || !slices.Equal(keys, []string{"k"}) {
 		t.Errorf("keys %q, %v", keys, err)
 	}
-	if _, err := lock.Evict(t.Context(), r, "k"); !errors.Is(err, errors.ErrUnsupported) {
+	if _, err := lock.Evict(t.Context(), r, m.key); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("evict: %v, want ErrUnsupported: there is no fence", err)
 	}
 	if err := held.Err(); err != nil {
@@ -356,7 +403,7 @@ func TestRedlockTellsTheHolder(t *testing.T) {
 	if err := held.Release(); err != nil {
 		t.Error(err)
 	}
-	if s := inspect(t, r, "k"); s.Holder != nil {
+	if s := inspect(t, r, m.key); s.Holder != nil {
 		t.Errorf("after the release: %+v", s.Holder)
 	}
 }
@@ -392,11 +439,11 @@ func TestRedlockMajorityView(t *testing.T) {
 				case "-":
 					m.each(t, i, i+1, (*stack.Server).Kill) // stays down for the rows below
 				default:
-					m.observers[i].Set(t.Context(), "redlock:{k}", value, time.Duration(row.lasts[i])*time.Second)
+					m.observers[i].Set(t.Context(), m.name, value, time.Duration(row.lasts[i])*time.Second)
 				}
 			}
 			r := m.redlock(t, redislock.RedlockOptions{NodeTimeout: 5 * time.Second})
-			s, err := r.Inspect(t.Context(), "k")
+			s, err := r.Inspect(t.Context(), m.key)
 			if (err != nil) != (row.down != "") || err != nil && (!errors.Is(err, lock.ErrDown) || !mentions(err, row.down)) {
 				t.Errorf("err = %v, want %q", err, row.down)
 			}
@@ -421,15 +468,15 @@ func TestRedlockHidesAddresses(t *testing.T) {
 	r := m.redlock(t, redislock.RedlockOptions{NodeTimeout: 5 * time.Second})
 	m.observers[0].Set(t.Context(), "full", "x", 0)
 	m.observers[0].ConfigSet(t.Context(), "maxmemory", "1")
-	m.observers[1].LPush(t.Context(), "redlock:{k}", "foreign")
+	m.observers[1].LPush(t.Context(), m.name, "foreign")
 	m.each(t, 2, 3, (*stack.Server).Kill)
-	_, inspected := r.Inspect(t.Context(), "k")
+	_, inspected := r.Inspect(t.Context(), m.key)
 	if inspected != nil {
 		t.Errorf("three of five answer: %v", inspected)
 	}
-	acquired := try(t, r)
+	acquired := tryKey(t, r, m.key)
 	m.each(t, 3, 4, (*stack.Server).Kill)
-	_, inspected = r.Inspect(t.Context(), "k")
+	_, inspected = r.Inspect(t.Context(), m.key)
 	m.each(t, 4, 5, (*stack.Server).Kill)
 	_, listed := r.Keys(t.Context())
 	for what, row := range map[string]struct {

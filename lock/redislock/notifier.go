@@ -125,7 +125,7 @@ func (n *notifier) read(ctx context.Context) {
 			if err != nil && ctx.Err() == nil {
 				n.log.Warn("lock: subscription broke", "err", err)
 				n.wakeAll()
-				sleep(ctx, 100*time.Millisecond)
+				_ = lock.Sleep(ctx, 100*time.Millisecond) // the loop looks at ctx
 			}
 		}
 	}

@@ -59,7 +59,7 @@ func untag(inside string) string {
 }
 
 // newValue returns a value that only this acquisition writes: a random token, a blank and the owner's name.
-func newValue(ctx context.Context) string { return uuid.NewString() + " " + lock.Owner(ctx) }
+func newValue(o lock.Options) string { return uuid.NewString() + " " + o.Owner }
 
 // ownerOf returns the owner's name in a value.
 func ownerOf(value string) string {
@@ -91,6 +91,7 @@ type server struct {
 // An attempt is one acquisition of a key, from its first request to its release.
 type attempt struct {
 	*server
+	options          lock.Options
 	key, value       string
 	acquire, release call
 	queued           bool // an earlier request may have left a place in a queue
@@ -110,7 +111,7 @@ func (c call) run(ctx context.Context, client redis.UniversalClient) *redis.Cmd 
 // request runs the script that acquires, once. The error is a HeldError if another holds the key. If the outcome is
 // unknown, request releases before it returns, on a context of its own.
 func (a *attempt) request(ctx context.Context) (lock.Fence, error) {
-	answered, short := a.replicas.run(ctx, a.client, a.acquire)
+	answered, short := a.replicas.run(ctx, a.options, a.client, a.acquire)
 	reply, err := answered.Slice()
 	if err == nil {
 		var fence lock.Fence
@@ -128,7 +129,7 @@ func (a *attempt) request(ctx context.Context) (lock.Fence, error) {
 	if !refused(err) && (a.queued || !poolExhausted(err)) { // an exhausted pool has sent nothing
 		a.cleanup.undo(ctx, a.sendRelease)
 	}
-	return 0, acquireError(ctx, a.acquire.keys[0], err)
+	return 0, acquireError(ctx, a.options, a.acquire.keys[0], err)
 }
 
 // free gives up all that the attempt has. It returns ErrExpired or ErrTaken if the lock was not ours any more. If the
@@ -234,11 +235,11 @@ func refused(err error) bool {
 }
 
 // acquireError returns what an acquisition says that was refused or got no answer.
-func acquireError(ctx context.Context, name string, err error) error {
+func acquireError(ctx context.Context, o lock.Options, name string, err error) error {
 	if refused(err) {
 		return refusal(name, err)
 	}
-	return unanswered(ctx, "acquire "+name, err)
+	return unanswered(ctx, o, "acquire "+name, err)
 }
 
 // queryError returns what a question about the key name says that was refused or got no answer.
@@ -250,8 +251,8 @@ func queryError(doing, name string, err error) error {
 }
 
 // unanswered returns what an acquisition says that got no answer.
-func unanswered(ctx context.Context, doing string, err error) error {
-	if waitOver(ctx) {
+func unanswered(ctx context.Context, o lock.Options, doing string, err error) error {
+	if waitOver(ctx, o) {
 		return context.Cause(ctx) // which says nothing about the server
 	}
 	if poolExhausted(err) {
@@ -268,8 +269,8 @@ func poolExhausted(err error) bool {
 
 // waitOver reports whether the wait of a caller that waits has ended. The client also sets the deadline of ctx on its
 // socket, where it passes a moment before ctx knows.
-func waitOver(ctx context.Context) bool {
-	if lock.IsNoWait(ctx) {
+func waitOver(ctx context.Context, o lock.Options) bool {
+	if o.TryOnce {
 		return false
 	}
 	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
@@ -382,7 +383,7 @@ func retryUnstarted(ctx context.Context, c redis.UniversalClient, ask func() *re
 			return reply
 		}
 		cluster.ReloadState(ctx)
-		if !sleep(ctx, pause) {
+		if lock.Sleep(ctx, pause) != nil {
 			return reply
 		}
 		pause = min(2*pause, 10*movingPause)
@@ -428,17 +429,19 @@ func newReplicas(number int, timeout, lease time.Duration) replicas {
 
 // run runs a script and waits for the replicas, in one round trip on one connection. The error short says that too few
 // replicas have acknowledged; it means something only if the script has granted something.
-func (r replicas) run(ctx context.Context, c redis.UniversalClient, call call) (reply *redis.Cmd, short error) {
+func (r replicas) run(
+	ctx context.Context, o lock.Options, c redis.UniversalClient, call call,
+) (reply *redis.Cmd, short error) {
 	if r.number == 0 {
 		return call.run(ctx, c), nil
 	}
 	// The client follows a key to another node by itself, but not for a pipeline to one node.
 	reply = retryUnstarted(ctx, c, func() *redis.Cmd {
-		reply, short = r.wait(ctx, c, call.keys[0], func(p redis.Pipeliner) *redis.Cmd {
+		reply, short = r.wait(ctx, o, c, call.keys[0], func(p redis.Pipeliner) *redis.Cmd {
 			return call.script.evalSHA(ctx, p, call.keys, call.args)
 		})
 		if redis.HasErrorPrefix(reply.Err(), "NOSCRIPT") {
-			reply, short = r.wait(ctx, c, call.keys[0], func(p redis.Pipeliner) *redis.Cmd {
+			reply, short = r.wait(ctx, o, c, call.keys[0], func(p redis.Pipeliner) *redis.Cmd {
 				return call.script.eval(ctx, p, call.keys, call.args)
 			})
 		}
@@ -448,7 +451,7 @@ func (r replicas) run(ctx context.Context, c redis.UniversalClient, call call) (
 }
 
 func (r replicas) wait(
-	ctx context.Context, c redis.UniversalClient, key string, script func(redis.Pipeliner) *redis.Cmd,
+	ctx context.Context, o lock.Options, c redis.UniversalClient, key string, script func(redis.Pipeliner) *redis.Cmd,
 ) (reply *redis.Cmd, short error) {
 	var node redis.Cmdable = c
 	if cluster, ok := c.(*redis.ClusterClient); ok {
@@ -469,7 +472,7 @@ func (r replicas) wait(
 	})
 	switch n, err := acknowledged.Int(); {
 	case err != nil:
-		return reply, unanswered(ctx, "wait for the replicas of "+key, err)
+		return reply, unanswered(ctx, o, "wait for the replicas of "+key, err)
 	case n < r.number:
 		return reply, &lock.DownError{Server: "redis", Reason: fmt.Sprintf(
 			"%d of the %d replicas that lock.replicas asks for acknowledged the lock within %v; "+

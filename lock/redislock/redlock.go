@@ -114,14 +114,14 @@ func (r *Redlock) Close() error {
 	return nil
 }
 
-// Acquire tries, and if ctx allows tries again until ctx ends.
-func (r *Redlock) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
+// Acquire tries, and unless o says TryOnce tries again until ctx ends.
+func (r *Redlock) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	pause := func() time.Duration { return rand.N(r.o.MaxPause) }
-	return poll(ctx, pause, func() (*lock.Lease, error) { return r.try(ctx, key) })
+	return poll(ctx, o, pause, func() (*lock.Lease, error) { return r.try(ctx, key, o) })
 }
 
-func (r *Redlock) try(ctx context.Context, key string) (*lock.Lease, error) {
-	a := r.attempt(ctx, key)
+func (r *Redlock) try(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+	a := r.attempt(key, o)
 	sent := time.Now()
 	responses := a.acquire(ctx, r.o.Lease)
 	granted, errs := responses.granted(), responses.errors()
@@ -139,7 +139,7 @@ func (r *Redlock) try(ctx context.Context, key string) (*lock.Lease, error) {
 		return nil, &lock.DownError{Server: "redlock", Reason: fmt.Sprintf(
 			"%d of %d nodes granted the lock, but after %v of a lease of %v: nothing of it is left",
 			granted, len(r.nodes), took.Round(time.Millisecond), r.o.Lease)}
-	case short != nil && waitOver(ctx):
+	case short != nil && waitOver(ctx, o):
 		return nil, context.Cause(ctx) // which says nothing about the nodes
 	case short != nil:
 		return nil, short
@@ -192,8 +192,8 @@ const (
 	unknown                // a request got no answer, and may even arrive later than the release
 )
 
-func (r *Redlock) attempt(ctx context.Context, key string) *redlockAttempt {
-	return &redlockAttempt{r, key, "redlock:" + tag(key), newValue(ctx), make([]outcome, len(r.nodes))}
+func (r *Redlock) attempt(key string, o lock.Options) *redlockAttempt {
+	return &redlockAttempt{r, key, "redlock:" + tag(key), newValue(o), make([]outcome, len(r.nodes))}
 }
 
 // A response is what a node answered to an acquisition: it granted the key or named the holder, or it does not count.

@@ -25,7 +25,7 @@ func try(t *testing.T, l lock.Locker) error {
 // tryKey tries once, and gives back what it gets.
 func tryKey(t *testing.T, l lock.Locker, key string) error {
 	t.Helper()
-	lease, err := l.Acquire(lock.NoWait(t.Context()), key)
+	lease, err := l.Acquire(t.Context(), key, lock.Options{TryOnce: true})
 	if err == nil {
 		_ = lease.Release()
 	}
@@ -34,7 +34,7 @@ func tryKey(t *testing.T, l lock.Locker, key string) error {
 
 func TestRedlockConforms(t *testing.T) {
 	t.Parallel()
-	m := fiveMasters(t)
+	m := masterServers.take(t)
 	conform(t, variantPromise(),
 		func(t testing.TB) lock.Locker { return m.redlock(t, redislock.RedlockOptions{}) })
 }
@@ -44,11 +44,11 @@ func TestRedlockNeedsAMajority(t *testing.T) {
 	m := fiveMasters(t)
 	r := m.redlock(t, redislock.RedlockOptions{})
 	for down := range 3 {
-		lease := acquire(t, r, "k")
+		lease := acquire(t, r, m.key)
 		if got := m.with(t); got != 5-down {
 			t.Errorf("with %d nodes down the key is on %d, want %d", down, got, 5-down)
 		}
-		if err := try(t, m.redlock(t, redislock.RedlockOptions{})); !errors.Is(err, lock.ErrHeld) {
+		if err := tryKey(t, m.redlock(t, redislock.RedlockOptions{}), m.key); !errors.Is(err, lock.ErrHeld) {
 			t.Errorf("with %d nodes down another got %v, want ErrHeld", down, err)
 		}
 		if err := lease.Release(); err != nil {
@@ -58,10 +58,10 @@ func TestRedlockNeedsAMajority(t *testing.T) {
 	}
 	held := make(chan error, 1)
 	go func() { // who waits is told as well
-		_, err := r.Acquire(t.Context(), "k")
+		_, err := r.Acquire(t.Context(), m.key, lock.Options{})
 		held <- err
 	}()
-	for _, err := range []error{<-held, try(t, r)} {
+	for _, err := range []error{<-held, tryKey(t, r, m.key)} {
 		if !errors.Is(err, lock.ErrDown) || errors.Is(err, lock.ErrHeld) || !mentions(err, "2 of 5 nodes count, 3 must") || !mentions(err, m.servers[4].Addr) {
 			t.Errorf("with 3 nodes down: %v, want ErrDown with the count and the addresses", err)
 		}
@@ -70,7 +70,7 @@ func TestRedlockNeedsAMajority(t *testing.T) {
 		t.Errorf("the key was left on %d nodes", got)
 	}
 	m.restart(t, 2, 5)
-	eventually(t, "the lock is used again", func() bool { return try(t, r) == nil })
+	eventually(t, "the lock is used again", func() bool { return tryKey(t, r, m.key) == nil })
 }
 
 // Two of five nodes that hang cost the node time-out, not the client's; of three there is no majority; and what reached a
@@ -82,11 +82,11 @@ func TestRedlockNodesThatHang(t *testing.T) {
 	r := m.redlock(t, redislock.RedlockOptions{
 		Lease: time.Minute, NodeTimeout: time.Second, Counted: func(_ string, n int) { counted.Store(int64(n)) },
 	})
-	_ = acquire(t, r, "k").Release()
+	_ = acquire(t, r, m.key).Release()
 	m.each(t, 0, 2, (*stack.Server).Pause)
 	for range 3 {
 		began := time.Now()
-		lease := acquire(t, r, "k")
+		lease := acquire(t, r, m.key)
 		if took := time.Since(began); took > 20*time.Second { // the client's own time-out is a minute
 			t.Errorf("took %v", took)
 		}
@@ -98,12 +98,12 @@ func TestRedlockNodesThatHang(t *testing.T) {
 		}
 	}
 	m.each(t, 2, 3, (*stack.Server).Pause)
-	if err := try(t, r); !errors.Is(err, lock.ErrDown) || !mentions(err, "did not answer in time") {
+	if err := tryKey(t, r, m.key); !errors.Is(err, lock.ErrDown) || !mentions(err, "did not answer in time") {
 		t.Errorf("with three that hang: %v, want ErrDown", err)
 	}
 	m.each(t, 0, 3, (*stack.Server).Resume)
 	eventually(t, "nothing is left", func() bool { return m.with(t) == 0 })
-	eventually(t, "all nodes count again", func() bool { return try(t, r) == nil && counted.Load() == 5 })
+	eventually(t, "all nodes count again", func() bool { return tryKey(t, r, m.key) == nil && counted.Load() == 5 })
 	if got := m.with(t); got != 0 {
 		t.Errorf("the key was left on %d nodes", got)
 	}
@@ -117,11 +117,11 @@ func TestRedlockDoesWithoutASilentNode(t *testing.T) {
 	r := m.redlock(t, redislock.RedlockOptions{
 		Lease: 2 * time.Second, NodeTimeout: 500 * time.Millisecond, Counted: func(_ string, n int) { counted.Store(int64(n)) },
 	})
-	_ = acquire(t, r, "k").Release()
+	_ = acquire(t, r, m.key).Release()
 	m.each(t, 0, 1, (*stack.Server).Pause)
 	eventually(t, "a round is quicker than the node time-out", func() bool {
 		began := time.Now()
-		return try(t, r) == nil && time.Since(began) < 250*time.Millisecond
+		return tryKey(t, r, m.key) == nil && time.Since(began) < 250*time.Millisecond
 	})
 	if got := counted.Load(); got != 4 {
 		t.Errorf("%d nodes count, want 4", got)
@@ -129,7 +129,7 @@ func TestRedlockDoesWithoutASilentNode(t *testing.T) {
 	// Longer than what it has of ours lives: nothing but the probe can find out that it is back.
 	time.Sleep(3 * time.Second) // the time that must pass is what is tested
 	m.each(t, 0, 1, (*stack.Server).Resume)
-	eventually(t, "all nodes count again", func() bool { return try(t, r) == nil && counted.Load() == 5 })
+	eventually(t, "all nodes count again", func() bool { return tryKey(t, r, m.key) == nil && counted.Load() == 5 })
 }
 
 // A caller that goes away in the middle of a try takes back what a minority has granted.
@@ -137,17 +137,17 @@ func TestRedlockCancelledMidWay(t *testing.T) {
 	t.Parallel()
 	m := fiveMasters(t)
 	r := m.redlock(t, redislock.RedlockOptions{Lease: time.Minute, NodeTimeout: time.Second})
-	_ = acquire(t, r, "k").Release()
+	_ = acquire(t, r, m.key).Release()
 	m.each(t, 2, 5, (*stack.Server).Pause)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	gone := errors.New("the caller went away")
 	got := make(chan error, 1)
 	go func() {
-		_, err := r.Acquire(ctx, "k")
+		_, err := r.Acquire(ctx, m.key, lock.Options{})
 		got <- err
 	}()
 	granted := func() int64 {
-		return m.observers[0].Exists(t.Context(), "redlock:{k}").Val() + m.observers[1].Exists(t.Context(), "redlock:{k}").Val()
+		return m.observers[0].Exists(t.Context(), m.name).Val() + m.observers[1].Exists(t.Context(), m.name).Val()
 	}
 	eventually(t, "a minority has granted", func() bool { return granted() == 2 })
 	cancel(gone)
@@ -166,11 +166,11 @@ func TestRedlockRefusesALateMajority(t *testing.T) {
 	t.Parallel()
 	m := fiveMasters(t)
 	r := m.redlock(t, redislock.RedlockOptions{Lease: time.Second, NodeTimeout: 20 * time.Second})
-	_ = try(t, r) // connects
+	_ = tryKey(t, r, m.key) // connects
 	for _, c := range m.observers {
 		c.Do(t.Context(), "CLIENT", "PAUSE", "3000", "WRITE")
 	}
-	if err := try(t, r); !errors.Is(err, lock.ErrDown) || !mentions(err, "nothing of it is left") {
+	if err := tryKey(t, r, m.key); !errors.Is(err, lock.ErrDown) || !mentions(err, "nothing of it is left") {
 		t.Errorf("err = %v, want a refusal", err)
 	}
 	if got := m.with(t); got != 0 {
@@ -181,14 +181,14 @@ func TestRedlockRefusesALateMajority(t *testing.T) {
 // A thousand acquisitions leave nothing on any node, and no two of them overlap.
 func TestRedlockLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
-	m := fiveMasters(t)
+	m := masterServers.take(t)
 	var all sync.WaitGroup
 	var inside atomic.Int64
 	for who := range 3 {
 		r := m.redlock(t, redislock.RedlockOptions{MaxPause: 3 * time.Millisecond})
 		all.Go(func() {
 			for i := range 334 {
-				lease, err := r.Acquire(lock.WithOwner(t.Context(), fmt.Sprint("app-", who)), "k")
+				lease, err := r.Acquire(t.Context(), m.key, lock.Options{Owner: fmt.Sprint("app-", who)})
 				if err != nil {
 					t.Error(err)
 					return
@@ -205,7 +205,7 @@ func TestRedlockLeavesNothingBehind(t *testing.T) {
 	}
 	all.Wait()
 	for i, c := range m.observers {
-		if keys := c.Keys(t.Context(), "*").Val(); len(keys) > 0 {
+		if keys := c.Keys(t.Context(), "*"+m.key+"*").Val(); len(keys) > 0 {
 			t.Errorf("left on node %d: %v", i+1, keys)
 		}
 	}
@@ -215,7 +215,7 @@ func TestRedlockLeavesNothingBehind(t *testing.T) {
 // heard when another has had a majority for long.
 func TestRedlockLateVotesDoNotCount(t *testing.T) {
 	t.Parallel()
-	m := fiveMasters(t)
+	m := masterServers.take(t)
 	var proxies []*wire.Proxy
 	var clients []redis.UniversalClient
 	for _, s := range m.servers {
@@ -229,11 +229,11 @@ func TestRedlockLateVotesDoNotCount(t *testing.T) {
 		t.Fatal(err)
 	}
 	closer(t, late)
-	for try(t, late) != nil { // connects, which may take longer than the round has
+	for tryKey(t, late, m.key) != nil { // connects, which may take longer than the round has
 	}
 	var held []*wire.Snare
 	for _, p := range proxies[2:] {
-		held = append(held, p.Set(wire.Trap{Match: wire.Contains("redlock:{k}"), Do: wire.HoldReply}))
+		held = append(held, p.Set(wire.Trap{Match: wire.Contains(m.name), Do: wire.HoldReply}))
 	}
 	got := make(chan *lock.Lease, 1)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -241,7 +241,7 @@ func TestRedlockLateVotesDoNotCount(t *testing.T) {
 	taken := make(chan struct{})
 	go func() {
 		for ctx.Err() == nil { // a round without a majority is ErrDown
-			if lease, err := late.Acquire(ctx, "k"); err == nil {
+			if lease, err := late.Acquire(ctx, m.key, lock.Options{}); err == nil {
 				got <- lease
 				return
 			}
@@ -251,7 +251,7 @@ func TestRedlockLateVotesDoNotCount(t *testing.T) {
 	for _, s := range held {
 		<-s.Sprung()
 	}
-	rival := acquireEventually(t, m.redlock(t, redislock.RedlockOptions{Lease: time.Minute}), "k")
+	rival := acquireEventually(t, m.redlock(t, redislock.RedlockOptions{Lease: time.Minute}), m.key)
 	close(taken)
 	for _, s := range held {
 		s.Release()
@@ -298,10 +298,10 @@ func (s *nodeCounts) forget() {
 
 func TestRedlockRenewal(t *testing.T) {
 	t.Parallel()
-	m := fiveMasters(t)
+	m := masterServers.take(t)
 	const lease = 3 * time.Second
 	var n nodeCounts
-	held, err := m.redlock(t, redislock.RedlockOptions{Lease: lease, Counted: n.counted}).Acquire(lock.WithOwner(t.Context(), "app-1/request-7"), "k")
+	held, err := m.redlock(t, redislock.RedlockOptions{Lease: lease, Counted: n.counted}).Acquire(t.Context(), m.key, lock.Options{Owner: "app-1/request-7"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -310,7 +310,7 @@ func TestRedlockRenewal(t *testing.T) {
 		t.Errorf("lost: %v", held.Err())
 	case <-time.After(3 * lease):
 	}
-	err = try(t, m.redlock(t, redislock.RedlockOptions{}))
+	err = tryKey(t, m.redlock(t, redislock.RedlockOptions{}), m.key)
 	var who *lock.HeldError
 	if !errors.As(err, &who) || who.Holder != "app-1/request-7" || who.Remaining <= 0 || who.Remaining > lease {
 		t.Errorf("err = %+v, want the holder and what remains", err)
@@ -325,9 +325,9 @@ func TestRedlockRenewal(t *testing.T) {
 
 func TestRedlockMaximumHold(t *testing.T) {
 	t.Parallel()
-	m := fiveMasters(t)
+	m := masterServers.take(t)
 	r := m.redlock(t, redislock.RedlockOptions{Lease: 2 * time.Second, MaxHold: 3 * time.Second})
-	if err := awaitLoss(t, acquire(t, r, "k")); !errors.Is(err, lock.ErrExpired) {
+	if err := awaitLoss(t, acquire(t, r, m.key)); !errors.Is(err, lock.ErrExpired) {
 		t.Errorf("err = %v, want ErrExpired", err)
 	}
 }
@@ -335,10 +335,10 @@ func TestRedlockMaximumHold(t *testing.T) {
 // What a renewal makes of keys that are gone or somebody else's, by the number of nodes: a minority is set right, a majority is a loss.
 func TestRedlockErosion(t *testing.T) {
 	t.Parallel()
-	del := func(c redis.UniversalClient) { c.Del(t.Context(), "redlock:{k}") }
-	rob := func(c redis.UniversalClient) { c.Set(t.Context(), "redlock:{k}", "other", 0) }
+	del := func(c redis.UniversalClient, name string) { c.Del(t.Context(), name) }
+	rob := func(c redis.UniversalClient, name string) { c.Set(t.Context(), name, "other", 0) }
 	for name, row := range map[string]struct {
-		harm  func(redis.UniversalClient)
+		harm  func(c redis.UniversalClient, name string)
 		nodes int
 		loss  error
 		left  int // on how many nodes the lease stands after the next renewal
@@ -350,13 +350,13 @@ func TestRedlockErosion(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m := fiveMasters(t)
+			m := masterServers.take(t)
 			var n nodeCounts
 			const term = 6 * time.Second
-			lease := acquire(t, m.redlock(t, redislock.RedlockOptions{Lease: term, Counted: n.counted}), "k")
+			lease := acquire(t, m.redlock(t, redislock.RedlockOptions{Lease: term, Counted: n.counted}), m.key)
 			n.forget()
 			for _, c := range m.observers[:row.nodes] {
-				row.harm(c)
+				row.harm(c, m.name)
 			}
 			if row.loss == nil {
 				eventually(t, "it was renewed", func() bool { return n.last() > 0 })
@@ -365,7 +365,7 @@ func TestRedlockErosion(t *testing.T) {
 				}
 				var longest time.Duration
 				for _, c := range m.observers {
-					longest = max(longest, c.PTTL(t.Context(), "redlock:{k}").Val())
+					longest = max(longest, c.PTTL(t.Context(), m.name).Val())
 				}
 				if longest > term {
 					t.Errorf("PTTL = %v, more than a lease", longest)
@@ -385,7 +385,7 @@ func TestRedlockErosion(t *testing.T) {
 				}
 			}
 			for i, c := range m.observers {
-				if value := c.Get(t.Context(), "redlock:{k}").Val(); value != "" && value != "other" {
+				if value := c.Get(t.Context(), m.name).Val(); value != "" && value != "other" {
 					t.Errorf("left on node %d: %q", i+1, value)
 				}
 			}
@@ -399,7 +399,7 @@ func TestRedlockTopsUp(t *testing.T) {
 	m := fiveMasters(t)
 	var n nodeCounts
 	m.each(t, 3, 5, (*stack.Server).Kill)
-	lease := acquire(t, m.redlock(t, redislock.RedlockOptions{Lease: 3 * time.Second, Counted: n.counted}), "k")
+	lease := acquire(t, m.redlock(t, redislock.RedlockOptions{Lease: 3 * time.Second, Counted: n.counted}), m.key)
 	if n.last() != 3 {
 		t.Fatalf("on %d nodes, want 3", n.last())
 	}
@@ -411,7 +411,7 @@ func TestRedlockTopsUp(t *testing.T) {
 		t.Error(lease.Err())
 	}
 	m.restart(t, 0, 2)
-	if err := try(t, m.redlock(t, redislock.RedlockOptions{})); !errors.Is(err, lock.ErrHeld) {
+	if err := tryKey(t, m.redlock(t, redislock.RedlockOptions{}), m.key); !errors.Is(err, lock.ErrHeld) {
 		t.Errorf("another got %v, want ErrHeld", err)
 	}
 }
@@ -424,7 +424,7 @@ func TestRedlockQuarantine(t *testing.T) {
 	var n nodeCounts
 	o := redislock.RedlockOptions{Lease: 6 * time.Second, Quarantine: 6 * time.Second, Counted: n.counted}
 	r := m.redlock(t, o)
-	err := try(t, r)
+	err := tryKey(t, r, m.key)
 	if !errors.Is(err, lock.ErrDown) || !mentions(err, "was started less than 6s ago") {
 		t.Fatalf("on servers that have just been started: %v, want ErrDown", err)
 	}
@@ -433,7 +433,7 @@ func TestRedlockQuarantine(t *testing.T) {
 	}
 	var lease *lock.Lease
 	eventually(t, "the nodes count", func() bool {
-		lease, err = r.Acquire(lock.NoWait(t.Context()), "k")
+		lease, err = r.Acquire(t.Context(), m.key, lock.Options{TryOnce: true})
 		return err == nil
 	})
 	defer func() { _ = lease.Release() }()
@@ -442,7 +442,7 @@ func TestRedlockQuarantine(t *testing.T) {
 	began := time.Now()
 	m.restart(t, 0, 2)
 	n.forget()
-	empty := func(i int) bool { return m.observers[i].Exists(t.Context(), "redlock:{k}").Val() == 0 }
+	empty := func(i int) bool { return m.observers[i].Exists(t.Context(), m.name).Val() == 0 }
 	eventually(t, "the empty nodes are topped up", func() bool { return !empty(0) && !empty(1) })
 	eventually(t, "it was renewed", func() bool { return n.last() > 0 })
 	if got := n.last(); got != 3 && time.Since(began) < o.Quarantine {

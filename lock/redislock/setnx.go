@@ -31,7 +31,7 @@ func (o *SetNXOptions) fill() {
 // SetNX is SET NX PX with a random value, released by compare-and-delete:
 // https://redis.io/docs/latest/commands/set/ ("Patterns").
 //
-// Round trips: 2 uncontended (acquire 1, release 1), with Replicas too; contended 1 for every try. A caller with NoWait
+// Round trips: 2 uncontended (acquire 1, release 1), with Replicas too; contended 1 for every try. A caller with TryOnce
 // tries once. A caller that waits polls, with pauses that double from MinBackoff to MaxBackoff. Each pause is drawn at
 // random between half and all of that, so that waiters do not march in step. Polling serves the caller that asks at the
 // right moment: it is not fair.
@@ -63,14 +63,16 @@ func (s *SetNX) Close() error {
 	return nil
 }
 
-// Acquire tries, and if ctx allows tries again until ctx ends.
-func (s *SetNX) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
-	return poll(ctx, backoff(s.o.MinBackoff, s.o.MaxBackoff), func() (*lock.Lease, error) { return s.try(ctx, key) })
+// Acquire tries, and unless o says TryOnce tries again until ctx ends.
+func (s *SetNX) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+	return poll(ctx, o, backoff(s.o.MinBackoff, s.o.MaxBackoff), func() (*lock.Lease, error) {
+		return s.try(ctx, key, o)
+	})
 }
 
-func (s *SetNX) try(ctx context.Context, key string) (*lock.Lease, error) {
+func (s *SetNX) try(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	// Every try has a value of its own: a late release of this one must not hit the next.
-	a := s.attempt(ctx, key)
+	a := s.attempt(key, o)
 	sent := time.Now()
 	fence, err := a.request(ctx)
 	switch {
@@ -83,11 +85,11 @@ func (s *SetNX) try(ctx context.Context, key string) (*lock.Lease, error) {
 	return hold(key, fence, sent, s.o.Lease, a.free), nil
 }
 
-func (s *SetNX) attempt(ctx context.Context, key string) *attempt {
-	names, value := s.names(key), newValue(ctx)
+func (s *SetNX) attempt(key string, o lock.Options) *attempt {
+	names, value := s.names(key), newValue(o)
 	lease, life := s.o.Lease.Milliseconds(), fenceLife.Milliseconds()
 	return &attempt{
-		server: &s.server, key: key, value: value,
+		server: &s.server, options: o, key: key, value: value,
 		acquire: call{s.acquireScript, names, []any{value, lease, life}},
 		release: call{s.releaseScript, names[:1], []any{value}},
 	}
@@ -109,9 +111,9 @@ func hold(
 }
 
 // poll tries until there is a lease, ctx ends, or a try fails for another reason than that the key is held. It sleeps
-// between tries for what pause returns. A ctx with NoWait has one try.
+// between tries for what pause returns. With TryOnce there is one try.
 func poll(
-	ctx context.Context, pause func() time.Duration, try func() (*lock.Lease, error),
+	ctx context.Context, o lock.Options, pause func() time.Duration, try func() (*lock.Lease, error),
 ) (*lock.Lease, error) {
 	var held error // the last answer
 	for {
@@ -123,11 +125,11 @@ func poll(
 			return nil, errors.Join(held, err)
 		}
 		held = err
-		if lock.IsNoWait(ctx) {
+		if o.TryOnce {
 			return nil, held
 		}
-		if !sleep(ctx, pause()) {
-			return nil, errors.Join(held, context.Cause(ctx))
+		if err := lock.Sleep(ctx, pause()); err != nil {
+			return nil, errors.Join(held, err)
 		}
 	}
 }
@@ -139,18 +141,6 @@ func backoff(least, most time.Duration) func() time.Duration {
 		pause := next
 		next = min(2*next, most)
 		return pause/2 + rand.N(pause/2+1)
-	}
-}
-
-// sleep pauses for d; false means that ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
 	}
 }
 
@@ -177,8 +167,10 @@ func (v *variant) Close() error {
 func (v *variant) name(key string) string { return v.prefix + ":" + tag(key) }
 
 // poll polls as SetNX does.
-func (v *variant) poll(ctx context.Context, try func() (*lock.Lease, error)) (*lock.Lease, error) {
-	return poll(ctx, backoff(v.o.MinBackoff, v.o.MaxBackoff), try)
+func (v *variant) poll(
+	ctx context.Context, o lock.Options, try func() (*lock.Lease, error),
+) (*lock.Lease, error) {
+	return poll(ctx, o, backoff(v.o.MinBackoff, v.o.MaxBackoff), try)
 }
 
 // hold makes the lease of a key that was granted. Only the holder's own clock tells of its loss.
@@ -192,9 +184,11 @@ func (v *variant) persist(release func(context.Context) error) func(context.Cont
 }
 
 // failed returns the error of a try that failed with err, after it has undone what the try may have done.
-func (v *variant) failed(ctx context.Context, name string, err error, release func(context.Context) error) error {
+func (v *variant) failed(
+	ctx context.Context, o lock.Options, name string, err error, release func(context.Context) error,
+) error {
 	if !refused(err) {
 		v.cleanup.undo(ctx, release)
 	}
-	return acquireError(ctx, name, err)
+	return acquireError(ctx, o, name, err)
 }

@@ -33,12 +33,12 @@ func NewSetNXDel(c redis.UniversalClient, o SetNXOptions) *SetNXDel {
 	return &SetNXDel{newVariant(c, "setnx-del", o)}
 }
 
-// Acquire tries, and if ctx allows tries again until ctx ends.
-func (s *SetNXDel) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
-	return s.poll(ctx, func() (*lock.Lease, error) { return s.try(ctx, key) })
+// Acquire tries, and unless o says TryOnce tries again until ctx ends.
+func (s *SetNXDel) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+	return s.poll(ctx, o, func() (*lock.Lease, error) { return s.try(ctx, key, o) })
 }
 
-func (s *SetNXDel) try(ctx context.Context, key string) (*lock.Lease, error) {
+func (s *SetNXDel) try(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -46,10 +46,10 @@ func (s *SetNXDel) try(ctx context.Context, key string) (*lock.Lease, error) {
 	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), lock.ReleaseTimeout)
 	defer cancel()
 	sent := time.Now()
-	taken, found, err := setNX(asking, s.client, name, "locked "+lock.Owner(ctx), s.o.Lease)
+	taken, found, err := setNX(asking, s.client, name, "locked "+o.Owner, s.o.Lease)
 	switch {
 	case err != nil:
-		return nil, acquireError(ctx, name, err)
+		return nil, acquireError(ctx, o, name, err)
 	case !taken:
 		return nil, found.held(key)
 	case leaseOver(sent, s.o.Lease): // the key is another's by now, or nobody's

@@ -68,14 +68,14 @@ func NewSetNXExpire(c redis.UniversalClient, o SetNXExpireOptions) *SetNXExpire 
 	}
 }
 
-// Acquire tries, and if ctx allows tries again until ctx ends.
-func (s *SetNXExpire) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
-	return s.poll(ctx, func() (*lock.Lease, error) { return s.try(ctx, key) })
+// Acquire tries, and unless o says TryOnce tries again until ctx ends.
+func (s *SetNXExpire) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+	return s.poll(ctx, o, func() (*lock.Lease, error) { return s.try(ctx, key, o) })
 }
 
-func (s *SetNXExpire) try(ctx context.Context, key string) (*lock.Lease, error) {
+func (s *SetNXExpire) try(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	// Every try has a value of its own: a late release of this one must not hit the next.
-	name, value := s.name(key), newValue(ctx)
+	name, value := s.name(key), newValue(o)
 	release := func(ctx context.Context) error {
 		return ownership(s.releaseScript.run(ctx, s.client, []string{name}, value).Int())
 	}
@@ -83,9 +83,9 @@ func (s *SetNXExpire) try(ctx context.Context, key string) (*lock.Lease, error) 
 	taken, found, err := setNX(ctx, s.client, name, value, 0)
 	switch {
 	case err != nil:
-		return nil, s.failed(ctx, name, err, release)
+		return nil, s.failed(ctx, o, name, err, release)
 	case !taken:
-		return nil, s.heldBy(ctx, key, found)
+		return nil, s.heldBy(ctx, key, o, found)
 	}
 	if s.o.Between != nil {
 		if err := s.o.Between(ctx); err != nil {
@@ -96,7 +96,7 @@ func (s *SetNXExpire) try(ctx context.Context, key string) (*lock.Lease, error) 
 	switch {
 	case err != nil:
 		s.cleanup.undo(ctx, release)
-		return nil, acquireError(ctx, name, err)
+		return nil, acquireError(ctx, o, name, err)
 	case !limited || leaseOver(sent, s.o.Lease):
 		// The key was deleted, or we were paused in between until a repair may have let another in.
 		s.cleanup.undo(ctx, release)
@@ -106,7 +106,7 @@ func (s *SetNXExpire) try(ctx context.Context, key string) (*lock.Lease, error) 
 }
 
 // heldBy returns the error that names the holder of key. It repairs the key first if that is wanted and needed.
-func (s *SetNXExpire) heldBy(ctx context.Context, key string, found keyState) error {
+func (s *SetNXExpire) heldBy(ctx context.Context, key string, o lock.Options, found keyState) error {
 	held := found.held(key)
 	if !s.o.Repair || !s.isStuck(key, found) {
 		return held
@@ -114,7 +114,7 @@ func (s *SetNXExpire) heldBy(ctx context.Context, key string, found keyState) er
 	// This is not atomic with what was seen. If the key has changed hands meanwhile, its new holder gets at most one
 	// Lease more.
 	if err := s.client.PExpire(ctx, s.name(key), s.o.Lease).Err(); err != nil {
-		return unanswered(ctx, s.name(key), err)
+		return acquireError(ctx, o, s.name(key), err)
 	}
 	held.Remaining = s.o.Lease
 	return held

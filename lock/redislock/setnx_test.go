@@ -75,7 +75,7 @@ func TestVariantsTakeTheirRoundTrips(t *testing.T) {
 			if got := count.n.Swap(0); got != v.acquire {
 				t.Errorf("an acquisition took %d round trips, want %d", got, v.acquire)
 			}
-			if _, err := l.Acquire(lock.NoWait(t.Context()), key); !errors.Is(err, lock.ErrHeld) {
+			if _, err := l.Acquire(t.Context(), key, lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrHeld) {
 				t.Error(err)
 			}
 			if got := count.n.Swap(0); got != 1 {
@@ -108,7 +108,7 @@ func TestALateReleaseFreesWhatIsNotItsOwn(t *testing.T) {
 			if err := a.Release(); !errors.Is(err, lock.ErrLost) {
 				t.Errorf("A's release: %v, want ErrLost", err)
 			}
-			third, err := other.Acquire(lock.NoWait(t.Context()), key)
+			third, err := other.Acquire(t.Context(), key, lock.Options{TryOnce: true})
 			if err == nil {
 				defer func() { _ = third.Release() }()
 			}
@@ -129,7 +129,7 @@ func TestVariantsNameTheHolder(t *testing.T) {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
 			l, key := v.open(t, client(t, s), redislock.SetNXOptions{}), locktest.FreshKey()
-			lease, err := l.Acquire(lock.WithOwner(t.Context(), "app-1/request-7"), key)
+			lease, err := l.Acquire(t.Context(), key, lock.Options{Owner: "app-1/request-7"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -137,7 +137,7 @@ func TestVariantsNameTheHolder(t *testing.T) {
 			if lease.Fence() != lock.NoFence {
 				t.Errorf("fence %d, from a lock that has none", lease.Fence())
 			}
-			_, err = l.Acquire(lock.NoWait(t.Context()), key)
+			_, err = l.Acquire(t.Context(), key, lock.Options{TryOnce: true})
 			var held *lock.HeldError
 			if !errors.As(err, &held) || held.Holder != "app-1/request-7" || held.Remaining <= 0 || held.Remaining > 10*time.Second {
 				t.Errorf("err = %+v, want the holder and what remains", err)
@@ -157,7 +157,7 @@ func TestVariantsWhenTheServerIsGone(t *testing.T) {
 			held := acquire(t, l, "k")
 			waited := make(chan error, 1)
 			go func() {
-				_, err := l.Acquire(t.Context(), "k")
+				_, err := l.Acquire(t.Context(), "k", lock.Options{})
 				waited <- err
 			}()
 			if err := s.Kill(); err != nil {
@@ -185,17 +185,17 @@ func TestVariantsNameTheFix(t *testing.T) {
 			t.Parallel()
 			s := stacktest.Redis(t)
 			c := client(t, s)
-			l, ctx := v.open(t, c, redislock.SetNXOptions{}), lock.NoWait(t.Context())
+			l, ctx := v.open(t, c, redislock.SetNXOptions{}), t.Context()
 			c.RPush(ctx, v.name+":{list}", "x")
-			if _, err := l.Acquire(ctx, "list"); !mentions(err, v.name+":{list}") || errors.Is(err, lock.ErrHeld) {
+			if _, err := l.Acquire(ctx, "list", lock.Options{TryOnce: true}); !mentions(err, v.name+":{list}") || errors.Is(err, lock.ErrHeld) {
 				t.Errorf("a key of another type: %v, want an error that names it", err)
 			}
 			c.ConfigSet(ctx, "maxmemory", "1")
-			if _, err := l.Acquire(ctx, "k"); !errors.Is(err, lock.ErrDown) || !mentions(err, "memory") {
+			if _, err := l.Acquire(ctx, "k", lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrDown) || !mentions(err, "memory") {
 				t.Errorf("out of memory: %v, want ErrDown and the reason", err)
 			}
 			c.Do(ctx, "REPLICAOF", "127.0.0.1", "1")
-			if _, err := l.Acquire(ctx, "k"); !errors.Is(err, lock.ErrDown) || !mentions(err, "replica") {
+			if _, err := l.Acquire(ctx, "k", lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrDown) || !mentions(err, "replica") {
 				t.Errorf("a read-only replica: %v, want ErrDown and the reason", err)
 			}
 		})
@@ -216,7 +216,7 @@ func TestACrashBetweenTheTwoCommands(t *testing.T) {
 			crashing := closer(t, redislock.NewSetNXExpire(c, redislock.SetNXExpireOptions{
 				SetNXOptions: o, Between: func(context.Context) error { return errCrash },
 			}))
-			if _, err := crashing.Acquire(t.Context(), key); !errors.Is(err, errCrash) {
+			if _, err := crashing.Acquire(t.Context(), key, lock.Options{}); !errors.Is(err, errCrash) {
 				t.Fatalf("err = %v, want the crash", err)
 			}
 			if ttl := c.PTTL(t.Context(), "setnx-expire:{"+key+"}").Val(); ttl != -1 {
@@ -230,7 +230,7 @@ func TestACrashBetweenTheTwoCommands(t *testing.T) {
 				wait, cancel = context.WithTimeout(t.Context(), 5*o.Lease)
 			}
 			defer cancel()
-			lease, err := l.Acquire(wait, key)
+			lease, err := l.Acquire(wait, key, lock.Options{})
 			switch {
 			case !repair && !errors.Is(err, lock.ErrHeld):
 				t.Errorf("without repair: err = %v, want ErrHeld", err)
@@ -258,7 +258,7 @@ func TestAHolderPausedBetweenTheTwoCommands(t *testing.T) {
 	}))
 	got := make(chan error, 1)
 	go func() {
-		_, err := slow.Acquire(lock.NoWait(t.Context()), key)
+		_, err := slow.Acquire(t.Context(), key, lock.Options{TryOnce: true})
 		got <- err
 	}()
 	<-paused
@@ -283,7 +283,7 @@ func TestOnlyTheSameHolderIsSuspect(t *testing.T) {
 	const after = 150 * time.Millisecond
 	l := closer(t, redislock.NewSetNXExpire(c, redislock.SetNXExpireOptions{Repair: true, RepairAfter: after}))
 	look := func() time.Duration {
-		if _, err := l.Acquire(lock.NoWait(t.Context()), key); !errors.Is(err, lock.ErrHeld) {
+		if _, err := l.Acquire(t.Context(), key, lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrHeld) {
 			t.Fatalf("err = %v, want ErrHeld", err)
 		}
 		return c.PTTL(t.Context(), name).Val()

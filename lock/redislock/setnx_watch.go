@@ -33,20 +33,20 @@ func NewSetNXWatch(c redis.UniversalClient, o SetNXOptions) *SetNXWatch {
 	return &SetNXWatch{newVariant(c, "setnx-watch", o)}
 }
 
-// Acquire tries, and if ctx allows tries again until ctx ends.
-func (s *SetNXWatch) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
-	return s.poll(ctx, func() (*lock.Lease, error) { return s.try(ctx, key) })
+// Acquire tries, and unless o says TryOnce tries again until ctx ends.
+func (s *SetNXWatch) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+	return s.poll(ctx, o, func() (*lock.Lease, error) { return s.try(ctx, key, o) })
 }
 
-func (s *SetNXWatch) try(ctx context.Context, key string) (*lock.Lease, error) {
+func (s *SetNXWatch) try(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	// Every try has a value of its own: a late release of this one must not hit the next.
-	name, value := s.name(key), newValue(ctx)
+	name, value := s.name(key), newValue(o)
 	release := func(ctx context.Context) error { return s.free(ctx, name, value) }
 	sent := time.Now()
 	taken, found, err := setNX(ctx, s.client, name, value, s.o.Lease)
 	switch {
 	case err != nil:
-		return nil, s.failed(ctx, name, err, release)
+		return nil, s.failed(ctx, o, name, err, release)
 	case !taken:
 		return nil, found.held(key)
 	case leaseOver(sent, s.o.Lease):

@@ -128,10 +128,10 @@ func (w *Watchdog) Close() error {
 	return w.notifier.close()
 }
 
-// Acquire waits in the queue until it is granted the lock or ctx ends.
-func (w *Watchdog) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
-	a := w.attempt(ctx, key)
-	queue := !lock.IsNoWait(ctx)
+// Acquire waits in the queue until it is granted the lock or ctx ends. With TryOnce it does not queue up.
+func (w *Watchdog) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+	a := w.attempt(key, o)
+	queue := !o.TryOnce
 	me := w.notifier.add(a.value)
 	defer w.notifier.remove(a.value)
 	var held error // the last answer
@@ -180,11 +180,11 @@ func (w *Watchdog) Acquire(ctx context.Context, key string) (*lock.Lease, error)
 }
 
 // attempt begins an acquisition. Its value also stands for the caller in the queue.
-func (w *Watchdog) attempt(ctx context.Context, key string) *attempt {
+func (w *Watchdog) attempt(key string, o lock.Options) *attempt {
 	names := w.names(key)
-	value := w.process + ":" + strconv.FormatUint(w.serial.Add(1), 10) + " " + lock.Owner(ctx)
+	value := w.process + ":" + strconv.FormatUint(w.serial.Add(1), 10) + " " + o.Owner
 	return &attempt{
-		server: &w.server, key: key, value: value,
+		server: &w.server, options: o, key: key, value: value,
 		acquire: call{script: w.enter, keys: names},
 		release: call{w.leave, names, []any{value, grantLease.Milliseconds()}},
 	}
@@ -212,7 +212,7 @@ func (w *Watchdog) await(ctx context.Context, a *attempt, granted <-chan lock.Fe
 	select {
 	case fence := <-granted:
 		if fence != lock.NoFence {
-			lock.Woken(ctx)
+			a.options.Woken()
 		}
 		return fence, nil
 	case <-timer.C:
@@ -231,7 +231,7 @@ func (w *Watchdog) hold(a *attempt, sent time.Time, f lock.Fence, first time.Dur
 	l.Keep(sent, lock.Keep{
 		TTL: w.o.Lease, Every: w.o.Lease / 3, First: min(first, w.o.Lease), Max: w.o.MaxHold,
 		Renew: func(ctx context.Context) error {
-			reply, short := w.replicas.run(ctx, w.client, renew)
+			reply, short := w.replicas.run(ctx, a.options, w.client, renew)
 			if err := ownership(reply.Int()); err != nil {
 				return err
 			}

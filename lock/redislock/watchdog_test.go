@@ -29,7 +29,7 @@ func TestWaitersAreWokenNotPolled(t *testing.T) {
 		next := []*redislock.Watchdog{b, a}[i%2]
 		got := make(chan *lock.Lease, 1)
 		go func() {
-			l, err := next.Acquire(t.Context(), "k")
+			l, err := next.Acquire(t.Context(), "k", lock.Options{})
 			if err != nil {
 				t.Error(err)
 			}
@@ -60,7 +60,7 @@ func TestWakeUps(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range int64(10) {
 		all.Go(func() {
-			lease, err := locks[i%3].Acquire(lock.OnWake(t.Context(), func() { woken.Add(1) }), "k")
+			lease, err := locks[i%3].Acquire(t.Context(), "k", lock.Options{OnWake: func() { woken.Add(1) }})
 			if err != nil {
 				t.Error(err)
 				return
@@ -92,7 +92,7 @@ func TestDeadWaiters(t *testing.T) {
 	began := time.Now()
 	got := make(chan *lock.Lease, 1)
 	go func() {
-		next, err := w.Acquire(t.Context(), "k")
+		next, err := w.Acquire(t.Context(), "k", lock.Options{})
 		if err != nil {
 			t.Error(err)
 		}
@@ -119,7 +119,7 @@ func TestALostGrantIsFound(t *testing.T) {
 	lease := acquire(t, a, "k")
 	got := make(chan *lock.Lease, 1)
 	go func() {
-		next, err := b.Acquire(t.Context(), "k")
+		next, err := b.Acquire(t.Context(), "k", lock.Options{})
 		if err != nil {
 			t.Error(err)
 		}
@@ -162,7 +162,7 @@ func TestAProcessKeepsItsPlace(t *testing.T) {
 	var all sync.WaitGroup
 	come := func(ctx context.Context, l lock.Locker, who string, waiters int) {
 		all.Go(func() {
-			lease, err := l.Acquire(lock.WithOwner(ctx, who), key)
+			lease, err := l.Acquire(ctx, key, lock.Options{Owner: who})
 			if err == nil {
 				order <- who
 				_ = lease.Release()
@@ -212,7 +212,7 @@ func acquireLater(t *testing.T, l lock.Locker, key string) <-chan *lock.Lease {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	go func() {
-		lease, err := l.Acquire(ctx, key)
+		lease, err := l.Acquire(ctx, key, lock.Options{})
 		if err != nil {
 			t.Errorf("who waited: %v", err)
 		}
@@ -300,7 +300,7 @@ func TestALateReplyIsNoLease(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p, through := wired(t, s)
 			late, other := open(through, lease), open(client(t, s), time.Minute)
-			if warm, err := late.Acquire(t.Context(), "warm"); err == nil {
+			if warm, err := late.Acquire(t.Context(), "warm", lock.Options{}); err == nil {
 				_ = warm.Release()
 			}
 			last := map[string]string{"setnx-expire": "pexpire"}[name] // its SETNX alone gives no lease
@@ -309,7 +309,7 @@ func TestALateReplyIsNoLease(t *testing.T) {
 			}})
 			got := make(chan error, 1)
 			go func() {
-				_, err := late.Acquire(lock.NoWait(t.Context()), "k")
+				_, err := late.Acquire(t.Context(), "k", lock.Options{TryOnce: true})
 				got <- err
 			}()
 			<-reply.Sprung()
