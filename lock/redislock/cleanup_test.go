@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -19,7 +18,7 @@ import (
 	"example.com/stock/stack/wire"
 )
 
-// Thousands of acquisitions leave no key but the fence, and of waiters no subscription grows without end.
+// Thousands of acquisitions leave no key but the fence.
 func TestNothingIsLeftBehind(t *testing.T) {
 	t.Parallel()
 	both(t, 0, func(t *testing.T, _ *stack.Server, c redis.UniversalClient, l lock.Locker, name string) {
@@ -51,8 +50,8 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	})
 }
 
-// Who stops waiting while the server is silent leaves nothing there, although the request is done later, and though Redis may do
-// the release before it.
+// A caller that stops waiting while the server is silent leaves nothing there, although the request is done later,
+// and although Redis may do the release before it.
 func TestACancelledRequestLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	sets := func(c redis.UniversalClient) string {
@@ -107,28 +106,7 @@ func TestLostRepliesWithAClientThatRepeats(t *testing.T) {
 	lostReplies(t, c, client(t, s), p)
 }
 
-// A client of a cluster repeats also where MaxRetries is -1.
-func lostRepliesOnACluster(t *testing.T, nodes *stack.RedisCluster) {
-	var proxies []*wire.Proxy
-	behind := make(map[string]string)
-	for _, addr := range nodes.Addrs() {
-		p, err := wire.Listen(addr, wire.Redis())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer p.Close()
-		proxies, behind[addr] = append(proxies, p), p.Addr()
-	}
-	c := closer(t, redis.NewUniversalClient(&redis.UniversalOptions{
-		Addrs: nodes.Addrs(), ContextTimeoutEnabled: true, MaxRetries: -1,
-		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, network, behind[addr])
-		},
-	}))
-	lostReplies(t, c, clusterClient(t, nodes), proxies...)
-}
-
-// lostReplies has each command of each lock done by the server while its reply is lost.
+// lostReplies lets the server do each command of each lock, and loses the reply.
 func lostReplies(t *testing.T, c, observer redis.UniversalClient, proxies ...*wire.Proxy) {
 	lose := func(t *testing.T, match func([]byte) bool) {
 		var all []*wire.Snare
@@ -155,7 +133,11 @@ func lostReplies(t *testing.T, c, observer redis.UniversalClient, proxies ...*wi
 			if err := lease.Release(); !errors.Is(err, lock.ErrDown) || errors.Is(err, lock.ErrLost) {
 				t.Errorf("%v, want ErrDown: the release was done, and nothing was lost", err)
 			}
-			eventually(t, "it is free", func() bool { return observer.Exists(t.Context(), name+":{"+key+"}").Val() == 0 })
+			eventually(
+				t,
+				"it is free",
+				func() bool { return observer.Exists(t.Context(), name+":{"+key+"}").Val() == 0 },
+			)
 		})
 		t.Run(name+" acquire", func(t *testing.T) {
 			lose(t, ours)
@@ -164,7 +146,11 @@ func lostReplies(t *testing.T, c, observer redis.UniversalClient, proxies ...*wi
 				t.Errorf("%v, %v, want ErrDown", lease, err)
 			}
 			if name != "setnx-del" { // which cannot know whose key it is, as it says
-				eventually(t, "nothing is left", func() bool { return observer.Exists(t.Context(), name+":{"+key+"}").Val() == 0 })
+				eventually(
+					t,
+					"nothing is left",
+					func() bool { return observer.Exists(t.Context(), name+":{"+key+"}").Val() == 0 },
+				)
 			}
 		})
 	}
@@ -203,97 +189,4 @@ func lostReplies(t *testing.T, c, observer redis.UniversalClient, proxies ...*wi
 			t.Errorf("fence %d after %d", lease.Fence(), held.Fence())
 		}
 	})
-}
-
-// A slot that is on its way to another node: what has come apart is put off until it is together again (TRYAGAIN), what
-// is gone is followed (ASK), nobody is told that a lock was lost or that the server is down, and fences grow.
-//
-// A script gets TRYAGAIN until the slot has arrived if one of its keys does not exist at all, such as the lock itself:
-// so it must arrive within the second for which a script is tried.
-func movingSlot(t *testing.T, nodes *stack.RedisCluster) {
-	c := clusterClient(t, nodes)
-	for name, l := range all(t, c) {
-		t.Run(name, func(t *testing.T) {
-			key := "moving-" + name
-			lockName := name + ":{" + key + "}"
-			before := acquire(t, l, key)
-			if err := before.Release(); err != nil {
-				t.Fatal(err)
-			}
-			held := acquire(t, l, key)
-			from, to, slot := migration(t, c, nodes, lockName)
-			host, port, _ := net.SplitHostPort(to.Addr)
-			migrate := func(names ...string) {
-				for _, name := range names {
-					if err := client(t, from).Migrate(t.Context(), host, port, name, 0, 5*time.Second).Err(); err != nil {
-						t.Errorf("MIGRATE %s: %v", name, err)
-					}
-				}
-			}
-			migrate(lockName) // the fence stays for now
-			freed := make(chan error, 1)
-			go func() { freed <- held.Release() }()
-			next := acquireLater(t, l, key)
-			time.Sleep(100 * time.Millisecond) // in which it is put off; if it has not come so far, the test is only weaker
-			migrate(lockName+":fence", lockName+":queue", lockName+":seen")
-			settle(t, nodes, slot, to)
-			if err := <-freed; err != nil {
-				t.Errorf("release: %v", err)
-			}
-			lease := <-next
-			if lease == nil {
-				t.FailNow()
-			}
-			if lease.Fence() < held.Fence() || lease.Fence() == held.Fence() && held.Fence() != lock.NoFence {
-				t.Errorf("fence %d after %d", lease.Fence(), held.Fence())
-			}
-			if err := lease.Release(); err != nil {
-				t.Errorf("release after the move: %v", err)
-			}
-			if err := tryKey(t, l, key); err != nil {
-				t.Errorf("after the move: %v", err)
-			}
-		})
-	}
-}
-
-// migration begins to move the slot of name to another node.
-func migration(
-	t *testing.T, c redis.UniversalClient, nodes *stack.RedisCluster, name string,
-) (from, to *stack.Server, slot int64) {
-	t.Helper()
-	from, err := nodes.Owner(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, node := range nodes.Nodes {
-		if node != from {
-			to = node
-		}
-	}
-	slot = c.ClusterKeySlot(t.Context(), name).Val()
-	setSlot(t, to, slot, "IMPORTING", nodeID(t, from))
-	setSlot(t, from, slot, "MIGRATING", nodeID(t, to))
-	return from, to, slot
-}
-
-// settle gives the slot to its new node for good.
-func settle(t *testing.T, nodes *stack.RedisCluster, slot int64, to *stack.Server) {
-	t.Helper()
-	setSlot(t, to, slot, "NODE", nodeID(t, to))
-	for _, node := range nodes.Nodes {
-		setSlot(t, node, slot, "NODE", nodeID(t, to))
-	}
-}
-
-func setSlot(t *testing.T, node *stack.Server, slot int64, args ...any) {
-	t.Helper()
-	if err := client(t, node).Do(t.Context(), append([]any{"CLUSTER", "SETSLOT", slot}, args...)...).Err(); err != nil {
-		t.Fatalf("SETSLOT %d %v: %v", slot, args, err)
-	}
-}
-
-func nodeID(t *testing.T, node *stack.Server) string {
-	t.Helper()
-	return fmt.Sprint(client(t, node).Do(t.Context(), "CLUSTER", "MYID").Val())
 }

@@ -31,13 +31,18 @@ func TestTheHolderIsNamed(t *testing.T) {
 	})
 }
 
-// What the server refuses is named, with what to do, at once, and leaves nothing behind.
+// A refusal of the server is named at once, with what to do, and leaves nothing behind.
 func TestAnswersThatAreNoAnswers(t *testing.T) {
 	t.Parallel()
 	both(t, 0, func(t *testing.T, _ *stack.Server, c redis.UniversalClient, l lock.Locker, name string) {
 		ctx := t.Context()
 		c.RPush(ctx, name+":{list}", "x")
-		if _, err := l.Acquire(ctx, "list", lock.Options{TryOnce: true}); !mentions(err, name+":{list}") || !mentions(err, "remove or rename it") {
+		if _, err := l.Acquire(
+			ctx,
+			"list",
+			lock.Options{TryOnce: true},
+		); !mentions(err, name+":{list}") ||
+			!mentions(err, "remove or rename it") {
 			t.Errorf("a key of another type: %v, want an error that names it", err)
 		}
 		c.RPush(ctx, name+":{k}:fence", "x")
@@ -49,7 +54,12 @@ func TestAnswersThatAreNoAnswers(t *testing.T) {
 		}
 		c.Del(ctx, name+":{k}:fence")
 		c.ConfigSet(ctx, "maxmemory", "1")
-		if _, err := l.Acquire(ctx, "k", lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrDown) || !mentions(err, "raise its maxmemory") {
+		if _, err := l.Acquire(
+			ctx,
+			"k",
+			lock.Options{TryOnce: true},
+		); !errors.Is(err, lock.ErrDown) ||
+			!mentions(err, "raise its maxmemory") {
 			t.Errorf("out of memory: %v, want ErrDown and the reason", err)
 		}
 		c.ConfigSet(ctx, "maxmemory", "0")
@@ -70,13 +80,18 @@ func TestAnswersThatAreNoAnswers(t *testing.T) {
 			t.Errorf("a fence that is no number: %v, want one by the clock", err)
 		}
 		c.Do(ctx, "REPLICAOF", "127.0.0.1", "1")
-		if _, err := l.Acquire(ctx, "k", lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrDown) || !mentions(err, "replica") || !mentions(err, "redis.addrs") {
+		if _, err := l.Acquire(
+			ctx,
+			"k",
+			lock.Options{TryOnce: true},
+		); !errors.Is(err, lock.ErrDown) || !mentions(err, "replica") ||
+			!mentions(err, "redis.addrs") {
 			t.Errorf("a read-only replica: %v, want ErrDown and the reason", err)
 		}
 	})
 }
 
-// Who puts something else in the place of a lock that is held has taken it: its holder is told, and leaves it alone.
+// Something else in the place of a held lock has taken it: the holder is told, and leaves it alone.
 func TestAForeignKeyInPlaceOfAHeldOne(t *testing.T) {
 	t.Parallel()
 	both(t, time.Minute, func(t *testing.T, s *stack.Server, c redis.UniversalClient, l lock.Locker, name string) {
@@ -98,7 +113,8 @@ func TestAForeignKeyInPlaceOfAHeldOne(t *testing.T) {
 	})
 }
 
-// Something else in the place of the queue keeps nobody from a lock that is free of waiters, and is named to whoever would wait.
+// Something else in the place of the queue does not keep a caller from a free lock, and is named to a caller that
+// would wait.
 func TestAForeignKeyInPlaceOfTheQueue(t *testing.T) {
 	t.Parallel()
 	s := servers.Redis(t)
@@ -107,7 +123,12 @@ func TestAForeignKeyInPlaceOfTheQueue(t *testing.T) {
 	for queue, v := range map[string]string{name + ":queue": "list", name + ":seen": "hash"} {
 		held := acquire(t, w, key)
 		c.Set(t.Context(), queue, "no "+v, 0)
-		if _, err := w.Acquire(t.Context(), key, lock.Options{}); !mentions(err, name) || !mentions(err, "remove or rename it") {
+		if _, err := w.Acquire(
+			t.Context(),
+			key,
+			lock.Options{},
+		); !mentions(err, name) ||
+			!mentions(err, "remove or rename it") {
 			t.Errorf("%s is no %s: %v, want an error that names it", queue, v, err)
 		}
 		c.Del(t.Context(), queue)
@@ -120,13 +141,31 @@ func TestAForeignKeyInPlaceOfTheQueue(t *testing.T) {
 	}
 }
 
-// Redis takes any key: long ones, empty ones, and any bytes. No two of them are one.
+// Redis takes any key: long ones, empty ones, and any bytes. No two of them become the same.
 func TestOddKeys(t *testing.T) {
 	t.Parallel()
 	s := servers.Redis(t)
 	keys := []string{
-		"", "%", "{%}", "{}", "{", "}", "%7B", "%257B", "k}:fence", "k}:queue", "k", "*", "a b", "a\nb", "a\r\nb", "\x00", "\xff\xfe", "日本",
-		strings.Repeat("x", 100_000), strings.Repeat("x", 100_001),
+		"",
+		"%",
+		"{%}",
+		"{}",
+		"{",
+		"}",
+		"%7B",
+		"%257B",
+		"k}:fence",
+		"k}:queue",
+		"k",
+		"*",
+		"a b",
+		"a\nb",
+		"a\r\nb",
+		"\x00",
+		"\xff\xfe",
+		"日本",
+		strings.Repeat("x", 100_000),
+		strings.Repeat("x", 100_001),
 	}
 	m := masterServers.take(t)
 	locks := all(t, client(t, s))
@@ -135,7 +174,11 @@ func TestOddKeys(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for i, key := range keys {
 				// An owner's name is text from elsewhere, too.
-				lease, err := l.Acquire(t.Context(), fmt.Sprint(t.Name(), key), lock.Options{TryOnce: true, Owner: "a\nb"})
+				lease, err := l.Acquire(
+					t.Context(),
+					fmt.Sprint(t.Name(), key),
+					lock.Options{TryOnce: true, Owner: "a\nb"},
+				)
 				if err != nil {
 					t.Errorf("key %d, %.20q: %v", i, key, err)
 					continue
@@ -151,7 +194,7 @@ func TestOddKeys(t *testing.T) {
 	}
 }
 
-// A server that is gone is said to be down soon, also to those who wait, and is used again when it is back.
+// A server that is gone is reported as down soon, also to waiters, and is used again when it is back.
 func TestServerGoneAndBack(t *testing.T) {
 	t.Parallel()
 	both(t, 2*time.Second, func(t *testing.T, s *stack.Server, _ redis.UniversalClient, l lock.Locker, name string) {
@@ -185,8 +228,8 @@ func TestServerGoneAndBack(t *testing.T) {
 	})
 }
 
-// A Redis that is killed with a lock held and comes back with its data still has the key. The release that could not reach it
-// is made up for, so that nobody waits for a lease of a minute to run out.
+// A Redis that is killed with a lock held and comes back with its data still has the key. The release that could not
+// reach it is repeated, so that nobody waits until a lease of a minute runs out.
 func TestAReleaseThatFailedIsMadeUpFor(t *testing.T) {
 	t.Parallel()
 	s, err := stack.Start(t.Context(), stack.Options{Want: []stack.Kind{stack.Redis}, AOF: true})
@@ -224,7 +267,8 @@ func TestAReleaseThatFailedIsMadeUpFor(t *testing.T) {
 	_ = next.Release()
 }
 
-// All connections of the pool are in use: nothing was sent, so nothing is left to take back, and Redis is not to blame.
+// All connections of the pool are in use: nothing was sent, so there is nothing to take back, and Redis is not to
+// blame.
 func TestNoFreeConnectionIsOverload(t *testing.T) {
 	t.Parallel()
 	client := redis.NewClient(&redis.Options{

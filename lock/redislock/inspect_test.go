@@ -57,18 +57,20 @@ func TestInspectTellsTheHolder(t *testing.T) {
 	})
 }
 
-// Those who wait for a watchdog are told in the order in which they then have it, and one that has died is not told.
+// The waiters of a watchdog are listed in the order in which they are then served, and one that has died is not
+// listed.
 func TestInspectTellsTheWaitersInOrder(t *testing.T) {
 	t.Parallel()
 	s := stacktest.Redis(t)
 	c := client(t, s)
 	one, two := watchdog(t, s, redislock.WatchdogOptions{}), watchdog(t, s, redislock.WatchdogOptions{})
 	held := acquire(t, one, "k")
-	// As a waiter that was killed: it last asked an hour ago.
+	// Like a waiter that was killed: it last asked an hour ago.
 	if err := c.RPush(t.Context(), "watchdog:{k}:queue", "dead:1 app-9/dead").Err(); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.HSet(t.Context(), "watchdog:{k}:seen", "dead:1 app-9/dead", time.Now().Add(-time.Hour).UnixMilli()).Err(); err != nil {
+	if err := c.HSet(t.Context(), "watchdog:{k}:seen", "dead:1 app-9/dead", time.Now().Add(-time.Hour).UnixMilli()).
+		Err(); err != nil {
 		t.Fatal(err)
 	}
 	var mu sync.Mutex
@@ -147,7 +149,7 @@ func TestInspectSaysWhatIsWrong(t *testing.T) {
 	})
 }
 
-// The locks without a fence tell who has them, too, and cannot be taken away.
+// The locks without a fence name their holder, too, and cannot be taken away.
 func TestInspectLocksWithoutAFence(t *testing.T) {
 	t.Parallel()
 	s := servers.Redis(t)
@@ -159,7 +161,8 @@ func TestInspectLocksWithoutAFence(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := inspect(t, del, key).Holder
-	if h == nil || h.Who != "app-1/r" || h.Remaining <= 0 || h.Remaining > time.Minute || h.Fence != lock.NoFence || !h.Since.IsZero() {
+	if h == nil || h.Who != "app-1/r" || h.Remaining <= 0 || h.Remaining > time.Minute || h.Fence != lock.NoFence ||
+		!h.Since.IsZero() {
 		t.Errorf("holder %+v", h)
 	}
 	if keys, err := del.Keys(t.Context()); err != nil || !slices.Contains(keys, key) {
@@ -177,7 +180,8 @@ func TestInspectLocksWithoutAFence(t *testing.T) {
 	_ = held.Release()
 }
 
-// Evicted: the next one is in at once, its fence is above the eviction's, and that is above the evicted one's.
+// After an eviction the next one is in at once. Its fence is larger than that of the eviction, which is larger than
+// that of the evicted holder.
 func TestEvict(t *testing.T) {
 	t.Parallel()
 	both(t, 15*time.Second, func(t *testing.T, _ *stack.Server, _ redis.UniversalClient, l lock.Locker, name string) {
@@ -185,7 +189,10 @@ func TestEvict(t *testing.T) {
 		next := make(chan *lock.Lease, 1)
 		go func() {
 			defer close(next)
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // less than the lease: it did not just run out
+			ctx, cancel := context.WithTimeout(
+				t.Context(),
+				10*time.Second,
+			) // less than the lease: it did not just run out
 			defer cancel()
 			lease, err := l.Acquire(ctx, "k", lock.Options{Owner: "app-2/next"})
 			if err != nil {
@@ -229,7 +236,7 @@ func TestEvict(t *testing.T) {
 	})
 }
 
-// A free key can be evicted from too: a holder whose lease ran out while it was paused is kept from writing.
+// A free key can be evicted, too: it keeps a holder from writing whose lease ran out while it was paused.
 func TestEvictFromAFreeKey(t *testing.T) {
 	t.Parallel()
 	both(t, 0, func(t *testing.T, _ *stack.Server, _ redis.UniversalClient, l lock.Locker, _ string) {
@@ -246,7 +253,7 @@ func TestEvictFromAFreeKey(t *testing.T) {
 	})
 }
 
-// An operator evicts also where Redis has no memory left.
+// An operator can evict also where Redis has no memory left.
 func TestEvictFromAFullRedis(t *testing.T) {
 	t.Parallel()
 	both(t, 0, func(t *testing.T, _ *stack.Server, c redis.UniversalClient, l lock.Locker, _ string) {

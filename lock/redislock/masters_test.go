@@ -89,7 +89,7 @@ func newMasters(t testing.TB, s *stack.Stack) *masters {
 	return m
 }
 
-// clients makes clients of its own for a lock.
+// clients returns a client of each server for a lock.
 func (m *masters) clients(t testing.TB) []redis.UniversalClient {
 	var list []redis.UniversalClient
 	for _, s := range m.servers {
@@ -98,8 +98,8 @@ func (m *masters) clients(t testing.TB) []redis.UniversalClient {
 	return list
 }
 
-// redlock opens a lock. Unless told otherwise its nodes are trusted though they have just been started, and have more time than by
-// default, which a busy computer may need.
+// redlock opens a lock. Unless o says otherwise, its nodes count although they have just been started, and have more
+// time than by default, which a busy computer may need.
 func (m *masters) redlock(t testing.TB, o redislock.RedlockOptions) *redislock.Redlock {
 	t.Helper()
 	if o.Quarantine == 0 {
@@ -115,7 +115,7 @@ func (m *masters) redlock(t testing.TB, o redislock.RedlockOptions) *redislock.R
 	return closer(t, r)
 }
 
-// with counts the nodes that have the key.
+// with returns the number of nodes that have the key.
 func (m *masters) with(t testing.TB) (nodes int) {
 	for _, c := range m.observers {
 		nodes += int(c.Exists(t.Context(), m.name).Val())
@@ -152,8 +152,10 @@ func TestRedlockWantsDistinctMasters(t *testing.T) {
 		t.Fatal(err)
 	}
 	closer(t, r)
-	for what, err := range map[string]error{"Acquire": tryKey(t, r, m.key), "CheckMasters": redislock.CheckMasters(t.Context(), clients, 0)} {
-		if !errors.Is(err, lock.ErrDown) || !mentions(err, "the same server") || !mentions(err, m.servers[0].Addr) || !mentions(err, "ocalhost:") {
+	acquired, checked := tryKey(t, r, m.key), redislock.CheckMasters(t.Context(), clients, 0)
+	for what, err := range map[string]error{"Acquire": acquired, "CheckMasters": checked} {
+		if !errors.Is(err, lock.ErrDown) || !mentions(err, "the same server") || !mentions(err, m.servers[0].Addr) ||
+			!mentions(err, "ocalhost:") {
 			t.Errorf("%s: %v, want both addresses", what, err)
 		}
 	}
@@ -162,7 +164,7 @@ func TestRedlockWantsDistinctMasters(t *testing.T) {
 	}
 }
 
-// A replica does not count, not even one that lets itself be written to.
+// A replica does not count, not even a writable one.
 func TestRedlockWantsMasters(t *testing.T) {
 	t.Parallel()
 	m := fiveMasters(t)
@@ -173,10 +175,20 @@ func TestRedlockWantsMasters(t *testing.T) {
 		}
 	}
 	r := m.redlock(t, redislock.RedlockOptions{})
-	if err := tryKey(t, r, m.key); !errors.Is(err, lock.ErrDown) || !mentions(err, "READONLY") || !mentions(err, "is a replica") {
+	if err := tryKey(
+		t,
+		r,
+		m.key,
+	); !errors.Is(err, lock.ErrDown) || !mentions(err, "READONLY") ||
+		!mentions(err, "is a replica") {
 		t.Errorf("three replicas: %v, want ErrDown", err)
 	}
-	if err := redislock.CheckMasters(t.Context(), m.observers, 0); !errors.Is(err, lock.ErrDown) || !mentions(err, "is a replica") {
+	if err := redislock.CheckMasters(
+		t.Context(),
+		m.observers,
+		0,
+	); !errors.Is(err, lock.ErrDown) ||
+		!mentions(err, "is a replica") {
 		t.Errorf("CheckMasters: %v, want ErrDown", err)
 	}
 	if got := m.with(t); got != 0 {
@@ -194,18 +206,28 @@ func TestCheckMasters(t *testing.T) {
 	if err := redislock.CheckMasters(t.Context(), m.observers, 0); err != nil {
 		t.Error(err)
 	}
-	if err := redislock.CheckMasters(t.Context(), m.observers, time.Hour); !errors.Is(err, lock.ErrDown) || !mentions(err, "was started less than 1h") {
+	if err := redislock.CheckMasters(
+		t.Context(),
+		m.observers,
+		time.Hour,
+	); !errors.Is(err, lock.ErrDown) ||
+		!mentions(err, "was started less than 1h") {
 		t.Errorf("in quarantine: %v, want ErrDown", err)
 	}
 	m.each(t, 0, 3, (*stack.Server).Pause)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	if err := redislock.CheckMasters(ctx, m.observers, 0); !errors.Is(err, lock.ErrDown) || !mentions(err, "2 of 5 nodes count") {
+	if err := redislock.CheckMasters(
+		ctx,
+		m.observers,
+		0,
+	); !errors.Is(err, lock.ErrDown) ||
+		!mentions(err, "2 of 5 nodes count") {
 		t.Errorf("three that hang: %v, want ErrDown", err)
 	}
 }
 
-// What can be known to be wrong without asking a server.
+// Some faults are known without asking a server.
 func TestRedlockRefusesClients(t *testing.T) {
 	t.Parallel()
 	s := stacktest.Redis(t)
@@ -219,16 +241,29 @@ func TestRedlockRefusesClients(t *testing.T) {
 		"many servers":          closer(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{s.Addr}})),
 		"is nil":                nil,
 	} {
-		if _, err := redislock.NewRedlock([]redis.UniversalClient{a, b, third}, redislock.RedlockOptions{}); !mentions(err, want) {
+		if _, err := redislock.NewRedlock(
+			[]redis.UniversalClient{a, b, third},
+			redislock.RedlockOptions{},
+		); !mentions(
+			err,
+			want,
+		) {
 			t.Errorf("err = %v, want %q", err, want)
 		}
 	}
-	if _, err := redislock.NewRedlock([]redis.UniversalClient{a, b}, redislock.RedlockOptions{}); !mentions(err, "at least 3") {
+	if _, err := redislock.NewRedlock(
+		[]redis.UniversalClient{a, b},
+		redislock.RedlockOptions{},
+	); !mentions(
+		err,
+		"at least 3",
+	) {
 		t.Errorf("two clients: %v", err)
 	}
 }
 
-// The holder is named if a majority of the nodes name it. A vote that was split has no winner, and what we won of it is given back.
+// The holder is named if a majority of the nodes name it. If no contender has a majority nobody holds the lock, and
+// what we got of it is given back.
 func TestRedlockSplitVote(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
@@ -244,7 +279,12 @@ func TestRedlockSplitVote(t *testing.T) {
 				m.observers[i].Set(t.Context(), m.name, value, time.Minute)
 			}
 			var held *lock.HeldError
-			if err := tryKey(t, m.redlock(t, redislock.RedlockOptions{}), m.key); !errors.As(err, &held) || held.Holder != row.holder {
+			if err := tryKey(
+				t,
+				m.redlock(t, redislock.RedlockOptions{}),
+				m.key,
+			); !errors.As(err, &held) ||
+				held.Holder != row.holder {
 				t.Errorf("err = %v, want held by %q", err, row.holder)
 			}
 			if got := m.with(t); got != 4 {
@@ -254,7 +294,7 @@ func TestRedlockSplitVote(t *testing.T) {
 	}
 }
 
-// A release that reaches a minority only says so; one that reaches a majority is done.
+// A release that reaches only a minority says so; one that reaches a majority is done.
 func TestRedlockReleaseWithNodesDown(t *testing.T) {
 	t.Parallel()
 	m := fiveMasters(t)
@@ -287,7 +327,7 @@ func (d *scriptDropper) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// A release that did not reach a minority is done, and is made up for as soon as they answer.
+// A release that did not reach a minority is done, and is repeated there as soon as the nodes answer.
 func TestRedlockSweepsWhatItCouldNotRelease(t *testing.T) {
 	t.Parallel()
 	m := masterServers.take(t)
@@ -295,7 +335,10 @@ func TestRedlockSweepsWhatItCouldNotRelease(t *testing.T) {
 	for _, c := range clients[:2] {
 		c.AddHook(cut)
 	}
-	r, err := redislock.NewRedlock(clients, redislock.RedlockOptions{Lease: time.Minute, Quarantine: -1, NodeTimeout: 5 * time.Second})
+	r, err := redislock.NewRedlock(
+		clients,
+		redislock.RedlockOptions{Lease: time.Minute, Quarantine: -1, NodeTimeout: 5 * time.Second},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -312,7 +355,7 @@ func TestRedlockSweepsWhatItCouldNotRelease(t *testing.T) {
 	eventually(t, "nothing is left", func() bool { return m.with(t) == 0 })
 }
 
-// asked counts how often a node was asked who it is.
+// infoCounter counts how often a node was asked who it is.
 type infoCounter struct{ tripCounter }
 
 func (a *infoCounter) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
@@ -388,7 +431,8 @@ func TestRedlockTellsTheHolder(t *testing.T) {
 	}
 	m.each(t, 0, 2, (*stack.Server).Kill)
 	h := inspect(t, lock.Observe(r, lock.Events{}), m.key).Holder
-	if h == nil || h.Who != "app-1/r 1" || h.Remaining <= 0 || h.Remaining > time.Minute || h.Fence != lock.NoFence || !h.Since.IsZero() {
+	if h == nil || h.Who != "app-1/r 1" || h.Remaining <= 0 || h.Remaining > time.Minute || h.Fence != lock.NoFence ||
+		!h.Since.IsZero() {
 		t.Errorf("with two nodes down: %+v, want app-1/r 1, a minute at most, neither fence nor since", h)
 	}
 	if keys, err := r.Keys(t.Context()); err != nil || !slices.Equal(keys, []string{"k"}) {
@@ -408,30 +452,49 @@ func TestRedlockTellsTheHolder(t *testing.T) {
 	}
 }
 
-// By what the nodes have, in order: the value, and the seconds that it lasts; empty: nothing. A "-" is a node that is down.
+// Rows say what each node has: the value, and the seconds for which it lasts; empty: nothing. A "-" is a node that
+// is down.
 func TestRedlockMajorityView(t *testing.T) {
 	t.Parallel()
 	m := fiveMasters(t)
 	for _, row := range []struct {
 		name      string
-		nodes     []string
-		lasts     []int
+		nodes     [5]string
+		lasts     [5]int
 		holder    string // "": nobody
-		remaining time.Duration
-		keys      []string
+		remaining int
+		listed    bool   // Keys lists the key
 		down      string // what the ErrDown says
 	}{
-		{"all", []string{"1 a", "1 a", "1 a", "1 a", "1 a"}, []int{10, 20, 30, 40, 50}, "a", 30 * time.Second, []string{"k"}, ""},
-		{"three", []string{"", "1 a", "", "1 a", "1 a"}, []int{0, 70, 0, 60, 50}, "a", 50 * time.Second, []string{"k"}, ""},
-		{"three, and two others", []string{"2 b", "1 a", "2 b", "1 a", "1 a"}, []int{90, 70, 90, 60, 50}, "a", 50 * time.Second, []string{"k"}, ""},
-		{"two and two", []string{"2 b", "1 a", "2 b", "1 a", ""}, []int{90, 90, 90, 90, 0}, "", 0, []string{"k"}, ""},
-		{"two", []string{"1 a", "1 a", "", "", ""}, []int{90, 90, 0, 0, 0}, "", 0, nil, ""},
-		{"three of four", []string{"1 a", "1 a", "1 a", "", "-"}, []int{90, 80, 70, 0, 0}, "a", 70 * time.Second, []string{"k"}, ""},
-		{"two, and one is down", []string{"1 a", "1 a", "", "", "-"}, []int{90, 90, 0, 0, 0}, "", 0, nil, `"a" has the key on 2 of 5 nodes, and 1 did not answer`},
-		{"one, and one is down", []string{"1 a", "", "", "", "-"}, []int{90, 0, 0, 0, 0}, "", 0, nil, ""},
-		{"three are down", []string{"1 a", "1 a", "-", "-", "-"}, []int{90, 90, 0, 0, 0}, "", 0, nil, "2 of 5 nodes count, 3 must"},
+		{"all", [5]string{"1 a", "1 a", "1 a", "1 a", "1 a"}, [5]int{10, 20, 30, 40, 50}, "a", 30, true, ""},
+		{"three", [5]string{"", "1 a", "", "1 a", "1 a"}, [5]int{0, 70, 0, 60, 50}, "a", 50, true, ""},
+		{
+			"three, and two others",
+			[5]string{"2 b", "1 a", "2 b", "1 a", "1 a"},
+			[5]int{90, 70, 90, 60, 50},
+			"a", 50, true, "",
+		},
+		{"two and two", [5]string{"2 b", "1 a", "2 b", "1 a", ""}, [5]int{90, 90, 90, 90, 0}, "", 0, true, ""},
+		{"two", [5]string{"1 a", "1 a", "", "", ""}, [5]int{90, 90, 0, 0, 0}, "", 0, false, ""},
+		{"three of four", [5]string{"1 a", "1 a", "1 a", "", "-"}, [5]int{90, 80, 70, 0, 0}, "a", 70, true, ""},
+		{
+			"two, and one is down",
+			[5]string{"1 a", "1 a", "", "", "-"},
+			[5]int{90, 90, 0, 0, 0},
+			"", 0, false,
+			`"a" has the key on 2 of 5 nodes, and 1 did not answer`,
+		},
+		{"one, and one is down", [5]string{"1 a", "", "", "", "-"}, [5]int{90, 0, 0, 0, 0}, "", 0, false, ""},
+		{
+			"three are down",
+			[5]string{"1 a", "1 a", "-", "-", "-"},
+			[5]int{90, 90, 0, 0, 0},
+			"", 0, false,
+			"2 of 5 nodes count, 3 must",
+		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
+			remaining := time.Duration(row.remaining) * time.Second
 			for i, value := range row.nodes {
 				m.observers[i].FlushAll(t.Context())
 				switch value {
@@ -444,24 +507,31 @@ func TestRedlockMajorityView(t *testing.T) {
 			}
 			r := m.redlock(t, redislock.RedlockOptions{NodeTimeout: 5 * time.Second})
 			s, err := r.Inspect(t.Context(), m.key)
-			if (err != nil) != (row.down != "") || err != nil && (!errors.Is(err, lock.ErrDown) || !mentions(err, row.down)) {
+			if (err != nil) != (row.down != "") ||
+				err != nil && (!errors.Is(err, lock.ErrDown) || !mentions(err, row.down)) {
 				t.Errorf("err = %v, want %q", err, row.down)
 			}
 			switch {
 			case (s.Holder != nil) != (row.holder != ""):
 				t.Errorf("holder %+v, want %q", s.Holder, row.holder)
-			case s.Holder != nil && (s.Holder.Who != row.holder || s.Holder.Remaining > row.remaining || s.Holder.Remaining < row.remaining-9*time.Second):
-				t.Errorf("holder %+v, want %s for %v", s.Holder, row.holder, row.remaining)
+			case s.Holder == nil:
+			case s.Holder.Who != row.holder:
+				t.Errorf("holder %+v, want %s", s.Holder, row.holder)
+			case s.Holder.Remaining > remaining || s.Holder.Remaining < remaining-9*time.Second:
+				t.Errorf("holder %+v, want one for %v", s.Holder, remaining)
 			}
 			keys, err := r.Keys(t.Context())
-			if !slices.Equal(keys, row.keys) || (err != nil) != strings.Contains(row.down, "must") {
-				t.Errorf("keys %q, %v; want %q", keys, err, row.keys)
+			if (len(keys) == 1) != row.listed || row.listed && keys[0] != m.key {
+				t.Errorf("keys %q, want %q: %t", keys, m.key, row.listed)
+			}
+			if (err != nil) != strings.Contains(row.down, "must") {
+				t.Errorf("Keys: %v", err)
 			}
 		})
 	}
 }
 
-// The log learns the addresses of nodes; what is safe to show to clients counts them.
+// The log names the addresses of nodes. The text that is safe to show to clients numbers them.
 func TestRedlockHidesAddresses(t *testing.T) {
 	t.Parallel()
 	m := fiveMasters(t)
@@ -483,7 +553,10 @@ func TestRedlockHidesAddresses(t *testing.T) {
 		err   error
 		shown []string
 	}{
-		"Acquire": {acquired, []string{"2 of 5 nodes count, 3 must", "node 1 says OOM: it is out of memory", "node 2 says WRONGTYPE: it has no lock", "node 3 is not reached"}},
+		"Acquire": {acquired, []string{
+			"2 of 5 nodes count, 3 must", "node 1 says OOM: it is out of memory",
+			"node 2 says WRONGTYPE: it has no lock", "node 3 is not reached",
+		}},
 		"Inspect": {inspected, []string{"node 2 says WRONGTYPE", "node 4 is not reached"}},
 		"Keys":    {listed, []string{"2 of 5 nodes count", "node 5 is not reached"}},
 		"CheckMasters": {

@@ -57,12 +57,14 @@ func TestRedlockNeedsAMajority(t *testing.T) {
 		m.each(t, 4-down, 5-down, (*stack.Server).Kill)
 	}
 	held := make(chan error, 1)
-	go func() { // who waits is told as well
+	go func() { // a waiter is told as well
 		_, err := r.Acquire(t.Context(), m.key, lock.Options{})
 		held <- err
 	}()
 	for _, err := range []error{<-held, tryKey(t, r, m.key)} {
-		if !errors.Is(err, lock.ErrDown) || errors.Is(err, lock.ErrHeld) || !mentions(err, "2 of 5 nodes count, 3 must") || !mentions(err, m.servers[4].Addr) {
+		if !errors.Is(err, lock.ErrDown) || errors.Is(err, lock.ErrHeld) ||
+			!mentions(err, "2 of 5 nodes count, 3 must") ||
+			!mentions(err, m.servers[4].Addr) {
 			t.Errorf("with 3 nodes down: %v, want ErrDown with the count and the addresses", err)
 		}
 	}
@@ -73,8 +75,8 @@ func TestRedlockNeedsAMajority(t *testing.T) {
 	eventually(t, "the lock is used again", func() bool { return tryKey(t, r, m.key) == nil })
 }
 
-// Two of five nodes that hang cost the node time-out, not the client's; of three there is no majority; and what reached a
-// hanging node is taken back when it goes on.
+// Two of five nodes that hang cost the node time-out, not the client's. With three there is no majority. A request
+// that reached a hanging node is undone when the node goes on.
 func TestRedlockNodesThatHang(t *testing.T) {
 	t.Parallel()
 	m := fiveMasters(t)
@@ -109,13 +111,15 @@ func TestRedlockNodesThatHang(t *testing.T) {
 	}
 }
 
-// A node that hangs for longer is not waited for by every round, and is asked again when it is back.
+// A node that hangs for longer does not delay every round, and is asked again when it is back.
 func TestRedlockDoesWithoutASilentNode(t *testing.T) {
 	t.Parallel()
 	m := fiveMasters(t)
 	var counted atomic.Int64
 	r := m.redlock(t, redislock.RedlockOptions{
-		Lease: 2 * time.Second, NodeTimeout: 500 * time.Millisecond, Counted: func(_ string, n int) { counted.Store(int64(n)) },
+		Lease:       2 * time.Second,
+		NodeTimeout: 500 * time.Millisecond,
+		Counted:     func(_ string, n int) { counted.Store(int64(n)) },
 	})
 	_ = acquire(t, r, m.key).Release()
 	m.each(t, 0, 1, (*stack.Server).Pause)
@@ -126,7 +130,7 @@ func TestRedlockDoesWithoutASilentNode(t *testing.T) {
 	if got := counted.Load(); got != 4 {
 		t.Errorf("%d nodes count, want 4", got)
 	}
-	// Longer than what it has of ours lives: nothing but the probe can find out that it is back.
+	// Longer than its orphans live: nothing but the probe can find out that it is back.
 	time.Sleep(3 * time.Second) // the time that must pass is what is tested
 	m.each(t, 0, 1, (*stack.Server).Resume)
 	eventually(t, "all nodes count again", func() bool { return tryKey(t, r, m.key) == nil && counted.Load() == 5 })
@@ -211,8 +215,8 @@ func TestRedlockLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-// Replies of an earlier round do not count for a later one: each has a value of its own. Three of five say yes to the first round, and that is
-// heard when another has had a majority for long.
+// Replies of an earlier round do not count for a later one: each has a value of its own. Three of five nodes grant
+// the first round, and the replies come when another has had a majority for long.
 func TestRedlockLateVotesDoNotCount(t *testing.T) {
 	t.Parallel()
 	m := masterServers.take(t)
@@ -268,7 +272,7 @@ func TestRedlockLateVotesDoNotCount(t *testing.T) {
 	case lease := <-got:
 		_ = lease.Release()
 	case <-ctx.Done():
-		t.Error("who was late was never served")
+		t.Error("the late one was never served")
 	}
 }
 
@@ -301,7 +305,8 @@ func TestRedlockRenewal(t *testing.T) {
 	m := masterServers.take(t)
 	const lease = 3 * time.Second
 	var n nodeCounts
-	held, err := m.redlock(t, redislock.RedlockOptions{Lease: lease, Counted: n.counted}).Acquire(t.Context(), m.key, lock.Options{Owner: "app-1/request-7"})
+	held, err := m.redlock(t, redislock.RedlockOptions{Lease: lease, Counted: n.counted}).
+		Acquire(t.Context(), m.key, lock.Options{Owner: "app-1/request-7"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -332,7 +337,7 @@ func TestRedlockMaximumHold(t *testing.T) {
 	}
 }
 
-// What a renewal makes of keys that are gone or somebody else's, by the number of nodes: a minority is set right, a majority is a loss.
+// A renewal repairs keys that are gone, or another's, on a minority of the nodes. On a majority they are a loss.
 func TestRedlockErosion(t *testing.T) {
 	t.Parallel()
 	del := func(c redis.UniversalClient, name string) { c.Del(t.Context(), name) }
@@ -374,7 +379,11 @@ func TestRedlockErosion(t *testing.T) {
 					t.Errorf("release: %v", err)
 				}
 			} else {
-				if err := awaitLoss(t, lease); !errors.Is(err, row.loss) || !mentions(err, "2 of 5 nodes still have our key") {
+				if err := awaitLoss(
+					t,
+					lease,
+				); !errors.Is(err, row.loss) ||
+					!mentions(err, "2 of 5 nodes still have our key") {
 					t.Errorf("loss: %v, want %v", err, row.loss)
 				}
 				if n.last() != 0 {
@@ -393,7 +402,8 @@ func TestRedlockErosion(t *testing.T) {
 	}
 }
 
-// A lease that began on three nodes grows when the others come back, and then survives the end of two of the first three.
+// A lease that began on three nodes grows when the others come back, and then survives the end of two of the first
+// three.
 func TestRedlockTopsUp(t *testing.T) {
 	t.Parallel()
 	m := fiveMasters(t)
@@ -416,8 +426,8 @@ func TestRedlockTopsUp(t *testing.T) {
 	}
 }
 
-// A node that comes back empty does not count until whatever it forgot has run out: two such nodes and one more are no majority
-// beside the holder's other three.
+// A node that comes back empty does not count until all that it forgot has run out: two such nodes and one more are
+// no majority beside the holder's other three.
 func TestRedlockQuarantine(t *testing.T) {
 	t.Parallel()
 	m := fiveMasters(t)

@@ -44,7 +44,7 @@ func TestVariantsConform(t *testing.T) {
 	}
 }
 
-// trips counts the requests that a client waits for.
+// tripCounter counts the requests that a client waits for.
 type tripCounter struct{ n atomic.Int64 }
 
 func (c *tripCounter) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -91,7 +91,8 @@ func TestVariantsTakeTheirRoundTrips(t *testing.T) {
 	}
 }
 
-// A holds for longer than its lease, B follows, A releases. Only where the release compares may C not enter beside B.
+// A holds for longer than its lease, B follows, A releases. Only where the release compares, C does not enter beside
+// B.
 func TestALateReleaseFreesWhatIsNotItsOwn(t *testing.T) {
 	t.Parallel()
 	s := servers.Redis(t)
@@ -139,14 +140,15 @@ func TestVariantsNameTheHolder(t *testing.T) {
 			}
 			_, err = l.Acquire(t.Context(), key, lock.Options{TryOnce: true})
 			var held *lock.HeldError
-			if !errors.As(err, &held) || held.Holder != "app-1/request-7" || held.Remaining <= 0 || held.Remaining > 10*time.Second {
+			if !errors.As(err, &held) || held.Holder != "app-1/request-7" || held.Remaining <= 0 ||
+				held.Remaining > 10*time.Second {
 				t.Errorf("err = %+v, want the holder and what remains", err)
 			}
 		})
 	}
 }
 
-// A server that is gone is said to be down soon, also to those who wait, and is used again when it is back.
+// A server that is gone is reported as down soon, also to waiters, and is used again when it is back.
 func TestVariantsWhenTheServerIsGone(t *testing.T) {
 	t.Parallel()
 	for _, v := range variants {
@@ -187,15 +189,30 @@ func TestVariantsNameTheFix(t *testing.T) {
 			c := client(t, s)
 			l, ctx := v.open(t, c, redislock.SetNXOptions{}), t.Context()
 			c.RPush(ctx, v.name+":{list}", "x")
-			if _, err := l.Acquire(ctx, "list", lock.Options{TryOnce: true}); !mentions(err, v.name+":{list}") || errors.Is(err, lock.ErrHeld) {
+			if _, err := l.Acquire(
+				ctx,
+				"list",
+				lock.Options{TryOnce: true},
+			); !mentions(err, v.name+":{list}") ||
+				errors.Is(err, lock.ErrHeld) {
 				t.Errorf("a key of another type: %v, want an error that names it", err)
 			}
 			c.ConfigSet(ctx, "maxmemory", "1")
-			if _, err := l.Acquire(ctx, "k", lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrDown) || !mentions(err, "memory") {
+			if _, err := l.Acquire(
+				ctx,
+				"k",
+				lock.Options{TryOnce: true},
+			); !errors.Is(err, lock.ErrDown) ||
+				!mentions(err, "memory") {
 				t.Errorf("out of memory: %v, want ErrDown and the reason", err)
 			}
 			c.Do(ctx, "REPLICAOF", "127.0.0.1", "1")
-			if _, err := l.Acquire(ctx, "k", lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrDown) || !mentions(err, "replica") {
+			if _, err := l.Acquire(
+				ctx,
+				"k",
+				lock.Options{TryOnce: true},
+			); !errors.Is(err, lock.ErrDown) ||
+				!mentions(err, "replica") {
 				t.Errorf("a read-only replica: %v, want ErrDown and the reason", err)
 			}
 		})
@@ -204,7 +221,8 @@ func TestVariantsNameTheFix(t *testing.T) {
 
 var errCrash = errors.New("crashed")
 
-// A holder that dies between SETNX and PEXPIRE blocks everybody for ever; a contender that repairs mends it, but not at once.
+// A holder that dies between SETNX and PEXPIRE blocks everybody for ever. A contender that repairs ends that, but
+// not at once.
 func TestACrashBetweenTheTwoCommands(t *testing.T) {
 	t.Parallel()
 	s := servers.Redis(t)
@@ -222,7 +240,13 @@ func TestACrashBetweenTheTwoCommands(t *testing.T) {
 			if ttl := c.PTTL(t.Context(), "setnx-expire:{"+key+"}").Val(); ttl != -1 {
 				t.Fatalf("PTTL = %v, want -1", ttl)
 			}
-			l := closer(t, redislock.NewSetNXExpire(c, redislock.SetNXExpireOptions{SetNXOptions: o, Repair: repair, RepairAfter: after}))
+			l := closer(
+				t,
+				redislock.NewSetNXExpire(
+					c,
+					redislock.SetNXExpireOptions{SetNXOptions: o, Repair: repair, RepairAfter: after},
+				),
+			)
 			began := time.Now()
 			wait, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			if !repair {
@@ -246,7 +270,7 @@ func TestACrashBetweenTheTwoCommands(t *testing.T) {
 	}
 }
 
-// A holder that was paused between its commands until a repair let another in does not come to hold beside it.
+// A holder that was paused between its commands, until a repair let another in, does not hold beside it.
 func TestAHolderPausedBetweenTheTwoCommands(t *testing.T) {
 	t.Parallel()
 	s := servers.Redis(t)
@@ -274,7 +298,7 @@ func TestAHolderPausedBetweenTheTwoCommands(t *testing.T) {
 	}
 }
 
-// Many holders caught between their commands, one after the other, are no crashed one.
+// Several holders that are seen between their commands, one after the other, are not a crashed one.
 func TestOnlyTheSameHolderIsSuspect(t *testing.T) {
 	t.Parallel()
 	s := servers.Redis(t)
@@ -319,10 +343,12 @@ func (b *beforeExec) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.P
 	}
 }
 
-// What happens between the look and the deletion is noticed: GET and DEL without WATCH would delete another's key here.
+// A change between the look and the deletion is noticed: GET and DEL without WATCH would delete another's key here.
 func TestWatchNoticesWhatComesBetween(t *testing.T) {
 	t.Parallel()
 	s := servers.Redis(t)
+	remove := func(c redis.UniversalClient, name string) { c.Del(t.Context(), name) }
+	touch := func(c redis.UniversalClient, name string) { c.PExpire(t.Context(), name, time.Minute) }
 	for what, row := range map[string]struct {
 		do    func(c redis.UniversalClient, name string)
 		want  error
@@ -335,8 +361,8 @@ func TestWatchNoticesWhatComesBetween(t *testing.T) {
 				c.SetNX(t.Context(), name, "other", time.Minute)
 			}, lock.ErrTaken, 1, 1,
 		},
-		"it ran out":                {func(c redis.UniversalClient, name string) { c.Del(t.Context(), name) }, lock.ErrExpired, 1, 0},
-		"touched, but ours as ever": {func(c redis.UniversalClient, name string) { c.PExpire(t.Context(), name, time.Minute) }, nil, 2, 0},
+		"it ran out":                {remove, lock.ErrExpired, 1, 0},
+		"touched, but ours as ever": {touch, nil, 2, 0},
 		"nothing":                   {func(redis.UniversalClient, string) {}, nil, 1, 0},
 	} {
 		t.Run(what, func(t *testing.T) {

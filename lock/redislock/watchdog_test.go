@@ -17,7 +17,8 @@ import (
 	"example.com/stock/stack/wire"
 )
 
-// A release wakes a waiter at once: most of ten hand-overs take far less than the second after which a waiter asks by itself.
+// A release wakes a waiter at once: most of ten hand-overs take far less than the second after which a waiter asks
+// by itself.
 func TestWaitersAreWokenNotPolled(t *testing.T) {
 	t.Parallel()
 	s := stacktest.Redis(t)
@@ -49,12 +50,16 @@ func TestWaitersAreWokenNotPolled(t *testing.T) {
 	_ = lease.Release()
 }
 
-// Of ten who wait in three processes each is woken once, when its turn has come: no herd.
+// Each of ten waiters in three processes is woken once, when it is granted the lock: no herd.
 func TestWakeUps(t *testing.T) {
 	t.Parallel()
 	s := stacktest.Redis(t)
 	c := client(t, s)
-	locks := []*redislock.Watchdog{watchdog(t, s, redislock.WatchdogOptions{}), watchdog(t, s, redislock.WatchdogOptions{}), watchdog(t, s, redislock.WatchdogOptions{})}
+	locks := []*redislock.Watchdog{
+		watchdog(t, s, redislock.WatchdogOptions{}),
+		watchdog(t, s, redislock.WatchdogOptions{}),
+		watchdog(t, s, redislock.WatchdogOptions{}),
+	}
 	held := acquire(t, locks[0], "k")
 	var woken atomic.Int64
 	var all sync.WaitGroup
@@ -71,13 +76,15 @@ func TestWakeUps(t *testing.T) {
 	}
 	_ = held.Release()
 	all.Wait()
-	// One whose message was late has asked before it came, and one that was stopped for long is granted the lock again.
+	// A waiter whose message was late has asked before it came, and one that was stopped for long is granted the
+	// lock again.
 	if got := woken.Load(); got > 20 || got == 0 { // a herd has 55
 		t.Errorf("%d wake-ups, want one for each of 10 waiters", got)
 	}
 }
 
-// A waiter that died in the queue is passed over, and one that died as it was granted the lock holds nobody up for a whole lease.
+// A waiter that died in the queue is passed over, and one that died as it was granted the lock holds nobody up for
+// a whole lease.
 func TestDeadWaiters(t *testing.T) {
 	t.Parallel()
 	s := stacktest.Redis(t)
@@ -146,8 +153,8 @@ func awaitQueue(t *testing.T, c redis.UniversalClient, n int64) {
 	t.Fatalf("the queue is not %d long", n)
 }
 
-// Of a process whose first waiter gives up, those behind it keep the place in Redis: they come before who asked later
-// elsewhere.
+// When the first waiter of a process gives up, those behind it keep the place in Redis: they come before waiters
+// that asked later elsewhere.
 func TestAProcessKeepsItsPlace(t *testing.T) {
 	t.Parallel()
 	s := servers.Redis(t)
@@ -175,7 +182,7 @@ func TestAProcessKeepsItsPlace(t *testing.T) {
 	}
 	come(short, here, "first here", 1)
 	come(t.Context(), here, "second here", 2)
-	come(t.Context(), there, "there", 2) // who knows one of here
+	come(t.Context(), there, "there", 2) // it sees one waiter of here
 	giveUp()
 	eventually(t, "the first one is gone", func() bool {
 		state, err := lock.Inspect(t.Context(), here, key)
@@ -188,7 +195,7 @@ func TestAProcessKeepsItsPlace(t *testing.T) {
 	}
 }
 
-// wired is a client whose requests and replies pass a proxy.
+// wired returns a client whose requests and replies pass a proxy.
 func wired(t *testing.T, s *stack.Server) (*wire.Proxy, redis.UniversalClient) {
 	t.Helper()
 	p, err := wire.Listen(s.Addr, wire.Redis())
@@ -206,7 +213,7 @@ func dialTo(t *testing.T, addr string) redis.UniversalClient {
 	}))
 }
 
-// wants waits for a lease in the background. What comes is nil if none came.
+// acquireLater waits for a lease in the background. The channel gets nil if none came.
 func acquireLater(t *testing.T, l lock.Locker, key string) <-chan *lock.Lease {
 	got := make(chan *lock.Lease, 1)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -214,15 +221,15 @@ func acquireLater(t *testing.T, l lock.Locker, key string) <-chan *lock.Lease {
 	go func() {
 		lease, err := l.Acquire(ctx, key, lock.Options{})
 		if err != nil {
-			t.Errorf("who waited: %v", err)
+			t.Errorf("the waiter: %v", err)
 		}
 		got <- lease
 	}()
 	return got
 }
 
-// A waiter that was away for longer than its grant asks again, and only then hears of the grant of before, which has
-// run out and is another's by now. It must not take it: the message answers an earlier ask.
+// A waiter that was away for longer than its grant asks again, and only then hears of the earlier grant, which has
+// run out and is another's by now. It must not take it: the message answers an earlier request.
 func TestAStaleGrantIsNotTaken(t *testing.T) {
 	t.Parallel()
 	s := stacktest.Redis(t)
@@ -234,7 +241,7 @@ func TestAStaleGrantIsNotTaken(t *testing.T) {
 	first := acquire(t, one, "k")
 	got := acquireLater(t, away, "k")
 	awaitQueue(t, observer, 1)
-	// It is away: it hears nothing, and what it asks does not arrive.
+	// It is away: it hears nothing, and its requests do not arrive.
 	message := p.Set(wire.Trap{On: wire.ToClient, Match: wire.Contains("message"), Do: wire.Hold})
 	ask := p.Set(wire.Trap{On: wire.ToServer, Match: wire.Contains("watchdog:{k}"), Do: wire.Hold})
 	_ = first.Release()
@@ -250,7 +257,11 @@ func TestAStaleGrantIsNotTaken(t *testing.T) {
 	eventually(t, "it asks again", func() bool {
 		select {
 		case lease := <-got:
-			t.Fatalf("two live leases: fence %d, and then %d of a grant that had run out", holder.Fence(), lease.Fence())
+			t.Fatalf(
+				"two live leases: fence %d, and then %d of a grant that had run out",
+				holder.Fence(),
+				lease.Fence(),
+			)
 		default:
 		}
 		return seen(t, observer) != asked
@@ -263,7 +274,7 @@ func TestAStaleGrantIsNotTaken(t *testing.T) {
 	}
 }
 
-// seen is what is written down of those who wait.
+// seen returns what Redis has about the waiters of k.
 func seen(t *testing.T, c redis.UniversalClient) string {
 	t.Helper()
 	text := ""
@@ -273,8 +284,7 @@ func seen(t *testing.T, c redis.UniversalClient) string {
 	return text
 }
 
-// A grant that comes when its lease is over is none, however it comes: the reply was held up, or its process was
-// stopped.
+// A grant that comes when its lease is over is none, whether the reply was held up or the process was stopped.
 func TestALateReplyIsNoLease(t *testing.T) {
 	t.Parallel()
 	s := stacktest.Redis(t)
@@ -325,7 +335,8 @@ func TestALateReplyIsNoLease(t *testing.T) {
 	}
 }
 
-// A lease that is shorter than the time between two asks begins with its grant all the same, and is not over when it begins.
+// A lease that is shorter than the time between two requests also begins with its grant, and is not over when it
+// begins.
 func TestAGrantOfAShortLease(t *testing.T) {
 	t.Parallel()
 	s := stacktest.Redis(t)
