@@ -2,7 +2,6 @@ package redislock_test
 
 import (
 	"errors"
-	"fmt"
 	"net"
 	"testing"
 	"time"
@@ -15,7 +14,7 @@ import (
 	"example.com/stock/stack/stacktest"
 )
 
-// pair is a master with a replica that follows.
+// pair starts a master, and a replica that follows it.
 func pair(t *testing.T) (master, replica *stack.Server) {
 	t.Helper()
 	master, replica = stacktest.Redis(t), stacktest.Redis(t)
@@ -29,37 +28,51 @@ func pair(t *testing.T) (master, replica *stack.Server) {
 	return master, replica
 }
 
-// slowClient gives a busy replica the time that it may need; a watchdog that waits for replicas must not be hurried by its client.
+// slowClient returns a client that gives a busy replica the time that it may need: it must not hurry a lock that
+// waits for replicas.
 func slowClient(t testing.TB, s *stack.Server) redis.UniversalClient {
 	return closer(t, redis.NewClient(&redis.Options{
 		Addr: s.Addr, ContextTimeoutEnabled: true, MaxRetries: -1, ReadTimeout: time.Minute, WriteTimeout: time.Minute,
 	}))
 }
 
-// acknowledged are the locks that can wait for replicas, by the prefix of their keys.
+// acknowledged returns the locks that can wait for replicas, by the prefix of their keys.
 func acknowledged(t testing.TB, c redis.UniversalClient, replicas int, timeout time.Duration) map[string]lock.Locker {
 	return map[string]lock.Locker{
-		"lock":     closer(t, redislock.NewSetNX(c, redislock.SetNXOptions{Lease: time.Hour, Replicas: replicas, ReplicaTimeout: timeout})),
-		"watchdog": closer(t, redislock.NewWatchdog(c, redislock.WatchdogOptions{Lease: time.Hour, Replicas: replicas, ReplicaTimeout: timeout})),
+		"lock": closer(
+			t,
+			redislock.NewSetNX(
+				c,
+				redislock.SetNXOptions{Lease: time.Hour, Replicas: replicas, ReplicaTimeout: timeout},
+			),
+		),
+		"watchdog": closer(
+			t,
+			redislock.NewWatchdog(
+				c,
+				redislock.WatchdogOptions{Lease: time.Hour, Replicas: replicas, ReplicaTimeout: timeout},
+			),
+		),
 	}
 }
 
-// When Acquire returns the replica has the key. That takes no round trip more.
+// When Acquire returns the replica has the key. That takes no additional round trip.
 func TestAnAcknowledgedLockIsOnTheReplica(t *testing.T) {
+	t.Parallel()
 	master, replica := pair(t)
-	c, eye := slowClient(t, master), client(t, replica)
+	c, observer := slowClient(t, master), client(t, replica)
 	for name, l := range acknowledged(t, c, 1, 30*time.Second) {
 		t.Run(name, func(t *testing.T) {
 			_ = acquire(t, l, "k").Release() // connects and loads the scripts
 			c.ScriptFlush(t.Context())
 			_ = acquire(t, l, "k").Release()
-			count := new(trips)
+			count := new(tripCounter)
 			c.AddHook(count)
 			lease := acquire(t, l, "k")
 			if got := count.n.Swap(0); got != 1 {
 				t.Errorf("an acquisition took %d round trips, want 1", got)
 			}
-			if eye.Exists(t.Context(), name+":{k}").Val() != 1 {
+			if observer.Exists(t.Context(), name+":{k}").Val() != 1 {
 				t.Error("the replica does not have it")
 			}
 			if err := lease.Release(); err != nil {
@@ -72,19 +85,30 @@ func TestAnAcknowledgedLockIsOnTheReplica(t *testing.T) {
 	}
 }
 
-// Too few replicas: it says how many and what to do, leaves nothing, and goes on when they are back.
+// With too few replicas the error says how many acknowledged and what to do. Nothing is left behind, and locks are
+// granted again when the replicas are back.
 func TestTooFewAcknowledge(t *testing.T) {
+	t.Parallel()
 	master, replica := pair(t)
 	c := slowClient(t, master)
 	for name, l := range acknowledged(t, c, 2, 50*time.Millisecond) {
-		if err := busy(t, l); !errors.Is(err, lock.ErrDown) || errors.Is(err, lock.ErrHeld) || !mentions(err, "of the 2 replicas") || !mentions(err, "lock.replicas") {
+		if err := try(
+			t,
+			l,
+		); !errors.Is(err, lock.ErrDown) || errors.Is(err, lock.ErrHeld) || !mentions(err, "of the 2 replicas") ||
+			!mentions(err, "lock.replicas") {
 			t.Errorf("%s with one of two replicas: %v, want ErrDown, the number and the setting", name, err)
 		}
 	}
 	pause(t, replica)
 	for name, l := range acknowledged(t, c, 1, 50*time.Millisecond) {
-		for _, once := range []bool{false, true} {
-			if _, err := l.Acquire(t.Context(), "k", lock.Options{TryOnce: once}); !errors.Is(err, lock.ErrDown) || !mentions(err, "0 of the 1 replicas") {
+		for _, o := range []lock.Options{{}, {TryOnce: true}} {
+			if _, err := l.Acquire(
+				t.Context(),
+				"k",
+				o,
+			); !errors.Is(err, lock.ErrDown) ||
+				!mentions(err, "0 of the 1 replicas") {
 				t.Errorf("%s with a replica that hangs: %v, want ErrDown and the number", name, err)
 			}
 			if c.Exists(t.Context(), name+":{k}", name+":{k}:queue", name+":{k}:seen").Val() != 0 {
@@ -92,17 +116,18 @@ func TestTooFewAcknowledge(t *testing.T) {
 			}
 		}
 	}
-	if err := busy(t, watchdog(t, master, redislock.WatchdogOptions{})); err != nil {
+	if err := try(t, watchdog(t, master, redislock.WatchdogOptions{})); err != nil {
 		t.Errorf("a lock that asks no replica: %v", err)
 	}
 	resume(t, replica)
 	for name, l := range acknowledged(t, c, 1, 50*time.Millisecond) {
-		eventually(t, name+" is granted again", func() bool { return busy(t, l) == nil })
+		eventually(t, name+" is granted again", func() bool { return try(t, l) == nil })
 	}
 }
 
-// A lock that was granted by a holder who asks no replica must be acknowledged to its new holder all the same.
+// A grant by a holder that asks no replica must be acknowledged to the new holder all the same.
 func TestAGrantIsAcknowledged(t *testing.T) {
+	t.Parallel()
 	master, replica := pair(t)
 	c := slowClient(t, master)
 	plain := watchdog(t, master, redislock.WatchdogOptions{})
@@ -134,7 +159,7 @@ func TestAGrantIsAcknowledged(t *testing.T) {
 		_, err := hasty.Acquire(t.Context(), "k", lock.Options{})
 		refused <- err
 	}()
-	// The entry in the queue is written, and waits for the replica, too: that it did not come does not matter yet.
+	// The entry in the queue waits for the replica, too; that the replica hangs by now does not matter yet.
 	awaitQueue(t, client(t, master), 1)
 	pause(t, replica)
 	_ = held.Release()
@@ -144,60 +169,17 @@ func TestAGrantIsAcknowledged(t *testing.T) {
 	_ = acquire(t, plain, "k").Release()
 }
 
-// A renewal that no replica has heard of does not count: a promoted one would free the key when the last that it heard of runs out.
+// A renewal that no replica has heard of does not count: a promoted replica would free the key when the last renewal
+// that it heard of runs out.
 func TestARenewalIsAcknowledged(t *testing.T) {
+	t.Parallel()
 	master, replica := pair(t)
 	w := closer(t, redislock.NewWatchdog(slowClient(t, master), redislock.WatchdogOptions{
 		Lease: 3 * time.Second, Replicas: 1, ReplicaTimeout: 100 * time.Millisecond,
 	}))
-	lease := insist(t, w, "k")
+	lease := acquireEventually(t, w, "k")
 	pause(t, replica)
 	if err := awaitLoss(t, lease); !errors.Is(err, lock.ErrExpired) {
 		t.Errorf("err = %v, want ErrExpired", err)
 	}
-}
-
-// WAIT goes to the node that has the key, also after the key has moved to another. These have no replicas: that is what they must say.
-func acksOnACluster(t *testing.T, nodes *stack.RedisCluster) {
-	c := clusterClient(t, nodes)
-	refused := func(key string) {
-		t.Helper()
-		for name, l := range acknowledged(t, c, 1, 20*time.Millisecond) {
-			if err := busyWith(t, l, key); !errors.Is(err, lock.ErrDown) || !mentions(err, "0 of the 1 replicas") {
-				t.Errorf("%s of %s: %v, want ErrDown and how many acknowledged", key, name, err)
-			}
-			if c.Exists(t.Context(), name+":{"+key+"}").Val() != 0 {
-				t.Errorf("%s of %s was left behind", key, name)
-			}
-		}
-	}
-	for i := range 9 {
-		refused(fmt.Sprint("k", i))
-	}
-	from, err := nodes.Owner(t.Context(), "{moving}")
-	if err != nil {
-		t.Fatal(err)
-	}
-	slot, ids := c.ClusterKeySlot(t.Context(), "{moving}").Val(), make(map[*stack.Server]string)
-	var to *stack.Server
-	for _, node := range nodes.Nodes {
-		ids[node] = client(t, node).Do(t.Context(), "CLUSTER", "MYID").Val().(string)
-		if node != from {
-			to = node
-		}
-	}
-	for _, step := range []struct {
-		at   *stack.Server
-		args []any
-	}{
-		{to, []any{"IMPORTING", ids[from]}},
-		{from, []any{"MIGRATING", ids[to]}},
-		{to, []any{"NODE", ids[to]}},
-		{from, []any{"NODE", ids[to]}},
-	} {
-		if err := client(t, step.at).Do(t.Context(), append([]any{"CLUSTER", "SETSLOT", slot}, step.args...)...).Err(); err != nil {
-			t.Fatalf("%v: %v", step.args, err)
-		}
-	}
-	refused("moving")
 }
