@@ -47,9 +47,7 @@ type attempt struct {
 	g        *generation
 	recipe   recipe
 	dir, key string
-	owner    string
-	tryOnce  bool
-	woken    func()
+	options  lock.Options
 
 	held   bool   // the key was seen to be held by another
 	holder string // who that is, if we were told on the way
@@ -63,7 +61,7 @@ var errAgain = errors.New("the place in the queue was lost")
 var errNoLock = errors.New("the lock's place is taken by a node that is not ephemeral")
 
 // acquire waits for key, whose folder is dir, until ctx ends.
-func (s *Session) acquire(ctx context.Context, r recipe, key, dir string) (*lock.Lease, error) {
+func (s *Session) acquire(ctx context.Context, r recipe, key, dir string, o lock.Options) (*lock.Lease, error) {
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("acquire lock %q: %w", key, context.Cause(ctx))
 	}
@@ -74,7 +72,7 @@ func (s *Session) acquire(ctx context.Context, r recipe, key, dir string) (*lock
 			break
 		}
 		var lease *lock.Lease
-		if lease, err = g.acquire(ctx, r, key, dir); err == nil {
+		if lease, err = g.acquire(ctx, r, key, dir, o); err == nil {
 			return lease, nil
 		}
 		if !errors.Is(err, errAgain) {
@@ -89,14 +87,11 @@ func (s *Session) acquire(ctx context.Context, r recipe, key, dir string) (*lock
 
 // acquire waits for key in one generation. Whatever ends the wait, our node is deleted before acquire returns. If
 // that takes longer than a second, the node is left to the clean-up in the background.
-func (g *generation) acquire(ctx context.Context, r recipe, key, dir string) (*lock.Lease, error) {
+func (g *generation) acquire(ctx context.Context, r recipe, key, dir string, o lock.Options) (*lock.Lease, error) {
 	bound, cancel := g.bound(ctx)
 	defer cancel()
 	a, err := ask(bound, g, lock.ReleaseTimeout, func() (*attempt, error) {
-		a := &attempt{
-			g: g, recipe: r, dir: dir, key: key,
-			owner: lock.Owner(ctx), tryOnce: lock.IsNoWait(ctx), woken: func() { lock.Woken(ctx) },
-		}
+		a := &attempt{g: g, recipe: r, dir: dir, key: key, options: o}
 		own, err := r.take(bound, a)
 		if err == nil {
 			a.lease = g.lease(r, key, own)
@@ -164,7 +159,7 @@ func (a *attempt) createNode(ctx context.Context) (node, error) {
 		}
 		guid := uuid.NewString()
 		var n node
-		n, err = a.recipe.create(a.g, r, a.dir, guid, a.owner)
+		n, err = a.recipe.create(a.g, r, a.dir, guid, a.options.Owner)
 		switch {
 		case err == nil:
 			return n, nil

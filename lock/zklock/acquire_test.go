@@ -46,22 +46,22 @@ func (c *cutCase) wasCut() bool {
 }
 
 func (c *cutCase) uncontended() (*lock.Lease, error) {
-	return c.locker.Acquire(c.t.Context(), keyOf(c.t))
+	return c.locker.Acquire(c.t.Context(), keyOf(c.t), lock.Options{})
 }
 
 func (c *cutCase) try() (*lock.Lease, error) {
-	return c.locker.Acquire(lock.NoWait(c.t.Context()), keyOf(c.t))
+	return c.locker.Acquire(c.t.Context(), keyOf(c.t), lock.Options{TryOnce: true})
 }
 
 func (c *cutCase) contended() (*lock.Lease, error) {
 	c.endWait(func() { c.holder.Release() })
-	return c.locker.Acquire(c.t.Context(), keyOf(c.t))
+	return c.locker.Acquire(c.t.Context(), keyOf(c.t), lock.Options{})
 }
 
 func (c *cutCase) givenUp() (*lock.Lease, error) {
 	ctx, cancel := context.WithCancel(c.t.Context())
 	c.endWait(cancel)
-	return c.locker.Acquire(ctx, keyOf(c.t))
+	return c.locker.Acquire(ctx, keyOf(c.t), lock.Options{})
 }
 
 // The reply to any one request, or the request itself, does not arrive, because the connection breaks. Whatever
@@ -152,7 +152,7 @@ func TestOrphanIsSweptWithinTheSession(t *testing.T) {
 			failed := make(chan error, 1)
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 			defer cancel()
-			go func() { _, err := l.Acquire(ctx, keyOf(t)); failed <- err }()
+			go func() { _, err := l.Acquire(ctx, keyOf(t), lock.Options{}); failed <- err }()
 			<-create.Sprung()
 			p.silence()
 			eventually(t, "an orphan", func() bool { return nodes() == 1 })
@@ -243,15 +243,15 @@ func TestWithoutPermission(t *testing.T) {
 				defer cancel()
 				fix := "setAcl -R " + root
 				if row.mayAcquire {
-					lease, err := l.Acquire(ctx, keyOf(t))
+					lease, err := l.Acquire(ctx, keyOf(t), lock.Options{})
 					must(t, err)
 					namesTheFix(t, "release", lease.Release(), zk.ErrNoAuth, fix)
 				} else {
-					_, err := l.Acquire(ctx, keyOf(t))
+					_, err := l.Acquire(ctx, keyOf(t), lock.Options{})
 					namesTheFix(t, "acquire", err, zk.ErrNoAuth, fix)
-					_, err = l.Acquire(lock.NoWait(ctx), keyOf(t))
+					_, err = l.Acquire(ctx, keyOf(t), lock.Options{TryOnce: true})
 					namesTheFix(t, "try", err, zk.ErrNoAuth, fix)
-					_, err = l.Acquire(ctx, keyOf(t)+" unused")
+					_, err = l.Acquire(ctx, keyOf(t)+" unused", lock.Options{})
 					namesTheFix(t, "acquire another key", err, zk.ErrNoAuth, fix)
 				}
 				if row.mayNotList {
@@ -285,8 +285,8 @@ func TestAnEphemeralNodeWhereTheFolderBelongs(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
-		for how, ctx := range map[string]context.Context{"wait": ctx, "try": lock.NoWait(ctx)} {
-			_, err := k.open(rooted(t, host, root)).Acquire(ctx, keyOf(t))
+		for how, o := range map[string]lock.Options{"wait": {}, "try": {TryOnce: true}} {
+			_, err := k.open(rooted(t, host, root)).Acquire(ctx, keyOf(t), o)
 			namesTheFix(t, k.name+", "+how, err, zk.ErrNoChildrenForEphemerals, fix)
 		}
 		must(t, c.Delete(root, -1))

@@ -28,9 +28,9 @@ func BenchmarkAcquireRelease(b *testing.B) {
 				}
 				key := keyOf(b)
 				var wakeups, turns atomic.Int64
-				ctx := lock.OnWake(b.Context(), func() { wakeups.Add(1) })
+				counted := lock.Options{OnWake: func() { wakeups.Add(1) }}
 				turn := func(l lock.Locker) {
-					lease, err := l.Acquire(ctx, key)
+					lease, err := l.Acquire(b.Context(), key, counted)
 					if err == nil {
 						err = lease.Release()
 					}
@@ -94,7 +94,7 @@ func BenchmarkAgainstLock(b *testing.B) {
 				return time.Since(from)
 			}
 			sequential := func(i int) error {
-				lease, err := ours[i%row.sessions].Acquire(b.Context(), keyOf(b))
+				lease, err := ours[i%row.sessions].Acquire(b.Context(), keyOf(b), lock.Options{})
 				if err != nil {
 					return err
 				}

@@ -31,7 +31,7 @@ func TestRoundTrips(t *testing.T) {
 		t.Errorf("release: %d requests, want 1", n)
 	}
 	lease = acquire(t, other, 20*time.Second)
-	try := func() { q.Acquire(lock.NoWait(t.Context()), keyOf(t)) }
+	try := func() { q.Acquire(t.Context(), keyOf(t), lock.Options{TryOnce: true}) }
 	if n := spent(try); n != 2 {
 		t.Errorf("failed try: %d requests, want 2", n)
 	}
@@ -90,7 +90,7 @@ func TestShortWaitsShareAWatch(t *testing.T) {
 	const waits = 20
 	for range waits {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-		if _, err := q.Acquire(ctx, keyOf(t)); err == nil {
+		if _, err := q.Acquire(ctx, keyOf(t), lock.Options{}); err == nil {
 			t.Error("got a held key")
 		}
 		cancel()
@@ -103,7 +103,6 @@ func TestShortWaitsShareAWatch(t *testing.T) {
 }
 
 func TestThousandsLeaveNothing(t *testing.T) {
-	t.Parallel()
 	host := Servers.ZooKeeper(t)
 	q, c := NewSequential(dial(t, host)), raw(t, host)
 	var work sync.WaitGroup
@@ -129,7 +128,6 @@ func TestThousandsLeaveNothing(t *testing.T) {
 // 100 contenders, each a process of its own to the server, and every release comes when all that are left wait again.
 // The herd is 99+98+...+1 wake-ups; the queue needs 99.
 func TestTheHerdIsCounted(t *testing.T) {
-	t.Parallel()
 	host := Servers.ZooKeeper(t)
 	const n = 100
 	sessions := make([]*Session, n)
@@ -138,51 +136,54 @@ func TestTheHerdIsCounted(t *testing.T) {
 	}
 	for _, row := range []struct {
 		kind kind
-		want int64
+		wake func(waiters int) int // how many of them a release wakes
+		want int
 	}{
-		{sequentialKind(), n - 1},
-		{ephemeralKind(), n * (n - 1) / 2},
+		{sequentialKind(), func(waiters int) int { return min(1, waiters) }, n - 1},
+		{ephemeralKind(), func(waiters int) int { return waiters }, n * (n - 1) / 2},
 	} {
 		t.Run(row.kind.name, func(t *testing.T) {
-			type holding struct {
-				session *Session
-				lease   *lock.Lease
-			}
 			var wakeups atomic.Int64
 			var all sync.WaitGroup
 			defer all.Wait()
-			ctx, cancel := context.WithTimeout(lock.OnWake(t.Context(), func() { wakeups.Add(1) }), 5*time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer cancel()
-			turns := make(chan holding)
+			counted := lock.Options{OnWake: func() { wakeups.Add(1) }}
+			leases := make(chan *lock.Lease)
+			waiting := func() (sum int) {
+				for _, s := range sessions {
+					sum += s.watchCount()
+				}
+				return sum
+			}
 			for _, s := range sessions {
 				all.Go(func() {
-					lease, err := row.kind.open(s).Acquire(ctx, keyOf(t))
+					lease, err := row.kind.open(s).Acquire(ctx, keyOf(t), counted)
 					if err != nil {
 						t.Error(err)
 						return
 					}
 					select {
-					case turns <- holding{s, lease}:
+					case leases <- lease:
 					case <-ctx.Done():
 					}
 				})
 			}
+			woken := 0
 			for left := n - 1; left >= 0; left-- {
-				var h holding
+				var lease *lock.Lease
 				select {
-				case h = <-turns:
+				case lease = <-leases:
 				case <-time.After(time.Minute):
 					t.Fatalf("nobody got the key, %d are left", left)
 				}
-				own := h.session.id()
 				waitUntil(t, fmt.Sprintf("all %d wait", left), time.Minute, func() bool {
-					watchers := watchersAt(t, host, row.kind.folder(t))
-					delete(watchers, own) // it may watch its own node
-					return len(watchers) == left
+					return wakeups.Load() >= int64(woken) && waiting() == left
 				})
-				release(t, h.lease)
+				release(t, lease)
+				woken += row.wake(left)
 			}
-			if got := wakeups.Load(); got != row.want {
+			if got := wakeups.Load(); got != int64(row.want) {
 				t.Errorf("%d wake-ups for %d contenders, want %d", got, n, row.want)
 			}
 		})
@@ -197,9 +198,10 @@ func TestAWaitThatEndsIsNoWakeUp(t *testing.T) {
 	for _, k := range kinds() {
 		holder := acquire(t, k.open(dial(t, host)), 20*time.Second)
 		var wakeups atomic.Int64
-		ctx, cancel := context.WithTimeout(lock.OnWake(t.Context(), func() { wakeups.Add(1) }), 100*time.Millisecond)
+		counted := lock.Options{OnWake: func() { wakeups.Add(1) }}
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		if _, err := k.open(dial(t, host)).Acquire(ctx, keyOf(t)); err == nil || wakeups.Load() != 0 {
+		if _, err := k.open(dial(t, host)).Acquire(ctx, keyOf(t), counted); err == nil || wakeups.Load() != 0 {
 			t.Errorf("%s: %v, %d wake-ups", k.name, err, wakeups.Load())
 		}
 		release(t, holder)
@@ -208,7 +210,6 @@ func TestAWaitThatEndsIsNoWakeUp(t *testing.T) {
 
 // The first acquisition of a session costs two reads more; the mark is moved by one write for many transactions.
 func TestTheRecordIsReadOnceInASession(t *testing.T) {
-	t.Parallel()
 	host := Servers.ZooKeeper(t)
 	release(t, acquire(t, NewSequential(dial(t, host)), 20*time.Second)) // makes the folder
 	c, p := raw(t, host), newProxy(t, host)

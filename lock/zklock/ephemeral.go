@@ -27,11 +27,11 @@ import (
 // watch), 1 to release. Then each of the W waiters is woken and tries to create the node: W creates, of which one
 // succeeds. Those that fail are transactions of the whole ensemble like the others. The W-1 losers watch again. Until n
 // waiters have been served that is n(n+1)/2 wake-ups, and as many creates, where Sequential takes n wake-ups; see
-// lock.OnWake, which counts them. Only the waiters of one process share: ZooKeeper sends one event for a node to a
+// Options.OnWake, which counts them. Only the waiters of one process share: ZooKeeper sends one event for a node to a
 // connection, and they set at least one watch, at most one each. A first use of a key makes its folder, for 2 more; the
 // first in a session reads the record of fences, for 2.
 //
-// A try (lock.NoWait) that fails costs one read and writes nothing; one that succeeds costs one read more.
+// A try (Options.TryOnce) that fails costs one read and writes nothing; one that succeeds costs one read more.
 //
 // Promised: as Sequential, but not the order of arrival. A waiter may be passed by any number of others, and wait for
 // as long as there are some: bound the wait. The fence is as there; see fenceRecord.
@@ -58,12 +58,12 @@ func (e *Ephemeral) folder(key string) (string, error) {
 }
 
 // Acquire waits for key until ctx ends; see lock.Locker and Sequential.Acquire.
-func (e *Ephemeral) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
+func (e *Ephemeral) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	dir, err := e.folder(key)
 	if err != nil {
 		return nil, err
 	}
-	return e.session.acquire(ctx, ephemeral{}, key, dir)
+	return e.session.acquire(ctx, ephemeral{}, key, dir, o)
 }
 
 // ephemeral is the recipe of Ephemeral: one node, of the same name for every holder. Its data, "guid owner", says whose
@@ -85,7 +85,7 @@ const ephemeralName = "lock"
 // take tries to create the node every time that it has gone.
 func (r ephemeral) take(ctx context.Context, a *attempt) (node, error) {
 	for {
-		if a.tryOnce {
+		if a.options.TryOnce {
 			if err := r.peek(ctx, a); err != nil {
 				return node{}, err
 			}
@@ -94,7 +94,7 @@ func (r ephemeral) take(ctx context.Context, a *attempt) (node, error) {
 		if !errors.Is(err, zk.ErrNodeExists) {
 			return own, err
 		}
-		if a.tryOnce {
+		if a.options.TryOnce {
 			continue // the next look tells who was quicker
 		}
 		if err := r.wait(ctx, a); err != nil {
@@ -116,7 +116,7 @@ func (ephemeral) wait(ctx context.Context, a *attempt) error {
 		return fmt.Errorf("%w: %s", errNoLock, held.path)
 	}
 	_, a.holder = parseData(held.data)
-	_, err = a.g.await(ctx, held, reconnected, a.woken)
+	_, err = a.g.await(ctx, held, reconnected, a.options.Woken)
 	return err
 }
 

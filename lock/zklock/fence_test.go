@@ -122,7 +122,9 @@ func TestFencesGrowInAnEnsemble(t *testing.T) {
 			if fence < last+fenceRange && count < 1<<32-1 {
 				t.Fatalf("seed %d: czxid %#x has fence %d after %d", seed, czxid, fence, last)
 			}
-			last, known = fence, append(known, s)
+			if last = fence; len(known) == 0 || known[len(known)-1] != s {
+				known = append(known, s)
+			}
 			if count == 1<<32-1 {
 				epoch, count = epoch+1, 0 // as the server does it: an election
 			}
@@ -188,7 +190,7 @@ func TestTheRecordBeginsAtTheClock(t *testing.T) {
 		}
 	}
 	old, last := take(t, &fenceRecord{}, 4<<32|100, clock)
-	for i := range int64(1_000_000) {
+	for i := int64(49); i < 1_000_000; i += 50 {
 		old, last = take(t, old, 4<<32|(100+i), clock+i) // 1,000 transactions a second
 	}
 	if _, first := take(t, &fenceRecord{}, 3, clock+1_000_000); first < last+fenceRange {
@@ -268,7 +270,7 @@ func TestSomethingElseWhereTheRecordBelongs(t *testing.T) {
 		must(t, err)
 	}
 	for _, k := range kinds() {
-		_, err := k.open(rooted(t, host, root)).Acquire(t.Context(), keyOf(t))
+		_, err := k.open(rooted(t, host, root)).Acquire(t.Context(), keyOf(t), lock.Options{})
 		namesTheFix(t, k.name, err, errNoLock, "delete them, or configure another root")
 		if !strings.Contains(err.Error(), originName) {
 			t.Errorf("%s: %v, which does not say what is in the way", k.name, err)

@@ -27,7 +27,7 @@ var (
 
 // A Contender holds a key or waits for it.
 type Contender struct {
-	Who   string     // lock.Owner of its Acquire; Curator writes an address
+	Who   string     // Options.Owner of its Acquire; Curator writes an address
 	Node  string     // path of its node; deleting that puts it out of the queue
 	Since time.Time  // when it came, by the server's clock
 	Fence lock.Fence // that it has, or will have; none if it has just come, or is no lock of this package
@@ -191,7 +191,7 @@ func (s *Session) evict(ctx context.Context, l lock.Locker, key string, r recipe
 		if err != nil || evicted != lock.NoFence {
 			return evicted, err
 		}
-		lease, err := l.Acquire(lock.NoWait(ctx), key)
+		lease, err := l.Acquire(ctx, key, lock.Options{TryOnce: true})
 		switch {
 		case err == nil:
 			return lease.Fence(), lease.Release()

@@ -28,7 +28,7 @@ func TestInspectTellsEverybodyInOrder(t *testing.T) {
 		t.Errorf("a key that was never used: %+v", s)
 	}
 	began := time.Now()
-	holder, err := one.Acquire(lock.WithOwner(t.Context(), "app-1/first"), keyOf(t))
+	holder, err := one.Acquire(t.Context(), keyOf(t), lock.Options{Owner: "app-1/first"})
 	must(t, err)
 	var mu sync.Mutex
 	var served []string
@@ -36,7 +36,7 @@ func TestInspectTellsEverybodyInOrder(t *testing.T) {
 	for i, q := range []*Sequential{one, two, two, one} {
 		who := fmt.Sprint("app/", i)
 		all.Go(func() {
-			lease, err := q.Acquire(lock.WithOwner(t.Context(), who), keyOf(t))
+			lease, err := q.Acquire(t.Context(), keyOf(t), lock.Options{Owner: who})
 			if err != nil {
 				t.Error(err)
 				return
@@ -139,7 +139,7 @@ func TestKeysListsWhatIsHeld(t *testing.T) {
 	q := NewSequential(dial(t, host))
 	want := []string{t.Name() + "/日本 %41", t.Name() + "-.."}
 	for _, key := range want {
-		lease, err := q.Acquire(t.Context(), key)
+		lease, err := q.Acquire(t.Context(), key, lock.Options{})
 		must(t, err)
 		defer release(t, lease)
 	}
@@ -167,7 +167,7 @@ func TestInspectThroughHandOver(t *testing.T) {
 	defer cancel()
 	come := func(l lock.Locker, who string) {
 		all.Go(func() {
-			if lease, err := l.Acquire(lock.WithOwner(ctx, who), keyOf(t)); err == nil {
+			if lease, err := l.Acquire(ctx, keyOf(t), lock.Options{Owner: who}); err == nil {
 				<-ctx.Done()
 				_ = lease.Release()
 			}
@@ -197,7 +197,7 @@ func TestInspectAndEvictTheHerd(t *testing.T) {
 		t.Errorf("a key that was never used: %+v", s)
 	}
 	began := time.Now()
-	evicted, err := one.Acquire(lock.WithOwner(t.Context(), "app-1/first"), keyOf(t))
+	evicted, err := one.Acquire(t.Context(), keyOf(t), lock.Options{Owner: "app-1/first"})
 	must(t, err)
 	waiting := acquireLater(t, two)
 	eventually(t, "one waits", func() bool { return s.watchCount() == 1 })
@@ -206,7 +206,7 @@ func TestInspectAndEvictTheHerd(t *testing.T) {
 		t.Errorf("holder %+v, want app-1/first with fence %d", h, evicted.Fence())
 	}
 	var held *lock.HeldError
-	_, err = two.Acquire(lock.NoWait(t.Context()), keyOf(t))
+	_, err = two.Acquire(t.Context(), keyOf(t), lock.Options{TryOnce: true})
 	if !errors.As(err, &held) || held.Holder != "app-1/first" {
 		t.Errorf("try: %v", err)
 	}
@@ -244,7 +244,7 @@ func TestTheTwoLocksOfAKeyDoNotMeet(t *testing.T) {
 		{NewEphemeral(s), t.Name() + "/queue"},
 	}
 	for _, row := range all {
-		lease, err := row.l.Acquire(lock.NoWait(t.Context()), row.key)
+		lease, err := row.l.Acquire(t.Context(), row.key, lock.Options{TryOnce: true})
 		if err != nil {
 			t.Fatalf("%T %s: %v", row.l, row.key, err)
 		}

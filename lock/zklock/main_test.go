@@ -121,7 +121,7 @@ func acquire(t testing.TB, l lock.Locker, wait time.Duration) *lock.Lease {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), wait)
 	defer cancel()
-	lease, err := l.Acquire(ctx, keyOf(t))
+	lease, err := l.Acquire(ctx, keyOf(t), lock.Options{})
 	if err != nil {
 		t.Fatalf("acquire: %v", err)
 	}
@@ -131,7 +131,7 @@ func acquire(t testing.TB, l lock.Locker, wait time.Duration) *lock.Lease {
 func acquireLater(t *testing.T, l lock.Locker) <-chan *lock.Lease {
 	leases := make(chan *lock.Lease, 1)
 	go func() {
-		lease, err := l.Acquire(t.Context(), keyOf(t))
+		lease, err := l.Acquire(t.Context(), keyOf(t), lock.Options{})
 		if err != nil {
 			t.Errorf("acquire: %v", err)
 		}

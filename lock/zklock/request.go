@@ -266,8 +266,8 @@ func (g *generation) await(
 ) (deleted bool, err error) {
 	select {
 	case event := <-w.events:
-		woken()
 		g.forget(w)
+		woken()
 		return event.Type == zk.EventNodeDeleted, nil
 	case <-reconnected:
 		g.leave(w)

@@ -30,7 +30,7 @@ import (
 // holder: the deletion and its event, then one listing, which is left out where the node that went was the first of
 // all. A first use of a key makes its folder, for 2 more; the first in a session reads the record of fences, for 2.
 //
-// A try (lock.NoWait) that fails costs 2 reads and writes nothing; one that succeeds costs one read more.
+// A try (Options.TryOnce) that fails costs 2 reads and writes nothing; one that succeeds costs one read more.
 //
 // Promised: one holder per key among all processes while no lease is lost; the order of arrival; fences that grow; a
 // loss that is signalled at two thirds of the session timeout, before the server lets the next one in (see
@@ -53,15 +53,15 @@ func NewSequential(s *Session) *Sequential { return &Sequential{s} }
 // FenceRange returns the distance between fences; see lock.FenceRanger.
 func (q *Sequential) FenceRange() uint64 { return fenceRange }
 
-// Acquire waits for key until ctx ends; see lock.Locker. lock.Owner of ctx is written into the node for others to read.
+// Acquire waits for key until ctx ends; see lock.Locker. Options.Owner is written into the node for others to read.
 // While the session is suspended a waiter keeps its place for 1.5 s. After that, and at once if there is no connection
 // to begin with, the error matches lock.ErrDown. Keys are any strings of 1 to 1024 bytes.
-func (q *Sequential) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
+func (q *Sequential) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	dir, err := q.session.folder(key)
 	if err != nil {
 		return nil, err
 	}
-	return q.session.acquire(ctx, sequential{}, key, dir)
+	return q.session.acquire(ctx, sequential{}, key, dir, o)
 }
 
 // sequential is the recipe of Sequential. Its numbers are those of the algorithm there.
@@ -69,7 +69,7 @@ type sequential struct{}
 
 // take queues up and waits until our node is the first.
 func (r sequential) take(ctx context.Context, a *attempt) (node, error) {
-	if a.tryOnce {
+	if a.options.TryOnce {
 		if err := r.peek(ctx, a); err != nil {
 			return node{}, err
 		}
@@ -101,7 +101,7 @@ func (r sequential) wait(ctx context.Context, a *attempt, own node) error {
 			return errAgain
 		case p.ahead == 0:
 			return nil
-		case a.tryOnce:
+		case a.options.TryOnce:
 			return r.heldBy(ctx, a, p.head)
 		}
 		a.held, a.holder = true, ""
@@ -115,7 +115,7 @@ func (r sequential) wait(ctx context.Context, a *attempt, own node) error {
 		if p.ahead == 1 {
 			a.holder = string(before.data)
 		}
-		deleted, err := a.g.await(ctx, before, reconnected, a.woken) // 4
+		deleted, err := a.g.await(ctx, before, reconnected, a.options.Woken) // 4
 		if err != nil {
 			return err
 		}

@@ -22,7 +22,7 @@ func contend(t *testing.T, lockers []lock.Locker, n, rounds int) *history {
 	for i := range n {
 		contenders.Go(func() {
 			for range rounds {
-				lease, err := lockers[i%len(lockers)].Acquire(t.Context(), keyOf(t))
+				lease, err := lockers[i%len(lockers)].Acquire(t.Context(), keyOf(t), lock.Options{})
 				if err != nil {
 					t.Errorf("contender %d: %v", i, err)
 					return
@@ -41,7 +41,6 @@ func contend(t *testing.T, lockers []lock.Locker, n, rounds int) *history {
 }
 
 func TestThirtyContendersOfFiveSessions(t *testing.T) {
-	t.Parallel()
 	host := Servers.ZooKeeper(t)
 	lockers := make([]lock.Locker, 5)
 	for i := range lockers {
@@ -62,7 +61,7 @@ func TestThirtyContendersOfFiveSessions(t *testing.T) {
 // eager is a broken Sequential: it does not look who is ahead.
 type eager struct{ *Sequential }
 
-func (e eager) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
+func (e eager) Acquire(ctx context.Context, key string, _ lock.Options) (*lock.Lease, error) {
 	dir, err := e.session.folder(key)
 	if err != nil {
 		return nil, err
@@ -97,8 +96,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 	const n = 12
 	for i := range n {
 		waiting.Go(func() {
-			ctx := lock.WithOwner(t.Context(), strconv.Itoa(i))
-			lease, err := q[i%len(q)].Acquire(ctx, keyOf(t))
+			lease, err := q[i%len(q)].Acquire(t.Context(), keyOf(t), lock.Options{Owner: strconv.Itoa(i)})
 			if err != nil {
 				t.Error(err)
 				return
@@ -134,11 +132,10 @@ func TestTryOnce(t *testing.T) {
 	t.Parallel()
 	host := Servers.ZooKeeper(t)
 	q, other, c := NewSequential(dial(t, host)), NewSequential(dial(t, host)), raw(t, host)
-	ctx := lock.NoWait(lock.WithOwner(t.Context(), "anna"))
-	lease, err := q.Acquire(ctx, keyOf(t))
+	lease, err := q.Acquire(t.Context(), keyOf(t), lock.Options{TryOnce: true, Owner: "anna"})
 	must(t, err)
 	_, before, _ := c.Exists(folderOf(t))
-	_, err = other.Acquire(lock.NoWait(t.Context()), keyOf(t))
+	_, err = other.Acquire(t.Context(), keyOf(t), lock.Options{TryOnce: true})
 	var held *lock.HeldError
 	if !errors.As(err, &held) || held.Holder != "anna" || held.Key != keyOf(t) || errors.Is(err, lock.ErrDown) {
 		t.Errorf("try of a held key: %v", err)
@@ -147,14 +144,13 @@ func TestTryOnce(t *testing.T) {
 		t.Errorf("a failed try wrote: %+v, before %+v", after, before)
 	}
 	release(t, lease)
-	lease, err = other.Acquire(lock.NoWait(t.Context()), keyOf(t))
+	lease, err = other.Acquire(t.Context(), keyOf(t), lock.Options{TryOnce: true})
 	must(t, err)
 	release(t, lease)
 }
 
 // Of many that try a free key at once, at most one may get it, and none may leave a node.
 func TestTriesAtOnce(t *testing.T) {
-	t.Parallel()
 	host := Servers.ZooKeeper(t)
 	q, c := NewSequential(dial(t, host)), raw(t, host)
 	for range 20 {
@@ -163,7 +159,7 @@ func TestTriesAtOnce(t *testing.T) {
 		var leases [16]*lock.Lease
 		for i := range leases {
 			trying.Go(func() {
-				lease, err := q.Acquire(lock.NoWait(t.Context()), keyOf(t))
+				lease, err := q.Acquire(t.Context(), keyOf(t), lock.Options{TryOnce: true})
 				if err == nil {
 					got.Add(1)
 					leases[i] = lease
@@ -201,7 +197,7 @@ func TestWhoGivesUpLeavesNoNode(t *testing.T) {
 		},
 	} {
 		ctx, cancel := make()
-		_, err := q.Acquire(ctx, keyOf(t))
+		_, err := q.Acquire(ctx, keyOf(t), lock.Options{})
 		if !errors.Is(err, lock.ErrHeld) || !errors.Is(err, context.Cause(ctx)) || errors.Is(err, lock.ErrDown) {
 			t.Errorf("%s: %v, want ErrHeld and the cause", name, err)
 		}
@@ -223,7 +219,7 @@ func TestWhoGivesUpInTheMiddle(t *testing.T) {
 	holder := acquire(t, q, 20*time.Second)
 	middle, leave := context.WithCancel(t.Context())
 	left := make(chan error, 1)
-	go func() { _, err := q.Acquire(middle, keyOf(t)); left <- err }()
+	go func() { _, err := q.Acquire(middle, keyOf(t), lock.Options{}); left <- err }()
 	eventually(t, "one waits", func() bool { return len(queue(t, c)) == 2 })
 	next := acquireLater(t, q)
 	// Each at the one before it: the third must hear of the second, and not take that for its turn.
@@ -254,7 +250,7 @@ func TestForeignChildrenAreLeftAlone(t *testing.T) {
 		}
 	}
 	lease := acquire(t, q, 20*time.Second)
-	if _, err := q.Acquire(lock.NoWait(t.Context()), keyOf(t)); !errors.Is(err, lock.ErrHeld) {
+	if _, err := q.Acquire(t.Context(), keyOf(t), lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrHeld) {
 		t.Error(err)
 	}
 	release(t, lease)

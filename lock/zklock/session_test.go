@@ -150,7 +150,7 @@ func TestWaiterIsToldSoonInALongSession(t *testing.T) {
 	q, c := NewSequential(s), raw(t, host)
 	lease := acquire(t, q, 20*time.Second)
 	waited := make(chan error, 1)
-	go func() { _, err := q.Acquire(t.Context(), keyOf(t)); waited <- err }()
+	go func() { _, err := q.Acquire(t.Context(), keyOf(t), lock.Options{}); waited <- err }()
 	eventually(t, "one waits", func() bool { return len(queue(t, c)) == 2 })
 	p.silence()
 	select {
@@ -175,7 +175,7 @@ func TestClose(t *testing.T) {
 	q := NewSequential(s)
 	lease := acquire(t, q, 20*time.Second)
 	waited := make(chan error, 1)
-	go func() { _, err := q.Acquire(t.Context(), keyOf(t)); waited <- err }()
+	go func() { _, err := q.Acquire(t.Context(), keyOf(t), lock.Options{}); waited <- err }()
 	eventually(t, "one waits", func() bool { return len(queue(t, c)) == 2 })
 	s.Close()
 	s.Close()
@@ -188,7 +188,7 @@ func TestClose(t *testing.T) {
 	if left := queue(t, c); len(left) != 0 {
 		t.Errorf("nodes left: %v", left)
 	}
-	if _, err := q.Acquire(t.Context(), keyOf(t)); !errors.Is(err, lock.ErrDown) {
+	if _, err := q.Acquire(t.Context(), keyOf(t), lock.Options{}); !errors.Is(err, lock.ErrDown) {
 		t.Errorf("acquire after close: %v", err)
 	}
 }
@@ -227,7 +227,7 @@ func TestServerStoppedAndStarted(t *testing.T) {
 			q := row.kind.open(s)
 			holder := acquire(t, q, 20*time.Second)
 			waited := make(chan error, 1)
-			go func() { _, err := q.Acquire(t.Context(), keyOf(t)); waited <- err }()
+			go func() { _, err := q.Acquire(t.Context(), keyOf(t), lock.Options{}); waited <- err }()
 			eventually(t, "one waits", func() bool { return s.watchCount() == 1 })
 			row.down(t, server)
 			from := time.Now()
@@ -242,7 +242,7 @@ func TestServerStoppedAndStarted(t *testing.T) {
 			t.Logf("waiter told after %v", time.Since(from))
 			for range 3 {
 				from = time.Now()
-				_, err := q.Acquire(t.Context(), keyOf(t))
+				_, err := q.Acquire(t.Context(), keyOf(t), lock.Options{})
 				if took := time.Since(from); !errors.Is(err, lock.ErrDown) || took > soon {
 					t.Errorf("acquire took %v: %v", took, err)
 				}
@@ -258,7 +258,7 @@ func TestServerStoppedAndStarted(t *testing.T) {
 			from = time.Now()
 			for {
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-				lease, err := q.Acquire(ctx, keyOf(t))
+				lease, err := q.Acquire(ctx, keyOf(t), lock.Options{})
 				cancel()
 				if err == nil {
 					t.Logf("back after %v", time.Since(from))
@@ -307,7 +307,7 @@ func TestAWaiterThatOversleptGetsNoLease(t *testing.T) {
 		s := dial(t, host)
 		g, err := s.usable(t.Context())
 		must(t, err)
-		lease, err := g.acquire(t.Context(), slept{r}, keyOf(t), folderOf(t))
+		lease, err := g.acquire(t.Context(), slept{r}, keyOf(t), folderOf(t), lock.Options{})
 		if !errors.Is(err, errAgain) || lease != nil {
 			t.Errorf("%T: lease %v, %v, want to queue up again", r, lease, err)
 		}

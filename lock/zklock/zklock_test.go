@@ -50,14 +50,14 @@ func TestKeysDoNotMix(t *testing.T) {
 		".", "..", "zookeeper", "%2E",
 	}
 	for _, key := range keys {
-		lease, err := q.Acquire(lock.NoWait(t.Context()), key)
+		lease, err := q.Acquire(t.Context(), key, lock.Options{TryOnce: true})
 		if err != nil {
 			t.Fatalf("key %q: %v", key, err)
 		}
 		defer release(t, lease)
 	}
 	for _, key := range []string{"", string(make([]byte, maxKey+1))} {
-		if _, err := q.Acquire(t.Context(), key); err == nil {
+		if _, err := q.Acquire(t.Context(), key, lock.Options{}); err == nil {
 			t.Errorf("key of %d bytes was taken", len(key))
 		}
 	}
