@@ -336,7 +336,9 @@ func TestLocate(t *testing.T) {
 		{"gone", []string{name(9), name(7)}, name(8), place{false, 1, name(7), name(7)}},
 		{"foreign children", []string{"a", name(8), "x-lock-1"}, name(8), place{true, 0, "", name(8)}},
 		{
-			"behind the last number", []string{name(-1 << 31), name(last)}, name(-1 << 31),
+			"behind the last number",
+			[]string{name(-1 << 31), name(last)},
+			name(-1 << 31),
 			place{true, 1, name(last), name(last)},
 		},
 		{"the last number", []string{name(-1 << 31), name(last)}, name(last), place{true, 0, "", name(last)}},
