@@ -16,16 +16,22 @@ func frame(operation int32) []byte {
 	return binary.BigEndian.AppendUint32(p, uint32(operation))
 }
 
-// On a new connection of an old session the watches are renewed before anything is asked, in whatever order the library comes to it.
+// On a new connection of an old session the watches are renewed before anything is asked, in whatever order the
+// library comes to it.
 func TestWatchesAreRenewedFirst(t *testing.T) {
-	const greeting, getData, create = 0, 4, 1
+	t.Parallel()
+	const greeting, create, getData, opSync = 0, 1, 4, 9
 	for _, row := range []struct {
 		why         string
 		due         bool
 		sent, comes []int32
 	}{
 		{"a new session", false, []int32{greeting, getData, create}, []int32{greeting, getData, create}},
-		{"an old one", true, []int32{greeting, getData, opPing, create, opSetWatches, opSync}, []int32{greeting, opPing, opSetWatches, getData, create, opSync}},
+		{
+			"an old one", true,
+			[]int32{greeting, getData, opPing, create, opSetWatches, opSync},
+			[]int32{greeting, opPing, opSetWatches, getData, create, opSync},
+		},
 		{"no watches: after a while", true, []int32{greeting, getData, create}, []int32{greeting, getData, create}},
 		{"closed meanwhile", true, []int32{greeting, getData, opClose}, []int32{greeting, getData, opClose}},
 	} {
@@ -46,7 +52,7 @@ func TestWatchesAreRenewedFirst(t *testing.T) {
 			if _, err := io.ReadFull(server, p); err != nil {
 				t.Fatal(err)
 			}
-			came = append(came, word(p, opAt))
+			came = append(came, int32(binary.BigEndian.Uint32(p[opAt:])))
 		}
 		sending.Wait()
 		if !slices.Equal(came, row.comes) {
