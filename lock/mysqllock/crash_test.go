@@ -51,16 +51,16 @@ func helper() int {
 	return 0
 }
 
-// A holder is another process that holds a key.
-type holder struct {
+// A holderProcess is another process, which holds a key.
+type holderProcess struct {
 	cmd    *exec.Cmd
 	output *bufio.Reader
 	fence  lock.Fence
 }
 
-func hold(t *testing.T, k kind, dsn string, lease time.Duration) *holder {
+func hold(t *testing.T, k kind, dsn string, lease time.Duration) *holderProcess {
 	t.Helper()
-	h := &holder{cmd: exec.Command(os.Args[0])}
+	h := &holderProcess{cmd: exec.Command(os.Args[0])}
 	h.cmd.Env = append(os.Environ(), helperEnv+"="+k.name+"|"+lease.String()+"|"+dsn)
 	out, err := h.cmd.StdoutPipe()
 	if err == nil {

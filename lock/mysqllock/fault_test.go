@@ -3,11 +3,14 @@ package mysqllock
 import (
 	"context"
 	"errors"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"example.com/stock/lock"
 	"example.com/stock/lock/locktest"
+	"example.com/stock/stack/stacktest"
 )
 
 // roundTrips are those of an acquisition and a release on a free key, and of a try on a held one, once the lock is warm.
@@ -146,4 +149,226 @@ func toldInTime(t *testing.T, k kind) bool {
 		t.Errorf("fence %d after %d", next.Fence(), held.Fence())
 	}
 	return told
+}
+
+// A collision that the server resolves by undoing one of two statements is no failure, wherever it happens; endless ones are.
+func TestCollisions(t *testing.T) {
+	each(t, all, func(t *testing.T, k kind) {
+		dsn := database(t)
+		p := newProxy(t, addr(dsn))
+		l := k.open(t, via(dsn, p), 0)
+		release(t, acquire(t, l, "k"))
+		for _, word := range []string{"LAST_INSERT_ID", "FOR UPDATE", "GET_LOCK("} {
+			for _, f := range []fate{collide, overdue} {
+				n := 0
+				p.obey(func(_ int, request string) fate {
+					if !strings.Contains(request, word) {
+						return pass
+					}
+					if n++; n > 3 {
+						return pass
+					}
+					return f
+				})
+				lease := acquire(t, l, "k")
+				p.obey(nil)
+				release(t, lease)
+				if n != 0 && n != 4 {
+					t.Errorf("%s: %d times, want 3 of %v and a success", word, n, f)
+				}
+			}
+		}
+		p.obey(func(_ int, request string) fate {
+			if strings.Contains(request, "LAST_INSERT_ID") {
+				return collide
+			}
+			return pass
+		})
+		if _, err := l.Acquire(lock.NoWait(t.Context()), "k"); !errors.Is(err, lock.ErrHeld) {
+			t.Errorf("endless collisions: %v, want ErrHeld", err)
+		}
+		p.obey(nil)
+		free(t, k.open(t, dsn, 0), "k")
+	})
+}
+
+// With real collisions: many make the same rows at the same time while somebody takes his own back again.
+func TestFirstUseTogether(t *testing.T) {
+	each(t, all, func(t *testing.T, k kind) {
+		dsn := database(t)
+		db := pool(t, dsn, 2)
+		var lockers []locker
+		for range 6 {
+			lockers = append(lockers, k.open(t, dsn, 0))
+		}
+		for round := range 20 {
+			key := keyN(round)
+			tx, err := db.Begin()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, statement := range []string{
+				"INSERT INTO locks VALUES (?, '', '', '1970-01-01', 0)",
+				"INSERT INTO lock_rows (name) VALUES (?)",
+				"INSERT INTO lock_fences (name, fence) VALUES (?, 0)",
+			} {
+				if _, err := tx.Exec(statement, key); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var all sync.WaitGroup
+			for _, l := range lockers {
+				all.Go(func() { release(t, acquire(t, l, key)) })
+			}
+			<-time.After(5 * time.Millisecond) // lets them come to the row; if they have not, the round is only weaker
+			if err := tx.Rollback(); err != nil {
+				t.Fatal(err)
+			}
+			all.Wait()
+		}
+	})
+}
+
+// The holder's time limit counts from before the request that was granted, and not from its answer: the server's
+// clock began to run somewhere in between. Here the request is held up for 1.2 s, and then nothing is heard any more.
+func TestTheLimitCountsFromBeforeTheRequest(t *testing.T) {
+	each(t, all, func(t *testing.T, k kind) {
+		dsn := database(t)
+		p := newProxy(t, addr(dsn))
+		const lease, delay = 4 * time.Second, 1200 * time.Millisecond
+		l := k.open(t, via(dsn, p), lease)
+		release(t, acquire(t, l, "k"))
+		granting := map[string]string{
+			table.name: "UPDATE locks SET token", forUpdate.name: "UPDATE lock_rows", getLock.name: "INTO lock_fences",
+		}
+		granted := false
+		p.obey(func(_ int, request string) fate {
+			switch {
+			case granted:
+				return drop
+			case strings.Contains(request, granting[k.name]):
+				granted = true
+				time.AfterFunc(delay, func() { close(p.onward) })
+				return late
+			}
+			return pass
+		})
+		asked := time.Now()
+		held := acquire(t, l, "k")
+		if got := time.Since(asked); got < delay {
+			t.Fatalf("granted after %v: nothing was held up", got)
+		}
+		_ = loss(t, held)
+		if took := time.Since(asked); took > lease+delay/2 {
+			t.Errorf("told of the loss %v after it asked, and the lease is %v", took, lease)
+		}
+	})
+}
+
+// The server is killed under a holder and a waiter, and comes back.
+func TestServerGoneAndBack(t *testing.T) {
+	each(t, all, func(t *testing.T, k kind) {
+		server := stacktest.Server(t, "mysql")
+		migrate(t, server.URL)
+		const lease = time.Minute
+		l, other := k.open(t, server.URL, lease), k.open(t, server.URL, lease)
+		held := acquire(t, l, "k")
+		release(t, acquire(t, l, "idle"))
+		waited := make(chan error, 1)
+		go func() {
+			lease, err := other.Acquire(t.Context(), "k")
+			if err == nil {
+				_ = lease.Release()
+			}
+			waited <- err
+		}()
+		if err := server.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case err := <-waited:
+			if !errors.Is(err, lock.ErrDown) {
+				t.Errorf("a waiter got %v, want ErrDown", err)
+			}
+		case <-time.After(soon):
+			t.Error("a waiter was not told that the server is gone")
+		}
+		for _, ctx := range []context.Context{t.Context(), lock.NoWait(t.Context())} {
+			asked := time.Now()
+			if _, err := l.Acquire(ctx, "other"); !errors.Is(err, lock.ErrDown) {
+				t.Errorf("err = %v, want ErrDown", err)
+			}
+			if took := time.Since(asked); took > soon {
+				t.Errorf("took %v", took)
+			}
+		}
+		if k.name != table.name {
+			if err := loss(t, held); !errors.Is(err, lock.ErrExpired) {
+				t.Errorf("loss: %v, want ErrExpired", err)
+			}
+		}
+		if err := held.Release(); err == nil {
+			t.Error("a release that could not be told says that all is well")
+		}
+		if err := server.Restart(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		next := acquire(t, l, "k") // within less than a lease: the release was made up for
+		if next.Fence() <= held.Fence() {
+			t.Errorf("fence %d after %d", next.Fence(), held.Fence())
+		}
+	})
+}
+
+// A server that hangs is said to be down, also to somebody who waits for another, and a holder is told before the server can
+// let others in.
+func TestServerPaused(t *testing.T) {
+	each(t, all, func(t *testing.T, k kind) {
+		server := stacktest.Server(t, "mysql")
+		migrate(t, server.URL)
+		const lease = 4 * time.Second
+		l := k.open(t, server.URL, lease)
+		held := acquire(t, l, "held")
+		release(t, acquire(t, l, "warm"))
+		if err := server.Pause(); err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range []struct {
+			ctx context.Context
+			key string
+		}{
+			{lock.NoWait(t.Context()), "warm"}, {lock.NoWait(t.Context()), "new"},
+		} {
+			asked := time.Now()
+			if _, err := l.Acquire(row.ctx, row.key); !errors.Is(err, lock.ErrDown) {
+				t.Errorf("%s: %v, want ErrDown", row.key, err)
+			}
+			if took := time.Since(asked); took > soon {
+				t.Errorf("%s: took %v", row.key, took)
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		asked := time.Now()
+		if _, err := l.Acquire(ctx, "warm"); !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, lock.ErrDown) {
+			t.Errorf("a bounded wait: %v", err)
+		}
+		if took := time.Since(asked); took > soon {
+			t.Errorf("a bounded wait of 1 s took %v", took)
+		}
+		if err := loss(t, held); !errors.Is(err, lock.ErrExpired) {
+			t.Errorf("loss: %v, want ErrExpired", err)
+		}
+		released := time.Now()
+		_ = held.Release()
+		if took := time.Since(released); took > soon {
+			t.Errorf("release took %v", took)
+		}
+		if err := server.Resume(); err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range []string{"held", "warm", "new"} {
+			free(t, l, key)
+		}
+	})
 }

@@ -15,11 +15,11 @@ import (
 func forgets(ctx context.Context, l locker, db *sql.DB, age time.Duration) error {
 	switch l := l.(type) {
 	case *ForUpdate:
-		return l.way.forget(ctx, db, age)
+		return l.primitive.forget(ctx, db, age)
 	case *GetLock:
-		return l.way.forget(ctx, db, age)
+		return l.primitive.forget(ctx, db, age)
 	}
-	return claims.forget(ctx, db, age)
+	return lockTable.forget(ctx, db, age)
 }
 
 // tables are those in which a kind keeps rows, the one with the fence first.
@@ -38,7 +38,7 @@ func TestOldRowsAreForgotten(t *testing.T) {
 		db := pool(t, dsn, 2)
 		l := k.open(t, dsn, 0)
 		last := make(map[string]lock.Fence)
-		const old = 2*batch + 7
+		const old = 2*forgetBatch + 7
 		for i := range old {
 			lease := acquire(t, l, keyN(i))
 			last[keyN(i)] = lease.Fence()
@@ -56,11 +56,11 @@ func TestOldRowsAreForgotten(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), soon) // far less than InnoDB would have it wait for the holder
 		defer cancel()
-		if err := forgets(ctx, l, db, memory); err != nil {
+		if err := forgets(ctx, l, db, retention); err != nil {
 			t.Fatal(err)
 		}
 		for _, table := range k.tables() {
-			names, err := texts(t.Context(), db, "SELECT name FROM "+table+" ORDER BY name")
+			names, err := column(t.Context(), db, "SELECT name FROM "+table+" ORDER BY name")
 			want := "ahead held new"
 			if table == "lock_fences" && k.name == forUpdate.name {
 				want = "ahead new" // the fence is two days old; the row that is locked is the other one
@@ -76,7 +76,7 @@ func TestOldRowsAreForgotten(t *testing.T) {
 		release(t, held)
 		for _, key := range []string{keyN(0), keyN(old - 1)} {
 			lease := acquire(t, l, key)
-			if lease.Fence() < last[key]+span {
+			if lease.Fence() < last[key]+fenceDistance {
 				t.Errorf("%s: fence %d after %d", key, lease.Fence(), last[key])
 			}
 			release(t, lease)
@@ -97,7 +97,7 @@ func TestRowsAreForgottenUnderLoad(t *testing.T) {
 			db := pool(t, dsn, 1)
 			forgetting.Go(func() {
 				for ctx.Err() == nil {
-					if err := forgets(ctx, lockers[0], db, time.Millisecond); err != nil && ctx.Err() == nil && !held(err) {
+					if err := forgets(ctx, lockers[0], db, time.Millisecond); err != nil && ctx.Err() == nil && !rowIsHeld(err) {
 						t.Errorf("forget: %v", err)
 						return
 					}
@@ -122,7 +122,7 @@ func TestRowsAreForgottenUnderLoad(t *testing.T) {
 						t.Error("two hold a key")
 						return
 					}
-					if lease.Fence() < last[i]+span {
+					if lease.Fence() < last[i]+fenceDistance {
 						t.Errorf("fence %d after %d", lease.Fence(), last[i])
 					}
 					last[i] = lease.Fence()
@@ -195,8 +195,8 @@ func TestTheForgetterEnds(t *testing.T) {
 		ended <- ctx.Err()
 		return ctx.Err()
 	})
-	f.used()
-	f.used()
+	f.start()
+	f.start()
 	f.timer.Reset(0)
 	<-began
 	f.close()
@@ -205,8 +205,8 @@ func TestTheForgetterEnds(t *testing.T) {
 	default:
 		t.Error("close did not wait for what was under way")
 	}
-	f.used()
-	f.turn()
+	f.start()
+	f.run()
 	select {
 	case <-began:
 		t.Error("it looks on after it was closed")

@@ -1,6 +1,7 @@
 package mysqllock
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"testing"
@@ -93,6 +94,36 @@ func TestTheRowIsTakenAway(t *testing.T) {
 			if n := count(t, db, "SELECT COUNT(*) FROM locks WHERE token = 'another'"); (n == 1) != (name == "taken") {
 				t.Errorf("%d rows of another", n)
 			}
+		})
+	}
+}
+
+// A key of unknown outcome becomes free by itself; of a lock that lives in a connection also when that is closed, and
+// the connection with it. Nothing is left of either in this process.
+func TestAbandonedKeys(t *testing.T) {
+	for name, closes := range map[string]bool{"left alone": false, "closed": true} {
+		t.Run(name, func(t *testing.T) {
+			each(t, all, func(t *testing.T, k kind) {
+				dsn := database(t)
+				db := pool(t, dsn, 12)
+				a, b := k.make(db, 3*time.Second), k.open(t, dsn, 0)
+				t.Cleanup(func() { a.Close() })
+				err := lock.Do(t.Context(), a, "k", func(context.Context, lock.Fence) error { return lock.ErrOutcomeUnknown })
+				if !errors.Is(err, lock.ErrOutcomeUnknown) {
+					t.Fatal(err)
+				}
+				began := time.Now()
+				if _, err := b.Acquire(lock.NoWait(t.Context()), "k"); !errors.Is(err, lock.ErrHeld) && time.Since(began) < time.Second {
+					t.Errorf("at once: %v, want ErrHeld", err)
+				}
+				if closes {
+					_, _ = a.Close(), db.Close()
+				}
+				release(t, acquire(t, b, "k"))
+				if !closes { // the seat and the place in this process, too
+					release(t, acquire(t, a, "k"))
+				}
+			})
 		})
 	}
 }
