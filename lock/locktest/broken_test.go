@@ -9,7 +9,7 @@ import (
 	"example.com/stock/lock/local"
 )
 
-// A broken lock, and the sentences that must reject it.
+// A broken lock, and the clauses that must reject it.
 type broken struct {
 	name    string
 	open    func() lock.Locker

@@ -24,13 +24,13 @@ const mark = "="
 // Contend turns the test that calls it into a contender if the suite has started this process as one; otherwise the test is
 // skipped. A package that calls [Conform] needs exactly this test:
 //
-//	func TestContender(t *testing.T) { locktest.Contend(t, benches()...) }
-func Contend(t *testing.T, benches ...Harness) {
+//	func TestContender(t *testing.T) { locktest.Contend(t, harnesses()...) }
+func Contend(t *testing.T, harnesses ...Harness) {
 	if os.Getenv(contenderEnv) == "" {
 		t.Skip("the suite runs it, in processes of its own")
 	}
 	byName := make(map[string]Harness)
-	for _, b := range benches {
+	for _, b := range harnesses {
 		byName[b.Name] = b
 	}
 	if err := contend(os.Stdin, os.Stdout, byName); err != nil {
@@ -40,7 +40,7 @@ func Contend(t *testing.T, benches ...Harness) {
 
 // A contender is this process, as the suite sees it.
 type contender struct {
-	benches map[string]Harness
+	harnesses map[string]Harness
 	life    context.Context
 	calls   sync.WaitGroup // requests that are being served
 	watches sync.WaitGroup // of leases
@@ -58,10 +58,10 @@ type opened struct {
 }
 
 // contend serves requests until in ends, which ends all that goes on here.
-func contend(in io.Reader, out io.Writer, benches map[string]Harness) error {
+func contend(in io.Reader, out io.Writer, harnesses map[string]Harness) error {
 	life, end := context.WithCancel(context.Background())
 	c := &contender{
-		benches: benches, life: life, to: out,
+		harnesses: harnesses, life: life, to: out,
 		lockers: map[int]opened{}, leases: map[int]*lock.Lease{}, cancels: map[int]context.CancelFunc{},
 	}
 	defer c.end()
@@ -131,7 +131,7 @@ func (c *contender) serve(ctx context.Context, r request) reply {
 	case "unknown":
 		return c.unknown(ctx, l, r)
 	case "storm":
-		holds, err := r.Storm.rage(ctx, l)
+		holds, err := r.Storm.run(ctx, l)
 		return reply{Holds: holds, Err: fail(err)}
 	case "waiters":
 		standing, err := lock.Inspect(ctx, l.Locker, r.Key)
@@ -161,9 +161,9 @@ func (c *contender) unknown(ctx context.Context, l lock.Locker, r request) reply
 }
 
 func (c *contender) open(r request) reply {
-	b, known := c.benches[r.Key]
+	b, known := c.harnesses[r.Key]
 	if !known {
-		return reply{Err: fail(fmt.Errorf("no bench %q", r.Key))}
+		return reply{Err: fail(fmt.Errorf("no harness %q", r.Key))}
 	}
 	l, closer, err := b.Open(r.Addrs, r.Term)
 	if err != nil {

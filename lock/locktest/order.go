@@ -72,7 +72,7 @@ func fifo(ctx context.Context, s *Scene) error {
 
 // queued waits until n wait for key. Where nobody can tell it gives them a moment.
 func queued(ctx context.Context, l lock.Locker, key string, n int) error {
-	for deadline := time.Now().Add(patience); ; {
+	for deadline := time.Now().Add(timeout); ; {
 		standing, err := lock.Inspect(ctx, l, key)
 		switch {
 		case errors.Is(err, errors.ErrUnsupported):

@@ -17,7 +17,7 @@ func exclusion(ctx context.Context, s *Scene) error {
 	const lockers, contenders = 3, 8
 	rounds := 12
 	if cluster(s.Harness) {
-		rounds = 4 // over pipes; storming is quicker
+		rounds = 4 // over pipes; contention is quicker
 	}
 	var mu sync.Mutex
 	var history []hold
@@ -161,7 +161,7 @@ func handover(ctx context.Context, s *Scene) error {
 		return err
 	}
 	got := make(chan error, 1)
-	wait, cancel := context.WithTimeout(ctx, patience)
+	wait, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	l := s.Locker(ctx)
 	go func() {
@@ -174,7 +174,7 @@ func handover(ctx context.Context, s *Scene) error {
 	select {
 	case err := <-got:
 		return fmt.Errorf("got a held key (err = %v)", err)
-	case <-time.After(50 * time.Millisecond): // lets it begin to wait; if it has not, the sentence is only weaker
+	case <-time.After(50 * time.Millisecond): // lets it begin to wait; if it has not, the clause is only weaker
 	}
 	if err := lease.Release(); err != nil {
 		return err
@@ -236,7 +236,7 @@ func reentry(ctx context.Context, s *Scene) error {
 			}
 			return nil
 		}
-		bound, cancel := context.WithTimeout(inside, patience)
+		bound, cancel := context.WithTimeout(inside, timeout)
 		defer cancel()
 		if err := lock.Do(bound, l, s.Key, again); err != nil {
 			return fmt.Errorf("again, under the context of the holder: %w", err)
