@@ -262,12 +262,12 @@ func (l *remoteLease) loss(ctx context.Context) (at time.Duration, why error, er
 }
 
 // Acquire is that of lock.Locker. The wait is bounded here; its cause is that of the contender.
-func (r *remote) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
+func (r *remote) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	wait := timeout
 	if deadline, ok := ctx.Deadline(); ok {
 		wait = time.Until(deadline)
 	}
-	await, cancel, err := r.begin(attempt{Key: key, Wait: wait, Try: lock.IsNoWait(ctx)})
+	await, cancel, err := r.begin(attempt{Key: key, Wait: wait, Try: o.TryOnce})
 	if err != nil {
 		return nil, err
 	}

@@ -151,12 +151,12 @@ type Scene struct {
 	hurry   bool               // the clause is expected to fail, so two tries are enough
 	seen    string             // what else there is to tell when the clause is true
 
-	mu        sync.Mutex
-	opened    int
-	taken     []*process
-	remotes   []*remote
-	wires     []*wire.Proxy
-	closers   []func() error
+	mu      sync.Mutex
+	opened  int
+	taken   []*process
+	remotes []*remote
+	wires   []*wire.Proxy
+	closers []func() error
 }
 
 // calm is the lease of clauses that do not wait for its end: no computer is so busy that it loses it.
@@ -205,7 +205,9 @@ func (s *Scene) Locker(ctx context.Context) lock.Locker {
 // A failing Locker is one that could not be opened.
 type failing struct{ err error }
 
-func (f failing) Acquire(context.Context, string) (*lock.Lease, error) { return nil, f.err }
+func (f failing) Acquire(context.Context, string, lock.Options) (*lock.Lease, error) {
+	return nil, f.err
+}
 
 // emptyProcess returns a process that only this scene uses, with no Locker in it yet.
 func (s *Scene) emptyProcess() (*process, error) {

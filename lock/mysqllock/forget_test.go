@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"example.com/stock/lock"
+	"example.com/stock/stack/wire"
 )
 
 // forgets deletes the rows that l would, of keys whose last fence is older than age.
@@ -70,7 +71,7 @@ func TestOldRowsAreForgotten(t *testing.T) {
 			}
 		}
 		other := k.open(t, dsn, 0)
-		if _, err := other.Acquire(lock.NoWait(t.Context()), "held"); err == nil {
+		if _, err := other.Acquire(t.Context(), "held", lock.Options{TryOnce: true}); err == nil {
 			t.Error("got the key that is held")
 		}
 		release(t, held)
@@ -112,7 +113,7 @@ func TestRowsAreForgottenUnderLoad(t *testing.T) {
 				for range 40 {
 					i := worker % 2
 					wait, stop := context.WithTimeout(t.Context(), 30*time.Second)
-					lease, err := lockers[worker/2%2].Acquire(wait, keyN(i))
+					lease, err := lockers[worker/2%2].Acquire(wait, keyN(i), lock.Options{})
 					stop()
 					if err != nil {
 						t.Errorf("acquire: %v", err)
@@ -128,7 +129,7 @@ func TestRowsAreForgottenUnderLoad(t *testing.T) {
 					last[i] = lease.Fence()
 					holding[i].Unlock()
 					release(t, lease)
-					sleep(t.Context(), 2*time.Millisecond) // so that rows grow old
+					_ = lock.Sleep(t.Context(), 2*time.Millisecond) // so that rows grow old
 				}
 			})
 		}
@@ -140,6 +141,7 @@ func TestRowsAreForgottenUnderLoad(t *testing.T) {
 
 // One who polls for a key whose row somebody has deleted gets it: there is nothing to update, so the row is made again.
 func TestAPollerOutlivesItsRow(t *testing.T) {
+	t.Parallel()
 	dsn := database(t)
 	holder := NewTable(pool(t, dsn, 2), TableOptions{NoExpiry: true})
 	t.Cleanup(func() { holder.Close() })
@@ -149,13 +151,13 @@ func TestAPollerOutlivesItsRow(t *testing.T) {
 	go func() {
 		ctx, cancel := context.WithTimeout(t.Context(), soon)
 		defer cancel()
-		lease, err := l.Acquire(ctx, "k")
+		lease, err := l.Acquire(ctx, "k", lock.Options{})
 		if err == nil {
 			err = lease.Release()
 		}
 		got <- err
 	}()
-	sleep(t.Context(), 300*time.Millisecond) // it polls by now
+	_ = lock.Sleep(t.Context(), 300*time.Millisecond) // it polls by now
 	execSQL(t, pool(t, dsn, 1), "DELETE FROM locks")
 	if err := <-got; err != nil {
 		t.Errorf("it polls for ever: %v", err)
@@ -164,12 +166,12 @@ func TestAPollerOutlivesItsRow(t *testing.T) {
 
 // A claim whose answer is read when its lease is over is no lease: it is given back, and asked for again.
 func TestAGrantThatIsReadTooLate(t *testing.T) {
+	t.Parallel()
 	dsn := database(t)
 	p := newProxy(t, addr(dsn))
 	l := table.open(t, via(dsn, p), 200*time.Millisecond)
 	release(t, acquire(t, l, "k"))
-	p.at(1, late)
-	time.AfterFunc(500*time.Millisecond, func() { close(p.onward) })
+	time.AfterFunc(500*time.Millisecond, p.at(1, wire.Hold).Release)
 	lease := acquire(t, l, "k")
 	freed, claimed := 0, 0
 	for _, request := range p.seen() {
@@ -188,6 +190,7 @@ func TestAGrantThatIsReadTooLate(t *testing.T) {
 
 // A lock looks for old rows in the background only once it was used, and ends that when it is closed.
 func TestTheForgetterEnds(t *testing.T) {
+	t.Parallel()
 	began, ended := make(chan struct{}, 1), make(chan error, 1)
 	f := newForgetter(func(ctx context.Context) error {
 		began <- struct{}{}

@@ -65,16 +65,16 @@ func (rowLock) setup(lease int) []string {
 	}
 }
 
-func (r rowLock) acquire(ctx context.Context, s *session, key string) error {
+func (r rowLock) acquire(ctx context.Context, s *session, key string, o lock.Options) error {
 	const lockRow = "SELECT 1 FROM lock_rows WHERE name = ? FOR UPDATE"
 	var err error
-	if lock.IsNoWait(ctx) {
+	if o.TryOnce {
 		err = s.ask(ctx, queryOne(s, lockRow+" NOWAIT", columnName(key)))
 	} else if err = r.coverWait(ctx, s); err == nil {
-		err = s.wait(ctx, queryOne(s, lockRow+newLabel(ctx, key).String(), columnName(key)))
+		err = s.wait(ctx, queryOne(s, lockRow+newLabel(key, o).String(), columnName(key)))
 	}
 	if errors.Is(err, sql.ErrNoRows) {
-		if err = r.create(ctx, s, key); err == nil {
+		if err = r.create(ctx, s, key, o); err == nil {
 			return errAgain
 		}
 	}
@@ -95,13 +95,13 @@ func queryOne(s *session, query string, args ...any) func(context.Context) error
 
 // create makes the row. If another transaction has made it and holds it already, create waits. If two that wait so collide, the
 // acquisition is tried again.
-func (r rowLock) create(ctx context.Context, s *session, key string) error {
+func (r rowLock) create(ctx context.Context, s *session, key string, o lock.Options) error {
 	insert := func(ctx context.Context) error {
 		_, err := s.conn.ExecContext(ctx, "INSERT IGNORE INTO lock_rows (name) VALUES (?)", columnName(key))
 		return err
 	}
 	var err error
-	if lock.IsNoWait(ctx) {
+	if o.TryOnce {
 		if err = r.setWaitTimeout(ctx, s, minWaitTimeout); err == nil {
 			err = s.ask(ctx, insert)
 		}
@@ -138,12 +138,14 @@ func (r rowLock) setWaitTimeout(ctx context.Context, s *session, seconds int) er
 	return err
 }
 
-func (r rowLock) drawFence(ctx context.Context, s *session, key string) (lock.Fence, time.Time, error) {
+func (r rowLock) drawFence(
+	ctx context.Context, s *session, key string, o lock.Options,
+) (lock.Fence, time.Time, error) {
 	fence, err := r.drawElsewhere(ctx, key)
 	heard := time.Now()
 	if err == nil {
 		err = s.exec(ctx, "UPDATE lock_rows SET who = ?, fence = ?, thread = ? WHERE name = ?",
-			ownerColumn(lock.Owner(ctx)), uint64(fence), s.id, columnName(key))
+			ownerColumn(o.Owner), uint64(fence), s.id, columnName(key))
 	}
 	return fence, heard, err
 }

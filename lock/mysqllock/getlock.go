@@ -44,7 +44,7 @@ func (namedLock) setup(lease int) []string {
 		"SET SESSION autocommit = 1, wait_timeout = %d, innodb_lock_wait_timeout = %d", lease, minWaitTimeout)}
 }
 
-func (n namedLock) acquire(ctx context.Context, s *session, key string) error {
+func (n namedLock) acquire(ctx context.Context, s *session, key string, o lock.Options) error {
 	var got sql.NullBool
 	getLock := func(seconds int, label string) func(context.Context) error {
 		return func(ctx context.Context) error {
@@ -53,7 +53,7 @@ func (n namedLock) acquire(ctx context.Context, s *session, key string) error {
 		}
 	}
 	var err error
-	if lock.IsNoWait(ctx) {
+	if o.TryOnce {
 		err = s.ask(ctx, getLock(0, ""))
 	} else {
 		seconds := maxWaitTimeout
@@ -62,7 +62,7 @@ func (n namedLock) acquire(ctx context.Context, s *session, key string) error {
 			// that.
 			seconds = min(seconds, int(time.Until(deadline)/time.Second)+1)
 		}
-		err = s.wait(ctx, getLock(seconds, newLabel(ctx, key).String()))
+		err = s.wait(ctx, getLock(seconds, newLabel(key, o).String()))
 	}
 	switch {
 	case err == nil && got.Bool:
@@ -81,10 +81,12 @@ func (n namedLock) acquire(ctx context.Context, s *session, key string) error {
 	return refusal(err)
 }
 
-func (namedLock) drawFence(ctx context.Context, s *session, key string) (fence lock.Fence, heard time.Time, err error) {
+func (namedLock) drawFence(
+	ctx context.Context, s *session, key string, o lock.Options,
+) (fence lock.Fence, heard time.Time, err error) {
 	heard = time.Now()
 	err = s.ask(ctx, func(ctx context.Context) error {
-		fence, err = drawFenceAs(ctx, s.conn, columnName(key), ownerColumn(lock.Owner(ctx)), s.id)
+		fence, err = drawFenceAs(ctx, s.conn, columnName(key), ownerColumn(o.Owner), s.id)
 		return err
 	})
 	return fence, heard, err

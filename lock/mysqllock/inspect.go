@@ -166,7 +166,7 @@ func endConnection(ctx context.Context, conn *sql.Conn, thread int64) error {
 		if err != nil || there == 0 {
 			return err
 		}
-		if !sleep(ctx, 2*time.Millisecond) {
+		if lock.Sleep(ctx, 2*time.Millisecond) != nil {
 			return ctx.Err()
 		}
 	}
@@ -264,8 +264,8 @@ type label struct {
 }
 
 // newLabel returns the label of a statement that waits for key from now on.
-func newLabel(ctx context.Context, key string) label {
-	return label{columnName(key), ownerColumn(lock.Owner(ctx)), time.Now()}
+func newLabel(key string, o lock.Options) label {
+	return label{columnName(key), ownerColumn(o.Owner), time.Now()}
 }
 
 const labelStart = "/* waits "

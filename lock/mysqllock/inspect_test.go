@@ -13,9 +13,6 @@ import (
 	"example.com/stock/lock"
 )
 
-// as is a ctx of somebody.
-func as(t testing.TB, who string) context.Context { return lock.WithOwner(t.Context(), who) }
-
 func inspect(t testing.TB, l lock.Locker, key string) lock.State {
 	t.Helper()
 	s, err := lock.Inspect(t.Context(), l, key)
@@ -38,7 +35,7 @@ func TestInspectTellsTheHolder(t *testing.T) {
 		}
 		for _, who := range []string{"app-1/request-7", "é */ '?%", ""} {
 			before := time.Now().Add(-time.Second) // what the clocks of two processes may differ by
-			held, err := l.Acquire(as(t, who), "k")
+			held, err := l.Acquire(t.Context(), "k", lock.Options{Owner: who})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -87,7 +84,7 @@ func TestInspectTellsWhoWaits(t *testing.T) {
 		ended := make(chan error, 4)
 		wait := func(l locker, who string) {
 			go func() {
-				lease, err := l.Acquire(as(t, who), "k")
+				lease, err := l.Acquire(t.Context(), "k", lock.Options{Owner: who})
 				if err == nil {
 					err = lease.Release()
 				}
@@ -134,7 +131,7 @@ func TestInspectTellsWhoWaits(t *testing.T) {
 func TestInspectThroughHandOver(t *testing.T) {
 	each(t, all, func(t *testing.T, k kind) {
 		l := lock.HandOver(k.open(t, database(t), 0), lock.Bound{Time: time.Hour})
-		held, err := l.Acquire(as(t, "app/0"), "k")
+		held, err := l.Acquire(t.Context(), "k", lock.Options{Owner: "app/0"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -144,7 +141,7 @@ func TestInspectThroughHandOver(t *testing.T) {
 			who := fmt.Sprint("app/", i+1)
 			want = append(want, who)
 			go func() {
-				lease, err := l.Acquire(as(t, who), "k")
+				lease, err := l.Acquire(t.Context(), "k", lock.Options{Owner: who})
 				if err != nil {
 					t.Error(err)
 					order <- ""
@@ -207,7 +204,7 @@ func TestEvictLetsTheNextOneIn(t *testing.T) {
 		waiter := k.open(t, dsn, 0)
 		got := make(chan *lock.Lease, 1)
 		go func() {
-			lease, err := waiter.Acquire(t.Context(), "k")
+			lease, err := waiter.Acquire(t.Context(), "k", lock.Options{})
 			if err != nil {
 				t.Error(err)
 			}
@@ -284,6 +281,7 @@ func TestEvictAFrozenHolder(t *testing.T) {
 
 // A row without a time limit, whose holder crashed, needs no hand in the database any more.
 func TestEvictFromARowForEver(t *testing.T) {
+	t.Parallel()
 	dsn := database(t)
 	h := hold(t, noExpiry, dsn, 0)
 	if err := h.cmd.Process.Kill(); err != nil {
@@ -319,7 +317,7 @@ func TestKeys(t *testing.T) {
 		waiter := k.open(t, dsn, 0)
 		go func() {
 			defer close(left)
-			_, _ = waiter.Acquire(ctx, "a")
+			_, _ = waiter.Acquire(ctx, "a", lock.Options{})
 		}()
 		if k.name != table.name {
 			eventually(t, 10*time.Second, "it waits", func() bool { return len(inspect(t, l, "a").Waiters) == 1 })
@@ -344,7 +342,7 @@ func TestInspectAndEvictWithoutPrivileges(t *testing.T) {
 	each(t, all, func(t *testing.T, k kind) {
 		dsn := database(t)
 		plain := ordinary(t, dsn)
-		held, err := k.open(t, plain, 0).Acquire(as(t, "app/1"), "k")
+		held, err := k.open(t, plain, 0).Acquire(t.Context(), "k", lock.Options{Owner: "app/1"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,6 +13,7 @@ import (
 // A lease outlasts its time limit as long as its holder lives, and not the maximum: then others get in, also from the same
 // process.
 func TestRenewalAndMaximumHold(t *testing.T) {
+	t.Parallel()
 	const lease, most = 3 * time.Second, 9 * time.Second
 	for _, k := range []kind{
 		{"table", func(db *sql.DB, _ time.Duration) locker {
@@ -68,6 +69,7 @@ func TestALeaseBeginsWhenTheWaitEnds(t *testing.T) {
 
 // Whoever takes or deletes the row under its holder is noticed at the next renewal, and his row is left as it is.
 func TestTheRowIsTakenAway(t *testing.T) {
+	t.Parallel()
 	for name, row := range map[string]struct {
 		statement string
 		want      error
@@ -78,6 +80,7 @@ func TestTheRowIsTakenAway(t *testing.T) {
 		"taken":   {"UPDATE locks SET token = 'another', expires_at = expires_at + INTERVAL 1 HOUR", lock.ErrTaken},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			dsn := database(t)
 			db := pool(t, dsn, 2)
 			lease := acquire(t, table.open(t, dsn, 3*time.Second), "k")
@@ -101,6 +104,7 @@ func TestTheRowIsTakenAway(t *testing.T) {
 // A key of unknown outcome becomes free by itself; of a lock that lives in a connection also when that is closed, and
 // the connection with it. Nothing is left of either in this process.
 func TestAbandonedKeys(t *testing.T) {
+	t.Parallel()
 	for name, closes := range map[string]bool{"left alone": false, "closed": true} {
 		t.Run(name, func(t *testing.T) {
 			each(t, all, func(t *testing.T, k kind) {
@@ -108,12 +112,12 @@ func TestAbandonedKeys(t *testing.T) {
 				db := pool(t, dsn, 12)
 				a, b := k.make(db, 3*time.Second), k.open(t, dsn, 0)
 				t.Cleanup(func() { a.Close() })
-				err := lock.Do(t.Context(), a, "k", func(context.Context, lock.Fence) error { return lock.ErrOutcomeUnknown })
+				err := lock.Do(t.Context(), a, "k", lock.Options{}, func(context.Context, lock.Fence) error { return lock.ErrOutcomeUnknown })
 				if !errors.Is(err, lock.ErrOutcomeUnknown) {
 					t.Fatal(err)
 				}
 				began := time.Now()
-				if _, err := b.Acquire(lock.NoWait(t.Context()), "k"); !errors.Is(err, lock.ErrHeld) && time.Since(began) < time.Second {
+				if _, err := b.Acquire(t.Context(), "k", lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrHeld) && time.Since(began) < time.Second {
 					t.Errorf("at once: %v, want ErrHeld", err)
 				}
 				if closes {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"regexp"
@@ -21,9 +22,16 @@ import (
 
 var servers stacktest.Shared
 
+// testsAtOnce is how many tests run at the same time: most of them wait for a lease, or for a server, and compute little.
+const testsAtOnce = "12"
+
 func TestMain(m *testing.M) {
 	if os.Getenv(helperEnv) != "" {
 		os.Exit(helper())
+	}
+	flag.Parse()
+	if err := flag.Set("test.parallel", testsAtOnce); err != nil {
+		panic(err)
 	}
 	goleak.VerifyTestMain(servers.Around(m))
 }
@@ -100,8 +108,14 @@ func (k kind) open(t testing.TB, dsn string, lease time.Duration) locker {
 	return l
 }
 
-// each runs test for the kinds.
+// each runs test for the kinds, beside other tests.
 func each(t *testing.T, kinds []kind, test func(t *testing.T, k kind)) {
+	t.Parallel()
+	eachBeside(t, kinds, test)
+}
+
+// eachBeside runs test for the kinds, beside one another.
+func eachBeside(t *testing.T, kinds []kind, test func(t *testing.T, k kind)) {
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
@@ -120,7 +134,7 @@ func acquire(t testing.TB, l lock.Locker, key string) *lock.Lease {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	lease, err := l.Acquire(ctx, key)
+	lease, err := l.Acquire(ctx, key, lock.Options{})
 	if err != nil {
 		t.Fatalf("acquire: %v", err)
 	}
@@ -176,7 +190,7 @@ func free(t testing.TB, l lock.Locker, key string) {
 func becomesFree(t testing.TB, l lock.Locker, key string) error {
 	t.Helper()
 	for deadline := time.Now().Add(soon); ; {
-		lease, err := l.Acquire(lock.NoWait(t.Context()), key)
+		lease, err := l.Acquire(t.Context(), key, lock.Options{TryOnce: true})
 		if err == nil {
 			release(t, lease)
 			return nil
@@ -234,7 +248,7 @@ func addr(dsn string) string {
 	return found
 }
 
-func via(dsn string, p *proxy) string { return strings.Replace(dsn, addr(dsn), p.addr, 1) }
+func via(dsn string, p *proxy) string { return strings.Replace(dsn, addr(dsn), p.Addr(), 1) }
 
 func keyN(n int) string { return fmt.Sprint("key-", n) }
 
@@ -262,6 +276,7 @@ func transactions(t testing.TB, db *sql.DB) int {
 
 // What is opened is seen at once, however often one looks, and so is its end.
 func TestTransactionsAreSeenAtOnce(t *testing.T) {
+	t.Parallel()
 	dsn := database(t)
 	db, look := pool(t, dsn, 4), pool(t, dsn, 1)
 	for range 20 {

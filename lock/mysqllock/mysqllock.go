@@ -41,7 +41,7 @@ const (
 func withGrace(ctx context.Context) (context.Context, context.CancelFunc) {
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTimeout)
 	stop := context.AfterFunc(ctx, func() {
-		sleep(late, gracePeriod)
+		_ = lock.Sleep(late, gracePeriod)
 		cancel()
 	})
 	return late, func() { stop(); cancel() }
@@ -88,7 +88,7 @@ type execer interface {
 func execute(ctx context.Context, on execer, query string, args ...any) (sql.Result, error) {
 	for try := 1; ; try++ {
 		result, err := on.ExecContext(ctx, query, args...)
-		if !collided(err) || try == maxTries || !sleep(ctx, collisionPause(try)) {
+		if !collided(err) || try == maxTries || lock.Sleep(ctx, collisionPause(try)) != nil {
 			return result, err
 		}
 	}
@@ -115,18 +115,6 @@ func column(ctx context.Context, on interface {
 		list = append(list, text)
 	}
 	return list, rows.Err()
-}
-
-// sleep pauses for d. It reports whether the pause was over before ctx ended.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }
 
 // jitter returns a random duration between half of d and d.

@@ -63,18 +63,19 @@ func TestFencesGrow(t *testing.T) {
 }
 
 func TestTheHolderIsNamed(t *testing.T) {
+	t.Parallel()
 	l := table.open(t, database(t), 0)
-	lease, err := l.Acquire(lock.WithOwner(t.Context(), "app-1/request-7"), "k")
+	lease, err := l.Acquire(t.Context(), "k", lock.Options{Owner: "app-1/request-7"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer release(t, lease)
-	_, err = l.Acquire(lock.NoWait(t.Context()), "k")
+	_, err = l.Acquire(t.Context(), "k", lock.Options{TryOnce: true})
 	var held *lock.HeldError
 	if !errors.As(err, &held) || held.Holder != "app-1/request-7" || held.Remaining <= 0 || held.Remaining > 10*time.Second {
 		t.Errorf("err = %+v, want the holder and what remains", err)
 	}
-	other, err := l.Acquire(lock.WithOwner(lock.NoWait(t.Context()), strings.Repeat("é", 300)+"\xff"), "other")
+	other, err := l.Acquire(t.Context(), "other", lock.Options{TryOnce: true, Owner: strings.Repeat("é", 300) + "\xff"})
 	if err != nil {
 		t.Fatalf("an owner that is long and no UTF-8: %v", err)
 	}
@@ -85,7 +86,7 @@ func TestTheHolderIsNamed(t *testing.T) {
 func TestMissingTables(t *testing.T) {
 	dsn := servers.MariaDB(t)
 	each(t, all, func(t *testing.T, k kind) {
-		_, err := k.open(t, dsn, 0).Acquire(lock.NoWait(t.Context()), "k")
+		_, err := k.open(t, dsn, 0).Acquire(t.Context(), "k", lock.Options{TryOnce: true})
 		var down *lock.DownError
 		if !errors.As(err, &down) || down.Server != "mysql" || !strings.Contains(down.Reason, "run stock migrate up") {
 			t.Errorf("err = %v, want a DownError that names the fix", err)
@@ -114,7 +115,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 						cancel()
 						ctx, cancel = context.WithTimeout(t.Context(), time.Duration(i)*100*time.Microsecond)
 					}
-					lease, err := lockers[worker%2].Acquire(ctx, keyN(i/2))
+					lease, err := lockers[worker%2].Acquire(ctx, keyN(i/2), lock.Options{})
 					cancel()
 					switch {
 					case err == nil:
@@ -183,7 +184,7 @@ func TestKeysAreExact(t *testing.T) {
 			{"", "\x00", "\xff", "'; DROP TABLE locks; --"},
 		} {
 			for _, key := range keys {
-				lease, err := l.Acquire(lock.NoWait(t.Context()), key)
+				lease, err := l.Acquire(t.Context(), key, lock.Options{TryOnce: true})
 				if err != nil {
 					t.Errorf("%.40q: %v", key, err)
 					continue

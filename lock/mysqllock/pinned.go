@@ -49,13 +49,13 @@ const (
 type primitive interface {
 	// setup returns the statements that prepare a connection. lease is in seconds.
 	setup(lease int) []string
-	// acquire waits for the key, or tries once. If it fails it has left nothing on the session, or has marked the session as
+	// acquire waits for the key, or with o.TryOnce does not. If it fails it has left nothing on the session, or has marked the session as
 	// broken.
-	acquire(ctx context.Context, s *session, key string) error
+	acquire(ctx context.Context, s *session, key string, o lock.Options) error
 	// drawFence draws the fence of a key that s has got, and makes sure that s still had the key when the fence was drawn:
 	// otherwise one that lost the key and draws after the next holder would pass for the later one. The time is one before the
 	// server heard from s for the last time. The wait for the key lies before that time, or a long wait would use up the lease.
-	drawFence(ctx context.Context, s *session, key string) (lock.Fence, time.Time, error)
+	drawFence(ctx context.Context, s *session, key string, o lock.Options) (lock.Fence, time.Time, error)
 	// release gives the key back. The error matches ErrExpired or ErrTaken if there was nothing to give back.
 	release(ctx context.Context, s *session, key string) error
 	// forget deletes the rows of keys whose last fence is older than age.
@@ -102,15 +102,15 @@ func (p *pinned) Close() error {
 
 // Acquire waits for key until ctx ends. The error matches lock.ErrNoCapacity if no connection was free until then. A try does not
 // wait for a connection.
-func (p *pinned) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
+func (p *pinned) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("%s: %w", acquiring(key), context.Cause(ctx))
 	}
-	if err := p.queue.Enter(ctx, key); err != nil {
+	if err := p.queue.Enter(ctx, key, o); err != nil {
 		return nil, err
 	}
 	p.rows.start()
-	lease, err := p.acquire(ctx, key)
+	lease, err := p.acquire(ctx, key, o)
 	if err != nil {
 		p.queue.Leave(key)
 	}
@@ -118,19 +118,19 @@ func (p *pinned) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
 }
 
 // acquire is called by one caller at a time for each key.
-func (p *pinned) acquire(ctx context.Context, key string) (*lock.Lease, error) {
+func (p *pinned) acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	for pause := minPoll; ; {
-		s, err := p.sessions.take(ctx, key)
+		s, err := p.sessions.take(ctx, key, o)
 		if err != nil {
 			return nil, err // who has the key now is not known, whatever an earlier poll said
 		}
-		asking, leave, waits := ctx, func() {}, true
-		if !lock.IsNoWait(ctx) {
+		asking, leave, waits := o, func() {}, true
+		if !o.TryOnce {
 			if leave, waits = p.sessions.takePlace(); !waits {
-				asking, leave = lock.NoWait(ctx), func() {}
+				asking.TryOnce, leave = true, func() {}
 			}
 		}
-		lease, err := p.acquireOn(asking, s, key)
+		lease, err := p.acquireOn(ctx, s, key, asking)
 		leave()
 		if err == nil {
 			return lease, nil
@@ -143,8 +143,8 @@ func (p *pinned) acquire(ctx context.Context, key string) (*lock.Lease, error) {
 		case waits || !errors.Is(err, lock.ErrHeld) || ctx.Err() != nil:
 			return nil, err
 		default:
-			if !sleep(ctx, jitter(pause)) {
-				return nil, errors.Join(err, context.Cause(ctx))
+			if ended := lock.Sleep(ctx, jitter(pause)); ended != nil {
+				return nil, errors.Join(err, ended)
 			}
 			pause = min(2*pause, maxPoll)
 		}
@@ -152,12 +152,12 @@ func (p *pinned) acquire(ctx context.Context, key string) (*lock.Lease, error) {
 }
 
 // acquireOn acquires on s, and leaves nothing on it if it fails.
-func (p *pinned) acquireOn(ctx context.Context, s *session, key string) (*lock.Lease, error) {
+func (p *pinned) acquireOn(ctx context.Context, s *session, key string, o lock.Options) (*lock.Lease, error) {
 	for try := 1; ; {
-		err := p.primitive.acquire(ctx, s, key)
+		err := p.primitive.acquire(ctx, s, key, o)
 		if err == nil {
 			var lease *lock.Lease
-			if lease, err = p.lease(ctx, s, key); err == nil {
+			if lease, err = p.lease(ctx, s, key, o); err == nil {
 				return lease, nil
 			}
 			s.breakIf(p.primitive.release(ctx, s, key))
@@ -171,13 +171,13 @@ func (p *pinned) acquireOn(ctx context.Context, s *session, key string) (*lock.L
 			return nil, errors.Join(silent, context.Cause(ctx))
 		case s.broken:
 			return nil, fault(ctx, acquiring(key), err)
-		case errors.Is(err, errBusy) && lock.IsNoWait(ctx):
+		case errors.Is(err, errBusy) && o.TryOnce:
 			return nil, &lock.HeldError{Key: key}
 		case errors.Is(err, errBusy):
 			// The server's bound on the wait was shorter than ours.
 		case errors.Is(err, errAgain) && try < maxTries:
 			if mysqlerr.Number(err) != 0 {
-				sleep(ctx, collisionPause(try))
+				_ = lock.Sleep(ctx, collisionPause(try))
 			}
 			try++
 		case collided(err):
@@ -189,11 +189,11 @@ func (p *pinned) acquireOn(ctx context.Context, s *session, key string) (*lock.L
 }
 
 // lease draws the fence of a key that s has got, and makes the lease.
-func (p *pinned) lease(ctx context.Context, s *session, key string) (*lock.Lease, error) {
+func (p *pinned) lease(ctx context.Context, s *session, key string, o lock.Options) (*lock.Lease, error) {
 	if ctx.Err() != nil {
 		return nil, errBusy // the key came at the moment at which the wait ended
 	}
-	fence, heard, err := p.primitive.drawFence(ctx, s, key)
+	fence, heard, err := p.primitive.drawFence(ctx, s, key, o)
 	if err == nil && time.Since(heard) >= lock.Valid(p.Lease) {
 		// This process was paused since then, and the server has ended the connection, or is about to.
 		s.broken = true
@@ -484,13 +484,13 @@ func (p *sessions) takePlace() (leave func(), ok bool) {
 
 // take returns a session. It waits, in order of arrival, until one may be used; a try does not wait. The error matches
 // lock.ErrNoCapacity if there was none.
-func (p *sessions) take(ctx context.Context, key string) (*session, error) {
+func (p *sessions) take(ctx context.Context, key string, o lock.Options) (*session, error) {
 	select {
 	case p.inUse <- struct{}{}:
 	default:
 		full := fmt.Errorf("%s: %w: all %d connections of this lock are in use",
 			acquiring(key), lock.ErrNoCapacity, cap(p.inUse))
-		if lock.IsNoWait(ctx) {
+		if o.TryOnce {
 			return nil, full
 		}
 		select {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"example.com/stock/lock"
+	"example.com/stock/stack/wire"
 )
 
 // few makes a lock that has connections for that many keys at a time.
@@ -50,24 +51,24 @@ func TestMoreKeysThanConnections(t *testing.T) {
 		for i := range 3 {
 			stuck = append(stuck, acquire(t, l, keyN(i)))
 		}
-		_, err := l.Acquire(lock.NoWait(t.Context()), "free")
+		_, err := l.Acquire(t.Context(), "free", lock.Options{TryOnce: true})
 		noCapacity(t, "a try", err)
 		reason := errors.New("that is long enough")
 		ctx, cancel := context.WithTimeoutCause(t.Context(), 300*time.Millisecond, reason)
 		defer cancel()
-		_, err = l.Acquire(ctx, "free")
+		_, err = l.Acquire(ctx, "free", lock.Options{})
 		noCapacity(t, "a wait", err)
 		if !errors.Is(err, reason) {
 			t.Errorf("a wait: %v, want why it ended, too", err)
 		}
-		_, err = l.Acquire(lock.NoWait(t.Context()), keyN(0))
+		_, err = l.Acquire(t.Context(), keyN(0), lock.Options{TryOnce: true})
 		if !errors.Is(err, lock.ErrHeld) || errors.Is(err, lock.ErrNoCapacity) {
 			t.Errorf("a key that is held here: %v, want ErrHeld", err)
 		}
 		got := make(chan error, 8)
 		for range cap(got) {
 			go func() {
-				lease, err := l.Acquire(t.Context(), "free")
+				lease, err := l.Acquire(t.Context(), "free", lock.Options{})
 				if err == nil {
 					err = lease.Release()
 				}
@@ -108,7 +109,7 @@ func TestStuckKeysLeaveRoom(t *testing.T) {
 		got := make(chan error, stuck)
 		for i := range stuck {
 			go func() {
-				lease, err := l.Acquire(t.Context(), keyN(i))
+				lease, err := l.Acquire(t.Context(), keyN(i), lock.Options{})
 				if err == nil {
 					err = lease.Release()
 				}
@@ -119,7 +120,7 @@ func TestStuckKeysLeaveRoom(t *testing.T) {
 		eventually(t, soon, "half of the connections wait at the server", func() bool { return waiting(t, db) >= 2 })
 		for range 20 {
 			ctx, cancel := context.WithTimeout(t.Context(), soon)
-			lease, err := l.Acquire(ctx, "free")
+			lease, err := l.Acquire(ctx, "free", lock.Options{})
 			cancel()
 			if err != nil {
 				t.Fatalf("a free key: %v", err)
@@ -151,7 +152,7 @@ func TestAWaitDoesNotKeepTheOnlyConnection(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() {
-			_, err := l.Acquire(ctx, "stuck")
+			_, err := l.Acquire(ctx, "stuck", lock.Options{})
 			ended <- err
 		}()
 		for range 5 {
@@ -167,10 +168,10 @@ func TestAWaitDoesNotKeepTheOnlyConnection(t *testing.T) {
 			noCapacity(t, "a wait", err)
 			ctx, cancel = context.WithCancel(t.Context())
 			go func() {
-				_, err := l.Acquire(ctx, "stuck")
+				_, err := l.Acquire(ctx, "stuck", lock.Options{})
 				ended <- err
 			}()
-			sleep(ctx, 200*time.Millisecond)
+			_ = lock.Sleep(ctx, 200*time.Millisecond)
 			return false
 		})
 		release(t, held)
@@ -181,6 +182,7 @@ func TestAWaitDoesNotKeepTheOnlyConnection(t *testing.T) {
 // Both locks on the pool of one instance, every key taken, and many who wait: what is needed to give a key back is
 // always there.
 func TestAFullPoolLetsHoldersRelease(t *testing.T) {
+	t.Parallel()
 	locks := limited(t, database(t), 5, 2)
 	for round := range 3 {
 		var held []*lock.Lease
@@ -195,7 +197,7 @@ func TestAFullPoolLetsHoldersRelease(t *testing.T) {
 			go func() {
 				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 				defer cancel()
-				lease, err := l.Acquire(ctx, key)
+				lease, err := l.Acquire(ctx, key, lock.Options{})
 				if err == nil {
 					err = lease.Release()
 				}
@@ -229,7 +231,7 @@ func TestAWaiterThatGivesUpLeavesTheQueue(t *testing.T) {
 			ctx, leave := context.WithCancelCause(t.Context())
 			ended := make(chan error, 1)
 			go func() {
-				lease, err := waiter.Acquire(ctx, "k")
+				lease, err := waiter.Acquire(ctx, "k", lock.Options{})
 				if err == nil {
 					_ = lease.Release()
 				}
@@ -261,6 +263,7 @@ func TestAWaiterThatGivesUpLeavesTheQueue(t *testing.T) {
 
 // Somebody else has taken the connections that fences need: that is an error soon, and no lock is left.
 func TestNoConnectionForTheFence(t *testing.T) {
+	t.Parallel()
 	dsn := database(t)
 	db := pool(t, dsn, 3)
 	l := NewForUpdate(db, ConnOptions{MaxConns: 2})
@@ -274,7 +277,7 @@ func TestNoConnectionForTheFence(t *testing.T) {
 		defer conn.Close()
 	}
 	asked := time.Now()
-	if _, err := l.Acquire(t.Context(), "k"); !errors.Is(err, lock.ErrDown) || !strings.Contains(err.Error(), "pool") {
+	if _, err := l.Acquire(t.Context(), "k", lock.Options{}); !errors.Is(err, lock.ErrDown) || !strings.Contains(err.Error(), "pool") {
 		t.Errorf("err = %v, want ErrDown because of the pool", err)
 	}
 	if took := time.Since(asked); took > soon {
@@ -293,13 +296,13 @@ func TestAHotKeyLeavesConnectionsFree(t *testing.T) {
 		ended := make(chan error, 30)
 		for range cap(ended) {
 			go func() {
-				_, err := l.Acquire(ctx, "hot")
+				_, err := l.Acquire(ctx, "hot", lock.Options{})
 				ended <- err
 			}()
 		}
 		db := pool(t, dsn, 1)
 		eventually(t, soon, "somebody waits", func() bool { return waiting(t, db) == 1 })
-		if lease, err := l.Acquire(lock.NoWait(t.Context()), "cold"); err != nil {
+		if lease, err := l.Acquire(t.Context(), "cold", lock.Options{TryOnce: true}); err != nil {
 			t.Errorf("another key: %v", err)
 		} else {
 			release(t, lease)
@@ -339,7 +342,7 @@ func killHolder(t *testing.T, k kind) time.Duration {
 	got := make(chan *lock.Lease, 1)
 	waiter := k.open(t, dsn, 0)
 	go func() {
-		lease, err := waiter.Acquire(t.Context(), "k")
+		lease, err := waiter.Acquire(t.Context(), "k", lock.Options{})
 		if err != nil {
 			t.Error(err)
 		}
@@ -362,7 +365,7 @@ func killHolder(t *testing.T, k kind) time.Duration {
 	if err := held.Release(); !errors.Is(err, lock.ErrLost) {
 		t.Errorf("release: %v, want ErrLost", err)
 	}
-	if _, err := waiter.Acquire(lock.NoWait(t.Context()), "k"); !errors.Is(err, lock.ErrHeld) {
+	if _, err := waiter.Acquire(t.Context(), "k", lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrHeld) {
 		t.Errorf("the release of a lost lease let others in: %v", err)
 	}
 	release(t, next)
@@ -379,7 +382,7 @@ func TestAnIdleConnectionIsKilled(t *testing.T) {
 			release(t, acquire(t, l, "k"))
 			id := connection(t, l)
 			execSQL(t, db, fmt.Sprintf("KILL CONNECTION %d", id))
-			lease, err := l.Acquire(lock.NoWait(t.Context()), "k")
+			lease, err := l.Acquire(t.Context(), "k", lock.Options{TryOnce: true})
 			if err != nil {
 				t.Fatalf("acquire: %v", err)
 			}
@@ -400,19 +403,24 @@ func TestAFenceThatIsDrawnTooLate(t *testing.T) {
 		l, other := k.open(t, via(dsn, p), 0), k.open(t, dsn, 0)
 		release(t, acquire(t, l, "k"))
 		id := connection(t, l)
-		var next *lock.Lease
-		p.obey(func(_ int, request string) fate {
-			if next == nil && strings.Contains(request, "LAST_INSERT_ID") {
-				execSQL(t, db, fmt.Sprintf("KILL CONNECTION %d", id))
-				next = acquire(t, other, "k")
-			}
-			return pass
-		})
-		if late, err := l.Acquire(lock.NoWait(t.Context()), "k"); err == nil {
+		fence := p.Set(wire.Trap{Match: wire.Contains("LAST_INSERT_ID"), Do: wire.Hold})
+		var late *lock.Lease
+		ended := make(chan error, 1)
+		go func() {
+			var err error
+			late, err = l.Acquire(t.Context(), "k", lock.Options{TryOnce: true})
+			ended <- err
+		}()
+		<-fence.Sprung()
+		p.Silence(wire.ToClient) // or it would hear of the end before the next one has the key
+		execSQL(t, db, fmt.Sprintf("KILL CONNECTION %d", id))
+		next := acquire(t, other, "k")
+		fence.Release()
+		p.Silence()
+		if err := <-ended; err == nil {
 			t.Errorf("got a lease with fence %d, the holder has %d", late.Fence(), next.Fence())
 		} else if !errors.Is(err, lock.ErrHeld) {
 			t.Errorf("err = %v, want ErrHeld", err)
 		}
-		p.obey(nil)
 	})
 }

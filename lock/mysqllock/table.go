@@ -82,9 +82,9 @@ func (t *Table) Close() error {
 	return nil
 }
 
-// Acquire tries to get key, and unless it is to try once tries again until ctx ends.
-func (t *Table) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
-	a := attempt{t, key, columnName(key), uuid.NewString(), ownerColumn(lock.Owner(ctx))}
+// Acquire tries to get key, and unless o says to try once tries again until ctx ends.
+func (t *Table) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+	a := attempt{t, key, columnName(key), uuid.NewString(), ownerColumn(o.Owner)}
 	t.rows.start()
 	var held *lock.HeldError // what the last reading said
 	var lastRead time.Time
@@ -107,11 +107,11 @@ func (t *Table) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
 		default:
 			return nil, err
 		}
-		if lock.IsNoWait(ctx) {
+		if o.TryOnce {
 			return nil, held
 		}
-		if !sleep(ctx, jitter(pause)) {
-			return nil, errors.Join(held, context.Cause(ctx))
+		if ended := lock.Sleep(ctx, jitter(pause)); ended != nil {
+			return nil, errors.Join(held, ended)
 		}
 	}
 }
