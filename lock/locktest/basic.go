@@ -36,9 +36,10 @@ func exclusion(ctx context.Context, s *Scene) error {
 						return
 					}
 					from := time.Now()
-					time.Sleep(100 * time.Microsecond) // widens the window in which an overlap would show
+					time.Sleep(100 * time.Microsecond) // widens the window in which an overlap shows
 					to := time.Now()
-					if err := lease.Release(); err != nil && !errors.Is(err, lock.ErrDown) { // a server that is too busy frees it later
+					if err := lease.Release(); err != nil &&
+						!errors.Is(err, lock.ErrDown) { // a server that is too busy frees it later
 						mu.Lock()
 						failed = errors.Join(failed, fmt.Errorf("release: %w", err))
 						mu.Unlock()
@@ -101,11 +102,16 @@ func boundedWait(ctx context.Context, s *Scene) error {
 		return err
 	}
 	other := s.Locker(ctx)
-	warm, err := once(ctx, other, FreshKey()) // a wait may end before there is a connection, and then nothing is known of a holder
+	warm, err := once(
+		ctx,
+		other,
+		FreshKey(),
+	) // a wait may end before there is a connection, and then nothing is known of a holder
 	if err != nil {
 		return err
 	}
-	for _, long := range []time.Duration{200 * time.Millisecond, time.Second, 5 * time.Second} { // on a busy computer the answer may come too late
+	// On a busy computer the answer may come too late.
+	for _, long := range []time.Duration{200 * time.Millisecond, time.Second, 5 * time.Second} {
 		wait, cancel := context.WithTimeout(ctx, long)
 		_, err = other.Acquire(wait, s.Key, lock.Options{})
 		cancel()
@@ -149,7 +155,7 @@ func deadContext(ctx context.Context, s *Scene) error {
 	dead, cancel := context.WithCancel(ctx)
 	cancel()
 	if lease, err := s.Locker(ctx).Acquire(dead, s.Key, lock.Options{}); err == nil {
-		// A lock that needs no server may be quicker than its context; it must be a real lease then.
+		// A lock that needs no server may be quicker than its context. Then it must be a real lease.
 		return lease.Release()
 	}
 	return isFree(ctx, s)
@@ -226,7 +232,7 @@ func done(ctx context.Context, s *Scene) error {
 	return nil
 }
 
-// reentry holds a key by Do and asks for it again, with the context that Do gave and with another.
+// reentry holds a key under Do and asks for it again, with the context that Do gave and with another.
 func reentry(ctx context.Context, s *Scene) error {
 	l := s.Locker(ctx)
 	return lock.Do(ctx, l, s.Key, lock.Options{}, func(inside context.Context, outer lock.Fence) error {

@@ -15,14 +15,14 @@ import (
 	"example.com/stock/lock"
 )
 
-// contenderEnv, if not empty, makes a contender of a test binary.
+// contenderEnv, if not empty, makes a test binary a contender.
 const contenderEnv = "LOCKTEST_CONTENDER"
 
-// mark begins every line of a contender that is meant for the suite: a test binary says other things too.
+// mark begins every line of output that is meant for the suite: a test binary writes other lines, too.
 const mark = "="
 
-// Contend turns the test that calls it into a contender if the suite has started this process as one; otherwise the test is
-// skipped. A package that calls [Conform] needs exactly this test:
+// Contend makes this process a contender if the suite has started it as one; otherwise it skips the test. A package
+// that calls [Conform] needs exactly this test:
 //
 //	func TestContender(t *testing.T) { locktest.Contend(t, harnesses()...) }
 func Contend(t *testing.T, harnesses ...Harness) {
@@ -57,7 +57,7 @@ type opened struct {
 	close func() error
 }
 
-// contend serves requests until in ends, which ends all that goes on here.
+// contend serves requests until in ends. Then everything here ends.
 func contend(in io.Reader, out io.Writer, harnesses map[string]Harness) error {
 	life, end := context.WithCancel(context.Background())
 	c := &contender{
@@ -87,7 +87,7 @@ func contend(in io.Reader, out io.Writer, harnesses map[string]Harness) error {
 	return lines.Err()
 }
 
-// end waits for what goes on, and gives everything back.
+// end waits for the requests under way, and gives everything back.
 func (c *contender) end() {
 	c.calls.Wait()
 	for _, lease := range c.leases {
@@ -143,7 +143,7 @@ func (c *contender) serve(ctx context.Context, r request) reply {
 	}
 }
 
-// unknown works under the key, with an outcome that is not known.
+// unknown does work of unknown outcome under the key.
 func (c *contender) unknown(ctx context.Context, l lock.Locker, r request) reply {
 	ctx, cancel := context.WithTimeout(ctx, r.Wait)
 	defer cancel()
@@ -156,7 +156,7 @@ func (c *contender) unknown(ctx context.Context, l lock.Locker, r request) reply
 		if from != 0 || ctx.Err() != nil {
 			return reply{From: from, Err: fail(err)}
 		}
-		time.Sleep(10 * time.Millisecond) // a server that is too busy says so at once
+		time.Sleep(10 * time.Millisecond) // a server that is too busy answers at once
 	}
 }
 

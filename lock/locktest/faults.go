@@ -30,7 +30,12 @@ func crash(ctx context.Context, s *Scene) error {
 	}
 	next, err := wait(ctx)
 	if err != nil {
-		return fmt.Errorf("a holder was killed, and with a lease of %v nobody had the key for %v: %w", s.Lease, s.Lease+s.timeout, err)
+		return fmt.Errorf(
+			"a holder was killed, and with a lease of %v nobody had the key for %v: %w",
+			s.Lease,
+			s.Lease+s.timeout,
+			err,
+		)
 	}
 	if s.Promise.Fenced && next.Fence <= h.Fence {
 		return fmt.Errorf("fence %d after %d", next.Fence, h.Fence)
@@ -39,7 +44,7 @@ func crash(ctx context.Context, s *Scene) error {
 	return err
 }
 
-// deadWaiter kills one that waits before another.
+// deadWaiter kills a waiter that has another behind it.
 func deadWaiter(ctx context.Context, s *Scene) error {
 	list, err := s.processes(ctx, 3, s.Lease)
 	if err != nil {
@@ -80,7 +85,7 @@ func deadWaiter(ctx context.Context, s *Scene) error {
 	return nil
 }
 
-// generations kills the process of every holder, of some while they hold.
+// generations kills the process of every holder, some of them while they hold.
 func generations(ctx context.Context, s *Scene) error {
 	var last lock.Fence
 	for i := range 3 {
@@ -154,7 +159,7 @@ func (s *Scene) crashPoint(ctx context.Context, sound *remote, k int) error {
 	for _, snare := range snares {
 		select {
 		case <-snare.Sprung():
-		case <-got: // it took fewer requests
+		case <-got: // the acquisition took fewer requests
 		}
 	}
 	if err := doomed.kill(); err != nil {
@@ -173,7 +178,7 @@ func (s *Scene) crashPoint(ctx context.Context, sound *remote, k int) error {
 	return nil
 }
 
-// fourAtATime does something n times, four at a time.
+// fourAtATime calls do n times, four at a time.
 func fourAtATime(n int, do func(i int) error) error {
 	failed := make([]error, n)
 	turns := make(chan struct{}, 4)
@@ -189,8 +194,8 @@ func fourAtATime(n int, do func(i int) error) error {
 	return errors.Join(failed...)
 }
 
-// cuts counts the requests of an acquisition with its release, of a free key and of one that is held, and then loses each of them
-// once, and each reply once.
+// cuts counts the requests of an acquisition and its release, of a free key and of one that is held. Then it loses
+// each request once, and each reply once.
 func cuts(ctx context.Context, s *Scene) error {
 	list, err := s.processes(ctx, 2, s.Lease)
 	if err != nil {
@@ -204,12 +209,19 @@ func cuts(ctx context.Context, s *Scene) error {
 			return err
 		}
 		s.seen += fmt.Sprintf("%d requests, contended %v; ", n, contended)
-		for k := range min(n, 16) { // who polls makes more
+		for k := range min(n, 16) { // a lock that polls makes more
 			for _, do := range []wire.Action{wire.Cut, wire.CutReply} {
 				tries = append(tries, func() error {
 					return s.withRetries(ctx, 2, func() error {
 						if err := s.cut(ctx, far, sound, wire.Trap{Skip: k, Do: do}, contended); err != nil {
-							return fmt.Errorf("%s of request %d of %d, contended %v, is lost: %w", part(do), k+1, n, contended, err)
+							return fmt.Errorf(
+								"%s of request %d of %d, contended %v, is lost: %w",
+								part(do),
+								k+1,
+								n,
+								contended,
+								err,
+							)
 						}
 						return nil
 					})
@@ -239,7 +251,7 @@ func part(do wire.Action) string {
 	return "the reply"
 }
 
-// requests is how many a locker makes that is used for the first time, with a key that is.
+// requests counts the requests of a locker that is used for the first time, with a key that is used for the first time.
 func (s *Scene) requests(ctx context.Context, far, sound *remote, contended bool) (int, error) {
 	wires, at, err := s.wired()
 	if err != nil {
@@ -267,8 +279,14 @@ func (s *Scene) requests(ctx context.Context, far, sound *remote, contended bool
 	return n, err
 }
 
-// approach acquires a fresh key with r. If contended, sound holds it until one of snares has sprung, or for a moment.
-func (s *Scene) approach(ctx context.Context, r, sound *remote, contended bool, snares []*wire.Snare) (*remoteLease, error) {
+// approach acquires a fresh key with r. If contended, sound holds the key until the snares have sprung, or for a
+// moment.
+func (s *Scene) approach(
+	ctx context.Context,
+	r, sound *remote,
+	contended bool,
+	snares []*wire.Snare,
+) (*remoteLease, error) {
 	key := FreshKey()
 	if !contended {
 		h, err := r.acquire(ctx, attempt{Key: key, Wait: s.timeout})
@@ -299,7 +317,7 @@ func (s *Scene) approach(ctx context.Context, r, sound *remote, contended bool, 
 	return orKey(h, key), err
 }
 
-// orKey is h, or what stands for the key if there is none.
+// orKey returns h, or if there is none a lease that has only the key.
 func orKey(h *remoteLease, key string) *remoteLease {
 	if h == nil {
 		return &remoteLease{Key: key}
@@ -336,7 +354,7 @@ func (s *Scene) cut(ctx context.Context, far, sound *remote, trap wire.Trap, con
 	return s.giveBack(ctx, r, sound, h, snares)
 }
 
-// giveBack releases what may have been cut meanwhile, and wants it to be free.
+// giveBack releases a lease that may have been cut meanwhile, and checks that the key becomes free.
 func (s *Scene) giveBack(ctx context.Context, r, sound *remote, h *remoteLease, snares []*wire.Snare) error {
 	if _, err := h.release(ctx); err != nil && !errors.Is(err, lock.ErrDown) && !isLost(err) {
 		return fmt.Errorf("release: %w, want none, ErrDown or ErrLost", err)
@@ -375,7 +393,7 @@ func (s *Scene) cutRenewal(ctx context.Context, far, sound *remote, action wire.
 	return s.giveBack(ctx, r, sound, h, nil)
 }
 
-// alone wants that a rival got nothing, unless the holder had lost the key, and knew if that is promised.
+// alone checks that a rival got nothing, unless the holder had lost the key, and knew of it if that is promised.
 func (s *Scene) alone(ctx context.Context, h, rival *remoteLease, err error) error {
 	if err != nil {
 		if !errors.Is(err, lock.ErrHeld) {
@@ -398,8 +416,8 @@ func (s *Scene) alone(ctx context.Context, h, rival *remoteLease, err error) err
 	return nil
 }
 
-// freeAgain wants that the process that was cut and a sound one can have the key within the lease. Traps that have not sprung are
-// taken away.
+// freeAgain checks that the process that was cut, and a sound one, can have the key within the lease. It takes away
+// traps that have not sprung.
 func (s *Scene) freeAgain(ctx context.Context, r, sound *remote, h *remoteLease, snares []*wire.Snare) error {
 	for _, snare := range snares {
 		snare.Release()
@@ -412,7 +430,10 @@ func (s *Scene) freeAgain(ctx context.Context, r, sound *remote, h *remoteLease,
 		if s.Promise.Fenced && next.Fence <= h.Fence {
 			return fmt.Errorf("fence %d after %d", next.Fence, h.Fence)
 		}
-		if _, err := next.release(ctx); err != nil && !isLost(err) && !errors.Is(err, lock.ErrDown) { // one may spring late
+		if _, err := next.release(
+			ctx,
+		); err != nil && !isLost(err) &&
+			!errors.Is(err, lock.ErrDown) { // one may spring late
 			return fmt.Errorf("release afterwards: %w", err)
 		}
 	}
@@ -475,7 +496,7 @@ func (s *Scene) outage(ctx context.Context, one, other *remote) error {
 	}
 	next, err := wait(ctx)
 	if err != nil {
-		return fmt.Errorf("who waited over the restart: %w", err)
+		return fmt.Errorf("a waiter over the restart: %w", err)
 	}
 	defer func() { _, _ = next.release(ctx) }()
 	if s.Promise.Fenced && next.Fence <= h.Fence {
@@ -484,13 +505,13 @@ func (s *Scene) outage(ctx context.Context, one, other *remote) error {
 	return nil
 }
 
-// perKey is how much may stay of a key: a fence, and what it is locked by.
+// perKey is how many things of a key may stay: a fence, and what the key is locked by.
 const perKey = 2
 
-// few goroutines are no leak.
+// few is a number of goroutines that is no leak.
 const few = 10
 
-// traces looks for what is left after many acquisitions.
+// traces checks what is left after many acquisitions.
 func traces(ctx context.Context, s *Scene) error {
 	list, before := make([]*remote, 2), make([]int, 2)
 	for i := range list {
@@ -547,8 +568,8 @@ func (s *Scene) left(ctx context.Context, list []*remote, before []int) (string,
 		if err != nil {
 			return "", err
 		}
-		// A handful more is the runtime's or the contender's own, which may start after the first count. A leak is one for each of
-		// thousands of acquisitions.
+		// A handful more is the runtime's or the contender's own, which may start after the first count. A leak is
+		// one for each of thousands of acquisitions.
 		if after > before[i]+few {
 			return fmt.Sprintf("%d goroutines, %d before", after, before[i]), nil
 		}

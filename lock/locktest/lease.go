@@ -16,7 +16,7 @@ const (
 	toClient = wire.ToClient
 )
 
-// contention lets three processes contend and looks at what they recorded.
+// contention lets three processes contend, and checks what they recorded.
 func contention(ctx context.Context, s *Scene) error {
 	list, err := s.processes(ctx, 3, calm)
 	if err != nil {
@@ -49,7 +49,7 @@ func runStorms(ctx context.Context, list []*remote, what storm) ([]Hold, error) 
 	return history, errors.Join(failed...)
 }
 
-// renewal holds for two and a half leases, in which another process waits in vain.
+// renewal holds for two and a half leases. Another process waits for the key in vain.
 func renewal(ctx context.Context, s *Scene) error {
 	list, err := s.processes(ctx, 2, s.Lease)
 	if err != nil {
@@ -68,7 +68,7 @@ func renewal(ctx context.Context, s *Scene) error {
 			return fmt.Errorf("another had the key after %v of a lease of %v", next.From-h.From, s.Lease)
 		}
 		if !errors.Is(err, lock.ErrHeld) {
-			return fmt.Errorf("who waited was told %w, want ErrHeld", err)
+			return fmt.Errorf("a waiter was told %w, want ErrHeld", err)
 		}
 		if _, err := h.release(ctx); err != nil {
 			return fmt.Errorf("the lease was lost: %w", err)
@@ -86,7 +86,7 @@ func expiry(ctx context.Context, s *Scene) error {
 	return s.withRetries(ctx, 5, func() error { return s.outlive(ctx, list[0], list[1], FreshKey()) })
 }
 
-// cutOff does the same with a lease that would be renewed, if the network let it.
+// cutOff does the same with a lease that would be renewed if the network let it.
 func cutOff(ctx context.Context, s *Scene) error {
 	list, err := s.processes(ctx, 1, s.Lease)
 	if err != nil {
@@ -118,7 +118,7 @@ func cutOff(ctx context.Context, s *Scene) error {
 	})
 }
 
-// outlive lets one process hold a key until another has it.
+// outlive lets one process hold a key until another process has it.
 func (s *Scene) outlive(ctx context.Context, one, other *remote, key string) error {
 	h, err := one.acquire(ctx, attempt{Key: key, Wait: s.timeout, Insist: true})
 	if err != nil {
@@ -127,7 +127,7 @@ func (s *Scene) outlive(ctx context.Context, one, other *remote, key string) err
 	return s.follow(ctx, h, other)
 }
 
-// follow waits with other until the key of h has gone over, and wants that the holder of h knew first, if that is promised.
+// follow waits until other has the key of h. If that is promised, the holder of h must have known of its loss first.
 func (s *Scene) follow(ctx context.Context, h *remoteLease, other *remote) error {
 	next, err := other.acquire(ctx, attempt{Key: h.Key, Wait: s.Lease + s.timeout, Insist: true})
 	if err != nil {
@@ -152,7 +152,7 @@ func (s *Scene) follow(ctx context.Context, h *remoteLease, other *remote) error
 	return nil
 }
 
-// overtake pauses a holder until another has the key, and lets it go on.
+// overtake pauses a holder until another has the key, and then resumes it.
 func (s *Scene) overtake(ctx context.Context, one, other *remote) (late, next *remoteLease, err error) {
 	key := FreshKey()
 	if late, err = one.acquire(ctx, attempt{Key: key, Wait: s.timeout, Insist: true}); err != nil {
@@ -192,7 +192,7 @@ func paused(ctx context.Context, s *Scene) error {
 	return nil
 }
 
-// owner lets the one who lost the key release it, and then tries to get it past the next holder.
+// owner lets the contender that lost the key release it, and then tries to acquire it beside the next holder.
 func owner(ctx context.Context, s *Scene) error {
 	list, err := s.processes(ctx, 3, s.Lease)
 	if err != nil {
@@ -210,7 +210,11 @@ func owner(ctx context.Context, s *Scene) error {
 		third, err := list[2].acquire(ctx, attempt{Key: late.Key, Wait: s.timeout, Try: true})
 		if err == nil {
 			_, _ = third.release(ctx)
-			return fmt.Errorf("a third had the key %v after the next holder, whose lease is %v", third.From-next.From, s.Lease)
+			return fmt.Errorf(
+				"a third had the key %v after the next holder, whose lease is %v",
+				third.From-next.From,
+				s.Lease,
+			)
 		}
 		if !errors.Is(err, lock.ErrHeld) {
 			return fmt.Errorf("a third was told %w, want ErrHeld", err)
@@ -222,9 +226,9 @@ func owner(ctx context.Context, s *Scene) error {
 	})
 }
 
-// pausedWaiter stops a process that waits for several keys at once until what the server may have granted to it has run
-// out and others have come and gone. It wakes while another holds. One key would show little: it is a race, within the
-// process that wakes, between what it was told before and what it asks now.
+// pausedWaiter stops a process that waits for several keys at once, until anything that the server may have granted
+// to it has run out and others have come and gone. It wakes while another holds. One key would show little: inside
+// the process that wakes there is a race between what it was told before and what it asks now.
 func pausedWaiter(ctx context.Context, s *Scene) error {
 	list, err := s.processes(ctx, 3, s.Lease)
 	if err != nil {
@@ -271,7 +275,7 @@ type wait struct {
 	history          []Hold
 }
 
-// side does something to all waits at once.
+// all calls do for all waits at once.
 func all(waits []*wait, do func(*wait) error) error {
 	failed := make([]error, len(waits))
 	var all sync.WaitGroup
@@ -282,7 +286,7 @@ func all(waits []*wait, do func(*wait) error) error {
 	return errors.Join(failed...)
 }
 
-// begin has one hold the key and the other process wait for it.
+// begin lets one process hold the key, and the process that will be paused wait for it.
 func (w *wait) begin(ctx context.Context) (err error) {
 	if w.first, err = w.one.acquire(ctx, attempt{Key: w.key, Wait: w.s.timeout, Insist: true}); err != nil {
 		return err
@@ -295,8 +299,8 @@ func (w *wait) begin(ctx context.Context) (err error) {
 	return queued(ctx, w.one, w.key, 1)
 }
 
-// pass lets go of the key, which may go to the process that is away, and has two others hold it after that, one after
-// the other.
+// pass releases the key, which may then go to the process that is paused, and lets two others hold it after that, one
+// after the other.
 func (w *wait) pass(ctx context.Context) (err error) {
 	if err := w.ended(ctx, w.first); err != nil {
 		return err
@@ -308,25 +312,25 @@ func (w *wait) pass(ctx context.Context) (err error) {
 	if err := w.ended(ctx, next); err != nil {
 		return err
 	}
-	time.Sleep(w.s.Lease) // or where nothing is granted to who waits the pause would be shorter than a lease
+	time.Sleep(w.s.Lease) // if nothing is granted to the waiter, the pause would otherwise be shorter than a lease
 	w.last, err = w.other.acquire(ctx, attempt{Key: w.key, Wait: w.s.Lease + 2*w.s.timeout, Insist: true})
 	return err
 }
 
-// end lets the process that was away look around while another holds the key, and then have it.
+// end gives the process that was paused some time while another holds the key, and then the key.
 func (w *wait) end(ctx context.Context) error {
-	time.Sleep(w.s.Lease / 2) // in which a lease that it must not have would show
+	time.Sleep(w.s.Lease / 2) // a lease that it must not have would show meanwhile
 	if err := w.ended(ctx, w.last); err != nil {
 		return err
 	}
 	mine, err := w.come(ctx)
 	if err != nil {
-		return fmt.Errorf("who was paused while it waited: %w", err)
+		return fmt.Errorf("a waiter that was paused: %w", err)
 	}
 	return w.ended(ctx, mine)
 }
 
-// ended releases h and writes down when it was held, by its own clock: up to the release, or to its loss.
+// ended releases h and records when it was held, by its own clock: until the release, or until its loss.
 func (w *wait) ended(ctx context.Context, h *remoteLease) error {
 	to, err := h.release(ctx)
 	if isLost(err) {
@@ -344,9 +348,9 @@ func (w *wait) ended(ctx context.Context, h *remoteLease) error {
 	return err
 }
 
-// unknown lets work end with a write under way that a slow store does later: after a quarter of the lease, or if the
-// lock is of this process alone after a moment. Who comes next must not have the key before that, or he would read
-// what the write is about to change.
+// unknown lets work end while a write is under way, which a slow store does later: after a quarter of the lease, or
+// if the lock is of this process alone after a moment. The next holder must not have the key before that, or it would
+// read what the write is about to change.
 func unknown(ctx context.Context, s *Scene) error {
 	if !cluster(s.Harness) {
 		return s.unknownInside(ctx)

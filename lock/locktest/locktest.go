@@ -1,8 +1,8 @@
 // Package locktest is the conformance suite of the lock contract: a table of clauses that every lock has to keep.
 //
-// A clause returns an error instead of failing a test, so that locks which are broken on purpose can prove that it notices. [Run]
-// checks the clauses that need one process only. [Conform] checks all of them, for a strategy with its servers: there the
-// contenders are processes of their own, which the suite kills, pauses and cuts off.
+// A clause returns an error instead of failing a test, so that locks which are broken on purpose can prove that it
+// notices. [Run] checks the clauses that need one process only. [Conform] checks all of them, for a strategy with its
+// servers: there the contenders are processes of their own, which the suite kills, pauses and cuts off.
 package locktest
 
 import (
@@ -35,8 +35,11 @@ func Clauses() []Clause {
 			Rule: "Two leases of one key are never held at the same time.",
 		},
 		{
-			Name: "Keys", Applies: exclusive, Check: keys,
-			Rule: "A lease of one key does not keep anybody from another, as long as the process has a connection left for it.",
+			Name:    "Keys",
+			Applies: exclusive,
+			Check:   keys,
+			Rule: "A lease of one key does not keep anybody from another, " +
+				"as long as the process has a connection left for it.",
 		},
 		{
 			Name: "TryOnce", Applies: exclusive, Check: tryOnce,
@@ -112,13 +115,18 @@ func Clauses() []Clause {
 			Rule: "A waiter that is killed keeps nobody behind it from the key.",
 		},
 		{
-			Name: "Paused", Applies: cluster, Check: paused,
-			Rule: "A holder that is paused past its lease is followed, learns of its loss when it wakes, and has the smaller fence.",
+			Name:    "Paused",
+			Applies: cluster,
+			Check:   paused,
+			Rule: "A holder that is paused past its lease is followed, " +
+				"learns of its loss when it wakes, and has the smaller fence.",
 		},
 		{
-			Name: "PausedWaiter", Applies: cluster, Check: pausedWaiter,
-			Rule: "A waiter that is paused for longer than anything that was granted to it, while others come and go, does not " +
-				"hold the key beside another when it wakes, and has the larger fence when its turn has come.",
+			Name:    "PausedWaiter",
+			Applies: cluster,
+			Check:   pausedWaiter,
+			Rule: "A waiter that is paused for longer than anything that was granted to it, while others come and go, " +
+				"does not hold the key beside another when it wakes, and has the larger fence when its turn has come.",
 		},
 		{
 			Name: "Owner", Applies: cluster, Check: owner,
@@ -129,19 +137,27 @@ func Clauses() []Clause {
 			Rule: "Fences grow although the process of every holder is a new one and the one before was killed.",
 		},
 		{
-			Name: "Cuts", Applies: cluster, Check: cuts,
-			Rule: "Whatever request of an acquisition, a renewal or a release is lost, or its reply: no two hold the key, the " +
-				"error is precise, and nothing is left.",
+			Name:    "Cuts",
+			Applies: cluster,
+			Check:   cuts,
+			Rule: "Whatever request of an acquisition, a renewal or a release is lost, or its reply: " +
+				"no two hold the key, the error is precise, and nothing is left.",
 		},
 		{
-			Name: "Traces", Applies: cluster, Check: traces,
-			Rule: "Ten thousand acquisitions, some of them given up, leave no goroutine, and on the server nothing that holds a " +
-				"key or waits for it. What is meant to stay, such as the last fence, is counted by the keys and not by the " +
-				"acquisitions.",
+			Name:    "Traces",
+			Applies: cluster,
+			Check:   traces,
+			Rule: "Ten thousand acquisitions, some of them given up, leave no goroutine, and on the server " +
+				"nothing that holds a key or waits for it. What is meant to stay, such as the last fence, " +
+				"is counted by the keys and not by the acquisitions.",
 		},
 		{
-			Name: "Restart", Applies: cluster, Check: restart, Restarts: true,
-			Rule: "A server that is killed under a holder and a waiter and comes back lets no two hold the key, and serves again.",
+			Name:     "Restart",
+			Applies:  cluster,
+			Check:    restart,
+			Restarts: true,
+			Rule: "A server that is killed under a holder and a waiter " +
+				"and comes back lets no two hold the key, and serves again.",
 		},
 	}
 }
@@ -167,31 +183,33 @@ type Harness struct {
 	Name    string       // of the strategy, as in the catalogue
 	Promise lock.Promise // as in the catalogue
 
-	// Open makes a Locker on the servers at addrs, with clients of its own as another process has, and a function that closes
-	// both. The servers keep the key for lease if they hear nothing from its holder. The suite calls Open here and in contenders;
-	// it must start nothing.
+	// Open makes a Locker on the servers at addrs, with clients of its own as another process has, and a function
+	// that closes both. The servers keep the key for lease if they hear nothing from its holder. The suite calls Open
+	// here and in contenders; it must start nothing.
 	Open func(addrs []string, lease time.Duration) (lock.Locker, func() error, error)
-	// Lease is that of the clauses that wait for its end: short, but not so short that a busy computer loses it, such as 2 s.
+	// Lease is that of the clauses that wait for its end: short, but not so short that a busy computer loses it, such
+	// as 2 s.
 	Lease  time.Duration
 	Renews bool          // a holder that works on keeps the key beyond Lease
 	Wire   wire.Protocol // tells where requests end
 	Room   int           // how many keys a process may hold, and wait for, at a time; 0: any number
 
-	// Start starts servers. One that is killed comes back with its data. Nil: the strategy needs no server, and the clauses about
-	// processes do not apply.
+	// Start starts servers. One that is killed comes back with its data. Nil: the strategy needs no server, and the
+	// clauses about processes do not apply.
 	Start   func(testing.TB) []Server
 	Failing int      // how many of them may be killed at a time; 0: all
 	Servers []Server // already started, for the clauses that do not kill them
 
-	// Left lists what is on the servers of a key that nobody holds or waits for, except what is meant to stay. Nil: cannot tell.
+	// Left lists what is on the servers of a key that nobody holds or waits for, except what is meant to stay. Nil:
+	// cannot tell.
 	Left func(ctx context.Context, addrs []string, key string) ([]string, error)
-	// Kept counts what is meant to stay on the servers of keys that begin with key. Keeps says what that is and for how long.
-	// Nil: nothing is meant to stay, which Left checks.
+	// Kept counts what is meant to stay on the servers of keys that begin with key. Keeps says what that is and for
+	// how long. Nil: nothing is meant to stay, which Left checks.
 	Kept  func(ctx context.Context, addrs []string, key string) (int, error)
 	Keeps string
 
-	// Breaks are the clauses that the strategy is known to break although its Promise has no word for that, and why. They are
-	// checked nevertheless, and it is an error if they hold.
+	// Breaks are the clauses that the strategy is known to break although its Promise has no word for that, and why.
+	// They are checked nevertheless, and it is an error if they hold.
 	Breaks map[string]string
 }
 
@@ -210,8 +228,8 @@ func addrs(servers []Server) []string {
 	return list
 }
 
-// Run checks every clause that applies to promise and needs no other process. open makes an independent Locker on the same
-// servers.
+// Run checks every clause that applies to promise and needs no other process. open makes an independent Locker on the
+// same servers.
 func Run(t *testing.T, promise lock.Promise, open func(testing.TB) lock.Locker) {
 	t.Helper()
 	h := Harness{Promise: promise}
@@ -234,8 +252,8 @@ func Run(t *testing.T, promise lock.Promise, open func(testing.TB) lock.Locker) 
 // clausesAtOnce is how many clauses are checked at the same time: most of them wait for a lease to run out.
 const clausesAtOnce = 8
 
-// Conform checks every clause that applies to its promise for every harness, on the same servers, several clauses at a time, in
-// processes of their own. The package needs a test for these processes: see [Contend].
+// Conform checks every clause that applies to its promise for every harness, on the same servers, several clauses at
+// a time, in processes of their own. The package needs a test for these processes: see [Contend].
 func Conform(t *testing.T, harnesses ...Harness) {
 	t.Helper()
 	s := newSuite(clausesAtOnce)

@@ -216,7 +216,9 @@ type attempt struct {
 
 // begin begins to acquire and returns at once. wait returns the lease; cancel ends the wait of the contender.
 func (r *remote) begin(a attempt) (wait func(context.Context) (*remoteLease, error), cancel func(), err error) {
-	sent, err := r.send(request{Do: "acquire", Locker: r.locker, Key: a.Key, Wait: a.Wait, Try: a.Try, Insist: a.Insist})
+	sent, err := r.send(
+		request{Do: "acquire", Locker: r.locker, Key: a.Key, Wait: a.Wait, Try: a.Try, Insist: a.Insist},
+	)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -29,7 +29,12 @@ type brokenTrial struct {
 func brokenTrials() []brokenTrial {
 	return []brokenTrial{
 		{"takes the key from whoever has it", flaws{noNX: true}, nil, []string{"Processes"}},
-		{"excludes only its own process", flaws{}, func(string) lock.Locker { return &local.Mutex{} }, []string{"Processes"}},
+		{
+			"excludes only its own process",
+			flaws{},
+			func(string) lock.Locker { return &local.Mutex{} },
+			[]string{"Processes"},
+		},
 		{
 			"the key stays for ever",
 			flaws{noExpiry: true},
@@ -55,8 +60,19 @@ func brokenTrials() []brokenTrial {
 // harness is the trial on Redis as the suite takes it. It claims whatever a clause asks for.
 func (b brokenTrial) harness(aof bool) Harness {
 	return Harness{
-		Name: b.name, Lease: trialLease, Renews: true, Wire: wire.Redis(), Left: trialLeft,
-		Promise: lock.Promise{Exclusive: true, Scope: lock.Cluster, Fenced: true, Blocking: true, Reentrant: true, SignalsLoss: true},
+		Name:   b.name,
+		Lease:  trialLease,
+		Renews: true,
+		Wire:   wire.Redis(),
+		Left:   trialLeft,
+		Promise: lock.Promise{
+			Exclusive:   true,
+			Scope:       lock.Cluster,
+			Fenced:      true,
+			Blocking:    true,
+			Reentrant:   true,
+			SignalsLoss: true,
+		},
 		Open: func(addrs []string, lease time.Duration) (lock.Locker, func() error, error) {
 			if b.open != nil {
 				return b.open(addrs[0]), func() error { return nil }, nil
@@ -157,7 +173,11 @@ func TestTheSuiteRejectsBrokenProcesses(t *testing.T) {
 
 func TestTheSuitePassesARightLock(t *testing.T) {
 	m := &local.Mutex{} // one process, so every Locker is the same
-	Run(t, lock.Promise{Exclusive: true, Blocking: true, Fair: true, Reentrant: true}, func(testing.TB) lock.Locker { return m })
+	Run(
+		t,
+		lock.Promise{Exclusive: true, Blocking: true, Fair: true, Reentrant: true},
+		func(testing.TB) lock.Locker { return m },
+	)
 }
 
 // With processes: what the broken ones are rejected for is their flaw and nothing else.

@@ -17,9 +17,9 @@ type storm struct {
 	Keys    []string
 	Workers int           // goroutines
 	Rounds  int           // acquisitions of each
-	Hold    time.Duration // in which an overlap would show
-	Limit   time.Duration // begin no round after this; 0: none
-	Leave   int           // every so-many-th of a worker leaves before its turn; 0: none
+	Hold    time.Duration // how long each holds, so that an overlap would show
+	Limit   time.Duration // no round begins after this; 0: no limit
+	Leave   int           // a worker gives up every Leave-th round while it waits; 0: none
 }
 
 // run runs s on l and returns the holds.
@@ -55,7 +55,7 @@ func (s storm) run(ctx context.Context, l lock.Locker) ([]Hold, error) {
 	return history, failed
 }
 
-// round is one holding, or none if it left before its turn.
+// round acquires and releases once. The hold is empty if the worker gave up before it had the key.
 func (s storm) round(ctx context.Context, l lock.Locker, worker, i int) (Hold, error) {
 	key := s.Keys[(worker+i)%len(s.Keys)]
 	leaves := s.Leave > 0 && i%s.Leave == s.Leave-1
@@ -66,7 +66,8 @@ func (s storm) round(ctx context.Context, l lock.Locker, worker, i int) (Hold, e
 		lease, err = l.Acquire(soon, key, lock.Options{})
 		cancel()
 		// A server that has a millisecond to answer may well be called down.
-		if err != nil && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, lock.ErrHeld) || errors.Is(err, lock.ErrDown)) {
+		if err != nil &&
+			(errors.Is(err, context.DeadlineExceeded) || errors.Is(err, lock.ErrHeld) || errors.Is(err, lock.ErrDown)) {
 			return Hold{}, nil
 		}
 	} else {
@@ -82,7 +83,7 @@ func (s storm) round(ctx context.Context, l lock.Locker, worker, i int) (Hold, e
 	h.To = now()
 	switch err := lease.Release(); {
 	case isLost(err):
-		h.To = h.From // a busy computer stopped us for longer than the lease: when it ended is not known
+		h.To = h.From // a busy computer stopped this process for longer than the lease: when it ended is not known
 	case errors.Is(err, lock.ErrDown): // a server that is too busy frees it later
 	case err != nil:
 		return Hold{}, fmt.Errorf("release: %w", err)
@@ -90,15 +91,15 @@ func (s storm) round(ctx context.Context, l lock.Locker, worker, i int) (Hold, e
 	return h, nil
 }
 
-// A Hold is one holding of a key, by a clock that all processes share: from the answer to Acquire to the moment before Release is
-// called, or in which the loss was known.
+// A Hold is one time that a key was held, by a clock that all processes share: from the answer to Acquire until just
+// before Release was called, or until the holder knew of its loss.
 type Hold struct {
 	Key      string
 	From, To time.Duration
 	Fence    lock.Fence
 }
 
-// overlaps fails if two holds of one key intersect, or if promised and a later one has no larger fence.
+// overlaps fails if two holds of one key overlap, or with fenced if a later hold has no larger fence.
 func overlaps(history []Hold, fenced bool) error {
 	slices.SortFunc(history, func(a, b Hold) int {
 		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.From, b.From))

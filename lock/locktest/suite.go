@@ -126,8 +126,8 @@ func (s *suite) record(h Harness, clause Clause, found, why string) {
 	s.outcomes = append(s.outcomes, o)
 }
 
-// write writes the outcomes to a file in dir, if there is a dir. Each package has its own file: go test runs several packages at
-// once.
+// write writes the outcomes to a file in dir, if there is a dir. Each package has its own file: go test runs several
+// packages at once.
 func (s *suite) write(dir string) error {
 	if dir == "" || len(s.outcomes) == 0 {
 		return nil
@@ -294,8 +294,9 @@ func (s *Scene) end() error {
 	return errors.Join(failed...)
 }
 
-// withRetries tries up to n times, and fails if it never succeeds. It is for clauses about time: a busy computer may run a timer
-// late, or stop a process for longer than a lease. It does not do so every time, and a lock that is wrong is wrong every time.
+// withRetries tries up to n times, and fails if it never succeeds. It is for clauses about time: a busy computer may
+// run a timer late, or stop a process for longer than a lease. It does not do so every time, and a lock that is wrong
+// is wrong every time.
 func (s *Scene) withRetries(ctx context.Context, n int, try func() error) error {
 	if s.hurry {
 		n = min(n, 2)

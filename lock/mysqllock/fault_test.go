@@ -16,7 +16,8 @@ import (
 	"example.com/stock/stack/wire"
 )
 
-// roundTrips are those of an acquisition and a release on a free key, and of a try on a held one, once the lock is warm.
+// roundTrips are those of an acquisition and a release on a free key, and of a try on a held one, once the lock is
+// warm.
 func TestRoundTrips(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -48,7 +49,14 @@ func TestRoundTrips(t *testing.T) {
 			release(t, acquire(t, other, "k"))
 			count("acquire", row.acquire, func() { lease = acquire(t, l, "k") })
 			count("try a held key", row.try, func() {
-				if _, err := other.Acquire(t.Context(), "k", lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrHeld) {
+				if _, err := other.Acquire(
+					t.Context(),
+					"k",
+					lock.Options{TryOnce: true},
+				); !errors.Is(
+					err,
+					lock.ErrHeld,
+				) {
 					t.Errorf("err = %v, want ErrHeld", err)
 				}
 			})
@@ -57,8 +65,8 @@ func TestRoundTrips(t *testing.T) {
 	}
 }
 
-// Whatever request of an acquisition or a release is broken, and however, the key is free soon after, although a lease is a
-// minute.
+// Whatever request of an acquisition or a release is broken, and however, the key is free soon after, although a
+// lease is a minute.
 func TestCutAtEveryRequest(t *testing.T) {
 	each(t, all, func(t *testing.T, k kind) {
 		dsn := database(t)
@@ -69,7 +77,7 @@ func TestCutAtEveryRequest(t *testing.T) {
 					c := cutting{k, dsn, k.open(t, dsn, 0), f, cold}
 					for n := 1; ; n++ {
 						requests, err := c.try(t, n)
-						for try := 1; err != nil && try < 3; try++ { // a busy computer may not end the connection within a second
+						for try := 1; err != nil && try < 3; try++ { // a busy computer may be late
 							requests, err = c.try(t, n)
 						}
 						if err != nil {
@@ -100,7 +108,8 @@ func (c cutting) try(t *testing.T, n int) (requests []string, err error) {
 	return requests, err
 }
 
-// at breaks the n-th request, and returns the requests that were seen, and what is wrong if the key does not become free.
+// at breaks the n-th request, and returns the requests that were seen, and what is wrong if the key does not become
+// free.
 func (c cutting) at(t *testing.T, n int) ([]string, error) {
 	t.Helper()
 	p := newProxy(t, addr(c.dsn))
@@ -119,7 +128,8 @@ func (c cutting) at(t *testing.T, n int) ([]string, error) {
 		_ = lease.Release()
 	}
 	cancel()
-	if !c.cold && n == 1 && (c.fault == wire.Cut || c.fault == wire.CutReply) && c.kind.name != table.name && err != nil {
+	if !c.cold && n == 1 && (c.fault == wire.Cut || c.fault == wire.CutReply) && c.kind.name != table.name &&
+		err != nil {
 		t.Errorf("a connection that broke while it was idle: %v", err)
 	}
 	requests := p.seen()
@@ -134,7 +144,8 @@ func (c cutting) at(t *testing.T, n int) ([]string, error) {
 	return requests, nil
 }
 
-// A holder that is cut off, by a network that drops packets without a word, knows of its loss before another can be let in.
+// A holder that is cut off, by a network that drops packets without a word, knows of its loss before another can be
+// let in.
 func TestCutOff(t *testing.T) {
 	each(t, all, func(t *testing.T, k kind) {
 		for range 5 { // a busy computer may run the holder's timer late
@@ -165,7 +176,8 @@ func toldInTime(t *testing.T, k kind) bool {
 	return told
 }
 
-// A collision that the server resolves by undoing one of two statements is no failure, wherever it happens; endless ones are.
+// A collision that the server resolves by undoing one of two statements is no failure, wherever it happens; endless
+// ones are.
 func TestCollisions(t *testing.T) {
 	each(t, all, func(t *testing.T, k kind) {
 		dsn := database(t)
@@ -324,8 +336,8 @@ func TestServerGoneAndBack(t *testing.T) {
 	})
 }
 
-// A server that hangs is said to be down, also to a caller that waits for another, and a holder is told before the server can let
-// others in.
+// A server that hangs is said to be down, also to a caller that waits for another, and a holder is told before the
+// server can let others in.
 func TestServerPaused(t *testing.T) {
 	t.Parallel()
 	server := stacktest.Server(t, "mysql")

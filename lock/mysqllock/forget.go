@@ -21,16 +21,18 @@ const (
 	forgetBatch = 100
 )
 
-// A forgetter deletes the rows of keys that nobody has asked for in a long time. Otherwise there would be a row for every key ever
-// used.
+// A forgetter deletes the rows of keys that nobody has asked for in a long time. Otherwise there would be a row for
+// every key ever used.
 //
-// When may a row go? Where there is no row, the next fence is the server's clock. So a row may go when its fence is behind the
-// clock: the next fence is larger, whoever draws it and whenever, as long as the clock is not set back behind the old one. It goes
-// when it is behind by the retention, so the clock would have to be set back by more than that. A fence ahead of the clock, as
-// after a clock was set back, stays until the clock has passed it. And the holder of a key has drawn its fence more recently.
+// When may a row go? Where there is no row, the next fence is the server's clock. So a row may go when its fence is
+// behind the clock: the next fence is larger, whoever draws it and whenever, as long as the clock is not set back
+// behind the old one. It goes when it is behind by the retention, so the clock would have to be set back by more than
+// that. A fence ahead of the clock, as after a clock was set back, stays until the clock has passed it. And the
+// holder of a key has drawn its fence more recently.
 //
-// The condition is part of the statement that deletes, which locks the row. An acquisition that comes before it moves the fence,
-// and the row stays. One that comes after it finds no row, as for a new key. Nobody is made to wait for a holder.
+// The condition is part of the statement that deletes, which locks the row. An acquisition that comes before it moves
+// the fence, and the row stays. One that comes after it finds no row, as for a new key. Nobody is made to wait for a
+// holder.
 //
 // Its cost is a read of the table's keys every hour, without locks, and a statement for each 100 rows that go.
 type forgetter struct {
@@ -50,7 +52,8 @@ func newForgetter(forget func(context.Context) error) *forgetter {
 	return f
 }
 
-// start begins to search for old rows from time to time. It is called before an acquisition, because nothing else makes rows.
+// start begins to search for old rows from time to time. It is called before an acquisition, because nothing else
+// makes rows.
 func (f *forgetter) start() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -152,8 +155,9 @@ func (t keyTable) forget(ctx context.Context, db *sql.DB, age time.Duration) err
 	})
 }
 
-// forgetLockRows deletes the old rows of lock_rows, one by one. It waits for nobody that has locked a row. A caller that waits for
-// a row waits behind its holder. A caller that comes while the row is being deleted finds none, and makes it again.
+// forgetLockRows deletes the old rows of lock_rows, one by one. It waits for nobody that has locked a row. A caller
+// that waits for a row waits behind its holder. A caller that comes while the row is being deleted finds none, and
+// makes it again.
 func forgetLockRows(ctx context.Context, db *sql.DB, age time.Duration) error {
 	return rowTable.eachBatch(ctx, db, age, func(names []string) error {
 		for _, name := range names {

@@ -10,39 +10,43 @@ import (
 	"example.com/stock/lock"
 )
 
-// ForUpdate is a row lock: SELECT ... FOR UPDATE of a row in a table of its own, in a transaction that stays open for as long as
-// the lease and commits nothing.
+// ForUpdate is a row lock: SELECT ... FOR UPDATE of a row in a table of its own, in a transaction that stays open for
+// as long as the lease and commits nothing.
 //
-// The row is not the stock's. A caller that locks the stock's row here and sells on another connection waits for itself until
-// innodb_lock_wait_timeout.
+// The row is not the stock's. A caller that locks the stock's row here and sells on another connection waits for
+// itself until innodb_lock_wait_timeout.
 //
-// Algorithm: select the row. If there is none yet, insert it, commit, and select again. The fence is drawn on another connection,
-// which commits at once: drawn in the transaction that holds the lock, it would be rolled back with it when the connection
-// breaks, and the next holder would draw the same number. Then the holder writes its name into the row, for [ForUpdate.Inspect].
-// This also shows whether the first connection, and so the lock, lived until the fence was drawn. Release is ROLLBACK, which
-// removes the name. Waiters stand in the server's queue, one connection per key and process. One that gives up takes its
-// statement back with KILL QUERY, because the server does not see that the client has gone.
+// Algorithm: select the row. If there is none yet, insert it, commit, and select again. The fence is drawn on another
+// connection, which commits at once: drawn in the transaction that holds the lock, it would be rolled back with it
+// when the connection breaks, and the next holder would draw the same number. Then the holder writes its name into
+// the row, for [ForUpdate.Inspect]. This also shows whether the first connection, and so the lock, lived until the
+// fence was drawn. Release is ROLLBACK, which removes the name. Waiters stand in the server's queue, one connection
+// per key and process. One that gives up takes its statement back with KILL QUERY, because the server does not see
+// that the client has gone.
 //
-// Round trips: 4 uncontended (lock, fence, name, release), and a ping every second. The first use of a key costs 3 more, a new
-// connection 3, and a wait 1 if it is longer than those before. A try that fails (lock.Options.TryOnce) costs 2. Waiting costs
-// none, giving up 4.
+// Round trips: 4 uncontended (lock, fence, name, release), and a ping every second. The first use of a key costs 3
+// more, a new connection 3, and a wait 1 if it is longer than those before. A try that fails (lock.Options.TryOnce)
+// costs 2. Waiting costs none, giving up 4.
 //
-// Connections: each key that is held keeps one, and MaxConns bounds them. At most half of them wait in the server's queue. Further
-// waiters poll, with 2 round trips every 10 to 100 ms, and give the connection back in between. So keys that somebody does not
-// release leave connections for other keys. If all connections hold keys, a try fails with lock.ErrNoCapacity, and a wait gets
-// the next one that becomes free.
+// Connections: each key that is held keeps one, and MaxConns bounds them. At most half of them wait in the server's
+// queue. Further waiters poll, with 2 round trips every 10 to 100 ms, and give the connection back in between. So
+// keys that somebody does not release leave connections for other keys. If all connections hold keys, a try fails
+// with lock.ErrNoCapacity, and a wait gets the next one that becomes free.
 //
-// Promises: exclusion while no lease is lost. A fence. If the holder's process ends, the next one has the key at once. If the
-// holder's computer dies, freezes or is cut off, the next one has the key within Lease, because the server ends a connection on
-// which it hears nothing. A holder that was frozen or cut off is told by its own clock before that.
+// Promises: exclusion while no lease is lost. A fence. If the holder's process ends, the next one has the key at
+// once. If the holder's computer dies, freezes or is cut off, the next one has the key within Lease, because the
+// server ends a connection on which it hears nothing. A holder that was frozen or cut off is told by its own clock
+// before that.
 //
-// Does not promise: to tell a holder that its connection has ended before the next one has the key. The server rolls back in the
-// instant in which it sees the end. The holder sees it when the news has reached it, mostly within socketCheckEvery, at the latest
-// with the next ping. The fence refuses its write. Nor strict order: MySQL 8 prefers transactions that block many others; MariaDB
-// serves in order of arrival. Nor that a waiter whose computer died is passed over before the time that a holder is given.
+// Does not promise: to tell a holder that its connection has ended before the next one has the key. The server rolls
+// back in the instant in which it sees the end. The holder sees it when the news has reached it, mostly within
+// socketCheckEvery, at the latest with the next ping. The fence refuses its write. Nor strict order: MySQL 8 prefers
+// transactions that block many others; MariaDB serves in order of arrival. Nor that a waiter whose computer died is
+// passed over before the time that a holder is given.
 type ForUpdate struct{ *pinned }
 
-// NewForUpdate makes a ForUpdate on db, which needs one connection more than o.MaxConns. Close it when no lease is held any more.
+// NewForUpdate makes a ForUpdate on db, which needs one connection more than o.MaxConns. Close it when no lease is
+// held any more.
 func NewForUpdate(db *sql.DB, o ConnOptions) *ForUpdate {
 	return &ForUpdate{newPinned(db, o, rowLock{db})}
 }
@@ -61,7 +65,11 @@ func (rowLock) setup(lease int) []string {
 		// The server must not answer for a missing row by locking the gap: that excludes nobody but those who insert.
 		"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
 		// Every statement begins a transaction, which saves the BEGIN.
-		fmt.Sprintf("SET SESSION autocommit = 0, wait_timeout = %d, innodb_lock_wait_timeout = %d", lease, minWaitTimeout),
+		fmt.Sprintf(
+			"SET SESSION autocommit = 0, wait_timeout = %d, innodb_lock_wait_timeout = %d",
+			lease,
+			minWaitTimeout,
+		),
 	}
 }
 
@@ -93,8 +101,8 @@ func queryOne(s *session, query string, args ...any) func(context.Context) error
 	}
 }
 
-// create makes the row. If another transaction has made it and holds it already, create waits. If two that wait so collide, the
-// acquisition is tried again.
+// create makes the row. If another transaction has made it and holds it already, create waits. If two that wait so
+// collide, the acquisition is tried again.
 func (r rowLock) create(ctx context.Context, s *session, key string, o lock.Options) error {
 	insert := func(ctx context.Context) error {
 		_, err := s.conn.ExecContext(ctx, "INSERT IGNORE INTO lock_rows (name) VALUES (?)", columnName(key))
@@ -114,8 +122,9 @@ func (r rowLock) create(ctx context.Context, s *session, key string, o lock.Opti
 	return s.exec(ctx, "COMMIT")
 }
 
-// coverWait makes the server wait for longer than ctx will, but not much longer: if this process ends without a word, its place
-// in the queue ends after that. The timeouts are powers of two, so that waits of about the same length need no round trip.
+// coverWait makes the server wait for longer than ctx will, but not much longer: if this process ends without a word,
+// its place in the queue ends after that. The timeouts are powers of two, so that waits of about the same length need
+// no round trip.
 func (r rowLock) coverWait(ctx context.Context, s *session) error {
 	seconds := maxWaitTimeout
 	if deadline, ok := ctx.Deadline(); ok {

@@ -24,8 +24,8 @@ type holder struct {
 	now    int64 // the server's clock, in the unit of the fences
 }
 
-// since returns the time that the fence tells, because it is made of the server's clock. A fence ahead of the clock tells none: it
-// was counted, because the clock had been set back.
+// since returns the time that the fence tells, because it is made of the server's clock. A fence ahead of the clock
+// tells none: it was counted, because the clock had been set back.
 func (h holder) since() time.Time {
 	age := h.now - int64(h.fence)
 	if h.fence == lock.NoFence || age < 0 {
@@ -34,8 +34,8 @@ func (h holder) since() time.Time {
 	return time.Now().Add(-time.Duration(age) * time.Microsecond)
 }
 
-// Inspect returns the holder, its fence, since when it holds by that fence, and how long its lease still runs, in one round trip.
-// Waiters poll and leave no trace: they are not known.
+// Inspect returns the holder, its fence, since when it holds by that fence, and how long its lease still runs, in one
+// round trip. Waiters poll and leave no trace: they are not known.
 func (t *Table) Inspect(ctx context.Context, key string) (lock.State, error) {
 	state := lock.State{Scope: lock.Cluster}
 	err := onConnection(ctx, t.db, inspecting(key), func(ctx context.Context, conn *sql.Conn) error {
@@ -59,8 +59,8 @@ func (t *Table) Inspect(ctx context.Context, key string) (lock.State, error) {
 	return state, err
 }
 
-// Evict takes the row from its owner, also one without a time limit, and draws a fence, in one round trip. The holder is told at
-// its next renewal, a third of Lease later at most.
+// Evict takes the row from its owner, also one without a time limit, and draws a fence, in one round trip. The holder
+// is told at its next renewal, a third of Lease later at most.
 func (t *Table) Evict(ctx context.Context, key string) (fence lock.Fence, err error) {
 	const takeOver = "INSERT INTO locks (name, token, who, fence, expires_at)" +
 		" VALUES (?, '', '', LAST_INSERT_ID(" + microseconds + "), '1970-01-01')" +
@@ -88,12 +88,13 @@ func (t *Table) Keys(ctx context.Context) (keys []string, err error) {
 	return keys, err
 }
 
-// Inspect returns the holder, its fence, since when it holds by that fence, and after how long a silence the server would end its
-// connection, assuming that its Lease is ours. It also returns the waiters in order of arrival; those of this process that are not
-// at the server yet come last. Five round trips. None of them waits for a lock or makes anybody wait.
+// Inspect returns the holder, its fence, since when it holds by that fence, and after how long a silence the server
+// would end its connection, assuming that its Lease is ours. It also returns the waiters in order of arrival; those
+// of this process that are not at the server yet come last. Five round trips. None of them waits for a lock or makes
+// anybody wait.
 //
-// It needs no privileges. Only the privilege PROCESS shows the waiters of another database user, and how long such a holder has
-// left.
+// It needs no privileges. Only the privilege PROCESS shows the waiters of another database user, and how long such a
+// holder has left.
 func (p *pinned) Inspect(ctx context.Context, key string) (lock.State, error) {
 	state := lock.State{Scope: lock.Cluster}
 	err := onConnection(ctx, p.sessions.db, inspecting(key), func(ctx context.Context, conn *sql.Conn) error {
@@ -125,16 +126,16 @@ func (p *pinned) Inspect(ctx context.Context, key string) (lock.State, error) {
 	return state, nil
 }
 
-// Evict draws a fence, and has the server end the connection that holds the key, and with it the lock. The holder sees that within
-// socketCheckEvery, unless it is frozen. Up to seven round trips.
+// Evict draws a fence, and has the server end the connection that holds the key, and with it the lock. The holder
+// sees that within socketCheckEvery, unless it is frozen. Up to seven round trips.
 //
-// To end a connection of the same database user needs no privilege. To end that of another user needs CONNECTION ADMIN (SUPER on
-// old servers).
+// To end a connection of the same database user needs no privilege. To end that of another user needs CONNECTION
+// ADMIN (SUPER on old servers).
 //
-// Does not promise: that the key cannot change hands between the look at who has it and the end of that connection, a round trip
-// later. A holder that releases the key in between and takes another key with that connection loses the other key instead, as if
-// the network had failed. A holder that has the lock and not yet its fence is not seen: it can go on for Lease, and has the larger
-// fence if it does.
+// Does not promise: that the key cannot change hands between the look at who has it and the end of that connection, a
+// round trip later. A holder that releases the key in between and takes another key with that connection loses the
+// other key instead, as if the network had failed. A holder that has the lock and not yet its fence is not seen: it
+// can go on for Lease, and has the larger fence if it does.
 func (p *pinned) Evict(ctx context.Context, key string) (fence lock.Fence, err error) {
 	err = onConnection(ctx, p.sessions.db, evicting(key), func(ctx context.Context, conn *sql.Conn) error {
 		// Before the connection ends: the next holder draws at once, and must not have the smaller fence.
@@ -172,8 +173,8 @@ func endConnection(ctx context.Context, conn *sql.Conn, thread int64) error {
 	}
 }
 
-// Keys returns the keys that somebody is seen to hold or to wait for. Those of more than 255 bytes are not listed: the tables have
-// digests of them.
+// Keys returns the keys that somebody is seen to hold or to wait for. Those of more than 255 bytes are not listed:
+// the tables have digests of them.
 func (p *pinned) Keys(ctx context.Context) (keys []string, err error) {
 	err = onConnection(ctx, p.sessions.db, "list locks", func(ctx context.Context, conn *sql.Conn) error {
 		names, err := p.primitive.heldNames(ctx, conn)
@@ -205,10 +206,11 @@ type process struct {
 	label label
 }
 
-// processes lists the connection thread, and the connections that wait for a lock of this database, in order of arrival.
+// processes lists the connection thread, and the connections that wait for a lock of this database, in order of
+// arrival.
 //
-// Any user may see its own connections. To see the others needs the privilege PROCESS. Columns are found by name: MariaDB has more
-// of them, and better ones.
+// Any user may see its own connections. To see the others needs the privilege PROCESS. Columns are found by name:
+// MariaDB has more of them, and better ones.
 func processes(ctx context.Context, conn *sql.Conn, thread int64) ([]process, error) {
 	rows, err := conn.QueryContext(ctx, "SELECT * FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID()"+
 		" AND (ID = ? OR (DB = DATABASE() AND INFO LIKE '%"+labelStart+"%'))", thread)
@@ -255,9 +257,9 @@ func newProcess(row map[string]string) (p process) {
 	return p
 }
 
-// A label is what a statement that waits says about itself, as a comment at its end. The server shows the text of a running
-// statement to everybody who may see the connection, and without privileges that is everybody with the same database user. It
-// costs no round trip and leaves nothing behind.
+// A label is what a statement that waits says about itself, as a comment at its end. The server shows the text of a
+// running statement to everybody who may see the connection, and without privileges that is everybody with the same
+// database user. It costs no round trip and leaves nothing behind.
 type label struct {
 	name, owner string    // the key as the tables have it, and the owner of the waiter
 	since       time.Time // by the waiter's clock
@@ -292,8 +294,8 @@ func parseLabel(statement string) (label, bool) {
 	return label{name, owner, time.UnixMilli(since)}, err1 == nil && err2 == nil && err3 == nil
 }
 
-// escape returns s with a percent escape for every byte that could end a comment, could be taken for a parameter, or is not the
-// same in every character set.
+// escape returns s with a percent escape for every byte that could end a comment, could be taken for a parameter, or
+// is not the same in every character set.
 func escape(s string) string {
 	const hex = "0123456789ABCDEF"
 	var out strings.Builder

@@ -103,7 +103,12 @@ func TestInspectTellsWhoWaits(t *testing.T) {
 		want := []string{"a/1", "b ?*/ é/2", "c/3"}
 		for i, who := range want {
 			wait(lockers[i], who)
-			eventually(t, 10*time.Second, who+" waits", func() bool { return slices.Equal(waiting(lockers[0]), want[:i+1]) })
+			eventually(
+				t,
+				10*time.Second,
+				who+" waits",
+				func() bool { return slices.Equal(waiting(lockers[0]), want[:i+1]) },
+			)
 		}
 		wait(lockers[1], "b/4") // its place at the server is that of the one before it
 		eventually(t, 10*time.Second, "b/4 is seen by its own process", func() bool {
@@ -127,7 +132,8 @@ func TestInspectTellsWhoWaits(t *testing.T) {
 	})
 }
 
-// All that wait in a process with HandOver are shown by it, in the order in which they come in, behind its one contender.
+// All that wait in a process with HandOver are shown by it, in the order in which they come in, behind its one
+// contender.
 func TestInspectThroughHandOver(t *testing.T) {
 	each(t, all, func(t *testing.T, k kind) {
 		l := lock.HandOver(k.open(t, database(t), 0), lock.Bound{Time: time.Hour})
@@ -194,8 +200,8 @@ func evict(t testing.TB, l lock.Locker, key string) lock.Fence {
 	return fence
 }
 
-// The holder loses the key to the one who waits, and with all the fences that a process hands out under one lease lies below the new one, which
-// the next holder's is not below.
+// The holder loses the key to the one who waits, and with all the fences that a process hands out under one lease
+// lies below the new one, which the next holder's is not below.
 func TestEvictLetsTheNextOneIn(t *testing.T) {
 	each(t, all, func(t *testing.T, k kind) {
 		dsn := database(t)
@@ -258,7 +264,7 @@ func TestEvictNobody(t *testing.T) {
 
 // A process that is frozen is evicted long before its lease is over, and knows when it goes on.
 func TestEvictAFrozenHolder(t *testing.T) {
-	const lease = 3 * time.Second // of the table: what the frozen one needs to learn of it, not how long the next one waits
+	const lease = 3 * time.Second // how long the frozen holder of a table needs to learn of it; the next one does not wait for it
 	each(t, all, func(t *testing.T, k kind) {
 		dsn := database(t)
 		h := hold(t, k, dsn, lease)
@@ -336,8 +342,8 @@ func TestKeys(t *testing.T) {
 	})
 }
 
-// A user that may use the tables of the service and nothing else on the server can inspect and evict, but not take a connection from another
-// user, and is told how that is mended.
+// A user that may use the tables of the service and nothing else on the server can inspect and evict, but not take a
+// connection from another user, and is told how that is mended.
 func TestInspectAndEvictWithoutPrivileges(t *testing.T) {
 	each(t, all, func(t *testing.T, k kind) {
 		dsn := database(t)
@@ -400,7 +406,10 @@ func FuzzLabel(f *testing.F) {
 		if strings.ContainsAny(inside, "*?'\"\\") {
 			t.Errorf("%q is no comment, or has parameters", text)
 		}
-		if got, ok := parseLabel("SELECT 1 FROM lock_rows WHERE name = '" + name + "' FOR UPDATE" + text); !ok || got != l {
+		if got, ok := parseLabel(
+			"SELECT 1 FROM lock_rows WHERE name = '" + name + "' FOR UPDATE" + text,
+		); !ok ||
+			got != l {
 			t.Errorf("%q is read as %+v, want %+v", text, got, l)
 		}
 	})

@@ -10,8 +10,8 @@ import (
 	"example.com/stock/lock"
 )
 
-// A lease outlasts its time limit as long as its holder lives, and not the maximum: then others get in, also from the same
-// process.
+// A lease outlasts its time limit as long as its holder lives, and not the maximum: then others get in, also from the
+// same process.
 func TestRenewalAndMaximumHold(t *testing.T) {
 	t.Parallel()
 	const lease, most = 3 * time.Second, 9 * time.Second
@@ -112,12 +112,23 @@ func TestAbandonedKeys(t *testing.T) {
 				db := pool(t, dsn, 12)
 				a, b := k.make(db, 3*time.Second), k.open(t, dsn, 0)
 				t.Cleanup(func() { a.Close() })
-				err := lock.Do(t.Context(), a, "k", lock.Options{}, func(context.Context, lock.Fence) error { return lock.ErrOutcomeUnknown })
+				err := lock.Do(
+					t.Context(),
+					a,
+					"k",
+					lock.Options{},
+					func(context.Context, lock.Fence) error { return lock.ErrOutcomeUnknown },
+				)
 				if !errors.Is(err, lock.ErrOutcomeUnknown) {
 					t.Fatal(err)
 				}
 				began := time.Now()
-				if _, err := b.Acquire(t.Context(), "k", lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrHeld) && time.Since(began) < time.Second {
+				if _, err := b.Acquire(
+					t.Context(),
+					"k",
+					lock.Options{TryOnce: true},
+				); !errors.Is(err, lock.ErrHeld) &&
+					time.Since(began) < time.Second {
 					t.Errorf("at once: %v, want ErrHeld", err)
 				}
 				if closes {

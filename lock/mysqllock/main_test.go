@@ -22,7 +22,8 @@ import (
 
 var servers stacktest.Shared
 
-// testsAtOnce is how many tests run at the same time: most of them wait for a lease, or for a server, and compute little.
+// testsAtOnce is how many tests run at the same time: most of them wait for a lease, or for a server, and compute
+// little.
 const testsAtOnce = "12"
 
 func TestMain(m *testing.M) {
@@ -91,7 +92,10 @@ type kind struct {
 }
 
 var (
-	table     = kind{"table", func(db *sql.DB, lease time.Duration) locker { return NewTable(db, TableOptions{Lease: lease}) }}
+	table = kind{
+		"table",
+		func(db *sql.DB, lease time.Duration) locker { return NewTable(db, TableOptions{Lease: lease}) },
+	}
 	forUpdate = kind{"for update", func(db *sql.DB, lease time.Duration) locker {
 		return NewForUpdate(db, ConnOptions{Lease: lease})
 	}}
@@ -220,12 +224,16 @@ func execSQL(t testing.TB, db *sql.DB, statement string, args ...any) {
 // waiting is how many statements wait for a lock in the database of db.
 func waiting(t testing.TB, db *sql.DB) int {
 	t.Helper()
-	return count(t, db, "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE DB = DATABASE() AND ID <> CONNECTION_ID()"+
-		" AND (INFO LIKE '%FOR UPDATE%' OR INFO LIKE '%GET_LOCK%')")
+	return count(
+		t,
+		db,
+		"SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE DB = DATABASE() AND ID <> CONNECTION_ID()"+
+			" AND (INFO LIKE '%FOR UPDATE%' OR INFO LIKE '%GET_LOCK%')",
+	)
 }
 
-// connection is the id of the only connection that l has set up, which must be idle and is the one that the next lease will
-// live in.
+// connection is the id of the only connection that l has set up, which must be idle and is the one that the next
+// lease will live in.
 func connection(t testing.TB, l locker) int64 {
 	t.Helper()
 	var idle []*session
@@ -252,11 +260,15 @@ func via(dsn string, p *proxy) string { return strings.Replace(dsn, addr(dsn), p
 
 func keyN(n int) string { return fmt.Sprint("key-", n) }
 
-// activeTransaction is how the server lists one in SHOW ENGINE INNODB STATUS; further lines say what it does, and by which connection.
-var activeTransaction = regexp.MustCompile(`(?m)^---TRANSACTION [^\n]*, ACTIVE(?:.*\n)(?:[^-\n].*\n)*?\S+ thread id (\d+),`)
+// activeTransaction is how the server lists one in SHOW ENGINE INNODB STATUS; further lines say what it does, and by
+// which connection.
+var activeTransaction = regexp.MustCompile(
+	`(?m)^---TRANSACTION [^\n]*, ACTIVE(?:.*\n)(?:[^-\n].*\n)*?\S+ thread id (\d+),`,
+)
 
-// transactions is how many are open in the database of db, now. It does not ask information_schema.INNODB_TRX: that keeps what it has shown
-// until nobody on the server has asked for 100 ms, so tests that poll it beside one another see the same for ever.
+// transactions is how many are open in the database of db, now. It does not ask information_schema.INNODB_TRX: that
+// keeps what it has shown until nobody on the server has asked for 100 ms, so tests that poll it beside one another
+// see the same for ever.
 func transactions(t testing.TB, db *sql.DB) int {
 	t.Helper()
 	var kind, name, status string

@@ -1,13 +1,14 @@
-// Package mysqllock has three locks on MySQL and MariaDB: a row with a time limit ([Table]), a row lock ([ForUpdate]) and a
-// named lock ([GetLock]).
+// Package mysqllock has three locks on MySQL and MariaDB: a row with a time limit ([Table]), a row lock ([ForUpdate])
+// and a named lock ([GetLock]).
 //
-// Give the locks a connection pool of their own, with timeout and interpolateParams=true in its DSN and without readTimeout.
-// Two of the locks keep a connection for as long as a key is held or waited for. In a pool shared with the store the waiters
-// would take the connections that the holder needs to write. The tables come with the service's schema (stock migrate up).
+// Give the locks a connection pool of their own, with timeout and interpolateParams=true in its DSN and without
+// readTimeout. Two of the locks keep a connection for as long as a key is held or waited for. In a pool shared with
+// the store the waiters would take the connections that the holder needs to write. The tables come with the service's
+// schema (stock migrate up).
 //
-// All three are locks of one server, the master. A fail-over ends the locks that live in a connection, and may lose the row of
-// the other one if replication had not copied it yet. In a cluster with several masters a lock of one master excludes nobody on
-// another.
+// All three are locks of one server, the master. A fail-over ends the locks that live in a connection, and may lose
+// the row of the other one if replication had not copied it yet. In a cluster with several masters a lock of one
+// master excludes nobody on another.
 package mysqllock
 
 import (
@@ -29,15 +30,16 @@ import (
 const (
 	// answerTimeout bounds a statement that does not wait for a lock.
 	answerTimeout = 1500 * time.Millisecond
-	// gracePeriod is how long after the end of a wait the answer to a statement that was already sent is still accepted.
+	// gracePeriod is how long after the end of a wait the answer to a statement that was already sent is still
+	// accepted.
 	gracePeriod = 250 * time.Millisecond
 	// maxTries is how often a statement that the server undid in favour of another is sent.
 	maxTries = 5
 )
 
-// withGrace returns a context for a statement that is sent under ctx. It outlasts ctx by the time that an answer takes, up to
-// gracePeriod. To abandon a statement the driver has to break the connection, and then nobody knows what the server did or will
-// do. The answer is nearly always there within a millisecond.
+// withGrace returns a context for a statement that is sent under ctx. It outlasts ctx by the time that an answer
+// takes, up to gracePeriod. To abandon a statement the driver has to break the connection, and then nobody knows what
+// the server did or will do. The answer is nearly always there within a millisecond.
 func withGrace(ctx context.Context) (context.Context, context.CancelFunc) {
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTimeout)
 	stop := context.AfterFunc(ctx, func() {
@@ -47,8 +49,8 @@ func withGrace(ctx context.Context) (context.Context, context.CancelFunc) {
 	return late, func() { stop(); cancel() }
 }
 
-// connect takes a connection from db. Nothing has been sent yet, so it ends with ctx. It also gives up after answerTimeout: a
-// server that hangs accepts connections and never greets the client.
+// connect takes a connection from db. Nothing has been sent yet, so it ends with ctx. It also gives up after
+// answerTimeout: a server that hangs accepts connections and never greets the client.
 func connect(ctx context.Context, db *sql.DB) (*sql.Conn, error) {
 	bounded, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
@@ -56,7 +58,8 @@ func connect(ctx context.Context, db *sql.DB) (*sql.Conn, error) {
 	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
 		return nil, &lock.DownError{
 			Server: "mysql",
-			Reason: "no connection within " + answerTimeout.String() + ": it does not answer, or the pool of the locks is too small",
+			Reason: "no connection within " + answerTimeout.String() +
+				": it does not answer, or the pool of the locks is too small",
 		}
 	}
 	return conn, err
@@ -82,9 +85,9 @@ type execer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-// execute runs a statement that is a transaction of its own. It sends the statement again after a collision with another. A
-// deadlock undoes all of the transaction, and so does a lock wait that timed out, because it has only one statement. Of several
-// statements a timeout would undo the last one only.
+// execute runs a statement that is a transaction of its own. It sends the statement again after a collision with
+// another. A deadlock undoes all of the transaction, and so does a lock wait that timed out, because it has only one
+// statement. Of several statements a timeout would undo the last one only.
 func execute(ctx context.Context, on execer, query string, args ...any) (sql.Result, error) {
 	for try := 1; ; try++ {
 		result, err := on.ExecContext(ctx, query, args...)
@@ -134,19 +137,25 @@ const (
 
 // drawFence draws the next fence of a key. The caller holds the key, or is about to take it from its holder.
 //
-// on must be in autocommit mode. In the transaction that holds a row lock the counter would be rolled back with it when the
-// connection breaks, and the next holder would draw the same number.
+// on must be in autocommit mode. In the transaction that holds a row lock the counter would be rolled back with it
+// when the connection breaks, and the next holder would draw the same number.
 func drawFence(ctx context.Context, on execer, name string) (lock.Fence, error) {
-	result, err := execute(ctx, on, "INSERT INTO lock_fences (name, fence) VALUES (?, LAST_INSERT_ID("+microseconds+"))"+
-		" ON DUPLICATE KEY UPDATE fence = "+nextFence, name, fenceDistance)
+	result, err := execute(
+		ctx,
+		on,
+		"INSERT INTO lock_fences (name, fence) VALUES (?, LAST_INSERT_ID("+microseconds+"))"+
+			" ON DUPLICATE KEY UPDATE fence = "+nextFence,
+		name,
+		fenceDistance,
+	)
 	if err != nil {
 		return 0, err
 	}
 	return drawnFence(result)
 }
 
-// drawFenceAs draws a fence like drawFence, and writes down who has drawn it and on which connection. The server assigns the
-// columns of a row one after the other, so held gets the new fence.
+// drawFenceAs draws a fence like drawFence, and writes down who has drawn it and on which connection. The server
+// assigns the columns of a row one after the other, so held gets the new fence.
 func drawFenceAs(ctx context.Context, on execer, name, owner string, thread int64) (lock.Fence, error) {
 	result, err := execute(ctx, on, "INSERT INTO lock_fences (name, who, thread, fence, held)"+
 		" VALUES (?, ?, ?, LAST_INSERT_ID("+microseconds+"), "+microseconds+")"+
@@ -175,8 +184,8 @@ const (
 	namedLockChars = 64 // limit of the server
 )
 
-// columnName returns key as the tables have it: the key itself, for people to read, or its digest if it is too long. No two
-// keys share a name: a key that looks like a digest is replaced by its digest as well.
+// columnName returns key as the tables have it: the key itself, for people to read, or its digest if it is too long.
+// No two keys share a name: a key that looks like a digest is replaced by its digest as well.
 func columnName(key string) string {
 	if len(key) <= columnBytes && !strings.HasPrefix(key, digestPrefix) {
 		return key
@@ -198,10 +207,10 @@ func readable(names []string) []string {
 	return keys
 }
 
-// namedLockName returns the name of the named lock of key. Named locks belong to the whole server, so the database is part of
-// the name. The server takes names that differ by case, and perhaps by accents or blanks at the end, for the same one. So only
-// keys to which this cannot happen stay readable. The others become a digest, of 232 bits because of the limit of 64
-// characters.
+// namedLockName returns the name of the named lock of key. Named locks belong to the whole server, so the database is
+// part of the name. The server takes names that differ by case, and perhaps by accents or blanks at the end, for the
+// same one. So only keys to which this cannot happen stay readable. The others become a digest, of 232 bits because
+// of the limit of 64 characters.
 func namedLockName(database, key string) string {
 	name := "stock/" + database + "/" + key
 	if len(name) <= namedLockChars && isPlain(database) && isPlain(key) {
@@ -284,6 +293,6 @@ func fault(ctx context.Context, doing string, err error) error {
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
-// serverFault is fault for a statement with no caller whose wait could be over: that its context ended means that the server
-// did not answer.
+// serverFault is fault for a statement with no caller whose wait could be over: that its context ended means that the
+// server did not answer.
 func serverFault(doing string, err error) error { return fault(context.Background(), doing, err) }

@@ -25,7 +25,11 @@ func TestConforms(t *testing.T) {
 func TestConformsWithHandOver(t *testing.T) {
 	each(t, all, func(t *testing.T, k kind) {
 		dsn := database(t)
-		locktest.Run(t, promise, func(t testing.TB) lock.Locker { return lock.HandOver(k.open(t, dsn, 0), lock.Bound{}) })
+		locktest.Run(
+			t,
+			promise,
+			func(t testing.TB) lock.Locker { return lock.HandOver(k.open(t, dsn, 0), lock.Bound{}) },
+		)
 	})
 }
 
@@ -72,7 +76,8 @@ func TestTheHolderIsNamed(t *testing.T) {
 	defer release(t, lease)
 	_, err = l.Acquire(t.Context(), "k", lock.Options{TryOnce: true})
 	var held *lock.HeldError
-	if !errors.As(err, &held) || held.Holder != "app-1/request-7" || held.Remaining <= 0 || held.Remaining > 10*time.Second {
+	if !errors.As(err, &held) || held.Holder != "app-1/request-7" || held.Remaining <= 0 ||
+		held.Remaining > 10*time.Second {
 		t.Errorf("err = %+v, want the holder and what remains", err)
 	}
 	other, err := l.Acquire(t.Context(), "other", lock.Options{TryOnce: true, Owner: strings.Repeat("é", 300) + "\xff"})
@@ -93,12 +98,20 @@ func TestMissingTables(t *testing.T) {
 		}
 		db := pool(t, dsn, 1)
 		eventually(t, soon, "no lock is left", func() bool {
-			return transactions(t, db)+count(t, db, "SELECT IS_USED_LOCK(CONCAT('stock/', DATABASE(), '/k')) IS NOT NULL") == 0
+			return transactions(
+				t,
+				db,
+			)+count(
+				t,
+				db,
+				"SELECT IS_USED_LOCK(CONCAT('stock/', DATABASE(), '/k')) IS NOT NULL",
+			) == 0
 		})
 	})
 }
 
-// Thousands of acquisitions, many of them the first of their key, leave no lock, no transaction and no connection behind.
+// Thousands of acquisitions, many of them the first of their key, leave no lock, no transaction and no connection
+// behind.
 func TestNothingIsLeftBehind(t *testing.T) {
 	each(t, all, func(t *testing.T, k kind) {
 		dsn := database(t)
@@ -132,11 +145,20 @@ func TestNothingIsLeftBehind(t *testing.T) {
 			t.Errorf("%d statements wait", n)
 		}
 		eventually(t, soon, "no transaction is open", func() bool { return transactions(t, db) == 0 })
-		if n := count(t, db, "SELECT COUNT(*) FROM locks WHERE expires_at > UTC_TIMESTAMP(6) OR token <> '' OR who <> ''"); n != 0 {
+		if n := count(
+			t,
+			db,
+			"SELECT COUNT(*) FROM locks WHERE expires_at > UTC_TIMESTAMP(6) OR token <> '' OR who <> ''",
+		); n != 0 {
 			t.Errorf("%d rows are held", n)
 		}
 		for i := range 63 {
-			if n := count(t, db, "SELECT IS_USED_LOCK(CONCAT('stock/', DATABASE(), ?)) IS NOT NULL", "/"+keyN(i)); n != 0 {
+			if n := count(
+				t,
+				db,
+				"SELECT IS_USED_LOCK(CONCAT('stock/', DATABASE(), ?)) IS NOT NULL",
+				"/"+keyN(i),
+			); n != 0 {
 				t.Errorf("%s is held", keyN(i))
 			}
 		}
@@ -206,7 +228,8 @@ func FuzzNames(f *testing.F) {
 	f.Fuzz(func(t *testing.T, d1, k1, d2, k2 string) {
 		n1, n2 := namedLockName(d1, k1), namedLockName(d2, k2)
 		for _, n := range []string{n1, n2} {
-			if len(n) > namedLockChars || strings.ToLower(n) != n || strings.TrimSpace(n) != n || strings.ToValidUTF8(n, "") != n {
+			if len(n) > namedLockChars || strings.ToLower(n) != n || strings.TrimSpace(n) != n ||
+				strings.ToValidUTF8(n, "") != n {
 				t.Errorf("name %q", n)
 			}
 		}

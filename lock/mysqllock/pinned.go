@@ -17,30 +17,30 @@ import (
 
 // ConnOptions are the choices of a lock that lives in a connection. A zero field means its default.
 type ConnOptions struct {
-	// Lease is how long the server keeps a connection on which it hears nothing, in whole seconds; default 10 s. A holder sends
-	// a ping every second, or five times in a lease. After Lease the next one has the key of a holder whose computer died, froze
-	// or was cut off.
+	// Lease is how long the server keeps a connection on which it hears nothing, in whole seconds; default 10 s. A
+	// holder sends a ping every second, or five times in a lease. After Lease the next one has the key of a holder
+	// whose computer died, froze or was cut off.
 	Lease   time.Duration
 	MaxHold time.Duration // the lease is lost after this, so that a hung holder does not hold for ever; default 5 min
-	// MaxConns is how many keys can be held at a time, with a connection each. Half of the connections can belong to callers
-	// that wait at the server; other waiters poll. A caller that finds no connection free gets lock.ErrNoCapacity. Default a
-	// third of the pool's connections, or 16 if the pool has no bound.
+	// MaxConns is how many keys can be held at a time, with a connection each. Half of the connections can belong to
+	// callers that wait at the server; other waiters poll. A caller that finds no connection free gets
+	// lock.ErrNoCapacity. Default a third of the pool's connections, or 16 if the pool has no bound.
 	MaxConns int
 }
 
 const (
 	// pingEvery is the longest pause between two pings of a connection that holds a lock.
 	pingEvery = time.Second
-	// socketCheckEvery is how often the socket is checked in between. The check sends nothing. It notices when the server, an
-	// operator or the network has ended the connection, as soon as the news has reached this computer.
+	// socketCheckEvery is how often the socket is checked in between. The check sends nothing. It notices when the
+	// server, an operator or the network has ended the connection, as soon as the news has reached this computer.
 	socketCheckEvery = 50 * time.Millisecond
 	// killTimeout bounds the attempt to end from another connection what this one is doing.
 	killTimeout = 500 * time.Millisecond
 	// sessionLife bounds how long a session is used: after a fail-over its server may not be the master any more.
 	sessionLife = 3 * time.Minute
 
-	// minPoll and maxPoll are the first and the longest pause between two polls of a waiter that has no place in the server's
-	// queue. Pauses double, and each is drawn at random between half and all of it.
+	// minPoll and maxPoll are the first and the longest pause between two polls of a waiter that has no place in the
+	// server's queue. Pauses double, and each is drawn at random between half and all of it.
 	minPoll = 10 * time.Millisecond
 	maxPoll = 100 * time.Millisecond
 )
@@ -49,32 +49,34 @@ const (
 type primitive interface {
 	// setup returns the statements that prepare a connection. lease is in seconds.
 	setup(lease int) []string
-	// acquire waits for the key, or with o.TryOnce does not. If it fails it has left nothing on the session, or has marked the session as
-	// broken.
+	// acquire waits for the key, or with o.TryOnce does not. If it fails it has left nothing on the session, or has
+	// marked the session as broken.
 	acquire(ctx context.Context, s *session, key string, o lock.Options) error
-	// drawFence draws the fence of a key that s has got, and makes sure that s still had the key when the fence was drawn:
-	// otherwise one that lost the key and draws after the next holder would pass for the later one. The time is one before the
-	// server heard from s for the last time. The wait for the key lies before that time, or a long wait would use up the lease.
+	// drawFence draws the fence of a key that s has got, and makes sure that s still had the key when the fence was
+	// drawn: otherwise one that lost the key and draws after the next holder would pass for the later one. The time
+	// is one before the server heard from s for the last time. The wait for the key lies before that time, or a long
+	// wait would use up the lease.
 	drawFence(ctx context.Context, s *session, key string, o lock.Options) (lock.Fence, time.Time, error)
 	// release gives the key back. The error matches ErrExpired or ErrTaken if there was nothing to give back.
 	release(ctx context.Context, s *session, key string) error
 	// forget deletes the rows of keys whose last fence is older than age.
 	forget(ctx context.Context, db *sql.DB, age time.Duration) error
-	// holder returns who holds key now. A holder that has not drawn its fence yet may be seen without a name, or not at all.
+	// holder returns who holds key now. A holder that has not drawn its fence yet may be seen without a name, or not
+	// at all.
 	holder(ctx context.Context, conn *sql.Conn, key string) (holder, error)
 	// heldNames returns the names, as the tables have them, of the keys that are held now.
 	heldNames(ctx context.Context, conn *sql.Conn) ([]string, error)
 }
 
-// A pinned lock lives in a connection that is kept from before the wait until the release. When the connection ends, so does the
-// lock.
+// A pinned lock lives in a connection that is kept from before the wait until the release. When the connection ends,
+// so does the lock.
 type pinned struct {
 	ConnOptions
 	primitive primitive
 	pingEvery time.Duration
 	sessions  *sessions
-	// queue lets one caller per key of this process reach the server: 30 requests for one SKU need one connection, and those for
-	// another SKU find one free.
+	// queue lets one caller per key of this process reach the server: 30 requests for one SKU need one connection,
+	// and those for another SKU find one free.
 	queue lock.Queue
 	rows  *forgetter
 }
@@ -100,8 +102,8 @@ func (p *pinned) Close() error {
 	return nil
 }
 
-// Acquire waits for key until ctx ends. The error matches lock.ErrNoCapacity if no connection was free until then. A try does not
-// wait for a connection.
+// Acquire waits for key until ctx ends. The error matches lock.ErrNoCapacity if no connection was free until then. A
+// try does not wait for a connection.
 func (p *pinned) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("%s: %w", acquiring(key), context.Cause(ctx))
@@ -202,13 +204,15 @@ func (p *pinned) lease(ctx context.Context, s *session, key string, o lock.Optio
 	if err != nil {
 		return nil, err
 	}
-	// A lease that is lost, and not released because its holder hangs, must not keep others of this process from the server.
+	// A lease that is lost, and not released because its holder hangs, must not keep others of this process from the
+	// server.
 	next := sync.OnceFunc(func() { p.queue.Leave(key) })
 	lease, lost := lock.NewLease(key, fence, func(ctx context.Context) error {
 		defer next()
 		return p.release(ctx, s, key)
 	})
-	// Without pings the server ends the connection after Lease, and with it the lock. Not before: Abandon relies on that.
+	// Without pings the server ends the connection after Lease, and with it the lock. Not before: Abandon relies on
+	// that.
 	lease.Linger(p.Lease)
 	p.sessions.setLease(s, lease)
 	lease.Keep(heard, lock.Keep{TTL: p.Lease, Every: p.pingEvery, Max: p.MaxHold, Renew: s.ping})
@@ -230,8 +234,8 @@ func (p *pinned) release(ctx context.Context, s *session, key string) error {
 	return serverFault("release "+key, err)
 }
 
-// A session is a connection that locks live in. One goroutine uses it at a time. While a lease is held, that is the goroutine that
-// renews, and beside it the socket checks.
+// A session is a connection that locks live in. One goroutine uses it at a time. While a lease is held, that is the
+// goroutine that renews, and beside it the socket checks.
 type session struct {
 	db       *sql.DB
 	conn     *sql.Conn
@@ -260,8 +264,8 @@ func dial(ctx context.Context, db *sql.DB, setup []string) (*session, error) {
 	s := &session{db: db, conn: conn, born: time.Now()}
 	var database sql.NullString
 	err = s.ask(ctx, func(ctx context.Context) error {
-		// Not CONNECTION_ID alone: a server that starts again counts from 1 again, and a KILL must not meet somebody else's
-		// connection. So the host and port are compared as well.
+		// Not CONNECTION_ID alone: a server that starts again counts from 1 again, and a KILL must not meet somebody
+		// else's connection. So the host and port are compared as well.
 		const self = "SELECT ID, HOST, DATABASE() FROM information_schema.PROCESSLIST WHERE ID = CONNECTION_ID()"
 		return conn.QueryRowContext(ctx, self).Scan(&s.id, &s.host, &database)
 	})
@@ -293,9 +297,9 @@ func (s *session) ask(ctx context.Context, send func(context.Context) error) err
 	return s.check(send(late))
 }
 
-// wait runs send, which is answered when another has released. When ctx ends it takes the statement back: a client that goes away
-// does not leave the server's queue, because the server does not watch the network meanwhile. The result is that of the statement,
-// so it may be nil after the end of ctx.
+// wait runs send, which is answered when another has released. When ctx ends it takes the statement back: a client
+// that goes away does not leave the server's queue, because the server does not watch the network meanwhile. The
+// result is that of the statement, so it may be nil after the end of ctx.
 func (s *session) wait(ctx context.Context, send func(context.Context) error) error {
 	sending, breakConn := context.WithCancel(context.WithoutCancel(ctx))
 	defer breakConn()
@@ -333,7 +337,8 @@ func (s *session) breakIf(err error) {
 	}
 }
 
-// kill ends, from another connection, what this one is doing: its statement ("QUERY") or the connection itself ("CONNECTION").
+// kill ends, from another connection, what this one is doing: its statement ("QUERY") or the connection itself
+// ("CONNECTION").
 func (s *session) kill(ctx context.Context, what string) error {
 	ctx, cancel := context.WithTimeout(ctx, killTimeout)
 	defer cancel()
@@ -349,8 +354,9 @@ func (s *session) kill(ctx context.Context, what string) error {
 	return err
 }
 
-// ping asks whether the connection lives, and so keeps the server from ending it. The driver can give up a ping only by breaking
-// the connection, and the lock with it. So a ping that takes longer than ctx goes on, and the next call begins with it.
+// ping asks whether the connection lives, and so keeps the server from ending it. The driver can give up a ping only
+// by breaking the connection, and the lock with it. So a ping that takes longer than ctx goes on, and the next call
+// begins with it.
 func (s *session) ping(ctx context.Context) error {
 	for {
 		fresh := s.pong == nil
@@ -377,8 +383,8 @@ func (s *session) ping(ctx context.Context) error {
 	}
 }
 
-// stopPings is called when the goroutine that pings has ended. It waits for a ping that is still under way, and for the socket
-// checks.
+// stopPings is called when the goroutine that pings has ended. It waits for a ping that is still under way, and for
+// the socket checks.
 func (s *session) stopPings(ctx context.Context) {
 	if s.pong != nil {
 		select {
@@ -415,8 +421,8 @@ func (s *session) watchSocket(lease *lock.Lease, lost context.CancelCauseFunc, a
 	})
 }
 
-// checkSocket returns an error if the socket has ended. The driver looks whether there is something to read on it, which can only
-// be its end.
+// checkSocket returns an error if the socket has ended. The driver looks whether there is something to read on it,
+// which can only be its end.
 func (s *session) checkSocket() error {
 	return s.conn.Raw(func(conn any) error {
 		if c, ok := conn.(driver.SessionResetter); ok {
@@ -451,9 +457,9 @@ type sessions struct {
 	closed bool
 }
 
-// newSessions bounds the sessions by most; 0 means a third of db's connections. At least one connection stays for the statements
-// that need another one than the one that holds. At most half of the sessions wait in the server's queue: callers that wait for
-// keys that others do not release must leave some to callers that ask for another key.
+// newSessions bounds the sessions by most; 0 means a third of db's connections. At least one connection stays for the
+// statements that need another one than the one that holds. At most half of the sessions wait in the server's queue:
+// callers that wait for keys that others do not release must leave some to callers that ask for another key.
 func newSessions(db *sql.DB, most int, fresh time.Duration, setup []string) *sessions {
 	pool := db.Stats().MaxOpenConnections
 	switch {
@@ -527,8 +533,8 @@ func (p *sessions) takeIdle() *session {
 	return nil
 }
 
-// put ends the use of a session. It closes one that is broken, and tells the server to end it: otherwise the server may not look
-// at the network before the statement that it is running has ended.
+// put ends the use of a session. It closes one that is broken, and tells the server to end it: otherwise the server
+// may not look at the network before the statement that it is running has ended.
 func (p *sessions) put(ctx context.Context, s *session) {
 	defer func() { <-p.inUse }()
 	p.mu.Lock()
@@ -556,8 +562,8 @@ func (p *sessions) setLease(s *session, l *lock.Lease) {
 	p.leases[s] = l
 }
 
-// close closes the idle sessions, and those whose lease was abandoned, which nothing else would close before its time. Others in
-// use are closed when they come back.
+// close closes the idle sessions, and those whose lease was abandoned, which nothing else would close before its
+// time. Others in use are closed when they come back.
 func (p *sessions) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

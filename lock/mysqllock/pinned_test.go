@@ -250,9 +250,19 @@ func TestAWaiterThatGivesUpLeavesTheQueue(t *testing.T) {
 				t.Errorf("%d still wait", n)
 			}
 			if k.name == forUpdate.name {
-				eventually(t, soon, "the holder's is the only transaction", func() bool { return transactions(t, db) == 1 })
+				eventually(
+					t,
+					soon,
+					"the holder's is the only transaction",
+					func() bool { return transactions(t, db) == 1 },
+				)
 			}
-			if n := count(t, db, "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE DB = DATABASE()"); round > 0 && n > 5 {
+			if n := count(
+				t,
+				db,
+				"SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE DB = DATABASE()",
+			); round > 0 &&
+				n > 5 {
 				t.Errorf("%d connections", n)
 			}
 		}
@@ -277,7 +287,12 @@ func TestNoConnectionForTheFence(t *testing.T) {
 		defer conn.Close()
 	}
 	asked := time.Now()
-	if _, err := l.Acquire(t.Context(), "k", lock.Options{}); !errors.Is(err, lock.ErrDown) || !strings.Contains(err.Error(), "pool") {
+	if _, err := l.Acquire(
+		t.Context(),
+		"k",
+		lock.Options{},
+	); !errors.Is(err, lock.ErrDown) ||
+		!strings.Contains(err.Error(), "pool") {
 		t.Errorf("err = %v, want ErrDown because of the pool", err)
 	}
 	if took := time.Since(asked); took > soon {
@@ -394,7 +409,8 @@ func TestAnIdleConnectionIsKilled(t *testing.T) {
 	})
 }
 
-// Who loses the key between the lock and its fence, and draws the fence after the next holder, must not pass for the later one.
+// Who loses the key between the lock and its fence, and draws the fence after the next holder, must not pass for the
+// later one.
 func TestAFenceThatIsDrawnTooLate(t *testing.T) {
 	each(t, pins, func(t *testing.T, k kind) {
 		dsn := database(t)

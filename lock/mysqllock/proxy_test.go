@@ -85,8 +85,8 @@ func (p *proxy) seen() []string {
 	return append([]string(nil), p.requests...)
 }
 
-// fail makes the server answer with error number to requests that contain word, the first times of them: it changes their text
-// to a SIGNAL of the same length. The result counts the requests that contain word, and stop ends it.
+// fail makes the server answer with error number to requests that contain word, the first times of them: it changes
+// their text to a SIGNAL of the same length. The result counts the requests that contain word, and stop ends it.
 func (p *proxy) fail(word string, number uint16, times int) (count func() int, stop func()) {
 	var mu sync.Mutex
 	n, stopped := 0, false

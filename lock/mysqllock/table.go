@@ -15,12 +15,12 @@ import (
 
 // TableOptions are the choices of a Table. A zero field means its default.
 type TableOptions struct {
-	Lease      time.Duration // others may have the key this long after the last renewal; default 10 s, renewed every third
-	MaxHold    time.Duration // the lease is lost after this, so that a hung holder does not hold for ever; default 5 min
+	Lease      time.Duration // after the last renewal; default 10 s, renewed every third
+	MaxHold    time.Duration // the lease is lost after this: a hung holder must not hold for ever; default 5 min
 	MinBackoff time.Duration // first pause between two tries of a waiter; default 2 ms
 	MaxBackoff time.Duration // longest pause; default 50 ms
-	// NoExpiry leaves out the time limit, as many a shop's lock table does. Nobody ever gets the key of a holder that crashed,
-	// until somebody clears its row by hand. The lab uses it to show that.
+	// NoExpiry leaves out the time limit, as many a shop's lock table does. Nobody ever gets the key of a holder that
+	// crashed, until somebody clears its row by hand. The lab uses it to show that.
 	NoExpiry bool
 }
 
@@ -33,24 +33,25 @@ const (
 	noExpiryLinger = 10 * time.Second
 )
 
-// Table is a lock table: a row per key, with the token of its owner and a time limit by the server's clock. The clients' clocks
-// do not count: one that is ahead would take the key from a holder that still has it.
+// Table is a lock table: a row per key, with the token of its owner and a time limit by the server's clock. The
+// clients' clocks do not count: one that is ahead would take the key from a holder that still has it.
 //
-// Algorithm: UPDATE the row if its time has passed, which also draws the fence; INSERT it if there is none. Renewal and release
-// are UPDATEs that name the token. The row of a key stays for 48 h after it was last acquired; see forgetter. A row that is free
-// may be deleted at any time, and the fence still grows.
+// Algorithm: UPDATE the row if its time has passed, which also draws the fence; INSERT it if there is none. Renewal
+// and release are UPDATEs that name the token. The row of a key stays for 48 h after it was last acquired; see
+// forgetter. A row that is free may be deleted at any time, and the fence still grows.
 //
-// Round trips: 2 uncontended (acquire 1, release 1), and one per renewal. The first use of a key costs 2 more. A try that fails
-// (lock.Options.TryOnce) costs 2: the second asks who holds the key. A waiter polls, one round trip each time, with pauses that
-// double from MinBackoff to MaxBackoff, each drawn at random between half and all of it. One more round trip every second asks
-// who holds the key, if anybody. 30 waiters send some 800 statements a second, and the next holder comes in up to MaxBackoff
-// late. That is the price of a table, which can wake nobody. It is not fair.
+// Round trips: 2 uncontended (acquire 1, release 1), and one per renewal. The first use of a key costs 2 more. A try
+// that fails (lock.Options.TryOnce) costs 2: the second asks who holds the key. A waiter polls, one round trip each
+// time, with pauses that double from MinBackoff to MaxBackoff, each drawn at random between half and all of it. One
+// more round trip every second asks who holds the key, if anybody. 30 waiters send some 800 statements a second, and
+// the next holder comes in up to MaxBackoff late. That is the price of a table, which can wake nobody. It is not
+// fair.
 //
-// Promises: exclusion while no lease runs out. The holder is told when its lease runs out, by its own clock before the server's.
-// A fence. After a crash of the holder the next one has the key within Lease.
+// Promises: exclusion while no lease runs out. The holder is told when its lease runs out, by its own clock before
+// the server's. A fence. After a crash of the holder the next one has the key within Lease.
 //
-// Does not promise: order. Nor exclusion if the server's clock is set ahead by more than what a lease has left (the fence refuses
-// the late write).
+// Does not promise: order. Nor exclusion if the server's clock is set ahead by more than what a lease has left (the
+// fence refuses the late write).
 type Table struct {
 	db      *sql.DB
 	o       TableOptions
@@ -58,8 +59,8 @@ type Table struct {
 	rows    *forgetter
 }
 
-// NewTable makes a Table on db. It takes a connection for one statement at a time only. Close the Table when no lease is held any
-// more.
+// NewTable makes a Table on db. It takes a connection for one statement at a time only. Close the Table when no lease
+// is held any more.
 func NewTable(db *sql.DB, o TableOptions) *Table {
 	o.Lease = cmp.Or(o.Lease, 10*time.Second)
 	o.MaxHold = cmp.Or(o.MaxHold, 5*time.Minute)
@@ -93,8 +94,9 @@ func (t *Table) Acquire(ctx context.Context, key string, o lock.Options) (*lock.
 		fence, err := a.try(ctx, held == nil || sent.Sub(lastRead) >= readEvery)
 		switch {
 		case err == nil && !t.o.NoExpiry && time.Since(sent) >= lock.Valid(t.o.Lease):
-			// This process was stopped, or the answer was delayed: the lease has run out, and another may hold the key by now.
-			// The next try has a token of its own, because the release of this one may be sent again later.
+			// This process was stopped, or the answer was delayed: the lease has run out, and another may hold the
+			// key by now. The next try has a token of its own, because the release of this one may be sent again
+			// later.
 			a.undo(ctx)
 			a.token, held = uuid.NewString(), &lock.HeldError{Key: key}
 		case err == nil:
@@ -123,8 +125,8 @@ type attempt struct {
 	token, owner string
 }
 
-// The statements, each a transaction of its own. UTC_TIMESTAMP is the time at which a statement began: a statement that had to
-// wait for the row grants less than the lease, never more.
+// The statements, each a transaction of its own. UTC_TIMESTAMP is the time at which a statement began: a statement
+// that had to wait for the row grants less than the lease, never more.
 const (
 	acquireRow = "UPDATE locks SET token = ?, who = ?, fence = " + nextFence + "," +
 		" expires_at = UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND WHERE name = ? AND expires_at <= UTC_TIMESTAMP(6)"
@@ -136,8 +138,8 @@ const (
 	selectRow  = "SELECT token, who, TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), expires_at) FROM locks WHERE name = ?"
 )
 
-// try tries once. If another holds the key the error is errBusy, or with read a HeldError that says who. If the outcome is
-// unknown, try releases before it returns.
+// try tries once. If another holds the key the error is errBusy, or with read a HeldError that says who. If the
+// outcome is unknown, try releases before it returns.
 func (a attempt) try(ctx context.Context, read bool) (lock.Fence, error) {
 	conn, err := connect(ctx, a.db)
 	if err != nil {
@@ -180,8 +182,8 @@ func (a attempt) send(ctx context.Context, conn *sql.Conn, read bool) (lock.Fenc
 		}
 		return 0, err
 	}
-	// Not INSERT IGNORE, which would swallow every other error as well. Of three clients that insert at once, two wait for the
-	// first with shared locks. If the first is rolled back they deadlock, and execute tries again.
+	// Not INSERT IGNORE, which would swallow every other error as well. Of three clients that insert at once, two
+	// wait for the first with shared locks. If the first is rolled back they deadlock, and execute tries again.
 	result, err = execute(ctx, conn, insertRow, a.name, a.token, a.owner, a.o.Lease.Microseconds())
 	switch {
 	case mysqlerr.Number(err) == mysqlerr.DupEntry:
@@ -208,8 +210,8 @@ func (a attempt) renew(ctx context.Context) error {
 	return a.change(ctx, "renew "+a.name, renewRow, a.o.Lease.Microseconds(), a.name, a.token)
 }
 
-// release gives the key back. The error is ErrExpired or ErrTaken if it was not ours any more. If the server cannot be told now,
-// it is told later: nobody would get the key until the lease runs out.
+// release gives the key back. The error is ErrExpired or ErrTaken if it was not ours any more. If the server cannot
+// be told now, it is told later: nobody would get the key until the lease runs out.
 func (a attempt) release(ctx context.Context) error {
 	err := a.tryRelease(ctx)
 	if releaseDone(err) {
@@ -219,9 +221,9 @@ func (a attempt) release(ctx context.Context) error {
 	return err
 }
 
-// undo removes what a try of unknown outcome may have written. A statement that was sent may still be in a queue of the server,
-// or wait for the row behind somebody's transaction, and run after the statement that undoes it. So undo sends the release again
-// until it has found something, or until what it did not find would have run out.
+// undo removes what a try of unknown outcome may have written. A statement that was sent may still be in a queue of
+// the server, or wait for the row behind somebody's transaction, and run after the statement that undoes it. So undo
+// sends the release again until it has found something, or until what it did not find would have run out.
 func (a attempt) undo(ctx context.Context) {
 	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), lock.ReleaseTimeout)
 	defer cancel()
