@@ -42,13 +42,17 @@ func Optimistically(o OptimisticOptions) Seller {
 	o.Tries = cmp.Or(o.Tries, 100)
 	o.MaxPause = cmp.Or(o.MaxPause, time.Second)
 	return func(ctx context.Context, store Store, sale *Sale) error {
+		swapper, err := Capability[Swapper](store)
+		if err != nil {
+			return err
+		}
 		wait := sale.waiting(ctx)
 		for {
 			if wait.Err() != nil {
 				return errors.Join(lock.ErrHeld, context.Cause(wait))
 			}
 			began := time.Now()
-			err := sale.attempt(ctx, swapping{store})
+			err = sale.attempt(ctx, swapping{store, swapper})
 			if !errors.Is(err, ErrConflict) {
 				return err
 			}
@@ -85,6 +89,9 @@ func pause(wait context.Context, most time.Duration) {
 }
 
 // swapping is a Store whose writes are swaps.
-type swapping struct{ Store }
+type swapping struct {
+	Store
+	swapper Swapper
+}
 
-func (s swapping) Write(ctx context.Context, o Order) error { return s.Store.(Swapper).Swap(ctx, o) }
+func (s swapping) Write(ctx context.Context, o Order) error { return s.swapper.Swap(ctx, o) }

@@ -79,7 +79,7 @@ func (s *segmentedSale) merge(ctx context.Context, at int, fragments []int) erro
 	return s.holding(ctx, o, fragments, func(ctx context.Context) error {
 		bounded, cancel := context.WithTimeout(ctx, s.most)
 		defer cancel()
-		view, err := s.parts().Segments(bounded, s.SKU)
+		view, err := s.parts.Segments(bounded, s.SKU)
 		if err != nil {
 			return err
 		}
@@ -113,7 +113,7 @@ func (s *segmentedSale) holding(
 func (s *segmentedSale) gather(ctx context.Context, view *Segments, at int, reserve int64, from []Segment) error {
 	ctx, cancel := context.WithTimeout(ctx, s.most)
 	defer cancel()
-	err := s.parts().Refill(ctx, Refill{
+	err := s.parts.Refill(ctx, Refill{
 		SKU: s.SKU, Epoch: view.Epoch, Strategy: s.Strategy, Into: view.Row(at), Reserve: reserve,
 		From: slices.DeleteFunc(from, func(row Segment) bool { return row.Quantity == 0 }),
 	})

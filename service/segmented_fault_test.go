@@ -33,7 +33,7 @@ func (m *mortal) Segments(ctx context.Context, sku service.SKU) (all service.Seg
 	return all, err
 }
 
-func (m *mortal) Gather(ctx context.Context, g service.Refill) error {
+func (m *mortal) Refill(ctx context.Context, g service.Refill) error {
 	return m.take(fmt.Sprintf("move from %d", len(g.From)), func() error { return m.shop.(service.Segmenter).Refill(ctx, g) })
 }
 

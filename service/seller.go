@@ -31,6 +31,10 @@ func UnderLock(l lock.Locker) Seller {
 
 // InTransaction reads with the row locked, thinks, and writes, in one transaction of the store, which must be a Transactor.
 func InTransaction(ctx context.Context, store Store, sale *Sale) error {
+	transactor, err := Capability[Transactor](store)
+	if err != nil {
+		return err
+	}
 	wait := sale.waiting(ctx)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -42,7 +46,7 @@ func InTransaction(ctx context.Context, store Store, sale *Sale) error {
 			most = time.AfterFunc(sale.bound(), func() { cancel(context.DeadlineExceeded) })
 		}
 	}
-	err := store.(Transactor).Transact(ctx, sale.SKU, sale.Options.TryOnce, func(ctx context.Context, tx Store) error {
+	err = transactor.Transact(ctx, sale.SKU, sale.Options.TryOnce, func(ctx context.Context, tx Store) error {
 		defer sale.leave()
 		return readThinkWrite(ctx, readHook{tx, enter}, sale)
 	})
@@ -78,10 +82,14 @@ func (h readHook) Read(ctx context.Context, sku SKU) (Stock, error) {
 
 // Atomically lets the store, which must be a Deductor, do it all in one step. There is nothing to wait for and nothing to lose.
 func Atomically(ctx context.Context, store Store, sale *Sale) error {
+	deductor, err := Capability[Deductor](store)
+	if err != nil {
+		return err
+	}
 	ctx, cancel := sale.enterQueue(ctx)
 	defer cancel()
 	defer sale.leave()
-	order, err := store.(Deductor).Deduct(ctx, sale.Order)
+	order, err := deductor.Deduct(ctx, sale.Order)
 	if err == nil {
 		sale.Order = order
 		sale.wrote(ctx)

@@ -32,8 +32,9 @@ type Dependency interface {
 // A StrategyConfig is a Seller that requests can name.
 type StrategyConfig struct {
 	Seller    Seller
-	Blocking  bool     // waits by default; otherwise it tries once unless asked to wait
-	Stores    []string // the stores that it works on, the default first; empty: all
+	Fits      func(Store) error // what the Seller needs of a store, see [Fits]; nil: it takes every store
+	Blocking  bool              // waits by default; otherwise it tries once unless asked to wait
+	Stores    []string          // the stores that it works on, the default first; empty: all
 	Needs     []Dependency
 	Lock      lock.Locker // of the Way, to inspect and to evict from; nil: there is none
 	Segmented bool        // the Lock has a key for each segment of a SKU, such as "sku#3"
@@ -79,13 +80,23 @@ type Service struct {
 	underway atomic.Int64         // sales in Deduct
 }
 
-// New makes a Service.
-func New(c Config) *Service {
+// New makes a Service. It fails if a strategy does not fit a store that it is to sell from.
+func New(c Config) (*Service, error) {
+	for name, strategy := range c.Strategies {
+		for store, config := range c.Stores {
+			if strategy.Fits == nil || len(strategy.Stores) > 0 && !slices.Contains(strategy.Stores, store) {
+				continue
+			}
+			if err := strategy.Fits(config.Store); err != nil {
+				return nil, fmt.Errorf("strategy %s on store %s: %w", name, store, err)
+			}
+		}
+	}
 	s := &Service{Config: c, known: make(map[string]*knownSet)}
 	for store := range c.Stores {
 		s.known[store] = &knownSet{}
 	}
-	return s
+	return s, nil
 }
 
 // A Request asks for a deduction. SKU and quantity are checked; the rest is looked up.

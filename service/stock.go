@@ -1,10 +1,13 @@
-// Package service is the domain: stock is sold by read, think, write, and every way to do that is a Way.
+// Package service is the domain: stock is sold by read, think, write, and every way to do that is a Seller.
 //
 // It declares what it needs from storage (Store and its companions) and knows no HTTP, no SQL and no Redis.
 package service
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"reflect"
 	"time"
 )
 
@@ -69,6 +72,21 @@ type Transactor interface {
 	// (SELECT ... FOR UPDATE), waiting for whoever holds it, or with tryOnce failing with lock.ErrHeld at once.
 	// about is the SKU that do reads first: transactions about the same one may have to take turns.
 	Transact(ctx context.Context, about SKU, tryOnce bool, do func(ctx context.Context, tx Store) error) error
+}
+
+// Capability returns store as T, such as a [Deductor], or an error if it is none.
+func Capability[T any](store Store) (T, error) {
+	capable, ok := store.(T)
+	if !ok {
+		return capable, fmt.Errorf("a %T is no %v: %w", store, reflect.TypeFor[T](), errors.ErrUnsupported)
+	}
+	return capable, nil
+}
+
+// Fits returns an error if store is no T. It is for StrategyConfig.Fits.
+func Fits[T any](store Store) error {
+	_, err := Capability[T](store)
+	return err
 }
 
 // A Settler is a store that can make it final that an order does not exist.

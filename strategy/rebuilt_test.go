@@ -49,10 +49,13 @@ func TestZooKeeperIsBuiltAnew(t *testing.T) {
 			})
 			offers[name] = service.StrategyConfig{Seller: way, Blocking: true}
 		}
-		instances[i] = service.New(service.Config{
+		instances[i], err = service.New(service.Config{
 			Instance: "test", Strategies: offers, Stores: shelves, DefaultStore: strategy.Redis,
 			Wait: 5 * time.Second, Work: 5 * time.Second,
 		})
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	sell := func(i int, store, name string) error {
 		_, err := instances[i].Deduct(t.Context(), service.Request{
