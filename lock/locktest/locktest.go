@@ -125,8 +125,9 @@ func Clauses() []Clause {
 			Name:    "PausedWaiter",
 			Applies: cluster,
 			Check:   pausedWaiter,
-			Rule: "A waiter that is paused for longer than anything that was granted to it, while others come and go, " +
-				"does not hold the key beside another when it wakes, and has the larger fence when its turn has come.",
+			Rule: "A waiter that is paused for longer than anything that was granted to it, while others " +
+				"come and go, does not hold the key beside another when it wakes, " +
+				"and has the larger fence when its turn has come.",
 		},
 		{
 			Name: "Owner", Applies: cluster, Check: owner,

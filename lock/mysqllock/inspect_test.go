@@ -264,7 +264,7 @@ func TestEvictNobody(t *testing.T) {
 
 // A process that is frozen is evicted long before its lease is over, and knows when it goes on.
 func TestEvictAFrozenHolder(t *testing.T) {
-	const lease = 3 * time.Second // how long the frozen holder of a table needs to learn of it; the next one does not wait for it
+	const lease = 3 * time.Second // the frozen holder of a table learns of it in this time; the next one does not wait
 	each(t, all, func(t *testing.T, k kind) {
 		dsn := database(t)
 		h := hold(t, k, dsn, lease)
