@@ -18,6 +18,7 @@ type conn struct {
 
 	fate    *Snare // what happens to the reply to request; nil: nothing
 	request []byte
+	vanish  *Snare // keeps the end of the connection from the server
 }
 
 // A chunk is what one read returned, and when.
@@ -96,7 +97,7 @@ func (c *conn) forward(d Direction, to, from net.Conn) {
 			pending = pending[n:]
 		}
 	}
-	if c.proxy.speaks(c, d) {
+	if c.proxy.speaks(c, d) && (d == ToClient || c.vanished()) {
 		_, _ = to.Write(pending)
 		_ = to.(*net.TCPConn).CloseWrite()
 	}
@@ -160,8 +161,11 @@ func (c *conn) pass(d Direction, message []byte, first bool) bool {
 	switch snare.trap.Do {
 	case Hold:
 		return c.held(snare)
-	case CutReply, HoldReply:
+	case CutReply, HoldReply, Vanish:
 		c.mu.Lock()
+		if snare.trap.Do == Vanish {
+			c.vanish = snare
+		}
 		c.fate, c.request = snare, append([]byte(nil), message...)
 		c.mu.Unlock()
 		return true
@@ -180,7 +184,15 @@ func (c *conn) replied(reply []byte) bool {
 	}
 	c.fate = nil
 	c.mu.Unlock()
-	return fate.trap.Do == HoldReply && c.held(fate)
+	return fate.trap.Do != CutReply && c.held(fate)
+}
+
+// vanished waits until the server may be told of the end, and is false if the connection is cut before.
+func (c *conn) vanished() bool {
+	c.mu.Lock()
+	s := c.vanish
+	c.mu.Unlock()
+	return s == nil || c.held(s)
 }
 
 func (c *conn) held(s *Snare) bool {

@@ -5,12 +5,13 @@ import "sync"
 // An Action is what happens to the message that springs a trap.
 type Action int
 
-// The actions. CutReply and HoldReply are of requests only.
+// The actions. CutReply, HoldReply and Vanish are of requests only.
 const (
 	Cut       Action = iota // the connection breaks, and the message is lost
 	CutReply                // the server sees the request and answers; the connection breaks instead of the reply
 	Hold                    // it is kept back, with all behind it in this direction, until the snare is released
 	HoldReply               // the server sees the request; its reply is kept back until the snare is released
+	Vanish                  // as HoldReply, and the server is not told that the client has gone, until the snare is released
 )
 
 // A Trap waits for one message.

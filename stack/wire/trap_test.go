@@ -51,6 +51,7 @@ func TestOneRequestOrReplyIsHeld(t *testing.T) {
 	}{
 		{"request", wire.Hold, "a"},
 		{"reply", wire.HoldReply, "a b"},
+		{"reply and end", wire.Vanish, "a b"},
 	} {
 		t.Run(row.what, func(t *testing.T) {
 			s := serve(t)

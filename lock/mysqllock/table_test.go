@@ -12,6 +12,7 @@ import (
 
 // What the server may still do after the client has given up is undone, although a lease is a minute.
 func TestAClaimThatComesLateIsUndone(t *testing.T) {
+	t.Parallel()
 	dsn := database(t)
 	db := pool(t, dsn, 2)
 	l := table.open(t, dsn, time.Minute)
@@ -34,23 +35,25 @@ func TestAClaimThatComesLateIsUndone(t *testing.T) {
 
 // The same, when the server has said already that there is nothing to undo.
 func TestAClaimThatComesAfterItsReleaseIsUndone(t *testing.T) {
+	t.Parallel()
 	dsn := database(t)
 	p := newProxy(t, addr(dsn))
 	l := table.open(t, via(dsn, p), time.Minute)
 	release(t, acquire(t, l, "k"))
-	p.at(1, late)
+	claim := p.at(1, wire.Hold)
 	if _, err := l.Acquire(t.Context(), "k", lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrDown) {
 		t.Errorf("err = %v, want ErrDown: there was no answer", err)
 	}
 	db := pool(t, dsn, 1)
 	before := count(t, db, "SELECT fence FROM locks")
-	close(p.onward)
+	claim.Release()
 	eventually(t, soon, "the row is taken", func() bool { return count(t, db, "SELECT fence FROM locks") > before })
 	free(t, table.open(t, dsn, 0), "k")
 }
 
 // A grant whose answer comes when the lease is over is none: another has the key by then.
 func TestALateAnswerIsNoLease(t *testing.T) {
+	t.Parallel()
 	dsn := database(t)
 	p, err := wire.Listen(addr(dsn), wire.MySQL())
 	if err != nil {

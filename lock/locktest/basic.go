@@ -17,7 +17,7 @@ func exclusion(ctx context.Context, s *Scene) error {
 	const lockers, contenders = 3, 8
 	rounds := 12
 	if cluster(s.Harness) {
-		rounds = 4 // over pipes; storming is quicker
+		rounds = 4 // over pipes; contention is quicker
 	}
 	var mu sync.Mutex
 	var history []hold
@@ -36,9 +36,10 @@ func exclusion(ctx context.Context, s *Scene) error {
 						return
 					}
 					from := time.Now()
-					time.Sleep(100 * time.Microsecond) // widens the window in which an overlap would show
+					time.Sleep(100 * time.Microsecond) // widens the window in which an overlap shows
 					to := time.Now()
-					if err := lease.Release(); err != nil && !errors.Is(err, lock.ErrDown) { // a server that is too busy frees it later
+					if err := lease.Release(); err != nil &&
+						!errors.Is(err, lock.ErrDown) { // a server that is too busy frees it later
 						mu.Lock()
 						failed = errors.Join(failed, fmt.Errorf("release: %w", err))
 						mu.Unlock()
@@ -101,11 +102,16 @@ func boundedWait(ctx context.Context, s *Scene) error {
 		return err
 	}
 	other := s.Locker(ctx)
-	warm, err := once(ctx, other, FreshKey()) // a wait may end before there is a connection, and then nothing is known of a holder
+	warm, err := once(
+		ctx,
+		other,
+		FreshKey(),
+	) // a wait may end before there is a connection, and then nothing is known of a holder
 	if err != nil {
 		return err
 	}
-	for _, long := range []time.Duration{200 * time.Millisecond, time.Second, 5 * time.Second} { // on a busy computer the answer may come too late
+	// On a busy computer the answer may come too late.
+	for _, long := range []time.Duration{200 * time.Millisecond, time.Second, 5 * time.Second} {
 		wait, cancel := context.WithTimeout(ctx, long)
 		_, err = other.Acquire(wait, s.Key, lock.Options{})
 		cancel()
@@ -149,7 +155,7 @@ func deadContext(ctx context.Context, s *Scene) error {
 	dead, cancel := context.WithCancel(ctx)
 	cancel()
 	if lease, err := s.Locker(ctx).Acquire(dead, s.Key, lock.Options{}); err == nil {
-		// A lock that needs no server may be quicker than its context; it must be a real lease then.
+		// A lock that needs no server may be quicker than its context. Then it must be a real lease.
 		return lease.Release()
 	}
 	return isFree(ctx, s)
@@ -161,7 +167,7 @@ func handover(ctx context.Context, s *Scene) error {
 		return err
 	}
 	got := make(chan error, 1)
-	wait, cancel := context.WithTimeout(ctx, patience)
+	wait, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	l := s.Locker(ctx)
 	go func() {
@@ -174,7 +180,7 @@ func handover(ctx context.Context, s *Scene) error {
 	select {
 	case err := <-got:
 		return fmt.Errorf("got a held key (err = %v)", err)
-	case <-time.After(50 * time.Millisecond): // lets it begin to wait; if it has not, the sentence is only weaker
+	case <-time.After(50 * time.Millisecond): // lets it begin to wait; if it has not, the clause is only weaker
 	}
 	if err := lease.Release(); err != nil {
 		return err
@@ -226,7 +232,7 @@ func done(ctx context.Context, s *Scene) error {
 	return nil
 }
 
-// reentry holds a key by Do and asks for it again, with the context that Do gave and with another.
+// reentry holds a key under Do and asks for it again, with the context that Do gave and with another.
 func reentry(ctx context.Context, s *Scene) error {
 	l := s.Locker(ctx)
 	return lock.Do(ctx, l, s.Key, lock.Options{}, func(inside context.Context, outer lock.Fence) error {
@@ -236,7 +242,7 @@ func reentry(ctx context.Context, s *Scene) error {
 			}
 			return nil
 		}
-		bound, cancel := context.WithTimeout(inside, patience)
+		bound, cancel := context.WithTimeout(inside, timeout)
 		defer cancel()
 		if err := lock.Do(bound, l, s.Key, lock.Options{}, again); err != nil {
 			return fmt.Errorf("again, under the context of the holder: %w", err)

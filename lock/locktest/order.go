@@ -70,9 +70,9 @@ func fifo(ctx context.Context, s *Scene) error {
 	return nil
 }
 
-// queued waits until n wait for key. Where nobody can tell it gives them a moment.
+// queued waits until n contenders wait for key. If the lock cannot tell, it gives them a moment.
 func queued(ctx context.Context, l lock.Locker, key string, n int) error {
-	for deadline := time.Now().Add(patience); ; {
+	for deadline := time.Now().Add(timeout); ; {
 		standing, err := lock.Inspect(ctx, l, key)
 		switch {
 		case errors.Is(err, errors.ErrUnsupported):
