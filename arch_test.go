@@ -45,9 +45,13 @@ var arrows = map[string]struct {
 	"stack/stacktest":   {[]string{"stack"}, "stack for tests"},
 	"stack/browsertest": {nil, "a browser for tests, which knows no page"},
 	"stack/wire":        {nil, "bytes between any client and any server"},
+	"app": {
+		[]string{"gate", "handler", "health", "lock", "lock/redislock", "lock/zklock", "metrics", "repo", "service", "strategy"},
+		"one running instance: the only place that knows everything of which it is made, and nothing of the command line or of load tests",
+	},
 	"cmd/stock": {
-		[]string{"gate", "handler", "health", "lab", "lab/report", "lab/soak", "lock", "lock/redislock", "lock/zklock", "loadtest", "loadtest/report", "metrics", "repo", "service", "stack", "strategy"},
-		"the only place that knows everything",
+		[]string{"app", "lab", "lab/report", "lab/soak", "loadtest", "loadtest/report", "lock", "stack", "strategy"},
+		"commands are thin: the service is app's; lock and strategy are for stock lock and stock strategies",
 	},
 }
 
@@ -57,13 +61,13 @@ var guests = map[string]struct {
 	why   string
 }{
 	"github.com/gin-gonic/gin":            {[]string{"handler"}, "HTTP is the handler's business"},
-	"github.com/spf13/viper":              {[]string{"cmd/stock"}, "everybody else gets typed values"},
+	"github.com/spf13/viper":              {[]string{"app"}, "everybody else gets typed values"},
 	"github.com/spf13/cobra":              {[]string{"cmd/stock"}, "the command line is cmd's business"},
 	"gorm.io/":                            {[]string{"repo"}, "SQL is storage's business"},
 	"github.com/pressly/goose":            {[]string{"repo"}, "the schema is storage's business"},
-	"github.com/redis/go-redis":           {[]string{"repo", "lock/redislock", "strategy", "cmd/stock", "stack", "lab"}, "strategy, cmd and stack pass the client on, lab shows the code that people write and asks servers for evidence"},
+	"github.com/redis/go-redis":           {[]string{"repo", "lock/redislock", "strategy", "app", "stack", "lab"}, "strategy, app and stack pass the client on, lab shows the code that people write and asks servers for evidence"},
 	"github.com/go-zookeeper/zk":          {[]string{"lock/zklock", "lab"}, "its Lock is not to be used, and its Conn needs care, as lab shows"},
-	"github.com/go-sql-driver/mysql":      {[]string{"repo", "mysqlerr", "cmd/stock", "stack", "stack/stacktest", "lab"}, "cmd checks and masks DSNs, stack asks whether a server is up, lab shows the code that people write"},
+	"github.com/go-sql-driver/mysql":      {[]string{"repo", "mysqlerr", "app", "stack", "stack/stacktest", "lab"}, "app checks and masks DSNs, stack asks whether a server is up, lab shows the code that people write"},
 	"gonum.org/v1/plot":                   {[]string{"loadtest/report"}, "pictures are the report's business"},
 	"github.com/anishathalye/porcupine":   {[]string{"loadtest"}, "judging is the load test's business"},
 	"github.com/prometheus/client_golang": {[]string{"metrics"}, "one place names the series"},

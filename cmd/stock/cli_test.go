@@ -14,6 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"example.com/stock/app"
 )
 
 // every command with a job of its own, by the words that call it.
@@ -43,7 +45,7 @@ func TestHelp(t *testing.T) {
 			switch {
 			case f.Usage == "":
 				t.Errorf("--%s says nothing of itself", f.Name)
-			case strings.Contains(f.Usage, "("+envPrefix):
+			case strings.Contains(f.Usage, "(STOCK_"):
 				configured++
 			case f.Name != "help":
 				own++
@@ -55,13 +57,19 @@ func TestHelp(t *testing.T) {
 		if cmd.Name() != "serve" && cmd.Name() != "config" {
 			return // others need some of the settings only
 		}
-		if configured != len(settings())+1 { // and --config
-			t.Errorf("%d flags name a variable, and there are %d settings", configured, len(settings()))
-		}
-		for _, s := range settings() {
-			if !strings.Contains(out, "--"+s.flag()+" ") && !strings.Contains(out, "--"+s.flag()+"\n") || !strings.Contains(out, "("+s.env()+")") {
-				t.Errorf("%s: flag --%s or variable %s is not in it", s.key, s.flag(), s.env())
+		settings := pflag.NewFlagSet("settings", pflag.ContinueOnError)
+		app.AddFlags(settings)
+		want := 0
+		settings.VisitAll(func(f *pflag.Flag) {
+			want++
+			env := "STOCK_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+			named := strings.Contains(out, "--"+f.Name+" ") || strings.Contains(out, "--"+f.Name+"\n")
+			if !named || !strings.Contains(out, "("+env+")") {
+				t.Errorf("flag --%s or variable %s is not in it", f.Name, env)
 			}
+		})
+		if configured != want {
+			t.Errorf("%d flags name a variable, and there are %d settings", configured, want)
 		}
 	})
 }
@@ -161,7 +169,6 @@ func TestHealthcheckOfAll(t *testing.T) {
 }
 
 func TestMigrate(t *testing.T) {
-	bare(t)
 	dsn := servers.MariaDB(t)
 	t.Setenv("STOCK_MYSQL_DSN", dsn)
 	migrate := func(verb string, lines ...string) string {
@@ -199,7 +206,6 @@ func TestMigrate(t *testing.T) {
 }
 
 func TestMigrateSaysWhatIsMissing(t *testing.T) {
-	bare(t)
 	for _, verb := range []string{"up", "down", "status"} {
 		_, _, err := run(t.Context(), "migrate", verb, "--mysql-dsn=")
 		says(t, err, "mysql.dsn is empty", "--mysql-dsn", "STOCK_MYSQL_DSN")
@@ -207,5 +213,70 @@ func TestMigrateSaysWhatIsMissing(t *testing.T) {
 		says(t, err, "reach mysql", "--mysql-dsn", "!s3cret")
 		_, _, err = run(t.Context(), "migrate", verb, "--wait=1h")
 		says(t, err, "wait:")
+	}
+}
+
+// The documents say of the strategies what the program says.
+func TestDocumentsShowTheCatalogue(t *testing.T) {
+	for file, args := range map[string][]string{
+		"../../README.md":                {"strategies", "--markdown", "--short"},
+		"../../README.zh-CN.md":          {"strategies", "--markdown", "--short", "--lang", "zh"},
+		"../../docs/strategies.md":       {"strategies", "--markdown"},
+		"../../docs/strategies.zh-CN.md": {"strategies", "--markdown", "--lang", "zh"},
+	} {
+		want, _, err := run(t.Context(), args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, after, _ := strings.Cut(string(text), "<!-- strategies -->\n")
+		got, _, _ := strings.Cut(after, "<!-- /strategies -->")
+		if got != want {
+			t.Errorf("%s does not show the catalogue as it is; run docs/refresh strategies", file)
+		}
+	}
+}
+
+// Who reads the first line and goes away, as head does, leaves neither a server nor a folder behind.
+func TestNobodyReadsOn(t *testing.T) {
+	path, err := program.Path()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range []string{"demo --strategies none --store redis", "lab run local-mutex unlock-before-commit -v"} {
+		t.Run(args, func(t *testing.T) {
+			t.Parallel()
+			temporary, err := os.MkdirTemp("", "unread-") // short: the name of a socket has 107 bytes
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer os.RemoveAll(temporary)
+			cmd := exec.CommandContext(t.Context(), path, strings.Fields(args)...)
+			cmd.Env = append(os.Environ(), "TMPDIR="+temporary)
+			var stderr bytes.Buffer
+			cmd.Stderr = &stderr
+			stdout, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := stdout.Read(make([]byte, 1)); err != nil {
+				t.Errorf("nothing was written: %v", err)
+			}
+			stdout.Close()
+			var exit *exec.ExitError
+			if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitInterrupted {
+				t.Errorf("%v, want exit status %d\n%s", err, exitInterrupted, &stderr)
+			}
+			left, err := os.ReadDir(temporary)
+			if err != nil || len(left) != 0 {
+				t.Errorf("left behind: %v, %v", left, err)
+			}
+		})
 	}
 }

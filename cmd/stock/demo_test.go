@@ -22,7 +22,7 @@ type show struct {
 	cmd       *exec.Cmd
 	tmp       string
 	page      string // that it writes
-	out, errs journal
+	out, errs output
 }
 
 func startDemo(t *testing.T, args ...string) *show {
@@ -94,6 +94,7 @@ func (s *show) gone(t *testing.T) {
 
 // The short demonstration: the race and one of its fixes, in every act and in the file.
 func TestDemo(t *testing.T) {
+	t.Parallel()
 	results := filepath.Join(t.TempDir(), "demo.json")
 	var s *show
 	for try := 1; ; try++ {
@@ -160,6 +161,7 @@ func TestDemo(t *testing.T) {
 
 // Ctrl-C, at whatever moment: nothing is left, and the status says what happened.
 func TestDemoInterrupted(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("processes are looked up in /proc")
 	}
@@ -180,6 +182,7 @@ func TestDemoInterrupted(t *testing.T) {
 		}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
 			s := startDemo(t, append(args, row.more...)...)
 			eventually(t, time.Minute, "the moment comes", func() (bool, string) { return row.moment(s), s.errs.String() })
 			if len(s.started(t)) == 0 {
@@ -198,6 +201,7 @@ func TestDemoInterrupted(t *testing.T) {
 
 // Left running it can be played with until Ctrl-C, which is then no interruption.
 func TestDemoKept(t *testing.T) {
+	t.Parallel()
 	var s *show
 	for try := 1; ; try++ {
 		s = startDemo(t, "--strategies", "none,redis-watchdog", "--store", "redis", "--requests", "200", "--keep", "--instances", "2")

@@ -49,7 +49,7 @@ func strategiesCommand() *cobra.Command {
 	return cmd
 }
 
-// words say what a catalogue says, in one of two languages.
+// words writes the catalogue in one of two languages.
 type words struct{ chinese bool }
 
 func (w words) of(t strategy.Text) string { return w.pick(t.EN, t.ZH) }
@@ -101,7 +101,7 @@ func (w words) markdown(out io.Writer) {
 	}
 }
 
-// trips are the round trips of an uncontended lock.
+// trips returns the round trips of an uncontended lock.
 func trips(s strategy.Strategy) string {
 	if s.RoundTrips == 0 {
 		return "–"

@@ -37,7 +37,7 @@ const verdictExample = `  stock verdict --sku stock --set 100
   # somebody else's service
   stock verdict --mapping mapping.yaml --url http://localhost:9000 --sku book --initial 100 --accepted 300`
 
-// verdictFlags are what verdict was asked for.
+// verdictFlags are the flags of verdict.
 type verdictFlags struct {
 	url, token, mapping    string
 	store, sku             string
@@ -79,11 +79,11 @@ func verdictCommand() *cobra.Command {
 	flags.Int64Var(&f.cutOff, "cut-off", 0, "requests that your tool may have cut off at its end without counting them (wrk: its connections)")
 	flags.BoolVar(&f.shared, "shared", false, "others may have sold, too: orders that your tool did not count leave nothing undecided")
 	flags.StringVar(&f.json, "json", "", "write the verdict to this file as JSON; \"-\": to standard output, instead of the text")
-	flags.BoolVar(&f.noColor, "no-color", false, "no colours on a terminal either (as NO_COLOR does)")
+	noColorFlag(cmd, &f.noColor)
 	return cmd
 }
 
-// look is what is to be judged. Errors are PlanErrors.
+// look returns what is to be judged. Its errors are PlanErrors.
 func (f *verdictFlags) look(flags *pflag.FlagSet) (loadtest.Look, error) {
 	look := loadtest.Look{Store: f.store, SKU: f.sku, Quantity: f.quantity, CutOff: f.cutOff, Shared: f.shared}
 	for _, n := range []struct {
@@ -116,7 +116,7 @@ func (f *verdictFlags) look(flags *pflag.FlagSet) (loadtest.Look, error) {
 	return look, nil
 }
 
-// least is the smallest quantity: 0 stands for one that was not given.
+// least returns the smallest quantity that is right: 0 stands for one that was not given.
 func least(given bool) int64 {
 	if given {
 		return 1
@@ -164,20 +164,17 @@ func (f *verdictFlags) run(ctx context.Context, flags *pflag.FlagSet, stdout io.
 	return exitError{code: exitUndecided}
 }
 
-// show writes the verdict to where it was asked for.
+// show writes the verdict as text, or as JSON to where --json says.
 func (f *verdictFlags) show(i *loadtest.Inspection, stdout io.Writer) error {
-	if f.json == "-" {
-		return loadtest.WriteInspectionJSON(stdout, i)
-	}
-	if f.json != "" {
-		file, err := os.Create(f.json)
-		if err != nil {
-			return fmt.Errorf("--json: %w", err)
-		}
-		if err := errors.Join(loadtest.WriteInspectionJSON(file, i), file.Close()); err != nil {
-			return fmt.Errorf("--json: %w", err)
+	asJSON := func(w io.Writer) error { return loadtest.WriteInspectionJSON(w, i) }
+	switch f.json {
+	case "":
+	case "-":
+		return asJSON(stdout)
+	default:
+		if err := writeJSON(f.json, asJSON); err != nil {
+			return err
 		}
 	}
-	columns := width(stdout)
-	return loadtest.WriteInspection(stdout, i, loadtest.Style{Width: columns, Color: columns > 0 && !f.noColor && os.Getenv("NO_COLOR") == ""})
+	return loadtest.WriteInspection(stdout, i, style(stdout, f.noColor))
 }
