@@ -42,7 +42,7 @@ func Optimistically(o OptimisticOptions) Seller {
 	o.Tries = cmp.Or(o.Tries, 100)
 	o.MaxPause = cmp.Or(o.MaxPause, time.Second)
 	return func(ctx context.Context, store Store, sale *Sale) error {
-		wait := lock.Wait(ctx)
+		wait := sale.waiting(ctx)
 		for {
 			if wait.Err() != nil {
 				return errors.Join(lock.ErrHeld, context.Cause(wait))
@@ -52,7 +52,7 @@ func Optimistically(o OptimisticOptions) Seller {
 			if !errors.Is(err, ErrConflict) {
 				return err
 			}
-			if sale.tries >= o.Tries || lock.IsNoWait(wait) {
+			if sale.tries >= o.Tries || sale.Options.TryOnce {
 				return fmt.Errorf("%d tries: %w: %w", sale.tries, lock.ErrHeld, err)
 			}
 			pause(wait, o.bound(sale.tries, time.Since(began)))

@@ -66,11 +66,11 @@ const patience = 10
 
 // sell begins at a segment and goes on until the sale is made, refused, or the wait is over.
 func (s *segmentedSale) sell(ctx context.Context, at int) error {
-	wait := lock.Wait(ctx)
+	wait := s.waiting(ctx)
 	for visits := 1; ; visits++ {
 		next, err := s.visit(ctx, at)
 		switch {
-		case lock.IsNoWait(wait) && errors.Is(err, lock.ErrHeld) && visits < s.k:
+		case s.Options.TryOnce && errors.Is(err, lock.ErrHeld) && visits < s.k:
 			next = at%s.k + 1 // one try each: busy means that all are
 		case err != nil || next == done:
 			return err
@@ -84,7 +84,7 @@ func (s *segmentedSale) sell(ctx context.Context, at int) error {
 
 // visit sells from a segment under its lock, or says where to go next.
 func (s *segmentedSale) visit(ctx context.Context, at int) (next int, err error) {
-	err = lock.Do(ctx, s.lock, s.key(at), func(ctx context.Context, fence lock.Fence) error {
+	err = lock.Do(ctx, s.lock, s.key(at), s.Options, func(ctx context.Context, fence lock.Fence) error {
 		ctx = Begin(ctx)
 		for range patience {
 			var view Segments

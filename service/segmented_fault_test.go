@@ -167,9 +167,9 @@ type lockedAfter struct {
 	do func()
 }
 
-func (l *lockedAfter) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
+func (l *lockedAfter) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	l.do()
-	return l.Locker.Acquire(ctx, key)
+	return l.Locker.Acquire(ctx, key, o)
 }
 
 // With a lock that excludes nobody nothing is lost either: a write that does not find what was read writes nothing. With fencing off

@@ -107,7 +107,7 @@ type Receipt struct {
 	Waited, Held           time.Duration
 	AcquiredAt, ReleasedAt time.Time
 	Tries                  int  // how often it read: more than once where others were quicker, or units had to be fetched
-	Wakeups                int  // how often the lock's server woke it while it waited; see lock.OnWake
+	Wakeups                int  // how often the lock's server woke it while it waited; see lock.Options.OnWake
 	LeaseLost              bool // the lease was lost after the order was written: the order stands
 }
 
@@ -157,7 +157,6 @@ func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
 		return Receipt{}, fmt.Errorf("make order id: %w", err)
 	}
 
-	ctx = lock.WithOwner(ctx, s.Instance+"/"+req.RequestID)
 	needs := slices.Concat(offer.Needs, []Dependency{shelf.Needs})
 	if shelf.Data != nil {
 		needs = append(needs, shelf.Data)
@@ -183,7 +182,7 @@ func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
 	if err := stops.at(ctx, BeforeLock); err != nil {
 		return Receipt{}, err
 	}
-	work, wait, cancel := s.bounds(ctx, offer, req.Wait)
+	wait, tryOnce, cancel := s.wait(ctx, offer, req.Wait)
 	defer cancel()
 
 	sale := &Sale{
@@ -193,7 +192,12 @@ func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
 		},
 		lab: req.Lab, stops: stops, most: s.Work, asked: time.Now(),
 	}
-	err = offer.Seller(lock.WithWait(work, lock.OnWake(wait, func() { sale.wakeups.Add(1) })), shelf.Store, sale)
+	sale.Options = lock.Options{
+		TryOnce: tryOnce, Owner: s.Instance + "/" + req.RequestID, OnWake: func() { sale.wakeups.Add(1) }, Wait: wait,
+	}
+	// A client that goes away ends the wait, but not the work.
+	work := WithAdmission(context.WithoutCancel(ctx), Admission{Wait: wait})
+	err = offer.Seller(work, shelf.Store, sale)
 	lost := errors.Is(err, lock.ErrLost)
 	if err != nil && !(sale.written && lost) {
 		s.unknown(req.Store, req.SKU, err)
@@ -220,8 +224,10 @@ func slow(err error, needs ...Dependency) error {
 	return fmt.Errorf("slow, and up: %w: %s", lock.ErrOverloaded, err.Error())
 }
 
-// bounds splits a request's ctx in two: the work is not ended by a client that goes away, the wait is.
-func (s *Service) bounds(ctx context.Context, offer StrategyConfig, asked *time.Duration) (work, wait context.Context, cancel context.CancelFunc) {
+// wait bounds the wait of a request.
+func (s *Service) wait(
+	ctx context.Context, offer StrategyConfig, asked *time.Duration,
+) (wait context.Context, tryOnce bool, cancel context.CancelFunc) {
 	limit := s.Wait
 	switch {
 	case asked != nil:
@@ -229,12 +235,11 @@ func (s *Service) bounds(ctx context.Context, offer StrategyConfig, asked *time.
 	case !offer.Blocking:
 		limit = 0
 	}
-	if limit == 0 {
-		// One try still needs a bound: the server may not answer.
-		ctx, limit = lock.NoWait(ctx), s.Work
+	if tryOnce = limit == 0; tryOnce {
+		limit = s.Work // one try still needs a bound: the server may not answer
 	}
 	wait, cancel = context.WithTimeout(ctx, limit)
-	return context.WithoutCancel(ctx), wait, cancel
+	return wait, tryOnce, cancel
 }
 
 // StoreFor is the store of a request that names none: the default, or if the offer does not work on it, the first that it does.

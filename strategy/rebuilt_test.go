@@ -85,7 +85,7 @@ func TestZooKeeperIsBuiltAnew(t *testing.T) {
 	}
 	// Somebody holds each key, and is paused: all of it happens without his knowledge.
 	for _, name := range names {
-		lease, err := lockers[name].Acquire(t.Context(), name)
+		lease, err := lockers[name].Acquire(t.Context(), name, lock.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
