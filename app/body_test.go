@@ -93,7 +93,10 @@ func TestABodyThatDoesNotCome(t *testing.T) {
 		{"10 GB", "POST /deduct_stock", "Content-Length: 10000000000\r\n", "", "", 0, 413},
 		{"pipelined", "POST /deduct_stock", "Content-Length: 1000\r\n", "GET /livez HTTP/1.1\r\nHost: stock\r\n\r\n", "", 0, 408},
 	} {
-		c := i.dial(t, row.line+" HTTP/1.1\r\nHost: stock\r\nContent-Type: application/json\r\n"+row.header+"\r\n"+row.body)
+		c := i.dial(
+			t,
+			row.line+" HTTP/1.1\r\nHost: stock\r\nContent-Type: application/json\r\n"+row.header+"\r\n"+row.body,
+		)
 		all.Go(func() { // not t.Parallel, which runs as many at a time as there are processors
 			if row.every > 0 {
 				defer trickle(c, row.part, row.every)()
@@ -110,7 +113,15 @@ func TestABodyThatDoesNotCome(t *testing.T) {
 			}
 			body, err := io.ReadAll(r.Body)
 			if err != nil || r.StatusCode != row.status || !r.Close || !json.Valid(body) {
-				t.Errorf("%s: %d %s, %v, closed: %v; want %d and that it is closed", row.name, r.StatusCode, body, err, r.Close, row.status)
+				t.Errorf(
+					"%s: %d %s, %v, closed: %v; want %d and that it is closed",
+					row.name,
+					r.StatusCode,
+					body,
+					err,
+					r.Close,
+					row.status,
+				)
 			}
 			if rest, err := io.ReadAll(in); len(rest) > 0 || err != nil && !errors.Is(err, syscall.ECONNRESET) {
 				t.Errorf("%s: after the reply %q, %v; want the end of the connection", row.name, rest, err)
@@ -152,7 +163,10 @@ func TestABodyThatComesKeepsItsConnection(t *testing.T) {
 	in := bufio.NewReader(c)
 	_ = c.SetReadDeadline(time.Now().Add(30 * time.Second))
 	for range 3 {
-		fmt.Fprint(c, "POST /deduct_stock HTTP/1.1\r\nHost: stock\r\nContent-Type: application/json\r\nContent-Length: 12\r\n\r\n{\"qua")
+		fmt.Fprint(
+			c,
+			"POST /deduct_stock HTTP/1.1\r\nHost: stock\r\nContent-Type: application/json\r\nContent-Length: 12\r\n\r\n{\"qua",
+		)
 		time.Sleep(50 * time.Millisecond) // so that it comes in two parts
 		fmt.Fprint(c, "ntity\":")
 		r, err := http.ReadResponse(in, nil)
@@ -179,7 +193,10 @@ func TestShutdownDoesNotWaitForBodies(t *testing.T) {
 	}
 	operators := &instance{url: i.admin}
 	for n := range 8 {
-		operators.dial(t, []string{"", "GET /met", "GET /metrics HTTP/1.1\r\nHost: stock\r\nContent-Length: 10\r\n\r\n"}[n%3])
+		operators.dial(
+			t,
+			[]string{"", "GET /met", "GET /metrics HTTP/1.1\r\nHost: stock\r\nContent-Length: 10\r\n\r\n"}[n%3],
+		)
 	}
 	for range 5 {
 		c := i.dial(t, "")

@@ -139,10 +139,17 @@ func (c *Config) settings() []setting {
 			"SKU to create at the first start on empty stores, and that of requests that name none; " +
 				"empty: nothing is created, and they mean " + defaultSKU, !secret,
 		},
-		{&c.Seed.Quantity, "seed.quantity", int64(100), "units to create it with, once in the life of a store", !secret},
+		{
+			&c.Seed.Quantity,
+			"seed.quantity",
+			int64(100),
+			"units to create it with, once in the life of a store",
+			!secret,
+		},
 
 		{
-			&redis.Addrs, "redis.addrs", []string{"127.0.0.1:6379"},
+			&redis.Addrs, "redis.addrs",
+			[]string{"127.0.0.1:6379"},
 			"host:port; several: Redis Cluster, or with redis.master_name the Sentinels; empty: no Redis", !secret,
 		},
 		{&redis.MasterName, "redis.master_name", "", "name of the master that the Sentinels watch", !secret},
@@ -153,13 +160,17 @@ func (c *Config) settings() []setting {
 		{&redis.DB, "redis.db", 0, "database number (not with Cluster)", !secret},
 		{&redis.PoolSize, "redis.pool_size", 64, "connections of the store, and as many of the locks", !secret},
 		{
-			&redis.Queue, "redis.queue", 2048,
-			"operations of the store that wait for a connection at most; others are refused with 503 overloaded", !secret,
+			&redis.Queue,
+			"redis.queue",
+			2048,
+			"operations of the store that wait for a connection at most; others are refused with 503 overloaded",
+			!secret,
 		},
 		{&redis.Timeout, "redis.timeout", time.Second, "limit of one command", !secret},
 
 		{
-			&redlock.Addrs, "redlock.addrs", []string{},
+			&redlock.Addrs, "redlock.addrs",
+			[]string{},
 			"host:port of five independent Redis masters for redlock; empty: no redlock", !secret,
 		},
 		{
@@ -174,7 +185,8 @@ func (c *Config) settings() []setting {
 		},
 
 		{
-			&zookeeper.Hosts, "zookeeper.hosts", []string{"127.0.0.1:2181"},
+			&zookeeper.Hosts, "zookeeper.hosts",
+			[]string{"127.0.0.1:2181"},
 			"host:port of the ensemble; empty: no ZooKeeper", !secret,
 		},
 		{
@@ -200,8 +212,11 @@ func (c *Config) settings() []setting {
 			"connections; those of all instances must stay below the server's max_connections", !secret,
 		},
 		{
-			&mysql.Queue, "mysql.queue", 512,
-			"operations of the store that wait for a connection at most; others are refused with 503 overloaded", !secret,
+			&mysql.Queue,
+			"mysql.queue",
+			512,
+			"operations of the store that wait for a connection at most; others are refused with 503 overloaded",
+			!secret,
 		},
 		{
 			&mysql.LockPoolSize, "mysql.lock_pool_size", 24,

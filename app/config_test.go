@@ -181,7 +181,8 @@ func TestTolerance(t *testing.T) {
 	}
 	bare(t)
 	c := mustConfigure(t, "--config", file(t, "stock.yaml", "redis:\n  # addrs: [a:1]\nwait: 7s\n"))
-	if c.Wait != 7*time.Second || !reflect.DeepEqual(c.Redis.Addrs, []string{"127.0.0.1:6379"}) || c.Redis.PoolSize != 64 {
+	if c.Wait != 7*time.Second || !reflect.DeepEqual(c.Redis.Addrs, []string{"127.0.0.1:6379"}) ||
+		c.Redis.PoolSize != 64 {
 		t.Errorf("an empty section: wait %v, redis %+v", c.Wait, c.Redis)
 	}
 	if c := mustConfigure(t, "--config", file(t, "empty.yaml", "# nothing yet\n")); c.Wait != 10*time.Second {
@@ -273,9 +274,28 @@ elsewhere:
   deep: {deeper: 1}
 `)
 	_, err := configure(t, "--config", path, "--lock-max-hold=1ms", "--log-level=loud")
-	says(t, err, `store: "oracle"`, "work", "STOCK_REDIS_ADDR", "mysql.pool_size", `addr: "nowhere"`, "admin_tokn", "did you mean admin_token",
-		"redis.pool_size", "redis.timout", "did you mean redis.timeout", "redis.db", "lab: needs admin_token", "elsewhere.deep.deeper",
-		"lock.max_hold: 1ms", `log.level: "loud"`, "!s3cret", "!redis.addrs:", "!wait:")
+	says(
+		t,
+		err,
+		`store: "oracle"`,
+		"work",
+		"STOCK_REDIS_ADDR",
+		"mysql.pool_size",
+		`addr: "nowhere"`,
+		"admin_tokn",
+		"did you mean admin_token",
+		"redis.pool_size",
+		"redis.timout",
+		"did you mean redis.timeout",
+		"redis.db",
+		"lab: needs admin_token",
+		"elsewhere.deep.deeper",
+		"lock.max_hold: 1ms",
+		`log.level: "loud"`,
+		"!s3cret",
+		"!redis.addrs:",
+		"!wait:",
+	)
 	if lines := strings.Count(err.Error(), "\n"); err != nil && lines != 13 {
 		t.Errorf("%d lines for 13 mistakes:\n%v", lines, err)
 	}

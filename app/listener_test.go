@@ -39,8 +39,11 @@ func TestBacklogIsServed(t *testing.T) {
 	}
 	c := newConnections(listener)
 	server := &http.Server{
-		Handler:   http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Connection", "close") }),
-		ConnState: c.track, ReadHeaderTimeout: time.Minute,
+		Handler: http.HandlerFunc(
+			func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Connection", "close") },
+		),
+		ConnState:         c.track,
+		ReadHeaderTimeout: time.Minute,
 	}
 	replies := make(chan error, 20)
 	for range cap(replies) {

@@ -151,7 +151,8 @@ func TestFloodIsNoOutage(t *testing.T) {
 			if len(seen) > 0 {
 				t.Errorf("besides 200 and overloaded: %v", seen)
 			}
-			if refused > 0 && i.metric(`stock_deductions_total{outcome="overloaded",strategy="atomic"}`) != strconv.Itoa(refused) {
+			if refused > 0 &&
+				i.metric(`stock_deductions_total{outcome="overloaded",strategy="atomic"}`) != strconv.Itoa(refused) {
 				t.Error("overloaded is not counted apart")
 			}
 			if sold == 0 {

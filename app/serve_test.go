@@ -162,7 +162,11 @@ func (i *instance) must(t *testing.T, method, path string, status int) reply {
 
 // all the shared servers, as flags of an instance with a database of its own.
 func everything(t *testing.T) []string {
-	return backends("--redis-addrs="+servers.Redis(t).Addr, "--zookeeper-hosts="+servers.ZooKeeper(t), "--mysql-dsn="+servers.MariaDB(t))
+	return backends(
+		"--redis-addrs="+servers.Redis(t).Addr,
+		"--zookeeper-hosts="+servers.ZooKeeper(t),
+		"--mysql-dsn="+servers.MariaDB(t),
+	)
 }
 
 // own is a SKU that no other test has: Redis is shared.
@@ -353,7 +357,10 @@ func TestAbsentBackends(t *testing.T) {
 					Available        bool
 				}
 			}
-			if err := json.Unmarshal([]byte(i.must(t, http.MethodGet, "/v1/strategies", 200).body), &catalogue); err != nil {
+			if err := json.Unmarshal(
+				[]byte(i.must(t, http.MethodGet, "/v1/strategies", 200).body),
+				&catalogue,
+			); err != nil {
 				t.Fatal(err)
 			}
 			for _, s := range catalogue.Strategies {
@@ -396,7 +403,9 @@ func TestServeWhileAnotherMigrates(t *testing.T) {
 	}
 	defer conn.Close()
 	var got int
-	if err := conn.QueryRowContext(t.Context(), "SELECT GET_LOCK(CONCAT('stock.migrate.', MD5(DATABASE())), 0)").Scan(&got); err != nil || got != 1 {
+	if err := conn.QueryRowContext(t.Context(), "SELECT GET_LOCK(CONCAT('stock.migrate.', MD5(DATABASE())), 0)").
+		Scan(&got); err != nil ||
+		got != 1 {
 		t.Fatalf("%d, %v", got, err)
 	}
 	i := begin(t, backends("--redis-addrs="+servers.Redis(t).Addr, "--mysql-dsn="+dsn, "--seed-sku="+own(t))...)

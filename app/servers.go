@@ -75,9 +75,17 @@ func (a *App) openRedis() error {
 	a.metrics.Queue(strategy.Redis, queue.Load)
 	probe, ping := a.redisProbe(options)
 	a.addStore(store{
-		name:  strategy.Redis,
-		place: fmt.Sprintf("redis %s %s/%d", c.MasterName, strings.Join(slices.Sorted(slices.Values(c.Addrs)), ","), c.DB),
-		parts: cluster, sales: repo.NewRedis(sales).Behind(queue), memory: repo.NewRedis(probe), ping: ping,
+		name: strategy.Redis,
+		place: fmt.Sprintf(
+			"redis %s %s/%d",
+			c.MasterName,
+			strings.Join(slices.Sorted(slices.Values(c.Addrs)), ","),
+			c.DB,
+		),
+		parts:  cluster,
+		sales:  repo.NewRedis(sales).Behind(queue),
+		memory: repo.NewRedis(probe),
+		ping:   ping,
 	})
 	return nil
 }

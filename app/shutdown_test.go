@@ -111,7 +111,13 @@ func TestShutdownTellsWaitersToLeave(t *testing.T) {
 		switch {
 		case strings.HasSuffix(name, "holder"):
 			if r.err != nil || r.status != http.StatusOK {
-				t.Errorf("%s got %d %s %v, want its order: it was in its critical section", name, r.status, r.body, r.err)
+				t.Errorf(
+					"%s got %d %s %v, want its order: it was in its critical section",
+					name,
+					r.status,
+					r.body,
+					r.err,
+				)
 			}
 		case r.err != nil || r.status != http.StatusServiceUnavailable:
 			t.Errorf("%s got %d %s %v, want 503", name, r.status, r.body, r.err)
@@ -140,7 +146,11 @@ func TestShutdownLeavesTheLockOfAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	waiter := i.later(http.MethodPost, "/deduct_stock_redisson?wait=60s")
-	inFlight(t, i, 1)
+	eventually(t, 20*time.Second, "the request waits for the lock", func() (bool, string) {
+		r := i.send(http.MethodGet, i.admin+"/v1/locks/redis-watchdog/stock")
+		waiters, _ := r.field("waiters").([]any)
+		return len(waiters) == 1, r.body
+	})
 	i.end(t)
 	if r := <-waiter; r.status != http.StatusServiceUnavailable || r.field("type") != "/problems/lock_busy" {
 		t.Errorf("the waiter got %d %s %v, want lock_busy", r.status, r.body, r.err)

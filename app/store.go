@@ -103,7 +103,13 @@ func (a *App) dataChanged(name string, bad error) {
 	a.metrics.DataLost(name, lost)
 	switch {
 	case lost:
-		a.log.Error("store has lost its data: nothing is sold until a person sets the stock", "store", name, "reason", bad)
+		a.log.Error(
+			"store has lost its data: nothing is sold until a person sets the stock",
+			"store",
+			name,
+			"reason",
+			bad,
+		)
 	case bad != nil:
 		a.log.Warn("store cannot be used yet", "store", name, "reason", bad)
 	default:

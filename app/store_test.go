@@ -87,7 +87,13 @@ func (b *till) refused(t *testing.T, instances ...*instance) {
 				t.Errorf("GET %s: %s", path, r.body)
 			}
 		}
-		if r := i.send(http.MethodGet, i.admin+"/metrics"); !strings.Contains(r.body, `stock_store_data_lost{store="`+b.store+`"} 1`) {
+		if r := i.send(
+			http.MethodGet,
+			i.admin+"/metrics",
+		); !strings.Contains(
+			r.body,
+			`stock_store_data_lost{store="`+b.store+`"} 1`,
+		) {
 			t.Error("there is no metric of it")
 		}
 		if log := i.log.String(); strings.Count(log, "store has lost its data") != 1 {

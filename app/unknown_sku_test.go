@@ -22,13 +22,16 @@ import (
 )
 
 // strangers is how many requests for SKUs that do not exist each strategy gets.
-const strangers = 1000
+const strangers = 300
 
 // Requests for SKUs that do not exist leave nothing on any server: no key, no row, no znode, whatever the strategy and
 // the store.
 func TestUnknownSKUsLeaveNothing(t *testing.T) {
 	nodes := make([]string, 3)
-	redisStack, err := stack.Start(t.Context(), stack.Options{Want: []stack.Kind{stack.Redis, stack.Redis, stack.Redis}})
+	redisStack, err := stack.Start(
+		t.Context(),
+		stack.Options{Want: []stack.Kind{stack.Redis, stack.Redis, stack.Redis}},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,8 +47,10 @@ func TestUnknownSKUsLeaveNothing(t *testing.T) {
 	}
 	redises := append([]string{servers.Redis(t).Addr}, nodes...)
 	zookeeper, dsn := servers.ZooKeeper(t), servers.MariaDB(t)
-	i := begin(t, backends("--redis-addrs="+redises[0], "--zookeeper-hosts="+zookeeper, "--mysql-dsn="+dsn, "--seed-sku="+own(t),
-		"--redlock-addrs="+strings.Join(nodes, ","), "--redlock-quarantine=-1s", "--redlock-node-timeout=5s")...)
+	i := begin(
+		t,
+		backends("--redis-addrs="+redises[0], "--zookeeper-hosts="+zookeeper, "--mysql-dsn="+dsn, "--seed-sku="+own(t),
+			"--redlock-addrs="+strings.Join(nodes, ","), "--redlock-quarantine=-1s", "--redlock-node-timeout=5s")...)
 	i.ready(t, "redis", "redlock", "zookeeper", "mysql")
 	i.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}
 	defer i.client.CloseIdleConnections()
@@ -81,7 +86,10 @@ func TestUnknownSKUsLeaveNothing(t *testing.T) {
 				for range 8 {
 					all.Go(func() {
 						for n := range next {
-							r := i.ask(http.MethodPost, fmt.Sprintf("%s?store=%s&sku=%s%d", s.Endpoint, store, prefix, n))
+							r := i.ask(
+								http.MethodPost,
+								fmt.Sprintf("%s?store=%s&sku=%s%d", s.Endpoint, store, prefix, n),
+							)
 							if r.err != nil || r.field("type") != "/problems/unknown_sku" {
 								t.Errorf("%s%d: %d %s %v", prefix, n, r.status, r.body, r.err)
 								return

@@ -117,8 +117,16 @@ func TestExitStatus(t *testing.T) {
 		if err != nil && !errors.As(err, &exit) {
 			t.Fatal(err)
 		}
-		if status := cmd.ProcessState.ExitCode(); status != row.status || !strings.Contains(out.String(), row.out) || !strings.Contains(errs.String(), row.err) {
-			t.Errorf("stock %s: status %d, want %d\nstdout: %s\nstderr: %s", row.args, status, row.status, out.String(), errs.String())
+		if status := cmd.ProcessState.ExitCode(); status != row.status || !strings.Contains(out.String(), row.out) ||
+			!strings.Contains(errs.String(), row.err) {
+			t.Errorf(
+				"stock %s: status %d, want %d\nstdout: %s\nstderr: %s",
+				row.args,
+				status,
+				row.status,
+				out.String(),
+				errs.String(),
+			)
 		}
 	}
 }
@@ -155,7 +163,11 @@ func TestHealthcheckOfAll(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		n := asked.Add(1)
 		up := n > 3 && n != 6 // as if another instance behind the same address were late
-		fmt.Fprintf(w, `{"status":"ready","backends":{"redis":{"up":true},"redlock":{"up":%v,"reason":"in quarantine"}}}`, up)
+		fmt.Fprintf(
+			w,
+			`{"status":"ready","backends":{"redis":{"up":true},"redlock":{"up":%v,"reason":"in quarantine"}}}`,
+			up,
+		)
 	}))
 	defer server.Close()
 	if _, _, err := run(t.Context(), "healthcheck", "--url", server.URL); err != nil {
@@ -163,7 +175,16 @@ func TestHealthcheckOfAll(t *testing.T) {
 	}
 	_, _, err := run(t.Context(), "healthcheck", "--url", server.URL, "--all")
 	says(t, err, "not all servers are up: redlock: in quarantine")
-	if _, _, err := run(t.Context(), "healthcheck", "--url", server.URL, "--all", "--wait", "1m"); err != nil || asked.Load() != 6+manyAnswers {
+	if _, _, err := run(
+		t.Context(),
+		"healthcheck",
+		"--url",
+		server.URL,
+		"--all",
+		"--wait",
+		"1m",
+	); err != nil ||
+		asked.Load() != 6+manyAnswers {
 		t.Errorf("asked %d times, and at last: %v", asked.Load(), err)
 	}
 }

@@ -80,7 +80,12 @@ func demoCommand() *cobra.Command {
 	flags.BoolVar(&d.keep, "keep", false, "leave it running afterwards, print the URLs, and stop on Ctrl-C")
 	flags.StringVar(&d.json, "json", "", "write all results to this file as JSON")
 	flags.StringVar(&d.html, "html", demoPage, "write a page about all of it to this file; \"\": none")
-	flags.StringVar(&d.histories, "histories", "", "write every request of every run to files in this folder, for stock report")
+	flags.StringVar(
+		&d.histories,
+		"histories",
+		"",
+		"write every request of every run to files in this folder, for stock report",
+	)
 	noColorFlag(cmd, &d.noColor)
 	return cmd
 }
@@ -104,8 +109,18 @@ func (d *demo) check() error {
 	if !slices.Contains([]string{strategy.Redis, strategy.MySQL, "both"}, d.store) {
 		unknown = append(unknown, errors.New("--store: must be redis, mysql or both"))
 	}
-	return errors.Join(errors.Join(unknown...), d.checkFiles(),
-		within("instances", d.instances, 1, 20), within("concurrency", d.concurrency, 2, 1000), within("requests", d.requests, 101, 1_000_000))
+	return errors.Join(
+		errors.Join(unknown...),
+		d.checkFiles(),
+		within(
+			"instances",
+			d.instances,
+			1,
+			20,
+		),
+		within("concurrency", d.concurrency, 2, 1000),
+		within("requests", d.requests, 101, 1_000_000),
+	)
 }
 
 // demoToken lets the load generator set stock on the instances that demo starts; they listen on this computer only.
@@ -113,7 +128,9 @@ const demoToken = "demo"
 
 // demoServers returns one of each, and five more Redis for redlock.
 func demoServers() []stack.Kind {
-	return append([]stack.Kind{stack.Redis, stack.ZooKeeper, stack.MySQL}, slices.Repeat([]stack.Kind{stack.Redis}, 5)...)
+	return append(
+		[]stack.Kind{stack.Redis, stack.ZooKeeper, stack.MySQL},
+		slices.Repeat([]stack.Kind{stack.Redis}, 5)...)
 }
 
 // run starts everything, shows it, and stops everything.
@@ -122,7 +139,9 @@ func (d *demo) run(ctx context.Context) (err error) {
 	servers, err := stack.Start(ctx, stack.Options{
 		Want: demoServers(),
 		Env: []string{
-			"STOCK_ADMIN_TOKEN=" + demoToken, "STOCK_LOG_LEVEL=warn", "STOCK_DRAIN=0s",
+			"STOCK_ADMIN_TOKEN=" + demoToken,
+			"STOCK_LOG_LEVEL=warn",
+			"STOCK_DRAIN=0s",
 			"STOCK_REDLOCK_QUARANTINE=-1s",     // the nodes have just started, and there is no lock yet that they could have forgotten
 			"STOCK_REDLOCK_NODE_TIMEOUT=500ms", // everything shares this computer: a slow answer is no dead node
 		},
@@ -276,7 +295,11 @@ func (d *demo) play(ctx context.Context, client *loadtest.Client, a act, casts [
 	fmt.Fprintf(d.out, "\n%s\n\n", a.title)
 	var results []*loadtest.Result
 	for _, c := range casts {
-		result, err := d.sell(func(p loadtest.Plan) (*loadtest.Result, error) { return loadtest.Run(ctx, client, p, d.ticker(c)) }, a, c)
+		result, err := d.sell(
+			func(p loadtest.Plan) (*loadtest.Result, error) { return loadtest.Run(ctx, client, p, d.ticker(c)) },
+			a,
+			c,
+		)
 		if err != nil {
 			return err
 		}
@@ -313,8 +336,15 @@ func (d *demo) summary(took time.Duration) string {
 			lost += r.Verdict.LostUnits
 		}
 	}
-	return fmt.Sprintf("%d runs in %.0f s: %d were as promised. %d showed the race: %d units oversold, %d updates lost.",
-		len(d.results), took.Seconds(), kept, racy, oversold, lost)
+	return fmt.Sprintf(
+		"%d runs in %.0f s: %d were as promised. %d showed the race: %d units oversold, %d updates lost.",
+		len(d.results),
+		took.Seconds(),
+		kept,
+		racy,
+		oversold,
+		lost,
+	)
 }
 
 // status returns the exit status: a promise was broken, or the race did not show in any run without a lock.
@@ -333,7 +363,13 @@ func (d *demo) status() error {
 		}
 	}
 	if unguarded > 0 && raced == 0 {
-		return exitError{exitVerdict, fmt.Errorf("the race did not show in any of %d runs without a lock; try more --requests or --concurrency", unguarded)}
+		return exitError{
+			exitVerdict,
+			fmt.Errorf(
+				"the race did not show in any of %d runs without a lock; try more --requests or --concurrency",
+				unguarded,
+			),
+		}
 	}
 	return nil
 }
@@ -378,7 +414,13 @@ func (d *demo) history(a act, c cast) (io.WriteCloser, error) {
 
 // sell makes one run.
 func (d *demo) sell(run func(loadtest.Plan) (*loadtest.Result, error), a act, c cast) (*loadtest.Result, error) {
-	plan := loadtest.Plan{Strategy: c.strategy.Name, Store: c.store, Stock: demoStock, Requests: a.requests, Concurrency: a.concurrency}
+	plan := loadtest.Plan{
+		Strategy:    c.strategy.Name,
+		Store:       c.store,
+		Stock:       demoStock,
+		Requests:    a.requests,
+		Concurrency: a.concurrency,
+	}
 	file, err := d.history(a, c)
 	if err != nil {
 		return nil, err
@@ -410,6 +452,10 @@ func (d *demo) writeFiles() error {
 	if err != nil {
 		path = d.html
 	}
-	fmt.Fprintf(d.out, "Who held the lock when, the stock over time, every collision: file://%s\n", filepath.ToSlash(path))
+	fmt.Fprintf(
+		d.out,
+		"Who held the lock when, the stock over time, every collision: file://%s\n",
+		filepath.ToSlash(path),
+	)
 	return nil
 }

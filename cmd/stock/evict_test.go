@@ -55,8 +55,19 @@ func evictedRequest(t *testing.T, c *group, strategy, store, sku string) {
 		key = regexp.MustCompile(sku + `#\d+`).FindString(out)
 	}
 
-	out, _, err := run(t.Context(), "lock", "evict", strategy, key, "--url", c.apps[1].Admin, "--admin-token", demoToken)
-	if err != nil || !strings.Contains(out, "evicted "+name+"/"+id) || !strings.Contains(out, "store "+store+": raised") {
+	out, _, err := run(
+		t.Context(),
+		"lock",
+		"evict",
+		strategy,
+		key,
+		"--url",
+		c.apps[1].Admin,
+		"--admin-token",
+		demoToken,
+	)
+	if err != nil || !strings.Contains(out, "evicted "+name+"/"+id) ||
+		!strings.Contains(out, "store "+store+": raised") {
 		t.Fatalf("evict: %v\n%s", err, out)
 	}
 	letGo(t, c.apps[0].Admin, id)
@@ -66,7 +77,14 @@ func evictedRequest(t *testing.T, c *group, strategy, store, sku string) {
 	if got := staleFences(t, c, strategy); got != stale+1 {
 		t.Errorf("%d stale fences were counted, want %d", got, stale+1)
 	}
-	if reply := deduct(t, c.apps[1].URL, sku, "the-next", map[string]any{"strategy": strategy, "store": store, "wait": "25s"}); !strings.Contains(reply, `"order_id"`) || strings.Contains(reply, "/problems/") {
+	if reply := deduct(
+		t,
+		c.apps[1].URL,
+		sku,
+		"the-next",
+		map[string]any{"strategy": strategy, "store": store, "wait": "25s"},
+	); !strings.Contains(reply, `"order_id"`) ||
+		strings.Contains(reply, "/problems/") {
 		t.Errorf("the next one was answered %s", reply)
 	}
 	stock, err := client.Stock(t.Context(), store, sku)
@@ -80,7 +98,12 @@ func deduct(t *testing.T, base, sku, id string, body map[string]any) string {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	text, _ := json.Marshal(body)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/v1/stock/"+sku+"/deduct", strings.NewReader(string(text)))
+	req, err := http.NewRequestWithContext(
+		ctx,
+		http.MethodPost,
+		base+"/v1/stock/"+sku+"/deduct",
+		strings.NewReader(string(text)),
+	)
 	if err != nil {
 		return err.Error()
 	}
@@ -202,13 +225,39 @@ func TestLocksOfAnInstance(t *testing.T) {
 			}
 		})
 	}
-	if status, body := get(t, admin+"/v1/locks/none/stock"); status != http.StatusNotFound || !strings.Contains(body, "not_inspectable") {
+	if status, body := get(
+		t,
+		admin+"/v1/locks/none/stock",
+	); status != http.StatusNotFound ||
+		!strings.Contains(body, "not_inspectable") {
 		t.Errorf("none: %d %s", status, body)
 	}
-	if _, _, err := run(t.Context(), "lock", "evict", "local-mutex", "stock", "--url", admin, "--admin-token", demoToken); err == nil || !strings.Contains(err.Error(), "no fence") {
+	if _, _, err := run(
+		t.Context(),
+		"lock",
+		"evict",
+		"local-mutex",
+		"stock",
+		"--url",
+		admin,
+		"--admin-token",
+		demoToken,
+	); err == nil ||
+		!strings.Contains(err.Error(), "no fence") {
 		t.Errorf("evict from a mutex: %v", err)
 	}
-	if _, _, err := run(t.Context(), "lock", "evict", "redis-watchdog", "stock", "--url", admin, "--admin-token", "wrong"); err == nil || !strings.Contains(err.Error(), "401") {
+	if _, _, err := run(
+		t.Context(),
+		"lock",
+		"evict",
+		"redis-watchdog",
+		"stock",
+		"--url",
+		admin,
+		"--admin-token",
+		"wrong",
+	); err == nil ||
+		!strings.Contains(err.Error(), "401") {
 		t.Errorf("evict by anybody: %v", err)
 	}
 }

@@ -88,16 +88,29 @@ func outage(t *testing.T, c *group, server *stack.Server, hangs bool, strategy, 
 		}
 	}
 	began := time.Now()
-	if reply := client.Deduct(ctx, loadtest.Request{Endpoint: endpoint(t, client, strategy), Store: store, SKU: "load-" + strategy, Quantity: 1}); reply.Problem != "backend_down" {
+	if reply := client.Deduct(
+		ctx,
+		loadtest.Request{Endpoint: endpoint(t, client, strategy), Store: store, SKU: "load-" + strategy, Quantity: 1},
+	); reply.Problem != "backend_down" {
 		t.Errorf("problem %q, want backend_down (%s)", reply.Problem, reply.Error)
-	} else if took := time.Since(began); took > time.Second+slack {
+	} else if took := time.Since(
+		began,
+	); took > time.Second+slack {
 		t.Errorf("backend_down took %v although it was known", took)
 	}
 	if err := mend(); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, 10*time.Second+slack, "sales go on after the server's return", func() (bool, string) {
-		reply := client.Deduct(ctx, loadtest.Request{Endpoint: endpoint(t, client, strategy), Store: store, SKU: "load-" + strategy, Quantity: 1})
+		reply := client.Deduct(
+			ctx,
+			loadtest.Request{
+				Endpoint: endpoint(t, client, strategy),
+				Store:    store,
+				SKU:      "load-" + strategy,
+				Quantity: 1,
+			},
+		)
 		return reply.Outcome == loadtest.Accepted, reply.Problem + " " + reply.Error
 	})
 	for _, app := range c.apps { // or who is asked for the orders at last may not have seen the return
@@ -123,9 +136,24 @@ func outage(t *testing.T, c *group, server *stack.Server, hangs bool, strategy, 
 func judge(t *testing.T, r *loadtest.Result) {
 	t.Helper()
 	v := &r.Verdict
-	t.Logf("%d sent, %d accepted, %d failed, %d unknown, %d recovered: %s", v.Sent, v.Accepted, v.Failed, v.Unknown, v.Recovered, v.Sentence)
+	t.Logf(
+		"%d sent, %d accepted, %d failed, %d unknown, %d recovered: %s",
+		v.Sent,
+		v.Accepted,
+		v.Failed,
+		v.Unknown,
+		v.Recovered,
+		v.Sentence,
+	)
 	if v.Collisions > 0 || v.Phantoms > 0 || v.Denied > 0 || v.LostUnits != 0 {
-		t.Errorf("collisions %d, phantoms %d, denied %d, lost %d: %v", v.Collisions, v.Phantoms, v.Denied, v.LostUnits, v.Reasons)
+		t.Errorf(
+			"collisions %d, phantoms %d, denied %d, lost %d: %v",
+			v.Collisions,
+			v.Phantoms,
+			v.Denied,
+			v.LostUnits,
+			v.Reasons,
+		)
 	}
 }
 
@@ -155,7 +183,13 @@ func TestGracefulStopUnderLoad(t *testing.T) {
 			})
 			judge(t, result)
 			if v := &result.Verdict; v.Failed+v.Unknown+v.Recovered > 0 {
-				t.Errorf("%d failed, %d unknown, %d recovered: %s", v.Failed, v.Unknown, v.Recovered, firstError(result))
+				t.Errorf(
+					"%d failed, %d unknown, %d recovered: %s",
+					v.Failed,
+					v.Unknown,
+					v.Recovered,
+					firstError(result),
+				)
 			}
 		})
 	}
@@ -256,7 +290,8 @@ func TestStartWithoutBackends(t *testing.T) {
 	}
 	eventually(t, 10*time.Second+slack, "every strategy is available", func() (bool, string) {
 		status, body := get(t, app.URL+"/v1/strategies")
-		return status == http.StatusOK && !strings.Contains(body, `"available":false`) && !strings.Contains(body, "is down"), body
+		return status == http.StatusOK && !strings.Contains(body, `"available":false`) &&
+			!strings.Contains(body, "is down"), body
 	})
 	if err := <-started; err != nil {
 		t.Error(err)

@@ -34,7 +34,11 @@ Exit status: 0 all as predicted; 3 something was not, or came to no end; 4 a sce
 REQUIRE_BACKENDS=1; 1 anything else; 130 interrupted.`
 
 func labCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "lab", Short: "Make every failure of a stock lock happen, and see who survives it", Long: labLong}
+	cmd := &cobra.Command{
+		Use:   "lab",
+		Short: "Make every failure of a stock lock happen, and see who survives it",
+		Long:  labLong,
+	}
 	cmd.AddCommand(labListCommand(), labRunCommand(), labMatrixCommand(), labSoakCommand())
 	return cmd
 }
@@ -51,13 +55,22 @@ func labListCommand() *cobra.Command {
 			table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 			for _, s := range lab.All() {
 				if group == "" || string(s.Group) == group {
-					fmt.Fprintf(table, "%s\t%s\t%d %s\t%s\n", s.Group, s.Name, len(s.Cases), lab.Text{EN: "cases", ZH: "例"}.In(lang), s.Title.In(lang))
+					fmt.Fprintf(
+						table,
+						"%s\t%s\t%d %s\t%s\n",
+						s.Group,
+						s.Name,
+						len(s.Cases),
+						lab.Text{EN: "cases", ZH: "例"}.In(lang),
+						s.Title.In(lang),
+					)
 				}
 			}
 			return table.Flush()
 		},
 	}
-	cmd.Flags().StringVar(&group, "group", "", "only this group: A no or wrong lock, B SETNX, C Redlock, D ZooKeeper, E MySQL, F waiting")
+	cmd.Flags().
+		StringVar(&group, "group", "", "only this group: A no or wrong lock, B SETNX, C Redlock, D ZooKeeper, E MySQL, F waiting")
 	languageFlag(cmd, &lang)
 	return cmd
 }
@@ -76,7 +89,9 @@ type labRun struct {
 func labRunCommand() *cobra.Command {
 	var r labRun
 	cmd := &cobra.Command{
-		Use: "run [NAME...]", Short: "Run scenarios and judge them", Long: labRunLong,
+		Use:     "run [NAME...]",
+		Short:   "Run scenarios and judge them",
+		Long:    labRunLong,
 		Example: "  stock lab run no-lock\n  stock lab run holder-frozen-past-lease --strategy redis-watchdog --lang zh\n  stock lab run --all --json lab.json",
 		RunE: func(cmd *cobra.Command, names []string) error {
 			defer untilUnread(cmd)()
@@ -187,7 +202,10 @@ type labMatrix struct {
 func labMatrixCommand() *cobra.Command {
 	var m labMatrix
 	cmd := &cobra.Command{
-		Use: "matrix FILE", Short: "Make the matrix of failures from a run, or compare a run with it", Long: labMatrixLong, Args: cobra.ExactArgs(1),
+		Use:     "matrix FILE",
+		Short:   "Make the matrix of failures from a run, or compare a run with it",
+		Long:    labMatrixLong,
+		Args:    cobra.ExactArgs(1),
 		Example: "  stock lab run --all --json lab.json\n  stock lab matrix lab.json --html lab.html\n  stock lab matrix lab.json --check docs/failure-modes.json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkLanguage(m.lang); err != nil {
@@ -255,7 +273,10 @@ func checkWords(path string, report lab.Report) error {
 		return fmt.Errorf("--check: %s: %w", path, err)
 	}
 	if wrong := append(labreport.Stale(kept), labreport.Changed(kept, report)...); len(wrong) > 0 {
-		return exitError{exitVerdict, fmt.Errorf("%s is not what the lab says:\n  %s", path, strings.Join(wrong, "\n  "))}
+		return exitError{
+			exitVerdict,
+			fmt.Errorf("%s is not what the lab says:\n  %s", path, strings.Join(wrong, "\n  ")),
+		}
 	}
 	return nil
 }
@@ -269,7 +290,12 @@ func readReport(path string) (report lab.Report, err error) {
 		return report, fmt.Errorf("%s: %w", path, err)
 	}
 	if report.Version != lab.ReportVersion {
-		return report, fmt.Errorf("%s: version %d of the report is not %d: run the lab again", path, report.Version, lab.ReportVersion)
+		return report, fmt.Errorf(
+			"%s: version %d of the report is not %d: run the lab again",
+			path,
+			report.Version,
+			lab.ReportVersion,
+		)
 	}
 	return report, nil
 }
@@ -299,7 +325,10 @@ type soakRun struct {
 func labSoakCommand() *cobra.Command {
 	var r soakRun
 	cmd := &cobra.Command{
-		Use: "soak", Short: "Sell while everything fails at random, and judge whether a unit was lost", Long: labSoakLong, Args: cobra.NoArgs,
+		Use:     "soak",
+		Short:   "Sell while everything fails at random, and judge whether a unit was lost",
+		Long:    labSoakLong,
+		Args:    cobra.NoArgs,
 		Example: "  stock lab soak --for 10m\n  stock lab soak --for 2m --seed 7 --json soak.json\n  stock lab soak --for 2m --seed 7 --plan",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			defer untilUnread(cmd)()
@@ -313,9 +342,19 @@ func labSoakCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.DurationVar(&r.options.For, "for", 10*time.Minute, "how long faults are done")
-	flags.Uint64Var(&r.options.Seed, "seed", 0, "what decides about the faults (default: one at random, which is printed)")
+	flags.Uint64Var(
+		&r.options.Seed,
+		"seed",
+		0,
+		"what decides about the faults (default: one at random, which is printed)",
+	)
 	flags.IntVar(&r.options.Instances, "instances", soak.Instances, "instances that sell")
-	flags.DurationVar(&r.options.Within, "healthy-within", soak.Within, "how soon after the last fault everything must be healthy")
+	flags.DurationVar(
+		&r.options.Within,
+		"healthy-within",
+		soak.Within,
+		"how soon after the last fault everything must be healthy",
+	)
 	flags.BoolVar(&r.plan, "plan", false, "only print what would be done")
 	flags.StringVar(&r.json, "json", "", "write the report to this file")
 	return cmd
@@ -337,7 +376,13 @@ func (r *soakRun) run(ctx context.Context) error {
 	if err := r.check(); err != nil {
 		return err
 	}
-	fmt.Fprintf(r.out, "The same faults again: stock lab soak --for %v --seed %d --instances %d\n", r.options.For, r.options.Seed, r.options.Instances)
+	fmt.Fprintf(
+		r.out,
+		"The same faults again: stock lab soak --for %v --seed %d --instances %d\n",
+		r.options.For,
+		r.options.Seed,
+		r.options.Instances,
+	)
 	soak.WritePlan(r.out, r.options.Plan())
 	if r.plan {
 		return nil
@@ -350,7 +395,10 @@ func (r *soakRun) run(ctx context.Context) error {
 	case errors.As(err, &missing):
 		return exitError{exitSkipped, err}
 	case err != nil && ctx.Err() != nil:
-		return exitError{exitInterrupted, errors.New("interrupted before there was a verdict; all that was started is stopped")}
+		return exitError{
+			exitInterrupted,
+			errors.New("interrupted before there was a verdict; all that was started is stopped"),
+		}
 	case err != nil:
 		return err
 	}

@@ -77,7 +77,11 @@ func TestLabRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	var report lab.Report
-	if err := json.Unmarshal(text, &report); err != nil || len(report.Cells) != 2 || report.Version != lab.ReportVersion {
+	if err := json.Unmarshal(
+		text,
+		&report,
+	); err != nil || len(report.Cells) != 2 ||
+		report.Version != lab.ReportVersion {
 		t.Errorf("%v: %s", err, text)
 	}
 }
@@ -90,7 +94,12 @@ func found(t *testing.T, change func(*lab.Report)) string {
 		if s.Name == "unlock-before-commit" {
 			for _, c := range s.Cases {
 				report.Cells = append(report.Cells, lab.Cell{
-					Scenario: s.Name, Code: c.Code, Variant: c.Variant, Predicted: c.Want, Observed: c.Want.Outcome, AsPredicted: true,
+					Scenario:    s.Name,
+					Code:        c.Code,
+					Variant:     c.Variant,
+					Predicted:   c.Want,
+					Observed:    c.Want.Outcome,
+					AsPredicted: true,
 				})
 			}
 		}
@@ -133,10 +142,14 @@ func TestLabMatrix(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			page := filepath.Join(t.TempDir(), "page.html")
-			out, _, err := run(t.Context(), append([]string{"lab", "matrix", found(t, row.change), "--html", page}, row.args...)...)
+			out, _, err := run(
+				t.Context(),
+				append([]string{"lab", "matrix", found(t, row.change), "--html", page}, row.args...)...)
 			var exit exitError
 			switch {
-			case row.status == 0 && err != nil, row.status != 0 && err == nil, row.status == exitVerdict && (!errors.As(err, &exit) || exit.code != exitVerdict):
+			case row.status == 0 && err != nil,
+				row.status != 0 && err == nil,
+				row.status == exitVerdict && (!errors.As(err, &exit) || exit.code != exitVerdict):
 				t.Fatalf("%v\n%s", err, out)
 			case err != nil:
 				out += err.Error()

@@ -109,36 +109,117 @@ func (f *loadFlags) add(flags *pflag.FlagSet) {
 	})
 	flags.SortFlags = false
 	flags.StringVar(&f.url, "url", "http://localhost:8080", "the service, or the balancer in front of its instances")
-	flags.StringVar(&f.token, "admin-token", "", "the service's admin token, to set stock (default: $STOCK_ADMIN_TOKEN)")
-	flags.StringSliceVarP(&f.strategies, "strategy", "s", nil, "strategies to run one after the other, or \"all\" that are available (also --strategies)")
-	flags.StringVar(&f.plan.Mapping, "mapping", "", "file that describes somebody else's inventory API, to load that instead (see loadtest/README.md)")
+	flags.StringVar(
+		&f.token,
+		"admin-token",
+		"",
+		"the service's admin token, to set stock (default: $STOCK_ADMIN_TOKEN)",
+	)
+	flags.StringSliceVarP(
+		&f.strategies,
+		"strategy",
+		"s",
+		nil,
+		"strategies to run one after the other, or \"all\" that are available (also --strategies)",
+	)
+	flags.StringVar(
+		&f.plan.Mapping,
+		"mapping",
+		"",
+		"file that describes somebody else's inventory API, to load that instead (see loadtest/README.md)",
+	)
 	flags.StringVar(&f.plan.Store, "store", "", "store of the stock, such as redis or mysql (default: the strategy's)")
 
 	flags.IntVarP(&f.requests, "requests", "n", 3000, "requests in all (default 3000, unless --duration is given)")
 	flags.Lookup("requests").DefValue = "0"
 	flags.DurationVar(&f.plan.Duration, "duration", 0, "send requests for so long, instead of --requests")
 	flags.IntVarP(&f.concurrency, "concurrency", "c", 30, "closed loop: workers, each with a connection of its own")
-	flags.DurationVar(&f.plan.RampUp, "ramp-up", 0, "closed loop: workers start evenly within this time (default: all at the same moment)")
-	flags.StringVar(&f.rate, "rate", "", "open loop: requests per second, such as 1000, or 100..1000 to rise from 100 to 1000 within --duration")
-	flags.StringVar(&f.arrivals, "arrivals", "", "open loop: poisson (default; as of customers who know nothing of each other) or even")
-	flags.IntVar(&f.maxInFlight, "max-in-flight", 1000, "open loop: drop what is due while so many requests are under way")
-	flags.DurationVar(&f.plan.WarmUp, "warm-up", 0, "first the same load for so long on SKUs of its own, which is in no figure")
+	flags.DurationVar(
+		&f.plan.RampUp,
+		"ramp-up",
+		0,
+		"closed loop: workers start evenly within this time (default: all at the same moment)",
+	)
+	flags.StringVar(
+		&f.rate,
+		"rate",
+		"",
+		"open loop: requests per second, such as 1000, or 100..1000 to rise from 100 to 1000 within --duration",
+	)
+	flags.StringVar(
+		&f.arrivals,
+		"arrivals",
+		"",
+		"open loop: poisson (default; as of customers who know nothing of each other) or even",
+	)
+	flags.IntVar(
+		&f.maxInFlight,
+		"max-in-flight",
+		1000,
+		"open loop: drop what is due while so many requests are under way",
+	)
+	flags.DurationVar(
+		&f.plan.WarmUp,
+		"warm-up",
+		0,
+		"first the same load for so long on SKUs of its own, which is in no figure",
+	)
 	flags.BoolVar(&f.plan.Cold, "cold", false, "do not open the connections before the start")
 
 	flags.Int64Var(&f.plan.Stock, "stock", 100, "units to put in stock of each SKU before each run")
-	flags.StringVar(&f.plan.SKU, "sku", "", "SKU to sell; its stock and orders start anew (default \"load-\" and the strategy)")
+	flags.StringVar(
+		&f.plan.SKU,
+		"sku",
+		"",
+		"SKU to sell; its stock and orders start anew (default \"load-\" and the strategy)",
+	)
 	flags.IntVar(&f.plan.SKUs, "skus", 1, "so many SKUs, named like --sku with -1, -2 ... after it")
-	flags.StringVar(&f.skew, "skew", "", "how likely each of --skus is: uniform (default), zipf:1.1, or hot:0.8 (the first gets 0.8 of the requests)")
+	flags.StringVar(
+		&f.skew,
+		"skew",
+		"",
+		"how likely each of --skus is: uniform (default), zipf:1.1, or hot:0.8 (the first gets 0.8 of the requests)",
+	)
 	flags.StringVar(&f.quantity, "quantity", "1", "units per request: 3; or any of 1..5; or any of 1,2,5")
-	flags.Uint64Var(&f.plan.Seed, "seed", 0, "of SKUs, quantities and arrivals: the same seed, the same requests (default: a new one)")
+	flags.Uint64Var(
+		&f.plan.Seed,
+		"seed",
+		0,
+		"of SKUs, quantities and arrivals: the same seed, the same requests (default: a new one)",
+	)
 	flags.DurationVar(&f.wait, "wait", 0, "longest wait for the lock; 0s tries once (default: the strategy's)")
-	flags.BoolVar(&f.plan.Shared, "shared", false, "others may sell from the same SKUs: their orders are counted in, and leave nothing undecided")
+	flags.BoolVar(
+		&f.plan.Shared,
+		"shared",
+		false,
+		"others may sell from the same SKUs: their orders are counted in, and leave nothing undecided",
+	)
 	flags.DurationVar(&f.plan.Timeout, "timeout", 0, "longest wait for a reply (default: 30s more than --wait)")
 
-	flags.StringArrayVar(&f.expect, "expect", nil, "what must be true of each run, such as oversold==0, lost_updates==0, 'p99<50ms', 'busy<5%' or 'rate>=1000' (repeatable; a wrong name lists all)")
-	flags.BoolVar(&f.mustRace, "must-race", false, "exit with 3 if a strategy that does not exclude lost updates lost none")
-	flags.StringVar(&f.history, "history", "", "write every request to this file as JSON lines; of several strategies, each to FILE with its name before the extension")
-	flags.StringVar(&f.json, "json", "", "write the result to this file as JSON; \"-\": to standard output, instead of the text")
+	flags.StringArrayVar(
+		&f.expect,
+		"expect",
+		nil,
+		"what must be true of each run, such as oversold==0, lost_updates==0, 'p99<50ms', 'busy<5%' or 'rate>=1000' (repeatable; a wrong name lists all)",
+	)
+	flags.BoolVar(
+		&f.mustRace,
+		"must-race",
+		false,
+		"exit with 3 if a strategy that does not exclude lost updates lost none",
+	)
+	flags.StringVar(
+		&f.history,
+		"history",
+		"",
+		"write every request to this file as JSON lines; of several strategies, each to FILE with its name before the extension",
+	)
+	flags.StringVar(
+		&f.json,
+		"json",
+		"",
+		"write the result to this file as JSON; \"-\": to standard output, instead of the text",
+	)
 	f.out.add(flags)
 }
 
@@ -268,8 +349,12 @@ func (f *loadFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if f.mustRace && !slices.ContainsFunc(chosen, func(s loadtest.Strategy) bool { return s.Promise.Scope != loadtest.Cluster }) {
-		return &loadtest.PlanError{Field: "must-race", Reason: "needs a strategy that may lose updates, such as none; those chosen all promise not to"}
+	if f.mustRace &&
+		!slices.ContainsFunc(chosen, func(s loadtest.Strategy) bool { return s.Promise.Scope != loadtest.Cluster }) {
+		return &loadtest.PlanError{
+			Field:  "must-race",
+			Reason: "needs a strategy that may lose updates, such as none; those chosen all promise not to",
+		}
 	}
 	for _, sentence := range leftOut {
 		fmt.Fprintln(stderr, sentence)
@@ -298,7 +383,13 @@ func (f *loadFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 }
 
 // one runs one strategy, with its progress on stderr.
-func (f *loadFlags) one(ctx context.Context, client loadtest.Target, name string, several bool, stderr io.Writer) (*loadtest.Result, error) {
+func (f *loadFlags) one(
+	ctx context.Context,
+	client loadtest.Target,
+	name string,
+	several bool,
+	stderr io.Writer,
+) (*loadtest.Result, error) {
 	plan := f.plan
 	plan.Strategy = name
 	var file *historyFile
@@ -403,9 +494,21 @@ func explainLoad(err error, token bool) error {
 	case errors.Is(err, context.Canceled):
 		return exitError{exitInterrupted, errors.New("interrupted before the first request")}
 	case errors.As(err, &problem) && problem.Status == 401 && token:
-		return exitError{exitTarget, fmt.Errorf("%w\nThe token of --admin-token or STOCK_ADMIN_TOKEN is not the one that the service was started with", err)}
+		return exitError{
+			exitTarget,
+			fmt.Errorf(
+				"%w\nThe token of --admin-token or STOCK_ADMIN_TOKEN is not the one that the service was started with",
+				err,
+			),
+		}
 	case errors.As(err, &problem) && problem.Status == 401:
-		return exitError{exitTarget, fmt.Errorf("%w\nGive the token that the service was started with: --admin-token TOKEN, or STOCK_ADMIN_TOKEN in the environment", err)}
+		return exitError{
+			exitTarget,
+			fmt.Errorf(
+				"%w\nGive the token that the service was started with: --admin-token TOKEN, or STOCK_ADMIN_TOKEN in the environment",
+				err,
+			),
+		}
 	case errors.As(err, &target):
 		return exitError{exitTarget, err}
 	}

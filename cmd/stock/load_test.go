@@ -49,8 +49,18 @@ func standIn(t *testing.T, token string, during func()) string {
 				return
 			}
 			o := loadtest.Order{
-				OrderID: fmt.Sprint("o", len(orders)), SKU: stock.SKU, Quantity: 1, Read: stock.Quantity, Remaining: stock.Quantity - 1,
-				Version: stock.Version, Epoch: stock.Epoch, Instance: "app-1", RequestID: r.Header.Get("X-Request-Id"),
+				OrderID: fmt.Sprint(
+					"o",
+					len(orders),
+				),
+				SKU:       stock.SKU,
+				Quantity:  1,
+				Read:      stock.Quantity,
+				Remaining: stock.Quantity - 1,
+				Version:   stock.Version,
+				Epoch:     stock.Epoch,
+				Instance:  "app-1",
+				RequestID: r.Header.Get("X-Request-Id"),
 			}
 			orders = append(orders, o)
 			stock.Sold++
@@ -75,14 +85,24 @@ func standIn(t *testing.T, token string, during func()) string {
 	})
 	mux.HandleFunc("PUT /v1/stock/{sku}", func(w http.ResponseWriter, r *http.Request) {
 		if token != "" && r.Header.Get("Authorization") != "Bearer "+token {
-			write(w, "application/problem+json", 401, map[string]any{"type": "/problems/unauthorized", "status": 401, "detail": "no"})
+			write(
+				w,
+				"application/problem+json",
+				401,
+				map[string]any{"type": "/problems/unauthorized", "status": 401, "detail": "no"},
+			)
 			return
 		}
 		var in struct{ Quantity int64 }
 		_ = json.NewDecoder(r.Body).Decode(&in)
 		mu.Lock()
 		defer mu.Unlock()
-		stock, orders = loadtest.Stock{SKU: r.PathValue("sku"), Quantity: in.Quantity, Initial: in.Quantity, Epoch: stock.Epoch + 1}, []loadtest.Order{}
+		stock, orders = loadtest.Stock{
+			SKU:      r.PathValue("sku"),
+			Quantity: in.Quantity,
+			Initial:  in.Quantity,
+			Epoch:    stock.Epoch + 1,
+		}, []loadtest.Order{}
 		write(w, "application/json", 200, stock)
 	})
 	mux.HandleFunc("GET /v1/stock/{sku}", func(w http.ResponseWriter, _ *http.Request) {
@@ -197,7 +217,19 @@ func TestLoadInterrupted(t *testing.T) {
 func TestLoadWritesAHistoryForEachStrategy(t *testing.T) {
 	dir := t.TempDir()
 	url := standIn(t, "", nil)
-	status, _, err := load(t.Context(), "--url", url, "-s", "right,none", "-n", "30", "--history", filepath.Join(dir, "run.jsonl"), "--json", filepath.Join(dir, "run.json"))
+	status, _, err := load(
+		t.Context(),
+		"--url",
+		url,
+		"-s",
+		"right,none",
+		"-n",
+		"30",
+		"--history",
+		filepath.Join(dir, "run.jsonl"),
+		"--json",
+		filepath.Join(dir, "run.json"),
+	)
 	if status != 0 {
 		t.Fatal(err)
 	}
@@ -296,7 +328,18 @@ func TestLoadOfATargetThatMisbehaves(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(t.TempDir(), "run.jsonl")
-			args := []string{"--url", spoiled(t, row.spoil).URL, "-s", "right", "-n", fmt.Sprint(good + 4), "--stock", "100", "--history", path}
+			args := []string{
+				"--url",
+				spoiled(t, row.spoil).URL,
+				"-s",
+				"right",
+				"-n",
+				fmt.Sprint(good + 4),
+				"--stock",
+				"100",
+				"--history",
+				path,
+			}
 			if !strings.Contains(row.args, "--rate") {
 				args = append(args, "-c", "2")
 			}
@@ -340,13 +383,29 @@ func TestLoadOfATargetThatGoesDown(t *testing.T) {
 		}
 		return false
 	})
-	status, stdout, err := load(t.Context(), "--url", server.URL, "-s", "right", "-n", "40", "-c", "4", "--history", path)
+	status, stdout, err := load(
+		t.Context(),
+		"--url",
+		server.URL,
+		"-s",
+		"right",
+		"-n",
+		"40",
+		"-c",
+		"4",
+		"--history",
+		path,
+	)
 	if status != 4 || !strings.Contains(stdout, "the final stock could not be read: "+server.URL) {
 		t.Errorf("status %d, %v\n%s", status, err, stdout)
 	}
 	h := readHistory(t, path)
-	unsent := slices.ContainsFunc(h.Records, func(r loadtest.Record) bool { return strings.HasPrefix(r.Error, "not sent: ") })
-	if len(h.Records) != 40 || !unsent || h.End == nil || !strings.Contains(h.End.Stocks[0].Gap, "cannot be reached") || h.Judge().Accepted < 1 {
+	unsent := slices.ContainsFunc(
+		h.Records,
+		func(r loadtest.Record) bool { return strings.HasPrefix(r.Error, "not sent: ") },
+	)
+	if len(h.Records) != 40 || !unsent || h.End == nil || !strings.Contains(h.End.Stocks[0].Gap, "cannot be reached") ||
+		h.Judge().Accepted < 1 {
 		t.Errorf("%d records on file, some not sent: %v; end %+v", len(h.Records), unsent, h.End)
 	}
 }
@@ -367,7 +426,11 @@ func TestLoadKeepsTheLastHistory(t *testing.T) {
 	})
 	for _, name := range []string{"old.jsonl", "new.jsonl"} {
 		status, _, err := load(t.Context(), "--url", bad.URL, "-s", "right", "--history", filepath.Join(dir, name))
-		if status != 2 || err == nil || !strings.Contains(err.Error(), "answers but is not a stock service: PUT /v1/stock/load-right returned text/html") {
+		if status != 2 || err == nil ||
+			!strings.Contains(
+				err.Error(),
+				"answers but is not a stock service: PUT /v1/stock/load-right returned text/html",
+			) {
 			t.Errorf("status %d, %v", status, err)
 		}
 	}
@@ -412,7 +475,9 @@ func TestLoadFlagsThatExcludeEachOther(t *testing.T) {
 		"--expect oversold==0 --timeout -1ms": "--timeout: must not be negative",
 	} {
 		// Nothing listens there: to see a refusal of the flags, the target must not have been asked.
-		status, _, err := load(t.Context(), append([]string{"--url", "http://127.0.0.1:1", "-s", "right"}, strings.Fields(args)...)...)
+		status, _, err := load(
+			t.Context(),
+			append([]string{"--url", "http://127.0.0.1:1", "-s", "right"}, strings.Fields(args)...)...)
 		if status != 1 || err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: status %d, %v; want 1 with %q", args, status, err, says)
 		}
@@ -427,7 +492,9 @@ func TestLoadCommandOnFile(t *testing.T) {
 		"-s right --duration 100ms --rate 50..100 --quantity 1,1 --seed 9 --arrivals even --max-in-flight 7 --warm-up 10ms",
 	} {
 		path := filepath.Join(t.TempDir(), "run.jsonl")
-		status, _, err := load(t.Context(), append(strings.Fields(args), "--url", url, "--stock", "5000", "--history", path)...)
+		status, _, err := load(
+			t.Context(),
+			append(strings.Fields(args), "--url", url, "--stock", "5000", "--history", path)...)
 		first := readHistory(t, path)
 		words := strings.Fields(first.Header.Command)
 		if status != 0 || strings.Join(words[:2], " ") != "stock load" {
@@ -435,7 +502,8 @@ func TestLoadCommandOnFile(t *testing.T) {
 		}
 		status, _, err = load(t.Context(), append(words[2:], "--history", path)...)
 		second := readHistory(t, path)
-		if status != 0 || !reflect.DeepEqual(second.Header.Plan, first.Header.Plan) || second.Header.Command != first.Header.Command {
+		if status != 0 || !reflect.DeepEqual(second.Header.Plan, first.Header.Plan) ||
+			second.Header.Command != first.Header.Command {
 			t.Errorf("status %d, %v\nfirst  %+v\nsecond %+v", status, err, first.Header.Plan, second.Header.Plan)
 		}
 	}
@@ -444,7 +512,8 @@ func TestLoadCommandOnFile(t *testing.T) {
 // The commands of loadtest/README.md: the wrong shop is proved wrong, the right one is not accused, by load and from the store alone.
 func TestLoadOfSomebodyElsesService(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "shop")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../loadtest/examples/shop").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../loadtest/examples/shop").
+		CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for _, row := range []struct {
@@ -460,12 +529,17 @@ func TestLoadOfSomebodyElsesService(t *testing.T) {
 			for _, mapping := range []string{"mapping.yaml", "mapping-least.yaml"} {
 				args := []string{"--mapping", "../../loadtest/examples/shop/" + mapping, "--url", url, "--sku", "book"}
 				history := filepath.Join(t.TempDir(), "run.jsonl")
-				status, out, err := load(t.Context(), append(args, "-c", "30", "-n", "240", "--stock", "100", "--history", history)...)
-				if status != row.status || mapping == "mapping.yaml" && !strings.Contains(out, row.says) || !strings.Contains(out, "not told") {
+				status, out, err := load(
+					t.Context(),
+					append(args, "-c", "30", "-n", "240", "--stock", "100", "--history", history)...)
+				if status != row.status || mapping == "mapping.yaml" && !strings.Contains(out, row.says) ||
+					!strings.Contains(out, "not told") {
 					t.Errorf("%s: status %d, want %d with %q, %v\n%s", mapping, status, row.status, row.says, err, out)
 				}
 				accepted := regexp.MustCompile(`accepted (\d+)`).FindStringSubmatch(out)[1]
-				if status, out := verdict(t, append(args, "--initial", "100", "--accepted", accepted)...); status != row.status {
+				if status, out := verdict(
+					t,
+					append(args, "--initial", "100", "--accepted", accepted)...); status != row.status {
 					t.Errorf("%s: verdict has status %d, want %d\n%s", mapping, status, row.status, out)
 				}
 			}
@@ -513,7 +587,15 @@ func TestLoadRefusesMappings(t *testing.T) {
 		}
 	}
 	for _, args := range []string{"--initial 100", "--accepted 3", ""} {
-		status, out := verdict(t, append(strings.Fields(args), "--mapping", strings.Replace(good, "mapping.yaml", "mapping-least.yaml", 1), "--url", "http://127.0.0.1:1")...)
+		status, out := verdict(
+			t,
+			append(
+				strings.Fields(args),
+				"--mapping",
+				strings.Replace(good, "mapping.yaml", "mapping-least.yaml", 1),
+				"--url",
+				"http://127.0.0.1:1",
+			)...)
 		if status != exitTarget {
 			t.Errorf("%s: %d %s", args, status, out)
 		}

@@ -85,9 +85,15 @@ Exit status: the command's own, or 128 + the signal that ended it; besides
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch dash := cmd.ArgsLenAtDash(); {
 			case dash < 0 && len(args) > 2:
-				return exitError{exitUsage, errors.New("put -- before the command: stock lock <strategy> <key> -- command")}
+				return exitError{
+					exitUsage,
+					errors.New("put -- before the command: stock lock <strategy> <key> -- command"),
+				}
 			case dash != 2 || len(args) == 2:
-				return exitError{exitUsage, errors.New("want: stock lock <strategy> <key> -- command [argument ...]; see stock lock --help")}
+				return exitError{
+					exitUsage,
+					errors.New("want: stock lock <strategy> <key> -- command [argument ...]; see stock lock --help"),
+				}
 			}
 			return nil
 		},
@@ -115,10 +121,20 @@ Exit status: the command's own, or 128 + the signal that ended it; besides
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return exitError{exitUsage, err} })
 	flags := cmd.Flags()
-	flags.DurationVar(&r.wait, "wait", 0, "wait for the lock for so long at most; 0s: try once (default: for as long as it takes)")
+	flags.DurationVar(
+		&r.wait,
+		"wait",
+		0,
+		"wait for the lock for so long at most; 0s: try once (default: for as long as it takes)",
+	)
 	flags.BoolVar(&r.noWait, "no-wait", false, "try once")
 	flags.DurationVar(&r.atLeast, "at-least", 0, "keep the lock for so long although the command has ended sooner")
-	flags.DurationVar(&r.killAfter, "kill-after", 5*time.Second, "time between SIGTERM and SIGKILL when the lock is lost")
+	flags.DurationVar(
+		&r.killAfter,
+		"kill-after",
+		5*time.Second,
+		"time between SIGTERM and SIGKILL when the lock is lost",
+	)
 	flags.DurationVar(&r.maxHold, "max-hold", 0, "longest hold of a renewed lock; then it is lost (default: no limit)")
 	flags.BoolVarP(&r.quiet, "quiet", "q", false, "do not say that another holds the lock: the exit status does")
 	config = app.AddLockFlags(flags)
@@ -301,7 +317,12 @@ func (r *lockRun) release(lease *lock.Lease, ended error) error {
 		// Some locks are told of their loss only now.
 		return exitError{exitLost, fmt.Errorf("the lock was lost before the command had ended: %w", err)}
 	default:
-		fmt.Fprintf(r.stderr, "stock: lock %q could not be given back, and is free when its time is over: %v\n", r.key, err)
+		fmt.Fprintf(
+			r.stderr,
+			"stock: lock %q could not be given back, and is free when its time is over: %v\n",
+			r.key,
+			err,
+		)
 	}
 	return ended
 }

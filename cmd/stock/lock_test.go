@@ -35,7 +35,18 @@ func TestLockExcludes(t *testing.T) {
 			var all []*locking
 			for i := range 5 {
 				// The sleep is what the others would fall into.
-				all = append(all, startLocking(t, fmt.Sprint("m", i), k.args("excl", sh(`echo "in $$ $LOCK_FENCE $LOCK_STRATEGY $LOCK_KEY" >>"$1"; sleep 0.1; echo "out $$" >>"$1"`, history)...)...))
+				all = append(
+					all,
+					startLocking(
+						t,
+						fmt.Sprint("m", i),
+						k.args(
+							"excl",
+							sh(
+								`echo "in $$ $LOCK_FENCE $LOCK_STRATEGY $LOCK_KEY" >>"$1"; sleep 0.1; echo "out $$" >>"$1"`,
+								history,
+							)...)...),
+				)
 			}
 			for _, l := range all {
 				l.ends(t, 0)
@@ -53,7 +64,16 @@ func TestLockExcludes(t *testing.T) {
 				var pid, out int
 				var fence uint64
 				var strategy, key string
-				if _, err := fmt.Sscanf(lines[i]+" "+lines[i+1], "in %d %d %s %s out %d", &pid, &fence, &strategy, &key, &out); err != nil || pid != out {
+				if _, err := fmt.Sscanf(
+					lines[i]+" "+lines[i+1],
+					"in %d %d %s %s out %d",
+					&pid,
+					&fence,
+					&strategy,
+					&key,
+					&out,
+				); err != nil ||
+					pid != out {
 					t.Fatalf("not one after the other (%v):\n%s", err, text)
 				}
 				if fence <= before || strategy != k.strategy || key != "excl" {
@@ -76,7 +96,8 @@ func TestLockNotObtained(t *testing.T) {
 
 			once := startLocking(t, "m", k.args("busy", "--no-wait", "--", "echo", "in")...)
 			once.ends(t, 75)
-			if said := once.errs.String(); !strings.Contains(said, "machine-1/pid-"+strconv.Itoa(holder.Process.Pid)) || once.out.String() != "" {
+			if said := once.errs.String(); !strings.Contains(said, "machine-1/pid-"+strconv.Itoa(holder.Process.Pid)) ||
+				once.out.String() != "" {
 				t.Errorf("it says %q, and runs %q; want it to name the holder and not to run", said, once.out)
 			}
 			quiet := startLocking(t, "m", k.args("busy", "--wait", "0s", "-q", "--", "echo", "in")...)
@@ -144,7 +165,8 @@ func TestLockPassesTheStatusOn(t *testing.T) {
 			t.Parallel()
 			l := startLocking(t, "m", strategy, "k", "--", "true")
 			l.ends(t, 64)
-			if said := l.errs.String(); !strings.Contains(said, "redis-watchdog") || !strings.Contains(said, "zk-sequential") {
+			if said := l.errs.String(); !strings.Contains(said, "redis-watchdog") ||
+				!strings.Contains(said, "zk-sequential") {
 				t.Errorf("it says %q, want which there are", said)
 			}
 		})
@@ -161,7 +183,10 @@ func TestLockPassesSignalsOn(t *testing.T) {
 			t.Parallel()
 			k := redisLocks(t, "redis-watchdog")[0]
 			key := "signal " + s.name
-			holder := startLocking(t, "holder", k.args(key, sh(`trap 'echo told; exit 3' `+s.name+`; echo up; while :; do sleep 0.02; done`)...)...)
+			holder := startLocking(
+				t,
+				"holder",
+				k.args(key, sh(`trap 'echo told; exit 3' `+s.name+`; echo up; while :; do sleep 0.02; done`)...)...)
 			holder.says(t, "up")
 			waiter := startLocking(t, "waiter", k.args(key, "--", "echo", "in")...)
 			listed(t, k, key, "holder", "waiter")
@@ -314,7 +339,12 @@ func TestLockLost(t *testing.T) {
 			} {
 				t.Run(command.name, func(t *testing.T) {
 					key := row.name + ", " + command.name
-					l := startLocking(t, "m", k.args(key, append(append(row.more, "--kill-after", command.grace), sh(command.script)...)...)...)
+					l := startLocking(
+						t,
+						"m",
+						k.args(
+							key,
+							append(append(row.more, "--kill-after", command.grace), sh(command.script)...)...)...)
 					l.says(t, "end")
 					var pid int
 					if _, err := fmt.Sscanf(l.out.String(), "up %d", &pid); err != nil {
@@ -409,26 +439,55 @@ func TestRedlockIsSeen(t *testing.T) {
 	for i := 2; i <= len(redis); i++ {
 		masters = append(masters, s.Server(fmt.Sprint("redis-", i)).Addr)
 	}
-	k := kindOfLock{"redlock", []string{"--redlock-addrs", strings.Join(masters, ","), "--redlock-quarantine=-1s", "--redlock-node-timeout=5s"}}
+	k := kindOfLock{
+		"redlock",
+		[]string{
+			"--redlock-addrs",
+			strings.Join(masters, ","),
+			"--redlock-quarantine=-1s",
+			"--redlock-node-timeout=5s",
+		},
+	}
 	holder := startLocking(t, "machine-1", k.args("seen", "--", "cat")...)
 	fmt.Fprintln(holder.stdin, "up")
 	holder.says(t, "up")
 
 	listed(t, k, "seen", "machine-1")
 	for _, args := range [][]string{append([]string{"ls", "redlock"}, k.server...), {"ls", "redlock", "seen", "--url", admin}} {
-		if out, errs, err := run(t.Context(), append([]string{"lock"}, args...)...); err != nil || !strings.Contains(out, "seen") || !strings.Contains(out, "machine-1/pid-") {
+		if out, errs, err := run(
+			t.Context(),
+			append([]string{"lock"}, args...)...); err != nil || !strings.Contains(out, "seen") ||
+			!strings.Contains(out, "machine-1/pid-") {
 			t.Errorf("%q: %v\n%s%s", args, err, out, errs)
 		}
 	}
-	if status, body := get(t, admin+"/v1/locks/redlock/seen"); status != http.StatusOK || !strings.Contains(body, `"instance":"machine-1"`) || !strings.Contains(body, `"remaining_ms":`) {
+	if status, body := get(
+		t,
+		admin+"/v1/locks/redlock/seen",
+	); status != http.StatusOK || !strings.Contains(body, `"instance":"machine-1"`) ||
+		!strings.Contains(body, `"remaining_ms":`) {
 		t.Errorf("GET: %d %s", status, body)
 	}
-	if _, _, err := run(t.Context(), "lock", "evict", "redlock", "seen", "--url", admin, "--admin-token", demoToken); err == nil || !strings.Contains(err.Error(), "no fence") {
+	if _, _, err := run(
+		t.Context(),
+		"lock",
+		"evict",
+		"redlock",
+		"seen",
+		"--url",
+		admin,
+		"--admin-token",
+		demoToken,
+	); err == nil ||
+		!strings.Contains(err.Error(), "no fence") {
 		t.Errorf("evict: %v, want that there is no fence", err)
 	}
 	holder.stdin.Close()
 	holder.ends(t, 0)
-	if out, _, err := run(t.Context(), append([]string{"lock", "ls", "redlock"}, k.server...)...); err != nil || out != "" {
+	if out, _, err := run(
+		t.Context(),
+		append([]string{"lock", "ls", "redlock"}, k.server...)...); err != nil ||
+		out != "" {
 		t.Errorf("after the release: %v\n%s", err, out)
 	}
 
@@ -442,9 +501,17 @@ func TestRedlockIsSeen(t *testing.T) {
 		if strings.Contains(body, "127.0.0.1") {
 			t.Errorf("an address is shown: %s", body)
 		}
-		return status == http.StatusServiceUnavailable && strings.Contains(body, "2 of 5 nodes count") && strings.Contains(body, "node 3 is not reached"), body
+		return status == http.StatusServiceUnavailable && strings.Contains(body, "2 of 5 nodes count") &&
+			strings.Contains(body, "node 3 is not reached"), body
 	})
-	if reply := deduct(t, url, "stock", "r", map[string]any{"strategy": "redlock"}); !strings.Contains(reply, "/problems/backend_down") || strings.Contains(reply, "127.0.0.1") {
+	if reply := deduct(
+		t,
+		url,
+		"stock",
+		"r",
+		map[string]any{"strategy": "redlock"},
+	); !strings.Contains(reply, "/problems/backend_down") ||
+		strings.Contains(reply, "127.0.0.1") {
 		t.Errorf("a sale: %s, want backend_down and no address", reply)
 	}
 	eventually(t, 20*time.Second, "readyz says so", func() (bool, string) {
@@ -494,7 +561,12 @@ func startLocking(t *testing.T, name string, args ...string) *locking {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &locking{Cmd: exec.Command(path, append([]string{"lock", "--instance", name}, args...)...), out: &output{}, errs: &output{}, exited: make(chan struct{})}
+	l := &locking{
+		Cmd:    exec.Command(path, append([]string{"lock", "--instance", name}, args...)...),
+		out:    &output{},
+		errs:   &output{},
+		exited: make(chan struct{}),
+	}
 	l.Stdout, l.Stderr = l.out, l.errs
 	l.WaitDelay = 10 * time.Second // what the command left behind may keep the pipe
 	if l.stdin, err = l.StdinPipe(); err != nil {
@@ -547,7 +619,10 @@ func redisLocks(t *testing.T, strategies ...string) (list []kindOfLock) {
 }
 
 func zkLock(t *testing.T) kindOfLock {
-	return kindOfLock{"zk-sequential", []string{"--zookeeper-hosts", servers.ZooKeeper(t), "--zookeeper-session-timeout", "3s"}}
+	return kindOfLock{
+		"zk-sequential",
+		[]string{"--zookeeper-hosts", servers.ZooKeeper(t), "--zookeeper-session-timeout", "3s"},
+	}
 }
 
 // args is the command line for key, with more flags and the command after "--".

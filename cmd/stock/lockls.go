@@ -45,7 +45,9 @@ Of mysql-table nobody can see who waits: they poll.`,
 		defer func() { _ = list.table.Flush() }()
 		if url != "" {
 			if len(args) < 2 {
-				return errors.New("an instance must be told which strategy and which keys: stock lock ls <strategy> <key> ... --url " + url)
+				return errors.New(
+					"an instance must be told which strategy and which keys: stock lock ls <strategy> <key> ... --url " + url,
+				)
 			}
 			return list.end(list.ask(cmd.Context(), url, args[0], args[1:]))
 		}
@@ -114,7 +116,17 @@ func (l *lockTable) line(strategy, key, place string, c lock.Contender, left str
 	if c.Fence != lock.NoFence {
 		fence = fmt.Sprint(c.Fence)
 	}
-	fmt.Fprintf(l.table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", strategy, key, place, orUnknown(c.Who), forHow(&c.Since, ""), left, fence)
+	fmt.Fprintf(
+		l.table,
+		"%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
+		strategy,
+		key,
+		place,
+		orUnknown(c.Who),
+		forHow(&c.Since, ""),
+		left,
+		fence,
+	)
 }
 
 // ask asks an instance.
@@ -146,7 +158,11 @@ type seenState struct {
 
 func (s seenState) state() (seen lock.State) {
 	contender := func(c seenContender) lock.Contender {
-		k := lock.Contender{Who: c.Who, Fence: lock.Fence(c.Fence), Remaining: time.Duration(c.RemainingMS * float64(time.Millisecond))}
+		k := lock.Contender{
+			Who:       c.Who,
+			Fence:     lock.Fence(c.Fence),
+			Remaining: time.Duration(c.RemainingMS * float64(time.Millisecond)),
+		}
 		if c.Since != nil {
 			k.Since = *c.Since
 		}
@@ -251,7 +267,13 @@ It goes through an instance, because the stores must be told. The instance needs
 			if who := e.Evicted; who == nil {
 				fmt.Fprintln(out, "nobody was seen to hold it")
 			} else {
-				fmt.Fprintf(out, "evicted %s, who had fence %d%s\n", orUnknown(who.Who), who.Fence, forHow(who.Since, ", for "))
+				fmt.Fprintf(
+					out,
+					"evicted %s, who had fence %d%s\n",
+					orUnknown(who.Who),
+					who.Fence,
+					forHow(who.Since, ", for "),
+				)
 			}
 			fmt.Fprintf(out, "fence is now %d\n", e.Fence)
 			for _, store := range slices.Sorted(maps.Keys(e.Stores)) {

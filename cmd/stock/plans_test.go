@@ -59,8 +59,10 @@ func plans() []plan {
 			},
 		},
 		{
-			tool: "hey", ways: []string{"/deduct_stock_atomic", "/deduct_stock_lock", race}, count: regexp.MustCompile(`(?m)^\s+\[200\]\s+(\d+) responses$`),
-			args: func(u string) []string { return []string{"-n", "240", "-c", "30", "-m", "POST", u} },
+			tool:  "hey",
+			ways:  []string{"/deduct_stock_atomic", "/deduct_stock_lock", race},
+			count: regexp.MustCompile(`(?m)^\s+\[200\]\s+(\d+) responses$`),
+			args:  func(u string) []string { return []string{"-n", "240", "-c", "30", "-m", "POST", u} },
 		},
 		{
 			tool: "curl", ways: []string{"/deduct_stock_atomic"}, count: wrk,
@@ -74,8 +76,18 @@ func plans() []plan {
 					return nil
 				}
 				return []string{
-					"run", "--quiet", "--no-usage-report", "-e", "URL=" + at.Scheme + "://" + at.Host, "-e", "ENDPOINT=" + at.Path, "-e", "SKU=" + at.Query().Get("sku"),
-					"-e", "REQUESTS=240", "../../loadtest/k6/deduct_stock.js",
+					"run",
+					"--quiet",
+					"--no-usage-report",
+					"-e",
+					"URL=" + at.Scheme + "://" + at.Host,
+					"-e",
+					"ENDPOINT=" + at.Path,
+					"-e",
+					"SKU=" + at.Query().Get("sku"),
+					"-e",
+					"REQUESTS=240",
+					"../../loadtest/k6/deduct_stock.js",
 				}
 			},
 		},
@@ -103,7 +115,17 @@ func TestPlansOfOtherTools(t *testing.T) {
 				accepted := ""
 				// wrk runs for a time, which on a busy computer may be over before anything is sold.
 				for range 5 {
-					if status, out := verdict(t, "--url", c.front.URL, "--sku", sku, "--set", "40", "--admin-token", demoToken); status != 0 {
+					if status, out := verdict(
+						t,
+						"--url",
+						c.front.URL,
+						"--sku",
+						sku,
+						"--set",
+						"40",
+						"--admin-token",
+						demoToken,
+					); status != 0 {
 						t.Fatal(out)
 					}
 					if accepted = p.run(t, name, c.front.URL+way+"?sku="+sku); accepted != "0" {
@@ -134,7 +156,21 @@ func (p *plan) run(t *testing.T, name, url string) string {
 
 func (p *plan) judge(t *testing.T, url, sku, accepted string, right bool) {
 	t.Helper()
-	status, out := verdict(t, "--url", url, "--sku", sku, "--initial", "40", "--accepted", accepted, "--cut-off", strconv.FormatInt(p.cut, 10), "--json", "-")
+	status, out := verdict(
+		t,
+		"--url",
+		url,
+		"--sku",
+		sku,
+		"--initial",
+		"40",
+		"--accepted",
+		accepted,
+		"--cut-off",
+		strconv.FormatInt(p.cut, 10),
+		"--json",
+		"-",
+	)
 	var i loadtest.Inspection
 	if err := json.Unmarshal([]byte(out), &i); err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -66,7 +66,12 @@ func reportCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.BoolVar(&ask.compare, "compare", false, "compare two sides, A and B, each of one or more histories")
 	ask.add(flags)
-	flags.StringVar(&ask.json, "json", "", "write the results to this file as JSON; \"-\": to standard output, instead of the text")
+	flags.StringVar(
+		&ask.json,
+		"json",
+		"",
+		"write the results to this file as JSON; \"-\": to standard output, instead of the text",
+	)
 	flags.BoolVar(&ask.schema, "schema", false, "print the JSON schema of --json, and do nothing else")
 	noColorFlag(cmd, &ask.noColor)
 	return cmd
@@ -122,7 +127,10 @@ func (a *reportAsk) show(page report.Page, stdout, stderr io.Writer) error {
 // sides compares two sides.
 func (a *reportAsk) sides(args []string, stdout, stderr io.Writer) error {
 	if len(args) != 2 {
-		return fmt.Errorf("--compare: takes two sides, A and B, not %d; several histories of one side go together with commas, or in a folder", len(args))
+		return fmt.Errorf(
+			"--compare: takes two sides, A and B, not %d; several histories of one side go together with commas, or in a folder",
+			len(args),
+		)
 	}
 	page := report.Page{Groups: make([]report.Group, 2)}
 	for i, side := range args {
@@ -161,7 +169,11 @@ func readRun(path string) (r *loadtest.Result, note string, err error) {
 	case err != nil:
 		return nil, "", fmt.Errorf("%s: %w", path, err)
 	case h.End == nil:
-		note = fmt.Sprintf("%s: the run was killed, or still goes on: what is there is judged, %d requests, without the orders and the final stock.", path, len(h.Records))
+		note = fmt.Sprintf(
+			"%s: the run was killed, or still goes on: what is there is judged, %d requests, without the orders and the final stock.",
+			path,
+			len(h.Records),
+		)
 	}
 	return h.Result(), note, nil
 }
@@ -177,7 +189,12 @@ func (f *reportFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.jtl, "jtl", "", "write a line per request to this file as JMeter's listeners read it")
 	flags.StringVar(&f.svg, "svg", "", "write pictures for slides into this folder as SVG")
 	flags.StringVar(&f.png, "png", "", "write pictures for slides into this folder as PNG")
-	flags.StringVar(&f.porcupine, "porcupine-html", "", fmt.Sprintf("write porcupine's picture of a single run to this file (up to %d requests)", loadtest.MaxLinear))
+	flags.StringVar(
+		&f.porcupine,
+		"porcupine-html",
+		"",
+		fmt.Sprintf("write porcupine's picture of a single run to this file (up to %d requests)", loadtest.MaxLinear),
+	)
 }
 
 // check finds the files that cannot be written before anything starts.
@@ -233,7 +250,13 @@ func (f *reportFlags) write(page report.Page, stderr io.Writer) error {
 		fmt.Fprintf(stderr, "wrote %d pictures into %s\n", len(names), dir)
 	}
 	if f.porcupine != "" && len(runs) != 1 {
-		failed = append(failed, &loadtest.PlanError{Field: "porcupine-html", Reason: fmt.Sprintf("is about a single run, not about %d", len(runs))})
+		failed = append(
+			failed,
+			&loadtest.PlanError{
+				Field:  "porcupine-html",
+				Reason: fmt.Sprintf("is about a single run, not about %d", len(runs)),
+			},
+		)
 	} else if len(runs) == 1 {
 		file("porcupine-html", f.porcupine, func(w io.Writer) error { return loadtest.WriteLinear(w, runs[0]) })
 	}

@@ -16,7 +16,19 @@ func histories(t *testing.T) (folder string) {
 		if err := os.Mkdir(filepath.Join(folder, side), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		status, _, err := load(t.Context(), "--url", url, "-s", "right,none", "-n", "30", "--stock", "40", "--history", filepath.Join(folder, side, "run.jsonl"))
+		status, _, err := load(
+			t.Context(),
+			"--url",
+			url,
+			"-s",
+			"right,none",
+			"-n",
+			"30",
+			"--stock",
+			"40",
+			"--history",
+			filepath.Join(folder, side, "run.jsonl"),
+		)
 		if status != 0 {
 			t.Fatal(err)
 		}
@@ -41,9 +53,24 @@ func TestReportShowsAHistory(t *testing.T) {
 	if err != nil || !strings.Contains(out, "HOLDS: 40 = 10 remaining + 30 sold") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	out, told, err := run(t.Context(), "report", one, two, "--html", filepath.Join(dir, "page.html"), "--csv", filepath.Join(dir, "runs.csv"),
-		"--jtl", filepath.Join(dir, "runs.jtl"), "--json", filepath.Join(dir, "runs.json"), "--svg", filepath.Join(dir, "svg"))
-	if err != nil || !strings.Contains(out, "right") || !strings.Contains(out, "As expected, since no exclusion is promised") {
+	out, told, err := run(
+		t.Context(),
+		"report",
+		one,
+		two,
+		"--html",
+		filepath.Join(dir, "page.html"),
+		"--csv",
+		filepath.Join(dir, "runs.csv"),
+		"--jtl",
+		filepath.Join(dir, "runs.jtl"),
+		"--json",
+		filepath.Join(dir, "runs.json"),
+		"--svg",
+		filepath.Join(dir, "svg"),
+	)
+	if err != nil || !strings.Contains(out, "right") ||
+		!strings.Contains(out, "As expected, since no exclusion is promised") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	if strings.Count(told, "wrote ") != 4 {
@@ -57,7 +84,14 @@ func TestReportShowsAHistory(t *testing.T) {
 			t.Errorf("%s: no %q", file, word)
 		}
 	}
-	if _, _, err := run(t.Context(), "report", one, "--porcupine-html", filepath.Join(dir, "search.html")); err != nil || !strings.Contains(content(t, dir, "search.html"), "final stock") {
+	if _, _, err := run(
+		t.Context(),
+		"report",
+		one,
+		"--porcupine-html",
+		filepath.Join(dir, "search.html"),
+	); err != nil ||
+		!strings.Contains(content(t, dir, "search.html"), "final stock") {
 		t.Errorf("porcupine: %v", err)
 	}
 	if out, _, err := run(t.Context(), "report", "--schema"); err != nil || !strings.Contains(out, "json-schema.org") {
@@ -69,7 +103,19 @@ func TestReportShowsAHistory(t *testing.T) {
 func TestLoadWritesReports(t *testing.T) {
 	dir := t.TempDir()
 	page := filepath.Join(dir, "page.html")
-	status, _, err := load(t.Context(), "--url", standIn(t, "", nil), "-s", "none", "-n", "30", "--html", page, "--jtl", filepath.Join(dir, "run.jtl"))
+	status, _, err := load(
+		t.Context(),
+		"--url",
+		standIn(t, "", nil),
+		"-s",
+		"none",
+		"-n",
+		"30",
+		"--html",
+		page,
+		"--jtl",
+		filepath.Join(dir, "run.jtl"),
+	)
 	if status != 0 || !strings.Contains(content(t, page), "Broken, as expected") {
 		t.Errorf("status %d, %v", status, err)
 	}
@@ -100,7 +146,13 @@ func TestReportCompares(t *testing.T) {
 	if err != nil || !strings.Contains(out, "Not the same: one side mixes") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	out, _, err = run(t.Context(), "report", "--compare", filepath.Join(a, "run.none.jsonl"), filepath.Join(b, "run.none.jsonl"))
+	out, _, err = run(
+		t.Context(),
+		"report",
+		"--compare",
+		filepath.Join(a, "run.none.jsonl"),
+		filepath.Join(b, "run.none.jsonl"),
+	)
 	if err != nil || !strings.Contains(out, "how much of a difference is noise is not known") {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -129,7 +181,8 @@ func TestReportOfBadHistories(t *testing.T) {
 			args = append(args, "--png", filepath.Join(filepath.Dir(page), "slides"))
 		}
 		out, told, err := run(t.Context(), args...)
-		if err != nil || !strings.Contains(told, row.told) || !strings.Contains(out, "verdict") || !strings.Contains(content(t, page), `class="notice"`) {
+		if err != nil || !strings.Contains(told, row.told) || !strings.Contains(out, "verdict") ||
+			!strings.Contains(content(t, page), `class="notice"`) {
 			t.Errorf("%s: %v\n%s%s", row.name, err, told, out)
 		}
 	}

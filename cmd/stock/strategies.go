@@ -88,12 +88,24 @@ func (w words) short(out io.Writer) {
 func (w words) markdown(out io.Writer) {
 	fmt.Fprintln(out, w.pick(
 		"| strategy | endpoint (POST) | what it is | safe on | waits | fair | fenced | round trips | next holder after a crash |",
-		"| 策略 | 接口（POST） | 做法 | 何处安全 | 等待 | 公平 | 栅栏令牌 | 往返次数 | 持有者崩溃后多久可再获得 |"))
+		"| 策略 | 接口（POST） | 做法 | 何处安全 | 等待 | 公平 | 栅栏令牌 | 往返次数 | 持有者崩溃后多久可再获得 |",
+	))
 	fmt.Fprintln(out, "|---|---|---|---|---|---|---|---|---|")
 	for _, s := range strategy.All() {
 		p := s.Promise
-		fmt.Fprintf(out, "| `%s` | `%s` | %s | %s | %s | %s | %s | %s | %s |\n",
-			s.Name, s.Endpoint, w.of(s.Summary), w.scope(p.Scope), w.yes(p.Blocking), w.yes(p.Fair), w.yes(p.Fenced), trips(s), w.freed(s))
+		fmt.Fprintf(
+			out,
+			"| `%s` | `%s` | %s | %s | %s | %s | %s | %s | %s |\n",
+			s.Name,
+			s.Endpoint,
+			w.of(s.Summary),
+			w.scope(p.Scope),
+			w.yes(p.Blocking),
+			w.yes(p.Fair),
+			w.yes(p.Fenced),
+			trips(s),
+			w.freed(s),
+		)
 	}
 	fmt.Fprintf(out, "\n%s\n\n", w.pick("What each does **not** promise:", "各策略**不**保证什么："))
 	for _, s := range strategy.All() {

@@ -70,15 +70,45 @@ func verdictCommand() *cobra.Command {
 	flags.StringVar(&f.url, "url", "http://localhost:8080", "the service, or the balancer in front of its instances")
 	flags.StringVar(&f.sku, "sku", "stock", "SKU to judge")
 	flags.StringVar(&f.store, "store", "", "store of the stock: redis or mysql (default: the service's)")
-	flags.Int64Var(&f.accepted, "accepted", 0, "requests that your tool counted as accepted, to compare with the orders")
+	flags.Int64Var(
+		&f.accepted,
+		"accepted",
+		0,
+		"requests that your tool counted as accepted, to compare with the orders",
+	)
 	flags.Int64Var(&f.initial, "initial", 0, "units that there were at first (default: as the store says)")
 	flags.Int64Var(&f.set, "set", 0, "do not judge: put so many units in stock, and forget the orders so far")
 	flags.StringVar(&f.token, "admin-token", "", "the service's admin token, for --set (default: $STOCK_ADMIN_TOKEN)")
-	flags.StringVar(&f.mapping, "mapping", "", "file that describes somebody else's inventory API (see loadtest/README.md)")
-	flags.Int64Var(&f.quantity, "quantity", 0, "units that each request asked for, to compare with the orders (default: not known; 1 where an API lists no orders)")
-	flags.Int64Var(&f.cutOff, "cut-off", 0, "requests that your tool may have cut off at its end without counting them (wrk: its connections)")
-	flags.BoolVar(&f.shared, "shared", false, "others may have sold, too: orders that your tool did not count leave nothing undecided")
-	flags.StringVar(&f.json, "json", "", "write the verdict to this file as JSON; \"-\": to standard output, instead of the text")
+	flags.StringVar(
+		&f.mapping,
+		"mapping",
+		"",
+		"file that describes somebody else's inventory API (see loadtest/README.md)",
+	)
+	flags.Int64Var(
+		&f.quantity,
+		"quantity",
+		0,
+		"units that each request asked for, to compare with the orders (default: not known; 1 where an API lists no orders)",
+	)
+	flags.Int64Var(
+		&f.cutOff,
+		"cut-off",
+		0,
+		"requests that your tool may have cut off at its end without counting them (wrk: its connections)",
+	)
+	flags.BoolVar(
+		&f.shared,
+		"shared",
+		false,
+		"others may have sold, too: orders that your tool did not count leave nothing undecided",
+	)
+	flags.StringVar(
+		&f.json,
+		"json",
+		"",
+		"write the verdict to this file as JSON; \"-\": to standard output, instead of the text",
+	)
 	noColorFlag(cmd, &f.noColor)
 	return cmd
 }
@@ -100,9 +130,15 @@ func (f *verdictFlags) look(flags *pflag.FlagSet) (loadtest.Look, error) {
 	} {
 		switch given := flags.Changed(n.flag); {
 		case *n.value < n.least:
-			return look, &loadtest.PlanError{Field: n.flag, Reason: fmt.Sprintf("must be %d or more, is %d", n.least, *n.value)}
+			return look, &loadtest.PlanError{
+				Field:  n.flag,
+				Reason: fmt.Sprintf("must be %d or more, is %d", n.least, *n.value),
+			}
 		case given && n.flag != "set" && flags.Changed("set"):
-			return look, &loadtest.PlanError{Field: "set", Reason: fmt.Sprintf("starts anew, so there is nothing to judge: leave out --%s, or --set", n.flag)}
+			return look, &loadtest.PlanError{
+				Field:  "set",
+				Reason: fmt.Sprintf("starts anew, so there is nothing to judge: leave out --%s, or --set", n.flag),
+			}
 		case given && n.into != nil:
 			*n.into = n.value
 		}
@@ -111,7 +147,10 @@ func (f *verdictFlags) look(flags *pflag.FlagSet) (loadtest.Look, error) {
 	case f.sku == "":
 		return look, &loadtest.PlanError{Field: "sku", Reason: "is empty"}
 	case f.mapping != "" && f.store != "":
-		return look, &loadtest.PlanError{Field: "store", Reason: "cannot stand with --mapping: it is for a service of ours"}
+		return look, &loadtest.PlanError{
+			Field:  "store",
+			Reason: "cannot stand with --mapping: it is for a service of ours",
+		}
 	}
 	return look, nil
 }
@@ -143,8 +182,15 @@ func (f *verdictFlags) run(ctx context.Context, flags *pflag.FlagSet, stdout io.
 	if flags.Changed("set") {
 		s, err := t.SetStock(ctx, f.store, f.sku, f.set)
 		if err == nil {
-			fmt.Fprintf(stdout, "The stock of SKU %s is %d now. Put load on it, and then: %s verdict --url %s --sku %s --accepted COUNT\n",
-				f.sku, s.Quantity, os.Args[0], f.url, f.sku)
+			fmt.Fprintf(
+				stdout,
+				"The stock of SKU %s is %d now. Put load on it, and then: %s verdict --url %s --sku %s --accepted COUNT\n",
+				f.sku,
+				s.Quantity,
+				os.Args[0],
+				f.url,
+				f.sku,
+			)
 		}
 		return err
 	}

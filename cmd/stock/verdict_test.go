@@ -33,7 +33,21 @@ func TestVerdictExitStatus(t *testing.T) {
 	t.Setenv("STOCK_ADMIN_TOKEN", "")
 	right, lossy, fresh := standIn(t, "", nil), standIn(t, "", nil), standIn(t, "s3cret", nil)
 	for url, strategy := range map[string]string{right: "right", lossy: "none"} {
-		if status, out, err := load(t.Context(), "--url", url, "-s", strategy, "--sku", "x", "-n", "30", "-c", "3", "--stock", "20"); status != 0 {
+		if status, out, err := load(
+			t.Context(),
+			"--url",
+			url,
+			"-s",
+			strategy,
+			"--sku",
+			"x",
+			"-n",
+			"30",
+			"-c",
+			"3",
+			"--stock",
+			"20",
+		); status != 0 {
 			t.Fatal(out, err)
 		}
 	}
@@ -69,20 +83,37 @@ func TestVerdictExitStatus(t *testing.T) {
 		{"--url " + right + " --json /nowhere/at/all", 1, "--json: "},
 		{"--url ftp://x", 1, "--url: "},
 	} {
-		t.Run(strings.NewReplacer(right, "RIGHT", lossy, "LOSSY", fresh, "FRESH").Replace(row.args), func(t *testing.T) {
-			status, said := verdict(t, append([]string{"--sku", "x"}, strings.Fields(row.args)...)...)
-			for want := range strings.SplitSeq(row.says, "|") {
-				if status != row.status || !strings.Contains(strings.Join(strings.Fields(said), " "), want) {
-					t.Errorf("status %d, want %d with %q; said\n%s", status, row.status, want, said)
+		t.Run(
+			strings.NewReplacer(right, "RIGHT", lossy, "LOSSY", fresh, "FRESH").Replace(row.args),
+			func(t *testing.T) {
+				status, said := verdict(t, append([]string{"--sku", "x"}, strings.Fields(row.args)...)...)
+				for want := range strings.SplitSeq(row.says, "|") {
+					if status != row.status || !strings.Contains(strings.Join(strings.Fields(said), " "), want) {
+						t.Errorf("status %d, want %d with %q; said\n%s", status, row.status, want, said)
+					}
 				}
-			}
-		})
+			},
+		)
 	}
 }
 
 func TestVerdictWritesJSON(t *testing.T) {
 	url := standIn(t, "", nil)
-	if status, out, err := load(t.Context(), "--url", url, "-s", "none", "--sku", "x", "-n", "9", "-c", "3", "--stock", "20"); status != 0 {
+	if status, out, err := load(
+		t.Context(),
+		"--url",
+		url,
+		"-s",
+		"none",
+		"--sku",
+		"x",
+		"-n",
+		"9",
+		"-c",
+		"3",
+		"--stock",
+		"20",
+	); status != 0 {
 		t.Fatal(out, err)
 	}
 	path := filepath.Join(t.TempDir(), "verdict.json")
@@ -92,7 +123,10 @@ func TestVerdictWritesJSON(t *testing.T) {
 	if err != nil || json.Unmarshal(text, &i) != nil || status != exitVerdict || !strings.Contains(said, "BROKEN") {
 		t.Fatal(status, said, err)
 	}
-	if i.Format != loadtest.InspectionFormat || i.Orders != 9 || i.Lost != 9 || i.Collisions != 36 || len(i.Certificates) == 0 || *i.Accepted != 9 || i.Instances[0] != "app-1" {
+	if i.Format != loadtest.InspectionFormat || i.Orders != 9 || i.Lost != 9 || i.Collisions != 36 ||
+		len(i.Certificates) == 0 ||
+		*i.Accepted != 9 ||
+		i.Instances[0] != "app-1" {
 		t.Errorf("%s", text)
 	}
 }
