@@ -87,11 +87,18 @@ func TestABodyThatDoesNotCome(t *testing.T) {
 		{"a byte a second for livez", "GET /livez", "Content-Length: 1000\r\n", "", " ", time.Second, 200},
 		{"a slow chunk", "POST /deduct_stock", chunked, "5\r\n", " ", 2 * time.Second, 408},
 		{"chunks without end, slowly", "POST /deduct_stock", chunked, "", "1\r\n \r\n", 200 * time.Millisecond, 408},
-		{"chunks without end, fast", "POST /deduct_stock", chunked, "", "400\r\n" + strings.Repeat(" ", 1024) + "\r\n", time.Microsecond, 413},
+		{"chunks without end, fast", "POST /deduct_stock", chunked, "", "400\r\n" + strings.Repeat(" ",
+			1024) + "\r\n", time.Microsecond, 413},
 		{"expect", "POST /deduct_stock", length + "Expect: 100-continue\r\n", "", "", 0, 408},
-		{"expect 10 GB", "POST /deduct_stock", "Content-Length: 10000000000\r\nExpect: 100-continue\r\n", "", "", 0, 413},
+		{
+			"expect 10 GB", "POST /deduct_stock", "Content-Length: 10000000000\r\nExpect: 100-continue\r\n", "", "", 0,
+			413,
+		},
 		{"10 GB", "POST /deduct_stock", "Content-Length: 10000000000\r\n", "", "", 0, 413},
-		{"pipelined", "POST /deduct_stock", "Content-Length: 1000\r\n", "GET /livez HTTP/1.1\r\nHost: stock\r\n\r\n", "", 0, 408},
+		{
+			"pipelined", "POST /deduct_stock", "Content-Length: 1000\r\n", "GET /livez HTTP/1.1\r\nHost: stock\r\n\r\n",
+			"", 0, 408,
+		},
 	} {
 		c := i.dial(
 			t,
@@ -165,7 +172,8 @@ func TestABodyThatComesKeepsItsConnection(t *testing.T) {
 	for range 3 {
 		fmt.Fprint(
 			c,
-			"POST /deduct_stock HTTP/1.1\r\nHost: stock\r\nContent-Type: application/json\r\nContent-Length: 12\r\n\r\n{\"qua",
+			"POST /deduct_stock HTTP/1.1\r\nHost: stock\r\nContent-Type: application/json\r\n"+
+				"Content-Length: 12\r\n\r\n{\"qua",
 		)
 		time.Sleep(50 * time.Millisecond) // so that it comes in two parts
 		fmt.Fprint(c, "ntity\":")

@@ -101,7 +101,8 @@ func (c *clusterCheck) check(ctx context.Context) error {
 		return &lock.DownError{Server: strategy.Redis, Reason: "its cluster is down"}
 	case best.missing > 0:
 		return &health.ImpairedError{
-			Reason: best.unserved() + ": SKUs in them cannot be sold (CLUSTER KEYSLOT stock:{sku} tells the slot of one)",
+			Reason: best.unserved() + ": SKUs in them cannot be sold (CLUSTER KEYSLOT stock:{sku} tells the slot " +
+				"of one)",
 		}
 	}
 	return nil

@@ -336,7 +336,8 @@ func TestWrongTypes(t *testing.T) {
 func TestBrokenFiles(t *testing.T) {
 	bare(t)
 	for name, text := range map[string]string{
-		"a.yaml": "wait: 5s\n  drain: 1s", "b.toml": "wait = ", "c.json": `{"wait": "5s"`, "d.ini": "wait=5s", "e": "wait: 5s",
+		"a.yaml": "wait: 5s\n  drain: 1s", "b.toml": "wait = ", "c.json": `{"wait": "5s"`, "d.ini": "wait=5s",
+		"e": "wait: 5s",
 	} {
 		_, err := configure(t, "--config", file(t, name, text))
 		says(t, err, name)
@@ -349,13 +350,15 @@ func TestBrokenFiles(t *testing.T) {
 	}
 }
 
-// Kubernetes sets these in every pod for a Service called "stock", in the style of Docker links. They must not keep us from starting.
+// Kubernetes sets these in every pod for a Service called "stock", in the style of Docker links. They must not keep
+// us from starting.
 func TestKubernetesVariablesAreTolerated(t *testing.T) {
 	bare(t)
 	for name, value := range map[string]string{
 		"STOCK_SERVICE_HOST": "10.96.0.7", "STOCK_SERVICE_PORT": "8088", "STOCK_SERVICE_PORT_HTTP": "8088",
-		"STOCK_PORT": "tcp://10.96.0.7:8088", "STOCK_PORT_8088_TCP": "tcp://10.96.0.7:8088", "STOCK_PORT_8088_TCP_PROTO": "tcp",
-		"STOCK_PORT_8088_TCP_PORT": "8088", "STOCK_PORT_8088_TCP_ADDR": "10.96.0.7",
+		"STOCK_PORT": "tcp://10.96.0.7:8088", "STOCK_PORT_8088_TCP": "tcp://10.96.0.7:8088",
+		"STOCK_PORT_8088_TCP_PROTO": "tcp",
+		"STOCK_PORT_8088_TCP_PORT":  "8088", "STOCK_PORT_8088_TCP_ADDR": "10.96.0.7",
 	} {
 		t.Setenv(name, value)
 	}
@@ -375,7 +378,8 @@ func TestKubernetesVariablesAreTolerated(t *testing.T) {
 func TestSuggestions(t *testing.T) {
 	bare(t)
 	for name, want := range map[string]string{
-		"STOCK_LOG_LEVL": "did you mean STOCK_LOG_LEVEL?", "STOCK_ADMIN_TOKN": "did you mean STOCK_ADMIN_TOKEN?", "STOCK_XYZZY": "!did you mean",
+		"STOCK_LOG_LEVL": "did you mean STOCK_LOG_LEVEL?", "STOCK_ADMIN_TOKN": "did you mean STOCK_ADMIN_TOKEN?",
+		"STOCK_XYZZY": "!did you mean",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(name, "1")
@@ -402,9 +406,13 @@ func TestDoubts(t *testing.T) {
 func TestConfigMasksSecrets(t *testing.T) {
 	bare(t)
 	for _, dsn := range []string{
-		"stock:s3cret@tcp(db:3306)/shop", "stock:s3:cr@et/x@tcp(db:3306)/shop?timeout=2s", ":s3cret@tcp(db:3306)/shop", "s3cret",
+		"stock:s3cret@tcp(db:3306)/shop", "stock:s3:cr@et/x@tcp(db:3306)/shop?timeout=2s",
+		":s3cret@tcp(db:3306)/shop", "s3cret",
 	} {
-		for _, other := range []string{"s3cret", "s3cret@/x", "s3cret:s3cret@tcp(h:1)/x"} { // the last two could be DSNs
+		for _, other := range []string{
+			"s3cret", "s3cret@/x",
+			"s3cret:s3cret@tcp(h:1)/x",
+		} { // the last two could be DSNs
 			t.Setenv("STOCK_MYSQL_DSN", dsn)
 			t.Setenv("STOCK_ADMIN_TOKEN", other)
 			t.Setenv("STOCK_REDIS_PASSWORD", other)
@@ -419,7 +427,10 @@ func TestConfigMasksSecrets(t *testing.T) {
 				says(t, err, "mysql.dsn")
 				continue
 			}
-			for _, line := range []string{`admin_token: "***"`, `  password: "***"`, `  sentinel_password: "***"`, "@tcp(db:3306)/shop"} {
+			for _, line := range []string{
+				`admin_token: "***"`, `  password: "***"`, `  sentinel_password: "***"`,
+				"@tcp(db:3306)/shop",
+			} {
 				if err != nil || dsn[0] != ':' && !strings.Contains(out, line) {
 					t.Errorf("dsn %q, %v: no %s in\n%s", dsn, err, line, out)
 				}
@@ -576,7 +587,8 @@ func other(t *testing.T, s setting) any {
 		return []string{"10.0.0.1:1001", "10.0.0.2:1002", "10.0.0.3:1003"}
 	case string:
 		if text, ok := map[string]string{
-			"addr": "127.0.0.1:9", "admin.addr": ":9091", "instance": "app-9", "admin_token": "t0ken: #1", "store": "mysql", "log.level": "debug", "log.format": "text",
+			"addr": "127.0.0.1:9", "admin.addr": ":9091", "instance": "app-9", "admin_token": "t0ken: #1",
+			"store": "mysql", "log.level": "debug", "log.format": "text",
 			"seed.sku": "other", "redis.master_name": "mymaster", "redis.username": "you", "redis.password": `p"\$ 'x`,
 			"redis.sentinel_password": "q", "zookeeper.root": "/a/b", "mysql.dsn": "u:p#1@tcp(db:3306)/shop",
 		}[s.key]; ok {

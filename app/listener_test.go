@@ -71,7 +71,8 @@ func TestBacklogIsServed(t *testing.T) {
 	}
 }
 
-// A request on an idle connection of a load balancer is answered although the instance takes no connection any more, and ends that one.
+// A request on an idle connection of a load balancer is answered although the instance takes no connection any more,
+// and ends that one.
 func TestShutdownLeavesIdleConnectionsOpen(t *testing.T) {
 	t.Parallel()
 	i := begin(t, backends("--drain=3s")...)

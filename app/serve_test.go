@@ -275,7 +275,10 @@ func TestOperatorsHaveAListenerOfTheirOwn(t *testing.T) {
 	addr := servers.Redis(t).Addr
 	i := begin(t, backends("--redis-addrs="+addr, "--lab", "--seed-sku="+own(t))...)
 	i.ready(t, "redis")
-	for _, path := range []string{"/metrics", "/v1/locks/segmented/" + own(t), "/v1/locks/redis-watchdog/" + own(t), "/v1/lab/pauses"} {
+	for _, path := range []string{
+		"/metrics", "/v1/locks/segmented/" + own(t), "/v1/locks/redis-watchdog/" + own(t),
+		"/v1/lab/pauses",
+	} {
 		i.must(t, http.MethodGet, path, http.StatusNotFound)
 		if r := i.send(http.MethodGet, i.admin+path); r.status != http.StatusOK {
 			t.Errorf("for operators: %s: %d %s %v", path, r.status, r.body, r.err)
@@ -313,9 +316,13 @@ func TestAbsentBackends(t *testing.T) {
 	}{
 		{
 			"redis only", func(t *testing.T) string { return "--redis-addrs=" + servers.Redis(t).Addr },
-			map[string]string{"/deduct_stock_redisson": "redis", "/deduct_stock_atomic": "redis", "/deduct_stock_sync": "redis"},
 			map[string]string{
-				"/deduct_stock_zk":          "zookeeper is down: it is not configured: set zookeeper.hosts (STOCK_ZOOKEEPER_HOSTS)",
+				"/deduct_stock_redisson": "redis", "/deduct_stock_atomic": "redis",
+				"/deduct_stock_sync": "redis",
+			},
+			map[string]string{
+				"/deduct_stock_zk": "zookeeper is down: it is not configured: set zookeeper.hosts " +
+					"(STOCK_ZOOKEEPER_HOSTS)",
 				"/deduct_stock_pessimistic": "mysql is down: it is not configured: set mysql.dsn (STOCK_MYSQL_DSN)",
 			},
 			200,
@@ -326,15 +333,17 @@ func TestAbsentBackends(t *testing.T) {
 			map[string]string{
 				"/deduct_stock_redisson": "redis is down: it is not configured: set redis.addrs (STOCK_REDIS_ADDRS)",
 				"/deduct_stock_lock":     "redis is down: it is not configured: set redis.addrs (STOCK_REDIS_ADDRS)",
-				"/deduct_stock_zk":       "zookeeper is down: it is not configured: set zookeeper.hosts (STOCK_ZOOKEEPER_HOSTS)",
+				"/deduct_stock_zk": "zookeeper is down: it is not configured: set zookeeper.hosts " +
+					"(STOCK_ZOOKEEPER_HOSTS)",
 			},
 			200,
 		},
 		{
 			"nothing", func(*testing.T) string { return "--zookeeper-hosts=" }, nil,
 			map[string]string{
-				"/deduct_stock":    "is down: it is not configured",
-				"/deduct_stock_zk": "zookeeper is down: it is not configured: set zookeeper.hosts (STOCK_ZOOKEEPER_HOSTS)",
+				"/deduct_stock": "is down: it is not configured",
+				"/deduct_stock_zk": "zookeeper is down: it is not configured: set zookeeper.hosts " +
+					"(STOCK_ZOOKEEPER_HOSTS)",
 			},
 			503,
 		},
@@ -388,7 +397,8 @@ func TestAbsentBackends(t *testing.T) {
 	}
 }
 
-// Another instance is migrating, or hangs while it does: this one lives, sells what it can, and stops when it is told to.
+// Another instance is migrating, or hangs while it does: this one lives, sells what it can, and stops when it is told
+// to.
 func TestServeWhileAnotherMigrates(t *testing.T) {
 	t.Parallel()
 	dsn := servers.MariaDB(t)

@@ -15,8 +15,8 @@ import (
 	"example.com/stock/stack/stacktest"
 )
 
-// On SIGTERM an instance first says that it is not ready, while it still serves; then it takes no more, and finishes what it has: the one that
-// holds the lock, and the one that waits for it. When it is gone, so is its lock.
+// On SIGTERM an instance first says that it is not ready, while it still serves; then it takes no more, and finishes
+// what it has: the one that holds the lock, and the one that waits for it. When it is gone, so is its lock.
 func TestShutdownFinishesWhatItHas(t *testing.T) {
 	t.Parallel()
 	addr := stacktest.Redis(t).Addr
@@ -77,7 +77,8 @@ func inFlight(t *testing.T, i *instance, n int) {
 	})
 }
 
-// Who waits longer than Stop is told to leave: an answer, not a broken connection, and one that says that trying again helps.
+// Who waits longer than Stop is told to leave: an answer, not a broken connection, and one that says that trying
+// again helps.
 func TestShutdownTellsWaitersToLeave(t *testing.T) {
 	t.Parallel()
 	i := begin(t, append(everything(t), "--lab", "--stop=300ms", "--lock-setnx-lease=1m", "--seed-sku="+own(t))...)

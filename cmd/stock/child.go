@@ -37,8 +37,8 @@ func (r *lockRun) child(path string, lease *lock.Lease) *child {
 	return &child{Cmd: c, killAfter: r.killAfter, say: r.stderr, own: own}
 }
 
-// run starts the command and returns when it has ended and, if the lock was lost, nothing is left of its group. The exit
-// status is an exitError, or nil for 0.
+// run starts the command and returns when it has ended and, if the lock was lost, nothing is left of its group. The
+// exit status is an exitError, or nil for 0.
 func (c *child) run(lease *lock.Lease, signals <-chan os.Signal) error {
 	// The kernel kills the child when the thread dies that started it.
 	runtime.LockOSThread()

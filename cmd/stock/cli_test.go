@@ -33,7 +33,8 @@ func every(t *testing.T, test func(t *testing.T, path []string, cmd *cobra.Comma
 	walk(nil, rootCommand())
 }
 
-// What --help says is enough to use a command: its settings name their variables, and what is no setting is shown in an example.
+// What --help says is enough to use a command: its settings name their variables, and what is no setting is shown in
+// an example.
 func TestHelp(t *testing.T) {
 	every(t, func(t *testing.T, path []string, cmd *cobra.Command) {
 		out, _, err := run(t.Context(), append(path, "--help")...)
@@ -76,7 +77,14 @@ func TestHelp(t *testing.T) {
 
 // A word that is no command is a mistake, at every level: a script that calls "stock migrate pu" must not go on.
 func TestUnknownCommands(t *testing.T) {
-	for _, args := range [][]string{{"bogus"}, {"migrate", "pu"}, {"serve", "now"}, {"config", "show"}, {"healthcheck", "x"}, {"demo", "x"}} {
+	for _, args := range [][]string{
+		{"bogus"},
+		{"migrate", "pu"},
+		{"serve", "now"},
+		{"config", "show"},
+		{"healthcheck", "x"},
+		{"demo", "x"},
+	} {
 		_, _, err := run(t.Context(), args...)
 		says(t, err, "unknown command", args[len(args)-1])
 	}
@@ -157,7 +165,8 @@ func TestHealthcheck(t *testing.T) {
 	says(t, err, "--url")
 }
 
-// An instance that serves is ready although redlock's nodes are not up yet: only --all waits for them, and for all instances behind a proxy.
+// An instance that serves is ready although redlock's nodes are not up yet: only --all waits for them, and for all
+// instances behind a proxy.
 func TestHealthcheckOfAll(t *testing.T) {
 	var asked atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -267,7 +276,10 @@ func TestNobodyReadsOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range []string{"demo --strategies none --store redis", "lab run local-mutex unlock-before-commit -v"} {
+	for _, args := range []string{
+		"demo --strategies none --store redis",
+		"lab run local-mutex unlock-before-commit -v",
+	} {
 		t.Run(args, func(t *testing.T) {
 			t.Parallel()
 			temporary, err := os.MkdirTemp("", "unread-") // short: the name of a socket has 107 bytes

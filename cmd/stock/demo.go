@@ -19,9 +19,9 @@ import (
 	"example.com/stock/strategy"
 )
 
-const demoLong = `Demo starts Redis, ZooKeeper, MariaDB, several instances of the service and nginx in front of them on this
-computer, sells stock with every strategy, and judges each run from its replies and from the orders in the store. A page
-with pictures of all of it is written to out/demo.html.
+const demoLong = `Demo starts Redis, ZooKeeper, MariaDB, several instances of the service and nginx in front of
+them on this computer, sells stock with every strategy, and judges each run from its replies and from the orders
+in the store. A page with pictures of all of it is written to out/demo.html.
 
 First the classic: 100 units, 30 requests. One at a time, 70 are left, whatever the strategy. All at once, 70
 are left only where updates are not lost. Then more requests than stock: who sells more than there was?
@@ -50,11 +50,12 @@ type demo struct {
 func demoCommand() *cobra.Command {
 	var d demo
 	cmd := &cobra.Command{
-		Use:     "demo",
-		Short:   "See the over-selling race and its fixes on this computer, on real servers",
-		Long:    demoLong,
-		Example: "  stock demo\n  stock demo --strategies none,redis-watchdog --store redis\n  stock demo --keep    # leave it running, to play with",
-		Args:    cobra.NoArgs,
+		Use:   "demo",
+		Short: "See the over-selling race and its fixes on this computer, on real servers",
+		Long:  demoLong,
+		Example: "  stock demo\n  stock demo --strategies none,redis-watchdog --store redis\n" +
+			"  stock demo --keep    # leave it running, to play with",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			defer untilUnread(cmd)()
 			d.out, d.err = cmd.OutOrStdout(), cmd.ErrOrStderr()
@@ -142,7 +143,8 @@ func (d *demo) run(ctx context.Context) (err error) {
 			"STOCK_ADMIN_TOKEN=" + demoToken,
 			"STOCK_LOG_LEVEL=warn",
 			"STOCK_DRAIN=0s",
-			"STOCK_REDLOCK_QUARANTINE=-1s",     // the nodes have just started, and there is no lock yet that they could have forgotten
+			// The nodes have just started, and there is no lock yet that they could have forgotten.
+			"STOCK_REDLOCK_QUARANTINE=-1s",
 			"STOCK_REDLOCK_NODE_TIMEOUT=500ms", // everything shares this computer: a slow answer is no dead node
 		},
 		Progress: showServers(d.err, true),
@@ -178,7 +180,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 func (d *demo) linger(ctx context.Context, servers *stack.Stack, url string) {
 	fmt.Fprintf(d.out, `
 It goes on running until Ctrl-C. To play with:
-  curl -X PUT %[1]s/v1/stock/stock -H 'Authorization: Bearer %[2]s' -H 'Content-Type: application/json' -d '{"quantity":100}'
+  curl -X PUT %[1]s/v1/stock/stock -H 'Authorization: Bearer %[2]s' -H '%[6]s' -d '{"quantity":100}'
   curl -X POST %[1]s/deduct_stock_zk
   curl %[1]s/v1/stock/stock
   curl %[1]s/v1/strategies
@@ -187,7 +189,8 @@ Who holds a lock, and the metrics, are told to operators, by each instance on a 
   curl %[5]s/v1/locks/zk-sequential/stock
   curl %[5]s/metrics
 Logs are in %[4]s
-`, url, demoToken, os.Args[0], servers.Dir, servers.Server("app-1").Admin)
+`, url, demoToken, os.Args[0], servers.Dir, servers.Server("app-1").Admin,
+		"Content-Type: application/json")
 	<-ctx.Done()
 }
 
@@ -215,9 +218,12 @@ func (d *demo) show(ctx context.Context, url string) error {
 		return err
 	}
 	for _, a := range []act{
-		{fmt.Sprintf("1. One request at a time: %d units, %d requests, so %d must be left.", demoStock, demoRequests, demoStock-demoRequests), 1, demoRequests},
-		{fmt.Sprintf("2. The same %d requests, all at once. %d left, or as many as were not sold, means that no update was lost.", demoRequests, demoStock-demoRequests), demoRequests, demoRequests},
-		{fmt.Sprintf("3. More requests than stock: %d requests for %d units, %d at once. Who sells more than there was?", d.requests, demoStock, d.concurrency), d.concurrency, d.requests},
+		{fmt.Sprintf("1. One request at a time: %d units, %d requests, so %d must be left.", demoStock, demoRequests,
+			demoStock-demoRequests), 1, demoRequests},
+		{fmt.Sprintf("2. The same %d requests, all at once. %d left, or as many as were not sold, means that no "+
+			"update was lost.", demoRequests, demoStock-demoRequests), demoRequests, demoRequests},
+		{fmt.Sprintf("3. More requests than stock: %d requests for %d units, %d at once. Who sells more than "+
+			"there was?", d.requests, demoStock, d.concurrency), d.concurrency, d.requests},
 	} {
 		if err := d.play(ctx, client, a, casts); err != nil {
 			return err

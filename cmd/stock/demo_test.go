@@ -128,7 +128,10 @@ func TestDemo(t *testing.T) {
 			tables++
 		}
 	}
-	for _, word := range []string{"1. One request at a time", "2. The same 30 requests, all at once", "3. More requests than stock: 200 requests", "6 runs in ", "showed the race"} {
+	for _, word := range []string{
+		"1. One request at a time", "2. The same 30 requests, all at once",
+		"3. More requests than stock: 200 requests", "6 runs in ", "showed the race",
+	} {
 		if !strings.Contains(s.out.String(), word) {
 			t.Errorf("no %q", word)
 		}
@@ -141,7 +144,10 @@ func TestDemo(t *testing.T) {
 		)
 	}
 	page := content(t, s.page)
-	for _, word := range []string{"Who sells the last unit twice?", "as was to be expected of what promises no exclusion: none on redis", `class="overlap"`} {
+	for _, word := range []string{
+		"Who sells the last unit twice?",
+		"as was to be expected of what promises no exclusion: none on redis", `class="overlap"`,
+	} {
 		if !strings.Contains(page, word) {
 			t.Errorf("the page has no %q", word)
 		}
@@ -197,7 +203,10 @@ func TestDemoInterrupted(t *testing.T) {
 		{"while the instances start", syscall.SIGINT, []string{"--keep"}, func(s *show) bool {
 			return strings.Count(s.errs.String(), " ready ") >= 3
 		}},
-		{"in the middle of the load", syscall.SIGINT, nil, func(s *show) bool { return strings.Contains(s.out.String(), "3. More requests") }},
+		{
+			"in the middle of the load", syscall.SIGINT, nil,
+			func(s *show) bool { return strings.Contains(s.out.String(), "3. More requests") },
+		},
 		{"in the middle of the load, to be left running", syscall.SIGTERM, []string{"--keep"}, func(s *show) bool {
 			return strings.Contains(s.out.String(), "3. More requests")
 		}},

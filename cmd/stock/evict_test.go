@@ -12,12 +12,16 @@ import (
 	"time"
 )
 
-// A request that holds a lock is evicted while it thinks. Its write is refused, although nobody else has written and it does not heed its
-// loss; it is counted; the one that waited behind it sells; and no unit is lost. On every lock that can evict, and every store.
+// A request that holds a lock is evicted while it thinks. Its write is refused, although nobody else has written and
+// it does not heed its loss; it is counted; the one that waited behind it sells; and no unit is lost. On every lock
+// that can evict, and every store.
 func TestEvictedRequestCannotWrite(t *testing.T) {
 	t.Parallel()
 	c := cluster.serve(t, 2, "STOCK_LAB=true")
-	for _, strategy := range []string{"redis-setnx", "redis-watchdog", "zk-sequential", "zk-ephemeral", "mysql-table", "mysql-for-update", "mysql-get-lock", "segmented"} {
+	for _, strategy := range []string{
+		"redis-setnx", "redis-watchdog", "zk-sequential", "zk-ephemeral", "mysql-table",
+		"mysql-for-update", "mysql-get-lock", "segmented",
+	} {
 		t.Run(strategy, func(t *testing.T) {
 			t.Parallel()
 			for _, store := range []string{"redis", "mysql"} {
@@ -37,7 +41,10 @@ func evictedRequest(t *testing.T, c *group, strategy, store, sku string) {
 	stale := staleFences(t, c, strategy)
 	first, id, name := make(chan string, 1), "first-"+sku, c.apps[0].Name
 	go func() {
-		first <- deduct(t, c.apps[0].URL, sku, id, map[string]any{"strategy": strategy, "store": store, "pause": "before_write", "heed_loss": "off"})
+		first <- deduct(t, c.apps[0].URL, sku, id, map[string]any{
+			"strategy": strategy, "store": store,
+			"pause": "before_write", "heed_loss": "off",
+		})
 	}()
 	holder := func(app int, want string) func() (bool, string) {
 		return func() (bool, string) {
@@ -176,7 +183,10 @@ func TestLocksOfAnInstance(t *testing.T) {
 	c := cluster.serve(t, 1, "STOCK_LAB=true")
 	client := c.client(t, 8)
 	base, admin, name := c.apps[0].URL, c.apps[0].Admin, c.apps[0].Name
-	for _, strategy := range []string{"local-mutex", "redis-watchdog", "zk-sequential", "mysql-for-update", "mysql-get-lock"} {
+	for _, strategy := range []string{
+		"local-mutex", "redis-watchdog", "zk-sequential", "mysql-for-update",
+		"mysql-get-lock",
+	} {
 		t.Run(strategy, func(t *testing.T) {
 			sku := "queue-" + strategy
 			if _, err := client.SetStock(t.Context(), "", sku, 10); err != nil {

@@ -14,8 +14,8 @@ import (
 	"example.com/stock/stack"
 )
 
-// A server that is stopped, or hangs, in the middle of a load: answers within 3 s, the instances stay up, nothing is lost, and
-// all works again within 10 s of its return.
+// A server that is stopped, or hangs, in the middle of a load: answers within 3 s, the instances stay up, nothing is
+// lost, and all works again within 10 s of its return.
 //
 // Each server has a cluster of its own, and its outages follow one another there.
 func TestBackendsGoAndComeBack(t *testing.T) {
@@ -29,7 +29,10 @@ func TestBackendsGoAndComeBack(t *testing.T) {
 			{"redis-watchdog", "mysql"}, // the lock's server
 			{"atomic", "redis"},         // the store
 		}},
-		{"mysql", []stack.Kind{stack.Redis, stack.MySQL}, []sale{{"redis-watchdog", "mysql"}, {"pessimistic", "mysql"}}},
+		{"mysql", []stack.Kind{stack.Redis, stack.MySQL}, []sale{{"redis-watchdog", "mysql"}, {
+			"pessimistic",
+			"mysql",
+		}}},
 		{"zookeeper", []stack.Kind{stack.Redis, stack.ZooKeeper}, []sale{{"zk-sequential", "redis"}}},
 	} {
 		t.Run(row.server, func(t *testing.T) {
@@ -195,7 +198,8 @@ func TestGracefulStopUnderLoad(t *testing.T) {
 	}
 }
 
-// An instance that is killed under load takes only its own requests with it: what it sold is sold, its locks become free.
+// An instance that is killed under load takes only its own requests with it: what it sold is sold, its locks become
+// free.
 func TestInstanceKilledUnderLoad(t *testing.T) {
 	for _, strategy := range []string{"redis-watchdog", "zk-sequential", "pessimistic"} {
 		t.Run(strategy, func(t *testing.T) {

@@ -15,10 +15,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const healthcheckLong = `Exit 0 if an instance is ready, 1 if not: for container images without a shell, and for scripts that wait.
+const healthcheckLong = `Exit 0 if an instance is ready, 1 if not: for container images without a shell, and for
+scripts that wait.
 
-An instance is ready as soon as one strategy can sell. With --all every server must be up as well: ZooKeeper takes some seconds, and a
-node of redlock counts only when it has been up for a lease. It then asks ten times, for behind nginx others answer, too.`
+An instance is ready as soon as one strategy can sell. With --all every server must be up as well: ZooKeeper takes
+some seconds, and a node of redlock counts only when it has been up for a lease. It then asks ten times, for
+behind nginx others answer, too.`
 
 // manyAnswers is how often --all asks. By round robin that reaches each of a few instances, which learn of a server one
 // after the other.

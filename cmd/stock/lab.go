@@ -22,8 +22,8 @@ import (
 	"example.com/stock/lab/soak"
 )
 
-const labLong = `Each scenario makes one failure happen on real servers, the first time and every time, tells what was seen of each
-strategy, and compares that with what the strategy's promise lets expect.
+const labLong = `Each scenario makes one failure happen on real servers, the first time and every time, tells what
+was seen of each strategy, and compares that with what the strategy's promise lets expect.
 
 It runs redis-server, ZooKeeper, MariaDB and several instances of the service on free loopback ports in a temporary
 folder, and stops them afterwards.`
@@ -70,7 +70,8 @@ func labListCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().
-		StringVar(&group, "group", "", "only this group: A no or wrong lock, B SETNX, C Redlock, D ZooKeeper, E MySQL, F waiting")
+		StringVar(&group, "group", "", "only this group: A no or wrong lock, B SETNX, C Redlock, D ZooKeeper, E "+
+			"MySQL, F waiting")
 	languageFlag(cmd, &lang)
 	return cmd
 }
@@ -89,10 +90,11 @@ type labRun struct {
 func labRunCommand() *cobra.Command {
 	var r labRun
 	cmd := &cobra.Command{
-		Use:     "run [NAME...]",
-		Short:   "Run scenarios and judge them",
-		Long:    labRunLong,
-		Example: "  stock lab run no-lock\n  stock lab run holder-frozen-past-lease --strategy redis-watchdog --lang zh\n  stock lab run --all --json lab.json",
+		Use:   "run [NAME...]",
+		Short: "Run scenarios and judge them",
+		Long:  labRunLong,
+		Example: "  stock lab run no-lock\n  stock lab run holder-frozen-past-lease --strategy redis-watchdog " +
+			"--lang zh\n  stock lab run --all --json lab.json",
 		RunE: func(cmd *cobra.Command, names []string) error {
 			defer untilUnread(cmd)()
 			r.out, r.err = cmd.OutOrStdout(), cmd.ErrOrStderr()
@@ -189,8 +191,9 @@ func (r *labRun) run(ctx context.Context) error {
 
 const labMatrixLong = `It reads what "stock lab run --json" wrote and asks no server.
 
---words keeps the words of a whole run in which everything was as predicted, and --markdown the table with its evidence. --check compares a run,
-whole or a part, with words that were kept. --html is for the eye and is written whatever the run says.
+--words keeps the words of a whole run in which everything was as predicted, and --markdown the table with its
+evidence. --check compares a run, whole or a part, with words that were kept. --html is for the eye and is written
+whatever the run says.
 
 Exit status: 0 done, and nothing changed; 3 something changed or cannot be kept; 1 anything else.`
 
@@ -202,11 +205,12 @@ type labMatrix struct {
 func labMatrixCommand() *cobra.Command {
 	var m labMatrix
 	cmd := &cobra.Command{
-		Use:     "matrix FILE",
-		Short:   "Make the matrix of failures from a run, or compare a run with it",
-		Long:    labMatrixLong,
-		Args:    cobra.ExactArgs(1),
-		Example: "  stock lab run --all --json lab.json\n  stock lab matrix lab.json --html lab.html\n  stock lab matrix lab.json --check docs/failure-modes.json",
+		Use:   "matrix FILE",
+		Short: "Make the matrix of failures from a run, or compare a run with it",
+		Long:  labMatrixLong,
+		Args:  cobra.ExactArgs(1),
+		Example: "  stock lab run --all --json lab.json\n  stock lab matrix lab.json --html lab.html\n" +
+			"  stock lab matrix lab.json --check docs/failure-modes.json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkLanguage(m.lang); err != nil {
 				return err
@@ -304,15 +308,17 @@ func writeLabPage(path string, report lab.Report, lang string) error {
 	return writeFile(path, func(w io.Writer) error { return labreport.WriteHTML(w, report, lang) })
 }
 
-const labSoakLong = `Soak sells with every strategy that promises safety in the whole cluster and has a fence, on both stores, through several
-instances, while instances and servers are killed, paused and restarted, and links between them are cut, silenced and slowed:
-one fault at a time, or two, with quiet between. The seed decides what is done to whom, for how long and in which order.
+const labSoakLong = `Soak sells with every strategy that promises safety in the whole cluster and has a fence, on
+both stores, through several instances, while instances and servers are killed, paused and restarted, and links
+between them are cut, silenced and slowed: one fault at a time, or two, with quiet between. The seed decides what
+is done to whom, for how long and in which order.
 
-It ends with the faults by kind, the requests by outcome, and whether every unit was sold once: nothing oversold, nothing
-lost, no order without a deduction, no deduction without an order, and everything healthy soon after the last fault.
-An interrupt ends the sale early; the verdict comes all the same.
+It ends with the faults by kind, the requests by outcome, and whether every unit was sold once: nothing oversold,
+nothing lost, no order without a deduction, no deduction without an order, and everything healthy soon after the
+last fault. An interrupt ends the sale early; the verdict comes all the same.
 
-Exit status: 0 it holds; 3 it does not; 4 a server is not installed; 1 anything else; 130 interrupted, and it holds so far.`
+Exit status: 0 it holds; 3 it does not; 4 a server is not installed; 1 anything else; 130 interrupted, and it
+holds so far.`
 
 // A soakRun is the flags of "stock lab soak".
 type soakRun struct {
@@ -325,11 +331,12 @@ type soakRun struct {
 func labSoakCommand() *cobra.Command {
 	var r soakRun
 	cmd := &cobra.Command{
-		Use:     "soak",
-		Short:   "Sell while everything fails at random, and judge whether a unit was lost",
-		Long:    labSoakLong,
-		Args:    cobra.NoArgs,
-		Example: "  stock lab soak --for 10m\n  stock lab soak --for 2m --seed 7 --json soak.json\n  stock lab soak --for 2m --seed 7 --plan",
+		Use:   "soak",
+		Short: "Sell while everything fails at random, and judge whether a unit was lost",
+		Long:  labSoakLong,
+		Args:  cobra.NoArgs,
+		Example: "  stock lab soak --for 10m\n  stock lab soak --for 2m --seed 7 --json soak.json\n" +
+			"  stock lab soak --for 2m --seed 7 --plan",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			defer untilUnread(cmd)()
 			r.out, r.err = cmd.OutOrStdout(), cmd.ErrOrStderr()

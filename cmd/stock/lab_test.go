@@ -62,7 +62,8 @@ func TestLabRun(t *testing.T) {
 	}
 	for _, want := range []string{
 		"A mutex in the process, and a second process", "fix: A lock that all instances share.",
-		"2 instances: oversells, as predicted (from its promise, scope: process)", "1 in stock, 2 sold, 0 left: oversold by 1", "paused",
+		"2 instances: oversells, as predicted (from its promise, scope: process)",
+		"1 in stock, 2 sold, 0 left: oversold by 1", "paused",
 		"2 cells in ", ": 2 as predicted, 0 not, 0 skipped.",
 	} {
 		if !strings.Contains(string(out), want) {
@@ -119,7 +120,8 @@ func found(t *testing.T, change func(*lab.Report)) string {
 	return path
 }
 
-// A part of the catalogue can be compared with the matrix of this repository, and shown; only a whole run can become one.
+// A part of the catalogue can be compared with the matrix of this repository, and shown; only a whole run can become
+// one.
 func TestLabMatrix(t *testing.T) {
 	const kept = "../../docs/failure-modes.json"
 	for _, row := range []struct {
@@ -134,9 +136,15 @@ func TestLabMatrix(t *testing.T) {
 			"a cell changed", func(r *lab.Report) { r.Cells[0].Observed = lab.Safe },
 			[]string{"--check", kept},
 			exitVerdict,
-			"unlock-before-commit: naive, unlock, then commit: the run says safe, the matrix that is kept says oversells (stock lab run unlock-before-commit -v): understand why, then run make lab-matrix",
+			"unlock-before-commit: naive, unlock, then commit: the run says safe, the matrix that is kept says " +
+				"oversells (stock lab run unlock-before-commit -v): understand why, then run make lab-matrix",
 		},
-		{"a part is not kept", func(*lab.Report) {}, []string{"--words", "out"}, exitVerdict, "no-lock: none: it was not run"},
+		{
+			"a part is not kept", func(*lab.Report) {},
+			[]string{"--words", "out"},
+			exitVerdict,
+			"no-lock: none: it was not run",
+		},
 		{"another version", func(r *lab.Report) { r.Version = 99 }, nil, 1, "version 99 of the report"},
 		{"no language", func(*lab.Report) {}, []string{"--lang", "fr"}, 1, "--lang: must be en or zh"},
 	} {

@@ -19,8 +19,8 @@ import (
 	"example.com/stock/loadtest/report"
 )
 
-const loadLong = `Load sets the stock of one or several SKUs, sends deductions to a running service, and judges from the replies
-and from the orders in the store whether stock was lost.
+const loadLong = `Load sets the stock of one or several SKUs, sends deductions to a running service, and judges
+from the replies and from the orders in the store whether stock was lost.
 
 Without --rate it is a closed loop: workers start at the same moment (or within --ramp-up), and each sends its
 next request when it has the reply to the last one. Latencies are service times.
@@ -200,7 +200,8 @@ func (f *loadFlags) add(flags *pflag.FlagSet) {
 		&f.expect,
 		"expect",
 		nil,
-		"what must be true of each run, such as oversold==0, lost_updates==0, 'p99<50ms', 'busy<5%' or 'rate>=1000' (repeatable; a wrong name lists all)",
+		"what must be true of each run, such as oversold==0, lost_updates==0, 'p99<50ms', 'busy<5%' or "+
+			"'rate>=1000' (repeatable; a wrong name lists all)",
 	)
 	flags.BoolVar(
 		&f.mustRace,
@@ -212,7 +213,8 @@ func (f *loadFlags) add(flags *pflag.FlagSet) {
 		&f.history,
 		"history",
 		"",
-		"write every request to this file as JSON lines; of several strategies, each to FILE with its name before the extension",
+		"write every request to this file as JSON lines; of several strategies, each to FILE with its name before "+
+			"the extension",
 	)
 	flags.StringVar(
 		&f.json,
@@ -254,8 +256,8 @@ func (f *loadFlags) read(flags *pflag.FlagSet) error {
 	if flags.Changed("wait") {
 		f.plan.Wait = &f.wait
 	}
-	// A number that was not given counts only where it applies. Zero, which means the default in a Plan, is a mistake on
-	// a command line.
+	// A number that was not given counts only where it applies. Zero, which means the default in a Plan, is a mistake
+	// on a command line.
 	for _, n := range []struct {
 		flag  string
 		value int
@@ -317,7 +319,8 @@ func readMapping(path string) (*loadtest.Mapping, error) {
 	return m, nil
 }
 
-// readTarget reads the file of --mapping, if there is one. Then there is one strategy, and flags about ours are mistakes.
+// readTarget reads the file of --mapping, if there is one. Then there is one strategy, and flags about ours are
+// mistakes.
 func (f *loadFlags) readTarget(flags *pflag.FlagSet) error {
 	if f.plan.Mapping == "" {
 		return nil
@@ -505,7 +508,8 @@ func explainLoad(err error, token bool) error {
 		return exitError{
 			exitTarget,
 			fmt.Errorf(
-				"%w\nGive the token that the service was started with: --admin-token TOKEN, or STOCK_ADMIN_TOKEN in the environment",
+				"%w\nGive the token that the service was started with: --admin-token TOKEN, or STOCK_ADMIN_TOKEN "+
+					"in the environment",
 				err,
 			),
 		}

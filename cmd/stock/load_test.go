@@ -27,7 +27,8 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// standIn answers like a service with a strategy that is right, one that sells without end (and promises what the query says), and one that is not available.
+// standIn answers like a service with a strategy that is right, one that sells without end (and promises what the
+// query says), and one that is not available.
 func standIn(t *testing.T, token string, during func()) string {
 	t.Helper()
 	var mu sync.Mutex
@@ -162,7 +163,10 @@ func TestLoadExitStatus(t *testing.T) {
 		{"--url " + url + " -s all", 3, "liar"},
 		{"--url " + url + " --strategies right,none", 0, "as"},
 		{"--url " + url + " --strategies all", 3, "liar"},
-		{"--url " + url + " -s right --expect oversold==0 --expect lost_updates==0 --expect sold_out>=60%", 0, "met         sold_out>=60%    actual 60.00%"},
+		{
+			"--url " + url + " -s right --expect oversold==0 --expect lost_updates==0 --expect sold_out>=60%", 0,
+			"met         sold_out>=60%    actual 60.00%",
+		},
 		{"--url " + url + " -s right --expect accepted==21", 5, "NOT MET     accepted==21  actual 20"},
 		{"--url " + url + " -s none --expect oversold==0", 5, "NOT MET     oversold==0  actual 30"},
 		{"--url " + url + " -s right,none --expect oversold==0", 5, "NOT MET     none   oversold==0  actual 30"},
@@ -251,7 +255,8 @@ func TestLoadWritesAHistoryForEachStrategy(t *testing.T) {
 	}
 }
 
-// spoiled stands in front of a service that is right, until spoil says that it has answered a request itself. n counts the deductions.
+// spoiled stands in front of a service that is right, until spoil says that it has answered a request itself. n
+// counts the deductions.
 func spoiled(t *testing.T, spoil func(w http.ResponseWriter, r *http.Request, n int64) bool) *httptest.Server {
 	t.Helper()
 	behind, err := url.Parse(standIn(t, "", nil))
@@ -282,10 +287,12 @@ func html(w http.ResponseWriter) {
 	fmt.Fprint(w, "<html>Please log in")
 }
 
-// However the target misbehaves, what happened is said in words, with the right exit status, and what was done before is on file.
+// However the target misbehaves, what happened is said in words, with the right exit status, and what was done before
+// is on file.
 func TestLoadOfATargetThatMisbehaves(t *testing.T) {
 	const good = 10 // deductions before it begins
-	posts := func(does func(w http.ResponseWriter, r *http.Request)) func(http.ResponseWriter, *http.Request, int64) bool {
+	posts := func(does func(w http.ResponseWriter, r *http.Request)) func(http.ResponseWriter, *http.Request,
+		int64) bool {
 		return func(w http.ResponseWriter, r *http.Request, n int64) bool {
 			if r.Method != http.MethodPost || n <= good {
 				return false
@@ -301,15 +308,31 @@ func TestLoadOfATargetThatMisbehaves(t *testing.T) {
 		status int
 		says   string
 	}{
-		{"answers HTML", posts(func(w http.ResponseWriter, _ *http.Request) { html(w) }), "", 0, "4 x status 200 with text/html, which is no reply of a stock service"},
-		{"closes half-way", posts(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }), "", 0, "no whole reply: "},
+		{
+			"answers HTML", posts(func(w http.ResponseWriter, _ *http.Request) { html(w) }), "", 0,
+			"4 x status 200 with text/html, which is no reply of a stock service",
+		},
+		{
+			"closes half-way", posts(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }), "", 0,
+			"no whole reply: ",
+		},
 		{"truncates", posts(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			w.Header().Set("Content-Length", "500")
 			fmt.Fprint(w, `{"order_id":"`)
 		}), "", 0, "no whole reply: unexpected EOF"},
-		{"is slow", posts(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }), "--timeout 2s", 0, "no whole reply: no reply within the timeout"},
-		{"is slow, and customers keep coming", posts(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }), "--timeout 2s --rate 1000", 0, "no whole reply: no reply within the timeout"},
+		{
+			"is slow", posts(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }), "--timeout 2s", 0,
+			"no whole reply: no reply within the timeout",
+		},
+		{
+			"is slow, and customers keep coming", posts(func(_ http.ResponseWriter,
+				r *http.Request,
+			) {
+				<-r.Context().Done()
+			}), "--timeout 2s --rate 1000", 0,
+			"no whole reply: no reply within the timeout",
+		},
 		{"refuses the orders", func(w http.ResponseWriter, r *http.Request, _ int64) bool {
 			if strings.HasSuffix(r.URL.Path, "/orders") {
 				html(w)
@@ -489,7 +512,8 @@ func TestLoadCommandOnFile(t *testing.T) {
 	url := standIn(t, "", nil)
 	for _, args := range []string{
 		"-s right -n 30 -c 3 --wait 1s --ramp-up 10ms --quantity 1 --cold",
-		"-s right --duration 100ms --rate 50..100 --quantity 1,1 --seed 9 --arrivals even --max-in-flight 7 --warm-up 10ms",
+		"-s right --duration 100ms --rate 50..100 --quantity 1,1 --seed 9 --arrivals even --max-in-flight 7 " +
+			"--warm-up 10ms",
 	} {
 		path := filepath.Join(t.TempDir(), "run.jsonl")
 		status, _, err := load(
@@ -509,7 +533,8 @@ func TestLoadCommandOnFile(t *testing.T) {
 	}
 }
 
-// The commands of loadtest/README.md: the wrong shop is proved wrong, the right one is not accused, by load and from the store alone.
+// The commands of loadtest/README.md: the wrong shop is proved wrong, the right one is not accused, by load and from
+// the store alone.
 func TestLoadOfSomebodyElsesService(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "shop")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../loadtest/examples/shop").

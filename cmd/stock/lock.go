@@ -41,6 +41,18 @@ const (
 	envFence    = "LOCK_FENCE"
 )
 
+const lockExample = "" +
+	`  # A task that must run once although every worker starts it: the same line in the crontab of each machine.
+  # --at-least keeps the lock longer than clocks differ, so that a late worker does not run it again.
+  0 3 * * *  stock lock redis-watchdog nightly-report --no-wait --quiet --at-least 1m -- /usr/local/bin/report
+
+  # One after the other, for ten seconds each at most in the queue.
+  stock lock zk-sequential migrate --wait 10s -- ./migrate.sh
+
+  # Who has it, who waits; and to take it away.
+  stock lock ls redis-watchdog nightly-report
+  stock lock evict redis-watchdog nightly-report --admin-token TOKEN`
+
 func lockCommand() *cobra.Command {
 	var r lockRun
 	var config *pflag.FlagSet
@@ -49,17 +61,18 @@ func lockCommand() *cobra.Command {
 		Short: "Run a command under a lock, on one machine at a time",
 		Long: `Run a command under a lock that holds across machines, like flock(1) or "consul lock".
 
-It talks to the lock's server itself; no "stock serve" need run. Without --wait and --no-wait it waits for as long as it takes.
-A key that is a SKU is the lock of its sales: while the command runs under the same strategy, nobody sells that SKU.
+It talks to the lock's server itself; no "stock serve" need run. Without --wait and --no-wait it waits for as long
+as it takes. A key that is a SKU is the lock of its sales: while the command runs under the same strategy, nobody
+sells that SKU.
 
-The command gets LOCK_STRATEGY, LOCK_KEY and LOCK_FENCE in its environment. The fence is a number that grows from holder to
-holder (0: the strategy has none). Let whatever the command writes to refuse a number smaller than one it has seen: a machine
-that froze and wakes up does not know yet that its lock is lost.
+The command gets LOCK_STRATEGY, LOCK_KEY and LOCK_FENCE in its environment. The fence is a number that grows from
+holder to holder (0: the strategy has none). Let whatever the command writes to refuse a number smaller than one
+it has seen: a machine that froze and wakes up does not know yet that its lock is lost.
 
-When the lock is lost (server gone, evicted, time over) the command gets SIGTERM, and SIGKILL after --kill-after, with everything in
-its process group. SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed on to it. On Linux it is killed if stock itself is killed. On a terminal it
-stays in the terminal's process group, so that it can read from it: then signals from the keyboard reach it directly, and
-only the command itself is terminated.
+When the lock is lost (server gone, evicted, time over) the command gets SIGTERM, and SIGKILL after --kill-after,
+with everything in its process group. SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed on to it. On Linux it is
+killed if stock itself is killed. On a terminal it stays in the terminal's process group, so that it can read from
+it: then signals from the keyboard reach it directly, and only the command itself is terminated.
 
 The lock is held for as long as the command runs, except by the SETNX family, which does not renew: give
 --lock-setnx-lease a time longer than the command can take, or it is terminated then.
@@ -72,16 +85,7 @@ Exit status: the command's own, or 128 + the signal that ended it; besides
    76  lost while the command ran, whatever its own status
   126  the command cannot be executed
   127  the command was not found`,
-		Example: `  # A task that must run once although every worker starts it: the same line in the crontab of each machine.
-  # --at-least keeps the lock longer than clocks differ, so that a late worker does not run it again.
-  0 3 * * *  stock lock redis-watchdog nightly-report --no-wait --quiet --at-least 1m -- /usr/local/bin/report
-
-  # One after the other, for ten seconds each at most in the queue.
-  stock lock zk-sequential migrate --wait 10s -- ./migrate.sh
-
-  # Who has it, who waits; and to take it away.
-  stock lock ls redis-watchdog nightly-report
-  stock lock evict redis-watchdog nightly-report --admin-token TOKEN`,
+		Example: lockExample,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch dash := cmd.ArgsLenAtDash(); {
 			case dash < 0 && len(args) > 2:
@@ -160,8 +164,8 @@ func (r *lockRun) check(flags *pflag.FlagSet, strategy, key string) error {
 	return nil
 }
 
-// lockLogger returns a log that is silent unless --log-level is debug: the command says in its own words what matters to
-// its user.
+// lockLogger returns a log that is silent unless --log-level is debug: the command says in its own words what matters
+// to its user.
 func lockLogger(w io.Writer, cfg app.Config) *slog.Logger {
 	log := slog.New(slog.DiscardHandler)
 	if cfg.Log.Level == "debug" {
@@ -254,7 +258,8 @@ func (r *lockRun) acquire(ctx context.Context, l lock.Locker, signals <-chan os.
 		select {
 		case come = <-signals:
 		case <-outside.Done():
-			// main has seen a signal: the one that is about to arrive here, or one from before signals were received here.
+			// main has seen a signal: the one that is about to arrive here, or one from before signals were received
+			// here.
 			select {
 			case come = <-signals:
 			case <-time.After(100 * time.Millisecond):

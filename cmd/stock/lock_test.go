@@ -43,7 +43,8 @@ func TestLockExcludes(t *testing.T) {
 						k.args(
 							"excl",
 							sh(
-								`echo "in $$ $LOCK_FENCE $LOCK_STRATEGY $LOCK_KEY" >>"$1"; sleep 0.1; echo "out $$" >>"$1"`,
+								`echo "in $$ $LOCK_FENCE $LOCK_STRATEGY $LOCK_KEY" >>"$1"; `+
+									`sleep 0.1; echo "out $$" >>"$1"`,
 								history,
 							)...)...),
 				)
@@ -149,7 +150,10 @@ func TestLockPassesTheStatusOn(t *testing.T) {
 		{"a wrong setting", []string{"--lock-watchdog-lease", "1ms", "--", "true"}, 64},
 		{"no server", []string{"--redis-addrs", "127.0.0.1:1", "--", "true"}, 69},
 		{"server not configured", []string{"--redis-addrs", "", "--", "true"}, 69},
-		{"itself", []string{"--no-wait", "--", "env", "LOCK_STRATEGY=redis-watchdog", "LOCK_KEY=nested", programPath(t), "lock", "redis-watchdog", "nested", "--", "true"}, 64},
+		{"itself", []string{
+			"--no-wait", "--", "env", "LOCK_STRATEGY=redis-watchdog", "LOCK_KEY=nested",
+			programPath(t), "lock", "redis-watchdog", "nested", "--", "true",
+		}, 64},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
@@ -333,8 +337,14 @@ func TestLockLost(t *testing.T) {
 				k.server = append(k.server, shortLeases()...)
 			}
 			for _, command := range []struct{ name, script, says, grace string }{
-				{"obedient", `trap 'echo told; exit 0' TERM; echo up $$ end; while :; do sleep 0.02; done`, "told", "30s"},
-				{"with a deaf child", `trap 'exit 0' TERM; (trap '' TERM; exec sleep 600) & echo up $! end; wait; wait`, "up", "300ms"},
+				{
+					"obedient", `trap 'echo told; exit 0' TERM; echo up $$ end; while :; do sleep 0.02; done`, "told",
+					"30s",
+				},
+				{
+					"with a deaf child",
+					`trap 'exit 0' TERM; (trap '' TERM; exec sleep 600) & echo up $! end; wait; wait`, "up", "300ms",
+				},
 				{"deaf", `trap '' TERM; sleep 600 & echo up $! end; while :; do sleep 0.02; done`, "up", "300ms"},
 			} {
 				t.Run(command.name, func(t *testing.T) {
@@ -409,8 +419,8 @@ func TestSegmentsOf(t *testing.T) {
 	}
 }
 
-// Who has a lock of redlock is told by the command, with and without an instance, and over HTTP. It cannot be taken away, because it has no
-// fence. When there is no majority clients are told so, and no address.
+// Who has a lock of redlock is told by the command, with and without an instance, and over HTTP. It cannot be taken
+// away, because it has no fence. When there is no majority clients are told so, and no address.
 func TestRedlockIsSeen(t *testing.T) {
 	t.Parallel()
 	redis := make([]stack.Kind, 6) // one for the stock, and five masters
@@ -453,7 +463,10 @@ func TestRedlockIsSeen(t *testing.T) {
 	holder.says(t, "up")
 
 	listed(t, k, "seen", "machine-1")
-	for _, args := range [][]string{append([]string{"ls", "redlock"}, k.server...), {"ls", "redlock", "seen", "--url", admin}} {
+	for _, args := range [][]string{append([]string{"ls", "redlock"}, k.server...), {
+		"ls", "redlock", "seen", "--url",
+		admin,
+	}} {
 		if out, errs, err := run(
 			t.Context(),
 			append([]string{"lock"}, args...)...); err != nil || !strings.Contains(out, "seen") ||

@@ -27,13 +27,15 @@ func lockListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls [strategy] [key ...]",
 		Short: "List who holds and who waits for which keys",
-		Long: `List who holds and who waits for which keys: those given, or all that are held now under one strategy, or under any.
+		Long: `List who holds and who waits for which keys: those given, or all that are held now under one
+strategy, or under any.
 
-It asks the locks' servers; no "stock serve" need run. Requests that wait inside an instance share one place in the queue, which shows one of them. To see
-all that wait in an instance, ask it, with --url; then strategy and keys must be given.
+It asks the locks' servers; no "stock serve" need run. Requests that wait inside an instance share one place in
+the queue, which shows one of them. To see all that wait in an instance, ask it, with --url; then strategy and
+keys must be given.
 
-The lock of a segment is one of redis-watchdog with a key such as stock#3; "ls segmented" shows those alone, all of a SKU if its name is given.
-Of mysql-table nobody can see who waits: they poll.`,
+The lock of a segment is one of redis-watchdog with a key such as stock#3; "ls segmented" shows those alone, all
+of a SKU if its name is given. Of mysql-table nobody can see who waits: they poll.`,
 		Example: "  stock lock ls\n  stock lock ls zk-sequential\n" +
 			"  stock lock ls redis-watchdog stock --url http://127.0.0.1:9090",
 	}
@@ -46,7 +48,8 @@ Of mysql-table nobody can see who waits: they poll.`,
 		if url != "" {
 			if len(args) < 2 {
 				return errors.New(
-					"an instance must be told which strategy and which keys: stock lock ls <strategy> <key> ... --url " + url,
+					"an instance must be told which strategy and which keys: stock lock ls <strategy> <key> ... " +
+						"--url " + url,
 				)
 			}
 			return list.end(list.ask(cmd.Context(), url, args[0], args[1:]))
@@ -241,9 +244,11 @@ func lockEvictCommand() *cobra.Command {
 		Short: "Take a lock from its holder, through an instance of the service",
 		Long: `Take a lock from its holder, and let the next in. For a holder that hangs, or was never to have it.
 
-The evicted holder learns of it at its next renewal (redis-watchdog, mysql-table: a third of its lease; zk-sequential: half a second;
-redis-setnx: never, its lease runs out), or as its connection is ended (mysql-for-update, mysql-get-lock: at once). What it writes until then is refused: the stores are told the new fence at once. A command under "stock lock"
-gets SIGTERM when its stock learns of it; what it writes elsewhere only a check of LOCK_FENCE there can refuse.
+The evicted holder learns of it at its next renewal (redis-watchdog, mysql-table: a third of its lease;
+zk-sequential: half a second; redis-setnx: never, its lease runs out), or as its connection is ended
+(mysql-for-update, mysql-get-lock: at once). What it writes until then is refused: the stores are told the new
+fence at once. A command under "stock lock" gets SIGTERM when its stock learns of it; what it writes elsewhere
+only a check of LOCK_FENCE there can refuse.
 
 A SKU that is sold in segments has a lock for each: name one of those that "stock lock ls segmented <sku>" shows.
 

@@ -105,8 +105,8 @@ func indented(v any) func(io.Writer) error {
 	}
 }
 
-// showServers returns what names on w the servers that are missing or have failed; with ready also those that are ready,
-// and how long each took.
+// showServers returns what names on w the servers that are missing or have failed; with ready also those that are
+// ready, and how long each took.
 func showServers(w io.Writer, ready bool) func(stack.Event) {
 	return func(e stack.Event) {
 		switch {

@@ -94,8 +94,8 @@ func plans() []plan {
 	}
 }
 
-// Every plan runs from start to end with each tool that is installed: set the stock, load, judge. The tool's count of accepted
-// replies is that of the orders.
+// Every plan runs from start to end with each tool that is installed: set the stock, load, judge. The tool's count of
+// accepted replies is that of the orders.
 func TestPlansOfOtherTools(t *testing.T) {
 	c := startRedisOnly(t)
 	for _, p := range plans() {
@@ -226,8 +226,8 @@ func calls(t *testing.T, host string) []call {
 	return all
 }
 
-// Every call of requests.http is answered as its title says, in the order of the file, and again when it is sent a second
-// time.
+// Every call of requests.http is answered as its title says, in the order of the file, and again when it is sent a
+// second time.
 func TestFirstCalls(t *testing.T) {
 	c := startRedisOnly(t)
 	first := calls(t, c.front.URL)

@@ -8,11 +8,13 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// Every strategy keeps or breaks the invariant exactly as it promises, on every store, with one, two and three processes.
+// Every strategy keeps or breaks the invariant exactly as it promises, on every store, with one, two and three
+// processes.
 func TestStrategiesDoWhatTheyPromise(t *testing.T) {
 	for _, instances := range []int{1, 2, 3} {
 		t.Run(fmt.Sprint(instances, " instances"), func(t *testing.T) {
-			// Who waits for an unfair lock may be passed by all others: on a busy computer longer than the default wait.
+			// Who waits for an unfair lock may be passed by all others: on a busy computer longer than the default
+			// wait.
 			c := cluster.serve(t, instances, "STOCK_WAIT=25s")
 			client := c.client(t, 30)
 			catalogue, err := client.Strategies(t.Context())

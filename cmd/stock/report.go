@@ -15,9 +15,9 @@ import (
 	"example.com/stock/loadtest/report"
 )
 
-const reportLong = `Report judges histories that "stock load --history" wrote, and shows them: as text, as a page, for other programs.
-Everything is computed anew from the files; no service is asked. A history whose run was killed is judged as far
-as it goes.
+const reportLong = `Report judges histories that "stock load --history" wrote, and shows them: as text, as a page,
+for other programs. Everything is computed anew from the files; no service is asked. A history whose run was
+killed is judged as far as it goes.
 
 --compare takes two sides, each of one or more runs of the same: a file, several with commas between them, or a
 folder of .jsonl files. A difference exceeds the noise if a Mann-Whitney U test gives it a chance below 5 %,
@@ -128,7 +128,8 @@ func (a *reportAsk) show(page report.Page, stdout, stderr io.Writer) error {
 func (a *reportAsk) sides(args []string, stdout, stderr io.Writer) error {
 	if len(args) != 2 {
 		return fmt.Errorf(
-			"--compare: takes two sides, A and B, not %d; several histories of one side go together with commas, or in a folder",
+			"--compare: takes two sides, A and B, not %d; several histories of one side go together with commas, "+
+				"or in a folder",
 			len(args),
 		)
 	}
@@ -170,7 +171,8 @@ func readRun(path string) (r *loadtest.Result, note string, err error) {
 		return nil, "", fmt.Errorf("%s: %w", path, err)
 	case h.End == nil:
 		note = fmt.Sprintf(
-			"%s: the run was killed, or still goes on: what is there is judged, %d requests, without the orders and the final stock.",
+			"%s: the run was killed, or still goes on: what is there is judged, %d requests, without the orders "+
+				"and the final stock.",
 			path,
 			len(h.Records),
 		)
@@ -199,7 +201,10 @@ func (f *reportFlags) add(flags *pflag.FlagSet) {
 
 // check finds the files that cannot be written before anything starts.
 func (f *reportFlags) check() error {
-	for flag, path := range map[string]string{"html": f.html, "csv": f.csv, "jtl": f.jtl, "porcupine-html": f.porcupine, "svg": f.svg, "png": f.png} {
+	for flag, path := range map[string]string{
+		"html": f.html, "csv": f.csv, "jtl": f.jtl,
+		"porcupine-html": f.porcupine, "svg": f.svg, "png": f.png,
+	} {
 		if path == "" {
 			continue
 		}

@@ -77,7 +77,8 @@ func TestReportShowsAHistory(t *testing.T) {
 		t.Errorf("told %s", told)
 	}
 	for file, word := range map[string]string{
-		"page.html": "2 runs side by side", "runs.csv": "request_id", "runs.jtl": "timeStamp,elapsed,label", "runs.json": `"version": 2`,
+		"page.html": "2 runs side by side", "runs.csv": "request_id", "runs.jtl": "timeStamp,elapsed,label",
+		"runs.json":              `"version": 2`,
 		"svg/01-right-stock.svg": "<svg", "svg/comparison.svg": "<svg",
 	} {
 		if !strings.Contains(content(t, dir, file), word) {
@@ -158,7 +159,8 @@ func TestReportCompares(t *testing.T) {
 	}
 }
 
-// A history that is not whole is judged as far as it goes, and says so; what is none is refused with its name and the line.
+// A history that is not whole is judged as far as it goes, and says so; what is none is refused with its name and the
+// line.
 func TestReportOfBadHistories(t *testing.T) {
 	dir := histories(t)
 	whole := content(t, dir, "a", "run.none.jsonl")
@@ -171,8 +173,14 @@ func TestReportOfBadHistories(t *testing.T) {
 		return path
 	}
 	for _, row := range []struct{ name, text, told string }{
-		{"cut off in a line", strings.Join(lines[:11], "") + lines[11][:50], "line 12: the last line is cut off after 50 bytes"},
-		{"cut off between lines", strings.Join(lines[:11], ""), "the run was killed, or still goes on: what is there is judged, 10 requests"},
+		{
+			"cut off in a line", strings.Join(lines[:11], "") + lines[11][:50],
+			"line 12: the last line is cut off after 50 bytes",
+		},
+		{
+			"cut off between lines", strings.Join(lines[:11], ""),
+			"the run was killed, or still goes on: what is there is judged, 10 requests",
+		},
 		{"the start only", lines[0], "0 requests"},
 	} {
 		page := filepath.Join(t.TempDir(), "page.html")
@@ -188,10 +196,19 @@ func TestReportOfBadHistories(t *testing.T) {
 	}
 	for _, row := range []struct{ name, text, says string }{
 		{"empty", "", "bad.jsonl: line 1: the history is empty"},
-		{"a report", `{"format":"stock-load-report","version":2,"runs":[]}` + "\n", `bad.jsonl: line 1: a history begins with`},
+		{
+			"a report", `{"format":"stock-load-report","version":2,"runs":[]}` + "\n",
+			`bad.jsonl: line 1: a history begins with`,
+		},
 		{"a picture", "\x89PNG\r\n\x1a\n\x00\x00", "bad.jsonl: line 1: a history begins with"},
-		{"of another version", strings.Replace(whole, `"version":2`, `"version":1`, 1), "this is version 1 of the format, and only version 2 can be read here"},
-		{"spoilt in the middle", strings.Join(lines[:5], "") + "{\n" + strings.Join(lines[5:], ""), "bad.jsonl: line 6: "},
+		{
+			"of another version", strings.Replace(whole, `"version":2`, `"version":1`, 1),
+			"this is version 1 of the format, and only version 2 can be read here",
+		},
+		{
+			"spoilt in the middle", strings.Join(lines[:5], "") + "{\n" + strings.Join(lines[5:], ""),
+			"bad.jsonl: line 6: ",
+		},
 	} {
 		_, _, err := run(t.Context(), "report", file(row.text))
 		if err == nil || !strings.Contains(err.Error(), row.says) {
@@ -210,7 +227,10 @@ func TestReportRefuses(t *testing.T) {
 		{good + " --html /nowhere/at/all.html", "--html: "},
 		{good + " --csv " + dir, "--csv: " + dir + " is a folder: give a file"},
 		{good + " --png " + good, "--png: " + good + " is a file: give a folder"},
-		{good + " " + good + " --porcupine-html " + dir + "/x.html", "--porcupine-html: is about a single run, not about 2"},
+		{
+			good + " " + good + " --porcupine-html " + dir + "/x.html",
+			"--porcupine-html: is about a single run, not about 2",
+		},
 		{"--compare " + good, "--compare: takes two sides, A and B, not 1"},
 		{"--compare " + good + " " + t.TempDir(), "holds no .jsonl file"},
 	} {

@@ -12,10 +12,9 @@ func serveCommand() *cobra.Command {
 		Short: "Run one instance of the service",
 		Long: `Run one instance of the service.
 
-It starts whether or not its servers are up: strategies whose server is missing answer 503 with the reason, and work
-as soon as it is there. On SIGTERM /readyz fails first, then nobody else is let in, requests in flight are finished and held
-locks released.
-A second signal ends the process at once.
+It starts whether or not its servers are up: strategies whose server is missing answer 503 with the reason, and
+work as soon as it is there. On SIGTERM /readyz fails first, then nobody else is let in, requests in flight are
+finished and held locks released. A second signal ends the process at once.
 
 There are two listeners. --addr is for customers; /metrics, /v1/locks and the lab's /v1/lab are on --admin-addr alone,
 which is for operators and Prometheus and by default reached from this computer only. Several instances on one computer

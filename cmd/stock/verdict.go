@@ -14,8 +14,9 @@ import (
 	"example.com/stock/loadtest"
 )
 
-const verdictLong = `Verdict judges from the store alone whether stock was lost: initial = remaining + sold, and no two orders read
-the same version. It does not matter what put load on the service: wrk, hey, k6, JMeter, a loop with curl.
+const verdictLong = `Verdict judges from the store alone whether stock was lost: initial = remaining + sold, and
+no two orders read the same version. It does not matter what put load on the service: wrk, hey, k6, JMeter, a loop
+with curl.
 
 Set the stock, run your tool, and give its count of accepted replies (status 200) to --accepted. Orders count from
 the moment at which the stock was set. Before it judges, the stock must have been at rest for a second.
@@ -89,7 +90,8 @@ func verdictCommand() *cobra.Command {
 		&f.quantity,
 		"quantity",
 		0,
-		"units that each request asked for, to compare with the orders (default: not known; 1 where an API lists no orders)",
+		"units that each request asked for, to compare with the orders (default: not known; 1 where an API lists "+
+			"no orders)",
 	)
 	flags.Int64Var(
 		&f.cutOff,
@@ -184,7 +186,8 @@ func (f *verdictFlags) run(ctx context.Context, flags *pflag.FlagSet, stdout io.
 		if err == nil {
 			fmt.Fprintf(
 				stdout,
-				"The stock of SKU %s is %d now. Put load on it, and then: %s verdict --url %s --sku %s --accepted COUNT\n",
+				"The stock of SKU %s is %d now. Put load on it, and then: %s verdict --url %s --sku %s --accepted "+
+					"COUNT\n",
 				f.sku,
 				s.Quantity,
 				os.Args[0],

@@ -56,20 +56,28 @@ func TestVerdictExitStatus(t *testing.T) {
 		status int
 		says   string // several things, with | between
 	}{
-		{"--url " + right, 0, "HOLDS: 20 = 0 remaining + 20 sold, and no two orders read the same|is not known: tell with --accepted"},
+		{"--url " + right, 0, "HOLDS: 20 = 0 remaining + 20 sold, and no two orders read the same|is not known: " +
+			"tell with --accepted"},
 		{"--url " + right + " --accepted 20 --initial 20", 0, "20, as you say"},
 		{"--url " + right + " --accepted 19", 4, "foreign: 1 order more than accepted replies were counted"},
 		{"--url " + right + " --accepted 19 --cut-off 1", 0, "1 order more than accepted replies were counted"},
-		{"--url " + right + " --accepted 18 --cut-off 1", 4, "foreign: 2 orders more than accepted replies were counted"},
+		{
+			"--url " + right + " --accepted 18 --cut-off 1", 4,
+			"foreign: 2 orders more than accepted replies were counted",
+		},
 		{"--url " + right + " --accepted 10 --shared", 0, "10 orders more than accepted replies were counted"},
 		{"--url " + right + " --accepted 20 --quantity 1", 0, "HOLDS"},
-		{"--url " + right + " --accepted 20 --quantity 2", 3, "misserved: 20 orders of another number of units than the 2"},
+		{
+			"--url " + right + " --accepted 20 --quantity 2", 3,
+			"misserved: 20 orders of another number of units than the 2",
+		},
 		{"--url " + right + " --accepted 21", 3, "phantoms: 21 requests were accepted, but the store holds 20 orders"},
 		{"--url " + right + " --initial 100", 4, "the store says that there were 20 units at first, not 100"},
 		{"--url " + right + " --json -", 0, `"finding": "holds"`},
 		{
 			"--url " + lossy, 3,
-			"oversold by 10 units: 30 sold of 20|30 units lost: 30 sold, but the stock went down by 0, from 20 to 20|435 pairs of orders read the same version",
+			"oversold by 10 units: 30 sold of 20|30 units lost: 30 sold, but the stock went down by 0, from 20 to " +
+				"20|435 pairs of orders read the same version",
 		},
 		{"--url " + fresh, 2, "answers but is not a stock service"}, // this one has no SKU yet
 		{"--url " + fresh + " --set 7", 2, "--admin-token TOKEN, or STOCK_ADMIN_TOKEN"},
