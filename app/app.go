@@ -69,7 +69,9 @@ func New(cfg Config, version string, log *slog.Logger) (*App, error) {
 		}
 	}
 	a.linkStores()
-	a.buildCatalogue()
+	if err := a.buildCatalogue(); err != nil {
+		return nil, errors.Join(err, a.closeListeners(), a.close())
+	}
 	return a, nil
 }
 
@@ -126,11 +128,11 @@ func (a *App) AdminAddr() net.Addr {
 }
 
 // buildCatalogue builds every strategy on what has been opened, and the service on the strategies.
-func (a *App) buildCatalogue() {
+func (a *App) buildCatalogue() (err error) {
 	configs := make(map[string]service.StrategyConfig)
 	for _, s := range strategy.All() {
 		config := service.StrategyConfig{
-			Blocking: s.Promise.Blocking, Stores: s.Stores, Segmented: s.Around != nil,
+			Blocking: s.Promise.Blocking, Stores: s.Stores, Segmented: s.Around != nil, Fits: s.Fits,
 		}
 		shown := handler.Strategy{
 			Name: s.Name, Endpoint: s.Endpoint, Summary: s.Summary.EN, Promise: s.Promise, RoundTrips: s.RoundTrips,
@@ -155,10 +157,11 @@ func (a *App) buildCatalogue() {
 		configs[s.Name] = config
 		a.strategies = append(a.strategies, shown)
 	}
-	a.service = service.New(service.Config{
+	a.service, err = service.New(service.Config{
 		Instance: a.cfg.Instance, Strategies: configs, Stores: a.stores, DefaultStore: a.cfg.Store,
 		Wait: a.cfg.Wait, Work: a.cfg.Work, Pauses: &a.pauses, Waiting: a.cfg.Limits.Waiting,
 	})
+	return err
 }
 
 // storesOf returns the stores that s works on, the default first.

@@ -42,7 +42,7 @@ func strange(t *testing.T) (*scene, *counting) {
 		offer.Lock = c
 		config.Strategies["it"] = offer
 	})
-	s.Service = service.New(s.Config) // another instance than the one that has set the stock
+	s.Service = open(t, s.Config) // another instance than the one that has set the stock
 	return s, c
 }
 

@@ -11,20 +11,22 @@ import (
 	"example.com/stock/service"
 )
 
-// BenchmarkSegmented sells one SKU to 30 clients of two instances, under one lock and from segments, with and without something to think
-// about in the lock. It prints sales per second, and how many times as many those of "one lock" it is.
+// BenchmarkSegmented sells one SKU to 30 clients of two instances, under one lock and from segments, with and
+// without something to think about in the lock. It prints sales per second, and how many times as many those of
+// "one lock" it is.
 func BenchmarkSegmented(b *testing.B) {
 	for name, open := range map[string]func(testing.TB) shop{
-		"redis": func(t testing.TB) shop { return redisStore(t) }, "mysql": func(t testing.TB) shop { return mysqlStore(t) },
+		"redis": func(t testing.TB) shop { return redisStore(t) },
+		"mysql": func(t testing.TB) shop { return mysqlStore(t) },
 	} {
 		for _, think := range []time.Duration{0, time.Millisecond, 10 * time.Millisecond} {
 			store := open(b)
 			under := func(way func(lock.Locker) service.Seller) []service.Seller {
 				ways := make([]service.Seller, 2)
-				for i := range ways {
+				for i := range sellers {
 					l := redislock.NewWatchdog(dial(b, servers.Redis(b).Addr), redislock.WatchdogOptions{})
 					b.Cleanup(func() { _ = l.Close() })
-					ways[i] = way(lock.HandOver(l, lock.Bound{}))
+					ways[i] = seller(lock.HandOver(l, lock.Bound{}))
 				}
 				return ways
 			}

@@ -83,12 +83,24 @@ func TestASaleStopsAtEveryPointOfItsWay(t *testing.T) {
 		store        func(testing.TB) shop
 	}{
 		{"under lock", everyPoint, mutex, func(t testing.TB) shop { return redisStore(t) }},
-		{"optimistic", everyPoint, func(testing.TB) service.Seller { return service.Optimistically(service.OptimisticOptions{}) }, func(t testing.TB) shop { return redisStore(t) }},
+		{
+			"optimistic", everyPoint,
+			func(testing.TB) service.Seller { return service.Optimistically(service.OptimisticOptions{}) },
+			func(t testing.TB) shop { return redisStore(t) },
+		},
 		{"segmented", everyPoint, func(testing.TB) service.Seller {
 			return service.Segmented(&local.Mutex{}, service.SegmentedOptions{})
 		}, func(t testing.TB) shop { return redisStore(t) }},
-		{"in transaction", "before_lock,after_read,before_write,after_write,after_unlock", func(testing.TB) service.Seller { return service.InTransaction }, func(t testing.TB) shop { return mysqlStore(t) }},
-		{"atomic", "before_lock,after_lock,after_write,after_unlock", func(testing.TB) service.Seller { return service.Atomically }, func(t testing.TB) shop { return redisStore(t) }},
+		{
+			"in transaction", "before_lock,after_read,before_write,after_write,after_unlock",
+			func(testing.TB) service.Seller { return service.InTransaction },
+			func(t testing.TB) shop { return mysqlStore(t) },
+		},
+		{
+			"atomic", "before_lock,after_lock,after_write,after_unlock",
+			func(testing.TB) service.Seller { return service.Atomically },
+			func(t testing.TB) shop { return redisStore(t) },
+		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
