@@ -16,38 +16,66 @@ import (
 
 const module = "example.com/stock/"
 
-// arrows lists for every package of the module the other packages of it that it may import, and why it may import no more.
+// arrows lists for every package of the module the other packages of it that it may import, and why it may import no
+// more.
 var arrows = map[string]struct {
 	may []string
 	why string
 }{
-	"lock":              {nil, "the contract is small enough to copy into another project"},
-	"lock/local":        {[]string{"lock"}, "a driver knows the contract only"},
-	"lock/redislock":    {[]string{"lock"}, "a driver knows the contract only"},
-	"lock/zklock":       {[]string{"lock"}, "a driver knows the contract only"},
-	"lock/mysqllock":    {[]string{"lock", "mysqlerr"}, "a driver knows the contract, and what its server's errors mean"},
-	"lock/locktest":     {[]string{"lock", "stack/wire"}, "the suite knows the contract and the wire, so that any lock can be put to it"},
-	"health":            {[]string{"lock"}, "it speaks of backends in the errors of the contract"},
-	"gate":              {[]string{"lock"}, "it bounds what goes to a server, whichever, and speaks in the errors of the contract"},
-	"service":           {[]string{"lock"}, "the domain knows no HTTP, no SQL, no Redis"},
-	"repo":              {[]string{"service", "lock", "mysqlerr", "gate"}, "storage implements what the domain declares"},
-	"mysqlerr":          {nil, "a table of numbers, for the two that speak to MySQL and must not know each other"},
-	"handler":           {[]string{"service", "lock"}, "HTTP knows the use case, not what it is built on"},
-	"metrics":           {[]string{"lock"}, "it counts what locks and handlers tell it"},
-	"strategy":          {[]string{"lock", "lock/local", "lock/redislock", "lock/zklock", "lock/mysqllock", "service"}, "the catalogue joins locks and ways to write"},
-	"loadtest":          {nil, "a client over HTTP: it must judge the service by its replies alone"},
-	"loadtest/report":   {[]string{"loadtest"}, "it shows what the load test found, and asks nobody else"},
-	"lab":               {[]string{"loadtest", "stack", "stack/wire"}, "a client over HTTP, and hands on servers: what it says of our locks must not come from our locks"},
-	"lab/soak":          {[]string{"loadtest", "stack", "stack/wire"}, "a client over HTTP, as lab is, and no scenario"},
+	"lock":           {nil, "the contract is small enough to copy into another project"},
+	"lock/local":     {[]string{"lock"}, "a driver knows the contract only"},
+	"lock/redislock": {[]string{"lock"}, "a driver knows the contract only"},
+	"lock/zklock":    {[]string{"lock"}, "a driver knows the contract only"},
+	"lock/mysqllock": {
+		[]string{"lock", "mysqlerr"},
+		"a driver knows the contract, and what its server's errors mean",
+	},
+	"lock/locktest": {
+		[]string{"lock", "stack/wire"},
+		"the suite knows the contract and the wire, so that any lock can be put to it",
+	},
+	"health": {[]string{"lock"}, "it speaks of backends in the errors of the contract"},
+	"gate": {[]string{"lock"}, "it bounds what goes to a server, whichever, and speaks in the errors " +
+		"of the contract"},
+	"service": {[]string{"lock"}, "the domain knows no HTTP, no SQL, no Redis"},
+	"repo": {
+		[]string{"service", "lock", "mysqlerr", "gate"},
+		"storage implements what the domain declares",
+	},
+	"mysqlerr": {nil, "a table of numbers, for the two that speak to MySQL and must not know each other"},
+	"handler":  {[]string{"service", "lock"}, "HTTP knows the use case, not what it is built on"},
+	"metrics":  {[]string{"lock"}, "it counts what locks and handlers tell it"},
+	"strategy": {[]string{
+		"lock", "lock/local", "lock/redislock", "lock/zklock", "lock/mysqllock",
+		"service",
+	}, "the catalogue joins locks and ways to write"},
+	"loadtest":        {nil, "a client over HTTP: it must judge the service by its replies alone"},
+	"loadtest/report": {[]string{"loadtest"}, "it shows what the load test found, and asks nobody else"},
+	"lab": {
+		[]string{"loadtest", "stack", "stack/wire"},
+		"a client over HTTP, and hands on servers: what it says of our locks must not come from our locks",
+	},
+	"lab/soak": {
+		[]string{"loadtest", "stack", "stack/wire"},
+		"a client over HTTP, as lab is, and no scenario",
+	},
 	"lab/report":        {[]string{"lab"}, "it shows what the lab found, and asks nobody else"},
 	"deploy":            {nil, "files, and what rewrites them"},
 	"stack":             {[]string{"deploy"}, "it starts servers, it does not know what they are for"},
 	"stack/stacktest":   {[]string{"stack"}, "stack for tests"},
 	"stack/browsertest": {nil, "a browser for tests, which knows no page"},
 	"stack/wire":        {nil, "bytes between any client and any server"},
+	"app": {
+		[]string{
+			"gate", "handler", "health", "lock", "lock/redislock", "lock/zklock", "metrics", "repo", "service",
+			"strategy",
+		},
+		"one running instance: the only place that knows everything of which it is made, and nothing of the " +
+			"command line or of load tests",
+	},
 	"cmd/stock": {
-		[]string{"gate", "handler", "health", "lab", "lab/report", "lab/soak", "lock", "lock/redislock", "lock/zklock", "loadtest", "loadtest/report", "metrics", "repo", "service", "stack", "strategy"},
-		"the only place that knows everything",
+		[]string{"app", "lab", "lab/report", "lab/soak", "loadtest", "loadtest/report", "lock", "stack", "strategy"},
+		"commands are thin: the service is app's; lock and strategy are for stock lock and stock strategies",
 	},
 }
 
@@ -56,18 +84,31 @@ var guests = map[string]struct {
 	rooms []string
 	why   string
 }{
-	"github.com/gin-gonic/gin":            {[]string{"handler"}, "HTTP is the handler's business"},
-	"github.com/spf13/viper":              {[]string{"cmd/stock"}, "everybody else gets typed values"},
-	"github.com/spf13/cobra":              {[]string{"cmd/stock"}, "the command line is cmd's business"},
-	"gorm.io/":                            {[]string{"repo"}, "SQL is storage's business"},
-	"github.com/pressly/goose":            {[]string{"repo"}, "the schema is storage's business"},
-	"github.com/redis/go-redis":           {[]string{"repo", "lock/redislock", "strategy", "cmd/stock", "stack", "lab"}, "strategy, cmd and stack pass the client on, lab shows the code that people write and asks servers for evidence"},
-	"github.com/go-zookeeper/zk":          {[]string{"lock/zklock", "lab"}, "its Lock is not to be used, and its Conn needs care, as lab shows"},
-	"github.com/go-sql-driver/mysql":      {[]string{"repo", "mysqlerr", "cmd/stock", "stack", "stack/stacktest", "lab"}, "cmd checks and masks DSNs, stack asks whether a server is up, lab shows the code that people write"},
+	"github.com/gin-gonic/gin": {[]string{"handler"}, "HTTP is the handler's business"},
+	"github.com/spf13/viper":   {[]string{"app"}, "everybody else gets typed values"},
+	"github.com/spf13/cobra":   {[]string{"cmd/stock"}, "the command line is cmd's business"},
+	"gorm.io/":                 {[]string{"repo"}, "SQL is storage's business"},
+	"github.com/pressly/goose": {[]string{"repo"}, "the schema is storage's business"},
+	"github.com/redis/go-redis": {
+		[]string{"repo", "lock/redislock", "strategy", "app", "stack", "lab"},
+		"strategy, app and stack pass the client on, lab shows the code that people write and asks servers for " +
+			"evidence",
+	},
+	"github.com/go-zookeeper/zk": {
+		[]string{"lock/zklock", "lab"},
+		"its Lock is not to be used, and its Conn needs care, as lab shows",
+	},
+	"github.com/go-sql-driver/mysql": {
+		[]string{"repo", "mysqlerr", "app", "stack", "stack/stacktest", "lab"},
+		"app checks and masks DSNs, stack asks whether a server is up, lab shows the code that people write",
+	},
 	"gonum.org/v1/plot":                   {[]string{"loadtest/report"}, "pictures are the report's business"},
 	"github.com/anishathalye/porcupine":   {[]string{"loadtest"}, "judging is the load test's business"},
 	"github.com/prometheus/client_golang": {[]string{"metrics"}, "one place names the series"},
-	"github.com/alicebob/miniredis":       {[]string{"stack"}, "a stand-in for a computer without redis-server, for nothing else"},
+	"github.com/alicebob/miniredis": {
+		[]string{"stack"},
+		"a stand-in for a computer without redis-server, for nothing else",
+	},
 }
 
 func TestImportArrows(t *testing.T) {
@@ -116,7 +157,8 @@ func importsOf(t *testing.T) map[string][]string {
 		}
 		if entry.IsDir() {
 			base := entry.Name()
-			if base != "." && (strings.HasPrefix(base, ".") || base == "testdata" || base == "examples" || base == "out") {
+			skipped := []string{"testdata", "examples", "out"}
+			if base != "." && (strings.HasPrefix(base, ".") || slices.Contains(skipped, base)) {
 				return filepath.SkipDir
 			}
 			if _, err := os.Stat(filepath.Join(name, "go.mod")); err == nil && base != "." {

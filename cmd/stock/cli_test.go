@@ -14,6 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"example.com/stock/app"
 )
 
 // every command with a job of its own, by the words that call it.
@@ -31,7 +33,8 @@ func every(t *testing.T, test func(t *testing.T, path []string, cmd *cobra.Comma
 	walk(nil, rootCommand())
 }
 
-// What --help says is enough to use a command: its settings name their variables, and what is no setting is shown in an example.
+// What --help says is enough to use a command: its settings name their variables, and what is no setting is shown in
+// an example.
 func TestHelp(t *testing.T) {
 	every(t, func(t *testing.T, path []string, cmd *cobra.Command) {
 		out, _, err := run(t.Context(), append(path, "--help")...)
@@ -43,7 +46,7 @@ func TestHelp(t *testing.T) {
 			switch {
 			case f.Usage == "":
 				t.Errorf("--%s says nothing of itself", f.Name)
-			case strings.Contains(f.Usage, "("+envPrefix):
+			case strings.Contains(f.Usage, "(STOCK_"):
 				configured++
 			case f.Name != "help":
 				own++
@@ -55,20 +58,33 @@ func TestHelp(t *testing.T) {
 		if cmd.Name() != "serve" && cmd.Name() != "config" {
 			return // others need some of the settings only
 		}
-		if configured != len(settings())+1 { // and --config
-			t.Errorf("%d flags name a variable, and there are %d settings", configured, len(settings()))
-		}
-		for _, s := range settings() {
-			if !strings.Contains(out, "--"+s.flag()+" ") && !strings.Contains(out, "--"+s.flag()+"\n") || !strings.Contains(out, "("+s.env()+")") {
-				t.Errorf("%s: flag --%s or variable %s is not in it", s.key, s.flag(), s.env())
+		settings := pflag.NewFlagSet("settings", pflag.ContinueOnError)
+		app.AddFlags(settings)
+		want := 0
+		settings.VisitAll(func(f *pflag.Flag) {
+			want++
+			env := "STOCK_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+			named := strings.Contains(out, "--"+f.Name+" ") || strings.Contains(out, "--"+f.Name+"\n")
+			if !named || !strings.Contains(out, "("+env+")") {
+				t.Errorf("flag --%s or variable %s is not in it", f.Name, env)
 			}
+		})
+		if configured != want {
+			t.Errorf("%d flags name a variable, and there are %d settings", configured, want)
 		}
 	})
 }
 
 // A word that is no command is a mistake, at every level: a script that calls "stock migrate pu" must not go on.
 func TestUnknownCommands(t *testing.T) {
-	for _, args := range [][]string{{"bogus"}, {"migrate", "pu"}, {"serve", "now"}, {"config", "show"}, {"healthcheck", "x"}, {"demo", "x"}} {
+	for _, args := range [][]string{
+		{"bogus"},
+		{"migrate", "pu"},
+		{"serve", "now"},
+		{"config", "show"},
+		{"healthcheck", "x"},
+		{"demo", "x"},
+	} {
 		_, _, err := run(t.Context(), args...)
 		says(t, err, "unknown command", args[len(args)-1])
 	}
@@ -109,8 +125,16 @@ func TestExitStatus(t *testing.T) {
 		if err != nil && !errors.As(err, &exit) {
 			t.Fatal(err)
 		}
-		if status := cmd.ProcessState.ExitCode(); status != row.status || !strings.Contains(out.String(), row.out) || !strings.Contains(errs.String(), row.err) {
-			t.Errorf("stock %s: status %d, want %d\nstdout: %s\nstderr: %s", row.args, status, row.status, out.String(), errs.String())
+		if status := cmd.ProcessState.ExitCode(); status != row.status || !strings.Contains(out.String(), row.out) ||
+			!strings.Contains(errs.String(), row.err) {
+			t.Errorf(
+				"stock %s: status %d, want %d\nstdout: %s\nstderr: %s",
+				row.args,
+				status,
+				row.status,
+				out.String(),
+				errs.String(),
+			)
 		}
 	}
 }
@@ -141,13 +165,18 @@ func TestHealthcheck(t *testing.T) {
 	says(t, err, "--url")
 }
 
-// An instance that serves is ready although redlock's nodes are not up yet: only --all waits for them, and for all instances behind a proxy.
+// An instance that serves is ready although redlock's nodes are not up yet: only --all waits for them, and for all
+// instances behind a proxy.
 func TestHealthcheckOfAll(t *testing.T) {
 	var asked atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		n := asked.Add(1)
 		up := n > 3 && n != 6 // as if another instance behind the same address were late
-		fmt.Fprintf(w, `{"status":"ready","backends":{"redis":{"up":true},"redlock":{"up":%v,"reason":"in quarantine"}}}`, up)
+		fmt.Fprintf(
+			w,
+			`{"status":"ready","backends":{"redis":{"up":true},"redlock":{"up":%v,"reason":"in quarantine"}}}`,
+			up,
+		)
 	}))
 	defer server.Close()
 	if _, _, err := run(t.Context(), "healthcheck", "--url", server.URL); err != nil {
@@ -155,13 +184,21 @@ func TestHealthcheckOfAll(t *testing.T) {
 	}
 	_, _, err := run(t.Context(), "healthcheck", "--url", server.URL, "--all")
 	says(t, err, "not all servers are up: redlock: in quarantine")
-	if _, _, err := run(t.Context(), "healthcheck", "--url", server.URL, "--all", "--wait", "1m"); err != nil || asked.Load() != 6+manyAnswers {
+	if _, _, err := run(
+		t.Context(),
+		"healthcheck",
+		"--url",
+		server.URL,
+		"--all",
+		"--wait",
+		"1m",
+	); err != nil ||
+		asked.Load() != 6+manyAnswers {
 		t.Errorf("asked %d times, and at last: %v", asked.Load(), err)
 	}
 }
 
 func TestMigrate(t *testing.T) {
-	bare(t)
 	dsn := servers.MariaDB(t)
 	t.Setenv("STOCK_MYSQL_DSN", dsn)
 	migrate := func(verb string, lines ...string) string {
@@ -199,7 +236,6 @@ func TestMigrate(t *testing.T) {
 }
 
 func TestMigrateSaysWhatIsMissing(t *testing.T) {
-	bare(t)
 	for _, verb := range []string{"up", "down", "status"} {
 		_, _, err := run(t.Context(), "migrate", verb, "--mysql-dsn=")
 		says(t, err, "mysql.dsn is empty", "--mysql-dsn", "STOCK_MYSQL_DSN")
@@ -207,5 +243,73 @@ func TestMigrateSaysWhatIsMissing(t *testing.T) {
 		says(t, err, "reach mysql", "--mysql-dsn", "!s3cret")
 		_, _, err = run(t.Context(), "migrate", verb, "--wait=1h")
 		says(t, err, "wait:")
+	}
+}
+
+// The documents say of the strategies what the program says.
+func TestDocumentsShowTheCatalogue(t *testing.T) {
+	for file, args := range map[string][]string{
+		"../../README.md":                {"strategies", "--markdown", "--short"},
+		"../../README.zh-CN.md":          {"strategies", "--markdown", "--short", "--lang", "zh"},
+		"../../docs/strategies.md":       {"strategies", "--markdown"},
+		"../../docs/strategies.zh-CN.md": {"strategies", "--markdown", "--lang", "zh"},
+	} {
+		want, _, err := run(t.Context(), args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, after, _ := strings.Cut(string(text), "<!-- strategies -->\n")
+		got, _, _ := strings.Cut(after, "<!-- /strategies -->")
+		if got != want {
+			t.Errorf("%s does not show the catalogue as it is; run docs/refresh strategies", file)
+		}
+	}
+}
+
+// Who reads the first line and goes away, as head does, leaves neither a server nor a folder behind.
+func TestNobodyReadsOn(t *testing.T) {
+	path, err := program.Path()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range []string{
+		"demo --strategies none --store redis",
+		"lab run local-mutex unlock-before-commit -v",
+	} {
+		t.Run(args, func(t *testing.T) {
+			t.Parallel()
+			temporary, err := os.MkdirTemp("", "unread-") // short: the name of a socket has 107 bytes
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer os.RemoveAll(temporary)
+			cmd := exec.CommandContext(t.Context(), path, strings.Fields(args)...)
+			cmd.Env = append(os.Environ(), "TMPDIR="+temporary)
+			var stderr bytes.Buffer
+			cmd.Stderr = &stderr
+			stdout, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := stdout.Read(make([]byte, 1)); err != nil {
+				t.Errorf("nothing was written: %v", err)
+			}
+			stdout.Close()
+			var exit *exec.ExitError
+			if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitInterrupted {
+				t.Errorf("%v, want exit status %d\n%s", err, exitInterrupted, &stderr)
+			}
+			left, err := os.ReadDir(temporary)
+			if err != nil || len(left) != 0 {
+				t.Errorf("left behind: %v, %v", left, err)
+			}
+		})
 	}
 }

@@ -1,82 +1,28 @@
 package main
 
 import (
-	"net"
-	"os"
-	"time"
+	"github.com/spf13/cobra"
+
+	"example.com/stock/app"
 )
 
-// A Config is what holds: defaults, then the file, the environment and the flags, each over the one before.
-type Config struct {
-	Addr       string `mapstructure:"addr"`
-	Instance   string `mapstructure:"instance"`
-	AdminToken string `mapstructure:"admin_token"`
-	Admin      struct{ Addr string }
-	Lab        bool          `mapstructure:"lab"`
-	Store      string        `mapstructure:"store"`
-	Wait       time.Duration `mapstructure:"wait"`
-	Work       time.Duration `mapstructure:"work"`
-	Drain      time.Duration `mapstructure:"drain"`
-	Stop       time.Duration `mapstructure:"stop"`
-	Log        struct{ Level, Format string }
-	Seed       struct {
-		SKU      string
-		Quantity int64
+func configCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "config",
+		Example: "  stock config > stock.yaml && stock serve --config stock.yaml\n" +
+			"  STOCK_REDIS_CLUSTER=true stock config --redis-addrs a:6379,b:6379",
+		Short: "Print the configuration that holds, as YAML, with secrets masked",
+		Long: "Print the configuration that would hold for 'stock serve' with the same file, environment and flags.\n" +
+			"It can be used as a configuration file, once the secrets are filled in.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := app.Load(cmd.Flags())
+			if err == nil {
+				cfg.WriteYAML(cmd.OutOrStdout())
+			}
+			return err
+		},
 	}
-	Redis struct {
-		Addrs            []string
-		MasterName       string `mapstructure:"master_name"`
-		Cluster          bool
-		Username         string
-		Password         string
-		SentinelPassword string `mapstructure:"sentinel_password"`
-		DB               int
-		PoolSize         int `mapstructure:"pool_size"`
-		Queue            int
-		Timeout          time.Duration
-	}
-	Redlock struct {
-		Addrs       []string
-		Lease       time.Duration
-		Quarantine  time.Duration
-		NodeTimeout time.Duration `mapstructure:"node_timeout"`
-	}
-	ZooKeeper struct {
-		Hosts          []string
-		SessionTimeout time.Duration `mapstructure:"session_timeout"`
-		ConnectTimeout time.Duration `mapstructure:"connect_timeout"`
-		Root           string
-	}
-	MySQL struct {
-		DSN          string
-		Migrate      bool
-		PoolSize     int `mapstructure:"pool_size"`
-		LockPoolSize int `mapstructure:"lock_pool_size"`
-		Queue        int
-		LockKeys     int `mapstructure:"lock_keys"`
-	}
-	Limits struct{ Waiting int }
-	Lock   struct {
-		SetNXLease    time.Duration `mapstructure:"setnx_lease"`
-		RepairSetNX   bool          `mapstructure:"setnx_repair"`
-		WatchdogLease time.Duration `mapstructure:"watchdog_lease"`
-		HandOver      bool          `mapstructure:"handover"`
-		Segments      int
-		MaxHold       time.Duration `mapstructure:"max_hold"`
-
-		Replicas       int
-		ReplicaTimeout time.Duration `mapstructure:"replica_timeout"`
-	}
-}
-
-// complete fills in what depends on other keys.
-func (c *Config) complete() {
-	if c.Instance == "" {
-		host, err := os.Hostname()
-		if err != nil {
-			host = "stock"
-		}
-		_, port, _ := net.SplitHostPort(c.Addr)
-		c.Instance = host + ":" + port
-	}
+	app.AddFlags(cmd.Flags())
+	return cmd
 }

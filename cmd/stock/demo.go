@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,9 +19,9 @@ import (
 	"example.com/stock/strategy"
 )
 
-const demoLong = `Demo starts Redis, ZooKeeper, MariaDB, several instances of the service and nginx in front of them on this
-computer, sells stock with every strategy, and judges each run from its replies and from the orders in the store. A page
-with pictures of all of it is written to out/demo.html.
+const demoLong = `Demo starts Redis, ZooKeeper, MariaDB, several instances of the service and nginx in front of
+them on this computer, sells stock with every strategy, and judges each run from its replies and from the orders
+in the store. A page with pictures of all of it is written to out/demo.html.
 
 First the classic: 100 units, 30 requests. One at a time, 70 are left, whatever the strategy. All at once, 70
 are left only where updates are not lost. Then more requests than stock: who sells more than there was?
@@ -31,7 +33,7 @@ nginx is missing a stand-in runs; what else is missing is named, with the strate
 Exit status: 0 all as promised; 3 a strategy broke its promise, or no run without a lock showed the race;
 1 anything else; 130 interrupted.`
 
-// A demo is what the command was asked for.
+// A demo is the flags of the command, and what it has seen.
 type demo struct {
 	instances, concurrency, requests int
 	store, json, html, histories     string
@@ -41,18 +43,19 @@ type demo struct {
 	out, err  io.Writer
 	results   []*loadtest.Result
 	groups    []report.Group // the same, by act
-	lingering bool           // all has been shown
+	lingering bool           // all has been shown: Ctrl-C is the end, and no interruption
 	stuck     error          // what could not be stopped
 }
 
 func demoCommand() *cobra.Command {
 	var d demo
 	cmd := &cobra.Command{
-		Use:     "demo",
-		Short:   "See the over-selling race and its fixes on this computer, on real servers",
-		Long:    demoLong,
-		Example: "  stock demo\n  stock demo --strategies none,redis-watchdog --store redis\n  stock demo --keep    # leave it running, to play with",
-		Args:    cobra.NoArgs,
+		Use:   "demo",
+		Short: "See the over-selling race and its fixes on this computer, on real servers",
+		Long:  demoLong,
+		Example: "  stock demo\n  stock demo --strategies none,redis-watchdog --store redis\n" +
+			"  stock demo --keep    # leave it running, to play with",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			defer untilUnread(cmd)()
 			d.out, d.err = cmd.OutOrStdout(), cmd.ErrOrStderr()
@@ -78,8 +81,13 @@ func demoCommand() *cobra.Command {
 	flags.BoolVar(&d.keep, "keep", false, "leave it running afterwards, print the URLs, and stop on Ctrl-C")
 	flags.StringVar(&d.json, "json", "", "write all results to this file as JSON")
 	flags.StringVar(&d.html, "html", demoPage, "write a page about all of it to this file; \"\": none")
-	flags.StringVar(&d.histories, "histories", "", "write every request of every run to files in this folder, for stock report")
-	flags.BoolVar(&d.noColor, "no-color", false, "no colours on a terminal either (as NO_COLOR does)")
+	flags.StringVar(
+		&d.histories,
+		"histories",
+		"",
+		"write every request of every run to files in this folder, for stock report",
+	)
+	noColorFlag(cmd, &d.noColor)
 	return cmd
 }
 
@@ -102,16 +110,28 @@ func (d *demo) check() error {
 	if !slices.Contains([]string{strategy.Redis, strategy.MySQL, "both"}, d.store) {
 		unknown = append(unknown, errors.New("--store: must be redis, mysql or both"))
 	}
-	return errors.Join(errors.Join(unknown...), d.checkFiles(),
-		within("instances", d.instances, 1, 20), within("concurrency", d.concurrency, 2, 1000), within("requests", d.requests, 101, 1_000_000))
+	return errors.Join(
+		errors.Join(unknown...),
+		d.checkFiles(),
+		within(
+			"instances",
+			d.instances,
+			1,
+			20,
+		),
+		within("concurrency", d.concurrency, 2, 1000),
+		within("requests", d.requests, 101, 1_000_000),
+	)
 }
 
 // demoToken lets the load generator set stock on the instances that demo starts; they listen on this computer only.
 const demoToken = "demo"
 
-// demoServers are one of each, and five more Redis for redlock.
+// demoServers returns one of each, and five more Redis for redlock.
 func demoServers() []stack.Kind {
-	return append([]stack.Kind{stack.Redis, stack.ZooKeeper, stack.MySQL}, slices.Repeat([]stack.Kind{stack.Redis}, 5)...)
+	return append(
+		[]stack.Kind{stack.Redis, stack.ZooKeeper, stack.MySQL},
+		slices.Repeat([]stack.Kind{stack.Redis}, 5)...)
 }
 
 // run starts everything, shows it, and stops everything.
@@ -120,11 +140,14 @@ func (d *demo) run(ctx context.Context) (err error) {
 	servers, err := stack.Start(ctx, stack.Options{
 		Want: demoServers(),
 		Env: []string{
-			"STOCK_ADMIN_TOKEN=" + demoToken, "STOCK_LOG_LEVEL=warn", "STOCK_DRAIN=0s",
-			"STOCK_REDLOCK_QUARANTINE=-1s",     // the nodes have just started, and there is no lock yet that they could have forgotten
+			"STOCK_ADMIN_TOKEN=" + demoToken,
+			"STOCK_LOG_LEVEL=warn",
+			"STOCK_DRAIN=0s",
+			// The nodes have just started, and there is no lock yet that they could have forgotten.
+			"STOCK_REDLOCK_QUARANTINE=-1s",
 			"STOCK_REDLOCK_NODE_TIMEOUT=500ms", // everything shares this computer: a slow answer is no dead node
 		},
-		Progress: d.progress,
+		Progress: showServers(d.err, true),
 	})
 	if err != nil {
 		return err
@@ -154,22 +177,10 @@ func (d *demo) run(ctx context.Context) (err error) {
 	return d.status()
 }
 
-// progress tells of the servers as they come and go.
-func (d *demo) progress(e stack.Event) {
-	switch e.What {
-	case "ready", "missing", "failed":
-		took := ""
-		if e.Took > 0 {
-			took = fmt.Sprintf("  (%.1f s)", e.Took.Seconds())
-		}
-		fmt.Fprintf(d.err, "  %-10s %-8s %s%s\n", e.Server, e.What, e.Detail, took)
-	}
-}
-
 func (d *demo) linger(ctx context.Context, servers *stack.Stack, url string) {
 	fmt.Fprintf(d.out, `
 It goes on running until Ctrl-C. To play with:
-  curl -X PUT %[1]s/v1/stock/stock -H 'Authorization: Bearer %[2]s' -H 'Content-Type: application/json' -d '{"quantity":100}'
+  curl -X PUT %[1]s/v1/stock/stock -H 'Authorization: Bearer %[2]s' -H '%[6]s' -d '{"quantity":100}'
   curl -X POST %[1]s/deduct_stock_zk
   curl %[1]s/v1/stock/stock
   curl %[1]s/v1/strategies
@@ -178,17 +189,279 @@ Who holds a lock, and the metrics, are told to operators, by each instance on a 
   curl %[5]s/v1/locks/zk-sequential/stock
   curl %[5]s/metrics
 Logs are in %[4]s
-`, url, demoToken, os.Args[0], servers.Dir, servers.Server("app-1").Admin)
+`, url, demoToken, os.Args[0], servers.Dir, servers.Server("app-1").Admin,
+		"Content-Type: application/json")
 	<-ctx.Done()
 }
 
-func writeResults(path string, results []*loadtest.Result) error {
-	file, err := os.Create(path)
+// The units and the requests of the first two acts.
+const (
+	demoStock    = 100
+	demoRequests = 30
+)
+
+// An act is one part of the demonstration: the same run with every strategy.
+type act struct {
+	title                 string
+	concurrency, requests int
+}
+
+// show plays all acts against the service at url.
+func (d *demo) show(ctx context.Context, url string) error {
+	client, err := loadtest.NewClient(url, demoToken, d.concurrency)
 	if err != nil {
-		return fmt.Errorf("--json: %w", err)
+		return err
 	}
-	if err := errors.Join(loadtest.WriteJSON(file, results), file.Close()); err != nil {
-		return fmt.Errorf("--json: %w", err)
+	defer client.Close()
+	casts, err := d.casts(ctx, client)
+	if err != nil {
+		return err
 	}
+	for _, a := range []act{
+		{fmt.Sprintf("1. One request at a time: %d units, %d requests, so %d must be left.", demoStock, demoRequests,
+			demoStock-demoRequests), 1, demoRequests},
+		{fmt.Sprintf("2. The same %d requests, all at once. %d left, or as many as were not sold, means that no "+
+			"update was lost.", demoRequests, demoStock-demoRequests), demoRequests, demoRequests},
+		{fmt.Sprintf("3. More requests than stock: %d requests for %d units, %d at once. Who sells more than "+
+			"there was?", d.requests, demoStock, d.concurrency), d.concurrency, d.requests},
+	} {
+		if err := d.play(ctx, client, a, casts); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A cast is a strategy on a store.
+type cast struct {
+	strategy loadtest.Strategy
+	store    string
+}
+
+// casts returns the runs of each act, and names on stderr what cannot run and why.
+func (d *demo) casts(ctx context.Context, client *loadtest.Client) ([]cast, error) {
+	catalogue, err := client.Strategies(ctx)
+	if err != nil {
+		return nil, err
+	}
+	stores := []string{d.store}
+	if d.store == "both" {
+		stores = []string{strategy.Redis, strategy.MySQL}
+	}
+	var list []cast
+	var absent leftOut
+	for _, s := range catalogue {
+		if !slices.Contains(d.strategies, "all") && !slices.Contains(d.strategies, s.Name) {
+			continue
+		}
+		for _, store := range stores {
+			reason, down := s.DownStores[store]
+			switch {
+			case !slices.Contains(s.Stores, store):
+				continue // not what this strategy is for
+			case !s.Available:
+				absent.add(s.Reason, s.Name+" on "+store)
+			case down:
+				absent.add(reason, s.Name+" on "+store)
+			default:
+				list = append(list, cast{s, store})
+			}
+		}
+	}
+	absent.print(d.err)
+	if len(list) == 0 {
+		return nil, fmt.Errorf("none of the strategies %v can run on store %s", d.strategies, d.store)
+	}
+	return list, nil
+}
+
+// leftOut lists the runs that cannot take place, by reason, in the order in which they were found.
+type leftOut struct {
+	reasons []string
+	runs    map[string][]string
+}
+
+func (l *leftOut) add(reason, run string) {
+	if l.runs == nil {
+		l.runs = make(map[string][]string)
+	}
+	if l.runs[reason] == nil {
+		l.reasons = append(l.reasons, reason)
+	}
+	l.runs[reason] = append(l.runs[reason], run)
+}
+
+func (l *leftOut) print(w io.Writer) {
+	for _, reason := range l.reasons {
+		fmt.Fprintf(w, "  not shown  %s\n             because %s\n", strings.Join(l.runs[reason], ", "), reason)
+	}
+}
+
+func (d *demo) play(ctx context.Context, client *loadtest.Client, a act, casts []cast) error {
+	fmt.Fprintf(d.out, "\n%s\n\n", a.title)
+	var results []*loadtest.Result
+	for _, c := range casts {
+		result, err := d.sell(
+			func(p loadtest.Plan) (*loadtest.Result, error) { return loadtest.Run(ctx, client, p, d.ticker(c)) },
+			a,
+			c,
+		)
+		if err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		results = append(results, result)
+	}
+	d.results = append(d.results, results...)
+	d.groups = append(d.groups, report.Group{Title: a.title, Runs: results})
+	return loadtest.WriteTable(d.out, results, style(d.out, d.noColor))
+}
+
+// ticker shows the progress of a run on a terminal. Elsewhere 39 lines would drown the tables.
+func (d *demo) ticker(c cast) func(loadtest.Progress) {
+	columns := width(d.err)
+	if columns == 0 {
+		return nil
+	}
+	return loadtest.ShowProgress(d.err, c.strategy.Name+" on "+c.store, columns)
+}
+
+// summary returns what was seen, in words.
+func (d *demo) summary(took time.Duration) string {
+	var oversold, lost int64
+	kept, racy := 0, 0
+	for _, r := range d.results {
+		if r.Verdict.Kept {
+			kept++
+		}
+		if r.Verdict.RaceSeen {
+			racy++
+			oversold += r.Verdict.OversoldUnits
+			lost += r.Verdict.LostUnits
+		}
+	}
+	return fmt.Sprintf(
+		"%d runs in %.0f s: %d were as promised. %d showed the race: %d units oversold, %d updates lost.",
+		len(d.results),
+		took.Seconds(),
+		kept,
+		racy,
+		oversold,
+		lost,
+	)
+}
+
+// status returns the exit status: a promise was broken, or the race did not show in any run without a lock.
+func (d *demo) status() error {
+	unguarded, raced := 0, 0
+	for _, r := range d.results {
+		v := &r.Verdict
+		if !v.Kept {
+			return exitError{exitVerdict, fmt.Errorf("%s on %s: %s", r.Plan.Strategy, r.Plan.Store, v.Sentence)}
+		}
+		if r.Strategy.Promise.Scope == loadtest.Nowhere && r.Plan.Concurrency > 1 {
+			unguarded++
+			if v.RaceSeen {
+				raced++
+			}
+		}
+	}
+	if unguarded > 0 && raced == 0 {
+		return exitError{
+			exitVerdict,
+			fmt.Errorf(
+				"the race did not show in any of %d runs without a lock; try more --requests or --concurrency",
+				unguarded,
+			),
+		}
+	}
+	return nil
+}
+
+// demoPage is where demo writes its page if not told otherwise. `make clean` removes the folder.
+const demoPage = "out/demo.html"
+
+// checkFiles finds the files that cannot be written before anything starts.
+func (d *demo) checkFiles() error {
+	if d.html == demoPage {
+		if err := os.MkdirAll(filepath.Dir(demoPage), 0o755); err != nil {
+			return fmt.Errorf("--html: %w (--html FILE writes it elsewhere, --html \"\" nowhere)", err)
+		}
+	}
+	var errs []error
+	if err := checkFile(d.json); err != nil {
+		errs = append(errs, fmt.Errorf("--json: %w", err))
+	}
+	if err := checkFile(d.html); err != nil {
+		errs = append(errs, fmt.Errorf("--html: %w", err))
+	}
+	if d.histories != "" {
+		if err := os.MkdirAll(d.histories, 0o755); err != nil {
+			errs = append(errs, fmt.Errorf("--histories: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// history opens the file for the history of a run. It returns nil if none is wanted.
+func (d *demo) history(a act, c cast) (io.WriteCloser, error) {
+	if d.histories == "" {
+		return nil, nil
+	}
+	number, _, _ := strings.Cut(a.title, ".")
+	file, err := os.Create(filepath.Join(d.histories, fmt.Sprintf("%s-%s-%s.jsonl", number, c.strategy.Name, c.store)))
+	if err != nil {
+		return nil, fmt.Errorf("--histories: %w", err)
+	}
+	return file, nil
+}
+
+// sell makes one run.
+func (d *demo) sell(run func(loadtest.Plan) (*loadtest.Result, error), a act, c cast) (*loadtest.Result, error) {
+	plan := loadtest.Plan{
+		Strategy:    c.strategy.Name,
+		Store:       c.store,
+		Stock:       demoStock,
+		Requests:    a.requests,
+		Concurrency: a.concurrency,
+	}
+	file, err := d.history(a, c)
+	if err != nil {
+		return nil, err
+	}
+	if file == nil {
+		return run(plan)
+	}
+	plan.History = file
+	result, err := run(plan)
+	return result, errors.Join(err, file.Close())
+}
+
+// writeFiles writes the files that were asked for, and says where the page is.
+func (d *demo) writeFiles() error {
+	if d.json != "" {
+		err := writeJSON(d.json, func(w io.Writer) error { return loadtest.WriteJSON(w, d.results) })
+		if err != nil {
+			return err
+		}
+	}
+	if d.html == "" {
+		return nil
+	}
+	page := report.Page{Title: "Who sells the last unit twice?", Groups: d.groups}
+	if err := writeFile(d.html, func(w io.Writer) error { return report.WriteHTML(w, page) }); err != nil {
+		return fmt.Errorf("--html: %w", err)
+	}
+	path, err := filepath.Abs(d.html)
+	if err != nil {
+		path = d.html
+	}
+	fmt.Fprintf(
+		d.out,
+		"Who held the lock when, the stock over time, every collision: file://%s\n",
+		filepath.ToSlash(path),
+	)
 	return nil
 }

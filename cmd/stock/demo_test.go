@@ -22,7 +22,7 @@ type show struct {
 	cmd       *exec.Cmd
 	tmp       string
 	page      string // that it writes
-	out, errs journal
+	out, errs output
 }
 
 func startDemo(t *testing.T, args ...string) *show {
@@ -69,7 +69,8 @@ func (s *show) started(t *testing.T) (pids []string) {
 	for _, folder := range folders {
 		environ, err := os.ReadFile(filepath.Join(folder, "environ"))
 		pid := filepath.Base(folder)
-		if err == nil && pid != strconv.Itoa(s.cmd.Process.Pid) && bytes.Contains(environ, []byte("TMPDIR="+s.tmp+"\x00")) {
+		if err == nil && pid != strconv.Itoa(s.cmd.Process.Pid) &&
+			bytes.Contains(environ, []byte("TMPDIR="+s.tmp+"\x00")) {
 			name, _ := os.ReadFile(filepath.Join(folder, "comm"))
 			pids = append(pids, pid+" "+strings.TrimSpace(string(name)))
 		}
@@ -94,10 +95,21 @@ func (s *show) gone(t *testing.T) {
 
 // The short demonstration: the race and one of its fixes, in every act and in the file.
 func TestDemo(t *testing.T) {
+	t.Parallel()
 	results := filepath.Join(t.TempDir(), "demo.json")
 	var s *show
 	for try := 1; ; try++ {
-		s = startDemo(t, "--strategies", "none,redis-watchdog", "--store", "redis", "--requests", "200", "--json", results)
+		s = startDemo(
+			t,
+			"--strategies",
+			"none,redis-watchdog",
+			"--store",
+			"redis",
+			"--requests",
+			"200",
+			"--json",
+			results,
+		)
 		status := s.wait(t)
 		s.gone(t)
 		// That the race shows is very likely, not certain; then the demo says so by its status.
@@ -116,16 +128,26 @@ func TestDemo(t *testing.T) {
 			tables++
 		}
 	}
-	for _, word := range []string{"1. One request at a time", "2. The same 30 requests, all at once", "3. More requests than stock: 200 requests", "6 runs in ", "showed the race"} {
+	for _, word := range []string{
+		"1. One request at a time", "2. The same 30 requests, all at once",
+		"3. More requests than stock: 200 requests", "6 runs in ", "showed the race",
+	} {
 		if !strings.Contains(s.out.String(), word) {
 			t.Errorf("no %q", word)
 		}
 	}
 	if tables != 3 || strings.Contains(s.out.String(), "atomic") || strings.Contains(s.out.String(), "\x1b[") {
-		t.Errorf("%d tables with both strategies, want 3, without others and without colours\n%s", tables, s.out.String())
+		t.Errorf(
+			"%d tables with both strategies, want 3, without others and without colours\n%s",
+			tables,
+			s.out.String(),
+		)
 	}
 	page := content(t, s.page)
-	for _, word := range []string{"Who sells the last unit twice?", "as was to be expected of what promises no exclusion: none on redis", `class="overlap"`} {
+	for _, word := range []string{
+		"Who sells the last unit twice?",
+		"as was to be expected of what promises no exclusion: none on redis", `class="overlap"`,
+	} {
 		if !strings.Contains(page, word) {
 			t.Errorf("the page has no %q", word)
 		}
@@ -150,7 +172,13 @@ func TestDemo(t *testing.T) {
 			raced++
 		}
 		if r.Plan.Strategy == "redis-watchdog" && r.Verdict.RaceSeen || i < 2 && r.Verdict.RemainingUnits != 70 {
-			t.Errorf("run %d of %s: %d left, race seen: %t", i, r.Plan.Strategy, r.Verdict.RemainingUnits, r.Verdict.RaceSeen)
+			t.Errorf(
+				"run %d of %s: %d left, race seen: %t",
+				i,
+				r.Plan.Strategy,
+				r.Verdict.RemainingUnits,
+				r.Verdict.RaceSeen,
+			)
 		}
 	}
 	if raced == 0 {
@@ -160,6 +188,7 @@ func TestDemo(t *testing.T) {
 
 // Ctrl-C, at whatever moment: nothing is left, and the status says what happened.
 func TestDemoInterrupted(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("processes are looked up in /proc")
 	}
@@ -174,21 +203,33 @@ func TestDemoInterrupted(t *testing.T) {
 		{"while the instances start", syscall.SIGINT, []string{"--keep"}, func(s *show) bool {
 			return strings.Count(s.errs.String(), " ready ") >= 3
 		}},
-		{"in the middle of the load", syscall.SIGINT, nil, func(s *show) bool { return strings.Contains(s.out.String(), "3. More requests") }},
+		{
+			"in the middle of the load", syscall.SIGINT, nil,
+			func(s *show) bool { return strings.Contains(s.out.String(), "3. More requests") },
+		},
 		{"in the middle of the load, to be left running", syscall.SIGTERM, []string{"--keep"}, func(s *show) bool {
 			return strings.Contains(s.out.String(), "3. More requests")
 		}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
 			s := startDemo(t, append(args, row.more...)...)
-			eventually(t, time.Minute, "the moment comes", func() (bool, string) { return row.moment(s), s.errs.String() })
+			eventually(
+				t,
+				time.Minute,
+				"the moment comes",
+				func() (bool, string) { return row.moment(s), s.errs.String() },
+			)
 			if len(s.started(t)) == 0 {
 				t.Error("it has started nothing: the test proves nothing")
 			}
 			if err := s.cmd.Process.Signal(row.signal); err != nil {
 				t.Fatal(err)
 			}
-			if status := s.wait(t); status != exitInterrupted || !strings.Contains(s.errs.String(), "stock: interrupted; all that was started is stopped") {
+			if status := s.wait(
+				t,
+			); status != exitInterrupted ||
+				!strings.Contains(s.errs.String(), "stock: interrupted; all that was started is stopped") {
 				t.Errorf("status %d, want %d\n%s\n%s", status, exitInterrupted, s.out.String(), s.errs.String())
 			}
 			s.gone(t)
@@ -198,9 +239,21 @@ func TestDemoInterrupted(t *testing.T) {
 
 // Left running it can be played with until Ctrl-C, which is then no interruption.
 func TestDemoKept(t *testing.T) {
+	t.Parallel()
 	var s *show
 	for try := 1; ; try++ {
-		s = startDemo(t, "--strategies", "none,redis-watchdog", "--store", "redis", "--requests", "200", "--keep", "--instances", "2")
+		s = startDemo(
+			t,
+			"--strategies",
+			"none,redis-watchdog",
+			"--store",
+			"redis",
+			"--requests",
+			"200",
+			"--keep",
+			"--instances",
+			"2",
+		)
 		eventually(t, time.Minute, "all has been shown", func() (bool, string) {
 			return strings.Contains(s.out.String(), "It goes on running until Ctrl-C"), s.errs.String()
 		})
@@ -226,10 +279,37 @@ func TestDemoKept(t *testing.T) {
 
 // Mistakes on the command line are told all at once, before anything starts.
 func TestDemoRefuses(t *testing.T) {
-	_, _, err := run(t.Context(), "demo", "--strategies", "none,nun,nan", "--store", "oracle", "--instances", "0", "--concurrency", "1",
-		"--requests", "100", "--json", "/nowhere/at/all.json", "--html", "/nowhere/at/all.html")
-	says(t, err, `--strategies: unknown strategy "nun"`, `unknown strategy "nan"`, "redis-watchdog", "--store: must be redis, mysql or both",
-		"--instances: must be from 1 to 20", "--concurrency: must be from 2 to 1000", "--requests: must be from 101 to 1000000", "--json: ", "--html: ")
+	_, _, err := run(
+		t.Context(),
+		"demo",
+		"--strategies",
+		"none,nun,nan",
+		"--store",
+		"oracle",
+		"--instances",
+		"0",
+		"--concurrency",
+		"1",
+		"--requests",
+		"100",
+		"--json",
+		"/nowhere/at/all.json",
+		"--html",
+		"/nowhere/at/all.html",
+	)
+	says(
+		t,
+		err,
+		`--strategies: unknown strategy "nun"`,
+		`unknown strategy "nan"`,
+		"redis-watchdog",
+		"--store: must be redis, mysql or both",
+		"--instances: must be from 1 to 20",
+		"--concurrency: must be from 2 to 1000",
+		"--requests: must be from 101 to 1000000",
+		"--json: ",
+		"--html: ",
+	)
 	_, _, err = run(t.Context(), "demo", "--html", "", "--strategies", "")
 	says(t, err, "--strategies: must name one")
 }

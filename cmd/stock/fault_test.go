@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -12,33 +14,46 @@ import (
 	"example.com/stock/stack"
 )
 
-// A server that is stopped, or hangs, in the middle of a load: answers within 3 s, the instances stay up, nothing is lost, and
-// all works again within 10 s of its return.
+// A server that is stopped, or hangs, in the middle of a load: answers within 3 s, the instances stay up, nothing is
+// lost, and all works again within 10 s of its return.
+//
+// Each server has a cluster of its own, and its outages follow one another there.
 func TestBackendsGoAndComeBack(t *testing.T) {
+	type sale struct{ strategy, store string }
 	for _, row := range []struct {
-		server, strategy, store string
+		server string
+		want   []stack.Kind
+		sales  []sale
 	}{
-		{"redis", "redis-watchdog", "mysql"}, // the lock's server
-		{"redis", "atomic", "redis"},         // the store
-		{"mysql", "redis-watchdog", "mysql"},
-		{"mysql", "pessimistic", "mysql"},
-		{"zookeeper", "zk-sequential", "redis"},
+		{"redis", []stack.Kind{stack.Redis, stack.MySQL}, []sale{
+			{"redis-watchdog", "mysql"}, // the lock's server
+			{"atomic", "redis"},         // the store
+		}},
+		{"mysql", []stack.Kind{stack.Redis, stack.MySQL}, []sale{{"redis-watchdog", "mysql"}, {
+			"pessimistic",
+			"mysql",
+		}}},
+		{"zookeeper", []stack.Kind{stack.Redis, stack.ZooKeeper}, []sale{{"zk-sequential", "redis"}}},
 	} {
-		for _, hangs := range []bool{false, true} {
-			how := map[bool]string{false: " is killed under ", true: " hangs under "}[hangs]
-			t.Run(row.server+how+row.strategy, func(t *testing.T) {
-				t.Parallel()
-				c := startCluster(t, 2)
-				outage(t, c, c.Server(row.server), hangs, row.strategy, row.store)
-			})
-		}
+		t.Run(row.server, func(t *testing.T) {
+			t.Parallel()
+			c := startCluster(t, 2, row.want...)
+			for _, s := range row.sales {
+				for _, hangs := range []bool{false, true} {
+					how := map[bool]string{false: "is killed under ", true: "hangs under "}[hangs]
+					t.Run(how+s.strategy, func(t *testing.T) {
+						outage(t, c, c.Server(row.server), hangs, s.strategy, s.store)
+					})
+				}
+			}
+		})
 	}
 }
 
 // slack is what a busy computer with the race detector may add to a limit.
 const slack = 7 * time.Second
 
-func outage(t *testing.T, c *cluster, server *stack.Server, hangs bool, strategy, store string) {
+func outage(t *testing.T, c *group, server *stack.Server, hangs bool, strategy, store string) {
 	harm, mend := server.Kill, func() error { return server.Restart(t.Context()) }
 	if hangs {
 		harm, mend = server.Pause, server.Resume
@@ -76,16 +91,29 @@ func outage(t *testing.T, c *cluster, server *stack.Server, hangs bool, strategy
 		}
 	}
 	began := time.Now()
-	if reply := client.Deduct(ctx, loadtest.Request{Endpoint: endpoint(t, client, strategy), Store: store, SKU: "load-" + strategy, Quantity: 1}); reply.Problem != "backend_down" {
+	if reply := client.Deduct(
+		ctx,
+		loadtest.Request{Endpoint: endpoint(t, client, strategy), Store: store, SKU: "load-" + strategy, Quantity: 1},
+	); reply.Problem != "backend_down" {
 		t.Errorf("problem %q, want backend_down (%s)", reply.Problem, reply.Error)
-	} else if took := time.Since(began); took > time.Second+slack {
+	} else if took := time.Since(
+		began,
+	); took > time.Second+slack {
 		t.Errorf("backend_down took %v although it was known", took)
 	}
 	if err := mend(); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, 10*time.Second+slack, "sales go on after the server's return", func() (bool, string) {
-		reply := client.Deduct(ctx, loadtest.Request{Endpoint: endpoint(t, client, strategy), Store: store, SKU: "load-" + strategy, Quantity: 1})
+		reply := client.Deduct(
+			ctx,
+			loadtest.Request{
+				Endpoint: endpoint(t, client, strategy),
+				Store:    store,
+				SKU:      "load-" + strategy,
+				Quantity: 1,
+			},
+		)
 		return reply.Outcome == loadtest.Accepted, reply.Problem + " " + reply.Error
 	})
 	for _, app := range c.apps { // or who is asked for the orders at last may not have seen the return
@@ -111,9 +139,24 @@ func outage(t *testing.T, c *cluster, server *stack.Server, hangs bool, strategy
 func judge(t *testing.T, r *loadtest.Result) {
 	t.Helper()
 	v := &r.Verdict
-	t.Logf("%d sent, %d accepted, %d failed, %d unknown, %d recovered: %s", v.Sent, v.Accepted, v.Failed, v.Unknown, v.Recovered, v.Sentence)
+	t.Logf(
+		"%d sent, %d accepted, %d failed, %d unknown, %d recovered: %s",
+		v.Sent,
+		v.Accepted,
+		v.Failed,
+		v.Unknown,
+		v.Recovered,
+		v.Sentence,
+	)
 	if v.Collisions > 0 || v.Phantoms > 0 || v.Denied > 0 || v.LostUnits != 0 {
-		t.Errorf("collisions %d, phantoms %d, denied %d, lost %d: %v", v.Collisions, v.Phantoms, v.Denied, v.LostUnits, v.Reasons)
+		t.Errorf(
+			"collisions %d, phantoms %d, denied %d, lost %d: %v",
+			v.Collisions,
+			v.Phantoms,
+			v.Denied,
+			v.LostUnits,
+			v.Reasons,
+		)
 	}
 }
 
@@ -135,7 +178,7 @@ func TestGracefulStopUnderLoad(t *testing.T) {
 	for _, strategy := range []string{"redis-watchdog", "zk-sequential", "pessimistic"} {
 		t.Run(strategy, func(t *testing.T) {
 			t.Parallel()
-			c := startCluster(t, 3)
+			c := cluster.serve(t, 3)
 			result := disturbed(t, c, strategy, func() {
 				if err := c.apps[0].Stop(); err != nil {
 					t.Error(err)
@@ -143,18 +186,25 @@ func TestGracefulStopUnderLoad(t *testing.T) {
 			})
 			judge(t, result)
 			if v := &result.Verdict; v.Failed+v.Unknown+v.Recovered > 0 {
-				t.Errorf("%d failed, %d unknown, %d recovered: %s", v.Failed, v.Unknown, v.Recovered, firstError(result))
+				t.Errorf(
+					"%d failed, %d unknown, %d recovered: %s",
+					v.Failed,
+					v.Unknown,
+					v.Recovered,
+					firstError(result),
+				)
 			}
 		})
 	}
 }
 
-// An instance that is killed under load takes only its own requests with it: what it sold is sold, its locks become free.
+// An instance that is killed under load takes only its own requests with it: what it sold is sold, its locks become
+// free.
 func TestInstanceKilledUnderLoad(t *testing.T) {
 	for _, strategy := range []string{"redis-watchdog", "zk-sequential", "pessimistic"} {
 		t.Run(strategy, func(t *testing.T) {
 			t.Parallel()
-			c := startCluster(t, 3, "STOCK_LOCK_WATCHDOG_LEASE=2s")
+			c := cluster.serve(t, 3, "STOCK_LOCK_WATCHDOG_LEASE=2s")
 			judge(t, disturbed(t, c, strategy, func() {
 				if err := c.apps[0].Kill(); err != nil {
 					t.Error(err)
@@ -165,7 +215,7 @@ func TestInstanceKilledUnderLoad(t *testing.T) {
 }
 
 // disturbed is a load during which something happens, and after which at least a hundred more are sold.
-func disturbed(t *testing.T, c *cluster, strategy string, happens func()) *loadtest.Result {
+func disturbed(t *testing.T, c *group, strategy string, happens func()) *loadtest.Result {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -178,6 +228,7 @@ func disturbed(t *testing.T, c *cluster, strategy string, happens func()) *loadt
 	done.Go(func() {
 		result, failed = loadtest.Run(ctx, c.client(t, 12), loadtest.Plan{
 			Strategy: strategy, Store: "mysql", Stock: 1_000_000, Requests: 1_000_000, Concurrency: 12,
+			SKU: strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-")), // the servers are shared
 		}, func(p loadtest.Progress) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -218,7 +269,8 @@ func await(t *testing.T, n <-chan int) int {
 
 // An instance that finds no server at all starts, says so, and works when they come.
 func TestStartWithoutBackends(t *testing.T) {
-	c := startCluster(t, 1)
+	t.Parallel()
+	c := startCluster(t, 1, demoServers()...)
 	app := c.apps[0]
 	for _, name := range []string{"redis", "mysql", "zookeeper"} {
 		if err := c.Server(name).Stop(); err != nil {
@@ -242,9 +294,97 @@ func TestStartWithoutBackends(t *testing.T) {
 	}
 	eventually(t, 10*time.Second+slack, "every strategy is available", func() (bool, string) {
 		status, body := get(t, app.URL+"/v1/strategies")
-		return status == http.StatusOK && !strings.Contains(body, `"available":false`) && !strings.Contains(body, "is down"), body
+		return status == http.StatusOK && !strings.Contains(body, `"available":false`) &&
+			!strings.Contains(body, "is down"), body
 	})
 	if err := <-started; err != nil {
 		t.Error(err)
 	}
+}
+
+// post asks a URL without a body, and decodes the reply.
+func post(t *testing.T, url string, into any) int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Error(err)
+		return 0
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err == nil {
+		err = json.Unmarshal(body, into)
+	}
+	if err != nil {
+		t.Errorf("%s: %v\n%s", url, err, body)
+	}
+	return resp.StatusCode
+}
+
+// Sales whose Redis stops in the middle are unknown. Who follows the reply, through the proxy, is told of each whether
+// it was made, the same every time, and that is what the list of orders shows at the end.
+func TestOutcomeUnknownIsSettled(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, 1, stack.Redis)
+	sale := c.front.URL + "/deduct_stock_atomic?store=redis"
+	var first struct{ Quantity int }
+	if status := post(t, sale, &first); status != http.StatusOK {
+		t.Fatalf("status %d", status)
+	}
+	if err := c.Server("redis").Pause(); err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	paths := make(map[string]string) // by order id
+	var all sync.WaitGroup
+	for range 10 {
+		all.Go(func() {
+			var problem struct {
+				Type    string
+				Settle  string
+				OrderID string `json:"order_id"`
+			}
+			post(t, sale, &problem)
+			mu.Lock()
+			defer mu.Unlock()
+			if problem.Type == "/problems/outcome_unknown" {
+				paths[problem.OrderID] = problem.Settle
+			}
+		})
+	}
+	all.Wait()
+	if err := c.Server("redis").Resume(); err != nil {
+		t.Fatal(err)
+	}
+	if len(paths) == 0 {
+		t.Fatal("no outcome is unknown: this proves nothing")
+	}
+	written := 0
+	for id, path := range paths {
+		var said [2]struct {
+			OrderID string `json:"order_id"`
+			State   string
+			Final   bool
+		}
+		for i := range said {
+			eventually(t, 10*time.Second+slack, "it is decided", func() (bool, string) {
+				status := post(t, c.front.URL+path, &said[i])
+				return status == http.StatusOK, http.StatusText(status)
+			})
+		}
+		if said[0] != said[1] || said[0].OrderID != id || !said[0].Final {
+			t.Errorf("order %s: %+v, and then %+v", id, said[0], said[1])
+		}
+		_, orders := get(t, c.front.URL+"/v1/stock/stock/orders?store=redis&limit=1000")
+		if there := strings.Contains(orders, id); there != (said[0].State == "written") {
+			t.Errorf("order %s is %s, and in the list: %v", id, said[0].State, there)
+		} else if there {
+			written++
+		}
+	}
+	t.Logf("%d unknown, %d of them written", len(paths), written)
 }

@@ -15,15 +15,18 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const healthcheckLong = `Exit 0 if an instance is ready, 1 if not: for container images without a shell, and for scripts that wait.
+const healthcheckLong = `Exit 0 if an instance is ready, 1 if not: for container images without a shell, and for
+scripts that wait.
 
-An instance is ready as soon as one strategy can sell. With --all every server must be up as well: ZooKeeper takes some seconds, and a
-node of redlock counts only when it has been up for a lease. It then asks ten times, for behind nginx others answer, too.`
+An instance is ready as soon as one strategy can sell. With --all every server must be up as well: ZooKeeper takes
+some seconds, and a node of redlock counts only when it has been up for a lease. It then asks ten times, for
+behind nginx others answer, too.`
 
-// manyAnswers is how often --all asks: by round robin that is each instance of a few, which learn of a server one after the other.
+// manyAnswers is how often --all asks. By round robin that reaches each of a few instances, which learn of a server one
+// after the other.
 const manyAnswers = 10
 
-// A readiness asks an instance how it is.
+// A readiness is the flags of healthcheck.
 type readiness struct {
 	url  string
 	all  bool
@@ -62,7 +65,7 @@ func healthcheckCommand() *cobra.Command {
 	return cmd
 }
 
-// check asks as often as it takes.
+// check asks once, or with --all many times.
 func (r readiness) check(ctx context.Context) error {
 	times := 1
 	if r.all {
@@ -76,7 +79,7 @@ func (r readiness) check(ctx context.Context) error {
 	return nil
 }
 
-// ask asks once. The error says what is not ready.
+// ask sends one request. The error says what is not ready.
 func (r readiness) ask(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()

@@ -2,22 +2,28 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 	"text/tabwriter"
+	"time"
 
-	"github.com/redis/go-redis/v9/logging"
 	"github.com/spf13/cobra"
 
+	"example.com/stock/app"
 	"example.com/stock/lab"
-	"example.com/stock/stack"
+	labreport "example.com/stock/lab/report"
+	"example.com/stock/lab/soak"
 )
 
-const labLong = `Each scenario makes one failure happen on real servers, the first time and every time, tells what was seen of each
-strategy, and compares that with what the strategy's promise lets expect.
+const labLong = `Each scenario makes one failure happen on real servers, the first time and every time, tells what
+was seen of each strategy, and compares that with what the strategy's promise lets expect.
 
 It runs redis-server, ZooKeeper, MariaDB and several instances of the service on free loopback ports in a temporary
 folder, and stops them afterwards.`
@@ -27,11 +33,12 @@ const labRunLong = labLong + `
 Exit status: 0 all as predicted; 3 something was not, or came to no end; 4 a scenario was skipped though
 REQUIRE_BACKENDS=1; 1 anything else; 130 interrupted.`
 
-// exitSkipped is the exit status when nothing may be skipped and something was.
-const exitSkipped = 4
-
 func labCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "lab", Short: "Make every failure of a stock lock happen, and see who survives it", Long: labLong}
+	cmd := &cobra.Command{
+		Use:   "lab",
+		Short: "Make every failure of a stock lock happen, and see who survives it",
+		Long:  labLong,
+	}
 	cmd.AddCommand(labListCommand(), labRunCommand(), labMatrixCommand(), labSoakCommand())
 	return cmd
 }
@@ -48,18 +55,28 @@ func labListCommand() *cobra.Command {
 			table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 			for _, s := range lab.All() {
 				if group == "" || string(s.Group) == group {
-					fmt.Fprintf(table, "%s\t%s\t%d %s\t%s\n", s.Group, s.Name, len(s.Cases), lab.Text{EN: "cases", ZH: "例"}.In(lang), s.Title.In(lang))
+					fmt.Fprintf(
+						table,
+						"%s\t%s\t%d %s\t%s\n",
+						s.Group,
+						s.Name,
+						len(s.Cases),
+						lab.Text{EN: "cases", ZH: "例"}.In(lang),
+						s.Title.In(lang),
+					)
 				}
 			}
 			return table.Flush()
 		},
 	}
-	cmd.Flags().StringVar(&group, "group", "", "only this group: A no or wrong lock, B SETNX, C Redlock, D ZooKeeper, E MySQL, F waiting")
+	cmd.Flags().
+		StringVar(&group, "group", "", "only this group: A no or wrong lock, B SETNX, C Redlock, D ZooKeeper, E "+
+			"MySQL, F waiting")
 	languageFlag(cmd, &lang)
 	return cmd
 }
 
-// A labRun is what "stock lab run" was asked for.
+// A labRun is the flags of "stock lab run".
 type labRun struct {
 	options    lab.Options
 	all, quick bool
@@ -73,12 +90,16 @@ type labRun struct {
 func labRunCommand() *cobra.Command {
 	var r labRun
 	cmd := &cobra.Command{
-		Use: "run [NAME...]", Short: "Run scenarios and judge them", Long: labRunLong,
-		Example: "  stock lab run no-lock\n  stock lab run holder-frozen-past-lease --strategy redis-watchdog --lang zh\n  stock lab run --all --json lab.json",
+		Use:   "run [NAME...]",
+		Short: "Run scenarios and judge them",
+		Long:  labRunLong,
+		Example: "  stock lab run no-lock\n  stock lab run holder-frozen-past-lease --strategy redis-watchdog " +
+			"--lang zh\n  stock lab run --all --json lab.json",
 		RunE: func(cmd *cobra.Command, names []string) error {
 			defer untilUnread(cmd)()
 			r.out, r.err = cmd.OutOrStdout(), cmd.ErrOrStderr()
-			logging.Disable() // go-redis prints every connection that is refused, and here servers are killed on purpose
+			// go-redis prints every connection that is refused, and here servers are killed on purpose.
+			app.LogRedis(slog.New(slog.DiscardHandler))
 			if err := r.choose(names); err != nil {
 				return err
 			}
@@ -130,11 +151,7 @@ func (r *labRun) choose(names []string) (err error) {
 
 func (r *labRun) run(ctx context.Context) error {
 	columns := width(r.err)
-	r.options.Server = func(e stack.Event) {
-		if e.What == "missing" || e.What == "failed" {
-			fmt.Fprintf(r.err, "  %-10s %-8s %s\n", e.Server, e.What, e.Detail)
-		}
-	}
+	r.options.Server = showServers(r.err, false)
 	r.options.Began = func(s lab.Scenario, c lab.Case) {
 		if columns > 0 {
 			fmt.Fprintf(r.err, "\r\x1b[K  %s: %s ...", s.Name, c.Said().In(r.lang))
@@ -154,7 +171,7 @@ func (r *labRun) run(ctx context.Context) error {
 	report, err := lab.Run(ctx, r.options)
 	lab.WriteSummary(r.out, report, r.lang)
 	if r.json != "" {
-		err = errors.Join(err, writeJSON(r.json, report))
+		err = errors.Join(err, writeJSON(r.json, indented(report)))
 	}
 	if r.html != "" {
 		err = errors.Join(err, writeLabPage(r.html, report, r.lang))
@@ -168,6 +185,241 @@ func (r *labRun) run(ctx context.Context) error {
 		return exitError{exitVerdict, nil}
 	case len(report.Skipped()) > 0 && os.Getenv("REQUIRE_BACKENDS") == "1":
 		return exitError{exitSkipped, errors.New("REQUIRE_BACKENDS=1, but scenarios were skipped")}
+	}
+	return nil
+}
+
+const labMatrixLong = `It reads what "stock lab run --json" wrote and asks no server.
+
+--words keeps the words of a whole run in which everything was as predicted, and --markdown the table with its
+evidence. --check compares a run, whole or a part, with words that were kept. --html is for the eye and is written
+whatever the run says.
+
+Exit status: 0 done, and nothing changed; 3 something changed or cannot be kept; 1 anything else.`
+
+// A labMatrix is the flags of "stock lab matrix".
+type labMatrix struct {
+	markdown, words, html, check, lang string
+}
+
+func labMatrixCommand() *cobra.Command {
+	var m labMatrix
+	cmd := &cobra.Command{
+		Use:   "matrix FILE",
+		Short: "Make the matrix of failures from a run, or compare a run with it",
+		Long:  labMatrixLong,
+		Args:  cobra.ExactArgs(1),
+		Example: "  stock lab run --all --json lab.json\n  stock lab matrix lab.json --html lab.html\n" +
+			"  stock lab matrix lab.json --check docs/failure-modes.json",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkLanguage(m.lang); err != nil {
+				return err
+			}
+			report, err := readReport(args[0])
+			if err != nil {
+				return err
+			}
+			return m.write(report, cmd.OutOrStdout())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&m.html, "html", "", "write a page with matrix, evidence and timelines to this file")
+	flags.StringVar(&m.markdown, "markdown", "", "write the matrix with its evidence to this file")
+	flags.StringVar(&m.words, "words", "", "write the words alone to this file, for --check")
+	flags.StringVar(&m.check, "check", "", "compare the run with the words in this file")
+	languageFlag(cmd, &m.lang)
+	return cmd
+}
+
+func (m *labMatrix) write(report lab.Report, out io.Writer) error {
+	if m.html != "" {
+		if err := writeLabPage(m.html, report, m.lang); err != nil {
+			return err
+		}
+		fmt.Fprintln(out, "wrote", m.html)
+	}
+	if m.check != "" {
+		if err := checkWords(m.check, report); err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "%d words are what %s says\n", len(labreport.Words(report)), m.check)
+	}
+	if m.markdown == "" && m.words == "" {
+		return nil
+	}
+	if err := labreport.Whole(report); err != nil {
+		return exitError{exitVerdict, err}
+	}
+	for path, write := range map[string]func(io.Writer) error{
+		m.markdown: func(w io.Writer) error { return labreport.WriteMarkdown(w, report) },
+		m.words:    func(w io.Writer) error { return labreport.WriteWords(w, labreport.Words(report)) },
+	} {
+		if path == "" {
+			continue
+		}
+		if err := writeFile(path, write); err != nil {
+			return err
+		}
+		fmt.Fprintln(out, "wrote", path)
+	}
+	return nil
+}
+
+// checkWords compares a run with the words that are kept, and those with the catalogue.
+func checkWords(path string, report lab.Report) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("--check: %w", err)
+	}
+	defer file.Close()
+	kept, err := labreport.ReadWords(file)
+	if err != nil {
+		return fmt.Errorf("--check: %s: %w", path, err)
+	}
+	if wrong := append(labreport.Stale(kept), labreport.Changed(kept, report)...); len(wrong) > 0 {
+		return exitError{
+			exitVerdict,
+			fmt.Errorf("%s is not what the lab says:\n  %s", path, strings.Join(wrong, "\n  ")),
+		}
+	}
+	return nil
+}
+
+func readReport(path string) (report lab.Report, err error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return report, err
+	}
+	if err := json.Unmarshal(text, &report); err != nil {
+		return report, fmt.Errorf("%s: %w", path, err)
+	}
+	if report.Version != lab.ReportVersion {
+		return report, fmt.Errorf(
+			"%s: version %d of the report is not %d: run the lab again",
+			path,
+			report.Version,
+			lab.ReportVersion,
+		)
+	}
+	return report, nil
+}
+
+func writeLabPage(path string, report lab.Report, lang string) error {
+	return writeFile(path, func(w io.Writer) error { return labreport.WriteHTML(w, report, lang) })
+}
+
+const labSoakLong = `Soak sells with every strategy that promises safety in the whole cluster and has a fence, on
+both stores, through several instances, while instances and servers are killed, paused and restarted, and links
+between them are cut, silenced and slowed: one fault at a time, or two, with quiet between. The seed decides what
+is done to whom, for how long and in which order.
+
+It ends with the faults by kind, the requests by outcome, and whether every unit was sold once: nothing oversold,
+nothing lost, no order without a deduction, no deduction without an order, and everything healthy soon after the
+last fault. An interrupt ends the sale early; the verdict comes all the same.
+
+Exit status: 0 it holds; 3 it does not; 4 a server is not installed; 1 anything else; 130 interrupted, and it
+holds so far.`
+
+// A soakRun is the flags of "stock lab soak".
+type soakRun struct {
+	options  soak.Options
+	plan     bool
+	json     string
+	out, err io.Writer
+}
+
+func labSoakCommand() *cobra.Command {
+	var r soakRun
+	cmd := &cobra.Command{
+		Use:   "soak",
+		Short: "Sell while everything fails at random, and judge whether a unit was lost",
+		Long:  labSoakLong,
+		Args:  cobra.NoArgs,
+		Example: "  stock lab soak --for 10m\n  stock lab soak --for 2m --seed 7 --json soak.json\n" +
+			"  stock lab soak --for 2m --seed 7 --plan",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			defer untilUnread(cmd)()
+			r.out, r.err = cmd.OutOrStdout(), cmd.ErrOrStderr()
+			if !cmd.Flags().Changed("seed") {
+				r.options.Seed = uint64(rand.Uint32())
+			}
+			return r.run(cmd.Context())
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.DurationVar(&r.options.For, "for", 10*time.Minute, "how long faults are done")
+	flags.Uint64Var(
+		&r.options.Seed,
+		"seed",
+		0,
+		"what decides about the faults (default: one at random, which is printed)",
+	)
+	flags.IntVar(&r.options.Instances, "instances", soak.Instances, "instances that sell")
+	flags.DurationVar(
+		&r.options.Within,
+		"healthy-within",
+		soak.Within,
+		"how soon after the last fault everything must be healthy",
+	)
+	flags.BoolVar(&r.plan, "plan", false, "only print what would be done")
+	flags.StringVar(&r.json, "json", "", "write the report to this file")
+	return cmd
+}
+
+func (r *soakRun) check() error {
+	switch o := r.options; {
+	case o.For < time.Second || o.For > 24*time.Hour:
+		return fmt.Errorf("--for: must be from 1s to 24h, is %v", o.For)
+	case o.Instances < 2 || o.Instances > 8:
+		return fmt.Errorf("--instances: must be from 2 to 8, is %d", o.Instances)
+	case o.Within <= 0:
+		return fmt.Errorf("--healthy-within: must be more than 0s, is %v", o.Within)
+	}
+	return nil
+}
+
+func (r *soakRun) run(ctx context.Context) error {
+	if err := r.check(); err != nil {
+		return err
+	}
+	fmt.Fprintf(
+		r.out,
+		"The same faults again: stock lab soak --for %v --seed %d --instances %d\n",
+		r.options.For,
+		r.options.Seed,
+		r.options.Instances,
+	)
+	soak.WritePlan(r.out, r.options.Plan())
+	if r.plan {
+		return nil
+	}
+	r.options.Server = showServers(r.err, false)
+	r.options.Say = func(at time.Duration, text string) { fmt.Fprintf(r.err, "  %6.1fs  %s\n", at.Seconds(), text) }
+	report, err := soak.Run(ctx, r.options)
+	var missing *soak.MissingError
+	switch {
+	case errors.As(err, &missing):
+		return exitError{exitSkipped, err}
+	case err != nil && ctx.Err() != nil:
+		return exitError{
+			exitInterrupted,
+			errors.New("interrupted before there was a verdict; all that was started is stopped"),
+		}
+	case err != nil:
+		return err
+	}
+	soak.Write(r.out, &report)
+	if r.json != "" {
+		if err := writeJSON(r.json, indented(&report)); err != nil {
+			return err
+		}
+	}
+	switch {
+	case len(report.Violations()) > 0:
+		return exitError{exitVerdict, nil}
+	case report.Interrupted:
+		return exitError{exitInterrupted, nil}
 	}
 	return nil
 }

@@ -62,7 +62,8 @@ func TestLabRun(t *testing.T) {
 	}
 	for _, want := range []string{
 		"A mutex in the process, and a second process", "fix: A lock that all instances share.",
-		"2 instances: oversells, as predicted (from its promise, scope: process)", "1 in stock, 2 sold, 0 left: oversold by 1", "paused",
+		"2 instances: oversells, as predicted (from its promise, scope: process)",
+		"1 in stock, 2 sold, 0 left: oversold by 1", "paused",
 		"2 cells in ", ": 2 as predicted, 0 not, 0 skipped.",
 	} {
 		if !strings.Contains(string(out), want) {
@@ -77,7 +78,135 @@ func TestLabRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	var report lab.Report
-	if err := json.Unmarshal(text, &report); err != nil || len(report.Cells) != 2 || report.Version != lab.ReportVersion {
+	if err := json.Unmarshal(
+		text,
+		&report,
+	); err != nil || len(report.Cells) != 2 ||
+		report.Version != lab.ReportVersion {
 		t.Errorf("%v: %s", err, text)
+	}
+}
+
+// found is a file with a run of one scenario of the lab, as it is if all is as predicted.
+func found(t *testing.T, change func(*lab.Report)) string {
+	t.Helper()
+	report := lab.Report{Version: lab.ReportVersion}
+	for _, s := range lab.All() {
+		if s.Name == "unlock-before-commit" {
+			for _, c := range s.Cases {
+				report.Cells = append(report.Cells, lab.Cell{
+					Scenario:    s.Name,
+					Code:        c.Code,
+					Variant:     c.Variant,
+					Predicted:   c.Want,
+					Observed:    c.Want.Outcome,
+					AsPredicted: true,
+				})
+			}
+		}
+	}
+	if len(report.Cells) == 0 {
+		t.Fatal("the catalogue has no unlock-before-commit")
+	}
+	change(&report)
+	text, err := json.Marshal(report)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "lab.json")
+	if err := os.WriteFile(path, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// A part of the catalogue can be compared with the matrix of this repository, and shown; only a whole run can become
+// one.
+func TestLabMatrix(t *testing.T) {
+	const kept = "../../docs/failure-modes.json"
+	for _, row := range []struct {
+		name   string
+		change func(*lab.Report)
+		args   []string
+		status int // 0: no error
+		says   string
+	}{
+		{"as it was", func(*lab.Report) {}, []string{"--check", kept}, 0, "2 words are what " + kept + " says"},
+		{
+			"a cell changed", func(r *lab.Report) { r.Cells[0].Observed = lab.Safe },
+			[]string{"--check", kept},
+			exitVerdict,
+			"unlock-before-commit: naive, unlock, then commit: the run says safe, the matrix that is kept says " +
+				"oversells (stock lab run unlock-before-commit -v): understand why, then run make lab-matrix",
+		},
+		{
+			"a part is not kept", func(*lab.Report) {},
+			[]string{"--words", "out"},
+			exitVerdict,
+			"no-lock: none: it was not run",
+		},
+		{"another version", func(r *lab.Report) { r.Version = 99 }, nil, 1, "version 99 of the report"},
+		{"no language", func(*lab.Report) {}, []string{"--lang", "fr"}, 1, "--lang: must be en or zh"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			page := filepath.Join(t.TempDir(), "page.html")
+			out, _, err := run(
+				t.Context(),
+				append([]string{"lab", "matrix", found(t, row.change), "--html", page}, row.args...)...)
+			var exit exitError
+			switch {
+			case row.status == 0 && err != nil,
+				row.status != 0 && err == nil,
+				row.status == exitVerdict && (!errors.As(err, &exit) || exit.code != exitVerdict):
+				t.Fatalf("%v\n%s", err, out)
+			case err != nil:
+				out += err.Error()
+			}
+			if !strings.Contains(out, row.says) {
+				t.Errorf("%q is not in %s", row.says, out)
+			}
+			if row.status == 1 {
+				return
+			}
+			if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), "unlock, then commit") {
+				t.Errorf("the page: %v", err)
+			}
+		})
+	}
+}
+
+// The plan can be read without running it, and is the same for the same seed.
+func TestLabSoakPlan(t *testing.T) {
+	plan := func(args ...string) string {
+		t.Helper()
+		out, _, err := run(t.Context(), append([]string{"lab", "soak", "--plan", "--for", "1m"}, args...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	seven := plan("--seed", "7")
+	if !strings.Contains(seven, "stock lab soak --for 1m0s --seed 7 --instances 3\n   1  quiet for ") {
+		t.Errorf("the plan does not say how to run it again:\n%s", seven)
+	}
+	if seven != plan("--seed", "7") || seven == plan("--seed", "8") {
+		t.Errorf("the plan does not follow from the seed:\n%s", seven)
+	}
+	if one, two := plan(), plan(); one == two {
+		t.Error("without a seed there should be another every time")
+	}
+}
+
+func TestLabSoakRefusesWhatIsImpossible(t *testing.T) {
+	for _, row := range []struct{ args, want string }{
+		{"--for 10ms", "--for: must be from 1s to 24h"},
+		{"--instances 1", "--instances: must be from 2 to 8"},
+		{"--healthy-within 0s", "--healthy-within: must be more than 0s"},
+		{"10m", "unknown command"},
+	} {
+		_, _, err := run(t.Context(), append([]string{"lab", "soak"}, strings.Fields(row.args)...)...)
+		if err == nil || !strings.Contains(err.Error(), row.want) {
+			t.Errorf("stock lab soak %s: %v, want %q", row.args, err, row.want)
+		}
 	}
 }

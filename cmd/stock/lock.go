@@ -1,18 +1,27 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"example.com/stock/service"
+	"example.com/stock/app"
+	"example.com/stock/lock"
 )
 
-// The statuses of "stock lock" itself, as in sysexits.h where that has one. Every other is the command's.
+// The exit statuses of "stock lock" itself, as in sysexits.h where that has one. Every other is the command's.
 const (
 	exitUsage    = 64
 	exitDown     = 69
@@ -24,12 +33,25 @@ const (
 	exitSignal   = 128 // and the signal
 )
 
-// What the environment of the command says. They do not begin with STOCK_, which is for settings: a stock in the command would refuse them.
+// The environment of the command. The names do not begin with STOCK_, which is for settings: a stock in the command
+// would refuse them.
 const (
 	envStrategy = "LOCK_STRATEGY"
 	envKey      = "LOCK_KEY"
 	envFence    = "LOCK_FENCE"
 )
+
+const lockExample = "" +
+	`  # A task that must run once although every worker starts it: the same line in the crontab of each machine.
+  # --at-least keeps the lock longer than clocks differ, so that a late worker does not run it again.
+  0 3 * * *  stock lock redis-watchdog nightly-report --no-wait --quiet --at-least 1m -- /usr/local/bin/report
+
+  # One after the other, for ten seconds each at most in the queue.
+  stock lock zk-sequential migrate --wait 10s -- ./migrate.sh
+
+  # Who has it, who waits; and to take it away.
+  stock lock ls redis-watchdog nightly-report
+  stock lock evict redis-watchdog nightly-report --admin-token TOKEN`
 
 func lockCommand() *cobra.Command {
 	var r lockRun
@@ -39,17 +61,18 @@ func lockCommand() *cobra.Command {
 		Short: "Run a command under a lock, on one machine at a time",
 		Long: `Run a command under a lock that holds across machines, like flock(1) or "consul lock".
 
-It talks to the lock's server itself; no "stock serve" need run. Without --wait and --no-wait it waits for as long as it takes.
-A key that is a SKU is the lock of its sales: while the command runs under the same strategy, nobody sells that SKU.
+It talks to the lock's server itself; no "stock serve" need run. Without --wait and --no-wait it waits for as long
+as it takes. A key that is a SKU is the lock of its sales: while the command runs under the same strategy, nobody
+sells that SKU.
 
-The command gets LOCK_STRATEGY, LOCK_KEY and LOCK_FENCE in its environment. The fence is a number that grows from holder to
-holder (0: the strategy has none). Let whatever the command writes to refuse a number smaller than one it has seen: a machine
-that froze and wakes up does not know yet that its lock is lost.
+The command gets LOCK_STRATEGY, LOCK_KEY and LOCK_FENCE in its environment. The fence is a number that grows from
+holder to holder (0: the strategy has none). Let whatever the command writes to refuse a number smaller than one
+it has seen: a machine that froze and wakes up does not know yet that its lock is lost.
 
-When the lock is lost (server gone, evicted, time over) the command gets SIGTERM, and SIGKILL after --kill-after, with everything in
-its process group. SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed on to it. On Linux it is killed if stock itself is killed. On a terminal it
-stays in the terminal's process group, so that it can read from it: then signals from the keyboard reach it directly, and
-only the command itself is terminated.
+When the lock is lost (server gone, evicted, time over) the command gets SIGTERM, and SIGKILL after --kill-after,
+with everything in its process group. SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed on to it. On Linux it is
+killed if stock itself is killed. On a terminal it stays in the terminal's process group, so that it can read from
+it: then signals from the keyboard reach it directly, and only the command itself is terminated.
 
 The lock is held for as long as the command runs, except by the SETNX family, which does not renew: give
 --lock-setnx-lease a time longer than the command can take, or it is terminated then.
@@ -62,29 +85,26 @@ Exit status: the command's own, or 128 + the signal that ended it; besides
    76  lost while the command ran, whatever its own status
   126  the command cannot be executed
   127  the command was not found`,
-		Example: `  # A task that must run once although every worker starts it: the same line in the crontab of each machine.
-  # --at-least keeps the lock longer than clocks differ, so that a late worker does not run it again.
-  0 3 * * *  stock lock redis-watchdog nightly-report --no-wait --quiet --at-least 1m -- /usr/local/bin/report
-
-  # One after the other, for ten seconds each at most in the queue.
-  stock lock zk-sequential migrate --wait 10s -- ./migrate.sh
-
-  # Who has it, who waits; and to take it away.
-  stock lock ls redis-watchdog nightly-report
-  stock lock evict redis-watchdog nightly-report --admin-token TOKEN`,
+		Example: lockExample,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch dash := cmd.ArgsLenAtDash(); {
 			case dash < 0 && len(args) > 2:
-				return exitError{exitUsage, errors.New("put -- before the command: stock lock <strategy> <key> -- command")}
+				return exitError{
+					exitUsage,
+					errors.New("put -- before the command: stock lock <strategy> <key> -- command"),
+				}
 			case dash != 2 || len(args) == 2:
-				return exitError{exitUsage, errors.New("want: stock lock <strategy> <key> -- command [argument ...]; see stock lock --help")}
+				return exitError{
+					exitUsage,
+					errors.New("want: stock lock <strategy> <key> -- command [argument ...]; see stock lock --help"),
+				}
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, v, err := loadConfig(config)
+			cfg, err := app.Load(config)
 			if err == nil {
-				err = service.CheckKey(args[1])
+				err = app.CheckKey(args[1])
 			}
 			if err == nil {
 				err = r.check(cmd.Flags(), args[0], args[1])
@@ -92,8 +112,8 @@ Exit status: the command's own, or 128 + the signal that ended it; besides
 			if err != nil {
 				return exitError{exitUsage, err}
 			}
-			if v.GetString("instance") == "" {
-				// The one that is made up for an instance names the port that it listens on.
+			if cfg.Instance == "" {
+				// The default of an instance names the port that it listens on.
 				if host, err := os.Hostname(); err == nil {
 					cfg.Instance = host
 				}
@@ -105,19 +125,29 @@ Exit status: the command's own, or 128 + the signal that ended it; besides
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return exitError{exitUsage, err} })
 	flags := cmd.Flags()
-	flags.DurationVar(&r.wait, "wait", 0, "wait for the lock for so long at most; 0s: try once (default: for as long as it takes)")
+	flags.DurationVar(
+		&r.wait,
+		"wait",
+		0,
+		"wait for the lock for so long at most; 0s: try once (default: for as long as it takes)",
+	)
 	flags.BoolVar(&r.noWait, "no-wait", false, "try once")
 	flags.DurationVar(&r.atLeast, "at-least", 0, "keep the lock for so long although the command has ended sooner")
-	flags.DurationVar(&r.killAfter, "kill-after", 5*time.Second, "time between SIGTERM and SIGKILL when the lock is lost")
+	flags.DurationVar(
+		&r.killAfter,
+		"kill-after",
+		5*time.Second,
+		"time between SIGTERM and SIGKILL when the lock is lost",
+	)
 	flags.DurationVar(&r.maxHold, "max-hold", 0, "longest hold of a renewed lock; then it is lost (default: no limit)")
 	flags.BoolVarP(&r.quiet, "quiet", "q", false, "do not say that another holds the lock: the exit status does")
-	config = addServerFlags(flags)
+	config = app.AddLockFlags(flags)
 	flags.Lookup("instance").Usage = "name of this machine, for others who ask (default: host name) (STOCK_INSTANCE)"
 	cmd.AddCommand(lockListCommand(), lockEvictCommand())
 	return cmd
 }
 
-// check refuses what contradicts itself.
+// check refuses flags that contradict each other.
 func (r *lockRun) check(flags *pflag.FlagSet, strategy, key string) error {
 	r.bounded = flags.Changed("wait")
 	switch {
@@ -132,4 +162,172 @@ func (r *lockRun) check(flags *pflag.FlagSet, strategy, key string) error {
 		r.noWait = true
 	}
 	return nil
+}
+
+// lockLogger returns a log that is silent unless --log-level is debug: the command says in its own words what matters
+// to its user.
+func lockLogger(w io.Writer, cfg app.Config) *slog.Logger {
+	log := slog.New(slog.DiscardHandler)
+	if cfg.Log.Level == "debug" {
+		log = app.NewLogger(w, cfg)
+	}
+	app.LogRedis(log)
+	return log
+}
+
+// A lockRun is one "stock lock": a command under a lock.
+type lockRun struct {
+	cfg           app.Config
+	strategy, key string
+	argv          []string
+
+	wait      time.Duration // for the lock, if bounded
+	bounded   bool
+	noWait    bool
+	atLeast   time.Duration
+	killAfter time.Duration
+	maxHold   time.Duration
+	quiet     bool
+
+	stdin          io.Reader
+	stdout, stderr io.Writer
+}
+
+// endless is the longest hold without --max-hold: the lock is renewed for as long as the command runs.
+const endless = 100 * 365 * 24 * time.Hour
+
+// askLimit is how long a server that does not answer is waited for.
+const askLimit = 5 * time.Second
+
+// run returns the exit status as an exitError, or nil for 0.
+func (r *lockRun) run(ctx context.Context) (err error) {
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	defer signal.Stop(signals)
+	s, err := app.FindLock(r.strategy)
+	if err != nil {
+		return exitError{exitUsage, err}
+	}
+	path, err := exec.LookPath(r.argv[0])
+	if err != nil {
+		return notStarted(err) // before waiting for the lock
+	}
+	r.cfg.Lock.MaxHold = endless
+	if r.maxHold > 0 {
+		r.cfg.Lock.MaxHold = r.maxHold
+	}
+	locks, err := app.OpenLocks(r.cfg, lockLogger(r.stderr, r.cfg), s)
+	if err != nil {
+		return exitError{exitUsage, err}
+	}
+	defer func() { _ = locks.Close() }() // nothing is left but connections
+	l, err := locks.Open(s)
+	if err != nil {
+		return exitError{exitDown, err}
+	}
+
+	lease, err := r.acquire(ctx, l, signals)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	err = r.child(path, lease).run(lease, signals)
+	r.linger(lease, began, signals)
+	return r.release(lease, err)
+}
+
+// acquire waits for the lock. A signal ends the wait.
+func (r *lockRun) acquire(ctx context.Context, l lock.Locker, signals <-chan os.Signal) (*lock.Lease, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	outside := ctx
+	o := lock.Options{TryOnce: r.noWait, Owner: r.cfg.Instance + "/pid-" + strconv.Itoa(os.Getpid())}
+	limit := r.wait
+	if r.noWait {
+		limit = askLimit
+	}
+	if r.noWait || r.bounded {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeout(ctx, limit)
+		defer stop()
+	}
+	var come os.Signal
+	acquired := make(chan struct{})
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		select {
+		case come = <-signals:
+		case <-outside.Done():
+			// main has seen a signal: the one that is about to arrive here, or one from before signals were received
+			// here.
+			select {
+			case come = <-signals:
+			case <-time.After(100 * time.Millisecond):
+				come = syscall.SIGTERM
+			}
+		case <-acquired:
+		}
+		cancel()
+	})
+	lease, err := l.Acquire(ctx, r.key, o)
+	close(acquired)
+	watch.Wait()
+	switch {
+	case come != nil:
+		if err == nil {
+			_ = lease.Release()
+		}
+		return nil, exitError{exitSignal + int(come.(syscall.Signal)), nil}
+	case err == nil:
+		return lease, nil
+	case errors.Is(err, lock.ErrDown):
+		return nil, exitError{exitDown, fmt.Errorf("lock %q: %w", r.key, err)}
+	case errors.Is(err, lock.ErrHeld), errors.Is(err, context.DeadlineExceeded):
+		if r.quiet {
+			return nil, exitError{exitNotHeld, nil}
+		}
+		return nil, exitError{exitNotHeld, r.heldBy(err)}
+	default:
+		return nil, exitError{exitFault, err}
+	}
+}
+
+// heldBy names the holder in one line.
+func (r *lockRun) heldBy(err error) error {
+	held := &lock.HeldError{Key: r.key}
+	errors.As(err, &held)
+	if r.noWait {
+		return held
+	}
+	return fmt.Errorf("%w; not free within %v", held, r.wait)
+}
+
+// linger keeps the lock for --at-least.
+func (r *lockRun) linger(lease *lock.Lease, began time.Time, signals <-chan os.Signal) {
+	timer := time.NewTimer(r.atLeast - time.Since(began))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-lease.Done():
+	case <-signals:
+	}
+}
+
+// release releases the lock and returns the exit status. ended is that of the command.
+func (r *lockRun) release(lease *lock.Lease, ended error) error {
+	err := lease.Release()
+	switch {
+	case err == nil:
+	case errors.Is(err, lock.ErrLost):
+		// Some locks are told of their loss only now.
+		return exitError{exitLost, fmt.Errorf("the lock was lost before the command had ended: %w", err)}
+	default:
+		fmt.Fprintf(
+			r.stderr,
+			"stock: lock %q could not be given back, and is free when its time is over: %v\n",
+			r.key,
+			err,
+		)
+	}
+	return ended
 }

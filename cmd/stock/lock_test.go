@@ -1,15 +1,29 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/spf13/pflag"
+
+	"example.com/stock/app"
+	"example.com/stock/lock"
+	"example.com/stock/stack"
+	"example.com/stock/stack/stacktest"
 )
 
 // Processes that lock the same key come in one after the other, each with a larger fence than the one before.
@@ -21,7 +35,19 @@ func TestLockExcludes(t *testing.T) {
 			var all []*locking
 			for i := range 5 {
 				// The sleep is what the others would fall into.
-				all = append(all, startLocking(t, fmt.Sprint("m", i), k.args("excl", sh(`echo "in $$ $LOCK_FENCE $LOCK_STRATEGY $LOCK_KEY" >>"$1"; sleep 0.1; echo "out $$" >>"$1"`, history)...)...))
+				all = append(
+					all,
+					startLocking(
+						t,
+						fmt.Sprint("m", i),
+						k.args(
+							"excl",
+							sh(
+								`echo "in $$ $LOCK_FENCE $LOCK_STRATEGY $LOCK_KEY" >>"$1"; `+
+									`sleep 0.1; echo "out $$" >>"$1"`,
+								history,
+							)...)...),
+				)
 			}
 			for _, l := range all {
 				l.ends(t, 0)
@@ -39,7 +65,16 @@ func TestLockExcludes(t *testing.T) {
 				var pid, out int
 				var fence uint64
 				var strategy, key string
-				if _, err := fmt.Sscanf(lines[i]+" "+lines[i+1], "in %d %d %s %s out %d", &pid, &fence, &strategy, &key, &out); err != nil || pid != out {
+				if _, err := fmt.Sscanf(
+					lines[i]+" "+lines[i+1],
+					"in %d %d %s %s out %d",
+					&pid,
+					&fence,
+					&strategy,
+					&key,
+					&out,
+				); err != nil ||
+					pid != out {
 					t.Fatalf("not one after the other (%v):\n%s", err, text)
 				}
 				if fence <= before || strategy != k.strategy || key != "excl" {
@@ -62,7 +97,8 @@ func TestLockNotObtained(t *testing.T) {
 
 			once := startLocking(t, "m", k.args("busy", "--no-wait", "--", "echo", "in")...)
 			once.ends(t, 75)
-			if said := once.errs.String(); !strings.Contains(said, "machine-1/pid-"+strconv.Itoa(holder.Process.Pid)) || once.out.String() != "" {
+			if said := once.errs.String(); !strings.Contains(said, "machine-1/pid-"+strconv.Itoa(holder.Process.Pid)) ||
+				once.out.String() != "" {
 				t.Errorf("it says %q, and runs %q; want it to name the holder and not to run", said, once.out)
 			}
 			quiet := startLocking(t, "m", k.args("busy", "--wait", "0s", "-q", "--", "echo", "in")...)
@@ -114,7 +150,10 @@ func TestLockPassesTheStatusOn(t *testing.T) {
 		{"a wrong setting", []string{"--lock-watchdog-lease", "1ms", "--", "true"}, 64},
 		{"no server", []string{"--redis-addrs", "127.0.0.1:1", "--", "true"}, 69},
 		{"server not configured", []string{"--redis-addrs", "", "--", "true"}, 69},
-		{"itself", []string{"--no-wait", "--", "env", "LOCK_STRATEGY=redis-watchdog", "LOCK_KEY=nested", programPath(t), "lock", "redis-watchdog", "nested", "--", "true"}, 64},
+		{"itself", []string{
+			"--no-wait", "--", "env", "LOCK_STRATEGY=redis-watchdog", "LOCK_KEY=nested",
+			programPath(t), "lock", "redis-watchdog", "nested", "--", "true",
+		}, 64},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
@@ -130,7 +169,8 @@ func TestLockPassesTheStatusOn(t *testing.T) {
 			t.Parallel()
 			l := startLocking(t, "m", strategy, "k", "--", "true")
 			l.ends(t, 64)
-			if said := l.errs.String(); !strings.Contains(said, "redis-watchdog") || !strings.Contains(said, "zk-sequential") {
+			if said := l.errs.String(); !strings.Contains(said, "redis-watchdog") ||
+				!strings.Contains(said, "zk-sequential") {
 				t.Errorf("it says %q, want which there are", said)
 			}
 		})
@@ -147,7 +187,10 @@ func TestLockPassesSignalsOn(t *testing.T) {
 			t.Parallel()
 			k := redisLocks(t, "redis-watchdog")[0]
 			key := "signal " + s.name
-			holder := startLocking(t, "holder", k.args(key, sh(`trap 'echo told; exit 3' `+s.name+`; echo up; while :; do sleep 0.02; done`)...)...)
+			holder := startLocking(
+				t,
+				"holder",
+				k.args(key, sh(`trap 'echo told; exit 3' `+s.name+`; echo up; while :; do sleep 0.02; done`)...)...)
 			holder.says(t, "up")
 			waiter := startLocking(t, "waiter", k.args(key, "--", "echo", "in")...)
 			listed(t, k, key, "holder", "waiter")
@@ -210,4 +253,430 @@ func TestLockFreeAfterAKill(t *testing.T) {
 			}
 		})
 	}
+}
+
+// ownServer is a lock on a server of the test's own, with short leases.
+func ownServer(t *testing.T, strategy string) (kindOfLock, *stack.Server) {
+	if strategy == "zk-sequential" {
+		s := stacktest.Server(t, stack.ZooKeeper)
+		return kindOfLock{strategy, []string{"--zookeeper-hosts", s.URL, "--zookeeper-session-timeout", "3s"}}, s
+	}
+	s := stacktest.Redis(t)
+	return kindOfLock{strategy, append([]string{"--redis-addrs", s.Addr}, shortLeases()...)}, s
+}
+
+func shortLeases() []string {
+	return []string{"--lock-watchdog-lease", "3s", "--lock-setnx-lease", "3s"}
+}
+
+// open opens the lock in this process.
+func (k kindOfLock) open(t *testing.T) lock.Locker {
+	t.Helper()
+	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	settings := app.AddLockFlags(flags)
+	if err := flags.Parse(k.server); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := app.Load(settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := app.FindLock(k.strategy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	locks, err := app.OpenLocks(cfg, slog.New(slog.DiscardHandler), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = locks.Close() })
+	l, err := locks.Open(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// However the lock is lost, the command is told, and one that does not listen is killed with all that it has started.
+func TestLockLost(t *testing.T) {
+	evict := func(t *testing.T, k kindOfLock, key string, _ *stack.Server) {
+		if _, err := lock.Evict(t.Context(), k.open(t), key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hang := func(t *testing.T, _ kindOfLock, _ string, s *stack.Server) {
+		if err := s.Pause(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Resume() })
+	}
+	nothing := func(*testing.T, kindOfLock, string, *stack.Server) {}
+	for _, row := range []struct {
+		name, strategy string
+		more           []string
+		lose           func(t *testing.T, k kindOfLock, key string, own *stack.Server)
+	}{
+		{"evicted", "redis-watchdog", nil, evict},
+		{"evicted", "zk-sequential", nil, evict},
+		{"server hangs", "redis-watchdog", nil, hang},
+		{"server hangs", "zk-sequential", nil, hang},
+		{"lease is over", "redis-setnx", nil, nothing},
+		{"held too long", "redis-watchdog", []string{"--max-hold", "3s"}, nothing},
+	} {
+		t.Run(row.name+"/"+row.strategy, func(t *testing.T) {
+			t.Parallel()
+			var k kindOfLock
+			var server *stack.Server
+			switch {
+			case row.name == "server hangs":
+				k, server = ownServer(t, row.strategy)
+			case row.strategy == "zk-sequential":
+				k = zkLock(t)
+			default:
+				k = redisLocks(t, row.strategy)[0]
+				k.server = append(k.server, shortLeases()...)
+			}
+			for _, command := range []struct{ name, script, says, grace string }{
+				{
+					"obedient", `trap 'echo told; exit 0' TERM; echo up $$ end; while :; do sleep 0.02; done`, "told",
+					"30s",
+				},
+				{
+					"with a deaf child",
+					`trap 'exit 0' TERM; (trap '' TERM; exec sleep 600) & echo up $! end; wait; wait`, "up", "300ms",
+				},
+				{"deaf", `trap '' TERM; sleep 600 & echo up $! end; while :; do sleep 0.02; done`, "up", "300ms"},
+			} {
+				t.Run(command.name, func(t *testing.T) {
+					key := row.name + ", " + command.name
+					l := startLocking(
+						t,
+						"m",
+						k.args(
+							key,
+							append(append(row.more, "--kill-after", command.grace), sh(command.script)...)...)...)
+					l.says(t, "end")
+					var pid int
+					if _, err := fmt.Sscanf(l.out.String(), "up %d", &pid); err != nil {
+						t.Fatal(err)
+					}
+					row.lose(t, k, key, server)
+					l.ends(t, 76)
+					l.says(t, command.says)
+					if said := l.errs.String(); !strings.Contains(said, "SIGTERM to the command") {
+						t.Errorf("it says %q", said)
+					}
+					eventually(t, 20*time.Second, "nothing of it is left", func() (bool, string) {
+						return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) || zombie(pid), fmt.Sprint("pid ", pid)
+					})
+				})
+			}
+		})
+	}
+}
+
+// A lock that is not renewed, and was lost before the command had ended: that it ended well does not count.
+func TestLockLostIsToldLate(t *testing.T) {
+	t.Parallel()
+	k := redisLocks(t, "redis-setnx")[0]
+	l := startLocking(t, "m", k.args("late loss", "--", "cat")...)
+	listed(t, k, "late loss", "m")
+	if _, err := lock.Evict(t.Context(), k.open(t), "late loss"); err != nil {
+		t.Fatal(err)
+	}
+	l.stdin.Close()
+	l.ends(t, 76)
+}
+
+// A release that does not reach the server is said, and is not the command's failure.
+func TestLockThatCannotBeGivenBack(t *testing.T) {
+	t.Parallel()
+	k, server := ownServer(t, "redis-watchdog")
+	l := startLocking(t, "m", k.args("stranded", "--lock-watchdog-lease", "1m", "--", "cat")...)
+	listed(t, k, "stranded", "m")
+	if err := server.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	l.stdin.Close()
+	l.ends(t, 0)
+	if said := l.errs.String(); !strings.Contains(said, "could not be given back") {
+		t.Errorf("it says %q", said)
+	}
+}
+
+// Of all keys that the lock's server knows, those of segments are picked: all of them, of a SKU, or one.
+func TestSegmentsOf(t *testing.T) {
+	keys := []string{"stock#3", "nightly-report", "stock", "other#1", "stock#1", "stocks#1"}
+	for _, row := range []struct{ skus, want []string }{
+		{nil, []string{"other#1", "stock#1", "stock#3", "stocks#1"}},
+		{[]string{"stock"}, []string{"stock#1", "stock#3"}},
+		{[]string{"stock#3", "other"}, []string{"other#1", "stock#3"}},
+		{[]string{"nightly-report"}, []string{}},
+	} {
+		if got := segmentsOf(slices.Clone(keys), row.skus); !slices.Equal(got, row.want) {
+			t.Errorf("of %q: %q, want %q", row.skus, got, row.want)
+		}
+	}
+}
+
+// Who has a lock of redlock is told by the command, with and without an instance, and over HTTP. It cannot be taken
+// away, because it has no fence. When there is no majority clients are told so, and no address.
+func TestRedlockIsSeen(t *testing.T) {
+	t.Parallel()
+	redis := make([]stack.Kind, 6) // one for the stock, and five masters
+	for i := range redis {
+		redis[i] = stack.Redis
+	}
+	s, err := stack.Start(t.Context(), stack.Options{Want: redis, Binary: programPath(t), Env: []string{
+		"STOCK_ADMIN_TOKEN=" + demoToken, "STOCK_REDLOCK_QUARANTINE=-1s", "STOCK_REDLOCK_NODE_TIMEOUT=5s",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Stop() })
+	if len(s.Missing()) > 0 {
+		if os.Getenv("REQUIRE_BACKENDS") == "1" {
+			t.Fatal(s.Missing())
+		}
+		t.Skip(s.Missing())
+	}
+	apps, err := s.Serve(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	url, admin := apps[0].URL, apps[0].Admin
+	var masters []string
+	for i := 2; i <= len(redis); i++ {
+		masters = append(masters, s.Server(fmt.Sprint("redis-", i)).Addr)
+	}
+	k := kindOfLock{
+		"redlock",
+		[]string{
+			"--redlock-addrs",
+			strings.Join(masters, ","),
+			"--redlock-quarantine=-1s",
+			"--redlock-node-timeout=5s",
+		},
+	}
+	holder := startLocking(t, "machine-1", k.args("seen", "--", "cat")...)
+	fmt.Fprintln(holder.stdin, "up")
+	holder.says(t, "up")
+
+	listed(t, k, "seen", "machine-1")
+	for _, args := range [][]string{append([]string{"ls", "redlock"}, k.server...), {
+		"ls", "redlock", "seen", "--url",
+		admin,
+	}} {
+		if out, errs, err := run(
+			t.Context(),
+			append([]string{"lock"}, args...)...); err != nil || !strings.Contains(out, "seen") ||
+			!strings.Contains(out, "machine-1/pid-") {
+			t.Errorf("%q: %v\n%s%s", args, err, out, errs)
+		}
+	}
+	if status, body := get(
+		t,
+		admin+"/v1/locks/redlock/seen",
+	); status != http.StatusOK || !strings.Contains(body, `"instance":"machine-1"`) ||
+		!strings.Contains(body, `"remaining_ms":`) {
+		t.Errorf("GET: %d %s", status, body)
+	}
+	if _, _, err := run(
+		t.Context(),
+		"lock",
+		"evict",
+		"redlock",
+		"seen",
+		"--url",
+		admin,
+		"--admin-token",
+		demoToken,
+	); err == nil ||
+		!strings.Contains(err.Error(), "no fence") {
+		t.Errorf("evict: %v, want that there is no fence", err)
+	}
+	holder.stdin.Close()
+	holder.ends(t, 0)
+	if out, _, err := run(
+		t.Context(),
+		append([]string{"lock", "ls", "redlock"}, k.server...)...); err != nil ||
+		out != "" {
+		t.Errorf("after the release: %v\n%s", err, out)
+	}
+
+	for i := 2; i <= 4; i++ {
+		if err := s.Server(fmt.Sprint("redis-", i)).Kill(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, 20*time.Second, "the instance says that there is no majority", func() (bool, string) {
+		status, body := get(t, admin+"/v1/locks/redlock/seen")
+		if strings.Contains(body, "127.0.0.1") {
+			t.Errorf("an address is shown: %s", body)
+		}
+		return status == http.StatusServiceUnavailable && strings.Contains(body, "2 of 5 nodes count") &&
+			strings.Contains(body, "node 3 is not reached"), body
+	})
+	if reply := deduct(
+		t,
+		url,
+		"stock",
+		"r",
+		map[string]any{"strategy": "redlock"},
+	); !strings.Contains(reply, "/problems/backend_down") ||
+		strings.Contains(reply, "127.0.0.1") {
+		t.Errorf("a sale: %s, want backend_down and no address", reply)
+	}
+	eventually(t, 20*time.Second, "readyz says so", func() (bool, string) {
+		_, body := get(t, url+"/readyz")
+		if strings.Contains(body, "127.0.0.1") {
+			t.Errorf("an address is shown: %s", body)
+		}
+		return strings.Contains(body, "node 1 is not reached"), body
+	})
+	log, err := os.ReadFile(apps[0].Log)
+	if err != nil || !strings.Contains(string(log), masters[0]+" is not reached") {
+		t.Errorf("%v; the log does not name the masters that are gone:\n%s", err, log)
+	}
+}
+
+// A locking is a "stock lock" process.
+type locking struct {
+	*exec.Cmd
+	stdin  io.WriteCloser
+	out    *output
+	errs   *output
+	exited chan struct{}
+}
+
+// An output can be read while it is written.
+type output struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
+// startLocking starts "stock lock" with args. Its name for others is name.
+func startLocking(t *testing.T, name string, args ...string) *locking {
+	t.Helper()
+	path, err := program.Path()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &locking{
+		Cmd:    exec.Command(path, append([]string{"lock", "--instance", name}, args...)...),
+		out:    &output{},
+		errs:   &output{},
+		exited: make(chan struct{}),
+	}
+	l.Stdout, l.Stderr = l.out, l.errs
+	l.WaitDelay = 10 * time.Second // what the command left behind may keep the pipe
+	if l.stdin, err = l.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = l.Wait(); close(l.exited) }()
+	t.Cleanup(func() {
+		_ = l.Process.Kill()
+		<-l.exited
+	})
+	return l
+}
+
+// says waits until the command has printed text.
+func (l *locking) says(t *testing.T, text string) {
+	t.Helper()
+	eventually(t, 20*time.Second, "the command says "+text, func() (bool, string) {
+		return strings.Contains(l.out.String(), text), l.out.String() + l.errs.String()
+	})
+}
+
+// ends waits for the end and checks the status.
+func (l *locking) ends(t *testing.T, status int) {
+	t.Helper()
+	select {
+	case <-l.exited:
+	case <-time.After(30 * time.Second):
+		t.Fatalf("%v does not end: %s%s", l.Args, l.out, l.errs)
+	}
+	if got := l.ProcessState.ExitCode(); got != status {
+		t.Errorf("status %d, want %d: %s%s", got, status, l.out, l.errs)
+	}
+}
+
+// A kind of lock as the tests have it: name, and the flags that lead to its server.
+type kindOfLock struct {
+	strategy string
+	server   []string
+}
+
+func redisLocks(t *testing.T, strategies ...string) (list []kindOfLock) {
+	addr := servers.Redis(t).Addr
+	for _, s := range strategies {
+		list = append(list, kindOfLock{s, []string{"--redis-addrs", addr}})
+	}
+	return list
+}
+
+func zkLock(t *testing.T) kindOfLock {
+	return kindOfLock{
+		"zk-sequential",
+		[]string{"--zookeeper-hosts", servers.ZooKeeper(t), "--zookeeper-session-timeout", "3s"},
+	}
+}
+
+// args is the command line for key, with more flags and the command after "--".
+func (k kindOfLock) args(key string, more ...string) []string {
+	return slices.Concat([]string{k.strategy, key}, k.server, more)
+}
+
+func sh(script string, args ...string) []string {
+	return append([]string{"--", "sh", "-c", script, "sh"}, args...)
+}
+
+// listed waits until "stock lock ls" shows these instances for key, in this order.
+func listed(t *testing.T, k kindOfLock, key string, names ...string) {
+	t.Helper()
+	eventually(t, 20*time.Second, "ls shows "+strings.Join(names, ", "), func() (bool, string) {
+		out, errs, err := run(t.Context(), append([]string{"lock", "ls", k.strategy, key}, k.server...)...)
+		if err != nil {
+			return false, err.Error()
+		}
+		var seen []string
+		for i, line := range strings.Split(strings.TrimSpace(out), "\n") {
+			if _, rest, found := strings.Cut(line, "/pid-"); i > 0 && found && rest != "" {
+				before := strings.Fields(line[:strings.Index(line, "/pid-")])
+				seen = append(seen, before[len(before)-1])
+			}
+		}
+		return slices.Equal(seen, names), out + errs
+	})
+}
+
+// zombie is whether a process has ended, and nobody has asked how.
+func zombie(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err == nil && strings.Contains(string(stat), ") Z ")
+}
+
+func programPath(t *testing.T) string {
+	t.Helper()
+	path, err := program.Path()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
 }

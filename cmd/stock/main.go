@@ -10,7 +10,24 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"example.com/stock/app"
 )
+
+// version is set by the linker (-X main.version=...) for release builds.
+var version = "dev"
+
+// The exit statuses of several commands, besides 0 and 1.
+const (
+	exitTarget      = 2
+	exitVerdict     = 3
+	exitUndecided   = 4
+	exitExpectation = 5
+	exitInterrupted = 130 // as shells say of a program that SIGINT ended
+)
+
+// exitSkipped is the exit status when nothing may be skipped and something was.
+const exitSkipped = 4
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -33,7 +50,7 @@ func main() {
 	}
 }
 
-// An exitError ends the program with a status of its own; err may be nil if all has been said.
+// An exitError ends the program with a status of its own; err is nil if all has been said.
 type exitError struct {
 	code int
 	err  error
@@ -41,3 +58,48 @@ type exitError struct {
 
 func (e exitError) Error() string { return fmt.Sprintf("exit status %d: %v", e.code, e.err) }
 func (e exitError) Unwrap() error { return e.err }
+
+func rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "stock",
+		Short: "Sell stock from several instances: see the over-selling race, and every lock that stops it",
+		Long: `stock is an inventory service that can deduct stock under every kind of lock: none, a mutex,
+Redis, ZooKeeper, MySQL, or an atomic write. It shows the over-selling race and its fixes on real servers.
+
+Start with:  stock demo`,
+		Example: `  # the race and its fixes, on this computer
+  stock demo
+
+  # one of the ways in which locks fail, made to happen
+  stock lab run holder-frozen-past-lease
+
+  # an instance of the service, and load on it
+  stock serve --admin-token demo
+  stock load --url http://localhost:8088 --admin-token demo --strategies none,atomic
+
+  # does your own service oversell?
+  stock load --url http://localhost:9000 --mapping mapping.yaml
+
+  # a task that must run once, although every machine starts it
+  stock lock redis-watchdog nightly --no-wait -- ./nightly.sh`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Version:       version + " " + app.Commit(),
+	}
+	for _, group := range []struct {
+		title    string
+		commands []*cobra.Command
+	}{
+		{"See it:", []*cobra.Command{demoCommand(), strategiesCommand(), labCommand()}},
+		{"Load a service, and judge it:", []*cobra.Command{loadCommand(), verdictCommand(), reportCommand()}},
+		{"Use the locks:", []*cobra.Command{lockCommand()}},
+		{"Run the service:", []*cobra.Command{serveCommand(), configCommand(), migrateCommand(), healthcheckCommand()}},
+	} {
+		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
+		for _, command := range group.commands {
+			command.GroupID = group.title
+			root.AddCommand(command)
+		}
+	}
+	return root
+}

@@ -3,12 +3,14 @@ package main
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,77 +24,150 @@ import (
 var (
 	servers stacktest.Shared
 	program stacktest.Program
+	cluster sharedCluster
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(servers.Around(m), goleak.Cleanup(func(code int) {
+	// The settings of a developer's shell must not decide these tests.
+	for _, pair := range os.Environ() {
+		if name, _, _ := strings.Cut(pair, "="); strings.HasPrefix(name, "STOCK_") {
+			os.Unsetenv(name)
+		}
+	}
+	flag.Parse()
+	if err := flag.Set("test.parallel", "6"); err != nil { // most of these tests wait for processes
+		panic(err)
+	}
+	goleak.VerifyTestMain(servers.Around(cluster.around(m)), goleak.Cleanup(func(code int) {
 		http.DefaultClient.CloseIdleConnections()
 		_ = program.Remove()
 		os.Exit(code)
 	}))
 }
 
-// a cluster is instances as separate processes, with all the backends, behind a front.
-type cluster struct {
+// A group is instances as separate processes, behind a front.
+type group struct {
 	*stack.Stack
 	apps  []*stack.Server
 	front *stack.Server
 }
 
-// startCluster starts backends of its own, so that they can be stopped. Where one is not installed the test is skipped, or fails in CI.
-func startCluster(t *testing.T, instances int, env ...string) *cluster {
+// A sharedCluster is servers of all kinds for the tests that do not harm them: each has instances of its own there, and
+// should have SKUs of its own. They are started when a test first asks.
+type sharedCluster struct {
+	mu    sync.Mutex
+	stack *stack.Stack
+}
+
+type runner func() int
+
+func (r runner) Run() int { return r() }
+
+// around wraps m: its Run runs the tests and stops the servers.
+func (s *sharedCluster) around(m interface{ Run() int }) interface{ Run() int } {
+	return runner(func() int {
+		code := m.Run()
+		if s.stack == nil {
+			return code
+		}
+		if err := s.stack.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = max(code, 1)
+		}
+		return code
+	})
+}
+
+// serve starts that many instances on the shared servers, and stops them with the test.
+func (s *sharedCluster) serve(t *testing.T, instances int, env ...string) *group {
 	t.Helper()
-	path, err := program.Path()
-	if err != nil {
-		t.Fatal(err)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stack == nil {
+		s.stack = startServers(t, context.Background(), demoServers()...)
 	}
-	s, err := stack.Start(t.Context(), stack.Options{
-		Want: demoServers(), AOF: true, Binary: path,
-		Env: append([]string{
-			"STOCK_ADMIN_TOKEN=" + demoToken, "STOCK_LOG_LEVEL=warn", "STOCK_DRAIN=300ms", "STOCK_ZOOKEEPER_SESSION_TIMEOUT=3s",
-			"STOCK_REDLOCK_QUARANTINE=-1s", "STOCK_REDLOCK_NODE_TIMEOUT=1s",
-		}, env...),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	skipIfMissing(t, s.stack)
+	c := serve(t, s.stack, instances, env...)
 	t.Cleanup(func() {
-		if t.Failed() {
-			showLogs(t, s)
-		}
-		if err := s.Stop(); err != nil {
-			t.Error(err)
+		for _, server := range append(c.apps, c.front) {
+			if err := server.Stop(); err != nil {
+				t.Error(err)
+			}
 		}
 	})
+	return c
+}
+
+// startServers starts servers of these kinds, with what is common to their instances.
+func startServers(t *testing.T, ctx context.Context, want ...stack.Kind) *stack.Stack {
+	t.Helper()
+	s, err := stack.Start(ctx, stack.Options{
+		Want: want, AOF: true, Binary: programPath(t),
+		Env: []string{
+			"STOCK_ADMIN_TOKEN=" + demoToken, "STOCK_LOG_LEVEL=warn", "STOCK_DRAIN=300ms",
+			"STOCK_ZOOKEEPER_SESSION_TIMEOUT=3s", "STOCK_REDLOCK_QUARANTINE=-1s", "STOCK_REDLOCK_NODE_TIMEOUT=1s",
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// skipIfMissing skips the test where a server is not installed, or fails it in CI.
+func skipIfMissing(t *testing.T, s *stack.Stack) {
+	t.Helper()
 	for name, reason := range s.Missing() {
 		if os.Getenv("REQUIRE_BACKENDS") == "1" {
 			t.Fatalf("REQUIRE_BACKENDS=1, but %s: %s", name, reason)
 		}
 		t.Skip(reason)
 	}
-	c := &cluster{Stack: s}
-	if c.apps, err = s.Serve(t.Context(), instances); err != nil {
+}
+
+// serve starts instances and their front.
+func serve(t *testing.T, s *stack.Stack, instances int, env ...string) *group {
+	t.Helper()
+	c := &group{Stack: s}
+	var err error
+	if c.apps, err = s.Serve(t.Context(), instances, env...); err != nil {
 		t.Fatal(err)
 	}
-	if c.front, err = s.Front(t.Context()); err != nil {
+	if c.front, err = s.Front(t.Context(), c.apps...); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			c.showLogs(t)
+		}
+	})
 	return c
 }
 
-func showLogs(t *testing.T, s *stack.Stack) {
-	if front := s.Server("nginx"); front != nil {
-		words, _ := os.ReadFile(filepath.Join(strings.TrimSuffix(front.Log, ".log"), "error.log"))
-		t.Logf("nginx: %s", words)
-	}
-	for i := 1; s.Server(fmt.Sprint("app-", i)) != nil; i++ {
-		log, _ := os.ReadFile(s.Server(fmt.Sprint("app-", i)).Log)
+// startCluster starts instances on servers of the test's own, which it may harm.
+func startCluster(t *testing.T, instances int, want ...stack.Kind) *group {
+	t.Helper()
+	s := startServers(t, t.Context(), want...)
+	t.Cleanup(func() {
+		if err := s.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	skipIfMissing(t, s)
+	return serve(t, s, instances)
+}
+
+func (c *group) showLogs(t *testing.T) {
+	words, _ := os.ReadFile(filepath.Join(strings.TrimSuffix(c.front.Log, ".log"), "error.log"))
+	t.Logf("nginx: %s", words)
+	for _, app := range c.apps {
+		log, _ := os.ReadFile(app.Log)
 		lines := bytes.Split(log, []byte("\n"))
-		t.Logf("app-%d: ...\n%s", i, bytes.Join(lines[max(0, len(lines)-15):], []byte("\n")))
+		t.Logf("%s: ...\n%s", app.Name, bytes.Join(lines[max(0, len(lines)-15):], []byte("\n")))
 	}
 }
 
-func (c *cluster) client(t *testing.T, concurrency int) *loadtest.Client {
+func (c *group) client(t *testing.T, concurrency int) *loadtest.Client {
 	t.Helper()
 	client, err := loadtest.NewClient(c.front.URL, demoToken, concurrency)
 	if err != nil {
@@ -148,4 +223,29 @@ func run(ctx context.Context, args ...string) (stdout, stderr string, err error)
 	root.SetArgs(args)
 	err = root.ExecuteContext(ctx)
 	return out.String(), errs.String(), err
+}
+
+// says fails unless err has all of the words, and none of those that begin with "!".
+func says(t *testing.T, err error, words ...string) {
+	t.Helper()
+	text := fmt.Sprint(err)
+	for _, word := range words {
+		if unwanted, no := strings.CutPrefix(word, "!"); no {
+			if strings.Contains(text, unwanted) {
+				t.Errorf("the error has %q in it:\n%s", unwanted, text)
+			}
+		} else if err == nil || !strings.Contains(text, word) {
+			t.Errorf("the error lacks %q:\n%s", word, text)
+		}
+	}
+}
+
+// file writes a file and returns its path.
+func file(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }

@@ -2,14 +2,13 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"example.com/stock/repo"
+	"example.com/stock/app"
 )
 
 func migrateCommand() *cobra.Command {
@@ -21,47 +20,70 @@ func migrateCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	verb := func(use, short string, do func(context.Context, *repo.Migrator) (string, error)) {
-		sub := &cobra.Command{
-			Use: use, Short: short, Args: cobra.NoArgs,
-			RunE: func(cmd *cobra.Command, _ []string) error {
-				text, err := withMigrator(cmd, do)
-				if err == nil {
-					fmt.Fprintln(cmd.OutOrStdout(), text)
-				}
-				return err
-			},
-		}
-		addConfigFlags(sub.Flags())
-		cmd.AddCommand(sub)
-	}
-	verb("up", "Apply every migration that is missing", func(ctx context.Context, m *repo.Migrator) (string, error) {
-		applied, err := m.Up(ctx)
-		return listMigrations("applied", applied), err
-	})
-	verb("down", "Take back the last migration, with the stock and the orders in its tables", func(ctx context.Context, m *repo.Migrator) (string, error) {
-		undone, err := m.Down(ctx)
-		if undone == nil {
-			return listMigrations("taken back", nil), err
-		}
-		return listMigrations("taken back", []repo.Migration{*undone}), err
-	})
-	verb("status", "List the migrations, and when each was applied", func(ctx context.Context, m *repo.Migrator) (string, error) {
-		all, err := m.Status(ctx)
-		var text strings.Builder
-		for _, step := range all {
-			when := "pending"
-			if !step.AppliedAt.IsZero() {
-				when = "applied " + step.AppliedAt.UTC().Format(time.DateTime) + " UTC"
-			}
-			fmt.Fprintf(&text, "%-30s %s\n", step.Name, when)
-		}
-		return strings.TrimSuffix(text.String(), "\n"), err
-	})
+	const down = "Take back the last migration, with the stock and the orders in its tables"
+	cmd.AddCommand(
+		migrateVerb("up", "Apply every migration that is missing", migrateUp),
+		migrateVerb("down", down, migrateDown),
+		migrateVerb("status", "List the migrations, and when each was applied", migrateStatus),
+	)
 	return cmd
 }
 
-func listMigrations(verb string, steps []repo.Migration) string {
+// migrateVerb makes a subcommand that prints what do returns.
+func migrateVerb(use, short string, do func(context.Context, *app.Migrator) (string, error)) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: use, Short: short, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := app.Load(cmd.Flags())
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), time.Minute)
+			defer cancel()
+			m, err := app.OpenMigrator(ctx, cfg)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = m.Close() }()
+			text, err := do(ctx, m)
+			if err == nil {
+				fmt.Fprintln(cmd.OutOrStdout(), text)
+			}
+			return err
+		},
+	}
+	app.AddFlags(cmd.Flags())
+	return cmd
+}
+
+func migrateUp(ctx context.Context, m *app.Migrator) (string, error) {
+	applied, err := m.Up(ctx)
+	return listMigrations("applied", applied), err
+}
+
+func migrateDown(ctx context.Context, m *app.Migrator) (string, error) {
+	var undone []app.Migration
+	last, err := m.Down(ctx)
+	if last != nil {
+		undone = append(undone, *last)
+	}
+	return listMigrations("taken back", undone), err
+}
+
+func migrateStatus(ctx context.Context, m *app.Migrator) (string, error) {
+	all, err := m.Status(ctx)
+	var text strings.Builder
+	for _, step := range all {
+		when := "pending"
+		if !step.AppliedAt.IsZero() {
+			when = "applied " + step.AppliedAt.UTC().Format(time.DateTime) + " UTC"
+		}
+		fmt.Fprintf(&text, "%-30s %s\n", step.Name, when)
+	}
+	return strings.TrimSuffix(text.String(), "\n"), err
+}
+
+func listMigrations(verb string, steps []app.Migration) string {
 	if len(steps) == 0 {
 		return "nothing to do"
 	}
@@ -70,33 +92,4 @@ func listMigrations(verb string, steps []repo.Migration) string {
 		names[i] = step.Name
 	}
 	return verb + ": " + strings.Join(names, ", ")
-}
-
-func withMigrator(cmd *cobra.Command, do func(context.Context, *repo.Migrator) (string, error)) (string, error) {
-	cfg, _, err := loadConfig(cmd.Flags())
-	if err != nil {
-		return "", err
-	}
-	if cfg.MySQL.DSN == "" {
-		return "", errors.New("mysql.dsn is empty: set it with --mysql-dsn or STOCK_MYSQL_DSN")
-	}
-	db, err := repo.OpenMySQL(cfg.MySQL.DSN, repo.Pool{Open: 2})
-	if err != nil {
-		return "", fmt.Errorf("open mysql: %w", err)
-	}
-	pool, err := db.DB()
-	if err != nil {
-		return "", fmt.Errorf("open mysql: %w", err)
-	}
-	defer pool.Close()
-	ctx, cancel := context.WithTimeout(cmd.Context(), time.Minute)
-	defer cancel()
-	if err := pool.PingContext(ctx); err != nil {
-		return "", fmt.Errorf("reach mysql (is --mysql-dsn right, and the server up?): %w", err)
-	}
-	migrator, err := repo.NewMigrator(db)
-	if err != nil {
-		return "", err
-	}
-	return do(ctx, migrator)
 }

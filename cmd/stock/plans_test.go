@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"io"
+	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
@@ -16,34 +18,21 @@ import (
 )
 
 // startRedisOnly is two instances behind a front, with stock and locks on Redis: enough for plans of other tools.
-func startRedisOnly(t *testing.T) *cluster {
+func startRedisOnly(t *testing.T) *group {
 	t.Helper()
-	path, err := program.Path()
-	if err != nil {
-		t.Fatal(err)
-	}
 	s, err := stack.Start(t.Context(), stack.Options{
-		Want: []stack.Kind{stack.Redis}, Binary: path, Env: []string{"STOCK_ADMIN_TOKEN=" + demoToken, "STOCK_LOG_LEVEL=warn", "STOCK_DRAIN=0s"},
+		Want: []stack.Kind{stack.Redis}, Binary: programPath(t),
+		Env: []string{"STOCK_ADMIN_TOKEN=" + demoToken, "STOCK_LOG_LEVEL=warn", "STOCK_DRAIN=0s"},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if t.Failed() {
-			showLogs(t, s)
-		}
 		if err := s.Stop(); err != nil {
 			t.Error(err)
 		}
 	})
-	c := &cluster{Stack: s}
-	if c.apps, err = s.Serve(t.Context(), 2); err != nil {
-		t.Fatal(err)
-	}
-	if c.front, err = s.Front(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return serve(t, s, 2)
 }
 
 // A plan is a run of a tool that people already have, as loadtest/README.md tells it.
@@ -70,8 +59,10 @@ func plans() []plan {
 			},
 		},
 		{
-			tool: "hey", ways: []string{"/deduct_stock_atomic", "/deduct_stock_lock", race}, count: regexp.MustCompile(`(?m)^\s+\[200\]\s+(\d+) responses$`),
-			args: func(u string) []string { return []string{"-n", "240", "-c", "30", "-m", "POST", u} },
+			tool:  "hey",
+			ways:  []string{"/deduct_stock_atomic", "/deduct_stock_lock", race},
+			count: regexp.MustCompile(`(?m)^\s+\[200\]\s+(\d+) responses$`),
+			args:  func(u string) []string { return []string{"-n", "240", "-c", "30", "-m", "POST", u} },
 		},
 		{
 			tool: "curl", ways: []string{"/deduct_stock_atomic"}, count: wrk,
@@ -85,16 +76,26 @@ func plans() []plan {
 					return nil
 				}
 				return []string{
-					"run", "--quiet", "--no-usage-report", "-e", "URL=" + at.Scheme + "://" + at.Host, "-e", "ENDPOINT=" + at.Path, "-e", "SKU=" + at.Query().Get("sku"),
-					"-e", "REQUESTS=240", "../../loadtest/k6/deduct_stock.js",
+					"run",
+					"--quiet",
+					"--no-usage-report",
+					"-e",
+					"URL=" + at.Scheme + "://" + at.Host,
+					"-e",
+					"ENDPOINT=" + at.Path,
+					"-e",
+					"SKU=" + at.Query().Get("sku"),
+					"-e",
+					"REQUESTS=240",
+					"../../loadtest/k6/deduct_stock.js",
 				}
 			},
 		},
 	}
 }
 
-// Every plan runs from start to end with each tool that is installed: set the stock, load, judge. The tool's count of accepted
-// replies is that of the orders.
+// Every plan runs from start to end with each tool that is installed: set the stock, load, judge. The tool's count of
+// accepted replies is that of the orders.
 func TestPlansOfOtherTools(t *testing.T) {
 	c := startRedisOnly(t)
 	for _, p := range plans() {
@@ -114,7 +115,17 @@ func TestPlansOfOtherTools(t *testing.T) {
 				accepted := ""
 				// wrk runs for a time, which on a busy computer may be over before anything is sold.
 				for range 5 {
-					if status, out := verdict(t, "--url", c.front.URL, "--sku", sku, "--set", "40", "--admin-token", demoToken); status != 0 {
+					if status, out := verdict(
+						t,
+						"--url",
+						c.front.URL,
+						"--sku",
+						sku,
+						"--set",
+						"40",
+						"--admin-token",
+						demoToken,
+					); status != 0 {
 						t.Fatal(out)
 					}
 					if accepted = p.run(t, name, c.front.URL+way+"?sku="+sku); accepted != "0" {
@@ -145,7 +156,21 @@ func (p *plan) run(t *testing.T, name, url string) string {
 
 func (p *plan) judge(t *testing.T, url, sku, accepted string, right bool) {
 	t.Helper()
-	status, out := verdict(t, "--url", url, "--sku", sku, "--initial", "40", "--accepted", accepted, "--cut-off", strconv.FormatInt(p.cut, 10), "--json", "-")
+	status, out := verdict(
+		t,
+		"--url",
+		url,
+		"--sku",
+		sku,
+		"--initial",
+		"40",
+		"--accepted",
+		accepted,
+		"--cut-off",
+		strconv.FormatInt(p.cut, 10),
+		"--json",
+		"-",
+	)
 	var i loadtest.Inspection
 	if err := json.Unmarshal([]byte(out), &i); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -161,5 +186,70 @@ func (p *plan) judge(t *testing.T, url, sku, accepted string, right bool) {
 		t.Errorf("%s: exit status %d\n%s", sku, status, out)
 	case right && broken:
 		t.Errorf("%s\n%s", sku, out)
+	}
+}
+
+// A call is one request of requests.http, with the status that its title gives.
+type call struct {
+	title, method, url, body string
+	header                   http.Header
+	status                   int
+}
+
+// calls reads requests.http as an editor does, with host in place of its own.
+func calls(t *testing.T, host string) []call {
+	t.Helper()
+	text, err := os.ReadFile("../../requests.http")
+	if err != nil {
+		t.Fatal(err)
+	}
+	title := regexp.MustCompile(`(\d{3})$`)
+	var all []call
+	for _, part := range strings.Split(string(text), "\n### ")[1:] {
+		name, request, _ := strings.Cut(part, "\n")
+		head, body, _ := strings.Cut(request, "\n\n")
+		lines := strings.Split(strings.TrimSpace(head), "\n")
+		method, target, ok := strings.Cut(lines[0], " ")
+		status := title.FindString(name)
+		if !ok || status == "" {
+			t.Fatalf("%q has no request line, or its title no status", name)
+		}
+		c := call{title: name, method: method, body: strings.TrimSpace(body), header: make(http.Header)}
+		c.url = strings.Replace(target, "{{host}}", host, 1)
+		c.status, _ = strconv.Atoi(status)
+		for _, line := range lines[1:] {
+			key, value, _ := strings.Cut(line, ": ")
+			c.header.Set(key, value)
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// Every call of requests.http is answered as its title says, in the order of the file, and again when it is sent a
+// second time.
+func TestFirstCalls(t *testing.T) {
+	c := startRedisOnly(t)
+	first := calls(t, c.front.URL)
+	if len(first) != 10 {
+		t.Errorf("there are %d calls, want 10", len(first))
+	}
+	for range 2 {
+		for _, call := range first {
+			req, err := http.NewRequestWithContext(t.Context(), call.method, call.url, strings.NewReader(call.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header = call.header
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if resp.StatusCode != call.status || err != nil {
+				t.Errorf("%s: answered %d, %v\n%s", call.title, resp.StatusCode, err, body)
+			}
+		}
 	}
 }

@@ -1,18 +1,21 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"testing"
 
 	"example.com/stock/loadtest"
 )
 
-// Every strategy keeps or breaks the invariant exactly as it promises, on every store, with one, two and three processes.
+// Every strategy keeps or breaks the invariant exactly as it promises, on every store, with one, two and three
+// processes.
 func TestStrategiesDoWhatTheyPromise(t *testing.T) {
 	for _, instances := range []int{1, 2, 3} {
 		t.Run(fmt.Sprint(instances, " instances"), func(t *testing.T) {
-			// Who waits for an unfair lock may be passed by all others: on a busy computer longer than the default wait.
-			c := startCluster(t, instances, "STOCK_WAIT=25s")
+			// Who waits for an unfair lock may be passed by all others: on a busy computer longer than the default
+			// wait.
+			c := cluster.serve(t, instances, "STOCK_WAIT=25s")
 			client := c.client(t, 30)
 			catalogue, err := client.Strategies(t.Context())
 			if err != nil {
@@ -70,7 +73,7 @@ func firstError(r *loadtest.Result) string {
 
 // The documents' own demonstration: 100 units and 30 requests, one at a time and all at once.
 func TestTheClassic(t *testing.T) {
-	c := startCluster(t, 2)
+	c := cluster.serve(t, 2)
 	client := c.client(t, 30)
 	for _, row := range []struct {
 		strategy    string
@@ -95,6 +98,54 @@ func TestTheClassic(t *testing.T) {
 		}
 		if row.strategy == "redis-setnx" && v.Busy == 0 {
 			t.Error("redis-setnx: nobody was told busy")
+		}
+	}
+}
+
+var often = flag.Bool("often", false, "run TestRaceOften in full: ten runs of what races, a hundred of what excludes")
+
+// Without a lock updates are lost in every run of ten; with what promises exclusion in none of a hundred.
+func TestRaceOften(t *testing.T) {
+	unsafe, safe := 2, 2
+	if *often {
+		unsafe, safe = 10, 100
+	}
+	c := cluster.serve(t, 3)
+	client := c.client(t, 30)
+	catalogue, err := client.Strategies(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range catalogue {
+		for _, store := range s.Stores {
+			runs := safe
+			if s.Promise.Scope != loadtest.Cluster {
+				runs = unsafe
+			}
+			raced, sold := 0, 0
+			for range runs {
+				result, err := loadtest.Run(t.Context(), client, loadtest.Plan{
+					Strategy: s.Name, Store: store, Stock: 100, Requests: 150, Concurrency: 30,
+				}, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if result.Verdict.RaceSeen {
+					raced++
+				}
+				sold += result.Verdict.Accepted
+			}
+			t.Logf("%-16s %-6s %3d runs, %5d sold, updates lost in %d runs", s.Name, store, runs, sold, raced)
+			switch s.Promise.Scope {
+			case loadtest.Cluster:
+				if raced > 0 {
+					t.Errorf("%s on %s lost updates in %d of %d runs", s.Name, store, raced, runs)
+				}
+			case loadtest.Nowhere:
+				if raced == 0 || *often && raced < runs {
+					t.Errorf("%s on %s lost updates in %d of %d runs only", s.Name, store, raced, runs)
+				}
+			}
 		}
 	}
 }

@@ -5,16 +5,19 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/report"
 )
 
-const reportLong = `Report judges histories that "stock load --history" wrote, and shows them: as text, as a page, for other programs.
-Everything is computed anew from the files; no service is asked. A history whose run was killed is judged as far
-as it goes.
+const reportLong = `Report judges histories that "stock load --history" wrote, and shows them: as text, as a page,
+for other programs. Everything is computed anew from the files; no service is asked. A history whose run was
+killed is judged as far as it goes.
 
 --compare takes two sides, each of one or more runs of the same: a file, several with commas between them, or a
 folder of .jsonl files. A difference exceeds the noise if a Mann-Whitney U test gives it a chance below 5 %,
@@ -38,7 +41,7 @@ const reportExample = `  # what happened, in the terminal
   stock report run.jsonl --json -
   stock report --schema`
 
-// reportAsk is what report was asked for.
+// reportAsk is the flags of report.
 type reportAsk struct {
 	reportFlags
 	json                     string
@@ -63,9 +66,14 @@ func reportCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.BoolVar(&ask.compare, "compare", false, "compare two sides, A and B, each of one or more histories")
 	ask.add(flags)
-	flags.StringVar(&ask.json, "json", "", "write the results to this file as JSON; \"-\": to standard output, instead of the text")
+	flags.StringVar(
+		&ask.json,
+		"json",
+		"",
+		"write the results to this file as JSON; \"-\": to standard output, instead of the text",
+	)
 	flags.BoolVar(&ask.schema, "schema", false, "print the JSON schema of --json, and do nothing else")
-	flags.BoolVar(&ask.noColor, "no-color", false, "no colours on a terminal either (as NO_COLOR does)")
+	noColorFlag(cmd, &ask.noColor)
 	return cmd
 }
 
@@ -97,7 +105,7 @@ func (a *reportAsk) run(args []string, stdout, stderr io.Writer) error {
 	return a.show(page, stdout, stderr)
 }
 
-// show writes all that was asked for. Notes go first: they change how the rest is to be read.
+// show writes everything. Notes go first: they change how the rest is to be read.
 func (a *reportAsk) show(page report.Page, stdout, stderr io.Writer) error {
 	for _, note := range page.Notes {
 		fmt.Fprintln(stderr, note)
@@ -116,10 +124,14 @@ func (a *reportAsk) show(page report.Page, stdout, stderr io.Writer) error {
 	return errors.Join(err, a.write(page, stderr))
 }
 
-// sides compares two.
+// sides compares two sides.
 func (a *reportAsk) sides(args []string, stdout, stderr io.Writer) error {
 	if len(args) != 2 {
-		return fmt.Errorf("--compare: takes two sides, A and B, not %d; several histories of one side go together with commas, or in a folder", len(args))
+		return fmt.Errorf(
+			"--compare: takes two sides, A and B, not %d; several histories of one side go together with commas, "+
+				"or in a folder",
+			len(args),
+		)
 	}
 	page := report.Page{Groups: make([]report.Group, 2)}
 	for i, side := range args {
@@ -144,7 +156,7 @@ func (a *reportAsk) sides(args []string, stdout, stderr io.Writer) error {
 	return a.show(page, stdout, stderr)
 }
 
-// readRun reads and judges a history. note is what the reader must know of it, if it is not whole.
+// readRun reads and judges a history. note says what the reader must know of it, if it is not whole.
 func readRun(path string) (r *loadtest.Result, note string, err error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -158,7 +170,117 @@ func readRun(path string) (r *loadtest.Result, note string, err error) {
 	case err != nil:
 		return nil, "", fmt.Errorf("%s: %w", path, err)
 	case h.End == nil:
-		note = fmt.Sprintf("%s: the run was killed, or still goes on: what is there is judged, %d requests, without the orders and the final stock.", path, len(h.Records))
+		note = fmt.Sprintf(
+			"%s: the run was killed, or still goes on: what is there is judged, %d requests, without the orders "+
+				"and the final stock.",
+			path,
+			len(h.Records),
+		)
 	}
 	return h.Result(), note, nil
+}
+
+// reportFlags are the files that a command may write about runs, besides what it prints.
+type reportFlags struct {
+	html, csv, jtl, svg, png, porcupine string
+}
+
+func (f *reportFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.html, "html", "", "write a page about all of it to this file: one file, which needs no network")
+	flags.StringVar(&f.csv, "csv", "", "write a line per request to this file as CSV")
+	flags.StringVar(&f.jtl, "jtl", "", "write a line per request to this file as JMeter's listeners read it")
+	flags.StringVar(&f.svg, "svg", "", "write pictures for slides into this folder as SVG")
+	flags.StringVar(&f.png, "png", "", "write pictures for slides into this folder as PNG")
+	flags.StringVar(
+		&f.porcupine,
+		"porcupine-html",
+		"",
+		fmt.Sprintf("write porcupine's picture of a single run to this file (up to %d requests)", loadtest.MaxLinear),
+	)
+}
+
+// check finds the files that cannot be written before anything starts.
+func (f *reportFlags) check() error {
+	for flag, path := range map[string]string{
+		"html": f.html, "csv": f.csv, "jtl": f.jtl,
+		"porcupine-html": f.porcupine, "svg": f.svg, "png": f.png,
+	} {
+		if path == "" {
+			continue
+		}
+		info, err := os.Stat(path)
+		folder := flag == "svg" || flag == "png"
+		switch {
+		case err == nil && info.IsDir() != folder && folder:
+			return &loadtest.PlanError{Field: flag, Reason: path + " is a file: give a folder"}
+		case err == nil && info.IsDir() != folder:
+			return &loadtest.PlanError{Field: flag, Reason: path + " is a folder: give a file"}
+		case err != nil:
+			if err := checkFile(filepath.Clean(path)); err != nil {
+				return &loadtest.PlanError{Field: flag, Reason: err.Error()}
+			}
+		}
+	}
+	return nil
+}
+
+// write writes the files that were asked for, as many as it can, and names each on stderr.
+func (f *reportFlags) write(page report.Page, stderr io.Writer) error {
+	var runs []*loadtest.Result
+	for _, g := range page.Groups {
+		runs = append(runs, g.Runs...)
+	}
+	var failed []error
+	file := func(flag, path string, write func(io.Writer) error) {
+		if path == "" {
+			return
+		}
+		if err := writeFile(path, write); err != nil {
+			failed = append(failed, fmt.Errorf("--%s: %w", flag, err))
+			return
+		}
+		fmt.Fprintf(stderr, "wrote %s\n", path)
+	}
+	file("html", f.html, func(w io.Writer) error { return report.WriteHTML(w, page) })
+	file("csv", f.csv, func(w io.Writer) error { return report.WriteCSV(w, runs) })
+	file("jtl", f.jtl, func(w io.Writer) error { return report.WriteJTL(w, runs) })
+	for format, dir := range map[string]string{report.SVG: f.svg, report.PNG: f.png} {
+		if dir == "" {
+			continue
+		}
+		names, err := report.WritePictures(dir, format, runs)
+		if err != nil {
+			failed = append(failed, fmt.Errorf("--%s: %w", format, err))
+		}
+		fmt.Fprintf(stderr, "wrote %d pictures into %s\n", len(names), dir)
+	}
+	if f.porcupine != "" && len(runs) != 1 {
+		failed = append(
+			failed,
+			&loadtest.PlanError{
+				Field:  "porcupine-html",
+				Reason: fmt.Sprintf("is about a single run, not about %d", len(runs)),
+			},
+		)
+	} else if len(runs) == 1 {
+		file("porcupine-html", f.porcupine, func(w io.Writer) error { return loadtest.WriteLinear(w, runs[0]) })
+	}
+	return errors.Join(failed...)
+}
+
+// expand lists the histories of one side: a folder's, or those named with commas.
+func expand(side string) ([]string, error) {
+	info, err := os.Stat(side)
+	if err != nil || !info.IsDir() {
+		// A file whose name has a comma is itself.
+		if err == nil {
+			return []string{side}, nil
+		}
+		return strings.Split(side, ","), nil
+	}
+	paths, err := filepath.Glob(filepath.Join(side, "*.jsonl"))
+	if err == nil && len(paths) == 0 {
+		err = fmt.Errorf("%s: holds no .jsonl file", side)
+	}
+	return paths, err
 }

@@ -16,7 +16,19 @@ func histories(t *testing.T) (folder string) {
 		if err := os.Mkdir(filepath.Join(folder, side), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		status, _, err := load(t.Context(), "--url", url, "-s", "right,none", "-n", "30", "--stock", "40", "--history", filepath.Join(folder, side, "run.jsonl"))
+		status, _, err := load(
+			t.Context(),
+			"--url",
+			url,
+			"-s",
+			"right,none",
+			"-n",
+			"30",
+			"--stock",
+			"40",
+			"--history",
+			filepath.Join(folder, side, "run.jsonl"),
+		)
 		if status != 0 {
 			t.Fatal(err)
 		}
@@ -41,23 +53,46 @@ func TestReportShowsAHistory(t *testing.T) {
 	if err != nil || !strings.Contains(out, "HOLDS: 40 = 10 remaining + 30 sold") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	out, told, err := run(t.Context(), "report", one, two, "--html", filepath.Join(dir, "page.html"), "--csv", filepath.Join(dir, "runs.csv"),
-		"--jtl", filepath.Join(dir, "runs.jtl"), "--json", filepath.Join(dir, "runs.json"), "--svg", filepath.Join(dir, "svg"))
-	if err != nil || !strings.Contains(out, "right") || !strings.Contains(out, "As expected, since no exclusion is promised") {
+	out, told, err := run(
+		t.Context(),
+		"report",
+		one,
+		two,
+		"--html",
+		filepath.Join(dir, "page.html"),
+		"--csv",
+		filepath.Join(dir, "runs.csv"),
+		"--jtl",
+		filepath.Join(dir, "runs.jtl"),
+		"--json",
+		filepath.Join(dir, "runs.json"),
+		"--svg",
+		filepath.Join(dir, "svg"),
+	)
+	if err != nil || !strings.Contains(out, "right") ||
+		!strings.Contains(out, "As expected, since no exclusion is promised") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	if strings.Count(told, "wrote ") != 4 {
 		t.Errorf("told %s", told)
 	}
 	for file, word := range map[string]string{
-		"page.html": "2 runs side by side", "runs.csv": "request_id", "runs.jtl": "timeStamp,elapsed,label", "runs.json": `"version": 2`,
+		"page.html": "2 runs side by side", "runs.csv": "request_id", "runs.jtl": "timeStamp,elapsed,label",
+		"runs.json":              `"version": 2`,
 		"svg/01-right-stock.svg": "<svg", "svg/comparison.svg": "<svg",
 	} {
 		if !strings.Contains(content(t, dir, file), word) {
 			t.Errorf("%s: no %q", file, word)
 		}
 	}
-	if _, _, err := run(t.Context(), "report", one, "--porcupine-html", filepath.Join(dir, "search.html")); err != nil || !strings.Contains(content(t, dir, "search.html"), "final stock") {
+	if _, _, err := run(
+		t.Context(),
+		"report",
+		one,
+		"--porcupine-html",
+		filepath.Join(dir, "search.html"),
+	); err != nil ||
+		!strings.Contains(content(t, dir, "search.html"), "final stock") {
 		t.Errorf("porcupine: %v", err)
 	}
 	if out, _, err := run(t.Context(), "report", "--schema"); err != nil || !strings.Contains(out, "json-schema.org") {
@@ -69,7 +104,19 @@ func TestReportShowsAHistory(t *testing.T) {
 func TestLoadWritesReports(t *testing.T) {
 	dir := t.TempDir()
 	page := filepath.Join(dir, "page.html")
-	status, _, err := load(t.Context(), "--url", standIn(t, "", nil), "-s", "none", "-n", "30", "--html", page, "--jtl", filepath.Join(dir, "run.jtl"))
+	status, _, err := load(
+		t.Context(),
+		"--url",
+		standIn(t, "", nil),
+		"-s",
+		"none",
+		"-n",
+		"30",
+		"--html",
+		page,
+		"--jtl",
+		filepath.Join(dir, "run.jtl"),
+	)
 	if status != 0 || !strings.Contains(content(t, page), "Broken, as expected") {
 		t.Errorf("status %d, %v", status, err)
 	}
@@ -100,13 +147,20 @@ func TestReportCompares(t *testing.T) {
 	if err != nil || !strings.Contains(out, "Not the same: one side mixes") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	out, _, err = run(t.Context(), "report", "--compare", filepath.Join(a, "run.none.jsonl"), filepath.Join(b, "run.none.jsonl"))
+	out, _, err = run(
+		t.Context(),
+		"report",
+		"--compare",
+		filepath.Join(a, "run.none.jsonl"),
+		filepath.Join(b, "run.none.jsonl"),
+	)
 	if err != nil || !strings.Contains(out, "how much of a difference is noise is not known") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
 
-// A history that is not whole is judged as far as it goes, and says so; what is none is refused with its name and the line.
+// A history that is not whole is judged as far as it goes, and says so; what is none is refused with its name and the
+// line.
 func TestReportOfBadHistories(t *testing.T) {
 	dir := histories(t)
 	whole := content(t, dir, "a", "run.none.jsonl")
@@ -119,8 +173,14 @@ func TestReportOfBadHistories(t *testing.T) {
 		return path
 	}
 	for _, row := range []struct{ name, text, told string }{
-		{"cut off in a line", strings.Join(lines[:11], "") + lines[11][:50], "line 12: the last line is cut off after 50 bytes"},
-		{"cut off between lines", strings.Join(lines[:11], ""), "the run was killed, or still goes on: what is there is judged, 10 requests"},
+		{
+			"cut off in a line", strings.Join(lines[:11], "") + lines[11][:50],
+			"line 12: the last line is cut off after 50 bytes",
+		},
+		{
+			"cut off between lines", strings.Join(lines[:11], ""),
+			"the run was killed, or still goes on: what is there is judged, 10 requests",
+		},
 		{"the start only", lines[0], "0 requests"},
 	} {
 		page := filepath.Join(t.TempDir(), "page.html")
@@ -129,16 +189,26 @@ func TestReportOfBadHistories(t *testing.T) {
 			args = append(args, "--png", filepath.Join(filepath.Dir(page), "slides"))
 		}
 		out, told, err := run(t.Context(), args...)
-		if err != nil || !strings.Contains(told, row.told) || !strings.Contains(out, "verdict") || !strings.Contains(content(t, page), `class="notice"`) {
+		if err != nil || !strings.Contains(told, row.told) || !strings.Contains(out, "verdict") ||
+			!strings.Contains(content(t, page), `class="notice"`) {
 			t.Errorf("%s: %v\n%s%s", row.name, err, told, out)
 		}
 	}
 	for _, row := range []struct{ name, text, says string }{
 		{"empty", "", "bad.jsonl: line 1: the history is empty"},
-		{"a report", `{"format":"stock-load-report","version":2,"runs":[]}` + "\n", `bad.jsonl: line 1: a history begins with`},
+		{
+			"a report", `{"format":"stock-load-report","version":2,"runs":[]}` + "\n",
+			`bad.jsonl: line 1: a history begins with`,
+		},
 		{"a picture", "\x89PNG\r\n\x1a\n\x00\x00", "bad.jsonl: line 1: a history begins with"},
-		{"of another version", strings.Replace(whole, `"version":2`, `"version":1`, 1), "this is version 1 of the format, and only version 2 can be read here"},
-		{"spoilt in the middle", strings.Join(lines[:5], "") + "{\n" + strings.Join(lines[5:], ""), "bad.jsonl: line 6: "},
+		{
+			"of another version", strings.Replace(whole, `"version":2`, `"version":1`, 1),
+			"this is version 1 of the format, and only version 2 can be read here",
+		},
+		{
+			"spoilt in the middle", strings.Join(lines[:5], "") + "{\n" + strings.Join(lines[5:], ""),
+			"bad.jsonl: line 6: ",
+		},
 	} {
 		_, _, err := run(t.Context(), "report", file(row.text))
 		if err == nil || !strings.Contains(err.Error(), row.says) {
@@ -157,7 +227,10 @@ func TestReportRefuses(t *testing.T) {
 		{good + " --html /nowhere/at/all.html", "--html: "},
 		{good + " --csv " + dir, "--csv: " + dir + " is a folder: give a file"},
 		{good + " --png " + good, "--png: " + good + " is a file: give a folder"},
-		{good + " " + good + " --porcupine-html " + dir + "/x.html", "--porcupine-html: is about a single run, not about 2"},
+		{
+			good + " " + good + " --porcupine-html " + dir + "/x.html",
+			"--porcupine-html: is about a single run, not about 2",
+		},
 		{"--compare " + good, "--compare: takes two sides, A and B, not 1"},
 		{"--compare " + good + " " + t.TempDir(), "holds no .jsonl file"},
 	} {

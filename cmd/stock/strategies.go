@@ -17,9 +17,10 @@ func strategiesCommand() *cobra.Command {
 	var markdown, short bool
 	var lang string
 	cmd := &cobra.Command{
-		Use:     "strategies",
-		Short:   "List the catalogue: every way to sell, what it promises and what not",
-		Long:    "List the catalogue, weakest first. A running instance tells at GET /v1/strategies which of them it can use now.",
+		Use:   "strategies",
+		Short: "List the catalogue: every way to sell, what it promises and what not",
+		Long: "List the catalogue, weakest first. A running instance tells at GET /v1/strategies which of them " +
+			"it can use now.",
 		Example: "  stock strategies\n  stock strategies --markdown --lang zh\n  stock strategies --markdown --short",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -49,7 +50,7 @@ func strategiesCommand() *cobra.Command {
 	return cmd
 }
 
-// words say what a catalogue says, in one of two languages.
+// words writes the catalogue in one of two languages.
 type words struct{ chinese bool }
 
 func (w words) of(t strategy.Text) string { return w.pick(t.EN, t.ZH) }
@@ -63,7 +64,8 @@ func (w words) pick(en, zh string) string {
 
 func (w words) list(out io.Writer) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	// The heads of padded columns are English in both: tabwriter counts a Chinese character, which is twice as wide, as one.
+	// The heads of padded columns are English in both: tabwriter counts a Chinese character, which is twice as wide,
+	// as one.
 	fmt.Fprintln(table, "STRATEGY\tENDPOINT\tROUND TRIPS\t"+w.pick("WHAT IT IS", "做法"))
 	for _, s := range strategy.All() {
 		fmt.Fprintf(table, "%s\tPOST %s\t%s\t%s\n", s.Name, s.Endpoint, trips(s), w.of(s.Summary))
@@ -87,13 +89,26 @@ func (w words) short(out io.Writer) {
 // markdown writes the table of all promises, and below it what is not promised: docs/strategies.md.
 func (w words) markdown(out io.Writer) {
 	fmt.Fprintln(out, w.pick(
-		"| strategy | endpoint (POST) | what it is | safe on | waits | fair | fenced | round trips | next holder after a crash |",
-		"| 策略 | 接口（POST） | 做法 | 何处安全 | 等待 | 公平 | 栅栏令牌 | 往返次数 | 持有者崩溃后多久可再获得 |"))
+		"| strategy | endpoint (POST) | what it is | safe on | waits | fair | fenced | round trips | next holder "+
+			"after a crash |",
+		"| 策略 | 接口（POST） | 做法 | 何处安全 | 等待 | 公平 | 栅栏令牌 | 往返次数 | 持有者崩溃后多久可再获得 |",
+	))
 	fmt.Fprintln(out, "|---|---|---|---|---|---|---|---|---|")
 	for _, s := range strategy.All() {
 		p := s.Promise
-		fmt.Fprintf(out, "| `%s` | `%s` | %s | %s | %s | %s | %s | %s | %s |\n",
-			s.Name, s.Endpoint, w.of(s.Summary), w.scope(p.Scope), w.yes(p.Blocking), w.yes(p.Fair), w.yes(p.Fenced), trips(s), w.freed(s))
+		fmt.Fprintf(
+			out,
+			"| `%s` | `%s` | %s | %s | %s | %s | %s | %s | %s |\n",
+			s.Name,
+			s.Endpoint,
+			w.of(s.Summary),
+			w.scope(p.Scope),
+			w.yes(p.Blocking),
+			w.yes(p.Fair),
+			w.yes(p.Fenced),
+			trips(s),
+			w.freed(s),
+		)
 	}
 	fmt.Fprintf(out, "\n%s\n\n", w.pick("What each does **not** promise:", "各策略**不**保证什么："))
 	for _, s := range strategy.All() {
@@ -101,7 +116,7 @@ func (w words) markdown(out io.Writer) {
 	}
 }
 
-// trips are the round trips of an uncontended lock.
+// trips returns the round trips of an uncontended lock.
 func trips(s strategy.Strategy) string {
 	if s.RoundTrips == 0 {
 		return "–"

@@ -14,8 +14,9 @@ import (
 	"example.com/stock/loadtest"
 )
 
-const verdictLong = `Verdict judges from the store alone whether stock was lost: initial = remaining + sold, and no two orders read
-the same version. It does not matter what put load on the service: wrk, hey, k6, JMeter, a loop with curl.
+const verdictLong = `Verdict judges from the store alone whether stock was lost: initial = remaining + sold, and
+no two orders read the same version. It does not matter what put load on the service: wrk, hey, k6, JMeter, a loop
+with curl.
 
 Set the stock, run your tool, and give its count of accepted replies (status 200) to --accepted. Orders count from
 the moment at which the stock was set. Before it judges, the stock must have been at rest for a second.
@@ -37,7 +38,7 @@ const verdictExample = `  stock verdict --sku stock --set 100
   # somebody else's service
   stock verdict --mapping mapping.yaml --url http://localhost:9000 --sku book --initial 100 --accepted 300`
 
-// verdictFlags are what verdict was asked for.
+// verdictFlags are the flags of verdict.
 type verdictFlags struct {
 	url, token, mapping    string
 	store, sku             string
@@ -70,20 +71,51 @@ func verdictCommand() *cobra.Command {
 	flags.StringVar(&f.url, "url", "http://localhost:8080", "the service, or the balancer in front of its instances")
 	flags.StringVar(&f.sku, "sku", "stock", "SKU to judge")
 	flags.StringVar(&f.store, "store", "", "store of the stock: redis or mysql (default: the service's)")
-	flags.Int64Var(&f.accepted, "accepted", 0, "requests that your tool counted as accepted, to compare with the orders")
+	flags.Int64Var(
+		&f.accepted,
+		"accepted",
+		0,
+		"requests that your tool counted as accepted, to compare with the orders",
+	)
 	flags.Int64Var(&f.initial, "initial", 0, "units that there were at first (default: as the store says)")
 	flags.Int64Var(&f.set, "set", 0, "do not judge: put so many units in stock, and forget the orders so far")
 	flags.StringVar(&f.token, "admin-token", "", "the service's admin token, for --set (default: $STOCK_ADMIN_TOKEN)")
-	flags.StringVar(&f.mapping, "mapping", "", "file that describes somebody else's inventory API (see loadtest/README.md)")
-	flags.Int64Var(&f.quantity, "quantity", 0, "units that each request asked for, to compare with the orders (default: not known; 1 where an API lists no orders)")
-	flags.Int64Var(&f.cutOff, "cut-off", 0, "requests that your tool may have cut off at its end without counting them (wrk: its connections)")
-	flags.BoolVar(&f.shared, "shared", false, "others may have sold, too: orders that your tool did not count leave nothing undecided")
-	flags.StringVar(&f.json, "json", "", "write the verdict to this file as JSON; \"-\": to standard output, instead of the text")
-	flags.BoolVar(&f.noColor, "no-color", false, "no colours on a terminal either (as NO_COLOR does)")
+	flags.StringVar(
+		&f.mapping,
+		"mapping",
+		"",
+		"file that describes somebody else's inventory API (see loadtest/README.md)",
+	)
+	flags.Int64Var(
+		&f.quantity,
+		"quantity",
+		0,
+		"units that each request asked for, to compare with the orders (default: not known; 1 where an API lists "+
+			"no orders)",
+	)
+	flags.Int64Var(
+		&f.cutOff,
+		"cut-off",
+		0,
+		"requests that your tool may have cut off at its end without counting them (wrk: its connections)",
+	)
+	flags.BoolVar(
+		&f.shared,
+		"shared",
+		false,
+		"others may have sold, too: orders that your tool did not count leave nothing undecided",
+	)
+	flags.StringVar(
+		&f.json,
+		"json",
+		"",
+		"write the verdict to this file as JSON; \"-\": to standard output, instead of the text",
+	)
+	noColorFlag(cmd, &f.noColor)
 	return cmd
 }
 
-// look is what is to be judged. Errors are PlanErrors.
+// look returns what is to be judged. Its errors are PlanErrors.
 func (f *verdictFlags) look(flags *pflag.FlagSet) (loadtest.Look, error) {
 	look := loadtest.Look{Store: f.store, SKU: f.sku, Quantity: f.quantity, CutOff: f.cutOff, Shared: f.shared}
 	for _, n := range []struct {
@@ -100,9 +132,15 @@ func (f *verdictFlags) look(flags *pflag.FlagSet) (loadtest.Look, error) {
 	} {
 		switch given := flags.Changed(n.flag); {
 		case *n.value < n.least:
-			return look, &loadtest.PlanError{Field: n.flag, Reason: fmt.Sprintf("must be %d or more, is %d", n.least, *n.value)}
+			return look, &loadtest.PlanError{
+				Field:  n.flag,
+				Reason: fmt.Sprintf("must be %d or more, is %d", n.least, *n.value),
+			}
 		case given && n.flag != "set" && flags.Changed("set"):
-			return look, &loadtest.PlanError{Field: "set", Reason: fmt.Sprintf("starts anew, so there is nothing to judge: leave out --%s, or --set", n.flag)}
+			return look, &loadtest.PlanError{
+				Field:  "set",
+				Reason: fmt.Sprintf("starts anew, so there is nothing to judge: leave out --%s, or --set", n.flag),
+			}
 		case given && n.into != nil:
 			*n.into = n.value
 		}
@@ -111,12 +149,15 @@ func (f *verdictFlags) look(flags *pflag.FlagSet) (loadtest.Look, error) {
 	case f.sku == "":
 		return look, &loadtest.PlanError{Field: "sku", Reason: "is empty"}
 	case f.mapping != "" && f.store != "":
-		return look, &loadtest.PlanError{Field: "store", Reason: "cannot stand with --mapping: it is for a service of ours"}
+		return look, &loadtest.PlanError{
+			Field:  "store",
+			Reason: "cannot stand with --mapping: it is for a service of ours",
+		}
 	}
 	return look, nil
 }
 
-// least is the smallest quantity: 0 stands for one that was not given.
+// least returns the smallest quantity that is right: 0 stands for one that was not given.
 func least(given bool) int64 {
 	if given {
 		return 1
@@ -143,8 +184,16 @@ func (f *verdictFlags) run(ctx context.Context, flags *pflag.FlagSet, stdout io.
 	if flags.Changed("set") {
 		s, err := t.SetStock(ctx, f.store, f.sku, f.set)
 		if err == nil {
-			fmt.Fprintf(stdout, "The stock of SKU %s is %d now. Put load on it, and then: %s verdict --url %s --sku %s --accepted COUNT\n",
-				f.sku, s.Quantity, os.Args[0], f.url, f.sku)
+			fmt.Fprintf(
+				stdout,
+				"The stock of SKU %s is %d now. Put load on it, and then: %s verdict --url %s --sku %s --accepted "+
+					"COUNT\n",
+				f.sku,
+				s.Quantity,
+				os.Args[0],
+				f.url,
+				f.sku,
+			)
 		}
 		return err
 	}
@@ -164,20 +213,17 @@ func (f *verdictFlags) run(ctx context.Context, flags *pflag.FlagSet, stdout io.
 	return exitError{code: exitUndecided}
 }
 
-// show writes the verdict to where it was asked for.
+// show writes the verdict as text, or as JSON to where --json says.
 func (f *verdictFlags) show(i *loadtest.Inspection, stdout io.Writer) error {
-	if f.json == "-" {
-		return loadtest.WriteInspectionJSON(stdout, i)
-	}
-	if f.json != "" {
-		file, err := os.Create(f.json)
-		if err != nil {
-			return fmt.Errorf("--json: %w", err)
-		}
-		if err := errors.Join(loadtest.WriteInspectionJSON(file, i), file.Close()); err != nil {
-			return fmt.Errorf("--json: %w", err)
+	asJSON := func(w io.Writer) error { return loadtest.WriteInspectionJSON(w, i) }
+	switch f.json {
+	case "":
+	case "-":
+		return asJSON(stdout)
+	default:
+		if err := writeJSON(f.json, asJSON); err != nil {
+			return err
 		}
 	}
-	columns := width(stdout)
-	return loadtest.WriteInspection(stdout, i, loadtest.Style{Width: columns, Color: columns > 0 && !f.noColor && os.Getenv("NO_COLOR") == ""})
+	return loadtest.WriteInspection(stdout, i, style(stdout, f.noColor))
 }

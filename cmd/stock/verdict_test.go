@@ -33,7 +33,21 @@ func TestVerdictExitStatus(t *testing.T) {
 	t.Setenv("STOCK_ADMIN_TOKEN", "")
 	right, lossy, fresh := standIn(t, "", nil), standIn(t, "", nil), standIn(t, "s3cret", nil)
 	for url, strategy := range map[string]string{right: "right", lossy: "none"} {
-		if status, out, err := load(t.Context(), "--url", url, "-s", strategy, "--sku", "x", "-n", "30", "-c", "3", "--stock", "20"); status != 0 {
+		if status, out, err := load(
+			t.Context(),
+			"--url",
+			url,
+			"-s",
+			strategy,
+			"--sku",
+			"x",
+			"-n",
+			"30",
+			"-c",
+			"3",
+			"--stock",
+			"20",
+		); status != 0 {
 			t.Fatal(out, err)
 		}
 	}
@@ -42,20 +56,28 @@ func TestVerdictExitStatus(t *testing.T) {
 		status int
 		says   string // several things, with | between
 	}{
-		{"--url " + right, 0, "HOLDS: 20 = 0 remaining + 20 sold, and no two orders read the same|is not known: tell with --accepted"},
+		{"--url " + right, 0, "HOLDS: 20 = 0 remaining + 20 sold, and no two orders read the same|is not known: " +
+			"tell with --accepted"},
 		{"--url " + right + " --accepted 20 --initial 20", 0, "20, as you say"},
 		{"--url " + right + " --accepted 19", 4, "foreign: 1 order more than accepted replies were counted"},
 		{"--url " + right + " --accepted 19 --cut-off 1", 0, "1 order more than accepted replies were counted"},
-		{"--url " + right + " --accepted 18 --cut-off 1", 4, "foreign: 2 orders more than accepted replies were counted"},
+		{
+			"--url " + right + " --accepted 18 --cut-off 1", 4,
+			"foreign: 2 orders more than accepted replies were counted",
+		},
 		{"--url " + right + " --accepted 10 --shared", 0, "10 orders more than accepted replies were counted"},
 		{"--url " + right + " --accepted 20 --quantity 1", 0, "HOLDS"},
-		{"--url " + right + " --accepted 20 --quantity 2", 3, "misserved: 20 orders of another number of units than the 2"},
+		{
+			"--url " + right + " --accepted 20 --quantity 2", 3,
+			"misserved: 20 orders of another number of units than the 2",
+		},
 		{"--url " + right + " --accepted 21", 3, "phantoms: 21 requests were accepted, but the store holds 20 orders"},
 		{"--url " + right + " --initial 100", 4, "the store says that there were 20 units at first, not 100"},
 		{"--url " + right + " --json -", 0, `"finding": "holds"`},
 		{
 			"--url " + lossy, 3,
-			"oversold by 10 units: 30 sold of 20|30 units lost: 30 sold, but the stock went down by 0, from 20 to 20|435 pairs of orders read the same version",
+			"oversold by 10 units: 30 sold of 20|30 units lost: 30 sold, but the stock went down by 0, from 20 to " +
+				"20|435 pairs of orders read the same version",
 		},
 		{"--url " + fresh, 2, "answers but is not a stock service"}, // this one has no SKU yet
 		{"--url " + fresh + " --set 7", 2, "--admin-token TOKEN, or STOCK_ADMIN_TOKEN"},
@@ -69,20 +91,37 @@ func TestVerdictExitStatus(t *testing.T) {
 		{"--url " + right + " --json /nowhere/at/all", 1, "--json: "},
 		{"--url ftp://x", 1, "--url: "},
 	} {
-		t.Run(strings.NewReplacer(right, "RIGHT", lossy, "LOSSY", fresh, "FRESH").Replace(row.args), func(t *testing.T) {
-			status, said := verdict(t, append([]string{"--sku", "x"}, strings.Fields(row.args)...)...)
-			for want := range strings.SplitSeq(row.says, "|") {
-				if status != row.status || !strings.Contains(strings.Join(strings.Fields(said), " "), want) {
-					t.Errorf("status %d, want %d with %q; said\n%s", status, row.status, want, said)
+		t.Run(
+			strings.NewReplacer(right, "RIGHT", lossy, "LOSSY", fresh, "FRESH").Replace(row.args),
+			func(t *testing.T) {
+				status, said := verdict(t, append([]string{"--sku", "x"}, strings.Fields(row.args)...)...)
+				for want := range strings.SplitSeq(row.says, "|") {
+					if status != row.status || !strings.Contains(strings.Join(strings.Fields(said), " "), want) {
+						t.Errorf("status %d, want %d with %q; said\n%s", status, row.status, want, said)
+					}
 				}
-			}
-		})
+			},
+		)
 	}
 }
 
 func TestVerdictWritesJSON(t *testing.T) {
 	url := standIn(t, "", nil)
-	if status, out, err := load(t.Context(), "--url", url, "-s", "none", "--sku", "x", "-n", "9", "-c", "3", "--stock", "20"); status != 0 {
+	if status, out, err := load(
+		t.Context(),
+		"--url",
+		url,
+		"-s",
+		"none",
+		"--sku",
+		"x",
+		"-n",
+		"9",
+		"-c",
+		"3",
+		"--stock",
+		"20",
+	); status != 0 {
 		t.Fatal(out, err)
 	}
 	path := filepath.Join(t.TempDir(), "verdict.json")
@@ -92,7 +131,10 @@ func TestVerdictWritesJSON(t *testing.T) {
 	if err != nil || json.Unmarshal(text, &i) != nil || status != exitVerdict || !strings.Contains(said, "BROKEN") {
 		t.Fatal(status, said, err)
 	}
-	if i.Format != loadtest.InspectionFormat || i.Orders != 9 || i.Lost != 9 || i.Collisions != 36 || len(i.Certificates) == 0 || *i.Accepted != 9 || i.Instances[0] != "app-1" {
+	if i.Format != loadtest.InspectionFormat || i.Orders != 9 || i.Lost != 9 || i.Collisions != 36 ||
+		len(i.Certificates) == 0 ||
+		*i.Accepted != 9 ||
+		i.Instances[0] != "app-1" {
 		t.Errorf("%s", text)
 	}
 }

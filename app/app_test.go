@@ -1,0 +1,58 @@
+package app
+
+import (
+	"flag"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"example.com/stock/stack/stacktest"
+)
+
+var servers stacktest.Shared
+
+func TestMain(m *testing.M) {
+	// The settings of a developer's shell must not decide these tests.
+	for _, pair := range os.Environ() {
+		if name, _, _ := strings.Cut(pair, "="); strings.HasPrefix(name, envPrefix) {
+			os.Unsetenv(name)
+		}
+	}
+	// Most of these tests wait, for servers, deadlines and probes; those that compute are not parallel.
+	flag.Parse()
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(servers.Around(m), goleak.Cleanup(func(code int) {
+		http.DefaultClient.CloseIdleConnections()
+		os.Exit(code)
+	}))
+}
+
+// token is the admin token of the instances.
+const token = "demo"
+
+// slack is what a busy computer with the race detector may add to a limit.
+const slack = 7 * time.Second
+
+// eventually asks until it is so, or fails with what was last seen.
+func eventually(t *testing.T, limit time.Duration, what string, so func() (bool, string)) {
+	t.Helper()
+	began, seen := time.Now(), ""
+	for time.Since(began) < limit {
+		var ok bool
+		if ok, seen = so(); ok {
+			return
+		}
+		select {
+		case <-t.Context().Done():
+			t.Fatal(t.Context().Err())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	t.Errorf("not within %v: %s (last: %s)", limit, what, seen)
+}

@@ -1,0 +1,220 @@
+package app
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// dial opens a connection to the instance, and sends what is given, as it is.
+func (i *instance) dial(t *testing.T, sent string) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", strings.TrimPrefix(i.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	if _, err := io.WriteString(c, sent); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// trickle sends a part of a body again and again until the connection takes no more or stop is called.
+func trickle(c net.Conn, part string, every time.Duration) (stop func()) {
+	end := make(chan struct{})
+	var sending sync.WaitGroup
+	sending.Go(func() {
+		for {
+			if _, err := io.WriteString(c, part); err != nil {
+				return
+			}
+			select {
+			case <-end:
+				return
+			case <-time.After(every):
+			}
+		}
+	})
+	return func() {
+		close(end)
+		_ = c.SetWriteDeadline(time.Now())
+		sending.Wait()
+	}
+}
+
+// cutOff is when a test gives up waiting for what should happen within 6 s: it was 150 s, and a busy machine may stall.
+const cutOff = 40 * time.Second
+
+// A body that is announced and does not come, or never ends, is answered within 6 s on every route, and the connection
+// is closed.
+func TestABodyThatDoesNotCome(t *testing.T) {
+	t.Parallel()
+	i := begin(t, backends("--lab")...)
+	var all sync.WaitGroup
+	defer all.Wait()
+	const length, chunked = "Content-Length: 10\r\n", "Transfer-Encoding: chunked\r\n"
+	admin := "Authorization: Bearer " + token + "\r\n"
+	for _, row := range []struct {
+		name, line, header string
+		body               string        // sent with the header
+		part               string        // sent again and again, every so often
+		every              time.Duration // 0: nothing more is sent
+		status             int
+	}{
+		{"a sale", "POST /deduct_stock", length, "", "", 0, 408},
+		{"a part", "POST /deduct_stock", length, "{", "", 0, 408},
+		{"the resource", "POST /v1/stock/a/deduct", length, "", "", 0, 408},
+		{"stock is set", "PUT /v1/stock/a", admin + length, "", "", 0, 408},
+		{"nobody's stock is set", "PUT /v1/stock/a", length, "", "", 0, 401},
+		{"stock", "GET /v1/stock/a", length, "", "", 0, 408},
+		{"orders", "GET /v1/stock/a/orders", length, "", "", 0, 408},
+		{"livez", "GET /livez", length, "", "", 0, 200},
+		{"livez, chunked", "GET /livez", chunked, "", "", 0, 200},
+		{"readyz", "GET /readyz", length, "", "", 0, 503},
+		{"nowhere", "POST /nowhere", length, "", "", 0, 404},
+		{"the wrong method", "POST /livez", length, "", "", 0, 405},
+		{"a byte a second", "POST /deduct_stock", length, "", " ", time.Second, 408},
+		{"a byte a second for livez", "GET /livez", "Content-Length: 1000\r\n", "", " ", time.Second, 200},
+		{"a slow chunk", "POST /deduct_stock", chunked, "5\r\n", " ", 2 * time.Second, 408},
+		{"chunks without end, slowly", "POST /deduct_stock", chunked, "", "1\r\n \r\n", 200 * time.Millisecond, 408},
+		{"chunks without end, fast", "POST /deduct_stock", chunked, "", "400\r\n" + strings.Repeat(" ",
+			1024) + "\r\n", time.Microsecond, 413},
+		{"expect", "POST /deduct_stock", length + "Expect: 100-continue\r\n", "", "", 0, 408},
+		{
+			"expect 10 GB", "POST /deduct_stock", "Content-Length: 10000000000\r\nExpect: 100-continue\r\n", "", "", 0,
+			413,
+		},
+		{"10 GB", "POST /deduct_stock", "Content-Length: 10000000000\r\n", "", "", 0, 413},
+		{
+			"pipelined", "POST /deduct_stock", "Content-Length: 1000\r\n", "GET /livez HTTP/1.1\r\nHost: stock\r\n\r\n",
+			"", 0, 408,
+		},
+	} {
+		c := i.dial(
+			t,
+			row.line+" HTTP/1.1\r\nHost: stock\r\nContent-Type: application/json\r\n"+row.header+"\r\n"+row.body,
+		)
+		all.Go(func() { // not t.Parallel, which runs as many at a time as there are processors
+			if row.every > 0 {
+				defer trickle(c, row.part, row.every)()
+			}
+			_ = c.SetReadDeadline(time.Now().Add(cutOff))
+			in := bufio.NewReader(c)
+			r, err := http.ReadResponse(in, nil)
+			for err == nil && r.StatusCode == http.StatusContinue {
+				r, err = http.ReadResponse(in, nil)
+			}
+			if err != nil {
+				t.Errorf("%s: no reply: %v", row.name, err)
+				return
+			}
+			body, err := io.ReadAll(r.Body)
+			if err != nil || r.StatusCode != row.status || !r.Close || !json.Valid(body) {
+				t.Errorf(
+					"%s: %d %s, %v, closed: %v; want %d and that it is closed",
+					row.name,
+					r.StatusCode,
+					body,
+					err,
+					r.Close,
+					row.status,
+				)
+			}
+			if rest, err := io.ReadAll(in); len(rest) > 0 || err != nil && !errors.Is(err, syscall.ECONNRESET) {
+				t.Errorf("%s: after the reply %q, %v; want the end of the connection", row.name, rest, err)
+			}
+		})
+	}
+}
+
+// Who does not send its header in time is cut off: on a new connection, and on one that has served.
+func TestAHeaderThatDoesNotCome(t *testing.T) {
+	t.Parallel()
+	i := begin(t, backends()...)
+	var all sync.WaitGroup
+	defer all.Wait()
+	for name, sent := range map[string]string{
+		"nothing":        "",
+		"a part":         "POST /deduct_stock HTTP/1.1\r\nHost: st",
+		"the next":       "GET /livez HTTP/1.1\r\nHost: stock\r\n\r\nGET /livez HTTP/1.1\r\nHo",
+		"header by line": "GET /livez HTTP/1.1\r\nHost: stock\r\n",
+	} {
+		c := i.dial(t, sent)
+		all.Go(func() {
+			if name == "header by line" {
+				defer trickle(c, "X-More: and more\r\n", 500*time.Millisecond)()
+			}
+			_ = c.SetReadDeadline(time.Now().Add(cutOff))
+			if _, err := io.ReadAll(c); err != nil && !errors.Is(err, syscall.ECONNRESET) {
+				t.Errorf("%s: %v, want that it is closed after 5 s", name, err)
+			}
+		})
+	}
+}
+
+// A body that comes in time costs nothing: the connection is kept.
+func TestABodyThatComesKeepsItsConnection(t *testing.T) {
+	t.Parallel()
+	i := begin(t, backends()...)
+	c := i.dial(t, "")
+	in := bufio.NewReader(c)
+	_ = c.SetReadDeadline(time.Now().Add(30 * time.Second))
+	for range 3 {
+		fmt.Fprint(
+			c,
+			"POST /deduct_stock HTTP/1.1\r\nHost: stock\r\nContent-Type: application/json\r\n"+
+				"Content-Length: 12\r\n\r\n{\"qua",
+		)
+		time.Sleep(50 * time.Millisecond) // so that it comes in two parts
+		fmt.Fprint(c, "ntity\":")
+		r, err := http.ReadResponse(in, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, r.Body); err != nil || r.Close || r.StatusCode != http.StatusBadRequest {
+			t.Errorf("%d, %v, closed: %v", r.StatusCode, err, r.Close)
+		}
+	}
+}
+
+// Connections whose bodies do not come, those that do not take their replies and those that say nothing do not keep an
+// instance from stopping, on either listener.
+func TestShutdownDoesNotWaitForBodies(t *testing.T) {
+	t.Parallel()
+	i := begin(t, backends("--drain=500ms")...)
+	for n := range 100 {
+		line := []string{"POST /deduct_stock", "GET /livez", "POST /nowhere", "PUT /v1/stock/a"}[n%4]
+		i.dial(t, line+" HTTP/1.1\r\nHost: stock\r\nContent-Length: 10\r\n\r\n")
+	}
+	for n := range 20 {
+		i.dial(t, []string{"", "GET /livez HTTP/1.1\r\nHo"}[n%2])
+	}
+	operators := &instance{url: i.admin}
+	for n := range 8 {
+		operators.dial(
+			t,
+			[]string{"", "GET /met", "GET /metrics HTTP/1.1\r\nHost: stock\r\nContent-Length: 10\r\n\r\n"}[n%3],
+		)
+	}
+	for range 5 {
+		c := i.dial(t, "")
+		_ = c.(*net.TCPConn).SetReadBuffer(4 << 10)
+		defer trickle(c, strings.Repeat("GET /openapi.json HTTP/1.1\r\nHost: stock\r\n\r\n", 100), time.Millisecond)()
+	}
+	inFlight(t, i, 20)
+	began := time.Now()
+	i.end(t)
+	if took := time.Since(began); took > cutOff { // 5.5 s, on a machine with nothing else to do; it was 77 s
+		t.Errorf("it took %v to stop, want the drain and 5 s", took)
+	}
+}

@@ -1,0 +1,231 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/health"
+	"example.com/stock/lock"
+	"example.com/stock/strategy"
+)
+
+// slots of every Redis Cluster.
+const slots = 16384
+
+// A clusterCheck asks every node that it knows of a Redis Cluster what it thinks of the cluster, on connections that
+// nothing else uses. A PING says that some node lives; sales fail all the same while the cluster refuses keys.
+//
+// The cluster is up while one node says so (cluster_state:ok), because a node that is cut off from the others says the
+// opposite. With cluster-require-full-coverage off that is also said where slots are not served: SKUs in those cannot
+// be sold, all others can.
+type clusterCheck struct {
+	options redis.Options
+	mu      sync.Mutex // close may come while a check goes on
+	seeds   []string
+	nodes   map[string]*redis.Client // by address
+}
+
+func newClusterCheck(addrs []string, o redis.Options) *clusterCheck {
+	c := &clusterCheck{options: o, seeds: addrs, nodes: make(map[string]*redis.Client)}
+	c.learn(nil)
+	return c
+}
+
+// A clusterView is what one node says.
+type clusterView struct {
+	ok      bool
+	failed  string   // slots that no master serves, such as "0-5460"
+	missing int      // how many those are
+	addrs   []string // of all nodes
+}
+
+// check is for health.New.
+func (c *clusterCheck) check(ctx context.Context) error {
+	// A node that hangs, or is cut off, must not make those slow that answer.
+	each := health.Timeout / 2
+	if deadline, ok := ctx.Deadline(); ok {
+		each = time.Until(deadline) / 2
+	}
+	each = max(each, time.Millisecond)
+	ctx, cancel := context.WithTimeout(ctx, each)
+	defer cancel()
+	c.mu.Lock()
+	nodes := c.nodes
+	c.mu.Unlock()
+	var (
+		all    sync.WaitGroup
+		mu     sync.Mutex
+		views  []clusterView
+		silent []error
+	)
+	for addr, node := range nodes {
+		all.Go(func() {
+			view, err := viewOf(ctx, addr, node)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				silent = append(silent, err)
+				return
+			}
+			views = append(views, view)
+		})
+	}
+	all.Wait()
+	if len(views) == 0 {
+		// If one did not answer in time that is slowness, which is no outage yet.
+		slices.SortFunc(silent, func(a, b error) int {
+			return strings.Compare(strconv.FormatBool(isSlow(b)), strconv.FormatBool(isSlow(a)))
+		})
+		return silent[0]
+	}
+	best := views[0]
+	for _, view := range views {
+		if view.ok && !best.ok || view.ok == best.ok && view.missing < best.missing {
+			best = view
+		}
+	}
+	c.learn(best.addrs)
+	switch {
+	case !best.ok && best.missing > 0:
+		return &lock.DownError{Server: strategy.Redis, Reason: "its cluster is down: " + best.unserved()}
+	case !best.ok:
+		return &lock.DownError{Server: strategy.Redis, Reason: "its cluster is down"}
+	case best.missing > 0:
+		return &health.ImpairedError{
+			Reason: best.unserved() + ": SKUs in them cannot be sold (CLUSTER KEYSLOT stock:{sku} tells the slot " +
+				"of one)",
+		}
+	}
+	return nil
+}
+
+func (v clusterView) unserved() string {
+	return fmt.Sprintf("%d of %d slots are not served (%s)", v.missing, slots, v.failed)
+}
+
+func isSlow(err error) bool {
+	var late net.Error
+	return errors.As(err, &late) && late.Timeout()
+}
+
+// viewOf asks one node, in one round trip.
+func viewOf(ctx context.Context, addr string, node *redis.Client) (clusterView, error) {
+	var info, nodes *redis.StringCmd
+	_, err := node.Pipelined(ctx, func(p redis.Pipeliner) error {
+		info, nodes = p.ClusterInfo(ctx), p.ClusterNodes(ctx)
+		return nil
+	})
+	if err != nil {
+		return clusterView{}, err
+	}
+	return parseCluster(addr, info.Val(), nodes.Val()), nil
+}
+
+// parseCluster reads what CLUSTER INFO and CLUSTER NODES of the node at addr say. See
+// https://redis.io/docs/latest/commands/cluster-nodes/.
+func parseCluster(addr, info, nodes string) clusterView {
+	v := clusterView{ok: strings.Contains(info, "cluster_state:ok")}
+	var served [slots]bool
+	for line := range strings.Lines(nodes) {
+		fields := strings.Fields(line) // id, address, flags, master, ping, pong, epoch, link, slot...
+		if len(fields) < 8 {
+			continue
+		}
+		flags := strings.Split(fields[2], ",")
+		if slices.Contains(flags, "noaddr") || slices.Contains(flags, "handshake") {
+			continue
+		}
+		at, _, _ := strings.Cut(fields[1], "@")
+		if host, port, err := net.SplitHostPort(at); err == nil && host == "" { // it does not know its own address yet
+			host, _, _ = net.SplitHostPort(addr)
+			at = net.JoinHostPort(host, port)
+		}
+		v.addrs = append(v.addrs, at)
+		if slices.Contains(flags, "fail") {
+			continue
+		}
+		for _, slot := range fields[8:] {
+			from, to, isRange := strings.Cut(slot, "-")
+			first, err := strconv.Atoi(from)
+			last := first
+			if isRange && err == nil {
+				last, err = strconv.Atoi(to)
+			}
+			if err != nil || first < 0 || last >= slots {
+				continue // such as [93-<-id], of a slot on its way, which its owner still serves
+			}
+			for s := first; s <= last; s++ {
+				served[s] = true
+			}
+		}
+	}
+	var ranges []string
+	for s := 0; s < slots; s++ {
+		if served[s] {
+			continue
+		}
+		first := s
+		for s+1 < slots && !served[s+1] {
+			s++
+		}
+		v.missing += s - first + 1
+		if first == s {
+			ranges = append(ranges, strconv.Itoa(s))
+		} else {
+			ranges = append(ranges, fmt.Sprint(first, "-", s))
+		}
+	}
+	const most = 4
+	if len(ranges) > most {
+		ranges = append(ranges[:most], "...")
+	}
+	v.failed = strings.Join(ranges, ", ")
+	return v
+}
+
+// learn makes the known nodes those of the configuration and those at addrs.
+func (c *clusterCheck) learn(addrs []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.nodes == nil {
+		return // closed
+	}
+	nodes := make(map[string]*redis.Client)
+	for _, addr := range slices.Concat(c.seeds, addrs) {
+		if nodes[addr] != nil {
+			continue
+		}
+		if nodes[addr] = c.nodes[addr]; nodes[addr] == nil {
+			o := c.options
+			o.Addr = addr
+			nodes[addr] = redis.NewClient(&o)
+		}
+	}
+	for addr, node := range c.nodes {
+		if nodes[addr] == nil {
+			_ = node.Close()
+		}
+	}
+	c.nodes = nodes
+}
+
+// close ends all connections.
+func (c *clusterCheck) close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var errs []error
+	for _, node := range c.nodes {
+		errs = append(errs, node.Close())
+	}
+	c.nodes = nil
+	return errors.Join(errs...)
+}

@@ -1,0 +1,169 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/stack"
+)
+
+// A cluster in which slots are lost answers PING. With full coverage required (the default) it refuses all keys, and is
+// down; without, the SKUs of other masters are sold as ever, it is up, and /readyz says for which it is not.
+func TestRedisClusterWithSlotsLost(t *testing.T) {
+	for _, full := range []string{"yes", "no"} {
+		t.Run("full coverage "+full, func(t *testing.T) {
+			t.Parallel()
+			s, err := stack.Start(t.Context(), stack.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := s.Stop(); err != nil {
+					t.Error(err)
+				}
+			})
+			c, err := s.StartRedisCluster(t.Context(), 3)
+			if err != nil {
+				t.Skip(err)
+			}
+			for _, node := range c.Nodes {
+				setRedis(t, node.Addr, "cluster-require-full-coverage", full)
+				setRedis(t, node.Addr, "cluster-node-timeout", "1000")
+			}
+			i := begin(t, backends("--redis-addrs="+strings.Join(c.Addrs(), ","))...)
+			i.ready(t, "redis")
+			lost := c.Nodes[1]
+			skus := map[bool]string{} // of the node that is lost, and of another
+			for n := 0; len(skus) < 2; n++ {
+				sku := fmt.Sprint("sku-", n)
+				owner, err := c.Owner(t.Context(), "stock:{"+sku+"}")
+				if err != nil {
+					t.Fatal(err)
+				}
+				skus[owner == lost] = sku
+			}
+			sell := func(ofLost bool) reply { return i.ask(http.MethodPost, "/deduct_stock_atomic?sku="+skus[ofLost]) }
+			for _, sku := range skus {
+				i.must(t, http.MethodPut, "/v1/stock/"+sku+"?quantity=1000", 200)
+				i.must(t, http.MethodPost, "/deduct_stock_atomic?sku="+sku, 200)
+			}
+			const loss = "5461 of 16384 slots are not served (5461-10921)"
+			if err := lost.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			if full == "yes" {
+				eventually(t, 10*time.Second+slack, "/readyz says that the cluster is down", func() (bool, string) {
+					r := i.ask(http.MethodGet, "/readyz")
+					told := backendOf(r, "redis")
+					return !told.Up && strings.Contains(told.Reason, "its cluster is down: "+loss), r.body
+				})
+				for _, ofLost := range []bool{false, true} {
+					if r := sell(ofLost); name(r) != "backend_down" {
+						t.Errorf("%d %s, want backend_down", r.status, r.body)
+					}
+				}
+			} else {
+				up := i.neverDown(t)
+				eventually(t, 10*time.Second+slack, "/readyz says which slots are lost", func() (bool, string) {
+					r := i.ask(http.MethodGet, "/readyz")
+					told := backendOf(r, "redis")
+					return told.Up && strings.Contains(told.Warning, loss), r.body
+				})
+				for range 20 {
+					if r := sell(false); r.status != 200 {
+						t.Errorf("another master's SKU: %d %s, want 200", r.status, r.body)
+					}
+				}
+				if r := sell(true); name(r) != "backend_down" {
+					t.Errorf("the SKU of the lost master: %d %s, want backend_down", r.status, r.body)
+				}
+				up()
+				// Once, and not at every look; twice where the nodes did not agree at first.
+				if n := strings.Count(i.log.String(), "not for everything"); n < 1 || n > 3 {
+					t.Errorf("the log tells %d times that the backend is up but not for everything", n)
+				}
+			}
+			if err := lost.Restart(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			// It has come back empty: nothing is sold until a person has set the stock, which ends that for all SKUs.
+			eventually(t, 15*time.Second+slack, "the stock can be set", func() (bool, string) {
+				r := i.ask(http.MethodPut, "/v1/stock/"+skus[true]+"?quantity=1000")
+				return r.status == 200, r.body
+			})
+			eventually(t, 15*time.Second+slack, "all is served again", func() (bool, string) {
+				r := i.ask(http.MethodGet, "/readyz")
+				told := backendOf(r, "redis")
+				return told.Up && told.Warning == "", r.body
+			})
+			for _, ofLost := range []bool{false, true} {
+				if r := sell(ofLost); r.status != 200 {
+					t.Errorf("at the end: %d %s, want 200", r.status, r.body)
+				}
+			}
+		})
+	}
+}
+
+func setRedis(t *testing.T, addr, key, value string) {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	defer client.Close()
+	if err := client.ConfigSet(t.Context(), key, value).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What nodes say, as Redis 7.0 and 7.4 do: a slot on its way is served by its owner, a replica serves none, and a node
+// may not know its own address.
+func TestParseCluster(t *testing.T) {
+	t.Parallel()
+	const nodes = `a1 127.0.0.1:7001@17001 myself,master - 0 0 1 connected 0-5460 [93->-b2]
+b2 127.0.0.1:7002@17002,name.example master - 0 1 2 connected 5461-10920 10922
+c3 :7003@17003 master,fail - 1 1 3 disconnected 10921 10923-16383
+d4 127.0.0.1:7004@17004 slave c3 0 1 3 connected
+e5 :0@0 master,noaddr,fail - 1 1 0 disconnected
+`
+	got := parseCluster("10.0.0.9:7003", "cluster_enabled:1\r\ncluster_state:ok\r\n", nodes)
+	if want := "5462 of 16384 slots are not served (10921, 10923-16383)"; !got.ok || got.unserved() != want {
+		t.Errorf("ok %t, %q; want %q", got.ok, got.unserved(), want)
+	}
+	want := []string{"127.0.0.1:7001", "127.0.0.1:7002", "10.0.0.9:7003", "127.0.0.1:7004"}
+	if !slices.Equal(got.addrs, want) {
+		t.Errorf("nodes %q, want %q", got.addrs, want)
+	}
+	if parseCluster("x:1", "cluster_state:fail\r\n", nodes).ok {
+		t.Error("fail is ok")
+	}
+}
+
+// A check knows more nodes than it was given, forgets those that have left, and is closed for good.
+func TestClusterCheckLearns(t *testing.T) {
+	t.Parallel()
+	c := newClusterCheck([]string{"127.0.0.1:1"}, redis.Options{DialerRetries: 1, MaxRetries: -1})
+	c.learn([]string{"127.0.0.1:2", "127.0.0.1:1"})
+	if len(c.nodes) != 2 {
+		t.Errorf("%d nodes, want 2", len(c.nodes))
+	}
+	c.learn([]string{"127.0.0.1:3"})
+	if c.nodes["127.0.0.1:3"] == nil || c.nodes["127.0.0.1:2"] != nil || c.nodes["127.0.0.1:1"] == nil {
+		t.Errorf("nodes %v", c.nodes)
+	}
+	if err := c.check(context.Background()); err == nil {
+		t.Error("nobody answers, and it is up")
+	}
+	if err := c.close(); err != nil {
+		t.Error(err)
+	}
+	c.learn([]string{"127.0.0.1:4"})
+	if c.nodes != nil {
+		t.Error("it opens what nobody closes")
+	}
+}

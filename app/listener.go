@@ -1,0 +1,90 @@
+package app
+
+import (
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// connections closes the listener of an instance and its connections so that no request is lost. A connection on which
+// a request is under way must not be closed: a load balancer that has sent an order and gets no answer cannot know
+// what became of it, and says so (502).
+//
+// http.Server.Shutdown keeps that promise only for requests that it has handed to their handler. It loses a request
+// that arrives on an idle connection while that is being closed. It drops one that is read after Shutdown was called
+// (net/http, conn.serve). And a connection that the kernel has accepted but the server has not is reset. So Shutdown is
+// called when no connection is left.
+type connections struct {
+	listener net.Listener
+
+	mu     sync.Mutex
+	states map[net.Conn]http.ConnState
+	last   time.Time // when the last request arrived
+}
+
+func newConnections(l net.Listener) *connections {
+	return &connections{listener: l, states: make(map[net.Conn]http.ConnState)}
+}
+
+// track is for http.Server.ConnState.
+func (c *connections) track(conn net.Conn, state http.ConnState) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch state {
+	case http.StateClosed, http.StateHijacked:
+		delete(c.states, conn)
+		return
+	case http.StateActive:
+		c.last = time.Now()
+	}
+	c.states[conn] = state
+}
+
+// serveBacklog closes the listener: later connections are refused, which a load balancer may answer by trying
+// elsewhere. server answers the connections that the kernel had accepted before.
+func (c *connections) serveBacklog(server *http.Server) {
+	if tcp, ok := c.listener.(*net.TCPListener); ok {
+		// Serve ends when there are no more.
+		_ = server.Serve(&backlogListener{Listener: c.listener, backlog: takeBacklog(tcp)})
+	}
+	_ = c.listener.Close()
+}
+
+// drain waits until every connection is closed; or until the rest has no request and there was none for as long as
+// quiet; for limit at most. While the instance drains, a connection is closed after its next reply. So those of a load
+// balancer that has work are used up, and one that has none sends nothing that could be lost. What is not promised:
+// that the first request after a quiet time does not arrive just when its connection is closed.
+func (c *connections) drain(quiet, limit time.Duration) {
+	for began := time.Now(); time.Since(began) < limit; time.Sleep(5 * time.Millisecond) {
+		open, busy, last := c.state()
+		if open == 0 || !busy && time.Since(began) >= quiet && time.Since(last) >= quiet {
+			return
+		}
+	}
+}
+
+// state returns how many connections are open, whether one has a request, and when the last request arrived.
+func (c *connections) state() (open int, busy bool, last time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, state := range c.states {
+		busy = busy || state == http.StateActive
+	}
+	return len(c.states), busy, c.last
+}
+
+// A backlogListener accepts a fixed list of connections.
+type backlogListener struct {
+	net.Listener
+	backlog []net.Conn
+}
+
+func (l *backlogListener) Accept() (net.Conn, error) {
+	if len(l.backlog) == 0 {
+		return nil, net.ErrClosed
+	}
+	next := l.backlog[0]
+	l.backlog = l.backlog[1:]
+	return next, nil
+}

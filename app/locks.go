@@ -1,0 +1,99 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"example.com/stock/lock"
+	"example.com/stock/service"
+	"example.com/stock/strategy"
+)
+
+// AddLockFlags gives flags those settings that say where the servers are and how to lock, for a program that uses the
+// locks and is no instance. It returns the whole set, for Load: file and environment say the rest.
+func AddLockFlags(flags *pflag.FlagSet) *pflag.FlagSet {
+	all := pflag.NewFlagSet("settings", pflag.ContinueOnError)
+	AddFlags(all)
+	about := []string{"config", "instance", "log-level", "redis-", "redlock-", "zookeeper-", "mysql-", "lock-"}
+	all.VisitAll(func(f *pflag.Flag) {
+		switch f.Name {
+		case "mysql-migrate", "lock-handover", "lock-segments", "lock-max-hold":
+			return // those of an instance that serves
+		}
+		if slices.ContainsFunc(about, func(prefix string) bool { return strings.HasPrefix(f.Name, prefix) }) {
+			flags.AddFlag(f)
+		}
+	})
+	return all
+}
+
+// AllLocks returns the strategies that are a lock and nothing else, and hold across machines.
+func AllLocks() []strategy.Strategy {
+	return slices.DeleteFunc(strategy.All(), func(s strategy.Strategy) bool {
+		return s.Lock == nil || s.Around != nil || s.Promise.Scope != lock.Cluster
+	})
+}
+
+// FindLock returns the strategy of that name. The error of a name that is not in AllLocks lists those that are.
+func FindLock(name string) (strategy.Strategy, error) {
+	var names []string
+	for _, s := range AllLocks() {
+		if s.Name == name {
+			return s, nil
+		}
+		names = append(names, s.Name)
+	}
+	list := strings.Join(names, ", ")
+	if _, err := strategy.Lookup(name); err == nil {
+		return strategy.Strategy{}, fmt.Errorf("strategy %s is no lock between machines; use one of %s", name, list)
+	}
+	return strategy.Strategy{}, fmt.Errorf("unknown strategy %q; use one of %s", name, list)
+}
+
+// CheckKey returns an error if no lock can have that key.
+func CheckKey(key string) error { return service.CheckKey(key) }
+
+// Locks are open clients of the servers that some locks need.
+type Locks struct{ app *App }
+
+// OpenLocks opens the servers that the strategies need. It waits for none of them. The caller must close the result.
+func OpenLocks(cfg Config, log *slog.Logger, needed ...strategy.Strategy) (*Locks, error) {
+	cfg.Lock.HandOver = false // one contender in this process
+	a := newApp(cfg, "", log)
+	for _, server := range a.openers() {
+		needs := func(s strategy.Strategy) bool { return slices.Contains(s.Needs, server.name) }
+		if !slices.ContainsFunc(needed, needs) {
+			continue
+		}
+		if err := server.open(); err != nil {
+			return nil, errors.Join(err, a.close())
+		}
+	}
+	return &Locks{a}, nil
+}
+
+// Open makes the lock of s. The error says which server is not configured.
+func (l *Locks) Open(s strategy.Strategy) (lock.Locker, error) {
+	for _, need := range s.Needs {
+		switch b := l.app.backends[need]; {
+		case b == nil:
+			return nil, &lock.DownError{Server: need, Reason: "it cannot be configured here"}
+		case b.IsAbsent():
+			return nil, b.Err()
+		}
+	}
+	locker := s.Lock(l.app.servers)
+	if c, ok := locker.(io.Closer); ok {
+		l.app.closers = append(l.app.closers, c.Close)
+	}
+	return locker, nil
+}
+
+// Close closes the locks and the clients.
+func (l *Locks) Close() error { return l.app.close() }

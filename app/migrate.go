@@ -1,0 +1,42 @@
+package app
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"example.com/stock/repo"
+)
+
+// A Migration is one step of the schema.
+type Migration = repo.Migration
+
+// A Migrator brings the MySQL schema up or down. The caller must close it.
+type Migrator struct {
+	*repo.Migrator
+	connections *sql.DB
+}
+
+// OpenMigrator connects to the database of the configuration.
+func OpenMigrator(ctx context.Context, cfg Config) (*Migrator, error) {
+	if cfg.MySQL.DSN == "" {
+		return nil, errors.New("mysql.dsn is empty: set it with --mysql-dsn or STOCK_MYSQL_DSN")
+	}
+	db, connections, err := pool(repo.OpenMySQL(cfg.MySQL.DSN, repo.Pool{Open: 2}))
+	if err != nil {
+		return nil, err
+	}
+	m := &Migrator{connections: connections}
+	if err := connections.PingContext(ctx); err != nil {
+		err = fmt.Errorf("reach mysql (is --mysql-dsn right, and the server up?): %w", err)
+		return nil, errors.Join(err, m.Close())
+	}
+	if m.Migrator, err = repo.NewMigrator(db); err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	return m, nil
+}
+
+// Close gives the connections back.
+func (m *Migrator) Close() error { return m.connections.Close() }

@@ -1,0 +1,271 @@
+package app
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"example.com/stock/stack"
+	"example.com/stock/stack/stacktest"
+)
+
+// lockedRow locks the row of sku as somebody outside of the service would, until free is called.
+func lockedRow(t *testing.T, dsn, sku string) (free func()) {
+	t.Helper()
+	db, err := sql.Open("mysql", dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx, err := db.BeginTx(context.Background(), nil)
+	if err == nil {
+		var quantity int64
+		err = tx.QueryRow("SELECT quantity FROM stock WHERE sku = ? FOR UPDATE", sku).Scan(&quantity)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	free = sync.OnceFunc(func() {
+		_ = tx.Rollback()
+		_ = db.Close()
+	})
+	t.Cleanup(free)
+	return free
+}
+
+// neverDown fails if the instance has said of a server that it is down. It counts from the call on.
+func (i *instance) neverDown(t *testing.T) (check func()) {
+	t.Helper()
+	before := strings.Count(i.log.String(), "backend is down")
+	return func() {
+		t.Helper()
+		if after := strings.Count(i.log.String(), "backend is down"); after != before {
+			t.Errorf("%d times a backend was called down", after-before)
+		}
+	}
+}
+
+// tally is the answers to requests that are under way, by the name of the problem.
+func tally(answers []<-chan reply) map[string]int {
+	seen := make(map[string]int)
+	for _, answer := range answers {
+		seen[name(<-answer)]++
+	}
+	return seen
+}
+
+// name is how a reply is counted: "200", the problem's name, or the error.
+func name(r reply) string {
+	switch {
+	case r.err != nil:
+		return r.err.Error()
+	case r.status == http.StatusOK:
+		return "200"
+	}
+	return strings.TrimPrefix(fmt.Sprint(r.field("type")), "/problems/")
+}
+
+// Thirty wait for one row. With the default pool MySQL stays up on that instance, other SKUs and strategies sell, and
+// the waits end as promised.
+func TestWaitersForOneRowDisturbNobody(t *testing.T) {
+	t.Parallel()
+	dsn := servers.MariaDB(t)
+	i := begin(t, backends("--redis-addrs="+servers.Redis(t).Addr, "--mysql-dsn="+dsn)...)
+	i.ready(t, "redis", "mysql")
+	for _, sku := range []string{"held", "a", "b", "c"} {
+		i.must(t, http.MethodPut, "/v1/stock/"+sku+"?store=mysql&quantity=1000", 200)
+	}
+	i.must(t, http.MethodPost, "/deduct_stock_pessimistic?sku=held", 200)
+	up := i.neverDown(t)
+	for _, row := range []struct {
+		wait string
+		ends string
+	}{{"4s", "lock_timeout"}, {"50s", "200"}} {
+		t.Run(row.ends, func(t *testing.T) {
+			free := lockedRow(t, dsn, "held")
+			began := time.Now()
+			var waits []<-chan reply
+			for range 30 {
+				waits = append(waits, i.later(http.MethodPost, "/deduct_stock_pessimistic?sku=held&wait="+row.wait))
+			}
+			// For longer than it takes to call a server down that does not answer.
+			for time.Since(began) < 3500*time.Millisecond {
+				i.must(t, http.MethodPost, "/deduct_stock_pessimistic?sku=a", 200)
+				i.must(t, http.MethodPost, "/deduct_stock_atomic?store=mysql&sku=b", 200)
+				i.must(t, http.MethodPost, "/deduct_stock_redisson?store=mysql&sku=c", 200)
+				i.must(t, http.MethodGet, "/v1/stock/held?store=mysql", 200)
+				if t.Failed() {
+					break
+				}
+				time.Sleep(50 * time.Millisecond)
+			}
+			if r := i.ask(http.MethodPost, "/deduct_stock_pessimistic?sku=held&wait=0s"); name(r) != "lock_busy" {
+				t.Errorf("who does not wait got %d %s %v, want lock_busy", r.status, r.body, r.err)
+			}
+			if row.ends == "200" {
+				free()
+			}
+			if seen := tally(waits); seen[row.ends] != 30 {
+				t.Errorf("the waits ended as %v, want 30 %s", seen, row.ends)
+			}
+		})
+	}
+	up()
+}
+
+// metric is a value of /metrics.
+func (i *instance) metric(series string) string {
+	for line := range strings.Lines(i.send(http.MethodGet, i.admin+"/metrics").body) {
+		if value, found := strings.CutPrefix(line, series+" "); found {
+			return strings.TrimSpace(value)
+		}
+	}
+	return "missing"
+}
+
+// More clients than the store can serve are told so, and never that it is down: whoever is let in is served.
+func TestFloodIsNoOutage(t *testing.T) {
+	const clients = 1500
+	for _, store := range []string{"redis", "mysql"} {
+		t.Run(store, func(t *testing.T) {
+			// Clients, service and servers share a computer that may be short of processors: limits that mean another's
+			// fault are long.
+			i := begin(t, backends("--redis-addrs="+servers.Redis(t).Addr, "--mysql-dsn="+servers.MariaDB(t),
+				"--log-level=warn", "--redis-timeout=10s", "--work=10s")...)
+			i.ready(t, "redis", "mysql")
+			sku := own(t)
+			i.must(t, http.MethodPut, "/v1/stock/"+sku+"?store="+store+"&quantity=1000000", 200)
+			up := i.neverDown(t)
+			seen := flood(t, i.url+"/deduct_stock_atomic?store="+store+"&sku="+sku, clients, 8*time.Second)
+			t.Log(seen)
+			sold, refused := seen["200"], seen["overloaded"]
+			delete(seen, "200")
+			delete(seen, "overloaded")
+			if len(seen) > 0 {
+				t.Errorf("besides 200 and overloaded: %v", seen)
+			}
+			if refused > 0 &&
+				i.metric(`stock_deductions_total{outcome="overloaded",strategy="atomic"}`) != strconv.Itoa(refused) {
+				t.Error("overloaded is not counted apart")
+			}
+			if sold == 0 {
+				t.Error("nobody was served")
+			}
+			up()
+			// Nothing is left of the flood: the next one is served, and what was sold is what was said.
+			i.must(t, http.MethodPost, "/deduct_stock_atomic?store="+store+"&sku="+sku, 200)
+			r := i.must(t, http.MethodGet, "/v1/stock/"+sku+"?store="+store, 200)
+			if got := r.field("sold"); got != float64(sold+1) {
+				t.Errorf("sold %v, and %d were told so", got, sold+1)
+			}
+		})
+	}
+}
+
+// flood has that many clients ask, each as soon as it has its answer, or after the pause that it is told to make, for
+// as long as d, and counts the answers.
+func flood(t *testing.T, url string, clients int, d time.Duration) map[string]int {
+	t.Helper()
+	transport := &http.Transport{MaxIdleConnsPerHost: clients}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport}
+	seen := make(map[string]int)
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	end := time.Now().Add(d)
+	for n := range clients {
+		all.Go(func() {
+			time.Sleep(time.Duration(n) * 2 * time.Millisecond) // to connect all at once would be another test
+			for time.Now().Before(end) {
+				var r reply
+				resp, err := client.Post(url, "", http.NoBody)
+				if err != nil {
+					r.err = err
+				} else {
+					body, err := io.ReadAll(resp.Body)
+					resp.Body.Close()
+					r = reply{resp.StatusCode, string(body), err}
+					if after, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil {
+						time.Sleep(time.Duration(after) * time.Second)
+					}
+				}
+				mu.Lock()
+				seen[name(r)]++
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	return seen
+}
+
+// A server that stands still is noticed as such, also while many wait for it, and all goes on when it is back.
+func TestStandstillUnderPressure(t *testing.T) {
+	for _, row := range []struct {
+		kind     stack.Kind
+		flag     string
+		endpoint string
+	}{
+		{stack.Redis, "--redis-addrs=", "/deduct_stock_atomic?store=redis&sku=stock"},
+		{stack.MySQL, "--mysql-dsn=", "/deduct_stock_atomic?store=mysql&sku=stock"},
+	} {
+		t.Run(string(row.kind), func(t *testing.T) {
+			t.Parallel()
+			server := stacktest.Server(t, row.kind)
+			address := server.Addr
+			if row.kind == stack.MySQL {
+				address = server.URL
+			}
+			i := begin(t, append(backends(row.flag+address), "--seed-quantity=100000")...)
+			i.ready(t, string(row.kind))
+			i.must(t, http.MethodPost, row.endpoint, 200)
+			if err := server.Pause(); err != nil {
+				t.Fatal(err)
+			}
+			var waits []<-chan reply
+			for range 200 {
+				waits = append(waits, i.later(http.MethodPost, row.endpoint))
+			}
+			eventually(t, 3*time.Second+slack, "/readyz names the server that is down", func() (bool, string) {
+				r := i.ask(http.MethodGet, "/readyz")
+				return strings.Contains(r.body, string(row.kind)+" is down"), r.body
+			})
+			seen := tally(waits)
+			t.Log(seen)
+			for what := range seen {
+				if what != "backend_down" && what != "outcome_unknown" && what != "overloaded" {
+					t.Errorf("%d were answered %s", seen[what], what)
+				}
+			}
+			if err := server.Resume(); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, 10*time.Second+slack, "sales go on", func() (bool, string) {
+				r := i.ask(http.MethodPost, row.endpoint)
+				return r.status == http.StatusOK, r.body
+			})
+		})
+	}
+}
+
+// What /readyz says of one backend.
+func backendOf(r reply, name string) (told struct {
+	Up      bool
+	Reason  string
+	Warning string
+},
+) {
+	var all struct {
+		Backends map[string]json.RawMessage
+	}
+	_ = json.Unmarshal([]byte(r.body), &all)
+	_ = json.Unmarshal(all.Backends[name], &told)
+	return told
+}

@@ -1,0 +1,446 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"example.com/stock/stack/stacktest"
+)
+
+// An instance is an App in this process.
+type instance struct {
+	app    *App
+	url    string
+	admin  string // of the operators' listener
+	cancel context.CancelFunc
+	ended  chan error
+	client *http.Client
+	log    *journal
+}
+
+// A journal is a log that can be read while it is written.
+type journal struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (j *journal) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(p)
+}
+
+func (j *journal) String() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.String()
+}
+
+// backends are the flags of an instance that uses no server but those that are named.
+func backends(more ...string) []string {
+	return append([]string{"--redis-addrs=", "--zookeeper-hosts=", "--mysql-dsn=", "--drain=0s"}, more...)
+}
+
+// begin starts an instance, and stops it with the test at the latest.
+func begin(t *testing.T, args ...string) *instance {
+	t.Helper()
+	cfg := mustConfigure(t, append(args,
+		"--addr=127.0.0.1:0", "--admin-addr=127.0.0.1:0", "--instance=app-1", "--admin-token="+token)...)
+	i := &instance{
+		ended: make(chan error, 1), log: &journal{},
+		client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
+	}
+	var err error
+	if i.app, err = New(cfg, "test", slog.New(slog.NewTextHandler(i.log, nil))); err != nil {
+		t.Fatal(err)
+	}
+	i.url, i.admin = "http://"+i.app.Addr().String(), "http://"+i.app.AdminAddr().String()
+	ctx, cancel := context.WithCancel(context.Background())
+	i.cancel = cancel
+	go func() { i.ended <- i.app.Run(ctx) }()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("log of the instance:\n%s", i.log)
+		}
+		cancel()
+		<-i.ended
+	})
+	return i
+}
+
+// end stops the instance, which must return without an error.
+func (i *instance) end(t *testing.T) {
+	t.Helper()
+	i.cancel()
+	select {
+	case err := <-i.ended:
+		if err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		i.ended <- err // for the clean-up
+	case <-time.After(time.Minute):
+		t.Fatal("it does not stop")
+	}
+}
+
+// A reply is what came of a request: 0 is none.
+type reply struct {
+	status int
+	body   string
+	err    error
+}
+
+func (r reply) field(name string) any {
+	var fields map[string]any
+	_ = json.Unmarshal([]byte(r.body), &fields)
+	return fields[name]
+}
+
+func (i *instance) ask(method, path string) reply { return i.send(method, i.url+path) }
+
+func (i *instance) send(method, url string) reply {
+	req, err := http.NewRequest(method, url, http.NoBody)
+	if err != nil {
+		return reply{err: err}
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	resp, err := i.client.Do(req)
+	if err != nil {
+		return reply{err: err}
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	return reply{resp.StatusCode, string(body), err}
+}
+
+// later asks in the background.
+func (i *instance) later(method, path string) <-chan reply {
+	answer := make(chan reply, 1)
+	go func() { answer <- i.ask(method, path) }()
+	return answer
+}
+
+// ready waits until every backend that was named is up.
+func (i *instance) ready(t *testing.T, names ...string) {
+	t.Helper()
+	eventually(t, 20*time.Second, "the backends are up", func() (bool, string) {
+		r := i.ask(http.MethodGet, "/readyz")
+		var told struct {
+			Backends map[string]struct{ Up bool }
+		}
+		_ = json.Unmarshal([]byte(r.body), &told)
+		for _, name := range names {
+			if !told.Backends[name].Up {
+				return false, r.body
+			}
+		}
+		return r.status == http.StatusOK, r.body
+	})
+}
+
+func (i *instance) must(t *testing.T, method, path string, status int) reply {
+	t.Helper()
+	r := i.ask(method, path)
+	if r.err != nil || r.status != status {
+		t.Errorf("%s %s: %d %s %v, want %d", method, path, r.status, r.body, r.err, status)
+	}
+	return r
+}
+
+// all the shared servers, as flags of an instance with a database of its own.
+func everything(t *testing.T) []string {
+	return backends(
+		"--redis-addrs="+servers.Redis(t).Addr,
+		"--zookeeper-hosts="+servers.ZooKeeper(t),
+		"--mysql-dsn="+servers.MariaDB(t),
+	)
+}
+
+// own is a SKU that no other test has: Redis is shared.
+func own(t *testing.T) string {
+	return "sku-" + strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-"))
+}
+
+// A whole life: every strategy sells on every store, and when Run has returned nothing of it is left in this process.
+func TestRunLeavesNothing(t *testing.T) {
+	before := goleak.IgnoreCurrent()
+	i := begin(t, append(everything(t), "--seed-sku="+own(t))...)
+	i.ready(t, "redis", "zookeeper", "mysql")
+	var catalogue struct {
+		Strategies []struct {
+			Name, Endpoint string
+			Stores         []string
+			Available      bool
+		}
+	}
+	if err := json.Unmarshal([]byte(i.must(t, http.MethodGet, "/v1/strategies", 200).body), &catalogue); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range catalogue.Strategies {
+		if !s.Available {
+			t.Logf("%s is not available here", s.Name)
+			continue
+		}
+		for _, store := range s.Stores {
+			i.must(t, http.MethodPut, "/v1/stock/"+own(t)+"?store="+store+"&quantity=100", 200)
+			i.must(t, http.MethodPost, s.Endpoint+"?store="+store, 200) // of the seeded SKU: it is the default
+		}
+	}
+	for _, path := range []string{"/livez", "/readyz", "/version", "/openapi.json", "/v1/stock/" + own(t)} {
+		i.must(t, http.MethodGet, path, 200)
+	}
+	for _, path := range []string{"/livez", "/metrics", "/v1/locks/redis-watchdog/" + own(t)} {
+		if r := i.send(http.MethodGet, i.admin+path); r.status != http.StatusOK {
+			t.Errorf("for operators: %s: %d %s %v", path, r.status, r.body, r.err)
+		}
+	}
+	i.end(t)
+	for _, url := range []string{i.url, i.admin} {
+		if r := i.send(http.MethodGet, url+"/livez"); r.err == nil {
+			t.Errorf("it still answers: %d", r.status)
+		}
+	}
+	if err := goleak.Find(before, stacktest.IgnoreServers()); err != nil {
+		t.Error(err)
+	}
+	if log := i.log.String(); !strings.Contains(log, "msg=stopped") || strings.Contains(log, "level=ERROR") {
+		t.Errorf("its log:\n%s", log)
+	}
+}
+
+// The error of a taken port names the setting that chooses another.
+func TestNewOnATakenPort(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	taken := l.Addr().String()
+	fails := func(args ...string) error {
+		_, err := New(mustConfigure(t, backends(args...)...), "test", slog.New(slog.DiscardHandler))
+		return err
+	}
+	says(t, fails("--addr", taken), "listen", "--addr", "STOCK_ADDR", taken, "address already in use")
+	says(t, fails("--addr", "127.0.0.1:0", "--admin-addr", taken),
+		"listen for operators", "--admin-addr", "STOCK_ADMIN_ADDR", `"" for none`, taken, "address already in use")
+}
+
+// Two instances run in one process at the same time, and another one after them: none of them owns anything of the
+// process. They share the stock, and each has its own name, listeners, metrics and end.
+func TestTwoInstancesInOneProcess(t *testing.T) {
+	t.Parallel()
+	args := backends("--redis-addrs="+stacktest.Redis(t).Addr, "--seed-quantity=6")
+	one, two := begin(t, args...), begin(t, append(args, "--instance=app-2")...)
+	for _, i := range []*instance{one, two} {
+		i.ready(t, "redis")
+		for range 2 {
+			i.must(t, http.MethodPost, "/deduct_stock_redisson", 200)
+		}
+		sold := i.metric(`stock_deductions_total{outcome="accepted",strategy="redis-watchdog"}`)
+		if sold != "2" {
+			t.Errorf("its metrics count %s sales, want its own 2", sold)
+		}
+	}
+	one.end(t)
+	if r := one.ask(http.MethodGet, "/livez"); r.err == nil {
+		t.Errorf("the first still answers: %d", r.status)
+	}
+	two.must(t, http.MethodPost, "/deduct_stock_redisson", 200)
+	three := begin(t, args...)
+	three.ready(t, "redis")
+	three.must(t, http.MethodPost, "/deduct_stock_redisson", 200)
+	if r := two.must(t, http.MethodPost, "/deduct_stock_redisson", 409); r.field("type") != "/problems/sold_out" {
+		t.Errorf("after 6 sales of 6 units: %s, want sold_out", r.body)
+	}
+}
+
+// What is for operators is not found on the listener for customers, nor on any if there is none for operators; and who
+// asks costs the locks' server nothing.
+func TestOperatorsHaveAListenerOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	addr := servers.Redis(t).Addr
+	i := begin(t, backends("--redis-addrs="+addr, "--lab", "--seed-sku="+own(t))...)
+	i.ready(t, "redis")
+	for _, path := range []string{
+		"/metrics", "/v1/locks/segmented/" + own(t), "/v1/locks/redis-watchdog/" + own(t),
+		"/v1/lab/pauses",
+	} {
+		i.must(t, http.MethodGet, path, http.StatusNotFound)
+		if r := i.send(http.MethodGet, i.admin+path); r.status != http.StatusOK {
+			t.Errorf("for operators: %s: %d %s %v", path, r.status, r.body, r.err)
+		}
+	}
+	i.must(t, http.MethodDelete, "/v1/locks/redis-watchdog/"+own(t), http.StatusNotFound)
+	i.must(t, http.MethodPut, "/v1/stock/"+own(t)+"?quantity=1", http.StatusOK) // a load run sets stock, through nginx
+}
+
+// A listener that breaks ends Run with the reason, and with everything closed.
+func TestRunWithoutAListener(t *testing.T) {
+	before := goleak.IgnoreCurrent()
+	cfg := mustConfigure(t, append(everything(t), "--addr=127.0.0.1:0", "--admin-addr=")...)
+	a, err := New(cfg, "test", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = a.listener.Close()
+	if err := a.Run(t.Context()); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Run: %v, want the listener's error", err)
+	}
+	if err := goleak.Find(before, stacktest.IgnoreServers()); err != nil {
+		t.Error(err)
+	}
+}
+
+// What is not configured makes its strategies unavailable, with the reason; all others work.
+func TestAbsentBackends(t *testing.T) {
+	for _, row := range []struct {
+		name    string
+		with    func(t *testing.T) string // a flag
+		works   map[string]string         // endpoint and store
+		reasons map[string]string         // of what does not work, by endpoint
+		ready   int
+	}{
+		{
+			"redis only", func(t *testing.T) string { return "--redis-addrs=" + servers.Redis(t).Addr },
+			map[string]string{
+				"/deduct_stock_redisson": "redis", "/deduct_stock_atomic": "redis",
+				"/deduct_stock_sync": "redis",
+			},
+			map[string]string{
+				"/deduct_stock_zk": "zookeeper is down: it is not configured: set zookeeper.hosts " +
+					"(STOCK_ZOOKEEPER_HOSTS)",
+				"/deduct_stock_pessimistic": "mysql is down: it is not configured: set mysql.dsn (STOCK_MYSQL_DSN)",
+			},
+			200,
+		},
+		{
+			"mysql only", func(t *testing.T) string { return "--mysql-dsn=" + servers.MariaDB(t) },
+			map[string]string{"/deduct_stock_pessimistic": "mysql", "/deduct_stock_sync": "mysql"},
+			map[string]string{
+				"/deduct_stock_redisson": "redis is down: it is not configured: set redis.addrs (STOCK_REDIS_ADDRS)",
+				"/deduct_stock_lock":     "redis is down: it is not configured: set redis.addrs (STOCK_REDIS_ADDRS)",
+				"/deduct_stock_zk": "zookeeper is down: it is not configured: set zookeeper.hosts " +
+					"(STOCK_ZOOKEEPER_HOSTS)",
+			},
+			200,
+		},
+		{
+			"nothing", func(*testing.T) string { return "--zookeeper-hosts=" }, nil,
+			map[string]string{
+				"/deduct_stock": "is down: it is not configured",
+				"/deduct_stock_zk": "zookeeper is down: it is not configured: set zookeeper.hosts " +
+					"(STOCK_ZOOKEEPER_HOSTS)",
+			},
+			503,
+		},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			i := begin(t, backends(row.with(t), "--seed-sku="+own(t))...)
+			eventually(t, 30*time.Second, "what is there is up", func() (bool, string) {
+				r := i.ask(http.MethodGet, "/readyz")
+				return r.status == row.ready, r.body
+			})
+			if row.ready != 200 {
+				if r := i.ask(http.MethodGet, "/readyz"); r.field("status") != "no strategy is available" {
+					t.Errorf("/readyz says %s", r.body)
+				}
+			}
+			var catalogue struct {
+				Strategies []struct {
+					Endpoint, Reason string
+					Available        bool
+				}
+			}
+			if err := json.Unmarshal(
+				[]byte(i.must(t, http.MethodGet, "/v1/strategies", 200).body),
+				&catalogue,
+			); err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range catalogue.Strategies {
+				if store, works := row.works[s.Endpoint]; works {
+					i.must(t, http.MethodPut, "/v1/stock/"+own(t)+"?quantity=10&store="+store, 200)
+					i.must(t, http.MethodPost, s.Endpoint+"?store="+store, 200)
+					if !s.Available || s.Reason != "" {
+						t.Errorf("%s: available %t, because %q", s.Endpoint, s.Available, s.Reason)
+					}
+				}
+				if reason, told := row.reasons[s.Endpoint]; told {
+					if s.Available || !strings.Contains(s.Reason, reason) {
+						t.Errorf("%s: available %t, because %q; want %q", s.Endpoint, s.Available, s.Reason, reason)
+					}
+					r := i.must(t, http.MethodPost, s.Endpoint, 503)
+					detail, _ := r.field("detail").(string)
+					if r.field("type") != "/problems/backend_down" || !strings.Contains(detail, reason) {
+						t.Errorf("POST %s: %s, want backend_down because %q", s.Endpoint, r.body, reason)
+					}
+				}
+			}
+			i.must(t, http.MethodGet, "/livez", 200)
+			i.end(t)
+		})
+	}
+}
+
+// Another instance is migrating, or hangs while it does: this one lives, sells what it can, and stops when it is told
+// to.
+func TestServeWhileAnotherMigrates(t *testing.T) {
+	t.Parallel()
+	dsn := servers.MariaDB(t)
+	db, err := sql.Open("mysql", dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	conn, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	var got int
+	if err := conn.QueryRowContext(t.Context(), "SELECT GET_LOCK(CONCAT('stock.migrate.', MD5(DATABASE())), 0)").
+		Scan(&got); err != nil ||
+		got != 1 {
+		t.Fatalf("%d, %v", got, err)
+	}
+	i := begin(t, backends("--redis-addrs="+servers.Redis(t).Addr, "--mysql-dsn="+dsn, "--seed-sku="+own(t))...)
+	alive := i.later(http.MethodGet, "/livez")
+	select {
+	case r := <-alive:
+		if r.status != 200 {
+			t.Errorf("/livez: %d %s %v", r.status, r.body, r.err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("/livez does not answer while the schema is not there yet")
+	}
+	// It is not seeded before MySQL has said what it remembers; a person need not wait for that.
+	eventually(t, 20*time.Second, "the stock is set", func() (bool, string) {
+		r := i.ask(http.MethodPut, "/v1/stock/"+own(t)+"?quantity=100&store=redis")
+		return r.status == http.StatusOK, r.body
+	})
+	i.ready(t, "redis")
+	i.must(t, http.MethodPost, "/deduct_stock_redisson", 200)
+	i.must(t, http.MethodPost, "/deduct_stock_pessimistic", 503)
+	i.cancel()
+	select {
+	case err := <-i.ended:
+		i.ended <- err
+	case <-time.After(30 * time.Second):
+		t.Error("it waits for the other before it stops")
+	}
+}

@@ -1,0 +1,236 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/gate"
+	"example.com/stock/health"
+	"example.com/stock/lock/redislock"
+	"example.com/stock/lock/zklock"
+	"example.com/stock/repo"
+	"example.com/stock/service"
+	"example.com/stock/strategy"
+)
+
+// An opener opens the clients of one server that strategies need.
+type opener struct {
+	name string
+	open func() error
+}
+
+func (a *App) openers() []opener {
+	return []opener{
+		{strategy.Redis, a.openRedis},
+		{strategy.Redlock, a.openRedlock},
+		{strategy.ZooKeeper, a.openZooKeeper},
+		{strategy.MySQL, a.openMySQL},
+	}
+}
+
+// redisOptions returns what all Redis clients of an instance have in common.
+func (a *App) redisOptions() redis.UniversalOptions {
+	c := a.cfg.Redis
+	return redis.UniversalOptions{
+		Username: c.Username, Password: c.Password, PoolSize: c.PoolSize,
+		// Without this a command ignores its context's deadline: a wait of 100 ms on a silent server takes ReadTimeout.
+		ContextTimeoutEnabled: true,
+		// A retry after a lost reply would run a script twice. The callers that may retry do so themselves.
+		MaxRetries:  -1,
+		DialTimeout: c.Timeout / 2, DialerRetries: 1,
+		ReadTimeout: c.Timeout, WriteTimeout: c.Timeout, PoolTimeout: c.Timeout,
+	}
+}
+
+func (a *App) openRedis() error {
+	c := a.cfg.Redis
+	options := a.redisOptions()
+	options.Addrs, options.MasterName, options.IsClusterMode = c.Addrs, c.MasterName, c.Cluster
+	options.DB, options.SentinelPassword = c.DB, c.SentinelPassword
+	// Locks, store and health probe have connections of their own: a wait for a connection of the locks is no reason to
+	// call the store slow, and the queue in front of the store knows that what it admits finds a connection.
+	locks, sales := redis.NewUniversalClient(&options), redis.NewUniversalClient(&options)
+	a.servers.Redis = locks
+	a.closers = append(a.closers, locks.Close, sales.Close)
+	if len(c.Addrs) == 0 {
+		absent := health.Absent(strategy.Redis, "it is not configured: set redis.addrs (STOCK_REDIS_ADDRS)")
+		a.backends[strategy.Redis] = absent
+		a.stores[strategy.Redis] = service.StoreConfig{Store: repo.NewRedis(sales), Needs: absent}
+		return nil
+	}
+	connections := c.PoolSize
+	_, cluster := sales.(*redis.ClusterClient)
+	if cluster {
+		connections *= max(3, len(c.Addrs)) // each node has a pool, and a node that hangs must not fill the queue
+	}
+	queue := gate.New(gate.Limits{In: connections, PerKey: (connections + 1) / 2, Waiting: c.Queue})
+	a.metrics.Queue(strategy.Redis, queue.Load)
+	probe, ping := a.redisProbe(options)
+	a.addStore(store{
+		name: strategy.Redis,
+		place: fmt.Sprintf(
+			"redis %s %s/%d",
+			c.MasterName,
+			strings.Join(slices.Sorted(slices.Values(c.Addrs)), ","),
+			c.DB,
+		),
+		parts:  cluster,
+		sales:  repo.NewRedis(sales).Behind(queue),
+		memory: repo.NewRedis(probe),
+		ping:   ping,
+	})
+	return nil
+}
+
+// redisProbe makes the health check. Its connection is its own: however busy the pools are, Redis is asked and answers.
+// The connection is made once, and again when it breaks. The store asks for its data there, too. The pool may be larger
+// than the connections that are used: go-redis makes them on demand, and after as many failed dials as the pool has
+// connections it does not dial for a second.
+func (a *App) redisProbe(options redis.UniversalOptions) (redis.UniversalClient, func(context.Context) error) {
+	probe := redis.NewUniversalClient(&options)
+	a.closers = append(a.closers, probe.Close)
+	if _, cluster := probe.(*redis.ClusterClient); cluster {
+		c := newClusterCheck(options.Addrs, *options.Simple())
+		a.closers = append(a.closers, c.close)
+		return probe, c.check
+	}
+	return probe, func(ctx context.Context) error { return probe.Ping(ctx).Err() }
+}
+
+// openRedlock opens the independent masters of redlock. They are up while a majority of distinct masters answers.
+func (a *App) openRedlock() error {
+	c := a.cfg.Redlock
+	if len(c.Addrs) == 0 {
+		a.backends[strategy.Redlock] = health.Absent(strategy.Redlock,
+			"it is not configured: set redlock.addrs (STOCK_REDLOCK_ADDRS) to five independent masters")
+		return nil
+	}
+	shared := a.redisOptions()
+	var probes []redis.UniversalClient // with connections of their own, as in redisProbe
+	for _, addr := range c.Addrs {
+		options := shared.Simple()
+		options.Addr = addr
+		node, probe := redis.NewClient(options), redis.NewClient(options)
+		probes = append(probes, probe)
+		a.servers.Redlock = append(a.servers.Redlock, node)
+		a.closers = append(a.closers, node.Close, probe.Close)
+	}
+	a.servers.RedlockLease, a.servers.RedlockQuarantine = c.Lease, c.Quarantine
+	a.servers.RedlockNodeTimeout = c.NodeTimeout
+	quarantine := cmp.Or(c.Quarantine, c.Lease) // as in the lock: what it would refuse is not up
+	logged := false                             // replies give the numbers of nodes; their addresses are for the log
+	a.backends[strategy.Redlock] = health.New(strategy.Redlock, func(ctx context.Context) error {
+		err := redislock.CheckMasters(ctx, probes, quarantine)
+		if err != nil && !logged && !errors.Is(ctx.Err(), context.Canceled) {
+			a.log.Warn("redlock has no majority", "err", err)
+		}
+		logged = err != nil
+		return err
+	})
+	return nil
+}
+
+func (a *App) openMySQL() error {
+	c := a.cfg.MySQL
+	if c.DSN == "" {
+		absent := health.Absent(strategy.MySQL, "it is not configured: set mysql.dsn (STOCK_MYSQL_DSN)")
+		a.backends[strategy.MySQL] = absent
+		a.stores[strategy.MySQL] = service.StoreConfig{Needs: absent}
+		return nil
+	}
+	sales, salesPool, err := pool(repo.OpenMySQL(c.DSN, repo.Pool{Open: c.PoolSize}))
+	if err != nil {
+		return err
+	}
+	a.closers = append(a.closers, salesPool.Close)
+	// Locks that keep a connection need a pool of their own: in a shared one the waiters can take the connections that
+	// the holder needs to write.
+	_, lockPool, err := pool(repo.OpenMySQL(c.DSN, repo.Pool{Open: c.LockPoolSize}))
+	if err != nil {
+		return err
+	}
+	a.closers = append(a.closers, lockPool.Close)
+	a.servers.MySQL = lockPool
+	// The connection of the health probe is its own: however busy the pools are, MySQL is asked and answers. Migrations
+	// need two more, at the start.
+	probe, probePool, err := pool(repo.OpenMySQL(c.DSN, repo.Pool{Open: 3, Idle: 1}))
+	if err != nil {
+		return err
+	}
+	a.closers = append(a.closers, probePool.Close)
+	migrator, err := repo.NewMigrator(probe)
+	if err != nil {
+		return fmt.Errorf("read the migrations: %w", err)
+	}
+	ready := migrator.Check
+	if c.Migrate {
+		ready = func(ctx context.Context) error {
+			applied, err := migrator.Up(ctx)
+			if len(applied) > 0 {
+				a.log.Info("schema brought up", "migrations", len(applied))
+			}
+			return err
+		}
+	}
+	dsn, err := mysql.ParseDSN(c.DSN)
+	if err != nil {
+		return fmt.Errorf("open mysql: %w", err)
+	}
+	gates := mysqlGates(c.PoolSize, c.Queue)
+	a.metrics.Queue(strategy.MySQL, gates.All.Load)
+	a.addStore(store{
+		name: strategy.MySQL, place: "mysql " + dsn.Addr + "/" + dsn.DBName,
+		sales: repo.NewMySQL(sales).Behind(gates), memory: repo.NewMySQL(probe),
+		ping: probePool.PingContext, ready: ready,
+	})
+	return nil
+}
+
+// pool returns db together with its connection pool. It is generic because only repo knows gorm's type.
+func pool[DB interface{ DB() (*sql.DB, error) }](db DB, err error) (DB, *sql.DB, error) {
+	var connections *sql.DB
+	if err == nil {
+		connections, err = db.DB()
+	}
+	if err != nil {
+		return db, nil, fmt.Errorf("open mysql: %w", err)
+	}
+	return db, connections, nil
+}
+
+// mysqlGates returns the queues in front of a pool of that many connections. One connection is kept for taking waiters
+// out of the server's queue. A single SKU may have a quarter, and transactions, which wait for rows, a half.
+func mysqlGates(connections, queue int) repo.Gates {
+	admitted := max(connections-1, 1)
+	return repo.Gates{
+		All:          gate.New(gate.Limits{In: admitted, PerKey: max(admitted/4, 2), Waiting: queue}),
+		Transactions: gate.New(gate.Limits{In: max(admitted/2, 1), PerKey: 2}),
+	}
+}
+
+func (a *App) openZooKeeper() error {
+	c := a.cfg.ZooKeeper
+	if len(c.Hosts) == 0 {
+		a.backends[strategy.ZooKeeper] = health.Absent(strategy.ZooKeeper,
+			"it is not configured: set zookeeper.hosts (STOCK_ZOOKEEPER_HOSTS)")
+		return nil
+	}
+	session, err := zklock.Dial(zklock.Config{
+		Hosts: c.Hosts, SessionTimeout: c.SessionTimeout, ConnectTimeout: c.ConnectTimeout, Root: c.Root, Logger: a.log,
+	})
+	if err != nil {
+		return fmt.Errorf("open zookeeper: %w", err)
+	}
+	a.servers.ZooKeeper = session
+	a.closers = append(a.closers, func() error { session.Close(); return nil })
+	a.backends[strategy.ZooKeeper] = health.New(strategy.ZooKeeper, session.Check)
+	return nil
+}

@@ -1,0 +1,172 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/lock"
+	"example.com/stock/lock/redislock"
+	"example.com/stock/stack/stacktest"
+)
+
+// On SIGTERM an instance first says that it is not ready, while it still serves; then it takes no more, and finishes
+// what it has: the one that holds the lock, and the one that waits for it. When it is gone, so is its lock.
+func TestShutdownFinishesWhatItHas(t *testing.T) {
+	t.Parallel()
+	addr := stacktest.Redis(t).Addr
+	// The drain only has to be long enough to be seen, and the hold to outlast it.
+	i := begin(t, backends("--redis-addrs="+addr, "--lab", "--drain=4s", "--stop=40s")...)
+	i.ready(t, "redis")
+	holder := i.later(http.MethodPost, "/deduct_stock_redisson?hold=9s")
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	defer client.Close()
+	locked := func() bool { return client.Exists(context.Background(), "watchdog:{stock}").Val() == 1 }
+	eventually(t, 10*time.Second, "the lock is held", func() (bool, string) { return locked(), "" })
+	waiter := i.later(http.MethodPost, "/deduct_stock_redisson?wait=30s")
+	inFlight(t, i, 2)
+
+	i.cancel()
+	eventually(t, 3900*time.Millisecond, "/readyz says that it is draining", func() (bool, string) {
+		r := i.ask(http.MethodGet, "/readyz")
+		return r.status == http.StatusServiceUnavailable && r.field("status") == "draining", r.body
+	})
+	if r := i.ask(http.MethodPost, "/deduct_stock_atomic?sku=none-such"); r.status != http.StatusNotFound {
+		t.Errorf("while draining: %d %s %v, want an answer as ever", r.status, r.body, r.err)
+	}
+	eventually(t, 10*time.Second, "the listener is closed", func() (bool, string) {
+		r := i.ask(http.MethodGet, "/livez")
+		return r.err != nil, r.body
+	})
+	if !locked() {
+		t.Error("the lock is not held any more when the listener closes: the test proves nothing")
+	}
+	for name, answer := range map[string]<-chan reply{"the holder": holder, "the waiter": waiter} {
+		if r := <-answer; r.err != nil || r.status != http.StatusOK {
+			t.Errorf("%s got %d %s %v, want its order", name, r.status, r.body, r.err)
+		}
+	}
+	i.end(t)
+	if locked() {
+		t.Error("the lock is still there")
+	}
+}
+
+// inFlight waits until that many requests are being served, besides the one that asks.
+func inFlight(t *testing.T, i *instance, n int) {
+	t.Helper()
+	before := 0 // two looks: a request that has had its reply may still be counted by the first
+	eventually(t, 10*time.Second, "the requests have arrived", func() (bool, string) {
+		c := i.app.connections
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		active := 0
+		for _, state := range c.states {
+			if state == http.StateActive {
+				active++
+			}
+		}
+		enough := min(active, before) >= n
+		before = active
+		return enough, fmt.Sprint(active, " are being served")
+	})
+}
+
+// Who waits longer than Stop is told to leave: an answer, not a broken connection, and one that says that trying
+// again helps.
+func TestShutdownTellsWaitersToLeave(t *testing.T) {
+	t.Parallel()
+	i := begin(t, append(everything(t), "--lab", "--stop=300ms", "--lock-setnx-lease=1m", "--seed-sku="+own(t))...)
+	i.ready(t, "redis", "zookeeper", "mysql")
+	waiters := make(map[string]<-chan reply)
+	n := 0
+	for _, row := range []struct{ endpoint, store string }{
+		{"/deduct_stock_sync", "redis"},
+		{"/deduct_stock_redisson", "redis"},
+		{"/deduct_stock_lock", "redis"},
+		{"/deduct_stock_zk", "redis"},
+		{"/deduct_stock_pessimistic", "mysql"},
+	} {
+		sku := own(t) + strings.ReplaceAll(row.endpoint, "/", "-")
+		i.must(t, http.MethodPut, "/v1/stock/"+sku+"?quantity=100&store="+row.store, 200)
+		query := row.endpoint + "?sku=" + sku + "&store=" + row.store
+		waiters[row.endpoint+" holder"] = i.later(http.MethodPost, query+"&hold=20s")
+		n++
+		inFlight(t, i, n)
+		eventually(t, 10*time.Second, row.endpoint+" is held", func() (bool, string) {
+			r := i.ask(http.MethodPost, query+"&wait=0s&quantity=1000") // more than there is: it never sells
+			return r.status == http.StatusServiceUnavailable, r.body
+		})
+		waiters[row.endpoint+" waiter"] = i.later(http.MethodPost, query+"&wait=60s")
+		n++
+		inFlight(t, i, n)
+	}
+	i.cancel()
+	for name, answer := range waiters {
+		r := <-answer
+		switch {
+		case strings.HasSuffix(name, "holder"):
+			if r.err != nil || r.status != http.StatusOK {
+				t.Errorf(
+					"%s got %d %s %v, want its order: it was in its critical section",
+					name,
+					r.status,
+					r.body,
+					r.err,
+				)
+			}
+		case r.err != nil || r.status != http.StatusServiceUnavailable:
+			t.Errorf("%s got %d %s %v, want 503", name, r.status, r.body, r.err)
+		case r.field("type") != "/problems/lock_busy":
+			t.Errorf("%s got %s, want lock_busy", name, r.body)
+		}
+	}
+	i.end(t)
+	if log := i.log.String(); !strings.Contains(log, "told to leave") || strings.Contains(log, "level=ERROR") {
+		t.Errorf("its log:\n%s", log)
+	}
+}
+
+// A lock that another process holds does not keep an instance from stopping, and is left alone.
+func TestShutdownLeavesTheLockOfAnother(t *testing.T) {
+	t.Parallel()
+	addr := stacktest.Redis(t).Addr
+	i := begin(t, backends("--redis-addrs="+addr, "--stop=100ms")...)
+	i.ready(t, "redis")
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	defer client.Close()
+	another := redislock.NewWatchdog(client, redislock.WatchdogOptions{})
+	defer another.Close()
+	lease, err := another.Acquire(t.Context(), "stock", lock.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	waiter := i.later(http.MethodPost, "/deduct_stock_redisson?wait=60s")
+	eventually(t, 20*time.Second, "the request waits for the lock", func() (bool, string) {
+		r := i.send(http.MethodGet, i.admin+"/v1/locks/redis-watchdog/stock")
+		waiters, _ := r.field("waiters").([]any)
+		return len(waiters) == 1, r.body
+	})
+	i.end(t)
+	if r := <-waiter; r.status != http.StatusServiceUnavailable || r.field("type") != "/problems/lock_busy" {
+		t.Errorf("the waiter got %d %s %v, want lock_busy", r.status, r.body, r.err)
+	}
+	if err := lease.Err(); err != nil {
+		t.Errorf("the other's lease: %v", err)
+	}
+	if err := lease.Release(); err != nil {
+		t.Error(err)
+	}
+	next, err := another.Acquire(t.Context(), "stock", lock.Options{TryOnce: true})
+	if err != nil {
+		t.Fatalf("the waiter left something behind: %v", err)
+	}
+	if err := next.Release(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,144 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"example.com/stock/handler"
+	"example.com/stock/health"
+	"example.com/stock/service"
+)
+
+// A store is what an instance has opened of one store.
+type store struct {
+	name  string
+	place string // where it is: the other store remembers it by that
+	// parts is set for a server in parts, such as a Redis Cluster. It is up for the SKUs of the others while one part
+	// does not answer, which may be the one that tells of the data.
+	parts  bool
+	sales  sales
+	memory memory
+	ping   func(context.Context) error
+	ready  func(context.Context) error // runs every time that the server comes up; nil: nothing does
+}
+
+// sales is a store for those who sell from it.
+type sales interface {
+	service.Store
+	service.Inventory
+	Answers() uint64
+}
+
+// memory is what a store knows of its own data, and of that of the other.
+type memory interface {
+	service.Seeder
+	service.Origins
+	service.Memory
+}
+
+// addStore registers a store and its backend. With every probe the store is asked whether it still has its data, which
+// also seeds it at its first start, and never again.
+func (a *App) addStore(s store) {
+	keeper := service.NewKeeper(service.KeeperConfig{
+		Name: s.name, Place: s.place, Store: s.memory, Origins: s.memory,
+		Seed:    service.Seed{SKU: service.SKU(a.cfg.Seed.SKU), Quantity: a.cfg.Seed.Quantity},
+		Changed: func(bad error) { a.dataChanged(s.name, bad) },
+	})
+	ping := health.Heard(s.ping, s.sales.Answers)
+	fresh, known := true, false // fresh: the server has just come up; known: its data were once there
+	check := func(ctx context.Context) error {
+		err := ping(ctx)
+		if _, partly := errors.AsType[*health.ImpairedError](err); err != nil && !partly {
+			fresh = true
+			return err
+		}
+		if fresh {
+			// A migration takes longer than a probe may, and may have to wait for that of another instance. It must not
+			// keep the instance from stopping.
+			long, cancel := context.WithTimeout(a.probing, time.Minute)
+			defer cancel()
+			ctx = long
+		}
+		if fresh && s.ready != nil {
+			if bad := s.ready(ctx); bad != nil {
+				if a.probing.Err() == nil {
+					a.log.Error("prepare "+s.name, "err", bad)
+				}
+				return bad
+			}
+		}
+		if bad := keeper.Check(ctx); bad != nil {
+			fresh = true // a database that is empty lacks its tables, too
+			switch {
+			case err != nil:
+				return err // the slots that are not served may be those that tell of the data
+			case s.parts && known:
+				return &health.ImpairedError{Reason: "the part that tells whether the data is there does not answer"}
+			}
+			return bad
+		}
+		fresh, known = false, true
+		return err
+	}
+	a.backends[s.name] = health.New(s.name, check)
+	a.stores[s.name] = service.StoreConfig{Store: s.sales, Needs: a.backends[s.name], Data: keeper}
+	a.memories[s.name] = s.memory
+}
+
+// linkStores makes each of the stores remember the origin of the other.
+func (a *App) linkStores() {
+	for name, store := range a.stores {
+		for other, memory := range a.memories {
+			if store.Data != nil && other != name {
+				store.Data.Beside(service.Remembrance{Name: other, Memory: memory, Server: a.backends[other]})
+			}
+		}
+	}
+}
+
+// dataChanged is called when a store is found with its data, or without.
+func (a *App) dataChanged(name string, bad error) {
+	lost := errors.Is(bad, service.ErrDataLost)
+	a.metrics.DataLost(name, lost)
+	switch {
+	case lost:
+		a.log.Error(
+			"store has lost its data: nothing is sold until a person sets the stock",
+			"store",
+			name,
+			"reason",
+			bad,
+		)
+	case bad != nil:
+		a.log.Warn("store cannot be used yet", "store", name, "reason", bad)
+	default:
+		a.log.Info("store has its data", "store", name)
+	}
+	for other, store := range a.stores {
+		if other != name && store.Data != nil {
+			store.Data.Again() // the one that came back may have forgotten the other
+		}
+	}
+}
+
+// backend returns the backend of that name as the handler shows it. A store is down also while it lacks its data.
+func (a *App) backend(name string) handler.Backend {
+	if data := a.stores[name].Data; data != nil {
+		return storeBackend{a.backends[name], data}
+	}
+	return a.backends[name]
+}
+
+type storeBackend struct {
+	*health.Backend
+	data *service.Keeper
+}
+
+// Err returns nil if the server is up and the store has its data.
+func (b storeBackend) Err() error {
+	if err := b.Backend.Err(); err != nil {
+		return err
+	}
+	return b.data.Err()
+}

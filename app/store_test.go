@@ -1,0 +1,455 @@
+package app
+
+import (
+	"database/sql"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/health"
+	"example.com/stock/stack"
+	"example.com/stock/stack/stacktest"
+)
+
+// A till counts what instances sell of one SKU with the strategy atomic.
+type till struct {
+	sku, store string
+	accepted   atomic.Int64
+}
+
+// sell asks each instance n times, all at once, and returns the types of the problems, each once.
+func (b *till) sell(n int, from ...*instance) map[string]bool {
+	var done sync.WaitGroup
+	var mu sync.Mutex
+	problems := make(map[string]bool)
+	for _, i := range from {
+		done.Go(func() {
+			for range n {
+				r := i.ask(http.MethodPost, "/deduct_stock_atomic?sku="+b.sku+"&store="+b.store)
+				if r.status == http.StatusOK {
+					b.accepted.Add(1)
+					continue
+				}
+				mu.Lock()
+				problems[fmt.Sprint(r.field("type"))] = true
+				mu.Unlock()
+			}
+		})
+	}
+	done.Wait()
+	return problems
+}
+
+// lost waits until the instances say that the store has lost its data, while b sells from them.
+func (b *till) lost(t *testing.T, from ...*instance) {
+	t.Helper()
+	for _, i := range from {
+		eventually(t, 30*time.Second, "/readyz says that "+b.store+" has lost its data", func() (bool, string) {
+			b.sell(3, from...)
+			r := i.ask(http.MethodGet, "/readyz")
+			return strings.Contains(r.body, b.store+" has lost its data"), r.body
+		})
+	}
+}
+
+// is checks what was sold, and what the store says.
+func (b *till) is(t *testing.T, i *instance, accepted int64, left float64) {
+	t.Helper()
+	if got := b.accepted.Load(); got != accepted {
+		t.Errorf("%d accepted, want %d", got, accepted)
+	}
+	if r := i.must(t, http.MethodGet, b.path(), 200); r.field("quantity") != left {
+		t.Errorf("the stock is %s, want %v left", r.body, left)
+	}
+}
+
+func (b *till) path() string { return "/v1/stock/" + b.sku + "?store=" + b.store }
+
+// refused checks that everything but setting the stock is refused, with words that help.
+func (b *till) refused(t *testing.T, instances ...*instance) {
+	t.Helper()
+	for _, i := range instances {
+		if problems := b.sell(20, i); len(problems) != 1 || !problems["/problems/data_lost"] {
+			t.Errorf("problems %v, want data_lost alone", problems)
+		}
+		for _, path := range []string{b.path(), "/v1/stock/" + b.sku + "/orders?store=" + b.store} {
+			r := i.must(t, http.MethodGet, path, 503) // that an order is not there would mean nothing
+			detail := fmt.Sprint(r.field("detail"))
+			if r.field("type") != "/problems/data_lost" || !strings.Contains(detail, "PUT /v1/stock/{sku}") {
+				t.Errorf("GET %s: %s", path, r.body)
+			}
+		}
+		if r := i.send(
+			http.MethodGet,
+			i.admin+"/metrics",
+		); !strings.Contains(
+			r.body,
+			`stock_store_data_lost{store="`+b.store+`"} 1`,
+		) {
+			t.Error("there is no metric of it")
+		}
+		if log := i.log.String(); strings.Count(log, "store has lost its data") != 1 {
+			t.Errorf("it is not in the log, or more than once:\n%s", log)
+		}
+	}
+}
+
+// 100 of 100 are sold, and Redis comes back with nothing: nothing is sold until a person sets the stock, and then on
+// all instances at once.
+func TestRedisComesBackEmpty(t *testing.T) {
+	for _, alone := range []bool{true, false} {
+		t.Run(map[bool]string{true: "alone", false: "with mysql"}[alone], func(t *testing.T) {
+			t.Parallel()
+			server := stacktest.Redis(t)
+			args := backends("--redis-addrs="+server.Addr, "--redis-timeout=5s")
+			if !alone {
+				args = append(args, "--mysql-dsn="+servers.MariaDB(t))
+			}
+			a, b := begin(t, args...), begin(t, args...)
+			a.ready(t, "redis")
+			b.ready(t, "redis")
+			x := &till{sku: "stock", store: "redis"}
+			x.sell(60, a, b)
+			x.is(t, a, 100, 0)
+			if err := server.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			if err := server.Restart(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			x.lost(t, a, b)
+			x.refused(t, a, b)
+			// One that starts now remembers nothing of its own.
+			c := begin(t, args...)
+			x.lost(t, c)
+			x.refused(t, c)
+			if got := x.accepted.Load(); got != 100 {
+				t.Fatalf("%d accepted of 100", got)
+			}
+			a.must(t, http.MethodPut, x.path()+"&quantity=5", 200)
+			x.accepted.Store(0)
+			if problems := x.sell(4, b, c); len(problems) != 1 || !problems["/problems/sold_out"] {
+				t.Errorf("problems %v after the stock was set, want sold_out alone", problems)
+			}
+			x.is(t, a, 5, 0)
+			for _, i := range []*instance{a, b, c} {
+				i.ready(t, "redis")
+			}
+		})
+	}
+}
+
+// The same for a database. An instance that started after the loss knows by Redis.
+func TestMySQLComesBackEmpty(t *testing.T) {
+	t.Parallel()
+	server := stacktest.Server(t, stack.MySQL)
+	empties := emptyData(t, server)
+	args := backends("--redis-addrs="+stacktest.Redis(t).Addr, "--redis-timeout=5s", "--mysql-dsn="+server.URL)
+	a, b := begin(t, args...), begin(t, args...)
+	a.ready(t, "redis", "mysql")
+	b.ready(t, "redis", "mysql")
+	x := &till{sku: "stock", store: "mysql"}
+	x.sell(60, a, b)
+	x.is(t, a, 100, 0)
+	b.end(t)
+	empties()
+	c := begin(t, args...)
+	x.lost(t, a, c)
+	x.refused(t, a, c)
+	if got := x.accepted.Load(); got != 100 {
+		t.Fatalf("%d accepted of 100", got)
+	}
+	c.must(t, http.MethodPut, x.path()+"&quantity=5", 200)
+	x.accepted.Store(0)
+	x.sell(4, a, c)
+	x.is(t, a, 5, 0)
+	// Redis has learnt of the new data: lost once more, it is noticed once more.
+	a.ready(t, "redis", "mysql")
+	c.ready(t, "redis", "mysql")
+	time.Sleep(time.Second) // two probes: the other store is told by one
+	a.end(t)
+	c.end(t)
+	empties()
+	d := begin(t, args...)
+	x.lost(t, d)
+	x.refused(t, d)
+}
+
+// emptyData returns what makes the server come back as it was before its first use.
+func emptyData(t *testing.T, server *stack.Server) func() {
+	t.Helper()
+	db, err := sql.Open("mysql", server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dir string
+	if err := db.QueryRowContext(t.Context(), "SELECT @@datadir").Scan(&dir); err != nil {
+		t.Fatal(err)
+	}
+	_ = db.Close()
+	dir = filepath.Clean(dir)
+	clean := filepath.Join(t.TempDir(), "clean")
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(server.Stop())
+	must(os.CopyFS(clean, os.DirFS(dir)))
+	must(server.Restart(t.Context()))
+	return func() {
+		t.Helper()
+		must(server.Kill())
+		must(os.RemoveAll(dir))
+		must(os.CopyFS(dir, os.DirFS(clean)))
+		must(server.Restart(t.Context()))
+	}
+}
+
+// All instances were gone, and Redis is empty: MySQL remembers. Without MySQL at hand nothing is seeded either, until
+// it can be asked or a person sets the stock.
+func TestAnInstanceStartsOnAnEmptyRedis(t *testing.T) {
+	t.Parallel()
+	server, database := stacktest.Redis(t), stacktest.Server(t, stack.MySQL)
+	args := backends("--redis-addrs="+server.Addr, "--redis-timeout=5s", "--mysql-dsn="+database.URL)
+	a := begin(t, args...)
+	a.ready(t, "redis", "mysql")
+	x := &till{sku: "stock", store: "redis"}
+	x.sell(101, a)
+	x.is(t, a, 100, 0)
+	a.end(t)
+	for _, err := range []error{server.Kill(), database.Stop(), server.Restart(t.Context())} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := begin(t, args...)
+	eventually(t, 20*time.Second, "/readyz says what Redis waits for", func() (bool, string) {
+		x.sell(1, b)
+		r := b.ask(http.MethodGet, "/readyz")
+		return strings.Contains(r.body, "redis is down: it is empty, and mysql"), r.body
+	})
+	if err := database.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	x.lost(t, b)
+	x.refused(t, b)
+	if got := x.accepted.Load(); got != 100 {
+		t.Errorf("%d accepted of 100", got)
+	}
+}
+
+// A person need not wait for MySQL, and is believed when it is back.
+func TestSetWhileTheOtherStoreCannotBeAsked(t *testing.T) {
+	t.Parallel()
+	server, database := stacktest.Redis(t), stacktest.Server(t, stack.MySQL)
+	args := backends("--redis-addrs="+server.Addr, "--redis-timeout=5s", "--mysql-dsn="+database.URL)
+	a := begin(t, args...)
+	a.ready(t, "redis", "mysql")
+	a.end(t)
+	for _, err := range []error{server.Kill(), database.Stop(), server.Restart(t.Context())} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := begin(t, args...)
+	x := &till{sku: "stock", store: "redis"}
+	eventually(t, 20*time.Second, "the stock is set", func() (bool, string) {
+		r := b.ask(http.MethodPut, x.path()+"&quantity=5")
+		return r.status == 200, r.body
+	})
+	x.sell(3, b)
+	if err := database.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.ready(t, "redis", "mysql")
+	time.Sleep(time.Second) // two probes: MySQL says what it remembers
+	b.ready(t, "redis", "mysql")
+	x.sell(3, b)
+	x.is(t, b, 5, 0)
+}
+
+// Three instances that start at the same moment on empty stores agree on one origin, and seed each store once.
+func TestFirstStartSeedsOnce(t *testing.T) {
+	t.Parallel()
+	args := backends("--redis-addrs="+stacktest.Redis(t).Addr, "--redis-timeout=5s", "--mysql-dsn="+servers.MariaDB(t))
+	var all []*instance
+	for range 3 {
+		all = append(all, begin(t, args...))
+	}
+	for _, i := range all {
+		i.ready(t, "redis", "mysql")
+	}
+	for _, store := range []string{"redis", "mysql"} {
+		x := &till{sku: "stock", store: store}
+		x.sell(40, all...)
+		x.is(t, all[0], 100, 0)
+		if r := all[1].must(t, http.MethodGet, x.path(), 200); r.field("epoch") != 1.0 {
+			t.Errorf("%s, want epoch 1", r.body)
+		}
+	}
+}
+
+// Without a seed nothing is ever made, and requests that name no SKU mean the usual one.
+func TestSeedOff(t *testing.T) {
+	t.Parallel()
+	server := stacktest.Redis(t)
+	i := begin(t, backends("--redis-addrs="+server.Addr, "--redis-timeout=5s", "--seed-sku=")...)
+	i.ready(t, "redis")
+	if r := i.must(t, http.MethodPost, "/deduct_stock_atomic", 404); r.field("type") != "/problems/unknown_sku" {
+		t.Errorf("%s, want unknown_sku", r.body)
+	}
+	i.must(t, http.MethodPut, "/v1/stock/stock?quantity=3", 200)
+	i.must(t, http.MethodPost, "/deduct_stock_atomic", 200)
+}
+
+// A SKU that was seeded and is gone was lost, or removed by a person; another one may still be seeded.
+func TestSeedIsOnceForEachSKU(t *testing.T) {
+	t.Parallel()
+	server := stacktest.Redis(t)
+	args := backends("--redis-addrs="+server.Addr, "--redis-timeout=5s")
+	i := begin(t, args...)
+	i.ready(t, "redis")
+	i.must(t, http.MethodPost, "/deduct_stock_atomic", 200)
+	i.end(t)
+	if err := redisAt(t, server).Del(t.Context(), "stock:{stock}").Err(); err != nil {
+		t.Fatal(err)
+	}
+	i = begin(t, args...)
+	i.ready(t, "redis")
+	i.must(t, http.MethodPost, "/deduct_stock_atomic", 404)
+	i.end(t)
+	i = begin(t, append(args, "--seed-sku=pen")...)
+	i.ready(t, "redis")
+	i.must(t, http.MethodPost, "/deduct_stock_atomic", 200)
+}
+
+// A person sets the stock of an empty Redis before anybody has noticed that it is empty: that is as good as after.
+func TestSetBeforeTheLossIsNoticed(t *testing.T) {
+	t.Parallel()
+	server := stacktest.Redis(t)
+	args := backends("--redis-addrs="+server.Addr, "--redis-timeout=5s")
+	a, b := begin(t, args...), begin(t, args...)
+	a.ready(t, "redis")
+	b.ready(t, "redis")
+	x := &till{sku: "stock", store: "redis"}
+	for range 5 {
+		if err := redisAt(t, server).FlushAll(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		a.must(t, http.MethodPut, x.path()+"&quantity=5", 200)
+		x.accepted.Store(0)
+		x.sell(4, a, b)
+		x.is(t, b, 5, 0)
+		time.Sleep(health.Interval) // b, which was not asked to set it, looks
+		a.ready(t, "redis")
+		b.ready(t, "redis")
+		if r := b.must(t, http.MethodPost, "/deduct_stock_atomic", 409); r.field("type") != "/problems/sold_out" {
+			t.Errorf("%s, want sold_out", r.body)
+		}
+	}
+}
+
+// An old copy of the data is no better than none, and a person may go on with it.
+func TestRedisComesBackWithOldData(t *testing.T) {
+	t.Parallel()
+	server := stacktest.Redis(t)
+	c := redisAt(t, server)
+	args := backends("--redis-addrs="+server.Addr, "--redis-timeout=5s")
+	i := begin(t, args...)
+	i.ready(t, "redis")
+	copies := make(map[string]string)
+	keys := []string{"stock:{stock}", "stock:origin"}
+	for _, key := range keys {
+		copies[key] = c.Dump(t.Context(), key).Val()
+	}
+	x := &till{sku: "stock", store: "redis"}
+	if err := c.FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	x.lost(t, i)
+	i.must(t, http.MethodPut, x.path()+"&quantity=7", 200)
+	i.ready(t, "redis")
+	for _, key := range keys {
+		if err := c.RestoreReplace(t.Context(), key, 0, copies[key]).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Until the next probe it sells what the old data say: that is not promised.
+	eventually(t, 20*time.Second, "/readyz says that redis has lost its data", func() (bool, string) {
+		r := i.ask(http.MethodGet, "/readyz")
+		return strings.Contains(r.body, "redis has lost its data"), r.body
+	})
+	if problems := x.sell(5, i); len(problems) != 1 || !problems["/problems/data_lost"] {
+		t.Errorf("problems %v, want data_lost alone", problems)
+	}
+}
+
+func redisAt(t *testing.T, server *stack.Server) *redis.Client {
+	t.Helper()
+	c := redis.NewClient(&redis.Options{Addr: server.Addr})
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// Two people who have read the same stock set it: one is told that it has changed.
+func TestTwoSetTheStockTheyHaveRead(t *testing.T) {
+	t.Parallel()
+	i := begin(t, append(everything(t), "--seed-sku="+own(t))...)
+	i.ready(t, "redis", "mysql")
+	for _, store := range []string{"redis", "mysql"} {
+		path := "/v1/stock/" + own(t) + "?store=" + store
+		tag := i.set(t, http.MethodGet, path, "").Header.Get("ETag")
+		statuses := make(map[int]int)
+		var mu sync.Mutex
+		var done sync.WaitGroup
+		read := tag
+		for n := range 2 {
+			done.Go(func() {
+				r := i.set(t, http.MethodPut, fmt.Sprintf("%s&quantity=%d", path, n+1), read)
+				mu.Lock()
+				defer mu.Unlock()
+				statuses[r.StatusCode]++
+				if r.StatusCode == http.StatusOK {
+					tag = r.Header.Get("ETag")
+				}
+			})
+		}
+		done.Wait()
+		if statuses[http.StatusOK] != 1 || statuses[http.StatusPreconditionFailed] != 1 {
+			t.Errorf("%s: statuses %v, want one 200 and one 412", store, statuses)
+		}
+		if now := i.set(t, http.MethodGet, path, "").Header.Get("ETag"); now != tag {
+			t.Errorf("%s: the ETag is %s, the one who set it was told %s", store, now, tag)
+		}
+	}
+}
+
+// set asks as the admin with If-Match, if any, and returns the reply without its body.
+func (i *instance) set(t *testing.T, method, path, match string) *http.Response {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, i.url+path, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	if match != "" {
+		req.Header.Set("If-Match", match)
+	}
+	resp, err := i.client.Do(req)
+	if err != nil {
+		t.Error(err)
+		return new(http.Response)
+	}
+	resp.Body.Close()
+	return resp
+}

@@ -1,0 +1,192 @@
+package app
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/stack"
+)
+
+// strangers is how many requests for SKUs that do not exist each strategy gets.
+const strangers = 300
+
+// Requests for SKUs that do not exist leave nothing on any server: no key, no row, no znode, whatever the strategy and
+// the store.
+func TestUnknownSKUsLeaveNothing(t *testing.T) {
+	nodes := make([]string, 3)
+	redisStack, err := stack.Start(
+		t.Context(),
+		stack.Options{Want: []stack.Kind{stack.Redis, stack.Redis, stack.Redis}},
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = redisStack.Stop() })
+	if len(redisStack.Missing()) > 0 {
+		servers.Redis(t) // skips, or fails in CI
+	}
+	for n, name := range []string{"redis-1", "redis-2", "redis-3"} {
+		if redisStack.Server(name) == nil && n == 0 {
+			name = "redis"
+		}
+		nodes[n] = redisStack.Server(name).Addr
+	}
+	redises := append([]string{servers.Redis(t).Addr}, nodes...)
+	zookeeper, dsn := servers.ZooKeeper(t), servers.MariaDB(t)
+	i := begin(
+		t,
+		backends("--redis-addrs="+redises[0], "--zookeeper-hosts="+zookeeper, "--mysql-dsn="+dsn, "--seed-sku="+own(t),
+			"--redlock-addrs="+strings.Join(nodes, ","), "--redlock-quarantine=-1s", "--redlock-node-timeout=5s")...)
+	i.ready(t, "redis", "redlock", "zookeeper", "mysql")
+	i.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}
+	defer i.client.CloseIdleConnections()
+
+	var catalogue struct {
+		Strategies []struct {
+			Name, Endpoint string
+			Stores         []string
+			Available      bool
+		}
+	}
+	if err := json.Unmarshal([]byte(i.must(t, http.MethodGet, "/v1/strategies", 200).body), &catalogue); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range catalogue.Strategies {
+		if !s.Available {
+			t.Errorf("%s is not available", s.Name)
+		}
+		for _, store := range s.Stores {
+			t.Run(s.Name+"/"+store, func(t *testing.T) {
+				// What the strategy itself needs is there after the first sale, and what that leaves is no concern of
+				// this test.
+				i.must(t, http.MethodPut, "/v1/stock/"+own(t)+"?store="+store+"&quantity=100", 200)
+				i.must(t, http.MethodPost, s.Endpoint+"?store="+store+"&sku="+own(t), 200)
+				rows, znodes := rowsOf(t, dsn), znodesOf(t, zookeeper)
+				prefix := "no-such-" + s.Name + "-in-" + store + "-"
+				var all sync.WaitGroup
+				next := make(chan int, strangers)
+				for n := range strangers / len(s.Stores) {
+					next <- n
+				}
+				close(next)
+				for range 8 {
+					all.Go(func() {
+						for n := range next {
+							r := i.ask(
+								http.MethodPost,
+								fmt.Sprintf("%s?store=%s&sku=%s%d", s.Endpoint, store, prefix, n),
+							)
+							if r.err != nil || r.field("type") != "/problems/unknown_sku" {
+								t.Errorf("%s%d: %d %s %v", prefix, n, r.status, r.body, r.err)
+								return
+							}
+						}
+					})
+				}
+				all.Wait()
+				// Nor does it leave anything to ask who has such a lock.
+				for n := range 20 {
+					i.send(http.MethodGet, fmt.Sprintf("%s/v1/locks/%s/%sasked-%d", i.admin, s.Name, prefix, n))
+				}
+				for _, addr := range redises {
+					if keys := keysOf(t, addr, prefix); len(keys) > 0 {
+						t.Errorf("Redis %s: %d keys, such as %s", addr, len(keys), keys[0])
+					}
+				}
+				if now := rowsOf(t, dsn); !maps.Equal(now, rows) {
+					t.Errorf("MySQL has the rows %v, had %v", now, rows)
+				}
+				if now := znodesOf(t, zookeeper); now > znodes {
+					t.Errorf("ZooKeeper has %d znodes, had %d", now, znodes)
+				}
+			})
+		}
+	}
+}
+
+// keysOf are the keys of a Redis that have a part in their name.
+func keysOf(t *testing.T, addr, part string) (keys []string) {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	defer client.Close()
+	all := client.Scan(context.Background(), 0, "*"+part+"*", 1000).Iterator()
+	for all.Next(context.Background()) {
+		keys = append(keys, all.Val())
+	}
+	if err := all.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return keys
+}
+
+// rowsOf counts the rows of each table.
+func rowsOf(t *testing.T, dsn string) map[string]int {
+	t.Helper()
+	db, err := sql.Open("mysql", dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	tables, err := db.Query("SHOW TABLES")
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := make(map[string]int)
+	for tables.Next() {
+		var name string
+		if err := tables.Scan(&name); err != nil {
+			t.Fatal(err)
+		}
+		counts[name] = 0
+	}
+	if err := tables.Err(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		var n int
+		if err := db.QueryRow("SELECT COUNT(*) FROM `" + name + "`").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		counts[name] = n
+	}
+	return counts
+}
+
+// znodesOf is how many znodes a ZooKeeper has, as it says itself.
+func znodesOf(t *testing.T, addr string) (n int) {
+	t.Helper()
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(cutOff))
+	fmt.Fprint(c, "srvr")
+	text, err := io.ReadAll(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`Node count: (\d+)`).FindSubmatch(text)
+	if found == nil {
+		t.Fatalf("srvr says %s", text)
+	}
+	_, err = fmt.Sscan(string(found[1]), &n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}

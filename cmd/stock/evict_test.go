@@ -1,0 +1,273 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A request that holds a lock is evicted while it thinks. Its write is refused, although nobody else has written and
+// it does not heed its loss; it is counted; the one that waited behind it sells; and no unit is lost. On every lock
+// that can evict, and every store.
+func TestEvictedRequestCannotWrite(t *testing.T) {
+	t.Parallel()
+	c := cluster.serve(t, 2, "STOCK_LAB=true")
+	for _, strategy := range []string{
+		"redis-setnx", "redis-watchdog", "zk-sequential", "zk-ephemeral", "mysql-table",
+		"mysql-for-update", "mysql-get-lock", "segmented",
+	} {
+		t.Run(strategy, func(t *testing.T) {
+			t.Parallel()
+			for _, store := range []string{"redis", "mysql"} {
+				t.Run(store, func(t *testing.T) {
+					evictedRequest(t, c, strategy, store, "evict-"+strategy+"-"+store)
+				})
+			}
+		})
+	}
+}
+
+func evictedRequest(t *testing.T, c *group, strategy, store, sku string) {
+	client := c.client(t, 4)
+	if _, err := client.SetStock(t.Context(), store, sku, 10); err != nil {
+		t.Fatal(err)
+	}
+	stale := staleFences(t, c, strategy)
+	first, id, name := make(chan string, 1), "first-"+sku, c.apps[0].Name
+	go func() {
+		first <- deduct(t, c.apps[0].URL, sku, id, map[string]any{
+			"strategy": strategy, "store": store,
+			"pause": "before_write", "heed_loss": "off",
+		})
+	}()
+	holder := func(app int, want string) func() (bool, string) {
+		return func() (bool, string) {
+			out, errs, err := run(t.Context(), "lock", "ls", strategy, sku, "--url", c.apps[app].Admin)
+			return err == nil && strings.Contains(out, want), out + errs
+		}
+	}
+	// Either instance knows: it is the lock's server that tells.
+	eventually(t, 30*time.Second, "the first holds", holder(1, name+"/"+id))
+	paused(t, c.apps[0].Admin, id)
+	key := sku
+	if strategy == "segmented" {
+		// It sells from a segment of its choice.
+		out, _, _ := run(t.Context(), "lock", "ls", strategy, sku, "--url", c.apps[1].Admin)
+		key = regexp.MustCompile(sku + `#\d+`).FindString(out)
+	}
+
+	out, _, err := run(
+		t.Context(),
+		"lock",
+		"evict",
+		strategy,
+		key,
+		"--url",
+		c.apps[1].Admin,
+		"--admin-token",
+		demoToken,
+	)
+	if err != nil || !strings.Contains(out, "evicted "+name+"/"+id) ||
+		!strings.Contains(out, "store "+store+": raised") {
+		t.Fatalf("evict: %v\n%s", err, out)
+	}
+	letGo(t, c.apps[0].Admin, id)
+	if reply := <-first; !strings.Contains(reply, "/problems/stale_fence") {
+		t.Errorf("the evicted one was answered %s", reply)
+	}
+	if got := staleFences(t, c, strategy); got != stale+1 {
+		t.Errorf("%d stale fences were counted, want %d", got, stale+1)
+	}
+	if reply := deduct(
+		t,
+		c.apps[1].URL,
+		sku,
+		"the-next",
+		map[string]any{"strategy": strategy, "store": store, "wait": "25s"},
+	); !strings.Contains(reply, `"order_id"`) ||
+		strings.Contains(reply, "/problems/") {
+		t.Errorf("the next one was answered %s", reply)
+	}
+	stock, err := client.Stock(t.Context(), store, sku)
+	if err != nil || stock.Quantity != 9 || stock.Sold != 1 {
+		t.Errorf("%+v, %v; want 9 left and 1 sold", stock, err)
+	}
+}
+
+// deduct is a request with the lab's parameters. It returns the reply, or the error.
+func deduct(t *testing.T, base, sku, id string, body map[string]any) string {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	text, _ := json.Marshal(body)
+	req, err := http.NewRequestWithContext(
+		ctx,
+		http.MethodPost,
+		base+"/v1/stock/"+sku+"/deduct",
+		strings.NewReader(string(text)),
+	)
+	if err != nil {
+		return err.Error()
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer "+demoToken)
+	req.Header.Set("X-Request-Id", id)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err.Error()
+	}
+	defer resp.Body.Close()
+	var reply json.RawMessage
+	_ = json.NewDecoder(resp.Body).Decode(&reply)
+	return string(reply)
+}
+
+// paused waits until the request of that id waits at its point of the lab.
+func paused(t *testing.T, base, id string) {
+	t.Helper()
+	eventually(t, 30*time.Second, id+" is paused", func() (bool, string) {
+		status, body := asAdmin(t, http.MethodGet, base+"/v1/lab/pauses")
+		return status == http.StatusOK && strings.Contains(body, `"`+id+`"`), body
+	})
+}
+
+func letGo(t *testing.T, base, id string) {
+	t.Helper()
+	if status, body := asAdmin(t, http.MethodDelete, base+"/v1/lab/pauses/"+id); status != http.StatusOK {
+		t.Errorf("let %s go: %d %s", id, status, body)
+	}
+}
+
+// asAdmin asks an instance as its admin.
+func asAdmin(t *testing.T, method, url string) (status int, body string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+demoToken)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
+}
+
+// staleFences is the sum over the instances.
+func staleFences(t *testing.T, c *group, strategy string) (sum int) {
+	for _, app := range c.apps {
+		_, metrics := get(t, app.Admin+"/metrics")
+		for line := range strings.Lines(metrics) {
+			var n int
+			if _, err := fmt.Sscanf(line, `stock_stale_fence_total{strategy="`+strategy+`"} %d`, &n); err == nil {
+				sum += n
+			}
+		}
+	}
+	return sum
+}
+
+// Requests that wait inside an instance are shown by that instance, in the order in which they come in.
+func TestLocksOfAnInstance(t *testing.T) {
+	t.Parallel()
+	c := cluster.serve(t, 1, "STOCK_LAB=true")
+	client := c.client(t, 8)
+	base, admin, name := c.apps[0].URL, c.apps[0].Admin, c.apps[0].Name
+	for _, strategy := range []string{
+		"local-mutex", "redis-watchdog", "zk-sequential", "mysql-for-update",
+		"mysql-get-lock",
+	} {
+		t.Run(strategy, func(t *testing.T) {
+			sku := "queue-" + strategy
+			if _, err := client.SetStock(t.Context(), "", sku, 10); err != nil {
+				t.Fatal(err)
+			}
+			done := make(chan string, 4)
+			var ids []string
+			for i := range 4 {
+				id := fmt.Sprint(strategy, "-", i)
+				ids = append(ids, id)
+				body := map[string]any{"strategy": strategy, "wait": "30s"}
+				if i == 0 {
+					body["pause"] = "after_lock" // while it holds, the others come
+				}
+				go func() { done <- deduct(t, base, sku, id, body) }()
+				eventually(t, 30*time.Second, fmt.Sprint(i, " wait"), func() (bool, string) {
+					_, body := get(t, admin+"/v1/locks/"+strategy+"/"+sku)
+					var s struct {
+						Holder  *struct{ Who string }
+						Waiters []struct{ Who string }
+					}
+					if err := json.Unmarshal([]byte(body), &s); err != nil || s.Holder == nil || len(s.Waiters) != i {
+						return false, body
+					}
+					seen := []string{s.Holder.Who}
+					for _, w := range s.Waiters {
+						seen = append(seen, w.Who)
+					}
+					return strings.Join(seen, " ") == name+"/"+strings.Join(ids, " "+name+"/"), body
+				})
+			}
+			letGo(t, admin, ids[0])
+			for range 4 {
+				if reply := <-done; strings.Contains(reply, "/problems/") {
+					t.Error(reply)
+				}
+			}
+			orders, err := client.Orders(t.Context(), "redis", sku)
+			if err != nil || len(orders) != 4 {
+				t.Fatalf("%v, %v", orders, err)
+			}
+			for i, o := range orders {
+				if o.RequestID != ids[i] {
+					t.Errorf("order %d is of %s, but %s was shown in that place", i, o.RequestID, ids[i])
+				}
+			}
+		})
+	}
+	if status, body := get(
+		t,
+		admin+"/v1/locks/none/stock",
+	); status != http.StatusNotFound ||
+		!strings.Contains(body, "not_inspectable") {
+		t.Errorf("none: %d %s", status, body)
+	}
+	if _, _, err := run(
+		t.Context(),
+		"lock",
+		"evict",
+		"local-mutex",
+		"stock",
+		"--url",
+		admin,
+		"--admin-token",
+		demoToken,
+	); err == nil ||
+		!strings.Contains(err.Error(), "no fence") {
+		t.Errorf("evict from a mutex: %v", err)
+	}
+	if _, _, err := run(
+		t.Context(),
+		"lock",
+		"evict",
+		"redis-watchdog",
+		"stock",
+		"--url",
+		admin,
+		"--admin-token",
+		"wrong",
+	); err == nil ||
+		!strings.Contains(err.Error(), "401") {
+		t.Errorf("evict by anybody: %v", err)
+	}
+}

@@ -1,0 +1,363 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"example.com/stock/app"
+	"example.com/stock/lock"
+	"example.com/stock/strategy"
+)
+
+func lockListCommand() *cobra.Command {
+	var url string
+	cmd := &cobra.Command{
+		Use:   "ls [strategy] [key ...]",
+		Short: "List who holds and who waits for which keys",
+		Long: `List who holds and who waits for which keys: those given, or all that are held now under one
+strategy, or under any.
+
+It asks the locks' servers; no "stock serve" need run. Requests that wait inside an instance share one place in
+the queue, which shows one of them. To see all that wait in an instance, ask it, with --url; then strategy and
+keys must be given.
+
+The lock of a segment is one of redis-watchdog with a key such as stock#3; "ls segmented" shows those alone, all
+of a SKU if its name is given. Of mysql-table nobody can see who waits: they poll.`,
+		Example: "  stock lock ls\n  stock lock ls zk-sequential\n" +
+			"  stock lock ls redis-watchdog stock --url http://127.0.0.1:9090",
+	}
+	cmd.Flags().StringVar(&url, "url", "",
+		"ask this instance, at its address for operators (--admin-addr), not the locks' servers")
+	config := app.AddLockFlags(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		list := lockTable{table: tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0), say: cmd.ErrOrStderr()}
+		defer func() { _ = list.table.Flush() }()
+		if url != "" {
+			if len(args) < 2 {
+				return errors.New(
+					"an instance must be told which strategy and which keys: stock lock ls <strategy> <key> ... " +
+						"--url " + url,
+				)
+			}
+			return list.end(list.ask(cmd.Context(), url, args[0], args[1:]))
+		}
+		cfg, err := app.Load(config)
+		if err != nil {
+			return err
+		}
+		wanted := app.AllLocks()
+		if len(args) > 0 {
+			s, err := strategy.Lookup(args[0])
+			if err != nil || s.Around == nil {
+				s, err = app.FindLock(args[0])
+			}
+			if err != nil {
+				return err
+			}
+			wanted, args = []strategy.Strategy{s}, args[1:]
+		}
+		locks, err := app.OpenLocks(cfg, lockLogger(cmd.ErrOrStderr(), cfg), wanted...)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = locks.Close() }()
+		return list.end(list.servers(cmd.Context(), locks, wanted, args))
+	}
+	return cmd
+}
+
+// A lockTable prints the states of locks as they come.
+type lockTable struct {
+	table *tabwriter.Writer
+	say   io.Writer
+	lines int
+}
+
+// end says so if nothing was printed.
+func (l *lockTable) end(err error) error {
+	if err == nil && l.lines == 0 {
+		fmt.Fprintln(l.say, "No lock is held.")
+	}
+	return err
+}
+
+func (l *lockTable) add(strategy, key string, s lock.State) {
+	if s.Holder != nil {
+		left := ""
+		switch {
+		case s.Holder.Remaining == lock.Forever:
+			left = "for ever"
+		case s.Holder.Remaining > 0:
+			left = brief(s.Holder.Remaining)
+		}
+		l.line(strategy, key, "holds", *s.Holder, left)
+	}
+	for i, w := range s.Waiters {
+		l.line(strategy, key, fmt.Sprint("waits ", i+1), w, "")
+	}
+}
+
+func (l *lockTable) line(strategy, key, place string, c lock.Contender, left string) {
+	if l.lines == 0 {
+		fmt.Fprintln(l.table, "STRATEGY\tKEY\tPLACE\tWHO\tFOR\tLEFT\tFENCE")
+	}
+	l.lines++
+	fence := ""
+	if c.Fence != lock.NoFence {
+		fence = fmt.Sprint(c.Fence)
+	}
+	fmt.Fprintf(
+		l.table,
+		"%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
+		strategy,
+		key,
+		place,
+		orUnknown(c.Who),
+		forHow(&c.Since, ""),
+		left,
+		fence,
+	)
+}
+
+// ask asks an instance.
+func (l *lockTable) ask(ctx context.Context, url, strategy string, keys []string) error {
+	for _, key := range keys {
+		reply, err := askLock[struct {
+			seenState
+			Segments []struct {
+				Key string
+				seenState
+			}
+		}](ctx, http.MethodGet, url, strategy, key, "")
+		if err != nil {
+			return err
+		}
+		l.add(strategy, key, reply.state())
+		for _, segment := range reply.Segments {
+			l.add(strategy, segment.Key, segment.state())
+		}
+	}
+	return nil
+}
+
+// A seenState is the holder and the waiters of a key, as an instance tells.
+type seenState struct {
+	Holder  *seenContender
+	Waiters []seenContender
+}
+
+func (s seenState) state() (seen lock.State) {
+	contender := func(c seenContender) lock.Contender {
+		k := lock.Contender{
+			Who:       c.Who,
+			Fence:     lock.Fence(c.Fence),
+			Remaining: time.Duration(c.RemainingMS * float64(time.Millisecond)),
+		}
+		if c.Since != nil {
+			k.Since = *c.Since
+		}
+		return k
+	}
+	if s.Holder != nil {
+		holder := contender(*s.Holder)
+		seen.Holder = &holder
+	}
+	for _, w := range s.Waiters {
+		seen.Waiters = append(seen.Waiters, contender(w))
+	}
+	return seen
+}
+
+// servers asks the locks' servers. One that cannot be asked is reported; it is an error if none can be asked.
+func (l *lockTable) servers(ctx context.Context, locks *app.Locks, wanted []strategy.Strategy, keys []string) error {
+	var failed []error
+	for _, s := range wanted {
+		if err := l.one(ctx, locks, s, keys); err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", s.Name, err))
+		}
+	}
+	if len(failed) == len(wanted) {
+		return exitError{exitDown, errors.Join(failed...)}
+	}
+	for _, err := range failed {
+		fmt.Fprintln(l.say, "stock:", err)
+	}
+	return nil
+}
+
+func (l *lockTable) one(ctx context.Context, locks *app.Locks, s strategy.Strategy, keys []string) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*askLimit)
+	defer cancel()
+	locker, err := locks.Open(s)
+	if err != nil {
+		return err
+	}
+	lister, lists := locker.(lock.Lister)
+	if lists && (len(keys) == 0 || s.Around != nil) {
+		all, err := lister.Keys(ctx)
+		if err != nil {
+			return err
+		}
+		if s.Around != nil {
+			all = segmentsOf(all, keys)
+		}
+		keys = all
+	}
+	for _, key := range keys {
+		state, err := lock.Inspect(ctx, locker, key)
+		if err != nil {
+			return err
+		}
+		l.add(s.Name, key, state)
+	}
+	return nil
+}
+
+// segmentsOf picks the locks of segments, which have keys such as "sku#3": of those SKUs, or of all if there are none.
+// skus may also name such a key itself.
+func segmentsOf(keys, skus []string) []string {
+	keys = slices.DeleteFunc(keys, func(key string) bool {
+		sku, _, of := strings.Cut(key, "#")
+		return !of || len(skus) > 0 && !slices.Contains(skus, sku) && !slices.Contains(skus, key)
+	})
+	slices.Sort(keys)
+	return keys
+}
+
+func lockEvictCommand() *cobra.Command {
+	var url, token string
+	cmd := &cobra.Command{
+		Use:   "evict <strategy> <key>",
+		Short: "Take a lock from its holder, through an instance of the service",
+		Long: `Take a lock from its holder, and let the next in. For a holder that hangs, or was never to have it.
+
+The evicted holder learns of it at its next renewal (redis-watchdog, mysql-table: a third of its lease;
+zk-sequential: half a second; redis-setnx: never, its lease runs out), or as its connection is ended
+(mysql-for-update, mysql-get-lock: at once). What it writes until then is refused: the stores are told the new
+fence at once. A command under "stock lock" gets SIGTERM when its stock learns of it; what it writes elsewhere
+only a check of LOCK_FENCE there can refuse.
+
+A SKU that is sold in segments has a lock for each: name one of those that "stock lock ls segmented <sku>" shows.
+
+It goes through an instance, because the stores must be told. The instance needs an admin token.`,
+		Example: `  stock lock evict redis-watchdog stock --url http://127.0.0.1:9090 --admin-token TOKEN
+  stock lock evict segmented stock#3 --url http://127.0.0.1:9090 --admin-token TOKEN`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if token == "" {
+				token = os.Getenv("STOCK_ADMIN_TOKEN")
+			}
+			e, err := askLock[struct {
+				Fence   uint64
+				Evicted *seenContender
+				Stores  map[string]string
+			}](cmd.Context(), http.MethodDelete, url, args[0], args[1], token)
+			if err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			if who := e.Evicted; who == nil {
+				fmt.Fprintln(out, "nobody was seen to hold it")
+			} else {
+				fmt.Fprintf(
+					out,
+					"evicted %s, who had fence %d%s\n",
+					orUnknown(who.Who),
+					who.Fence,
+					forHow(who.Since, ", for "),
+				)
+			}
+			fmt.Fprintf(out, "fence is now %d\n", e.Fence)
+			for _, store := range slices.Sorted(maps.Keys(e.Stores)) {
+				fmt.Fprintf(out, "store %s: %s\n", store, e.Stores[store])
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&url, "url", "http://127.0.0.1:9090",
+		"an instance of the service, at its address for operators (--admin-addr)")
+	cmd.Flags().StringVar(&token, "admin-token", "", "its admin token (default: $STOCK_ADMIN_TOKEN)")
+	return cmd
+}
+
+// forHow returns how long ago since is, or "".
+func forHow(since *time.Time, prefix string) string {
+	if since == nil || since.IsZero() {
+		return ""
+	}
+	return prefix + brief(time.Since(*since))
+}
+
+// brief rounds a duration, for people.
+func brief(d time.Duration) string {
+	if d < 10*time.Second {
+		return max(d, 0).Round(100 * time.Millisecond).String()
+	}
+	return d.Round(time.Second).String()
+}
+
+func orUnknown(who string) string {
+	if who == "" {
+		return "(no name)"
+	}
+	return who
+}
+
+// A seenContender is one of a lock's contenders, as an instance tells.
+type seenContender struct {
+	Who         string     `json:"who"`
+	Since       *time.Time `json:"since"`
+	RemainingMS float64    `json:"remaining_ms"`
+	Fence       uint64     `json:"fence"`
+}
+
+// askLock sends a request about a lock to an instance, at its address for operators: GET asks for its state, DELETE
+// evicts its holder. It returns the decoded reply.
+func askLock[T any](ctx context.Context, method, base, strategy, key, token string) (reply T, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*askLimit)
+	defer cancel()
+	target := strings.TrimSuffix(base, "/") + "/v1/locks/" + url.PathEscape(strategy) + "/" + url.PathEscape(key)
+	req, err := http.NewRequestWithContext(ctx, method, target, http.NoBody)
+	if err != nil {
+		return reply, fmt.Errorf("--url: %w", err)
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return reply, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 8<<20))
+	if err != nil {
+		return reply, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		var problem struct{ Type, Detail string }
+		if json.Unmarshal(body, &problem) != nil || problem.Detail == "" {
+			problem.Detail = "is that a stock instance?"
+		}
+		if problem.Type == "/problems/not_found" {
+			problem.Detail = "is that its address for operators (--admin-addr)?"
+		}
+		return reply, fmt.Errorf("%s %s: %s: %s", method, target, resp.Status, problem.Detail)
+	}
+	if err := json.Unmarshal(body, &reply); err != nil {
+		return reply, fmt.Errorf("%s %s: %w", method, target, err)
+	}
+	return reply, nil
+}

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"example.com/stock/loadtest"
+	"example.com/stock/stack"
+)
+
+// width returns the number of columns of w if it is a terminal, and otherwise 0.
+func width(w io.Writer) int {
+	file, ok := w.(interface{ Fd() uintptr })
+	if !ok {
+		return 0
+	}
+	columns, _, err := term.GetSize(int(file.Fd()))
+	if err != nil {
+		return 0
+	}
+	return cmp.Or(columns, 120) // some terminals do not know their size
+}
+
+// style returns how to write to w: in colours only on a terminal, and not against --no-color or NO_COLOR.
+func style(w io.Writer, noColor bool) loadtest.Style {
+	columns := width(w)
+	return loadtest.Style{Width: columns, Color: columns > 0 && !noColor && os.Getenv("NO_COLOR") == ""}
+}
+
+// noColorFlag adds --no-color.
+func noColorFlag(cmd *cobra.Command, noColor *bool) {
+	cmd.Flags().BoolVar(noColor, "no-color", false, "no colours on a terminal either (as NO_COLOR does)")
+}
+
+// languageFlag adds --lang, for commands whose texts exist in both languages.
+func languageFlag(cmd *cobra.Command, lang *string) {
+	cmd.Flags().StringVar(lang, "lang", "en", "language of the texts: en or zh")
+}
+
+func checkLanguage(lang string) error {
+	if lang != "en" && lang != "zh" {
+		return errors.New("--lang: must be en or zh")
+	}
+	return nil
+}
+
+// checkFile returns an error if path cannot be written because its folder is missing. Commands that run for long call
+// it before they begin. An empty path names no file.
+func checkFile(path string) error {
+	if path == "" {
+		return nil
+	}
+	_, err := os.Stat(filepath.Dir(path))
+	return err
+}
+
+// writeFile writes path anew. If write fails the file is left as it was.
+func writeFile(path string, write func(io.Writer) error) error {
+	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-")
+	if err != nil {
+		return err
+	}
+	err = errors.Join(write(file), file.Close())
+	if err == nil {
+		err = os.Chmod(file.Name(), 0o644)
+	}
+	if err == nil {
+		err = os.Rename(file.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(file.Name()))
+	}
+	return nil
+}
+
+// writeJSON writes the file of --json. Unlike writeFile it also writes to what is no regular file, such as a pipe.
+func writeJSON(path string, write func(io.Writer) error) error {
+	file, err := os.Create(path)
+	if err == nil {
+		err = errors.Join(write(file), file.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("--json: %w", err)
+	}
+	return nil
+}
+
+// indented returns what writes v as JSON.
+func indented(v any) func(io.Writer) error {
+	return func(w io.Writer) error {
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", " ")
+		return enc.Encode(v)
+	}
+}
+
+// showServers returns what names on w the servers that are missing or have failed; with ready also those that are
+// ready, and how long each took.
+func showServers(w io.Writer, ready bool) func(stack.Event) {
+	return func(e stack.Event) {
+		switch {
+		case e.What == "missing", e.What == "failed", e.What == "ready" && ready:
+		default:
+			return
+		}
+		took := ""
+		if ready && e.Took > 0 {
+			took = fmt.Sprintf("  (%.1f s)", e.Took.Seconds())
+		}
+		fmt.Fprintf(w, "  %-10s %-8s %s%s\n", e.Server, e.What, e.Detail, took)
+	}
+}
+
+// untilUnread makes a command that has started servers end in order when nobody reads its output any more, as in
+// `stock demo | head`. Without it SIGPIPE would end the program in mid-step, and its temporary folder would stay. The
+// signal itself cannot be what cancels: it also comes for every connection that breaks. It returns what undoes it.
+func untilUnread(cmd *cobra.Command) (undo func()) {
+	file, ok := cmd.OutOrStdout().(*os.File)
+	if !ok {
+		return func() {}
+	}
+	caught := make(chan os.Signal, 1) // not ignored: every server would inherit that
+	signal.Notify(caught, syscall.SIGPIPE)
+	ctx, cancel := context.WithCancel(cmd.Context())
+	cmd.SetContext(ctx)
+	cmd.SetOut(&readOutput{file, cancel})
+	return func() {
+		cancel()
+		signal.Stop(caught)
+	}
+}
+
+// A readOutput is a standard output that calls unread once nobody reads it.
+type readOutput struct {
+	file   *os.File
+	unread func()
+}
+
+func (o *readOutput) Write(text []byte) (int, error) {
+	n, err := o.file.Write(text)
+	if errors.Is(err, syscall.EPIPE) {
+		o.unread()
+	}
+	return n, err
+}
+
+// Fd is for width.
+func (o *readOutput) Fd() uintptr { return o.file.Fd() }
