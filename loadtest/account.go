@@ -3,6 +3,7 @@ package loadtest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -52,7 +53,7 @@ func account(ctx context.Context, shelf Shelf, before Stock, store string, unsur
 		a, err := look(ctx, shelf, before, store, unsure)
 		var problem *Problem
 		down := errors.As(err, &problem) && problem.Name() == "backend_down"
-		if !down || time.Now().After(until) || !pause(ctx, comeback/20) {
+		if !down || time.Now().After(until) || Sleep(ctx, comeback/20) != nil {
 			return a
 		}
 	}
@@ -90,12 +91,8 @@ func atRest(ctx context.Context, shelf Shelf, now Stock, err error) (Stock, erro
 		if err != nil {
 			return now, err
 		}
-		timer := time.NewTimer(quiet)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return now, errors.Join(errors.New("wait for the stock to be at rest"), ctx.Err())
-		case <-timer.C:
+		if err := Sleep(ctx, quiet); err != nil {
+			return now, fmt.Errorf("wait for the stock to be at rest: %w", err)
 		}
 		then := now
 		if now, err = shelf.Stock(ctx, then.Store, then.SKU); err == nil && now.Version == then.Version {

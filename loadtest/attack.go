@@ -105,18 +105,3 @@ func (a *attack) send(ctx context.Context, n, worker int, due time.Time) Record 
 func (a *attack) now() time.Time { return a.at(time.Since(a.start)) }
 
 func (a *attack) at(elapsed time.Duration) time.Time { return a.start.Round(0).Add(elapsed).UTC() }
-
-// pause waits for d, or until ctx ends, which it reports as false.
-func pause(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
-}

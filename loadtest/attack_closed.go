@@ -20,7 +20,7 @@ func (a *attack) release(ctx, flight context.Context, workers *sync.WaitGroup) {
 		workers.Go(func() {
 			ready.Done()
 			<-gate
-			if pause(ctx, a.plan.RampUp*time.Duration(i)/time.Duration(a.plan.Concurrency)) {
+			if Sleep(ctx, a.plan.RampUp*time.Duration(i)/time.Duration(a.plan.Concurrency)) == nil {
 				a.work(ctx, flight, i+1)
 			}
 		})
@@ -41,7 +41,7 @@ func (a *attack) work(ctx, flight context.Context, worker int) {
 		unsent := record.Status == 0 && record.Outcome == Failed
 		a.out <- record
 		if unsent {
-			pause(ctx, unsentPause)
+			_ = Sleep(ctx, unsentPause) // over looks at ctx
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 func (a *attack) arrive(ctx, flight context.Context, workers *sync.WaitGroup) {
 	lanes := newLanes(a.plan.MaxInFlight)
 	for due := range a.plan.schedule() {
-		if !pause(ctx, due-time.Since(a.start)) {
+		if Sleep(ctx, due-time.Since(a.start)) != nil {
 			return
 		}
 		n := int(a.taken.Add(1))

@@ -1,13 +1,16 @@
 package loadtest_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"example.com/stock/loadtest"
 )
@@ -149,5 +152,87 @@ func TestDeductOutcomes(t *testing.T) {
 				t.Errorf("got %+v, want %s from %q", got, row.want, instance)
 			}
 		})
+	}
+}
+
+func TestDeductSendsTheWholeRequest(t *testing.T) {
+	for _, row := range []struct {
+		name    string
+		request loadtest.Request
+		want    string // target of the request
+		header  map[string]string
+	}{
+		{
+			"plain",
+			loadtest.Request{Endpoint: "/deduct_stock_zk", SKU: "a b", Quantity: 3, RequestID: "r-1"},
+			"/deduct_stock_zk?quantity=3&sku=a+b",
+			map[string]string{"X-Request-Id": "r-1", "Authorization": "", "Idempotency-Key": ""},
+		},
+		{
+			"with lab options",
+			loadtest.Request{
+				Endpoint: "/deduct_stock", Store: "mysql", SKU: "s", Quantity: 1, Wait: new(time.Duration(0)), IdempotencyKey: "k",
+				Lab: loadtest.LabOptions{
+					Pause: []string{"after_lock", "before_write"}, Hold: 20 * time.Millisecond, Unfenced: true, IgnoreLoss: true,
+					Nested: "holder",
+				},
+			},
+			"/deduct_stock?fencing=off&heed_loss=off&hold=20ms&nested=holder&pause=after_lock%2Cbefore_write&quantity=1&sku=s" +
+				"&store=mysql&wait=0s",
+			map[string]string{"Authorization": "Bearer demo", "Idempotency-Key": "k"},
+		},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			url := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				if r.Method != http.MethodPost || r.URL.String() != row.want {
+					t.Errorf("got %s %s, want POST %s", r.Method, r.URL, row.want)
+				}
+				for name, want := range row.header {
+					if got := r.Header.Get(name); got != want {
+						t.Errorf("%s: got %q, want %q", name, got, want)
+					}
+				}
+			}), nil)
+			client(t, url, "demo", 1).Deduct(t.Context(), row.request)
+		})
+	}
+}
+
+// With a concurrency of 0 no connection is used twice.
+func TestClientWithAConnectionForEachRequest(t *testing.T) {
+	var connections atomic.Int64
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { reply(w, struct{}{}) }))
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			connections.Add(1)
+		}
+	}
+	server.Start()
+	defer server.Close()
+	c := client(t, server.URL, "", 0)
+	for range 3 {
+		if err := c.Call(t.Context(), http.MethodDelete, "/v1/lab/pauses/r", nil, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := connections.Load(); n != 3 {
+		t.Errorf("3 requests used %d connections, want 3", n)
+	}
+}
+
+func TestSleepReturnsTheCause(t *testing.T) {
+	stop := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	if err := loadtest.Sleep(ctx, 0); err != nil {
+		t.Errorf("Sleep(0): %v, want nil", err)
+	}
+	if err := loadtest.Sleep(ctx, time.Millisecond); err != nil {
+		t.Errorf("Sleep(1ms): %v, want nil", err)
+	}
+	cancel(stop)
+	for _, d := range []time.Duration{0, time.Hour} {
+		if err := loadtest.Sleep(ctx, d); !errors.Is(err, stop) {
+			t.Errorf("Sleep(%v) after the end: %v, want %v", d, err, stop)
+		}
 	}
 }

@@ -64,8 +64,8 @@ func Inspect(ctx context.Context, t Target, look Look) (*Inspection, error) {
 	}
 	before := now
 	before.Quantity, before.Version = now.Initial, 0
-	if m, is := t.(*Mapped); is {
-		if before.Quantity, err = m.assume(look); err != nil {
+	if a, is := t.(assumer); is {
+		if before.Quantity, err = a.Assume(look); err != nil {
 			return nil, err
 		}
 	}
@@ -73,7 +73,7 @@ func Inspect(ctx context.Context, t Target, look Look) (*Inspection, error) {
 	defer cancel()
 	var a Account
 	var v *Verdict
-	lookAgain(ctx, func() bool {
+	LookAgain(ctx, func() bool {
 		a = account(ctx, t, before, look.Store, true, time.Now().Add(comeback))
 		v, _ = settle(Evidence{Records: look.replies(before.Unlisted), Accounts: []Account{a}, Shared: true})
 		return v.mayComeRight()
@@ -158,18 +158,4 @@ func (look *Look) replies(unlisted bool) []Record {
 		records[i].Reply = Reply{Outcome: Accepted, OrderID: fmt.Sprint(i + 1), Receipt: &Receipt{Blind: true}}
 	}
 	return records
-}
-
-// assume takes it that the stock was look.Initial when all there is to see began.
-func (m *Mapped) assume(look Look) (int64, error) {
-	switch {
-	case look.Initial == nil:
-		return 0, &PlanError{"initial", "is needed: an API that a mapping describes does not tell how many units there were at first"}
-	case m.orders == nil && look.Accepted == nil:
-		return 0, &PlanError{"accepted", "is needed: this API lists no orders, so the count of your tool is the only evidence of sales"}
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.skus[look.SKU] = &past{initial: *look.Initial}
-	return *look.Initial, nil
 }

@@ -46,7 +46,7 @@ func Run(ctx context.Context, c Target, p Plan, progress func(Progress)) (*Resul
 		return nil, err
 	}
 	if w, can := c.(warmer); can && !p.Cold {
-		w.warm(ctx, p.warmConnections())
+		w.Warm(ctx, p.warmConnections())
 	}
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("before the first request: %w", context.Cause(ctx))
@@ -62,7 +62,7 @@ func Run(ctx context.Context, c Target, p Plan, progress func(Progress)) (*Resul
 	look, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookLimit)
 	defer cancel()
 	settleUnknown(look, c, p.Store, r.Records)
-	late := lookAgain(look, func() bool {
+	late := LookAgain(look, func() bool {
 		r.Accounts = accounts(look, c, before, p.Store, r.Records)
 		r.judge()
 		return r.Verdict.mayComeRight()
@@ -78,15 +78,15 @@ func Run(ctx context.Context, c Target, p Plan, progress func(Progress)) (*Resul
 	return r, nil
 }
 
-// lateLimit is how much later than the first look a target may tell of stock and orders what it knew: a cache, a replica, an index that lags. What does
+// LateLimit is how much later than the first look a target may tell of stock and orders what it knew: a cache, a replica, an index that lags. What does
 // not agree with the replies by then is a contradiction.
-const lateLimit = 3 * time.Second
+const LateLimit = 3 * time.Second
 
-// lookAgain calls wrong, and again for lateLimit as long as it says that what it finds may come right by itself. late is when the look began that found
+// LookAgain calls wrong, and again for LateLimit as long as it says that what it finds may come right by itself. late is when the look began that found
 // nothing wrong any more; 0: the first one did, or none.
-func lookAgain(ctx context.Context, wrong func() bool) (late time.Duration) {
+func LookAgain(ctx context.Context, wrong func() bool) (late time.Duration) {
 	for began := time.Now(); wrong(); late = time.Since(began) {
-		if time.Since(began) >= lateLimit || !pause(ctx, lateLimit/20) {
+		if time.Since(began) >= LateLimit || Sleep(ctx, LateLimit/20) != nil {
 			return 0
 		}
 	}

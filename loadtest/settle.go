@@ -3,9 +3,6 @@ package loadtest
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net/http"
-	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,7 +11,7 @@ import (
 // A settler makes it final whether an order exists. A target that has none is looked at when its stock is at rest, and
 // may change its mind later.
 type settler interface {
-	settle(ctx context.Context, store, sku, orderID string) error
+	Settle(ctx context.Context, store, sku, orderID string) error
 }
 
 // settleUnknown asks the target to decide every order of which it said that it does not know: what the accounts show of
@@ -38,11 +35,11 @@ func settleUnknown(ctx context.Context, c Target, store string, records []Record
 		workers.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(open)); i = next.Add(1) - 1 {
 				for {
-					err := s.settle(ctx, store, open[i].SKU, open[i].OrderID)
+					err := s.Settle(ctx, store, open[i].SKU, open[i].OrderID)
 					var problem *Problem
 					later := errors.As(err, &problem) &&
 						(problem.Name() == "backend_down" || problem.Name() == "undecided")
-					if !later || time.Now().After(until) || !pause(ctx, comeback/20) {
+					if !later || time.Now().After(until) || Sleep(ctx, comeback/20) != nil {
 						break
 					}
 				}
@@ -50,18 +47,4 @@ func settleUnknown(ctx context.Context, c Target, store string, records []Record
 		})
 	}
 	workers.Wait()
-}
-
-func (c *Client) settle(ctx context.Context, store, sku, orderID string) error {
-	path := stockPath(sku, "/orders/"+url.PathEscape(orderID)+"/settle", url.Values{}, store)
-	var out struct {
-		OrderID string `json:"order_id"`
-		State   string `json:"state"`
-		Final   bool   `json:"final"`
-	}
-	err := c.call(ctx, http.MethodPost, path, nil, &out)
-	if err == nil && (out.OrderID != orderID || !out.Final) {
-		err = c.alien(http.MethodPost, path, fmt.Sprintf("%s for %q", out.State, out.OrderID))
-	}
-	return err
 }

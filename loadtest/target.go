@@ -2,7 +2,7 @@ package loadtest
 
 import "context"
 
-// A Target is what Run puts load on: an instance of our own service (Client), or somebody else's (Mapped). It is safe for concurrent use.
+// A Target is what Run puts load on: an instance of our own service (Client), or somebody else's (see package mapping). It is safe for concurrent use.
 type Target interface {
 	// URL is the address, for reports.
 	URL() string
@@ -21,7 +21,12 @@ type Shelf interface {
 	Orders(ctx context.Context, store, sku string) ([]Order, error)
 }
 
+// An assumer is a target that does not tell what there was at first. Assume returns how many units look says.
+type assumer interface {
+	Assume(look Look) (initial int64, err error)
+}
+
 // A warmer opens n connections before the start.
 type warmer interface {
-	warm(ctx context.Context, n int)
+	Warm(ctx context.Context, n int)
 }

@@ -1,13 +1,6 @@
 package loadtest
 
-import (
-	"context"
-	"io"
-	"math"
-	"net/http"
-	"sync"
-	"time"
-)
+import "math"
 
 // warmUp is the plan of p's warm-up: the same load for that long, on SKUs of its own. A rate that changes begins where the run's does.
 func (p *Plan) warmUp() *Plan {
@@ -27,31 +20,4 @@ func (p *Plan) warmConnections() int {
 		return p.Concurrency
 	}
 	return min(p.MaxInFlight, max(8, int(math.Ceil(max(p.Rate.From, p.Rate.To)/50))))
-}
-
-// warm opens n connections: the replies are held until all have come, so that no connection serves two of them. A failure is no
-// matter here, the run itself will meet it.
-func (c *Client) warm(ctx context.Context, n int) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	var workers, arrived sync.WaitGroup
-	arrived.Add(n)
-	for range n {
-		workers.Go(func() {
-			req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+"/livez", nil)
-			if err != nil {
-				arrived.Done()
-				return
-			}
-			res, err := c.http.Do(req)
-			arrived.Done()
-			if err != nil {
-				return
-			}
-			arrived.Wait()
-			_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, maxBody))
-			res.Body.Close()
-		})
-	}
-	workers.Wait()
 }

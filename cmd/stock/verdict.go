@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"example.com/stock/loadtest"
+	"example.com/stock/loadtest/mapping"
 )
 
 const verdictLong = `Verdict judges from the store alone whether stock was lost: initial = remaining + sold, and no two orders read
@@ -129,13 +130,13 @@ func (f *verdictFlags) run(ctx context.Context, flags *pflag.FlagSet, stdout io.
 	if err != nil {
 		return err
 	}
-	var mapping *loadtest.Mapping
+	var described *mapping.File
 	if f.mapping != "" {
-		if mapping, err = readMapping(f.mapping); err != nil {
+		if described, err = readMapping(f.mapping); err != nil {
 			return err
 		}
 	}
-	t, err := openTarget(f.url, f.token, mapping, 1)
+	t, err := openTarget(f.url, f.token, described, 1)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/goleak"
 
 	"example.com/stock/loadtest"
+	"example.com/stock/loadtest/mapping"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -35,13 +36,13 @@ func TestShop(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			mapping, err := loadtest.ParseMapping(text)
+			file, err := mapping.Parse(text)
 			if err != nil {
 				t.Fatal(err)
 			}
 			server := httptest.NewServer(newShop(row.fixed))
 			defer server.Close()
-			target, err := loadtest.NewMapped(server.URL, "", 30, mapping)
+			target, err := mapping.NewTarget(server.URL, "", 30, file)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -50,7 +51,7 @@ func TestShop(t *testing.T) {
 			for range 3 - row.limits {
 				var history strings.Builder
 				r, err := loadtest.Run(t.Context(), target, loadtest.Plan{
-					Strategy: mapping.Name(), Stock: 100, Requests: 240, Concurrency: 30, History: &history,
+					Strategy: file.Name(), Stock: 100, Requests: 240, Concurrency: 30, History: &history,
 				}, nil)
 				if err != nil {
 					t.Fatal(err)

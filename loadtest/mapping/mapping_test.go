@@ -1,4 +1,4 @@
-package loadtest_test
+package mapping_test
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"example.com/stock/loadtest"
+	"example.com/stock/loadtest/mapping"
 )
 
 const least = `
@@ -86,7 +87,7 @@ deduct:
 		}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			m, err := loadtest.ParseMapping([]byte(row.text))
+			m, err := mapping.Parse([]byte(row.text))
 			if len(row.want) == 0 {
 				if err != nil || m.Name() != "mapped" {
 					t.Fatal(m, err)
@@ -97,7 +98,7 @@ deduct:
 				t.Fatal("no error")
 			}
 			got := strings.Split(err.Error(), "\n")
-			if !errors.As(err, new(*loadtest.MappingError)) || len(got) < len(row.want) {
+			if !errors.As(err, new(*mapping.Error)) || len(got) < len(row.want) {
 				t.Fatalf("got\n%v", err)
 			}
 			for i, want := range row.want {
@@ -114,12 +115,12 @@ deduct:
 
 // Every mapping that is shown to people can be read: the examples, and what the documents quote.
 func TestShownMappings(t *testing.T) {
-	files, err := filepath.Glob("examples/*/*.yaml")
+	files, err := filepath.Glob("../examples/*/*.yaml")
 	if err != nil || len(files) < 2 {
 		t.Fatal(files, err)
 	}
 	shown := make(map[string]string)
-	for _, name := range append(files, "README.md", "README.zh-CN.md") {
+	for _, name := range append(files, "../README.md", "../README.zh-CN.md") {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
@@ -136,7 +137,7 @@ func TestShownMappings(t *testing.T) {
 		}
 	}
 	for name, text := range shown {
-		if _, err := loadtest.ParseMapping([]byte(text)); err != nil {
+		if _, err := mapping.Parse([]byte(text)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -146,19 +147,19 @@ func TestShownMappings(t *testing.T) {
 func FuzzParseMapping(f *testing.F) {
 	f.Add([]byte(least))
 	for _, name := range []string{"mapping.yaml", "mapping-least.yaml"} {
-		text, err := os.ReadFile(filepath.Join("examples/shop", name))
+		text, err := os.ReadFile(filepath.Join("../examples/shop", name))
 		if err != nil {
 			f.Fatal(err)
 		}
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		m, err := loadtest.ParseMapping(text)
+		m, err := mapping.Parse(text)
 		if err != nil {
 			return
 		}
 		// Port 0 refuses at once, so that only the making of requests is tried.
-		target, err := loadtest.NewMapped("http://127.0.0.1:0", "to ken", 1, m)
+		target, err := mapping.NewTarget("http://127.0.0.1:0", "to ken", 1, m)
 		if err != nil {
 			t.Fatal(err)
 		}

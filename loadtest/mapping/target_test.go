@@ -1,4 +1,4 @@
-package loadtest_test
+package mapping_test
 
 import (
 	"encoding/json"
@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"example.com/stock/loadtest"
+	"example.com/stock/loadtest/mapping"
 )
 
 // A foreign shop is somebody else's API: everything is 200, and the JSON says what is meant. It keeps the orders of all times, and
@@ -91,15 +92,15 @@ func (f *foreign) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (f *foreign) open(t *testing.T, text string) (*loadtest.Mapped, *loadtest.Mapping) {
+func (f *foreign) open(t *testing.T, text string) (*mapping.Target, *mapping.File) {
 	t.Helper()
-	m, err := loadtest.ParseMapping([]byte(text))
+	m, err := mapping.Parse([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
-	target, err := loadtest.NewMapped(server.URL, "s3cret", 8, m)
+	target, err := mapping.NewTarget(server.URL, "s3cret", 8, m)
 	if err != nil {
 		t.Fatal(err)
 	}
