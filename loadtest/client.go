@@ -25,7 +25,8 @@ const (
 	maxBody  = 4 << 20          // the longest reply that is read; a page of orders has a few hundred kilobytes
 )
 
-// A Client speaks the HTTP contract of the service. It is safe for concurrent use. Close it to give its connections back.
+// A Client speaks the HTTP contract of the service. It is safe for concurrent use. Close it to give its connections
+// back.
 //
 // It never follows a redirect and never goes through a proxy named by the environment: both would be measured with the
 // service. It speaks HTTP/1.1 only: with HTTP/2 all workers would share one connection, and so one instance behind a
@@ -37,10 +38,10 @@ type Client struct {
 	limit time.Duration // askLimit, or less in tests
 }
 
-// NewClient returns a client of the service at address, such as http://localhost:8080, for that many concurrent requests.
-// With a concurrency of 0 each request has a connection of its own: net/http never sends such a request a second time,
-// even if the server is killed. token is the admin token, needed to set stock and for lab options. It may be empty where
-// the service asks for none. The error is a PlanError.
+// NewClient returns a client of the service at address, such as http://localhost:8080, for that many concurrent
+// requests. With a concurrency of 0 each request has a connection of its own: net/http never sends such a request a
+// second time, even if the server is killed. token is the admin token, needed to set stock and for lab options. It
+// may be empty where the service asks for none. The error is a PlanError.
 func NewClient(address, token string, concurrency int) (*Client, error) {
 	if !strings.Contains(address, "://") {
 		address = "http://" + address
@@ -56,8 +57,8 @@ func NewClient(address, token string, concurrency int) (*Client, error) {
 	}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
-	// A worker that finds no idle connection opens one, and the pool closes those above its limit: with a limit below the
-	// number of workers a run would measure the opening of connections.
+	// A worker that finds no idle connection opens one, and the pool closes those above its limit: with a limit below
+	// the number of workers a run would measure the opening of connections.
 	idle := concurrency + 8
 	transport := &http.Transport{
 		Protocols:           protocols,
@@ -123,13 +124,14 @@ type Request struct {
 	Wait      *time.Duration // for the lock; nil: the strategy's default; 0: try once
 	RequestID string
 
-	// IdempotencyKey is the header of that name; empty: none. With it net/http may send the request again by itself when a
-	// connection that was used before breaks. Only a client with concurrency 0 does not.
+	// IdempotencyKey is the header of that name; empty: none. With it net/http may send the request again by itself
+	// when a connection that was used before breaks. Only a client with concurrency 0 does not.
 	IdempotencyKey string
 	Lab            LabOptions
 }
 
-// LabOptions are what an instance in lab mode does on demand. The zero value asks for nothing. They need the admin token.
+// LabOptions are what an instance in lab mode does on demand. The zero value asks for nothing. They need the admin
+// token.
 type LabOptions struct {
 	Pause      []string      // points at which the sale stops until it is released
 	Hold       time.Duration // how long the critical section lasts
@@ -178,8 +180,8 @@ func (c *Client) Deduct(ctx context.Context, r Request) Reply {
 	return c.Attempt(req, func(ans *Answer) Reply { return classify(r, ans) })
 }
 
-// Attempt sends a deduction once, and calls classify for what its reply means. Without a whole reply the outcome is Failed
-// if the request never had a connection, and Unknown otherwise.
+// Attempt sends a deduction once, and calls classify for what its reply means. Without a whole reply the outcome is
+// Failed if the request never had a connection, and Unknown otherwise.
 func (c *Client) Attempt(req *http.Request, classify func(*Answer) Reply) Reply {
 	ctx := req.Context()
 	var sent atomic.Bool
@@ -217,7 +219,8 @@ func classify(r Request, ans *Answer) Reply {
 		}
 		return reply
 	}
-	// Nothing of the service's own: a proxy in front of it, or a crash. These three say nothing of what the instance did.
+	// Nothing of the service's own: a proxy in front of it, or a crash. These three say nothing of what the instance
+	// did.
 	reply.Outcome = Failed
 	switch ans.Status {
 	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusGatewayTimeout:
@@ -348,8 +351,8 @@ func stockPath(sku, rest string, query url.Values, store string) string {
 	return path
 }
 
-// Call sends any request but a deduction, with the admin token: in as JSON, unless it is nil. The reply must have status
-// 200 and be JSON; Call decodes it into out, unless that is nil. A refusal unwraps to a Problem.
+// Call sends any request but a deduction, with the admin token: in as JSON, unless it is nil. The reply must have
+// status 200 and be JSON; Call decodes it into out, unless that is nil. A refusal unwraps to a Problem.
 func (c *Client) Call(ctx context.Context, method, path string, in, out any) error {
 	var body io.Reader
 	if in != nil {
@@ -430,8 +433,8 @@ type Answer struct {
 	Body   []byte
 }
 
-// exchange sends req and reads the reply to its end, so that the connection can be used again. With an error, the Answer
-// holds what came before it.
+// exchange sends req and reads the reply to its end, so that the connection can be used again. With an error, the
+// Answer holds what came before it.
 func (c *Client) exchange(req *http.Request) (Answer, error) {
 	res, err := c.http.Do(req)
 	if err != nil {

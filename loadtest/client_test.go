@@ -26,14 +26,23 @@ func TestClientSaysWhatIsWrongWithTheTarget(t *testing.T) {
 			"answers but is not a stock service: GET /v1/strategies returned text/html with status 200",
 		},
 		{"not found", http.NotFound, "returned text/plain with status 404"},
-		{"other JSON", func(w http.ResponseWriter, _ *http.Request) { reply(w, []int{1}) }, "returned JSON of another form"},
-		{"JSON without strategies", func(w http.ResponseWriter, _ *http.Request) { reply(w, map[string]int{}) }, "returned no strategies"},
+		{
+			"other JSON", func(w http.ResponseWriter, _ *http.Request) { reply(w, []int{1}) },
+			"returned JSON of another form",
+		},
+		{
+			"JSON without strategies", func(w http.ResponseWriter, _ *http.Request) { reply(w, map[string]int{}) },
+			"returned no strategies",
+		},
 		{"truncated", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			w.Header().Set("Content-Length", "100")
 			fmt.Fprint(w, `{"strategies":[`)
 		}, "broke off its reply to GET /v1/strategies after 15 bytes"},
-		{"aborted", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "cannot be reached: GET /v1/strategies: EOF"},
+		{
+			"aborted", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+			"cannot be reached: GET /v1/strategies: EOF",
+		},
 		{"endless", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			for range 5 {
@@ -46,7 +55,10 @@ func TestClientSaysWhatIsWrongWithTheTarget(t *testing.T) {
 			},
 			"redirects GET /v1/strategies to https://shop.example/, which is not followed",
 		},
-		{"proxy error", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }, "status 502"},
+		{
+			"proxy error", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) },
+			"status 502",
+		},
 		{
 			"problem", func(w http.ResponseWriter, _ *http.Request) { refuse(w, 500, "internal", "sorry") },
 			"refuses GET /v1/strategies: 500 internal: sorry",
@@ -73,10 +85,14 @@ func TestClientOfATargetThatIsDown(t *testing.T) {
 	listener.Close()
 	c := client(t, address, "", 1)
 	_, err = c.Strategies(t.Context())
-	if want := "http://" + address + " cannot be reached: GET /v1/strategies:"; err == nil || !strings.HasPrefix(err.Error(), want) {
+	if want := "http://" + address + " cannot be reached: GET /v1/strategies:"; err == nil ||
+		!strings.HasPrefix(err.Error(), want) {
 		t.Errorf("got %v, want %q", err, want)
 	}
-	if got := c.Deduct(t.Context(), loadtest.Request{Endpoint: "/deduct_right", SKU: "x", Quantity: 1}); got.Outcome != loadtest.Failed {
+	if got := c.Deduct(
+		t.Context(),
+		loadtest.Request{Endpoint: "/deduct_right", SKU: "x", Quantity: 1},
+	); got.Outcome != loadtest.Failed {
 		t.Errorf("a request that could not be sent is %s, want failed: it cannot have sold", got.Outcome)
 	}
 }
@@ -135,14 +151,24 @@ func TestDeductOutcomes(t *testing.T) {
 				case row.sent != "": // a gateway, which knows no instance that answered; that member is the path
 					w.Header().Set("Content-Type", "application/problem+json")
 					w.WriteHeader(row.status)
-					fmt.Fprintf(w, `{"type":"/problems/%s","status":%d,"detail":"because","instance":"/deduct","sent":%s}`,
-						row.problem, row.status, row.sent)
+					fmt.Fprintf(
+						w,
+						`{"type":"/problems/%s","status":%d,"detail":"because","instance":"/deduct","sent":%s}`,
+						row.problem,
+						row.status,
+						row.sent,
+					)
 				default:
 					refuse(w, row.status, row.problem, "because")
 				}
 			}))
 			defer server.Close()
-			got := client(t, server.URL, "", 1).Deduct(t.Context(), loadtest.Request{Endpoint: "/deduct", SKU: "x", Quantity: 1, RequestID: "run-7"})
+			got := client(
+				t,
+				server.URL,
+				"",
+				1,
+			).Deduct(t.Context(), loadtest.Request{Endpoint: "/deduct", SKU: "x", Quantity: 1, RequestID: "run-7"})
 			instance := "app-2"
 			if row.sent != "" {
 				instance = ""
@@ -201,7 +227,9 @@ func TestDeductSendsTheWholeRequest(t *testing.T) {
 // With a concurrency of 0 no connection is used twice.
 func TestClientWithAConnectionForEachRequest(t *testing.T) {
 	var connections atomic.Int64
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { reply(w, struct{}{}) }))
+	server := httptest.NewUnstartedServer(
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { reply(w, struct{}{}) }),
+	)
 	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 		if state == http.StateNew {
 			connections.Add(1)

@@ -35,8 +35,8 @@ func (n *node) property(name string) (text string) {
 	return text
 }
 
-// No test runs the plan: it is for JMeter 5, and Debian's 2.13 refuses every plan under the xstream that comes with it. So its form is
-// tested: what JMeter reads, in its places, with a default for every property.
+// No test runs the plan: it is for JMeter 5, and Debian's 2.13 refuses every plan under the xstream that comes with
+// it. So its form is tested: what JMeter reads, in its places, with a default for every property.
 func TestJMeterPlan(t *testing.T) {
 	text, err := os.ReadFile("jmeter/deduct_stock.jmx")
 	if err != nil {
@@ -100,7 +100,10 @@ func TestJMeterPlan(t *testing.T) {
 		}
 	}
 	for _, meaning := range []string{"'200': 'accepted'", "'409': 'sold out'", "'503': 'busy'"} {
-		if !slices.ContainsFunc(byClass["JSR223PostProcessor"], func(n *node) bool { return strings.Contains(n.property("script"), meaning) }) {
+		if !slices.ContainsFunc(
+			byClass["JSR223PostProcessor"],
+			func(n *node) bool { return strings.Contains(n.property("script"), meaning) },
+		) {
 			t.Errorf("nothing counts %s", meaning)
 		}
 	}

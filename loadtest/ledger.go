@@ -63,7 +63,8 @@ func plural[N int | int64](n N, noun string, several ...string) string {
 	return fmt.Sprintf("%d %s", n, noun)
 }
 
-func (l *ledger) judge() {
+// check does all checks but those of order in time.
+func (l *ledger) check() {
 	if l.Account == nil {
 		l.Account = &Account{Gap: "nothing is known of this SKU in the store"}
 		if len(l.records) > 0 {
@@ -76,7 +77,7 @@ func (l *ledger) judge() {
 		account.Complete = false
 		l.Account = &account
 	}
-	l.settle()
+	l.match()
 	l.sequence()
 	l.balance()
 	l.limits()
@@ -135,8 +136,8 @@ func (b *book) find(r *Record) int {
 	return -1
 }
 
-// settle matches records with orders, counts, and collects the sales.
-func (l *ledger) settle() {
+// match pairs records with orders, counts both, and collects the sales.
+func (l *ledger) match() {
 	b, v := l.book(), l.verdict
 	ours := make(map[string]bool, len(l.records))
 	for _, r := range l.records {
@@ -174,11 +175,20 @@ func (l *ledger) settle() {
 	}
 	if n := v.Phantoms - phantoms; n > 0 {
 		v.late = true
-		l.because(AboutReplies, "phantoms: %d accepted of which the store holds no order, or the order of another reply (request %s)",
-			n, example.RequestID)
+		l.because(
+			AboutReplies,
+			"phantoms: %d accepted of which the store holds no order, or the order of another reply (request %s)",
+			n,
+			example.RequestID,
+		)
 	}
 	if n := v.Denied - denied; n > 0 {
-		l.because(AboutReplies, "denied: %d refused of which the store holds an order all the same (request %s)", n, example.RequestID)
+		l.because(
+			AboutReplies,
+			"denied: %d refused of which the store holds an order all the same (request %s)",
+			n,
+			example.RequestID,
+		)
 	}
 	l.agree(ours)
 	l.unclaimed(b, ours)
@@ -201,11 +211,29 @@ func (l *ledger) agree(ours map[string]bool) {
 			case r.Read != o.Read:
 				misquoted.add("the reply to %s says read %d, its order %s %d", r.RequestID, r.Read, s.order, o.Read)
 			case r.Remaining != o.Remaining:
-				misquoted.add("the reply to %s says remaining %d, its order %s %d", r.RequestID, r.Remaining, s.order, o.Remaining)
+				misquoted.add(
+					"the reply to %s says remaining %d, its order %s %d",
+					r.RequestID,
+					r.Remaining,
+					s.order,
+					o.Remaining,
+				)
 			case r.Version != o.Version:
-				misquoted.add("the reply to %s says version %d, its order %s %d", r.RequestID, r.Version, s.order, o.Version)
+				misquoted.add(
+					"the reply to %s says version %d, its order %s %d",
+					r.RequestID,
+					r.Version,
+					s.order,
+					o.Version,
+				)
 			case r.Segment != o.Segment:
-				misquoted.add("the reply to %s says segment %d, its order %s %d", r.RequestID, r.Segment, s.order, o.Segment)
+				misquoted.add(
+					"the reply to %s says segment %d, its order %s %d",
+					r.RequestID,
+					r.Segment,
+					s.order,
+					o.Segment,
+				)
 			case r.Fence != o.Fence && r.Fence > 0 && o.Fence > 0: // in the lab a write may carry none
 				misquoted.add("the reply to %s says fence %d, its order %s %d", r.RequestID, r.Fence, s.order, o.Fence)
 			}
@@ -221,16 +249,34 @@ func (l *ledger) agree(ours map[string]bool) {
 	v := l.verdict
 	v.Misserved, v.Misquoted, v.Swapped = v.Misserved+misserved.n, v.Misquoted+misquoted.n, v.Swapped+swapped.n
 	if misserved.n > 0 {
-		l.because(AboutReplies, "misserved: %s of another number of units than was asked for: %s", plural(misserved.n, "order"), misserved.first)
+		l.because(
+			AboutReplies,
+			"misserved: %s of another number of units than was asked for: %s",
+			plural(misserved.n, "order"),
+			misserved.first,
+		)
 	}
 	if misquoted.n > 0 {
-		l.because(AboutReplies, "misquoted: %s of what is not in the order: %s", plural(misquoted.n, "reply tells", "replies tell"), misquoted.first)
+		l.because(
+			AboutReplies,
+			"misquoted: %s of what is not in the order: %s",
+			plural(misquoted.n, "reply tells", "replies tell"),
+			misquoted.first,
+		)
 	}
 	if swapped.n > 0 {
-		l.because(AboutReplies, "swapped: %s: %s", plural(swapped.n, "order carries another request's id", "orders carry another request's id"), swapped.first)
+		l.because(
+			AboutReplies,
+			"swapped: %s: %s",
+			plural(swapped.n, "order carries another request's id", "orders carry another request's id"),
+			swapped.first,
+		)
 	}
 	if renamed.n > 0 {
-		l.limit("Some orders carry another request id than was sent: something on the way replaces it, so that a request which was sold twice is not seen.")
+		l.limit(
+			"Some orders carry another request id than was sent: something on the way replaces it, so that a " +
+				"request which was sold twice is not seen.",
+		)
 	}
 }
 
@@ -274,13 +320,23 @@ func (l *ledger) accepted(b *book, r *Record, at int) {
 			l.verdict.Phantoms++
 		}
 		l.sales = append(l.sales, sale{
-			order: r.OrderID, request: r.RequestID, instance: r.Instance,
-			quantity: r.Quantity, read: r.Read, remaining: r.Remaining, version: r.Version, fence: r.Fence, segment: r.Segment, blind: r.Blind, of: r,
+			order:     r.OrderID,
+			request:   r.RequestID,
+			instance:  r.Instance,
+			quantity:  r.Quantity,
+			read:      r.Read,
+			remaining: r.Remaining,
+			version:   r.Version,
+			fence:     r.Fence,
+			segment:   r.Segment,
+			blind:     r.Blind,
+			of:        r,
 		})
 	}
 }
 
-// claim books the order at that place, which is r's if r is not nil. fence is the holder's, if a reply told: in the lab, writes may carry none.
+// claim books the order at that place, which is r's if r is not nil. fence is the holder's, if a reply told: in the
+// lab, writes may carry none.
 func (l *ledger) claim(b *book, at int, r *Record, fence uint64) {
 	b.claimed[at] = true
 	booked := b.orders[at]
@@ -289,9 +345,18 @@ func (l *ledger) claim(b *book, at int, r *Record, fence uint64) {
 		o.Read, o.Remaining, o.Version, o.Blind = r.Read, r.Remaining, r.Version, false
 	}
 	l.sales = append(l.sales, sale{
-		order: o.OrderID, request: o.RequestID, instance: o.Instance,
-		quantity: o.Quantity, read: o.Read, remaining: o.Remaining, version: o.Version, fence: max(fence, o.Fence), segment: o.Segment, blind: o.Blind, of: r,
-		booked: &booked,
+		order:     o.OrderID,
+		request:   o.RequestID,
+		instance:  o.Instance,
+		quantity:  o.Quantity,
+		read:      o.Read,
+		remaining: o.Remaining,
+		version:   o.Version,
+		fence:     max(fence, o.Fence),
+		segment:   o.Segment,
+		blind:     o.Blind,
+		of:        r,
+		booked:    &booked,
 	})
 }
 
@@ -319,8 +384,14 @@ func (l *ledger) unclaimed(b *book, ours map[string]bool) {
 	}
 	l.verdict.Foreign += foreign
 	if foreign > 0 && !l.shared {
-		l.because(AboutEvidence, "foreign: %s that no request of this run asked for (%s): somebody else sold, or the service books what nobody ordered. "+
-			"If others may sell too, say so with --shared", plural(foreign, "order"), strings.Join(strangers, ", "))
+		l.because(
+			AboutEvidence,
+			"foreign: %s that no request of this run asked for (%s): somebody else sold, or the service books "+
+				"what nobody ordered. "+
+				"If others may sell too, say so with --shared",
+			plural(foreign, "order"),
+			strings.Join(strangers, ", "),
+		)
 	}
 }
 
@@ -336,32 +407,5 @@ func requestNamed(id string) string {
 func (l *ledger) limit(text string) {
 	if !slices.Contains(l.verdict.Limits, text) {
 		l.verdict.Limits = append(l.verdict.Limits, text)
-	}
-}
-
-// limits notes what a target did not tell, and so could not be checked. Our own service tells all.
-func (l *ledger) limits() {
-	if !l.Before.Mapped {
-		return
-	}
-	say := l.limit
-	if l.Before.Unlisted {
-		say("The API lists no orders, so the accepted replies were counted instead: an order without a reply and a reply without an order are not seen, " +
-			"and a sale by somebody else looks like a mistake.")
-	}
-	blind := 0
-	for i := range l.sales {
-		if l.sales[i].blind {
-			blind++
-		}
-	}
-	switch {
-	case blind == len(l.sales):
-		say("The API does not tell what a sale read: lost updates show in the sum, but no two orders can be named that collided.")
-	case blind > 0:
-		say("Of some orders it is not known what they read: they cannot be named where they collided.")
-		fallthrough
-	default:
-		say("The API counts no versions: two orders that read the same quantity count as a collision, which is right as long as nobody adds stock.")
 	}
 }

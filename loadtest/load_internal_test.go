@@ -151,8 +151,8 @@ func TestLanes(t *testing.T) {
 	})
 }
 
-// What the parsers of the command line take can be written, and reads as the same; and a plan of it is either refused or has a schedule that
-// begins in order.
+// What the parsers of the command line take can be written, and reads as the same; and a plan of it is either refused
+// or has a schedule that begins in order.
 func FuzzParseLoad(f *testing.F) {
 	for _, text := range []string{"1000", "0..5", "1..5", "1,2,5", "zipf:1.1", "hot:0.8", "1e3", "0x10", "..", ","} {
 		f.Add(text)
@@ -180,7 +180,10 @@ func FuzzParseLoad(f *testing.F) {
 				t.Fatalf("%q is %v, which is %v, %v", text, list, again, err)
 			}
 		}
-		if weights, err := Skew(text).weights(3); err == nil && (!slices.IsSorted(weights) || math.Abs(weights[2]-1) > 1e-9) {
+		if weights, err := Skew(
+			text,
+		).weights(3); err == nil &&
+			(!slices.IsSorted(weights) || math.Abs(weights[2]-1) > 1e-9) {
 			t.Fatalf("%q: %v", text, weights)
 		}
 	})

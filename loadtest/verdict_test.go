@@ -22,7 +22,10 @@ type tape struct {
 
 func newTape(initial int64) *tape {
 	before := loadtest.Stock{SKU: "pen", Store: "redis", Quantity: initial, Initial: initial, Version: 3, Epoch: 2}
-	return &tape{account: loadtest.Account{Store: "redis", Before: before, After: new(before), Complete: true}, version: 3}
+	return &tape{
+		account: loadtest.Account{Store: "redis", Before: before, After: new(before), Complete: true},
+		version: 3,
+	}
 }
 
 // sell writes an order that read version and read units, and replies to it.
@@ -50,15 +53,24 @@ func (t *tape) next(quantity int64) *loadtest.Record {
 func (t *tape) answer(o loadtest.Outcome, quantity int64) *loadtest.Record {
 	seq := len(t.records) + 1
 	t.records = append(t.records, loadtest.Record{
-		Seq: seq, RequestID: fmt.Sprintf("r%d", seq), Store: "redis", SKU: "pen", Quantity: quantity,
-		SentAt: noon, DoneAt: noon.Add(time.Millisecond), Reply: loadtest.Reply{Outcome: o, Instance: fmt.Sprintf("app-%d", seq%2+1)},
+		Seq:       seq,
+		RequestID: fmt.Sprintf("r%d", seq),
+		Store:     "redis",
+		SKU:       "pen",
+		Quantity:  quantity,
+		SentAt:    noon,
+		DoneAt:    noon.Add(time.Millisecond),
+		Reply:     loadtest.Reply{Outcome: o, Instance: fmt.Sprintf("app-%d", seq%2+1)},
 	})
 	return &t.records[seq-1]
 }
 
 func (t *tape) judge(scope string) loadtest.Verdict {
 	return loadtest.Judge(loadtest.Evidence{
-		Records: t.records, Accounts: []loadtest.Account{t.account}, Promise: loadtest.Promise{Scope: scope, Exclusive: true}, Shared: t.shared,
+		Records:  t.records,
+		Accounts: []loadtest.Account{t.account},
+		Promise:  loadtest.Promise{Scope: scope, Exclusive: true},
+		Shared:   t.shared,
 	})
 }
 
@@ -78,8 +90,14 @@ func TestJudge(t *testing.T) {
 				return v.AcceptedUnits == 6 && v.RemainingUnits == 4 && v.Instances == 2
 			}, "",
 		},
-		{"sold out exactly", 2, func(t *tape) { t.next(2); t.answer(loadtest.SoldOut, 1) }, loadtest.Holds, true, nil, ""},
-		{"too few left for this one", 3, func(t *tape) { t.next(2); t.answer(loadtest.SoldOut, 2) }, loadtest.Holds, true, nil, ""},
+		{
+			"sold out exactly", 2, func(t *tape) { t.next(2); t.answer(loadtest.SoldOut, 1) }, loadtest.Holds, true,
+			nil, "",
+		},
+		{
+			"too few left for this one", 3, func(t *tape) { t.next(2); t.answer(loadtest.SoldOut, 2) },
+			loadtest.Holds, true, nil, "",
+		},
 		{"nothing to sell", 0, func(t *tape) { t.answer(loadtest.SoldOut, 1) }, loadtest.Holds, true, nil, ""},
 		{
 			"two read the same version", 10, func(t *tape) { t.sell(3, 10, 1); t.sell(3, 10, 1); t.next(1) }, loadtest.Broken, false,
@@ -102,14 +120,18 @@ func TestJudge(t *testing.T) {
 			"oversold", 2, func(t *tape) { t.sell(3, 2, 2); t.sell(3, 2, 2) }, loadtest.Broken, false,
 			func(v loadtest.Verdict) bool { return v.OversoldUnits == 2 }, "oversold by 2 units: 4 sold of 2",
 		},
-		{"a write undone", 10, func(t *tape) { t.next(1); t.account.After.Quantity = 10 }, loadtest.Broken, false, nil, "1 unit lost: 1 sold"},
+		{
+			"a write undone", 10, func(t *tape) { t.next(1); t.account.After.Quantity = 10 }, loadtest.Broken, false,
+			nil, "1 unit lost: 1 sold",
+		},
 		{
 			"units vanished", 10, func(t *tape) { t.next(1); t.account.After.Quantity = 5 }, loadtest.Broken, false,
 			func(v loadtest.Verdict) bool { return v.LostUnits == -4 }, "4 units vanished",
 		},
 		{
 			"one lost, another vanished", 10, func(t *tape) { t.next(1); t.sell(4, 10, 1); t.sell(5, 8, 1) }, loadtest.Broken, false,
-			func(v loadtest.Verdict) bool { return v.LostUnits == 0 && v.StaleReads == 2 }, "2 orders did not read what the order before wrote; the first is o2",
+			func(v loadtest.Verdict) bool { return v.LostUnits == 0 && v.StaleReads == 2 }, "2 orders did not " +
+				"read what the order before wrote; the first is o2",
 		},
 		{"wrong subtraction", 10, func(t *tape) {
 			t.next(1)
@@ -117,13 +139,17 @@ func TestJudge(t *testing.T) {
 		}, loadtest.Broken, false, nil, "10 - 1 is not 8"},
 		{
 			"sold out though there was stock", 10, func(t *tape) { t.next(1); t.answer(loadtest.SoldOut, 1) }, loadtest.Broken, false,
-			func(v loadtest.Verdict) bool { return v.FalseSoldOut == 1 }, "request r2 asked for 1, and 9 units left when it was answered",
+			func(v loadtest.Verdict) bool { return v.FalseSoldOut == 1 }, "request r2 asked for 1, and 9 units " +
+				"left when it was answered",
 		},
 		{
 			"fence goes back", 10, func(t *tape) { t.next(1).Fence = 5; t.next(1).Fence = 4 }, loadtest.Broken, false,
 			func(v loadtest.Verdict) bool { return v.FenceDrops == 1 }, "order o2 with fence 4",
 		},
-		{"fence repeats", 10, func(t *tape) { t.next(1).Fence = 5; t.next(1); t.next(1).Fence = 5 }, loadtest.Holds, true, nil, ""},
+		{
+			"fence repeats", 10, func(t *tape) { t.next(1).Fence = 5; t.next(1); t.next(1).Fence = 5 },
+			loadtest.Holds, true, nil, "",
+		},
 		{
 			"phantom", 10, func(t *tape) { t.next(1); t.account.Orders = nil; t.account.After.Sold = 0 }, loadtest.Broken, false,
 			func(v loadtest.Verdict) bool { return v.Phantoms == 1 }, "phantoms: 1 accepted",
@@ -140,7 +166,8 @@ func TestJudge(t *testing.T) {
 		},
 		{
 			"one request sold twice", 10, func(t *tape) { t.next(1); t.next(1); t.records = t.records[:1]; t.account.Orders[1].RequestID = "r1" },
-			loadtest.Broken, false, func(v loadtest.Verdict) bool { return v.Duplicates == 1 }, "1 order beyond the first of one request",
+			loadtest.Broken, false, func(v loadtest.Verdict) bool { return v.Duplicates == 1 }, "1 order beyond " +
+				"the first of one request",
 		},
 		{
 			"others sell too", 10, func(t *tape) { t.shared = true; t.next(1); t.next(1); t.next(1); t.records = t.records[:2] }, loadtest.Holds, true,
@@ -171,13 +198,15 @@ func TestJudge(t *testing.T) {
 			func(v loadtest.Verdict) bool { return v.Misquoted == 1 }, "says fence 7",
 		},
 		{
-			"the fence of a holder whose write carried none", 10, func(t *tape) { t.next(1).Fence = 7 }, loadtest.Holds, true, nil, "",
+			"the fence of a holder whose write carried " +
+				"none", 10, func(t *tape) { t.next(1).Fence = 7 }, loadtest.Holds, true, nil, "",
 		},
 		{"two orders with each other's request", 10, func(t *tape) {
 			t.next(1)
 			t.next(1)
 			t.account.Orders[0].RequestID, t.account.Orders[1].RequestID = "r2", "r1"
-		}, loadtest.Broken, false, func(v loadtest.Verdict) bool { return v.Swapped == 2 }, "order o1 is of request r1 by its reply, and carries the id of r2"},
+		}, loadtest.Broken, false, func(v loadtest.Verdict) bool { return v.Swapped == 2 }, "order o1 is of " +
+			"request r1 by its reply, and carries the id of r2"},
 		{"request ids replaced on the way", 10, func(t *tape) { t.next(1); t.account.Orders[0].RequestID = "x" }, loadtest.Holds, true, func(v loadtest.Verdict) bool {
 			return len(v.Limits) == 1
 		}, ""},
@@ -238,22 +267,42 @@ func TestJudge(t *testing.T) {
 			t.account.After.Epoch, t.account.Orders = 3, t.account.Orders[1:]
 			t.account.Orders[0].Epoch = 3
 		}, loadtest.Undecided, false, func(v loadtest.Verdict) bool { return !v.Known && v.Phantoms == 0 }, "set again during the run"},
-		{"store miscounts", 10, func(t *tape) { t.next(1); t.account.After.Sold = 7 }, loadtest.Undecided, false, nil, "counts 7 units sold, its orders hold 1"},
-		{"all failed", 10, func(t *tape) { t.answer(loadtest.Failed, 1) }, loadtest.Undecided, false, nil, "nothing was sold"},
+		{
+			"store miscounts", 10, func(t *tape) { t.next(1); t.account.After.Sold = 7 }, loadtest.Undecided, false,
+			nil, "counts 7 units sold, its orders hold 1",
+		},
+		{
+			"all failed", 10, func(t *tape) { t.answer(loadtest.Failed, 1) }, loadtest.Undecided, false, nil,
+			"nothing was sold",
+		},
 		{"no requests", 10, func(*tape) {}, loadtest.Undecided, false, nil, "nothing was sold"},
-		{"SKU of no account", 10, func(t *tape) { t.next(1).SKU = "ink" }, loadtest.Undecided, false, nil, "ink: the final stock could not be read"},
+		{
+			"SKU of no account", 10, func(t *tape) { t.next(1).SKU = "ink" }, loadtest.Undecided, false, nil,
+			"ink: the final stock could not be read",
+		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			tape := newTape(row.stock)
 			row.do(tape)
 			v := tape.judge(loadtest.Cluster)
 			if v.Finding != row.want || v.Kept != row.kept {
-				t.Errorf("finding %s, kept %v; want %s, %v; reasons %v", v.Finding, v.Kept, row.want, row.kept, v.Reasons)
+				t.Errorf(
+					"finding %s, kept %v; want %s, %v; reasons %v",
+					v.Finding,
+					v.Kept,
+					row.want,
+					row.kept,
+					v.Reasons,
+				)
 			}
 			if row.check != nil && !row.check(v) {
 				t.Errorf("numbers: %+v", v)
 			}
-			if row.says != "" && !slices.ContainsFunc(v.Reasons, func(r loadtest.Reason) bool { return strings.Contains(r.Text, row.says) }) {
+			if row.says != "" &&
+				!slices.ContainsFunc(
+					v.Reasons,
+					func(r loadtest.Reason) bool { return strings.Contains(r.Text, row.says) },
+				) {
 				t.Errorf("no reason says %q: %v", row.says, v.Reasons)
 			}
 			if row.says == "" && len(v.Reasons) > 0 {
@@ -323,7 +372,16 @@ func TestPromises(t *testing.T) {
 	} {
 		v := row.tape.judge(row.scope)
 		if v.Kept != row.kept || v.Luck != row.luck || !strings.Contains(v.Sentence, row.says) {
-			t.Errorf("%s: kept %v, luck %v, %q; want %v, %v, %q", row.scope, v.Kept, v.Luck, v.Sentence, row.kept, row.luck, row.says)
+			t.Errorf(
+				"%s: kept %v, luck %v, %q; want %v, %v, %q",
+				row.scope,
+				v.Kept,
+				v.Luck,
+				v.Sentence,
+				row.kept,
+				row.luck,
+				row.says,
+			)
 		}
 	}
 }
@@ -332,7 +390,11 @@ func TestOverlapsAreCountedAndProveNothing(t *testing.T) {
 	tape := newTape(10)
 	for _, span := range [][2]int{{0, 10}, {10, 20}, {15, 30}, {16, 17}, {40, 50}} {
 		r := tape.next(1)
-		r.AcquiredAt, r.ReleasedAt = noon.Add(time.Duration(span[0])*time.Millisecond), noon.Add(time.Duration(span[1])*time.Millisecond)
+		r.AcquiredAt, r.ReleasedAt = noon.Add(
+			time.Duration(span[0])*time.Millisecond,
+		), noon.Add(
+			time.Duration(span[1])*time.Millisecond,
+		)
 	}
 	v := tape.judge(loadtest.Cluster)
 	if v.Overlaps != 2 || v.LongestOverlapMS != 5 || v.Finding != loadtest.Holds {

@@ -13,6 +13,7 @@ import (
 
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/mapping"
+	"example.com/stock/loadtest/report"
 )
 
 const verdictLong = `Verdict judges from the store alone whether stock was lost: initial = remaining + sold, and no two orders read
@@ -180,5 +181,5 @@ func (f *verdictFlags) show(i *loadtest.Inspection, stdout io.Writer) error {
 		}
 	}
 	columns := width(stdout)
-	return loadtest.WriteInspection(stdout, i, loadtest.Style{Width: columns, Color: columns > 0 && !f.noColor && os.Getenv("NO_COLOR") == ""})
+	return report.WriteInspection(stdout, i, report.Style{Width: columns, Color: columns > 0 && !f.noColor && os.Getenv("NO_COLOR") == ""})
 }

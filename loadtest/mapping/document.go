@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// A place says where a value stands in a JSON document: keys with dots (order.id, items.0.id), a JSON pointer (/order/id,
-// RFC 6901), or a single dot for the whole document.
+// A place says where a value stands in a JSON document: keys with dots (order.id, items.0.id), a JSON pointer
+// (/order/id, RFC 6901), or a single dot for the whole document.
 type place struct {
 	text string
 	keys []string
@@ -95,7 +95,8 @@ func (p place) whole(doc any) (int64, error) {
 	return n, nil
 }
 
-// document returns the one JSON value that body holds, with numbers as they are written. If body is no JSON, it is the text.
+// document returns the one JSON value that body holds, with numbers as they are written. If body is no JSON, it is
+// the text.
 func document(body []byte) any {
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.UseNumber()

@@ -19,8 +19,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// A File says how to speak to an inventory API: how to set stock, read it, deduct from it and list its orders, and what its
-// replies mean. Parse makes one; loadtest/README.md documents it. It is read-only, and safe for concurrent use.
+// A File says how to speak to an inventory API: how to set stock, read it, deduct from it and list its orders, and
+// what its replies mean. Parse makes one; loadtest/README.md documents it. It is read-only, and safe for concurrent
+// use.
 type File struct {
 	name   string    // of the strategy in reports
 	set    *question // nil: the stock is set by other means
@@ -176,8 +177,8 @@ const (
 	varSKU, varQuantity, varRequest, varToken, varCursor = "sku", "quantity", "request_id", "token", "cursor"
 )
 
-// Parse reads a mapping file: YAML, and so also JSON. The error joins an Error for each thing that is wrong, in the order of
-// the lines.
+// Parse reads a mapping file: YAML, and so also JSON. The error joins an Error for each thing that is wrong, in the
+// order of the lines.
 func Parse(text []byte) (*File, error) {
 	c := new(checker)
 	var form fileForm
@@ -518,7 +519,13 @@ func (c *checker) call(field string, form callForm, method string, headers []hea
 }
 
 // request checks how to make a request. method is the default.
-func (c *checker) request(field string, form requestForm, method string, headers []header, variables ...string) question {
+func (c *checker) request(
+	field string,
+	form requestForm,
+	method string,
+	headers []header,
+	variables ...string,
+) question {
 	q := question{
 		method: cmp.Or(c.text(field+".method", form.Method, false), method), headers: headers,
 		path: c.template(field+".path", form.Path, true, variables),
@@ -556,7 +563,16 @@ func contentType(headers []header) string {
 
 func (c *checker) deduction(form *deductForm, common []header) deduction {
 	d := deduction{
-		question: c.request("deduct", form.requestForm, http.MethodPost, common, varSKU, varQuantity, varRequest, varToken),
+		question: c.request(
+			"deduct",
+			form.requestForm,
+			http.MethodPost,
+			common,
+			varSKU,
+			varQuantity,
+			varRequest,
+			varToken,
+		),
 		accepted: c.rule("deduct.accepted", form.Accepted, true),
 		soldOut:  c.rule("deduct.sold_out", form.SoldOut, false),
 		busy:     c.rule("deduct.busy", form.Busy, false),
@@ -573,8 +589,12 @@ func (c *checker) deduction(form *deductForm, common []header) deduction {
 		{"sold_out", "busy", d.soldOut, d.busy},
 	} {
 		if status, both := pair.x.overlaps(pair.y); both {
-			c.bad("deduct."+pair.b, "takes status %s, as %s does: give each a field, and other values in equals, to tell them apart",
-				status, pair.a)
+			c.bad(
+				"deduct."+pair.b,
+				"takes status %s, as %s does: give each a field, and other values in equals, to tell them apart",
+				status,
+				pair.a,
+			)
 		}
 	}
 	return d
@@ -619,7 +639,11 @@ func (c *checker) listing(form *ordersForm, common []header) *listing {
 	asks := slices.ContainsFunc(slices.Concat(l.path, l.body), func(p part) bool { return p.variable == varCursor })
 	switch {
 	case asks && l.next.empty():
-		c.bad("orders.next", "is missing: {{%s}} needs the place where a reply tells the cursor of the next page", varCursor)
+		c.bad(
+			"orders.next",
+			"is missing: {{%s}} needs the place where a reply tells the cursor of the next page",
+			varCursor,
+		)
 	case !asks && !l.next.empty():
 		c.bad("orders.next", "needs {{%s}} in path or body, or the same page would be asked for without end", varCursor)
 	}

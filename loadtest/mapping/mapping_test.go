@@ -23,13 +23,25 @@ func TestParseMapping(t *testing.T) {
 		want       []string // an error each, in this order
 	}{
 		{"least", least, nil},
-		{"JSON", `{"read":{"path":"/a","quantity":"n"},"deduct":{"path":"/b?sku={{ sku }}","accepted":{"status":[200,"201"],"field":"code","equals":0}}}`, nil},
-		{"an alias", "read: &r {path: /a, quantity: n}\nset: {path: /s, status: 2xx}\ndeduct: {path: /d, accepted: &ok {status: 2xx}, busy: {status: 503}}\n", nil},
+		{
+			"JSON",
+			`{"read":{"path":"/a","quantity":"n"},"deduct":{"path":"/b?sku={{ sku }}","accepted":{"status":[200,"201"],"field":"code","equals":0}}}`,
+			nil,
+		},
+		{
+			"an alias",
+			"read: &r {path: /a, quantity: n}\nset: {path: /s, status: 2xx}\ndeduct: {path: /d, accepted: &ok " +
+				"{status: 2xx}, busy: {status: 503}}\n",
+			nil,
+		},
 		{"told apart by a field", `
 read: {path: /a, quantity: .}
 deduct: {path: /d, accepted: {status: 200, field: code, equals: 0}, sold_out: {status: 200, field: code, equals: [1, 2]}}`, nil},
 		{"empty", "", []string{"is empty; it must have read and deduct"}},
-		{"no table", "- a", []string{"line 1: must be a table", "line 1: deduct: is missing", "line 1: read: is missing"}},
+		{
+			"no table", "- a",
+			[]string{"line 1: must be a table", "line 1: deduct: is missing", "line 1: read: is missing"},
+		},
 		{"no YAML", "a: [", []string{"yaml: line 1"}},
 		{"no quotes", "read: {path: /a/{{sku}}, quantity: n}", []string{"text with {{ }} needs quotes inside { }"}},
 		{"all at once", `
@@ -48,7 +60,8 @@ order: {}
 			`line 3: read.path: "items" must be a path from the address on`,
 			`line 4: read.quantity: "a..b" is no place in JSON`,
 			"line 5: read.methot: is no key of read; there is body, method, path, quantity, status",
-			"line 7: deduct.path: {{skus}} is not known here; there is {{sku}}, {{quantity}}, {{request_id}}, {{token}}",
+			"line 7: deduct.path: {{skus}} is not known here; there is {{sku}}, {{quantity}}, {{request_id}}, " +
+				"{{token}}",
 			`line 8: deduct.method: "FETCH" is not allowed; there is GET, POST, PUT, PATCH, DELETE`,
 			"line 9: deduct.body: {{ without }}",
 			`line 10: deduct.accepted.status: "99" is no HTTP status; there is 200 to 599`,
@@ -63,18 +76,32 @@ deduct:
   sold_out: {status: [409, 200], field: code, equals: 1}
   busy: {field: code, equals: [1, 2]}
 `, []string{
-			"line 6: deduct.sold_out: takes status 200, as accepted does: give each a field, and other values in equals",
+			"line 6: deduct.sold_out: takes status 200, as accepted does: give each a field, and other values in " +
+				"equals",
 			"line 7: deduct.busy: takes status 200, as accepted does",
 			"line 7: deduct.busy: takes status 200, as sold_out does",
 		}},
-		{"a body that is no JSON", strings.Replace(least, "path: /buy", `path: /buy, body: '{"sku": {{sku}}}'`, 1), []string{"line 3: deduct.body: is not JSON once it is filled in"}},
-		{"a form", "headers: {content-type: application/x-www-form-urlencoded}" + strings.Replace(least, "path: /buy", `path: /buy, body: 'sku={{sku}}'`, 1), nil},
-		{"bad headers", "headers: {a b: c, X-Y: \"d\\ne\", Z: '{{sku}}'}" + least, []string{
-			"line 1: headers.X-Y: cannot be sent", "line 1: headers.Z: {{sku}} is not known here; there is {{token}}", "line 1: headers.a b: is no name",
-		}},
-		{"orders without an id in the reply", least + "orders: {path: /o, list: ., order_id: id, quantity: n}", []string{"line 4: deduct.order_id: is missing"}},
 		{
-			"no cursor", strings.Replace(least, "path: /buy", "path: /buy, order_id: id", 1) + "orders: {path: /o, list: ., order_id: id, quantity: n, next: next}",
+			"a body that is no JSON", strings.Replace(least, "path: /buy", `path: /buy, body: '{"sku": {{sku}}}'`, 1),
+			[]string{"line 3: deduct.body: is not JSON once it is filled in"},
+		},
+		{
+			"a form",
+			"headers: {content-type: " +
+				"application/x-www-form-urlencoded}" + strings.Replace(least, "path: /buy", `path: /buy, body: 'sku={{sku}}'`, 1),
+			nil,
+		},
+		{"bad headers", "headers: {a b: c, X-Y: \"d\\ne\", Z: '{{sku}}'}" + least, []string{
+			"line 1: headers.X-Y: cannot be sent", "line 1: headers.Z: {{sku}} is not known here; there is " +
+				"{{token}}", "line 1: headers.a b: is no name",
+		}},
+		{
+			"orders without an id in the reply", least + "orders: {path: /o, list: ., order_id: id, quantity: n}",
+			[]string{"line 4: deduct.order_id: is missing"},
+		},
+		{
+			"no cursor", strings.Replace(least, "path: /buy", "path: /buy, order_id: id", 1) + "orders: {path: " +
+				"/o, list: ., order_id: id, quantity: n, next: next}",
 			[]string{"line 4: orders.next: needs {{cursor}}"},
 		},
 		{
@@ -170,7 +197,8 @@ func FuzzParseMapping(f *testing.F) {
 				t.Errorf("Stock: %v", err)
 			}
 			got := target.Deduct(t.Context(), loadtest.Request{SKU: sku, Quantity: 1, RequestID: "r"})
-			if got.Outcome != loadtest.Failed || !strings.HasPrefix(got.Error, "not sent: ") || strings.Contains(got.Error, "invalid") {
+			if got.Outcome != loadtest.Failed || !strings.HasPrefix(got.Error, "not sent: ") ||
+				strings.Contains(got.Error, "invalid") {
 				t.Errorf("Deduct: %+v", got)
 			}
 		}

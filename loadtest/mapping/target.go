@@ -35,8 +35,8 @@ type past struct {
 	orders  map[string]bool // ids of orders that were there already
 }
 
-// NewTarget returns a client of the service at address that f describes, for that many concurrent requests. token is what
-// {{token}} stands for. The error is a loadtest.PlanError.
+// NewTarget returns a client of the service at address that f describes, for that many concurrent requests. token is
+// what {{token}} stands for. The error is a loadtest.PlanError.
 func NewTarget(address, token string, concurrency int, f *File) (*Target, error) {
 	client, err := loadtest.NewClient(address, token, concurrency)
 	if err != nil {
@@ -54,8 +54,8 @@ func (t *Target) Close() { t.client.Close() }
 // Warm opens n connections. It asks for /livez; what this service says to that does not matter.
 func (t *Target) Warm(ctx context.Context, n int) { t.client.Warm(ctx, n) }
 
-// Strategies returns the one strategy that a mapping describes. It counts as promised in the whole cluster: an inventory API
-// is there not to lose stock.
+// Strategies returns the one strategy that a mapping describes. It counts as promised in the whole cluster: an
+// inventory API is there not to lose stock.
 func (t *Target) Strategies(context.Context) ([]loadtest.Strategy, error) {
 	return []loadtest.Strategy{{
 		Name: t.name, Endpoint: t.deduct.path.String(), Summary: "somebody else's API, by a mapping file",
@@ -63,7 +63,8 @@ func (t *Target) Strategies(context.Context) ([]loadtest.Strategy, error) {
 	}}, nil
 }
 
-// SetStock puts quantity units of sku in stock, and reads them back. Without a way to set it, there must be so many already.
+// SetStock puts quantity units of sku in stock, and reads them back. Without a way to set it, there must be so many
+// already.
 func (t *Target) SetStock(ctx context.Context, _, sku string, quantity int64) (loadtest.Stock, error) {
 	v := t.values(sku)
 	v[varQuantity] = strconv.FormatInt(quantity, 10)
@@ -82,10 +83,19 @@ func (t *Target) SetStock(ctx context.Context, _, sku string, quantity int64) (l
 		return loadtest.Stock{}, err
 	case now.Quantity != quantity && t.set == nil:
 		return loadtest.Stock{}, t.client.Errorf(
-			"has %d units of %s, not %d: set the stock first, since the mapping does not say how (set)", now.Quantity, sku, quantity)
+			"has %d units of %s, not %d: set the stock first, since the mapping does not say how (set)",
+			now.Quantity,
+			sku,
+			quantity,
+		)
 	case now.Quantity != quantity:
-		return loadtest.Stock{}, t.client.Errorf("was asked for a stock of %d units of %s, and then said that there are %d: "+
-			"does somebody else sell it, or is read.quantity wrong?", quantity, sku, now.Quantity)
+		return loadtest.Stock{}, t.client.Errorf(
+			"was asked for a stock of %d units of %s, and then said that there are %d: "+
+				"does somebody else sell it, or is read.quantity wrong?",
+			quantity,
+			sku,
+			now.Quantity,
+		)
 	}
 	orders, err := t.list(ctx, sku)
 	if err != nil {
@@ -97,8 +107,8 @@ func (t *Target) SetStock(ctx context.Context, _, sku string, quantity int64) (l
 	return now, nil
 }
 
-// readBack reads the stock that was set. While it is another, readBack repeats that for loadtest.LateLimit: the API may read
-// from a cache or a replica.
+// readBack reads the stock that was set. While it is another, readBack repeats that for loadtest.LateLimit: the API
+// may read from a cache or a replica.
 func (t *Target) readBack(ctx context.Context, sku string, quantity int64) (now loadtest.Stock, err error) {
 	loadtest.LookAgain(ctx, func() bool {
 		now, err = t.Stock(ctx, "", sku)
@@ -186,7 +196,8 @@ func (t *Target) list(ctx context.Context, sku string) ([]loadtest.Order, error)
 			return orders, nil
 		case seen[next]:
 			return nil, t.client.Errorf("answers %s %s with a cursor that it gave before: "+
-				"after %d pages the list goes round in a circle (orders.next)", t.orders.method, t.orders.path, len(seen))
+				"after %d pages the list goes round in a circle "+
+				"(orders.next)", t.orders.method, t.orders.path, len(seen))
 		}
 		seen[next] = true
 		v[varCursor] = next
@@ -240,12 +251,22 @@ func (t *Target) ask(ctx context.Context, c *question, v values) (answer, error)
 }
 
 func (t *Target) strange(got answer, err error) error {
-	return t.client.Errorf("answers in another form than the mapping says: the reply to %s %w: %s", got.what, err, beginning(&got.Answer))
+	return t.client.Errorf(
+		"answers in another form than the mapping says: the reply to %s %w: %s",
+		got.what,
+		err,
+		beginning(&got.Answer),
+	)
 }
 
 func (t *Target) request(ctx context.Context, c *question, v values) (*http.Request, error) {
 	kind := contentType(c.headers)
-	req, err := http.NewRequestWithContext(ctx, c.method, t.client.URL()+c.path.path(v), strings.NewReader(c.body.content(kind, v)))
+	req, err := http.NewRequestWithContext(
+		ctx,
+		c.method,
+		t.client.URL()+c.path.path(v),
+		strings.NewReader(c.body.content(kind, v)),
+	)
 	if err != nil {
 		return nil, t.client.Errorf("cannot be asked: %s %s: %w", c.method, c.path, err)
 	}
@@ -270,7 +291,8 @@ func beginning(a *loadtest.Answer) string {
 	return strconv.Quote(text)
 }
 
-// saw returns what a sale of quantity units tells of what it read and wrote. If it tells one of the two, the other follows.
+// saw returns what a sale of quantity units tells of what it read and wrote. If it tells one of the two, the other
+// follows.
 func (e effect) saw(doc any, quantity int64, before *past) (r loadtest.Receipt, err error) {
 	if e.read.empty() && e.remaining.empty() || before == nil {
 		return loadtest.Receipt{Blind: true}, nil
@@ -307,14 +329,15 @@ func (t *Target) Deduct(ctx context.Context, r loadtest.Request) loadtest.Reply 
 	}
 	req.Header.Set("X-Request-Id", r.RequestID)
 	if req.Body == http.NoBody && req.Method == http.MethodGet {
-		// net/http sends a GET without a body again by itself when the server closes the connection, and would sell twice.
+		// net/http sends a GET without a body again by itself when the server closes the connection, and would sell
+		// twice.
 		req.Body = io.NopCloser(strings.NewReader(""))
 	}
 	return t.client.Attempt(req, func(ans *loadtest.Answer) loadtest.Reply { return t.classify(r, ans) })
 }
 
-// classify returns what ans means for r. A reply that the mapping does not know is a failure only if its status says that the
-// request was refused (4xx). Anything else may have sold.
+// classify returns what ans means for r. A reply that the mapping does not know is a failure only if its status says
+// that the request was refused (4xx). Anything else may have sold.
 func (t *Target) classify(r loadtest.Request, ans *loadtest.Answer) loadtest.Reply {
 	doc := document(ans.Body)
 	reply := loadtest.Reply{Status: ans.Status, Instance: ans.Header.Get("X-Instance")}
@@ -336,7 +359,12 @@ func (t *Target) classify(r loadtest.Request, ans *loadtest.Answer) loadtest.Rep
 		reply.Error = fmt.Sprintf("status %d means %v by the mapping, which cannot both be", ans.Status, meant)
 	case len(meant) == 0:
 		reply.Outcome = loadtest.Unknown
-		reply.Error = fmt.Sprintf("status %d with %s, which the mapping does not know: %s", ans.Status, ans.Kind(), beginning(ans))
+		reply.Error = fmt.Sprintf(
+			"status %d with %s, which the mapping does not know: %s",
+			ans.Status,
+			ans.Kind(),
+			beginning(ans),
+		)
 		if ans.Status >= 400 && ans.Status < 500 && ans.Status != http.StatusRequestTimeout {
 			reply.Outcome = loadtest.Failed
 		}

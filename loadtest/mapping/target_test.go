@@ -14,8 +14,8 @@ import (
 	"example.com/stock/loadtest/mapping"
 )
 
-// A foreign shop is somebody else's API: everything is 200, and the JSON says what is meant. It keeps the orders of all times, and
-// lists two at a time.
+// A foreign shop is somebody else's API: everything is 200, and the JSON says what is meant. It keeps the orders of
+// all times, and lists two at a time.
 type foreign struct {
 	mu     sync.Mutex
 	left   int64
@@ -134,13 +134,28 @@ func TestMappedVerdicts(t *testing.T) {
 		{"right", foreignMapping, nothing, loadtest.Holds, ""},
 		{"right, no orders", least, nothing, loadtest.Holds, ""},
 		{"right, blind", blind, nothing, loadtest.Holds, ""},
-		{"yes without an order", foreignMapping, fault(`{"code":0,"data":{"id":99,"after":95}}`), loadtest.Broken, "phantoms: 1"},
-		{"yes without a sale, no orders", least, fault(`{"code":0,"data":{"id":99,"after":95}}`), loadtest.Broken, "1 pair of orders read the same quantity"},
-		{"yes without a sale, blind", blind, fault(`{"code":0,"data":{"id":99,"after":95}}`), loadtest.Broken, "1 unit lost: 21 were accepted at least"},
+		{
+			"yes without an order", foreignMapping, fault(`{"code":0,"data":{"id":99,"after":95}}`), loadtest.Broken,
+			"phantoms: 1",
+		},
+		{
+			"yes without a sale, no orders", least, fault(`{"code":0,"data":{"id":99,"after":95}}`), loadtest.Broken,
+			"1 pair of orders read the same quantity",
+		},
+		{
+			"yes without a sale, blind", blind, fault(`{"code":0,"data":{"id":99,"after":95}}`), loadtest.Broken,
+			"1 unit lost: 21 were accepted at least",
+		},
 		{"a reply nobody knows, orders tell", foreignMapping, fault(`<html>`), loadtest.Holds, ""},
 		{"a reply nobody knows, no orders", least, fault(`<html>`), loadtest.Undecided, "outcome unknown for 1 unit"},
-		{"a receipt without an id", least, fault(`{"code":0,"data":{}}`), loadtest.Undecided, "outcome unknown for 1 unit"},
-		{"more than there was", least, fault(`{"code":0,"data":{"id":99,"after":950}}`), loadtest.Undecided, "outcome unknown for 1 unit"},
+		{
+			"a receipt without an id", least, fault(`{"code":0,"data":{}}`), loadtest.Undecided,
+			"outcome unknown for 1 unit",
+		},
+		{
+			"more than there was", least, fault(`{"code":0,"data":{"id":99,"after":950}}`), loadtest.Undecided,
+			"outcome unknown for 1 unit",
+		},
 		{"busy", least, fault(`{"code":2}`), loadtest.Holds, ""},
 		{"a sale without a yes, no orders", least, func(f *foreign) {
 			f.faulty = func(n int) string {
@@ -156,12 +171,20 @@ func TestMappedVerdicts(t *testing.T) {
 			f := &foreign{orders: []string{`{"id":"old","n":3}`}}
 			row.fault(f)
 			target, m := f.open(t, row.mapping)
-			r, err := loadtest.Run(t.Context(), target, loadtest.Plan{Strategy: m.Name(), SKU: "a/b c", Stock: 100, Requests: 21, Concurrency: 4}, nil)
+			r, err := loadtest.Run(
+				t.Context(),
+				target,
+				loadtest.Plan{Strategy: m.Name(), SKU: "a/b c", Stock: 100, Requests: 21, Concurrency: 4},
+				nil,
+			)
 			if err != nil {
 				t.Fatal(err)
 			}
 			v := &r.Verdict
-			if text := fmt.Sprint(v.Reasons); v.Finding != row.finding || !strings.Contains(text, row.reason) || len(v.Limits) == 0 {
+			if text := fmt.Sprint(
+				v.Reasons,
+			); v.Finding != row.finding || !strings.Contains(text, row.reason) ||
+				len(v.Limits) == 0 {
 				t.Errorf("%s %v %v", v.Finding, v.Reasons, v.Limits)
 			}
 			if strings.Contains(v.Sentence, "romised") {
@@ -177,11 +200,20 @@ func TestMappedSaysWhatIsStrange(t *testing.T) {
 		lie            int64
 		want           string
 	}{
-		{"forbidden", "Key {{token}}", "Key no", 0, "answers POST /set?item=x&n=9 with status 403, not [2xx] as the mapping says"},
-		{"another place", "/data/left", "/data/right", 0, `the reply to GET /left/x has no number at /data/right (read.quantity): "{\"data\":{\"left\":\"9\"}}"`},
+		{
+			"forbidden", "Key {{token}}", "Key no", 0,
+			"answers POST /set?item=x&n=9 with status 403, not [2xx] as the mapping says",
+		},
+		{
+			"another place", "/data/left", "/data/right", 0,
+			`the reply to GET /left/x has no number at /data/right (read.quantity): "{\"data\":{\"left\":\"9\"}}"`,
+		},
 		{"no number", "/data/left", "data", 0, "has no number at data"},
 		{"not what was set", "", "", -2, "was asked for a stock of 9 units of x, and then said that there are 7"},
-		{"cannot be set", `set: {method: POST, path: "/set?item={{sku}}&n={{quantity}}"}`, "", 0, "has 0 units of x, not 9: set the stock first"},
+		{
+			"cannot be set", `set: {method: POST, path: "/set?item={{sku}}&n={{quantity}}"}`, "", 0,
+			"has 0 units of x, not 9: set the stock first",
+		},
 		{"no list", "list: items", "list: next", 0, "has no list at next"},
 		{"no order id", "order_id: id", "order_id: di", 0, "has an order that has nothing at di (orders.order_id)"},
 	} {

@@ -57,7 +57,8 @@ func TestShop(t *testing.T) {
 					t.Fatal(err)
 				}
 				v := &r.Verdict
-				if v.Finding != row.finding || len(v.Limits) != row.limits || v.Failed+v.Unknown+v.Foreign > 0 || v.Accepted+v.SoldOut != 240 {
+				if v.Finding != row.finding || len(v.Limits) != row.limits || v.Failed+v.Unknown+v.Foreign > 0 ||
+					v.Accepted+v.SoldOut != 240 {
 					t.Errorf("%+v", v)
 				}
 				if told := row.limits == 1; !row.fixed && (v.LostUnits < 1 || told != (v.Collisions > 0)) {
@@ -67,7 +68,9 @@ func TestShop(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if again := h.Judge(); again.Finding != v.Finding || again.LostUnits != v.LostUnits || again.Collisions != v.Collisions || len(again.Limits) != row.limits {
+				if again := h.Judge(); again.Finding != v.Finding || again.LostUnits != v.LostUnits ||
+					again.Collisions != v.Collisions ||
+					len(again.Limits) != row.limits {
 					t.Errorf("the history is judged as %+v", again)
 				}
 			}

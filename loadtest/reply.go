@@ -3,6 +3,7 @@ package loadtest
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -36,7 +37,8 @@ type Receipt struct {
 	AcquiredAt time.Time `json:"acquired_at,omitzero"` // by the instance's clock
 	ReleasedAt time.Time `json:"released_at,omitzero"`
 	LeaseLost  bool      `json:"lease_lost,omitempty"` // after the order was written: the order stands
-	Blind      bool      `json:"blind,omitempty"`      // somebody else's API, which does not tell read, remaining and version
+	// somebody else's API, which does not tell read, remaining and version
+	Blind bool `json:"blind,omitempty"`
 }
 
 // A Reply is what became of one deduction. Its Receipt is nil unless it was accepted.
@@ -52,10 +54,11 @@ type Reply struct {
 
 // A Record is one request of a run: what was sent, and what became of it. It is one line of a history.
 //
-// PlannedAt, SentAt and DoneAt are the run's start, by the wall clock, plus elapsed monotonic time: a clock that is set during the run
-// neither reorders them nor changes their distance.
+// PlannedAt, SentAt and DoneAt are the run's start, by the wall clock, plus elapsed monotonic time: a clock that is
+// set during the run neither reorders them nor changes their distance.
 type Record struct {
-	Seq       int       `json:"seq"` // from 1, in the order of sending, through warm-up and run; those missing were dropped
+	// from 1, in the order of sending, through warm-up and run; those missing were dropped
+	Seq       int       `json:"seq"`
 	Worker    int       `json:"worker"`
 	RequestID string    `json:"request_id"`
 	Strategy  string    `json:"strategy"`
@@ -69,12 +72,13 @@ type Record struct {
 	Reply
 }
 
-// Late is how much later than planned a request of an open loop may leave before it counts as late. A timer of a loaded computer is
-// a millisecond or two off; ten are more than any schedule here can explain.
+// Late is how much later than planned a request of an open loop may leave before it counts as late. A timer of a
+// loaded computer is a millisecond or two off; ten are more than any schedule here can explain.
 const Late = 10 * time.Millisecond
 
-// Latency is how long the customer waited for the reply: in an open loop since PlannedAt, so that a request that had to wait for the
-// generator has waited all the same (no coordinated omission); in a closed loop, which plans nothing, since SentAt.
+// Latency is how long the customer waited for the reply: in an open loop since PlannedAt, so that a request that had
+// to wait for the generator has waited all the same (no coordinated omission); in a closed loop, which plans nothing,
+// since SentAt.
 func (r *Record) Latency() time.Duration {
 	if r.PlannedAt.IsZero() {
 		return r.DoneAt.Sub(r.SentAt)
@@ -110,4 +114,93 @@ func (r *Record) check() error {
 		return fmt.Errorf("a request with outcome %s cannot have read, remaining or version", r.Outcome)
 	}
 	return nil
+}
+
+// A Problem is a refusal by the service (RFC 9457).
+type Problem struct {
+	Type    string `json:"type"`
+	Title   string `json:"title"`
+	Status  int    `json:"status"`
+	Detail  string `json:"detail"`
+	Field   string `json:"field"`
+	OrderID string `json:"order_id"`
+	Sent    *bool  `json:"sent"` // of a gateway: whether an instance got the request
+}
+
+// Name is the last part of the type: "lock_busy" of "/problems/lock_busy".
+func (p *Problem) Name() string { return p.Type[strings.LastIndexByte(p.Type, '/')+1:] }
+
+// Outcome is what the refusal says of the sale.
+func (p *Problem) Outcome() Outcome {
+	switch p.Name() {
+	case "lock_busy",
+		"lock_timeout",
+		"overloaded",
+		"no_capacity": // the last two: somewhere a queue was full, and nothing was done
+		return Busy
+	case "sold_out":
+		return SoldOut
+	case "outcome_unknown", "internal": // a crash may come after the sale
+		return Unknown
+	case "bad_gateway", "gateway_timeout": // of the proxy in front, which may know that it reached no instance
+		if p.Sent == nil || *p.Sent {
+			return Unknown
+		}
+	}
+	return Failed
+}
+
+func (p *Problem) Error() string {
+	text := p.Detail
+	if text == "" {
+		text = p.Title
+	}
+	if p.Field != "" {
+		text = p.Field + ": " + text
+	}
+	return fmt.Sprintf("%d %s: %s", p.Status, p.Name(), text)
+}
+
+// A TargetError says that the target cannot be used: it is down, refuses, or is not a stock service. A refusal
+// unwraps to a Problem.
+type TargetError struct {
+	URL string
+	Err error
+}
+
+func (e *TargetError) Error() string { return e.URL + " " + e.Err.Error() }
+
+// Unwrap is the cause.
+func (e *TargetError) Unwrap() error { return e.Err }
+
+// A PlanError says that a run as asked for is impossible: Field is the name of the Plan's field in JSON, and of the
+// flag.
+type PlanError struct{ Field, Reason string }
+
+func (e *PlanError) Error() string { return e.Field + ": " + e.Reason }
+
+// FailureSorts says of each sort of failure how often it occurred, the first to come first: the count alone helps
+// nobody. Of more than most sorts the rest are counted in the last line.
+func FailureSorts(records []Record, most int) []string {
+	seen := make(map[string]int)
+	var order []string
+	for i := range records {
+		r := &records[i]
+		if r.Outcome != Failed && r.Outcome != Unknown {
+			continue
+		}
+		sort := fmt.Sprintf("%s %s", r.Problem, r.Error)
+		if seen[sort] == 0 {
+			order = append(order, sort)
+		}
+		seen[sort]++
+	}
+	var lines []string
+	for i, sort := range order {
+		if i == most {
+			return append(lines, fmt.Sprintf("... and %d more sorts of failure", len(order)-i))
+		}
+		lines = append(lines, fmt.Sprintf("%d x %s", seen[sort], strings.TrimSpace(sort)))
+	}
+	return lines
 }

@@ -2,7 +2,9 @@ package report
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"sort"
 
 	"example.com/stock/loadtest"
 )
@@ -71,7 +73,13 @@ func follow(r *loadtest.Result, s *story) *course {
 func salesOf(r *loadtest.Result, a *loadtest.Account, s *story, known map[string]*loadtest.Record) []sale {
 	var list []sale
 	add := func(rec *loadtest.Record, o *loadtest.Order) {
-		x := sale{quantity: o.Quantity, read: o.Read, remaining: o.Remaining, segments: int64(o.Segment), told: o.Segment == 0 && !o.Blind}
+		x := sale{
+			quantity:  o.Quantity,
+			read:      o.Read,
+			remaining: o.Remaining,
+			segments:  int64(o.Segment),
+			told:      o.Segment == 0 && !o.Blind,
+		}
 		x.readAt, x.wroteAt = s.ms(o.CreatedAt), s.ms(o.CreatedAt)
 		if rec != nil {
 			x.readAt, x.wroteAt = s.ms(rec.SentAt), s.ms(rec.DoneAt)
@@ -96,7 +104,10 @@ func salesOf(r *loadtest.Result, a *loadtest.Account, s *story, known map[string
 	for i := range r.Records {
 		rec := &r.Records[i]
 		if rec.Receipt != nil && rec.SKU == a.Before.SKU && !seen[rec.OrderID] {
-			add(rec, &loadtest.Order{Quantity: rec.Quantity, Read: rec.Read, Remaining: rec.Remaining, Segment: rec.Segment})
+			add(
+				rec,
+				&loadtest.Order{Quantity: rec.Quantity, Read: rec.Read, Remaining: rec.Remaining, Segment: rec.Segment},
+			)
 		}
 	}
 	return list
@@ -126,7 +137,8 @@ func (c *course) trace(sales []sale, end float64) {
 	c.written = append(c.written, moment{max(end, last.ms), last.units})
 }
 
-// thin keeps of a line that many places along it can tell apart: of each the first, the lowest, the highest and the last.
+// thin keeps of a line that many places along it can tell apart: of each the first, the lowest, the highest and the
+// last.
 func thin(line []moment, places int) []moment {
 	if len(line) <= 4*places {
 		return line
@@ -152,4 +164,36 @@ func thin(line []moment, places int) []moment {
 		i = j
 	}
 	return kept
+}
+
+// at is the height of a line at ms: that of the last point before.
+func level(line []moment, ms float64) float64 {
+	i := sort.Search(len(line), func(i int) bool { return line[i].ms > ms })
+	return line[max(i-1, 0)].units
+}
+
+// hints say for n stretches of the run what the stock was at their end.
+func (c *course) hints(n int) []hint {
+	end := c.truth[len(c.truth)-1].ms
+	var list []hint
+	for i := range n {
+		from, to := end*float64(i)/float64(n), end*float64(i+1)/float64(n)
+		truth := level(c.truth, to)
+		text := fmt.Sprintf("%s: %.0f less what was sold is %.0f", millis(to), c.first, truth)
+		if len(c.written) > 0 {
+			written := level(c.written, to)
+			text += fmt.Sprintf("; the store says %.0f", written)
+			if gap := written - truth; gap > 0 {
+				text += fmt.Sprintf("\n%.0f sold and still counted as stock", gap)
+			}
+		}
+		list = append(list, hint{from, to, text})
+	}
+	return list
+}
+
+// gaps reports whether the store ever said other than was true. Two orders may be told in another order than they
+// were written in, by as long as a reply takes: what is gone at the end of the run is no gap.
+func (c *course) gaps() bool {
+	return len(c.written) > 0 && c.written[len(c.written)-1].units != c.truth[len(c.truth)-1].units
 }
