@@ -79,7 +79,9 @@ func TestAwkward(t *testing.T) {
 				}
 			}}
 		}(), loadtest.Plan{}, loadtest.Holds, true},
-		{"orders are listed backwards", &seller{orders: func(_ *seller, _ *good, told []loadtest.Order) []loadtest.Order {
+		{"orders are listed backwards", &seller{orders: func(
+			_ *seller, _ *good, told []loadtest.Order,
+		) []loadtest.Order {
 			slices.Reverse(told)
 			return told
 		}}, loadtest.Plan{}, loadtest.Holds, false},
@@ -106,7 +108,9 @@ func TestAwkward(t *testing.T) {
 			}
 			return s.sell(g, r)
 		}), loadtest.Plan{}, loadtest.Holds, false},
-		{"a proxy replaces request ids", &seller{orders: func(_ *seller, _ *good, told []loadtest.Order) []loadtest.Order {
+		{"a proxy replaces request ids", &seller{orders: func(
+			_ *seller, _ *good, told []loadtest.Order,
+		) []loadtest.Order {
 			for i := range told {
 				told[i].RequestID = fmt.Sprintf("proxy-%d", i)
 			}
@@ -126,7 +130,11 @@ func TestAwkward(t *testing.T) {
 			return told
 		}), loadtest.Plan{}, loadtest.Holds, false},
 		{
-			"versions have gaps at the end", &seller{stock: func(_ *seller, _ *good, told *loadtest.Stock) { told.Version += 9 }},
+			"versions have gaps at the end", &seller{stock: func(
+				_ *seller, _ *good, told *loadtest.Stock,
+			) {
+				told.Version += 9
+			}},
 			loadtest.Plan{},
 			loadtest.Holds, false,
 		},
@@ -194,14 +202,16 @@ func correct(t *rapid.T) *tape {
 // version.
 func TestEveryEditIsNoticed(t *testing.T) {
 	edits := map[string]func(*tape, int, int64){
-		"quantity asked":     func(t *tape, i int, d int64) { t.records[i].Quantity += abs(d) },
-		"read, reply":        func(t *tape, i int, d int64) { t.records[i].Read += d },
-		"remaining, reply":   func(t *tape, i int, d int64) { t.records[i].Remaining += d },
-		"version, reply":     func(t *tape, i int, d int64) { t.records[i].Version += uint64(abs(d)) },
-		"epoch, reply":       func(t *tape, i int, d int64) { t.records[i].Epoch += uint64(abs(d)) },
-		"segment, reply":     func(t *tape, i int, d int64) { t.records[i].Segment += int(abs(d)) },
-		"order id, reply":    func(t *tape, i int, _ int64) { t.records[i].OrderID += "x" },
-		"outcome, reply":     func(t *tape, i int, _ int64) { t.records[i].Reply = loadtest.Reply{Outcome: loadtest.Busy} },
+		"quantity asked":   func(t *tape, i int, d int64) { t.records[i].Quantity += abs(d) },
+		"read, reply":      func(t *tape, i int, d int64) { t.records[i].Read += d },
+		"remaining, reply": func(t *tape, i int, d int64) { t.records[i].Remaining += d },
+		"version, reply":   func(t *tape, i int, d int64) { t.records[i].Version += uint64(abs(d)) },
+		"epoch, reply":     func(t *tape, i int, d int64) { t.records[i].Epoch += uint64(abs(d)) },
+		"segment, reply":   func(t *tape, i int, d int64) { t.records[i].Segment += int(abs(d)) },
+		"order id, reply":  func(t *tape, i int, _ int64) { t.records[i].OrderID += "x" },
+		"outcome, reply": func(t *tape, i int, _ int64) {
+			t.records[i].Reply = loadtest.Reply{Outcome: loadtest.Busy}
+		},
 		"quantity, order":    func(t *tape, i int, d int64) { t.order(i).Quantity += abs(d) },
 		"read, order":        func(t *tape, i int, d int64) { t.order(i).Read += d },
 		"remaining, order":   func(t *tape, i int, d int64) { t.order(i).Remaining += d },

@@ -266,7 +266,10 @@ func TestCheats(t *testing.T) {
 		}), loadtest.Plan{}, loadtest.Broken, "sold out although"},
 		{"accepts, and does nothing", sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
 			if s.n == 7 {
-				return receiptOf(loadtest.Order{OrderID: "none", Read: g.Quantity, Remaining: g.Quantity - 1, Version: g.Version, Epoch: 1})
+				return receiptOf(loadtest.Order{
+					OrderID: "none", Read: g.Quantity, Remaining: g.Quantity - 1,
+					Version: g.Version, Epoch: 1,
+				})
 			}
 			return s.sell(g, r)
 		}), loadtest.Plan{}, loadtest.Broken, "phantoms"},

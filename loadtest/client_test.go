@@ -98,7 +98,10 @@ func TestClientOfATargetThatIsDown(t *testing.T) {
 }
 
 func TestNewClientRefusesWhatIsNoAddress(t *testing.T) {
-	for _, address := range []string{"", "ftp://host", "http://", "http://host/?a=b", "http://me:pw@host", "http://ho st", "http://host/#x"} {
+	for _, address := range []string{
+		"", "ftp://host", "http://", "http://host/?a=b", "http://me:pw@host",
+		"http://ho st", "http://host/#x",
+	} {
 		var plan *loadtest.PlanError
 		if _, err := loadtest.NewClient(address, "", 1); !errors.As(err, &plan) {
 			t.Errorf("NewClient(%q): got %v, want a PlanError", address, err)
@@ -197,10 +200,12 @@ func TestDeductSendsTheWholeRequest(t *testing.T) {
 		{
 			"with lab options",
 			loadtest.Request{
-				Endpoint: "/deduct_stock", Store: "mysql", SKU: "s", Quantity: 1, Wait: new(time.Duration(0)), IdempotencyKey: "k",
+				Endpoint: "/deduct_stock", Store: "mysql", SKU: "s", Quantity: 1, Wait: new(time.Duration(0)),
+				IdempotencyKey: "k",
 				Lab: loadtest.LabOptions{
-					Pause: []string{"after_lock", "before_write"}, Hold: 20 * time.Millisecond, Unfenced: true, IgnoreLoss: true,
-					Nested: "holder",
+					Pause: []string{"after_lock", "before_write"}, Hold: 20 * time.Millisecond, Unfenced: true,
+					IgnoreLoss: true,
+					Nested:     "holder",
 				},
 			},
 			"/deduct_stock?fencing=off&heed_loss=off&hold=20ms&nested=holder&pause=after_lock%2Cbefore_write&quantity=1&sku=s" +

@@ -87,7 +87,10 @@ func TestExactly(t *testing.T) {
 		{"an order on two pages", 9, func(t *tape) {
 			t.next(1)
 			t.account.Orders = append(t.account.Orders, t.account.Orders[0])
-		}, loadtest.Holds, "", "", func(v loadtest.Verdict) bool { return v.Duplicates+v.Foreign == 0 && v.AcceptedUnits == 1 }},
+		}, loadtest.Holds, "", "", func(v loadtest.Verdict) bool {
+			return v.Duplicates+v.Foreign == 0 &&
+				v.AcceptedUnits == 1
+		}},
 		{"no request id on either side is no match", 9, func(t *tape) {
 			t.shared = true
 			t.next(1)
@@ -100,17 +103,23 @@ func TestExactly(t *testing.T) {
 			t.next(1)
 			unknown(t, 1)
 			t.records[1].RequestID = "r1"
-		}, loadtest.Holds, "", "", func(v loadtest.Verdict) bool { return v.Recovered == 0 && v.Unknown == 1 && v.AcceptedUnits == 1 }},
+		}, loadtest.Holds, "", "", func(v loadtest.Verdict) bool {
+			return v.Recovered == 0 && v.Unknown == 1 &&
+				v.AcceptedUnits == 1
+		}},
 		{
 			"a fence that the reply does not tell", 9, func(t *tape) { t.next(1); t.account.Orders[0].Fence = 8 },
 			loadtest.Holds, "", "", nil,
 		},
-		{"an order of three told twice", 9, func(t *tape) {
-			t.next(3)
-			again := t.records[0]
-			again.Seq, again.RequestID = 2, "r2"
-			t.records = append(t.records, again)
-		}, loadtest.Broken, "3 units lost: 6 sold", "", func(v loadtest.Verdict) bool { return v.AcceptedUnits == 6 && v.Phantoms == 1 }},
+		{
+			"an order of three told twice", 9, func(t *tape) {
+				t.next(3)
+				again := t.records[0]
+				again.Seq, again.RequestID = 2, "r2"
+				t.records = append(t.records, again)
+			}, loadtest.Broken, "3 units lost: 6 sold", "",
+			func(v loadtest.Verdict) bool { return v.AcceptedUnits == 6 && v.Phantoms == 1 },
+		},
 		{"four strangers, three of them by name", 9, func(t *tape) {
 			for range 5 {
 				t.next(1)

@@ -167,7 +167,10 @@ func TestOppositeThresholds(t *testing.T) {
 
 // What can be read can be written, and reads as the same.
 func FuzzParseThreshold(f *testing.F) {
-	for _, text := range []string{"oversold==0", "busy < 5%", "p99<50ms", "rate>=1000/s", "linearizable==true", "p99.9!=1h", "=", "max<1ns"} {
+	for _, text := range []string{
+		"oversold==0", "busy < 5%", "p99<50ms", "rate>=1000/s", "linearizable==true",
+		"p99.9!=1h", "=", "max<1ns",
+	} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

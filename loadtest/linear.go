@@ -342,7 +342,8 @@ func (u *units) step(in call, out seen) bool {
 	case Accepted:
 		if u.left < in.quantity ||
 			out.told &&
-				(out.read != u.left || out.remaining != out.read-in.quantity || u.version > 0 && out.counted && out.version != u.version) {
+				(out.read != u.left || out.remaining != out.read-in.quantity ||
+					u.version > 0 && out.counted && out.version != u.version) {
 			return false
 		}
 		u.left -= in.quantity

@@ -98,7 +98,8 @@ func TestMix(t *testing.T) {
 		return skus, quantities, b.String()
 	}
 	for skew, want := range map[Skew][]float64{
-		"": {0.25, 0.25, 0.25, 0.25}, Uniform: {0.25, 0.25, 0.25, 0.25}, "hot:0.7": {0.7, 0.1, 0.1, 0.1}, "hot:1": {1, 0, 0, 0},
+		"": {0.25, 0.25, 0.25, 0.25}, Uniform: {0.25, 0.25, 0.25, 0.25}, "hot:0.7": {0.7, 0.1, 0.1, 0.1},
+		"hot:1":  {1, 0, 0, 0},
 		"zipf:1": {0.48, 0.24, 0.16, 0.12},
 	} {
 		skus, quantities, text := counts(3, skew)

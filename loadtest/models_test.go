@@ -100,8 +100,14 @@ func TestSeveralSKUs(t *testing.T) {
 // What the warm-up sells is neither judged nor measured, and on file.
 func TestWarmUp(t *testing.T) {
 	for name, plan := range map[string]loadtest.Plan{
-		"closed": {Strategy: "right", SKU: "pen", Stock: 7, Requests: 10, Concurrency: 2, WarmUp: 500 * time.Millisecond},
-		"open":   {Strategy: "right", SKU: "pen", Stock: 7, Requests: 10, Rate: loadtest.Rate{From: 200, To: 200}, Arrivals: loadtest.Even, WarmUp: 500 * time.Millisecond},
+		"closed": {
+			Strategy: "right", SKU: "pen", Stock: 7, Requests: 10, Concurrency: 2,
+			WarmUp: 500 * time.Millisecond,
+		},
+		"open": {
+			Strategy: "right", SKU: "pen", Stock: 7, Requests: 10, Rate: loadtest.Rate{From: 200, To: 200},
+			Arrivals: loadtest.Even, WarmUp: 500 * time.Millisecond,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			url := serve(t, new(mall), nil)

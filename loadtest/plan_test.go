@@ -83,7 +83,8 @@ func TestPlanInJSON(t *testing.T) {
 	for _, want := range []loadtest.Plan{
 		{Timeout: time.Second},
 		{
-			Strategy: "none", SKU: "pen", SKUs: 20, Skew: "zipf:1.1", Stock: 5, Quantities: []int64{1, 2, 5}, Duration: time.Minute, RampUp: time.Second,
+			Strategy: "none", SKU: "pen", SKUs: 20, Skew: "zipf:1.1", Stock: 5, Quantities: []int64{1, 2, 5},
+			Duration: time.Minute, RampUp: time.Second,
 			WarmUp: 2 * time.Second, Concurrency: 3, Seed: 7, Wait: &wait, Timeout: 30 * time.Second,
 		},
 		{Rate: loadtest.Rate{From: 0.5, To: 1000}, Arrivals: loadtest.Even, MaxInFlight: 10, Timeout: time.Second},
@@ -97,7 +98,10 @@ func TestPlanInJSON(t *testing.T) {
 			t.Errorf("%s is %+v, %v; want %+v", text, got, err, want)
 		}
 	}
-	for _, text := range []string{`{"timeout":"1s","rate":"0"}`, `{"timeout":"1s","rate":""}`, `{"timeout":"1s","ramp_up":"5"}`, `{"timeout":"1s","speed":1}`} {
+	for _, text := range []string{
+		`{"timeout":"1s","rate":"0"}`, `{"timeout":"1s","rate":""}`,
+		`{"timeout":"1s","ramp_up":"5"}`, `{"timeout":"1s","speed":1}`,
+	} {
 		if err := json.Unmarshal([]byte(text), new(loadtest.Plan)); err == nil {
 			t.Errorf("%s is taken", text)
 		}
@@ -106,7 +110,8 @@ func TestPlanInJSON(t *testing.T) {
 
 func TestParseRate(t *testing.T) {
 	for text, want := range map[string]loadtest.Rate{
-		"1000": {From: 1000, To: 1000}, "0.5": {From: 0.5, To: 0.5}, "0..10": {To: 10}, "10..0": {From: 10}, "100..2000": {From: 100, To: 2000},
+		"1000": {From: 1000, To: 1000}, "0.5": {From: 0.5, To: 0.5}, "0..10": {To: 10}, "10..0": {From: 10},
+		"100..2000": {From: 100, To: 2000},
 	} {
 		got, err := loadtest.ParseRate(text)
 		if err != nil || got != want || got.String() != text {
@@ -121,12 +126,18 @@ func TestParseRate(t *testing.T) {
 }
 
 func TestParseQuantities(t *testing.T) {
-	for text, want := range map[string][]int64{"3": {3}, "1..3": {1, 2, 3}, "4..4": {4}, "1,2,5": {1, 2, 5}, "1, 1, 9": {1, 1, 9}} {
+	for text, want := range map[string][]int64{
+		"3": {3}, "1..3": {1, 2, 3}, "4..4": {4}, "1,2,5": {1, 2, 5},
+		"1, 1, 9": {1, 1, 9},
+	} {
 		if got, err := loadtest.ParseQuantities(text); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%q is %v, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"", "0", "-1", "1.5", "1..", "3..1", "0..3", "1..2000", "1..9223372036854775807", "1,,2", "many"} {
+	for _, text := range []string{
+		"", "0", "-1", "1.5", "1..", "3..1", "0..3", "1..2000", "1..9223372036854775807",
+		"1,,2", "many",
+	} {
 		if got, err := loadtest.ParseQuantities(text); err == nil {
 			t.Errorf("%q is %v", text, got)
 		}

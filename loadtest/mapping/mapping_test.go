@@ -88,7 +88,8 @@ deduct:
 		{
 			"a form",
 			"headers: {content-type: " +
-				"application/x-www-form-urlencoded}" + strings.Replace(least, "path: /buy", `path: /buy, body: 'sku={{sku}}'`, 1),
+				"application/x-www-form-urlencoded}" + strings.Replace(least, "path: /buy",
+				`path: /buy, body: 'sku={{sku}}'`, 1),
 			nil,
 		},
 		{"bad headers", "headers: {a b: c, X-Y: \"d\\ne\", Z: '{{sku}}'}" + least, []string{
@@ -105,7 +106,8 @@ deduct:
 			[]string{"line 4: orders.next: needs {{cursor}}"},
 		},
 		{
-			"no next", strings.Replace(least, "path: /buy", "path: /buy, order_id: id", 1) + `orders: {path: "/o?c={{cursor}}", list: ., order_id: id, quantity: n}`,
+			"no next", strings.Replace(least, "path: /buy", "path: /buy, order_id: id", 1) +
+				`orders: {path: "/o?c={{cursor}}", list: ., order_id: id, quantity: n}`,
 			[]string{"line 4: orders.next: is missing"},
 		},
 		{"twice", least + "name: a\nname: b", []string{"line 5: name: is there twice"}},

@@ -48,7 +48,10 @@ func WriteHTML(w io.Writer, p Page) error {
 		"millis":    millis,
 		"words":     words[loadtest.Outcome],
 		"thousands": grouped,
-		"percent":   func(part, whole int) string { return fmt.Sprintf("%.1f %%", 100*float64(part)/float64(max(whole, 1))) },
+		"percent": func(part, whole int) string {
+			return fmt.Sprintf("%.1f %%",
+				100*float64(part)/float64(max(whole, 1)))
+		},
 	}).ParseFS(files, "*.tmpl")
 	if err != nil {
 		return err
@@ -394,7 +397,12 @@ func promised(p *loadtest.Promise) string {
 	for _, more := range []struct {
 		is   bool
 		text string
-	}{{p.Exclusive, "one holder at a time"}, {p.Fenced, "late writes are refused (fenced)"}, {p.Fair, "served in turn"}, {p.Blocking, "waits for its turn"}} {
+	}{
+		{p.Exclusive, "one holder at a time"},
+		{p.Fenced, "late writes are refused (fenced)"},
+		{p.Fair, "served in turn"},
+		{p.Blocking, "waits for its turn"},
+	} {
 		if more.is {
 			text += "; " + more.text
 		}

@@ -135,7 +135,8 @@ func TestJSONFitsTheSchema(t *testing.T) {
 		t.Errorf("%#v", err)
 	}
 	for from, to := range map[string]string{
-		`"finding": "broken"`: `"finding": "passed"`, `"runs":`: `"rums":`, `"oversold_units": `: `"oversold_units": 0.5, "x": `, `"version": 2`: `"version": 1`,
+		`"finding": "broken"`: `"finding": "passed"`, `"runs":`: `"rums":`,
+		`"oversold_units": `: `"oversold_units": 0.5, "x": `, `"version": 2`: `"version": 1`,
 	} {
 		spoilt := strings.Replace(b.String(), from, to, 1)
 		value, err := jsonschema.UnmarshalJSON(strings.NewReader(spoilt))
