@@ -20,7 +20,7 @@ type Account struct {
 	Gap      string `json:"gap,omitempty"` // why it is not complete
 }
 
-// lookers is how many SKUs are looked at at a time: one that must be at rest takes a second or more.
+// lookers is the number of SKUs that are read concurrently: one that must be at rest takes a second or more.
 const lookers = 32
 
 // accounts reads the final state of each SKU.
@@ -43,11 +43,12 @@ func accounts(ctx context.Context, shelf Shelf, before []Stock, store string, re
 	return list
 }
 
-// comeback is for how long the final state is asked for while a server is down, of however many SKUs.
+// comeback is how long the final state is asked for while a server is down, for all SKUs together.
 const comeback = 5 * time.Second
 
-// account is look, again while a server is down, up to until. One that comes back is up for one instance a moment
-// before it is for the next, and without the orders somebody else's sale would be a unit that vanished.
+// account calls look, and repeats it until the given time while a server is down. A server that comes back is up for
+// one instance a moment before it is for the next. Without the orders a sale by somebody else would be a vanished
+// unit.
 func account(ctx context.Context, shelf Shelf, before Stock, store string, unsure bool, until time.Time) Account {
 	for {
 		a, err := look(ctx, shelf, before, store, unsure)
@@ -114,9 +115,9 @@ type settler interface {
 	Settle(ctx context.Context, store, sku, orderID string) error
 }
 
-// settleUnknown asks the target to decide every order of which it said that it does not know: what the accounts show of
-// these is final then. It asks again while a server is down or nothing is decided, for comeback at most in all. What is
-// left open is told by the accounts alone.
+// settleUnknown asks the target to decide every order whose outcome it said it does not know. What the accounts show of
+// these orders is final then. It asks again while a server is down or nothing is decided, for comeback at most in all.
+// For orders that are still open after that, only the accounts tell.
 func settleUnknown(ctx context.Context, c Target, store string, records []Record) {
 	s, can := c.(settler)
 	if !can {

@@ -33,11 +33,11 @@ type attack struct {
 	out      chan Record
 }
 
-// fire sends the requests and calls each with what became of one, one at a time and in the order of completion. It
-// calls tick now and then. It returns once no request is under way: when all are done, or, when ctx ends, after Grace
-// at the latest.
+// fire sends the requests, and calls each with every record, one at a time, in the order of completion. It calls tick
+// five times a second. It returns once no request is under way: when all are done, or, if ctx ends, after Grace at the
+// latest.
 func (a *attack) fire(ctx context.Context, each func(*Record), tick func()) {
-	// Room for a round of replies, so that workers seldom wait for the one who writes them down.
+	// A buffer for a round of replies, so that workers seldom wait for the goroutine that writes them down.
 	a.out = make(chan Record, 4*max(a.plan.Concurrency, a.plan.MaxInFlight))
 
 	flight, cut := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -103,7 +103,7 @@ func (a *attack) send(ctx context.Context, n, worker int, due time.Time) Record 
 	return record
 }
 
-// now is the wall clock of the start plus monotonic time.
+// now returns the wall clock of the start plus monotonic time.
 func (a *attack) now() time.Time { return a.at(time.Since(a.start)) }
 
 func (a *attack) at(elapsed time.Duration) time.Time { return a.start.Round(0).Add(elapsed).UTC() }
@@ -156,13 +156,13 @@ func (a *attack) over(ctx context.Context) bool {
 	case ctx.Err() != nil:
 		return true
 	case a.plan.Duration == 0 || a.taken.Load() == 0 || time.Since(a.start) < a.plan.Duration:
-		return false // a run of no request at all would show nothing
+		return false // a run without a request would show nothing
 	}
 	a.finished.Store(true)
 	return true
 }
 
-// arrive is an open loop: it sends each request when it is due. One that is due while Plan.MaxInFlight are under way
+// arrive runs an open loop: it sends each request when it is due. One that is due while Plan.MaxInFlight are under way
 // is dropped, and not made up for: to wait would turn the loop into a closed one. If the generator itself was kept
 // from running, it sends at once what fell due meanwhile, late.
 func (a *attack) arrive(ctx, flight context.Context, workers *sync.WaitGroup) {
@@ -217,7 +217,7 @@ func (l *lanes) give(lane int) {
 	l.free = append(l.free, lane)
 }
 
-// warmUp is the plan of p's warm-up: the same load for that long, on SKUs of its own. A rate that changes begins
+// warmUp returns the plan of p's warm-up: the same load for that long, on SKUs of its own. A rate that changes begins
 // where the run's does.
 func (p *Plan) warmUp() *Plan {
 	w := *p
@@ -229,8 +229,8 @@ func (p *Plan) warmUp() *Plan {
 	return &w
 }
 
-// warmConnections is how many connections are opened before the start: one for each worker. How many an open loop
-// needs depends on the service; these do for replies that take 20 ms.
+// warmConnections returns the number of connections to open before the start: one for each worker. How many an open
+// loop needs depends on the service; this number is enough for replies that take 20 ms.
 func (p *Plan) warmConnections() int {
 	if !p.Open() {
 		return p.Concurrency

@@ -270,7 +270,7 @@ func (s *sale) sold() Sold {
 	return Sold{OrderID: s.order, RequestID: s.request, Instance: s.instance, Read: s.read, Remaining: s.remaining}
 }
 
-// name is the order, and the instance that sold if it is known.
+// name returns the order, and the instance that sold if it is known.
 func (s *Sold) name() string {
 	if s.Instance == "" {
 		return s.OrderID
@@ -278,7 +278,7 @@ func (s *Sold) name() string {
 	return s.OrderID + " (" + s.Instance + ")"
 }
 
-// example is the first certificate about sku, or nil.
+// example returns the first certificate about sku, or nil.
 func (v *Verdict) example(sku string) *Collision {
 	for i := range v.Certificates {
 		if v.Certificates[i].SKU == sku {

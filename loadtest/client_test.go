@@ -208,8 +208,8 @@ func TestDeductSendsTheWholeRequest(t *testing.T) {
 					Nested:     "holder",
 				},
 			},
-			"/deduct_stock?fencing=off&heed_loss=off&hold=20ms&nested=holder&pause=after_lock%2Cbefore_write&quantity=1&sku=s" +
-				"&store=mysql&wait=0s",
+			"/deduct_stock?fencing=off&heed_loss=off&hold=20ms&nested=holder&pause=after_lock%2Cbefore_write" +
+				"&quantity=1&sku=s&store=mysql&wait=0s",
 			map[string]string{"Authorization": "Bearer demo", "Idempotency-Key": "k"},
 		},
 	} {

@@ -70,7 +70,7 @@ func ParseThreshold(text string) (Threshold, error) {
 	return t, nil
 }
 
-// String is the threshold without blanks; ParseThreshold reads it as the same.
+// String returns the threshold without blanks, in the form that ParseThreshold reads.
 func (t Threshold) String() string {
 	sign := ""
 	if t.percent {
@@ -79,7 +79,7 @@ func (t Threshold) String() string {
 	return t.figure.name + t.op + t.figure.unit.exact(t.bound) + sign
 }
 
-// Check says whether r meets the threshold. Where the evidence is incomplete, a count of damage may be larger than
+// Check reports whether r meets the threshold. Where the evidence is incomplete, a count of damage may be larger than
 // what is known of it, so only what more damage could not change is met.
 func (t Threshold) Check(r *Result) Expectation {
 	value, known := t.figure.value(r)
@@ -154,7 +154,7 @@ type figure struct {
 	value    func(r *Result) (value float64, known bool) // not known: there is no evidence at all
 }
 
-// figures are all there are, in the order in which errors list them.
+// figures returns all there are, in the order in which errors list them.
 func figures() []figure {
 	requests := func(name string, of func(*Result) int) figure {
 		return figure{
@@ -181,7 +181,7 @@ func figures() []figure {
 			return of(&q), q.Count > 0
 		}}
 	}
-	sight := func(name string, of func(*Verdict) int) figure {
+	complete := func(name string, of func(*Verdict) int) figure {
 		return figure{
 			name:   name,
 			damage: true,
@@ -195,8 +195,8 @@ func figures() []figure {
 			damage: true,
 			value:  func(r *Result) (float64, bool) { return float64(r.Verdict.LostUnits), r.Verdict.Known },
 		},
-		sight("collisions", func(v *Verdict) int { return v.Collisions }),
-		sight("stale_reads", func(v *Verdict) int { return v.StaleReads }),
+		complete("collisions", func(v *Verdict) int { return v.Collisions }),
+		complete("stale_reads", func(v *Verdict) int { return v.StaleReads }),
 		damage("false_sold_out", func(v *Verdict) int64 { return int64(v.FalseSoldOut) }),
 		damage("fence_drops", func(v *Verdict) int64 { return int64(v.FenceDrops) }),
 		damage("phantoms", func(v *Verdict) int64 { return int64(v.Phantoms) }),
@@ -296,7 +296,7 @@ func (u unit) parse(text string) (float64, error) {
 	return f, nil
 }
 
-// exact is what parse reads.
+// exact returns value in the form that parse reads.
 func (u unit) exact(value float64) string {
 	switch u {
 	case timed:

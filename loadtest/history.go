@@ -58,7 +58,7 @@ type History struct {
 	End     *End // nil: the run was killed
 }
 
-// Accounts are what the store said of each SKU.
+// Accounts returns what the store said of each SKU.
 func (h *History) Accounts() []Account {
 	orders := make(map[string][]Order, len(h.Header.Before))
 	for _, o := range h.Orders {
@@ -88,7 +88,7 @@ func (h *History) Accounts() []Account {
 // Judge judges the history once more, by nothing but what is in it.
 func (h *History) Judge() Verdict { return h.Result().Verdict }
 
-// Result is the run as Run returned it, or would have if it had not been killed: one without an end counts as
+// Result returns the run as Run returned it, or would have if it had not been killed: one without an end counts as
 // interrupted. Its records are sorted by Seq. It shares memory with h.
 func (h *History) Result() *Result {
 	r := &Result{

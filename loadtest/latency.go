@@ -43,7 +43,7 @@ type Latency struct {
 	LongestLateMS float64 `json:"longest_late_ms"`
 }
 
-// Accepted is the latency of the requests that sold. Its count is 0 if none did.
+// Accepted returns the latency of the requests that sold. Its count is 0 if none did.
 func (l *Latency) Accepted() Quantiles { return l.ByOutcome[Accepted] }
 
 // Measure computes how fast the run was that left records.
@@ -154,7 +154,7 @@ func FairnessOf(r *Result) Fairness {
 	got := make(map[int]float64)
 	for i := range r.Records {
 		rec := &r.Records[i]
-		got[rec.Worker] += 0 // who got nothing counts, too
+		got[rec.Worker] += 0 // a worker that got nothing counts, too
 		if rec.Receipt != nil {
 			got[rec.Worker] += float64(rec.Quantity)
 			f.LongestWaitMS = max(f.LongestWaitMS, rec.WaitedMS)
@@ -171,7 +171,7 @@ func FairnessOf(r *Result) Fairness {
 	return f
 }
 
-// WakeUps is how often the lock's server woke a waiter for each sale, as far as the sold ones tell: up to 1 if it
+// WakeUps returns how often the lock's server woke a waiter per sale, as far as accepted requests tell: up to 1 if it
 // wakes the next in line, up to the number of waiters if it wakes the herd. It is 0 if nobody was woken, or the
 // target does not tell.
 func (r *Result) WakeUps() float64 {

@@ -14,8 +14,8 @@ type sale struct {
 	segment                   int // that read, remaining, version and fence are of; 0: the whole stock
 	version, fence            uint64
 	blind                     bool    // somebody else's API, which does not tell read, remaining and version
-	of                        *Record // that it is the order of; nil: of nobody's that is known
-	booked                    *Order  // as the store has it; nil: the reply alone tells of it
+	of                        *Record // whose order it is; nil: not known
+	booked                    *Order  // as in the store; nil: only the reply tells of it
 
 	earliest time.Time // the first instant at which it can have been made, as its place among the versions allows
 	first    *sale     // that with its sending made earliest what it is
@@ -49,7 +49,7 @@ func (l *ledger) because(about, format string, args ...any) {
 	l.verdict.because(about, format, args...)
 }
 
-// plural is n and noun: "1 unit", "2 units". A noun whose plural is another is given with it.
+// plural returns n and noun: "1 unit", "2 units". An irregular plural is given after the noun.
 func plural[N int | int64](n N, noun string, several ...string) string {
 	switch {
 	case n == 1:
@@ -83,7 +83,7 @@ func (l *ledger) check() {
 	l.limits()
 }
 
-// epochOf is the epoch of the first accepted record.
+// epochOf returns the epoch of the first accepted record.
 func epochOf(records []*Record) uint64 {
 	for _, r := range records {
 		if r.Receipt != nil {
@@ -98,10 +98,10 @@ type book struct {
 	orders    []Order
 	byID      map[string]int
 	byRequest map[string]int // the first of it
-	claimed   []bool         // by a record
+	matched   []bool         // with a record
 }
 
-func (l *ledger) book() *book {
+func (l *ledger) openBook() *book {
 	b := &book{byID: make(map[string]int, len(l.Orders)), byRequest: make(map[string]int, len(l.Orders))}
 	for _, o := range l.Orders {
 		if o.Epoch != l.Before.Epoch {
@@ -116,7 +116,7 @@ func (l *ledger) book() *book {
 		}
 		b.orders = append(b.orders, o)
 	}
-	b.claimed = make([]bool, len(b.orders))
+	b.matched = make([]bool, len(b.orders))
 	return b
 }
 
@@ -138,7 +138,7 @@ func (b *book) find(r *Record) int {
 
 // match pairs records with orders, counts both, and collects the sales.
 func (l *ledger) match() {
-	b, v := l.book(), l.verdict
+	b, v := l.openBook(), l.verdict
 	ours := make(map[string]bool, len(l.records))
 	for _, r := range l.records {
 		ours[r.RequestID] = true
@@ -154,8 +154,8 @@ func (l *ledger) match() {
 			if v.Phantoms > phantoms && example == nil {
 				example = r
 			}
-		case at >= 0 && !b.claimed[at]:
-			l.claim(b, at, r, 0)
+		case at >= 0 && !b.matched[at]:
+			l.book(b, at, r, 0)
 			if r.Outcome == Unknown {
 				v.Accepted++
 				v.Recovered++
@@ -191,7 +191,7 @@ func (l *ledger) match() {
 		)
 	}
 	l.agree(ours)
-	l.unclaimed(b, ours)
+	l.bookRest(b, ours)
 }
 
 // agree compares every request, and its reply, with the order that is its own.
@@ -310,8 +310,8 @@ func (l *ledger) accepted(b *book, r *Record, at int) {
 	switch {
 	case r.Epoch != l.Before.Epoch:
 		l.otherEpoch++
-	case at >= 0 && !b.claimed[at]:
-		l.claim(b, at, r, r.Fence)
+	case at >= 0 && !b.matched[at]:
+		l.book(b, at, r, r.Fence)
 	case at >= 0:
 		l.verdict.Phantoms++
 		l.phantom += r.Quantity
@@ -335,10 +335,10 @@ func (l *ledger) accepted(b *book, r *Record, at int) {
 	}
 }
 
-// claim books the order at that place, which is r's if r is not nil. fence is the holder's, if a reply told: in the
-// lab, writes may carry none.
-func (l *ledger) claim(b *book, at int, r *Record, fence uint64) {
-	b.claimed[at] = true
+// book makes a sale of the order at that place. The order is r's if r is not nil. fence is that of the holder if a
+// reply told it: in the lab, writes may carry none.
+func (l *ledger) book(b *book, at int, r *Record, fence uint64) {
+	b.matched[at] = true
 	booked := b.orders[at]
 	o := &b.orders[at]
 	if o.Blind && r != nil && r.Receipt != nil && !r.Receipt.Blind { // the reply told what the list of orders does not
@@ -360,13 +360,13 @@ func (l *ledger) claim(b *book, at int, r *Record, fence uint64) {
 	})
 }
 
-// unclaimed books the orders that no reply told of.
-func (l *ledger) unclaimed(b *book, ours map[string]bool) {
+// bookRest makes sales of the orders that no reply told of.
+func (l *ledger) bookRest(b *book, ours map[string]bool) {
 	before := l.verdict.Duplicates
 	var strangers []string
 	foreign := 0
 	for at := range b.orders {
-		if b.claimed[at] {
+		if b.matched[at] {
 			continue
 		}
 		if id := b.orders[at].RequestID; id != "" && ours[id] {
@@ -377,7 +377,7 @@ func (l *ledger) unclaimed(b *book, ours map[string]bool) {
 				strangers = append(strangers, b.orders[at].OrderID+" of "+requestNamed(id))
 			}
 		}
-		l.claim(b, at, nil, 0)
+		l.book(b, at, nil, 0)
 	}
 	if n := l.verdict.Duplicates - before; n > 0 {
 		l.because(AboutReplies, "%s beyond the first of one request (did a proxy send it twice?)", plural(n, "order"))
@@ -395,7 +395,7 @@ func (l *ledger) unclaimed(b *book, ours map[string]bool) {
 	}
 }
 
-// requestNamed is a request by its id, for people.
+// requestNamed returns how texts name a request.
 func requestNamed(id string) string {
 	if id == "" {
 		return "no request"
@@ -403,7 +403,7 @@ func requestNamed(id string) string {
 	return "request " + id
 }
 
-// limit says once what could not be checked.
+// limit notes what could not be checked, once.
 func (l *ledger) limit(text string) {
 	if !slices.Contains(l.verdict.Limits, text) {
 		l.verdict.Limits = append(l.verdict.Limits, text)

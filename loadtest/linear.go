@@ -34,7 +34,7 @@ type Linear struct {
 	Why    string `json:"why,omitempty"` // unless it is ok
 }
 
-// Sentence says it in words.
+// Sentence returns l in words.
 func (l Linear) Sentence() string {
 	switch l.Result {
 	case InOrder:
@@ -94,7 +94,7 @@ func linear(v *Verdict, ledgers []*ledger, n int) Linear {
 // has no place in any order. If there is no such sale or refusal, the placement is an order.
 //
 // What was left at the end and all that was sold after an instant was there at that instant. This counts up from the
-// end rather than down from the beginning, so that sales of which nobody told can only add to it: a refusal is never
+// end rather than down from the beginning, so that sales that are not known can only add to it: a refusal is never
 // called false because of an order that is missing.
 func (l *ledger) place() (why string) {
 	sales := make([]*sale, len(l.sales))
@@ -141,7 +141,7 @@ func (l *ledger) place() (why string) {
 	return why
 }
 
-// sent is the earliest instant at which a sale can have been made: zero for one that nobody is known to have asked for.
+// sent returns the earliest instant at which the sale can have been made: zero if its request is not known.
 func (s *sale) sent() time.Time {
 	if s.of == nil {
 		return time.Time{}
@@ -202,8 +202,8 @@ func WriteLinear(w io.Writer, r *Result) error {
 	return porcupine.Visualize(model, info, w)
 }
 
-// operations are the requests as porcupine wants them, or why there are none. Intervals are those of the load
-// generator. A sale of which nobody told the time may have been at any time before the last look at the orders.
+// operations returns the requests in the form that porcupine takes, or why there are none. Intervals are those of the
+// load generator. A sale whose time is not known may have been at any time before the last look at the orders.
 func operations(ledgers []*ledger) (ops []porcupine.Operation, why string) {
 	for number, l := range ledgers {
 		switch {
@@ -298,7 +298,7 @@ type units struct {
 	version uint64 // that the next sale reads; 0: not known
 }
 
-// counterModel is the counter that every strategy should be. Versions are compared from the first sale on. Busy is
+// counterModel returns the counter that every strategy should be. Versions are compared from the first sale on. Busy is
 // left out: it says nothing about the stock, and would multiply the orders to look through.
 func counterModel() porcupine.Model {
 	return porcupine.Model{
@@ -350,7 +350,7 @@ func (u *units) step(in call, out seen) bool {
 		if out.told && out.counted {
 			u.version = out.version + 1
 		}
-	case Unknown: // it may have sold. If it did not, its place is at the end, where nobody sees what it did.
+	case Unknown: // it may have sold. If it did not, its place is at the end, where nothing can contradict it.
 		if u.left >= in.quantity {
 			u.left -= in.quantity
 			if u.version > 0 {

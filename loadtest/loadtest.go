@@ -93,8 +93,9 @@ func Run(ctx context.Context, c Target, p Plan, progress func(Progress)) (*Resul
 // replica, an index that lags. What does not agree with the replies by then is a contradiction.
 const LateLimit = 3 * time.Second
 
-// LookAgain calls wrong, and again for LateLimit as long as it says that what it finds may come right by itself. late
-// is when the look began that found nothing wrong any more; 0: the first one did, or none.
+// LookAgain calls wrong until it returns false, for LateLimit at most. wrong reports whether what it found may come
+// right by itself. LookAgain returns when the call began that found nothing wrong; 0 if that was the first call, or
+// none was.
 func LookAgain(ctx context.Context, wrong func() bool) (late time.Duration) {
 	for began := time.Now(); wrong(); late = time.Since(began) {
 		if time.Since(began) >= LateLimit || Sleep(ctx, LateLimit/20) != nil {
@@ -104,8 +105,8 @@ func LookAgain(ctx context.Context, wrong func() bool) (late time.Duration) {
 	return late
 }
 
-// mayComeRight reports whether all that is wrong may be what a target tells late. What orders themselves show, such
-// as two that read the same version, cannot.
+// mayComeRight reports whether everything that is wrong may be due to a target that tells late what it knows. What the
+// orders themselves show cannot, such as two that read the same version.
 func (v *Verdict) mayComeRight() bool {
 	return v.late && v.Collisions == 0 && v.OversoldUnits == 0 && v.StaleReads == 0
 }
@@ -184,7 +185,7 @@ func (r *Result) judge() {
 	r.Warnings = r.warnings()
 }
 
-// evidence is what the run has left. Its records are sorted by Seq.
+// evidence returns what the run has left. Its records are sorted by Seq.
 func (r *Result) evidence() Evidence {
 	e := Evidence{Records: r.Records, Accounts: r.Accounts, Promise: r.Strategy.Promise, Shared: r.Plan.Shared}
 	if n := len(r.Records); n > 0 {

@@ -26,7 +26,7 @@ const Uniform Skew = "uniform"
 // 1/n^1.1; "hot:0.8", by which the first SKU gets 0.8 of the requests and the others share the rest.
 type Skew string
 
-// weights are how likely each of n SKUs is, as a running sum that ends with 1.
+// weights returns how likely each of n SKUs is, as a running sum that ends with 1.
 func (s Skew) weights(n int) ([]float64, error) {
 	kind, text, _ := strings.Cut(string(s), ":")
 	x, err := strconv.ParseFloat(text, 64)
@@ -94,7 +94,7 @@ type mix struct {
 	quantities []int64
 }
 
-// newMix is the mix of a filled plan.
+// newMix returns the mix of a filled plan.
 func newMix(p *Plan) *mix {
 	weights, _ := p.Skew.weights(p.SKUs)
 	quantities := p.Quantities
@@ -104,8 +104,8 @@ func newMix(p *Plan) *mix {
 	return &mix{p.Seed, p.Names(), weights, quantities}
 }
 
-// pick is what the seq-th request asks for. It depends on nothing but the seed and seq: however the workers take
-// turns, each request of a run asks for the same when the run is repeated.
+// pick returns what the seq-th request asks for. It depends only on the seed and seq: in whatever order the workers
+// take requests, each request asks for the same when the run is repeated.
 func (m *mix) pick(seq int) (sku string, quantity int64) {
 	if len(m.skus) == 1 && len(m.quantities) == 1 {
 		return m.skus[0], m.quantities[0]

@@ -75,13 +75,13 @@ type Plan struct {
 // Open reports whether p is an open loop.
 func (p *Plan) Open() bool { return p.Rate != Rate{} }
 
-// Names are the SKUs that p sells.
+// Names returns the SKUs that p sells.
 func (p *Plan) Names() []string { return skuNames(p.SKU, p.SKUs) }
 
 // maxSeed keeps seeds short on a command line, and whole in JSON readers that know only floating point.
 const maxSeed = 1_000_000_000
 
-// filled is p with its defaults, or a PlanError.
+// filled returns p with its defaults, or a PlanError.
 func (p Plan) filled() (Plan, error) {
 	if len(p.Quantities) == 0 {
 		p.Quantity = cmp.Or(p.Quantity, 1)
@@ -111,7 +111,7 @@ func (p Plan) filled() (Plan, error) {
 	return p, nil
 }
 
-// NewSeed is a seed by chance.
+// NewSeed returns a random seed.
 func NewSeed() uint64 { return 1 + rand.Uint64N(maxSeed) }
 
 func wrong(field, format string, args ...any) error {
@@ -213,14 +213,14 @@ func (p *Plan) checkOpen() error {
 	return nil
 }
 
-// Check says what makes p impossible, as far as that can be told without the target. The error is a PlanError.
+// Check returns a PlanError if p is impossible, as far as that can be told without the target.
 func (p Plan) Check() error {
 	p.Strategy = cmp.Or(p.Strategy, "any")
 	_, err := p.filled()
 	return err
 }
 
-// Connections is how many connections p may need at once.
+// Connections returns the number of concurrent connections that p may need.
 func (p *Plan) Connections() int {
 	if p.Open() {
 		return cmp.Or(p.MaxInFlight, inFlight)
@@ -342,7 +342,7 @@ func commandLine(target string, p *Plan) string {
 	return strings.Join(parts, " ")
 }
 
-// quantityText is what ParseQuantities reads.
+// quantityText returns the quantities in the form that ParseQuantities reads.
 func (p *Plan) quantityText() string {
 	if len(p.Quantities) == 0 {
 		return strconv.FormatInt(p.Quantity, 10)
@@ -359,7 +359,7 @@ func shellWord(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// Load says in words how p puts load on the service: "30 workers", or "1000 requests/s, poisson arrivals".
+// Load returns in words how p puts load on the service: "30 workers", or "1000 requests/s, poisson arrivals".
 func (p *Plan) Load() string {
 	var b strings.Builder
 	if p.Open() {
@@ -379,7 +379,7 @@ func (p *Plan) Load() string {
 	return b.String()
 }
 
-// Goods says in words what a request asks for: "SKU pen", or "20 SKUs pen-1 to pen-20, zipf:1.1".
+// Goods returns in words what a request asks for: "SKU pen", or "20 SKUs pen-1 to pen-20, zipf:1.1".
 func (p *Plan) Goods() string {
 	if p.SKUs <= 1 {
 		return "SKU " + p.SKU
@@ -392,7 +392,7 @@ func (p *Plan) Goods() string {
 	return text
 }
 
-// Units says in words how many units a request asks for: "1 unit", or "1,2,5 units".
+// Units returns in words how many units a request asks for: "1 unit", or "1,2,5 units".
 func (p *Plan) Units() string {
 	if len(p.Quantities) > 1 {
 		return p.quantityText() + " units"

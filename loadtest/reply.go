@@ -19,7 +19,7 @@ const (
 	Unknown  Outcome = "unknown"  // it was sent and no usable reply came: it may have been sold
 )
 
-// Outcomes are all outcomes, in the order in which reports list them.
+// Outcomes returns all outcomes, in the order in which reports list them.
 func Outcomes() []Outcome { return []Outcome{Accepted, Busy, SoldOut, Failed, Unknown} }
 
 // A Receipt is what an accepted request saw and did, in the words of the instance that served it.
@@ -76,9 +76,9 @@ type Record struct {
 // loaded computer is a millisecond or two off; ten are more than any schedule here can explain.
 const Late = 10 * time.Millisecond
 
-// Latency is how long the customer waited for the reply: in an open loop since PlannedAt, so that a request that had
-// to wait for the generator has waited all the same (no coordinated omission); in a closed loop, which plans nothing,
-// since SentAt.
+// Latency returns how long the customer waited for the reply: in an open loop since PlannedAt, so that a request that
+// had to wait for the generator has waited all the same (no coordinated omission); in a closed loop, which plans
+// nothing, since SentAt.
 func (r *Record) Latency() time.Duration {
 	if r.PlannedAt.IsZero() {
 		return r.DoneAt.Sub(r.SentAt)
@@ -86,13 +86,13 @@ func (r *Record) Latency() time.Duration {
 	return r.DoneAt.Sub(r.PlannedAt)
 }
 
-// Service is how long the reply took since the request was sent.
+// Service returns how long the reply took since the request was sent.
 func (r *Record) Service() time.Duration { return r.DoneAt.Sub(r.SentAt) }
 
 // Late reports whether an open loop sent r later than planned by more than Late: the generator could not keep up.
 func (r *Record) Late() bool { return !r.PlannedAt.IsZero() && r.SentAt.Sub(r.PlannedAt) > Late }
 
-// check says what makes r impossible.
+// check returns an error if r is impossible.
 func (r *Record) check() error {
 	switch r.Outcome {
 	case Accepted, Busy, SoldOut, Failed, Unknown:
@@ -127,10 +127,10 @@ type Problem struct {
 	Sent    *bool  `json:"sent"` // of a gateway: whether an instance got the request
 }
 
-// Name is the last part of the type: "lock_busy" of "/problems/lock_busy".
+// Name returns the last part of the type: "lock_busy" of "/problems/lock_busy".
 func (p *Problem) Name() string { return p.Type[strings.LastIndexByte(p.Type, '/')+1:] }
 
-// Outcome is what the refusal says of the sale.
+// Outcome returns what the refusal means for the sale.
 func (p *Problem) Outcome() Outcome {
 	switch p.Name() {
 	case "lock_busy",
@@ -170,7 +170,7 @@ type TargetError struct {
 
 func (e *TargetError) Error() string { return e.URL + " " + e.Err.Error() }
 
-// Unwrap is the cause.
+// Unwrap returns the cause.
 func (e *TargetError) Unwrap() error { return e.Err }
 
 // A PlanError says that a run as asked for is impossible: Field is the name of the Plan's field in JSON, and of the
@@ -179,8 +179,8 @@ type PlanError struct{ Field, Reason string }
 
 func (e *PlanError) Error() string { return e.Field + ": " + e.Reason }
 
-// FailureSorts says of each sort of failure how often it occurred, the first to come first: the count alone helps
-// nobody. Of more than most sorts the rest are counted in the last line.
+// FailureSorts returns a line for each sort of failure, with the number of times it occurred, in order of first
+// occurrence. If there are more than most sorts, the last line counts the rest.
 func FailureSorts(records []Record, most int) []string {
 	seen := make(map[string]int)
 	var order []string

@@ -45,7 +45,7 @@ func perSecond(text string) (float64, error) {
 	return f, nil
 }
 
-// String is what ParseRate reads.
+// String returns r in the form that ParseRate reads.
 func (r Rate) String() string {
 	from, to := strconv.FormatFloat(r.From, 'f', -1, 64), strconv.FormatFloat(r.To, 'f', -1, 64)
 	if from == to {
@@ -54,10 +54,10 @@ func (r Rate) String() string {
 	return from + ".." + to
 }
 
-// MarshalText is String.
+// MarshalText writes what String returns.
 func (r Rate) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// UnmarshalText is ParseRate.
+// UnmarshalText reads what ParseRate reads.
 func (r *Rate) UnmarshalText(text []byte) (err error) {
 	*r, err = ParseRate(string(text))
 	return err
@@ -100,7 +100,7 @@ func (p *Plan) schedule() iter.Seq[time.Duration] {
 	}
 }
 
-// reaches is when so many requests are due in all. With a rate that is not constant, duration is how long it rises or
+// reaches returns when mark requests are due in all. With a rate that is not constant, duration is how long it rises or
 // falls.
 func (r Rate) reaches(mark float64, duration time.Duration) time.Duration {
 	seconds := mark / r.From
@@ -109,7 +109,7 @@ func (r Rate) reaches(mark float64, duration time.Duration) time.Duration {
 		slope := (r.To - r.From) / duration.Seconds()
 		under := r.From*r.From + 2*slope*mark
 		if under < 0 {
-			return math.MaxInt64 // a falling rate reaches 0 before
+			return math.MaxInt64 // a falling rate reaches 0 earlier
 		}
 		seconds = 2 * mark / (r.From + math.Sqrt(under))
 	}

@@ -28,7 +28,7 @@ type Shelf interface {
 	Orders(ctx context.Context, store, sku string) ([]Order, error)
 }
 
-// An assumer is a target that does not tell what there was at first. Assume returns how many units look says.
+// An assumer is a target that does not tell how many units there were at first. Assume takes them from look.
 type assumer interface {
 	Assume(look Look) (initial int64, err error)
 }
@@ -81,7 +81,7 @@ const (
 	Cluster = "cluster" // among all instances
 )
 
-// A Promise is what a strategy claims, as far as a load run can check it.
+// A Promise is what a strategy promises, as far as a load run can check it.
 type Promise struct {
 	Exclusive bool   `json:"exclusive"` // a lock: one holder at a time
 	Scope     string `json:"scope"`
@@ -119,8 +119,8 @@ func Find(catalogue []Strategy, name string) (Strategy, error) {
 }
 
 // Choose returns the strategies with the given names, in that order, or with the single name "all" those of the
-// catalogue that can run now on store (empty: on any); leftOut then says in a sentence each which cannot, and why.
-// Errors are PlanErrors.
+// catalogue that can run now on store (empty: on any). leftOut then has a sentence for each that cannot, with the
+// reason. Errors are PlanErrors.
 func Choose(catalogue []Strategy, given []string, store string) (chosen []Strategy, leftOut []string, err error) {
 	bad := func(format string, args ...any) ([]Strategy, []string, error) {
 		return nil, nil, &PlanError{"strategy", fmt.Sprintf(format, args...)}

@@ -122,7 +122,7 @@ type Evidence struct {
 	// that no request of the run asked for leaves the run undecided: either somebody else sold, or the service books
 	// what nobody ordered.
 	Shared bool
-	// Missing is how many requests were sent of which no record is left.
+	// Missing is the number of requests that were sent and left no record.
 	Missing int
 }
 
@@ -263,24 +263,24 @@ func (v *Verdict) kept(p Promise, mapped bool) (bool, string) {
 	default:
 		return false, fmt.Sprintf("The target promises a scope of %q, which is not known here.", p.Scope)
 	}
-	claim := "exclusion is promised in the whole cluster"
+	promise := "exclusion is promised in the whole cluster"
 	switch {
 	case mapped:
-		claim = "no inventory service may lose stock"
+		promise = "no inventory service may lose stock"
 	case p.Scope == Process:
-		claim = "exclusion is promised within one instance"
+		promise = "exclusion is promised within one instance"
 	}
 	switch v.Finding {
 	case Holds:
-		return true, fmt.Sprintf("Kept: %s, and no update was lost.", claim)
+		return true, fmt.Sprintf("Kept: %s, and no update was lost.", promise)
 	case Broken:
-		return false, fmt.Sprintf("NOT KEPT: %s, but %s.", claim, v.damage())
+		return false, fmt.Sprintf("NOT KEPT: %s, but %s.", promise, v.damage())
 	default:
-		return false, fmt.Sprintf("%s. Whether that was kept cannot be told.", strings.ToUpper(claim[:1])+claim[1:])
+		return false, fmt.Sprintf("%s. Whether that was kept cannot be told.", strings.ToUpper(promise[:1])+promise[1:])
 	}
 }
 
-// damage says what was lost, in a clause.
+// damage returns what was lost, as a clause of a sentence.
 func (v *Verdict) damage() string {
 	var parts []string
 	add := func(n int64, noun, what string) {

@@ -483,7 +483,7 @@ func (c *checker) statuses(field string, n yaml.Node) []statuses {
 	return list
 }
 
-// headers are sent with every request. Content-Type is that of the bodies.
+// headers checks the headers that are sent with every request. Content-Type is that of the bodies.
 func (c *checker) headers(form map[string]yaml.Node) []header {
 	if !c.table("headers", form != nil, false) {
 		return nil

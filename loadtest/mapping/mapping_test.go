@@ -25,7 +25,8 @@ func TestParseMapping(t *testing.T) {
 		{"least", least, nil},
 		{
 			"JSON",
-			`{"read":{"path":"/a","quantity":"n"},"deduct":{"path":"/b?sku={{ sku }}","accepted":{"status":[200,"201"],"field":"code","equals":0}}}`,
+			`{"read":{"path":"/a","quantity":"n"},"deduct":{"path":"/b?sku={{ sku }}",` +
+				`"accepted":{"status":[200,"201"],"field":"code","equals":0}}}`,
 			nil,
 		},
 		{
@@ -36,7 +37,10 @@ func TestParseMapping(t *testing.T) {
 		},
 		{"told apart by a field", `
 read: {path: /a, quantity: .}
-deduct: {path: /d, accepted: {status: 200, field: code, equals: 0}, sold_out: {status: 200, field: code, equals: [1, 2]}}`, nil},
+deduct:
+  path: /d
+  accepted: {status: 200, field: code, equals: 0}
+  sold_out: {status: 200, field: code, equals: [1, 2]}`, nil},
 		{"empty", "", []string{"is empty; it must have read and deduct"}},
 		{
 			"no table", "- a",

@@ -118,7 +118,8 @@ func TestPageInABrowser(t *testing.T) {
 		holds := ask[int](
 			t,
 			b,
-			`[...document.querySelectorAll(".bars .hold")].filter(r => r.getBoundingClientRect().width > 0 && r.getBoundingClientRect().height > 0).length`,
+			`[...document.querySelectorAll(".bars .hold")].map(hold => hold.getBoundingClientRect())
+				.filter(box => box.width > 0 && box.height > 0).length`,
 		)
 		if holds < 50 || (red > 0) != row.overlaps {
 			t.Errorf("%s: %d overlaps of %d holds are drawn, want some: %v", row.name, red, holds, row.overlaps)
@@ -192,7 +193,8 @@ func TestDarkPageOfManyRuns(t *testing.T) {
 		t.Errorf("%d rows", rows)
 	}
 	opened := ask[int](t, b, `(() => { document.querySelectorAll("details").forEach(d => d.open = true);
-		return [...document.querySelectorAll("details .bars .hold")].filter(r => r.getBoundingClientRect().width > 0).length })()`)
+		return [...document.querySelectorAll("details .bars .hold")]
+			.filter(hold => hold.getBoundingClientRect().width > 0).length })()`)
 	if opened < 100 {
 		t.Errorf("%d holds in the details of three runs", opened)
 	}

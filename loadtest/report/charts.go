@@ -82,7 +82,7 @@ func stockChart(c *course, mark func(ink) color.Color, size float64) *chart {
 	return p
 }
 
-// stairs are the corners of a line that keeps its height until the next point.
+// stairs returns the corners of a line that keeps its height until the next point.
 func stairs(line []moment) plotter.XYs {
 	var xy plotter.XYs
 	for i, m := range line {
@@ -126,7 +126,7 @@ func lookOf(o loadtest.Outcome) look {
 	}
 }
 
-// shares are the percentiles of the percentile chart, in percent.
+// shares returns the percentiles of the percentile chart, in percent.
 func shares() []float64 { return []float64{0, 10, 25, 50, 75, 90, 95, 99, 99.5, 99.9, 99.99} }
 
 // nines places percentiles so that each further nine takes as much room as the one before, as HdrHistogram's pictures
@@ -190,7 +190,7 @@ func (c *chart) logMillis(axis *plot.Axis) {
 	axis.Scale, axis.Tick.Marker = plot.LogScale{}, decades{}
 }
 
-// ticks are round numbers from from to to, about n of them.
+// ticks returns round numbers from from to to, about n of them.
 func ticks(from, to float64, n int) []float64 {
 	span := to - from
 	if span <= 0 || n < 1 {
@@ -210,7 +210,7 @@ func ticks(from, to float64, n int) []float64 {
 	return list
 }
 
-// axisLabel is a moment on an axis as long as span milliseconds.
+// axisLabel returns a moment on an axis as long as span milliseconds.
 func axisLabel(ms, span float64) string {
 	switch {
 	case span >= 3000:
@@ -282,12 +282,12 @@ func latenciesOf(r *loadtest.Result) latencies {
 	return l
 }
 
-// outcomes are those that occurred, in the usual order.
+// outcomes returns those that occurred, in the usual order.
 func (l latencies) outcomes() []loadtest.Outcome {
 	return slices.DeleteFunc(loadtest.Outcomes(), func(o loadtest.Outcome) bool { return len(l[o]) == 0 })
 }
 
-// at is a percentile of sorted values, by nearest rank.
+// at returns a percentile of sorted values, by nearest rank.
 func at(sorted []float64, percent float64) float64 {
 	rank := int(math.Ceil(percent / 100 * float64(len(sorted))))
 	return sorted[min(max(rank-1, 0), len(sorted)-1)]

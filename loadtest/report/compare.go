@@ -59,7 +59,7 @@ func Compare(nameA string, a []*loadtest.Result, nameB string, b []*loadtest.Res
 	return c
 }
 
-// Row is the metric as text: the two sides, the change, and the answer.
+// Row returns the metric as text: the two sides, the change, and the answer.
 func (m *Metric) Row() [5]string {
 	a, b := median(m.A), median(m.B)
 	change := "–"
@@ -124,7 +124,7 @@ func (c *Comparison) WriteText(w io.Writer) error {
 	return err
 }
 
-// Rows are the metrics as text.
+// Rows returns the metrics as text.
 func (c *Comparison) Rows() [][5]string {
 	var rows [][5]string
 	for i := range c.Metrics {
@@ -289,7 +289,7 @@ func median(sorted []float64) float64 {
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// ways is n over k.
+// ways returns n over k.
 func ways(n, k int) float64 {
 	w := 1.0
 	for i := range k {
@@ -298,9 +298,9 @@ func ways(n, k int) float64 {
 	return math.Round(w)
 }
 
-// mannWhitney is the chance of a U as far from the middle as that of a and b or farther (Mann and Whitney, 1947). Up
-// to 24 runs in all it is exact, by counting all ways to deal the ranks, ties included; beyond that by the normal
-// approximation with the correction for ties.
+// mannWhitney returns the chance of a U as far from the middle as that of a and b or farther (Mann and Whitney,
+// 1947). Up to 24 runs in all it is exact, by counting all ways to deal the ranks, ties included; beyond that by the
+// normal approximation with the correction for ties.
 func mannWhitney(a, b []float64) float64 {
 	n, k := len(a)+len(b), len(a)
 	if k == 0 || k == n {

@@ -262,7 +262,7 @@ const (
 	inkUnknown
 )
 
-// light is the colour in a picture for slides; the style sheet has the same. They differ in lightness, not in hue
+// light returns the colour in a picture for slides; the style sheet has the same. They differ in lightness, not in hue
 // alone.
 func light(i ink) color.NRGBA {
 	switch i {
@@ -301,7 +301,7 @@ type chart struct {
 	legend []entry
 }
 
-// marked is a colour that no picture has otherwise, by which toSVG finds the ink.
+// marked returns a colour that no picture has otherwise, by which toSVG finds the ink.
 func marked(i ink) color.Color { return color.NRGBA{B: uint8(i), A: 0xff} }
 
 func printed(i ink) color.Color { return light(i) }

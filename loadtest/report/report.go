@@ -170,7 +170,7 @@ func when(t time.Time) string {
 	return t.UTC().Format("2 January 2006, 15:04:05 UTC")
 }
 
-// grouped is thousands for whatever integers a template has.
+// grouped returns thousands for whatever integers a template has.
 func grouped(n any) (string, error) {
 	switch n := n.(type) {
 	case int:
@@ -252,7 +252,7 @@ func newRunView(r *loadtest.Result, id string, most limits, whole bool) *runView
 	return v
 }
 
-// judged is the verdict in a word, as a class, and in a sentence for somebody who knows no locks.
+// judged returns the verdict as a word, as a class, and as a sentence for readers who know no locks.
 func judged(v *loadtest.Verdict) (word, class, plain string) {
 	switch {
 	case v.Finding == loadtest.Undecided:
@@ -413,5 +413,5 @@ func promised(p *loadtest.Promise) string {
 //go:embed schema.json
 var schema []byte
 
-// Schema is the JSON schema (draft 2020-12) of what loadtest.WriteJSON writes.
+// Schema returns the JSON schema (draft 2020-12) of what loadtest.WriteJSON writes.
 func Schema() []byte { return schema }

@@ -69,7 +69,7 @@ func follow(r *loadtest.Result, s *story) *course {
 	return c
 }
 
-// salesOf are the orders of a, and what replies told of where those could not be read.
+// salesOf returns the orders of a, and what replies told of where those could not be read.
 func salesOf(r *loadtest.Result, a *loadtest.Account, s *story, known map[string]*loadtest.Record) []sale {
 	var list []sale
 	add := func(rec *loadtest.Record, o *loadtest.Order) {

@@ -13,7 +13,7 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// csvHead are the columns of WriteCSV. Times are RFC 3339 with nanoseconds; what is not known is empty.
+// csvHead returns the columns of WriteCSV. Times are RFC 3339 with nanoseconds; what is not known is empty.
 func csvHead() []string {
 	return []string{
 		"run",
@@ -84,7 +84,7 @@ func WriteCSV(w io.Writer, runs []*loadtest.Result) error {
 	return out.Error()
 }
 
-// receipt are the columns that only an accepted request has.
+// receipt returns the columns that only an accepted request has.
 func receipt(rec *loadtest.Record) []string {
 	if rec.Receipt == nil {
 		return make([]string, 12)
@@ -108,7 +108,7 @@ func receipt(rec *loadtest.Record) []string {
 
 func number[N int | int64 | uint64](n N) string { return fmt.Sprint(n) }
 
-// blank is n, or nothing if it is 0.
+// blank returns n, or nothing if it is 0.
 func blank[N int | int64 | uint64](n N) string {
 	if n == 0 {
 		return ""
@@ -125,7 +125,7 @@ func moments(t time.Time) string {
 	return t.Format(time.RFC3339Nano)
 }
 
-// jtlHead are the columns that JMeter writes by default (jmeter.save.saveservice), in its order, so that every
+// jtlHead returns the columns that JMeter writes by default (jmeter.save.saveservice), in its order, so that every
 // listener opens the file.
 func jtlHead() []string {
 	return []string{

@@ -60,7 +60,8 @@ func TestJTL(t *testing.T) {
 		t.Fatal(err)
 	}
 	head, _, _ := strings.Cut(b.String(), "\n")
-	if head != "timeStamp,elapsed,label,responseCode,responseMessage,threadName,dataType,success,failureMessage,bytes,sentBytes,grpThreads,allThreads,URL,Latency,IdleTime,Connect" {
+	if head != "timeStamp,elapsed,label,responseCode,responseMessage,threadName,dataType,success,failureMessage,"+
+		"bytes,sentBytes,grpThreads,allThreads,URL,Latency,IdleTime,Connect" {
 		t.Errorf("%s", head)
 	}
 	rows, err := csv.NewReader(&b).ReadAll()

@@ -73,7 +73,7 @@ func (s Style) wrap(text string, indent int) string {
 	return b.String()
 }
 
-// word is the finding as shown: capitals where colour would be red.
+// word returns the finding as shown: capitals where colour would be red.
 func word(v *loadtest.Verdict) (string, tone) {
 	switch {
 	case v.Finding == loadtest.Holds:
@@ -86,7 +86,7 @@ func word(v *loadtest.Verdict) (string, tone) {
 	return "unknown", odd
 }
 
-// kept is the promise in a word.
+// kept returns the promise in a word.
 func kept(v *loadtest.Verdict) (string, tone) {
 	switch {
 	case v.Kept && v.RaceSeen:
@@ -236,7 +236,8 @@ func soldOnly(text func(*loadtest.Result) string) cell {
 	}
 }
 
-// roundTrips are those of an uncontended acquire and release, as the service tells them. They do not depend on the run.
+// roundTrips returns those of an uncontended acquire and release, as the service tells them. They do not depend on
+// the run.
 func roundTrips(r *loadtest.Result) string {
 	if r.Strategy.RoundTrips == 0 {
 		return "–"
@@ -244,7 +245,7 @@ func roundTrips(r *loadtest.Result) string {
 	return strconv.Itoa(r.Strategy.RoundTrips)
 }
 
-// failures is the number of failed requests, "+" those with an unknown outcome, if any.
+// failures returns the number of failed requests, "+" those with an unknown outcome, if any.
 func failures(v *loadtest.Verdict) (string, tone) {
 	text, t := strconv.Itoa(v.Failed), plain
 	if v.Unknown > 0 {
@@ -360,7 +361,7 @@ func on(store string) string {
 	return " on " + store
 }
 
-// evenness is Jain's index as shown.
+// evenness returns Jain's index as shown.
 func evenness(r *loadtest.Result) string {
 	if f := loadtest.FairnessOf(r); f.Jain > 0 {
 		return fmt.Sprintf("%.2f", f.Jain)
@@ -452,7 +453,7 @@ func WriteReport(w io.Writer, r *loadtest.Result, style Style) error {
 	return err
 }
 
-// whose is where the stock of p is.
+// whose returns where the stock of p is, in words.
 func whose(p *loadtest.Plan) string {
 	if p.Mapping != "" {
 		return "somebody else's service"

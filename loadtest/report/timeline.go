@@ -50,7 +50,8 @@ func (t *timeline) gantt() (names, bars string) {
 	for _, tick := range ticks(t.from, t.to, 6) {
 		fmt.Fprintf(
 			&b,
-			`<line class="tick" x1="%[1]s" x2="%[1]s" y1="0" y2="%[2]d"/><text class="ms" x="%[1]s" y="%[3]d">%[4]s</text>`,
+			`<line class="tick" x1="%[1]s" x2="%[1]s" y1="0" y2="%[2]d"/>`+
+				`<text class="ms" x="%[1]s" y="%[3]d">%[4]s</text>`,
 			t.x(tick),
 			bottom,
 			bottom+15,
@@ -98,7 +99,7 @@ func (t *timeline) bar(b *strings.Builder, bar *bar) {
 	b.WriteString("</g>")
 }
 
-// title is what is shown when the bar is pointed at.
+// title returns what is shown when the bar is pointed at.
 func (h *hold) title() string {
 	r := h.rec
 	var b strings.Builder
@@ -143,7 +144,7 @@ func (t *timeline) caption() string {
 
 func (t *timeline) height() int { return t.y(len(t.lanes)-1) + laneHeight + axisHeight }
 
-// y is the top of the bars of a lane. Lanes of one instance stand together.
+// y returns the top of the bars of a lane. Lanes of one instance stand together.
 func (t *timeline) y(at int) int {
 	y := groupGap
 	for i := 1; i <= at; i++ {
@@ -159,7 +160,7 @@ func (t *timeline) x(ms float64) string {
 	return fmt.Sprintf("%.3f%%", 100*(ms-t.from)/max(t.to-t.from, 1e-9))
 }
 
-// width is never so small that nothing is seen of it.
+// width returns the width of a bar, never too small to be seen.
 func (t *timeline) width(from, to float64) string {
 	return fmt.Sprintf("%.3f%%", max(100*(to-from)/max(t.to-t.from, 1e-9), 0.08))
 }
@@ -199,7 +200,8 @@ func (t *timeline) strip() string {
 		x, width := 100*float64(i)/buckets, 100.0/buckets
 		fmt.Fprintf(
 			&b,
-			`<g><title>from %s on: %s, %d not alone</title><rect class="hold" x="%.2f%%" y="%.1f" width="%.2f%%" height="%.1f"/>`,
+			`<g><title>from %s on: %s, %d not alone</title>`+
+				`<rect class="hold" x="%.2f%%" y="%.1f" width="%.2f%%" height="%.1f"/>`,
 			millis(float64(i)*t.length/buckets),
 			count(bucket.holds, "hold"),
 			bucket.met,
@@ -231,7 +233,7 @@ func (t *timeline) strip() string {
 	return b.String()
 }
 
-// Overlaps is the number of pairs that met.
+// Overlaps returns the number of pairs that met.
 func (t *timeline) Overlaps() int64 { return int64(t.pairs) }
 
 // Alone says what it means that nobody met.
