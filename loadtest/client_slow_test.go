@@ -12,6 +12,7 @@ import (
 
 // A target that takes connections, and says nothing or stops in the middle, is given up in the end.
 func TestClientGivesUpOnASilentTarget(t *testing.T) {
+	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

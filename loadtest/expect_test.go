@@ -136,6 +136,7 @@ func TestThresholds(t *testing.T) {
 
 // Of two thresholds that say the opposite, just one is met when all is known, and never both otherwise.
 func TestOppositeThresholds(t *testing.T) {
+	t.Parallel()
 	opposite := map[string]string{"==": "!=", "<": ">=", ">": "<="}
 	rapid.Check(t, func(t *rapid.T) {
 		tape := newTape(rapid.Int64Range(0, 9).Draw(t, "stock"))

@@ -217,8 +217,9 @@ func TestPictureOfTheSearch(t *testing.T) {
 // fraction of a second.
 func TestJudge100kIsQuick(t *testing.T) {
 	records, accounts := run100k()
+	const most = 20 * time.Second
 	best := time.Hour
-	for range 3 {
+	for round := 0; round < 3 && best > most; round++ {
 		began := time.Now()
 		v := loadtest.Judge(loadtest.Evidence{
 			Records: records, Accounts: accounts, Promise: loadtest.Promise{Scope: loadtest.Cluster, Exclusive: true},
@@ -228,7 +229,7 @@ func TestJudge100kIsQuick(t *testing.T) {
 			t.Fatalf("%d sent, %s", v.Sent, v.Finding)
 		}
 	}
-	if best > 20*time.Second {
+	if best > most {
 		t.Errorf("took %v", best)
 	}
 	t.Logf("took %v", best)

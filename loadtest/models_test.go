@@ -38,6 +38,7 @@ func (m *mall) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // Each SKU is judged by itself, and the history says the same as the run.
 func TestSeveralSKUs(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		strategy string
 		finding  loadtest.Finding
@@ -99,6 +100,7 @@ func TestSeveralSKUs(t *testing.T) {
 
 // What the warm-up sells is neither judged nor measured, and on file.
 func TestWarmUp(t *testing.T) {
+	t.Parallel()
 	for name, plan := range map[string]loadtest.Plan{
 		"closed": {
 			Strategy: "right", SKU: "pen", Stock: 7, Requests: 10, Concurrency: 2,
@@ -145,6 +147,7 @@ func TestWarmUp(t *testing.T) {
 
 // A run that is bounded by time sends until then, and is complete.
 func TestDuration(t *testing.T) {
+	t.Parallel()
 	r, err := loadtest.Run(t.Context(), client(t, new(shop).open(t, nil), "", 2),
 		loadtest.Plan{Strategy: "right", Stock: 1_000_000, Duration: 300 * time.Millisecond, Concurrency: 2}, nil)
 	if err != nil {
@@ -157,6 +160,7 @@ func TestDuration(t *testing.T) {
 
 // Workers of a ramp-up start no earlier than their turn.
 func TestRampUp(t *testing.T) {
+	t.Parallel()
 	const step = 100 * time.Millisecond
 	var arrived atomic.Int64
 	all := make(chan struct{})

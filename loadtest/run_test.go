@@ -68,6 +68,7 @@ func TestRunTellsRightFromRacy(t *testing.T) {
 }
 
 func TestBarrierReleasesAllTogether(t *testing.T) {
+	t.Parallel()
 	const workers = 40
 	var arrived atomic.Int64
 	all := make(chan struct{})
@@ -284,6 +285,7 @@ func (d discard) Write(b []byte) (int, error) { return len(b), nil }
 func (d discard) WriteHeader(int)             {}
 
 func TestSlowRepliesAreUnknown(t *testing.T) {
+	t.Parallel()
 	s := new(shop)
 	url := s.open(t, func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
