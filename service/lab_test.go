@@ -79,20 +79,32 @@ func TestASaleStopsAtEveryPointOfItsWay(t *testing.T) {
 	mutex := func(testing.TB) service.Seller { return service.UnderLock(&local.Mutex{}) }
 	for _, row := range []struct {
 		name, points string
-		way          func(testing.TB) service.Seller
+		seller       func(testing.TB) service.Seller
 		store        func(testing.TB) shop
 	}{
 		{"under lock", everyPoint, mutex, func(t testing.TB) shop { return redisStore(t) }},
-		{"optimistic", everyPoint, func(testing.TB) service.Seller { return service.Optimistically(service.OptimisticOptions{}) }, func(t testing.TB) shop { return redisStore(t) }},
+		{
+			"optimistic", everyPoint,
+			func(testing.TB) service.Seller { return service.Optimistically(service.OptimisticOptions{}) },
+			func(t testing.TB) shop { return redisStore(t) },
+		},
 		{"segmented", everyPoint, func(testing.TB) service.Seller {
 			return service.Segmented(&local.Mutex{}, service.SegmentedOptions{})
 		}, func(t testing.TB) shop { return redisStore(t) }},
-		{"in transaction", "before_lock,after_read,before_write,after_write,after_unlock", func(testing.TB) service.Seller { return service.InTransaction }, func(t testing.TB) shop { return mysqlStore(t) }},
-		{"atomic", "before_lock,after_lock,after_write,after_unlock", func(testing.TB) service.Seller { return service.Atomically }, func(t testing.TB) shop { return redisStore(t) }},
+		{
+			"in transaction", "before_lock,after_read,before_write,after_write,after_unlock",
+			func(testing.TB) service.Seller { return service.InTransaction },
+			func(t testing.TB) shop { return mysqlStore(t) },
+		},
+		{
+			"atomic", "before_lock,after_lock,after_write,after_unlock",
+			func(testing.TB) service.Seller { return service.Atomically },
+			func(t testing.TB) shop { return redisStore(t) },
+		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			s := stage(t, row.way(t), row.store(t))
+			s := stage(t, row.seller(t), row.store(t))
 			l := linger(t, s, lab(service.Lab{Pause: points(t, everyPoint)}))
 			var seen []string
 			for point := l.next(); point != ""; point = l.next() {

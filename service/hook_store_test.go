@@ -13,14 +13,14 @@ import (
 	"example.com/stock/stack/stacktest"
 )
 
-// A meddler is a real store in whose middle the test does something.
-type meddler struct {
+// A hookStore is a real store in whose middle the test does something.
+type hookStore struct {
 	shop
 	read  func(context.Context)                        // after a read
 	write func(ctx context.Context, before bool) error // before and after a write; an error before it takes its place
 }
 
-func (m *meddler) Read(ctx context.Context, sku service.SKU) (service.Stock, error) {
+func (m *hookStore) Read(ctx context.Context, sku service.SKU) (service.Stock, error) {
 	stock, err := m.shop.Read(ctx, sku)
 	if m.read != nil && err == nil {
 		m.read(ctx)
@@ -28,7 +28,7 @@ func (m *meddler) Read(ctx context.Context, sku service.SKU) (service.Stock, err
 	return stock, err
 }
 
-func (m *meddler) Write(ctx context.Context, o service.Order) error {
+func (m *hookStore) Write(ctx context.Context, o service.Order) error {
 	if m.write == nil {
 		return m.shop.Write(ctx, o)
 	}
@@ -41,15 +41,15 @@ func (m *meddler) Write(ctx context.Context, o service.Order) error {
 	return m.write(ctx, false)
 }
 
-// A landlord is a lock within this process whose leases the test can take away. Its fences grow.
-type landlord struct {
+// A revocableLock is a lock within this process whose leases the test can take away. Its fences grow.
+type revocableLock struct {
 	queue lock.Queue
 	asked chan struct{} // told of every Acquire, if not nil
 	fence lock.Fence
 	evict context.CancelCauseFunc // the current holder
 }
 
-func (l *landlord) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+func (l *revocableLock) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	if l.asked != nil {
 		l.asked <- struct{}{}
 	}

@@ -51,8 +51,8 @@ func lockedSegments(t testing.TB, l lock.Locker, segments int, store shop) *scen
 	})
 }
 
-// A holder of a segment that is evicted, and does not know, sells nothing, although nobody else has: neither from a segment that it has looked
-// at, nor from one that was not there yet when it was evicted. The next one can.
+// A holder of a segment that is evicted, and does not know, sells nothing, although nobody else has: neither from a
+// segment that it has looked at, nor from one that was not there yet when it was evicted. The next one can.
 func TestEvictedHolderOfASegmentCannotWrite(t *testing.T) {
 	bothStores(t, func(t *testing.T, store shop) {
 		for _, when := range []string{"before the first look", "before the write"} {
@@ -109,11 +109,17 @@ func TestEvictingFromASegmentLeavesTheOthersAlone(t *testing.T) {
 	})
 }
 
-// Asked for the SKU, every segment that somebody holds or waits for is shown, in whatever number they are; asked for one, that one.
+// Asked for the SKU, every segment that somebody holds or waits for is shown, in whatever number they are; asked
+// for one, that one.
 func TestLocksOfSegments(t *testing.T) {
 	l := lock.HandOver(watchdog(t, redislock.WatchdogOptions{}).(lock.FenceRanger), lock.Bound{})
 	s := lockedSegments(t, l, 2, redisStore(t))
-	if seen, err := s.Lock(t.Context(), "it", string(s.sku)); err != nil || seen.Holder != nil || len(seen.Segments) != 0 || seen.Scope != lock.Cluster {
+	if seen, err := s.Lock(
+		t.Context(),
+		"it",
+		string(s.sku),
+	); err != nil || seen.Holder != nil || len(seen.Segments) != 0 ||
+		seen.Scope != lock.Cluster {
 		t.Errorf("nobody holds: %+v, %v", seen, err)
 	}
 	held := make(map[int]*lock.Lease)
@@ -145,7 +151,9 @@ func TestLocksOfSegments(t *testing.T) {
 	}
 	for i, n := range []int{2, 3, service.MaxSegments} {
 		at := seen.Segments[i]
-		if at.Segment != n || at.Key != fmt.Sprint(s.sku, "#", n) || at.Holder == nil || at.Holder.Who != fmt.Sprint("app-2/", n) || at.Holder.Fence != held[n].Fence() {
+		if at.Segment != n || at.Key != fmt.Sprint(s.sku, "#", n) || at.Holder == nil ||
+			at.Holder.Who != fmt.Sprint("app-2/", n) ||
+			at.Holder.Fence != held[n].Fence() {
 			t.Errorf("segment %d is %+v, held by %+v", n, at, at.Holder)
 		}
 	}

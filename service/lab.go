@@ -8,13 +8,24 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"example.com/stock/lock"
 )
+
+// Lab is what lab mode may ask of one sale. The zero value is normal service.
+type Lab struct {
+	Hold       time.Duration // stay this long between read and write
+	Unfenced   bool          // do not give the fence to the write
+	IgnoreLoss bool          // work on after the lease is lost, as naive code does
+	Pause      Points        // wait at these until let go
+	Nested     Nesting       // ask for the lock again inside the critical section
+}
 
 // MaxPause is the longest pause at one point. Whoever forgot to let a sale go finds it gone, and is told so.
 const MaxPause = time.Minute
 
-// Points are places in a sale where lab mode can make it wait until it is let go: that forces an interleaving which would otherwise
-// be luck. Not every way has them all: an atomic write has nothing between its read and its write.
+// Points are places in a sale where lab mode can make it wait until it is let go: that forces an interleaving which
+// would otherwise be luck. Not every way has them all: an atomic write has nothing between its read and its write.
 type Points uint8
 
 // The points, in the order of a sale.
@@ -85,7 +96,8 @@ func (p *Pauses) List() []Pause {
 	return list
 }
 
-// Release lets the oldest sale of that request id go on, to its next point if it has one. The error matches ErrNotPaused if none waits.
+// Release lets the oldest sale of that request id go on, to its next point if it has one. The error matches
+// ErrNotPaused if none waits.
 func (p *Pauses) Release(requestID string) (Pause, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -121,8 +133,8 @@ func (p *Pauses) wait(ctx context.Context, w *paused) error {
 	}
 }
 
-// stops are the points where one sale is to wait, each once. A sale without any has nil, and each point then costs it the
-// comparison of a pointer.
+// stops are the points where one sale is to wait, each once. A sale without any has nil, and each point then costs
+// it the comparison of a pointer.
 type stops struct {
 	pauses *Pauses
 	points Points
@@ -160,4 +172,25 @@ func (s *stops) longest() time.Duration {
 		return 0
 	}
 	return time.Duration(bits.OnesCount8(uint8(s.points))) * MaxPause
+}
+
+// A Nesting is how work, in the lab, asks for the lock that it holds already. The empty one does not.
+type Nesting string
+
+// The nestings.
+const (
+	NestedHolder   Nesting = "holder"   // as the holder that it is: re-enters, where the lock promises that
+	NestedStranger Nesting = "stranger" // with a context of its own, as code that passes none on: it waits for itself
+)
+
+// nest asks for the lock again if the lab wants that, and then works.
+func (s *Sale) nest(ctx context.Context, l lock.Locker, work func(context.Context) error) error {
+	if s.lab.Nested == "" {
+		return work(ctx)
+	}
+	asking := ctx
+	if s.lab.Nested == NestedStranger {
+		asking = context.Background()
+	}
+	return lock.Do(asking, l, string(s.SKU), s.Options, func(context.Context, lock.Fence) error { return work(ctx) })
 }

@@ -17,26 +17,29 @@ type buyer struct {
 	instance int // which of the instances it asks
 }
 
-// A bid is one request of a buyer, and what came of it.
-type bid struct {
+// A purchase is one request of a buyer, and what came of it.
+type purchase struct {
 	quantity   int64
 	asked, got time.Time
 	receipt    service.Receipt
 	left       int64 // when refused; -1: sold
 }
 
-// market lets all buyers buy at once, and returns what happened.
-func market(t *testing.T, instances []*scene, buyers []buyer, change ...func(*service.Request)) []bid {
+// buyAtOnce lets all buyers buy at once, and returns what happened.
+func buyAtOnce(t *testing.T, instances []*scene, buyers []buyer, change ...func(*service.Request)) []purchase {
 	t.Helper()
 	var mu sync.Mutex
-	var all []bid
+	var all []purchase
 	var done sync.WaitGroup
 	for _, who := range buyers {
 		done.Go(func() {
 			for refused := false; !refused; {
-				b := bid{quantity: who.quantity, asked: time.Now(), left: -1}
-				r, err := instances[who.instance].sell(t.Context(),
-					append([]func(*service.Request){func(r *service.Request) { r.Quantity = who.quantity }}, change...)...)
+				b := purchase{quantity: who.quantity, asked: time.Now(), left: -1}
+				r, err := instances[who.instance].sell(
+					t.Context(),
+					append(
+						[]func(*service.Request){func(r *service.Request) { r.Quantity = who.quantity }},
+						change...)...)
 				b.got, b.receipt = time.Now(), r
 				var told *service.SoldOutError
 				switch {
@@ -56,8 +59,9 @@ func market(t *testing.T, instances []*scene, buyers []buyer, change ...func(*se
 	return all
 }
 
-// audit wants every accepted bid in the store once, nothing else, no two sales of one version, and every refusal to be true.
-func audit(t *testing.T, s *scene, bids []bid, stocked int64) {
+// audit wants every accepted purchase in the store once, nothing else, no two sales of one version, and every
+// refusal to be true.
+func audit(t *testing.T, s *scene, purchases []purchase, stocked int64) {
 	t.Helper()
 	stock, err := s.Stock(t.Context(), "", s.sku)
 	if err != nil {
@@ -79,15 +83,16 @@ func audit(t *testing.T, s *scene, bids []bid, stocked int64) {
 	var sold int64
 	accepted := 0
 	seen := map[string]string{}
-	for _, b := range bids {
+	for _, b := range purchases {
 		if b.left >= 0 {
-			refusal(t, b, bids, stocked)
+			refusal(t, b, purchases, stocked)
 			continue
 		}
 		accepted++
 		sold += b.quantity
 		o := orders[b.receipt.ID]
-		if o.Quantity != b.quantity || o.Segment != b.receipt.Segment || o.Segment < 1 || o.Remaining != o.Read-o.Quantity {
+		if o.Quantity != b.quantity || o.Segment != b.receipt.Segment || o.Segment < 1 ||
+			o.Remaining != o.Read-o.Quantity {
 			t.Errorf("receipt %+v is for order %+v", b.receipt, o)
 		}
 		key := fmt.Sprint(o.Epoch, "/", o.Segment, "/", o.Version)
@@ -101,13 +106,13 @@ func audit(t *testing.T, s *scene, bids []bid, stocked int64) {
 	}
 }
 
-// refusal checks a "sold out" against what all others did. While the request was under way there were at most as many units as
-// were left by the sales that had been answered before it began, and at least as many as would be left by all that began before it ended.
-// What it says was left must be possible, and too few.
-func refusal(t *testing.T, b bid, bids []bid, stocked int64) {
+// refusal checks a "sold out" against what all others did. While the request was under way there were at most as
+// many units as were left by the sales that had been answered before it began, and at least as many as would be
+// left by all that began before it ended. What it says was left must be possible, and too few.
+func refusal(t *testing.T, b purchase, purchases []purchase, stocked int64) {
 	t.Helper()
 	most, least := stocked, stocked
-	for _, other := range bids {
+	for _, other := range purchases {
 		if other.left < 0 && other.got.Before(b.asked) {
 			most -= other.quantity
 		}
@@ -120,12 +125,12 @@ func refusal(t *testing.T, b bid, bids []bid, stocked int64) {
 	}
 }
 
-// segmentedOn stages instances that share a store and each have a Way of their own.
-func segmentedOn(t *testing.T, store shop, stocked int64, ways ...service.Seller) []*scene {
+// segmentedOn stages instances that share a store and each have a seller of their own.
+func segmentedOn(t *testing.T, store shop, stocked int64, sellers ...service.Seller) []*scene {
 	t.Helper()
-	scenes := make([]*scene, len(ways))
-	for i, way := range ways {
-		scenes[i] = stage(t, way, store)
+	scenes := make([]*scene, len(sellers))
+	for i, seller := range sellers {
+		scenes[i] = stage(t, seller, store)
 	}
 	if _, err := scenes[0].SetStock(t.Context(), "", scenes[0].sku, stocked); err != nil {
 		t.Fatal(err)
@@ -137,8 +142,8 @@ func segmented(l lock.Locker, k int) service.Seller {
 	return service.Segmented(l, service.SegmentedOptions{Segments: k})
 }
 
-// crowd is 30 buyers with those quantities in turn, spread over instances.
-func crowd(instances int, quantities ...int64) []buyer {
+// buyersOf returns 30 buyers with those quantities in turn, spread over instances.
+func buyersOf(instances int, quantities ...int64) []buyer {
 	list := make([]buyer, 30)
 	for i := range list {
 		list[i] = buyer{quantities[i%len(quantities)], i % instances}
