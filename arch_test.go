@@ -49,7 +49,11 @@ var arrows = map[string]struct {
 		"lock", "lock/local", "lock/redislock", "lock/zklock", "lock/mysqllock",
 		"service",
 	}, "the catalogue joins locks and ways to write"},
-	"loadtest":        {nil, "a client over HTTP: it must judge the service by its replies alone"},
+	"loadtest": {nil, "a client over HTTP: it must judge the service by its replies alone"},
+	"loadtest/mapping": {
+		[]string{"loadtest"},
+		"a target of the load test: it knows no service but by the file that describes it",
+	},
 	"loadtest/report": {[]string{"loadtest"}, "it shows what the load test found, and asks nobody else"},
 	"lab": {
 		[]string{"loadtest", "stack", "stack/wire"},
@@ -74,7 +78,10 @@ var arrows = map[string]struct {
 			"command line or of load tests",
 	},
 	"cmd/stock": {
-		[]string{"app", "lab", "lab/report", "lab/soak", "loadtest", "loadtest/report", "lock", "stack", "strategy"},
+		[]string{
+			"app", "lab", "lab/report", "lab/soak", "loadtest", "loadtest/mapping", "loadtest/report", "lock", "stack",
+			"strategy",
+		},
 		"commands are thin: the service is app's; lock and strategy are for stock lock and stock strategies",
 	},
 }

@@ -12,6 +12,7 @@ import (
 
 // A target that takes connections, and says nothing or stops in the middle, is given up in the end.
 func TestClientGivesUpOnASilentTarget(t *testing.T) {
+	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -34,7 +35,8 @@ func TestClientGivesUpOnASilentTarget(t *testing.T) {
 			c.limit = 500 * time.Millisecond
 			_, err = c.Strategies(t.Context())
 			var target *TargetError
-			if want := "did not answer GET /v1/strategies in time: no reply within 500ms"; !errors.As(err, &target) || !strings.Contains(err.Error(), want) {
+			if want := "did not answer GET /v1/strategies in time: no reply within 500ms"; !errors.As(err, &target) ||
+				!strings.Contains(err.Error(), want) {
 				t.Errorf("%v, want a TargetError with %q", err, want)
 			}
 		})

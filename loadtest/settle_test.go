@@ -14,6 +14,7 @@ import (
 // What the service says that it does not know is decided before the orders are read: an order that could still come to
 // be later, and spoil the evidence, is there or never will be.
 func TestUnknownIsSettledBeforeOrdersAreRead(t *testing.T) {
+	t.Parallel()
 	s := new(shop)
 	var mu sync.Mutex
 	asked := make(map[string]int)

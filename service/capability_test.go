@@ -30,6 +30,11 @@ func TestAStrategyMustFitItsStores(t *testing.T) {
 	if _, err := service.New(config("plain")); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("a strategy that works on this store: %v, want an error that names the store", err)
 	}
+	absent := config()
+	absent.Stores["absent"], absent.Stores["plain"] = service.StoreConfig{}, service.StoreConfig{}
+	if _, err := service.New(absent); err != nil {
+		t.Errorf("a store that is not configured: %v", err)
+	}
 	if _, err := service.New(config("other")); err != nil {
 		t.Errorf("a strategy that does not work on this store: %v", err)
 	}

@@ -316,7 +316,7 @@ func (d *demo) play(ctx context.Context, client *loadtest.Client, a act, casts [
 	}
 	d.results = append(d.results, results...)
 	d.groups = append(d.groups, report.Group{Title: a.title, Runs: results})
-	return loadtest.WriteTable(d.out, results, style(d.out, d.noColor))
+	return report.WriteTable(d.out, results, style(d.out, d.noColor))
 }
 
 // ticker shows the progress of a run on a terminal. Elsewhere 39 lines would drown the tables.
@@ -325,7 +325,7 @@ func (d *demo) ticker(c cast) func(loadtest.Progress) {
 	if columns == 0 {
 		return nil
 	}
-	return loadtest.ShowProgress(d.err, c.strategy.Name+" on "+c.store, columns)
+	return report.ShowProgress(d.err, c.strategy.Name+" on "+c.store, columns)
 }
 
 // summary returns what was seen, in words.

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"example.com/stock/loadtest"
+	"example.com/stock/loadtest/mapping"
 	"example.com/stock/loadtest/report"
 )
 
@@ -84,7 +85,7 @@ type loadFlags struct {
 	plan       loadtest.Plan
 	strategies []string
 	url, token string
-	mapping    *loadtest.Mapping // nil: the target is a service of ours
+	mapping    *mapping.File // nil: the target is a service of ours
 
 	// read makes these part of the plan.
 	concurrency, requests, maxInFlight int
@@ -298,21 +299,21 @@ type target interface {
 	Close()
 }
 
-// openTarget opens the service at url: ours, or somebody else's that mapping describes.
-func openTarget(url, token string, mapping *loadtest.Mapping, connections int) (target, error) {
-	if mapping != nil {
-		return loadtest.NewMapped(url, token, connections, mapping)
+// openTarget opens the service at url: ours, or somebody else's that file describes.
+func openTarget(url, token string, file *mapping.File, connections int) (target, error) {
+	if file != nil {
+		return mapping.NewTarget(url, token, connections, file)
 	}
 	return loadtest.NewClient(url, token, connections)
 }
 
 // readMapping reads the file of --mapping. Its errors are PlanErrors.
-func readMapping(path string) (*loadtest.Mapping, error) {
+func readMapping(path string) (*mapping.File, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, &loadtest.PlanError{Field: "mapping", Reason: err.Error()}
 	}
-	m, err := loadtest.ParseMapping(text)
+	m, err := mapping.Parse(text)
 	if err != nil {
 		return nil, &loadtest.PlanError{Field: "mapping", Reason: fmt.Sprintf("%s is no mapping:\n%v", path, err)}
 	}
@@ -403,7 +404,7 @@ func (f *loadFlags) one(
 		}
 		plan.History = file
 	}
-	result, err := loadtest.Run(ctx, client, plan, loadtest.ShowProgress(stderr, name, width(stderr)))
+	result, err := loadtest.Run(ctx, client, plan, report.ShowProgress(stderr, name, width(stderr)))
 	if file != nil {
 		err = errors.Join(err, file.Close())
 		f.kept = append(f.kept, file.file.Name())
@@ -432,11 +433,11 @@ func (f *loadFlags) show(results []*loadtest.Result, stdout io.Writer) error {
 	s := style(stdout, f.noColor)
 	var err error
 	if len(results) == 1 {
-		err = loadtest.WriteReport(stdout, results[0], s)
+		err = report.WriteReport(stdout, results[0], s)
 	} else {
-		err = loadtest.WriteTable(stdout, results, s)
+		err = report.WriteTable(stdout, results, s)
 	}
-	return errors.Join(err, loadtest.WriteExpectations(stdout, results, s))
+	return errors.Join(err, report.WriteExpectations(stdout, results, s))
 }
 
 // A historyFile is the file of --history. Its old content is kept until there is something new to write: a target that

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"example.com/stock/loadtest"
+	"example.com/stock/loadtest/report"
 	"example.com/stock/stack"
 )
 
@@ -33,9 +33,9 @@ func width(w io.Writer) int {
 }
 
 // style returns how to write to w: in colours only on a terminal, and not against --no-color or NO_COLOR.
-func style(w io.Writer, noColor bool) loadtest.Style {
+func style(w io.Writer, noColor bool) report.Style {
 	columns := width(w)
-	return loadtest.Style{Width: columns, Color: columns > 0 && !noColor && os.Getenv("NO_COLOR") == ""}
+	return report.Style{Width: columns, Color: columns > 0 && !noColor && os.Getenv("NO_COLOR") == ""}
 }
 
 // noColorFlag adds --no-color.
