@@ -90,6 +90,7 @@ lint: ## go vet, staticcheck, gofumpt, shellcheck, the width of lines, and wheth
 	@bad=$$($(GO) tool gofumpt -l .); if [ -n "$$bad" ]; then echo "not formatted (make fmt):"; echo "$$bad"; exit 1; fi
 	@if command -v shellcheck >/dev/null; then shellcheck -x $(SCRIPTS); \
 	else echo "shellcheck is not installed: scripts are not checked (apt-get install shellcheck)"; fi
+	@$(GO) test -count 1 -run '^TestLines$$' .
 	$(GO) mod verify >/dev/null
 
 fmt: ## Format the code

@@ -44,8 +44,8 @@ func read(t *testing.T, file string) string {
 	return string(text)
 }
 
-// Every command of a lesson does what the lesson says: make lessons. A command that is in both languages is run once, in
-// English, which takes half the time. TestLessons checks that the Chinese texts exist.
+// Every command of a lesson does what the lesson says: make lessons. A command that is in both languages is run once,
+// in English, which takes half the time. TestLessons checks that the Chinese texts exist.
 func TestLessonsAsTyped(t *testing.T) {
 	if !*typed {
 		t.Skip("minutes: make lessons")

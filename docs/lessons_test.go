@@ -18,7 +18,8 @@ import (
 // refresh is what to do when the output in a lesson is not what the lab says.
 const refresh = "run docs/refresh lessons"
 
-// An excerpt is a command of the lab in a lesson. Its output is below it, between <!-- lab run ... --> and <!-- /lab -->.
+// An excerpt is a command of the lab in a lesson. Its output is below it, between <!-- lab run ... --> and <!-- /lab
+// -->.
 type excerpt struct {
 	command    string // as it is typed
 	scenarios  []lab.Scenario

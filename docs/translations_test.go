@@ -21,8 +21,8 @@ var (
 	listItem = regexp.MustCompile(`^(- |\d+\. )`)
 )
 
-// outline returns a document without its words: headings by level, rows of tables, items of lists, paragraphs, and every
-// line of code as it is, without the comments, which are translated.
+// outline returns a document without its words: headings by level, rows of tables, items of lists, paragraphs, and
+// every line of code as it is, without the comments, which are translated.
 func outline(text string) []string {
 	var out []string
 	code, after := false, "" // after is the line before

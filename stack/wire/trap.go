@@ -11,7 +11,8 @@ const (
 	CutReply                // the server sees the request and answers; the connection breaks instead of the reply
 	Hold                    // it is kept back, with all behind it in this direction, until the snare is released
 	HoldReply               // the server sees the request; its reply is kept back until the snare is released
-	Vanish                  // as HoldReply, and the server is not told that the client has gone, until the snare is released
+	// as HoldReply, and the server is not told that the client has gone, until the snare is released
+	Vanish
 )
 
 // A Trap waits for one message.

@@ -1,0 +1,67 @@
+package stock_test
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// No line of Go, shell, Lua or SQL has more than 120 columns, with 4 for a tab.
+func TestLines(t *testing.T) {
+	const columns, tab = 120, 4
+	checked := 0
+	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir():
+			if slices.Contains([]string{".git", "bin", "out"}, entry.Name()) {
+				return fs.SkipDir
+			}
+			return nil
+		case !entry.Type().IsRegular():
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if !isSource(path, text) {
+			return nil
+		}
+		checked++
+		number := 0
+		for line := range strings.Lines(string(text)) {
+			number++
+			line = strings.TrimRight(line, "\r\n")
+			if n := utf8.RuneCountInString(line) + (tab-1)*strings.Count(line, "\t"); n > columns {
+				t.Errorf("%s:%d: %d columns, want at most %d", path, number, n, columns)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if checked < 100 {
+		t.Errorf("%d files were checked, which cannot be all", checked)
+	}
+}
+
+// isSource reports whether a file is Go, Lua, SQL, or a shell script, which begins with its interpreter or with a
+// directive for shellcheck.
+func isSource(path string, text []byte) bool {
+	if slices.Contains([]string{".go", ".lua", ".sql", ".sh"}, filepath.Ext(path)) {
+		return true
+	}
+	first, _, _ := bytes.Cut(text, []byte("\n"))
+	if interpreter, ok := bytes.CutPrefix(first, []byte("#!")); ok {
+		return bytes.Contains(interpreter, []byte("sh"))
+	}
+	return bytes.HasPrefix(first, []byte("# shellcheck shell="))
+}
