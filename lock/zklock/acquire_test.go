@@ -75,13 +75,13 @@ func TestCutAtEveryRequest(t *testing.T) {
 		name                  string
 		acquire               func(*cutCase) (*lock.Lease, error)
 		held                  bool // by another
-		sequential, ephemeral int  // requests of a run without a cut, with the making of the folder
+		sequential, ephemeral int  // requests of a run without a cut
 	}{
-		{"uncontended", (*cutCase).uncontended, false, 4, 4},
-		{"try", (*cutCase).try, false, 5, 5},
+		{"uncontended", (*cutCase).uncontended, false, 6, 6},
+		{"try", (*cutCase).try, false, 7, 7},
 		{"try of a held key", (*cutCase).try, true, 2, 1},
-		{"contended", (*cutCase).contended, true, 4, 4},
-		{"given up", (*cutCase).givenUp, true, 4, 2},
+		{"contended", (*cutCase).contended, true, 6, 6},
+		{"given up", (*cutCase).givenUp, true, 6, 4},
 	} {
 		for _, k := range kinds() {
 			requests := row.sequential

@@ -14,7 +14,7 @@ import (
 )
 
 // BenchmarkAcquireRelease is the plain locks, without lock.HandOver, for benchstat. Contenders are of 3 sessions.
-// Beside the time, it tells how often a waiter was woken for each turn.
+// Beside the time, it tells how often a waiter was woken for each acquisition.
 //
 //	go test ./lock/zklock -run '^$' -bench AcquireRelease -count 10 | tee new.txt && benchstat old.txt new.txt
 func BenchmarkAcquireRelease(b *testing.B) {
@@ -27,9 +27,9 @@ func BenchmarkAcquireRelease(b *testing.B) {
 					lockers = append(lockers, k.open(dial(b, host)))
 				}
 				key := keyOf(b)
-				var wakeups, turns atomic.Int64
+				var wakeups, rounds atomic.Int64
 				counted := lock.Options{OnWake: func() { wakeups.Add(1) }}
-				turn := func(l lock.Locker) {
+				round := func(l lock.Locker) {
 					lease, err := l.Acquire(b.Context(), key, counted)
 					if err == nil {
 						err = lease.Release()
@@ -38,15 +38,15 @@ func BenchmarkAcquireRelease(b *testing.B) {
 						b.Error(err)
 					}
 				}
-				turn(lockers[0]) // makes the folder
+				round(lockers[0]) // makes the folder
 				wakeups.Store(0)
 				b.ReportAllocs()
 				b.ResetTimer()
 				var all sync.WaitGroup
 				for i := range contenders {
 					all.Go(func() {
-						for turns.Add(1) <= int64(b.N) {
-							turn(lockers[i%len(lockers)])
+						for rounds.Add(1) <= int64(b.N) {
+							round(lockers[i%len(lockers)])
 						}
 					})
 				}
@@ -57,7 +57,7 @@ func BenchmarkAcquireRelease(b *testing.B) {
 	}
 }
 
-// BenchmarkAgainstLock compares with the client library's own lock, in turns within one run: the median of the ratios
+// BenchmarkAgainstLock compares with the client library's own lock, by turns within one run: the median of the ratios
 // holds on a busy computer, where the times do not. Below 1 is faster than it.
 //
 //	go test ./lock/zklock -run '^$' -bench . -benchtime 20x
@@ -77,14 +77,14 @@ func BenchmarkAgainstLock(b *testing.B) {
 			for range row.sessions {
 				ours, theirs = append(ours, NewSequential(dial(b, host))), append(theirs, raw(b, host))
 			}
-			const turns = 300
-			took := func(turn func(i int) error) time.Duration {
+			const rounds = 300
+			took := func(round func(i int) error) time.Duration {
 				from := time.Now()
 				var contenders sync.WaitGroup
 				for i := range row.contenders {
 					contenders.Go(func() {
-						for range turns / row.contenders {
-							if err := turn(i); err != nil {
+						for range rounds / row.contenders {
+							if err := round(i); err != nil {
 								b.Error(err)
 							}
 						}
@@ -120,7 +120,7 @@ func BenchmarkAgainstLock(b *testing.B) {
 			}
 			slices.Sort(ratios)
 			b.ReportMetric(ratios[len(ratios)/2], "of-Lock")
-			b.ReportMetric(float64(sum.Microseconds())/float64(turns*len(ratios)), "us/turn")
+			b.ReportMetric(float64(sum.Microseconds())/float64(rounds*len(ratios)), "us/turn")
 			b.ReportMetric(0, "ns/op")
 		})
 	}

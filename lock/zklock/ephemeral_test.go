@@ -11,12 +11,12 @@ import (
 	"example.com/stock/lock"
 )
 
-func herdNode(t testing.TB) string { return ephemeralFolderOf(t) + "/" + ephemeralName }
+func ephemeralNode(t testing.TB) string { return ephemeralFolderOf(t) + "/" + ephemeralName }
 
-// stands is whether the node of the key is there.
-func stands(t testing.TB, c *zk.Conn) bool {
+// nodeExists reports whether the node of the key is there.
+func nodeExists(t testing.TB, c *zk.Conn) bool {
 	t.Helper()
-	exists, _, err := c.Exists(herdNode(t))
+	exists, _, err := c.Exists(ephemeralNode(t))
 	must(t, err)
 	return exists
 }
@@ -34,7 +34,7 @@ func TestTheHerdExcludes(t *testing.T) {
 	if err := h.judge(); err != nil {
 		t.Error(err)
 	}
-	if stands(t, raw(t, host)) {
+	if nodeExists(t, raw(t, host)) {
 		t.Error("the node was left behind")
 	}
 }
@@ -46,7 +46,7 @@ func TestTheHerdsFenceComesFromTheCzxid(t *testing.T) {
 	var before lock.Fence
 	for range 3 {
 		lease := acquire(t, e, 20*time.Second)
-		_, stat, err := c.Exists(herdNode(t))
+		_, stat, err := c.Exists(ephemeralNode(t))
 		if err != nil || fenceOf(t, c, stat.Czxid) != lease.Fence() || lease.Fence() <= before {
 			t.Errorf("fence %d after %d, stat %+v, %v", lease.Fence(), before, stat, err)
 		}
@@ -64,18 +64,18 @@ func TestReleaseLeavesTheNextHoldersNode(t *testing.T) {
 	e, other, c := NewEphemeral(dial(t, host)), NewEphemeral(dial(t, host)), raw(t, host)
 	for how, evict := range map[string]func(*testing.T) error{
 		"evicted":         func(t *testing.T) error { _, err := other.Evict(t.Context(), keyOf(t)); return err },
-		"deleted by hand": func(t *testing.T) error { return c.Delete(herdNode(t), -1) },
+		"deleted by hand": func(t *testing.T) error { return c.Delete(ephemeralNode(t), -1) },
 	} {
 		t.Run(how, func(t *testing.T) {
 			old := acquire(t, e, 20*time.Second)
 			must(t, evict(t))
 			next := acquire(t, other, 20*time.Second)
 			_ = old.Release()
-			if !stands(t, c) {
+			if !nodeExists(t, c) {
 				t.Error("the next holder's node was deleted")
 			}
 			release(t, next)
-			if stands(t, c) {
+			if nodeExists(t, c) {
 				t.Error("the node was left behind")
 			}
 		})
@@ -89,8 +89,8 @@ func TestReleaseLeavesTheNextHoldersNode(t *testing.T) {
 		eventually(t, "told", func() bool { return old.Err() != nil })
 		connected(t, s)
 		_ = old.Release()
-		if !stands(t, c) || len(s.orphans.list()) != 0 {
-			t.Errorf("the next holder's node stands: %v; debris: %v", stands(t, c), s.orphans.list())
+		if !nodeExists(t, c) || len(s.orphans.list()) != 0 {
+			t.Errorf("the next holder's node stands: %v; debris: %v", nodeExists(t, c), s.orphans.list())
 		}
 		release(t, next)
 	})
@@ -106,7 +106,7 @@ func TestReleaseAfterTheFolderWasWrittenTo(t *testing.T) {
 		t.Fatal(err)
 	}
 	release(t, lease)
-	if stands(t, c) {
+	if nodeExists(t, c) {
 		t.Error("the node was left behind")
 	}
 }
@@ -117,7 +117,7 @@ func TestALockNodeThatNobodyOwns(t *testing.T) {
 	host := Servers.ZooKeeper(t)
 	e, c := NewEphemeral(dial(t, host)), raw(t, host)
 	release(t, acquire(t, e, 20*time.Second)) // makes the folder
-	_, err := c.Create(herdNode(t), []byte("mine"), 0, everyone())
+	_, err := c.Create(ephemeralNode(t), []byte("mine"), 0, everyone())
 	must(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
