@@ -206,7 +206,7 @@ func TestCollisions(t *testing.T) {
 
 // With real collisions: many make the same rows at the same time while somebody takes his own back again.
 func TestFirstUseTogether(t *testing.T) {
-	each(t, all, func(t *testing.T, k kind) {
+	eachBeside(t, all, func(t *testing.T, k kind) {
 		dsn := database(t)
 		db := pool(t, dsn, 2)
 		var lockers []locker

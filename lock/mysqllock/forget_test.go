@@ -34,7 +34,7 @@ func (k kind) tables() []string {
 // the next fence of such a key is larger. Rows of keys that are held, that were used since, or whose fence is ahead
 // of the clock stay.
 func TestOldRowsAreForgotten(t *testing.T) {
-	each(t, all, func(t *testing.T, k kind) {
+	eachBeside(t, all, func(t *testing.T, k kind) {
 		dsn := database(t)
 		db := pool(t, dsn, 2)
 		l := k.open(t, dsn, 0)
@@ -88,7 +88,7 @@ func TestOldRowsAreForgotten(t *testing.T) {
 // Rows vanish all the time under those who acquire, release and wait: still no two hold a key, and every fence is
 // larger than the one before, with room for a hand-over.
 func TestRowsAreForgottenUnderLoad(t *testing.T) {
-	each(t, all, func(t *testing.T, k kind) {
+	eachBeside(t, all, func(t *testing.T, k kind) {
 		dsn := database(t)
 		lockers := []locker{k.open(t, dsn, 0), k.open(t, dsn, 0)}
 		ctx, cancel := context.WithCancel(t.Context())

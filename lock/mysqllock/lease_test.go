@@ -135,7 +135,7 @@ func TestAbandonedKeys(t *testing.T) {
 					_, _ = a.Close(), db.Close()
 				}
 				release(t, acquire(t, b, "k"))
-				if !closes { // the seat and the place in this process, too
+				if !closes { // the connection and the place in the queue of this process are free, too
 					release(t, acquire(t, a, "k"))
 				}
 			})

@@ -22,9 +22,9 @@ import (
 
 var servers stacktest.Shared
 
-// testsAtOnce is how many tests run at the same time: most of them wait for a lease, or for a server, and compute
-// little.
-const testsAtOnce = "12"
+// testsAtOnce is how many tests run at the same time. Most of them wait for a lease or for a server and compute
+// little. Those that compute much do not run beside others, or an answer would come too late.
+const testsAtOnce = "4"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(helperEnv) != "" {
@@ -118,7 +118,7 @@ func each(t *testing.T, kinds []kind, test func(t *testing.T, k kind)) {
 	eachBeside(t, kinds, test)
 }
 
-// eachBeside runs test for the kinds, beside one another.
+// eachBeside runs test for the kinds, beside one another and not beside other tests.
 func eachBeside(t *testing.T, kinds []kind, test func(t *testing.T, k kind)) {
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {

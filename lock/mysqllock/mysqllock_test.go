@@ -113,7 +113,7 @@ func TestMissingTables(t *testing.T) {
 // Thousands of acquisitions, many of them the first of their key, leave no lock, no transaction and no connection
 // behind.
 func TestNothingIsLeftBehind(t *testing.T) {
-	each(t, all, func(t *testing.T, k kind) {
+	eachBeside(t, all, func(t *testing.T, k kind) {
 		dsn := database(t)
 		db := pool(t, dsn, 2)
 		pools := []*sql.DB{pool(t, dsn, 12), pool(t, dsn, 12)}
