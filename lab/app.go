@@ -1,13 +1,11 @@
 package lab
 
 import (
-	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
-	"slices"
-	"strings"
+	"net/url"
 	"time"
 
 	"example.com/stock/loadtest"
@@ -21,59 +19,12 @@ type App struct {
 	frozen bool
 }
 
-// apps are n instances with that environment on top of baseEnv: those of the last scenario that wanted the same, healed.
-func (s *stand) apps(ctx context.Context, n int, env ...string) ([]*App, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	key := strings.Join(env, "\n")
-	s.used[key] = s.turn
-	if err := s.makeRoom(); err != nil {
-		return nil, err
-	}
-	if more := n - len(s.sets[key]); more > 0 {
-		servers, err := s.stack.Serve(ctx, more, env...)
-		if err != nil {
-			return nil, err
-		}
-		for _, server := range servers {
-			client, err := loadtest.NewClient(server.URL, token, 4)
-			if err != nil {
-				return nil, err
-			}
-			s.sets[key] = append(s.sets[key], &App{Server: server, client: client})
-		}
-	}
-	list := slices.Clone(s.sets[key][:n])
-	for _, app := range list {
-		if err := app.heal(ctx); err != nil {
-			return nil, err
-		}
-	}
-	for _, app := range list {
-		if err := s.ready(ctx, app); err != nil {
-			return nil, err
-		}
-	}
-	return list, nil
+// Stock reads a stock from the instance.
+func (a *App) Stock(ctx context.Context, store, sku string) (loadtest.Stock, error) {
+	return a.client.Stock(ctx, store, sku)
 }
 
-// ready waits until an instance says that every server that runs here is up: one that was frozen, or whose server was, takes a moment.
-func (s *stand) ready(ctx context.Context, app *App) error {
-	var last error
-	for began := time.Now(); time.Since(began) < patience; {
-		if last = app.backends(ctx, s.stack); last == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
-	return fmt.Errorf("%s is not ready: %w", app.Name, last)
-}
-
-// backends asks /readyz, and wants all that were started.
+// backends returns an error unless the instance reports that all servers that were started are up.
 func (a *App) backends(ctx context.Context, from *stack.Stack) error {
 	var reply struct {
 		Backends map[string]struct {
@@ -92,30 +43,6 @@ func (a *App) backends(ctx context.Context, from *stack.Stack) error {
 	return nil
 }
 
-// most is how many instances are kept running for scenarios to come: each asks every server how it is twice a second.
-const most = 8
-
-// makeRoom ends the instances that have not been wanted for longest, as many as are too many, but none of this turn. They start again if
-// they are wanted again.
-func (s *stand) makeRoom() error {
-	keys := slices.SortedFunc(maps.Keys(s.sets), func(a, b string) int { return cmp.Compare(s.used[b], s.used[a]) })
-	running := 0
-	for _, key := range keys {
-		for _, app := range s.sets[key] {
-			if app.Pid() == 0 {
-				continue
-			}
-			if running++; running <= most || s.used[key] == s.turn {
-				continue
-			}
-			if err := app.Kill(); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
 // heal makes an instance that a scenario has frozen or killed serve again.
 func (a *App) heal(ctx context.Context) error {
 	if a.Pid() == 0 {
@@ -127,4 +54,54 @@ func (a *App) heal(ctx context.Context) error {
 	}
 	a.frozen = false
 	return a.Resume()
+}
+
+// whereabouts returns the pause point at which a request stands, or "".
+func (a *App) whereabouts(ctx context.Context, id string) (point string, since time.Time, err error) {
+	var list struct {
+		Pauses []struct {
+			RequestID string `json:"request_id"`
+			Point     string
+			Since     time.Time
+		}
+	}
+	if err := a.call(ctx, http.MethodGet, "/v1/lab/pauses", &list); err != nil {
+		return "", time.Time{}, err
+	}
+	for _, p := range list.Pauses {
+		if p.RequestID == id {
+			return p.Point, p.Since, nil
+		}
+	}
+	return "", time.Time{}, nil
+}
+
+// release lets a request that stands at a pause point go on.
+func (a *App) release(ctx context.Context, id string) error {
+	return a.call(ctx, http.MethodDelete, "/v1/lab/pauses/"+url.PathEscape(id), nil)
+}
+
+// call sends a request to the instance's listener for operators and decodes the reply into out, if out is not nil. An
+// answer other than 200 is an error that tells its status.
+func (a *App) call(ctx context.Context, method, path string, out any) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, a.Admin+path, http.NoBody)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	transport := &http.Transport{DisableKeepAlives: true}
+	res, err := transport.RoundTrip(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s %s answered %d", method, path, res.StatusCode)
+	}
+	if out == nil {
+		return nil
+	}
+	return json.NewDecoder(res.Body).Decode(out)
 }

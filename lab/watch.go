@@ -11,26 +11,47 @@ import (
 // watchEvery is how often the server is asked who holds the lock, for the timeline.
 const watchEvery = 20 * time.Millisecond
 
-// Watch draws who holds the case's lock as its server has it, until the case ends: it asks an instance that is not to be frozen or
-// killed. Where the strategy does not tell, nothing is drawn. It is for the eye; no verdict depends on it.
-func (b *Bench) Watch(asked *App) {
-	url := asked.Admin + "/v1/locks/" + b.Strategy.Name + "/" + b.SKU
-	lane := "lock"
+// lockState is the answer of GET /v1/locks/{strategy}/{key}.
+type lockState struct {
+	Holder *struct {
+		Who       string
+		Instance  string
+		RequestID string `json:"request_id"`
+	}
+	Waiters []struct{ Who string }
+}
+
+// lockPath is where an instance tells of the case's lock, as its server has it.
+func (b *Testbed) lockPath() string { return "/v1/locks/" + b.Strategy.Name + "/" + b.SKU }
+
+// Waiting returns how many wait for the case's lock, as its server has it; -1 if that is not known.
+func (b *Testbed) Waiting(from *App) int {
+	var state lockState
+	if err := from.call(b.Ctx, http.MethodGet, b.lockPath(), &state); err != nil {
+		return -1
+	}
+	return len(state.Waiters)
+}
+
+// Watch draws who holds the case's lock as its server has it, until the case ends. It asks from, an instance that is not
+// to be frozen or killed. Where the strategy does not tell, nothing is drawn. It is for the eye; no verdict depends on it.
+func (b *Testbed) Watch(from *App) {
+	url := from.Admin + b.lockPath()
 	b.Go(func(ctx context.Context) {
 		transport := &http.Transport{MaxIdleConns: 1}
 		defer transport.CloseIdleConnections()
 		holder, since, last := "", time.Time{}, time.Now()
-		closed := func(at time.Time) {
+		draw := func(until time.Time) {
 			if holder != "" {
-				b.event(Event{At: since, Until: at, Lane: lane, Kind: Standing, Who: holder}, "the server has it held by %s", holder)
+				b.record(Event{At: since, Until: until, Lane: "lock", Kind: Standing, Who: holder}, say("says.server-has", "who", holder))
 			}
 		}
-		defer func() { closed(last) }()
+		defer func() { draw(last) }()
 		for {
 			asked := time.Now()
-			now, ok := ask(ctx, transport, url)
+			now, ok := askHolder(ctx, transport, url)
 			if ok && now != holder {
-				closed(asked)
+				draw(asked)
 				holder, since = now, asked
 			}
 			if ok {
@@ -45,8 +66,8 @@ func (b *Bench) Watch(asked *App) {
 	})
 }
 
-// ask is who holds it: the customer's name. ok is false if nobody can tell.
-func ask(ctx context.Context, transport http.RoundTripper, url string) (who string, ok bool) {
+// askHolder returns the customer who holds the lock, "" for none. ok is false if that is not known.
+func askHolder(ctx context.Context, transport http.RoundTripper, url string) (who string, ok bool) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		return "", false
@@ -56,21 +77,15 @@ func ask(ctx context.Context, transport http.RoundTripper, url string) (who stri
 		return "", false
 	}
 	defer res.Body.Close()
-	var reply struct {
-		Holder *struct {
-			Who       string
-			Instance  string
-			RequestID string `json:"request_id"`
-		}
-	}
-	if res.StatusCode != http.StatusOK || json.NewDecoder(res.Body).Decode(&reply) != nil {
+	var state lockState
+	if res.StatusCode != http.StatusOK || json.NewDecoder(res.Body).Decode(&state) != nil {
 		return "", false
 	}
-	if reply.Holder == nil {
+	if state.Holder == nil {
 		return "", true
 	}
-	if i := strings.LastIndexByte(reply.Holder.RequestID, '.'); i >= 0 {
-		return reply.Holder.RequestID[i+1:] + " on " + reply.Holder.Instance, true
+	if i := strings.LastIndexByte(state.Holder.RequestID, '.'); i >= 0 {
+		return state.Holder.RequestID[i+1:] + " on " + state.Holder.Instance, true
 	}
-	return reply.Holder.Who, true
+	return state.Holder.Who, true
 }

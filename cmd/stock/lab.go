@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"example.com/stock/lab"
+	"example.com/stock/lab/scenario"
 	"example.com/stock/stack"
 )
 
@@ -46,7 +47,11 @@ func labListCommand() *cobra.Command {
 				return err
 			}
 			table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-			for _, s := range lab.All() {
+			scenarios, err := scenario.All()
+			if err != nil {
+				return err
+			}
+			for _, s := range scenarios {
 				if group == "" || string(s.Group) == group {
 					fmt.Fprintf(table, "%s\t%s\t%d %s\t%s\n", s.Group, s.Name, len(s.Cases), lab.Text{EN: "cases", ZH: "例"}.In(lang), s.Title.In(lang))
 				}
@@ -106,10 +111,14 @@ func (r *labRun) choose(names []string) (err error) {
 	if r.options.Repeat < 1 || r.options.Repeat > 1000 {
 		return errors.New("--repeat: must be from 1 to 1000")
 	}
-	if r.options.Scenarios, err = lab.Find(names...); err != nil {
+	if r.options.Scenarios, err = scenario.Find(names...); err != nil {
 		return err
 	}
-	for _, s := range lab.All() {
+	all, err := scenario.All()
+	if err != nil {
+		return err
+	}
+	for _, s := range all {
 		named := slices.Contains(names, s.Name)
 		if !named && (r.all || r.quick && s.Quick || r.group != "" && string(s.Group) == r.group) {
 			r.options.Scenarios = append(r.options.Scenarios, s)

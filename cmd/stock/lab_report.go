@@ -11,6 +11,7 @@ import (
 
 	"example.com/stock/lab"
 	labreport "example.com/stock/lab/report"
+	"example.com/stock/lab/scenario"
 )
 
 const labMatrixLong = `It reads what "stock lab run --json" wrote and asks no server.
@@ -57,21 +58,25 @@ func (m *labMatrix) write(report lab.Report, out io.Writer) error {
 		}
 		fmt.Fprintln(out, "wrote", m.html)
 	}
+	matrix, err := matrixOf(report)
+	if err != nil {
+		return err
+	}
 	if m.check != "" {
-		if err := checkWords(m.check, report); err != nil {
+		if err := checkWords(m.check, matrix); err != nil {
 			return err
 		}
-		fmt.Fprintf(out, "%d words are what %s says\n", len(labreport.Words(report)), m.check)
+		fmt.Fprintf(out, "%d words are what %s says\n", len(matrix.Words()), m.check)
 	}
 	if m.markdown == "" && m.words == "" {
 		return nil
 	}
-	if err := labreport.Whole(report); err != nil {
+	if err := matrix.Whole(); err != nil {
 		return exitError{exitVerdict, err}
 	}
 	for path, write := range map[string]func(io.Writer) error{
-		m.markdown: func(w io.Writer) error { return labreport.WriteMarkdown(w, report) },
-		m.words:    func(w io.Writer) error { return labreport.WriteWords(w, labreport.Words(report)) },
+		m.markdown: matrix.WriteMarkdown,
+		m.words:    func(w io.Writer) error { return labreport.WriteWords(w, matrix.Words()) },
 	} {
 		if path == "" {
 			continue
@@ -85,7 +90,7 @@ func (m *labMatrix) write(report lab.Report, out io.Writer) error {
 }
 
 // checkWords compares a run with the words that are kept, and those with the catalogue.
-func checkWords(path string, report lab.Report) error {
+func checkWords(path string, matrix labreport.Matrix) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return fmt.Errorf("--check: %w", err)
@@ -95,7 +100,7 @@ func checkWords(path string, report lab.Report) error {
 	if err != nil {
 		return fmt.Errorf("--check: %s: %w", path, err)
 	}
-	if wrong := append(labreport.Stale(kept), labreport.Changed(kept, report)...); len(wrong) > 0 {
+	if wrong := append(matrix.Stale(kept), matrix.Changed(kept)...); len(wrong) > 0 {
 		return exitError{exitVerdict, fmt.Errorf("%s is not what the lab says:\n  %s", path, strings.Join(wrong, "\n  "))}
 	}
 	return nil
@@ -116,5 +121,15 @@ func readReport(path string) (report lab.Report, err error) {
 }
 
 func writeLabPage(path string, report lab.Report, lang string) error {
-	return writeFile(path, func(w io.Writer) error { return labreport.WriteHTML(w, report, lang) })
+	matrix, err := matrixOf(report)
+	if err != nil {
+		return err
+	}
+	return writeFile(path, func(w io.Writer) error { return matrix.WriteHTML(w, lang) })
+}
+
+// matrixOf puts a run beside the catalogue.
+func matrixOf(report lab.Report) (labreport.Matrix, error) {
+	scenarios, err := scenario.All()
+	return labreport.Matrix{Scenarios: scenarios, Run: report}, err
 }

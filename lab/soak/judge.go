@@ -106,7 +106,7 @@ func (r *run) look(ctx context.Context, l *lane, shelves []*shelf) ([]loadtest.A
 // read asks one instance after the other until one answers: to read again changes nothing, and on a loaded computer a server may seem down.
 func (r *run) read(ctx context.Context, ask func(*loadtest.Client) error) error {
 	for n := 0; ; n++ {
-		err := ask(r.stand.instances[n%len(r.stand.instances)].client)
+		err := ask(r.fleet.instances[n%len(r.fleet.instances)].client)
 		if err == nil || !sleep(ctx, 100*time.Millisecond) {
 			return err
 		}
