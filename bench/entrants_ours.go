@@ -30,7 +30,7 @@ func shipped(name string, plain bool) func(context.Context, task) ([]turn, error
 		}
 		l := s.Lock(servers)
 		return alike(t.Contenders, func(ctx context.Context, key string) (worked bool, err error) {
-			err = lock.Do(ctx, l, key, func(ctx context.Context, fence lock.Fence) error {
+			err = lock.Do(ctx, l, key, lock.Options{}, func(ctx context.Context, fence lock.Fence) error {
 				if fence == lock.NoFence {
 					return errors.New("the lease has no fence")
 				}

@@ -64,6 +64,8 @@ func New(l Limits) *Gate {
 // A Request says who asks to be let in.
 type Request struct {
 	Key string
+	// Wait ends the wait for the turn together with ctx; nil: ctx alone does.
+	Wait context.Context
 	// Until is when it gives up; zero: when ctx ends. Where the gate bounds those who wait, it refuses at once who
 	// would not have their turn by then at the speed of the latest operations.
 	Until time.Time
@@ -85,8 +87,7 @@ func (e *RefusedError) Error() string { return "overloaded: " + e.reason }
 // Is makes a RefusedError match lock.ErrOverloaded.
 func (e *RefusedError) Is(target error) bool { return target == lock.ErrOverloaded }
 
-// Enter waits for the turn until ctx ends, or what bounds the wait under ctx (see lock.WithWait). Whoever was let in
-// calls leave once.
+// Enter waits for the turn until ctx ends, or what else bounds the wait does. Whoever was let in calls leave once.
 //
 // Errors: a RefusedError if there was no room to wait, or the time was over before the turn came; otherwise the cause
 // of ctx's end.
@@ -95,8 +96,8 @@ func (g *Gate) Enter(ctx context.Context, t Request) (leave func(), err error) {
 		return func() {}, nil
 	}
 	wait := ctx
-	if !t.Begun {
-		wait = lock.Wait(ctx)
+	if !t.Begun && t.Wait != nil {
+		wait = t.Wait
 	}
 	l, place, err := g.join(t)
 	if err != nil {

@@ -5,50 +5,43 @@ import (
 	"errors"
 )
 
-type (
-	noWaitKey struct{}
-	waitKey   struct{}
-	ownerKey  struct{}
-	// heldKey finds the lease that an enclosing Do holds: re-entry goes by what the ctx carries, never by goroutine.
-	heldKey struct {
-		l   Locker
-		key string
+// Options say how to acquire a lock. The zero value waits until ctx ends, for a caller without a name.
+type Options struct {
+	// TryOnce makes one try in place of a wait: a key that another holds is ErrHeld at once.
+	TryOnce bool
+
+	// Owner is the name of the caller, such as "instance/request-id". It is shown to others. It is no identity: every
+	// acquisition has its own.
+	Owner string
+
+	// OnWake is called each time that the lock's server wakes the caller while it waits: the server reported that
+	// something had happened to the key, and the caller looked whether it was next. Of n waiters, a lock that wakes
+	// them all at every release does so n+(n-1)+...+1 times until the last one is served; one that wakes the next in
+	// line does so n times. Two things are not counted: a look because time has passed, and a lease that is handed
+	// over inside the process (see [HandOver]). OnWake must be quick, and safe for concurrent use. nil: nobody is told.
+	OnWake func()
+
+	// Wait, of [Do] alone, ends the wait for the lock in place of ctx, which then ends the work alone. The two differ
+	// when a client goes away: it leaves the queue at once, but a write that has begun is finished, or its outcome
+	// would be unknown. nil: ctx ends both.
+	Wait context.Context
+}
+
+// Woken is for drivers: it calls OnWake if there is one.
+func (o Options) Woken() {
+	if o.OnWake != nil {
+		o.OnWake()
 	}
-)
-
-// NoWait makes a ctx with which Acquire tries once and answers ErrHeld at once.
-func NoWait(ctx context.Context) context.Context { return context.WithValue(ctx, noWaitKey{}, true) }
-
-// IsNoWait is for drivers: whether ctx allows one try only.
-func IsNoWait(ctx context.Context) bool { return ctx.Value(noWaitKey{}) != nil }
-
-// WithWait makes a ctx with which [Do] waits for the lock until wait ends, and works until ctx does. The two differ when
-// a client goes away: it leaves the queue at once, but a write that has begun is finished, or its outcome would be unknown.
-func WithWait(ctx, wait context.Context) context.Context {
-	return context.WithValue(ctx, waitKey{}, wait)
 }
 
-// Wait is the ctx that bounds the wait for a lock under ctx: that of [WithWait], or ctx itself.
-func Wait(ctx context.Context) context.Context {
-	if wait, ok := ctx.Value(waitKey{}).(context.Context); ok {
-		return wait
-	}
-	return ctx
+// heldKey finds the lease that an enclosing Do holds. It is the one thing of this package which travels in a context:
+// re-entry goes by the scope that a ctx is of, never by goroutine.
+type heldKey struct {
+	l   Locker
+	key string
 }
 
-// WithOwner makes a ctx that says who asks, such as "instance/request-id". It is shown to others; it is no identity: every
-// acquisition has its own.
-func WithOwner(ctx context.Context, who string) context.Context {
-	return context.WithValue(ctx, ownerKey{}, who)
-}
-
-// Owner is who asks, by [WithOwner], or "".
-func Owner(ctx context.Context) string {
-	who, _ := ctx.Value(ownerKey{}).(string)
-	return who
-}
-
-// Do acquires key, calls work, and releases. The ctx that work gets ends, with a cause that matches ErrLost, when the
+// Do acquires key as o says, calls work, and releases. The ctx that work gets ends, with a cause that matches ErrLost, when the
 // lease is lost. A ctx that already carries a lease of the same locker and key (it comes from an enclosing Do)
 // re-enters.
 //
@@ -64,7 +57,9 @@ func Owner(ctx context.Context) string {
 // What Do does not promise: that the write inside work came before the loss. Give its fence to the store. Nor that a
 // write of unknown outcome is over when the lease has run out: for that what is left of the lease when the write is
 // sent must be longer than the store's own limit for it. A store without a limit needs conditional writes.
-func Do(ctx context.Context, l Locker, key string, work func(context.Context, Fence) error) error {
+func Do(
+	ctx context.Context, l Locker, key string, o Options, work func(context.Context, Fence) error,
+) error {
 	if outer, ok := ctx.Value(heldKey{l, key}).(*Lease); ok {
 		if err := outer.Err(); err != nil {
 			return err
@@ -75,7 +70,11 @@ func Do(ctx context.Context, l Locker, key string, work func(context.Context, Fe
 		}
 		return err
 	}
-	lease, err := l.Acquire(Wait(ctx), key)
+	wait := ctx
+	if o.Wait != nil {
+		wait = o.Wait
+	}
+	lease, err := l.Acquire(wait, key, o)
 	if err != nil {
 		return err
 	}

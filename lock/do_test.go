@@ -23,8 +23,8 @@ type rented struct {
 	frees int
 }
 
-func (r *rented) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
-	if err := r.queue.Enter(ctx, key); err != nil {
+func (r *rented) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+	if err := r.queue.Enter(ctx, key, o); err != nil {
 		return nil, err
 	}
 	lease, lose := lock.NewLease(key, 7, func(context.Context) error {
@@ -40,12 +40,12 @@ func TestDoReleasesAlsoAfterAPanic(t *testing.T) {
 	r := &rented{}
 	func() {
 		defer func() { _ = recover() }()
-		_ = lock.Do(t.Context(), r, "k", func(context.Context, lock.Fence) error { panic("work") })
+		_ = lock.Do(t.Context(), r, "k", lock.Options{}, func(context.Context, lock.Fence) error { panic("work") })
 	}()
 	if r.frees != 1 {
 		t.Fatalf("freed %d times, want 1", r.frees)
 	}
-	if err := lock.Do(lock.NoWait(t.Context()), r, "k", func(context.Context, lock.Fence) error { return nil }); err != nil {
+	if err := lock.Do(t.Context(), r, "k", lock.Options{TryOnce: true}, func(context.Context, lock.Fence) error { return nil }); err != nil {
 		t.Fatalf("the key is still held: %v", err)
 	}
 }
@@ -53,7 +53,7 @@ func TestDoReleasesAlsoAfterAPanic(t *testing.T) {
 func TestDoEndsTheWorkWithTheLoss(t *testing.T) {
 	r := &rented{}
 	reason := errors.New("session expired")
-	err := lock.Do(t.Context(), r, "k", func(ctx context.Context, f lock.Fence) error {
+	err := lock.Do(t.Context(), r, "k", lock.Options{}, func(ctx context.Context, f lock.Fence) error {
 		if f != 7 {
 			t.Errorf("fence = %d, want 7", f)
 		}
@@ -71,7 +71,7 @@ func TestDoEndsTheWorkWithTheLoss(t *testing.T) {
 
 func TestDoTellsWorkThatWentOnOfTheLoss(t *testing.T) {
 	r := &rented{}
-	err := lock.Do(t.Context(), r, "k", func(context.Context, lock.Fence) error {
+	err := lock.Do(t.Context(), r, "k", lock.Options{}, func(context.Context, lock.Fence) error {
 		r.lose(lock.ErrExpired)
 		return nil // wrote, and did not look
 	})
@@ -83,8 +83,8 @@ func TestDoTellsWorkThatWentOnOfTheLoss(t *testing.T) {
 func TestDoReenters(t *testing.T) {
 	r := &rented{}
 	var inner lock.Fence
-	err := lock.Do(t.Context(), r, "k", func(ctx context.Context, _ lock.Fence) error {
-		return lock.Do(lock.NoWait(ctx), r, "k", func(_ context.Context, f lock.Fence) error {
+	err := lock.Do(t.Context(), r, "k", lock.Options{}, func(ctx context.Context, _ lock.Fence) error {
+		return lock.Do(ctx, r, "k", lock.Options{TryOnce: true}, func(_ context.Context, f lock.Fence) error {
 			inner = f
 			return nil
 		})
@@ -96,10 +96,10 @@ func TestDoReenters(t *testing.T) {
 
 func TestDoDoesNotReenterAnotherKeyLockerOrContext(t *testing.T) {
 	r, other := &rented{}, &rented{}
-	_ = lock.Do(t.Context(), r, "k", func(ctx context.Context, _ lock.Fence) error {
+	_ = lock.Do(t.Context(), r, "k", lock.Options{}, func(ctx context.Context, _ lock.Fence) error {
 		for name, try := range map[string]func() error{
 			"another context": func() error {
-				return lock.Do(lock.NoWait(t.Context()), r, "k", func(context.Context, lock.Fence) error { return nil })
+				return lock.Do(t.Context(), r, "k", lock.Options{TryOnce: true}, func(context.Context, lock.Fence) error { return nil })
 			},
 		} {
 			if err := try(); !errors.Is(err, lock.ErrHeld) {
@@ -107,7 +107,7 @@ func TestDoDoesNotReenterAnotherKeyLockerOrContext(t *testing.T) {
 			}
 		}
 		for _, l := range []lock.Locker{r, other} {
-			if err := lock.Do(lock.NoWait(ctx), l, "another key", func(context.Context, lock.Fence) error { return nil }); err != nil {
+			if err := lock.Do(ctx, l, "another key", lock.Options{TryOnce: true}, func(context.Context, lock.Fence) error { return nil }); err != nil {
 				t.Errorf("another key: %v", err)
 			}
 		}
@@ -118,14 +118,14 @@ func TestDoDoesNotReenterAnotherKeyLockerOrContext(t *testing.T) {
 func TestDoWaitsAndWorksUnderDifferentContexts(t *testing.T) {
 	r := &rented{}
 	wait, leave := context.WithCancel(t.Context())
-	err := lock.Do(lock.WithWait(t.Context(), wait), r, "k", func(ctx context.Context, _ lock.Fence) error {
+	err := lock.Do(t.Context(), r, "k", lock.Options{Wait: wait}, func(ctx context.Context, _ lock.Fence) error {
 		leave() // the client goes away while we work
 		return ctx.Err()
 	})
 	if err != nil {
 		t.Errorf("the work was ended with the wait: %v", err)
 	}
-	err = lock.Do(lock.WithWait(t.Context(), wait), r, "k", func(context.Context, lock.Fence) error { return nil })
+	err = lock.Do(t.Context(), r, "k", lock.Options{Wait: wait}, func(context.Context, lock.Fence) error { return nil })
 	if err != nil {
 		t.Errorf("a free lock needs no wait: %v", err)
 	}
@@ -219,7 +219,7 @@ func TestObserve(t *testing.T) {
 		var both sync.WaitGroup
 		for range 2 {
 			both.Go(func() {
-				_ = lock.Do(t.Context(), l, "k", func(context.Context, lock.Fence) error { time.Sleep(time.Second); return nil })
+				_ = lock.Do(t.Context(), l, "k", lock.Options{}, func(context.Context, lock.Fence) error { time.Sleep(time.Second); return nil })
 			})
 		}
 		both.Wait()
@@ -230,7 +230,7 @@ func TestObserve(t *testing.T) {
 		if len(holds) != 2 || holds[0] != time.Second || ends[0] != nil {
 			t.Errorf("holds = %v, ends = %v; want 1s twice without an error", holds, ends)
 		}
-		lease, _ := l.Acquire(t.Context(), "k")
+		lease, _ := l.Acquire(t.Context(), "k", lock.Options{})
 		r.lose(lock.ErrExpired)
 		synctest.Wait()
 		_ = lease.Release()
@@ -243,9 +243,9 @@ func TestObserve(t *testing.T) {
 // Whoever re-enters under a lease that has been lost works under none.
 func TestDoDoesNotReenterALostLease(t *testing.T) {
 	r := &rented{}
-	err := lock.Do(t.Context(), r, "k", func(ctx context.Context, _ lock.Fence) error {
+	err := lock.Do(t.Context(), r, "k", lock.Options{}, func(ctx context.Context, _ lock.Fence) error {
 		r.lose(lock.ErrTaken)
-		return lock.Do(ctx, r, "k", func(context.Context, lock.Fence) error {
+		return lock.Do(ctx, r, "k", lock.Options{}, func(context.Context, lock.Fence) error {
 			t.Error("worked under a lost lease")
 			return nil
 		})
@@ -258,7 +258,7 @@ func TestDoDoesNotReenterALostLease(t *testing.T) {
 // The ctx of the work says why it has ended.
 func TestDoTellsTheWorkWhyItEnds(t *testing.T) {
 	r := &rented{}
-	_ = lock.Do(t.Context(), r, "k", func(ctx context.Context, _ lock.Fence) error {
+	_ = lock.Do(t.Context(), r, "k", lock.Options{}, func(ctx context.Context, _ lock.Fence) error {
 		r.lose(lock.ErrTaken)
 		<-ctx.Done()
 		if err := context.Cause(ctx); !errors.Is(err, lock.ErrLost) || !errors.Is(err, lock.ErrTaken) {
@@ -272,7 +272,7 @@ func TestDoTellsTheWorkWhyItEnds(t *testing.T) {
 func TestDoWaitsNoLongerThanItsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &rented{}
-		held, _ := r.Acquire(t.Context(), "k")
+		held, _ := r.Acquire(t.Context(), "k", lock.Options{})
 		defer func() { _ = held.Release() }()
 		gone := errors.New("the client went away")
 		wait, leave := context.WithCancelCause(t.Context())
@@ -280,7 +280,7 @@ func TestDoWaitsNoLongerThanItsWait(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		began := time.Now()
-		err := lock.Do(lock.WithWait(ctx, wait), r, "k", func(context.Context, lock.Fence) error { return nil })
+		err := lock.Do(ctx, r, "k", lock.Options{Wait: wait}, func(context.Context, lock.Fence) error { return nil })
 		if !errors.Is(err, lock.ErrHeld) || !errors.Is(err, gone) || time.Since(began) != time.Second {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}

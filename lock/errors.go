@@ -35,7 +35,7 @@ var (
 // A HeldError is an ErrHeld that knows more about the holder.
 type HeldError struct {
 	Key       string
-	Holder    string        // who holds it, as told by [WithOwner]; empty if not known
+	Holder    string        // who holds it, by its Options.Owner; empty if not known
 	Remaining time.Duration // how long the lease still runs if it is not renewed; 0 if not known
 }
 

@@ -23,7 +23,7 @@ func queues() map[string]func() lock.Locker {
 // crowd lets n callers wait for a key that is held until they all give up at the same moment, and returns how long
 // the slowest acquisition of another key took meanwhile, and how long it took until the last one had returned.
 func crowd(t testing.TB, l lock.Locker, n int) (slowest, all time.Duration) {
-	held, err := l.Acquire(t.Context(), "crowded")
+	held, err := l.Acquire(t.Context(), "crowded", lock.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func crowd(t testing.TB, l lock.Locker, n int) (slowest, all time.Duration) {
 	for range n {
 		waiters.Go(func() {
 			asked.Add(1)
-			if _, err := l.Acquire(end, "crowded"); !errors.Is(err, lock.ErrHeld) {
+			if _, err := l.Acquire(end, "crowded", lock.Options{}); !errors.Is(err, lock.ErrHeld) {
 				t.Errorf("a waiter was told %v", err)
 			}
 		})
@@ -52,7 +52,7 @@ func crowd(t testing.TB, l lock.Locker, n int) (slowest, all time.Duration) {
 			default:
 			}
 			began := time.Now()
-			lease, err := l.Acquire(t.Context(), fmt.Sprint("another-", i%8))
+			lease, err := l.Acquire(t.Context(), fmt.Sprint("another-", i%8), lock.Options{})
 			if err != nil {
 				t.Error(err)
 				return

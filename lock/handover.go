@@ -3,7 +3,7 @@ package lock
 import (
 	"context"
 	"errors"
-	"sync"
+	"slices"
 	"time"
 )
 
@@ -26,7 +26,7 @@ type Bound struct {
 //
 // What is acquired from l belongs to the queue and not to whoever came first: when that one gives up, the others keep
 // the process's place at l, and l is asked until nobody here waits any more. l knows them by the name of the one who
-// was the first when it was asked. A caller with NoWait asks l itself, once, if nobody here holds or waits.
+// was the first when it was asked. A caller that tries once asks l itself, once, if nobody here holds or waits.
 //
 // Round trips: those of l for each lease, so uncontended the same as l, and contended 1/Holders of them for each
 // holder.
@@ -62,17 +62,16 @@ type batch struct {
 	retired bool // its renewal was stopped: it ends with this holder
 }
 
-func (h *handOver) Acquire(ctx context.Context, key string) (*Lease, error) {
+func (h *handOver) Acquire(ctx context.Context, key string, o Options) (*Lease, error) {
 	s := h.queues.of(key)
 	k, busy := s.keys[key]
-	once := IsNoWait(ctx)
 	switch {
-	case !busy && (once || ctx.Err() != nil):
+	case !busy && (o.TryOnce || ctx.Err() != nil):
 		k = s.open(key)
-		k.holder, k.asked = Contender{Who: Owner(ctx), Since: time.Now()}, Owner(ctx)
+		k.holder, k.asked = Contender{Who: o.Owner, Since: time.Now()}, o.Owner
 		s.mu.Unlock()
-		return h.try(ctx, k)
-	case once:
+		return h.try(ctx, k, o)
+	case o.TryOnce:
 		holder := k.holder.Who
 		if k.acquisition != nil && k.first != nil {
 			holder = k.first.Who
@@ -84,7 +83,7 @@ func (h *handOver) Acquire(ctx context.Context, key string) (*Lease, error) {
 	case k.acquisition != nil:
 		k.acquisition.outlive(time.Now())
 	}
-	w := k.join(ctx)
+	w := k.join(ctx, o)
 	if !busy {
 		h.ask(k)
 	}
@@ -102,8 +101,8 @@ func (h *handOver) Acquire(ctx context.Context, key string) (*Lease, error) {
 }
 
 // try asks the inner locker in the caller's own name and time. Whoever comes meanwhile waits for the end of that.
-func (h *handOver) try(ctx context.Context, k *keyQueue) (*Lease, error) {
-	lease, err := h.inner.Acquire(ctx, k.key)
+func (h *handOver) try(ctx context.Context, k *keyQueue, o Options) (*Lease, error) {
+	lease, err := h.inner.Acquire(ctx, k.key, o)
 	if err != nil {
 		h.goOn(k)
 		return nil, err
@@ -148,39 +147,19 @@ func (h *handOver) sublet(k *keyQueue, b *batch) *Lease {
 	b.holders++
 	k.batch, k.holder.Since = b, time.Now()
 	k.shard.mu.Unlock()
-	var once sync.Once
-	var freed error
-	end := func(how func() error) error {
-		once.Do(func() { freed = how() })
-		return freed
+	end := func(abandon bool) error {
+		if !abandon {
+			return h.settle(k, b)
+		}
+		b.lease.Abandon()
+		h.goOn(k)
+		return nil
 	}
-	settle := func() error { return h.settle(k, b) }
-	var follow func() bool
-	local, lost := NewLease(k.key, fence, func(context.Context) error {
-		follow()
-		return end(settle)
-	})
-	local.leave = func() {
-		follow()
-		_ = end(func() error {
-			b.lease.Abandon()
-			h.goOn(k)
-			return nil
-		})
-	}
-	follow = context.AfterFunc(b.lease.held, func() {
-		lost(b.lease.Err())
-		_ = end(settle) // the holder may hang: those behind it go on, with a lease of their own
-	})
-	retire := local.retire
-	local.retire = func() {
+	return newSubLease(b.lease, fence, end, func() {
 		k.shard.mu.Lock()
 		b.retired = true
 		k.shard.mu.Unlock()
-		b.lease.StopRenewing()
-		retire()
-	}
-	return local
+	})
 }
 
 // settle ends a local holding: it hands the batch on, or gives the lease back and has another one acquired for those
@@ -217,11 +196,12 @@ func (h *handOver) goOn(k *keyQueue) {
 // nobody waits any more, and its deadline is the latest of theirs.
 type acquisition struct {
 	context.Context
-	end   context.CancelCauseFunc
-	queue *keyQueue
-	first time.Time     // the deadline as it was when it began; zero: none
-	done  chan struct{} // closed when the inner Acquire has returned, and nothing of it is left; err can be read then
-	err   error
+	end     context.CancelCauseFunc
+	options Options
+	queue   *keyQueue
+	first   time.Time     // the deadline as it was when it began; zero: none
+	done    chan struct{} // closed when the inner Acquire has returned, and nothing of it is left; err can be read then
+	err     error
 }
 
 // Deadline is for clients that put one on their sockets. It may grow, but not once it has passed: see outlive.
@@ -253,7 +233,7 @@ func (h *handOver) ask(k *keyQueue) {
 	a := h.begin(k)
 	go func() {
 		for a != nil {
-			lease, err := h.inner.Acquire(a, k.key)
+			lease, err := h.inner.Acquire(a, k.key, a.options)
 			a = h.deliver(k, a, lease, err)
 		}
 	}()
@@ -262,12 +242,14 @@ func (h *handOver) ask(k *keyQueue) {
 // begin makes the acquisition of a queue that has waiters and none. The shard is locked.
 func (h *handOver) begin(k *keyQueue) *acquisition {
 	k.asked = k.first.Who
-	ctx, end := context.WithCancelCause(WithOwner(context.Background(), k.asked))
-	a := &acquisition{end: end, queue: k, done: make(chan struct{})}
+	ctx, end := context.WithCancelCause(context.Background())
+	a := &acquisition{
+		Context: ctx, end: end, queue: k, done: make(chan struct{}),
+		options: Options{Owner: k.asked, OnWake: k.wake},
+	}
 	if !k.endless {
 		a.first = k.until
 	}
-	a.Context = OnWake(ctx, k.wake)
 	k.acquisition = a
 	return a
 }
@@ -275,14 +257,12 @@ func (h *handOver) begin(k *keyQueue) *acquisition {
 // wake tells the one who will have the lease that a server has woken this process.
 func (k *keyQueue) wake() {
 	k.shard.mu.Lock()
-	var woken func()
+	var first Options
 	if k.first != nil {
-		woken = k.first.woken
+		first = k.first.options
 	}
 	k.shard.mu.Unlock()
-	if woken != nil {
-		woken()
-	}
+	first.Woken()
 }
 
 // deliver gives what came of a to the one who has waited longest now, and begins the next acquisition if somebody is
@@ -320,4 +300,61 @@ func (h *handOver) Close() error {
 		return c.Close()
 	}
 	return nil
+}
+
+// Inspect is the inner locker's answer with the waiters of this process in it, who are known by name here only. They stand behind the one
+// that contends for all of them: first as many as may still share its lease, the others at the end, where the next lease of this
+// process would be. A bound that is reached by time makes it fewer.
+func (h *handOver) Inspect(ctx context.Context, key string) (State, error) {
+	s, err := Inspect(ctx, h.inner, key)
+	if err != nil {
+		return s, err
+	}
+	shard := h.queues.of(key)
+	defer shard.mu.Unlock()
+	if k, busy := shard.keys[key]; busy {
+		h.fill(&s, k)
+	}
+	return s, nil
+}
+
+func (h *handOver) fill(s *State, k *keyQueue) {
+	local := k.waiters()
+	at, share := len(s.Waiters), 0
+	if b := k.batch; b != nil {
+		// The lease may have been lost to another since: then its fence is not the holder's.
+		if s.Holder != nil && s.Holder.Fence == b.lease.Fence() {
+			s.Holder.Who, s.Holder.Since = k.holder.Who, k.holder.Since
+			if s.Holder.Fence != NoFence {
+				s.Holder.Fence += Fence(b.holders - 1)
+			}
+			at = 0
+			if !b.retired {
+				share = h.bound.Holders - b.holders
+			}
+		}
+	} else {
+		// The one who will have the lease that is being acquired: the first of those who wait, or who tries once.
+		ours := k.holder
+		if k.acquisition != nil && len(local) > 0 {
+			ours, local = local[0], local[1:]
+		}
+		if i := slices.IndexFunc(s.Waiters, func(c Contender) bool { return c.Who == k.asked }); i >= 0 {
+			s.Waiters[i].Who = ours.Who
+			if s.Waiters[i].Since.IsZero() {
+				s.Waiters[i].Since = ours.Since
+			}
+			at, share = i+1, h.bound.Holders-1
+		} else if s.Holder != nil && s.Holder.Who == k.asked { // granted, and not yet here
+			s.Holder.Who = ours.Who
+			at, share = 0, h.bound.Holders-1
+		} // or it has not come to the server yet, and is nowhere
+	}
+	share = min(max(share, 0), len(local))
+	s.Waiters = slices.Concat(s.Waiters[:at:at], local[:share], s.Waiters[at:], local[share:])
+}
+
+// Evict passes through: whichever process has the lease, its local holders lose it with it.
+func (h *handOver) Evict(ctx context.Context, key string) (Fence, error) {
+	return Evict(ctx, h.inner, key)
 }

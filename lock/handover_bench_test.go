@@ -10,7 +10,7 @@ import (
 func BenchmarkHandOverAlone(b *testing.B) {
 	l := lock.HandOver(&remote{}, lock.Bound{})
 	for b.Loop() {
-		lease, err := l.Acquire(b.Context(), "k")
+		lease, err := l.Acquire(b.Context(), "k", lock.Options{})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -17,12 +17,12 @@ type ledger struct {
 	order []string // of those who asked and have not released
 }
 
-func (l *ledger) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
-	who := lock.Owner(ctx)
+func (l *ledger) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+	who := o.Owner
 	l.mu.Lock()
 	l.order = append(l.order, who)
 	l.mu.Unlock()
-	lease, err := l.remote.Acquire(ctx, key)
+	lease, err := l.remote.Acquire(ctx, key, o)
 	if err == nil {
 		go func() {
 			<-lease.Done()
@@ -78,7 +78,7 @@ func TestHandOverInspect(t *testing.T) {
 		var all sync.WaitGroup
 		come := func(l lock.Locker, who string) {
 			all.Go(func() {
-				lease, err := l.Acquire(lock.WithOwner(t.Context(), who), "k")
+				lease, err := l.Acquire(t.Context(), "k", lock.Options{Owner: who})
 				if err != nil {
 					t.Error(err)
 					return
@@ -141,7 +141,7 @@ func TestDecoratorsPassEvictThrough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &ledger{}
 		l := lock.Observe(lock.HandOver(r, lock.Bound{}), lock.Events{})
-		lease, err := l.Acquire(t.Context(), "k")
+		lease, err := l.Acquire(t.Context(), "k", lock.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

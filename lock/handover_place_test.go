@@ -17,14 +17,14 @@ func TestHandOverKeepsThePlaceOfAProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &remote{}
 		here, there := lock.HandOver(r, lock.Bound{}), lock.HandOver(r, lock.Bound{})
-		elsewhere, _ := r.Acquire(t.Context(), "k")
+		elsewhere, _ := r.Acquire(t.Context(), "k", lock.Options{})
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 
 		var order []string
 		var all sync.WaitGroup
 		all.Go(func() {
-			_, err := here.Acquire(short, "k")
+			_, err := here.Acquire(short, "k", lock.Options{})
 			if !errors.Is(err, lock.ErrHeld) || !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("who waited for a short time: %v", err)
 			}
@@ -46,16 +46,22 @@ func TestHandOverKeepsThePlaceOfAProcess(t *testing.T) {
 	})
 }
 
+// asking is what an Acquire was called with.
+type asking struct {
+	context.Context
+	owner string
+}
+
 // A stubborn locker shows what it was asked with, and answers when it is told to.
 type stubborn struct {
-	asked  chan context.Context
+	asked  chan asking
 	answer chan error
 }
 
 func (s *stubborn) FenceRange() uint64 { return 8 }
 
-func (s *stubborn) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
-	s.asked <- ctx
+func (s *stubborn) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+	s.asked <- asking{ctx, o.Owner}
 	select {
 	case <-ctx.Done():
 		return nil, errors.Join(errLeft, context.Cause(ctx))
@@ -74,7 +80,7 @@ var errLeft = errors.New("the place in the queue was given up")
 // whoever is the last to go ends it with the reason for which he goes.
 func TestHandOverAsksUntilNobodyWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &stubborn{make(chan context.Context, 8), make(chan error)}
+		s := &stubborn{make(chan asking, 8), make(chan error)}
 		l := lock.HandOver(s, lock.Bound{})
 		down := errors.New("backend down")
 		errs := make(map[string]error)
@@ -82,7 +88,7 @@ func TestHandOverAsksUntilNobodyWaits(t *testing.T) {
 		var all sync.WaitGroup
 		come := func(ctx context.Context, who string) {
 			all.Go(func() {
-				_, err := l.Acquire(lock.WithOwner(ctx, who), "k")
+				_, err := l.Acquire(ctx, "k", lock.Options{Owner: who})
 				mu.Lock()
 				errs[who] = err
 				mu.Unlock()
@@ -98,8 +104,8 @@ func TestHandOverAsksUntilNobodyWaits(t *testing.T) {
 		defer stop()
 		come(first, "first")
 		asked := <-s.asked
-		if at, limited := asked.Deadline(); !limited || at.Sub(began) != time.Second || lock.Owner(asked) != "first" {
-			t.Errorf("asked by %q until %v", lock.Owner(asked), at.Sub(began))
+		if at, limited := asked.Deadline(); !limited || at.Sub(began) != time.Second || asked.owner != "first" {
+			t.Errorf("asked by %q until %v", asked.owner, at.Sub(began))
 		}
 		come(second, "second")
 		if at, _ := asked.Deadline(); at.Sub(began) != time.Minute {
@@ -123,10 +129,10 @@ func TestHandOverAsksUntilNobodyWaits(t *testing.T) {
 		come(t.Context(), "fourth")
 		<-s.asked
 		s.answer <- down
-		if next := <-s.asked; lock.Owner(next) != "fourth" {
-			t.Errorf("then asked by %q", lock.Owner(next))
+		if next := <-s.asked; next.owner != "fourth" {
+			t.Errorf("then asked by %q", next.owner)
 		}
-		if _, err := l.Acquire(lock.NoWait(t.Context()), "k"); !errors.Is(err, lock.ErrHeld) {
+		if _, err := l.Acquire(t.Context(), "k", lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrHeld) {
 			t.Errorf("try once behind a waiter: %v", err)
 		}
 		s.answer <- nil
@@ -141,13 +147,13 @@ func TestHandOverAsksUntilNobodyWaits(t *testing.T) {
 // passed.
 func TestHandOverOfAWaiterWhoComesAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &stubborn{make(chan context.Context, 8), make(chan error)}
+		s := &stubborn{make(chan asking, 8), make(chan error)}
 		l := lock.HandOver(s, lock.Bound{})
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		var all sync.WaitGroup
 		all.Go(func() {
-			switch lease, err := l.Acquire(short, "k"); {
+			switch lease, err := l.Acquire(short, "k", lock.Options{}); {
 			case err == nil: // it came at the same moment
 				_ = lease.Release()
 			case !errors.Is(err, context.DeadlineExceeded):
@@ -156,7 +162,7 @@ func TestHandOverOfAWaiterWhoComesAtTheEnd(t *testing.T) {
 		})
 		all.Go(func() {
 			time.Sleep(time.Second) // to the nanosecond
-			lease, err := l.Acquire(t.Context(), "k")
+			lease, err := l.Acquire(t.Context(), "k", lock.Options{})
 			if err != nil {
 				t.Error(err)
 				return
@@ -178,7 +184,7 @@ func TestHandOverOfAnAbandonedLease(t *testing.T) {
 		r := &remote{linger: time.Minute}
 		l := lock.HandOver(r, lock.Bound{})
 		began := time.Now()
-		err := lock.Do(t.Context(), l, "k", func(context.Context, lock.Fence) error {
+		err := lock.Do(t.Context(), l, "k", lock.Options{}, func(context.Context, lock.Fence) error {
 			go hold(t, l, func(lease *lock.Lease) {
 				if waited := time.Since(began); waited != time.Minute || lease.Fence() != 16 {
 					t.Errorf("the next one here came after %v, with fence %d; want a lease of its own after a minute",

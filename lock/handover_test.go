@@ -25,8 +25,8 @@ type remote struct {
 
 func (r *remote) FenceRange() uint64 { return 8 }
 
-func (r *remote) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
-	if err := r.queue.Enter(ctx, key); err != nil {
+func (r *remote) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+	if err := r.queue.Enter(ctx, key, o); err != nil {
 		return nil, err
 	}
 	r.mu.Lock()
@@ -47,7 +47,7 @@ func (r *remote) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
 // hold acquires, appends what to log, and releases.
 func hold(t *testing.T, l lock.Locker, work func(*lock.Lease)) {
 	t.Helper()
-	lease, err := l.Acquire(t.Context(), "k")
+	lease, err := l.Acquire(t.Context(), "k", lock.Options{})
 	if err != nil {
 		t.Error(err)
 		return
@@ -123,13 +123,13 @@ func TestHandOverOfALostLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &remote{}
 		l := lock.HandOver(r, lock.Bound{})
-		hung, err := l.Acquire(t.Context(), "k")
+		hung, err := l.Acquire(t.Context(), "k", lock.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		next := make(chan *lock.Lease)
 		go func() {
-			lease, err := l.Acquire(t.Context(), "k")
+			lease, err := l.Acquire(t.Context(), "k", lock.Options{})
 			if err != nil {
 				t.Error(err)
 			}
@@ -159,7 +159,7 @@ func TestHandOverDoesNotKeepALeaseThatIsNotRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &remote{}
 		l := lock.HandOver(r, lock.Bound{})
-		first, _ := l.Acquire(t.Context(), "k")
+		first, _ := l.Acquire(t.Context(), "k", lock.Options{})
 		var all sync.WaitGroup
 		all.Go(func() { hold(t, l, func(*lock.Lease) {}) })
 		synctest.Wait()
@@ -176,13 +176,13 @@ func TestHandOverLeavesNobodyBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &remote{}
 		l := lock.HandOver(r, lock.Bound{})
-		elsewhere, _ := r.Acquire(t.Context(), "k")
+		elsewhere, _ := r.Acquire(t.Context(), "k", lock.Options{})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		var all sync.WaitGroup
 		for i := range 5 {
 			all.Go(func() {
-				_, err := l.Acquire(lock.WithOwner(ctx, fmt.Sprint(i)), "k")
+				_, err := l.Acquire(ctx, "k", lock.Options{Owner: fmt.Sprint(i)})
 				if !errors.Is(err, lock.ErrHeld) || !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("err = %v, want ErrHeld and DeadlineExceeded", err)
 				}
@@ -191,7 +191,7 @@ func TestHandOverLeavesNobodyBehind(t *testing.T) {
 		all.Wait()
 		_ = elsewhere.Release()
 		hold(t, l, func(*lock.Lease) {
-			if _, err := l.Acquire(lock.NoWait(t.Context()), "k"); !errors.Is(err, lock.ErrHeld) {
+			if _, err := l.Acquire(t.Context(), "k", lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrHeld) {
 				t.Errorf("try once while held here: %v", err)
 			}
 		})
@@ -204,13 +204,13 @@ func TestHandOverOfAnAbandonedTurn(t *testing.T) {
 	l := lock.HandOver(r, lock.Bound{Holders: 2})
 	for range 300 {
 		ctx, cancel := context.WithCancel(t.Context())
-		first, err := l.Acquire(t.Context(), "k")
+		first, err := l.Acquire(t.Context(), "k", lock.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		var all sync.WaitGroup
 		all.Go(func() {
-			if lease, err := l.Acquire(ctx, "k"); err == nil {
+			if lease, err := l.Acquire(ctx, "k", lock.Options{}); err == nil {
 				_ = lease.Release()
 			}
 		})

@@ -9,7 +9,7 @@ import (
 
 // A Contender holds a key or waits for it. What its server does not tell is zero.
 type Contender struct {
-	Who       string        // as told by [WithOwner]: "instance/request-id"
+	Who       string        // Options.Owner, such as "instance/request-id"
 	Since     time.Time     // when the holder got the key, when a waiter came; by the clock of whoever wrote it down
 	Remaining time.Duration // of a holder: until the server frees the key if the lease is not renewed
 	Fence     Fence         // of a holder

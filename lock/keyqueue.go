@@ -63,7 +63,7 @@ type keyQueue struct {
 // A waiter is a place in the queue of a key.
 type waiter struct {
 	Contender
-	woken      func()     // see OnWake; nil: nobody wants to know
+	options    Options
 	come       chan grant // has room for the one that comes
 	prev, next *waiter
 	queued     bool
@@ -75,11 +75,10 @@ type grant struct {
 	err   error
 }
 
-// join puts the caller of ctx at the end.
-func (k *keyQueue) join(ctx context.Context) *waiter {
-	me := Contender{Who: Owner(ctx), Since: time.Now()}
-	w := &waiter{Contender: me, come: make(chan grant, 1), prev: k.last, queued: true}
-	w.woken, _ = ctx.Value(wokenKey{}).(func())
+// join adds a waiter, which waits until ctx ends, at the end.
+func (k *keyQueue) join(ctx context.Context, o Options) *waiter {
+	me := Contender{Who: o.Owner, Since: time.Now()}
+	w := &waiter{Contender: me, options: o, come: make(chan grant, 1), prev: k.last, queued: true}
 	if k.last == nil {
 		k.first = w
 		k.until, k.endless = time.Time{}, false

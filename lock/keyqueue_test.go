@@ -22,7 +22,7 @@ func TestAKeyQueueIsASlice(t *testing.T) {
 		for n := range 40 {
 			switch {
 			case draw.IntN(3) > 0:
-				list = append(list, k.join(WithOwner(t.Context(), fmt.Sprint(n))))
+				list = append(list, k.join(t.Context(), Options{Owner: fmt.Sprint(n)}))
 			case len(list) > 0 && draw.IntN(2) == 0:
 				i := draw.IntN(len(list))
 				if !k.leave(list[i]) || k.leave(list[i]) {
@@ -60,13 +60,13 @@ func TestTheDeadlineOfAKeyQueue(t *testing.T) {
 	join := func(in time.Duration) *waiter {
 		ctx, cancel := context.WithDeadline(t.Context(), now.Add(in))
 		t.Cleanup(cancel)
-		return k.join(ctx)
+		return k.join(ctx, Options{})
 	}
 	long, short := join(time.Minute), join(time.Second)
 	if k.endless || !k.until.Equal(now.Add(time.Minute)) {
 		t.Errorf("a minute and a second: until %v", k.until.Sub(now))
 	}
-	endless := k.join(t.Context())
+	endless := k.join(t.Context(), Options{})
 	if !k.endless {
 		t.Error("one of them waits without a limit")
 	}
@@ -86,7 +86,7 @@ func TestAFailureMakesNoHolder(t *testing.T) {
 	defer s.mu.Unlock()
 	k := s.open("k")
 	k.holder = Contender{Who: "the holder"}
-	k.join(WithOwner(t.Context(), "unlucky"))
+	k.join(t.Context(), Options{Owner: "unlucky"})
 	if !k.pass(grant{err: errors.New("down")}) || k.holder.Who != "the holder" {
 		t.Errorf("the holder is %q", k.holder.Who)
 	}
@@ -105,15 +105,15 @@ func TestALossIsToldOnce(t *testing.T) {
 func TestHandOverAfterATryThatFailed(t *testing.T) {
 	inner := &only{}
 	h := HandOver(inner, Bound{})
-	elsewhere, err := inner.Acquire(t.Context(), "k")
+	elsewhere, err := inner.Acquire(t.Context(), "k", Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.Acquire(NoWait(t.Context()), "k"); !errors.Is(err, ErrHeld) {
+	if _, err := h.Acquire(t.Context(), "k", Options{TryOnce: true}); !errors.Is(err, ErrHeld) {
 		t.Errorf("while it is held elsewhere: %v", err)
 	}
 	_ = elsewhere.Release()
-	l, err := h.Acquire(NoWait(t.Context()), "k")
+	l, err := h.Acquire(t.Context(), "k", Options{TryOnce: true})
 	if err != nil {
 		t.Fatalf("when it is free: %v", err)
 	}

@@ -29,8 +29,9 @@ type Lease struct {
 	once  sync.Once
 	freed error
 
-	leave  func()      // what Abandon does in place of free; nil: nothing, the server frees the key by itself
-	unsure atomic.Bool // a nested Do has left a write behind whose outcome is not known
+	leave    func()      // what Abandon does in place of free; nil: nothing, the server frees the key by itself
+	unsure   atomic.Bool // a nested Do has left a write behind whose outcome is not known
+	stranded func(error) // is told if the server could not be told of a release; nil: nobody is
 }
 
 // NewLease is for drivers: a lease that is held from now on. free gives the key back to the server; it is called exactly
@@ -41,6 +42,66 @@ func NewLease(key string, f Fence, free func(context.Context) error) (*Lease, co
 	l.held, l.end = context.WithCancelCause(context.Background())
 	l.renewing, l.retire = context.WithCancel(l.held)
 	return l, func(cause error) { l.end(&lostError{key, cause}) }
+}
+
+// newSubLease makes the lease of one of several holders that use parent one after the other. It is lost with parent,
+// and does not end it: end says what becomes of parent when this holder is done with it, and is called exactly once.
+// Nobody uses parent after a holder that has abandoned its sub-lease, or has stopped its renewal: retire is called
+// before the renewal stops.
+func newSubLease(parent *Lease, f Fence, end func(abandon bool) error, retire func()) *Lease {
+	var once sync.Once
+	var freed error
+	endOnce := func(abandon bool) error {
+		once.Do(func() { freed = end(abandon) })
+		return freed
+	}
+	var unfollow func() bool
+	l, lost := NewLease(parent.key, f, func(context.Context) error {
+		unfollow()
+		return endOnce(false)
+	})
+	l.leave = func() {
+		unfollow()
+		_ = endOnce(true)
+	}
+	retireSelf := l.retire
+	l.retire = func() {
+		retire()
+		parent.StopRenewing()
+		retireSelf()
+	}
+	unfollow = context.AfterFunc(parent.held, func() {
+		lost(parent.Err())
+		_ = endOnce(false) // the holder may hang: those behind it go on, with a lease of their own
+	})
+	return l
+}
+
+// observe tells e how the lease, which was acquired at got, ends. It is for [Observe], before the lease is handed out.
+func (l *Lease) observe(got time.Time, e Events) {
+	if e.Ended != nil || e.Abandoned != nil {
+		context.AfterFunc(l.held, func() {
+			err := l.Err()
+			if errors.Is(err, ErrAbandoned) && e.Abandoned != nil {
+				e.Abandoned()
+			}
+			if errors.Is(err, ErrReleased) || errors.Is(err, ErrAbandoned) {
+				err = nil
+			}
+			if e.Ended != nil {
+				e.Ended(time.Since(got), err)
+			}
+		})
+	}
+	if e.Stranded != nil {
+		inner := l.stranded
+		l.stranded = func(err error) {
+			if inner != nil {
+				inner(err)
+			}
+			e.Stranded(err)
+		}
+	}
 }
 
 // Key is the key that is held.
@@ -140,7 +201,11 @@ func (l *Lease) finish(why error) {
 func (l *Lease) giveBack() error {
 	ctx, cancel := context.WithTimeout(context.Background(), ReleaseTimeout)
 	defer cancel()
-	return l.free(ctx)
+	err := l.free(ctx)
+	if err != nil && l.stranded != nil && !errors.Is(err, ErrExpired) && !errors.Is(err, ErrTaken) {
+		l.stranded(err)
+	}
+	return err
 }
 
 // gone is whether the server said, when it was asked to free a key, that it was not ours any more.

@@ -27,11 +27,11 @@ const NoFence Fence = 0
 
 // A Locker hands out leases, at most one per key at a time as far as its [Promise] goes. It is safe for concurrent use.
 type Locker interface {
-	// Acquire waits for key until ctx ends. A ctx made by [NoWait] tries once.
+	// Acquire waits for key until ctx ends, or tries once if o says so. It does not look at o.Wait.
 	//
 	// Errors match ErrHeld when the wait ended while another held the key (together with the ctx's cause, if that
 	// ended the wait), ErrDown when the server could not be asked, ErrNoCapacity when this process keeps a connection for
 	// each key and had none left. On failure Acquire leaves nothing behind: no key, no
 	// node, no place in the queue, and where the outcome of a request is unknown it frees before it returns.
-	Acquire(ctx context.Context, key string) (*Lease, error)
+	Acquire(ctx context.Context, key string, o Options) (*Lease, error)
 }

@@ -159,7 +159,7 @@ func TestAbandonWaitsForARenewal(t *testing.T) {
 // A renewer holds every key, and renews it for ever.
 type renewer struct{ renewed []time.Time }
 
-func (r *renewer) Acquire(_ context.Context, key string) (*Lease, error) {
+func (r *renewer) Acquire(_ context.Context, key string, o Options) (*Lease, error) {
 	l, _ := NewLease(key, 7, func(context.Context) error { return nil })
 	l.Keep(time.Now(), Keep{TTL: ttl, Every: ttl / 3, Renew: func(context.Context) error {
 		r.renewed = append(r.renewed, time.Now())
@@ -175,7 +175,7 @@ func TestDoStopsRenewingForWorkThatWasToldToStop(t *testing.T) {
 		began := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
 		defer cancel()
-		err := Do(ctx, r, "k", func(inside context.Context, _ Fence) error {
+		err := Do(ctx, r, "k", Options{}, func(inside context.Context, _ Fence) error {
 			<-inside.Done()
 			if told := time.Since(began); told != 15*time.Second {
 				t.Errorf("the work was told to stop after %v", told)
@@ -193,7 +193,7 @@ func TestDoStopsRenewingForWorkThatWasToldToStop(t *testing.T) {
 func TestDoRenewsForWorkWhoseClientHasGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wait, leave := context.WithCancel(t.Context())
-		err := Do(WithWait(t.Context(), wait), &renewer{}, "k", func(inside context.Context, _ Fence) error {
+		err := Do(t.Context(), &renewer{}, "k", Options{Wait: wait}, func(inside context.Context, _ Fence) error {
 			leave()
 			time.Sleep(time.Hour)
 			return inside.Err()
@@ -218,10 +218,10 @@ func turn(s *shard, key string, giveUp context.CancelFunc, g grant) {
 func TestQueuePassesOnATurnThatComesAsTheWaitEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var q Queue
-		_ = q.Enter(t.Context(), "k")
+		_ = q.Enter(t.Context(), "k", Options{})
 		ctx, giveUp := context.WithCancel(t.Context())
 		told := make(chan error, 1)
-		go func() { told <- q.Enter(ctx, "k") }()
+		go func() { told <- q.Enter(ctx, "k", Options{}) }()
 		synctest.Wait()
 		s := q.queues.of("k")
 		s.mu.Unlock()
@@ -229,22 +229,22 @@ func TestQueuePassesOnATurnThatComesAsTheWaitEnds(t *testing.T) {
 		if err := <-told; !errors.Is(err, ErrHeld) || !errors.Is(err, context.Canceled) {
 			t.Errorf("the waiter was told %v", err)
 		}
-		if err := q.Enter(NoWait(t.Context()), "k"); err != nil {
+		if err := q.Enter(t.Context(), "k", Options{TryOnce: true}); err != nil {
 			t.Errorf("nobody holds the key: %v", err)
 		}
 	})
 }
 
-// An only locker has one lease for each key, of Span 8.
+// An only locker has one lease for each key, of fence range 8.
 type only struct{ Queue }
 
-func (o *only) FenceRange() uint64 { return 8 }
+func (q *only) FenceRange() uint64 { return 8 }
 
-func (o *only) Acquire(ctx context.Context, key string) (*Lease, error) {
-	if err := o.Enter(ctx, key); err != nil {
+func (q *only) Acquire(ctx context.Context, key string, o Options) (*Lease, error) {
+	if err := q.Enter(ctx, key, o); err != nil {
 		return nil, err
 	}
-	l, _ := NewLease(key, 8, func(context.Context) error { o.Leave(key); return nil })
+	l, _ := NewLease(key, 8, func(context.Context) error { q.Leave(key); return nil })
 	return l, nil
 }
 
@@ -255,7 +255,7 @@ func TestHandOverPassesOnATurnThatComesAsTheWaitEnds(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				inner := &only{}
 				h := HandOver(inner, Bound{}).(*handOver)
-				lease, err := inner.Acquire(t.Context(), "k")
+				lease, err := inner.Acquire(t.Context(), "k", Options{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -267,7 +267,7 @@ func TestHandOverPassesOnATurnThatComesAsTheWaitEnds(t *testing.T) {
 				ctx, giveUp := context.WithCancel(t.Context())
 				told := make(chan error, 1)
 				go func() {
-					_, err := h.Acquire(ctx, "k")
+					_, err := h.Acquire(ctx, "k", Options{})
 					told <- err
 				}()
 				if fail != nil {
@@ -284,7 +284,7 @@ func TestHandOverPassesOnATurnThatComesAsTheWaitEnds(t *testing.T) {
 				if !errors.Is(lease.Err(), ErrReleased) {
 					t.Errorf("the lease is nobody's, and %v", lease.Err())
 				}
-				next, err := h.Acquire(NoWait(t.Context()), "k")
+				next, err := h.Acquire(t.Context(), "k", Options{TryOnce: true})
 				if err != nil {
 					t.Fatalf("nobody holds the key: %v", err)
 				}
@@ -302,7 +302,7 @@ func (*spannedRenewer) FenceRange() uint64 { return 8 }
 func TestHandOverStopsRenewing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		l, err := HandOver(&spannedRenewer{}, Bound{}).Acquire(t.Context(), "k")
+		l, err := HandOver(&spannedRenewer{}, Bound{}).Acquire(t.Context(), "k", Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

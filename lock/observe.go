@@ -2,7 +2,6 @@ package lock
 
 import (
 	"context"
-	"errors"
 	"time"
 )
 
@@ -11,7 +10,7 @@ type Events struct {
 	Waited   func(wait time.Duration, err error) // Acquire returned
 	Ended    func(hold time.Duration, err error) // a lease ended: nil if not lost, else what matches ErrLost
 	Stranded func(err error)                     // the server could not be told of a release; the key stays until its limit
-	Woken    func()                              // a server woke a waiter, who looks whether it is its turn; see OnWake
+	Woken    func()                              // a server woke a waiter, who looks whether it is its turn; see Options.OnWake
 
 	Abandoned func() // a lease was left to run out, see [Lease.Abandon]; Ended is told, too
 }
@@ -24,12 +23,16 @@ type observed struct {
 	events Events
 }
 
-func (o *observed) Acquire(ctx context.Context, key string) (*Lease, error) {
+func (o *observed) Acquire(ctx context.Context, key string, opts Options) (*Lease, error) {
 	asked := time.Now()
-	if o.events.Woken != nil {
-		ctx = OnWake(ctx, o.events.Woken)
+	if woken := o.events.Woken; woken != nil {
+		caller := opts
+		opts.OnWake = func() {
+			woken()
+			caller.Woken()
+		}
 	}
-	lease, err := o.Locker.Acquire(ctx, key)
+	lease, err := o.Locker.Acquire(ctx, key, opts)
 	got := time.Now()
 	if o.events.Waited != nil {
 		o.events.Waited(got.Sub(asked), err)
@@ -37,31 +40,6 @@ func (o *observed) Acquire(ctx context.Context, key string) (*Lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.events.Ended != nil {
-		context.AfterFunc(lease.held, func() {
-			err := lease.Err()
-			if errors.Is(err, ErrReleased) || errors.Is(err, ErrAbandoned) {
-				err = nil
-			}
-			o.events.Ended(time.Since(got), err)
-		})
-	}
-	if o.events.Abandoned != nil {
-		context.AfterFunc(lease.held, func() {
-			if errors.Is(lease.Err(), ErrAbandoned) {
-				o.events.Abandoned()
-			}
-		})
-	}
-	if o.events.Stranded != nil {
-		free := lease.free
-		lease.free = func(ctx context.Context) error {
-			err := free(ctx)
-			if err != nil && !errors.Is(err, ErrExpired) && !errors.Is(err, ErrTaken) {
-				o.events.Stranded(err)
-			}
-			return err
-		}
-	}
+	lease.observe(got, o.events)
 	return lease, nil
 }

@@ -11,21 +11,21 @@ import (
 // value is ready.
 type Queue struct{ queues keyQueues }
 
-// Enter waits for key until ctx ends, or tries once with a ctx of NoWait. The error matches ErrHeld.
-func (q *Queue) Enter(ctx context.Context, key string) error {
+// Enter waits for key until ctx ends, or tries once if o says so. The error matches ErrHeld.
+func (q *Queue) Enter(ctx context.Context, key string, o Options) error {
 	s := q.queues.of(key)
 	k, held := s.keys[key]
 	if !held {
-		s.open(key).holder = Contender{Who: Owner(ctx), Since: time.Now()}
+		s.open(key).holder = Contender{Who: o.Owner, Since: time.Now()}
 		s.mu.Unlock()
 		return nil
 	}
-	if IsNoWait(ctx) {
+	if o.TryOnce {
 		holder := k.holder.Who
 		s.mu.Unlock()
 		return &HeldError{Key: key, Holder: holder}
 	}
-	w := k.join(ctx)
+	w := k.join(ctx, o)
 	s.mu.Unlock()
 
 	select {

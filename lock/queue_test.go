@@ -15,12 +15,12 @@ import (
 func TestQueueIsFirstComeFirstServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var q lock.Queue
-		_ = q.Enter(t.Context(), "k")
+		_ = q.Enter(t.Context(), "k", lock.Options{})
 		var order []int
 		var all sync.WaitGroup
 		for i := range 20 {
 			all.Go(func() {
-				if err := q.Enter(t.Context(), "k"); err != nil {
+				if err := q.Enter(t.Context(), "k", lock.Options{}); err != nil {
 					t.Error(err)
 				}
 				order = append(order, i)
@@ -39,21 +39,21 @@ func TestQueueIsFirstComeFirstServed(t *testing.T) {
 func TestQueueLeavesNothingBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var q lock.Queue
-		_ = q.Enter(t.Context(), "k")
-		if err := q.Enter(lock.NoWait(t.Context()), "k"); !errors.Is(err, lock.ErrHeld) {
+		_ = q.Enter(t.Context(), "k", lock.Options{})
+		if err := q.Enter(t.Context(), "k", lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrHeld) {
 			t.Errorf("try once: %v, want ErrHeld", err)
 		}
-		if err := q.Enter(lock.NoWait(t.Context()), "other"); err != nil {
+		if err := q.Enter(t.Context(), "other", lock.Options{TryOnce: true}); err != nil {
 			t.Errorf("another key: %v", err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		err := q.Enter(ctx, "k")
+		err := q.Enter(ctx, "k", lock.Options{})
 		if !errors.Is(err, lock.ErrHeld) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("bounded wait: %v, want ErrHeld and DeadlineExceeded", err)
 		}
 		q.Leave("k")
-		if err := q.Enter(lock.NoWait(t.Context()), "k"); err != nil {
+		if err := q.Enter(t.Context(), "k", lock.Options{TryOnce: true}); err != nil {
 			t.Errorf("the one who gave up still stands in the queue: %v", err)
 		}
 	})
@@ -63,18 +63,18 @@ func TestQueueLeavesNothingBehind(t *testing.T) {
 func TestQueuePassesOnAnAbandonedTurn(t *testing.T) {
 	for range 200 {
 		var q lock.Queue
-		_ = q.Enter(t.Context(), "k")
+		_ = q.Enter(t.Context(), "k", lock.Options{})
 		ctx, cancel := context.WithCancel(t.Context())
 		var both sync.WaitGroup
 		both.Go(func() {
-			if q.Enter(ctx, "k") == nil {
+			if q.Enter(ctx, "k", lock.Options{}) == nil {
 				q.Leave("k")
 			}
 		})
 		both.Go(cancel)
 		q.Leave("k")
 		both.Wait()
-		if err := q.Enter(lock.NoWait(t.Context()), "k"); err != nil {
+		if err := q.Enter(t.Context(), "k", lock.Options{TryOnce: true}); err != nil {
 			t.Fatal("the key is held by nobody")
 		}
 	}

@@ -33,23 +33,12 @@ func (s *Sweeper) Add(until time.Time, free func(context.Context) (done bool)) {
 		return
 	}
 	s.busy.Go(func() {
-		for done := false; !done && time.Now().Before(until) && s.pause(); {
+		for done := false; !done && time.Now().Before(until) && Sleep(s.ctx, sweepEvery) == nil; {
 			ctx, cancel := context.WithTimeout(s.ctx, ReleaseTimeout)
 			done = free(ctx)
 			cancel()
 		}
 	})
-}
-
-// pause is the time between two tries; false means that Close has ended it.
-func (s *Sweeper) pause() bool {
-	timer := time.NewTimer(sweepEvery)
-	defer timer.Stop()
-	select {
-	case <-s.ctx.Done():
-	case <-timer.C:
-	}
-	return s.ctx.Err() == nil
 }
 
 // Close gives up: what is left runs out by itself. It ends the call that is under way, and waits for it.

@@ -35,7 +35,7 @@ func TestDoKeepsTheKeyOfAnUnknownOutcome(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &rented{}
-			err := lock.Do(t.Context(), r, "k", func(context.Context, lock.Fence) error { return row.err })
+			err := lock.Do(t.Context(), r, "k", lock.Options{}, func(context.Context, lock.Fence) error { return row.err })
 			if !errors.Is(err, row.err) || errors.Is(err, lock.ErrLost) || errors.Is(err, lock.ErrAbandoned) {
 				t.Errorf("err = %v, want %v and nothing else", err, row.err)
 			}
@@ -54,8 +54,8 @@ func TestDoKeepsTheKeyForNestedWork(t *testing.T) {
 	for name, swallow := range map[string]bool{"told": false, "swallowed": true} {
 		t.Run(name, func(t *testing.T) {
 			r := &rented{}
-			err := lock.Do(t.Context(), r, "k", func(ctx context.Context, _ lock.Fence) error {
-				err := lock.Do(ctx, r, "k", func(context.Context, lock.Fence) error { return lock.ErrOutcomeUnknown })
+			err := lock.Do(t.Context(), r, "k", lock.Options{}, func(ctx context.Context, _ lock.Fence) error {
+				err := lock.Do(ctx, r, "k", lock.Options{}, func(context.Context, lock.Fence) error { return lock.ErrOutcomeUnknown })
 				if !errors.Is(err, lock.ErrOutcomeUnknown) || r.frees != 0 {
 					t.Errorf("inside: %v, freed %d times", err, r.frees)
 				}
@@ -74,8 +74,8 @@ func TestDoKeepsTheKeyForNestedWork(t *testing.T) {
 // Every key that work holds by Do is kept, those of other lockers too.
 func TestDoKeepsAllKeysOfTheWork(t *testing.T) {
 	a, b := &rented{}, &rented{}
-	_ = lock.Do(t.Context(), a, "k", func(ctx context.Context, _ lock.Fence) error {
-		return lock.Do(ctx, b, "k", func(context.Context, lock.Fence) error { return lock.ErrOutcomeUnknown })
+	_ = lock.Do(t.Context(), a, "k", lock.Options{}, func(ctx context.Context, _ lock.Fence) error {
+		return lock.Do(ctx, b, "k", lock.Options{}, func(context.Context, lock.Fence) error { return lock.ErrOutcomeUnknown })
 	})
 	if a.frees != 0 || b.frees != 0 {
 		t.Errorf("freed %d and %d times", a.frees, b.frees)
@@ -85,7 +85,7 @@ func TestDoKeepsAllKeysOfTheWork(t *testing.T) {
 // A lease that was lost before leaves on the server what may be ours there: the write may still come.
 func TestDoOfALostLeaseAndAnUnknownOutcome(t *testing.T) {
 	r := &rented{}
-	err := lock.Do(t.Context(), r, "k", func(context.Context, lock.Fence) error {
+	err := lock.Do(t.Context(), r, "k", lock.Options{}, func(context.Context, lock.Fence) error {
 		r.lose(lock.ErrExpired)
 		return lock.ErrOutcomeUnknown
 	})
@@ -125,7 +125,7 @@ func TestAbandon(t *testing.T) {
 
 func TestAbandonAfterReleaseDoesNothing(t *testing.T) {
 	r := &rented{}
-	lease, _ := r.Acquire(t.Context(), "k")
+	lease, _ := r.Acquire(t.Context(), "k", lock.Options{})
 	_ = lease.Release()
 	lease.Abandon()
 	if !errors.Is(lease.Err(), lock.ErrReleased) || r.frees != 1 {
@@ -139,8 +139,8 @@ func TestAMutexDoesNotKeepAnAbandonedKeyForEver(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			m := &local.Mutex{Linger: row.linger}
 			began := time.Now()
-			_ = lock.Do(t.Context(), m, "k", func(context.Context, lock.Fence) error { return lock.ErrOutcomeUnknown })
-			lease, err := m.Acquire(t.Context(), "k")
+			_ = lock.Do(t.Context(), m, "k", lock.Options{}, func(context.Context, lock.Fence) error { return lock.ErrOutcomeUnknown })
+			lease, err := m.Acquire(t.Context(), "k", lock.Options{})
 			if err != nil || time.Since(began) != row.want {
 				t.Errorf("%v after %v, want the key after %v", err, time.Since(began), row.want)
 			}
@@ -160,7 +160,7 @@ func TestObserveAnAbandonedLease(t *testing.T) {
 			Abandoned: func() { mu.Lock(); abandoned++; mu.Unlock() },
 		})
 		for key, err := range map[string]error{"kept": lock.ErrOutcomeUnknown, "freed": nil} {
-			_ = lock.Do(t.Context(), l, key, func(context.Context, lock.Fence) error { return err })
+			_ = lock.Do(t.Context(), l, key, lock.Options{}, func(context.Context, lock.Fence) error { return err })
 		}
 		synctest.Wait()
 		if len(ends) != 2 || ends[0] != nil || ends[1] != nil || abandoned != 1 {

@@ -198,8 +198,8 @@ func TestLockOutcomes(t *testing.T) {
 func TestAnObservedLock(t *testing.T) {
 	m := metrics.New("dev", "app-1")
 	l := lock.Observe(&local.Mutex{}, m.Lock("local-mutex"))
-	err := lock.Do(t.Context(), l, "k", func(ctx context.Context, _ lock.Fence) error {
-		if _, err := l.Acquire(lock.NoWait(t.Context()), "k"); !errors.Is(err, lock.ErrHeld) {
+	err := lock.Do(t.Context(), l, "k", lock.Options{}, func(ctx context.Context, _ lock.Fence) error {
+		if _, err := l.Acquire(t.Context(), "k", lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrHeld) {
 			t.Errorf("a second holder: %v", err)
 		}
 		return nil

@@ -105,7 +105,7 @@ func TestWaitersForARowTakeTwoConnections(t *testing.T) {
 	holding(t, s, "held", func() {
 		for i := range 30 {
 			all.Go(func() {
-				if err := s.Transact(short(t), "held", sellIn("held", fmt.Sprint("o", i), nil)); err != nil {
+				if err := s.Transact(short(t), "held", false, sellIn("held", fmt.Sprint("o", i), nil)); err != nil {
 					t.Errorf("waiter %d: %v", i, err)
 				}
 			})
@@ -123,17 +123,17 @@ func TestWaitersForARowTakeTwoConnections(t *testing.T) {
 		if open := pool.Stats().InUse; open > 2 {
 			t.Errorf("%d connections are in use, want 2", open)
 		}
-		if err := s.Transact(lock.NoWait(short(t)), "held", sellIn("held", "x", nil)); !errors.Is(err, lock.ErrHeld) {
+		if err := s.Transact(short(t), "held", true, sellIn("held", "x", nil)); !errors.Is(err, lock.ErrHeld) {
 			t.Errorf("who does not wait: %v, want ErrHeld", err)
 		}
 		late, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
-		err := s.Transact(late, "held", sellIn("held", "y", nil))
+		err := s.Transact(late, "held", false, sellIn("held", "y", nil))
 		if !errors.Is(err, lock.ErrHeld) || !errors.Is(err, context.DeadlineExceeded) ||
 			errors.Is(err, lock.ErrDown) || errors.Is(err, lock.ErrOverloaded) {
 			t.Errorf("a wait that is over: %v, want ErrHeld and DeadlineExceeded", err)
 		}
-		if err := s.Transact(short(t), "free", sellIn("free", "z", nil)); err != nil {
+		if err := s.Transact(short(t), "free", false, sellIn("free", "z", nil)); err != nil {
 			t.Errorf("another row: %v", err)
 		}
 		other := service.Order{ID: "d", SKU: "free", Quantity: 1, Strategy: "none", CreatedAt: time.Now()}
@@ -155,7 +155,7 @@ func TestTransactionsBeyondTheBudget(t *testing.T) {
 	holding(t, s, "a", func() {
 		late, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
-		if err := s.Transact(late, "b", sellIn("b", "x", nil)); !errors.Is(err, lock.ErrOverloaded) {
+		if err := s.Transact(late, "b", false, sellIn("b", "x", nil)); !errors.Is(err, lock.ErrOverloaded) {
 			t.Errorf("%v, want overloaded", err)
 		}
 	})

@@ -55,7 +55,7 @@ func TestTransactLeavesTheQueue(t *testing.T) {
 			var all sync.WaitGroup
 			for i := range pool {
 				all.Go(func() {
-					err := s.Transact(ctx, "sku", sellIn("sku", fmt.Sprint("o", i), nil))
+					err := s.Transact(ctx, "sku", false, sellIn("sku", fmt.Sprint("o", i), nil))
 					if !errors.Is(err, cause) || errors.Is(err, lock.ErrDown) {
 						t.Errorf("%v, want the cause", err)
 					}
@@ -67,7 +67,7 @@ func TestTransactLeavesTheQueue(t *testing.T) {
 			until("nobody waits", func() bool { return waiting() == 0 })
 		}
 	})
-	if err := s.Transact(short(t), "sku", sellIn("sku", "after", nil)); err != nil {
+	if err := s.Transact(short(t), "sku", false, sellIn("sku", "after", nil)); err != nil {
 		t.Error(err)
 	}
 	balanced(t, holder, "sku", 2)

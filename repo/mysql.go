@@ -150,18 +150,18 @@ func (m *MySQL) Deduct(ctx context.Context, o service.Order) (service.Order, err
 // innodb_lock_wait_timeout (50 s by default) ends with lock.ErrHeld.
 //
 // Behind gates at most Gates.Transactions' Limits.PerKey of this process wait for the row of about; the others wait for
-// them, without a connection. A ctx of lock.NoWait finds the row held there, too.
+// them, without a connection. One that tries once finds the row held there, too.
 func (m *MySQL) Transact(
-	ctx context.Context, about service.SKU, do func(ctx context.Context, tx service.Store) error,
+	ctx context.Context, about service.SKU, tryOnce bool, do func(ctx context.Context, tx service.Store) error,
 ) error {
 	const doing = "sell in transaction"
-	leave, err := m.enterTransaction(ctx, doing, about)
+	leave, err := m.enterTransaction(ctx, doing, about, tryOnce)
 	if err != nil {
 		return err
 	}
 	left := ""
 	err = m.transact(ctx, doing, func(tx *gorm.DB) error {
-		store := &transaction{tx: tx}
+		store := &transaction{tx: tx, tryOnce: tryOnce}
 		err := do(ctx, store)
 		left = store.left
 		if err != nil {
@@ -178,14 +178,16 @@ func (m *MySQL) Transact(
 
 // enterTransaction waits for a turn in front of the row, and then for one of all. The first is a wait for the row like
 // that in the server: its end is ErrHeld, unless it was the budget of all transactions that had no room.
-func (m *MySQL) enterTransaction(ctx context.Context, doing string, about service.SKU) (leave func(), err error) {
+func (m *MySQL) enterTransaction(
+	ctx context.Context, doing string, about service.SKU, tryOnce bool,
+) (leave func(), err error) {
 	if ctx.Err() != nil {
 		return nil, ended(ctx, doing)
 	}
-	if lock.IsNoWait(ctx) && m.gates.Transactions.Busy(string(about)) {
+	if tryOnce && m.gates.Transactions.Busy(string(about)) {
 		return nil, fmt.Errorf("%s: row %w, by another of this process", doing, lock.ErrHeld)
 	}
-	first, err := m.gates.Transactions.Enter(ctx, gate.Request{Key: string(about)})
+	first, err := m.gates.Transactions.Enter(ctx, gate.Request{Key: string(about), Wait: service.AdmissionOf(ctx).Wait})
 	if refused, ok := errors.AsType[*gate.RefusedError](err); ok && refused.KeyBusy {
 		return nil, fmt.Errorf("%s: row %w, by another of this process: %w", doing, lock.ErrHeld, context.DeadlineExceeded)
 	}
@@ -202,7 +204,8 @@ func (m *MySQL) enterTransaction(ctx context.Context, doing string, about servic
 
 // A transaction is the Store inside Transact.
 type transaction struct {
-	tx *gorm.DB
+	tx      *gorm.DB
+	tryOnce bool // do not wait for the row
 	// broken is the first fault, which ends the transaction: after a deadlock, say, the server has rolled back, and whatever
 	// followed would be written at once and by itself. So nothing follows, even if do swallows the error.
 	broken error
@@ -214,7 +217,7 @@ func (t *transaction) Read(ctx context.Context, sku service.SKU) (service.Stock,
 	const doing = "lock stock"
 	label := waitLabel()
 	locking := locked + " " + label
-	if lock.IsNoWait(ctx) {
+	if t.tryOnce {
 		locking = locked + " NOWAIT"
 	}
 	var row stockRow

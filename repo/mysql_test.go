@@ -61,7 +61,7 @@ func TestMySQLRoundTrips(t *testing.T) {
 	trips(t, p, true, "Write", 4, func() error { return s.Write(short(t), order(mustRead(t, sound, sku))) })
 	trips(t, p, true, "Swap", 4, func() error { return s.Swap(short(t), order(mustRead(t, sound, sku))) })
 	trips(t, p, true, "Deduct", 5, func() error { _, err := s.Deduct(short(t), order(service.Stock{SKU: sku})); return err })
-	trips(t, p, true, "Transact", 5, func() error { return s.(*repo.MySQL).Transact(short(t), sku, sellIn(sku, "x", nil)) })
+	trips(t, p, true, "Transact", 5, func() error { return s.(*repo.MySQL).Transact(short(t), sku, false, sellIn(sku, "x", nil)) })
 	raise := func(segment int, fence uint64) func() error {
 		return func() error { return s.(service.Fencer).Raise(short(t), sku, segment, "none", fence) }
 	}

@@ -98,7 +98,8 @@ func checkOrder(o service.Order) error {
 
 // enter waits for a turn at g: for half of the time that is left at most, so that what is let in can be served.
 func enter(ctx context.Context, g *gate.Gate, doing, key string) (leave func(), err error) {
-	turn := gate.Request{Key: key, Begun: service.HasBegun(ctx)}
+	admission := service.AdmissionOf(ctx)
+	turn := gate.Request{Key: key, Begun: admission.Begun, Wait: admission.Wait}
 	if deadline, ok := ctx.Deadline(); ok {
 		turn.Until = time.Now().Add(time.Until(deadline) / 2)
 	}

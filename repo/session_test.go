@@ -89,7 +89,7 @@ func underHostileDefaults(t *testing.T, dsn string) {
 		case 1:
 			_, err = s.Deduct(short(t), o)
 		case 2:
-			err = s.Transact(short(t), sku, sellIn(sku, o.ID, nil))
+			err = s.Transact(short(t), sku, false, sellIn(sku, o.ID, nil))
 		}
 		if err != nil {
 			t.Fatal(err)

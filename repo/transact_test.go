@@ -44,7 +44,7 @@ func TestTransactExcludes(t *testing.T) {
 	var inside atomic.Int32
 	for i := range 30 {
 		all.Go(func() {
-			err := s.Transact(short(t), "sku", sellIn("sku", fmt.Sprint("o", i), func() {
+			err := s.Transact(short(t), "sku", false, sellIn("sku", fmt.Sprint("o", i), func() {
 				if inside.Add(1) != 1 {
 					t.Error("two hold the row")
 				}
@@ -66,7 +66,7 @@ func holding(t *testing.T, s *repo.MySQL, sku service.SKU, while func()) {
 	locked, done := make(chan struct{}), make(chan struct{})
 	var holder sync.WaitGroup
 	holder.Go(func() {
-		if err := s.Transact(context.Background(), sku, sellIn(sku, "holder", func() { close(locked); <-done })); err != nil {
+		if err := s.Transact(context.Background(), sku, false, sellIn(sku, "holder", func() { close(locked); <-done })); err != nil {
 			t.Errorf("the holder: %v", err)
 		}
 	})
@@ -83,10 +83,10 @@ func TestTransactHeld(t *testing.T) {
 	mustSet(t, s, "sku", 100)
 	holding(t, s, "sku", func() {
 		try := sellIn("sku", "second", nil)
-		if err := s.Transact(lock.NoWait(short(t)), "sku", try); !errors.Is(err, lock.ErrHeld) {
+		if err := s.Transact(short(t), "sku", true, try); !errors.Is(err, lock.ErrHeld) {
 			t.Errorf("no wait: %v, want ErrHeld", err)
 		}
-		if err := hasty.Transact(short(t), "sku", try); !errors.Is(err, lock.ErrHeld) || errors.Is(err, lock.ErrDown) {
+		if err := hasty.Transact(short(t), "sku", false, try); !errors.Is(err, lock.ErrHeld) || errors.Is(err, lock.ErrDown) {
 			t.Errorf("lock wait timeout in the read: %v, want ErrHeld", err)
 		}
 		stock := mustRead(t, s, "sku") // locks nothing, and so does not wait
@@ -97,17 +97,17 @@ func TestTransactHeld(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		timer := time.AfterFunc(20*time.Millisecond, func() { cancel(cause) })
 		defer timer.Stop()
-		if err := s.Transact(ctx, "sku", try); !errors.Is(err, cause) || errors.Is(err, lock.ErrDown) {
+		if err := s.Transact(ctx, "sku", false, try); !errors.Is(err, cause) || errors.Is(err, lock.ErrDown) {
 			t.Errorf("cancelled wait: %v, want its cause", err)
 		}
 		// Long enough to be in the queue for the row by then: before that it is the server that is waited for.
 		late, stop := context.WithTimeout(t.Context(), 3*time.Second)
 		defer stop()
-		if err := s.Transact(late, "sku", try); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, lock.ErrDown) {
+		if err := s.Transact(late, "sku", false, try); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, lock.ErrDown) {
 			t.Errorf("wait that is over: %v, want DeadlineExceeded, and nobody is down", err)
 		}
 		// A closure that goes on after a fault must not get anything written.
-		err := s.Transact(lock.NoWait(short(t)), "sku", func(ctx context.Context, tx service.Store) error {
+		err := s.Transact(short(t), "sku", true, func(ctx context.Context, tx service.Store) error {
 			_, _ = tx.Read(ctx, "sku")
 			_ = tx.Write(ctx, order(stock))
 			return nil
@@ -134,7 +134,7 @@ func TestTransactLeavesNothing(t *testing.T) {
 			return err
 		},
 	} {
-		if err := s.Transact(ctx, "sku", do); !errors.Is(err, changed) {
+		if err := s.Transact(ctx, "sku", false, do); !errors.Is(err, changed) {
 			t.Errorf("%s: %v, want the cause", name, err)
 		}
 		ctx, cancel = context.WithCancelCause(t.Context())
@@ -142,7 +142,7 @@ func TestTransactLeavesNothing(t *testing.T) {
 	cancel(nil)
 	func() {
 		defer func() { _ = recover() }()
-		_ = s.Transact(t.Context(), "sku", func(ctx context.Context, tx service.Store) error {
+		_ = s.Transact(t.Context(), "sku", false, func(ctx context.Context, tx service.Store) error {
 			_ = sellIn("sku", "c", nil)(ctx, tx)
 			panic("a bug")
 		})
@@ -157,7 +157,7 @@ func TestTransactLeavesNothing(t *testing.T) {
 	}
 	want(t, s, stock)
 	balanced(t, s, "sku", 0)
-	if err := s.Transact(short(t), "sku", sellIn("sku", "d", nil)); err != nil {
+	if err := s.Transact(short(t), "sku", false, sellIn("sku", "d", nil)); err != nil {
 		t.Error(err)
 	}
 }
@@ -166,7 +166,7 @@ func TestTransactLeavesNothing(t *testing.T) {
 func TestTransactRefused(t *testing.T) {
 	s, _ := transactor(t)
 	mustSet(t, s, "sku", 100)
-	err := s.Transact(short(t), "sku", func(ctx context.Context, tx service.Store) error {
+	err := s.Transact(short(t), "sku", false, func(ctx context.Context, tx service.Store) error {
 		if _, err := tx.Read(ctx, "nothing"); !errors.Is(err, service.ErrUnknownSKU) {
 			t.Errorf("error %v", err)
 		}
@@ -200,7 +200,7 @@ func TestDeadlock(t *testing.T) {
 		for i, cart := range [][2]service.SKU{{"a", "b"}, {"b", "a"}} {
 			all.Go(func() {
 				met := sync.OnceFunc(func() { both.Done(); both.Wait() }) // only the first run waits for the other
-				err := s.Transact(short(t), cart[0], func(ctx context.Context, tx service.Store) error {
+				err := s.Transact(short(t), cart[0], false, func(ctx context.Context, tx service.Store) error {
 					runs.Add(1)
 					if err := sellIn(cart[0], fmt.Sprint(i, cart[0]), met)(ctx, tx); err != nil {
 						return err

@@ -28,9 +28,9 @@ func (c *counting) Read(ctx context.Context, sku service.SKU) (service.Stock, er
 	return c.shop.Read(ctx, sku)
 }
 
-func (c *counting) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
+func (c *counting) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	c.asked.Add(1)
-	return c.inner.Acquire(ctx, key)
+	return c.inner.Acquire(ctx, key, o)
 }
 
 // strange sets up a shop whose lock and store count.
@@ -42,7 +42,7 @@ func strange(t *testing.T) (*scene, *counting) {
 		offer.Lock = c
 		config.Strategies["it"] = offer
 	})
-	s.Service = service.New(s.Config) // another instance than the one that has set the stock
+	s.Service = open(t, s.Config) // another instance than the one that has set the stock
 	return s, c
 }
 

@@ -60,8 +60,8 @@ type doorTx struct {
 	tx service.Transactor
 }
 
-func (d doorTx) Transact(ctx context.Context, about service.SKU, do func(context.Context, service.Store) error) error {
-	return d.tx.Transact(ctx, about, func(ctx context.Context, tx service.Store) error { return do(ctx, lastly{tx, d.leave}) })
+func (d doorTx) Transact(ctx context.Context, about service.SKU, once bool, do func(context.Context, service.Store) error) error {
+	return d.tx.Transact(ctx, about, once, func(ctx context.Context, tx service.Store) error { return do(ctx, lastly{tx, d.leave}) })
 }
 
 // lastly leaves before the write: to leave after the read would be too early, since the row counts as locked only when its Read

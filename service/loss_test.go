@@ -121,7 +121,7 @@ func TestStaleHolder(t *testing.T) {
 // old is a lock whose server went back in time: it hands out fences that have been used.
 type old struct{ fence lock.Fence }
 
-func (o *old) Acquire(_ context.Context, key string) (*lock.Lease, error) {
+func (o *old) Acquire(_ context.Context, key string, _ lock.Options) (*lock.Lease, error) {
 	l, _ := lock.NewLease(key, o.fence, func(context.Context) error { return nil })
 	return l, nil
 }

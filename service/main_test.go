@@ -101,6 +101,16 @@ type scene struct {
 
 const initial = 10
 
+// open makes a Service that must fit its stores.
+func open(t testing.TB, c service.Config) *service.Service {
+	t.Helper()
+	s, err := service.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // stage sets a scene up. Times are long, so that no test passes by a bound that it does not mean.
 func stage(t testing.TB, way service.Seller, store shop, change ...func(*service.Config)) *scene {
 	t.Helper()
@@ -116,7 +126,7 @@ func stage(t testing.TB, way service.Seller, store shop, change ...func(*service
 	for _, f := range change {
 		f(&c)
 	}
-	s.Service = service.New(c)
+	s.Service = open(t, c)
 	if _, err := s.SetStock(t.Context(), "here", s.sku, initial); err != nil {
 		t.Fatal(err)
 	}

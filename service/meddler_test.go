@@ -49,11 +49,11 @@ type landlord struct {
 	evict context.CancelCauseFunc // the current holder
 }
 
-func (l *landlord) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
+func (l *landlord) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	if l.asked != nil {
 		l.asked <- struct{}{}
 	}
-	if err := l.queue.Enter(ctx, key); err != nil {
+	if err := l.queue.Enter(ctx, key, o); err != nil {
 		return nil, err
 	}
 	l.fence++

@@ -22,7 +22,7 @@ func (s *Sale) nest(ctx context.Context, l lock.Locker, work func(context.Contex
 	}
 	asking := ctx
 	if s.lab.Nested == NestedStranger {
-		asking = lock.WithWait(lock.WithOwner(context.Background(), lock.Owner(ctx)), lock.Wait(ctx))
+		asking = context.Background()
 	}
-	return lock.Do(asking, l, string(s.SKU), func(context.Context, lock.Fence) error { return work(ctx) })
+	return lock.Do(asking, l, string(s.SKU), s.Options, func(context.Context, lock.Fence) error { return work(ctx) })
 }

@@ -42,17 +42,21 @@ func Optimistically(o OptimisticOptions) Seller {
 	o.Tries = cmp.Or(o.Tries, 100)
 	o.MaxPause = cmp.Or(o.MaxPause, time.Second)
 	return func(ctx context.Context, store Store, sale *Sale) error {
-		wait := lock.Wait(ctx)
+		swapper, err := Capability[Swapper](store)
+		if err != nil {
+			return err
+		}
+		wait := sale.waiting(ctx)
 		for {
 			if wait.Err() != nil {
 				return errors.Join(lock.ErrHeld, context.Cause(wait))
 			}
 			began := time.Now()
-			err := sale.attempt(ctx, swapping{store})
+			err = sale.attempt(ctx, swapping{store, swapper})
 			if !errors.Is(err, ErrConflict) {
 				return err
 			}
-			if sale.tries >= o.Tries || lock.IsNoWait(wait) {
+			if sale.tries >= o.Tries || sale.Options.TryOnce {
 				return fmt.Errorf("%d tries: %w: %w", sale.tries, lock.ErrHeld, err)
 			}
 			pause(wait, o.bound(sale.tries, time.Since(began)))
@@ -85,6 +89,9 @@ func pause(wait context.Context, most time.Duration) {
 }
 
 // swapping is a Store whose writes are swaps.
-type swapping struct{ Store }
+type swapping struct {
+	Store
+	swapper Swapper
+}
 
-func (s swapping) Write(ctx context.Context, o Order) error { return s.Store.(Swapper).Swap(ctx, o) }
+func (s swapping) Write(ctx context.Context, o Order) error { return s.swapper.Swap(ctx, o) }

@@ -18,7 +18,7 @@ import (
 func TestSalesAtATimeAreBounded(t *testing.T) {
 	l := new(local.Mutex)
 	s := stage(t, service.UnderLock(l), redisStore(t), func(c *service.Config) { c.Waiting = 3 })
-	lease, err := l.Acquire(t.Context(), string(s.sku))
+	lease, err := l.Acquire(t.Context(), string(s.sku), lock.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

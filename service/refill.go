@@ -71,13 +71,15 @@ func (s *segmentedSale) fragments(view *Segments, at int) (above []int, lowest i
 // nothing.
 func (s *segmentedSale) merge(ctx context.Context, at int, fragments []int) error {
 	// The wait for a lock ends with the request's wait, or when the one that is held already is lost.
-	wait, stop := context.WithCancelCause(lock.Wait(ctx))
+	wait, stop := context.WithCancelCause(s.waiting(ctx))
 	defer stop(nil)
 	defer context.AfterFunc(ctx, func() { stop(context.Cause(ctx)) })()
-	return s.holding(lock.WithWait(ctx, wait), fragments, func(ctx context.Context) error {
+	o := s.Options
+	o.Wait = wait
+	return s.holding(ctx, o, fragments, func(ctx context.Context) error {
 		bounded, cancel := context.WithTimeout(ctx, s.most)
 		defer cancel()
-		view, err := s.parts().Segments(bounded, s.SKU)
+		view, err := s.parts.Segments(bounded, s.SKU)
 		if err != nil {
 			return err
 		}
@@ -96,12 +98,14 @@ func (s *segmentedSale) merge(ctx context.Context, at int, fragments []int) erro
 }
 
 // holding works with the locks of segments, which must be in ascending order.
-func (s *segmentedSale) holding(ctx context.Context, segments []int, work func(context.Context) error) error {
+func (s *segmentedSale) holding(
+	ctx context.Context, o lock.Options, segments []int, work func(context.Context) error,
+) error {
 	if len(segments) == 0 {
 		return work(ctx)
 	}
-	return lock.Do(ctx, s.lock, s.key(segments[0]), func(ctx context.Context, _ lock.Fence) error {
-		return s.holding(ctx, segments[1:], work)
+	return lock.Do(ctx, s.lock, s.key(segments[0]), o, func(ctx context.Context, _ lock.Fence) error {
+		return s.holding(ctx, o, segments[1:], work)
 	})
 }
 
@@ -109,7 +113,7 @@ func (s *segmentedSale) holding(ctx context.Context, segments []int, work func(c
 func (s *segmentedSale) gather(ctx context.Context, view *Segments, at int, reserve int64, from []Segment) error {
 	ctx, cancel := context.WithTimeout(ctx, s.most)
 	defer cancel()
-	err := s.parts().Refill(ctx, Refill{
+	err := s.parts.Refill(ctx, Refill{
 		SKU: s.SKU, Epoch: view.Epoch, Strategy: s.Strategy, Into: view.Row(at), Reserve: reserve,
 		From: slices.DeleteFunc(from, func(row Segment) bool { return row.Quantity == 0 }),
 	})

@@ -11,9 +11,10 @@ import (
 // A Sale is one deduction under way: the order as it fills up, and what happened when.
 type Sale struct {
 	Order
-	lab   Lab
-	stops *stops        // nil: it waits nowhere
-	most  time.Duration // longest stay in the critical section
+	Options lock.Options // how it asks for locks; Wait ends the wait for a place in the store, too
+	lab     Lab
+	stops   *stops        // nil: it waits nowhere
+	most    time.Duration // longest stay in the critical section
 
 	asked, entered, left time.Time  // left: before the lock is given back, so that the holds of a right lock do not overlap
 	fence                lock.Fence // of the holder, also when the write does not carry it
@@ -29,6 +30,14 @@ type Lab struct {
 	IgnoreLoss bool          // work on after the lease is lost, as naive code does
 	Pause      Points        // wait at these until let go
 	Nested     Nesting       // ask for the lock again inside the critical section
+}
+
+// waiting is the ctx that bounds the wait for a lock of a sale whose work goes by ctx.
+func (s *Sale) waiting(ctx context.Context) context.Context {
+	if s.Options.Wait != nil {
+		return s.Options.Wait
+	}
+	return ctx
 }
 
 // enter marks the start of the critical section and bounds it.

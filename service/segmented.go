@@ -43,7 +43,11 @@ func Segmented(l lock.Locker, o SegmentedOptions) Seller {
 	var turn atomic.Uint32
 	turn.Store(rand.Uint32()) // instances that start together do not go round in step
 	return func(ctx context.Context, store Store, sale *Sale) error {
-		s := segmentedSale{Sale: sale, lock: l, k: k, store: store}
+		parts, err := Capability[Segmenter](store)
+		if err != nil {
+			return err
+		}
+		s := segmentedSale{Sale: sale, lock: l, k: k, store: store, parts: parts}
 		return s.sell(ctx, 1+int(turn.Add(1)%uint32(k)))
 	}
 }
@@ -54,9 +58,8 @@ type segmentedSale struct {
 	lock  lock.Locker
 	k     int
 	store Store
+	parts Segmenter // the same store
 }
-
-func (s *segmentedSale) parts() Segmenter { return s.store.(Segmenter) }
 
 // done is no segment.
 const done = 0
@@ -66,11 +69,11 @@ const patience = 10
 
 // sell begins at a segment and goes on until the sale is made, refused, or the wait is over.
 func (s *segmentedSale) sell(ctx context.Context, at int) error {
-	wait := lock.Wait(ctx)
+	wait := s.waiting(ctx)
 	for visits := 1; ; visits++ {
 		next, err := s.visit(ctx, at)
 		switch {
-		case lock.IsNoWait(wait) && errors.Is(err, lock.ErrHeld) && visits < s.k:
+		case s.Options.TryOnce && errors.Is(err, lock.ErrHeld) && visits < s.k:
 			next = at%s.k + 1 // one try each: busy means that all are
 		case err != nil || next == done:
 			return err
@@ -84,7 +87,7 @@ func (s *segmentedSale) sell(ctx context.Context, at int) error {
 
 // visit sells from a segment under its lock, or says where to go next.
 func (s *segmentedSale) visit(ctx context.Context, at int) (next int, err error) {
-	err = lock.Do(ctx, s.lock, s.key(at), func(ctx context.Context, fence lock.Fence) error {
+	err = lock.Do(ctx, s.lock, s.key(at), s.Options, func(ctx context.Context, fence lock.Fence) error {
 		ctx = Begin(ctx)
 		for range patience {
 			var view Segments
@@ -110,7 +113,7 @@ func (s *segmentedSale) sellFrom(ctx context.Context, fence lock.Fence, at int) 
 	defer cancel()
 	defer s.leave()
 	s.tries++
-	view, err := s.parts().Segments(ctx, s.SKU)
+	view, err := s.parts.Segments(ctx, s.SKU)
 	if err != nil {
 		return done, Segments{}, err
 	}
@@ -127,7 +130,7 @@ func (s *segmentedSale) sellFrom(ctx context.Context, fence lock.Fence, at int) 
 		return done, Segments{}, err
 	}
 	s.Remaining = own.Quantity - s.Quantity
-	write := func(ctx context.Context, o Order) error { return conditional(s.parts().Swap(ctx, o)) }
+	write := func(ctx context.Context, o Order) error { return conditional(s.parts.Swap(ctx, o)) }
 	if s.lab.Unfenced {
 		write = s.store.Write
 	}

@@ -33,7 +33,7 @@ func (m *mortal) Segments(ctx context.Context, sku service.SKU) (all service.Seg
 	return all, err
 }
 
-func (m *mortal) Gather(ctx context.Context, g service.Refill) error {
+func (m *mortal) Refill(ctx context.Context, g service.Refill) error {
 	return m.take(fmt.Sprintf("move from %d", len(g.From)), func() error { return m.shop.(service.Segmenter).Refill(ctx, g) })
 }
 
@@ -167,9 +167,9 @@ type lockedAfter struct {
 	do func()
 }
 
-func (l *lockedAfter) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
+func (l *lockedAfter) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	l.do()
-	return l.Locker.Acquire(ctx, key)
+	return l.Locker.Acquire(ctx, key, o)
 }
 
 // With a lock that excludes nobody nothing is lost either: a write that does not find what was read writes nothing. With fencing off

@@ -174,7 +174,7 @@ func TestSegmentedTriesOnce(t *testing.T) {
 	s := segmentedOn(t, redisStore(t), 10, segmented(&l, 4))[0]
 	var held []*lock.Lease
 	for n := 1; n <= 4; n++ {
-		lease, err := l.Acquire(t.Context(), fmt.Sprintf("%s#%d", s.sku, n))
+		lease, err := l.Acquire(t.Context(), fmt.Sprintf("%s#%d", s.sku, n), lock.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -118,7 +118,7 @@ func TestLocksOfSegments(t *testing.T) {
 	}
 	held := make(map[int]*lock.Lease)
 	for _, n := range []int{2, 3, service.MaxSegments} { // of a process with more segments than this one
-		lease, err := l.Acquire(lock.WithOwner(t.Context(), fmt.Sprint("app-2/", n)), fmt.Sprint(s.sku, "#", n))
+		lease, err := l.Acquire(t.Context(), fmt.Sprint(s.sku, "#", n), lock.Options{Owner: fmt.Sprint("app-2/", n)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,7 +127,7 @@ func TestLocksOfSegments(t *testing.T) {
 	left := make(chan error, 1)
 	ctx, leave := context.WithCancel(t.Context())
 	go func() {
-		_, err := l.Acquire(lock.WithOwner(ctx, "app-2/w"), string(s.sku)+"#3")
+		_, err := l.Acquire(ctx, string(s.sku)+"#3", lock.Options{Owner: "app-2/w"})
 		left <- err
 	}()
 	var seen service.Locked

@@ -19,7 +19,7 @@ type Seller func(ctx context.Context, store Store, sale *Sale) error
 // the lab. Where the write compares the version (see writeFenced) the lock is given back at once.
 func UnderLock(l lock.Locker) Seller {
 	return func(ctx context.Context, store Store, sale *Sale) error {
-		return lock.Do(ctx, l, string(sale.SKU), func(ctx context.Context, fence lock.Fence) error {
+		return lock.Do(ctx, l, string(sale.SKU), sale.Options, func(ctx context.Context, fence lock.Fence) error {
 			ctx, cancel := sale.enter(ctx, fence)
 			defer cancel()
 			defer sale.leave()
@@ -31,7 +31,11 @@ func UnderLock(l lock.Locker) Seller {
 
 // InTransaction reads with the row locked, thinks, and writes, in one transaction of the store, which must be a Transactor.
 func InTransaction(ctx context.Context, store Store, sale *Sale) error {
-	wait := lock.Wait(ctx)
+	transactor, err := Capability[Transactor](store)
+	if err != nil {
+		return err
+	}
+	wait := sale.waiting(ctx)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	// The wait ends the transaction only as long as the row is not locked yet.
@@ -42,7 +46,7 @@ func InTransaction(ctx context.Context, store Store, sale *Sale) error {
 			most = time.AfterFunc(sale.bound(), func() { cancel(context.DeadlineExceeded) })
 		}
 	}
-	err := store.(Transactor).Transact(ctx, sale.SKU, func(ctx context.Context, tx Store) error {
+	err = transactor.Transact(ctx, sale.SKU, sale.Options.TryOnce, func(ctx context.Context, tx Store) error {
 		defer sale.leave()
 		return readThinkWrite(ctx, readHook{tx, enter}, sale)
 	})
@@ -78,10 +82,14 @@ func (h readHook) Read(ctx context.Context, sku SKU) (Stock, error) {
 
 // Atomically lets the store, which must be a Deductor, do it all in one step. There is nothing to wait for and nothing to lose.
 func Atomically(ctx context.Context, store Store, sale *Sale) error {
+	deductor, err := Capability[Deductor](store)
+	if err != nil {
+		return err
+	}
 	ctx, cancel := sale.enterQueue(ctx)
 	defer cancel()
 	defer sale.leave()
-	order, err := store.(Deductor).Deduct(ctx, sale.Order)
+	order, err := deductor.Deduct(ctx, sale.Order)
 	if err == nil {
 		sale.Order = order
 		sale.wrote(ctx)

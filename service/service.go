@@ -32,8 +32,9 @@ type Dependency interface {
 // A StrategyConfig is a Seller that requests can name.
 type StrategyConfig struct {
 	Seller    Seller
-	Blocking  bool     // waits by default; otherwise it tries once unless asked to wait
-	Stores    []string // the stores that it works on, the default first; empty: all
+	Fits      func(Store) error // what the Seller needs of a store, see [Fits]; nil: it takes every store
+	Blocking  bool              // waits by default; otherwise it tries once unless asked to wait
+	Stores    []string          // the stores that it works on, the default first; empty: all
 	Needs     []Dependency
 	Lock      lock.Locker // of the Way, to inspect and to evict from; nil: there is none
 	Segmented bool        // the Lock has a key for each segment of a SKU, such as "sku#3"
@@ -79,13 +80,23 @@ type Service struct {
 	underway atomic.Int64         // sales in Deduct
 }
 
-// New makes a Service.
-func New(c Config) *Service {
+// New makes a Service. It fails if a strategy does not fit a store that it is to sell from.
+func New(c Config) (*Service, error) {
+	for name, strategy := range c.Strategies {
+		for store, config := range c.Stores {
+			if strategy.Fits == nil || len(strategy.Stores) > 0 && !slices.Contains(strategy.Stores, store) {
+				continue
+			}
+			if err := strategy.Fits(config.Store); err != nil {
+				return nil, fmt.Errorf("strategy %s on store %s: %w", name, store, err)
+			}
+		}
+	}
 	s := &Service{Config: c, known: make(map[string]*knownSet)}
 	for store := range c.Stores {
 		s.known[store] = &knownSet{}
 	}
-	return s
+	return s, nil
 }
 
 // A Request asks for a deduction. SKU and quantity are checked; the rest is looked up.
@@ -107,7 +118,7 @@ type Receipt struct {
 	Waited, Held           time.Duration
 	AcquiredAt, ReleasedAt time.Time
 	Tries                  int  // how often it read: more than once where others were quicker, or units had to be fetched
-	Wakeups                int  // how often the lock's server woke it while it waited; see lock.OnWake
+	Wakeups                int  // how often the lock's server woke it while it waited; see lock.Options.OnWake
 	LeaseLost              bool // the lease was lost after the order was written: the order stands
 }
 
@@ -157,7 +168,6 @@ func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
 		return Receipt{}, fmt.Errorf("make order id: %w", err)
 	}
 
-	ctx = lock.WithOwner(ctx, s.Instance+"/"+req.RequestID)
 	needs := slices.Concat(offer.Needs, []Dependency{shelf.Needs})
 	if shelf.Data != nil {
 		needs = append(needs, shelf.Data)
@@ -183,7 +193,7 @@ func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
 	if err := stops.at(ctx, BeforeLock); err != nil {
 		return Receipt{}, err
 	}
-	work, wait, cancel := s.bounds(ctx, offer, req.Wait)
+	wait, tryOnce, cancel := s.wait(ctx, offer, req.Wait)
 	defer cancel()
 
 	sale := &Sale{
@@ -193,7 +203,12 @@ func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
 		},
 		lab: req.Lab, stops: stops, most: s.Work, asked: time.Now(),
 	}
-	err = offer.Seller(lock.WithWait(work, lock.OnWake(wait, func() { sale.wakeups.Add(1) })), shelf.Store, sale)
+	sale.Options = lock.Options{
+		TryOnce: tryOnce, Owner: s.Instance + "/" + req.RequestID, OnWake: func() { sale.wakeups.Add(1) }, Wait: wait,
+	}
+	// A client that goes away ends the wait, but not the work.
+	work := WithAdmission(context.WithoutCancel(ctx), Admission{Wait: wait})
+	err = offer.Seller(work, shelf.Store, sale)
 	lost := errors.Is(err, lock.ErrLost)
 	if err != nil && !(sale.written && lost) {
 		s.unknown(req.Store, req.SKU, err)
@@ -220,8 +235,10 @@ func slow(err error, needs ...Dependency) error {
 	return fmt.Errorf("slow, and up: %w: %s", lock.ErrOverloaded, err.Error())
 }
 
-// bounds splits a request's ctx in two: the work is not ended by a client that goes away, the wait is.
-func (s *Service) bounds(ctx context.Context, offer StrategyConfig, asked *time.Duration) (work, wait context.Context, cancel context.CancelFunc) {
+// wait bounds the wait of a request.
+func (s *Service) wait(
+	ctx context.Context, offer StrategyConfig, asked *time.Duration,
+) (wait context.Context, tryOnce bool, cancel context.CancelFunc) {
 	limit := s.Wait
 	switch {
 	case asked != nil:
@@ -229,12 +246,11 @@ func (s *Service) bounds(ctx context.Context, offer StrategyConfig, asked *time.
 	case !offer.Blocking:
 		limit = 0
 	}
-	if limit == 0 {
-		// One try still needs a bound: the server may not answer.
-		ctx, limit = lock.NoWait(ctx), s.Work
+	if tryOnce = limit == 0; tryOnce {
+		limit = s.Work // one try still needs a bound: the server may not answer
 	}
 	wait, cancel = context.WithTimeout(ctx, limit)
-	return context.WithoutCancel(ctx), wait, cancel
+	return wait, tryOnce, cancel
 }
 
 // StoreFor is the store of a request that names none: the default, or if the offer does not work on it, the first that it does.

@@ -1,10 +1,13 @@
-// Package service is the domain: stock is sold by read, think, write, and every way to do that is a Way.
+// Package service is the domain: stock is sold by read, think, write, and every way to do that is a Seller.
 //
 // It declares what it needs from storage (Store and its companions) and knows no HTTP, no SQL and no Redis.
 package service
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"reflect"
 	"time"
 )
 
@@ -66,9 +69,24 @@ type Deductor interface {
 // A Transactor is a store with transactions.
 type Transactor interface {
 	// Transact runs do in one transaction and commits if it returns nil. In it, Read locks the stock row until the end
-	// (SELECT ... FOR UPDATE), waiting for whoever holds it, or with a ctx of lock.NoWait failing with lock.ErrHeld at once.
+	// (SELECT ... FOR UPDATE), waiting for whoever holds it, or with tryOnce failing with lock.ErrHeld at once.
 	// about is the SKU that do reads first: transactions about the same one may have to take turns.
-	Transact(ctx context.Context, about SKU, do func(ctx context.Context, tx Store) error) error
+	Transact(ctx context.Context, about SKU, tryOnce bool, do func(ctx context.Context, tx Store) error) error
+}
+
+// Capability returns store as T, such as a [Deductor], or an error if it is none.
+func Capability[T any](store Store) (T, error) {
+	capable, ok := store.(T)
+	if !ok {
+		return capable, fmt.Errorf("a %T is no %v: %w", store, reflect.TypeFor[T](), errors.ErrUnsupported)
+	}
+	return capable, nil
+}
+
+// Fits returns an error if store is no T. It is for StrategyConfig.Fits.
+func Fits[T any](store Store) error {
+	_, err := Capability[T](store)
+	return err
 }
 
 // A Settler is a store that can make it final that an order does not exist.
@@ -96,12 +114,32 @@ type Inventory interface {
 	Orders(ctx context.Context, sku SKU, cursor string, limit int) (page []Order, next string, err error)
 }
 
-type begunKey struct{}
+// An Admission says how a call of a store may queue in front of it when it is busy. The zero value queues until ctx
+// ends, and may be refused.
+//
+// It travels in ctx beside the deadline, and like that for every call in its scope: each of them may have to queue.
+type Admission struct {
+	// Begun is for what is left of a sale that has begun: it holds a lock for which others wait, or has read what it is
+	// about to write. A store that is overloaded refuses newcomers, not those: to refuse them would waste what was done,
+	// and keep the others waiting.
+	Begun bool
+	// Wait ends the wait in the queue, and not what has been let in: a client that goes away leaves the queue, but a
+	// write that has begun is finished. nil: ctx ends both.
+	Wait context.Context
+}
 
-// Begin makes a ctx for what is left of a sale that has begun: it holds a lock for which others wait, or has read what
-// it is about to write. A store that is overloaded refuses those who come, not those: to refuse them would waste what
-// was done, and keep the others waiting.
-func Begin(ctx context.Context) context.Context { return context.WithValue(ctx, begunKey{}, true) }
+type admissionKey struct{}
 
-// HasBegun is for stores: whether ctx is one of [Begin].
-func HasBegun(ctx context.Context) bool { return ctx.Value(begunKey{}) != nil }
+// WithAdmission makes a ctx with a.
+func WithAdmission(ctx context.Context, a Admission) context.Context {
+	return context.WithValue(ctx, admissionKey{}, a)
+}
+
+// AdmissionOf is for stores: the Admission of ctx.
+func AdmissionOf(ctx context.Context) Admission {
+	a, _ := ctx.Value(admissionKey{}).(Admission)
+	return a
+}
+
+// Begin makes a ctx with the Admission of what has begun.
+func Begin(ctx context.Context) context.Context { return WithAdmission(ctx, Admission{Begun: true}) }

@@ -17,7 +17,7 @@ func lockRow(t *testing.T, db *repo.MySQL, s *scene) (free func()) {
 	t.Helper()
 	locked, leave, left := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
-		left <- db.Transact(context.WithoutCancel(t.Context()), s.sku, func(ctx context.Context, tx service.Store) error {
+		left <- db.Transact(context.WithoutCancel(t.Context()), s.sku, false, func(ctx context.Context, tx service.Store) error {
 			if _, err := tx.Read(ctx, s.sku); err != nil {
 				return err
 			}
@@ -58,8 +58,8 @@ type thought struct {
 	*thinker
 }
 
-func (th *thinker) Transact(ctx context.Context, about service.SKU, do func(context.Context, service.Store) error) error {
-	return th.MySQL.Transact(ctx, about, func(ctx context.Context, tx service.Store) error {
+func (th *thinker) Transact(ctx context.Context, about service.SKU, once bool, do func(context.Context, service.Store) error) error {
+	return th.MySQL.Transact(ctx, about, once, func(ctx context.Context, tx service.Store) error {
 		th.attempts++
 		if th.entering != nil {
 			th.entering()
@@ -208,8 +208,8 @@ type undone struct {
 	err error
 }
 
-func (u undone) Transact(ctx context.Context, about service.SKU, do func(context.Context, service.Store) error) error {
-	return u.db.Transact(ctx, about, func(ctx context.Context, tx service.Store) error {
+func (u undone) Transact(ctx context.Context, about service.SKU, once bool, do func(context.Context, service.Store) error) error {
+	return u.db.Transact(ctx, about, once, func(ctx context.Context, tx service.Store) error {
 		return errors.Join(do(ctx, tx), u.err)
 	})
 }

@@ -247,7 +247,7 @@ type slowEnd struct {
 	end context.CancelFunc
 }
 
-func (s slowEnd) Transact(context.Context, service.SKU, func(context.Context, service.Store) error) error {
+func (s slowEnd) Transact(context.Context, service.SKU, bool, func(context.Context, service.Store) error) error {
 	s.end()
 	return service.ErrOutcomeUnknown
 }
@@ -256,7 +256,6 @@ func (s slowEnd) Transact(context.Context, service.SKU, func(context.Context, se
 // counts, not the wait: "held" would say that nothing was written.
 func TestUnknownOutcomeOfATransactionIsNotHeld(t *testing.T) {
 	wait, end := context.WithCancel(t.Context())
-	ctx := lock.WithWait(t.Context(), wait)
-	err := service.InTransaction(ctx, slowEnd{redisStore(t), end}, &service.Sale{})
+	err := service.InTransaction(t.Context(), slowEnd{redisStore(t), end}, &service.Sale{Options: lock.Options{Wait: wait}})
 	fails(t, err, all(service.ErrOutcomeUnknown), lock.ErrHeld)
 }

@@ -18,9 +18,9 @@ type announced struct {
 	asked chan struct{}
 }
 
-func (a announced) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
+func (a announced) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	a.asked <- struct{}{}
-	return a.Locker.Acquire(ctx, key)
+	return a.Locker.Acquire(ctx, key, o)
 }
 
 // lockers are real locks of every sort: a queue, polling, and waking.
@@ -44,7 +44,7 @@ func everyLocker(t *testing.T, test func(t *testing.T, l lock.Locker)) {
 // hold takes the key of s, and returns what gives it back.
 func hold(t *testing.T, l lock.Locker, s *scene) (release func()) {
 	t.Helper()
-	lease, err := l.Acquire(t.Context(), string(s.sku))
+	lease, err := l.Acquire(t.Context(), string(s.sku), lock.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

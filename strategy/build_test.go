@@ -74,7 +74,10 @@ func TestBuildWithServersDown(t *testing.T) {
 					ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 					defer cancel()
 					// No store: whoever gets that far without the lock panics.
-					err := way(lock.NoWait(ctx), nil, &service.Sale{Order: service.Order{SKU: "sku", Quantity: 1}})
+					err := way(ctx, nil, &service.Sale{
+						Order:   service.Order{SKU: "sku", Quantity: 1},
+						Options: lock.Options{TryOnce: true},
+					})
 					if !errors.Is(err, lock.ErrDown) || errors.Is(err, lock.ErrHeld) {
 						t.Errorf("err = %v, want ErrDown", err)
 					}
@@ -102,7 +105,9 @@ var errClosed, errWatched = errors.New("closed"), errors.New("watched")
 
 type refusing struct{}
 
-func (refusing) Acquire(context.Context, string) (*lock.Lease, error) { return nil, errWatched }
+func (refusing) Acquire(context.Context, string, lock.Options) (*lock.Lease, error) {
+	return nil, errWatched
+}
 
 func TestBuildDecoratesAndCloses(t *testing.T) {
 	l := &closable{}

@@ -54,11 +54,14 @@ func TestMySQLStrategiesUnderHostileDefaults(t *testing.T) {
 				}
 				way, closer := s.Build(strategy.Servers{MySQL: locks}, nil)
 				defer closer()
-				shop := service.New(service.Config{
+				shop, err := service.New(service.Config{
 					Instance: "app-1", DefaultStore: strategy.MySQL, Wait: time.Minute, Work: 20 * time.Second,
 					Strategies: map[string]service.StrategyConfig{name: {Seller: way, Blocking: true}},
 					Stores:     map[string]service.StoreConfig{strategy.MySQL: {Store: repo.NewMySQL(stocks), Needs: up}},
 				})
+				if err != nil {
+					t.Fatal(err)
+				}
 				sellAll(t, shop, name)
 			})
 		}

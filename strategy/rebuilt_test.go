@@ -49,10 +49,13 @@ func TestZooKeeperIsBuiltAnew(t *testing.T) {
 			})
 			offers[name] = service.StrategyConfig{Seller: way, Blocking: true}
 		}
-		instances[i] = service.New(service.Config{
+		instances[i], err = service.New(service.Config{
 			Instance: "test", Strategies: offers, Stores: shelves, DefaultStore: strategy.Redis,
 			Wait: 5 * time.Second, Work: 5 * time.Second,
 		})
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	sell := func(i int, store, name string) error {
 		_, err := instances[i].Deduct(t.Context(), service.Request{
@@ -85,7 +88,7 @@ func TestZooKeeperIsBuiltAnew(t *testing.T) {
 	}
 	// Somebody holds each key, and is paused: all of it happens without his knowledge.
 	for _, name := range names {
-		lease, err := lockers[name].Acquire(t.Context(), name)
+		lease, err := lockers[name].Acquire(t.Context(), name, lock.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -53,7 +53,9 @@ func (u unusable) down() error {
 	return fmt.Errorf("%w: %w", &lock.DownError{Server: Redlock, Reason: "it cannot be made of redlock.addrs; the log says why"}, u.why)
 }
 
-func (u unusable) Acquire(context.Context, string) (*lock.Lease, error) { return nil, u.down() }
+func (u unusable) Acquire(context.Context, string, lock.Options) (*lock.Lease, error) {
+	return nil, u.down()
+}
 
 func (u unusable) Inspect(context.Context, string) (lock.State, error) {
 	return lock.State{}, u.down()

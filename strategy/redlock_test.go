@@ -27,7 +27,7 @@ func TestRedlockOfUnusableMasters(t *testing.T) {
 	}
 	var log bytes.Buffer
 	l := s.Lock(strategy.Servers{Redlock: list, Log: slog.New(slog.NewTextHandler(&log, nil))})
-	_, acquired := l.Acquire(t.Context(), "k")
+	_, acquired := l.Acquire(t.Context(), "k", lock.Options{})
 	_, inspected := lock.Inspect(t.Context(), l, "k")
 	_, listed := l.(lock.Lister).Keys(t.Context())
 	for what, err := range map[string]error{"Acquire": acquired, "Inspect": inspected, "Keys": listed} {

@@ -24,6 +24,7 @@ func segmented() Strategy {
 		Promise:    lock.Promise{Scope: lock.Cluster, Fenced: true, Blocking: true, SignalsLoss: true, FreedAfterCrash: 30 * time.Second},
 		RoundTrips: 2,
 		Lock:       redisWatchdog().Lock,
+		Fits:       service.Fits[service.Segmenter],
 		Around: func(s Servers, l lock.Locker) service.Seller {
 			return service.Segmented(l, service.SegmentedOptions{Segments: s.Segments})
 		},

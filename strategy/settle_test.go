@@ -114,11 +114,15 @@ func settleOne(t *testing.T, s strategy.Strategy, on strategy.Servers, name stri
 	way, closer := s.Build(on, nil)
 	defer closer()
 	open := func(shelf service.StoreConfig, work time.Duration) *service.Service {
-		return service.New(service.Config{
+		shop, err := service.New(service.Config{
 			Instance: "app-1", DefaultStore: name, Wait: 20 * time.Second, Work: work,
 			Strategies: map[string]service.StrategyConfig{s.Name: {Seller: way, Blocking: true}},
 			Stores:     map[string]service.StoreConfig{name: shelf},
 		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return shop
 	}
 	broken, direct := open(store.broken, 20*time.Second), open(store.sound, 20*time.Second)
 	hasty := open(store.broken, time.Second)

@@ -42,6 +42,7 @@ type Strategy struct {
 	Lock   func(Servers) lock.Locker                 // opens nothing: servers may be down. The result may be an io.Closer
 	Around func(Servers, lock.Locker) service.Seller // what sells in segments under the Lock; nil: service.UnderLock
 	Seller service.Seller
+	Fits   func(service.Store) error // what the seller needs of a store, see service.Fits; nil: it takes every store
 }
 
 // A Text is the same in two languages.

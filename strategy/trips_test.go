@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"example.com/stock/lock"
+
 	"github.com/go-sql-driver/mysql"
 	"github.com/redis/go-redis/v9"
 	"gorm.io/gorm"
@@ -145,7 +147,7 @@ func TestRoundTripsAreThoseOnTheWire(t *testing.T) {
 			hold := func() error {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
-				lease, err := l.Acquire(ctx, "trips-of-"+s.Name)
+				lease, err := l.Acquire(ctx, "trips-of-"+s.Name, lock.Options{})
 				if err != nil {
 					return err
 				}

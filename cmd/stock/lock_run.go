@@ -82,10 +82,10 @@ func (r *lockRun) acquire(ctx context.Context, l lock.Locker, signals <-chan os.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	outside := ctx
-	ctx = lock.WithOwner(ctx, r.cfg.Instance+"/pid-"+strconv.Itoa(os.Getpid()))
+	o := lock.Options{TryOnce: r.noWait, Owner: r.cfg.Instance + "/pid-" + strconv.Itoa(os.Getpid())}
 	limit := r.wait
 	if r.noWait {
-		ctx, limit = lock.NoWait(ctx), askLimit
+		limit = askLimit
 	}
 	if r.noWait || r.bounded {
 		var stop context.CancelFunc
@@ -109,7 +109,7 @@ func (r *lockRun) acquire(ctx context.Context, l lock.Locker, signals <-chan os.
 		}
 		cancel()
 	})
-	lease, err := l.Acquire(ctx, r.key)
+	lease, err := l.Acquire(ctx, r.key, o)
 	close(acquired)
 	watch.Wait()
 	switch {

@@ -121,7 +121,7 @@ func TestShutdownLeavesTheLockOfAnother(t *testing.T) {
 	defer client.Close()
 	another := redislock.NewWatchdog(client, redislock.WatchdogOptions{})
 	defer another.Close()
-	lease, err := another.Acquire(t.Context(), "stock")
+	lease, err := another.Acquire(t.Context(), "stock", lock.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func TestShutdownLeavesTheLockOfAnother(t *testing.T) {
 	if err := lease.Release(); err != nil {
 		t.Error(err)
 	}
-	next, err := another.Acquire(lock.NoWait(t.Context()), "stock")
+	next, err := another.Acquire(t.Context(), "stock", lock.Options{TryOnce: true})
 	if err != nil {
 		t.Fatalf("the waiter left something behind: %v", err)
 	}

@@ -60,15 +60,19 @@ func openApp(cfg Config, log *slog.Logger) (*app, error) {
 		}
 	}
 	a.introduce()
-	a.offer()
+	if err := a.offer(); err != nil {
+		return nil, errors.Join(err, a.close())
+	}
 	return a, nil
 }
 
 // offer builds the catalogue on what has been opened.
-func (a *app) offer() {
+func (a *app) offer() (err error) {
 	offers := make(map[string]service.StrategyConfig)
 	for _, s := range strategy.All() {
-		offer := service.StrategyConfig{Blocking: s.Promise.Blocking, Stores: s.Stores, Segmented: s.Around != nil}
+		offer := service.StrategyConfig{
+			Blocking: s.Promise.Blocking, Stores: s.Stores, Segmented: s.Around != nil, Fits: s.Fits,
+		}
 		shown := handler.Strategy{
 			Name: s.Name, Endpoint: s.Endpoint, Summary: s.Summary.EN, Promise: s.Promise, RoundTrips: s.RoundTrips,
 		}
@@ -92,10 +96,11 @@ func (a *app) offer() {
 		offers[s.Name] = offer
 		a.offers = append(a.offers, shown)
 	}
-	a.service = service.New(service.Config{
+	a.service, err = service.New(service.Config{
 		Instance: a.cfg.Instance, Strategies: offers, Stores: a.shelves, DefaultStore: a.cfg.Store, Wait: a.cfg.Wait, Work: a.cfg.Work,
 		Pauses: &a.pauses, Waiting: a.cfg.Limits.Waiting,
 	})
+	return err
 }
 
 // stores are those that s works on, the default first.

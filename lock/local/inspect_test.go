@@ -18,7 +18,7 @@ func TestMutexTellsWhoStandsWhere(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range 3 {
 			all.Go(func() {
-				lease, err := m.Acquire(lock.WithOwner(t.Context(), fmt.Sprint("app/", i)), "k")
+				lease, err := m.Acquire(t.Context(), "k", lock.Options{Owner: fmt.Sprint("app/", i)})
 				if err != nil {
 					t.Error(err)
 					return
@@ -39,7 +39,7 @@ func TestMutexTellsWhoStandsWhere(t *testing.T) {
 		if len(s.Waiters) != 1 || s.Waiters[0].Who != "app/2" || time.Since(s.Waiters[0].Since) != 3*time.Second {
 			t.Errorf("waiters %+v, want app/2 for three seconds", s.Waiters)
 		}
-		_, err = m.Acquire(lock.NoWait(t.Context()), "k")
+		_, err = m.Acquire(t.Context(), "k", lock.Options{TryOnce: true})
 		if held := new(lock.HeldError); !errors.As(err, &held) || held.Holder != "app/1" {
 			t.Errorf("%v, want it to name app/1", err)
 		}

@@ -22,8 +22,8 @@ type Mutex struct {
 }
 
 // Acquire waits for its turn until ctx ends.
-func (m *Mutex) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
-	if err := m.queue.Enter(ctx, key); err != nil {
+func (m *Mutex) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+	if err := m.queue.Enter(ctx, key, o); err != nil {
 		return nil, err
 	}
 	lease, _ := lock.NewLease(key, lock.NoFence, func(context.Context) error {

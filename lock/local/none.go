@@ -13,7 +13,7 @@ import (
 type None struct{}
 
 // Acquire never fails and never waits.
-func (None) Acquire(_ context.Context, key string) (*lock.Lease, error) {
+func (None) Acquire(_ context.Context, key string, _ lock.Options) (*lock.Lease, error) {
 	lease, _ := lock.NewLease(key, lock.NoFence, func(context.Context) error { return nil })
 	return lease, nil
 }

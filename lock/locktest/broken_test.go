@@ -17,21 +17,25 @@ type broken struct {
 }
 
 // wrap makes a broken lock out of a right one: every Locker that open returns shares mutex.
-func wrap(acquire func(m *local.Mutex, ctx context.Context, key string) (*lock.Lease, error)) func() lock.Locker {
+func wrap(acquire func(m *local.Mutex, ctx context.Context, key string, o lock.Options) (*lock.Lease, error)) func() lock.Locker {
 	m := &local.Mutex{}
 	return func() lock.Locker {
-		return lockerFunc(func(ctx context.Context, key string) (*lock.Lease, error) { return acquire(m, ctx, key) })
+		return lockerFunc(func(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+			return acquire(m, ctx, key, o)
+		})
 	}
 }
 
-type lockerFunc func(context.Context, string) (*lock.Lease, error)
+type lockerFunc func(context.Context, string, lock.Options) (*lock.Lease, error)
 
-func (f lockerFunc) Acquire(ctx context.Context, key string) (*lock.Lease, error) { return f(ctx, key) }
+func (f lockerFunc) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+	return f(ctx, key, o)
+}
 
 // brokenLocks end what they leave behind with life.
 func brokenLocks(life context.Context) []broken {
-	constant := func(m *local.Mutex, ctx context.Context, key string) (*lock.Lease, error) {
-		inner, err := m.Acquire(ctx, key)
+	constant := func(m *local.Mutex, ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+		inner, err := m.Acquire(ctx, key, o)
 		if err != nil {
 			return nil, err
 		}
@@ -41,8 +45,8 @@ func brokenLocks(life context.Context) []broken {
 	return []broken{
 		{"excludes nobody", func() lock.Locker { return &local.None{} }, []string{"Exclusion", "TryOnce", "BoundedWait", "Handover", "Release", "Fences", "Reentry"}},
 		{"excludes only its own process", func() lock.Locker { return &local.Mutex{} }, []string{"Exclusion", "TryOnce", "Release"}},
-		{"one lock for all keys", wrap(func(m *local.Mutex, ctx context.Context, key string) (*lock.Lease, error) {
-			inner, err := m.Acquire(ctx, "the only one")
+		{"one lock for all keys", wrap(func(m *local.Mutex, ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+			inner, err := m.Acquire(ctx, "the only one", o)
 			if err != nil {
 				return nil, err
 			}
@@ -50,17 +54,17 @@ func brokenLocks(life context.Context) []broken {
 			return lease, nil
 		}), []string{"Keys"}},
 		{"constant fence", wrap(constant), []string{"Fences"}},
-		{"hides the cause of a wait that ended", wrap(func(m *local.Mutex, ctx context.Context, key string) (*lock.Lease, error) {
-			lease, err := m.Acquire(ctx, key)
+		{"hides the cause of a wait that ended", wrap(func(m *local.Mutex, ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+			lease, err := m.Acquire(ctx, key, o)
 			if err != nil {
 				return nil, lock.ErrHeld
 			}
 			return lease, nil
 		}), []string{"BoundedWait"}},
-		{"waits although asked to try once", wrap(func(m *local.Mutex, ctx context.Context, key string) (*lock.Lease, error) {
+		{"waits although asked to try once", wrap(func(m *local.Mutex, ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 			patient, cancel := context.WithTimeout(context.WithoutCancel(context.Background()), 200*time.Millisecond)
 			defer cancel()
-			lease, err := m.Acquire(patient, key)
+			lease, err := m.Acquire(patient, key, lock.Options{Owner: o.Owner})
 			if errors.Is(err, lock.ErrHeld) {
 				return nil, context.DeadlineExceeded
 			}
@@ -69,13 +73,13 @@ func brokenLocks(life context.Context) []broken {
 		{"a waiter that gives up stays in the queue", func() func() lock.Locker {
 			m := &local.Mutex{}
 			return func() lock.Locker {
-				return lockerFunc(func(ctx context.Context, key string) (*lock.Lease, error) {
-					if lock.IsNoWait(ctx) {
-						return m.Acquire(ctx, key)
+				return lockerFunc(func(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+					if o.TryOnce {
+						return m.Acquire(ctx, key, o)
 					}
 					got := make(chan *lock.Lease, 1)
 					go func() { // the ghost: it takes its turn although nobody waits for it
-						lease, _ := m.Acquire(life, key)
+						lease, _ := m.Acquire(life, key, o)
 						got <- lease
 					}()
 					select {
@@ -90,8 +94,8 @@ func brokenLocks(life context.Context) []broken {
 		{"release frees whatever is there", func() func() lock.Locker {
 			var q lock.Queue
 			return func() lock.Locker {
-				return lockerFunc(func(ctx context.Context, key string) (*lock.Lease, error) {
-					if err := q.Enter(ctx, key); err != nil {
+				return lockerFunc(func(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+					if err := q.Enter(ctx, key, o); err != nil {
 						return nil, err
 					}
 					// DEL without a look at the owner, and again at every call.
@@ -100,31 +104,31 @@ func brokenLocks(life context.Context) []broken {
 				})
 			}
 		}(), []string{"Exclusion"}},
-		{"frees an abandoned key", wrap(func(m *local.Mutex, ctx context.Context, key string) (*lock.Lease, error) {
-			lease, err := m.Acquire(ctx, key)
+		{"frees an abandoned key", wrap(func(m *local.Mutex, ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+			lease, err := m.Acquire(ctx, key, o)
 			if err == nil {
 				lease.Linger(time.Nanosecond)
 			}
 			return lease, err
 		}), []string{"Unknown"}},
-		{"a dead context keeps its key", wrap(func(m *local.Mutex, ctx context.Context, key string) (*lock.Lease, error) {
-			lease, err := m.Acquire(context.WithoutCancel(ctx), key)
+		{"a dead context keeps its key", wrap(func(m *local.Mutex, ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+			lease, err := m.Acquire(context.WithoutCancel(ctx), key, o)
 			if err == nil && ctx.Err() != nil {
 				return nil, context.Cause(ctx)
 			}
 			return lease, err
 		}), []string{"DeadContext"}},
-		{"a lease that is over when it begins", wrap(func(m *local.Mutex, ctx context.Context, key string) (*lock.Lease, error) {
-			lease, err := m.Acquire(ctx, key)
+		{"a lease that is over when it begins", wrap(func(m *local.Mutex, ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+			lease, err := m.Acquire(ctx, key, o)
 			if err == nil {
 				_ = lease.Release()
 			}
 			return lease, err
 		}), []string{"Done"}},
-		{"serves the last one first", wrap(func(m *local.Mutex, ctx context.Context, key string) (*lock.Lease, error) {
+		{"serves the last one first", wrap(func(m *local.Mutex, ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 			for {
-				lease, err := m.Acquire(lock.NoWait(ctx), key)
-				if err == nil || lock.IsNoWait(ctx) {
+				lease, err := m.Acquire(ctx, key, lock.Options{TryOnce: true})
+				if err == nil || o.TryOnce {
 					return lease, err
 				}
 				select {

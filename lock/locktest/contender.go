@@ -149,7 +149,7 @@ func (c *contender) unknown(ctx context.Context, l lock.Locker, r request) reply
 	defer cancel()
 	for {
 		var from time.Duration
-		err := lock.Do(ctx, l, r.Key, func(ctx context.Context, f lock.Fence) error {
+		err := lock.Do(ctx, l, r.Key, lock.Options{}, func(ctx context.Context, f lock.Fence) error {
 			from = now()
 			return unanswered(ctx, f)
 		})
@@ -189,13 +189,11 @@ func (c *contender) close(id int) error {
 func (c *contender) acquire(ctx context.Context, l lock.Locker, r request) reply {
 	ctx, cancel := context.WithTimeout(ctx, r.Wait)
 	defer cancel()
-	if r.Try {
-		ctx = lock.NoWait(ctx)
-	}
-	lease, err := l.Acquire(ctx, r.Key)
+	o := lock.Options{TryOnce: r.Try}
+	lease, err := l.Acquire(ctx, r.Key, o)
 	for err != nil && r.Insist && ctx.Err() == nil {
 		time.Sleep(10 * time.Millisecond) // a server that is gone says so at once
-		lease, err = l.Acquire(ctx, r.Key)
+		lease, err = l.Acquire(ctx, r.Key, o)
 	}
 	if err != nil {
 		return reply{Err: fail(err)}

@@ -58,10 +58,10 @@ const patience = 15 * time.Second
 
 // once tries once, and again while the server is too busy to answer.
 func once(ctx context.Context, l lock.Locker, key string) (*lock.Lease, error) {
-	ctx, cancel := context.WithTimeout(lock.NoWait(ctx), patience)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
-		lease, err := l.Acquire(ctx, key)
+		lease, err := l.Acquire(ctx, key, lock.Options{TryOnce: true})
 		if !errors.Is(err, lock.ErrDown) || ctx.Err() != nil {
 			return lease, err
 		}
@@ -72,7 +72,7 @@ func once(ctx context.Context, l lock.Locker, key string) (*lock.Lease, error) {
 // insist acquires also from a lock that answers busy, and from a server that is too busy to answer.
 func insist(ctx context.Context, l lock.Locker, key string) (*lock.Lease, error) {
 	for began := time.Now(); ; {
-		lease, err := l.Acquire(ctx, key)
+		lease, err := l.Acquire(ctx, key, lock.Options{})
 		switch {
 		case err == nil || ctx.Err() != nil:
 			return lease, err

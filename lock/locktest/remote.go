@@ -94,12 +94,12 @@ func again(r reply) <-chan reply {
 }
 
 // Acquire is that of lock.Locker: the wait is bounded here, and its cause told as of there.
-func (r *remote) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
+func (r *remote) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	wait := patience
 	if deadline, ok := ctx.Deadline(); ok {
 		wait = time.Until(deadline)
 	}
-	await, cancel, err := r.take(grip{Key: key, Wait: wait, Try: lock.IsNoWait(ctx)})
+	await, cancel, err := r.take(grip{Key: key, Wait: wait, Try: o.TryOnce})
 	if err != nil {
 		return nil, err
 	}

@@ -78,7 +78,7 @@ func (s *Scene) Locker(ctx context.Context) lock.Locker {
 // broke is a Locker that could not be opened.
 type broke struct{ err error }
 
-func (b broke) Acquire(context.Context, string) (*lock.Lease, error) { return nil, b.err }
+func (b broke) Acquire(context.Context, string, lock.Options) (*lock.Lease, error) { return nil, b.err }
 
 // bare is a process that nobody else uses meanwhile, with no Locker in it yet.
 func (s *Scene) bare() (*process, error) {

@@ -107,7 +107,7 @@ func boundedWait(ctx context.Context, s *Scene) error {
 	}
 	for _, long := range []time.Duration{200 * time.Millisecond, time.Second, 5 * time.Second} { // on a busy computer the answer may come too late
 		wait, cancel := context.WithTimeout(ctx, long)
-		_, err = other.Acquire(wait, s.Key)
+		_, err = other.Acquire(wait, s.Key, lock.Options{})
 		cancel()
 		if errors.Is(err, lock.ErrHeld) || !errors.Is(err, context.DeadlineExceeded) {
 			break
@@ -133,7 +133,7 @@ func cancelledWait(ctx context.Context, s *Scene) error {
 		defer cancel()
 		l := s.Locker(ctx)
 		all.Go(func() {
-			if late, err := l.Acquire(wait, s.Key); err == nil {
+			if late, err := l.Acquire(wait, s.Key, lock.Options{}); err == nil {
 				_ = late.Release()
 			}
 		})
@@ -148,7 +148,7 @@ func cancelledWait(ctx context.Context, s *Scene) error {
 func deadContext(ctx context.Context, s *Scene) error {
 	dead, cancel := context.WithCancel(ctx)
 	cancel()
-	if lease, err := s.Locker(ctx).Acquire(dead, s.Key); err == nil {
+	if lease, err := s.Locker(ctx).Acquire(dead, s.Key, lock.Options{}); err == nil {
 		// A lock that needs no server may be quicker than its context; it must be a real lease then.
 		return lease.Release()
 	}
@@ -165,7 +165,7 @@ func handover(ctx context.Context, s *Scene) error {
 	defer cancel()
 	l := s.Locker(ctx)
 	go func() {
-		next, err := l.Acquire(wait, s.Key)
+		next, err := l.Acquire(wait, s.Key, lock.Options{})
 		if err == nil {
 			err = next.Release()
 		}
@@ -229,7 +229,7 @@ func done(ctx context.Context, s *Scene) error {
 // reentry holds a key by Do and asks for it again, with the context that Do gave and with another.
 func reentry(ctx context.Context, s *Scene) error {
 	l := s.Locker(ctx)
-	return lock.Do(ctx, l, s.Key, func(inside context.Context, outer lock.Fence) error {
+	return lock.Do(ctx, l, s.Key, lock.Options{}, func(inside context.Context, outer lock.Fence) error {
 		again := func(_ context.Context, f lock.Fence) error {
 			if f != outer {
 				return fmt.Errorf("inside has fence %d, outside %d", f, outer)
@@ -238,7 +238,7 @@ func reentry(ctx context.Context, s *Scene) error {
 		}
 		bound, cancel := context.WithTimeout(inside, patience)
 		defer cancel()
-		if err := lock.Do(bound, l, s.Key, again); err != nil {
+		if err := lock.Do(bound, l, s.Key, lock.Options{}, again); err != nil {
 			return fmt.Errorf("again, under the context of the holder: %w", err)
 		}
 		if _, err := once(ctx, l, s.Key); !errors.Is(err, lock.ErrHeld) {

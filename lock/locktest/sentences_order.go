@@ -43,7 +43,7 @@ func fifo(ctx context.Context, s *Scene) error {
 	for i := range 9 {
 		l := s.Locker(ctx)
 		all.Go(func() {
-			next, err := l.Acquire(ctx, s.Key)
+			next, err := l.Acquire(ctx, s.Key, lock.Options{})
 			mu.Lock()
 			order, failed = append(order, i), errors.Join(failed, err)
 			mu.Unlock()

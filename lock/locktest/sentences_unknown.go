@@ -43,7 +43,7 @@ func unknown(ctx context.Context, s *Scene) error {
 
 // unknownInside tries without processes, on a lease whose length is not known.
 func (s *Scene) unknownInside(ctx context.Context) error {
-	err := lock.Do(ctx, s.Locker(ctx), s.Key, unanswered)
+	err := lock.Do(ctx, s.Locker(ctx), s.Key, lock.Options{}, unanswered)
 	if err := wantUnknown(err); err != nil {
 		return err
 	}

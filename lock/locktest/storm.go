@@ -61,7 +61,7 @@ func (s storm) round(ctx context.Context, l lock.Locker, worker, i int) (Hold, e
 	var err error
 	if leaves {
 		soon, cancel := context.WithTimeout(ctx, time.Duration(1+i%7)*time.Millisecond)
-		lease, err = l.Acquire(soon, key)
+		lease, err = l.Acquire(soon, key, lock.Options{})
 		cancel()
 		// A server that has a millisecond to answer may well be called down.
 		if err != nil && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, lock.ErrHeld) || errors.Is(err, lock.ErrDown)) {

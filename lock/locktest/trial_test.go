@@ -75,7 +75,7 @@ func (t *trial) Close() error {
 	return t.client.Close()
 }
 
-func (t *trial) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
+func (t *trial) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	token := uuid.NewString()
 	if t.tickets {
 		if err := t.queue(ctx, key); err != nil {
@@ -104,7 +104,7 @@ func (t *trial) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
 			return nil, lock.Down("acquire", err)
 		case fence != 0:
 			return t.hold(key, token, sent, fence), nil
-		case lock.IsNoWait(ctx):
+		case o.TryOnce:
 			return nil, lock.ErrHeld
 		}
 		if !held && t.mail {

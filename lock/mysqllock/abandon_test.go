@@ -19,12 +19,12 @@ func TestAbandonedKeys(t *testing.T) {
 				db := pool(t, dsn, 12)
 				a, b := k.make(db, 3*time.Second), k.open(t, dsn, 0)
 				t.Cleanup(func() { a.Close() })
-				err := lock.Do(t.Context(), a, "k", func(context.Context, lock.Fence) error { return lock.ErrOutcomeUnknown })
+				err := lock.Do(t.Context(), a, "k", lock.Options{}, func(context.Context, lock.Fence) error { return lock.ErrOutcomeUnknown })
 				if !errors.Is(err, lock.ErrOutcomeUnknown) {
 					t.Fatal(err)
 				}
 				began := time.Now()
-				if _, err := b.Acquire(lock.NoWait(t.Context()), "k"); !errors.Is(err, lock.ErrHeld) && time.Since(began) < time.Second {
+				if _, err := b.Acquire(t.Context(), "k", lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrHeld) && time.Since(began) < time.Second {
 					t.Errorf("at once: %v, want ErrHeld", err)
 				}
 				if closes {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+
+	"example.com/stock/lock"
 )
 
 // BenchmarkAcquireRelease is the cost of a turn on one key: of one who is alone, and of 30 who come again at once, spread over three processes'
@@ -21,7 +23,7 @@ func BenchmarkAcquireRelease(b *testing.B) {
 				lockers := make([]locker, min(contenders, 3))
 				for i := range lockers {
 					lockers[i] = row.kind.open(b, dsn, 0)
-					warm, err := lockers[i].Acquire(b.Context(), "k")
+					warm, err := lockers[i].Acquire(b.Context(), "k", lock.Options{})
 					if err == nil {
 						err = warm.Release()
 					}
@@ -39,7 +41,7 @@ func BenchmarkAcquireRelease(b *testing.B) {
 				for i := range contenders {
 					all.Go(func() {
 						for range turns {
-							lease, err := lockers[i%len(lockers)].Acquire(b.Context(), "k")
+							lease, err := lockers[i%len(lockers)].Acquire(b.Context(), "k", lock.Options{})
 							if err == nil {
 								err = lease.Release()
 							}

@@ -49,24 +49,24 @@ func TestMoreKeysThanConnections(t *testing.T) {
 		for i := range 3 {
 			stuck = append(stuck, acquire(t, l, keyN(i)))
 		}
-		_, err := l.Acquire(lock.NoWait(t.Context()), "free")
+		_, err := l.Acquire(t.Context(), "free", lock.Options{TryOnce: true})
 		noCapacity(t, "a try", err)
 		reason := errors.New("that is long enough")
 		ctx, cancel := context.WithTimeoutCause(t.Context(), 300*time.Millisecond, reason)
 		defer cancel()
-		_, err = l.Acquire(ctx, "free")
+		_, err = l.Acquire(ctx, "free", lock.Options{})
 		noCapacity(t, "a wait", err)
 		if !errors.Is(err, reason) {
 			t.Errorf("a wait: %v, want why it ended, too", err)
 		}
-		_, err = l.Acquire(lock.NoWait(t.Context()), keyN(0))
+		_, err = l.Acquire(t.Context(), keyN(0), lock.Options{TryOnce: true})
 		if !errors.Is(err, lock.ErrHeld) || errors.Is(err, lock.ErrNoCapacity) {
 			t.Errorf("a key that is held here: %v, want ErrHeld", err)
 		}
 		got := make(chan error, 8)
 		for range cap(got) {
 			go func() {
-				lease, err := l.Acquire(t.Context(), "free")
+				lease, err := l.Acquire(t.Context(), "free", lock.Options{})
 				if err == nil {
 					err = lease.Release()
 				}
@@ -107,7 +107,7 @@ func TestStuckKeysLeaveRoom(t *testing.T) {
 		got := make(chan error, stuck)
 		for i := range stuck {
 			go func() {
-				lease, err := l.Acquire(t.Context(), keyN(i))
+				lease, err := l.Acquire(t.Context(), keyN(i), lock.Options{})
 				if err == nil {
 					err = lease.Release()
 				}
@@ -118,7 +118,7 @@ func TestStuckKeysLeaveRoom(t *testing.T) {
 		eventually(t, soon, "half of the connections wait at the server", func() bool { return waiting(t, db) >= 2 })
 		for range 20 {
 			ctx, cancel := context.WithTimeout(t.Context(), soon)
-			lease, err := l.Acquire(ctx, "free")
+			lease, err := l.Acquire(ctx, "free", lock.Options{})
 			cancel()
 			if err != nil {
 				t.Fatalf("a free key: %v", err)
@@ -150,7 +150,7 @@ func TestAWaitDoesNotKeepTheOnlyConnection(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() {
-			_, err := l.Acquire(ctx, "stuck")
+			_, err := l.Acquire(ctx, "stuck", lock.Options{})
 			ended <- err
 		}()
 		for range 5 {
@@ -166,10 +166,10 @@ func TestAWaitDoesNotKeepTheOnlyConnection(t *testing.T) {
 			noCapacity(t, "a wait", err)
 			ctx, cancel = context.WithCancel(t.Context())
 			go func() {
-				_, err := l.Acquire(ctx, "stuck")
+				_, err := l.Acquire(ctx, "stuck", lock.Options{})
 				ended <- err
 			}()
-			sleep(ctx, 200*time.Millisecond)
+			_ = lock.Sleep(ctx, 200*time.Millisecond)
 			return false
 		})
 		release(t, held)
@@ -194,7 +194,7 @@ func TestAFullPoolLetsHoldersRelease(t *testing.T) {
 			go func() {
 				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 				defer cancel()
-				lease, err := l.Acquire(ctx, key)
+				lease, err := l.Acquire(ctx, key, lock.Options{})
 				if err == nil {
 					err = lease.Release()
 				}

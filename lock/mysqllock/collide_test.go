@@ -43,7 +43,7 @@ func TestCollisions(t *testing.T) {
 			}
 			return pass
 		})
-		if _, err := l.Acquire(lock.NoWait(t.Context()), "k"); !errors.Is(err, lock.ErrHeld) {
+		if _, err := l.Acquire(t.Context(), "k", lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrHeld) {
 			t.Errorf("endless collisions: %v, want ErrHeld", err)
 		}
 		p.obey(nil)

@@ -61,17 +61,17 @@ func TestFencesGrow(t *testing.T) {
 
 func TestTheHolderIsNamed(t *testing.T) {
 	l := table.open(t, database(t), 0)
-	lease, err := l.Acquire(lock.WithOwner(t.Context(), "app-1/request-7"), "k")
+	lease, err := l.Acquire(t.Context(), "k", lock.Options{Owner: "app-1/request-7"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer release(t, lease)
-	_, err = l.Acquire(lock.NoWait(t.Context()), "k")
+	_, err = l.Acquire(t.Context(), "k", lock.Options{TryOnce: true})
 	var held *lock.HeldError
 	if !errors.As(err, &held) || held.Holder != "app-1/request-7" || held.Remaining <= 0 || held.Remaining > 10*time.Second {
 		t.Errorf("err = %+v, want the holder and what remains", err)
 	}
-	other, err := l.Acquire(lock.WithOwner(lock.NoWait(t.Context()), strings.Repeat("é", 300)+"\xff"), "other")
+	other, err := l.Acquire(t.Context(), "other", lock.Options{Owner: strings.Repeat("é", 300) + "\xff", TryOnce: true})
 	if err != nil {
 		t.Fatalf("an owner that is long and no UTF-8: %v", err)
 	}
@@ -82,7 +82,7 @@ func TestTheHolderIsNamed(t *testing.T) {
 func TestMissingTables(t *testing.T) {
 	dsn := servers.MariaDB(t)
 	each(t, all, func(t *testing.T, k kind) {
-		_, err := k.open(t, dsn, 0).Acquire(lock.NoWait(t.Context()), "k")
+		_, err := k.open(t, dsn, 0).Acquire(t.Context(), "k", lock.Options{TryOnce: true})
 		var down *lock.DownError
 		if !errors.As(err, &down) || down.Server != "mysql" || !strings.Contains(down.Reason, "run stock migrate up") {
 			t.Errorf("err = %v, want a DownError that names the fix", err)

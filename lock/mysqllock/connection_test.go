@@ -35,7 +35,7 @@ func killHolder(t *testing.T, k kind) time.Duration {
 	got := make(chan *lock.Lease, 1)
 	waiter := k.open(t, dsn, 0)
 	go func() {
-		lease, err := waiter.Acquire(t.Context(), "k")
+		lease, err := waiter.Acquire(t.Context(), "k", lock.Options{})
 		if err != nil {
 			t.Error(err)
 		}
@@ -58,7 +58,7 @@ func killHolder(t *testing.T, k kind) time.Duration {
 	if err := held.Release(); !errors.Is(err, lock.ErrLost) {
 		t.Errorf("release: %v, want ErrLost", err)
 	}
-	if _, err := waiter.Acquire(lock.NoWait(t.Context()), "k"); !errors.Is(err, lock.ErrHeld) {
+	if _, err := waiter.Acquire(t.Context(), "k", lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrHeld) {
 		t.Errorf("the release of a lost lease let others in: %v", err)
 	}
 	release(t, next)
@@ -75,7 +75,7 @@ func TestAnIdleConnectionIsKilled(t *testing.T) {
 			release(t, acquire(t, l, "k"))
 			id := connection(t, l)
 			execSQL(t, db, fmt.Sprintf("KILL CONNECTION %d", id))
-			lease, err := l.Acquire(lock.NoWait(t.Context()), "k")
+			lease, err := l.Acquire(t.Context(), "k", lock.Options{TryOnce: true})
 			if err != nil {
 				t.Fatalf("acquire: %v", err)
 			}
@@ -104,7 +104,7 @@ func TestAFenceThatIsDrawnTooLate(t *testing.T) {
 			}
 			return pass
 		})
-		if late, err := l.Acquire(lock.NoWait(t.Context()), "k"); err == nil {
+		if late, err := l.Acquire(t.Context(), "k", lock.Options{TryOnce: true}); err == nil {
 			t.Errorf("got a lease with fence %d, the holder has %d", late.Fence(), next.Fence())
 		} else if !errors.Is(err, lock.ErrHeld) {
 			t.Errorf("err = %v, want ErrHeld", err)

@@ -39,7 +39,7 @@ func helper() int {
 		if k.name != part[0] {
 			continue
 		}
-		held, err := k.make(db, lease).Acquire(context.Background(), "k")
+		held, err := k.make(db, lease).Acquire(context.Background(), "k", lock.Options{})
 		if err != nil {
 			fmt.Println(err)
 			return 1
@@ -94,7 +94,7 @@ func TestAHolderThatIsKilledIsFollowed(t *testing.T) {
 		dsn := database(t)
 		h := hold(t, k, dsn, lease)
 		l := k.open(t, dsn, 0)
-		if _, err := l.Acquire(lock.NoWait(t.Context()), "k"); !errors.Is(err, lock.ErrHeld) {
+		if _, err := l.Acquire(t.Context(), "k", lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrHeld) {
 			t.Fatalf("err = %v, want ErrHeld", err)
 		}
 		if err := h.cmd.Process.Kill(); err != nil {
@@ -149,7 +149,7 @@ func TestWithoutExpiryACrashIsForEver(t *testing.T) {
 	l := table.open(t, dsn, 0)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
-	_, err := l.Acquire(ctx, "k")
+	_, err := l.Acquire(ctx, "k", lock.Options{})
 	var held *lock.HeldError
 	if !errors.As(err, &held) || held.Remaining != 0 {
 		t.Errorf("err = %v, want a HeldError without an end", err)

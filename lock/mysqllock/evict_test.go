@@ -29,7 +29,7 @@ func TestEvictLetsTheNextOneIn(t *testing.T) {
 		waiter := k.open(t, dsn, 0)
 		got := make(chan *lock.Lease, 1)
 		go func() {
-			lease, err := waiter.Acquire(t.Context(), "k")
+			lease, err := waiter.Acquire(t.Context(), "k", lock.Options{})
 			if err != nil {
 				t.Error(err)
 			}

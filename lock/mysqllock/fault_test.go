@@ -40,7 +40,7 @@ func TestRoundTrips(t *testing.T) {
 			release(t, acquire(t, other, "k"))
 			count("acquire", row.acquire, func() { lease = acquire(t, l, "k") })
 			count("try a held key", row.try, func() {
-				if _, err := other.Acquire(lock.NoWait(t.Context()), "k"); !errors.Is(err, lock.ErrHeld) {
+				if _, err := other.Acquire(t.Context(), "k", lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrHeld) {
 					t.Errorf("err = %v, want ErrHeld", err)
 				}
 			})
@@ -97,7 +97,7 @@ func (c cutting) at(t *testing.T, n int) ([]string, error) {
 		long = 500 * time.Millisecond
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), long)
-	lease, err := l.Acquire(ctx, key)
+	lease, err := l.Acquire(ctx, key, lock.Options{})
 	if err == nil {
 		_ = lease.Release()
 	}

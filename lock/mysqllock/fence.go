@@ -19,7 +19,7 @@ type execer interface {
 func execute(ctx context.Context, on execer, query string, args ...any) (sql.Result, error) {
 	for try := 1; ; try++ {
 		result, err := on.ExecContext(ctx, query, args...)
-		if !collided(err) || try == collisions || !sleep(ctx, jitter(5*time.Millisecond<<try)) {
+		if !collided(err) || try == collisions || lock.Sleep(ctx, jitter(5*time.Millisecond<<try)) != nil {
 			return result, err
 		}
 	}

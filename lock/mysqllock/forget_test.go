@@ -70,7 +70,7 @@ func TestOldRowsAreForgotten(t *testing.T) {
 			}
 		}
 		other := k.open(t, dsn, 0)
-		if _, err := other.Acquire(lock.NoWait(t.Context()), "held"); err == nil {
+		if _, err := other.Acquire(t.Context(), "held", lock.Options{TryOnce: true}); err == nil {
 			t.Error("got the key that is held")
 		}
 		release(t, held)
@@ -112,7 +112,7 @@ func TestRowsAreForgottenUnderLoad(t *testing.T) {
 				for range 40 {
 					i := worker % 2
 					wait, stop := context.WithTimeout(t.Context(), 30*time.Second)
-					lease, err := lockers[worker/2%2].Acquire(wait, keyN(i))
+					lease, err := lockers[worker/2%2].Acquire(wait, keyN(i), lock.Options{})
 					stop()
 					if err != nil {
 						t.Errorf("acquire: %v", err)
@@ -128,7 +128,7 @@ func TestRowsAreForgottenUnderLoad(t *testing.T) {
 					last[i] = lease.Fence()
 					holding[i].Unlock()
 					release(t, lease)
-					sleep(t.Context(), 2*time.Millisecond) // so that rows grow old
+					_ = lock.Sleep(t.Context(), 2*time.Millisecond) // so that rows grow old
 				}
 			})
 		}
@@ -149,13 +149,13 @@ func TestAPollerOutlivesItsRow(t *testing.T) {
 	go func() {
 		ctx, cancel := context.WithTimeout(t.Context(), soon)
 		defer cancel()
-		lease, err := l.Acquire(ctx, "k")
+		lease, err := l.Acquire(ctx, "k", lock.Options{})
 		if err == nil {
 			err = lease.Release()
 		}
 		got <- err
 	}()
-	sleep(t.Context(), 300*time.Millisecond) // it polls by now
+	_ = lock.Sleep(t.Context(), 300*time.Millisecond) // it polls by now
 	execSQL(t, pool(t, dsn, 1), "DELETE FROM locks")
 	if err := <-got; err != nil {
 		t.Errorf("it polls for ever: %v", err)

@@ -65,16 +65,16 @@ func (rowLock) setup(lease int) []string {
 	}
 }
 
-func (r rowLock) enter(ctx context.Context, s *session, key string) error {
+func (r rowLock) enter(ctx context.Context, s *session, key string, o lock.Options) error {
 	const selectRow = "SELECT 1 FROM lock_rows WHERE name = ? FOR UPDATE"
 	var err error
-	if lock.IsNoWait(ctx) {
+	if o.TryOnce {
 		err = s.brief(ctx, queryOne(s, selectRow+" NOWAIT", columnName(key)))
 	} else if err = r.bear(ctx, s); err == nil {
-		err = s.wait(ctx, queryOne(s, selectRow+labelOf(ctx, key), columnName(key)))
+		err = s.wait(ctx, queryOne(s, selectRow+labelOf(key, o), columnName(key)))
 	}
 	if errors.Is(err, sql.ErrNoRows) {
-		if err = r.create(ctx, s, key); err == nil {
+		if err = r.create(ctx, s, key, o); err == nil {
 			return errAgain
 		}
 	}
@@ -95,13 +95,13 @@ func queryOne(s *session, query string, args ...any) func(context.Context) error
 
 // create makes the row. It waits where another has made it and holds it already, and is tried again where two who wait so
 // collide.
-func (r rowLock) create(ctx context.Context, s *session, key string) error {
+func (r rowLock) create(ctx context.Context, s *session, key string, o lock.Options) error {
 	insert := func(ctx context.Context) error {
 		_, err := s.conn.ExecContext(ctx, "INSERT IGNORE INTO lock_rows (name) VALUES (?)", columnName(key))
 		return err
 	}
 	var err error
-	if lock.IsNoWait(ctx) {
+	if o.TryOnce {
 		if err = r.set(ctx, s, leastPatience); err == nil {
 			err = s.brief(ctx, insert)
 		}
@@ -148,11 +148,11 @@ func (r rowLock) set(ctx context.Context, s *session, patience int) error {
 	return err
 }
 
-func (r rowLock) mint(ctx context.Context, s *session, key string) (lock.Fence, time.Time, error) {
+func (r rowLock) mint(ctx context.Context, s *session, key string, o lock.Options) (lock.Fence, time.Time, error) {
 	fence, err := r.draw(ctx, key)
 	heard := time.Now()
 	if err == nil {
-		err = s.exec(ctx, "UPDATE lock_rows SET who = ?, fence = ?, thread = ? WHERE name = ?", shown(lock.Owner(ctx)), uint64(fence), s.id, columnName(key))
+		err = s.exec(ctx, "UPDATE lock_rows SET who = ?, fence = ?, thread = ? WHERE name = ?", shown(o.Owner), uint64(fence), s.id, columnName(key))
 	}
 	return fence, heard, err
 }

@@ -43,7 +43,7 @@ func (namedLock) setup(lease int) []string {
 	return []string{fmt.Sprintf("SET SESSION autocommit = 1, wait_timeout = %d, innodb_lock_wait_timeout = %d", lease, leastPatience)}
 }
 
-func (namedLock) enter(ctx context.Context, s *session, key string) error {
+func (namedLock) enter(ctx context.Context, s *session, key string, o lock.Options) error {
 	var got sql.NullBool
 	ask := func(seconds int, label string) func(context.Context) error {
 		return func(ctx context.Context) error {
@@ -51,7 +51,7 @@ func (namedLock) enter(ctx context.Context, s *session, key string) error {
 		}
 	}
 	var err error
-	if lock.IsNoWait(ctx) {
+	if o.TryOnce {
 		err = s.brief(ctx, ask(0, ""))
 	} else {
 		seconds := mostPatience
@@ -60,7 +60,7 @@ func (namedLock) enter(ctx context.Context, s *session, key string) error {
 			// with that.
 			seconds = min(seconds, int(time.Until(deadline)/time.Second)+1)
 		}
-		err = s.wait(ctx, ask(seconds, labelOf(ctx, key)))
+		err = s.wait(ctx, ask(seconds, labelOf(key, o)))
 	}
 	switch {
 	case err == nil && got.Bool:
@@ -79,10 +79,10 @@ func (namedLock) enter(ctx context.Context, s *session, key string) error {
 	return meaning(err)
 }
 
-func (namedLock) mint(ctx context.Context, s *session, key string) (fence lock.Fence, heard time.Time, err error) {
+func (namedLock) mint(ctx context.Context, s *session, key string, o lock.Options) (fence lock.Fence, heard time.Time, err error) {
 	heard = time.Now()
 	err = s.brief(ctx, func(ctx context.Context) error {
-		fence, err = mintAs(ctx, s.conn, columnName(key), shown(lock.Owner(ctx)), s.id)
+		fence, err = mintAs(ctx, s.conn, columnName(key), shown(o.Owner), s.id)
 		return err
 	})
 	return fence, heard, err

@@ -156,7 +156,7 @@ func end(ctx context.Context, conn *sql.Conn, thread int64) error {
 		if err != nil || there == 0 {
 			return err
 		}
-		if !sleep(ctx, 2*time.Millisecond) {
+		if lock.Sleep(ctx, 2*time.Millisecond) != nil {
 			return ctx.Err()
 		}
 	}

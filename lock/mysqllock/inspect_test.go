@@ -1,7 +1,6 @@
 package mysqllock
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,8 +12,6 @@ import (
 )
 
 // as is a ctx of somebody.
-func as(t testing.TB, who string) context.Context { return lock.WithOwner(t.Context(), who) }
-
 func inspect(t testing.TB, l lock.Locker, key string) lock.State {
 	t.Helper()
 	s, err := lock.Inspect(t.Context(), l, key)
@@ -37,7 +34,7 @@ func TestInspectTellsTheHolder(t *testing.T) {
 		}
 		for _, who := range []string{"app-1/request-7", "é */ '?%", ""} {
 			before := time.Now().Add(-time.Second) // what the clocks of two processes may differ by
-			held, err := l.Acquire(as(t, who), "k")
+			held, err := l.Acquire(t.Context(), "k", lock.Options{Owner: who})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -86,7 +83,7 @@ func TestInspectTellsWhoWaits(t *testing.T) {
 		ended := make(chan error, 4)
 		wait := func(l locker, who string) {
 			go func() {
-				lease, err := l.Acquire(as(t, who), "k")
+				lease, err := l.Acquire(t.Context(), "k", lock.Options{Owner: who})
 				if err == nil {
 					err = lease.Release()
 				}
@@ -133,7 +130,7 @@ func TestInspectTellsWhoWaits(t *testing.T) {
 func TestInspectThroughHandOver(t *testing.T) {
 	each(t, all, func(t *testing.T, k kind) {
 		l := lock.HandOver(k.open(t, database(t), 0), lock.Bound{Time: time.Hour})
-		held, err := l.Acquire(as(t, "app/0"), "k")
+		held, err := l.Acquire(t.Context(), "k", lock.Options{Owner: "app/0"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -143,7 +140,7 @@ func TestInspectThroughHandOver(t *testing.T) {
 			who := fmt.Sprint("app/", i+1)
 			want = append(want, who)
 			go func() {
-				lease, err := l.Acquire(as(t, who), "k")
+				lease, err := l.Acquire(t.Context(), "k", lock.Options{Owner: who})
 				if err != nil {
 					t.Error(err)
 					order <- ""

@@ -30,7 +30,7 @@ func TestKeys(t *testing.T) {
 		waiter := k.open(t, dsn, 0)
 		go func() {
 			defer close(left)
-			_, _ = waiter.Acquire(ctx, "a")
+			_, _ = waiter.Acquire(ctx, "a", lock.Options{})
 		}()
 		if k.name != table.name {
 			eventually(t, 10*time.Second, "it waits", func() bool { return len(inspect(t, l, "a").Waiters) == 1 })

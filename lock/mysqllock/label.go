@@ -1,7 +1,6 @@
 package mysqllock
 
 import (
-	"context"
 	"net/url"
 	"strconv"
 	"strings"
@@ -17,9 +16,9 @@ type label struct {
 	since     time.Time // by the clock of whoever waits
 }
 
-// labelOf is that of a statement that waits for key under ctx, from now on.
-func labelOf(ctx context.Context, key string) string {
-	return label{columnName(key), shown(lock.Owner(ctx)), time.Now()}.String()
+// labelOf is that of a statement that waits for key with o, from now on.
+func labelOf(key string, o lock.Options) string {
+	return label{columnName(key), shown(o.Owner), time.Now()}.String()
 }
 
 const labelled = "/* waits "

@@ -23,7 +23,7 @@ func TestAClaimThatComesLateIsUndone(t *testing.T) {
 	if _, err := tx.Exec("SELECT * FROM locks WHERE name = 'k' FOR UPDATE"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Acquire(lock.NoWait(t.Context()), "k"); !errors.Is(err, lock.ErrDown) {
+	if _, err := l.Acquire(t.Context(), "k", lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrDown) {
 		t.Errorf("err = %v, want ErrDown: there was no answer", err)
 	}
 	if err := tx.Commit(); err != nil { // and the statement that nobody waits for takes the row
@@ -39,7 +39,7 @@ func TestAClaimThatComesAfterItsReleaseIsUndone(t *testing.T) {
 	l := table.open(t, via(dsn, p), time.Minute)
 	release(t, acquire(t, l, "k"))
 	p.at(1, late)
-	if _, err := l.Acquire(lock.NoWait(t.Context()), "k"); !errors.Is(err, lock.ErrDown) {
+	if _, err := l.Acquire(t.Context(), "k", lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrDown) {
 		t.Errorf("err = %v, want ErrDown: there was no answer", err)
 	}
 	db := pool(t, dsn, 1)
@@ -64,7 +64,7 @@ func TestALateAnswerIsNoLease(t *testing.T) {
 		answer := p.Set(wire.Trap{Match: wire.Contains("UPDATE locks"), Do: wire.HoldReply})
 		got := make(chan error, 1)
 		go func() {
-			_, err := slow.Acquire(lock.NoWait(t.Context()), "k")
+			_, err := slow.Acquire(t.Context(), "k", lock.Options{TryOnce: true})
 			got <- err
 		}()
 		<-answer.Sprung()

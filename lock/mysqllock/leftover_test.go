@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"example.com/stock/lock"
 )
 
 // Thousands of acquisitions, many of them the first of their key, leave no lock, no transaction and no connection behind.
@@ -26,7 +28,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 						cancel()
 						ctx, cancel = context.WithTimeout(t.Context(), time.Duration(i)*100*time.Microsecond)
 					}
-					lease, err := lockers[worker%2].Acquire(ctx, keyN(i/2))
+					lease, err := lockers[worker%2].Acquire(ctx, keyN(i/2), lock.Options{})
 					cancel()
 					switch {
 					case err == nil:

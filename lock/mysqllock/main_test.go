@@ -118,7 +118,7 @@ func acquire(t testing.TB, l lock.Locker, key string) *lock.Lease {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	lease, err := l.Acquire(ctx, key)
+	lease, err := l.Acquire(ctx, key, lock.Options{})
 	if err != nil {
 		t.Fatalf("acquire: %v", err)
 	}
@@ -174,7 +174,7 @@ func free(t testing.TB, l lock.Locker, key string) {
 func becomesFree(t testing.TB, l lock.Locker, key string) error {
 	t.Helper()
 	for deadline := time.Now().Add(soon); ; {
-		lease, err := l.Acquire(lock.NoWait(t.Context()), key)
+		lease, err := l.Acquire(t.Context(), key, lock.Options{TryOnce: true})
 		if err == nil {
 			release(t, lease)
 			return nil

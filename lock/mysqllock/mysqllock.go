@@ -37,7 +37,7 @@ const (
 func linger(ctx context.Context) (context.Context, context.CancelFunc) {
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTimeout)
 	stop := context.AfterFunc(ctx, func() {
-		sleep(late, grace)
+		_ = lock.Sleep(late, grace)
 		cancel()
 	})
 	return late, func() { stop(); cancel() }
@@ -56,18 +56,6 @@ func connect(ctx context.Context, db *sql.DB) (*sql.Conn, error) {
 		}
 	}
 	return conn, err
-}
-
-// sleep pauses for d; false means that ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }
 
 // jitter is between half of d and all of it.

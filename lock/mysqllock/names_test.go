@@ -20,7 +20,7 @@ func TestKeysAreExact(t *testing.T) {
 			{"", "\x00", "\xff", "'; DROP TABLE locks; --"},
 		} {
 			for _, key := range keys {
-				lease, err := l.Acquire(lock.NoWait(t.Context()), key)
+				lease, err := l.Acquire(t.Context(), key, lock.Options{TryOnce: true})
 				if err != nil {
 					t.Errorf("%.40q: %v", key, err)
 					continue

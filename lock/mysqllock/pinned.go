@@ -43,13 +43,13 @@ type pinned struct {
 type way interface {
 	// setup are the statements that make a connection fit. lease is in seconds.
 	setup(lease int) []string
-	// enter waits for the key, or with lock.NoWait does not. If it fails it has left nothing on the session, or has put it in
+	// enter waits for the key, or with o.TryOnce does not. If it fails it has left nothing on the session, or has put it in
 	// doubt.
-	enter(ctx context.Context, s *session, key string) error
+	enter(ctx context.Context, s *session, key string, o lock.Options) error
 	// mint draws the fence of a key that s has got, and makes sure that s had it still when it was drawn: whoever has lost a
 	// key and draws after the next holder would pass for the later one. The time is one before the server heard of s for the
 	// last time. The wait for the key lies before it, or a long one would use up the lease.
-	mint(ctx context.Context, s *session, key string) (lock.Fence, time.Time, error)
+	mint(ctx context.Context, s *session, key string, o lock.Options) (lock.Fence, time.Time, error)
 	// leave gives the key back. It matches ErrExpired or ErrTaken if there was nothing to give back.
 	leave(ctx context.Context, s *session, key string) error
 	// forget deletes the rows of keys whose last fence is older than age.
@@ -91,15 +91,15 @@ const (
 
 // Acquire waits for its turn until ctx ends. The error matches lock.ErrNoCapacity if no connection was free until then; a try
 // does not wait for one.
-func (p *pinned) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
+func (p *pinned) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("%s: %w", acquiring(key), context.Cause(ctx))
 	}
-	if err := p.gate.Enter(ctx, key); err != nil {
+	if err := p.gate.Enter(ctx, key, o); err != nil {
 		return nil, err
 	}
 	p.rows.used()
-	lease, err := p.acquire(ctx, key)
+	lease, err := p.acquire(ctx, key, o)
 	if err != nil {
 		p.gate.Leave(key)
 	}
@@ -107,19 +107,19 @@ func (p *pinned) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
 }
 
 // acquire is for the only contender for key in this process.
-func (p *pinned) acquire(ctx context.Context, key string) (*lock.Lease, error) {
+func (p *pinned) acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	for pause := minPoll; ; {
-		s, err := p.sessions.take(ctx, key)
+		s, err := p.sessions.take(ctx, key, o)
 		if err != nil {
 			return nil, err // who has the key now is not known, whatever an earlier look said
 		}
-		asking, leave, waits := ctx, func() {}, true
-		if !lock.IsNoWait(ctx) {
+		asking, leave, waits := o, func() {}, true
+		if !o.TryOnce {
 			if leave, waits = p.sessions.settle(); !waits {
-				asking, leave = lock.NoWait(ctx), func() {}
+				asking.TryOnce, leave = true, func() {}
 			}
 		}
-		lease, err := p.contend(asking, s, key)
+		lease, err := p.contend(ctx, s, key, asking)
 		leave()
 		if err == nil {
 			return lease, nil
@@ -132,8 +132,8 @@ func (p *pinned) acquire(ctx context.Context, key string) (*lock.Lease, error) {
 		case waits || !errors.Is(err, lock.ErrHeld) || ctx.Err() != nil:
 			return nil, err
 		default:
-			if !sleep(ctx, jitter(pause)) {
-				return nil, errors.Join(err, context.Cause(ctx))
+			if ended := lock.Sleep(ctx, jitter(pause)); ended != nil {
+				return nil, errors.Join(err, ended)
 			}
 			pause = min(2*pause, maxPoll)
 		}
@@ -143,12 +143,12 @@ func (p *pinned) acquire(ctx context.Context, key string) (*lock.Lease, error) {
 func acquiring(key string) string { return fmt.Sprintf("acquire lock %q", key) }
 
 // contend acquires on s, and leaves nothing on it if it fails.
-func (p *pinned) contend(ctx context.Context, s *session, key string) (*lock.Lease, error) {
+func (p *pinned) contend(ctx context.Context, s *session, key string, o lock.Options) (*lock.Lease, error) {
 	for try := 1; ; {
-		err := p.way.enter(ctx, s, key)
+		err := p.way.enter(ctx, s, key, o)
 		if err == nil {
 			var lease *lock.Lease
-			if lease, err = p.hold(ctx, s, key); err == nil {
+			if lease, err = p.hold(ctx, s, key, o); err == nil {
 				return lease, nil
 			}
 			s.clear(p.way.leave(ctx, s, key))
@@ -162,13 +162,13 @@ func (p *pinned) contend(ctx context.Context, s *session, key string) (*lock.Lea
 			return nil, errors.Join(silent, context.Cause(ctx))
 		case s.doubt:
 			return nil, fault(ctx, acquiring(key), err)
-		case errors.Is(err, errBusy) && lock.IsNoWait(ctx):
+		case errors.Is(err, errBusy) && o.TryOnce:
 			return nil, &lock.HeldError{Key: key}
 		case errors.Is(err, errBusy):
 			// The server's bound on the wait was shorter than ours.
 		case errors.Is(err, errAgain) && try < collisions:
 			if mysqlerr.Number(err) != 0 {
-				sleep(ctx, jitter(5*time.Millisecond<<try))
+				_ = lock.Sleep(ctx, jitter(5*time.Millisecond<<try))
 			}
 			try++
 		case collided(err):
@@ -180,11 +180,11 @@ func (p *pinned) contend(ctx context.Context, s *session, key string) (*lock.Lea
 }
 
 // hold makes the lease of a key that s has got.
-func (p *pinned) hold(ctx context.Context, s *session, key string) (*lock.Lease, error) {
+func (p *pinned) hold(ctx context.Context, s *session, key string, o lock.Options) (*lock.Lease, error) {
 	if ctx.Err() != nil {
 		return nil, errBusy // it came at the moment at which the wait ended
 	}
-	fence, heard, err := p.way.mint(ctx, s, key)
+	fence, heard, err := p.way.mint(ctx, s, key, o)
 	if err == nil && time.Since(heard) >= lock.Valid(p.Lease) {
 		// We were paused since, and the server has ended the connection, or is about to.
 		s.doubt = true

@@ -14,7 +14,7 @@ func TestInspectAndEvictWithoutPrivileges(t *testing.T) {
 	each(t, all, func(t *testing.T, k kind) {
 		dsn := database(t)
 		plain := ordinary(t, dsn)
-		held, err := k.open(t, plain, 0).Acquire(as(t, "app/1"), "k")
+		held, err := k.open(t, plain, 0).Acquire(t.Context(), "k", lock.Options{Owner: "app/1"})
 		if err != nil {
 			t.Fatal(err)
 		}

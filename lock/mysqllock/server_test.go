@@ -21,7 +21,7 @@ func TestServerGoneAndBack(t *testing.T) {
 		release(t, acquire(t, l, "idle"))
 		waited := make(chan error, 1)
 		go func() {
-			lease, err := other.Acquire(t.Context(), "k")
+			lease, err := other.Acquire(t.Context(), "k", lock.Options{})
 			if err == nil {
 				_ = lease.Release()
 			}
@@ -38,9 +38,9 @@ func TestServerGoneAndBack(t *testing.T) {
 		case <-time.After(soon):
 			t.Error("a waiter was not told that the server is gone")
 		}
-		for _, ctx := range []context.Context{t.Context(), lock.NoWait(t.Context())} {
+		for _, once := range []bool{false, true} {
 			asked := time.Now()
-			if _, err := l.Acquire(ctx, "other"); !errors.Is(err, lock.ErrDown) {
+			if _, err := l.Acquire(t.Context(), "other", lock.Options{TryOnce: once}); !errors.Is(err, lock.ErrDown) {
 				t.Errorf("err = %v, want ErrDown", err)
 			}
 			if took := time.Since(asked); took > soon {
@@ -78,24 +78,19 @@ func TestServerPaused(t *testing.T) {
 		if err := server.Pause(); err != nil {
 			t.Fatal(err)
 		}
-		for _, row := range []struct {
-			ctx context.Context
-			key string
-		}{
-			{lock.NoWait(t.Context()), "warm"}, {lock.NoWait(t.Context()), "new"},
-		} {
+		for _, key := range []string{"warm", "new"} {
 			asked := time.Now()
-			if _, err := l.Acquire(row.ctx, row.key); !errors.Is(err, lock.ErrDown) {
-				t.Errorf("%s: %v, want ErrDown", row.key, err)
+			if _, err := l.Acquire(t.Context(), key, lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrDown) {
+				t.Errorf("%s: %v, want ErrDown", key, err)
 			}
 			if took := time.Since(asked); took > soon {
-				t.Errorf("%s: took %v", row.key, took)
+				t.Errorf("%s: took %v", key, took)
 			}
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		asked := time.Now()
-		if _, err := l.Acquire(ctx, "warm"); !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, lock.ErrDown) {
+		if _, err := l.Acquire(ctx, "warm", lock.Options{}); !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, lock.ErrDown) {
 			t.Errorf("a bounded wait: %v", err)
 		}
 		if took := time.Since(asked); took > soon {

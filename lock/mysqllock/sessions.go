@@ -61,12 +61,12 @@ func (p *sessions) settle() (leave func(), ok bool) {
 
 // take waits for a seat, in the order of those who ask, and returns a session. The error matches lock.ErrNoCapacity if
 // there was none.
-func (p *sessions) take(ctx context.Context, key string) (*session, error) {
+func (p *sessions) take(ctx context.Context, key string, o lock.Options) (*session, error) {
 	select {
 	case p.seats <- struct{}{}:
 	default:
 		full := fmt.Errorf("%s: %w: all %d connections of this lock are in use", acquiring(key), lock.ErrNoCapacity, cap(p.seats))
-		if lock.IsNoWait(ctx) {
+		if o.TryOnce {
 			return nil, full
 		}
 		select {

@@ -81,8 +81,8 @@ func (t *Table) Close() error {
 }
 
 // Acquire tries, and if ctx allows tries again until ctx ends.
-func (t *Table) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
-	c := claim{t, key, columnName(key), uuid.NewString(), shown(lock.Owner(ctx))}
+func (t *Table) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+	c := claim{t, key, columnName(key), uuid.NewString(), shown(o.Owner)}
 	t.rows.used()
 	var held *lock.HeldError // what was found out at the last look
 	var looked time.Time
@@ -105,11 +105,11 @@ func (t *Table) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
 		default:
 			return nil, err
 		}
-		if lock.IsNoWait(ctx) {
+		if o.TryOnce {
 			return nil, held
 		}
-		if !sleep(ctx, jitter(pause)) {
-			return nil, errors.Join(held, context.Cause(ctx))
+		if ended := lock.Sleep(ctx, jitter(pause)); ended != nil {
+			return nil, errors.Join(held, ended)
 		}
 	}
 }

@@ -22,7 +22,7 @@ func TestAWaiterThatGivesUpLeavesTheQueue(t *testing.T) {
 			ctx, leave := context.WithCancelCause(t.Context())
 			ended := make(chan error, 1)
 			go func() {
-				lease, err := waiter.Acquire(ctx, "k")
+				lease, err := waiter.Acquire(ctx, "k", lock.Options{})
 				if err == nil {
 					_ = lease.Release()
 				}
@@ -67,7 +67,7 @@ func TestNoConnectionForTheFence(t *testing.T) {
 		defer conn.Close()
 	}
 	asked := time.Now()
-	if _, err := l.Acquire(t.Context(), "k"); !errors.Is(err, lock.ErrDown) || !strings.Contains(err.Error(), "pool") {
+	if _, err := l.Acquire(t.Context(), "k", lock.Options{}); !errors.Is(err, lock.ErrDown) || !strings.Contains(err.Error(), "pool") {
 		t.Errorf("err = %v, want ErrDown because of the pool", err)
 	}
 	if took := time.Since(asked); took > soon {
@@ -86,13 +86,13 @@ func TestAHotKeyLeavesConnectionsFree(t *testing.T) {
 		ended := make(chan error, 30)
 		for range cap(ended) {
 			go func() {
-				_, err := l.Acquire(ctx, "hot")
+				_, err := l.Acquire(ctx, "hot", lock.Options{})
 				ended <- err
 			}()
 		}
 		db := pool(t, dsn, 1)
 		eventually(t, soon, "somebody waits", func() bool { return waiting(t, db) == 1 })
-		if lease, err := l.Acquire(lock.NoWait(t.Context()), "cold"); err != nil {
+		if lease, err := l.Acquire(t.Context(), "cold", lock.Options{TryOnce: true}); err != nil {
 			t.Errorf("another key: %v", err)
 		} else {
 			release(t, lease)

@@ -33,18 +33,18 @@ func newAcks(replicas int, timeout, lease time.Duration) acks {
 // run runs a script, and in the same round trip, on the same connection, waits for the replicas. short says that too few have acknowledged;
 // it means something only if the script has granted something.
 func (a acks) run(
-	ctx context.Context, c redis.UniversalClient, script *script, keys []string, args ...any,
+	ctx context.Context, o lock.Options, c redis.UniversalClient, script *script, keys []string, args ...any,
 ) (reply *redis.Cmd, short error) {
 	if a.replicas == 0 {
 		return script.run(ctx, c, keys, args...), nil
 	}
 	// The client follows a key to another node by itself, but not for a pipeline to one node.
 	reply = patiently(ctx, c, func() *redis.Cmd {
-		reply, short = a.ask(ctx, c, keys[0], func(p redis.Pipeliner) *redis.Cmd {
+		reply, short = a.ask(ctx, o, c, keys[0], func(p redis.Pipeliner) *redis.Cmd {
 			return script.evalSHA(ctx, p, keys, args)
 		})
 		if redis.HasErrorPrefix(reply.Err(), "NOSCRIPT") {
-			reply, short = a.ask(ctx, c, keys[0], func(p redis.Pipeliner) *redis.Cmd {
+			reply, short = a.ask(ctx, o, c, keys[0], func(p redis.Pipeliner) *redis.Cmd {
 				return script.eval(ctx, p, keys, args)
 			})
 		}
@@ -53,7 +53,7 @@ func (a acks) run(
 	return reply, short
 }
 
-func (a acks) ask(ctx context.Context, c redis.UniversalClient, key string, script func(redis.Pipeliner) *redis.Cmd) (reply *redis.Cmd, short error) {
+func (a acks) ask(ctx context.Context, o lock.Options, c redis.UniversalClient, key string, script func(redis.Pipeliner) *redis.Cmd) (reply *redis.Cmd, short error) {
 	var one redis.Cmdable = c
 	if cluster, ok := c.(*redis.ClusterClient); ok {
 		// WAIT has no key by which the client would know where to send it.
@@ -73,7 +73,7 @@ func (a acks) ask(ctx context.Context, c redis.UniversalClient, key string, scri
 	})
 	switch n, err := acknowledged.Int(); {
 	case err != nil:
-		return reply, failure(ctx, "wait for the replicas of "+key, err)
+		return reply, failure(ctx, o, "wait for the replicas of "+key, err)
 	case n < a.replicas:
 		return reply, &lock.DownError{Server: "redis", Reason: fmt.Sprintf(
 			"%d of the %d replicas that lock.replicas asks for acknowledged the lock within %v; see that they follow (INFO replication), or ask for fewer",

@@ -1,7 +1,6 @@
 package redislock_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -84,8 +83,8 @@ func TestTooFewAcknowledge(t *testing.T) {
 	}
 	pause(t, replica)
 	for name, l := range acknowledged(t, c, 1, 50*time.Millisecond) {
-		for _, ctx := range []context.Context{t.Context(), lock.NoWait(t.Context())} {
-			if _, err := l.Acquire(ctx, "k"); !errors.Is(err, lock.ErrDown) || !mentions(err, "0 of the 1 replicas") {
+		for _, once := range []bool{false, true} {
+			if _, err := l.Acquire(t.Context(), "k", lock.Options{TryOnce: once}); !errors.Is(err, lock.ErrDown) || !mentions(err, "0 of the 1 replicas") {
 				t.Errorf("%s with a replica that hangs: %v, want ErrDown and the number", name, err)
 			}
 			if c.Exists(t.Context(), name+":{k}", name+":{k}:queue", name+":{k}:seen").Val() != 0 {
@@ -111,7 +110,7 @@ func TestAGrantIsAcknowledged(t *testing.T) {
 	held := acquire(t, plain, "k")
 	got := make(chan *lock.Lease, 1)
 	go func() {
-		lease, err := careful.Acquire(t.Context(), "k")
+		lease, err := careful.Acquire(t.Context(), "k", lock.Options{})
 		if err != nil {
 			t.Error(err)
 		}
@@ -132,7 +131,7 @@ func TestAGrantIsAcknowledged(t *testing.T) {
 	held = acquire(t, plain, "k")
 	refused := make(chan error, 1)
 	go func() {
-		_, err := hasty.Acquire(t.Context(), "k")
+		_, err := hasty.Acquire(t.Context(), "k", lock.Options{})
 		refused <- err
 	}()
 	// The entry in the queue is written, and waits for the replica, too: that it did not come does not matter yet.

@@ -26,8 +26,8 @@ const (
 	unsure        // a request got no answer, and may even arrive later than what takes the key back
 )
 
-func (r *Redlock) ballot(ctx context.Context, key string) *ballot {
-	return &ballot{r, key, "redlock:" + tag(key), token(ctx), make([]trace, len(r.nodes))}
+func (r *Redlock) ballot(key string, o lock.Options) *ballot {
+	return &ballot{r, key, "redlock:" + tag(key), token(o), make([]trace, len(r.nodes))}
 }
 
 // A vote is what a node answered to a bid: the key is ours, or another's, or the answer does not count.

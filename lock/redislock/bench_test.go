@@ -67,7 +67,7 @@ func BenchmarkAcquireRelease(b *testing.B) {
 // contend has b.N turns taken by so many contenders, and reports how the slowest wait compares.
 func contend(b *testing.B, locks []lock.Locker, contenders int, key string) {
 	turn := func(l lock.Locker) {
-		lease, err := l.Acquire(b.Context(), key)
+		lease, err := l.Acquire(b.Context(), key, lock.Options{})
 		if err == nil {
 			err = lease.Release()
 		}

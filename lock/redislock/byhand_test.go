@@ -71,7 +71,7 @@ func TestRoundTripsOfLocksByHand(t *testing.T) {
 			if got := count.n.Swap(0); got != kind.acquire {
 				t.Errorf("an acquisition took %d round trips, want %d", got, kind.acquire)
 			}
-			if _, err := l.Acquire(lock.NoWait(t.Context()), key); !errors.Is(err, lock.ErrHeld) {
+			if _, err := l.Acquire(t.Context(), key, lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrHeld) {
 				t.Error(err)
 			}
 			if got := count.n.Swap(0); got != 1 {
@@ -102,7 +102,7 @@ func TestALateReleaseFreesWhatIsNotItsOwn(t *testing.T) {
 			if err := a.Release(); !errors.Is(err, lock.ErrLost) {
 				t.Errorf("A's release: %v, want ErrLost", err)
 			}
-			third, err := other.Acquire(lock.NoWait(t.Context()), key)
+			third, err := other.Acquire(t.Context(), key, lock.Options{TryOnce: true})
 			if err == nil {
 				defer func() { _ = third.Release() }()
 			}
@@ -121,7 +121,7 @@ func TestLocksByHandNameTheHolder(t *testing.T) {
 	for _, kind := range byHand {
 		t.Run(kind.name, func(t *testing.T) {
 			l, key := kind.open(t, client(t, s), redislock.SetNXOptions{}), locktest.FreshKey()
-			lease, err := l.Acquire(lock.WithOwner(t.Context(), "app-1/request-7"), key)
+			lease, err := l.Acquire(t.Context(), key, lock.Options{Owner: "app-1/request-7"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -129,7 +129,7 @@ func TestLocksByHandNameTheHolder(t *testing.T) {
 			if lease.Fence() != lock.NoFence {
 				t.Errorf("fence %d, from a lock that has none", lease.Fence())
 			}
-			_, err = l.Acquire(lock.NoWait(t.Context()), key)
+			_, err = l.Acquire(t.Context(), key, lock.Options{TryOnce: true})
 			var held *lock.HeldError
 			if !errors.As(err, &held) || held.Holder != "app-1/request-7" || held.Remaining <= 0 || held.Remaining > 10*time.Second {
 				t.Errorf("err = %+v, want the holder and what remains", err)
@@ -147,7 +147,7 @@ func TestLocksByHandWhenTheServerIsGone(t *testing.T) {
 			held := acquire(t, l, "k")
 			waited := make(chan error, 1)
 			go func() {
-				_, err := l.Acquire(t.Context(), "k")
+				_, err := l.Acquire(t.Context(), "k", lock.Options{})
 				waited <- err
 			}()
 			if err := s.Kill(); err != nil {
@@ -173,17 +173,17 @@ func TestLocksByHandNameTheFix(t *testing.T) {
 		t.Run(kind.name, func(t *testing.T) {
 			s := stacktest.Redis(t)
 			c := client(t, s)
-			l, ctx := kind.open(t, c, redislock.SetNXOptions{}), lock.NoWait(t.Context())
+			l, ctx, once := kind.open(t, c, redislock.SetNXOptions{}), t.Context(), lock.Options{TryOnce: true}
 			c.RPush(ctx, kind.name+":{list}", "x")
-			if _, err := l.Acquire(ctx, "list"); !mentions(err, kind.name+":{list}") || errors.Is(err, lock.ErrHeld) {
+			if _, err := l.Acquire(ctx, "list", once); !mentions(err, kind.name+":{list}") || errors.Is(err, lock.ErrHeld) {
 				t.Errorf("a key of another type: %v, want an error that names it", err)
 			}
 			c.ConfigSet(ctx, "maxmemory", "1")
-			if _, err := l.Acquire(ctx, "k"); !errors.Is(err, lock.ErrDown) || !mentions(err, "memory") {
+			if _, err := l.Acquire(ctx, "k", once); !errors.Is(err, lock.ErrDown) || !mentions(err, "memory") {
 				t.Errorf("out of memory: %v, want ErrDown and the reason", err)
 			}
 			c.Do(ctx, "REPLICAOF", "127.0.0.1", "1")
-			if _, err := l.Acquire(ctx, "k"); !errors.Is(err, lock.ErrDown) || !mentions(err, "replica") {
+			if _, err := l.Acquire(ctx, "k", once); !errors.Is(err, lock.ErrDown) || !mentions(err, "replica") {
 				t.Errorf("a read-only replica: %v, want ErrDown and the reason", err)
 			}
 		})

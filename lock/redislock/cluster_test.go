@@ -143,7 +143,7 @@ func queueOnACluster(t *testing.T, nodes *stack.RedisCluster) {
 			defer close(got)
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
-			if lease, err := two.Acquire(as(ctx, "next"), key); err != nil {
+			if lease, err := two.Acquire(ctx, key, lock.Options{Owner: "next"}); err != nil {
 				t.Error(err)
 			} else {
 				got <- lease

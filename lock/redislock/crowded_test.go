@@ -24,14 +24,14 @@ func TestNoFreeConnectionIsOverload(t *testing.T) {
 	if err := conn.Ping(t.Context()).Err(); err != nil { // it keeps the connection
 		t.Fatal(err)
 	}
-	_, err := l.Acquire(lock.NoWait(t.Context()), t.Name())
+	_, err := l.Acquire(t.Context(), t.Name(), lock.Options{TryOnce: true})
 	if !errors.Is(err, lock.ErrOverloaded) || errors.Is(err, lock.ErrDown) || errors.Is(err, lock.ErrHeld) {
 		t.Errorf("%v, want overloaded and nothing else", err)
 	}
 	if err := conn.Close(); err != nil {
 		t.Fatal(err)
 	}
-	lease, err := l.Acquire(lock.NoWait(t.Context()), t.Name())
+	lease, err := l.Acquire(t.Context(), t.Name(), lock.Options{TryOnce: true})
 	if err != nil {
 		t.Fatal(err)
 	}

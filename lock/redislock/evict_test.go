@@ -21,7 +21,7 @@ func TestEvict(t *testing.T) {
 			defer close(next)
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // less than the lease: it did not just run out
 			defer cancel()
-			lease, err := l.Acquire(as(ctx, "app-2/next"), "k")
+			lease, err := l.Acquire(ctx, "k", lock.Options{Owner: "app-2/next"})
 			if err != nil {
 				t.Error(err)
 				return

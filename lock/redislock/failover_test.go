@@ -61,7 +61,7 @@ func insist(t *testing.T, l lock.Locker, key string) *lock.Lease {
 	var lease *lock.Lease
 	eventually(t, "the lock is served again", func() bool {
 		var err error
-		lease, err = l.Acquire(lock.NoWait(t.Context()), key)
+		lease, err = l.Acquire(t.Context(), key, lock.Options{TryOnce: true})
 		return err == nil
 	})
 	t.Cleanup(func() { _ = lease.Release() })
@@ -153,7 +153,7 @@ func TestWaitersOutliveAFailOver(t *testing.T) {
 			all.Go(func() {
 				for deadline := time.Now().Add(failover); ; time.Sleep(20 * time.Millisecond) { // only a polling interval
 					ctx, cancel := context.WithDeadline(t.Context(), deadline)
-					lease, err := w.Acquire(ctx, "k")
+					lease, err := w.Acquire(ctx, "k", lock.Options{})
 					cancel()
 					if err == nil {
 						_ = lease.Release()

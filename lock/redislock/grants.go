@@ -123,7 +123,7 @@ func (g *grants) read(ctx context.Context) {
 			if err != nil && ctx.Err() == nil {
 				g.log.Warn("lock: subscription broke", "err", err)
 				g.alarm()
-				sleep(ctx, 100*time.Millisecond)
+				_ = lock.Sleep(ctx, 100*time.Millisecond)
 			}
 		}
 	}

@@ -27,11 +27,11 @@ func newHand(c redis.UniversalClient, prefix string, o SetNXOptions) hand {
 func (h *hand) name(key string) string { return h.prefix + ":" + tag(key) }
 
 // token is a value that only this acquisition would write.
-func token(ctx context.Context) string { return uuid.NewString() + " " + lock.Owner(ctx) }
+func token(o lock.Options) string { return uuid.NewString() + " " + o.Owner }
 
 // poll polls as SetNX does.
-func (h *hand) poll(ctx context.Context, try func() (*lock.Lease, error)) (*lock.Lease, error) {
-	return poll(ctx, backoff(h.o.MinBackoff, h.o.MaxBackoff), try)
+func (h *hand) poll(ctx context.Context, o lock.Options, try func() (*lock.Lease, error)) (*lock.Lease, error) {
+	return poll(ctx, o, backoff(h.o.MinBackoff, h.o.MaxBackoff), try)
 }
 
 // hold makes the lease of a granted key. Only the holder's own clock tells of its loss.
@@ -54,11 +54,11 @@ func (h *hand) insist(tell func(context.Context) error) func(context.Context) er
 }
 
 // failed says why a try failed that got no answer, or a refusal.
-func failed(ctx context.Context, name string, err error) error {
+func failed(ctx context.Context, o lock.Options, name string, err error) error {
 	if refused(err) {
 		return refusal(name, err)
 	}
-	return failure(ctx, "acquire "+name, err)
+	return failure(ctx, o, "acquire "+name, err)
 }
 
 // Close gives up the releases that have not reached the server yet; their keys run out with the lease.

@@ -26,12 +26,12 @@ var (
 // Inspect tells the holder, how long its lease still runs and its fence, in one round trip. Since when it holds is read off the fence, which
 // is made of the server's clock. Waiters poll and leave no trace: they are not known.
 func (s *SetNX) Inspect(ctx context.Context, key string) (lock.State, error) {
-	return inspect(ctx, s.server.client, s.server.claim(ctx, key).names())
+	return inspect(ctx, s.server.client, s.server.claim(key, lock.Options{}).names())
 }
 
 // Evict deletes the key, one round trip. The holder does not renew, and so works until its lease would have run out, or writes.
 func (s *SetNX) Evict(ctx context.Context, key string) (lock.Fence, error) {
-	return evict(ctx, s.server.client, s.server.claim(ctx, key).names())
+	return evict(ctx, s.server.client, s.server.claim(key, lock.Options{}).names())
 }
 
 // Keys scans the whole server.
@@ -45,13 +45,13 @@ func (c claim) names() []string { return []string{c.name, c.name + ":fence"} }
 // granted the lock, in one round trip. Since when it holds is read off the fence, which is made of the server's clock; when a
 // waiter came is not written down. A waiter is one of lock.HandOver's processes, or a caller without it.
 func (w *Watchdog) Inspect(ctx context.Context, key string) (lock.State, error) {
-	return inspect(ctx, w.client, w.stake(ctx, key).names)
+	return inspect(ctx, w.client, w.stake(key, lock.Options{}).names)
 }
 
 // Evict takes the lock away and grants it to the oldest waiter, in one round trip. The holder is told at its next renewal, a third of
 // Lease later at most.
 func (w *Watchdog) Evict(ctx context.Context, key string) (lock.Fence, error) {
-	return evict(ctx, w.client, w.stake(ctx, key).names)
+	return evict(ctx, w.client, w.stake(key, lock.Options{}).names)
 }
 
 // Keys scans the whole server.

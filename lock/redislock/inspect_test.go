@@ -1,7 +1,6 @@
 package redislock_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,8 +16,6 @@ import (
 	"example.com/stock/stack"
 	"example.com/stock/stack/stacktest"
 )
-
-func as(ctx context.Context, who string) context.Context { return lock.WithOwner(ctx, who) }
 
 func inspect(t *testing.T, l lock.Locker, key string) lock.State {
 	t.Helper()
@@ -36,7 +33,7 @@ func TestInspectTellsTheHolder(t *testing.T) {
 			t.Errorf("a free key: %+v", s)
 		}
 		asked := time.Now()
-		held, err := l.Acquire(as(t.Context(), "app-1/r 1"), "k")
+		held, err := l.Acquire(t.Context(), "k", lock.Options{Owner: "app-1/r 1"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +80,7 @@ func TestInspectTellsTheWaitersInOrder(t *testing.T) {
 	for i, l := range []lock.Locker{one, two, two, one} {
 		who := fmt.Sprint("app/", i)
 		all.Go(func() {
-			lease, err := l.Acquire(as(t.Context(), who), "k")
+			lease, err := l.Acquire(t.Context(), "k", lock.Options{Owner: who})
 			if err != nil {
 				t.Error(err)
 				return
@@ -151,7 +148,7 @@ func TestInspectLocksWithoutAFence(t *testing.T) {
 	del := redislock.NewSetNXDel(client(t, s), redislock.SetNXOptions{Lease: time.Minute})
 	t.Cleanup(func() { del.Close() })
 	key := t.Name()
-	held, err := del.Acquire(as(t.Context(), "app-1/r"), key)
+	held, err := del.Acquire(t.Context(), key, lock.Options{Owner: "app-1/r"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -74,18 +74,19 @@ func newServer(c redis.UniversalClient, lease time.Duration, a acks) *server {
 // A claim is one acquisition: a key and the value that only we would write there.
 type claim struct {
 	*server
+	options   lock.Options
 	key, name string // as asked for, and as the key in Redis
 	value     string // token, blank, owner
 }
 
-func (s *server) claim(ctx context.Context, key string) claim {
-	return claim{s, key, "lock:" + tag(key), uuid.NewString() + " " + lock.Owner(ctx)}
+func (s *server) claim(key string, o lock.Options) claim {
+	return claim{s, o, key, "lock:" + tag(key), uuid.NewString() + " " + o.Owner}
 }
 
 // try asks once. The error is a HeldError if another holds the key. After any other error the outcome is unknown, so it
 // frees before it returns, on a context of its own.
 func (c claim) try(ctx context.Context) (lock.Fence, error) {
-	answered, short := c.acks.run(ctx, c.client, c.acquire, []string{c.name, c.name + ":fence"},
+	answered, short := c.acks.run(ctx, c.options, c.client, c.acquire, []string{c.name, c.name + ":fence"},
 		c.value, c.lease.Milliseconds(), fenceLife.Milliseconds())
 	reply, err := answered.Slice()
 	if err == nil {
@@ -105,10 +106,10 @@ func (c claim) try(ctx context.Context) (lock.Fence, error) {
 		return 0, refusal(c.name, err)
 	}
 	if crowded(err) {
-		return 0, failure(ctx, "acquire "+c.name, err) // nothing was sent
+		return 0, failure(ctx, c.options, "acquire "+c.name, err) // nothing was sent
 	}
 	c.sweeper.recall(ctx, c.tell)
-	return 0, failure(ctx, "acquire "+c.name, err)
+	return 0, failure(ctx, c.options, "acquire "+c.name, err)
 }
 
 // detached frees on a context of its own: the caller's may have ended.
@@ -148,8 +149,8 @@ func refused(err error) bool {
 }
 
 // failure is what an acquisition says that got no answer.
-func failure(ctx context.Context, doing string, err error) error {
-	if waitOver(ctx) {
+func failure(ctx context.Context, o lock.Options, doing string, err error) error {
+	if waitOver(ctx, o) {
 		return context.Cause(ctx) // that says nothing of the server
 	}
 	if crowded(err) {
@@ -165,8 +166,8 @@ func crowded(err error) bool {
 
 // waitOver is whether a caller who waits has stopped. The client puts the deadline of ctx on its socket as well, where it passes
 // a moment before ctx knows.
-func waitOver(ctx context.Context) bool {
-	if lock.IsNoWait(ctx) {
+func waitOver(ctx context.Context, o lock.Options) bool {
+	if o.TryOnce {
 		return false
 	}
 	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {

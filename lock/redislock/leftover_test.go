@@ -25,7 +25,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 			all.Go(func() {
 				for i := range 250 {
 					key := fmt.Sprint("k", (worker+i)%5)
-					lease, err := l.Acquire(t.Context(), key)
+					lease, err := l.Acquire(t.Context(), key, lock.Options{})
 					if err != nil {
 						t.Error(err)
 						return
@@ -68,7 +68,7 @@ func TestACancelledRequestLeavesNothingBehind(t *testing.T) {
 			defer cancel()
 			got := make(chan error, 1)
 			go func() {
-				_, err := l.Acquire(ctx, "k")
+				_, err := l.Acquire(ctx, "k", lock.Options{})
 				got <- err
 			}()
 			<-ctx.Done()

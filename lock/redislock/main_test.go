@@ -98,7 +98,7 @@ func acquire(t *testing.T, l lock.Locker, key string) *lock.Lease {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	lease, err := l.Acquire(ctx, key)
+	lease, err := l.Acquire(ctx, key, lock.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -81,7 +81,7 @@ func lostReplies(t *testing.T, c, eye redis.UniversalClient, proxies ...*wire.Pr
 		})
 		t.Run(name+" acquire", func(t *testing.T) {
 			lose(t, ours)
-			lease, err := l.Acquire(lock.NoWait(t.Context()), key)
+			lease, err := l.Acquire(t.Context(), key, lock.Options{TryOnce: true})
 			if !errors.Is(err, lock.ErrDown) {
 				t.Errorf("%v, %v, want ErrDown", lease, err)
 			}

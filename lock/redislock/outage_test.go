@@ -19,7 +19,7 @@ func TestServerGoneAndBack(t *testing.T) {
 		acquire(t, l, "k")
 		waited := make(chan error, 1)
 		go func() {
-			lease, err := l.Acquire(t.Context(), "k")
+			lease, err := l.Acquire(t.Context(), "k", lock.Options{})
 			if err == nil {
 				_ = lease.Release()
 			}
@@ -36,7 +36,7 @@ func TestServerGoneAndBack(t *testing.T) {
 		case <-time.After(20 * time.Second):
 			t.Error("a waiter was not told that the server is gone")
 		}
-		if _, err := l.Acquire(lock.NoWait(t.Context()), "k"); !errors.Is(err, lock.ErrDown) {
+		if _, err := l.Acquire(t.Context(), "k", lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrDown) {
 			t.Errorf("err = %v, want ErrDown", err)
 		}
 		if err := s.Restart(t.Context()); err != nil {
@@ -74,7 +74,7 @@ func TestAReleaseThatFailedIsMadeUpFor(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	next, err := w.Acquire(ctx, "k")
+	next, err := w.Acquire(ctx, "k", lock.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,8 +10,8 @@ import (
 )
 
 // poll tries until there is a lease, ctx ends, or a try fails for another reason than that the key is held. Between tries it
-// sleeps for what pause says. A ctx with NoWait has one try.
-func poll(ctx context.Context, pause func() time.Duration, try func() (*lock.Lease, error)) (*lock.Lease, error) {
+// sleeps for what pause says. If o says so it tries once.
+func poll(ctx context.Context, o lock.Options, pause func() time.Duration, try func() (*lock.Lease, error)) (*lock.Lease, error) {
 	var held error // what the last answer was
 	for {
 		lease, err := try()
@@ -22,11 +22,11 @@ func poll(ctx context.Context, pause func() time.Duration, try func() (*lock.Lea
 			return nil, errors.Join(held, err)
 		}
 		held = err
-		if lock.IsNoWait(ctx) {
+		if o.TryOnce {
 			return nil, held
 		}
-		if !sleep(ctx, pause()) {
-			return nil, errors.Join(held, context.Cause(ctx))
+		if err := lock.Sleep(ctx, pause()); err != nil {
+			return nil, errors.Join(held, err)
 		}
 	}
 }
@@ -38,17 +38,5 @@ func backoff(least, most time.Duration) func() time.Duration {
 		pause := next
 		next = min(2*next, most)
 		return pause/2 + rand.N(pause/2+1)
-	}
-}
-
-// sleep pauses for d; false means that ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
 	}
 }

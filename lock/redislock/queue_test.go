@@ -25,7 +25,7 @@ func TestWaitersAreWokenNotPolled(t *testing.T) {
 		next := []*redislock.Watchdog{b, a}[i%2]
 		got := make(chan *lock.Lease, 1)
 		go func() {
-			l, err := next.Acquire(t.Context(), "k")
+			l, err := next.Acquire(t.Context(), "k", lock.Options{})
 			if err != nil {
 				t.Error(err)
 			}
@@ -55,7 +55,7 @@ func TestWakeUps(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range int64(10) {
 		all.Go(func() {
-			lease, err := locks[i%3].Acquire(lock.OnWake(t.Context(), func() { woken.Add(1) }), "k")
+			lease, err := locks[i%3].Acquire(t.Context(), "k", lock.Options{OnWake: func() { woken.Add(1) }})
 			if err != nil {
 				t.Error(err)
 				return
@@ -86,7 +86,7 @@ func TestDeadWaiters(t *testing.T) {
 	began := time.Now()
 	got := make(chan *lock.Lease, 1)
 	go func() {
-		next, err := w.Acquire(t.Context(), "k")
+		next, err := w.Acquire(t.Context(), "k", lock.Options{})
 		if err != nil {
 			t.Error(err)
 		}
@@ -112,7 +112,7 @@ func TestALostGrantIsFound(t *testing.T) {
 	lease := acquire(t, a, "k")
 	got := make(chan *lock.Lease, 1)
 	go func() {
-		next, err := b.Acquire(t.Context(), "k")
+		next, err := b.Acquire(t.Context(), "k", lock.Options{})
 		if err != nil {
 			t.Error(err)
 		}
@@ -154,7 +154,7 @@ func TestAProcessKeepsItsPlace(t *testing.T) {
 	var all sync.WaitGroup
 	come := func(ctx context.Context, l lock.Locker, who string, waiters int) {
 		all.Go(func() {
-			lease, err := l.Acquire(lock.WithOwner(ctx, who), key)
+			lease, err := l.Acquire(ctx, key, lock.Options{Owner: who})
 			if err == nil {
 				order <- who
 				_ = lease.Release()

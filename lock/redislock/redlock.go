@@ -117,12 +117,13 @@ func (r *Redlock) Close() error {
 }
 
 // Acquire tries, and if ctx allows tries again until ctx ends.
-func (r *Redlock) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
-	return poll(ctx, func() time.Duration { return rand.N(r.o.MaxPause) }, func() (*lock.Lease, error) { return r.try(ctx, key) })
+func (r *Redlock) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+	pause := func() time.Duration { return rand.N(r.o.MaxPause) }
+	return poll(ctx, o, pause, func() (*lock.Lease, error) { return r.try(ctx, key, o) })
 }
 
-func (r *Redlock) try(ctx context.Context, key string) (*lock.Lease, error) {
-	b := r.ballot(ctx, key)
+func (r *Redlock) try(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+	b := r.ballot(key, o)
 	sent := time.Now()
 	votes := b.bid(ctx, r.o.Lease)
 	yes, answers := votes.count(), votes.errors()
@@ -140,7 +141,7 @@ func (r *Redlock) try(ctx context.Context, key string) (*lock.Lease, error) {
 		return nil, &lock.DownError{Server: "redlock", Reason: fmt.Sprintf(
 			"%d of %d nodes granted the lock, but after %v of a lease of %v: nothing of it is left",
 			yes, len(r.nodes), took.Round(time.Millisecond), r.o.Lease)}
-	case short != nil && waitOver(ctx):
+	case short != nil && waitOver(ctx, o):
 		return nil, context.Cause(ctx) // the wait was over; that says nothing of the nodes
 	case short != nil:
 		return nil, short

@@ -18,7 +18,7 @@ func TestRedlockTellsTheHolder(t *testing.T) {
 	if s := inspect(t, r, "k"); s.Holder != nil || s.Waiters != nil || s.Scope != lock.Cluster {
 		t.Errorf("a free key: %+v", s)
 	}
-	held, err := r.Acquire(as(t.Context(), "app-1/r 1"), "k")
+	held, err := r.Acquire(t.Context(), "k", lock.Options{Owner: "app-1/r 1"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,7 @@ func TestRedlockRenewal(t *testing.T) {
 	m := fiveMasters(t)
 	const lease = 3 * time.Second
 	var n sizes
-	held, err := m.redlock(t, redislock.RedlockOptions{Lease: lease, Counted: n.counted}).Acquire(lock.WithOwner(t.Context(), "app-1/request-7"), "k")
+	held, err := m.redlock(t, redislock.RedlockOptions{Lease: lease, Counted: n.counted}).Acquire(t.Context(), "k", lock.Options{Owner: "app-1/request-7"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func TestRedlockQuarantine(t *testing.T) {
 	}
 	var lease *lock.Lease
 	eventually(t, "the nodes count", func() bool {
-		lease, err = r.Acquire(lock.NoWait(t.Context()), "k")
+		lease, err = r.Acquire(t.Context(), "k", lock.Options{TryOnce: true})
 		return err == nil
 	})
 	defer func() { _ = lease.Release() }()

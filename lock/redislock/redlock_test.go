@@ -25,7 +25,7 @@ func busy(t *testing.T, l lock.Locker) error {
 // busyWith tries once, and gives back what it gets.
 func busyWith(t *testing.T, l lock.Locker, key string) error {
 	t.Helper()
-	lease, err := l.Acquire(lock.NoWait(t.Context()), key)
+	lease, err := l.Acquire(t.Context(), key, lock.Options{TryOnce: true})
 	if err == nil {
 		_ = lease.Release()
 	}
@@ -56,7 +56,7 @@ func TestRedlockNeedsAMajority(t *testing.T) {
 	}
 	held := make(chan error, 1)
 	go func() { // who waits is told as well
-		_, err := r.Acquire(t.Context(), "k")
+		_, err := r.Acquire(t.Context(), "k", lock.Options{})
 		held <- err
 	}()
 	for _, err := range []error{<-held, busy(t, r)} {
@@ -139,7 +139,7 @@ func TestRedlockCancelledMidWay(t *testing.T) {
 	gone := errors.New("the caller went away")
 	got := make(chan error, 1)
 	go func() {
-		_, err := r.Acquire(ctx, "k")
+		_, err := r.Acquire(ctx, "k", lock.Options{})
 		got <- err
 	}()
 	granted := func() int64 {
@@ -182,7 +182,7 @@ func TestRedlockLeavesNothingBehind(t *testing.T) {
 		r := m.redlock(t, redislock.RedlockOptions{MaxPause: 3 * time.Millisecond})
 		all.Go(func() {
 			for i := range 334 {
-				lease, err := r.Acquire(lock.WithOwner(t.Context(), fmt.Sprint("app-", who)), "k")
+				lease, err := r.Acquire(t.Context(), "k", lock.Options{Owner: fmt.Sprint("app-", who)})
 				if err != nil {
 					t.Error(err)
 					return
@@ -234,7 +234,7 @@ func TestRedlockLateVotesDoNotCount(t *testing.T) {
 	taken := make(chan struct{})
 	go func() {
 		for ctx.Err() == nil { // a round without a majority is ErrDown
-			if lease, err := late.Acquire(ctx, "k"); err == nil {
+			if lease, err := late.Acquire(ctx, "k", lock.Options{}); err == nil {
 				got <- lease
 				return
 			}

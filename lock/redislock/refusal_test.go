@@ -16,12 +16,12 @@ import (
 
 func TestTheHolderIsNamed(t *testing.T) {
 	both(t, 0, func(t *testing.T, _ *stack.Server, _ redis.UniversalClient, l lock.Locker, name string) {
-		lease, err := l.Acquire(lock.WithOwner(t.Context(), "app-1/request-7"), "k")
+		lease, err := l.Acquire(t.Context(), "k", lock.Options{Owner: "app-1/request-7"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer func() { _ = lease.Release() }()
-		_, err = l.Acquire(lock.NoWait(t.Context()), "k")
+		_, err = l.Acquire(t.Context(), "k", lock.Options{TryOnce: true})
 		var held *lock.HeldError
 		if !errors.As(err, &held) || held.Holder != "app-1/request-7" || held.Remaining <= 0 {
 			t.Errorf("err = %+v, want the holder and what remains", err)
@@ -32,13 +32,13 @@ func TestTheHolderIsNamed(t *testing.T) {
 // What the server refuses is named, with what to do, at once, and leaves nothing behind.
 func TestAnswersThatAreNoAnswers(t *testing.T) {
 	both(t, 0, func(t *testing.T, _ *stack.Server, c redis.UniversalClient, l lock.Locker, name string) {
-		ctx := lock.NoWait(t.Context())
+		ctx, once := t.Context(), lock.Options{TryOnce: true}
 		c.RPush(ctx, name+":{list}", "x")
-		if _, err := l.Acquire(ctx, "list"); !mentions(err, name+":{list}") || !mentions(err, "remove or rename it") {
+		if _, err := l.Acquire(ctx, "list", once); !mentions(err, name+":{list}") || !mentions(err, "remove or rename it") {
 			t.Errorf("a key of another type: %v, want an error that names it", err)
 		}
 		c.RPush(ctx, name+":{k}:fence", "x")
-		if _, err := l.Acquire(ctx, "k"); !mentions(err, name+":{k}") {
+		if _, err := l.Acquire(ctx, "k", once); !mentions(err, name+":{k}") {
 			t.Errorf("a fence of another type: %v, want an error that names it", err)
 		}
 		if c.Exists(ctx, name+":{k}").Val() != 0 {
@@ -46,7 +46,7 @@ func TestAnswersThatAreNoAnswers(t *testing.T) {
 		}
 		c.Del(ctx, name+":{k}:fence")
 		c.ConfigSet(ctx, "maxmemory", "1")
-		if _, err := l.Acquire(ctx, "k"); !errors.Is(err, lock.ErrDown) || !mentions(err, "raise its maxmemory") {
+		if _, err := l.Acquire(ctx, "k", once); !errors.Is(err, lock.ErrDown) || !mentions(err, "raise its maxmemory") {
 			t.Errorf("out of memory: %v, want ErrDown and the reason", err)
 		}
 		c.ConfigSet(ctx, "maxmemory", "0")
@@ -54,7 +54,7 @@ func TestAnswersThatAreNoAnswers(t *testing.T) {
 			t.Errorf("left behind: %q", keys)
 		}
 		c.ScriptFlush(ctx)
-		lease, err := l.Acquire(ctx, "k")
+		lease, err := l.Acquire(ctx, "k", once)
 		if err != nil {
 			t.Fatalf("after SCRIPT FLUSH: %v", err)
 		}
@@ -67,7 +67,7 @@ func TestAnswersThatAreNoAnswers(t *testing.T) {
 			t.Errorf("a fence that is no number: %v, want one by the clock", err)
 		}
 		c.Do(ctx, "REPLICAOF", "127.0.0.1", "1")
-		if _, err := l.Acquire(ctx, "k"); !errors.Is(err, lock.ErrDown) || !mentions(err, "replica") || !mentions(err, "redis.addrs") {
+		if _, err := l.Acquire(ctx, "k", once); !errors.Is(err, lock.ErrDown) || !mentions(err, "replica") || !mentions(err, "redis.addrs") {
 			t.Errorf("a read-only replica: %v, want ErrDown and the reason", err)
 		}
 	})
@@ -102,7 +102,7 @@ func TestAForeignKeyInPlaceOfTheQueue(t *testing.T) {
 	for queue, kind := range map[string]string{name + ":queue": "list", name + ":seen": "hash"} {
 		held := acquire(t, w, key)
 		c.Set(t.Context(), queue, "no "+kind, 0)
-		if _, err := w.Acquire(t.Context(), key); !mentions(err, name) || !mentions(err, "remove or rename it") {
+		if _, err := w.Acquire(t.Context(), key, lock.Options{}); !mentions(err, name) || !mentions(err, "remove or rename it") {
 			t.Errorf("%s is no %s: %v, want an error that names it", queue, kind, err)
 		}
 		c.Del(t.Context(), queue)
@@ -129,7 +129,7 @@ func TestOddKeys(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for i, key := range keys {
 				// An owner's name is text from elsewhere, too.
-				lease, err := l.Acquire(as(lock.NoWait(t.Context()), "a\nb"), fmt.Sprint(t.Name(), key))
+				lease, err := l.Acquire(t.Context(), fmt.Sprint(t.Name(), key), lock.Options{TryOnce: true, Owner: "a\nb"})
 				if err != nil {
 					t.Errorf("key %d, %.20q: %v", i, key, err)
 					continue

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/lock"
 )
 
 // once is a command that is sent one time, whatever the client's MaxRetries and MaxRedirects say.
@@ -98,7 +100,7 @@ func patiently(ctx context.Context, c redis.UniversalClient, ask func() *redis.C
 			return reply
 		}
 		cluster.ReloadState(ctx)
-		if !sleep(ctx, pause) {
+		if lock.Sleep(ctx, pause) != nil {
 			return reply
 		}
 		pause = min(2*pause, 10*movingPause)

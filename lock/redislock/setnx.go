@@ -48,10 +48,10 @@ func (s *SetNX) Close() error {
 }
 
 // Acquire tries, and if ctx allows tries again until ctx ends.
-func (s *SetNX) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
-	return poll(ctx, backoff(s.o.MinBackoff, s.o.MaxBackoff), func() (*lock.Lease, error) {
+func (s *SetNX) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+	return poll(ctx, o, backoff(s.o.MinBackoff, s.o.MaxBackoff), func() (*lock.Lease, error) {
 		// A value for every try: a release of this one that is made up for later must not hit the next.
-		claim := s.server.claim(ctx, key)
+		claim := s.server.claim(key, o)
 		sent := time.Now()
 		fence, err := claim.try(ctx)
 		switch {

@@ -32,11 +32,11 @@ func NewSetNXDel(c redis.UniversalClient, o SetNXOptions) *SetNXDel {
 }
 
 // Acquire tries, and if ctx allows tries again until ctx ends.
-func (s *SetNXDel) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
-	return s.poll(ctx, func() (*lock.Lease, error) { return s.try(ctx, key) })
+func (s *SetNXDel) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+	return s.poll(ctx, o, func() (*lock.Lease, error) { return s.try(ctx, key, o) })
 }
 
-func (s *SetNXDel) try(ctx context.Context, key string) (*lock.Lease, error) {
+func (s *SetNXDel) try(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -44,10 +44,10 @@ func (s *SetNXDel) try(ctx context.Context, key string) (*lock.Lease, error) {
 	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), lock.ReleaseTimeout)
 	defer cancel()
 	sent := time.Now()
-	taken, other, err := bid(asking, s.client, name, "locked "+lock.Owner(ctx), s.o.Lease)
+	taken, other, err := bid(asking, s.client, name, "locked "+o.Owner, s.o.Lease)
 	switch {
 	case err != nil:
-		return nil, failed(ctx, name, err)
+		return nil, failed(ctx, o, name, err)
 	case !taken:
 		return nil, other.held(key)
 	case late(sent, s.o.Lease): // what is there by now is another's, or nobody's

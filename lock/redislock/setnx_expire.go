@@ -64,13 +64,13 @@ func NewSetNXExpire(c redis.UniversalClient, o SetNXExpireOptions) *SetNXExpire 
 }
 
 // Acquire tries, and if ctx allows tries again until ctx ends.
-func (s *SetNXExpire) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
-	return s.poll(ctx, func() (*lock.Lease, error) { return s.try(ctx, key) })
+func (s *SetNXExpire) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+	return s.poll(ctx, o, func() (*lock.Lease, error) { return s.try(ctx, key, o) })
 }
 
-func (s *SetNXExpire) try(ctx context.Context, key string) (*lock.Lease, error) {
+func (s *SetNXExpire) try(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	// A token for every try: a release of this one that is made up for later must not hit the next.
-	name, value := s.name(key), token(ctx)
+	name, value := s.name(key), token(o)
 	tell := func(ctx context.Context) error {
 		return verdict(s.release.run(ctx, s.client, []string{name}, value).Int())
 	}
@@ -81,9 +81,9 @@ func (s *SetNXExpire) try(ctx context.Context, key string) (*lock.Lease, error) 
 		if !refused(err) {
 			s.sweeper.recall(ctx, tell)
 		}
-		return nil, failed(ctx, name, err)
+		return nil, failed(ctx, o, name, err)
 	case !taken:
-		return nil, s.look(ctx, key, other)
+		return nil, s.look(ctx, key, o, other)
 	}
 	if s.o.Between != nil {
 		if err := s.o.Between(ctx); err != nil {
@@ -94,7 +94,7 @@ func (s *SetNXExpire) try(ctx context.Context, key string) (*lock.Lease, error) 
 	switch {
 	case err != nil:
 		s.sweeper.recall(ctx, tell)
-		return nil, failed(ctx, name, err)
+		return nil, failed(ctx, o, name, err)
 	case !limited || late(sent, s.o.Lease):
 		// The key was deleted, or we were paused in between until a repair may have let another in.
 		s.sweeper.recall(ctx, tell)
@@ -104,14 +104,14 @@ func (s *SetNXExpire) try(ctx context.Context, key string) (*lock.Lease, error) 
 }
 
 // look is what somebody does who did not get the key: it says who has it, and repairs it if that is wanted and needed.
-func (s *SetNXExpire) look(ctx context.Context, key string, other sight) error {
+func (s *SetNXExpire) look(ctx context.Context, key string, o lock.Options, other sight) error {
 	held := other.held(key)
 	if !s.o.Repair || !s.isStuck(key, other) {
 		return held
 	}
 	// Not atomic with what was seen. If the key has changed hands meanwhile, its new holder gets at most a Lease more.
 	if err := s.client.PExpire(ctx, s.name(key), s.o.Lease).Err(); err != nil {
-		return failed(ctx, s.name(key), err)
+		return failed(ctx, o, s.name(key), err)
 	}
 	held.Remaining = s.o.Lease
 	return held

@@ -24,7 +24,7 @@ func TestACrashBetweenTheTwoCommands(t *testing.T) {
 			crashing := closer(t, redislock.NewSetNXExpire(c, redislock.SetNXExpireOptions{
 				SetNXOptions: o, Between: func(context.Context) error { return errCrash },
 			}))
-			if _, err := crashing.Acquire(t.Context(), key); !errors.Is(err, errCrash) {
+			if _, err := crashing.Acquire(t.Context(), key, lock.Options{}); !errors.Is(err, errCrash) {
 				t.Fatalf("err = %v, want the crash", err)
 			}
 			if ttl := c.PTTL(t.Context(), "setnx-expire:{"+key+"}").Val(); ttl != -1 {
@@ -38,7 +38,7 @@ func TestACrashBetweenTheTwoCommands(t *testing.T) {
 				wait, cancel = context.WithTimeout(t.Context(), 5*o.Lease)
 			}
 			defer cancel()
-			lease, err := l.Acquire(wait, key)
+			lease, err := l.Acquire(wait, key, lock.Options{})
 			switch {
 			case !repair && !errors.Is(err, lock.ErrHeld):
 				t.Errorf("without repair: err = %v, want ErrHeld", err)
@@ -65,7 +65,7 @@ func TestAHolderPausedBetweenTheTwoCommands(t *testing.T) {
 	}))
 	got := make(chan error, 1)
 	go func() {
-		_, err := slow.Acquire(lock.NoWait(t.Context()), key)
+		_, err := slow.Acquire(t.Context(), key, lock.Options{TryOnce: true})
 		got <- err
 	}()
 	<-paused
@@ -89,7 +89,7 @@ func TestOnlyTheSameHolderIsSuspect(t *testing.T) {
 	const after = 150 * time.Millisecond
 	l := closer(t, redislock.NewSetNXExpire(c, redislock.SetNXExpireOptions{Repair: true, RepairAfter: after}))
 	look := func() time.Duration {
-		if _, err := l.Acquire(lock.NoWait(t.Context()), key); !errors.Is(err, lock.ErrHeld) {
+		if _, err := l.Acquire(t.Context(), key, lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrHeld) {
 			t.Fatalf("err = %v, want ErrHeld", err)
 		}
 		return c.PTTL(t.Context(), name).Val()

@@ -31,10 +31,10 @@ func NewSetNXWatch(c redis.UniversalClient, o SetNXOptions) *SetNXWatch {
 }
 
 // Acquire tries, and if ctx allows tries again until ctx ends.
-func (s *SetNXWatch) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
-	return s.poll(ctx, func() (*lock.Lease, error) {
+func (s *SetNXWatch) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+	return s.poll(ctx, o, func() (*lock.Lease, error) {
 		// A token for every try: a release of this one that is made up for later must not hit the next.
-		name, value := s.name(key), token(ctx)
+		name, value := s.name(key), token(o)
 		tell := func(ctx context.Context) error { return s.free(ctx, name, value) }
 		sent := time.Now()
 		taken, other, err := bid(ctx, s.client, name, value, s.o.Lease)
@@ -43,7 +43,7 @@ func (s *SetNXWatch) Acquire(ctx context.Context, key string) (*lock.Lease, erro
 			if !refused(err) {
 				s.sweeper.recall(ctx, tell)
 			}
-			return nil, failed(ctx, name, err)
+			return nil, failed(ctx, o, name, err)
 		case !taken:
 			return nil, other.held(key)
 		case late(sent, s.o.Lease):

@@ -39,7 +39,7 @@ func wants(t *testing.T, l lock.Locker, key string) <-chan *lock.Lease {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	go func() {
-		lease, err := l.Acquire(ctx, key)
+		lease, err := l.Acquire(ctx, key, lock.Options{})
 		if err != nil {
 			t.Errorf("who waited: %v", err)
 		}
@@ -125,7 +125,7 @@ func TestALateReplyIsNoLease(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p, through := wired(t, s)
 			late, other := open(through, lease), open(client(t, s), time.Minute)
-			if warm, err := late.Acquire(t.Context(), "warm"); err == nil {
+			if warm, err := late.Acquire(t.Context(), "warm", lock.Options{}); err == nil {
 				_ = warm.Release()
 			}
 			last := map[string]string{"setnx-expire": "pexpire"}[name] // its SETNX alone gives no lease
@@ -134,7 +134,7 @@ func TestALateReplyIsNoLease(t *testing.T) {
 			}})
 			got := make(chan error, 1)
 			go func() {
-				_, err := late.Acquire(lock.NoWait(t.Context()), "k")
+				_, err := late.Acquire(t.Context(), "k", lock.Options{TryOnce: true})
 				got <- err
 			}()
 			<-reply.Sprung()

@@ -125,22 +125,23 @@ func (w *Watchdog) Close() error {
 // A stake is one acquisition: a key, and the value that stands for us in the lock or in the queue.
 type stake struct {
 	*Watchdog
+	options    lock.Options
 	key, value string
 	names      []string // of the keys in Redis
 }
 
-func (w *Watchdog) stake(ctx context.Context, key string) stake {
+func (w *Watchdog) stake(key string, o lock.Options) stake {
 	name := "watchdog:" + tag(key)
 	return stake{
-		w, key, w.process + ":" + strconv.FormatUint(w.serial.Add(1), 10) + " " + lock.Owner(ctx),
+		w, o, key, w.process + ":" + strconv.FormatUint(w.serial.Add(1), 10) + " " + o.Owner,
 		[]string{name, name + ":fence", name + ":queue", name + ":seen"},
 	}
 }
 
 // Acquire waits for its turn until ctx ends.
-func (w *Watchdog) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
-	s := w.stake(ctx, key)
-	queue := !lock.IsNoWait(ctx)
+func (w *Watchdog) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+	s := w.stake(key, o)
+	queue := !o.TryOnce
 	me := w.grants.expect(s.value)
 	defer w.grants.forget(s.value)
 	var held error // the last answer
@@ -192,7 +193,7 @@ func (s stake) await(ctx context.Context, come <-chan lock.Fence) (lock.Fence, e
 	select {
 	case fence := <-come:
 		if fence != lock.NoFence {
-			lock.Woken(ctx)
+			s.options.Woken()
 		}
 		return fence, nil
 	case <-timer.C:
@@ -206,7 +207,7 @@ func (s stake) await(ctx context.Context, come <-chan lock.Fence) (lock.Fence, e
 // ask takes the lock if it is free, or else queues up unless number is 0. After any error but ErrHeld nothing is left
 // behind.
 func (s stake) ask(ctx context.Context, number uint64) (lock.Fence, error) {
-	answered, short := s.acks.run(ctx, s.client, s.enter, s.names,
+	answered, short := s.acks.run(ctx, s.options, s.client, s.enter, s.names,
 		s.value, s.o.Lease.Milliseconds(), grantLease.Milliseconds(), number)
 	reply, err := answered.Slice()
 	if err == nil {
@@ -226,7 +227,7 @@ func (s stake) ask(ctx context.Context, number uint64) (lock.Fence, error) {
 		return 0, refusal(s.names[0], err)
 	}
 	s.sweeper.recall(ctx, s.tell)
-	return 0, failure(ctx, "acquire "+s.names[0], err)
+	return 0, failure(ctx, s.options, "acquire "+s.names[0], err)
 }
 
 // free gives everything up; it is ErrExpired or ErrTaken if the lock was not ours any more.
@@ -247,7 +248,7 @@ func (s stake) hold(sent time.Time, f lock.Fence, first time.Duration) *lock.Lea
 	l.Keep(sent, lock.Keep{
 		TTL: s.o.Lease, Every: s.o.Lease / 3, First: min(first, s.o.Lease), Max: s.o.MaxHold,
 		Renew: func(ctx context.Context) error {
-			reply, short := s.acks.run(ctx, s.client, s.renew, s.names[:1], s.value, s.o.Lease.Milliseconds())
+			reply, short := s.acks.run(ctx, s.options, s.client, s.renew, s.names[:1], s.value, s.o.Lease.Milliseconds())
 			if err := verdict(reply.Int()); err != nil {
 				return err
 			}

@@ -22,7 +22,7 @@ type rule interface {
 var errAgain = errors.New("the place in the queue was lost")
 
 // acquire waits for key, whose folder is dir, until ctx ends.
-func (s *Session) acquire(ctx context.Context, r rule, key, dir string) (*lock.Lease, error) {
+func (s *Session) acquire(ctx context.Context, r rule, key, dir string, o lock.Options) (*lock.Lease, error) {
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("acquire lock %q: %w", key, context.Cause(ctx))
 	}
@@ -33,7 +33,7 @@ func (s *Session) acquire(ctx context.Context, r rule, key, dir string) (*lock.L
 			break
 		}
 		var lease *lock.Lease
-		if lease, err = g.attempt(ctx, r, key, dir); err == nil {
+		if lease, err = g.attempt(ctx, r, key, dir, o); err == nil {
 			return lease, nil
 		}
 		if !errors.Is(err, errAgain) {
@@ -48,11 +48,11 @@ func (s *Session) acquire(ctx context.Context, r rule, key, dir string) (*lock.L
 
 // attempt acquires in one generation. Whatever ends the wait, our node is deleted before it returns, or within a second of the end
 // it is left to those who delete in the background.
-func (g *generation) attempt(ctx context.Context, r rule, key, dir string) (*lock.Lease, error) {
+func (g *generation) attempt(ctx context.Context, r rule, key, dir string, o lock.Options) (*lock.Lease, error) {
 	bound, cancel := g.bound(ctx)
 	defer cancel()
 	t, err := ask(bound, g, lock.ReleaseTimeout, func() (*turn, error) {
-		t := &turn{g: g, dir: dir, key: key, who: lock.Owner(ctx), try: lock.IsNoWait(ctx)}
+		t := &turn{g: g, dir: dir, key: key, options: o}
 		own, err := r.take(bound, t)
 		if err == nil {
 			t.lease = g.lease(r, key, own)
@@ -99,9 +99,9 @@ func (g *generation) lease(f form, key string, own node) *lock.Lease {
 
 // A turn is one wait for a key.
 type turn struct {
-	g             *generation
-	dir, key, who string
-	try           bool // do not wait
+	g        *generation
+	dir, key string
+	options  lock.Options
 
 	held   bool   // another was seen to hold the key
 	holder string // who, if that was told on the way

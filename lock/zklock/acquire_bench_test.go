@@ -24,9 +24,9 @@ func BenchmarkAcquireRelease(b *testing.B) {
 				}
 				key := keyOf(b)
 				var wakeups, turns atomic.Int64
-				ctx := lock.OnWake(b.Context(), func() { wakeups.Add(1) })
+				counted := lock.Options{OnWake: func() { wakeups.Add(1) }}
 				turn := func(l lock.Locker) {
-					lease, err := l.Acquire(ctx, key)
+					lease, err := l.Acquire(b.Context(), key, counted)
 					if err == nil {
 						err = lease.Release()
 					}

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"example.com/stock/lock"
+
 	"github.com/go-zookeeper/zk"
 )
 
@@ -46,7 +48,7 @@ func BenchmarkAgainstLock(b *testing.B) {
 				return time.Since(from)
 			}
 			sequential := func(i int) error {
-				lease, err := ours[i%row.sessions].Acquire(b.Context(), keyOf(b))
+				lease, err := ours[i%row.sessions].Acquire(b.Context(), keyOf(b), lock.Options{})
 				if err != nil {
 					return err
 				}

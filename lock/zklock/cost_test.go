@@ -29,7 +29,7 @@ func TestRoundTrips(t *testing.T) {
 		t.Errorf("release: %d requests, want 1", n)
 	}
 	lease = acquire(t, other, 20*time.Second)
-	try := func() { q.Acquire(lock.NoWait(t.Context()), keyOf(t)) }
+	try := func() { q.Acquire(t.Context(), keyOf(t), lock.Options{TryOnce: true}) }
 	if n := spent(try); n != 2 {
 		t.Errorf("failed try: %d requests, want 2", n)
 	}
@@ -82,7 +82,7 @@ func TestShortWaitsShareAWatch(t *testing.T) {
 	const waits = 20
 	for range waits {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-		if _, err := q.Acquire(ctx, keyOf(t)); err == nil {
+		if _, err := q.Acquire(ctx, keyOf(t), lock.Options{}); err == nil {
 			t.Error("got a held key")
 		}
 		cancel()

@@ -45,18 +45,20 @@ func cutAtEveryRequest(t *testing.T, k kind) {
 	host := servers.ZooKeeper(t)
 	c := raw(t, host)
 	nodes := func() int { return nodesIn(t, c, k.folder(t)) }
-	uncontended := func(q lock.Locker, _ cutting) (*lock.Lease, error) { return q.Acquire(t.Context(), keyOf(t)) }
+	uncontended := func(q lock.Locker, _ cutting) (*lock.Lease, error) {
+		return q.Acquire(t.Context(), keyOf(t), lock.Options{})
+	}
 	try := func(q lock.Locker, _ cutting) (*lock.Lease, error) {
-		return q.Acquire(lock.NoWait(t.Context()), keyOf(t))
+		return q.Acquire(t.Context(), keyOf(t), lock.Options{TryOnce: true})
 	}
 	contended := func(q lock.Locker, c cutting) (*lock.Lease, error) {
 		c.then(func() { c.holder.Release() })
-		return q.Acquire(t.Context(), keyOf(t))
+		return q.Acquire(t.Context(), keyOf(t), lock.Options{})
 	}
 	givenUp := func(q lock.Locker, c cutting) (*lock.Lease, error) {
 		ctx, cancel := context.WithCancel(t.Context())
 		c.then(cancel)
-		return q.Acquire(ctx, keyOf(t))
+		return q.Acquire(ctx, keyOf(t), lock.Options{})
 	}
 	for _, row := range []struct {
 		name     string
@@ -128,7 +130,7 @@ func TestOrphanIsSweptWithinTheSession(t *testing.T) {
 		failed := make(chan error, 1)
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
-		go func() { _, err := q.Acquire(ctx, keyOf(t)); failed <- err }()
+		go func() { _, err := q.Acquire(ctx, keyOf(t), lock.Options{}); failed <- err }()
 		eventually(t, "an orphan", func() bool { return nodes() == 1 })
 		if row.broken {
 			p.cut()

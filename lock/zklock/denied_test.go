@@ -40,15 +40,15 @@ func TestWithoutPermission(t *testing.T) {
 					defer cancel()
 					fix := "setAcl -R " + root
 					if perms&zk.PermDelete == 0 && perms&zk.PermCreate != 0 {
-						lease, err := l.Acquire(ctx, keyOf(t))
+						lease, err := l.Acquire(ctx, keyOf(t), lock.Options{})
 						must(t, err)
 						namesTheFix(t, "release", lease.Release(), zk.ErrNoAuth, fix)
 					} else {
-						_, err := l.Acquire(ctx, keyOf(t))
+						_, err := l.Acquire(ctx, keyOf(t), lock.Options{})
 						namesTheFix(t, "acquire", err, zk.ErrNoAuth, fix)
-						_, err = l.Acquire(lock.NoWait(ctx), keyOf(t))
+						_, err = l.Acquire(ctx, keyOf(t), lock.Options{TryOnce: true})
 						namesTheFix(t, "try", err, zk.ErrNoAuth, fix)
-						_, err = l.Acquire(ctx, keyOf(t)+" unused")
+						_, err = l.Acquire(ctx, keyOf(t)+" unused", lock.Options{})
 						namesTheFix(t, "acquire another key", err, zk.ErrNoAuth, fix)
 					}
 					if perms == 0 {
@@ -81,8 +81,8 @@ func TestAnEphemeralNodeWhereTheFolderBelongs(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
-		for how, ctx := range map[string]context.Context{"wait": ctx, "try": lock.NoWait(ctx)} {
-			_, err := k.open(rooted(t, host, root)).Acquire(ctx, keyOf(t))
+		for how, o := range map[string]lock.Options{"wait": {}, "try": {TryOnce: true}} {
+			_, err := k.open(rooted(t, host, root)).Acquire(ctx, keyOf(t), o)
 			namesTheFix(t, k.name+", "+how, err, zk.ErrNoChildrenForEphemerals, "delete them, or configure another root")
 		}
 		must(t, c.Delete(root, -1))

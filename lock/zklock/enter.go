@@ -64,7 +64,7 @@ func (g *generation) create(ctx context.Context, f form, t *turn) (node, error) 
 		}
 		guid := uuid.NewString()
 		var n node
-		n, err = f.create(g, s, t.dir, guid, t.who)
+		n, err = f.create(g, s, t.dir, guid, t.options.Owner)
 		switch {
 		case err == nil:
 			return n, nil

@@ -25,7 +25,7 @@ import (
 // one process share: ZooKeeper sends one event for a node to a connection, and they set at least one watch, at most one each.
 // A first use of a key makes its folder, for 2 more; the first in a session reads the record of fences, for 2.
 //
-// A try (lock.NoWait) that fails costs one read and writes nothing; one that succeeds costs one read more.
+// A try (Options.TryOnce) that fails costs one read and writes nothing; one that succeeds costs one read more.
 //
 // Promised: as Sequential, but not the order of arrival. Who waits may be passed by any number of others, and wait for as long as there are
 // some: bound the wait. The fence is as there; see scale.
@@ -51,12 +51,12 @@ func (e *Ephemeral) folder(key string) (string, error) {
 }
 
 // Acquire waits for key until ctx ends; see lock.Locker and Sequential.Acquire.
-func (e *Ephemeral) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
+func (e *Ephemeral) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	dir, err := e.folder(key)
 	if err != nil {
 		return nil, err
 	}
-	return e.session.acquire(ctx, raced{}, key, dir)
+	return e.session.acquire(ctx, raced{}, key, dir, o)
 }
 
 // raced is the rule of Ephemeral.
@@ -68,7 +68,7 @@ var errNoLock = errors.New("the lock's place is taken by a node that is not ephe
 // take tries to create the node every time that it has gone.
 func (r raced) take(ctx context.Context, t *turn) (node, error) {
 	for {
-		if t.try {
+		if t.options.TryOnce {
 			if err := r.peek(ctx, t); err != nil {
 				return node{}, err
 			}
@@ -77,7 +77,7 @@ func (r raced) take(ctx context.Context, t *turn) (node, error) {
 		if !errors.Is(err, zk.ErrNodeExists) {
 			return own, err
 		}
-		if t.try {
+		if t.options.TryOnce {
 			continue // the next look tells who was quicker
 		}
 		if err := r.wait(ctx, t); err != nil {
@@ -118,7 +118,7 @@ func (r raced) wait(ctx context.Context, t *turn) error {
 	_, t.holder = signature(held.data)
 	select {
 	case <-held.events:
-		lock.Woken(ctx)
+		t.options.Woken()
 		t.g.forget(held)
 		return nil
 	case <-relinked: // see turn.wait

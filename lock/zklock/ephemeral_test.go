@@ -122,8 +122,8 @@ func TestALockNodeThatNobodyOwns(t *testing.T) {
 	must(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	for how, ctx := range map[string]context.Context{"wait": ctx, "try": lock.NoWait(ctx)} {
-		_, err := e.Acquire(ctx, keyOf(t))
+	for how, o := range map[string]lock.Options{"wait": {}, "try": {TryOnce: true}} {
+		_, err := e.Acquire(ctx, keyOf(t), o)
 		namesTheFix(t, how, err, errNoLock, "delete them")
 	}
 	if _, err := e.Evict(t.Context(), keyOf(t)); err != nil {
@@ -140,7 +140,7 @@ func TestTheHerdSharesAWatchInAProcess(t *testing.T) {
 	holder := acquire(t, other, 20*time.Second)
 	for range 10 {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-		if _, err := e.Acquire(ctx, keyOf(t)); err == nil {
+		if _, err := e.Acquire(ctx, keyOf(t), lock.Options{}); err == nil {
 			t.Error("got a held key")
 		}
 		cancel()

@@ -21,7 +21,7 @@ func contend(t *testing.T, lockers []lock.Locker, n, rounds int) *history {
 	for i := range n {
 		contenders.Go(func() {
 			for range rounds {
-				lease, err := lockers[i%len(lockers)].Acquire(t.Context(), keyOf(t))
+				lease, err := lockers[i%len(lockers)].Acquire(t.Context(), keyOf(t), lock.Options{})
 				if err != nil {
 					t.Errorf("contender %d: %v", i, err)
 					return
@@ -60,7 +60,7 @@ func TestThirtyContendersOfFiveSessions(t *testing.T) {
 // eager is a broken Sequential: it does not look who is ahead.
 type eager struct{ *Sequential }
 
-func (e eager) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
+func (e eager) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	dir, _ := e.session.folder(key)
 	g, err := e.session.usable(ctx)
 	if err != nil {
@@ -89,8 +89,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 	const n = 12
 	for i := range n {
 		waiting.Go(func() {
-			ctx := lock.WithOwner(t.Context(), strconv.Itoa(i))
-			lease, err := q[i%len(q)].Acquire(ctx, keyOf(t))
+			lease, err := q[i%len(q)].Acquire(t.Context(), keyOf(t), lock.Options{Owner: strconv.Itoa(i)})
 			if err != nil {
 				t.Error(err)
 				return
@@ -163,13 +162,12 @@ func TestFenceGrowsAcrossANewFolder(t *testing.T) {
 func TestTryOnce(t *testing.T) {
 	host := servers.ZooKeeper(t)
 	q, other, c := NewSequential(dial(t, host)), NewSequential(dial(t, host)), raw(t, host)
-	ctx := lock.NoWait(lock.WithOwner(t.Context(), "anna"))
-	lease, err := q.Acquire(ctx, keyOf(t))
+	lease, err := q.Acquire(t.Context(), keyOf(t), lock.Options{TryOnce: true, Owner: "anna"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, before, _ := c.Exists(folderOf(t))
-	_, err = other.Acquire(lock.NoWait(t.Context()), keyOf(t))
+	_, err = other.Acquire(t.Context(), keyOf(t), lock.Options{TryOnce: true})
 	var held *lock.HeldError
 	if !errors.As(err, &held) || held.Holder != "anna" || held.Key != keyOf(t) || errors.Is(err, lock.ErrDown) {
 		t.Errorf("try of a held key: %v", err)
@@ -178,7 +176,7 @@ func TestTryOnce(t *testing.T) {
 		t.Errorf("a failed try wrote: %+v, before %+v", after, before)
 	}
 	release(t, lease)
-	lease, err = other.Acquire(lock.NoWait(t.Context()), keyOf(t))
+	lease, err = other.Acquire(t.Context(), keyOf(t), lock.Options{TryOnce: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +193,7 @@ func TestTriesAtOnce(t *testing.T) {
 		var leases [16]*lock.Lease
 		for i := range leases {
 			trying.Go(func() {
-				lease, err := q.Acquire(lock.NoWait(t.Context()), keyOf(t))
+				lease, err := q.Acquire(t.Context(), keyOf(t), lock.Options{TryOnce: true})
 				if err == nil {
 					got.Add(1)
 					leases[i] = lease

@@ -18,7 +18,7 @@ func TestInspectAndEvictTheHerd(t *testing.T) {
 		t.Errorf("a key that was never used: %+v", s)
 	}
 	began := time.Now()
-	evicted, err := one.Acquire(lock.WithOwner(t.Context(), "app-1/first"), keyOf(t))
+	evicted, err := one.Acquire(t.Context(), keyOf(t), lock.Options{Owner: "app-1/first"})
 	must(t, err)
 	turn := acquireLater(t, two)
 	eventually(t, "one waits", func() bool { return s.watchesNow() == 1 })
@@ -27,7 +27,7 @@ func TestInspectAndEvictTheHerd(t *testing.T) {
 		t.Errorf("holder %+v, want app-1/first with fence %d", h, evicted.Fence())
 	}
 	var held *lock.HeldError
-	if _, err := two.Acquire(lock.NoWait(t.Context()), keyOf(t)); !errors.As(err, &held) || held.Holder != "app-1/first" {
+	if _, err := two.Acquire(t.Context(), keyOf(t), lock.Options{TryOnce: true}); !errors.As(err, &held) || held.Holder != "app-1/first" {
 		t.Errorf("try: %v", err)
 	}
 	fence, err := two.Evict(t.Context(), keyOf(t))
@@ -67,7 +67,7 @@ func TestTheTwoLocksOfAKeyDoNotMeet(t *testing.T) {
 		{NewEphemeral(s), t.Name() + "/queue"},
 	}
 	for _, row := range all {
-		lease, err := row.l.Acquire(lock.NoWait(t.Context()), row.key)
+		lease, err := row.l.Acquire(t.Context(), row.key, lock.Options{TryOnce: true})
 		if err != nil {
 			t.Fatalf("%T %s: %v", row.l, row.key, err)
 		}

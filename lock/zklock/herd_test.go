@@ -36,12 +36,13 @@ func TestTheHerdIsCounted(t *testing.T) {
 			var wakeups atomic.Int64
 			var all sync.WaitGroup
 			defer all.Wait()
-			ctx, cancel := context.WithTimeout(lock.OnWake(t.Context(), func() { wakeups.Add(1) }), 5*time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer cancel()
+			counted := lock.Options{OnWake: func() { wakeups.Add(1) }}
 			turns := make(chan holding)
 			for _, s := range sessions {
 				all.Go(func() {
-					lease, err := row.kind.open(s).Acquire(ctx, keyOf(t))
+					lease, err := row.kind.open(s).Acquire(ctx, keyOf(t), counted)
 					if err != nil {
 						t.Error(err)
 						return
@@ -101,9 +102,10 @@ func TestAWaitThatEndsIsNoWakeUp(t *testing.T) {
 	for _, k := range kinds() {
 		holder := acquire(t, k.open(dial(t, host)), 20*time.Second)
 		var wakeups atomic.Int64
-		ctx, cancel := context.WithTimeout(lock.OnWake(t.Context(), func() { wakeups.Add(1) }), 100*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		if _, err := k.open(dial(t, host)).Acquire(ctx, keyOf(t)); err == nil || wakeups.Load() != 0 {
+		counted := lock.Options{OnWake: func() { wakeups.Add(1) }}
+		if _, err := k.open(dial(t, host)).Acquire(ctx, keyOf(t), counted); err == nil || wakeups.Load() != 0 {
 			t.Errorf("%s: %v, %d wake-ups", k.name, err, wakeups.Load())
 		}
 		release(t, holder)

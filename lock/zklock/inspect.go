@@ -119,7 +119,7 @@ func (s *Session) evict(ctx context.Context, l lock.Locker, key string, f form,
 		if err != nil || evicted != lock.NoFence {
 			return evicted, err
 		}
-		lease, err := l.Acquire(lock.NoWait(ctx), key)
+		lease, err := l.Acquire(ctx, key, lock.Options{TryOnce: true})
 		switch {
 		case err == nil:
 			return lease.Fence(), lease.Release()

@@ -29,7 +29,7 @@ func TestInspectTellsEverybodyInOrder(t *testing.T) {
 		t.Errorf("a key that was never used: %+v", s)
 	}
 	began := time.Now()
-	holder, err := one.Acquire(lock.WithOwner(t.Context(), "app-1/first"), keyOf(t))
+	holder, err := one.Acquire(t.Context(), keyOf(t), lock.Options{Owner: "app-1/first"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestInspectTellsEverybodyInOrder(t *testing.T) {
 	for i, q := range []*Sequential{one, two, two, one} {
 		who := fmt.Sprint("app/", i)
 		all.Go(func() {
-			lease, err := q.Acquire(lock.WithOwner(t.Context(), who), keyOf(t))
+			lease, err := q.Acquire(t.Context(), keyOf(t), lock.Options{Owner: who})
 			if err != nil {
 				t.Error(err)
 				return
@@ -77,7 +77,7 @@ func TestEvict(t *testing.T) {
 	next := make(chan *lock.Lease, 1)
 	go func() {
 		defer close(next)
-		if lease, err := two.Acquire(t.Context(), keyOf(t)); err == nil {
+		if lease, err := two.Acquire(t.Context(), keyOf(t), lock.Options{}); err == nil {
 			next <- lease
 		}
 	}()
@@ -156,7 +156,7 @@ func TestKeysListsWhatIsHeld(t *testing.T) {
 	q := NewSequential(dial(t, host))
 	want := []string{t.Name() + "/日本 %41", t.Name() + "-.."}
 	for _, key := range want {
-		lease, err := q.Acquire(t.Context(), key)
+		lease, err := q.Acquire(t.Context(), key, lock.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -187,7 +187,7 @@ func TestInspectThroughHandOver(t *testing.T) {
 	defer cancel()
 	come := func(l lock.Locker, who string) {
 		all.Go(func() {
-			if lease, err := l.Acquire(lock.WithOwner(ctx, who), keyOf(t)); err == nil {
+			if lease, err := l.Acquire(ctx, keyOf(t), lock.Options{Owner: who}); err == nil {
 				<-ctx.Done()
 				_ = lease.Release()
 			}

@@ -72,7 +72,7 @@ func acquire(t testing.TB, l lock.Locker, wait time.Duration) *lock.Lease {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), wait)
 	defer cancel()
-	lease, err := l.Acquire(ctx, keyOf(t))
+	lease, err := l.Acquire(ctx, keyOf(t), lock.Options{})
 	if err != nil {
 		t.Fatalf("acquire: %v", err)
 	}

@@ -45,7 +45,7 @@ func TestServerStoppedAndStarted(t *testing.T) {
 			q := row.kind.open(s)
 			holder := acquire(t, q, 20*time.Second)
 			waited := make(chan error, 1)
-			go func() { _, err := q.Acquire(t.Context(), keyOf(t)); waited <- err }()
+			go func() { _, err := q.Acquire(t.Context(), keyOf(t), lock.Options{}); waited <- err }()
 			eventually(t, "one waits", func() bool { return s.watchesNow() == 1 })
 			row.down(t, server)
 			from := time.Now()
@@ -60,7 +60,7 @@ func TestServerStoppedAndStarted(t *testing.T) {
 			t.Logf("waiter told after %v", time.Since(from))
 			for range 3 {
 				from = time.Now()
-				_, err := q.Acquire(t.Context(), keyOf(t))
+				_, err := q.Acquire(t.Context(), keyOf(t), lock.Options{})
 				if took := time.Since(from); !errors.Is(err, lock.ErrDown) || took > soon {
 					t.Errorf("acquire took %v: %v", took, err)
 				}
@@ -80,7 +80,7 @@ func TestServerStoppedAndStarted(t *testing.T) {
 			from = time.Now()
 			for {
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-				lease, err := q.Acquire(ctx, keyOf(t))
+				lease, err := q.Acquire(ctx, keyOf(t), lock.Options{})
 				cancel()
 				if err == nil {
 					t.Logf("back after %v", time.Since(from))

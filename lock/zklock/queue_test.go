@@ -28,7 +28,7 @@ func TestWhoGivesUpLeavesNoNode(t *testing.T) {
 		},
 	} {
 		ctx, cancel := make()
-		_, err := q.Acquire(ctx, keyOf(t))
+		_, err := q.Acquire(ctx, keyOf(t), lock.Options{})
 		if !errors.Is(err, lock.ErrHeld) || !errors.Is(err, context.Cause(ctx)) || errors.Is(err, lock.ErrDown) {
 			t.Errorf("%s: %v, want ErrHeld and the cause", name, err)
 		}
@@ -49,10 +49,10 @@ func TestWhoGivesUpInTheMiddle(t *testing.T) {
 	holder := acquire(t, q, 20*time.Second)
 	middle, leave := context.WithCancel(t.Context())
 	left := make(chan error, 1)
-	go func() { _, err := q.Acquire(middle, keyOf(t)); left <- err }()
+	go func() { _, err := q.Acquire(middle, keyOf(t), lock.Options{}); left <- err }()
 	eventually(t, "one waits", func() bool { return len(queue(t, c)) == 2 })
 	turn := make(chan *lock.Lease, 1)
-	go func() { lease, _ := q.Acquire(t.Context(), keyOf(t)); turn <- lease }()
+	go func() { lease, _ := q.Acquire(t.Context(), keyOf(t), lock.Options{}); turn <- lease }()
 	// Each at the one before it: the third must hear of the second, and not take that for its turn.
 	eventually(t, "two wait", func() bool { return len(queue(t, c)) == 3 && q.session.watchesNow() == 2 })
 	leave()
@@ -78,7 +78,7 @@ func TestForeignChildrenAreLeftAlone(t *testing.T) {
 		}
 	}
 	lease := acquire(t, q, 20*time.Second)
-	if _, err := q.Acquire(lock.NoWait(t.Context()), keyOf(t)); !errors.Is(err, lock.ErrHeld) {
+	if _, err := q.Acquire(t.Context(), keyOf(t), lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrHeld) {
 		t.Error(err)
 	}
 	release(t, lease)
@@ -92,11 +92,11 @@ func TestExcludesOtherClients(t *testing.T) {
 	if err := theirs.Lock(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := q.Acquire(lock.NoWait(t.Context()), keyOf(t)); !errors.Is(err, lock.ErrHeld) {
+	if _, err := q.Acquire(t.Context(), keyOf(t), lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrHeld) {
 		t.Error(err)
 	}
 	turn := make(chan *lock.Lease, 1)
-	go func() { lease, _ := q.Acquire(t.Context(), keyOf(t)); turn <- lease }()
+	go func() { lease, _ := q.Acquire(t.Context(), keyOf(t), lock.Options{}); turn <- lease }()
 	eventually(t, "we wait", func() bool { return len(queue(t, c)) == 2 })
 	if err := theirs.Unlock(); err != nil {
 		t.Fatal(err)
@@ -137,7 +137,7 @@ func TestDeletedWaiterQueuesAgain(t *testing.T) {
 func acquireLater(t *testing.T, q lock.Locker) <-chan *lock.Lease {
 	turn := make(chan *lock.Lease, 1)
 	go func() {
-		lease, err := q.Acquire(t.Context(), keyOf(t))
+		lease, err := q.Acquire(t.Context(), keyOf(t), lock.Options{})
 		if err != nil {
 			t.Errorf("acquire: %v", err)
 		}
@@ -152,14 +152,14 @@ func TestKeysDoNotMix(t *testing.T) {
 	id := uuid.NewString()
 	keys := []string{id, id + "/", "/" + id, id + "%2F", id + "\x00", id + " ", id + "😀", id + "\xff", ".", "..", "zookeeper", "%2E"}
 	for _, key := range keys {
-		lease, err := q.Acquire(lock.NoWait(t.Context()), key)
+		lease, err := q.Acquire(t.Context(), key, lock.Options{TryOnce: true})
 		if err != nil {
 			t.Fatalf("key %q: %v", key, err)
 		}
 		defer release(t, lease)
 	}
 	for _, key := range []string{"", string(make([]byte, maxKey+1))} {
-		if _, err := q.Acquire(t.Context(), key); err == nil {
+		if _, err := q.Acquire(t.Context(), key, lock.Options{}); err == nil {
 			t.Errorf("key of %d bytes was taken", len(key))
 		}
 	}

@@ -25,7 +25,7 @@ import (
 // then one listing, which is left out where the one who left was the first of all. A first use of a key makes its folder, for 2 more; the
 // first in a session reads the record of fences, for 2.
 //
-// A try (lock.NoWait) that fails costs 2 reads and writes nothing; one that succeeds costs one read more.
+// A try (Options.TryOnce) that fails costs 2 reads and writes nothing; one that succeeds costs one read more.
 //
 // Promised: one holder per key among all processes while no lease is lost; the order of arrival; fences that grow; a loss that is
 // signalled at two thirds of the session timeout, before the server lets the next one in (see attend); that whoever gives up, is
@@ -48,15 +48,15 @@ func NewSequential(s *Session) *Sequential { return &Sequential{s} }
 // FenceRange is the distance between fences; see lock.FenceRanger.
 func (q *Sequential) FenceRange() uint64 { return span }
 
-// Acquire waits for key until ctx ends; see lock.Locker. lock.Owner of ctx is written into the node for others to read. While
+// Acquire waits for key until ctx ends; see lock.Locker. Options.Owner is written into the node for others to read. While
 // the session is suspended a waiter keeps its place for 1.5 s; then, and at once if there is no connection to begin with, the error
 // matches lock.ErrDown. Keys are any strings of 1 to 1024 bytes.
-func (q *Sequential) Acquire(ctx context.Context, key string) (*lock.Lease, error) {
+func (q *Sequential) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	dir, err := q.session.folder(key)
 	if err != nil {
 		return nil, err
 	}
-	return q.session.acquire(ctx, queued{}, key, dir)
+	return q.session.acquire(ctx, queued{}, key, dir, o)
 }
 
 // queued is the rule of Sequential.
@@ -64,7 +64,7 @@ type queued struct{ nodeInQueue }
 
 // take queues up and waits until our node is the first.
 func (q queued) take(ctx context.Context, t *turn) (node, error) {
-	if t.try {
+	if t.options.TryOnce {
 		if err := t.peek(ctx); err != nil {
 			return node{}, err
 		}
@@ -121,7 +121,7 @@ func (t *turn) wait(ctx context.Context, own node) error {
 			return errAgain
 		case p.ahead == 0:
 			return nil
-		case t.try:
+		case t.options.TryOnce:
 			return t.heldBy(ctx, p.head)
 		}
 		t.held, t.holder = true, ""
@@ -137,7 +137,7 @@ func (t *turn) wait(ctx context.Context, own node) error {
 		}
 		select {
 		case event := <-before.events:
-			lock.Woken(ctx)
+			t.options.Woken()
 			t.g.forget(before)
 			if event.Type == zk.EventNodeDeleted && p.ahead == 1 {
 				return nil // nobody can come in ahead of us, so nobody is

@@ -137,7 +137,7 @@ func TestWaiterIsToldSoonInALongSession(t *testing.T) {
 	q, c := NewSequential(s), raw(t, host)
 	lease := acquire(t, q, 20*time.Second)
 	waited := make(chan error, 1)
-	go func() { _, err := q.Acquire(t.Context(), keyOf(t)); waited <- err }()
+	go func() { _, err := q.Acquire(t.Context(), keyOf(t), lock.Options{}); waited <- err }()
 	eventually(t, "one waits", func() bool { return len(queue(t, c)) == 2 })
 	p.setSilent(true)
 	select {
@@ -161,7 +161,7 @@ func TestClose(t *testing.T) {
 	q := NewSequential(s)
 	lease := acquire(t, q, 20*time.Second)
 	waited := make(chan error, 1)
-	go func() { _, err := q.Acquire(t.Context(), keyOf(t)); waited <- err }()
+	go func() { _, err := q.Acquire(t.Context(), keyOf(t), lock.Options{}); waited <- err }()
 	eventually(t, "one waits", func() bool { return len(queue(t, c)) == 2 })
 	s.Close()
 	s.Close()
@@ -174,7 +174,7 @@ func TestClose(t *testing.T) {
 	if left := queue(t, c); len(left) != 0 {
 		t.Errorf("nodes left: %v", left)
 	}
-	if _, err := q.Acquire(t.Context(), keyOf(t)); !errors.Is(err, lock.ErrDown) {
+	if _, err := q.Acquire(t.Context(), keyOf(t), lock.Options{}); !errors.Is(err, lock.ErrDown) {
 		t.Errorf("acquire after close: %v", err)
 	}
 }

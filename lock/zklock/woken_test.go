@@ -36,7 +36,7 @@ func TestAWaiterThatOversleptGetsNoLease(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		lease, err := g.attempt(t.Context(), slept{r}, keyOf(t), folderOf(t))
+		lease, err := g.attempt(t.Context(), slept{r}, keyOf(t), folderOf(t), lock.Options{})
 		if !errors.Is(err, errAgain) || lease != nil {
 			t.Errorf("%T: lease %v, %v, want to queue up again", r, lease, err)
 		}

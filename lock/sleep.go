@@ -1,0 +1,17 @@
+package lock
+
+import (
+	"context"
+	"time"
+)
+
+// Sleep pauses for d, or until ctx ends. The error is the cause of that end, also if ctx ended together with d.
+func Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+	return context.Cause(ctx)
+}
