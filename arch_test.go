@@ -36,6 +36,7 @@ var arrows = map[string]struct {
 	"metrics":           {[]string{"lock"}, "it counts what locks and handlers tell it"},
 	"strategy":          {[]string{"lock", "lock/local", "lock/redislock", "lock/zklock", "lock/mysqllock", "service"}, "the catalogue joins locks and ways to write"},
 	"loadtest":          {nil, "a client over HTTP: it must judge the service by its replies alone"},
+	"loadtest/mapping":  {[]string{"loadtest"}, "a target of the load test: it knows no service but by the file that describes it"},
 	"loadtest/report":   {[]string{"loadtest"}, "it shows what the load test found, and asks nobody else"},
 	"lab":               {[]string{"loadtest", "stack", "stack/wire"}, "a client over HTTP, and hands on servers: what it says of our locks must not come from our locks"},
 	"lab/scenario":      {[]string{"lab", "loadtest", "stack", "stack/wire"}, "a client over HTTP, as lab is: what it says of our locks must not come from our locks"},
@@ -47,7 +48,7 @@ var arrows = map[string]struct {
 	"stack/browsertest": {nil, "a browser for tests, which knows no page"},
 	"stack/wire":        {nil, "bytes between any client and any server"},
 	"cmd/stock": {
-		[]string{"gate", "handler", "health", "lab", "lab/report", "lab/scenario", "lab/soak", "lock", "lock/redislock", "lock/zklock", "loadtest", "loadtest/report", "metrics", "repo", "service", "stack", "strategy"},
+		[]string{"gate", "handler", "health", "lab", "lab/report", "lab/scenario", "lab/soak", "lock", "lock/redislock", "lock/zklock", "loadtest", "loadtest/mapping", "loadtest/report", "metrics", "repo", "service", "stack", "strategy"},
 		"the only place that knows everything",
 	},
 }

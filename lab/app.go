@@ -2,7 +2,6 @@ package lab
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -12,11 +11,22 @@ import (
 	"example.com/stock/stack"
 )
 
-// An App is an instance of the service, a process of its own in lab mode.
+// An App is an instance of the service, a process of its own in lab mode. Each request to it has a connection of its own:
+// the instance may be killed, and nothing may be sent twice.
 type App struct {
 	*stack.Server
-	client *loadtest.Client
+	client *loadtest.Client // of the listener for customers
+	admin  *loadtest.Client // of the listener for operators
 	frozen bool
+}
+
+func newApp(server *stack.Server) (*App, error) {
+	client, err := loadtest.NewClient(server.URL, token, 0)
+	if err != nil {
+		return nil, err
+	}
+	admin, err := loadtest.NewClient(server.Admin, token, 0)
+	return &App{Server: server, client: client, admin: admin}, err
 }
 
 // Stock reads a stock from the instance.
@@ -32,7 +42,7 @@ func (a *App) backends(ctx context.Context, from *stack.Stack) error {
 			Reason string
 		}
 	}
-	if err := a.call(ctx, http.MethodGet, "/readyz", &reply); err != nil {
+	if err := a.admin.Call(ctx, http.MethodGet, "/readyz", nil, &reply); err != nil {
 		return err
 	}
 	for name, b := range reply.Backends {
@@ -65,7 +75,7 @@ func (a *App) whereabouts(ctx context.Context, id string) (point string, since t
 			Since     time.Time
 		}
 	}
-	if err := a.call(ctx, http.MethodGet, "/v1/lab/pauses", &list); err != nil {
+	if err := a.admin.Call(ctx, http.MethodGet, "/v1/lab/pauses", nil, &list); err != nil {
 		return "", time.Time{}, err
 	}
 	for _, p := range list.Pauses {
@@ -78,30 +88,18 @@ func (a *App) whereabouts(ctx context.Context, id string) (point string, since t
 
 // release lets a request that stands at a pause point go on.
 func (a *App) release(ctx context.Context, id string) error {
-	return a.call(ctx, http.MethodDelete, "/v1/lab/pauses/"+url.PathEscape(id), nil)
+	return a.admin.Call(ctx, http.MethodDelete, "/v1/lab/pauses/"+url.PathEscape(id), nil, nil)
 }
 
-// call sends a request to the instance's listener for operators and decodes the reply into out, if out is not nil. An
-// answer other than 200 is an error that tells its status.
-func (a *App) call(ctx context.Context, method, path string, out any) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, a.Admin+path, http.NoBody)
-	if err != nil {
-		return err
+// strategies returns the catalogue of the service, by name.
+func (a *App) strategies(ctx context.Context) (map[string]Strategy, error) {
+	var reply struct{ Strategies []Strategy }
+	if err := a.client.Call(ctx, http.MethodGet, "/v1/strategies", nil, &reply); err != nil {
+		return nil, err
 	}
-	req.Header.Set("Authorization", "Bearer "+token)
-	transport := &http.Transport{DisableKeepAlives: true}
-	res, err := transport.RoundTrip(req)
-	if err != nil {
-		return err
+	byName := make(map[string]Strategy)
+	for _, s := range reply.Strategies {
+		byName[s.Name] = s
 	}
-	defer res.Body.Close()
-	if res.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s %s answered %d", method, path, res.StatusCode)
-	}
-	if out == nil {
-		return nil
-	}
-	return json.NewDecoder(res.Body).Decode(out)
+	return byName, nil
 }

@@ -2,9 +2,7 @@ package lab
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -60,30 +58,19 @@ func (b *Testbed) Begin(app *App, who string, ask Ask) *Call {
 	c := &Call{Who: who, ID: b.SKU + "." + who, App: app, b: b, done: make(chan struct{})}
 	ctx, cancel := context.WithCancel(b.Ctx)
 	c.cancel = cancel
-	query := ask.query()
-	text := say("says.asks", "who", who, "app", app.Name)
-	if len(query) > 0 {
-		parameters, _ := url.QueryUnescape(query.Encode())
-		text = say("says.asks-with", "who", who, "app", app.Name, "parameters", parameters)
+	request := loadtest.Request{
+		Endpoint: b.Strategy.Endpoint, Store: b.Store(), SKU: b.SKU, Quantity: 1, Wait: ask.Wait, RequestID: c.ID,
+		Lab: loadtest.LabOptions{Pause: ask.Pause, Unfenced: ask.Unfenced, IgnoreLoss: ask.Heedless, Nested: ask.Nested},
 	}
-	query.Set("sku", b.SKU)
-	query.Set("quantity", "1")
-	if store := b.Store(); store != "" {
-		query.Set("store", store)
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, app.URL+b.Strategy.Endpoint+"?"+query.Encode(), http.NoBody)
-	b.Must("ask", err)
-	req.Header.Set("Authorization", "Bearer "+token)
-	req.Header.Set("X-Request-Id", c.ID)
 	c.record = loadtest.Record{
 		Seq: len(b.calls) + 1, RequestID: c.ID, Strategy: b.Strategy.Name, Store: b.Store(), SKU: b.SKU, Quantity: 1,
 		SentAt: time.Now(),
 	}
 	b.calls = append(b.calls, c)
-	b.record(Event{At: c.record.SentAt, Lane: app.Name, Kind: Sent, Who: who}, text)
+	b.record(Event{At: c.record.SentAt, Lane: app.Name, Kind: Sent, Who: who}, sent(app, who, &request))
 	b.owned.Go(func() {
 		defer close(c.done)
-		c.record.Reply = exchange(req)
+		c.record.Reply = app.client.Deduct(ctx, request)
 		c.record.DoneAt = time.Now()
 	})
 	return c
@@ -100,25 +87,17 @@ func (b *Testbed) Sell(app *App, who string, ask Ask) loadtest.Reply {
 	return b.Begin(app, who, ask).Reply()
 }
 
-// query returns the parameters that are not those of every request.
-func (a Ask) query() url.Values {
-	q := make(url.Values)
-	if len(a.Pause) > 0 {
-		q.Set("pause", strings.Join(a.Pause, ","))
+// sent returns what a request asks for, in words: the parameters that are not those of every request.
+func sent(app *App, who string, r *loadtest.Request) Text {
+	query := r.Query()
+	for _, name := range []string{"sku", "store", "quantity"} {
+		query.Del(name)
 	}
-	if a.Unfenced {
-		q.Set("fencing", "off")
+	if len(query) == 0 {
+		return say("says.asks", "who", who, "app", app.Name)
 	}
-	if a.Heedless {
-		q.Set("heed_loss", "off")
-	}
-	if a.Nested != "" {
-		q.Set("nested", a.Nested)
-	}
-	if a.Wait != nil {
-		q.Set("wait", a.Wait.String())
-	}
-	return q
+	parameters, _ := url.QueryUnescape(query.Encode())
+	return say("says.asks-with", "who", who, "app", app.Name, "parameters", parameters)
 }
 
 // Paused waits until the call stands at point. It stops the scenario if the call is answered first, or never gets there.
@@ -258,33 +237,5 @@ func Told(r loadtest.Reply) Text {
 	case r.Problem != "":
 		return same(fmt.Sprintf("%d %s", r.Status, r.Problem))
 	}
-	return same(r.Error)
-}
-
-// exchange sends a request once, on a connection of its own: the instance may be killed, and nothing may be sent twice.
-func exchange(req *http.Request) loadtest.Reply {
-	transport := &http.Transport{DisableKeepAlives: true}
-	res, err := transport.RoundTrip(req)
-	if err != nil {
-		return loadtest.Reply{Outcome: loadtest.Unknown, Error: "no reply: " + err.Error()}
-	}
-	defer res.Body.Close()
-	reply := loadtest.Reply{Status: res.StatusCode, Instance: res.Header.Get("X-Instance")}
-	var problem loadtest.Problem
-	if res.StatusCode == http.StatusOK {
-		var sale struct {
-			OrderID string `json:"order_id"`
-			loadtest.Receipt
-		}
-		if err := json.NewDecoder(res.Body).Decode(&sale); err != nil {
-			return loadtest.Reply{Outcome: loadtest.Unknown, Error: "broken reply: " + err.Error()}
-		}
-		reply.Outcome, reply.OrderID, reply.Receipt = loadtest.Accepted, sale.OrderID, &sale.Receipt
-		return reply
-	}
-	if err := json.NewDecoder(res.Body).Decode(&problem); err != nil {
-		return loadtest.Reply{Outcome: loadtest.Unknown, Status: res.StatusCode, Error: "broken reply: " + err.Error()}
-	}
-	reply.Outcome, reply.Problem, reply.OrderID, reply.Error = problem.Outcome(), problem.Name(), problem.OrderID, problem.Detail
-	return reply
+	return same(strings.Replace(r.Error, "no whole reply: ", "no reply: ", 1))
 }

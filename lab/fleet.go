@@ -74,7 +74,6 @@ func (f *fleet) close() error {
 	var failed []error
 	for _, set := range f.sets {
 		for _, app := range set {
-			app.client.Close()
 			failed = append(failed, app.Kill()) // an instance of the lab has nothing that is worth a slow shutdown
 		}
 	}
@@ -126,11 +125,11 @@ func (f *fleet) apps(ctx context.Context, n int, env ...string) ([]*App, error) 
 			return nil, err
 		}
 		for _, server := range servers {
-			client, err := loadtest.NewClient(server.URL, token, 4)
+			app, err := newApp(server)
 			if err != nil {
 				return nil, err
 			}
-			f.sets[key] = append(f.sets[key], &App{Server: server, client: client})
+			f.sets[key] = append(f.sets[key], app)
 		}
 	}
 	list := slices.Clone(f.sets[key][:n])
@@ -180,10 +179,8 @@ func (f *fleet) ready(ctx context.Context, app *App) error {
 		if last = app.backends(ctx, f.stack); last == nil {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(20 * time.Millisecond):
+		if err := loadtest.Sleep(ctx, 20*time.Millisecond); err != nil {
+			return err
 		}
 	}
 	return fmt.Errorf("%s is not ready: %w", app.Name, last)
@@ -198,7 +195,7 @@ func (f *fleet) catalogue(ctx context.Context) (map[string]Strategy, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.strategies, err = catalogue(ctx, apps[0].URL)
+	f.strategies, err = apps[0].strategies(ctx)
 	return f.strategies, err
 }
 

@@ -1,10 +1,6 @@
 package lab
 
 import (
-	"context"
-	"encoding/json"
-	"fmt"
-	"net/http"
 	"time"
 
 	"example.com/stock/loadtest"
@@ -30,27 +26,4 @@ func (p Promise) Freed() (d time.Duration, ok bool) {
 type Strategy struct {
 	loadtest.Strategy
 	Promise Promise `json:"promise"`
-}
-
-// catalogue asks an instance for its strategies.
-func catalogue(ctx context.Context, url string) (map[string]Strategy, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/v1/strategies", http.NoBody)
-	if err != nil {
-		return nil, err
-	}
-	transport := &http.Transport{DisableKeepAlives: true}
-	res, err := transport.RoundTrip(req)
-	if err != nil {
-		return nil, err
-	}
-	defer res.Body.Close()
-	var reply struct{ Strategies []Strategy }
-	if err := json.NewDecoder(res.Body).Decode(&reply); err != nil {
-		return nil, fmt.Errorf("decode /v1/strategies: %w", err)
-	}
-	byName := make(map[string]Strategy)
-	for _, s := range reply.Strategies {
-		byName[s.Name] = s
-	}
-	return byName, nil
 }

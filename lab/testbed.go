@@ -13,6 +13,7 @@ import (
 	_ "github.com/go-sql-driver/mysql" // for sql.Open
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/loadtest"
 	"example.com/stock/stack"
 )
 
@@ -214,10 +215,8 @@ func (b *Testbed) Eventually(what string, so func() bool) {
 
 // pause waits a moment before the next look.
 func (b *Testbed) pause(what string) {
-	select {
-	case <-b.Ctx.Done():
-		b.Fatalf("until %s: %w", what, context.Cause(b.Ctx))
-	case <-time.After(5 * time.Millisecond):
+	if err := loadtest.Sleep(b.Ctx, 5*time.Millisecond); err != nil {
+		b.Fatalf("until %s: %w", what, err)
 	}
 }
 

@@ -3,6 +3,7 @@ package loadtest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,7 +20,7 @@ type Account struct {
 	Gap      string `json:"gap,omitempty"` // why it is not complete
 }
 
-// lookers is how many SKUs are looked at at a time: one that must be at rest takes a second or more.
+// lookers is the number of SKUs that are read concurrently: one that must be at rest takes a second or more.
 const lookers = 32
 
 // accounts reads the final state of each SKU.
@@ -42,25 +43,26 @@ func accounts(ctx context.Context, shelf Shelf, before []Stock, store string, re
 	return list
 }
 
-// comeback is for how long the final state is asked for while a server is down, of however many SKUs.
+// comeback is how long the final state is asked for while a server is down, for all SKUs together.
 const comeback = 5 * time.Second
 
-// account is look, again while a server is down, up to until. One that comes back is up for one instance a moment before it is for the next, and
-// without the orders somebody else's sale would be a unit that vanished.
+// account calls look, and repeats it until the given time while a server is down. A server that comes back is up for
+// one instance a moment before it is for the next. Without the orders a sale by somebody else would be a vanished
+// unit.
 func account(ctx context.Context, shelf Shelf, before Stock, store string, unsure bool, until time.Time) Account {
 	for {
 		a, err := look(ctx, shelf, before, store, unsure)
 		var problem *Problem
 		down := errors.As(err, &problem) && problem.Name() == "backend_down"
-		if !down || time.Now().After(until) || !pause(ctx, comeback/20) {
+		if !down || time.Now().After(until) || Sleep(ctx, comeback/20) != nil {
 			return a
 		}
 	}
 }
 
-// look reads the final state of before's SKU. Stock and orders are read one after the other, so it reads until the stock's version
-// is the same before and after the orders. If unsure, it first waits until the version has been at rest for a while; a sale
-// that an instance finishes later still is not seen.
+// look reads the final state of before's SKU. Stock and orders are read one after the other, so it reads until the
+// stock's version is the same before and after the orders. If unsure, it first waits until the version has been at
+// rest for a while; a sale that an instance finishes later still is not seen.
 func look(ctx context.Context, shelf Shelf, before Stock, store string, unsure bool) (a Account, err error) {
 	a = Account{Store: store, Before: before}
 	now, err := shelf.Stock(ctx, store, before.SKU)
@@ -73,7 +75,12 @@ func look(ctx context.Context, shelf Shelf, before Stock, store string, unsure b
 			break
 		}
 		then := now
-		if now, err = shelf.Stock(ctx, store, before.SKU); err == nil && now.Version == then.Version && now.Epoch == then.Epoch {
+		if now, err = shelf.Stock(
+			ctx,
+			store,
+			before.SKU,
+		); err == nil && now.Version == then.Version &&
+			now.Epoch == then.Epoch {
 			if a.Complete = !before.Unlisted; !a.Complete {
 				a.Gap = "the target lists no orders"
 			}
@@ -84,18 +91,15 @@ func look(ctx context.Context, shelf Shelf, before Stock, store string, unsure b
 	return a, err
 }
 
-// atRest reads stock until two looks apart by quiet agree, or five looks were taken: a SKU that others sell from never rests.
+// atRest reads stock until two looks apart by quiet agree, or five looks were taken: a SKU that others sell from
+// never rests.
 func atRest(ctx context.Context, shelf Shelf, now Stock, err error) (Stock, error) {
 	for range 5 {
 		if err != nil {
 			return now, err
 		}
-		timer := time.NewTimer(quiet)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return now, errors.Join(errors.New("wait for the stock to be at rest"), ctx.Err())
-		case <-timer.C:
+		if err := Sleep(ctx, quiet); err != nil {
+			return now, fmt.Errorf("wait for the stock to be at rest: %w", err)
 		}
 		then := now
 		if now, err = shelf.Stock(ctx, then.Store, then.SKU); err == nil && now.Version == then.Version {
@@ -103,4 +107,45 @@ func atRest(ctx context.Context, shelf Shelf, now Stock, err error) (Stock, erro
 		}
 	}
 	return now, err
+}
+
+// A settler makes it final whether an order exists. A target that has none is looked at when its stock is at rest, and
+// may change its mind later.
+type settler interface {
+	Settle(ctx context.Context, store, sku, orderID string) error
+}
+
+// settleUnknown asks the target to decide every order whose outcome it said it does not know. What the accounts show of
+// these orders is final then. It asks again while a server is down or nothing is decided, for comeback at most in all.
+// For orders that are still open after that, only the accounts tell.
+func settleUnknown(ctx context.Context, c Target, store string, records []Record) {
+	s, can := c.(settler)
+	if !can {
+		return
+	}
+	var open []*Record
+	for i := range records {
+		if r := &records[i]; r.Outcome == Unknown && r.Problem == "outcome_unknown" && r.OrderID != "" {
+			open = append(open, r)
+		}
+	}
+	until := time.Now().Add(comeback)
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range min(lookers, len(open)) {
+		workers.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(open)); i = next.Add(1) - 1 {
+				for {
+					err := s.Settle(ctx, store, open[i].SKU, open[i].OrderID)
+					var problem *Problem
+					later := errors.As(err, &problem) &&
+						(problem.Name() == "backend_down" || problem.Name() == "undecided")
+					if !later || time.Now().After(until) || Sleep(ctx, comeback/20) != nil {
+						break
+					}
+				}
+			}
+		})
+	}
+	workers.Wait()
 }

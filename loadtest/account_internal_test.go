@@ -22,12 +22,16 @@ func (lateShelf) Stock(context.Context, string, string) (Stock, error) { return 
 
 func (s lateShelf) Orders(context.Context, string, string) ([]Order, error) {
 	if time.Now().Before(s.until) {
-		return nil, &TargetError{"http://shop", fmt.Errorf("refuses GET orders: %w", &Problem{Type: "/problems/" + s.problem, Status: 503})}
+		return nil, &TargetError{
+			"http://shop",
+			fmt.Errorf("refuses GET orders: %w", &Problem{Type: "/problems/" + s.problem, Status: 503}),
+		}
 	}
 	return []Order{{}}, nil
 }
 
-// A server that comes back soon after the load has its orders read; one that stays away, or another refusal, does not hold the verdict up.
+// A server that comes back soon after the load has its orders read; one that stays away, or another refusal, does not
+// hold the verdict up.
 func TestAccountWaitsForAServerThatComesBack(t *testing.T) {
 	for _, row := range []struct {
 		problem    string
@@ -40,7 +44,14 @@ func TestAccountWaitsForAServerThatComesBack(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now()
-			a := account(t.Context(), lateShelf{began.Add(row.away), row.problem}, Stock{}, "redis", false, began.Add(comeback))
+			a := account(
+				t.Context(),
+				lateShelf{began.Add(row.away), row.problem},
+				Stock{},
+				"redis",
+				false,
+				began.Add(comeback),
+			)
 			if took := time.Since(began); a.Complete != row.complete || took < row.took || took > row.took+time.Second {
 				t.Errorf("%+v: complete %t after %v: %s", row, a.Complete, took, a.Gap)
 			}

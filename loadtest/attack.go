@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,10 +33,11 @@ type attack struct {
 	out      chan Record
 }
 
-// fire sends the requests and calls each with what became of one, one at a time and in the order of completion. It calls tick now and
-// then. It returns once no request is under way: when all are done, or, when ctx ends, after Grace at the latest.
+// fire sends the requests, and calls each with every record, one at a time, in the order of completion. It calls tick
+// five times a second. It returns once no request is under way: when all are done, or, if ctx ends, after Grace at the
+// latest.
 func (a *attack) fire(ctx context.Context, each func(*Record), tick func()) {
-	// Room for a round of replies, so that workers seldom wait for the one who writes them down.
+	// A buffer for a round of replies, so that workers seldom wait for the goroutine that writes them down.
 	a.out = make(chan Record, 4*max(a.plan.Concurrency, a.plan.MaxInFlight))
 
 	flight, cut := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -101,22 +103,137 @@ func (a *attack) send(ctx context.Context, n, worker int, due time.Time) Record 
 	return record
 }
 
-// now is the wall clock of the start plus monotonic time.
+// now returns the wall clock of the start plus monotonic time.
 func (a *attack) now() time.Time { return a.at(time.Since(a.start)) }
 
 func (a *attack) at(elapsed time.Duration) time.Time { return a.start.Round(0).Add(elapsed).UTC() }
 
-// pause waits for d, or until ctx ends, which it reports as false.
-func pause(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
+// unsentPause is how long a worker of a closed loop rests after a request that could not be sent. Without it a target
+// that is down would be tried tens of thousands of times a second, each for a line of the history.
+const unsentPause = 10 * time.Millisecond
+
+// release starts the workers of a closed loop. All are ready before the first request, and then start at the same
+// moment, or one after the other within the ramp-up.
+func (a *attack) release(ctx, flight context.Context, workers *sync.WaitGroup) {
+	gate := make(chan struct{})
+	var ready sync.WaitGroup
+	ready.Add(a.plan.Concurrency)
+	for i := range a.plan.Concurrency {
+		workers.Go(func() {
+			ready.Done()
+			<-gate
+			if Sleep(ctx, a.plan.RampUp*time.Duration(i)/time.Duration(a.plan.Concurrency)) == nil {
+				a.work(ctx, flight, i+1)
+			}
+		})
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
+	ready.Wait()
+	a.start = time.Now()
+	close(gate)
+}
+
+// work sends requests one after the other until all are taken, the time is over or ctx ends. They themselves end with
+// flight.
+func (a *attack) work(ctx, flight context.Context, worker int) {
+	for !a.over(ctx) {
+		n := int(a.taken.Add(1))
+		if a.plan.Requests > 0 && n > a.plan.Requests {
+			return // another took the last one meanwhile
+		}
+		record := a.send(flight, n, worker, time.Time{})
+		unsent := record.Status == 0 && record.Outcome == Failed
+		a.out <- record
+		if unsent {
+			_ = Sleep(ctx, unsentPause) // over looks at ctx
+		}
+	}
+}
+
+// over reports whether no more requests are to be sent.
+func (a *attack) over(ctx context.Context) bool {
+	switch {
+	case a.plan.Requests > 0 && a.taken.Load() >= int64(a.plan.Requests):
+	case ctx.Err() != nil:
 		return true
+	case a.plan.Duration == 0 || a.taken.Load() == 0 || time.Since(a.start) < a.plan.Duration:
+		return false // a run without a request would show nothing
 	}
+	a.finished.Store(true)
+	return true
+}
+
+// arrive runs an open loop: it sends each request when it is due. One that is due while Plan.MaxInFlight are under way
+// is dropped, and not made up for: to wait would turn the loop into a closed one. If the generator itself was kept
+// from running, it sends at once what fell due meanwhile, late.
+func (a *attack) arrive(ctx, flight context.Context, workers *sync.WaitGroup) {
+	lanes := newLanes(a.plan.MaxInFlight)
+	for due := range a.plan.schedule() {
+		if Sleep(ctx, due-time.Since(a.start)) != nil {
+			return
+		}
+		n := int(a.taken.Add(1))
+		lane, free := lanes.take()
+		if !free {
+			a.dropped.Add(1)
+			continue
+		}
+		workers.Go(func() {
+			defer lanes.give(lane)
+			a.out <- a.send(flight, n, lane, a.at(due))
+		})
+	}
+	a.finished.Store(true)
+}
+
+// lanes are the numbers of the requests that can be under way: what workers are to a closed loop.
+type lanes struct {
+	mu   sync.Mutex
+	free []int // the last one is the next
+}
+
+func newLanes(n int) *lanes {
+	l := &lanes{free: make([]int, n)}
+	for i := range l.free {
+		l.free[i] = n - i
+	}
+	return l
+}
+
+// take returns the lane that was given back last, so that few are in use, or false if all are.
+func (l *lanes) take() (lane int, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.free) == 0 {
+		return 0, false
+	}
+	last := len(l.free) - 1
+	lane, l.free = l.free[last], l.free[:last]
+	return lane, true
+}
+
+func (l *lanes) give(lane int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.free = append(l.free, lane)
+}
+
+// warmUp returns the plan of p's warm-up: the same load for that long, on SKUs of its own. A rate that changes begins
+// where the run's does.
+func (p *Plan) warmUp() *Plan {
+	w := *p
+	w.SKU, w.Stock = p.SKU+"-warm", warmStock
+	w.Requests, w.Duration, w.RampUp = 0, p.WarmUp, 0
+	if w.Rate.To = w.Rate.From; p.Rate.From == 0 {
+		w.Rate = Rate{p.Rate.To, p.Rate.To} // zero in a closed loop, or a rise from 0
+	}
+	return &w
+}
+
+// warmConnections returns the number of connections to open before the start: one for each worker. How many an open
+// loop needs depends on the service; this number is enough for replies that take 20 ms.
+func (p *Plan) warmConnections() int {
+	if !p.Open() {
+		return p.Concurrency
+	}
+	return min(p.MaxInFlight, max(8, int(math.Ceil(max(p.Rate.From, p.Rate.To)/50))))
 }

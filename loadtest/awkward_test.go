@@ -12,7 +12,8 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// late is how long it was since a hook was first asked after the last sale: what a target tells late it tells late after that.
+// late is how long it was since a hook was first asked after the last sale: what a target tells late it tells late
+// after that.
 type late struct{ since time.Time }
 
 func (l *late) over(after time.Duration) bool {
@@ -78,14 +79,17 @@ func TestAwkward(t *testing.T) {
 				}
 			}}
 		}(), loadtest.Plan{}, loadtest.Holds, true},
-		{"orders are listed backwards", &seller{orders: func(_ *seller, _ *good, told []loadtest.Order) []loadtest.Order {
+		{"orders are listed backwards", &seller{orders: func(
+			_ *seller, _ *good, told []loadtest.Order,
+		) []loadtest.Order {
 			slices.Reverse(told)
 			return told
 		}}, loadtest.Plan{}, loadtest.Holds, false},
 		{"pages overlap", &seller{orders: func(_ *seller, _ *good, told []loadtest.Order) []loadtest.Order {
 			return append(told, told[:min(5, len(told))]...)
 		}}, loadtest.Plan{}, loadtest.Holds, false},
-		{"orders of an earlier epoch are listed too", &seller{orders: func(_ *seller, _ *good, told []loadtest.Order) []loadtest.Order {
+		{"orders of an earlier epoch are listed " +
+			"too", &seller{orders: func(_ *seller, _ *good, told []loadtest.Order) []loadtest.Order {
 			return append([]loadtest.Order{before}, told...)
 		}}, loadtest.Plan{}, loadtest.Holds, false},
 		{"replies are lost, and had sold", silent(true), loadtest.Plan{}, loadtest.Holds, false},
@@ -97,13 +101,16 @@ func TestAwkward(t *testing.T) {
 			}
 			return s.sell(g, r)
 		}), loadtest.Plan{}, loadtest.Holds, false},
-		{"it restarts, and refuses connections meanwhile", sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
+		{"it restarts, and refuses connections " +
+			"meanwhile", sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
 			if s.n > 10 && s.n < 30 {
 				return loadtest.Reply{Outcome: loadtest.Failed, Error: "not sent: connection refused"}
 			}
 			return s.sell(g, r)
 		}), loadtest.Plan{}, loadtest.Holds, false},
-		{"a proxy replaces request ids", &seller{orders: func(_ *seller, _ *good, told []loadtest.Order) []loadtest.Order {
+		{"a proxy replaces request ids", &seller{orders: func(
+			_ *seller, _ *good, told []loadtest.Order,
+		) []loadtest.Order {
 			for i := range told {
 				told[i].RequestID = fmt.Sprintf("proxy-%d", i)
 			}
@@ -123,7 +130,11 @@ func TestAwkward(t *testing.T) {
 			return told
 		}), loadtest.Plan{}, loadtest.Holds, false},
 		{
-			"versions have gaps at the end", &seller{stock: func(_ *seller, _ *good, told *loadtest.Stock) { told.Version += 9 }},
+			"versions have gaps at the end", &seller{stock: func(
+				_ *seller, _ *good, told *loadtest.Stock,
+			) {
+				told.Version += 9
+			}},
 			loadtest.Plan{},
 			loadtest.Holds, false,
 		},
@@ -134,8 +145,17 @@ func TestAwkward(t *testing.T) {
 			}
 			return told
 		}), loadtest.Plan{Shared: true}, loadtest.Holds, false},
-		{"it sells units of several sizes", &seller{}, loadtest.Plan{Quantities: []int64{1, 2, 5}}, loadtest.Holds, false},
-		{"nothing is left from the start", &seller{}, loadtest.Plan{Stock: 0, Requests: 5, SKUs: 2}, loadtest.Holds, false},
+		{
+			"it sells units of several sizes", &seller{},
+			loadtest.Plan{Quantities: []int64{1, 2, 5}},
+			loadtest.Holds,
+			false,
+		},
+		{
+			"nothing is left from the start", &seller{},
+			loadtest.Plan{Stock: 0, Requests: 5, SKUs: 2},
+			loadtest.Holds, false,
+		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
@@ -143,7 +163,10 @@ func TestAwkward(t *testing.T) {
 			if v := r.Verdict; v.Finding != row.want {
 				t.Errorf("finding %s, want %s: %v", v.Finding, row.want, v.Reasons)
 			}
-			told := slices.ContainsFunc(r.Warnings, func(text string) bool { return strings.Contains(text, "tells late what it knows") })
+			told := slices.ContainsFunc(
+				r.Warnings,
+				func(text string) bool { return strings.Contains(text, "tells late what it knows") },
+			)
 			if told != row.settled || r.SettledMS > 0 != row.settled {
 				t.Errorf("settled after %.0f ms, warnings %q; want that said: %v", r.SettledMS, r.Warnings, row.settled)
 			}
@@ -151,7 +174,8 @@ func TestAwkward(t *testing.T) {
 	}
 }
 
-// correct is a right execution, one sale after the other, each at an instant between a sending and a reply that are drawn at will.
+// correct is a right execution, one sale after the other, each at an instant between a sending and a reply that are
+// drawn at will.
 func correct(t *rapid.T) *tape {
 	tape := newTape(rapid.Int64Range(3, 20).Draw(t, "stock"))
 	now := noon
@@ -173,18 +197,21 @@ func correct(t *rapid.T) *tape {
 	return tape
 }
 
-// Right executions hold however their requests overlap; and with one number of them changed none holds. What an edit cannot show is left out here and
-// listed in docs/verdict.md: numbers of requests that were refused, and the final version.
+// Right executions hold however their requests overlap; and with one number of them changed none holds. What an edit
+// cannot show is left out here and listed in docs/verdict.md: numbers of requests that were refused, and the final
+// version.
 func TestEveryEditIsNoticed(t *testing.T) {
 	edits := map[string]func(*tape, int, int64){
-		"quantity asked":     func(t *tape, i int, d int64) { t.records[i].Quantity += abs(d) },
-		"read, reply":        func(t *tape, i int, d int64) { t.records[i].Read += d },
-		"remaining, reply":   func(t *tape, i int, d int64) { t.records[i].Remaining += d },
-		"version, reply":     func(t *tape, i int, d int64) { t.records[i].Version += uint64(abs(d)) },
-		"epoch, reply":       func(t *tape, i int, d int64) { t.records[i].Epoch += uint64(abs(d)) },
-		"segment, reply":     func(t *tape, i int, d int64) { t.records[i].Segment += int(abs(d)) },
-		"order id, reply":    func(t *tape, i int, _ int64) { t.records[i].OrderID += "x" },
-		"outcome, reply":     func(t *tape, i int, _ int64) { t.records[i].Reply = loadtest.Reply{Outcome: loadtest.Busy} },
+		"quantity asked":   func(t *tape, i int, d int64) { t.records[i].Quantity += abs(d) },
+		"read, reply":      func(t *tape, i int, d int64) { t.records[i].Read += d },
+		"remaining, reply": func(t *tape, i int, d int64) { t.records[i].Remaining += d },
+		"version, reply":   func(t *tape, i int, d int64) { t.records[i].Version += uint64(abs(d)) },
+		"epoch, reply":     func(t *tape, i int, d int64) { t.records[i].Epoch += uint64(abs(d)) },
+		"segment, reply":   func(t *tape, i int, d int64) { t.records[i].Segment += int(abs(d)) },
+		"order id, reply":  func(t *tape, i int, _ int64) { t.records[i].OrderID += "x" },
+		"outcome, reply": func(t *tape, i int, _ int64) {
+			t.records[i].Reply = loadtest.Reply{Outcome: loadtest.Busy}
+		},
 		"quantity, order":    func(t *tape, i int, d int64) { t.order(i).Quantity += abs(d) },
 		"read, order":        func(t *tape, i int, d int64) { t.order(i).Read += d },
 		"remaining, order":   func(t *tape, i int, d int64) { t.order(i).Remaining += d },
@@ -204,7 +231,10 @@ func TestEveryEditIsNoticed(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		tape := correct(t)
-		if v := tape.judge(loadtest.Cluster); v.AcceptedUnits > 0 && (v.Finding != loadtest.Holds || v.Linear.Result != loadtest.InOrder) {
+		if v := tape.judge(
+			loadtest.Cluster,
+		); v.AcceptedUnits > 0 &&
+			(v.Finding != loadtest.Holds || v.Linear.Result != loadtest.InOrder) {
 			t.Fatalf("a right execution: %s, %+v: %v", v.Finding, v.Linear, v.Reasons)
 		}
 		var sold []int

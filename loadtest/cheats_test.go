@@ -12,8 +12,8 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// A seller is an inventory service inside this process which keeps its promises: every request sells exactly what it asks for, or says why not. Cheats
-// change one thing of it, through its hooks.
+// A seller is an inventory service inside this process which keeps its promises: every request sells exactly what it
+// asks for, or says why not. Cheats change one thing of it, through its hooks.
 type seller struct {
 	mu    sync.Mutex
 	goods map[string]*good
@@ -36,14 +36,22 @@ type good struct {
 func (s *seller) URL() string { return "in this process" }
 
 func (s *seller) Strategies(context.Context) ([]loadtest.Strategy, error) {
-	return []loadtest.Strategy{{Name: "seller", Available: true, Promise: loadtest.Promise{Scope: loadtest.Cluster, Exclusive: true}}}, nil
+	return []loadtest.Strategy{
+		{Name: "seller", Available: true, Promise: loadtest.Promise{Scope: loadtest.Cluster, Exclusive: true}},
+	}, nil
 }
 
 func (s *seller) SetStock(_ context.Context, _, sku string, quantity int64) (loadtest.Stock, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g := &good{set: time.Now(), Stock: loadtest.Stock{
-		SKU: sku, Quantity: quantity, Initial: quantity, Version: 1, Epoch: 1, Mapped: s.mode.mapped, Unlisted: s.mode.unlisted,
+		SKU:      sku,
+		Quantity: quantity,
+		Initial:  quantity,
+		Version:  1,
+		Epoch:    1,
+		Mapped:   s.mode.mapped,
+		Unlisted: s.mode.unlisted,
 	}}
 	if s.mode.mapped {
 		g.Version, g.Epoch = 0, 0
@@ -102,8 +110,20 @@ func (s *seller) sell(g *good, r loadtest.Request) loadtest.Reply {
 // book sells whatever there is.
 func (s *seller) book(g *good, r loadtest.Request) loadtest.Reply {
 	o := loadtest.Order{
-		OrderID: fmt.Sprintf("o%d-%d", s.n, len(g.list)), SKU: g.SKU, Quantity: r.Quantity, Read: g.Quantity, Remaining: g.Quantity - r.Quantity,
-		Version: g.Version, Epoch: g.Epoch, RequestID: r.RequestID, Instance: "one", Blind: s.mode.blind,
+		OrderID: fmt.Sprintf(
+			"o%d-%d",
+			s.n,
+			len(g.list),
+		),
+		SKU:       g.SKU,
+		Quantity:  r.Quantity,
+		Read:      g.Quantity,
+		Remaining: g.Quantity - r.Quantity,
+		Version:   g.Version,
+		Epoch:     g.Epoch,
+		RequestID: r.RequestID,
+		Instance:  "one",
+		Blind:     s.mode.blind,
 	}
 	if s.mode.mapped {
 		o.Version = uint64(g.Initial - g.Quantity)
@@ -117,9 +137,15 @@ func (s *seller) book(g *good, r loadtest.Request) loadtest.Reply {
 
 // receiptOf is what a customer is told of an order.
 func receiptOf(o loadtest.Order) loadtest.Reply {
-	return loadtest.Reply{Outcome: loadtest.Accepted, Status: 200, OrderID: o.OrderID, Instance: o.Instance, Receipt: &loadtest.Receipt{
-		Read: o.Read, Remaining: o.Remaining, Version: o.Version, Epoch: o.Epoch, Fence: o.Fence, Blind: o.Blind,
-	}}
+	return loadtest.Reply{
+		Outcome:  loadtest.Accepted,
+		Status:   200,
+		OrderID:  o.OrderID,
+		Instance: o.Instance,
+		Receipt: &loadtest.Receipt{
+			Read: o.Read, Remaining: o.Remaining, Version: o.Version, Epoch: o.Epoch, Fence: o.Fence, Blind: o.Blind,
+		},
+	}
 }
 
 // last is the order that was written last.
@@ -220,10 +246,18 @@ func TestCheats(t *testing.T) {
 			loadtest.Plan{},
 			loadtest.Undecided, "foreign",
 		},
-		{"books an order of no request", extra(func(loadtest.Request) string { return "" }), loadtest.Plan{}, loadtest.Undecided, "of no request"},
+		{
+			"books an order of no request", extra(func(loadtest.Request) string { return "" }),
+			loadtest.Plan{},
+			loadtest.Undecided, "of no request",
+		},
 		{"tells every tenth that all is sold", sells(tenth), loadtest.Plan{}, loadtest.Broken, "sold out although"},
 		{"the same, and tells nothing else", blindTenth, loadtest.Plan{}, loadtest.Broken, "sold out although"},
-		{"the same, in a run too large to search", sells(tenth), loadtest.Plan{Requests: 12_000, Stock: 11_000}, loadtest.Broken, "sold out although"},
+		{
+			"the same, in a run too large to search", sells(tenth),
+			loadtest.Plan{Requests: 12_000, Stock: 11_000},
+			loadtest.Broken, "sold out although",
+		},
 		{"keeps the last unit", sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
 			if g.Quantity == 1 {
 				return refused
@@ -232,7 +266,10 @@ func TestCheats(t *testing.T) {
 		}), loadtest.Plan{}, loadtest.Broken, "sold out although"},
 		{"accepts, and does nothing", sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
 			if s.n == 7 {
-				return receiptOf(loadtest.Order{OrderID: "none", Read: g.Quantity, Remaining: g.Quantity - 1, Version: g.Version, Epoch: 1})
+				return receiptOf(loadtest.Order{
+					OrderID: "none", Read: g.Quantity, Remaining: g.Quantity - 1,
+					Version: g.Version, Epoch: 1,
+				})
 			}
 			return s.sell(g, r)
 		}), loadtest.Plan{}, loadtest.Broken, "phantoms"},
@@ -259,11 +296,29 @@ func TestCheats(t *testing.T) {
 			}
 			return s.sell(g, r)
 		}), loadtest.Plan{}, loadtest.Broken, "the order of another reply"},
-		{"says that it read 77", quotes(func(r *loadtest.Receipt) { r.Read = 77 }), loadtest.Plan{}, loadtest.Broken, "misquoted"},
-		{"says that more remains", quotes(func(r *loadtest.Receipt) { r.Remaining++ }), loadtest.Plan{}, loadtest.Broken, "misquoted"},
-		{"says another version", quotes(func(r *loadtest.Receipt) { r.Version += 5 }), loadtest.Plan{}, loadtest.Broken, "misquoted"},
-		{"says another epoch", quotes(func(r *loadtest.Receipt) { r.Epoch = 9 }), loadtest.Plan{}, loadtest.Broken, "set again"},
-		{"writes another customer's request on the order", sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
+		{
+			"says that it read 77", quotes(func(r *loadtest.Receipt) { r.Read = 77 }),
+			loadtest.Plan{},
+			loadtest.Broken, "misquoted",
+		},
+		{
+			"says that more remains", quotes(func(r *loadtest.Receipt) { r.Remaining++ }),
+			loadtest.Plan{},
+			loadtest.Broken, "misquoted",
+		},
+		{
+			"says another version", quotes(func(r *loadtest.Receipt) { r.Version += 5 }),
+			loadtest.Plan{},
+			loadtest.Broken, "misquoted",
+		},
+		{
+			"says another epoch", quotes(func(r *loadtest.Receipt) { r.Epoch = 9 }),
+			loadtest.Plan{},
+			loadtest.Broken,
+			"set again",
+		},
+		{"writes another customer's request on the " +
+			"order", sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
 			told := s.sell(g, r)
 			if s.n == 7 {
 				g.last().RequestID = g.list[0].RequestID
@@ -338,15 +393,18 @@ func TestCheats(t *testing.T) {
 			if v.Finding != row.want || v.Kept {
 				t.Errorf("finding %s, kept %v, want %s: %v", v.Finding, v.Kept, row.want, v.Reasons)
 			}
-			if !slices.ContainsFunc(v.Reasons, func(r loadtest.Reason) bool { return strings.Contains(r.Text, row.says) }) {
+			if !slices.ContainsFunc(
+				v.Reasons,
+				func(r loadtest.Reason) bool { return strings.Contains(r.Text, row.says) },
+			) {
 				t.Errorf("no reason says %q: %v", row.says, v.Reasons)
 			}
 		})
 	}
 }
 
-// A service that serves the past: its versions are right, and customers who came later are served from before those who were answered already. It
-// keeps the first customer's sale open until three others have been answered.
+// A service that serves the past: its versions are right, and customers who came later are served from before those
+// who were answered already. It keeps the first customer's sale open until three others have been answered.
 func TestCheatOfThePast(t *testing.T) {
 	tape := newTape(10)
 	for range 4 {
@@ -359,7 +417,8 @@ func TestCheatOfThePast(t *testing.T) {
 	first, last := &tape.records[0], &tape.records[3]
 	first.SentAt, first.DoneAt, last.SentAt, last.DoneAt = last.SentAt, last.DoneAt, first.SentAt, first.DoneAt
 	v := tape.judge(loadtest.Cluster)
-	if v.Finding != loadtest.Broken || len(v.Reasons) != 1 || !strings.Contains(v.Reasons[0].Text, "was sent after request") {
+	if v.Finding != loadtest.Broken || len(v.Reasons) != 1 ||
+		!strings.Contains(v.Reasons[0].Text, "was sent after request") {
 		t.Errorf("finding %s: %v", v.Finding, v.Reasons)
 	}
 }
@@ -367,7 +426,8 @@ func TestCheatOfThePast(t *testing.T) {
 // What cannot be seen from outside. It is written down in docs/verdict.md, and here so that nobody takes it for seen.
 func TestUnseeable(t *testing.T) {
 	for name, s := range map[string]*seller{
-		"sells in secret and gives the unit back": {deduct: func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
+		"sells in secret and gives the unit " +
+			"back": {deduct: func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
 			if s.n == 7 {
 				s.sell(g, r)
 				g.Quantity, g.Sold, g.Version, g.list = g.Quantity+1, g.Sold-1, g.Version-1, g.list[:len(g.list)-1]

@@ -20,7 +20,10 @@ func TestChoose(t *testing.T) {
 		{given: "pessimistic,none", want: "pessimistic,none"},
 		{given: "zk", want: "zk"}, // Run says why not
 		{given: "all", want: "none,pessimistic", leftOut: "zk is left out: ZooKeeper is down"},
-		{given: "all", store: "redis", want: "none", leftOut: "pessimistic is left out: it works on mysql, not on redis"},
+		{
+			given: "all", store: "redis", want: "none",
+			leftOut: "pessimistic is left out: it works on mysql, not on redis",
+		},
 		{given: "all", store: "oracle", err: "the target can run none now"},
 		{given: "", err: "is missing: give a name, several with commas, or all; the target has none, zk, pessimistic"},
 		{given: "all,none", err: "all stands alone"},

@@ -4,26 +4,33 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// askLimit is the longest wait for a reply that is not a deduction's: those do not wait for locks.
-const askLimit = 15 * time.Second
+const (
+	askLimit = 15 * time.Second // for a reply that is not a deduction's: those requests do not wait for locks
+	pageSize = 500              // orders per page
+	maxBody  = 4 << 20          // the longest reply that is read; a page of orders has a few hundred kilobytes
+)
 
-// pageSize is how many orders are asked for at a time.
-const pageSize = 500
-
-// A Client speaks the HTTP contract of the service. It is safe for concurrent use. Close it to give its connections back.
+// A Client speaks the HTTP contract of the service. It is safe for concurrent use. Close it to give its connections
+// back.
 //
-// It never follows a redirect, and never goes through a proxy of the environment: both would be measured with the service.
-// It speaks HTTP/1.1 alone: with HTTP/2 all workers would share one connection, and so one instance behind a balancer.
+// It never follows a redirect and never goes through a proxy named by the environment: both would be measured with the
+// service. It speaks HTTP/1.1 only: with HTTP/2 all workers would share one connection, and so one instance behind a
+// balancer.
 type Client struct {
 	base  string
 	token string
@@ -31,8 +38,10 @@ type Client struct {
 	limit time.Duration // askLimit, or less in tests
 }
 
-// NewClient makes a client of the service at address, such as http://localhost:8080, for so many requests at a time. token is the admin
-// token, needed to set stock; it may be empty where the service asks for none. The error is a PlanError.
+// NewClient returns a client of the service at address, such as http://localhost:8080, for that many concurrent
+// requests. With a concurrency of 0 each request has a connection of its own: net/http never sends such a request a
+// second time, even if the server is killed. token is the admin token, needed to set stock and for lab options. It
+// may be empty where the service asks for none. The error is a PlanError.
 func NewClient(address, token string, concurrency int) (*Client, error) {
 	if !strings.Contains(address, "://") {
 		address = "http://" + address
@@ -48,12 +57,13 @@ func NewClient(address, token string, concurrency int) (*Client, error) {
 	}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
-	// A worker that finds no idle connection opens one, and the pool closes those above its limit: with a limit below the
-	// number of workers a run would measure the opening of connections.
+	// A worker that finds no idle connection opens one, and the pool closes those above its limit: with a limit below
+	// the number of workers a run would measure the opening of connections.
 	idle := concurrency + 8
 	transport := &http.Transport{
 		Protocols:           protocols,
 		DialContext:         (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		DisableKeepAlives:   concurrency == 0,
 		MaxIdleConns:        idle,
 		MaxIdleConnsPerHost: idle,
 		IdleConnTimeout:     90 * time.Second,
@@ -69,18 +79,196 @@ func NewClient(address, token string, concurrency int) (*Client, error) {
 	}, nil
 }
 
-// URL is the address of the service.
+// URL returns the address of the service.
 func (c *Client) URL() string { return c.base }
+
+// Token returns the admin token.
+func (c *Client) Token() string { return c.token }
 
 // Close closes the idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Strategies lists the catalogue. Errors of it and of the next three are TargetErrors.
+// Warm opens n connections: the replies are held until all have come, so that no connection serves two of them. It
+// reports no failure: the run itself will meet it.
+func (c *Client) Warm(ctx context.Context, n int) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	var workers, arrived sync.WaitGroup
+	arrived.Add(n)
+	for range n {
+		workers.Go(func() {
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+"/livez", nil)
+			if err != nil {
+				arrived.Done()
+				return
+			}
+			res, err := c.http.Do(req)
+			arrived.Done()
+			if err != nil {
+				return
+			}
+			arrived.Wait()
+			_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, maxBody))
+			res.Body.Close()
+		})
+	}
+	workers.Wait()
+}
+
+// A Request is one deduction to ask for.
+type Request struct {
+	Endpoint  string // path of the strategy, such as /deduct_stock_zk
+	Store     string // empty: the service's default
+	SKU       string
+	Quantity  int64
+	Wait      *time.Duration // for the lock; nil: the strategy's default; 0: try once
+	RequestID string
+
+	// IdempotencyKey is the header of that name; empty: none. With it net/http may send the request again by itself
+	// when a connection that was used before breaks. Only a client with concurrency 0 does not.
+	IdempotencyKey string
+	Lab            LabOptions
+}
+
+// LabOptions are what an instance in lab mode does on demand. The zero value asks for nothing. They need the admin
+// token.
+type LabOptions struct {
+	Pause      []string      // points at which the sale stops until it is released
+	Hold       time.Duration // how long the critical section lasts
+	Unfenced   bool          // the store does not check the fence
+	IgnoreLoss bool          // the work goes on after the lease is lost
+	Nested     string        // "holder" or "stranger": acquire the lock a second time inside; empty: do not
+}
+
+// Query returns the parameters of r.
+func (r *Request) Query() url.Values {
+	query := url.Values{"sku": {r.SKU}, "quantity": {strconv.FormatInt(r.Quantity, 10)}}
+	set := func(name, value string, wanted bool) {
+		if wanted {
+			query.Set(name, value)
+		}
+	}
+	set("store", r.Store, r.Store != "")
+	if r.Wait != nil {
+		query.Set("wait", r.Wait.String())
+	}
+	set("pause", strings.Join(r.Lab.Pause, ","), len(r.Lab.Pause) > 0)
+	set("hold", r.Lab.Hold.String(), r.Lab.Hold > 0)
+	set("fencing", "off", r.Lab.Unfenced)
+	set("heed_loss", "off", r.Lab.IgnoreLoss)
+	set("nested", r.Lab.Nested, r.Lab.Nested != "")
+	return query
+}
+
+func (o *LabOptions) any() bool {
+	return len(o.Pause) > 0 || o.Hold > 0 || o.Unfenced || o.IgnoreLoss || o.Nested != ""
+}
+
+// Deduct asks for one deduction, once, until ctx ends. It returns no error: every end of it is an Outcome.
+func (c *Client) Deduct(ctx context.Context, r Request) Reply {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+r.Endpoint+"?"+r.Query().Encode(), http.NoBody)
+	if err != nil {
+		return Reply{Outcome: Failed, Error: err.Error()}
+	}
+	req.Header.Set("X-Request-Id", r.RequestID)
+	if r.IdempotencyKey != "" {
+		req.Header.Set("Idempotency-Key", r.IdempotencyKey)
+	}
+	if r.Lab.any() {
+		c.authorize(req)
+	}
+	return c.Attempt(req, func(ans *Answer) Reply { return classify(r, ans) })
+}
+
+// Attempt sends a deduction once, and calls classify for what its reply means. Without a whole reply the outcome is
+// Failed if the request never had a connection, and Unknown otherwise.
+func (c *Client) Attempt(req *http.Request, classify func(*Answer) Reply) Reply {
+	ctx := req.Context()
+	var sent atomic.Bool
+	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent.Store(true) }}
+	ans, err := c.exchange(req.WithContext(httptrace.WithClientTrace(ctx, trace)))
+	if err == nil {
+		return classify(&ans)
+	}
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if !sent.Load() {
+		// There was no connection yet, so the service knows nothing of it.
+		return Reply{Outcome: Failed, Error: "not sent: " + err.Error()}
+	}
+	// From here on the request may have arrived, and been served, whatever the error says.
+	return Reply{
+		Outcome: Unknown, Status: ans.Status, Instance: ans.Header.Get("X-Instance"),
+		Error: "no whole reply: " + err.Error(),
+	}
+}
+
+// classify returns what ans means for r.
+func classify(r Request, ans *Answer) Reply {
+	reply := Reply{Status: ans.Status, Instance: ans.Header.Get("X-Instance")}
+	if problem := ans.problem(); problem != nil {
+		reply.Outcome, reply.Problem = problem.Outcome(), problem.Name()
+		reply.OrderID, reply.Error = problem.OrderID, problem.Detail
+		return reply // the "instance" of a problem is a path (RFC 9457)
+	}
+	if ans.Status == http.StatusOK {
+		if err := reply.accept(r, ans); err != nil {
+			// It says yes in words that we do not understand. The orders in the store will tell.
+			return Reply{Outcome: Unknown, Status: ans.Status, Instance: reply.Instance, Error: err.Error()}
+		}
+		return reply
+	}
+	// Nothing of the service's own: a proxy in front of it, or a crash. These three say nothing of what the instance
+	// did.
+	reply.Outcome = Failed
+	switch ans.Status {
+	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusGatewayTimeout:
+		reply.Outcome = Unknown
+	}
+	reply.Error = fmt.Sprintf("status %d with %s, which is no reply of a stock service", ans.Status, ans.Kind())
+	return reply
+}
+
+// accept fills in the receipt. It returns an error if ans holds none, or one that is not for r.
+func (reply *Reply) accept(r Request, ans *Answer) error {
+	// Pointers tell an absent version from version 0: two of those would look like a collision.
+	var got struct {
+		OrderID   string `json:"order_id"`
+		SKU       string `json:"sku"`
+		Quantity  int64  `json:"quantity"`
+		Instance  string `json:"instance"`
+		Read      *int64
+		Remaining *int64
+		Version   *uint64
+		Epoch     *uint64
+	}
+	receipt := new(Receipt)
+	if !ans.json() {
+		return fmt.Errorf("status 200 with %s, which is no reply of a stock service", ans.Kind())
+	}
+	if err := errors.Join(json.Unmarshal(ans.Body, &got), json.Unmarshal(ans.Body, receipt)); err != nil {
+		return fmt.Errorf("decode receipt: %w", err)
+	}
+	switch {
+	case got.OrderID == "" || got.Read == nil || got.Remaining == nil || got.Version == nil || got.Epoch == nil:
+		return errors.New("the receipt lacks order_id, read, remaining, version or epoch")
+	case got.SKU != r.SKU || got.Quantity != r.Quantity:
+		return fmt.Errorf("the receipt is for %d of %q", got.Quantity, got.SKU)
+	}
+	reply.Outcome, reply.OrderID, reply.Receipt = Accepted, got.OrderID, receipt
+	if reply.Instance == "" {
+		reply.Instance = got.Instance
+	}
+	return nil
+}
+
+// Strategies returns the catalogue. Errors of all methods from here on are TargetErrors.
 func (c *Client) Strategies(ctx context.Context) ([]Strategy, error) {
 	var out struct {
 		Strategies []Strategy `json:"strategies"`
 	}
-	err := c.call(ctx, http.MethodGet, "/v1/strategies", nil, &out)
+	err := c.Call(ctx, http.MethodGet, "/v1/strategies", nil, &out)
 	if err == nil && len(out.Strategies) == 0 {
 		err = c.alien(http.MethodGet, "/v1/strategies", "no strategies")
 	}
@@ -92,7 +280,7 @@ func (c *Client) SetStock(ctx context.Context, store, sku string, quantity int64
 	return c.stock(ctx, http.MethodPut, store, sku, map[string]int64{"quantity": quantity})
 }
 
-// Stock is what is in store now.
+// Stock returns what is in store now.
 func (c *Client) Stock(ctx context.Context, store, sku string) (Stock, error) {
 	return c.stock(ctx, http.MethodGet, store, sku, nil)
 }
@@ -100,15 +288,15 @@ func (c *Client) Stock(ctx context.Context, store, sku string) (Stock, error) {
 func (c *Client) stock(ctx context.Context, method, store, sku string, in any) (Stock, error) {
 	path := stockPath(sku, "", url.Values{}, store)
 	var out Stock
-	err := c.call(ctx, method, path, in, &out)
+	err := c.Call(ctx, method, path, in, &out)
 	if err == nil && out.SKU != sku {
 		err = c.alien(method, path, fmt.Sprintf("the SKU %q", out.SKU))
 	}
 	return out, err
 }
 
-// Orders are all orders of the current epoch, in the order in which they were written. It reads page after page: what is
-// written meanwhile may be in it or not.
+// Orders returns all orders of the current epoch, in the order in which they were written. It reads page after page:
+// what is written meanwhile may be in it or not.
 func (c *Client) Orders(ctx context.Context, store, sku string) ([]Order, error) {
 	orders := []Order{}
 	seen := map[string]bool{"": true}
@@ -122,7 +310,7 @@ func (c *Client) Orders(ctx context.Context, store, sku string) ([]Order, error)
 			Orders []Order `json:"orders"`
 			Next   string  `json:"next"`
 		}
-		if err := c.call(ctx, http.MethodGet, path, nil, &page); err != nil {
+		if err := c.Call(ctx, http.MethodGet, path, nil, &page); err != nil {
 			return nil, err
 		}
 		orders = append(orders, page.Orders...)
@@ -137,6 +325,21 @@ func (c *Client) Orders(ctx context.Context, store, sku string) ([]Order, error)
 	}
 }
 
+// Settle makes it final whether an order exists.
+func (c *Client) Settle(ctx context.Context, store, sku, orderID string) error {
+	path := stockPath(sku, "/orders/"+url.PathEscape(orderID)+"/settle", url.Values{}, store)
+	var out struct {
+		OrderID string `json:"order_id"`
+		State   string `json:"state"`
+		Final   bool   `json:"final"`
+	}
+	err := c.Call(ctx, http.MethodPost, path, nil, &out)
+	if err == nil && (out.OrderID != orderID || !out.Final) {
+		err = c.alien(http.MethodPost, path, fmt.Sprintf("%s for %q", out.State, out.OrderID))
+	}
+	return err
+}
+
 func stockPath(sku, rest string, query url.Values, store string) string {
 	if store != "" {
 		query.Set("store", store)
@@ -148,10 +351,9 @@ func stockPath(sku, rest string, query url.Values, store string) string {
 	return path
 }
 
-// call sends in as JSON, if there is any, and decodes the reply into out.
-func (c *Client) call(ctx context.Context, method, path string, in, out any) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, c.limit, fmt.Errorf("no reply within %v", c.limit))
-	defer cancel()
+// Call sends any request but a deduction, with the admin token: in as JSON, unless it is nil. The reply must have
+// status 200 and be JSON; Call decodes it into out, unless that is nil. A refusal unwraps to a Problem.
+func (c *Client) Call(ctx context.Context, method, path string, in, out any) error {
 	var body io.Reader
 	if in != nil {
 		text, err := json.Marshal(in)
@@ -162,43 +364,140 @@ func (c *Client) call(ctx context.Context, method, path string, in, out any) err
 	}
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
 	if err != nil {
-		return c.fail("cannot be asked: %s %s: %w", method, path, err)
+		return c.Errorf("cannot be asked: %s %s: %w", method, path, err)
 	}
 	if in != nil {
 		req.Header.Set("Content-Type", "application/json")
-		if c.token != "" {
-			req.Header.Set("Authorization", "Bearer "+c.token)
-		}
 	}
-	ans, err := c.exchange(req)
+	c.authorize(req)
+	ans, err := c.Ask(req, " (is it running there? `stock serve` starts one instance)")
 	if err != nil {
-		switch {
-		case ctx.Err() != nil:
-			return c.fail("did not answer %s %s in time: %w", method, path, context.Cause(ctx))
-		case ans.status != 0:
-			return c.fail("broke off its reply to %s %s after %d bytes: %w", method, path, len(ans.body), err)
-		}
-		return c.fail("cannot be reached: %s %s: %w (is it running there? `stock serve` starts one instance)", method, path, err)
+		return err
 	}
 	if problem := ans.problem(); problem != nil {
-		return c.fail("refuses %s %s: %w", method, path, problem)
+		return c.Errorf("refuses %s %s: %w", method, path, problem)
 	}
 	switch {
-	case ans.status >= 300 && ans.status < 400:
-		return c.fail("redirects %s %s to %s, which is not followed: give that address instead", method, path, ans.header.Get("Location"))
-	case ans.status != http.StatusOK || !ans.json():
-		return c.alien(method, path, fmt.Sprintf("%s with status %d", ans.kind(), ans.status))
+	case ans.Status >= 300 && ans.Status < 400:
+		return c.Errorf("redirects %s %s to %s, which is not followed: give that address instead",
+			method, path, ans.Header.Get("Location"))
+	case ans.Status != http.StatusOK || !ans.json():
+		return c.alien(method, path, fmt.Sprintf("%s with status %d", ans.Kind(), ans.Status))
+	case out == nil:
+		return nil
 	}
-	if err := json.Unmarshal(ans.body, out); err != nil {
+	if err := json.Unmarshal(ans.Body, out); err != nil {
 		return c.alien(method, path, "JSON of another form: "+err.Error())
 	}
 	return nil
 }
 
-func (c *Client) fail(format string, args ...any) error {
+func (c *Client) authorize(req *http.Request) {
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+}
+
+// Ask sends a request that needs a whole reply, whatever it says, and gives up after 15 s. hint ends the error if the
+// target cannot be reached. Errors are TargetErrors.
+func (c *Client) Ask(req *http.Request, hint string) (Answer, error) {
+	ctx, cancel := context.WithTimeoutCause(req.Context(), c.limit, fmt.Errorf("no reply within %v", c.limit))
+	defer cancel()
+	// As it was asked for: behind a base address with a path, without that path.
+	what := req.Method + " " + strings.TrimPrefix(req.URL.String(), c.base)
+	ans, err := c.exchange(req.WithContext(ctx))
+	switch {
+	case err == nil:
+		return ans, nil
+	case ctx.Err() != nil:
+		return ans, c.Errorf("did not answer %s in time: %w", what, context.Cause(ctx))
+	case ans.Status != 0:
+		return ans, c.Errorf("broke off its reply to %s after %d bytes: %w", what, len(ans.Body), err)
+	}
+	return ans, c.Errorf("cannot be reached: %s: %w%s", what, err, hint)
+}
+
+// Errorf returns a TargetError about the service.
+func (c *Client) Errorf(format string, args ...any) error {
 	return &TargetError{c.base, fmt.Errorf(format, args...)}
 }
 
 func (c *Client) alien(method, path, returned string) error {
-	return c.fail("answers but is not a stock service: %s %s returned %s", method, path, returned)
+	return c.Errorf("answers but is not a stock service: %s %s returned %s", method, path, returned)
+}
+
+// An Answer is an HTTP reply that was read to its end, or as far as it came.
+type Answer struct {
+	Status int // 0: there was no reply
+	Header http.Header
+	Body   []byte
+}
+
+// exchange sends req and reads the reply to its end, so that the connection can be used again. With an error, the
+// Answer holds what came before it.
+func (c *Client) exchange(req *http.Request) (Answer, error) {
+	res, err := c.http.Do(req)
+	if err != nil {
+		var outer *url.Error // repeats method and URL
+		if errors.As(err, &outer) {
+			err = outer.Err
+		}
+		return Answer{}, withoutPort(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxBody+1))
+	if err == nil && len(body) > maxBody {
+		err = fmt.Errorf("it is longer than %d bytes", maxBody)
+	}
+	return Answer{res.StatusCode, res.Header, body}, withoutPort(err)
+}
+
+// withoutPort leaves out our own port: without it the same error of many connections is the same text.
+func withoutPort(err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) && op.Source != nil {
+		return fmt.Errorf("%s: %w", op.Op, op.Err)
+	}
+	return err
+}
+
+// Kind returns the media type, or says that there is none.
+func (a *Answer) Kind() string {
+	kind, _, err := mime.ParseMediaType(a.Header.Get("Content-Type"))
+	if err != nil || kind == "" {
+		return "a reply without a content type"
+	}
+	return kind
+}
+
+func (a *Answer) json() bool { return a.Kind() == "application/json" }
+
+// problem returns the refusal that a is, or nil.
+func (a *Answer) problem() *Problem {
+	if a.Kind() != "application/problem+json" {
+		return nil
+	}
+	p := new(Problem)
+	if json.Unmarshal(a.Body, p) != nil || p.Type == "" {
+		return nil
+	}
+	if p.Status == 0 {
+		p.Status = a.Status
+	}
+	return p
+}
+
+// Sleep waits for d. If ctx ends before, it returns the cause at once.
+func Sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return context.Cause(ctx)
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
 }

@@ -34,7 +34,8 @@ func TestClientGivesUpOnASilentTarget(t *testing.T) {
 			c.limit = 500 * time.Millisecond
 			_, err = c.Strategies(t.Context())
 			var target *TargetError
-			if want := "did not answer GET /v1/strategies in time: no reply within 500ms"; !errors.As(err, &target) || !strings.Contains(err.Error(), want) {
+			if want := "did not answer GET /v1/strategies in time: no reply within 500ms"; !errors.As(err, &target) ||
+				!strings.Contains(err.Error(), want) {
 				t.Errorf("%v, want a TargetError with %q", err, want)
 			}
 		})

@@ -1,13 +1,16 @@
 package loadtest_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"example.com/stock/loadtest"
 )
@@ -23,14 +26,23 @@ func TestClientSaysWhatIsWrongWithTheTarget(t *testing.T) {
 			"answers but is not a stock service: GET /v1/strategies returned text/html with status 200",
 		},
 		{"not found", http.NotFound, "returned text/plain with status 404"},
-		{"other JSON", func(w http.ResponseWriter, _ *http.Request) { reply(w, []int{1}) }, "returned JSON of another form"},
-		{"JSON without strategies", func(w http.ResponseWriter, _ *http.Request) { reply(w, map[string]int{}) }, "returned no strategies"},
+		{
+			"other JSON", func(w http.ResponseWriter, _ *http.Request) { reply(w, []int{1}) },
+			"returned JSON of another form",
+		},
+		{
+			"JSON without strategies", func(w http.ResponseWriter, _ *http.Request) { reply(w, map[string]int{}) },
+			"returned no strategies",
+		},
 		{"truncated", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			w.Header().Set("Content-Length", "100")
 			fmt.Fprint(w, `{"strategies":[`)
 		}, "broke off its reply to GET /v1/strategies after 15 bytes"},
-		{"aborted", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "cannot be reached: GET /v1/strategies: EOF"},
+		{
+			"aborted", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+			"cannot be reached: GET /v1/strategies: EOF",
+		},
 		{"endless", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			for range 5 {
@@ -43,7 +55,10 @@ func TestClientSaysWhatIsWrongWithTheTarget(t *testing.T) {
 			},
 			"redirects GET /v1/strategies to https://shop.example/, which is not followed",
 		},
-		{"proxy error", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }, "status 502"},
+		{
+			"proxy error", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) },
+			"status 502",
+		},
 		{
 			"problem", func(w http.ResponseWriter, _ *http.Request) { refuse(w, 500, "internal", "sorry") },
 			"refuses GET /v1/strategies: 500 internal: sorry",
@@ -70,16 +85,23 @@ func TestClientOfATargetThatIsDown(t *testing.T) {
 	listener.Close()
 	c := client(t, address, "", 1)
 	_, err = c.Strategies(t.Context())
-	if want := "http://" + address + " cannot be reached: GET /v1/strategies:"; err == nil || !strings.HasPrefix(err.Error(), want) {
+	if want := "http://" + address + " cannot be reached: GET /v1/strategies:"; err == nil ||
+		!strings.HasPrefix(err.Error(), want) {
 		t.Errorf("got %v, want %q", err, want)
 	}
-	if got := c.Deduct(t.Context(), loadtest.Request{Endpoint: "/deduct_right", SKU: "x", Quantity: 1}); got.Outcome != loadtest.Failed {
+	if got := c.Deduct(
+		t.Context(),
+		loadtest.Request{Endpoint: "/deduct_right", SKU: "x", Quantity: 1},
+	); got.Outcome != loadtest.Failed {
 		t.Errorf("a request that could not be sent is %s, want failed: it cannot have sold", got.Outcome)
 	}
 }
 
 func TestNewClientRefusesWhatIsNoAddress(t *testing.T) {
-	for _, address := range []string{"", "ftp://host", "http://", "http://host/?a=b", "http://me:pw@host", "http://ho st", "http://host/#x"} {
+	for _, address := range []string{
+		"", "ftp://host", "http://", "http://host/?a=b", "http://me:pw@host",
+		"http://ho st", "http://host/#x",
+	} {
 		var plan *loadtest.PlanError
 		if _, err := loadtest.NewClient(address, "", 1); !errors.As(err, &plan) {
 			t.Errorf("NewClient(%q): got %v, want a PlanError", address, err)
@@ -132,14 +154,24 @@ func TestDeductOutcomes(t *testing.T) {
 				case row.sent != "": // a gateway, which knows no instance that answered; that member is the path
 					w.Header().Set("Content-Type", "application/problem+json")
 					w.WriteHeader(row.status)
-					fmt.Fprintf(w, `{"type":"/problems/%s","status":%d,"detail":"because","instance":"/deduct","sent":%s}`,
-						row.problem, row.status, row.sent)
+					fmt.Fprintf(
+						w,
+						`{"type":"/problems/%s","status":%d,"detail":"because","instance":"/deduct","sent":%s}`,
+						row.problem,
+						row.status,
+						row.sent,
+					)
 				default:
 					refuse(w, row.status, row.problem, "because")
 				}
 			}))
 			defer server.Close()
-			got := client(t, server.URL, "", 1).Deduct(t.Context(), loadtest.Request{Endpoint: "/deduct", SKU: "x", Quantity: 1, RequestID: "run-7"})
+			got := client(
+				t,
+				server.URL,
+				"",
+				1,
+			).Deduct(t.Context(), loadtest.Request{Endpoint: "/deduct", SKU: "x", Quantity: 1, RequestID: "run-7"})
 			instance := "app-2"
 			if row.sent != "" {
 				instance = ""
@@ -149,5 +181,91 @@ func TestDeductOutcomes(t *testing.T) {
 				t.Errorf("got %+v, want %s from %q", got, row.want, instance)
 			}
 		})
+	}
+}
+
+func TestDeductSendsTheWholeRequest(t *testing.T) {
+	for _, row := range []struct {
+		name    string
+		request loadtest.Request
+		want    string // target of the request
+		header  map[string]string
+	}{
+		{
+			"plain",
+			loadtest.Request{Endpoint: "/deduct_stock_zk", SKU: "a b", Quantity: 3, RequestID: "r-1"},
+			"/deduct_stock_zk?quantity=3&sku=a+b",
+			map[string]string{"X-Request-Id": "r-1", "Authorization": "", "Idempotency-Key": ""},
+		},
+		{
+			"with lab options",
+			loadtest.Request{
+				Endpoint: "/deduct_stock", Store: "mysql", SKU: "s", Quantity: 1, Wait: new(time.Duration(0)),
+				IdempotencyKey: "k",
+				Lab: loadtest.LabOptions{
+					Pause: []string{"after_lock", "before_write"}, Hold: 20 * time.Millisecond, Unfenced: true,
+					IgnoreLoss: true,
+					Nested:     "holder",
+				},
+			},
+			"/deduct_stock?fencing=off&heed_loss=off&hold=20ms&nested=holder&pause=after_lock%2Cbefore_write" +
+				"&quantity=1&sku=s&store=mysql&wait=0s",
+			map[string]string{"Authorization": "Bearer demo", "Idempotency-Key": "k"},
+		},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			url := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				if r.Method != http.MethodPost || r.URL.String() != row.want {
+					t.Errorf("got %s %s, want POST %s", r.Method, r.URL, row.want)
+				}
+				for name, want := range row.header {
+					if got := r.Header.Get(name); got != want {
+						t.Errorf("%s: got %q, want %q", name, got, want)
+					}
+				}
+			}), nil)
+			client(t, url, "demo", 1).Deduct(t.Context(), row.request)
+		})
+	}
+}
+
+// With a concurrency of 0 no connection is used twice.
+func TestClientWithAConnectionForEachRequest(t *testing.T) {
+	var connections atomic.Int64
+	server := httptest.NewUnstartedServer(
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { reply(w, struct{}{}) }),
+	)
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			connections.Add(1)
+		}
+	}
+	server.Start()
+	defer server.Close()
+	c := client(t, server.URL, "", 0)
+	for range 3 {
+		if err := c.Call(t.Context(), http.MethodDelete, "/v1/lab/pauses/r", nil, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := connections.Load(); n != 3 {
+		t.Errorf("3 requests used %d connections, want 3", n)
+	}
+}
+
+func TestSleepReturnsTheCause(t *testing.T) {
+	stop := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	if err := loadtest.Sleep(ctx, 0); err != nil {
+		t.Errorf("Sleep(0): %v, want nil", err)
+	}
+	if err := loadtest.Sleep(ctx, time.Millisecond); err != nil {
+		t.Errorf("Sleep(1ms): %v, want nil", err)
+	}
+	cancel(stop)
+	for _, d := range []time.Duration{0, time.Hour} {
+		if err := loadtest.Sleep(ctx, d); !errors.Is(err, stop) {
+			t.Errorf("Sleep(%v) after the end: %v, want %v", d, err, stop)
+		}
 	}
 }

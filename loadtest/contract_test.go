@@ -18,8 +18,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A shop is a stock service over a map: the HTTP contract with nothing behind it. "right" sells under a mutex, "racy" reads, lets
-// others run, and writes; "liar" is "racy" with a promise.
+// A shop is a stock service over a map: the HTTP contract with nothing behind it. "right" sells under a mutex, "racy"
+// reads, lets others run, and writes; "liar" is "racy" with a promise.
 type shop struct {
 	token string
 	down  string // reason why the strategies are not available
@@ -70,14 +70,20 @@ func reply(w http.ResponseWriter, v any) {
 func refuse(w http.ResponseWriter, status int, name, detail string) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]any{"type": "/problems/" + name, "title": name, "status": status, "detail": detail})
+	_ = json.NewEncoder(w).
+		Encode(map[string]any{"type": "/problems/" + name, "title": name, "status": status, "detail": detail})
 }
 
 func (s *shop) catalogue(w http.ResponseWriter, _ *http.Request) {
 	strategy := func(name, scope string) loadtest.Strategy {
 		return loadtest.Strategy{
-			Name: name, Endpoint: "/deduct_" + name, Stores: []string{"redis"}, DefaultStore: "redis",
-			Available: s.down == "", Reason: s.down, Promise: loadtest.Promise{Scope: scope, Exclusive: scope != "none"},
+			Name:         name,
+			Endpoint:     "/deduct_" + name,
+			Stores:       []string{"redis"},
+			DefaultStore: "redis",
+			Available:    s.down == "",
+			Reason:       s.down,
+			Promise:      loadtest.Promise{Scope: scope, Exclusive: scope != "none"},
 		}
 	}
 	liar := strategy("racy", "cluster")
@@ -150,9 +156,19 @@ func (s *shop) deduct(w http.ResponseWriter, r *http.Request, exclusive bool) {
 	s.stock.Sold += quantity
 	s.stock.Version++
 	reply(w, map[string]any{
-		"order_id": order.OrderID, "sku": order.SKU, "quantity": quantity, "read": order.Read, "remaining": order.Remaining,
-		"version": order.Version, "epoch": order.Epoch, "instance": "app-1", "waited_ms": 0.1, "held_ms": 0.2,
-		"acquired_at": acquired, "released_at": time.Now(), "store": query.Get("store"),
+		"order_id":    order.OrderID,
+		"sku":         order.SKU,
+		"quantity":    quantity,
+		"read":        order.Read,
+		"remaining":   order.Remaining,
+		"version":     order.Version,
+		"epoch":       order.Epoch,
+		"instance":    "app-1",
+		"waited_ms":   0.1,
+		"held_ms":     0.2,
+		"acquired_at": acquired,
+		"released_at": time.Now(),
+		"store":       query.Get("store"),
 	})
 }
 

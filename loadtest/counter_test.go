@@ -45,12 +45,16 @@ func (c *counter) step(client int, want int64) {
 	}
 }
 
-// Random interleavings of a right and a racy counter, some of whose replies get lost: a run that lost an update never passes, a
-// right one never fails, also with lost replies.
+// Random interleavings of a right and a racy counter, some of whose replies get lost: a run that lost an update never
+// passes, a right one never fails, also with lost replies.
 func TestJudgeTellsCountersApart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := &counter{
-			tape: newTape(rapid.Int64Range(0, 30).Draw(t, "stock")), exclusive: rapid.Bool().Draw(t, "exclusive"), reading: make(map[int]pending),
+			tape: newTape(
+				rapid.Int64Range(0, 30).Draw(t, "stock"),
+			),
+			exclusive: rapid.Bool().Draw(t, "exclusive"),
+			reading:   make(map[int]pending),
 		}
 		clients := rapid.IntRange(1, 5).Draw(t, "clients")
 		for range rapid.IntRange(0, 60).Draw(t, "steps") {
@@ -62,7 +66,9 @@ func TestJudgeTellsCountersApart(t *testing.T) {
 			}
 		}
 		for i := range c.records {
-			c.records[i].DoneAt = noon.Add(time.Duration(i+1) * time.Millisecond) // all are sent at once, and answered one after the other
+			c.records[i].DoneAt = noon.Add(
+				time.Duration(i+1) * time.Millisecond,
+			) // all are sent at once, and answered one after the other
 			if rapid.IntRange(0, 9).Draw(t, "reply") == 0 {
 				c.records[i].Reply = loadtest.Reply{Outcome: loadtest.Unknown}
 			}

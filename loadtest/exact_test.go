@@ -9,7 +9,8 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// The smallest fault there can be is one, and one is seen: of each sum, and of each thing that is counted. So is what looks like one and is none.
+// The smallest fault there can be is one, and one is seen: of each sum, and of each thing that is counted. So is what
+// looks like one and is none.
 func TestExactly(t *testing.T) {
 	unlisted := func(t *tape) {
 		t.account.Before.Mapped, t.account.Before.Unlisted = true, true
@@ -25,17 +26,32 @@ func TestExactly(t *testing.T) {
 		not   string // what no reason may say
 		check func(loadtest.Verdict) bool
 	}{
-		{"oversold by one", 2, func(t *tape) { t.next(1); t.next(1); t.next(1) }, loadtest.Broken, "oversold by 1 unit: 3 sold of 2", "", nil},
+		{
+			"oversold by one", 2, func(t *tape) { t.next(1); t.next(1); t.next(1) }, loadtest.Broken,
+			"oversold by 1 unit: 3 sold of 2", "", nil,
+		},
 		{"sold to the last", 2, func(t *tape) { t.next(1); t.next(1) }, loadtest.Holds, "", "", nil},
-		{"one lost", 9, func(t *tape) { t.next(1); t.account.After.Quantity++ }, loadtest.Broken, "1 unit lost: 1 sold", "", nil},
-		{"one vanished", 9, func(t *tape) { t.next(1); t.account.After.Quantity-- }, loadtest.Broken, "1 unit vanished", "", nil},
+		{
+			"one lost", 9, func(t *tape) { t.next(1); t.account.After.Quantity++ }, loadtest.Broken,
+			"1 unit lost: 1 sold", "", nil,
+		},
+		{
+			"one vanished", 9, func(t *tape) { t.next(1); t.account.After.Quantity-- }, loadtest.Broken,
+			"1 unit vanished", "", nil,
+		},
 		{"one lost, and orders missing", 9, func(t *tape) {
 			t.next(1)
 			t.account.After.Quantity++
 			t.account.Orders, t.account.Complete = nil, false
 		}, loadtest.Broken, "1 unit lost: 1 sold at least", "", nil},
-		{"one lost, by replies", 9, func(t *tape) { t.next(1); t.account.After.Quantity++; unlisted(t) }, loadtest.Broken, "1 unit lost: 1 were accepted", "", nil},
-		{"one vanished, by replies", 9, func(t *tape) { t.next(1); t.account.After.Quantity--; unlisted(t) }, loadtest.Broken, "1 unit vanished", "", nil},
+		{
+			"one lost, by replies", 9, func(t *tape) { t.next(1); t.account.After.Quantity++; unlisted(t) },
+			loadtest.Broken, "1 unit lost: 1 were accepted", "", nil,
+		},
+		{
+			"one vanished, by replies", 9, func(t *tape) { t.next(1); t.account.After.Quantity--; unlisted(t) },
+			loadtest.Broken, "1 unit vanished", "", nil,
+		},
 		{"one gone, and one lost reply explains it", 9, func(t *tape) {
 			t.next(1)
 			unknown(t, 1)
@@ -71,7 +87,10 @@ func TestExactly(t *testing.T) {
 		{"an order on two pages", 9, func(t *tape) {
 			t.next(1)
 			t.account.Orders = append(t.account.Orders, t.account.Orders[0])
-		}, loadtest.Holds, "", "", func(v loadtest.Verdict) bool { return v.Duplicates+v.Foreign == 0 && v.AcceptedUnits == 1 }},
+		}, loadtest.Holds, "", "", func(v loadtest.Verdict) bool {
+			return v.Duplicates+v.Foreign == 0 &&
+				v.AcceptedUnits == 1
+		}},
 		{"no request id on either side is no match", 9, func(t *tape) {
 			t.shared = true
 			t.next(1)
@@ -84,30 +103,51 @@ func TestExactly(t *testing.T) {
 			t.next(1)
 			unknown(t, 1)
 			t.records[1].RequestID = "r1"
-		}, loadtest.Holds, "", "", func(v loadtest.Verdict) bool { return v.Recovered == 0 && v.Unknown == 1 && v.AcceptedUnits == 1 }},
-		{"a fence that the reply does not tell", 9, func(t *tape) { t.next(1); t.account.Orders[0].Fence = 8 }, loadtest.Holds, "", "", nil},
-		{"an order of three told twice", 9, func(t *tape) {
-			t.next(3)
-			again := t.records[0]
-			again.Seq, again.RequestID = 2, "r2"
-			t.records = append(t.records, again)
-		}, loadtest.Broken, "3 units lost: 6 sold", "", func(v loadtest.Verdict) bool { return v.AcceptedUnits == 6 && v.Phantoms == 1 }},
+		}, loadtest.Holds, "", "", func(v loadtest.Verdict) bool {
+			return v.Recovered == 0 && v.Unknown == 1 &&
+				v.AcceptedUnits == 1
+		}},
+		{
+			"a fence that the reply does not tell", 9, func(t *tape) { t.next(1); t.account.Orders[0].Fence = 8 },
+			loadtest.Holds, "", "", nil,
+		},
+		{
+			"an order of three told twice", 9, func(t *tape) {
+				t.next(3)
+				again := t.records[0]
+				again.Seq, again.RequestID = 2, "r2"
+				t.records = append(t.records, again)
+			}, loadtest.Broken, "3 units lost: 6 sold", "",
+			func(v loadtest.Verdict) bool { return v.AcceptedUnits == 6 && v.Phantoms == 1 },
+		},
 		{"four strangers, three of them by name", 9, func(t *tape) {
 			for range 5 {
 				t.next(1)
 			}
 			t.records = t.records[:1]
-		}, loadtest.Undecided, "o2 of request r2, o3 of request r3, o4 of request r4)", "o5", func(v loadtest.Verdict) bool { return v.Foreign == 4 }},
+		}, loadtest.Undecided, "o2 of request r2, o3 of request r3, o4 of request " +
+			"r4)", "o5", func(v loadtest.Verdict) bool { return v.Foreign == 4 }},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			tape := newTape(row.stock)
 			row.do(tape)
 			v := tape.judge(loadtest.Cluster)
 			says := func(text string) bool {
-				return slices.ContainsFunc(v.Reasons, func(r loadtest.Reason) bool { return strings.Contains(r.Text, text) })
+				return slices.ContainsFunc(
+					v.Reasons,
+					func(r loadtest.Reason) bool { return strings.Contains(r.Text, text) },
+				)
 			}
-			if v.Finding != row.want || row.says == "" && len(v.Reasons) > 0 || !says(row.says) && row.says != "" || row.not != "" && says(row.not) {
-				t.Errorf("finding %s, want %s; reasons %v, want %q and not %q", v.Finding, row.want, v.Reasons, row.says, row.not)
+			if v.Finding != row.want || row.says == "" && len(v.Reasons) > 0 || !says(row.says) && row.says != "" ||
+				row.not != "" && says(row.not) {
+				t.Errorf(
+					"finding %s, want %s; reasons %v, want %q and not %q",
+					v.Finding,
+					row.want,
+					v.Reasons,
+					row.says,
+					row.not,
+				)
 			}
 			if row.check != nil && !row.check(v) {
 				t.Errorf("numbers: %+v", v)
@@ -140,10 +180,15 @@ func TestExactlyOfSeveralSKUs(t *testing.T) {
 	}
 	over := func(t *tape) { t.next(1); t.next(2); t.account.After.Quantity = 1; t.answer(loadtest.SoldOut, 1) }
 	v := judge(named("ink", over), named("pen", over), named("pad", func(t *tape) { t.next(1) }))
-	if v.InitialUnits != 6 || v.OversoldUnits != 2 || v.RemainingUnits != 3 || v.LostUnits != 4 || v.FalseSoldOut != 0 || v.AcceptedUnits != 7 {
+	if v.InitialUnits != 6 || v.OversoldUnits != 2 || v.RemainingUnits != 3 || v.LostUnits != 4 ||
+		v.FalseSoldOut != 0 ||
+		v.AcceptedUnits != 7 {
 		t.Errorf("the sums: %+v", v)
 	}
-	v = judge(named("ink", func(t *tape) { t.answer(loadtest.SoldOut, 1) }), named("pen", func(t *tape) { t.answer(loadtest.SoldOut, 1) }))
+	v = judge(
+		named("ink", func(t *tape) { t.answer(loadtest.SoldOut, 1) }),
+		named("pen", func(t *tape) { t.answer(loadtest.SoldOut, 1) }),
+	)
 	if v.FalseSoldOut != 2 {
 		t.Errorf("false refusals: %+v", v)
 	}
@@ -164,24 +209,38 @@ func TestExactlyOfSeveralSKUs(t *testing.T) {
 	}
 }
 
-// A false refusal is told by the earliest of them, and a sale in the wrong place of time by the request that was sent too late.
+// A false refusal is told by the earliest of them, and a sale in the wrong place of time by the request that was sent
+// too late.
 func TestTheExampleIsTheOneToLookAt(t *testing.T) {
 	at := func(r *loadtest.Record, sent, done int) {
-		r.SentAt, r.DoneAt = noon.Add(time.Duration(sent)*time.Millisecond), noon.Add(time.Duration(done)*time.Millisecond)
+		r.SentAt, r.DoneAt = noon.Add(
+			time.Duration(sent)*time.Millisecond,
+		), noon.Add(
+			time.Duration(done)*time.Millisecond,
+		)
 	}
 	tape := newTape(9)
 	at(tape.next(1), 0, 1)
 	at(tape.answer(loadtest.SoldOut, 1), 2, 3)
 	at(tape.answer(loadtest.SoldOut, 2), 4, 5)
 	v := tape.judge(loadtest.Cluster)
-	if v.FalseSoldOut != 2 || !strings.Contains(v.Linear.Why, "2 requests answered sold out although there was enough: request r2 asked for 1, and 8 units left") {
+	if v.FalseSoldOut != 2 ||
+		!strings.Contains(
+			v.Linear.Why,
+			"2 requests answered sold out although there was enough: request r2 asked for 1, and 8 units left",
+		) {
 		t.Errorf("%d, %+v", v.FalseSoldOut, v.Linear)
 	}
 	tape = newTape(9)
 	at(tape.next(1), 10, 11) // is the first by its version, and sent last
 	at(tape.next(1), 5, 12)
 	at(tape.next(1), 0, 1)
-	if v = tape.judge(loadtest.Cluster); !strings.Contains(v.Linear.Why, "request r1 was sent after request r3 had been answered") {
+	if v = tape.judge(
+		loadtest.Cluster,
+	); !strings.Contains(
+		v.Linear.Why,
+		"request r1 was sent after request r3 had been answered",
+	) {
 		t.Errorf("%+v", v.Linear)
 	}
 	// One segment says nothing of the time of another.
@@ -211,18 +270,29 @@ func TestTheNumbersOfFindings(t *testing.T) {
 	tape = newTape(10)
 	tape.next(1)
 	tape.records[0].Remaining, tape.account.Orders[0].Remaining = 10, 10
-	if v := tape.judge(loadtest.Cluster); len(v.Reasons) == 0 || !strings.Contains(v.Reasons[0].Text, "10 - 1 is not 10") {
+	if v := tape.judge(
+		loadtest.Cluster,
+	); len(v.Reasons) == 0 ||
+		!strings.Contains(v.Reasons[0].Text, "10 - 1 is not 10") {
 		t.Errorf("%v", v.Reasons)
 	}
 	tape = newTape(10)
 	for _, span := range [][2]int{{0, 10}, {1, 2}, {5, 6}} {
 		r := tape.next(1)
-		r.AcquiredAt, r.ReleasedAt = noon.Add(time.Duration(span[0])*time.Millisecond), noon.Add(time.Duration(span[1])*time.Millisecond)
+		r.AcquiredAt, r.ReleasedAt = noon.Add(
+			time.Duration(span[0])*time.Millisecond,
+		), noon.Add(
+			time.Duration(span[1])*time.Millisecond,
+		)
 	}
 	if v := tape.judge(loadtest.Cluster); v.Overlaps != 2 {
 		t.Errorf("%d overlaps, want 2: a short hold does not end the long one around it", v.Overlaps)
 	}
-	e := loadtest.Evidence{Records: tape.records, Accounts: []loadtest.Account{tape.account}, Promise: loadtest.Promise{Scope: loadtest.Nowhere}}
+	e := loadtest.Evidence{
+		Records:  tape.records,
+		Accounts: []loadtest.Account{tape.account},
+		Promise:  loadtest.Promise{Scope: loadtest.Nowhere},
+	}
 	if v := loadtest.Judge(e); v.Overlaps != 0 {
 		t.Errorf("%d overlaps of a strategy that excludes nobody", v.Overlaps)
 	}

@@ -1,8 +1,12 @@
 package loadtest
 
 import (
+	"errors"
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // An Expectation is a threshold that a run was to meet, and whether it did.
@@ -25,15 +29,19 @@ type Threshold struct {
 // operators, those that begin like another first.
 func operators() []string { return []string{"==", "!=", "<=", ">=", "<", ">"} }
 
-// ParseThreshold reads a figure, a comparison and a bound, such as "oversold==0", "busy<5%", "p99<50ms" or "rate>=1000". Blanks between
-// them are allowed. The error for a figure that does not exist lists those that do.
+// ParseThreshold reads a figure, a comparison and a bound, such as "oversold==0", "busy<5%", "p99<50ms" or
+// "rate>=1000". Blanks between them are allowed. The error for a figure that does not exist lists those that do.
 func ParseThreshold(text string) (Threshold, error) {
 	bad := func(format string, args ...any) (Threshold, error) {
 		return Threshold{}, fmt.Errorf("%q: "+format, append([]any{text}, args...)...)
 	}
 	at := strings.IndexAny(text, "=!<>")
 	if at < 0 {
-		return bad("has no comparison; it is a figure, one of %s, and a bound, as in p99<50ms; the figures are %s", strings.Join(operators(), " "), figureNames())
+		return bad(
+			"has no comparison; it is a figure, one of %s, and a bound, as in p99<50ms; the figures are %s",
+			strings.Join(operators(), " "),
+			figureNames(),
+		)
 	}
 	t := Threshold{text: text}
 	name, rest := strings.TrimSpace(text[:at]), text[at:]
@@ -62,7 +70,7 @@ func ParseThreshold(text string) (Threshold, error) {
 	return t, nil
 }
 
-// String is the threshold without blanks; ParseThreshold reads it as the same.
+// String returns the threshold without blanks, in the form that ParseThreshold reads.
 func (t Threshold) String() string {
 	sign := ""
 	if t.percent {
@@ -71,8 +79,8 @@ func (t Threshold) String() string {
 	return t.figure.name + t.op + t.figure.unit.exact(t.bound) + sign
 }
 
-// Check says whether r meets the threshold. Where the evidence is incomplete, a count of damage may be larger than what is
-// known of it, so only what more damage could not change is met.
+// Check reports whether r meets the threshold. Where the evidence is incomplete, a count of damage may be larger than
+// what is known of it, so only what more damage could not change is met.
 func (t Threshold) Check(r *Result) Expectation {
 	value, known := t.figure.value(r)
 	e := Expectation{Text: t.text, Actual: "not known", Value: value}
@@ -114,7 +122,8 @@ func (t Threshold) compare(value float64) bool {
 	}
 }
 
-// complete reports whether all is known of all SKUs. Of a target that lists no orders the replies are all there is to know.
+// complete reports whether all is known of all SKUs. Of a target that lists no orders the replies are all there is to
+// know.
 func (r *Result) complete() bool {
 	for i := range r.Accounts {
 		a := &r.Accounts[i]
@@ -134,4 +143,193 @@ func (r *Result) seen() bool {
 		}
 	}
 	return true
+}
+
+// A figure is a number of a run that a Threshold can name.
+type figure struct {
+	name     string
+	unit     unit
+	requests bool                                        // counts requests, so a percentage makes sense
+	damage   bool                                        // counts damage, of which there may be more than is known
+	value    func(r *Result) (value float64, known bool) // not known: there is no evidence at all
+}
+
+// figures returns all there are, in the order in which errors list them.
+func figures() []figure {
+	requests := func(name string, of func(*Result) int) figure {
+		return figure{
+			name:     name,
+			requests: true,
+			value:    func(r *Result) (float64, bool) { return float64(of(r)), true },
+		}
+	}
+	damage := func(name string, of func(*Verdict) int64) figure {
+		return figure{
+			name:   name,
+			damage: true,
+			value:  func(r *Result) (float64, bool) { return float64(of(&r.Verdict)), true },
+		}
+	}
+	latency := func(name string, of func(*Quantiles) float64) figure {
+		return figure{name: name, unit: timed, value: func(r *Result) (float64, bool) {
+			return of(&r.Latency.All), r.Latency.All.Count > 0
+		}}
+	}
+	accepted := func(name string, of func(*Quantiles) float64) figure {
+		return figure{name: name, unit: timed, value: func(r *Result) (float64, bool) {
+			q := r.Latency.Accepted()
+			return of(&q), q.Count > 0
+		}}
+	}
+	complete := func(name string, of func(*Verdict) int) figure {
+		return figure{
+			name:   name,
+			damage: true,
+			value:  func(r *Result) (float64, bool) { return float64(of(&r.Verdict)), r.seen() },
+		}
+	}
+	return []figure{
+		damage("oversold", func(v *Verdict) int64 { return v.OversoldUnits }),
+		{
+			name:   "lost_updates",
+			damage: true,
+			value:  func(r *Result) (float64, bool) { return float64(r.Verdict.LostUnits), r.Verdict.Known },
+		},
+		complete("collisions", func(v *Verdict) int { return v.Collisions }),
+		complete("stale_reads", func(v *Verdict) int { return v.StaleReads }),
+		damage("false_sold_out", func(v *Verdict) int64 { return int64(v.FalseSoldOut) }),
+		damage("fence_drops", func(v *Verdict) int64 { return int64(v.FenceDrops) }),
+		damage("phantoms", func(v *Verdict) int64 { return int64(v.Phantoms) }),
+		damage("denied", func(v *Verdict) int64 { return int64(v.Denied) }),
+		damage("duplicates", func(v *Verdict) int64 { return int64(v.Duplicates) }),
+		{
+			name:  "remaining",
+			value: func(r *Result) (float64, bool) { return float64(r.Verdict.RemainingUnits), r.Verdict.Known },
+		},
+		requests("sent", func(r *Result) int { return r.Verdict.Sent }),
+		requests("accepted", func(r *Result) int { return r.Verdict.Accepted }),
+		requests("busy", func(r *Result) int { return r.Verdict.Busy }),
+		requests("sold_out", func(r *Result) int { return r.Verdict.SoldOut }),
+		requests("failed", func(r *Result) int { return r.Verdict.Failed }),
+		requests("unknown", func(r *Result) int { return r.Verdict.Unknown }),
+		requests("late", func(r *Result) int { return r.Latency.Late }),
+		requests("dropped", func(r *Result) int { return r.Dropped }),
+		latency("mean", func(q *Quantiles) float64 { return q.Mean }),
+		latency("p50", func(q *Quantiles) float64 { return q.P50 }),
+		latency("p90", func(q *Quantiles) float64 { return q.P90 }),
+		latency("p95", func(q *Quantiles) float64 { return q.P95 }),
+		latency("p99", func(q *Quantiles) float64 { return q.P99 }),
+		latency("p99.9", func(q *Quantiles) float64 { return q.P999 }),
+		latency("max", func(q *Quantiles) float64 { return q.Max }),
+		{
+			name:  "sold_rate",
+			unit:  rated,
+			value: func(r *Result) (float64, bool) { return r.Latency.Sold, r.Latency.All.Count > 0 },
+		},
+		accepted("sold_p50", func(q *Quantiles) float64 { return q.P50 }),
+		accepted("sold_p99", func(q *Quantiles) float64 { return q.P99 }),
+		{
+			name:  "rate",
+			unit:  rated,
+			value: func(r *Result) (float64, bool) { return r.Latency.Rate, r.Latency.All.Count > 0 },
+		},
+		{name: "linearizable", unit: decided, value: func(r *Result) (float64, bool) {
+			result := r.Verdict.Linear.Result
+			if result == InOrder {
+				return 1, true
+			}
+			return 0, result == Illegal
+		}},
+	}
+}
+
+func findFigure(name string) *figure {
+	for _, f := range figures() {
+		if f.name == name {
+			return &f
+		}
+	}
+	return nil
+}
+
+func figureNames() string {
+	var list []string
+	for _, f := range figures() {
+		list = append(list, f.name)
+	}
+	return strings.Join(list, ", ")
+}
+
+// A unit is what a figure is counted in.
+type unit int
+
+const (
+	counted unit = iota
+	timed        // in milliseconds
+	rated        // per second
+	decided      // 1 is true, 0 is false
+)
+
+func (u unit) parse(text string) (float64, error) {
+	switch u {
+	case timed:
+		d, err := time.ParseDuration(text)
+		if err != nil || d < 0 {
+			return 0, fmt.Errorf("%q is not a time with its unit, such as 50ms or 1.5s", text)
+		}
+		return float64(d) / float64(time.Millisecond), nil
+	case decided:
+		if text == "true" {
+			return 1, nil
+		}
+		if text == "false" {
+			return 0, nil
+		}
+		return 0, fmt.Errorf("%q is not true or false", text)
+	case rated:
+		text = strings.TrimSuffix(text, "/s")
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
+		return 0, errors.New(strconv.Quote(text) + " is not a number")
+	}
+	return f, nil
+}
+
+// exact returns value in the form that parse reads.
+func (u unit) exact(value float64) string {
+	switch u {
+	case timed:
+		return time.Duration(math.Round(value * float64(time.Millisecond))).String()
+	case decided:
+		return strconv.FormatBool(value != 0)
+	}
+	return strconv.FormatFloat(value, 'g', -1, 64)
+}
+
+func (u unit) show(value float64) string {
+	switch u {
+	case timed:
+		return Millis(value)
+	case rated:
+		return fmt.Sprintf("%.1f/s", value)
+	case decided:
+		return strconv.FormatBool(value != 0)
+	}
+	return strconv.FormatFloat(value, 'f', -1, 64)
+}
+
+// Millis writes milliseconds with three digits and the unit: 0.12ms, 1.23ms, 12.3ms, 123ms, 1.23s.
+func Millis(ms float64) string {
+	switch a := math.Abs(ms); {
+	case a < 9.995:
+		return fmt.Sprintf("%.2fms", ms)
+	case a < 99.95:
+		return fmt.Sprintf("%.1fms", ms)
+	case a < 999.5:
+		return fmt.Sprintf("%.0fms", ms)
+	case a < 9995:
+		return fmt.Sprintf("%.2fs", ms/1000)
+	}
+	return fmt.Sprintf("%.1fs", ms/1000)
 }

@@ -12,7 +12,11 @@ import (
 func TestParseThresholdSaysWhatIsWrong(t *testing.T) {
 	for _, row := range []struct{ text, want string }{
 		{"", "has no comparison"},
-		{"oversold", "has no comparison; it is a figure, one of == != <= >= < >, and a bound, as in p99<50ms; the figures are oversold, lost_updates,"},
+		{
+			"oversold",
+			"has no comparison; it is a figure, one of == != <= >= < >, and a bound, as in p99<50ms; the figures " +
+				"are oversold, lost_updates,",
+		},
 		{"oversell==0", `there is no figure "oversell"; there are oversold, lost_updates, collisions`},
 		{"==0", `there is no figure ""`},
 		{"oversold=0", `"=" is no comparison`},
@@ -61,8 +65,15 @@ func TestThresholds(t *testing.T) {
 	blind.account.Orders, blind.account.Complete = nil, false
 	blind.account.Before.Mapped, blind.account.Before.Unlisted = true, true
 	results := map[string]*loadtest.Result{
-		"lossy": result("lossy", loadtest.Cluster, lossy), "right": result("right", loadtest.Cluster, right), "gap": result("gap", loadtest.Cluster, gap),
-		"empty": {}, "blind": result("blind", loadtest.Cluster, blind),
+		"lossy": result(
+			"lossy",
+			loadtest.Cluster,
+			lossy,
+		),
+		"right": result("right", loadtest.Cluster, right),
+		"gap":   result("gap", loadtest.Cluster, gap),
+		"empty": {},
+		"blind": result("blind", loadtest.Cluster, blind),
 	}
 	for _, row := range []struct {
 		run, text, actual string
@@ -110,7 +121,15 @@ func TestThresholds(t *testing.T) {
 		r.Verdict.Linear = loadtest.Linear{}
 		got := threshold.Check(r)
 		if got.Met != row.met || !strings.Contains(got.Actual, row.actual) || got.Text != row.text {
-			t.Errorf("%s: %q: met %v, actual %q; want %v, %q", row.run, row.text, got.Met, got.Actual, row.met, row.actual)
+			t.Errorf(
+				"%s: %q: met %v, actual %q; want %v, %q",
+				row.run,
+				row.text,
+				got.Met,
+				got.Actual,
+				row.met,
+				row.actual,
+			)
 		}
 	}
 }
@@ -131,7 +150,8 @@ func TestOppositeThresholds(t *testing.T) {
 		tape.account.Complete = complete
 		r := result("x", loadtest.Cluster, tape)
 		op := rapid.SampledFrom([]string{"==", "<", ">"}).Draw(t, "op")
-		figure := rapid.SampledFrom([]string{"oversold", "collisions", "busy", "sent", "lost_updates"}).Draw(t, "figure")
+		figure := rapid.SampledFrom([]string{"oversold", "collisions", "busy", "sent", "lost_updates"}).
+			Draw(t, "figure")
 		bound := rapid.SampledFrom([]string{"0", "1", "2", "5"}).Draw(t, "bound")
 		one, err1 := loadtest.ParseThreshold(figure + op + bound)
 		other, err2 := loadtest.ParseThreshold(figure + opposite[op] + bound)
@@ -147,7 +167,10 @@ func TestOppositeThresholds(t *testing.T) {
 
 // What can be read can be written, and reads as the same.
 func FuzzParseThreshold(f *testing.F) {
-	for _, text := range []string{"oversold==0", "busy < 5%", "p99<50ms", "rate>=1000/s", "linearizable==true", "p99.9!=1h", "=", "max<1ns"} {
+	for _, text := range []string{
+		"oversold==0", "busy < 5%", "p99<50ms", "rate>=1000/s", "linearizable==true",
+		"p99.9!=1h", "=", "max<1ns",
+	} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -2,12 +2,16 @@ package loadtest
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"time"
 )
 
-// Format and Version are in the first line of every history. Version grows when a reader of the last one would misread the new one.
+// Format and Version are in the first line of every history. Version grows when a reader of the last one would
+// misread the new one.
 const (
 	Format  = "stock-history"
 	Version = 2
@@ -43,9 +47,9 @@ type Closing struct {
 	Gap      string `json:"gap,omitempty"`
 }
 
-// A History is a run on file, as JSON lines: the header; a Record per request in order of completion, those of the warm-up first;
-// {"order": ...} for each order in the store; {"end": ...}. A run that was killed has no orders and no end, and its records are
-// good all the same.
+// A History is a run on file, as JSON lines: the header; a Record per request in order of completion, those of the
+// warm-up first; {"order": ...} for each order in the store; {"end": ...}. A run that was killed has no orders and no
+// end, and its records are good all the same.
 type History struct {
 	Header  Header
 	Warm    []Record // of the warm-up: on SKUs of their own, in no figure and no verdict
@@ -54,7 +58,7 @@ type History struct {
 	End     *End // nil: the run was killed
 }
 
-// Accounts are what the store said of each SKU.
+// Accounts returns what the store said of each SKU.
 func (h *History) Accounts() []Account {
 	orders := make(map[string][]Order, len(h.Header.Before))
 	for _, o := range h.Orders {
@@ -62,7 +66,12 @@ func (h *History) Accounts() []Account {
 	}
 	accounts := make([]Account, 0, len(h.Header.Before))
 	for _, before := range h.Header.Before {
-		a := Account{Store: h.Header.Plan.Store, Before: before, Orders: orders[before.SKU], Gap: "the history has no end"}
+		a := Account{
+			Store:  h.Header.Plan.Store,
+			Before: before,
+			Orders: orders[before.SKU],
+			Gap:    "the history has no end",
+		}
 		if h.End != nil {
 			a.Gap = "the history does not say how it ended"
 			for _, c := range h.End.Stocks {
@@ -79,12 +88,20 @@ func (h *History) Accounts() []Account {
 // Judge judges the history once more, by nothing but what is in it.
 func (h *History) Judge() Verdict { return h.Result().Verdict }
 
-// Result is the run as Run returned it, or would have if it had not been killed: one without an end counts as interrupted.
-// Its records are sorted by Seq. It shares memory with h.
+// Result returns the run as Run returned it, or would have if it had not been killed: one without an end counts as
+// interrupted. Its records are sorted by Seq. It shares memory with h.
 func (h *History) Result() *Result {
 	r := &Result{
-		Plan: h.Header.Plan, Target: h.Header.Target, Run: h.Header.Run, Command: h.Header.Command, Strategy: h.Header.Strategy,
-		StartedAt: h.Header.StartedAt, Interrupted: true, Warm: h.Warm, Records: h.Records, Accounts: h.Accounts(),
+		Plan:        h.Header.Plan,
+		Target:      h.Header.Target,
+		Run:         h.Header.Run,
+		Command:     h.Header.Command,
+		Strategy:    h.Header.Strategy,
+		StartedAt:   h.Header.StartedAt,
+		Interrupted: true,
+		Warm:        h.Warm,
+		Records:     h.Records,
+		Accounts:    h.Accounts(),
 	}
 	if h.End != nil {
 		r.Interrupted, r.Dropped, r.SettledMS = h.End.Interrupted, h.End.Dropped, h.End.SettledMS
@@ -150,7 +167,12 @@ func (h *historyWriter) header(header Header) {
 func (h *historyWriter) record(r *Record) { h.line(line{Record: r}) }
 
 func (h *historyWriter) end(r *Result) {
-	end := &End{Stocks: make([]Closing, 0, len(r.Accounts)), Dropped: r.Dropped, Interrupted: r.Interrupted, SettledMS: r.SettledMS}
+	end := &End{
+		Stocks:      make([]Closing, 0, len(r.Accounts)),
+		Dropped:     r.Dropped,
+		Interrupted: r.Interrupted,
+		SettledMS:   r.SettledMS,
+	}
 	for i := range r.Accounts {
 		a := &r.Accounts[i]
 		for j := range a.Orders {
@@ -166,4 +188,121 @@ func (h *historyWriter) flush() error {
 		h.err = h.buf.Flush()
 	}
 	return h.err
+}
+
+// maxLine is the longest line of a history, in bytes. Ours have a few hundred.
+const maxLine = 1 << 20
+
+// ErrCut: the last line of a history is cut off, as when its writer was killed. The History that comes with it holds
+// all lines before.
+var ErrCut = errors.New("the last line is cut off")
+
+// ReadHistory reads a history. It is strict: a line with an unknown key, an impossible value or in the wrong place is
+// an error that names the line. Only a last line without its newline that cannot be read is forgiven: it is left out,
+// and the error matches ErrCut.
+func ReadHistory(r io.Reader) (*History, error) {
+	in := bufio.NewReaderSize(r, maxLine)
+	h := new(History)
+	for number := 1; ; number++ {
+		text, err := in.ReadSlice('\n')
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			return nil, fmt.Errorf("line %d: is longer than %d bytes", number, maxLine)
+		case err != nil && !errors.Is(err, io.EOF):
+			return nil, fmt.Errorf("line %d: %w", number, err)
+		case err != nil && len(text) == 0 && number == 1:
+			return nil, errors.New("line 1: the history is empty")
+		case err != nil && len(text) == 0:
+			return h, nil
+		}
+		last := err != nil
+		if number == 1 {
+			err = h.readHeader(text)
+		} else {
+			err = h.readLine(text)
+		}
+		switch {
+		case err != nil && last && number > 1:
+			return h, fmt.Errorf("line %d: %w after %d bytes: %w", number, ErrCut, len(text), err)
+		case err != nil:
+			return nil, fmt.Errorf("line %d: %w", number, err)
+		case last:
+			return h, nil
+		}
+	}
+}
+
+func (h *History) readHeader(text []byte) error {
+	// Another format or version has other keys: say that, and not which key is unknown.
+	var kind struct {
+		Format  string `json:"format"`
+		Version int    `json:"version"`
+	}
+	if err := json.Unmarshal(text, &kind); err != nil || kind.Format != Format {
+		return fmt.Errorf(`a history begins with {"format":%q,"version":%d`, Format, Version)
+	}
+	if kind.Version != Version {
+		return fmt.Errorf(
+			"this is version %d of the format, and only version %d can be read here: use the stock that wrote "+
+				"it, or run the load again",
+			kind.Version,
+			Version,
+		)
+	}
+	return strict(text, &h.Header)
+}
+
+func (h *History) readLine(text []byte) error {
+	if h.End != nil {
+		return errors.New("nothing can follow the end")
+	}
+	var l line
+	if err := strict(text, &l); err != nil {
+		return err
+	}
+	kinds := 0
+	for _, present := range []bool{l.Record != nil, l.Order != nil, l.End != nil} {
+		if present {
+			kinds++
+		}
+	}
+	switch {
+	case kinds != 1:
+		return errors.New("must be a request, an order or the end")
+	case l.Order != nil:
+		if l.Order.OrderID == "" || l.Order.Quantity < 1 {
+			return errors.New("an order must have an order_id, and a quantity of 1 or more")
+		}
+		h.Orders = append(h.Orders, *l.Order)
+	case l.End != nil:
+		h.End = l.End
+	case len(h.Orders) > 0:
+		return errors.New("a request cannot follow an order")
+	default:
+		err := l.Record.check()
+		switch {
+		case err != nil:
+			return err
+		case !l.Record.Warm:
+			h.Records = append(h.Records, *l.Record)
+		case len(h.Records) > 0:
+			return errors.New("a request of the warm-up cannot follow one of the run")
+		default:
+			h.Warm = append(h.Warm, *l.Record)
+		}
+	}
+	return nil
+}
+
+// strict decodes one JSON value, all of text, without unknown keys.
+func strict(text []byte, into any) error {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(into); err != nil {
+		return err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("there is something after the JSON value")
+	}
+	return nil
 }

@@ -21,13 +21,23 @@ func sample() *loadtest.History {
 	wait := 5 * time.Second
 	return &loadtest.History{
 		Header: loadtest.Header{
-			Format: loadtest.Format, Version: loadtest.Version, Run: "load-x", Target: "http://localhost", StartedAt: noon,
+			Format:    loadtest.Format,
+			Version:   loadtest.Version,
+			Run:       "load-x",
+			Target:    "http://localhost",
+			StartedAt: noon,
 			Plan: loadtest.Plan{
 				Strategy: "right", Store: "redis", SKU: "pen", Quantity: 1, Stock: 10, Requests: 3, Concurrency: 1,
 				Wait: &wait, Timeout: 35 * time.Second,
 			},
-			Strategy: loadtest.Strategy{Name: "right", Endpoint: "/deduct", Available: true, Promise: loadtest.Promise{Scope: loadtest.Cluster}},
-			Command:  "stock load --strategy right", Before: []loadtest.Stock{tape.account.Before},
+			Strategy: loadtest.Strategy{
+				Name:      "right",
+				Endpoint:  "/deduct",
+				Available: true,
+				Promise:   loadtest.Promise{Scope: loadtest.Cluster},
+			},
+			Command: "stock load --strategy right",
+			Before:  []loadtest.Stock{tape.account.Before},
 		},
 		Records: tape.records, Orders: tape.account.Orders,
 		End: tape.end(),
@@ -36,7 +46,11 @@ func sample() *loadtest.History {
 
 // end is the end of a history of the tape.
 func (t *tape) end() *loadtest.End {
-	return &loadtest.End{Stocks: []loadtest.Closing{{SKU: "pen", After: t.account.After, Complete: t.account.Complete, Gap: t.account.Gap}}}
+	return &loadtest.End{
+		Stocks: []loadtest.Closing{
+			{SKU: "pen", After: t.account.After, Complete: t.account.Complete, Gap: t.account.Gap},
+		},
+	}
 }
 
 func written(t testing.TB, h *loadtest.History) string {
@@ -71,7 +85,8 @@ func TestHistoryOfAKilledRun(t *testing.T) {
 	lines := strings.SplitAfter(text, "\n")
 	whole := strings.Join(lines[:3], "")
 	h, err := loadtest.ReadHistory(strings.NewReader(whole + lines[3][:40]))
-	if !errors.Is(err, loadtest.ErrCut) || !strings.HasPrefix(err.Error(), "line 4: the last line is cut off after 40 bytes") {
+	if !errors.Is(err, loadtest.ErrCut) ||
+		!strings.HasPrefix(err.Error(), "line 4: the last line is cut off after 40 bytes") {
 		t.Errorf("got %v, want line 4 cut off", err)
 	}
 	if h == nil || len(h.Records) != 2 || h.End != nil {
@@ -98,26 +113,63 @@ func TestReadHistoryNamesTheLine(t *testing.T) {
 		{"no history", "{}\n", `line 1: a history begins with {"format":"stock-history","version":2`},
 		{"no JSON", "hello\n", "line 1: a history begins with"},
 		{"header cut off", header[:50], "line 1: a history begins with"},
-		{"later version", strings.Replace(header, `"version":2`, `"version":9,"new":1`, 1), "line 1: this is version 9 of the format, and only version 2 can be read here"},
-		{"unknown key in the plan", strings.Replace(header, `"requests"`, `"reqests"`, 1), `line 1: json: unknown field "reqests"`},
+		{
+			"later version", strings.Replace(header, `"version":2`, `"version":9,"new":1`, 1),
+			"line 1: this is version 9 of the format, and only version 2 can be read here",
+		},
+		{
+			"unknown key in the plan", strings.Replace(header, `"requests"`, `"reqests"`, 1),
+			`line 1: json: unknown field "reqests"`,
+		},
 		{"bad wait", strings.Replace(header, `"wait":"5s"`, `"wait":"5"`, 1), "line 1: time: missing unit"},
-		{"unknown key", header + strings.Replace(busy, `"worker"`, `"wroker"`, 1), `line 2: json: unknown field "wroker"`},
-		{"wrong type", header + strings.Replace(busy, `"seq":2`, `"seq":"2"`, 1), "line 2: json: cannot unmarshal string"},
-		{"unknown outcome", header + strings.Replace(busy, `"busy"`, `"bizzy"`, 1), `line 2: outcome "bizzy" is not one of`},
-		{"accepted without receipt", header + strings.Replace(busy, `"busy"`, `"accepted"`, 1), "line 2: an accepted request must have"},
-		{"receipt of a refused one", header + strings.Replace(accepted, `"accepted"`, `"busy"`, 1), "line 2: a request with outcome busy cannot have"},
-		{"done before sent", header + strings.Replace(busy, `T12:00:00.001Z`, `T11:00:00Z`, 1), "line 2: sent_at and done_at"},
+		{
+			"unknown key", header + strings.Replace(busy, `"worker"`, `"wroker"`, 1),
+			`line 2: json: unknown field "wroker"`,
+		},
+		{
+			"wrong type", header + strings.Replace(busy, `"seq":2`, `"seq":"2"`, 1),
+			"line 2: json: cannot unmarshal string",
+		},
+		{
+			"unknown outcome", header + strings.Replace(busy, `"busy"`, `"bizzy"`, 1),
+			`line 2: outcome "bizzy" is not one of`,
+		},
+		{
+			"accepted without receipt", header + strings.Replace(busy, `"busy"`, `"accepted"`, 1),
+			"line 2: an accepted request must have",
+		},
+		{
+			"receipt of a refused one", header + strings.Replace(accepted, `"accepted"`, `"busy"`, 1),
+			"line 2: a request with outcome busy cannot have",
+		},
+		{
+			"done before sent", header + strings.Replace(busy, `T12:00:00.001Z`, `T11:00:00Z`, 1),
+			"line 2: sent_at and done_at",
+		},
 		{"seq 0", header + strings.Replace(busy, `"seq":2`, `"seq":0`, 1), "line 2: seq must be 1 or more"},
 		{"no units", header + strings.Replace(busy, `"quantity":1`, `"quantity":0`, 1), "line 2: quantity must be 1"},
 		{"cut off in the middle", header + busy[:20] + "\n" + busy, "line 2: unexpected EOF"},
 		{"two in a line", header + strings.TrimSpace(busy) + busy, "line 2: there is something after"},
 		{"blank line", header + "\n" + busy, "line 2: EOF"},
 		{"none of the three", header + "{}\n", "line 2: must be a request, an order or the end"},
-		{"two of the three", header + strings.TrimSuffix(strings.TrimSpace(order), "}") + "," + end[1:], "line 2: must be a request, an order or the end"},
+		{
+			"two of the three", header + strings.TrimSuffix(strings.TrimSpace(order), "}") + "," + end[1:],
+			"line 2: must be a request, an order or the end",
+		},
 		{"request after order", header + order + busy, "line 3: a request cannot follow an order"},
-		{"warm-up after the run", header + busy + strings.Replace(busy, `"seq":2`, `"warm":true,"seq":2`, 1), "line 3: a request of the warm-up cannot follow one of the run"},
-		{"sent before it was planned", header + strings.Replace(busy, `"sent_at"`, `"planned_at":"2026-01-02T12:00:01Z","sent_at"`, 1), "line 2: sent_at must not be earlier than planned_at"},
-		{"order without id", header + strings.Replace(order, `"order_id":"o1"`, `"order_id":""`, 1), "line 2: an order must have"},
+		{
+			"warm-up after the run", header + busy + strings.Replace(busy, `"seq":2`, `"warm":true,"seq":2`, 1),
+			"line 3: a request of the warm-up cannot follow one of the run",
+		},
+		{
+			"sent before it was planned",
+			header + strings.Replace(busy, `"sent_at"`, `"planned_at":"2026-01-02T12:00:01Z","sent_at"`, 1),
+			"line 2: sent_at must not be earlier than planned_at",
+		},
+		{
+			"order without id", header + strings.Replace(order, `"order_id":"o1"`, `"order_id":""`, 1),
+			"line 2: an order must have",
+		},
 		{"after the end", header + end + busy, "line 3: nothing can follow the end"},
 		{"long line", header + strings.Repeat(" ", 1<<20) + "\n", "line 2: is longer than"},
 	} {

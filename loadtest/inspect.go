@@ -2,7 +2,9 @@ package loadtest
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 )
@@ -52,11 +54,12 @@ const (
 	InspectionVersion = 1
 )
 
-// Inspect judges from the store alone: from the stock of one SKU, and from the orders written since it was set. It waits until the stock has been
-// at rest for a second, since a tool may leave requests behind that are still being served; a sale that is later still is not seen.
+// Inspect judges from the store alone: from the stock of one SKU, and from the orders written since it was set. It
+// waits until the stock has been at rest for a second, since a tool may leave requests behind that are still being
+// served; a sale that is later still is not seen.
 //
-// What customers were told is not in the store: that a sale was refused, or accepted twice, is seen only as far as Look.Accepted tells.
-// Errors are TargetErrors and PlanErrors.
+// What customers were told is not in the store: that a sale was refused, or accepted twice, is seen only as far as
+// Look.Accepted tells. Errors are TargetErrors and PlanErrors.
 func Inspect(ctx context.Context, t Target, look Look) (*Inspection, error) {
 	now, err := t.Stock(ctx, look.Store, look.SKU)
 	if err != nil {
@@ -64,8 +67,8 @@ func Inspect(ctx context.Context, t Target, look Look) (*Inspection, error) {
 	}
 	before := now
 	before.Quantity, before.Version = now.Initial, 0
-	if m, is := t.(*Mapped); is {
-		if before.Quantity, err = m.assume(look); err != nil {
+	if a, is := t.(assumer); is {
+		if before.Quantity, err = a.Assume(look); err != nil {
 			return nil, err
 		}
 	}
@@ -73,23 +76,43 @@ func Inspect(ctx context.Context, t Target, look Look) (*Inspection, error) {
 	defer cancel()
 	var a Account
 	var v *Verdict
-	lookAgain(ctx, func() bool {
+	LookAgain(ctx, func() bool {
 		a = account(ctx, t, before, look.Store, true, time.Now().Add(comeback))
-		v, _ = settle(Evidence{Records: look.replies(before.Unlisted), Accounts: []Account{a}, Shared: true})
+		v, _ = examine(Evidence{Records: look.replies(before.Unlisted), Accounts: []Account{a}, Shared: true})
 		return v.mayComeRight()
 	})
 	i := &Inspection{
-		Format: InspectionFormat, Version: InspectionVersion, Target: t.URL(), Store: now.Store, SKU: look.SKU,
-		Initial: v.InitialUnits, Sold: v.AcceptedUnits, Remaining: v.RemainingUnits, Known: v.Known,
-		Oversold: v.OversoldUnits, Lost: v.LostUnits, Orders: len(a.Orders), Accepted: look.Accepted, Ways: []string{}, Instances: []string{},
-		Collisions: v.Collisions, Certificates: slices.Concat([]Collision{}, v.Certificates), StaleReads: v.StaleReads, FenceDrops: v.FenceDrops,
-		Notes: slices.Concat([]string{}, v.Limits),
+		Format:       InspectionFormat,
+		Version:      InspectionVersion,
+		Target:       t.URL(),
+		Store:        now.Store,
+		SKU:          look.SKU,
+		Initial:      v.InitialUnits,
+		Sold:         v.AcceptedUnits,
+		Remaining:    v.RemainingUnits,
+		Known:        v.Known,
+		Oversold:     v.OversoldUnits,
+		Lost:         v.LostUnits,
+		Orders:       len(a.Orders),
+		Accepted:     look.Accepted,
+		Ways:         []string{},
+		Instances:    []string{},
+		Collisions:   v.Collisions,
+		Certificates: slices.Concat([]Collision{}, v.Certificates),
+		StaleReads:   v.StaleReads,
+		FenceDrops:   v.FenceDrops,
+		Notes:        slices.Concat([]string{}, v.Limits),
 	}
 	for _, o := range a.Orders {
 		i.Ways, i.Instances = with(i.Ways, o.Strategy), with(i.Instances, o.Instance)
 	}
 	if look.Initial != nil && *look.Initial != before.Quantity {
-		v.because(AboutEvidence, "the store says that there were %d units at first, not %d: was it set by somebody else?", before.Quantity, *look.Initial)
+		v.because(
+			AboutEvidence,
+			"the store says that there were %d units at first, not %d: was it set by somebody else?",
+			before.Quantity,
+			*look.Initial,
+		)
 	}
 	if v.AcceptedUnits == 0 {
 		v.because(AboutEvidence, "nothing was sold, so there is nothing to judge")
@@ -109,9 +132,9 @@ func with(list []string, name string) []string {
 	return list
 }
 
-// compare sets the count of a tool against the orders. Every accepted reply must have its order, of as many units as the tool asked for, and every
-// order its reply. Tools that run for a time cut off the requests that are under way when it ends, and do not count them: how many that may be is for
-// the user to say.
+// compare sets the count of a tool against the orders. Every accepted reply must have its order, of as many units as
+// the tool asked for, and every order its reply. Tools that run for a time cut off the requests that are under way
+// when it ends, and do not count them: how many that may be is for the user to say.
 func (i *Inspection) compare(v *Verdict, look Look, orders []Order) {
 	if look.Quantity > 0 {
 		var other finding
@@ -123,27 +146,63 @@ func (i *Inspection) compare(v *Verdict, look Look, orders []Order) {
 		switch {
 		case other.n == 0:
 		case look.Shared:
-			i.Notes = append(i.Notes, fmt.Sprintf("%s of another number of units than %d: %s.", plural(other.n, "order"), look.Quantity, other.first))
+			i.Notes = append(
+				i.Notes,
+				fmt.Sprintf(
+					"%s of another number of units than %d: %s.",
+					plural(other.n, "order"),
+					look.Quantity,
+					other.first,
+				),
+			)
 		default:
-			v.because(AboutReplies, "misserved: %s of another number of units than the %d that each request asked for: %s",
-				plural(other.n, "order"), look.Quantity, other.first)
+			v.because(
+				AboutReplies,
+				"misserved: %s of another number of units than the %d that each request asked for: %s",
+				plural(other.n, "order"),
+				look.Quantity,
+				other.first,
+			)
 		}
 	} else {
-		i.Notes = append(i.Notes, "Whether every order is of as many units as were asked for is not known: tell with --quantity how many that were.")
+		i.Notes = append(
+			i.Notes,
+			"Whether every order is of as many units as were asked for is not known: tell with --quantity how "+
+				"many that were.",
+		)
 	}
 	n := int64(i.Orders)
 	switch {
 	case i.Accepted == nil:
-		i.Notes = append(i.Notes, "Whether every accepted reply has its order is not known: tell with --accepted how many your tool counted.")
+		i.Notes = append(
+			i.Notes,
+			"Whether every accepted reply has its order is not known: tell with --accepted how many your tool counted.",
+		)
 	case *i.Accepted > n:
-		v.because(AboutReplies, "phantoms: %d requests were accepted, but the store holds %s", *i.Accepted, plural(i.Orders, "order"))
+		v.because(
+			AboutReplies,
+			"phantoms: %d requests were accepted, but the store holds %s",
+			*i.Accepted,
+			plural(i.Orders, "order"),
+		)
 	case *i.Accepted == n:
 	case look.Shared || n-*i.Accepted <= look.CutOff:
-		i.Notes = append(i.Notes, fmt.Sprintf("%s more than accepted replies were counted: their replies were lost or cut off, or somebody else sold.",
-			plural(n-*i.Accepted, "order")))
+		i.Notes = append(
+			i.Notes,
+			fmt.Sprintf(
+				"%s more than accepted replies were counted: their replies were lost or cut off, or somebody "+
+					"else sold.",
+				plural(n-*i.Accepted, "order"),
+			),
+		)
 	default:
-		v.because(AboutEvidence, "foreign: %s more than accepted replies were counted: replies were lost, somebody else sold (--shared), the tool cut off "+
-			"requests at its end (--cut-off), or the service books what nobody ordered", plural(n-*i.Accepted, "order"))
+		v.because(
+			AboutEvidence,
+			"foreign: %s more than accepted replies were counted: replies were lost, somebody else sold "+
+				"(--shared), the tool cut off "+
+				"requests at its end (--cut-off), or the service books what nobody ordered",
+			plural(n-*i.Accepted, "order"),
+		)
 	}
 }
 
@@ -160,16 +219,10 @@ func (look *Look) replies(unlisted bool) []Record {
 	return records
 }
 
-// assume takes it that the stock was look.Initial when all there is to see began.
-func (m *Mapped) assume(look Look) (int64, error) {
-	switch {
-	case look.Initial == nil:
-		return 0, &PlanError{"initial", "is needed: an API that a mapping describes does not tell how many units there were at first"}
-	case m.orders == nil && look.Accepted == nil:
-		return 0, &PlanError{"accepted", "is needed: this API lists no orders, so the count of your tool is the only evidence of sales"}
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.skus[look.SKU] = &past{initial: *look.Initial}
-	return *look.Initial, nil
+// WriteInspectionJSON writes i for programs.
+func WriteInspectionJSON(w io.Writer, i *Inspection) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(i)
 }

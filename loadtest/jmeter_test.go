@@ -35,8 +35,8 @@ func (n *node) property(name string) (text string) {
 	return text
 }
 
-// No test runs the plan: it is for JMeter 5, and Debian's 2.13 refuses every plan under the xstream that comes with it. So its form is
-// tested: what JMeter reads, in its places, with a default for every property.
+// No test runs the plan: it is for JMeter 5, and Debian's 2.13 refuses every plan under the xstream that comes with
+// it. So its form is tested: what JMeter reads, in its places, with a default for every property.
 func TestJMeterPlan(t *testing.T) {
 	text, err := os.ReadFile("jmeter/deduct_stock.jmx")
 	if err != nil {
@@ -68,7 +68,10 @@ func TestJMeterPlan(t *testing.T) {
 	if len(groups) != 2 || byClass["TestPlan"][0].property("TestPlan.serialize_threadgroups") != "true" {
 		t.Fatalf("%d thread groups", len(groups))
 	}
-	for i, want := range [][2]string{{"${__P(one.threads,1)}", "${__P(one.loops,30)}"}, {"${__P(all.threads,30)}", "${__P(all.loops,1)}"}} {
+	for i, want := range [][2]string{
+		{"${__P(one.threads,1)}", "${__P(one.loops,30)}"},
+		{"${__P(all.threads,30)}", "${__P(all.loops,1)}"},
+	} {
 		got := [2]string{groups[i].property("ThreadGroup.num_threads"), groups[i].property("LoopController.loops")}
 		if got != want {
 			t.Errorf("%s: %v, want %v", groups[i].Title, got, want)
@@ -80,10 +83,12 @@ func TestJMeterPlan(t *testing.T) {
 	for class, properties := range map[string]map[string]string{
 		"ConfigTestElement": {"HTTPSampler.domain": "${__P(host,localhost)}", "HTTPSampler.port": "${__P(port,8080)}"},
 		"HTTPSamplerProxy": {
-			"HTTPSampler.method": "POST", "HTTPSampler.path": "${__P(endpoint,/deduct_stock)}?sku=${__P(sku,stock)}&quantity=${__P(quantity,1)}",
+			"HTTPSampler.method": "POST",
+			"HTTPSampler.path":   "${__P(endpoint,/deduct_stock)}?sku=${__P(sku,stock)}&quantity=${__P(quantity,1)}",
 		},
 		"ResponseAssertion": {
-			"answers": "200|409|503", "Assertion.test_field": "Assertion.response_code", "Assertion.assume_success": "true", "Assertion.test_type": "1",
+			"answers": "200|409|503", "Assertion.test_field": "Assertion.response_code",
+			"Assertion.assume_success": "true", "Assertion.test_type": "1",
 		},
 		"JSR223PostProcessor": {"scriptLanguage": "groovy"},
 		"ResultCollector":     {"filename": "${__P(jtl,deduct_stock.jtl)}"},
@@ -100,7 +105,10 @@ func TestJMeterPlan(t *testing.T) {
 		}
 	}
 	for _, meaning := range []string{"'200': 'accepted'", "'409': 'sold out'", "'503': 'busy'"} {
-		if !slices.ContainsFunc(byClass["JSR223PostProcessor"], func(n *node) bool { return strings.Contains(n.property("script"), meaning) }) {
+		if !slices.ContainsFunc(
+			byClass["JSR223PostProcessor"],
+			func(n *node) bool { return strings.Contains(n.property("script"), meaning) },
+		) {
 			t.Errorf("nothing counts %s", meaning)
 		}
 	}

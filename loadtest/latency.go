@@ -29,9 +29,11 @@ type Share struct {
 
 // Latency is how fast a run was.
 type Latency struct {
-	Seconds   float64               `json:"seconds"`           // from the first request sent to the last reply
-	Sold      float64               `json:"sold_per_second"`   // units of accepted requests, until the last of them was answered
-	Rate      float64               `json:"per_second"`        // requests of any outcome: refusals are quick, so it ranks nothing
+	Seconds float64 `json:"seconds"` // from the first request sent to the last reply
+	// units of accepted requests, until the last of them was answered
+	Sold float64 `json:"sold_per_second"`
+	// requests of any outcome: refusals are quick, so it ranks nothing
+	Rate      float64               `json:"per_second"`
 	All       Quantiles             `json:"all"`               // of an open loop: since the request was due
 	Service   *Quantiles            `json:"service,omitempty"` // of an open loop: since the request was sent
 	ByOutcome map[Outcome]Quantiles `json:"by_outcome"`        // only those that occurred
@@ -41,7 +43,7 @@ type Latency struct {
 	LongestLateMS float64 `json:"longest_late_ms"`
 }
 
-// Accepted is the latency of the requests that sold. Its count is 0 if none did.
+// Accepted returns the latency of the requests that sold. Its count is 0 if none did.
 func (l *Latency) Accepted() Quantiles { return l.ByOutcome[Accepted] }
 
 // Measure computes how fast the run was that left records.
@@ -133,4 +135,52 @@ func shares(records []Record) []Share {
 	}
 	slices.SortFunc(list, func(a, b Share) int { return cmp.Compare(a.Instance, b.Instance) })
 	return list
+}
+
+// Fairness is how evenly a run served its workers.
+type Fairness struct {
+	// Jain is Jain's index over the units that each worker got: 1 if all got the same, 1/n if one of n got all (Jain,
+	// Chiu and Hawe, 1984). 0: not known, because nothing was sold, or the load was an open loop, whose workers are
+	// no customers.
+	Jain float64 `json:"jain"`
+	// LongestWaitMS is the longest wait of an accepted request for its turn, as its instance told. Requests that were
+	// refused do not tell.
+	LongestWaitMS float64 `json:"longest_wait_ms"`
+}
+
+// FairnessOf computes how fair the run was that left r's records.
+func FairnessOf(r *Result) Fairness {
+	var f Fairness
+	got := make(map[int]float64)
+	for i := range r.Records {
+		rec := &r.Records[i]
+		got[rec.Worker] += 0 // a worker that got nothing counts, too
+		if rec.Receipt != nil {
+			got[rec.Worker] += float64(rec.Quantity)
+			f.LongestWaitMS = max(f.LongestWaitMS, rec.WaitedMS)
+		}
+	}
+	var sum, squares float64
+	for _, units := range got {
+		sum += units
+		squares += units * units
+	}
+	if squares > 0 && !r.Plan.Open() {
+		f.Jain = sum * sum / (float64(len(got)) * squares)
+	}
+	return f
+}
+
+// WakeUps returns how often the lock's server woke a waiter per sale, as far as accepted requests tell: up to 1 if it
+// wakes the next in line, up to the number of waiters if it wakes the herd. It is 0 if nobody was woken, or the
+// target does not tell.
+func (r *Result) WakeUps() float64 {
+	var woken, sold int
+	for _, record := range r.Records {
+		if record.Receipt != nil {
+			woken += record.Wakeups
+			sold++
+		}
+	}
+	return float64(woken) / float64(max(sold, 1))
 }

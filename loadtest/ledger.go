@@ -14,8 +14,8 @@ type sale struct {
 	segment                   int // that read, remaining, version and fence are of; 0: the whole stock
 	version, fence            uint64
 	blind                     bool    // somebody else's API, which does not tell read, remaining and version
-	of                        *Record // that it is the order of; nil: of nobody's that is known
-	booked                    *Order  // as the store has it; nil: the reply alone tells of it
+	of                        *Record // whose order it is; nil: not known
+	booked                    *Order  // as in the store; nil: only the reply tells of it
 
 	earliest time.Time // the first instant at which it can have been made, as its place among the versions allows
 	first    *sale     // that with its sending made earliest what it is
@@ -49,7 +49,7 @@ func (l *ledger) because(about, format string, args ...any) {
 	l.verdict.because(about, format, args...)
 }
 
-// plural is n and noun: "1 unit", "2 units". A noun whose plural is another is given with it.
+// plural returns n and noun: "1 unit", "2 units". An irregular plural is given after the noun.
 func plural[N int | int64](n N, noun string, several ...string) string {
 	switch {
 	case n == 1:
@@ -63,7 +63,8 @@ func plural[N int | int64](n N, noun string, several ...string) string {
 	return fmt.Sprintf("%d %s", n, noun)
 }
 
-func (l *ledger) judge() {
+// check does all checks but those of order in time.
+func (l *ledger) check() {
 	if l.Account == nil {
 		l.Account = &Account{Gap: "nothing is known of this SKU in the store"}
 		if len(l.records) > 0 {
@@ -76,13 +77,13 @@ func (l *ledger) judge() {
 		account.Complete = false
 		l.Account = &account
 	}
-	l.settle()
+	l.match()
 	l.sequence()
 	l.balance()
 	l.limits()
 }
 
-// epochOf is the epoch of the first accepted record.
+// epochOf returns the epoch of the first accepted record.
 func epochOf(records []*Record) uint64 {
 	for _, r := range records {
 		if r.Receipt != nil {
@@ -97,10 +98,10 @@ type book struct {
 	orders    []Order
 	byID      map[string]int
 	byRequest map[string]int // the first of it
-	claimed   []bool         // by a record
+	matched   []bool         // with a record
 }
 
-func (l *ledger) book() *book {
+func (l *ledger) openBook() *book {
 	b := &book{byID: make(map[string]int, len(l.Orders)), byRequest: make(map[string]int, len(l.Orders))}
 	for _, o := range l.Orders {
 		if o.Epoch != l.Before.Epoch {
@@ -115,7 +116,7 @@ func (l *ledger) book() *book {
 		}
 		b.orders = append(b.orders, o)
 	}
-	b.claimed = make([]bool, len(b.orders))
+	b.matched = make([]bool, len(b.orders))
 	return b
 }
 
@@ -135,9 +136,9 @@ func (b *book) find(r *Record) int {
 	return -1
 }
 
-// settle matches records with orders, counts, and collects the sales.
-func (l *ledger) settle() {
-	b, v := l.book(), l.verdict
+// match pairs records with orders, counts both, and collects the sales.
+func (l *ledger) match() {
+	b, v := l.openBook(), l.verdict
 	ours := make(map[string]bool, len(l.records))
 	for _, r := range l.records {
 		ours[r.RequestID] = true
@@ -153,8 +154,8 @@ func (l *ledger) settle() {
 			if v.Phantoms > phantoms && example == nil {
 				example = r
 			}
-		case at >= 0 && !b.claimed[at]:
-			l.claim(b, at, r, 0)
+		case at >= 0 && !b.matched[at]:
+			l.book(b, at, r, 0)
 			if r.Outcome == Unknown {
 				v.Accepted++
 				v.Recovered++
@@ -174,14 +175,23 @@ func (l *ledger) settle() {
 	}
 	if n := v.Phantoms - phantoms; n > 0 {
 		v.late = true
-		l.because(AboutReplies, "phantoms: %d accepted of which the store holds no order, or the order of another reply (request %s)",
-			n, example.RequestID)
+		l.because(
+			AboutReplies,
+			"phantoms: %d accepted of which the store holds no order, or the order of another reply (request %s)",
+			n,
+			example.RequestID,
+		)
 	}
 	if n := v.Denied - denied; n > 0 {
-		l.because(AboutReplies, "denied: %d refused of which the store holds an order all the same (request %s)", n, example.RequestID)
+		l.because(
+			AboutReplies,
+			"denied: %d refused of which the store holds an order all the same (request %s)",
+			n,
+			example.RequestID,
+		)
 	}
 	l.agree(ours)
-	l.unclaimed(b, ours)
+	l.bookRest(b, ours)
 }
 
 // agree compares every request, and its reply, with the order that is its own.
@@ -201,11 +211,29 @@ func (l *ledger) agree(ours map[string]bool) {
 			case r.Read != o.Read:
 				misquoted.add("the reply to %s says read %d, its order %s %d", r.RequestID, r.Read, s.order, o.Read)
 			case r.Remaining != o.Remaining:
-				misquoted.add("the reply to %s says remaining %d, its order %s %d", r.RequestID, r.Remaining, s.order, o.Remaining)
+				misquoted.add(
+					"the reply to %s says remaining %d, its order %s %d",
+					r.RequestID,
+					r.Remaining,
+					s.order,
+					o.Remaining,
+				)
 			case r.Version != o.Version:
-				misquoted.add("the reply to %s says version %d, its order %s %d", r.RequestID, r.Version, s.order, o.Version)
+				misquoted.add(
+					"the reply to %s says version %d, its order %s %d",
+					r.RequestID,
+					r.Version,
+					s.order,
+					o.Version,
+				)
 			case r.Segment != o.Segment:
-				misquoted.add("the reply to %s says segment %d, its order %s %d", r.RequestID, r.Segment, s.order, o.Segment)
+				misquoted.add(
+					"the reply to %s says segment %d, its order %s %d",
+					r.RequestID,
+					r.Segment,
+					s.order,
+					o.Segment,
+				)
 			case r.Fence != o.Fence && r.Fence > 0 && o.Fence > 0: // in the lab a write may carry none
 				misquoted.add("the reply to %s says fence %d, its order %s %d", r.RequestID, r.Fence, s.order, o.Fence)
 			}
@@ -221,16 +249,34 @@ func (l *ledger) agree(ours map[string]bool) {
 	v := l.verdict
 	v.Misserved, v.Misquoted, v.Swapped = v.Misserved+misserved.n, v.Misquoted+misquoted.n, v.Swapped+swapped.n
 	if misserved.n > 0 {
-		l.because(AboutReplies, "misserved: %s of another number of units than was asked for: %s", plural(misserved.n, "order"), misserved.first)
+		l.because(
+			AboutReplies,
+			"misserved: %s of another number of units than was asked for: %s",
+			plural(misserved.n, "order"),
+			misserved.first,
+		)
 	}
 	if misquoted.n > 0 {
-		l.because(AboutReplies, "misquoted: %s of what is not in the order: %s", plural(misquoted.n, "reply tells", "replies tell"), misquoted.first)
+		l.because(
+			AboutReplies,
+			"misquoted: %s of what is not in the order: %s",
+			plural(misquoted.n, "reply tells", "replies tell"),
+			misquoted.first,
+		)
 	}
 	if swapped.n > 0 {
-		l.because(AboutReplies, "swapped: %s: %s", plural(swapped.n, "order carries another request's id", "orders carry another request's id"), swapped.first)
+		l.because(
+			AboutReplies,
+			"swapped: %s: %s",
+			plural(swapped.n, "order carries another request's id", "orders carry another request's id"),
+			swapped.first,
+		)
 	}
 	if renamed.n > 0 {
-		l.limit("Some orders carry another request id than was sent: something on the way replaces it, so that a request which was sold twice is not seen.")
+		l.limit(
+			"Some orders carry another request id than was sent: something on the way replaces it, so that a " +
+				"request which was sold twice is not seen.",
+		)
 	}
 }
 
@@ -264,8 +310,8 @@ func (l *ledger) accepted(b *book, r *Record, at int) {
 	switch {
 	case r.Epoch != l.Before.Epoch:
 		l.otherEpoch++
-	case at >= 0 && !b.claimed[at]:
-		l.claim(b, at, r, r.Fence)
+	case at >= 0 && !b.matched[at]:
+		l.book(b, at, r, r.Fence)
 	case at >= 0:
 		l.verdict.Phantoms++
 		l.phantom += r.Quantity
@@ -274,34 +320,53 @@ func (l *ledger) accepted(b *book, r *Record, at int) {
 			l.verdict.Phantoms++
 		}
 		l.sales = append(l.sales, sale{
-			order: r.OrderID, request: r.RequestID, instance: r.Instance,
-			quantity: r.Quantity, read: r.Read, remaining: r.Remaining, version: r.Version, fence: r.Fence, segment: r.Segment, blind: r.Blind, of: r,
+			order:     r.OrderID,
+			request:   r.RequestID,
+			instance:  r.Instance,
+			quantity:  r.Quantity,
+			read:      r.Read,
+			remaining: r.Remaining,
+			version:   r.Version,
+			fence:     r.Fence,
+			segment:   r.Segment,
+			blind:     r.Blind,
+			of:        r,
 		})
 	}
 }
 
-// claim books the order at that place, which is r's if r is not nil. fence is the holder's, if a reply told: in the lab, writes may carry none.
-func (l *ledger) claim(b *book, at int, r *Record, fence uint64) {
-	b.claimed[at] = true
+// book makes a sale of the order at that place. The order is r's if r is not nil. fence is that of the holder if a
+// reply told it: in the lab, writes may carry none.
+func (l *ledger) book(b *book, at int, r *Record, fence uint64) {
+	b.matched[at] = true
 	booked := b.orders[at]
 	o := &b.orders[at]
 	if o.Blind && r != nil && r.Receipt != nil && !r.Receipt.Blind { // the reply told what the list of orders does not
 		o.Read, o.Remaining, o.Version, o.Blind = r.Read, r.Remaining, r.Version, false
 	}
 	l.sales = append(l.sales, sale{
-		order: o.OrderID, request: o.RequestID, instance: o.Instance,
-		quantity: o.Quantity, read: o.Read, remaining: o.Remaining, version: o.Version, fence: max(fence, o.Fence), segment: o.Segment, blind: o.Blind, of: r,
-		booked: &booked,
+		order:     o.OrderID,
+		request:   o.RequestID,
+		instance:  o.Instance,
+		quantity:  o.Quantity,
+		read:      o.Read,
+		remaining: o.Remaining,
+		version:   o.Version,
+		fence:     max(fence, o.Fence),
+		segment:   o.Segment,
+		blind:     o.Blind,
+		of:        r,
+		booked:    &booked,
 	})
 }
 
-// unclaimed books the orders that no reply told of.
-func (l *ledger) unclaimed(b *book, ours map[string]bool) {
+// bookRest makes sales of the orders that no reply told of.
+func (l *ledger) bookRest(b *book, ours map[string]bool) {
 	before := l.verdict.Duplicates
 	var strangers []string
 	foreign := 0
 	for at := range b.orders {
-		if b.claimed[at] {
+		if b.matched[at] {
 			continue
 		}
 		if id := b.orders[at].RequestID; id != "" && ours[id] {
@@ -312,19 +377,25 @@ func (l *ledger) unclaimed(b *book, ours map[string]bool) {
 				strangers = append(strangers, b.orders[at].OrderID+" of "+requestNamed(id))
 			}
 		}
-		l.claim(b, at, nil, 0)
+		l.book(b, at, nil, 0)
 	}
 	if n := l.verdict.Duplicates - before; n > 0 {
 		l.because(AboutReplies, "%s beyond the first of one request (did a proxy send it twice?)", plural(n, "order"))
 	}
 	l.verdict.Foreign += foreign
 	if foreign > 0 && !l.shared {
-		l.because(AboutEvidence, "foreign: %s that no request of this run asked for (%s): somebody else sold, or the service books what nobody ordered. "+
-			"If others may sell too, say so with --shared", plural(foreign, "order"), strings.Join(strangers, ", "))
+		l.because(
+			AboutEvidence,
+			"foreign: %s that no request of this run asked for (%s): somebody else sold, or the service books "+
+				"what nobody ordered. "+
+				"If others may sell too, say so with --shared",
+			plural(foreign, "order"),
+			strings.Join(strangers, ", "),
+		)
 	}
 }
 
-// requestNamed is a request by its id, for people.
+// requestNamed returns how texts name a request.
 func requestNamed(id string) string {
 	if id == "" {
 		return "no request"
@@ -332,7 +403,7 @@ func requestNamed(id string) string {
 	return "request " + id
 }
 
-// limit says once what could not be checked.
+// limit notes what could not be checked, once.
 func (l *ledger) limit(text string) {
 	if !slices.Contains(l.verdict.Limits, text) {
 		l.verdict.Limits = append(l.verdict.Limits, text)

@@ -9,8 +9,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The placement of sales and refusals, which needs no search, and porcupine, which searches, agree on every small history of a counter: right ones,
-// those in which the past was served, and those with false refusals; with and without versions, in segments, with lost replies.
+// The placement of sales and refusals, which needs no search, and porcupine, which searches, agree on every small
+// history of a counter: right ones, those in which the past was served, and those with false refusals; with and
+// without versions, in segments, with lost replies.
 func TestPlacementAgreesWithPorcupine(t *testing.T) {
 	counts := map[bool]int{}
 	rapid.Check(t, func(t *rapid.T) {
@@ -41,11 +42,20 @@ func TestPlacementAgreesWithPorcupine(t *testing.T) {
 			saw := Receipt{Read: left, Remaining: left - want, Version: version, Blind: blind}
 			id := fmt.Sprintf("o%d", i)
 			a.Orders = append(a.Orders, Order{
-				OrderID: id, SKU: "pen", Quantity: want, Read: saw.Read, Remaining: saw.Remaining, Version: version, RequestID: r.RequestID, Blind: blind,
+				OrderID:   id,
+				SKU:       "pen",
+				Quantity:  want,
+				Read:      saw.Read,
+				Remaining: saw.Remaining,
+				Version:   version,
+				RequestID: r.RequestID,
+				Blind:     blind,
 			})
 			left -= want
 			version++
-			if r.Reply = (Reply{Outcome: Accepted, OrderID: id, Receipt: &saw}); rapid.IntRange(0, 5).Draw(t, "lost") == 0 {
+			if r.Reply = (Reply{Outcome: Accepted, OrderID: id, Receipt: &saw}); rapid.IntRange(0, 5).
+				Draw(t, "lost") ==
+				0 {
 				r.Reply = Reply{Outcome: Unknown}
 			}
 			records = append(records, r)
@@ -54,7 +64,7 @@ func TestPlacementAgreesWithPorcupine(t *testing.T) {
 		after.Quantity = left
 		after.Sold = initial - left
 		a.After = &after
-		v, ledgers := settle(Evidence{Records: records, Accounts: []Account{a}})
+		v, ledgers := examine(Evidence{Records: records, Accounts: []Account{a}})
 		ops, why := operations(ledgers)
 		if why != "" {
 			return

@@ -11,7 +11,8 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// A clocked counter runs an interleaving of read and write steps, one per millisecond, and stamps requests with when they were sent and answered.
+// A clocked counter runs an interleaving of read and write steps, one per millisecond, and stamps requests with when
+// they were sent and answered.
 type clocked struct {
 	*counter
 	now  time.Time
@@ -38,8 +39,8 @@ func (c *clocked) step(client int, want int64) {
 	}
 }
 
-// Generated interleavings of a right and of a wrong counter, some with lost replies, some with orders that could not be read: porcupine
-// never passes one that lost an update, and never fails one that did not.
+// Generated interleavings of a right and of a wrong counter, some with lost replies, some with orders that could not
+// be read: porcupine never passes one that lost an update, and never fails one that did not.
 func TestPorcupineTellsCountersApart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := newClocked(rapid.Int64Range(0, 20).Draw(t, "stock"), rapid.Bool().Draw(t, "exclusive"))
@@ -78,7 +79,11 @@ func TestPorcupineTellsCountersApart(t *testing.T) {
 // What a counter of right versions may still do wrong: serve the past. No other check looks at time.
 func TestOrderInTime(t *testing.T) {
 	at := func(r *loadtest.Record, sent, done int) {
-		r.SentAt, r.DoneAt = noon.Add(time.Duration(sent)*time.Millisecond), noon.Add(time.Duration(done)*time.Millisecond)
+		r.SentAt, r.DoneAt = noon.Add(
+			time.Duration(sent)*time.Millisecond,
+		), noon.Add(
+			time.Duration(done)*time.Millisecond,
+		)
 	}
 	for _, row := range []struct {
 		name string
@@ -86,18 +91,40 @@ func TestOrderInTime(t *testing.T) {
 		want string
 	}{
 		{"one after the other", func(t *tape) { at(t.next(1), 0, 1); at(t.next(1), 2, 3) }, loadtest.InOrder},
-		{"at the same time, the later one first", func(t *tape) { at(t.next(1), 2, 5); at(t.next(1), 0, 4) }, loadtest.InOrder},
-		{"sent after the reply, and served before", func(t *tape) { at(t.next(1), 2, 3); at(t.next(1), 0, 1) }, loadtest.Illegal},
-		{"told sold out before it was", func(t *tape) { at(t.answer(loadtest.SoldOut, 1), 0, 1); at(t.next(3), 2, 3) }, loadtest.Illegal},
-		{"told sold out while the last was sold", func(t *tape) { at(t.answer(loadtest.SoldOut, 1), 0, 3); at(t.next(3), 2, 4) }, loadtest.InOrder},
-		{"busy whatever there is", func(t *tape) { at(t.answer(loadtest.Busy, 1), 0, 1); at(t.next(3), 2, 3) }, loadtest.InOrder},
+		{
+			"at the same time, the later one first", func(t *tape) { at(t.next(1), 2, 5); at(t.next(1), 0, 4) },
+			loadtest.InOrder,
+		},
+		{
+			"sent after the reply, and served before", func(t *tape) { at(t.next(1), 2, 3); at(t.next(1), 0, 1) },
+			loadtest.Illegal,
+		},
+		{
+			"told sold out before it was",
+			func(t *tape) { at(t.answer(loadtest.SoldOut, 1), 0, 1); at(t.next(3), 2, 3) }, loadtest.Illegal,
+		},
+		{
+			"told sold out while the last was sold",
+			func(t *tape) { at(t.answer(loadtest.SoldOut, 1), 0, 3); at(t.next(3), 2, 4) }, loadtest.InOrder,
+		},
+		{
+			"busy whatever there is", func(t *tape) { at(t.answer(loadtest.Busy, 1), 0, 1); at(t.next(3), 2, 3) },
+			loadtest.InOrder,
+		},
 		{"no reply, and the order later", func(t *tape) {
 			at(t.next(1), 4, 5)
 			at(t.next(1), 0, 1)
 			t.records[1].Reply = loadtest.Reply{Outcome: loadtest.Unknown}
 		}, loadtest.InOrder},
-		{"somebody else's order", func(t *tape) { t.shared = true; t.next(1); at(t.next(1), 2, 3); t.records = t.records[1:] }, loadtest.InOrder},
-		{"segments: reads are of a part", func(t *tape) { at(t.from(1, 1, 1, 1), 0, 1); at(t.from(2, 1, 2, 1), 2, 3) }, loadtest.InOrder},
+		{
+			"somebody else's order",
+			func(t *tape) { t.shared = true; t.next(1); at(t.next(1), 2, 3); t.records = t.records[1:] },
+			loadtest.InOrder,
+		},
+		{
+			"segments: reads are of a part",
+			func(t *tape) { at(t.from(1, 1, 1, 1), 0, 1); at(t.from(2, 1, 2, 1), 2, 3) }, loadtest.InOrder,
+		},
 		{"segments: sold out too early", func(t *tape) {
 			at(t.from(1, 1, 1, 1), 0, 1)
 			at(t.answer(loadtest.SoldOut, 1), 2, 3)
@@ -114,25 +141,35 @@ func TestOrderInTime(t *testing.T) {
 			tape := newTape(3)
 			row.do(tape)
 			v := tape.judge(loadtest.Cluster)
-			if v.Linear.Result != row.want || row.want == loadtest.InOrder && v.Finding != loadtest.Holds || row.want == loadtest.Illegal && v.Finding != loadtest.Broken {
+			if v.Linear.Result != row.want || row.want == loadtest.InOrder && v.Finding != loadtest.Holds ||
+				row.want == loadtest.Illegal && v.Finding != loadtest.Broken {
 				t.Errorf("%+v, finding %s, %v; want %s", v.Linear, v.Finding, v.Reasons, row.want)
 			}
 		})
 	}
 }
 
-// Runs that are too large for porcupine are judged all the same: that needs no search. Only its picture is not to be had.
+// Runs that are too large for porcupine are judged all the same: that needs no search. Only its picture is not to be
+// had.
 func TestTooLargeForPorcupine(t *testing.T) {
 	tape := newTape(1_000_000)
 	for i := range loadtest.MaxLinear + 1 {
 		r := tape.next(1)
-		r.SentAt, r.DoneAt = noon.Add(time.Duration(2*i)*time.Millisecond), noon.Add(time.Duration(2*i+1)*time.Millisecond)
+		r.SentAt, r.DoneAt = noon.Add(
+			time.Duration(2*i)*time.Millisecond,
+		), noon.Add(
+			time.Duration(2*i+1)*time.Millisecond,
+		)
 	}
 	if v := tape.judge(loadtest.Cluster); v.Linear.Result != loadtest.InOrder || v.Finding != loadtest.Holds {
 		t.Errorf("%+v, finding %s", v.Linear, v.Finding)
 	}
 	r := &loadtest.Result{Records: tape.records, Accounts: []loadtest.Account{tape.account}}
-	if err := loadtest.WriteLinear(new(bytes.Buffer), r); err == nil || !strings.Contains(err.Error(), "more than 10000") {
+	if err := loadtest.WriteLinear(
+		new(bytes.Buffer),
+		r,
+	); err == nil ||
+		!strings.Contains(err.Error(), "more than 10000") {
 		t.Errorf("picture: %v", err)
 	}
 	// One reply of the past among ten thousand is found.
@@ -176,7 +213,8 @@ func TestPictureOfTheSearch(t *testing.T) {
 	}
 }
 
-// The promise of speed, with a wide margin for a loaded computer: 100,000 replies over 20 SKUs are judged in a fraction of a second.
+// The promise of speed, with a wide margin for a loaded computer: 100,000 replies over 20 SKUs are judged in a
+// fraction of a second.
 func TestJudge100kIsQuick(t *testing.T) {
 	records, accounts := run100k()
 	best := time.Hour

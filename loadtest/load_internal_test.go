@@ -98,7 +98,8 @@ func TestMix(t *testing.T) {
 		return skus, quantities, b.String()
 	}
 	for skew, want := range map[Skew][]float64{
-		"": {0.25, 0.25, 0.25, 0.25}, Uniform: {0.25, 0.25, 0.25, 0.25}, "hot:0.7": {0.7, 0.1, 0.1, 0.1}, "hot:1": {1, 0, 0, 0},
+		"": {0.25, 0.25, 0.25, 0.25}, Uniform: {0.25, 0.25, 0.25, 0.25}, "hot:0.7": {0.7, 0.1, 0.1, 0.1},
+		"hot:1":  {1, 0, 0, 0},
 		"zipf:1": {0.48, 0.24, 0.16, 0.12},
 	} {
 		skus, quantities, text := counts(3, skew)
@@ -151,8 +152,8 @@ func TestLanes(t *testing.T) {
 	})
 }
 
-// What the parsers of the command line take can be written, and reads as the same; and a plan of it is either refused or has a schedule that
-// begins in order.
+// What the parsers of the command line take can be written, and reads as the same; and a plan of it is either refused
+// or has a schedule that begins in order.
 func FuzzParseLoad(f *testing.F) {
 	for _, text := range []string{"1000", "0..5", "1..5", "1,2,5", "zipf:1.1", "hot:0.8", "1e3", "0x10", "..", ","} {
 		f.Add(text)
@@ -180,7 +181,10 @@ func FuzzParseLoad(f *testing.F) {
 				t.Fatalf("%q is %v, which is %v, %v", text, list, again, err)
 			}
 		}
-		if weights, err := Skew(text).weights(3); err == nil && (!slices.IsSorted(weights) || math.Abs(weights[2]-1) > 1e-9) {
+		if weights, err := Skew(
+			text,
+		).weights(3); err == nil &&
+			(!slices.IsSorted(weights) || math.Abs(weights[2]-1) > 1e-9) {
 			t.Fatalf("%q: %v", text, weights)
 		}
 	})

@@ -46,14 +46,28 @@ func TestSeveralSKUs(t *testing.T) {
 			url := serve(t, new(mall), nil)
 			var file bytes.Buffer
 			r, err := loadtest.Run(t.Context(), client(t, url, "", 20), loadtest.Plan{
-				Strategy: row.strategy, SKU: "pen", SKUs: 5, Skew: "hot:0.6", Stock: 60, Quantities: []int64{1, 2, 3}, Requests: 200, Concurrency: 20,
-				Seed: 5, History: &file,
+				Strategy:    row.strategy,
+				SKU:         "pen",
+				SKUs:        5,
+				Skew:        "hot:0.6",
+				Stock:       60,
+				Quantities:  []int64{1, 2, 3},
+				Requests:    200,
+				Concurrency: 20,
+				Seed:        5,
+				History:     &file,
 			}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if r.Verdict.Finding != row.finding || r.Verdict.InitialUnits != 300 || len(r.Accounts) != 5 {
-				t.Errorf("%s %v; %d units at first in %d accounts", r.Verdict.Finding, r.Verdict.Reasons, r.Verdict.InitialUnits, len(r.Accounts))
+				t.Errorf(
+					"%s %v; %d units at first in %d accounts",
+					r.Verdict.Finding,
+					r.Verdict.Reasons,
+					r.Verdict.InitialUnits,
+					len(r.Accounts),
+				)
 			}
 			asked, units := make(map[string]int), make(map[int64]int)
 			for _, record := range r.Records {
@@ -68,10 +82,15 @@ func TestSeveralSKUs(t *testing.T) {
 				t.Fatal(err)
 			}
 			again := h.Result()
-			if again.Verdict.Finding != row.finding || again.Verdict.AcceptedUnits != r.Verdict.AcceptedUnits || again.Command != r.Command || again.Interrupted {
+			if again.Verdict.Finding != row.finding || again.Verdict.AcceptedUnits != r.Verdict.AcceptedUnits ||
+				again.Command != r.Command ||
+				again.Interrupted {
 				t.Errorf("read back: %+v", again.Verdict)
 			}
-			if !strings.Contains(r.Command, "--skus 5 --skew hot:0.6 --stock 60 --quantity 1,2,3 --concurrency 20 --requests 200 --seed 5") {
+			if !strings.Contains(
+				r.Command,
+				"--skus 5 --skew hot:0.6 --stock 60 --quantity 1,2,3 --concurrency 20 --requests 200 --seed 5",
+			) {
 				t.Errorf("command %s", r.Command)
 			}
 		})
@@ -81,8 +100,14 @@ func TestSeveralSKUs(t *testing.T) {
 // What the warm-up sells is neither judged nor measured, and on file.
 func TestWarmUp(t *testing.T) {
 	for name, plan := range map[string]loadtest.Plan{
-		"closed": {Strategy: "right", SKU: "pen", Stock: 7, Requests: 10, Concurrency: 2, WarmUp: 500 * time.Millisecond},
-		"open":   {Strategy: "right", SKU: "pen", Stock: 7, Requests: 10, Rate: loadtest.Rate{From: 200, To: 200}, Arrivals: loadtest.Even, WarmUp: 500 * time.Millisecond},
+		"closed": {
+			Strategy: "right", SKU: "pen", Stock: 7, Requests: 10, Concurrency: 2,
+			WarmUp: 500 * time.Millisecond,
+		},
+		"open": {
+			Strategy: "right", SKU: "pen", Stock: 7, Requests: 10, Rate: loadtest.Rate{From: 200, To: 200},
+			Arrivals: loadtest.Even, WarmUp: 500 * time.Millisecond,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			url := serve(t, new(mall), nil)
@@ -98,7 +123,8 @@ func TestWarmUp(t *testing.T) {
 				t.Fatal(err)
 			}
 			v := r.Verdict
-			if v.Finding != loadtest.Holds || v.Sent != 10 || v.Accepted != 7 || v.SoldOut != 3 || r.Latency.All.Count != 10 {
+			if v.Finding != loadtest.Holds || v.Sent != 10 || v.Accepted != 7 || v.SoldOut != 3 ||
+				r.Latency.All.Count != 10 {
 				t.Errorf("%+v, %d measured", v, r.Latency.All.Count)
 			}
 			if len(r.Warm) == 0 || warm == 0 || r.Records[0].Seq <= r.Warm[len(r.Warm)-1].Seq {
@@ -153,12 +179,18 @@ func TestRampUp(t *testing.T) {
 	}
 	for _, record := range r.Records {
 		if least := time.Duration(record.Worker-1) * step; record.SentAt.Sub(r.StartedAt) < least {
-			t.Errorf("worker %d began %v after the start, want %v or more", record.Worker, record.SentAt.Sub(r.StartedAt), least)
+			t.Errorf(
+				"worker %d began %v after the start, want %v or more",
+				record.Worker,
+				record.SentAt.Sub(r.StartedAt),
+				least,
+			)
 		}
 	}
 }
 
-// An open loop does not wait for replies: while the service hangs, requests go on leaving, and those that find too many under way are dropped.
+// An open loop does not wait for replies: while the service hangs, requests go on leaving, and those that find too
+// many under way are dropped.
 func TestOpenLoopDoesNotWait(t *testing.T) {
 	const most = 20
 	full := make(chan struct{})
@@ -173,7 +205,12 @@ func TestOpenLoopDoesNotWait(t *testing.T) {
 		})
 	})
 	r, err := loadtest.Run(t.Context(), client(t, url, "", most), loadtest.Plan{
-		Strategy: "right", Stock: 1000, Rate: loadtest.Rate{From: 400, To: 400}, Arrivals: loadtest.Even, Requests: 400, MaxInFlight: most,
+		Strategy:    "right",
+		Stock:       1000,
+		Rate:        loadtest.Rate{From: 400, To: 400},
+		Arrivals:    loadtest.Even,
+		Requests:    400,
+		MaxInFlight: most,
 	}, func(p loadtest.Progress) {
 		if p.Dropped > 0 {
 			release()
@@ -189,7 +226,8 @@ func TestOpenLoopDoesNotWait(t *testing.T) {
 		t.Errorf("warnings %q", warned)
 	}
 	for _, record := range r.Records {
-		if record.PlannedAt.IsZero() || record.SentAt.Before(record.PlannedAt) || record.Worker < 1 || record.Worker > most {
+		if record.PlannedAt.IsZero() || record.SentAt.Before(record.PlannedAt) || record.Worker < 1 ||
+			record.Worker > most {
 			t.Fatalf("%+v", record)
 		}
 	}
@@ -214,7 +252,13 @@ func TestCancelAnOpenLoop(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !r.Interrupted || len(r.Records) == 0 || r.Verdict.Finding != loadtest.Holds || r.Verdict.Unknown > 0 {
-		t.Errorf("interrupted %v, %d records, %s %v", r.Interrupted, len(r.Records), r.Verdict.Finding, r.Verdict.Reasons)
+		t.Errorf(
+			"interrupted %v, %d records, %s %v",
+			r.Interrupted,
+			len(r.Records),
+			r.Verdict.Finding,
+			r.Verdict.Reasons,
+		)
 	}
 }
 
@@ -228,11 +272,21 @@ func TestLatencyFromThePlannedTime(t *testing.T) {
 		r.DoneAt = r.SentAt.Add(2 * time.Millisecond)
 	}
 	l := loadtest.Measure(tape.records)
-	if l.Late != 1 || l.LongestLateMS != 500 || l.All.Max < 502 || l.All.Max > 503 || l.Service == nil || l.Service.Max > 2.1 {
+	if l.Late != 1 || l.LongestLateMS != 500 || l.All.Max < 502 || l.All.Max > 503 || l.Service == nil ||
+		l.Service.Max > 2.1 {
 		t.Errorf("%+v, service %+v", l, l.Service)
 	}
-	h := &loadtest.History{Header: loadtest.Header{Plan: loadtest.Plan{Rate: loadtest.Rate{From: 1, To: 1}}}, Records: tape.records}
-	if warned := strings.Join(h.Result().Warnings, "\n"); !strings.Contains(warned, "The generator is the limit, not the service: it sent 1 of 3 requests (33.3 %)") {
+	h := &loadtest.History{
+		Header:  loadtest.Header{Plan: loadtest.Plan{Rate: loadtest.Rate{From: 1, To: 1}}},
+		Records: tape.records,
+	}
+	if warned := strings.Join(
+		h.Result().Warnings,
+		"\n",
+	); !strings.Contains(
+		warned,
+		"The generator is the limit, not the service: it sent 1 of 3 requests (33.3 %)",
+	) {
 		t.Errorf("warnings %q", warned)
 	}
 }

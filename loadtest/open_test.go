@@ -16,12 +16,22 @@ func trivial(t testing.TB) string {
 	t.Helper()
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/strategies", func(w http.ResponseWriter, _ *http.Request) {
-		reply(w, map[string]any{"strategies": []loadtest.Strategy{{Name: "trivial", Endpoint: "/sell", Available: true, Promise: loadtest.Promise{Scope: "none"}}}})
+		reply(
+			w,
+			map[string]any{
+				"strategies": []loadtest.Strategy{
+					{Name: "trivial", Endpoint: "/sell", Available: true, Promise: loadtest.Promise{Scope: "none"}},
+				},
+			},
+		)
 	})
 	mux.HandleFunc("/v1/stock/{sku}", func(w http.ResponseWriter, r *http.Request) {
 		reply(w, loadtest.Stock{SKU: r.PathValue("sku"), Quantity: 1})
 	})
-	mux.HandleFunc("GET /v1/stock/{sku}/orders", func(w http.ResponseWriter, _ *http.Request) { reply(w, map[string]any{"orders": []int{}}) })
+	mux.HandleFunc(
+		"GET /v1/stock/{sku}/orders",
+		func(w http.ResponseWriter, _ *http.Request) { reply(w, map[string]any{"orders": []int{}}) },
+	)
 	const soldOut = `{"type":"/problems/sold_out","status":409}`
 	mux.HandleFunc("POST /sell", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/problem+json")
@@ -41,7 +51,12 @@ func openLoop(tb testing.TB, duration, warmUp time.Duration) *loadtest.Result {
 	}
 	defer c.Close()
 	r, err := loadtest.Run(tb.Context(), c, loadtest.Plan{
-		Strategy: "trivial", Stock: 1, Rate: loadtest.Rate{From: 5000, To: 5000}, Arrivals: loadtest.Even, Duration: duration, WarmUp: warmUp,
+		Strategy: "trivial",
+		Stock:    1,
+		Rate:     loadtest.Rate{From: 5000, To: 5000},
+		Arrivals: loadtest.Even,
+		Duration: duration,
+		WarmUp:   warmUp,
 	}, nil)
 	if err != nil {
 		tb.Fatal(err)
@@ -49,8 +64,8 @@ func openLoop(tb testing.TB, duration, warmUp time.Duration) *loadtest.Result {
 	return r
 }
 
-// At 5,000 requests a second, all are sent, none too early, whatever else the computer does. How many are late depends on that, so only
-// the benchmark minds.
+// At 5,000 requests a second, all are sent, none too early, whatever else the computer does. How many are late
+// depends on that, so only the benchmark minds.
 func TestOpenLoopSendsAll(t *testing.T) {
 	r := openLoop(t, time.Second, 0)
 	if len(r.Records)+r.Dropped != 5000 || r.Interrupted {
@@ -64,8 +79,8 @@ func TestOpenLoopSendsAll(t *testing.T) {
 	t.Logf("late %d, by %.1f ms at most; dropped %d", r.Latency.Late, r.Latency.LongestLateMS, r.Dropped)
 }
 
-// BenchmarkOpenLoop sends 5,000 requests a second to a trivial endpoint of the same process, for five seconds. On two cores that do nothing
-// else, less than 1 % leave late.
+// BenchmarkOpenLoop sends 5,000 requests a second to a trivial endpoint of the same process, for five seconds. On two
+// cores that do nothing else, less than 1 % leave late.
 func BenchmarkOpenLoop(b *testing.B) {
 	best := math.Inf(1)
 	for b.Loop() {

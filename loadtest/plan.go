@@ -1,13 +1,22 @@
-// Package loadtest is the load generator and the judge: it sends deductions over HTTP, keeps every reply, and says from the replies and
-// the orders in the store whether stock was lost.
+// Package loadtest is the load generator and the judge: it sends deductions over HTTP, keeps every reply, and says
+// from the replies and the orders in the store whether stock was lost.
 package loadtest
 
 import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
 	"io"
+	"math/rand/v2"
+	"regexp"
+	"strconv"
+	"strings"
 	"time"
 )
 
-// Grace is how long requests under way may take to end once a run is interrupted. After it they are cut off, and their outcome is unknown.
+// Grace is how long requests under way may take to end once a run is interrupted. After it they are cut off, and
+// their outcome is unknown.
 const Grace = 2 * time.Second
 
 // patience is how much longer than the wait for the lock a reply may take, if Plan.Timeout is 0.
@@ -21,11 +30,12 @@ const inFlight = 1000
 
 // A Plan says what a run does. Its load follows one of two models.
 //
-// Without a Rate it is a closed loop: each of Concurrency workers sends its next request when it has the reply to the last one. That
-// hides queueing (a slow service is sent less), so the latencies are service times, not what a customer at a fixed rate would see.
+// Without a Rate it is a closed loop: each of Concurrency workers sends its next request when it has the reply to the
+// last one. That hides queueing (a slow service is sent less), so the latencies are service times, not what a
+// customer at a fixed rate would see.
 //
-// With a Rate it is an open loop: requests are sent when they are due, whether or not the service keeps up, and their latencies count
-// from then.
+// With a Rate it is an open loop: requests are sent when they are due, whether or not the service keeps up, and their
+// latencies count from then.
 type Plan struct {
 	Strategy string `json:"strategy"`
 	Store    string `json:"store"`          // empty: the strategy's default
@@ -34,18 +44,23 @@ type Plan struct {
 	Skew     Skew   `json:"skew,omitempty"` // among the SKUs
 	Stock    int64  `json:"stock"`          // units put in stock of each SKU before the run
 
-	Quantity   int64   `json:"quantity,omitempty"`   // units per request; 0: 1
-	Quantities []int64 `json:"quantities,omitempty"` // instead of Quantity: each request asks for one of these, all as likely
+	Quantity int64 `json:"quantity,omitempty"` // units per request; 0: 1
+	// instead of Quantity: each request asks for one of these, all as likely
+	Quantities []int64 `json:"quantities,omitempty"`
 
-	Requests    int           `json:"requests,omitempty"`      // in all; or Duration
-	Duration    time.Duration `json:"-"`                       // for how long requests are sent; or Requests
-	Concurrency int           `json:"concurrency,omitempty"`   // closed loop: workers; no more than Requests are started; 0: 1
-	RampUp      time.Duration `json:"-"`                       // closed loop: workers start evenly within it; 0: all at the same moment
-	Rate        Rate          `json:"rate,omitzero"`           // open loop; zero: closed loop
-	Arrivals    Arrivals      `json:"arrivals,omitempty"`      // open loop; empty: Poisson
-	MaxInFlight int           `json:"max_in_flight,omitempty"` // open loop: what is due while so many are under way is dropped; 0: 1000
-	WarmUp      time.Duration `json:"-"`                       // the same load before the run, on SKUs of its own; 0: none
-	Seed        uint64        `json:"seed,omitempty"`          // of SKUs, quantities and arrivals; 0: a new one
+	Requests int           `json:"requests,omitempty"` // in all; or Duration
+	Duration time.Duration `json:"-"`                  // for how long requests are sent; or Requests
+	// closed loop: workers; no more than Requests are started; 0: 1
+	Concurrency int `json:"concurrency,omitempty"`
+	// closed loop: workers start evenly within it; 0: all at the same moment
+	RampUp   time.Duration `json:"-"`
+	Rate     Rate          `json:"rate,omitzero"`      // open loop; zero: closed loop
+	Arrivals Arrivals      `json:"arrivals,omitempty"` // open loop; empty: Poisson
+	// open loop: what is due while so many are under way is dropped; 0: 1000
+	MaxInFlight int `json:"max_in_flight,omitempty"`
+	// the same load before the run, on SKUs of its own; 0: none
+	WarmUp time.Duration `json:"-"`
+	Seed   uint64        `json:"seed,omitempty"` // of SKUs, quantities and arrivals; 0: a new one
 
 	Wait    *time.Duration `json:"-"`              // for the lock; nil: the strategy's default; 0: try once
 	Timeout time.Duration  `json:"-"`              // of one request; 0: 30 s more than Wait
@@ -60,5 +75,330 @@ type Plan struct {
 // Open reports whether p is an open loop.
 func (p *Plan) Open() bool { return p.Rate != Rate{} }
 
-// Names are the SKUs that p sells.
+// Names returns the SKUs that p sells.
 func (p *Plan) Names() []string { return skuNames(p.SKU, p.SKUs) }
+
+// maxSeed keeps seeds short on a command line, and whole in JSON readers that know only floating point.
+const maxSeed = 1_000_000_000
+
+// filled returns p with its defaults, or a PlanError.
+func (p Plan) filled() (Plan, error) {
+	if len(p.Quantities) == 0 {
+		p.Quantity = cmp.Or(p.Quantity, 1)
+	}
+	p.SKUs = cmp.Or(p.SKUs, 1)
+	p.SKU = cmp.Or(p.SKU, "load-"+p.Strategy)
+	p.Seed = cmp.Or(p.Seed, NewSeed())
+	var wait time.Duration
+	if p.Wait != nil {
+		wait = *p.Wait
+	}
+	p.Timeout = cmp.Or(p.Timeout, wait+patience)
+	var err error
+	if p.Open() {
+		p.MaxInFlight, p.Arrivals = cmp.Or(p.MaxInFlight, inFlight), cmp.Or(p.Arrivals, Poisson)
+		err = p.checkOpen()
+	} else {
+		p.Concurrency = cmp.Or(p.Concurrency, 1)
+		err = p.checkClosed()
+	}
+	if err = cmp.Or(p.check(wait), err); err != nil {
+		return p, err
+	}
+	if p.Requests > 0 && !p.Open() {
+		p.Concurrency = min(p.Concurrency, p.Requests)
+	}
+	return p, nil
+}
+
+// NewSeed returns a random seed.
+func NewSeed() uint64 { return 1 + rand.Uint64N(maxSeed) }
+
+func wrong(field, format string, args ...any) error {
+	return &PlanError{field, fmt.Sprintf(format, args...)}
+}
+
+// check refuses what is wrong in either model.
+func (p *Plan) check(wait time.Duration) error {
+	switch {
+	case p.Strategy == "":
+		return wrong("strategy", "is missing")
+	case len(p.Quantities) > 0 && p.Quantity != 0:
+		return wrong("quantity", "is either one number or several, not both")
+	case len(p.Quantities) == 0 && p.Quantity < 1:
+		return wrong("quantity", "must be 1 or more, is %d", p.Quantity)
+	case p.SKUs < 1 || p.SKUs > maxSKUs:
+		return wrong("skus", "must be from 1 to %d, is %d", maxSKUs, p.SKUs)
+	case p.Stock < 0:
+		return wrong("stock", "must not be negative, is %d", p.Stock)
+	case p.Requests < 0 || p.Requests == 0 && p.Duration == 0:
+		return wrong("requests", "must be 1 or more, is %d; or give a duration instead", p.Requests)
+	case p.Duration < 0:
+		return wrong("duration", "must not be negative, is %v", p.Duration)
+	case p.Requests > 0 && p.Duration > 0:
+		return wrong(
+			"duration",
+			"cannot stand with --requests: a run ends after %d requests or after %v, so leave one of them out",
+			p.Requests,
+			p.Duration,
+		)
+	case p.WarmUp < 0:
+		return wrong("warm-up", "must not be negative, is %v", p.WarmUp)
+	case wait < 0:
+		return wrong("wait", "must not be negative, is %v (0s tries once)", wait)
+	case p.Timeout < 0:
+		return wrong("timeout", "must not be negative, is %v", p.Timeout)
+	case p.Timeout <= wait:
+		return wrong(
+			"timeout",
+			"%v must be longer than the wait for the lock (%v), or waiting requests are cut off and their "+
+				"outcome is unknown",
+			p.Timeout,
+			wait,
+		)
+	case p.SKUs == 1 && p.Skew != "" && p.Skew != Uniform:
+		return wrong("skew", "%s needs several SKUs: give --skus too", p.Skew)
+	}
+	for _, q := range p.Quantities {
+		if q < 1 {
+			return wrong("quantity", "must be 1 or more, is %d", q)
+		}
+	}
+	if _, err := p.Skew.weights(p.SKUs); err != nil {
+		return wrong("skew", "%v", err)
+	}
+	return nil
+}
+
+func (p *Plan) checkClosed() error {
+	switch {
+	case p.Concurrency < 1 || p.Concurrency > maxWorkers:
+		return wrong("concurrency", "must be from 1 to %d, is %d", maxWorkers, p.Concurrency)
+	case p.RampUp < 0:
+		return wrong("ramp-up", "must not be negative, is %v", p.RampUp)
+	case p.RampUp > 0 && p.Duration > 0 && p.RampUp >= p.Duration:
+		return wrong(
+			"ramp-up",
+			"%v must be shorter than the duration (%v), or the last workers never start",
+			p.RampUp,
+			p.Duration,
+		)
+	case p.MaxInFlight != 0:
+		return wrong("max-in-flight", "is for the open loop: give --rate too, or --concurrency instead")
+	case p.Arrivals != "":
+		return wrong("arrivals", "are for the open loop: give --rate too")
+	}
+	return nil
+}
+
+func (p *Plan) checkOpen() error {
+	switch {
+	case p.Rate.From < 0 || p.Rate.To < 0 || p.Rate.From > maxRate || p.Rate.To > maxRate:
+		return wrong("rate", "must be from 0 to %d requests per second, is %s", maxRate, p.Rate)
+	case p.Rate.From != p.Rate.To && p.Duration == 0:
+		return wrong("rate", "%s rises or falls over a time: give --duration instead of --requests", p.Rate)
+	case p.Concurrency != 0:
+		return wrong(
+			"concurrency",
+			"is for the closed loop: with --rate, how many are under way at once follows from the service; "+
+				"--max-in-flight bounds it",
+		)
+	case p.RampUp != 0:
+		return wrong("ramp-up", "is for the closed loop: with --rate, give the rate as FROM..TO")
+	case p.MaxInFlight < 1 || p.MaxInFlight > maxWorkers:
+		return wrong("max-in-flight", "must be from 1 to %d, is %d", maxWorkers, p.MaxInFlight)
+	case p.Arrivals != Poisson && p.Arrivals != Even:
+		return wrong("arrivals", "must be %s or %s, is %q", Poisson, Even, string(p.Arrivals))
+	}
+	return nil
+}
+
+// Check returns a PlanError if p is impossible, as far as that can be told without the target.
+func (p Plan) Check() error {
+	p.Strategy = cmp.Or(p.Strategy, "any")
+	_, err := p.filled()
+	return err
+}
+
+// Connections returns the number of concurrent connections that p may need.
+func (p *Plan) Connections() int {
+	if p.Open() {
+		return cmp.Or(p.MaxInFlight, inFlight)
+	}
+	return max(p.Concurrency, 1)
+}
+
+// planText is how durations look in JSON: "5s".
+type planText struct {
+	*bare
+	Duration string `json:"duration,omitempty"`
+	RampUp   string `json:"ramp_up,omitempty"`
+	WarmUp   string `json:"warm_up,omitempty"`
+	Wait     string `json:"wait,omitempty"`
+	Timeout  string `json:"timeout"`
+}
+
+type bare Plan // without the methods
+
+// MarshalJSON writes durations as "5s".
+func (p Plan) MarshalJSON() ([]byte, error) {
+	text := planText{bare: (*bare)(&p), Timeout: p.Timeout.String()}
+	if p.Wait != nil {
+		text.Wait = p.Wait.String()
+	}
+	for _, d := range []struct {
+		from time.Duration
+		to   *string
+	}{{p.Duration, &text.Duration}, {p.RampUp, &text.RampUp}, {p.WarmUp, &text.WarmUp}} {
+		if d.from != 0 {
+			*d.to = d.from.String()
+		}
+	}
+	return json.Marshal(text)
+}
+
+// UnmarshalJSON reads what MarshalJSON writes, and refuses unknown keys.
+func (p *Plan) UnmarshalJSON(data []byte) error {
+	*p = Plan{}
+	text := planText{bare: (*bare)(p)}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&text); err != nil {
+		return err
+	}
+	if text.Wait != "" {
+		p.Wait = new(time.Duration)
+	}
+	for _, d := range []struct {
+		from string
+		to   *time.Duration
+	}{{text.Duration, &p.Duration}, {text.RampUp, &p.RampUp}, {text.WarmUp, &p.WarmUp}, {text.Wait, p.Wait}} {
+		if d.from == "" {
+			continue
+		}
+		var err error
+		if *d.to, err = time.ParseDuration(d.from); err != nil {
+			return err
+		}
+	}
+	var err error
+	p.Timeout, err = time.ParseDuration(text.Timeout)
+	return err
+}
+
+// commandLine runs p against target once more, by hand. It names no token: that is not to be on file.
+func commandLine(target string, p *Plan) string {
+	parts := []string{"stock", "load", "--url", target}
+	add := func(flag, value string) { parts = append(parts, "--"+flag, value) }
+	if p.Mapping != "" {
+		add("mapping", p.Mapping)
+	} else {
+		add("strategy", p.Strategy)
+	}
+	if p.Store != "" {
+		add("store", p.Store)
+	}
+	add("sku", p.SKU)
+	if p.SKUs > 1 {
+		add("skus", strconv.Itoa(p.SKUs))
+	}
+	if p.Skew != "" {
+		add("skew", string(p.Skew))
+	}
+	add("stock", strconv.FormatInt(p.Stock, 10))
+	add("quantity", p.quantityText())
+	if p.Open() {
+		add("rate", p.Rate.String())
+		add("arrivals", string(p.Arrivals))
+		add("max-in-flight", strconv.Itoa(p.MaxInFlight))
+	} else {
+		add("concurrency", strconv.Itoa(p.Concurrency))
+	}
+	if p.RampUp > 0 {
+		add("ramp-up", p.RampUp.String())
+	}
+	if p.Duration > 0 {
+		add("duration", p.Duration.String())
+	} else {
+		add("requests", strconv.Itoa(p.Requests))
+	}
+	if p.WarmUp > 0 {
+		add("warm-up", p.WarmUp.String())
+	}
+	add("seed", strconv.FormatUint(p.Seed, 10))
+	if p.Wait != nil {
+		add("wait", p.Wait.String())
+	}
+	add("timeout", p.Timeout.String())
+	if p.Cold {
+		parts = append(parts, "--cold")
+	}
+	if p.Shared {
+		parts = append(parts, "--shared")
+	}
+	for i, part := range parts {
+		parts[i] = shellWord(part)
+	}
+	return strings.Join(parts, " ")
+}
+
+// quantityText returns the quantities in the form that ParseQuantities reads.
+func (p *Plan) quantityText() string {
+	if len(p.Quantities) == 0 {
+		return strconv.FormatInt(p.Quantity, 10)
+	}
+	list := strings.Fields(strings.Trim(fmt.Sprint(p.Quantities), "[]"))
+	return strings.Join(list, ",")
+}
+
+// shellWord quotes text where a shell would not take it as it is.
+func shellWord(text string) string {
+	if regexp.MustCompile(`^[A-Za-z0-9_./:,=@%+-]+$`).MatchString(text) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+// Load returns in words how p puts load on the service: "30 workers", or "1000 requests/s, poisson arrivals".
+func (p *Plan) Load() string {
+	var b strings.Builder
+	if p.Open() {
+		fmt.Fprintf(&b, "%s requests/s, %s arrivals", p.Rate, p.Arrivals)
+	} else {
+		b.WriteString(plural(p.Concurrency, "worker"))
+		if p.RampUp > 0 {
+			fmt.Fprintf(&b, " within %v", p.RampUp)
+		}
+	}
+	if p.Duration > 0 {
+		fmt.Fprintf(&b, " for %v", p.Duration)
+	}
+	if p.WarmUp > 0 {
+		fmt.Fprintf(&b, " after %v of warm-up", p.WarmUp)
+	}
+	return b.String()
+}
+
+// Goods returns in words what a request asks for: "SKU pen", or "20 SKUs pen-1 to pen-20, zipf:1.1".
+func (p *Plan) Goods() string {
+	if p.SKUs <= 1 {
+		return "SKU " + p.SKU
+	}
+	list := p.Names()
+	text := fmt.Sprintf("%d SKUs %s to %s", p.SKUs, list[0], list[len(list)-1])
+	if p.Skew != "" {
+		text += ", " + string(p.Skew)
+	}
+	return text
+}
+
+// Units returns in words how many units a request asks for: "1 unit", or "1,2,5 units".
+func (p *Plan) Units() string {
+	if len(p.Quantities) > 1 {
+		return p.quantityText() + " units"
+	}
+	if len(p.Quantities) == 1 {
+		return plural(p.Quantities[0], "unit")
+	}
+	return plural(p.Quantity, "unit")
+}

@@ -20,7 +20,10 @@ func TestCheckRefusesImpossiblePlans(t *testing.T) {
 	}{
 		{loadtest.Plan{}, "requests: must be 1 or more, is 0; or give a duration instead"},
 		{loadtest.Plan{Requests: -1}, "requests: must be 1 or more"},
-		{loadtest.Plan{Requests: 1, Duration: time.Second}, "duration: cannot stand with --requests: a run ends after 1 requests or after 1s"},
+		{
+			loadtest.Plan{Requests: 1, Duration: time.Second},
+			"duration: cannot stand with --requests: a run ends after 1 requests or after 1s",
+		},
 		{loadtest.Plan{Duration: -time.Second}, "duration: must not be negative"},
 		{loadtest.Plan{Requests: 1, Concurrency: -1}, "concurrency: must be from 1 to 10000"},
 		{loadtest.Plan{Requests: 1, Quantity: -1}, "quantity: must be 1 or more"},
@@ -30,19 +33,31 @@ func TestCheckRefusesImpossiblePlans(t *testing.T) {
 		{loadtest.Plan{Requests: 1, SKUs: -1}, "skus: must be from 1 to"},
 		{loadtest.Plan{Requests: 1, SKUs: 1_000_000}, "skus: must be from 1 to"},
 		{loadtest.Plan{Requests: 1, Skew: "hot:0.8"}, "skew: hot:0.8 needs several SKUs: give --skus too"},
-		{loadtest.Plan{Requests: 1, SKUs: 2, Skew: "hot"}, "skew: must be uniform, zipf:EXPONENT such as zipf:1.1, or hot:SHARE such as hot:0.8, is hot"},
+		{
+			loadtest.Plan{Requests: 1, SKUs: 2, Skew: "hot"},
+			"skew: must be uniform, zipf:EXPONENT such as zipf:1.1, or hot:SHARE such as hot:0.8, is hot",
+		},
 		{loadtest.Plan{Requests: 1, SKUs: 2, Skew: "hot:1.5"}, "skew: must be"},
 		{loadtest.Plan{Requests: 1, SKUs: 2, Skew: "zipf:NaN"}, "skew: must be"},
 		{loadtest.Plan{Requests: 1, SKUs: 2, Skew: "zipf:0"}, "skew: must be"},
 		{loadtest.Plan{Requests: 1, WarmUp: -1}, "warm-up: must not be negative"},
 		{loadtest.Plan{Requests: 1, RampUp: -1}, "ramp-up: must not be negative"},
-		{loadtest.Plan{Duration: time.Second, RampUp: time.Second}, "ramp-up: 1s must be shorter than the duration (1s)"},
+		{
+			loadtest.Plan{Duration: time.Second, RampUp: time.Second},
+			"ramp-up: 1s must be shorter than the duration (1s)",
+		},
 		{loadtest.Plan{Requests: 1, Wait: &long, Timeout: time.Second}, "timeout: 1s must be longer than the wait"},
 		{loadtest.Plan{Requests: 1, MaxInFlight: 5}, "max-in-flight: is for the open loop: give --rate too"},
 		{loadtest.Plan{Requests: 1, Arrivals: "even"}, "arrivals: are for the open loop: give --rate too"},
 		{loadtest.Plan{Requests: 1, Rate: open, Concurrency: 3}, "concurrency: is for the closed loop: with --rate"},
-		{loadtest.Plan{Requests: 1, Rate: open, RampUp: time.Second}, "ramp-up: is for the closed loop: with --rate, give the rate as FROM..TO"},
-		{loadtest.Plan{Requests: 1, Rate: loadtest.Rate{From: 1, To: 2}}, "rate: 1..2 rises or falls over a time: give --duration"},
+		{
+			loadtest.Plan{Requests: 1, Rate: open, RampUp: time.Second},
+			"ramp-up: is for the closed loop: with --rate, give the rate as FROM..TO",
+		},
+		{
+			loadtest.Plan{Requests: 1, Rate: loadtest.Rate{From: 1, To: 2}},
+			"rate: 1..2 rises or falls over a time: give --duration",
+		},
 		{loadtest.Plan{Requests: 1, Rate: loadtest.Rate{From: -1, To: 2}}, "rate: must be from 0"},
 		{loadtest.Plan{Requests: 1, Rate: open, Arrivals: "odd"}, `arrivals: must be poisson or even, is "odd"`},
 		{loadtest.Plan{Requests: 1, Rate: open, MaxInFlight: -1}, "max-in-flight: must be from 1"},
@@ -68,7 +83,8 @@ func TestPlanInJSON(t *testing.T) {
 	for _, want := range []loadtest.Plan{
 		{Timeout: time.Second},
 		{
-			Strategy: "none", SKU: "pen", SKUs: 20, Skew: "zipf:1.1", Stock: 5, Quantities: []int64{1, 2, 5}, Duration: time.Minute, RampUp: time.Second,
+			Strategy: "none", SKU: "pen", SKUs: 20, Skew: "zipf:1.1", Stock: 5, Quantities: []int64{1, 2, 5},
+			Duration: time.Minute, RampUp: time.Second,
 			WarmUp: 2 * time.Second, Concurrency: 3, Seed: 7, Wait: &wait, Timeout: 30 * time.Second,
 		},
 		{Rate: loadtest.Rate{From: 0.5, To: 1000}, Arrivals: loadtest.Even, MaxInFlight: 10, Timeout: time.Second},
@@ -82,7 +98,10 @@ func TestPlanInJSON(t *testing.T) {
 			t.Errorf("%s is %+v, %v; want %+v", text, got, err, want)
 		}
 	}
-	for _, text := range []string{`{"timeout":"1s","rate":"0"}`, `{"timeout":"1s","rate":""}`, `{"timeout":"1s","ramp_up":"5"}`, `{"timeout":"1s","speed":1}`} {
+	for _, text := range []string{
+		`{"timeout":"1s","rate":"0"}`, `{"timeout":"1s","rate":""}`,
+		`{"timeout":"1s","ramp_up":"5"}`, `{"timeout":"1s","speed":1}`,
+	} {
 		if err := json.Unmarshal([]byte(text), new(loadtest.Plan)); err == nil {
 			t.Errorf("%s is taken", text)
 		}
@@ -91,7 +110,8 @@ func TestPlanInJSON(t *testing.T) {
 
 func TestParseRate(t *testing.T) {
 	for text, want := range map[string]loadtest.Rate{
-		"1000": {From: 1000, To: 1000}, "0.5": {From: 0.5, To: 0.5}, "0..10": {To: 10}, "10..0": {From: 10}, "100..2000": {From: 100, To: 2000},
+		"1000": {From: 1000, To: 1000}, "0.5": {From: 0.5, To: 0.5}, "0..10": {To: 10}, "10..0": {From: 10},
+		"100..2000": {From: 100, To: 2000},
 	} {
 		got, err := loadtest.ParseRate(text)
 		if err != nil || got != want || got.String() != text {
@@ -106,12 +126,18 @@ func TestParseRate(t *testing.T) {
 }
 
 func TestParseQuantities(t *testing.T) {
-	for text, want := range map[string][]int64{"3": {3}, "1..3": {1, 2, 3}, "4..4": {4}, "1,2,5": {1, 2, 5}, "1, 1, 9": {1, 1, 9}} {
+	for text, want := range map[string][]int64{
+		"3": {3}, "1..3": {1, 2, 3}, "4..4": {4}, "1,2,5": {1, 2, 5},
+		"1, 1, 9": {1, 1, 9},
+	} {
 		if got, err := loadtest.ParseQuantities(text); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%q is %v, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"", "0", "-1", "1.5", "1..", "3..1", "0..3", "1..2000", "1..9223372036854775807", "1,,2", "many"} {
+	for _, text := range []string{
+		"", "0", "-1", "1.5", "1..", "3..1", "0..3", "1..2000", "1..9223372036854775807",
+		"1,,2", "many",
+	} {
 		if got, err := loadtest.ParseQuantities(text); err == nil {
 			t.Errorf("%q is %v", text, got)
 		}

@@ -1,92 +1,129 @@
 package loadtest
 
 import (
-	"fmt"
-	"io"
-	"strings"
+	"context"
 	"time"
-	"unicode/utf8"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// plainEvery is the time between two lines of progress where lines cannot be overwritten.
-const plainEvery = 2 * time.Second
+// Progress is how far a run is.
+type Progress struct {
+	Done        int
+	Total       int             // requests in all; 0: as many as there is time for
+	Outcomes    map[Outcome]int // so far; valid during the call only
+	Elapsed     time.Duration
+	Left        time.Duration // about; 0: not known
+	Rate        float64       // replies per second since the start
+	P50MS       float64       // latency so far, in milliseconds
+	P99MS       float64
+	Oversold    int64 // units accepted beyond the stock there was, so far
+	Late        int   // of an open loop
+	Dropped     int
+	Interrupted bool // no more requests are sent, and replies under way are waited for
+	WarmUp      bool // all this is about the warm-up
+	Last        bool // no more will come
+}
 
-// ShowProgress returns a progress function for Run that writes to w: one line that is overwritten if w is a terminal of so many columns, and
-// a plain line every 2 s and at the end if columns is 0. Neither has colours.
-func ShowProgress(w io.Writer, name string, columns int) func(Progress) {
-	var shown time.Duration
-	var warm bool
-	return func(p Progress) {
-		live := columns > 0
-		if p.WarmUp != warm {
-			shown, warm = 0, p.WarmUp
-		}
-		if !live && !p.Last && p.Elapsed-shown < plainEvery {
-			return
-		}
-		shown = p.Elapsed
-		parts := p.parts()
-		parts[0] = name + ": " + parts[0]
-		switch {
-		case !live:
-			fmt.Fprintln(w, strings.Join(parts, ", "))
-		case p.Last:
-			fmt.Fprint(w, "\r\x1b[K") // the result says it all
-		default:
-			fmt.Fprint(w, "\r\x1b[K"+fit(parts, columns-1))
-		}
+// A tally counts the replies of an attack as they come.
+type tally struct {
+	outcomes map[Outcome]int
+	done     int
+	late     int
+	latency  *hdrhistogram.Histogram
+	left     map[string]int64 // units by SKU; below 0: oversold
+}
+
+func newTally(p *Plan) *tally {
+	t := &tally{outcomes: make(map[Outcome]int), latency: newHistogram(), left: make(map[string]int64)}
+	for _, sku := range p.Names() {
+		t.left[sku] = p.Stock
+	}
+	return t
+}
+
+func (t *tally) add(r *Record) {
+	t.done++
+	t.outcomes[r.Outcome]++
+	record(t.latency, r.Latency())
+	if r.Late() {
+		t.late++
+	}
+	if r.Outcome == Accepted {
+		t.left[r.SKU] -= r.Quantity
 	}
 }
 
-// fit joins as many of parts as there is room for: a line that wraps could not be overwritten.
-func fit(parts []string, room int) string {
-	line := parts[0]
-	for _, part := range parts[1:] {
-		if utf8.RuneCountInString(line)+2+utf8.RuneCountInString(part) > room {
-			break
-		}
-		line += ", " + part
+func (t *tally) progress(ctx context.Context, a *attack) Progress {
+	p := Progress{
+		Done:        t.done,
+		Outcomes:    t.outcomes,
+		Elapsed:     time.Since(a.start),
+		Late:        t.late,
+		Dropped:     int(a.dropped.Load()),
+		WarmUp:      a.warm,
+		Interrupted: ctx.Err() != nil,
+		P50MS: float64(
+			t.latency.ValueAtPercentile(50),
+		) / 1000,
+		P99MS: float64(t.latency.ValueAtPercentile(99)) / 1000,
 	}
-	runes := []rune(line)
-	return string(runes[:min(len(runes), room)])
-}
-
-// parts are the progress in words, the more important first.
-func (p *Progress) parts() []string {
-	var list []string
-	part := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
+	p.Rate = float64(t.done) / max(p.Elapsed.Seconds(), 1e-9)
+	for _, left := range t.left {
+		p.Oversold += max(0, -left)
+	}
+	p.Total = a.plan.Requests
+	settled := t.done + p.Dropped
 	switch {
-	case p.WarmUp:
-		part("warm-up")
-	case p.Interrupted && !p.Last:
-		part("interrupted, waiting for replies")
+	case a.plan.Duration > 0:
+		p.Left = max(0, a.plan.Duration-p.Elapsed)
+	case settled > 0:
+		p.Left = time.Duration(float64(p.Elapsed) * float64(max(0, p.Total-settled)) / float64(settled))
 	}
-	if p.Total > 0 {
-		part("%d of %d", p.Done, p.Total)
-	} else {
-		part("%d", p.Done)
+	return p
+}
+
+// attack fills in the records, those of the warm-up first.
+func (r *Result) attack(ctx context.Context, c Target, out *historyWriter, progress func(Progress)) {
+	p := &r.Plan
+	order := Request{Endpoint: r.Strategy.Endpoint, Store: p.Store, Wait: p.Wait}
+	if p.WarmUp > 0 {
+		w := p.warmUp()
+		a := &attack{client: c, plan: w, order: order, mix: newMix(w), run: r.Run, warm: true}
+		r.Warm = a.collect(ctx, out, progress)
 	}
-	part("%.0f/s", p.Rate)
-	if p.Done > 0 {
-		part("p50 %s p99 %s", millis(p.P50MS), millis(p.P99MS))
+	a := &attack{client: c, plan: p, order: order, mix: newMix(p), run: r.Run, base: highest(r.Warm)}
+	r.Records = a.collect(ctx, out, progress)
+	r.Dropped = int(a.dropped.Load())
+	r.Interrupted = !a.finished.Load()
+}
+
+func highest(records []Record) int {
+	top := 0
+	for i := range records {
+		top = max(top, records[i].Seq)
 	}
-	part("accepted %d", p.Outcomes[Accepted])
-	part("busy %d", p.Outcomes[Busy])
-	if p.Oversold > 0 {
-		part("OVERSOLD %d", p.Oversold)
+	return top
+}
+
+// collect fires, and writes down what comes back.
+func (a *attack) collect(ctx context.Context, out *historyWriter, progress func(Progress)) []Record {
+	t := newTally(a.plan)
+	records := make([]Record, 0, min(a.plan.Requests, 1<<20))
+	report := func(last bool) {
+		// a history is whole up to here whatever happens next; the error stays, and is returned at the end
+		_ = out.flush()
+		if progress != nil {
+			p := t.progress(ctx, a)
+			p.Last = last
+			progress(p)
+		}
 	}
-	if p.Left >= time.Second && !p.Last && !p.Interrupted {
-		part("%v left", p.Left.Round(time.Second))
-	}
-	part("sold out %d", p.Outcomes[SoldOut])
-	if n := p.Outcomes[Failed] + p.Outcomes[Unknown]; n > 0 {
-		part("failed or unknown %d", n)
-	}
-	if p.Late > 0 {
-		part("late %d", p.Late)
-	}
-	if p.Dropped > 0 {
-		part("dropped %d", p.Dropped)
-	}
-	return list
+	a.fire(ctx, func(r *Record) {
+		records = append(records, *r)
+		t.add(r)
+		out.record(r)
+	}, func() { report(false) })
+	report(!a.warm)
+	return records
 }

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"example.com/stock/loadtest"
+	"example.com/stock/loadtest/report"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -27,17 +28,28 @@ func result(strategy, scope string, t *tape) *loadtest.Result {
 		}
 	}
 	for i := range t.account.Orders {
-		t.account.Orders[i].OrderID = strings.Replace(t.account.Orders[i].OrderID, "o", "0198c0de-7000-7000-8000-00000000000", 1)
+		t.account.Orders[i].OrderID = strings.Replace(
+			t.account.Orders[i].OrderID,
+			"o",
+			"0198c0de-7000-7000-8000-00000000000",
+			1,
+		)
 	}
 	r := &loadtest.Result{
 		Plan: loadtest.Plan{
 			Strategy: strategy, Store: "redis", SKU: "load-" + strategy, Quantity: 1, Stock: t.account.Before.Quantity,
 			Requests: len(t.records), Concurrency: 30, Timeout: 30 * time.Second,
 		},
-		Target: "http://localhost:8080", Run: "load-x", StartedAt: noon, Records: t.records, Accounts: []loadtest.Account{t.account},
-		Strategy: loadtest.Strategy{Name: strategy, Promise: loadtest.Promise{Scope: scope, Exclusive: true}},
+		Target:    "http://localhost:8080",
+		Run:       "load-x",
+		StartedAt: noon,
+		Records:   t.records,
+		Accounts:  []loadtest.Account{t.account},
+		Strategy:  loadtest.Strategy{Name: strategy, Promise: loadtest.Promise{Scope: scope, Exclusive: true}},
 	}
-	r.Verdict = loadtest.Judge(loadtest.Evidence{Records: t.records, Accounts: []loadtest.Account{t.account}, Promise: r.Strategy.Promise})
+	r.Verdict = loadtest.Judge(
+		loadtest.Evidence{Records: t.records, Accounts: []loadtest.Account{t.account}, Promise: r.Strategy.Promise},
+	)
 	r.Latency = loadtest.Measure(t.records)
 	return r
 }
@@ -93,12 +105,12 @@ func results() []*loadtest.Result {
 func TestReportsLookAsTheyDid(t *testing.T) {
 	list := results()
 	for name, write := range map[string]func(*bytes.Buffer) error{
-		"table":        func(b *bytes.Buffer) error { return loadtest.WriteTable(b, list, loadtest.Style{}) },
-		"table-narrow": func(b *bytes.Buffer) error { return loadtest.WriteTable(b, list, loadtest.Style{Width: 80}) },
-		"race":         func(b *bytes.Buffer) error { return loadtest.WriteReport(b, list[0], loadtest.Style{}) },
-		"broken":       func(b *bytes.Buffer) error { return loadtest.WriteReport(b, list[3], loadtest.Style{}) },
-		"holds":        func(b *bytes.Buffer) error { return loadtest.WriteReport(b, list[4], loadtest.Style{}) },
-		"unknown":      func(b *bytes.Buffer) error { return loadtest.WriteReport(b, list[5], loadtest.Style{}) },
+		"table":        func(b *bytes.Buffer) error { return report.WriteTable(b, list, report.Style{}) },
+		"table-narrow": func(b *bytes.Buffer) error { return report.WriteTable(b, list, report.Style{Width: 80}) },
+		"race":         func(b *bytes.Buffer) error { return report.WriteReport(b, list[0], report.Style{}) },
+		"broken":       func(b *bytes.Buffer) error { return report.WriteReport(b, list[3], report.Style{}) },
+		"holds":        func(b *bytes.Buffer) error { return report.WriteReport(b, list[4], report.Style{}) },
+		"unknown":      func(b *bytes.Buffer) error { return report.WriteReport(b, list[5], report.Style{}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			var b bytes.Buffer
@@ -131,15 +143,15 @@ var ansi = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
 func TestColourChangesNoText(t *testing.T) {
 	list := results()
-	for _, write := range []func(*bytes.Buffer, loadtest.Style) error{
-		func(b *bytes.Buffer, s loadtest.Style) error { return loadtest.WriteTable(b, list, s) },
-		func(b *bytes.Buffer, s loadtest.Style) error { return loadtest.WriteReport(b, list[3], s) },
+	for _, write := range []func(*bytes.Buffer, report.Style) error{
+		func(b *bytes.Buffer, s report.Style) error { return report.WriteTable(b, list, s) },
+		func(b *bytes.Buffer, s report.Style) error { return report.WriteReport(b, list[3], s) },
 	} {
 		var without, with bytes.Buffer
-		if err := write(&without, loadtest.Style{}); err != nil {
+		if err := write(&without, report.Style{}); err != nil {
 			t.Fatal(err)
 		}
-		if err := write(&with, loadtest.Style{Color: true}); err != nil {
+		if err := write(&with, report.Style{Color: true}); err != nil {
 			t.Fatal(err)
 		}
 		if bytes.Contains(without.Bytes(), []byte("\x1b")) || !bytes.Contains(with.Bytes(), []byte("\x1b[1;31m")) {
@@ -166,8 +178,15 @@ func TestJSONReport(t *testing.T) {
 	if got.Format != loadtest.ReportFormat || got.Version != loadtest.ReportVersion || len(got.Runs) != 6 {
 		t.Errorf("%+v", got)
 	}
-	if v := got.Runs[0].Verdict; v.Finding != loadtest.Broken || v.LostUnits != 29 || len(v.Certificates) != 10 || v.Collisions <= 10 {
-		t.Errorf("finding %s, lost %d, %d certificates of %d", v.Finding, v.LostUnits, len(v.Certificates), v.Collisions)
+	if v := got.Runs[0].Verdict; v.Finding != loadtest.Broken || v.LostUnits != 29 || len(v.Certificates) != 10 ||
+		v.Collisions <= 10 {
+		t.Errorf(
+			"finding %s, lost %d, %d certificates of %d",
+			v.Finding,
+			v.LostUnits,
+			len(v.Certificates),
+			v.Collisions,
+		)
 	}
 }
 
@@ -184,7 +203,8 @@ func TestMeasure(t *testing.T) {
 	l := loadtest.Measure(tape.records)
 	near := func(got, want float64) bool { return got >= want*0.998 && got <= want*1.002 }
 	a := l.ByOutcome[loadtest.Accepted]
-	if a.Count != 100 || !near(a.P50, 50) || !near(a.P90, 90) || !near(a.P99, 99) || !near(a.Max, 100) || !near(a.Mean, 50.5) {
+	if a.Count != 100 || !near(a.P50, 50) || !near(a.P90, 90) || !near(a.P99, 99) || !near(a.Max, 100) ||
+		!near(a.Mean, 50.5) {
 		t.Errorf("accepted %+v", a)
 	}
 	if !near(l.Seconds, 1.09) || !near(l.Rate, 101/1.09) || l.All.Count != 101 || len(l.ByOutcome) != 2 {
@@ -203,7 +223,12 @@ func TestMeasure(t *testing.T) {
 		late.SentAt, late.DoneAt = noon.Add(2*time.Second), noon.Add(3*time.Second)
 	}
 	if late := loadtest.Measure(tape.records); late.Sold != l.Sold || late.Seconds <= 2.9 {
-		t.Errorf("with refusals after the last sale %.2f units/s in %.2f s, want %.2f in 3", late.Sold, late.Seconds, l.Sold)
+		t.Errorf(
+			"with refusals after the last sale %.2f units/s in %.2f s, want %.2f in 3",
+			late.Sold,
+			late.Seconds,
+			l.Sold,
+		)
 	}
 	if empty := loadtest.Measure(nil); empty.Rate != 0 || empty.All.Count != 0 {
 		t.Errorf("of nothing: %+v", empty)

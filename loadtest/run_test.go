@@ -27,7 +27,12 @@ func TestRunTellsRightFromRacy(t *testing.T) {
 		t.Run(row.strategy, func(t *testing.T) {
 			s := &shop{page: 7}
 			c := client(t, s.open(t, nil), "", 20)
-			r, err := loadtest.Run(t.Context(), c, loadtest.Plan{Strategy: row.strategy, Stock: 100, Requests: 120, Concurrency: 20}, nil)
+			r, err := loadtest.Run(
+				t.Context(),
+				c,
+				loadtest.Plan{Strategy: row.strategy, Stock: 100, Requests: 120, Concurrency: 20},
+				nil,
+			)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -37,7 +42,12 @@ func TestRunTellsRightFromRacy(t *testing.T) {
 					v.Finding, v.Kept, v.RaceSeen, row.finding, row.kept, row.raceSeen, v.Reasons)
 			}
 			if row.raceSeen && (v.Collisions == 0 || len(v.Certificates) == 0 || v.LostUnits <= 0) {
-				t.Errorf("collisions %d, certificates %d, lost %d; want all positive", v.Collisions, len(v.Certificates), v.LostUnits)
+				t.Errorf(
+					"collisions %d, certificates %d, lost %d; want all positive",
+					v.Collisions,
+					len(v.Certificates),
+					v.LostUnits,
+				)
 			}
 			if v.Sent != 120 || len(r.Records) != 120 || v.Accepted+v.SoldOut != 120 {
 				t.Errorf("sent %d, records %d, accepted %d, sold out %d", v.Sent, len(r.Records), v.Accepted, v.SoldOut)
@@ -62,7 +72,8 @@ func TestBarrierReleasesAllTogether(t *testing.T) {
 	var arrived atomic.Int64
 	all := make(chan struct{})
 	s := new(shop)
-	// Nobody is served before all workers' requests are there, which a generator that starts them one after the other's reply never reaches.
+	// Nobody is served before all workers' requests are there, which a generator that starts them one after the
+	// other's reply never reaches.
 	url := s.open(t, func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Method == http.MethodPost {
@@ -77,8 +88,18 @@ func TestBarrierReleasesAllTogether(t *testing.T) {
 			next.ServeHTTP(w, r)
 		})
 	})
-	r, err := loadtest.Run(t.Context(), client(t, url, "", workers),
-		loadtest.Plan{Strategy: "right", Stock: 100, Requests: workers, Concurrency: workers, Timeout: 20 * time.Second}, nil)
+	r, err := loadtest.Run(
+		t.Context(),
+		client(t, url, "", workers),
+		loadtest.Plan{
+			Strategy:    "right",
+			Stock:       100,
+			Requests:    workers,
+			Concurrency: workers,
+			Timeout:     20 * time.Second,
+		},
+		nil,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +128,12 @@ func TestWarmConnectionsAreUsed(t *testing.T) {
 			next.ServeHTTP(w, r)
 		})
 	})
-	_, err := loadtest.Run(t.Context(), client(t, url, "", workers), loadtest.Plan{Strategy: "right", Stock: 9, Requests: 50, Concurrency: workers}, nil)
+	_, err := loadtest.Run(
+		t.Context(),
+		client(t, url, "", workers),
+		loadtest.Plan{Strategy: "right", Stock: 9, Requests: 50, Concurrency: workers},
+		nil,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +168,12 @@ func TestCancelKeepsWhatWasDone(t *testing.T) {
 		t.Errorf("interrupted %v after %d records, want true after a few more than 50", r.Interrupted, len(r.Records))
 	}
 	if r.Verdict.Finding != loadtest.Holds || r.Verdict.Unknown != 0 {
-		t.Errorf("finding %s, %d unknown: requests under way were cut off; reasons %v", r.Verdict.Finding, r.Verdict.Unknown, r.Verdict.Reasons)
+		t.Errorf(
+			"finding %s, %d unknown: requests under way were cut off; reasons %v",
+			r.Verdict.Finding,
+			r.Verdict.Unknown,
+			r.Verdict.Reasons,
+		)
 	}
 	if !last.Last || last.Done != len(r.Records) || last.Total != 1_000_000 {
 		t.Errorf("last progress %+v", last)
@@ -168,7 +199,12 @@ func TestCancelCutsOffAfterGrace(t *testing.T) {
 			next.ServeHTTP(w, r)
 		})
 	})
-	r, err := loadtest.Run(ctx, client(t, url, "", 3), loadtest.Plan{Strategy: "right", Stock: 9, Requests: 30, Concurrency: 3}, nil)
+	r, err := loadtest.Run(
+		ctx,
+		client(t, url, "", 3),
+		loadtest.Plan{Strategy: "right", Stock: 9, Requests: 30, Concurrency: 3},
+		nil,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +252,12 @@ func TestUnknownOutcomesAreLookedUp(t *testing.T) {
 					row.spoil(w)
 				})
 			})
-			r, err := loadtest.Run(t.Context(), client(t, url, "", 1), loadtest.Plan{Strategy: "right", Stock: 10, Requests: 5}, nil)
+			r, err := loadtest.Run(
+				t.Context(),
+				client(t, url, "", 1),
+				loadtest.Plan{Strategy: "right", Stock: 10, Requests: 5},
+				nil,
+			)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -254,7 +295,12 @@ func TestSlowRepliesAreUnknown(t *testing.T) {
 			next.ServeHTTP(w, r)
 		})
 	})
-	r, err := loadtest.Run(t.Context(), client(t, url, "", 1), loadtest.Plan{Strategy: "right", Stock: 9, Requests: 2, Timeout: time.Second}, nil)
+	r, err := loadtest.Run(
+		t.Context(),
+		client(t, url, "", 1),
+		loadtest.Plan{Strategy: "right", Stock: 9, Requests: 2, Timeout: time.Second},
+		nil,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,13 +321,37 @@ func TestRunRefuses(t *testing.T) {
 		want string
 	}{
 		{"no strategy", &shop{}, loadtest.Plan{Requests: 1}, "strategy: is missing"},
-		{"unknown strategy", &shop{}, loadtest.Plan{Strategy: "zk", Requests: 1}, `"zk" is not known to the target; it has racy, right, liar`},
-		{"unavailable strategy", &shop{down: "ZooKeeper cannot be reached"}, loadtest.Plan{Strategy: "right", Requests: 1}, "cannot run strategy right now: ZooKeeper cannot be reached"},
+		{
+			"unknown strategy", &shop{},
+			loadtest.Plan{Strategy: "zk", Requests: 1},
+			`"zk" is not known to the target; it has racy, right, liar`,
+		},
+		{
+			"unavailable strategy", &shop{down: "ZooKeeper cannot be reached"},
+			loadtest.Plan{Strategy: "right", Requests: 1},
+			"cannot run strategy right now: ZooKeeper cannot be reached",
+		},
 		{"no requests", &shop{}, loadtest.Plan{Strategy: "right"}, "requests: must be 1 or more"},
-		{"store of another", &shop{}, loadtest.Plan{Strategy: "right", Requests: 1, Store: "mysql"}, "works on redis, not on mysql"},
-		{"timeout within wait", &shop{}, loadtest.Plan{Strategy: "right", Requests: 1, Wait: &wait, Timeout: time.Second}, "must be longer than the wait"},
-		{"too many workers", &shop{}, loadtest.Plan{Strategy: "right", Requests: 1, Concurrency: 1 << 20}, "must be from 1 to 10000"},
-		{"wrong token", &shop{token: "s3cret"}, loadtest.Plan{Strategy: "right", Requests: 1}, "401 unauthorized: An admin token is needed."},
+		{
+			"store of another", &shop{},
+			loadtest.Plan{Strategy: "right", Requests: 1, Store: "mysql"},
+			"works on redis, not on mysql",
+		},
+		{
+			"timeout within wait", &shop{},
+			loadtest.Plan{Strategy: "right", Requests: 1, Wait: &wait, Timeout: time.Second},
+			"must be longer than the wait",
+		},
+		{
+			"too many workers", &shop{},
+			loadtest.Plan{Strategy: "right", Requests: 1, Concurrency: 1 << 20},
+			"must be from 1 to 10000",
+		},
+		{
+			"wrong token", &shop{token: "s3cret"},
+			loadtest.Plan{Strategy: "right", Requests: 1},
+			"401 unauthorized: An admin token is needed.",
+		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			r, err := loadtest.Run(t.Context(), client(t, row.shop.open(t, nil), "guess", 1), row.plan, nil)
@@ -294,7 +364,12 @@ func TestRunRefuses(t *testing.T) {
 
 func TestRunWithTheRightToken(t *testing.T) {
 	s := &shop{token: "s3cret"}
-	r, err := loadtest.Run(t.Context(), client(t, s.open(t, nil), "s3cret", 1), loadtest.Plan{Strategy: "right", Stock: 5, Requests: 2, Quantity: 2}, nil)
+	r, err := loadtest.Run(
+		t.Context(),
+		client(t, s.open(t, nil), "s3cret", 1),
+		loadtest.Plan{Strategy: "right", Stock: 5, Requests: 2, Quantity: 2},
+		nil,
+	)
 	if err != nil || r.Verdict.AcceptedUnits != 4 || r.Verdict.RemainingUnits != 1 {
 		t.Fatalf("%v, %+v", err, r)
 	}
@@ -307,7 +382,12 @@ var errFull = errors.New("disk is full")
 func (full) Write([]byte) (int, error) { return 0, errFull }
 
 func TestRunJudgesThoughTheHistoryFails(t *testing.T) {
-	r, err := loadtest.Run(t.Context(), client(t, new(shop).open(t, nil), "", 1), loadtest.Plan{Strategy: "right", Stock: 5, Requests: 2, History: full{}}, nil)
+	r, err := loadtest.Run(
+		t.Context(),
+		client(t, new(shop).open(t, nil), "", 1),
+		loadtest.Plan{Strategy: "right", Stock: 5, Requests: 2, History: full{}},
+		nil,
+	)
 	if !errors.Is(err, errFull) || r == nil || r.Verdict.Finding != loadtest.Holds {
 		t.Errorf("got %v, %+v", err, r)
 	}

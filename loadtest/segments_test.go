@@ -33,7 +33,10 @@ func TestJudgeSegments(t *testing.T) {
 			t.from(2, 2, 4, 1)
 			t.from(1, 2, 4, 1)
 		}, loadtest.Holds, ""},
-		{"units moved in between", func(t *tape) { t.from(1, 1, 5, 5); t.from(1, 3, 8, 1); t.from(1, 4, 7, 1) }, loadtest.Holds, ""},
+		{
+			"units moved in between", func(t *tape) { t.from(1, 1, 5, 5); t.from(1, 3, 8, 1); t.from(1, 4, 7, 1) },
+			loadtest.Holds, "",
+		},
 		{"each has its fences", func(t *tape) {
 			t.from(1, 1, 5, 1).Fence = 9
 			t.from(1, 2, 4, 1).Fence = 10
@@ -55,7 +58,10 @@ func TestJudgeSegments(t *testing.T) {
 			t.from(2, 1, 5, 1).Fence = 4
 			t.from(2, 2, 4, 1).Fence = 3
 		}, loadtest.Broken, "order o2 with fence 3"},
-		{"lost in one", func(t *tape) { t.from(1, 1, 5, 1); t.account.After.Quantity++ }, loadtest.Broken, "1 unit lost"},
+		{
+			"lost in one", func(t *tape) { t.from(1, 1, 5, 1); t.account.After.Quantity++ }, loadtest.Broken,
+			"1 unit lost",
+		},
 		{"sold out in every segment, but not in all of them", func(t *tape) {
 			t.from(1, 1, 1, 1)
 			t.answer(loadtest.SoldOut, 2)
@@ -90,8 +96,15 @@ func TestHistoryKeepsSegments(t *testing.T) {
 	tape.from(1, 1, 5, 1).Tries = 3
 	tape.from(2, 1, 5, 1)
 	h := &loadtest.History{
-		Header:  loadtest.Header{Format: loadtest.Format, Version: loadtest.Version, Before: []loadtest.Stock{tape.account.Before}, Plan: loadtest.Plan{Store: "redis"}},
-		Records: tape.records, Orders: tape.account.Orders, End: tape.end(),
+		Header: loadtest.Header{
+			Format:  loadtest.Format,
+			Version: loadtest.Version,
+			Before:  []loadtest.Stock{tape.account.Before},
+			Plan:    loadtest.Plan{Store: "redis"},
+		},
+		Records: tape.records,
+		Orders:  tape.account.Orders,
+		End:     tape.end(),
 	}
 	h.Header.Strategy.Promise.Scope = loadtest.Cluster
 	var file bytes.Buffer

@@ -1,8 +1,15 @@
 package loadtest
 
-import "context"
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
 
-// A Target is what Run puts load on: an instance of our own service (Client), or somebody else's (Mapped). It is safe for concurrent use.
+// A Target is what Run puts load on: an instance of our own service (Client), or somebody else's (see package
+// mapping). It is safe for concurrent use.
 type Target interface {
 	// URL is the address, for reports.
 	URL() string
@@ -21,7 +28,150 @@ type Shelf interface {
 	Orders(ctx context.Context, store, sku string) ([]Order, error)
 }
 
+// An assumer is a target that does not tell how many units there were at first. Assume takes them from look.
+type assumer interface {
+	Assume(look Look) (initial int64, err error)
+}
+
 // A warmer opens n connections before the start.
 type warmer interface {
-	warm(ctx context.Context, n int)
+	Warm(ctx context.Context, n int)
+}
+
+// Stock is what the service says of one SKU in one store.
+type Stock struct {
+	SKU      string `json:"sku"`
+	Store    string `json:"store"`
+	Quantity int64  `json:"quantity"` // units left
+	Initial  int64  `json:"initial"`  // units there were when it was last set
+	Sold     int64  `json:"sold"`     // units sold since, counted from the orders
+	Version  uint64 `json:"version"`  // grows with every write
+	Epoch    uint64 `json:"epoch"`    // grows every time that the stock is set
+	Fence    uint64 `json:"fence,omitempty"`
+	Guard    string `json:"guard,omitempty"` // the only strategy that may write in this epoch
+
+	// of somebody else's API: Version is how many units are gone, Sold is not counted
+	Mapped   bool `json:"mapped,omitempty"`
+	Unlisted bool `json:"unlisted,omitempty"` // that API lists no orders: the replies are the only evidence of sales
+}
+
+// An Order is the store's evidence of units sold.
+type Order struct {
+	OrderID   string `json:"order_id"`
+	SKU       string `json:"sku"`
+	Quantity  int64  `json:"quantity"`
+	Read      int64  `json:"read"`      // quantity that the sale read
+	Remaining int64  `json:"remaining"` // quantity that the sale wrote
+	Version   uint64 `json:"version"`   // version that the sale read
+	Epoch     uint64 `json:"epoch"`
+	Strategy  string `json:"strategy"`
+	Instance  string `json:"instance"`
+	RequestID string `json:"request_id"`
+	Fence     uint64 `json:"fence,omitempty"`   // that the write carried
+	Segment   int    `json:"segment,omitempty"` // that read, remaining and version are of; 0: of the whole stock
+	// somebody else's API, which does not tell read, remaining and version
+	Blind     bool      `json:"blind,omitempty"`
+	CreatedAt time.Time `json:"created_at,omitzero"`
+}
+
+// The scopes of a Promise: how far lost updates are excluded.
+const (
+	Nowhere = "none"    // lost updates are to be expected
+	Process = "process" // among the requests of one instance
+	Cluster = "cluster" // among all instances
+)
+
+// A Promise is what a strategy promises, as far as a load run can check it.
+type Promise struct {
+	Exclusive bool   `json:"exclusive"` // a lock: one holder at a time
+	Scope     string `json:"scope"`
+	Fenced    bool   `json:"fenced"`
+	Fair      bool   `json:"fair"`
+	Blocking  bool   `json:"blocking"`
+}
+
+// A Strategy is one line of the service's catalogue.
+type Strategy struct {
+	Name         string   `json:"name"`
+	Endpoint     string   `json:"endpoint"`
+	Summary      string   `json:"summary,omitempty"`
+	Stores       []string `json:"stores,omitempty"`
+	DefaultStore string   `json:"default_store,omitempty"`
+	Available    bool     `json:"available"`
+	Reason       string   `json:"reason,omitempty"` // why it is not available
+	// DownStores are those of Stores that cannot be used now, with the reason.
+	DownStores map[string]string `json:"down_stores,omitempty"`
+	Promise    Promise           `json:"promise"`
+	// to acquire the lock and to release it, uncontended; 0: none, or not told
+	RoundTrips int `json:"round_trips,omitempty"`
+}
+
+// Find returns the strategy called name. The error is a PlanError that lists the names there are.
+func Find(catalogue []Strategy, name string) (Strategy, error) {
+	i := slices.IndexFunc(catalogue, func(s Strategy) bool { return s.Name == name })
+	if i < 0 {
+		return Strategy{}, &PlanError{
+			"strategy",
+			fmt.Sprintf("%q is not known to the target; it has %s", name, names(catalogue)),
+		}
+	}
+	return catalogue[i], nil
+}
+
+// Choose returns the strategies with the given names, in that order, or with the single name "all" those of the
+// catalogue that can run now on store (empty: on any). leftOut then has a sentence for each that cannot, with the
+// reason. Errors are PlanErrors.
+func Choose(catalogue []Strategy, given []string, store string) (chosen []Strategy, leftOut []string, err error) {
+	bad := func(format string, args ...any) ([]Strategy, []string, error) {
+		return nil, nil, &PlanError{"strategy", fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case len(given) == 0:
+		return bad("is missing: give a name, several with commas, or all; the target has %s", names(catalogue))
+	case slices.Equal(given, []string{"all"}):
+		for _, s := range catalogue {
+			switch {
+			case !s.Available:
+				leftOut = append(leftOut, fmt.Sprintf("%s is left out: %s", s.Name, s.Reason))
+			case store != "" && len(s.Stores) > 0 && !slices.Contains(s.Stores, store):
+				leftOut = append(
+					leftOut,
+					fmt.Sprintf(
+						"%s is left out: it works on %s, not on %s",
+						s.Name,
+						strings.Join(s.Stores, " and "),
+						store,
+					),
+				)
+			default:
+				chosen = append(chosen, s)
+			}
+		}
+		if len(chosen) == 0 {
+			return bad("the target can run none now (%s)", strings.Join(leftOut, "; "))
+		}
+		return chosen, leftOut, nil
+	}
+	for i, name := range given {
+		if name == "all" {
+			return bad("all stands alone, without other names")
+		}
+		if slices.Contains(given[:i], name) {
+			return bad("%s is named twice", name)
+		}
+		s, err := Find(catalogue, name)
+		if err != nil {
+			return nil, nil, err
+		}
+		chosen = append(chosen, s)
+	}
+	return chosen, nil, nil
+}
+
+func names(catalogue []Strategy) string {
+	list := make([]string, len(catalogue))
+	for i, s := range catalogue {
+		list[i] = s.Name
+	}
+	return strings.Join(list, ", ")
 }

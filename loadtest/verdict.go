@@ -1,6 +1,10 @@
 package loadtest
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // A Finding is what a run turned out to be. Undecided is never a pass: the evidence does not suffice.
 type Finding string
@@ -37,9 +41,9 @@ type Sold struct {
 	Remaining int64  `json:"remaining"`
 }
 
-// A Collision is a certificate of a lost update: two orders of one epoch that read the same version of the stock, or of the same segment of
-// it, so that the later write overwrote the other. It is a proof that needs no clock: every write adds one to the version, so of orders that exclude each
-// other no two can have read the same.
+// A Collision is a certificate of a lost update: two orders of one epoch that read the same version of the stock, or
+// of the same segment of it, so that the later write overwrote the other. It is a proof that needs no clock: every
+// write adds one to the version, so of orders that exclude each other no two can have read the same.
 type Collision struct {
 	Store   string  `json:"store"`
 	SKU     string  `json:"sku"`
@@ -53,7 +57,8 @@ type Collision struct {
 type Verdict struct {
 	Finding Finding  `json:"finding"`
 	Reasons []Reason `json:"reasons"` // none if it holds
-	// Limits say what could not be checked, because a target that is known by a Mapping only does not tell. The finding is right within them.
+	// Limits say what could not be checked, because a target that is known by a Mapping only does not tell. The
+	// finding is right within them.
 	Limits []string `json:"limits,omitempty"`
 
 	// Kept: the strategy did what it promises, though that may be nothing. False also if that cannot be told.
@@ -86,7 +91,8 @@ type Verdict struct {
 	RemainingUnits int64 `json:"remaining_units"` // 0 if not Known
 	Known          bool  `json:"remaining_known"`
 	OversoldUnits  int64 `json:"oversold_units"` // max(0, accepted - initial)
-	// LostUnits = accepted - (initial - remaining): sold, and never taken off the stock. Negative: taken off, and never sold.
+	// LostUnits = accepted - (initial - remaining): sold, and never taken off the stock. Negative: taken off, and
+	// never sold.
 	LostUnits int64 `json:"lost_units"`
 
 	Collisions   int         `json:"collisions"` // pairs
@@ -94,14 +100,15 @@ type Verdict struct {
 	StaleReads   int         `json:"stale_reads"`    // orders that did not read what the order before them wrote
 	FalseSoldOut int         `json:"false_sold_out"` // answered though there was enough until after the answer
 	FenceDrops   int         `json:"fence_drops"`    // writes with a smaller fence than an earlier write
-	// Overlaps are holds that began before an earlier one of the same SKU had ended. A hold is from entering the critical section to
-	// leaving it, before the release, by the instances' clocks, which may disagree. It is no proof, and no reason; only counted for
-	// exclusive strategies.
+	// Overlaps are holds that began before an earlier one of the same SKU had ended. A hold is from entering the
+	// critical section to leaving it, before the release, by the instances' clocks, which may disagree. It is no
+	// proof, and no reason; only counted for exclusive strategies.
 	Overlaps         int     `json:"overlaps"`
 	LongestOverlapMS float64 `json:"longest_overlap_ms"`
 	Linear           Linear  `json:"linear"`
-	Instances        int     `json:"instances"`     // that sold
-	OneAtATime       bool    `json:"one_at_a_time"` // no request was sent while another was under way: nothing could race
+	Instances        int     `json:"instances"` // that sold
+	// no request was sent while another was under way: nothing could race
+	OneAtATime bool `json:"one_at_a_time"`
 
 	late bool // what was found may be gone at another look: the store may tell late what it knows
 }
@@ -111,17 +118,18 @@ type Evidence struct {
 	Records  []Record
 	Accounts []Account
 	Promise  Promise
-	// Shared: others may sell from the same SKUs. Their orders are counted in and blame nobody. Without it an order that no request of the run
-	// asked for leaves the run undecided: either somebody else sold, or the service books what nobody ordered.
+	// Shared: others may sell from the same SKUs. Their orders are counted in and blame nobody. Without it an order
+	// that no request of the run asked for leaves the run undecided: either somebody else sold, or the service books
+	// what nobody ordered.
 	Shared bool
-	// Missing is how many requests were sent of which no record is left.
+	// Missing is the number of requests that were sent and left no record.
 	Missing int
 }
 
-// Judge judges a run. It sorts and never compares all with all: 100,000 records take a fraction of a second. What it compares with what is listed in
-// docs/verdict.md, with the name of each check and what it cannot see.
+// Judge judges a run. It sorts and never compares all with all: 100,000 records take a fraction of a second. What it
+// compares with what is listed in docs/verdict.md, with the name of each check and what it cannot see.
 func Judge(e Evidence) Verdict {
-	v, ledgers := settle(e)
+	v, ledgers := examine(e)
 	v.Linear = linear(v, ledgers, len(e.Records))
 	if v.Linear.Result == Illegal && !v.has(AboutStock) {
 		v.because(AboutStock, "%s", v.Linear.Why)
@@ -138,8 +146,8 @@ func Judge(e Evidence) Verdict {
 	return *v
 }
 
-// settle brings together what belongs together, and finds all faults but those of order in time.
-func settle(e Evidence) (*Verdict, []*ledger) {
+// examine opens a ledger for each SKU, and does all checks but those of order in time.
+func examine(e Evidence) (*Verdict, []*ledger) {
 	records, accounts := e.Records, e.Accounts
 	v := &Verdict{Known: true}
 	ledgers := make([]*ledger, 0, len(accounts))
@@ -164,7 +172,7 @@ func settle(e Evidence) (*Verdict, []*ledger) {
 	instances := make(map[string]bool)
 	for _, l := range ledgers {
 		l.several = len(ledgers) > 1
-		l.judge()
+		l.check()
 		for i := range l.sales {
 			instances[l.sales[i].instance] = true
 		}
@@ -193,4 +201,106 @@ func oneAtATime(records []Record) bool {
 
 func (v *Verdict) has(about string) bool {
 	return slices.ContainsFunc(v.Reasons, func(r Reason) bool { return r.About == about })
+}
+
+// decide draws the finding from the reasons, and compares it with what was promised. mapped: it was not promised but
+// is expected.
+func (v *Verdict) decide(p Promise, mapped bool) {
+	stock, replies, evidence := v.has(AboutStock), v.has(AboutReplies), v.has(AboutEvidence)
+	v.RaceSeen = stock
+	switch {
+	case stock || replies:
+		v.Finding = Broken
+	case evidence:
+		v.Finding = Undecided
+	default:
+		v.Finding = Holds
+	}
+	// The promise is about stock. That replies are true is promised by the service, whatever the strategy.
+	if replies {
+		v.Sentence = "The service contradicts itself, which no strategy allows."
+		return
+	}
+	v.Kept, v.Sentence = v.kept(p, mapped)
+}
+
+const nothingRaced = "Nothing could race: each request was sent after the reply to the one before."
+
+func (v *Verdict) kept(p Promise, mapped bool) (bool, string) {
+	open := v.Finding == Undecided // also where nothing is promised: a run in which every request failed shows nothing
+	switch p.Scope {
+	case Nowhere:
+		switch {
+		case v.RaceSeen:
+			return true, "As expected, since no exclusion is promised: " + v.damage() + "."
+		case open:
+			return false, "No exclusion is promised. Whether stock was lost cannot be told."
+		}
+		if v.OneAtATime {
+			return true, nothingRaced
+		}
+		v.Luck = true
+		return true, "The race was not seen in this run. That is luck: no exclusion is promised."
+	case Process:
+		switch {
+		case v.Instances > 1 && v.RaceSeen:
+			return true, fmt.Sprintf(
+				"As expected, since exclusion is promised within one instance and %d sold: %s.",
+				v.Instances,
+				v.damage(),
+			)
+		case v.Instances > 1 && !open && v.OneAtATime:
+			return true, nothingRaced
+		case v.Instances > 1 && !open:
+			v.Luck = true
+			return true, fmt.Sprintf(
+				"The race was not seen in this run. That is luck: exclusion is promised within one instance, and "+
+					"%d sold.",
+				v.Instances,
+			)
+		}
+	case Cluster:
+	default:
+		return false, fmt.Sprintf("The target promises a scope of %q, which is not known here.", p.Scope)
+	}
+	promise := "exclusion is promised in the whole cluster"
+	switch {
+	case mapped:
+		promise = "no inventory service may lose stock"
+	case p.Scope == Process:
+		promise = "exclusion is promised within one instance"
+	}
+	switch v.Finding {
+	case Holds:
+		return true, fmt.Sprintf("Kept: %s, and no update was lost.", promise)
+	case Broken:
+		return false, fmt.Sprintf("NOT KEPT: %s, but %s.", promise, v.damage())
+	default:
+		return false, fmt.Sprintf("%s. Whether that was kept cannot be told.", strings.ToUpper(promise[:1])+promise[1:])
+	}
+}
+
+// damage returns what was lost, as a clause of a sentence.
+func (v *Verdict) damage() string {
+	var parts []string
+	add := func(n int64, noun, what string) {
+		if n > 0 {
+			parts = append(parts, plural(n, noun)+" "+what)
+		}
+	}
+	if v.Known {
+		add(v.LostUnits, "unit", "lost")
+		add(-v.LostUnits, "unit", "vanished")
+	}
+	add(v.OversoldUnits, "unit", "oversold")
+	if len(parts) == 0 {
+		add(int64(v.Collisions), "pair", "of orders collided")
+		add(int64(v.FalseSoldOut), "request", "wrongly told sold out")
+		add(int64(v.FenceDrops), "fence", "went backwards")
+		add(int64(v.StaleReads), "order", "with a stale read")
+	}
+	if len(parts) == 0 {
+		return "the stock is wrong"
+	}
+	return strings.Join(parts, " and ")
 }

@@ -22,7 +22,10 @@ type tape struct {
 
 func newTape(initial int64) *tape {
 	before := loadtest.Stock{SKU: "pen", Store: "redis", Quantity: initial, Initial: initial, Version: 3, Epoch: 2}
-	return &tape{account: loadtest.Account{Store: "redis", Before: before, After: new(before), Complete: true}, version: 3}
+	return &tape{
+		account: loadtest.Account{Store: "redis", Before: before, After: new(before), Complete: true},
+		version: 3,
+	}
 }
 
 // sell writes an order that read version and read units, and replies to it.
@@ -50,15 +53,24 @@ func (t *tape) next(quantity int64) *loadtest.Record {
 func (t *tape) answer(o loadtest.Outcome, quantity int64) *loadtest.Record {
 	seq := len(t.records) + 1
 	t.records = append(t.records, loadtest.Record{
-		Seq: seq, RequestID: fmt.Sprintf("r%d", seq), Store: "redis", SKU: "pen", Quantity: quantity,
-		SentAt: noon, DoneAt: noon.Add(time.Millisecond), Reply: loadtest.Reply{Outcome: o, Instance: fmt.Sprintf("app-%d", seq%2+1)},
+		Seq:       seq,
+		RequestID: fmt.Sprintf("r%d", seq),
+		Store:     "redis",
+		SKU:       "pen",
+		Quantity:  quantity,
+		SentAt:    noon,
+		DoneAt:    noon.Add(time.Millisecond),
+		Reply:     loadtest.Reply{Outcome: o, Instance: fmt.Sprintf("app-%d", seq%2+1)},
 	})
 	return &t.records[seq-1]
 }
 
 func (t *tape) judge(scope string) loadtest.Verdict {
 	return loadtest.Judge(loadtest.Evidence{
-		Records: t.records, Accounts: []loadtest.Account{t.account}, Promise: loadtest.Promise{Scope: scope, Exclusive: true}, Shared: t.shared,
+		Records:  t.records,
+		Accounts: []loadtest.Account{t.account},
+		Promise:  loadtest.Promise{Scope: scope, Exclusive: true},
+		Shared:   t.shared,
 	})
 }
 
@@ -78,109 +90,154 @@ func TestJudge(t *testing.T) {
 				return v.AcceptedUnits == 6 && v.RemainingUnits == 4 && v.Instances == 2
 			}, "",
 		},
-		{"sold out exactly", 2, func(t *tape) { t.next(2); t.answer(loadtest.SoldOut, 1) }, loadtest.Holds, true, nil, ""},
-		{"too few left for this one", 3, func(t *tape) { t.next(2); t.answer(loadtest.SoldOut, 2) }, loadtest.Holds, true, nil, ""},
+		{
+			"sold out exactly", 2, func(t *tape) { t.next(2); t.answer(loadtest.SoldOut, 1) }, loadtest.Holds, true,
+			nil, "",
+		},
+		{
+			"too few left for this one", 3, func(t *tape) { t.next(2); t.answer(loadtest.SoldOut, 2) },
+			loadtest.Holds, true, nil, "",
+		},
 		{"nothing to sell", 0, func(t *tape) { t.answer(loadtest.SoldOut, 1) }, loadtest.Holds, true, nil, ""},
 		{
-			"two read the same version", 10, func(t *tape) { t.sell(3, 10, 1); t.sell(3, 10, 1); t.next(1) }, loadtest.Broken, false,
+			"two read the same version", 10, func(t *tape) { t.sell(3, 10, 1); t.sell(3, 10, 1); t.next(1) },
+			loadtest.Broken, false,
 			func(v loadtest.Verdict) bool {
 				c := v.Certificates
-				return v.Collisions == 1 && v.LostUnits == 1 && len(c) == 1 && c[0].Version == 3 && c[0].Orders[0].OrderID == "o1" &&
-					c[0].Orders[1].OrderID == "o2" && c[0].Orders[0].Instance == "app-2" && c[0].Orders[1].Instance == "app-1"
+				return v.Collisions == 1 && v.LostUnits == 1 && len(c) == 1 && c[0].Version == 3 &&
+					c[0].Orders[0].OrderID == "o1" &&
+					c[0].Orders[1].OrderID == "o2" && c[0].Orders[0].Instance == "app-2" &&
+					c[0].Orders[1].Instance == "app-1"
 			}, "version 3 was read by order o1 (app-2) and by order o2 (app-1)",
 		},
-		{"five read the same version: ten pairs", 10, func(t *tape) {
-			for range 5 {
-				t.sell(3, 10, 1)
-			}
-		}, loadtest.Broken, false, func(v loadtest.Verdict) bool { return v.Collisions == 10 && v.LostUnits == 4 }, "10 pairs"},
 		{
-			"units lost, not requests", 10, func(t *tape) { t.sell(3, 10, 4); t.sell(3, 10, 3) }, loadtest.Broken, false,
+			"five read the same version: ten pairs", 10, func(t *tape) {
+				for range 5 {
+					t.sell(3, 10, 1)
+				}
+			}, loadtest.Broken, false, func(v loadtest.Verdict) bool { return v.Collisions == 10 && v.LostUnits == 4 },
+			"10 pairs",
+		},
+		{
+			"units lost, not requests", 10, func(t *tape) { t.sell(3, 10, 4); t.sell(3, 10, 3) }, loadtest.Broken,
+			false,
 			func(v loadtest.Verdict) bool { return v.LostUnits == 4 && v.AcceptedUnits == 7 }, "4 units lost",
 		},
 		{
 			"oversold", 2, func(t *tape) { t.sell(3, 2, 2); t.sell(3, 2, 2) }, loadtest.Broken, false,
 			func(v loadtest.Verdict) bool { return v.OversoldUnits == 2 }, "oversold by 2 units: 4 sold of 2",
 		},
-		{"a write undone", 10, func(t *tape) { t.next(1); t.account.After.Quantity = 10 }, loadtest.Broken, false, nil, "1 unit lost: 1 sold"},
+		{
+			"a write undone", 10, func(t *tape) { t.next(1); t.account.After.Quantity = 10 }, loadtest.Broken, false,
+			nil, "1 unit lost: 1 sold",
+		},
 		{
 			"units vanished", 10, func(t *tape) { t.next(1); t.account.After.Quantity = 5 }, loadtest.Broken, false,
 			func(v loadtest.Verdict) bool { return v.LostUnits == -4 }, "4 units vanished",
 		},
 		{
-			"one lost, another vanished", 10, func(t *tape) { t.next(1); t.sell(4, 10, 1); t.sell(5, 8, 1) }, loadtest.Broken, false,
-			func(v loadtest.Verdict) bool { return v.LostUnits == 0 && v.StaleReads == 2 }, "2 orders did not read what the order before wrote; the first is o2",
+			"one lost, another vanished", 10, func(t *tape) { t.next(1); t.sell(4, 10, 1); t.sell(5, 8, 1) },
+			loadtest.Broken, false,
+			func(v loadtest.Verdict) bool { return v.LostUnits == 0 && v.StaleReads == 2 }, "2 orders did not " +
+				"read what the order before wrote; the first is o2",
 		},
 		{"wrong subtraction", 10, func(t *tape) {
 			t.next(1)
 			t.records[0].Remaining, t.account.Orders[0].Remaining = 8, 8
 		}, loadtest.Broken, false, nil, "10 - 1 is not 8"},
 		{
-			"sold out though there was stock", 10, func(t *tape) { t.next(1); t.answer(loadtest.SoldOut, 1) }, loadtest.Broken, false,
-			func(v loadtest.Verdict) bool { return v.FalseSoldOut == 1 }, "request r2 asked for 1, and 9 units left when it was answered",
+			"sold out though there was stock", 10, func(t *tape) { t.next(1); t.answer(loadtest.SoldOut, 1) },
+			loadtest.Broken, false,
+			func(v loadtest.Verdict) bool { return v.FalseSoldOut == 1 }, "request r2 asked for 1, and 9 units " +
+				"left when it was answered",
 		},
 		{
 			"fence goes back", 10, func(t *tape) { t.next(1).Fence = 5; t.next(1).Fence = 4 }, loadtest.Broken, false,
 			func(v loadtest.Verdict) bool { return v.FenceDrops == 1 }, "order o2 with fence 4",
 		},
-		{"fence repeats", 10, func(t *tape) { t.next(1).Fence = 5; t.next(1); t.next(1).Fence = 5 }, loadtest.Holds, true, nil, ""},
 		{
-			"phantom", 10, func(t *tape) { t.next(1); t.account.Orders = nil; t.account.After.Sold = 0 }, loadtest.Broken, false,
+			"fence repeats", 10, func(t *tape) { t.next(1).Fence = 5; t.next(1); t.next(1).Fence = 5 },
+			loadtest.Holds, true, nil, "",
+		},
+		{
+			"phantom", 10, func(t *tape) { t.next(1); t.account.Orders = nil; t.account.After.Sold = 0 },
+			loadtest.Broken, false,
 			func(v loadtest.Verdict) bool { return v.Phantoms == 1 }, "phantoms: 1 accepted",
 		},
-		{"one order told twice", 10, func(t *tape) {
-			t.next(1)
-			again := t.records[0]
-			again.Seq, again.RequestID = 2, "r2"
-			t.records = append(t.records, again)
-		}, loadtest.Broken, false, func(v loadtest.Verdict) bool { return v.Phantoms == 1 && v.AcceptedUnits == 2 }, "the order of another reply (request r2)"},
 		{
-			"refused and sold", 10, func(t *tape) { t.next(1); t.records[0].Reply = loadtest.Reply{Outcome: loadtest.Busy} }, loadtest.Broken, false,
+			"one order told twice", 10, func(t *tape) {
+				t.next(1)
+				again := t.records[0]
+				again.Seq, again.RequestID = 2, "r2"
+				t.records = append(t.records, again)
+			}, loadtest.Broken, false, func(v loadtest.Verdict) bool { return v.Phantoms == 1 && v.AcceptedUnits == 2 },
+			"the order of another reply (request r2)",
+		},
+		{
+			"refused and sold", 10,
+			func(t *tape) { t.next(1); t.records[0].Reply = loadtest.Reply{Outcome: loadtest.Busy} },
+			loadtest.Broken, false,
 			func(v loadtest.Verdict) bool { return v.Denied == 1 && v.Busy == 1 }, "denied: 1 refused",
 		},
 		{
-			"one request sold twice", 10, func(t *tape) { t.next(1); t.next(1); t.records = t.records[:1]; t.account.Orders[1].RequestID = "r1" },
-			loadtest.Broken, false, func(v loadtest.Verdict) bool { return v.Duplicates == 1 }, "1 order beyond the first of one request",
+			"one request sold twice", 10,
+			func(t *tape) { t.next(1); t.next(1); t.records = t.records[:1]; t.account.Orders[1].RequestID = "r1" },
+			loadtest.Broken, false, func(v loadtest.Verdict) bool { return v.Duplicates == 1 }, "1 order beyond " +
+				"the first of one request",
 		},
 		{
-			"others sell too", 10, func(t *tape) { t.shared = true; t.next(1); t.next(1); t.next(1); t.records = t.records[:2] }, loadtest.Holds, true,
+			"others sell too", 10,
+			func(t *tape) { t.shared = true; t.next(1); t.next(1); t.next(1); t.records = t.records[:2] },
+			loadtest.Holds, true,
 			func(v loadtest.Verdict) bool { return v.Foreign == 1 && v.AcceptedUnits == 3 && v.Accepted == 2 }, "",
 		},
 		{
-			"others sell, though they should not", 10, func(t *tape) { t.next(1); t.next(1); t.next(1); t.records = t.records[:2] },
+			"others sell, though they should not", 10,
+			func(t *tape) { t.next(1); t.next(1); t.next(1); t.records = t.records[:2] },
 			loadtest.Undecided, false, func(v loadtest.Verdict) bool { return v.Foreign == 1 }, "(o3 of request r3)",
 		},
 		{
 			"two units for one", 10, func(t *tape) { t.next(2); t.records[0].Quantity = 1 }, loadtest.Broken, false,
 			func(v loadtest.Verdict) bool { return v.Misserved == 1 }, "request r1 asked for 1, and order o1 took 2",
 		},
-		{"one unit of three, and no usable reply", 10, func(t *tape) {
-			t.next(1)
-			t.records[0].Quantity, t.records[0].Reply = 3, loadtest.Reply{Outcome: loadtest.Unknown}
-		}, loadtest.Broken, false, func(v loadtest.Verdict) bool { return v.Misserved == 1 }, "asked for 3, and order o1 took 1"},
 		{
-			"another read in the reply", 10, func(t *tape) { t.next(1); t.records[0].Read = 77 }, loadtest.Broken, false,
+			"one unit of three, and no usable reply", 10, func(t *tape) {
+				t.next(1)
+				t.records[0].Quantity, t.records[0].Reply = 3, loadtest.Reply{Outcome: loadtest.Unknown}
+			}, loadtest.Broken, false, func(v loadtest.Verdict) bool { return v.Misserved == 1 },
+			"asked for 3, and order o1 took 1",
+		},
+		{
+			"another read in the reply", 10, func(t *tape) { t.next(1); t.records[0].Read = 77 }, loadtest.Broken,
+			false,
 			func(v loadtest.Verdict) bool { return v.Misquoted == 1 }, "the reply to r1 says read 77, its order o1 10",
 		},
 		{
-			"another version in the reply", 10, func(t *tape) { t.next(1); t.records[0].Version = 77 }, loadtest.Broken, false,
+			"another version in the reply", 10, func(t *tape) { t.next(1); t.records[0].Version = 77 },
+			loadtest.Broken, false,
 			func(v loadtest.Verdict) bool { return v.Misquoted == 1 }, "says version 77",
 		},
 		{
-			"another fence in the reply", 10, func(t *tape) { t.next(1).Fence = 7; t.account.Orders[0].Fence = 8 }, loadtest.Broken, false,
+			"another fence in the reply", 10, func(t *tape) { t.next(1).Fence = 7; t.account.Orders[0].Fence = 8 },
+			loadtest.Broken, false,
 			func(v loadtest.Verdict) bool { return v.Misquoted == 1 }, "says fence 7",
 		},
 		{
-			"the fence of a holder whose write carried none", 10, func(t *tape) { t.next(1).Fence = 7 }, loadtest.Holds, true, nil, "",
+			"the fence of a holder whose write carried " +
+				"none", 10, func(t *tape) { t.next(1).Fence = 7 }, loadtest.Holds, true, nil, "",
 		},
 		{"two orders with each other's request", 10, func(t *tape) {
 			t.next(1)
 			t.next(1)
 			t.account.Orders[0].RequestID, t.account.Orders[1].RequestID = "r2", "r1"
-		}, loadtest.Broken, false, func(v loadtest.Verdict) bool { return v.Swapped == 2 }, "order o1 is of request r1 by its reply, and carries the id of r2"},
-		{"request ids replaced on the way", 10, func(t *tape) { t.next(1); t.account.Orders[0].RequestID = "x" }, loadtest.Holds, true, func(v loadtest.Verdict) bool {
-			return len(v.Limits) == 1
-		}, ""},
+		}, loadtest.Broken, false, func(v loadtest.Verdict) bool { return v.Swapped == 2 }, "order o1 is of " +
+			"request r1 by its reply, and carries the id of r2"},
+		{
+			"request ids replaced on the way", 10, func(t *tape) { t.next(1); t.account.Orders[0].RequestID = "x" },
+			loadtest.Holds, true, func(v loadtest.Verdict) bool {
+				return len(v.Limits) == 1
+			}, "",
+		},
 		{
 			"told sold out, and sold afterwards", 3, func(t *tape) {
 				early := t.answer(loadtest.SoldOut, 1)
@@ -189,11 +246,16 @@ func TestJudge(t *testing.T) {
 					r := t.next(1)
 					r.SentAt, r.DoneAt = noon.Add(2*time.Millisecond), noon.Add(3*time.Millisecond)
 				}
-			}, loadtest.Broken, false, func(v loadtest.Verdict) bool { return v.FalseSoldOut == 1 && v.Linear.Result == loadtest.Illegal },
+			}, loadtest.Broken, false, func(v loadtest.Verdict) bool {
+				return v.FalseSoldOut == 1 &&
+					v.Linear.Result == loadtest.Illegal
+			},
 			"request r1 asked for 1, and 3 units left when it was answered",
 		},
 		{
-			"unknown and sold", 10, func(t *tape) { t.next(1); t.next(1); t.records[1].Reply = loadtest.Reply{Outcome: loadtest.Unknown} }, loadtest.Holds, true,
+			"unknown and sold", 10,
+			func(t *tape) { t.next(1); t.next(1); t.records[1].Reply = loadtest.Reply{Outcome: loadtest.Unknown} },
+			loadtest.Holds, true,
 			func(v loadtest.Verdict) bool { return v.Recovered == 1 && v.Accepted == 2 && v.Unknown == 0 }, "",
 		},
 		{"unknown and sold, by order id", 10, func(t *tape) {
@@ -202,7 +264,8 @@ func TestJudge(t *testing.T) {
 			t.account.Orders[0].RequestID = "replaced by a proxy"
 		}, loadtest.Holds, true, func(v loadtest.Verdict) bool { return v.Recovered == 1 && v.Foreign == 0 }, ""},
 		{
-			"unknown and not sold", 10, func(t *tape) { t.next(1); t.answer(loadtest.Unknown, 1) }, loadtest.Holds, true,
+			"unknown and not sold", 10, func(t *tape) { t.next(1); t.answer(loadtest.Unknown, 1) }, loadtest.Holds,
+			true,
 			func(v loadtest.Verdict) bool { return v.Recovered == 0 && v.Unknown == 1 }, "",
 		},
 		{
@@ -213,11 +276,14 @@ func TestJudge(t *testing.T) {
 			},
 			loadtest.Undecided, false, func(v loadtest.Verdict) bool { return v.Phantoms == 0 }, "it went down",
 		},
-		{"orders missing, and yet a proof", 10, func(t *tape) {
-			t.sell(3, 10, 1)
-			t.sell(3, 10, 1)
-			t.account.Orders, t.account.Complete, t.account.After = nil, false, nil
-		}, loadtest.Broken, false, func(v loadtest.Verdict) bool { return v.Collisions == 1 && !v.Known }, "read the same version"},
+		{
+			"orders missing, and yet a proof", 10, func(t *tape) {
+				t.sell(3, 10, 1)
+				t.sell(3, 10, 1)
+				t.account.Orders, t.account.Complete, t.account.After = nil, false, nil
+			}, loadtest.Broken, false, func(v loadtest.Verdict) bool { return v.Collisions == 1 && !v.Known },
+			"read the same version",
+		},
 		{"orders missing, unknown may explain", 10, func(t *tape) {
 			t.next(1)
 			t.next(1)
@@ -225,35 +291,63 @@ func TestJudge(t *testing.T) {
 			t.account.Orders, t.account.Complete = nil, false
 		}, loadtest.Undecided, false, nil, "outcome unknown for 1 unit"},
 		{
-			"final stock missing", 10, func(t *tape) { t.next(1); t.account.After, t.account.Complete = nil, false }, loadtest.Undecided, false,
+			"final stock missing", 10, func(t *tape) {
+				t.next(1)
+				t.account.After, t.account.Complete = nil,
+					false
+			}, loadtest.Undecided, false,
 			func(v loadtest.Verdict) bool { return !v.Known }, "final stock could not be read",
 		},
 		{
-			"set again meanwhile", 10, func(t *tape) { t.next(1); t.account.After.Epoch = 3; t.account.Orders = nil }, loadtest.Undecided, false,
+			"set again meanwhile", 10,
+			func(t *tape) { t.next(1); t.account.After.Epoch = 3; t.account.Orders = nil }, loadtest.Undecided, false,
 			func(v loadtest.Verdict) bool { return !v.Known && v.Phantoms == 0 }, "set again",
 		},
-		{"set again before the last", 10, func(t *tape) {
-			t.next(1)
-			t.next(1).Epoch = 3
-			t.account.After.Epoch, t.account.Orders = 3, t.account.Orders[1:]
-			t.account.Orders[0].Epoch = 3
-		}, loadtest.Undecided, false, func(v loadtest.Verdict) bool { return !v.Known && v.Phantoms == 0 }, "set again during the run"},
-		{"store miscounts", 10, func(t *tape) { t.next(1); t.account.After.Sold = 7 }, loadtest.Undecided, false, nil, "counts 7 units sold, its orders hold 1"},
-		{"all failed", 10, func(t *tape) { t.answer(loadtest.Failed, 1) }, loadtest.Undecided, false, nil, "nothing was sold"},
+		{
+			"set again before the last", 10, func(t *tape) {
+				t.next(1)
+				t.next(1).Epoch = 3
+				t.account.After.Epoch, t.account.Orders = 3, t.account.Orders[1:]
+				t.account.Orders[0].Epoch = 3
+			}, loadtest.Undecided, false, func(v loadtest.Verdict) bool { return !v.Known && v.Phantoms == 0 },
+			"set again during the run",
+		},
+		{
+			"store miscounts", 10, func(t *tape) { t.next(1); t.account.After.Sold = 7 }, loadtest.Undecided, false,
+			nil, "counts 7 units sold, its orders hold 1",
+		},
+		{
+			"all failed", 10, func(t *tape) { t.answer(loadtest.Failed, 1) }, loadtest.Undecided, false, nil,
+			"nothing was sold",
+		},
 		{"no requests", 10, func(*tape) {}, loadtest.Undecided, false, nil, "nothing was sold"},
-		{"SKU of no account", 10, func(t *tape) { t.next(1).SKU = "ink" }, loadtest.Undecided, false, nil, "ink: the final stock could not be read"},
+		{
+			"SKU of no account", 10, func(t *tape) { t.next(1).SKU = "ink" }, loadtest.Undecided, false, nil,
+			"ink: the final stock could not be read",
+		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			tape := newTape(row.stock)
 			row.do(tape)
 			v := tape.judge(loadtest.Cluster)
 			if v.Finding != row.want || v.Kept != row.kept {
-				t.Errorf("finding %s, kept %v; want %s, %v; reasons %v", v.Finding, v.Kept, row.want, row.kept, v.Reasons)
+				t.Errorf(
+					"finding %s, kept %v; want %s, %v; reasons %v",
+					v.Finding,
+					v.Kept,
+					row.want,
+					row.kept,
+					v.Reasons,
+				)
 			}
 			if row.check != nil && !row.check(v) {
 				t.Errorf("numbers: %+v", v)
 			}
-			if row.says != "" && !slices.ContainsFunc(v.Reasons, func(r loadtest.Reason) bool { return strings.Contains(r.Text, row.says) }) {
+			if row.says != "" &&
+				!slices.ContainsFunc(
+					v.Reasons,
+					func(r loadtest.Reason) bool { return strings.Contains(r.Text, row.says) },
+				) {
 				t.Errorf("no reason says %q: %v", row.says, v.Reasons)
 			}
 			if row.says == "" && len(v.Reasons) > 0 {
@@ -323,7 +417,16 @@ func TestPromises(t *testing.T) {
 	} {
 		v := row.tape.judge(row.scope)
 		if v.Kept != row.kept || v.Luck != row.luck || !strings.Contains(v.Sentence, row.says) {
-			t.Errorf("%s: kept %v, luck %v, %q; want %v, %v, %q", row.scope, v.Kept, v.Luck, v.Sentence, row.kept, row.luck, row.says)
+			t.Errorf(
+				"%s: kept %v, luck %v, %q; want %v, %v, %q",
+				row.scope,
+				v.Kept,
+				v.Luck,
+				v.Sentence,
+				row.kept,
+				row.luck,
+				row.says,
+			)
 		}
 	}
 }
@@ -332,7 +435,11 @@ func TestOverlapsAreCountedAndProveNothing(t *testing.T) {
 	tape := newTape(10)
 	for _, span := range [][2]int{{0, 10}, {10, 20}, {15, 30}, {16, 17}, {40, 50}} {
 		r := tape.next(1)
-		r.AcquiredAt, r.ReleasedAt = noon.Add(time.Duration(span[0])*time.Millisecond), noon.Add(time.Duration(span[1])*time.Millisecond)
+		r.AcquiredAt, r.ReleasedAt = noon.Add(
+			time.Duration(span[0])*time.Millisecond,
+		), noon.Add(
+			time.Duration(span[1])*time.Millisecond,
+		)
 	}
 	v := tape.judge(loadtest.Cluster)
 	if v.Overlaps != 2 || v.LongestOverlapMS != 5 || v.Finding != loadtest.Holds {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"example.com/stock/loadtest"
+	"example.com/stock/loadtest/report"
 )
 
 // Round trips are a column, for services that tell them; a way that needs no lock has none.
@@ -20,7 +21,7 @@ func TestTheTableShowsRoundTrips(t *testing.T) {
 		{[]*loadtest.Result{run(0), run(7)}, "–7"},
 	} {
 		var table strings.Builder
-		if err := loadtest.WriteTable(&table, row.runs, loadtest.Style{Width: 200}); err != nil {
+		if err := report.WriteTable(&table, row.runs, report.Style{Width: 200}); err != nil {
 			t.Fatal(err)
 		}
 		lines := strings.Split(table.String(), "\n")
@@ -61,7 +62,7 @@ func TestTheTableShowsWakeUps(t *testing.T) {
 		{[]*loadtest.Result{run(1, 1, 1, 0), run(29, 28)}, []string{"wakeups", "0.8", "28.5"}},
 	} {
 		var table strings.Builder
-		if err := loadtest.WriteTable(&table, row.runs, loadtest.Style{Width: 200}); err != nil {
+		if err := report.WriteTable(&table, row.runs, report.Style{Width: 200}); err != nil {
 			t.Fatal(err)
 		}
 		if strings.Contains(table.String(), "wakeups") != (row.want != nil) {

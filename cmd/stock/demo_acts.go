@@ -130,7 +130,7 @@ func (d *demo) play(ctx context.Context, client *loadtest.Client, a act, casts [
 	d.results = append(d.results, results...)
 	d.groups = append(d.groups, report.Group{Title: a.title, Runs: results})
 	columns := width(d.out)
-	return loadtest.WriteTable(d.out, results, loadtest.Style{
+	return report.WriteTable(d.out, results, report.Style{
 		Width: columns, Color: columns > 0 && !d.noColor && os.Getenv("NO_COLOR") == "",
 	})
 }
@@ -141,7 +141,7 @@ func (d *demo) ticker(c cast) func(loadtest.Progress) {
 	if columns == 0 {
 		return nil
 	}
-	return loadtest.ShowProgress(d.err, c.strategy.Name+" on "+c.store, columns)
+	return report.ShowProgress(d.err, c.strategy.Name+" on "+c.store, columns)
 }
 
 // summary says in words what was seen.

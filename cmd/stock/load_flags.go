@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"example.com/stock/loadtest"
+	"example.com/stock/loadtest/mapping"
 )
 
 // loadFlags are what load was asked for.
@@ -18,7 +19,7 @@ type loadFlags struct {
 	plan       loadtest.Plan
 	strategies []string
 	url, token string
-	mapping    *loadtest.Mapping // nil: the target is a service of ours
+	mapping    *mapping.File // nil: the target is a service of ours
 
 	// What read makes part of the plan.
 	concurrency, requests, maxInFlight int

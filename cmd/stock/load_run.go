@@ -66,7 +66,7 @@ func (f *loadFlags) one(ctx context.Context, client loadtest.Target, name string
 		}
 		plan.History = file
 	}
-	result, err := loadtest.Run(ctx, client, plan, loadtest.ShowProgress(stderr, name, width(stderr)))
+	result, err := loadtest.Run(ctx, client, plan, report.ShowProgress(stderr, name, width(stderr)))
 	if file != nil {
 		err = errors.Join(err, file.Close())
 		f.kept = append(f.kept, file.file.Name())

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/term"
 
 	"example.com/stock/loadtest"
+	"example.com/stock/loadtest/report"
 )
 
 // show writes the result to where it was asked for.
@@ -28,14 +29,14 @@ func (f *loadFlags) show(results []*loadtest.Result, stdout io.Writer) error {
 		return loadtest.WriteJSON(stdout, results)
 	}
 	columns := width(stdout)
-	style := loadtest.Style{Width: columns, Color: columns > 0 && !f.noColor && os.Getenv("NO_COLOR") == ""}
+	style := report.Style{Width: columns, Color: columns > 0 && !f.noColor && os.Getenv("NO_COLOR") == ""}
 	var err error
 	if len(results) == 1 {
-		err = loadtest.WriteReport(stdout, results[0], style)
+		err = report.WriteReport(stdout, results[0], style)
 	} else {
-		err = loadtest.WriteTable(stdout, results, style)
+		err = report.WriteTable(stdout, results, style)
 	}
-	return errors.Join(err, loadtest.WriteExpectations(stdout, results, style))
+	return errors.Join(err, report.WriteExpectations(stdout, results, style))
 }
 
 // width is the number of columns of w if it is a terminal, and otherwise 0.

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"example.com/stock/loadtest"
+	"example.com/stock/loadtest/mapping"
 )
 
 // A target is a service to load, or to judge. Close gives its connections back.
@@ -15,21 +16,21 @@ type target interface {
 	Close()
 }
 
-// openTarget is the service at url: ours, or somebody else's that mapping describes.
-func openTarget(url, token string, mapping *loadtest.Mapping, connections int) (target, error) {
-	if mapping != nil {
-		return loadtest.NewMapped(url, token, connections, mapping)
+// openTarget is the service at url: ours, or somebody else's that file describes.
+func openTarget(url, token string, file *mapping.File, connections int) (target, error) {
+	if file != nil {
+		return mapping.NewTarget(url, token, connections, file)
 	}
 	return loadtest.NewClient(url, token, connections)
 }
 
 // readMapping reads the file of --mapping. Its errors are PlanErrors.
-func readMapping(path string) (*loadtest.Mapping, error) {
+func readMapping(path string) (*mapping.File, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, &loadtest.PlanError{Field: "mapping", Reason: err.Error()}
 	}
-	m, err := loadtest.ParseMapping(text)
+	m, err := mapping.Parse(text)
 	if err != nil {
 		return nil, &loadtest.PlanError{Field: "mapping", Reason: fmt.Sprintf("%s is no mapping:\n%v", path, err)}
 	}

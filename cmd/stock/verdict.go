@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"example.com/stock/loadtest"
+	"example.com/stock/loadtest/mapping"
+	"example.com/stock/loadtest/report"
 )
 
 const verdictLong = `Verdict judges from the store alone whether stock was lost: initial = remaining + sold, and no two orders read
@@ -129,13 +131,13 @@ func (f *verdictFlags) run(ctx context.Context, flags *pflag.FlagSet, stdout io.
 	if err != nil {
 		return err
 	}
-	var mapping *loadtest.Mapping
+	var described *mapping.File
 	if f.mapping != "" {
-		if mapping, err = readMapping(f.mapping); err != nil {
+		if described, err = readMapping(f.mapping); err != nil {
 			return err
 		}
 	}
-	t, err := openTarget(f.url, f.token, mapping, 1)
+	t, err := openTarget(f.url, f.token, described, 1)
 	if err != nil {
 		return err
 	}
@@ -179,5 +181,5 @@ func (f *verdictFlags) show(i *loadtest.Inspection, stdout io.Writer) error {
 		}
 	}
 	columns := width(stdout)
-	return loadtest.WriteInspection(stdout, i, loadtest.Style{Width: columns, Color: columns > 0 && !f.noColor && os.Getenv("NO_COLOR") == ""})
+	return report.WriteInspection(stdout, i, report.Style{Width: columns, Color: columns > 0 && !f.noColor && os.Getenv("NO_COLOR") == ""})
 }

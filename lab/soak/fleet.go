@@ -134,7 +134,7 @@ func (f *fleet) ready(ctx context.Context) error {
 	defer cancel()
 	for _, i := range f.instances {
 		for err := i.ready(ctx); err != nil; err = i.ready(ctx) {
-			if !sleep(ctx, 50*time.Millisecond) {
+			if loadtest.Sleep(ctx, 50*time.Millisecond) != nil {
 				return fmt.Errorf("%s is not ready: %w", i.Name, err)
 			}
 		}

@@ -64,7 +64,7 @@ func untouched(s *shelf, a loadtest.Account) bool {
 func (r *run) accounts(ctx context.Context, l *lane, shelves []*shelf) ([]loadtest.Account, error) {
 	before, err := r.look(ctx, l, shelves)
 	for err == nil {
-		if !sleep(ctx, rest) {
+		if loadtest.Sleep(ctx, rest) != nil {
 			return nil, fmt.Errorf("its stock does not come to rest: %w", context.Cause(ctx))
 		}
 		var now []loadtest.Account
@@ -107,7 +107,7 @@ func (r *run) look(ctx context.Context, l *lane, shelves []*shelf) ([]loadtest.A
 func (r *run) read(ctx context.Context, ask func(*loadtest.Client) error) error {
 	for n := 0; ; n++ {
 		err := ask(r.fleet.instances[n%len(r.fleet.instances)].client)
-		if err == nil || !sleep(ctx, 100*time.Millisecond) {
+		if err == nil || loadtest.Sleep(ctx, 100*time.Millisecond) != nil {
 			return err
 		}
 	}

@@ -107,7 +107,7 @@ func (r *run) stock(ctx context.Context, l *lane, old *shelf) error {
 			return nil
 		}
 		failed = err
-		sleep(ctx, 200*time.Millisecond)
+		_ = loadtest.Sleep(ctx, 200*time.Millisecond) // it ends early with ctx, which the caller looks at
 	}
 }
 
@@ -181,7 +181,7 @@ type customer struct {
 }
 
 func (c *customer) buy(ctx context.Context) {
-	for n := 1; sleep(ctx, time.Duration(100+c.dice.IntN(400))*time.Millisecond); n++ {
+	for n := 1; loadtest.Sleep(ctx, time.Duration(100+c.dice.IntN(400))*time.Millisecond) == nil; n++ {
 		shelf := c.lane.shelf()
 		a := ask{
 			endpoint: c.lane.Endpoint, store: c.lane.store, sku: shelf.before.SKU, id: fmt.Sprintf("%x.%d.%d", c.Seed, c.number, n),

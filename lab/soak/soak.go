@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"example.com/stock/loadtest"
 	"example.com/stock/stack"
 )
 
@@ -142,7 +143,7 @@ func (r *run) quiet(ctx context.Context, since time.Time, d time.Duration) bool 
 
 // tick tells now and then how the sale goes.
 func (r *run) tick(ctx context.Context) {
-	for sleep(ctx, 10*time.Second) {
+	for loadtest.Sleep(ctx, 10*time.Second) == nil {
 		sold, asked := 0, 0
 		for _, l := range r.lanes {
 			s, a := l.progress()
@@ -167,7 +168,7 @@ func (r *run) healthy(ctx context.Context, since time.Time) (h Health) {
 			return h
 		}
 		h.Last = h.Missing[0]
-		if !sleep(ctx, 50*time.Millisecond) {
+		if loadtest.Sleep(ctx, 50*time.Millisecond) != nil {
 			return h
 		}
 	}
@@ -192,14 +193,14 @@ func (r *run) unwell(ctx context.Context, since time.Time) (missing []string) {
 
 // inject does f for as long as it says, or until ctx ends, and always undoes it.
 func (r *run) inject(ctx context.Context, f Fault) {
-	if !sleep(ctx, f.Later) {
+	if loadtest.Sleep(ctx, f.Later) != nil {
 		return
 	}
 	began := time.Now()
 	r.say("%s", f)
 	heal, err := r.fleet.begin(f)
 	if err == nil {
-		sleep(ctx, f.For)
+		_ = loadtest.Sleep(ctx, f.For) // it ends early with ctx, which the caller looks at
 		// What was begun is undone even when the soak is to end.
 		err = heal(context.WithoutCancel(ctx))
 	}
@@ -211,19 +212,4 @@ func (r *run) inject(ctx context.Context, f Fault) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.report.Injected = append(r.report.Injected, done)
-}
-
-// sleep waits, and is false if ctx ends before.
-func sleep(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }

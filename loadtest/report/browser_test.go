@@ -77,7 +77,12 @@ func (b *browser) load(t *testing.T, page report.Page, width int64) {
 	if err := file.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := chromedp.Do(b, chromedp.EmulateViewport(width, 900), chromedp.Navigate("file://"+path), chromedp.WaitReady(chromedp.CSS("h1"))); err != nil {
+	if err := chromedp.Do(
+		b,
+		chromedp.EmulateViewport(width, 900),
+		chromedp.Navigate("file://"+path),
+		chromedp.WaitReady(chromedp.CSS("h1")),
+	); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -96,7 +101,8 @@ func one(r *loadtest.Result) report.Page {
 	return report.Page{Groups: []report.Group{{Runs: []*loadtest.Result{r}}}}
 }
 
-// The page of a race shows overlaps in red, that of a lock none; neither asks the network for anything or complains, and both fit a phone.
+// The page of a race shows overlaps in red, that of a lock none; neither asks the network for anything or complains,
+// and both fit a phone.
 func TestPageInABrowser(t *testing.T) {
 	b := open(t)
 	for _, row := range []struct {
@@ -104,12 +110,25 @@ func TestPageInABrowser(t *testing.T) {
 		overlaps bool
 	}{{"none", true}, {"redis-watchdog", false}, {"segmented", false}} {
 		b.load(t, one(recorded(t, row.name)), 1280)
-		red := ask[int](t, b, `[...document.querySelectorAll(".bars .overlap")].filter(r => r.getBoundingClientRect().width > 0).length`)
-		holds := ask[int](t, b, `[...document.querySelectorAll(".bars .hold")].filter(r => r.getBoundingClientRect().width > 0 && r.getBoundingClientRect().height > 0).length`)
+		red := ask[int](
+			t,
+			b,
+			`[...document.querySelectorAll(".bars .overlap")].filter(r => r.getBoundingClientRect().width > 0).length`,
+		)
+		holds := ask[int](
+			t,
+			b,
+			`[...document.querySelectorAll(".bars .hold")].map(hold => hold.getBoundingClientRect())
+				.filter(box => box.width > 0 && box.height > 0).length`,
+		)
 		if holds < 50 || (red > 0) != row.overlaps {
 			t.Errorf("%s: %d overlaps of %d holds are drawn, want some: %v", row.name, red, holds, row.overlaps)
 		}
-		stroke := ask[string](t, b, `getComputedStyle(document.querySelector(".bars .overlap") ?? document.querySelector(".verdict")).stroke`)
+		stroke := ask[string](
+			t,
+			b,
+			`getComputedStyle(document.querySelector(".bars .overlap") ?? document.querySelector(".verdict")).stroke`,
+		)
 		if row.overlaps && stroke != "rgb(211, 32, 47)" {
 			t.Errorf("%s: overlaps are drawn in %s", row.name, stroke)
 		}
@@ -117,7 +136,14 @@ func TestPageInABrowser(t *testing.T) {
 		if (pairs > 0) != row.overlaps {
 			t.Errorf("%s: %d pairs are named", row.name, pairs)
 		}
-		if first := ask[string](t, b, `document.querySelector("h1").nextElementSibling.nextElementSibling.className`); !strings.HasPrefix(first, "verdict") {
+		if first := ask[string](
+			t,
+			b,
+			`document.querySelector("h1").nextElementSibling.nextElementSibling.className`,
+		); !strings.HasPrefix(
+			first,
+			"verdict",
+		) {
 			t.Errorf("%s: after the title comes %q, not the verdict", row.name, first)
 		}
 		for _, width := range []int64{390, 1280} {
@@ -127,7 +153,11 @@ func TestPageInABrowser(t *testing.T) {
 			if wide := ask[int](t, b, `document.documentElement.scrollWidth`); int64(wide) > width {
 				t.Errorf("%s: %d pixels wide on a screen of %d", row.name, wide, width)
 			}
-			if shown := ask[int](t, b, `[...document.querySelectorAll("svg.chart")].filter(s => s.getBoundingClientRect().width > 0).length`); shown != 3 {
+			if shown := ask[int](
+				t,
+				b,
+				`[...document.querySelectorAll("svg.chart")].filter(s => s.getBoundingClientRect().width > 0).length`,
+			); shown != 3 {
 				t.Errorf("%s: %d charts at %d pixels, want stock once, percentiles, histogram", row.name, shown, width)
 			}
 		}
@@ -142,7 +172,9 @@ func TestDarkPageOfManyRuns(t *testing.T) {
 	for _, name := range recordings() {
 		g.Runs = append(g.Runs, recorded(t, name))
 	}
-	dark := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}}
+	dark := emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}},
+	}
 	if _, err := chromedp.Call(b, emulation.SetEmulatedMedia, dark); err != nil {
 		t.Fatal(err)
 	}
@@ -150,14 +182,19 @@ func TestDarkPageOfManyRuns(t *testing.T) {
 	if back := ask[string](t, b, `getComputedStyle(document.body).backgroundColor`); back != "rgb(18, 22, 27)" {
 		t.Errorf("background %s", back)
 	}
-	if ink := ask[string](t, b, `getComputedStyle(document.querySelector("svg.spans text")).fill`); ink != "rgb(213, 220, 227)" {
+	if ink := ask[string](
+		t,
+		b,
+		`getComputedStyle(document.querySelector("svg.spans text")).fill`,
+	); ink != "rgb(213, 220, 227)" {
 		t.Errorf("text of charts %s", ink)
 	}
 	if rows := ask[int](t, b, `document.querySelectorAll("table tr").length`); rows < 4 {
 		t.Errorf("%d rows", rows)
 	}
 	opened := ask[int](t, b, `(() => { document.querySelectorAll("details").forEach(d => d.open = true);
-		return [...document.querySelectorAll("details .bars .hold")].filter(r => r.getBoundingClientRect().width > 0).length })()`)
+		return [...document.querySelectorAll("details .bars .hold")]
+			.filter(hold => hold.getBoundingClientRect().width > 0).length })()`)
 	if opened < 100 {
 		t.Errorf("%d holds in the details of three runs", opened)
 	}

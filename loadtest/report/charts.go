@@ -25,7 +25,8 @@ func points(line []moment) plotter.XYs {
 	return xy
 }
 
-// stockChart draws the stock over time as read, as written and as true, with the gap between the last two filled. It needs some truth.
+// stockChart draws the stock over time as read, as written and as true, with the gap between the last two filled. It
+// needs some truth.
 func stockChart(c *course, mark func(ink) color.Color, size float64) *chart {
 	p := newChart(mark, size)
 	truth, written, read := thin(c.truth, places), thin(c.written, places), c.read
@@ -81,7 +82,7 @@ func stockChart(c *course, mark func(ink) color.Color, size float64) *chart {
 	return p
 }
 
-// stairs are the corners of a line that keeps its height until the next point.
+// stairs returns the corners of a line that keeps its height until the next point.
 func stairs(line []moment) plotter.XYs {
 	var xy plotter.XYs
 	for i, m := range line {
@@ -125,10 +126,11 @@ func lookOf(o loadtest.Outcome) look {
 	}
 }
 
-// shares are the percentiles of the percentile chart, in percent.
+// shares returns the percentiles of the percentile chart, in percent.
 func shares() []float64 { return []float64{0, 10, 25, 50, 75, 90, 95, 99, 99.5, 99.9, 99.99} }
 
-// nines places percentiles so that each further nine takes as much room as the one before, as HdrHistogram's pictures do.
+// nines places percentiles so that each further nine takes as much room as the one before, as HdrHistogram's pictures
+// do.
 func nines(percent float64) float64 { return -math.Log10(1 - percent/100) }
 
 type nineTicks struct{}
@@ -186,4 +188,235 @@ func (c *chart) logMillis(axis *plot.Axis) {
 	}
 	axis.Max *= 1.3
 	axis.Scale, axis.Tick.Marker = plot.LogScale{}, decades{}
+}
+
+// ticks returns round numbers from from to to, about n of them.
+func ticks(from, to float64, n int) []float64 {
+	span := to - from
+	if span <= 0 || n < 1 {
+		return []float64{from}
+	}
+	step := math.Pow(10, math.Floor(math.Log10(span/float64(n))))
+	for _, m := range []float64{1, 2, 5, 10} {
+		if span/(step*m) <= float64(n) {
+			step *= m
+			break
+		}
+	}
+	var list []float64
+	for v := math.Ceil(from/step) * step; v <= to+step*1e-6; v += step {
+		list = append(list, math.Round(v/step)*step)
+	}
+	return list
+}
+
+// axisLabel returns a moment on an axis as long as span milliseconds.
+func axisLabel(ms, span float64) string {
+	switch {
+	case span >= 3000:
+		return fmt.Sprintf("%.4g s", ms/1000)
+	case span < 3:
+		return fmt.Sprintf("%.2f ms", ms)
+	}
+	return fmt.Sprintf("%.4g ms", ms)
+}
+
+// round is an axis of round numbers, labelled by label.
+type round struct {
+	n     int
+	label func(v, span float64) string
+}
+
+func (a round) Ticks(from, to float64) []plot.Tick {
+	var list []plot.Tick
+	for _, v := range ticks(from, to, a.n) {
+		list = append(list, plot.Tick{Value: v, Label: a.label(v, to-from)})
+	}
+	return list
+}
+
+// decades are the ticks of a logarithmic axis of milliseconds: 1, 2 and 5 of every power of ten, all labelled if they
+// are few.
+type decades struct{}
+
+func (decades) Ticks(from, to float64) []plot.Tick {
+	var list []plot.Tick
+	many := to/from > 300
+	for e := math.Floor(math.Log10(from)); e <= math.Ceil(math.Log10(to)); e++ {
+		for _, m := range []float64{1, 2, 5} {
+			v := m * math.Pow(10, e)
+			if v < from*0.999 || v > to*1.001 {
+				continue
+			}
+			tick := plot.Tick{Value: v}
+			if m == 1 || !many {
+				tick.Label = plainMillis(v)
+			}
+			list = append(list, tick)
+		}
+	}
+	return list
+}
+
+func plainMillis(ms float64) string {
+	if ms >= 1000 {
+		return fmt.Sprintf("%g s", ms/1000)
+	}
+	return fmt.Sprintf("%g ms", ms)
+}
+
+func plainNumber(v, _ float64) string { return thousands(int64(math.Round(v))) }
+
+// latencies are those of a run by outcome, in milliseconds, sorted.
+type latencies map[loadtest.Outcome][]float64
+
+func latenciesOf(r *loadtest.Result) latencies {
+	l := make(latencies)
+	for i := range r.Records {
+		rec := &r.Records[i]
+		l[rec.Outcome] = append(l[rec.Outcome], max(float64(rec.Latency().Nanoseconds())/1e6, 0.001))
+	}
+	for _, list := range l {
+		slices.Sort(list)
+	}
+	return l
+}
+
+// outcomes returns those that occurred, in the usual order.
+func (l latencies) outcomes() []loadtest.Outcome {
+	return slices.DeleteFunc(loadtest.Outcomes(), func(o loadtest.Outcome) bool { return len(l[o]) == 0 })
+}
+
+// at returns a percentile of sorted values, by nearest rank.
+func at(sorted []float64, percent float64) float64 {
+	rank := int(math.Ceil(percent / 100 * float64(len(sorted))))
+	return sorted[min(max(rank-1, 0), len(sorted)-1)]
+}
+
+// bins are the columns of the histogram.
+const bins = 28
+
+// A histogram counts replies by latency: columns whose edges grow by the same factor, and in each so many of every
+// outcome.
+type histogram struct {
+	edges  []float64 // one more than columns
+	counts map[loadtest.Outcome]plotter.Values
+}
+
+func (l latencies) histogram() *histogram {
+	low, high := math.Inf(1), 0.0
+	for _, list := range l {
+		low, high = min(low, list[0]), max(high, list[len(list)-1])
+	}
+	if high < low*1.5 {
+		low, high = low/1.3, low*1.5
+	}
+	h := &histogram{counts: make(map[loadtest.Outcome]plotter.Values)}
+	factor := math.Pow(high/low, 1.0/bins)
+	for i := range bins + 1 {
+		h.edges = append(h.edges, low*math.Pow(factor, float64(i)))
+	}
+	for o, list := range l {
+		columns := make(plotter.Values, bins)
+		for _, ms := range list {
+			columns[min(max(int(math.Log(ms/low)/math.Log(factor)), 0), bins-1)]++
+		}
+		h.counts[o] = columns
+	}
+	return h
+}
+
+// edgeTicks label the edges of columns, of which one is as wide as 1 on the axis.
+type edgeTicks struct{ *histogram }
+
+func (e edgeTicks) Ticks(_, _ float64) []plot.Tick {
+	var list []plot.Tick
+	low, high := e.edges[0], e.edges[bins]
+	for _, tick := range (decades{}).Ticks(low, high) {
+		tick.Value = math.Log(tick.Value/low)/math.Log(high/low)*bins - 0.5
+		list = append(list, tick)
+	}
+	return list
+}
+
+// histogramChart draws h, the outcomes on top of each other.
+func histogramChart(l latencies, h *histogram, mark func(ink) color.Color, size, width float64) *chart {
+	p := newChart(mark, size)
+	grid := plotter.NewGrid()
+	grid.Horizontal, grid.Vertical = p.line(inkGrid, 0.6), draw.LineStyle{}
+	p.Add(grid)
+	var below *plotter.BarChart
+	for _, o := range l.outcomes() {
+		bars, err := plotter.NewBarChart(h.counts[o], vg.Points((width-70)/bins))
+		if err != nil {
+			continue
+		}
+		bars.Color, bars.LineStyle = mark(lookOf(o).ink), p.line(inkText, 0.4)
+		if below != nil {
+			bars.StackOn(below)
+		}
+		below = bars
+		p.Add(bars)
+		p.explain(words(o), bars)
+	}
+	p.X.Tick.Marker, p.Y.Tick.Marker = edgeTicks{h}, round{4, plainNumber}
+	p.X.Min, p.X.Max, p.Y.Min = -0.6, bins-0.4, 0
+	p.Y.Label.Text = "replies"
+	return p
+}
+
+// hints say the numbers of each column.
+func (h *histogram) hints(l latencies) []hint {
+	var list []hint
+	for i := range bins {
+		text, any := fmt.Sprintf("%s to %s", millis(h.edges[i]), millis(h.edges[i+1])), false
+		for _, o := range l.outcomes() {
+			if n := h.counts[o][i]; n > 0 {
+				text += fmt.Sprintf("\n%s: %.0f", words(o), n)
+				any = true
+			}
+		}
+		if any {
+			list = append(list, hint{float64(i) - 0.5, float64(i) + 0.5, text})
+		}
+	}
+	return list
+}
+
+// An entry is a line of a legend.
+type entry struct {
+	name    string
+	samples []plot.Thumbnailer
+}
+
+func (c *chart) explain(name string, samples ...plot.Thumbnailer) {
+	c.legend = append(c.legend, entry{name, samples})
+}
+
+// drawLegend draws the legend in rows along the top, where it hides nothing, and returns the room below it. (The
+// legend of a plot stands among the data.)
+func (c *chart) drawLegend(area draw.Canvas) draw.Canvas {
+	style := c.Legend.TextStyle
+	row, gap, sample := vg.Points(c.size*1.45), vg.Points(14), vg.Points(24)
+	x, y := area.Min.X+vg.Points(4), area.Max.Y-row
+	for _, e := range c.legend {
+		width := sample + vg.Points(5) + style.Width(e.name)
+		if x+width > area.Max.X && x > area.Min.X+gap {
+			x, y = area.Min.X+vg.Points(4), y-row
+		}
+		box := draw.Canvas{Canvas: area.Canvas, Rectangle: vg.Rectangle{
+			Min: vg.Point{X: x, Y: y + row*0.15}, Max: vg.Point{X: x + sample, Y: y + row*0.8},
+		}}
+		for _, s := range e.samples {
+			s.Thumbnail(&box)
+		}
+		at := style
+		at.YAlign = draw.YCenter
+		area.FillText(at, vg.Point{X: x + sample + vg.Points(5), Y: y + row*0.475}, e.name)
+		x += width + gap
+	}
+	if len(c.legend) == 0 {
+		return area
+	}
+	return draw.Crop(area, 0, 0, 0, y-vg.Points(6)-area.Max.Y)
 }

@@ -2,8 +2,11 @@ package report
 
 import (
 	"fmt"
+	"html/template"
 	"io"
 	"math"
+	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -15,16 +18,19 @@ type Comparison struct {
 	A, B         string // what the sides are called
 	RunsA, RunsB []*loadtest.Result
 	Metrics      []Metric
-	Differing    []string // what was not the same on both sides besides the strategy: their figures differ for that reason, too
-	Method       string
+	// what was not the same on both sides besides the strategy: their figures differ for that reason, too
+	Differing []string
+	Method    string
 }
 
 // Compare compares two sides, neither of them empty.
 func Compare(nameA string, a []*loadtest.Result, nameB string, b []*loadtest.Result) *Comparison {
 	c := &Comparison{A: nameA, B: nameB, RunsA: a, RunsB: b, Metrics: Differences(a, b)}
-	c.Method = "Medians, with the lowest and the highest in brackets. A difference exceeds the noise if a Mann-Whitney U test (exact, two-sided) gives it a chance below 5 %; that takes four runs of each side."
+	c.Method = "Medians, with the lowest and the highest in brackets. A difference exceeds the noise if a " +
+		"Mann-Whitney U test (exact, two-sided) gives it a chance below 5 %; that takes four runs of each side."
 	if len(a) < 2 || len(b) < 2 {
-		c.Method = "Single runs: how much of a difference is noise is not known. Give several runs of each side, four or more."
+		c.Method = "Single runs: how much of a difference is noise is not known. Give several runs of each side, " +
+			"four or more."
 	}
 	p, q := &a[0].Plan, &b[0].Plan
 	for _, x := range []struct{ what, a, b string }{
@@ -37,14 +43,23 @@ func Compare(nameA string, a []*loadtest.Result, nameB string, b []*loadtest.Res
 	for _, side := range [][]*loadtest.Result{a, b} {
 		for _, r := range side[1:] {
 			if r.Plan.Strategy != side[0].Plan.Strategy || load(r) != load(side[0]) {
-				c.Differing = append(c.Differing, fmt.Sprintf("one side mixes %s (%s) with %s (%s)", side[0].Plan.Strategy, load(side[0]), r.Plan.Strategy, load(r)))
+				c.Differing = append(
+					c.Differing,
+					fmt.Sprintf(
+						"one side mixes %s (%s) with %s (%s)",
+						side[0].Plan.Strategy,
+						load(side[0]),
+						r.Plan.Strategy,
+						load(r),
+					),
+				)
 			}
 		}
 	}
 	return c
 }
 
-// Row is the metric as text: the two sides, the change, and the answer.
+// Row returns the metric as text: the two sides, the change, and the answer.
 func (m *Metric) Row() [5]string {
 	a, b := median(m.A), median(m.B)
 	change := "–"
@@ -77,7 +92,15 @@ func (m *Metric) side(list []float64) string {
 
 // WriteText writes c for a terminal or a file.
 func (c *Comparison) WriteText(w io.Writer) error {
-	rows := [][5]string{{"", fmt.Sprintf("A: %s (%s)", c.A, count(len(c.RunsA), "run")), fmt.Sprintf("B: %s (%s)", c.B, count(len(c.RunsB), "run")), "B to A", ""}}
+	rows := [][5]string{
+		{
+			"",
+			fmt.Sprintf("A: %s (%s)", c.A, count(len(c.RunsA), "run")),
+			fmt.Sprintf("B: %s (%s)", c.B, count(len(c.RunsB), "run")),
+			"B to A",
+			"",
+		},
+	}
 	rows = append(rows, c.Rows()...)
 	var widths [5]int
 	for _, row := range rows {
@@ -101,7 +124,7 @@ func (c *Comparison) WriteText(w io.Writer) error {
 	return err
 }
 
-// Rows are the metrics as text.
+// Rows returns the metrics as text.
 func (c *Comparison) Rows() [][5]string {
 	var rows [][5]string
 	for i := range c.Metrics {
@@ -109,3 +132,228 @@ func (c *Comparison) Rows() [][5]string {
 	}
 	return rows
 }
+
+// A compareView is what the template of runs side by side is given.
+type compareView struct {
+	Rows        []compareRow
+	Trips, Woke bool // whether any run has them
+	Chart       template.HTML
+}
+
+type compareRow struct {
+	Strategy, Store, Word, Class                                                   string
+	Accepted, Busy, Oversold, Lost, Sold, P50, P99, Rate, Jain, Wait, Trips, Woken string
+	SoldBar, P99Bar                                                                float64 // percent of the largest
+	Oversell, Hurt                                                                 bool
+}
+
+func newCompareView(runs []*loadtest.Result) *compareView {
+	v := new(compareView)
+	var fastest, slowest float64
+	for _, r := range runs {
+		fastest, slowest = max(fastest, r.Latency.Sold), max(slowest, r.Latency.Accepted().P99)
+	}
+	for _, r := range runs {
+		j, f := &r.Verdict, loadtest.FairnessOf(r)
+		row := compareRow{
+			Strategy: r.Plan.Strategy,
+			Store:    r.Plan.Store,
+			Accepted: thousands(
+				int64(j.Accepted),
+			),
+			Busy:     fmt.Sprintf("%.0f %%", 100*float64(j.Busy)/float64(max(j.Sent, 1))),
+			Oversold: thousands(j.OversoldUnits),
+			Lost:     "?",
+			Rate:     fmt.Sprintf("%.0f", r.Latency.Rate),
+			Sold:     "–",
+			P50:      "–",
+			P99:      "–",
+			Jain:     "–",
+			Wait:     "–",
+			Trips:    "–",
+			Woken:    "–",
+			Oversell: j.OversoldUnits > 0,
+			Hurt:     j.Known && j.LostUnits != 0,
+		}
+		if q := r.Latency.Accepted(); q.Count > 0 {
+			row.Sold, row.P50, row.P99 = fmt.Sprintf("%.0f", r.Latency.Sold), millis(q.P50), millis(q.P99)
+			row.SoldBar, row.P99Bar = 100*r.Latency.Sold/max(fastest, 1e-9), 100*q.P99/max(slowest, 1e-9)
+		}
+		row.Word, row.Class, _ = judged(j)
+		if row.Class == "raced" {
+			row.Word += ", as expected"
+		}
+		if j.Known {
+			row.Lost = thousands(j.LostUnits)
+		}
+		if f.Jain > 0 {
+			row.Jain = fmt.Sprintf("%.2f", f.Jain)
+		}
+		if f.LongestWaitMS > 0 {
+			row.Wait = millis(f.LongestWaitMS)
+		}
+		if n := r.Strategy.RoundTrips; n > 0 {
+			row.Trips, v.Trips = strconv.Itoa(n), true
+		}
+		if n := r.WakeUps(); n > 0 {
+			row.Woken, v.Woke = fmt.Sprintf("%.1f", n), true
+		}
+		v.Rows = append(v.Rows, row)
+	}
+	const width = 480
+	v.Chart = template.HTML(
+		compareChart(
+			runs,
+			marked,
+			11,
+		).toSVG(width, compareHeight(len(runs)), "spans", "Latency of the sales of each run, from the median to "+
+			"the 99th percentile", nil),
+	)
+	return v
+}
+
+// significant is the chance below which a difference is not put down to noise.
+const significant = 0.05
+
+// A Metric is one figure of two sides, each of one or more runs of the same.
+type Metric struct {
+	Name string    `json:"name"`
+	Unit string    `json:"unit"`
+	A    []float64 `json:"a"` // sorted
+	B    []float64 `json:"b"`
+	// that such a difference or a larger one comes by chance (Mann-Whitney, exact, two-sided); 1 if it cannot be
+	// told
+	P      float64 `json:"p"`
+	Answer string  `json:"answer"`
+}
+
+// Differences compares two sides by the figures that matter. A difference exceeds the noise if a Mann-Whitney U test,
+// which asks nothing of how the figures are distributed, gives it a chance below 5 %. That takes four runs on each
+// side at least, or three and five; with fewer it says whether the ranges of the two sides overlap, which is a hint
+// and no more. Of single runs the noise is not known.
+func Differences(a, b []*loadtest.Result) []Metric {
+	list := []Metric{
+		{Name: "sold", Unit: "units/s"},
+		{Name: "p50 of sales", Unit: "ms"},
+		{Name: "p99 of sales", Unit: "ms"},
+		{Name: "throughput", Unit: "requests/s"},
+		{Name: "busy", Unit: "%"},
+		{Name: "oversold", Unit: "units"},
+		{Name: "lost updates", Unit: "units"},
+		{Name: "fairness (Jain)"},
+		{Name: "longest wait", Unit: "ms"},
+	}
+	for _, side := range []struct {
+		runs []*loadtest.Result
+		to   func(*Metric) *[]float64
+	}{{a, func(m *Metric) *[]float64 { return &m.A }}, {b, func(m *Metric) *[]float64 { return &m.B }}} {
+		for _, r := range side.runs {
+			v, f, sales := &r.Verdict, loadtest.FairnessOf(r), r.Latency.Accepted()
+			for i, x := range []float64{
+				r.Latency.Sold, sales.P50, sales.P99, r.Latency.Rate, 100 * float64(v.Busy) / float64(max(v.Sent, 1)),
+				float64(v.OversoldUnits), float64(v.LostUnits), f.Jain, f.LongestWaitMS,
+			} {
+				to := side.to(&list[i])
+				*to = append(*to, x)
+			}
+		}
+	}
+	for i := range list {
+		m := &list[i]
+		slices.Sort(m.A)
+		slices.Sort(m.B)
+		m.judge()
+	}
+	return list
+}
+
+func (m *Metric) judge() {
+	m.P = mannWhitney(m.A, m.B)
+	apart := m.A[len(m.A)-1] < m.B[0] || m.B[len(m.B)-1] < m.A[0]
+	switch {
+	case median(m.A) == median(m.B) && m.A[0] == m.B[0] && m.A[len(m.A)-1] == m.B[len(m.B)-1]:
+		m.Answer = "no difference"
+	case len(m.A) < 2 || len(m.B) < 2:
+		m.Answer = "noise is not known: give several runs of each"
+	case m.P < significant:
+		m.Answer = "exceeds the noise"
+	case 2/ways(len(m.A)+len(m.B), len(m.A)) >= significant && apart:
+		m.Answer = "ranges do not overlap, but the runs are too few to rule out chance"
+	default:
+		m.Answer = "within the noise"
+	}
+}
+
+func median(sorted []float64) float64 {
+	n := len(sorted)
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
+
+// ways returns n over k.
+func ways(n, k int) float64 {
+	w := 1.0
+	for i := range k {
+		w = w * float64(n-i) / float64(i+1)
+	}
+	return math.Round(w)
+}
+
+// mannWhitney returns the chance of a U as far from the middle as that of a and b or farther (Mann and Whitney,
+// 1947). Up to 24 runs in all it is exact, by counting all ways to deal the ranks, ties included; beyond that by the
+// normal approximation with the correction for ties.
+func mannWhitney(a, b []float64) float64 {
+	n, k := len(a)+len(b), len(a)
+	if k == 0 || k == n {
+		return 1
+	}
+	all := slices.Sorted(slices.Values(append(slices.Clone(a), b...)))
+	// Twice the mean rank of each, so that ties stay whole numbers.
+	rank := make(map[float64]int)
+	ties := 0.0
+	for i := 0; i < n; {
+		j := i
+		for j < n && all[j] == all[i] {
+			j++
+		}
+		rank[all[i]] = i + 1 + j
+		t := float64(j - i)
+		ties += t*t*t - t
+		i = j
+	}
+	sum := 0
+	for _, x := range a {
+		sum += rank[x]
+	}
+	middle := k * (n + 1)
+	far := abs(sum - middle)
+	if n > 24 {
+		nn := float64(n)
+		variance := float64(k) * float64(n-k) / 12 * (nn + 1 - ties/(nn*(nn-1))) * 4 // of twice the sum
+		if variance == 0 {
+			return 1
+		}
+		return math.Erfc(max(float64(far)-1, 0) / math.Sqrt(variance) / math.Sqrt2)
+	}
+	// count[c][s]: ways to choose c of the ranks so far with sum s.
+	count := make([]map[int]float64, k+1)
+	for c := range count {
+		count[c] = make(map[int]float64)
+	}
+	count[0][0] = 1
+	for _, x := range all {
+		for c := k; c > 0; c-- {
+			for s, w := range count[c-1] {
+				count[c][s+rank[x]] += w
+			}
+		}
+	}
+	extreme := 0.0
+	for s, w := range count[k] {
+		if abs(s-middle) >= far {
+			extreme += w
+		}
+	}
+	return extreme / ways(n, k)
+}
+
+func abs(n int) int { return max(n, -n) }

@@ -49,7 +49,13 @@ func TestNoise(t *testing.T) {
 		{"three and five, apart", []float64{1, 2, 3}, []float64{5, 6, 7, 8, 9}, 2.0 / 56, "exceeds the noise"},
 		{"three and three, apart", []float64{1, 2, 3}, []float64{4, 5, 6}, 0.1, "too few"},
 		{"three and three, mixed", []float64{1, 4, 3}, []float64{2, 5, 6}, 0.4, "within the noise"},
-		{"five and five, one pair crossed", []float64{1, 2, 3, 4, 6}, []float64{5, 7, 8, 9, 10}, 4.0 / 252, "exceeds the noise"},
+		{
+			"five and five, one pair crossed",
+			[]float64{1, 2, 3, 4, 6},
+			[]float64{5, 7, 8, 9, 10},
+			4.0 / 252,
+			"exceeds the noise",
+		},
 		{"the same", []float64{1, 2, 3, 4}, []float64{1, 2, 3, 4}, 1, "no difference"},
 		{"all alike", []float64{7, 7, 7}, []float64{7, 7, 7}, 1, "no difference"},
 		{"single", []float64{1}, []float64{9}, 1, "noise is not known"},
@@ -79,7 +85,16 @@ func TestComparison(t *testing.T) {
 	if err := c.WriteText(&b); err != nil {
 		t.Fatal(err)
 	}
-	mustHave(t, b.String(), "A: before (4 runs)", "115 [100, 130]", "215 [200, 230]", "+87.0 %", "exceeds the noise", "Mann-Whitney")
+	mustHave(
+		t,
+		b.String(),
+		"A: before (4 runs)",
+		"115 [100, 130]",
+		"215 [200, 230]",
+		"+87.0 %",
+		"exceeds the noise",
+		"Mann-Whitney",
+	)
 	if strings.Contains(b.String(), "Not the same") {
 		t.Errorf("%s", b.String())
 	}
@@ -87,5 +102,11 @@ func TestComparison(t *testing.T) {
 	if err := report.Compare("a", rates(1), "b", []*loadtest.Result{lossy(10), mixed()}).WriteText(&b); err != nil {
 		t.Fatal(err)
 	}
-	mustHave(t, b.String(), "how much of a difference is noise is not known", "Not the same: load: ", "one side mixes none")
+	mustHave(
+		t,
+		b.String(),
+		"how much of a difference is noise is not known",
+		"Not the same: load: ",
+		"one side mixes none",
+	)
 }

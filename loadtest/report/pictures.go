@@ -1,12 +1,23 @@
 package report
 
 import (
+	"bytes"
 	"fmt"
 	"image/color"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
+	"gonum.org/v1/plot/vg/vgsvg"
 
 	"example.com/stock/loadtest"
 )
@@ -20,8 +31,8 @@ const (
 // Pixels of a picture for slides; 16:9 or wider.
 const slideWidth, slideHeight = 960, 400
 
-// WritePictures writes the pictures of each run into a folder, which it makes: stock, timeline, percentiles, histogram, and of several runs a comparison.
-// It returns the names of the files.
+// WritePictures writes the pictures of each run into a folder, which it makes: stock, timeline, percentiles,
+// histogram, and of several runs a comparison. It returns the names of the files.
 func WritePictures(dir, format string, runs []*loadtest.Result) ([]string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
@@ -51,7 +62,8 @@ func WritePictures(dir, format string, runs []*loadtest.Result) ([]string, error
 }
 
 func fileName(r *loadtest.Result) string {
-	return regexp.MustCompile(`[^A-Za-z0-9.-]+`).ReplaceAllString(strings.TrimSuffix(r.Plan.Strategy+"-"+r.Plan.Store, "-"), "_")
+	return regexp.MustCompile(`[^A-Za-z0-9.-]+`).
+		ReplaceAllString(strings.TrimSuffix(r.Plan.Strategy+"-"+r.Plan.Store, "-"), "_")
 }
 
 func inked(format string) func(ink) color.Color {
@@ -65,10 +77,18 @@ func inked(format string) func(ink) color.Color {
 func pictures(r *loadtest.Result, format string) func(func(string, []byte) bool) {
 	return func(yield func(string, []byte) bool) {
 		t := lay(r, limits{holdsAlone / 2, lanesAlone / 2})
-		if c := follow(r, t.story); len(c.truth) > 1 && !yield("stock", stockChart(c, inked(format), 13).encode(format, slideWidth, slideHeight)) {
+		if c := follow(
+			r,
+			t.story,
+		); len(c.truth) > 1 &&
+			!yield("stock", stockChart(c, inked(format), 13).encode(format, slideWidth, slideHeight)) {
 			return
 		}
-		if len(t.bars) > 0 && !yield("timeline", timelineChart(t, inked(format), 13).encode(format, slideWidth, max(float64(t.height()), slideHeight))) {
+		if len(t.bars) > 0 &&
+			!yield(
+				"timeline",
+				timelineChart(t, inked(format), 13).encode(format, slideWidth, max(float64(t.height()), slideHeight)),
+			) {
 			return
 		}
 		l := latenciesOf(r)
@@ -76,7 +96,10 @@ func pictures(r *loadtest.Result, format string) func(func(string, []byte) bool)
 			return
 		}
 		_ = yield("percentiles", percentileChart(l, inked(format), 13).encode(format, slideWidth, slideHeight)) &&
-			yield("histogram", histogramChart(l, l.histogram(), inked(format), 13, slideWidth).encode(format, slideWidth, slideHeight))
+			yield(
+				"histogram",
+				histogramChart(l, l.histogram(), inked(format), 13, slideWidth).encode(format, slideWidth, slideHeight),
+			)
 	}
 }
 
@@ -90,5 +113,290 @@ func (c *chart) encode(format string, width, height float64) []byte {
 	from, to := strings.Index(patterns, "<defs>"), strings.Index(patterns, "</svg>")
 	opening := fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" width="%g" height="%g" `, width, height)
 	inner := strings.Index(body, ">") + 1
-	return []byte(opening + strings.TrimPrefix(body[:inner], "<svg ") + "<style>" + read("page.css") + "</style>" + patterns[from:to] + body[inner:])
+	return []byte(
+		opening + strings.TrimPrefix(
+			body[:inner],
+			"<svg ",
+		) + "<style>" + read(
+			"page.css",
+		) + "</style>" + patterns[from:to] + body[inner:],
+	)
+}
+
+// timelineChart draws the lanes as a plot, for slides: a page has them as elements of its own, which can be pointed at.
+func timelineChart(t *timeline, mark func(ink) color.Color, size float64) *chart {
+	c := newChart(mark, size)
+	c.Add(lanes{t, c})
+	c.X.Min, c.X.Max, c.Y.Min, c.Y.Max = t.from, t.to, -0.5, float64(len(t.lanes))-0.5
+	c.X.Tick.Marker, c.Y.Tick.Marker = round{8, axisLabel}, laneTicks{t}
+	c.Y.Tick.Length, c.Y.LineStyle.Width = 0, 0
+	c.Y.Tick.Label.Font.Size = vg.Points(size * 0.7)
+	if t.HasWaits {
+		c.explain("waits", stroke{c.line(inkSoldOut, 2, 2, 2)})
+	}
+	c.explain("in the critical section", swatch{mark(inkRead)})
+	if t.pairs > 0 {
+		c.explain("not alone there", swatch{mark(inkFailed)})
+	}
+	return c
+}
+
+// lanes draws waits as dashed lines, holds as boxes, and company as taller boxes with a border.
+type lanes struct {
+	*timeline
+	chart *chart
+}
+
+func (l lanes) Plot(area draw.Canvas, p *plot.Plot) {
+	x, y := p.Transforms(&area)
+	box := func(i ink, from, to float64, middle, half vg.Length) {
+		right := max(x(to), x(from)+vg.Points(0.8))
+		area.FillPolygon(
+			l.chart.mark(i),
+			[]vg.Point{
+				{X: x(from), Y: middle - half},
+				{X: x(from), Y: middle + half},
+				{X: right, Y: middle + half},
+				{X: right, Y: middle - half},
+			},
+		)
+	}
+	lane := (y(1) - y(0)) / 2
+	for i := range l.bars {
+		b := &l.bars[i]
+		middle := y(float64(len(l.lanes) - 1 - b.lane))
+		if b.from > b.asked {
+			area.StrokeLine2(l.chart.line(inkSoldOut, 2, 2, 2), x(b.asked), middle, x(b.from), middle)
+		}
+		box(inkRead, b.from, b.to, middle, lane*0.5)
+		if b.together > 0 {
+			box(inkFailed, b.firstMet, b.last, middle, lane*0.85)
+		}
+	}
+}
+
+// laneTicks name the lanes, the first on top.
+type laneTicks struct{ *timeline }
+
+func (t laneTicks) Ticks(_, _ float64) []plot.Tick {
+	var list []plot.Tick
+	for i, l := range t.lanes {
+		list = append(
+			list,
+			plot.Tick{Value: float64(len(t.lanes) - 1 - i), Label: short(l.instance) + " w" + strconv.Itoa(l.worker)},
+		)
+	}
+	return list
+}
+
+func compareHeight(runs int) float64 { return float64(70 + 20*runs) }
+
+// compareChart draws for each run the span of the latencies of its sales from the median to the 99th percentile, on
+// one logarithmic axis. A run that sold nothing has its row, and no span.
+func compareChart(runs []*loadtest.Result, mark func(ink) color.Color, size float64) *chart {
+	c := newChart(mark, size)
+	grid := plotter.NewGrid()
+	grid.Horizontal, grid.Vertical = draw.LineStyle{}, c.line(inkGrid, 0.6)
+	c.Add(grid)
+	var medians, tails plotter.XYs
+	var names namedRows
+	for i, r := range runs {
+		y := float64(len(runs) - 1 - i)
+		names = append(names, plot.Tick{Value: y, Label: heading(r)})
+		sales := r.Latency.Accepted()
+		if sales.Count == 0 {
+			continue
+		}
+		p50, p99 := max(sales.P50, 0.001), max(sales.P99, 0.001)
+		medians, tails = append(medians, plotter.XY{X: p50, Y: y}), append(tails, plotter.XY{X: p99, Y: y})
+		if span, err := plotter.NewLine(plotter.XYs{{X: p50, Y: y}, {X: p99, Y: y}}); err == nil {
+			span.LineStyle = c.line(inkSoldOut, 2.5)
+			c.Add(span)
+		}
+	}
+	dots := func(xy plotter.XYs, i ink, shape draw.GlyphDrawer, name string) {
+		s, err := plotter.NewScatter(xy)
+		if err != nil {
+			return
+		}
+		s.GlyphStyle = draw.GlyphStyle{Color: mark(i), Radius: vg.Points(3.5), Shape: shape}
+		c.Add(s)
+		c.explain(name, s)
+	}
+	dots(medians, inkAccepted, draw.CircleGlyph{}, "median of sales")
+	dots(tails, inkFailed, draw.SquareGlyph{}, "99th percentile of sales")
+	c.logMillis(&c.X)
+	c.Y.Tick.Marker, c.Y.Tick.Length, c.Y.LineStyle.Width = names, 0, 0
+	c.Y.Min, c.Y.Max = -0.6, float64(len(runs))-0.4
+	return c
+}
+
+type namedRows []plot.Tick
+
+func (n namedRows) Ticks(_, _ float64) []plot.Tick { return n }
+
+// A stroke stands for a line in a legend.
+type stroke struct{ draw.LineStyle }
+
+// Thumbnail draws the line through the middle of the place of the sample.
+func (s stroke) Thumbnail(c *draw.Canvas) {
+	y := c.Center().Y
+	c.StrokeLine2(s.LineStyle, c.Min.X, y, c.Max.X, y)
+}
+
+// An ink is a colour by its use. In a page it is a variable of the style sheet, so that light and dark need one
+// picture; in a picture for slides it is the light one.
+type ink uint8
+
+const (
+	inkText ink = iota + 1
+	inkGrid
+	inkTruth
+	inkWritten
+	inkRead
+	inkGap // hatched in a page
+	inkAccepted
+	inkBusy
+	inkSoldOut
+	inkFailed
+	inkUnknown
+)
+
+// light returns the colour in a picture for slides; the style sheet has the same. They differ in lightness, not in hue
+// alone.
+func light(i ink) color.NRGBA {
+	switch i {
+	case inkGrid:
+		return hex(0xdfe3e8)
+	case inkWritten:
+		return hex(0xb45309)
+	case inkRead:
+		return hex(0x2563eb)
+	case inkGap:
+		return color.NRGBA{R: 0xc6, G: 0x28, B: 0x28, A: 0x55}
+	case inkAccepted:
+		return hex(0x0b6e4f)
+	case inkBusy:
+		return hex(0xd29922)
+	case inkSoldOut:
+		return hex(0x8fa3b8)
+	case inkFailed:
+		return hex(0xc62828)
+	case inkUnknown:
+		return hex(0x6d28d9)
+	default:
+		return hex(0x1f2933)
+	}
+}
+
+func hex(rgb uint32) color.NRGBA {
+	return color.NRGBA{R: uint8(rgb >> 16), G: uint8(rgb >> 8), B: uint8(rgb), A: 0xff}
+}
+
+// A chart is a plot that is drawn with either kind of ink.
+type chart struct {
+	*plot.Plot
+	mark   func(ink) color.Color
+	size   float64 // of the text, in points
+	legend []entry
+}
+
+// marked returns a colour that no picture has otherwise, by which toSVG finds the ink.
+func marked(i ink) color.Color { return color.NRGBA{B: uint8(i), A: 0xff} }
+
+func printed(i ink) color.Color { return light(i) }
+
+func newChart(mark func(ink) color.Color, size float64) *chart {
+	p := plot.New()
+	c := &chart{Plot: p, mark: mark, size: size}
+	p.BackgroundColor = color.Transparent
+	style := func(s *text.Style, size float64) {
+		s.Color = mark(inkText)
+		s.Font = font.From(font.Font{Typeface: "Liberation", Variant: "Sans"}, vg.Points(size))
+	}
+	style(&p.Title.TextStyle, size+1)
+	style(&p.Legend.TextStyle, size)
+	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
+		style(&axis.Label.TextStyle, size)
+		style(&axis.Tick.Label, size)
+		axis.LineStyle.Color, axis.Tick.Color = mark(inkText), mark(inkText)
+		axis.LineStyle.Width, axis.Tick.Width = vg.Points(0.7), vg.Points(0.7)
+		axis.Tick.Length = vg.Points(4)
+	}
+	return c
+}
+
+func (c *chart) line(i ink, width float64, dashes ...float64) draw.LineStyle {
+	style := draw.LineStyle{Color: c.mark(i), Width: vg.Points(width)}
+	for _, d := range dashes {
+		style.Dashes = append(style.Dashes, vg.Points(d))
+	}
+	return style
+}
+
+// A hint is a text for a stretch of the x-axis, shown when it is pointed at.
+type hint struct {
+	from, to float64 // in units of the axis
+	text     string
+}
+
+var (
+	prolog    = regexp.MustCompile(`(?s)^.*?<svg[^>]*>`)
+	coloured  = regexp.MustCompile(`(fill|stroke):#0000([0-9A-F]{2})`)
+	typeface  = regexp.MustCompile(`font-family:[^;"]*;font-variant:[^;"]*;font-weight:[^;"]*;font-style:[^;"]*;?`)
+	blankLine = regexp.MustCompile(`\s*\n\s*`)
+)
+
+// toSVG draws c as an element for a page whose style sheet defines the inks.
+func (c *chart) toSVG(width, height float64, class, label string, hints []hint) string {
+	canvas := vgsvg.New(vg.Points(width), vg.Points(height))
+	area := c.drawLegend(draw.New(canvas))
+	c.Draw(area)
+	var b bytes.Buffer
+	_, _ = canvas.WriteTo(&b) // to memory
+	body := prolog.ReplaceAll(b.Bytes(), nil)
+	body = coloured.ReplaceAllFunc(body, func(m []byte) []byte {
+		parts := coloured.FindSubmatch(m)
+		n, _ := strconv.ParseUint(string(parts[2]), 16, 8)
+		// Areas have a pattern, too: colour alone would not do for everybody.
+		if i := ink(n); i >= inkGap && string(parts[1]) == "fill" {
+			return fmt.Appendf(nil, "fill:url(#f%d)", n)
+		}
+		return fmt.Appendf(nil, "%s:var(--i%d)", parts[1], n)
+	})
+	body = typeface.ReplaceAll(body, nil)
+	body = blankLine.ReplaceAll(body, []byte(" "))
+	body = bytes.TrimSuffix(bytes.TrimSpace(body), []byte("</svg>"))
+	var out bytes.Buffer
+	fmt.Fprintf(
+		&out,
+		`<svg class="chart %s" viewBox="0 0 %g %g" role="img" aria-label="%s">`,
+		class,
+		width,
+		height,
+		escape(label),
+	)
+	out.Write(body)
+	inner := c.DataCanvas(area)
+	x, _ := c.Transforms(&inner)
+	for _, h := range hints {
+		from, to := x(h.from).Points(), x(h.to).Points()
+		fmt.Fprintf(&out, `<rect class="hint" x="%.1f" y="%.1f" width="%.1f" height="%.1f"><title>%s</title></rect>`,
+			from, height-inner.Max.Y.Points(), max(to-from, 0.5), (inner.Max.Y - inner.Min.Y).Points(), escape(h.text))
+	}
+	out.WriteString("</svg>")
+	return out.String()
+}
+
+// toPNG draws c for slides: twice as many pixels as points.
+func (c *chart) toPNG(width, height float64) []byte {
+	canvas := vgimg.NewWith(
+		vgimg.UseWH(vg.Points(width), vg.Points(height)),
+		vgimg.UseDPI(144),
+		vgimg.UseBackgroundColor(color.White),
+	)
+	c.Draw(c.drawLegend(draw.New(canvas)))
+	var b bytes.Buffer
+	_, _ = vgimg.PngCanvas{Canvas: canvas}.WriteTo(&b) // to memory
+	return b.Bytes()
 }

@@ -14,7 +14,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// recordings are histories of runs of 30 workers on three instances with a real Redis, as docs/refresh recordings made them.
+// recordings are histories of runs of 30 workers on three instances with a real Redis, as docs/refresh recordings
+// made them.
 func recordings() []string { return []string{"none", "redis-watchdog", "segmented"} }
 
 func recorded(t testing.TB, name string) *loadtest.Result {

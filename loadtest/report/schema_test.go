@@ -75,12 +75,14 @@ func schemaOfStruct(t reflect.Type) any {
 	return object{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
 }
 
-// The published schema is that of the types as they are: a key that comes or goes changes schema.json, which -update rewrites.
+// The published schema is that of the types as they are: a key that comes or goes changes schema.json, which -update
+// rewrites.
 func TestSchemaIsUpToDate(t *testing.T) {
 	s := schemaOf(reflect.TypeFor[loadtest.Report]()).(object)
 	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	s["title"] = "Results of stock load"
-	s["description"] = "What `stock load --json` and `stock report --json` write. Keys that end in _ms are milliseconds, those in _units units of stock."
+	s["description"] = "What `stock load --json` and `stock report --json` write. Keys that end in _ms are " +
+		"milliseconds, those in _units units of stock."
 	properties := s["properties"].(object)
 	properties["format"] = object{"const": loadtest.ReportFormat}
 	properties["version"] = object{"const": loadtest.ReportVersion}
@@ -133,7 +135,8 @@ func TestJSONFitsTheSchema(t *testing.T) {
 		t.Errorf("%#v", err)
 	}
 	for from, to := range map[string]string{
-		`"finding": "broken"`: `"finding": "passed"`, `"runs":`: `"rums":`, `"oversold_units": `: `"oversold_units": 0.5, "x": `, `"version": 2`: `"version": 1`,
+		`"finding": "broken"`: `"finding": "passed"`, `"runs":`: `"rums":`,
+		`"oversold_units": `: `"oversold_units": 0.5, "x": `, `"version": 2`: `"version": 1`,
 	} {
 		spoilt := strings.Replace(b.String(), from, to, 1)
 		value, err := jsonschema.UnmarshalJSON(strings.NewReader(spoilt))

@@ -18,7 +18,16 @@ import (
 func mixed() *loadtest.Result {
 	r := ran("lock", loadtest.Cluster, true, stay{worker: 1, asked: 0, from: 1, to: 2, version: 1})
 	for i, o := range loadtest.Outcomes()[1:] {
-		rec := loadtest.Record{Seq: i + 2, Worker: 2, Strategy: "lock", Store: "redis", SKU: "pen", Quantity: 1, SentAt: noon, DoneAt: noon.Add(1500 * time.Microsecond)}
+		rec := loadtest.Record{
+			Seq:      i + 2,
+			Worker:   2,
+			Strategy: "lock",
+			Store:    "redis",
+			SKU:      "pen",
+			Quantity: 1,
+			SentAt:   noon,
+			DoneAt:   noon.Add(1500 * time.Microsecond),
+		}
 		rec.Outcome, rec.Error = o, "said \"no\", twice\nand again"
 		r.Records = append(r.Records, rec)
 	}
@@ -35,7 +44,8 @@ func TestCSV(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(rows) != 1+5+4 || rows[0][12] != "outcome" || rows[1][12] != "accepted" || rows[2][12] != "busy" || rows[2][11] != "1.500" {
+	if len(rows) != 1+5+4 || rows[0][12] != "outcome" || rows[1][12] != "accepted" || rows[2][12] != "busy" ||
+		rows[2][11] != "1.500" {
 		t.Errorf("%d rows, %q", len(rows), rows[:3])
 	}
 	if rows[2][29] != "said \"no\", twice\nand again" || rows[2][17] != "" || rows[1][17] != "1000" {
@@ -50,7 +60,8 @@ func TestJTL(t *testing.T) {
 		t.Fatal(err)
 	}
 	head, _, _ := strings.Cut(b.String(), "\n")
-	if head != "timeStamp,elapsed,label,responseCode,responseMessage,threadName,dataType,success,failureMessage,bytes,sentBytes,grpThreads,allThreads,URL,Latency,IdleTime,Connect" {
+	if head != "timeStamp,elapsed,label,responseCode,responseMessage,threadName,dataType,success,failureMessage,"+
+		"bytes,sentBytes,grpThreads,allThreads,URL,Latency,IdleTime,Connect" {
 		t.Errorf("%s", head)
 	}
 	rows, err := csv.NewReader(&b).ReadAll()
@@ -58,7 +69,9 @@ func TestJTL(t *testing.T) {
 		t.Fatal(err)
 	}
 	// In the order of completion: the accepted one comes last.
-	for i, want := range []string{"lock busy,503,true", "lock sold out,Non HTTP response code: sold_out,true", "lock failed,Non HTTP response code: failed,false", "lock unknown,Non HTTP response code: unknown,false", "lock accepted,200,true"} {
+	for i, want := range []string{"lock busy,503,true", "lock sold out,Non HTTP response code: " +
+		"sold_out,true", "lock failed,Non HTTP response code: failed,false", "lock unknown,Non HTTP response " +
+		"code: unknown,false", "lock accepted,200,true"} {
 		row := rows[i+1]
 		if got := strings.Join([]string{row[2], row[3], row[7]}, ","); got != want {
 			t.Errorf("row %d: %s, want %s", i, got, want)

@@ -28,12 +28,32 @@ func drawn(page, class string) int {
 
 // Two are red where they share a critical section that admits one, and nowhere else.
 func TestWhoIsRed(t *testing.T) {
-	together := []stay{{worker: 1, asked: 0, from: 1, to: 5, version: 1}, {worker: 2, asked: 0, from: 4, to: 8, version: 1}}
-	apart := []stay{{worker: 1, asked: 0, from: 1, to: 4, version: 1}, {worker: 2, asked: 0, from: 4, to: 8, version: 2}}
-	segments := []stay{{worker: 1, asked: 0, from: 1, to: 5, version: 1, segment: 1}, {worker: 2, asked: 0, from: 4, to: 8, version: 1, segment: 2}}
-	segment := []stay{{worker: 1, asked: 0, from: 1, to: 5, version: 1, segment: 2}, {worker: 2, asked: 0, from: 4, to: 8, version: 1, segment: 2}}
+	together := []stay{
+		{worker: 1, asked: 0, from: 1, to: 5, version: 1},
+		{worker: 2, asked: 0, from: 4, to: 8, version: 1},
+	}
+	apart := []stay{
+		{worker: 1, asked: 0, from: 1, to: 4, version: 1},
+		{worker: 2, asked: 0, from: 4, to: 8, version: 2},
+	}
+	segments := []stay{
+		{worker: 1, asked: 0, from: 1, to: 5, version: 1, segment: 1},
+		{worker: 2, asked: 0, from: 4, to: 8, version: 1, segment: 2},
+	}
+	segment := []stay{
+		{worker: 1, asked: 0, from: 1, to: 5, version: 1, segment: 2},
+		{worker: 2, asked: 0, from: 4, to: 8, version: 1, segment: 2},
+	}
 	inside := []stay{
-		{worker: 1, asked: 0, from: 1, to: 9, version: 1}, {worker: 2, asked: 0, from: 2, to: 3, version: 1}, {worker: 3, asked: 0, from: 4, to: 5, version: 2},
+		{
+			worker:  1,
+			asked:   0,
+			from:    1,
+			to:      9,
+			version: 1,
+		},
+		{worker: 2, asked: 0, from: 2, to: 3, version: 1},
+		{worker: 3, asked: 0, from: 4, to: 5, version: 2},
 	}
 	for _, row := range []struct {
 		name  string
@@ -41,13 +61,21 @@ func TestWhoIsRed(t *testing.T) {
 		red   int
 		pairs string
 	}{
-		{"a race", ran("none", loadtest.Nowhere, false, together...), 2, "order o1 (app-1, worker 1) and order o2 (app-2, worker 2) were in the critical section together for 1.00 ms; both read version 1"},
+		{
+			"a race", ran("none", loadtest.Nowhere, false, together...), 2,
+			"order o1 (app-1, worker 1) and order o2 (app-2, worker 2) were in the critical section together for " +
+				"1.00 ms; both read version 1",
+		},
 		{"a broken lock", ran("lock", loadtest.Cluster, true, together...), 2, "for 1.00 ms"},
 		{"one after the other, without a gap", ran("lock", loadtest.Cluster, true, apart...), 0, ""},
 		{"a version check lets many in", ran("optimistic", loadtest.Cluster, false, together...), 0, ""},
 		{"two segments", ran("segmented", loadtest.Cluster, false, segments...), 0, ""},
 		{"one segment", ran("segmented", loadtest.Cluster, false, segment...), 2, "both read version 1"},
-		{"one inside another, and a third", ran("lock", loadtest.Cluster, true, inside...), 3, "order o1 (app-1, worker 1) and order o3 (app-3, worker 3) were in the critical section together for 1.00 ms; they read different versions"},
+		{
+			"one inside another, and a third", ran("lock", loadtest.Cluster, true, inside...), 3,
+			"order o1 (app-1, worker 1) and order o3 (app-3, worker 3) were in the critical section together for " +
+				"1.00 ms; they read different versions",
+		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			p := page(t, row.run)
@@ -67,9 +95,26 @@ func TestWhoIsRed(t *testing.T) {
 
 // Bars stand where the clock says: waits before holds, both in percent of the run.
 func TestBarsAreToScale(t *testing.T) {
-	p := page(t, ran("lock", loadtest.Cluster, true,
-		stay{worker: 1, asked: 0, from: 25, to: 50, version: 1}, stay{worker: 2, asked: 50, from: 50, to: 99.5, version: 2}))
-	mustHave(t, p, `class="wait" x="0.000%" y="11" width="25.000%"`, `class="hold" x="25.000%" y="9" width="25.000%"`, `class="hold" x="50.000%"`)
+	p := page(t, ran(
+		"lock",
+		loadtest.Cluster,
+		true,
+		stay{
+			worker:  1,
+			asked:   0,
+			from:    25,
+			to:      50,
+			version: 1,
+		},
+		stay{worker: 2, asked: 50, from: 50, to: 99.5, version: 2},
+	))
+	mustHave(
+		t,
+		p,
+		`class="wait" x="0.000%" y="11" width="25.000%"`,
+		`class="hold" x="25.000%" y="9" width="25.000%"`,
+		`class="hold" x="50.000%"`,
+	)
 	if drawn(p, "wait") != 1 {
 		t.Errorf("%d waits, want 1: the second did not wait", drawn(p, "wait"))
 	}
@@ -84,14 +129,27 @@ func TestLargeRunIsThinnedOut(t *testing.T) {
 	if n := drawn(p, "hold"); n < 100 || n > 400 {
 		t.Errorf("%d holds are drawn", n)
 	}
-	mustHave(t, p, "Thinned out: 400 of 20,000 holds are drawn", "around the first overlap. The strip below is the whole run.", `<svg class="strip"`,
-		"Thinned out: of 20,000 sales those that can be told apart are drawn.", "10,000")
+	mustHave(
+		t,
+		p,
+		"Thinned out: 400 of 20,000 holds are drawn",
+		"around the first overlap. The strip below is the whole run.",
+		`<svg class="strip"`,
+		"Thinned out: of 20,000 sales those that can be told apart are drawn.",
+		"10,000",
+	)
 }
 
 // Names come from outside, and are text in a page whatever is in them.
 func TestNamesAreText(t *testing.T) {
 	evil := `"><script>alert(1)</script>`
-	r := ran(evil, loadtest.Nowhere, false, stay{worker: 1, from: 1, to: 2, version: 1, instance: evil}, stay{worker: 2, from: 1, to: 2, version: 1, instance: evil})
+	r := ran(
+		evil,
+		loadtest.Nowhere,
+		false,
+		stay{worker: 1, from: 1, to: 2, version: 1, instance: evil},
+		stay{worker: 2, from: 1, to: 2, version: 1, instance: evil},
+	)
 	r.Command, r.Target, r.Strategy.Summary, r.Plan.Store = evil, evil, evil, evil
 	for _, p := range []string{page(t, r), page(t, r, r)} {
 		if strings.Contains(p, "<script") {
@@ -103,7 +161,9 @@ func TestNamesAreText(t *testing.T) {
 // Nothing in a page leads outside: no address but in text and in namespaces.
 func TestPageHoldsAllItNeeds(t *testing.T) {
 	p := page(t, lossy(100))
-	if outside := regexp.MustCompile(`(src|href|action|data)="[^"]*"|@import|url\([^#]`).FindAllString(p, -1); len(outside) != 1 || outside[0] != `href="data:,"` {
+	if outside := regexp.MustCompile(`(src|href|action|data)="[^"]*"|@import|url\([^#]`).
+		FindAllString(p, -1); len(outside) != 1 ||
+		outside[0] != `href="data:,"` {
 		t.Errorf("%q", outside)
 	}
 	for _, id := range regexp.MustCompile(`url\(#([a-z0-9]+)\)`).FindAllStringSubmatch(p, -1) {
@@ -131,12 +191,29 @@ func TestEmptyRun(t *testing.T) {
 // The verdict is in plain words, and comes before everything else.
 func TestVerdictInPlainWords(t *testing.T) {
 	p := page(t, lossy(100))
-	mustHave(t, p, "Broken, as expected", "It sold 100 units, but the stock went down by 50 only: the store still offers 50 units that are sold.")
+	mustHave(
+		t,
+		p,
+		"Broken, as expected",
+		"It sold 100 units, but the stock went down by 50 only: the store still offers 50 units that are sold.",
+	)
 	if strings.Index(p, "Broken, as expected") > strings.Index(p, "<h2>") {
 		t.Error("the verdict is not first")
 	}
-	broken := ran("lock", loadtest.Cluster, true, stay{worker: 1, from: 1, to: 2, version: 1}, stay{worker: 2, from: 1, to: 2, version: 1})
-	mustHave(t, page(t, broken, lossy(10)), "A promise was broken", "1 lost stock although they promise not to: lock on redis.", "1 lost stock, as was to be expected")
+	broken := ran(
+		"lock",
+		loadtest.Cluster,
+		true,
+		stay{worker: 1, from: 1, to: 2, version: 1},
+		stay{worker: 2, from: 1, to: 2, version: 1},
+	)
+	mustHave(
+		t,
+		page(t, broken, lossy(10)),
+		"A promise was broken",
+		"1 lost stock although they promise not to: lock on redis.",
+		"1 lost stock, as was to be expected",
+	)
 }
 
 // Somebody else's API tells no versions, and the page does not say that it does.
@@ -165,7 +242,13 @@ func TestSideBySideShowsRoundTripsAndWakeUps(t *testing.T) {
 	for i := range two.Records {
 		two.Records[i].Wakeups = 11
 	}
-	mustHave(t, page(t, one, two), "<th>round<br>trips</th><th>wake-ups<br>per sale</th>", "<td>–</td><td>–</td></tr>", "<td>7</td><td>11.0</td></tr>")
+	mustHave(
+		t,
+		page(t, one, two),
+		"<th>round<br>trips</th><th>wake-ups<br>per sale</th>",
+		"<td>–</td><td>–</td></tr>",
+		"<td>7</td><td>11.0</td></tr>",
+	)
 }
 
 // The page of 100,000 requests is no larger than that of 20,000.

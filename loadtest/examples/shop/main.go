@@ -1,4 +1,5 @@
-// Command shop is a small inventory service that oversells: it reads the stock, thinks, and writes, without a lock. With -fixed it has one.
+// Command shop is a small inventory service that oversells: it reads the stock, thinks, and writes, without a lock.
+// With -fixed it has one.
 package main
 
 import (

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/goleak"
 
 	"example.com/stock/loadtest"
+	"example.com/stock/loadtest/mapping"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -35,13 +36,13 @@ func TestShop(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			mapping, err := loadtest.ParseMapping(text)
+			file, err := mapping.Parse(text)
 			if err != nil {
 				t.Fatal(err)
 			}
 			server := httptest.NewServer(newShop(row.fixed))
 			defer server.Close()
-			target, err := loadtest.NewMapped(server.URL, "", 30, mapping)
+			target, err := mapping.NewTarget(server.URL, "", 30, file)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -50,13 +51,14 @@ func TestShop(t *testing.T) {
 			for range 3 - row.limits {
 				var history strings.Builder
 				r, err := loadtest.Run(t.Context(), target, loadtest.Plan{
-					Strategy: mapping.Name(), Stock: 100, Requests: 240, Concurrency: 30, History: &history,
+					Strategy: file.Name(), Stock: 100, Requests: 240, Concurrency: 30, History: &history,
 				}, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
 				v := &r.Verdict
-				if v.Finding != row.finding || len(v.Limits) != row.limits || v.Failed+v.Unknown+v.Foreign > 0 || v.Accepted+v.SoldOut != 240 {
+				if v.Finding != row.finding || len(v.Limits) != row.limits || v.Failed+v.Unknown+v.Foreign > 0 ||
+					v.Accepted+v.SoldOut != 240 {
 					t.Errorf("%+v", v)
 				}
 				if told := row.limits == 1; !row.fixed && (v.LostUnits < 1 || told != (v.Collisions > 0)) {
@@ -66,7 +68,9 @@ func TestShop(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if again := h.Judge(); again.Finding != v.Finding || again.LostUnits != v.LostUnits || again.Collisions != v.Collisions || len(again.Limits) != row.limits {
+				if again := h.Judge(); again.Finding != v.Finding || again.LostUnits != v.LostUnits ||
+					again.Collisions != v.Collisions ||
+					len(again.Limits) != row.limits {
 					t.Errorf("the history is judged as %+v", again)
 				}
 			}

@@ -1,0 +1,272 @@
+package loadtest
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+)
+
+// After a run, the final state is looked at for lookLimit at most. Where outcomes are unknown, instances may still be
+// busy with them, so the stock must first have been at rest for quiet.
+const (
+	lookLimit = 30 * time.Second
+	quiet     = time.Second
+)
+
+// warmStock is what the SKUs of a warm-up get: enough to sell all the time.
+const warmStock = 1_000_000_000
+
+// Run sets the stock, sends the requests, looks at what the store says then, and judges.
+//
+// It calls progress, if not nil, about five times a second and at the end. When ctx ends during the attack, what was
+// done is judged all the same, and that is no error. Errors are PlanErrors (cannot be run as asked for), TargetErrors
+// (the target is down, refuses, or is no stock service), ctx's error if it ended before the first request, and errors
+// of Plan.History, with which a Result comes too.
+//
+// The warm-up sells from SKUs of its own ("-warm" after the name): a request of it that hangs, and sells when the run
+// is on, does not touch the stock that is judged. It warms connections, pools, scripts and code, not what a lock or a
+// store keeps by SKU.
+func Run(ctx context.Context, c Target, p Plan, progress func(Progress)) (*Result, error) {
+	p, err := p.filled()
+	if err != nil {
+		return nil, err
+	}
+	r := &Result{Target: c.URL(), Run: "load-" + strings.ToLower(rand.Text()[:10])}
+	if r.Strategy, p.Store, err = choose(ctx, c, p); err != nil {
+		return nil, err
+	}
+	if p.WarmUp > 0 {
+		if _, err := setStocks(ctx, c, p.Store, p.warmUp().Names(), warmStock); err != nil {
+			return nil, err
+		}
+	}
+	before, err := setStocks(ctx, c, p.Store, p.Names(), p.Stock)
+	if err != nil {
+		return nil, err
+	}
+	if w, can := c.(warmer); can && !p.Cold {
+		w.Warm(ctx, p.warmConnections())
+	}
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("before the first request: %w", context.Cause(ctx))
+	}
+	r.Plan, r.Command = p, commandLine(r.Target, &p)
+	r.StartedAt = time.Now().UTC()
+	out := newHistoryWriter(p.History)
+	out.header(Header{
+		Run:       r.Run,
+		Target:    r.Target,
+		StartedAt: r.StartedAt,
+		Plan:      p,
+		Strategy:  r.Strategy,
+		Command:   r.Command,
+		Before:    before,
+	})
+	r.attack(ctx, c, out, progress)
+
+	look, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookLimit)
+	defer cancel()
+	settleUnknown(look, c, p.Store, r.Records)
+	late := LookAgain(look, func() bool {
+		r.Accounts = accounts(look, c, before, p.Store, r.Records)
+		r.judge()
+		return r.Verdict.mayComeRight()
+	})
+	if late > 0 {
+		r.SettledMS = float64(late) / float64(time.Millisecond)
+		r.Warnings = r.warnings()
+	}
+	out.end(r)
+	if err := out.flush(); err != nil {
+		return r, fmt.Errorf("write history: %w", err)
+	}
+	return r, nil
+}
+
+// LateLimit is how much later than the first look a target may tell of stock and orders what it knew: a cache, a
+// replica, an index that lags. What does not agree with the replies by then is a contradiction.
+const LateLimit = 3 * time.Second
+
+// LookAgain calls wrong until it returns false, for LateLimit at most. wrong reports whether what it found may come
+// right by itself. LookAgain returns when the call began that found nothing wrong; 0 if that was the first call, or
+// none was.
+func LookAgain(ctx context.Context, wrong func() bool) (late time.Duration) {
+	for began := time.Now(); wrong(); late = time.Since(began) {
+		if time.Since(began) >= LateLimit || Sleep(ctx, LateLimit/20) != nil {
+			return 0
+		}
+	}
+	return late
+}
+
+// mayComeRight reports whether everything that is wrong may be due to a target that tells late what it knows. What the
+// orders themselves show cannot, such as two that read the same version.
+func (v *Verdict) mayComeRight() bool {
+	return v.late && v.Collisions == 0 && v.OversoldUnits == 0 && v.StaleReads == 0
+}
+
+// setStocks sets each SKU's stock.
+func setStocks(ctx context.Context, c Target, store string, skus []string, quantity int64) ([]Stock, error) {
+	list := make([]Stock, 0, len(skus))
+	for _, sku := range skus {
+		stock, err := c.SetStock(ctx, store, sku, quantity)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, stock)
+	}
+	return list, nil
+}
+
+// choose looks up the strategy and settles the store.
+func choose(ctx context.Context, c Target, p Plan) (s Strategy, store string, err error) {
+	catalogue, err := c.Strategies(ctx)
+	if err != nil {
+		return s, "", err
+	}
+	if s, err = Find(catalogue, p.Strategy); err != nil {
+		return s, "", err
+	}
+	store = p.Store
+	if store == "" {
+		store = s.DefaultStore
+	}
+	switch {
+	case !s.Available:
+		return s, "", &TargetError{c.URL(), fmt.Errorf("cannot run strategy %s now: %s", s.Name, s.Reason)}
+	case len(s.Stores) > 0 && store != "" && !slices.Contains(s.Stores, store):
+		return s, "", &PlanError{
+			"store",
+			fmt.Sprintf("strategy %s works on %s, not on %s", s.Name, strings.Join(s.Stores, " and "), store),
+		}
+	case s.DownStores[store] != "":
+		return s, "", &TargetError{c.URL(), fmt.Errorf("cannot use store %s now: %s", store, s.DownStores[store])}
+	}
+	return s, store, nil
+}
+
+// A Result is all that is known of one run.
+type Result struct {
+	Plan        Plan      `json:"plan"` // with its defaults filled in
+	Target      string    `json:"target"`
+	Run         string    `json:"run"`     // begins every request id
+	Command     string    `json:"command"` // as in Header
+	Strategy    Strategy  `json:"strategy"`
+	StartedAt   time.Time `json:"started_at"`
+	Interrupted bool      `json:"interrupted"` // it ended before all requests were sent
+	Dropped     int       `json:"dropped"`     // as in End
+	Warm        []Record  `json:"-"`           // of the warm-up, by Seq; in none of the figures
+	Records     []Record  `json:"-"`           // by Seq
+	Accounts    []Account `json:"accounts"`    // by SKU, in the order of Plan.Names
+	Verdict     Verdict   `json:"verdict"`
+	// SettledMS: for how long the target went on to tell of stock or orders what did not agree with the replies, and
+	// then did; 0: it agreed at once, or it never did.
+	SettledMS float64       `json:"settled_ms,omitempty"`
+	Latency   Latency       `json:"latency"`
+	Fairness  Fairness      `json:"fairness"`
+	Warnings  []string      `json:"warnings,omitempty"`     // why the figures may mislead, a sentence each
+	Expected  []Expectation `json:"expectations,omitempty"` // what was asked of the run; Expect fills it in
+}
+
+// judge computes what follows from the evidence.
+func (r *Result) judge() {
+	bySeq := func(a, b Record) int { return cmp.Compare(a.Seq, b.Seq) }
+	slices.SortStableFunc(r.Warm, bySeq)
+	slices.SortStableFunc(r.Records, bySeq)
+	r.Verdict = Judge(r.evidence())
+	r.Latency = Measure(r.Records)
+	r.Fairness = FairnessOf(r)
+	r.Warnings = r.warnings()
+}
+
+// evidence returns what the run has left. Its records are sorted by Seq.
+func (r *Result) evidence() Evidence {
+	e := Evidence{Records: r.Records, Accounts: r.Accounts, Promise: r.Strategy.Promise, Shared: r.Plan.Shared}
+	if n := len(r.Records); n > 0 {
+		// Those of the warm-up come first, and those that were dropped have numbers, too.
+		e.Missing = max(0, r.Records[n-1].Seq-highest(r.Warm)-n-r.Dropped)
+	}
+	return e
+}
+
+// lateShare is the share of late or dropped requests from which on an open loop was not what was asked for.
+const lateShare = 0.01
+
+func (r *Result) warnings() []string {
+	var list []string
+	if r.SettledMS > 0 {
+		list = append(
+			list,
+			fmt.Sprintf(
+				"What the target told of stock and orders came right only %s after the first look: it tells late "+
+					"what it knows. "+
+					"The verdict is about what it told then.",
+				Millis(r.SettledMS),
+			),
+		)
+	}
+	if !r.Plan.Open() {
+		return list
+	}
+	planned := len(r.Records) + r.Dropped
+	percent := func(n int) float64 { return 100 * float64(n) / float64(max(planned, 1)) }
+	if late := r.Latency.Late; float64(late) > lateShare*float64(planned) {
+		list = append(
+			list,
+			fmt.Sprintf(
+				"The generator is the limit, not the service: it sent %d of %s (%.1f %%) more than %v late, by "+
+					"%s at most. "+
+					"Latencies count from the planned time, so they include that. Lower --rate, or run it on a "+
+					"computer of its own.",
+				late,
+				plural(planned, "request"),
+				percent(late),
+				Late,
+				Millis(r.Latency.LongestLateMS),
+			),
+		)
+	}
+	if r.Dropped > 0 {
+		list = append(
+			list,
+			fmt.Sprintf(
+				"%d of %s (%.1f %%) were dropped: %d were under way already. The service cannot keep up with %s "+
+					"requests/s; "+
+					"latencies are those of the requests that were sent. Lower --rate, or raise --max-in-flight.",
+				r.Dropped,
+				plural(planned, "request"),
+				percent(r.Dropped),
+				r.Plan.MaxInFlight,
+				r.Plan.Rate,
+			),
+		)
+	}
+	return list
+}
+
+// ReportFormat and ReportVersion are in every JSON report.
+const (
+	ReportFormat  = "stock-load-report"
+	ReportVersion = 2
+)
+
+// A Report is what WriteJSON writes: all of the runs but the single requests, which are in their histories.
+type Report struct {
+	Format  string    `json:"format"`
+	Version int       `json:"version"`
+	Runs    []*Result `json:"runs"`
+}
+
+// WriteJSON writes the runs for programs.
+func WriteJSON(w io.Writer, results []*Result) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(Report{ReportFormat, ReportVersion, results})
+}

@@ -1,0 +1,204 @@
+package mapping
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A place says where a value stands in a JSON document: keys with dots (order.id, items.0.id), a JSON pointer
+// (/order/id, RFC 6901), or a single dot for the whole document.
+type place struct {
+	text string
+	keys []string
+}
+
+func parsePlace(text string) (place, error) {
+	p := place{text: text}
+	switch {
+	case text == ".":
+		p.keys = []string{}
+	case strings.HasPrefix(text, "/"):
+		for key := range strings.SplitSeq(text[1:], "/") {
+			p.keys = append(p.keys, strings.NewReplacer("~1", "/", "~0", "~").Replace(key))
+		}
+	default:
+		p.keys = strings.Split(text, ".")
+		for _, key := range p.keys {
+			if key == "" {
+				return place{}, fmt.Errorf("%q is no place in JSON: write keys with dots (order.id), "+
+					"a JSON pointer (/order/id), or . for the whole document", text)
+			}
+		}
+	}
+	return p, nil
+}
+
+func (p place) empty() bool { return p.text == "" }
+
+// of returns the value at p. ok is false if there is none.
+func (p place) of(doc any) (value any, ok bool) {
+	for _, key := range p.keys {
+		switch at := doc.(type) {
+		case map[string]any:
+			next, ok := at[key]
+			if !ok {
+				return nil, false
+			}
+			doc = next
+		case []any:
+			i, err := strconv.Atoi(key)
+			if err != nil || i < 0 || i >= len(at) {
+				return nil, false
+			}
+			doc = at[i]
+		default:
+			return nil, false
+		}
+	}
+	return doc, true
+}
+
+// scalar returns the text of a string, number or boolean.
+func (p place) scalar(doc any) (string, bool) {
+	at, ok := p.of(doc)
+	if !ok {
+		return "", false
+	}
+	switch v := at.(type) {
+	case string:
+		return v, true
+	case json.Number:
+		return v.String(), true
+	case bool:
+		return strconv.FormatBool(v), true
+	}
+	return "", false
+}
+
+// whole returns a whole number. An API may put it in quotes.
+func (p place) whole(doc any) (int64, error) {
+	text, ok := p.scalar(doc)
+	if !ok {
+		return 0, fmt.Errorf("has no number at %s", p.text)
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("has %q at %s, which is no whole number", text, p.text)
+	}
+	return n, nil
+}
+
+// document returns the one JSON value that body holds, with numbers as they are written. If body is no JSON, it is
+// the text.
+func document(body []byte) any {
+	dec := json.NewDecoder(bytes.NewReader(body))
+	dec.UseNumber()
+	var doc any
+	if dec.Decode(&doc) == nil {
+		if _, err := dec.Token(); errors.Is(err, io.EOF) {
+			return doc
+		}
+	}
+	return strings.TrimSpace(string(body))
+}
+
+// A template is text with places for variables: /items/{{sku}}. The empty template is the empty text.
+type template []part
+
+// A part is a piece of text, or else a variable.
+type part struct{ text, variable string }
+
+// values are what the variables stand for in one request.
+type values map[string]string
+
+// parseTemplate reads text in which only the given variables may stand.
+func parseTemplate(text string, variables []string) (template, error) {
+	var t template
+	for text != "" {
+		before, after, found := strings.Cut(text, "{{")
+		if before != "" {
+			t = append(t, part{text: before})
+		}
+		if !found {
+			break
+		}
+		name, rest, closed := strings.Cut(after, "}}")
+		if !closed {
+			return nil, fmt.Errorf("{{ without }}")
+		}
+		if name = strings.TrimSpace(name); !slices.Contains(variables, name) {
+			return nil, fmt.Errorf("{{%s}} is not known here; there is {{%s}}", name, strings.Join(variables, "}}, {{"))
+		}
+		t = append(t, part{variable: name})
+		text = rest
+	}
+	return t, nil
+}
+
+// fill writes the values as they are.
+func (t template) fill(v values) string {
+	return t.escaped(v, func(value string) string { return value })
+}
+
+// path writes the values escaped for a path, and after the first question mark for a query.
+func (t template) path(v values) string {
+	var b strings.Builder
+	query := false
+	for _, p := range t {
+		switch {
+		case p.variable == "":
+			b.WriteString(p.text)
+			query = query || strings.Contains(p.text, "?")
+		case query:
+			b.WriteString(url.QueryEscape(v[p.variable]))
+		default:
+			b.WriteString(url.PathEscape(v[p.variable]))
+		}
+	}
+	return b.String()
+}
+
+// content writes the values escaped for a body of that media type.
+func (t template) content(kind string, v values) string {
+	switch {
+	case strings.Contains(kind, "json"):
+		return t.escaped(v, func(value string) string {
+			quoted, _ := json.Marshal(value) // of a string it cannot fail
+			return string(quoted[1 : len(quoted)-1])
+		})
+	case strings.Contains(kind, "x-www-form-urlencoded"):
+		return t.escaped(v, url.QueryEscape)
+	}
+	return t.fill(v)
+}
+
+func (t template) escaped(v values, escape func(string) string) string {
+	var b strings.Builder
+	for _, p := range t {
+		if p.variable == "" {
+			b.WriteString(p.text)
+		} else {
+			b.WriteString(escape(v[p.variable]))
+		}
+	}
+	return b.String()
+}
+
+func (t template) String() string {
+	var b strings.Builder
+	for _, p := range t {
+		if p.variable == "" {
+			b.WriteString(p.text)
+		} else {
+			b.WriteString("{{" + p.variable + "}}")
+		}
+	}
+	return b.String()
+}

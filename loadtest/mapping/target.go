@@ -1,0 +1,420 @@
+package mapping
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"example.com/stock/loadtest"
+)
+
+// listLimit bounds the reading of all orders: an API may name a new page for ever.
+const listLimit = 30 * time.Second
+
+// A Target is a client of somebody else's inventory API, as a File describes it. Close it to give its connections back.
+//
+// It makes up what such an API does not tell. The version is the number of units that are gone: as long as nobody adds
+// stock, sales that exclude each other all read different quantities, so two that read the same quantity are as good a
+// proof as two that read the same version.
+type Target struct {
+	*File
+	client *loadtest.Client
+
+	mu   sync.Mutex
+	skus map[string]*past // by SKU
+}
+
+// A past is what was before the run, of one SKU.
+type past struct {
+	initial int64
+	orders  map[string]bool // ids of orders that were there already
+}
+
+// NewTarget returns a client of the service at address that f describes, for that many concurrent requests. token is
+// what {{token}} stands for. The error is a loadtest.PlanError.
+func NewTarget(address, token string, concurrency int, f *File) (*Target, error) {
+	client, err := loadtest.NewClient(address, token, concurrency)
+	if err != nil {
+		return nil, err
+	}
+	return &Target{File: f, client: client, skus: make(map[string]*past)}, nil
+}
+
+// URL returns the address of the service.
+func (t *Target) URL() string { return t.client.URL() }
+
+// Close closes the idle connections.
+func (t *Target) Close() { t.client.Close() }
+
+// Warm opens n connections. It asks for /livez; what this service says to that does not matter.
+func (t *Target) Warm(ctx context.Context, n int) { t.client.Warm(ctx, n) }
+
+// Strategies returns the one strategy that a mapping describes. It counts as promised in the whole cluster: an
+// inventory API is there not to lose stock.
+func (t *Target) Strategies(context.Context) ([]loadtest.Strategy, error) {
+	return []loadtest.Strategy{{
+		Name: t.name, Endpoint: t.deduct.path.String(), Summary: "somebody else's API, by a mapping file",
+		Available: true, Promise: loadtest.Promise{Scope: loadtest.Cluster},
+	}}, nil
+}
+
+// SetStock puts quantity units of sku in stock, and reads them back. Without a way to set it, there must be so many
+// already.
+func (t *Target) SetStock(ctx context.Context, _, sku string, quantity int64) (loadtest.Stock, error) {
+	v := t.values(sku)
+	v[varQuantity] = strconv.FormatInt(quantity, 10)
+	if t.set != nil {
+		if _, err := t.ask(ctx, t.set, v); err != nil {
+			return loadtest.Stock{}, err
+		}
+	}
+	before := &past{initial: quantity, orders: make(map[string]bool)}
+	t.mu.Lock()
+	t.skus[sku] = before
+	t.mu.Unlock()
+	now, err := t.readBack(ctx, sku, quantity)
+	switch {
+	case err != nil:
+		return loadtest.Stock{}, err
+	case now.Quantity != quantity && t.set == nil:
+		return loadtest.Stock{}, t.client.Errorf(
+			"has %d units of %s, not %d: set the stock first, since the mapping does not say how (set)",
+			now.Quantity,
+			sku,
+			quantity,
+		)
+	case now.Quantity != quantity:
+		return loadtest.Stock{}, t.client.Errorf(
+			"was asked for a stock of %d units of %s, and then said that there are %d: "+
+				"does somebody else sell it, or is read.quantity wrong?",
+			quantity,
+			sku,
+			now.Quantity,
+		)
+	}
+	orders, err := t.list(ctx, sku)
+	if err != nil {
+		return loadtest.Stock{}, err
+	}
+	for i := range orders {
+		before.orders[orders[i].OrderID] = true
+	}
+	return now, nil
+}
+
+// readBack reads the stock that was set. While it is another, readBack repeats that for loadtest.LateLimit: the API
+// may read from a cache or a replica.
+func (t *Target) readBack(ctx context.Context, sku string, quantity int64) (now loadtest.Stock, err error) {
+	loadtest.LookAgain(ctx, func() bool {
+		now, err = t.Stock(ctx, "", sku)
+		return err == nil && now.Quantity != quantity && t.set != nil
+	})
+	return now, err
+}
+
+// Stock returns what is there now. Version is how many units are gone since SetStock.
+func (t *Target) Stock(ctx context.Context, _, sku string) (loadtest.Stock, error) {
+	got, err := t.ask(ctx, &t.read.question, t.values(sku))
+	if err != nil {
+		return loadtest.Stock{}, err
+	}
+	n, err := t.read.quantity.whole(got.doc)
+	if err != nil {
+		return loadtest.Stock{}, t.strange(got, fmt.Errorf("%w (read.quantity)", err))
+	}
+	s := loadtest.Stock{SKU: sku, Quantity: n, Initial: n, Mapped: true, Unlisted: t.orders == nil}
+	if before := t.past(sku); before != nil {
+		s.Initial = before.initial
+		s.Version = uint64(max(before.initial-n, 0))
+	}
+	return s, nil
+}
+
+// Orders returns those that were not there yet when the stock was set.
+func (t *Target) Orders(ctx context.Context, _, sku string) ([]loadtest.Order, error) {
+	all, err := t.list(ctx, sku)
+	before := t.past(sku)
+	if err != nil || before == nil {
+		return all, err
+	}
+	orders := all[:0]
+	for i := range all {
+		if !before.orders[all[i].OrderID] {
+			orders = append(orders, all[i])
+		}
+	}
+	return orders, nil
+}
+
+func (t *Target) past(sku string) *past {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.skus[sku]
+}
+
+func (t *Target) values(sku string) values { return values{varSKU: sku, varToken: t.client.Token()} }
+
+// list reads page after page.
+func (t *Target) list(ctx context.Context, sku string) ([]loadtest.Order, error) {
+	if t.orders == nil {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, listLimit,
+		fmt.Errorf("the list of orders had no end within %v", listLimit))
+	defer cancel()
+	orders := []loadtest.Order{}
+	v := t.values(sku)
+	seen := map[string]bool{"": true}
+	for {
+		got, err := t.ask(ctx, &t.orders.question, v)
+		if err != nil {
+			return nil, err
+		}
+		at, ok := t.orders.list.of(got.doc)
+		page, isList := at.([]any)
+		if !ok || !isList && at != nil { // null is Go's empty list
+			return nil, t.strange(got, fmt.Errorf("has no list at %s (orders.list)", t.orders.list.text))
+		}
+		for _, entry := range page {
+			o, err := t.order(sku, entry)
+			if err != nil {
+				return nil, t.strange(got, fmt.Errorf("has an order that %w", err))
+			}
+			orders = append(orders, o)
+		}
+		if t.orders.next.empty() {
+			return orders, nil
+		}
+		next, _ := t.orders.next.scalar(got.doc) // absent or null: that was the last
+		switch {
+		case next == "":
+			return orders, nil
+		case seen[next]:
+			return nil, t.client.Errorf("answers %s %s with a cursor that it gave before: "+
+				"after %d pages the list goes round in a circle "+
+				"(orders.next)", t.orders.method, t.orders.path, len(seen))
+		}
+		seen[next] = true
+		v[varCursor] = next
+	}
+}
+
+func (t *Target) order(sku string, entry any) (loadtest.Order, error) {
+	o := loadtest.Order{SKU: sku}
+	var ok bool
+	if o.OrderID, ok = t.orders.orderID.scalar(entry); !ok || o.OrderID == "" {
+		return o, fmt.Errorf("has nothing at %s (orders.order_id)", t.orders.orderID.text)
+	}
+	var err error
+	if o.Quantity, err = t.orders.quantity.whole(entry); err == nil && o.Quantity < 1 {
+		err = fmt.Errorf("has %d at %s", o.Quantity, t.orders.quantity.text)
+	}
+	if err != nil {
+		return o, fmt.Errorf("%w (orders.quantity)", err)
+	}
+	if !t.orders.requestID.empty() {
+		o.RequestID, _ = t.orders.requestID.scalar(entry) // those of others may have none
+	}
+	saw, err := t.orders.saw(entry, o.Quantity, t.past(sku))
+	o.Read, o.Remaining, o.Version, o.Blind = saw.Read, saw.Remaining, saw.Version, saw.Blind
+	return o, err
+}
+
+// An answer is the reply to a request that had to work.
+type answer struct {
+	what string // was asked
+	loadtest.Answer
+	doc any
+}
+
+// ask sends a request that must work.
+func (t *Target) ask(ctx context.Context, c *question, v values) (answer, error) {
+	req, err := t.request(ctx, c, v)
+	if err != nil {
+		return answer{}, err
+	}
+	what := c.method + " " + req.URL.RequestURI()
+	ans, err := t.client.Ask(req, "")
+	switch {
+	case err != nil:
+		return answer{}, err
+	case !within(c.status, ans.Status):
+		return answer{}, t.client.Errorf("answers %s with status %d, not %v as the mapping says: %s",
+			what, ans.Status, c.status, beginning(&ans))
+	}
+	return answer{what, ans, document(ans.Body)}, nil
+}
+
+func (t *Target) strange(got answer, err error) error {
+	return t.client.Errorf(
+		"answers in another form than the mapping says: the reply to %s %w: %s",
+		got.what,
+		err,
+		beginning(&got.Answer),
+	)
+}
+
+func (t *Target) request(ctx context.Context, c *question, v values) (*http.Request, error) {
+	kind := contentType(c.headers)
+	req, err := http.NewRequestWithContext(
+		ctx,
+		c.method,
+		t.client.URL()+c.path.path(v),
+		strings.NewReader(c.body.content(kind, v)),
+	)
+	if err != nil {
+		return nil, t.client.Errorf("cannot be asked: %s %s: %w", c.method, c.path, err)
+	}
+	if len(c.body) > 0 {
+		req.Header.Set("Content-Type", kind)
+	}
+	for _, h := range c.headers {
+		if h.name != "Content-Type" {
+			req.Header.Set(h.name, h.value.fill(v))
+		}
+	}
+	return req, nil
+}
+
+// beginning returns what a reply says, as far as an error message can hold it.
+func beginning(a *loadtest.Answer) string {
+	const most = 120
+	text := strings.Join(strings.Fields(string(a.Body)), " ")
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "..."
+	}
+	return strconv.Quote(text)
+}
+
+// saw returns what a sale of quantity units tells of what it read and wrote. If it tells one of the two, the other
+// follows.
+func (e effect) saw(doc any, quantity int64, before *past) (r loadtest.Receipt, err error) {
+	if e.read.empty() && e.remaining.empty() || before == nil {
+		return loadtest.Receipt{Blind: true}, nil
+	}
+	if !e.read.empty() {
+		if r.Read, err = e.read.whole(doc); err != nil {
+			return loadtest.Receipt{Blind: true}, fmt.Errorf("%w (read)", err)
+		}
+		r.Remaining = r.Read - quantity
+	}
+	if !e.remaining.empty() {
+		if r.Remaining, err = e.remaining.whole(doc); err != nil {
+			return loadtest.Receipt{Blind: true}, fmt.Errorf("%w (remaining)", err)
+		}
+		if e.read.empty() {
+			r.Read = r.Remaining + quantity
+		}
+	}
+	if r.Read > before.initial {
+		return loadtest.Receipt{Blind: true}, fmt.Errorf("tells of %d units when only %d were put in stock: "+
+			"somebody adds stock, or the place is wrong", r.Read, before.initial)
+	}
+	r.Version = uint64(before.initial - r.Read)
+	return r, nil
+}
+
+// Deduct asks for one deduction, once.
+func (t *Target) Deduct(ctx context.Context, r loadtest.Request) loadtest.Reply {
+	v := t.values(r.SKU)
+	v[varQuantity], v[varRequest] = strconv.FormatInt(r.Quantity, 10), r.RequestID
+	req, err := t.request(ctx, &t.deduct.question, v)
+	if err != nil {
+		return loadtest.Reply{Outcome: loadtest.Failed, Error: err.Error()}
+	}
+	req.Header.Set("X-Request-Id", r.RequestID)
+	if req.Body == http.NoBody && req.Method == http.MethodGet {
+		// net/http sends a GET without a body again by itself when the server closes the connection, and would sell
+		// twice.
+		req.Body = io.NopCloser(strings.NewReader(""))
+	}
+	return t.client.Attempt(req, func(ans *loadtest.Answer) loadtest.Reply { return t.classify(r, ans) })
+}
+
+// classify returns what ans means for r. A reply that the mapping does not know is a failure only if its status says
+// that the request was refused (4xx). Anything else may have sold.
+func (t *Target) classify(r loadtest.Request, ans *loadtest.Answer) loadtest.Reply {
+	doc := document(ans.Body)
+	reply := loadtest.Reply{Status: ans.Status, Instance: ans.Header.Get("X-Instance")}
+	if name, ok := t.deduct.instance.scalar(doc); ok && !t.deduct.instance.empty() {
+		reply.Instance = name
+	}
+	var meant []loadtest.Outcome
+	for _, o := range []struct {
+		loadtest.Outcome
+		*rule
+	}{{loadtest.Accepted, t.deduct.accepted}, {loadtest.SoldOut, t.deduct.soldOut}, {loadtest.Busy, t.deduct.busy}} {
+		if o.matches(ans.Status, doc) {
+			meant = append(meant, o.Outcome)
+		}
+	}
+	switch {
+	case len(meant) > 1:
+		reply.Outcome = loadtest.Unknown
+		reply.Error = fmt.Sprintf("status %d means %v by the mapping, which cannot both be", ans.Status, meant)
+	case len(meant) == 0:
+		reply.Outcome = loadtest.Unknown
+		reply.Error = fmt.Sprintf(
+			"status %d with %s, which the mapping does not know: %s",
+			ans.Status,
+			ans.Kind(),
+			beginning(ans),
+		)
+		if ans.Status >= 400 && ans.Status < 500 && ans.Status != http.StatusRequestTimeout {
+			reply.Outcome = loadtest.Failed
+		}
+	case meant[0] == loadtest.Accepted:
+		if err := t.accept(&reply, r, doc); err != nil {
+			return loadtest.Reply{
+				Outcome: loadtest.Unknown, Status: ans.Status, Instance: reply.Instance,
+				Error: fmt.Sprintf("accepted, but the reply %v: %s", err, beginning(ans)),
+			}
+		}
+	default:
+		reply.Outcome = meant[0]
+	}
+	return reply
+}
+
+// accept fills in what the reply tells of the sale.
+func (t *Target) accept(reply *loadtest.Reply, r loadtest.Request, doc any) error {
+	reply.OrderID = r.RequestID // stands in where the API names no orders
+	if !t.deduct.orderID.empty() {
+		id, ok := t.deduct.orderID.scalar(doc)
+		if !ok || id == "" {
+			return fmt.Errorf("has nothing at %s (deduct.order_id)", t.deduct.orderID.text)
+		}
+		reply.OrderID = id
+	}
+	saw, err := t.deduct.saw(doc, r.Quantity, t.past(r.SKU))
+	if err != nil {
+		return err
+	}
+	reply.Outcome, reply.Receipt = loadtest.Accepted, &saw
+	return nil
+}
+
+// Assume takes it that there were look.Initial units when all that Inspect can see began: such an API does not tell.
+func (t *Target) Assume(look loadtest.Look) (int64, error) {
+	switch {
+	case look.Initial == nil:
+		return 0, &loadtest.PlanError{
+			Field:  "initial",
+			Reason: "is needed: an API that a mapping describes does not tell how many units there were at first",
+		}
+	case t.orders == nil && look.Accepted == nil:
+		return 0, &loadtest.PlanError{
+			Field:  "accepted",
+			Reason: "is needed: this API lists no orders, so the count of your tool is the only evidence of sales",
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.skus[look.SKU] = &past{initial: *look.Initial}
+	return *look.Initial, nil
+}

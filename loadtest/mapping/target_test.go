@@ -1,0 +1,229 @@
+package mapping_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"example.com/stock/loadtest"
+	"example.com/stock/loadtest/mapping"
+)
+
+// A foreign shop is somebody else's API: everything is 200, and the JSON says what is meant. It keeps the orders of
+// all times, and lists two at a time.
+type foreign struct {
+	mu     sync.Mutex
+	left   int64
+	orders []string // as JSON
+	faulty func(n int) string
+	lie    int64 // that it adds to what it says is left
+}
+
+const foreignMapping = `
+name: foreign
+headers: {Authorization: "Key {{token}}"}
+set: {method: POST, path: "/set?item={{sku}}&n={{quantity}}"}
+read: {path: "/left/{{sku}}", quantity: /data/left}
+deduct:
+  path: "/take/{{sku}}"
+  body: '{"n": {{quantity}}, "ref": "{{request_id}}"}'
+  accepted: {status: 200, field: code, equals: 0}
+  sold_out: {status: 200, field: code, equals: [1, NONE]}
+  busy: {status: 200, field: code, equals: 2}
+  order_id: data.id
+  remaining: data.after
+  instance: data.node
+orders:
+  path: "/orders/{{sku}}?page={{cursor}}"
+  list: items
+  next: next
+  order_id: id
+  quantity: n
+  request_id: ref
+`
+
+func (f *foreign) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if r.Header.Get("Authorization") != "Key s3cret" {
+		w.WriteHeader(http.StatusForbidden)
+		return
+	}
+	switch path, _, _ := strings.Cut(r.URL.Path[1:], "/"); path {
+	case "set":
+		f.left, _ = strconv.ParseInt(r.FormValue("n"), 10, 64)
+	case "left":
+		fmt.Fprintf(w, `{"data":{"left":"%d"}}`, f.left+f.lie)
+	case "orders":
+		from, _ := strconv.Atoi(r.FormValue("page"))
+		to, next := from+2, strconv.Quote(strconv.Itoa(from+2))
+		if to >= len(f.orders) {
+			to, next = len(f.orders), "null"
+		}
+		fmt.Fprintf(w, `{"items":[%s],"next":%s}`, strings.Join(f.orders[from:to], ","), next)
+	case "take":
+		var in struct {
+			N   int64
+			Ref string
+		}
+		if err := json.NewDecoder(r.Body).Decode(&in); err != nil || in.N != 1 || r.URL.Path != "/take/a/b c" {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		n := len(f.orders) + 1
+		if f.faulty != nil {
+			if text := f.faulty(n); text != "" {
+				fmt.Fprint(w, text)
+				return
+			}
+		}
+		if f.left < 1 {
+			fmt.Fprint(w, `{"code":"NONE"}`)
+			return
+		}
+		f.left--
+		f.orders = append(f.orders, fmt.Sprintf(`{"id":%d,"n":1,"ref":%q}`, n, in.Ref))
+		fmt.Fprintf(w, `{"code":0,"data":{"id":%d,"after":%d,"node":"n1"}}`, n, f.left)
+	}
+}
+
+func (f *foreign) open(t *testing.T, text string) (*mapping.Target, *mapping.File) {
+	t.Helper()
+	m, err := mapping.Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(f)
+	t.Cleanup(server.Close)
+	target, err := mapping.NewTarget(server.URL, "s3cret", 8, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(target.Close)
+	return target, m
+}
+
+func TestMappedVerdicts(t *testing.T) {
+	least := foreignMapping[:strings.Index(foreignMapping, "orders:")]
+	blind := strings.Replace(least, "  remaining: data.after\n", "", 1)
+	// Every fault comes at the fifth sale.
+	fault := func(text string) func(*foreign) {
+		return func(f *foreign) {
+			done := false
+			f.faulty = func(n int) string {
+				if done || n < 5 {
+					return ""
+				}
+				done = true
+				return text
+			}
+		}
+	}
+	nothing := func(*foreign) {}
+	for _, row := range []struct {
+		name, mapping string
+		fault         func(*foreign)
+		finding       loadtest.Finding
+		reason        string
+	}{
+		{"right", foreignMapping, nothing, loadtest.Holds, ""},
+		{"right, no orders", least, nothing, loadtest.Holds, ""},
+		{"right, blind", blind, nothing, loadtest.Holds, ""},
+		{
+			"yes without an order", foreignMapping, fault(`{"code":0,"data":{"id":99,"after":95}}`), loadtest.Broken,
+			"phantoms: 1",
+		},
+		{
+			"yes without a sale, no orders", least, fault(`{"code":0,"data":{"id":99,"after":95}}`), loadtest.Broken,
+			"1 pair of orders read the same quantity",
+		},
+		{
+			"yes without a sale, blind", blind, fault(`{"code":0,"data":{"id":99,"after":95}}`), loadtest.Broken,
+			"1 unit lost: 21 were accepted at least",
+		},
+		{"a reply nobody knows, orders tell", foreignMapping, fault(`<html>`), loadtest.Holds, ""},
+		{"a reply nobody knows, no orders", least, fault(`<html>`), loadtest.Undecided, "outcome unknown for 1 unit"},
+		{
+			"a receipt without an id", least, fault(`{"code":0,"data":{}}`), loadtest.Undecided,
+			"outcome unknown for 1 unit",
+		},
+		{
+			"more than there was", least, fault(`{"code":0,"data":{"id":99,"after":950}}`), loadtest.Undecided,
+			"outcome unknown for 1 unit",
+		},
+		{"busy", least, fault(`{"code":2}`), loadtest.Holds, ""},
+		{"a sale without a yes, no orders", least, func(f *foreign) {
+			f.faulty = func(n int) string {
+				if n != 5 || f.left%2 == 0 {
+					return ""
+				}
+				f.left--
+				return `{"code":2}`
+			}
+		}, loadtest.Broken, "vanished: the stock went down by"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			f := &foreign{orders: []string{`{"id":"old","n":3}`}}
+			row.fault(f)
+			target, m := f.open(t, row.mapping)
+			r, err := loadtest.Run(
+				t.Context(),
+				target,
+				loadtest.Plan{Strategy: m.Name(), SKU: "a/b c", Stock: 100, Requests: 21, Concurrency: 4},
+				nil,
+			)
+			if err != nil {
+				t.Fatal(err)
+			}
+			v := &r.Verdict
+			if text := fmt.Sprint(
+				v.Reasons,
+			); v.Finding != row.finding || !strings.Contains(text, row.reason) ||
+				len(v.Limits) == 0 {
+				t.Errorf("%s %v %v", v.Finding, v.Reasons, v.Limits)
+			}
+			if strings.Contains(v.Sentence, "romised") {
+				t.Errorf("%q, of a service that promised us nothing", v.Sentence)
+			}
+		})
+	}
+}
+
+func TestMappedSaysWhatIsStrange(t *testing.T) {
+	for _, row := range []struct {
+		name, old, new string
+		lie            int64
+		want           string
+	}{
+		{
+			"forbidden", "Key {{token}}", "Key no", 0,
+			"answers POST /set?item=x&n=9 with status 403, not [2xx] as the mapping says",
+		},
+		{
+			"another place", "/data/left", "/data/right", 0,
+			`the reply to GET /left/x has no number at /data/right (read.quantity): "{\"data\":{\"left\":\"9\"}}"`,
+		},
+		{"no number", "/data/left", "data", 0, "has no number at data"},
+		{"not what was set", "", "", -2, "was asked for a stock of 9 units of x, and then said that there are 7"},
+		{
+			"cannot be set", `set: {method: POST, path: "/set?item={{sku}}&n={{quantity}}"}`, "", 0,
+			"has 0 units of x, not 9: set the stock first",
+		},
+		{"no list", "list: items", "list: next", 0, "has no list at next"},
+		{"no order id", "order_id: id", "order_id: di", 0, "has an order that has nothing at di (orders.order_id)"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			f := &foreign{lie: row.lie, orders: []string{`{"id":"old","n":3}`, `{"id":2,"n":1}`, `{"id":3,"n":1}`}}
+			target, _ := f.open(t, strings.Replace(foreignMapping, row.old, row.new, 1))
+			_, err := target.SetStock(t.Context(), "", "x", 9)
+			if err == nil || !strings.Contains(err.Error(), row.want) || !strings.HasPrefix(err.Error(), target.URL()) {
+				t.Errorf("got\n  %v\nwant\n  %s", err, row.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,206 @@
+package loadtest
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// An Outcome is how a request ended, as far as its sender can tell.
+type Outcome string
+
+// The outcomes. Busy and sold out are answers, not failures.
+const (
+	Accepted Outcome = "accepted"
+	Busy     Outcome = "busy"     // the lock was held by another, at once or until the wait ended, or a queue was full
+	SoldOut  Outcome = "sold_out" // too few were left
+	Failed   Outcome = "failed"   // any other refusal, or never sent: nothing was sold
+	Unknown  Outcome = "unknown"  // it was sent and no usable reply came: it may have been sold
+)
+
+// Outcomes returns all outcomes, in the order in which reports list them.
+func Outcomes() []Outcome { return []Outcome{Accepted, Busy, SoldOut, Failed, Unknown} }
+
+// A Receipt is what an accepted request saw and did, in the words of the instance that served it.
+type Receipt struct {
+	Read       int64     `json:"read"`
+	Remaining  int64     `json:"remaining"`
+	Version    uint64    `json:"version"`
+	Epoch      uint64    `json:"epoch"`
+	Fence      uint64    `json:"fence,omitempty"`   // of the holder; 0: the strategy has none
+	Segment    int       `json:"segment,omitempty"` // that read, remaining and version are of; 0: of the whole stock
+	Tries      int       `json:"tries,omitempty"`   // how often it read; 0: once
+	Wakeups    int       `json:"wakeups,omitempty"` // how often the lock's server woke it while it waited
+	WaitedMS   float64   `json:"waited_ms"`
+	HeldMS     float64   `json:"held_ms"`
+	AcquiredAt time.Time `json:"acquired_at,omitzero"` // by the instance's clock
+	ReleasedAt time.Time `json:"released_at,omitzero"`
+	LeaseLost  bool      `json:"lease_lost,omitempty"` // after the order was written: the order stands
+	// somebody else's API, which does not tell read, remaining and version
+	Blind bool `json:"blind,omitempty"`
+}
+
+// A Reply is what became of one deduction. Its Receipt is nil unless it was accepted.
+type Reply struct {
+	Outcome  Outcome `json:"outcome"`
+	Status   int     `json:"status,omitempty"`   // HTTP status; 0: there was no reply
+	Problem  string  `json:"problem,omitempty"`  // problem type, such as "lock_busy"
+	OrderID  string  `json:"order_id,omitempty"` // of accepted ones, and of unknown ones where the service told
+	Instance string  `json:"instance,omitempty"`
+	Error    string  `json:"error,omitempty"`
+	*Receipt
+}
+
+// A Record is one request of a run: what was sent, and what became of it. It is one line of a history.
+//
+// PlannedAt, SentAt and DoneAt are the run's start, by the wall clock, plus elapsed monotonic time: a clock that is
+// set during the run neither reorders them nor changes their distance.
+type Record struct {
+	// from 1, in the order of sending, through warm-up and run; those missing were dropped
+	Seq       int       `json:"seq"`
+	Worker    int       `json:"worker"`
+	RequestID string    `json:"request_id"`
+	Strategy  string    `json:"strategy"`
+	Store     string    `json:"store"`
+	SKU       string    `json:"sku"`
+	Quantity  int64     `json:"quantity"`
+	Warm      bool      `json:"warm,omitempty"`      // of the warm-up
+	PlannedAt time.Time `json:"planned_at,omitzero"` // open loop: when it was to be sent
+	SentAt    time.Time `json:"sent_at"`
+	DoneAt    time.Time `json:"done_at"`
+	Reply
+}
+
+// Late is how much later than planned a request of an open loop may leave before it counts as late. A timer of a
+// loaded computer is a millisecond or two off; ten are more than any schedule here can explain.
+const Late = 10 * time.Millisecond
+
+// Latency returns how long the customer waited for the reply: in an open loop since PlannedAt, so that a request that
+// had to wait for the generator has waited all the same (no coordinated omission); in a closed loop, which plans
+// nothing, since SentAt.
+func (r *Record) Latency() time.Duration {
+	if r.PlannedAt.IsZero() {
+		return r.DoneAt.Sub(r.SentAt)
+	}
+	return r.DoneAt.Sub(r.PlannedAt)
+}
+
+// Service returns how long the reply took since the request was sent.
+func (r *Record) Service() time.Duration { return r.DoneAt.Sub(r.SentAt) }
+
+// Late reports whether an open loop sent r later than planned by more than Late: the generator could not keep up.
+func (r *Record) Late() bool { return !r.PlannedAt.IsZero() && r.SentAt.Sub(r.PlannedAt) > Late }
+
+// check returns an error if r is impossible.
+func (r *Record) check() error {
+	switch r.Outcome {
+	case Accepted, Busy, SoldOut, Failed, Unknown:
+	default:
+		return fmt.Errorf("outcome %q is not one of %v", r.Outcome, Outcomes())
+	}
+	switch {
+	case r.Seq < 1:
+		return errors.New("seq must be 1 or more")
+	case r.Quantity < 1:
+		return errors.New("quantity must be 1 or more")
+	case r.SentAt.IsZero() || r.DoneAt.Before(r.SentAt):
+		return errors.New("sent_at and done_at must be set, and done_at not earlier")
+	case r.SentAt.Before(r.PlannedAt):
+		return errors.New("sent_at must not be earlier than planned_at")
+	case r.Outcome == Accepted && (r.Receipt == nil || r.OrderID == ""):
+		return errors.New("an accepted request must have order_id, read, remaining, version and epoch")
+	case r.Outcome != Accepted && r.Receipt != nil:
+		return fmt.Errorf("a request with outcome %s cannot have read, remaining or version", r.Outcome)
+	}
+	return nil
+}
+
+// A Problem is a refusal by the service (RFC 9457).
+type Problem struct {
+	Type    string `json:"type"`
+	Title   string `json:"title"`
+	Status  int    `json:"status"`
+	Detail  string `json:"detail"`
+	Field   string `json:"field"`
+	OrderID string `json:"order_id"`
+	Sent    *bool  `json:"sent"` // of a gateway: whether an instance got the request
+}
+
+// Name returns the last part of the type: "lock_busy" of "/problems/lock_busy".
+func (p *Problem) Name() string { return p.Type[strings.LastIndexByte(p.Type, '/')+1:] }
+
+// Outcome returns what the refusal means for the sale.
+func (p *Problem) Outcome() Outcome {
+	switch p.Name() {
+	case "lock_busy",
+		"lock_timeout",
+		"overloaded",
+		"no_capacity": // the last two: somewhere a queue was full, and nothing was done
+		return Busy
+	case "sold_out":
+		return SoldOut
+	case "outcome_unknown", "internal": // a crash may come after the sale
+		return Unknown
+	case "bad_gateway", "gateway_timeout": // of the proxy in front, which may know that it reached no instance
+		if p.Sent == nil || *p.Sent {
+			return Unknown
+		}
+	}
+	return Failed
+}
+
+func (p *Problem) Error() string {
+	text := p.Detail
+	if text == "" {
+		text = p.Title
+	}
+	if p.Field != "" {
+		text = p.Field + ": " + text
+	}
+	return fmt.Sprintf("%d %s: %s", p.Status, p.Name(), text)
+}
+
+// A TargetError says that the target cannot be used: it is down, refuses, or is not a stock service. A refusal
+// unwraps to a Problem.
+type TargetError struct {
+	URL string
+	Err error
+}
+
+func (e *TargetError) Error() string { return e.URL + " " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *TargetError) Unwrap() error { return e.Err }
+
+// A PlanError says that a run as asked for is impossible: Field is the name of the Plan's field in JSON, and of the
+// flag.
+type PlanError struct{ Field, Reason string }
+
+func (e *PlanError) Error() string { return e.Field + ": " + e.Reason }
+
+// FailureSorts returns a line for each sort of failure, with the number of times it occurred, in order of first
+// occurrence. If there are more than most sorts, the last line counts the rest.
+func FailureSorts(records []Record, most int) []string {
+	seen := make(map[string]int)
+	var order []string
+	for i := range records {
+		r := &records[i]
+		if r.Outcome != Failed && r.Outcome != Unknown {
+			continue
+		}
+		sort := fmt.Sprintf("%s %s", r.Problem, r.Error)
+		if seen[sort] == 0 {
+			order = append(order, sort)
+		}
+		seen[sort]++
+	}
+	var lines []string
+	for i, sort := range order {
+		if i == most {
+			return append(lines, fmt.Sprintf("... and %d more sorts of failure", len(order)-i))
+		}
+		lines = append(lines, fmt.Sprintf("%d x %s", seen[sort], strings.TrimSpace(sort)))
+	}
+	return lines
+}

@@ -1,0 +1,502 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"html"
+	"slices"
+	"strings"
+	"time"
+
+	"example.com/stock/loadtest"
+)
+
+// Pixels of the picture of the lanes.
+const (
+	laneHeight = 13
+	barHeight  = 9
+	groupGap   = 9 // between the lanes of two instances
+	axisHeight = 26
+	labelWidth = 92
+)
+
+// gantt draws the lanes as two pictures side by side: the names, and the bars. Places along the time axis are
+// percentages, so that the browser stretches the bars and leaves text and heights alone.
+func (t *timeline) gantt() (names, bars string) {
+	var n, b strings.Builder
+	height := t.height()
+	fmt.Fprintf(&n, `<svg class="names" width="%d" height="%d" aria-hidden="true">`, labelWidth, height)
+	fmt.Fprintf(
+		&b,
+		`<svg class="bars" width="100%%" height="%d" role="img" aria-label="%s">`,
+		height,
+		html.EscapeString(t.caption()),
+	)
+	for i, l := range t.lanes {
+		y := t.y(i)
+		if i == 0 || t.lanes[i-1].instance != l.instance {
+			fmt.Fprintf(
+				&n,
+				`<text class="group" x="0" y="%d">%s</text>`,
+				y+barHeight-1,
+				html.EscapeString(short(l.instance)),
+			)
+			fmt.Fprintf(&b, `<line class="rule" x1="0" x2="100%%" y1="%d" y2="%d"/>`, y-groupGap/2, y-groupGap/2)
+		}
+		fmt.Fprintf(&n, `<text class="lane" x="%d" y="%d">w%d</text>`, labelWidth-4, y+barHeight-1, l.worker)
+	}
+	n.WriteString("</svg>")
+	bottom := height - axisHeight
+	for _, tick := range ticks(t.from, t.to, 6) {
+		fmt.Fprintf(
+			&b,
+			`<line class="tick" x1="%[1]s" x2="%[1]s" y1="0" y2="%[2]d"/>`+
+				`<text class="ms" x="%[1]s" y="%[3]d">%[4]s</text>`,
+			t.x(tick),
+			bottom,
+			bottom+15,
+			axisLabel(tick, t.to-t.from),
+		)
+	}
+	for i := range t.bars {
+		t.bar(&b, &t.bars[i])
+	}
+	b.WriteString("</svg>")
+	return n.String(), b.String()
+}
+
+func (t *timeline) bar(b *strings.Builder, bar *bar) {
+	y := t.y(bar.lane)
+	fmt.Fprintf(b, `<g><title>%s</title>`, html.EscapeString(bar.title()))
+	if bar.from > bar.asked {
+		fmt.Fprintf(
+			b,
+			`<rect class="wait" x="%s" y="%d" width="%s" height="%d"/>`,
+			t.x(bar.asked),
+			y+2,
+			t.width(bar.asked, bar.from),
+			barHeight-4,
+		)
+	}
+	fmt.Fprintf(
+		b,
+		`<rect class="hold" x="%s" y="%d" width="%s" height="%d"/>`,
+		t.x(bar.from),
+		y,
+		t.width(bar.from, bar.to),
+		barHeight,
+	)
+	if bar.together > 0 {
+		fmt.Fprintf(
+			b,
+			`<rect class="overlap" x="%s" y="%d" width="%s" height="%d"/>`,
+			t.x(bar.firstMet),
+			y,
+			t.width(bar.firstMet, bar.last),
+			barHeight,
+		)
+	}
+	b.WriteString("</g>")
+}
+
+// title returns what is shown when the bar is pointed at.
+func (h *hold) title() string {
+	r := h.rec
+	var b strings.Builder
+	fmt.Fprintf(&b, "order %s\n%s, worker %d, request %d\n", r.OrderID, instance(r.Instance), r.Worker, r.Seq)
+	fmt.Fprintf(&b, "waited %s, held %s from %s on\n", millis(h.from-h.asked), millis(h.to-h.from), millis(h.from))
+	if !r.Blind {
+		fmt.Fprintf(&b, "read %d (version %d%s), wrote %d", r.Read, r.Version, segment(r.Segment), r.Remaining)
+	}
+	if r.Fence > 0 {
+		fmt.Fprintf(&b, ", fence %d", r.Fence)
+	}
+	if h.together > 0 {
+		fmt.Fprintf(&b, "\nNOT ALONE: with %s", party(h.partner.rec))
+		if h.together > 1 {
+			fmt.Fprintf(&b, " and %d more", h.together-1)
+		}
+	}
+	return b.String()
+}
+
+func segment(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" of segment %d", n)
+}
+
+// caption says in a sentence what the picture shows, for those who do not see it.
+func (t *timeline) caption() string {
+	text := fmt.Sprintf(
+		"Timeline of %s in %s, from %s to %s of the run",
+		count(len(t.bars), "hold"),
+		count(len(t.lanes), "lane"),
+		millis(t.from),
+		millis(t.to),
+	)
+	if t.pairs > 0 {
+		return text + fmt.Sprintf("; %s overlapped in the whole run", count(t.pairs, "pair"))
+	}
+	return text + "; none overlapped where it must not"
+}
+
+func (t *timeline) height() int { return t.y(len(t.lanes)-1) + laneHeight + axisHeight }
+
+// y returns the top of the bars of a lane. Lanes of one instance stand together.
+func (t *timeline) y(at int) int {
+	y := groupGap
+	for i := 1; i <= at; i++ {
+		y += laneHeight
+		if t.lanes[i].instance != t.lanes[i-1].instance {
+			y += groupGap
+		}
+	}
+	return y
+}
+
+func (t *timeline) x(ms float64) string {
+	return fmt.Sprintf("%.3f%%", 100*(ms-t.from)/max(t.to-t.from, 1e-9))
+}
+
+// width returns the width of a bar, never too small to be seen.
+func (t *timeline) width(from, to float64) string {
+	return fmt.Sprintf("%.3f%%", max(100*(to-from)/max(t.to-t.from, 1e-9), 0.08))
+}
+
+// short keeps the end of a long name, where names of instances differ.
+func short(name string) string {
+	r := []rune(instance(name))
+	if len(r) <= 10 {
+		return string(r)
+	}
+	return "…" + string(r[len(r)-9:])
+}
+
+// strip draws the whole run as columns: holds that began, and how many of them were not alone. Empty if the lanes
+// show it all.
+func (t *timeline) strip() string {
+	most := 0
+	for _, b := range t.overview {
+		most = max(most, b.holds)
+	}
+	if most == 0 {
+		return ""
+	}
+	const height = 44
+	var b strings.Builder
+	fmt.Fprintf(
+		&b,
+		`<svg class="strip" width="100%%" height="%d" role="img" aria-label="The whole run: holds over time">`,
+		height,
+	)
+	for i, bucket := range t.overview {
+		if bucket.holds == 0 {
+			continue
+		}
+		h := max(float64(height)*float64(bucket.holds)/float64(most), 1)
+		met := h * float64(bucket.met) / float64(bucket.holds)
+		x, width := 100*float64(i)/buckets, 100.0/buckets
+		fmt.Fprintf(
+			&b,
+			`<g><title>from %s on: %s, %d not alone</title>`+
+				`<rect class="hold" x="%.2f%%" y="%.1f" width="%.2f%%" height="%.1f"/>`,
+			millis(float64(i)*t.length/buckets),
+			count(bucket.holds, "hold"),
+			bucket.met,
+			x,
+			height-h,
+			width,
+			h,
+		)
+		if met > 0 {
+			fmt.Fprintf(
+				&b,
+				`<rect class="met" x="%.2f%%" y="%.1f" width="%.2f%%" height="%.1f"/>`,
+				x,
+				height-met,
+				width,
+				met,
+			)
+		}
+		b.WriteString("</g>")
+	}
+	left, right := 100*t.from/t.length, 100*t.to/t.length
+	fmt.Fprintf(
+		&b,
+		`<rect class="window" x="%.2f%%" y="0.5" width="%.2f%%" height="%d"><title>shown above</title></rect></svg>`,
+		left,
+		max(right-left, 0.3),
+		height-1,
+	)
+	return b.String()
+}
+
+// Overlaps returns the number of pairs that met.
+func (t *timeline) Overlaps() int64 { return int64(t.pairs) }
+
+// Alone says what it means that nobody met.
+func (t *timeline) Alone() string {
+	if mustExclude(t.strategy, 0) {
+		return "nobody met anybody there"
+	}
+	return "this strategy lets several in at once, and decides when it writes: that is no fault"
+}
+
+// A lane is one instance as one worker saw it: what is drawn in it never overlaps itself, unless a worker's request
+// was sent on by a proxy.
+type lane struct {
+	instance string
+	worker   int
+}
+
+// A timeline is what of a story is drawn.
+type timeline struct {
+	*story
+	from, to  float64 // in milliseconds since the start of the run
+	bars      []bar
+	lanes     []lane
+	lanesLeft int // lanes with holds in this time that are not drawn
+	total     int // holds of the run
+	inWindow  int // holds in this time
+	overview  []bucket
+	strategy  *loadtest.Strategy
+	HasWaits  bool
+}
+
+// A bar is a hold in its lane.
+type bar struct {
+	*hold
+	lane int
+}
+
+// A bucket is a stretch of the run: how many holds began in it, and how many of those were not alone.
+type bucket struct{ holds, met int }
+
+// limits bound what is drawn: more could not be told apart, and would make a page slow to open.
+type limits struct{ holds, lanes int }
+
+const buckets = 200
+
+// lay chooses what to draw: all of a short run; of a longer one a stretch with so many holds, where the first two
+// overlap, or else from the start.
+func lay(r *loadtest.Result, most limits) *timeline {
+	s := tell(r)
+	t := &timeline{story: s, total: len(s.holds), from: 0, to: s.length, strategy: &r.Strategy}
+	window := s.holds
+	if len(window) > most.holds {
+		first := max(slices.IndexFunc(window, func(h hold) bool { return h.together > 0 }), 0)
+		first = min(max(first-most.holds/10, 0), len(window)-most.holds)
+		window = window[first : first+most.holds]
+		t.from, t.to = window[0].from, window[0].to
+		for i := range window {
+			t.to = max(t.to, window[i].to)
+		}
+		t.overview = s.overview()
+	}
+	// Clocks of instances may be a little before the start of the run by ours.
+	for i := range window {
+		t.from = min(t.from, max(window[i].asked, t.from-100, window[i].from-100))
+		t.to = max(t.to, window[i].to)
+	}
+	t.inWindow = len(window)
+	t.fill(window, most.lanes)
+	return t
+}
+
+// fill puts the holds into lanes, by instance and worker. Of too many lanes those with the most company stay, then
+// those with the most holds.
+func (t *timeline) fill(window []hold, most int) {
+	type load struct {
+		lane
+		met, holds int
+	}
+	byLane := make(map[lane]*load)
+	for i := range window {
+		l := lane{window[i].rec.Instance, window[i].rec.Worker}
+		if byLane[l] == nil {
+			byLane[l] = &load{lane: l}
+		}
+		byLane[l].holds++
+		byLane[l].met += window[i].together
+	}
+	list := make([]*load, 0, len(byLane))
+	for _, l := range byLane {
+		list = append(list, l)
+	}
+	byName := func(a, b *load) int {
+		return cmp.Or(cmp.Compare(a.instance, b.instance), cmp.Compare(a.worker, b.worker))
+	}
+	slices.SortFunc(list, func(a, b *load) int {
+		return cmp.Or(cmp.Compare(min(b.met, 1), min(a.met, 1)), cmp.Compare(b.holds, a.holds), byName(a, b))
+	})
+	if len(list) > most {
+		t.lanesLeft = len(list) - most
+		list = list[:most]
+	}
+	slices.SortFunc(list, byName)
+	at := make(map[lane]int, len(list))
+	for i, l := range list {
+		at[l.lane] = i
+		t.lanes = append(t.lanes, l.lane)
+	}
+	for i := range window {
+		h := &window[i]
+		n, drawn := at[lane{h.rec.Instance, h.rec.Worker}]
+		if !drawn {
+			continue
+		}
+		t.bars = append(t.bars, bar{h, n})
+		t.HasWaits = t.HasWaits || h.from > h.asked
+	}
+}
+
+// overview says for each of so many stretches of the run how crowded it was.
+func (s *story) overview() []bucket {
+	list := make([]bucket, buckets)
+	at := func(ms float64) *bucket {
+		return &list[min(max(int(ms/max(s.length, 1e-9)*buckets), 0), buckets-1)]
+	}
+	for i := range s.holds {
+		h := &s.holds[i]
+		b := at(h.from)
+		b.holds++
+		b.met += min(h.together, 1)
+	}
+	return list
+}
+
+// A hold is the stay of one accepted request in the critical section, in milliseconds since the start of the run.
+// Waits and holds are by the instance's own clock; only where they stand relative to those of another computer
+// depends on how well the clocks agree.
+type hold struct {
+	rec            *loadtest.Record
+	asked          float64 // when it began to wait
+	from, to       float64
+	excludes       bool // no other may be in the same critical section
+	together       int  // holds of the same critical section that it met
+	partner        *hold
+	firstMet, last float64 // from when to when it was not alone
+}
+
+// room is a critical section: that of a SKU, or of one segment of it.
+type room struct {
+	sku     string
+	segment int
+}
+
+func (h *hold) room() room { return room{h.rec.SKU, h.rec.Segment} }
+
+// A pair is two holds that were in one critical section at once.
+type pair struct{ first, second *hold } // by when they came
+
+func (p pair) overlap() float64 { return min(p.first.to, p.second.to) - p.second.from }
+
+// sentence names both.
+func (p pair) sentence() string {
+	a, b := p.first.rec, p.second.rec
+	text := fmt.Sprintf(
+		"%s and %s were in the critical section together for %s",
+		party(a),
+		party(b),
+		millis(p.overlap()),
+	)
+	switch {
+	case a.Version == b.Version:
+		text += fmt.Sprintf("; both read version %d, so one overwrote the other", a.Version)
+	default:
+		text += "; they read different versions, so this pair lost nothing"
+	}
+	return text
+}
+
+func party(r *loadtest.Record) string {
+	return fmt.Sprintf("order %s (%s, worker %d)", r.OrderID, instance(r.Instance), r.Worker)
+}
+
+func instance(name string) string { return cmp.Or(name, "no instance named") }
+
+// A story is what the holds of a run amount to.
+type story struct {
+	start   time.Time // of the run
+	length  float64   // of the run, in milliseconds
+	holds   []hold    // by from
+	pairs   int       // that overlapped in a room where that must not be
+	shown   []pair    // the first of them
+	missing int       // accepted, without times
+}
+
+// mustExclude reports whether two holds of one room at once are a fault, promised or not. A strategy that locks
+// nothing and still promises no lost update decides when it writes (a version, one statement): there many may be at
+// it at once.
+func mustExclude(s *loadtest.Strategy, segment int) bool {
+	return s.Promise.Exclusive || s.Promise.Scope != loadtest.Cluster || segment > 0
+}
+
+// maxPairs is how many pairs are named. All are counted.
+const maxPairs = 10
+
+func tell(r *loadtest.Result) *story {
+	s := &story{start: r.StartedAt}
+	for i := range r.Records {
+		if rec := &r.Records[i]; i == 0 || rec.SentAt.Before(s.start) {
+			s.start = rec.SentAt
+		}
+	}
+	for i := range r.Records {
+		rec := &r.Records[i]
+		s.length = max(s.length, s.ms(rec.DoneAt))
+		switch {
+		case rec.Receipt == nil:
+		case rec.AcquiredAt.IsZero() || rec.ReleasedAt.Before(rec.AcquiredAt):
+			s.missing++
+		default:
+			from := s.ms(rec.AcquiredAt)
+			s.holds = append(s.holds, hold{
+				rec: rec, asked: from - max(rec.WaitedMS, 0), from: from, to: s.ms(rec.ReleasedAt),
+				excludes: mustExclude(&r.Strategy, rec.Segment),
+			})
+		}
+	}
+	slices.SortFunc(
+		s.holds,
+		func(a, b hold) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.rec.Seq, b.rec.Seq)) },
+	)
+	s.meet()
+	return s
+}
+
+func (s *story) ms(t time.Time) float64 { return float64(t.Sub(s.start)) / float64(time.Millisecond) }
+
+// meet finds who was together with whom: one pass in the order of coming, with those who have not left yet.
+func (s *story) meet() {
+	inside := make(map[room][]*hold)
+	for i := range s.holds {
+		h := &s.holds[i]
+		if !h.excludes {
+			continue
+		}
+		there := slices.DeleteFunc(inside[h.room()], func(o *hold) bool { return o.to <= h.from })
+		for _, other := range there {
+			p := pair{other, h}
+			s.pairs++
+			if len(s.shown) < maxPairs {
+				s.shown = append(s.shown, p)
+			}
+			other.met(h, h.from, min(h.to, other.to))
+			h.met(other, h.from, min(h.to, other.to))
+		}
+		inside[h.room()] = append(there, h)
+	}
+}
+
+// met notes that h was with other. The time from its first to its last company is drawn as one, and a gap between two
+// in it with it.
+func (h *hold) met(other *hold, from, to float64) {
+	if h.together == 0 {
+		h.partner, h.firstMet, h.last = other, from, to
+	}
+	h.together++
+	h.firstMet, h.last = min(h.firstMet, from), max(h.last, to)
+}
