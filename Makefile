@@ -10,11 +10,11 @@ SECONDS_FUZZ ?= 15
 
 ##@ See it
 .PHONY: demo
-demo: deps build ## Start everything on this computer, show the race and its fixes, stop everything (DEPS=no installs nothing)
+demo: deps build ## Start everything on this computer, show the race and its fixes, stop it (DEPS=no installs nothing)
 	bin/stock demo $(ARGS)
 
 .PHONY: lab lab-matrix
-lab: build ## Make every failure of the catalogue happen, compare with docs/failure-modes.json, write out/lab.html (under 15 minutes)
+lab: build ## Make every failure of the catalogue happen, check docs/failure-modes.json, write out/lab.html (15 minutes)
 	@mkdir -p out
 	bin/stock lab run --all --json out/lab.json --html out/lab.html $(ARGS)
 	bin/stock lab matrix out/lab.json --check docs/failure-modes.json
@@ -26,7 +26,8 @@ lab-matrix: build ## Make docs/failure-modes.* and the outputs in docs/lessons a
 
 .PHONY: lessons
 lessons: ## Give every command of docs/lessons to the program, and see that it does what the lesson says (minutes)
-	REQUIRE_BACKENDS=1 $(GO) test -race -count 1 -parallel 3 -timeout 20m -run '^TestLessonsAsTyped$$' ./docs -type-lessons
+	REQUIRE_BACKENDS=1 $(GO) test -race -count 1 -parallel 3 -timeout 20m \
+	  -run '^TestLessonsAsTyped$$' ./docs -type-lessons
 
 ##@ Run it in containers
 .PHONY: up down loadtest logs compose-test
@@ -35,10 +36,10 @@ up: build ## Start three instances behind nginx, with Redis, MariaDB and ZooKeep
 	$(COMPOSE) up -d --no-build --remove-orphans
 	@bin/stock healthcheck --url $(URL)/readyz --all --wait 60s && echo "It serves at $(URL). Now: make loadtest"
 
-loadtest: build ## Compare every strategy on the composition, judge each run, write out/loadtest.html (STRATEGY=none,atomic to choose)
+loadtest: build ## Compare all strategies on the composition, write out/loadtest.html (STRATEGY=none,atomic to choose)
 	@mkdir -p out
-	STOCK_ADMIN_TOKEN=$${STOCK_ADMIN_TOKEN:-demo} bin/stock load --url $(URL) --strategies $(STRATEGY) -c 30 -n 1000 --stock 100 \
-	  --html out/loadtest.html --json out/loadtest.json --history out/loadtest.jsonl $(ARGS)
+	STOCK_ADMIN_TOKEN=$${STOCK_ADMIN_TOKEN:-demo} bin/stock load --url $(URL) --strategies $(STRATEGY) \
+	  -c 30 -n 1000 --stock 100 --html out/loadtest.html --json out/loadtest.json --history out/loadtest.jsonl $(ARGS)
 
 logs: ## Follow the logs of the composition
 	$(COMPOSE) logs -f --tail 50
@@ -67,25 +68,28 @@ race: ## Show that "none" loses updates in ten runs of ten, and that what promis
 	$(GO) test -count 1 -timeout 25m -run TestRaceOften -v ./cmd/stock -often
 
 .PHONY: soak
-soak: deps build ## Sell while instances, servers and links fail at random, and judge whether a unit was lost (FOR=10m SEED=7 to choose)
+soak: deps build ## Sell while servers and links fail at random, and judge the sales (FOR=10m SEED=7 to choose)
 	bin/stock lab soak --for $(or $(FOR),10m) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
-bench-peers: ## Measure our locks beside those of others, with ratios taken in one run (about 25 minutes; see bench/README.md)
+bench-peers: ## Measure our locks beside those of others, in one run (about 25 minutes; see bench/README.md)
 	cd bench && $(GO) run . $(ARGS)
 
 fuzz: ## Fuzz every parser for SECONDS_FUZZ seconds each
 	@for target in $$(grep -rho --include='*_test.go' 'func Fuzz[A-Za-z0-9]*' . | cut -c6- | sort -u); do \
 	  dir=$$(dirname "$$(grep -rl --include='*_test.go' "func $$target(" . | head -1)"); \
-	  echo "$$dir $$target"; $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(SECONDS_FUZZ)s -fuzzminimizetime 20x "$$dir" || exit 1; \
+	  echo "$$dir $$target"; \
+	  $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(SECONDS_FUZZ)s -fuzzminimizetime 20x "$$dir" || exit 1; \
 	done
 
-SCRIPTS = .ci/run docs/refresh loadtest/curl/deduct_stock.sh deploy/deps deploy/images deploy/compose-test deploy/nginx-entry \
-  deploy/standin/build deploy/standin/remove deploy/standin/mariadb-entry deploy/standin/redis-entry deploy/standin/zookeeper-entry
-lint: ## go vet, staticcheck, gofumpt, shellcheck, and whether go.mod is tidy
+# A script is a file that begins with the shebang of a shell, or with the directive that tells shellcheck its shell.
+SCRIPTS = $(shell find . -type f -not -path './.git/*' -not -path './out/*' -not -path './bin/*' -exec awk \
+  'FNR == 1 && (/^.!.*[\/ ](ba|da)?sh( |$$)/ || /^. shellcheck shell=/) { print FILENAME } { nextfile }' {} +)
+lint: ## go vet, staticcheck, gofumpt, shellcheck, the width of lines, and whether go.mod is tidy
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
 	@bad=$$($(GO) tool gofumpt -l .); if [ -n "$$bad" ]; then echo "not formatted (make fmt):"; echo "$$bad"; exit 1; fi
-	@if command -v shellcheck >/dev/null; then shellcheck -x $(SCRIPTS); else echo "shellcheck is not installed: scripts are not checked (apt-get install shellcheck)"; fi
+	@if command -v shellcheck >/dev/null; then shellcheck -x $(SCRIPTS); \
+	else echo "shellcheck is not installed: scripts are not checked (apt-get install shellcheck)"; fi
 	$(GO) mod verify >/dev/null
 
 fmt: ## Format the code
@@ -94,7 +98,7 @@ fmt: ## Format the code
 tidy: ## Tidy go.mod
 	$(GO) mod tidy
 
-deps: ## Install the servers that the demonstration and the tests run (Debian, Ubuntu, as root), or say what is missing (DEPS=no: only say it)
+deps: ## Install the servers of the demonstration and the tests (Debian, Ubuntu, as root; DEPS=no: only name them)
 	@deploy/deps
 
 clean: ## Remove what was built
@@ -102,5 +106,6 @@ clean: ## Remove what was built
 
 .PHONY: help
 help: ## Show this help
-	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z][a-z-]*:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} \
+	  /^[a-z][a-z-]*:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo

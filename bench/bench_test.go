@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"math"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,7 +13,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// TestMain is also the worker: the contest starts its own program again.
+// TestMain is also the worker: the contest starts its own program.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == workerRole {
 		main()
@@ -70,7 +68,7 @@ func TestReportsOfBothSortsAddUp(t *testing.T) {
 	}
 }
 
-// rowOf is a row with these rates, one for each round; 0 is a round that failed.
+// rowOf returns a row with these rates, one for each round; 0 is a round that failed.
 func rowOf(table, name string, rates ...float64) *row {
 	w := &row{Table: table, Name: name, Server: "redis", shape: shape{3, 10, 1, false}}
 	for _, v := range rates {
@@ -88,7 +86,8 @@ func TestRatioIsWithinRounds(t *testing.T) {
 	if got, ok := a.ratio(b, rate); !ok || got != 2 {
 		t.Errorf("ratio %v, %v: want 2, whatever the computer did in each round", got, ok)
 	}
-	if got, ok := rowOf(contended, "a", 20, 20, 300, 300).ratio(rowOf(contended, "b", 10, 100), rate); !ok || got != 2.5 {
+	if got, ok := rowOf(contended, "a", 20, 20, 300, 300).ratio(rowOf(contended, "b", 10, 100), rate); !ok ||
+		got != 2.5 {
 		t.Errorf("ratio %v, %v: want 2.5, each against its own round", got, ok)
 	}
 	if _, ok := a.ratio(nil, rate); ok {
@@ -119,7 +118,7 @@ func TestFiguresAreHeldAgainstTheStrongestPeer(t *testing.T) {
 	}
 }
 
-// A lock that lets two in makes the run fail; a race does not.
+// A lock with two holders at once makes the run fail. A race without a lock does not.
 func TestLostUpdatesAreFoundOut(t *testing.T) {
 	w := rowOf(contended, nameWatchdog, 1)
 	r := &results{Rows: []*row{w}}
@@ -155,60 +154,6 @@ func TestReplaceBetween(t *testing.T) {
 	}
 }
 
-// The delay is never shorter than asked for, keeps order, and passes the end of a connection on.
-func TestDelay(t *testing.T) {
-	echo, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer echo.Close()
-	go func() { // ends with the listener
-		for {
-			conn, err := echo.Accept()
-			if err != nil {
-				return
-			}
-			go func() { _, _ = io.Copy(conn, conn); conn.Close() }()
-		}
-	}()
-	const oneWay = 5 * time.Millisecond
-	d, err := openDelay(echo.Addr().String(), oneWay)
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := net.Dial("tcp", d.addr())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	want := strings.Repeat("0123456789", 10_000)
-	began := time.Now()
-	go func() { // ends when all is read
-		for i := 0; i < len(want); i += 1000 {
-			_, _ = io.WriteString(conn, want[i:i+1000])
-		}
-	}()
-	got := make([]byte, len(want))
-	if _, err := io.ReadFull(conn, got[:1]); err != nil {
-		t.Fatal(err)
-	}
-	if took := time.Since(began); took < 2*oneWay {
-		t.Errorf("there and back in %v, want %v or more", took, 2*oneWay)
-	}
-	if _, err := io.ReadFull(conn, got[1:]); err != nil {
-		t.Fatal(err)
-	}
-	if string(got) != want {
-		t.Error("bytes came in another order")
-	}
-	if err := d.close(); err != nil {
-		t.Error(err)
-	}
-	if _, err := io.Copy(io.Discard, conn); err != nil && !strings.Contains(err.Error(), "reset") {
-		t.Errorf("after close: %v", err)
-	}
-}
-
 // One short run with real servers: a lock loses nothing, no lock loses much, and both are told apart by the counter.
 func TestContest(t *testing.T) {
 	if testing.Short() {
@@ -216,7 +161,10 @@ func TestContest(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	s, err := parse([]string{"-rounds", "1", "-duration", "300ms", "-tables", contended, "-only", "^(no lock .*|redis-watchdog|SET NX.*)$"})
+	s, err := parse([]string{
+		"-rounds", "1", "-duration", "300ms", "-tables", contended, "-only",
+		"^(no lock .*|redis-watchdog|SET NX.*)$",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

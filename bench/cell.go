@@ -31,7 +31,8 @@ func (c *contest) run(ctx context.Context, j job) (o outcome, err error) {
 	duration := c.settings.duration / time.Duration(j.slices)
 	t := task{
 		Entrant: j.entrant.base(), Cell: "b" + strconv.Itoa(c.cells), Keys: j.Keys, Contenders: j.Contenders,
-		Redis: c.addr(stack.Redis, j.Delayed), ZooKeeper: c.addr(stack.ZooKeeper, j.Delayed), MySQL: c.addr(stack.MySQL, false),
+		Redis: c.addr(stack.Redis, j.Delayed), ZooKeeper: c.addr(stack.ZooKeeper, j.Delayed),
+		MySQL:  c.addr(stack.MySQL, false),
 		WarmMS: warmGo.Milliseconds(), RunMS: duration.Milliseconds(), GraceMS: grace.Milliseconds(),
 	}
 	if j.entrant.foreign != nil {
@@ -42,31 +43,31 @@ func (c *contest) run(ctx context.Context, j job) (o outcome, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*grace+duration)
 	defer cancel()
-	crew := make([]*workerProcess, j.Procs)
+	workers := make([]*workerProcess, j.Procs)
 	defer func() {
-		for _, w := range crew {
+		for _, w := range workers {
 			if w != nil {
 				w.end()
 			}
 		}
 	}()
-	for i := range crew {
+	for i := range workers {
 		t.Number = i
-		if crew[i], err = c.launch(ctx, j, t); err != nil {
+		if workers[i], err = c.launch(ctx, j, t); err != nil {
 			return o, err
 		}
 	}
-	for _, w := range crew {
+	for _, w := range workers {
 		if err := w.ready(); err != nil {
 			return o, err
 		}
 	}
 	before := c.meter(ctx)
-	for _, w := range crew {
+	for _, w := range workers {
 		w.start()
 	}
 	var reports []report
-	for _, w := range crew {
+	for _, w := range workers {
 		r, err := w.report()
 		if err != nil {
 			return o, err
@@ -74,7 +75,7 @@ func (c *contest) run(ctx context.Context, j job) (o outcome, err error) {
 		reports = append(reports, r)
 	}
 	spent := c.meter(ctx).since(before)
-	for _, w := range crew {
+	for _, w := range workers {
 		w.end()
 		spent.cpu["clients"] += w.used()
 	}
@@ -87,7 +88,7 @@ func (c *contest) run(ctx context.Context, j job) (o outcome, err error) {
 	return o, err
 }
 
-// stock prepares the SKUs of those who sell.
+// stock prepares the SKUs that the entrants on MariaDB sell.
 func (c *contest) stock(ctx context.Context, j job, t task) error {
 	if j.entrant.server != stack.MySQL {
 		return nil
@@ -105,7 +106,7 @@ func (c *contest) stock(ctx context.Context, j job, t task) error {
 	return nil
 }
 
-// counted is how many turns left a trace.
+// counted returns the number of turns that the counters have seen.
 func (c *contest) counted(ctx context.Context, j job, t task) (sum int64, err error) {
 	for i := range t.Keys {
 		if j.entrant.server == stack.MySQL {
@@ -131,7 +132,7 @@ func (c *contest) launch(ctx context.Context, j job, t task) (*workerProcess, er
 	}
 	var cmd *exec.Cmd
 	if j.entrant.foreign != nil {
-		cmd = c.abroad.command(ctx, j.entrant.foreign, t)
+		cmd = c.foreign.command(ctx, j.entrant.foreign, t)
 	} else {
 		program := j.entrant.program
 		if program == "" {

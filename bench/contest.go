@@ -12,16 +12,17 @@ import (
 
 	"example.com/stock/repo"
 	"example.com/stock/stack"
+	"example.com/stock/stack/wire"
 )
 
-// A contest is the servers and what is known of this computer.
+// A contest holds the servers and what is known of this computer.
 type contest struct {
 	settings settings
 	servers  *stack.Stack
-	slow     map[stack.Kind]*delay
-	redis    *redis.Client // past the delay
+	slow     map[stack.Kind]*wire.Proxy // that delay
+	redis    *redis.Client              // past the delay
 	db       *gorm.DB
-	abroad   *abroad
+	foreign  *foreignRunner
 	missing  map[string]string // entrants that cannot run here, with the reason
 	versions []string
 	cells    int
@@ -29,7 +30,7 @@ type contest struct {
 }
 
 func openContest(ctx context.Context, s settings) (c *contest, err error) {
-	c = &contest{settings: s, slow: map[stack.Kind]*delay{}, missing: map[string]string{}, began: time.Now()}
+	c = &contest{settings: s, slow: map[stack.Kind]*wire.Proxy{}, missing: map[string]string{}, began: time.Now()}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, c.close())
@@ -38,7 +39,7 @@ func openContest(ctx context.Context, s settings) (c *contest, err error) {
 	if c.servers, err = stack.Start(ctx, stack.Options{Want: c.wanted(), Progress: tell}); err != nil {
 		return nil, err
 	}
-	if c.abroad, err = openAbroad(ctx, c.servers.Dir); err != nil {
+	if c.foreign, err = openForeignRunner(ctx, c.servers.Dir); err != nil {
 		progress("%v", err)
 	}
 	if err := c.openServers(ctx); err != nil {
@@ -54,7 +55,7 @@ func openContest(ctx context.Context, s settings) (c *contest, err error) {
 			}
 		}
 		if e.foreign != nil && c.missing[e.name] == "" {
-			reason, version := c.abroad.missing(ctx, e.foreign)
+			reason, version := c.foreign.missing(ctx, e.foreign)
 			if reason != "" {
 				c.missing[e.name] = reason
 				continue
@@ -65,7 +66,7 @@ func openContest(ctx context.Context, s settings) (c *contest, err error) {
 	return c, nil
 }
 
-// wanted lists the servers that what is measured needs.
+// wanted returns the servers that the entrants need.
 func (c *contest) wanted() []stack.Kind {
 	kinds := []stack.Kind{stack.Redis} // counters and the limit are there
 	for _, kind := range []stack.Kind{stack.ZooKeeper, stack.MySQL} {
@@ -80,19 +81,21 @@ func (c *contest) wanted() []stack.Kind {
 }
 
 func (c *contest) openServers(ctx context.Context) error {
-	// A thread that sleeps in the kernel keeps its P until sysmon takes it away, up to 10 ms later. Each of the four lanes gets one of
-	// its own, so that those who read for them never wait.
+	// A thread that sleeps in the kernel keeps its P until sysmon takes it away, up to 10 ms later. Each of the four
+	// directions that are delayed gets one of its own, so that nothing else has to wait for one.
 	runtime.GOMAXPROCS(runtime.NumCPU() + 4)
 	for _, kind := range []stack.Kind{stack.Redis, stack.ZooKeeper} {
 		server := c.servers.Server(string(kind))
 		if server == nil || server.StandIn != "" {
 			continue
 		}
-		d, err := openDelay(server.Addr, c.settings.delay/2)
+		proxy, err := wire.Listen(server.Addr, wire.Protocol{})
 		if err != nil {
-			return fmt.Errorf("open the delay before %s: %w", kind, err)
+			return err
 		}
-		c.slow[kind] = d
+		proxy.DelayExactly(wire.ToServer, c.settings.delay/2)
+		proxy.DelayExactly(wire.ToClient, c.settings.delay/2)
+		c.slow[kind] = proxy
 	}
 	if server := c.servers.Server(string(stack.Redis)); server != nil {
 		c.redis = redis.NewClient(&redis.Options{Addr: server.Addr})
@@ -119,8 +122,8 @@ func (c *contest) close() error {
 	if c.redis != nil {
 		errs = append(errs, c.redis.Close())
 	}
-	for _, d := range c.slow {
-		errs = append(errs, d.close())
+	for _, proxy := range c.slow {
+		errs = append(errs, proxy.Close())
 	}
 	if c.servers != nil {
 		errs = append(errs, c.servers.Stop())
@@ -128,10 +131,10 @@ func (c *contest) close() error {
 	return errors.Join(errs...)
 }
 
-// addr is where a worker finds a server; "" if there is none.
+// addr returns the address of a server for a worker, or "" if there is none.
 func (c *contest) addr(kind stack.Kind, delayed bool) string {
-	if d := c.slow[kind]; delayed && d != nil {
-		return d.addr()
+	if proxy := c.slow[kind]; delayed && proxy != nil {
+		return proxy.Addr()
 	}
 	if server := c.servers.Server(string(kind)); server != nil {
 		return server.URL

@@ -9,21 +9,21 @@ import (
 	"example.com/stock/stack"
 )
 
-// A Side says whose an entrant is.
+// A side says whose lock an entrant is.
 type side string
 
 const (
 	ours  side = "ours"
 	peer  side = "peer"
-	bound side = "no lock" // what no lock can exceed, or what happens without one
+	bound side = "no lock" // the limit of every lock, or what happens without one
 )
 
-// An entrant is one lock in the comparison, or the lack of one.
+// An entrant is one lock in the comparison, or the same work without a lock.
 type entrant struct {
 	name   string
 	what   string // one line for the legend
 	side   side
-	server stack.Kind // where the lock is kept: locks of one server are compared with each other
+	server stack.Kind // where the lock is kept. Locks of one server are compared with each other
 
 	open    func(ctx context.Context, t task) ([]turn, error) // the contenders of a worker process
 	foreign *foreign                                          // instead of open: it is not written in Go
@@ -34,7 +34,7 @@ type entrant struct {
 	program string // its worker, if that is not this program
 }
 
-// beside repeats our own entrants for each of some other builds of this program, LABEL=PROGRAM.
+// beside adds our own entrants once more for each other build of this program, LABEL=PROGRAM.
 func beside(list []entrant, builds []string) (all []entrant) {
 	for _, e := range list {
 		all = append(all, e)
@@ -61,7 +61,7 @@ func (e entrant) base() string {
 	return name
 }
 
-// needs lists the servers: the work is on Redis unless it is the lock's own transaction.
+// needs returns the servers. The work is on Redis unless it is the lock's own transaction.
 func (e entrant) needs() []stack.Kind {
 	if e.server == stack.Redis || e.server == stack.MySQL {
 		return []stack.Kind{e.server}
@@ -87,7 +87,7 @@ const (
 	plainSuffix    = ", no hand-over"
 )
 
-// entrants lists them in the order of the tables.
+// entrants returns them in the order of the tables.
 func entrants() []entrant {
 	return []entrant{
 		{
@@ -113,7 +113,8 @@ func entrants() []entrant {
 		},
 		{
 			name: nameSpin, side: peer, server: stack.Redis, open: openSpin,
-			what: "written out by hand: SET NX PX with a random value, tried every 1 ms, compare-and-delete in Lua. No fence, no renewal",
+			what: "written out by hand: SET NX PX with a random value, tried every 1 ms, compare-and-delete in Lua. " +
+				"No fence, no renewal",
 		},
 		{
 			name: nameRedislock, side: peer, server: stack.Redis, open: openRedislock,
@@ -121,15 +122,17 @@ func entrants() []entrant {
 		},
 		{
 			name: nameRedsync, side: peer, server: stack.Redis, open: openRedsync(false),
-			what: "github.com/go-redsync/redsync/v4 as it comes: retries after 50 to 250 ms, gives up after 32 (and is asked again here)",
+			what: "github.com/go-redsync/redsync/v4 as it comes: retries after 50 to 250 ms, gives up after 32 " +
+				"(and is asked again here)",
 		},
 		{
 			name: nameRedsync1, side: peer, server: stack.Redis, open: openRedsync(true),
 			what: "the same with a retry delay of 1 ms",
 		},
 		{
-			name: "redis-py Lock, 1 ms", side: peer, server: stack.Redis, foreign: &foreign{script: "contend.py", way: "redis", library: "redis-py"},
-			what: "Python threads with redis.lock.Lock(sleep=0.001)",
+			name: "redis-py Lock, 1 ms", side: peer, server: stack.Redis,
+			foreign: &foreign{script: "contend.py", lock: "redis", library: "redis-py"},
+			what:    "Python threads with redis.lock.Lock(sleep=0.001)",
 		},
 
 		{
@@ -137,7 +140,8 @@ func entrants() []entrant {
 			what: "as the service has it: with lock.HandOver if the catalogue says so",
 		},
 		{
-			name: nameSequential + plainSuffix, side: ours, server: stack.ZooKeeper, open: shipped("zk-sequential", true),
+			name: nameSequential + plainSuffix, side: ours, server: stack.ZooKeeper,
+			open: shipped("zk-sequential", true),
 			what: "zklock.Sequential alone: every contender has a node of its own",
 		},
 		{
@@ -149,12 +153,14 @@ func entrants() []entrant {
 			what: "the same, one session for each process",
 		},
 		{
-			name: nameCurator, side: peer, server: stack.ZooKeeper, foreign: &foreign{script: "Contend.java", way: "curator", library: "Curator"},
-			what: "Java threads, one CuratorFramework for each JVM",
+			name: nameCurator, side: peer, server: stack.ZooKeeper,
+			foreign: &foreign{script: "Contend.java", lock: "curator", library: "Curator"},
+			what:    "Java threads, one CuratorFramework for each JVM",
 		},
 		{
-			name: "kazoo Lock", side: peer, server: stack.ZooKeeper, foreign: &foreign{script: "contend.py", way: "kazoo", library: "kazoo"},
-			what: "Python threads, one KazooClient for each process",
+			name: "kazoo Lock", side: peer, server: stack.ZooKeeper,
+			foreign: &foreign{script: "contend.py", lock: "kazoo", library: "kazoo"},
+			what:    "Python threads, one KazooClient for each process",
 		},
 
 		{
@@ -163,7 +169,8 @@ func entrants() []entrant {
 		},
 		{
 			name: nameBareSQL, side: peer, server: stack.MySQL, open: openBareSQL,
-			what: "the same five statements in a loop over database/sql, same pool, values interpolated by the driver too",
+			what: "the same five statements in a loop over database/sql, same pool, " +
+				"values interpolated by the driver too",
 		},
 	}
 }
@@ -177,5 +184,5 @@ func lookup(name string) (entrant, error) {
 	return all[i], nil
 }
 
-// alike makes n contenders of one turn that may be taken by several at once.
+// alike returns n contenders that share one turn, which may run concurrently.
 func alike(n int, t turn) []turn { return slices.Repeat([]turn{t}, n) }

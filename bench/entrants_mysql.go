@@ -40,7 +40,7 @@ func openPessimistic(_ context.Context, t task) ([]turn, error) {
 	}), nil
 }
 
-// openBareSQL is the yardstick for what gorm and the store cost: the statements that they send, sent by hand.
+// openBareSQL sends the statements that gorm and the store send, by hand. It shows what those two cost.
 func openBareSQL(_ context.Context, t task) ([]turn, error) {
 	c, err := mysql.ParseDSN(t.MySQL)
 	if err != nil {
@@ -67,19 +67,23 @@ func bareSale(ctx context.Context, db *sql.DB, sku string) error {
 	}
 	defer func() { _ = tx.Rollback() }() // nothing after a commit
 	var s service.Stock
-	err = tx.QueryRowContext(ctx, "SELECT sku, quantity, initial, sold, version, epoch, fence, guard FROM stock WHERE sku = ? LIMIT 1 FOR UPDATE", sku).
+	err = tx.QueryRowContext(ctx, "SELECT sku, quantity, initial, sold, version, epoch, fence, guard FROM stock"+
+		" WHERE sku = ? LIMIT 1 FOR UPDATE", sku).
 		Scan(&s.SKU, &s.Quantity, &s.Initial, &s.Sold, &s.Version, &s.Epoch, &s.Fence, &s.Guard)
 	if err != nil {
 		return err
 	}
 	o := orderOf(service.SKU(sku), s)
 	if _, err := tx.ExecContext(ctx, "UPDATE stock SET sold = sold + ?, version = version + 1, guard = ?, quantity = ?"+
-		" WHERE sku = ? AND guard IN ('', ?) AND epoch = ?", o.Quantity, o.Strategy, o.Remaining, sku, o.Strategy, o.Epoch); err != nil {
+		" WHERE sku = ? AND guard IN ('', ?) AND epoch = ?",
+		o.Quantity, o.Strategy, o.Remaining, sku, o.Strategy, o.Epoch); err != nil {
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, "INSERT INTO orders (id, sku, epoch, version, quantity, quantity_read, quantity_left, strategy, instance,"+
-		" request_id, fence, segment, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		o.ID, sku, o.Epoch, o.Version, o.Quantity, o.Read, o.Remaining, o.Strategy, o.Instance, o.RequestID, o.Fence, o.Segment, o.CreatedAt.UTC()); err != nil {
+	if _, err := tx.ExecContext(ctx,
+		"INSERT INTO orders (id, sku, epoch, version, quantity, quantity_read, quantity_left, strategy, instance,"+
+			" request_id, fence, segment, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		o.ID, sku, o.Epoch, o.Version, o.Quantity, o.Read, o.Remaining, o.Strategy, o.Instance, o.RequestID, o.Fence,
+		o.Segment, o.CreatedAt.UTC()); err != nil {
 		return err
 	}
 	return tx.Commit()

@@ -10,8 +10,9 @@ import (
 	"example.com/stock/strategy"
 )
 
-// shipped is a strategy of the catalogue, with the options of the service; plain without what the catalogue puts around the lock.
-// It is used as the service uses it, through lock.Do: fenced, renewed, and with a ctx that ends when the lease is lost.
+// shipped opens a strategy of the catalogue with the options of the service. If plain is true, it is without what the
+// catalogue puts around the lock. It is used as the service uses it, through lock.Do: fenced, renewed, and with a ctx
+// that ends when the lease is lost.
 func shipped(name string, plain bool) func(context.Context, task) ([]turn, error) {
 	return func(_ context.Context, t task) ([]turn, error) {
 		s, err := strategy.Lookup(name)

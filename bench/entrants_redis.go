@@ -14,17 +14,18 @@ import (
 
 const lease = 30 * time.Second
 
-// redisClient is the client of every Go entrant, with the options of the service.
+// redisClient returns the client of a Go entrant, with the options of the service.
 func redisClient(t task) *redis.Client {
 	return redis.NewClient(&redis.Options{
 		Addr: t.Redis, PoolSize: 64, ContextTimeoutEnabled: true, MaxRetries: -1,
-		DialTimeout: time.Second, DialerRetries: 1, ReadTimeout: 2 * time.Second, WriteTimeout: 2 * time.Second, PoolTimeout: 2 * time.Second,
+		DialTimeout: time.Second, DialerRetries: 1, ReadTimeout: 2 * time.Second, WriteTimeout: 2 * time.Second,
+		PoolTimeout: 2 * time.Second,
 	})
 }
 
 func counterOf(key string) string { return "count:" + key }
 
-// count is the work: one GET, one SET. Whoever is not alone in it loses updates.
+// count is the work: one GET, one SET. Without mutual exclusion it loses updates.
 func count(ctx context.Context, c *redis.Client, key string) error {
 	n, err := c.Get(ctx, counterOf(key)).Int64()
 	if err != nil && !errors.Is(err, redis.Nil) {
@@ -43,7 +44,8 @@ func openNone(_ context.Context, t task) ([]turn, error) {
 
 func openSpin(_ context.Context, t task) ([]turn, error) {
 	c := redisClient(t)
-	free := redis.NewScript(`if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`)
+	free := redis.NewScript(
+		`if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`)
 	return alike(t.Contenders, func(ctx context.Context, key string) (bool, error) {
 		token := rand.Text()
 		for {
@@ -71,9 +73,9 @@ func openRedislock(_ context.Context, t task) ([]turn, error) {
 	c := redisClient(t)
 	locks := redislock.New(c)
 	// Without a strategy of its own each Obtain stops at the lease; the wait is bounded by ctx here.
-	patient := &redislock.Options{RetryStrategy: redislock.LinearBackoff(time.Millisecond)}
+	options := &redislock.Options{RetryStrategy: redislock.LinearBackoff(time.Millisecond)}
 	return alike(t.Contenders, func(ctx context.Context, key string) (bool, error) {
-		l, err := locks.Obtain(ctx, key, lease, patient)
+		l, err := locks.Obtain(ctx, key, lease, options)
 		if err != nil {
 			return false, err
 		}

@@ -13,7 +13,7 @@ type mute struct{}
 
 func (mute) Printf(string, ...any) {}
 
-// openZKLock is the client library's own lock. It knows no ctx.
+// openZKLock opens the client library's own lock, which has no ctx.
 func openZKLock(shared bool) func(context.Context, task) ([]turn, error) {
 	return func(_ context.Context, t task) ([]turn, error) {
 		c := redisClient(t)
@@ -21,7 +21,8 @@ func openZKLock(shared bool) func(context.Context, task) ([]turn, error) {
 		var conn *zk.Conn
 		for range t.Contenders {
 			if conn == nil || !shared {
-				next, events, err := zk.Connect([]string{t.ZooKeeper}, 10*time.Second, zk.WithLogger(mute{}), zk.WithLogInfo(false))
+				next, events, err := zk.Connect([]string{t.ZooKeeper}, 10*time.Second, zk.WithLogger(mute{}),
+					zk.WithLogInfo(false))
 				if err != nil {
 					return nil, fmt.Errorf("connect: %w", err)
 				}

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A figure is something to reach: a ratio, measured within the rounds of one run.
+// A figure is a ratio with a target, measured within the rounds of one run.
 type figure struct {
 	Text    string  `json:"text"`
 	Target  float64 `json:"target"`  // 0: none, it is told to explain the others
@@ -22,43 +22,52 @@ func (f figure) reached() bool {
 	return f.Got >= f.Target
 }
 
-// redisPeers are those that throughput and p99 are held against.
+// redisPeers are the locks with which throughput and p99 are compared.
 func redisPeers() []string { return []string{nameRedislock, nameRedsync, nameRedsync1, nameSpin} }
 
-// figures are those of the specification of the locks, in its order.
+// figures returns those of the specification of the locks, in its order.
 func (r *results) figures() []figure {
 	perTurn := func(o outcome) float64 { return 1 / max(o.Rate, 1e-9) }
 	zkLocks := []string{nameZKLock, nameZKLock1}
+	longer := fmt.Sprintf(", round trips %g ms longer", r.DelayMS)
 	all := []figure{
-		r.against("redis-watchdog throughput / best of redislock, redsync, raw spin", 1.5, false, contended, nameWatchdog, redisPeers(), rate),
-		r.against("redis-watchdog throughput / one client without a lock", 0.8, false, contended, nameWatchdog, []string{nameLimit}, rate),
+		r.against("redis-watchdog throughput / best of redislock, redsync, raw spin", 1.5, false, contended,
+			nameWatchdog, redisPeers(), rate),
+		r.against("redis-watchdog throughput / one client without a lock", 0.8, false, contended, nameWatchdog,
+			[]string{nameLimit}, rate),
 		r.against("redis-watchdog p99 / best of their p99", 0.2, true, contended, nameWatchdog, redisPeers(), p99),
 		r.value("redis-watchdog, Jain index over all 30 contenders", 0.98, contended, nameWatchdog, fair),
 		r.value("zk-sequential, Jain index over all 30 contenders", 0.98, contended, nameSequential, fair),
 		r.against("zk-sequential throughput / go-zookeeper's Lock", 4, false, contended, nameSequential, zkLocks, rate),
-		r.against("zk-sequential throughput / Curator (3 JVMs)", 10, false, contended, nameSequential, []string{nameCurator}, rate),
+		r.against("zk-sequential throughput / Curator (3 JVMs)", 10, false, contended, nameSequential,
+			[]string{nameCurator}, rate),
 		r.against("pessimistic (gorm) throughput / the same statements with database/sql", 0.8, false,
 			contended, namePessimist, []string{nameBareSQL}, rate),
-		r.against("uncontended redis-watchdog time / redislock's", 1.15, true, single, nameWatchdog, []string{nameRedislock}, perTurn),
-		r.against("the same by the median turn, which other programs disturb less", 0, true, single, nameWatchdog, []string{nameRedislock}, p50),
-		r.against("uncontended zk-sequential time / go-zookeeper's Lock", 1.05, true, single, nameSequential, zkLocks, perTurn),
+		r.against("uncontended redis-watchdog time / redislock's", 1.15, true, single, nameWatchdog,
+			[]string{nameRedislock}, perTurn),
+		r.against("the same by the median turn, which other programs disturb less", 0, true, single, nameWatchdog,
+			[]string{nameRedislock}, p50),
+		r.against("uncontended zk-sequential time / go-zookeeper's Lock", 1.05, true, single, nameSequential, zkLocks,
+			perTurn),
 		r.against("the same by the median turn", 0, true, single, nameSequential, zkLocks, p50),
 		r.growth(),
 		r.manyKeys(),
-		r.against(fmt.Sprintf("redis-watchdog throughput / best of redislock, redsync, raw spin, round trips %g ms longer", r.DelayMS), 2.5, false,
+		r.against("redis-watchdog throughput / best of redislock, redsync, raw spin"+longer, 2.5, false,
 			delayed, nameWatchdog, redisPeers(), rate),
-		r.against(fmt.Sprintf("redis-watchdog throughput / one client without a lock, round trips %g ms longer", r.DelayMS), 0, false,
+		r.against("redis-watchdog throughput / one client without a lock"+longer, 0, false,
 			delayed, nameWatchdog, []string{nameLimit}, rate),
 		r.against("one client without a lock / best of redislock, redsync, raw spin: no lock can have more", 0, false,
 			contended, nameLimit, redisPeers(), rate),
-		r.against(fmt.Sprintf("one client without a lock / best of redislock, redsync, raw spin, round trips %g ms longer: no lock can have more", r.DelayMS),
+		r.against("one client without a lock / best of redislock, redsync, raw spin"+longer+": no lock can have more",
 			0, false, delayed, nameLimit, redisPeers(), rate),
 	}
 	return all
 }
 
 // against compares with the strongest of some peers.
-func (r *results) against(text string, target float64, atMost bool, table, name string, peers []string, of func(outcome) float64) figure {
+func (r *results) against(
+	text string, target float64, atMost bool, table, name string, peers []string, of func(outcome) float64,
+) figure {
 	f := figure{Text: text, Target: target, AtMost: atMost, Missing: true}
 	own := r.find(table, name, 1)
 	for _, peer := range peers {
@@ -79,9 +88,14 @@ func (r *results) value(text string, target float64, table, name string, of func
 	return f
 }
 
-// growth is the worst step from some keys to ten times as many. Two equal rates differ by some per cent from run to run.
+// growth returns the worst step from some keys to ten times as many. Equal rates differ by some per cent from run to
+// run.
 func (r *results) growth() figure {
-	f := figure{Text: "redis-watchdog over 1, 10, 100, 1000 keys: throughput / with a tenth of the keys, worst step (0.97 allows for noise)", Target: 0.97, Missing: true}
+	f := figure{
+		Text: "redis-watchdog over 1, 10, 100, 1000 keys: throughput / with a tenth of the keys, worst step" +
+			" (0.97 allows for noise)",
+		Target: 0.97, Missing: true,
+	}
 	var steps []string
 	for _, n := range []int{10, 100, 1000} {
 		got, ok := r.find(keys, nameWatchdog, n).ratio(r.find(keys, nameWatchdog, n/10), rate)
@@ -98,7 +112,10 @@ func (r *results) growth() figure {
 }
 
 func (r *results) manyKeys() figure {
-	f := figure{Text: "redis-watchdog throughput / redislock's, over 1000 keys", Target: 1, Missing: true, Against: nameRedislock}
+	f := figure{
+		Text: "redis-watchdog throughput / redislock's, over 1000 keys", Target: 1, Missing: true,
+		Against: nameRedislock,
+	}
 	got, ok := r.find(keys, nameWatchdog, 1000).ratio(r.find(keys, nameRedislock, 1000), rate)
 	f.Got, f.Missing = got, !ok
 	return f

@@ -1,7 +1,7 @@
-// Command bench measures the locks of this project beside other people's, on the same work, in one run.
+// Command bench compares the locks of this project with those of others, on the same work, in one run.
 //
-// The work is a GET and a SET of one Redis key, done while the lock is held. Contenders run in processes of their own, are
-// let go together, and repeat it for a fixed time. See README.md.
+// The work is a GET and a SET of one Redis key, done while the lock is held. Contenders run in processes of their
+// own. They start together and repeat the work for a fixed time. See README.md.
 package main
 
 import (
@@ -21,7 +21,7 @@ import (
 	"example.com/stock/stack"
 )
 
-// errLost makes the exit status 1: a lock let two in. A slow lock does not.
+// errLost makes the exit status 1: a lock had two holders at once. A slow lock is no error.
 var errLost = errors.New("a lock lost updates")
 
 func main() {
@@ -61,14 +61,21 @@ func parse(args []string) (settings, error) {
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.DurationVar(&s.duration, "duration", 3*time.Second, "how long each lock is measured in each round")
 	f.IntVar(&s.rounds, "rounds", 5, "how often; figures are medians")
-	f.StringVar(&only, "only", "", "measure only what matches this regular expression; figures that need more are left out")
-	f.StringVar(&tables, "tables", "", "print only the tables whose whole name matches: "+strings.Join(tableNames(), ", "))
-	f.DurationVar(&s.delay, "delay", time.Millisecond, "added to every round trip in the delayed tables, half of it each way")
+	f.StringVar(&only, "only", "",
+		"measure only what matches this regular expression; figures that need more are left out")
+	f.StringVar(&tables, "tables", "",
+		"print only the tables whose whole name matches: "+strings.Join(tableNames(), ", "))
+	f.DurationVar(&s.delay, "delay", time.Millisecond,
+		"added to every round trip in the delayed tables, half of it each way")
 	f.StringVar(&s.from, "from", "", "measure nothing: print what an earlier run wrote with --json to this `file`")
 	f.StringVar(&s.json, "json", "", "write everything that was measured to this `file`")
-	f.StringVar(&s.markdown, "markdown", "", "put the tables into this `file`, between <!-- bench --> and <!-- /bench -->")
-	f.StringVar(&s.profiles, "profiles", "", "have the first process of each Go entrant write a CPU profile into this `folder`")
-	f.Func("beside", "measure our locks again from another build of bench, `LABEL=PROGRAM`: before and after a change. May be repeated", func(build string) error {
+	f.StringVar(&s.markdown, "markdown", "",
+		"put the tables into this `file`, between <!-- bench --> and <!-- /bench -->")
+	f.StringVar(&s.profiles, "profiles", "",
+		"have the first process of each Go entrant write a CPU profile into this `folder`")
+	const besideHelp = "measure our locks again from another build of bench, `LABEL=PROGRAM`: " +
+		"before and after a change. May be repeated"
+	f.Func("beside", besideHelp, func(build string) error {
 		if _, program, ok := strings.Cut(build, "="); !ok || program == "" {
 			return errors.New("want LABEL=PROGRAM")
 		}
@@ -124,7 +131,7 @@ func compare(ctx context.Context, args []string) error {
 	return nil
 }
 
-// results are those of a new run, or of an earlier one.
+// results returns those of a new run, or of an earlier one with --from.
 func (s settings) results(ctx context.Context) (r *results, err error) {
 	if s.from == "" {
 		c, err := openContest(ctx, s)
@@ -145,7 +152,7 @@ func (s settings) results(ctx context.Context) (r *results, err error) {
 	return r, nil
 }
 
-// progress is told to people who wait, not to whoever reads the tables.
+// progress prints to stderr, for people who wait. The tables go to stdout.
 func progress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, time.Now().Format("15:04:05 ")+format+"\n", args...)
 }

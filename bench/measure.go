@@ -11,7 +11,7 @@ import (
 	"example.com/stock/stack"
 )
 
-// Results are everything that was measured.
+// results are everything that was measured.
 type results struct {
 	Computer string            `json:"computer"`
 	Versions []string          `json:"versions"`
@@ -25,7 +25,7 @@ type results struct {
 	Figures  []figure          `json:"figures"`
 }
 
-// A row is what became of one job.
+// A row holds the outcomes of one job.
 type row struct {
 	Table  string     `json:"table"`
 	Name   string     `json:"name"`
@@ -37,8 +37,8 @@ type row struct {
 	Errors []string   `json:"errors,omitempty"`
 }
 
-// measure goes through all jobs in every round, each time beginning with another, so that what else the computer does meets all of
-// them alike.
+// measure runs all jobs in every round. Each round begins with another job, so that whatever else the computer does
+// affects all of them alike.
 func (c *contest) measure(ctx context.Context) (*results, error) {
 	jobs := c.jobs()
 	if len(jobs) == 0 {
@@ -58,7 +58,8 @@ func (c *contest) measure(ctx context.Context) (*results, error) {
 	for _, j := range jobs {
 		parts = max(parts, j.slices)
 		r.Rows = append(r.Rows, &row{
-			Table: j.table, Name: j.entrant.name, Side: j.entrant.side, Server: j.entrant.server, Loses: j.entrant.loses,
+			Table: j.table, Name: j.entrant.name, Side: j.entrant.side, Server: j.entrant.server,
+			Loses: j.entrant.loses,
 			shape: j.shape, Rounds: make([]*outcome, c.settings.rounds*j.slices),
 		})
 	}
@@ -76,18 +77,11 @@ func (c *contest) measure(ctx context.Context) (*results, error) {
 			}
 		}
 	}
-	for kind, d := range c.slow {
-		late := d.lateness()
-		if late.TotalCount() > 0 {
-			r.Pings[string(kind)+" proxy"] = fmt.Sprintf("passed on %d times, late by %d µs (p50), %d µs (p99)",
-				late.TotalCount(), late.ValueAtQuantile(50), late.ValueAtQuantile(99))
-		}
-	}
 	r.Figures = r.figures()
 	return r, nil
 }
 
-// fill measures a job once, for a place in its row. The error is that of a run that was given up.
+// fill measures a job once, for one place in its row. It returns an error only if ctx has ended.
 func (c *contest) fill(ctx context.Context, w *row, at int, j job) error {
 	o, err := c.run(ctx, j)
 	switch {
@@ -104,7 +98,7 @@ func (c *contest) fill(ctx context.Context, w *row, at int, j job) error {
 	return nil
 }
 
-// pings shows that the delay is what it is said to be.
+// pings measures round trips, to show that the delay is as asked for.
 func (c *contest) pings(ctx context.Context) map[string]string {
 	pings := map[string]string{}
 	for name, delayed := range map[string]bool{"direct": false, "delayed": true} {
@@ -144,7 +138,7 @@ func (w *row) lost() (n int64) {
 	return n
 }
 
-// median is that of some figure over the rounds; ok is false if no round gave one.
+// median returns the median of a figure over the rounds. ok is false if no round has it.
 func (w *row) median(of func(outcome) float64) (m float64, ok bool) {
 	var all []float64
 	for _, o := range w.Rounds {
@@ -167,8 +161,8 @@ func median(all []float64) (float64, bool) {
 	return all[mid], true
 }
 
-// ratio is the median of the ratios within each round: what slows the computer down for a while slows both. Where one row has more
-// measurements in a round than the other, they are paired with that round's.
+// ratio returns the median of the ratios within each round: what slows the computer down for a while slows both rows.
+// If one row has more measurements in a round than the other, they are paired with the other's of that round.
 func (w *row) ratio(to *row, of func(outcome) float64) (float64, bool) {
 	if w == nil || to == nil {
 		return 0, false

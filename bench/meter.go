@@ -13,7 +13,7 @@ import (
 	"example.com/stock/stack"
 )
 
-// A reading is what the servers have done since they began. What cannot be read on this system is left out.
+// A reading holds what the servers have done since they started. What cannot be read on this system is left out.
 type reading struct {
 	commands map[string]float64
 	cpu      map[string]float64 // µs
@@ -54,7 +54,7 @@ func commandCounts(info string) map[string]float64 {
 	return counts
 }
 
-// processTime is the CPU time of a process. A tick is 10 ms on every Linux there is.
+// processTime returns the CPU time of a process. A tick is 10 ms on every Linux.
 func processTime(pid int) (us float64, ok bool) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -67,7 +67,10 @@ func processTime(pid int) (us float64, ok bool) {
 }
 
 func (r reading) since(before reading) reading {
-	d := reading{commands: map[string]float64{}, cpu: map[string]float64{}, busy: r.busy - before.busy, took: r.took - before.took}
+	d := reading{
+		commands: map[string]float64{}, cpu: map[string]float64{}, busy: r.busy - before.busy,
+		took: r.took - before.took,
+	}
 	for name, n := range r.commands {
 		if n -= before.commands[name]; n > 0 {
 			d.commands[name] = n
@@ -79,7 +82,7 @@ func (r reading) since(before reading) reading {
 	return d
 }
 
-// use notes what the servers did for each turn.
+// use records what the servers did for each turn.
 func (o *outcome) use(r reading) {
 	turns := float64(max(o.turns(), 1))
 	o.Commands, o.CPU = r.commands, r.cpu
@@ -99,7 +102,7 @@ func (o *outcome) use(r reading) {
 	}
 }
 
-// busyTime is the CPU time of everything on this computer, in µs; 0 where it cannot be read.
+// busyTime returns the CPU time of all programs on this computer in µs, or 0 if it cannot be read.
 func busyTime() (us float64) {
 	stat, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -107,7 +110,8 @@ func busyTime() (us float64) {
 	}
 	line, _, _ := strings.Cut(string(stat), "\n")
 	for i, field := range strings.Fields(line) {
-		if i == 0 || i == 4 || i == 5 || i > 8 { // the name, idle, waiting for a disk, and guests, who are counted as user
+		// the name, idle, waiting for a disk, and guests, who are counted as user
+		if i == 0 || i == 4 || i == 5 || i > 8 {
 			continue
 		}
 		ticks, _ := strconv.ParseFloat(field, 64)
@@ -116,7 +120,7 @@ func busyTime() (us float64) {
 	return us
 }
 
-// loadAverage of the last minute; -1 where it cannot be read.
+// loadAverage returns that of the last minute, or -1 if it cannot be read.
 func loadAverage() float64 {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
@@ -130,7 +134,7 @@ func loadAverage() float64 {
 	return load
 }
 
-// computer is what this runs on, in a line.
+// computer describes this computer in a line.
 func computer() string {
 	model := runtime.GOARCH
 	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {

@@ -28,7 +28,7 @@ type outcome struct {
 
 func (o outcome) turns() int64 { return o.Done + o.Late }
 
-// judge sums up what the workers of one measurement report.
+// judge adds up the reports of one measurement.
 func judge(reports []report, took time.Duration) (o outcome, err error) {
 	all := newHistogram()
 	var shares []int64
@@ -58,7 +58,8 @@ func judge(reports []report, took time.Duration) (o outcome, err error) {
 
 func ms(us int64) float64 { return float64(us) / 1000 }
 
-// jain is the index of R. Jain (https://arxiv.org/abs/cs/9809099): the square of the sum over n times the sum of squares.
+// jain returns the fairness index of R. Jain (https://arxiv.org/abs/cs/9809099): the square of the sum, divided by n
+// times the sum of the squares.
 func jain(shares []int64) float64 {
 	var sum, squares float64
 	for _, n := range shares {

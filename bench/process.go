@@ -11,14 +11,14 @@ import (
 	"os/exec"
 )
 
-// A workerProcess is one process of contenders, as its parent sees it.
+// A workerProcess is one process of contenders, for its parent.
 type workerProcess struct {
 	cmd    *exec.Cmd
 	in     io.WriteCloser
 	out    *bufio.Reader
 	said   bytes.Buffer // on stderr
 	waited bool
-	before float64 // CPU time in µs that it had used when it was let go
+	before float64 // CPU time in µs that it had used at the start
 }
 
 func goWorker(ctx context.Context, self string, t task) *exec.Cmd {
@@ -52,13 +52,13 @@ func (w *workerProcess) ready() error {
 	return nil
 }
 
-// start lets it go. One that has died is found by report.
+// start starts the measurement. If the worker has died, report says so.
 func (w *workerProcess) start() {
 	w.before, _ = processTime(w.cmd.Process.Pid)
 	_, _ = io.WriteString(w.in, "\n")
 }
 
-// used is the CPU time in µs since start, once it has ended.
+// used returns the CPU time in µs since start, once it has ended.
 func (w *workerProcess) used() float64 {
 	state := w.cmd.ProcessState
 	if state == nil || w.before == 0 {
@@ -86,8 +86,8 @@ func (w *workerProcess) died(when string, err error) error {
 	return fmt.Errorf("worker ended %s: %v, %v: %.500s", when, err, exit, bytes.TrimSpace(w.said.Bytes()))
 }
 
-// end has a worker end and waits for it: one that has reported does so by itself, another notices that its input has ended. The
-// ctx of its command kills one that does neither.
+// end ends a worker and waits for it. A worker that has reported ends by itself; another notices that its input has
+// ended. The ctx of its command kills one that does neither.
 func (w *workerProcess) end() {
 	if w.waited {
 		return

@@ -11,7 +11,7 @@ import (
 // workerRole is the first argument of this program when it is a worker; the second is the task.
 const workerRole = "worker"
 
-// A Task is what a worker process is told. Foreign workers are told the same.
+// A task is for one worker process. Foreign workers get the same.
 type task struct {
 	Entrant    string `json:"entrant"`
 	Redis      string `json:"redis"`
@@ -33,13 +33,13 @@ func (t task) warmKey() string { return t.Cell + "-warm" }
 
 func (t task) run() time.Duration { return time.Duration(t.RunMS) * time.Millisecond }
 
-// A worker says "ready", is told "go", and answers with a report, a line each. It ends when its input does, so that none
-// outlives a parent that was killed.
+// A worker prints "ready", reads a line, works, and prints a report in a line. It ends when its input ends, so that
+// none outlives a parent that was killed.
 type report struct {
 	Done    []int64 `json:"done"`    // turns that ended in time, of each contender
 	Late    int64   `json:"late"`    // turns that began in time and ended later
 	Failed  int64   `json:"failed"`  // tries that ended with an error, and were repeated
-	Stuck   int64   `json:"stuck"`   // contenders that never had their turn in the end
+	Stuck   int64   `json:"stuck"`   // contenders whose last wait did not end
 	Error   string  `json:"error"`   // the last one
 	Version string  `json:"version"` // of a foreign library
 
@@ -54,7 +54,7 @@ func record(h *hdrhistogram.Histogram, d time.Duration) {
 	_ = h.RecordValue(min(max(d.Microseconds(), 1), h.HighestTrackableValue())) // bounded, so it cannot fail
 }
 
-// times is the histogram of a report, whichever way it came.
+// times returns the histogram of a report, in whichever form it came.
 func (r report) times() (*hdrhistogram.Histogram, error) {
 	if len(r.Histogram) > 0 {
 		h, err := hdrhistogram.Decode(r.Histogram)

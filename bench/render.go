@@ -10,16 +10,18 @@ import (
 	"unicode/utf8"
 )
 
-// render makes what is printed, which is Markdown, too.
+// render returns what is printed. It is also Markdown.
 func (r *results) render() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Measured %s on %s.\n", r.Began.UTC().Format("2006-01-02 15:04 MST"), r.Computer)
 	fmt.Fprintf(&b, "%s.\n\n", strings.Join(r.Versions, ", "))
-	fmt.Fprintf(&b, "Medians of %d rounds of %g s for each lock, taken in turns. Load average meanwhile: %s.\n", r.Rounds, r.Seconds, r.span(load))
+	fmt.Fprintf(&b, "Medians of %d rounds of %g s for each lock, taken in turns. Load average meanwhile: %s.\n",
+		r.Rounds, r.Seconds, r.span(load))
 	if others := r.span(busy); !strings.HasPrefix(others, "-") {
 		fmt.Fprintf(&b, "Other programs took of the %d CPUs meanwhile: %s.\n", runtime.NumCPU(), others)
 	}
-	fmt.Fprintf(&b, "A ratio is the median of the ratios within a round. \"best peer\" is the fastest peer on the same server.\n")
+	fmt.Fprintf(&b,
+		"A ratio is the median of the ratios within a round. \"best peer\" is the fastest peer on the same server.\n")
 	for _, t := range tables() {
 		r.renderTable(&b, t)
 	}
@@ -30,7 +32,7 @@ func (r *results) render() string {
 	return b.String()
 }
 
-// span is the range and the median of some figure over all measurements.
+// span returns the range and the median of a figure over all measurements.
 func (r *results) span(of func(outcome) float64) string {
 	var all []float64
 	for _, w := range r.Rows {
@@ -58,15 +60,12 @@ func (r *results) renderTable(b *strings.Builder, t table) {
 	}
 	fmt.Fprintf(b, "\n### %s\n\n", title)
 	if t.shapes[0].Delayed {
-		fmt.Fprintf(b, "A PING takes %s directly and %s through the proxy.", r.Pings["direct"], r.Pings["delayed"])
-		if said := r.Pings["redis proxy"]; said != "" {
-			fmt.Fprintf(b, " The proxy before Redis %s.", said)
-		}
-		b.WriteString("\n\n")
+		fmt.Fprintf(b, "A PING takes %s directly and %s through the proxy.\n\n", r.Pings["direct"], r.Pings["delayed"])
 	}
 	head := []string{"lock", "op/s", "/ best peer", "/ limit", "p50 ms", "p99 ms", "max ms", "Jain", "lost"}
 	if t.slices > 1 {
-		fmt.Fprintf(b, "Each round is %d measurements of %.2g s, spread over it.\n\n", t.slices, r.Seconds/float64(t.slices))
+		fmt.Fprintf(b, "Each round is %d measurements of %.2g s, spread over it.\n\n", t.slices,
+			r.Seconds/float64(t.slices))
 	}
 	if len(t.shapes) > 1 {
 		head[0] = "keys, lock"
@@ -103,7 +102,10 @@ func (r *results) cells(w *row, manyKeys bool) []string {
 	if w.Procs*w.Contenders == 1 {
 		jains = ""
 	}
-	cells := []string{name, show("%.0f", rate), r.toBestPeer(w), r.toLimit(w), show("%.2f", p50), show("%.2f", p99), show("%.1f", most), jains, lost}
+	cells := []string{
+		name, show("%.0f", rate), r.toBestPeer(w), r.toLimit(w), show("%.2f", p50), show("%.2f", p99),
+		show("%.1f", most), jains, lost,
+	}
 	if len(w.Errors) > 0 {
 		cells[0] += fmt.Sprintf(" (failed in %d of %d rounds)", len(w.Errors), len(w.Rounds))
 	}
@@ -130,7 +132,7 @@ func (r *results) toBestPeer(w *row) string {
 	return "-"
 }
 
-// toLimit leaves out those whose work is not the limit's.
+// toLimit returns the ratio to the limit, or "" for a row whose work is another.
 func (r *results) toLimit(w *row) string {
 	if w.Server == "mysql" || w.Side == bound {
 		return ""
@@ -163,7 +165,7 @@ func (r *results) renderFigures(b *strings.Builder) {
 	align(b, cells)
 }
 
-// align writes a Markdown table whose columns line up as plain text, too.
+// align writes a Markdown table whose columns are also aligned as plain text.
 func align(b *strings.Builder, cells [][]string) {
 	widths := make([]int, len(cells[0]))
 	for _, line := range cells {

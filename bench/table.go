@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A shape is who contends for what.
+// A shape is the number of contenders and of keys.
 type shape struct {
 	Procs      int  `json:"processes"`
 	Contenders int  `json:"contenders"` // of each process
@@ -31,22 +31,27 @@ const (
 )
 
 func tables() []table {
-	crowd, one := shape{3, 10, 1, false}, shape{1, 1, 1, false}
-	slowCrowd, slowOne := crowd, one
-	slowCrowd.Delayed, slowOne.Delayed = true, true
-	many := []shape{crowd, crowd, crowd, crowd}
+	thirty, one := shape{3, 10, 1, false}, shape{1, 1, 1, false}
+	slowThirty, slowOne := thirty, one
+	slowThirty.Delayed, slowOne.Delayed = true, true
+	many := []shape{thirty, thirty, thirty, thirty}
 	for i := range many {
 		many[i].Keys = []int{1, 10, 100, 1000}[i]
 	}
 	networked := func(e entrant) bool { return e.server != "mysql" && e.foreign == nil }
 	notRace := func(e entrant) bool { return e.name != nameNone }
 	return []table{
-		{contended, "One key, 3 processes x 10 contenders", []shape{crowd}, func(entrant) bool { return true }, 1},
+		{contended, "One key, 3 processes x 10 contenders", []shape{thirty}, func(entrant) bool { return true }, 1},
 		{single, "One key, one contender", []shape{one}, notRace, 3},
 		{keys, "3 processes x 10 contenders, each turn on a key drawn at random", many, func(e entrant) bool {
 			return e.base() == nameWatchdog || e.name == nameRedislock || e.name == nameNone
 		}, 1},
-		{delayed, "One key, 3 processes x 10 contenders, %v added to every round trip", []shape{slowCrowd}, networked, 1},
+		{
+			delayed, "One key, 3 processes x 10 contenders, %v added to every round trip",
+			[]shape{slowThirty},
+			networked,
+			1,
+		},
 		{delayedSingle, "One key, one contender, %v added to every round trip", []shape{slowOne}, func(e entrant) bool {
 			return networked(e) && notRace(e)
 		}, 1},
@@ -68,13 +73,13 @@ type job struct {
 	shape
 }
 
-// profile names the file of its CPU profile.
+// profile returns the name of its CPU profile.
 func (j job) profile() string {
 	name := strings.NewReplacer(" ", "-", "/", "-", ",", "", "(", "", ")", "").Replace(j.entrant.name)
 	return fmt.Sprintf("%s_%s_%dkeys.pprof", j.table, name, j.Keys)
 }
 
-// jobs lists what is to be measured in each round.
+// jobs returns what is to be measured in each round.
 func (c *contest) jobs() (jobs []job) {
 	for _, t := range tables() {
 		if !c.settings.tables.MatchString(t.name) {

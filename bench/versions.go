@@ -14,9 +14,10 @@ import (
 	"example.com/stock/stack"
 )
 
-// peerModules are the libraries whose version a reader wants to know.
+// peerModules are the libraries whose versions are printed.
 var peerModules = []string{
-	"github.com/redis/go-redis/v9", "github.com/bsm/redislock", "github.com/go-redsync/redsync/v4", "github.com/go-zookeeper/zk",
+	"github.com/redis/go-redis/v9", "github.com/bsm/redislock", "github.com/go-redsync/redsync/v4",
+	"github.com/go-zookeeper/zk",
 	"github.com/go-sql-driver/mysql", "gorm.io/gorm",
 }
 
@@ -34,7 +35,7 @@ func moduleVersions() []string {
 	return list
 }
 
-// serverVersions asks the servers. One that does not tell is left out.
+// serverVersions asks the servers. One that does not answer is left out.
 func (c *contest) serverVersions(ctx context.Context) []string {
 	var list []string
 	if info, err := c.redis.Info(ctx, "server").Result(); err == nil {

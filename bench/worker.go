@@ -15,13 +15,14 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// A turn takes the lock of key, works, and gives it back. worked says whether the work was done: a release may fail after it.
+// A turn acquires the lock of key, works, and releases it. worked reports whether the work was done: the release may
+// fail after it.
 type turn func(ctx context.Context, key string) (worked bool, err error)
 
-// tooMany errors of one contender mean that it is no use to go on.
+// tooMany is the number of errors of one contender after which it gives up.
 const tooMany = 1000
 
-// work is a worker process. It leaves its connections to the operating system.
+// work is the main function of a worker process. It leaves its connections to the operating system.
 func work(text string, in io.Reader, out io.Writer) error {
 	t, err := readTask(text)
 	if err != nil {
@@ -40,7 +41,8 @@ func work(text string, in io.Reader, out io.Writer) error {
 	warm := t
 	warm.RunMS, warm.Keys = t.WarmMS, 0
 	if r := contend(ctx, warm, contenders); r.Stuck > 0 {
-		return fmt.Errorf("warm up %s: %d of %d contenders do not get through: %s", t.Entrant, r.Stuck, t.Contenders, r.Error)
+		return fmt.Errorf("warm up %s: %d of %d contenders do not get through: %s", t.Entrant, r.Stuck, t.Contenders,
+			r.Error)
 	}
 	lines := bufio.NewReader(in)
 	fmt.Fprintln(out, "ready")
@@ -60,7 +62,7 @@ func work(text string, in io.Reader, out io.Writer) error {
 	return json.NewEncoder(out).Encode(r)
 }
 
-// profile writes a CPU profile until stop is called, if it is told a file.
+// profile writes a CPU profile to the named file until stop is called. Without a name it does nothing.
 func profile(name string) (stop func(), err error) {
 	if name == "" {
 		return func() {}, nil
@@ -75,8 +77,8 @@ func profile(name string) (stop func(), err error) {
 	return func() { pprof.StopCPUProfile(); file.Close() }, nil
 }
 
-// contend lets all contenders of this process take turns for t.RunMS. A wait that began in time is seen to its end: who
-// starves is measured, not left out.
+// contend lets all contenders of this process repeat their turns for t.RunMS. A wait that began in time is measured
+// to its end: a contender that starves is measured, not left out.
 func contend(ctx context.Context, t task, contenders []turn) report {
 	deadline := time.Now().Add(t.run())
 	ctx, cancel := context.WithCancel(ctx)
@@ -94,11 +96,14 @@ func contend(ctx context.Context, t task, contenders []turn) report {
 	select {
 	case <-finished:
 	case <-ctx.Done():
-		// A lock that knows no context does not come back. Two seconds for those that do.
+		// A lock without a context does not come back. The others have two seconds.
 		select {
 		case <-finished:
 		case <-time.After(2 * time.Second):
-			return report{Done: make([]int64, len(contenders)), Stuck: int64(len(contenders)), Error: "contenders do not come back"}
+			return report{
+				Done: make([]int64, len(contenders)), Stuck: int64(len(contenders)),
+				Error: "contenders do not come back",
+			}
 		}
 	}
 	var r report
@@ -115,11 +120,11 @@ func contend(ctx context.Context, t task, contenders []turn) report {
 		}
 		h.Merge(one.times)
 	}
-	r.Histogram, _ = h.Encode(hdrhistogram.V2CompressedEncodingCookieBase) // fails for no histogram of ours
+	r.Histogram, _ = h.Encode(hdrhistogram.V2CompressedEncodingCookieBase) // cannot fail for these histograms
 	return r
 }
 
-// A tally is what one contender did.
+// A tally counts what one contender did.
 type tally struct {
 	done, late, failed int64
 	stuck              bool

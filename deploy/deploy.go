@@ -1,4 +1,4 @@
-// Package deploy holds what the service is run with, and fits the nginx configuration to a run on this computer.
+// Package deploy holds what the service is deployed with. It adapts the nginx configuration to a run on this computer.
 package deploy
 
 import (
@@ -10,22 +10,23 @@ import (
 //go:embed nginx.conf
 var shipped string
 
-// NginxOptions says what a run has in place of the shipped values. An empty field keeps what is shipped.
+// NginxOptions are the values of a run that replace the shipped ones. An empty field keeps the shipped value.
 type NginxOptions struct {
-	Listen    string   // what the listen directive takes: "127.0.0.1:18080", "8080"; shipped: 8080
+	Listen    string   // for the listen directive: "127.0.0.1:18080", "8080"; shipped: 8080
 	Upstreams []string // host:port of each instance; shipped: 127.0.0.1:8088, 8089 and 8090
-	// Dir is absolute, exists and is writable. It is for nginx.pid, access.log, error.log, temporary files and
-	// stock-again.sock, over which nginx talks to itself: start nginx in Dir, because the name of the socket is relative
-	// where that of Dir is long. A socket that a killed nginx has left must be removed before the next one starts.
+	// Dir must be absolute, exist and be writable. nginx.pid, access.log, error.log, temporary files and
+	// stock-again.sock are there. Over that socket nginx talks to itself. Start nginx in Dir, because the socket's
+	// name is relative if Dir's is long. A socket that a killed nginx left must be removed before the next start.
 	Dir string
 }
 
-// Nginx returns the shipped nginx.conf with the options put in: the rules for retries, timeouts and headers stay those that a
-// deployment has. With Dir set, nginx needs no right outside it, so an ordinary user can run
+// Nginx returns the shipped nginx.conf with the options put in. The rules for retries, timeouts and headers are those
+// of a deployment. With Dir set, nginx needs no rights outside it, so an ordinary user can run
 //
 //	nginx -e stderr -c FILE -g 'daemon off;'
 //
-// Values are not checked; nginx -t does that. A Dir with a dollar sign in its name is not supported: nginx reads a variable there.
+// Values are not checked; nginx -t does that. A Dir with a dollar sign in its name is not supported: nginx reads it
+// as a variable.
 func Nginx(o NginxOptions) []byte {
 	var out strings.Builder
 	servers := o.Upstreams
@@ -47,8 +48,9 @@ func Nginx(o NginxOptions) []byte {
 				words[1] = s
 				out.WriteString(indent + strings.Join(words, " ") + "\n")
 			}
-			servers = nil // the first shipped server made room for all of them
-		case (words[0] == "pid" || strings.HasSuffix(words[0], "_log")) && strings.HasPrefix(words[1], "/") && o.Dir != "":
+			servers = nil // they all take the place of the first shipped server
+		case (words[0] == "pid" || strings.HasSuffix(words[0], "_log")) && strings.HasPrefix(words[1], "/") &&
+			o.Dir != "":
 			name := filepath.Base(strings.TrimSuffix(words[1], ";"))
 			words[1] = quoted(o.Dir, name)
 			if len(words) == 2 {
@@ -67,10 +69,10 @@ func Nginx(o NginxOptions) []byte {
 	return []byte(out.String())
 }
 
-// maxSocket is the longest name of a socket, in bytes, on any system: that of macOS, with the zero at its end.
+// maxSocket is the longest name that a socket can have on every system, in bytes. The shortest limit is that of macOS.
 const maxSocket = 103
 
-// socket is the address of a socket in dir.
+// socket returns the address of a socket in dir.
 func socket(dir, name string) string {
 	if len(filepath.Join(dir, name)) > maxSocket {
 		return "unix:" + name
@@ -78,7 +80,7 @@ func socket(dir, name string) string {
 	return quoted("unix:"+dir, name)
 }
 
-// quoted makes one nginx word of a path, whatever blanks or quotes a temporary folder's name has.
+// quoted makes a path one word for nginx, even if the name of dir has blanks or quotes.
 func quoted(dir, name string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(filepath.Join(dir, name)) + `"`
 }

@@ -9,24 +9,29 @@ import (
 )
 
 func TestEmptyOptionsKeepWhatIsShipped(t *testing.T) {
+	t.Parallel()
 	if got := string(Nginx(NginxOptions{})); got != shipped {
 		t.Errorf("changed without being asked to:\n%s", got)
 	}
 }
 
-// A root nginx -t makes the compiled-in folders its own, which would hurt an nginx already on this computer. So the shipped file
-// is tried where those folders are empty ones of its own; without the right to do that, the next test and the composition remain.
+// A root nginx -t makes the compiled-in folders its own, which would hurt an nginx already on this computer. So the
+// shipped file is tried where those folders are empty ones of its own; without the right to do that, the next test
+// and the composition remain.
 func TestShippedFilePasses(t *testing.T) {
+	t.Parallel()
 	path := nginxPath(t)
 	if os.Geteuid() != 0 {
 		t.Skip("the shipped paths are root's")
 	}
-	const hide = "for d in /var/lib/nginx /var/log/nginx /run; do mkdir -p $d && mount -t tmpfs tmpfs $d || exit 77; done; "
+	const hide = "for d in /var/lib/nginx /var/log/nginx /run; " +
+		"do mkdir -p $d && mount -t tmpfs tmpfs $d || exit 77; done; "
 	file, err := filepath.Abs("nginx.conf")
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.CommandContext(t.Context(), "unshare", "--mount", "sh", "-c", hide+`exec "$0" -t -c "$1"`, path, file).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "unshare", "--mount", "sh", "-c", hide+`exec "$0" -t -c "$1"`, path,
+		file).CombinedOutput()
 	if exit, ok := err.(*exec.ExitError); ok && exit.ExitCode() != 77 {
 		t.Errorf("nginx -t: %v\n%s", err, out)
 	} else if err != nil {
@@ -35,6 +40,7 @@ func TestShippedFilePasses(t *testing.T) {
 }
 
 func TestRewrittenFilePasses(t *testing.T) {
+	t.Parallel()
 	path := nginxPath(t)
 	dir := filepath.Join(t.TempDir(), `a "quoted" name`)
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -46,13 +52,16 @@ func TestRewrittenFilePasses(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Port 0 is not a port to nginx, which proves that the file is read and judged; the right one passes.
-	if out, err := exec.CommandContext(t.Context(), path, "-e", "stderr", "-t", "-c", file).CombinedOutput(); err == nil {
+	if out,
+		err := exec.CommandContext(t.Context(), path, "-e", "stderr", "-t", "-c", file).CombinedOutput(); err == nil {
 		t.Errorf("nginx -t took port 0:\n%s", out)
 	}
-	if err := os.WriteFile(file, []byte(strings.Replace(string(text), "127.0.0.1:0;", "127.0.0.1:18080;", 1)), 0o644); err != nil {
+	if err := os.WriteFile(file, []byte(strings.Replace(string(text), "127.0.0.1:0;", "127.0.0.1:18080;", 1)),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.CommandContext(t.Context(), path, "-e", "stderr", "-t", "-c", file).CombinedOutput(); err != nil {
+	if out,
+		err := exec.CommandContext(t.Context(), path, "-e", "stderr", "-t", "-c", file).CombinedOutput(); err != nil {
 		t.Errorf("nginx -t: %v\n%s", err, out)
 	}
 	for _, gone := range []string{":8088", ":8089", ":8090", "listen 8080", "/run/", "/var/"} {
@@ -64,6 +73,7 @@ func TestRewrittenFilePasses(t *testing.T) {
 
 // The composition replaces the servers with awk, because its nginx image has no Go: both ways must mean the same.
 func TestEntryWritesWhatNginxWrites(t *testing.T) {
+	t.Parallel()
 	// upstream is what stands between these two lines.
 	upstream := func(text []byte) string {
 		_, rest, _ := strings.Cut(string(text), "    upstream stock {\n")
@@ -98,7 +108,8 @@ func TestEntryWritesWhatNginxWrites(t *testing.T) {
 		}
 		switch front := args[0] == "front"; {
 		case front && (direct != 0 || to8080 != 1 || toSocket != 0):
-			t.Errorf("the first nginx: %d ways past the second, listens %d, %d times:\n%s", direct, to8080, toSocket, got)
+			t.Errorf("the first nginx: %d ways past the second, listens %d, %d times:\n%s", direct, to8080, toSocket,
+				got)
 		case !front && (to8080 != 0 || toSocket != 1):
 			t.Errorf("the second nginx listens %d and %d times:\n%s", to8080, toSocket, got)
 		}
@@ -106,21 +117,32 @@ func TestEntryWritesWhatNginxWrites(t *testing.T) {
 }
 
 func TestScriptsParse(t *testing.T) {
-	for _, s := range []struct{ shell, file string }{
-		{"sh", "nginx-entry"},
-		{"bash", "compose-test"},
-		{"bash", "standin/build"},
-		{"bash", "standin/remove"},
-		{"bash", "standin/mariadb-entry"},
-		{"sh", "standin/zookeeper-entry"},
-		{"sh", "standin/redis-entry"},
-	} {
-		shell, err := exec.LookPath(s.shell)
+	t.Parallel()
+	checked := 0
+	for _, folder := range []string{".", "noregistry"} {
+		files, err := os.ReadDir(folder)
 		if err != nil {
-			t.Skipf("no %s on PATH", s.shell)
+			t.Fatal(err)
 		}
-		if out, err := exec.CommandContext(t.Context(), shell, "-n", s.file).CombinedOutput(); err != nil {
-			t.Errorf("%s: %v\n%s", s.file, err, out)
+		for _, entry := range files {
+			if entry.IsDir() {
+				continue
+			}
+			file := filepath.Join(folder, entry.Name())
+			first, _, _ := strings.Cut(string(read(t, file)), "\n")
+			interpreter, script := strings.CutPrefix(first, "#!")
+			if !script {
+				continue
+			}
+			shell := strings.Fields(interpreter)
+			if out, err := exec.CommandContext(t.Context(), shell[0],
+				append(shell[1:], "-n", file)...).CombinedOutput(); err != nil {
+				t.Errorf("%s: %v\n%s", file, err, out)
+			}
+			checked++
 		}
+	}
+	if checked < 9 {
+		t.Errorf("%d scripts were checked, want at least 9", checked)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 // With DEPS=no nothing is installed, whoever asks, and what is missing is named.
 func TestDepsNo(t *testing.T) {
+	t.Parallel()
 	bash, err := exec.LookPath("bash")
 	if err != nil {
 		t.Skip(err)

@@ -17,7 +17,8 @@ import (
 	"time"
 )
 
-// gateway is a running nginx. It listens on a socket in its own folder, so no port can be taken by somebody else in between.
+// gateway is a running nginx. It listens on a socket in its own folder, so no port can be taken by somebody else in
+// between.
 type gateway struct {
 	t      *testing.T
 	dir    string
@@ -42,8 +43,8 @@ func nginxPath(t *testing.T) string {
 	return path
 }
 
-// newGateway runs the shipped rules in front of the given servers, as an ordinary user even where the tests run as root.
-// The edits are pairs old, new: a test that must show what a rule is good for takes it away.
+// newGateway runs the shipped rules in front of the given servers, as an ordinary user even where the tests run as
+// root. The edits are pairs old, new: a test that must show what a rule is good for takes it away.
 func newGateway(t *testing.T, upstreams []string, edits ...string) *gateway {
 	t.Helper()
 	path := nginxPath(t)
@@ -97,7 +98,7 @@ func newGateway(t *testing.T, upstreams []string, edits ...string) *gateway {
 	return g
 }
 
-// ordinary makes the command an ordinary user's, and the folder its own, where the tests run as root.
+// ordinary runs the command as an ordinary user who owns the folder, if the tests run as root.
 func ordinary(t *testing.T, cmd *exec.Cmd, dir string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -184,7 +185,7 @@ func hits(all []*instance) (n int64) {
 	return n
 }
 
-// closedPort is an address that refuses connections.
+// closedPort returns an address that refuses connections.
 func closedPort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -210,12 +211,13 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// answer is what a well instance does; drop reads the request and hangs up, as one does that is killed after it deducted.
+// answer does what a healthy instance does. drop reads the request and hangs up, as an instance that is killed after it
+// has deducted.
 func answer(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") }
 
 func drop(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 
-// reset does so with a RST, as the kernel does for a process that had unread data; half gets as far as half a reply.
+// reset hangs up with a RST, as the kernel does for a process that had unread data. half sends half a reply first.
 func reset(w http.ResponseWriter, _ *http.Request) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {

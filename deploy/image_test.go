@@ -8,10 +8,12 @@ import (
 	"testing"
 )
 
-// The build in the image sees what .dockerignore lets through. A new package that is not named there would be found out only where
-// an image is built, which is late.
+// The build in the image sees what .dockerignore lets through. A new package that is not named there would be found
+// out only where an image is built, which is late.
 func TestDockerignoreLetsEveryPackageThrough(t *testing.T) {
-	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", "./cmd/stock")
+	t.Parallel()
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}",
+		"./cmd/stock")
 	cmd.Dir = ".."
 	out, err := cmd.Output()
 	if err != nil {
@@ -36,6 +38,7 @@ func TestDockerignoreLetsEveryPackageThrough(t *testing.T) {
 
 // docker-compose.yml and .env.example name the same values with the same defaults.
 func TestEnvExampleIsComplete(t *testing.T) {
+	t.Parallel()
 	example, err := os.ReadFile("../.env.example")
 	if err != nil {
 		t.Fatal(err)

@@ -45,6 +45,7 @@ func problemOf(t *testing.T, r reply) (p problem) {
 }
 
 func TestTurnsGoRound(t *testing.T) {
+	t.Parallel()
 	all, addrs := threeInstances(t, answer)
 	g := newGateway(t, addrs)
 	seen := map[string]int{}
@@ -71,7 +72,11 @@ func readOnly(method string) bool { return method == "GET" || method == "HEAD" }
 // The rule that keeps the promise of every strategy: what changes something and may have been carried out by one
 // instance is never sent to another. Instances die in each of the ways in which a request can have been sent.
 func TestSentRequestIsNotSentAgain(t *testing.T) {
-	deaths := map[string]http.HandlerFunc{"hangs up": drop, "resets the connection": reset, "dies while it answers": half}
+	t.Parallel()
+	deaths := map[string]http.HandlerFunc{
+		"hangs up": drop, "resets the connection": reset,
+		"dies while it answers": half,
+	}
 	for name, die := range deaths {
 		for _, method := range everyMethod {
 			for _, body := range []string{"", `{"quantity":100}`} {
@@ -109,6 +114,7 @@ func TestSentRequestIsNotSentAgain(t *testing.T) {
 
 // The controls: without the rule the same test counts three.
 func TestSentRequestWouldBeSentAgain(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ method, rule, without string }{
 		{"POST", "proxy_next_upstream error timeout;", "proxy_next_upstream error timeout non_idempotent;"},
 		{"PUT", "default again;", "default stock;"},
@@ -130,6 +136,7 @@ func TestSentRequestWouldBeSentAgain(t *testing.T) {
 
 // The same on a connection that is kept open: nginx treats a failure there in its own way.
 func TestSentRequestIsNotSentAgainOnKeptConnection(t *testing.T) {
+	t.Parallel()
 	for _, method := range []string{"POST", "PUT", "DELETE"} {
 		t.Run(method, func(t *testing.T) {
 			all, addrs := threeInstances(t, func(w http.ResponseWriter, r *http.Request) {
@@ -155,6 +162,7 @@ func TestSentRequestIsNotSentAgainOnKeptConnection(t *testing.T) {
 
 // An instance gets the request as the client sent it, whichever way it takes through nginx.
 func TestEveryMethodArrivesAsItself(t *testing.T) {
+	t.Parallel()
 	var got, forged, length string
 	in := newInstance(t, "one", func(_ http.ResponseWriter, r *http.Request) {
 		got = r.Method + " " + r.RequestURI + " " + r.Host + " " + r.Header.Get("X-Forwarded-For")
@@ -178,6 +186,7 @@ func TestEveryMethodArrivesAsItself(t *testing.T) {
 }
 
 func TestSilentInstanceIs504AndNotAskedTwice(t *testing.T) {
+	t.Parallel()
 	for _, method := range []string{"POST", "PUT", "DELETE"} {
 		t.Run(method, func(t *testing.T) {
 			over := make(chan struct{})
@@ -202,13 +211,15 @@ func TestSilentInstanceIs504AndNotAskedTwice(t *testing.T) {
 
 // What could not be sent goes on, whatever it is.
 func TestRefusedConnectionMovesOn(t *testing.T) {
+	t.Parallel()
 	for _, method := range everyMethod {
 		t.Run(method, func(t *testing.T) {
 			t.Parallel()
 			in := newInstance(t, "alive", answer)
 			g := newGateway(t, []string{closedPort(t), in.addr, closedPort(t)})
 			for range 12 {
-				if r := g.do(method, "/deduct_stock", "{}"); r.StatusCode != 200 || r.Header.Get("X-Instance") != "alive" {
+				if r := g.do(method, "/deduct_stock", "{}"); r.StatusCode != 200 ||
+					r.Header.Get("X-Instance") != "alive" {
 					t.Fatalf("got %d: %s, want 200 from the one that is alive", r.StatusCode, r.body)
 				}
 			}
@@ -220,6 +231,7 @@ func TestRefusedConnectionMovesOn(t *testing.T) {
 }
 
 func TestNoInstanceIs502AndSaysNothingWasSent(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t, []string{closedPort(t), closedPort(t)})
 	for _, method := range []string{"POST", "PUT", "DELETE", "GET", "POST"} {
 		// At first each is refused, then both are put aside: two ways to have nobody.
@@ -234,6 +246,7 @@ func TestNoInstanceIs502AndSaysNothingWasSent(t *testing.T) {
 }
 
 func TestInstanceThatComesBackHasWorkAgain(t *testing.T) {
+	t.Parallel()
 	other := newInstance(t, "other", answer)
 	addr := closedPort(t)
 	g := newGateway(t, []string{addr, other.addr})
@@ -257,6 +270,7 @@ func TestInstanceThatComesBackHasWorkAgain(t *testing.T) {
 }
 
 func TestRequestID(t *testing.T) {
+	t.Parallel()
 	var got string
 	in := newInstance(t, "one", func(_ http.ResponseWriter, r *http.Request) { got = r.Header.Get("X-Request-Id") })
 	g := newGateway(t, []string{in.addr})
@@ -285,6 +299,7 @@ func TestRequestID(t *testing.T) {
 }
 
 func TestConnectionsAreKept(t *testing.T) {
+	t.Parallel()
 	all, addrs := threeInstances(t, answer)
 	// A slow computer must not look like a fault.
 	g := newGateway(t, addrs, "keepalive_timeout 500ms;", "keepalive_timeout 30s;")
@@ -300,6 +315,7 @@ func TestConnectionsAreKept(t *testing.T) {
 }
 
 func TestLargeBody(t *testing.T) {
+	t.Parallel()
 	in := newInstance(t, "one", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(413) })
 	g := newGateway(t, []string{in.addr})
 	if r := g.do("POST", "/deduct_stock", strings.Repeat("x", 64<<10+1)); r.Header.Get("X-Instance") != "one" {
@@ -316,6 +332,7 @@ func TestLargeBody(t *testing.T) {
 
 // A request has one line, with the instance that answered, whichever way it took through nginx.
 func TestAccessLogIsJSON(t *testing.T) {
+	t.Parallel()
 	in := newInstance(t, "one", answer)
 	for _, method := range []string{"POST", "DELETE"} {
 		t.Run(method, func(t *testing.T) {

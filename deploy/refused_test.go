@@ -54,6 +54,7 @@ func (g *gateway) raw(request string) (r reply, ok bool) {
 // What nginx refuses is answered by a problem document of the published schema, with the right status, and no
 // instance hears of it.
 func TestRefusals(t *testing.T) {
+	t.Parallel()
 	const host = "Host: gateway\r\n"
 	post := func(path, headers, body string) string {
 		return "POST " + path + " HTTP/1.1\r\n" + host + headers + "\r\n" + body
@@ -185,6 +186,7 @@ func TestRefusals(t *testing.T) {
 
 // What is not for the public stays so however it is written; what only looks like it goes through.
 func TestWhatIsNotForThePublic(t *testing.T) {
+	t.Parallel()
 	in := newInstance(t, "one", answer)
 	g := newGateway(t, []string{in.addr})
 	for _, method := range []string{"GET", "DELETE"} {
@@ -221,6 +223,7 @@ func TestWhatIsNotForThePublic(t *testing.T) {
 
 // What some clients send and a strict reader might refuse reaches the instance in a form that Go takes.
 func TestOddButGood(t *testing.T) {
+	t.Parallel()
 	var host string
 	in := newInstance(t, "one", func(_ http.ResponseWriter, r *http.Request) { host = r.Host })
 	g := newGateway(t, []string{in.addr})
@@ -244,6 +247,7 @@ func TestOddButGood(t *testing.T) {
 
 // The members of what nginx writes are those of the schema that the service publishes.
 func TestProblemIsAsPublished(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t, []string{closedPort(t)})
 	var said map[string]any
 	if err := json.Unmarshal([]byte(g.do("POST", "/deduct_stock", "").body), &said); err != nil {
@@ -278,6 +282,7 @@ func TestProblemIsAsPublished(t *testing.T) {
 
 // Every type that nginx may name is explained by the service.
 func TestEveryTypeIsExplained(t *testing.T) {
+	t.Parallel()
 	_, rest, ok := strings.Cut(shipped, "map $status $stock_problem {")
 	if !ok {
 		t.Fatal("nginx.conf has no map of problem types")

@@ -22,8 +22,8 @@ import (
 	"time"
 )
 
-// entry runs nginx-entry as the composition does, with a DNS that the test writes. It returns the address of its
-// first nginx.
+// entry runs nginx-entry as the composition does, with a DNS that the test writes. It returns the address of the first
+// nginx.
 func entry(t *testing.T, port string, named func() []string) (addr string, know func()) {
 	t.Helper()
 	path := nginxPath(t)
@@ -34,7 +34,7 @@ func entry(t *testing.T, port string, named func() []string) (addr string, know 
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	write := func(name, text string, mode os.FileMode) {
 		t.Helper()
-		// Beside its place first: the script reads it meanwhile.
+		// It is written beside its place and then moved, because the script may read it at any time.
 		if err := os.WriteFile(filepath.Join(dir, name+".new"), []byte(text), mode); err != nil {
 			t.Fatal(err)
 		}
@@ -85,8 +85,8 @@ func entry(t *testing.T, port string, named func() []string) (addr string, know 
 	return addr, know
 }
 
-// customer sends the request, method and path, over and over on a connection that it keeps until it is told that it
-// will be closed, and never sends one again. pause is how long it thinks between two. It returns the first failure.
+// customer sends the request, method and path, over and over. It keeps its connection until a reply says that it will
+// be closed, and never repeats a request. It pauses between two requests. It returns the first failure.
 func customer(ctx context.Context, addr, request, body string, pause time.Duration, count *atomic.Int64) error {
 	const format = "%s HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer %s\r\n" +
 		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
@@ -129,7 +129,7 @@ func customer(ctx context.Context, addr, request, body string, pause time.Durati
 	return nil
 }
 
-// customers are thirty of them, some in a hurry and some that think: a connection is idle between their requests.
+// customers starts thirty customers. Some pause between requests, so that their connections are idle.
 func customers(ctx context.Context, t *testing.T, addr, request, body string, count *atomic.Int64) (wait func()) {
 	t.Helper()
 	var group sync.WaitGroup
@@ -143,7 +143,7 @@ func customers(ctx context.Context, t *testing.T, addr, request, body string, co
 	return group.Wait
 }
 
-// on makes an instance that listens on that loopback address.
+// on makes an instance that listens on addr.
 func on(t *testing.T, addr string, handler http.HandlerFunc) *httptest.Server {
 	t.Helper()
 	l, err := net.Listen("tcp", addr)
@@ -161,6 +161,7 @@ func on(t *testing.T, addr string, handler http.HandlerFunc) *httptest.Server {
 // When instances come and go, nginx learns of it without a request being lost: not one on a kept connection, which a
 // reload would close while the request is on its way.
 func TestReloadLosesNoRequest(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes ten seconds")
 	}
@@ -218,6 +219,7 @@ func TestReloadLosesNoRequest(t *testing.T) {
 // STOCK_COMPOSED is the address, and the load ends when the file STOCK_COMPOSED_UNTIL is there. Not one request
 // fails, and what was answered is what was sold.
 func TestCompositionLosesNoRequest(t *testing.T) {
+	t.Parallel()
 	addr, until := os.Getenv("STOCK_COMPOSED"), os.Getenv("STOCK_COMPOSED_UNTIL")
 	if addr == "" || until == "" {
 		t.Skip("run by deploy/compose-test")

@@ -39,8 +39,8 @@ func words(t *testing.T) []report.Word {
 	return list
 }
 
-// The matrix that is kept has a word for every case of the catalogue, none besides, and no contradiction. That a run says the same is
-// looked at by make lab.
+// The stored matrix has a word for every case of the catalogue and for no other, and it has no contradiction. make lab
+// checks that a run says the same.
 func TestMatrixFitsTheCatalogue(t *testing.T) {
 	list := words(t)
 	for _, wrong := range (report.Matrix{Scenarios: catalogue(t)}).Stale(list) {
@@ -52,7 +52,8 @@ func TestMatrixFitsTheCatalogue(t *testing.T) {
 	}
 	for _, w := range list {
 		line := "</a>" + w.Case + ": "
-		if _, after, ok := strings.Cut(string(text), `<a id="`+report.Anchor(w.Scenario, w.Case)+`">`+line); !ok || !strings.HasPrefix(strings.TrimPrefix(after, "**"), string(w.Observed)) {
+		_, after, ok := strings.Cut(string(text), `<a id="`+report.Anchor(w.Scenario, w.Case)+`">`+line)
+		if !ok || !strings.HasPrefix(strings.TrimPrefix(after, "**"), string(w.Observed)) {
 			t.Errorf("%s does not say %s of %s: %s: run make lab-matrix", matrix, w.Observed, w.Scenario, w.Case)
 		}
 	}

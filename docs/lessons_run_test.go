@@ -13,7 +13,8 @@ import (
 	"example.com/stock/stack/stacktest"
 )
 
-var typed = flag.Bool("type-lessons", false, "TestLessonsAsTyped gives every command of the lessons to the program: minutes")
+var typed = flag.Bool("type-lessons", false,
+	"TestLessonsAsTyped gives every command of the lessons to the program: minutes")
 
 // A command in a lesson: at the prompt of an output, or in a sentence.
 var commands = regexp.MustCompile("(?m)^\\$ (bin/stock [^\n]+)$|`(bin/stock [^`]+)`")
@@ -43,8 +44,8 @@ func read(t *testing.T, file string) string {
 	return string(text)
 }
 
-// Every command that a lesson tells to type does what the lesson says: make lessons. A command that stands in both languages is given once,
-// in English, which is half the time; that the texts are there in Chinese is looked at by TestLessons.
+// Every command of a lesson does what the lesson says: make lessons. A command that is in both languages is run once, in
+// English, which takes half the time. TestLessons checks that the Chinese texts exist.
 func TestLessonsAsTyped(t *testing.T) {
 	if !*typed {
 		t.Skip("minutes: make lessons")

@@ -19,7 +19,7 @@ import (
 // refresh is what to do when the output in a lesson is not what the lab says.
 const refresh = "run docs/refresh lessons"
 
-// An excerpt is a command of the lab in a lesson. What it prints stands below it, between <!-- lab run ... --> and <!-- /lab -->.
+// An excerpt is a command of the lab in a lesson. Its output is below it, between <!-- lab run ... --> and <!-- /lab -->.
 type excerpt struct {
 	command    string // as it is typed
 	scenarios  []lab.Scenario
@@ -93,8 +93,8 @@ func (e excerpt) print(r lab.Report) string {
 	return b.String()
 }
 
-// What the lessons show of the lab is what there is: commands that can be given, and under each the word of every case as the matrix has it. With
-// LAB_REPORT the outputs are made anew from that run: see docs/refresh.
+// What the lessons show of the lab exists: commands that can be run, and under each the word of every case as in the
+// matrix. With LAB_REPORT the outputs are made anew from that run: see docs/refresh.
 func TestLessons(t *testing.T) {
 	if path := os.Getenv("LAB_REPORT"); path != "" {
 		rewrite(t, path)
@@ -129,7 +129,8 @@ func TestLessons(t *testing.T) {
 // check compares an output with the catalogue and the matrix.
 func (e excerpt) check(t *testing.T, file, output string, s lab.Scenario, words []report.Word) {
 	t.Helper()
-	if !strings.Contains(output, "$ "+e.command+"\n") || !strings.Contains(output, s.Forced.In(e.lang)) || !strings.Contains(output, s.Fix.In(e.lang)) {
+	if !strings.Contains(output, "$ "+e.command+"\n") || !strings.Contains(output, s.Forced.In(e.lang)) ||
+		!strings.Contains(output, s.Fix.In(e.lang)) {
 		t.Errorf("%s: %s: its output is not about it: %s", file, e.command, refresh)
 	}
 	_, output, _ = strings.Cut(output, " ("+s.Name+")\n")
@@ -147,7 +148,8 @@ func (e excerpt) check(t *testing.T, file, output string, s lab.Scenario, words 
 		if !slices.ContainsFunc(stores, func(store string) bool {
 			c := c
 			c.Store = store
-			line := regexp.MustCompile(`(?m)^  ✓ ` + regexp.QuoteMeta(c.Said().In(e.lang)) + `: ` + string(w.Observed) + `[,: ]`)
+			said := regexp.QuoteMeta(c.Said().In(e.lang))
+			line := regexp.MustCompile(`(?m)^  ✓ ` + said + `: ` + string(w.Observed) + `[,: ]`)
 			return line.MatchString(output)
 		}) {
 			t.Errorf("%s: %s: it does not say %s of %s: %s", file, e.command, w.Observed, c, refresh)
@@ -233,7 +235,8 @@ func TestLessonsAreWhole(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if strings.HasSuffix(index, ".zh-CN.md") == isChinese && !strings.Contains(string(list), "("+filepath.Base(file)+")") {
+			if strings.HasSuffix(index, ".zh-CN.md") == isChinese &&
+				!strings.Contains(string(list), "("+filepath.Base(file)+")") {
 				t.Errorf("%s does not list %s", index, file)
 			}
 		}

@@ -142,7 +142,7 @@ func outcomes(dir string) (map[[2]string]locktest.Outcome, error) {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
 		for _, o := range list {
-			found[[2]string{o.Strategy, o.Sentence}] = o
+			found[[2]string{o.Strategy, o.Clause}] = o
 		}
 	}
 	return found, nil

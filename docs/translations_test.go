@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// translated are the documents, from the root, that are there in both languages and must say the same. The lessons have a
+// translated are the documents, from the root, that exist in both languages and must say the same. The lessons have a
 // test of their own.
 func translated() []string {
-	return []string{"README", "docs/strategies", "docs/operations", "loadtest/README"}
+	return []string{"README", "docs/architecture", "docs/strategies", "docs/operations", "loadtest/README"}
 }
 
 var (
@@ -21,8 +21,8 @@ var (
 	listItem = regexp.MustCompile(`^(- |\d+\. )`)
 )
 
-// outline is a document without its words: headings by level, rows of tables, items of lists, paragraphs; and every line
-// of code as it is, without the remarks, which are translated.
+// outline returns a document without its words: headings by level, rows of tables, items of lists, paragraphs, and every
+// line of code as it is, without the comments, which are translated.
 func outline(text string) []string {
 	var out []string
 	code, after := false, "" // after is the line before
@@ -34,7 +34,8 @@ func outline(text string) []string {
 			code = !code
 			out = append(out, line)
 		case code:
-			line = strings.ReplaceAll(wanted.ReplaceAllString(remark.ReplaceAllString(line, ""), "<>"), " --lang zh", "")
+			line = wanted.ReplaceAllString(remark.ReplaceAllString(line, ""), "<>")
+			line = strings.ReplaceAll(line, " --lang zh", "")
 			if line = strings.TrimSpace(spaces.ReplaceAllString(line, " ")); line != "" {
 				out = append(out, line)
 			}

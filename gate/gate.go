@@ -1,8 +1,8 @@
-// Package gate is the bounded queue in front of a server: so many operations are in it at a time, so many wait for
-// their turn, and others are refused before anything was done.
+// Package gate is the bounded queue in front of a server. It limits how many operations are in the server at a time and
+// how many wait. It refuses the others before anything was done.
 //
-// A pool of connections alone is an unbounded queue without fairness: under overload everybody waits until their time
-// is over, and nobody is told the reason. See docs/adr/0014-back-pressure.md.
+// A pool of connections alone is an unbounded queue without fairness: under overload every caller waits until its time
+// is over, and none is told the reason. See docs/adr/0014-back-pressure.md.
 package gate
 
 import (
@@ -18,66 +18,65 @@ import (
 
 // Limits bound a Gate.
 type Limits struct {
-	In      int // operations in the server at a time; at least 1
-	PerKey  int // of them with the same key, so that one key cannot keep all others out; 0: In
-	Waiting int // operations that wait for their turn at most; 0: any number
+	In      int // most operations in the server at a time; at least 1
+	PerKey  int // most of them with the same key, so that one key cannot keep all others out; 0: In
+	Waiting int // most operations that wait; 0: any number
 }
 
-// A Gate lets operations into a server. Those with the same key come first in, first out; keys take turns, so that one
-// with a thousand waiters does not hold up another with one. A key that nobody uses costs nothing. It is safe for
-// concurrent use, and every operation on it, giving up included, is O(1). A nil Gate lets everybody in.
+// A Gate lets operations into a server. Operations with the same key are first in, first out. Keys take turns, so that
+// a key with a thousand waiters does not hold up a key with one. A key that is not in use costs nothing. A Gate is safe
+// for concurrent use, and every operation on it, giving up included, is O(1). A nil Gate lets everything in.
 type Gate struct {
 	limits Limits
 
 	mu      sync.Mutex
 	in      int
 	waiting int
-	lines   map[string]*line // by key: those with an operation that is in or waits
-	ready   list.List        // of *line, in turns: somebody waits, and the key has room. Empty unless the gate is full
+	queues  map[string]*queue // by key: those with an operation that is in or waits
+	ready   list.List         // of *queue, the next first: one waits, the key has room. Empty unless the gate is full
 }
 
-// A line is the operations of one key.
-type line struct {
+// A queue is the operations of one key.
+type queue struct {
 	key     string
 	in      int
-	waiters list.List     // of chan struct{}, closed when the turn has come; oldest first
+	waiters list.List     // of chan struct{}, closed when the waiter is admitted; oldest first
 	ready   *list.Element // in Gate.ready; nil: not there
 
-	// How quick it goes: done operations since then, which is when the line was empty, or about as long ago as the
-	// latest took.
+	// The speed of the queue: done operations ended after since. That is when the queue was empty, or, on a busy queue,
+	// about the time that the latest operations took ago.
 	since time.Time
 	done  int
 }
 
-// window is after how many operations a line forgets half of what it knows of its speed.
+// window is the number of operations after which a queue forgets half of what it knows of its speed.
 const window = 64
 
-// New makes a Gate.
+// New returns a Gate.
 func New(l Limits) *Gate {
 	l.In = max(l.In, 1)
 	if l.PerKey <= 0 || l.PerKey > l.In {
 		l.PerKey = l.In
 	}
-	return &Gate{limits: l, lines: make(map[string]*line)}
+	return &Gate{limits: l, queues: make(map[string]*queue)}
 }
 
-// A Request says who asks to be let in.
+// A Request describes an operation that is to be let in.
 type Request struct {
 	Key string
-	// Wait ends the wait for the turn together with ctx; nil: ctx alone does.
+	// Wait ends the wait together with ctx; nil: only ctx ends it.
 	Wait context.Context
-	// Until is when it gives up; zero: when ctx ends. Where the gate bounds those who wait, it refuses at once who
-	// would not have their turn by then at the speed of the latest operations.
+	// Until is when the operation gives up; zero: when ctx ends. If the number of waiters is bounded, the gate refuses
+	// at once an operation that would not be admitted by then, at the speed of the latest operations.
 	Until time.Time
-	// Begun is of work that is under way already and keeps others waiting, such as a write by the holder of a lock. It
-	// waits for its turn like others, but is not refused because there is no room to wait, and does not leave when its
-	// client does.
+	// Begun is for work that is under way and keeps others waiting, such as a write by the holder of a lock. It waits
+	// like others, but it is not refused because there is no room to wait, and it does not leave when Wait ends.
 	Begun bool
 }
 
-// A RefusedError is a lock.ErrOverloaded: the operation was not let in, and nothing was done.
+// A RefusedError reports that the operation was not let in, and that nothing was done. It matches lock.ErrOverloaded.
 type RefusedError struct {
-	// KeyBusy: it was its own key that had no room, not the gate.
+	// KeyBusy says that the operation's key had no room, and not the gate.
 	KeyBusy bool
 	reason  string
 }
@@ -87,29 +86,30 @@ func (e *RefusedError) Error() string { return "overloaded: " + e.reason }
 // Is makes a RefusedError match lock.ErrOverloaded.
 func (e *RefusedError) Is(target error) bool { return target == lock.ErrOverloaded }
 
-// Enter waits for the turn until ctx ends, or what else bounds the wait does. Whoever was let in calls leave once.
+// Enter waits until the operation is let in, ctx ends, or what else bounds the wait ends. If err is nil, the caller
+// calls leave once.
 //
-// Errors: a RefusedError if there was no room to wait, or the time was over before the turn came; otherwise the cause
-// of ctx's end.
-func (g *Gate) Enter(ctx context.Context, t Request) (leave func(), err error) {
+// Errors: a RefusedError if there was no room to wait, or if the time was over before the operation was let in;
+// otherwise the cause of the end of ctx.
+func (g *Gate) Enter(ctx context.Context, r Request) (leave func(), err error) {
 	if g == nil {
 		return func() {}, nil
 	}
 	wait := ctx
-	if !t.Begun && t.Wait != nil {
-		wait = t.Wait
+	if !r.Begun && r.Wait != nil {
+		wait = r.Wait
 	}
-	l, place, err := g.join(t)
+	q, place, err := g.join(r)
 	if err != nil {
 		return nil, err
 	}
-	leave = func() { g.leave(l) }
+	leave = func() { g.leave(q) }
 	if place == nil {
 		return leave, nil
 	}
 	var over <-chan time.Time
-	if !t.Until.IsZero() {
-		timer := time.NewTimer(time.Until(t.Until))
+	if !r.Until.IsZero() {
+		timer := time.NewTimer(time.Until(r.Until))
 		defer timer.Stop()
 		over = timer.C
 	}
@@ -123,9 +123,9 @@ func (g *Gate) Enter(ctx context.Context, t Request) (leave func(), err error) {
 	case <-wait.Done():
 		cause = context.Cause(wait)
 	}
-	keyBusy, gone := g.abandon(l, place)
+	keyBusy, gone := g.abandon(q, place)
 	if !gone {
-		return leave, nil // the turn came at the same moment, and what comes next looks at ctx itself
+		return leave, nil // it was let in at the same moment; the caller looks at ctx itself
 	}
 	if errors.Is(cause, context.DeadlineExceeded) {
 		return nil, &RefusedError{KeyBusy: keyBusy, reason: "the turn did not come in time"}
@@ -133,85 +133,86 @@ func (g *Gate) Enter(ctx context.Context, t Request) (leave func(), err error) {
 	return nil, fmt.Errorf("wait for a turn: %w", cause)
 }
 
-// join lets the operation in, with no place, or gives it a place in its line.
-func (g *Gate) join(t Request) (*line, *list.Element, error) {
+// join lets the operation in, and returns no place, or gives it a place in its queue.
+func (g *Gate) join(r Request) (*queue, *list.Element, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	l := g.lines[t.Key]
-	if l == nil {
-		l = &line{key: t.Key, since: time.Now()}
-		g.lines[t.Key] = l
+	q := g.queues[r.Key]
+	if q == nil {
+		q = &queue{key: r.Key, since: time.Now()}
+		g.queues[r.Key] = q
 	}
-	if g.in < g.limits.In && l.in < g.limits.PerKey { // then nobody of this key waits, see pass
+	if g.in < g.limits.In && q.in < g.limits.PerKey { // then none of this key waits, see pass
 		g.in++
-		l.in++
-		return l, nil, nil
+		q.in++
+		return q, nil, nil
 	}
-	if g.limits.Waiting > 0 && !t.Begun {
+	if g.limits.Waiting > 0 && !r.Begun {
 		reason := ""
 		switch {
 		case g.waiting >= g.limits.Waiting:
 			reason = "the queue is full"
-		case l.waiters.Len() > 0 && !t.Until.IsZero() && l.expected() > time.Until(t.Until):
+		case q.waiters.Len() > 0 && !r.Until.IsZero() && q.expected() > time.Until(r.Until):
 			reason = "the queue is too slow"
 		}
 		if reason != "" {
-			busy := l.in >= g.limits.PerKey
-			g.tidy(l)
+			busy := q.in >= g.limits.PerKey
+			g.tidy(q)
 			return nil, nil, &RefusedError{KeyBusy: busy, reason: reason}
 		}
 	}
 	g.waiting++
-	place := l.waiters.PushBack(make(chan struct{}))
-	g.line(l)
-	return l, place, nil
+	place := q.waiters.PushBack(make(chan struct{}))
+	g.makeReady(q)
+	return q, place, nil
 }
 
-// expected is how long the last of the line will wait, at the speed of the latest operations; 0 if none has ended yet.
-func (l *line) expected() time.Duration {
-	if l.done == 0 {
+// expected returns how long the last waiter will wait, at the speed of the latest operations; 0 if none has ended yet.
+func (q *queue) expected() time.Duration {
+	if q.done == 0 {
 		return 0
 	}
-	return time.Since(l.since) / time.Duration(l.done) * time.Duration(l.waiters.Len())
+	return time.Since(q.since) / time.Duration(q.done) * time.Duration(q.waiters.Len())
 }
 
-func (g *Gate) leave(l *line) {
+func (g *Gate) leave(q *queue) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.in--
-	l.in--
-	if l.done++; l.done == window {
-		l.since = l.since.Add(time.Since(l.since) / 2)
-		l.done /= 2
+	q.in--
+	if q.done++; q.done == window {
+		q.since = q.since.Add(time.Since(q.since) / 2)
+		q.done /= 2
 	}
-	g.line(l)
-	g.tidy(l)
+	g.makeReady(q)
+	g.tidy(q)
 	g.pass()
 }
 
-// line puts l where turns are taken, if somebody of it waits and may be let in.
-func (g *Gate) line(l *line) {
-	if l.ready == nil && l.waiters.Len() > 0 && l.in < g.limits.PerKey {
-		l.ready = g.ready.PushBack(l)
+// makeReady appends q to the ready queues, if one of its operations waits and may be let in.
+func (g *Gate) makeReady(q *queue) {
+	if q.ready == nil && q.waiters.Len() > 0 && q.in < g.limits.PerKey {
+		q.ready = g.ready.PushBack(q)
 	}
 }
 
-// pass gives turns while there is room. After it there is none, or nobody waits who may come in.
+// pass lets waiters in while there is room, from each ready queue in turn. Afterwards the gate is full, or no waiter
+// may be let in.
 func (g *Gate) pass() {
 	for g.in < g.limits.In && g.ready.Len() > 0 {
-		l := g.ready.Remove(g.ready.Front()).(*line)
-		l.ready = nil
-		turn := l.waiters.Remove(l.waiters.Front()).(chan struct{})
+		q := g.ready.Remove(g.ready.Front()).(*queue)
+		q.ready = nil
+		waiter := q.waiters.Remove(q.waiters.Front()).(chan struct{})
 		g.waiting--
 		g.in++
-		l.in++
-		close(turn)
-		g.line(l)
+		q.in++
+		close(waiter)
+		g.makeReady(q)
 	}
 }
 
-// abandon gives up a place; gone is false if the turn had come already.
-func (g *Gate) abandon(l *line, place *list.Element) (keyBusy, gone bool) {
+// abandon gives up a place. gone is false if the operation had been let in already.
+func (g *Gate) abandon(q *queue, place *list.Element) (keyBusy, gone bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	select {
@@ -219,35 +220,35 @@ func (g *Gate) abandon(l *line, place *list.Element) (keyBusy, gone bool) {
 		return false, false
 	default:
 	}
-	l.waiters.Remove(place)
+	q.waiters.Remove(place)
 	g.waiting--
-	if l.ready != nil && l.waiters.Len() == 0 {
-		g.ready.Remove(l.ready)
-		l.ready = nil
+	if q.ready != nil && q.waiters.Len() == 0 {
+		g.ready.Remove(q.ready)
+		q.ready = nil
 	}
-	g.tidy(l)
-	return l.in >= g.limits.PerKey, true
+	g.tidy(q)
+	return q.in >= g.limits.PerKey, true
 }
 
-// tidy forgets a line that nobody is in or waits in.
-func (g *Gate) tidy(l *line) {
-	if l.in == 0 && l.waiters.Len() == 0 {
-		delete(g.lines, l.key)
+// tidy forgets a queue that has no operation in the server and none that waits.
+func (g *Gate) tidy(q *queue) {
+	if q.in == 0 && q.waiters.Len() == 0 {
+		delete(g.queues, q.key)
 	}
 }
 
-// Busy tells whether an operation with this key would have to wait for others with the same key.
+// Busy reports whether an operation with this key would have to wait for others with the same key.
 func (g *Gate) Busy(key string) bool {
 	if g == nil {
 		return false
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	l := g.lines[key]
-	return l != nil && l.in >= g.limits.PerKey
+	q := g.queues[key]
+	return q != nil && q.in >= g.limits.PerKey
 }
 
-// Load is how many operations are in, and how many wait.
+// Load returns how many operations are in, and how many wait.
 func (g *Gate) Load() (in, waiting int) {
 	if g == nil {
 		return 0, 0

@@ -22,8 +22,8 @@ import (
 	"example.com/stock/service"
 )
 
-// desk is a service with the answers that a test wants.
-type desk struct {
+// A fakeService is a service with the answers that a test wants.
+type fakeService struct {
 	deduct func(context.Context, service.Request) (service.Receipt, error)
 	stock  func(service.SKU) (service.Stock, error)
 	settle func(store string, sku service.SKU, id string) (service.Settlement, error)
@@ -32,27 +32,27 @@ type desk struct {
 	condition service.Condition // of the last SetStockIf
 }
 
-func (d *desk) Deduct(ctx context.Context, r service.Request) (service.Receipt, error) {
+func (d *fakeService) Deduct(ctx context.Context, r service.Request) (service.Receipt, error) {
 	d.asked = append(d.asked, r)
 	return d.deduct(ctx, r)
 }
 
-func (d *desk) Stock(_ context.Context, _ string, sku service.SKU) (service.Stock, error) {
+func (d *fakeService) Stock(_ context.Context, _ string, sku service.SKU) (service.Stock, error) {
 	return d.stock(sku)
 }
 
-func (d *desk) SetStockIf(
+func (d *fakeService) SetStockIf(
 	_ context.Context, _ string, sku service.SKU, _ int64, c service.Condition,
 ) (service.Stock, error) {
 	d.condition = c
 	return d.stock(sku)
 }
 
-func (d *desk) Orders(context.Context, string, service.SKU, string, int) (service.Page, error) {
+func (d *fakeService) Orders(context.Context, string, service.SKU, string, int) (service.Page, error) {
 	return service.Page{Orders: []service.Order{order()}, Next: "1"}, nil
 }
 
-func (d *desk) Settle(_ context.Context, store string, sku service.SKU, id string) (service.Settlement, error) {
+func (d *fakeService) Settle(_ context.Context, store string, sku service.SKU, id string) (service.Settlement, error) {
 	return d.settle(store, sku, id)
 }
 
@@ -70,7 +70,8 @@ func (b backend) Latency() time.Duration { return time.Millisecond }
 func order() service.Order {
 	return service.Order{
 		ID: "0190b2f4-0000-7000-8000-000000000000", SKU: "stock", Quantity: 2, Read: 100, Remaining: 98,
-		Version: 3, Epoch: 1, Strategy: "zk-sequential", Instance: "app-1", RequestID: "r", Fence: 9, CreatedAt: time.Now(),
+		Version: 3, Epoch: 1, Strategy: "zk-sequential", Instance: "app-1", RequestID: "r", Fence: 9,
+		CreatedAt: time.Now(),
 	}
 }
 
@@ -84,7 +85,7 @@ func receipt() service.Receipt {
 
 const token = "secret"
 
-func serve(t *testing.T, d *desk, change func(*handler.Config)) *httptest.Server {
+func serve(t *testing.T, d *fakeService, change func(*handler.Config)) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(build(d, change))
 	t.Cleanup(s.Close)
@@ -92,23 +93,27 @@ func serve(t *testing.T, d *desk, change func(*handler.Config)) *httptest.Server
 }
 
 // serveAdmin is serve for the admin listener.
-func serveAdmin(t *testing.T, d *desk, change func(*handler.Config)) *httptest.Server {
+func serveAdmin(t *testing.T, d *fakeService, change func(*handler.Config)) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(handler.NewAdmin(config(d, change)))
 	t.Cleanup(s.Close)
 	return s
 }
 
-func build(d *desk, change func(*handler.Config)) http.Handler { return handler.New(config(d, change)) }
+func build(d *fakeService, change func(*handler.Config)) http.Handler {
+	return handler.New(config(d, change))
+}
 
-func config(d *desk, change func(*handler.Config)) handler.Config {
+func config(d *fakeService, change func(*handler.Config)) handler.Config {
 	m := metrics.New("test", "app-1")
 	up := backend{name: "redis"}
 	c := handler.Config{
-		Seller: d, Stockroom: d, Locks: d, Backends: []handler.Backend{up}, Instance: "app-1", DefaultSKU: "stock", Store: "redis",
-		AdminToken: token, Meter: m, Metrics: m.Handler(), Log: slog.New(slog.DiscardHandler), Draining: func() bool { return false },
+		Seller: d, Inventory: d, Locks: d, Backends: []handler.Backend{up}, Instance: "app-1", DefaultSKU: "stock",
+		Store: "redis", AdminToken: token, Meter: m, Metrics: m.Handler(), Log: slog.New(slog.DiscardHandler),
+		Draining: func() bool { return false },
 		Strategies: []handler.Strategy{{
-			Name: "zk-sequential", Endpoint: "/deduct_stock_zk", Summary: "a lock", Stores: []handler.Store{{Name: "redis", Backend: up}},
+			Name: "zk-sequential", Endpoint: "/deduct_stock_zk", Summary: "a lock",
+			Stores:     []handler.Store{{Name: "redis", Backend: up}},
 			Promise:    lock.Promise{Exclusive: true, Scope: lock.Cluster, FreedAfterCrash: lock.Forever},
 			RoundTrips: 2,
 		}},
@@ -152,7 +157,8 @@ func ask(t *testing.T, method, url, body string, header ...string) reply {
 	}
 	_ = json.Unmarshal(r.body, &r.problem)
 	if r.Header.Get("X-Request-Id") == "" || r.Header.Get("X-Instance") != "app-1" {
-		t.Errorf("%s %s: X-Request-Id %q, X-Instance %q", method, url, r.Header.Get("X-Request-Id"), r.Header.Get("X-Instance"))
+		t.Errorf("%s %s: X-Request-Id %q, X-Instance %q", method, url, r.Header.Get("X-Request-Id"),
+			r.Header.Get("X-Instance"))
 	}
 	return r
 }
@@ -172,7 +178,7 @@ func wantProblem(t *testing.T, r reply, status int, name string) {
 // conform checks a body against a schema of the OpenAPI document that the service itself serves.
 func conform(t *testing.T, schema string, body []byte) {
 	t.Helper()
-	s := serve(t, &desk{}, nil)
+	s := serve(t, &fakeService{}, nil)
 	resp, err := http.Get(s.URL + "/openapi.json")
 	if err != nil {
 		t.Fatal(err)
@@ -226,7 +232,10 @@ func TestEveryErrorHasItsProblem(t *testing.T) {
 		{service.ErrOvertaken, 503, "overtaken", true},
 		{errors.Join(context.Canceled, lock.ErrLost, lock.ErrExpired), 503, "lock_lost", true},
 		{lock.Down("acquire", secret), 503, "backend_down", true},
-		{errors.Join(held, &lock.DownError{Server: "redis", Reason: "no answer within 800ms"}), 503, "backend_down", true},
+		{
+			errors.Join(held, &lock.DownError{Server: "redis", Reason: "no answer within 800ms"}), 503, "backend_down",
+			true,
+		},
 		{held, 503, "lock_busy", true},
 		{fmt.Errorf("deduct: %w", lock.ErrOverloaded), 503, "overloaded", true},
 		{errors.Join(held, context.DeadlineExceeded), 503, "lock_timeout", true},
@@ -236,7 +245,7 @@ func TestEveryErrorHasItsProblem(t *testing.T) {
 		{secret, 500, "internal", false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			d := &desk{deduct: func(context.Context, service.Request) (service.Receipt, error) {
+			d := &fakeService{deduct: func(context.Context, service.Request) (service.Receipt, error) {
 				return service.Receipt{}, &service.OrderError{
 					OrderID: "the-order", Err: row.err, SKU: "a:b", Store: "mysql",
 				}
@@ -262,7 +271,7 @@ func TestEveryErrorHasItsProblem(t *testing.T) {
 }
 
 func TestRepliesConformToTheirSchema(t *testing.T) {
-	d := &desk{
+	d := &fakeService{
 		deduct: func(context.Context, service.Request) (service.Receipt, error) { return receipt(), nil },
 		stock:  func(sku service.SKU) (service.Stock, error) { return service.Stock{SKU: sku, Quantity: 5}, nil },
 	}
@@ -270,11 +279,13 @@ func TestRepliesConformToTheirSchema(t *testing.T) {
 	sale := ask(t, http.MethodPost, s.URL+"/deduct_stock_zk", "")
 	conform(t, "Sale", sale.body)
 	conform(t, "Stock", ask(t, http.MethodGet, s.URL+"/v1/stock/stock", "").body)
-	conform(t, "Stock", ask(t, http.MethodPut, s.URL+"/v1/stock/stock", `{"quantity":5}`, "Content-Type", "application/json", "Authorization", "Bearer "+token).body)
+	conform(t, "Stock", ask(t, http.MethodPut, s.URL+"/v1/stock/stock", `{"quantity":5}`, "Content-Type",
+		"application/json", "Authorization", "Bearer "+token).body)
 	conform(t, "Ready", ask(t, http.MethodGet, s.URL+"/readyz", "").body)
 	conform(t, "Version", ask(t, http.MethodGet, s.URL+"/version", "").body)
 	var list struct{ Strategies []json.RawMessage }
-	if err := json.Unmarshal(ask(t, http.MethodGet, s.URL+"/v1/strategies", "").body, &list); err != nil || len(list.Strategies) != 1 {
+	if err := json.Unmarshal(ask(t, http.MethodGet, s.URL+"/v1/strategies", "").body, &list); err != nil ||
+		len(list.Strategies) != 1 {
 		t.Fatal(err, list)
 	}
 	conform(t, "Strategy", list.Strategies[0])
@@ -293,7 +304,8 @@ func TestRepliesConformToTheirSchema(t *testing.T) {
 		}
 	}
 	var orders struct{ Orders []json.RawMessage }
-	if err := json.Unmarshal(ask(t, http.MethodGet, s.URL+"/v1/stock/stock/orders", "").body, &orders); err != nil || len(orders.Orders) != 1 {
+	if err := json.Unmarshal(ask(t, http.MethodGet, s.URL+"/v1/stock/stock/orders", "").body, &orders); err != nil ||
+		len(orders.Orders) != 1 {
 		t.Fatal(err, orders)
 	}
 	conform(t, "Order", orders.Orders[0])
@@ -301,7 +313,7 @@ func TestRepliesConformToTheirSchema(t *testing.T) {
 
 // What only the gateway in front answers is explained, too.
 func TestProblemsOfTheGatewayAreExplained(t *testing.T) {
-	s := serve(t, &desk{}, nil)
+	s := serve(t, &fakeService{}, nil)
 	for name, status := range map[string]string{"bad_gateway": "502", "gateway_timeout": "504"} {
 		r := ask(t, http.MethodGet, s.URL+"/problems/"+name, "")
 		if r.StatusCode != http.StatusOK || !strings.Contains(string(r.body), `"status":`+status) {

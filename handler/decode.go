@@ -21,13 +21,13 @@ import (
 	"example.com/stock/service"
 )
 
-// wholeNumber has one way to write each number, so that what a client meant by 007 or -0 need not be guessed.
+// wholeNumber allows one spelling of each number, so that nobody need guess what a client meant by 007 or -0.
 var wholeNumber = regexp.MustCompile(`^(0|-?[1-9][0-9]{0,17})$`)
 
 // numbers are the fields that are JSON numbers. All others are strings: an SKU 123 is "123".
 var numbers = []string{"quantity", "limit"}
 
-// fields are the named values of one request, from the query and from a JSON object: the same names, each at most once.
+// fields holds the named values of one request, from the query and from a JSON object. Each name is given at most once.
 type fields map[string]string
 
 // decode collects the fields of a request. Names outside allowed are refused: a misspelt field must not be ignored.
@@ -60,6 +60,15 @@ func decode(c *gin.Context, allowed ...string) (fields, error) {
 	return f, nil
 }
 
+// noFields reports whether the request has no fields, and answers it if it has.
+func (h *handler) noFields(c *gin.Context) bool {
+	_, err := decode(c)
+	if err != nil {
+		h.fail(c, err)
+	}
+	return err == nil
+}
+
 func checkName(name string, allowed []string) error {
 	switch {
 	case slices.Contains(allowed, name):
@@ -72,11 +81,10 @@ func checkName(name string, allowed []string) error {
 	}
 }
 
-// readBody reads the body if there is one, within limits. A POST without a body has none, whatever its Content-Type
-// says.
+// readBody reads the body if there is one, within the limits. An empty body is none, whatever the Content-Type says.
 func readBody(c *gin.Context) ([]byte, error) {
 	if c.Request.ContentLength > MaxBody {
-		return nil, errTooLarge // as declared: not a byte of it is read, and with Expect: 100-continue none is sent
+		return nil, errTooLarge // nothing of it is read, and with Expect: 100-continue nothing is sent
 	}
 	body, err := io.ReadAll(c.Request.Body)
 	var large *http.MaxBytesError
@@ -103,7 +111,7 @@ func readBody(c *gin.Context) ([]byte, error) {
 	return body, nil
 }
 
-// addJSON adds the members of a flat JSON object: strings, and numbers in the digits in which they were sent.
+// addJSON adds the members of a flat JSON object: strings, and numbers with the digits that were sent.
 func (f fields) addJSON(body []byte, allowed []string) error {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
@@ -153,11 +161,11 @@ func notJSON(d *json.Decoder) error {
 	return &service.InvalidError{Field: "body", Reason: fmt.Sprintf("is not JSON near byte %d", d.InputOffset())}
 }
 
-// shorten keeps the name of a field, which may be anything, from filling our reply.
-func shorten(s string) string { return cut(s, 40) }
+// shorten returns the first bytes of a name that a client chose, so that it cannot fill the reply.
+func shorten(s string) string { return truncate(s, 40) }
 
-// cut keeps what a client sent from filling our log and our replies: n bytes of it are shown.
-func cut(s string, n int) string {
+// truncate returns the first n bytes of what a client sent, so that it cannot fill the log or a reply.
+func truncate(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}
@@ -172,7 +180,9 @@ func (f fields) number(name string, def, least, most int64) (int64, error) {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || !wholeNumber.MatchString(text) || n < least || n > most {
-		return 0, &service.InvalidError{Field: name, Reason: fmt.Sprintf("must be a whole number from %d to %d", least, most)}
+		return 0, &service.InvalidError{
+			Field: name, Reason: fmt.Sprintf("must be a whole number from %d to %d", least, most),
+		}
 	}
 	return n, nil
 }
@@ -186,7 +196,9 @@ func (f fields) duration(name string) (*time.Duration, error) {
 	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 || d > service.MaxWait {
 		return nil, &service.InvalidError{
-			Field: name, Reason: fmt.Sprintf("must be a duration from 0s to %.0fs, such as 500ms or 2s", service.MaxWait.Seconds()),
+			Field: name,
+			Reason: fmt.Sprintf("must be a duration from 0s to %.0fs, such as 500ms or 2s",
+				service.MaxWait.Seconds()),
 		}
 	}
 	return &d, nil

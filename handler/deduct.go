@@ -2,7 +2,6 @@ package handler
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -12,7 +11,7 @@ import (
 	"example.com/stock/service"
 )
 
-// labFields change what a lock protects against; only the admin may send them, and only in lab mode.
+// labFields change what a lock protects against. Only the admin may send them, and only in lab mode.
 var labFields = []string{"hold", "fencing", "heed_loss", "pause", "nested"}
 
 // deduct is the endpoint of one strategy.
@@ -24,7 +23,7 @@ func (h *handler) deduct(c *gin.Context, strategy string, sku service.SKU) {
 	h.sell(c, f, strategy, sku, err)
 }
 
-// deductResource is the same in resource form: POST /v1/stock/{sku}/deduct with "strategy".
+// deductResource is deduct in resource form: POST /v1/stock/{sku}/deduct with "strategy".
 func (h *handler) deductResource(c *gin.Context) {
 	f, err := decode(c, append([]string{"strategy", "quantity", "wait", "store"}, labFields...)...)
 	var sku service.SKU
@@ -44,12 +43,14 @@ func (h *handler) sell(c *gin.Context, f fields, strategy string, sku service.SK
 		err = f.fill(&req)
 	}
 	if err != nil {
-		h.refuse(c, err)
+		h.fail(c, err)
 		return
 	}
 	if f.has(labFields...) {
 		if !h.Lab {
-			h.refuse(c, &service.InvalidError{Field: strings.Join(labFields, ", "), Reason: "need an instance in lab mode (STOCK_LAB=true)"})
+			h.fail(c, &service.InvalidError{
+				Field: strings.Join(labFields, ", "), Reason: "need an instance in lab mode (STOCK_LAB=true)",
+			})
 			return
 		}
 		if !h.admin(c) {
@@ -59,7 +60,7 @@ func (h *handler) sell(c *gin.Context, f fields, strategy string, sku service.SK
 	receipt, err := h.Seller.Deduct(c.Request.Context(), req)
 	if err != nil {
 		if !errors.Is(err, service.ErrUnknownStrategy) { // a name from outside must not become a metric label
-			h.Meter.Deduction(strategy, kindOf(err).name)
+			h.Meter.Deduction(strategy, h.problemName(err))
 		}
 		h.fail(c, err)
 		return
@@ -68,7 +69,7 @@ func (h *handler) sell(c *gin.Context, f fields, strategy string, sku service.SK
 	c.JSON(http.StatusOK, receiptReply(receipt))
 }
 
-// fill takes over the fields that both forms of the endpoint share.
+// fill copies the fields that both forms of the endpoint share into req.
 func (f fields) fill(req *service.Request) (err error) {
 	if req.Quantity, err = f.number("quantity", 1, 1, service.MaxQuantity); err != nil {
 		return err
@@ -95,6 +96,21 @@ func (f fields) fill(req *service.Request) (err error) {
 	return f.fillPauses(req)
 }
 
+// fillPauses copies the fields into req that say where the lab makes the sale wait, and what is nested in it.
+func (f fields) fillPauses(req *service.Request) (err error) {
+	if f.has("pause") {
+		if req.Lab.Pause, err = service.ParsePoints(f["pause"]); err != nil {
+			return err
+		}
+	}
+	switch req.Lab.Nested = service.Nesting(f["nested"]); req.Lab.Nested {
+	case "", service.NestedHolder, service.NestedStranger:
+		return nil
+	default:
+		return &service.InvalidError{Field: "nested", Reason: "must be holder or stranger"}
+	}
+}
+
 func (f fields) has(names ...string) bool {
 	for _, name := range names {
 		if _, ok := f[name]; ok {
@@ -102,23 +118,6 @@ func (f fields) has(names ...string) bool {
 		}
 	}
 	return false
-}
-
-// refuse answers a request that could not be decoded.
-func (h *handler) refuse(c *gin.Context, err error) {
-	switch {
-	case errors.Is(err, errTooLarge):
-		h.problem(c, err, problem{Detail: "The body must have at most 65536 bytes."})
-	case errors.Is(err, errSlowBody):
-		h.problem(c, err, problem{Detail: fmt.Sprintf("The body must come within %.0f s.", bodyTimeout.Seconds())})
-	case errors.Is(err, errEncoded):
-		c.Header("Accept-Encoding", "identity")
-		h.problem(c, err, problem{Detail: "Send the body as it is, without a Content-Encoding."})
-	case errors.Is(err, errMedia):
-		h.problem(c, err, problem{Detail: "Send the body with the header Content-Type: application/json."})
-	default:
-		h.fail(c, err)
-	}
 }
 
 type deductReply struct {
@@ -146,12 +145,13 @@ type deductReply struct {
 func receiptReply(r service.Receipt) deductReply {
 	tries := r.Tries
 	if tries == 1 {
-		tries = 0 // goes without saying
+		tries = 0 // the usual number is left out
 	}
 	return deductReply{
 		OrderID: r.ID, SKU: r.SKU, Quantity: r.Quantity, Read: r.Read, Remaining: r.Remaining,
 		Version: r.Version, Epoch: r.Epoch, Strategy: r.Strategy, Store: r.Store, Instance: r.Instance,
-		Fence: uint64(r.HolderFence), Segment: r.Segment, Tries: tries, Wakeups: r.Wakeups, WaitedMS: milliseconds(r.Waited), HeldMS: milliseconds(r.Held),
+		Fence: uint64(r.HolderFence), Segment: r.Segment, Tries: tries, Wakeups: r.Wakeups,
+		WaitedMS: milliseconds(r.Waited), HeldMS: milliseconds(r.Held),
 		AcquiredAt: r.AcquiredAt.UTC(), ReleasedAt: r.ReleasedAt.UTC(), LeaseLost: r.LeaseLost,
 	}
 }

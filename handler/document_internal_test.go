@@ -36,7 +36,8 @@ func TestTheDocumentNamesEveryProblem(t *testing.T) {
 			t.Errorf("the enum of Problem.type in openapi.json has %s, and problems.go has no row for it", name)
 		}
 	}
-	if len(slices.Compact(slices.Sorted(slices.Values(named)))) != len(named) || strings.Contains(strings.Join(named, ""), " ") {
+	if len(slices.Compact(slices.Sorted(slices.Values(named)))) != len(named) ||
+		strings.Contains(strings.Join(named, ""), " ") {
 		t.Errorf("a type is named twice, or has a blank: %v", named)
 	}
 }

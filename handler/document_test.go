@@ -107,15 +107,19 @@ func TestTheDocumentIsOrderly(t *testing.T) {
 func TestTheDocumentHasTheAnswersToBadRequests(t *testing.T) {
 	url, _ := everyRoute(t)
 	_, found := operations(t, url)
-	in := strings.NewReplacer("{sku}", "stock", "{strategy}", "redis-watchdog", "{key}", "stock", "{request}", "r:2", "{name}", "sold_out")
+	in := strings.NewReplacer("{sku}", "stock", "{strategy}", "redis-watchdog", "{key}", "stock", "{request}", "r:2",
+		"{name}", "sold_out")
 	for name, o := range found {
 		method, path, _ := strings.Cut(name, " ")
 		for what, r := range map[string]reply{
-			"a body too large": ask(t, method, url+in.Replace(path), strings.Repeat("x", handler.MaxBody+1), "Content-Type", asJSON, "Authorization", "Bearer "+token),
-			"a body encoded":   ask(t, method, url+in.Replace(path), "x", "Content-Encoding", "gzip", "Authorization", "Bearer "+token),
-			"no JSON":          ask(t, method, url+in.Replace(path), "x", "Content-Type", asJSON, "Authorization", "Bearer "+token),
-			"nobody":           ask(t, method, url+in.Replace(path), ""),
-			"an odd name":      ask(t, method, url+in.Replace(path)+"?odd=1", ""),
+			"a body too large": ask(t, method, url+in.Replace(path), strings.Repeat("x", handler.MaxBody+1),
+				"Content-Type", asJSON, "Authorization", "Bearer "+token),
+			"a body encoded": ask(t, method, url+in.Replace(path), "x", "Content-Encoding", "gzip", "Authorization",
+				"Bearer "+token),
+			"no JSON": ask(t, method, url+in.Replace(path), "x", "Content-Type", asJSON, "Authorization",
+				"Bearer "+token),
+			"nobody":      ask(t, method, url+in.Replace(path), ""),
+			"an odd name": ask(t, method, url+in.Replace(path)+"?odd=1", ""),
 		} {
 			if _, ok := o.Responses[fmt.Sprint(r.StatusCode)]; !ok {
 				t.Errorf("%s: %s is answered %d, which openapi.json does not say of it", name, what, r.StatusCode)
@@ -126,6 +130,6 @@ func TestTheDocumentHasTheAnswersToBadRequests(t *testing.T) {
 
 // engines are gin's, of both listeners.
 func engines() []*gin.Engine {
-	c := config(&desk{}, func(c *handler.Config) { c.Lab, c.Pauses = true, &standing{} })
+	c := config(&fakeService{}, func(c *handler.Config) { c.Lab, c.Pauses = true, &pausedSale{} })
 	return []*gin.Engine{handler.Engine(handler.New(c)), handler.Engine(handler.NewAdmin(c))}
 }

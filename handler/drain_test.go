@@ -10,11 +10,11 @@ import (
 	"example.com/stock/service"
 )
 
-// A request that came before the instance drains, and is answered while it does, is the last one on its connection: what comes after it
-// would not be answered.
+// A request that came before the instance drains, and is answered while it does, is the last one on its connection:
+// what comes after it would not be answered.
 func TestDrainingBeginsDuringARequest(t *testing.T) {
 	var draining atomic.Bool
-	d := &desk{deduct: func(context.Context, service.Request) (service.Receipt, error) {
+	d := &fakeService{deduct: func(context.Context, service.Request) (service.Receipt, error) {
 		draining.Store(true)
 		return service.Receipt{}, nil
 	}}

@@ -18,9 +18,13 @@ import (
 func TestTheWholeTokenIsCompared(t *testing.T) {
 	url, d := everyRoute(t)
 	last := len(token) - 1
-	wrong := []string{token[:last], token[1:], token[:1], token + "x", "x" + token, token + token, token[:last] + "x", "x" + token[1:], token + " x"}
+	wrong := []string{
+		token[:last], token[1:], token[:1], token + "x", "x" + token, token + token, token[:last] + "x",
+		"x" + token[1:], token + " x",
+	}
 	for _, w := range wrong {
-		wantProblem(t, ask(t, http.MethodPut, url+"/v1/stock/a?quantity=1", "", "Authorization", "Bearer "+w), 401, "unauthorized")
+		wantProblem(t, ask(t, http.MethodPut, url+"/v1/stock/a?quantity=1", "", "Authorization", "Bearer "+w), 401,
+			"unauthorized")
 		r := ask(t, http.MethodPost, url+"/deduct_stock_zk?fencing=off", "", "Authorization", "Bearer "+w)
 		wantProblem(t, r, 401, "unauthorized")
 		if !strings.HasPrefix(r.Header.Get("WWW-Authenticate"), "Bearer ") {
@@ -37,7 +41,8 @@ func TestRequestIDsAreChecked(t *testing.T) {
 	url, d := everyRoute(t)
 	for id, good := range map[string]bool{
 		"a": true, "AZaz09._:-": true, strings.Repeat("x", 64): true,
-		"": false, strings.Repeat("x", 65): false, "a b": false, "a/b": false, `a"b`: false, "a\tb": false, "naïve": false, "a{b": false,
+		"": false, strings.Repeat("x", 65): false, "a b": false, "a/b": false, `a"b`: false, "a\tb": false,
+		"naïve": false, "a{b": false,
 		"a,b": false, "a=b": false, "ok;drop": false, "库存": false,
 	} {
 		d.asked = nil
@@ -49,7 +54,8 @@ func TestRequestIDsAreChecked(t *testing.T) {
 		if len(d.asked) != 1 || d.asked[0].RequestID != got {
 			t.Errorf("%q: answered with %q, and sold for %+v", id, got, d.asked)
 		}
-		if r = ask(t, http.MethodGet, url+"/nowhere", "", "X-Request-Id", id); !strings.Contains(string(r.body), `"request_id":"`+r.Header.Get("X-Request-Id")+`"`) {
+		r = ask(t, http.MethodGet, url+"/nowhere", "", "X-Request-Id", id)
+		if !strings.Contains(string(r.body), `"request_id":"`+r.Header.Get("X-Request-Id")+`"`) {
 			t.Errorf("%q: the problem carries another: %s", id, r.body)
 		}
 	}
@@ -59,31 +65,35 @@ func TestRequestIDsAreChecked(t *testing.T) {
 	}
 }
 
-// ledge remembers what it was asked for.
-type ledge struct {
-	*desk
+// A recorder remembers what it was asked for.
+type recorder struct {
+	*fakeService
 	limit    int
 	quantity int64
 }
 
-func (l *ledge) Orders(ctx context.Context, store string, sku service.SKU, cursor string, limit int) (service.Page, error) {
+func (l *recorder) Orders(
+	ctx context.Context, store string, sku service.SKU, cursor string, limit int,
+) (service.Page, error) {
 	l.limit = limit
-	return l.desk.Orders(ctx, store, sku, cursor, limit)
+	return l.fakeService.Orders(ctx, store, sku, cursor, limit)
 }
 
-func (l *ledge) SetStockIf(ctx context.Context, store string, sku service.SKU, n int64, c service.Condition) (service.Stock, error) {
+func (l *recorder) SetStockIf(
+	ctx context.Context, store string, sku service.SKU, n int64, c service.Condition,
+) (service.Stock, error) {
 	l.quantity = n
-	return l.desk.SetStockIf(ctx, store, sku, n, c)
+	return l.fakeService.SetStockIf(ctx, store, sku, n, c)
 }
 
 // Every limit is where it is said to be: the last value that is allowed gets through as it is, the next one does not.
 func TestLimitsAreExact(t *testing.T) {
-	d := &desk{
+	d := &fakeService{
 		deduct: func(context.Context, service.Request) (service.Receipt, error) { return receipt(), nil },
 		stock:  func(sku service.SKU) (service.Stock, error) { return service.Stock{SKU: sku}, nil },
 	}
-	l := &ledge{desk: d}
-	url := serve(t, d, func(c *handler.Config) { c.Stockroom, c.Lab = l, true }).URL
+	l := &recorder{fakeService: d}
+	url := serve(t, d, func(c *handler.Config) { c.Inventory, c.Lab = l, true }).URL
 	sold := func(what func(service.Request) any) func() any {
 		return func() any {
 			if len(d.asked) == 0 {
@@ -110,7 +120,10 @@ func TestLimitsAreExact(t *testing.T) {
 		{http.MethodPost, "/deduct_stock_zk?wait=60s", wait, time.Minute},
 		{http.MethodPost, "/deduct_stock_zk?wait=60.001s", wait, nil},
 		{http.MethodPost, "/deduct_stock_zk?wait=1m0.000000001s", wait, nil},
-		{http.MethodPost, "/deduct_stock_zk?hold=60s", sold(func(r service.Request) any { return r.Lab.Hold }), time.Minute},
+		{
+			http.MethodPost, "/deduct_stock_zk?hold=60s", sold(func(r service.Request) any { return r.Lab.Hold }),
+			time.Minute,
+		},
 		{http.MethodPost, "/deduct_stock_zk?hold=60.001s", nil, nil},
 		{http.MethodPost, "/deduct_stock_zk?sku=" + strings.Repeat("x", 64), sku, 64},
 		{http.MethodPost, "/deduct_stock_zk?sku=" + strings.Repeat("x", 65), sku, nil},
@@ -173,7 +186,7 @@ func TestTheLimitOfTheBodyIsExact(t *testing.T) {
 // A panic of the service is answered, and http.ErrAbortHandler, which is how a handler says "no answer", is not.
 func TestPanics(t *testing.T) {
 	for what, answered := range map[any]bool{"oops": true, http.ErrAbortHandler: false} {
-		d := &desk{deduct: func(context.Context, service.Request) (service.Receipt, error) { panic(what) }}
+		d := &fakeService{deduct: func(context.Context, service.Request) (service.Receipt, error) { panic(what) }}
 		s := serve(t, d, nil)
 		resp, err := http.Post(s.URL+"/deduct_stock_zk", "", nil)
 		if err == nil {
@@ -191,8 +204,11 @@ func TestRetryAfter(t *testing.T) {
 		err  error
 		want string
 	}{{service.ErrSoldOut, ""}, {service.ErrStaleFence, "1"}, {errors.New("x"), ""}} {
-		d := &desk{deduct: func(context.Context, service.Request) (service.Receipt, error) { return service.Receipt{}, row.err }}
-		if r := ask(t, http.MethodPost, serve(t, d, nil).URL+"/deduct_stock_zk", ""); r.Header.Get("Retry-After") != row.want {
+		d := &fakeService{deduct: func(context.Context, service.Request) (service.Receipt, error) {
+			return service.Receipt{}, row.err
+		}}
+		r := ask(t, http.MethodPost, serve(t, d, nil).URL+"/deduct_stock_zk", "")
+		if r.Header.Get("Retry-After") != row.want {
 			t.Errorf("%v: Retry-After %q, want %q", row.err, r.Header.Get("Retry-After"), row.want)
 		}
 	}

@@ -11,9 +11,9 @@ import (
 	"example.com/stock/service"
 )
 
-// tagged is a desk with a stock that has the ETag "2-17".
-func tagged() *desk {
-	return &desk{stock: func(sku service.SKU) (service.Stock, error) {
+// tagged returns a service with a stock that has the ETag "2-17".
+func tagged() *fakeService {
+	return &fakeService{stock: func(sku service.SKU) (service.Stock, error) {
 		return service.Stock{SKU: sku, Quantity: 5, Epoch: 2, Version: 17}, nil
 	}}
 }
@@ -114,7 +114,8 @@ func TestConditionsOfAPut(t *testing.T) {
 		}
 	}
 	d := tagged()
-	if r := put(t, serve(t, d, nil).URL, "If-Match", long); r.StatusCode != http.StatusOK || len(d.condition.Match) != 501 {
+	r := put(t, serve(t, d, nil).URL, "If-Match", long)
+	if r.StatusCode != http.StatusOK || len(d.condition.Match) != 501 {
 		t.Errorf("%d of 501 tags, status %d", len(d.condition.Match), r.StatusCode)
 	}
 	if put(t, serve(t, d, nil).URL); !d.condition.None() {
@@ -146,8 +147,11 @@ func TestConditionsOnSeveralLines(t *testing.T) {
 }
 
 func TestPreconditionFailed(t *testing.T) {
-	d := &desk{stock: func(service.SKU) (service.Stock, error) { return service.Stock{}, service.ErrPrecondition }}
-	wantProblem(t, put(t, serve(t, d, nil).URL, "If-Match", `"1-1"`), http.StatusPreconditionFailed, "precondition_failed")
+	d := &fakeService{stock: func(service.SKU) (service.Stock, error) {
+		return service.Stock{}, service.ErrPrecondition
+	}}
+	wantProblem(t, put(t, serve(t, d, nil).URL, "If-Match", `"1-1"`), http.StatusPreconditionFailed,
+		"precondition_failed")
 }
 
 // Whatever the header says, it is understood or refused, and what is understood is a tag of ours.

@@ -7,4 +7,4 @@ import (
 )
 
 // Engine is gin's, which New and NewAdmin wrap.
-func Engine(h http.Handler) *gin.Engine { return h.(limits).next.(parting).next.(*gin.Engine) }
+func Engine(h http.Handler) *gin.Engine { return h.(limits).next.(connectionCloser).next.(*gin.Engine) }

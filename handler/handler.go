@@ -18,7 +18,7 @@ type Seller interface {
 	Deduct(context.Context, service.Request) (service.Receipt, error)
 }
 
-// An Inventory shows and sets stock. store "" is the default one.
+// An Inventory shows and sets stock. An empty store means the default one.
 type Inventory interface {
 	Stock(ctx context.Context, store string, sku service.SKU) (service.Stock, error)
 	SetStockIf(
@@ -42,13 +42,13 @@ type Meter interface {
 	Deduction(strategy, outcome string) // outcome: accepted, or the type of the problem
 }
 
-// A Strategy is what the routes and GET /v1/strategies need to know of one.
+// A Strategy holds what the routes and GET /v1/strategies need to know of one.
 type Strategy struct {
 	Name, Endpoint, Summary string
 	Stores                  []Store // the default one first
 	Promise                 lock.Promise
-	RoundTrips              int       // to acquire the lock and to release it, uncontended; 0: there is no server to ask
 	Needs                   []Backend // of the lock itself
+	RoundTrips              int       // to acquire and release the lock, uncontended; 0: there is no server to ask
 }
 
 // A Store is where stock is kept, by name.
@@ -57,10 +57,10 @@ type Store struct {
 	Backend Backend
 }
 
-// Config is what a handler is made of.
+// Config holds what New and NewAdmin need.
 type Config struct {
 	Seller     Seller
-	Stockroom  Inventory
+	Inventory  Inventory
 	Locks      Locks
 	Pauses     Pauses // of lab mode
 	Strategies []Strategy
@@ -79,14 +79,15 @@ type Config struct {
 
 type handler struct {
 	Config
-	log *slog.Logger
+	log      *slog.Logger
+	problems []row
 }
 
 // MaxBody is the largest body that is read, in bytes.
 const MaxBody = 64 << 10
 
-// New makes the handler of the public listener: what customers and load balancers ask. What is for operators is not
-// found there; see NewAdmin.
+// New makes the handler of the public listener, which customers and load balancers use. What is for operators is not
+// there: see NewAdmin.
 func New(c Config) http.Handler {
 	h, e := newEngine(c)
 	for _, s := range c.Strategies {
@@ -98,11 +99,11 @@ func New(c Config) http.Handler {
 	get(e, "/v1/stock/:sku/orders", h.getOrders)
 	e.POST("/v1/stock/:sku/orders/:order_id/settle", h.settleOrder)
 	e.POST("/v1/stock/:sku/deduct", h.deductResource)
-	return limits{parting{e, h.Draining}}
+	return limits{connectionCloser{e, h.Draining}}
 }
 
-// NewAdmin makes the handler of the admin listener: the metrics, the locks, and in lab mode who stands still. It sells
-// nothing. A token is asked for what changes something, as on the public listener: to read, it is enough to reach it.
+// NewAdmin makes the handler of the admin listener: the metrics, the locks, and in lab mode the paused sales. It sells
+// nothing. As on the public listener, a change needs the token. Whoever can reach it may read.
 func NewAdmin(c Config) http.Handler {
 	h, e := newEngine(c)
 	get(e, "/v1/locks/:strategy/:key", h.getLock)
@@ -112,25 +113,22 @@ func NewAdmin(c Config) http.Handler {
 		e.DELETE("/v1/lab/pauses/:request", h.deletePause)
 	}
 	get(e, "/metrics", gin.WrapH(c.Metrics))
-	return limits{parting{e, h.Draining}}
+	return limits{connectionCloser{e, h.Draining}}
 }
 
-// newEngine has the routes of both listeners: the probes, and what the service says of itself.
+// newEngine adds the routes that both listeners have: the probes, and what the service says of itself.
 func newEngine(c Config) (*handler, *gin.Engine) {
 	gin.SetMode(gin.ReleaseMode) // gin's own logging is off; ours is structured
-	h := &handler{c, c.Log}
+	h := &handler{c, c.Log, table()}
 	e := gin.New()
 	e.HandleMethodNotAllowed = true
-	e.UseRawPath, e.UnescapePathValues = true, true // so that a SKU with an encoded slash is an invalid SKU, not an unknown path
-	e.RedirectTrailingSlash = false                 // many clients follow a redirect of a POST with a GET
+	// A SKU with an encoded slash is an invalid SKU, not an unknown path.
+	e.UseRawPath, e.UnescapePathValues = true, true
+	e.RedirectTrailingSlash = false // many clients follow a redirect of a POST with a GET
 	_ = e.SetTrustedProxies(nil)
 	e.Use(h.identify, h.measure, h.recoverPanic)
-	e.NoRoute(func(c *gin.Context) {
-		h.problem(c, errNotFound, problem{Detail: "There is nothing here. GET /openapi.json lists what there is."})
-	})
-	e.NoMethod(func(c *gin.Context) {
-		h.problem(c, errMethod, problem{Detail: "Use " + c.Writer.Header().Get("Allow") + "."})
-	})
+	e.NoRoute(func(c *gin.Context) { h.fail(c, errNotFound) })
+	e.NoMethod(func(c *gin.Context) { h.fail(c, &methodError{c.Writer.Header().Get("Allow")}) })
 	get(e, "/livez", h.livez)
 	get(e, "/readyz", h.readyz)
 	get(e, "/version", h.version)
@@ -139,7 +137,7 @@ func newEngine(c Config) (*handler, *gin.Engine) {
 	return h, e
 }
 
-// get is for GET and HEAD: net/http leaves the body out.
+// get adds a route for GET and HEAD. net/http leaves the body out of a reply to HEAD.
 func get(e *gin.Engine, path string, answer gin.HandlerFunc) {
 	e.GET(path, answer)
 	e.HEAD(path, answer)

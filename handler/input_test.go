@@ -22,7 +22,7 @@ const asJSON = "application/json"
 
 // Bad input is answered with the field and its limit, and the service is not asked.
 func TestBadInput(t *testing.T) {
-	d := &desk{}
+	d := &fakeService{}
 	s := serve(t, d, nil)
 	long := strings.Repeat("x", 65)
 	for _, row := range []struct {
@@ -78,9 +78,15 @@ func TestBadInput(t *testing.T) {
 		{"/deduct_stock_zk", `{"quantity":1`, asJSON, 400, "invalid", "body", "not JSON"},
 		{"/deduct_stock_zk", `{"quantity":1} x`, asJSON, 400, "invalid", "body", "end after"},
 		{"/deduct_stock_zk", `quantity=1`, asJSON, 400, "invalid", "body", "object"},
-		{"/deduct_stock_zk", `quantity=1`, "application/x-www-form-urlencoded", 415, "unsupported_media_type", "", "application/json"},
+		{
+			"/deduct_stock_zk", `quantity=1`, "application/x-www-form-urlencoded", 415, "unsupported_media_type", "",
+			"application/json",
+		},
 		{"/deduct_stock_zk", `{"quantity":1}`, "", 415, "unsupported_media_type", "", "application/json"},
-		{"/deduct_stock_zk", `{"sku":"` + strings.Repeat("x", handler.MaxBody) + `"}`, asJSON, 413, "too_large", "", "65536"},
+		{
+			"/deduct_stock_zk", `{"sku":"` + strings.Repeat("x", handler.MaxBody) + `"}`, asJSON, 413, "too_large", "",
+			"65536",
+		},
 		{"/deduct_stock_zk?hold=1s", "", "", 400, "invalid", "hold, fencing, heed_loss, pause, nested", "lab"},
 		{"/deduct_stock_zk?fencing=maybe", "", "", 400, "invalid", "fencing", "on or off"},
 		{"/v1/stock/stock/deduct", "", "", 400, "invalid", "strategy", "/v1/strategies"},
@@ -102,7 +108,7 @@ func TestBadInput(t *testing.T) {
 }
 
 func TestGoodInput(t *testing.T) {
-	d := &desk{deduct: func(context.Context, service.Request) (service.Receipt, error) { return receipt(), nil }}
+	d := &fakeService{deduct: func(context.Context, service.Request) (service.Receipt, error) { return receipt(), nil }}
 	s := serve(t, d, nil)
 	zero, two := time.Duration(0), 2*time.Second
 	for _, row := range []struct {
@@ -113,9 +119,18 @@ func TestGoodInput(t *testing.T) {
 		{"/deduct_stock_zk", "", "application/x-www-form-urlencoded", service.Request{SKU: "stock", Quantity: 1}},
 		{"/deduct_stock_zk", "  \n", "text/plain", service.Request{SKU: "stock", Quantity: 1}},
 		{"/deduct_stock_zk", "{}", asJSON, service.Request{SKU: "stock", Quantity: 1}},
-		{"/deduct_stock_zk?sku=A.b_c:d-9&quantity=1000000&wait=0s", "", "", service.Request{SKU: "A.b_c:d-9", Quantity: 1000000, Wait: &zero}},
-		{"/deduct_stock_zk?store=mysql", `{"sku":"a","wait":"2s"}`, "application/json; charset=utf-8", service.Request{SKU: "a", Quantity: 1, Wait: &two, Store: "mysql"}},
-		{"/v1/stock/b/deduct", `{"strategy":"zk-sequential","quantity":3}`, asJSON, service.Request{SKU: "b", Quantity: 3}},
+		{
+			"/deduct_stock_zk?sku=A.b_c:d-9&quantity=1000000&wait=0s", "", "",
+			service.Request{SKU: "A.b_c:d-9", Quantity: 1000000, Wait: &zero},
+		},
+		{
+			"/deduct_stock_zk?store=mysql", `{"sku":"a","wait":"2s"}`, "application/json; charset=utf-8",
+			service.Request{SKU: "a", Quantity: 1, Wait: &two, Store: "mysql"},
+		},
+		{
+			"/v1/stock/b/deduct", `{"strategy":"zk-sequential","quantity":3}`, asJSON,
+			service.Request{SKU: "b", Quantity: 3},
+		},
 	} {
 		d.asked = nil
 		r := ask(t, http.MethodPost, s.URL+row.path, row.body, "Content-Type", row.media, "X-Request-Id", "mine")
@@ -136,7 +151,7 @@ func TestGoodInput(t *testing.T) {
 }
 
 func TestOnlyTheAdminSetsStockAndUsesTheLab(t *testing.T) {
-	d := &desk{
+	d := &fakeService{
 		deduct: func(context.Context, service.Request) (service.Receipt, error) { return receipt(), nil },
 		stock:  func(sku service.SKU) (service.Stock, error) { return service.Stock{SKU: sku}, nil },
 	}
@@ -144,9 +159,12 @@ func TestOnlyTheAdminSetsStockAndUsesTheLab(t *testing.T) {
 	open := serve(t, d, func(c *handler.Config) { c.AdminToken = "" })
 	body := `{"quantity":1}`
 	for _, authorization := range []string{"", "Bearer ", "Bearer wrong", token, "Basic " + token} {
-		wantProblem(t, ask(t, http.MethodPut, lab.URL+"/v1/stock/a", body, "Content-Type", asJSON, "Authorization", authorization), 401, "unauthorized")
-		wantProblem(t, ask(t, http.MethodPost, lab.URL+"/deduct_stock_zk?fencing=off", "", "Authorization", authorization), 401, "unauthorized")
-		r := ask(t, http.MethodPut, open.URL+"/v1/stock/a", body, "Content-Type", asJSON, "Authorization", authorization)
+		wantProblem(t, ask(t, http.MethodPut, lab.URL+"/v1/stock/a", body, "Content-Type", asJSON, "Authorization",
+			authorization), 401, "unauthorized")
+		wantProblem(t, ask(t, http.MethodPost, lab.URL+"/deduct_stock_zk?fencing=off", "", "Authorization",
+			authorization), 401, "unauthorized")
+		r := ask(t, http.MethodPut, open.URL+"/v1/stock/a", body, "Content-Type", asJSON, "Authorization",
+			authorization)
 		wantProblem(t, r, 401, "unauthorized")
 		if !strings.Contains(r.problem.Detail, "STOCK_ADMIN_TOKEN") {
 			t.Errorf("detail %q does not say what to set", r.problem.Detail)
@@ -155,7 +173,8 @@ func TestOnlyTheAdminSetsStockAndUsesTheLab(t *testing.T) {
 	if len(d.asked) != 0 {
 		t.Error("a lab request without the token went through")
 	}
-	r := ask(t, http.MethodPost, lab.URL+"/deduct_stock_zk?hold=10ms&fencing=off&heed_loss=off", "", "Authorization", "Bearer "+token)
+	r := ask(t, http.MethodPost, lab.URL+"/deduct_stock_zk?hold=10ms&fencing=off&heed_loss=off", "", "Authorization",
+		"Bearer "+token)
 	want := service.Lab{Hold: 10 * time.Millisecond, Unfenced: true, IgnoreLoss: true}
 	if r.StatusCode != 200 || d.asked[0].Lab != want {
 		t.Errorf("%d %s, asked %+v; want %+v", r.StatusCode, r.body, d.asked, want)
@@ -167,7 +186,7 @@ func TestClientGone(t *testing.T) {
 	for _, body := range []string{"", `{"quantity":1}`} {
 		gone := make(chan struct{})
 		entered := make(chan struct{})
-		d := &desk{deduct: func(ctx context.Context, _ service.Request) (service.Receipt, error) {
+		d := &fakeService{deduct: func(ctx context.Context, _ service.Request) (service.Receipt, error) {
 			close(entered)
 			<-ctx.Done()
 			close(gone)
@@ -194,7 +213,7 @@ func TestClientGone(t *testing.T) {
 
 func TestReadiness(t *testing.T) {
 	down := backend{"redis", &lockDown{}}
-	s := serve(t, &desk{}, func(c *handler.Config) {
+	s := serve(t, &fakeService{}, func(c *handler.Config) {
 		c.Backends = []handler.Backend{down}
 		c.Strategies[0].Stores[0].Backend = down
 	})
@@ -207,10 +226,11 @@ func TestReadiness(t *testing.T) {
 		t.Errorf("livez: %d", r.StatusCode)
 	}
 	list := ask(t, http.MethodGet, s.URL+"/v1/strategies", "")
-	if !strings.Contains(string(list.body), `"available":false`) || !strings.Contains(string(list.body), "not configured") {
+	if !strings.Contains(string(list.body), `"available":false`) ||
+		!strings.Contains(string(list.body), "not configured") {
 		t.Errorf("strategies: %s", list.body)
 	}
-	draining := serve(t, &desk{}, func(c *handler.Config) { c.Draining = func() bool { return true } })
+	draining := serve(t, &fakeService{}, func(c *handler.Config) { c.Draining = func() bool { return true } })
 	r = ask(t, http.MethodGet, draining.URL+"/readyz", "")
 	if r.StatusCode != 503 || !strings.Contains(string(r.body), "draining") || !r.Close {
 		t.Errorf("draining: %d %s, connection closed: %v", r.StatusCode, r.body, r.Close)
@@ -222,10 +242,13 @@ type lockDown struct{}
 func (*lockDown) Error() string { return "redis is down: not configured" }
 
 func FuzzDecode(f *testing.F) {
-	for _, seed := range []string{`{}`, `{"quantity":1}`, `{"sku":"a","wait":"2s"}`, `{"quantity":1e9}`, `{"a":{"b":[1]}}`, `[`, `{"sku":"\u0000"}`, ``} {
+	for _, seed := range []string{
+		`{}`, `{"quantity":1}`, `{"sku":"a","wait":"2s"}`, `{"quantity":1e9}`,
+		`{"a":{"b":[1]}}`, `[`, `{"sku":"\u0000"}`, ``,
+	} {
 		f.Add("sku=a", seed)
 	}
-	d := &desk{deduct: func(_ context.Context, r service.Request) (service.Receipt, error) {
+	d := &fakeService{deduct: func(_ context.Context, r service.Request) (service.Receipt, error) {
 		if _, err := service.ParseSKU(string(r.SKU)); err != nil || r.Quantity < 1 || r.Quantity > service.MaxQuantity {
 			panic("bad input got through")
 		}

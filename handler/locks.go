@@ -12,7 +12,7 @@ import (
 	"example.com/stock/service"
 )
 
-// Locks tell who holds what, and take it away.
+// Locks shows the holder of a lock and its waiters, and takes a lock away.
 type Locks interface {
 	Lock(ctx context.Context, strategy, key string) (service.Locked, error)
 	Evict(ctx context.Context, strategy, key string) (service.Eviction, error)
@@ -23,21 +23,21 @@ type lockReply struct {
 	Key      string         `json:"key"`
 	Scope    lock.Scope     `json:"scope"`
 	Segments []segmentReply `json:"segments,omitempty"`
-	standingReply
+	stateReply
 }
 
 type segmentReply struct {
 	Segment int    `json:"segment"`
 	Key     string `json:"key"`
-	standingReply
+	stateReply
 }
 
-type standingReply struct {
+type stateReply struct {
 	Holder  *contenderReply  `json:"holder"`
 	Waiters []contenderReply `json:"waiters"`
 }
 
-// What is not known is left out.
+// A contenderReply is a holder or a waiter. What is not known is left out.
 type contenderReply struct {
 	Who         string     `json:"who"`
 	Instance    string     `json:"instance,omitempty"`
@@ -66,15 +66,15 @@ func (h *handler) getLock(c *gin.Context) {
 		h.fail(c, err)
 		return
 	}
-	reply := lockReply{Strategy: strategy, Key: key, Scope: s.Scope, standingReply: standingOf(s.State)}
+	reply := lockReply{Strategy: strategy, Key: key, Scope: s.Scope, stateReply: stateOf(s.State)}
 	for _, part := range s.Segments {
-		reply.Segments = append(reply.Segments, segmentReply{part.Segment, part.Key, standingOf(part.State)})
+		reply.Segments = append(reply.Segments, segmentReply{part.Segment, part.Key, stateOf(part.State)})
 	}
 	c.JSON(http.StatusOK, reply)
 }
 
-func standingOf(s lock.State) standingReply {
-	reply := standingReply{Waiters: make([]contenderReply, len(s.Waiters))}
+func stateOf(s lock.State) stateReply {
+	reply := stateReply{Waiters: make([]contenderReply, len(s.Waiters))}
 	if s.Holder != nil {
 		reply.Holder = contenderOf(*s.Holder)
 	}
@@ -105,7 +105,7 @@ func (h *handler) deleteLock(c *gin.Context) {
 	for store, err := range e.Stores {
 		reply.Stores[store] = "raised"
 		if err != nil {
-			reply.Stores[store] = kindOf(err).name
+			reply.Stores[store] = h.problemName(err)
 		}
 	}
 	h.log.WarnContext(c, "lock holder evicted", "strategy", strategy, "key", key, "who", who, "fence", e.Fence,
@@ -113,16 +113,16 @@ func (h *handler) deleteLock(c *gin.Context) {
 	c.JSON(http.StatusOK, reply)
 }
 
-// lockAsked is which lock a request is about.
+// lockAsked returns the lock that a request is about.
 func (h *handler) lockAsked(c *gin.Context) (strategy, key string, ok bool) {
 	if _, err := decode(c); err != nil {
-		h.refuse(c, err)
+		h.fail(c, err)
 		return "", "", false
 	}
 	return c.Param("strategy"), c.Param("key"), true
 }
 
-// longestWho is how much is shown of a name that anybody may have written.
+// longestWho is how many bytes are shown of a holder's name, which anybody may have written.
 const longestWho = 200
 
 func contenderOf(k lock.Contender) *contenderReply {

@@ -14,12 +14,12 @@ import (
 	"example.com/stock/service"
 )
 
-// holder is what the desk's lock says of "stock": all that can be known, of the waiters the least.
+// holder is the holder of the fake service's lock "stock", with all that can be known of it.
 func holder() *lock.Contender {
 	return &lock.Contender{Who: "app-1/r", Since: time.Now().Add(-time.Second), Remaining: 9 * time.Second, Fence: 7}
 }
 
-func (d *desk) Lock(_ context.Context, strategy, key string) (service.Locked, error) {
+func (d *fakeService) Lock(_ context.Context, strategy, key string) (service.Locked, error) {
 	switch {
 	case strategy == "none":
 		return service.Locked{}, fmt.Errorf("strategy none: %w", service.ErrNotInspectable)
@@ -27,19 +27,23 @@ func (d *desk) Lock(_ context.Context, strategy, key string) (service.Locked, er
 		return service.Locked{State: lock.State{Scope: lock.Cluster}}, nil
 	case key == "split":
 		return service.Locked{State: lock.State{Scope: lock.Cluster}, Segments: []service.SegmentLock{
-			{Segment: 3, Key: "split#3", State: lock.State{Holder: holder(), Waiters: []lock.Contender{{Who: "app-2/w"}}}},
+			{
+				Segment: 3, Key: "split#3",
+				State: lock.State{Holder: holder(), Waiters: []lock.Contender{{Who: "app-2/w"}}},
+			},
 			{Segment: 8, Key: "split#8", State: lock.State{Waiters: []lock.Contender{{}}}},
 		}}, nil
 	case strings.Contains(key, "/"):
 		who := strings.Repeat("é", 200) + "/x"
-		return service.Locked{State: lock.State{Scope: lock.Process, Holder: &lock.Contender{Who: who, Remaining: lock.Forever}}}, nil
+		own := &lock.Contender{Who: who, Remaining: lock.Forever}
+		return service.Locked{State: lock.State{Scope: lock.Process, Holder: own}}, nil
 	}
 	return service.Locked{State: lock.State{
 		Scope: lock.Cluster, Holder: holder(), Waiters: []lock.Contender{{Who: "10.0.0.9"}, {Who: "a/b/c"}, {}},
 	}}, nil
 }
 
-func (d *desk) Evict(_ context.Context, strategy, key string) (service.Eviction, error) {
+func (d *fakeService) Evict(_ context.Context, strategy, key string) (service.Eviction, error) {
 	switch {
 	case strategy == "local-mutex":
 		return service.Eviction{}, service.ErrNotEvictable
@@ -54,7 +58,7 @@ func (d *desk) Evict(_ context.Context, strategy, key string) (service.Eviction,
 }
 
 func TestLockRepliesConformToTheirSchema(t *testing.T) {
-	s := serveAdmin(t, &desk{}, nil)
+	s := serveAdmin(t, &fakeService{}, nil)
 	for _, key := range []string{"stock", "free", "split", "nightly%2Feu%20report"} {
 		r := ask(t, http.MethodGet, s.URL+"/v1/locks/redis-watchdog/"+key, "")
 		if r.StatusCode != http.StatusOK {
@@ -72,21 +76,25 @@ func TestLockRepliesConformToTheirSchema(t *testing.T) {
 }
 
 func TestLockTellsWhatIsKnownAndNoMore(t *testing.T) {
-	s := serveAdmin(t, &desk{}, nil)
+	s := serveAdmin(t, &fakeService{}, nil)
 	var got struct {
 		Key, Scope string
 		Holder     map[string]any
 		Waiters    []map[string]any
 	}
-	if err := json.Unmarshal(ask(t, http.MethodGet, s.URL+"/v1/locks/redis-watchdog/stock", "").body, &got); err != nil {
+	reply := ask(t, http.MethodGet, s.URL+"/v1/locks/redis-watchdog/stock", "")
+	if err := json.Unmarshal(reply.body, &got); err != nil {
 		t.Fatal(err)
 	}
 	h := got.Holder
-	if h["instance"] != "app-1" || h["request_id"] != "r" || h["fence"] != 7.0 || h["remaining_ms"] != 9000.0 || h["since_ms"].(float64) < 1000 {
+	if h["instance"] != "app-1" || h["request_id"] != "r" || h["fence"] != 7.0 || h["remaining_ms"] != 9000.0 ||
+		h["since_ms"].(float64) < 1000 {
 		t.Errorf("holder %v", h)
 	}
-	if len(got.Waiters) != 3 || len(got.Waiters[0]) != 1 || got.Waiters[1]["instance"] != "a/b" || got.Waiters[2]["who"] != "" {
-		t.Errorf("waiters %v: want the name alone where nothing else is known, and who it is only if that was told", got.Waiters)
+	if len(got.Waiters) != 3 || len(got.Waiters[0]) != 1 || got.Waiters[1]["instance"] != "a/b" ||
+		got.Waiters[2]["who"] != "" {
+		t.Errorf("waiters %v: want the name alone where nothing else is known, and who it is only if that was told",
+			got.Waiters)
 	}
 	r := ask(t, http.MethodGet, s.URL+"/v1/locks/local-mutex/a%2Fb", "")
 	got.Holder = nil
@@ -100,7 +108,7 @@ func TestLockTellsWhatIsKnownAndNoMore(t *testing.T) {
 
 // Each segment of a SKU is shown with the key that its lock can be asked for, and taken away, by.
 func TestLockTellsTheSegments(t *testing.T) {
-	r := ask(t, http.MethodGet, serveAdmin(t, &desk{}, nil).URL+"/v1/locks/segmented/split", "")
+	r := ask(t, http.MethodGet, serveAdmin(t, &fakeService{}, nil).URL+"/v1/locks/segmented/split", "")
 	var got struct {
 		Holder   any
 		Segments []struct {
@@ -116,7 +124,8 @@ func TestLockTellsTheSegments(t *testing.T) {
 	if got.Holder != nil || len(got.Segments) != 2 {
 		t.Fatalf("%s", r.body)
 	}
-	if third := got.Segments[0]; third.Segment != 3 || third.Key != "split#3" || third.Holder.Who != "app-1/r" || third.Waiters[0].Who != "app-2/w" {
+	if third := got.Segments[0]; third.Segment != 3 || third.Key != "split#3" || third.Holder.Who != "app-1/r" ||
+		third.Waiters[0].Who != "app-2/w" {
 		t.Errorf("%+v", third)
 	}
 	if last := got.Segments[1]; last.Holder != nil || len(last.Waiters) != 1 {
@@ -125,7 +134,8 @@ func TestLockTellsTheSegments(t *testing.T) {
 }
 
 func TestEvictionTellsTheStores(t *testing.T) {
-	r := ask(t, http.MethodDelete, serveAdmin(t, &desk{}, nil).URL+"/v1/locks/redis-watchdog/stock", "", "Authorization", "Bearer "+token)
+	r := ask(t, http.MethodDelete, serveAdmin(t, &fakeService{}, nil).URL+"/v1/locks/redis-watchdog/stock", "",
+		"Authorization", "Bearer "+token)
 	var got struct {
 		Fence   int
 		Evicted struct{ Who string }
@@ -134,20 +144,22 @@ func TestEvictionTellsTheStores(t *testing.T) {
 	if err := json.Unmarshal(r.body, &got); err != nil {
 		t.Fatal(err)
 	}
-	if got.Fence != 9 || got.Evicted.Who != "app-1/r" || got.Stores["redis"] != "raised" || got.Stores["mysql"] != "strategy_mismatch" {
+	if got.Fence != 9 || got.Evicted.Who != "app-1/r" || got.Stores["redis"] != "raised" ||
+		got.Stores["mysql"] != "strategy_mismatch" {
 		t.Errorf("%s", r.body)
 	}
 }
 
 func TestLockProblems(t *testing.T) {
-	s := serveAdmin(t, &desk{}, nil)
+	s := serveAdmin(t, &fakeService{}, nil)
 	admin := []string{"Authorization", "Bearer " + token}
 	wantProblem(t, ask(t, http.MethodGet, s.URL+"/v1/locks/none/stock", ""), 404, "not_inspectable")
 	wantProblem(t, ask(t, http.MethodGet, s.URL+"/v1/locks/redis-watchdog/stock?wait=1s", ""), 400, "invalid")
 	wantProblem(t, ask(t, http.MethodGet, s.URL+"/v1/locks/redis-watchdog", ""), 404, "not_found")
 	wantProblem(t, ask(t, http.MethodPost, s.URL+"/v1/locks/redis-watchdog/stock", ""), 405, "method_not_allowed")
 	wantProblem(t, ask(t, http.MethodDelete, s.URL+"/v1/locks/redis-watchdog/stock", ""), 401, "unauthorized")
-	wantProblem(t, ask(t, http.MethodDelete, s.URL+"/v1/locks/redis-watchdog/stock", "", "Authorization", "Bearer wrong"), 401, "unauthorized")
+	wantProblem(t, ask(t, http.MethodDelete, s.URL+"/v1/locks/redis-watchdog/stock", "", "Authorization",
+		"Bearer wrong"), 401, "unauthorized")
 	wantProblem(t, ask(t, http.MethodDelete, s.URL+"/v1/locks/redis-watchdog/gone", "", admin...), 503, "backend_down")
 	r := ask(t, http.MethodDelete, s.URL+"/v1/locks/local-mutex/stock", "", admin...)
 	wantProblem(t, r, 405, "not_evictable")

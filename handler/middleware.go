@@ -14,22 +14,22 @@ import (
 	"github.com/google/uuid"
 )
 
-// What middleware leaves in the gin context.
+// Keys of what the middleware leaves in the gin context.
 const (
 	requestIDKey = "request_id"
 	problemKey   = "problem"
 	strategyKey  = "strategy"
 )
 
-// sane is what a request id from outside must look like to be taken over: it ends up in logs and orders.
-var sane = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,64}$`)
+// goodRequestID matches a request id from outside that is used as it is. It ends up in logs and orders.
+var goodRequestID = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,64}$`)
 
 func requestID(c *gin.Context) string { return c.GetString(requestIDKey) }
 
 // identify gives every request an id, and every reply that id and the name of this instance.
 func (h *handler) identify(c *gin.Context) {
 	id := c.GetHeader("X-Request-Id")
-	if !sane.MatchString(id) {
+	if !goodRequestID.MatchString(id) {
 		id = uuid.NewString()
 	}
 	c.Set(requestIDKey, id)
@@ -69,14 +69,15 @@ func (h *handler) recoverPanic(c *gin.Context) {
 			if r == http.ErrAbortHandler {
 				panic(r)
 			}
-			h.log.ErrorContext(c, "panic", "value", fmt.Sprint(r), "stack", string(debug.Stack()), "request_id", requestID(c))
-			h.problem(c, errInternal, problem{Detail: "Internal error."})
+			h.log.ErrorContext(c, "panic",
+				"value", fmt.Sprint(r), "stack", string(debug.Stack()), "request_id", requestID(c))
+			h.answer(c, h.rowOf(errInternal), errInternal)
 		}
 	}()
 	c.Next()
 }
 
-// admin reports whether the request carries the admin token, and answers 401 if not.
+// admin reports whether the request carries the admin token, and answers 401 if it does not.
 func (h *handler) admin(c *gin.Context) bool {
 	scheme, token, _ := strings.Cut(c.GetHeader("Authorization"), " ")
 	token = strings.TrimLeft(token, " ")
@@ -84,11 +85,10 @@ func (h *handler) admin(c *gin.Context) bool {
 		subtle.ConstantTimeCompare([]byte(token), []byte(h.AdminToken)) == 1 {
 		return true
 	}
-	detail := "Send the header Authorization: Bearer <admin token>."
+	err := errUnauthorized
 	if h.AdminToken == "" {
-		detail = "This instance has no admin token; start it with STOCK_ADMIN_TOKEN to allow this."
+		err = errNoAdmin
 	}
-	c.Header("WWW-Authenticate", `Bearer realm="stock admin"`)
-	h.problem(c, errUnauthorized, problem{Detail: detail})
+	h.fail(c, err)
 	return false
 }

@@ -14,7 +14,7 @@ import (
 var openAPIBase []byte
 
 // openAPI serves the OpenAPI 3.1 document: the base, which is written by hand, a path for every strategy of the
-// catalogue, and the answers that every operation may give which decodes its request.
+// catalogue, and the answers that are common to all operations that decode their request.
 func (h *handler) openAPI() gin.HandlerFunc {
 	var document map[string]any
 	if err := json.Unmarshal(openAPIBase, &document); err != nil {
@@ -41,13 +41,13 @@ func (h *handler) openAPI() gin.HandlerFunc {
 		}
 	}
 	return func(c *gin.Context) {
-		if h.plain(c) {
+		if h.noFields(c) {
 			c.JSON(http.StatusOK, document)
 		}
 	}
 }
 
-// asMap is v if it is an object of the document.
+// asMap returns v if it is an object of the document, and nil otherwise.
 func asMap(v any) map[string]any {
 	switch v := v.(type) {
 	case map[string]any:

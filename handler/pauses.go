@@ -9,7 +9,7 @@ import (
 	"example.com/stock/service"
 )
 
-// Pauses are the sales that wait at a point of the lab, and let go on from there.
+// Pauses lists the sales that wait at a pause point of the lab, and lets them go on.
 type Pauses interface {
 	List() []service.Pause
 	Release(requestID string) (service.Pause, error)
@@ -24,9 +24,9 @@ type pauseReply struct {
 	SinceMS   float64     `json:"since_ms"` // before now
 }
 
-// getPauses lists who waits at this instance, oldest first.
+// getPauses lists the sales that wait at this instance, oldest first.
 func (h *handler) getPauses(c *gin.Context) {
-	if !h.admin(c) || !h.plain(c) {
+	if !h.admin(c) || !h.noFields(c) {
 		return
 	}
 	list := []pauseReply{}
@@ -36,9 +36,9 @@ func (h *handler) getPauses(c *gin.Context) {
 	c.JSON(http.StatusOK, gin.H{"pauses": list})
 }
 
-// deletePause lets one go on, and answers where it was.
+// deletePause lets one sale go on, and answers where it was.
 func (h *handler) deletePause(c *gin.Context) {
-	if !h.admin(c) || !h.plain(c) {
+	if !h.admin(c) || !h.noFields(c) {
 		return
 	}
 	p, err := h.Pauses.Release(c.Param("request"))
@@ -49,33 +49,9 @@ func (h *handler) deletePause(c *gin.Context) {
 	c.JSON(http.StatusOK, pauseOf(p))
 }
 
-// plain reports whether the request has no fields, and refuses it if it has.
-func (h *handler) plain(c *gin.Context) bool {
-	_, err := decode(c)
-	if err != nil {
-		h.refuse(c, err)
-	}
-	return err == nil
-}
-
 func pauseOf(p service.Pause) pauseReply {
 	return pauseReply{
 		RequestID: p.RequestID, Strategy: p.Strategy, SKU: p.SKU, Point: p.Point.String(),
 		Since: p.Since.UTC(), SinceMS: milliseconds(time.Since(p.Since)),
-	}
-}
-
-// fillPauses takes over what the lab wants of the course of the sale.
-func (f fields) fillPauses(req *service.Request) (err error) {
-	if f.has("pause") {
-		if req.Lab.Pause, err = service.ParsePoints(f["pause"]); err != nil {
-			return err
-		}
-	}
-	switch req.Lab.Nested = service.Nesting(f["nested"]); req.Lab.Nested {
-	case "", service.NestedHolder, service.NestedStranger:
-		return nil
-	default:
-		return &service.InvalidError{Field: "nested", Reason: "must be holder or stranger"}
 	}
 }

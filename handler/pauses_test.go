@@ -11,17 +11,20 @@ import (
 	"example.com/stock/service"
 )
 
-// standing is one sale that waits, until it is let go.
-type standing struct{ gone bool }
+// A pausedSale is the only sale that waits, until it is let go.
+type pausedSale struct{ gone bool }
 
-func (s *standing) List() []service.Pause {
+func (s *pausedSale) List() []service.Pause {
 	if s.gone {
 		return nil
 	}
-	return []service.Pause{{RequestID: "r:1", Strategy: "zk-sequential", SKU: "stock", Point: service.AfterRead, Since: time.Now().Add(-time.Second)}}
+	return []service.Pause{{
+		RequestID: "r:1", Strategy: "zk-sequential", SKU: "stock", Point: service.AfterRead,
+		Since: time.Now().Add(-time.Second),
+	}}
 }
 
-func (s *standing) Release(id string) (service.Pause, error) {
+func (s *pausedSale) Release(id string) (service.Pause, error) {
 	if s.gone || id != "r:1" {
 		return service.Pause{}, service.ErrNotPaused
 	}
@@ -31,10 +34,11 @@ func (s *standing) Release(id string) (service.Pause, error) {
 }
 
 func TestPausesAreListedAndReleased(t *testing.T) {
-	s := serveAdmin(t, &desk{}, func(c *handler.Config) { c.Lab, c.Pauses = true, &standing{} })
+	s := serveAdmin(t, &fakeService{}, func(c *handler.Config) { c.Lab, c.Pauses = true, &pausedSale{} })
 	admin := []string{"Authorization", "Bearer " + token}
 	var list struct{ Pauses []json.RawMessage }
-	if err := json.Unmarshal(ask(t, http.MethodGet, s.URL+"/v1/lab/pauses", "", admin...).body, &list); err != nil || len(list.Pauses) != 1 {
+	if err := json.Unmarshal(ask(t, http.MethodGet, s.URL+"/v1/lab/pauses", "", admin...).body, &list); err != nil ||
+		len(list.Pauses) != 1 {
 		t.Fatal(err, list)
 	}
 	conform(t, "Pause", list.Pauses[0])
@@ -51,9 +55,11 @@ func TestPausesAreListedAndReleased(t *testing.T) {
 }
 
 func TestPausesAreForTheAdminInTheLab(t *testing.T) {
-	lab := serveAdmin(t, &desk{}, func(c *handler.Config) { c.Lab, c.Pauses = true, &standing{} })
-	shop := serveAdmin(t, &desk{}, func(c *handler.Config) { c.Pauses = &standing{} })
-	for method, path := range map[string]string{http.MethodGet: "/v1/lab/pauses", http.MethodDelete: "/v1/lab/pauses/r:1"} {
+	lab := serveAdmin(t, &fakeService{}, func(c *handler.Config) { c.Lab, c.Pauses = true, &pausedSale{} })
+	shop := serveAdmin(t, &fakeService{}, func(c *handler.Config) { c.Pauses = &pausedSale{} })
+	for method, path := range map[string]string{
+		http.MethodGet: "/v1/lab/pauses", http.MethodDelete: "/v1/lab/pauses/r:1",
+	} {
 		wantProblem(t, ask(t, method, lab.URL+path, ""), 401, "unauthorized")
 		wantProblem(t, ask(t, method, lab.URL+path, "", "Authorization", "Bearer wrong"), 401, "unauthorized")
 		wantProblem(t, ask(t, method, lab.URL+path+"?all=1", "", "Authorization", "Bearer "+token), 400, "invalid")
@@ -62,8 +68,8 @@ func TestPausesAreForTheAdminInTheLab(t *testing.T) {
 }
 
 func TestWhatTheLabAsksOfTheCourseOfASale(t *testing.T) {
-	d := &desk{deduct: func(context.Context, service.Request) (service.Receipt, error) { return receipt(), nil }}
-	s := serve(t, d, func(c *handler.Config) { c.Lab, c.Pauses = true, &standing{} })
+	d := &fakeService{deduct: func(context.Context, service.Request) (service.Receipt, error) { return receipt(), nil }}
+	s := serve(t, d, func(c *handler.Config) { c.Lab, c.Pauses = true, &pausedSale{} })
 	for _, row := range []struct {
 		query string
 		want  service.Lab
@@ -78,11 +84,13 @@ func TestWhatTheLabAsksOfTheCourseOfASale(t *testing.T) {
 		{"nested=deeply", service.Lab{}, "nested"},
 	} {
 		d.asked = nil
-		wantProblem(t, ask(t, http.MethodPost, s.URL+"/deduct_stock_zk?"+row.query, ""), map[bool]int{true: 401, false: 400}[row.field == ""],
+		wantProblem(t, ask(t, http.MethodPost, s.URL+"/deduct_stock_zk?"+row.query, ""),
+			map[bool]int{true: 401, false: 400}[row.field == ""],
 			map[bool]string{true: "unauthorized", false: "invalid"}[row.field == ""])
 		r := ask(t, http.MethodPost, s.URL+"/deduct_stock_zk?"+row.query, "", "Authorization", "Bearer "+token)
 		switch {
-		case row.field != "" && (r.StatusCode != http.StatusBadRequest || r.problem.Field != row.field || d.asked != nil):
+		case row.field != "" &&
+			(r.StatusCode != http.StatusBadRequest || r.problem.Field != row.field || d.asked != nil):
 			t.Errorf("%s: %d %s", row.query, r.StatusCode, r.body)
 		case row.field == "" && (len(d.asked) != 1 || d.asked[0].Lab != row.want):
 			t.Errorf("%s: asked %+v, want %+v", row.query, d.asked, row.want)

@@ -13,12 +13,12 @@ import (
 	"example.com/stock/service"
 )
 
-// A kind is one type of problem. Its name is the last part of the type URI, and stable: clients match on it.
+// A kind is one type of problem. Its name is the last part of the type URI. It is stable: clients match on it.
 type kind struct {
 	name   string
 	status int
 	title  string
-	retry  int // seconds for Retry-After; 0: retrying the same request does not help
+	retry  int // seconds for Retry-After; 0: repeating the same request does not help
 }
 
 // A problem is an answer by RFC 9457 (application/problem+json).
@@ -33,158 +33,310 @@ type problem struct {
 	OrderID   string `json:"order_id,omitempty"`
 	Settle    string `json:"settle,omitempty"`
 	Remaining *int64 `json:"remaining,omitempty"`
+
+	header map[string]string // sent with it
 }
 
-// A row of the table from errors to answers.
+// A row of the table says how an error is answered.
 type row struct {
-	is   error
-	kind kind
+	is      error
+	kind    kind
+	explain func(error) problem // the detail and what else this error knows; nil: the title is all there is to say
 }
 
-// table is the one table from errors to answers. The first match counts: one error may carry several causes, such as a wait
-// for a held lock that ended because the server went down.
+// table is the only place where an error becomes a status, a type, a title, a detail and a Retry-After. The first match
+// counts: one error may carry several causes, such as a wait for a held lock that ended because the server went down.
+//
+// What is shown to a client comes from here and from errors that are safe to show. Other text stays in the log.
 func table() []row {
+	const (
+		gone        = http.StatusNotFound
+		conflict    = http.StatusConflict
+		unavailable = http.StatusServiceUnavailable
+	)
+	var (
+		notFound     = kind{"not_found", gone, "No such resource", 0}
+		unauthorized = kind{"unauthorized", http.StatusUnauthorized, "Admin token needed", 0}
+		media        = kind{"unsupported_media_type", http.StatusUnsupportedMediaType, "Body is not JSON", 0}
+		lockBusy     = kind{"lock_busy", unavailable, "The lock is held", 1}
+	)
 	return []row{
-		{errInvalid, kind{"invalid", http.StatusBadRequest, "Invalid request", 0}},
-		{service.ErrUnknownSKU, kind{"unknown_sku", http.StatusNotFound, "Unknown SKU", 0}},
-		{service.ErrUnknownStrategy, kind{"unknown_strategy", http.StatusNotFound, "Unknown strategy", 0}},
-		{service.ErrSoldOut, kind{"sold_out", http.StatusConflict, "Sold out", 0}},
-		{service.ErrGuarded, kind{"strategy_mismatch", http.StatusConflict, "Another strategy guards this stock", 0}},
-		{service.ErrPrecondition, kind{"precondition_failed", http.StatusPreconditionFailed, "The stock is another", 0}},
-		{service.ErrStockReset, kind{"stock_reset", http.StatusConflict, "The stock was set anew meanwhile", 0}},
-		{service.ErrOutcomeUnknown, kind{"outcome_unknown", http.StatusServiceUnavailable, "The outcome is not known", 0}},
-		{service.ErrSettled, kind{"order_settled", http.StatusConflict, "The order was settled as absent", 0}},
-		{service.ErrUndecided, kind{"undecided", http.StatusServiceUnavailable, "Not decided yet", 1}},
-		{service.ErrTooOld, kind{"order_too_old", http.StatusGone, "The order is too old to tell", 0}},
-		{service.ErrStaleFence, kind{"stale_fence", http.StatusServiceUnavailable, "A later lock holder has written", 1}},
-		{service.ErrOvertaken, kind{"overtaken", http.StatusServiceUnavailable, "Another wrote past the lock", 1}},
-		{lock.ErrLost, kind{"lock_lost", http.StatusServiceUnavailable, "The lock was lost", 1}},
-		{service.ErrDataLost, kind{"data_lost", http.StatusServiceUnavailable, "The store has lost its data", 0}},
-		{lock.ErrOverloaded, kind{"overloaded", http.StatusServiceUnavailable, "More requests than can be served", 1}},
-		{lock.ErrDown, kind{"backend_down", http.StatusServiceUnavailable, "A backend is down", 2}},
-		{lock.ErrNoCapacity, kind{"no_capacity", http.StatusServiceUnavailable, "No connection was free to ask for the lock", 1}},
-		{context.DeadlineExceeded, kind{"lock_timeout", http.StatusServiceUnavailable, "The lock was not free in time", 1}},
-		{context.Canceled, kind{"client_gone", 499, "The client went away", 0}},
-		{lock.ErrHeld, kind{"lock_busy", http.StatusServiceUnavailable, "The lock is held", 1}},
-		{service.ErrNotInspectable, kind{"not_inspectable", http.StatusNotFound, "No lock that tells who has it", 0}},
-		{service.ErrNotEvictable, kind{"not_evictable", http.StatusMethodNotAllowed, "A lock without a fence", 0}},
-		{service.ErrNotPaused, kind{"not_paused", http.StatusNotFound, "Nobody waits there", 0}},
-		{errNotFound, kind{"not_found", http.StatusNotFound, "No such resource", 0}},
-		{errMethod, kind{"method_not_allowed", http.StatusMethodNotAllowed, "Method not allowed", 0}},
-		{errUnauthorized, kind{"unauthorized", http.StatusUnauthorized, "Admin token needed", 0}},
-		{errTooLarge, kind{"too_large", http.StatusRequestEntityTooLarge, "Body too large", 0}},
-		{errSlowBody, kind{"request_timeout", http.StatusRequestTimeout, "The body did not come in time", 0}},
-		{errMedia, kind{"unsupported_media_type", http.StatusUnsupportedMediaType, "Body is not JSON", 0}},
-		{errNoReply, kind{"bad_gateway", http.StatusBadGateway, "No reply from an instance", 0}},
-		{errNoReplyInTime, kind{"gateway_timeout", http.StatusGatewayTimeout, "No reply from an instance in time", 0}},
-		{errInternal, kind{"internal", http.StatusInternalServerError, "Internal error", 0}},
+		{errInvalid, kind{"invalid", http.StatusBadRequest, "Invalid request", 0}, explainInvalid},
+		{service.ErrUnknownSKU, kind{"unknown_sku", gone, "Unknown SKU", 0}, nil},
+		{service.ErrUnknownStrategy, kind{"unknown_strategy", gone, "Unknown strategy", 0}, nil},
+		{service.ErrSoldOut, kind{"sold_out", conflict, "Sold out", 0}, explainSoldOut},
+		{
+			service.ErrGuarded,
+			kind{"strategy_mismatch", conflict, "Another strategy guards this stock", 0},
+			explainGuarded,
+		},
+		{
+			service.ErrPrecondition,
+			kind{"precondition_failed", http.StatusPreconditionFailed, "The stock is another", 0},
+			text("The stock has changed since its ETag was read, or exists, or does not: " +
+				"read it anew (GET /v1/stock/{sku}). Nothing was written."),
+		},
+		{service.ErrStockReset, kind{"stock_reset", conflict, "The stock was set anew meanwhile", 0}, nil},
+		{
+			service.ErrOutcomeUnknown,
+			kind{"outcome_unknown", unavailable, "The outcome is not known", 0},
+			explainOutcomeUnknown,
+		},
+		{
+			service.ErrSettled,
+			kind{"order_settled", conflict, "The order was settled as absent", 0},
+			text("Somebody asked whether this order exists before it was written, and was told that it never will; " +
+				"or it was made too long ago. Nothing was sold."),
+		},
+		{
+			service.ErrUndecided,
+			kind{"undecided", unavailable, "Not decided yet", 1},
+			text("The order is being written, or too many are being settled. Nothing is decided: ask again."),
+		},
+		{
+			service.ErrTooOld,
+			kind{"order_too_old", http.StatusGone, "The order is too old to tell", 0},
+			text("There is no such order, but one as old may have been removed: ask within 12 hours."),
+		},
+		{
+			service.ErrStaleFence,
+			kind{"stale_fence", unavailable, "A later lock holder has written", 1},
+			explainServer,
+		},
+		{service.ErrOvertaken, kind{"overtaken", unavailable, "Another wrote past the lock", 1}, explainServer},
+		{lock.ErrLost, kind{"lock_lost", unavailable, "The lock was lost", 1}, explainServer},
+		{service.ErrDataLost, kind{"data_lost", unavailable, "The store has lost its data", 0}, explainServer},
+		{
+			lock.ErrOverloaded,
+			kind{"overloaded", unavailable, "More requests than can be served", 1},
+			text("More requests wait for a server than it can serve in time. Nothing was done. " +
+				"Try again later, and less often."),
+		},
+		{lock.ErrDown, kind{"backend_down", unavailable, "A backend is down", 2}, explainServer},
+		{
+			lock.ErrNoCapacity,
+			kind{"no_capacity", unavailable, "No connection was free to ask for the lock", 1},
+			text("This strategy keeps a connection for each key, and all that this instance has for it are in use; " +
+				"whether the lock is held is not known."),
+		},
+		{context.DeadlineExceeded, kind{"lock_timeout", unavailable, "The lock was not free in time", 1}, nil},
+		{context.Canceled, kind{"client_gone", 499, "The client went away", 0}, nil},
+		{lock.ErrHeld, lockBusy, explainHeld},
+		{
+			service.ErrNotInspectable,
+			kind{"not_inspectable", gone, "No lock that tells who has it", 0},
+			text("This strategy has no lock, or one that does not tell who has it."),
+		},
+		{
+			service.ErrNotEvictable,
+			kind{"not_evictable", http.StatusMethodNotAllowed, "A lock without a fence", 0},
+			textWith("Allow", http.MethodGet+", "+http.MethodHead,
+				"This strategy's lock has no fence: a holder from whom it is taken could still write."),
+		},
+		{
+			service.ErrNotPaused,
+			kind{"not_paused", gone, "Nobody waits there", 0},
+			text("No sale of that request waits at a point of this instance: it was let go, it has ended, " +
+				"or it has not got there. GET /v1/lab/pauses lists those that wait."),
+		},
+		{errNoSuchProblem, notFound, text("There is no such type of problem.")},
+		{errNotFound, notFound, text("There is nothing here. GET /openapi.json lists what there is.")},
+		{
+			errMethod,
+			kind{"method_not_allowed", http.StatusMethodNotAllowed, "Method not allowed", 0},
+			explainMethod,
+		},
+		{
+			errNoAdmin, unauthorized,
+			textWith("WWW-Authenticate", bearer,
+				"This instance has no admin token; start it with STOCK_ADMIN_TOKEN to allow this."),
+		},
+		{
+			errUnauthorized, unauthorized,
+			textWith("WWW-Authenticate", bearer, "Send the header Authorization: Bearer <admin token>."),
+		},
+		{
+			errTooLarge,
+			kind{"too_large", http.StatusRequestEntityTooLarge, "Body too large", 0},
+			text(fmt.Sprintf("The body must have at most %d bytes.", MaxBody)),
+		},
+		{
+			errSlowBody,
+			kind{"request_timeout", http.StatusRequestTimeout, "The body did not come in time", 0},
+			text(fmt.Sprintf("The body must come within %.0f s.", bodyTimeout.Seconds())),
+		},
+		{
+			errEncoded, media,
+			textWith("Accept-Encoding", "identity", "Send the body as it is, without a Content-Encoding."),
+		},
+		{errMedia, media, text("Send the body with the header Content-Type: application/json.")},
+		{errNoReply, kind{"bad_gateway", http.StatusBadGateway, "No reply from an instance", 0}, nil},
+		{
+			errNoReplyInTime,
+			kind{"gateway_timeout", http.StatusGatewayTimeout, "No reply from an instance in time", 0},
+			nil,
+		},
+		{errInternal, kind{"internal", http.StatusInternalServerError, "Internal error", 0}, nil},
 	}
 }
 
+const bearer = `Bearer realm="stock admin"`
+
 // What the HTTP layer itself finds.
 var (
-	errInvalid      = errors.New("invalid request")
-	errNotFound     = errors.New("not found")
-	errMethod       = errors.New("method not allowed")
-	errUnauthorized = errors.New("unauthorized")
-	errTooLarge     = errors.New("body too large")
-	errSlowBody     = errors.New("body did not come in time")
-	errMedia        = errors.New("body is not JSON")
-	errEncoded      = fmt.Errorf("%w: it is encoded", errMedia)
-	errInternal     = errors.New("internal error")
+	errInvalid       = errors.New("invalid request")
+	errNotFound      = errors.New("not found")
+	errNoSuchProblem = fmt.Errorf("%w: type of problem", errNotFound)
+	errMethod        = errors.New("method not allowed")
+	errUnauthorized  = errors.New("unauthorized")
+	errNoAdmin       = fmt.Errorf("%w: there is no admin token", errUnauthorized)
+	errTooLarge      = errors.New("body too large")
+	errSlowBody      = errors.New("body did not come in time")
+	errMedia         = errors.New("body is not JSON")
+	errEncoded       = fmt.Errorf("%w: it is encoded", errMedia)
+	errInternal      = errors.New("internal error")
 )
 
-// What only a gateway in front of the instances answers (deploy/nginx.conf): here to be explained. "sent" in such a
-// problem says whether an instance may have got the request; if not, it can be sent again.
+// What only a gateway in front of the instances answers (deploy/nginx.conf). These are here to be explained. "sent" in
+// such a problem says whether an instance may have got the request; if not, it can be sent again.
 var (
 	errNoReply       = errors.New("no reply from an instance")
 	errNoReplyInTime = errors.New("no reply from an instance in time")
 )
 
-func kindOf(err error) kind {
-	rows := table()
-	if _, ok := errors.AsType[*service.InvalidError](err); ok {
-		return rows[0].kind
-	}
-	for _, row := range rows {
-		if errors.Is(err, row.is) {
-			return row.kind
-		}
-	}
-	return rows[len(rows)-1].kind
+// A methodError is an errMethod that names the methods which are allowed.
+type methodError struct{ allowed string }
+
+func (e *methodError) Error() string        { return "method not allowed, only " + e.allowed }
+func (e *methodError) Is(target error) bool { return target == errMethod }
+
+// text explains every error of a row in the same words.
+func text(detail string) func(error) problem {
+	return func(error) problem { return problem{Detail: detail} }
 }
 
-// fail answers err. What it says comes from errors that are safe to show; other text stays in the log.
-func (h *handler) fail(c *gin.Context, err error) {
-	k := kindOf(err)
-	p := problem{Detail: k.title + "."}
-	var (
-		invalid *service.InvalidError
-		soldOut *service.SoldOutError
-		guarded *service.GuardError
-		down    *lock.DownError
-		lost    *service.DataLostError
-		held    *lock.HeldError
-		order   *service.OrderError
-	)
-	switch {
-	case errors.As(err, &invalid):
+// textWith is text for a row whose answer has a header of its own.
+func textWith(header, value, detail string) func(error) problem {
+	return func(error) problem { return problem{Detail: detail, header: map[string]string{header: value}} }
+}
+
+func explainInvalid(err error) (p problem) {
+	if invalid, ok := errors.AsType[*service.InvalidError](err); ok {
 		p.Field, p.Detail = invalid.Field, invalid.Error()
-	case errors.As(err, &soldOut):
+	}
+	return p
+}
+
+func explainSoldOut(err error) (p problem) {
+	if soldOut, ok := errors.AsType[*service.SoldOutError](err); ok {
 		p.Detail, p.Remaining = soldOut.Error(), &soldOut.Remaining
-	case errors.As(err, &guarded):
-		p.Detail = fmt.Sprintf("%v, and two strategies do not exclude each other; set the stock anew (PUT /v1/stock/{sku}) to use another", guarded)
-	case errors.Is(err, service.ErrNotInspectable):
-		p.Detail = "This strategy has no lock, or one that does not tell who has it."
-	case errors.Is(err, service.ErrNotEvictable):
-		p.Detail = "This strategy's lock has no fence: a holder from whom it is taken could still write."
-		c.Header("Allow", http.MethodGet+", "+http.MethodHead)
-	case errors.Is(err, service.ErrNotPaused):
-		p.Detail = "No sale of that request waits at a point of this instance: it was let go, it has ended, or it has not got there. GET /v1/lab/pauses lists those that wait."
-	case errors.Is(err, service.ErrOutcomeUnknown) && errors.As(err, &order):
-		p.OrderID, p.Settle = order.OrderID, settlePath(order)
-		p.Detail = "The connection to the store broke after the write was sent. The units are sold if the order " +
-			"exists, and it may still come to be: before you try again send POST " + p.Settle +
-			", which decides it for good."
-	case errors.Is(err, lock.ErrOverloaded):
-		p.Detail = "More requests wait for a server than it can serve in time. Nothing was done. Try again later, and less often."
-	case errors.Is(err, service.ErrSettled):
-		p.Detail = "Somebody asked whether this order exists before it was written, and was told that it never will; " +
-			"or it was made too long ago. Nothing was sold."
-	case errors.Is(err, service.ErrUndecided):
-		p.Detail = "The order is being written, or too many are being settled. Nothing is decided: ask again."
-	case errors.Is(err, service.ErrTooOld):
-		p.Detail = "There is no such order, but one as old may have been removed: ask within 12 hours."
-	case errors.Is(err, service.ErrPrecondition):
-		p.Detail = "The stock has changed since its ETag was read, or exists, or does not: " +
-			"read it anew (GET /v1/stock/{sku}). Nothing was written."
-	case errors.As(err, &lost):
+	}
+	return p
+}
+
+func explainGuarded(err error) (p problem) {
+	if guarded, ok := errors.AsType[*service.GuardError](err); ok {
+		p.Detail = fmt.Sprintf("%v, and two strategies do not exclude each other; "+
+			"set the stock anew (PUT /v1/stock/{sku}) to use another", guarded)
+	}
+	return p
+}
+
+// explainOutcomeUnknown says how to find out. Without the order's id there is nothing to ask with.
+func explainOutcomeUnknown(err error) (p problem) {
+	order, ok := errors.AsType[*service.OrderError](err)
+	if !ok {
+		return explainServer(err)
+	}
+	p.OrderID, p.Settle = order.OrderID, settlePath(order)
+	p.Detail = "The connection to the store broke after the write was sent. The units are sold if the order " +
+		"exists, and it may still come to be: before you try again send POST " + p.Settle +
+		", which decides it for good."
+	return p
+}
+
+// explainServer names the server that is the cause, if one is: a lock may be lost because Redis is down.
+func explainServer(err error) (p problem) {
+	if lost, ok := errors.AsType[*service.DataLostError](err); ok {
 		p.Detail = lost.Error()
-	case errors.As(err, &down):
+	} else if down, ok := errors.AsType[*lock.DownError](err); ok {
 		p.Detail = down.Error()
-	case k.name == "no_capacity":
-		p.Detail = "This strategy keeps a connection for each key, and all that this instance has for it are in use; whether the lock is held is not known."
-	case k.name == "lock_busy" && errors.As(err, &held):
+	}
+	return p
+}
+
+func explainHeld(err error) (p problem) {
+	if held, ok := errors.AsType[*lock.HeldError](err); ok {
 		p.Detail = held.Error()
-	case k.name == "lock_busy" && errors.Is(err, service.ErrConflict):
+	} else if errors.Is(err, service.ErrConflict) {
 		p.Detail = "Nothing is locked, but in every try somebody else wrote between the read and the write."
 	}
-	if k.name == "internal" {
-		h.log.ErrorContext(c, "request failed", "err", err, "request_id", requestID(c), "path", shownPath(c))
-	} else if k.status >= 500 && k.name != "lock_busy" && k.name != "lock_timeout" && k.name != "overloaded" &&
-		k.name != "no_capacity" && lost == nil && down == nil {
-		// A backend that is known to be down, or without its data, was logged when it went down: once, not once for every
-		// request.
-		h.log.WarnContext(c, k.name, "err", err, "request_id", requestID(c), "path", shownPath(c))
-	}
-	h.problem(c, err, p)
+	return p
 }
 
-// problem writes p as the problem that err is.
-func (h *handler) problem(c *gin.Context, err error, p problem) {
-	k := kindOf(err)
+func explainMethod(err error) (p problem) {
+	if method, ok := errors.AsType[*methodError](err); ok {
+		p.Detail = "Use " + method.allowed + "."
+	}
+	return p
+}
+
+// rowOf returns the first row that err matches. An error that matches none is an internal one.
+func (h *handler) rowOf(err error) row {
+	if _, ok := errors.AsType[*service.InvalidError](err); ok {
+		return h.problems[0]
+	}
+	for _, row := range h.problems {
+		if errors.Is(err, row.is) {
+			return row
+		}
+	}
+	return h.problems[len(h.problems)-1]
+}
+
+// problemName returns the name of the problem that err is.
+func (h *handler) problemName(err error) string { return h.rowOf(err).kind.name }
+
+// fail answers err, and logs it if an operator should know of it.
+func (h *handler) fail(c *gin.Context, err error) {
+	row := h.rowOf(err)
+	switch name := row.kind.name; {
+	case name == "internal":
+		h.log.ErrorContext(c, "request failed", "err", err, "request_id", requestID(c), "path", shownPath(c))
+	case row.kind.status >= 500 && !routine(name) && !logged(err):
+		h.log.WarnContext(c, name, "err", err, "request_id", requestID(c), "path", shownPath(c))
+	}
+	h.answer(c, row, err)
+}
+
+// routine reports whether a problem is part of a busy day.
+func routine(name string) bool {
+	return name == "lock_busy" || name == "lock_timeout" || name == "overloaded" || name == "no_capacity"
+}
+
+// logged reports whether err comes from a backend that is known to be down, or to have lost its data. That was logged
+// when it happened: once, not once for every request.
+func logged(err error) bool {
+	_, lost := errors.AsType[*service.DataLostError](err)
+	_, down := errors.AsType[*lock.DownError](err)
+	return lost || down
+}
+
+// answer writes the problem that row makes of err.
+func (h *handler) answer(c *gin.Context, row row, err error) {
+	var p problem
+	if row.explain != nil {
+		p = row.explain(err)
+	}
+	k := row.kind
+	if p.Detail == "" {
+		p.Detail = k.title + "."
+	}
 	p.Type, p.Title, p.Status = "/problems/"+k.name, k.title, k.status
 	p.Instance, p.RequestID = shownPath(c), requestID(c)
+	for name, value := range p.header {
+		c.Header(name, value)
+	}
 	if k.retry > 0 {
 		c.Header("Retry-After", strconv.Itoa(k.retry))
 	}
@@ -193,15 +345,15 @@ func (h *handler) problem(c *gin.Context, err error, p problem) {
 	c.AbortWithStatusJSON(k.status, p)
 }
 
-// shownPath is as much of the path of a request as is logged and told.
-func shownPath(c *gin.Context) string { return cut(c.Request.URL.Path, 200) }
+// shownPath returns as much of a request's path as is logged and shown.
+func shownPath(c *gin.Context) string { return truncate(c.Request.URL.Path, 200) }
 
 // explainProblem answers the type URI of a problem with what it means.
 func (h *handler) explainProblem(c *gin.Context) {
-	if !h.plain(c) {
+	if !h.noFields(c) {
 		return
 	}
-	for _, row := range table() {
+	for _, row := range h.problems {
 		if row.kind.name == c.Param("name") {
 			c.JSON(http.StatusOK, gin.H{
 				"type": "/problems/" + row.kind.name, "title": row.kind.title, "status": row.kind.status,
@@ -210,5 +362,5 @@ func (h *handler) explainProblem(c *gin.Context) {
 			return
 		}
 	}
-	h.problem(c, errNotFound, problem{Detail: "There is no such type of problem."})
+	h.fail(c, errNoSuchProblem)
 }

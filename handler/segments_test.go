@@ -25,7 +25,7 @@ func TestSegmentTriesAndWakeups(t *testing.T) {
 		{7, 1, 0, "7 <nil> <nil>"},
 		{7, 2, 99, "7 2 99"},
 	} {
-		d := &desk{deduct: func(context.Context, service.Request) (service.Receipt, error) {
+		d := &fakeService{deduct: func(context.Context, service.Request) (service.Receipt, error) {
 			r := receipt()
 			r.Segment, r.Tries, r.Wakeups = row.segment, row.tries, row.wakeups
 			return r, nil
@@ -42,18 +42,18 @@ func TestSegmentTriesAndWakeups(t *testing.T) {
 	}
 }
 
-// parted is a desk whose orders are of a segment.
-type parted struct{ *desk }
+// A segmentedService is a fakeService whose orders are of a segment.
+type segmentedService struct{ *fakeService }
 
-func (parted) Orders(context.Context, string, service.SKU, string, int) (service.Page, error) {
+func (segmentedService) Orders(context.Context, string, service.SKU, string, int) (service.Page, error) {
 	o := order()
 	o.Segment = 3
 	return service.Page{Orders: []service.Order{o}}, nil
 }
 
 func TestOrdersTellTheirSegment(t *testing.T) {
-	d := &desk{}
-	s := serve(t, d, func(c *handler.Config) { c.Stockroom = parted{d} })
+	d := &fakeService{}
+	s := serve(t, d, func(c *handler.Config) { c.Inventory = segmentedService{d} })
 	var orders struct{ Orders []json.RawMessage }
 	reply := ask(t, http.MethodGet, s.URL+"/v1/stock/stock/orders", "")
 	if err := json.Unmarshal(reply.body, &orders); err != nil || len(orders.Orders) != 1 {
@@ -67,7 +67,7 @@ func TestOrdersTellTheirSegment(t *testing.T) {
 
 // Busy without a lock is told in words of its own.
 func TestConflictIsBusy(t *testing.T) {
-	d := &desk{deduct: func(context.Context, service.Request) (service.Receipt, error) {
+	d := &fakeService{deduct: func(context.Context, service.Request) (service.Receipt, error) {
 		return service.Receipt{}, fmt.Errorf("100 tries: %w: %w", lock.ErrHeld, service.ErrConflict)
 	}}
 	r := ask(t, http.MethodPost, serve(t, d, nil).URL+"/deduct_stock_zk", "")

@@ -3,6 +3,8 @@ package handler
 import (
 	"net/http"
 	"net/url"
+	"regexp"
+	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -38,30 +40,30 @@ type orderReply struct {
 	CreatedAt time.Time   `json:"created_at"`
 }
 
-// subject decodes what the requests about one SKU have in common.
-func (h *handler) subject(c *gin.Context, allowed ...string) (f fields, sku service.SKU, store string, ok bool) {
+// decodeStock decodes what the requests about one SKU have in common.
+func (h *handler) decodeStock(c *gin.Context, allowed ...string) (f fields, sku service.SKU, store string, ok bool) {
 	f, err := decode(c, append([]string{"store"}, allowed...)...)
 	if err == nil {
 		sku, err = service.ParseSKU(c.Param("sku"))
 	}
 	if err != nil {
-		h.refuse(c, err)
+		h.fail(c, err)
 		return nil, "", "", false
 	}
 	return f, sku, f["store"], true
 }
 
 func (h *handler) getStock(c *gin.Context) {
-	_, sku, store, ok := h.subject(c)
+	_, sku, store, ok := h.decodeStock(c)
 	if !ok {
 		return
 	}
 	only, err := condition(c.Request.Header)
 	if err != nil {
-		h.refuse(c, err)
+		h.fail(c, err)
 		return
 	}
-	stock, err := h.Stockroom.Stock(c.Request.Context(), store, sku)
+	stock, err := h.Inventory.Stock(c.Request.Context(), store, sku)
 	if err == nil && !(service.Condition{Match: only.Match}).Holds(stock.Tag()) {
 		err = service.ErrPrecondition
 	}
@@ -73,31 +75,30 @@ func (h *handler) getStock(c *gin.Context) {
 	h.replyStock(c, store, stock, err)
 }
 
-// putStock sets the stock whatever it is, unless the request says with If-Match or If-None-Match what it must be.
-
+// putStock sets the stock, whatever it is. If-Match and If-None-Match say what it must be to be set.
 func (h *handler) putStock(c *gin.Context) {
 	if !h.admin(c) {
 		return
 	}
-	f, sku, store, ok := h.subject(c, "quantity")
+	f, sku, store, ok := h.decodeStock(c, "quantity")
 	if !ok {
 		return
 	}
 	if !f.has("quantity") {
-		h.refuse(c, &service.InvalidError{Field: "quantity", Reason: "is missing"})
+		h.fail(c, &service.InvalidError{Field: "quantity", Reason: "is missing"})
 		return
 	}
 	quantity, err := f.number("quantity", 0, 0, service.MaxStock)
 	if err != nil {
-		h.refuse(c, err)
+		h.fail(c, err)
 		return
 	}
 	only, err := condition(c.Request.Header)
 	if err != nil {
-		h.refuse(c, err)
+		h.fail(c, err)
 		return
 	}
-	stock, err := h.Stockroom.SetStockIf(c.Request.Context(), store, sku, quantity, only)
+	stock, err := h.Inventory.SetStockIf(c.Request.Context(), store, sku, quantity, only)
 	h.replyStock(c, store, stock, err)
 }
 
@@ -117,16 +118,16 @@ func (h *handler) replyStock(c *gin.Context, store string, s service.Stock, err 
 }
 
 func (h *handler) getOrders(c *gin.Context) {
-	f, sku, store, ok := h.subject(c, "cursor", "limit")
+	f, sku, store, ok := h.decodeStock(c, "cursor", "limit")
 	if !ok {
 		return
 	}
 	limit, err := f.number("limit", 100, 1, service.MaxPage)
 	if err != nil {
-		h.refuse(c, err)
+		h.fail(c, err)
 		return
 	}
-	page, err := h.Stockroom.Orders(c.Request.Context(), store, sku, f["cursor"], int(limit))
+	page, err := h.Inventory.Orders(c.Request.Context(), store, sku, f["cursor"], int(limit))
 	if err != nil {
 		h.fail(c, err)
 		return
@@ -146,8 +147,7 @@ func orderOf(o service.Order) orderReply {
 	}
 }
 
-// A settlementReply does not change any more, so Final is true: it is there for who reads the reply without the
-// documentation.
+// A settlementReply never changes, so Final is always true. It is there for readers without the documentation.
 type settlementReply struct {
 	OrderID string      `json:"order_id"`
 	SKU     service.SKU `json:"sku"`
@@ -157,14 +157,14 @@ type settlementReply struct {
 	Order   *orderReply `json:"order,omitempty"` // if written
 }
 
-// settleOrder needs no admin token: it decides only about an order that nobody knows but its client and the admin.
+// settleOrder needs no admin token: only its client and the admin know the order's id.
 func (h *handler) settleOrder(c *gin.Context) {
-	_, sku, store, ok := h.subject(c)
+	_, sku, store, ok := h.decodeStock(c)
 	if !ok {
 		return
 	}
 	id := c.Param("order_id")
-	s, err := h.Stockroom.Settle(c.Request.Context(), store, sku, id)
+	s, err := h.Inventory.Settle(c.Request.Context(), store, sku, id)
 	if err != nil {
 		h.fail(c, err)
 		return
@@ -177,9 +177,62 @@ func (h *handler) settleOrder(c *gin.Context) {
 	c.JSON(http.StatusOK, reply)
 }
 
-// settlePath is what settles an order whose outcome is unknown. It names the store: the default need not be the
-// strategy's.
+// settlePath returns the path that settles an order whose outcome is unknown. It names the store, because the default
+// store need not be the strategy's.
 func settlePath(o *service.OrderError) string {
 	query := url.Values{"store": {o.Store}}
 	return "/v1/stock/" + url.PathEscape(string(o.SKU)) + "/orders/" + o.OrderID + "/settle?" + query.Encode()
 }
+
+// ownTag matches a tag of ours, without its quotes. Others may be sent, and match nothing.
+var ownTag = regexp.MustCompile(`^[0-9]{1,20}-[0-9]{1,20}$`)
+
+func setETag(c *gin.Context, s service.Stock) { c.Header("ETag", `"`+s.Tag()+`"`) }
+
+// condition reads If-Match and If-None-Match (RFC 9110, 13.1). If-Match compares strongly, so a weak tag matches
+// nothing. If-None-Match compares weakly. The error is an InvalidError that names the header.
+func condition(h http.Header) (c service.Condition, err error) {
+	if c.Match, err = parseTags(h, "If-Match", false); err == nil {
+		c.NoneMatch, err = parseTags(h, "If-None-Match", true)
+	}
+	return c, err
+}
+
+// parseTags reads a list of entity tags. It returns nil if the header is not there, and service.AnyTag for "*". Several
+// lines are one list, and empty elements are skipped.
+func parseTags(h http.Header, name string, weak bool) ([]string, error) {
+	lines := h.Values(name)
+	if len(lines) == 0 {
+		return nil, nil
+	}
+	text := strings.Join(lines, ",")
+	if strings.Trim(text, " \t") == service.AnyTag {
+		return []string{service.AnyTag}, nil
+	}
+	tags := []string{} // not nil: there is a condition, even if nothing can fulfil it
+	found := 0
+	for rest := strings.TrimLeft(text, " \t,"); rest != ""; found++ {
+		bare, isWeak := strings.CutPrefix(rest, "W/")
+		inside, opened := strings.CutPrefix(bare, `"`)
+		tag, after, closed := strings.Cut(inside, `"`)
+		rest = strings.TrimLeft(after, " \t")
+		if !opened || !closed || strings.ContainsFunc(tag, noTag) || rest != "" && rest[0] != ',' {
+			return nil, badTags(name)
+		}
+		if ownTag.MatchString(tag) && (weak || !isWeak) {
+			tags = append(tags, tag)
+		}
+		rest = strings.TrimLeft(rest, " \t,")
+	}
+	if found == 0 {
+		return nil, badTags(name)
+	}
+	return tags, nil
+}
+
+func badTags(name string) error {
+	return &service.InvalidError{Field: name, Reason: `must be * or a list of entity tags, such as "2-17"`}
+}
+
+// noTag reports whether r cannot be part of a tag: a blank, a control or a quote. Bytes beyond ASCII can.
+func noTag(r rune) bool { return r <= ' ' || r == 0x7f || r == '"' }

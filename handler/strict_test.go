@@ -20,19 +20,20 @@ import (
 // gates are all routes that answer GET, with whatever they need.
 func gates() []string {
 	return []string{
-		"/v1/strategies", "/v1/stock/stock", "/v1/stock/stock/orders", "/v1/locks/redis-watchdog/stock", "/v1/lab/pauses",
+		"/v1/strategies", "/v1/stock/stock", "/v1/stock/stock/orders", "/v1/locks/redis-watchdog/stock",
+		"/v1/lab/pauses",
 		"/livez", "/readyz", "/version", "/metrics", "/openapi.json", "/problems/sold_out",
 	}
 }
 
 // everyRoute is a handler on which all routes answer.
-func everyRoute(t *testing.T) (url string, d *desk) {
+func everyRoute(t *testing.T) (url string, d *fakeService) {
 	t.Helper()
-	d = &desk{
+	d = &fakeService{
 		deduct: func(context.Context, service.Request) (service.Receipt, error) { return receipt(), nil },
 		stock:  func(sku service.SKU) (service.Stock, error) { return service.Stock{SKU: sku, Quantity: 5}, nil },
 	}
-	lab := func(c *handler.Config) { c.Lab, c.Pauses = true, &standing{} }
+	lab := func(c *handler.Config) { c.Lab, c.Pauses = true, &pausedSale{} }
 	public, admin := build(d, lab), handler.NewAdmin(config(d, lab))
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if forOperators(r.URL.Path) {
@@ -53,8 +54,8 @@ func forOperators(path string) bool {
 // What is for operators is not found on the public listener, and nothing is sold or set on that of the operators,
 // whoever asks.
 func TestTheListenersAreApart(t *testing.T) {
-	d := &desk{}
-	lab := func(c *handler.Config) { c.Lab, c.Pauses = true, &standing{} }
+	d := &fakeService{}
+	lab := func(c *handler.Config) { c.Lab, c.Pauses = true, &pausedSale{} }
 	public, admin := serve(t, d, lab).URL, serveAdmin(t, d, lab).URL
 	for _, row := range []struct{ url, method, path string }{
 		{public, http.MethodGet, "/metrics"},
@@ -67,7 +68,8 @@ func TestTheListenersAreApart(t *testing.T) {
 		{admin, http.MethodGet, "/v1/stock/a"},
 		{admin, http.MethodPut, "/v1/stock/a?quantity=1"},
 	} {
-		wantProblem(t, ask(t, row.method, row.url+row.path, "", "Authorization", "Bearer "+token), http.StatusNotFound, "not_found")
+		wantProblem(t, ask(t, row.method, row.url+row.path, "", "Authorization", "Bearer "+token), http.StatusNotFound,
+			"not_found")
 	}
 	for _, path := range []string{"/livez", "/readyz", "/version", "/openapi.json", "/problems/sold_out"} {
 		for _, url := range []string{public, admin} {
@@ -85,7 +87,8 @@ func TestHeadIsGetWithoutABody(t *testing.T) {
 		got, head := ask(t, http.MethodGet, url+path, "", admin...), ask(t, http.MethodHead, url+path, "", admin...)
 		if got.StatusCode != http.StatusOK || head.StatusCode != http.StatusOK || len(head.body) > 0 ||
 			head.Header.Get("Content-Type") != got.Header.Get("Content-Type") {
-			t.Errorf("%s: GET %d %s, HEAD %d %s %s", path, got.StatusCode, got.Header, head.StatusCode, head.Header, head.body)
+			t.Errorf("%s: GET %d %s, HEAD %d %s %s", path, got.StatusCode, got.Header, head.StatusCode, head.Header,
+				head.body)
 		}
 	}
 	r := ask(t, http.MethodHead, url+"/deduct_stock_zk", "")
@@ -126,7 +129,8 @@ func TestUnknownParameters(t *testing.T) {
 		}
 	}
 	for method, path := range map[string]string{
-		http.MethodPost: "/deduct_stock_zk", http.MethodPut: "/v1/stock/a", http.MethodDelete: "/v1/locks/redis-watchdog/stock",
+		http.MethodPost: "/deduct_stock_zk", http.MethodPut: "/v1/stock/a",
+		http.MethodDelete: "/v1/locks/redis-watchdog/stock",
 	} {
 		wantProblem(t, ask(t, method, url+path+"?verbose=1", "", admin...), http.StatusBadRequest, "invalid")
 	}
@@ -143,7 +147,9 @@ func TestTheSchemeOfTheTokenIsInAnyCase(t *testing.T) {
 			t.Errorf("%q: %d %s", good, r.StatusCode, r.body)
 		}
 	}
-	for _, bad := range []string{"bearer" + token, "bearer " + strings.ToUpper(token), "bear " + token, "bearer", "bearer "} {
+	for _, bad := range []string{
+		"bearer" + token, "bearer " + strings.ToUpper(token), "bear " + token, "bearer", "bearer ",
+	} {
 		wantProblem(t, put(bad), http.StatusUnauthorized, "unauthorized")
 	}
 }
@@ -155,7 +161,8 @@ func TestContentEncoding(t *testing.T) {
 	_, _ = w.Write([]byte(`{"quantity":1}`))
 	_ = w.Close()
 	for _, encoding := range []string{"gzip", "GZIP", "deflate", "br", "identity, gzip", "x"} {
-		r := ask(t, http.MethodPost, url+"/deduct_stock_zk", packed.String(), "Content-Type", asJSON, "Content-Encoding", encoding)
+		r := ask(t, http.MethodPost, url+"/deduct_stock_zk", packed.String(), "Content-Type", asJSON,
+			"Content-Encoding", encoding)
 		wantProblem(t, r, http.StatusUnsupportedMediaType, "unsupported_media_type")
 		if !strings.Contains(r.problem.Detail, "Content-Encoding") || r.Header.Get("Accept-Encoding") != "identity" {
 			t.Errorf("%s: %s, Accept-Encoding %q", encoding, r.problem.Detail, r.Header.Get("Accept-Encoding"))
@@ -167,12 +174,14 @@ func TestContentEncoding(t *testing.T) {
 		t.Errorf("sold: %+v", d.asked)
 	}
 	for _, encoding := range []string{"identity", "Identity"} {
-		r := ask(t, http.MethodPost, url+"/deduct_stock_zk", `{"quantity":1}`, "Content-Type", asJSON, "Content-Encoding", encoding)
+		r := ask(t, http.MethodPost, url+"/deduct_stock_zk", `{"quantity":1}`, "Content-Type", asJSON,
+			"Content-Encoding", encoding)
 		if r.StatusCode != http.StatusOK {
 			t.Errorf("%s: %d %s", encoding, r.StatusCode, r.body)
 		}
 	}
-	if r := ask(t, http.MethodPost, url+"/deduct_stock_zk", "", "Content-Encoding", "gzip"); r.StatusCode != http.StatusOK {
+	r = ask(t, http.MethodPost, url+"/deduct_stock_zk", "", "Content-Encoding", "gzip")
+	if r.StatusCode != http.StatusOK {
 		t.Errorf("no body at all: %d %s", r.StatusCode, r.body)
 	}
 }
@@ -181,7 +190,7 @@ func TestContentEncoding(t *testing.T) {
 func TestLongInputIsCut(t *testing.T) {
 	long := strings.Repeat("x", 60<<10)
 	var log bytes.Buffer
-	d := &desk{deduct: func(context.Context, service.Request) (service.Receipt, error) {
+	d := &fakeService{deduct: func(context.Context, service.Request) (service.Receipt, error) {
 		return service.Receipt{}, service.ErrUnknownStrategy
 	}}
 	h := build(d, func(c *handler.Config) { c.Log = slog.New(slog.NewJSONHandler(&log, nil)) })
@@ -205,7 +214,8 @@ func TestLongInputIsCut(t *testing.T) {
 		if reply.Code < 400 && name != "cursor" || reply.Body.Len() > 1500 || log.Len() > 1000 {
 			t.Errorf("%s: %d, a reply of %d bytes, a log of %d", name, reply.Code, reply.Body.Len(), log.Len())
 		}
-		if !json.Valid(reply.Body.Bytes()) || !json.Valid(log.Bytes()) || strings.Contains(log.String()+reply.Body.String(), `\ufffd`) {
+		if !json.Valid(reply.Body.Bytes()) || !json.Valid(log.Bytes()) ||
+			strings.Contains(log.String()+reply.Body.String(), `\ufffd`) {
 			t.Errorf("%s: %s\n%s", name, &log, reply.Body)
 		}
 	}
@@ -231,7 +241,7 @@ func newHeldBody() (body io.Reader, end func()) {
 // client that went away.
 func TestTheLimitOfTheBodyDoesNotEndTheWait(t *testing.T) {
 	t.Parallel()
-	d := &desk{deduct: func(ctx context.Context, _ service.Request) (service.Receipt, error) {
+	d := &fakeService{deduct: func(ctx context.Context, _ service.Request) (service.Receipt, error) {
 		select {
 		case <-ctx.Done():
 			return service.Receipt{}, context.Cause(ctx)
@@ -240,7 +250,8 @@ func TestTheLimitOfTheBodyDoesNotEndTheWait(t *testing.T) {
 		}
 	}}
 	s := serve(t, d, nil)
-	if r := ask(t, http.MethodPost, s.URL+"/deduct_stock_zk", `{"quantity":1}`, "Content-Type", asJSON); r.StatusCode != http.StatusOK || r.Close {
+	r := ask(t, http.MethodPost, s.URL+"/deduct_stock_zk", `{"quantity":1}`, "Content-Type", asJSON)
+	if r.StatusCode != http.StatusOK || r.Close {
 		t.Errorf("%d %s, closed: %v", r.StatusCode, r.body, r.Close)
 	}
 }

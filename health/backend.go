@@ -13,15 +13,16 @@ import (
 	"example.com/stock/lock"
 )
 
-// A backend is asked every Interval and has Timeout to answer. One that was up is down after Failures in a row: a server that
-// hangs is known within 2.4 s, one that refuses at once within 0.4 s, and one slow reply under load is no outage.
+// A backend is checked every Interval and has Timeout to answer. A backend that was up is down after Failures slow
+// checks in a row: a server that hangs is noticed within 2.4 s, one that refuses at once within 0.4 s, and one slow
+// reply under load is no outage.
 const (
 	Interval = 400 * time.Millisecond
 	Timeout  = 800 * time.Millisecond
 	Failures = 2
 )
 
-// A Backend is one server and what is known of it. It is safe for concurrent use.
+// A Backend is one server and what is known about it. It is safe for concurrent use.
 type Backend struct {
 	name  string
 	check func(context.Context) error
@@ -35,14 +36,14 @@ type Backend struct {
 	end     context.CancelCauseFunc
 }
 
-// An ImpairedError is what a check returns where the server is up, but not for everything. The backend is up then. Its
-// words are safe to show.
+// An ImpairedError is returned by a check when the server is up, but cannot be used for everything. The backend is up
+// then. The text is safe to show.
 type ImpairedError struct{ Reason string }
 
 func (e *ImpairedError) Error() string { return e.Reason }
 
-// New makes a Backend that is down until check has passed once. An error of check that is a lock.DownError is shown as it is; of
-// others only a summary is, because they may hold addresses and passwords.
+// New returns a Backend that is down until check has passed once. If the error of check is a lock.DownError it is shown
+// as it is. Of other errors only a summary is shown, because they may contain addresses and passwords.
 func New(name string, check func(context.Context) error) *Backend {
 	b := &Backend{name: name, check: check, down: &lock.DownError{Server: name, Reason: "not asked yet"}}
 	b.up, b.end = context.WithCancelCause(context.Background())
@@ -50,31 +51,32 @@ func New(name string, check func(context.Context) error) *Backend {
 	return b
 }
 
-// Absent makes a Backend that is not configured and stays down. reason says what to set.
+// Absent returns a Backend that is not configured and stays down. reason says what to set.
 func Absent(name, reason string) *Backend {
 	b := New(name, nil)
 	b.down = &lock.DownError{Server: name, Reason: reason}
 	return b
 }
 
-// Name is the backend's name.
+// Name returns the backend's name.
 func (b *Backend) Name() string { return b.name }
 
-// Err is nil while the backend is up, and otherwise a lock.DownError.
+// Err returns nil while the backend is up, and otherwise a lock.DownError.
 func (b *Backend) Err() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.down
 }
 
-// Warning says for what the backend cannot be used although it is up; nil: it can be used for everything, or is down.
+// Warning returns what the backend cannot be used for although it is up. It returns nil if it can be used for
+// everything, or is down.
 func (b *Backend) Warning() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.warning
 }
 
-// Latency is how long the last check took.
+// Latency returns how long the last check took.
 func (b *Backend) Latency() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -94,11 +96,11 @@ func (b *Backend) While(ctx context.Context) (context.Context, context.CancelFun
 	return ctx, func() { stop(); cancel(nil) }
 }
 
-// IsAbsent is whether the backend was made by Absent.
+// IsAbsent reports whether the backend was made by Absent.
 func (b *Backend) IsAbsent() bool { return b.check == nil }
 
-// Run checks until ctx ends. first is called once, after the first check; changed is told of every change: nil for up,
-// an ImpairedError for up but not for everything. A reason that differs by numbers only is none.
+// Run checks until ctx ends. It calls first once, after the first check, and changed at every change: with nil for up,
+// and with an ImpairedError for up but not for everything. Reasons that differ only in numbers are not a change.
 func (b *Backend) Run(ctx context.Context, first func(), changed func(name string, down error)) {
 	if b.check == nil {
 		first()
@@ -122,7 +124,7 @@ func (b *Backend) Run(ctx context.Context, first func(), changed func(name strin
 	}
 }
 
-// Probe checks once and reports what the backend is now, as Run tells it, and whether that is a change.
+// Probe checks once. It returns what the backend is now, as Run passes it to changed, and whether that is a change.
 func (b *Backend) Probe(ctx context.Context) (now error, changed bool) {
 	asked := time.Now()
 	probe, cancel := context.WithTimeout(ctx, Timeout)
@@ -130,7 +132,7 @@ func (b *Backend) Probe(ctx context.Context) (now error, changed bool) {
 	late := probe.Err() != nil
 	cancel()
 	if ctx.Err() != nil {
-		return nil, false // the service stops; that says nothing of the backend
+		return nil, false // the service stops; that says nothing about the backend
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -150,7 +152,8 @@ func (b *Backend) Probe(ctx context.Context) (now error, changed bool) {
 	}
 	b.failed++
 	_, told := errors.AsType[*lock.DownError](err)
-	// Whatever the client says when its time is over: a driver may call it a bad connection, because it has closed it.
+	// When the time is over the text of err does not count: a driver may report a bad connection, which it has closed
+	// itself.
 	late = !told && (late || slow(err))
 	reason := b.reason(err, late)
 	if before == nil && b.failed < Failures && late {
@@ -161,7 +164,7 @@ func (b *Backend) Probe(ctx context.Context) (now error, changed bool) {
 	return reason, differ(before, reason)
 }
 
-// differ tells whether the one is news to who knows the other. nil is that nothing is wrong.
+// differ reports whether now is news to a caller that knows before. nil means that nothing is wrong.
 func differ(before, now error) bool {
 	if before == nil || now == nil {
 		return before != now
@@ -169,7 +172,7 @@ func differ(before, now error) bool {
 	return wording(before) != wording(now)
 }
 
-// wording is a reason without its numbers: that a countdown goes on is no change.
+// wording returns the text of a reason without its numbers: a countdown that goes on is no change.
 func wording(reason error) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsDigit(r) {
@@ -191,17 +194,17 @@ func (b *Backend) reason(err error, late bool) error {
 	}
 }
 
-// slow tells whether err is of an answer that did not come in time. Clients say so in the words of package context or in the
-// socket's, such as go-redis; what these have in common is Timeout.
+// slow reports whether err says that an answer did not come in time. Some clients say so with the errors of package
+// context, others, such as go-redis, with those of the socket. All of them have Timeout.
 func slow(err error) bool {
 	var late net.Error
 	return errors.As(err, &late) && late.Timeout()
 }
 
-// Heard makes a check that calls the server silent only if nobody else has heard of it either: one that answers others
-// while it leaves a probe waiting is busy, or this process is, and no outage. answers counts what the server has
-// answered to others; only its changes matter. An error that comes before the time of the check is over stays what it
-// is.
+// Heard changes check so that it fails as silent only if the server was silent to all clients of this process. A server
+// that answers others while it leaves a probe waiting is busy, or this process is, and that is no outage. answers
+// counts what the server has answered to others; only its changes matter. An error that comes before the time of the
+// check is over is returned as it is.
 func Heard(check func(context.Context) error, answers func() uint64) func(context.Context) error {
 	return func(ctx context.Context) error {
 		before := answers()

@@ -13,10 +13,13 @@ import (
 	"example.com/stock/stack/stacktest"
 )
 
-// The same on a real server that stands still: whatever its client makes of that, one slow reply is no outage, and two are.
+// The same on a real server that is paused: whatever error its client returns, one slow reply is no outage, and two
+// are.
 func TestARedisThatStandsStill(t *testing.T) {
 	server := stacktest.Redis(t)
-	client := redis.NewClient(&redis.Options{Addr: server.Addr, ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1})
+	client := redis.NewClient(
+		&redis.Options{Addr: server.Addr, ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1},
+	)
 	defer client.Close()
 	b := health.New("redis", func(ctx context.Context) error { return client.Ping(ctx).Err() })
 	probe := func(want error, changes bool) {

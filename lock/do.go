@@ -41,9 +41,9 @@ type heldKey struct {
 	key string
 }
 
-// Do acquires key as o says, calls work, and releases. The ctx that work gets ends, with a cause that matches ErrLost, when the
-// lease is lost. A ctx that already carries a lease of the same locker and key (it comes from an enclosing Do)
-// re-enters.
+// Do acquires key as o says, calls work, and releases. The ctx that work gets ends, with a cause that matches
+// ErrLost, when the lease is lost. A ctx that already carries a lease of the same locker and key (it comes from an
+// enclosing Do) re-enters.
 //
 // If work's error matches ErrOutcomeUnknown, a write of it may still happen after Do has returned. The lease is then
 // not released but abandoned (see [Lease.Abandon]): the next holder comes when the lease has run out by itself, so

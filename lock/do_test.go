@@ -45,7 +45,13 @@ func TestDoReleasesAlsoAfterAPanic(t *testing.T) {
 	if r.frees != 1 {
 		t.Fatalf("freed %d times, want 1", r.frees)
 	}
-	if err := lock.Do(t.Context(), r, "k", lock.Options{TryOnce: true}, func(context.Context, lock.Fence) error { return nil }); err != nil {
+	if err := lock.Do(
+		t.Context(),
+		r,
+		"k",
+		lock.Options{TryOnce: true},
+		func(context.Context, lock.Fence) error { return nil },
+	); err != nil {
 		t.Fatalf("the key is still held: %v", err)
 	}
 }
@@ -99,7 +105,8 @@ func TestDoDoesNotReenterAnotherKeyLockerOrContext(t *testing.T) {
 	_ = lock.Do(t.Context(), r, "k", lock.Options{}, func(ctx context.Context, _ lock.Fence) error {
 		for name, try := range map[string]func() error{
 			"another context": func() error {
-				return lock.Do(t.Context(), r, "k", lock.Options{TryOnce: true}, func(context.Context, lock.Fence) error { return nil })
+				nothing := func(context.Context, lock.Fence) error { return nil }
+				return lock.Do(t.Context(), r, "k", lock.Options{TryOnce: true}, nothing)
 			},
 		} {
 			if err := try(); !errors.Is(err, lock.ErrHeld) {
@@ -107,7 +114,13 @@ func TestDoDoesNotReenterAnotherKeyLockerOrContext(t *testing.T) {
 			}
 		}
 		for _, l := range []lock.Locker{r, other} {
-			if err := lock.Do(ctx, l, "another key", lock.Options{TryOnce: true}, func(context.Context, lock.Fence) error { return nil }); err != nil {
+			if err := lock.Do(
+				ctx,
+				l,
+				"another key",
+				lock.Options{TryOnce: true},
+				func(context.Context, lock.Fence) error { return nil },
+			); err != nil {
 				t.Errorf("another key: %v", err)
 			}
 		}
@@ -188,12 +201,15 @@ func TestReleaseWaitsForTheWatchdog(t *testing.T) {
 			freed = true
 			return nil
 		})
-		lease.Keep(time.Now(), lock.Keep{TTL: 3 * time.Second, Every: time.Second, Renew: func(ctx context.Context) error {
-			renewing = true
-			<-ctx.Done()
-			renewing = false
-			return ctx.Err()
-		}})
+		lease.Keep(
+			time.Now(),
+			lock.Keep{TTL: 3 * time.Second, Every: time.Second, Renew: func(ctx context.Context) error {
+				renewing = true
+				<-ctx.Done()
+				renewing = false
+				return ctx.Err()
+			}},
+		)
 		time.Sleep(1500 * time.Millisecond)
 		_ = lease.Release()
 		if !freed {
@@ -219,7 +235,13 @@ func TestObserve(t *testing.T) {
 		var both sync.WaitGroup
 		for range 2 {
 			both.Go(func() {
-				_ = lock.Do(t.Context(), l, "k", lock.Options{}, func(context.Context, lock.Fence) error { time.Sleep(time.Second); return nil })
+				_ = lock.Do(
+					t.Context(),
+					l,
+					"k",
+					lock.Options{},
+					func(context.Context, lock.Fence) error { time.Sleep(time.Second); return nil },
+				)
 			})
 		}
 		both.Wait()

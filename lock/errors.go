@@ -11,7 +11,8 @@ import (
 var (
 	// ErrHeld: the wait ended, or the only try failed, while another held the key.
 	ErrHeld = errors.New("held by another")
-	// ErrLost: the lease ended before it was released. It comes with its cause, one of the three below or a driver's own.
+	// ErrLost: the lease ended before it was released. It comes with its cause, one of the three below or a
+	// driver's own.
 	ErrLost = errors.New("lock lost")
 	// ErrExpired: the time limit of the lease passed, by the holder's clock or the server's.
 	ErrExpired = errors.New("lease expired")
@@ -21,7 +22,8 @@ var (
 	ErrReleased = errors.New("lock released")
 	// ErrAbandoned: the lease was left to run out, because it is not known whether its holder's work is over.
 	ErrAbandoned = errors.New("lock left to run out")
-	// ErrNoCapacity: no connection was free to ask with, at once or until the wait ended. Nothing is known of the holder.
+	// ErrNoCapacity: no connection was free to ask with, at once or until the wait ended. Nothing is known of the
+	// holder.
 	ErrNoCapacity = errors.New("no capacity")
 	// ErrDown: the server did not answer, or said that it cannot serve. Nothing was done.
 	ErrDown = errors.New("backend down")

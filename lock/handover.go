@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A FenceRanger locker issues fences with room between them: each is followed by FenceRange()-1 numbers that go to nobody else.
-// [HandOver] gives them to the local holders of one lease.
+// A FenceRanger locker issues fences with room between them: each is followed by FenceRange()-1 numbers that go to
+// nobody else. [HandOver] gives them to the local holders of one lease.
 type FenceRanger interface {
 	Locker
 	FenceRange() uint64
@@ -302,9 +302,9 @@ func (h *handOver) Close() error {
 	return nil
 }
 
-// Inspect is the inner locker's answer with the waiters of this process in it, who are known by name here only. They stand behind the one
-// that contends for all of them: first as many as may still share its lease, the others at the end, where the next lease of this
-// process would be. A bound that is reached by time makes it fewer.
+// Inspect is the inner locker's answer with the waiters of this process in it, who are known by name here only.
+// They stand behind the one that contends for all of them: first as many as may still share its lease, the others
+// at the end, where the next lease of this process would be. A bound that is reached by time makes it fewer.
 func (h *handOver) Inspect(ctx context.Context, key string) (State, error) {
 	s, err := Inspect(ctx, h.inner, key)
 	if err != nil {

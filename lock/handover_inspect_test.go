@@ -65,8 +65,8 @@ func names(s lock.State) (all []string) {
 	return all
 }
 
-// The standing that HandOver tells is the order in which they are served: those of this process behind its own contender, as many
-// as share its lease, then the other process, then the rest.
+// The standing that HandOver tells is the order in which they are served: those of this process behind its own
+// contender, as many as share its lease, then the other process, then the rest.
 func TestHandOverInspect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &ledger{}
@@ -105,7 +105,8 @@ func TestHandOverInspect(t *testing.T) {
 		mu.Lock()
 		second := fences[1]
 		mu.Unlock()
-		if s.Holder == nil || s.Holder.Fence != second || time.Since(s.Holder.Since) != 500*time.Millisecond || s.Holder.Remaining == 0 {
+		if s.Holder == nil || s.Holder.Fence != second || time.Since(s.Holder.Since) != 500*time.Millisecond ||
+			s.Holder.Remaining == 0 {
 			t.Errorf("holder %+v, want the fence %d for half a second", s.Holder, second)
 		}
 		if s.Waiters[0].Since.IsZero() || !s.Waiters[1].Since.IsZero() {

@@ -143,7 +143,13 @@ func TestHandOverOfALostLease(t *testing.T) {
 		}
 		lease := <-next
 		if lease.Err() != nil || lease.Fence() <= hung.Fence() || r.acquired != 2 {
-			t.Errorf("next: %v, fence %d after %d, %d leases; want a fresh one", lease.Err(), lease.Fence(), hung.Fence(), r.acquired)
+			t.Errorf(
+				"next: %v, fence %d after %d, %d leases; want a fresh one",
+				lease.Err(),
+				lease.Fence(),
+				hung.Fence(),
+				r.acquired,
+			)
 		}
 		if err := hung.Release(); !errors.Is(err, lock.ErrLost) {
 			t.Errorf("release of the lost one: %v", err)

@@ -24,8 +24,8 @@ type State struct {
 
 // An Inspector can tell who has a key.
 //
-// It reads and changes nothing, and promises nothing of the next moment: whoever must be alone acquires. Of the waiters of
-// another process that uses [HandOver] it shows the one that stands for all of them.
+// It reads and changes nothing, and promises nothing of the next moment: whoever must be alone acquires. Of the
+// waiters of another process that uses [HandOver] it shows the one that stands for all of them.
 type Inspector interface {
 	// Inspect fails with what matches ErrDown if the server did not answer.
 	Inspect(ctx context.Context, key string) (State, error)
@@ -33,18 +33,21 @@ type Inspector interface {
 
 // An Evictor can take a key away from its holder.
 type Evictor interface {
-	// Evict ends the holding of key, if there is one, lets the next in, and returns a fence that is larger than that of every
-	// holder so far and not larger than that of any to come: once a store has seen it, it refuses all that the evicted one writes.
+	// Evict ends the holding of key, if there is one, lets the next in, and returns a fence that is larger than
+	// that of every holder so far and not larger than that of any to come: once a store has seen it, it refuses all
+	// that the evicted one writes.
 	//
-	// The evicted holder is not asked. It learns of it at its next renewal at the latest, as ErrTaken or ErrExpired, or if it
-	// does not renew, when its lease runs out. Until then it works: only the fence keeps it from writing.
+	// The evicted holder is not asked. It learns of it at its next renewal at the latest, as ErrTaken or
+	// ErrExpired, or if it does not renew, when its lease runs out. Until then it works: only the fence keeps it
+	// from writing.
 	//
-	// After an error that matches ErrDown it is not known whether somebody was evicted; to try again may evict the next one.
+	// After an error that matches ErrDown it is not known whether somebody was evicted; to try again may evict the
+	// next one.
 	Evict(ctx context.Context, key string) (Fence, error)
 }
 
-// A Lister can tell which keys are held or waited for now, in no particular order. It is for people: it may cost a look at
-// every key of the server.
+// A Lister can tell which keys are held or waited for now, in no particular order. It is for people: it may cost a
+// look at every key of the server.
 type Lister interface {
 	Keys(ctx context.Context) ([]string, error)
 }

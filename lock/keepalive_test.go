@@ -11,7 +11,12 @@ import (
 const ttl = 30 * time.Second
 
 // keep runs KeepAlive in a bubble and returns when and why it ended, and when it renewed.
-func keep(t *testing.T, k Keep, answers func(n int) error, during func(release, retire context.CancelFunc)) (ended time.Duration, renewed []time.Duration, err error) {
+func keep(
+	t *testing.T,
+	k Keep,
+	answers func(n int) error,
+	during func(release, retire context.CancelFunc),
+) (ended time.Duration, renewed []time.Duration, err error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		held, release := context.WithCancel(t.Context())
@@ -101,7 +106,8 @@ func TestKeepAlive(t *testing.T) {
 			"work that was told to stop is not renewed any more, and its lease runs out",
 			Keep{TTL: ttl, Every: ttl / 3},
 			always(nil),
-			func(_, retire context.CancelFunc) { time.Sleep(15 * time.Second); retire() }, 10*time.Second + Valid(ttl), ErrExpired, 1,
+			func(_, retire context.CancelFunc) { time.Sleep(15 * time.Second); retire() },
+			10*time.Second + Valid(ttl), ErrExpired, 1,
 		},
 	} {
 		t.Run(row.sentence, func(t *testing.T) {

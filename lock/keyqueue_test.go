@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// A keyQueue does what a slice would do, only quicker: whoever comes, leaves from the front, the middle or the end, or is served.
+// A keyQueue does what a slice would do, only quicker: whoever comes, leaves from the front, the middle or the end,
+// or is served.
 func TestAKeyQueueIsASlice(t *testing.T) {
 	var queues keyQueues
 	s := queues.of("k")

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// ReleaseTimeout bounds every release. A release that takes longer is abandoned: the server's own time limit, or the end of
-// the session, frees the key.
+// ReleaseTimeout bounds every release. A release that takes longer is abandoned: the server's own time limit, or
+// the end of the session, frees the key.
 const ReleaseTimeout = time.Second
 
 // A Lease is one holding of a key, from Acquire to Release or loss. It is safe for concurrent use and is never reused.
@@ -34,9 +34,10 @@ type Lease struct {
 	stranded func(error) // is told if the server could not be told of a release; nil: nobody is
 }
 
-// NewLease is for drivers: a lease that is held from now on. free gives the key back to the server; it is called exactly
-// once, also after a loss, on a context of its own, and must tolerate a key that is gone or somebody else's.
-// The driver calls the second result to say "lost, because"; after the first such call, or after Release, it does nothing.
+// NewLease is for drivers: a lease that is held from now on. free gives the key back to the server; it is called
+// exactly once, also after a loss, on a context of its own, and must tolerate a key that is gone or somebody
+// else's. The driver calls the second result to say "lost, because"; after the first such call, or after Release,
+// it does nothing.
 func NewLease(key string, f Fence, free func(context.Context) error) (*Lease, context.CancelCauseFunc) {
 	l := &Lease{key: key, fence: f, free: free}
 	l.held, l.end = context.WithCancelCause(context.Background())
@@ -117,11 +118,13 @@ func (l *Lease) Done() <-chan struct{} { return l.held.Done() }
 // ErrLost and its cause.
 func (l *Lease) Err() error { return context.Cause(l.held) }
 
-// Keep runs [KeepAlive] for the lease and reports the loss that it finds. Release ends it and waits for it, so that no
-// renewal outlives the lease. sent is a time before the acquiring request left. It is for drivers, once, before the lease is handed out.
+// Keep runs [KeepAlive] for the lease and reports the loss that it finds. Release ends it and waits for it, so that
+// no renewal outlives the lease. sent is a time before the acquiring request left. It is for drivers, once, before
+// the lease is handed out.
 //
-// The goroutine for it begins when there is something to renew or to lose, not with the lease: nearly every lease is released
-// long before that, and to start a goroutine and wait for its end cost a fifth of the CPU time of an uncontended turn.
+// The goroutine for it begins when there is something to renew or to lose, not with the lease: nearly every lease
+// is released long before that, and to start a goroutine and wait for its end cost a fifth of the CPU time of an
+// uncontended turn.
 func (l *Lease) Keep(sent time.Time, k Keep) {
 	l.keeper.Add(1)
 	l.due = time.AfterFunc(time.Until(k.due(sent)), func() {
@@ -136,10 +139,11 @@ func (l *Lease) Keep(sent time.Time, k Keep) {
 // is not renewed, or not limited in time, does not change.
 func (l *Lease) StopRenewing() { l.retire() }
 
-// Release gives the key back. It is idempotent, bounded by ReleaseTimeout, and does not depend on any caller's context.
-// After a loss it still asks the server to remove what is ours, and returns the loss. A loss that nobody had noticed until the
-// server was asked matches ErrLost, too, although Err, which ended before that, is ErrReleased. An error that does not match ErrLost
-// means that the server could not be told: the key then stays until its time limit.
+// Release gives the key back. It is idempotent, bounded by ReleaseTimeout, and does not depend on any caller's
+// context. After a loss it still asks the server to remove what is ours, and returns the loss. A loss that nobody
+// had noticed until the server was asked matches ErrLost, too, although Err, which ended before that, is
+// ErrReleased. An error that does not match ErrLost means that the server could not be told: the key then stays
+// until its time limit.
 //
 // After Abandon it does nothing, and returns what Err does.
 func (l *Lease) Release() error {
@@ -210,5 +214,6 @@ func (l *Lease) giveBack() error {
 
 // gone is whether the server said, when it was asked to free a key, that it was not ours any more.
 func gone(err error) bool {
-	return (errors.Is(err, ErrExpired) || errors.Is(err, ErrTaken)) && !errors.Is(err, ErrLost) && !errors.Is(err, ErrDown)
+	return (errors.Is(err, ErrExpired) || errors.Is(err, ErrTaken)) && !errors.Is(err, ErrLost) &&
+		!errors.Is(err, ErrDown)
 }

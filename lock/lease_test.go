@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// kept runs a lease in a bubble, with what it does in between, and returns when it was renewed and when it ended, if it did.
+// kept runs a lease in a bubble, with what it does in between, and returns when it was renewed and when it ended,
+// if it did.
 func kept(t *testing.T, k Keep, during func(*Lease)) (renewed []time.Duration, ended time.Duration, err error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -37,7 +38,10 @@ func TestALeaseHasNoGoroutineBeforeOneIsDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		before := runtime.NumGoroutine()
 		l, _ := NewLease("key", NoFence, func(context.Context) error { return nil })
-		l.Keep(time.Now(), Keep{TTL: ttl, Every: ttl / 3, Max: time.Hour, Renew: func(context.Context) error { return nil }})
+		l.Keep(
+			time.Now(),
+			Keep{TTL: ttl, Every: ttl / 3, Max: time.Hour, Renew: func(context.Context) error { return nil }},
+		)
 		time.Sleep(ttl/3 - time.Nanosecond)
 		synctest.Wait()
 		if now := runtime.NumGoroutine(); now > before {
@@ -58,8 +62,10 @@ func TestKeptLeases(t *testing.T) {
 	}{
 		{"it is renewed when a third has passed, and goes on", Keep{TTL: ttl, Every: ttl / 3}, sleep(ttl), 3, 0},
 		{"it is never renewed, and lost", Keep{TTL: ttl}, sleep(ttl), 0, Valid(ttl)},
-		{"the first renewal of a grant is due after a third of that", Keep{TTL: ttl, Every: ttl / 3, First: 3 * time.Second}, sleep(2 * time.Second), 1, 0},
-		{"the longest hold ends before the first renewal", Keep{TTL: ttl, Every: ttl / 3, Max: time.Second}, sleep(ttl), 0, time.Second},
+		{"the first renewal of a grant is due after a " +
+			"third of that", Keep{TTL: ttl, Every: ttl / 3, First: 3 * time.Second}, sleep(2 * time.Second), 1, 0},
+		{"the longest hold ends before the " +
+			"first renewal", Keep{TTL: ttl, Every: ttl / 3, Max: time.Second}, sleep(ttl), 0, time.Second},
 		{
 			"it is not to be renewed before the first renewal was due",
 			Keep{TTL: ttl, Every: ttl / 3},
@@ -79,7 +85,8 @@ func TestKeptLeases(t *testing.T) {
 	}
 }
 
-// A release that comes in the middle of a renewal ends it and waits for it: no renewal may reach the server after the key was freed.
+// A release that comes in the middle of a renewal ends it and waits for it: no renewal may reach the server after
+// the key was freed.
 func TestReleaseWaitsForARenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var order []string

@@ -16,8 +16,8 @@ package lock
 
 import "context"
 
-// A Fence is a fencing token: of two holders of the same key the later one has the larger fence. The store refuses a write
-// whose fence is smaller than one it has seen. Fences of different strategies are not comparable.
+// A Fence is a fencing token: of two holders of the same key the later one has the larger fence. The store refuses
+// a write whose fence is smaller than one it has seen. Fences of different strategies are not comparable.
 //
 // See https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html, "Making the lock safe with fencing".
 type Fence uint64
@@ -30,8 +30,8 @@ type Locker interface {
 	// Acquire waits for key until ctx ends, or tries once if o says so. It does not look at o.Wait.
 	//
 	// Errors match ErrHeld when the wait ended while another held the key (together with the ctx's cause, if that
-	// ended the wait), ErrDown when the server could not be asked, ErrNoCapacity when this process keeps a connection for
-	// each key and had none left. On failure Acquire leaves nothing behind: no key, no
-	// node, no place in the queue, and where the outcome of a request is unknown it frees before it returns.
+	// ended the wait), ErrDown when the server could not be asked, ErrNoCapacity when this process keeps a
+	// connection for each key and had none left. On failure Acquire leaves nothing behind: no key, no node, no
+	// place in the queue, and where the outcome of a request is unknown it frees before it returns.
 	Acquire(ctx context.Context, key string, o Options) (*Lease, error)
 }

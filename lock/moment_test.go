@@ -12,7 +12,9 @@ import (
 // What a holder may believe of a grant is less than the grant by exactly so much.
 func TestValid(t *testing.T) {
 	for granted, want := range map[time.Duration]time.Duration{
-		ttl: 29*time.Second + 698*time.Millisecond, time.Second: 988 * time.Millisecond, 100 * time.Millisecond: 97 * time.Millisecond,
+		ttl:                    29*time.Second + 698*time.Millisecond,
+		time.Second:            988 * time.Millisecond,
+		100 * time.Millisecond: 97 * time.Millisecond,
 	} {
 		if got := Valid(granted); got != want {
 			t.Errorf("of %v %v are believed, want %v", granted, got, want)
@@ -54,7 +56,8 @@ func TestKeepAliveOfAShortFirstGrant(t *testing.T) {
 	k := Keep{TTL: ttl, Every: ttl / 3, First: 3 * time.Second}
 	broken := errors.New("connection reset")
 	ended, renewed, err := keep(t, k, always(broken), nil)
-	if ended != Valid(k.First) || !errors.Is(err, ErrExpired) || !slices.Equal(renewed, []time.Duration{time.Second, 2 * time.Second}) {
+	if ended != Valid(k.First) || !errors.Is(err, ErrExpired) ||
+		!slices.Equal(renewed, []time.Duration{time.Second, 2 * time.Second}) {
 		t.Errorf("ended after %v with %v, renewed at %v; want it after %v", ended, err, renewed, Valid(k.First))
 	}
 	ended, renewed, _ = keep(t, k, func(n int) error {
@@ -78,7 +81,8 @@ func TestALeaseCountsFromBeforeItsRequest(t *testing.T) {
 			func() error {
 				sent = time.Now().Add(-2 * time.Second)
 				l, _ := NewLease("key", NoFence, func(context.Context) error { return nil })
-				l.Keep(sent, Keep{TTL: ttl, Every: ttl / 3, Renew: func(context.Context) error { return errors.New("no answer") }})
+				unanswered := func(context.Context) error { return errors.New("no answer") }
+				l.Keep(sent, Keep{TTL: ttl, Every: ttl / 3, Renew: unanswered})
 				<-l.Done()
 				defer func() { _ = l.Release() }()
 				return l.Err()
@@ -95,13 +99,18 @@ func TestALeaseCountsFromBeforeItsRequest(t *testing.T) {
 func TestKeepAliveLosesInTimeWhileARenewalHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sent := time.Now()
-		err := KeepAlive(t.Context(), t.Context(), sent, Keep{TTL: ttl, Every: ttl / 3, Renew: func(ctx context.Context) error {
-			if time.Since(sent) < 25*time.Second {
-				return errors.New("connection reset")
-			}
-			<-ctx.Done()
-			return ctx.Err()
-		}})
+		err := KeepAlive(
+			t.Context(),
+			t.Context(),
+			sent,
+			Keep{TTL: ttl, Every: ttl / 3, Renew: func(ctx context.Context) error {
+				if time.Since(sent) < 25*time.Second {
+					return errors.New("connection reset")
+				}
+				<-ctx.Done()
+				return ctx.Err()
+			}},
+		)
 		if !errors.Is(err, ErrExpired) || time.Since(sent) != Valid(ttl) {
 			t.Errorf("%v after %v, want it after %v", err, time.Since(sent), Valid(ttl))
 		}
@@ -119,7 +128,8 @@ func TestKeepAliveOfALeaseReleasedMeanwhile(t *testing.T) {
 	}
 }
 
-// A release ends a renewal that heeds its ctx at once, is told to the server on a live ctx, and takes ReleaseTimeout at most.
+// A release ends a renewal that heeds its ctx at once, is told to the server on a live ctx, and takes
+// ReleaseTimeout at most.
 func TestReleaseIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, _ := NewLease("key", NoFence, func(ctx context.Context) error {
@@ -129,7 +139,10 @@ func TestReleaseIsBounded(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err()
 		})
-		l.Keep(time.Now(), Keep{TTL: ttl, Every: ttl / 3, Renew: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }})
+		l.Keep(
+			time.Now(),
+			Keep{TTL: ttl, Every: ttl / 3, Renew: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }},
+		)
 		time.Sleep(ttl/3 + time.Second)
 		began := time.Now()
 		if err := l.Release(); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != ReleaseTimeout {
@@ -204,8 +217,8 @@ func TestDoRenewsForWorkWhoseClientHasGone(t *testing.T) {
 	})
 }
 
-// turn makes the turn of the only waiter come, as g, in the moment in which its wait has ended: the waiter is woken by the end of its ctx, and
-// finds the turn when it wants to leave the queue.
+// turn makes the turn of the only waiter come, as g, in the moment in which its wait has ended: the waiter is woken
+// by the end of its ctx, and finds the turn when it wants to leave the queue.
 func turn(s *shard, key string, giveUp context.CancelFunc, g grant) {
 	synctest.Wait() // the waiter stands in its select
 	s.mu.Lock()

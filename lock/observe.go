@@ -7,10 +7,12 @@ import (
 
 // Events are told what happens to the leases of an observed Locker. They must be quick; nil ones are skipped.
 type Events struct {
-	Waited   func(wait time.Duration, err error) // Acquire returned
-	Ended    func(hold time.Duration, err error) // a lease ended: nil if not lost, else what matches ErrLost
-	Stranded func(err error)                     // the server could not be told of a release; the key stays until its limit
-	Woken    func()                              // a server woke a waiter, who looks whether it is its turn; see Options.OnWake
+	Waited func(wait time.Duration, err error) // Acquire returned
+	Ended  func(hold time.Duration, err error) // a lease ended: nil if not lost, else what matches ErrLost
+	// the server could not be told of a release; the key stays until its limit
+	Stranded func(err error)
+	// a server woke a waiter, who looks whether it is its turn; see Options.OnWake
+	Woken func()
 
 	Abandoned func() // a lease was left to run out, see [Lease.Abandon]; Ended is told, too
 }

@@ -15,16 +15,19 @@ const (
 // Forever is the crash time of a lock that a crashed holder never gives back.
 const Forever = time.Duration(1<<63 - 1)
 
-// A Promise is what a strategy claims. The conformance suite tests it, the docs print it, the lab derives from it what must
-// be seen. The zero value promises nothing.
+// A Promise is what a strategy claims. The conformance suite tests it, the docs print it, the lab derives from it
+// what must be seen. The zero value promises nothing.
 type Promise struct {
 	Exclusive bool  // a lock: one holder at a time, within Scope, while no lease is lost
 	Scope     Scope // how far lost updates are excluded, by the lock or by the write itself
-	Fenced    bool  // a holder that lost its lease without knowing does no harm: its write is refused, or, if it comes before the next one's, the next one's
-	Fair      bool  // first come, first served, across processes
-	Blocking  bool  // waits for its turn; otherwise it answers busy at once
-	Reentrant bool  // work that holds a key may ask for it again
+	// a holder that lost its lease without knowing does no harm: its write is refused, or, if it comes before the
+	// next one's, the next one's
+	Fenced    bool
+	Fair      bool // first come, first served, across processes
+	Blocking  bool // waits for its turn; otherwise it answers busy at once
+	Reentrant bool // work that holds a key may ask for it again
 
 	FreedAfterCrash time.Duration // longest time from a holder's crash to the next holder; 0: at once
-	SignalsLoss     bool          // a running holder learns of the loss through its lease before another can be given the key
+	// a running holder learns of the loss through its lease before another can be given the key
+	SignalsLoss bool
 }

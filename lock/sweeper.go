@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// sweepEvery is the pause between tries. Few keys are swept at a time: those that were held, or asked for, when the server went away.
+// sweepEvery is the pause between tries. Few keys are swept at a time: those that were held, or asked for, when the
+// server went away.
 const sweepEvery = 200 * time.Millisecond
 
 // A Sweeper is for drivers: it gives back what could not be given back in time, because the server did not answer.
@@ -24,8 +25,9 @@ func NewSweeper() *Sweeper {
 	return &Sweeper{ctx: ctx, stop: stop}
 }
 
-// Add calls free, each time after a pause of 200 ms and bounded by ReleaseTimeout, until it says that it is done, or until the lease
-// has run out. There is a pause before the first call, too: whoever adds has just tried. After Close it does nothing.
+// Add calls free, each time after a pause of 200 ms and bounded by ReleaseTimeout, until it says that it is done,
+// or until the lease has run out. There is a pause before the first call, too: whoever adds has just tried. After
+// Close it does nothing.
 func (s *Sweeper) Add(until time.Time, free func(context.Context) (done bool)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -35,7 +35,13 @@ func TestDoKeepsTheKeyOfAnUnknownOutcome(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &rented{}
-			err := lock.Do(t.Context(), r, "k", lock.Options{}, func(context.Context, lock.Fence) error { return row.err })
+			err := lock.Do(
+				t.Context(),
+				r,
+				"k",
+				lock.Options{},
+				func(context.Context, lock.Fence) error { return row.err },
+			)
 			if !errors.Is(err, row.err) || errors.Is(err, lock.ErrLost) || errors.Is(err, lock.ErrAbandoned) {
 				t.Errorf("err = %v, want %v and nothing else", err, row.err)
 			}
@@ -55,7 +61,13 @@ func TestDoKeepsTheKeyForNestedWork(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := &rented{}
 			err := lock.Do(t.Context(), r, "k", lock.Options{}, func(ctx context.Context, _ lock.Fence) error {
-				err := lock.Do(ctx, r, "k", lock.Options{}, func(context.Context, lock.Fence) error { return lock.ErrOutcomeUnknown })
+				err := lock.Do(
+					ctx,
+					r,
+					"k",
+					lock.Options{},
+					func(context.Context, lock.Fence) error { return lock.ErrOutcomeUnknown },
+				)
 				if !errors.Is(err, lock.ErrOutcomeUnknown) || r.frees != 0 {
 					t.Errorf("inside: %v, freed %d times", err, r.frees)
 				}
@@ -75,7 +87,13 @@ func TestDoKeepsTheKeyForNestedWork(t *testing.T) {
 func TestDoKeepsAllKeysOfTheWork(t *testing.T) {
 	a, b := &rented{}, &rented{}
 	_ = lock.Do(t.Context(), a, "k", lock.Options{}, func(ctx context.Context, _ lock.Fence) error {
-		return lock.Do(ctx, b, "k", lock.Options{}, func(context.Context, lock.Fence) error { return lock.ErrOutcomeUnknown })
+		return lock.Do(
+			ctx,
+			b,
+			"k",
+			lock.Options{},
+			func(context.Context, lock.Fence) error { return lock.ErrOutcomeUnknown },
+		)
 	})
 	if a.frees != 0 || b.frees != 0 {
 		t.Errorf("freed %d and %d times", a.frees, b.frees)
@@ -139,7 +157,13 @@ func TestAMutexDoesNotKeepAnAbandonedKeyForEver(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			m := &local.Mutex{Linger: row.linger}
 			began := time.Now()
-			_ = lock.Do(t.Context(), m, "k", lock.Options{}, func(context.Context, lock.Fence) error { return lock.ErrOutcomeUnknown })
+			_ = lock.Do(
+				t.Context(),
+				m,
+				"k",
+				lock.Options{},
+				func(context.Context, lock.Fence) error { return lock.ErrOutcomeUnknown },
+			)
 			lease, err := m.Acquire(t.Context(), "k", lock.Options{})
 			if err != nil || time.Since(began) != row.want {
 				t.Errorf("%v after %v, want the key after %v", err, time.Since(began), row.want)

@@ -1,4 +1,4 @@
-// Package metrics turns what happens to requests, sales and locks into Prometheus series.
+// Package metrics counts requests, sales and locks in Prometheus series.
 package metrics
 
 import (
@@ -14,61 +14,72 @@ import (
 	"example.com/stock/lock"
 )
 
-// Metrics are the series of one instance. Labels come from the catalogue and the routes, never from a request.
+// Metrics are the series of one instance. Their labels come from the catalogue and the routes, never from a request.
 type Metrics struct {
 	registry *prometheus.Registry
 
-	requests *prometheus.HistogramVec
-	sales    *prometheus.CounterVec
-	stale    *prometheus.CounterVec
-	wait     *prometheus.HistogramVec
-	hold     *prometheus.HistogramVec
-	outcomes *prometheus.CounterVec
-	lost     *prometheus.CounterVec
-	stranded *prometheus.CounterVec
-	left     *prometheus.CounterVec
-	wakeups  *prometheus.CounterVec
-	up       *prometheus.GaugeVec
-	dataLost *prometheus.GaugeVec
-	impaired *prometheus.GaugeVec
+	requests  *prometheus.HistogramVec
+	sales     *prometheus.CounterVec
+	stale     *prometheus.CounterVec
+	wait      *prometheus.HistogramVec
+	hold      *prometheus.HistogramVec
+	outcomes  *prometheus.CounterVec
+	lost      *prometheus.CounterVec
+	stranded  *prometheus.CounterVec
+	abandoned *prometheus.CounterVec
+	wakeups   *prometheus.CounterVec
+	up        *prometheus.GaugeVec
+	dataLost  *prometheus.GaugeVec
+	impaired  *prometheus.GaugeVec
 }
 
 // seconds covers a Redis round trip on loopback up to the longest wait.
 var seconds = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 
-// New makes the series, with those of the Go runtime and the process.
+// New returns the series, with those of the Go runtime and the process.
 func New(version, instance string) *Metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "stock", Name: name, Help: help}, labels)
 	}
+	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "stock", Name: name, Help: help}, labels)
+	}
 	histogram := func(name, help string, labels ...string) *prometheus.HistogramVec {
-		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "stock", Name: name, Help: help, Buckets: seconds}, labels)
+		opts := prometheus.HistogramOpts{Namespace: "stock", Name: name, Help: help, Buckets: seconds}
+		return prometheus.NewHistogramVec(opts, labels)
 	}
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
-		requests: histogram("http_request_seconds", "HTTP requests by route, method and status.", "route", "method", "status"),
-		sales:    counter("deductions_total", "Deductions by outcome: accepted, or the type of the problem.", "strategy", "outcome"),
-		stale:    counter("stale_fence_total", "Writes refused because a later lock holder had written.", "strategy"),
-		wait:     histogram("lock_wait_seconds", "Time to get a lock, or to give up.", "strategy"),
-		hold:     histogram("lock_hold_seconds", "Time from getting a lock to its release or loss.", "strategy"),
-		outcomes: counter("lock_acquire_total", "Acquisitions by outcome: acquired, held, down, overloaded, error.",
-			"strategy", "outcome"),
-		lost:     counter("lock_lost_total", "Leases that ended before they were released.", "strategy"),
-		stranded: counter("lock_stranded_total", "Releases that did not reach the server: the key stays until its time limit.", "strategy"),
-		left:     counter("lock_abandoned_total", "Leases left to run out because the outcome was not known.", "strategy"),
-		wakeups:  counter("lock_wakeups_total", "Waiters woken by the server: for each release one, or with a herd all of them.", "strategy"),
-		up:       prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "stock", Name: "backend_up", Help: "1 if the backend can be used."}, []string{"backend"}),
-		dataLost: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Namespace: "stock", Name: "store_data_lost",
-			Help: "1 if the store has lost its data, and waits for a person who sets the stock.",
-		}, []string{"store"}),
-		impaired: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Namespace: "stock", Name: "backend_impaired", Help: "1 if a part of the backend cannot be used.",
-		}, []string{"backend"}),
+		requests: histogram("http_request_seconds",
+			"HTTP requests by route, method and status.", "route", "method", "status"),
+		sales: counter("deductions_total",
+			"Deductions by outcome: accepted, or the type of the problem.", "strategy", "outcome"),
+		stale: counter("stale_fence_total",
+			"Writes refused because a later lock holder had written.", "strategy"),
+		wait: histogram("lock_wait_seconds",
+			"Time to get a lock, or to give up.", "strategy"),
+		hold: histogram("lock_hold_seconds",
+			"Time from getting a lock to its release or loss.", "strategy"),
+		outcomes: counter("lock_acquire_total",
+			"Acquisitions by outcome: acquired, held, down, overloaded, error.", "strategy", "outcome"),
+		lost: counter("lock_lost_total",
+			"Leases that ended before they were released.", "strategy"),
+		stranded: counter("lock_stranded_total",
+			"Releases that did not reach the server: the key stays until its time limit.", "strategy"),
+		abandoned: counter("lock_abandoned_total",
+			"Leases left to run out because the outcome was not known.", "strategy"),
+		wakeups: counter("lock_wakeups_total",
+			"Waiters woken by the server: for each release one, or with a herd all of them.", "strategy"),
+		up: gauge("backend_up",
+			"1 if the backend can be used.", "backend"),
+		dataLost: gauge("store_data_lost",
+			"1 if the store has lost its data, and waits for a person who sets the stock.", "store"),
+		impaired: gauge("backend_impaired",
+			"1 if a part of the backend cannot be used.", "backend"),
 	}
-	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "stock", Name: "build_info", Help: "Always 1."}, []string{"version", "instance"})
+	info := gauge("build_info", "Always 1.", "version", "instance")
 	info.WithLabelValues(version, instance).Set(1)
-	m.registry.MustRegister(m.requests, m.sales, m.stale, m.wait, m.hold, m.outcomes, m.lost, m.stranded, m.left,
+	m.registry.MustRegister(m.requests, m.sales, m.stale, m.wait, m.hold, m.outcomes, m.lost, m.stranded, m.abandoned,
 		m.wakeups, m.up, m.impaired, m.dataLost, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
@@ -84,7 +95,8 @@ func (m *Metrics) Request(route, method string, status int, took time.Duration) 
 	m.requests.WithLabelValues(route, known(method), strconv.Itoa(status)).Observe(took.Seconds())
 }
 
-// known is method, if HTTP has it. A client may send any word, and each would make series that never go away.
+// known returns method if HTTP defines it, and "other" if not. A client may send any word, and each would make series
+// that never go away.
 func known(method string) string {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,
@@ -130,8 +142,8 @@ func (m *Metrics) Impaired(name string, warning error) {
 	m.impaired.WithLabelValues(name).Set(value)
 }
 
-// Queue shows the queue in front of a store: how many operations are in it, and how many wait. load is asked at every
-// scrape.
+// Queue adds the series of the queue in front of a store: how many operations are in the store, and how many wait. load
+// is called at every scrape.
 func (m *Metrics) Queue(store string, load func() (in, waiting int)) {
 	for state, pick := range map[string]func(in, waiting int) int{
 		"in":      func(in, _ int) int { return in },
@@ -145,11 +157,12 @@ func (m *Metrics) Queue(store string, load func() (in, waiting int)) {
 	}
 }
 
-// Lock is what lock.Observe tells of the locks of strategy. The series exist from the start, so that a rate over them does.
+// Lock returns the callbacks for lock.Observe that count the locks of strategy. Their series exist from the start, so
+// that a rate over them does, too.
 func (m *Metrics) Lock(strategy string) lock.Events {
 	wait, hold := m.wait.WithLabelValues(strategy), m.hold.WithLabelValues(strategy)
 	lost, stranded := m.lost.WithLabelValues(strategy), m.stranded.WithLabelValues(strategy)
-	wakeups, left := m.wakeups.WithLabelValues(strategy), m.left.WithLabelValues(strategy)
+	wakeups, abandoned := m.wakeups.WithLabelValues(strategy), m.abandoned.WithLabelValues(strategy)
 	m.stale.WithLabelValues(strategy)
 	return lock.Events{
 		Waited: func(d time.Duration, err error) {
@@ -165,7 +178,7 @@ func (m *Metrics) Lock(strategy string) lock.Events {
 		Stranded: func(error) { stranded.Inc() },
 		Woken:    wakeups.Inc,
 
-		Abandoned: left.Inc,
+		Abandoned: abandoned.Inc,
 	}
 }
 

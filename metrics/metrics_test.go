@@ -128,7 +128,13 @@ func TestNoSeriesExplosion(t *testing.T) {
 	m := metrics.New("dev", "app-1")
 	for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE"} {
 		m.Request("none", method, 404, time.Millisecond)
-		are(t, m, map[string]float64{fmt.Sprintf(`stock_http_request_seconds_count{method=%q,route="none",status="404"}`, method): 1})
+		are(
+			t,
+			m,
+			map[string]float64{
+				fmt.Sprintf(`stock_http_request_seconds_count{method=%q,route="none",status="404"}`, method): 1,
+			},
+		)
 	}
 	m.Request("none", "M", 405, time.Millisecond)
 	before := len(scrape(t, m))
@@ -163,8 +169,12 @@ func TestLockOutcomes(t *testing.T) {
 	for outcome, errs := range map[string][]error{
 		"acquired": {nil, nil},
 		"held":     {&lock.HeldError{Key: "k"}, errors.Join(&lock.HeldError{Key: "k"}, context.DeadlineExceeded)},
-		"down":     {&lock.DownError{Server: "redis"}, errors.Join(&lock.HeldError{Key: "k"}, &lock.DownError{Server: "redis"}), lock.Down("ask", errors.New("x"))},
-		"error":    {errors.New("something else")},
+		"down": {
+			&lock.DownError{Server: "redis"},
+			errors.Join(&lock.HeldError{Key: "k"}, &lock.DownError{Server: "redis"}),
+			lock.Down("ask", errors.New("x")),
+		},
+		"error": {errors.New("something else")},
 
 		"overloaded": {fmt.Errorf("acquire: %w", lock.ErrOverloaded)},
 	} {

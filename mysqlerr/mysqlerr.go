@@ -1,4 +1,4 @@
-// Package mysqlerr is what the error numbers of MySQL and MariaDB mean to whoever keeps stock or locks there.
+// Package mysqlerr tells what the error numbers of MySQL and MariaDB mean to code that keeps stock or locks there.
 package mysqlerr
 
 import (
@@ -7,7 +7,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// Numbers that mean something here, by the names that the servers' documents give them.
+// The numbers that mean something here, by their names in the documentation of the servers.
 const (
 	Checkread       = 1020 // MariaDB from 11.6: a row has changed since the snapshot
 	DiskFull        = 1021
@@ -39,7 +39,8 @@ const (
 	LockNowait      = 3572 // MySQL's answer to NOWAIT
 )
 
-// Number is that of an error that the server has sent; 0: err is of the connection, and what the server did is not known.
+// Number returns the number of an error that the server has sent. 0 means that err is of the connection, and that
+// what the server did is not known.
 func Number(err error) uint16 {
 	var told *mysql.MySQLError
 	if errors.As(err, &told) {
@@ -48,7 +49,7 @@ func Number(err error) uint16 {
 	return 0
 }
 
-// NotCommitted tells whether n, as the answer to COMMIT, proves that nothing was written: the server refused to begin
+// NotCommitted reports whether n, as the answer to COMMIT, proves that nothing was written: the server refused to begin
 // with it, or another node of a cluster did. All other errors prove nothing. One that ends a statement, such as KILL,
 // max_statement_time or a shutdown, may come when the transaction is in the binary log and waits for a replica: it is
 // committed all the same.
@@ -60,8 +61,8 @@ func NotCommitted(n uint16) bool {
 	return false
 }
 
-// DownReason says, in words without names and addresses, why the server cannot serve, and where it is known what mends it; "" if that is
-// not what n means.
+// DownReason says why the server cannot serve, in words without names and addresses, and if that is known how to mend
+// it. It returns "" if that is not what n means.
 func DownReason(n uint16) string {
 	switch n {
 	case NoSuchTable:

@@ -11,9 +11,9 @@ import (
 	"example.com/stock/service"
 )
 
-// BenchmarkPessimistic is the sale of the strategy "pessimistic": through gorm, and by hand with database/sql, once with parameters
-// interpolated by the client and once prepared by the server for every statement, as a plain DSN does. The server's fsync is
-// off, so that what is compared is ours.
+// BenchmarkPessimistic is the sale of the strategy "pessimistic": through gorm, and by hand with database/sql, once
+// with parameters interpolated by the client and once prepared by the server for every statement, as a plain DSN does.
+// The server's fsync is off, so that what is compared is ours.
 func BenchmarkPessimistic(b *testing.B) {
 	dsn := servers.MariaDB(b)
 	db := migrated(b, dsn)
@@ -57,19 +57,39 @@ func bareSale(pool *sql.DB, sku string) error {
 	}
 	defer tx.Rollback()
 	var stock service.Stock
-	err = tx.QueryRow("SELECT sku, quantity, initial, sold, version, epoch, fence, guard FROM stock WHERE sku = ? FOR UPDATE", sku).
-		Scan(&stock.SKU, &stock.Quantity, &stock.Initial, &stock.Sold, &stock.Version, &stock.Epoch, &stock.Fence, &stock.Guard)
+	err = tx.QueryRow("SELECT sku, quantity, initial, sold, version, epoch, fence, guard FROM stock"+
+		" WHERE sku = ? FOR UPDATE", sku).
+		Scan(&stock.SKU, &stock.Quantity, &stock.Initial, &stock.Sold,
+			&stock.Version, &stock.Epoch, &stock.Fence, &stock.Guard)
 	if err != nil {
 		return err
 	}
 	o := order(stock)
-	if _, err := tx.Exec("UPDATE stock SET quantity = ?, sold = sold + ?, version = version + 1, guard = ? WHERE sku = ?",
-		o.Remaining, o.Quantity, o.Strategy, sku); err != nil {
+	if _, err := tx.Exec(
+		"UPDATE stock SET quantity = ?, sold = sold + ?, version = version + 1, guard = ? WHERE sku = ?",
+		o.Remaining,
+		o.Quantity,
+		o.Strategy,
+		sku,
+	); err != nil {
 		return err
 	}
-	if _, err := tx.Exec("INSERT INTO orders (id, sku, epoch, version, quantity, quantity_read, quantity_left, strategy, instance,"+
-		" request_id, fence, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		o.ID, sku, o.Epoch, o.Version, o.Quantity, o.Read, o.Remaining, o.Strategy, o.Instance, o.RequestID, o.Fence, o.CreatedAt); err != nil {
+	if _, err := tx.Exec(
+		"INSERT INTO orders (id, sku, epoch, version, quantity, quantity_read, quantity_left, strategy, instance,"+
+			" request_id, fence, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		o.ID,
+		sku,
+		o.Epoch,
+		o.Version,
+		o.Quantity,
+		o.Read,
+		o.Remaining,
+		o.Strategy,
+		o.Instance,
+		o.RequestID,
+		o.Fence,
+		o.CreatedAt,
+	); err != nil {
 		return err
 	}
 	return tx.Commit()

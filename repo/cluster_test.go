@@ -148,6 +148,7 @@ func (m *moving) kinds(ctx context.Context) map[string]func() error {
 // TRYAGAIN to a script that names all of them, which did nothing: the sale waits, and is made when the slot has moved,
 // whichever key goes first.
 func TestSaleBetweenTwoBatches(t *testing.T) {
+	t.Parallel()
 	m := clustered(t)
 	stock := mustSet(t, m.store, m.sku, 1000)
 	if err := m.store.Write(short(t), order(stock)); err != nil {
@@ -260,7 +261,7 @@ func (m *moving) segmented(ctx context.Context, segment int) error {
 		return err
 	}
 	if all.Row(segment).Quantity == 0 {
-		if err := m.store.Refill(ctx, gathering(all, segment, 1)); err != nil {
+		if err := m.store.Refill(ctx, refillOf(all, segment, 1)); err != nil {
 			return err
 		}
 		if all, err = m.store.Segments(ctx, m.sku); err != nil {
@@ -286,6 +287,7 @@ func (m *moving) tallied(t *testing.T, sold int) {
 
 // The slot goes there and back, key by key, while it is sold from: one order for each unit sold, and nobody is refused.
 func TestMigrationUnderLoad(t *testing.T) {
+	t.Parallel()
 	m := clustered(t)
 	mustSet(t, m.store, m.sku, service.MaxStock)
 	end := make(chan struct{})
@@ -304,6 +306,7 @@ func TestMigrationUnderLoad(t *testing.T) {
 
 // The same by redis-cli, which asks for batches of one key here.
 func TestReshardUnderLoad(t *testing.T) {
+	t.Parallel()
 	cli, err := exec.LookPath("redis-cli")
 	if err != nil {
 		t.Skip(err)

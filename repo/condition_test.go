@@ -10,7 +10,7 @@ import (
 )
 
 // What both stores promise of SetIf.
-var conditions = []promised{
+var conditions = []clause{
 	{"if-match", "SetIf with the tag of the stock sets it; with another it writes nothing.", ifMatch},
 	{"if-any", "The tag * stands for a stock that exists.", ifAny},
 	{"if-none", "A stock that must not exist is made once.", ifNone},
@@ -20,10 +20,14 @@ var conditions = []promised{
 	{"if-none-many", "Of 10 that make the stock at once one succeeds.", ifNoneMany},
 }
 
-func TestConditions(t *testing.T) { everywhere(t, conditions) }
+func TestConditions(t *testing.T) {
+	t.Parallel()
+	everywhere(t, conditions)
+}
 
 // The same where the server locks no gaps between rows.
 func TestConditionsReadCommitted(t *testing.T) {
+	t.Parallel()
 	s := repo.NewMySQL(migrated(t, servers.MariaDB(t)+"?tx_isolation=%27READ-COMMITTED%27"))
 	ifNoneMany(t, s, "sku-none")
 	ifMatchMany(t, s, "sku-match")

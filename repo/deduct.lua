@@ -1,5 +1,5 @@
--- Deduct computes what is left from what is there. ARGV[7] is the order as JSON, without its opening brace: what was
--- read and written is put in front.
+-- Deduct subtracts from the present quantity. ARGV[7] is the order as JSON without its opening brace: the numbers read
+-- and written are put in front of it.
 local left = tonumber(quantity) - tonumber(ARGV[4])
 if left < 0 then
   return {'sold out', quantity}

@@ -12,10 +12,13 @@ import (
 	"example.com/stock/lock"
 	"example.com/stock/repo"
 	"example.com/stock/service"
+	"example.com/stock/stack"
+	"example.com/stock/stack/stacktest"
 	"example.com/stock/stack/wire"
 )
 
-// proxied are both stores behind a proxy, the same store without it, and the words by which the proxy knows the requests.
+// proxied are both stores behind a proxy, the same store without it, and the words by which the proxy knows the
+// requests.
 func proxied(t *testing.T, name string) (p proxy, broken, sound shop) {
 	t.Helper()
 	if name == "redis" {
@@ -24,16 +27,18 @@ func proxied(t *testing.T, name string) (p proxy, broken, sound shop) {
 		// With go-redis' default of three retries: they must not matter.
 		return p, repo.NewRedis(dialRedis(t, p.Addr())), repo.NewRedis(dialRedis(t, addr))
 	}
-	dsn := servers.MariaDB(t)
+	dsn := sharedMySQL(t)
 	_, rest, _ := strings.Cut(dsn, "(")
 	addr, _, _ := strings.Cut(rest, ")")
 	p = newProxy(t, addr, wire.MySQL())
-	db := migrated(t, dsn)
-	return p, repo.NewMySQL(openMySQL(t, strings.Replace(dsn, addr, p.Addr(), 1))), repo.NewMySQL(db)
+	through := openMySQL(t, strings.Replace(dsn, addr, p.Addr(), 1))
+	return p, repo.NewMySQL(through), repo.NewMySQL(openMySQL(t, dsn))
 }
 
-// A sale whose connection breaks in the middle is unknown only if the server had all it needed; it is never half a sale.
+// A sale whose connection breaks in the middle is unknown only if the server had all it needed; it is never half a
+// sale.
 func TestConnectionBreaks(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		store, word string
 		fault       wire.Action
@@ -57,11 +62,15 @@ func TestConnectionBreaks(t *testing.T) {
 	} {
 		for _, op := range []string{"Write", "Deduct"} {
 			t.Run(fmt.Sprintf("%s/%s/%d/%s", row.store, row.word, row.fault, op), func(t *testing.T) {
+				t.Parallel()
 				p, broken, sound := proxied(t, row.store)
-				const sku = service.SKU("fault")
+				sku := newSKU("fault")
 				sell := map[string]func(context.Context, service.Order) error{
-					"Write":  broken.Write,
-					"Deduct": func(ctx context.Context, o service.Order) error { _, err := broken.Deduct(ctx, o); return err },
+					"Write": broken.Write,
+					"Deduct": func(ctx context.Context, o service.Order) error {
+						_, err := broken.Deduct(ctx, o)
+						return err
+					},
 				}[op]
 				// The first sale loads the script and opens the connection.
 				if err := sell(short(t), order(mustSet(t, sound, sku, 100))); err != nil {
@@ -104,10 +113,12 @@ func balanced(t *testing.T, s shop, sku service.SKU, orders int) {
 
 // Under a storm of broken connections every accepted order is there, every refused one is not, and the stock adds up.
 func TestStorm(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"redis", "mysql"} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			p, broken, sound := proxied(t, name)
-			const sku = service.SKU("storm")
+			sku := newSKU("storm")
 			mustSet(t, sound, sku, 10_000)
 			for n := range 25 { // of every fourteen requests one is lost, and the reply to one
 				p.Set(wire.Trap{On: wire.ToServer, Skip: 14 * n, Do: wire.CutReply})
@@ -159,5 +170,107 @@ func TestStorm(t *testing.T) {
 			}
 			t.Log(counts)
 		})
+	}
+}
+
+// A store whose server is gone says so within 3 s, and works again when the server does.
+func TestOutage(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []stack.Kind{stack.Redis, stack.MySQL} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			server := stacktest.Server(t, kind)
+			var s shop
+			if kind == stack.Redis {
+				s = repo.NewRedis(dialRedis(t, server.Addr))
+			} else {
+				s = repo.NewMySQL(migrated(t, server.URL))
+			}
+			const sku = service.SKU("outage")
+			stock := mustSet(t, s, sku, 100)
+
+			t.Run("paused", func(t *testing.T) {
+				if err := server.Pause(); err != nil {
+					t.Fatal(err)
+				}
+				// The first write goes out on an open connection, and is answered or not. The next needs a new
+				// connection, gets none, and was never sent.
+				silent := service.ErrOutcomeUnknown
+				if kind == stack.MySQL {
+					silent = lock.ErrDown // it hangs before COMMIT
+				}
+				write := func(ctx context.Context) error { return s.Write(ctx, order(stock)) }
+				down(t, "Write", write, silent)
+				down(t, "Write", write, lock.ErrDown)
+				down(t, "Read", func(ctx context.Context) error { _, err := s.Read(ctx, sku); return err },
+					lock.ErrDown)
+				if err := server.Resume(); err != nil {
+					t.Fatal(err)
+				}
+				recovers(t, s, sku)
+			})
+			t.Run("stopped", func(t *testing.T) {
+				if err := server.Stop(); err != nil {
+					t.Fatal(err)
+				}
+				for range 2 {
+					down(t, "Read", func(ctx context.Context) error { _, err := s.Read(ctx, sku); return err },
+						lock.ErrDown)
+					down(t, "Write", func(ctx context.Context) error { return s.Write(ctx, order(stock)) },
+						lock.ErrDown)
+					down(
+						t,
+						"Deduct",
+						func(ctx context.Context) error { _, err := s.Deduct(ctx, order(stock)); return err },
+						lock.ErrDown,
+					)
+					down(
+						t,
+						"Orders",
+						func(ctx context.Context) error { _, _, err := s.Orders(ctx, sku, "", 1); return err },
+						lock.ErrDown,
+					)
+				}
+				if err := server.Restart(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				recovers(t, s, sku)
+			})
+		})
+	}
+}
+
+// down wants target, and nothing else, within 3 s, or on a busy computer 10.
+func down(t *testing.T, what string, op func(context.Context) error, target error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	asked := time.Now()
+	err := op(ctx)
+	if took := time.Since(asked); took > 10*time.Second {
+		t.Errorf("%s took %v", what, took)
+	}
+	if !errors.Is(err, target) || errors.Is(err, lock.ErrDown) == errors.Is(err, service.ErrOutcomeUnknown) {
+		t.Errorf("%s: %v, want %v", what, err, target)
+	}
+}
+
+// recovers polls until the stock can be set, and wants all to work then.
+func recovers(t *testing.T, s shop, sku service.SKU) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for {
+		stock, err := s.Set(ctx, sku, 100)
+		if err == nil {
+			if err := s.Write(ctx, order(stock)); err != nil {
+				t.Errorf("after the outage: %v", err)
+			}
+			balanced(t, s, sku, 1)
+			return
+		}
+		if ctx.Err() != nil {
+			t.Fatal(fmt.Errorf("does not recover: %w", err))
+		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"example.com/stock/service"
 )
 
-// overloaded wants an operation to be refused for our own load: no server is called down, and nothing is in doubt.
+// overloaded wants an operation to be refused for our own load: no server is called down, and no outcome is unknown.
 func overloaded(t *testing.T, what string, err error) {
 	t.Helper()
 	if !errors.Is(err, lock.ErrOverloaded) || errors.Is(err, lock.ErrDown) ||
@@ -27,6 +27,7 @@ func overloaded(t *testing.T, what string, err error) {
 
 // All connections of the pool are in use: nothing was sent, and the server is not to blame.
 func TestNoFreeConnectionIsOverload(t *testing.T) {
+	t.Parallel()
 	t.Run("redis", func(t *testing.T) {
 		client := redis.NewClient(&redis.Options{
 			Addr: servers.Redis(t).Addr, ContextTimeoutEnabled: true, MaxRetries: -1,
@@ -89,6 +90,7 @@ func TestNoFreeConnectionIsOverload(t *testing.T) {
 // Behind gates the waiters for one row stand at the server with two connections. The others wait for them without one,
 // each until its own time is over, and other rows and reads are served.
 func TestWaitersForARowTakeTwoConnections(t *testing.T) {
+	t.Parallel()
 	db := migrated(t, servers.MariaDB(t))
 	pool, err := db.DB()
 	if err != nil {
@@ -124,7 +126,7 @@ func TestWaitersForARowTakeTwoConnections(t *testing.T) {
 			t.Errorf("%d connections are in use, want 2", open)
 		}
 		if err := s.Transact(short(t), "held", true, sellIn("held", "x", nil)); !errors.Is(err, lock.ErrHeld) {
-			t.Errorf("who does not wait: %v, want ErrHeld", err)
+			t.Errorf("one that tries once: %v, want ErrHeld", err)
 		}
 		late, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
@@ -149,6 +151,7 @@ func TestWaitersForARowTakeTwoConnections(t *testing.T) {
 
 // The budget of all transactions has no room: that is load, and not a row that is held.
 func TestTransactionsBeyondTheBudget(t *testing.T) {
+	t.Parallel()
 	s := repo.NewMySQL(migrated(t, servers.MariaDB(t))).Behind(repo.Gates{Transactions: gate.New(gate.Limits{In: 1})})
 	mustSet(t, s, "a", 10)
 	mustSet(t, s, "b", 10)
@@ -162,8 +165,9 @@ func TestTransactionsBeyondTheBudget(t *testing.T) {
 	balanced(t, s, "b", 0)
 }
 
-// A queue that is full refuses at once, and lets in who has begun.
+// A queue that is full refuses at once, except for operations that have begun.
 func TestAFullQueueRefuses(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{"redis", "mysql"} {
 		t.Run(kind, func(t *testing.T) {
 			g := gate.New(gate.Limits{In: 1, Waiting: 1})

@@ -2,6 +2,10 @@ package repo_test
 
 import (
 	"context"
+	"flag"
+	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,16 +19,43 @@ import (
 	"example.com/stock/repo"
 	"example.com/stock/service"
 	"example.com/stock/stack/stacktest"
+	"example.com/stock/stack/wire"
 )
 
 var servers stacktest.Shared
 
 func TestMain(m *testing.M) {
 	logging.Disable() // go-redis prints every connection that is refused
+	flag.Parse()
+	if err := flag.Set("test.parallel", "6"); err != nil { // tests wait for servers: more than one for each core
+		panic(err)
+	}
 	goleak.VerifyTestMain(servers.Around(m))
 }
 
-// A shop is what both stores are.
+var (
+	sharedMu  sync.Mutex
+	sharedDSN string
+	skus      atomic.Int64
+)
+
+// sharedMySQL returns the DSN of a migrated database that tests share. Each uses SKUs of its own, see newSKU.
+func sharedMySQL(t testing.TB) string {
+	t.Helper()
+	sharedMu.Lock()
+	defer sharedMu.Unlock()
+	if sharedDSN == "" {
+		dsn := servers.MariaDB(t)
+		migrated(t, dsn)
+		sharedDSN = dsn
+	}
+	return sharedDSN
+}
+
+// newSKU returns a SKU that no other test uses.
+func newSKU(name string) service.SKU { return service.SKU(fmt.Sprintf("%s-%d", name, skus.Add(1))) }
+
+// A shop is the interfaces that both stores implement.
 type shop interface {
 	service.Store
 	service.Deductor
@@ -32,7 +63,7 @@ type shop interface {
 	service.Inventory
 }
 
-// dialRedis opens a client as the service does.
+// dialRedis returns a client with the options of the service.
 func dialRedis(t testing.TB, addr string) redis.UniversalClient {
 	t.Helper()
 	c := redis.NewUniversalClient(&redis.UniversalOptions{
@@ -56,7 +87,7 @@ func miniRedis(t testing.TB) shop {
 	return repo.NewRedis(dialRedis(t, server.Addr()))
 }
 
-// openMySQL opens dsn. The schema is left to the caller.
+// openMySQL opens dsn. It does not touch the schema.
 func openMySQL(t testing.TB, dsn string) *gorm.DB {
 	t.Helper()
 	db, err := repo.OpenMySQL(dsn, repo.Pool{})
@@ -87,7 +118,7 @@ func migrated(t testing.TB, dsn string) *gorm.DB {
 
 func realMySQL(t testing.TB) shop { return repo.NewMySQL(migrated(t, servers.MariaDB(t))) }
 
-// order is an order of one unit by a sale that saw stock.
+// order returns an order of one unit by a sale that has read stock.
 func order(stock service.Stock) service.Order {
 	return service.Order{
 		ID: uuid.NewString(), SKU: stock.SKU, Quantity: 1, Read: stock.Quantity, Remaining: stock.Quantity - 1,
@@ -96,7 +127,7 @@ func order(stock service.Stock) service.Order {
 	}
 }
 
-// short is a ctx for one operation.
+// short returns a ctx for one operation.
 func short(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 20*time.Second)
@@ -137,4 +168,29 @@ func allOrders(t testing.TB, s shop, sku service.SKU) []service.Order {
 		}
 		from = next
 	}
+}
+
+// A proxy stands between a store and its server and breaks what it is told to.
+type proxy struct{ *wire.Proxy }
+
+func newProxy(t testing.TB, server string, p wire.Protocol) proxy {
+	t.Helper()
+	listening, err := wire.Listen(server, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listening.Close() })
+	return proxy{listening}
+}
+
+// once makes the proxy do that to the next request which contains word.
+func (p proxy) once(do wire.Action, word string) {
+	p.Set(wire.Trap{On: wire.ToServer, Match: wire.Contains(word), Do: do})
+}
+
+// count returns the number of requests during op. Clients here wait for each answer before they send the next request.
+func (p proxy) count(op func()) int {
+	before := p.Count(wire.ToServer)
+	op()
+	return p.Count(wire.ToServer) - before
 }

@@ -20,7 +20,8 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// migrateWait bounds the wait for another instance that is migrating. Ours take milliseconds; a later one may rewrite a table.
+// migrateWait bounds the wait for another instance that is migrating. The present migrations take milliseconds; a later
+// one may rewrite a table.
 const migrateWait = 60 * time.Second
 
 // A Migration is a step of the schema.
@@ -30,15 +31,15 @@ type Migration struct {
 	AppliedAt time.Time // zero: pending
 }
 
-// A Migrator brings the schema up and down. It is safe for concurrent use, also by several instances that start at the same moment: one
-// migrates, the others wait for it and find nothing left to do. It uses two connections at a time.
+// A Migrator brings the schema up and down. It is safe for concurrent use, also by several instances that start at the
+// same moment: one migrates, the others wait for it and find nothing left to do. It uses two connections at a time.
 type Migrator struct {
 	db      *sql.DB
 	files   fs.FS
 	version int64 // that this program needs
 }
 
-// NewMigrator makes a Migrator on what [OpenMySQL] opened. It connects to nothing.
+// NewMigrator returns a Migrator for a database that [OpenMySQL] opened. It does not connect.
 func NewMigrator(db *gorm.DB) (*Migrator, error) {
 	pool, err := db.DB()
 	if err != nil {
@@ -59,7 +60,8 @@ func NewMigrator(db *gorm.DB) (*Migrator, error) {
 	return m, nil
 }
 
-// provider is made anew for each use: goose tries to create its table of versions once per provider, and remembers a failure as done.
+// provider returns a new provider for each use: goose tries to create its table of versions once per provider, and
+// takes a failure for done.
 func (m *Migrator) provider() (*goose.Provider, error) {
 	p, err := goose.NewProvider(goose.DialectMySQL, m.db, m.files)
 	if err != nil {
@@ -68,9 +70,9 @@ func (m *Migrator) provider() (*goose.Provider, error) {
 	return p, nil
 }
 
-// Up applies what is pending and returns it.
+// Up applies the pending steps and returns them.
 func (m *Migrator) Up(ctx context.Context) (applied []Migration, err error) {
-	err = m.alone(ctx, "migrate up", func(p *goose.Provider) error {
+	err = m.exclusively(ctx, "migrate up", func(p *goose.Provider) error {
 		results, err := p.Up(ctx)
 		for _, r := range results {
 			applied = append(applied, Migration{r.Source.Version, path.Base(r.Source.Path), time.Now()})
@@ -80,9 +82,9 @@ func (m *Migrator) Up(ctx context.Context) (applied []Migration, err error) {
 	return applied, err
 }
 
-// Down undoes the last step that was applied, with all the data in it, and returns it; nil if there is none.
+// Down undoes the last step that was applied, with all the data in it, and returns it, or nil if there is none.
 func (m *Migrator) Down(ctx context.Context) (undone *Migration, err error) {
-	err = m.alone(ctx, "migrate down", func(p *goose.Provider) error {
+	err = m.exclusively(ctx, "migrate down", func(p *goose.Provider) error {
 		r, err := p.Down(ctx)
 		if errors.Is(err, goose.ErrNoNextVersion) {
 			return nil
@@ -97,7 +99,7 @@ func (m *Migrator) Down(ctx context.Context) (undone *Migration, err error) {
 
 // Status lists all steps, the first first.
 func (m *Migrator) Status(ctx context.Context) (all []Migration, err error) {
-	err = m.alone(ctx, "read migrations", func(p *goose.Provider) error {
+	err = m.exclusively(ctx, "read migrations", func(p *goose.Provider) error {
 		status, err := p.Status(ctx)
 		for _, s := range status {
 			all = append(all, Migration{s.Source.Version, path.Base(s.Source.Path), s.AppliedAt})
@@ -107,8 +109,8 @@ func (m *Migrator) Status(ctx context.Context) (all []Migration, err error) {
 	return all, err
 }
 
-// Check is nil if the schema is what this program needs, or newer: during a rolling update old instances go on. It is one round trip, meant for
-// a health probe, and otherwise matches lock.ErrDown with words that name the fix.
+// Check returns nil if the schema is what this program needs, or newer: during a rolling update old instances go on.
+// Otherwise the error matches lock.ErrDown and its text names the fix. It is one round trip, for a health probe.
 func (m *Migrator) Check(ctx context.Context) error {
 	const doing = "check schema"
 	var version sql.NullInt64
@@ -125,11 +127,12 @@ func (m *Migrator) Check(ctx context.Context) error {
 	return nil
 }
 
-// alone runs do while no other instance migrates this database.
+// exclusively runs do while no other instance migrates this database.
 //
-// The lock is GET_LOCK, which the server frees when the connection ends, so a crash leaves nothing behind. goose's own locker
-// for MySQL is a table with a lease of 30 s that is polled every 5 s, and goose creates its table of versions before it takes it.
-func (m *Migrator) alone(ctx context.Context, doing string, do func(*goose.Provider) error) error {
+// The lock is GET_LOCK, which the server frees when the connection ends, so a crash leaves nothing behind. goose's own
+// locker for MySQL is a table with a lease of 30 s that is polled every 5 s, and goose creates its table of versions
+// before it locks.
+func (m *Migrator) exclusively(ctx context.Context, doing string, do func(*goose.Provider) error) error {
 	p, err := m.provider()
 	if err != nil {
 		return err
@@ -140,7 +143,8 @@ func (m *Migrator) alone(ctx context.Context, doing string, do func(*goose.Provi
 	}
 	defer conn.Close()
 
-	// Named locks belong to the whole server, so the name has the database in it, as a digest because 64 characters is the limit.
+	// Named locks belong to the whole server, so the name contains the database. It is a digest because the limit is 64
+	// characters.
 	const name = "CONCAT('stock.migrate.', MD5(DATABASE()))"
 	var got sql.NullInt64
 	err = conn.QueryRowContext(ctx, "SELECT GET_LOCK("+name+", ?)", int(migrateWait.Seconds())).Scan(&got)
@@ -159,7 +163,7 @@ func (m *Migrator) alone(ctx context.Context, doing string, do func(*goose.Provi
 	}()
 	if err := do(p); err != nil {
 		if mysqlerr.Number(err) == 0 && ctx.Err() == nil && !unreachable(err) {
-			return fmt.Errorf("%s: %w", doing, err) // goose's own: the files are wrong, not the server
+			return fmt.Errorf("%s: %w", doing, err) // an error of goose: the files are wrong, not the server
 		}
 		return mysqlFault(ctx, doing, err)
 	}

@@ -65,6 +65,7 @@ func steps(t *testing.T) (names []string) {
 }
 
 func TestMigrateUpDownUp(t *testing.T) {
+	t.Parallel()
 	all := steps(t)
 	last := len(all) // each is numbered by its place
 	db := openMySQL(t, servers.MariaDB(t))
@@ -111,6 +112,7 @@ func TestMigrateUpDownUp(t *testing.T) {
 
 // Three instances start at the same moment. Each has its own pool.
 func TestMigrateTogether(t *testing.T) {
+	t.Parallel()
 	want := len(steps(t))
 	for range 3 {
 		dsn := servers.MariaDB(t)
@@ -137,6 +139,7 @@ func TestMigrateTogether(t *testing.T) {
 }
 
 func TestMigrateNowhere(t *testing.T) {
+	t.Parallel()
 	m := migrator(t, openMySQL(t, "root@tcp(127.0.0.1:1)/stock"))
 	checks(t, m, "refused")
 	if _, err := m.Up(short(t)); !errors.Is(err, lock.ErrDown) {

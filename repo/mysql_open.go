@@ -16,45 +16,45 @@ import (
 
 // Pool bounds the connections to MySQL. The zero value is the default.
 type Pool struct {
-	// Open is how many connections there are at most; 0: 40. Three instances with 40 each stay below the server's default
-	// max_connections of 151. A request that finds none free waits for one until its ctx ends: see [MySQL.Behind]
-	// for a queue that has bounds.
+	// Open is the largest number of connections; 0: 40. Three instances with 40 each stay below the server's default
+	// max_connections of 151. A request that finds none free waits for one until its ctx ends: see [MySQL.Behind] for a
+	// queue that has bounds.
 	//
-	// A lock that keeps a connection while it is held or waited for needs a pool of its own: in a common pool the waiters can take
-	// every connection, and the holder, which needs one more to write, waits for them for ever.
+	// A lock that keeps a connection while it is held or waited for needs a pool of its own: in a common pool the
+	// waiters can take every connection, and the holder, which needs one more to write, waits for them for ever.
 	Open int
-	// Idle is how many of them are kept open when nothing uses them; 0: all.
+	// Idle is the number of connections that are kept open when nothing uses them; 0: all.
 	Idle int
-	// Lifetime is how long a connection is used; 0: 3 minutes. It must be shorter than what a proxy on the way or the
-	// server's wait_timeout allows, and bounds how long we talk to a server that is no longer the master.
+	// Lifetime is how long a connection is used; 0: 3 minutes. It must be shorter than the limit of any proxy on the
+	// way and the server's wait_timeout. It bounds how long we talk to a server that is no longer the master.
 	Lifetime time.Duration
 }
 
-// OpenMySQL prepares to use the MySQL or MariaDB that dsn names. It connects to nothing: the first operation does. The error is about dsn only.
-// Whoever opens closes: DB() of the result has Close.
+// OpenMySQL prepares to use the MySQL or MariaDB that dsn names. It does not connect: the first operation does. An
+// error is about dsn only. The caller closes the result: its DB() has Close.
 //
-// Of what a DSN can say these are set here, because the stores rely on them:
+// These settings of a DSN are set here, because the stores rely on them:
 //
 //   - parseTime, loc=UTC: created_at is a time.Time, in UTC whatever the zone of server and client.
-//   - interpolateParams: values are put into the statement by the client, escaped. Without it every statement is three packets
-//     (prepare, execute, close) and two round trips. gorm's PrepareStmt would save the parsing as well, but its
-//     statements do not follow onto the one connection of our transactions; BenchmarkPessimistic compares.
-//   - multiStatements=false: nothing that we send is two statements, so nothing that is injected can be a second.
-//   - clientFoundRows=false: "rows affected" counts changed rows. As every UPDATE of ours adds to the version, matched and changed are
-//     the same; it is set so that this stays an observation and not a dependency.
+//   - interpolateParams: the client puts values into the statement, escaped. Without it every statement is three
+//     packets (prepare, execute, close) and two round trips. gorm's PrepareStmt would save the parsing as well, but our
+//     transactions, on one connection, cannot use its statements; BenchmarkPessimistic compares.
+//   - multiStatements=false: we never send two statements at once, so an injected second statement is refused.
+//   - clientFoundRows=false: "rows affected" counts changed rows. All our UPDATEs add to the version, so every matched
+//     row is changed; the setting is here so that nothing depends on that.
 //   - autocommit, isolation level (REPEATABLE READ), sql_mode (strict), time zone (UTC), completion_type,
 //     unique_checks, sql_select_limit and sql_safe_updates of every connection, whatever the server's defaults and what
 //     dsn says: with autocommit=0, say, a pooled connection would read the stock as it was when it read first.
 //     innodb_lock_wait_timeout (50 s) and wait_timeout (8 h) are as usual unless dsn says otherwise. They are sent with
 //     what a new connection sends anyway: one round trip.
-//   - timeout=1s, if dsn has none: to connect. There is no readTimeout, for a row lock may be waited for; the ctx of each operation
-//     bounds it, COMMIT included.
+//   - timeout=1s, if dsn has none: to connect. There is no readTimeout, because a statement may wait for a row lock;
+//     the ctx of each operation bounds it, COMMIT included.
 //
 // The connection's character set is the driver's default, utf8mb4; the columns have their own. No operation relies on a
-// snapshot taken before a lock. READ UNCOMMITTED would break the look-up of orders: one that is read there must not go
-// away any more.
+// snapshot taken before a lock. READ UNCOMMITTED would break the look-up of orders: an order that was found must not
+// disappear.
 //
-// gorm's own transaction around each statement (two more round trips) is off, as is its log: what goes wrong is returned.
+// gorm's own transaction around each statement (two more round trips) is off. So is its log: errors are returned.
 func OpenMySQL(dsn string, p Pool) (*gorm.DB, error) {
 	c, err := mysql.ParseDSN(dsn)
 	if err != nil {
@@ -66,7 +66,7 @@ func OpenMySQL(dsn string, p Pool) (*gorm.DB, error) {
 	c.MultiStatements = false
 	c.ClientFoundRows = false
 	c.Timeout = cmp.Or(c.Timeout, time.Second)
-	pin(c)
+	setSessionVariables(c)
 	c.Logger = &mysql.NopLogger{}
 	connector, err := mysql.NewConnector(c)
 	if err != nil {
@@ -95,8 +95,8 @@ func OpenMySQL(dsn string, p Pool) (*gorm.DB, error) {
 	return db, nil
 }
 
-// pin sets the session variables of every connection of c. The driver sends them as one SET.
-func pin(c *mysql.Config) {
+// setSessionVariables sets the session variables of every connection of c. The driver sends them as one SET.
+func setSessionVariables(c *mysql.Config) {
 	params := make(map[string]string, len(c.Params)+12)
 	maps.Copy(params, map[string]string{"innodb_lock_wait_timeout": "50", "wait_timeout": "28800"})
 	for name, value := range c.Params {

@@ -50,8 +50,8 @@ func (m *MySQL) First(ctx context.Context, o service.Origin, sku service.SKU) (b
 		"SELECT ?, id, generation, 0 FROM origins WHERE name = '' AND id = ? AND lost = 0", "seeded:"+string(sku), o.ID)
 }
 
-// Remember is one round trip. The generation is assigned last: MySQL sees in an expression what was assigned to the
-// left of it.
+// Remember is one round trip. The generation is assigned last: MySQL uses in an expression the values that were
+// assigned to the left of it.
 func (m *MySQL) Remember(ctx context.Context, store string, o service.Origin) error {
 	_, err := m.note(ctx, "remember an origin", "INSERT INTO origins (name, id, generation, lost) VALUES (?, ?, ?, 0) "+
 		"ON DUPLICATE KEY UPDATE id = IF(generation < VALUES(generation), VALUES(id), id), "+
@@ -60,19 +60,15 @@ func (m *MySQL) Remember(ctx context.Context, store string, o service.Origin) er
 	return err
 }
 
-// note executes a statement that may be repeated, and tells whether it has changed something.
+// note executes a statement that may be repeated, and reports whether it has changed something.
 func (m *MySQL) note(ctx context.Context, doing, text string, args ...any) (bool, error) {
 	done := m.db.WithContext(ctx).Exec(text, args...)
 	return done.RowsAffected > 0, explain(ctx, doing, done.Error)
 }
 
-// remembered is the name under which another store is remembered: a digest, because a place may be longer than a key.
+// remembered returns the name under which another store is remembered: a digest, because a place may be longer than a
+// key.
 func remembered(store string) string {
 	sum := sha256.Sum256([]byte(store))
 	return "store:" + hex.EncodeToString(sum[:])
 }
-
-var (
-	_ service.Origins = (*MySQL)(nil)
-	_ service.Memory  = (*MySQL)(nil)
-)

@@ -11,7 +11,8 @@ import (
 	"example.com/stock/service"
 )
 
-// segmentRow is a row of stock_segments. Those of a SKU are of its current epoch: a new one begins without any.
+// A segmentRow is a row of stock_segments. The segments of a SKU belong to its current epoch: a new one begins without
+// any.
 type segmentRow struct {
 	SKU      string `gorm:"column:sku;primaryKey"`
 	Segment  int    `gorm:"column:segment;primaryKey"`
@@ -23,33 +24,36 @@ type segmentRow struct {
 	Guard    string `gorm:"column:guard"`
 }
 
-// TableName is asked by gorm.
+// TableName is called by gorm.
 func (segmentRow) TableName() string { return "stock_segments" }
 
-// parted tells whether the stock is in segments: what is neither in this row nor sold from it has been moved there.
-func (r stockRow) parted() bool { return r.Quantity+r.Sold < r.Initial }
+// segmented reports whether the stock is in segments: units that are neither in this row nor sold from it have been
+// moved to them.
+func (r stockRow) segmented() bool { return r.Quantity+r.Sold < r.Initial }
 
-// add makes r the whole of the stock. It is one round trip.
-func (r *stockRow) add(tx *gorm.DB) error {
+// addSegments makes r the whole of the stock, with all segments. It is one round trip.
+func (r *stockRow) addSegments(tx *gorm.DB) error {
 	var rows []segmentRow
 	err := tx.Where("sku = ?", r.SKU).Find(&rows).Error
 	for _, part := range rows {
-		r.include(part)
+		r.addSegment(part)
 	}
 	return err
 }
 
-func (r *stockRow) include(part segmentRow) {
+func (r *stockRow) addSegment(part segmentRow) {
 	r.Quantity += part.Quantity
 	r.Sold += part.Sold
 	r.Version += part.Version
 	r.Fence = max(r.Fence, part.Fence)
 }
 
-// parts reads the row of the stock, as number 0, and those of its segments. It is one statement because only that sees all of them at the
-// same moment, whatever the isolation level.
-const parts = `SELECT 0 AS segment, sku, quantity, sold, version, epoch, fence, guard, initial FROM stock WHERE sku = ?
-UNION ALL SELECT segment, sku, quantity, sold, version, epoch, fence, guard, 0 FROM stock_segments WHERE sku = ? ORDER BY segment`
+// selectParts reads the row of the stock, as number 0, and those of its segments. It is one statement because only that
+// sees all of them at the same moment, whatever the isolation level.
+const selectParts = `SELECT 0 AS segment, sku, quantity, sold, version, epoch, fence, guard, initial
+FROM stock WHERE sku = ?
+UNION ALL SELECT segment, sku, quantity, sold, version, epoch, fence, guard, 0
+FROM stock_segments WHERE sku = ? ORDER BY segment`
 
 // Segments is one round trip.
 func (m *MySQL) Segments(ctx context.Context, sku service.SKU) (service.Segments, error) {
@@ -67,10 +71,10 @@ func (m *MySQL) segments(ctx context.Context, doing string, sku service.SKU) (se
 		Part    segmentRow `gorm:"embedded"`
 		Initial int64      `gorm:"column:initial"`
 	}
-	err := m.db.WithContext(ctx).Raw(parts, string(sku), string(sku)).Scan(&rows).Error
+	err := m.db.WithContext(ctx).Raw(selectParts, string(sku), string(sku)).Scan(&rows).Error
 	switch {
 	case err != nil:
-		return service.Segments{}, m.unread(ctx, doing, err)
+		return service.Segments{}, m.readFault(ctx, doing, err)
 	case len(rows) == 0 || rows[0].Part.Segment != 0:
 		return service.Segments{}, unknownSKU(sku)
 	}
@@ -80,41 +84,45 @@ func (m *MySQL) segments(ctx context.Context, doing string, sku service.SKU) (se
 		Version: first.Version, Epoch: first.Epoch, Fence: first.Fence, Guard: first.Guard,
 	}
 	all := service.Segments{Reserve: whole.Quantity}
-	parted := whole.parted() // otherwise there is nothing in them, and Read does not look
+	segmented := whole.segmented() // otherwise they are empty, and Read does not look at them
 	for _, row := range rows[1:] {
 		p := row.Part
-		if parted {
-			whole.include(p)
+		if segmented {
+			whole.addSegment(p)
 		}
-		all.Rows = append(all.Rows, service.Segment{Number: p.Segment, Quantity: p.Quantity, Version: p.Version, Fence: p.Fence})
+		all.Rows = append(all.Rows, service.Segment{
+			Number: p.Segment, Quantity: p.Quantity, Version: p.Version, Fence: p.Fence,
+		})
 	}
 	all.Stock = whole.stock()
 	return all, nil
 }
 
-// Refill is four round trips (BEGIN, UPDATE the reserve, UPDATE or INSERT the segment, COMMIT), and one more for each segment to take from.
+// Refill is four round trips (BEGIN, UPDATE the reserve, UPDATE or INSERT the segment, COMMIT), and one more for each
+// segment to take from.
 func (m *MySQL) Refill(ctx context.Context, g service.Refill) error {
-	if err := checkGathering(g); err != nil {
+	if err := checkRefill(g); err != nil {
 		return err
 	}
-	const doing = "gather units"
+	const doing = "refill segment"
 	leave, err := m.enter(ctx, doing, writing(g.SKU, 0))
 	if err != nil {
 		return err
 	}
 	defer leave()
-	err = m.transact(ctx, doing, func(tx *gorm.DB) error { return explain(ctx, doing, gather(tx, g)) })
+	err = m.transact(ctx, doing, func(tx *gorm.DB) error { return explain(ctx, doing, refill(tx, g)) })
 	if errors.Is(err, service.ErrOutcomeUnknown) {
-		return harmless(ctx, doing, err)
+		return idempotentFailure(ctx, doing, err)
 	}
 	return err
 }
 
-// gather locks the stock's row first, also if nothing is taken from the reserve: that is where moves, and setting the stock, wait for each
-// other. Sales of other segments go on, since they touch rows of their own.
-func gather(tx *gorm.DB, g service.Refill) error {
+// refill locks the row of the stock first, even if nothing is taken from the reserve: there refills, and setting the
+// stock, wait for each other. Sales of other segments go on, since they touch rows of their own.
+func refill(tx *gorm.DB, g service.Refill) error {
 	done := tx.Model(&stockRow{}).
-		Where("sku = ? AND epoch = ? AND guard IN ('', ?) AND quantity >= ?", string(g.SKU), g.Epoch, g.Strategy, g.Reserve).
+		Where("sku = ? AND epoch = ? AND guard IN ('', ?) AND quantity >= ?",
+			string(g.SKU), g.Epoch, g.Strategy, g.Reserve).
 		Updates(map[string]any{
 			"quantity": gorm.Expr("quantity - ?", g.Reserve), "version": gorm.Expr("version + 1"), "guard": g.Strategy,
 		})
@@ -122,11 +130,11 @@ func gather(tx *gorm.DB, g service.Refill) error {
 	case done.Error != nil:
 		return done.Error
 	case done.RowsAffected == 0:
-		return notGathered(tx, g)
+		return refillRefusal(tx, g)
 	}
 	moved := g.Reserve
 	for _, row := range g.From {
-		// With the version that was read goes the quantity that was read.
+		// change checks the version that was read, so the quantity is still the one that was read.
 		moved += row.Quantity
 		if err := change(tx, g, row, map[string]any{"quantity": 0}); err != nil {
 			return err
@@ -144,7 +152,7 @@ func gather(tx *gorm.DB, g service.Refill) error {
 	return err
 }
 
-// change updates a segment that is as it was read.
+// change updates a segment if it still has the version that was read.
 func change(tx *gorm.DB, g service.Refill, as service.Segment, set map[string]any) error {
 	set["version"] = gorm.Expr("version + 1")
 	done := tx.Model(&segmentRow{}).
@@ -156,9 +164,9 @@ func change(tx *gorm.DB, g service.Refill, as service.Segment, set map[string]an
 	return done.Error
 }
 
-// notGathered says which condition of the UPDATE did not hold.
-func notGathered(tx *gorm.DB, g service.Refill) error {
-	row, err := take(tx, g.SKU, unlocked)
+// refillRefusal returns the reason why the UPDATE matched no row.
+func refillRefusal(tx *gorm.DB, g service.Refill) error {
+	row, err := selectRow(tx, g.SKU, unlocked)
 	switch {
 	case err != nil:
 		return err
@@ -171,22 +179,27 @@ func notGathered(tx *gorm.DB, g service.Refill) error {
 	}
 }
 
-// unite ends all segments of a stock that was just set, and whose row is locked. It is one round trip, four if there are any.
+// endSegments removes all segments of a stock that was just set, and whose row is locked. It is one round trip, four if
+// there are any.
 //
-// Who has read a segment finds it gone. Their versions are added to the stock's, which must not go back. The first look locks
-// nothing: to lock a range without rows locks the gap, in which others may be about to insert.
-func unite(tx *gorm.DB, sku service.SKU) error {
+// A client that has read a segment finds it gone. The versions of the segments are added to that of the stock, which
+// must not go back. The first look locks nothing: locking a range without rows locks the gap, in which others may be
+// about to insert.
+func endSegments(tx *gorm.DB, sku service.SKU) error {
 	var there int64
 	own := func() *gorm.DB { return tx.Model(&segmentRow{}).Where("sku = ?", string(sku)) }
 	if err := own().Count(&there).Error; err != nil || there == 0 {
 		return err
 	}
 	var versions uint64
-	if err := own().Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Select("COALESCE(SUM(version), 0)").Scan(&versions).Error; err != nil {
+	err := own().Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).
+		Select("COALESCE(SUM(version), 0)").Scan(&versions).Error
+	if err != nil {
 		return err
 	}
 	if err := own().Delete(&segmentRow{}).Error; err != nil {
 		return err
 	}
-	return tx.Model(&stockRow{}).Where("sku = ?", string(sku)).Update("version", gorm.Expr("version + ?", versions)).Error
+	return tx.Model(&stockRow{}).Where("sku = ?", string(sku)).
+		Update("version", gorm.Expr("version + ?", versions)).Error
 }

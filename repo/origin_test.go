@@ -25,6 +25,7 @@ func recorders(t *testing.T, check func(t *testing.T, s recorder)) {
 
 // An origin is recorded where the expected one is, and not otherwise.
 func TestOriginIsComparedAndSwapped(t *testing.T) {
+	t.Parallel()
 	recorders(t, func(t *testing.T, s recorder) {
 		none := service.Origin{}
 		one, two := service.Origin{ID: "one", Generation: 1}, service.Origin{ID: "two", Generation: 1_800_000_000}
@@ -54,6 +55,7 @@ func TestOriginIsComparedAndSwapped(t *testing.T) {
 
 // Of many who find no origin one records his.
 func TestOneOriginOfMany(t *testing.T) {
+	t.Parallel()
 	recorders(t, func(t *testing.T, s recorder) {
 		var done sync.WaitGroup
 		var mu sync.Mutex
@@ -80,6 +82,7 @@ func TestOneOriginOfMany(t *testing.T) {
 
 // A SKU is seeded once with an origin, and only with the one that is there.
 func TestFirstIsOnce(t *testing.T) {
+	t.Parallel()
 	recorders(t, func(t *testing.T, s recorder) {
 		first := func(want bool, o service.Origin, sku service.SKU) {
 			t.Helper()
@@ -106,6 +109,7 @@ func TestFirstIsOnce(t *testing.T) {
 
 // Of what is remembered the latest is kept, for each store by itself.
 func TestRememberKeepsTheLatest(t *testing.T) {
+	t.Parallel()
 	recorders(t, func(t *testing.T, s recorder) {
 		recalls := func(store string, want service.Origin) {
 			t.Helper()
@@ -117,7 +121,10 @@ func TestRememberKeepsTheLatest(t *testing.T) {
 		recalls(here, service.Origin{})
 		late := service.Origin{ID: "late", Generation: 1_800_000_000}
 		for _, o := range []service.Origin{
-			{ID: "early", Generation: 5}, late, {ID: "before", Generation: 6}, {ID: "same", Generation: late.Generation},
+			{ID: "early", Generation: 5},
+			late,
+			{ID: "before", Generation: 6},
+			{ID: "same", Generation: late.Generation},
 		} {
 			if err := s.Remember(short(t), here, o); err != nil {
 				t.Fatal(err)

@@ -10,19 +10,34 @@ import (
 	"example.com/stock/service"
 )
 
-// What both stores promise of Raise: a sentence each.
-var raising = []promised{
-	{"raise", "After Raise a write with a smaller fence is refused although nobody has written; one with that fence is accepted.", raiseRefuses},
+// raising are the clauses about Raise.
+var raising = []clause{
+	{
+		"raise",
+		"After Raise a write with a smaller fence is refused although none has been made; an equal one is accepted.",
+		raiseRefuses,
+	},
 	{"raise-claims", "Raising the fence of a stock that nobody guards makes the strategy its guard.", raiseClaims},
 	{"raise-up", "It only goes up, beyond 2^53 too, and changes nothing else.", raiseOnlyUp},
 	{"raise-guarded", "A stock that another strategy guards is left alone.", raiseGuarded},
 	{"raise-set", "Setting the stock forgets it.", raiseForgotten},
-	{"raise-segment", "Raising the fence of a segment refuses what is sold from that one alone, and that of the whole is the largest.", raiseSegment},
-	{"raise-absent", "A segment that is not there is made, empty and guarded: what was about to be moved there is refused, and so is what is sold then.", raiseAbsent},
+	{
+		"raise-segment",
+		"Raising the fence of a segment refuses sales from that one alone; the fence of the whole is the largest.",
+		raiseSegment,
+	},
+	{
+		"raise-absent",
+		"A segment that does not exist is made, empty and guarded; earlier refills and stale sales are refused.",
+		raiseAbsent,
+	},
 	{"raise-unknown", "It makes no SKU, and does nothing when ctx is over.", raiseUnknown},
 }
 
-func TestRaise(t *testing.T) { everywhere(t, raising) }
+func TestRaise(t *testing.T) {
+	t.Parallel()
+	everywhere(t, raising)
+}
 
 func raise(t *testing.T, s shop, sku service.SKU, strategy string, fence uint64) {
 	t.Helper()
@@ -65,7 +80,9 @@ func raiseGuarded(t *testing.T, s shop, sku service.SKU) {
 	if err := s.Write(short(t), o); err != nil {
 		t.Fatal(err)
 	}
-	refused(t, s, sku, service.ErrGuarded, func() error { return s.(service.Fencer).Raise(short(t), sku, 0, "another", 9) })
+	refused(t, s, sku, service.ErrGuarded, func() error {
+		return s.(service.Fencer).Raise(short(t), sku, 0, "another", 9)
+	})
 }
 
 func raiseForgotten(t *testing.T, s shop, sku service.SKU) {
@@ -84,7 +101,9 @@ func raiseUnknown(t *testing.T, s shop, sku service.SKU) {
 	stock := mustSet(t, s, sku, 10)
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := s.(service.Fencer).Raise(over, sku, 0, "mine", 9); !errors.Is(err, context.Canceled) || errors.Is(err, lock.ErrDown) {
+	if err := s.(service.Fencer).Raise(over, sku, 0, "mine",
+		9); !errors.Is(err, context.Canceled) ||
+		errors.Is(err, lock.ErrDown) {
 		t.Errorf("%v, want Canceled", err)
 	}
 	want(t, s, stock)
@@ -92,15 +111,18 @@ func raiseUnknown(t *testing.T, s shop, sku service.SKU) {
 
 func raiseSegment(t *testing.T, s shop, sku service.SKU) {
 	mustSet(t, s, sku, 100)
-	gather(t, s, sku, 1, 20)
-	gather(t, s, sku, 2, 20)
+	refill(t, s, sku, 1, 20)
+	refill(t, s, sku, 2, 20)
 	for _, fence := range []uint64{9, 1<<53 + 1, 8} {
 		if err := s.(service.Fencer).Raise(short(t), sku, 2, "none", fence); err != nil {
 			t.Fatal(err)
 		}
 	}
 	all := parts(t, s, sku)
-	rows := []service.Segment{{Number: 1, Quantity: 20, Version: 1}, {Number: 2, Quantity: 20, Version: 1, Fence: 1<<53 + 1}}
+	rows := []service.Segment{
+		{Number: 1, Quantity: 20, Version: 1},
+		{Number: 2, Quantity: 20, Version: 1, Fence: 1<<53 + 1},
+	}
 	if !slices.Equal(all.Rows, rows) || all.Reserve != 60 || all.Fence != 1<<53+1 {
 		t.Errorf("raised: %+v", all)
 	}
@@ -114,7 +136,9 @@ func raiseSegment(t *testing.T, s shop, sku service.SKU) {
 			t.Errorf("segment %d: %v", o.Segment, err)
 		}
 	}
-	refused(t, s, sku, service.ErrGuarded, func() error { return s.(service.Fencer).Raise(short(t), sku, 3, "another", 9) })
+	refused(t, s, sku, service.ErrGuarded, func() error {
+		return s.(service.Fencer).Raise(short(t), sku, 3, "another", 9)
+	})
 }
 
 func raiseAbsent(t *testing.T, s shop, sku service.SKU) {
@@ -124,13 +148,15 @@ func raiseAbsent(t *testing.T, s shop, sku service.SKU) {
 		t.Fatal(err)
 	}
 	after := parts(t, s, sku)
-	if !slices.Equal(after.Rows, []service.Segment{{Number: 3, Version: 1, Fence: 9}}) || after.Quantity != 100 || after.Reserve != 100 ||
-		after.Guard != "none" || after.Version < before.Version {
+	if !slices.Equal(after.Rows, []service.Segment{{Number: 3, Version: 1, Fence: 9}}) || after.Quantity != 100 ||
+		after.Reserve != 100 ||
+		after.Guard != "none" ||
+		after.Version < before.Version {
 		t.Errorf("raised: %+v", after)
 	}
 	late := service.Refill{SKU: sku, Epoch: before.Epoch, Strategy: "none", Into: before.Row(3), Reserve: 10}
 	refused(t, s, sku, service.ErrConflict, func() error { return s.Refill(short(t), late) })
-	gather(t, s, sku, 3, 10)
+	refill(t, s, sku, 3, 10)
 	o := fromSegment(parts(t, s, sku), 3)
 	o.Fence = 8
 	refused(t, s, sku, service.ErrStaleFence, func() error { return s.Swap(short(t), o) })

@@ -2,70 +2,79 @@ package repo
 
 import (
 	"context"
+	"crypto/sha1"
+	_ "embed" // the scripts
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/gate"
+	"example.com/stock/lock"
 	"example.com/stock/service"
 )
-
-// KeepOrders is how long the orders of an epoch that is over are kept: long enough to look into what happened, and then the room is free
-// again. Redis counts from the end of the epoch. MySQL counts from each order, and looks when the stock is set again. The
-// orders of the current epoch do not expire.
-const KeepOrders = 24 * time.Hour
 
 // Redis keeps stock and orders in Redis. Each SKU has three keys from when it is first set:
 //
 //   - stock:{<sku>}: a hash, with the segments of the stock if there are any.
-//   - stock:{<sku>}:orders: a list, the number of the epoch and then its orders as they were written. When the stock is
-//     set anew it becomes stock:{<sku>}:orders:<epoch>, and expires after KeepOrders.
-//   - stock:{<sku>}:settled: a sorted set, the ids that [Redis.Settle] has declared absent, by when they may be
-//     forgotten.
+//   - stock:{<sku>}:orders: a list, which begins with the number of the epoch and then has its orders as they were
+//     written. When the stock is set again it becomes stock:{<sku>}:orders:<epoch>, and expires after KeepOrders.
+//   - stock:{<sku>}:settled: a sorted set of the ids that [Redis.Settle] has declared absent, scored by the time when
+//     they may be forgotten.
 //
-// The braces are a hash tag: all keys of a SKU are in one slot of a cluster, which is what lets a script use them
-// together. Scripts name all keys that they use, so that a cluster that is moving the slot refuses a script (TRYAGAIN)
-// while some of them are here and others there. It has done nothing then, and is asked again until ctx ends. Of keys
-// that are not there it is not known where they are: that is why all three are made at once, and why Set waits for the
-// end of the move.
+// The braces are a hash tag: all keys of a SKU are in one slot of a cluster, so that one script can use them. Scripts
+// name all keys that they use. A cluster that is moving the slot then refuses a script (TRYAGAIN) while some of the
+// keys are on one node and others on another. The script has done nothing, and is sent again until ctx ends. A cluster
+// cannot know where a key is that does not exist: so all three keys are made at once, and Set waits for the end of the
+// move.
 //
-// Every operation is one round trip, but for Set (two) and Settle; a script's first use after a restart of Redis takes
-// one more. Scripts run one at a time, so nothing can come between the deduction and its order.
+// Every operation is one round trip, except Set (two) and Settle. The first use of a script after a restart of Redis
+// takes one more. Scripts run one at a time, so nothing can come between the deduction and its order.
 //
 // The orders of the current epoch are never removed: whoever judges a run needs all of them. Each takes some 300 bytes,
-// so a million takes 300 MB, and without maxmemory Redis takes what there is. To set the stock anew begins a new list.
+// so a million takes 300 MB, and without maxmemory Redis takes what there is. Setting the stock again begins a new
+// list.
 //
-// What is not promised: that an answered write survives. Redis answers before it has written to disk or to a replica,
-// so a crash can lose the last second and a failover the last writes, and fences, versions and what was settled with
-// them. It is never half of a sale that is lost. The option lock.replicas does not change that: it is about locks, and
-// writes to the stock wait for no replica. A WAIT after each would be a second round trip, and could not be undone
-// where it comes back short: that sale is written, and whether it survives is as open as before.
+// What is not promised: that an answered write survives. Redis answers before it has written to disk or to a replica.
+// A crash can lose the last second and a failover the last writes, and with them fences, versions and what was settled.
+// It never loses half of a sale. The option lock.replicas does not change that: it is about locks, and writes to the
+// stock wait for no replica. A WAIT after each would be a second round trip, and could not be undone where too few
+// replicas answer: that sale is written, and whether it survives is as open as before.
 type Redis struct {
 	client redis.UniversalClient
 	gate   *gate.Gate // nil: none
-	ear
+	answerCounter
 }
 
-// NewRedis makes a Redis. Give the client ContextTimeoutEnabled: without it go-redis notices a deadline only before it sends, and a silent
-// server holds a caller for ReadTimeout (5 s). Its MaxRetries concern reads alone: scripts are sent once, see [once].
-// A ctx that is cancelled, rather than timed out, is noticed before a request is sent; then the reply is awaited, since
-// leaving would not undo the write but only make its outcome unknown.
+// NewRedis returns a Redis that uses c. Set c's ContextTimeoutEnabled: without it go-redis notices a deadline only
+// before it sends, and a silent server holds a caller for ReadTimeout (5 s). c's MaxRetries applies to reads alone:
+// scripts are sent once, see [once].
+//
+// When a ctx is cancelled, rather than timed out, after a request was sent, the reply is still awaited: leaving would
+// not undo the write but only make its outcome unknown.
 func NewRedis(c redis.UniversalClient) *Redis { return &Redis{client: c} }
 
-// Behind puts a bounded queue in front of every operation: what is refused there, or does not get its turn in half of
-// its time, fails with lock.ErrOverloaded, and nothing was done. The other half is left for Redis. Let it admit no more
-// than c has connections, and let nobody else use c: an operation that was let in then finds a connection. It returns
-// r.
+// Behind puts a bounded queue in front of every operation. An operation that g refuses, or does not admit within half
+// of its time, fails with lock.ErrOverloaded, and nothing was done. The other half of the time is left for Redis. Let g
+// admit no more operations than c has connections, and let nothing else use c: then an admitted operation finds a
+// connection. Behind returns r.
 func (r *Redis) Behind(g *gate.Gate) *Redis {
 	r.gate = g
 	return r
 }
 
-// enter waits for a turn. key is that of the stock, for which those of the same SKU take turns with others.
+// enter waits until the gate admits an operation. key is the key of the stock: operations on the same SKU share a
+// queue.
 func (r *Redis) enter(ctx context.Context, doing, key string) (leave func(), err error) {
 	if ctx.Err() != nil {
-		return nil, ended(ctx, doing)
+		return nil, ctxEnded(ctx, doing)
 	}
 	return enter(ctx, r.gate, doing, key)
 }
@@ -74,10 +83,10 @@ func stockKey(sku service.SKU) string   { return "stock:{" + string(sku) + "}" }
 func ordersKey(sku service.SKU) string  { return stockKey(sku) + ":orders" }
 func settledKey(sku service.SKU) string { return stockKey(sku) + ":settled" }
 
-// formerKey is the list of the orders of an epoch that is over.
+// formerKey returns the key of the orders of an epoch that is over.
 func formerKey(sku service.SKU, epoch uint64) string { return ordersKey(sku) + ":" + decimal(epoch) }
 
-// Keys of scripts. The first is always the stock's, or begins with it.
+// The keys of scripts. The first is always that of the stock, or begins with it.
 func stockKeys(sku service.SKU) []string { return []string{stockKey(sku)} }
 func pageKeys(sku service.SKU) []string  { return []string{stockKey(sku), ordersKey(sku)} }
 func saleKeys(sku service.SKU) []string {
@@ -92,11 +101,11 @@ func (r *Redis) Read(ctx context.Context, sku service.SKU) (service.Stock, error
 		return service.Stock{}, err
 	}
 	defer leave()
-	values, err := r.client.HMGet(ctx, stockKey(sku), "quantity", "initial", "sold", "version", "epoch", "fence", "guard").Result()
+	values, err := r.client.HMGet(ctx, stockKey(sku), stockFields...).Result()
 	if err != nil {
 		return service.Stock{}, redisFault(ctx, doing, stockKey(sku), err)
 	}
-	r.heard(nil)
+	r.countAnswer(nil)
 	if values[4] == nil {
 		return service.Stock{}, unknownSKU(sku)
 	}
@@ -105,7 +114,10 @@ func (r *Redis) Read(ctx context.Context, sku service.SKU) (service.Stock, error
 	return stock, f.err
 }
 
-// stock reads the fields in the order in which Read asks for them.
+// stockFields are the fields of the hash that are not of a segment.
+var stockFields = []string{"quantity", "initial", "sold", "version", "epoch", "fence", "guard"}
+
+// stock returns the stock whose fields are f, in the order of stockFields.
 func (f *fields) stock(sku service.SKU) service.Stock {
 	return service.Stock{
 		SKU: sku, Quantity: f.integer(0), Initial: f.integer(1), Sold: f.integer(2),
@@ -129,7 +141,7 @@ func (r *Redis) Swap(ctx context.Context, o service.Order) error {
 	return r.write(ctx, o, decimal(o.Version))
 }
 
-// write writes o if the version is still that one; "" for any.
+// write writes o if the stock still has that version; "" stands for any.
 func (r *Redis) write(ctx context.Context, o service.Order, version string) error {
 	_, err := r.run(ctx, "write order", writeScript, saleKeys(o.SKU),
 		decimal(o.Epoch), o.Strategy, decimal(o.Fence), o.Quantity, o.ID, writtenBy(o).UnixMilli(),
@@ -137,7 +149,7 @@ func (r *Redis) write(ctx context.Context, o service.Order, version string) erro
 	return err
 }
 
-// Deduct is one round trip. An o.Epoch of 0 takes part in whatever epoch it is.
+// Deduct is one round trip. An o.Epoch of 0 stands for the current epoch.
 func (r *Redis) Deduct(ctx context.Context, o service.Order) (service.Order, error) {
 	o.Remaining = 0
 	if err := checkOrder(o); err != nil {
@@ -158,12 +170,344 @@ func (r *Redis) Deduct(ctx context.Context, o service.Order) (service.Order, err
 	return o, f.err
 }
 
+// Raise is one round trip. After an ErrOutcomeUnknown it may be called again: raising is idempotent.
+func (r *Redis) Raise(ctx context.Context, sku service.SKU, segment int, strategy string, fence uint64) error {
+	_, err := r.run(ctx, "raise fence", raiseScript, stockKeys(sku),
+		strategy, decimal(fence), segmentField(segment, ""))
+	return err
+}
+
+//go:embed refuse.lua
+var refuseLua string
+
+//go:embed write.lua
+var writeLua string
+
+//go:embed deduct.lua
+var deductLua string
+
+//go:embed refill.lua
+var refillLua string
+
+//go:embed set.lua
+var setLua string
+
+//go:embed orders.lua
+var ordersLua string
+
+//go:embed settle.lua
+var settleLua string
+
+//go:embed find.lua
+var findLua string
+
+//go:embed raise.lua
+var raiseLua string
+
+// A script is Lua source and its digest. Only the digest is sent; Redis keeps the source.
+type script struct{ source, digest string }
+
+func newScript(source string) script {
+	sum := sha1.Sum([]byte(source))
+	return script{source, hex.EncodeToString(sum[:])}
+}
+
+var (
+	writeScript  = newScript(refuseLua + writeLua)
+	deductScript = newScript(refuseLua + deductLua)
+	refillScript = newScript(refillLua)
+	setScript    = newScript(setLua)
+	ordersScript = newScript(ordersLua)
+	settleScript = newScript(settleLua)
+	findScript   = newScript(findLua)
+	raiseScript  = newScript(raiseLua)
+)
+
+// once is a command that is sent one time. By default go-redis repeats a command whose reply was lost three times, on a
+// new connection: a script that had run would sell twice. And where the last repetition is refused by a server that has
+// just stopped, its error says "not sent", though the first may have been written. A script is not repeated here, so
+// that its error can be trusted: a lost request or reply is lock.ErrDown or service.ErrOutcomeUnknown, and the caller
+// may look the order up by its id.
+//
+// The alternative is to remember the ids of orders and to allow repetitions. It costs two commands and some 100 bytes
+// per order, and the outcome would still be unknown when all repetitions are lost.
+type once struct{ *redis.Cmd }
+
+// NoRetry is called by go-redis.
+func (once) NoRetry() bool { return true }
+
+// The pauses before a script that a cluster has refused is sent again. The move of a slot takes milliseconds for each
+// batch of keys. The pauses grow, and are random, so that the waiting scripts do not come all at once.
+const (
+	movingPause = time.Millisecond
+	movingMost  = 50 * time.Millisecond
+)
+
+// run runs s once and turns a refusal into its error. The first element of the reply is "ok". While a cluster is moving
+// the slot, run waits until ctx ends.
+func (r *Redis) run(ctx context.Context, doing string, s script, keys []string, args ...any) ([]any, error) {
+	leave, err := r.enter(ctx, doing, keys[0])
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	var moving error
+	for most := movingPause; ; most = min(2*most, movingMost) {
+		reply, err := r.send(ctx, s, keys, args)
+		if slotMoving(err) {
+			moving = err
+		}
+		switch {
+		case err == nil:
+			r.countAnswer(nil)
+			return reply, refusal(doing, keys[0], reply)
+		case slotMoving(err) && lock.Sleep(ctx, most/2+rand.N(most)) == nil:
+		case sent(err):
+			return nil, outcomeUnknown(doing, err)
+		case moving != nil && errors.Is(err, ctx.Err()):
+			return nil, redisFault(ctx, doing, keys[0], moving) // that is what the time was spent on
+		default:
+			return nil, redisFault(ctx, doing, keys[0], err)
+		}
+	}
+}
+
+func (r *Redis) send(ctx context.Context, s script, keys []string, args []any) ([]any, error) {
+	reply, err := r.eval(ctx, "evalsha", s.digest, keys, args)
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		// Redis has restarted or dropped its scripts. It did nothing, so this does not repeat anything.
+		return r.eval(ctx, "eval", s.source, keys, args)
+	}
+	return reply, err
+}
+
+func (r *Redis) eval(ctx context.Context, command, body string, keys []string, args []any) ([]any, error) {
+	all := make([]any, 0, 3+len(keys)+len(args))
+	all = append(all, command, body, len(keys))
+	for _, key := range keys {
+		all = append(all, key)
+	}
+	cmd := redis.NewCmd(ctx, append(all, args...)...)
+	cmd.SetFirstKeyPos(3)
+	// cmd has the error too, and Slice returns it.
+	_ = r.client.Process(ctx, once{cmd})
+	return cmd.Slice()
+}
+
+// refusal returns the error that the reply of a script stands for.
+func refusal(doing, key string, reply []any) error {
+	f := fields{key: key, values: reply}
+	switch word := f.text(0); word {
+	case "ok":
+		return nil
+	case "unknown sku":
+		return unknownSKU(service.SKU(strings.TrimSuffix(strings.TrimPrefix(key, "stock:{"), "}")))
+	case "reset":
+		return service.ErrStockReset
+	case "settled":
+		return service.ErrSettled
+	case "full":
+		return errTooManySettled
+	case "no orders":
+		return fmt.Errorf("%s: key %s:orders is not the orders of this epoch: they are lost,"+
+			" or of an earlier version of this service; set the stock again", doing, key)
+	case "guarded":
+		return &service.GuardError{Guard: f.text(1)}
+	case "changed":
+		return service.ErrConflict
+	case "precondition":
+		return service.ErrPrecondition
+	case "stale fence":
+		return staleFence(f.text(1))
+	case "sold out":
+		left := f.integer(1)
+		return errors.Join(f.err, &service.SoldOutError{Remaining: left})
+	default:
+		return fmt.Errorf("%s: script answered %q", doing, word)
+	}
+}
+
+// sent reports whether a command that failed with err may have run. It has not run where there was no connection to
+// send it on, and where Redis answered with an error, since our scripts fail before they write. All else counts as
+// sent. That includes a greeting (HELLO) that the server left unanswered on a new connection, which looks the same: an
+// error that promises less than it could is safe.
+func sent(err error) bool {
+	var answered redis.Error
+	var dial *net.OpError
+	switch {
+	case errors.As(err, &answered):
+		return false
+	case errors.As(err, &dial) && dial.Op == "dial":
+		return false
+	case errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted), errors.Is(err, redis.ErrClosed):
+		return false
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		// go-redis looks at ctx while it waits for a connection. A deadline that passes on the socket is
+		// os.ErrDeadlineExceeded.
+		return false
+	}
+	return true
+}
+
+// slotMoving reports whether a cluster refused a command because it is moving the slot. Then the command has done
+// nothing. go-redis itself follows MOVED and ASK a few times, which repeats nothing that a server has executed.
+func slotMoving(err error) bool {
+	for _, word := range [...]string{"TRYAGAIN", "ASK", "MOVED"} {
+		if redis.HasErrorPrefix(err, word+" ") {
+			return true
+		}
+	}
+	return false
+}
+
+// redisFault returns the error for a failed request that wrote nothing.
+func redisFault(ctx context.Context, doing, key string, err error) error {
+	var answered redis.Error
+	if errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) {
+		// All connections are busy: that is our load, and says nothing about the server.
+		return fmt.Errorf("%s: %w: %w", doing, lock.ErrOverloaded, err)
+	}
+	if !errors.As(err, &answered) {
+		if ctx.Err() != nil {
+			return ctxEnded(ctx, doing)
+		}
+		if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+			// The socket has the same deadline, and may notice it a moment before ctx does.
+			return lock.Down(doing, context.DeadlineExceeded)
+		}
+		return lock.Down(doing, err)
+	}
+	// Redis before 7 and embedded ones put the words "ERR Error running script" in front.
+	said := err.Error()
+	if strings.Contains(said, "WRONGTYPE") {
+		return fmt.Errorf("%s: key %s must be a hash, %s:orders a list and %s:settled a sorted set;"+
+			" delete what is there and set the stock again: %w", doing, key, key, key, err)
+	}
+	for _, known := range [...]struct{ word, reason string }{
+		{"READONLY", "it is a read-only replica: the address must be the master's"},
+		{"OOM", "it is out of memory: raise maxmemory"},
+		{"LOADING", "it is still loading its data"},
+		{"MASTERDOWN", "it is a replica that has lost its master"},
+		{"Hash slot not served", "its cluster does not serve the slot of this SKU"},
+		{"CLUSTERDOWN", "its cluster is down"},
+		{"TRYAGAIN", "its cluster is moving slots"},
+		{"ASK ", "its cluster is moving slots"},
+		{"MOVED ", "its cluster is moving slots"},
+		{"NOREPLICAS", "it has fewer replicas than min-replicas-to-write"},
+		{"MISCONF", "it cannot save to disk"},
+		{"BUSY", "it is busy with a script"},
+		{"NOAUTH", "it wants a password"},
+		{"WRONGPASS", "it refused the password"},
+		{"NOPERM", "the user lacks a permission"},
+		{"max number of clients", "it has too many clients: raise maxclients"},
+	} {
+		if strings.Contains(said, known.word) {
+			return fmt.Errorf("%s: %w: %w", doing, &lock.DownError{Server: "redis", Reason: known.reason}, err)
+		}
+	}
+	return lock.Down(doing, err)
+}
+
+// An order in Redis is JSON. What the script of Deduct finds out comes first, so that the script can put it there
+// without parsing the rest.
+type (
+	redisOrder struct {
+		redisResult
+		redisRequest
+	}
+	redisResult struct {
+		Read      int64  `json:"read"`
+		Remaining int64  `json:"remaining"`
+		Version   uint64 `json:"version"`
+		Epoch     uint64 `json:"epoch"`
+	}
+	redisRequest struct {
+		ID        string    `json:"order_id"`
+		Quantity  int64     `json:"quantity"`
+		Strategy  string    `json:"strategy"`
+		Instance  string    `json:"instance"`
+		RequestID string    `json:"request_id"`
+		Fence     uint64    `json:"fence"`
+		Segment   int       `json:"segment,omitempty"`
+		CreatedAt time.Time `json:"created_at"`
+	}
+)
+
+func requestOf(o service.Order) redisRequest {
+	return redisRequest{o.ID, o.Quantity, o.Strategy, o.Instance, o.RequestID, o.Fence, o.Segment, o.CreatedAt.UTC()}
+}
+
+// encode cannot fail: all values of the types have a JSON form, except times after the year 9999.
+func encode(v any) string {
+	text, _ := json.Marshal(v)
+	return string(text)
+}
+
+func encodeOrder(o service.Order) string {
+	return encode(redisOrder{redisResult{o.Read, o.Remaining, o.Version, o.Epoch}, requestOf(o)})
+}
+
+// encodeOrderTail encodes o without the opening brace and without what Deduct finds out.
+func encodeOrderTail(o service.Order) string { return encode(requestOf(o))[1:] }
+
+func decodeOrder(sku service.SKU, text string) (service.Order, error) {
+	var o redisOrder
+	if err := json.Unmarshal([]byte(text), &o); err != nil {
+		return service.Order{}, fmt.Errorf("decode order: %w", err)
+	}
+	return service.Order{
+		ID: o.ID, SKU: sku, Quantity: o.Quantity,
+		Read: o.Read, Remaining: o.Remaining, Version: o.Version, Epoch: o.Epoch,
+		Strategy: o.Strategy, Instance: o.Instance, RequestID: o.RequestID,
+		Fence: o.Fence, Segment: o.Segment, CreatedAt: o.CreatedAt,
+	}, nil
+}
+
+// fields are strings that Redis answered. The error of the first that cannot be parsed becomes err.
+type fields struct {
+	key    string
+	values []any
+	err    error
+}
+
+func (f *fields) text(i int) string {
+	if i < len(f.values) {
+		if s, ok := f.values[i].(string); ok {
+			return s
+		}
+	}
+	f.fail(errors.New("a field is missing"))
+	return ""
+}
+
+func (f *fields) integer(i int) int64 {
+	n, err := strconv.ParseInt(f.text(i), 10, 64)
+	f.fail(err)
+	return n
+}
+
+func (f *fields) natural(i int) uint64 {
+	n, err := strconv.ParseUint(f.text(i), 10, 64)
+	f.fail(err)
+	return n
+}
+
+func (f *fields) fail(err error) {
+	if err != nil && f.err == nil {
+		f.err = fmt.Errorf("key %s is not stock of this service, set the stock again: %w", f.key, err)
+	}
+}
+
 func decimal(n uint64) string { return strconv.FormatUint(n, 10) }
 
-// The interfaces of package service that Redis has. It is no Transactor: MULTI cannot read and then decide.
+// The interfaces of package service that Redis implements. It is not a Transactor: MULTI cannot read and then decide.
 var (
 	_ service.Store     = (*Redis)(nil)
 	_ service.Deductor  = (*Redis)(nil)
+	_ service.Fencer    = (*Redis)(nil)
 	_ service.Segmenter = (*Redis)(nil)
 	_ service.Inventory = (*Redis)(nil)
+	_ service.Settler   = (*Redis)(nil)
+	_ service.Origins   = (*Redis)(nil)
+	_ service.Memory    = (*Redis)(nil)
 )

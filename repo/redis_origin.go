@@ -12,8 +12,8 @@ import (
 	"example.com/stock/service"
 )
 
-// The origin of the store, and what it remembers of others, are keys of their own: in Redis Cluster they are in other
-// slots than the stock.
+// The origin of the store, and the origins that it remembers of other stores, have keys of their own. In Redis Cluster
+// they are in other slots than the stock.
 const (
 	originKey     = "stock:origin"
 	rememberedKey = "stock:remembered"
@@ -81,8 +81,8 @@ func (r *Redis) Remember(ctx context.Context, store string, o service.Origin) er
 	return err
 }
 
-// note runs a script that answers 1 if it has changed something. It may be repeated, so a lost reply is no more than
-// a server that is down.
+// note runs a script that answers 1 if it has changed something. The script may be repeated, so a lost reply means only
+// that the server is down.
 func (r *Redis) note(ctx context.Context, doing string, s *redis.Script, key string, args ...any) (bool, error) {
 	n, err := s.Run(ctx, r.client, []string{key}, args...).Int()
 	if err != nil {
@@ -97,8 +97,3 @@ func digit(b bool) string {
 	}
 	return "0"
 }
-
-var (
-	_ service.Origins = (*Redis)(nil)
-	_ service.Memory  = (*Redis)(nil)
-)

@@ -11,8 +11,9 @@ import (
 	"example.com/stock/service"
 )
 
-// segmentField is the name of a segment's field in the hash of its SKU: they are in the same hash as the whole, so that one command
-// reads all of them as they are at one moment. Segment 0 has no fields, and no name.
+// segmentField returns the name of a segment's field in the hash of its SKU. Segments are in the same hash as the
+// whole, so that one command reads all of them as they are at one moment. Segment 0, the whole stock, has no prefix and
+// no fields of its own: its name is "".
 func segmentField(segment int, field string) string {
 	if segment == 0 {
 		return ""
@@ -36,14 +37,14 @@ func (r *Redis) Segments(ctx context.Context, sku service.SKU) (service.Segments
 		return service.Segments{}, unknownSKU(sku)
 	}
 	f := fields{key: stockKey(sku)}
-	for _, name := range [...]string{"quantity", "initial", "sold", "version", "epoch", "fence", "guard"} {
+	for _, name := range stockFields {
 		f.values = append(f.values, hash[name])
 	}
 	all := service.Segments{Stock: f.stock(sku)}
 	all.Reserve = all.Quantity
 	for name := range hash {
-		number, quantity := strings.CutSuffix(name, ".quantity")
-		if !quantity {
+		number, ok := strings.CutSuffix(name, ".quantity")
+		if !ok {
 			continue
 		}
 		n, err := strconv.Atoi(number)
@@ -56,7 +57,7 @@ func (r *Redis) Segments(ctx context.Context, sku service.SKU) (service.Segments
 	return all, f.err
 }
 
-// segment reads one segment out of the hash.
+// segment returns segment n of the hash.
 func (f *fields) segment(n int, hash map[string]string) service.Segment {
 	own := fields{key: f.key, values: []any{
 		hash[segmentField(n, "quantity")], hash[segmentField(n, "version")], hash[segmentField(n, "fence")],
@@ -67,18 +68,18 @@ func (f *fields) segment(n int, hash map[string]string) service.Segment {
 }
 
 // Refill is one round trip.
-func (r *Redis) Refill(ctx context.Context, g service.Refill) error {
-	if err := checkGathering(g); err != nil {
+func (r *Redis) Refill(ctx context.Context, f service.Refill) error {
+	if err := checkRefill(f); err != nil {
 		return err
 	}
-	args := []any{decimal(g.Epoch), g.Strategy, g.Reserve, segmentField(g.Into.Number, ""), decimal(g.Into.Version)}
-	for _, row := range g.From {
+	args := []any{decimal(f.Epoch), f.Strategy, f.Reserve, segmentField(f.Into.Number, ""), decimal(f.Into.Version)}
+	for _, row := range f.From {
 		args = append(args, segmentField(row.Number, ""), decimal(row.Version))
 	}
-	const doing = "gather units"
-	_, err := r.run(ctx, doing, gatherScript, stockKeys(g.SKU), args...)
+	const doing = "refill segment"
+	_, err := r.run(ctx, doing, refillScript, stockKeys(f.SKU), args...)
 	if errors.Is(err, service.ErrOutcomeUnknown) {
-		return harmless(ctx, doing, err)
+		return idempotentFailure(ctx, doing, err)
 	}
 	return err
 }

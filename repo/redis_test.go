@@ -17,14 +17,18 @@ import (
 
 // Every operation takes the round trips that it says once its script is known.
 func TestRedisRoundTrips(t *testing.T) {
+	t.Parallel()
 	p, s, sound := proxied(t, "redis")
-	const sku = service.SKU("trips")
+	sku := newSKU("trips")
 	for _, warm := range []bool{false, true} {
 		trips(t, p, warm, "Set", 2, func() error { _, err := s.Set(short(t), sku, 10); return err })
 		trips(t, p, warm, "Seed", 1, func() error { return s.Seed(short(t), sku, 10) })
 		trips(t, p, warm, "Read", 1, func() error { _, err := s.Read(short(t), sku); return err })
 		trips(t, p, warm, "Write", 1, func() error { return s.Write(short(t), order(mustRead(t, sound, sku))) })
-		trips(t, p, warm, "Deduct", 1, func() error { _, err := s.Deduct(short(t), order(service.Stock{SKU: sku})); return err })
+		trips(t, p, warm, "Deduct", 1, func() error {
+			_, err := s.Deduct(short(t), order(service.Stock{SKU: sku}))
+			return err
+		})
 		trips(t, p, warm, "Orders", 1, func() error { _, _, err := s.Orders(short(t), sku, "", 1); return err })
 	}
 }
@@ -40,6 +44,7 @@ func trips(t *testing.T, p proxy, warm bool, what string, n int, op func() error
 }
 
 func TestRedisKeys(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	c := dialRedis(t, stacktest.Redis(t).Addr)
 	s := repo.NewRedis(c)
@@ -74,6 +79,7 @@ func TestRedisKeys(t *testing.T) {
 
 // What Redis refuses is not written, not even half, and the error says what to do.
 func TestRedisRefuses(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	for _, row := range []struct {
 		name, says string
@@ -85,7 +91,10 @@ func TestRedisRefuses(t *testing.T) {
 			return c.Do(ctx, "REPLICAOF", "127.0.0.1", "1").Err()
 		}},
 		{"lost-master", "lost its master", lock.ErrDown, func(_ *testing.T, c redis.UniversalClient) error {
-			return errors.Join(c.ConfigSet(ctx, "replica-serve-stale-data", "no").Err(), c.Do(ctx, "REPLICAOF", "127.0.0.1", "1").Err())
+			return errors.Join(
+				c.ConfigSet(ctx, "replica-serve-stale-data", "no").Err(),
+				c.Do(ctx, "REPLICAOF", "127.0.0.1", "1").Err(),
+			)
 		}},
 		{"memory", "out of memory", lock.ErrDown, func(_ *testing.T, c redis.UniversalClient) error {
 			return c.ConfigSet(ctx, "maxmemory", "1").Err()
@@ -99,7 +108,7 @@ func TestRedisRefuses(t *testing.T) {
 		{"list", "stock:{sku}:orders a list", nil, func(_ *testing.T, c redis.UniversalClient) error {
 			return c.Set(ctx, "stock:{sku}:orders", "x", 0).Err()
 		}},
-		{"no-list", "stock:{sku}:orders is not the orders of this", nil, func(_ *testing.T, c redis.UniversalClient) error {
+		{"no-list", "stock:{sku}:orders is not the orders", nil, func(_ *testing.T, c redis.UniversalClient) error {
 			return c.Del(ctx, "stock:{sku}:orders").Err()
 		}},
 		{"settled", "stock:{sku}:settled a sorted set", nil, func(_ *testing.T, c redis.UniversalClient) error {
@@ -110,6 +119,7 @@ func TestRedisRefuses(t *testing.T) {
 		}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
 			c := dialRedis(t, stacktest.Redis(t).Addr)
 			s := repo.NewRedis(c)
 			stock := mustSet(t, s, "sku", 100)
@@ -142,6 +152,7 @@ func TestRedisRefuses(t *testing.T) {
 
 // What a SKU's orders take in memory is what the documentation says.
 func TestRedisOrdersTakeRoom(t *testing.T) {
+	t.Parallel()
 	c := dialRedis(t, stacktest.Redis(t).Addr)
 	s := repo.NewRedis(c)
 	stock := mustSet(t, s, "room", 10_000)
@@ -160,6 +171,7 @@ func TestRedisOrdersTakeRoom(t *testing.T) {
 }
 
 func TestRedisPassword(t *testing.T) {
+	t.Parallel()
 	server := stacktest.Redis(t)
 	if err := dialRedis(t, server.Addr).ConfigSet(t.Context(), "requirepass", "secret").Err(); err != nil {
 		t.Fatal(err)

@@ -2,10 +2,10 @@
 -- KEYS[1] stock:{sku}   [2] its orders   [3] ids that are settled
 -- ARGV[1] epoch, "" for any   [2] strategy   [3] fence, "0" for none   [4] quantity sold
 -- [5] id of the order   [6] until when it may be written, in ms by the clock of this server
--- ARGV[9], of write.lua: what the fields of a segment begin with, such as "3."; "" for the whole stock
+-- ARGV[9], of write.lua: prefix of the fields of a segment, such as "3."; "" for the whole stock
 --
--- Every number stays the string of digits that Redis stores. A Lua number is a double: from 2^53 on it is rounded, and from
--- 1e14 on it prints as 1e+14.
+-- Every number stays the string of digits that Redis stores. A Lua number is a double: from 2^53 on it is rounded, and
+-- from 1e14 on it prints as 1e+14.
 local function less(a, b)
   return #a < #b or (#a == #b and a < b)
 end

@@ -2,9 +2,14 @@ package repo_test
 
 import (
 	"context"
+	"database/sql"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -22,8 +27,8 @@ import (
 	"example.com/stock/stack/wire"
 )
 
-// What both stores promise of Settle: a sentence each.
-var settling = []promised{
+// settling are the clauses about Settle.
+var settling = []clause{
 	{"settle-written", "An order that was written is found as it was given, in this epoch or before.", settleWritten},
 	{"settle-absent", "An order that was settled as absent is never written, whichever way it comes.", settleAbsent},
 	{"settle-epochs", "That holds after the stock was set anew, also for sales that name no epoch.", settleEpochs},
@@ -35,7 +40,10 @@ var settling = []promised{
 	{"settle-race", "Sales and settlements of the same ids agree, whoever comes first.", settleRace},
 }
 
-func TestSettle(t *testing.T) { everywhere(t, settling) }
+func TestSettle(t *testing.T) {
+	t.Parallel()
+	everywhere(t, settling)
+}
 
 // numbered is an order with an id as the service makes them.
 func numbered(stock service.Stock) service.Order {
@@ -159,7 +167,7 @@ func settleHidden(t *testing.T, s shop, sku service.SKU) {
 
 func settleSegment(t *testing.T, s shop, sku service.SKU) {
 	mustSet(t, s, sku, 100)
-	gather(t, s, sku, 3, 10)
+	refill(t, s, sku, 3, 10)
 	all := parts(t, s, sku)
 	there, gone := fromSegment(all, 3), fromSegment(all, 3)
 	there.ID, gone.ID = uuid.Must(uuid.NewV7()).String(), uuid.Must(uuid.NewV7()).String()
@@ -271,6 +279,7 @@ func settleRace(t *testing.T, s shop, sku service.SKU) {
 // A write whose request is held on its way, or whose client has gone, is settled as absent while it is under way, and
 // never appears when it arrives.
 func TestSettledWhileOnItsWay(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		store, op, word string
 	}{
@@ -286,8 +295,9 @@ func TestSettledWhileOnItsWay(t *testing.T) {
 		{"mysql", "Transact", "INSERT"},
 	} {
 		t.Run(row.store+"/"+row.op+"/"+row.word, func(t *testing.T) {
+			t.Parallel()
 			p, broken, sound := proxied(t, row.store)
-			const sku = service.SKU("way")
+			sku := newSKU("way")
 			mustSet(t, sound, sku, 100)
 			if _, err := broken.Deduct(short(t), order(service.Stock{SKU: sku})); err != nil { // loads the script
 				t.Fatal(err)
@@ -314,9 +324,10 @@ func TestSettledWhileOnItsWay(t *testing.T) {
 
 // A COMMIT that is held on its way: the transaction has the id, so that nothing is decided before it has ended.
 func TestSettleWaitsForTheTransaction(t *testing.T) {
+	t.Parallel()
 	for _, committed := range []bool{true, false} {
 		p, broken, sound := proxied(t, "mysql")
-		const sku = service.SKU("open")
+		sku := newSKU("open")
 		o := numbered(mustSet(t, sound, sku, 100))
 		mustRead(t, broken, sku) // its connection says "autocommit" first
 		held := p.Set(wire.Trap{On: wire.ToServer, Match: wire.Contains("COMMIT"), Do: wire.Hold})
@@ -349,8 +360,9 @@ func TestSettleWaitsForTheTransaction(t *testing.T) {
 	}
 }
 
-// A Redis that was stopped with the write in its socket: when it goes on it may serve first whoever asked last.
+// A Redis that was stopped with the write in its socket: when it goes on it may serve the latest request first.
 func TestSettledWhileRedisSleeps(t *testing.T) {
+	t.Parallel()
 	server := stacktest.Server(t, stack.Redis)
 	c := dialRedis(t, server.Addr)
 	const sku = service.SKU("asleep")
@@ -391,6 +403,7 @@ func TestSettledWhileRedisSleeps(t *testing.T) {
 // CLIENT PAUSE keeps writes back in the server: what was sent before is settled as absent if the settlement is served
 // first.
 func TestSettledWhileRedisHoldsWritesBack(t *testing.T) {
+	t.Parallel()
 	server := stacktest.Server(t, stack.Redis)
 	c := dialRedis(t, server.Addr)
 	s := repo.NewRedis(c)
@@ -419,7 +432,9 @@ func TestSettledWhileRedisHoldsWritesBack(t *testing.T) {
 
 // What is settled is forgotten when nothing that was on its way then can be written any more, and not before.
 func TestSettledIsForgotten(t *testing.T) {
+	t.Parallel()
 	t.Run("redis", func(t *testing.T) {
+		t.Parallel()
 		c := dialRedis(t, stacktest.Redis(t).Addr)
 		s := repo.NewRedis(c)
 		mustSet(t, s, "sku", 100)
@@ -437,6 +452,7 @@ func TestSettledIsForgotten(t *testing.T) {
 		}
 	})
 	t.Run("mysql", func(t *testing.T) {
+		t.Parallel()
 		db := migrated(t, servers.MariaDB(t))
 		s := repo.NewMySQL(db)
 		mustSet(t, s, "sku", 100)
@@ -457,6 +473,7 @@ func TestSettledIsForgotten(t *testing.T) {
 
 // Orders that an earlier version of this service has left are found.
 func TestSettleFindsOrdersOfAnEarlierVersion(t *testing.T) {
+	t.Parallel()
 	c := dialRedis(t, stacktest.Redis(t).Addr)
 	s := repo.NewRedis(c)
 	o := numbered(mustSet(t, s, "sku", 100))
@@ -474,8 +491,9 @@ func TestSettleFindsOrdersOfAnEarlierVersion(t *testing.T) {
 	balanced(t, s, "sku", 0)
 }
 
-// So many are remembered, and no more: then nothing is decided, until some are forgotten.
+// The number of settled ids is bounded: beyond it nothing is decided, until some are forgotten.
 func TestSettledIsBounded(t *testing.T) {
+	t.Parallel()
 	const most = 100_000
 	full := func(t *testing.T, s shop) {
 		t.Helper()
@@ -485,6 +503,7 @@ func TestSettledIsBounded(t *testing.T) {
 		}
 	}
 	t.Run("redis", func(t *testing.T) {
+		t.Parallel()
 		c := dialRedis(t, stacktest.Redis(t).Addr)
 		s := repo.NewRedis(c)
 		mustSet(t, s, "sku", 100)
@@ -496,6 +515,7 @@ func TestSettledIsBounded(t *testing.T) {
 		full(t, s)
 	})
 	t.Run("mysql", func(t *testing.T) {
+		t.Parallel()
 		db := migrated(t, servers.MariaDB(t))
 		s := repo.NewMySQL(db)
 		mustSet(t, s, "sku", 100)
@@ -508,4 +528,88 @@ func TestSettledIsBounded(t *testing.T) {
 		}
 		full(t, s)
 	})
+}
+
+// semisync starts a MariaDB whose commits wait for a replica that is not there, once that is switched on, and returns
+// its DSN.
+func semisync(t *testing.T) string {
+	t.Helper()
+	server, missing := exec.LookPath("mariadbd")
+	install, also := exec.LookPath("mariadb-install-db")
+	if err := errors.Join(missing, also); err != nil {
+		t.Skip(err)
+	}
+	dir := t.TempDir()
+	common := []string{"--no-defaults", "--datadir=" + filepath.Join(dir, "data"), "--innodb-log-file-size=16M"}
+	if os.Geteuid() == 0 {
+		common = append(common, "--user=root")
+	}
+	prepare := exec.CommandContext(t.Context(), install,
+		append(common, "--auth-root-authentication-method=normal", "--skip-test-db")...)
+	if out, err := prepare.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := free.Addr().String()
+	_, port, _ := net.SplitHostPort(addr)
+	free.Close()
+	cmd := exec.Command(server, append(common, "--bind-address=127.0.0.1", "--port="+port,
+		"--socket="+filepath.Join(dir, "s"),
+		"--pid-file="+filepath.Join(dir, "p"), "--log-bin="+filepath.Join(dir, "bin"), "--server-id=1",
+		"--innodb-flush-log-at-trx-commit=2", "--rpl-semi-sync-master-wait-point=AFTER_SYNC",
+		"--skip-name-resolve", "--innodb-buffer-pool-size=64M")...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	admin, err := sql.Open("mysql", "root@tcp("+addr+")/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close()
+	for deadline := time.Now().Add(time.Minute); ; <-time.After(50 * time.Millisecond) {
+		if _, err = admin.ExecContext(t.Context(), "CREATE DATABASE IF NOT EXISTS stock"); err == nil {
+			return "root@tcp(" + addr + ")/stock"
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A COMMIT that is in the binary log and waits for a replica: nobody sees the order, whose client was told that the
+// outcome is unknown, and it will be there. Nobody is told that it is absent.
+func TestSettleWaitsForTheReplica(t *testing.T) {
+	t.Parallel()
+	dsn := semisync(t)
+	db := migrated(t, dsn)
+	s := repo.NewMySQL(db)
+	const sku = service.SKU("semisync")
+	o := numbered(mustSet(t, s, sku, 100))
+	for _, statement := range []string{
+		"SET GLOBAL rpl_semi_sync_master_timeout = 5000", "SET GLOBAL rpl_semi_sync_master_enabled = 1",
+	} {
+		if err := db.Exec(statement).Error; err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if err := s.Write(ctx, o); !errors.Is(err, service.ErrOutcomeUnknown) {
+		t.Fatalf("the write: %v, want ErrOutcomeUnknown", err)
+	}
+	if seen := len(allOrders(t, s, sku)); seen != 0 {
+		t.Fatalf("%d orders are seen: this proves nothing", seen)
+	}
+	if _, written, err := s.Settle(short(t), sku, o.ID); !errors.Is(err, service.ErrUndecided) {
+		t.Errorf("while it waits for the replica: written %v, %v; want ErrUndecided", written, err)
+	}
+	wantWritten(t, s, o) // when the server has given up waiting
+	balanced(t, s, sku, 1)
 }

@@ -16,7 +16,7 @@ import (
 	"example.com/stock/service"
 )
 
-// sellIn is a sale in a transaction: what the strategy "pessimistic" does. seen is called while the row is locked.
+// sellIn returns a sale for Transact, like that of the strategy "pessimistic". It calls seen while the row is locked.
 func sellIn(sku service.SKU, id string, seen func()) func(context.Context, service.Store) error {
 	return func(ctx context.Context, tx service.Store) error {
 		stock, err := tx.Read(ctx, sku)
@@ -38,6 +38,7 @@ func transactor(t *testing.T) (*repo.MySQL, *gorm.DB) {
 }
 
 func TestTransactExcludes(t *testing.T) {
+	t.Parallel()
 	s, _ := transactor(t)
 	mustSet(t, s, "sku", 100)
 	var all sync.WaitGroup
@@ -66,7 +67,8 @@ func holding(t *testing.T, s *repo.MySQL, sku service.SKU, while func()) {
 	locked, done := make(chan struct{}), make(chan struct{})
 	var holder sync.WaitGroup
 	holder.Go(func() {
-		if err := s.Transact(context.Background(), sku, false, sellIn(sku, "holder", func() { close(locked); <-done })); err != nil {
+		if err := s.Transact(context.Background(), sku, false,
+			sellIn(sku, "holder", func() { close(locked); <-done })); err != nil {
 			t.Errorf("the holder: %v", err)
 		}
 	})
@@ -77,6 +79,7 @@ func holding(t *testing.T, s *repo.MySQL, sku service.SKU, while func()) {
 }
 
 func TestTransactHeld(t *testing.T) {
+	t.Parallel()
 	dsn := servers.MariaDB(t)
 	s := repo.NewMySQL(migrated(t, dsn))
 	hasty := repo.NewMySQL(openMySQL(t, dsn+"?innodb_lock_wait_timeout=1"))
@@ -86,7 +89,9 @@ func TestTransactHeld(t *testing.T) {
 		if err := s.Transact(short(t), "sku", true, try); !errors.Is(err, lock.ErrHeld) {
 			t.Errorf("no wait: %v, want ErrHeld", err)
 		}
-		if err := hasty.Transact(short(t), "sku", false, try); !errors.Is(err, lock.ErrHeld) || errors.Is(err, lock.ErrDown) {
+		if err := hasty.Transact(short(t), "sku", false,
+			try); !errors.Is(err, lock.ErrHeld) ||
+			errors.Is(err, lock.ErrDown) {
 			t.Errorf("lock wait timeout in the read: %v, want ErrHeld", err)
 		}
 		stock := mustRead(t, s, "sku") // locks nothing, and so does not wait
@@ -100,10 +105,12 @@ func TestTransactHeld(t *testing.T) {
 		if err := s.Transact(ctx, "sku", false, try); !errors.Is(err, cause) || errors.Is(err, lock.ErrDown) {
 			t.Errorf("cancelled wait: %v, want its cause", err)
 		}
-		// Long enough to be in the queue for the row by then: before that it is the server that is waited for.
+		// Long enough to be in the queue for the row by then: before that the wait is for the server.
 		late, stop := context.WithTimeout(t.Context(), 3*time.Second)
 		defer stop()
-		if err := s.Transact(late, "sku", false, try); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, lock.ErrDown) {
+		if err := s.Transact(late, "sku", false,
+			try); !errors.Is(err, context.DeadlineExceeded) ||
+			errors.Is(err, lock.ErrDown) {
 			t.Errorf("wait that is over: %v, want DeadlineExceeded, and nobody is down", err)
 		}
 		// A closure that goes on after a fault must not get anything written.
@@ -120,6 +127,7 @@ func TestTransactHeld(t *testing.T) {
 }
 
 func TestTransactLeavesNothing(t *testing.T) {
+	t.Parallel()
 	s, db := transactor(t)
 	stock := mustSet(t, s, "sku", 100)
 	changed := errors.New("I changed my mind")
@@ -164,6 +172,7 @@ func TestTransactLeavesNothing(t *testing.T) {
 
 // Refusals in a transaction are answers: a transaction that has seen one can go on.
 func TestTransactRefused(t *testing.T) {
+	t.Parallel()
 	s, _ := transactor(t)
 	mustSet(t, s, "sku", 100)
 	err := s.Transact(short(t), "sku", false, func(ctx context.Context, tx service.Store) error {
@@ -187,9 +196,10 @@ func TestTransactRefused(t *testing.T) {
 	balanced(t, s, "sku", 1)
 }
 
-// Two carts with the same two SKUs, in opposite order: InnoDB ends one of the two, and it is run again, also if the closure does not
-// pass the error on: after a deadlock there is no transaction left to commit.
+// Two carts with the same two SKUs, in opposite order: InnoDB ends one of the two, and it is run again, also if the
+// closure does not pass the error on: after a deadlock there is no transaction left to commit.
 func TestDeadlock(t *testing.T) {
+	t.Parallel()
 	for _, swallow := range []bool{false, true} {
 		s, _ := transactor(t)
 		mustSet(t, s, "a", 100)
@@ -223,4 +233,68 @@ func TestDeadlock(t *testing.T) {
 		balanced(t, s, "a", 2)
 		balanced(t, s, "b", 2)
 	}
+}
+
+// Who gives up waiting for the row is out of the server's queue at once, and not after innodb_lock_wait_timeout, 50 s,
+// although the row is held all the time; also when all connections of the pool were waiting.
+func TestTransactLeavesTheQueue(t *testing.T) {
+	t.Parallel()
+	const pool = 6
+	dsn := servers.MariaDB(t)
+	holder := repo.NewMySQL(migrated(t, dsn))
+	db, err := repo.OpenMySQL(dsn, repo.Pool{Open: pool})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine, err := db.DB()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mine.Close()
+	s := repo.NewMySQL(db)
+	watch := openMySQL(t, dsn)
+	waiting := func() (n int) {
+		t.Helper()
+		err := watch.Raw("SELECT COUNT(*) FROM information_schema.PROCESSLIST" +
+			" WHERE DB = DATABASE() AND ID <> CONNECTION_ID() AND INFO LIKE 'SELECT%FOR UPDATE%'").
+			Scan(&n).
+			Error
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	until := func(what string, holds func() bool) {
+		t.Helper()
+		for deadline := time.Now().Add(20 * time.Second); !holds(); {
+			if time.Now().After(deadline) {
+				t.Fatalf("not seen: %s; %d wait", what, waiting())
+			}
+			<-time.After(5 * time.Millisecond)
+		}
+	}
+	mustSet(t, holder, "sku", 100)
+	holding(t, holder, "sku", func() {
+		for range 2 {
+			cause := errors.New("the client went away")
+			ctx, cancel := context.WithCancelCause(t.Context())
+			var all sync.WaitGroup
+			for i := range pool {
+				all.Go(func() {
+					err := s.Transact(ctx, "sku", false, sellIn("sku", fmt.Sprint("o", i), nil))
+					if !errors.Is(err, cause) || errors.Is(err, lock.ErrDown) {
+						t.Errorf("%v, want the cause", err)
+					}
+				})
+			}
+			until("all wait", func() bool { return waiting() == pool })
+			cancel(cause)
+			all.Wait()
+			until("nobody waits", func() bool { return waiting() == 0 })
+		}
+	})
+	if err := s.Transact(short(t), "sku", false, sellIn("sku", "after", nil)); err != nil {
+		t.Error(err)
+	}
+	balanced(t, holder, "sku", 2)
 }

@@ -14,10 +14,11 @@ import (
 	"example.com/stock/service"
 )
 
-// A critical section that hangs, as with a server that does not answer, ends with the bound, and the lock is free again.
+// A critical section that hangs, as with a server that does not answer, ends with the bound, and the lock is free
+// again.
 func TestWorkBound(t *testing.T) {
 	l := &local.Mutex{}
-	m := &meddler{shop: redisStore(t)}
+	m := &hookStore{shop: redisStore(t)}
 	s := stage(t, service.UnderLock(l), m, within(2*time.Second))
 	m.write = func(ctx context.Context, _ bool) error {
 		<-ctx.Done()
@@ -35,7 +36,7 @@ func TestWorkBound(t *testing.T) {
 // The same with a real server that stands still. A read that was not answered has done nothing; a write may have.
 func TestWorkBoundOnAServerThatStandsStill(t *testing.T) {
 	own := loneRedis(t)
-	m := &meddler{shop: own.store}
+	m := &hookStore{shop: own.store}
 	s := stage(t, service.UnderLock(&local.Mutex{}), m, within(2*time.Second))
 
 	if _, err := s.sell(t.Context()); err != nil { // Redis knows the script from now on
@@ -72,7 +73,9 @@ func TestWorkBoundOnAServerThatStandsStill(t *testing.T) {
 // A try without a wait has a bound too: the lock's server may not answer.
 func TestOneTryOnAServerThatStandsStill(t *testing.T) {
 	own := loneRedis(t)
-	patient := redis.NewClient(&redis.Options{Addr: own.server.Addr, ContextTimeoutEnabled: true, MaxRetries: -1, ReadTimeout: -1})
+	patient := redis.NewClient(
+		&redis.Options{Addr: own.server.Addr, ContextTimeoutEnabled: true, MaxRetries: -1, ReadTimeout: -1},
+	)
 	t.Cleanup(func() { _ = patient.Close() })
 	l := redislock.NewSetNX(patient, redislock.SetNXOptions{Lease: time.Second})
 	t.Cleanup(func() { _ = l.Close() })

@@ -11,8 +11,9 @@ import (
 	"example.com/stock/service"
 )
 
-// BenchmarkDeduct is a sale of one unit of one SKU by each way to write that is no lock, and by segments, with nothing to think about between read
-// and write. What "none" costs is what the others are to be compared with; what it loses is not shown.
+// BenchmarkDeduct is a sale of one unit of one SKU by each way to write that is no lock, and by segments, with
+// nothing to think about between read and write. What "none" costs is what the others are to be compared with; what
+// it loses is not shown.
 //
 //	go test ./service -run '^$' -bench Deduct -count 10 | benchstat -col /store -
 func BenchmarkDeduct(b *testing.B) {
@@ -23,41 +24,51 @@ func BenchmarkDeduct(b *testing.B) {
 	}
 	for _, row := range []struct {
 		strategy string
-		way      func(b *testing.B) service.Seller
+		seller   func(b *testing.B) service.Seller
 		stores   []string
 	}{
-		{"none", func(*testing.B) service.Seller { return service.UnderLock(local.None{}) }, []string{"redis", "mysql"}},
+		{
+			"none", func(*testing.B) service.Seller { return service.UnderLock(local.None{}) },
+			[]string{"redis", "mysql"},
+		},
 		{"segmented", func(b *testing.B) service.Seller { return segmented(watch(b), 8) }, []string{"redis", "mysql"}},
 		{"pessimistic", func(*testing.B) service.Seller { return service.InTransaction }, []string{"mysql"}},
-		{"optimistic", func(*testing.B) service.Seller { return service.Optimistically(service.OptimisticOptions{}) }, []string{"redis", "mysql"}},
+		{
+			"optimistic",
+			func(*testing.B) service.Seller { return service.Optimistically(service.OptimisticOptions{}) },
+			[]string{"redis", "mysql"},
+		},
 		{"atomic", func(*testing.B) service.Seller { return service.Atomically }, []string{"redis", "mysql"}},
 	} {
 		for _, contenders := range []int{1, 30} {
 			for _, store := range row.stores {
-				b.Run(fmt.Sprintf("strategy=%s/contenders=%d/store=%s", row.strategy, contenders, store), func(b *testing.B) {
-					s := stage(b, row.way(b), stores()[store](b))
-					if _, err := s.SetStock(b.Context(), "", s.sku, service.MaxStock); err != nil {
-						b.Fatal(err)
-					}
-					sales := make(chan struct{}, b.N)
-					for range b.N {
-						sales <- struct{}{}
-					}
-					close(sales)
-					b.ResetTimer()
-					var all sync.WaitGroup
-					for range contenders {
-						all.Go(func() {
-							for range sales {
-								if _, err := s.sell(b.Context()); err != nil {
-									b.Error(err)
-									return
+				b.Run(
+					fmt.Sprintf("strategy=%s/contenders=%d/store=%s", row.strategy, contenders, store),
+					func(b *testing.B) {
+						s := stage(b, row.seller(b), stores()[store](b))
+						if _, err := s.SetStock(b.Context(), "", s.sku, service.MaxStock); err != nil {
+							b.Fatal(err)
+						}
+						sales := make(chan struct{}, b.N)
+						for range b.N {
+							sales <- struct{}{}
+						}
+						close(sales)
+						b.ResetTimer()
+						var all sync.WaitGroup
+						for range contenders {
+							all.Go(func() {
+								for range sales {
+									if _, err := s.sell(b.Context()); err != nil {
+										b.Error(err)
+										return
+									}
 								}
-							}
-						})
-					}
-					all.Wait()
-				})
+							})
+						}
+						all.Wait()
+					},
+				)
 			}
 		}
 	}

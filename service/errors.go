@@ -7,7 +7,8 @@ import (
 	"example.com/stock/lock"
 )
 
-// What can go wrong with a sale, besides the errors of package lock (a store that is down is lock.ErrDown too). Match with errors.Is and errors.As.
+// What can go wrong with a sale, besides the errors of package lock (a store that is down is lock.ErrDown too).
+// Match with errors.Is and errors.As.
 var (
 	ErrUnknownSKU      = errors.New("unknown SKU")
 	ErrUnknownStrategy = errors.New("unknown strategy")
@@ -15,7 +16,8 @@ var (
 	ErrSoldOut = errors.New("sold out")
 	// ErrStaleFence: a later holder has written already. Nothing was written.
 	ErrStaleFence = errors.New("stale fence: a later holder has written")
-	// ErrOvertaken: somebody whose lease was over has written since the read, and the lock did not keep him out. Nothing was written.
+	// ErrOvertaken: somebody whose lease was over has written since the read, and the lock did not keep him out.
+	// Nothing was written.
 	ErrOvertaken = errors.New("overtaken: another wrote past the lock since the stock was read")
 	// ErrGuarded: another strategy guards the stock. It comes as a GuardError.
 	ErrGuarded = errors.New("stock is guarded by another strategy")
@@ -52,7 +54,8 @@ func (e *SoldOutError) Error() string { return fmt.Sprintf("sold out: %d left", 
 // Is makes a SoldOutError match ErrSoldOut.
 func (e *SoldOutError) Is(target error) bool { return target == ErrSoldOut }
 
-// A GuardError names the strategy that guards the stock. Two strategies do not exclude each other, so a mix would oversell.
+// A GuardError names the strategy that guards the stock. Two strategies do not exclude each other, so a mix would
+// oversell.
 type GuardError struct{ Guard string }
 
 func (e *GuardError) Error() string { return "stock is guarded by strategy " + e.Guard }

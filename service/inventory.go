@@ -11,8 +11,8 @@ const MaxPage = 1000
 
 // Stock is what store (empty: the default) knows of sku.
 func (s *Service) Stock(ctx context.Context, store string, sku SKU) (Stock, error) {
-	return inStore(ctx, s, store, dataThere, func(ctx context.Context, shelf StoreConfig) (Stock, error) {
-		return shelf.Store.Read(ctx, sku)
+	return inStore(ctx, s, store, dataThere, func(ctx context.Context, config StoreConfig) (Stock, error) {
+		return config.Store.Read(ctx, sku)
 	})
 }
 
@@ -21,21 +21,22 @@ func (s *Service) SetStock(ctx context.Context, store string, sku SKU, quantity 
 	return s.SetStockIf(ctx, store, sku, quantity, Condition{})
 }
 
-// SetStockIf puts quantity units of sku in store and starts a new epoch: earlier orders no longer count as sold. It fails
-// with ErrPrecondition, and sets nothing, if c does not hold. It is for a person: a store that has lost its data is sold
-// from again after it, with whatever else is in it.
+// SetStockIf puts quantity units of sku in store and starts a new epoch: earlier orders no longer count as sold. It
+// fails with ErrPrecondition, and sets nothing, if c does not hold. It is for a person: a store that has lost its
+// data is sold from again after it, with whatever else is in it.
 //
-// It is one round trip more than the store's own. If the store does not answer that one, the stock is set and the error is
-// lock.ErrDown: whoever asks again without a condition sets it once more, with one is told ErrPrecondition.
+// It is one round trip more than the store's own. If the store does not answer that one, the stock is set and the
+// error is lock.ErrDown: whoever asks again without a condition sets it once more, with one is told
+// ErrPrecondition.
 func (s *Service) SetStockIf(ctx context.Context, store string, sku SKU, quantity int64, c Condition) (Stock, error) {
 	if quantity < 0 || quantity > MaxStock {
 		return Stock{}, &InvalidError{"quantity", fmt.Sprintf("must be from 0 to %d", MaxStock)}
 	}
-	stock, err := inStore(ctx, s, store, serverUp, func(ctx context.Context, shelf StoreConfig) (Stock, error) {
-		stock, err := shelf.Store.SetIf(ctx, sku, quantity, c)
-		if err == nil && shelf.Data != nil {
+	stock, err := inStore(ctx, s, store, serverUp, func(ctx context.Context, config StoreConfig) (Stock, error) {
+		stock, err := config.Store.SetIf(ctx, sku, quantity, c)
+		if err == nil && config.Data != nil {
 			// After the stock is there: whoever sees the new origin sees the stock.
-			err = shelf.Data.Renew(ctx)
+			err = config.Data.Renew(ctx)
 		}
 		return stock, err
 	})
@@ -59,8 +60,8 @@ func (s *Service) Orders(ctx context.Context, store string, sku SKU, cursor stri
 	if limit < 1 || limit > MaxPage {
 		return Page{}, &InvalidError{"limit", fmt.Sprintf("must be from 1 to %d", MaxPage)}
 	}
-	return inStore(ctx, s, store, dataThere, func(ctx context.Context, shelf StoreConfig) (Page, error) {
-		orders, next, err := shelf.Store.Orders(ctx, sku, cursor, limit)
+	return inStore(ctx, s, store, dataThere, func(ctx context.Context, config StoreConfig) (Page, error) {
+		orders, next, err := config.Store.Orders(ctx, sku, cursor, limit)
 		return Page{orders, next}, err
 	})
 }
@@ -80,8 +81,8 @@ func (s *Service) Settle(ctx context.Context, store string, sku SKU, id string) 
 	if store == "" {
 		return Settlement{}, &InvalidError{"store", "is missing: name the one that the order was tried in"}
 	}
-	return inStore(ctx, s, store, dataThere, func(ctx context.Context, shelf StoreConfig) (Settlement, error) {
-		settler, ok := shelf.Store.(Settler)
+	return inStore(ctx, s, store, dataThere, func(ctx context.Context, config StoreConfig) (Settlement, error) {
+		settler, ok := config.Store.(Settler)
 		if !ok {
 			return Settlement{}, &InvalidError{"store", "cannot settle orders"}
 		}
@@ -100,15 +101,15 @@ func inStore[T any](
 	can func(context.Context, StoreConfig) error, do func(context.Context, StoreConfig) (T, error),
 ) (T, error) {
 	var none T
-	shelf, err := s.shelf(StrategyConfig{}, &Request{Store: store})
+	config, err := s.storeConfig(StrategyConfig{}, &Request{Store: store})
 	if err != nil {
 		return none, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.Work)
 	defer cancel()
-	if err := can(ctx, shelf); err != nil {
+	if err := can(ctx, config); err != nil {
 		return none, err
 	}
-	out, err := do(ctx, shelf)
-	return out, slow(err, shelf.Needs)
+	out, err := do(ctx, config)
+	return out, slow(err, config.Needs)
 }

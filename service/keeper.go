@@ -69,8 +69,8 @@ type Remembrance struct {
 type KeeperConfig struct {
 	Name string // of the store: "redis"
 	// Place tells this store from others that the other store may have been used with, such as its address. What is
-	// remembered of one place says nothing of another: who moves the store to another address and loses its data at once
-	// is not warned.
+	// remembered of one place says nothing of another: who moves the store to another address and loses its data at
+	// once is not warned.
 	Place   string
 	Store   Seeder
 	Origins Origins // of the same store

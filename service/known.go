@@ -54,13 +54,13 @@ func (k *knownSet) remove(sku SKU) {
 
 // admit fails with ErrUnknownSKU if the store does not have the SKU. It costs a read of the store the first time that
 // this instance hears of an SKU, and none for those that it has seen there.
-func (s *Service) admit(ctx context.Context, shelf StoreConfig, store string, sku SKU) error {
+func (s *Service) admit(ctx context.Context, config StoreConfig, store string, sku SKU) error {
 	if s.known[store].has(sku) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.Work)
 	defer cancel()
-	if _, err := shelf.Store.Read(ctx, sku); err != nil {
+	if _, err := config.Store.Read(ctx, sku); err != nil {
 		return err
 	}
 	s.known[store].add(sku)

@@ -15,9 +15,9 @@ func TestClientGoesAwayInsideTheCriticalSection(t *testing.T) {
 			ctx, leave := context.WithCancel(t.Context())
 			defer leave()
 			store := in.store(t)
-			way := in.way(t)
+			seller := in.seller(t)
 			s := stage(t, func(inside context.Context, store service.Store, sale *service.Sale) error {
-				return way(inside, leaving(store, leave), sale)
+				return seller(inside, leaving(store, leave), sale)
 			}, store)
 			if _, err := s.sell(ctx); err != nil {
 				t.Errorf("err = %v, want the order written", err)
@@ -32,40 +32,50 @@ func TestClientGoesAwayInsideTheCriticalSection(t *testing.T) {
 
 // leaving is store, with a client who leaves as soon as the critical section is entered.
 func leaving(store service.Store, leave func()) service.Store {
-	d := door{store, leave}
+	d := leavingStore{store, leave}
 	if tx, ok := store.(service.Transactor); ok {
-		return doorTx{d, tx}
+		return leavingTransactor{d, tx}
 	}
 	return d
 }
 
-type door struct {
+type leavingStore struct {
 	service.Store
 	leave func()
 }
 
-func (d door) Read(ctx context.Context, sku service.SKU) (service.Stock, error) {
+func (d leavingStore) Read(ctx context.Context, sku service.SKU) (service.Stock, error) {
 	stock, err := d.Store.Read(ctx, sku)
 	d.leave()
 	return stock, err
 }
 
-func (d door) Deduct(ctx context.Context, o service.Order) (service.Order, error) {
+func (d leavingStore) Deduct(ctx context.Context, o service.Order) (service.Order, error) {
 	d.leave()
 	return d.Store.(service.Deductor).Deduct(ctx, o)
 }
 
-type doorTx struct {
-	door
+type leavingTransactor struct {
+	leavingStore
 	tx service.Transactor
 }
 
-func (d doorTx) Transact(ctx context.Context, about service.SKU, once bool, do func(context.Context, service.Store) error) error {
-	return d.tx.Transact(ctx, about, once, func(ctx context.Context, tx service.Store) error { return do(ctx, lastly{tx, d.leave}) })
+func (d leavingTransactor) Transact(
+	ctx context.Context,
+	about service.SKU,
+	once bool,
+	do func(context.Context, service.Store) error,
+) error {
+	return d.tx.Transact(
+		ctx,
+		about,
+		once,
+		func(ctx context.Context, tx service.Store) error { return do(ctx, lastly{tx, d.leave}) },
+	)
 }
 
-// lastly leaves before the write: to leave after the read would be too early, since the row counts as locked only when its Read
-// has returned to the sale.
+// lastly leaves before the write: to leave after the read would be too early, since the row counts as locked only
+// when its Read has returned to the sale.
 type lastly struct {
 	service.Store
 	leave func()

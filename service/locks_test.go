@@ -22,9 +22,9 @@ func locked(t testing.TB, l lock.Locker, store shop) *scene {
 	})
 }
 
-// A teller is a meddler that can be told of a fence, too.
-type teller struct {
-	*meddler
+// A notifier is a hookStore that can be told of a fence, too.
+type notifier struct {
+	*hookStore
 	service.Fencer
 }
 
@@ -35,13 +35,14 @@ func stores() map[string]func(testing.TB) shop {
 	}
 }
 
-// A holder that is evicted between read and write, and does not know, cannot write, although nobody else has. The next one can.
+// A holder that is evicted between read and write, and does not know, cannot write, although nobody else has. The
+// next one can.
 func TestEvictedHolderCannotWrite(t *testing.T) {
 	for name, open := range stores() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m := &meddler{shop: open(t)}
-			s := locked(t, setnx(t, time.Minute), teller{m, m.shop.(service.Fencer)})
+			m := &hookStore{shop: open(t)}
+			s := locked(t, setnx(t, time.Minute), notifier{m, m.shop.(service.Fencer)})
 			var evicted service.Eviction
 			m.read = func(ctx context.Context) {
 				m.read = nil
@@ -73,7 +74,7 @@ func TestEvictedHolderCannotWrite(t *testing.T) {
 
 // The evicted one gives way to the one that waits, and nothing is lost.
 func TestEvictLetsTheNextOneIn(t *testing.T) {
-	m := &meddler{shop: redisStore(t)}
+	m := &hookStore{shop: redisStore(t)}
 	w := redislock.NewWatchdog(dial(t, servers.Redis(t).Addr), redislock.WatchdogOptions{Lease: 3 * time.Second})
 	t.Cleanup(func() { w.Close() })
 	s := locked(t, lock.HandOver(w, lock.Bound{}), m)
@@ -106,8 +107,8 @@ func standing(t *testing.T, s *scene) service.Locked {
 	return standing
 }
 
-// A key that is no SKU of the store is evicted from all the same; a stock that another strategy guards is left alone, and so is one of a
-// store that is down.
+// A key that is no SKU of the store is evicted from all the same; a stock that another strategy guards is left
+// alone, and so is one of a store that is down.
 func TestEvictTellsWhichStoresKnow(t *testing.T) {
 	s := locked(t, setnx(t, time.Minute), redisStore(t))
 	for _, key := range []string{"no-such-sku", "nightly report/eu", string(s.sku) + "#1"} {
@@ -116,7 +117,10 @@ func TestEvictTellsWhichStoresKnow(t *testing.T) {
 			t.Errorf("%q: %+v, %v", key, e, err)
 		}
 	}
-	if _, err := s.store.Deduct(t.Context(), service.Order{ID: "x", SKU: s.sku, Quantity: 1, Strategy: "another", CreatedAt: time.Now()}); err != nil {
+	if _, err := s.store.Deduct(
+		t.Context(),
+		service.Order{ID: "x", SKU: s.sku, Quantity: 1, Strategy: "another", CreatedAt: time.Now()},
+	); err != nil {
 		t.Fatal(err)
 	}
 	e, err := s.Evict(t.Context(), "it", string(s.sku))
@@ -139,9 +143,15 @@ func TestLocksThatCannotBeAsked(t *testing.T) {
 		inspect       error
 		evict         error
 	}{
-		{"no such strategy", &landlord{}, "that", "k", nil, service.ErrUnknownStrategy, service.ErrUnknownStrategy},
+		{
+			"no such strategy", &revocableLock{}, "that", "k", nil,
+			service.ErrUnknownStrategy, service.ErrUnknownStrategy,
+		},
 		{"no lock", nil, "it", "k", nil, service.ErrNotInspectable, service.ErrNotInspectable},
-		{"a lock that does not tell", &landlord{}, "it", "k", nil, service.ErrNotInspectable, service.ErrNotEvictable},
+		{
+			"a lock that does not tell", &revocableLock{}, "it", "k", nil,
+			service.ErrNotInspectable, service.ErrNotEvictable,
+		},
 		{"its server is down", setnx(t, time.Minute), "it", "k", down, lock.ErrDown, lock.ErrDown},
 		{"no key", setnx(t, time.Minute), "it", "", nil, errInvalid, errInvalid},
 		{"a long key", setnx(t, time.Minute), "it", strings.Repeat("k", service.MaxKey+1), nil, errInvalid, errInvalid},

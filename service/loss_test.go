@@ -10,12 +10,12 @@ import (
 	"example.com/stock/service"
 )
 
-var errTaken = errors.New("the landlord wants it back")
+var errTaken = errors.New("the revocableLock wants it back")
 
 // The order was written, and then the lease was lost: the order stands, and the receipt says so.
 func TestLeaseLostAfterTheWrite(t *testing.T) {
-	l := &landlord{}
-	m := &meddler{shop: redisStore(t), write: func(_ context.Context, before bool) error {
+	l := &revocableLock{}
+	m := &hookStore{shop: redisStore(t), write: func(_ context.Context, before bool) error {
 		if !before {
 			l.evict(errTaken)
 		}
@@ -33,8 +33,8 @@ func TestLeaseLostAfterTheWrite(t *testing.T) {
 func TestLeaseLostBeforeTheWrite(t *testing.T) {
 	for _, hold := range []time.Duration{0, time.Minute} {
 		t.Run(hold.String(), func(t *testing.T) {
-			l := &landlord{}
-			m := &meddler{shop: redisStore(t)}
+			l := &revocableLock{}
+			m := &hookStore{shop: redisStore(t)}
 			m.read = func(ctx context.Context) {
 				m.read = nil
 				l.evict(errTaken)
@@ -56,8 +56,8 @@ func TestLeaseLostBeforeTheWrite(t *testing.T) {
 
 // Lost while the write was on its way, and the write failed: whatever the store says of it counts, with the loss.
 func TestLeaseLostWithAFailedWrite(t *testing.T) {
-	l := &landlord{}
-	m := &meddler{shop: redisStore(t), write: func(context.Context, bool) error {
+	l := &revocableLock{}
+	m := &hookStore{shop: redisStore(t), write: func(context.Context, bool) error {
 		l.evict(errTaken)
 		return service.ErrOutcomeUnknown
 	}}
@@ -69,8 +69,8 @@ func TestLeaseLostWithAFailedWrite(t *testing.T) {
 
 // The lab's IgnoreLoss: the naive code works on. What its lease was worth only the fence says.
 func TestIgnoredLossWritesWhileNobodyElseHas(t *testing.T) {
-	l := &landlord{}
-	m := &meddler{shop: redisStore(t), read: func(context.Context) { l.evict(errTaken) }}
+	l := &revocableLock{}
+	m := &hookStore{shop: redisStore(t), read: func(context.Context) { l.evict(errTaken) }}
 	s := stage(t, service.UnderLock(l), m)
 	r, err := s.sell(t.Context(), lab(service.Lab{IgnoreLoss: true, Hold: time.Millisecond}))
 	if err != nil || !r.LeaseLost {
@@ -79,8 +79,9 @@ func TestIgnoredLossWritesWhileNobodyElseHas(t *testing.T) {
 	s.sold(t, 1)
 }
 
-// The picture in every article on distributed locks, on a real Redis: the first holder is paused between read and write until its lease has
-// run out and a second has sold. Its write is refused by its fence alone; without the fence it loses the second's update.
+// The picture in every article on distributed locks, on a real Redis: the first holder is paused between read and
+// write until its lease has run out and a second has sold. Its write is refused by its fence alone; without the
+// fence it loses the second's update.
 func TestStaleHolder(t *testing.T) {
 	for _, row := range []struct {
 		name       string
@@ -90,11 +91,12 @@ func TestStaleHolder(t *testing.T) {
 	}{
 		{"heeds the loss", service.Lab{}, lock.ErrLost, initial - 1, 1},
 		{"does not, but is fenced", service.Lab{IgnoreLoss: true}, service.ErrStaleFence, initial - 1, 1},
-		{"does not, and is not fenced", service.Lab{IgnoreLoss: true, Unfenced: true}, nil, initial - 1, 2}, // 10 - 2 is not 9
+		// 10 - 2 is not 9
+		{"does not, and is not fenced", service.Lab{IgnoreLoss: true, Unfenced: true}, nil, initial - 1, 2},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			m := &meddler{shop: redisStore(t)}
+			m := &hookStore{shop: redisStore(t)}
 			s := stage(t, service.UnderLock(setnx(t, 2*time.Second)), m)
 			var second service.Receipt
 			m.read = func(context.Context) {
@@ -111,7 +113,12 @@ func TestStaleHolder(t *testing.T) {
 			case err != nil || !first.LeaseLost || first.Version != second.Version:
 				t.Errorf("first %+v, %v; want it written over the second's %+v", first, err, second)
 			case first.HolderFence == 0 || first.HolderFence >= second.HolderFence || first.Fence != 0:
-				t.Errorf("first held fence %d and wrote %d, second held %d", first.HolderFence, first.Fence, second.HolderFence)
+				t.Errorf(
+					"first held fence %d and wrote %d, second held %d",
+					first.HolderFence,
+					first.Fence,
+					second.HolderFence,
+				)
 			}
 			s.left(t, row.left, row.sold)
 		})
@@ -145,7 +152,11 @@ func TestStaleFence(t *testing.T) {
 			_, err := s.sell(t.Context())
 			fails(t, err, all(service.ErrStaleFence), lock.ErrLost)
 			s.sold(t, 1)
-			if r, err := s.sell(t.Context(), lab(service.Lab{Unfenced: true})); err != nil || r.Fence != 0 || r.HolderFence != l.fence {
+			if r, err := s.sell(
+				t.Context(),
+				lab(service.Lab{Unfenced: true}),
+			); err != nil || r.Fence != 0 ||
+				r.HolderFence != l.fence {
 				t.Errorf("unfenced: %+v, %v; want it written without the fence", r, err)
 			}
 			s.sold(t, 2)

@@ -34,7 +34,13 @@ type shop interface {
 func dial(t testing.TB, addr string) redis.UniversalClient {
 	t.Helper()
 	c := redis.NewUniversalClient(&redis.UniversalOptions{
-		Addrs: []string{addr}, ContextTimeoutEnabled: true, MaxRetries: -1, DialTimeout: 5 * time.Second, DialerRetries: 1,
+		Addrs: []string{
+			addr,
+		},
+		ContextTimeoutEnabled: true,
+		MaxRetries:            -1,
+		DialTimeout:           5 * time.Second,
+		DialerRetries:         1,
 	})
 	t.Cleanup(func() { _ = c.Close() })
 	return c
@@ -112,16 +118,26 @@ func open(t testing.TB, c service.Config) *service.Service {
 }
 
 // stage sets a scene up. Times are long, so that no test passes by a bound that it does not mean.
-func stage(t testing.TB, way service.Seller, store shop, change ...func(*service.Config)) *scene {
+func stage(t testing.TB, seller service.Seller, store shop, change ...func(*service.Config)) *scene {
 	t.Helper()
-	s := &scene{store: store, sku: service.SKU(t.Name()), serving: newSwitched(t, "lock"), keeping: newSwitched(t, "store")}
+	s := &scene{
+		store:   store,
+		sku:     service.SKU(t.Name()),
+		serving: newSwitched(t, "lock"),
+		keeping: newSwitched(t, "store"),
+	}
 	if parsed, err := service.ParseSKU(digest(t.Name())); err == nil {
 		s.sku = parsed
 	}
 	c := service.Config{
-		Instance: "app-1", DefaultStore: "here", Wait: time.Minute, Work: 20 * time.Second,
-		Strategies: map[string]service.StrategyConfig{"it": {Seller: way, Blocking: true, Needs: []service.Dependency{s.serving}}},
-		Stores:     map[string]service.StoreConfig{"here": {Store: store, Needs: s.keeping}},
+		Instance:     "app-1",
+		DefaultStore: "here",
+		Wait:         time.Minute,
+		Work:         20 * time.Second,
+		Strategies: map[string]service.StrategyConfig{
+			"it": {Seller: seller, Blocking: true, Needs: []service.Dependency{s.serving}},
+		},
+		Stores: map[string]service.StoreConfig{"here": {Store: store, Needs: s.keeping}},
 	}
 	for _, f := range change {
 		f(&c)

@@ -16,13 +16,15 @@ import (
 // bothStores runs test on Redis and on MySQL.
 func bothStores(t *testing.T, test func(t *testing.T, store shop)) {
 	for name, open := range map[string]func(testing.TB) shop{
-		"redis": func(t testing.TB) shop { return redisStore(t) }, "mysql": func(t testing.TB) shop { return mysqlStore(t) },
+		"redis": func(t testing.TB) shop { return redisStore(t) },
+		"mysql": func(t testing.TB) shop { return mysqlStore(t) },
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
 	}
 }
 
-// A rival is a store in which somebody else sells between a sale's read and its write, as long as there is any patience left.
+// A rival is a store in which somebody else sells between a sale's read and its write, as long as there is any
+// patience left.
 type rival struct {
 	shop
 	patience int
@@ -65,17 +67,23 @@ func TestOptimisticGivesUp(t *testing.T) {
 		tries    int64
 		err, not error
 	}{
-		"tries once":    {patient, 0, nil, 1, service.ErrConflict, context.DeadlineExceeded},
-		"used up":       {hasty, time.Minute, nil, 3, service.ErrConflict, context.DeadlineExceeded},
-		"wait over":     {patient, 2 * time.Second, nil, 1, context.DeadlineExceeded, lock.ErrDown},
-		"client gone":   {patient, time.Minute, func(_ *scene, leave context.CancelCauseFunc) { leave(gone) }, 1, gone, lock.ErrDown},
-		"server downed": {patient, time.Minute, func(s *scene, _ context.CancelCauseFunc) { s.keeping.turn(t, down) }, 1, lock.ErrDown, gone},
+		"tries once": {patient, 0, nil, 1, service.ErrConflict, context.DeadlineExceeded},
+		"used up":    {hasty, time.Minute, nil, 3, service.ErrConflict, context.DeadlineExceeded},
+		"wait over":  {patient, 2 * time.Second, nil, 1, context.DeadlineExceeded, lock.ErrDown},
+		"client gone": {
+			patient, time.Minute,
+			func(_ *scene, leave context.CancelCauseFunc) { leave(gone) }, 1, gone, lock.ErrDown,
+		},
+		"server downed": {
+			patient, time.Minute,
+			func(s *scene, _ context.CancelCauseFunc) { s.keeping.turn(t, down) }, 1, lock.ErrDown, gone,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := &rival{redisStore(t), initial}
-			m := &meddler{shop: store.shop}
+			m := &hookStore{shop: store.shop}
 			s := stage(t, service.Optimistically(row.options), &struct {
-				*meddler
+				*hookStore
 				service.Swapper
 			}{m, store})
 			ctx, leave := context.WithCancelCause(t.Context())
@@ -94,8 +102,8 @@ func TestOptimisticGivesUp(t *testing.T) {
 	}
 }
 
-// Contenders who think for a millisecond: the units are sold once each. With pauses a sale takes far fewer tries than there are contenders;
-// without, it is the storm, which must be seen here for that to mean anything.
+// Contenders who think for a millisecond: the units are sold once each. With pauses a sale takes far fewer tries
+// than there are contenders; without, it is the storm, which must be seen here for that to mean anything.
 func TestOptimisticStorm(t *testing.T) {
 	bothStores(t, func(t *testing.T, store shop) {
 		var calm float64
@@ -103,7 +111,11 @@ func TestOptimisticStorm(t *testing.T) {
 			contenders int
 			pause      time.Duration
 		}{{4, 0}, {30, 0}, {30, 1}} {
-			s := stage(t, service.Optimistically(service.OptimisticOptions{Tries: 10_000, Pause: row.pause, MaxPause: row.pause}), store)
+			s := stage(
+				t,
+				service.Optimistically(service.OptimisticOptions{Tries: 10_000, Pause: row.pause, MaxPause: row.pause}),
+				store,
+			)
 			if _, err := s.SetStock(t.Context(), "", s.sku, 60); err != nil {
 				t.Fatal(err)
 			}
@@ -122,17 +134,31 @@ func TestOptimisticStorm(t *testing.T) {
 						}
 						sold.Add(1)
 						tries.Add(int64(r.Tries))
-						for old := most.Load(); int64(r.Tries) > old && !most.CompareAndSwap(old, int64(r.Tries)); old = most.Load() {
+						for tries := int64(r.Tries); ; {
+							if old := most.Load(); tries <= old || most.CompareAndSwap(old, tries) {
+								break
+							}
 						}
 					}
 				})
 			}
 			done.Wait()
-			if stock, err := s.Stock(t.Context(), "", s.sku); err != nil || sold.Load() != 60 || stock.Quantity != 0 || stock.Sold != 60 {
+			if stock, err := s.Stock(
+				t.Context(),
+				"",
+				s.sku,
+			); err != nil || sold.Load() != 60 || stock.Quantity != 0 ||
+				stock.Sold != 60 {
 				t.Errorf("%d sold, %+v, %v", sold.Load(), stock, err)
 			}
 			average := float64(tries.Load()) / 60
-			t.Logf("%d contenders, pauses up to %v: %.1f tries for each sale, %d at most", row.contenders, row.pause, average, most.Load())
+			t.Logf(
+				"%d contenders, pauses up to %v: %.1f tries for each sale, %d at most",
+				row.contenders,
+				row.pause,
+				average,
+				most.Load(),
+			)
 			switch {
 			case row.contenders == 30 && row.pause == 0:
 				calm = average
@@ -140,7 +166,11 @@ func TestOptimisticStorm(t *testing.T) {
 					t.Errorf("%.1f tries for each sale, want far fewer than the contenders", calm)
 				}
 			case row.pause > 0 && average <= calm:
-				t.Errorf("%.1f tries for each sale without pauses and %.1f with: there was no storm, so this proves nothing", average, calm)
+				t.Errorf(
+					"%.1f tries for each sale without pauses and %.1f with: there was no storm, so this proves nothing",
+					average,
+					calm,
+				)
 			}
 		}
 	})

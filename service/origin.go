@@ -12,8 +12,8 @@ import (
 // docs/adr/0013-a-store-that-lost-its-data.md.
 type Origin struct {
 	ID string // random; empty: the store has no origin, and so no data that this service knows of
-	// Generation orders the origins of one store. The program makes the first, 1. A person who sets the stock of a store
-	// without data makes a later one: the time in seconds, or one more than the last.
+	// Generation orders the origins of one store. The program makes the first, 1. A person who sets the stock of a
+	// store without data makes a later one: the time in seconds, or one more than the last.
 	Generation uint64
 	Lost       bool // nothing is sold until a person sets the stock: an instance remembered another origin
 }

@@ -100,7 +100,8 @@ func TestSlowIsNotDown(t *testing.T) {
 		"told":         {&lock.DownError{Server: "redis", Reason: "its disk is full"}, false, lock.ErrDown},
 		"in the queue": {fmt.Errorf("deduct: %w", lock.ErrOverloaded), false, lock.ErrOverloaded},
 		"in doubt": {
-			fmt.Errorf("deduct: %w: %w", service.ErrOutcomeUnknown, context.DeadlineExceeded), false, service.ErrOutcomeUnknown,
+			fmt.Errorf("deduct: %w: %w", service.ErrOutcomeUnknown, context.DeadlineExceeded), false,
+			service.ErrOutcomeUnknown,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

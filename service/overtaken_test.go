@@ -9,14 +9,15 @@ import (
 	"example.com/stock/service"
 )
 
-// A comparing store is a meddler that can also compare and swap, as the real ones can.
+// A comparing store is a hookStore that can also compare and swap, as the real ones can.
 type comparing struct {
-	*meddler
+	*hookStore
 	service.Swapper
 }
 
-// The other half of the picture: the first holder was paused before it read, and wakes when the second has read and not written yet. The
-// store has not seen the second's fence, and takes the first one's write. It is the second's that must be refused, or it loses the first's.
+// The other half of the picture: the first holder was paused before it read, and wakes when the second has read and
+// not written yet. The store has not seen the second's fence, and takes the first one's write. It is the second's
+// that must be refused, or it loses the first's.
 func TestOvertaken(t *testing.T) {
 	for name, row := range map[string]struct {
 		lab        service.Lab
@@ -28,8 +29,8 @@ func TestOvertaken(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bothStores(t, func(t *testing.T, store shop) {
-				m := &meddler{shop: store}
-				s := stage(t, service.UnderLock(&landlord{fence: 100}), comparing{m, store.(service.Swapper)})
+				m := &hookStore{shop: store}
+				s := stage(t, service.UnderLock(&revocableLock{fence: 100}), comparing{m, store.(service.Swapper)})
 				m.read = func(ctx context.Context) {
 					m.read = nil
 					seen, err := store.Read(ctx, s.sku)
@@ -37,8 +38,18 @@ func TestOvertaken(t *testing.T) {
 						t.Fatal(err)
 					}
 					late := service.Order{
-						ID: string(s.sku) + "-late", CreatedAt: time.Now(), SKU: s.sku, Quantity: 1, Read: seen.Quantity, Remaining: seen.Quantity - 1,
-						Version: seen.Version, Epoch: seen.Epoch, Strategy: "it", Fence: 7,
+						ID: string(
+							s.sku,
+						) + "-late",
+						CreatedAt: time.Now(),
+						SKU:       s.sku,
+						Quantity:  1,
+						Read:      seen.Quantity,
+						Remaining: seen.Quantity - 1,
+						Version:   seen.Version,
+						Epoch:     seen.Epoch,
+						Strategy:  "it",
+						Fence:     7,
 					}
 					if err := store.(service.Swapper).Swap(ctx, late); err != nil {
 						t.Errorf("the first holder: %v", err)

@@ -27,7 +27,8 @@ func TestQuantityBounds(t *testing.T) {
 		receipt, err := s.sell(t.Context(), func(r *service.Request) { r.Quantity = quantity })
 		after, _ := s.Stock(t.Context(), "", s.sku)
 		if ok {
-			if err != nil || receipt.Quantity != quantity || after.Quantity != before.Quantity-quantity || after.Sold != before.Sold+quantity {
+			if err != nil || receipt.Quantity != quantity || after.Quantity != before.Quantity-quantity ||
+				after.Sold != before.Sold+quantity {
 				t.Errorf("quantity %d: %+v, %v; %d left of %d", quantity, receipt, err, after.Quantity, before.Quantity)
 			}
 			continue
@@ -113,11 +114,22 @@ func TestWhichStore(t *testing.T) {
 				where = append(where, store)
 			}
 		}
-		if want := slices.DeleteFunc([]string{row.want}, func(s string) bool { return s == "" }); !slices.Equal(where, want) {
+		if want := slices.DeleteFunc(
+			[]string{row.want},
+			func(s string) bool { return s == "" },
+		); !slices.Equal(
+			where,
+			want,
+		) {
 			t.Errorf("%s on %q was sold from %v, want %v", row.strategy, row.asked, where, want)
 		}
 		for _, asked := range []string{"", "redis"} {
-			if stock, err := s.Stock(t.Context(), asked, s.sku); err != nil || (stock.Sold == 1) != (row.want == "redis") {
+			if stock, err := s.Stock(
+				t.Context(),
+				asked,
+				s.sku,
+			); err != nil ||
+				(stock.Sold == 1) != (row.want == "redis") {
 				t.Errorf("Stock(%q) = %+v, %v", asked, stock, err)
 			}
 		}

@@ -16,20 +16,12 @@ type Sale struct {
 	stops   *stops        // nil: it waits nowhere
 	most    time.Duration // longest stay in the critical section
 
-	asked, entered, left time.Time  // left: before the lock is given back, so that the holds of a right lock do not overlap
+	// left: before the lock is given back, so that the holds of a right lock do not overlap
+	asked, entered, left time.Time
 	fence                lock.Fence // of the holder, also when the write does not carry it
 	tries                int        // of ways that may have to begin again; 0: of the others
 	written              bool       // the order is in the store
 	wakeups              atomic.Int64
-}
-
-// Lab is what lab mode may ask of one sale. The zero value is normal service.
-type Lab struct {
-	Hold       time.Duration // stay this long between read and write
-	Unfenced   bool          // do not give the fence to the write
-	IgnoreLoss bool          // work on after the lease is lost, as naive code does
-	Pause      Points        // wait at these until let go
-	Nested     Nesting       // ask for the lock again inside the critical section
 }
 
 // waiting is the ctx that bounds the wait for a lock of a sale whose work goes by ctx.
@@ -82,7 +74,8 @@ func (s *Sale) saw(stock Stock) {
 	s.Read, s.Version, s.Epoch = stock.Quantity, stock.Version, stock.Epoch
 }
 
-// think stands for what an order service does between read and write: prices, limits, credit. In the lab it takes as long as asked.
+// think stands for what an order service does between read and write: prices, limits, credit. In the lab it takes
+// as long as asked.
 func (s *Sale) think(ctx context.Context) error {
 	if err := s.stops.at(ctx, AfterRead); err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 
 	"example.com/stock/lock"
@@ -15,29 +16,33 @@ const MaxSegments = 64
 
 // SegmentedOptions say how stock is split. The zero value is the default.
 type SegmentedOptions struct {
-	// Segments is how many sales of one SKU can go on at a time, MaxSegments at most; 0: 8. Processes that differ in it work together.
+	// Segments is how many sales of one SKU can go on at a time, MaxSegments at most; 0: 8. Processes that differ
+	// in it work together.
 	Segments int
 }
 
-// Segmented splits the stock of a SKU, in a store that is a [Segmenter], into segments with a lock of l each, so that as many sales of it
-// can think at a time. It is the answer to "the lock on the hot item is what holds us up".
+// Segmented splits the stock of a SKU, in a store that is a [Segmenter], into segments with a lock of l each, so
+// that as many sales of it can think at a time. It is the answer to "the lock on the hot item is what holds us up".
 //
-// Requests go to the segments in turn. A segment that has too few fetches a share of the reserve: 1/k of what is left there, so that the
-// shares shrink as the reserve does, and are single units at the end. When the reserve is empty the request goes on to a segment that
-// has enough, and where only the total has enough the fragments are gathered into one, with the locks of all of them held.
+// Requests go to the segments in turn. A segment that has too few fetches a share of the reserve: 1/k of what is
+// left there, so that the shares shrink as the reserve does, and are single units at the end. When the reserve is
+// empty the request goes on to a segment that has enough, and where only the total has enough the fragments are
+// gathered into one, with the locks of all of them held.
 //
-// Nobody is told "sold out" while enough are left: that answer comes from one look at all parts at the same moment. Nothing deadlocks:
-// who holds the lock of a segment asks only for those of higher numbers. A move between parts is one step in the store, so
-// that a crash between any two steps leaves every unit in exactly one place. See docs/adr/0007-segmented-stock.md.
+// Nobody is told "sold out" while enough are left: that answer comes from one look at all parts at the same moment.
+// Nothing deadlocks: who holds the lock of a segment asks only for those of higher numbers. A move between parts is
+// one step in the store, so that a crash between any two steps leaves every unit in exactly one place. See
+// docs/adr/0007-segmented-stock.md.
 //
-// Writes are swaps: a holder that was paused past its lease cannot overwrite a move that it does not know of, even where no later
-// holder has written yet. In the lab, "fencing=off" makes them blind.
+// Writes are swaps: a holder that was paused past its lease cannot overwrite a move that it does not know of, even
+// where no later holder has written yet. In the lab, "fencing=off" makes them blind.
 //
-// Round trips: those of the lock, Segments and a write, as under one lock. A share is two more, going on to another segment one
-// acquisition and a look, gathering an acquisition for each fragment and two more looks.
+// Round trips: those of the lock, Segments and a write, as under one lock. A share is two more, going on to another
+// segment one acquisition and a look, gathering an acquisition for each fragment and two more looks.
 //
-// Not promised: an order among requests, except of those at one segment. And when a holder crashes its segment cannot be sold from until its
-// lease runs out: who is sent there, or needs those units at the end, waits, and may be told "busy", never "sold out".
+// Not promised: an order among requests, except of those at one segment. And when a holder crashes its segment
+// cannot be sold from until its lease runs out: who is sent there, or needs those units at the end, waits, and may
+// be told "busy", never "sold out".
 func Segmented(l lock.Locker, o SegmentedOptions) Seller {
 	k := min(cmp.Or(o.Segments, 8), MaxSegments)
 	var turn atomic.Uint32
@@ -106,8 +111,8 @@ func (s *segmentedSale) visit(ctx context.Context, at int) (next int, err error)
 // key of a segment's lock.
 func (s *segmentedSale) key(segment int) string { return segmentKey(s.SKU, segment) }
 
-// sellFrom is the critical section of one segment. Next is the segment itself if there is not enough in it, with what was seen, or if
-// somebody has written past the lock.
+// sellFrom is the critical section of one segment. Next is the segment itself if there is not enough in it, with
+// what was seen, or if somebody has written past the lock.
 func (s *segmentedSale) sellFrom(ctx context.Context, fence lock.Fence, at int) (next int, seen Segments, err error) {
 	ctx, cancel := s.enter(ctx, fence)
 	defer cancel()
@@ -142,4 +147,121 @@ func (s *segmentedSale) sellFrom(ctx context.Context, fence lock.Fence, at int) 
 		s.wrote(ctx)
 	}
 	return done, Segments{}, err
+}
+
+// supply fetches units for a segment that has too few, or finds one that has enough. The lock of the segment is
+// held. It returns the segment to go on with.
+func (s *segmentedSale) supply(ctx context.Context, view *Segments, at int) (next int, err error) {
+	own := view.Row(at)
+	missing := s.Quantity - own.Quantity
+	if view.Reserve >= missing {
+		// Guided self-scheduling: the shares of a loop that is split among k workers, 1/k of what is left each
+		// time. Few moves while there is much, and no worker with a heap at the end while the others are done.
+		share := (view.Reserve + int64(s.k) - 1) / int64(s.k)
+		return at, s.gather(ctx, view, at, max(missing, share), nil)
+	}
+	if next := s.elsewhere(view, at); next != done {
+		return next, nil
+	}
+	fragments, lowest := s.fragments(view, at)
+	if fragments == nil {
+		return lowest, nil
+	}
+	return at, s.merge(ctx, at, fragments)
+}
+
+// elsewhere finds the next segment after at that has enough, with what the reserve has left. Next and not best:
+// those who look at the same time from different segments should not all go to the same.
+func (s *segmentedSale) elsewhere(view *Segments, at int) (next int) {
+	for _, row := range view.Rows {
+		if row.Number == at || row.Quantity+view.Reserve < s.Quantity {
+			continue
+		}
+		if next == done || next < at && row.Number > at {
+			next = row.Number
+		}
+	}
+	return next
+}
+
+// fragments are the fewest segments above at that have what is missing, by number. If they have not, it is nil, and the
+// lowest segment that has anything is the place from where all others are above.
+func (s *segmentedSale) fragments(view *Segments, at int) (above []int, lowest int) {
+	rows := slices.DeleteFunc(
+		slices.Clone(view.Rows),
+		func(row Segment) bool { return row.Quantity == 0 || row.Number == at },
+	)
+	missing := s.Quantity - view.Row(at).Quantity - view.Reserve
+	lowest = at
+	if len(rows) > 0 {
+		lowest = rows[0].Number
+	}
+	slices.SortFunc(rows, func(a, b Segment) int { return cmp.Compare(b.Quantity, a.Quantity) })
+	for _, row := range rows {
+		if row.Number > at && missing > 0 {
+			above = append(above, row.Number)
+			missing -= row.Quantity
+		}
+	}
+	if missing > 0 {
+		return nil, lowest
+	}
+	slices.Sort(above)
+	return above, lowest
+}
+
+// merge moves all that is in fragments into a segment below them. If there is not enough any more when their locks
+// are held it does nothing.
+func (s *segmentedSale) merge(ctx context.Context, at int, fragments []int) error {
+	// The wait for a lock ends with the request's wait, or when the one that is held already is lost.
+	wait, stop := context.WithCancelCause(s.waiting(ctx))
+	defer stop(nil)
+	defer context.AfterFunc(ctx, func() { stop(context.Cause(ctx)) })()
+	o := s.Options
+	o.Wait = wait
+	return s.holding(ctx, o, fragments, func(ctx context.Context) error {
+		bounded, cancel := context.WithTimeout(ctx, s.most)
+		defer cancel()
+		view, err := s.parts.Segments(bounded, s.SKU)
+		if err != nil {
+			return err
+		}
+		from := make([]Segment, 0, len(fragments))
+		missing := s.Quantity - view.Row(at).Quantity - view.Reserve
+		for _, number := range fragments {
+			row := view.Row(number)
+			from = append(from, row)
+			missing -= row.Quantity
+		}
+		if missing > 0 {
+			return nil
+		}
+		return s.gather(ctx, &view, at, view.Reserve, from)
+	})
+}
+
+// holding works with the locks of segments, which must be in ascending order.
+func (s *segmentedSale) holding(
+	ctx context.Context, o lock.Options, segments []int, work func(context.Context) error,
+) error {
+	if len(segments) == 0 {
+		return work(ctx)
+	}
+	return lock.Do(ctx, s.lock, s.key(segments[0]), o, func(ctx context.Context, _ lock.Fence) error {
+		return s.holding(ctx, o, segments[1:], work)
+	})
+}
+
+// gather moves units. That somebody was quicker is no error: the caller looks again anyway.
+func (s *segmentedSale) gather(ctx context.Context, view *Segments, at int, reserve int64, from []Segment) error {
+	ctx, cancel := context.WithTimeout(ctx, s.most)
+	defer cancel()
+	err := s.parts.Refill(ctx, Refill{
+		SKU: s.SKU, Epoch: view.Epoch, Strategy: s.Strategy, Into: view.Row(at), Reserve: reserve,
+		From: slices.DeleteFunc(from, func(row Segment) bool { return row.Quantity == 0 }),
+	})
+	if errors.Is(err, ErrConflict) || errors.Is(err, ErrStockReset) {
+		return nil
+	}
+	return err
 }

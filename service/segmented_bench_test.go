@@ -11,28 +11,30 @@ import (
 	"example.com/stock/service"
 )
 
-// BenchmarkSegmented sells one SKU to 30 clients of two instances, under one lock and from segments, with and without something to think
-// about in the lock. It prints sales per second, and how many times as many those of "one lock" it is.
+// BenchmarkSegmented sells one SKU to 30 clients of two instances, under one lock and from segments, with and
+// without something to think about in the lock. It prints sales per second, and how many times as many those of
+// "one lock" it is.
 func BenchmarkSegmented(b *testing.B) {
 	for name, open := range map[string]func(testing.TB) shop{
-		"redis": func(t testing.TB) shop { return redisStore(t) }, "mysql": func(t testing.TB) shop { return mysqlStore(t) },
+		"redis": func(t testing.TB) shop { return redisStore(t) },
+		"mysql": func(t testing.TB) shop { return mysqlStore(t) },
 	} {
 		for _, think := range []time.Duration{0, time.Millisecond, 10 * time.Millisecond} {
 			store := open(b)
-			under := func(way func(lock.Locker) service.Seller) []service.Seller {
-				ways := make([]service.Seller, 2)
-				for i := range ways {
+			under := func(seller func(lock.Locker) service.Seller) []service.Seller {
+				sellers := make([]service.Seller, 2)
+				for i := range sellers {
 					l := redislock.NewWatchdog(dial(b, servers.Redis(b).Addr), redislock.WatchdogOptions{})
 					b.Cleanup(func() { _ = l.Close() })
-					ways[i] = way(lock.HandOver(l, lock.Bound{}))
+					sellers[i] = seller(lock.HandOver(l, lock.Bound{}))
 				}
-				return ways
+				return sellers
 			}
 			one := under(service.UnderLock)
 			var base float64
 			for _, row := range []struct {
-				name string
-				ways []service.Seller
+				name    string
+				sellers []service.Seller
 			}{
 				{"one-lock", one},
 				{"segments=2", under(func(l lock.Locker) service.Seller { return segmented(l, 2) })},
@@ -40,7 +42,7 @@ func BenchmarkSegmented(b *testing.B) {
 				{"segments=16", under(func(l lock.Locker) service.Seller { return segmented(l, 16) })},
 			} {
 				b.Run(fmt.Sprintf("%s/think=%v/%s", name, think, row.name), func(b *testing.B) {
-					scenes := []*scene{stage(b, row.ways[0], store), stage(b, row.ways[1], store)}
+					scenes := []*scene{stage(b, row.sellers[0], store), stage(b, row.sellers[1], store)}
 					if _, err := scenes[0].SetStock(b.Context(), "", scenes[0].sku, service.MaxStock); err != nil {
 						b.Fatal(err)
 					}

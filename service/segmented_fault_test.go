@@ -15,8 +15,8 @@ import (
 
 var errCrash = errors.New("the process is gone")
 
-// A mortal is a store whose caller dies at one of its calls: before it, or after it was done and not answered.
-type mortal struct {
+// A crashingStore is a store whose caller dies at one of its calls: before it, or after it was done and not answered.
+type crashingStore struct {
 	shop
 	mu     sync.Mutex
 	step   string // dies at this step; "": never
@@ -25,7 +25,7 @@ type mortal struct {
 	calls  int    // of that step
 }
 
-func (m *mortal) Segments(ctx context.Context, sku service.SKU) (all service.Segments, err error) {
+func (m *crashingStore) Segments(ctx context.Context, sku service.SKU) (all service.Segments, err error) {
 	err = m.take("look", func() (err error) {
 		all, err = m.shop.(service.Segmenter).Segments(ctx, sku)
 		return err
@@ -33,15 +33,18 @@ func (m *mortal) Segments(ctx context.Context, sku service.SKU) (all service.Seg
 	return all, err
 }
 
-func (m *mortal) Refill(ctx context.Context, g service.Refill) error {
-	return m.take(fmt.Sprintf("move from %d", len(g.From)), func() error { return m.shop.(service.Segmenter).Refill(ctx, g) })
+func (m *crashingStore) Refill(ctx context.Context, g service.Refill) error {
+	return m.take(
+		fmt.Sprintf("move from %d", len(g.From)),
+		func() error { return m.shop.(service.Segmenter).Refill(ctx, g) },
+	)
 }
 
-func (m *mortal) Swap(ctx context.Context, o service.Order) error {
+func (m *crashingStore) Swap(ctx context.Context, o service.Order) error {
 	return m.take("write", func() error { return m.shop.(service.Segmenter).Swap(ctx, o) })
 }
 
-func (m *mortal) take(step string, do func() error) error {
+func (m *crashingStore) take(step string, do func() error) error {
 	m.mu.Lock()
 	if m.step == step {
 		m.calls++
@@ -66,7 +69,10 @@ func scattered(t *testing.T, store shop) *scene {
 	for n := 1; n <= 8; n++ {
 		view, err := parts.Segments(t.Context(), s.sku)
 		if err == nil {
-			err = parts.Refill(t.Context(), service.Refill{SKU: s.sku, Epoch: view.Epoch, Strategy: "it", Into: view.Row(n), Reserve: 2})
+			err = parts.Refill(
+				t.Context(),
+				service.Refill{SKU: s.sku, Epoch: view.Epoch, Strategy: "it", Into: view.Row(n), Reserve: 2},
+			)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -75,8 +81,9 @@ func scattered(t *testing.T, store shop) *scene {
 	return s
 }
 
-// A process that dies at any step of a sale leaves every unit in exactly one place, and those after it sell them all. Steps go by name and
-// not by number: at which segment a sale begins is left to chance, and with it how often it looks before it moves.
+// A process that dies at any step of a sale leaves every unit in exactly one place, and those after it sell them
+// all. Steps go by name and not by number: at which segment a sale begins is left to chance, and with it how often
+// it looks before it moves.
 func TestSegmentedCrashAtEveryStep(t *testing.T) {
 	bothStores(t, func(t *testing.T, store shop) {
 		reserve := func(t *testing.T, store shop) *scene {
@@ -95,7 +102,7 @@ func TestSegmentedCrashAtEveryStep(t *testing.T) {
 			{"fragments", scattered, "write"},
 		} {
 			for _, before := range []bool{true, false} {
-				if died := crashAt(t, c.open, &mortal{shop: store, before: before}, c.step); died == 0 {
+				if died := crashAt(t, c.open, &crashingStore{shop: store, before: before}, c.step); died == 0 {
 					t.Errorf("nobody who sold from %s died at %q: this proves nothing", c.from, c.step)
 				}
 			}
@@ -103,8 +110,9 @@ func TestSegmentedCrashAtEveryStep(t *testing.T) {
 	})
 }
 
-// crashAt dies at a step of a sale, the first time, the second, and so on until the sale has fewer of them. It returns how often it died.
-func crashAt(t *testing.T, open func(*testing.T, shop) *scene, m *mortal, step string) (died int) {
+// crashAt dies at a step of a sale, the first time, the second, and so on until the sale has fewer of them. It
+// returns how often it died.
+func crashAt(t *testing.T, open func(*testing.T, shop) *scene, m *crashingStore, step string) (died int) {
 	t.Helper()
 	for {
 		m.step = "" // not while the scene is set
@@ -126,7 +134,7 @@ func crashAt(t *testing.T, open func(*testing.T, shop) *scene, m *mortal, step s
 		if sold := step == "write" && !m.before; sold != (stock.Sold == 5) {
 			t.Errorf("died at %s %d: %d sold", step, died, stock.Sold)
 		}
-		market(t, []*scene{s}, []buyer{{3, 0}, {1, 0}})
+		buyAtOnce(t, []*scene{s}, []buyer{{3, 0}, {1, 0}})
 		if stock, err = s.Stock(t.Context(), "", s.sku); err != nil || stock.Quantity != 0 || stock.Sold != 16 {
 			t.Errorf("died at %s %d: at the end %+v, %v", step, died, stock, err)
 		}
@@ -136,25 +144,29 @@ func crashAt(t *testing.T, open func(*testing.T, shop) *scene, m *mortal, step s
 // A client that goes away, and a wait that ends, between any two steps.
 func TestSegmentedLeftAtEveryStep(t *testing.T) {
 	for at := 1; ; at++ {
-		m := &mortal{shop: redisStore(t)}
+		m := &crashingStore{shop: redisStore(t)}
 		s := scattered(t, m)
 		ctx, leave := context.WithCancel(t.Context())
 		calls := 0
-		s.Strategies["it"] = service.StrategyConfig{Blocking: true, Seller: func(inside context.Context, store service.Store, sale *service.Sale) error {
-			return segmented(&lockedAfter{&local.Mutex{}, func() {
-				if calls++; calls == at {
-					leave()
-				}
-			}}, 8)(inside, store, sale)
-		}}
+		s.Strategies["it"] = service.StrategyConfig{
+			Blocking: true,
+			Seller: func(inside context.Context, store service.Store, sale *service.Sale) error {
+				return segmented(&lockedAfter{&local.Mutex{}, func() {
+					if calls++; calls == at {
+						leave()
+					}
+				}}, 8)(inside, store, sale)
+			},
+		}
 		_, err := s.sell(ctx, func(r *service.Request) { r.Quantity = 5 })
 		left := ctx.Err() != nil
 		leave()
 		stock, told := s.Stock(t.Context(), "", s.sku)
-		if told != nil || stock.Quantity+stock.Sold != 16 || (err == nil) != (stock.Sold == 5) || err != nil && !errors.Is(err, context.Canceled) {
+		if told != nil || stock.Quantity+stock.Sold != 16 || (err == nil) != (stock.Sold == 5) ||
+			err != nil && !errors.Is(err, context.Canceled) {
 			t.Errorf("left at lock %d: %v, %+v, %v", at, err, stock, told)
 		}
-		market(t, []*scene{s}, []buyer{{1, 0}})
+		buyAtOnce(t, []*scene{s}, []buyer{{1, 0}})
 		if !left {
 			break
 		}
@@ -172,13 +184,13 @@ func (l *lockedAfter) Acquire(ctx context.Context, key string, o lock.Options) (
 	return l.Locker.Acquire(ctx, key, o)
 }
 
-// With a lock that excludes nobody nothing is lost either: a write that does not find what was read writes nothing. With fencing off
-// in the lab it writes all the same, and loses.
+// With a lock that excludes nobody nothing is lost either: a write that does not find what was read writes nothing.
+// With fencing off in the lab it writes all the same, and loses.
 func TestSegmentedDoesNotTrustItsLock(t *testing.T) {
 	bothStores(t, func(t *testing.T, store shop) {
 		s := segmentedOn(t, store, 200, segmented(&local.None{}, 4))
-		bids := market(t, s, crowd(1, 1, 2, 3), lab(service.Lab{Hold: time.Millisecond}))
-		audit(t, s[0], bids, 200)
+		purchases := buyAtOnce(t, s, buyersOf(1, 1, 2, 3), lab(service.Lab{Hold: time.Millisecond}))
+		audit(t, s[0], purchases, 200)
 
 		for try := 1; ; try++ {
 			s := segmentedOn(t, store, 200, segmented(&local.None{}, 4))[0]

@@ -13,10 +13,10 @@ import (
 	"example.com/stock/service"
 )
 
-// A fence alone does not help here: the later holder has read, and has not written, when the one that was paused past its lease writes. The
-// later one would overwrite that. It finds the version changed instead, and reads again.
+// A fence alone does not help here: the later holder has read, and has not written, when the one that was paused
+// past its lease writes. The later one would overwrite that. It finds the version changed instead, and reads again.
 func TestSegmentedHolderIsLate(t *testing.T) {
-	var l landlord
+	var l revocableLock
 	store := redisStore(t)
 	p := &paused{Redis: store, late: make(chan struct{}), next: make(chan struct{}), done: make(chan struct{})}
 	s := segmentedOn(t, p, 10, segmented(&l, 1))[0]
@@ -68,7 +68,8 @@ func (p *paused) Swap(ctx context.Context, o service.Order) error {
 	return p.Redis.Swap(ctx, o)
 }
 
-// Two strategies that know nothing of each other's locks do not sell from the same stock, whichever came first, and however the stock is split.
+// Two strategies that know nothing of each other's locks do not sell from the same stock, whichever came first, and
+// however the stock is split.
 func TestSegmentedIsGuarded(t *testing.T) {
 	bothStores(t, func(t *testing.T, store shop) {
 		s := segmentedOn(t, store, 20, segmented(&local.Mutex{}, 2))[0]

@@ -27,27 +27,29 @@ func TestSegmentedSellsEverythingOnce(t *testing.T) {
 			},
 			"watchdog": func(t *testing.T) []service.Seller {
 				return []service.Seller{
-					segmented(watchdog(t, redislock.WatchdogOptions{}), 8), segmented(watchdog(t, redislock.WatchdogOptions{}), 8),
+					segmented(watchdog(t, redislock.WatchdogOptions{}), 8),
+					segmented(watchdog(t, redislock.WatchdogOptions{}), 8),
 				}
 			},
 			"handed over": func(t *testing.T) []service.Seller {
-				return []service.Seller{
-					segmented(lock.HandOver(watchdog(t, redislock.WatchdogOptions{}).(lock.FenceRanger), lock.Bound{}), 8),
-					segmented(lock.HandOver(watchdog(t, redislock.WatchdogOptions{}).(lock.FenceRanger), lock.Bound{}), 8),
+				handedOver := func() lock.Locker {
+					return lock.HandOver(watchdog(t, redislock.WatchdogOptions{}).(lock.FenceRanger), lock.Bound{})
 				}
+				return []service.Seller{segmented(handedOver(), 8), segmented(handedOver(), 8)}
 			},
 			// As while the number is being changed, instance by instance.
 			"different numbers": func(t *testing.T) []service.Seller {
 				return []service.Seller{
-					segmented(watchdog(t, redislock.WatchdogOptions{}), 8), segmented(watchdog(t, redislock.WatchdogOptions{}), 3),
+					segmented(watchdog(t, redislock.WatchdogOptions{}), 8),
+					segmented(watchdog(t, redislock.WatchdogOptions{}), 3),
 				}
 			},
 		} {
 			t.Run(name, func(t *testing.T) {
 				made := ways(t)
 				scenes := segmentedOn(t, store, 200, made...)
-				bids := market(t, scenes, crowd(len(made), 1))
-				audit(t, scenes[0], bids, 200)
+				purchases := buyAtOnce(t, scenes, buyersOf(len(made), 1))
+				audit(t, scenes[0], purchases, 200)
 				if stock, _ := scenes[0].Stock(t.Context(), "", scenes[0].sku); stock.Quantity != 0 {
 					t.Errorf("%d left, want none: everybody wants one", stock.Quantity)
 				}
@@ -56,21 +58,31 @@ func TestSegmentedSellsEverythingOnce(t *testing.T) {
 	})
 }
 
-// The tail: what is left is in fragments that nobody's quantity fits into, and is sold all the same, until the total is too small.
+// The tail: what is left is in fragments that nobody's quantity fits into, and is sold all the same, until the
+// total is too small.
 func TestSegmentedTail(t *testing.T) {
 	bothStores(t, func(t *testing.T, store shop) {
 		for round := range 4 {
 			for _, quantities := range [][]int64{{1, 2, 3, 4, 5, 6, 7}, {7, 5, 3}, {7}, {100}, {30, 1}} {
 				t.Run(fmt.Sprint(quantities, round), func(t *testing.T) {
 					ways := []service.Seller{
-						segmented(watchdog(t, redislock.WatchdogOptions{}), 8), segmented(watchdog(t, redislock.WatchdogOptions{}), 8),
+						segmented(
+							watchdog(t, redislock.WatchdogOptions{}),
+							8,
+						),
+						segmented(watchdog(t, redislock.WatchdogOptions{}), 8),
 					}
 					scenes := segmentedOn(t, store, 100, ways...)
-					bids := market(t, scenes, crowd(len(ways), quantities...))
-					audit(t, scenes[0], bids, 100)
+					purchases := buyAtOnce(t, scenes, buyersOf(len(ways), quantities...))
+					audit(t, scenes[0], purchases, 100)
 					stock, err := scenes[0].Stock(t.Context(), "", scenes[0].sku)
 					if least := slices.Min(quantities); err != nil || stock.Quantity >= least {
-						t.Errorf("%d left, %v; everybody was told sold out, and somebody wanted %d", stock.Quantity, err, least)
+						t.Errorf(
+							"%d left, %v; everybody was told sold out, and somebody wanted %d",
+							stock.Quantity,
+							err,
+							least,
+						)
 					}
 				})
 			}
@@ -78,7 +90,8 @@ func TestSegmentedTail(t *testing.T) {
 	})
 }
 
-// Stock in fragments, one unit in each of eight segments: whoever wants several gets them, whichever segment it begins at.
+// Stock in fragments, one unit in each of eight segments: whoever wants several gets them, whichever segment it
+// begins at.
 func TestSegmentedGathersFragments(t *testing.T) {
 	bothStores(t, func(t *testing.T, store shop) {
 		for wanted := int64(1); wanted <= 9; wanted++ {
@@ -99,9 +112,9 @@ func TestSegmentedGathersFragments(t *testing.T) {
 			if wanted <= 8 && err != nil || wanted > 8 && !errors.Is(err, service.ErrSoldOut) {
 				t.Errorf("%d of 8 fragments: %v", wanted, err)
 			}
-			bids := market(t, scenes, []buyer{{1, 0}})
-			if want := max(8-wanted, 0); wanted <= 8 && int64(len(bids))-1 != want {
-				t.Errorf("after %d of 8 fragments %d more were sold, want %d", wanted, len(bids)-1, want)
+			purchases := buyAtOnce(t, scenes, []buyer{{1, 0}})
+			if want := max(8-wanted, 0); wanted <= 8 && int64(len(purchases))-1 != want {
+				t.Errorf("after %d of 8 fragments %d more were sold, want %d", wanted, len(purchases)-1, want)
 			}
 		}
 	})
@@ -111,7 +124,11 @@ func TestSegmentedGathersFragments(t *testing.T) {
 func TestSegmentedStockIsSetWhileItSells(t *testing.T) {
 	bothStores(t, func(t *testing.T, store shop) {
 		ways := []service.Seller{
-			segmented(watchdog(t, redislock.WatchdogOptions{}), 8), segmented(watchdog(t, redislock.WatchdogOptions{}), 8),
+			segmented(
+				watchdog(t, redislock.WatchdogOptions{}),
+				8,
+			),
+			segmented(watchdog(t, redislock.WatchdogOptions{}), 8),
 		}
 		scenes := segmentedOn(t, store, 60, ways...)
 		s := scenes[0]
@@ -144,7 +161,8 @@ func TestSegmentedStockIsSetWhileItSells(t *testing.T) {
 		for range 8 {
 			// Until some of this epoch are sold: then setting it again has something to interrupt.
 			stock, err := s.Stock(t.Context(), "", s.sku)
-			for deadline := time.Now().Add(10 * time.Second); err == nil && stock.Sold < 10 && time.Now().Before(deadline); {
+			deadline := time.Now().Add(10 * time.Second)
+			for err == nil && stock.Sold < 10 && time.Now().Before(deadline) {
 				stock, err = s.Stock(t.Context(), "", s.sku)
 			}
 			if err == nil {
@@ -162,7 +180,12 @@ func TestSegmentedStockIsSetWhileItSells(t *testing.T) {
 				t.Errorf("epoch %d: %d units sold of 60", epoch, units)
 			}
 		}
-		if stock, err := s.Stock(t.Context(), "", s.sku); err != nil || stock.Epoch != last || stock.Quantity+stock.Sold != 60 || stock.Sold != sold[last] {
+		if stock, err := s.Stock(
+			t.Context(),
+			"",
+			s.sku,
+		); err != nil || stock.Epoch != last || stock.Quantity+stock.Sold != 60 ||
+			stock.Sold != sold[last] {
 			t.Errorf("%+v, %v; %d were accepted", stock, err, sold[last])
 		}
 	})
@@ -200,7 +223,11 @@ func TestSegmentedTriesOnce(t *testing.T) {
 	for _, lease := range held {
 		_ = lease.Release()
 	}
-	if _, err := s.sell(t.Context(), func(r *service.Request) { r.Quantity = 1 }); err != nil && !errors.Is(err, service.ErrSoldOut) {
+	if _, err := s.sell(
+		t.Context(),
+		func(r *service.Request) { r.Quantity = 1 },
+	); err != nil &&
+		!errors.Is(err, service.ErrSoldOut) {
 		t.Error(err)
 	}
 }

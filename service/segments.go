@@ -12,7 +12,8 @@ type Segment struct {
 
 // Segments is the stock of one SKU in parts, all as they were at one moment.
 type Segments struct {
-	Stock             // the whole. Its Quantity is Reserve and what is in Rows; its Version grows with every write to any part
+	// the whole. Its Quantity is Reserve and what is in Rows; its Version grows with every write to any part
+	Stock
 	Reserve int64     // units that are in no segment: all of them, when the stock has just been set
 	Rows    []Segment // those that are there, by Number; some may be empty
 }
@@ -37,17 +38,20 @@ type Refill struct {
 	From     []Segment // as they were read: what is taken is all that is in them
 }
 
-// A Segmenter is a store that keeps the stock of a SKU in segments. Setting the stock puts all of it into the reserve and
-// removes the segments. The whole looks to Read, and to its Inventory, as if it were one.
+// A Segmenter is a store that keeps the stock of a SKU in segments. Setting the stock puts all of it into the
+// reserve and removes the segments. The whole looks to Read, and to its Inventory, as if it were one.
 //
-// An Order with a Segment is about that segment: Write and Swap take its Read, Remaining, Version and Fence for the segment's.
+// An Order with a Segment is about that segment: Write and Swap take its Read, Remaining, Version and Fence for the
+// segment's.
 type Segmenter interface {
 	Swapper
 	// Segments returns the stock in parts. It locks nothing.
 	Segments(ctx context.Context, sku SKU) (Segments, error)
-	// Refill does all of g in one step, or nothing: it fails with ErrConflict if a segment has another version than was read, or the
-	// reserve fewer units than are wanted, and otherwise as Write does. The strategy guards the stock from then on.
+	// Refill does all of g in one step, or nothing: it fails with ErrConflict if a segment has another version than
+	// was read, or the reserve fewer units than are wanted, and otherwise as Write does. The strategy guards the
+	// stock from then on.
 	//
-	// Where Write says ErrOutcomeUnknown it says lock.ErrDown: it may have been done, which changes nothing for anybody.
+	// Where Write says ErrOutcomeUnknown it says lock.ErrDown: it may have been done, which changes nothing for
+	// anybody.
 	Refill(ctx context.Context, g Refill) error
 }

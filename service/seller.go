@@ -29,7 +29,8 @@ func UnderLock(l lock.Locker) Seller {
 	}
 }
 
-// InTransaction reads with the row locked, thinks, and writes, in one transaction of the store, which must be a Transactor.
+// InTransaction reads with the row locked, thinks, and writes, in one transaction of the store, which must be a
+// Transactor.
 func InTransaction(ctx context.Context, store Store, sale *Sale) error {
 	transactor, err := Capability[Transactor](store)
 	if err != nil {
@@ -65,8 +66,8 @@ func InTransaction(ctx context.Context, store Store, sale *Sale) error {
 	return err
 }
 
-// readHook calls after once the row has been read, and so locked. A read that failed has locked nothing: the store may run the
-// transaction again, and that wait has the same end as the first.
+// readHook calls after once the row has been read, and so locked. A read that failed has locked nothing: the store
+// may run the transaction again, and that wait has the same end as the first.
 type readHook struct {
 	Store
 	after func()
@@ -80,7 +81,8 @@ func (h readHook) Read(ctx context.Context, sku SKU) (Stock, error) {
 	return stock, err
 }
 
-// Atomically lets the store, which must be a Deductor, do it all in one step. There is nothing to wait for and nothing to lose.
+// Atomically lets the store, which must be a Deductor, do it all in one step. There is nothing to wait for and
+// nothing to lose.
 func Atomically(ctx context.Context, store Store, sale *Sale) error {
 	deductor, err := Capability[Deductor](store)
 	if err != nil {
@@ -101,7 +103,8 @@ func Atomically(ctx context.Context, store Store, sale *Sale) error {
 	return err
 }
 
-// readThinkWrite is the critical section that all this is about. Between the read and the write another instance may do the same.
+// readThinkWrite is the critical section that all this is about. Between the read and the write another instance
+// may do the same.
 func readThinkWrite(ctx context.Context, store Store, sale *Sale) error {
 	stock, err := store.Read(ctx, sale.SKU)
 	if err != nil {
@@ -122,9 +125,10 @@ func readThinkWrite(ctx context.Context, store Store, sale *Sale) error {
 	return nil
 }
 
-// writeFenced is Write, but where the order carries a fence the version that was read is compared too. The fence refuses the holder
-// that writes too late. It cannot refuse one that was paused past its lease and wakes before the next holder has written: the store
-// has not seen the larger fence yet. What that next holder has read is out of date then, and its blind write would lose the other's update. See
+// writeFenced is Write, but where the order carries a fence the version that was read is compared too. The fence
+// refuses the holder that writes too late. It cannot refuse one that was paused past its lease and wakes before the
+// next holder has written: the store has not seen the larger fence yet. What that next holder has read is out of
+// date then, and its blind write would lose the other's update. See
 // docs/adr/0010-a-fenced-write-compares-the-version.md.
 func writeFenced(ctx context.Context, store Store, o Order) error {
 	s, compares := store.(Swapper)

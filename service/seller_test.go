@@ -31,7 +31,7 @@ func setnx(t testing.TB, lease time.Duration) lock.Locker {
 // A setting is a way to sell on a store that it works on.
 type setting struct {
 	name   string
-	way    func(testing.TB) service.Seller
+	seller func(testing.TB) service.Seller
 	store  func(testing.TB) shop
 	fenced bool // by a lock that issues fences
 	racy   bool
@@ -61,7 +61,7 @@ func settings() []setting {
 	}
 }
 
-func everyWay(t *testing.T, test func(t *testing.T, s setting)) {
+func everySeller(t *testing.T, test func(t *testing.T, s setting)) {
 	for _, s := range settings() {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
@@ -71,8 +71,8 @@ func everyWay(t *testing.T, test func(t *testing.T, s setting)) {
 }
 
 func TestReceiptSaysWhatHappened(t *testing.T) {
-	everyWay(t, func(t *testing.T, in setting) {
-		s := stage(t, in.way(t), in.store(t))
+	everySeller(t, func(t *testing.T, in setting) {
+		s := stage(t, in.seller(t), in.store(t))
 		before, err := s.Stock(t.Context(), "", s.sku)
 		if err != nil {
 			t.Fatal(err)
@@ -83,16 +83,29 @@ func TestReceiptSaysWhatHappened(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.SKU != s.sku || r.Quantity != 3 || r.Read != initial || r.Remaining != initial-3 || r.Version != before.Version ||
-			r.Epoch != before.Epoch || r.Strategy != "it" || r.Store != "here" || r.Instance != "app-1" || r.RequestID != "r-1" || r.LeaseLost {
+		if r.SKU != s.sku || r.Quantity != 3 || r.Read != initial || r.Remaining != initial-3 ||
+			r.Version != before.Version ||
+			r.Epoch != before.Epoch || r.Strategy != "it" || r.Store != "here" || r.Instance != "app-1" ||
+			r.RequestID != "r-1" ||
+			r.LeaseLost {
 			t.Errorf("receipt %+v of stock %+v", r, before)
 		}
 		if (r.HolderFence > 0) != in.fenced || r.Fence != uint64(r.HolderFence) {
 			t.Errorf("fence %d held, %d written; want fences: %t", r.HolderFence, r.Fence, in.fenced)
 		}
-		if r.Waited < 0 || r.Held < 0 || r.AcquiredAt.Before(asked) || r.ReleasedAt.Before(r.AcquiredAt) || r.ReleasedAt.After(answered) ||
-			r.Held != r.ReleasedAt.Sub(r.AcquiredAt) || r.Waited > r.AcquiredAt.Sub(asked) {
-			t.Errorf("asked %v, waited %v, from %v to %v held %v, answered %v", asked, r.Waited, r.AcquiredAt, r.ReleasedAt, r.Held, answered)
+		if r.Waited < 0 || r.Held < 0 || r.AcquiredAt.Before(asked) || r.ReleasedAt.Before(r.AcquiredAt) ||
+			r.ReleasedAt.After(answered) ||
+			r.Held != r.ReleasedAt.Sub(r.AcquiredAt) ||
+			r.Waited > r.AcquiredAt.Sub(asked) {
+			t.Errorf(
+				"asked %v, waited %v, from %v to %v held %v, answered %v",
+				asked,
+				r.Waited,
+				r.AcquiredAt,
+				r.ReleasedAt,
+				r.Held,
+				answered,
+			)
 		}
 		page, err := s.Orders(t.Context(), "", s.sku, "", 10)
 		if err != nil || len(page.Orders) != 1 || page.Next != "" {
@@ -107,8 +120,8 @@ func TestReceiptSaysWhatHappened(t *testing.T) {
 }
 
 func TestSoldOut(t *testing.T) {
-	everyWay(t, func(t *testing.T, in setting) {
-		s := stage(t, in.way(t), in.store(t))
+	everySeller(t, func(t *testing.T, in setting) {
+		s := stage(t, in.seller(t), in.store(t))
 		sell := func(quantity int64) error {
 			return second(s.sell(t.Context(), func(r *service.Request) { r.Quantity = quantity }))
 		}
@@ -133,13 +146,14 @@ func TestSoldOut(t *testing.T) {
 	})
 }
 
-// Twice as many buyers as units: all are sold and none twice, except without a lock, which must not be seen here to be right.
+// Twice as many buyers as units: all are sold and none twice, except without a lock, which must not be seen here to
+// be right.
 func TestNobodyOversells(t *testing.T) {
-	everyWay(t, func(t *testing.T, in setting) {
+	everySeller(t, func(t *testing.T, in setting) {
 		if in.racy {
 			t.Skip("it does, on purpose")
 		}
-		s := stage(t, in.way(t), in.store(t))
+		s := stage(t, in.seller(t), in.store(t))
 		var sold, soldOut int
 		var mu sync.Mutex
 		var done sync.WaitGroup
@@ -175,10 +189,11 @@ func TestNobodyOversells(t *testing.T) {
 	})
 }
 
-// A request that comes with an order of another strategy, or of an epoch that is over, is refused by every way that reads first.
+// A request that comes with an order of another strategy, or of an epoch that is over, is refused by every way that
+// reads first.
 func TestAnotherStrategyGuards(t *testing.T) {
-	everyWay(t, func(t *testing.T, in setting) {
-		s := stage(t, in.way(t), in.store(t), func(c *service.Config) { c.Strategies["other"] = c.Strategies["it"] })
+	everySeller(t, func(t *testing.T, in setting) {
+		s := stage(t, in.seller(t), in.store(t), func(c *service.Config) { c.Strategies["other"] = c.Strategies["it"] })
 		if _, err := s.sell(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -193,7 +208,7 @@ func TestAnotherStrategyGuards(t *testing.T) {
 }
 
 func TestStockSetBetweenReadAndWrite(t *testing.T) {
-	m := &meddler{shop: redisStore(t)}
+	m := &hookStore{shop: redisStore(t)}
 	s := stage(t, service.UnderLock(&local.Mutex{}), m)
 	m.read = func(context.Context) {
 		m.read = nil
@@ -215,7 +230,7 @@ func TestHoldIsOnTopOfTheWorkBound(t *testing.T) {
 		}
 		t.Run(in.name, func(t *testing.T) {
 			t.Parallel()
-			s := stage(t, in.way(t), in.store(t), within(work))
+			s := stage(t, in.seller(t), in.store(t), within(work))
 			r, err := s.sell(t.Context(), lab(service.Lab{Hold: hold}))
 			if err != nil || r.Held < hold {
 				t.Errorf("held %v, %v; want %v at least", r.Held, err, hold)

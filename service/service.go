@@ -64,7 +64,7 @@ type Config struct {
 	Strategies   map[string]StrategyConfig // by strategy
 	Stores       map[string]StoreConfig    // by store
 	DefaultStore string                    // the store of requests that name none
-	Wait         time.Duration             // how long a Blocking offer waits if the request does not say
+	Wait         time.Duration             // how long a Blocking strategy waits if the request does not say
 	// Work is the longest stay in the critical section, and the longest store call elsewhere. A way without a lock has
 	// as long again for the store's queue.
 	Work   time.Duration
@@ -117,9 +117,10 @@ type Receipt struct {
 	HolderFence            lock.Fence // Order.Fence is what the write carried: less in the lab
 	Waited, Held           time.Duration
 	AcquiredAt, ReleasedAt time.Time
-	Tries                  int  // how often it read: more than once where others were quicker, or units had to be fetched
-	Wakeups                int  // how often the lock's server woke it while it waited; see lock.Options.OnWake
-	LeaseLost              bool // the lease was lost after the order was written: the order stands
+	// how often it read: more than once where others were quicker, or units had to be fetched
+	Tries     int
+	Wakeups   int  // how often the lock's server woke it while it waited; see lock.Options.OnWake
+	LeaseLost bool // the lease was lost after the order was written: the order stands
 }
 
 // An OrderError is a failed deduction with the id that its order would have, and where: with ErrOutcomeUnknown,
@@ -149,11 +150,11 @@ func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
 	if req.Quantity < 1 || req.Quantity > MaxQuantity {
 		return Receipt{}, &InvalidError{"quantity", fmt.Sprintf("must be from 1 to %d", MaxQuantity)}
 	}
-	offer, ok := s.Strategies[req.Strategy]
+	strategy, ok := s.Strategies[req.Strategy]
 	if !ok {
 		return Receipt{}, fmt.Errorf("%w %q", ErrUnknownStrategy, req.Strategy)
 	}
-	shelf, err := s.shelf(offer, &req)
+	config, err := s.storeConfig(strategy, &req)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -168,14 +169,14 @@ func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
 		return Receipt{}, fmt.Errorf("make order id: %w", err)
 	}
 
-	needs := slices.Concat(offer.Needs, []Dependency{shelf.Needs})
-	if shelf.Data != nil {
-		needs = append(needs, shelf.Data)
+	needs := slices.Concat(strategy.Needs, []Dependency{config.Needs})
+	if config.Data != nil {
+		needs = append(needs, config.Data)
 	}
 	for _, need := range needs {
 		err := need.Err()
 		if errors.Is(err, ErrDataLost) {
-			err = shelf.Data.Look(ctx)
+			err = config.Data.Look(ctx)
 		}
 		if err != nil {
 			return Receipt{}, err
@@ -184,8 +185,8 @@ func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
 		ctx, cancel = need.While(ctx)
 		defer cancel()
 	}
-	if offer.Lock != nil {
-		if err := s.admit(ctx, shelf, req.Store, req.SKU); err != nil {
+	if strategy.Lock != nil {
+		if err := s.admit(ctx, config, req.Store, req.SKU); err != nil {
 			return Receipt{}, &OrderError{id.String(), err, req.SKU, req.Store}
 		}
 	}
@@ -193,7 +194,7 @@ func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
 	if err := stops.at(ctx, BeforeLock); err != nil {
 		return Receipt{}, err
 	}
-	wait, tryOnce, cancel := s.wait(ctx, offer, req.Wait)
+	wait, tryOnce, cancel := s.wait(ctx, strategy, req.Wait)
 	defer cancel()
 
 	sale := &Sale{
@@ -208,7 +209,7 @@ func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
 	}
 	// A client that goes away ends the wait, but not the work.
 	work := WithAdmission(context.WithoutCancel(ctx), Admission{Wait: wait})
-	err = offer.Seller(work, shelf.Store, sale)
+	err = strategy.Seller(work, config.Store, sale)
 	lost := errors.Is(err, lock.ErrLost)
 	if err != nil && !(sale.written && lost) {
 		s.unknown(req.Store, req.SKU, err)
@@ -237,13 +238,13 @@ func slow(err error, needs ...Dependency) error {
 
 // wait bounds the wait of a request.
 func (s *Service) wait(
-	ctx context.Context, offer StrategyConfig, asked *time.Duration,
+	ctx context.Context, strategy StrategyConfig, asked *time.Duration,
 ) (wait context.Context, tryOnce bool, cancel context.CancelFunc) {
 	limit := s.Wait
 	switch {
 	case asked != nil:
 		limit = *asked
-	case !offer.Blocking:
+	case !strategy.Blocking:
 		limit = 0
 	}
 	if tryOnce = limit == 0; tryOnce {
@@ -253,25 +254,32 @@ func (s *Service) wait(
 	return wait, tryOnce, cancel
 }
 
-// StoreFor is the store of a request that names none: the default, or if the offer does not work on it, the first that it does.
-func (s *Service) StoreFor(offer StrategyConfig) string {
-	if len(offer.Stores) > 0 && !slices.Contains(offer.Stores, s.DefaultStore) {
-		return offer.Stores[0]
+// StoreFor is the store of a request that names none: the default, or if the strategy does not work on it, the
+// first that it does.
+func (s *Service) StoreFor(strategy StrategyConfig) string {
+	if len(strategy.Stores) > 0 && !slices.Contains(strategy.Stores, s.DefaultStore) {
+		return strategy.Stores[0]
 	}
 	return s.DefaultStore
 }
 
-func (s *Service) shelf(offer StrategyConfig, req *Request) (StoreConfig, error) {
+func (s *Service) storeConfig(strategy StrategyConfig, req *Request) (StoreConfig, error) {
 	if req.Store == "" {
-		req.Store = s.StoreFor(offer)
+		req.Store = s.StoreFor(strategy)
 	}
 	name := req.Store
-	shelf, ok := s.Stores[name]
+	config, ok := s.Stores[name]
 	switch {
 	case !ok:
-		return StoreConfig{}, &InvalidError{"store", fmt.Sprintf("must be one of %v", slices.Sorted(maps.Keys(s.Stores)))}
-	case len(offer.Stores) > 0 && !slices.Contains(offer.Stores, name):
-		return StoreConfig{}, &InvalidError{"store", fmt.Sprintf("must be %v for strategy %s", offer.Stores, req.Strategy)}
+		return StoreConfig{}, &InvalidError{
+			"store",
+			fmt.Sprintf("must be one of %v", slices.Sorted(maps.Keys(s.Stores))),
+		}
+	case len(strategy.Stores) > 0 && !slices.Contains(strategy.Stores, name):
+		return StoreConfig{}, &InvalidError{
+			"store",
+			fmt.Sprintf("must be %v for strategy %s", strategy.Stores, req.Strategy),
+		}
 	}
-	return shelf, nil
+	return config, nil
 }

@@ -24,7 +24,10 @@ func ParseSKU(s string) (SKU, error) {
 		return "", &InvalidError{"sku", "must not be " + s + ": that is a step in a path"}
 	}
 	if i := strings.IndexFunc(s, foreign); i >= 0 {
-		return "", &InvalidError{"sku", fmt.Sprintf("must consist of A-Z a-z 0-9 . _ : -, but character %d is another", i+1)}
+		return "", &InvalidError{
+			"sku",
+			fmt.Sprintf("must consist of A-Z a-z 0-9 . _ : -, but character %d is another", i+1),
+		}
 	}
 	return SKU(s), nil
 }

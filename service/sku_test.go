@@ -11,7 +11,8 @@ import (
 
 func TestParseSKU(t *testing.T) {
 	for _, good := range []string{
-		"stock", "a", "0", "A-1", "a.b_c:d-e", "...", "a.", "-", ":", "_", strings.Repeat("x", service.MaxSKU), "ABCXYZabcxyz0189._:-",
+		"stock", "a", "0", "A-1", "a.b_c:d-e", "...", "a.", "-", ":", "_",
+		strings.Repeat("x", service.MaxSKU), "ABCXYZabcxyz0189._:-",
 	} {
 		if sku, err := service.ParseSKU(good); err != nil || string(sku) != good {
 			t.Errorf("ParseSKU(%q) = %q, %v; want it as it is", good, sku, err)
@@ -51,7 +52,10 @@ func TestParseSKU(t *testing.T) {
 var goodSKU = regexp.MustCompile(`\A[A-Za-z0-9._:\-]{1,64}\z`)
 
 func FuzzParseSKU(f *testing.F) {
-	for _, seed := range []string{"stock", "", "a{b}", "a/b", "a\n", "\xff", "é", strings.Repeat("x", 64), strings.Repeat("x", 65), "A-1.b_c:d"} {
+	for _, seed := range []string{
+		"stock", "", "a{b}", "a/b", "a\n", "\xff", "é", "A-1.b_c:d",
+		strings.Repeat("x", 64), strings.Repeat("x", 65),
+	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

@@ -47,10 +47,10 @@ type Store interface {
 	// Read returns what is in stock now. It locks nothing.
 	Read(ctx context.Context, sku SKU) (Stock, error)
 
-	// Write sets the quantity to o.Remaining *whatever it is now*, adds one to the version and records o, in one step. That
-	// is the write of read, think, write, and without a lock it loses updates.
-	// It writes nothing and fails with ErrStaleFence if o.Fence is not 0 and smaller than the stock's,
-	// with a GuardError if another strategy has written in this epoch, with ErrStockReset if o.Epoch is over.
+	// Write sets the quantity to o.Remaining *whatever it is now*, adds one to the version and records o, in one
+	// step. That is the write of read, think, write, and without a lock it loses updates. It writes nothing and
+	// fails with ErrStaleFence if o.Fence is not 0 and smaller than the stock's, with a GuardError if another
+	// strategy has written in this epoch, with ErrStockReset if o.Epoch is over.
 	Write(ctx context.Context, o Order) error
 }
 
@@ -62,7 +62,8 @@ type Swapper interface {
 
 // A Deductor is a store that can deduct in one atomic step: what to use when you can.
 type Deductor interface {
-	// Deduct fills in what was read and written, and records the order. It fails with a SoldOutError if too few are left, and as Write does.
+	// Deduct fills in what was read and written, and records the order. It fails with a SoldOutError if too few are
+	// left, and as Write does.
 	Deduct(ctx context.Context, o Order) (Order, error)
 }
 
@@ -109,8 +110,8 @@ type Inventory interface {
 	SetIf(ctx context.Context, sku SKU, quantity int64, c Condition) (Stock, error)
 	// Seed is Set for a SKU that does not exist; another is left alone.
 	Seed(ctx context.Context, sku SKU, quantity int64) error
-	// Orders returns up to limit orders of the current epoch in the order in which they were written, from cursor on ("" is
-	// the first page), and the cursor of the next page, or "".
+	// Orders returns up to limit orders of the current epoch in the order in which they were written, from cursor
+	// on ("" is the first page), and the cursor of the next page, or "".
 	Orders(ctx context.Context, sku SKU, cursor string, limit int) (page []Order, next string, err error)
 }
 
@@ -119,9 +120,9 @@ type Inventory interface {
 //
 // It travels in ctx beside the deadline, and like that for every call in its scope: each of them may have to queue.
 type Admission struct {
-	// Begun is for what is left of a sale that has begun: it holds a lock for which others wait, or has read what it is
-	// about to write. A store that is overloaded refuses newcomers, not those: to refuse them would waste what was done,
-	// and keep the others waiting.
+	// Begun is for what is left of a sale that has begun: it holds a lock for which others wait, or has read what
+	// it is about to write. A store that is overloaded refuses newcomers, not those: to refuse them would waste
+	// what was done, and keep the others waiting.
 	Begun bool
 	// Wait ends the wait in the queue, and not what has been let in: a client that goes away leaves the queue, but a
 	// write that has begun is finished. nil: ctx ends both.

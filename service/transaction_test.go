@@ -17,7 +17,8 @@ func lockRow(t *testing.T, db *repo.MySQL, s *scene) (free func()) {
 	t.Helper()
 	locked, leave, left := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
-		left <- db.Transact(context.WithoutCancel(t.Context()), s.sku, false, func(ctx context.Context, tx service.Store) error {
+		ctx := context.WithoutCancel(t.Context())
+		left <- db.Transact(ctx, s.sku, false, func(ctx context.Context, tx service.Store) error {
 			if _, err := tx.Read(ctx, s.sku); err != nil {
 				return err
 			}
@@ -44,8 +45,8 @@ func lockRow(t *testing.T, db *repo.MySQL, s *scene) (free func()) {
 	return free
 }
 
-// A thinker is MySQL with a test inside the transaction.
-type thinker struct {
+// A thinkingStore is MySQL with a test inside the transaction.
+type thinkingStore struct {
 	*repo.MySQL
 	entering func()                      // before the row is asked for
 	writing  func(context.Context) error // instead of the write, unless it returns nil
@@ -53,22 +54,27 @@ type thinker struct {
 	attempts int
 }
 
-type thought struct {
+type thinkingTx struct {
 	service.Store
-	*thinker
+	*thinkingStore
 }
 
-func (th *thinker) Transact(ctx context.Context, about service.SKU, once bool, do func(context.Context, service.Store) error) error {
+func (th *thinkingStore) Transact(
+	ctx context.Context,
+	about service.SKU,
+	once bool,
+	do func(context.Context, service.Store) error,
+) error {
 	return th.MySQL.Transact(ctx, about, once, func(ctx context.Context, tx service.Store) error {
 		th.attempts++
 		if th.entering != nil {
 			th.entering()
 		}
-		return do(ctx, thought{tx, th})
+		return do(ctx, thinkingTx{tx, th})
 	})
 }
 
-func (th thought) Read(ctx context.Context, sku service.SKU) (service.Stock, error) {
+func (th thinkingTx) Read(ctx context.Context, sku service.SKU) (service.Stock, error) {
 	if th.reading != nil {
 		if err := th.reading(th.attempts); err != nil {
 			return service.Stock{}, err
@@ -77,7 +83,7 @@ func (th thought) Read(ctx context.Context, sku service.SKU) (service.Stock, err
 	return th.Store.Read(ctx, sku)
 }
 
-func (th thought) Write(ctx context.Context, o service.Order) error {
+func (th thinkingTx) Write(ctx context.Context, o service.Order) error {
 	if th.writing != nil {
 		if err := th.writing(ctx); err != nil {
 			return err
@@ -87,7 +93,7 @@ func (th thought) Write(ctx context.Context, o service.Order) error {
 }
 
 func TestTransactionWaitsForTheRow(t *testing.T) {
-	db := &thinker{MySQL: mysqlStore(t)}
+	db := &thinkingStore{MySQL: mysqlStore(t)}
 	s := stage(t, service.InTransaction, db)
 	free := lockRow(t, db.MySQL, s)
 	var freed time.Time
@@ -139,7 +145,7 @@ func TestTransactionIsLeftByItsClientAndItsServer(t *testing.T) {
 		"server down": {func(s *scene, _ context.CancelCauseFunc) { s.keeping.turn(t, down) }, lock.ErrDown},
 	} {
 		t.Run(name, func(t *testing.T) {
-			db := &thinker{MySQL: mysqlStore(t)}
+			db := &thinkingStore{MySQL: mysqlStore(t)}
 			s := stage(t, service.InTransaction, db)
 			free := lockRow(t, db.MySQL, s)
 			ctx, leave := context.WithCancelCause(t.Context())
@@ -173,7 +179,7 @@ func TestTransactionOutlivesTheWait(t *testing.T) {
 
 // A transaction that hangs with the row locked is ended by the bound: nothing is written, and the row is free.
 func TestTransactionWorkBound(t *testing.T) {
-	db := &thinker{MySQL: mysqlStore(t)}
+	db := &thinkingStore{MySQL: mysqlStore(t)}
 	s := stage(t, service.InTransaction, db, within(3*time.Second))
 	db.writing = func(ctx context.Context) error {
 		<-ctx.Done()
@@ -190,33 +196,41 @@ func TestTransactionWorkBound(t *testing.T) {
 
 // What fails after the write, in the commit, was not sold.
 func TestTransactionRolledBack(t *testing.T) {
-	db := &thinker{MySQL: mysqlStore(t)}
+	db := &thinkingStore{MySQL: mysqlStore(t)}
 	s := stage(t, service.InTransaction, db)
 	broken := errors.New("the power went")
-	s.Strategies["it"] = service.StrategyConfig{Seller: func(ctx context.Context, store service.Store, sale *service.Sale) error {
-		return service.InTransaction(ctx, undone{store, db.MySQL, broken}, sale)
-	}}
+	s.Strategies["it"] = service.StrategyConfig{
+		Seller: func(ctx context.Context, store service.Store, sale *service.Sale) error {
+			return service.InTransaction(ctx, rolledBack{store, db.MySQL, broken}, sale)
+		},
+	}
 	_, err := s.sell(t.Context(), wait(time.Minute))
 	fails(t, err, all(broken))
 	s.sold(t, 0)
 }
 
-// undone fails at the last moment, when do is through.
-type undone struct {
+// rolledBack fails at the last moment, when do is through.
+type rolledBack struct {
 	service.Store
 	db  *repo.MySQL
 	err error
 }
 
-func (u undone) Transact(ctx context.Context, about service.SKU, once bool, do func(context.Context, service.Store) error) error {
+func (u rolledBack) Transact(
+	ctx context.Context,
+	about service.SKU,
+	once bool,
+	do func(context.Context, service.Store) error,
+) error {
 	return u.db.Transact(ctx, about, once, func(ctx context.Context, tx service.Store) error {
 		return errors.Join(do(ctx, tx), u.err)
 	})
 }
 
-// A transaction that the server asks to run again, as after a deadlock, waits for the row no longer than the first time.
+// A transaction that the server asks to run again, as after a deadlock, waits for the row no longer than the first
+// time.
 func TestTransactionRunAgainIsStillBoundByTheWait(t *testing.T) {
-	db := &thinker{MySQL: mysqlStore(t)}
+	db := &thinkingStore{MySQL: mysqlStore(t)}
 	s := stage(t, service.InTransaction, db)
 	free := lockRow(t, db.MySQL, s)
 	db.reading = func(attempt int) error {

@@ -130,7 +130,7 @@ func TestUnknownOutcomeKeepsTheNextOneFromReading(t *testing.T) {
 			p, far, near := proxiedMySQL(t)
 			a := stage(t, service.UnderLock(here), far, within(time.Second))
 			read := make(chan struct{})
-			m := &meddler{shop: near}
+			m := &hookStore{shop: near}
 			m.read = func(context.Context) { m.read = nil; close(read) }
 			b := stage(t, service.UnderLock(there), comparing{m, near.(service.Swapper)})
 
@@ -187,7 +187,7 @@ func TestUnknownOutcomeKeepsTheNextOneFromReading(t *testing.T) {
 // A sale whose outcome is not known is not tried again: of the write that was lost, or of its reply, there is one
 // order or none.
 func TestUnknownOutcomeIsNotTriedAgain(t *testing.T) {
-	for name, way := range map[string]func() service.Seller{
+	for name, seller := range map[string]func() service.Seller{
 		"under a lock": func() service.Seller { return service.UnderLock(&local.Mutex{}) },
 		"segmented":    func() service.Seller { return segmented(&local.Mutex{}, 1) },
 		"optimistic":   func() service.Seller { return service.Optimistically(service.OptimisticOptions{}) },
@@ -210,7 +210,7 @@ func TestUnknownOutcomeIsNotTriedAgain(t *testing.T) {
 						word = "evalsha"
 						p, far, near = proxiedRedis(t)
 					}
-					s := stage(t, way(), far, within(2*time.Second))
+					s := stage(t, seller(), far, within(2*time.Second))
 					// The first one fetches units for a segment, and opens the connection.
 					if _, err := s.sell(t.Context()); err != nil {
 						t.Fatal(err)
@@ -256,6 +256,10 @@ func (s slowEnd) Transact(context.Context, service.SKU, bool, func(context.Conte
 // counts, not the wait: "held" would say that nothing was written.
 func TestUnknownOutcomeOfATransactionIsNotHeld(t *testing.T) {
 	wait, end := context.WithCancel(t.Context())
-	err := service.InTransaction(t.Context(), slowEnd{redisStore(t), end}, &service.Sale{Options: lock.Options{Wait: wait}})
+	err := service.InTransaction(
+		t.Context(),
+		slowEnd{redisStore(t), end},
+		&service.Sale{Options: lock.Options{Wait: wait}},
+	)
 	fails(t, err, all(service.ErrOutcomeUnknown), lock.ErrHeld)
 }

@@ -56,7 +56,8 @@ func hold(t *testing.T, l lock.Locker, s *scene) (release func()) {
 	}
 }
 
-// Who waits, and for how long. "In vain" ends a wait while the lock is held; "in turn" gives the lock back when it has been asked for.
+// Who waits, and for how long. "In vain" ends a wait while the lock is held; "in turn" gives the lock back when it
+// has been asked for.
 func TestWait(t *testing.T) {
 	long, short := time.Minute, time.Second
 	zero := time.Duration(0)
@@ -113,7 +114,7 @@ func TestWait(t *testing.T) {
 func TestWaitedAndHeldAreApart(t *testing.T) {
 	l := &local.Mutex{}
 	asked := make(chan struct{}, 1)
-	m := &meddler{shop: redisStore(t)}
+	m := &hookStore{shop: redisStore(t)}
 	s := stage(t, service.UnderLock(announced{l, asked}), m)
 	release := hold(t, l, s)
 	var freed, read time.Time
@@ -155,7 +156,7 @@ func TestClientGoesAwayFromTheQueue(t *testing.T) {
 func TestDependencyDown(t *testing.T) {
 	for _, name := range []string{"lock", "store"} {
 		t.Run(name, func(t *testing.T) {
-			l := &landlord{asked: make(chan struct{}, 1)}
+			l := &revocableLock{asked: make(chan struct{}, 1)}
 			s := stage(t, service.UnderLock(l), redisStore(t))
 			need := map[string]*switched{"lock": s.serving, "store": s.keeping}[name]
 			down := &lock.DownError{Server: name, Reason: "the test says so"}
@@ -206,7 +207,7 @@ func TestDependencyGoesDownWhileWaiting(t *testing.T) {
 
 // Going down does not end a critical section: what has begun is finished.
 func TestDependencyGoesDownInside(t *testing.T) {
-	m := &meddler{shop: redisStore(t)}
+	m := &hookStore{shop: redisStore(t)}
 	s := stage(t, service.UnderLock(&local.Mutex{}), m)
 	m.read = func(context.Context) {
 		m.read = nil

@@ -4,14 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
 )
 
+// groupBound is how long awaitGroup waits.
 const groupBound = 500 * time.Millisecond
 
 var errNotRunning = errors.New("not running")
@@ -20,21 +24,21 @@ var errNotRunning = errors.New("not running")
 type command struct {
 	path string
 	args []string
-	env  []string // nil: that of this process
+	env  []string // nil: the environment of this process
 	dir  string
 	log  string // its output is appended to this file
 }
 
-// start launches the command. Its parent-death signal is last: see leave.
-func (c command) start(last syscall.Signal) (*child, error) {
+// start launches the command. onDeath is its parent-death signal: see processGroup.
+func (c command) start(onDeath syscall.Signal) (*child, error) {
 	log, err := os.OpenFile(c.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, err
 	}
-	defer log.Close() // the child has its own copy, so no goroutine is needed to pass output on
+	defer log.Close() // the child has its own copy, so no goroutine is needed to copy output
 	cmd := exec.Command(c.path, c.args...)
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = c.env, c.dir, log, log
-	cmd.SysProcAttr = leave(last)
+	cmd.SysProcAttr = processGroup(onDeath)
 	p := &child{cmd: cmd, exit: make(chan struct{})}
 	started := make(chan error)
 	go p.own(started)
@@ -64,19 +68,21 @@ func (c command) finish(ctx context.Context) error {
 	return nil
 }
 
-// A child is one run of a child process, in a process group of its own: Ctrl-C in a terminal reaches this process alone, which then
-// stops its children in the right order.
+// A child is one run of a child process, in a process group of its own: Ctrl-C in a terminal reaches only this process,
+// which then stops its children in the right order.
 type child struct {
 	cmd  *exec.Cmd
 	exit chan struct{}
 
-	mu     sync.Mutex // held over every signal and over the reaping, so that no signal goes to a pid that was given to another
+	// mu is held for every signal and for the reaping, so that no signal goes to a pid that now belongs to another
+	// process.
+	mu     sync.Mutex
 	reaped bool
 }
 
-// own starts the child, waits for its end and closes exit. It keeps its thread for all that time: Linux sends the parent-death
-// signal when the *thread* that forked ends, and the runtime ends threads as it likes, so from any other goroutine the safety
-// net could kill a healthy child. The price is one sleeping thread per child.
+// own starts the child, waits for its end and closes exit. It keeps its thread for all that time: Linux sends the
+// parent-death signal when the *thread* that forked ends, and the runtime ends threads whenever it likes. So a signal
+// that was set from another goroutine could kill a healthy child. The price is one sleeping thread per child.
 func (c *child) own(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -90,9 +96,10 @@ func (c *child) own(started chan<- error) {
 	close(c.exit)
 }
 
-// awaitGroup waits until the killed rest of the group is gone, which this process cannot wait(2) for: nginx's workers keep the port
-// open for some milliseconds after their master. Signal 0 is only a question, so it does no harm if the number belongs to another
-// group by now. The bound is for a container whose first process never reaps: a zombie counts as alive, but holds nothing.
+// awaitGroup waits until the rest of the killed group is gone. This process cannot wait(2) for it: nginx's workers
+// keep the port open for some milliseconds after their master. Signal 0 only asks whether the group exists, so it
+// does no harm if the number belongs to another group by now. The bound is for a container whose first process never
+// reaps: there, a zombie counts as alive, but it holds no resources.
 func (c *child) awaitGroup() {
 	for deadline := time.Now().Add(groupBound); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		if syscall.Kill(-c.pid(), 0) != nil {
@@ -111,7 +118,8 @@ func (c *child) outcome() string {
 	return c.cmd.ProcessState.String()
 }
 
-// signal sends sig to the whole group, except SIGTERM: a leader tells its workers itself, and in its own order.
+// signal sends sig to the whole group, except SIGTERM, which goes to the leader: it stops its workers itself, in its
+// own order.
 func (c *child) signal(sig syscall.Signal) error {
 	to := -c.pid()
 	if sig == syscall.SIGTERM {
@@ -131,4 +139,74 @@ func (c *child) signal(sig syscall.Signal) error {
 		c.awaitStop()
 	}
 	return nil
+}
+
+// A MissingError says that a program is not installed, and how to install it.
+type MissingError struct {
+	Program string // what was looked for
+	Install string // the shell command that installs it
+}
+
+func (e *MissingError) Error() string {
+	return e.Program + " not found on PATH: " + e.Install
+}
+
+// find looks for a program on PATH, under any of its names, and in the sbin folders beside those of PATH: an ordinary
+// user of Debian has /usr/bin on PATH, but mariadbd and nginx are in /usr/sbin.
+func find(install string, names ...string) (string, error) {
+	for _, name := range names {
+		if path, err := exec.LookPath(name); err == nil {
+			return filepath.Abs(path)
+		}
+		for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+			path := filepath.Join(filepath.Dir(dir), "sbin", name)
+			if filepath.IsAbs(path) && isProgram(path) {
+				return path, nil
+			}
+		}
+	}
+	return "", &MissingError{names[0], install}
+}
+
+func isProgram(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
+}
+
+// How much of a log is quoted: enough for the head of a Java stack trace, and for the three lines of mariadbd that say
+// what is wrong.
+const (
+	tailLines = 15
+	tailBytes = 4 << 10
+)
+
+// size returns the length of a log now. The error of a start quotes only what comes after it.
+func size(log string) int64 {
+	info, err := os.Stat(log)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+// tail returns the last lines of log after from, as the end of an error message. It is empty if there are none.
+func tail(log string, from int64) string {
+	f, err := os.Open(log)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	if end, err := f.Seek(0, io.SeekEnd); err == nil {
+		from = max(from, end-tailBytes)
+	}
+	if _, err := f.Seek(from, io.SeekStart); err != nil {
+		return ""
+	}
+	text, err := io.ReadAll(io.LimitReader(f, tailBytes))
+	if err != nil || len(text) == 0 {
+		return ""
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	lines = lines[max(0, len(lines)-tailLines):]
+	return "; the last lines of " + log + ":\n  " + strings.Join(lines, "\n  ")
 }

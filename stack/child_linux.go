@@ -7,15 +7,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// leave gives the child a process group of its own and a safety net: the signal that the kernel sends it when this process
-// dies without having stopped it. The net has holes: it knows the leader only, so last is SIGTERM where the leader must end
-// its workers, and it is lost when the child changes its user.
-func leave(last syscall.Signal) *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: last}
+// processGroup gives the child a process group of its own, and a parent-death signal: the kernel sends onDeath to the
+// child when this process dies without having stopped it. That is no guarantee. Only the leader gets the signal, so it
+// must be SIGTERM for a leader that has to end its workers. And it is lost when the child changes its user.
+func processGroup(onDeath syscall.Signal) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: onDeath}
 }
 
-// reap waits for the end, kills what the leader left behind in its group, and only then frees the pid: as long as the leader is
-// a zombie, neither its pid nor its group's can belong to anybody else.
+// reap waits for the end, kills what the leader left behind in its group, and only then frees the pid. While the
+// leader is a zombie, neither its pid nor its group's number can be given to another process.
 func (c *child) reap() {
 	for {
 		err := unix.Waitid(unix.P_PID, c.pid(), nil, unix.WEXITED|unix.WNOWAIT, nil)
@@ -30,7 +30,8 @@ func (c *child) reap() {
 	c.reaped = true
 }
 
-// awaitStop waits until the child has stopped after a SIGSTOP, or has ended: kill(2) returns before the signal has its effect.
+// awaitStop waits until the child has stopped after a SIGSTOP, or has ended. kill(2) returns before the signal takes
+// effect.
 func (c *child) awaitStop() {
 	for {
 		err := unix.Waitid(unix.P_PID, c.pid(), nil, unix.WSTOPPED|unix.WEXITED|unix.WNOWAIT, nil)

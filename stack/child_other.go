@@ -4,11 +4,12 @@ package stack
 
 import "syscall"
 
-// leave gives the child a process group of its own. There is no parent-death signal here: a child outlives a killed parent.
-func leave(syscall.Signal) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+// processGroup gives the child a process group of its own. There is no parent-death signal here: a child outlives a
+// killed parent.
+func processGroup(syscall.Signal) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-// reap waits for the end, and kills what the leader left behind. Without a waitid that can leave a zombie, the group's number is
-// free for a moment before the kill; on Linux it is not.
+// reap waits for the end, and kills what the leader left behind. There is no waitid here that leaves a zombie, so the
+// group's number is free for a moment before the kill. On Linux it is not.
 func (c *child) reap() {
 	_ = c.cmd.Wait()
 	c.mu.Lock()
@@ -17,5 +18,5 @@ func (c *child) reap() {
 	c.reaped = true
 }
 
-// awaitStop does nothing: here Pause returns when the signal is sent, which is a moment before it has its effect.
+// awaitStop does nothing. Here Pause returns when the signal is sent, which is a moment before it takes effect.
 func (c *child) awaitStop() {}

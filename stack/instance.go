@@ -16,21 +16,17 @@ import (
 	"time"
 )
 
-// aliveBound is how long an instance may be alive without being ready before that has to do. A backend that is missing on purpose
-// must not keep the others from being shown.
+// aliveBound is how long to wait for an instance that is alive to become ready. After that, alive is enough: a backend
+// that is missing on purpose must not keep the others from being shown.
 const aliveBound = 5 * time.Second
 
-// The usual ports, which are taken if they are free: commands in the documents then work as they stand. Instances have
-// theirs in Serve.
-const (
-	app       = "app"
-	frontPort = 8080
-)
+// app is the first part of the name of an instance.
+const app = "app"
 
-// Serve starts n instances of `stock serve` in parallel, on ports 8088, 8089 and 8090, and for operators
-// 9090, 9091 and 9092, where they are free. They are told of the
-// backends of the stack, and get Options.Env and then env. It returns when each is ready, or alive for 5 s: the event then says
-// what it lacks. On error it leaves none of the n running.
+// Serve starts n instances of `stock serve` in parallel. Their environment has the addresses of the stack's backends,
+// then Options.Env, then env. They listen on ports 8088, 8089 and 8090, and for operators on 9090, 9091 and 9092, if
+// these are free. Serve returns when each instance is ready, or has been alive for 5 s: the event then says what it
+// lacks. On error it leaves none of the n running.
 func (s *Stack) Serve(ctx context.Context, n int, env ...string) ([]*Server, error) {
 	program := s.options.Binary
 	if program == "" {
@@ -80,12 +76,12 @@ func (s *Stack) Serve(ctx context.Context, n int, env ...string) ([]*Server, err
 func (s *Stack) instance(program string, env []string, adminPorts []int) builder {
 	given := s.given()
 	return func(_ context.Context, name, dir string, port int) (*Server, error) {
-		admin, err := s.claim(adminPorts...)
+		admin, err := s.reserve(adminPorts...)
 		if err != nil {
 			return nil, err
 		}
 		cmd := command{path: program, args: []string{"serve"}, dir: dir, log: filepath.Join(s.Dir, name+".log")}
-		// The instance's own last: neither Options.Env nor env can make two instances collide.
+		// The instance's own come last, so that neither Options.Env nor env can make two instances collide.
 		cmd.env = append(slices.Clip(env),
 			"STOCK_ADDR="+local(port), "STOCK_ADMIN_ADDR="+local(admin), "STOCK_INSTANCE="+name)
 		server := &Server{
@@ -97,7 +93,8 @@ func (s *Stack) instance(program string, env []string, adminPorts []int) builder
 	}
 }
 
-// instanceReady wants 200 from /readyz and there every backend up that was given, or, aliveBound after the launch, 200 from /livez.
+// instanceReady wants 200 from /readyz, with every given backend up. From aliveBound after the launch on, 200 from
+// /livez is enough.
 func (s *Server) instanceReady(ctx context.Context, name string, given []Kind) error {
 	body, err := get(ctx, s.URL+"/readyz", name)
 	if err == nil {
@@ -117,7 +114,8 @@ func (s *Server) instanceReady(ctx context.Context, name string, given []Kind) e
 	return nil
 }
 
-// backendsUp looks into a reply of /readyz. An instance is ready as soon as it can sell in any way; a run wants all of them.
+// backendsUp reads a reply of /readyz. An instance is ready as soon as it can sell in any way, but a run wants all
+// backends.
 func backendsUp(body []byte, given []Kind) error {
 	var reply struct {
 		Backends map[Kind]struct {
@@ -137,7 +135,8 @@ func backendsUp(body []byte, given []Kind) error {
 	return errors.Join(down...)
 }
 
-// get wants 200, and from the instance of that name if one is given.
+// get returns the body of a reply with status 200. If name is not empty, the reply must come from the instance of that
+// name.
 func get(ctx context.Context, url, name string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -161,4 +160,37 @@ func get(ctx context.Context, url, name string) ([]byte, error) {
 		return nil, fmt.Errorf("%s answered %d: %s", url, res.StatusCode, strings.TrimSpace(string(body)))
 	}
 	return body, nil
+}
+
+// Env returns the addresses of the backends for an instance, as KEY=value. It has the first of each kind, because
+// several addresses of Redis would mean a cluster. A backend that the stack does not have is empty, so that no
+// instance uses the default address, where another server may listen.
+func (s *Stack) Env() []string {
+	url := func(kind Kind) string {
+		if server := s.Server(string(kind)); server != nil {
+			return server.URL
+		}
+		return ""
+	}
+	var masters []string
+	for i := 2; s.Server(fmt.Sprintf("%s-%d", Redis, i)) != nil; i++ {
+		masters = append(masters, s.Server(fmt.Sprintf("%s-%d", Redis, i)).URL)
+	}
+	return []string{
+		"STOCK_REDIS_ADDRS=" + url(Redis),
+		"STOCK_REDLOCK_ADDRS=" + strings.Join(masters, ","),
+		"STOCK_ZOOKEEPER_HOSTS=" + url(ZooKeeper),
+		"STOCK_MYSQL_DSN=" + url(MySQL),
+	}
+}
+
+// given returns the backends whose addresses the instances get.
+func (s *Stack) given() []Kind {
+	return slices.DeleteFunc([]Kind{Redis, ZooKeeper, MySQL},
+		func(kind Kind) bool { return s.Server(string(kind)) == nil })
+}
+
+// foreignEnv returns the environment without STOCK_*: the settings of a developer's shell are not for these instances.
+func foreignEnv() []string {
+	return slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "STOCK_") })
 }

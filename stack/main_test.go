@@ -20,7 +20,8 @@ import (
 	"example.com/stock/stack"
 )
 
-// The test binary is also the programs that the tests run: `serve`, a small instance, and `orphan`, a parent that will be killed.
+// The test binary is also the programs that the tests run: `serve`, a small instance, and `orphan`, a parent that is
+// to be killed.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
@@ -35,7 +36,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// serve answers /livez and /readyz as an instance does. POST /sell counts, POST /die counts and drops the connection, /count tells.
+// serve answers /livez and /readyz as an instance does. POST /sell counts, POST /die counts and drops the connection,
+// and /count returns the count.
 func serve() {
 	name := os.Getenv("STOCK_INSTANCE")
 	if os.Getenv("FAKE_CRASH") == name {
@@ -50,9 +52,11 @@ func serve() {
 			http.Error(w, os.Getenv("FAKE_UNREADY"), http.StatusServiceUnavailable)
 			return
 		}
-		fmt.Fprintf(w, `{"backends":{"redis":{"up":%v,"reason":"no redis yet"},"mysql":{"up":false}}}`, os.Getenv("FAKE_DOWN") == "")
+		fmt.Fprintf(w, `{"backends":{"redis":{"up":%v,"reason":"no redis yet"},"mysql":{"up":false}}}`,
+			os.Getenv("FAKE_DOWN") == "")
 	})
-	mux.HandleFunc("GET /env", func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, os.Getenv(r.URL.Query().Get("key"))) })
+	mux.HandleFunc("GET /env",
+		func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, os.Getenv(r.URL.Query().Get("key"))) })
 	mux.HandleFunc("GET /count", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, sold.Load()) })
 	mux.HandleFunc("POST /sell", func(w http.ResponseWriter, r *http.Request) {
 		sold.Add(1)
@@ -62,10 +66,13 @@ func serve() {
 		sold.Add(1)
 		panic(http.ErrAbortHandler)
 	})
-	server := &http.Server{Addr: os.Getenv("STOCK_ADDR"), Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("X-Instance", name)
-		mux.ServeHTTP(w, r)
-	})}
+	server := &http.Server{
+		Addr: os.Getenv("STOCK_ADDR"),
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("X-Instance", name)
+			mux.ServeHTTP(w, r)
+		}),
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, func() { _ = server.Close() })
@@ -85,7 +92,7 @@ func orphan() {
 	select {}
 }
 
-// start is stack.Start with a Stop at the end of the test, and a check that nothing is left.
+// start starts a stack. At the end of the test it stops it and checks that nothing is left.
 func start(t *testing.T, o stack.Options) *stack.Stack {
 	t.Helper()
 	s, err := stack.Start(t.Context(), o)
@@ -101,7 +108,7 @@ func start(t *testing.T, o stack.Options) *stack.Stack {
 	return s
 }
 
-// need is the server of that name, or the end of the test.
+// need returns the server of that name. It ends the test if the server is missing.
 func need(t *testing.T, s *stack.Stack, name string) *stack.Server {
 	t.Helper()
 	if reason := s.Missing()[name]; reason != "" {
@@ -144,15 +151,15 @@ func processes(dir string) []string {
 	return found
 }
 
-// within polls until ok or the end of a generous time.
+// within polls until ok returns true, for as long as a busy computer may take.
 func within(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 	defer cancel()
 	for !ok() {
 		select {
 		case <-ctx.Done():
-			t.Fatalf("not within a minute: %s", what)
+			t.Fatalf("not within 90 s: %s", what)
 		case <-time.After(10 * time.Millisecond):
 		}
 	}

@@ -17,7 +17,8 @@ import (
 
 const installMariaDB = "apt-get install mariadb-server"
 
-// mariadb prepares a MariaDB with an empty database "stock" and a root without password, which only 127.0.0.1 can reach.
+// mariadb prepares a MariaDB with an empty database "stock" and a root without a password, which only 127.0.0.1 can
+// reach.
 func (s *Stack) mariadb(ctx context.Context, name, dir string, port int) (*Server, error) {
 	program, err := find(installMariaDB, "mariadbd", "mysqld")
 	if err != nil {
@@ -32,10 +33,11 @@ func (s *Stack) mariadb(ctx context.Context, name, dir string, port int) (*Serve
 		"--innodb-log-file-size=16M", "--skip-log-bin", "--skip-name-resolve",
 	}
 	if os.Geteuid() == 0 {
-		common = append(common, "--user=root") // it refuses to run as root unless told to
+		common = append(common, "--user=root") // otherwise it refuses to run as root
 	}
 	cmd := command{path: install, dir: dir, log: filepath.Join(s.Dir, name+".log")}
-	cmd.args = append(common, "--auth-root-authentication-method=normal", "--skip-test-db", "--innodb-flush-log-at-trx-commit=0")
+	cmd.args = append(common, "--auth-root-authentication-method=normal", "--skip-test-db",
+		"--innodb-flush-log-at-trx-commit=0")
 	if err := initialise(ctx, cmd, filepath.Join(dir, "initialised")); err != nil {
 		return nil, err
 	}
@@ -47,8 +49,9 @@ func (s *Stack) mariadb(ctx context.Context, name, dir string, port int) (*Serve
 		"--max-connections=400", "--innodb-buffer-pool-size=64M", "--key-buffer-size=1M", "--performance-schema=OFF",
 		"--innodb-buffer-pool-load-at-startup=OFF", "--innodb-buffer-pool-dump-at-shutdown=OFF",
 		"--character-set-server=utf8mb4",
-		// A commit is written to the operating system at once and synced once a second. A killed server loses no commit; a
-		// computer that loses power loses up to a second of them. A real shop pays for 1, and its commits are slower.
+		// A commit is written to the operating system at once and synced once a second. A killed server loses no
+		// commit; a computer that loses power loses up to a second of them. A real shop uses 1, and its commits are
+		// slower.
 		"--innodb-flush-log-at-trx-commit=2",
 	)
 	return &Server{
@@ -59,7 +62,7 @@ func (s *Stack) mariadb(ctx context.Context, name, dir string, port int) (*Serve
 	}, nil
 }
 
-// initialise makes the system tables, once.
+// initialise makes the system tables, unless the file mark says that they exist.
 func initialise(ctx context.Context, cmd command, mark string) error {
 	if _, err := os.Stat(mark); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -70,7 +73,8 @@ func initialise(ctx context.Context, cmd command, mark string) error {
 	return os.WriteFile(mark, nil, 0o600)
 }
 
-// mariadbReady asks whose data it serves, to tell ours from another that has the port, and makes the database if there is none.
+// mariadbReady asks which data folder is served, to tell ours from another server on the port, and makes the database
+// if there is none.
 func mariadbReady(ctx context.Context, addr, dir string) error {
 	config := mysql.NewConfig()
 	config.User, config.Net, config.Addr, config.Logger = "root", "tcp", addr, &mysql.NopLogger{}

@@ -9,8 +9,8 @@ import (
 	"github.com/alicebob/miniredis/v2"
 )
 
-// miniRedis prepares the stand-in for redis-server: good for every command that this service sends, but without CONFIG, CLIENT and
-// replication, and with nothing kept over a restart, AOF or not.
+// miniRedis prepares the stand-in for redis-server. It knows every command that this service sends, but not CONFIG,
+// CLIENT and replication. It keeps nothing over a restart, with or without an AOF.
 func miniRedis(why string, port int) *Server {
 	return &Server{
 		StandIn: why + "; an embedded miniredis stands in",
@@ -37,7 +37,7 @@ type mini struct {
 
 func startMini(addr string) (run, error) {
 	m := &mini{server: miniredis.NewMiniRedis(), exit: make(chan struct{})}
-	// Unless told so, its TTLs elapse only when a test moves the clock: a lease would never run out.
+	// By default its TTLs elapse only when a test moves the clock: a lease would never run out.
 	m.server.ClockTTL(true)
 	if err := m.server.StartAddr(addr); err != nil {
 		return nil, err
@@ -49,8 +49,8 @@ func (m *mini) pid() int                { return 0 }
 func (m *mini) exited() <-chan struct{} { return m.exit }
 func (m *mini) outcome() string         { return "closed" }
 
-// signal does what a process would. To be paused is to hold the mutex that every command takes: connections stay open, nothing
-// answers, and time goes on.
+// signal does what a process would do. While paused, it holds the mutex that every command takes: connections stay
+// open, nothing answers, and time goes on.
 func (m *mini) signal(sig syscall.Signal) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

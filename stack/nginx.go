@@ -14,8 +14,11 @@ import (
 	"example.com/stock/deploy"
 )
 
-// Front starts nginx before the given servers, or before all instances if none are given, on port 8080 if it is free. Its rules are
-// those of the shipped nginx.conf. Where nginx is missing, a proxy inside this process stands in.
+// frontPort is the usual port. It is used if it is free, so that the commands in the documents work as they stand.
+const frontPort = 8080
+
+// Front starts nginx in front of the given servers, or of all instances if none are given, on port 8080 if it is
+// free. Its rules are those of the shipped nginx.conf. If nginx is missing, a proxy inside this process stands in.
 func (s *Stack) Front(ctx context.Context, behind ...*Server) (*Server, error) {
 	if len(behind) == 0 {
 		behind = s.instances()
@@ -52,9 +55,9 @@ func buildNginx(ctx context.Context, log, dir string, port int, upstreams []stri
 	cmd.args = append(cmd.args, "-g", "daemon off;"+sameUser())
 	return &Server{
 		URL: "http://" + local(port), Log: cmd.log, tier: front,
-		// A master that is killed leaves its workers serving; only SIGTERM makes it take them along.
+		// A master that is killed leaves its workers serving. Only SIGTERM makes it stop them.
 		launch: func() (run, error) {
-			// One that was killed leaves the name of its socket, and the next one could not have it.
+			// A killed nginx leaves its socket file behind, and the next one could not listen there.
 			if err := os.Remove(filepath.Join(dir, "stock-again.sock")); err != nil && !errors.Is(err, os.ErrNotExist) {
 				return nil, err
 			}
@@ -66,8 +69,8 @@ func buildNginx(ctx context.Context, log, dir string, port int, upstreams []stri
 	}, nil
 }
 
-// sameUser keeps the workers of a root's nginx from becoming nobody: they connect to a socket in the stack's folder,
-// which is for its owner only. They are reached from this computer only.
+// sameUser keeps nginx, if root started it, from running its workers as nobody: they connect to a socket in the stack's
+// folder, which is for its owner only. They can be reached from this computer only.
 func sameUser() string {
 	if os.Geteuid() != 0 {
 		return ""
@@ -83,7 +86,7 @@ func sameUser() string {
 	return " user " + owner.Username + " " + group.Name + ";"
 }
 
-// nginxReady wants the pid file, which is written only once the port is ours, and an answer that needs no instance.
+// nginxReady wants the pid file, which nginx writes only once the port is ours, and an answer that needs no instance.
 func nginxReady(ctx context.Context, port int, pidFile string, pid int) error {
 	text, err := os.ReadFile(pidFile)
 	if err != nil {

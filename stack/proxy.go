@@ -3,31 +3,35 @@ package stack
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"net"
 	"net/http"
 	"net/http/httputil"
 	"regexp"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/google/uuid"
 )
 
-// As in the shipped nginx.conf.
+// Limits, as in the shipped nginx.conf.
 const (
 	proxyBody    = 80 << 10
 	proxyConnect = time.Second
 	proxyReply   = 75 * time.Second
 )
 
-// goProxy prepares the stand-in for nginx. It keeps the rules that matter to a sale: instances take turns, a request
-// goes on to the next only if it could not be sent, never once an instance may have seen it. (nginx sends a GET on
-// even then; the stand-in may ask the same instance once more, if a kept connection turns out to be closed.) It shows
-// the public what nginx shows it.
+// goProxy prepares the stand-in for nginx. It keeps the rules that matter to a sale: requests go to the instances in
+// turn, and a request goes on to the next instance only if it could not be sent, never once an instance may have seen
+// it. (nginx sends a GET on even then; the stand-in may ask the same instance once more if a kept connection turns
+// out to be closed.) It hides from the public what nginx hides.
 func goProxy(why string, port int, upstreams []string) *Server {
 	return &Server{
 		URL: "http://" + local(port), tier: front,
@@ -72,7 +76,7 @@ func startProxy(addr string, upstreams []string) (run, error) {
 			r.Out.Header["X-Forwarded-For"] = r.In.Header["X-Forwarded-For"]
 			r.SetXForwarded()
 		},
-		Transport:    &turns{transport: p.transport, upstreams: upstreams},
+		Transport:    &roundRobin{transport: p.transport, upstreams: upstreams},
 		ErrorHandler: badGateway,
 		ModifyResponse: func(res *http.Response) error {
 			res.Header.Set("X-Request-Id", res.Request.Header.Get("X-Request-Id"))
@@ -85,7 +89,7 @@ func startProxy(addr string, upstreams []string) (run, error) {
 	go func() {
 		defer close(p.exit)
 		_ = p.server.Serve(listener)
-		p.serving.Wait() // what they close only now goes back to the pool
+		p.serving.Wait() // their connections go back to the pool only when they end
 		p.transport.CloseIdleConnections()
 	}()
 	return p, nil
@@ -109,7 +113,7 @@ func (p *proxy) signal(sig syscall.Signal) error {
 	}
 }
 
-// count lets a request in unless the proxy is closed, and out again.
+// count counts the requests that are being served, and drops those that come after the close.
 func (p *proxy) count(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.mu.Lock()
@@ -124,16 +128,17 @@ func (p *proxy) count(next http.Handler) http.Handler {
 	})
 }
 
-// crooked are paths that mean one thing to who takes "/a/.." away and another to who does not.
-var crooked = regexp.MustCompile(`(?i)(/|%2f)(\.|%2e){1,2}(/|%2f|$)`)
+// dotted matches paths with "." or ".." in them: servers that resolve them and servers that do not disagree about what
+// they mean.
+var dotted = regexp.MustCompile(`(?i)(/|%2f)(\.|%2e){1,2}(/|%2f|$)`)
 
-// inside are the paths that are for operators, on the instance itself.
-var inside = regexp.MustCompile(`(?i)^/+(metrics|v1/+locks|v1/+lab)(/|$)`)
+// forOperators matches the paths that only the instances themselves answer.
+var forOperators = regexp.MustCompile(`(?i)^/+(metrics|v1/+locks|v1/+lab)(/|$)`)
 
-// public keeps to itself what nginx.conf does.
+// public hides what nginx.conf hides.
 func public(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if crooked.MatchString(r.URL.EscapedPath()) || inside.MatchString(r.URL.Path) {
+		if dotted.MatchString(r.URL.EscapedPath()) || forOperators.MatchString(r.URL.Path) {
 			problem(w, r, "not_found", http.StatusNotFound, "the gateway refused the request: nothing was done", false)
 			return
 		}
@@ -143,7 +148,7 @@ func public(next http.Handler) http.Handler {
 
 var goodID = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,128}$`)
 
-// named sees to it that a request has an id, and reads its body, so that it can be sent more than once.
+// named gives a request an id if it has no valid one, and reads its body, so that it can be sent more than once.
 func named(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !goodID.MatchString(r.Header.Get("X-Request-Id")) {
@@ -157,5 +162,92 @@ func named(next http.Handler) http.Handler {
 		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 		r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 		next.ServeHTTP(w, r)
+	})
+}
+
+// roundRobin sends each request to the next instance, and tries the one after that if it cannot connect.
+type roundRobin struct {
+	transport *http.Transport
+	upstreams []string
+	count     atomic.Uint64
+}
+
+func (t *roundRobin) RoundTrip(req *http.Request) (*http.Response, error) {
+	first := t.count.Add(1) - 1
+	var failed error
+	for i := range uint64(len(t.upstreams)) {
+		try := req.Clone(req.Context())
+		try.URL.Host = t.upstreams[(first+i)%uint64(len(t.upstreams))]
+		try.Body, _ = req.GetBody() // named has set it, and it never fails
+		if req.ContentLength == 0 {
+			try.Body = http.NoBody // the transport cannot know that another body is empty, and would send it in chunks
+		}
+		try.GetBody = nil
+		hideKey(try.Header)
+		res, err := t.transport.RoundTrip(try)
+		if err == nil {
+			return res, nil
+		}
+		failed = errors.Join(failed, err)
+		if !unsent(err) {
+			return nil, failed
+		}
+	}
+	return nil, &unreachableError{failed}
+}
+
+// hideKey keeps the transport from repeating a POST of its own accord. It repeats a request with an Idempotency-Key
+// even after the instance may have seen it, but it finds that header only under its canonical name. Instances read
+// header names in any case.
+func hideKey(h http.Header) {
+	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
+		if values, ok := h[name]; ok {
+			delete(h, name)
+			h[strings.ToLower(name)] = values
+		}
+	}
+}
+
+func unsent(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}
+
+// An unreachableError says that no instance received any part of the request.
+type unreachableError struct{ cause error }
+
+func (e *unreachableError) Error() string { return fmt.Sprintf("no instance reached: %v", e.cause) }
+func (e *unreachableError) Unwrap() error { return e.cause }
+
+// badGateway answers for an instance that did not answer, in the words of the shipped nginx.conf.
+func badGateway(w http.ResponseWriter, r *http.Request, err error) {
+	var unreachable *unreachableError
+	var slow net.Error
+	switch {
+	case errors.As(err, &unreachable):
+		w.Header().Set("Retry-After", "1")
+		problem(w, r, "bad_gateway", http.StatusBadGateway, nothingDone, false)
+	case errors.As(err, &slow) && slow.Timeout():
+		problem(w, r, "gateway_timeout", http.StatusGatewayTimeout, unknownOutcome, true)
+	default:
+		problem(w, r, "bad_gateway", http.StatusBadGateway, unknownOutcome, true)
+	}
+}
+
+const (
+	nothingDone    = "no instance could be reached: nothing was done, the request can be sent again"
+	unknownOutcome = "an instance got the request and did not answer: whether it was carried out is unknown; " +
+		"look for the request id among the orders before you send it again"
+)
+
+func problem(w http.ResponseWriter, r *http.Request, name string, status int, detail string, sent bool) {
+	id := r.Header.Get("X-Request-Id")
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Request-Id", id)
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(map[string]any{
+		"type": "/problems/" + name, "title": http.StatusText(status), "status": status, "detail": detail,
+		"instance": r.URL.EscapedPath(), "request_id": id, "sent": sent,
 	})
 }

@@ -3,19 +3,24 @@ package stack
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 const installRedis = "apt-get install redis-server"
 
-// redis prepares a redis-server without persistence, or with an AOF, or its stand-in.
+// redis prepares a redis-server without persistence or with an AOF, or the stand-in if there is none.
 func (s *Stack) redis(_ context.Context, name, dir string, port int) (*Server, error) {
 	server, err := s.redisServer(name, dir, port)
 	if err != nil {
@@ -24,7 +29,8 @@ func (s *Stack) redis(_ context.Context, name, dir string, port int) (*Server, e
 	return server, nil
 }
 
-// redisServer prepares a real redis-server. first is what it is told before the rest, such as a file, which the rest overrides.
+// redisServer prepares a real redis-server. Its command line begins with first, such as a file, which the rest
+// overrides.
 func (s *Stack) redisServer(name, dir string, port int, first ...string) (*Server, error) {
 	program, err := find(installRedis, "redis-server")
 	if err != nil {
@@ -32,9 +38,9 @@ func (s *Stack) redisServer(name, dir string, port int, first ...string) (*Serve
 	}
 	aof := "no"
 	if s.options.AOF {
-		// The file is written before the reply leaves, and synced when the system likes: a killed server loses no confirmed write, a
-		// computer that loses power may. Not "everysec": while a sync is under way it answers before it writes, for up to two seconds,
-		// and a server that is killed then has forgotten what it confirmed.
+		// The file is written before the reply leaves, and synced when the system likes. So a killed server loses no
+		// confirmed write; a computer that loses power may. Not "everysec": while a sync is under way, Redis answers
+		// before it writes, for up to two seconds. A server that is killed then has lost what it confirmed.
 		aof = "yes"
 	}
 	cmd := command{path: program, dir: dir, log: filepath.Join(s.Dir, name+".log"), args: slices.Concat(first, []string{
@@ -55,7 +61,7 @@ func (s *Stack) redisServer(name, dir string, port int, first ...string) (*Serve
 	}, nil
 }
 
-// redisReady wants a PONG, which a server that still loads its AOF does not give, from the process that we started.
+// redisReady wants a PONG from the process that we started. A server that is still loading its AOF does not give one.
 func redisReady(ctx context.Context, addr string, pid int) error {
 	conn, err := dial(ctx, addr)
 	if err != nil {
@@ -87,7 +93,7 @@ func orEOF(err error) error {
 	return err
 }
 
-// dial opens a connection whose reads and writes end with ctx's deadline.
+// dial opens a connection. Its reads and writes end at ctx's deadline.
 func dial(ctx context.Context, addr string) (net.Conn, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
 	if err != nil {
@@ -97,4 +103,123 @@ func dial(ctx context.Context, addr string) (net.Conn, error) {
 		_ = conn.SetDeadline(deadline)
 	}
 	return conn, nil
+}
+
+// askRedis sends one command on a connection of its own. The servers here are killed and paused, and none is asked
+// often.
+func askRedis(ctx context.Context, addr string, command ...any) *redis.Cmd {
+	client := redis.NewClient(&redis.Options{
+		Addr: addr, MaxRetries: -1, DialerRetries: 1, PoolSize: 1, ContextTimeoutEnabled: true,
+		DialTimeout: checkBound, ReadTimeout: checkBound, WriteTimeout: checkBound,
+	})
+	defer client.Close()
+	return client.Do(ctx, command...)
+}
+
+// until calls ok until it returns nil. The error says what was waited for, and the last error of ok.
+func until(ctx context.Context, what string, ok func(context.Context) error) error {
+	ticker := time.NewTicker(5 * checkEvery)
+	defer ticker.Stop()
+	var last error
+	for {
+		err := ok(ctx)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() == nil || last == nil {
+			last = err // an error that the end of ctx caused says nothing
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait until %s: %w: %w", what, context.Cause(ctx), last)
+		case <-ticker.C:
+		}
+	}
+}
+
+// bounded returns ctx with the bound of a start. It also ends when the stack is stopped.
+func (s *Stack) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeoutCause(ctx, startBound, fmt.Errorf("not so within %v", startBound))
+	ctx, giveUp := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(s.life, func() { giveUp(errStopped) })
+	return ctx, func() { stop(); giveUp(nil); cancel() }
+}
+
+// abandon stops the servers of a group that could not be started, and joins the errors of that to err.
+func (s *Stack) abandon(err error, servers []*Server) error {
+	for _, server := range servers {
+		err = errors.Join(err, s.drop(server))
+	}
+	return err
+}
+
+const installClock = "apt-get install libfaketime"
+
+// errNoClock says that a server uses the clock of the computer, which is not set here.
+var errNoClock = errors.New("has no clock of its own: see Options.Clocks")
+
+// A clock is the wall clock of one server, which libfaketime reads from a file. It runs at the usual rate, and jumps
+// when the file changes. The clock that measures time spans (CLOCK_MONOTONIC) is not changed, as on a computer whose
+// wall clock is set.
+type clock struct{ file string }
+
+// CheckClocks returns nil if servers can have a clock of their own here, and otherwise a MissingError.
+func CheckClocks() error {
+	_, err := clockLibraries()
+	return err
+}
+
+// clockLibraries returns what the dynamic linker has to load before a server's own libraries. The C library is among
+// them because redis-server comes with jemalloc, which asks for the time before libfaketime is ready. With it, malloc
+// is taken from the C library instead.
+func clockLibraries() (preload string, err error) {
+	for _, pattern := range []string{
+		"/usr/lib/*/faketime", "/usr/lib64/faketime", "/usr/lib/faketime", "/usr/local/lib/faketime",
+	} {
+		dirs, _ := filepath.Glob(pattern) // fails only for a malformed pattern
+		for _, dir := range dirs {
+			faketime := filepath.Join(dir, "libfaketimeMT.so.1")
+			libc := filepath.Join(filepath.Dir(dir), "libc.so.6")
+			if isFile(faketime) && isFile(libc) {
+				return faketime + ":" + libc, nil
+			}
+		}
+	}
+	return "", &MissingError{"libfaketime", installClock}
+}
+
+// newClock makes a clock that shows the computer's time, and the environment for a server that uses it.
+func newClock(dir string) (*clock, []string, error) {
+	preload, err := clockLibraries()
+	if err != nil {
+		return nil, nil, err
+	}
+	c := &clock{filepath.Join(dir, "clock")}
+	if err := c.set(0); err != nil {
+		return nil, nil, err
+	}
+	return c, append(os.Environ(), "LD_PRELOAD="+preload, "FAKETIME_TIMESTAMP_FILE="+c.file,
+		"FAKETIME_NO_CACHE=1", "FAKETIME_DONT_FAKE_MONOTONIC=1"), nil
+}
+
+// set makes the clock differ from the computer's by ahead. It replaces the file in one step, because libfaketime
+// reads it whenever the server asks for the time.
+func (c *clock) set(ahead time.Duration) error {
+	next := c.file + ".next"
+	if err := os.WriteFile(next, fmt.Appendf(nil, "%+f\n", ahead.Seconds()), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(next, c.file)
+}
+
+// SetClock makes the wall clock of a Redis that was started with [Options.Clocks] jump: from now on it differs from the
+// computer's by ahead. A negative ahead sets it back. The difference outlives a restart.
+func (s *Server) SetClock(ahead time.Duration) error {
+	if s.clock == nil {
+		return fmt.Errorf("%s %w", s.Name, errNoClock)
+	}
+	if err := s.clock.set(ahead); err != nil {
+		return fmt.Errorf("set the clock of %s: %w", s.Name, err)
+	}
+	return nil
 }

@@ -9,20 +9,23 @@ import (
 	"strings"
 )
 
-// slots is how many there are in every Redis Cluster.
+// slots is the number of slots of every Redis Cluster.
 const slots = 16384
 
-// A RedisCluster is a Redis Cluster on this computer: masters that share the slots, without replicas. Each is a [Server] of the stack and can
-// be paused, killed and restarted; it comes back with its slots, and with its data if the stack keeps an AOF.
+// A RedisCluster is a Redis Cluster on this computer: masters that share the slots, without replicas. Each is a
+// [Server] of the stack and can be paused, killed and restarted. It comes back with its slots, and with its data if
+// the stack keeps an AOF.
 //
-// While one is gone its keys cannot be had. After 15 s (cluster-node-timeout) the others notice, and refuse all keys until it is back
-// (cluster-require-full-coverage), as Redis Cluster does unless told otherwise.
+// While a master is gone, its keys are not available. After 15 s (cluster-node-timeout) the others notice, and refuse
+// all keys until it is back (cluster-require-full-coverage), which is the default of Redis Cluster.
 type RedisCluster struct {
-	Nodes []*Server // redis-cluster, redis-cluster-2, ...: the masters in the order of their slots, of which each has an equal share
+	// Nodes are the masters in the order of their slots: redis-cluster, redis-cluster-2, ... Each has an equal share.
+	Nodes []*Server
 }
 
-// StartRedisCluster starts a cluster of so many masters, at least three, and returns when every one knows all the others and serves; that takes
-// some 3 s. Without redis-server the error is a MissingError. On error nothing of it is left running. ctx bounds the start only.
+// StartRedisCluster starts a cluster with that many masters, at least three. It returns when every master knows all the
+// others and serves, which takes some 3 s. Without redis-server the error is a MissingError. On error nothing of it is
+// left running. ctx bounds the start only.
 func (s *Stack) StartRedisCluster(ctx context.Context, masters int) (*RedisCluster, error) {
 	if masters < 3 {
 		return nil, fmt.Errorf("a Redis Cluster has at least 3 masters, not %d", masters)
@@ -43,10 +46,10 @@ func (s *Stack) StartRedisCluster(ctx context.Context, masters int) (*RedisClust
 	return c, nil
 }
 
-// Addrs is what a cluster client is given.
+// Addrs returns the addresses for a cluster client.
 func (c *RedisCluster) Addrs() []string { return addrs(c.Nodes) }
 
-// Owner is the node that has key, by its hash tag. It asks a node that runs for the slot.
+// Owner returns the node that has key, by its hash tag. It asks the first node that answers for the slot.
 func (c *RedisCluster) Owner(ctx context.Context, key string) (*Server, error) {
 	var failed []error
 	for _, node := range c.Nodes {
@@ -63,12 +66,13 @@ func (c *RedisCluster) Owner(ctx context.Context, key string) (*Server, error) {
 	return nil, fmt.Errorf("find the slot of %q: %w", key, errors.Join(failed...))
 }
 
-// last is the last slot of a node.
+// last returns the last slot of a node.
 func (c *RedisCluster) last(node int) int { return (node+1)*slots/len(c.Nodes) - 1 }
 
-// clusterNode prepares one. The bus has a port of its own; by default it is 10000 higher, among those of outgoing connections (see claim).
+// clusterNode prepares one node. Its bus gets a port from reserve: the default, 10000 above the other port, is in the
+// range of outgoing connections.
 func (s *Stack) clusterNode(_ context.Context, name, dir string, port int) (*Server, error) {
-	bus, err := s.claim()
+	bus, err := s.reserve()
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +80,7 @@ func (s *Stack) clusterNode(_ context.Context, name, dir string, port int) (*Ser
 		"--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus), "--cluster-announce-ip", "127.0.0.1")
 }
 
-// form makes a cluster of nodes that know nothing of each other.
+// form makes a cluster of nodes that do not know each other.
 func (c *RedisCluster) form(ctx context.Context) error {
 	first, ip := c.Nodes[0], "127.0.0.1"
 	for i, node := range c.Nodes {
@@ -87,7 +91,7 @@ func (c *RedisCluster) form(ctx context.Context) error {
 		}
 		for _, command := range [][]any{
 			{"CLUSTER", "ADDSLOTSRANGE", c.last(i-1) + 1, c.last(i)},
-			// Epochs that differ from the start spare the nodes the quarrel over them, which takes seconds.
+			// Nodes with the same epoch have to resolve that first, which takes seconds.
 			{"CLUSTER", "SET-CONFIG-EPOCH", i + 1},
 		} {
 			if err := askRedis(ctx, node.Addr, command...).Err(); err != nil {
@@ -102,7 +106,8 @@ func (c *RedisCluster) form(ctx context.Context) error {
 		}
 	}
 	for _, node := range c.Nodes {
-		if err := until(ctx, node.Name+" serves all slots", func(ctx context.Context) error { return c.serves(ctx, node) }); err != nil {
+		err := until(ctx, node.Name+" serves all slots", func(ctx context.Context) error { return c.serves(ctx, node) })
+		if err != nil {
 			return err
 		}
 	}
@@ -119,7 +124,7 @@ func busPort(ctx context.Context, node *Server) (string, error) {
 	return port, nil
 }
 
-// serves wants a node to see all slots served by as many nodes as there are.
+// serves returns nil if node sees all slots served, by all nodes of the cluster.
 func (c *RedisCluster) serves(ctx context.Context, node *Server) error {
 	info, err := askRedis(ctx, node.Addr, "CLUSTER", "INFO").Text()
 	if err != nil {

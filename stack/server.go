@@ -17,31 +17,34 @@ const (
 	checkEvery = 10 * time.Millisecond
 )
 
-// A Server is one server of a [Stack]: a child process, or a stand-in inside this process. Its methods are safe for concurrent use
-// and done one at a time.
+// A Server is one server of a [Stack]: a child process, or a stand-in inside this process. Its methods are safe for
+// concurrent use. They run one at a time.
 type Server struct {
-	Name    string // redis, redis-2, zookeeper, mysql, nginx, app-1, ...
-	Addr    string // 127.0.0.1:port, the same after every restart
-	URL     string // what a client is given: Addr for redis and zookeeper, a DSN of go-sql-driver for mysql, an http:// URL for others
+	Name string // redis, redis-2, zookeeper, mysql, nginx, app-1, ...
+	Addr string // 127.0.0.1:port, the same after every restart
+
+	// URL is for clients: Addr for redis and zookeeper, a DSN of go-sql-driver for mysql, an http:// URL for others.
+	URL string
+
 	Admin   string // of an instance: the http:// URL for operators, the same after every restart; empty for others
 	StandIn string // why a stand-in runs and what it is; empty for the real server
 	Log     string // file with its output; empty for a stand-in
 
 	tier     tier
-	clock    *clock          // nil: it goes by the computer's
+	clock    *clock          // nil: it uses the computer's clock
 	admin    int             // port of Admin; 0: none
-	life     context.Context // the stack's: when it ends, nothing is started any more
+	life     context.Context // the stack's: once it has ended, nothing is started
 	launched time.Time
-	unready  string // of an instance: why it is alive only
+	unready  string // of an instance that is alive but not ready: the reason
 	launch   func() (run, error)
-	ready    func(ctx context.Context, pid int) error // asks the server in its own protocol, and that it is ours
+	ready    func(ctx context.Context, pid int) error // asks the server in its own protocol, and checks that it is ours
 
 	mu     sync.Mutex
 	run    run // nil before the first start
 	paused bool
 }
 
-// A run is what a Server is made of between start and end. Signals are the vocabulary: a stand-in does what a process would.
+// A run is a Server between a start and its end. It is driven by signals: a stand-in does what a process would do.
 type run interface {
 	pid() int // 0: no process of its own
 	signal(syscall.Signal) error
@@ -49,7 +52,7 @@ type run interface {
 	outcome() string // how it ended
 }
 
-// Pid is the process id, or 0 if the server does not run or is a stand-in.
+// Pid returns the process id, or 0 if the server does not run or is a stand-in.
 func (s *Server) Pid() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,15 +62,15 @@ func (s *Server) Pid() int {
 	return s.run.pid()
 }
 
-// Exited is closed when the current run ends, for whatever reason. Restart makes another.
+// Exited returns a channel that is closed when the current run ends, for whatever reason. Restart makes a new one.
 func (s *Server) Exited() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.run.exited()
 }
 
-// Stop asks the server to end (SIGTERM), insists after 5 s (SIGKILL), and returns when it is gone. Of one that is gone already it
-// returns nil.
+// Stop asks the server to end (SIGTERM), kills it after 5 s (SIGKILL), and returns when it is gone. If the server
+// does not run, Stop returns nil.
 func (s *Server) Stop() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,14 +84,15 @@ func (s *Server) stop() error {
 	return nil
 }
 
-// Kill ends the server without a word (SIGKILL) and returns when it is gone. Of one that is gone already it returns nil.
+// Kill ends the server at once (SIGKILL) and returns when it is gone. If the server does not run, Kill returns nil.
 func (s *Server) Kill() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.end(syscall.SIGKILL)
 }
 
-// Pause stops the server in mid-step (SIGSTOP): connections stay open and nothing answers. It returns once that is so.
+// Pause stops the server in mid-step (SIGSTOP) and returns when it has stopped. Connections stay open, and nothing
+// answers.
 func (s *Server) Pause() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,7 +103,7 @@ func (s *Server) Pause() error {
 	return nil
 }
 
-// Resume lets a paused server go on (SIGCONT), with all that it was sent meanwhile.
+// Resume lets a paused server go on (SIGCONT). It then handles everything that it was sent meanwhile.
 func (s *Server) Resume() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,9 +114,9 @@ func (s *Server) Resume() error {
 	return nil
 }
 
-// Restart stops the server if it runs, starts it again on the same address with the data that it left, and returns when it answers.
-// On error it does not run. After the Stop of its stack there is no restart.
-// What is left after Kill: Redis loses everything unless it keeps an AOF, ZooKeeper and MySQL nothing that they confirmed.
+// Restart stops the server if it runs, starts it again on the same address with its data, and returns when it
+// answers. On error it does not run. After the Stop of its stack there is no restart. After Kill, Redis has lost
+// everything unless it keeps an AOF; ZooKeeper and MySQL have lost nothing that they confirmed.
 func (s *Server) Restart(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,7 +148,7 @@ func (s *Server) signal(sig syscall.Signal) error {
 	return nil
 }
 
-// end sends sig and waits for the end.
+// end sends sig and waits until the server has ended.
 func (s *Server) end(sig syscall.Signal) error {
 	if !s.alive() {
 		return nil
@@ -154,7 +158,7 @@ func (s *Server) end(sig syscall.Signal) error {
 		err = nil
 	}
 	if s.paused && err == nil {
-		// A stopped process keeps a SIGTERM for when it goes on.
+		// A stopped process handles a SIGTERM only when it goes on.
 		_ = s.run.signal(syscall.SIGCONT)
 	}
 	if err != nil {
@@ -191,14 +195,14 @@ func (s *Server) start(ctx context.Context) error {
 	}
 	s.run, s.paused, s.launched = run, false, time.Now()
 	if err := s.await(ctx); err != nil {
-		// Nothing of value is lost: what does not answer is not asked to end, either.
+		// A server that does not answer has nothing to lose, and would not answer to SIGTERM either.
 		_ = s.end(syscall.SIGKILL)
 		return fmt.Errorf("start %s: %w%s", s.Name, err, tail(s.Log, from))
 	}
 	return nil
 }
 
-// await asks until the server answers, has ended, or ctx has.
+// await asks until the server answers or ends, or until ctx ends.
 func (s *Server) await(ctx context.Context) error {
 	ticker := time.NewTicker(checkEvery)
 	defer ticker.Stop()

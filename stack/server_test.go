@@ -26,7 +26,12 @@ func TestServersPauseAndComeBack(t *testing.T) {
 		kept bool // the data is there after Kill and Restart
 	}{
 		{"redis forgets", stack.Options{Want: []stack.Kind{stack.Redis}}, redisPut, redisGet, false},
-		{"redis with AOF remembers", stack.Options{Want: []stack.Kind{stack.Redis}, AOF: true}, redisPut, redisGet, true},
+		{
+			"redis with AOF remembers",
+			stack.Options{Want: []stack.Kind{stack.Redis}, AOF: true},
+			redisPut, redisGet,
+			true,
+		},
 		{"zookeeper remembers", stack.Options{Want: []stack.Kind{stack.ZooKeeper}}, zkPut, zkGet, true},
 		{"mysql remembers", stack.Options{Want: []stack.Kind{stack.MySQL}}, mysqlPut, mysqlGet, true},
 	} {

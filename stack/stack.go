@@ -1,8 +1,8 @@
-// Package stack starts and stops what a run needs on this computer: Redis, ZooKeeper, MariaDB, instances of stock and nginx
-// before them, each on a free port of 127.0.0.1, with all files in one temporary folder.
+// Package stack starts and stops what a run needs on this computer: Redis, ZooKeeper, MariaDB, instances of stock, and
+// nginx in front of them. Each listens on a free port of 127.0.0.1, and all files are in one temporary folder.
 //
-// Real servers are taken from PATH. Where redis-server is missing an embedded one stands in, where nginx is missing a small proxy
-// does; what has no stand-in is reported with the reason. Every server can be paused, killed and restarted.
+// Real servers are taken from PATH. If redis-server is missing, an embedded one stands in; if nginx is missing, a small
+// proxy does. What has no stand-in is reported with the reason. Every server can be paused, killed and restarted.
 package stack
 
 import (
@@ -10,17 +10,19 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 )
 
 var (
 	errStopped = errors.New("the stack is stopped")
-	// errOther ends a start that is no longer wanted; the other's error is the one to show.
+	// errOther cancels the starts that are under way when another one fails. The other's error is the one to show.
 	errOther = errors.New("another server did not start")
 )
 
@@ -33,19 +35,19 @@ type Stack struct {
 	end     context.CancelFunc
 	once    sync.Once
 	stopped error
-	telling sync.Mutex
+	telling sync.Mutex // held while Options.Progress runs
 
 	mu       sync.Mutex
 	servers  []*Server        // that have been ready, oldest first
-	claims   []net.PacketConn // on their ports; see claim
-	named    map[string]int
+	ports    []net.PacketConn // one for each reserved port; see reserve
+	named    map[string]int   // the servers of each kind that were named so far; see name
 	missing  map[string]string
 	starting sync.WaitGroup
 }
 
-// Start makes a Stack and starts the backends that are wanted, in parallel. What is not installed is no error: see [Stack.Missing].
-// ctx bounds the start only; afterwards only Stop ends the servers. On error nothing is left running, and the folder is gone unless
-// Options.Keep is set.
+// Start makes a Stack and starts the backends that are wanted, in parallel. What is not installed is no error: see
+// [Stack.Missing]. ctx bounds the start only; afterwards only Stop ends the servers. On error nothing is left running,
+// and the folder is gone unless Options.Keep is set.
 func Start(ctx context.Context, o Options) (*Stack, error) {
 	dir, err := os.MkdirTemp(o.Parent, "stock-")
 	if err != nil {
@@ -87,16 +89,16 @@ func (s *Stack) Add(ctx context.Context, kind Kind) (*Server, error) {
 	return s.open(ctx, s.name(string(kind)), build)
 }
 
-// Missing says what was not found, by name of the server, with the reason and, where there is one, what stands in.
+// Missing maps the name of each server that was not found to the reason and, if there is one, its stand-in.
 func (s *Stack) Missing() map[string]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.missing)
 }
 
-// Stop stops all servers, the front first, then the instances, then the backends, and removes the folder unless Options.Keep is
-// set. A start that is under way is given up. It is idempotent, depends on no context, and takes at most 10 s for each of the three
-// steps, usually less than two in all.
+// Stop stops all servers: nginx first, then the instances, then the backends. It removes the folder unless
+// Options.Keep is set. A start that is under way is given up. Stop is idempotent and depends on no context. It takes
+// at most 10 s for each of the three steps, usually less than 2 s in all.
 func (s *Stack) Stop() error {
 	s.once.Do(func() {
 		s.mu.Lock()
@@ -107,7 +109,7 @@ func (s *Stack) Stop() error {
 		for t := front; t >= backend; t-- {
 			failed = append(failed, s.stopTier(t))
 		}
-		s.disclaim()
+		s.releasePorts()
 		s.stopped = errors.Join(failed...)
 		if !s.options.Keep {
 			s.stopped = errors.Join(s.stopped, os.RemoveAll(s.Dir))
@@ -118,7 +120,7 @@ func (s *Stack) Stop() error {
 
 func (s *Stack) stopTier(t tier) error {
 	var all sync.WaitGroup
-	servers := s.servers // nothing is added any more
+	servers := s.servers // no longer changes
 	failed := make([]error, len(servers))
 	for i, server := range slices.Backward(servers) {
 		if server.tier != t {
@@ -142,3 +144,267 @@ func (s *Stack) tell(e Event) {
 	defer s.telling.Unlock()
 	s.options.Progress(e)
 }
+
+// A Kind is a kind of backend.
+type Kind string
+
+// The backends that a Stack can start.
+const (
+	Redis     Kind = "redis"
+	ZooKeeper Kind = "zookeeper"
+	MySQL     Kind = "mysql" // MariaDB
+)
+
+// Options says what a Stack consists of. The zero value wants no backend.
+type Options struct {
+	Want []Kind // backends to start; a kind that is listed twice is started twice
+
+	// AOF makes Redis keep an append-only file, so that it has its data after a restart, even after Kill. Without it,
+	// it comes back empty.
+	AOF bool
+
+	// Clocks gives each Redis a wall clock of its own, which Server.SetClock moves. It needs libfaketime: see
+	// CheckClocks. Without that, a stand-in takes the place of Redis.
+	Clocks bool
+
+	Binary string // the stock program; default: os.Executable()
+
+	// Env is KEY=value for every instance, after the addresses of the backends. STOCK_* of this process are not
+	// passed on.
+	Env []string
+
+	// AnyPort keeps instances off the usual ports. A program of the user's may want to listen there while an instance
+	// is dead, and the reservation keeps only other stacks away.
+	AnyPort bool
+
+	Parent string // where the temporary folder is made; default: os.TempDir()
+	Keep   bool   // Stop leaves the folder, with logs and data
+
+	Progress func(Event) // called with what happens, one event at a time; default: not called
+}
+
+// An Event is a step of a start or a stop.
+type Event struct {
+	Server string        // Server.Name
+	What   string        // starting, ready, missing, failed, stopped
+	Took   time.Duration // since the previous step; 0 for starting and missing
+	Detail string        // address, or the reason
+}
+
+// startTries is how often a start is tried if another process takes the port first.
+const startTries = 5
+
+// A tier is a set of servers that are stopped together. Higher tiers are stopped first.
+type tier int
+
+const (
+	backend tier = iota
+	instance
+	front
+)
+
+// A builder prepares a server: it finds the program and writes the files. It may be called again with another port.
+type builder func(ctx context.Context, name, dir string, port int) (*Server, error)
+
+// open builds a server, starts it and adds it to the stack.
+func (s *Stack) open(ctx context.Context, name string, build builder, ports ...int) (*Server, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if !s.begin() {
+		return nil, fmt.Errorf("start %s: %w", name, errStopped)
+	}
+	defer s.starting.Done()
+	defer context.AfterFunc(s.life, func() { cancel(errStopped) })()
+
+	began := time.Now()
+	s.tell(Event{name, "starting", 0, ""})
+	server, err := s.tryPorts(ctx, name, build, ports)
+	var missing *MissingError
+	switch {
+	case errors.As(err, &missing):
+		s.miss(name, err.Error())
+		return nil, err
+	case err != nil:
+		s.tell(Event{name, "failed", time.Since(began), err.Error()})
+		return nil, err
+	}
+	s.add(server)
+	if server.StandIn != "" {
+		s.miss(name, server.StandIn)
+	}
+	detail := server.Addr
+	if server.unready != "" {
+		detail += ", alive but not ready: " + server.unready
+	}
+	s.tell(Event{name, "ready", time.Since(began), detail})
+	return server, nil
+}
+
+// begin registers a start with Stop, and reports false if the stack is being stopped.
+func (s *Stack) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.life.Err() != nil {
+		return false
+	}
+	s.starting.Add(1)
+	return true
+}
+
+// name returns the next name of a kind: redis, redis-2, redis-3. An instance always has its number.
+func (s *Stack) name(kind string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.named[kind]++
+	return nth(kind, s.named[kind])
+}
+
+func nth(kind string, n int) string {
+	if n == 1 && kind != app {
+		return kind
+	}
+	return fmt.Sprintf("%s-%d", kind, n)
+}
+
+func (s *Stack) miss(name, reason string) {
+	s.mu.Lock()
+	s.missing[name] = reason
+	s.mu.Unlock()
+	s.tell(Event{name, "missing", 0, reason})
+}
+
+func (s *Stack) tryPorts(ctx context.Context, name string, build builder, ports []int) (*Server, error) {
+	dir := filepath.Join(s.Dir, name)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	for try := 1; ; try++ {
+		port, err := s.reserve(ports...)
+		if err != nil {
+			return nil, fmt.Errorf("start %s: %w", name, err)
+		}
+		server, err := build(ctx, name, dir, port)
+		var missing *MissingError
+		switch {
+		case errors.As(err, &missing):
+			return nil, err // the reason is for people to read, and stands for itself
+		case err != nil:
+			return nil, fmt.Errorf("start %s: %w", name, err)
+		}
+		server.Name, server.Addr, server.life = name, local(port), s.life
+		if server.URL == "" {
+			server.URL = server.Addr
+		}
+		if err = server.start(ctx); err == nil {
+			return server, nil
+		}
+		// Our server is gone: if the port is not free, another process took it.
+		if try == startTries || ctx.Err() != nil || free(port) && (server.admin == 0 || free(server.admin)) {
+			return nil, err
+		}
+	}
+}
+
+// add adds a server that is ready to the stack.
+func (s *Stack) add(server *Server) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.servers = append(s.servers, server)
+}
+
+// drop stops a server and forgets it.
+func (s *Stack) drop(server *Server) error {
+	s.mu.Lock()
+	s.servers = slices.DeleteFunc(s.servers, func(other *Server) bool { return other == server })
+	s.mu.Unlock()
+	return server.Stop()
+}
+
+// Server returns the server of that name: redis, zookeeper, mysql, nginx, app-1; the second of a kind is redis-2. It
+// returns nil if there is none, or if it was never ready.
+func (s *Stack) Server(name string) *Server {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, server := range s.servers {
+		if server.Name == name {
+			return server
+		}
+	}
+	return nil
+}
+
+// instances returns the instances, oldest first.
+func (s *Stack) instances() []*Server {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(s.servers), func(server *Server) bool { return server.tier != instance })
+}
+
+// Ports are chosen below the range that the kernel uses for outgoing connections (from 32768 on Linux, from 49152 on
+// macOS). A port from ":0" lies in that range: when its server is killed, the connection of any client may take it,
+// even of the client that tries to reach the dead server. Then the restart on the same port fails. The fault lab does
+// that all day.
+const (
+	portsFrom = 20000
+	portsTo   = 32000
+	portTries = 200
+)
+
+// reserve finds a port of 127.0.0.1 on which nothing listens, one of preferred if possible. It keeps the port from
+// every other stack until Stop, also from those of other processes, and also while the server on it is dead.
+// Otherwise an instance of another stack, which has the same name, could listen there when ours comes back, and be
+// taken for it. A program that is no stack knows of no reservation, so a start on the port can fail and must be tried
+// again.
+//
+// The reservation is a UDP socket bound to the same number. No server here uses UDP, a killed process leaves none
+// behind, and it works on every system, which a lock file or an abstract socket would not.
+func (s *Stack) reserve(preferred ...int) (int, error) {
+	for _, port := range preferred {
+		if s.tryReserve(port) {
+			return port, nil
+		}
+	}
+	for range portTries {
+		if port := portsFrom + rand.IntN(portsTo-portsFrom); s.tryReserve(port) {
+			return port, nil
+		}
+	}
+	return 0, errors.New("find a free port: none on 127.0.0.1 from " + strconv.Itoa(portsFrom) + " to " +
+		strconv.Itoa(portsTo))
+}
+
+func (s *Stack) tryReserve(port int) bool {
+	reservation, err := net.ListenPacket("udp", local(port))
+	if err != nil {
+		return false
+	}
+	if !free(port) {
+		reservation.Close()
+		return false
+	}
+	s.mu.Lock()
+	s.ports = append(s.ports, reservation)
+	s.mu.Unlock()
+	return true
+}
+
+// releasePorts ends all reservations.
+func (s *Stack) releasePorts() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, reservation := range s.ports {
+		reservation.Close()
+	}
+	s.ports = nil
+}
+
+func free(port int) bool {
+	l, err := net.Listen("tcp", local(port))
+	if err != nil {
+		return false
+	}
+	l.Close()
+	return true
+}
+
+func local(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }

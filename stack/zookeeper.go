@@ -12,8 +12,8 @@ import (
 
 const installZooKeeper = "apt-get install zookeeper"
 
-// zookeeper prepares a standalone ZooKeeper in a small JVM. The scripts that come with it are not used: each distribution's are
-// different, and they leave a shell between us and the server.
+// zookeeper prepares a standalone ZooKeeper in a small JVM. The scripts that come with it are not used: they differ
+// between distributions, and they leave a shell between us and the server.
 func (s *Stack) zookeeper(_ context.Context, name, dir string, port int) (*Server, error) {
 	java, err := find(installZooKeeper, "java") // Debian's package brings a Java along
 	if err != nil {
@@ -28,9 +28,9 @@ func (s *Stack) zookeeper(_ context.Context, name, dir string, port int) (*Serve
 		return nil, err
 	}
 	cmd := command{path: java, dir: dir, log: filepath.Join(s.Dir, name+".log"), args: []string{
-		// Quick to start and small; long runs would gain from the second compiler, a demonstration does not last that long.
+		// Quick to start, and small. The second compiler pays only in runs longer than a demonstration.
 		"-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC",
-		"-XX:-UsePerfData", "-Djava.io.tmpdir=" + dir, // or it leaves files outside the folder
+		"-XX:-UsePerfData", "-Djava.io.tmpdir=" + dir, // otherwise it leaves files outside the folder
 		"-Djava.net.preferIPv4Stack=true",
 		"-cp", strings.Join(jars, string(os.PathListSeparator)),
 		"org.apache.zookeeper.server.ZooKeeperServerMain", config,
@@ -42,8 +42,9 @@ func (s *Stack) zookeeper(_ context.Context, name, dir string, port int) (*Serve
 	}, nil
 }
 
-// zookeeperConfig: a tick of 0.5 s allows sessions of 1 s, so that a crash is seen soon. The log is written before the reply
-// leaves but not synced: a killed server loses nothing, a computer that loses power may.
+// zookeeperConfig returns the configuration. A tick of 0.5 s allows sessions of 1 s, so a crash is noticed soon. The
+// log is written before the reply leaves but not synced: a killed server loses nothing, a computer that loses power
+// may.
 func zookeeperConfig(data string, port int) []byte {
 	return fmt.Appendf(nil, `dataDir=%s
 clientPort=%d
@@ -60,8 +61,8 @@ preAllocSize=1024
 `, data, port)
 }
 
-// zookeeperReady asks for the configuration: a server that does not serve yet does not give it, and the data folder in it tells
-// ours from another that has the port.
+// zookeeperReady asks for the configuration, which a server gives only once it serves. The data folder in it tells ours
+// from another server on the port.
 func zookeeperReady(ctx context.Context, addr, dir string) error {
 	conn, err := dial(ctx, addr)
 	if err != nil {
@@ -81,7 +82,7 @@ func zookeeperReady(ctx context.Context, addr, dir string) error {
 	return nil
 }
 
-// zookeeperJars looks where $ZOOKEEPER_HOME and a zkServer on PATH point, then where Debian and Homebrew put it.
+// zookeeperJars looks in $ZOOKEEPER_HOME, where a zkServer on PATH points, and where Homebrew and Debian put the jars.
 func zookeeperJars() ([]string, error) {
 	homes := []string{os.Getenv("ZOOKEEPER_HOME")}
 	if script, err := find(installZooKeeper, "zkServer.sh", "zkServer"); err == nil {
@@ -105,7 +106,9 @@ func zookeeperJars() ([]string, error) {
 	if jar := filepath.Join(debian, "zookeeper.jar"); isFile(jar) {
 		return []string{jar, filepath.Join(debian, "slf4j-simple.jar")}, nil
 	}
-	return nil, &MissingError{"ZooKeeper (its jars in $ZOOKEEPER_HOME or /usr/share/java, or zkServer.sh)", installZooKeeper}
+	return nil, &MissingError{
+		"ZooKeeper (its jars in $ZOOKEEPER_HOME or /usr/share/java, or zkServer.sh)", installZooKeeper,
+	}
 }
 
 func isFile(path string) bool {

@@ -33,10 +33,14 @@ func nobody(t *testing.T) string {
 func dead(t *testing.T) strategy.Servers {
 	t.Helper()
 	client := func() redis.UniversalClient {
-		return redis.NewClient(&redis.Options{Addr: nobody(t), MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true})
+		return redis.NewClient(
+			&redis.Options{Addr: nobody(t), MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true},
+		)
 	}
 	servers := strategy.Servers{
-		Redis: client(), Redlock: []redis.UniversalClient{client(), client(), client()}, Log: slog.New(slog.DiscardHandler),
+		Redis:   client(),
+		Redlock: []redis.UniversalClient{client(), client(), client()},
+		Log:     slog.New(slog.DiscardHandler),
 	}
 	session, err := zklock.Dial(zklock.Config{Hosts: []string{nobody(t)}, ConnectTimeout: 200 * time.Millisecond})
 	if err != nil {
@@ -59,22 +63,23 @@ func dead(t *testing.T) strategy.Servers {
 	return servers
 }
 
-// An instance starts before its servers: nothing is opened by Build, what is used says that the server is down, and the end leaves nothing.
+// An instance starts before its servers: nothing is opened by Build, what is used says that the server is down, and
+// the end leaves nothing.
 func TestBuildWithServersDown(t *testing.T) {
 	for _, plain := range []bool{false, true} {
 		servers := dead(t)
 		servers.PlainLocks = plain
 		for _, s := range strategy.All() {
 			t.Run(s.Name, func(t *testing.T) {
-				way, closer := s.Build(servers, nil)
-				if way == nil || closer == nil {
-					t.Fatalf("Build = %v, %v", way != nil, closer != nil)
+				seller, closer := s.Build(servers, nil)
+				if seller == nil || closer == nil {
+					t.Fatalf("Build = %v, %v", seller != nil, closer != nil)
 				}
 				if len(s.Needs) > 0 {
 					ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 					defer cancel()
 					// No store: whoever gets that far without the lock panics.
-					err := way(ctx, nil, &service.Sale{
+					err := seller(ctx, nil, &service.Sale{
 						Order:   service.Order{SKU: "sku", Quantity: 1},
 						Options: lock.Options{TryOnce: true},
 					})
@@ -113,14 +118,14 @@ func TestBuildDecoratesAndCloses(t *testing.T) {
 	l := &closable{}
 	s := strategy.Strategy{Lock: func(strategy.Servers) lock.Locker { return l }}
 	watched := 0
-	way, closer := s.Build(strategy.Servers{}, func(inner lock.Locker) lock.Locker {
+	seller, closer := s.Build(strategy.Servers{}, func(inner lock.Locker) lock.Locker {
 		if inner != lock.Locker(l) {
 			t.Errorf("watch was given %v", inner)
 		}
 		watched++
 		return refusing{}
 	})
-	if err := way(t.Context(), nil, &service.Sale{}); !errors.Is(err, errWatched) || watched != 1 {
+	if err := seller(t.Context(), nil, &service.Sale{}); !errors.Is(err, errWatched) || watched != 1 {
 		t.Errorf("err = %v, watched %d times; want the decorated lock used", err, watched)
 	}
 	if err := closer(); !errors.Is(err, errClosed) || l.closed != 1 {

@@ -52,12 +52,17 @@ func TestMySQLStrategiesUnderHostileDefaults(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				way, closer := s.Build(strategy.Servers{MySQL: locks}, nil)
+				seller, closer := s.Build(strategy.Servers{MySQL: locks}, nil)
 				defer closer()
 				shop, err := service.New(service.Config{
-					Instance: "app-1", DefaultStore: strategy.MySQL, Wait: time.Minute, Work: 20 * time.Second,
-					Strategies: map[string]service.StrategyConfig{name: {Seller: way, Blocking: true}},
-					Stores:     map[string]service.StoreConfig{strategy.MySQL: {Store: repo.NewMySQL(stocks), Needs: up}},
+					Instance:     "app-1",
+					DefaultStore: strategy.MySQL,
+					Wait:         time.Minute,
+					Work:         20 * time.Second,
+					Strategies:   map[string]service.StrategyConfig{name: {Seller: seller, Blocking: true}},
+					Stores: map[string]service.StoreConfig{
+						strategy.MySQL: {Store: repo.NewMySQL(stocks), Needs: up},
+					},
 				})
 				if err != nil {
 					t.Fatal(err)

@@ -12,23 +12,33 @@ func mysqlForUpdate() Strategy {
 		Name:     "mysql-for-update",
 		Endpoint: "/deduct_stock_mysql_for_update",
 		Summary: Text{
-			EN: "SELECT ... FOR UPDATE of a row in a table of its own, released by the end of the transaction: a general lock, for any store",
+			EN: "SELECT ... FOR UPDATE of a row in a table of its own, released by the end of the transaction: a " +
+				"general lock, for any store",
 			ZH: "对专用表中的一行 SELECT ... FOR UPDATE，事务结束即释放：通用锁，适用于任何存储",
 		},
 		Caveat: Text{
-			EN: "To tell the holder before the next one is let in: the database rolls back in the instant in which it sees the connection end, and the holder hears of it a moment later (the fence refuses its write). A held key keeps a connection: an instance holds 8 of them at a time (mysql.lock_keys), and answers no_capacity to the ninth. A fail-over ends all locks.",
-			ZH: "不能保证在放行下一个之前通知持有者：数据库一发现连接断开就立即回滚，持有者稍后才知道（其写入由栅栏令牌拒绝）。每个被持有的键占用一个连接：每个实例最多同时持有 8 个键（mysql.lock_keys），对第 9 个回答 no_capacity。主从切换会使所有锁失效。",
+			EN: "To tell the holder before the next one is let in: the database rolls back in the instant in which " +
+				"it sees the connection end, and the holder hears of it a moment later (the fence refuses its " +
+				"write). A held key keeps a connection: an instance holds 8 of them at a time " +
+				"(mysql.lock_keys), and answers no_capacity to the ninth. A fail-over ends all locks.",
+			ZH: "不能保证在放行下一个之前通知持有者：数据库一发现连接断开就立即回滚，持有者稍后才知道（其写入由栅栏令牌拒绝）。每个被持有的键占用一个连接：每个实例最多同时持有 8 " +
+				"个键（mysql.lock_keys），对第 9 个回答 no_capacity。主从切换会使所有锁失效。",
 		},
 		Needs: []string{MySQL},
-		// FreedAfterCrash: a process that ends is followed at once, a computer that dies or is cut off after the time for which the server
-		// bears silence. SignalsLoss: see the caveat.
+		// FreedAfterCrash: a process that ends is followed at once, a computer that dies or is cut off after the
+		// time for which the server bears silence. SignalsLoss: see the caveat.
 		Promise: lock.Promise{
 			Exclusive: true, Scope: lock.Cluster, Fenced: true, Blocking: true, Reentrant: true,
 			FreedAfterCrash: 10 * time.Second,
 		},
 		RoundTrips: 4,
 		Lock: func(s Servers) lock.Locker {
-			return s.handOver(mysqllock.NewForUpdate(s.MySQL, mysqllock.ConnOptions{MaxHold: s.WatchdogMaxHold, MaxConns: s.MySQLKeys}))
+			return s.handOver(
+				mysqllock.NewForUpdate(
+					s.MySQL,
+					mysqllock.ConnOptions{MaxHold: s.WatchdogMaxHold, MaxConns: s.MySQLKeys},
+				),
+			)
 		},
 	}
 }

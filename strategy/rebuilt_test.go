@@ -43,11 +43,11 @@ func TestZooKeeperIsBuiltAnew(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			way, _ := s.Build(strategy.Servers{ZooKeeper: session}, func(l lock.Locker) lock.Locker {
+			seller, _ := s.Build(strategy.Servers{ZooKeeper: session}, func(l lock.Locker) lock.Locker {
 				lockers[name] = l
 				return l
 			})
-			offers[name] = service.StrategyConfig{Seller: way, Blocking: true}
+			offers[name] = service.StrategyConfig{Seller: seller, Blocking: true}
 		}
 		instances[i], err = service.New(service.Config{
 			Instance: "test", Strategies: offers, Stores: shelves, DefaultStore: strategy.Redis,
@@ -118,7 +118,8 @@ func TestZooKeeperIsBuiltAnew(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				late.Epoch, late.Version, late.Read, late.Remaining = stock.Epoch, stock.Version, stock.Quantity, stock.Quantity-1
+				late.Epoch, late.Version = stock.Epoch, stock.Version
+				late.Read, late.Remaining = stock.Quantity, stock.Quantity-1
 				if err := shelf.Store.Write(t.Context(), late); !errors.Is(err, service.ErrStaleFence) {
 					t.Errorf("%s on %s: the holder of before wrote: %v", name, store, err)
 				}

@@ -12,16 +12,28 @@ func redisWatchdog() Strategy {
 		Name:     "redis-watchdog",
 		Endpoint: "/deduct_stock_redisson",
 		Summary: Text{
-			EN: "like Redisson's RLock: waits, woken and not polled, with a 30 s lease renewed every third; unlike it: first come, first served, and fenced",
+			EN: "like Redisson's RLock: waits, woken and not polled, with a 30 s lease renewed every third; unlike " +
+				"it: first come, first served, and fenced",
 			ZH: "像 Redisson 的 RLock：会等待，靠通知唤醒而不轮询，30 秒租约每 10 秒续期；与它不同：先来先得，并带栅栏令牌",
 		},
 		Caveat: Text{
-			EN: "That renewal helps a frozen process, which does not renew either (the fence refuses its write); strict order between processes, which take turns of up to 16 holders; survival of a fail-over to a replica that had not heard of the key, which lock.replicas (WAIT) makes unlikely, but not impossible (it is off by default, and Redisson's check of the replicas is on); exclusion of Redisson's own clients, whose keys are others.",
-			ZH: "进程被冻结时看门狗也一起冻结（其写入由栅栏令牌拒绝）；进程之间不是严格先来先得，而是轮流，每轮最多 16 个持有者；主从切换时副本若还没有该键，锁会丢失（lock.replicas 即 WAIT 使之少见，但不能杜绝；它默认关闭，而 Redisson 默认检查副本）；与 Redisson 自己的客户端也不互斥，因为键不同。",
+			EN: "That renewal helps a frozen process, which does not renew either (the fence refuses its write); " +
+				"strict order between processes, which take turns of up to 16 holders; survival of a fail-over to a " +
+				"replica that had not heard of the key, which lock.replicas (WAIT) makes unlikely, but not " +
+				"impossible (it is off by default, and Redisson's check of the replicas is on); exclusion " +
+				"of Redisson's own clients, whose keys are others.",
+			ZH: "进程被冻结时看门狗也一起冻结（其写入由栅栏令牌拒绝）；进程之间不是严格先来先得，而是轮流，每轮最多 16 个持有者；主从切换时副本若还没有该键，锁会丢失（lock.replicas 即 WAIT " +
+				"使之少见，但不能杜绝；它默认关闭，而 Redisson 默认检查副本）；与 Redisson 自己的客户端也不互斥，因为键不同。",
 		},
 		Needs: []string{Redis},
 		Promise: lock.Promise{
-			Exclusive: true, Scope: lock.Cluster, Fenced: true, Fair: true, Blocking: true, Reentrant: true, SignalsLoss: true,
+			Exclusive:       true,
+			Scope:           lock.Cluster,
+			Fenced:          true,
+			Fair:            true,
+			Blocking:        true,
+			Reentrant:       true,
+			SignalsLoss:     true,
 			FreedAfterCrash: 30 * time.Second,
 		},
 		RoundTrips: 2,

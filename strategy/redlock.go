@@ -17,11 +17,14 @@ func redlock() Strategy {
 		Name:     "redlock",
 		Endpoint: "/deduct_stock_redlock",
 		Summary: Text{
-			EN: "the key on a majority of 5 independent Redis masters, asked in parallel; 10 s lease renewed every third; no fence",
+			EN: "the key on a majority of 5 independent Redis masters, asked in parallel; 10 s lease renewed every " +
+				"third; no fence",
 			ZH: "并行询问 5 个独立的 Redis 主节点，拿到多数派才算加锁；10 秒租约，每三分之一续期；没有栅栏令牌",
 		},
 		Caveat: Text{
-			EN: "A fence: its random token is not ordered, so no store can refuse the write of a holder that was paused past its lease, or whose majority a jump of the clock cost it. Nor fairness; and a node that was restarted does not count for a lease.",
+			EN: "A fence: its random token is not ordered, so no store can refuse the write of a holder that was " +
+				"paused past its lease, or whose majority a jump of the clock cost it. Nor fairness; and a node " +
+				"that was restarted does not count for a lease.",
 			ZH: "没有栅栏令牌：随机令牌没有先后顺序，存储无法拒绝“暂停超过租约”或因节点时钟跳变而失去多数派的持有者的写入。不公平；节点重启后在一个租约时间内不计票。",
 		},
 		Needs: []string{Redlock},
@@ -32,7 +35,10 @@ func redlock() Strategy {
 		RoundTrips: 2,
 		Lock: func(s Servers) lock.Locker {
 			l, err := redislock.NewRedlock(s.Redlock, redislock.RedlockOptions{
-				Lease: s.RedlockLease, NodeTimeout: s.RedlockNodeTimeout, MaxHold: s.WatchdogMaxHold, Quarantine: s.RedlockQuarantine,
+				Lease:       s.RedlockLease,
+				NodeTimeout: s.RedlockNodeTimeout,
+				MaxHold:     s.WatchdogMaxHold,
+				Quarantine:  s.RedlockQuarantine,
 			})
 			if err != nil {
 				if s.Log != nil {
@@ -45,12 +51,16 @@ func redlock() Strategy {
 	}
 }
 
-// unusable is a lock that cannot be made of what is configured. Whoever asks for it is told so, and in the words for the log, which
-// name addresses, why; the rest of the catalogue works.
+// unusable is a lock that cannot be made of what is configured. Whoever asks for it is told so, and in the words
+// for the log, which name addresses, why; the rest of the catalogue works.
 type unusable struct{ why error }
 
 func (u unusable) down() error {
-	return fmt.Errorf("%w: %w", &lock.DownError{Server: Redlock, Reason: "it cannot be made of redlock.addrs; the log says why"}, u.why)
+	return fmt.Errorf(
+		"%w: %w",
+		&lock.DownError{Server: Redlock, Reason: "it cannot be made of redlock.addrs; the log says why"},
+		u.why,
+	)
 }
 
 func (u unusable) Acquire(context.Context, string, lock.Options) (*lock.Lease, error) {

@@ -32,7 +32,8 @@ func TestRedlockOfUnusableMasters(t *testing.T) {
 	_, listed := l.(lock.Lister).Keys(t.Context())
 	for what, err := range map[string]error{"Acquire": acquired, "Inspect": inspected, "Keys": listed} {
 		var down *lock.DownError
-		if !errors.As(err, &down) || strings.Contains(down.Error(), "10.0.0") || !strings.Contains(down.Error(), "redlock.addrs") {
+		if !errors.As(err, &down) || strings.Contains(down.Error(), "10.0.0") ||
+			!strings.Contains(down.Error(), "redlock.addrs") {
 			t.Errorf("%s: %v, want a DownError that names the setting and no address", what, err)
 		}
 	}

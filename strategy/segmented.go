@@ -12,16 +12,26 @@ func segmented() Strategy {
 		Name:     "segmented",
 		Endpoint: "/deduct_stock_segmented",
 		Summary: Text{
-			EN: "stock split in 8 segments with a redis-watchdog lock each, so that 8 sales of one SKU go on at a time; sold out only when the total is",
+			EN: "stock split in 8 segments with a redis-watchdog lock each, so that 8 sales of one SKU go on at a " +
+				"time; sold out only when the total is",
 			ZH: "库存拆成 8 段，每段一把 redis-watchdog 锁，同一 SKU 可同时卖 8 单；总量不足才算售罄",
 		},
 		Caveat: Text{
-			EN: "To be quicker when there is little to do in the lock or little left: the last units are gathered from all segments. Nor fairness; nor that a crashed holder's segment can be sold from before its lease (30 s) runs out: who needs it waits, and may be told busy, but not sold out.",
+			EN: "To be quicker when there is little to do in the lock or little left: the last units are gathered " +
+				"from all segments. Nor fairness; nor that a crashed holder's segment can be sold from before its " +
+				"lease (30 s) runs out: who needs it waits, and may be told busy, but not sold out.",
 			ZH: "锁内工作很少或库存所剩无几时并不更快：最后几件要从各段归集。不公平；持有者崩溃后，其所在段要等租约（30 秒）到期才能再卖：需要它的请求会等待，可能被告知“忙”，但不会误报售罄。",
 		},
 		Needs: []string{Redis},
-		// Not exclusive: that sales go on at the same time is the point. Fenced: a write finds the version that was read, or writes nothing.
-		Promise:    lock.Promise{Scope: lock.Cluster, Fenced: true, Blocking: true, SignalsLoss: true, FreedAfterCrash: 30 * time.Second},
+		// Not exclusive: that sales go on at the same time is the point. Fenced: a write finds the version that was
+		// read, or writes nothing.
+		Promise: lock.Promise{
+			Scope:           lock.Cluster,
+			Fenced:          true,
+			Blocking:        true,
+			SignalsLoss:     true,
+			FreedAfterCrash: 30 * time.Second,
+		},
 		RoundTrips: 2,
 		Lock:       redisWatchdog().Lock,
 		Fits:       service.Fits[service.Segmenter],

@@ -1,5 +1,5 @@
-// Package strategy is the catalogue: every way to sell stock under concurrency, weakest first. Routes, tests, load runs and docs
-// range over it. To add one, write a file like zk_sequential.go and add a line to All.
+// Package strategy is the catalogue: every way to sell stock under concurrency, weakest first. Routes, tests, load
+// runs and docs range over it. To add one, write a file like zk_sequential.go and add a line to All.
 package strategy
 
 import (
@@ -33,13 +33,15 @@ type Strategy struct {
 	Stores   []string // those it works on, the default first; empty: all
 	Promise  lock.Promise
 
-	// RoundTrips is what it costs to acquire the lock and to release it, if nobody else wants it and the connections and the key
-	// have been used before: how often a request leaves for the lock's servers and its answer is waited for. Commands in a pipeline,
-	// and requests to several servers at the same time, are one; a statement of MySQL is one. 0: nothing is asked, because the lock is
-	// in the process, or because the writes need none. Reading and writing the stock is not counted.
+	// RoundTrips is what it costs to acquire the lock and to release it, if nobody else wants it and the
+	// connections and the key have been used before: how often a request leaves for the lock's servers and its
+	// answer is waited for. Commands in a pipeline, and requests to several servers at the same time, are one; a
+	// statement of MySQL is one. 0: nothing is asked, because the lock is in the process, or because the writes
+	// need none. Reading and writing the stock is not counted.
 	RoundTrips int
 
-	Lock   func(Servers) lock.Locker                 // opens nothing: servers may be down. The result may be an io.Closer
+	// opens nothing: servers may be down. The result may be an io.Closer
+	Lock   func(Servers) lock.Locker
 	Around func(Servers, lock.Locker) service.Seller // what sells in segments under the Lock; nil: service.UnderLock
 	Seller service.Seller
 	Fits   func(service.Store) error // what the seller needs of a store, see service.Fits; nil: it takes every store
@@ -54,14 +56,16 @@ type Servers struct {
 	Redlock   []redis.UniversalClient // one for each independent master
 	ZooKeeper *zklock.Session
 	MySQL     *sql.DB // the locks' own pool, not the store's: see mysqllock
-	MySQLKeys int     // that mysql-for-update, and as many that mysql-get-lock, can hold at a time; 0: a third of the pool
+	// that mysql-for-update, and as many that mysql-get-lock, can hold at a time; 0: a third of the pool
+	MySQLKeys int
 
 	SetNXLease      time.Duration // of the SETNX locks; 0: their default
 	RepairSetNX     bool          // redis-setnx-expire gives an expiry to a key that was left without
 	WatchdogLease   time.Duration // of the renewed locks; 0: their default
 	WatchdogMaxHold time.Duration // 0: the default
-	Replicas        int           // of Redis that must acknowledge a lock of redis-setnx or redis-watchdog (not a sale); 0: none
-	ReplicaTimeout  time.Duration // how long they have; 0: the default
+	// of Redis that must acknowledge a lock of redis-setnx or redis-watchdog (not a sale); 0: none
+	Replicas       int
+	ReplicaTimeout time.Duration // how long they have; 0: the default
 
 	RedlockLease       time.Duration // 0: the default
 	RedlockNodeTimeout time.Duration // how long one node may take; 0: the default
@@ -116,7 +120,10 @@ func (s Servers) handOver(l lock.FenceRanger) lock.Locker {
 }
 
 // Build makes the Way of s. watch, if not nil, decorates the lock.
-func (s Strategy) Build(servers Servers, watch func(lock.Locker) lock.Locker) (way service.Seller, closer func() error) {
+func (s Strategy) Build(
+	servers Servers,
+	watch func(lock.Locker) lock.Locker,
+) (seller service.Seller, closer func() error) {
 	closer = func() error { return nil }
 	if s.Lock == nil {
 		return s.Seller, closer

@@ -22,7 +22,8 @@ func TestMain(m *testing.M) {
 
 var servers stacktest.Shared
 
-// planned is the catalogue as it was designed, weakest first. Clients, dashboards and load plans know these names and endpoints.
+// planned is the catalogue as it was designed, weakest first. Clients, dashboards and load plans know these names
+// and endpoints.
 var planned = [][2]string{
 	{"none", "/deduct_stock"},
 	{"local-mutex", "/deduct_stock_sync"},
@@ -61,7 +62,9 @@ func TestCatalogueIsAsDesigned(t *testing.T) {
 		}
 		seen[s.Name], seen[s.Endpoint] = true, true
 	}
-	for _, name := range []string{"none", "local-mutex", "redis-setnx", "redis-watchdog", "zk-sequential", "pessimistic", "atomic"} {
+	for _, name := range []string{
+		"none", "local-mutex", "redis-setnx", "redis-watchdog", "zk-sequential", "pessimistic", "atomic",
+	} {
 		if !seen[name] {
 			t.Errorf("%s is missing", name)
 		}
@@ -94,7 +97,10 @@ func TestEntriesAreWhole(t *testing.T) {
 				t.Error("it must have a Lock or a Way, and not both")
 			}
 			for _, need := range s.Needs {
-				if !slices.Contains([]string{strategy.Redis, strategy.Redlock, strategy.MySQL, strategy.ZooKeeper}, need) {
+				if !slices.Contains(
+					[]string{strategy.Redis, strategy.Redlock, strategy.MySQL, strategy.ZooKeeper},
+					need,
+				) {
 					t.Errorf("it needs %q, which is no server", need)
 				}
 			}
@@ -136,10 +142,16 @@ func TestPromisesAreConsistent(t *testing.T) {
 			leased := slices.Contains(s.Needs, strategy.Redis) || slices.Contains(s.Needs, strategy.ZooKeeper)
 			return !p.Exclusive || !leased || p.FreedAfterCrash > 0
 		}},
-		{"a time after a crash is not negative", func(_ strategy.Strategy, p lock.Promise) bool { return p.FreedAfterCrash >= 0 }},
-		{"what reaches beyond the process needs a server for it, or is the store's own doing", func(s strategy.Strategy, p lock.Promise) bool {
-			return p.Scope != lock.Cluster || len(s.Needs) > 0 || s.Seller != nil
-		}},
+		{
+			"a time after a crash is not negative",
+			func(_ strategy.Strategy, p lock.Promise) bool { return p.FreedAfterCrash >= 0 },
+		},
+		{
+			"what reaches beyond the process needs a server for it, or is the store's own doing",
+			func(s strategy.Strategy, p lock.Promise) bool {
+				return p.Scope != lock.Cluster || len(s.Needs) > 0 || s.Seller != nil
+			},
+		},
 		{"what stays in the process needs none", func(s strategy.Strategy, p lock.Promise) bool {
 			return p.Scope != lock.Process || len(s.Needs) == 0
 		}},

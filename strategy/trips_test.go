@@ -54,8 +54,8 @@ func (p tap) redis() redis.UniversalClient {
 	return c
 }
 
-// counted are servers behind taps, and the taps that see the requests of a strategy's lock: of redlock one, since the nodes are asked
-// in parallel.
+// counted are servers behind taps, and the taps that see the requests of a strategy's lock: of redlock one, since
+// the nodes are asked in parallel.
 func counted(t *testing.T, s strategy.Strategy) (strategy.Servers, tap) {
 	t.Helper()
 	patient := strategy.Servers{RedlockNodeTimeout: 10 * time.Second, RedlockQuarantine: -1}
@@ -81,7 +81,8 @@ func counted(t *testing.T, s strategy.Strategy) (strategy.Servers, tap) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { session.Close() })
-		for deadline := time.Now().Add(time.Minute); session.Check(t.Context()) != nil; time.Sleep(10 * time.Millisecond) {
+		deadline := time.Now().Add(time.Minute)
+		for ; session.Check(t.Context()) != nil; time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatal("no session")
 			}
@@ -130,8 +131,9 @@ func migrated(t *testing.T, dsn string) *gorm.DB {
 	return g
 }
 
-// What the catalogue says of round trips is what goes over the wire, for every strategy. It is the mean of some holds, rounded: a renewal
-// or the like of a busy computer may come in between, and the last node of redlock may be told a little later.
+// What the catalogue says of round trips is what goes over the wire, for every strategy. It is the mean of some
+// holds, rounded: a renewal or the like of a busy computer may come in between, and the last node of redlock may be
+// told a little later.
 func TestRoundTripsAreThoseOnTheWire(t *testing.T) {
 	const holds = 20
 	for _, s := range strategy.All() {
@@ -154,7 +156,8 @@ func TestRoundTripsAreThoseOnTheWire(t *testing.T) {
 				return lease.Release()
 			}
 			requests := 0
-			for done, patience := -3, time.Now().Add(2*time.Minute); done < holds; { // three make the connections, the folder, the row
+			// three make the connections, the folder, the row
+			for done, patience := -3, time.Now().Add(2*time.Minute); done < holds; {
 				before := p.Count(wire.ToServer)
 				switch err := hold(); {
 				case err == nil:

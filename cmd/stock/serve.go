@@ -102,7 +102,7 @@ func serve(ctx context.Context, cfg Config, listener, admin net.Listener, log *s
 
 	var draining atomic.Bool
 	face := handler.Config{
-		Seller: a.service, Stockroom: a.service, Locks: a.service, Pauses: &a.pauses,
+		Seller: a.service, Inventory: a.service, Locks: a.service, Pauses: &a.pauses,
 		Strategies: a.offers, Backends: a.listBackends(),
 		Instance: cfg.Instance, DefaultSKU: service.SKU(cmp.Or(cfg.Seed.SKU, defaultSKU)), Store: cfg.Store,
 		AdminToken: cfg.AdminToken, Lab: cfg.Lab, Version: buildVersion(cfg.Instance),

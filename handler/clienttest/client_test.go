@@ -32,7 +32,8 @@ func TestTheGeneratedClient(t *testing.T) {
 	stock := filepath.Join(t.TempDir(), "stock")
 	must(t, "../..", "go", "build", "-o", stock, "./cmd/stock")
 	start(t, stock, []string{"serve"}, []string{
-		"STOCK_ADDR=" + public, "STOCK_ADMIN_ADDR=" + operators, "STOCK_ADMIN_TOKEN=" + token, "STOCK_LAB=true", "STOCK_INSTANCE=app-1",
+		"STOCK_ADDR=" + public, "STOCK_ADMIN_ADDR=" + operators, "STOCK_ADMIN_TOKEN=" + token, "STOCK_LAB=true",
+		"STOCK_INSTANCE=app-1",
 		"STOCK_REDIS_ADDRS=" + redis, "STOCK_ZOOKEEPER_HOSTS=", "STOCK_MYSQL_DSN=", "STOCK_DRAIN=0s",
 	})
 	document := fetch(t, "http://"+public)
@@ -45,10 +46,12 @@ func TestTheGeneratedClient(t *testing.T) {
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	path := filepath.Join(t.TempDir(), "openapi.json")
 	program, err := os.ReadFile("testdata/use.go.txt")
-	if err := errors.Join(err, os.WriteFile(path, document, 0o600), os.WriteFile(filepath.Join(dir, "use.go"), program, 0o600)); err != nil {
+	if err := errors.Join(err, os.WriteFile(path, document, 0o600),
+		os.WriteFile(filepath.Join(dir, "use.go"), program, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	must(t, ".", "go", "tool", "oapi-codegen", "-generate", "types,client", "-package", "main", "-o", filepath.Join(dir, "client.go"), path)
+	must(t, ".", "go", "tool", "oapi-codegen", "-generate", "types,client", "-package", "main", "-o",
+		filepath.Join(dir, "client.go"), path)
 	must(t, ".", "go", "run", "./"+dir, "http://"+public, "http://"+operators, token)
 }
 

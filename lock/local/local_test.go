@@ -1,13 +1,19 @@
 package local_test
 
 import (
+	"errors"
+	"fmt"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"go.uber.org/goleak"
 
 	"example.com/stock/lock"
 	"example.com/stock/lock/local"
 	"example.com/stock/lock/locktest"
+	"example.com/stock/strategy"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -19,4 +25,74 @@ func TestMutexWithinOneProcess(t *testing.T) {
 
 func TestNone(t *testing.T) {
 	locktest.Run(t, lock.Promise{}, func(testing.TB) lock.Locker { return &local.None{} })
+}
+
+func TestContender(t *testing.T) { locktest.Contend(t, harnesses(t)...) }
+
+// The strategies without a server: what they promise ends with the process.
+func TestStrategiesConform(t *testing.T) { locktest.Conform(t, harnesses(t)...) }
+
+func harnesses(t *testing.T) []locktest.Harness {
+	mutex := &local.Mutex{} // one process, so every Locker is the same
+	return []locktest.Harness{
+		harness(t, "none", &local.None{}),
+		harness(t, "local-mutex", mutex),
+	}
+}
+
+func harness(t *testing.T, name string, l lock.Locker) locktest.Harness {
+	s, err := strategy.Lookup(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return locktest.Harness{
+		Name: name, Promise: s.Promise,
+		Open: func([]string, time.Duration) (lock.Locker, func() error, error) {
+			return l, func() error { return nil }, nil
+		},
+	}
+}
+
+func TestMutexInspect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &local.Mutex{}
+		var all sync.WaitGroup
+		for i := range 3 {
+			all.Go(func() {
+				lease, err := m.Acquire(t.Context(), "k", lock.Options{Owner: fmt.Sprint("app/", i)})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				time.Sleep(2 * time.Second)
+				_ = lease.Release()
+			})
+			synctest.Wait()
+		}
+		time.Sleep(3 * time.Second)
+		s, err := m.Inspect(t.Context(), "k")
+		if err != nil || s.Scope != lock.Process {
+			t.Fatalf("scope %q, %v; want it to say that it knows this process only", s.Scope, err)
+		}
+		if s.Holder == nil || s.Holder.Who != "app/1" || time.Since(s.Holder.Since) != time.Second {
+			t.Errorf("holder %+v, want app/1 for a second", s.Holder)
+		}
+		if len(s.Waiters) != 1 || s.Waiters[0].Who != "app/2" || time.Since(s.Waiters[0].Since) != 3*time.Second {
+			t.Errorf("waiters %+v, want app/2 for three seconds", s.Waiters)
+		}
+		_, err = m.Acquire(t.Context(), "k", lock.Options{TryOnce: true})
+		if held := new(lock.HeldError); !errors.As(err, &held) || held.Holder != "app/1" {
+			t.Errorf("%v, want it to name app/1", err)
+		}
+		all.Wait()
+		if s, _ := m.Inspect(t.Context(), "k"); s.Holder != nil || s.Waiters != nil {
+			t.Errorf("a free key: %+v", s)
+		}
+	})
+}
+
+func TestMutexCannotEvict(t *testing.T) {
+	if _, err := lock.Evict(t.Context(), &local.Mutex{}, "k"); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("err = %v: the evicted holder could still write", err)
+	}
 }

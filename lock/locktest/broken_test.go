@@ -9,7 +9,7 @@ import (
 	"example.com/stock/lock/local"
 )
 
-// A broken lock, and the sentences that must reject it.
+// A broken lock, and the clauses that must reject it.
 type broken struct {
 	name    string
 	open    func() lock.Locker
@@ -17,7 +17,9 @@ type broken struct {
 }
 
 // wrap makes a broken lock out of a right one: every Locker that open returns shares mutex.
-func wrap(acquire func(m *local.Mutex, ctx context.Context, key string, o lock.Options) (*lock.Lease, error)) func() lock.Locker {
+func wrap(
+	acquire func(m *local.Mutex, ctx context.Context, key string, o lock.Options) (*lock.Lease, error),
+) func() lock.Locker {
 	m := &local.Mutex{}
 	return func() lock.Locker {
 		return lockerFunc(func(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
@@ -43,33 +45,56 @@ func brokenLocks(life context.Context) []broken {
 		return lease, nil
 	}
 	return []broken{
-		{"excludes nobody", func() lock.Locker { return &local.None{} }, []string{"Exclusion", "TryOnce", "BoundedWait", "Handover", "Release", "Fences", "Reentry"}},
-		{"excludes only its own process", func() lock.Locker { return &local.Mutex{} }, []string{"Exclusion", "TryOnce", "Release"}},
-		{"one lock for all keys", wrap(func(m *local.Mutex, ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-			inner, err := m.Acquire(ctx, "the only one", o)
-			if err != nil {
-				return nil, err
-			}
-			lease, _ := lock.NewLease(key, 1, func(context.Context) error { return inner.Release() })
-			return lease, nil
-		}), []string{"Keys"}},
+		{
+			"excludes nobody",
+			func() lock.Locker { return &local.None{} },
+			[]string{"Exclusion", "TryOnce", "BoundedWait", "Handover", "Release", "Fences", "Reentry"},
+		},
+		{
+			"excludes only its own process",
+			func() lock.Locker { return &local.Mutex{} },
+			[]string{"Exclusion", "TryOnce", "Release"},
+		},
+		{
+			"one lock for all keys",
+			wrap(func(m *local.Mutex, ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+				inner, err := m.Acquire(ctx, "the only one", o)
+				if err != nil {
+					return nil, err
+				}
+				lease, _ := lock.NewLease(key, 1, func(context.Context) error { return inner.Release() })
+				return lease, nil
+			}),
+			[]string{"Keys"},
+		},
 		{"constant fence", wrap(constant), []string{"Fences"}},
-		{"hides the cause of a wait that ended", wrap(func(m *local.Mutex, ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-			lease, err := m.Acquire(ctx, key, o)
-			if err != nil {
-				return nil, lock.ErrHeld
-			}
-			return lease, nil
-		}), []string{"BoundedWait"}},
-		{"waits although asked to try once", wrap(func(m *local.Mutex, ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-			patient, cancel := context.WithTimeout(context.WithoutCancel(context.Background()), 200*time.Millisecond)
-			defer cancel()
-			lease, err := m.Acquire(patient, key, lock.Options{Owner: o.Owner})
-			if errors.Is(err, lock.ErrHeld) {
-				return nil, context.DeadlineExceeded
-			}
-			return lease, err
-		}), []string{"TryOnce"}},
+		{
+			"hides the cause of a wait that ended",
+			wrap(func(m *local.Mutex, ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+				lease, err := m.Acquire(ctx, key, o)
+				if err != nil {
+					return nil, lock.ErrHeld
+				}
+				return lease, nil
+			}),
+			[]string{"BoundedWait"},
+		},
+		{
+			"waits although asked to try once",
+			wrap(func(m *local.Mutex, ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+				patient, cancel := context.WithTimeout(
+					context.WithoutCancel(context.Background()),
+					200*time.Millisecond,
+				)
+				defer cancel()
+				lease, err := m.Acquire(patient, key, lock.Options{Owner: o.Owner})
+				if errors.Is(err, lock.ErrHeld) {
+					return nil, context.DeadlineExceeded
+				}
+				return lease, err
+			}),
+			[]string{"TryOnce"},
+		},
 		{"a waiter that gives up stays in the queue", func() func() lock.Locker {
 			m := &local.Mutex{}
 			return func() lock.Locker {
@@ -99,44 +124,64 @@ func brokenLocks(life context.Context) []broken {
 						return nil, err
 					}
 					// DEL without a look at the owner, and again at every call.
-					lease, _ := lock.NewLease(key, 1, func(context.Context) error { q.Leave(key); q.Leave(key); return nil })
+					lease, _ := lock.NewLease(
+						key,
+						1,
+						func(context.Context) error { q.Leave(key); q.Leave(key); return nil },
+					)
 					return lease, nil
 				})
 			}
 		}(), []string{"Exclusion"}},
-		{"frees an abandoned key", wrap(func(m *local.Mutex, ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-			lease, err := m.Acquire(ctx, key, o)
-			if err == nil {
-				lease.Linger(time.Nanosecond)
-			}
-			return lease, err
-		}), []string{"Unknown"}},
-		{"a dead context keeps its key", wrap(func(m *local.Mutex, ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-			lease, err := m.Acquire(context.WithoutCancel(ctx), key, o)
-			if err == nil && ctx.Err() != nil {
-				return nil, context.Cause(ctx)
-			}
-			return lease, err
-		}), []string{"DeadContext"}},
-		{"a lease that is over when it begins", wrap(func(m *local.Mutex, ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-			lease, err := m.Acquire(ctx, key, o)
-			if err == nil {
-				_ = lease.Release()
-			}
-			return lease, err
-		}), []string{"Done"}},
-		{"serves the last one first", wrap(func(m *local.Mutex, ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-			for {
-				lease, err := m.Acquire(ctx, key, lock.Options{TryOnce: true})
-				if err == nil || o.TryOnce {
-					return lease, err
+		{
+			"frees an abandoned key",
+			wrap(func(m *local.Mutex, ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+				lease, err := m.Acquire(ctx, key, o)
+				if err == nil {
+					lease.Linger(time.Nanosecond)
 				}
-				select {
-				case <-ctx.Done():
-					return nil, errors.Join(err, context.Cause(ctx))
-				case <-time.After(time.Duration(1+time.Now().UnixNano()%7) * time.Millisecond):
+				return lease, err
+			}),
+			[]string{"Unknown"},
+		},
+		{
+			"a dead context keeps its key",
+			wrap(func(m *local.Mutex, ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+				lease, err := m.Acquire(context.WithoutCancel(ctx), key, o)
+				if err == nil && ctx.Err() != nil {
+					return nil, context.Cause(ctx)
 				}
-			}
-		}), []string{"FIFO"}},
+				return lease, err
+			}),
+			[]string{"DeadContext"},
+		},
+		{
+			"a lease that is over when it begins",
+			wrap(func(m *local.Mutex, ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+				lease, err := m.Acquire(ctx, key, o)
+				if err == nil {
+					_ = lease.Release()
+				}
+				return lease, err
+			}),
+			[]string{"Done"},
+		},
+		{
+			"serves the last one first",
+			wrap(func(m *local.Mutex, ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+				for {
+					lease, err := m.Acquire(ctx, key, lock.Options{TryOnce: true})
+					if err == nil || o.TryOnce {
+						return lease, err
+					}
+					select {
+					case <-ctx.Done():
+						return nil, errors.Join(err, context.Cause(ctx))
+					case <-time.After(time.Duration(1+time.Now().UnixNano()%7) * time.Millisecond):
+					}
+				}
+			}),
+			[]string{"FIFO"},
+		},
 	}
 }

@@ -15,22 +15,22 @@ import (
 	"example.com/stock/lock"
 )
 
-// contenderEnv, if not empty, makes a contender of a test binary.
+// contenderEnv, if not empty, makes a test binary a contender.
 const contenderEnv = "LOCKTEST_CONTENDER"
 
-// mark begins every line of a contender that is meant for the suite: a test binary says other things too.
+// mark begins every line of output that is meant for the suite: a test binary writes other lines, too.
 const mark = "="
 
-// Contend turns the test that calls it into a contender if the suite has started this process as one; otherwise the test is
-// skipped. A package that calls [Conform] needs exactly this test:
+// Contend makes this process a contender if the suite has started it as one; otherwise it skips the test. A package
+// that calls [Conform] needs exactly this test:
 //
-//	func TestContender(t *testing.T) { locktest.Contend(t, benches()...) }
-func Contend(t *testing.T, benches ...Harness) {
+//	func TestContender(t *testing.T) { locktest.Contend(t, harnesses()...) }
+func Contend(t *testing.T, harnesses ...Harness) {
 	if os.Getenv(contenderEnv) == "" {
 		t.Skip("the suite runs it, in processes of its own")
 	}
 	byName := make(map[string]Harness)
-	for _, b := range benches {
+	for _, b := range harnesses {
 		byName[b.Name] = b
 	}
 	if err := contend(os.Stdin, os.Stdout, byName); err != nil {
@@ -40,10 +40,10 @@ func Contend(t *testing.T, benches ...Harness) {
 
 // A contender is this process, as the suite sees it.
 type contender struct {
-	benches map[string]Harness
-	life    context.Context
-	calls   sync.WaitGroup // requests that are being served
-	watches sync.WaitGroup // of leases
+	harnesses map[string]Harness
+	life      context.Context
+	calls     sync.WaitGroup // requests that are being served
+	watches   sync.WaitGroup // of leases
 
 	mu      sync.Mutex // guards to, too
 	to      io.Writer
@@ -57,11 +57,11 @@ type opened struct {
 	close func() error
 }
 
-// contend serves requests until in ends, which ends all that goes on here.
-func contend(in io.Reader, out io.Writer, benches map[string]Harness) error {
+// contend serves requests until in ends. Then everything here ends.
+func contend(in io.Reader, out io.Writer, harnesses map[string]Harness) error {
 	life, end := context.WithCancel(context.Background())
 	c := &contender{
-		benches: benches, life: life, to: out,
+		harnesses: harnesses, life: life, to: out,
 		lockers: map[int]opened{}, leases: map[int]*lock.Lease{}, cancels: map[int]context.CancelFunc{},
 	}
 	defer c.end()
@@ -87,7 +87,7 @@ func contend(in io.Reader, out io.Writer, benches map[string]Harness) error {
 	return lines.Err()
 }
 
-// end waits for what goes on, and gives everything back.
+// end waits for the requests under way, and gives everything back.
 func (c *contender) end() {
 	c.calls.Wait()
 	for _, lease := range c.leases {
@@ -131,7 +131,7 @@ func (c *contender) serve(ctx context.Context, r request) reply {
 	case "unknown":
 		return c.unknown(ctx, l, r)
 	case "storm":
-		holds, err := r.Storm.rage(ctx, l)
+		holds, err := r.Storm.run(ctx, l)
 		return reply{Holds: holds, Err: fail(err)}
 	case "waiters":
 		standing, err := lock.Inspect(ctx, l.Locker, r.Key)
@@ -143,7 +143,7 @@ func (c *contender) serve(ctx context.Context, r request) reply {
 	}
 }
 
-// unknown works under the key, with an outcome that is not known.
+// unknown does work of unknown outcome under the key.
 func (c *contender) unknown(ctx context.Context, l lock.Locker, r request) reply {
 	ctx, cancel := context.WithTimeout(ctx, r.Wait)
 	defer cancel()
@@ -156,14 +156,14 @@ func (c *contender) unknown(ctx context.Context, l lock.Locker, r request) reply
 		if from != 0 || ctx.Err() != nil {
 			return reply{From: from, Err: fail(err)}
 		}
-		time.Sleep(10 * time.Millisecond) // a server that is too busy says so at once
+		time.Sleep(10 * time.Millisecond) // a server that is too busy answers at once
 	}
 }
 
 func (c *contender) open(r request) reply {
-	b, known := c.benches[r.Key]
+	b, known := c.harnesses[r.Key]
 	if !known {
-		return reply{Err: fail(fmt.Errorf("no bench %q", r.Key))}
+		return reply{Err: fail(fmt.Errorf("no harness %q", r.Key))}
 	}
 	l, closer, err := b.Open(r.Addrs, r.Term)
 	if err != nil {

@@ -1,8 +1,8 @@
-// Package locktest is the conformance suite of the lock contract: a table of sentences that every lock has to make true.
+// Package locktest is the conformance suite of the lock contract: a table of clauses that every lock has to keep.
 //
-// A sentence returns an error instead of failing a test, so that a lock broken on purpose can prove that it bites. [Run] puts a Locker to
-// those that need one process only, [Conform] a strategy with its servers to all of them: contenders are then processes of
-// their own, which the suite kills, pauses and cuts off.
+// A clause returns an error instead of failing a test, so that locks which are broken on purpose can prove that it
+// notices. [Run] checks the clauses that need one process only. [Conform] checks all of them, for a strategy with its
+// servers: there the contenders are processes of their own, which the suite kills, pauses and cuts off.
 package locktest
 
 import (
@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"example.com/stock/lock"
+	"example.com/stock/stack/wire"
 )
 
 // A Clause is one clause of the contract.
@@ -26,46 +27,305 @@ type Clause struct {
 	Restarts bool // it kills servers, and needs its own
 }
 
-// Run checks every sentence that applies to promise and needs no other process. open makes an independent Locker on the same servers.
+// Clauses returns the suite.
+func Clauses() []Clause {
+	return []Clause{
+		{
+			Name: "Exclusion", Applies: exclusive, Check: exclusion,
+			Rule: "Two leases of one key are never held at the same time.",
+		},
+		{
+			Name:    "Keys",
+			Applies: exclusive,
+			Check:   keys,
+			Rule: "A lease of one key does not keep anybody from another, " +
+				"as long as the process has a connection left for it.",
+		},
+		{
+			Name: "TryOnce", Applies: exclusive, Check: tryOnce,
+			Rule: "Who tries once is told at once that the key is held, and gets it when it is free.",
+		},
+		{
+			Name: "BoundedWait", Applies: exclusive, Check: boundedWait,
+			Rule: "A wait ends with its context, with ErrHeld and the context's cause.",
+		},
+		{
+			Name: "CancelledWait", Applies: exclusive, Check: cancelledWait,
+			Rule: "Who stops waiting leaves nothing behind: the next one does not wait for him.",
+		},
+		{
+			Name: "DeadContext", Applies: exclusive, Check: deadContext,
+			Rule: "A context that has ended gets no lease, and leaves nothing behind.",
+		},
+		{
+			Name: "Handover", Applies: blocking, Check: handover,
+			Rule: "Who waits gets the key when it is released.",
+		},
+		{
+			Name: "Release", Applies: exclusive, Check: release,
+			Rule: "Release is idempotent: the second one does not free the next holder's key.",
+		},
+		{
+			Name: "Done", Applies: always, Check: done,
+			Rule: "Done closes on release, and Err then says ErrReleased.",
+		},
+		{
+			Name: "Fences", Applies: fenced, Check: fences,
+			Rule: "Of two holders the later one has the larger fence, whoever they are.",
+		},
+		{
+			Name: "FIFO", Applies: fair, Check: fifo,
+			Rule: "Who came first is served first, across processes.",
+		},
+		{
+			Name: "Unknown", Applies: exclusive, Check: unknown,
+			Rule: "Work of unknown outcome frees no key: the next one has it when the lease has run out.",
+		},
+		{
+			Name: "Reentry", Applies: reentrant, Check: reentry,
+			Rule: "Work that holds a key may ask for it again under its own context, and under no other.",
+		},
+
+		{
+			Name: "Processes", Applies: cluster, Check: contention,
+			Rule: "Of several processes that contend for a key never two hold it at the same time.",
+		},
+		{
+			Name: "Renewal", Applies: renewed, Check: renewal,
+			Rule: "A holder that works on keeps the key for longer than its lease.",
+		},
+		{
+			Name: "Expiry", Applies: notRenewed, Check: expiry,
+			Rule: "A lease that is not renewed ends by itself, and its holder is told in time.",
+		},
+		{
+			Name: "CutOff", Applies: told, Check: cutOff,
+			Rule: "A holder that the network cuts off without a word knows of its loss before another has the key.",
+		},
+		{
+			Name: "Crash", Applies: cluster, Check: crash,
+			Rule: "The key of a holder that is killed goes to who waits within the lease.",
+		},
+		{
+			Name: "CrashPoints", Applies: cluster, Check: crashPoints,
+			Rule: "So does that of a process that is killed between any two requests of an acquisition.",
+		},
+		{
+			Name: "DeadWaiter", Applies: cluster, Check: deadWaiter,
+			Rule: "A waiter that is killed keeps nobody behind it from the key.",
+		},
+		{
+			Name:    "Paused",
+			Applies: cluster,
+			Check:   paused,
+			Rule: "A holder that is paused past its lease is followed, " +
+				"learns of its loss when it wakes, and has the smaller fence.",
+		},
+		{
+			Name:    "PausedWaiter",
+			Applies: cluster,
+			Check:   pausedWaiter,
+			Rule: "A waiter that is paused for longer than anything that was granted to it, while others " +
+				"come and go, does not hold the key beside another when it wakes, " +
+				"and has the larger fence when its turn has come.",
+		},
+		{
+			Name: "Owner", Applies: cluster, Check: owner,
+			Rule: "Who lost the key cannot give it away: its release says so, and the next holder keeps it.",
+		},
+		{
+			Name: "Generations", Applies: generational, Check: generations,
+			Rule: "Fences grow although the process of every holder is a new one and the one before was killed.",
+		},
+		{
+			Name:    "Cuts",
+			Applies: cluster,
+			Check:   cuts,
+			Rule: "Whatever request of an acquisition, a renewal or a release is lost, or its reply: " +
+				"no two hold the key, the error is precise, and nothing is left.",
+		},
+		{
+			Name:    "Traces",
+			Applies: cluster,
+			Check:   traces,
+			Rule: "Ten thousand acquisitions, some of them given up, leave no goroutine, and on the server " +
+				"nothing that holds a key or waits for it. What is meant to stay, such as the last fence, " +
+				"is counted by the keys and not by the acquisitions.",
+		},
+		{
+			Name:     "Restart",
+			Applies:  cluster,
+			Check:    restart,
+			Restarts: true,
+			Rule: "A server that is killed under a holder and a waiter " +
+				"and comes back lets no two hold the key, and serves again.",
+		},
+	}
+}
+
+func always(Harness) bool         { return true }
+func exclusive(h Harness) bool    { return h.Promise.Exclusive }
+func blocking(h Harness) bool     { return h.Promise.Exclusive && h.Promise.Blocking }
+func fenced(h Harness) bool       { return h.Promise.Exclusive && h.Promise.Fenced }
+func fair(h Harness) bool         { return h.Promise.Fair }
+func reentrant(h Harness) bool    { return h.Promise.Exclusive && h.Promise.Reentrant }
+func renewed(h Harness) bool      { return cluster(h) && h.Renews }
+func notRenewed(h Harness) bool   { return cluster(h) && !h.Renews }
+func told(h Harness) bool         { return cluster(h) && h.Renews && h.Promise.SignalsLoss }
+func generational(h Harness) bool { return cluster(h) && h.Promise.Fenced }
+
+// cluster reports whether there are processes to exclude, and servers to do it.
+func cluster(h Harness) bool {
+	return h.Promise.Exclusive && h.Promise.Scope == lock.Cluster && h.Start != nil
+}
+
+// A Harness is one strategy on its servers, as its package gives it to the suite.
+type Harness struct {
+	Name    string       // of the strategy, as in the catalogue
+	Promise lock.Promise // as in the catalogue
+
+	// Open makes a Locker on the servers at addrs, with clients of its own as another process has, and a function
+	// that closes both. The servers keep the key for lease if they hear nothing from its holder. The suite calls Open
+	// here and in contenders; it must start nothing.
+	Open func(addrs []string, lease time.Duration) (lock.Locker, func() error, error)
+	// Lease is that of the clauses that wait for its end: short, but not so short that a busy computer loses it, such
+	// as 2 s.
+	Lease  time.Duration
+	Renews bool          // a holder that works on keeps the key beyond Lease
+	Wire   wire.Protocol // tells where requests end
+	Room   int           // how many keys a process may hold, and wait for, at a time; 0: any number
+
+	// Start starts servers. One that is killed comes back with its data. Nil: the strategy needs no server, and the
+	// clauses about processes do not apply.
+	Start   func(testing.TB) []Server
+	Failing int      // how many of them may be killed at a time; 0: all
+	Servers []Server // already started, for the clauses that do not kill them
+
+	// Left lists what is on the servers of a key that nobody holds or waits for, except what is meant to stay. Nil:
+	// cannot tell.
+	Left func(ctx context.Context, addrs []string, key string) ([]string, error)
+	// Kept counts what is meant to stay on the servers of keys that begin with key. Keeps says what that is and for
+	// how long. Nil: nothing is meant to stay, which Left checks.
+	Kept  func(ctx context.Context, addrs []string, key string) (int, error)
+	Keeps string
+
+	// Breaks are the clauses that the strategy is known to break although its Promise has no word for that, and why.
+	// They are checked nevertheless, and it is an error if they hold.
+	Breaks map[string]string
+}
+
+// A Server is one that a clause may kill.
+type Server struct {
+	Addr    string
+	Kill    func() error
+	Restart func(context.Context) error
+}
+
+func addrs(servers []Server) []string {
+	list := make([]string, len(servers))
+	for i, s := range servers {
+		list[i] = s.Addr
+	}
+	return list
+}
+
+// Run checks every clause that applies to promise and needs no other process. open makes an independent Locker on the
+// same servers.
 func Run(t *testing.T, promise lock.Promise, open func(testing.TB) lock.Locker) {
 	t.Helper()
-	b := Harness{Promise: promise}
-	for _, s := range Clauses() {
-		t.Run(s.Name, func(t *testing.T) {
-			if !s.Applies(b) {
+	h := Harness{Promise: promise}
+	for _, clause := range Clauses() {
+		t.Run(clause.Name, func(t *testing.T) {
+			if !clause.Applies(h) {
 				t.Skip("not promised, or needs processes")
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), clauseTimeout)
 			defer cancel()
-			scene := newScene(b, nil)
+			scene := newScene(h, nil)
 			scene.inside = func() lock.Locker { return open(t) }
-			if err := s.Check(ctx, scene); err != nil {
-				t.Errorf("%s: %v", s.Rule, err)
+			if err := clause.Check(ctx, scene); err != nil {
+				t.Errorf("%s: %v", clause.Rule, err)
 			}
 		})
 	}
 }
 
-// FreshKey is a key that no other call returns, in this process or another.
+// clausesAtOnce is how many clauses are checked at the same time: most of them wait for a lease to run out.
+const clausesAtOnce = 8
+
+// Conform checks every clause that applies to its promise for every harness, on the same servers, several clauses at
+// a time, in processes of their own. The package needs a test for these processes: see [Contend].
+func Conform(t *testing.T, harnesses ...Harness) {
+	t.Helper()
+	s := newSuite(clausesAtOnce)
+	t.Cleanup(func() {
+		if err := s.end(); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, h := range harnesses {
+		for _, clause := range Clauses() {
+			t.Run(h.Name+"/"+clause.Name, func(t *testing.T) {
+				why, breaks := h.Breaks[clause.Name]
+				if !clause.Applies(h) {
+					s.record(h, clause, notPromised, "")
+					t.Skip("not promised")
+				}
+				var done <-chan result
+				if clause.Restarts {
+					t.Parallel() // so that not all their servers run at the same time
+					own := h
+					own.Servers = h.Start(t)
+					done = s.begin(own, clause)
+				} else if breaks {
+					done = s.begin(h, clause, hurry)
+					t.Parallel()
+				} else {
+					done = s.begin(h, clause)
+					t.Parallel()
+				}
+				got := <-done
+				t.Logf("%v %s", got.took.Round(time.Millisecond), got.seen)
+				switch {
+				case breaks && got.err == nil:
+					t.Errorf("%s: is true, although it should not be: %s", clause.Rule, why)
+				case breaks:
+					t.Logf("known to be broken: %s: %v", why, got.err)
+					s.record(h, clause, knownBroken, why)
+				case got.err != nil:
+					t.Errorf("%s: %v", clause.Rule, got.err)
+					s.record(h, clause, wrong, got.err.Error())
+				default:
+					s.record(h, clause, passed, got.seen)
+				}
+			})
+		}
+	}
+}
+
+// hurry is for clauses that are expected to fail.
+func hurry(s *Scene) { s.timeout, s.storm, s.hurry = 3*time.Second, time.Second/2, true }
+
+// FreshKey returns a key that no other call returns, in this process or another.
 func FreshKey() string {
 	return fmt.Sprintf("key-%d-%d-%d", time.Now().UnixNano(), os.Getpid(), serial.Add(1))
 }
 
 var serial atomic.Int64
 
-// patience is how long something that must happen may take, on a busy computer.
-const patience = 15 * time.Second
+// timeout is how long something that must happen may take, on a busy computer.
+const timeout = 15 * time.Second
 
 // once tries once, and again while the server is too busy to answer.
 func once(ctx context.Context, l lock.Locker, key string) (*lock.Lease, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	for {
 		lease, err := l.Acquire(ctx, key, lock.Options{TryOnce: true})
 		if !errors.Is(err, lock.ErrDown) || ctx.Err() != nil {
 			return lease, err
 		}
-		time.Sleep(10 * time.Millisecond) // one that is gone says so at once
+		time.Sleep(10 * time.Millisecond) // a server that is gone says so at once
 	}
 }
 
@@ -77,8 +337,8 @@ func insist(ctx context.Context, l lock.Locker, key string) (*lock.Lease, error)
 		case err == nil || ctx.Err() != nil:
 			return lease, err
 		case errors.Is(err, lock.ErrHeld):
-		case errors.Is(err, lock.ErrDown) && time.Since(began) < patience:
-			time.Sleep(10 * time.Millisecond) // one that is gone says so at once
+		case errors.Is(err, lock.ErrDown) && time.Since(began) < timeout:
+			time.Sleep(10 * time.Millisecond) // a server that is gone says so at once
 		default:
 			return nil, err
 		}
@@ -94,27 +354,7 @@ func isFree(ctx context.Context, s *Scene) error {
 	return lease.Release()
 }
 
-// over is whether err says that the key was not its holder's any more: known before, or learnt from the server.
-func over(err error) bool {
+// isLost reports whether err says that the holder had lost the key: it knew before, or the server told it.
+func isLost(err error) bool {
 	return errors.Is(err, lock.ErrLost) || errors.Is(err, lock.ErrExpired) || errors.Is(err, lock.ErrTaken)
-}
-
-// mostly tries up to n times, and fails if it never succeeds. It is for sentences about time: a busy computer may run a timer late, or stop
-// a process for longer than a lease. It does not do so every time, and a lock that is wrong is wrong
-// every time.
-func (s *Scene) mostly(ctx context.Context, n int, try func() error) error {
-	if s.hurry {
-		n = min(n, 2)
-	}
-	var failed error
-	for range n {
-		err := try()
-		if err == nil {
-			return nil
-		}
-		if failed = errors.Join(failed, err); ctx.Err() != nil {
-			break
-		}
-	}
-	return failed
 }

@@ -14,23 +14,25 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"example.com/stock/lock"
 )
 
-// errGone answers every request to a contender that has ended.
+// errGone is the answer to every request to a contender that has ended.
 var errGone = errors.New("the contender's process has ended")
 
-// A process is a contender, seen from the suite.
+// A process is a contender, as the suite sees it.
 type process struct {
 	cmd   *exec.Cmd
 	in    io.WriteCloser
-	said  bytes.Buffer // what is not for us, such as why it failed
+	other bytes.Buffer // output that is not for the suite, such as why it failed
 	owned sync.WaitGroup
 	exit  chan struct{}
 	err   error // how it ended; read it after exit
 
 	mu     sync.Mutex // guards in, too
 	serial int
-	calls  map[int]chan reply // what is awaited
+	calls  map[int]chan reply // replies that are awaited
 	lost   map[int]chan reply // the end of leases
 	killed bool
 }
@@ -41,7 +43,7 @@ func spawn() (*process, error) {
 	p.cmd = exec.Command(os.Args[0], "-test.run=^TestContender$", "-test.timeout=20m")
 	// The race detector would wait for a second before it lets a process end.
 	p.cmd.Env = append(os.Environ(), contenderEnv+"=1", "GORACE="+os.Getenv("GORACE")+" atexit_sleep_ms=0")
-	p.cmd.Stderr = &p.said
+	p.cmd.Stderr = &p.other
 	in, err := p.cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -58,7 +60,7 @@ func spawn() (*process, error) {
 	return p, nil
 }
 
-// listen hands replies to who waits for them until the process ends.
+// listen passes each reply to the call that awaits it, until the process ends.
 func (p *process) listen(out io.Reader) {
 	lines := bufio.NewScanner(out)
 	lines.Buffer(nil, 64<<20)
@@ -76,61 +78,61 @@ func (p *process) listen(out io.Reader) {
 			to = p.lost
 		}
 		if waiting, found := to[r.ID]; found {
-			waiting <- r // has room for the one there is
+			waiting <- r // has room for it
 			delete(to, r.ID)
 		}
 		p.mu.Unlock()
 	}
 	if err := p.cmd.Wait(); err != nil {
-		p.err = fmt.Errorf("a contender ended with %w: %s%s", err, other.String(), p.said.String())
+		p.err = fmt.Errorf("a contender ended with %w: %s%s", err, other.String(), p.other.String())
 	}
 	close(p.exit)
 }
 
-// An asked is a request that was sent.
-type asked struct {
-	id   int
-	come <-chan reply // the reply
-	lost <-chan reply // of an acquire: the end of the lease
+// A sentRequest is a request that was sent.
+type sentRequest struct {
+	id    int
+	reply <-chan reply
+	lost  <-chan reply // of an acquire: the end of the lease
 }
 
-func (p *process) ask(r request) (asked, error) {
-	come, lost := make(chan reply, 1), make(chan reply, 1)
+func (p *process) send(r request) (sentRequest, error) {
+	answer, lost := make(chan reply, 1), make(chan reply, 1)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.serial++
 	r.ID = p.serial
 	line, err := json.Marshal(r)
 	if err != nil {
-		return asked{}, err
+		return sentRequest{}, err
 	}
-	p.calls[r.ID], p.lost[r.ID] = come, lost
+	p.calls[r.ID], p.lost[r.ID] = answer, lost
 	if _, err := p.in.Write(append(line, '\n')); err != nil {
-		return asked{}, errGone
+		return sentRequest{}, errGone
 	}
-	return asked{r.ID, come, lost}, nil
+	return sentRequest{r.ID, answer, lost}, nil
 }
 
-// call asks and waits for the reply.
+// call sends a request and waits for the reply.
 func (p *process) call(ctx context.Context, r request) (int, reply, error) {
-	a, err := p.ask(r)
+	sent, err := p.send(r)
 	if err != nil {
 		return 0, reply{}, err
 	}
-	answer, err := p.await(ctx, a.come)
+	answer, err := p.await(ctx, sent.reply)
 	if err == nil {
 		err = answer.Err.error()
 	}
-	return a.id, answer, err
+	return sent.id, answer, err
 }
 
-func (p *process) await(ctx context.Context, come <-chan reply) (reply, error) {
+func (p *process) await(ctx context.Context, replies <-chan reply) (reply, error) {
 	select {
-	case r := <-come:
+	case r := <-replies:
 		return r, nil
 	case <-p.exit:
 		select {
-		case r := <-come: // its last words
+		case r := <-replies: // it came before the end
 			return r, nil
 		default:
 			return reply{}, errGone
@@ -154,7 +156,7 @@ func (p *process) kill() error {
 func (p *process) pause() error  { return p.cmd.Process.Signal(syscall.SIGSTOP) }
 func (p *process) resume() error { return p.cmd.Process.Signal(syscall.SIGCONT) }
 
-// usable is whether the process can serve another sentence.
+// usable reports whether the process can serve another clause.
 func (p *process) usable() bool {
 	select {
 	case <-p.exit:
@@ -164,7 +166,7 @@ func (p *process) usable() bool {
 	}
 }
 
-// quit asks the process to end in good order, which includes that no goroutine is left in it, if its TestMain looks for them.
+// quit asks the process to end in good order. If its TestMain looks for goroutines that are left, that is part of it.
 func (p *process) quit() error {
 	p.mu.Lock()
 	killed := p.killed
@@ -177,4 +179,207 @@ func (p *process) quit() error {
 	defer timer.Stop()
 	p.owned.Wait()
 	return p.err
+}
+
+// A remote is a Locker in another process. It is a lock.Locker itself, so that a clause need not know.
+type remote struct {
+	*process
+	locker int
+}
+
+// open opens a Locker of harness h in p.
+func (p *process) open(ctx context.Context, h Harness, addrs []string, lease time.Duration) (*remote, error) {
+	id, _, err := p.call(ctx, request{Do: "open", Key: h.Name, Addrs: addrs, Term: lease})
+	if err != nil {
+		return nil, fmt.Errorf("open %s in a process of its own: %w", h.Name, err)
+	}
+	return &remote{p, id}, nil
+}
+
+// A remoteLease is a lease in another process.
+type remoteLease struct {
+	*process
+	id    int
+	Key   string
+	Fence lock.Fence
+	From  time.Duration // after the answer to Acquire, by its process
+	lost  <-chan reply
+}
+
+// An attempt is one try to get a lease.
+type attempt struct {
+	Key    string
+	Wait   time.Duration
+	Try    bool
+	Insist bool
+}
+
+// begin begins to acquire and returns at once. wait returns the lease; cancel ends the wait of the contender.
+func (r *remote) begin(a attempt) (wait func(context.Context) (*remoteLease, error), cancel func(), err error) {
+	sent, err := r.send(
+		request{Do: "acquire", Locker: r.locker, Key: a.Key, Wait: a.Wait, Try: a.Try, Insist: a.Insist},
+	)
+	if err != nil {
+		return nil, nil, err
+	}
+	wait = func(ctx context.Context) (*remoteLease, error) {
+		answer, err := r.await(ctx, sent.reply)
+		if err == nil {
+			err = answer.Err.error()
+		}
+		if err != nil {
+			return nil, err
+		}
+		return &remoteLease{r.process, sent.id, a.Key, answer.Fence, answer.From, sent.lost}, nil
+	}
+	cancel = func() { _, _ = r.send(request{Do: "cancel", Lease: sent.id}) }
+	return wait, cancel, nil
+}
+
+// acquire acquires and waits for the lease.
+func (r *remote) acquire(ctx context.Context, a attempt) (*remoteLease, error) {
+	wait, _, err := r.begin(a)
+	if err != nil {
+		return nil, err
+	}
+	return wait(ctx)
+}
+
+// release gives the lease back. The time is that before the request.
+func (l *remoteLease) release(ctx context.Context) (to time.Duration, err error) {
+	_, answer, err := l.call(ctx, request{Do: "release", Lease: l.id})
+	return answer.To, err
+}
+
+// loss waits until the lease has ended by itself, and returns when its process knew, and why it ended.
+func (l *remoteLease) loss(ctx context.Context) (at time.Duration, why error, err error) {
+	answer, err := l.await(ctx, l.lost)
+	if err != nil {
+		return 0, nil, fmt.Errorf("no loss was signalled: %w", err)
+	}
+	same := make(chan reply, 1) // for the next call
+	same <- answer
+	l.lost = same
+	return answer.To, answer.Err.error(), nil
+}
+
+// Acquire is that of lock.Locker. The wait is bounded here; its cause is that of the contender.
+func (r *remote) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+	wait := timeout
+	if deadline, ok := ctx.Deadline(); ok {
+		wait = time.Until(deadline)
+	}
+	await, cancel, err := r.begin(attempt{Key: key, Wait: wait, Try: o.TryOnce})
+	if err != nil {
+		return nil, err
+	}
+	defer context.AfterFunc(ctx, cancel)()
+	bound, stop := context.WithTimeout(context.WithoutCancel(ctx), max(wait, 0)+2*timeout)
+	defer stop()
+	far, err := await(bound)
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil && errors.Is(err, context.Canceled) {
+			err = errors.Join(err, cause)
+		}
+		return nil, err
+	}
+	lease, lost := lock.NewLease(key, far.Fence, func(ctx context.Context) error {
+		// The contender bounds the release itself; on a busy computer its answer may take long.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+		defer cancel()
+		_, err := far.release(ctx)
+		return err
+	})
+	far.owned.Go(func() {
+		select {
+		case end := <-far.lost:
+			if why := end.Err.error(); !errors.Is(why, lock.ErrReleased) {
+				lost(why)
+			}
+		case <-far.exit:
+			lost(errGone)
+		}
+	})
+	return lease, nil
+}
+
+// Inspect is that of lock.Inspector, but all that it tells about the waiters is how many they are.
+func (r *remote) Inspect(ctx context.Context, key string) (lock.State, error) {
+	_, answer, err := r.call(ctx, request{Do: "waiters", Locker: r.locker, Key: key})
+	return lock.State{Waiters: make([]lock.Contender, answer.N)}, err
+}
+
+// A request is what the suite asks of a contender, one line of JSON.
+type request struct {
+	ID     int
+	Do     string        // open, close, acquire, cancel, release, unknown, storm, waiters, count
+	Addrs  []string      `json:",omitempty"` // open: of the servers, or of proxies before them
+	Locker int           `json:",omitempty"` // ID of the request that opened it
+	Lease  int           `json:",omitempty"` // ID of the request that acquired it; cancel: of the request to cancel
+	Term   time.Duration `json:",omitempty"` // open: the lease
+	Key    string        `json:",omitempty"` // open: the name of the harness
+	Wait   time.Duration `json:",omitempty"`
+	Try    bool          `json:",omitempty"`
+	Insist bool          `json:",omitempty"` // try again after every error, until the wait ends
+	Storm  storm         `json:",omitzero"`
+}
+
+// A reply is what a contender answers, one line of JSON.
+type reply struct {
+	ID    int           // of the request; with Lost: of the one that acquired the lease
+	Lost  bool          `json:",omitempty"` // not a reply: a lease has ended
+	Err   *failure      `json:",omitempty"`
+	Fence lock.Fence    `json:",omitempty"`
+	From  time.Duration `json:",omitempty"` // acquire: after the answer
+	To    time.Duration `json:",omitempty"` // release: before the request; Lost: when it was known
+	N     int           `json:",omitempty"`
+	Holds []Hold        `json:",omitempty"`
+}
+
+// A failure is an error from another process.
+type failure struct {
+	Text string
+	Is   []int // indexes of the sentinels that it matches
+}
+
+// sentinels returns the errors of the contract. Their order is the protocol.
+func sentinels() []error {
+	return []error{
+		lock.ErrHeld, lock.ErrLost, lock.ErrExpired, lock.ErrTaken, lock.ErrReleased, lock.ErrDown,
+		context.DeadlineExceeded, context.Canceled, errors.ErrUnsupported, lock.ErrOutcomeUnknown,
+	}
+}
+
+func fail(err error) *failure {
+	if err == nil {
+		return nil
+	}
+	f := &failure{Text: err.Error()}
+	for i, sentinel := range sentinels() {
+		if errors.Is(err, sentinel) {
+			f.Is = append(f.Is, i)
+		}
+	}
+	return f
+}
+
+// error returns nil for a nil failure; a conversion to error would not be nil.
+func (f *failure) error() error {
+	if f == nil {
+		return nil
+	}
+	return &remoteError{f}
+}
+
+type remoteError struct{ *failure }
+
+func (e *remoteError) Error() string { return e.Text }
+
+func (e *remoteError) Is(target error) bool {
+	for _, i := range e.failure.Is {
+		if all := sentinels(); i < len(all) && all[i] == target {
+			return true
+		}
+	}
+	return false
 }

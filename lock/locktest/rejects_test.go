@@ -2,9 +2,12 @@ package locktest
 
 import (
 	"context"
+	"os"
 	"slices"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 
 	"example.com/stock/lock"
 	"example.com/stock/lock/local"
@@ -15,7 +18,7 @@ import (
 
 const trialLease = time.Second
 
-// A brokenTrial is a lock of several processes with one thing wrong, and the sentences that must notice.
+// A brokenTrial is a lock of several processes with one thing wrong, and the clauses that must notice.
 type brokenTrial struct {
 	name    string
 	flaws   flaws
@@ -26,7 +29,12 @@ type brokenTrial struct {
 func brokenTrials() []brokenTrial {
 	return []brokenTrial{
 		{"takes the key from whoever has it", flaws{noNX: true}, nil, []string{"Processes"}},
-		{"excludes only its own process", flaws{}, func(string) lock.Locker { return &local.Mutex{} }, []string{"Processes"}},
+		{
+			"excludes only its own process",
+			flaws{},
+			func(string) lock.Locker { return &local.Mutex{} },
+			[]string{"Processes"},
+		},
 		{
 			"the key stays for ever",
 			flaws{noExpiry: true},
@@ -49,11 +57,22 @@ func brokenTrials() []brokenTrial {
 	}
 }
 
-// bench is the trial on Redis as the suite takes it. It claims whatever a sentence asks for.
-func (b brokenTrial) bench(aof bool) Harness {
+// harness is the trial on Redis as the suite takes it. It claims whatever a clause asks for.
+func (b brokenTrial) harness(aof bool) Harness {
 	return Harness{
-		Name: b.name, Lease: trialLease, Renews: true, Wire: wire.Redis(), Left: trialLeft,
-		Promise: lock.Promise{Exclusive: true, Scope: lock.Cluster, Fenced: true, Blocking: true, Reentrant: true, SignalsLoss: true},
+		Name:   b.name,
+		Lease:  trialLease,
+		Renews: true,
+		Wire:   wire.Redis(),
+		Left:   trialLeft,
+		Promise: lock.Promise{
+			Exclusive:   true,
+			Scope:       lock.Cluster,
+			Fenced:      true,
+			Blocking:    true,
+			Reentrant:   true,
+			SignalsLoss: true,
+		},
 		Open: func(addrs []string, lease time.Duration) (lock.Locker, func() error, error) {
 			if b.open != nil {
 				return b.open(addrs[0]), func() error { return nil }, nil
@@ -79,14 +98,14 @@ func startRedis(t testing.TB, aof bool) []Server {
 }
 
 // right is a trial without a flaw.
-func right() Harness { return brokenTrial{name: "right"}.bench(true) }
+func right() Harness { return brokenTrial{name: "right"}.harness(true) }
 
 func TestContender(t *testing.T) {
-	benches := []Harness{right()}
+	harnesses := []Harness{right()}
 	for _, b := range brokenTrials() {
-		benches = append(benches, b.bench(false))
+		harnesses = append(harnesses, b.harness(false))
 	}
-	Contend(t, benches...)
+	Contend(t, harnesses...)
 }
 
 func TestEverySentenceHasABrokenLock(t *testing.T) {
@@ -105,7 +124,7 @@ func TestEverySentenceHasABrokenLock(t *testing.T) {
 }
 
 func TestTheSuiteRejectsBrokenLocks(t *testing.T) {
-	sentences := byName()
+	clauses := byName()
 	for _, b := range brokenLocks(t.Context()) {
 		for _, name := range b.rejects {
 			t.Run(b.name+"/"+name, func(t *testing.T) {
@@ -114,8 +133,8 @@ func TestTheSuiteRejectsBrokenLocks(t *testing.T) {
 				defer cancel()
 				scene := newScene(Harness{}, nil)
 				scene.inside = b.open
-				if err := sentences[name].Check(ctx, scene); err == nil {
-					t.Errorf("passed %q", sentences[name].Rule)
+				if err := clauses[name].Check(ctx, scene); err == nil {
+					t.Errorf("passed %q", clauses[name].Rule)
 				}
 			})
 		}
@@ -124,27 +143,27 @@ func TestTheSuiteRejectsBrokenLocks(t *testing.T) {
 
 // In several processes, on a server that forgets its locks when it is killed.
 func TestTheSuiteRejectsBrokenProcesses(t *testing.T) {
-	s := newSuite(sentencesAtOnce)
+	s := newSuite(clausesAtOnce)
 	t.Cleanup(func() {
 		if err := s.end(); err != nil {
 			t.Error(err)
 		}
 	})
-	sentences, shared := byName(), startRedis(t, false)
+	clauses, shared := byName(), startRedis(t, false)
 	for _, b := range brokenTrials() {
 		for _, name := range b.rejects {
 			t.Run(b.name+"/"+name, func(t *testing.T) {
-				bench := b.bench(false)
-				bench.Renews = name != "Expiry"
-				bench.Servers = shared
-				if sentences[name].Restarts {
-					bench.Servers = bench.Start(t)
+				harness := b.harness(false)
+				harness.Renews = name != "Expiry"
+				harness.Servers = shared
+				if clauses[name].Restarts {
+					harness.Servers = harness.Start(t)
 				}
-				come := s.begin(bench, sentences[name], hurry)
+				come := s.begin(harness, clauses[name], hurry)
 				t.Parallel()
 				got := <-come
 				if got.err == nil {
-					t.Errorf("passed %q", sentences[name].Rule)
+					t.Errorf("passed %q", clauses[name].Rule)
 				}
 				t.Logf("%v: %v", got.took.Round(time.Millisecond), got.err)
 			})
@@ -154,7 +173,11 @@ func TestTheSuiteRejectsBrokenProcesses(t *testing.T) {
 
 func TestTheSuitePassesARightLock(t *testing.T) {
 	m := &local.Mutex{} // one process, so every Locker is the same
-	Run(t, lock.Promise{Exclusive: true, Blocking: true, Fair: true, Reentrant: true}, func(testing.TB) lock.Locker { return m })
+	Run(
+		t,
+		lock.Promise{Exclusive: true, Blocking: true, Fair: true, Reentrant: true},
+		func(testing.TB) lock.Locker { return m },
+	)
 }
 
 // With processes: what the broken ones are rejected for is their flaw and nothing else.
@@ -165,9 +188,16 @@ func TestTheSuitePassesARightLockInProcesses(t *testing.T) {
 }
 
 func byName() map[string]Clause {
-	sentences := make(map[string]Clause)
+	clauses := make(map[string]Clause)
 	for _, s := range Clauses() {
-		sentences[s.Name] = s
+		clauses[s.Name] = s
 	}
-	return sentences
+	return clauses
+}
+
+func TestMain(m *testing.M) {
+	if os.Getenv(contenderEnv) != "" {
+		os.Exit(m.Run()) // some of the broken locks leave goroutines on purpose
+	}
+	goleak.VerifyTestMain(m)
 }

@@ -1,9 +1,11 @@
 package locktest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,13 +17,13 @@ type storm struct {
 	Keys    []string
 	Workers int           // goroutines
 	Rounds  int           // acquisitions of each
-	Hold    time.Duration // in which an overlap would show
-	Limit   time.Duration // begin no round after this; 0: none
-	Leave   int           // every so-many-th of a worker leaves before its turn; 0: none
+	Hold    time.Duration // how long each holds, so that an overlap would show
+	Limit   time.Duration // no round begins after this; 0: no limit
+	Leave   int           // a worker gives up every Leave-th round while it waits; 0: none
 }
 
-// rage runs s on l and returns the holds.
-func (s storm) rage(ctx context.Context, l lock.Locker) ([]Hold, error) {
+// run runs s on l and returns the holds.
+func (s storm) run(ctx context.Context, l lock.Locker) ([]Hold, error) {
 	var mu sync.Mutex
 	var history []Hold
 	var failed error
@@ -53,7 +55,7 @@ func (s storm) rage(ctx context.Context, l lock.Locker) ([]Hold, error) {
 	return history, failed
 }
 
-// round is one holding, or none if it left before its turn.
+// round acquires and releases once. The hold is empty if the worker gave up before it had the key.
 func (s storm) round(ctx context.Context, l lock.Locker, worker, i int) (Hold, error) {
 	key := s.Keys[(worker+i)%len(s.Keys)]
 	leaves := s.Leave > 0 && i%s.Leave == s.Leave-1
@@ -64,7 +66,8 @@ func (s storm) round(ctx context.Context, l lock.Locker, worker, i int) (Hold, e
 		lease, err = l.Acquire(soon, key, lock.Options{})
 		cancel()
 		// A server that has a millisecond to answer may well be called down.
-		if err != nil && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, lock.ErrHeld) || errors.Is(err, lock.ErrDown)) {
+		if err != nil &&
+			(errors.Is(err, context.DeadlineExceeded) || errors.Is(err, lock.ErrHeld) || errors.Is(err, lock.ErrDown)) {
 			return Hold{}, nil
 		}
 	} else {
@@ -79,11 +82,47 @@ func (s storm) round(ctx context.Context, l lock.Locker, worker, i int) (Hold, e
 	}
 	h.To = now()
 	switch err := lease.Release(); {
-	case over(err):
-		h.To = h.From // a busy computer stopped us for longer than the lease: when it ended is not known
+	case isLost(err):
+		h.To = h.From // a busy computer stopped this process for longer than the lease: when it ended is not known
 	case errors.Is(err, lock.ErrDown): // a server that is too busy frees it later
 	case err != nil:
 		return Hold{}, fmt.Errorf("release: %w", err)
 	}
 	return h, nil
+}
+
+// A Hold is one time that a key was held, by a clock that all processes share: from the answer to Acquire until just
+// before Release was called, or until the holder knew of its loss.
+type Hold struct {
+	Key      string
+	From, To time.Duration
+	Fence    lock.Fence
+}
+
+// overlaps fails if two holds of one key overlap, or with fenced if a later hold has no larger fence.
+func overlaps(history []Hold, fenced bool) error {
+	slices.SortFunc(history, func(a, b Hold) int {
+		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.From, b.From))
+	})
+	both, late := 0, 0
+	for i := 1; i < len(history); i++ {
+		before, next := history[i-1], history[i]
+		if before.Key != next.Key {
+			continue
+		}
+		if next.From < before.To {
+			both++
+			history[i].To = max(next.To, before.To)
+		}
+		if fenced && next.Fence <= before.Fence {
+			late++
+		}
+	}
+	switch {
+	case both > 0:
+		return fmt.Errorf("%d of %d holds overlap with one before", both, len(history))
+	case late > 0:
+		return fmt.Errorf("%d of %d holds have no larger fence than the one before", late, len(history))
+	}
+	return nil
 }

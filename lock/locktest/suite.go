@@ -2,14 +2,22 @@ package locktest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"sync"
+	"testing"
 	"time"
+
+	"example.com/stock/lock"
+	"example.com/stock/stack/wire"
 )
 
-// A suite is one run of Conform: the contenders it has started, and what it found.
+// A suite is one run of Conform: the contenders that it has started, and what it has found.
 type suite struct {
-	turns chan struct{}
+	slots chan struct{}
 	tries sync.WaitGroup
 
 	mu       sync.Mutex
@@ -18,7 +26,7 @@ type suite struct {
 	outcomes []Outcome
 }
 
-func newSuite(atOnce int) *suite { return &suite{turns: make(chan struct{}, atOnce)} }
+func newSuite(atOnce int) *suite { return &suite{slots: make(chan struct{}, atOnce)} }
 
 // end waits for everything, and for the contenders to end in good order.
 func (s *suite) end() error {
@@ -33,36 +41,36 @@ func (s *suite) end() error {
 	return errors.Join(append(s.failed, s.write(outcomesDir()))...)
 }
 
-// A result is that of one try.
+// A result is that of one clause.
 type result struct {
 	err  error
 	seen string
 	took time.Duration
 }
 
-// begin tries a sentence when it is its turn.
-func (s *suite) begin(b Harness, sentence Clause, tune ...func(*Scene)) <-chan result {
-	come := make(chan result, 1)
+// begin checks a clause as soon as a slot is free.
+func (s *suite) begin(h Harness, clause Clause, tune ...func(*Scene)) <-chan result {
+	done := make(chan result, 1)
 	s.tries.Go(func() {
-		s.turns <- struct{}{}
-		defer func() { <-s.turns }()
-		come <- s.try(b, sentence, tune)
+		s.slots <- struct{}{}
+		defer func() { <-s.slots }()
+		done <- s.check(h, clause, tune)
 	})
-	return come
+	return done
 }
 
-// sentenceBound is how long a sentence may take; all of them have bounds of their own.
-const sentenceBound = 3 * time.Minute
+// clauseTimeout is how long a clause may take. What it waits for has bounds of its own.
+const clauseTimeout = 3 * time.Minute
 
-func (s *suite) try(b Harness, sentence Clause, tune []func(*Scene)) result {
-	ctx, cancel := context.WithTimeout(context.Background(), sentenceBound)
+func (s *suite) check(h Harness, clause Clause, tune []func(*Scene)) result {
+	ctx, cancel := context.WithTimeout(context.Background(), clauseTimeout)
 	defer cancel()
 	began := time.Now()
-	scene := newScene(b, s)
+	scene := newScene(h, s)
 	for _, f := range tune {
 		f(scene)
 	}
-	err := errors.Join(sentence.Check(ctx, scene), scene.end())
+	err := errors.Join(clause.Check(ctx, scene), scene.end())
 	return result{err, scene.seen, time.Since(began)}
 }
 
@@ -85,4 +93,223 @@ func (s *suite) giveBack(p *process) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.idle = append(s.idle, p)
+}
+
+// An Outcome is what the suite found about one clause and one strategy.
+type Outcome struct {
+	Strategy string
+	Clause   string
+	Found    string // passed, not promised, broken (as is known), failed
+	Why      string `json:",omitempty"`
+	Keeps    string `json:",omitempty"` // of Traces: what stays, and for how long
+}
+
+const (
+	passed      = "passed"
+	notPromised = "not promised"
+	knownBroken = "broken"
+	wrong       = "failed"
+)
+
+// outcomesEnv names a folder for the outcomes, from which the documentation is made.
+const outcomesEnv = "LOCKTEST_OUTCOMES"
+
+func outcomesDir() string { return os.Getenv(outcomesEnv) }
+
+func (s *suite) record(h Harness, clause Clause, found, why string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := Outcome{Strategy: h.Name, Clause: clause.Name, Found: found, Why: why}
+	if clause.Name == "Traces" && found == passed {
+		o.Keeps = h.Keeps
+	}
+	s.outcomes = append(s.outcomes, o)
+}
+
+// write writes the outcomes to a file in dir, if there is a dir. Each package has its own file: go test runs several
+// packages at once.
+func (s *suite) write(dir string) error {
+	if dir == "" || len(s.outcomes) == 0 {
+		return nil
+	}
+	text, err := json.MarshalIndent(s.outcomes, "", "\t")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, s.outcomes[0].Strategy+".json"), text, 0o644)
+}
+
+// A Scene is what one clause works with: a key, and contenders for it. All that it opens ends with it.
+type Scene struct {
+	Harness
+	Key string // that nobody else uses
+
+	inside  func() lock.Locker // opens a Locker in this process
+	suite   *suite             // nil: no processes
+	timeout time.Duration      // how long something that must happen may take
+	storm   time.Duration      // a storm begins no acquisition after this
+	hurry   bool               // the clause is expected to fail, so two tries are enough
+	seen    string             // what else there is to tell when the clause is true
+
+	mu      sync.Mutex
+	opened  int
+	taken   []*process
+	remotes []*remote
+	wires   []*wire.Proxy
+	closers []func() error
+}
+
+// calm is the lease of clauses that do not wait for its end: no computer is so busy that it loses it.
+const calm = 30 * time.Second
+
+func newScene(h Harness, s *suite) *Scene {
+	scene := &Scene{Harness: h, Key: FreshKey(), suite: s, timeout: timeout, storm: 2 * time.Minute}
+	if testing.Short() {
+		scene.storm = time.Second / 2
+	}
+	if h.Start == nil {
+		scene.inside = func() lock.Locker {
+			l, closer, err := h.Open(nil, calm)
+			if err != nil {
+				return failing{err}
+			}
+			scene.closers = append(scene.closers, closer)
+			return l
+		}
+	}
+	return scene
+}
+
+// Locker returns another independent Locker. If there are processes, it is in one of three, in turn.
+func (s *Scene) Locker(ctx context.Context) lock.Locker {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.inside != nil {
+		return s.inside()
+	}
+	if s.opened++; len(s.taken) < 3 {
+		p, err := s.suite.process()
+		if err != nil {
+			return failing{err}
+		}
+		s.taken = append(s.taken, p)
+	}
+	r, err := s.taken[s.opened%len(s.taken)].open(ctx, s.Harness, addrs(s.Servers), calm)
+	if err != nil {
+		return failing{err}
+	}
+	s.remotes = append(s.remotes, r)
+	return r
+}
+
+// A failing Locker is one that could not be opened.
+type failing struct{ err error }
+
+func (f failing) Acquire(context.Context, string, lock.Options) (*lock.Lease, error) {
+	return nil, f.err
+}
+
+// emptyProcess returns a process that only this scene uses, with no Locker in it yet.
+func (s *Scene) emptyProcess() (*process, error) {
+	p, err := s.suite.process()
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.taken = append(s.taken, p)
+	return p, nil
+}
+
+// process returns a Locker in a process that only this scene uses.
+func (s *Scene) process(ctx context.Context, addrs []string, lease time.Duration) (*remote, error) {
+	p, err := s.emptyProcess()
+	if err != nil {
+		return nil, err
+	}
+	r, err := p.open(ctx, s.Harness, addrs, lease)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.remotes = append(s.remotes, r)
+	return r, nil
+}
+
+// processes returns n Lockers in processes of their own. They connect to the servers without a proxy.
+func (s *Scene) processes(ctx context.Context, n int, lease time.Duration) ([]*remote, error) {
+	list := make([]*remote, n)
+	for i := range list {
+		var err error
+		if list[i], err = s.process(ctx, addrs(s.Servers), lease); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// wired puts a proxy before each server. It returns the proxies and their addresses.
+func (s *Scene) wired() ([]*wire.Proxy, []string, error) {
+	var list []*wire.Proxy
+	var at []string
+	for _, server := range s.Servers {
+		p, err := wire.Listen(server.Addr, s.Wire)
+		if err != nil {
+			return nil, nil, err
+		}
+		list, at = append(list, p), append(at, p.Addr())
+		s.mu.Lock()
+		s.wires = append(s.wires, p)
+		s.mu.Unlock()
+	}
+	return list, at, nil
+}
+
+// end closes what the scene opened. Processes that live are given back.
+func (s *Scene) end() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	var failed []error
+	for _, w := range s.wires {
+		w.Silence() // what is closed now would otherwise wait for its server
+	}
+	for _, r := range s.remotes {
+		if !r.usable() {
+			continue
+		}
+		if _, _, err := r.call(ctx, request{Do: "close", Locker: r.locker}); errors.Is(err, errGone) {
+			failed = append(failed, fmt.Errorf("close: %w", err))
+		}
+	}
+	for _, w := range s.wires {
+		failed = append(failed, w.Close())
+	}
+	for _, p := range s.taken {
+		s.suite.giveBack(p)
+	}
+	for _, closer := range s.closers {
+		failed = append(failed, closer())
+	}
+	return errors.Join(failed...)
+}
+
+// withRetries tries up to n times, and fails if it never succeeds. It is for clauses about time: a busy computer may
+// run a timer late, or stop a process for longer than a lease. It does not do so every time, and a lock that is wrong
+// is wrong every time.
+func (s *Scene) withRetries(ctx context.Context, n int, try func() error) error {
+	if s.hurry {
+		n = min(n, 2)
+	}
+	var failed error
+	for range n {
+		err := try()
+		if err == nil {
+			return nil
+		}
+		if failed = errors.Join(failed, err); ctx.Err() != nil {
+			break
+		}
+	}
+	return failed
 }

@@ -15,8 +15,8 @@ import (
 	"example.com/stock/lock"
 )
 
-// A trial is a plain lock on Redis, right unless it is given flaws: SET NX PX, a counter beside it for the fence, renewal and
-// release by the owner alone, and what failed is taken back until it is gone.
+// A trial is a plain lock on Redis, right unless it is given flaws: SET NX PX, a counter beside it for the fence,
+// renewal and release by the owner alone, and what failed is taken back until it is gone.
 type trial struct {
 	flaws
 	client  *redis.Client
@@ -47,8 +47,10 @@ type flaws struct {
 }
 
 const (
-	trialEnter = "if redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return redis.call('incr', KEYS[2]) end return 0"
-	trialRenew = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0"
+	trialEnter = "if redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])" +
+		" then return redis.call('incr', KEYS[2]) end return 0"
+	trialRenew = "if redis.call('get', KEYS[1]) == ARGV[1]" +
+		" then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0"
 	// To the oldest waiter, if there is one: the key, for a lease, a fence, and a message.
 	trialGrant = `if redis.call('get', KEYS[1]) ~= ARGV[1] then return 0 end
 redis.call('del', KEYS[1])
@@ -63,7 +65,12 @@ return 1`
 
 func newTrial(addr string, lease time.Duration, f flaws) *trial {
 	t := &trial{flaws: f, lease: lease, client: redis.NewClient(&redis.Options{
-		Addr: addr, ContextTimeoutEnabled: true, MaxRetries: -1, DialTimeout: time.Second, DialerRetries: 1, ReadTimeout: time.Second,
+		Addr:                  addr,
+		ContextTimeoutEnabled: true,
+		MaxRetries:            -1,
+		DialTimeout:           time.Second,
+		DialerRetries:         1,
+		ReadTimeout:           time.Second,
 	})}
 	t.life, t.end = context.WithCancel(context.Background())
 	return t

@@ -8,8 +8,9 @@ import (
 	"example.com/stock/lock"
 )
 
-// BenchmarkAcquireRelease is the cost of a turn on one key: of one who is alone, and of 30 who come again at once, spread over three processes'
-// worth of locks and pools. HandOver, which the service puts around them, is left out: this is the lock.
+// BenchmarkAcquireRelease is the cost of a turn on one key: of one who is alone, and of 30 who come again at once,
+// spread over three processes' worth of locks and pools. HandOver, which the service puts around them, is left out:
+// this is the lock.
 //
 //	go test ./lock/mysqllock -run '^$' -bench AcquireRelease -count 10 | benchstat -
 func BenchmarkAcquireRelease(b *testing.B) {

@@ -40,15 +40,30 @@ type closing interface {
 
 func benches(t *testing.T) []locktest.Harness {
 	return []locktest.Harness{
-		bench(t, "mysql-table", "the row of each key stays, with its last fence, for ever", func(db *sql.DB, lease time.Duration) closing {
-			return mysqllock.NewTable(db, mysqllock.TableOptions{Lease: lease})
-		}),
-		bench(t, "mysql-for-update", "the row of each key stays, and another with its last fence, for ever", func(db *sql.DB, lease time.Duration) closing {
-			return mysqllock.NewForUpdate(db, mysqllock.ConnOptions{Lease: lease})
-		}),
-		bench(t, "mysql-get-lock", "a row with the last fence of each key stays, for ever", func(db *sql.DB, lease time.Duration) closing {
-			return mysqllock.NewGetLock(db, mysqllock.ConnOptions{Lease: lease})
-		}),
+		bench(
+			t,
+			"mysql-table",
+			"the row of each key stays, with its last fence, for ever",
+			func(db *sql.DB, lease time.Duration) closing {
+				return mysqllock.NewTable(db, mysqllock.TableOptions{Lease: lease})
+			},
+		),
+		bench(
+			t,
+			"mysql-for-update",
+			"the row of each key stays, and another with its last fence, for ever",
+			func(db *sql.DB, lease time.Duration) closing {
+				return mysqllock.NewForUpdate(db, mysqllock.ConnOptions{Lease: lease})
+			},
+		),
+		bench(
+			t,
+			"mysql-get-lock",
+			"a row with the last fence of each key stays, for ever",
+			func(db *sql.DB, lease time.Duration) closing {
+				return mysqllock.NewGetLock(db, mysqllock.ConnOptions{Lease: lease})
+			},
+		),
 	}
 }
 
@@ -145,7 +160,9 @@ func left(ctx context.Context, addrs []string, key string) ([]string, error) {
 	if n > 0 {
 		found = append(found, fmt.Sprintf("%d rows that are held", n))
 	}
-	if err := db.QueryRowContext(ctx, "SELECT COUNT(*) FROM (SELECT 1 FROM lock_rows WHERE name LIKE ? FOR UPDATE NOWAIT) r", like).Scan(&n); err != nil {
+	const locked = "SELECT COUNT(*) FROM (SELECT 1 FROM lock_rows WHERE name LIKE ? FOR UPDATE NOWAIT) r"
+	if err := db.QueryRowContext(ctx, locked, like).
+		Scan(&n); err != nil {
 		found = append(found, "lock rows in a transaction: "+err.Error())
 	}
 	for i := range 5 {

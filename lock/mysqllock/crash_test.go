@@ -21,7 +21,8 @@ import (
 // helperEnv makes the test binary a process that takes a lock and keeps it: "kind|lease|dsn".
 const helperEnv = "MYSQLLOCK_TEST_HOLDER"
 
-// helper holds a key until it is killed. It says what its fence is, and if it comes to that, that it has lost the lease.
+// helper holds a key until it is killed. It says what its fence is, and if it comes to that, that it has lost the
+// lease.
 func helper() int {
 	part := strings.SplitN(os.Getenv(helperEnv), "|", 3)
 	lease, err := time.ParseDuration(part[1])
@@ -51,16 +52,16 @@ func helper() int {
 	return 0
 }
 
-// A holder is another process that holds a key.
-type holder struct {
+// A holderProcess is another process, which holds a key.
+type holderProcess struct {
 	cmd    *exec.Cmd
 	output *bufio.Reader
 	fence  lock.Fence
 }
 
-func hold(t *testing.T, k kind, dsn string, lease time.Duration) *holder {
+func hold(t *testing.T, k kind, dsn string, lease time.Duration) *holderProcess {
 	t.Helper()
-	h := &holder{cmd: exec.Command(os.Args[0])}
+	h := &holderProcess{cmd: exec.Command(os.Args[0])}
 	h.cmd.Env = append(os.Environ(), helperEnv+"="+k.name+"|"+lease.String()+"|"+dsn)
 	out, err := h.cmd.StdoutPipe()
 	if err == nil {
@@ -82,7 +83,10 @@ func hold(t *testing.T, k kind, dsn string, lease time.Duration) *holder {
 	return h
 }
 
-var noExpiry = kind{"no expiry", func(db *sql.DB, _ time.Duration) locker { return NewTable(db, TableOptions{NoExpiry: true}) }}
+var noExpiry = kind{
+	"no expiry",
+	func(db *sql.DB, _ time.Duration) locker { return NewTable(db, TableOptions{NoExpiry: true}) },
+}
 
 // A holder whose process ended is followed: at once if its lock lived in a connection, after the lease if it was a row.
 func TestAHolderThatIsKilledIsFollowed(t *testing.T) {
@@ -111,8 +115,8 @@ func TestAHolderThatIsKilledIsFollowed(t *testing.T) {
 	})
 }
 
-// A process that is frozen does not keep the key for ever: the server ends a connection on which it hears nothing. When the
-// process goes on it knows at once.
+// A process that is frozen does not keep the key for ever: the server ends a connection on which it hears nothing.
+// When the process goes on it knows at once.
 func TestAHolderThatIsFrozenIsFollowed(t *testing.T) {
 	const lease = 2 * time.Second
 	each(t, all, func(t *testing.T, k kind) {
@@ -140,6 +144,7 @@ func TestAHolderThatIsFrozenIsFollowed(t *testing.T) {
 
 // Without an expiry nobody follows, which is what the option is there to show, until the row is cleared by hand.
 func TestWithoutExpiryACrashIsForEver(t *testing.T) {
+	t.Parallel()
 	dsn := database(t)
 	db := pool(t, dsn, 2)
 	h := hold(t, noExpiry, dsn, 0)
@@ -154,7 +159,11 @@ func TestWithoutExpiryACrashIsForEver(t *testing.T) {
 	if !errors.As(err, &held) || held.Remaining != 0 {
 		t.Errorf("err = %v, want a HeldError without an end", err)
 	}
-	if years := count(t, db, "SELECT TIMESTAMPDIFF(YEAR, UTC_TIMESTAMP(), expires_at) FROM locks WHERE name = 'k'"); years < 100 {
+	if years := count(
+		t,
+		db,
+		"SELECT TIMESTAMPDIFF(YEAR, UTC_TIMESTAMP(), expires_at) FROM locks WHERE name = 'k'",
+	); years < 100 {
 		t.Errorf("runs out in %d years", years)
 	}
 	execSQL(t, db, "DELETE FROM locks WHERE name = 'k'")

@@ -11,67 +11,67 @@ import (
 )
 
 const (
-	// memory is how long the rows of a key stay after its last fence was drawn. It is longer than any hold.
-	memory = 48 * time.Hour
-	// forgetEvery is the time between two looks for rows to delete, of each lock; drawn at random between half and
-	// all of it.
+	// retention is how long the rows of a key stay after its last fence was drawn. It is longer than any hold.
+	retention = 48 * time.Hour
+	// forgetEvery is the time between two searches of a lock for old rows, drawn at random between half and all of it.
 	forgetEvery = time.Hour
-	// forgetFirst is the time to the first, after the first acquisition; drawn as well.
+	// forgetFirst is the time from the first acquisition to the first search, drawn in the same way.
 	forgetFirst = 2 * time.Minute
-	// batch is how many rows are looked at in one statement.
-	batch = 100
+	// forgetBatch is how many rows one statement deletes.
+	forgetBatch = 100
 )
 
-// A forgetter deletes the rows of keys that nobody has asked for in a long time, or there would be one for every key
-// ever used.
+// A forgetter deletes the rows of keys that nobody has asked for in a long time. Otherwise there would be a row for
+// every key ever used.
 //
-// When may a row go? A fence begins at the server's clock where there is no row. So a row may go when its fence is
-// behind the clock: the next one is larger, whoever draws it and whenever, as long as the clock is not set back
-// behind that fence. It goes when it is behind by the memory, so the clock would have to be set back by more than
-// that. A fence ahead of the clock, as after a clock was set back, stays until the clock has passed it. And whoever
-// holds a key has drawn its fence since.
+// When may a row go? Where there is no row, the next fence is the server's clock. So a row may go when its fence is
+// behind the clock: the next fence is larger, whoever draws it and whenever, as long as the clock is not set back
+// behind the old one. It goes when it is behind by the retention, so the clock would have to be set back by more than
+// that. A fence ahead of the clock, as after a clock was set back, stays until the clock has passed it. And the
+// holder of a key has drawn its fence more recently.
 //
-// The condition is part of the statement that deletes, which locks the row: a claim that is before it moves the
-// fence, and the row stays; one after it finds no row, as for a new key. Nobody is made to wait for somebody who
-// holds.
+// The condition is part of the statement that deletes, which locks the row. An acquisition that comes before it moves
+// the fence, and the row stays. One that comes after it finds no row, as for a new key. Nobody is made to wait for a
+// holder.
 //
 // Its cost is a read of the table's keys every hour, without locks, and a statement for each 100 rows that go.
 type forgetter struct {
 	forget func(ctx context.Context) error
 
-	mu     sync.Mutex
-	timer  *time.Timer // nil: nothing was acquired yet
-	closed bool
-	ctx    context.Context
-	stop   context.CancelFunc
-	busy   sync.WaitGroup
+	mu      sync.Mutex
+	timer   *time.Timer // nil: nothing was acquired yet
+	closed  bool
+	ctx     context.Context
+	cancel  context.CancelFunc
+	running sync.WaitGroup
 }
 
 func newForgetter(forget func(context.Context) error) *forgetter {
 	f := &forgetter{forget: forget}
-	f.ctx, f.stop = context.WithCancel(context.Background())
+	f.ctx, f.cancel = context.WithCancel(context.Background())
 	return f
 }
 
-// used begins to look for rows now and then. Only who acquires makes rows.
-func (f *forgetter) used() {
+// start begins to search for old rows from time to time. It is called before an acquisition, because nothing else
+// makes rows.
+func (f *forgetter) start() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.timer == nil && !f.closed {
-		f.timer = time.AfterFunc(forgetFirst/2+rand.N(forgetFirst/2), f.turn)
+		f.timer = time.AfterFunc(forgetFirst/2+rand.N(forgetFirst/2), f.run)
 	}
 }
 
-// turn looks once. What fails is left to the next turn, or to another instance.
-func (f *forgetter) turn() {
+// run searches once. What fails is left to the next run, or to another instance.
+func (f *forgetter) run() {
 	f.mu.Lock()
 	if f.closed {
 		f.mu.Unlock()
 		return
 	}
-	f.busy.Add(1)
+	f.running.Add(1)
 	f.mu.Unlock()
-	defer f.busy.Done()
+	defer f.running.Done()
 	ctx, cancel := context.WithTimeout(f.ctx, forgetEvery/4)
 	defer cancel()
 	_ = f.forget(ctx)
@@ -82,7 +82,7 @@ func (f *forgetter) turn() {
 	}
 }
 
-// close ends what is under way and waits for it.
+// close ends a search that is under way and waits for it.
 func (f *forgetter) close() {
 	f.mu.Lock()
 	f.closed = true
@@ -90,41 +90,47 @@ func (f *forgetter) close() {
 		f.timer.Stop()
 	}
 	f.mu.Unlock()
-	f.stop()
-	f.busy.Wait()
+	f.cancel()
+	f.running.Wait()
 }
 
-// A shelf is a table whose rows may be forgotten.
-type shelf struct {
-	table string
-	old   string // the condition; its parameter is the memory in microseconds
+// A keyTable is a table with a row per key.
+type keyTable struct {
+	name string
+	old  string // the condition of rows that may go; its parameter is the retention in microseconds
 }
 
 var (
-	claims = shelf{"locks", "fence <= " + microseconds + " - ? AND expires_at <= UTC_TIMESTAMP(6)"}
-	fences = shelf{"lock_fences", "fence <= " + microseconds + " - ?"}
+	lockTable = keyTable{
+		"locks",
+		"fence <= " + microseconds + " - ? AND expires_at <= UTC_TIMESTAMP(6)",
+	}
+	fenceTable = keyTable{"lock_fences", "fence <= " + microseconds + " - ?"}
 	// A row that is locked has no date. It is as old as the last fence of its key.
-	rows = shelf{
+	rowTable = keyTable{
 		"lock_rows",
-		"NOT EXISTS (SELECT 1 FROM lock_fences WHERE lock_fences.name = lock_rows.name AND fence > " + microseconds + " - ?)",
+		"NOT EXISTS (SELECT 1 FROM lock_fences" +
+			" WHERE lock_fences.name = lock_rows.name AND fence > " + microseconds + " - ?)",
 	}
 )
 
-// candidates are names of old rows after the one given, in their order.
-func (s shelf) candidates(ctx context.Context, db *sql.DB, after string, age time.Duration) ([]string, error) {
+// oldNames returns names of old rows after the one given, in their order.
+func (t keyTable) oldNames(ctx context.Context, db *sql.DB, after string, age time.Duration) ([]string, error) {
 	conn, err := connect(ctx, db)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
-	query := "SELECT name FROM " + s.table + " WHERE name > ? AND " + s.old + " ORDER BY name LIMIT ?"
-	return texts(ctx, conn, query, after, age.Microseconds(), batch)
+	query := "SELECT name FROM " + t.name + " WHERE name > ? AND " + t.old + " ORDER BY name LIMIT ?"
+	return column(ctx, conn, query, after, age.Microseconds(), forgetBatch)
 }
 
-// each calls do for the names of old rows, some at a time.
-func (s shelf) each(ctx context.Context, db *sql.DB, age time.Duration, do func(names []string) error) error {
+// eachBatch calls do for the names of old rows, a batch at a time.
+func (t keyTable) eachBatch(
+	ctx context.Context, db *sql.DB, age time.Duration, do func(names []string) error,
+) error {
 	for after := ""; ; {
-		names, err := s.candidates(ctx, db, after, age)
+		names, err := t.oldNames(ctx, db, after, age)
 		if err != nil || len(names) == 0 {
 			return err
 		}
@@ -136,26 +142,27 @@ func (s shelf) each(ctx context.Context, db *sql.DB, age time.Duration, do func(
 }
 
 // forget deletes the old rows of a table in which nobody keeps a row locked.
-func (s shelf) forget(ctx context.Context, db *sql.DB, age time.Duration) error {
-	return s.each(ctx, db, age, func(names []string) error {
+func (t keyTable) forget(ctx context.Context, db *sql.DB, age time.Duration) error {
+	return t.eachBatch(ctx, db, age, func(names []string) error {
 		args := make([]any, 0, len(names)+1)
 		for _, name := range names {
 			args = append(args, name)
 		}
 		marks := strings.TrimSuffix(strings.Repeat("?,", len(names)), ",")
-		query := "DELETE FROM " + s.table + " WHERE name IN (" + marks + ") AND " + s.old
+		query := "DELETE FROM " + t.name + " WHERE name IN (" + marks + ") AND " + t.old
 		_, err := execute(ctx, db, query, append(args, age.Microseconds())...)
 		return err
 	})
 }
 
-// forgetRows deletes the old rows of lock_rows, one by one, and waits for nobody who has locked one. Who waits for a
-// row waits behind somebody who has it; who comes while it is being deleted finds none, and makes it again.
-func forgetRows(ctx context.Context, db *sql.DB, age time.Duration) error {
-	return rows.each(ctx, db, age, func(names []string) error {
+// forgetLockRows deletes the old rows of lock_rows, one by one. It waits for nobody that has locked a row. A caller
+// that waits for a row waits behind its holder. A caller that comes while the row is being deleted finds none, and
+// makes it again.
+func forgetLockRows(ctx context.Context, db *sql.DB, age time.Duration) error {
+	return rowTable.eachBatch(ctx, db, age, func(names []string) error {
 		for _, name := range names {
-			err := forgetRow(ctx, db, name, age)
-			if err != nil && (ctx.Err() != nil || !held(err)) {
+			err := forgetLockRow(ctx, db, name, age)
+			if err != nil && (ctx.Err() != nil || !rowIsHeld(err)) {
 				return err
 			}
 		}
@@ -163,13 +170,13 @@ func forgetRows(ctx context.Context, db *sql.DB, age time.Duration) error {
 	})
 }
 
-// held tells whether a statement was refused because another has the row.
-func held(err error) bool {
-	err = meaning(err)
+// rowIsHeld reports whether a statement was refused because another has the row.
+func rowIsHeld(err error) bool {
+	err = refusal(err)
 	return errors.Is(err, errBusy) || errors.Is(err, errAgain)
 }
 
-func forgetRow(ctx context.Context, db *sql.DB, name string, age time.Duration) error {
+func forgetLockRow(ctx context.Context, db *sql.DB, name string, age time.Duration) error {
 	tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		return err
@@ -181,7 +188,7 @@ func forgetRow(ctx context.Context, db *sql.DB, name string, age time.Duration) 
 		return nil
 	}
 	if err == nil {
-		_, err = tx.ExecContext(ctx, "DELETE FROM lock_rows WHERE name = ? AND "+rows.old, name, age.Microseconds())
+		_, err = tx.ExecContext(ctx, "DELETE FROM lock_rows WHERE name = ? AND "+rowTable.old, name, age.Microseconds())
 	}
 	if err == nil {
 		err = tx.Commit()

@@ -9,17 +9,18 @@ import (
 	"time"
 
 	"example.com/stock/lock"
+	"example.com/stock/stack/wire"
 )
 
 // forgets deletes the rows that l would, of keys whose last fence is older than age.
 func forgets(ctx context.Context, l locker, db *sql.DB, age time.Duration) error {
 	switch l := l.(type) {
 	case *ForUpdate:
-		return l.way.forget(ctx, db, age)
+		return l.primitive.forget(ctx, db, age)
 	case *GetLock:
-		return l.way.forget(ctx, db, age)
+		return l.primitive.forget(ctx, db, age)
 	}
-	return claims.forget(ctx, db, age)
+	return lockTable.forget(ctx, db, age)
 }
 
 // tables are those in which a kind keeps rows, the one with the fence first.
@@ -38,7 +39,7 @@ func TestOldRowsAreForgotten(t *testing.T) {
 		db := pool(t, dsn, 2)
 		l := k.open(t, dsn, 0)
 		last := make(map[string]lock.Fence)
-		const old = 2*batch + 7
+		const old = 2*forgetBatch + 7
 		for i := range old {
 			lease := acquire(t, l, keyN(i))
 			last[keyN(i)] = lease.Fence()
@@ -56,11 +57,11 @@ func TestOldRowsAreForgotten(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), soon) // far less than InnoDB would have it wait for the holder
 		defer cancel()
-		if err := forgets(ctx, l, db, memory); err != nil {
+		if err := forgets(ctx, l, db, retention); err != nil {
 			t.Fatal(err)
 		}
 		for _, table := range k.tables() {
-			names, err := texts(t.Context(), db, "SELECT name FROM "+table+" ORDER BY name")
+			names, err := column(t.Context(), db, "SELECT name FROM "+table+" ORDER BY name")
 			want := "ahead held new"
 			if table == "lock_fences" && k.name == forUpdate.name {
 				want = "ahead new" // the fence is two days old; the row that is locked is the other one
@@ -76,7 +77,7 @@ func TestOldRowsAreForgotten(t *testing.T) {
 		release(t, held)
 		for _, key := range []string{keyN(0), keyN(old - 1)} {
 			lease := acquire(t, l, key)
-			if lease.Fence() < last[key]+span {
+			if lease.Fence() < last[key]+fenceDistance {
 				t.Errorf("%s: fence %d after %d", key, lease.Fence(), last[key])
 			}
 			release(t, lease)
@@ -97,7 +98,13 @@ func TestRowsAreForgottenUnderLoad(t *testing.T) {
 			db := pool(t, dsn, 1)
 			forgetting.Go(func() {
 				for ctx.Err() == nil {
-					if err := forgets(ctx, lockers[0], db, time.Millisecond); err != nil && ctx.Err() == nil && !held(err) {
+					if err := forgets(
+						ctx,
+						lockers[0],
+						db,
+						time.Millisecond,
+					); err != nil && ctx.Err() == nil &&
+						!rowIsHeld(err) {
 						t.Errorf("forget: %v", err)
 						return
 					}
@@ -122,7 +129,7 @@ func TestRowsAreForgottenUnderLoad(t *testing.T) {
 						t.Error("two hold a key")
 						return
 					}
-					if lease.Fence() < last[i]+span {
+					if lease.Fence() < last[i]+fenceDistance {
 						t.Errorf("fence %d after %d", lease.Fence(), last[i])
 					}
 					last[i] = lease.Fence()
@@ -140,6 +147,7 @@ func TestRowsAreForgottenUnderLoad(t *testing.T) {
 
 // One who polls for a key whose row somebody has deleted gets it: there is nothing to update, so the row is made again.
 func TestAPollerOutlivesItsRow(t *testing.T) {
+	t.Parallel()
 	dsn := database(t)
 	holder := NewTable(pool(t, dsn, 2), TableOptions{NoExpiry: true})
 	t.Cleanup(func() { holder.Close() })
@@ -164,12 +172,12 @@ func TestAPollerOutlivesItsRow(t *testing.T) {
 
 // A claim whose answer is read when its lease is over is no lease: it is given back, and asked for again.
 func TestAGrantThatIsReadTooLate(t *testing.T) {
+	t.Parallel()
 	dsn := database(t)
 	p := newProxy(t, addr(dsn))
 	l := table.open(t, via(dsn, p), 200*time.Millisecond)
 	release(t, acquire(t, l, "k"))
-	p.at(1, late)
-	time.AfterFunc(500*time.Millisecond, func() { close(p.onward) })
+	time.AfterFunc(500*time.Millisecond, p.at(1, wire.Hold).Release)
 	lease := acquire(t, l, "k")
 	freed, claimed := 0, 0
 	for _, request := range p.seen() {
@@ -188,6 +196,7 @@ func TestAGrantThatIsReadTooLate(t *testing.T) {
 
 // A lock looks for old rows in the background only once it was used, and ends that when it is closed.
 func TestTheForgetterEnds(t *testing.T) {
+	t.Parallel()
 	began, ended := make(chan struct{}, 1), make(chan error, 1)
 	f := newForgetter(func(ctx context.Context) error {
 		began <- struct{}{}
@@ -195,8 +204,8 @@ func TestTheForgetterEnds(t *testing.T) {
 		ended <- ctx.Err()
 		return ctx.Err()
 	})
-	f.used()
-	f.used()
+	f.start()
+	f.start()
 	f.timer.Reset(0)
 	<-began
 	f.close()
@@ -205,8 +214,8 @@ func TestTheForgetterEnds(t *testing.T) {
 	default:
 		t.Error("close did not wait for what was under way")
 	}
-	f.used()
-	f.turn()
+	f.start()
+	f.run()
 	select {
 	case <-began:
 		t.Error("it looks on after it was closed")

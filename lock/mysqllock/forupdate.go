@@ -8,84 +8,92 @@ import (
 	"time"
 
 	"example.com/stock/lock"
-	"example.com/stock/mysqlerr"
 )
 
-// ForUpdate is a row lock: SELECT ... FOR UPDATE of a row in a table of its own, in a transaction that stays open for as long
-// as the lease, and that commits nothing.
+// ForUpdate is a row lock: SELECT ... FOR UPDATE of a row in a table of its own, in a transaction that stays open for
+// as long as the lease and commits nothing.
 //
-// It is not the stock's row. Whoever locks that one here and sells on another connection waits for himself until
-// innodb_lock_wait_timeout.
+// The row is not the stock's. A caller that locks the stock's row here and sells on another connection waits for
+// itself until innodb_lock_wait_timeout.
 //
-// Algorithm: select the row; if there is none yet, insert it, commit, and select again. The fence is drawn on another
-// connection, which commits at once: drawn in the transaction that holds, it would be rolled back with it when the connection
-// breaks, and the next holder would draw the same. Then the holder writes its name into the row, for [ForUpdate.Inspect], which also tells
-// whether the first connection, and so the lock, has lived until the fence was drawn. Release is ROLLBACK, which takes the name out. Waiters stand in the server's queue, one connection for each key of a
-// process; one that gives up takes its question back by KILL QUERY, because the server does not see that the client has gone.
+// Algorithm: select the row. If there is none yet, insert it, commit, and select again. The fence is drawn on another
+// connection, which commits at once: drawn in the transaction that holds the lock, it would be rolled back with it
+// when the connection breaks, and the next holder would draw the same number. Then the holder writes its name into
+// the row, for [ForUpdate.Inspect]. This also shows whether the first connection, and so the lock, lived until the
+// fence was drawn. Release is ROLLBACK, which removes the name. Waiters stand in the server's queue, one connection
+// per key and process. One that gives up takes its statement back with KILL QUERY, because the server does not see
+// that the client has gone.
 //
-// Round trips: 4 uncontended (lock, fence, name, release), and a ping every second. The first use of a key costs 3 more, a
-// connection 3 when it is opened, and a wait 1 if it is longer than those before. A try (lock.NoWait) that fails costs 2.
-// Waiting costs none, giving up 4.
+// Round trips: 4 uncontended (lock, fence, name, release), and a ping every second. The first use of a key costs 3
+// more, a new connection 3, and a wait 1 if it is longer than those before. A try that fails (lock.Options.TryOnce)
+// costs 2. Waiting costs none, giving up 4.
 //
-// Room: a key that is held keeps a connection, and MaxConns bounds them. At most half of them wait in the server's
-// queue; further waiters poll, 2 round trips every 10 to 100 ms, and give the connection back in between, so that
-// keys which somebody does not let go of leave room for others. Where all are held, a try fails with
-// lock.ErrNoCapacity, and a wait gets the next one that is free.
+// Connections: each key that is held keeps one, and MaxConns bounds them. At most half of them wait in the server's
+// queue. Further waiters poll, with 2 round trips every 10 to 100 ms, and give the connection back in between. So
+// keys that somebody does not release leave connections for other keys. If all connections hold keys, a try fails
+// with lock.ErrNoCapacity, and a wait gets the next one that becomes free.
 //
-// Promises: exclusion while no lease is lost; a fence; a holder whose process ended is followed at once, one whose computer
-// died, froze or was cut off within Lease, because the server ends a connection on which it hears nothing. A holder that was
-// frozen or cut off is told by its own clock before that.
+// Promises: exclusion while no lease is lost. A fence. If the holder's process ends, the next one has the key at
+// once. If the holder's computer dies, freezes or is cut off, the next one has the key within Lease, because the
+// server ends a connection on which it hears nothing. A holder that was frozen or cut off is told by its own clock
+// before that.
 //
-// Does not promise: to tell a holder of the end of his connection before the next one is let in. The server rolls back in the
-// instant in which it sees the end; the holder sees it when it has come to him, mostly within peekEvery, at the latest with the
-// next ping. The fence refuses his write. Nor strict order: MySQL 8 prefers transactions that block many, MariaDB serves who
-// came first; nor that a waiter whose computer died is passed over before the time that a holder is given.
+// Does not promise: to tell a holder that its connection has ended before the next one has the key. The server rolls
+// back in the instant in which it sees the end. The holder sees it when the news has reached it, mostly within
+// socketCheckEvery, at the latest with the next ping. The fence refuses its write. Nor strict order: MySQL 8 prefers
+// transactions that block many others; MariaDB serves in order of arrival. Nor that a waiter whose computer died is
+// passed over before the time that a holder is given.
 type ForUpdate struct{ *pinned }
 
-// NewForUpdate makes a ForUpdate on db, which needs one connection more than o.MaxConns. Close it when no lease is held any more.
+// NewForUpdate makes a ForUpdate on db, which needs one connection more than o.MaxConns. Close it when no lease is
+// held any more.
 func NewForUpdate(db *sql.DB, o ConnOptions) *ForUpdate {
 	return &ForUpdate{newPinned(db, o, rowLock{db})}
 }
 
-// Bounds of innodb_lock_wait_timeout, in seconds.
+// Bounds of the wait at the server, in seconds.
 const (
-	leastPatience = 1
-	mostPatience  = 1024
+	minWaitTimeout = 1
+	maxWaitTimeout = 1024
 )
 
-// A rowLock is the way of ForUpdate.
+// A rowLock is the primitive of ForUpdate.
 type rowLock struct{ db *sql.DB }
 
 func (rowLock) setup(lease int) []string {
 	return []string{
-		// A row that is missing must not be answered with a lock on the gap, which excludes nobody but those who insert.
+		// The server must not answer for a missing row by locking the gap: that excludes nobody but those who insert.
 		"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
 		// Every statement begins a transaction, which saves the BEGIN.
-		fmt.Sprintf("SET SESSION autocommit = 0, wait_timeout = %d, innodb_lock_wait_timeout = %d", lease, leastPatience),
+		fmt.Sprintf(
+			"SET SESSION autocommit = 0, wait_timeout = %d, innodb_lock_wait_timeout = %d",
+			lease,
+			minWaitTimeout,
+		),
 	}
 }
 
-func (r rowLock) enter(ctx context.Context, s *session, key string, o lock.Options) error {
-	const selectRow = "SELECT 1 FROM lock_rows WHERE name = ? FOR UPDATE"
+func (r rowLock) acquire(ctx context.Context, s *session, key string, o lock.Options) error {
+	const lockRow = "SELECT 1 FROM lock_rows WHERE name = ? FOR UPDATE"
 	var err error
 	if o.TryOnce {
-		err = s.brief(ctx, queryOne(s, selectRow+" NOWAIT", columnName(key)))
-	} else if err = r.bear(ctx, s); err == nil {
-		err = s.wait(ctx, queryOne(s, selectRow+labelOf(key, o), columnName(key)))
+		err = s.ask(ctx, queryOne(s, lockRow+" NOWAIT", columnName(key)))
+	} else if err = r.coverWait(ctx, s); err == nil {
+		err = s.wait(ctx, queryOne(s, lockRow+newLabel(key, o).String(), columnName(key)))
 	}
 	if errors.Is(err, sql.ErrNoRows) {
 		if err = r.create(ctx, s, key, o); err == nil {
 			return errAgain
 		}
 	}
-	if err != nil && !s.doubt {
+	if err != nil && !s.broken {
 		// After a deadlock the transaction is over, after a timeout only the statement is.
-		s.clear(r.leave(ctx, s, key))
+		s.breakIf(r.release(ctx, s, key))
 	}
-	return meaning(err)
+	return refusal(err)
 }
 
-// queryOne asks for a number.
+// queryOne returns a function that runs a query of one number.
 func queryOne(s *session, query string, args ...any) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var one int
@@ -93,8 +101,8 @@ func queryOne(s *session, query string, args ...any) func(context.Context) error
 	}
 }
 
-// create makes the row. It waits where another has made it and holds it already, and is tried again where two who wait so
-// collide.
+// create makes the row. If another transaction has made it and holds it already, create waits. If two that wait so
+// collide, the acquisition is tried again.
 func (r rowLock) create(ctx context.Context, s *session, key string, o lock.Options) error {
 	insert := func(ctx context.Context) error {
 		_, err := s.conn.ExecContext(ctx, "INSERT IGNORE INTO lock_rows (name) VALUES (?)", columnName(key))
@@ -102,8 +110,8 @@ func (r rowLock) create(ctx context.Context, s *session, key string, o lock.Opti
 	}
 	var err error
 	if o.TryOnce {
-		if err = r.set(ctx, s, leastPatience); err == nil {
-			err = s.brief(ctx, insert)
+		if err = r.setWaitTimeout(ctx, s, minWaitTimeout); err == nil {
+			err = s.ask(ctx, insert)
 		}
 	} else {
 		err = s.wait(ctx, insert)
@@ -114,83 +122,78 @@ func (r rowLock) create(ctx context.Context, s *session, key string, o lock.Opti
 	return s.exec(ctx, "COMMIT")
 }
 
-// meaning turns the answers of a lock that was not granted into errBusy and errAgain.
-func meaning(err error) error {
-	switch mysqlerr.Number(err) {
-	case mysqlerr.LockWaitTimeout, mysqlerr.LockNowait:
-		return errBusy
-	case mysqlerr.Deadlock, mysqlerr.Interrupted, mysqlerr.StatementTime, mysqlerr.ExecutionTime:
-		return fmt.Errorf("%w: %w", errAgain, err)
-	}
-	return err
-}
-
-// bear makes the server wait for longer than ctx will, but not for much longer: if this process ends without a word, its place
-// in the queue ends with that. Powers of two, so that waits that are nearly the same need no round trip.
-func (r rowLock) bear(ctx context.Context, s *session) error {
-	need := mostPatience
+// coverWait makes the server wait for longer than ctx will, but not much longer: if this process ends without a word,
+// its place in the queue ends after that. The timeouts are powers of two, so that waits of about the same length need
+// no round trip.
+func (r rowLock) coverWait(ctx context.Context, s *session) error {
+	seconds := maxWaitTimeout
 	if deadline, ok := ctx.Deadline(); ok {
-		need = leastPatience
-		for left := time.Until(deadline); time.Duration(need)*time.Second <= left && need < mostPatience; need *= 2 {
+		seconds = minWaitTimeout
+		for left := time.Until(deadline); time.Duration(seconds)*time.Second <= left && seconds < maxWaitTimeout; {
+			seconds *= 2
 		}
 	}
-	if s.patience >= need && s.patience <= 4*need {
+	if s.waitTimeout >= seconds && s.waitTimeout <= 4*seconds {
 		return nil
 	}
-	return r.set(ctx, s, need)
+	return r.setWaitTimeout(ctx, s, seconds)
 }
 
-func (r rowLock) set(ctx context.Context, s *session, patience int) error {
-	err := s.exec(ctx, fmt.Sprintf("SET SESSION innodb_lock_wait_timeout = %d", patience))
+func (r rowLock) setWaitTimeout(ctx context.Context, s *session, seconds int) error {
+	err := s.exec(ctx, fmt.Sprintf("SET SESSION innodb_lock_wait_timeout = %d", seconds))
 	if err == nil {
-		s.patience = patience
+		s.waitTimeout = seconds
 	}
 	return err
 }
 
-func (r rowLock) mint(ctx context.Context, s *session, key string, o lock.Options) (lock.Fence, time.Time, error) {
-	fence, err := r.draw(ctx, key)
+func (r rowLock) drawFence(
+	ctx context.Context, s *session, key string, o lock.Options,
+) (lock.Fence, time.Time, error) {
+	fence, err := r.drawElsewhere(ctx, key)
 	heard := time.Now()
 	if err == nil {
-		err = s.exec(ctx, "UPDATE lock_rows SET who = ?, fence = ?, thread = ? WHERE name = ?", shown(o.Owner), uint64(fence), s.id, columnName(key))
+		err = s.exec(ctx, "UPDATE lock_rows SET who = ?, fence = ?, thread = ? WHERE name = ?",
+			ownerColumn(o.Owner), uint64(fence), s.id, columnName(key))
 	}
 	return fence, heard, err
 }
 
-func (r rowLock) draw(ctx context.Context, key string) (lock.Fence, error) {
+// drawElsewhere draws the fence on a connection of the pool.
+func (r rowLock) drawElsewhere(ctx context.Context, key string) (lock.Fence, error) {
 	conn, err := connect(ctx, r.db)
 	if err != nil {
 		return 0, err
 	}
 	defer conn.Close()
-	late, cancel := linger(ctx)
+	late, cancel := withGrace(ctx)
 	defer cancel()
-	return mint(late, conn, columnName(key))
+	return drawFence(late, conn, columnName(key))
 }
 
-func (r rowLock) leave(ctx context.Context, s *session, _ string) error {
+func (r rowLock) release(ctx context.Context, s *session, _ string) error {
 	return s.exec(ctx, "ROLLBACK")
 }
 
 func (rowLock) forget(ctx context.Context, db *sql.DB, age time.Duration) error {
-	return errors.Join(forgetRows(ctx, db, age), fences.forget(ctx, db, age))
+	return errors.Join(forgetLockRows(ctx, db, age), fenceTable.forget(ctx, db, age))
 }
 
-// look reads what is not committed: the name that the holder has written, which ends with its transaction.
-func (rowLock) look(ctx context.Context, conn *sql.Conn, key string) (seen sight, err error) {
+// holder reads what is not committed: the name that the holder has written, which goes when its transaction ends.
+func (rowLock) holder(ctx context.Context, conn *sql.Conn, key string) (h holder, err error) {
 	err = uncommitted(ctx, conn, func(tx *sql.Tx) error {
-		return tx.QueryRowContext(ctx, "SELECT thread, who, fence, "+microseconds+" FROM lock_rows WHERE name = ? AND thread <> 0", columnName(key)).
-			Scan(&seen.thread, &seen.who, &seen.fence, &seen.now)
+		const query = "SELECT thread, who, fence, " + microseconds + " FROM lock_rows WHERE name = ? AND thread <> 0"
+		return tx.QueryRowContext(ctx, query, columnName(key)).Scan(&h.thread, &h.owner, &h.fence, &h.now)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
 		err = nil
 	}
-	return seen, err
+	return h, err
 }
 
-func (rowLock) held(ctx context.Context, conn *sql.Conn) (names []string, err error) {
+func (rowLock) heldNames(ctx context.Context, conn *sql.Conn) (names []string, err error) {
 	err = uncommitted(ctx, conn, func(tx *sql.Tx) (err error) {
-		names, err = texts(ctx, tx, "SELECT name FROM lock_rows WHERE thread <> 0")
+		names, err = column(ctx, tx, "SELECT name FROM lock_rows WHERE thread <> 0")
 		return err
 	})
 	return names, err

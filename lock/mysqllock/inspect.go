@@ -1,9 +1,14 @@
 package mysqllock
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -11,86 +16,61 @@ import (
 	"example.com/stock/mysqlerr"
 )
 
-// A sight is what the server knows of the holder of a key. What it does not is zero.
-type sight struct {
-	thread int64 // that holds; 0: none is seen to
-	who    string
+// A holder is what the server knows about the holder of a key. What it does not know is zero.
+type holder struct {
+	thread int64 // the connection that holds; 0: none is seen
+	owner  string
 	fence  lock.Fence
-	now    int64 // the server's clock, as fences have it
+	now    int64 // the server's clock, in the unit of the fences
 }
 
-// since is read off the fence, which is made of the server's clock. One ahead of it was counted, because the clock had been set back.
-func (s sight) since() time.Time {
-	age := s.now - int64(s.fence)
-	if s.fence == lock.NoFence || age < 0 {
+// since returns the time that the fence tells, because it is made of the server's clock. A fence ahead of the clock
+// tells none: it was counted, because the clock had been set back.
+func (h holder) since() time.Time {
+	age := h.now - int64(h.fence)
+	if h.fence == lock.NoFence || age < 0 {
 		return time.Time{}
 	}
 	return time.Now().Add(-time.Duration(age) * time.Microsecond)
 }
 
-// A witness looks for holders.
-type witness interface {
-	// look asks who holds key now. A holder that has not drawn its fence yet may be seen without a name, or not at all.
-	look(ctx context.Context, conn *sql.Conn, key string) (sight, error)
-	// held are the names, as the tables have them, of the keys that are held now.
-	held(ctx context.Context, conn *sql.Conn) ([]string, error)
-}
-
-// Inspect tells the holder, its fence, since when it holds by that, and after how long a silence the server would end its connection,
-// taking for granted that its Lease is ours; and the waiters in the order in which they came, those of this process that are not at the
-// server yet at the end. Five round trips, none of which waits for a lock or keeps anybody waiting.
-//
-// It needs no privileges, but of connections of another user only the privilege PROCESS shows waiters, and how long the holder has left.
-func (p *pinned) Inspect(ctx context.Context, key string) (lock.State, error) {
-	standing := lock.State{Scope: lock.Cluster}
-	err := ask(ctx, p.sessions.db, fmt.Sprintf("inspect lock %q", key), func(ctx context.Context, conn *sql.Conn) error {
-		seen, err := p.witness.look(ctx, conn, key)
-		if err != nil {
+// Inspect returns the holder, its fence, since when it holds by that fence, and how long its lease still runs, in one
+// round trip. Waiters poll and leave no trace: they are not known.
+func (t *Table) Inspect(ctx context.Context, key string) (lock.State, error) {
+	state := lock.State{Scope: lock.Cluster}
+	err := onConnection(ctx, t.db, inspecting(key), func(ctx context.Context, conn *sql.Conn) error {
+		const query = "SELECT who, fence, TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), expires_at), " + microseconds +
+			" FROM locks WHERE name = ?"
+		var h holder
+		var left int64
+		err := conn.QueryRowContext(ctx, query, columnName(key)).Scan(&h.owner, &h.fence, &left, &h.now)
+		switch {
+		case errors.Is(err, sql.ErrNoRows):
+			return nil
+		case err != nil || left <= 0:
 			return err
 		}
-		list, err := processes(ctx, conn, seen.thread)
-		if err != nil {
-			return err
-		}
-		if seen.thread != 0 {
-			standing.Holder = &lock.Contender{Who: seen.who, Since: seen.since(), Fence: seen.fence}
-		}
-		for _, one := range list {
-			switch {
-			case one.id == seen.thread:
-				standing.Holder.Remaining = max(p.Lease-one.idle, 0)
-			case one.waiting && one.waits.name == columnName(key):
-				standing.Waiters = append(standing.Waiters, lock.Contender{Who: one.waits.who, Since: one.waits.since})
-			}
+		state.Holder = &lock.Contender{Who: h.owner, Since: h.since(), Remaining: lock.Forever, Fence: h.fence}
+		if left < never.Microseconds()/2 {
+			state.Holder.Remaining = time.Duration(left) * time.Microsecond
 		}
 		return nil
 	})
-	if err != nil {
-		return lock.State{Scope: lock.Cluster}, err
-	}
-	standing.Waiters = append(standing.Waiters, p.gate.State(key).Waiters...)
-	return standing, nil
+	return state, err
 }
 
-// Evict draws a fence, and has the server end the connection that holds the key, with which the lock ends. The holder sees that within
-// peekEvery, unless it is frozen. Up to seven round trips.
-//
-// To end a connection of the same user needs no privilege; that of another needs CONNECTION ADMIN (SUPER on old servers).
-//
-// Not promised: that the key cannot change hands between the look at who has it and the end of that connection, a round trip
-// later. Who released it by himself in between, and has taken another key with that connection, loses that one instead, as if the network
-// had failed. A holder between lock and fence is not seen: it has Lease to go on, and the larger fence if it does.
-func (p *pinned) Evict(ctx context.Context, key string) (fence lock.Fence, err error) {
-	err = ask(ctx, p.sessions.db, fmt.Sprintf("evict the holder of lock %q", key), func(ctx context.Context, conn *sql.Conn) error {
-		// Before the connection ends: the next one draws at once, and must not have the smaller fence.
-		if fence, err = mint(ctx, conn, columnName(key)); err != nil {
-			return err
+// Evict takes the row from its owner, also one without a time limit, and draws a fence, in one round trip. The holder
+// is told at its next renewal, a third of Lease later at most.
+func (t *Table) Evict(ctx context.Context, key string) (fence lock.Fence, err error) {
+	const takeOver = "INSERT INTO locks (name, token, who, fence, expires_at)" +
+		" VALUES (?, '', '', LAST_INSERT_ID(" + microseconds + "), '1970-01-01')" +
+		" ON DUPLICATE KEY UPDATE token = '', who = '', expires_at = '1970-01-01', fence = " + nextFence
+	err = onConnection(ctx, t.db, evicting(key), func(ctx context.Context, conn *sql.Conn) error {
+		result, err := execute(ctx, conn, takeOver, columnName(key), fenceDistance)
+		if err == nil {
+			fence, err = drawnFence(result)
 		}
-		seen, err := p.witness.look(ctx, conn, key)
-		if err != nil || seen.thread == 0 || seen.fence > fence {
-			return err // nobody, or somebody who came since
-		}
-		return end(ctx, conn, seen.thread)
+		return err
 	})
 	if err != nil {
 		return lock.NoFence, err
@@ -98,61 +78,92 @@ func (p *pinned) Evict(ctx context.Context, key string) (fence lock.Fence, err e
 	return fence, nil
 }
 
-// Keys are those that somebody is seen to hold, or to wait for. Those of more than 255 bytes are not listed: the tables have digests of them.
-func (p *pinned) Keys(ctx context.Context) (keys []string, err error) {
-	err = ask(ctx, p.sessions.db, "list locks", func(ctx context.Context, conn *sql.Conn) error {
-		names, err := p.witness.held(ctx, conn)
-		if err != nil {
-			return err
-		}
-		list, err := processes(ctx, conn, 0)
-		for _, one := range list {
-			if one.waiting {
-				names = append(names, one.waits.name)
-			}
-		}
+// Keys returns the keys that are held. Those of more than 255 bytes are not listed: the table has digests of them.
+func (t *Table) Keys(ctx context.Context) (keys []string, err error) {
+	err = onConnection(ctx, t.db, "list locks", func(ctx context.Context, conn *sql.Conn) error {
+		names, err := column(ctx, conn, "SELECT name FROM locks WHERE expires_at > UTC_TIMESTAMP(6)")
 		keys = readable(names)
 		return err
 	})
 	return keys, err
 }
 
-// readable leaves out digests, and what is there twice.
-func readable(names []string) []string {
-	seen := make(map[string]bool, len(names))
-	keys := make([]string, 0, len(names))
-	for _, name := range names {
-		if !seen[name] && !strings.HasPrefix(name, digested) {
-			keys = append(keys, name)
+// Inspect returns the holder, its fence, since when it holds by that fence, and after how long a silence the server
+// would end its connection, assuming that its Lease is ours. It also returns the waiters in order of arrival; those
+// of this process that are not at the server yet come last. Five round trips. None of them waits for a lock or makes
+// anybody wait.
+//
+// It needs no privileges. Only the privilege PROCESS shows the waiters of another database user, and how long such a
+// holder has left.
+func (p *pinned) Inspect(ctx context.Context, key string) (lock.State, error) {
+	state := lock.State{Scope: lock.Cluster}
+	err := onConnection(ctx, p.sessions.db, inspecting(key), func(ctx context.Context, conn *sql.Conn) error {
+		h, err := p.primitive.holder(ctx, conn, key)
+		if err != nil {
+			return err
 		}
-		seen[name] = true
-	}
-	return keys
-}
-
-// ask does something that waits for nobody, on a connection of the pool.
-func ask(ctx context.Context, db *sql.DB, doing string, do func(context.Context, *sql.Conn) error) error {
-	soon, cancel := context.WithTimeout(ctx, answerTimeout)
-	defer cancel()
-	conn, err := connect(soon, db)
+		list, err := processes(ctx, conn, h.thread)
+		if err != nil {
+			return err
+		}
+		if h.thread != 0 {
+			state.Holder = &lock.Contender{Who: h.owner, Since: h.since(), Fence: h.fence}
+		}
+		for _, one := range list {
+			switch {
+			case one.id == h.thread:
+				state.Holder.Remaining = max(p.Lease-one.idle, 0)
+			case one.waits && one.label.name == columnName(key):
+				state.Waiters = append(state.Waiters, lock.Contender{Who: one.label.owner, Since: one.label.since})
+			}
+		}
+		return nil
+	})
 	if err != nil {
-		return fault(ctx, doing, err)
+		return lock.State{Scope: lock.Cluster}, err
 	}
-	defer conn.Close()
-	if err := do(soon, conn); err != nil {
-		return fault(ctx, doing, err)
-	}
-	return nil
+	state.Waiters = append(state.Waiters, p.queue.State(key).Waiters...)
+	return state, nil
 }
 
-// end has the server end a connection, and waits until it has. One that is gone already is no error.
-func end(ctx context.Context, conn *sql.Conn, thread int64) error {
-	if _, err := conn.ExecContext(ctx, fmt.Sprintf("KILL CONNECTION %d", thread)); err != nil && mysqlerr.Number(err) != mysqlerr.NoSuchThread {
+// Evict draws a fence, and has the server end the connection that holds the key, and with it the lock. The holder
+// sees that within socketCheckEvery, unless it is frozen. Up to seven round trips.
+//
+// To end a connection of the same database user needs no privilege. To end that of another user needs CONNECTION
+// ADMIN (SUPER on old servers).
+//
+// Does not promise: that the key cannot change hands between the look at who has it and the end of that connection, a
+// round trip later. A holder that releases the key in between and takes another key with that connection loses the
+// other key instead, as if the network had failed. A holder that has the lock and not yet its fence is not seen: it
+// can go on for Lease, and has the larger fence if it does.
+func (p *pinned) Evict(ctx context.Context, key string) (fence lock.Fence, err error) {
+	err = onConnection(ctx, p.sessions.db, evicting(key), func(ctx context.Context, conn *sql.Conn) error {
+		// Before the connection ends: the next holder draws at once, and must not have the smaller fence.
+		if fence, err = drawFence(ctx, conn, columnName(key)); err != nil {
+			return err
+		}
+		h, err := p.primitive.holder(ctx, conn, key)
+		if err != nil || h.thread == 0 || h.fence > fence {
+			return err // nobody holds, or somebody who came since
+		}
+		return endConnection(ctx, conn, h.thread)
+	})
+	if err != nil {
+		return lock.NoFence, err
+	}
+	return fence, nil
+}
+
+// endConnection has the server end a connection, and waits until it has. One that is gone already is no error.
+func endConnection(ctx context.Context, conn *sql.Conn, thread int64) error {
+	_, err := conn.ExecContext(ctx, fmt.Sprintf("KILL CONNECTION %d", thread))
+	if err != nil && mysqlerr.Number(err) != mysqlerr.NoSuchThread {
 		return err
 	}
 	for {
 		var there int
-		err := conn.QueryRowContext(ctx, "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID = ?", thread).Scan(&there)
+		const query = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID = ?"
+		err := conn.QueryRowContext(ctx, query, thread).Scan(&there)
 		if err != nil || there == 0 {
 			return err
 		}
@@ -162,27 +173,147 @@ func end(ctx context.Context, conn *sql.Conn, thread int64) error {
 	}
 }
 
-// texts reads a column.
-func texts(ctx context.Context, on interface {
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-}, query string, args ...any,
-) (list []string, err error) {
-	rows, err := on.QueryContext(ctx, query, args...)
+// Keys returns the keys that somebody is seen to hold or to wait for. Those of more than 255 bytes are not listed:
+// the tables have digests of them.
+func (p *pinned) Keys(ctx context.Context) (keys []string, err error) {
+	err = onConnection(ctx, p.sessions.db, "list locks", func(ctx context.Context, conn *sql.Conn) error {
+		names, err := p.primitive.heldNames(ctx, conn)
+		if err != nil {
+			return err
+		}
+		list, err := processes(ctx, conn, 0)
+		for _, one := range list {
+			if one.waits {
+				names = append(names, one.label.name)
+			}
+		}
+		keys = readable(names)
+		return err
+	})
+	return keys, err
+}
+
+// inspecting and evicting say what is being done, for errors.
+func inspecting(key string) string { return fmt.Sprintf("inspect lock %q", key) }
+func evicting(key string) string   { return fmt.Sprintf("evict the holder of lock %q", key) }
+
+// A process is a connection as the server lists it.
+type process struct {
+	id    int64
+	idle  time.Duration // since its last statement began or ended
+	query int64         // grows from statement to statement; 0: MySQL does not tell
+	waits bool          // its statement has a label
+	label label
+}
+
+// processes lists the connection thread, and the connections that wait for a lock of this database, in order of
+// arrival.
+//
+// Any user may see its own connections. To see the others needs the privilege PROCESS. Columns are found by name:
+// MariaDB has more of them, and better ones.
+func processes(ctx context.Context, conn *sql.Conn, thread int64) ([]process, error) {
+	rows, err := conn.QueryContext(ctx, "SELECT * FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID()"+
+		" AND (ID = ? OR (DB = DATABASE() AND INFO LIKE '%"+labelStart+"%'))", thread)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
+	columns, err := rows.Columns()
+	if err != nil {
+		return nil, err
+	}
+	var list []process
 	for rows.Next() {
-		var text string
-		if err := rows.Scan(&text); err != nil {
+		values := make([]sql.NullString, len(columns))
+		into := make([]any, len(columns))
+		for i := range values {
+			into[i] = &values[i]
+		}
+		if err := rows.Scan(into...); err != nil {
 			return nil, err
 		}
-		list = append(list, text)
+		row := make(map[string]string, len(columns))
+		for i, name := range columns {
+			row[strings.ToUpper(name)] = values[i].String
+		}
+		list = append(list, newProcess(row))
 	}
+	// MySQL does not number its statements: there the order is that of the waiters' clocks.
+	slices.SortFunc(list, func(a, b process) int {
+		return cmp.Or(cmp.Compare(a.query, b.query), a.label.since.Compare(b.label.since), cmp.Compare(a.id, b.id))
+	})
 	return list, rows.Err()
 }
 
+func newProcess(row map[string]string) (p process) {
+	p.id, _ = strconv.ParseInt(row["ID"], 10, 64)
+	p.query, _ = strconv.ParseInt(row["QUERY_ID"], 10, 64)
+	p.label, p.waits = parseLabel(row["INFO"])
+	if ms, err := strconv.ParseFloat(row["TIME_MS"], 64); err == nil {
+		p.idle = time.Duration(ms * float64(time.Millisecond))
+	} else if s, err := strconv.ParseInt(row["TIME"], 10, 64); err == nil {
+		p.idle = time.Duration(s) * time.Second
+	}
+	return p
+}
+
+// A label is what a statement that waits says about itself, as a comment at its end. The server shows the text of a
+// running statement to everybody who may see the connection, and without privileges that is everybody with the same
+// database user. It costs no round trip and leaves nothing behind.
+type label struct {
+	name, owner string    // the key as the tables have it, and the owner of the waiter
+	since       time.Time // by the waiter's clock
+}
+
+// newLabel returns the label of a statement that waits for key from now on.
+func newLabel(key string, o lock.Options) label {
+	return label{columnName(key), ownerColumn(o.Owner), time.Now()}
+}
+
+const labelStart = "/* waits "
+
+func (l label) String() string {
+	since := strconv.FormatInt(l.since.UnixMilli(), 10)
+	return " " + labelStart + escape(l.name) + " " + since + " " + escape(l.owner) + " */"
+}
+
+// parseLabel finds the label in the text of a statement.
+func parseLabel(statement string) (label, bool) {
+	statement, ended := strings.CutSuffix(statement, " */")
+	at := strings.LastIndex(statement, labelStart)
+	if !ended || at < 0 {
+		return label{}, false
+	}
+	part := strings.Split(statement[at+len(labelStart):], " ")
+	if len(part) != 3 {
+		return label{}, false
+	}
+	name, err1 := url.PathUnescape(part[0])
+	since, err2 := strconv.ParseInt(part[1], 10, 64)
+	owner, err3 := url.PathUnescape(part[2])
+	return label{name, owner, time.UnixMilli(since)}, err1 == nil && err2 == nil && err3 == nil
+}
+
+// escape returns s with a percent escape for every byte that could end a comment, could be taken for a parameter, or
+// is not the same in every character set.
+func escape(s string) string {
+	const hex = "0123456789ABCDEF"
+	var out strings.Builder
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', strings.IndexByte("-_.:/@#", c) >= 0:
+			out.WriteByte(c)
+		default:
+			out.WriteString(string([]byte{'%', hex[c>>4], hex[c&15]}))
+		}
+	}
+	return out.String()
+}
+
 var (
+	_ lock.Inspector = (*Table)(nil)
+	_ lock.Evictor   = (*Table)(nil)
+	_ lock.Lister    = (*Table)(nil)
 	_ lock.Inspector = (*pinned)(nil)
 	_ lock.Evictor   = (*pinned)(nil)
 	_ lock.Lister    = (*pinned)(nil)

@@ -1,17 +1,18 @@
 package mysqllock
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"example.com/stock/lock"
 )
 
-// as is a ctx of somebody.
 func inspect(t testing.TB, l lock.Locker, key string) lock.State {
 	t.Helper()
 	s, err := lock.Inspect(t.Context(), l, key)
@@ -102,7 +103,12 @@ func TestInspectTellsWhoWaits(t *testing.T) {
 		want := []string{"a/1", "b ?*/ é/2", "c/3"}
 		for i, who := range want {
 			wait(lockers[i], who)
-			eventually(t, 10*time.Second, who+" waits", func() bool { return slices.Equal(waiting(lockers[0]), want[:i+1]) })
+			eventually(
+				t,
+				10*time.Second,
+				who+" waits",
+				func() bool { return slices.Equal(waiting(lockers[0]), want[:i+1]) },
+			)
 		}
 		wait(lockers[1], "b/4") // its place at the server is that of the one before it
 		eventually(t, 10*time.Second, "b/4 is seen by its own process", func() bool {
@@ -126,7 +132,8 @@ func TestInspectTellsWhoWaits(t *testing.T) {
 	})
 }
 
-// All that wait in a process with HandOver are shown by it, in the order in which they come in, behind its one contender.
+// All that wait in a process with HandOver are shown by it, in the order in which they come in, behind its one
+// contender.
 func TestInspectThroughHandOver(t *testing.T) {
 	each(t, all, func(t *testing.T, k kind) {
 		l := lock.HandOver(k.open(t, database(t), 0), lock.Bound{Time: time.Hour})
@@ -180,6 +187,230 @@ func TestInspectWithoutTables(t *testing.T) {
 			if !errors.Is(err, lock.ErrDown) || !strings.Contains(err.Error(), "run stock migrate up") {
 				t.Errorf("%v, want ErrDown that names the fix", err)
 			}
+		}
+	})
+}
+
+func evict(t testing.TB, l lock.Locker, key string) lock.Fence {
+	t.Helper()
+	fence, err := lock.Evict(t.Context(), l, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fence
+}
+
+// The holder loses the key to the one who waits, and with all the fences that a process hands out under one lease
+// lies below the new one, which the next holder's is not below.
+func TestEvictLetsTheNextOneIn(t *testing.T) {
+	each(t, all, func(t *testing.T, k kind) {
+		dsn := database(t)
+		l := k.open(t, dsn, 3*time.Second)
+		held := acquire(t, l, "k")
+		waiter := k.open(t, dsn, 0)
+		got := make(chan *lock.Lease, 1)
+		go func() {
+			lease, err := waiter.Acquire(t.Context(), "k", lock.Options{})
+			if err != nil {
+				t.Error(err)
+			}
+			got <- lease
+		}()
+		if k.name != table.name {
+			eventually(t, 10*time.Second, "it waits", func() bool { return len(inspect(t, l, "k").Waiters) == 1 })
+		}
+		fence := evict(t, k.open(t, dsn, 0), "k")
+		if most := held.Fence() + fenceDistance - 1; fence <= most {
+			t.Errorf("fence %d, those of the evicted go up to %d", fence, most)
+		}
+		if err := loss(t, held); !errors.Is(err, lock.ErrExpired) && !errors.Is(err, lock.ErrTaken) {
+			t.Errorf("loss: %v", err)
+		}
+		next := <-got
+		if next == nil {
+			t.FailNow()
+		}
+		if next.Fence() < fence {
+			t.Errorf("the next holder's fence is %d, below %d", next.Fence(), fence)
+		}
+		if err := held.Release(); !errors.Is(err, lock.ErrLost) {
+			t.Errorf("release: %v, want ErrLost", err)
+		}
+		if h := inspect(t, l, "k").Holder; h == nil || h.Fence != next.Fence() {
+			t.Errorf("%+v, want the next holder: the evicted one's release must not touch it", h)
+		}
+		release(t, next)
+	})
+}
+
+// Where nobody holds, nobody is harmed, and the fence goes up all the same.
+func TestEvictNobody(t *testing.T) {
+	each(t, all, func(t *testing.T, k kind) {
+		l := k.open(t, database(t), 0)
+		first := evict(t, l, "k")
+		held := acquire(t, l, "k")
+		other := acquire(t, l, "another")
+		release(t, held)
+		second := evict(t, l, "k")
+		if first == lock.NoFence || held.Fence() < first || second <= held.Fence() {
+			t.Errorf("fences %d, then %d of a holder, then %d", first, held.Fence(), second)
+		}
+		if err := other.Err(); err != nil {
+			t.Errorf("the holder of another key: %v", err)
+		}
+		free(t, l, "k")
+	})
+}
+
+// A process that is frozen is evicted long before its lease is over, and knows when it goes on.
+func TestEvictAFrozenHolder(t *testing.T) {
+	const lease = 3 * time.Second // the frozen holder of a table learns of it in this time; the next one does not wait
+	each(t, all, func(t *testing.T, k kind) {
+		dsn := database(t)
+		h := hold(t, k, dsn, lease)
+		if err := h.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		l := k.open(t, dsn, 0)
+		fence := evict(t, l, "k")
+		if next := acquire(t, l, "k"); fence <= h.fence || next.Fence() < fence {
+			t.Errorf("fences %d, evicted by %d, then %d", h.fence, fence, next.Fence())
+		}
+		if err := h.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+		if line, err := h.output.ReadString('\n'); !strings.HasPrefix(line, "lost") {
+			t.Errorf("the evicted one says %q, %v", line, err)
+		}
+	})
+}
+
+// A row without a time limit, whose holder crashed, needs no hand in the database any more.
+func TestEvictFromARowForEver(t *testing.T) {
+	t.Parallel()
+	dsn := database(t)
+	h := hold(t, noExpiry, dsn, 0)
+	if err := h.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	l := table.open(t, dsn, 0)
+	if s := inspect(t, l, "k"); s.Holder == nil || s.Holder.Remaining != lock.Forever {
+		t.Errorf("%+v, want a holder for ever", s.Holder)
+	}
+	fence := evict(t, l, "k")
+	if next := acquire(t, l, "k"); fence <= h.fence || next.Fence() < fence {
+		t.Errorf("fences %d, evicted by %d, then %d", h.fence, fence, next.Fence())
+	}
+}
+
+// Keys that somebody holds or waits for are listed, each once, and no others.
+func TestKeys(t *testing.T) {
+	each(t, all, func(t *testing.T, k kind) {
+		dsn := database(t)
+		l := k.open(t, dsn, 0)
+		list := func() string {
+			keys, err := l.(lock.Lister).Keys(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			slices.Sort(keys)
+			return strings.Join(keys, " ")
+		}
+		held := []*lock.Lease{acquire(t, l, "A#1"), acquire(t, l, "a"), acquire(t, l, strings.Repeat("k", 256))}
+		release(t, acquire(t, l, "free"))
+		ctx, leave := context.WithCancel(t.Context())
+		left := make(chan struct{})
+		waiter := k.open(t, dsn, 0)
+		go func() {
+			defer close(left)
+			_, _ = waiter.Acquire(ctx, "a", lock.Options{})
+		}()
+		if k.name != table.name {
+			eventually(t, 10*time.Second, "it waits", func() bool { return len(inspect(t, l, "a").Waiters) == 1 })
+		}
+		if got := list(); got != "A#1 a" {
+			t.Errorf("%q, want A#1 and a", got)
+		}
+		leave()
+		<-left
+		for _, lease := range held {
+			release(t, lease)
+		}
+		if got := list(); got != "" {
+			t.Errorf("%q when all are released", got)
+		}
+	})
+}
+
+// A user that may use the tables of the service and nothing else on the server can inspect and evict, but not take a
+// connection from another user, and is told how that is mended.
+func TestInspectAndEvictWithoutPrivileges(t *testing.T) {
+	each(t, all, func(t *testing.T, k kind) {
+		dsn := database(t)
+		plain := ordinary(t, dsn)
+		held, err := k.open(t, plain, 0).Acquire(t.Context(), "k", lock.Options{Owner: "app/1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = held.Release() }()
+		other := k.open(t, plain, 0)
+		if h := inspect(t, other, "k").Holder; h == nil || h.Who != "app/1" || h.Remaining <= 0 {
+			t.Errorf("%+v, want app/1 and what it has left", h)
+		}
+		fence, err := lock.Evict(t.Context(), other, "k")
+		if err != nil || fence <= held.Fence() {
+			t.Errorf("evict: fence %d after %d, %v", fence, held.Fence(), err)
+		}
+		free(t, other, "k")
+		foreign := acquire(t, k.open(t, dsn, 0), "k")
+		fence, err = lock.Evict(t.Context(), other, "k")
+		if k.name == table.name {
+			if err != nil || fence <= foreign.Fence() {
+				t.Errorf("evict another user: fence %d after %d, %v", fence, foreign.Fence(), err)
+			}
+			return
+		}
+		if !errors.Is(err, lock.ErrDown) || !strings.Contains(err.Error(), "CONNECTION ADMIN") {
+			t.Errorf("evict another user: %v, want an error that names the privilege", err)
+		}
+		if h := inspect(t, other, "k").Holder; h == nil || h.Fence != foreign.Fence() {
+			t.Errorf("%+v, want the holder that could not be evicted", h)
+		}
+	})
+}
+
+// ordinary is the DSN of a user who may use the tables of dsn's database, and nothing else on the server.
+func ordinary(t testing.TB, dsn string) string {
+	t.Helper()
+	db := pool(t, dsn, 1)
+	var name string
+	if err := db.QueryRow("SELECT DATABASE()").Scan(&name); err != nil {
+		t.Fatal(err)
+	}
+	user := "u" + name[max(0, len(name)-24):]
+	execSQL(t, db, "CREATE USER "+user+" IDENTIFIED BY 'secret'")
+	execSQL(t, db, "GRANT SELECT, INSERT, UPDATE, DELETE ON "+name+".* TO "+user)
+	t.Cleanup(func() { execSQL(t, db, "DROP USER "+user) })
+	_, address, _ := strings.Cut(dsn, "@")
+	return user + ":secret@" + address
+}
+
+func FuzzLabel(f *testing.F) {
+	f.Add("k", "app-1/request-7")
+	f.Add("*/ DROP TABLE locks; /* waits a 1 b */", "? % \x00 \xff é")
+	f.Add("", "")
+	f.Fuzz(func(t *testing.T, name, who string) {
+		l := label{name, who, time.UnixMilli(1_700_000_000_123)}
+		text := l.String()
+		inside := strings.TrimSuffix(strings.TrimPrefix(text, " /*"), "*/")
+		if strings.ContainsAny(inside, "*?'\"\\") {
+			t.Errorf("%q is no comment, or has parameters", text)
+		}
+		if got, ok := parseLabel(
+			"SELECT 1 FROM lock_rows WHERE name = '" + name + "' FOR UPDATE" + text,
+		); !ok ||
+			got != l {
+			t.Errorf("%q is read as %+v, want %+v", text, got, l)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package mysqllock
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"testing"
@@ -9,9 +10,10 @@ import (
 	"example.com/stock/lock"
 )
 
-// A lease outlasts its time limit as long as its holder lives, and not the maximum: then others get in, also from the same
-// process.
+// A lease outlasts its time limit as long as its holder lives, and not the maximum: then others get in, also from the
+// same process.
 func TestRenewalAndMaximumHold(t *testing.T) {
+	t.Parallel()
 	const lease, most = 3 * time.Second, 9 * time.Second
 	for _, k := range []kind{
 		{"table", func(db *sql.DB, _ time.Duration) locker {
@@ -67,6 +69,7 @@ func TestALeaseBeginsWhenTheWaitEnds(t *testing.T) {
 
 // Whoever takes or deletes the row under its holder is noticed at the next renewal, and his row is left as it is.
 func TestTheRowIsTakenAway(t *testing.T) {
+	t.Parallel()
 	for name, row := range map[string]struct {
 		statement string
 		want      error
@@ -77,6 +80,7 @@ func TestTheRowIsTakenAway(t *testing.T) {
 		"taken":   {"UPDATE locks SET token = 'another', expires_at = expires_at + INTERVAL 1 HOUR", lock.ErrTaken},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			dsn := database(t)
 			db := pool(t, dsn, 2)
 			lease := acquire(t, table.open(t, dsn, 3*time.Second), "k")
@@ -93,6 +97,48 @@ func TestTheRowIsTakenAway(t *testing.T) {
 			if n := count(t, db, "SELECT COUNT(*) FROM locks WHERE token = 'another'"); (n == 1) != (name == "taken") {
 				t.Errorf("%d rows of another", n)
 			}
+		})
+	}
+}
+
+// A key of unknown outcome becomes free by itself; of a lock that lives in a connection also when that is closed, and
+// the connection with it. Nothing is left of either in this process.
+func TestAbandonedKeys(t *testing.T) {
+	t.Parallel()
+	for name, closes := range map[string]bool{"left alone": false, "closed": true} {
+		t.Run(name, func(t *testing.T) {
+			each(t, all, func(t *testing.T, k kind) {
+				dsn := database(t)
+				db := pool(t, dsn, 12)
+				a, b := k.make(db, 3*time.Second), k.open(t, dsn, 0)
+				t.Cleanup(func() { a.Close() })
+				err := lock.Do(
+					t.Context(),
+					a,
+					"k",
+					lock.Options{},
+					func(context.Context, lock.Fence) error { return lock.ErrOutcomeUnknown },
+				)
+				if !errors.Is(err, lock.ErrOutcomeUnknown) {
+					t.Fatal(err)
+				}
+				began := time.Now()
+				if _, err := b.Acquire(
+					t.Context(),
+					"k",
+					lock.Options{TryOnce: true},
+				); !errors.Is(err, lock.ErrHeld) &&
+					time.Since(began) < time.Second {
+					t.Errorf("at once: %v, want ErrHeld", err)
+				}
+				if closes {
+					_, _ = a.Close(), db.Close()
+				}
+				release(t, acquire(t, b, "k"))
+				if !closes { // the seat and the place in this process, too
+					release(t, acquire(t, a, "k"))
+				}
+			})
 		})
 	}
 }

@@ -4,8 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,9 +22,17 @@ import (
 
 var servers stacktest.Shared
 
+// testsAtOnce is how many tests run at the same time: most of them wait for a lease, or for a server, and compute
+// little.
+const testsAtOnce = "12"
+
 func TestMain(m *testing.M) {
 	if os.Getenv(helperEnv) != "" {
 		os.Exit(helper())
+	}
+	flag.Parse()
+	if err := flag.Set("test.parallel", testsAtOnce); err != nil {
+		panic(err)
 	}
 	goleak.VerifyTestMain(servers.Around(m))
 }
@@ -81,7 +92,10 @@ type kind struct {
 }
 
 var (
-	table     = kind{"table", func(db *sql.DB, lease time.Duration) locker { return NewTable(db, TableOptions{Lease: lease}) }}
+	table = kind{
+		"table",
+		func(db *sql.DB, lease time.Duration) locker { return NewTable(db, TableOptions{Lease: lease}) },
+	}
 	forUpdate = kind{"for update", func(db *sql.DB, lease time.Duration) locker {
 		return NewForUpdate(db, ConnOptions{Lease: lease})
 	}}
@@ -98,8 +112,14 @@ func (k kind) open(t testing.TB, dsn string, lease time.Duration) locker {
 	return l
 }
 
-// each runs test for the kinds.
+// each runs test for the kinds, beside other tests.
 func each(t *testing.T, kinds []kind, test func(t *testing.T, k kind)) {
+	t.Parallel()
+	eachBeside(t, kinds, test)
+}
+
+// eachBeside runs test for the kinds, beside one another.
+func eachBeside(t *testing.T, kinds []kind, test func(t *testing.T, k kind)) {
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
@@ -204,12 +224,16 @@ func execSQL(t testing.TB, db *sql.DB, statement string, args ...any) {
 // waiting is how many statements wait for a lock in the database of db.
 func waiting(t testing.TB, db *sql.DB) int {
 	t.Helper()
-	return count(t, db, "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE DB = DATABASE() AND ID <> CONNECTION_ID()"+
-		" AND (INFO LIKE '%FOR UPDATE%' OR INFO LIKE '%GET_LOCK%')")
+	return count(
+		t,
+		db,
+		"SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE DB = DATABASE() AND ID <> CONNECTION_ID()"+
+			" AND (INFO LIKE '%FOR UPDATE%' OR INFO LIKE '%GET_LOCK%')",
+	)
 }
 
-// connection is the id of the only connection that l has set up, which must be idle and is the one that the next lease will
-// live in.
+// connection is the id of the only connection that l has set up, which must be idle and is the one that the next
+// lease will live in.
 func connection(t testing.TB, l locker) int64 {
 	t.Helper()
 	var idle []*session
@@ -232,6 +256,57 @@ func addr(dsn string) string {
 	return found
 }
 
-func via(dsn string, p *proxy) string { return strings.Replace(dsn, addr(dsn), p.addr, 1) }
+func via(dsn string, p *proxy) string { return strings.Replace(dsn, addr(dsn), p.Addr(), 1) }
 
 func keyN(n int) string { return fmt.Sprint("key-", n) }
+
+// activeTransaction is how the server lists one in SHOW ENGINE INNODB STATUS; further lines say what it does, and by
+// which connection.
+var activeTransaction = regexp.MustCompile(
+	`(?m)^---TRANSACTION [^\n]*, ACTIVE(?:.*\n)(?:[^-\n].*\n)*?\S+ thread id (\d+),`,
+)
+
+// transactions is how many are open in the database of db, now. It does not ask information_schema.INNODB_TRX: that
+// keeps what it has shown until nobody on the server has asked for 100 ms, so tests that poll it beside one another
+// see the same for ever.
+func transactions(t testing.TB, db *sql.DB) int {
+	t.Helper()
+	var kind, name, status string
+	if err := db.QueryRow("SHOW ENGINE INNODB STATUS").Scan(&kind, &name, &status); err != nil {
+		t.Fatal(err)
+	}
+	open := 0
+	for _, match := range activeTransaction.FindAllStringSubmatch(status, -1) {
+		id, err := strconv.ParseInt(match[1], 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		open += count(t, db, "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID = ? AND DB = DATABASE()", id)
+	}
+	return open
+}
+
+// What is opened is seen at once, however often one looks, and so is its end.
+func TestTransactionsAreSeenAtOnce(t *testing.T) {
+	t.Parallel()
+	dsn := database(t)
+	db, look := pool(t, dsn, 4), pool(t, dsn, 1)
+	for range 20 {
+		tx, err := db.Begin()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tx.Exec("UPDATE locks SET who = 'me' WHERE name = 'none'"); err != nil {
+			t.Fatal(err)
+		}
+		if n := transactions(t, look); n != 1 {
+			t.Fatalf("%d transactions are seen, one is open", n)
+		}
+		if err := tx.Rollback(); err != nil {
+			t.Fatal(err)
+		}
+		if n := transactions(t, look); n != 0 {
+			t.Fatalf("%d transactions are seen, none is open", n)
+		}
+	}
+}

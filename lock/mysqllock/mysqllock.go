@@ -1,68 +1,298 @@
-// Package mysqllock holds three locks on MySQL and MariaDB: a row with a time limit, a row lock, and a named lock.
+// Package mysqllock has three locks on MySQL and MariaDB: a row with a time limit ([Table]), a row lock ([ForUpdate])
+// and a named lock ([GetLock]).
 //
-// The pool that they are given should be theirs alone, with timeout and interpolateParams=true in its DSN and without
-// readTimeout: two of them keep a connection for as long as they hold or wait, and in a pool shared with the store the waiters
-// would take the connections that the holder needs to write. The tables come with the schema of the service (stock migrate up).
+// Give the locks a connection pool of their own, with timeout and interpolateParams=true in its DSN and without
+// readTimeout. Two of the locks keep a connection for as long as a key is held or waited for. In a pool shared with
+// the store the waiters would take the connections that the holder needs to write. The tables come with the service's
+// schema (stock migrate up).
 //
-// All three are locks of one server, the master. A fail-over ends those that live in a connection, and may forget the row of the
-// other if replication had not come that far. In a cluster with several masters none of them excludes anybody on another one.
+// All three are locks of one server, the master. A fail-over ends the locks that live in a connection, and may lose
+// the row of the other one if replication had not copied it yet. In a cluster with several masters a lock of one
+// master excludes nobody on another.
 package mysqllock
 
 import (
 	"context"
+	"crypto/sha256"
 	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"example.com/stock/lock"
+	"example.com/stock/mysqlerr"
 )
 
 const (
-	// span is the distance of two fences of a key. See [lock.FenceRanger].
-	span = 64
-	// microseconds is the server's clock as a number, in UTC because local time goes back once a year.
-	microseconds = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
-
-	// answerTimeout bounds a statement that waits for nobody.
+	// answerTimeout bounds a statement that does not wait for a lock.
 	answerTimeout = 1500 * time.Millisecond
-	// grace is how long after the end of a wait the answer to a statement that is on its way is still listened for.
-	grace = 250 * time.Millisecond
-	// collisions is how often a statement that lost to another by deadlock is repeated.
-	collisions = 5
+	// gracePeriod is how long after the end of a wait the answer to a statement that was already sent is still
+	// accepted.
+	gracePeriod = 250 * time.Millisecond
+	// maxTries is how often a statement that the server undid in favour of another is sent.
+	maxTries = 5
 )
 
-// linger is for a statement asked under ctx: it outlasts ctx by the time that the answer takes, up to a bound. To abandon a
-// statement the driver has to break the connection, and what the server did, or will do, is then unknown. The answer is nearly
-// always there in a millisecond.
-func linger(ctx context.Context) (context.Context, context.CancelFunc) {
+// withGrace returns a context for a statement that is sent under ctx. It outlasts ctx by the time that an answer
+// takes, up to gracePeriod. To abandon a statement the driver has to break the connection, and then nobody knows what
+// the server did or will do. The answer is nearly always there within a millisecond.
+func withGrace(ctx context.Context) (context.Context, context.CancelFunc) {
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTimeout)
 	stop := context.AfterFunc(ctx, func() {
-		_ = lock.Sleep(late, grace)
+		_ = lock.Sleep(late, gracePeriod)
 		cancel()
 	})
 	return late, func() { stop(); cancel() }
 }
 
-// connect takes a connection. Nothing has been asked yet, so it ends with ctx, and it does not wait for long: a server that hangs
-// accepts connections and greets nobody.
+// connect takes a connection from db. Nothing has been sent yet, so it ends with ctx. It also gives up after
+// answerTimeout: a server that hangs accepts connections and never greets the client.
 func connect(ctx context.Context, db *sql.DB) (*sql.Conn, error) {
-	soon, cancel := context.WithTimeout(ctx, answerTimeout)
+	bounded, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	conn, err := db.Conn(soon)
-	if err != nil && soon.Err() != nil && ctx.Err() == nil {
+	conn, err := db.Conn(bounded)
+	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
 		return nil, &lock.DownError{
 			Server: "mysql",
-			Reason: "no connection within " + answerTimeout.String() + ": it does not answer, or the pool of the locks is too small",
+			Reason: "no connection within " + answerTimeout.String() +
+				": it does not answer, or the pool of the locks is too small",
 		}
 	}
 	return conn, err
 }
 
-// jitter is between half of d and all of it.
-func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
+// onConnection runs do, which must not wait for a lock, on a connection of the pool. Errors say what was being done.
+func onConnection(ctx context.Context, db *sql.DB, doing string, do func(context.Context, *sql.Conn) error) error {
+	bounded, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	conn, err := connect(bounded, db)
+	if err != nil {
+		return fault(ctx, doing, err)
+	}
+	defer conn.Close()
+	if err := do(bounded, conn); err != nil {
+		return fault(ctx, doing, err)
+	}
+	return nil
+}
 
-func def(d *time.Duration, value time.Duration) {
-	if *d == 0 {
-		*d = value
+// An execer is a connection or a pool.
+type execer interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}
+
+// execute runs a statement that is a transaction of its own. It sends the statement again after a collision with
+// another. A deadlock undoes all of the transaction, and so does a lock wait that timed out, because it has only one
+// statement. Of several statements a timeout would undo the last one only.
+func execute(ctx context.Context, on execer, query string, args ...any) (sql.Result, error) {
+	for try := 1; ; try++ {
+		result, err := on.ExecContext(ctx, query, args...)
+		if !collided(err) || try == maxTries || lock.Sleep(ctx, collisionPause(try)) != nil {
+			return result, err
+		}
 	}
 }
+
+// collisionPause returns the pause after so many collisions.
+func collisionPause(try int) time.Duration { return jitter(5 * time.Millisecond << try) }
+
+// column reads the first column of the result of a query.
+func column(ctx context.Context, on interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}, query string, args ...any,
+) (list []string, err error) {
+	rows, err := on.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			return nil, err
+		}
+		list = append(list, text)
+	}
+	return list, rows.Err()
+}
+
+// jitter returns a random duration between half of d and d.
+func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
+
+// Fences.
+
+const (
+	// fenceDistance is the distance between two fences of a key. See [lock.FenceRanger].
+	fenceDistance = 64
+	// microseconds is the server's clock as a number. It is UTC, because local time goes back once a year.
+	microseconds = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
+	// nextFence is the fence after the one in the row: the server's clock in microseconds, or the last fence plus
+	// fenceDistance if that is larger. It grows when the clock is set back, and also when somebody has deleted the row.
+	nextFence = "LAST_INSERT_ID(GREATEST(fence + ?, " + microseconds + "))"
+)
+
+// drawFence draws the next fence of a key. The caller holds the key, or is about to take it from its holder.
+//
+// on must be in autocommit mode. In the transaction that holds a row lock the counter would be rolled back with it
+// when the connection breaks, and the next holder would draw the same number.
+func drawFence(ctx context.Context, on execer, name string) (lock.Fence, error) {
+	result, err := execute(
+		ctx,
+		on,
+		"INSERT INTO lock_fences (name, fence) VALUES (?, LAST_INSERT_ID("+microseconds+"))"+
+			" ON DUPLICATE KEY UPDATE fence = "+nextFence,
+		name,
+		fenceDistance,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return drawnFence(result)
+}
+
+// drawFenceAs draws a fence like drawFence, and writes down who has drawn it and on which connection. The server
+// assigns the columns of a row one after the other, so held gets the new fence.
+func drawFenceAs(ctx context.Context, on execer, name, owner string, thread int64) (lock.Fence, error) {
+	result, err := execute(ctx, on, "INSERT INTO lock_fences (name, who, thread, fence, held)"+
+		" VALUES (?, ?, ?, LAST_INSERT_ID("+microseconds+"), "+microseconds+")"+
+		" ON DUPLICATE KEY UPDATE who = ?, thread = ?, fence = "+nextFence+", held = fence",
+		name, owner, thread, owner, thread, fenceDistance)
+	if err != nil {
+		return 0, err
+	}
+	return drawnFence(result)
+}
+
+// drawnFence returns the fence that a statement gave to LAST_INSERT_ID. The server sends it along with its answer.
+func drawnFence(result sql.Result) (lock.Fence, error) {
+	fence, err := result.LastInsertId()
+	if err == nil && fence <= 0 {
+		err = fmt.Errorf("fence %d", fence)
+	}
+	return lock.Fence(fence), err
+}
+
+// Names.
+
+const (
+	columnBytes    = 255 // size of the name columns, which are binary: no case, no trailing blanks, no character set
+	digestPrefix   = "sha256:"
+	namedLockChars = 64 // limit of the server
+)
+
+// columnName returns key as the tables have it: the key itself, for people to read, or its digest if it is too long.
+// No two keys share a name: a key that looks like a digest is replaced by its digest as well.
+func columnName(key string) string {
+	if len(key) <= columnBytes && !strings.HasPrefix(key, digestPrefix) {
+		return key
+	}
+	sum := sha256.Sum256([]byte(key))
+	return digestPrefix + hex.EncodeToString(sum[:])
+}
+
+// readable returns the names that are keys and not digests, each once.
+func readable(names []string) []string {
+	seen := make(map[string]bool, len(names))
+	keys := make([]string, 0, len(names))
+	for _, name := range names {
+		if !seen[name] && !strings.HasPrefix(name, digestPrefix) {
+			keys = append(keys, name)
+		}
+		seen[name] = true
+	}
+	return keys
+}
+
+// namedLockName returns the name of the named lock of key. Named locks belong to the whole server, so the database is
+// part of the name. The server takes names that differ by case, and perhaps by accents or blanks at the end, for the
+// same one. So only keys to which this cannot happen stay readable. The others become a digest, of 232 bits because
+// of the limit of 64 characters.
+func namedLockName(database, key string) string {
+	name := "stock/" + database + "/" + key
+	if len(name) <= namedLockChars && isPlain(database) && isPlain(key) {
+		return name
+	}
+	sum := sha256.Sum256([]byte(database + "\x00" + key))
+	return ("stock#" + hex.EncodeToString(sum[:]))[:namedLockChars]
+}
+
+func isPlain(s string) bool {
+	for _, r := range s {
+		if (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '_' && r != '.' {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// ownerColumn returns owner as its column takes it: at most 255 characters of UTF-8.
+func ownerColumn(owner string) string {
+	owner = strings.ToValidUTF8(owner, "?")
+	if utf8.RuneCountInString(owner) > 255 {
+		owner = string([]rune(owner)[:255])
+	}
+	return owner
+}
+
+// Errors.
+
+var (
+	// errBusy means that another has the key. The session is as it was.
+	errBusy = errors.New("held")
+	// errAgain means that the server ended the statement for a reason that the next try may not meet.
+	errAgain = errors.New("interrupted by the server")
+)
+
+// acquiring says what is being done, for errors.
+func acquiring(key string) string { return fmt.Sprintf("acquire lock %q", key) }
+
+// collided reports whether the server undid the statement, which was a transaction of its own, in favour of another.
+func collided(err error) bool {
+	n := mysqlerr.Number(err)
+	return n == mysqlerr.Deadlock || n == mysqlerr.LockWaitTimeout
+}
+
+// refusal returns errBusy or errAgain for an answer that means one of them, and err otherwise.
+func refusal(err error) error {
+	switch mysqlerr.Number(err) {
+	case mysqlerr.LockWaitTimeout, mysqlerr.LockNowait:
+		return errBusy
+	case mysqlerr.Deadlock, mysqlerr.Interrupted, mysqlerr.StatementTime, mysqlerr.ExecutionTime:
+		return fmt.Errorf("%w: %w", errAgain, err)
+	}
+	return err
+}
+
+// releaseDone reports whether err, of a release, says that nothing is left to release.
+func releaseDone(err error) bool {
+	return err == nil || errors.Is(err, lock.ErrExpired) || errors.Is(err, lock.ErrTaken)
+}
+
+// fault returns what a failed statement means to the caller, which waits under ctx.
+func fault(ctx context.Context, doing string, err error) error {
+	n := mysqlerr.Number(err)
+	switch {
+	case errors.Is(err, lock.ErrDown):
+		return fmt.Errorf("%s: %w", doing, err)
+	case n == 0 && ctx.Err() != nil:
+		return fmt.Errorf("%s: %w", doing, context.Cause(ctx)) // the wait was over; that says nothing about the server
+	case n == 0 && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)):
+		// Our own bound, which must not be taken for the caller's.
+		return fmt.Errorf("%s: %w", doing,
+			&lock.DownError{Server: "mysql", Reason: "no answer within " + answerTimeout.String()})
+	case n == 0:
+		return lock.Down(doing, err)
+	}
+	if reason := mysqlerr.DownReason(n); reason != "" {
+		return fmt.Errorf("%s: %w: %w", doing, &lock.DownError{Server: "mysql", Reason: reason}, err)
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}
+
+// serverFault is fault for a statement with no caller whose wait could be over: that its context ended means that the
+// server did not answer.
+func serverFault(doing string, err error) error { return fault(context.Background(), doing, err) }

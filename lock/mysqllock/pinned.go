@@ -1,10 +1,13 @@
 package mysqllock
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
@@ -12,120 +15,130 @@ import (
 	"example.com/stock/mysqlerr"
 )
 
-// ConnOptions are the choices of a lock that lives in a connection; a zero field means its default.
+// ConnOptions are the choices of a lock that lives in a connection. A zero field means its default.
 type ConnOptions struct {
-	// Lease is how long the server keeps a connection on which it hears nothing, in whole seconds; default 10 s. A holder says
-	// something every second, or five times in a lease. It is the time after which a holder is followed whose computer died, or
-	// froze, or was cut off.
+	// Lease is how long the server keeps a connection on which it hears nothing, in whole seconds; default 10 s. A
+	// holder sends a ping every second, or five times in a lease. After Lease the next one has the key of a holder
+	// whose computer died, froze or was cut off.
 	Lease   time.Duration
-	MaxHold time.Duration // renewal ends after this and the lease is lost: a hung holder must not hold for ever; default 5 min
-	// MaxConns is how many keys can be held at a time, with a connection each. Half of them can be of callers who wait at the
-	// server, the others poll; who finds none free gets lock.ErrNoCapacity. Default a third of the pool's, or 16 if that has
-	// no bound.
+	MaxHold time.Duration // the lease is lost after this, so that a hung holder does not hold for ever; default 5 min
+	// MaxConns is how many keys can be held at a time, with a connection each. Half of the connections can belong to
+	// callers that wait at the server; other waiters poll. A caller that finds no connection free gets
+	// lock.ErrNoCapacity. Default a third of the pool's connections, or 16 if the pool has no bound.
 	MaxConns int
 }
 
-// A pinned lock lives in a connection that is kept from before the wait until the release: when the connection ends, so does
-// the lock.
-type pinned struct {
-	ConnOptions
-	way      way
-	witness  witness
-	beat     time.Duration
-	sessions *sessions
-	// gate lets one contender per key of this process at the server: 30 requests for one SKU need one connection, and those for
-	// another find one free.
-	gate lock.Queue
-	rows *forgetter
-}
+const (
+	// pingEvery is the longest pause between two pings of a connection that holds a lock.
+	pingEvery = time.Second
+	// socketCheckEvery is how often the socket is checked in between. The check sends nothing. It notices when the
+	// server, an operator or the network has ended the connection, as soon as the news has reached this computer.
+	socketCheckEvery = 50 * time.Millisecond
+	// killTimeout bounds the attempt to end from another connection what this one is doing.
+	killTimeout = 500 * time.Millisecond
+	// sessionLife bounds how long a session is used: after a fail-over its server may not be the master any more.
+	sessionLife = 3 * time.Minute
 
-// A way is what a session does to get a key and to give it back.
-type way interface {
-	// setup are the statements that make a connection fit. lease is in seconds.
+	// minPoll and maxPoll are the first and the longest pause between two polls of a waiter that has no place in the
+	// server's queue. Pauses double, and each is drawn at random between half and all of it.
+	minPoll = 10 * time.Millisecond
+	maxPoll = 100 * time.Millisecond
+)
+
+// A primitive is the server's own lock: what a session does to get a key and to give it back.
+type primitive interface {
+	// setup returns the statements that prepare a connection. lease is in seconds.
 	setup(lease int) []string
-	// enter waits for the key, or with o.TryOnce does not. If it fails it has left nothing on the session, or has put it in
-	// doubt.
-	enter(ctx context.Context, s *session, key string, o lock.Options) error
-	// mint draws the fence of a key that s has got, and makes sure that s had it still when it was drawn: whoever has lost a
-	// key and draws after the next holder would pass for the later one. The time is one before the server heard of s for the
-	// last time. The wait for the key lies before it, or a long one would use up the lease.
-	mint(ctx context.Context, s *session, key string, o lock.Options) (lock.Fence, time.Time, error)
-	// leave gives the key back. It matches ErrExpired or ErrTaken if there was nothing to give back.
-	leave(ctx context.Context, s *session, key string) error
+	// acquire waits for the key, or with o.TryOnce does not. If it fails it has left nothing on the session, or has
+	// marked the session as broken.
+	acquire(ctx context.Context, s *session, key string, o lock.Options) error
+	// drawFence draws the fence of a key that s has got, and makes sure that s still had the key when the fence was
+	// drawn: otherwise one that lost the key and draws after the next holder would pass for the later one. The time
+	// is one before the server heard from s for the last time. The wait for the key lies before that time, or a long
+	// wait would use up the lease.
+	drawFence(ctx context.Context, s *session, key string, o lock.Options) (lock.Fence, time.Time, error)
+	// release gives the key back. The error matches ErrExpired or ErrTaken if there was nothing to give back.
+	release(ctx context.Context, s *session, key string) error
 	// forget deletes the rows of keys whose last fence is older than age.
 	forget(ctx context.Context, db *sql.DB, age time.Duration) error
+	// holder returns who holds key now. A holder that has not drawn its fence yet may be seen without a name, or not
+	// at all.
+	holder(ctx context.Context, conn *sql.Conn, key string) (holder, error)
+	// heldNames returns the names, as the tables have them, of the keys that are held now.
+	heldNames(ctx context.Context, conn *sql.Conn) ([]string, error)
 }
 
-func newPinned(db *sql.DB, o ConnOptions, w interface {
-	way
-	witness
-},
-) *pinned {
-	def(&o.Lease, 10*time.Second)
-	def(&o.MaxHold, 5*time.Minute)
-	o.Lease = (o.Lease + time.Second - 1).Truncate(time.Second)
+// A pinned lock lives in a connection that is kept from before the wait until the release. When the connection ends,
+// so does the lock.
+type pinned struct {
+	ConnOptions
+	primitive primitive
+	pingEvery time.Duration
+	sessions  *sessions
+	// queue lets one caller per key of this process reach the server: 30 requests for one SKU need one connection,
+	// and those for another SKU find one free.
+	queue lock.Queue
+	rows  *forgetter
+}
+
+func newPinned(db *sql.DB, o ConnOptions, p primitive) *pinned {
+	o.Lease = (cmp.Or(o.Lease, 10*time.Second) + time.Second - 1).Truncate(time.Second)
+	o.MaxHold = cmp.Or(o.MaxHold, 5*time.Minute)
 	return &pinned{
-		ConnOptions: o, way: w, witness: w, beat: min(beatEvery, o.Lease/5),
-		sessions: newSessions(db, o.MaxConns, o.Lease/2, w.setup(int(o.Lease/time.Second))),
-		rows:     newForgetter(func(ctx context.Context) error { return w.forget(ctx, db, memory) }),
+		ConnOptions: o, primitive: p, pingEvery: min(pingEvery, o.Lease/5),
+		sessions: newSessions(db, o.MaxConns, o.Lease/2, p.setup(int(o.Lease/time.Second))),
+		rows:     newForgetter(func(ctx context.Context) error { return p.forget(ctx, db, retention) }),
 	}
 }
 
-// FenceRange is how far fences are apart.
-func (p *pinned) FenceRange() uint64 { return span }
+// FenceRange returns the distance between two fences.
+func (p *pinned) FenceRange() uint64 { return fenceDistance }
 
-// Close closes the connections that hold nothing, and those of leases that were abandoned, which ends them. Those of
-// other leases are closed when they are released.
+// Close closes the connections that hold nothing, and those of leases that were abandoned, which ends these leases. The
+// connections of other leases are closed when they are released.
 func (p *pinned) Close() error {
 	p.rows.close()
 	p.sessions.close()
 	return nil
 }
 
-// Polls of one who waits and has no room at the server double from the first to the second, each drawn at random between
-// half and all of it.
-const (
-	minPoll = 10 * time.Millisecond
-	maxPoll = 100 * time.Millisecond
-)
-
-// Acquire waits for its turn until ctx ends. The error matches lock.ErrNoCapacity if no connection was free until then; a try
-// does not wait for one.
+// Acquire waits for key until ctx ends. The error matches lock.ErrNoCapacity if no connection was free until then. A
+// try does not wait for a connection.
 func (p *pinned) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("%s: %w", acquiring(key), context.Cause(ctx))
 	}
-	if err := p.gate.Enter(ctx, key, o); err != nil {
+	if err := p.queue.Enter(ctx, key, o); err != nil {
 		return nil, err
 	}
-	p.rows.used()
+	p.rows.start()
 	lease, err := p.acquire(ctx, key, o)
 	if err != nil {
-		p.gate.Leave(key)
+		p.queue.Leave(key)
 	}
 	return lease, err
 }
 
-// acquire is for the only contender for key in this process.
+// acquire is called by one caller at a time for each key.
 func (p *pinned) acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	for pause := minPoll; ; {
 		s, err := p.sessions.take(ctx, key, o)
 		if err != nil {
-			return nil, err // who has the key now is not known, whatever an earlier look said
+			return nil, err // who has the key now is not known, whatever an earlier poll said
 		}
 		asking, leave, waits := o, func() {}, true
 		if !o.TryOnce {
-			if leave, waits = p.sessions.settle(); !waits {
+			if leave, waits = p.sessions.takePlace(); !waits {
 				asking.TryOnce, leave = true, func() {}
 			}
 		}
-		lease, err := p.contend(ctx, s, key, asking)
+		lease, err := p.acquireOn(ctx, s, key, asking)
 		leave()
 		if err == nil {
 			return lease, nil
 		}
-		// It may have died while it was idle, and so may others have; one that is new is not tried again.
-		again := s.doubt && s.reused && !s.silent && ctx.Err() == nil
+		// A session may have died while it was idle, and so may others. A new session is not tried again.
+		again := s.broken && s.reused && !s.timedOut && ctx.Err() == nil
 		p.sessions.put(context.WithoutCancel(ctx), s)
 		switch {
 		case again:
@@ -140,35 +153,33 @@ func (p *pinned) acquire(ctx context.Context, key string, o lock.Options) (*lock
 	}
 }
 
-func acquiring(key string) string { return fmt.Sprintf("acquire lock %q", key) }
-
-// contend acquires on s, and leaves nothing on it if it fails.
-func (p *pinned) contend(ctx context.Context, s *session, key string, o lock.Options) (*lock.Lease, error) {
+// acquireOn acquires on s, and leaves nothing on it if it fails.
+func (p *pinned) acquireOn(ctx context.Context, s *session, key string, o lock.Options) (*lock.Lease, error) {
 	for try := 1; ; {
-		err := p.way.enter(ctx, s, key, o)
+		err := p.primitive.acquire(ctx, s, key, o)
 		if err == nil {
 			var lease *lock.Lease
-			if lease, err = p.hold(ctx, s, key, o); err == nil {
+			if lease, err = p.lease(ctx, s, key, o); err == nil {
 				return lease, nil
 			}
-			s.clear(p.way.leave(ctx, s, key))
+			s.breakIf(p.primitive.release(ctx, s, key))
 		}
-		waited := errors.Is(err, errBusy) || errors.Is(err, errAgain)
+		refused := errors.Is(err, errBusy) || errors.Is(err, errAgain)
 		switch {
-		case ctx.Err() != nil && waited && !s.doubt:
+		case ctx.Err() != nil && refused && !s.broken:
 			return nil, errors.Join(&lock.HeldError{Key: key}, context.Cause(ctx))
 		case ctx.Err() != nil:
 			silent := &lock.DownError{Server: "mysql", Reason: "no answer before the wait ended"}
 			return nil, errors.Join(silent, context.Cause(ctx))
-		case s.doubt:
+		case s.broken:
 			return nil, fault(ctx, acquiring(key), err)
 		case errors.Is(err, errBusy) && o.TryOnce:
 			return nil, &lock.HeldError{Key: key}
 		case errors.Is(err, errBusy):
 			// The server's bound on the wait was shorter than ours.
-		case errors.Is(err, errAgain) && try < collisions:
+		case errors.Is(err, errAgain) && try < maxTries:
 			if mysqlerr.Number(err) != 0 {
-				_ = lock.Sleep(ctx, jitter(5*time.Millisecond<<try))
+				_ = lock.Sleep(ctx, collisionPause(try))
 			}
 			try++
 		case collided(err):
@@ -179,45 +190,391 @@ func (p *pinned) contend(ctx context.Context, s *session, key string, o lock.Opt
 	}
 }
 
-// hold makes the lease of a key that s has got.
-func (p *pinned) hold(ctx context.Context, s *session, key string, o lock.Options) (*lock.Lease, error) {
+// lease draws the fence of a key that s has got, and makes the lease.
+func (p *pinned) lease(ctx context.Context, s *session, key string, o lock.Options) (*lock.Lease, error) {
 	if ctx.Err() != nil {
-		return nil, errBusy // it came at the moment at which the wait ended
+		return nil, errBusy // the key came at the moment at which the wait ended
 	}
-	fence, heard, err := p.way.mint(ctx, s, key, o)
+	fence, heard, err := p.primitive.drawFence(ctx, s, key, o)
 	if err == nil && time.Since(heard) >= lock.Valid(p.Lease) {
-		// We were paused since, and the server has ended the connection, or is about to.
-		s.doubt = true
+		// This process was paused since then, and the server has ended the connection, or is about to.
+		s.broken = true
 		err = &lock.DownError{Server: "mysql", Reason: "the connection was silent for longer than a lease"}
 	}
 	if err != nil {
 		return nil, err
 	}
-	// A lease that is lost, and not released because its holder hangs, must not keep others of this process from the server.
-	next := sync.OnceFunc(func() { p.gate.Leave(key) })
+	// A lease that is lost, and not released because its holder hangs, must not keep others of this process from the
+	// server.
+	next := sync.OnceFunc(func() { p.queue.Leave(key) })
 	lease, lost := lock.NewLease(key, fence, func(ctx context.Context) error {
 		defer next()
-		return p.free(ctx, s, key)
+		return p.release(ctx, s, key)
 	})
-	// Without beats the server ends the connection after Lease, and with it the lock. Not before: that is what
-	// Abandon is for.
+	// Without pings the server ends the connection after Lease, and with it the lock. Not before: Abandon relies on
+	// that.
 	lease.Linger(p.Lease)
-	p.sessions.lease(s, lease)
-	lease.Keep(heard, lock.Keep{TTL: p.Lease, Every: p.beat, Max: p.MaxHold, Renew: s.beat})
-	s.watch(lease, lost, next)
+	p.sessions.setLease(s, lease)
+	lease.Keep(heard, lock.Keep{TTL: p.Lease, Every: p.pingEvery, Max: p.MaxHold, Renew: s.ping})
+	s.watchSocket(lease, lost, next)
 	return lease, nil
 }
 
-// free gives the key back. If that does not succeed the connection is closed, and with it the lock.
-func (p *pinned) free(ctx context.Context, s *session, key string) error {
+// release gives the key back. If that fails the connection is closed, and with it the lock.
+func (p *pinned) release(ctx context.Context, s *session, key string) error {
 	defer p.sessions.put(ctx, s)
-	soon, cancel := context.WithTimeout(ctx, lock.ReleaseTimeout/2) // and the rest to have the server end it, if it must be
+	half, cancel := context.WithTimeout(ctx, lock.ReleaseTimeout/2) // the other half is for KILL, if it must be
 	defer cancel()
-	s.quiet(soon)
-	err := p.way.leave(soon, s, key)
-	s.clear(err)
-	if final(err) {
+	s.stopPings(half)
+	err := p.primitive.release(half, s, key)
+	s.breakIf(err)
+	if releaseDone(err) {
 		return err
 	}
-	return told(ctx, "release "+key, err)
+	return serverFault("release "+key, err)
+}
+
+// A session is a connection that locks live in. One goroutine uses it at a time. While a lease is held, that is the
+// goroutine that renews, and beside it the socket checks.
+type session struct {
+	db       *sql.DB
+	conn     *sql.Conn
+	id       int64
+	host     string // of this end, as the server sees it
+	database string
+
+	waitTimeout int // innodb_lock_wait_timeout, in seconds
+	born        time.Time
+	idleSince   time.Time
+	reused      bool
+	broken      bool // what the server does with it is not known: it must be closed
+	timedOut    bool // because the server did not answer in time
+
+	pong         chan error // the answer to a ping that is under way; nil: none is
+	cancelPing   context.CancelFunc
+	socketChecks sync.WaitGroup
+}
+
+// dial takes a connection out of db, for good: its settings must not find their way back into the pool.
+func dial(ctx context.Context, db *sql.DB, setup []string) (*session, error) {
+	conn, err := connect(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{db: db, conn: conn, born: time.Now()}
+	var database sql.NullString
+	err = s.ask(ctx, func(ctx context.Context) error {
+		// Not CONNECTION_ID alone: a server that starts again counts from 1 again, and a KILL must not meet somebody
+		// else's connection. So the host and port are compared as well.
+		const self = "SELECT ID, HOST, DATABASE() FROM information_schema.PROCESSLIST WHERE ID = CONNECTION_ID()"
+		return conn.QueryRowContext(ctx, self).Scan(&s.id, &s.host, &database)
+	})
+	s.database = database.String
+	for _, statement := range setup {
+		if err == nil {
+			err = s.exec(ctx, statement)
+		}
+	}
+	if err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// exec runs a statement that does not wait for a lock.
+func (s *session) exec(ctx context.Context, statement string, args ...any) error {
+	return s.ask(ctx, func(ctx context.Context) error {
+		_, err := s.conn.ExecContext(ctx, statement, args...)
+		return err
+	})
+}
+
+// ask runs send, which does not wait for a lock.
+func (s *session) ask(ctx context.Context, send func(context.Context) error) error {
+	late, cancel := withGrace(ctx)
+	defer cancel()
+	return s.check(send(late))
+}
+
+// wait runs send, which is answered when another has released. When ctx ends it takes the statement back: a client
+// that goes away does not leave the server's queue, because the server does not watch the network meanwhile. The
+// result is that of the statement, so it may be nil after the end of ctx.
+func (s *session) wait(ctx context.Context, send func(context.Context) error) error {
+	sending, breakConn := context.WithCancel(context.WithoutCancel(ctx))
+	defer breakConn()
+	answer := make(chan error, 1)
+	go func() { answer <- send(sending) }()
+	select {
+	case err := <-answer:
+		return s.check(err)
+	case <-ctx.Done():
+	}
+	if s.kill(context.WithoutCancel(ctx), "QUERY") == nil {
+		select {
+		case err := <-answer:
+			return s.check(err)
+		case <-time.After(killTimeout):
+		}
+	}
+	breakConn()
+	return s.check(<-answer)
+}
+
+// check marks the session as broken unless the server has answered. It returns err.
+func (s *session) check(err error) error {
+	if err != nil && mysqlerr.Number(err) == 0 && !errors.Is(err, sql.ErrNoRows) {
+		s.broken = true
+		s.timedOut = errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+	}
+	return err
+}
+
+// breakIf marks the session as broken if err, of a statement that was to leave nothing on the session, is not nil.
+func (s *session) breakIf(err error) {
+	if err != nil {
+		s.broken = true
+	}
+}
+
+// kill ends, from another connection, what this one is doing: its statement ("QUERY") or the connection itself
+// ("CONNECTION").
+func (s *session) kill(ctx context.Context, what string) error {
+	ctx, cancel := context.WithTimeout(ctx, killTimeout)
+	defer cancel()
+	var one int
+	const same = "SELECT 1 FROM information_schema.PROCESSLIST WHERE ID = ? AND HOST = ?"
+	err := s.db.QueryRowContext(ctx, same, s.id, s.host).Scan(&one)
+	if err == nil {
+		_, err = s.db.ExecContext(ctx, "KILL "+what+" "+strconv.FormatInt(s.id, 10))
+	}
+	if errors.Is(err, sql.ErrNoRows) || mysqlerr.Number(err) == mysqlerr.NoSuchThread {
+		return nil
+	}
+	return err
+}
+
+// ping asks whether the connection lives, and so keeps the server from ending it. The driver can give up a ping only
+// by breaking the connection, and the lock with it. So a ping that takes longer than ctx goes on, and the next call
+// begins with it.
+func (s *session) ping(ctx context.Context) error {
+	for {
+		fresh := s.pong == nil
+		if fresh {
+			s.pong = make(chan error, 1)
+			var pinging context.Context
+			pinging, s.cancelPing = context.WithCancel(context.Background())
+			go func(pong chan<- error) { pong <- s.conn.PingContext(pinging) }(s.pong)
+		}
+		select {
+		case err := <-s.pong:
+			s.pong = nil
+			s.cancelPing()
+			if err != nil && mysqlerr.Number(err) != mysqlerr.Interrupted {
+				return connectionEnded(err)
+			}
+			if fresh {
+				return err
+			}
+			// The server answers, but when it heard that ping is not known.
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// stopPings is called when the goroutine that pings has ended. It waits for a ping that is still under way, and for
+// the socket checks.
+func (s *session) stopPings(ctx context.Context) {
+	if s.pong != nil {
+		select {
+		case err := <-s.pong:
+			s.pong <- err
+		case <-ctx.Done():
+			s.broken = true
+		}
+		s.cancelPing()
+		_ = s.check(<-s.pong)
+		s.pong = nil
+	}
+	s.socketChecks.Wait()
+}
+
+// watchSocket checks the socket until the lease ends. If the lease is lost it calls after.
+func (s *session) watchSocket(lease *lock.Lease, lost context.CancelCauseFunc, after func()) {
+	s.socketChecks.Go(func() {
+		ticker := time.NewTicker(socketCheckEvery)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-lease.Done():
+				if errors.Is(lease.Err(), lock.ErrLost) {
+					after()
+				}
+				return
+			case <-ticker.C:
+				if err := s.checkSocket(); err != nil {
+					lost(connectionEnded(err))
+				}
+			}
+		}
+	})
+}
+
+// checkSocket returns an error if the socket has ended. The driver looks whether there is something to read on it,
+// which can only be its end.
+func (s *session) checkSocket() error {
+	return s.conn.Raw(func(conn any) error {
+		if c, ok := conn.(driver.SessionResetter); ok {
+			return c.ResetSession(context.Background())
+		}
+		return nil
+	})
+}
+
+// connectionEnded returns the loss of a lease whose connection has ended.
+func connectionEnded(err error) error {
+	return fmt.Errorf("%w: the connection that held it has ended: %w", lock.ErrExpired, err)
+}
+
+// close closes the connection instead of giving it back to the pool.
+func (s *session) close() {
+	_ = s.conn.Raw(func(any) error { return driver.ErrBadConn })
+	_ = s.conn.Close()
+}
+
+// sessions are those of one lock. Idle ones are kept, because setting one up costs three round trips.
+type sessions struct {
+	db     *sql.DB
+	setup  []string
+	fresh  time.Duration // the server may have ended a session that is idle for longer than this
+	inUse  chan struct{} // has one element for each session in use
+	places chan struct{} // has one element for each session that waits in the server's queue
+
+	mu     sync.Mutex
+	idle   []*session // the last one used last
+	leases map[*session]*lock.Lease
+	closed bool
+}
+
+// newSessions bounds the sessions by most; 0 means a third of db's connections. At least one connection stays for the
+// statements that need another one than the one that holds. At most half of the sessions wait in the server's queue:
+// callers that wait for keys that others do not release must leave some to callers that ask for another key.
+func newSessions(db *sql.DB, most int, fresh time.Duration, setup []string) *sessions {
+	pool := db.Stats().MaxOpenConnections
+	switch {
+	case most == 0 && pool == 0:
+		most = 16
+	case most == 0:
+		most = pool / 3
+	}
+	if pool > 0 {
+		most = min(most, pool-1)
+	}
+	most = max(most, 1)
+	return &sessions{
+		db: db, setup: setup, fresh: fresh, inUse: make(chan struct{}, most), places: make(chan struct{}, most/2),
+		leases: make(map[*session]*lock.Lease),
+	}
+}
+
+// takePlace takes a place in the server's queue until leave is called. ok reports whether there was one.
+func (p *sessions) takePlace() (leave func(), ok bool) {
+	select {
+	case p.places <- struct{}{}:
+		return func() { <-p.places }, true
+	default:
+		return nil, false
+	}
+}
+
+// take returns a session. It waits, in order of arrival, until one may be used; a try does not wait. The error matches
+// lock.ErrNoCapacity if there was none.
+func (p *sessions) take(ctx context.Context, key string, o lock.Options) (*session, error) {
+	select {
+	case p.inUse <- struct{}{}:
+	default:
+		full := fmt.Errorf("%s: %w: all %d connections of this lock are in use",
+			acquiring(key), lock.ErrNoCapacity, cap(p.inUse))
+		if o.TryOnce {
+			return nil, full
+		}
+		select {
+		case p.inUse <- struct{}{}:
+		case <-ctx.Done():
+			return nil, errors.Join(full, context.Cause(ctx))
+		}
+	}
+	if s := p.takeIdle(); s != nil {
+		return s, nil
+	}
+	s, err := dial(ctx, p.db, p.setup)
+	if err != nil {
+		<-p.inUse
+		return nil, fault(ctx, acquiring(key), err)
+	}
+	return s, nil
+}
+
+// takeIdle returns an idle session whose socket is open, or nil.
+func (p *sessions) takeIdle() *session {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.idle) > 0 {
+		last := len(p.idle) - 1
+		s := p.idle[last]
+		p.idle = p.idle[:last]
+		if time.Since(s.idleSince) < p.fresh && s.checkSocket() == nil {
+			s.reused = true
+			return s
+		}
+		s.close()
+	}
+	return nil
+}
+
+// put ends the use of a session. It closes one that is broken, and tells the server to end it: otherwise the server
+// may not look at the network before the statement that it is running has ended.
+func (p *sessions) put(ctx context.Context, s *session) {
+	defer func() { <-p.inUse }()
+	p.mu.Lock()
+	delete(p.leases, s)
+	p.mu.Unlock()
+	if s.broken {
+		s.close()
+		_ = s.kill(ctx, "CONNECTION")
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || time.Since(s.born) > sessionLife {
+		s.close()
+		return
+	}
+	s.idleSince = time.Now()
+	p.idle = append(p.idle, s)
+}
+
+// setLease notes that a lease lives in s until s is put back.
+func (p *sessions) setLease(s *session, l *lock.Lease) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.leases[s] = l
+}
+
+// close closes the idle sessions, and those whose lease was abandoned, which nothing else would close before its
+// time. Others in use are closed when they come back.
+func (p *sessions) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	for s, l := range p.leases {
+		if errors.Is(l.Err(), lock.ErrAbandoned) {
+			s.close()
+		}
+	}
+	for _, s := range p.idle {
+		s.close()
+	}
+	p.idle = nil
 }

@@ -1,204 +1,117 @@
 package mysqllock
 
 import (
-	"encoding/binary"
-	"net"
+	"fmt"
+	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
-	"example.com/stock/mysqlerr"
+	"example.com/stock/stack/wire"
 )
 
-// A fate is what a proxy does to a request.
-type fate int
-
-const (
-	pass      fate = iota
-	cutBefore      // break the connection; the server never sees the request
-	cutAfter       // let the server do it, and break the connection when it answers
-	drop           // from this request on pass nothing on, in either direction, not even the end of the connection
-	hang           // the same, but the server still sees this request
-	late           // let the server see it when the test says so, also if the client is no longer there
-	collide        // answer in the server's place, which does not see it, that it lost to another: error 1213
-	overdue        // the same, but that it waited for too long: error 1205
-)
-
-func (f fate) String() string {
-	return [...]string{"pass", "cut before", "cut after", "drop", "hang", "late", "collide", "overdue"}[f]
+// faults are what a network does to a request. After the last two nothing passes on this connection any more.
+var faults = map[string]wire.Action{
+	"cut before": wire.Cut,      // the server never sees the request
+	"cut after":  wire.CutReply, // the connection breaks when the server answers
+	"drop":       wire.Hold,     // the server never sees the request, nor the end of the connection
+	"hang":       wire.Vanish,   // the server sees the request, and not the end of the connection
 }
 
-// A proxy stands between a lock and its server and breaks what it is told to.
+// A proxy stands between a lock and its server, breaks what it is told to, and writes down the requests.
 type proxy struct {
-	addr   string
-	server string
-	listen net.Listener
-	all    sync.WaitGroup
+	*wire.Proxy
 
 	mu       sync.Mutex
-	conns    map[net.Conn]bool
-	rule     func(n int, request string) fate
 	requests []string
-	silent   bool
-	onward   chan struct{} // closed to let pass what is late
+	snare    *wire.Snare // the last that was set
 }
 
 func newProxy(t testing.TB, server string) *proxy {
 	t.Helper()
-	listen, err := net.Listen("tcp", "127.0.0.1:0")
+	w, err := wire.Listen(server, wire.MySQL())
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &proxy{addr: listen.Addr().String(), server: server, listen: listen, conns: map[net.Conn]bool{}, onward: make(chan struct{})}
-	p.all.Go(p.serve)
-	t.Cleanup(func() {
-		_ = listen.Close()
-		p.mu.Lock()
-		for c := range p.conns {
-			_ = c.Close()
+	t.Cleanup(func() { w.Close() })
+	p := &proxy{Proxy: w}
+	w.Set(wire.Trap{Match: func(message []byte) bool {
+		if text, ok := requestText(message); ok {
+			p.mu.Lock()
+			p.requests = append(p.requests, string(text))
+			p.mu.Unlock()
 		}
-		p.mu.Unlock()
-		p.all.Wait()
-	})
+		return false // it only looks
+	}})
 	return p
 }
 
-// obey sets the rule, which gets the request and its number from now on, 1 being the next. It is called for one at a time.
-func (p *proxy) obey(rule func(n int, request string) fate) {
+// requestText returns the text of a message that is a request, and not a part of the log-in or the good-bye.
+func requestText(message []byte) ([]byte, bool) {
+	const header, quit = 4, 1
+	if len(message) <= header || message[3] != 0 || message[header] == quit {
+		return nil, false
+	}
+	return message[header+1:], true
+}
+
+// reset takes away a trap that has not sprung, and forgets the requests.
+func (p *proxy) reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.requests, p.rule = nil, rule
-}
-
-// at makes the proxy do f to the n-th request.
-func (p *proxy) at(n int, f fate) {
-	p.obey(func(i int, _ string) fate {
-		if i == n {
-			return f
+	p.requests = nil
+	if p.snare != nil {
+		select {
+		case <-p.snare.Sprung(): // what it holds is not delivered
+		default:
+			p.snare.Release()
 		}
-		return pass
-	})
+	}
 }
 
-// seen are the requests since the rule was set.
+// at does what a trap does to the n-th request from now on, 1 being the next.
+func (p *proxy) at(n int, do wire.Action) *wire.Snare {
+	p.reset()
+	snare := p.Set(wire.Trap{Skip: n - 1, Do: do})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.snare = snare
+	return snare
+}
+
+// seen returns the requests since the last reset.
 func (p *proxy) seen() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return append([]string(nil), p.requests...)
 }
 
-// setSilent makes every connection, old or new, pass nothing on, as a network that drops packets does.
-func (p *proxy) setSilent(silent bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.silent = silent
-}
-
-func (p *proxy) serve() {
-	for {
-		client, err := p.listen.Accept()
-		if err != nil {
-			return
+// fail makes the server answer with error number to requests that contain word, the first times of them: it changes
+// their text to a SIGNAL of the same length. The result counts the requests that contain word, and stop ends it.
+func (p *proxy) fail(word string, number uint16, times int) (count func() int, stop func()) {
+	var mu sync.Mutex
+	n, stopped := 0, false
+	p.Set(wire.Trap{Match: func(message []byte) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		text, ok := requestText(message)
+		if !ok || stopped || !strings.Contains(string(text), word) {
+			return false
 		}
-		server, err := net.Dial("tcp", p.server)
-		if err != nil {
-			_ = client.Close()
-			continue
+		if n++; n <= times {
+			signal := fmt.Sprintf("SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = %d", number)
+			copy(text, signal+strings.Repeat(" ", len(text)-len(signal)))
 		}
-		p.mu.Lock()
-		p.conns[client], p.conns[server] = true, true
-		p.mu.Unlock()
-		dead := new(atomic.Bool)
-		answer := make(chan fate, 1)
-		p.all.Go(func() {
-			greeted := 0
-			p.pump(client, server, dead, func(b []byte) fate {
-				if greeted++; greeted == 1 {
-					return pass // the log-in
-				}
-				return p.asked(b, answer)
-			})
-		})
-		p.all.Go(func() {
-			now := pass
-			p.pump(server, client, dead, func([]byte) fate {
-				select {
-				case now = <-answer:
-				default:
-				}
-				return now
-			})
-		})
+		return false
+	}})
+	count = func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return n
 	}
-}
-
-// asked decides on a request. What concerns its answer is passed on to the other direction before the server sees the request.
-func (p *proxy) asked(request []byte, answer chan<- fate) fate {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	const header, quit = 4, 1
-	if len(request) <= header || request[header] == quit {
-		return pass
+	stop = func() {
+		mu.Lock()
+		defer mu.Unlock()
+		stopped = true
 	}
-	p.requests = append(p.requests, string(request[header+1:]))
-	if p.rule == nil {
-		return pass
-	}
-	switch f := p.rule(len(p.requests), string(request[header+1:])); f {
-	case cutAfter:
-		answer <- cutBefore // the answer is what is cut before it is passed on
-		return pass
-	case hang:
-		answer <- drop
-		return pass
-	default:
-		return f
-	}
-}
-
-func (p *proxy) mute(dead *atomic.Bool) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.silent || dead.Load()
-}
-
-func (p *proxy) pump(from, to net.Conn, dead *atomic.Bool, decide func([]byte) fate) {
-	defer func() {
-		_ = from.Close()
-		if !p.mute(dead) { // or the other side would learn of it
-			_ = to.Close()
-		}
-	}()
-	buffer := make([]byte, 64<<10)
-	for {
-		n, err := from.Read(buffer)
-		if err != nil {
-			return
-		}
-		switch fate := decide(buffer[:n]); fate {
-		case cutBefore:
-			return
-		case drop:
-			dead.Store(true)
-		case late:
-			<-p.onward
-		case collide, overdue:
-			number, text := uint16(mysqlerr.Deadlock), "#40001Deadlock found"
-			if fate == overdue {
-				number, text = mysqlerr.LockWaitTimeout, "#HY000Lock wait timeout exceeded"
-			}
-			answer := append(binary.LittleEndian.AppendUint16([]byte{0, 0, 0, 1, 0xff}, number), text...)
-			answer[0] = byte(len(answer) - 4)
-			if _, err := from.Write(answer); err != nil {
-				return
-			}
-			continue
-		}
-		if p.mute(dead) {
-			continue
-		}
-		if _, err := to.Write(buffer[:n]); err != nil {
-			return
-		}
-	}
+	return count, stop
 }

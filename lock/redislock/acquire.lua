@@ -1,21 +1,22 @@
 -- Take the lock if it is free, and mint its fence in the same step.
 -- KEYS[1] lock   KEYS[2] last fence   ARGV[1] value (token and owner)   ARGV[2] lease, ms
--- ARGV[3] how long the clock must be past a fence before it may be forgotten, ms; see mint in queue.lua
+-- ARGV[3] how long the clock must be past a fence before the fence may be forgotten, ms; see mint in queue.lua
 -- Returns {fence} or {0, holder's value, holder's remaining ms (-1: no limit)}.
 local holder = redis.call('GET', KEYS[1])
 if holder and holder ~= ARGV[1] then
   return {'0', holder, redis.call('PTTL', KEYS[1])}
 end
--- Read before the first write: if there is something else under the fence's name the script ends here, and what it had written
--- would stay.
+-- Read before the first write: if there is something else under the fence's name the script ends here, and what it had
+-- written would stay.
 local text = redis.call('GET', KEYS[2])
 if holder then
   -- Ours already: the reply to an earlier try was lost. The fence minted then is still the last one.
   redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
   return {text}
 end
--- A fence is the server's clock in microseconds, or one more than the last fence if that is larger. A bare INCR would start
--- again at 1 after a restart without persistence, and every write would be refused as stale; and its keys could never expire.
+-- A fence is the server's clock in microseconds, or one more than the last fence if that is larger. A bare INCR would
+-- start again at 1 after a restart without persistence, and every write would be refused as stale; and its keys could
+-- never expire.
 local now = redis.call('TIME')
 local fence = now[1] * 1000000 + now[2]
 local last = tonumber(text or '0') or 0

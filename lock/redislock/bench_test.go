@@ -13,8 +13,8 @@ import (
 	"example.com/stock/lock/redislock"
 )
 
-// BenchmarkAcquireRelease takes a lock of one key and gives it back; 30 contenders are 3 processes of 10, as far as the lock can tell. With
-// more than one the time is that from one holder to the next.
+// BenchmarkAcquireRelease takes a lock of one key and gives it back; 30 contenders are 3 processes of 10, as far as
+// the lock can tell. With more than one the time is that from one holder to the next.
 //
 //	go test ./lock/redislock -run '^$' -bench AcquireRelease -count 10 | tee new.txt && benchstat old.txt new.txt
 func BenchmarkAcquireRelease(b *testing.B) {

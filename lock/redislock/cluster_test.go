@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"example.com/stock/lock"
 	"example.com/stock/lock/redislock"
 	"example.com/stock/stack"
+	"example.com/stock/stack/wire"
 )
 
 func cluster(t *testing.T) *stack.RedisCluster {
@@ -23,28 +25,32 @@ func cluster(t *testing.T) *stack.RedisCluster {
 	return c
 }
 
-// clusterClient is made as the service makes it, and knows the cluster: the suite's shortest waits are for the lock alone.
+// clusterClient returns a client as the service makes it, which knows the cluster already: the shortest waits of the
+// suite are for the lock alone.
 func clusterClient(t testing.TB, c *stack.RedisCluster) redis.UniversalClient {
 	t.Helper()
 	client := closer(t, redis.NewUniversalClient(&redis.UniversalOptions{
 		Addrs: c.Addrs(), ContextTimeoutEnabled: true, MaxRetries: -1, PoolSize: 32,
 		DialTimeout: 2 * time.Second, DialerRetries: 1, ReadTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second,
 	}))
-	err := client.(*redis.ClusterClient).ForEachMaster(t.Context(), func(ctx context.Context, node *redis.Client) error { return node.Ping(ctx).Err() })
+	err := client.(*redis.ClusterClient).ForEachMaster(
+		t.Context(),
+		func(ctx context.Context, node *redis.Client) error { return node.Ping(ctx).Err() },
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return client
 }
 
-// all are the locks of this package on one client, with the prefix of their keys in Redis.
+// all returns the locks of this package on one client, by the prefix of their keys in Redis.
 func all(t testing.TB, c redis.UniversalClient) map[string]lock.Locker {
 	locks := map[string]lock.Locker{
 		"lock":     closer(t, redislock.NewSetNX(c, redislock.SetNXOptions{})),
 		"watchdog": closer(t, redislock.NewWatchdog(c, redislock.WatchdogOptions{})),
 	}
-	for _, kind := range byHand {
-		locks[kind.name] = kind.open(t, c, redislock.SetNXOptions{})
+	for _, v := range variants {
+		locks[v.name] = v.open(t, c, redislock.SetNXOptions{})
 	}
 	return locks
 }
@@ -64,10 +70,14 @@ func TestLocksOnACluster(t *testing.T) {
 func conformOnACluster(t *testing.T, nodes *stack.RedisCluster) {
 	for name, promise := range map[string]lock.Promise{
 		"lock": setnxPromise(), "watchdog": watchdogPromise(),
-		"setnx-expire": byHandPromise(), "setnx-del": byHandPromise(), "setnx-watch": byHandPromise(),
+		"setnx-expire": variantPromise(), "setnx-del": variantPromise(), "setnx-watch": variantPromise(),
 	} {
 		t.Run(name, func(t *testing.T) {
-			clients := []redis.UniversalClient{clusterClient(t, nodes), clusterClient(t, nodes), clusterClient(t, nodes)}
+			clients := []redis.UniversalClient{
+				clusterClient(t, nodes),
+				clusterClient(t, nodes),
+				clusterClient(t, nodes),
+			}
 			opened := 0
 			conform(t, promise, func(t testing.TB) lock.Locker {
 				opened++
@@ -77,8 +87,9 @@ func conformOnACluster(t *testing.T, nodes *stack.RedisCluster) {
 	}
 }
 
-// Keys of every sort, also those with braces of their own, go to all nodes, and whatever belongs to one lock to one node: a script
-// that reached for two would be refused (CROSSSLOT). Who waits is woken across nodes, Inspect and Keys find all.
+// Keys of every sort, also those with braces of their own, are spread over all nodes, and all keys of one lock are
+// on one node: a script with keys on two would be refused (CROSSSLOT). Waiters are woken across nodes, and Inspect
+// and Keys find all.
 func spreadOverACluster(t *testing.T, nodes *stack.RedisCluster) {
 	c := clusterClient(t, nodes)
 	keys := []string{"", "{", "}", "{}", "a{b}c", "{%}", "a b\n\"", "日本", "\x00\xff"}
@@ -90,7 +101,7 @@ func spreadOverACluster(t *testing.T, nodes *stack.RedisCluster) {
 		t.Run(name, func(t *testing.T) {
 			for _, key := range keys {
 				held := acquire(t, l, key)
-				if err := busyWith(t, l, key); !errors.Is(err, lock.ErrHeld) {
+				if err := tryKey(t, l, key); !errors.Is(err, lock.ErrHeld) {
 					t.Errorf("%q: err = %v, want ErrHeld", key, err)
 				}
 				_ = held.Release()
@@ -108,7 +119,7 @@ func spreadOverACluster(t *testing.T, nodes *stack.RedisCluster) {
 				t.Errorf("keys by node: %v, want some on each", on)
 			}
 			listed, err := l.(lock.Lister).Keys(t.Context())
-			// What the conformance suite has abandoned on the same cluster runs out by itself.
+			// Leases that the conformance suite has abandoned on the same cluster run out by themselves.
 			listed = slices.DeleteFunc(listed, func(key string) bool { return strings.HasPrefix(key, "key-") })
 			if err != nil || !slices.Equal(listed, keys) {
 				t.Errorf("Keys: %q, %v; want %q", listed, err, keys)
@@ -186,12 +197,12 @@ func withoutANode(t *testing.T, nodes *stack.RedisCluster) {
 	}
 	// The others refuse all keys only after cluster-node-timeout, 15 s.
 	for key, gone := range lost {
-		if err := busyWith(t, w, key); !gone && err != nil {
+		if err := tryKey(t, w, key); !gone && err != nil {
 			t.Errorf("%s is on a node that runs: %v", key, err)
 		}
 	}
 	for key, gone := range lost {
-		if err := busyWith(t, w, key); gone && !errors.Is(err, lock.ErrDown) {
+		if err := tryKey(t, w, key); gone && !errors.Is(err, lock.ErrDown) {
 			t.Errorf("%s was on the node that is gone: %v, want ErrDown", key, err)
 		}
 	}
@@ -199,6 +210,150 @@ func withoutANode(t *testing.T, nodes *stack.RedisCluster) {
 		t.Fatal(err)
 	}
 	for key := range lost {
-		eventually(t, key+" can be had again", func() bool { return busyWith(t, w, key) == nil })
+		eventually(t, key+" can be had again", func() bool { return tryKey(t, w, key) == nil })
 	}
+}
+
+// WAIT goes to the node that has the key, also after the key has moved to another node. These nodes have no
+// replicas, and the error must say so.
+func acksOnACluster(t *testing.T, nodes *stack.RedisCluster) {
+	c := clusterClient(t, nodes)
+	refused := func(key string) {
+		t.Helper()
+		for name, l := range acknowledged(t, c, 1, 20*time.Millisecond) {
+			if err := tryKey(t, l, key); !errors.Is(err, lock.ErrDown) || !mentions(err, "0 of the 1 replicas") {
+				t.Errorf("%s of %s: %v, want ErrDown and how many acknowledged", key, name, err)
+			}
+			if c.Exists(t.Context(), name+":{"+key+"}").Val() != 0 {
+				t.Errorf("%s of %s was left behind", key, name)
+			}
+		}
+	}
+	for i := range 9 {
+		refused(fmt.Sprint("k", i))
+	}
+	_, to, slot := migration(t, c, nodes, "{moving}")
+	settle(t, nodes, slot, to)
+	refused("moving")
+}
+
+// A client of a cluster repeats also where MaxRetries is -1.
+func lostRepliesOnACluster(t *testing.T, nodes *stack.RedisCluster) {
+	var proxies []*wire.Proxy
+	behind := make(map[string]string)
+	for _, addr := range nodes.Addrs() {
+		p, err := wire.Listen(addr, wire.Redis())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		proxies, behind[addr] = append(proxies, p), p.Addr()
+	}
+	c := closer(t, redis.NewUniversalClient(&redis.UniversalOptions{
+		Addrs: nodes.Addrs(), ContextTimeoutEnabled: true, MaxRetries: -1,
+		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, behind[addr])
+		},
+	}))
+	lostReplies(t, c, clusterClient(t, nodes), proxies...)
+}
+
+// A slot is on its way to another node. A script whose keys are apart waits until they are together again
+// (TRYAGAIN), keys that have moved are followed (ASK), nobody is told that a lock was lost or that the server is
+// down, and fences grow.
+//
+// A script gets TRYAGAIN until the slot has arrived if one of its keys does not exist at all, such as the lock
+// itself. So the slot must arrive within the second for which a script is tried.
+func movingSlot(t *testing.T, nodes *stack.RedisCluster) {
+	c := clusterClient(t, nodes)
+	for name, l := range all(t, c) {
+		t.Run(name, func(t *testing.T) {
+			key := "moving-" + name
+			lockName := name + ":{" + key + "}"
+			before := acquire(t, l, key)
+			if err := before.Release(); err != nil {
+				t.Fatal(err)
+			}
+			held := acquire(t, l, key)
+			from, to, slot := migration(t, c, nodes, lockName)
+			host, port, _ := net.SplitHostPort(to.Addr)
+			migrate := func(names ...string) {
+				for _, name := range names {
+					if err := client(
+						t,
+						from,
+					).Migrate(t.Context(), host, port, name, 0, 5*time.Second).
+						Err(); err != nil {
+						t.Errorf("MIGRATE %s: %v", name, err)
+					}
+				}
+			}
+			migrate(lockName) // the fence stays for now
+			freed := make(chan error, 1)
+			go func() { freed <- held.Release() }()
+			next := acquireLater(t, l, key)
+			time.Sleep(
+				100 * time.Millisecond,
+			) // in which it is put off; if it has not come so far, the test is only weaker
+			migrate(lockName+":fence", lockName+":queue", lockName+":seen")
+			settle(t, nodes, slot, to)
+			if err := <-freed; err != nil {
+				t.Errorf("release: %v", err)
+			}
+			lease := <-next
+			if lease == nil {
+				t.FailNow()
+			}
+			if lease.Fence() < held.Fence() || lease.Fence() == held.Fence() && held.Fence() != lock.NoFence {
+				t.Errorf("fence %d after %d", lease.Fence(), held.Fence())
+			}
+			if err := lease.Release(); err != nil {
+				t.Errorf("release after the move: %v", err)
+			}
+			if err := tryKey(t, l, key); err != nil {
+				t.Errorf("after the move: %v", err)
+			}
+		})
+	}
+}
+
+// migration begins to move the slot of name to another node.
+func migration(
+	t *testing.T, c redis.UniversalClient, nodes *stack.RedisCluster, name string,
+) (from, to *stack.Server, slot int64) {
+	t.Helper()
+	from, err := nodes.Owner(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, node := range nodes.Nodes {
+		if node != from {
+			to = node
+		}
+	}
+	slot = c.ClusterKeySlot(t.Context(), name).Val()
+	setSlot(t, to, slot, "IMPORTING", nodeID(t, from))
+	setSlot(t, from, slot, "MIGRATING", nodeID(t, to))
+	return from, to, slot
+}
+
+// settle gives the slot to its new node for good.
+func settle(t *testing.T, nodes *stack.RedisCluster, slot int64, to *stack.Server) {
+	t.Helper()
+	setSlot(t, to, slot, "NODE", nodeID(t, to))
+	for _, node := range nodes.Nodes {
+		setSlot(t, node, slot, "NODE", nodeID(t, to))
+	}
+}
+
+func setSlot(t *testing.T, node *stack.Server, slot int64, args ...any) {
+	t.Helper()
+	if err := client(t, node).Do(t.Context(), append([]any{"CLUSTER", "SETSLOT", slot}, args...)...).Err(); err != nil {
+		t.Fatalf("SETSLOT %d %v: %v", slot, args, err)
+	}
+}
+
+func nodeID(t *testing.T, node *stack.Server) string {
+	t.Helper()
+	return fmt.Sprint(client(t, node).Do(t.Context(), "CLUSTER", "MYID").Val())
 }

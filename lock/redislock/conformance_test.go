@@ -11,13 +11,14 @@ import (
 
 	"example.com/stock/lock"
 	"example.com/stock/lock/locktest"
+	"example.com/stock/lock/redislock"
 	"example.com/stock/stack"
 	"example.com/stock/stack/stacktest"
 	"example.com/stock/stack/wire"
 	"example.com/stock/strategy"
 )
 
-// The leases are long beside what a busy computer may stop a process for.
+// The leases are long compared with the time for which a busy computer may stop a process.
 const (
 	benchLease   = 2 * time.Second
 	redlockLease = 3 * time.Second
@@ -25,7 +26,7 @@ const (
 
 func TestContender(t *testing.T) { locktest.Contend(t, benches(t)...) }
 
-// Every strategy on Redis, as the catalogue makes it, but for the length of its lease.
+// Every strategy on Redis keeps the contract, as the catalogue makes it except for the length of its lease.
 func TestStrategiesConform(t *testing.T) {
 	list := benches(t)
 	one := start(t, 1)
@@ -58,7 +59,9 @@ func benches(t *testing.T) []locktest.Harness {
 	for i := range list {
 		switch b := &list[i]; b.Name {
 		case "redis-setnx-expire":
-			b.Breaks = map[string]string{"CrashPoints": "a crash between its two commands blocks the key for ever, as its caveat says"}
+			b.Breaks = map[string]string{
+				"CrashPoints": "a crash between its two commands blocks the key for ever, as its caveat says",
+			}
 		case "redis-setnx-del":
 			b.Breaks = map[string]string{"Owner": "its DEL deletes whatever is there, as its caveat says"}
 		case "redis-setnx":
@@ -101,7 +104,7 @@ func bench(t *testing.T, name string, servers func(addrs []string) strategy.Serv
 	}
 }
 
-// start starts servers that keep an AOF: one that comes back with nothing has forgotten its locks.
+// start starts servers that keep an AOF: one that came back empty would have forgotten its locks.
 func start(t testing.TB, n int) []locktest.Server {
 	s, err := stack.Start(t.Context(), stack.Options{AOF: true})
 	if err != nil {
@@ -122,7 +125,7 @@ func start(t testing.TB, n int) []locktest.Server {
 	return list
 }
 
-// dial is a client as the service has it.
+// dial returns a client as the service has it.
 func dial(addr string) redis.UniversalClient {
 	return redis.NewClient(&redis.Options{
 		Addr: addr, ContextTimeoutEnabled: true, MaxRetries: -1, PoolSize: 32,
@@ -130,7 +133,7 @@ func dial(addr string) redis.UniversalClient {
 	})
 }
 
-// keeps is what stays of the locks with a fence.
+// keeps says what stays of the locks with a fence.
 const keeps = "the last fence of each key stays for a day after the last acquisition, " +
 	"or for so long as it is ahead of the server's clock and a day"
 
@@ -141,14 +144,16 @@ func fences(ctx context.Context, addrs []string, key string) (int, error) {
 	return len(names), errors.Join(err, c.Close())
 }
 
-// left is every key that is not a fence, and every fence that stays for longer than a day and what it may be ahead of
-// the clock here.
+// left lists every key that is not a fence, and every fence that stays for longer than a day and the time that it
+// may be ahead of the clock here.
 func left(ctx context.Context, addrs []string, key string) (found []string, err error) {
 	for _, addr := range addrs {
 		c := dial(addr)
 		names, err := c.Keys(ctx, "*"+key+"*").Result()
 		for _, name := range names {
-			if ttl := c.TTL(ctx, name).Val(); !strings.HasSuffix(name, ":fence") || ttl <= 0 || ttl > 24*time.Hour+time.Minute {
+			if ttl := c.TTL(ctx, name).
+				Val(); !strings.HasSuffix(name, ":fence") || ttl <= 0 ||
+				ttl > 24*time.Hour+time.Minute {
 				found = append(found, name)
 			}
 		}
@@ -157,4 +162,45 @@ func left(ctx context.Context, addrs []string, key string) (found []string, err 
 		}
 	}
 	return found, nil
+}
+
+// conform runs the suite on a lock. open makes an independent one on the same servers.
+func conform(t *testing.T, promise lock.Promise, open func(testing.TB) lock.Locker) {
+	t.Helper()
+	locktest.Run(t, promise, open)
+}
+
+// The promises that the suite can test. Re-entry is by context, and the same for all.
+func setnxPromise() lock.Promise {
+	return lock.Promise{Exclusive: true, Scope: lock.Cluster, Fenced: true, Blocking: true}
+}
+
+func watchdogPromise() lock.Promise {
+	return lock.Promise{Exclusive: true, Scope: lock.Cluster, Fenced: true, Blocking: true, Fair: true}
+}
+
+func variantPromise() lock.Promise {
+	return lock.Promise{Exclusive: true, Scope: lock.Cluster, Blocking: true}
+}
+
+func TestSetNXConforms(t *testing.T) {
+	t.Parallel()
+	s := servers.Redis(t)
+	conform(t, setnxPromise(), func(t testing.TB) lock.Locker { return setnx(t, s, 0) })
+}
+
+func TestWatchdogConforms(t *testing.T) {
+	t.Parallel()
+	s := servers.Redis(t)
+	conform(t, watchdogPromise(), func(t testing.TB) lock.Locker { return watchdog(t, s, redislock.WatchdogOptions{}) })
+}
+
+// Handed over inside each process, it keeps the same promises, but is first come, first served only within a
+// process.
+func TestWatchdogHandedOverConforms(t *testing.T) {
+	t.Parallel()
+	s := servers.Redis(t)
+	conform(t, setnxPromise(), func(t testing.TB) lock.Locker {
+		return lock.HandOver(watchdog(t, s, redislock.WatchdogOptions{}), lock.Bound{})
+	})
 }

@@ -1,20 +1,21 @@
 -- Take the lock if it is free and nobody came earlier; otherwise queue up, if asked to.
--- ARGV[1] value   ARGV[2] lease, ms   ARGV[3] lease of a grant, ms   ARGV[4] number of this ask; '0': do not queue up
+-- ARGV[1] value   ARGV[2] lease, ms   ARGV[3] lease of a grant, ms
+-- ARGV[4] number of this request; '0': do not queue up
 -- Returns {fence} or {'0', holder's value, its remaining ms (-1: no limit)}.
 local holder = redis.call('GET', KEYS[1])
 if holder == ARGV[1] then
-  -- Ours: a grant whose message has not come, or an earlier try whose reply was lost.
+  -- Ours: a grant whose message has not come, or an earlier request whose reply was lost.
   redis.call('PEXPIRE', KEYS[1], ARGV[2])
   return {redis.call('GET', KEYS[2])}
 end
 if not holder then
-  local first, ask = oldest()
+  local first, request = oldest()
   if not first or first == ARGV[1] then
     local fence = mint()
     redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
     return {fence}
   end
-  grant(first, ask, ARGV[3])
+  grant(first, request, ARGV[3])
   holder = first
 end
 if ARGV[4] ~= '0' then

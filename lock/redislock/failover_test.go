@@ -16,17 +16,20 @@ import (
 	"example.com/stock/stack/stacktest"
 )
 
-// failover is a fail-over for a busy computer: see stack.Sentinels.AwaitMaster.
+// failover is how long a fail-over may take on a busy computer: see stack.Sentinels.AwaitMaster.
 const failover = 2 * time.Minute
 
 func sentinels(t *testing.T) *stack.Sentinels {
 	t.Helper()
-	x, err := own(t).StartSentinels(t.Context(), stack.SentinelOptions{DownAfter: 4 * time.Second}) // a stall is no outage
+	x, err := own(
+		t,
+	).StartSentinels(t.Context(), stack.SentinelOptions{DownAfter: 4 * time.Second})
+	// a stall is no outage
 	started(t, err)
 	return x
 }
 
-// failoverClient is made as the service makes it.
+// failoverClient returns a client as the service makes it.
 func failoverClient(t testing.TB, x *stack.Sentinels) redis.UniversalClient {
 	return closer(t, redis.NewUniversalClient(&redis.UniversalOptions{
 		Addrs: x.Addrs(), MasterName: x.Name, ContextTimeoutEnabled: true, MaxRetries: -1, PoolSize: 32,
@@ -55,8 +58,8 @@ func replaceMaster(t *testing.T, x *stack.Sentinels) {
 	}
 }
 
-// insist acquires as soon as the client has found the master that is new.
-func insist(t *testing.T, l lock.Locker, key string) *lock.Lease {
+// acquireEventually acquires as soon as the lock is served, such as by a new master.
+func acquireEventually(t *testing.T, l lock.Locker, key string) *lock.Lease {
 	t.Helper()
 	var lease *lock.Lease
 	eventually(t, "the lock is served again", func() bool {
@@ -77,8 +80,8 @@ func sever(t *testing.T, x *stack.Sentinels) {
 	}
 }
 
-// A replica that has not heard of the lock is promoted: two hold it, and the first does not know. Only the fence tells them apart.
-// Those whose lease is short enough to be renewed meanwhile are told that theirs is lost.
+// A replica that has not heard of the lock is promoted: two hold it, and the first does not know. Only the fence
+// tells them apart. A holder whose lease is short enough to be renewed meanwhile is told that it is lost.
 func TestAFailOverThatLosesTheLock(t *testing.T) {
 	t.Parallel()
 	x := sentinels(t)
@@ -89,12 +92,17 @@ func TestAFailOverThatLosesTheLock(t *testing.T) {
 	first, other := acquire(t, patient, "k"), acquire(t, brisk, "brisk")
 	replaceMaster(t, x)
 
-	second := insist(t, onSentinels(t, x, redislock.WatchdogOptions{}), "k")
+	second := acquireEventually(t, onSentinels(t, x, redislock.WatchdogOptions{}), "k")
 	if first.Err() != nil {
 		t.Errorf("the first holder was told: %v; this test wants to show that it is not", first.Err())
 	}
 	if second.Err() != nil || second.Fence() <= first.Fence() {
-		t.Errorf("the second holder: %v, fence %d after %d; want a larger one", second.Err(), second.Fence(), first.Fence())
+		t.Errorf(
+			"the second holder: %v, fence %d after %d; want a larger one",
+			second.Err(),
+			second.Fence(),
+			first.Fence(),
+		)
 	}
 	select {
 	case <-other.Done():
@@ -104,30 +112,40 @@ func TestAFailOverThatLosesTheLock(t *testing.T) {
 	case <-time.After(failover):
 		t.Error("the holder who renews was not told")
 	}
-	insist(t, brisk, "brisk")
+	acquireEventually(t, brisk, "brisk")
 }
 
-// With an acknowledgement nobody gets a lock that no replica knows, and one that is known outlives its master, with its queue.
+// With acknowledgements nobody gets a lock that no replica knows, and a lock that one knows outlives its master,
+// with its queue.
 func TestAFailOverAfterAnAcknowledgement(t *testing.T) {
 	t.Parallel()
 	x := sentinels(t)
-	o := redislock.WatchdogOptions{Replicas: 1, ReplicaTimeout: 2 * time.Second, Lease: 10 * time.Minute, MaxHold: time.Hour}
+	o := redislock.WatchdogOptions{
+		Replicas:       1,
+		ReplicaTimeout: 2 * time.Second,
+		Lease:          10 * time.Minute,
+		MaxHold:        time.Hour,
+	}
 	holder := onSentinels(t, x, o)
-	held := insist(t, holder, "k") // insist: a busy replica may be late
+	held := acquireEventually(t, holder, "k") // acquireEventually: a busy replica may be late
 	replaceMaster(t, x)
 
 	// The new master has no replica: no lock is granted, but the old one is there.
-	standing := lock.State{}
+	state := lock.State{}
 	eventually(t, "the new master is asked", func() bool {
 		var err error
-		standing, err = lock.Inspect(t.Context(), holder, "k")
+		state, err = lock.Inspect(t.Context(), holder, "k")
 		return err == nil
 	})
-	if held.Err() != nil || standing.Holder == nil || standing.Holder.Fence != held.Fence() {
-		t.Errorf("held: %v, and on the new master by %+v; want fence %d", held.Err(), standing.Holder, held.Fence())
+	if held.Err() != nil || state.Holder == nil || state.Holder.Fence != held.Fence() {
+		t.Errorf("held: %v, and on the new master by %+v; want fence %d", held.Err(), state.Holder, held.Fence())
 	}
-	eventually(t, "another is refused", func() bool { return errors.Is(busy(t, onSentinels(t, x, redislock.WatchdogOptions{})), lock.ErrHeld) })
-	if err := busyWith(t, holder, "other"); !errors.Is(err, lock.ErrDown) || !mentions(err, "0 of the 1 replicas") {
+	eventually(
+		t,
+		"another is refused",
+		func() bool { return errors.Is(try(t, onSentinels(t, x, redislock.WatchdogOptions{})), lock.ErrHeld) },
+	)
+	if err := tryKey(t, holder, "other"); !errors.Is(err, lock.ErrDown) || !mentions(err, "0 of the 1 replicas") {
 		t.Errorf("without a replica: %v, want ErrDown and how many acknowledged", err)
 	}
 	if err := held.Release(); err != nil {
@@ -138,7 +156,7 @@ func TestAFailOverAfterAnAcknowledgement(t *testing.T) {
 	if err := client(t, stacktest.Redis(t)).Do(t.Context(), "REPLICAOF", host, port).Err(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a lock is granted", func() bool { return busyWith(t, holder, "other") == nil })
+	eventually(t, "a lock is granted", func() bool { return tryKey(t, holder, "other") == nil })
 }
 
 // Waiters of all processes are served through a fail-over: none is stuck, whatever was lost.
@@ -151,7 +169,8 @@ func TestWaitersOutliveAFailOver(t *testing.T) {
 		w := onSentinels(t, x, redislock.WatchdogOptions{})
 		for range 3 {
 			all.Go(func() {
-				for deadline := time.Now().Add(failover); ; time.Sleep(20 * time.Millisecond) { // only a polling interval
+				deadline := time.Now().Add(failover)
+				for ; ; time.Sleep(20 * time.Millisecond) { // only a polling interval
 					ctx, cancel := context.WithDeadline(t.Context(), deadline)
 					lease, err := w.Acquire(ctx, "k", lock.Options{})
 					cancel()

@@ -1,8 +1,10 @@
 package redislock
 
 import (
+	"cmp"
 	"context"
 	_ "embed" // the scripts
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -23,35 +25,55 @@ var (
 	evictSource string
 )
 
-// Inspect tells the holder, how long its lease still runs and its fence, in one round trip. Since when it holds is read off the fence, which
-// is made of the server's clock. Waiters poll and leave no trace: they are not known.
+var (
+	_ lock.Inspector = (*SetNX)(nil)
+	_ lock.Evictor   = (*SetNX)(nil)
+	_ lock.Lister    = (*SetNX)(nil)
+	_ lock.Inspector = (*Watchdog)(nil)
+	_ lock.Evictor   = (*Watchdog)(nil)
+	_ lock.Lister    = (*Watchdog)(nil)
+	_ lock.Inspector = (*Redlock)(nil)
+	_ lock.Lister    = (*Redlock)(nil)
+)
+
+// Inspect returns the holder, how long its lease still runs and its fence, in one round trip. Since when it holds is
+// read off the fence, which is made of the server's clock. Waiters poll and leave no trace: they are not known.
 func (s *SetNX) Inspect(ctx context.Context, key string) (lock.State, error) {
-	return inspect(ctx, s.server.client, s.server.claim(key, lock.Options{}).names())
+	return inspect(ctx, s.client, s.names(key))
 }
 
-// Evict deletes the key, one round trip. The holder does not renew, and so works until its lease would have run out, or writes.
+// Evict deletes the key, one round trip. The holder does not renew, and so works until its lease would have run out, or
+// until it writes.
 func (s *SetNX) Evict(ctx context.Context, key string) (lock.Fence, error) {
-	return evict(ctx, s.server.client, s.server.claim(key, lock.Options{}).names())
+	return evict(ctx, s.client, s.names(key))
 }
 
 // Keys scans the whole server.
 func (s *SetNX) Keys(ctx context.Context) ([]string, error) {
-	return scan(ctx, s.server.client, "lock")
+	return scan(ctx, s.client, "lock")
 }
 
-func (c claim) names() []string { return []string{c.name, c.name + ":fence"} }
+// Inspect returns the holder, how long its lease still runs, or that it does so for ever, in one round trip. There
+// is no Evict, because there is no fence.
+func (v *variant) Inspect(ctx context.Context, key string) (lock.State, error) {
+	return inspect(ctx, v.client, []string{v.name(key), v.name(key) + ":fence"})
+}
 
-// Inspect tells the holder, how long its lease still runs without renewal, its fence, and the waiters in the order in which they will be
-// granted the lock, in one round trip. Since when it holds is read off the fence, which is made of the server's clock; when a
-// waiter came is not written down. A waiter is one of lock.HandOver's processes, or a caller without it.
+// Keys scans the whole server.
+func (v *variant) Keys(ctx context.Context) ([]string, error) { return scan(ctx, v.client, v.prefix) }
+
+// Inspect returns the holder, how long its lease still runs without renewal, its fence, and the waiters in the order in
+// which they will be granted the lock, in one round trip. Since when it holds is read off the fence, which is made of
+// the server's clock; when a waiter came is not written down. A waiter is one of lock.HandOver's processes, or a caller
+// without it.
 func (w *Watchdog) Inspect(ctx context.Context, key string) (lock.State, error) {
-	return inspect(ctx, w.client, w.stake(key, lock.Options{}).names)
+	return inspect(ctx, w.client, w.names(key))
 }
 
-// Evict takes the lock away and grants it to the oldest waiter, in one round trip. The holder is told at its next renewal, a third of
-// Lease later at most.
+// Evict takes the lock away and grants it to the oldest waiter, in one round trip. The holder is told at its next
+// renewal, a third of Lease later at most.
 func (w *Watchdog) Evict(ctx context.Context, key string) (lock.Fence, error) {
-	return evict(ctx, w.client, w.stake(key, lock.Options{}).names)
+	return evict(ctx, w.client, w.names(key))
 }
 
 // Keys scans the whole server.
@@ -60,63 +82,51 @@ func (w *Watchdog) Keys(ctx context.Context) ([]string, error) {
 }
 
 func inspect(ctx context.Context, c redis.UniversalClient, names []string) (lock.State, error) {
-	standing := lock.State{Scope: lock.Cluster}
+	state := lock.State{Scope: lock.Cluster}
 	reply, err := newScript(queueSource+inspectSource).run(ctx, c, names).Slice()
 	if err != nil {
-		return standing, silence("inspect", names[0], err)
+		return state, queryError("inspect", names[0], err)
 	}
 	if len(reply) < 5 {
-		return standing, fmt.Errorf("inspect %s: the script answered %d values", names[0], len(reply))
+		return state, fmt.Errorf("inspect %s: the script answered %d values", names[0], len(reply))
 	}
 	if value, _ := reply[0].(string); value != "" {
-		standing.Holder = &lock.Contender{Who: ownerOf(value), Remaining: lock.Forever}
+		state.Holder = &lock.Contender{Who: ownerOf(value), Remaining: lock.Forever}
 		if ms, _ := reply[1].(int64); ms >= 0 {
-			standing.Holder.Remaining = time.Duration(ms) * time.Millisecond
+			state.Holder.Remaining = time.Duration(ms) * time.Millisecond
 		}
 		fence, now := number(reply[2]), number(reply[3])
-		standing.Holder.Fence = lock.Fence(fence)
+		state.Holder.Fence = lock.Fence(fence)
 		// A fence ahead of the clock was counted, because the clock had been set back.
 		if age := now - fence; fence > 0 && age >= 0 {
-			standing.Holder.Since = time.Now().Add(-time.Duration(age) * time.Microsecond)
+			state.Holder.Since = time.Now().Add(-time.Duration(age) * time.Microsecond)
 		}
 	}
 	waiters, _ := reply[4].([]any)
 	for _, w := range waiters {
 		value, _ := w.(string)
-		standing.Waiters = append(standing.Waiters, lock.Contender{Who: ownerOf(value)})
+		state.Waiters = append(state.Waiters, lock.Contender{Who: ownerOf(value)})
 	}
-	return standing, nil
+	return state, nil
+}
+
+// number returns the number that a script has answered as text, or 0.
+func number(v any) int64 {
+	text, _ := v.(string)
+	n, _ := strconv.ParseInt(text, 10, 64)
+	return n
 }
 
 func evict(ctx context.Context, c redis.UniversalClient, names []string) (lock.Fence, error) {
 	reply, err := newScript(queueSource+evictSource).run(ctx, c, names, grantLease.Milliseconds()).Text()
 	if err != nil {
-		return lock.NoFence, silence("evict the holder of", names[0], err)
+		return lock.NoFence, queryError("evict the holder of", names[0], err)
 	}
 	fence, err := strconv.ParseUint(reply, 10, 64)
 	if err != nil {
 		return lock.NoFence, fmt.Errorf("evict the holder of %s: fence %q: %w", names[0], reply, err)
 	}
 	return lock.Fence(fence), nil
-}
-
-func silence(doing, name string, err error) error {
-	if refused(err) {
-		return refusal(name, err)
-	}
-	return lock.Down(doing+" "+name, err)
-}
-
-// ownerOf is the name in a value, which is a token, a blank and the name.
-func ownerOf(value string) string {
-	_, who, _ := strings.Cut(value, " ")
-	return who
-}
-
-func number(v any) int64 {
-	text, _ := v.(string)
-	n, _ := strconv.ParseInt(text, 10, 64)
-	return n
 }
 
 // scan finds the keys of locks that are held or waited for: prefix:{key} and prefix:{key}:queue.
@@ -145,25 +155,89 @@ func scan(ctx context.Context, c redis.UniversalClient, prefix string) ([]string
 		err = fmt.Errorf("%T cannot be scanned", c)
 	}
 	if err != nil {
-		return nil, silence("list", prefix+":*", err)
+		return nil, queryError("list", prefix+":*", err)
 	}
 	return slices.Sorted(maps.Keys(found)), nil
 }
 
-var (
-	_ lock.Inspector = (*SetNX)(nil)
-	_ lock.Evictor   = (*SetNX)(nil)
-	_ lock.Lister    = (*SetNX)(nil)
-	_ lock.Inspector = (*Watchdog)(nil)
-	_ lock.Evictor   = (*Watchdog)(nil)
-	_ lock.Lister    = (*Watchdog)(nil)
-)
-
-// Inspect tells the holder and how long its lease still runs, or that it does so for ever, in one round trip. There is no Evict, because
-// there is no fence.
-func (h *hand) Inspect(ctx context.Context, key string) (lock.State, error) {
-	return inspect(ctx, h.client, []string{h.name(key), h.name(key) + ":fence"})
+// Inspect returns who has the key on a majority of the nodes, and how long that will be so without renewal: until one
+// node too many has freed it. It is one round trip to all nodes. Since when is not known, and waiters poll and leave no
+// trace. A key that several contenders have without a majority has no holder.
+//
+// It fails with ErrDown if too few nodes answered to have a majority, or to know whether somebody has one.
+//
+// There is no Evict, because there is no fence: an evicted holder could still write.
+func (r *Redlock) Inspect(ctx context.Context, key string) (lock.State, error) {
+	state := lock.State{Scope: lock.Cluster}
+	name := "redlock:" + tag(key)
+	found, errs := make([]keyState, len(r.nodes)), make([]error, len(r.nodes))
+	r.round(ctx, func(ctx context.Context, i int, n *node) { found[i], errs[i] = readKey(ctx, n.client, name) })
+	if err := checkQuorum(r.addrs, errs); err != nil {
+		return state, err
+	}
+	silent, byValue := 0, make(map[string][]keyState)
+	for i, s := range found {
+		switch {
+		case errs[i] != nil:
+			silent++
+		case s.value != "":
+			byValue[s.value] = append(byValue[s.value], s)
+		}
+	}
+	for value, list := range byValue {
+		if len(list) >= r.quorum {
+			slices.SortFunc(list, func(a, b keyState) int { return cmp.Compare(b.ttl, a.ttl) })
+			state.Holder = &lock.Contender{Who: ownerOf(value), Remaining: max(list[r.quorum-1].ttl, 0)}
+			return state, nil
+		}
+	}
+	for value, list := range byValue {
+		if len(list)+silent >= r.quorum {
+			return state, &lock.DownError{Server: "redlock", Reason: fmt.Sprintf(
+				"%q has the key on %d of %d nodes, and %d did not answer: whether that is a majority is not known",
+				ownerOf(value), len(list), len(r.nodes), silent)}
+		}
+	}
+	return state, nil
 }
 
-// Keys scans the whole server.
-func (h *hand) Keys(ctx context.Context) ([]string, error) { return scan(ctx, h.client, h.prefix) }
+// readKey reads who has a key.
+func readKey(ctx context.Context, c redis.UniversalClient, name string) (keyState, error) {
+	var get *redis.StringCmd
+	var pttl *redis.DurationCmd
+	_, _ = c.Pipelined(ctx, func(p redis.Pipeliner) error {
+		get, pttl = p.Get(ctx, name), p.PTTL(ctx, name)
+		return nil
+	})
+	if err := get.Err(); err != nil && !errors.Is(err, redis.Nil) {
+		return keyState{}, err
+	}
+	return keyState{get.Val(), pttl.Val()}, pttl.Err()
+}
+
+// Keys scans all nodes, and lists the keys that a majority of them has, be it for different contenders: Inspect tells
+// whether one of them has the lock. A key that only a minority has is an orphan. If nodes do not answer, some keys may
+// be missing: see ErrDown of Inspect. It takes as long as ctx lets it.
+func (r *Redlock) Keys(ctx context.Context) ([]string, error) {
+	var mu sync.Mutex
+	nodes := make(map[string]int) // that have a key
+	errs := make([]error, len(r.nodes))
+	var all sync.WaitGroup
+	for i, n := range r.nodes {
+		all.Go(func() {
+			keys, err := scan(ctx, n.client, "redlock")
+			errs[i] = err
+			mu.Lock()
+			defer mu.Unlock()
+			for _, key := range keys {
+				nodes[key]++
+			}
+		})
+	}
+	all.Wait()
+	if err := checkQuorum(r.addrs, errs); err != nil {
+		return nil, err
+	}
+	maps.DeleteFunc(nodes, func(_ string, n int) bool { return n < r.quorum })
+	return slices.Sorted(maps.Keys(nodes)), nil
+}

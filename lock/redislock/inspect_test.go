@@ -1,6 +1,7 @@
 package redislock_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -27,6 +28,7 @@ func inspect(t *testing.T, l lock.Locker, key string) lock.State {
 }
 
 func TestInspectTellsTheHolder(t *testing.T) {
+	t.Parallel()
 	const lease = 5 * time.Second
 	both(t, lease, func(t *testing.T, _ *stack.Server, _ redis.UniversalClient, l lock.Locker, _ string) {
 		if s := inspect(t, l, "k"); s.Holder != nil || s.Waiters != nil || s.Scope != lock.Cluster {
@@ -55,17 +57,20 @@ func TestInspectTellsTheHolder(t *testing.T) {
 	})
 }
 
-// Those who wait for a watchdog are told in the order in which they then have it, and one that has died is not told.
+// The waiters of a watchdog are listed in the order in which they are then served, and one that has died is not
+// listed.
 func TestInspectTellsTheWaitersInOrder(t *testing.T) {
+	t.Parallel()
 	s := stacktest.Redis(t)
 	c := client(t, s)
 	one, two := watchdog(t, s, redislock.WatchdogOptions{}), watchdog(t, s, redislock.WatchdogOptions{})
 	held := acquire(t, one, "k")
-	// As a waiter that was killed: it last asked an hour ago.
+	// Like a waiter that was killed: it last asked an hour ago.
 	if err := c.RPush(t.Context(), "watchdog:{k}:queue", "dead:1 app-9/dead").Err(); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.HSet(t.Context(), "watchdog:{k}:seen", "dead:1 app-9/dead", time.Now().Add(-time.Hour).UnixMilli()).Err(); err != nil {
+	if err := c.HSet(t.Context(), "watchdog:{k}:seen", "dead:1 app-9/dead", time.Now().Add(-time.Hour).UnixMilli()).
+		Err(); err != nil {
 		t.Fatal(err)
 	}
 	var mu sync.Mutex
@@ -104,6 +109,7 @@ func TestInspectTellsTheWaitersInOrder(t *testing.T) {
 }
 
 func TestKeysListsWhatIsHeld(t *testing.T) {
+	t.Parallel()
 	both(t, 0, func(t *testing.T, _ *stack.Server, _ redis.UniversalClient, l lock.Locker, _ string) {
 		want := []string{"a:fence", "b{c}%7B", "日本", "}{"}
 		for _, key := range want {
@@ -121,6 +127,7 @@ func TestKeysListsWhatIsHeld(t *testing.T) {
 }
 
 func TestInspectSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	both(t, 0, func(t *testing.T, s *stack.Server, c redis.UniversalClient, l lock.Locker, name string) {
 		if err := c.LPush(t.Context(), name+":{k}", "x").Err(); err != nil {
 			t.Fatal(err)
@@ -142,8 +149,9 @@ func TestInspectSaysWhatIsWrong(t *testing.T) {
 	})
 }
 
-// The locks without a fence tell who has them, too, and cannot be taken away.
+// The locks without a fence name their holder, too, and cannot be taken away.
 func TestInspectLocksWithoutAFence(t *testing.T) {
+	t.Parallel()
 	s := servers.Redis(t)
 	del := redislock.NewSetNXDel(client(t, s), redislock.SetNXOptions{Lease: time.Minute})
 	t.Cleanup(func() { del.Close() })
@@ -153,7 +161,8 @@ func TestInspectLocksWithoutAFence(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := inspect(t, del, key).Holder
-	if h == nil || h.Who != "app-1/r" || h.Remaining <= 0 || h.Remaining > time.Minute || h.Fence != lock.NoFence || !h.Since.IsZero() {
+	if h == nil || h.Who != "app-1/r" || h.Remaining <= 0 || h.Remaining > time.Minute || h.Fence != lock.NoFence ||
+		!h.Since.IsZero() {
 		t.Errorf("holder %+v", h)
 	}
 	if keys, err := del.Keys(t.Context()); err != nil || !slices.Contains(keys, key) {
@@ -169,4 +178,91 @@ func TestInspectLocksWithoutAFence(t *testing.T) {
 		t.Errorf("evict: %v", err)
 	}
 	_ = held.Release()
+}
+
+// After an eviction the next one is in at once. Its fence is larger than that of the eviction, which is larger than
+// that of the evicted holder.
+func TestEvict(t *testing.T) {
+	t.Parallel()
+	both(t, 15*time.Second, func(t *testing.T, _ *stack.Server, _ redis.UniversalClient, l lock.Locker, name string) {
+		evicted := acquire(t, l, "k")
+		next := make(chan *lock.Lease, 1)
+		go func() {
+			defer close(next)
+			ctx, cancel := context.WithTimeout(
+				t.Context(),
+				10*time.Second,
+			) // less than the lease: it did not just run out
+			defer cancel()
+			lease, err := l.Acquire(ctx, "k", lock.Options{Owner: "app-2/next"})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			next <- lease
+		}()
+		if name == "watchdog" {
+			eventually(t, "the next one queues up", func() bool { return len(inspect(t, l, "k").Waiters) == 1 })
+		}
+		fence, err := lock.Evict(t.Context(), l, "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h := inspect(t, l, "k").Holder; name == "watchdog" && (h == nil || h.Who != "app-2/next") {
+			t.Errorf("right after the eviction the holder is %+v; want it granted in the same step", h)
+		}
+		lease, ok := <-next
+		if !ok {
+			t.FailNow()
+		}
+		if evicted.Fence() >= fence || fence >= lease.Fence() {
+			t.Errorf("evicted %d, fence %d, next %d: they must grow", evicted.Fence(), fence, lease.Fence())
+		}
+		if h := inspect(t, l, "k").Holder; h == nil || h.Who != "app-2/next" {
+			t.Errorf("holder %+v, want the next one", h)
+		}
+		if name == "watchdog" {
+			if loss := awaitLoss(t, evicted); !errors.Is(loss, lock.ErrLost) || !errors.Is(loss, lock.ErrTaken) {
+				t.Errorf("at its renewal the evicted one was told %v, want ErrLost and ErrTaken", loss)
+			}
+		}
+		if err := evicted.Release(); !errors.Is(err, lock.ErrTaken) {
+			t.Errorf("release of the evicted one: %v, want ErrTaken", err)
+		}
+		if lease.Err() != nil {
+			t.Errorf("the release of the evicted one took the next one's: %v", lease.Err())
+		}
+		_ = lease.Release()
+	})
+}
+
+// A free key can be evicted, too: it keeps a holder from writing whose lease ran out while it was paused.
+func TestEvictFromAFreeKey(t *testing.T) {
+	t.Parallel()
+	both(t, 0, func(t *testing.T, _ *stack.Server, _ redis.UniversalClient, l lock.Locker, _ string) {
+		before := acquire(t, l, "k")
+		_ = before.Release()
+		fence, err := lock.Evict(t.Context(), l, "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		after := acquire(t, l, "k")
+		if before.Fence() >= fence || fence >= after.Fence() {
+			t.Errorf("before %d, fence %d, after %d: they must grow", before.Fence(), fence, after.Fence())
+		}
+	})
+}
+
+// An operator can evict also where Redis has no memory left.
+func TestEvictFromAFullRedis(t *testing.T) {
+	t.Parallel()
+	both(t, 0, func(t *testing.T, _ *stack.Server, c redis.UniversalClient, l lock.Locker, _ string) {
+		evicted := acquire(t, l, "k")
+		if err := c.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
+			t.Fatal(err)
+		}
+		if fence, err := lock.Evict(t.Context(), l, "k"); err != nil || fence <= evicted.Fence() {
+			t.Errorf("fence %d after %d, %v", fence, evicted.Fence(), err)
+		}
+	})
 }

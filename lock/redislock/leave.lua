@@ -11,9 +11,9 @@ if holder ~= ARGV[1] then
   end
   return 0
 end
-local first, ask = oldest()
+local first, request = oldest()
 if first then
-  grant(first, ask, ARGV[2])
+  grant(first, request, ARGV[2])
 else
   redis.call('DEL', KEYS[1])
 end

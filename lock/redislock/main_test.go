@@ -3,6 +3,8 @@ package redislock_test
 import (
 	"context"
 	"errors"
+	"flag"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -17,11 +19,36 @@ import (
 	"example.com/stock/stack/stacktest"
 )
 
-var servers stacktest.Shared
+var (
+	servers       stacktest.Shared
+	masterServers masterPool
+)
 
-// A client whose server was killed for long enough asks once a second whether it is back. When the client is closed it sleeps that second out.
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(servers.Around(m), goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
+	// The tests wait for leases and servers much more than they compute: let more of them run than there are CPUs.
+	flag.Parse()
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
+		if err := f.Value.Set("8"); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
+	// A client whose server was killed for long enough asks once a second whether it is back. When the client is closed
+	// it sleeps that second out.
+	goleak.VerifyTestMain(servers.Around(stopMasters{m}),
+		goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
+}
+
+// stopMasters runs the tests and then stops the shared masters.
+type stopMasters struct{ m *testing.M }
+
+func (s stopMasters) Run() int {
+	code := s.m.Run()
+	if err := masterServers.stop(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
+	}
+	return code
 }
 
 func client(t testing.TB, s *stack.Server) redis.UniversalClient {
@@ -46,7 +73,7 @@ func watchdog(t testing.TB, s *stack.Server, o redislock.WatchdogOptions) *redis
 	return w
 }
 
-// own is a stack for one test.
+// own starts a stack for one test.
 func own(t *testing.T) *stack.Stack {
 	t.Helper()
 	s, err := stack.Start(t.Context(), stack.Options{})
@@ -61,7 +88,7 @@ func own(t *testing.T) *stack.Stack {
 	return s
 }
 
-// started ends the test if servers have not come about.
+// started ends the test if err says that its servers did not start.
 func started(t *testing.T, err error) {
 	t.Helper()
 	var missing *stack.MissingError
@@ -73,8 +100,12 @@ func started(t *testing.T, err error) {
 	}
 }
 
-// both runs a test for each lock with a lease of its own; name begins its keys.
-func both(t *testing.T, lease time.Duration, test func(t *testing.T, s *stack.Server, c redis.UniversalClient, l lock.Locker, name string)) {
+// both runs a test on SetNX and on Watchdog, each with a server of its own; name is the prefix of its keys.
+func both(
+	t *testing.T,
+	lease time.Duration,
+	test func(t *testing.T, s *stack.Server, c redis.UniversalClient, l lock.Locker, name string),
+) {
 	for name, open := range map[string]func(testing.TB, *stack.Server) lock.Locker{
 		"setnx": func(t testing.TB, s *stack.Server) lock.Locker { return setnx(t, s, lease) },
 		"watchdog": func(t testing.TB, s *stack.Server) lock.Locker {
@@ -82,13 +113,14 @@ func both(t *testing.T, lease time.Duration, test func(t *testing.T, s *stack.Se
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := stacktest.Redis(t)
 			test(t, s, client(t, s), open(t, s), map[string]string{"setnx": "lock", "watchdog": "watchdog"}[name])
 		})
 	}
 }
 
-// closer closes a lock when the test ends.
+// closer closes l when the test ends.
 func closer[L interface{ Close() error }](t testing.TB, l L) L {
 	t.Cleanup(func() { l.Close() })
 	return l
@@ -106,7 +138,7 @@ func acquire(t *testing.T, l lock.Locker, key string) *lock.Lease {
 	return lease
 }
 
-// awaitLoss returns when the lease has ended, and whether its key was already given away on the server.
+// awaitLoss waits until the lease has ended, and returns why.
 func awaitLoss(t *testing.T, lease *lock.Lease) error {
 	t.Helper()
 	select {
@@ -120,7 +152,7 @@ func awaitLoss(t *testing.T, lease *lock.Lease) error {
 
 func mentions(err error, what string) bool { return err != nil && strings.Contains(err.Error(), what) }
 
-// eventually polls until what is true.
+// eventually polls until is reports true.
 func eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(5 * time.Millisecond) { // only a polling interval

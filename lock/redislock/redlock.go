@@ -2,6 +2,7 @@ package redislock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -14,94 +15,90 @@ import (
 
 // RedlockOptions are the choices of a Redlock; a zero field means its default.
 type RedlockOptions struct {
-	Lease       time.Duration // the nodes free the key this long after the last renewal; default 10 s, renewed every third
-	NodeTimeout time.Duration // how long one node has to answer, so that a dead one is no hindrance; default 50 ms
-	MaxPause    time.Duration // longest pause between tries, each drawn at random below it; default 50 ms. It must be long beside a round trip
-	MaxHold     time.Duration // renewal ends after this and the lease is lost: a hung holder must not hold for ever; default 5 min
+	// Lease is how long after the last renewal the nodes free the key; default 10 s, renewed every third.
+	Lease time.Duration
+	// NodeTimeout is how long one node has to answer, so that a dead one does not hold the others up; default 50 ms.
+	NodeTimeout time.Duration
+	// MaxPause is the longest pause between tries; each is drawn at random below it. It must be long beside a round
+	// trip. Default 50 ms.
+	MaxPause time.Duration
+	// MaxHold: renewal ends after this and the lease is lost, because a hung holder must not hold for ever; default
+	// 5 min.
+	MaxHold time.Duration
 
-	// Quarantine: a node that was started less than this ago does not count, because it may have forgotten a key that somebody
-	// counts on. Default Lease; it must not be shorter than the Lease of anybody who uses these nodes. A negative one is none at all: for
-	// nodes that forget nothing (appendonly yes, appendfsync always), or to begin at once where no lock was ever held.
+	// Quarantine: a node that was started less than this ago does not count, because it may have forgotten a key
+	// that somebody counts on. Default Lease; it must not be shorter than the Lease of anybody who uses these
+	// nodes. A negative one is none at all: for nodes that forget nothing (appendonly yes, appendfsync always), or
+	// to begin at once where no lock was ever held.
 	Quarantine time.Duration
 
-	// Counted is told on how many nodes a lease stands, after every round that granted or renewed one. It must be quick. Default nil.
+	// Counted is told on how many nodes a lease stands, after every round that granted or renewed one. It must be
+	// quick. Default nil.
 	Counted func(key string, nodes int)
 }
 
 // Redlock is a lock on N independent Redis masters, held by whoever has the key on a majority of them:
-// https://redis.io/docs/latest/develop/use/patterns/distributed-locks/, to the letter, and with what the letter leaves open.
+// https://redis.io/docs/latest/develop/use/patterns/distributed-locks/, to the letter, and with what the letter leaves
+// open.
 //
-// A try sends SET NX PX with one random value to all nodes at once. It has the lock if N/2+1 granted it, and if of the lease, less
-// 1 % and 2 ms for clocks of different rates, something is left, counted from before the first request. Otherwise it takes back
-// what it was or may have been granted, on a context of its own and until the node answers (a node that answered that another has the
-// key has nothing of ours), and tries again after a random pause, or those who split the vote would split it for ever.
+// A try sends SET NX PX with one random value to all nodes at once. It has the lock if N/2+1 nodes granted it, and if
+// something is left of the lease, counted from before the first request and less 1 % and 2 ms for clocks of different
+// rates. Otherwise it takes back what it was or may have been granted, on a context of its own and until the node
+// answers. (A node that answered that another has the key has nothing of ours.) It tries again after a random pause;
+// without that, contenders that split the nodes between them would do so for ever.
 //
-// Every third of the lease all nodes are asked for another one. It counts if a majority *still* has the key: then nobody else can
-// have had a majority in between. Only then the key is set again where it was missing, for as long as on the others, and counts from
-// the next round on: so a lease that began on 3 of 5 nodes grows to 5 when the others come back, instead of being worn down to 2.
-// A renewal without a majority changes nothing and is tried again; that the majority is gone for good is a loss at once.
+// Every third of the lease all nodes are asked for another one. The renewal counts if a majority *still* has the key:
+// then nobody else can have had a majority in between. Only then the key is set again where it was missing, for as long
+// as on the other nodes, and counts from the next round on. So a lease that began on 3 of 5 nodes grows to 5 when the
+// others come back, instead of being worn down to 2. A renewal without a majority changes nothing and is tried again; a
+// majority that is gone for good is a loss at once.
 //
-// A node does not count for Quarantine after its start: it may have been part of a majority and have come back empty. Nor does a
-// replica, and if two of the nodes are the same server (by run_id), nothing is granted at all. Both are learnt from INFO after
-// every new connection, because a restarted server cannot be reached by an old one.
+// A node does not count for Quarantine after its start: it may have been part of a majority and have come back
+// empty. Nor does a replica, and if two of the nodes are the same server (by run_id), nothing is granted at all.
+// Both are learnt from INFO after every new connection, because a restarted server cannot be reached by an old one.
 //
-// Round trips, each to all N nodes in parallel and as slow as the slowest, or NodeTimeout: 2 uncontended (acquire 1, release 1), and 1 for
-// each renewal; 1 more after new connections, and after a renewal that found keys missing; contended 1 for every try in vain,
-// 2 if it was granted some. A node that hangs costs a round NodeTimeout, for a second or so; then tries do without it until it answers.
+// Round trips, each to all N nodes in parallel and as slow as the slowest, or NodeTimeout: 2 uncontended (acquire 1,
+// release 1), and 1 for each renewal; 1 more after new connections, and after a renewal that found keys missing;
+// contended 1 for every try in vain, 2 if some nodes granted it. A node that hangs costs a round NodeTimeout, for a
+// second or so; then tries do without it until it answers.
 //
-// Promises: exclusion while no lease is lost, also when a minority of the nodes fails or restarts empty; the holder is told by its
-// own clock before the nodes free the key; a crashed holder is followed within Lease. With fewer than a majority of the nodes it
-// says ErrDown, promptly.
+// Promises: exclusion while no lease is lost, also when a minority of the nodes fails or restarts empty; the holder is
+// told by its own clock before the nodes free the key; a crashed holder is followed within Lease. With fewer than a
+// majority of the nodes it says ErrDown, promptly.
 //
-// Does not promise a fence: NoFence. Kleppmann's argument (https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html):
-// a random value is not ordered, so no store can refuse the write of a holder that was paused past its lease, or that lost a node to
-// a jump of the clock; who needs correctness needs a fence, and who wants efficiency is served by one Redis. Antirez' answer
-// (http://antirez.com/news/101): the elapsed time is checked after the majority is reached, so only a pause after that harms, which no lease
-// of any lock survives, clocks need only run at about the same rate, and a store that compares and sets can check the random value.
-// Nor fairness, nor survival of a jump of the nodes' clocks by more than a small part of the lease.
+// Does not promise a fence: NoFence. Kleppmann's argument
+// (https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html): a random value is not ordered, so
+// no store can refuse the write of a holder that was paused past its lease, or that lost a node to a jump of the
+// clock. Whoever needs correctness needs a fence, and whoever wants efficiency is served by one Redis. Antirez'
+// answer (http://antirez.com/news/101): the elapsed time is checked after the majority is reached, so only a pause
+// after that does harm, which no lease of any lock survives; clocks need only run at about the same rate; and a
+// store that compares and sets can check the random value.
+// Nor does it promise fairness, or survival of a jump of the nodes' clocks by more than a small part of the lease.
 type Redlock struct {
 	nodes   []*node
 	addrs   []string
 	o       RedlockOptions
 	quorum  int
-	sweeper *sweeper
+	cleanup *cleanup
 
-	release, renew *script
+	releaseScript, renewScript *script
 }
 
-// NewRedlock makes a Redlock on clients, one for each node: at least three, better five. It asks no server anything. The clients must be
-// of single servers and heed deadlines. Each client is given a hook, for good: make few Redlocks. Close it when no lease is held any more.
+// NewRedlock returns a Redlock on clients, one for each node: at least three, better five. It asks no server anything.
+// The clients must be of single servers and heed deadlines. Each client is given a hook, for good: make few Redlocks.
+// Close it when no lease is held any more.
 func NewRedlock(clients []redis.UniversalClient, o RedlockOptions) (*Redlock, error) {
 	def(&o.Lease, 10*time.Second)
 	def(&o.NodeTimeout, 50*time.Millisecond)
 	def(&o.MaxPause, 50*time.Millisecond)
 	def(&o.MaxHold, 5*time.Minute)
 	def(&o.Quarantine, o.Lease)
-	if len(clients) < 3 {
-		return nil, fmt.Errorf("redlock needs at least 3 independent Redis masters, better 5, and was given %d", len(clients))
-	}
-	seen := make(map[string]bool)
-	for i, c := range clients {
-		addr := addrOf(c, i)
-		if seen[addr] {
-			return nil, fmt.Errorf("redlock: %s is listed twice: list %d independent masters", addr, len(clients))
-		}
-		seen[addr] = true
-		switch c := c.(type) {
-		case nil:
-			return nil, fmt.Errorf("redlock: client %d is nil", i+1)
-		case *redis.ClusterClient, *redis.Ring:
-			return nil, fmt.Errorf("redlock: client %d is of many servers: each must be of one independent master", i+1)
-		case *redis.Client:
-			if !c.Options().ContextTimeoutEnabled {
-				return nil, fmt.Errorf("redlock: the client of %s ignores deadlines, so that a node that hangs would hold up every round: "+
-					"set ContextTimeoutEnabled", addr)
-			}
-		}
+	if err := checkClients(clients); err != nil {
+		return nil, err
 	}
 	r := &Redlock{
-		o: o, quorum: quorum(len(clients)), sweeper: newSweeper(),
-		release: newScript(releaseSource), renew: newScript(renewSource),
+		o: o, quorum: quorum(len(clients)), cleanup: newCleanup(),
+		releaseScript: newScript(releaseSource), renewScript: newScript(renewSource),
 	}
 	for i, c := range clients {
 		n := newNode(c, i)
@@ -110,47 +107,48 @@ func NewRedlock(clients []redis.UniversalClient, o RedlockOptions) (*Redlock, er
 	return r, nil
 }
 
-// Close gives up the releases that have not reached their node yet; their keys run out with the lease. Leases are not touched.
+// Close gives up the releases that have not reached their node yet; their keys run out with the lease. Leases are not
+// touched.
 func (r *Redlock) Close() error {
-	r.sweeper.close()
+	r.cleanup.close()
 	return nil
 }
 
-// Acquire tries, and if ctx allows tries again until ctx ends.
+// Acquire tries, and unless o says TryOnce tries again until ctx ends.
 func (r *Redlock) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	pause := func() time.Duration { return rand.N(r.o.MaxPause) }
 	return poll(ctx, o, pause, func() (*lock.Lease, error) { return r.try(ctx, key, o) })
 }
 
 func (r *Redlock) try(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	b := r.ballot(key, o)
+	a := r.attempt(key, o)
 	sent := time.Now()
-	votes := b.bid(ctx, r.o.Lease)
-	yes, answers := votes.count(), votes.errors()
+	responses := a.acquire(ctx, r.o.Lease)
+	granted, errs := responses.granted(), responses.errors()
 	took := time.Since(sent)
 	same := r.distinct()
-	if yes >= r.quorum && took < lock.Valid(r.o.Lease) && same == nil {
-		r.counted(key, yes)
-		return b.hold(sent), nil
+	if granted >= r.quorum && took < lock.Valid(r.o.Lease) && same == nil {
+		r.counted(key, granted)
+		return a.hold(sent), nil
 	}
-	b.takeBack(context.WithoutCancel(ctx))
-	switch short := r.minority(answers); {
+	a.release(context.WithoutCancel(ctx))
+	switch short := checkQuorum(r.addrs, errs); {
 	case same != nil:
 		return nil, same
-	case yes >= r.quorum:
+	case granted >= r.quorum:
 		return nil, &lock.DownError{Server: "redlock", Reason: fmt.Sprintf(
 			"%d of %d nodes granted the lock, but after %v of a lease of %v: nothing of it is left",
-			yes, len(r.nodes), took.Round(time.Millisecond), r.o.Lease)}
+			granted, len(r.nodes), took.Round(time.Millisecond), r.o.Lease)}
 	case short != nil && waitOver(ctx, o):
-		return nil, context.Cause(ctx) // the wait was over; that says nothing of the nodes
+		return nil, context.Cause(ctx) // which says nothing about the nodes
 	case short != nil:
 		return nil, short
 	}
-	return nil, votes.held(key)
+	return nil, responses.held(key)
 }
 
-// each asks all nodes at once, and returns when all have answered or had their time.
-func (r *Redlock) each(ctx context.Context, ask func(ctx context.Context, i int, n *node)) {
+// round asks all nodes at once, and returns when each has answered or has had its time.
+func (r *Redlock) round(ctx context.Context, ask func(ctx context.Context, i int, n *node)) {
 	ctx, cancel := context.WithTimeout(ctx, r.o.NodeTimeout)
 	defer cancel()
 	var all sync.WaitGroup
@@ -175,4 +173,210 @@ func (r *Redlock) distinct() error {
 		n.mu.Unlock()
 	}
 	return distinct(r.addrs, ids)
+}
+
+// A redlockAttempt is one try for a key on all nodes, and the lease that comes of it. Every try has a value of its own:
+// what an earlier one left on a node that did not answer may be deleted at any time.
+type redlockAttempt struct {
+	*Redlock
+	key, name, value string
+	outcomes         []outcome // by node
+}
+
+// An outcome is what became on a node of the requests that set our key.
+type outcome int8
+
+const (
+	notSet  outcome = iota // it does not have our key, and will not have it
+	set                    // it has our key, or had it
+	unknown                // a request got no answer, and may even arrive later than the release
+)
+
+func (r *Redlock) attempt(key string, o lock.Options) *redlockAttempt {
+	return &redlockAttempt{r, key, "redlock:" + tag(key), newValue(o), make([]outcome, len(r.nodes))}
+}
+
+// A response is what a node answered to an acquisition: it granted the key or named the holder, or it does not count.
+type response struct {
+	granted bool
+	found   keyState
+	err     error // why it does not count
+}
+
+type responses []response
+
+// acquire asks all nodes for the key.
+func (a *redlockAttempt) acquire(ctx context.Context, lease time.Duration) responses {
+	list := make(responses, len(a.nodes))
+	a.round(ctx, func(ctx context.Context, i int, n *node) { list[i] = a.acquireAt(ctx, i, n, lease) })
+	return list
+}
+
+func (a *redlockAttempt) acquireAt(ctx context.Context, i int, n *node, lease time.Duration) response {
+	if n.silent.Load() {
+		return response{err: errSilent}
+	}
+	taken, found, err := setNX(ctx, n.client, a.name, a.value, lease)
+	switch {
+	case err != nil && (refused(err) || unsent(err)):
+		return response{err: err}
+	case err != nil:
+		a.outcomes[i] = unknown
+		return response{err: err}
+	case taken || found.value == a.value: // if not taken now, an earlier request without an answer was done after all
+		a.outcomes[i] = set
+		return response{granted: true, err: n.eligible(ctx, a.o.Quarantine)}
+	}
+	return response{found: found, err: n.eligible(ctx, a.o.Quarantine)}
+}
+
+// granted returns the number of nodes that granted the lock and are eligible to vote.
+func (list responses) granted() (nodes int) {
+	for _, r := range list {
+		if r.granted && r.err == nil {
+			nodes++
+		}
+	}
+	return nodes
+}
+
+// errors returns for each node why its answer does not count, or nil.
+func (list responses) errors() []error {
+	errs := make([]error, len(list))
+	for i, r := range list {
+		errs[i] = r.err
+	}
+	return errs
+}
+
+// held names the holder if a majority of the nodes that answered agree on one. Where they do not, nobody has the lock.
+func (list responses) held(key string) *lock.HeldError {
+	answered, votes, longest := 0, make(map[string]int), make(map[string]keyState)
+	for _, r := range list {
+		if r.err != nil {
+			continue
+		}
+		answered++
+		if r.granted || r.found.value == "" {
+			continue
+		}
+		votes[r.found.value]++
+		if r.found.ttl >= longest[r.found.value].ttl {
+			longest[r.found.value] = r.found
+		}
+	}
+	for value, n := range votes {
+		if n > answered/2 {
+			return longest[value].held(key)
+		}
+	}
+	return &lock.HeldError{Key: key}
+}
+
+// hold makes the lease of an attempt that has a majority.
+func (a *redlockAttempt) hold(sent time.Time) *lock.Lease {
+	l, _ := lock.NewLease(a.key, lock.NoFence, a.free)
+	l.Keep(sent, lock.Keep{TTL: a.o.Lease, Every: a.o.Lease / 3, Max: a.o.MaxHold, Renew: a.renew})
+	return l
+}
+
+// renew asks all nodes for another lease.
+func (a *redlockAttempt) renew(ctx context.Context) error {
+	sent := time.Now()
+	errs := make([]error, len(a.nodes))
+	a.round(ctx, func(ctx context.Context, i int, n *node) {
+		reply := a.renewScript.run(ctx, n.client, []string{a.name}, a.value, a.o.Lease.Milliseconds())
+		errs[i] = ownership(reply.Int())
+		if errs[i] == nil {
+			errs[i] = n.eligible(ctx, a.o.Quarantine)
+		}
+	})
+	ours, gone, taken := tally(errs)
+	switch {
+	case ours >= a.quorum:
+		a.counted(a.key, ours+a.topUp(ctx, sent, errs))
+		return nil
+	case gone+taken <= len(a.nodes)-a.quorum:
+		return checkQuorum(a.addrs, errs)
+	case taken > 0:
+		return fmt.Errorf("%w: %d of %d nodes still have our key", lock.ErrTaken, ours, len(a.nodes))
+	default:
+		return fmt.Errorf("%w: %d of %d nodes still have our key", lock.ErrExpired, ours, len(a.nodes))
+	}
+}
+
+// topUp sets the key again where the renewal found it missing, and returns the number of these nodes that count.
+// The key ends there as on the other nodes, so that nobody waits longer for a crashed holder. The end of the lease
+// does not cut topUp off: what it sets must be known to the release.
+func (a *redlockAttempt) topUp(ctx context.Context, sent time.Time, renewed []error) int {
+	lease := a.o.Lease - time.Since(sent)
+	if _, gone, _ := tally(renewed); gone == 0 || lease <= time.Millisecond {
+		return 0
+	}
+	list := make(responses, len(a.nodes))
+	a.round(context.WithoutCancel(ctx), func(ctx context.Context, i int, n *node) {
+		if errors.Is(renewed[i], lock.ErrExpired) {
+			list[i] = a.acquireAt(ctx, i, n, lease)
+		}
+	})
+	return list.granted()
+}
+
+// tally counts the nodes that have our key, that have none, and that have another's.
+func tally(errs []error) (ours, gone, taken int) {
+	for _, err := range errs {
+		switch {
+		case err == nil:
+			ours++
+		case errors.Is(err, lock.ErrExpired):
+			gone++
+		case errors.Is(err, lock.ErrTaken):
+			taken++
+		}
+	}
+	return ours, gone, taken
+}
+
+// free gives the lease back. It returns nil if a majority still had our key, ErrExpired or ErrTaken if that cannot be,
+// and ErrDown if too few nodes answered to know.
+func (a *redlockAttempt) free(ctx context.Context) error {
+	errs := a.release(ctx)
+	ours, gone, taken := tally(errs)
+	switch {
+	case ours >= a.quorum:
+		return nil
+	case len(errs)-gone-taken >= a.quorum:
+		return checkQuorum(a.addrs, errs)
+	case taken > 0:
+		return lock.ErrTaken
+	default:
+		return lock.ErrExpired
+	}
+}
+
+// release deletes our key wherever it may be. What cannot be deleted now is left to the clean-up.
+func (a *redlockAttempt) release(ctx context.Context) []error {
+	errs := make([]error, len(a.nodes))
+	a.round(ctx, func(ctx context.Context, i int, n *node) {
+		if a.outcomes[i] == notSet {
+			errs[i] = lock.ErrExpired
+			return
+		}
+		errs[i] = lock.Down("release", errSilent)
+		if !n.silent.Load() {
+			errs[i] = ownership(a.releaseScript.run(ctx, n.client, []string{a.name}, a.value).Int())
+		}
+		left := orphan{a.name, a.value, time.Now().Add(a.o.Lease), 1}
+		switch answered := !errors.Is(errs[i], lock.ErrDown); {
+		case errs[i] == nil, answered && a.outcomes[i] == set:
+			return
+		case a.outcomes[i] == unknown && !answered:
+			left.looks = 2
+			fallthrough
+		case a.outcomes[i] == unknown:
+			left.until = time.Now().Add(unknownLife)
+		}
+		n.addOrphan(a.cleanup, a.releaseScript, left)
+	})
+	return errs
 }

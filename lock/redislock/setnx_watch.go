@@ -10,51 +10,54 @@ import (
 	"example.com/stock/lock"
 )
 
-// SetNXWatch is SET NX PX with a random value, released by WATCH, GET, and MULTI, DEL, EXEC if the value is ours: the right
-// compare-and-delete without Lua (https://redis.io/docs/latest/develop/using-commands/transactions/, "Optimistic locking"). If anybody
-// touches the key between the GET and the EXEC, also if it runs out and another takes it, EXEC does nothing, and it looks again.
+// SetNXWatch is SET NX PX with a random value, released by WATCH, GET, and MULTI, DEL, EXEC if the value is ours.
+// That is the right compare-and-delete without Lua:
+// https://redis.io/docs/latest/develop/using-commands/transactions/ ("Optimistic locking"). If anybody touches the
+// key between the GET and the EXEC, or if it runs out and another takes it, EXEC does nothing, and the release
+// looks again.
 //
-// The failure that it teaches is the one that it avoids: GET, then DEL without WATCH deletes another's key when the lease runs
-// out in between, although it was checked. The price is round trips, on one connection that is kept for them.
+// The failure that it teaches is the one that it avoids: GET, then DEL without WATCH deletes another's key when the
+// lease runs out in between, although it was checked. The price is round trips, on one connection that is kept for
+// them.
 //
-// Round trips: 4 uncontended (acquire 1, release 3: WATCH, GET, and the transaction in one); contended 1 for every try. It waits
-// as [SetNX] does.
+// Round trips: 4 uncontended (acquire 1, release 3: WATCH, GET, and the transaction in one); contended 1 for every try.
+// It waits as [SetNX] does.
 //
-// Promises: exclusion while no lease runs out; the holder is told by its own clock when it does; it never deletes what is not its own.
-// Does not promise: a fence, so a holder that was paused past its lease still writes; renewal, fairness, or
-// survival of a fail-over.
-type SetNXWatch struct{ hand }
+// Promises: exclusion while no lease runs out; the holder is told by its own clock when its lease does; it never
+// deletes another's key. Does not promise: a fence, so a holder that was paused past its lease still writes;
+// renewal, fairness, or survival of a fail-over.
+type SetNXWatch struct{ variant }
 
-// NewSetNXWatch makes a SetNXWatch on c. Close it when no lease is held any more.
+// NewSetNXWatch returns a SetNXWatch on c. Close it when no lease is held any more.
 func NewSetNXWatch(c redis.UniversalClient, o SetNXOptions) *SetNXWatch {
-	return &SetNXWatch{newHand(c, "setnx-watch", o)}
+	return &SetNXWatch{newVariant(c, "setnx-watch", o)}
 }
 
-// Acquire tries, and if ctx allows tries again until ctx ends.
+// Acquire tries, and unless o says TryOnce tries again until ctx ends.
 func (s *SetNXWatch) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	return s.poll(ctx, o, func() (*lock.Lease, error) {
-		// A token for every try: a release of this one that is made up for later must not hit the next.
-		name, value := s.name(key), token(o)
-		tell := func(ctx context.Context) error { return s.free(ctx, name, value) }
-		sent := time.Now()
-		taken, other, err := bid(ctx, s.client, name, value, s.o.Lease)
-		switch {
-		case err != nil:
-			if !refused(err) {
-				s.sweeper.recall(ctx, tell)
-			}
-			return nil, failed(ctx, o, name, err)
-		case !taken:
-			return nil, other.held(key)
-		case late(sent, s.o.Lease):
-			detached(ctx, s.insist(tell))
-			return nil, &lock.HeldError{Key: key}
-		}
-		return s.hold(key, sent, s.insist(tell)), nil
-	})
+	return s.poll(ctx, o, func() (*lock.Lease, error) { return s.try(ctx, key, o) })
 }
 
-// free deletes the key if its value is ours. It looks again as often as others touch the key; ctx ends that.
+func (s *SetNXWatch) try(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+	// Every try has a value of its own: a late release of this one must not hit the next.
+	name, value := s.name(key), newValue(o)
+	release := func(ctx context.Context) error { return s.free(ctx, name, value) }
+	sent := time.Now()
+	taken, found, err := setNX(ctx, s.client, name, value, s.o.Lease)
+	switch {
+	case err != nil:
+		return nil, s.failed(ctx, o, name, err, release)
+	case !taken:
+		return nil, found.held(key)
+	case leaseOver(sent, s.o.Lease):
+		detached(ctx, s.persist(release))
+		return nil, &lock.HeldError{Key: key}
+	}
+	return s.hold(key, sent, s.persist(release)), nil
+}
+
+// free deletes the key if its value is ours. It looks again each time another has touched the key,
+// until ctx ends.
 func (s *SetNXWatch) free(ctx context.Context, name, value string) error {
 	for {
 		err := s.client.Watch(ctx, func(tx *redis.Tx) error {

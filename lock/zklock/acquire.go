@@ -4,25 +4,64 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/google/uuid"
 
 	"example.com/stock/lock"
 )
 
-// A rule is what the locks of this package differ in. The rest they share: sessions and their loss, the deletion of what was made, and
-// the answers.
-type rule interface {
-	form
-	// take waits until the key is ours, and returns the node that says so. On failure there is none. See read.
-	take(ctx context.Context, t *turn) (node, error)
+// A recipe is how one lock of this package uses its nodes. The rest is shared: sessions and their loss, the repetition
+// of what was interrupted, and the errors. A node that a recipe is given may be of an earlier generation.
+type recipe interface {
+	// take waits until the key is ours, and returns the node that says so. On failure there is no such node, or it is
+	// being deleted.
+	take(ctx context.Context, a *attempt) (node, error)
+	// create makes one request, once. The error is errRecordChanged if r is not the record of fences any more.
+	create(g *generation, r *fenceRecord, dir, guid, owner string) (node, error)
+	// find looks for the node that create made with guid. The error is zk.ErrNoNode if it is not there.
+	find(ctx context.Context, g *generation, dir, guid string) (node, error)
+	// delete deletes n, and nothing else, for as long as ctx lives. It is no error that n is gone already.
+	delete(ctx context.Context, g *generation, n node) error
 }
 
-// errAgain is for when what we had has vanished: with its session, or by an operator's hand.
+// A node is our place in the queue of a folder, or the lock itself.
+type node struct {
+	dir, name string
+	guid      string // in its name or its data, so that it can be found if the answer to its creation was lost
+	czxid     int64  // the transaction that created it
+	clock     int64  // of the server, at that transaction, in milliseconds
+	fence     lock.Fence
+	session   int64 // that owns it; 0: none, the node stays
+	alone     bool  // it was the only child then: nobody is ahead
+
+	version     int32       // of the folder, as the transaction that created the node left it
+	versionFrom *generation // that was told version
+}
+
+func (n node) path() string { return n.dir + "/" + n.name }
+
+// An attempt is one wait for a key, in one generation.
+type attempt struct {
+	g        *generation
+	recipe   recipe
+	dir, key string
+	options  lock.Options
+
+	held   bool   // the key was seen to be held by another
+	holder string // who that is, if we were told on the way
+	lease  *lock.Lease
+}
+
+// errAgain says that what we had has vanished, with its session or by an operator's hand, and that acquire tries again.
 var errAgain = errors.New("the place in the queue was lost")
 
+// errNoLock is for a node that no session owns, where the lock would be: nobody would ever release it.
+var errNoLock = errors.New("the lock's place is taken by a node that is not ephemeral")
+
 // acquire waits for key, whose folder is dir, until ctx ends.
-func (s *Session) acquire(ctx context.Context, r rule, key, dir string, o lock.Options) (*lock.Lease, error) {
+func (s *Session) acquire(ctx context.Context, r recipe, key, dir string, o lock.Options) (*lock.Lease, error) {
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("acquire lock %q: %w", key, context.Cause(ctx))
 	}
@@ -33,7 +72,7 @@ func (s *Session) acquire(ctx context.Context, r rule, key, dir string, o lock.O
 			break
 		}
 		var lease *lock.Lease
-		if lease, err = g.attempt(ctx, r, key, dir, o); err == nil {
+		if lease, err = g.acquire(ctx, r, key, dir, o); err == nil {
 			return lease, nil
 		}
 		if !errors.Is(err, errAgain) {
@@ -46,44 +85,44 @@ func (s *Session) acquire(ctx context.Context, r rule, key, dir string, o lock.O
 	return nil, fmt.Errorf("acquire lock %q: %w", key, err)
 }
 
-// attempt acquires in one generation. Whatever ends the wait, our node is deleted before it returns, or within a second of the end
-// it is left to those who delete in the background.
-func (g *generation) attempt(ctx context.Context, r rule, key, dir string, o lock.Options) (*lock.Lease, error) {
+// acquire waits for key in one generation. Whatever ends the wait, our node is deleted before acquire returns. If
+// that takes longer than a second, the node is left to the clean-up in the background.
+func (g *generation) acquire(ctx context.Context, r recipe, key, dir string, o lock.Options) (*lock.Lease, error) {
 	bound, cancel := g.bound(ctx)
 	defer cancel()
-	t, err := ask(bound, g, lock.ReleaseTimeout, func() (*turn, error) {
-		t := &turn{g: g, dir: dir, key: key, options: o}
-		own, err := r.take(bound, t)
+	a, err := ask(bound, g, lock.ReleaseTimeout, func() (*attempt, error) {
+		a := &attempt{g: g, recipe: r, dir: dir, key: key, options: o}
+		own, err := r.take(bound, a)
 		if err == nil {
-			t.lease = g.lease(r, key, own)
+			a.lease = g.lease(r, key, own)
 		}
-		return t, err
-	}, func(t *turn) {
-		if t.lease != nil {
-			_ = t.lease.Release()
+		return a, err
+	}, func(a *attempt) {
+		if a.lease != nil {
+			_ = a.lease.Release()
 		}
 	})
 	switch {
-	case err == nil && g.lasts() == nil:
-		return t.lease, nil
+	case err == nil && g.loss() == nil:
+		return a.lease, nil
 	case err == nil:
-		_ = t.lease.Release()
+		_ = a.lease.Release()
 		return nil, errAgain
-	case t != nil && t.held && ctx.Err() != nil:
-		return nil, errors.Join(&lock.HeldError{Key: key, Holder: t.holder}, context.Cause(ctx))
+	case a != nil && a.held && ctx.Err() != nil:
+		return nil, errors.Join(&lock.HeldError{Key: key, Holder: a.holder}, context.Cause(ctx))
 	default:
 		return nil, explain(ctx, g, err)
 	}
 }
 
-// lease is the lease of the holder's node, lost with the generation or with the node.
-func (g *generation) lease(f form, key string, own node) *lock.Lease {
+// lease returns the lease of the holder's node. It is lost with the generation or with the node.
+func (g *generation) lease(r recipe, key string, own node) *lock.Lease {
 	var stop, ignore func() bool
 	lease, lost := lock.NewLease(key, own.fence, func(ctx context.Context) error {
 		stop()
 		ignore()
-		loss := g.lasts()
-		if err := g.s.remove(ctx, f, own); loss == nil {
+		loss := g.loss()
+		if err := g.s.deleteNode(ctx, r, own); loss == nil {
 			return err
 		}
 		return loss
@@ -93,22 +132,104 @@ func (g *generation) lease(f form, key string, own node) *lock.Lease {
 	lease.Linger(g.timeout)
 	g.s.mu.Unlock()
 	stop = context.AfterFunc(g.over, func() { lost(context.Cause(g.over)) })
-	ignore = g.mind(own, lease, lost)
+	ignore = g.watchHolder(own, lease, lost)
 	return lease
 }
 
-// A turn is one wait for a key.
-type turn struct {
-	g        *generation
-	dir, key string
-	options  lock.Options
-
-	held   bool   // another was seen to hold the key
-	holder string // who, if that was told on the way
-	lease  *lock.Lease
+// create creates our node and finds out its fence. It makes the folder if need be. On failure there is no node, or it
+// is an orphan that is being deleted.
+func (a *attempt) create(ctx context.Context) (node, error) {
+	n, err := a.createNode(ctx)
+	if err != nil {
+		return n, err
+	}
+	if n.fence, err = a.g.fence(ctx, n.czxid, n.clock); err != nil {
+		a.abandon(n)
+		return node{}, err
+	}
+	return n, nil
 }
 
-// explain is err in the words of lock.Locker, or errAgain.
+func (a *attempt) createNode(ctx context.Context) (node, error) {
+	var err error
+	for range tries {
+		var r *fenceRecord
+		if r, err = a.g.fenceRecord(ctx); err != nil {
+			return node{}, err
+		}
+		guid := uuid.NewString()
+		var n node
+		n, err = a.recipe.create(a.g, r, a.dir, guid, a.options.Owner)
+		switch {
+		case err == nil:
+			return n, nil
+		case errors.Is(err, errRecordChanged):
+			a.g.forgetRecord(r)
+			continue
+		case errors.Is(err, zk.ErrNoNode):
+			// The folder was never made, or the server has just removed it because it was empty.
+			if err = a.g.makeFolder(ctx, a.dir); err != nil {
+				return node{}, err
+			}
+			err = zk.ErrNoNode
+			continue
+		case answered(err):
+			return node{}, err
+		case ctx.Err() != nil:
+			a.g.s.orphans.add(a.unanswered(guid))
+			return node{}, err
+		}
+		// The connection broke before the answer came. Is there a node? A new one beside it would wait for it for ever.
+		n, findErr := a.recover(ctx, guid)
+		if findErr == nil || !errors.Is(findErr, zk.ErrNoNode) {
+			return n, findErr
+		}
+	}
+	return node{}, err
+}
+
+// recover looks for the node that a broken create may have left. The node is ours only if it is of this session. One
+// of an earlier session goes away by itself, perhaps while we believed to hold it (CURATOR-604). Here that cannot be,
+// because a generation is one session, but it is checked all the same. A node that is not found may still be on its
+// way, and is searched for in the background.
+func (a *attempt) recover(ctx context.Context, guid string) (node, error) {
+	err := a.g.waitForLink(ctx)
+	var n node
+	if err == nil {
+		n, err = a.recipe.find(ctx, a.g, a.dir, guid)
+	}
+	a.g.s.mu.Lock()
+	own := a.g.id
+	a.g.s.mu.Unlock()
+	if err == nil && n.session != own {
+		err = zk.ErrNoNode
+	}
+	if err != nil {
+		a.g.s.orphans.add(a.unanswered(guid))
+		return node{}, err
+	}
+	return n, nil
+}
+
+// unanswered returns the orphan that a create without an answer may have left.
+func (a *attempt) unanswered(guid string) orphan {
+	a.g.s.mu.Lock()
+	defer a.g.s.mu.Unlock()
+	return orphan{recipe: a.recipe, node: node{dir: a.dir, guid: guid}, until: time.Now().Add(a.g.timeout)}
+}
+
+// abandon deletes the node of an attempt that gave up: at once if the server is there, or in the background.
+func (a *attempt) abandon(own node) {
+	if !a.g.responsive() {
+		a.g.s.orphans.add(orphan{recipe: a.recipe, node: own})
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lock.ReleaseTimeout)
+	defer cancel()
+	_ = a.g.s.deleteNode(ctx, a.recipe, own) // what it could not delete is an orphan now
+}
+
+// explain returns err in the words of lock.Locker, or errAgain.
 func explain(ctx context.Context, g *generation, err error) error {
 	switch cause := context.Cause(ctx); {
 	case errors.Is(err, lock.ErrHeld):
@@ -128,17 +249,18 @@ func explain(ctx context.Context, g *generation, err error) error {
 	}
 }
 
-// refused is an answer that no second try will change, with what mends it. What is shown names the root alone, which is configured; the
-// path of the node is in the error beside it.
+// refused returns an answer that no second try will change, with what mends it. The reason, which is shown, names the
+// root alone, which is configured. The path of the node is in the error beside it.
 func (s *Session) refused(err error) error {
 	root := max(s.config.Root, "/")
 	reason := "it refuses what a lock needs"
 	switch {
 	case errors.Is(err, zk.ErrNoAuth), errors.Is(err, zk.ErrInvalidACL):
-		reason = "it does not allow this service to lock under " + root +
-			": give it all permissions there and below (zkCli: setAcl -R " + root + " world:anyone:cdrwa), or configure another root"
+		reason = "it does not allow this service to lock under " + root + ": give it all permissions there and below" +
+			" (zkCli: setAcl -R " + root + " world:anyone:cdrwa), or configure another root"
 	case errors.Is(err, zk.ErrNoChildrenForEphemerals), errors.Is(err, zk.ErrNotEmpty), errors.Is(err, errNoLock):
-		reason = "another program keeps its own nodes where the locks under " + root + " belong: delete them, or configure another root"
+		reason = "another program keeps its own nodes where the locks under " + root + " belong:" +
+			" delete them, or configure another root"
 	}
 	return errors.Join(&lock.DownError{Server: "zookeeper", Reason: reason}, err)
 }

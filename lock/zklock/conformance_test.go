@@ -20,29 +20,30 @@ import (
 	"example.com/stock/strategy"
 )
 
-// benchSession is long beside what a busy computer may stop a process for.
-const benchSession = 2 * time.Second
+// harnessSession is long beside what a busy computer may stop a process for.
+const harnessSession = 2 * time.Second
 
-func TestContender(t *testing.T) { locktest.Contend(t, benches(t)...) }
+func TestContender(t *testing.T) { locktest.Contend(t, harnesses(t)...) }
 
 // Every strategy on ZooKeeper, as the catalogue makes it, but for the length of its session.
 func TestStrategiesConform(t *testing.T) {
-	list := benches(t)
-	server := start(t)
+	t.Parallel()
+	list := harnesses(t)
 	for i := range list {
-		list[i].Servers = server
+		list[i].Servers = []locktest.Server{{Addr: zklock.Servers.ZooKeeper(t)}}
 	}
 	locktest.Conform(t, list...)
 }
 
-func benches(t *testing.T) (list []locktest.Harness) {
+func harnesses(t *testing.T) (list []locktest.Harness) {
 	for _, name := range []string{"zk-ephemeral", "zk-sequential"} {
 		s, err := strategy.Lookup(name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		list = append(list, locktest.Harness{
-			Name: name, Promise: s.Promise, Lease: benchSession, Renews: true, Wire: wire.ZooKeeper(), Left: left, Start: start,
+			Name: name, Promise: s.Promise, Lease: harnessSession, Renews: true, Wire: wire.ZooKeeper(),
+			Left: left, Start: start,
 			Keeps: "the empty folder of each key stays until the server removes it, which it looks after once a minute",
 			Open: func(addrs []string, lease time.Duration) (lock.Locker, func() error, error) {
 				session, err := zklock.Dial(zklock.Config{Hosts: addrs, SessionTimeout: lease})
@@ -61,7 +62,8 @@ func start(t testing.TB) []locktest.Server {
 	return []locktest.Server{{Addr: s.Addr, Kill: s.Kill, Restart: s.Restart}}
 }
 
-// left is every node in the folder of a key. The folders themselves are containers, which the server removes in its own time.
+// left is every node in the folder of a key. The folders themselves are containers, which the server removes in its
+// own time.
 func left(_ context.Context, addrs []string, key string) (found []string, err error) {
 	quiet := zk.WithLogger(silent{slog.New(slog.DiscardHandler)})
 	conn, events, err := zk.Connect(addrs, 10*time.Second, zk.WithLogInfo(false), quiet)

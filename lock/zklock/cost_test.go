@@ -2,7 +2,9 @@ package zklock
 
 import (
 	"context"
+	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,15 +13,15 @@ import (
 
 // What a request costs, as the docs claim.
 func TestRoundTrips(t *testing.T) {
-	host := servers.ZooKeeper(t)
+	t.Parallel()
+	host := Servers.ZooKeeper(t)
 	p := newProxy(t, host)
-	q, other := NewSequential(dial(t, p.addr())), NewSequential(dial(t, host))
+	q, other := NewSequential(dial(t, p.Addr())), NewSequential(dial(t, host))
 	release(t, acquire(t, q, 20*time.Second)) // makes the folder
 	spent := func(work func()) int {
-		before, _, _ := p.counts()
+		before := p.requests()
 		work()
-		after, _, _ := p.counts()
-		return after - before
+		return p.requests() - before
 	}
 	var lease *lock.Lease
 	if n := spent(func() { lease = acquire(t, q, 20*time.Second) }); n != 1 {
@@ -33,15 +35,12 @@ func TestRoundTrips(t *testing.T) {
 	if n := spent(try); n != 2 {
 		t.Errorf("failed try: %d requests, want 2", n)
 	}
-	turn := acquireLater(t, q)
-	if n := spent(func() {
-		eventually(t, "one waits", func() bool {
-			return q.session.current.watching.count() == 1
-		})
-	}); n > 3 {
+	next := acquireLater(t, q)
+	waits := func() { eventually(t, "one waits", func() bool { return q.session.watchCount() == 1 }) }
+	if n := spent(waits); n > 3 {
 		t.Errorf("queue up: %d requests, want 3", n)
 	}
-	if n := spent(func() { release(t, lease); lease = <-turn }); n != 0 {
+	if n := spent(func() { release(t, lease); lease = <-next }); n != 0 {
 		t.Errorf("hand-over to the second: %d requests, want 0", n)
 	}
 	release(t, lease)
@@ -49,9 +48,10 @@ func TestRoundTrips(t *testing.T) {
 
 // One release wakes one waiter: 20 contenders cause 19 events, where a lock that everyone watches causes 190.
 func TestNoHerd(t *testing.T) {
-	host := servers.ZooKeeper(t)
+	t.Parallel()
+	host := Servers.ZooKeeper(t)
 	p := newProxy(t, host)
-	q := NewSequential(dial(t, p.addr()))
+	q := NewSequential(dial(t, p.Addr()))
 	c := raw(t, host)
 	const n = 20
 	lease := acquire(t, q, 20*time.Second)
@@ -59,26 +59,34 @@ func TestNoHerd(t *testing.T) {
 	for range n - 1 {
 		waiting.Go(func() { release(t, acquire(t, q, 20*time.Second)) })
 	}
-	eventually(t, "all wait", func() bool { return mntr(t, host, "zk_watch_count") == n-1 && len(queue(t, c)) == n })
+	watched := func() (sum int) {
+		for _, nodes := range watchersAt(t, host, folderOf(t)) {
+			sum += nodes
+		}
+		return sum
+	}
+	eventually(t, "all wait", func() bool { return watched() == n-1 && len(queue(t, c)) == n })
 	release(t, lease)
 	waiting.Wait()
-	if _, events, _ := p.counts(); events != n-1 {
+	if events := p.events.Load(); events != n-1 {
 		t.Errorf("%d events for %d releases", events, n-1)
 	}
-	if left := mntr(t, host, "zk_watch_count"); left != 0 {
+	if left := watched(); left != 0 {
 		t.Errorf("%d watches left", left)
 	}
 }
 
 // Waits that time out behind one long hold do not pile up watches, neither at the server nor here.
 func TestShortWaitsShareAWatch(t *testing.T) {
-	host := servers.ZooKeeper(t)
+	t.Parallel()
+	host := Servers.ZooKeeper(t)
 	p := newProxy(t, host)
-	q := NewSequential(dial(t, p.addr()))
-	lease := acquire(t, NewSequential(dial(t, host)), 20*time.Second) // past the proxy, which would count the watch that it keeps on itself
+	q := NewSequential(dial(t, p.Addr()))
+	// Past the proxy, which would count the watch that the holder sets on its own node.
+	lease := acquire(t, NewSequential(dial(t, host)), 20*time.Second)
 	// Makes the other lock's folder, and reads the record of fences.
 	release(t, acquire(t, NewEphemeral(q.session), 20*time.Second))
-	before, _, _ := p.counts()
+	before := p.requests()
 	const waits = 20
 	for range waits {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -87,15 +95,15 @@ func TestShortWaitsShareAWatch(t *testing.T) {
 		}
 		cancel()
 	}
-	if after, _, _ := p.counts(); after-before > 3*waits+1 { // create, list and delete, and one watch
+	if after := p.requests(); after-before > 3*waits+1 { // create, list and delete, and one watch
 		t.Errorf("%d requests for %d waits", after-before, waits)
 	}
 	release(t, lease)
-	eventually(t, "no watch left", func() bool { return q.session.current.watching.count() == 0 })
+	eventually(t, "no watch left", func() bool { return q.session.watchCount() == 0 })
 }
 
 func TestThousandsLeaveNothing(t *testing.T) {
-	host := servers.ZooKeeper(t)
+	host := Servers.ZooKeeper(t)
 	q, c := NewSequential(dial(t, host)), raw(t, host)
 	var work sync.WaitGroup
 	for range 8 {
@@ -109,10 +117,115 @@ func TestThousandsLeaveNothing(t *testing.T) {
 	if left := queue(t, c); len(left) != 0 {
 		t.Errorf("nodes left: %v", left)
 	}
-	if left := q.session.debris.list(); len(left) != 0 {
-		t.Errorf("debris left: %v", left)
+	if left := q.session.orphans.list(); len(left) != 0 {
+		t.Errorf("orphans left: %v", left)
 	}
-	if n := mntr(t, host, "zk_watch_count"); n != 0 {
-		t.Errorf("%d watches left", n)
+	if left := watchersAt(t, host, folderOf(t)); len(left) != 0 {
+		t.Errorf("watches left: %v", left)
+	}
+}
+
+// 100 contenders, each a process of its own to the server, and every release comes when all that are left wait again.
+// The herd is 99+98+...+1 wake-ups; the queue needs 99.
+func TestTheHerdIsCounted(t *testing.T) {
+	host := Servers.ZooKeeper(t)
+	const n = 100
+	sessions := make([]*Session, n)
+	for i := range sessions {
+		sessions[i] = open(t, Config{Hosts: []string{host}, SessionTimeout: 30 * time.Second})
+	}
+	for _, row := range []struct {
+		kind kind
+		wake func(waiters int) int // how many of them a release wakes
+		want int
+	}{
+		{sequentialKind(), func(waiters int) int { return min(1, waiters) }, n - 1},
+		{ephemeralKind(), func(waiters int) int { return waiters }, n * (n - 1) / 2},
+	} {
+		t.Run(row.kind.name, func(t *testing.T) {
+			var wakeups atomic.Int64
+			var all sync.WaitGroup
+			defer all.Wait()
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+			defer cancel()
+			counted := lock.Options{OnWake: func() { wakeups.Add(1) }}
+			leases := make(chan *lock.Lease)
+			waiting := func() (sum int) {
+				for _, s := range sessions {
+					sum += s.watchCount()
+				}
+				return sum
+			}
+			for _, s := range sessions {
+				all.Go(func() {
+					lease, err := row.kind.open(s).Acquire(ctx, keyOf(t), counted)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					select {
+					case leases <- lease:
+					case <-ctx.Done():
+					}
+				})
+			}
+			woken := 0
+			for left := n - 1; left >= 0; left-- {
+				var lease *lock.Lease
+				select {
+				case lease = <-leases:
+				case <-time.After(time.Minute):
+					t.Fatalf("nobody got the key, %d are left", left)
+				}
+				waitUntil(t, fmt.Sprintf("all %d wait", left), time.Minute, func() bool {
+					return wakeups.Load() >= int64(woken) && waiting() == left
+				})
+				release(t, lease)
+				woken += row.wake(left)
+			}
+			if got := wakeups.Load(); got != int64(row.want) {
+				t.Errorf("%d wake-ups for %d contenders, want %d", got, n, row.want)
+			}
+		})
+	}
+}
+
+// The promise that Sequential's waiters and Ephemeral's are woken from their server, and not by the clock: a wait
+// that ends by itself is no wake-up.
+func TestAWaitThatEndsIsNoWakeUp(t *testing.T) {
+	t.Parallel()
+	host := Servers.ZooKeeper(t)
+	for _, k := range kinds() {
+		holder := acquire(t, k.open(dial(t, host)), 20*time.Second)
+		var wakeups atomic.Int64
+		counted := lock.Options{OnWake: func() { wakeups.Add(1) }}
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		if _, err := k.open(dial(t, host)).Acquire(ctx, keyOf(t), counted); err == nil || wakeups.Load() != 0 {
+			t.Errorf("%s: %v, %d wake-ups", k.name, err, wakeups.Load())
+		}
+		release(t, holder)
+	}
+}
+
+// The first acquisition of a session costs two reads more; the mark is moved by one write for many transactions.
+func TestTheRecordIsReadOnceInASession(t *testing.T) {
+	host := Servers.ZooKeeper(t)
+	release(t, acquire(t, NewSequential(dial(t, host)), 20*time.Second)) // makes the folder
+	c, p := raw(t, host), newProxy(t, host)
+	q := NewSequential(dial(t, p.Addr()))
+	release(t, acquire(t, q, 20*time.Second))
+	if n := p.requests(); n != 4 {
+		t.Errorf("%d requests for the first acquisition and its release, want 4", n)
+	}
+	before := recordBelow(t, c, rootOf(t)).version
+	for range 200 {
+		release(t, acquire(t, q, 20*time.Second))
+	}
+	if n := p.requests(); n > 4+400+6 {
+		t.Errorf("%d requests for 201 acquisitions and their releases", n)
+	}
+	if after := recordBelow(t, c, rootOf(t)).version; after > before+1 {
+		t.Errorf("the record was written %d times", after-before)
 	}
 }

@@ -1,6 +1,7 @@
 package zklock
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,11 +11,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"example.com/stock/lock"
 )
 
-// Curator's InterProcessMutex and ours on one path exclude each other: together they count in a file and lose nothing. It needs a
-// JDK and Curator's jars (deploy/deps tests), or a folder that has them in $CURATOR_JARS. CI has them.
+// Curator's InterProcessMutex and ours on one path exclude each other: together they count in a file and lose
+// nothing. It needs a JDK and Curator's jars (deploy/deps tests), or a folder that has them in $CURATOR_JARS. CI has
+// them.
 func TestExcludesCurator(t *testing.T) {
 	home := os.Getenv("CURATOR_JARS")
 	if home == "" {
@@ -27,16 +31,16 @@ func TestExcludesCurator(t *testing.T) {
 		}
 		t.Skip("needs a JDK and Curator's jars: apt-get install default-jdk-headless libcurator-recipes-java")
 	}
-	for _, jar := range []string{"zookeeper", "zookeeper-jute", "slf4j-api", "slf4j-nop", "guava", "netty-all", "failureaccess"} {
+	for _, jar := range []string{
+		"zookeeper", "zookeeper-jute", "slf4j-api", "slf4j-nop", "guava", "netty-all", "failureaccess",
+	} {
 		jars = append(jars, filepath.Join("/usr/share/java", jar+".jar"))
 	}
-	host := servers.ZooKeeper(t)
+	host := Servers.ZooKeeper(t)
 	q := []*Sequential{NewSequential(dial(t, host)), NewSequential(dial(t, host))}
 	const threads, rounds = 5, 40
 	file := filepath.Join(t.TempDir(), "count")
-	if err := os.WriteFile(file, []byte("0"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte("0"), 0o600))
 	release(t, acquire(t, q[0], 20*time.Second)) // makes the folder
 	java := exec.CommandContext(t.Context(), "java", "-cp", strings.Join(jars, ":"), "testdata/Contend.java",
 		host, folderOf(t), file, strconv.Itoa(threads), strconv.Itoa(rounds))
@@ -45,7 +49,10 @@ func TestExcludesCurator(t *testing.T) {
 	for i := range threads {
 		ours.Go(func() {
 			// It has to be compiled first, while the other packages test, too.
-			waitUntil(t, "Curator's first turn", 2*time.Minute, func() bool { n, err := count(file); return err == nil && n > 0 })
+			waitUntil(t, "Curator's first count", 2*time.Minute, func() bool {
+				n, err := count(file)
+				return err == nil && n > 0
+			})
 			for range rounds {
 				lease := acquire(t, q[i%len(q)], time.Minute)
 				n, err := count(file)
@@ -75,4 +82,30 @@ func count(file string) (int, error) {
 		return 0, err
 	}
 	return strconv.Atoi(string(text))
+}
+
+// The client library's own lock uses Curator's names, too.
+func TestExcludesOtherClients(t *testing.T) {
+	t.Parallel()
+	host := Servers.ZooKeeper(t)
+	q, c := NewSequential(dial(t, host)), raw(t, host)
+	theirs := zk.NewLock(c, folderOf(t), everyone())
+	must(t, theirs.Lock())
+	if _, err := q.Acquire(t.Context(), keyOf(t), lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrHeld) {
+		t.Error(err)
+	}
+	next := acquireLater(t, q)
+	eventually(t, "we wait", func() bool { return len(queue(t, c)) == 2 })
+	must(t, theirs.Unlock())
+	ours := <-next
+	locked := make(chan error, 1)
+	go func() { locked <- theirs.Lock() }()
+	eventually(t, "they wait", func() bool { return len(queue(t, c)) == 2 })
+	release(t, ours)
+	if err := <-locked; err != nil {
+		t.Error(err)
+	}
+	if err := theirs.Unlock(); err != nil {
+		t.Error(err)
+	}
 }

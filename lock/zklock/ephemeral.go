@@ -4,50 +4,57 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/google/uuid"
 
 	"example.com/stock/lock"
 )
 
-// Ephemeral is the plainest lock of ZooKeeper, and the herd: one ephemeral node, and everybody who waits watches it.
+// Ephemeral is the plainest lock of ZooKeeper, and the one with the herd effect: one ephemeral node, and every waiter
+// watches it.
 //
-// The algorithm is the one that ZooKeeper's recipes lead away from ("herd effect", https://zookeeper.apache.org/doc/current/recipes.html):
+// The algorithm is the one that ZooKeeper's recipes lead away from ("herd effect",
+// https://zookeeper.apache.org/doc/current/recipes.html):
 //
 //  1. Create the ephemeral node of the key. Whoever creates it holds the lock.
-//  2. If it exists, watch it. When it has gone, go back to 1, with everybody else who waits.
+//  2. If it exists, watch it. When it has gone, go back to 1, with all the other waiters.
 //  3. To release, delete the node. It also goes with the session, if the holder crashes.
 //
-// Round trips, uncontended: 1 to acquire and 1 to release, each one transaction. Contended: 2 to begin to wait (create, watch), 1 to
-// release. Then each of the W who wait is woken and tries to create the node: W creates, of which one succeeds. Those that fail
-// are transactions of the whole ensemble like the others. The W-1 losers watch again. Until all n have been served that is
-// n(n+1)/2 wake-ups for n waiters, and as many creates, where Sequential takes n wake-ups; see lock.OnWake, which counts them. Only the waiters of
-// one process share: ZooKeeper sends one event for a node to a connection, and they set at least one watch, at most one each.
-// A first use of a key makes its folder, for 2 more; the first in a session reads the record of fences, for 2.
+// Round trips, uncontended: 1 to acquire and 1 to release, each one transaction. Contended: 2 to begin to wait (create,
+// watch), 1 to release. Then each of the W waiters is woken and tries to create the node: W creates, of which one
+// succeeds. Those that fail are transactions of the whole ensemble like the others. The W-1 losers watch again. Until n
+// waiters have been served that is n(n+1)/2 wake-ups, and as many creates, where Sequential takes n wake-ups; see
+// Options.OnWake, which counts them. Only the waiters of one process share: ZooKeeper sends one event for a node to a
+// connection, and they set at least one watch, at most one each. A first use of a key makes its folder, for 2 more; the
+// first in a session reads the record of fences, for 2.
 //
 // A try (Options.TryOnce) that fails costs one read and writes nothing; one that succeeds costs one read more.
 //
-// Promised: as Sequential, but not the order of arrival. Who waits may be passed by any number of others, and wait for as long as there are
-// some: bound the wait. The fence is as there; see scale.
+// Promised: as Sequential, but not the order of arrival. A waiter may be passed by any number of others, and wait for
+// as long as there are some: bound the wait. The fence is as there; see fenceRecord.
 //
-// The folder of a key is that of Sequential with "%ephemeral" behind its name, which no key is mapped to. So the two neither
-// exclude nor disturb each other on the same key, and no node of this lock stands in the queue of Curator's InterProcessMutex, which counts every
-// child of its path.
+// The folder of a key is that of Sequential with "%ephemeral" behind its name, which no key is mapped to. So the two
+// neither exclude nor disturb each other on the same key, and no node of this lock stands in the queue of Curator's
+// InterProcessMutex, which counts every child of its path.
 //
-// Why a folder, for one node? Its version tells one holder's node from the next one's, which has the same path: see lockNode.
+// Why a folder, for one node? Its version tells one holder's node from the next one's, which has the same path: see
+// ephemeral.
 type Ephemeral struct {
 	session *Session
 }
 
-// NewEphemeral makes an Ephemeral of a Session, which may serve others too.
+// NewEphemeral makes an Ephemeral of a Session, which may serve other locks too.
 func NewEphemeral(s *Session) *Ephemeral { return &Ephemeral{s} }
 
-// herdFolder cannot be the end of an escaped key: it is no %XX.
-const herdFolder = "%ephemeral"
+// ephemeralSuffix cannot be the end of an escaped key: it is no %XX.
+const ephemeralSuffix = "%ephemeral"
 
 func (e *Ephemeral) folder(key string) (string, error) {
 	dir, err := e.session.folder(key)
-	return dir + herdFolder, err
+	return dir + ephemeralSuffix, err
 }
 
 // Acquire waits for key until ctx ends; see lock.Locker and Sequential.Acquire.
@@ -56,76 +63,162 @@ func (e *Ephemeral) Acquire(ctx context.Context, key string, o lock.Options) (*l
 	if err != nil {
 		return nil, err
 	}
-	return e.session.acquire(ctx, raced{}, key, dir, o)
+	return e.session.acquire(ctx, ephemeral{}, key, dir, o)
 }
 
-// raced is the rule of Ephemeral.
-type raced struct{ lockNode }
+// ephemeral is the recipe of Ephemeral: one node, of the same name for every holder. Its data, "guid owner", says whose
+// it is. Its numbers are those of the algorithm there.
+//
+// Such a node cannot be deleted by its path alone. Its holder may have been evicted, or have expired, and by the time
+// that the request arrives the node may be the next one's. Its own version does not help, because every node begins at
+// 0. So the transaction that creates the node also writes to the folder, nothing: the version of the folder counts the
+// holders. The transaction that deletes the node does so only if nobody has acquired since.
+//
+// The version begins again if the server removes the folder, empty for a minute. That can deceive only a holder that
+// was evicted, has not learned of it, and has had as many successors in a new folder as it had predecessors in the
+// old one.
+type ephemeral struct{}
 
-// errNoLock is for a node that no session owns, where the lock would be: nobody would ever release it.
-var errNoLock = errors.New("the lock's place is taken by a node that is not ephemeral")
+// ephemeralName is the name of the node in its folder.
+const ephemeralName = "lock"
 
 // take tries to create the node every time that it has gone.
-func (r raced) take(ctx context.Context, t *turn) (node, error) {
+func (r ephemeral) take(ctx context.Context, a *attempt) (node, error) {
 	for {
-		if t.options.TryOnce {
-			if err := r.peek(ctx, t); err != nil {
+		if a.options.TryOnce {
+			if err := r.peek(ctx, a); err != nil {
 				return node{}, err
 			}
 		}
-		own, err := t.g.enter(ctx, r, t)
+		own, err := a.create(ctx) // 1
 		if !errors.Is(err, zk.ErrNodeExists) {
 			return own, err
 		}
-		if t.options.TryOnce {
+		if a.options.TryOnce {
 			continue // the next look tells who was quicker
 		}
-		if err := r.wait(ctx, t); err != nil {
+		if err := r.wait(ctx, a); err != nil {
 			return node{}, err
 		}
 	}
 }
 
-// peek is for a try: if the key is held it says so, for the price of reading.
-func (r raced) peek(ctx context.Context, t *turn) error {
-	holder, err := r.holder(ctx, t.g, t.dir)
+// wait waits until something happens to the node. If that has already happened it returns at once.
+func (ephemeral) wait(ctx context.Context, a *attempt) error {
+	reconnected := a.g.reconnection()
+	a.held, a.holder = true, ""
+	held, err := a.g.watch(ctx, a.dir+"/"+ephemeralName) // 2
 	switch {
-	case errors.Is(err, zk.ErrNoNode):
-		return nil
 	case err != nil:
-		return err
-	default:
-		return &lock.HeldError{Key: t.key, Holder: holder.Who}
-	}
-}
-
-// wait waits until something happens to the node. That may have been before: then it returns at once.
-func (r raced) wait(ctx context.Context, t *turn) error {
-	t.g.s.mu.Lock()
-	relinked := t.g.relinked
-	t.g.s.mu.Unlock()
-	t.held, t.holder = true, ""
-	held, err := t.g.watch(ctx, t.dir+"/"+lockNodeName)
-	switch {
-	case errors.Is(err, zk.ErrNoNode):
-		return nil
-	case err != nil:
-		return err
+		return unlessGone(err)
 	case held.persistent:
-		t.g.leave(held)
+		a.g.leave(held)
 		return fmt.Errorf("%w: %s", errNoLock, held.path)
 	}
-	_, t.holder = signature(held.data)
-	select {
-	case <-held.events:
-		t.options.Woken()
-		t.g.forget(held)
-		return nil
-	case <-relinked: // see turn.wait
-		t.g.leave(held)
-		return nil
-	case <-ctx.Done():
-		t.g.leave(held)
-		return context.Cause(ctx)
+	_, a.holder = parseData(held.data)
+	_, err = a.g.await(ctx, held, reconnected, a.options.Woken)
+	return err
+}
+
+// peek is for a try: it returns an error if the key is held, for the price of reading.
+func (r ephemeral) peek(ctx context.Context, a *attempt) error {
+	holder, err := r.holder(ctx, a.g, a.dir)
+	if err != nil {
+		return unlessGone(err)
 	}
+	return &lock.HeldError{Key: a.key, Holder: holder.Who}
+}
+
+// holder returns the contender that has the key, without its fence, for one read.
+func (ephemeral) holder(ctx context.Context, g *generation, dir string) (Contender, error) {
+	path := dir + "/" + ephemeralName
+	data, stat, err := g.get(ctx, path)
+	if err == nil && stat.EphemeralOwner == 0 {
+		err = fmt.Errorf("%w: %s", errNoLock, path)
+	}
+	if err != nil {
+		return Contender{}, err
+	}
+	_, owner := parseData(data)
+	return Contender{Who: owner, Node: path, Since: time.UnixMilli(stat.Ctime), czxid: stat.Czxid}, nil
+}
+
+// create fails with zk.ErrNodeExists if the key is held.
+func (ephemeral) create(g *generation, r *fenceRecord, dir, guid, owner string) (node, error) {
+	done, err := g.conn.Multi(
+		&zk.CreateRequest{
+			Path: dir + "/" + ephemeralName, Data: []byte(guid + " " + owner), Acl: everyone(), Flags: zk.FlagEphemeral,
+		},
+		&zk.SetDataRequest{Path: dir, Version: -1},
+		r.unchanged(),
+	)
+	if err != nil {
+		return node{}, changedOr(done, 2, err)
+	}
+	folder := done[1].Stat
+	return node{
+		dir: dir, name: ephemeralName, guid: guid, czxid: folder.Mzxid, clock: folder.Mtime,
+		version: folder.Version, versionFrom: g,
+	}, nil
+}
+
+// find finds the node if it is the one with guid.
+func (r ephemeral) find(ctx context.Context, g *generation, dir, guid string) (node, error) {
+	n, err := r.look(ctx, g, dir)
+	if err == nil && n.guid != guid {
+		err = zk.ErrNoNode
+	}
+	return n, err
+}
+
+// look finds the node of whoever holds the key. It reads the folder first and then the node: if both have changed in
+// between, the version is too old to delete with.
+func (ephemeral) look(ctx context.Context, g *generation, dir string) (node, error) {
+	folder, err := g.stat(ctx, dir)
+	if err != nil {
+		return node{}, err
+	}
+	data, stat, err := g.get(ctx, dir+"/"+ephemeralName)
+	if err != nil {
+		return node{}, err
+	}
+	guid, _ := parseData(data)
+	return node{
+		dir: dir, name: ephemeralName, guid: guid, czxid: stat.Czxid, clock: stat.Ctime, session: stat.EphemeralOwner,
+		version: folder.Version, versionFrom: g,
+	}, nil
+}
+
+// delete is step 3, for one round trip. It takes two more, for find, if the version was told to an earlier generation
+// or is not the folder's any more.
+func (r ephemeral) delete(ctx context.Context, g *generation, n node) error {
+	for range tries {
+		if n.versionFrom != g {
+			found, err := ask(ctx, g, 0, func() (node, error) { return r.find(ctx, g, n.dir, n.guid) }, nil)
+			if err != nil {
+				return unlessGone(err)
+			}
+			n = found
+		}
+		_, err := ask(ctx, g, 0, func() ([]zk.MultiResponse, error) {
+			return g.conn.Multi(
+				&zk.CheckVersionRequest{Path: n.dir, Version: n.version},
+				&zk.DeleteRequest{Path: n.path(), Version: -1},
+			)
+		}, nil)
+		if !errors.Is(err, zk.ErrBadVersion) {
+			return unlessGone(err)
+		}
+		n.versionFrom = nil // another has the key, or an operator wrote to the folder
+	}
+	return zk.ErrBadVersion
+}
+
+// parseData reads what create wrote into the node. Data of another program has no guid; all of it counts as the owner.
+func parseData(data []byte) (guid, owner string) {
+	guid, owner, found := strings.Cut(string(data), " ")
+	if !found || uuid.Validate(guid) != nil {
+		return "", string(data)
+	}
+	return guid, owner
 }

@@ -2,8 +2,6 @@ package zklock
 
 import (
 	"context"
-	"errors"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -13,20 +11,18 @@ import (
 	"example.com/stock/lock"
 )
 
-func herdNode(t testing.TB) string { return herdFolderOf(t) + "/" + lockNodeName }
+func herdNode(t testing.TB) string { return ephemeralFolderOf(t) + "/" + ephemeralName }
 
 // stands is whether the node of the key is there.
 func stands(t testing.TB, c *zk.Conn) bool {
 	t.Helper()
 	exists, _, err := c.Exists(herdNode(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return exists
 }
 
 func TestTheHerdExcludes(t *testing.T) {
-	host := servers.ZooKeeper(t)
+	host := Servers.ZooKeeper(t)
 	lockers := make([]lock.Locker, 5)
 	for i := range lockers {
 		lockers[i] = NewEphemeral(dial(t, host))
@@ -44,7 +40,8 @@ func TestTheHerdExcludes(t *testing.T) {
 }
 
 func TestTheHerdsFenceComesFromTheCzxid(t *testing.T) {
-	host := servers.ZooKeeper(t)
+	t.Parallel()
+	host := Servers.ZooKeeper(t)
 	e, c := NewEphemeral(dial(t, host)), raw(t, host)
 	var before lock.Fence
 	for range 3 {
@@ -55,15 +52,15 @@ func TestTheHerdsFenceComesFromTheCzxid(t *testing.T) {
 		}
 		before = lease.Fence()
 		release(t, lease)
-		if err := c.Delete(herdFolderOf(t), -1); err != nil { // as the server does with an empty container; its version begins again
-			t.Fatal(err)
-		}
+		// As the server does with an empty container. Its version begins again.
+		must(t, c.Delete(ephemeralFolderOf(t), -1))
 	}
 }
 
 // A holder whose node was taken away, in whatever way, does not delete the next one's, which has the same path.
 func TestReleaseLeavesTheNextHoldersNode(t *testing.T) {
-	host := servers.ZooKeeper(t)
+	t.Parallel()
+	host := Servers.ZooKeeper(t)
 	e, other, c := NewEphemeral(dial(t, host)), NewEphemeral(dial(t, host)), raw(t, host)
 	for how, evict := range map[string]func(*testing.T) error{
 		"evicted":         func(t *testing.T) error { _, err := other.Evict(t.Context(), keyOf(t)); return err },
@@ -85,15 +82,15 @@ func TestReleaseLeavesTheNextHoldersNode(t *testing.T) {
 	}
 	t.Run("its session is another by now", func(t *testing.T) {
 		p := newProxy(t, host)
-		s := dial(t, p.addr())
+		s := dial(t, p.Addr())
 		old := acquire(t, NewEphemeral(s), 20*time.Second)
 		p.closeSession(t)
 		next := acquire(t, other, 20*time.Second)
 		eventually(t, "told", func() bool { return old.Err() != nil })
-		eventually(t, "connected again", func() bool { return s.State() == Connected })
+		connected(t, s)
 		_ = old.Release()
-		if !stands(t, c) || len(s.debris.list()) != 0 {
-			t.Errorf("the next holder's node stands: %v; debris: %v", stands(t, c), s.debris.list())
+		if !stands(t, c) || len(s.orphans.list()) != 0 {
+			t.Errorf("the next holder's node stands: %v; debris: %v", stands(t, c), s.orphans.list())
 		}
 		release(t, next)
 	})
@@ -101,10 +98,11 @@ func TestReleaseLeavesTheNextHoldersNode(t *testing.T) {
 
 // What an operator writes to the folder does not keep a holder from giving the lock back.
 func TestReleaseAfterTheFolderWasWrittenTo(t *testing.T) {
-	host := servers.ZooKeeper(t)
+	t.Parallel()
+	host := Servers.ZooKeeper(t)
 	e, c := NewEphemeral(dial(t, host)), raw(t, host)
 	lease := acquire(t, e, 20*time.Second)
-	if _, err := c.Set(herdFolderOf(t), []byte("a note"), -1); err != nil {
+	if _, err := c.Set(ephemeralFolderOf(t), []byte("a note"), -1); err != nil {
 		t.Fatal(err)
 	}
 	release(t, lease)
@@ -115,7 +113,8 @@ func TestReleaseAfterTheFolderWasWrittenTo(t *testing.T) {
 
 // A node that another made by hand, and that no session will take away, is told of, and can be evicted.
 func TestALockNodeThatNobodyOwns(t *testing.T) {
-	host := servers.ZooKeeper(t)
+	t.Parallel()
+	host := Servers.ZooKeeper(t)
 	e, c := NewEphemeral(dial(t, host)), raw(t, host)
 	release(t, acquire(t, e, 20*time.Second)) // makes the folder
 	_, err := c.Create(herdNode(t), []byte("mine"), 0, everyone())
@@ -134,7 +133,8 @@ func TestALockNodeThatNobodyOwns(t *testing.T) {
 
 // The herd's waiters that give up leave no watch behind that would be set again and again.
 func TestTheHerdSharesAWatchInAProcess(t *testing.T) {
-	host := servers.ZooKeeper(t)
+	t.Parallel()
+	host := Servers.ZooKeeper(t)
 	s := dial(t, host)
 	e, other := NewEphemeral(s), NewEphemeral(dial(t, host))
 	holder := acquire(t, other, 20*time.Second)
@@ -145,7 +145,7 @@ func TestTheHerdSharesAWatchInAProcess(t *testing.T) {
 		}
 		cancel()
 	}
-	if n := s.watchesNow(); n > 1 {
+	if n := s.watchCount(); n > 1 {
 		t.Errorf("%d watches", n)
 	}
 	var turns sync.WaitGroup
@@ -154,14 +154,5 @@ func TestTheHerdSharesAWatchInAProcess(t *testing.T) {
 	}
 	release(t, holder)
 	turns.Wait()
-	eventually(t, "no watch left", func() bool { return s.watchesNow() == 0 })
-}
-
-// namesTheFix checks the answer that a fault of the ensemble's contents gets.
-func namesTheFix(t *testing.T, what string, err, cause error, fix string) {
-	t.Helper()
-	var down *lock.DownError
-	if !errors.As(err, &down) || !errors.Is(err, cause) || errors.Is(err, lock.ErrHeld) || !strings.Contains(down.Reason, fix) {
-		t.Errorf("%s: %v, want a DownError that says %q, because of %v", what, err, fix, cause)
-	}
+	eventually(t, "no watch left", func() bool { return s.watchCount() == 0 })
 }

@@ -8,14 +8,80 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"example.com/stock/lock"
 )
 
+var (
+	_ lock.Inspector = (*Sequential)(nil)
+	_ lock.Evictor   = (*Sequential)(nil)
+	_ lock.Lister    = (*Sequential)(nil)
+
+	_ lock.Inspector = (*Ephemeral)(nil)
+	_ lock.Evictor   = (*Ephemeral)(nil)
+	_ lock.Lister    = (*Ephemeral)(nil)
+)
+
+// A Contender holds a key or waits for it.
+type Contender struct {
+	Who   string     // Options.Owner of its Acquire; Curator writes an address
+	Node  string     // path of its node; deleting that puts it out of the queue
+	Since time.Time  // when it came, by the server's clock
+	Fence lock.Fence // that it has, or will have; none if it has just come, or is no lock of this package
+
+	czxid int64
+}
+
+// Contenders lists the holder of key and the waiters, in the order in which they will have it. It costs one round
+// trip for the list and one for each node, in parallel, and perhaps one for their fences. Contenders that leave
+// meanwhile are left out. The error matches lock.ErrDown if the server did not answer.
+func (q *Sequential) Contenders(ctx context.Context, key string) ([]Contender, error) {
+	dir, err := q.session.folder(key)
+	if err != nil {
+		return nil, err
+	}
+	list := func(ctx context.Context, g *generation) ([]Contender, error) {
+		all, err := g.contenders(ctx, dir)
+		if err == nil {
+			err = g.fillFences(ctx, all)
+		}
+		return all, err
+	}
+	return inquire(ctx, q.session, fmt.Sprintf("list contenders of lock %q", key), list)
+}
+
+// contenders returns the contenders without their fences.
+func (g *generation) contenders(ctx context.Context, dir string) ([]Contender, error) {
+	names, err := g.children(ctx, dir)
+	if err != nil {
+		return nil, unlessGone(err)
+	}
+	queue := parseQueue(names)
+	all, errs := make([]Contender, len(queue)), make([]error, len(queue))
+	var reads sync.WaitGroup
+	for i, n := range queue {
+		reads.Go(func() { all[i], errs[i] = g.contender(ctx, dir+"/"+n.name) })
+	}
+	reads.Wait()
+	return slices.DeleteFunc(all, func(c Contender) bool { return c.Node == "" }), errors.Join(errs...)
+}
+
+// contender returns the contender that made a node, without its fence, or the zero value if the node has gone.
+func (g *generation) contender(ctx context.Context, path string) (Contender, error) {
+	data, stat, err := g.get(ctx, path)
+	if err != nil {
+		return Contender{}, unlessGone(err)
+	}
+	return Contender{Who: string(data), Node: path, Since: time.UnixMilli(stat.Ctime), czxid: stat.Czxid}, nil
+}
+
 // inquire asks the server for something that is to be shown. Its error matches lock.ErrDown if there is no answer.
-func inquire[T any](ctx context.Context, s *Session, doing string, question func(context.Context, *generation) (T, error)) (T, error) {
+func inquire[T any](
+	ctx context.Context, s *Session, doing string, question func(context.Context, *generation) (T, error),
+) (T, error) {
 	var none T
 	g, err := s.usable(ctx)
 	if err != nil {
@@ -30,8 +96,9 @@ func inquire[T any](ctx context.Context, s *Session, doing string, question func
 	return answer, nil
 }
 
-// Inspect tells the holder and the waiters in order, at the price of Contenders. Since is when each queued up, by the server's clock, also of
-// the holder: ZooKeeper does not note when its turn came. A session has no known remainder: it lasts as long as its process.
+// Inspect returns the holder and the waiters in order, at the price of Contenders. Since is when each queued up, by
+// the server's clock. That is true of the holder, too: ZooKeeper does not note when it got the lock. The remaining
+// time of a session is not known: it lasts as long as its process.
 func (q *Sequential) Inspect(ctx context.Context, key string) (lock.State, error) {
 	s := lock.State{Scope: lock.Cluster}
 	all, err := q.Contenders(ctx, key)
@@ -45,62 +112,67 @@ func (q *Sequential) Inspect(ctx context.Context, key string) (lock.State, error
 	return s, err
 }
 
-// Inspect tells the holder, for one read, and perhaps one for its fence. Waiters leave no trace at the server but a watch, which has no name; and none of them is next.
+// Inspect returns the holder, for one read, and perhaps one for its fence. Waiters leave no trace at the server but a
+// watch, which has no name, and none of them is next.
 func (e *Ephemeral) Inspect(ctx context.Context, key string) (lock.State, error) {
 	s := lock.State{Scope: lock.Cluster}
 	dir, err := e.folder(key)
 	if err != nil {
 		return s, err
 	}
-	c, err := inquire(ctx, e.session, fmt.Sprintf("inspect lock %q", key), func(ctx context.Context, g *generation) (Contender, error) {
-		c, err := lockNode{}.holder(ctx, g, dir)
+	read := func(ctx context.Context, g *generation) (Contender, error) {
+		holder, err := ephemeral{}.holder(ctx, g, dir)
 		if err != nil {
 			return Contender{}, unlessGone(err)
 		}
-		one := []Contender{c}
-		err = g.fences(ctx, one)
+		one := []Contender{holder}
+		err = g.fillFences(ctx, one)
 		return one[0], err
-	})
+	}
+	c, err := inquire(ctx, e.session, fmt.Sprintf("inspect lock %q", key), read)
 	if err == nil && c.Node != "" {
 		s.Holder = &lock.Contender{Who: c.Who, Since: c.Since, Fence: c.Fence}
 	}
 	return s, err
 }
 
-// Evict deletes the node of the holder, and so lets the next one in. The holder, if it is one of this package, learns of it within beatEvery
-// (see mind); Curator's does not look. The fence lies between that of the node that was deleted and the next one's.
+// Evict deletes the node of the holder, and so lets the next waiter in. A holder of this package learns of it within
+// heartbeatInterval (see watchHolder); Curator's does not look. The fence lies between that of the node that was
+// deleted and the next one's.
 //
-// Round trips: those of Contenders and one more; for a free key those of a lease that is acquired and released, for its fence.
+// Round trips: those of Contenders and one more; for a free key those of a lease that is acquired and released, for its
+// fence.
 func (q *Sequential) Evict(ctx context.Context, key string) (lock.Fence, error) {
 	dir, err := q.session.folder(key)
 	if err != nil {
 		return lock.NoFence, err
 	}
-	return q.session.evict(ctx, q, key, nodeInQueue{}, func(ctx context.Context, g *generation) (node, error) {
+	return q.session.evict(ctx, q, key, sequential{}, func(ctx context.Context, g *generation) (node, error) {
 		all, err := g.contenders(ctx, dir)
 		if err != nil || len(all) == 0 {
 			return node{}, err
 		}
 		first := all[0]
-		return node{dir: dir, name: strings.TrimPrefix(first.Node, dir+"/"), czxid: first.czxid, clock: first.Since.UnixMilli()}, nil
+		name := strings.TrimPrefix(first.Node, dir+"/")
+		return node{dir: dir, name: name, czxid: first.czxid, clock: first.Since.UnixMilli()}, nil
 	})
 }
 
-// Evict deletes the node of the holder; see Sequential.Evict. All who wait then race for it. It takes 3 round trips; for a free key as there.
-// It also deletes a node that no lock made, and for which everybody would wait for ever.
+// Evict deletes the node of the holder; see Sequential.Evict. All waiters then race for it. It takes 3 round trips; for
+// a free key as there. It also deletes a node that no lock made, for which everybody would wait for ever.
 func (e *Ephemeral) Evict(ctx context.Context, key string) (lock.Fence, error) {
 	dir, err := e.folder(key)
 	if err != nil {
 		return lock.NoFence, err
 	}
-	return e.session.evict(ctx, e, key, lockNode{}, func(ctx context.Context, g *generation) (node, error) {
-		n, err := lockNode{}.look(ctx, g, dir)
+	return e.session.evict(ctx, e, key, ephemeral{}, func(ctx context.Context, g *generation) (node, error) {
+		n, err := ephemeral{}.look(ctx, g, dir)
 		return n, unlessGone(err)
 	})
 }
 
-// evict deletes the node of the holder whom look finds. If that has gone meanwhile, its holder gave the lock back.
-func (s *Session) evict(ctx context.Context, l lock.Locker, key string, f form,
+// evict deletes the node of the holder that look finds. If that has gone meanwhile, its holder gave the lock back.
+func (s *Session) evict(ctx context.Context, l lock.Locker, key string, r recipe,
 	look func(context.Context, *generation) (node, error),
 ) (lock.Fence, error) {
 	doing := fmt.Sprintf("evict the holder of lock %q", key)
@@ -110,11 +182,11 @@ func (s *Session) evict(ctx context.Context, l lock.Locker, key string, f form,
 			if err != nil || n.name == "" {
 				return lock.NoFence, err
 			}
-			fence, err := g.passed(ctx, n.czxid, n.clock)
+			fence, err := g.fenceAfter(ctx, n.czxid, n.clock)
 			if err != nil {
 				return lock.NoFence, err
 			}
-			return fence, f.delete(ctx, g, n)
+			return fence, r.delete(ctx, g, n)
 		})
 		if err != nil || evicted != lock.NoFence {
 			return evicted, err
@@ -130,33 +202,35 @@ func (s *Session) evict(ctx context.Context, l lock.Locker, key string, f form,
 	return lock.NoFence, fmt.Errorf("%s: %w, and free again, too fast to be evicted", doing, lock.ErrHeld)
 }
 
-// listers is how many folders Keys reads at the same time.
-const listers = 32
+// readsAtOnce is how many folders Keys reads at the same time.
+const readsAtOnce = 32
 
-// Keys lists the folders under Root that have a contender, one round trip each. Empty ones stay for a minute or so.
+// Keys lists the folders under Root that have a contender, one round trip each. Empty folders stay for a minute or so.
 func (q *Sequential) Keys(ctx context.Context) ([]string, error) {
 	return q.session.keys(ctx, "", func(ctx context.Context, g *generation, dir string) (bool, error) {
 		names, err := g.children(ctx, dir)
-		return len(contenders(names)) > 0, err
+		return len(parseQueue(names)) > 0, err
 	})
 }
 
 // Keys lists the folders of Root that hold a lock; see Sequential.Keys.
 func (e *Ephemeral) Keys(ctx context.Context) ([]string, error) {
-	return e.session.keys(ctx, herdFolder, func(ctx context.Context, g *generation, dir string) (bool, error) {
-		_, _, err := g.get(ctx, dir+"/"+lockNodeName)
+	return e.session.keys(ctx, ephemeralSuffix, func(ctx context.Context, g *generation, dir string) (bool, error) {
+		_, _, err := g.get(ctx, dir+"/"+ephemeralName)
 		return err == nil, err
 	})
 }
 
-func (s *Session) keys(ctx context.Context, suffix string, held func(context.Context, *generation, string) (bool, error)) ([]string, error) {
+func (s *Session) keys(
+	ctx context.Context, suffix string, held func(context.Context, *generation, string) (bool, error),
+) ([]string, error) {
 	return inquire(ctx, s, "list locks", func(ctx context.Context, g *generation) ([]string, error) {
 		folders, err := g.children(ctx, max(s.config.Root, "/"))
 		if err != nil {
 			return nil, unlessGone(err)
 		}
 		var reads sync.WaitGroup
-		turn := make(chan struct{}, listers)
+		places := make(chan struct{}, readsAtOnce)
 		keys, errs := make([]string, len(folders)), make([]error, len(folders))
 		for i, folder := range folders {
 			name, ours := strings.CutSuffix(folder, suffix)
@@ -164,9 +238,9 @@ func (s *Session) keys(ctx context.Context, suffix string, held func(context.Con
 			if !ours || err != nil {
 				continue // not made by escape, or not for this lock
 			}
-			turn <- struct{}{}
+			places <- struct{}{}
 			reads.Go(func() {
-				defer func() { <-turn }()
+				defer func() { <-places }()
 				found, err := held(ctx, g, s.config.Root+"/"+folder)
 				if err != nil && !errors.Is(err, zk.ErrNoNode) {
 					errs[i] = err
@@ -181,13 +255,3 @@ func (s *Session) keys(ctx context.Context, suffix string, held func(context.Con
 		return keys, errors.Join(errs...)
 	})
 }
-
-var (
-	_ lock.Inspector = (*Sequential)(nil)
-	_ lock.Evictor   = (*Sequential)(nil)
-	_ lock.Lister    = (*Sequential)(nil)
-
-	_ lock.Inspector = (*Ephemeral)(nil)
-	_ lock.Evictor   = (*Ephemeral)(nil)
-	_ lock.Lister    = (*Ephemeral)(nil)
-)

@@ -15,24 +15,21 @@ import (
 func inspect(t *testing.T, l lock.Locker, key string) lock.State {
 	t.Helper()
 	s, err := lock.Inspect(t.Context(), l, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s
 }
 
-// The standing is the order in which the contenders, of two sessions, then have the key.
+// The order of the contenders is the order in which the contenders, of two sessions, then have the key.
 func TestInspectTellsEverybodyInOrder(t *testing.T) {
-	host := servers.ZooKeeper(t)
+	t.Parallel()
+	host := Servers.ZooKeeper(t)
 	one, two := NewSequential(dial(t, host)), NewSequential(dial(t, host))
 	if s := inspect(t, one, keyOf(t)); s.Holder != nil || s.Waiters != nil || s.Scope != lock.Cluster {
 		t.Errorf("a key that was never used: %+v", s)
 	}
 	began := time.Now()
 	holder, err := one.Acquire(t.Context(), keyOf(t), lock.Options{Owner: "app-1/first"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var mu sync.Mutex
 	var served []string
 	var all sync.WaitGroup
@@ -71,21 +68,14 @@ func TestInspectTellsEverybodyInOrder(t *testing.T) {
 
 // The evicted holder is told, the next one is in, and the fence lies between the two.
 func TestEvict(t *testing.T) {
-	host := servers.ZooKeeper(t)
+	t.Parallel()
+	host := Servers.ZooKeeper(t)
 	one, two := NewSequential(dial(t, host)), NewSequential(dial(t, host))
 	evicted := acquire(t, one, 20*time.Second)
-	next := make(chan *lock.Lease, 1)
-	go func() {
-		defer close(next)
-		if lease, err := two.Acquire(t.Context(), keyOf(t), lock.Options{}); err == nil {
-			next <- lease
-		}
-	}()
+	next := acquireLater(t, two)
 	eventually(t, "one waits", func() bool { return len(inspect(t, two, keyOf(t)).Waiters) == 1 })
 	fence, err := two.Evict(t.Context(), keyOf(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	lease := <-next
 	if lease == nil {
 		t.Fatal("the next one is not in")
@@ -94,11 +84,7 @@ func TestEvict(t *testing.T) {
 	if last >= fence || fence > lease.Fence() {
 		t.Errorf("evicted up to %d, fence %d, next %d", last, fence, lease.Fence())
 	}
-	select {
-	case <-evicted.Done():
-	case <-time.After(15 * time.Second):
-		t.Fatal("the evicted holder was not told")
-	}
+	lost(t, evicted)
 	if err := evicted.Err(); !errors.Is(err, lock.ErrLost) || !errors.Is(err, lock.ErrTaken) {
 		t.Errorf("the evicted holder was told %v", err)
 	}
@@ -108,24 +94,21 @@ func TestEvict(t *testing.T) {
 	release(t, lease)
 }
 
-// The one who is evicted after it was told the second time, too: the watch is renewed on every new connection.
+// A holder that is evicted after a reconnect is told, too: the watch is set again on every new connection.
 func TestEvictAfterAReconnect(t *testing.T) {
-	host := servers.ZooKeeper(t)
+	t.Parallel()
+	host := Servers.ZooKeeper(t)
 	s := dial(t, host)
 	q, other := NewSequential(s), NewSequential(dial(t, host))
 	lease := acquire(t, q, 20*time.Second)
-	<-time.After(beatEvery + 200*time.Millisecond) // so that the watch is set; if it is not yet, the test passes by another way
-	before := s.linkNow()
+	eventually(t, "it watches its own node", func() bool { return watchersAt(t, host, folderOf(t))[s.id()] == 1 })
+	before := s.currentLink()
 	before.Close()
-	eventually(t, "another connection", func() bool { return s.linkNow() != before && s.State() == Connected })
+	eventually(t, "another connection", func() bool { return s.currentLink() != before && s.State() == Connected })
 	if _, err := other.Evict(t.Context(), keyOf(t)); err != nil {
 		t.Fatal(err)
 	}
-	select {
-	case <-lease.Done():
-	case <-time.After(15 * time.Second):
-		t.Fatal("the evicted holder was not told")
-	}
+	lost(t, lease)
 	if err := lease.Err(); !errors.Is(err, lock.ErrTaken) {
 		t.Errorf("told %v", err)
 	}
@@ -133,16 +116,15 @@ func TestEvictAfterAReconnect(t *testing.T) {
 }
 
 func TestEvictFromAFreeKey(t *testing.T) {
-	host := servers.ZooKeeper(t)
+	t.Parallel()
+	host := Servers.ZooKeeper(t)
 	q := NewSequential(dial(t, host))
 	before := acquire(t, q, 20*time.Second)
 	release(t, before)
 	fence, err := q.Evict(t.Context(), keyOf(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	after := acquire(t, q, 20*time.Second)
-	if before.Fence()+span-1 >= fence || fence >= after.Fence() {
+	if before.Fence()+fenceRange-1 >= fence || fence >= after.Fence() {
 		t.Errorf("before %d, fence %d, after %d: they must grow", before.Fence(), fence, after.Fence())
 	}
 	release(t, after)
@@ -152,21 +134,18 @@ func TestEvictFromAFreeKey(t *testing.T) {
 }
 
 func TestKeysListsWhatIsHeld(t *testing.T) {
-	host := servers.ZooKeeper(t)
+	t.Parallel()
+	host := Servers.ZooKeeper(t)
 	q := NewSequential(dial(t, host))
 	want := []string{t.Name() + "/日本 %41", t.Name() + "-.."}
 	for _, key := range want {
 		lease, err := q.Acquire(t.Context(), key, lock.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer release(t, lease)
 	}
 	release(t, acquire(t, q, 20*time.Second)) // leaves an empty folder
 	keys, err := q.Keys(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, key := range want {
 		if !slices.Contains(keys, key) {
 			t.Errorf("%q is not in %q", key, keys)
@@ -179,7 +158,8 @@ func TestKeysListsWhatIsHeld(t *testing.T) {
 
 // Waiters of a process that uses HandOver are known there.
 func TestInspectThroughHandOver(t *testing.T) {
-	host := servers.ZooKeeper(t)
+	t.Parallel()
+	host := Servers.ZooKeeper(t)
 	here, there := lock.HandOver(NewSequential(dial(t, host)), lock.Bound{}), NewSequential(dial(t, host))
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
@@ -194,7 +174,8 @@ func TestInspectThroughHandOver(t *testing.T) {
 		})
 		eventually(t, who+" stands in the queue", func() bool {
 			s := inspect(t, here, keyOf(t))
-			return s.Holder != nil && s.Holder.Who == who || slices.ContainsFunc(s.Waiters, func(c lock.Contender) bool { return c.Who == who })
+			waits := slices.ContainsFunc(s.Waiters, func(c lock.Contender) bool { return c.Who == who })
+			return waits || s.Holder != nil && s.Holder.Who == who
 		})
 	}
 	come(here, "h/1")
@@ -203,5 +184,83 @@ func TestInspectThroughHandOver(t *testing.T) {
 	s := inspect(t, here, keyOf(t))
 	if s.Holder.Who != "h/1" || len(s.Waiters) != 2 || s.Waiters[0].Who != "h/2" || s.Waiters[1].Who != "t/1" {
 		t.Errorf("holder %+v, waiters %+v; want h/1, and h/2 before t/1", s.Holder, s.Waiters)
+	}
+}
+
+// What is known of the herd: who has the key. The evicted holder is told, and one of the waiters is in.
+func TestInspectAndEvictTheHerd(t *testing.T) {
+	t.Parallel()
+	host := Servers.ZooKeeper(t)
+	s := dial(t, host)
+	one, two := NewEphemeral(dial(t, host)), NewEphemeral(s)
+	if s := inspect(t, one, keyOf(t)); s.Holder != nil || s.Scope != lock.Cluster {
+		t.Errorf("a key that was never used: %+v", s)
+	}
+	began := time.Now()
+	evicted, err := one.Acquire(t.Context(), keyOf(t), lock.Options{Owner: "app-1/first"})
+	must(t, err)
+	waiting := acquireLater(t, two)
+	eventually(t, "one waits", func() bool { return s.watchCount() == 1 })
+	h := inspect(t, two, keyOf(t)).Holder
+	if h == nil || h.Who != "app-1/first" || h.Fence != evicted.Fence() || h.Since.Before(began.Add(-time.Second)) {
+		t.Errorf("holder %+v, want app-1/first with fence %d", h, evicted.Fence())
+	}
+	var held *lock.HeldError
+	_, err = two.Acquire(t.Context(), keyOf(t), lock.Options{TryOnce: true})
+	if !errors.As(err, &held) || held.Holder != "app-1/first" {
+		t.Errorf("try: %v", err)
+	}
+	fence, err := two.Evict(t.Context(), keyOf(t))
+	must(t, err)
+	next := <-waiting
+	if evicted.Fence() >= fence || fence > next.Fence() {
+		t.Errorf("evicted %d, fence %d, next %d", evicted.Fence(), fence, next.Fence())
+	}
+	lost(t, evicted)
+	if err := evicted.Release(); !errors.Is(err, lock.ErrTaken) || next.Err() != nil {
+		t.Errorf("its release: %v, and the next one's lease: %v", err, next.Err())
+	}
+	release(t, next)
+	fence, err = two.Evict(t.Context(), keyOf(t))
+	if err != nil || fence <= next.Fence() {
+		t.Errorf("evicted from a free key: fence %d after %d, %v", fence, next.Fence(), err)
+	}
+}
+
+// The two locks of one key are two locks, and each lists its own.
+func TestTheTwoLocksOfAKeyDoNotMeet(t *testing.T) {
+	t.Parallel()
+	host := Servers.ZooKeeper(t)
+	s := dial(t, host)
+	herdKey, queueKey := t.Name()+"/herd", t.Name()+"/queue%ephemeral"
+	all := []struct {
+		l   inspectable
+		key string
+	}{
+		{NewSequential(s), t.Name()},
+		{NewEphemeral(s), t.Name()},
+		{NewEphemeral(s), herdKey},
+		{NewSequential(s), queueKey},
+		{NewEphemeral(s), t.Name() + "/queue"},
+	}
+	for _, row := range all {
+		lease, err := row.l.Acquire(t.Context(), row.key, lock.Options{TryOnce: true})
+		if err != nil {
+			t.Fatalf("%T %s: %v", row.l, row.key, err)
+		}
+		defer release(t, lease)
+	}
+	queued, err := NewSequential(s).Keys(t.Context())
+	must(t, err)
+	herds, err := NewEphemeral(s).Keys(t.Context())
+	must(t, err)
+	for _, row := range all {
+		lists, other := queued, herds
+		if _, herd := row.l.(*Ephemeral); herd {
+			lists, other = herds, queued
+		}
+		if !slices.Contains(lists, row.key) || row.key != t.Name() && slices.Contains(other, row.key) {
+			t.Errorf("%T %s: listed %q, by the other %q", row.l, row.key, lists, other)
+		}
 	}
 }

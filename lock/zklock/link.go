@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"sync"
 	"time"
 )
 
-// A link is a TCP connection that reads along until the server has answered the greeting. The library does not say which session
-// timeout was granted, nor can it be told how long to wait for the answer: it gives a server that accepts connections but does not
-// speak (a stopped process, an overloaded one) ten times two thirds of the timeout.
+// A link is a TCP connection that reads along until the server has answered the greeting. The library does not tell
+// which session timeout was granted, nor can it be told how long to wait for the answer: a server that accepts
+// connections but does not speak (a stopped process, an overloaded one) gets ten times two thirds of the timeout.
 type link struct {
 	net.Conn
 	opened  time.Time
@@ -22,33 +23,12 @@ type link struct {
 	renewal renewal
 }
 
-// The answer begins with its length, the protocol version, the timeout in ms (4 bytes each), and the session id (8 bytes).
+// answerBytes is how much of the answer a link reads: its length, the protocol version and the timeout in ms (4 bytes
+// each), and the session id (8 bytes).
 const answerBytes = 4 + 4 + 4 + 8
 
-// Read reads, and takes note of the first bytes.
-func (l *link) Read(p []byte) (int, error) {
-	n, err := l.Conn.Read(p)
-	if len(l.answer) < answerBytes {
-		l.answer = append(l.answer, p[:min(n, answerBytes-len(l.answer))]...)
-		if len(l.answer) == answerBytes {
-			l.timeout = time.Duration(int32(binary.BigEndian.Uint32(l.answer[8:]))) * time.Millisecond
-			l.session = int64(binary.BigEndian.Uint64(l.answer[12:]))
-			_ = l.Conn.SetReadDeadline(time.Time{})
-		}
-	}
-	return n, err
-}
-
-// SetReadDeadline is the library's, once the greeting was answered.
-func (l *link) SetReadDeadline(t time.Time) error {
-	if len(l.answer) < answerBytes {
-		t = l.limit
-	}
-	return l.Conn.SetReadDeadline(t)
-}
-
-// dial is the library's way to a server. It refuses once the generation is over: a Conn that cannot connect cannot begin another
-// session.
+// dial is the library's way to a server. It refuses once the generation is over: a Conn that cannot connect cannot
+// begin another session.
 func (g *generation) dial(network, addr string, _ time.Duration) (net.Conn, error) {
 	if err := g.route.pause(); err != nil {
 		return nil, err
@@ -73,10 +53,105 @@ func (g *generation) dial(network, addr string, _ time.Duration) (net.Conn, erro
 	return l, nil
 }
 
-// A route is the order in which servers are tried, and how long to wait between. The library's own resolves names once and for all,
-// so that a server that comes back under another address is not found, and retries every second sharp.
+// Read reads, and takes what it needs from the first bytes.
+func (l *link) Read(p []byte) (int, error) {
+	n, err := l.Conn.Read(p)
+	if len(l.answer) < answerBytes {
+		l.answer = append(l.answer, p[:min(n, answerBytes-len(l.answer))]...)
+		if len(l.answer) == answerBytes {
+			l.timeout = time.Duration(int32(binary.BigEndian.Uint32(l.answer[8:]))) * time.Millisecond
+			l.session = int64(binary.BigEndian.Uint64(l.answer[12:]))
+			_ = l.Conn.SetReadDeadline(time.Time{})
+		}
+	}
+	return n, err
+}
+
+// SetReadDeadline is the library's, once the greeting has been answered.
+func (l *link) SetReadDeadline(t time.Time) error {
+	if len(l.answer) < answerBytes {
+		t = l.limit
+	}
+	return l.Conn.SetReadDeadline(t)
+}
+
+// A renewal lets the library renew its watches on a new connection of an old session before it asks anything else.
 //
-// Only the library's connection loop uses it.
+// The library tells the server since which transaction it has heard nothing. It reads that from a variable that every
+// answer moves on, without a lock. If an answer is quicker, a watch misses what happened in between, and the race
+// detector rightly complains.
+type renewal struct {
+	due bool // the connection continues a session
+
+	mu      sync.Mutex
+	greeted bool   // the first request, which is the greeting, was sent
+	held    []byte // requests that wait until the watches are renewed
+	timed   bool   // the time limit runs
+	done    bool
+}
+
+// renewalTime is how long requests are held back: only the library knows whether there are watches to renew.
+const renewalTime = 50 * time.Millisecond
+
+// Operations of the protocol, and where a request says its own: after its length and its xid.
+const (
+	opPing       = 11
+	opSetWatches = 101
+	opClose      = -11
+	opAt         = 8
+)
+
+// Write sends a request, or keeps it until the watches are renewed. The library writes one whole request at a time.
+func (l *link) Write(p []byte) (int, error) {
+	r := &l.renewal
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.due || r.done || !r.greeted || len(p) < opAt+4 {
+		r.greeted = true
+		return l.Conn.Write(p)
+	}
+	switch int32(binary.BigEndian.Uint32(p[opAt:])) {
+	case opPing:
+		return l.Conn.Write(p)
+	case opSetWatches:
+		r.done = true
+		n, err := l.Conn.Write(p)
+		if err == nil && len(r.held) > 0 {
+			_, err = l.Conn.Write(r.held)
+		}
+		return n, err
+	case opClose:
+		r.done = true
+		if _, err := l.Conn.Write(r.held); err != nil {
+			return 0, err
+		}
+		return l.Conn.Write(p)
+	}
+	r.held = append(r.held, p...)
+	if !r.timed {
+		r.timed = true
+		time.AfterFunc(renewalTime, l.sendHeld)
+	}
+	return len(p), nil
+}
+
+// sendHeld sends the requests that were held back: there is nothing to renew.
+func (l *link) sendHeld() {
+	r := &l.renewal
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.done {
+		return
+	}
+	r.done = true
+	if _, err := l.Conn.Write(r.held); err != nil {
+		l.Close() // the library sees that at its next request or answer
+	}
+}
+
+// A route is the order in which servers are tried, and how long to wait between tries. The library's own resolves names
+// once and for all, so it does not find a server that comes back under another address, and it retries exactly every
+// second. Only the library's connection loop uses a route.
 type route struct {
 	over    context.Context
 	servers []string
@@ -84,16 +159,17 @@ type route struct {
 	failed  int // tries since the last success
 }
 
-// Init is told the servers, in random order.
+// Init receives the servers, in random order.
 func (r *route) Init(servers []string) error {
 	r.servers = servers
 	return nil
 }
 
-// Len is the number of servers.
+// Len returns the number of servers.
 func (r *route) Len() int { return len(r.servers) }
 
-// Next is the next server to try. The second result makes the library look whether it was closed, and makes it wait for a second.
+// Next returns the server to try next. If stop is true, the library waits for a second and checks whether it was
+// closed.
 func (r *route) Next() (server string, stop bool) {
 	server = r.servers[r.at%len(r.servers)]
 	r.at++
@@ -101,11 +177,11 @@ func (r *route) Next() (server string, stop bool) {
 	return server, r.over.Err() != nil
 }
 
-// Connected is told of a session.
+// Connected is called when there is a session.
 func (r *route) Connected() { r.failed = 0 }
 
-// pause waits before a try: not in the first round over all servers, then 50 to 100 ms, doubling up to 1 s. The jitter keeps clients
-// that lost the same server from coming back as one.
+// pause waits before a try: not in the first round over all servers, then 50 to 100 ms, doubling up to 1 s. The jitter
+// keeps clients that lost the same server from coming back all at the same moment.
 func (r *route) pause() error {
 	var wait time.Duration
 	if again := r.failed - len(r.servers) - 1; again >= 0 {

@@ -2,13 +2,16 @@ package zklock
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,11 +20,59 @@ import (
 
 	"example.com/stock/lock"
 	"example.com/stock/stack/stacktest"
+	"example.com/stock/stack/wire"
 )
 
-var servers stacktest.Shared
+// Servers has the one ZooKeeper of this package's tests, also of those outside the package. Tests that attack a server
+// start their own.
+var Servers stacktest.Shared
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(servers.Around(m)) }
+// TestMain lets more tests run at a time than there are processors: nearly all of them wait for a server or for the end
+// of a session.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(Servers.Around(m))
+}
+
+// A kind is one of the locks of this package, for what must be true of both.
+type kind struct {
+	name   string
+	open   func(*Session) inspectable
+	folder func(testing.TB) string // of the test's key
+}
+
+type inspectable interface {
+	lock.Locker
+	lock.Inspector
+	lock.Evictor
+	lock.Lister
+}
+
+func sequentialKind() kind {
+	return kind{"zk-sequential", func(s *Session) inspectable { return NewSequential(s) }, folderOf}
+}
+
+func ephemeralKind() kind {
+	return kind{"zk-ephemeral", func(s *Session) inspectable { return NewEphemeral(s) }, ephemeralFolderOf}
+}
+
+func kinds() []kind { return []kind{sequentialKind(), ephemeralKind()} }
+
+// rootOf is the Root of a test and its subtests: tests share a server, but no node.
+func rootOf(t testing.TB) string {
+	test, _, _ := strings.Cut(t.Name(), "/")
+	return "/" + test
+}
+
+// keyOf is the test's key.
+func keyOf(t testing.TB) string { return t.Name() }
+
+func folderOf(t testing.TB) string { return rootOf(t) + "/" + escape(keyOf(t)) }
+
+func ephemeralFolderOf(t testing.TB) string { return folderOf(t) + ephemeralSuffix }
 
 // dial makes a session that a busy computer does not lose, closed at the end of the test.
 func dial(t testing.TB, host string) *Session {
@@ -29,29 +80,32 @@ func dial(t testing.TB, host string) *Session {
 	return open(t, Config{Hosts: []string{host}, SessionTimeout: 10 * time.Second})
 }
 
-// brief makes a session of 2 s, for who wants to lose it.
-func brief(t testing.TB, host string) *Session {
-	t.Helper()
-	return open(t, Config{Hosts: []string{host}, SessionTimeout: 2 * time.Second})
-}
-
-// open makes a session and waits until it is connected: a server that has just been started may take longer for that than Acquire waits.
+// open makes a session and waits until it is connected: a server that has just been started may take longer for that
+// than Acquire waits.
 func open(t testing.TB, config Config) *Session {
 	t.Helper()
+	if config.Root == "" {
+		config.Root = rootOf(t)
+	}
 	s, err := Dial(config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
-	waitUntil(t, "connected", time.Minute, func() bool { return s.State() == Connected })
+	connected(t, s)
 	return s
+}
+
+func connected(t testing.TB, s *Session) {
+	t.Helper()
+	waitUntil(t, "connected", time.Minute, func() bool { return s.State() == Connected })
 }
 
 // raw is a plain client of the server, past every proxy.
 func raw(t testing.TB, host string) *zk.Conn {
 	t.Helper()
 	quiet := zk.WithLogger(debugLog{slog.New(slog.DiscardHandler)})
-	conn, events, err := zk.Connect([]string{host}, 5*time.Second, zk.WithLogInfo(false), quiet)
+	conn, events, err := zk.Connect([]string{host}, 10*time.Second, zk.WithLogInfo(false), quiet)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,11 +116,6 @@ func raw(t testing.TB, host string) *zk.Conn {
 	})
 	return conn
 }
-
-// keyOf is a key of the test's own: tests share a server.
-func keyOf(t testing.TB) string { return t.Name() }
-
-func folderOf(t testing.TB) string { return DefaultRoot + "/" + escape(keyOf(t)) }
 
 func acquire(t testing.TB, l lock.Locker, wait time.Duration) *lock.Lease {
 	t.Helper()
@@ -79,10 +128,39 @@ func acquire(t testing.TB, l lock.Locker, wait time.Duration) *lock.Lease {
 	return lease
 }
 
+func acquireLater(t *testing.T, l lock.Locker) <-chan *lock.Lease {
+	leases := make(chan *lock.Lease, 1)
+	go func() {
+		lease, err := l.Acquire(t.Context(), keyOf(t), lock.Options{})
+		if err != nil {
+			t.Errorf("acquire: %v", err)
+		}
+		leases <- lease
+	}()
+	return leases
+}
+
 func release(t testing.TB, lease *lock.Lease) {
 	t.Helper()
 	if err := lease.Release(); err != nil {
 		t.Fatalf("release: %v", err)
+	}
+}
+
+// lost waits until the holder is told that its lease is lost.
+func lost(t testing.TB, lease *lock.Lease) {
+	t.Helper()
+	select {
+	case <-lease.Done():
+	case <-time.After(15 * time.Second):
+		t.Fatal("the holder was not told of the loss")
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -92,12 +170,12 @@ func eventually(t testing.TB, what string, holds func() bool) {
 	waitUntil(t, what, 15*time.Second, holds)
 }
 
-func waitUntil(t testing.TB, what string, patience time.Duration, holds func() bool) {
+func waitUntil(t testing.TB, what string, limit time.Duration, holds func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(limit)
 	for !holds() {
 		if time.Now().After(deadline) {
-			t.Fatalf("not seen within %v: %s", patience, what)
+			t.Fatalf("not seen within %v: %s", limit, what)
 		}
 		<-time.After(2 * time.Millisecond)
 	}
@@ -109,11 +187,6 @@ func queue(t testing.TB, c *zk.Conn) []string {
 	return childrenOf(t, c, folderOf(t))
 }
 
-func nodesIn(t testing.TB, c *zk.Conn, dir string) int {
-	t.Helper()
-	return len(childrenOf(t, c, dir))
-}
-
 func childrenOf(t testing.TB, c *zk.Conn, dir string) []string {
 	t.Helper()
 	names, _, err := c.Children(dir)
@@ -123,38 +196,51 @@ func childrenOf(t testing.TB, c *zk.Conn, dir string) []string {
 	return names
 }
 
-// fourLetters asks the server a four-letter word.
-func fourLetters(t testing.TB, host, word string) string {
+// watchersAt returns, for each session, how many nodes in dir it watches, as the server sees it.
+func watchersAt(t testing.TB, host, dir string) map[string]int {
 	t.Helper()
 	conn, err := net.Dial("tcp", host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close()
-	if _, err := io.WriteString(conn, word); err != nil {
-		t.Fatal(err)
-	}
+	_, err = io.WriteString(conn, "wchp")
+	must(t, err)
 	reply, err := io.ReadAll(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(reply)
-}
-
-// mntr is one figure of the server.
-func mntr(t testing.TB, host, name string) (n int) {
-	t.Helper()
-	for line := range strings.Lines(fourLetters(t, host, "mntr")) {
-		if rest, ok := strings.CutPrefix(line, name+"\t"); ok {
-			fmt.Sscan(rest, &n)
-			return n
+	must(t, err)
+	found, watched := map[string]int{}, false
+	for line := range strings.Lines(string(reply)) {
+		line = strings.TrimRight(line, "\n")
+		if session, is := strings.CutPrefix(line, "\t"); !is {
+			watched = strings.HasPrefix(line, dir+"/")
+		} else if watched {
+			found[session]++
 		}
 	}
-	t.Fatalf("mntr does not tell %s", name)
-	return 0
+	return found
 }
 
-// A hold is one entry of a history: all of one computer's monotonic clock.
+// id returns the session's id in the server's words.
+func (s *Session) id() string {
+	g, _ := s.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return fmt.Sprintf("0x%x", g.id)
+}
+
+// watchCount returns how many watches the session's waiters share.
+func (s *Session) watchCount() int {
+	g, _ := s.now()
+	g.watches.mu.Lock()
+	defer g.watches.mu.Unlock()
+	return len(g.watches.byPath)
+}
+
+func (s *Session) currentLink() *link {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.current.link
+}
+
+// A hold is one entry of a history, by one computer's monotonic clock.
 type hold struct {
 	from, to time.Duration
 	fence    lock.Fence
@@ -178,8 +264,8 @@ func (h *history) during(fence lock.Fence, work func()) {
 	h.mu.Unlock()
 }
 
-// judge is nil if no two holds overlap and fences grow. As the fence of a node is the transaction that created it, that
-// also says that the holders came first in, first out.
+// judge returns nil if no two holds overlap and fences grow. As the fence of a node comes from the transaction that
+// created it, that also says that the holders came first in, first out.
 func (h *history) judge() error {
 	for i := 1; i < len(h.holds); i++ {
 		before, next := h.holds[i-1], h.holds[i]
@@ -193,21 +279,82 @@ func (h *history) judge() error {
 	return nil
 }
 
-func (w *watching) count() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return len(w.byPath)
+// A proxy is a fault proxy in front of the server that also counts the events of watches, and knows the last session.
+type proxy struct {
+	*wire.Proxy
+	server string
+	events atomic.Int32
+
+	mu       sync.Mutex
+	greeting []byte // the server's last answer to a greeting
 }
 
-func (s *Session) watchesNow() int {
-	s.mu.Lock()
-	g := s.current
-	s.mu.Unlock()
-	return g.watching.count()
+func newProxy(t testing.TB, server string) *proxy {
+	t.Helper()
+	inner, err := wire.Listen(server, wire.ZooKeeper())
+	must(t, err)
+	t.Cleanup(func() { inner.Close() })
+	p := &proxy{Proxy: inner, server: server}
+	p.Set(wire.Trap{On: wire.ToClient, Match: p.observe}) // never springs
+	return p
 }
 
-func (s *Session) linkNow() *link {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.current.link
+// observe looks at a frame from the server. After the length stands the xid, which is -1 for an event; in the answer to
+// a greeting there stands the version, which is 0.
+func (p *proxy) observe(frame []byte) bool {
+	const xidAt, xidOfEvent, version = 4, -1, 0
+	if len(frame) < xidAt+4 {
+		return false
+	}
+	switch int32(binary.BigEndian.Uint32(frame[xidAt:])) {
+	case xidOfEvent:
+		p.events.Add(1)
+	case version:
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.greeting = append([]byte(nil), frame...)
+	}
+	return false
+}
+
+// silence makes the network drop everything, on old and new connections, until p.Silence().
+func (p *proxy) silence() { p.Silence(wire.ToServer, wire.ToClient) }
+
+// requests returns how many requests the client has made, without heartbeats and pings.
+func (p *proxy) requests() int { return p.Count(wire.ToServer) }
+
+// cutAtNext breaks the connection at the n-th request from now, 1 being the next, before or after the server has seen
+// it.
+func (p *proxy) cutAtNext(n int, seen bool) *wire.Snare {
+	do := wire.Cut
+	if seen {
+		do = wire.CutReply
+	}
+	return p.Set(wire.Trap{On: wire.ToServer, Skip: n - 1, Do: do})
+}
+
+// closeSession closes the client's ZooKeeper session behind its back, on a connection of its own.
+func (p *proxy) closeSession(t testing.TB) {
+	t.Helper()
+	p.mu.Lock()
+	greeting := p.greeting
+	p.mu.Unlock()
+	timeout, session, password := greeting[8:12], greeting[12:20], greeting[20:40] // the password with its length
+	hello := binary.BigEndian.AppendUint32(nil, 44)
+	hello = append(hello, make([]byte, 4+8)...) // version, last zxid
+	hello = append(hello, timeout...)
+	hello = append(append(hello, session...), password...)
+	closing := []byte{0, 0, 0, 8, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xf5} // length, xid, opClose
+	// The client reconnects as soon as the server takes the session from it, and may take it back before it is closed.
+	eventually(t, "the session is closed", func() bool {
+		conn, err := net.Dial("tcp", p.server)
+		must(t, err)
+		defer conn.Close()
+		if _, err := conn.Write(append(hello, closing...)); err != nil {
+			return false
+		}
+		answer := make([]byte, answerBytes)
+		_, err = io.ReadFull(conn, answer)
+		return err == nil && binary.BigEndian.Uint64(answer[12:]) == 0
+	})
 }

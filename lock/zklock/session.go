@@ -1,4 +1,3 @@
-// Package zklock locks keys with ZooKeeper nodes that live as long as the session of the process that made them.
 package zklock
 
 import (
@@ -6,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -15,62 +14,41 @@ import (
 	"example.com/stock/lock"
 )
 
-// Defaults of a Config.
-const (
-	DefaultSessionTimeout = 10 * time.Second
-	DefaultConnectTimeout = time.Second
-	DefaultRoot           = "/stock/locks"
+// A Session is this process's presence in ZooKeeper, for any number of locks. It connects by itself, and when a
+// ZooKeeper session is lost it begins another one: a generation. Leases belong to a generation and are lost with it,
+// all at once. Nothing of an old generation comes back, not even if the server turns out to have kept it alive. A
+// Session is safe for concurrent use.
+type Session struct {
+	config  Config
+	log     *slog.Logger
+	ctx     context.Context // ends with Close
+	stop    context.CancelFunc
+	owned   sync.WaitGroup // every goroutine that outlives a call
+	orphans orphans
+
+	mu      sync.Mutex // also guards what changes in a generation
+	current *generation
+	changed chan struct{} // closed and replaced when current becomes usable, or is replaced
+}
+
+var (
+	errClosed = errors.New("zookeeper session closed by this process")
+	errOutage = errors.New("no connection to zookeeper")
+
+	// errNoConnection says all that is safe to show; the reasons are in the log.
+	errNoConnection = &lock.DownError{Server: "zookeeper", Reason: "no server of the ensemble accepts our session"}
 )
 
-// A Config says which ensemble, and how. The zero value of a field is its default.
-type Config struct {
-	Hosts          []string      // servers of one ensemble, host or host:port; the port is 2181 unless given. Required
-	SessionTimeout time.Duration // how long the server keeps our nodes without hearing of us; it may grant another. 10 s
-	ConnectTimeout time.Duration // for one TCP connection, and for Acquire to wait for any. 1 s
-	Root           string        // the node under which every key has a folder. "/stock/locks"
-	Logger         *slog.Logger  // what happens to the session; the library's own words at debug level. None
-}
-
-// A Session is this process's presence in ZooKeeper, for any number of locks. It connects by itself, and when a ZooKeeper session
-// is lost it begins another one: a generation. Leases belong to a generation and are lost with it, all at once; nothing of an old
-// generation comes back, not even if the server turns out to have kept it alive. It is safe for concurrent use.
-type Session struct {
-	config Config
-	log    *slog.Logger
-	ctx    context.Context // ends with Close
-	stop   context.CancelFunc
-	owned  sync.WaitGroup // every goroutine that outlives a call
-	debris debris
-
-	mu      sync.Mutex // guards what changes in a generation, too
-	current *generation
-	changed chan struct{} // closed and replaced when current can be used, or is another
-}
-
-// Dial makes a Session. It does not wait for a server: one that is down is used within 2 s of its return, or within 3 ConnectTimeouts and
-// 2 s if our greeting came while it started and it never answers that, as happens once in a hundred starts. An error is a mistake in config.
+// Dial makes a Session. It does not wait for a server: a server that is down is used within 2 s of its return. If our
+// greeting reached the server while it started and is never answered, as happens once in a hundred starts, that takes
+// up to 3 ConnectTimeouts longer. An error is a mistake in config.
 func Dial(config Config) (*Session, error) {
-	if config.SessionTimeout <= 0 {
-		config.SessionTimeout = DefaultSessionTimeout
-	}
-	if config.ConnectTimeout <= 0 {
-		config.ConnectTimeout = DefaultConnectTimeout
-	}
-	if config.Root == "" {
-		config.Root = DefaultRoot
-	}
-	if config.Logger == nil {
-		config.Logger = slog.New(slog.DiscardHandler)
-	}
-	if len(config.Hosts) == 0 {
-		return nil, errors.New("zookeeper: no hosts are given")
-	}
-	if err := checkRoot(config.Root); err != nil {
+	config, err := config.withDefaults()
+	if err != nil {
 		return nil, fmt.Errorf("zookeeper: %w", err)
 	}
-	config.Root = strings.TrimSuffix(config.Root, "/")
 	s := &Session{config: config, log: config.Logger, changed: make(chan struct{})}
-	s.debris.found = make(chan struct{}, 1)
+	s.orphans.added = make(chan struct{}, 1)
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	first, err := s.begin()
 	if err != nil {
@@ -78,23 +56,22 @@ func Dial(config Config) (*Session, error) {
 		return nil, fmt.Errorf("zookeeper: %w", err)
 	}
 	s.owned.Go(func() { s.run(first) })
-	s.owned.Go(s.sweep)
+	s.owned.Go(s.deleteOrphans)
 	return s, nil
 }
 
-// Close ends the ZooKeeper session. Every lease of it is lost and then removed at once. It returns when nothing of the Session
-// runs any more: at once, or within some 2 s if the server does not answer.
+// Close ends the ZooKeeper session. Its leases are lost, and then its nodes are removed, all at once. Close returns
+// when nothing of the Session runs any more: at once, or after some 2 s if the server does not answer.
 func (s *Session) Close() error {
 	s.stop()
 	s.owned.Wait()
 	return nil
 }
 
-// Check asks the server for one round trip, for a health probe. Its error is a lock.DownError, or ctx's if no answer came in time.
+// Check asks the server for one round trip, for a health probe. Its error is a lock.DownError, or the cause of ctx if
+// no answer came in time.
 func (s *Session) Check(ctx context.Context) error {
-	s.mu.Lock()
-	g, linked := s.current, s.current.linked
-	s.mu.Unlock()
+	g, linked := s.now()
 	if !linked {
 		return errNoConnection
 	}
@@ -109,21 +86,26 @@ func (s *Session) Check(ctx context.Context) error {
 	}
 }
 
-// State is what is known of the current ZooKeeper session. A lost one is replaced at once by one that is not yet connected.
+// State returns what is known of the current ZooKeeper session. A lost session is replaced at once by one that is not
+// connected yet.
 func (s *Session) State() State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.current.state
 }
 
-// errNoConnection says all that is safe to show; the reasons are in the log.
-var errNoConnection = &lock.DownError{Server: "zookeeper", Reason: "no server of the ensemble accepts our session"}
+// now returns the current generation, and whether it has a connection.
+func (s *Session) now() (g *generation, linked bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.current, s.current.linked
+}
 
-// run keeps one generation alive after another until Close. A generation that cannot connect is not given up: only one that had
-// a session can lose it, so this loop needs no back-off of its own.
+// run keeps one generation after another alive until Close. A generation that cannot connect is not given up. Only one
+// that had a session can lose it, so this loop needs no back-off of its own.
 func (s *Session) run(g *generation) {
 	for {
-		g.attend()
+		g.monitor()
 		s.retire(g)
 		for {
 			if s.ctx.Err() != nil {
@@ -134,7 +116,7 @@ func (s *Session) run(g *generation) {
 				g = next
 				break
 			}
-			s.log.Error("zookeeper cannot be used", "error", err) // the same settings worked before: unreachable
+			s.log.Error("zookeeper cannot be used", "error", err) // the same settings worked before
 			select {
 			case <-s.ctx.Done():
 			case <-time.After(time.Second):
@@ -163,9 +145,10 @@ func (s *Session) begin() (*generation, error) {
 // retire ends the library's part of a generation that is over.
 //
 // After Close the ZooKeeper session is closed in good form, which removes its nodes. After a loss it is not: work that
-// has just been told to stop gets the time that the server still keeps its nodes. What is ours is deleted by the next
-// generation as soon as each piece of work gives its lease back; the rest goes when the server expires the session. The
-// library must not speak for the old session again, or would keep it alive: its connection is cut first, and it gets no other.
+// has just been told to stop may use the time for which the server still keeps its nodes. As each piece of work gives
+// its lease back, the next generation deletes its node. The other nodes go when the server expires the session. The
+// library must not speak for the old session again, because that would keep it alive. So its connection is cut first,
+// and it gets no other.
 func (s *Session) retire(g *generation) {
 	s.mu.Lock()
 	g.closed = true
@@ -185,7 +168,7 @@ func (s *Session) retire(g *generation) {
 	})
 }
 
-// usable waits for a generation with a connection: not at all if there is one, and for ConnectTimeout at most.
+// usable waits for a generation with a connection: not at all if there is one, and for at most ConnectTimeout.
 func (s *Session) usable(ctx context.Context) (*generation, error) {
 	var timeout <-chan time.Time
 	for {
@@ -215,13 +198,315 @@ func (s *Session) usable(ctx context.Context) (*generation, error) {
 	}
 }
 
-// signal wakes those who wait for a usable generation. s.mu is held.
+// signal wakes the callers that wait for a usable generation. s.mu is held.
 func (s *Session) signal() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
-// A debugLog is where the library's log goes.
+// State is what a process can know of its ZooKeeper session.
+type State int
+
+const (
+	// Suspended: not connected, or the server is silent. The session and its leases may still be alive. Holders work
+	// on; waiters wait for a while.
+	Suspended State = iota
+	// Connected: the server answered a moment ago.
+	Connected
+	// Lost: expired, or silent for so long that it must be treated as expired. Its leases are lost.
+	Lost
+)
+
+// String returns the state in Curator's words.
+func (s State) String() string { return [...]string{"SUSPENDED", "CONNECTED", "LOST"}[s] }
+
+const (
+	// gracePeriod is how long a waiter stays with a suspended session. With maxSilence before it, a waiter has its
+	// answer within 2.5 s.
+	gracePeriod = 1500 * time.Millisecond
+	// maxSilence is how old the last proof of life may be before the session counts as suspended. It is less for short
+	// sessions.
+	maxSilence = time.Second
+	// heartbeatInterval is the time between two proofs of life. It is less for short sessions.
+	heartbeatInterval = 500 * time.Millisecond
+)
+
+// A generation is one ZooKeeper session from its first connection to its loss, over any number of connections. The
+// recipes make their requests and set their watches through it.
+//
+// The library begins a new session by itself when the old one has expired, on the same Conn and without a word to the
+// callers that wait for an answer. So a request sent for one session may be executed in the next (CURATOR-498,
+// CURATOR-604). Therefore a Conn serves one session here, and its dialer refuses to connect once that session is over.
+type generation struct {
+	s        *Session
+	conn     *zk.Conn
+	events   <-chan zk.Event // only to see the end of the library's goroutines; see event
+	route    *route
+	over     context.Context // ends, with the reason, when the session must not be relied on any more
+	end      context.CancelCauseFunc
+	recheck  chan struct{} // wakes monitor
+	requests sync.WaitGroup
+	watches  watches
+	record   atomic.Pointer[fenceRecord] // nil: not read yet
+	reading  chan struct{}               // has one place, for the reader of record
+
+	// Guarded by s.mu.
+	closed      bool // no more requests
+	link        *link
+	linked      bool // the server has accepted our session on link
+	id          int64
+	timeout     time.Duration // as granted by the server
+	alive       time.Time     // the session was alive at the server at or after this time
+	state       State
+	since       time.Time       // of state
+	outage      context.Context // ends when Suspended for gracePeriod; replaced when Connected again
+	endWaits    context.CancelFunc
+	reconnected chan struct{} // closed and replaced when the connection has been replaced by another
+}
+
+func newGeneration(s *Session) *generation {
+	g := &generation{
+		s: s, since: time.Now(),
+		recheck: make(chan struct{}, 1), reading: make(chan struct{}, 1), reconnected: make(chan struct{}),
+	}
+	g.over, g.end = context.WithCancelCause(context.Background())
+	g.outage, g.endWaits = context.WithCancel(context.Background())
+	g.route = &route{over: g.over}
+	return g
+}
+
+// event is the one reader of the library's session events. It is a callback and does not read the event channel,
+// because that holds 6 events and the library drops those that do not fit. The library's connection loop calls it, so
+// it must not block.
+func (g *generation) event(e zk.Event) {
+	if e.Type != zk.EventSession {
+		return
+	}
+	switch e.State {
+	case zk.StateHasSession:
+		g.attached()
+	case zk.StateExpired:
+		g.lose(fmt.Errorf("%w: by the ZooKeeper server", lock.ErrExpired))
+	case zk.StateDisconnected, zk.StateConnecting:
+		g.detached()
+	}
+}
+
+func (g *generation) attached() {
+	g.s.mu.Lock()
+	defer g.s.mu.Unlock()
+	if g.id != 0 && g.link.session != g.id {
+		// Never seen; the dialer should prevent it.
+		g.end(fmt.Errorf("%w: the ZooKeeper session was replaced", lock.ErrExpired))
+		return
+	}
+	again := g.id != 0
+	g.id, g.timeout, g.linked = g.link.session, g.link.timeout, true
+	g.heard(g.link.opened) // our greeting left after that and was answered
+	if again {
+		close(g.reconnected)
+		g.reconnected = make(chan struct{})
+	}
+	g.s.signal()
+	g.wakeMonitor()
+}
+
+func (g *generation) detached() {
+	g.s.mu.Lock()
+	defer g.s.mu.Unlock()
+	g.linked = false
+	g.suspend(time.Now())
+	g.wakeMonitor()
+}
+
+// heard notes that the session was alive after sent. s.mu is held.
+func (g *generation) heard(sent time.Time) {
+	if sent.After(g.alive) {
+		g.alive = sent
+	}
+	if g.state != Suspended || !g.linked || time.Since(g.alive) > g.maxSilence() {
+		return
+	}
+	g.state, g.since = Connected, time.Now()
+	if g.outage.Err() != nil {
+		g.outage, g.endWaits = context.WithCancel(context.Background())
+	}
+	g.s.log.Info("zookeeper session connected", "session", fmt.Sprintf("%#x", g.id), "timeout", g.timeout)
+}
+
+// suspend notes that the session may or may not be alive. s.mu is held.
+func (g *generation) suspend(now time.Time) {
+	if g.state == Connected {
+		g.state, g.since = Suspended, now
+		g.s.log.Warn("zookeeper session suspended", "session", fmt.Sprintf("%#x", g.id))
+	}
+}
+
+// lose ends the generation and signals the loss of all its leases.
+func (g *generation) lose(cause error) {
+	g.s.mu.Lock()
+	defer g.s.mu.Unlock()
+	g.loseLocked(cause)
+}
+
+func (g *generation) loseLocked(cause error) {
+	if g.state == Lost {
+		return
+	}
+	g.state, g.since, g.linked = Lost, time.Now(), false
+	g.end(cause)
+	g.s.log.Warn("zookeeper session lost", "session", fmt.Sprintf("%#x", g.id), "cause", cause)
+}
+
+// loss returns why the session must not be relied on any more, or nil. It looks at the clock itself. A process that was
+// paused for longer than its session may read what came before, such as the end of the waiter before it, and may give a
+// lease back, before the timer of monitor fires.
+func (g *generation) loss() error {
+	g.s.mu.Lock()
+	defer g.s.mu.Unlock()
+	if now := time.Now(); !g.alive.IsZero() && !now.Before(g.limit()) {
+		g.expire(now)
+	}
+	return context.Cause(g.over)
+}
+
+// limit returns when the session must not be relied on any more. s.mu is held.
+func (g *generation) limit() time.Time { return g.alive.Add(g.timeout * 2 / 3) }
+
+// expire ends a generation whose limit has passed. s.mu is held.
+func (g *generation) expire(now time.Time) {
+	g.loseLocked(fmt.Errorf("%w: ZooKeeper silent for %v, two thirds of the session timeout", lock.ErrExpired,
+		now.Sub(g.alive).Round(time.Millisecond)))
+}
+
+// maxSilence returns how old the last proof of life of a connected session may be. s.mu is held.
+func (g *generation) maxSilence() time.Duration { return min(maxSilence, g.timeout/4) }
+
+// bound returns a context that ends with ctx, with the loss of the session, or with an outage.
+func (g *generation) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	g.s.mu.Lock()
+	outage := g.outage
+	g.s.mu.Unlock()
+	bound, cancel := context.WithCancelCause(ctx)
+	over := context.AfterFunc(g.over, func() { cancel(context.Cause(g.over)) })
+	out := context.AfterFunc(outage, func() { cancel(errOutage) })
+	return bound, func() { over(); out(); cancel(nil) }
+}
+
+// monitor watches over the generation until it is over: it sends heartbeats and draws the conclusions when no answer
+// comes.
+//
+// When is a session certainly alive? The library pings, but keeps the answers to itself. So a request of our own tells:
+// the server restarts a session's clock when it receives a request, which is after we sent it. Hence with
+//
+//	alive = when the latest request left that was answered
+//
+// the server does not expire the session before alive + timeout; it rounds up to its next tick. We give it up at
+//
+//	alive + 2/3 timeout
+//
+// by the monotonic clock. The remaining third is for the work to stop, for clocks that run at different rates, and for
+// the way that a follower reports: it tells the leader, which expires sessions, every half tick which sessions it has
+// heard of. The shortest session that a server grants is 2 ticks, of which a third is more than half a tick.
+//
+// The request is a sync, because that goes to the leader. A follower that is cut off from the leader still answers
+// reads of sessions that are long gone. A heartbeat costs one round trip every 500 ms (a 20th of a session shorter than
+// 10 s) and writes nothing.
+//
+// Not covered: a leader that is cut off from its followers, which answers until it notices, at most syncLimit ticks; a
+// process that is paused, whose timer fires when it wakes; a computer that is suspended, where the monotonic clock
+// stops too. For these there is the fence.
+//
+// A connection that is silent for a third of the timeout is cut. That leaves another third to save the session on
+// another server. The library alone would wait for two thirds.
+func (g *generation) monitor() {
+	type answer struct {
+		sent time.Time
+		err  error
+	}
+	answers := make(chan answer, 1)
+	asking := false
+	var last time.Time
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		wake, due := g.applyLimits(time.Now(), last, asking)
+		if due && g.beginRequest() {
+			last, asking = time.Now(), true
+			sent := last
+			go func() {
+				defer g.requests.Done()
+				_, err := g.conn.Sync("/")
+				answers <- answer{sent, err}
+			}()
+		}
+		timer.Reset(time.Until(wake))
+		select {
+		case <-g.s.ctx.Done():
+			g.lose(errClosed)
+			return
+		case <-g.over.Done():
+			return
+		case <-g.recheck:
+		case <-timer.C:
+		case a := <-answers:
+			asking = false
+			switch a.err {
+			case nil:
+				g.s.mu.Lock()
+				g.heard(a.sent)
+				g.s.mu.Unlock()
+			case zk.ErrSessionExpired:
+				g.lose(fmt.Errorf("%w: by the ZooKeeper server", lock.ErrExpired))
+				return
+			}
+		}
+	}
+}
+
+// applyLimits changes the state as the time limits demand. It returns when to look again, and whether a heartbeat is
+// due. lastBeat is when the last heartbeat was sent, and asking is whether its answer is still missing.
+func (g *generation) applyLimits(now, lastBeat time.Time, asking bool) (wake time.Time, beat bool) {
+	g.s.mu.Lock()
+	defer g.s.mu.Unlock()
+	wake = now.Add(time.Hour)
+	// due reports whether t has come. If not, it makes sure that we look again at t.
+	due := func(t time.Time) bool {
+		if now.Before(t) {
+			if t.Before(wake) {
+				wake = t
+			}
+			return false
+		}
+		return true
+	}
+	if !g.alive.IsZero() && due(g.limit()) {
+		g.expire(now)
+		return wake, false
+	}
+	if g.linked {
+		if due(g.alive.Add(g.maxSilence())) {
+			g.suspend(now)
+		}
+		if due(g.alive.Add(g.timeout / 3)) {
+			g.linked = false
+			g.link.Close()
+		}
+	}
+	if g.state == Suspended && g.outage.Err() == nil && due(g.since.Add(gracePeriod)) {
+		g.endWaits()
+	}
+	return wake, g.linked && !asking && due(lastBeat.Add(min(heartbeatInterval, g.timeout/20)))
+}
+
+func (g *generation) wakeMonitor() {
+	select {
+	case g.recheck <- struct{}{}:
+	default:
+	}
+}
+
+// A debugLog receives the library's log.
 type debugLog struct{ *slog.Logger }
 
 // Printf is the library's only way to log.

@@ -1,5 +1,6 @@
--- Runs on MariaDB 10.11 and on MySQL 8. One table per file: DDL commits by itself, so a file with two could stop half way.
--- IF NOT EXISTS is for the crash between this statement and the note that it was done: the next run may repeat it.
+-- Runs on MariaDB 10.11 and on MySQL 8. One table per file: DDL commits by itself, so a file with two tables could stop
+-- half way. IF NOT EXISTS is for a crash between this statement and the record that it was done: the next run may
+-- repeat it.
 
 -- +goose Up
 CREATE TABLE IF NOT EXISTS stock (

@@ -17,8 +17,8 @@ CREATE TABLE IF NOT EXISTS orders (
   created_at    DATETIME(6)     NOT NULL,
   PRIMARY KEY (seq),
   UNIQUE KEY orders_id (id),
-  -- For pages, in order of seq, which ends every secondary key of InnoDB; and with the quantity in it, the audit SUM(quantity) by
-  -- sku and epoch reads no row. seq stands before quantity, or a page would have to be sorted.
+  -- For pages, in order of seq. With the quantity in the key, the audit SUM(quantity) by sku and epoch reads no row.
+  -- seq comes before quantity, or a page would have to be sorted.
   KEY orders_page (sku, epoch, seq, quantity)
 ) ENGINE = InnoDB;
 

@@ -1,5 +1,5 @@
--- The rows that mysql-for-update locks. Not those of the stock: who locks one of these on a connection and sells on another would wait
--- for itself. They hold nothing, and stay.
+-- The rows that mysql-for-update locks. They are not those of the stock: a holder that locks the row of the stock on
+-- one connection and sells on another would wait for itself. They hold no data, and stay.
 
 -- +goose Up
 CREATE TABLE IF NOT EXISTS lock_rows (

@@ -1,4 +1,5 @@
--- The segments of stocks that are sold in parts. Units move between them and the row in stock, which then holds only the reserve.
+-- The segments of stocks that are sold in segments. Units move between them and the row in stock, which then holds only
+-- the reserve.
 
 -- +goose Up
 CREATE TABLE IF NOT EXISTS stock_segments (
@@ -7,7 +8,8 @@ CREATE TABLE IF NOT EXISTS stock_segments (
   quantity BIGINT          NOT NULL,
   sold     BIGINT          NOT NULL,
   version  BIGINT UNSIGNED NOT NULL,
-  -- Epoch and guard are those of the stock, once more: a sale from a segment must not touch the row that all others would wait for.
+  -- Epoch and guard repeat those of the stock: a sale from a segment must not touch the row for which all other sales
+  -- would wait.
   epoch    BIGINT UNSIGNED NOT NULL,
   fence    BIGINT UNSIGNED NOT NULL,
   guard    VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,

@@ -1,14 +1,17 @@
--- Which segment an order was sold from; 0: none. ADD COLUMN IF NOT EXISTS is MariaDB's alone, and a crash may make this run twice.
+-- The segment from which an order was sold; 0: none. A crash may make this run twice, and only MariaDB has ADD COLUMN
+-- IF NOT EXISTS.
 
 -- +goose Up
-SET @ddl = (SELECT IF(COUNT(*) = 1, 'DO 0', 'ALTER TABLE orders ADD COLUMN segment INT UNSIGNED NOT NULL DEFAULT 0') FROM information_schema.columns
+SET @ddl = (SELECT IF(COUNT(*) = 1, 'DO 0', 'ALTER TABLE orders ADD COLUMN segment INT UNSIGNED NOT NULL DEFAULT 0')
+  FROM information_schema.columns
   WHERE table_schema = DATABASE() AND table_name = 'orders' AND column_name = 'segment');
 PREPARE ddl FROM @ddl;
 EXECUTE ddl;
 DEALLOCATE PREPARE ddl;
 
 -- +goose Down
-SET @ddl = (SELECT IF(COUNT(*) = 0, 'DO 0', 'ALTER TABLE orders DROP COLUMN segment') FROM information_schema.columns
+SET @ddl = (SELECT IF(COUNT(*) = 0, 'DO 0', 'ALTER TABLE orders DROP COLUMN segment')
+  FROM information_schema.columns
   WHERE table_schema = DATABASE() AND table_name = 'orders' AND column_name = 'segment');
 PREPARE ddl FROM @ddl;
 EXECUTE ddl;

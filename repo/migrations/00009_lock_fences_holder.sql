@@ -1,16 +1,21 @@
--- Who drew a fence under mysql-get-lock last, on which connection, and which. Whether that one still holds the key, the server tells. The last
--- fence of all may be a later one: who evicts draws it, too.
+-- The caller that last drew a fence under mysql-get-lock, its connection, and that fence. The server knows whether the
+-- connection still holds the key. The last fence of all may be a later one: an eviction draws one, too.
 
 -- +goose Up
-SET @ddl = (SELECT IF(COUNT(*) = 1, 'DO 0', 'ALTER TABLE lock_fences ADD COLUMN who VARCHAR(255) CHARACTER SET utf8mb4 NOT NULL DEFAULT '''', ADD COLUMN thread BIGINT UNSIGNED NOT NULL DEFAULT 0, ADD COLUMN held BIGINT UNSIGNED NOT NULL DEFAULT 0')
-  FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = 'lock_fences' AND column_name = 'thread');
+SET @ddl = (SELECT IF(COUNT(*) = 1, 'DO 0', CONCAT(
+    'ALTER TABLE lock_fences ADD COLUMN who VARCHAR(255) CHARACTER SET utf8mb4 NOT NULL DEFAULT '''',',
+    ' ADD COLUMN thread BIGINT UNSIGNED NOT NULL DEFAULT 0, ADD COLUMN held BIGINT UNSIGNED NOT NULL DEFAULT 0'))
+  FROM information_schema.columns
+  WHERE table_schema = DATABASE() AND table_name = 'lock_fences' AND column_name = 'thread');
 PREPARE ddl FROM @ddl;
 EXECUTE ddl;
 DEALLOCATE PREPARE ddl;
 
 -- +goose Down
-SET @ddl = (SELECT IF(COUNT(*) = 0, 'DO 0', 'ALTER TABLE lock_fences DROP COLUMN who, DROP COLUMN thread, DROP COLUMN held')
-  FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = 'lock_fences' AND column_name = 'thread');
+SET @ddl = (SELECT IF(COUNT(*) = 0, 'DO 0',
+    'ALTER TABLE lock_fences DROP COLUMN who, DROP COLUMN thread, DROP COLUMN held')
+  FROM information_schema.columns
+  WHERE table_schema = DATABASE() AND table_name = 'lock_fences' AND column_name = 'thread');
 PREPARE ddl FROM @ddl;
 EXECUTE ddl;
 DEALLOCATE PREPARE ddl;

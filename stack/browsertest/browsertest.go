@@ -11,8 +11,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// Open starts a browser for this test alone, and ends it with the test. What is done in it has four minutes. Where there is none the test is
-// skipped with the reason; with REQUIRE_BACKENDS=1 in the environment it fails.
+// Open starts a browser for this test alone, and ends it with the test, or after four minutes. If none is installed,
+// the test is skipped with the reason. With REQUIRE_BACKENDS=1 in the environment it fails.
 func Open(t *testing.T) context.Context {
 	t.Helper()
 	path := ""
@@ -28,13 +28,15 @@ func Open(t *testing.T) context.Context {
 		}
 		t.Skip("no chromium on PATH (Debian: apt-get install chromium)")
 	}
-	dir, err := os.MkdirTemp("", "browser") // not t.TempDir: what the browser writes as it ends must not fail the test
+	// not t.TempDir: what the browser writes while it ends must not fail the test
+	dir, err := os.MkdirTemp("", "browser")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.UserDataDir(dir), chromedp.WSURLReadTimeout(2*time.Minute),
+		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.UserDataDir(dir),
+		chromedp.WSURLReadTimeout(2*time.Minute),
 		chromedp.Flag("disable-gpu", true), chromedp.Flag("no-proxy-server", true))
 	ctx, stop := chromedp.NewExecAllocator(t.Context(), options...)
 	ctx, end := chromedp.NewContext(ctx)

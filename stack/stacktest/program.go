@@ -9,7 +9,8 @@ import (
 	"sync"
 )
 
-// A Program is the stock program for the tests of one package: built with the race detector when a test first asks. The zero value is ready.
+// A Program is the stock program for the tests of one package. It is built, with the race detector, when a test first
+// asks for it. The zero value is ready.
 type Program struct {
 	once sync.Once
 	dir  string
@@ -17,7 +18,7 @@ type Program struct {
 	err  error
 }
 
-// Path builds the program once, and is where it lies.
+// Path builds the program once, and returns its path.
 func (p *Program) Path() (string, error) {
 	p.once.Do(func() { p.path, p.err = p.build() })
 	return p.path, p.err
@@ -35,7 +36,7 @@ func (p *Program) build() (path string, err error) {
 	return path, nil
 }
 
-// Remove removes what was built, if anything was. It is for the end of TestMain.
+// Remove removes what was built, if anything was. Call it at the end of TestMain.
 func (p *Program) Remove() error {
 	p.once.Do(func() { p.err = errors.New("the program was removed") })
 	if p.dir == "" {

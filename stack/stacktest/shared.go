@@ -14,8 +14,8 @@ import (
 	"example.com/stock/stack"
 )
 
-// Shared is servers that the tests of a package share. Each is started when a test first asks for it, so a run of pure tests starts
-// none. The zero value is ready. In the test package:
+// Shared holds servers that the tests of a package share. Each is started when a test first asks for it, so a run of
+// tests without servers starts none. The zero value is ready. In the test package:
 //
 //	var servers stacktest.Shared
 //
@@ -28,13 +28,13 @@ type Shared struct {
 	databases int
 }
 
-// A runner stands for testing.M.
+// A runner takes the place of testing.M.
 type runner func() int
 
 func (r runner) Run() int { return r() }
 
-// Around wraps m: its Run runs the tests and stops the servers, and returns the exit code. Give it to goleak.VerifyTestMain, which
-// then finds nothing left, or to os.Exit.
+// Around wraps m: Run runs the tests, stops the servers and returns the exit code. Give it to goleak.VerifyTestMain,
+// which then finds nothing left.
 func (s *Shared) Around(m interface{ Run() int }) interface{ Run() int } {
 	return runner(func() int {
 		code := m.Run()
@@ -51,20 +51,22 @@ func (s *Shared) Around(m interface{ Run() int }) interface{ Run() int } {
 	})
 }
 
-// Redis is the shared Redis. Tests see each other's keys; one that pauses, kills or flushes it should start its own.
+// Redis returns the shared Redis. Tests see each other's keys. A test that pauses, kills or flushes it must start its
+// own.
 func (s *Shared) Redis(t testing.TB) *stack.Server {
 	t.Helper()
 	return s.server(t, stack.Redis)
 }
 
-// ZooKeeper is the host:port of the shared ZooKeeper. Tests see each other's nodes.
+// ZooKeeper returns the host:port of the shared ZooKeeper. Tests see each other's nodes.
 func (s *Shared) ZooKeeper(t testing.TB) string {
 	t.Helper()
 	return s.server(t, stack.ZooKeeper).URL
 }
 
-// MariaDB returns the DSN of an empty database on the shared MariaDB, which is this test's own. It is not dropped: that would wait
-// for any transaction that a failed test has left open, and the server does not outlive the tests.
+// MariaDB returns the DSN of an empty database on the shared MariaDB. The database is this test's own. It is not
+// dropped: that would wait for any transaction that a failed test has left open, and the server does not outlive the
+// tests.
 func (s *Shared) MariaDB(t testing.TB) string {
 	t.Helper()
 	server := s.server(t, stack.MySQL)
@@ -76,7 +78,7 @@ func (s *Shared) MariaDB(t testing.TB) string {
 	return "root@tcp(" + server.Addr + ")/" + name
 }
 
-// server starts a backend unless it runs already or is known to be missing.
+// server returns a backend. It starts it first, unless it runs already or is known to be missing.
 func (s *Shared) server(t testing.TB, kind stack.Kind) *stack.Server {
 	t.Helper()
 	s.mu.Lock()

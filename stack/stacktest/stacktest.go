@@ -1,6 +1,8 @@
-// Package stacktest gives tests real servers: started when a test first asks, stopped when it ends, and never mocks.
+// Package stacktest gives tests real servers, never mocks. A server is started when a test first asks for it, and
+// stopped when the test ends.
 //
-// Where a server is not installed the test is skipped with the reason; with REQUIRE_BACKENDS=1 in the environment it fails.
+// If a server is not installed, the test is skipped with the reason. With REQUIRE_BACKENDS=1 in the environment it
+// fails.
 package stacktest
 
 import (
@@ -12,7 +14,8 @@ import (
 	"example.com/stock/stack"
 )
 
-// Redis starts a redis-server for this test alone (some 30 ms), without persistence. It can be paused, killed and restarted.
+// Redis starts a redis-server for this test alone (some 30 ms), without persistence. It can be paused, killed and
+// restarted.
 func Redis(t testing.TB) *stack.Server {
 	t.Helper()
 	return Server(t, stack.Redis)
@@ -47,7 +50,7 @@ func Server(t testing.TB, kind stack.Kind) *stack.Server {
 	return real(t, s, kind)
 }
 
-// real is the server of that kind, unless it is missing: a stand-in would prove nothing.
+// real returns the server of that kind. It ends the test if the server is missing: a stand-in would prove nothing.
 func real(t testing.TB, s *stack.Stack, kind stack.Kind) *stack.Server {
 	t.Helper()
 	if reason, missing := s.Missing()[string(kind)]; missing {
@@ -59,8 +62,8 @@ func real(t testing.TB, s *stack.Stack, kind stack.Kind) *stack.Server {
 	return s.Server(string(kind))
 }
 
-// IgnoreServers is for a goleak.VerifyNone inside a test: servers that still run have a goroutine each, which their stop ends.
-// goleak.VerifyTestMain does not need it.
+// IgnoreServers is for a goleak.VerifyNone inside a test: every server that still runs has a goroutine, which ends
+// when it is stopped. goleak.VerifyTestMain does not need it.
 func IgnoreServers() goleak.Option {
 	return goleak.IgnoreAnyFunction("example.com/stock/stack.(*child).own")
 }

@@ -52,7 +52,8 @@ func empty(t *testing.T, dsn string) {
 	t.Helper()
 	db := open(t, dsn)
 	var n int
-	if err := db.QueryRow("SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE()").Scan(&n); err != nil {
+	row := db.QueryRow("SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE()")
+	if err := row.Scan(&n); err != nil {
 		t.Fatal(err)
 	}
 	if n != 0 {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A conn is one connection of a client and the one to the server that belongs to it.
+// A conn is one connection of a client, and the connection to the server that belongs to it.
 type conn struct {
 	proxy  *Proxy
 	client net.Conn
@@ -16,11 +16,12 @@ type conn struct {
 	mu     sync.Mutex
 	server net.Conn // nil until it is connected
 
-	fate    *Snare // what awaits the reply to request
+	fate    *Snare // what happens to the reply to request; nil: nothing
 	request []byte
+	vanish  *Snare // keeps the end of the connection from the server
 }
 
-// A chunk is bytes as they were read, and when.
+// A chunk is what one read returned, and when.
 type chunk struct {
 	bytes []byte
 	at    time.Time
@@ -42,7 +43,7 @@ func (c *conn) serve() {
 	c.server = server
 	c.mu.Unlock()
 	select {
-	case <-c.done: // cut meanwhile, without the server's end
+	case <-c.done: // cut meanwhile, when there was no connection to the server yet
 		server.Close()
 		return
 	default:
@@ -53,7 +54,7 @@ func (c *conn) serve() {
 	both.Wait()
 }
 
-// cut breaks both ends. It is called with p.mu held or without.
+// cut breaks both ends. It does not need p.mu, and may be called with it.
 func (c *conn) cut() {
 	c.once.Do(func() { close(c.done) })
 	c.mu.Lock()
@@ -64,7 +65,7 @@ func (c *conn) cut() {
 	}
 }
 
-// forward passes messages on until the sender ends, which it passes on too, or the connection is cut.
+// forward passes messages on until the sender closes, which it passes on too, or until the connection is cut.
 func (c *conn) forward(d Direction, to, from net.Conn) {
 	chunks := make(chan chunk, 64)
 	var reader sync.WaitGroup
@@ -74,7 +75,7 @@ func (c *conn) forward(d Direction, to, from net.Conn) {
 	var pending []byte
 	first := true
 	for chunk := range chunks {
-		if !c.until(chunk.at.Add(c.proxy.late(d))) {
+		if !c.delayed(d, chunk.at) {
 			return
 		}
 		for pending = append(pending, chunk.bytes...); len(pending) > 0; first = false {
@@ -96,7 +97,7 @@ func (c *conn) forward(d Direction, to, from net.Conn) {
 			pending = pending[n:]
 		}
 	}
-	if c.proxy.speaks(c, d) {
+	if c.proxy.speaks(c, d) && (d == ToClient || c.vanished()) {
 		_, _ = to.Write(pending)
 		_ = to.(*net.TCPConn).CloseWrite()
 	}
@@ -115,16 +116,21 @@ func (c *conn) read(from net.Conn, chunks chan<- chunk) {
 			}
 		}
 		if err != nil {
-			return // a reset is passed on as an end: a network that is silent does not tell of it either
+			return // a reset is passed on as an end: a silent network does not pass it on either
 		}
 	}
 }
 
-// until waits for a moment, and is false if the connection is cut before.
-func (c *conn) until(moment time.Time) bool {
-	wait := time.Until(moment)
-	if wait <= 0 {
+// delayed waits until what came at a moment may go on. It returns false if the connection is cut before.
+func (c *conn) delayed(d Direction, at time.Time) bool {
+	by, pacer := c.proxy.late(d)
+	due := at.Add(by)
+	wait := time.Until(due)
+	switch {
+	case wait <= 0:
 		return true
+	case pacer != nil:
+		return pacer.wait(due, c.done)
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -136,7 +142,7 @@ func (c *conn) until(moment time.Time) bool {
 	}
 }
 
-// pass does to a message what it is destined for, and is false if that is to break the connection.
+// pass does to a message what its snare says. It returns false if the connection is to be cut.
 func (c *conn) pass(d Direction, message []byte, first bool) bool {
 	p := c.proxy
 	if !p.speaks(c, d) {
@@ -155,8 +161,11 @@ func (c *conn) pass(d Direction, message []byte, first bool) bool {
 	switch snare.trap.Do {
 	case Hold:
 		return c.held(snare)
-	case CutReply, HoldReply:
+	case CutReply, HoldReply, Vanish:
 		c.mu.Lock()
+		if snare.trap.Do == Vanish {
+			c.vanish = snare
+		}
 		c.fate, c.request = snare, append([]byte(nil), message...)
 		c.mu.Unlock()
 		return true
@@ -165,7 +174,7 @@ func (c *conn) pass(d Direction, message []byte, first bool) bool {
 	}
 }
 
-// replied does to a reply what its request was destined for.
+// replied does to a reply what the snare of its request says. It returns false if the connection is to be cut.
 func (c *conn) replied(reply []byte) bool {
 	c.mu.Lock()
 	fate, answers := c.fate, c.proxy.protocol.Answers
@@ -175,7 +184,15 @@ func (c *conn) replied(reply []byte) bool {
 	}
 	c.fate = nil
 	c.mu.Unlock()
-	return fate.trap.Do == HoldReply && c.held(fate)
+	return fate.trap.Do != CutReply && c.held(fate)
+}
+
+// vanished waits until the server may be told of the end, and is false if the connection is cut before.
+func (c *conn) vanished() bool {
+	c.mu.Lock()
+	s := c.vanish
+	c.mu.Unlock()
+	return s == nil || c.held(s)
 }
 
 func (c *conn) held(s *Snare) bool {
@@ -187,13 +204,13 @@ func (c *conn) held(s *Snare) bool {
 	}
 }
 
-func (p *Proxy) late(d Direction) time.Duration {
+func (p *Proxy) late(d Direction) (time.Duration, *pacer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.delay[d]
+	return p.delay[d], p.pacers[d]
 }
 
-// speaks waits while direction d is silent, and is false if the connection is cut meanwhile.
+// speaks waits while direction d is silent. It returns false if the connection is cut meanwhile.
 func (p *Proxy) speaks(c *conn, d Direction) bool {
 	for {
 		p.mu.Lock()

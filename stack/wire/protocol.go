@@ -8,18 +8,19 @@ import (
 	"strings"
 )
 
-// A Protocol is what a Proxy has to know of one: the zero value takes every chunk of bytes, as it was read, for a message.
+// A Protocol holds what a Proxy has to know of a protocol. For the zero value, every chunk that is read is a message.
 type Protocol struct {
-	// Split is the length of the first message in b, or 0 if it is not complete. Nil: whatever is there.
+	// Split returns the length of the first message in b, or 0 if it is not complete. Nil: all of b.
 	Split func(d Direction, b []byte) int
-	// Chatter tells messages that no caller asked for: greetings, pings. They are not counted and spring no trap without a
-	// Match. first: it is the first in this direction. Nil: none.
+	// Chatter reports whether message is the protocol's own, such as a greeting or a ping. Chatter is not counted, and
+	// springs no trap without a Match. first is true for the first message in this direction. Nil: there is none.
 	Chatter func(message []byte, first bool) bool
-	// Answers tells whether reply is the one to request. Nil: the next message is, as where a connection serves one request after another.
+	// Answers reports whether reply is the reply to request. Nil: the next message is, as on a connection that serves
+	// one request after another.
 	Answers func(request, reply []byte) bool
 }
 
-// Redis is RESP. Each command of a pipeline is a message; replies are taken as they come.
+// Redis is RESP. Each command of a pipeline is a message. A reply is whatever comes in one read.
 func Redis() Protocol {
 	return Protocol{
 		Split: func(d Direction, b []byte) int {
@@ -30,12 +31,13 @@ func Redis() Protocol {
 		},
 		Chatter: func(message []byte, _ bool) bool {
 			fields := bytes.SplitN(message, []byte("\r\n"), 4) // *2, $5, hello, the rest
-			return len(fields) == 4 && slices.Contains([]string{"HELLO", "CLIENT", "AUTH", "SELECT"}, strings.ToUpper(string(fields[2])))
+			return len(fields) == 4 &&
+				slices.Contains([]string{"HELLO", "CLIENT", "AUTH", "SELECT"}, strings.ToUpper(string(fields[2])))
 		},
 	}
 }
 
-// respCommand is the length of an array of bulk strings.
+// respCommand returns the length of an array of bulk strings, or 0 if it is not complete.
 func respCommand(b []byte) int {
 	fields, at := respNumber(b, 0)
 	for range fields {
@@ -54,22 +56,23 @@ func respCommand(b []byte) int {
 	return at
 }
 
-// respNumber reads "*12\r\n" or "$12\r\n" at an offset, and returns the number and the offset behind; 0 if it is not complete.
+// respNumber reads "*12\r\n" or "$12\r\n" at an offset. It returns the number and the offset after it, which is 0 if
+// the number is not complete.
 func respNumber(b []byte, at int) (n, behind int) {
 	line, _, found := bytes.Cut(b[at:], []byte("\r\n"))
 	if !found {
 		return 0, 0
 	}
 	n, err := strconv.Atoi(string(line[min(1, len(line)):]))
-	const limit = 512 << 20 // as of Redis itself
+	const limit = 512 << 20 // that of Redis itself
 	if err != nil || n < 0 || n > limit {
 		return 0, len(b) // no command: let it pass as it is
 	}
 	return n, at + len(line) + len("\r\n")
 }
 
-// ZooKeeper is frames of four bytes of length and, after the greeting, four of an id that the reply repeats. Chatter is the
-// greeting, pings, the sync that zklock uses as its pulse, and the good-bye.
+// ZooKeeper is frames: four bytes of length and, after the greeting, four bytes of an id that the reply repeats.
+// Chatter is the greeting, pings, the sync that zklock sends as its heartbeat, and the close of the session.
 func ZooKeeper() Protocol {
 	const length, ping, opSync, opClose = 4, -2, 9, -11
 	word := func(b []byte, at int) int32 {
@@ -80,7 +83,7 @@ func ZooKeeper() Protocol {
 	}
 	return Protocol{
 		Split: func(_ Direction, b []byte) int {
-			const limit = 16 << 20 // beyond it is no frame but one of the four-letter words
+			const limit = 16 << 20 // above it, this is no frame but a four-letter word
 			switch n := int(word(b, 0)) + length; {
 			case len(b) < length:
 				return 0
@@ -99,8 +102,9 @@ func ZooKeeper() Protocol {
 	}
 }
 
-// MySQL is packets of three bytes of length and one of a number that begins with 0 in every command. Chatter is the handshake, which goes
-// on from the server's 0, and the good-bye. A reply is many packets, of which the first is what comes first.
+// MySQL is packets: three bytes of length and one of a number, which is 0 in the first packet of every command.
+// Chatter is the handshake, whose numbers go on from the server's 0, and the quit command. A reply is many packets; a
+// trap for a reply is for the first of them.
 func MySQL() Protocol {
 	const header, quit = 4, 1
 	return Protocol{
@@ -117,7 +121,7 @@ func MySQL() Protocol {
 	}
 }
 
-// Contains matches messages that contain text, in whatever case.
+// Contains matches messages that contain text, in upper or lower case.
 func Contains(text string) func(message []byte) bool {
 	text = strings.ToLower(text)
 	return func(message []byte) bool { return bytes.Contains(bytes.ToLower(message), []byte(text)) }

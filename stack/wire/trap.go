@@ -5,19 +5,20 @@ import "sync"
 // An Action is what happens to the message that springs a trap.
 type Action int
 
-// The actions. CutReply and HoldReply are of requests only.
+// The actions. CutReply, HoldReply and Vanish are of requests only.
 const (
-	Cut       Action = iota // the connection breaks instead: a request that the server never saw, or a reply that got lost
+	Cut       Action = iota // the connection breaks, and the message is lost
 	CutReply                // the server sees the request and answers; the connection breaks instead of the reply
-	Hold                    // kept back, and all behind it in this direction, until the snare is released
+	Hold                    // it is kept back, with all behind it in this direction, until the snare is released
 	HoldReply               // the server sees the request; its reply is kept back until the snare is released
+	Vanish                  // as HoldReply, and the server is not told that the client has gone, until the snare is released
 )
 
 // A Trap waits for one message.
 type Trap struct {
 	On    Direction
 	Match func(message []byte) bool // nil: every message but the protocol's chatter
-	Skip  int                       // so many that match pass first
+	Skip  int                       // the number of matches that pass first
 	Do    Action
 }
 
@@ -29,7 +30,7 @@ type Snare struct {
 	once     sync.Once
 }
 
-// Set sets a trap for messages that are forwarded from now on. Of several that match the same message the oldest has it.
+// Set sets a trap for messages that are forwarded from now on. If several match the same message, the oldest springs.
 func (p *Proxy) Set(t Trap) *Snare {
 	s := &Snare{trap: t, sprung: make(chan struct{}), released: make(chan struct{})}
 	p.mu.Lock()
@@ -38,13 +39,13 @@ func (p *Proxy) Set(t Trap) *Snare {
 	return s
 }
 
-// Sprung is closed when the message has come. Of one that is held this means that it is being held.
+// Sprung returns a channel that is closed when the message has come. A message to be held is then being held.
 func (s *Snare) Sprung() <-chan struct{} { return s.sprung }
 
-// Release lets what is held go on, or takes the trap away if it has not sprung. It is idempotent.
+// Release lets what is held go on. If the trap has not sprung, Release removes it. It is idempotent.
 func (s *Snare) Release() { s.once.Do(func() { close(s.released) }) }
 
-// spring finds the snare for a message and counts it. p.mu is held.
+// spring returns the snare that a message springs, or nil. It must be called with p.mu held.
 func (p *Proxy) spring(d Direction, message []byte, chatter bool) *Snare {
 	for i, s := range p.snares {
 		if s.trap.On != d || (s.trap.Match == nil && chatter) || (s.trap.Match != nil && !s.trap.Match(message)) {
@@ -52,7 +53,7 @@ func (p *Proxy) spring(d Direction, message []byte, chatter bool) *Snare {
 		}
 		select {
 		case <-s.released:
-			continue // taken away
+			continue // removed
 		default:
 		}
 		if s.trap.Skip > 0 {

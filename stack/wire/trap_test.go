@@ -25,9 +25,9 @@ func TestALostRequestAndALostReply(t *testing.T) {
 			snare := p.Set(row.trap)
 			c := dial(t, p)
 			c.say("a")
-			expect(t, "before", c.hear(patience), "A")
+			expect(t, "before", c.hear(limit), "A")
 			c.say("b")
-			expect(t, "then", c.hear(patience), row.said)
+			expect(t, "then", c.hear(limit), row.said)
 			expect(t, "the server", s.saw(), row.heard)
 			select {
 			case <-snare.Sprung():
@@ -38,7 +38,7 @@ func TestALostRequestAndALostReply(t *testing.T) {
 			}
 			c = dial(t, p)
 			c.say("c")
-			expect(t, "a new connection", c.hear(patience), "C")
+			expect(t, "a new connection", c.hear(limit), "C")
 		})
 	}
 }
@@ -51,6 +51,7 @@ func TestOneRequestOrReplyIsHeld(t *testing.T) {
 	}{
 		{"request", wire.Hold, "a"},
 		{"reply", wire.HoldReply, "a b"},
+		{"reply and end", wire.Vanish, "a b"},
 	} {
 		t.Run(row.what, func(t *testing.T) {
 			s := serve(t)
@@ -58,15 +59,15 @@ func TestOneRequestOrReplyIsHeld(t *testing.T) {
 			snare := p.Set(wire.Trap{Skip: 1, Do: row.do})
 			c, other := dial(t, p), dial(t, p)
 			c.say("a")
-			expect(t, "before", c.hear(patience), "A")
+			expect(t, "before", c.hear(limit), "A")
 			c.say("b")
 			<-snare.Sprung()
 			expect(t, "held", c.hear(moment), "silence")
 			expect(t, "the server", s.saw(), row.heard)
 			other.say("x")
-			expect(t, "another connection", other.hear(patience), "X")
+			expect(t, "another connection", other.hear(limit), "X")
 			snare.Release()
-			expect(t, "released", c.hear(patience), "B")
+			expect(t, "released", c.hear(limit), "B")
 		})
 	}
 }
@@ -84,6 +85,6 @@ func TestWhatIsHeldIsLostWithACut(t *testing.T) {
 	snare.Release()
 	c = dial(t, p)
 	c.say("b")
-	expect(t, "afterwards", c.hear(patience), "B")
+	expect(t, "afterwards", c.hear(limit), "B")
 	expect(t, "the server", s.saw(), "b")
 }

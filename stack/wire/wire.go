@@ -1,5 +1,6 @@
-// Package wire stands between a client and a server and does what networks do, on command: breaks connections, refuses them, goes
-// silent, is slow, and loses or keeps back one request or its reply. It is for tests, the fault lab and benches.
+// Package wire is a proxy between a client and a server that fails on command as networks do: it breaks or refuses
+// connections, goes silent, is slow, and loses or keeps back one request or its reply. It is for tests, the fault lab
+// and benches.
 package wire
 
 import (
@@ -10,7 +11,7 @@ import (
 	"time"
 )
 
-// A Direction is one of the two ways that bytes go.
+// A Direction is one of the two directions in which bytes go.
 type Direction int
 
 // The directions.
@@ -19,14 +20,16 @@ const (
 	ToClient
 )
 
-// A Proxy listens on a free port of 127.0.0.1 and forwards to one server, unless told otherwise. Of the protocol it knows no more than where
-// messages end. It is safe for concurrent use.
+// A Proxy listens on a free port of 127.0.0.1 and forwards to one server, unless told otherwise. Of the protocol, it
+// knows only where messages end. It is safe for concurrent use.
 type Proxy struct {
 	target   string
 	protocol Protocol
 	listener net.Listener
 	owned    sync.WaitGroup
 
+	end     chan struct{} // closed by Close
+	once    sync.Once
 	mu      sync.Mutex
 	closed  bool
 	conns   map[*conn]bool
@@ -34,6 +37,7 @@ type Proxy struct {
 	silent  [2]bool
 	changed chan struct{} // closed and replaced when silent changes
 	delay   [2]time.Duration
+	pacers  [2]*pacer // nil: timers of the runtime do
 	count   [2]int
 	snares  []*Snare
 }
@@ -44,12 +48,15 @@ func Listen(target string, p Protocol) (*Proxy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open a proxy to %s: %w", target, err)
 	}
-	proxy := &Proxy{target: target, protocol: p, listener: listener, conns: make(map[*conn]bool), changed: make(chan struct{})}
+	proxy := &Proxy{
+		target: target, protocol: p, listener: listener, conns: make(map[*conn]bool),
+		changed: make(chan struct{}), end: make(chan struct{}),
+	}
 	proxy.owned.Go(proxy.accept)
 	return proxy, nil
 }
 
-// Addr is where clients connect to.
+// Addr returns the address to which clients connect.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
 // Close breaks every connection and ends the proxy. What is kept back is never delivered. It is idempotent.
@@ -57,6 +64,7 @@ func (p *Proxy) Close() error {
 	p.mu.Lock()
 	p.closed = true
 	p.mu.Unlock()
+	p.once.Do(func() { close(p.end) })
 	err := p.listener.Close()
 	p.Cut()
 	p.owned.Wait()
@@ -66,7 +74,7 @@ func (p *Proxy) Close() error {
 	return err
 }
 
-// Cut breaks every connection that is open, at both ends. What is under way or kept back is lost. New ones are served.
+// Cut breaks every open connection, at both ends. What is under way or kept back is lost. New connections are served.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -75,15 +83,17 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// Refuse says whether new connections are reset as soon as they are made, as by a server whose port is closed. Open ones stay.
+// Refuse says whether new connections are reset as soon as they are made, as if the server's port were closed. Open
+// connections stay.
 func (p *Proxy) Refuse(on bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.refuse = on
 }
 
-// Silence keeps back everything that goes in the given directions, and the end of connections too, as a network that drops packets
-// does: nobody is told. It replaces what was said before; without a direction everything flows again, and what was kept back arrives.
+// Silence keeps back everything that goes in the given directions, even the end of connections, as a network that
+// drops packets does: neither side is told. Each call replaces the one before. Without a direction everything flows
+// again, and what was kept back arrives.
 func (p *Proxy) Silence(directions ...Direction) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -95,22 +105,37 @@ func (p *Proxy) Silence(directions ...Direction) {
 	p.changed = make(chan struct{})
 }
 
-// Delay makes everything that goes in direction d arrive later by so much, and by up to a tenth of a millisecond more. It adds to the time of a round
-// trip, not to that between messages: a pipeline stays one.
+// Delay makes everything that goes in direction d arrive later by that much. In a process with nothing else to do, the
+// runtime's timers make it up to a millisecond more. It adds to the time of a round trip, not to the time between
+// messages: a pipeline stays a pipeline.
 func (p *Proxy) Delay(d Direction, by time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.delay[d] = by
 }
 
-// Count is how many messages have gone in direction d so far, without the protocol's own chatter, delivered or not.
+// DelayExactly is Delay for measurements: the delay is right to some ten microseconds. It costs a thread for each
+// direction, which sleeps in the kernel and keeps a processor of the Go runtime meanwhile: raise GOMAXPROCS by one
+// for each.
+func (p *Proxy) DelayExactly(d Direction, by time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.delay[d] = by
+	if p.pacers[d] == nil && !p.closed {
+		p.pacers[d] = newPacer(p.end)
+		p.owned.Go(p.pacers[d].run)
+	}
+}
+
+// Count returns the number of messages that went in direction d so far, delivered or not, without the protocol's own
+// chatter.
 func (p *Proxy) Count(d Direction) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.count[d]
 }
 
-// Connections is how many are open.
+// Connections returns the number of open connections.
 func (p *Proxy) Connections() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -136,7 +161,7 @@ func (p *Proxy) accept() {
 	}
 }
 
-// reset closes with RST, where it can: a client that waits for an answer is told at once.
+// reset closes with RST if it can, so that a client which waits for an answer is told at once.
 func reset(c net.Conn) {
 	if tcp, ok := c.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)

@@ -103,8 +103,8 @@ func dial(t *testing.T, p *wire.Proxy) client {
 func (c client) say(line string) { _, _ = io.WriteString(c, line+"\n") }
 
 // hear is the next answer, or how the connection ended, or "silence".
-func (c client) hear(patience time.Duration) string {
-	_ = c.SetReadDeadline(time.Now().Add(patience))
+func (c client) hear(limit time.Duration) string {
+	_ = c.SetReadDeadline(time.Now().Add(limit))
 	line, err := c.in.ReadString('\n')
 	var timeout net.Error
 	switch {
@@ -118,8 +118,8 @@ func (c client) hear(patience time.Duration) string {
 }
 
 const (
-	patience = 20 * time.Second
-	moment   = 50 * time.Millisecond // how long silence is listened to: too short a time makes a test weaker, not red
+	limit  = 20 * time.Second
+	moment = 50 * time.Millisecond // how long silence is listened to: too short a time makes a test weaker, not red
 )
 
 func expect(t *testing.T, what, got, want string) {
@@ -134,13 +134,13 @@ func TestItForwardsAndCounts(t *testing.T) {
 	p := open(t, s.listener.Addr().String(), lines())
 	c := dial(t, p)
 	c.say("a\nb")
-	expect(t, "first", c.hear(patience), "A")
-	expect(t, "second", c.hear(patience), "B")
+	expect(t, "first", c.hear(limit), "A")
+	expect(t, "second", c.hear(limit), "B")
 	if n, m := p.Count(wire.ToServer), p.Count(wire.ToClient); n != 2 || m != 2 {
 		t.Errorf("counted %d and %d, want 2 and 2", n, m)
 	}
 	c.Close()
-	for deadline := time.Now().Add(patience); p.Connections() > 0; {
+	for deadline := time.Now().Add(limit); p.Connections() > 0; {
 		if time.Now().After(deadline) {
 			t.Fatal("a connection that its client closed stays open")
 		}
@@ -170,8 +170,8 @@ func TestSilence(t *testing.T) {
 		expect(t, "the server", s.saw(), row.heard)
 		late.say("b")
 		p.Silence()
-		expect(t, "afterwards", c.hear(patience), "A")
-		expect(t, "a connection made in silence", late.hear(patience), "B")
+		expect(t, "afterwards", c.hear(limit), "A")
+		expect(t, "a connection made in silence", late.hear(limit), "B")
 	}
 }
 
@@ -180,17 +180,17 @@ func TestCutRefuseAndServeAgain(t *testing.T) {
 	p := open(t, s.listener.Addr().String(), lines())
 	c := dial(t, p)
 	c.say("a")
-	expect(t, "to begin with", c.hear(patience), "A")
+	expect(t, "to begin with", c.hear(limit), "A")
 	p.Refuse(true)
 	c.say("a")
-	expect(t, "an open connection", c.hear(patience), "A")
+	expect(t, "an open connection", c.hear(limit), "A")
 	p.Cut()
-	expect(t, "after the cut", c.hear(patience), "cut")
+	expect(t, "after the cut", c.hear(limit), "cut")
 	expect(t, "refused", fate(p), "cut")
 	p.Refuse(false)
 	c = dial(t, p)
 	c.say("b")
-	expect(t, "served again", c.hear(patience), "B")
+	expect(t, "served again", c.hear(limit), "B")
 }
 
 func TestDelayAddsToARoundTripOnce(t *testing.T) {
@@ -205,10 +205,41 @@ func TestDelayAddsToARoundTripOnce(t *testing.T) {
 		c.say("a")
 	}
 	for range 100 {
-		expect(t, "delayed", c.hear(patience), "A")
+		expect(t, "delayed", c.hear(limit), "A")
 	}
 	if took := time.Since(began); took < 2*late || took > 150*late {
 		t.Errorf("100 messages in a row took %v, want some %v", took, 2*late)
+	}
+}
+
+// An exact delay is never shorter than asked for, keeps order, and passes the end of a connection on.
+func TestExactDelay(t *testing.T) {
+	s := serve(t)
+	p := open(t, s.listener.Addr().String(), wire.Protocol{})
+	const oneWay = 5 * time.Millisecond
+	p.DelayExactly(wire.ToServer, oneWay)
+	p.DelayExactly(wire.ToClient, oneWay)
+	c := dial(t, p)
+	var sent sync.WaitGroup
+	defer sent.Wait()
+	want := strings.Repeat("0123456789\n", 10_000)
+	began := time.Now()
+	sent.Go(func() {
+		for i := 0; i < len(want); i += 1000 {
+			_, _ = io.WriteString(c, want[i:i+1000])
+		}
+		_ = c.Conn.(*net.TCPConn).CloseWrite()
+	})
+	_ = c.SetReadDeadline(time.Now().Add(limit))
+	if _, err := c.in.Peek(1); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took < 2*oneWay {
+		t.Errorf("there and back in %v, want %v or more", took, 2*oneWay)
+	}
+	got, err := io.ReadAll(c.in)
+	if err != nil || string(got) != want {
+		t.Errorf("%d bytes (%v), want the %d that were sent, in their order", len(got), err, len(want))
 	}
 }
 
@@ -225,5 +256,5 @@ func fate(p *wire.Proxy) string {
 		return "cut"
 	}
 	defer conn.Close()
-	return client{conn, bufio.NewReader(conn)}.hear(patience)
+	return client{conn, bufio.NewReader(conn)}.hear(limit)
 }

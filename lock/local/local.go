@@ -1,0 +1,54 @@
+// Package local holds the locks that know one process only: right on one instance, wrong on two.
+package local
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"example.com/stock/lock"
+)
+
+// Mutex is a mutex per key in this process, first come, first served: Java's "synchronized" of the original
+// demonstration.
+//
+// Round trips: 0. It promises exclusion among the goroutines of one process. It promises nothing to another instance,
+// and a load balancer always has another instance. It is dangerous because it passes every test on a developer's one
+// process. It issues no fence, because a counter in one process says nothing to the next.
+//
+// Nothing puts a time limit on a key. A key whose holder does not know the outcome of its work stays taken for Linger.
+type Mutex struct {
+	Linger time.Duration // how long an abandoned key stays taken, see [lock.Lease.Abandon]; 0: 10 s
+
+	queue lock.Queue
+}
+
+// Acquire waits for key until ctx ends.
+func (m *Mutex) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+	if err := m.queue.Enter(ctx, key, o); err != nil {
+		return nil, err
+	}
+	lease, _ := lock.NewLease(key, lock.NoFence, func(context.Context) error {
+		m.queue.Leave(key)
+		return nil
+	})
+	lease.Linger(cmp.Or(m.Linger, 10*time.Second))
+	return lease, nil
+}
+
+// Inspect returns the holder of key and the waiters in this process. It cannot know of another process. There is no
+// Evict: a mutex has no fence that would keep the evicted holder from writing.
+func (m *Mutex) Inspect(_ context.Context, key string) (lock.State, error) {
+	return m.queue.State(key), nil
+}
+
+// None excludes nobody: every Acquire succeeds at once. It is the control run that shows the race.
+//
+// Round trips: 0. Promises: nothing.
+type None struct{}
+
+// Acquire never fails and never waits.
+func (None) Acquire(_ context.Context, key string, _ lock.Options) (*lock.Lease, error) {
+	lease, _ := lock.NewLease(key, lock.NoFence, func(context.Context) error { return nil })
+	return lease, nil
+}

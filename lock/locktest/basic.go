@@ -1,0 +1,255 @@
+package locktest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"example.com/stock/lock"
+)
+
+// exclusion records the holds of 24 contenders on three Lockers and looks for an overlap.
+func exclusion(ctx context.Context, s *Scene) error {
+	type hold struct{ from, to time.Time }
+	const lockers, contenders = 3, 8
+	rounds := 12
+	if cluster(s.Harness) {
+		rounds = 4 // over pipes; contention is quicker
+	}
+	var mu sync.Mutex
+	var history []hold
+	var failed error
+	var all sync.WaitGroup
+	for range lockers {
+		l := s.Locker(ctx)
+		for range contenders {
+			all.Go(func() {
+				for range rounds {
+					lease, err := insist(ctx, l, s.Key)
+					if err != nil {
+						mu.Lock()
+						failed = errors.Join(failed, err)
+						mu.Unlock()
+						return
+					}
+					from := time.Now()
+					time.Sleep(100 * time.Microsecond) // widens the window in which an overlap shows
+					to := time.Now()
+					if err := lease.Release(); err != nil &&
+						!errors.Is(err, lock.ErrDown) { // a server that is too busy frees it later
+						mu.Lock()
+						failed = errors.Join(failed, fmt.Errorf("release: %w", err))
+						mu.Unlock()
+					}
+					mu.Lock()
+					history = append(history, hold{from, to})
+					mu.Unlock()
+				}
+			})
+		}
+	}
+	all.Wait()
+	if failed != nil {
+		return failed
+	}
+	slices.SortFunc(history, func(a, b hold) int { return a.from.Compare(b.from) })
+	overlaps := 0
+	for i := 1; i < len(history); i++ {
+		if history[i].from.Before(history[i-1].to) {
+			overlaps++
+		}
+	}
+	if overlaps > 0 {
+		return fmt.Errorf("%d of %d holds overlap with the one before", overlaps, len(history))
+	}
+	return nil
+}
+
+func keys(ctx context.Context, s *Scene) error {
+	l := s.Locker(ctx)
+	one, err := once(ctx, l, s.Key)
+	if err != nil {
+		return err
+	}
+	two, err := once(ctx, l, FreshKey())
+	if err != nil {
+		return err
+	}
+	return errors.Join(one.Release(), two.Release())
+}
+
+func tryOnce(ctx context.Context, s *Scene) error {
+	lease, err := once(ctx, s.Locker(ctx), s.Key)
+	if err != nil {
+		return fmt.Errorf("on a free key: %w", err)
+	}
+	other := s.Locker(ctx)
+	if _, err := once(ctx, other, s.Key); !errors.Is(err, lock.ErrHeld) {
+		return fmt.Errorf("on a held key: %v, want ErrHeld", err)
+	}
+	if err := lease.Release(); err != nil {
+		return err
+	}
+	return isFree(ctx, s)
+}
+
+func boundedWait(ctx context.Context, s *Scene) error {
+	lease, err := once(ctx, s.Locker(ctx), s.Key)
+	if err != nil {
+		return err
+	}
+	other := s.Locker(ctx)
+	warm, err := once(
+		ctx,
+		other,
+		FreshKey(),
+	) // a wait may end before there is a connection, and then nothing is known of a holder
+	if err != nil {
+		return err
+	}
+	// On a busy computer the answer may come too late.
+	for _, long := range []time.Duration{200 * time.Millisecond, time.Second, 5 * time.Second} {
+		wait, cancel := context.WithTimeout(ctx, long)
+		_, err = other.Acquire(wait, s.Key, lock.Options{})
+		cancel()
+		if errors.Is(err, lock.ErrHeld) || !errors.Is(err, context.DeadlineExceeded) {
+			break
+		}
+	}
+	if !errors.Is(err, lock.ErrHeld) || !errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("err = %v, want ErrHeld and DeadlineExceeded", err)
+	}
+	if err := errors.Join(warm.Release(), lease.Release()); err != nil {
+		return err
+	}
+	return isFree(ctx, s)
+}
+
+func cancelledWait(ctx context.Context, s *Scene) error {
+	lease, err := once(ctx, s.Locker(ctx), s.Key)
+	if err != nil {
+		return err
+	}
+	var all sync.WaitGroup
+	for i := range 8 {
+		wait, cancel := context.WithTimeout(ctx, time.Duration(5+10*i)*time.Millisecond)
+		defer cancel()
+		l := s.Locker(ctx)
+		all.Go(func() {
+			if late, err := l.Acquire(wait, s.Key, lock.Options{}); err == nil {
+				_ = late.Release()
+			}
+		})
+	}
+	all.Wait()
+	if err := lease.Release(); err != nil {
+		return err
+	}
+	return isFree(ctx, s)
+}
+
+func deadContext(ctx context.Context, s *Scene) error {
+	dead, cancel := context.WithCancel(ctx)
+	cancel()
+	if lease, err := s.Locker(ctx).Acquire(dead, s.Key, lock.Options{}); err == nil {
+		// A lock that needs no server may be quicker than its context. Then it must be a real lease.
+		return lease.Release()
+	}
+	return isFree(ctx, s)
+}
+
+func handover(ctx context.Context, s *Scene) error {
+	lease, err := once(ctx, s.Locker(ctx), s.Key)
+	if err != nil {
+		return err
+	}
+	got := make(chan error, 1)
+	wait, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	l := s.Locker(ctx)
+	go func() {
+		next, err := l.Acquire(wait, s.Key, lock.Options{})
+		if err == nil {
+			err = next.Release()
+		}
+		got <- err
+	}()
+	select {
+	case err := <-got:
+		return fmt.Errorf("got a held key (err = %v)", err)
+	case <-time.After(50 * time.Millisecond): // lets it begin to wait; if it has not, the clause is only weaker
+	}
+	if err := lease.Release(); err != nil {
+		return err
+	}
+	return <-got
+}
+
+func release(ctx context.Context, s *Scene) error {
+	first, err := once(ctx, s.Locker(ctx), s.Key)
+	if err != nil {
+		return err
+	}
+	if err := first.Release(); err != nil {
+		return err
+	}
+	second, err := once(ctx, s.Locker(ctx), s.Key)
+	if err != nil {
+		return err
+	}
+	if err := first.Release(); err != nil {
+		return fmt.Errorf("second Release: %w", err)
+	}
+	if _, err := once(ctx, s.Locker(ctx), s.Key); !errors.Is(err, lock.ErrHeld) {
+		return fmt.Errorf("the next holder's key was freed (err = %v)", err)
+	}
+	return second.Release()
+}
+
+func done(ctx context.Context, s *Scene) error {
+	lease, err := once(ctx, s.Locker(ctx), s.Key)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-lease.Done():
+		return fmt.Errorf("the lease has ended while held: %w", lease.Err())
+	default:
+	}
+	if lease.Err() != nil || lease.Key() != s.Key {
+		return fmt.Errorf("while held Err = %v and Key = %q", lease.Err(), lease.Key())
+	}
+	if err := lease.Release(); err != nil {
+		return err
+	}
+	<-lease.Done()
+	if !errors.Is(lease.Err(), lock.ErrReleased) {
+		return fmt.Errorf("after release Err = %v", lease.Err())
+	}
+	return nil
+}
+
+// reentry holds a key under Do and asks for it again, with the context that Do gave and with another.
+func reentry(ctx context.Context, s *Scene) error {
+	l := s.Locker(ctx)
+	return lock.Do(ctx, l, s.Key, lock.Options{}, func(inside context.Context, outer lock.Fence) error {
+		again := func(_ context.Context, f lock.Fence) error {
+			if f != outer {
+				return fmt.Errorf("inside has fence %d, outside %d", f, outer)
+			}
+			return nil
+		}
+		bound, cancel := context.WithTimeout(inside, timeout)
+		defer cancel()
+		if err := lock.Do(bound, l, s.Key, lock.Options{}, again); err != nil {
+			return fmt.Errorf("again, under the context of the holder: %w", err)
+		}
+		if _, err := once(ctx, l, s.Key); !errors.Is(err, lock.ErrHeld) {
+			return fmt.Errorf("again, under another context: %v, want ErrHeld", err)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,411 @@
+package locktest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"example.com/stock/lock"
+	"example.com/stock/stack/wire"
+)
+
+const (
+	toServer = wire.ToServer
+	toClient = wire.ToClient
+)
+
+// contention lets three processes contend, and checks what they recorded.
+func contention(ctx context.Context, s *Scene) error {
+	list, err := s.processes(ctx, 3, calm)
+	if err != nil {
+		return err
+	}
+	history, err := runStorms(ctx, list, storm{
+		Keys: []string{s.Key}, Workers: 4, Rounds: 25, Hold: 200 * time.Microsecond, Limit: 5 * time.Second,
+	})
+	if err != nil {
+		return err
+	}
+	return overlaps(history, s.Promise.Fenced)
+}
+
+// rage lets every process run the storm, and returns all holds.
+func runStorms(ctx context.Context, list []*remote, what storm) ([]Hold, error) {
+	var mu sync.Mutex
+	var history []Hold
+	var failed []error
+	var all sync.WaitGroup
+	for _, r := range list {
+		all.Go(func() {
+			_, answer, err := r.call(ctx, request{Do: "storm", Locker: r.locker, Storm: what})
+			mu.Lock()
+			defer mu.Unlock()
+			history, failed = append(history, answer.Holds...), append(failed, err)
+		})
+	}
+	all.Wait()
+	return history, errors.Join(failed...)
+}
+
+// renewal holds for two and a half leases. Another process waits for the key in vain.
+func renewal(ctx context.Context, s *Scene) error {
+	list, err := s.processes(ctx, 2, s.Lease)
+	if err != nil {
+		return err
+	}
+	return s.withRetries(ctx, 3, func() error {
+		key := FreshKey()
+		h, err := list[0].acquire(ctx, attempt{Key: key, Wait: s.timeout, Insist: true})
+		if err != nil {
+			return err
+		}
+		next, err := list[1].acquire(ctx, attempt{Key: key, Wait: 5 * s.Lease / 2})
+		if err == nil {
+			_, _ = next.release(ctx)
+			_, _ = h.release(ctx)
+			return fmt.Errorf("another had the key after %v of a lease of %v", next.From-h.From, s.Lease)
+		}
+		if !errors.Is(err, lock.ErrHeld) {
+			return fmt.Errorf("a waiter was told %w, want ErrHeld", err)
+		}
+		if _, err := h.release(ctx); err != nil {
+			return fmt.Errorf("the lease was lost: %w", err)
+		}
+		return nil
+	})
+}
+
+// expiry holds for longer than a lease that is not renewed.
+func expiry(ctx context.Context, s *Scene) error {
+	list, err := s.processes(ctx, 2, s.Lease)
+	if err != nil {
+		return err
+	}
+	return s.withRetries(ctx, 5, func() error { return s.outlive(ctx, list[0], list[1], FreshKey()) })
+}
+
+// cutOff does the same with a lease that would be renewed if the network let it.
+func cutOff(ctx context.Context, s *Scene) error {
+	list, err := s.processes(ctx, 1, s.Lease)
+	if err != nil {
+		return err
+	}
+	return s.withRetries(ctx, 5, func() error {
+		wires, at, err := s.wired()
+		if err != nil {
+			return err
+		}
+		far, err := s.process(ctx, at, s.Lease)
+		if err != nil {
+			return err
+		}
+		key := FreshKey()
+		h, err := far.acquire(ctx, attempt{Key: key, Wait: s.timeout, Insist: true})
+		if err != nil {
+			return err
+		}
+		for _, w := range wires {
+			w.Silence(toServer, toClient)
+		}
+		defer func() {
+			for _, w := range wires {
+				w.Silence()
+			}
+		}()
+		return s.follow(ctx, h, list[0])
+	})
+}
+
+// outlive lets one process hold a key until another process has it.
+func (s *Scene) outlive(ctx context.Context, one, other *remote, key string) error {
+	h, err := one.acquire(ctx, attempt{Key: key, Wait: s.timeout, Insist: true})
+	if err != nil {
+		return err
+	}
+	return s.follow(ctx, h, other)
+}
+
+// follow waits until other has the key of h. If that is promised, the holder of h must have known of its loss first.
+func (s *Scene) follow(ctx context.Context, h *remoteLease, other *remote) error {
+	next, err := other.acquire(ctx, attempt{Key: h.Key, Wait: s.Lease + s.timeout, Insist: true})
+	if err != nil {
+		return fmt.Errorf("the key did not become free: %w", err)
+	}
+	defer func() { _, _ = next.release(ctx) }()
+	soon, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	at, why, err := h.loss(soon)
+	switch {
+	case err != nil:
+		return err
+	case !errors.Is(why, lock.ErrLost) || !errors.Is(why, lock.ErrExpired):
+		return fmt.Errorf("lost because of %w, want ErrLost and ErrExpired", why)
+	case at-h.From < s.Lease/4:
+		return fmt.Errorf("lost %v into a lease of %v", at-h.From, s.Lease)
+	case s.Promise.SignalsLoss && at > next.From:
+		return fmt.Errorf("the loss was known %v after another had the key", at-next.From)
+	case s.Promise.Fenced && next.Fence <= h.Fence:
+		return fmt.Errorf("fence %d after %d", next.Fence, h.Fence)
+	}
+	return nil
+}
+
+// overtake pauses a holder until another has the key, and then resumes it.
+func (s *Scene) overtake(ctx context.Context, one, other *remote) (late, next *remoteLease, err error) {
+	key := FreshKey()
+	if late, err = one.acquire(ctx, attempt{Key: key, Wait: s.timeout, Insist: true}); err != nil {
+		return nil, nil, err
+	}
+	if err := one.pause(); err != nil {
+		return nil, nil, err
+	}
+	next, err = other.acquire(ctx, attempt{Key: key, Wait: s.Lease + s.timeout, Insist: true})
+	if err := errors.Join(err, one.resume()); err != nil {
+		return nil, nil, fmt.Errorf("a holder is paused: %w", err)
+	}
+	return late, next, nil
+}
+
+func paused(ctx context.Context, s *Scene) error {
+	list, err := s.processes(ctx, 2, s.Lease)
+	if err != nil {
+		return err
+	}
+	late, next, err := s.overtake(ctx, list[0], list[1])
+	if err != nil {
+		return err
+	}
+	soon, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	_, why, err := late.loss(soon)
+	switch {
+	case err != nil:
+		return err
+	case !errors.Is(why, lock.ErrLost):
+		return fmt.Errorf("lost because of %w, want ErrLost", why)
+	case s.Promise.Fenced && next.Fence <= late.Fence:
+		return fmt.Errorf("fence %d after %d", next.Fence, late.Fence)
+	}
+	_, _ = next.release(ctx)
+	return nil
+}
+
+// owner lets the contender that lost the key release it, and then tries to acquire it beside the next holder.
+func owner(ctx context.Context, s *Scene) error {
+	list, err := s.processes(ctx, 3, s.Lease)
+	if err != nil {
+		return err
+	}
+	return s.withRetries(ctx, 3, func() error {
+		late, next, err := s.overtake(ctx, list[0], list[1])
+		if err != nil {
+			return err
+		}
+		_, err = late.release(ctx)
+		if !errors.Is(err, lock.ErrLost) || !errors.Is(err, lock.ErrExpired) && !errors.Is(err, lock.ErrTaken) {
+			return fmt.Errorf("its release: %v, want ErrLost because of ErrExpired or ErrTaken", err)
+		}
+		third, err := list[2].acquire(ctx, attempt{Key: late.Key, Wait: s.timeout, Try: true})
+		if err == nil {
+			_, _ = third.release(ctx)
+			return fmt.Errorf(
+				"a third had the key %v after the next holder, whose lease is %v",
+				third.From-next.From,
+				s.Lease,
+			)
+		}
+		if !errors.Is(err, lock.ErrHeld) {
+			return fmt.Errorf("a third was told %w, want ErrHeld", err)
+		}
+		if _, err := next.release(ctx); err != nil {
+			return fmt.Errorf("the next holder's release: %w", err)
+		}
+		return nil
+	})
+}
+
+// pausedWaiter stops a process that waits for several keys at once, until anything that the server may have granted
+// to it has run out and others have come and gone. It wakes while another holds. One key would show little: inside
+// the process that wakes there is a race between what it was told before and what it asks now.
+func pausedWaiter(ctx context.Context, s *Scene) error {
+	list, err := s.processes(ctx, 3, s.Lease)
+	if err != nil {
+		return err
+	}
+	return s.withRetries(ctx, 2, func() error {
+		keys := 10
+		if s.Room > 0 {
+			keys = min(keys, s.Room)
+		}
+		waits := make([]*wait, keys)
+		for i := range waits {
+			waits[i] = &wait{s: s, key: FreshKey(), away: list[0], one: list[1], other: list[2]}
+		}
+		if err := all(waits, func(w *wait) error { return w.begin(ctx) }); err != nil {
+			return err
+		}
+		if err := list[0].pause(); err != nil {
+			return err
+		}
+		err := all(waits, func(w *wait) error { return w.pass(ctx) })
+		if err := errors.Join(err, list[0].resume()); err != nil {
+			return fmt.Errorf("a waiter is paused: %w", err)
+		}
+		if err := all(waits, func(w *wait) error { return w.end(ctx) }); err != nil {
+			return err
+		}
+		var history []Hold
+		for _, w := range waits {
+			history = append(history, w.history...)
+		}
+		s.seen = fmt.Sprintf("%d holds of %d keys", len(history), keys)
+		return overlaps(history, s.Promise.Fenced)
+	})
+}
+
+// A wait is that of the paused process for one key, and who holds it meanwhile.
+type wait struct {
+	s                *Scene
+	key              string
+	away, one, other *remote
+	first, last      *remoteLease
+	come             func(context.Context) (*remoteLease, error)
+	history          []Hold
+}
+
+// all calls do for all waits at once.
+func all(waits []*wait, do func(*wait) error) error {
+	failed := make([]error, len(waits))
+	var all sync.WaitGroup
+	for i, w := range waits {
+		all.Go(func() { failed[i] = do(w) })
+	}
+	all.Wait()
+	return errors.Join(failed...)
+}
+
+// begin lets one process hold the key, and the process that will be paused wait for it.
+func (w *wait) begin(ctx context.Context) (err error) {
+	if w.first, err = w.one.acquire(ctx, attempt{Key: w.key, Wait: w.s.timeout, Insist: true}); err != nil {
+		return err
+	}
+	w.come, _, err = w.away.begin(attempt{Key: w.key, Wait: w.s.Lease + 4*w.s.timeout, Insist: true})
+	if err != nil || !w.s.Promise.Fair {
+		time.Sleep(100 * time.Millisecond) // lets it begin to wait; if it has not, the clause is only weaker
+		return err
+	}
+	return queued(ctx, w.one, w.key, 1)
+}
+
+// pass releases the key, which may then go to the process that is paused, and lets two others hold it after that, one
+// after the other.
+func (w *wait) pass(ctx context.Context) (err error) {
+	if err := w.ended(ctx, w.first); err != nil {
+		return err
+	}
+	next, err := w.one.acquire(ctx, attempt{Key: w.key, Wait: w.s.Lease + 2*w.s.timeout, Insist: true})
+	if err != nil {
+		return err
+	}
+	if err := w.ended(ctx, next); err != nil {
+		return err
+	}
+	time.Sleep(w.s.Lease) // if nothing is granted to the waiter, the pause would otherwise be shorter than a lease
+	w.last, err = w.other.acquire(ctx, attempt{Key: w.key, Wait: w.s.Lease + 2*w.s.timeout, Insist: true})
+	return err
+}
+
+// end gives the process that was paused some time while another holds the key, and then the key.
+func (w *wait) end(ctx context.Context) error {
+	time.Sleep(w.s.Lease / 2) // a lease that it must not have would show meanwhile
+	if err := w.ended(ctx, w.last); err != nil {
+		return err
+	}
+	mine, err := w.come(ctx)
+	if err != nil {
+		return fmt.Errorf("a waiter that was paused: %w", err)
+	}
+	return w.ended(ctx, mine)
+}
+
+// ended releases h and records when it was held, by its own clock: until the release, or until its loss.
+func (w *wait) ended(ctx context.Context, h *remoteLease) error {
+	to, err := h.release(ctx)
+	if isLost(err) {
+		soon, cancel := context.WithTimeout(ctx, w.s.timeout)
+		defer cancel()
+		if at, why, err := h.loss(soon); err == nil && !errors.Is(why, lock.ErrReleased) {
+			to = min(to, at)
+		}
+		err = nil
+	}
+	if errors.Is(err, lock.ErrDown) { // a server that is too busy frees it later
+		err = nil
+	}
+	w.history = append(w.history, Hold{Key: w.key, From: h.From, To: max(to, h.From), Fence: h.Fence})
+	return err
+}
+
+// unknown lets work end while a write is under way, which a slow store does later: after a quarter of the lease, or
+// if the lock is of this process alone after a moment. The next holder must not have the key before that, or it would
+// read what the write is about to change.
+func unknown(ctx context.Context, s *Scene) error {
+	if !cluster(s.Harness) {
+		return s.unknownInside(ctx)
+	}
+	list, err := s.processes(ctx, 2, s.Lease)
+	if err != nil {
+		return err
+	}
+	return s.withRetries(ctx, 3, func() error {
+		key := FreshKey()
+		_, did, err := list[0].call(ctx, request{Do: "unknown", Locker: list[0].locker, Key: key, Wait: s.timeout})
+		if err := wantUnknown(err); err != nil {
+			return err
+		}
+		applied := now() + s.Lease/4
+		next, err := list[1].acquire(ctx, attempt{Key: key, Wait: s.Lease + s.timeout, Insist: true})
+		if err != nil {
+			return fmt.Errorf("the key did not become free: %w", err)
+		}
+		defer func() { _, _ = next.release(ctx) }()
+		// A computer so busy that the lease was over before the write was due proves nothing.
+		if ran := next.From - did.From; next.From < applied && ran < s.Lease*9/10 {
+			return fmt.Errorf("the next one had the key %v into a lease of %v, %v before the write was done",
+				ran, s.Lease, applied-next.From)
+		}
+		return nil
+	})
+}
+
+// unknownInside tries without processes, on a lease whose length is not known.
+func (s *Scene) unknownInside(ctx context.Context) error {
+	err := lock.Do(ctx, s.Locker(ctx), s.Key, lock.Options{}, unanswered)
+	if err := wantUnknown(err); err != nil {
+		return err
+	}
+	applied := time.Now().Add(100 * time.Millisecond)
+	for other := s.Locker(ctx); time.Now().Before(applied); time.Sleep(time.Millisecond) { // only a polling interval
+		lease, err := once(ctx, other, s.Key)
+		if err == nil && time.Now().Before(applied) {
+			_ = lease.Release()
+			return errors.New("the next one had the key before the write was done")
+		}
+		if err != nil && !errors.Is(err, lock.ErrHeld) {
+			return fmt.Errorf("the next one was told %w, want ErrHeld", err)
+		}
+	}
+	return nil
+}
+
+// unanswered is work whose write was sent and not answered.
+func unanswered(context.Context, lock.Fence) error { return lock.ErrOutcomeUnknown }
+
+func wantUnknown(err error) error {
+	if !errors.Is(err, lock.ErrOutcomeUnknown) || errors.Is(err, lock.ErrLost) {
+		return fmt.Errorf("work of unknown outcome: %v, want ErrOutcomeUnknown and no loss", err)
+	}
+	return nil
+}

@@ -1,0 +1,244 @@
+package mysqllock
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"example.com/stock/lock"
+	"example.com/stock/lock/locktest"
+)
+
+var promise = lock.Promise{Exclusive: true, Scope: lock.Cluster, Fenced: true, Blocking: true}
+
+func TestConforms(t *testing.T) {
+	each(t, all, func(t *testing.T, k kind) {
+		dsn := database(t)
+		locktest.Run(t, promise, func(t testing.TB) lock.Locker { return k.open(t, dsn, 0) })
+	})
+}
+
+func TestConformsWithHandOver(t *testing.T) {
+	each(t, all, func(t *testing.T, k kind) {
+		dsn := database(t)
+		locktest.Run(
+			t,
+			promise,
+			func(t testing.TB) lock.Locker { return lock.HandOver(k.open(t, dsn, 0), lock.Bound{}) },
+		)
+	})
+}
+
+// Fences grow when the rows that remember them are gone, and when the clock is behind what was handed out.
+func TestFencesGrow(t *testing.T) {
+	each(t, all, func(t *testing.T, k kind) {
+		dsn := database(t)
+		db := pool(t, dsn, 2)
+		a, b := k.open(t, dsn, 0), k.open(t, dsn, 0)
+		var last lock.Fence
+		turn := func(l lock.Locker) lock.Fence {
+			lease := acquire(t, l, "k")
+			defer release(t, lease)
+			if lease.Fence() < last+lock.Fence(a.FenceRange()) {
+				t.Errorf("fence %d after %d leaves no room for %d holders", lease.Fence(), last, a.FenceRange())
+			}
+			last = lease.Fence()
+			return last
+		}
+		turn(a)
+		turn(b)
+		for _, statement := range []string{"DELETE FROM locks", "DELETE FROM lock_rows", "DELETE FROM lock_fences"} {
+			execSQL(t, db, statement)
+		}
+		turn(a)
+		turn(b)
+		const ahead = 4_000_000_000_000_000 // as if the clock had been set back by decades
+		execSQL(t, db, "UPDATE locks SET fence = ?", int64(ahead))
+		execSQL(t, db, "UPDATE lock_fences SET fence = ?", int64(ahead))
+		if got := turn(b); got != ahead+fenceDistance {
+			t.Errorf("fence %d, want %d", got, ahead+fenceDistance)
+		}
+		turn(a)
+	})
+}
+
+func TestTheHolderIsNamed(t *testing.T) {
+	t.Parallel()
+	l := table.open(t, database(t), 0)
+	lease, err := l.Acquire(t.Context(), "k", lock.Options{Owner: "app-1/request-7"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release(t, lease)
+	_, err = l.Acquire(t.Context(), "k", lock.Options{TryOnce: true})
+	var held *lock.HeldError
+	if !errors.As(err, &held) || held.Holder != "app-1/request-7" || held.Remaining <= 0 ||
+		held.Remaining > 10*time.Second {
+		t.Errorf("err = %+v, want the holder and what remains", err)
+	}
+	other, err := l.Acquire(t.Context(), "other", lock.Options{TryOnce: true, Owner: strings.Repeat("é", 300) + "\xff"})
+	if err != nil {
+		t.Fatalf("an owner that is long and no UTF-8: %v", err)
+	}
+	release(t, other)
+}
+
+// A missing schema is a server that cannot serve, in words that name the fix.
+func TestMissingTables(t *testing.T) {
+	dsn := servers.MariaDB(t)
+	each(t, all, func(t *testing.T, k kind) {
+		_, err := k.open(t, dsn, 0).Acquire(t.Context(), "k", lock.Options{TryOnce: true})
+		var down *lock.DownError
+		if !errors.As(err, &down) || down.Server != "mysql" || !strings.Contains(down.Reason, "run stock migrate up") {
+			t.Errorf("err = %v, want a DownError that names the fix", err)
+		}
+		db := pool(t, dsn, 1)
+		eventually(t, soon, "no lock is left", func() bool {
+			return transactions(
+				t,
+				db,
+			)+count(
+				t,
+				db,
+				"SELECT IS_USED_LOCK(CONCAT('stock/', DATABASE(), '/k')) IS NOT NULL",
+			) == 0
+		})
+	})
+}
+
+// Thousands of acquisitions, many of them the first of their key, leave no lock, no transaction and no connection
+// behind.
+func TestNothingIsLeftBehind(t *testing.T) {
+	each(t, all, func(t *testing.T, k kind) {
+		dsn := database(t)
+		db := pool(t, dsn, 2)
+		pools := []*sql.DB{pool(t, dsn, 12), pool(t, dsn, 12)}
+		lockers := []locker{k.make(pools[0], 0), k.make(pools[1], 0)}
+		var all sync.WaitGroup
+		for worker := range 16 {
+			all.Go(func() {
+				for i := range 125 {
+					ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+					if i%10 == 9 {
+						// Some leave, at any moment.
+						cancel()
+						ctx, cancel = context.WithTimeout(t.Context(), time.Duration(i)*100*time.Microsecond)
+					}
+					lease, err := lockers[worker%2].Acquire(ctx, keyN(i/2), lock.Options{})
+					cancel()
+					switch {
+					case err == nil:
+						release(t, lease)
+					case i%10 != 9 || !errors.Is(err, context.DeadlineExceeded):
+						t.Errorf("acquire: %v", err)
+						return
+					}
+				}
+			})
+		}
+		all.Wait()
+		if n := waiting(t, db); n != 0 {
+			t.Errorf("%d statements wait", n)
+		}
+		eventually(t, soon, "no transaction is open", func() bool { return transactions(t, db) == 0 })
+		if n := count(
+			t,
+			db,
+			"SELECT COUNT(*) FROM locks WHERE expires_at > UTC_TIMESTAMP(6) OR token <> '' OR who <> ''",
+		); n != 0 {
+			t.Errorf("%d rows are held", n)
+		}
+		for i := range 63 {
+			if n := count(
+				t,
+				db,
+				"SELECT IS_USED_LOCK(CONCAT('stock/', DATABASE(), ?)) IS NOT NULL",
+				"/"+keyN(i),
+			); n != 0 {
+				t.Errorf("%s is held", keyN(i))
+			}
+		}
+		for i, l := range lockers {
+			if n := pools[i].Stats().InUse; n > 4 {
+				t.Errorf("%d connections are in use, at most a third of 12 may be kept", n)
+			}
+			if err := l.Close(); err != nil {
+				t.Error(err)
+			}
+			if n := pools[i].Stats().InUse; n != 0 {
+				t.Errorf("%d connections are in use after Close", n)
+			}
+		}
+	})
+}
+
+// A connection that was made fit for locks does not find its way back into the pool.
+func TestAConnectionIsNotGivenBack(t *testing.T) {
+	each(t, pins, func(t *testing.T, k kind) {
+		dsn := database(t)
+		db := pool(t, dsn, 1)
+		l := k.open(t, dsn, 0)
+		release(t, acquire(t, l, "k"))
+		id := connection(t, l)
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, soon, "the connection is closed", func() bool {
+			return count(t, db, "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID = ?", id) == 0
+		})
+	})
+}
+
+// Keys that a careless column or a named lock would take for one are several.
+func TestKeysAreExact(t *testing.T) {
+	each(t, all, func(t *testing.T, k kind) {
+		l := k.open(t, database(t), 0)
+		long := strings.Repeat("k", 300)
+		var leases []*lock.Lease
+		for _, keys := range [][]string{
+			{"k", "K", "k "},
+			{"é", "e", "É"},
+			{long, long + "k", columnName(long)},
+			{"", "\x00", "\xff", "'; DROP TABLE locks; --"},
+		} {
+			for _, key := range keys {
+				lease, err := l.Acquire(t.Context(), key, lock.Options{TryOnce: true})
+				if err != nil {
+					t.Errorf("%.40q: %v", key, err)
+					continue
+				}
+				leases = append(leases, lease)
+			}
+			for _, lease := range leases {
+				release(t, lease)
+			}
+			leases = nil
+		}
+	})
+}
+
+func FuzzNames(f *testing.F) {
+	f.Add("stock", "a", "stock", "A")
+	f.Add("a", "b", "a/b", "")
+	f.Add("stock", strings.Repeat("x", 300), "stock", "sha256:")
+	f.Fuzz(func(t *testing.T, d1, k1, d2, k2 string) {
+		n1, n2 := namedLockName(d1, k1), namedLockName(d2, k2)
+		for _, n := range []string{n1, n2} {
+			if len(n) > namedLockChars || strings.ToLower(n) != n || strings.TrimSpace(n) != n ||
+				strings.ToValidUTF8(n, "") != n {
+				t.Errorf("name %q", n)
+			}
+		}
+		nul := strings.Contains(d1, "\x00") || strings.Contains(d2, "\x00") // which no name of a database has
+		if (n1 == n2) != (d1 == d2 && k1 == k2) && !nul {
+			t.Errorf("(%q, %q) is %q and (%q, %q) is %q", d1, k1, n1, d2, k2, n2)
+		}
+		if c1, c2 := columnName(k1), columnName(k2); (c1 == c2) != (k1 == k2) || len(c1) > columnBytes {
+			t.Errorf("%q is %q and %q is %q", k1, c1, k2, c2)
+		}
+	})
+}

@@ -1,0 +1,192 @@
+package redislock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/lock"
+	"example.com/stock/lock/redislock"
+	"example.com/stock/stack"
+	"example.com/stock/stack/stacktest"
+	"example.com/stock/stack/wire"
+)
+
+// Thousands of acquisitions leave no key but the fence.
+func TestNothingIsLeftBehind(t *testing.T) {
+	t.Parallel()
+	both(t, 0, func(t *testing.T, _ *stack.Server, c redis.UniversalClient, l lock.Locker, name string) {
+		var all sync.WaitGroup
+		for worker := range 8 {
+			all.Go(func() {
+				for i := range 250 {
+					key := fmt.Sprint("k", (worker+i)%5)
+					lease, err := l.Acquire(t.Context(), key, lock.Options{})
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if err := lease.Release(); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		for _, key := range c.Keys(t.Context(), "*").Val() {
+			if !strings.HasSuffix(key, ":fence") {
+				t.Errorf("left behind: %s", key)
+			}
+			if c.TTL(t.Context(), key).Val() <= 0 {
+				t.Errorf("%s lives for ever", key)
+			}
+		}
+	})
+}
+
+// A caller that stops waiting while the server is silent leaves nothing there, although the request is done later,
+// and although Redis may do the release before it.
+func TestACancelledRequestLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	sets := func(c redis.UniversalClient) string {
+		_, after, _ := strings.Cut(c.Info(t.Context(), "commandstats").Val(), "cmdstat_set:calls=")
+		calls, _, _ := strings.Cut(after, ",")
+		return calls
+	}
+	test := func(name, key string, open func(testing.TB, redis.UniversalClient, redislock.SetNXOptions) lock.Locker) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := stacktest.Redis(t)
+			c := client(t, s)
+			l := open(t, slowClient(t, s), redislock.SetNXOptions{Lease: time.Minute})
+			_ = acquire(t, l, "k").Release()
+			before := sets(c)
+			pause(t, s)
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			got := make(chan error, 1)
+			go func() {
+				_, err := l.Acquire(ctx, "k", lock.Options{})
+				got <- err
+			}()
+			<-ctx.Done()
+			time.Sleep(100 * time.Millisecond) // so that the caller is not there any more when the answer comes
+			resume(t, s)
+			if err := <-got; !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, lock.ErrDown) {
+				t.Errorf("err = %v, want the cause of the wait's end", err)
+			}
+			eventually(t, "the request was done", func() bool { return sets(c) != before })
+			eventually(t, "the key is gone", func() bool { return c.Exists(t.Context(), key).Val() == 0 })
+		})
+	}
+	for _, v := range variants {
+		test(v.name, v.name+":{k}", v.open)
+	}
+	test("setnx", "lock:{k}", func(t testing.TB, c redis.UniversalClient, o redislock.SetNXOptions) lock.Locker {
+		return closer(t, redislock.NewSetNX(c, o))
+	})
+}
+
+// A client that repeats by itself what got no answer must not repeat what a lock asks.
+func TestLostRepliesWithAClientThatRepeats(t *testing.T) {
+	t.Parallel()
+	s := stacktest.Redis(t)
+	p, err := wire.Listen(s.Addr, wire.Redis())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	c := closer(t, redis.NewClient(&redis.Options{Addr: p.Addr(), ContextTimeoutEnabled: true, MaxRetries: 3}))
+	lostReplies(t, c, client(t, s), p)
+}
+
+// lostReplies lets the server do each command of each lock, and loses the reply.
+func lostReplies(t *testing.T, c, observer redis.UniversalClient, proxies ...*wire.Proxy) {
+	lose := func(t *testing.T, match func([]byte) bool) {
+		var all []*wire.Snare
+		for _, p := range proxies {
+			all = append(all, p.Set(wire.Trap{Match: match, Do: wire.CutReply}))
+		}
+		t.Cleanup(func() {
+			for _, s := range all {
+				s.Release()
+			}
+		})
+	}
+	for name, l := range all(t, c) {
+		key := "lost-reply-" + name
+		ours := wire.Contains("{" + key + "}")
+		_ = acquire(t, l, key).Release() // connects and loads the scripts
+		t.Run(name+" release", func(t *testing.T) {
+			lease := acquire(t, l, key)
+			last := ours
+			if name == "setnx-watch" {
+				last = wire.Contains("exec\r\n")
+			}
+			lose(t, last)
+			if err := lease.Release(); !errors.Is(err, lock.ErrDown) || errors.Is(err, lock.ErrLost) {
+				t.Errorf("%v, want ErrDown: the release was done, and nothing was lost", err)
+			}
+			eventually(
+				t,
+				"it is free",
+				func() bool { return observer.Exists(t.Context(), name+":{"+key+"}").Val() == 0 },
+			)
+		})
+		t.Run(name+" acquire", func(t *testing.T) {
+			lose(t, ours)
+			lease, err := l.Acquire(t.Context(), key, lock.Options{TryOnce: true})
+			if !errors.Is(err, lock.ErrDown) {
+				t.Errorf("%v, %v, want ErrDown", lease, err)
+			}
+			if name != "setnx-del" { // which cannot know whose key it is, as it says
+				eventually(
+					t,
+					"nothing is left",
+					func() bool { return observer.Exists(t.Context(), name+":{"+key+"}").Val() == 0 },
+				)
+			}
+		})
+	}
+	t.Run("renewal", func(t *testing.T) {
+		w := closer(t, redislock.NewWatchdog(c, redislock.WatchdogOptions{Lease: 3 * time.Second}))
+		lease := acquire(t, w, "lost-renewal")
+		lose(t, wire.Contains("{lost-renewal}"))
+		select {
+		case <-lease.Done():
+			t.Errorf("the lease was lost: %v", lease.Err())
+		case <-time.After(4 * time.Second): // longer than the lease
+		}
+	})
+	t.Run("eviction", func(t *testing.T) {
+		w := closer(t, redislock.NewWatchdog(c, redislock.WatchdogOptions{}))
+		held := acquire(t, w, "lost-eviction")
+		fence, err := lock.Evict(t.Context(), w, "lost-eviction") // loads the script
+		if err != nil || fence <= held.Fence() {
+			t.Fatal(fence, err)
+		}
+		held = acquire(t, w, "lost-eviction")
+		next := acquireLater(t, w, "lost-eviction")
+		eventually(t, "the next one queues up", func() bool { return len(inspect(t, w, "lost-eviction").Waiters) == 1 })
+		lose(t, wire.Contains("{lost-eviction}"))
+		if _, err := lock.Evict(t.Context(), w, "lost-eviction"); !errors.Is(err, lock.ErrDown) {
+			t.Errorf("%v, want ErrDown", err)
+		}
+		lease := <-next
+		if lease == nil {
+			t.FailNow()
+		}
+		if err := lease.Release(); err != nil {
+			t.Errorf("the next holder was evicted as well, by the repetition: %v", err)
+		}
+		if lease.Fence() <= held.Fence() {
+			t.Errorf("fence %d after %d", lease.Fence(), held.Fence())
+		}
+	})
+}

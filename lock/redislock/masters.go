@@ -1,0 +1,311 @@
+package redislock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/lock"
+)
+
+// A node is one of the masters of a Redlock. It keeps track of which server it is talking to.
+type node struct {
+	client redis.UniversalClient
+	addr   string
+	dials  atomic.Int64 // connections made so far
+
+	mu    sync.Mutex
+	known int64 // dials before id was asked for; -1: never asked
+	id    identity
+
+	orphans  []orphan
+	cleaning bool
+
+	// silent: it has owed an answer for longer than a round waits. Until it answers, a try for the lock does
+	// without it at once, instead of waiting for the time-out and leaving one more request behind.
+	silent atomic.Bool
+}
+
+// An identity says which server a node is, and since when.
+type identity struct {
+	runID   string // new with every start
+	replica bool
+	born    time.Time // it was started at this time or earlier, by our monotonic clock
+}
+
+func newNode(c redis.UniversalClient, i int) *node {
+	n := &node{client: c, addr: addrOf(c, i), known: -1}
+	c.AddHook((*dialCounter)(&n.dials))
+	return n
+}
+
+// addrOf returns what errors call the i-th of the clients.
+func addrOf(c redis.UniversalClient, i int) string {
+	single, ok := c.(*redis.Client)
+	if ok && strings.Contains(single.Options().Addr, ":") { // a Sentinel client has a placeholder
+		return single.Options().Addr
+	}
+	return nth(i)
+}
+
+// checkClients finds what is wrong with the clients of a Redlock as far as that is known without asking a server.
+func checkClients(clients []redis.UniversalClient) error {
+	if len(clients) < 3 {
+		const text = "redlock needs at least 3 independent Redis masters, better 5, and was given %d"
+		return fmt.Errorf(text, len(clients))
+	}
+	seen := make(map[string]bool)
+	for i, c := range clients {
+		addr := addrOf(c, i)
+		if seen[addr] {
+			return fmt.Errorf("redlock: %s is listed twice: list %d independent masters", addr, len(clients))
+		}
+		seen[addr] = true
+		switch c := c.(type) {
+		case nil:
+			return fmt.Errorf("redlock: client %d is nil", i+1)
+		case *redis.ClusterClient, *redis.Ring:
+			return fmt.Errorf("redlock: client %d is of many servers: each must be of one independent master", i+1)
+		case *redis.Client:
+			if !c.Options().ContextTimeoutEnabled {
+				return fmt.Errorf("redlock: the client of %s ignores deadlines, so that a node that hangs "+
+					"would hold up every round: set ContextTimeoutEnabled", addr)
+			}
+		}
+	}
+	return nil
+}
+
+// A dialCounter counts the connections that a client makes.
+type dialCounter atomic.Int64
+
+func (d *dialCounter) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := next(ctx, network, addr)
+		if err == nil {
+			(*atomic.Int64)(d).Add(1)
+		}
+		return conn, err
+	}
+}
+
+func (*dialCounter) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (*dialCounter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// An ineligibleError says why the answer of a node does not count.
+type ineligibleError struct{ reason string }
+
+func (e *ineligibleError) Error() string { return e.reason }
+
+var errSilent = &ineligibleError{"owes an answer to an earlier request"}
+
+// eligible returns nil if the answer that n has just given counts, or why it does not. A restarted server can only
+// have been reached by a new connection. So the node is asked who it is after a new connection, and otherwise the
+// last answer to that holds.
+func (n *node) eligible(ctx context.Context, quarantine time.Duration) error {
+	dials := n.dials.Load()
+	n.mu.Lock()
+	known, id := n.known, n.id
+	n.mu.Unlock()
+	if known != dials {
+		fresh, err := identify(ctx, n.client)
+		if err != nil {
+			return err
+		}
+		n.mu.Lock()
+		if n.known < dials {
+			n.known, n.id = dials, fresh
+		}
+		id = n.id
+		n.mu.Unlock()
+	}
+	return id.eligible(quarantine)
+}
+
+func (id identity) eligible(quarantine time.Duration) error {
+	if id.replica {
+		return &ineligibleError{"is a replica; list independent masters"}
+	}
+	if quarantine <= 0 {
+		return nil
+	}
+	// As a holder counts on less than its lease, for clocks of different rates, so a node stays away for longer.
+	if left := 2*quarantine - lock.Valid(quarantine) - time.Since(id.born); left > 0 {
+		return &ineligibleError{fmt.Sprintf(
+			"was started less than %v ago and may have forgotten who holds what; it counts in %v",
+			quarantine, (left + time.Second - 1).Truncate(time.Second))}
+	}
+	return nil
+}
+
+// identify asks a server who it is, in one round trip.
+func identify(ctx context.Context, c redis.UniversalClient) (identity, error) {
+	var server, replication *redis.StringCmd
+	_, err := c.Pipelined(ctx, func(p redis.Pipeliner) error {
+		server, replication = p.Info(ctx, "server"), p.Info(ctx, "replication")
+		return nil
+	})
+	if err != nil {
+		return identity{}, fmt.Errorf("ask who it is (INFO): %w", err)
+	}
+	info := make(map[string]string)
+	for line := range strings.Lines(server.Val() + "\r\n" + replication.Val()) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			info[name] = value
+		}
+	}
+	up, known := age(info)
+	if !known || info["run_id"] == "" {
+		return identity{}, &ineligibleError{"does not tell its run_id and uptime (INFO server)"}
+	}
+	return identity{runID: info["run_id"], replica: info["role"] != "master", born: time.Now().Add(-up)}, nil
+}
+
+// age returns how long a server has been up at least. Its uptime is the difference of two truncated seconds, so it
+// may have been up for a second less than it says. The fraction of its clock (since Redis 7.0) is added: then age
+// counts from the end of the second in which the server started, and everybody who asks means the same moment.
+// Otherwise a node would count for one instance a second before it counts for the next.
+func age(info map[string]string) (up time.Duration, known bool) {
+	seconds, err := strconv.ParseInt(info["uptime_in_seconds"], 10, 64)
+	if err != nil {
+		return 0, false
+	}
+	up = time.Duration(seconds-1) * time.Second
+	if clock, err := strconv.ParseInt(info["server_time_usec"], 10, 64); err == nil {
+		up += time.Duration(clock%1e6) * time.Microsecond
+	}
+	return up, true
+}
+
+// CheckMasters is for a health check. It reports whether enough of clients are distinct masters that answer, and
+// that have been up for longer than quarantine (see [RedlockOptions]; 0 or less: however long), to grant a lock.
+// The error is a [lock.DownError] that is safe to show, wrapped in one that names addresses, for the log. A node
+// that hangs takes as long as ctx lets it.
+func CheckMasters(ctx context.Context, clients []redis.UniversalClient, quarantine time.Duration) error {
+	addrs, ids, errs := make([]string, len(clients)), make([]identity, len(clients)), make([]error, len(clients))
+	var all sync.WaitGroup
+	for i, c := range clients {
+		addrs[i] = addrOf(c, i)
+		all.Go(func() {
+			if ids[i], errs[i] = identify(ctx, c); errs[i] == nil {
+				errs[i] = ids[i].eligible(quarantine)
+			}
+		})
+	}
+	all.Wait()
+	if err := distinct(addrs, ids); err != nil {
+		return err
+	}
+	return checkQuorum(addrs, errs)
+}
+
+// A quorumError is a DownError for the log. The DownError numbers the nodes, because clients are not to learn
+// addresses; the detail names them.
+type quorumError struct {
+	*lock.DownError // what errors.As finds
+	detail          string
+}
+
+func (e *quorumError) Error() string { return e.Server + " is down: " + e.detail }
+func (e *quorumError) Unwrap() error { return e.DownError }
+
+// distinct fails if two of the masters are the same server.
+func distinct(addrs []string, ids []identity) error {
+	seen := make(map[string]int)
+	for i, id := range ids {
+		if id.runID == "" {
+			continue // not heard of yet
+		}
+		if first, twice := seen[id.runID]; twice {
+			const text = "%s and %s are the same server%s: its end would be the end of both; " +
+				"list %d independent masters"
+			return &quorumError{
+				&lock.DownError{Server: "redlock", Reason: fmt.Sprintf(text, nth(first), nth(i), "", len(ids))},
+				fmt.Sprintf(text, addrs[first], addrs[i], fmt.Sprintf(" (run_id %.8s)", id.runID), len(ids)),
+			}
+		}
+		seen[id.runID] = i
+	}
+	return nil
+}
+
+// checkQuorum returns nil if a majority of the answers count (their error is nil). Otherwise it says which answers do
+// not, and why.
+func checkQuorum(addrs []string, errs []error) error {
+	var shown, logged []string
+	for i, err := range errs {
+		if err == nil {
+			continue
+		}
+		reason, detail := reasonOf(err)
+		shown = append(shown, nth(i)+" "+reason)
+		logged = append(logged, addrs[i]+" "+reason+detail)
+	}
+	good := len(errs) - len(shown)
+	if good >= quorum(len(errs)) {
+		return nil
+	}
+	text := fmt.Sprintf("%d of %d nodes count, %d must: ", good, len(errs), quorum(len(errs)))
+	return &quorumError{
+		&lock.DownError{Server: "redlock", Reason: text + strings.Join(shown, "; ")},
+		text + strings.Join(logged, "; "),
+	}
+}
+
+func quorum(nodes int) int { return nodes/2 + 1 }
+
+// nth returns what a node is called where its address is not to be seen: its place in redlock.addrs.
+func nth(i int) string { return fmt.Sprint("node ", i+1) }
+
+// reasonOf puts err into words that can stand behind a name: a reason that is safe to show, and a detail for the log.
+func reasonOf(err error) (reason, detail string) {
+	var (
+		ineligible *ineligibleError
+		answer     redis.Error
+		network    net.Error
+		op         *net.OpError
+	)
+	switch {
+	case errors.As(err, &ineligible):
+		return ineligible.reason, ""
+	case errors.Is(err, lock.ErrExpired), errors.Is(err, lock.ErrTaken):
+		return "has not our key any more", ""
+	case errors.As(err, &answer):
+		code, _, _ := strings.Cut(answer.Error(), " ") // the rest may name other servers, as that of MOVED does
+		return "says " + code + remedy(code), " (" + answer.Error() + ")"
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
+		return "did not answer in time", ""
+	case errors.As(err, &op):
+		return "is not reached", " (" + op.Err.Error() + ")"
+	default:
+		return "gave no answer", " (" + err.Error() + ")"
+	}
+}
+
+// remedy says what to do about an error reply, where that is known.
+func remedy(code string) string {
+	switch code {
+	case "READONLY":
+		return ": it is a replica; list independent masters"
+	case "OOM":
+		return ": it is out of memory; raise its maxmemory, or free some"
+	case "WRONGTYPE":
+		return ": it has no lock but something else under the key's name; remove or rename it"
+	case "NOAUTH", "WRONGPASS", "NOPERM":
+		return ": see redis.username and redis.password"
+	case "MOVED", "ASK", "CLUSTERDOWN":
+		return ": it is of a Redis Cluster; list independent masters"
+	}
+	return ""
+}

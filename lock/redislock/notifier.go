@@ -1,0 +1,188 @@
+package redislock
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/lock"
+)
+
+// A notifier tells the waiters of this process that they were granted the lock. It has one subscription for all of
+// them, made when the first of them waits.
+type notifier struct {
+	client  redis.UniversalClient
+	channel string
+	log     *slog.Logger
+
+	mu      sync.Mutex
+	pubsub  *redis.PubSub
+	ready   chan struct{}      // closed when the server has confirmed the subscription
+	waiters map[string]*waiter // by value
+	reader  sync.WaitGroup
+	stop    context.CancelFunc
+	closed  bool
+}
+
+func newNotifier(c redis.UniversalClient, process string, log *slog.Logger) *notifier {
+	return &notifier{
+		client: c, channel: "watchdog:" + process, log: log,
+		ready: make(chan struct{}), waiters: make(map[string]*waiter),
+	}
+}
+
+// A waiter is one acquisition that asks until it is granted the lock.
+type waiter struct {
+	request uint64          // the number of its last request; a grant that answers another one is stale
+	granted chan lock.Fence // gets the fence of a grant. A NoFence says that grants may have been missed: ask again
+}
+
+// add makes a waiter known by the value of its attempt.
+func (n *notifier) add(value string) *waiter {
+	w := &waiter{granted: make(chan lock.Fence, 1)}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.waiters[value] = w
+	return w
+}
+
+// next begins another request of w, and returns its number. Grants to earlier requests no longer count: the answer of
+// the server says whether the lock is ours. The waiter may have been stopped since, for longer than a grant lives.
+func (n *notifier) next(w *waiter) uint64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	w.request++
+	select {
+	case <-w.granted:
+	default:
+	}
+	return w.request
+}
+
+func (n *notifier) remove(value string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.waiters, value)
+}
+
+// subscribed reports whether a grant would be heard now.
+func (n *notifier) subscribed() bool {
+	select {
+	case <-n.ready:
+		return true
+	default:
+		return false
+	}
+}
+
+// subscribe subscribes if that was not done yet. It returns when the server has confirmed, or after recheck, because a
+// waiter asks then anyway.
+func (n *notifier) subscribe(ctx context.Context) error {
+	n.mu.Lock()
+	if n.closed {
+		n.mu.Unlock()
+		return lock.Down("subscribe", errors.New("the lock is closed"))
+	}
+	if n.pubsub == nil {
+		var reading context.Context
+		reading, n.stop = context.WithCancel(context.Background())
+		n.pubsub = n.client.Subscribe(reading, n.channel)
+		n.reader.Go(func() { n.read(reading) })
+	}
+	n.mu.Unlock()
+	unconfirmed := time.NewTimer(recheck)
+	defer unconfirmed.Stop()
+	select {
+	case <-n.ready:
+	case <-unconfirmed.C:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// read passes grants on to their waiters, until ctx ends. go-redis reconnects and subscribes anew by itself.
+func (n *notifier) read(ctx context.Context) {
+	for ctx.Err() == nil {
+		switch message, err := n.pubsub.Receive(ctx); m := message.(type) {
+		case *redis.Message:
+			if value, request, fence, ok := parseGrant(m.Payload); ok {
+				n.notify(value, request, fence)
+			}
+		case *redis.Subscription:
+			select {
+			case <-n.ready: // subscribed anew after a broken connection
+			default:
+				close(n.ready)
+			}
+		default:
+			if err != nil && ctx.Err() == nil {
+				n.log.Warn("lock: subscription broke", "err", err)
+				n.wakeAll()
+				_ = lock.Sleep(ctx, 100*time.Millisecond) // the loop looks at ctx
+			}
+		}
+	}
+}
+
+// parseGrant reads a message of queue.lua: the value, the number of the request that it answers, and the fence, a line
+// each. The owner's name at the end of the value may itself contain line breaks.
+func parseGrant(message string) (value string, request uint64, fence lock.Fence, ok bool) {
+	last := strings.LastIndexByte(message, '\n')
+	middle := strings.LastIndexByte(message[:max(last, 0)], '\n')
+	if middle < 0 {
+		return "", 0, 0, false
+	}
+	request, err := strconv.ParseUint(message[middle+1:last], 10, 64)
+	if err != nil {
+		return "", 0, 0, false
+	}
+	minted, err := strconv.ParseUint(message[last+1:], 10, 64)
+	return message[:middle], request, lock.Fence(minted), err == nil
+}
+
+// notify passes a grant on to the waiter whose last request it answers.
+func (n *notifier) notify(value string, request uint64, fence lock.Fence) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if w := n.waiters[value]; w != nil && w.request == request {
+		w.wake(fence)
+	}
+}
+
+// wakeAll makes all waiters ask, because grants of the last moments may not have been heard.
+func (n *notifier) wakeAll() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, w := range n.waiters {
+		w.wake(lock.NoFence)
+	}
+}
+
+// wake leaves fence for the waiter, unless there is something for it already: either makes it look.
+func (w *waiter) wake(fence lock.Fence) {
+	select {
+	case w.granted <- fence:
+	default:
+	}
+}
+
+func (n *notifier) close() error {
+	n.mu.Lock()
+	n.closed = true
+	pubsub, stop := n.pubsub, n.stop
+	n.mu.Unlock()
+	if pubsub == nil {
+		return nil
+	}
+	stop()
+	err := pubsub.Close()
+	n.reader.Wait()
+	return err
+}

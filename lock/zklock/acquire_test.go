@@ -1,0 +1,304 @@
+package zklock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/google/uuid"
+
+	"example.com/stock/lock"
+	"example.com/stock/stack/wire"
+)
+
+// A cutCase is one case of TestCutAtEveryRequest.
+type cutCase struct {
+	t      *testing.T
+	s      *Session
+	locker lock.Locker
+	holder *lock.Lease // of another session; nil: the key is free
+	snare  *wire.Snare
+	ending sync.WaitGroup
+}
+
+// endWait calls end once the connection has been cut, or else once there is nothing left to do but to wait.
+func (c *cutCase) endWait(end func()) {
+	c.ending.Go(func() {
+		defer end()
+		eventually(c.t, "cut, or waiting", func() bool { return c.wasCut() || c.s.watchCount() == 1 })
+		<-time.After(20 * time.Millisecond) // for what comes after the cut; an early end makes the case another one
+	})
+}
+
+func (c *cutCase) wasCut() bool {
+	select {
+	case <-c.snare.Sprung():
+		return true
+	default:
+		return false
+	}
+}
+
+func (c *cutCase) uncontended() (*lock.Lease, error) {
+	return c.locker.Acquire(c.t.Context(), keyOf(c.t), lock.Options{})
+}
+
+func (c *cutCase) try() (*lock.Lease, error) {
+	return c.locker.Acquire(c.t.Context(), keyOf(c.t), lock.Options{TryOnce: true})
+}
+
+func (c *cutCase) contended() (*lock.Lease, error) {
+	c.endWait(func() { c.holder.Release() })
+	return c.locker.Acquire(c.t.Context(), keyOf(c.t), lock.Options{})
+}
+
+func (c *cutCase) givenUp() (*lock.Lease, error) {
+	ctx, cancel := context.WithCancel(c.t.Context())
+	c.endWait(cancel)
+	return c.locker.Acquire(ctx, keyOf(c.t), lock.Options{})
+}
+
+// The reply to any one request, or the request itself, does not arrive, because the connection breaks. Whatever
+// Acquire and Release then say: nothing is left behind, and the next one gets the key.
+func TestCutAtEveryRequest(t *testing.T) {
+	t.Parallel()
+	host := Servers.ZooKeeper(t)
+	c, others := raw(t, host), dial(t, host)
+	release(t, acquire(t, NewSequential(others), 20*time.Second)) // makes the root and the record of fences
+	for _, row := range []struct {
+		name                  string
+		acquire               func(*cutCase) (*lock.Lease, error)
+		held                  bool // by another
+		sequential, ephemeral int  // requests of a run without a cut, with the making of the folder
+	}{
+		{"uncontended", (*cutCase).uncontended, false, 4, 4},
+		{"try", (*cutCase).try, false, 5, 5},
+		{"try of a held key", (*cutCase).try, true, 2, 1},
+		{"contended", (*cutCase).contended, true, 4, 4},
+		{"given up", (*cutCase).givenUp, true, 4, 2},
+	} {
+		for _, k := range kinds() {
+			requests := row.sequential
+			if k.name == ephemeralKind().name {
+				requests = row.ephemeral
+			}
+			for n := range requests {
+				for _, seen := range []bool{false, true} {
+					name := fmt.Sprintf("%s/%s/request %d, seen by the server %v", k.name, row.name, n+1, seen)
+					t.Run(name, func(t *testing.T) {
+						t.Parallel()
+						p := newProxy(t, host)
+						s := dial(t, p.Addr())
+						run := &cutCase{t: t, s: s, locker: k.open(s)}
+						if row.held {
+							run.holder = acquire(t, k.open(others), 20*time.Second)
+						}
+						run.snare = p.cutAtNext(n+1, seen)
+						lease, err := row.acquire(run)
+						run.ending.Wait()
+						if err == nil {
+							if err := lease.Release(); err != nil && !errors.Is(err, lock.ErrDown) {
+								t.Errorf("release: %v", err)
+							}
+						} else if !row.held && !errors.Is(err, lock.ErrDown) {
+							t.Error(err)
+						}
+						if run.holder != nil {
+							run.holder.Release()
+						}
+						if !run.wasCut() {
+							t.Error("was not cut")
+						}
+						empty := func() bool { return len(childrenOf(t, c, k.folder(t))) == 0 }
+						eventually(t, "nothing left behind", empty)
+						release(t, acquire(t, run.locker, 20*time.Second))
+					})
+				}
+			}
+		}
+	}
+}
+
+// The reply to the create is lost and the link stays silent: Acquire cannot know whether there is a node, and says
+// that the server is down. The node goes as soon as the link is back, and not with the session only, which lives on.
+func TestOrphanIsSweptWithinTheSession(t *testing.T) {
+	t.Parallel()
+	host := Servers.ZooKeeper(t)
+	c := raw(t, host)
+	for _, row := range []struct {
+		name   string
+		kind   kind
+		broken bool // the connection breaks and the next one hangs; otherwise it hangs
+	}{
+		{"sequential, silent", sequentialKind(), false},
+		{"sequential, broken", sequentialKind(), true},
+		{"ephemeral, broken", ephemeralKind(), true},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			nodes := func() int { return len(childrenOf(t, c, row.kind.folder(t))) }
+			p := newProxy(t, host)
+			s := open(t, Config{Hosts: []string{p.Addr()}, SessionTimeout: 20 * time.Second})
+			l := row.kind.open(s)
+			release(t, acquire(t, l, 20*time.Second)) // makes the folder
+			session, _ := s.now()
+			create := p.Set(wire.Trap{On: wire.ToServer, Do: wire.HoldReply})
+			failed := make(chan error, 1)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			go func() { _, err := l.Acquire(ctx, keyOf(t), lock.Options{}); failed <- err }()
+			<-create.Sprung()
+			p.silence()
+			eventually(t, "an orphan", func() bool { return nodes() == 1 })
+			if row.broken {
+				p.Cut()
+			}
+			if err := <-failed; !errors.Is(err, lock.ErrDown) {
+				t.Errorf("acquire: %v", err)
+			}
+			if nodes() != 1 {
+				t.Fatal("the orphan has gone before the link was back: it shows nothing")
+			}
+			p.Cut() // the reply is lost
+			p.Silence()
+			eventually(t, "the orphan is gone", func() bool { return nodes() == 0 })
+			if session.over.Err() != nil {
+				t.Error("only the end of the session removed it")
+			}
+			connected(t, s)
+			release(t, acquire(t, l, 20*time.Second))
+		})
+	}
+}
+
+// Where the link comes back at once, the node is found by its guid, and the place in the queue is kept.
+func TestPlaceOutlivesTheReplyOfCreate(t *testing.T) {
+	t.Parallel()
+	host := Servers.ZooKeeper(t)
+	p := newProxy(t, host)
+	s := dial(t, p.Addr())
+	q, other, c := NewSequential(s), NewSequential(dial(t, host)), raw(t, host)
+	release(t, acquire(t, q, 20*time.Second)) // reads the record of fences
+	holder := acquire(t, other, 20*time.Second)
+	connected(t, s)
+	p.cutAtNext(1, true)
+	next := acquireLater(t, q)
+	eventually(t, "a node", func() bool { return len(queue(t, c)) == 2 })
+	before := parseQueue(queue(t, c))
+	eventually(t, "it waits", func() bool { return s.watchCount() == 1 })
+	if after := parseQueue(queue(t, c)); !slices.Equal(after, before) {
+		t.Errorf("queue is %v, was %v", after, before)
+	}
+	release(t, holder)
+	lease := <-next
+	_, stat, err := c.Exists(folderOf(t) + "/" + before[1].name)
+	must(t, err)
+	if want := fenceOf(t, c, stat.Czxid); lease.Fence() != want {
+		t.Errorf("fence %d, want that of its node, %d", lease.Fence(), want)
+	}
+	release(t, lease)
+}
+
+// rooted makes a session whose root is root.
+func rooted(t *testing.T, host, root string) *Session {
+	t.Helper()
+	return open(t, Config{Hosts: []string{host}, Root: root})
+}
+
+// Where the service may not create, list, read or delete, every operation says so at once, names the root and the
+// fix, and leaves nothing.
+func TestWithoutPermission(t *testing.T) {
+	t.Parallel()
+	host := Servers.ZooKeeper(t)
+	for _, k := range kinds() {
+		for _, row := range []struct {
+			name                   string
+			allowed                int32
+			mayAcquire, mayNotList bool
+		}{
+			{name: "nothing is allowed", allowed: 0, mayNotList: true},
+			{name: "reading only", allowed: zk.PermRead},
+			{name: "all but deleting", allowed: zk.PermAll &^ zk.PermDelete, mayAcquire: true},
+		} {
+			t.Run(k.name+"/"+row.name, func(t *testing.T) {
+				t.Parallel()
+				c := raw(t, host)
+				root := "/denied-" + uuid.NewString()
+				s := rooted(t, host, root)
+				l := k.open(s)
+				release(t, acquire(t, l, 20*time.Second)) // makes the folder
+				dir := root + strings.TrimPrefix(k.folder(t), rootOf(t))
+				acl := append(zk.WorldACL(row.allowed), zk.DigestACL(zk.PermAll, "op", "secret")...)
+				for _, path := range []string{root, dir} {
+					_, err := c.SetACL(path, acl, -1)
+					must(t, err)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				defer cancel()
+				fix := "setAcl -R " + root
+				if row.mayAcquire {
+					lease, err := l.Acquire(ctx, keyOf(t), lock.Options{})
+					must(t, err)
+					namesTheFix(t, "release", lease.Release(), zk.ErrNoAuth, fix)
+				} else {
+					_, err := l.Acquire(ctx, keyOf(t), lock.Options{})
+					namesTheFix(t, "acquire", err, zk.ErrNoAuth, fix)
+					_, err = l.Acquire(ctx, keyOf(t), lock.Options{TryOnce: true})
+					namesTheFix(t, "try", err, zk.ErrNoAuth, fix)
+					_, err = l.Acquire(ctx, keyOf(t)+" unused", lock.Options{})
+					namesTheFix(t, "acquire another key", err, zk.ErrNoAuth, fix)
+				}
+				if row.mayNotList {
+					_, err := l.Keys(ctx)
+					namesTheFix(t, "keys", err, zk.ErrNoAuth, fix)
+				}
+				if ctx.Err() != nil {
+					t.Error("it hung")
+				}
+				s.Close() // takes with it what could not be deleted
+				must(t, c.AddAuth("digest", []byte("op:secret")))
+				names, _, err := c.Children(dir)
+				if err != nil || len(names) != 0 {
+					t.Errorf("left behind: %v, %v", names, err)
+				}
+			})
+		}
+	}
+}
+
+// The folder of a key, or one above it, is another program's ephemeral node, which can have no children.
+func TestAnEphemeralNodeWhereTheFolderBelongs(t *testing.T) {
+	t.Parallel()
+	host := Servers.ZooKeeper(t)
+	c := raw(t, host)
+	const fix = "delete them, or configure another root"
+	for _, k := range kinds() {
+		root := "/foreign-" + uuid.NewString()
+		if _, err := c.Create(root, nil, zk.FlagEphemeral, everyone()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		for how, o := range map[string]lock.Options{"wait": {}, "try": {TryOnce: true}} {
+			_, err := k.open(rooted(t, host, root)).Acquire(ctx, keyOf(t), o)
+			namesTheFix(t, k.name+", "+how, err, zk.ErrNoChildrenForEphemerals, fix)
+		}
+		must(t, c.Delete(root, -1))
+	}
+}
+
+// namesTheFix checks the answer that a fault of the ensemble's contents gets.
+func namesTheFix(t *testing.T, what string, err, cause error, fix string) {
+	t.Helper()
+	var down *lock.DownError
+	if !errors.As(err, &down) || !errors.Is(err, cause) || errors.Is(err, lock.ErrHeld) ||
+		!strings.Contains(down.Reason, fix) {
+		t.Errorf("%s: %v, want a DownError that says %q, because of %v", what, err, fix, cause)
+	}
+}

@@ -1,0 +1,125 @@
+package zklock
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"example.com/stock/lock"
+)
+
+// orphans are nodes that must go and could not be deleted when that was due, because the connection was broken. A live
+// session would keep such a node at the head of its queue for ever, and everybody would wait for it (CURATOR-678: a
+// failed delete must not be forgotten).
+type orphans struct {
+	mu    sync.Mutex
+	all   []orphan
+	added chan struct{}
+}
+
+// An orphan is a node or, if the request to create it was never answered, its folder and guid.
+type orphan struct {
+	recipe recipe
+	node   node
+	// until bounds the search for a guid that is not there. The request to create it may still be on its way, but not
+	// for longer than its session can live without us. If it comes after that, the server expires it.
+	until time.Time
+}
+
+func (o *orphans) add(added orphan) {
+	o.mu.Lock()
+	o.all = append(o.all, added)
+	o.mu.Unlock()
+	select {
+	case o.added <- struct{}{}:
+	default:
+	}
+}
+
+func (o *orphans) list() []orphan {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.all)
+}
+
+func (o *orphans) drop(gone orphan) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if i := slices.Index(o.all, gone); i >= 0 {
+		o.all = slices.Delete(o.all, i, i+1)
+	}
+}
+
+// deleteNode deletes a node of ours. It tries for as long as ctx lives, if there is a connection. Then the node becomes
+// an orphan, and the error says so.
+func (s *Session) deleteNode(ctx context.Context, r recipe, own node) error {
+	g, linked := s.now()
+	err := errOutage
+	if linked {
+		if err = r.delete(ctx, g, own); err == nil {
+			return nil
+		}
+	}
+	if s.ctx.Err() != nil {
+		return errClosed
+	}
+	s.orphans.add(orphan{recipe: r, node: own})
+	if answered(err) {
+		return s.refused(err)
+	}
+	return errNoConnection
+}
+
+// deleteOrphans deletes orphans until Close. It may do so in any generation: names hold a guid, so a node of that
+// name is ours whichever session it is of.
+func (s *Session) deleteOrphans() {
+	for {
+		select {
+		case <-s.orphans.added:
+		case <-s.ctx.Done():
+			return
+		}
+		for wait := 25 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+			all := s.orphans.list()
+			if len(all) == 0 {
+				break
+			}
+			for _, o := range all {
+				if g, err := s.usable(s.ctx); err == nil && s.deleteOrphan(g, o) {
+					s.orphans.drop(o)
+				}
+			}
+			select {
+			case <-time.After(wait/2 + rand.N(wait/2)):
+			case <-s.ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// deleteOrphan reports whether o is gone for good.
+func (s *Session) deleteOrphan(g *generation, o orphan) bool {
+	ctx, cancel := context.WithTimeout(g.over, lock.ReleaseTimeout)
+	defer cancel()
+	n, expired := o.node, true
+	if n.name == "" {
+		// Read the clock before the search: a node that a search begun after until does not find will not come.
+		expired = time.Now().After(o.until)
+		found, err := ask(ctx, g, 0, func() (node, error) { return o.recipe.find(ctx, g, n.dir, n.guid) }, nil)
+		if err != nil {
+			return errors.Is(err, zk.ErrNoNode) && expired
+		}
+		n = found
+	}
+	err := o.recipe.delete(ctx, g, n)
+	if err != nil && answered(err) {
+		s.log.Error("zookeeper lock node cannot be deleted", "path", n.path(), "error", err)
+	}
+	return answered(err)
+}

@@ -1,0 +1,383 @@
+package zklock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"example.com/stock/lock"
+)
+
+// contend lets n contenders take turns of the key, rounds times each, and records who held it when.
+func contend(t *testing.T, lockers []lock.Locker, n, rounds int) *history {
+	h := &history{start: time.Now()}
+	var contenders sync.WaitGroup
+	for i := range n {
+		contenders.Go(func() {
+			for range rounds {
+				lease, err := lockers[i%len(lockers)].Acquire(t.Context(), keyOf(t), lock.Options{})
+				if err != nil {
+					t.Errorf("contender %d: %v", i, err)
+					return
+				}
+				h.during(lease.Fence(), func() {
+					time.Sleep(200 * time.Microsecond) // widens the window in which an overlap is seen
+				})
+				if err := lease.Release(); err != nil {
+					t.Errorf("contender %d: release: %v", i, err)
+				}
+			}
+		})
+	}
+	contenders.Wait()
+	return h
+}
+
+func TestThirtyContendersOfFiveSessions(t *testing.T) {
+	host := Servers.ZooKeeper(t)
+	lockers := make([]lock.Locker, 5)
+	for i := range lockers {
+		lockers[i] = NewSequential(dial(t, host))
+	}
+	h := contend(t, lockers, 30, 20)
+	if len(h.holds) != 600 {
+		t.Errorf("%d holds, want 600", len(h.holds))
+	}
+	if err := h.judge(); err != nil {
+		t.Error(err)
+	}
+	if left := queue(t, raw(t, host)); len(left) != 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// eager is a broken Sequential: it does not look who is ahead.
+type eager struct{ *Sequential }
+
+func (e eager) Acquire(ctx context.Context, key string, _ lock.Options) (*lock.Lease, error) {
+	dir, err := e.session.folder(key)
+	if err != nil {
+		return nil, err
+	}
+	g, err := e.session.usable(ctx)
+	if err != nil {
+		return nil, err
+	}
+	a := &attempt{g: g, recipe: sequential{}, dir: dir}
+	own, err := a.create(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return g.lease(sequential{}, key, own), nil
+}
+
+func TestJudgeCatchesALockThatDoesNotWait(t *testing.T) {
+	t.Parallel()
+	broken := eager{NewSequential(dial(t, Servers.ZooKeeper(t)))}
+	if err := contend(t, []lock.Locker{broken}, 30, 20).judge(); err == nil {
+		t.Error("600 holds without a lock were judged well")
+	}
+}
+
+func TestFirstComeFirstServed(t *testing.T) {
+	t.Parallel()
+	host := Servers.ZooKeeper(t)
+	q := []*Sequential{NewSequential(dial(t, host)), NewSequential(dial(t, host)), NewSequential(dial(t, host))}
+	first := acquire(t, q[0], 20*time.Second)
+	var served []int
+	var waiting sync.WaitGroup
+	const n = 12
+	for i := range n {
+		waiting.Go(func() {
+			lease, err := q[i%len(q)].Acquire(t.Context(), keyOf(t), lock.Options{Owner: strconv.Itoa(i)})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			served = append(served, i) // guarded by the lock; -race checks that
+			if err := lease.Release(); err != nil {
+				t.Error(err)
+			}
+		})
+		eventually(t, "contender "+strconv.Itoa(i)+" in the queue", func() bool {
+			all, err := q[0].Contenders(t.Context(), keyOf(t))
+			return err == nil && len(all) == i+2
+		})
+	}
+	all, err := q[0].Contenders(t.Context(), keyOf(t))
+	must(t, err)
+	if all[0].Fence != first.Fence() {
+		t.Errorf("the first contender has fence %d, the holder's lease %d", all[0].Fence, first.Fence())
+	}
+	for i, c := range all[1:] {
+		if c.Who != strconv.Itoa(i) || c.Fence <= all[i].Fence || time.Since(c.Since).Abs() > time.Minute {
+			t.Errorf("place %d: %+v after %+v", i+1, c, all[i])
+		}
+	}
+	release(t, first)
+	waiting.Wait()
+	if !slices.IsSorted(served) || len(served) != n {
+		t.Errorf("served %v", served)
+	}
+}
+
+func TestTryOnce(t *testing.T) {
+	t.Parallel()
+	host := Servers.ZooKeeper(t)
+	q, other, c := NewSequential(dial(t, host)), NewSequential(dial(t, host)), raw(t, host)
+	lease, err := q.Acquire(t.Context(), keyOf(t), lock.Options{TryOnce: true, Owner: "anna"})
+	must(t, err)
+	_, before, _ := c.Exists(folderOf(t))
+	_, err = other.Acquire(t.Context(), keyOf(t), lock.Options{TryOnce: true})
+	var held *lock.HeldError
+	if !errors.As(err, &held) || held.Holder != "anna" || held.Key != keyOf(t) || errors.Is(err, lock.ErrDown) {
+		t.Errorf("try of a held key: %v", err)
+	}
+	if _, after, _ := c.Exists(folderOf(t)); *after != *before {
+		t.Errorf("a failed try wrote: %+v, before %+v", after, before)
+	}
+	release(t, lease)
+	lease, err = other.Acquire(t.Context(), keyOf(t), lock.Options{TryOnce: true})
+	must(t, err)
+	release(t, lease)
+}
+
+// Of many that try a free key at once, at most one may get it, and none may leave a node.
+func TestTriesAtOnce(t *testing.T) {
+	host := Servers.ZooKeeper(t)
+	q, c := NewSequential(dial(t, host)), raw(t, host)
+	for range 20 {
+		var got atomic.Int32
+		var trying sync.WaitGroup
+		var leases [16]*lock.Lease
+		for i := range leases {
+			trying.Go(func() {
+				lease, err := q.Acquire(t.Context(), keyOf(t), lock.Options{TryOnce: true})
+				if err == nil {
+					got.Add(1)
+					leases[i] = lease
+				} else if !errors.Is(err, lock.ErrHeld) {
+					t.Error(err)
+				}
+			})
+		}
+		trying.Wait()
+		if n := len(queue(t, c)); got.Load() > 1 || n != int(got.Load()) {
+			t.Fatalf("%d got the key and there are %d nodes", got.Load(), n)
+		}
+		for _, lease := range leases {
+			if lease != nil {
+				release(t, lease)
+			}
+		}
+	}
+}
+
+func TestWhoGivesUpLeavesNoNode(t *testing.T) {
+	t.Parallel()
+	host := Servers.ZooKeeper(t)
+	q, c := NewSequential(dial(t, host)), raw(t, host)
+	lease := acquire(t, q, 20*time.Second)
+	gone := errors.New("client gone")
+	for name, make := range map[string]func() (context.Context, context.CancelFunc){
+		"timeout": func() (context.Context, context.CancelFunc) {
+			return context.WithTimeout(t.Context(), time.Second)
+		},
+		"cancel": func() (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			time.AfterFunc(time.Second, func() { cancel(gone) })
+			return ctx, func() { cancel(nil) }
+		},
+	} {
+		ctx, cancel := make()
+		_, err := q.Acquire(ctx, keyOf(t), lock.Options{})
+		if !errors.Is(err, lock.ErrHeld) || !errors.Is(err, context.Cause(ctx)) || errors.Is(err, lock.ErrDown) {
+			t.Errorf("%s: %v, want ErrHeld and the cause", name, err)
+		}
+		cancel()
+		if left := queue(t, c); len(left) != 1 {
+			t.Errorf("%s: queue is %v, want the holder alone", name, left)
+		}
+	}
+	release(t, lease)
+	release(t, lease) // idempotent
+	release(t, acquire(t, q, 20*time.Second))
+}
+
+// The one in the middle goes; the one behind must neither get the lock nor miss its turn.
+func TestWhoGivesUpInTheMiddle(t *testing.T) {
+	t.Parallel()
+	host := Servers.ZooKeeper(t)
+	q, c := NewSequential(dial(t, host)), raw(t, host)
+	holder := acquire(t, q, 20*time.Second)
+	middle, leave := context.WithCancel(t.Context())
+	left := make(chan error, 1)
+	go func() { _, err := q.Acquire(middle, keyOf(t), lock.Options{}); left <- err }()
+	eventually(t, "one waits", func() bool { return len(queue(t, c)) == 2 })
+	next := acquireLater(t, q)
+	// Each at the one before it: the third must hear of the second, and not take that for its turn.
+	eventually(t, "two wait", func() bool { return len(queue(t, c)) == 3 && q.session.watchCount() == 2 })
+	leave()
+	if err := <-left; !errors.Is(err, lock.ErrHeld) {
+		t.Error(err)
+	}
+	select {
+	case <-next:
+		t.Error("got the lock while it is held")
+	case <-time.After(300 * time.Millisecond): // a wrong grant would come with the watch event, at once
+	}
+	release(t, holder)
+	release(t, <-next)
+}
+
+func TestForeignChildrenAreLeftAlone(t *testing.T) {
+	t.Parallel()
+	host := Servers.ZooKeeper(t)
+	q, c := NewSequential(dial(t, host)), raw(t, host)
+	release(t, acquire(t, q, 20*time.Second)) // makes the folder
+	for _, name := range []string{
+		"leases", "lock-", "-lock-1", "x-lock-00000000zz", "_c_-lock-99999999999", "__lock__0000000000",
+	} {
+		if _, err := c.Create(folderOf(t)+"/"+name, nil, 0, everyone()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lease := acquire(t, q, 20*time.Second)
+	if _, err := q.Acquire(t.Context(), keyOf(t), lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrHeld) {
+		t.Error(err)
+	}
+	release(t, lease)
+}
+
+// An operator takes a waiter's node away: it queues up again.
+func TestDeletedWaiterQueuesAgain(t *testing.T) {
+	t.Parallel()
+	host := Servers.ZooKeeper(t)
+	q, c := NewSequential(dial(t, host)), raw(t, host)
+	holder := acquire(t, q, 20*time.Second)
+	middle := acquireLater(t, q)
+	eventually(t, "one waits", func() bool { return len(queue(t, c)) == 2 })
+	last := acquireLater(t, q)
+	eventually(t, "two wait", func() bool { return len(queue(t, c)) == 3 })
+	names := parseQueue(queue(t, c))
+	must(t, c.Delete(folderOf(t)+"/"+names[1].name, -1)) // wakes the last, which re-lists
+	eventually(t, "both wait behind the holder again", func() bool { return len(queue(t, c)) >= 2 })
+	release(t, holder)
+	first := <-last
+	release(t, first)
+	release(t, <-middle)
+}
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		why, name string
+		sequence  int32
+		ours      bool
+	}{
+		{"Curator's and ours", "_c_6f1b7c1e-9a3c-4a53-9d1a-0c8f3f5d7e21-lock-0000000012", 12, true},
+		{"the client library's own lock", "_c_8f14e45fceea167a5a36dedd4bea2543-lock-2147483647", 2147483647, true},
+		{"after the counter wrapped", "_c_x-lock--2147483648", -2147483648, true},
+		{"ten digits with the sign", "_c_x-lock--000000001", -1, true},
+		{"a guid that looks like a lock", "_c_-lock-0000000001-lock-0000000002", 2, true},
+		{"kazoo: another queue, if anything", "6f1b__lock__0000000001", 0, false},
+		{"too short", "_c_x-lock-12", 0, false},
+		{"too large", "_c_x-lock-2147483648", 0, false},
+		{"padded", "_c_x-lock-00000000012", 0, false},
+		{"minus nothing", "_c_x-lock--000000000", 0, false},
+		{"signed", "_c_x-lock-+000000012", 0, false},
+		{"underscored", "_c_x-lock-1_00000000", 0, false},
+		{"no number", "_c_x-lock-", 0, false},
+		{"nothing", "", 0, false},
+	} {
+		if c, ok := parseName(row.name); ok != row.ours || c.sequence != row.sequence {
+			t.Errorf("%s: parseName(%q) = %v, %v", row.why, row.name, c, ok)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("_c_6f1b7c1e-9a3c-4a53-9d1a-0c8f3f5d7e21-lock-0000000012")
+	f.Add("-lock--2147483648")
+	f.Add("x-lock--000000001")
+	f.Fuzz(func(t *testing.T, name string) {
+		c, ok := parseName(name)
+		if !ok {
+			return
+		}
+		// What is ours is exactly what a server can have appended.
+		if whole := fmt.Sprintf("-lock-%010d", c.sequence); c.name != name || !strings.HasSuffix(name, whole) {
+			t.Errorf("parseName(%q) = %v", name, c)
+		}
+	})
+}
+
+func name(sequence int32) string { return fmt.Sprintf("_c_x-lock-%010d", sequence) }
+
+func TestLocate(t *testing.T) {
+	t.Parallel()
+	const last = 1<<31 - 1
+	for _, row := range []struct {
+		why      string
+		children []string
+		own      string
+		want     place
+	}{
+		{"alone", []string{name(7)}, name(7), place{true, 0, "", name(7)}},
+		{"first", []string{name(9), name(7), name(8)}, name(7), place{true, 0, "", name(7)}},
+		{"third", []string{name(9), name(7), name(8)}, name(9), place{true, 2, name(8), name(7)}},
+		{"gone", []string{name(9), name(7)}, name(8), place{false, 1, name(7), name(7)}},
+		{"foreign children", []string{"a", name(8), "x-lock-1"}, name(8), place{true, 0, "", name(8)}},
+		{
+			"behind the last number",
+			[]string{name(-1 << 31), name(last)},
+			name(-1 << 31),
+			place{true, 1, name(last), name(last)},
+		},
+		{"the last number", []string{name(-1 << 31), name(last)}, name(last), place{true, 0, "", name(last)}},
+		{"from the last negative number", []string{name(0), name(-1)}, name(0), place{true, 1, name(-1), name(-1)}},
+	} {
+		if got := locate(row.children, row.own); got != row.want {
+			t.Errorf("%s: %+v, want %+v", row.why, got, row.want)
+		}
+	}
+}
+
+// Every order of the children must give the same place, which agrees with the sorted queue.
+func FuzzLocate(f *testing.F) {
+	f.Add(int32(-1<<31), uint8(5), uint8(2))
+	f.Add(int32(1<<31-3), uint8(9), uint8(8))
+	f.Fuzz(func(t *testing.T, first int32, n, own uint8) {
+		if n == 0 {
+			return
+		}
+		var names []string
+		for i := range int32(n) {
+			names = append(names, name(first+i))
+		}
+		own %= n
+		shuffled := slices.Clone(names)
+		slices.Reverse(shuffled[:len(shuffled)/2])
+		slices.Reverse(shuffled)
+		want := place{found: true, ahead: int(own), head: names[0]}
+		if own > 0 {
+			want.before = names[own-1]
+		}
+		if got := locate(shuffled, names[own]); got != want {
+			t.Errorf("%v of %v: %+v, want %+v", names[own], shuffled, got, want)
+		}
+		queue := parseQueue(shuffled)
+		for i, c := range queue {
+			if c.name != names[i] {
+				t.Errorf("place %d is %s, want %s", i, c.name, names[i])
+			}
+		}
+	})
+}

@@ -1,0 +1,120 @@
+// Package zklock locks keys with ZooKeeper nodes that live as long as the session of the process that made them.
+//
+// There are two locks, and both use one Session: [Sequential], a fair queue in which every waiter watches the one
+// before it, and [Ephemeral], one node that every waiter watches. sequential.go and ephemeral.go are the recipes, each
+// from acquire to release. They stand on:
+//
+//	acquire.go  what both recipes share: the attempts, the lease, the recovery of a create without an answer
+//	session.go  the process's ZooKeeper sessions, one after another, their heartbeat and their loss
+//	link.go     one TCP connection to a server, and which server comes next
+//	request.go  requests that end with a context, and watches
+//	fence.go    fences that grow also when the ensemble is built anew
+//	cleanup.go  the deletion of nodes that could not be deleted when that was due
+//	inspect.go  who holds and who waits, and eviction
+package zklock
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// Defaults of a Config.
+const (
+	DefaultSessionTimeout = 10 * time.Second
+	DefaultConnectTimeout = time.Second
+	DefaultRoot           = "/stock/locks"
+)
+
+// A Config says which ensemble to use, and how. The zero value of a field is its default.
+type Config struct {
+	// Hosts are servers of one ensemble, as host or host:port. The port is 2181 unless given. Required.
+	Hosts []string
+	// SessionTimeout is how long the server keeps our nodes without hearing from us. The server may grant another.
+	// Default: 10 s.
+	SessionTimeout time.Duration
+	// ConnectTimeout bounds the making of one TCP connection, and the time that Acquire waits for any. Default: 1 s.
+	ConnectTimeout time.Duration
+	// Root is the node below which every key has a folder. Default: "/stock/locks".
+	Root string
+	// Logger is told what happens to the session and, at debug level, what the client library says. Default: none.
+	Logger *slog.Logger
+}
+
+// withDefaults returns the Config with its defaults filled in, or what is wrong with it.
+func (c Config) withDefaults() (Config, error) {
+	if c.SessionTimeout <= 0 {
+		c.SessionTimeout = DefaultSessionTimeout
+	}
+	if c.ConnectTimeout <= 0 {
+		c.ConnectTimeout = DefaultConnectTimeout
+	}
+	if c.Root == "" {
+		c.Root = DefaultRoot
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if len(c.Hosts) == 0 {
+		return c, errors.New("no hosts are given")
+	}
+	if err := checkRoot(c.Root); err != nil {
+		return c, err
+	}
+	c.Root = strings.TrimSuffix(c.Root, "/")
+	return c, nil
+}
+
+// checkRoot refuses a root that could not hold lock folders.
+func checkRoot(root string) error {
+	if root == "/" {
+		return nil
+	}
+	names, rooted := strings.CutPrefix(strings.TrimSuffix(root, "/"), "/")
+	if !rooted {
+		return fmt.Errorf("root %q must begin with a slash", root)
+	}
+	for i, name := range strings.Split(names, "/") {
+		if name == "" || name == "." || name == ".." || i == 0 && name == "zookeeper" ||
+			strings.ContainsFunc(name, func(r rune) bool { return r > unicode.MaxASCII || !unicode.IsPrint(r) }) {
+			return fmt.Errorf("root %q: %q cannot be the name of a node", root, name)
+		}
+	}
+	return nil
+}
+
+// maxKey bounds a key, in bytes. Escaped it is at most three times as long.
+const maxKey = 1024
+
+// folder returns the path of the node that holds the queue of key.
+func (s *Session) folder(key string) (string, error) {
+	switch {
+	case key == "":
+		return "", errors.New("lock: the key is empty")
+	case len(key) > maxKey:
+		return "", fmt.Errorf("lock: the key has %d bytes, and may have %d", len(key), maxKey)
+	}
+	return s.config.Root + "/" + escape(key), nil
+}
+
+// escape returns a node name for any key, and different names for different keys. Letters, digits and most ASCII
+// punctuation stay; every other byte becomes %XX. ZooKeeper itself would refuse "/", control characters and, because it
+// counts in UTF-16, everything outside the basic plane. "." and ".." have a meaning in paths, and "zookeeper" is
+// reserved below "/".
+func escape(key string) string {
+	var b strings.Builder
+	b.Grow(len(key))
+	reserved := key == "." || key == ".." || key == "zookeeper"
+	for i := range len(key) {
+		c := key[i]
+		if c <= ' ' || c > '~' || c == '/' || c == '%' || reserved && i == 0 {
+			fmt.Fprintf(&b, "%%%02X", c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,196 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"math/bits"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"example.com/stock/lock"
+)
+
+// Lab is what lab mode may ask of one sale. The zero value is normal service.
+type Lab struct {
+	Hold       time.Duration // stay this long between read and write
+	Unfenced   bool          // do not give the fence to the write
+	IgnoreLoss bool          // work on after the lease is lost, as naive code does
+	Pause      Points        // wait at these until let go
+	Nested     Nesting       // ask for the lock again inside the critical section
+}
+
+// MaxPause is the longest pause at one point. Whoever forgot to let a sale go finds it gone, and is told so.
+const MaxPause = time.Minute
+
+// Points are places in a sale where lab mode can make it wait until it is let go: that forces an interleaving which
+// would otherwise be luck. Not every way has them all: an atomic write has nothing between its read and its write.
+type Points uint8
+
+// The points, in the order of a sale.
+const (
+	BeforeLock  Points = 1 << iota // nobody was asked yet, and the wait for the lock has not begun
+	AfterLock                      // in the critical section, with nothing read; none where the read takes the lock
+	AfterRead                      // what was read is in hand
+	BeforeWrite                    // after the thinking
+	AfterWrite                     // the order is in the store, or in the open transaction, and the lock is held
+	AfterUnlock                    // the lock was given back, and the reply not sent
+)
+
+func pointNames() []string {
+	return []string{"before_lock", "after_lock", "after_read", "before_write", "after_write", "after_unlock"}
+}
+
+// ParsePoints reads names with commas between them. The error is an InvalidError for the field "pause".
+func ParsePoints(text string) (Points, error) {
+	var p Points
+	for name := range strings.SplitSeq(text, ",") {
+		i := slices.Index(pointNames(), name)
+		if i < 0 {
+			return 0, &InvalidError{"pause", "must be some of " + strings.Join(pointNames(), ",")}
+		}
+		p |= 1 << i
+	}
+	return p, nil
+}
+
+func (p Points) String() string {
+	var names []string
+	for i, name := range pointNames() {
+		if p&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ",")
+}
+
+// A Pause is a sale that waits at a point.
+type Pause struct {
+	RequestID string
+	Strategy  string
+	SKU       SKU
+	Point     Points
+	Since     time.Time
+}
+
+// Pauses are the sales of one instance that wait at a point. The zero value is ready.
+type Pauses struct {
+	mu      sync.Mutex
+	waiting []*paused // oldest first
+}
+
+type paused struct {
+	Pause
+	release chan struct{}
+}
+
+// List is who waits, oldest first.
+func (p *Pauses) List() []Pause {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	list := make([]Pause, len(p.waiting))
+	for i, w := range p.waiting {
+		list[i] = w.Pause
+	}
+	return list
+}
+
+// Release lets the oldest sale of that request id go on, to its next point if it has one. The error matches
+// ErrNotPaused if none waits.
+func (p *Pauses) Release(requestID string) (Pause, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, w := range p.waiting {
+		if w.RequestID == requestID {
+			p.waiting = slices.Delete(p.waiting, i, i+1)
+			close(w.release)
+			return w.Pause, nil
+		}
+	}
+	return Pause{}, fmt.Errorf("request %s: %w", requestID, ErrNotPaused)
+}
+
+// wait makes w wait until it is released, ctx ends (with its cause), or MaxPause is over.
+func (p *Pauses) wait(ctx context.Context, w *paused) error {
+	p.mu.Lock()
+	p.waiting = append(p.waiting, w)
+	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.waiting = slices.DeleteFunc(p.waiting, func(other *paused) bool { return other == w })
+	}()
+	timer := time.NewTimer(MaxPause)
+	defer timer.Stop()
+	select {
+	case <-w.release:
+		return nil
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// stops are the points where one sale is to wait, each once. A sale without any has nil, and each point then costs
+// it the comparison of a pointer.
+type stops struct {
+	pauses *Pauses
+	points Points
+	who    Pause
+}
+
+func (s *Service) stops(req Request) *stops {
+	if req.Lab.Pause == 0 || s.Pauses == nil {
+		return nil
+	}
+	return &stops{s.Pauses, req.Lab.Pause, Pause{RequestID: req.RequestID, Strategy: req.Strategy, SKU: req.SKU}}
+}
+
+// at waits if the sale is to wait here. The error is ctx's.
+func (s *stops) at(ctx context.Context, point Points) error {
+	if s == nil {
+		return nil
+	}
+	return s.wait(ctx, point)
+}
+
+func (s *stops) wait(ctx context.Context, point Points) error {
+	if s.points&point == 0 {
+		return nil
+	}
+	s.points &^= point
+	w := &paused{s.who, make(chan struct{})}
+	w.Point, w.Since = point, time.Now()
+	return s.pauses.wait(ctx, w)
+}
+
+// longest is how much longer the critical section may take for the pauses that are still to come.
+func (s *stops) longest() time.Duration {
+	if s == nil {
+		return 0
+	}
+	return time.Duration(bits.OnesCount8(uint8(s.points))) * MaxPause
+}
+
+// A Nesting is how work, in the lab, asks for the lock that it holds already. The empty one does not.
+type Nesting string
+
+// The nestings.
+const (
+	NestedHolder   Nesting = "holder"   // as the holder that it is: re-enters, where the lock promises that
+	NestedStranger Nesting = "stranger" // with a context of its own, as code that passes none on: it waits for itself
+)
+
+// nest asks for the lock again if the lab wants that, and then works.
+func (s *Sale) nest(ctx context.Context, l lock.Locker, work func(context.Context) error) error {
+	if s.lab.Nested == "" {
+		return work(ctx)
+	}
+	asking := ctx
+	if s.lab.Nested == NestedStranger {
+		asking = context.Background()
+	}
+	return lock.Do(asking, l, string(s.SKU), s.Options, func(context.Context, lock.Fence) error { return work(ctx) })
+}
