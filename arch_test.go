@@ -59,6 +59,10 @@ var arrows = map[string]struct {
 		[]string{"loadtest", "stack", "stack/wire"},
 		"a client over HTTP, and hands on servers: what it says of our locks must not come from our locks",
 	},
+	"lab/scenario": {
+		[]string{"lab", "loadtest", "stack", "stack/wire"},
+		"a client over HTTP, as lab is: what it says of our locks must not come from our locks",
+	},
 	"lab/soak": {
 		[]string{"loadtest", "stack", "stack/wire"},
 		"a client over HTTP, as lab is, and no scenario",
@@ -79,7 +83,7 @@ var arrows = map[string]struct {
 	},
 	"cmd/stock": {
 		[]string{
-			"app", "lab", "lab/report", "lab/soak", "loadtest", "loadtest/mapping", "loadtest/report", "lock", "stack",
+			"app", "lab", "lab/report", "lab/scenario", "lab/soak", "loadtest", "loadtest/mapping", "loadtest/report", "lock", "stack",
 			"strategy",
 		},
 		"commands are thin: the service is app's; lock and strategy are for stock lock and stock strategies",
@@ -97,16 +101,16 @@ var guests = map[string]struct {
 	"gorm.io/":                 {[]string{"repo"}, "SQL is storage's business"},
 	"github.com/pressly/goose": {[]string{"repo"}, "the schema is storage's business"},
 	"github.com/redis/go-redis": {
-		[]string{"repo", "lock/redislock", "strategy", "app", "stack", "lab"},
+		[]string{"repo", "lock/redislock", "strategy", "app", "stack", "lab", "lab/scenario"},
 		"strategy, app and stack pass the client on, lab shows the code that people write and asks servers for " +
 			"evidence",
 	},
 	"github.com/go-zookeeper/zk": {
-		[]string{"lock/zklock", "lab"},
+		[]string{"lock/zklock", "lab/scenario"},
 		"its Lock is not to be used, and its Conn needs care, as lab shows",
 	},
 	"github.com/go-sql-driver/mysql": {
-		[]string{"repo", "mysqlerr", "app", "stack", "stack/stacktest", "lab"},
+		[]string{"repo", "mysqlerr", "app", "stack", "stack/stacktest", "lab", "lab/scenario"},
 		"app checks and masks DSNs, stack asks whether a server is up, lab shows the code that people write",
 	},
 	"gonum.org/v1/plot":                   {[]string{"loadtest/report"}, "pictures are the report's business"},

@@ -13,6 +13,7 @@ import (
 
 	"example.com/stock/lab"
 	"example.com/stock/lab/report"
+	"example.com/stock/lab/scenario"
 )
 
 // refresh is what to do when the output in a lesson is not what the lab says.
@@ -59,7 +60,7 @@ func parse(command string) (e excerpt, err error) {
 			return e, fmt.Errorf("%s: %s is not for lessons", command, arg)
 		}
 	}
-	if e.scenarios, err = lab.Find(names...); err != nil || len(names) == 0 {
+	if e.scenarios, err = scenario.Find(names...); err != nil || len(names) == 0 {
 		return e, fmt.Errorf("%s: no scenario: %w", command, err)
 	}
 	for _, name := range e.strategies {

@@ -1,79 +1,40 @@
 package lab
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"net/http"
-	"slices"
-	"strings"
+	"net/url"
 	"time"
 
 	"example.com/stock/loadtest"
 	"example.com/stock/stack"
 )
 
-// An App is an instance of the service, a process of its own in lab mode.
+// An App is an instance of the service, a process of its own in lab mode. Each request to it has a connection of its own:
+// the instance may be killed, and nothing may be sent twice.
 type App struct {
 	*stack.Server
-	client *loadtest.Client
+	client *loadtest.Client // of the listener for customers
+	admin  *loadtest.Client // of the listener for operators
 	frozen bool
 }
 
-// apps are n instances with that environment on top of baseEnv: those of the last scenario that wanted the same, healed.
-func (s *stand) apps(ctx context.Context, n int, env ...string) ([]*App, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	key := strings.Join(env, "\n")
-	s.used[key] = s.turn
-	if err := s.makeRoom(); err != nil {
+func newApp(server *stack.Server) (*App, error) {
+	client, err := loadtest.NewClient(server.URL, token, 0)
+	if err != nil {
 		return nil, err
 	}
-	if more := n - len(s.sets[key]); more > 0 {
-		servers, err := s.stack.Serve(ctx, more, env...)
-		if err != nil {
-			return nil, err
-		}
-		for _, server := range servers {
-			client, err := loadtest.NewClient(server.URL, token, 4)
-			if err != nil {
-				return nil, err
-			}
-			s.sets[key] = append(s.sets[key], &App{Server: server, client: client})
-		}
-	}
-	list := slices.Clone(s.sets[key][:n])
-	for _, app := range list {
-		if err := app.heal(ctx); err != nil {
-			return nil, err
-		}
-	}
-	for _, app := range list {
-		if err := s.ready(ctx, app); err != nil {
-			return nil, err
-		}
-	}
-	return list, nil
+	admin, err := loadtest.NewClient(server.Admin, token, 0)
+	return &App{Server: server, client: client, admin: admin}, err
 }
 
-// ready waits until an instance says that every server that runs here is up: one that was frozen, or whose server was, takes a moment.
-func (s *stand) ready(ctx context.Context, app *App) error {
-	var last error
-	for began := time.Now(); time.Since(began) < patience; {
-		if last = app.backends(ctx, s.stack); last == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
-	return fmt.Errorf("%s is not ready: %w", app.Name, last)
+// Stock reads a stock from the instance.
+func (a *App) Stock(ctx context.Context, store, sku string) (loadtest.Stock, error) {
+	return a.client.Stock(ctx, store, sku)
 }
 
-// backends asks /readyz, and wants all that were started.
+// backends returns an error unless the instance reports that all servers that were started are up.
 func (a *App) backends(ctx context.Context, from *stack.Stack) error {
 	var reply struct {
 		Backends map[string]struct {
@@ -81,36 +42,12 @@ func (a *App) backends(ctx context.Context, from *stack.Stack) error {
 			Reason string
 		}
 	}
-	if err := a.call(ctx, http.MethodGet, "/readyz", &reply); err != nil {
+	if err := a.admin.Call(ctx, http.MethodGet, "/readyz", nil, &reply); err != nil {
 		return err
 	}
 	for name, b := range reply.Backends {
 		if !b.Up && from.Server(name) != nil && from.Server(name).Pid() != 0 {
 			return fmt.Errorf("%s: %s", name, b.Reason)
-		}
-	}
-	return nil
-}
-
-// most is how many instances are kept running for scenarios to come: each asks every server how it is twice a second.
-const most = 8
-
-// makeRoom ends the instances that have not been wanted for longest, as many as are too many, but none of this turn. They start again if
-// they are wanted again.
-func (s *stand) makeRoom() error {
-	keys := slices.SortedFunc(maps.Keys(s.sets), func(a, b string) int { return cmp.Compare(s.used[b], s.used[a]) })
-	running := 0
-	for _, key := range keys {
-		for _, app := range s.sets[key] {
-			if app.Pid() == 0 {
-				continue
-			}
-			if running++; running <= most || s.used[key] == s.turn {
-				continue
-			}
-			if err := app.Kill(); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
@@ -127,4 +64,42 @@ func (a *App) heal(ctx context.Context) error {
 	}
 	a.frozen = false
 	return a.Resume()
+}
+
+// whereabouts returns the pause point at which a request stands, or "".
+func (a *App) whereabouts(ctx context.Context, id string) (point string, since time.Time, err error) {
+	var list struct {
+		Pauses []struct {
+			RequestID string `json:"request_id"`
+			Point     string
+			Since     time.Time
+		}
+	}
+	if err := a.admin.Call(ctx, http.MethodGet, "/v1/lab/pauses", nil, &list); err != nil {
+		return "", time.Time{}, err
+	}
+	for _, p := range list.Pauses {
+		if p.RequestID == id {
+			return p.Point, p.Since, nil
+		}
+	}
+	return "", time.Time{}, nil
+}
+
+// release lets a request that stands at a pause point go on.
+func (a *App) release(ctx context.Context, id string) error {
+	return a.admin.Call(ctx, http.MethodDelete, "/v1/lab/pauses/"+url.PathEscape(id), nil, nil)
+}
+
+// strategies returns the catalogue of the service, by name.
+func (a *App) strategies(ctx context.Context) (map[string]Strategy, error) {
+	var reply struct{ Strategies []Strategy }
+	if err := a.client.Call(ctx, http.MethodGet, "/v1/strategies", nil, &reply); err != nil {
+		return nil, err
+	}
+	byName := make(map[string]Strategy)
+	for _, s := range reply.Strategies {
+		byName[s.Name] = s
+	}
+	return byName, nil
 }

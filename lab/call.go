@@ -2,9 +2,7 @@ package lab
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -22,17 +20,14 @@ const (
 	AfterUnlock = "after_unlock"
 )
 
-// An Ask is what a customer asks for besides one unit of the case's SKU with its strategy and store. The zero value is a plain request.
+// An Ask is what a customer asks for, besides one unit of the case's SKU with the case's strategy and store. The zero
+// value is a plain request.
 type Ask struct {
 	Pause    []string       // stop at these points until Call.Go
 	Wait     *time.Duration // for the lock; nil: as the strategy does
 	Unfenced bool           // fencing=off
 	Heedless bool           // heed_loss=off: work on after the lease is lost
 	Nested   string         // holder, stranger
-	Quantity int64          // 0: 1
-	Key      string         // Idempotency-Key
-	SKU      string         // empty: the case's
-	Endpoint string         // path; empty: the strategy's
 }
 
 // Once tries once and does not wait.
@@ -47,112 +42,200 @@ type Call struct {
 	ID  string // X-Request-Id
 	App *App
 
-	b      *Bench
-	ask    Ask
+	b      *Testbed
 	cancel context.CancelFunc
 	done   chan struct{}
 	record loadtest.Record // complete when done is closed
 
-	at    string    // the point where it stands
+	at    string    // the point at which it stands
 	since time.Time // since when
 	inner time.Time // since when it is known to be in the critical section
 	noted bool
 }
 
 // Begin sends a request of customer who to an instance, and does not wait for the reply.
-func (b *Bench) Begin(app *App, who string, ask Ask) *Call {
-	if ask.Quantity == 0 {
-		ask.Quantity = 1
-	}
-	if ask.SKU == "" {
-		ask.SKU = b.SKU
-	}
-	if ask.Endpoint == "" {
-		ask.Endpoint = b.Strategy.Endpoint
-	}
-	c := &Call{Who: who, ID: b.SKU + "." + who, App: app, b: b, ask: ask, done: make(chan struct{})}
+func (b *Testbed) Begin(app *App, who string, ask Ask) *Call {
+	c := &Call{Who: who, ID: b.SKU + "." + who, App: app, b: b, done: make(chan struct{})}
 	ctx, cancel := context.WithCancel(b.Ctx)
 	c.cancel = cancel
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, app.URL+ask.Endpoint+"?"+ask.query(b.Store()).Encode(), http.NoBody)
-	b.Must("ask", err)
-	req.Header.Set("Authorization", "Bearer "+token)
-	req.Header.Set("X-Request-Id", c.ID)
-	if ask.Key != "" {
-		req.Header.Set("Idempotency-Key", ask.Key)
+	request := loadtest.Request{
+		Endpoint: b.Strategy.Endpoint, Store: b.Store(), SKU: b.SKU, Quantity: 1, Wait: ask.Wait, RequestID: c.ID,
+		Lab: loadtest.LabOptions{Pause: ask.Pause, Unfenced: ask.Unfenced, IgnoreLoss: ask.Heedless, Nested: ask.Nested},
 	}
 	c.record = loadtest.Record{
-		Seq: len(b.calls) + 1, RequestID: c.ID, Strategy: b.Strategy.Name, Store: b.Store(), SKU: ask.SKU, Quantity: ask.Quantity, SentAt: time.Now(),
+		Seq: len(b.calls) + 1, RequestID: c.ID, Strategy: b.Strategy.Name, Store: b.Store(), SKU: b.SKU, Quantity: 1,
+		SentAt: time.Now(),
 	}
 	b.calls = append(b.calls, c)
-	b.event(Event{At: c.record.SentAt, Lane: app.Name, Kind: Sent, Who: who}, "%s asks %s%s", who, app.Name, ask.said())
+	b.record(Event{At: c.record.SentAt, Lane: app.Name, Kind: Sent, Who: who}, sent(app, who, &request))
 	b.owned.Go(func() {
 		defer close(c.done)
-		c.record.Reply = exchange(req)
+		c.record.Reply = app.client.Deduct(ctx, request)
 		c.record.DoneAt = time.Now()
 	})
 	return c
 }
 
-// Sell is a whole request.
-func (b *Bench) Sell(app *App, who string, ask Ask) loadtest.Reply {
+// BeginPaused sends a request that stops at a pause point, and returns when it stands there.
+func (b *Testbed) BeginPaused(app *App, who, point string, ask Ask) *Call {
+	ask.Pause = []string{point}
+	return b.Begin(app, who, ask).Paused(point)
+}
+
+// Sell sends a request and waits for the reply.
+func (b *Testbed) Sell(app *App, who string, ask Ask) loadtest.Reply {
 	return b.Begin(app, who, ask).Reply()
 }
 
-func (a Ask) query(store string) url.Values {
-	q := url.Values{"sku": {a.SKU}, "quantity": {fmt.Sprint(a.Quantity)}}
-	set := func(name, value string, wanted bool) {
-		if wanted {
-			q.Set(name, value)
-		}
+// sent returns what a request asks for, in words: the parameters that are not those of every request.
+func sent(app *App, who string, r *loadtest.Request) Text {
+	query := r.Query()
+	for _, name := range []string{"sku", "store", "quantity"} {
+		query.Del(name)
 	}
-	set("store", store, store != "")
-	set("pause", strings.Join(a.Pause, ","), len(a.Pause) > 0)
-	set("fencing", "off", a.Unfenced)
-	set("heed_loss", "off", a.Heedless)
-	set("nested", a.Nested, a.Nested != "")
-	if a.Wait != nil {
-		q.Set("wait", a.Wait.String())
+	if len(query) == 0 {
+		return say("says.asks", "who", who, "app", app.Name)
 	}
-	return q
+	parameters, _ := url.QueryUnescape(query.Encode())
+	return say("says.asks-with", "who", who, "app", app.Name, "parameters", parameters)
 }
 
-func (a Ask) said() Text {
-	q := a.query("")
-	q.Del("sku")
-	if a.Quantity == 1 {
-		q.Del("quantity")
+// Paused waits until the call stands at point. It stops the scenario if the call is answered first, or never gets there.
+func (c *Call) Paused(point string) *Call {
+	if !c.PausedOrAnswered(point) {
+		c.b.Fatalf("%s was answered before it came to %s: %s", c.Who, point, Told(c.record.Reply))
 	}
-	if len(q) == 0 {
-		return Text{}
-	}
-	text, _ := url.QueryUnescape(q.Encode())
-	return Text{" with " + text, "，带参数 " + text}
+	return c
 }
 
-// exchange sends a request once, on a connection of its own: the instance may be killed, and nothing may be sent twice.
-func exchange(req *http.Request) loadtest.Reply {
-	transport := &http.Transport{DisableKeepAlives: true}
-	res, err := transport.RoundTrip(req)
-	if err != nil {
-		return loadtest.Reply{Outcome: loadtest.Unknown, Error: "no reply: " + err.Error()}
-	}
-	defer res.Body.Close()
-	reply := loadtest.Reply{Status: res.StatusCode, Instance: res.Header.Get("X-Instance")}
-	var problem loadtest.Problem
-	if res.StatusCode == http.StatusOK {
-		var sale struct {
-			OrderID string `json:"order_id"`
-			loadtest.Receipt
+// PausedOrAnswered waits until the call stands at point or is answered, and reports whether it stands at point. That is
+// how one finds out, without a clock, whether a lock lets a request in that does not wait.
+func (c *Call) PausedOrAnswered(point string) bool {
+	for began := time.Now(); ; {
+		answered := c.Answered()
+		if !answered {
+			where, since, err := c.App.whereabouts(c.b.Ctx, c.ID)
+			if err == nil && where == point {
+				c.at, c.since = point, since
+				if c.inner.IsZero() && point != BeforeLock && point != AfterUnlock {
+					c.inner = since
+				}
+				return true
+			}
+			answered = c.Answered()
 		}
-		if err := json.NewDecoder(res.Body).Decode(&sale); err != nil {
-			return loadtest.Reply{Outcome: loadtest.Unknown, Error: "broken reply: " + err.Error()}
+		if answered {
+			c.note()
+			return false
 		}
-		reply.Outcome, reply.OrderID, reply.Receipt = loadtest.Accepted, sale.OrderID, &sale.Receipt
-		return reply
+		if time.Since(began) > Patience {
+			c.b.Fatalf("%s did not come to %s within %v", c.Who, point, Patience)
+		}
+		c.b.pause(c.Who + " stands at " + point)
 	}
-	if err := json.NewDecoder(res.Body).Decode(&problem); err != nil {
-		return loadtest.Reply{Outcome: loadtest.Unknown, Status: res.StatusCode, Error: "broken reply: " + err.Error()}
+}
+
+// Answered reports whether the reply is there.
+func (c *Call) Answered() bool {
+	select {
+	case <-c.done:
+		return true
+	default:
+		return false
 	}
-	reply.Outcome, reply.Problem, reply.OrderID, reply.Error = problem.Outcome(), problem.Name(), problem.OrderID, problem.Detail
-	return reply
+}
+
+// Go lets a call that stands at a point go on.
+func (c *Call) Go() *Call {
+	if c.at == "" {
+		c.b.Fatalf("%s is to go on, but stands nowhere", c.Who)
+	}
+	stood := Event{At: c.since, Until: time.Now(), Lane: c.App.Name, Kind: Paused, Who: c.Who}
+	c.b.record(stood, say("says.stood-at", "who", c.Who, "point", c.at))
+	c.at = ""
+	c.b.Must("let "+c.Who+" go on", c.App.release(c.b.Ctx, c.ID))
+	return c
+}
+
+// Reply waits for the reply. A call without a reply has an unknown outcome.
+func (c *Call) Reply() loadtest.Reply {
+	const limit = Patience + 30*time.Second
+	select {
+	case <-c.done:
+	case <-time.After(limit):
+		c.b.Fatalf("%s had no reply within %v", c.Who, limit)
+	case <-c.b.Ctx.Done():
+		c.b.Fatalf("wait for the reply to %s: %w", c.Who, context.Cause(c.b.Ctx))
+	}
+	c.note()
+	return c.record.Reply
+}
+
+// Record returns the request with its reply. It waits for nothing: call it after Reply.
+func (c *Call) Record() loadtest.Record { return c.record }
+
+// Took returns how long the reply took.
+func (c *Call) Took() time.Duration { return c.record.DoneAt.Sub(c.record.SentAt) }
+
+// Leave makes the customer go away without the reply, as one whose connection breaks.
+func (c *Call) Leave() {
+	c.b.note(c.App.Name, say("says.goes-away", "who", c.Who))
+	c.cancel()
+	<-c.done
+	c.note()
+}
+
+// note writes down the reply, once, and what the instance believed.
+func (c *Call) note() {
+	if c.noted {
+		return
+	}
+	c.noted = true
+	b, r := c.b, &c.record
+	event := func(kind Kind, from, until time.Time, said Text) {
+		b.record(Event{At: from, Until: until, Lane: c.App.Name, Kind: kind, Who: c.Who}, said)
+	}
+	if c.at != "" {
+		event(Paused, c.since, r.DoneAt, say("says.stood-at", "who", c.Who, "point", c.at))
+		c.at = ""
+	}
+	event(Answered, r.DoneAt, time.Time{}, say("says.answered", "who", c.Who, "answer", Told(r.Reply)))
+	from, until := c.inner, r.DoneAt
+	if r.Receipt != nil {
+		from, until = r.AcquiredAt, r.ReleasedAt
+		event(Write, until, time.Time{}, say("says.wrote", "who", c.Who, "read", r.Read, "left", r.Remaining))
+	}
+	if r.Problem == "stale_fence" || r.Problem == "lock_lost" {
+		event(Refused, until, time.Time{}, say("says.refused", "who", c.Who, "problem", r.Problem))
+	}
+	if b.Promise.Exclusive && !from.IsZero() {
+		event(Lease, from, until, say("says.held", "who", c.Who))
+	}
+}
+
+// abandon ends a call that the scenario has left open.
+func (c *Call) abandon(ctx context.Context) {
+	c.cancel()
+	<-c.done
+	for c.App.Pid() != 0 { // it may stand at one point after another, and would hold its lock for minutes
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+		err := c.App.release(ctx, c.ID)
+		cancel()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// Told returns what a reply amounts to, in words.
+func Told(r loadtest.Reply) Text {
+	switch {
+	case r.Receipt != nil && r.Fence > 0:
+		return say("replies.sold-with-fence", "read", r.Read, "left", r.Remaining, "fence", r.Fence)
+	case r.Receipt != nil:
+		return say("replies.sold", "read", r.Read, "left", r.Remaining)
+	case r.Problem != "":
+		return same(fmt.Sprintf("%d %s", r.Status, r.Problem))
+	}
+	return same(strings.Replace(r.Error, "no whole reply: ", "no reply: ", 1))
 }

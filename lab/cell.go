@@ -10,7 +10,7 @@ type Cell struct {
 	Scenario string `json:"scenario"`
 	Strategy string `json:"strategy,omitempty"` // empty: code of the lab
 	Code     string `json:"code,omitempty"`
-	Variant  string `json:"variant,omitempty"`
+	Variant  string `json:"variant,omitempty"` // in English
 	Store    string `json:"store,omitempty"`
 	Repeat   int    `json:"repeat"` // from 1
 
@@ -27,11 +27,17 @@ type Cell struct {
 	TookMS    float64    `json:"took_ms"`
 	Evidence  []Evidence `json:"evidence"`
 	Events    []Event    `json:"events"` // oldest first
+
+	label Text // Variant in both languages; of a report that was read from a file, the catalogue has it
 }
 
-// Case is the case of which c is a result.
+// Case returns the case of which c is a result. Its Variant is not a key, so that only its Label is set.
 func (c Cell) Case() Case {
-	return Case{Strategy: c.Strategy, Code: c.Code, Variant: c.Variant, Store: c.Store}
+	label := c.label
+	if label.EN == "" {
+		label = same(c.Variant)
+	}
+	return Case{Strategy: c.Strategy, Code: c.Code, Label: label, Store: c.Store}
 }
 
 // Evidence is one fact by which a cell was judged.

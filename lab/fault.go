@@ -6,59 +6,48 @@ import (
 	"example.com/stock/stack/wire"
 )
 
-// Freeze stops an instance in mid-step (SIGSTOP), as a long garbage collection, a swapping host or a suspended virtual machine does. It
-// returns what lets it go on, which the end of the case does too.
-func (b *Bench) Freeze(app *App) (thaw func()) {
+// Freeze stops an instance in mid-step (SIGSTOP), as a long garbage collection, a swapping host or a suspended virtual
+// machine does. thaw lets it go on, which the end of the case does too.
+func (b *Testbed) Freeze(app *App) (thaw func()) { return FreezeFor([]*Testbed{b}, app) }
+
+// FreezeFor is Freeze once for the testbeds of Together: it is drawn in the timelines of all.
+func FreezeFor(beds []*Testbed, app *App) (thaw func()) {
 	from := time.Now()
-	b.Must("freeze "+app.Name, app.Pause())
+	beds[0].Must("freeze "+app.Name, app.Pause())
 	app.frozen = true
 	return func() {
-		b.Must("thaw "+app.Name, app.Resume())
+		beds[0].Must("thaw "+app.Name, app.Resume())
 		app.frozen = false
-		b.Interval(app.Name, Fault, "", from, "%s was frozen (SIGSTOP) for %v", app.Name, time.Since(from).Round(time.Millisecond))
-	}
-}
-
-// Kill ends an instance without a word (SIGKILL), and returns when that was. The next case that wants it gets it restarted.
-func (b *Bench) Kill(app *App) time.Time {
-	at := time.Now()
-	b.Must("kill "+app.Name, app.Kill())
-	b.Interval(app.Name, Fault, "", at, "%s is killed (SIGKILL)", app.Name)
-	b.dead(app, at)
-	return at
-}
-
-// FreezeFor is Freeze once for the benches of Together: it is drawn in the timelines of all.
-func FreezeFor(benches []*Bench, app *App) (thaw func()) {
-	from := time.Now()
-	thawOnce := benches[0].Freeze(app)
-	return func() {
-		thawOnce()
-		for _, b := range benches[1:] {
-			b.Interval(app.Name, Fault, "", from, "%s was frozen (SIGSTOP) for %v", app.Name, time.Since(from).Round(time.Millisecond))
+		for _, b := range beds {
+			b.fault(app, from, say("says.frozen", "app", app.Name, "for", time.Since(from)))
 		}
 	}
 }
 
-// KillFor is Kill once for the benches of Together.
-func KillFor(benches []*Bench, app *App) time.Time {
-	at := benches[0].Kill(app)
-	for _, b := range benches[1:] {
-		b.event(Event{At: at, Lane: app.Name, Kind: Fault}, "%s is killed (SIGKILL)", app.Name)
-		b.dead(app, at)
+// Kill ends an instance without a word (SIGKILL), and returns when that was. It is started again for the next case that
+// wants it.
+func (b *Testbed) Kill(app *App) time.Time { return KillFor([]*Testbed{b}, app) }
+
+// KillFor is Kill once for the testbeds of Together.
+func KillFor(beds []*Testbed, app *App) time.Time {
+	at := time.Now()
+	beds[0].Must("kill "+app.Name, app.Kill())
+	for _, b := range beds {
+		b.fault(app, at, say("says.killed", "app", app.Name))
+		b.Defer(func() { b.fault(app, at, say("says.dead", "app", app.Name)) })
 	}
 	return at
 }
 
-// dead draws the time from a kill to the end of the case.
-func (b *Bench) dead(app *App, since time.Time) {
-	b.Defer(func() { b.Interval(app.Name, Fault, "", since, "%s is dead", app.Name) })
+// fault writes down what was wrong with an instance until now.
+func (b *Testbed) fault(app *App, from time.Time, said Text) {
+	b.record(Event{At: from, Until: time.Now(), Lane: app.Name, Kind: Fault}, said)
 }
 
-// Proxy stands between instances and a server. Instances reach the server through it that were started with Via of the same need. What is
-// done to it is undone at the end of the case.
-func (b *Bench) Proxy(need Need) *wire.Proxy {
-	p, err := b.stand.proxy(need)
+// Proxy returns the proxy between instances and a server. Instances that were started with Via of the same need reach
+// the server through it. What is done to it is undone at the end of the case.
+func (b *Testbed) Proxy(need Need) *wire.Proxy {
+	p, err := b.fleet.proxy(need)
 	b.Must("open a proxy", err)
 	b.Defer(func() {
 		p.Refuse(false)
@@ -69,18 +58,19 @@ func (b *Bench) Proxy(need Need) *wire.Proxy {
 	return p
 }
 
-// Via is what Apps must be given for instances that reach the server of that need through the proxy.
-func (b *Bench) Via(need Need) string { return via(need, b.Proxy(need).Addr()) }
+// Via returns what Apps must be given for instances that reach the server of that need through the proxy.
+func (b *Testbed) Via(need Need) string { return via(need, b.Proxy(need).Addr()) }
 
 // Trap sets a trap on the wire, which is taken away at the end of the case.
-func (b *Bench) Trap(p *wire.Proxy, t wire.Trap) *wire.Snare {
+func (b *Testbed) Trap(p *wire.Proxy, t wire.Trap) *wire.Snare {
 	s := p.Set(t)
 	b.Defer(s.Release)
 	return s
 }
 
-// Sprung waits until a trap has sprung.
-func (b *Bench) Sprung(s *wire.Snare, what Text) {
+// Sprung waits until a trap has sprung, and writes it down. key and pairs are those of Note.
+func (b *Testbed) Sprung(s *wire.Snare, key string, pairs ...any) {
+	what := b.say(key, pairs...)
 	b.Eventually("on the wire: "+what.EN, func() bool {
 		select {
 		case <-s.Sprung():
@@ -89,5 +79,5 @@ func (b *Bench) Sprung(s *wire.Snare, what Text) {
 			return false
 		}
 	})
-	b.Note("wire", "%s", what)
+	b.note("wire", what)
 }

@@ -1,22 +1,19 @@
 package lab
 
 import (
-	"fmt"
-
 	"example.com/stock/loadtest"
 )
 
 // Stock puts units of the case's SKU in stock.
-func (b *Bench) Stock(units int64) {
-	app := b.anyApp()
-	stock, err := app.client.SetStock(b.Ctx, b.Store(), b.SKU, units)
+func (b *Testbed) Stock(units int64) {
+	stock, err := b.anyApp().client.SetStock(b.Ctx, b.Store(), b.SKU, units)
 	b.Must("set the stock", err)
 	b.initial, b.epoch = units, stock.Epoch
-	b.Note("store", "%d in stock", units)
+	b.note("store", say("says.in-stock", "units", units))
 }
 
-// anyApp is an instance that answers.
-func (b *Bench) anyApp() *App {
+// anyApp returns an instance that answers.
+func (b *Testbed) anyApp() *App {
 	for _, app := range b.apps {
 		if !app.frozen && app.Pid() != 0 {
 			return app
@@ -35,8 +32,17 @@ type Judgement struct {
 // Lost reports whether stock was lost: units sold that were not taken off it, or more than there were.
 func (j Judgement) Lost() bool { return j.RaceSeen }
 
-// Judge compares the replies of all calls with the store, and writes down what it finds. It waits for calls that are under way.
-func (b *Bench) Judge() Judgement {
+// Seen returns Oversells if stock was lost, and otherwise Safe.
+func (j Judgement) Seen() Observation {
+	if j.Lost() {
+		return Oversells.Seen()
+	}
+	return Safe.Seen()
+}
+
+// Judge compares the replies of all calls with the store, and writes down what it finds. It waits for calls that are
+// under way.
+func (b *Testbed) Judge() Judgement {
 	var j Judgement
 	var records []loadtest.Record
 	for _, c := range b.calls {
@@ -60,41 +66,43 @@ func (b *Bench) Judge() Judgement {
 			b.Fatalf("the service contradicts itself: %s", reason.Text)
 		}
 	}
-	b.prove(j)
+	b.writeDown(j)
 	return j
 }
 
-// prove writes the evidence of a judgement down.
-func (b *Bench) prove(j Judgement) {
+// writeDown turns a judgement into evidence.
+func (b *Testbed) writeDown(j Judgement) {
 	for _, c := range b.calls {
-		b.Evidence(Answer, c.record.Problem, "%s (%s): %s", c.Who, c.App.Name, Told(c.record.Reply))
+		b.prove(Answer, c.record.Problem, say("says.answer", "who", c.Who, "app", c.App.Name, "answer", Told(c.record.Reply)))
 	}
-	b.Evidence(Balance, map[string]int64{"initial": b.initial, "sold": j.Stock.Sold, "left": j.Stock.Quantity},
-		"%d in stock, %d sold, %d left: %s", b.initial, j.Stock.Sold, j.Stock.Quantity, b.sum(j.Stock))
+	b.prove(Balance, map[string]int64{"initial": b.initial, "sold": j.Stock.Sold, "left": j.Stock.Quantity},
+		say("says.balance", "initial", b.initial, "sold", j.Stock.Sold, "left", j.Stock.Quantity, "sum", b.sum(j.Stock)))
 	for _, pair := range j.Certificates {
-		b.Evidence(Pair, pair, "orders of %s (%s) and %s (%s) both read version %d with %d and %d left",
-			b.who(pair.Orders[0].RequestID), pair.Orders[0].Instance, b.who(pair.Orders[1].RequestID), pair.Orders[1].Instance,
-			pair.Version, pair.Orders[0].Read, pair.Orders[1].Read)
+		one, other := pair.Orders[0], pair.Orders[1]
+		b.prove(Pair, pair, say("says.same-version",
+			"one", b.who(one.RequestID), "one_app", one.Instance, "other", b.who(other.RequestID), "other_app", other.Instance,
+			"version", pair.Version, "one_left", one.Read, "other_left", other.Read))
 	}
 	if b.Promise.Fenced && j.Stock.Fence > 0 {
-		b.Evidence(Fence, j.Stock.Fence, "the largest fence that the store has seen is %d", j.Stock.Fence)
+		b.prove(Fence, j.Stock.Fence, say("says.largest-fence", "fence", j.Stock.Fence))
 	}
 }
 
-func (b *Bench) sum(s loadtest.Stock) Text {
+// sum returns whether the units that were sold are those that are gone.
+func (b *Testbed) sum(s loadtest.Stock) Text {
 	switch lost := s.Sold - (b.initial - s.Quantity); {
 	case s.Sold > b.initial:
-		return Text{fmt.Sprintf("oversold by %d", s.Sold-b.initial), fmt.Sprintf("超卖 %d 件", s.Sold-b.initial)}
+		return say("sums.oversold", "units", s.Sold-b.initial)
 	case lost > 0:
-		return Text{fmt.Sprintf("%d lost", lost), fmt.Sprintf("丢失 %d 件", lost)}
+		return say("sums.lost", "units", lost)
 	case lost < 0:
-		return Text{fmt.Sprintf("%d vanished", -lost), fmt.Sprintf("凭空少了 %d 件", -lost)}
+		return say("sums.vanished", "units", -lost)
 	}
-	return Text{"it adds up", "账目相符"}
+	return say("sums.adds-up")
 }
 
-// who is the short name of a request.
-func (b *Bench) who(requestID string) string {
+// who returns the short name of a request.
+func (b *Testbed) who(requestID string) string {
 	for _, c := range b.calls {
 		if c.ID == requestID {
 			return c.Who

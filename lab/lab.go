@@ -1,31 +1,18 @@
-// Package lab is the fault lab: every way in which a lock for stock fails, forced on real servers on the first run, judged, and mended.
+// Package lab is the fault lab: it forces each way in which a lock for stock fails, on real servers and on the first run, and judges what it saw.
 //
-// A scenario is one file with one literal, and one line in All. It says what is set up, what is forced, what must be seen of each
-// strategy, why, and the fix. Nothing in it depends on luck: an interleaving is forced by the pause points of the service, by
-// SIGSTOP and SIGKILL, by a proxy on the wire, or by commands to the servers. See docs/adr/0008-fault-lab.md.
+// A scenario of package lab/scenario says what is set up, what is forced and what must be seen of each strategy; its
+// texts in two languages say why, and what the fix is. Nothing in it depends on luck: an interleaving is forced by the
+// pause points of the service, by SIGSTOP and SIGKILL, by a proxy on the wire, or by commands to the servers. This
+// package has what all scenarios need: the servers and instances, requests, faults, the judgement, and the run. See
+// docs/adr/0008-fault-lab.md.
 //
-// The lab is a client: it knows the service by its HTTP alone, and what a strategy promises by GET /v1/strategies. Wrong code that is
-// no strategy is written here, in the files naive_*.go, against the servers directly.
+// The lab is a client: it knows the service by its HTTP alone, and what a strategy promises by GET /v1/strategies.
 package lab
 
 import (
+	"errors"
 	"fmt"
-	"strings"
 )
-
-// A Text is the same in two languages.
-type Text struct{ EN, ZH string }
-
-// In is the text in language "zh", or in English.
-func (t Text) In(lang string) string {
-	if lang == "zh" {
-		return t.ZH
-	}
-	return t.EN
-}
-
-// String is the text in English.
-func (t Text) String() string { return t.EN }
 
 // A Group is a chapter of the catalogue.
 type Group string
@@ -40,10 +27,16 @@ const (
 	Fairness  Group = "F" // waiting: starvation, herds, deadlocks
 )
 
+// Groups returns all groups, in the order that teaches.
+func Groups() []Group { return []Group{NoLock, SetNX, Redlock, ZooKeeper, MySQL, Fairness} }
+
+// Name returns the title of the chapter.
+func (g Group) Name() Text { return say("groups." + string(g)) }
+
 // A Need is a server that a scenario cannot do without.
 type Need string
 
-// The needs. NeedRedlock is five more of Redis; NeedClocks is that each server can have a wall clock of its own.
+// The needs. NeedRedlock is five more of Redis. NeedClocks means that each server can have a wall clock of its own.
 const (
 	NeedRedis     Need = "redis"
 	NeedZooKeeper Need = "zookeeper"
@@ -56,35 +49,38 @@ const (
 type Scenario struct {
 	Name  string // in kebab case, unique
 	Group Group
-
-	Title  Text // what fails, in a few words
-	Setup  Text // what there is
-	Forced Text // what is made to happen, in order
-	Why    Text // why that does harm, or does not
-	Fix    Text
-
 	Needs []Need
 	Cases []Case
-	Quick bool // under 3 s for all cases: part of the subset that every test run makes
+	Quick bool // takes less than 3 s for all cases: part of the subset that every test run makes
 
-	// Predict says what must be seen of a case of a strategy, from what it promises. It is not asked where the case has a Want.
+	// Predict returns what must be seen of a case of a strategy, from what it promises. It is not called where the case has a Want.
 	Predict func(Case, Promise) Forecast
-	// Run makes it happen to one case and says what was seen. It may stop half-way: see Bench.
-	Run func(*Bench) Observation
-	// Together, in place of Run, makes it happen to all cases at once, a Bench each, where one fault can serve them all.
-	Together func([]*Bench) []Observation
+	// Run makes the failure happen to one case and returns what was seen. It may stop half-way: see Testbed.
+	Run func(*Testbed) Observation
+	// Together, in place of Run, makes it happen to all cases at once, each with its Testbed, where one fault can serve them all.
+	Together func([]*Testbed) []Observation
+
+	// The rest comes from a catalogue of texts: see Describe.
+
+	Title  Text  // what fails, in a few words
+	Setup  Text  // what there is
+	Forced Text  // what is made to happen, in order
+	Why    Text  // why that does harm, or does not
+	Fix    Text  // how to prevent it
+	Says   Texts // what its evidence and its timeline say
 }
 
-// A Case is who a scenario is tried on: a strategy of the service, or a piece of the lab's own code.
+// A Case is what a scenario is tried on: a strategy of the service, or a piece of the lab's own code.
 type Case struct {
 	Strategy string // of the catalogue; empty: Code
-	Code     string // a piece of code of the lab: "naive", "mended", or what tells it from others
-	Variant  string // what is different from other cases of the same; "" is the plain one
+	Code     string // a piece of code of the lab: "naive", "mended", or another name
+	Variant  string // key of what is different from other cases of the same subject; "" is the plain one
 	Store    string // "redis" or "mysql"; empty: the strategy's default
 	Want     Forecast
+	Label    Text // Variant in words, from the catalogue of texts
 }
 
-// Subject is the strategy, or the lab's own code.
+// Subject returns the strategy, or the lab's own code.
 func (c Case) Subject() string {
 	if c.Strategy != "" {
 		return c.Strategy
@@ -92,16 +88,22 @@ func (c Case) Subject() string {
 	return c.Code
 }
 
-// String is unique among the cases of a scenario.
-func (c Case) String() string {
-	text := c.Subject()
+// String returns the case in English. It is unique among the cases of a scenario.
+func (c Case) String() string { return c.Said().EN }
+
+// Said returns the case in both languages. The names of strategies and stores stay: they are what one types.
+func (c Case) Said() Text {
+	said := same(c.Subject())
+	if c.Code == "naive" || c.Code == "mended" {
+		said = say("case." + c.Code)
+	}
 	if c.Store != "" {
-		text += " on " + c.Store
+		said = say("case.on-store", "subject", said, "store", c.Store)
 	}
-	if c.Variant != "" {
-		text += ", " + c.Variant
+	if c.Label.EN != "" {
+		said = say("case.variant", "case", said, "variant", c.Label)
 	}
-	return text
+	return said
 }
 
 // Cases makes a case of each strategy, all with the same variant.
@@ -113,8 +115,8 @@ func Cases(variant string, strategies ...string) []Case {
 	return list
 }
 
-// stated makes cases whose outcome the promise has no word for.
-func stated(o Outcome, variant string, strategies ...string) []Case {
+// Stated makes cases whose outcome is stated, because the promise has no word for it.
+func Stated(o Outcome, variant string, strategies ...string) []Case {
 	list := Cases(variant, strategies...)
 	for i := range list {
 		list[i].Want = Forecast{Outcome: o}
@@ -122,44 +124,34 @@ func stated(o Outcome, variant string, strategies ...string) []Case {
 	return list
 }
 
-// concat joins lists of cases.
-func concat(lists ...[]Case) []Case {
-	var all []Case
-	for _, list := range lists {
-		all = append(all, list...)
-	}
-	return all
-}
-
-// each is for Together: the same for every bench.
-func each(benches []*Bench, f func(*Bench) Observation) []Observation {
-	seen := make([]Observation, len(benches))
-	for i, b := range benches {
+// Each is for Together: it calls f for each testbed in turn.
+func Each(beds []*Testbed, f func(*Testbed) Observation) []Observation {
+	seen := make([]Observation, len(beds))
+	for i, b := range beds {
 		seen[i] = f(b)
 	}
 	return seen
 }
 
-// Find finds scenarios by name. The error lists the names there are.
-func Find(names ...string) ([]Scenario, error) {
-	var found []Scenario
-	for _, name := range names {
-		s, err := find(name)
+// Describe fills in what a scenario says, from a catalogue: "scenarios.<name>.title" and so on, "variants.<variant>" for
+// each of its cases, and all of "says". The error names each key that is missing.
+func (s *Scenario) Describe(texts Texts) error {
+	var wrong []error
+	get := func(key string) Text {
+		text, err := texts.Say(key)
 		if err != nil {
-			return nil, err
+			wrong = append(wrong, fmt.Errorf("scenario %s: %w", s.Name, err))
 		}
-		found = append(found, s)
+		return text
 	}
-	return found, nil
-}
-
-func find(name string) (Scenario, error) {
-	var known []string
-	for _, s := range All() {
-		if s.Name == name {
-			return s, nil
+	about := "scenarios." + s.Name + "."
+	s.Title, s.Setup, s.Forced = get(about+"title"), get(about+"setup"), get(about+"forced")
+	s.Why, s.Fix = get(about+"why"), get(about+"fix")
+	for i := range s.Cases {
+		if c := &s.Cases[i]; c.Variant != "" {
+			c.Label = get("variants." + c.Variant)
 		}
-		known = append(known, s.Name)
 	}
-	return Scenario{}, fmt.Errorf("unknown scenario %q; there are %s", name, strings.Join(known, ", "))
+	s.Says = texts.Under("says")
+	return errors.Join(wrong...)
 }

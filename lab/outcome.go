@@ -1,8 +1,8 @@
 package lab
 
 import (
-	"cmp"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -25,18 +25,22 @@ const (
 	Repeats    Outcome = "repeats"    // of all who begin together one succeeds, and the others have worked for nothing
 )
 
-// Outcomes are all outcomes.
+// Outcomes returns all outcomes.
 func Outcomes() []Outcome {
 	return []Outcome{Safe, Oversells, Refuses, Delays, Blocks, Busy, Duplicates, Aborts, HalfDone, Starves, Herds, Repeats}
 }
 
-// Word is the outcome in both languages.
-func (o Outcome) Word() Text {
-	words := map[Outcome]string{
-		Safe: "安全", Oversells: "超卖", Refuses: "拒绝", Delays: "延迟", Blocks: "堵死", Busy: "繁忙",
-		Duplicates: "重复", Aborts: "中止", HalfDone: "半途", Starves: "饿死", Herds: "惊群", Repeats: "重做",
+// Word returns the outcome's name: in English the word itself.
+func (o Outcome) Word() Text { return o.say("word", Text{string(o), string(o)}) }
+
+// Means returns what the outcome stands for.
+func (o Outcome) Means() Text { return o.say("means", Text{}) }
+
+func (o Outcome) say(key string, unknown Text) Text {
+	if !slices.Contains(Outcomes(), o) {
+		return unknown
 	}
-	return Text{string(o), cmp.Or(words[o], string(o))}
+	return say("outcomes." + string(o) + "." + key)
 }
 
 // A Forecast is what must be seen.
@@ -67,3 +71,9 @@ type Observation struct {
 func (f Forecast) agrees(o Observation) bool {
 	return f.Outcome == o.Outcome && (f.Within == 0 || o.After <= f.Within+slack)
 }
+
+// Seen is the observation of an outcome that has no length.
+func (o Outcome) Seen() Observation { return Observation{Outcome: o} }
+
+// Delayed is the observation that others waited for so long.
+func Delayed(d time.Duration) Observation { return Observation{Delays, d} }

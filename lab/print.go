@@ -7,12 +7,18 @@ import (
 	"time"
 )
 
+// Parts returns the texts of a scenario, each with its heading.
+func (s Scenario) Parts() [4]struct{ Name, Text Text } {
+	return [4]struct{ Name, Text Text }{
+		{say("parts.setup"), s.Setup}, {say("parts.forced"), s.Forced}, {say("parts.why"), s.Why}, {say("parts.fix"), s.Fix},
+	}
+}
+
 // WriteScenario writes what a scenario is about.
 func WriteScenario(w io.Writer, s Scenario, lang string) {
-	words := [][2]string{{"set up", "准备"}, {"forced", "强制"}, {"why", "原因"}, {"fix", "修复"}}
 	fmt.Fprintf(w, "\n%s (%s)\n", s.Title.In(lang), s.Name)
-	for i, text := range []Text{s.Setup, s.Forced, s.Why, s.Fix} {
-		fmt.Fprintf(w, "  %s: %s\n", Text{words[i][0], words[i][1]}.In(lang), text.In(lang))
+	for _, part := range s.Parts() {
+		fmt.Fprintf(w, "  %s: %s\n", part.Name.In(lang), part.Text.In(lang))
 	}
 }
 
@@ -34,30 +40,27 @@ func WriteCell(w io.Writer, c Cell, events bool, lang string) {
 	}
 }
 
-// Verdict says in words what a cell comes to. The word of the matrix stands in it as it is, in Chinese beside its translation.
+// Verdict returns in words what a cell comes to. The word of the matrix stands in it as it is, in Chinese beside its
+// translation.
 func (c Cell) Verdict() Text {
-	why := Text{"stated", "直接写明"}
-	if c.Predicted.From != "" {
-		why = Text{"from its promise, " + c.Predicted.From, "出自承诺，" + c.Predicted.From}
-	}
 	switch {
 	case c.Skipped != "":
-		return Text{"skipped, " + c.Skipped, "跳过，" + c.Skipped}
+		return say("verdict.skipped", "reason", c.Skipped)
 	case c.Failed != "":
-		return Text{"no verdict: " + c.Failed, "没有结论：" + c.Failed}
+		return say("verdict.failed", "reason", c.Failed)
+	}
+	why := say("verdict.stated")
+	if c.Predicted.From != "" {
+		why = say("verdict.promised", "from", c.Predicted.From)
 	}
 	seen := Text{string(c.Observed), string(c.Observed) + " " + c.Observed.Word().ZH}
 	if c.AfterMS != 0 {
-		after := time.Duration(c.AfterMS * float64(time.Millisecond)).Round(time.Millisecond)
-		seen = Text{fmt.Sprintf("%s, %v", seen.EN, after), fmt.Sprintf("%s，%v", seen.ZH, after)}
+		seen = say("verdict.seen-after", "outcome", seen, "after", time.Duration(c.AfterMS*float64(time.Millisecond)))
 	}
 	if c.AsPredicted {
-		return Text{fmt.Sprintf("%s, as predicted (%s)", seen.EN, why.EN), fmt.Sprintf("%s，与预测一致（%s）", seen.ZH, why.ZH)}
+		return say("verdict.as-predicted", "seen", seen, "why", why)
 	}
-	return Text{
-		fmt.Sprintf("%s, BUT PREDICTED: %s (%s)", seen.EN, c.Predicted, why.EN),
-		fmt.Sprintf("%s，但预测为 %s（%s）", seen.ZH, c.Predicted, why.ZH),
-	}
+	return say("verdict.contradicted", "seen", seen, "predicted", c.Predicted, "why", why)
 }
 
 func (c Cell) mark() string {
@@ -74,9 +77,10 @@ func (c Cell) mark() string {
 // WriteSummary writes how many cells came to what, and names those that are wrong.
 func WriteSummary(w io.Writer, r Report, lang string) {
 	wrong, skipped := r.Wrong(), r.Skipped()
-	count := Text{"\n%d cells in %.0f s: %d as predicted, %d not, %d skipped.\n", "\n%d 格，用时 %.0f 秒：%d 格与预测一致，%d 格不一致，%d 格跳过。\n"}
-	fmt.Fprintf(w, count.In(lang), len(r.Cells), r.TookMS/1000, len(r.Cells)-len(wrong)-len(skipped), len(wrong), len(skipped))
-	again := Text{"was tried again, because at first", "重试过一次，起初"}.In(lang)
+	count := say("summary.cells", "cells", len(r.Cells), "seconds", fmt.Sprintf("%.0f", r.TookMS/1000),
+		"right", len(r.Cells)-len(wrong)-len(skipped), "wrong", len(wrong), "skipped", len(skipped))
+	fmt.Fprintf(w, "\n%s\n", count.In(lang))
+	again := say("summary.tried-again").In(lang)
 	for _, c := range r.Cells {
 		if c.Before != "" {
 			fmt.Fprintf(w, "  ! %s: %s: %s: %s\n", c.Scenario, c.Case().Said().In(lang), again, firstLine(c.Before))

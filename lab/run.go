@@ -29,18 +29,22 @@ type Options struct {
 	Done   func(Scenario, Cell)
 }
 
-// Run starts the servers that the scenarios need, runs each on each of its cases, and stops everything. A cell that is not as predicted
-// is no error; that the servers do not start is one. When ctx ends, what was done is returned with its cause.
+// Run starts the servers that the scenarios need, runs each scenario on each of its cases, and stops everything. A cell
+// that is not as predicted is no error, but it is one if the servers do not start. When ctx ends, Run returns what was
+// done so far, and ctx's cause.
 func Run(ctx context.Context, o Options) (report Report, err error) {
 	report = Report{Version: ReportVersion, StartedAt: time.Now().UTC(), Cells: []Cell{}}
 	defer func() { report.TookMS = ms(time.Since(report.StartedAt)) }()
+	if err := phrases.Check(); err != nil {
+		return report, err
+	}
 	options := stack.Options{Binary: o.Binary, Parent: o.Parent, Progress: o.Server}
-	s, err := openStand(ctx, options, union(o.Scenarios))
+	s, err := openFleet(ctx, options, union(o.Scenarios))
 	if err != nil {
 		return report, err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	r := &runner{Options: o, stand: s, stack: options}
+	r := &runner{Options: o, fleet: s, stack: options}
 	for repeat := range max(o.Repeat, 1) {
 		for _, scenario := range o.Scenarios {
 			if ctx.Err() != nil {
@@ -54,90 +58,101 @@ func Run(ctx context.Context, o Options) (report Report, err error) {
 
 type runner struct {
 	Options
-	stand *stand
+	fleet *fleet
 	stack stack.Options
 	count int
 }
 
-// attempts is how often a case is tried that comes to no verdict, because the bench failed it: an instance did not start, a server did not
-// answer. What came to a verdict is never tried again, whatever the verdict is.
-const attempts = 3
+// maxAttempts is how often a case is tried that comes to no verdict, because the testbed failed it: an instance did not
+// start, a server did not answer. What came to a verdict is never tried again, whatever the verdict is.
+const maxAttempts = 3
 
-// scenario runs one on the cases that are wanted.
+// scenario runs one scenario on the cases that are wanted.
 func (r *runner) scenario(ctx context.Context, s Scenario, repeat int) []Cell {
+	var cases []Case
 	var cells []Cell
 	for _, c := range s.Cases {
 		if len(r.Strategies) == 0 || slices.Contains(r.Strategies, c.Subject()) {
+			cases = append(cases, c)
 			cells = append(cells, Cell{
-				Scenario: s.Name, Strategy: c.Strategy, Code: c.Code, Variant: c.Variant, Store: c.Store, Repeat: repeat, Predicted: c.Want,
+				Scenario: s.Name, Strategy: c.Strategy, Code: c.Code, Variant: c.Label.EN, Store: c.Store, Repeat: repeat,
+				Predicted: c.Want, label: c.Label,
 			})
 		}
 	}
-	for attempt := 1; attempt <= attempts; attempt++ {
-		var open []*Cell
+	for attempt := 1; attempt <= maxAttempts; attempt++ {
+		var open []job
 		for i := range cells {
 			if c := &cells[i]; attempt == 1 || c.Failed != "" && ctx.Err() == nil {
 				c.Before, c.Failed = c.Failed, ""
-				open = append(open, c)
+				open = append(open, job{Cell: c, of: cases[i]})
 			}
 		}
 		r.attempt(ctx, s, open)
 		for _, c := range open {
-			if c.Failed == "" || attempt == attempts {
-				r.tellDone(s, *c)
+			if c.Failed == "" || attempt == maxAttempts {
+				r.tellDone(s, *c.Cell)
 			}
 		}
 	}
 	return cells
 }
 
+// A job is a cell that is to be filled in, with its case and, if it can be tried, its testbed.
+type job struct {
+	*Cell
+	of  Case
+	bed *Testbed
+}
+
 // attempt fills cells in.
-func (r *runner) attempt(ctx context.Context, s Scenario, cells []*Cell) {
-	r.stand.turn++
-	var benches []*Bench
-	var live []*Cell
-	for _, cell := range cells {
+func (r *runner) attempt(ctx context.Context, s Scenario, jobs []job) {
+	r.fleet.round++
+	var live []job
+	var beds []*Testbed
+	for _, c := range jobs {
 		r.count++
-		cell.StartedAt, cell.Evidence, cell.Events = time.Now().UTC(), []Evidence{}, []Event{}
-		cell.SKU = fmt.Sprintf("lab-%.40s-%d", s.Name, r.count)
-		b, why, err := r.bench(ctx, s, cell)
+		c.StartedAt, c.Evidence, c.Events = time.Now().UTC(), []Evidence{}, []Event{}
+		c.SKU = fmt.Sprintf("lab-%.40s-%d", s.Name, r.count)
+		b, why, err := r.testbed(ctx, s, c.Cell, c.of)
 		switch {
 		case err != nil:
-			cell.Failed = err.Error()
+			c.Failed = err.Error()
 		case why != "":
-			cell.Skipped = why
+			c.Skipped = why
 		default:
-			benches, live = append(benches, b), append(live, cell)
+			c.bed = b
+			live, beds = append(live, c), append(beds, b)
 		}
 	}
 	if s.Together != nil && len(live) > 0 {
-		for _, b := range benches {
+		for _, b := range beds {
 			defer b.limit()()
 		}
-		seen, failed := guard(func() []Observation { return s.Together(benches) })
-		for i, cell := range live {
+		seen, failed := guard(func() []Observation { return s.Together(beds) })
+		for i, c := range live {
 			if failed == "" {
-				cell.judge(seen[i])
+				c.judge(seen[i])
 			}
-			cell.close(benches[i], failed)
+			c.close(c.bed, failed)
 		}
 		return
 	}
-	for i, cell := range live {
-		r.tellBegan(s, cell.Case())
-		cell.StartedAt = time.Now().UTC()
-		stop := benches[i].limit()
-		seen, failed := guard(func() Observation { return s.Run(benches[i]) })
+	for _, c := range live {
+		r.tellBegan(s, c.Case())
+		c.StartedAt = time.Now().UTC()
+		stop := c.bed.limit()
+		seen, failed := guard(func() Observation { return s.Run(c.bed) })
 		if failed == "" {
-			cell.judge(seen)
+			c.judge(seen)
 		}
-		cell.close(benches[i], failed)
+		c.close(c.bed, failed)
 		stop()
 	}
 }
 
 // limit bounds a case that begins now.
-func (b *Bench) limit() (stop func()) {
+func (b *Testbed) limit() (stop func()) {
 	timer := time.AfterFunc(cellLimit, func() { b.end(fmt.Errorf("a case may take %v", cellLimit)) })
 	return func() { timer.Stop() }
 }
@@ -154,34 +169,32 @@ func (r *runner) tellDone(s Scenario, c Cell) {
 	}
 }
 
-// bench makes the bench of a cell, or says why the cell cannot be tried.
-func (r *runner) bench(ctx context.Context, s Scenario, cell *Cell) (b *Bench, why string, err error) {
-	c := cell.Case()
-	c.Want = cell.Predicted
+// testbed makes the testbed of a cell, or returns why the cell cannot be tried.
+func (r *runner) testbed(ctx context.Context, s Scenario, cell *Cell, c Case) (b *Testbed, why string, err error) {
 	for _, need := range s.Needs {
-		if reason := r.stand.missing(need); reason != "" {
+		if reason := r.fleet.missing(need); reason != "" {
 			return nil, string(need) + ": " + reason, nil
 		}
 	}
-	b = &Bench{Case: c, SKU: cell.SKU, stand: r.stand, o: r.stack}
+	b = &Testbed{Case: c, SKU: cell.SKU, fleet: r.fleet, o: r.stack, says: s.Says}
 	if c.Strategy != "" {
-		offers, err := r.stand.strategies(ctx)
+		strategies, err := r.fleet.catalogue(ctx)
 		if err != nil {
 			return nil, "", fmt.Errorf("ask what strategies there are: %w", err)
 		}
-		offer, ok := offers[c.Strategy]
+		strategy, ok := strategies[c.Strategy]
 		switch {
 		case !ok:
 			return nil, "", fmt.Errorf("the service has no strategy %s", c.Strategy)
-		case !offer.Available:
-			return nil, offer.Reason, nil
+		case !strategy.Available:
+			return nil, strategy.Reason, nil
 		}
-		b.Strategy, b.Promise = offer, offer.Promise
-		if why := offer.DownStores[b.Store()]; why != "" {
+		b.Strategy, b.Promise = strategy, strategy.Promise
+		if why := strategy.DownStores[b.Store()]; why != "" {
 			return nil, why, nil
 		}
 		if c.Want.Outcome == "" {
-			cell.Predicted = s.Predict(c, offer.Promise)
+			cell.Predicted = s.Predict(c, strategy.Promise)
 		}
 		cell.Store = b.Store()
 	}
@@ -208,8 +221,8 @@ func (c *Cell) judge(o Observation) {
 	c.AsPredicted = c.Predicted.agrees(o)
 }
 
-// close ends the bench and takes over what it wrote down.
-func (c *Cell) close(b *Bench, failed string) {
+// close ends the testbed and takes over what it wrote down.
+func (c *Cell) close(b *Testbed, failed string) {
 	left := b.cleanup()
 	c.TookMS = ms(time.Since(c.StartedAt))
 	c.Failed = strings.TrimPrefix(strings.Join([]string{failed, left}, "; "), "; ")

@@ -4,81 +4,79 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"os"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"example.com/stock/loadtest"
+	"example.com/stock/stack/stacktest"
 )
 
-// The quick scenarios come out as predicted, with evidence.
-func TestQuick(t *testing.T) {
-	var o Options
-	for _, s := range All() {
-		if s.Quick {
-			o.Scenarios = append(o.Scenarios, s)
-		}
-	}
-	report := run(t, o)
-	for _, c := range report.Cells {
-		if c.Skipped != "" {
-			continue
-		}
-		if !c.AsPredicted || c.Before != "" {
-			t.Errorf("%s: %s: %s %s\n%+v", c.Scenario, c.Case(), c.Verdict(), c.Before, c.Evidence)
-		}
-		if len(c.Evidence) == 0 || len(c.Events) == 0 {
-			t.Errorf("%s: %s: %d pieces of evidence, %d events", c.Scenario, c.Case(), len(c.Evidence), len(c.Events))
-		}
-		if c.Observed == Oversells && !slices.ContainsFunc(c.Evidence, func(e Evidence) bool { return e.Kind == Pair || e.Kind == Hold }) {
-			t.Errorf("%s: %s: oversold without a pair of orders, or two holders at once, that prove it", c.Scenario, c.Case())
-		}
-	}
-	text, err := json.Marshal(report)
+var program stacktest.Program
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		_ = program.Remove()
+		os.Exit(code)
+	}))
+}
+
+// run runs scenarios on real servers.
+func run(t *testing.T, o Options) Report {
+	t.Helper()
+	path, err := program.Path()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var again Report
-	if err := json.Unmarshal(text, &again); err != nil || len(again.Cells) != len(report.Cells) || !reflect.DeepEqual(again.Cells[0].Events, report.Cells[0].Events) {
-		t.Errorf("the report does not survive JSON: %v", err)
+	o.Binary, o.Parent = path, t.TempDir()
+	report, err := Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
 	}
+	if left, err := os.ReadDir(o.Parent); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	return report
 }
 
 // probe is a scenario of the tests.
-func probe(name string, f func(*Bench) Observation, cases ...Case) Scenario {
+func probe(name string, f func(*Testbed) Observation, cases ...Case) Scenario {
 	return Scenario{Name: name, Group: NoLock, Needs: []Need{NeedRedis}, Cases: cases, Run: f}
 }
 
 func coded(want Outcome) Case { return Case{Code: "probe", Want: Forecast{Outcome: want}} }
 
-// The engine finds out: a verdict that is not as predicted, a bench that failed, a panic, a case that nobody knows, a delay that is too long.
+// The engine finds out: a verdict that is not as predicted, a testbed that failed, a panic, a case that nobody knows, a delay that is too long.
 func TestTheEngineFindsOut(t *testing.T) {
+	t.Parallel()
 	attempts := make(map[string]int)
-	safely := func(*Bench) Observation { return Observation{Outcome: Safe} }
+	safely := func(*Testbed) Observation { return Observation{Outcome: Safe} }
 	scenarios := []Scenario{
 		probe("right", safely, coded(Safe)),
-		probe("wrong", func(b *Bench) Observation { attempts["wrong"]++; return Observation{Outcome: Oversells} }, coded(Safe)),
-		probe("failed-once", func(b *Bench) Observation {
+		probe("wrong", func(b *Testbed) Observation { attempts["wrong"]++; return Observation{Outcome: Oversells} }, coded(Safe)),
+		probe("failed-once", func(b *Testbed) Observation {
 			if attempts["failed-once"]++; attempts["failed-once"] == 1 {
 				b.Fatalf("a server was asleep")
 			}
 			return Observation{Outcome: Safe}
 		}, coded(Safe)),
-		probe("failed", func(b *Bench) Observation {
+		probe("failed", func(b *Testbed) Observation {
 			b.Must("try", errors.New("it broke"))
 			return Observation{Outcome: Safe}
 		}, coded(Safe)),
-		probe("panics", func(*Bench) Observation { panic("out of order") }, coded(Safe)),
-		probe("late", func(*Bench) Observation { return Observation{Delays, time.Hour} }, Case{Code: "probe", Want: Forecast{Outcome: Delays, Within: time.Second}}),
-		probe("in-time", func(*Bench) Observation { return Observation{Delays, time.Second} }, Case{Code: "probe", Want: Forecast{Outcome: Delays, Within: time.Second}}),
+		probe("panics", func(*Testbed) Observation { panic("out of order") }, coded(Safe)),
+		probe("late", func(*Testbed) Observation { return Observation{Delays, time.Hour} }, Case{Code: "probe", Want: Forecast{Outcome: Delays, Within: time.Second}}),
+		probe("in-time", func(*Testbed) Observation { return Observation{Delays, time.Second} }, Case{Code: "probe", Want: Forecast{Outcome: Delays, Within: time.Second}}),
 		probe("nobody", safely, Case{Strategy: "prayer", Want: Forecast{Outcome: Safe}}),
 		probe("down", safely, Case{Strategy: "zk-sequential", Want: Forecast{Outcome: Safe}}), // no ZooKeeper was started
 	}
 	missing := probe("missing", safely, coded(Safe))
 	missing.Needs = []Need{"tape-drive"}
-	report := run2(t, append(scenarios, missing)...)
+	report := run(t, Options{Scenarios: append(scenarios, missing)})
 	for _, c := range report.Cells {
 		want := map[string]string{
 			"right": "safe, as predicted (stated)", "wrong": "oversells, BUT PREDICTED: safe (stated)", "failed-once": "safe, as predicted (stated)",
@@ -104,16 +102,30 @@ func TestTheEngineFindsOut(t *testing.T) {
 	}
 }
 
-// run2 is run without the complaint about what is skipped.
-func run2(t *testing.T, scenarios ...Scenario) Report {
-	t.Helper()
-	t.Setenv("REQUIRE_BACKENDS", "")
-	return run(t, Options{Scenarios: scenarios})
+// A report survives being written and read, with the texts of its timeline.
+func TestAReportSurvivesJSON(t *testing.T) {
+	t.Parallel()
+	said := Text{"A asks app-1", "A 请求 app-1"}
+	at := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
+	report := Report{Version: ReportVersion, Cells: []Cell{{
+		Scenario: "probe", Code: "naive", Variant: "spins", Observed: Delays, AfterMS: 1.5,
+		Evidence: []Evidence{{Kind: Waited, Text: said.EN, ZH: said.ZH, Value: 1.5}},
+		Events:   []Event{{At: at, Until: at.Add(time.Second), Lane: "app-1", Kind: Sent, Who: "A", Text: said.EN, ZH: said.ZH}},
+	}}}
+	text, err := json.Marshal(report)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again Report
+	if err := json.Unmarshal(text, &again); err != nil || !reflect.DeepEqual(again, report) {
+		t.Errorf("%v: read %+v, wrote %+v", err, again, report)
+	}
 }
 
 // A case that leaves everything upside down leaves nothing to the next: frozen and dead instances, customers at a pause, traps.
 func TestTheNextCaseFindsEverythingInOrder(t *testing.T) {
-	upside := func(b *Bench) Observation {
+	t.Parallel()
+	upside := func(b *Testbed) Observation {
 		apps := b.Apps(3)
 		b.Stock(3)
 		for i, app := range apps {
@@ -123,7 +135,7 @@ func TestTheNextCaseFindsEverythingInOrder(t *testing.T) {
 		b.Kill(apps[1])
 		return Observation{Outcome: Safe}
 	}
-	calm := func(b *Bench) Observation {
+	calm := func(b *Testbed) Observation {
 		b.Stock(3)
 		for i, app := range b.Apps(3) {
 			if r := b.Sell(app, string(rune('A'+i)), Ask{}); r.Outcome != loadtest.Accepted {
@@ -133,7 +145,8 @@ func TestTheNextCaseFindsEverythingInOrder(t *testing.T) {
 		return Observation{Outcome: map[bool]Outcome{true: Oversells, false: Safe}[b.Judge().Lost()]}
 	}
 	none := Case{Strategy: "none", Want: Forecast{Outcome: Safe}}
-	for _, c := range run(t, Options{Scenarios: []Scenario{probe("upside", upside, none), probe("calm", calm, none)}, Repeat: 2}).Cells {
+	report := run(t, Options{Scenarios: []Scenario{probe("upside", upside, none), probe("calm", calm, none)}, Repeat: 2})
+	for _, c := range report.Cells {
 		if !c.AsPredicted || c.Before != "" {
 			t.Errorf("%s: %s %s", c.Scenario, c.Verdict(), c.Before)
 		}
@@ -141,12 +154,13 @@ func TestTheNextCaseFindsEverythingInOrder(t *testing.T) {
 }
 
 func TestRunEndsWithItsContext(t *testing.T) {
+	t.Parallel()
 	path, err := program.Path()
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
-	stuck := probe("stuck", func(b *Bench) Observation {
+	stuck := probe("stuck", func(b *Testbed) Observation {
 		cancel(errors.New("Ctrl-C"))
 		b.Eventually("hell freezes", func() bool { return false })
 		return Observation{}

@@ -2,75 +2,75 @@ package lab
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"strings"
 	"time"
+
+	"example.com/stock/loadtest"
 )
 
 // watchEvery is how often the server is asked who holds the lock, for the timeline.
 const watchEvery = 20 * time.Millisecond
 
-// Watch draws who holds the case's lock as its server has it, until the case ends: it asks an instance that is not to be frozen or
-// killed. Where the strategy does not tell, nothing is drawn. It is for the eye; no verdict depends on it.
-func (b *Bench) Watch(asked *App) {
-	url := asked.Admin + "/v1/locks/" + b.Strategy.Name + "/" + b.SKU
-	lane := "lock"
+// lockState is the answer of GET /v1/locks/{strategy}/{key}.
+type lockState struct {
+	Holder *struct {
+		Who       string
+		Instance  string
+		RequestID string `json:"request_id"`
+	}
+	Waiters []struct{ Who string }
+}
+
+// lock asks an instance for the state of the case's lock, as its server has it.
+func (b *Testbed) lock(ctx context.Context, from *App) (state lockState, err error) {
+	err = from.admin.Call(ctx, http.MethodGet, "/v1/locks/"+b.Strategy.Name+"/"+b.SKU, nil, &state)
+	return state, err
+}
+
+// Waiting returns how many wait for the case's lock, as its server has it; -1 if that is not known.
+func (b *Testbed) Waiting(from *App) int {
+	state, err := b.lock(b.Ctx, from)
+	if err != nil {
+		return -1
+	}
+	return len(state.Waiters)
+}
+
+// Watch draws who holds the case's lock as its server has it, until the case ends. It asks from, an instance that is not
+// to be frozen or killed. Where the strategy does not tell, nothing is drawn. It is for the eye; no verdict depends on it.
+func (b *Testbed) Watch(from *App) {
 	b.Go(func(ctx context.Context) {
-		transport := &http.Transport{MaxIdleConns: 1}
-		defer transport.CloseIdleConnections()
 		holder, since, last := "", time.Time{}, time.Now()
-		closed := func(at time.Time) {
+		draw := func(until time.Time) {
 			if holder != "" {
-				b.event(Event{At: since, Until: at, Lane: lane, Kind: Standing, Who: holder}, "the server has it held by %s", holder)
+				b.record(Event{At: since, Until: until, Lane: "lock", Kind: Standing, Who: holder}, say("says.server-has", "who", holder))
 			}
 		}
-		defer func() { closed(last) }()
+		defer func() { draw(last) }()
 		for {
 			asked := time.Now()
-			now, ok := ask(ctx, transport, url)
-			if ok && now != holder {
-				closed(asked)
-				holder, since = now, asked
-			}
-			if ok {
+			if state, err := b.lock(ctx, from); err == nil {
+				if now := state.holder(); now != holder {
+					draw(asked)
+					holder, since = now, asked
+				}
 				last = asked
 			}
-			select {
-			case <-ctx.Done():
+			if loadtest.Sleep(ctx, watchEvery) != nil {
 				return
-			case <-time.After(watchEvery):
 			}
 		}
 	})
 }
 
-// ask is who holds it: the customer's name. ok is false if nobody can tell.
-func ask(ctx context.Context, transport http.RoundTripper, url string) (who string, ok bool) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return "", false
+// holder returns the customer who holds the lock, or "".
+func (s lockState) holder() string {
+	if s.Holder == nil {
+		return ""
 	}
-	res, err := transport.RoundTrip(req)
-	if err != nil {
-		return "", false
+	if i := strings.LastIndexByte(s.Holder.RequestID, '.'); i >= 0 {
+		return s.Holder.RequestID[i+1:] + " on " + s.Holder.Instance
 	}
-	defer res.Body.Close()
-	var reply struct {
-		Holder *struct {
-			Who       string
-			Instance  string
-			RequestID string `json:"request_id"`
-		}
-	}
-	if res.StatusCode != http.StatusOK || json.NewDecoder(res.Body).Decode(&reply) != nil {
-		return "", false
-	}
-	if reply.Holder == nil {
-		return "", true
-	}
-	if i := strings.LastIndexByte(reply.Holder.RequestID, '.'); i >= 0 {
-		return reply.Holder.RequestID[i+1:] + " on " + reply.Holder.Instance, true
-	}
-	return reply.Holder.Who, true
+	return s.Holder.Who
 }

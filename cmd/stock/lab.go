@@ -19,6 +19,7 @@ import (
 	"example.com/stock/app"
 	"example.com/stock/lab"
 	labreport "example.com/stock/lab/report"
+	"example.com/stock/lab/scenario"
 	"example.com/stock/lab/soak"
 )
 
@@ -53,7 +54,11 @@ func labListCommand() *cobra.Command {
 				return err
 			}
 			table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-			for _, s := range lab.All() {
+			scenarios, err := scenario.All()
+			if err != nil {
+				return err
+			}
+			for _, s := range scenarios {
 				if group == "" || string(s.Group) == group {
 					fmt.Fprintf(
 						table,
@@ -127,10 +132,14 @@ func (r *labRun) choose(names []string) (err error) {
 	if r.options.Repeat < 1 || r.options.Repeat > 1000 {
 		return errors.New("--repeat: must be from 1 to 1000")
 	}
-	if r.options.Scenarios, err = lab.Find(names...); err != nil {
+	if r.options.Scenarios, err = scenario.Find(names...); err != nil {
 		return err
 	}
-	for _, s := range lab.All() {
+	all, err := scenario.All()
+	if err != nil {
+		return err
+	}
+	for _, s := range all {
 		named := slices.Contains(names, s.Name)
 		if !named && (r.all || r.quick && s.Quick || r.group != "" && string(s.Group) == r.group) {
 			r.options.Scenarios = append(r.options.Scenarios, s)
@@ -238,21 +247,25 @@ func (m *labMatrix) write(report lab.Report, out io.Writer) error {
 		}
 		fmt.Fprintln(out, "wrote", m.html)
 	}
+	matrix, err := matrixOf(report)
+	if err != nil {
+		return err
+	}
 	if m.check != "" {
-		if err := checkWords(m.check, report); err != nil {
+		if err := checkWords(m.check, matrix); err != nil {
 			return err
 		}
-		fmt.Fprintf(out, "%d words are what %s says\n", len(labreport.Words(report)), m.check)
+		fmt.Fprintf(out, "%d words are what %s says\n", len(matrix.Words()), m.check)
 	}
 	if m.markdown == "" && m.words == "" {
 		return nil
 	}
-	if err := labreport.Whole(report); err != nil {
+	if err := matrix.Whole(); err != nil {
 		return exitError{exitVerdict, err}
 	}
 	for path, write := range map[string]func(io.Writer) error{
-		m.markdown: func(w io.Writer) error { return labreport.WriteMarkdown(w, report) },
-		m.words:    func(w io.Writer) error { return labreport.WriteWords(w, labreport.Words(report)) },
+		m.markdown: matrix.WriteMarkdown,
+		m.words:    func(w io.Writer) error { return labreport.WriteWords(w, matrix.Words()) },
 	} {
 		if path == "" {
 			continue
@@ -266,7 +279,7 @@ func (m *labMatrix) write(report lab.Report, out io.Writer) error {
 }
 
 // checkWords compares a run with the words that are kept, and those with the catalogue.
-func checkWords(path string, report lab.Report) error {
+func checkWords(path string, matrix labreport.Matrix) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return fmt.Errorf("--check: %w", err)
@@ -276,7 +289,7 @@ func checkWords(path string, report lab.Report) error {
 	if err != nil {
 		return fmt.Errorf("--check: %s: %w", path, err)
 	}
-	if wrong := append(labreport.Stale(kept), labreport.Changed(kept, report)...); len(wrong) > 0 {
+	if wrong := append(matrix.Stale(kept), matrix.Changed(kept)...); len(wrong) > 0 {
 		return exitError{
 			exitVerdict,
 			fmt.Errorf("%s is not what the lab says:\n  %s", path, strings.Join(wrong, "\n  ")),
@@ -305,7 +318,17 @@ func readReport(path string) (report lab.Report, err error) {
 }
 
 func writeLabPage(path string, report lab.Report, lang string) error {
-	return writeFile(path, func(w io.Writer) error { return labreport.WriteHTML(w, report, lang) })
+	matrix, err := matrixOf(report)
+	if err != nil {
+		return err
+	}
+	return writeFile(path, func(w io.Writer) error { return matrix.WriteHTML(w, lang) })
+}
+
+// matrixOf puts a run beside the catalogue.
+func matrixOf(report lab.Report) (labreport.Matrix, error) {
+	scenarios, err := scenario.All()
+	return labreport.Matrix{Scenarios: scenarios, Run: report}, err
 }
 
 const labSoakLong = `Soak sells with every strategy that promises safety in the whole cluster and has a fence, on

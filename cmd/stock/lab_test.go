@@ -10,7 +10,18 @@ import (
 	"testing"
 
 	"example.com/stock/lab"
+	"example.com/stock/lab/scenario"
 )
+
+// scenarios returns the catalogue of the lab.
+func scenarios(t *testing.T) []lab.Scenario {
+	t.Helper()
+	list, err := scenario.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
 
 func TestLabListsEveryScenario(t *testing.T) {
 	for _, lang := range []string{"en", "zh"} {
@@ -18,7 +29,7 @@ func TestLabListsEveryScenario(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, s := range lab.All() {
+		for _, s := range scenarios(t) {
 			if !strings.Contains(out, s.Name+" ") || !strings.Contains(out, s.Title.In(lang)) {
 				t.Errorf("%s: %s is not listed:\n%s", lang, s.Name, out)
 			}
@@ -91,13 +102,13 @@ func TestLabRun(t *testing.T) {
 func found(t *testing.T, change func(*lab.Report)) string {
 	t.Helper()
 	report := lab.Report{Version: lab.ReportVersion}
-	for _, s := range lab.All() {
+	for _, s := range scenarios(t) {
 		if s.Name == "unlock-before-commit" {
 			for _, c := range s.Cases {
 				report.Cells = append(report.Cells, lab.Cell{
 					Scenario:    s.Name,
 					Code:        c.Code,
-					Variant:     c.Variant,
+					Variant:     c.Label.EN,
 					Predicted:   c.Want,
 					Observed:    c.Want.Outcome,
 					AsPredicted: true,

@@ -10,7 +10,6 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
-	"example.com/stock/lab"
 	"example.com/stock/stack/browsertest"
 )
 
@@ -27,7 +26,7 @@ func ask[T any](t *testing.T, ctx context.Context, expression string) T {
 // What the matrix leads to opens, the language can be changed, nothing is wider than a phone, and dark follows the reader's choice.
 func TestPageInABrowser(t *testing.T) {
 	ctx := browsertest.Open(t)
-	last := lab.All()[1]
+	last := all()[1]
 	path := filepath.Join(t.TempDir(), "lab.html")
 	r := whole()
 	r.Cells = r.Cells[14:30] // all of it takes a browser minutes on a busy computer

@@ -138,7 +138,7 @@ func (s *story) bar(b *strings.Builder, n int, e lab.Event) {
 			text = lab.Text{EN: point, ZH: point}
 		}
 	case lab.Lease:
-		text = lab.Text{EN: e.Who + " holds", ZH: e.Who + " 持有"}
+		text = phrases.Say("timeline.holds", "who", e.Who)
 	}
 	fmt.Fprintf(b, `<svg data-n="%d" x="%g%%" width="%.2f%%" y="%d" height="%d"><title>%s</title><rect class="%s" width="100%%" height="100%%"/>`,
 		n+1, from, max(to-from, 0.3), y, barHeight, s.title(n, e), e.Kind)

@@ -4,12 +4,26 @@ import (
 	"time"
 
 	"example.com/stock/lab"
+	"example.com/stock/lab/report"
+	"example.com/stock/lab/scenario"
 )
+
+// all returns the catalogue.
+func all() []lab.Scenario {
+	list, err := scenario.All()
+	if err != nil {
+		panic(err)
+	}
+	return list
+}
+
+// matrix is a run beside the catalogue.
+func matrix(r lab.Report) report.Matrix { return report.Matrix{Scenarios: all(), Run: r} }
 
 // whole is a run of the catalogue as it would be if all were as predicted, with a timeline that has every kind of event.
 func whole() lab.Report {
 	r := lab.Report{Version: lab.ReportVersion, StartedAt: began, TookMS: 1000}
-	for _, s := range lab.All() {
+	for _, s := range all() {
 		for _, c := range s.Cases {
 			r.Cells = append(r.Cells, cell(s, c))
 		}
@@ -29,7 +43,7 @@ func cell(s lab.Scenario, c lab.Case) lab.Cell {
 		store = "redis" // its default
 	}
 	return lab.Cell{
-		Scenario: s.Name, Strategy: c.Strategy, Code: c.Code, Variant: c.Variant, Store: store, Repeat: 1, Predicted: want, Observed: want.Outcome,
+		Scenario: s.Name, Strategy: c.Strategy, Code: c.Code, Variant: c.Label.EN, Store: store, Repeat: 1, Predicted: want, Observed: want.Outcome,
 		AsPredicted: true, StartedAt: began,
 		Evidence: []lab.Evidence{
 			{Kind: lab.Answer, Text: "A (app-7): sold, read 1, left 0, fence 900"},

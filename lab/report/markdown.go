@@ -2,43 +2,32 @@ package report
 
 import (
 	"bufio"
+	_ "embed" // for the head of the file
 	"fmt"
 	"io"
 	"maps"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"example.com/stock/lab"
 )
 
-const head = `# Failure modes / 失败模式
-
-Every row is a failure that the [fault lab](adr/0008-fault-lab.md) made happen on real servers, every column who it happened to. A word tells what came
-of it, and leads to its evidence. All of this page is made by ` + "`make lab-matrix`" + ` from a run; nothing is typed. To see one happen:
-` + "`bin/stock lab run NAME --html out/lab.html`" + `. To learn from them in order: [lessons](lessons/README.md).
-
-每一行是[故障实验室](adr/0008-fault-lab.md)在真实服务器上强制发生的一种故障，每一列是它发生在谁身上；格子里的词说明结局，点开即见证据。本页全部由 ` + "`make lab-matrix`" + ` 根据一次
-运行生成，没有一处手写。想亲眼看一个：` + "`bin/stock lab run 名称 --lang zh --html out/lab.html`" + `。想按顺序学：[课程](lessons/README.zh-CN.md)。
-
-What was seen is in every cell what was predicted: it follows from the strategy's promise (the evidence says from which word of it), or is stated by
-the scenario where the promise has no word for it. CI runs the lab and compares. An empty cell: nothing to see there, or not tried.
-
-每个格子里的结果都与预测一致：预测由策略的承诺推出（证据里写明出自哪个词），承诺没有提到的，由场景直接写明。CI 会重新运行并比较。空格表示与之无关，或没有尝试。
-
-| word | 词 | means | 含义 |
-|---|---|---|---|
-`
+//go:embed failure-modes.head.md
+var head string
 
 // WriteMarkdown writes the matrix and the evidence of a whole run, without what differs from run to run.
-func WriteMarkdown(w io.Writer, r lab.Report) error {
+func (m Matrix) WriteMarkdown(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	b.WriteString(head)
-	for _, m := range meanings() {
-		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", bold(m, m.Word().EN), m.Word().ZH, m.Means.EN, m.Means.ZH)
+	for _, o := range lab.Outcomes() {
+		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", bold(o, o.Word().EN), o.Word().ZH, o.Means().EN, o.Means().ZH)
 	}
-	list := tables(r, false)
+	list := m.tables(false)
 	for _, t := range list {
-		fmt.Fprintf(b, "\n## %s. %s / %s\n\n", t.Group, t.Name.EN, t.Name.ZH)
+		fmt.Fprintf(b, "\n## %s. %s / %s\n\n", t.Group, t.Group.Name().EN, t.Group.Name().ZH)
 		t.markdown(b)
 	}
 	b.WriteString("\n## Evidence / 证据\n\nTimes are rounded, fences numbered by size and instances by appearance; the page of HTML has them as they were.\n\n" +
@@ -46,7 +35,7 @@ func WriteMarkdown(w io.Writer, r lab.Report) error {
 	for _, t := range list {
 		for _, row := range t.Rows {
 			if row.First {
-				prove(b, r, row.Scenario)
+				m.prove(b, row.Scenario)
 			}
 		}
 	}
@@ -83,34 +72,34 @@ func (e *entry) link() string {
 	if e == nil {
 		return ""
 	}
-	return fmt.Sprintf("[%s](#%s)", bold(e.Meaning, e.Word().EN), e.Anchor)
+	return fmt.Sprintf("[%s](#%s)", bold(e.Cell.Observed, e.Word().EN), e.Anchor)
 }
 
 // bold marks harm for who sees no colours.
-func bold(m meaning, text string) string {
-	if m.Class == "bad" {
+func bold(o lab.Outcome, text string) string {
+	if class(o) == "bad" {
 		return "**" + text + "**"
 	}
 	return text
 }
 
 // prove writes what a scenario is and what was seen of each case.
-func prove(b *bufio.Writer, r lab.Report, s lab.Scenario) {
+func (m Matrix) prove(b *bufio.Writer, s lab.Scenario) {
 	fmt.Fprintf(b, "\n<a id=%q></a>\n\n### %s / %s\n\n`bin/stock lab run %s`\n\n", s.Name, s.Title.EN, s.Title.ZH, s.Name)
-	for _, part := range parts(s) {
+	for _, part := range s.Parts() {
 		fmt.Fprintf(b, "- %s: %s\n", part.Name.EN, part.Text.EN)
 	}
 	b.WriteString("\n<details><summary>中文</summary>\n\n")
-	for _, part := range parts(s) {
+	for _, part := range s.Parts() {
 		fmt.Fprintf(b, "- %s：%s\n", part.Name.ZH, part.Text.ZH)
 	}
 	b.WriteString("\n</details>\n\n")
-	for _, e := range entries(r, s) {
+	for _, e := range m.entries(s) {
 		from := "stated"
 		if e.Cell.Predicted.From != "" {
 			from = "from its promise, " + e.Cell.Predicted.From
 		}
-		fmt.Fprintf(b, "- <a id=%q></a>%s: %s, as predicted (%s)\n", e.Anchor, e.Case, bold(e.Meaning, e.Word().EN), from)
+		fmt.Fprintf(b, "- <a id=%q></a>%s: %s, as predicted (%s)\n", e.Anchor, e.Case, bold(e.Cell.Observed, e.Word().EN), from)
 		for _, line := range Generic(facts(e.Cell)) {
 			fmt.Fprintf(b, "  - %s\n", plain.Replace(line))
 		}
@@ -147,14 +136,61 @@ func facts(c lab.Cell) []string {
 // plain keeps evidence from being read as markup.
 var plain = strings.NewReplacer("\n", " ", "*", `\*`, "_", `\_`, "<", "&lt;", "|", `\|`)
 
-// A part is one of the texts of a scenario.
-type part struct{ Name, Text lab.Text }
+var (
+	durations = regexp.MustCompile(`(\d+(\.\d+)?(h|m|s|ms|µs|ns))+\b`)
+	fences    = regexp.MustCompile(`(fence(?: that the store has seen is| 是)?) (\d+)\b`)
+	instances = regexp.MustCompile(`\bapp-\d+\b`)
+	skus      = regexp.MustCompile(`\blab-[a-z0-9-]+-\d+\b`)
+	addresses = regexp.MustCompile(`\b127\.0\.0\.1:\d+\b`)
+	sessions  = regexp.MustCompile(`0x[0-9a-f]{6,}`)
+	orders    = regexp.MustCompile(`\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}\b|\b[0-9a-f]{16,}\b`)
+)
 
-func parts(s lab.Scenario) []part {
-	return []part{
-		{lab.Text{EN: "set up", ZH: "准备"}, s.Setup},
-		{lab.Text{EN: "forced", ZH: "强制"}, s.Forced},
-		{lab.Text{EN: "why", ZH: "原因"}, s.Why},
-		{lab.Text{EN: "fix", ZH: "修复"}, s.Fix},
+// Generic takes out of evidence what differs from run to run and proves nothing, so that a file that is kept changes only with what was found:
+// fences are numbered by size, instances by appearance, and times are rounded.
+func Generic(lines []string) []string {
+	var seen []int64
+	var names []string
+	for _, line := range lines {
+		for _, m := range fences.FindAllStringSubmatch(line, -1) {
+			if n, err := strconv.ParseInt(m[2], 10, 64); err == nil && !slices.Contains(seen, n) {
+				seen = append(seen, n)
+			}
+		}
+		for _, name := range instances.FindAllString(line, -1) {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
 	}
+	slices.Sort(seen)
+	out := make([]string, len(lines))
+	for i, line := range lines {
+		line = fences.ReplaceAllStringFunc(line, func(text string) string {
+			m := fences.FindStringSubmatch(text)
+			n, _ := strconv.ParseInt(m[2], 10, 64)
+			return fmt.Sprintf("%s no. %d", m[1], slices.Index(seen, n)+1)
+		})
+		line = instances.ReplaceAllStringFunc(line, func(name string) string { return fmt.Sprintf("app-%d", slices.Index(names, name)+1) })
+		line = skus.ReplaceAllString(line, "SKU")
+		line = addresses.ReplaceAllString(line, "127.0.0.1:PORT")
+		line = sessions.ReplaceAllString(line, "ID")
+		line = orders.ReplaceAllString(line, "ID")
+		out[i] = durations.ReplaceAllStringFunc(line, about)
+	}
+	return out
+}
+
+// about rounds a time so far that another run rounds to the same, mostly. Whole seconds are somebody's setting and stay.
+func about(text string) string {
+	d, err := time.ParseDuration(text)
+	switch {
+	case err != nil || d%time.Second == 0:
+		return text
+	case d < time.Second/2:
+		return "less than 500ms"
+	case d < 5*time.Second:
+		return d.Round(time.Second).String()
+	}
+	return d.Round(5 * time.Second).String()
 }

@@ -11,7 +11,7 @@ import (
 // A table is a chapter of the matrix: a row for each variant of each scenario, a column for each strategy that occurs, and one for code that is no
 // strategy.
 type table struct {
-	chapter
+	Group      lab.Group
 	Strategies []string // the columns
 	HasCode    bool     // one more column
 	Rows       []row
@@ -27,24 +27,23 @@ type row struct {
 
 // An entry is a case of the catalogue with what a run says of it.
 type entry struct {
-	Case    lab.Case
-	Cell    lab.Cell
-	Known   bool // the run has it
-	Anchor  string
-	Meaning meaning
+	Case   lab.Case
+	Cell   lab.Cell
+	Known  bool // the run has it
+	Anchor string
 }
 
 // Word is what stands in the matrix.
 func (e *entry) Word() lab.Text {
 	switch {
 	case !e.Known:
-		return lab.Text{EN: "not run", ZH: "未运行"}
+		return phrases.Say("not-run")
 	case e.Cell.Skipped != "":
-		return lab.Text{EN: "skipped", ZH: "跳过"}
+		return phrases.Say("skipped")
 	case e.Cell.Failed != "":
-		return lab.Text{EN: "no verdict", ZH: "无结论"}
+		return phrases.Say("no-verdict")
 	}
-	return e.Meaning.Word()
+	return e.Cell.Observed.Word()
 }
 
 // Class is how a cell is coloured. What contradicts its forecast is none of the three.
@@ -55,18 +54,18 @@ func (e *entry) Class() string {
 	case !e.Cell.AsPredicted:
 		return "wrong"
 	}
-	return e.Meaning.Class
+	return class(e.Cell.Observed)
 }
 
 // tables are the matrix. Scenarios that the run left out are left out if partial.
-func tables(r lab.Report, partial bool) []table {
+func (m Matrix) tables(partial bool) []table {
 	var list []table
-	for _, ch := range chapters() {
-		t := table{chapter: ch}
+	for _, group := range lab.Groups() {
+		t := table{Group: group}
 		var scenarios []lab.Scenario
-		for _, s := range lab.All() {
-			ran := slices.ContainsFunc(r.Cells, func(c lab.Cell) bool { return c.Scenario == s.Name })
-			if s.Group == ch.Group && (ran || !partial) {
+		for _, s := range m.Scenarios {
+			ran := slices.ContainsFunc(m.Run.Cells, func(c lab.Cell) bool { return c.Scenario == s.Name })
+			if s.Group == group && (ran || !partial) {
 				scenarios = append(scenarios, s)
 				for _, c := range s.Cases {
 					if c.Strategy != "" && !slices.Contains(t.Strategies, c.Strategy) {
@@ -79,9 +78,9 @@ func tables(r lab.Report, partial bool) []table {
 		if len(scenarios) == 0 {
 			continue
 		}
-		slices.SortStableFunc(t.Strategies, func(a, b string) int { return slices.Index(columns(), a) - slices.Index(columns(), b) })
+		slices.SortStableFunc(t.Strategies, func(a, b string) int { return slices.Index(m.columns(), a) - slices.Index(m.columns(), b) })
 		for _, s := range scenarios {
-			t.Rows = append(t.Rows, rows(r, s, t.Strategies)...)
+			t.Rows = append(t.Rows, m.rows(s, t.Strategies)...)
 		}
 		list = append(list, t)
 	}
@@ -89,9 +88,9 @@ func tables(r lab.Report, partial bool) []table {
 }
 
 // columns are all strategies of the catalogue, in the order in which it first names them.
-func columns() []string {
+func (m Matrix) columns() []string {
 	var names []string
-	for _, s := range lab.All() {
+	for _, s := range m.Scenarios {
 		for _, c := range s.Cases {
 			if c.Strategy != "" && !slices.Contains(names, c.Strategy) {
 				names = append(names, c.Strategy)
@@ -102,15 +101,15 @@ func columns() []string {
 }
 
 // rows are those of one scenario.
-func rows(r lab.Report, s lab.Scenario, strategies []string) []row {
+func (m Matrix) rows(s lab.Scenario, strategies []string) []row {
 	var list []row
 	var code []*entry
-	for _, e := range entries(r, s) {
+	for _, e := range m.entries(s) {
 		if e.Case.Code != "" {
 			code = append(code, e)
 			continue
 		}
-		variant := e.Case.Different()
+		variant := e.Case.Label
 		if e.Case.Store != "" {
 			variant = lab.Text{
 				EN: strings.TrimPrefix(variant.EN+", on "+e.Case.Store, ", "), ZH: strings.TrimPrefix(variant.ZH+"，"+e.Case.Store, "，"),
@@ -130,15 +129,25 @@ func rows(r lab.Report, s lab.Scenario, strategies []string) []row {
 	return list
 }
 
-func entries(r lab.Report, s lab.Scenario) []*entry {
+func (m Matrix) entries(s lab.Scenario) []*entry {
 	var list []*entry
 	for _, c := range s.Cases {
 		e := &entry{Case: c, Anchor: Anchor(s.Name, c.String())}
-		e.Cell, e.Known = cellOf(r, s, c)
-		e.Meaning = meaningOf(e.Cell.Observed)
+		e.Cell, e.Known = m.cellOf(s, c)
 		list = append(list, e)
 	}
 	return list
+}
+
+// class returns how a word is coloured: good, odd or bad.
+func class(o lab.Outcome) string {
+	switch o {
+	case lab.Safe, lab.Refuses:
+		return "good"
+	case lab.Oversells, lab.Blocks, lab.Duplicates, lab.HalfDone, lab.Starves:
+		return "bad"
+	}
+	return "odd"
 }
 
 var unnamed = regexp.MustCompile(`[^a-z0-9]+`)

@@ -14,12 +14,23 @@ import (
 //go:embed page.html.tmpl page.css
 var files embed.FS
 
+//go:embed text
+var textFiles embed.FS
+
+var phrases = lab.NewPhrasebook(textFiles, "text")
+
 // WriteHTML writes a page about a run, whole or in part, that needs no network: the matrix, and of every case the evidence and a timeline. lang is
 // the language that it opens in, en or zh; the reader can change it.
-func WriteHTML(w io.Writer, r lab.Report, lang string) error {
-	t, err := template.New("page.html.tmpl").Funcs(template.FuncMap{"both": both, "add": func(i int) int { return i + 1 }, "since": func(e lab.Event, c lab.Cell) string {
-		return since(e.At.Sub(c.Events[0].At))
-	}}).ParseFS(files, "*.tmpl")
+func (m Matrix) WriteHTML(w io.Writer, lang string) error {
+	if err := phrases.Check(); err != nil {
+		return err
+	}
+	t, err := template.New("page.html.tmpl").Funcs(template.FuncMap{
+		"both":  both,
+		"class": class,
+		"add":   func(i int) int { return i + 1 },
+		"since": func(e lab.Event, c lab.Cell) string { return since(e.At.Sub(c.Events[0].At)) },
+	}).ParseFS(files, "*.tmpl")
 	if err != nil {
 		return err
 	}
@@ -28,15 +39,15 @@ func WriteHTML(w io.Writer, r lab.Report, lang string) error {
 		return err
 	}
 	v := view{
-		Style: template.CSS(style), Chinese: lang == "zh", When: r.StartedAt.Format("2006-01-02 15:04 UTC"), Took: r.TookMS / 1000,
-		Wrong: len(r.Wrong()), Skipped: len(r.Skipped()), Cells: len(r.Cells), Meanings: meanings(),
+		Style: template.CSS(style), Chinese: lang == "zh", When: m.Run.StartedAt.Format("2006-01-02 15:04 UTC"), Took: m.Run.TookMS / 1000,
+		Wrong: len(m.Run.Wrong()), Skipped: len(m.Run.Skipped()), Cells: len(m.Run.Cells), Outcomes: lab.Outcomes(),
 	}
 	v.Right = v.Cells - v.Wrong - v.Skipped
-	v.Tables = tables(r, true)
+	v.Tables = m.tables(true)
 	for _, table := range v.Tables {
 		for _, row := range table.Rows {
 			if row.First {
-				v.Articles = append(v.Articles, newArticle(r, row.Scenario, v.Cells))
+				v.Articles = append(v.Articles, m.newArticle(row.Scenario, v.Cells))
 			}
 		}
 	}
@@ -54,7 +65,7 @@ type view struct {
 	When                         string
 	Took                         float64
 	Cells, Right, Wrong, Skipped int
-	Meanings                     []meaning
+	Outcomes                     []lab.Outcome
 	Tables                       []table
 	Articles                     []article
 }
@@ -62,7 +73,7 @@ type view struct {
 // An article is a scenario.
 type article struct {
 	Scenario lab.Scenario
-	Parts    []part
+	Parts    [4]struct{ Name, Text lab.Text }
 	Cases    []exhibit
 }
 
@@ -76,27 +87,27 @@ type exhibit struct {
 	Legend       []legend
 }
 
-// Verdict says what was seen, and what was predicted if that is another thing.
+// Verdict returns what was seen, and what was predicted if that is another thing.
 func (e exhibit) Verdict() lab.Text {
 	word, c := e.Word(), e.Cell
 	switch {
 	case c.Skipped != "":
-		return lab.Text{EN: word.EN + ": " + c.Skipped, ZH: word.ZH + "：" + c.Skipped}
+		return phrases.Say("verdict.because", "word", word, "reason", c.Skipped)
 	case c.Failed != "":
 		failed, _, _ := strings.Cut(c.Failed, "\n")
-		return lab.Text{EN: word.EN + ": " + failed, ZH: word.ZH + "：" + failed}
+		return phrases.Say("verdict.because", "word", word, "reason", failed)
 	case c.AsPredicted:
-		return lab.Text{EN: word.EN + ", as predicted", ZH: word.ZH + "，与预测一致"}
+		return phrases.Say("verdict.as-predicted", "word", word)
 	}
-	return lab.Text{EN: fmt.Sprintf("%s, BUT PREDICTED: %s", word.EN, c.Predicted), ZH: fmt.Sprintf("%s，但预测为 %s", word.ZH, c.Predicted)}
+	return phrases.Say("verdict.contradicted", "word", word, "predicted", c.Predicted)
 }
 
 // shownAtOnce is how many cases a page may have for all to be open.
 const shownAtOnce = 12
 
-func newArticle(r lab.Report, s lab.Scenario, cells int) article {
-	a := article{Scenario: s, Parts: parts(s)}
-	for _, e := range entries(r, s) {
+func (m Matrix) newArticle(s lab.Scenario, cells int) article {
+	a := article{Scenario: s, Parts: s.Parts()}
+	for _, e := range m.entries(s) {
 		if !e.Known {
 			continue
 		}
@@ -121,4 +132,45 @@ func spoken(element string, t lab.Text) string {
 		return html.EscapeString(t.EN)
 	}
 	return fmt.Sprintf(`<%[1]s lang="en">%[2]s</%[1]s><%[1]s lang="zh">%[3]s</%[1]s>`, element, html.EscapeString(t.EN), html.EscapeString(t.ZH))
+}
+
+// A legend explains one kind of mark.
+type legend struct {
+	Sample template.HTML
+	Text   lab.Text
+}
+
+// legendOf explains the marks that occur in the timeline of a cell.
+func legendOf(c lab.Cell) []legend {
+	s := newStory(c)
+	occurs := make(map[string]bool)
+	for _, e := range c.Events {
+		occurs[string(e.Kind)] = true
+		if s.offends(e) {
+			occurs["offence"] = true
+		}
+	}
+	occurs["overlap"] = len(s.meetings()) > 0
+	var list []legend
+	for _, mark := range []string{
+		"sent", "answered", "lease", "standing", "overlap", "paused", "fault", "write", "offence", "refused", "note",
+	} {
+		if occurs[mark] {
+			list = append(list, legend{sample(mark), phrases.Say("legend." + mark)})
+		}
+	}
+	return list
+}
+
+func sample(kind string) template.HTML {
+	inner := `<g transform="translate(13 7)">` + glyph(kind) + `</g>`
+	switch kind {
+	case "lease", "standing", "overlap":
+		inner = `<rect class="` + kind + `" x="1" y="1" width="24" height="12"/>`
+	case "paused":
+		inner = `<rect class="paused" x="1" y="1" width="24" height="12"/>`
+	case "fault":
+		inner = `<rect class="fault" x="1" y="1" width="24" height="12"/><rect class="faulty" x="1" y="1" width="24" height="12"/>`
+	}
+	return template.HTML(`<svg width="26" height="14" aria-hidden="true">` + inner + `</svg>`)
 }

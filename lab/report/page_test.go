@@ -11,13 +11,12 @@ import (
 	"testing"
 
 	"example.com/stock/lab"
-	"example.com/stock/lab/report"
 )
 
 func page(t *testing.T, r lab.Report, lang string) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := report.WriteHTML(&b, r, lang); err != nil {
+	if err := matrix(r).WriteHTML(&b, lang); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -88,7 +87,7 @@ func TestEveryEventIsDrawn(t *testing.T) {
 
 // The page opens in the language that was asked for, and has both.
 func TestBothLanguages(t *testing.T) {
-	s := lab.All()[0]
+	s := all()[0]
 	for lang, checked := range map[string]string{"en": `id="en" checked=""`, "zh": `id="zh" checked=""`} {
 		p := page(t, one(), lang)
 		for _, want := range []string{checked, `<span lang="en">` + s.Title.EN, `<span lang="zh">` + s.Title.ZH, "，与预测一致", `<tspan lang="zh">app-7 被冻结</tspan>`, `<span lang="zh">app-7 被冻结</span>`, "（2 次）"} {

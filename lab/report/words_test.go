@@ -13,10 +13,10 @@ import (
 // What is written is read again, and fits the run and the catalogue that it was made from.
 func TestWordsOfAWholeRun(t *testing.T) {
 	r := whole()
-	if err := report.Whole(r); err != nil {
+	if err := matrix(r).Whole(); err != nil {
 		t.Fatal(err)
 	}
-	words := report.Words(r)
+	words := matrix(r).Words()
 	if len(words) != len(r.Cells) {
 		t.Fatalf("%d words of %d cells", len(words), len(r.Cells))
 	}
@@ -28,7 +28,7 @@ func TestWordsOfAWholeRun(t *testing.T) {
 	if err != nil || !slices.Equal(kept, words) {
 		t.Fatalf("%v: read %d words, wrote %d", err, len(kept), len(words))
 	}
-	if wrong := append(report.Stale(kept), report.Changed(kept, r)...); len(wrong) > 0 {
+	if wrong := append(matrix(r).Stale(kept), matrix(r).Changed(kept)...); len(wrong) > 0 {
 		t.Error(strings.Join(wrong, "\n"))
 	}
 }
@@ -59,9 +59,9 @@ func TestWhatChangedIsNamed(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			r := whole()
-			kept := report.Words(r)
+			kept := matrix(r).Words()
 			row.change(&kept, &r)
-			wrong := strings.Join(append(report.Stale(kept), report.Changed(kept, r)...), "\n")
+			wrong := strings.Join(append(matrix(r).Stale(kept), matrix(r).Changed(kept)...), "\n")
 			if !strings.Contains(wrong, row.want) || !strings.Contains(wrong+todo, todo) {
 				t.Errorf("%q, want %q", wrong, row.want)
 			}
@@ -78,7 +78,7 @@ func TestHolesAreNotKept(t *testing.T) {
 	} {
 		r := whole()
 		change(&r)
-		if err := report.Whole(r); err == nil || !strings.Contains(err.Error(), "no-lock: none: ") {
+		if err := matrix(r).Whole(); err == nil || !strings.Contains(err.Error(), "no-lock: none: ") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -64,7 +64,7 @@ func untouched(s *shelf, a loadtest.Account) bool {
 func (r *run) accounts(ctx context.Context, l *lane, shelves []*shelf) ([]loadtest.Account, error) {
 	before, err := r.look(ctx, l, shelves)
 	for err == nil {
-		if !sleep(ctx, rest) {
+		if loadtest.Sleep(ctx, rest) != nil {
 			return nil, fmt.Errorf("its stock does not come to rest: %w", context.Cause(ctx))
 		}
 		var now []loadtest.Account
@@ -106,8 +106,8 @@ func (r *run) look(ctx context.Context, l *lane, shelves []*shelf) ([]loadtest.A
 // read asks one instance after the other until one answers: to read again changes nothing, and on a loaded computer a server may seem down.
 func (r *run) read(ctx context.Context, ask func(*loadtest.Client) error) error {
 	for n := 0; ; n++ {
-		err := ask(r.stand.instances[n%len(r.stand.instances)].client)
-		if err == nil || !sleep(ctx, 100*time.Millisecond) {
+		err := ask(r.fleet.instances[n%len(r.fleet.instances)].client)
+		if err == nil || loadtest.Sleep(ctx, 100*time.Millisecond) != nil {
 			return err
 		}
 	}

@@ -3,6 +3,7 @@ package soak
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -37,10 +38,10 @@ type shelf struct {
 
 // open asks for the catalogue and makes a lane of every strategy, on every store, whose promise covers what is done here.
 func (r *run) open(ctx context.Context) error {
-	if err := r.stand.ready(ctx); err != nil {
+	if err := r.fleet.ready(ctx); err != nil {
 		return err
 	}
-	list, err := r.stand.instances[0].client.Strategies(ctx)
+	list, err := r.fleet.instances[0].client.Strategies(ctx)
 	if err != nil {
 		return err
 	}
@@ -97,7 +98,7 @@ func (r *run) stock(ctx context.Context, l *lane, old *shelf) error {
 		l.count++
 		sku := fmt.Sprintf("soak-%s-%s-%d", l.Name, l.store, l.count)
 		within, cancel := context.WithTimeout(ctx, 3*time.Second)
-		stock, err := r.stand.instances[(l.count+attempt)%len(r.stand.instances)].client.SetStock(within, l.store, sku, shelfUnits)
+		stock, err := r.fleet.instances[(l.count+attempt)%len(r.fleet.instances)].client.SetStock(within, l.store, sku, shelfUnits)
 		cancel()
 		if err == nil {
 			l.mu.Lock()
@@ -106,7 +107,7 @@ func (r *run) stock(ctx context.Context, l *lane, old *shelf) error {
 			return nil
 		}
 		failed = err
-		sleep(ctx, 200*time.Millisecond)
+		_ = loadtest.Sleep(ctx, 200*time.Millisecond) // it ends early with ctx, which the caller looks at
 	}
 }
 
@@ -151,3 +152,59 @@ func (l *lane) all() []*shelf {
 	defer l.mu.Unlock()
 	return slices.Clone(l.shelves)
 }
+
+// customers is how many ask one instance for one strategy on one store, one request at a time each: two meet inside the instance, and
+// they meet those of the others. They stay with their instance, or all of them would soon wait for one that is paused.
+const customers = 2
+
+// sellAll starts the customers, who ask until ctx ends. Each finishes its request.
+func (r *run) sellAll(ctx context.Context, owned *sync.WaitGroup) {
+	worker := 0
+	for _, l := range r.lanes {
+		for _, i := range r.fleet.instances {
+			for range customers {
+				worker++
+				c := &customer{run: r, lane: l, from: i, number: worker, dice: rand.New(rand.NewPCG(r.Seed, uint64(worker)))}
+				owned.Go(func() { c.buy(ctx) })
+			}
+		}
+	}
+}
+
+// A customer asks one instance for one strategy on one store.
+type customer struct {
+	*run
+	lane   *lane
+	from   *instance
+	number int
+	dice   *rand.Rand
+}
+
+func (c *customer) buy(ctx context.Context) {
+	for n := 1; loadtest.Sleep(ctx, time.Duration(100+c.dice.IntN(400))*time.Millisecond) == nil; n++ {
+		shelf := c.lane.shelf()
+		a := ask{
+			endpoint: c.lane.Endpoint, store: c.lane.store, sku: shelf.before.SKU, id: fmt.Sprintf("%x.%d.%d", c.Seed, c.number, n),
+			quantity: 1 + c.dice.Int64N(3),
+		}
+		if c.dice.IntN(4) == 0 {
+			// Now and then somebody is in the critical section for long enough to be hit there. Half of them do not notice when the lease is lost:
+			// as a rule those who do write nothing too late, and the fence would have nothing to do.
+			a.hold = time.Duration(20+c.dice.IntN(180)) * time.Millisecond
+			a.heedless = c.dice.IntN(2) == 0
+		}
+		record := loadtest.Record{
+			Worker: c.number, RequestID: a.id, Strategy: c.lane.Name, Store: a.store, SKU: a.sku, Quantity: a.quantity, SentAt: c.now(),
+		}
+		record.Reply = c.from.seller.sell(context.WithoutCancel(ctx), a)
+		record.DoneAt = c.now()
+		c.lane.add(shelf, record)
+		if record.Outcome == loadtest.SoldOut {
+			// The error is ctx's: there is nothing to sell any more.
+			_ = c.stock(ctx, c.lane, shelf)
+		}
+	}
+}
+
+// now is the start by the wall clock plus monotonic time, as in every history.
+func (c *customer) now() time.Time { return c.began.Add(time.Since(c.began)) }

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"example.com/stock/loadtest"
 	"example.com/stock/stack"
 )
 
@@ -54,12 +55,12 @@ func (o Options) Plan() []Step {
 // verdict: a MissingError, or a server that does not start. That stock was lost is no error; see Report.Violations.
 func Run(ctx context.Context, o Options) (report Report, err error) {
 	o = o.complete()
-	stand, err := openStand(ctx, o)
+	fleet, err := openFleet(ctx, o)
 	if err != nil {
 		return report, err
 	}
-	defer func() { err = errors.Join(err, stand.close()) }()
-	r := &run{Options: o, stand: stand, began: time.Now()}
+	defer func() { err = errors.Join(err, fleet.close()) }()
+	r := &run{Options: o, fleet: fleet, began: time.Now()}
 	r.report = Report{Version: Version, Seed: o.Seed, ForMS: ms(o.For), Instances: o.Instances, StartedAt: r.began.UTC()}
 	if err := r.open(ctx); err != nil {
 		return report, err
@@ -89,7 +90,7 @@ func Run(ctx context.Context, o Options) (report Report, err error) {
 // A run is one soak.
 type run struct {
 	Options
-	stand *stand
+	fleet *fleet
 	began time.Time
 	lanes []*lane
 
@@ -142,7 +143,7 @@ func (r *run) quiet(ctx context.Context, since time.Time, d time.Duration) bool 
 
 // tick tells now and then how the sale goes.
 func (r *run) tick(ctx context.Context) {
-	for sleep(ctx, 10*time.Second) {
+	for loadtest.Sleep(ctx, 10*time.Second) == nil {
 		sold, asked := 0, 0
 		for _, l := range r.lanes {
 			s, a := l.progress()
@@ -153,3 +154,62 @@ func (r *run) tick(ctx context.Context) {
 }
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// patience is how much longer than allowed is waited for health, so that the report can say how long it took.
+const patience = 45 * time.Second
+
+// healthy waits until every instance reports every server up, and every strategy has sold on every store something that was asked for after
+// since. It says how long after since that was, and what came last, or what was still missing when ctx ended.
+func (r *run) healthy(ctx context.Context, since time.Time) (h Health) {
+	h.LimitMS = ms(r.Within)
+	for {
+		h.Missing = r.unwell(ctx, since)
+		if h.AfterMS = ms(time.Since(since)); len(h.Missing) == 0 {
+			return h
+		}
+		h.Last = h.Missing[0]
+		if loadtest.Sleep(ctx, 50*time.Millisecond) != nil {
+			return h
+		}
+	}
+}
+
+func (r *run) unwell(ctx context.Context, since time.Time) (missing []string) {
+	for _, l := range r.lanes {
+		if !l.soldSince(since) {
+			missing = append(missing, fmt.Sprintf("%s sells nothing on %s", l.Name, l.store))
+		}
+	}
+	if len(missing) > 0 {
+		return missing // to ask how the instances are twenty times a second would be a load of its own
+	}
+	for _, i := range r.fleet.instances {
+		if err := i.ready(ctx); err != nil {
+			missing = append(missing, fmt.Sprintf("%s: %v", i.Name, err))
+		}
+	}
+	return missing
+}
+
+// inject does f for as long as it says, or until ctx ends, and always undoes it.
+func (r *run) inject(ctx context.Context, f Fault) {
+	if loadtest.Sleep(ctx, f.Later) != nil {
+		return
+	}
+	began := time.Now()
+	r.say("%s", f)
+	heal, err := r.fleet.begin(f)
+	if err == nil {
+		_ = loadtest.Sleep(ctx, f.For) // it ends early with ctx, which the caller looks at
+		// What was begun is undone even when the soak is to end.
+		err = heal(context.WithoutCancel(ctx))
+	}
+	done := Injected{Kind: f.Kind, Target: f.Target, Text: f.String(), PastLease: f.Past(), AtMS: ms(began.Sub(r.began)), TookMS: ms(time.Since(began))}
+	if err != nil {
+		done.Error = err.Error()
+		r.say("%s: %v", f, err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.report.Injected = append(r.report.Injected, done)
+}

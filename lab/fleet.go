@@ -1,0 +1,242 @@
+package lab
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"example.com/stock/loadtest"
+	"example.com/stock/stack"
+	"example.com/stock/stack/wire"
+)
+
+// token lets the lab use lab mode on the instances that it starts. They listen on this computer only.
+const token = "lab"
+
+// A fleet is the servers, the instances and the proxies that scenarios use one after another.
+type fleet struct {
+	stack *stack.Stack
+
+	round int // the scenario that runs now, counted from the first
+
+	mu         sync.Mutex
+	sets       map[string][]*App // instances by their environment variables
+	wanted     map[string]int    // the round in which each set was last wanted
+	proxies    map[Need]*wire.Proxy
+	strategies map[string]Strategy // by name; nil: not asked yet
+}
+
+// baseEnv returns what all instances of the lab have in common. Times are long where a scenario does not mean them to
+// end: a loaded computer must not decide what is seen.
+func baseEnv() []string {
+	return []string{
+		"STOCK_LAB=true", "STOCK_ADMIN_TOKEN=" + token, "STOCK_LOG_LEVEL=warn", "STOCK_DRAIN=0s", "STOCK_STOP=1s",
+		"STOCK_WAIT=30s", "STOCK_WORK=20s", "STOCK_REDIS_TIMEOUT=10s",
+		"STOCK_REDLOCK_QUARANTINE=-1s", "STOCK_REDLOCK_NODE_TIMEOUT=2s",
+	}
+}
+
+// openFleet starts the servers. A server that is missing is no error.
+func openFleet(ctx context.Context, o stack.Options, needs []Need) (*fleet, error) {
+	for _, kind := range []struct {
+		need  Need
+		wants []stack.Kind
+	}{
+		{NeedRedis, []stack.Kind{stack.Redis}},
+		{NeedRedlock, slices.Repeat([]stack.Kind{stack.Redis}, 5)}, // after the one that is no node
+		{NeedZooKeeper, []stack.Kind{stack.ZooKeeper}},
+		{NeedMySQL, []stack.Kind{stack.MySQL}},
+	} {
+		if slices.Contains(needs, kind.need) {
+			o.Want = append(o.Want, kind.wants...)
+		}
+	}
+	o.Env, o.AnyPort = append(baseEnv(), o.Env...), true
+	s, err := stack.Start(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return &fleet{
+		stack: s, sets: make(map[string][]*App), wanted: make(map[string]int), proxies: make(map[Need]*wire.Proxy),
+	}, nil
+}
+
+// close ends everything.
+func (f *fleet) close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var failed []error
+	for _, set := range f.sets {
+		for _, app := range set {
+			failed = append(failed, app.Kill()) // an instance of the lab has nothing that is worth a slow shutdown
+		}
+	}
+	for _, proxy := range f.proxies {
+		failed = append(failed, proxy.Close())
+	}
+	return errors.Join(append(failed, f.stack.Stop())...)
+}
+
+// missing returns why a need cannot be met, or "" if it can. A stand-in proves nothing, so it does not count.
+func (f *fleet) missing(need Need) string {
+	if need == NeedClocks {
+		if err := stack.CheckClocks(); err != nil {
+			return err.Error()
+		}
+		return ""
+	}
+	names := []string{string(need)}
+	if need == NeedRedlock {
+		names = nil
+		for i := 2; i <= 6; i++ {
+			names = append(names, fmt.Sprintf("%s-%d", stack.Redis, i))
+		}
+	}
+	missing := f.stack.Missing()
+	for _, name := range names {
+		if reason, ok := missing[name]; ok {
+			return reason
+		}
+		if f.stack.Server(name) == nil {
+			return "it was not started"
+		}
+	}
+	return ""
+}
+
+// apps returns n instances with env on top of baseEnv. They are those of the last scenario that wanted the same, healed.
+func (f *fleet) apps(ctx context.Context, n int, env ...string) ([]*App, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	key := strings.Join(env, "\n")
+	f.wanted[key] = f.round
+	if err := f.makeRoom(); err != nil {
+		return nil, err
+	}
+	if more := n - len(f.sets[key]); more > 0 {
+		servers, err := f.stack.Serve(ctx, more, env...)
+		if err != nil {
+			return nil, err
+		}
+		for _, server := range servers {
+			app, err := newApp(server)
+			if err != nil {
+				return nil, err
+			}
+			f.sets[key] = append(f.sets[key], app)
+		}
+	}
+	list := slices.Clone(f.sets[key][:n])
+	for _, app := range list {
+		if err := app.heal(ctx); err != nil {
+			return nil, err
+		}
+	}
+	for _, app := range list {
+		if err := f.ready(ctx, app); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// maxRunning is how many instances are kept running for scenarios to come. Each asks every server how it is twice a
+// second, so more of them would load the computer.
+const maxRunning = 8
+
+// makeRoom ends the instances that have not been wanted for longest, until maxRunning are left, but none that this round
+// wants. They start again when they are wanted again.
+func (f *fleet) makeRoom() error {
+	keys := slices.SortedFunc(maps.Keys(f.sets), func(a, b string) int { return cmp.Compare(f.wanted[b], f.wanted[a]) })
+	running := 0
+	for _, key := range keys {
+		for _, app := range f.sets[key] {
+			if app.Pid() == 0 {
+				continue
+			}
+			if running++; running <= maxRunning || f.wanted[key] == f.round {
+				continue
+			}
+			if err := app.Kill(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// ready waits until an instance reports that every server that runs here is up. An instance that was frozen, or whose
+// server was, takes a moment.
+func (f *fleet) ready(ctx context.Context, app *App) error {
+	var last error
+	for began := time.Now(); time.Since(began) < Patience; {
+		if last = app.backends(ctx, f.stack); last == nil {
+			return nil
+		}
+		if err := loadtest.Sleep(ctx, 20*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("%s is not ready: %w", app.Name, last)
+}
+
+// catalogue returns the strategies of the service, by name.
+func (f *fleet) catalogue(ctx context.Context) (map[string]Strategy, error) {
+	if f.strategies != nil {
+		return f.strategies, nil
+	}
+	apps, err := f.apps(ctx, 1)
+	if err != nil {
+		return nil, err
+	}
+	f.strategies, err = apps[0].strategies(ctx)
+	return f.strategies, err
+}
+
+// proxy returns the proxy before the first server of that need. All scenarios share it.
+func (f *fleet) proxy(need Need) (*wire.Proxy, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if p := f.proxies[need]; p != nil {
+		return p, nil
+	}
+	protocol := map[Need]wire.Protocol{
+		NeedRedis: wire.Redis(), NeedZooKeeper: wire.ZooKeeper(), NeedMySQL: wire.MySQL(),
+	}[need]
+	server := f.stack.Server(string(need))
+	if server == nil {
+		return nil, fmt.Errorf("a proxy before %s: it was not started", need)
+	}
+	p, err := wire.Listen(server.Addr, protocol)
+	if err == nil {
+		f.proxies[need] = p
+	}
+	return p, err
+}
+
+// via returns the environment variable that makes an instance reach the server of a need at addr, which is that of its
+// proxy.
+func via(need Need, addr string) string {
+	return map[Need]string{
+		NeedRedis:     "STOCK_REDIS_ADDRS=" + addr,
+		NeedZooKeeper: "STOCK_ZOOKEEPER_HOSTS=" + addr,
+		NeedMySQL:     "STOCK_MYSQL_DSN=root@tcp(" + addr + ")/stock",
+	}[need]
+}
+
+// union returns every need once, in a fixed order. Redis is always among them: of several servers of Redis the first is
+// the one that is no node of Redlock.
+func union(scenarios []Scenario) []Need {
+	needs := []Need{NeedRedis}
+	for _, s := range scenarios {
+		needs = append(needs, s.Needs...)
+	}
+	slices.Sort(needs)
+	return slices.Compact(needs)
+}

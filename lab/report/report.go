@@ -1,0 +1,176 @@
+// Package report shows runs of the fault lab: the matrix as Markdown and as words for a file that is kept, and a page of
+// HTML with the evidence and a timeline of every case. Everything in it is made from a run and the catalogue; nothing is
+// typed.
+package report
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"example.com/stock/lab"
+)
+
+// A Matrix is a run of the lab beside the catalogue: what became of each case of each scenario.
+type Matrix struct {
+	Scenarios []lab.Scenario // the whole catalogue, in its order
+	Run       lab.Report     // of all of it or a part
+}
+
+// A Word is one cell of the matrix and nothing that changes from run to run: it is what is kept.
+type Word struct {
+	Scenario  string      `json:"scenario"`
+	Case      string      `json:"case"` // lab.Case.String as the catalogue has it
+	Predicted lab.Outcome `json:"predicted"`
+	Observed  lab.Outcome `json:"observed"`
+}
+
+func (w Word) key() [2]string { return [2]string{w.Scenario, w.Case} }
+
+// Words are the words of a run, in the order of the catalogue. Of a case that was repeated it is the first that was not as predicted, or else
+// the first. Cells without a verdict have no word.
+func (m Matrix) Words() []Word {
+	var list []Word
+	for _, s := range m.Scenarios {
+		for _, c := range s.Cases {
+			if cell, ok := m.cellOf(s, c); ok && cell.Observed != "" && cell.Failed == "" {
+				list = append(list, Word{s.Name, c.String(), cell.Predicted.Outcome, cell.Observed})
+			}
+		}
+	}
+	return list
+}
+
+// cellOf is the cell of a run that is about a case.
+func (m Matrix) cellOf(s lab.Scenario, c lab.Case) (cell lab.Cell, found bool) {
+	for _, candidate := range m.Run.Cells {
+		if candidate.Scenario != s.Name || caseOf(s, candidate).String() != c.String() {
+			continue
+		}
+		if !found || cell.AsPredicted && !candidate.AsPredicted {
+			cell, found = candidate, true
+		}
+	}
+	return cell, found
+}
+
+// caseOf is the case of the catalogue that a cell is about: a cell always names its store, a case only if it is not the strategy's default.
+func caseOf(s lab.Scenario, cell lab.Cell) lab.Case {
+	want := cell.Case()
+	for _, store := range []string{want.Store, ""} {
+		want.Store = store
+		if i := slices.IndexFunc(s.Cases, func(c lab.Case) bool { return c.String() == want.String() }); i >= 0 {
+			return s.Cases[i]
+		}
+	}
+	return cell.Case()
+}
+
+// WriteWords writes the words one in a line, so that a change is a line of a diff.
+func WriteWords(w io.Writer, words []Word) error {
+	fmt.Fprintln(w, "[")
+	for i, word := range words {
+		text, err := json.Marshal(word)
+		if err != nil {
+			return err
+		}
+		comma := ","
+		if i == len(words)-1 {
+			comma = ""
+		}
+		fmt.Fprintf(w, " %s%s\n", text, comma)
+	}
+	_, err := fmt.Fprintln(w, "]")
+	return err
+}
+
+// ReadWords reads what WriteWords wrote.
+func ReadWords(r io.Reader) ([]Word, error) {
+	var words []Word
+	decoder := json.NewDecoder(r)
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&words); err != nil {
+		return nil, err
+	}
+	return words, nil
+}
+
+// mend says what to do about words that are kept and not true.
+const mend = "understand why, then run make lab-matrix"
+
+// Stale says where the words that are kept do not fit the catalogue: it needs no run.
+func (m Matrix) Stale(kept []Word) []string {
+	var wrong []string
+	known := make(map[[2]string]lab.Case)
+	for _, s := range m.Scenarios {
+		for _, c := range s.Cases {
+			known[[2]string{s.Name, c.String()}] = c
+			if !slices.ContainsFunc(kept, func(w Word) bool { return w.key() == [2]string{s.Name, c.String()} }) {
+				wrong = append(wrong, fmt.Sprintf("%s: %s: it has no word in the matrix that is kept: run make lab-matrix", s.Name, c))
+			}
+		}
+	}
+	seen := make(map[[2]string]bool)
+	for _, w := range kept {
+		c, ok := known[w.key()]
+		switch {
+		case !ok:
+			wrong = append(wrong, fmt.Sprintf("%s: %s: the matrix that is kept has it, the catalogue has not: run make lab-matrix", w.Scenario, w.Case))
+		case seen[w.key()]:
+			wrong = append(wrong, fmt.Sprintf("%s: %s: twice in the matrix that is kept", w.Scenario, w.Case))
+		case c.Want.Outcome != "" && c.Want.Outcome != w.Predicted:
+			wrong = append(wrong, fmt.Sprintf("%s: %s: the catalogue states %s, the matrix that is kept %s: %s", w.Scenario, w.Case, c.Want.Outcome, w.Predicted, mend))
+		case w.Predicted != w.Observed || !slices.Contains(lab.Outcomes(), w.Observed):
+			wrong = append(wrong, fmt.Sprintf("%s: %s: the matrix that is kept has %q where %q was predicted: a contradiction is no result", w.Scenario, w.Case, w.Observed, w.Predicted))
+		}
+		seen[w.key()] = true
+	}
+	return wrong
+}
+
+// Changed says where a run, of all or a part of the catalogue, does not say what is kept. Skipped cells say nothing.
+func (m Matrix) Changed(kept []Word) []string {
+	var wrong []string
+	for _, w := range m.Words() {
+		i := slices.IndexFunc(kept, func(k Word) bool { return k.key() == w.key() })
+		again := fmt.Sprintf("stock lab run %s -v", w.Scenario)
+		switch {
+		case i < 0:
+			wrong = append(wrong, fmt.Sprintf("%s: %s: it has no word in the matrix that is kept: run make lab-matrix", w.Scenario, w.Case))
+		case kept[i].Observed != w.Observed:
+			wrong = append(wrong, fmt.Sprintf("%s: %s: the run says %s, the matrix that is kept says %s (%s): %s", w.Scenario, w.Case, w.Observed, kept[i].Observed, again, mend))
+		case kept[i].Predicted != w.Predicted:
+			wrong = append(wrong, fmt.Sprintf("%s: %s: the promise lets expect %s, in the matrix that is kept %s (%s): %s", w.Scenario, w.Case, w.Predicted, kept[i].Predicted, again, mend))
+		}
+	}
+	for _, c := range m.Run.Cells {
+		if c.Failed != "" {
+			wrong = append(wrong, fmt.Sprintf("%s: %s: no verdict: %s", c.Scenario, c.Case(), c.Failed))
+		}
+	}
+	return wrong
+}
+
+// ErrNotWhole is why a run cannot be kept: a matrix has no holes and no contradictions.
+var ErrNotWhole = errors.New("a matrix is kept only of a whole run in which everything was as predicted")
+
+// Whole reports, as an error, what a run lacks to be kept.
+func (m Matrix) Whole() error {
+	var errs []error
+	for _, s := range m.Scenarios {
+		for _, c := range s.Cases {
+			switch cell, ok := m.cellOf(s, c); {
+			case !ok:
+				errs = append(errs, fmt.Errorf("%s: %s: it was not run", s.Name, c))
+			case !cell.AsPredicted:
+				errs = append(errs, fmt.Errorf("%s: %s: %s", s.Name, c, cell.Verdict().EN))
+			}
+		}
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return errors.Join(append([]error{ErrNotWhole}, errs...)...)
+}

@@ -1,0 +1,62 @@
+package scenario
+
+import (
+	"time"
+
+	"example.com/stock/lab"
+	"example.com/stock/loadtest"
+	"example.com/stock/stack/wire"
+)
+
+func crashBetween() lab.Scenario {
+	return lab.Scenario{
+		Name: "crash-between-setnx-and-expire", Group: lab.SetNX,
+		Needs: []lab.Need{lab.NeedRedis},
+		Cases: []lab.Case{
+			{Strategy: "redis-setnx-expire"},
+			{Strategy: "redis-setnx-expire", Variant: "with-repair", Want: lab.Forecast{Outcome: lab.Delays, Within: 3 * time.Second}},
+			{Strategy: "redis-setnx"},
+			{Strategy: "redis-setnx-watch"},
+		},
+		Predict: freed,
+		Run:     crashWithTheKey,
+	}
+}
+
+func crashWithTheKey(b *lab.Testbed) lab.Observation {
+	env := []string{"STOCK_LOCK_SETNX_LEASE=2s"}
+	if b.Case.Variant == "with-repair" {
+		env = append(env, "STOCK_LOCK_SETNX_REPAIR=true")
+	}
+	proxy := b.Proxy(lab.NeedRedis)
+	first := b.Apps(1, append(env, b.Via(lab.NeedRedis))...)[0]
+	second := b.Apps(1, env...)[0]
+	b.Stock(1)
+	key := lockKey(b.Case.Strategy, b.SKU)
+	if b.Case.Strategy == "redis-setnx-expire" {
+		snare := b.Trap(proxy, wire.Trap{On: wire.ToServer, Do: wire.Hold, Match: func(m []byte) bool {
+			return wire.Contains("pexpire")(m) && wire.Contains(key)(m)
+		}})
+		b.Begin(first, "A", lab.Ask{})
+		b.Sprung(snare, "expire-is-held-back")
+	} else {
+		b.BeginPaused(first, "A", lab.AfterLock, lab.Ask{})
+	}
+	killed := b.Kill(first)
+	proxy.Cut() // what was held back is lost with the connection
+	forever := b.TTL(key) < 0
+	if b.Case.Variant != "with-repair" && forever {
+		b.Sell(second, "B", lab.Ask{Wait: lab.For(5 * time.Second)})
+		if b.TTL(key); b.Judge().Busy == 1 {
+			return lab.Blocks.Seen()
+		}
+		b.Fatalf("PTTL was -1, and yet B was let in")
+	}
+	if reply := b.Sell(second, "B", lab.Ask{Wait: lab.For(lab.Patience)}); reply.Outcome != loadtest.Accepted {
+		b.Fatalf("B was not let in within %v", lab.Patience)
+	}
+	after := b.Calls()[1].Record().AcquiredAt.Sub(killed)
+	b.Evidence(lab.Waited, after, "let-in-after-crash", "after", after)
+	b.Judge()
+	return lab.Observation{Outcome: lab.Delays, After: after}
+}

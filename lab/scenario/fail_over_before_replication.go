@@ -1,0 +1,152 @@
+package scenario
+
+import (
+	"slices"
+	"strings"
+
+	"example.com/stock/lab"
+	"example.com/stock/loadtest"
+	"example.com/stock/stack"
+)
+
+// The variants of a fail-over.
+const (
+	severed    = "not-replicated"
+	severedOff = "not-replicated-ignores-the-loss"
+	severedRaw = "not-replicated-ignores-the-loss-no-fence"
+	refused    = "not-replicated-wait-1"
+	replicated = "replicated-wait-1"
+	oneOfFive  = "one-master-of-five-dies"
+)
+
+func failOver() lab.Scenario {
+	return lab.Scenario{
+		Name: "fail-over-before-replication", Group: lab.SetNX,
+		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL, lab.NeedRedlock},
+		Cases: on("mysql", slices.Concat(
+			lab.Cases(severed, "redis-watchdog"),
+			lab.Cases(severedOff, "redis-setnx", "redis-watchdog"),
+			lab.Cases(severedRaw, "redis-setnx", "redis-watchdog"),
+			lab.Stated(lab.Refuses, refused, "redis-setnx", "redis-watchdog"),
+			lab.Stated(lab.Safe, replicated, "redis-setnx", "redis-watchdog"),
+			lab.Stated(lab.Safe, oneOfFive, "redlock"))),
+		Predict: func(c lab.Case, p lab.Promise) lab.Forecast {
+			c.Variant = map[string]string{severed: told, severedOff: deaf, severedRaw: blind}[c.Variant]
+			return lateWriter(c, p)
+		},
+		Together: func(benches []*lab.Testbed) []lab.Observation {
+			variants := make(map[string][]*lab.Testbed)
+			for _, b := range benches {
+				variants[b.Case.Variant] = append(variants[b.Case.Variant], b)
+			}
+			seen := make(map[*lab.Testbed]lab.Observation)
+			keep := func(some []*lab.Testbed, outcomes []lab.Observation) {
+				for i, b := range some {
+					seen[b] = outcomes[i]
+				}
+			}
+			late := append(append(variants[severed], variants[severedOff]...), variants[severedRaw]...)
+			if len(late) > 0 {
+				keep(late, killMaster(late, true))
+			}
+			if some := variants[refused]; len(some) > 0 {
+				keep(some, unacknowledged(some))
+			}
+			if some := variants[replicated]; len(some) > 0 {
+				keep(some, killMaster(some, false))
+			}
+			keep(variants[oneOfFive], lab.Each(variants[oneOfFive], minorityDies))
+			return lab.Each(benches, func(b *lab.Testbed) lab.Observation { return seen[b] })
+		},
+	}
+}
+
+// sentinels starts a master with a replica that is watched, and two instances that reach Redis through the Sentinels.
+func sentinels(benches []*lab.Testbed, env ...string) (*stack.Sentinels, []*lab.App) {
+	first := benches[0]
+	x, err := first.Stack().StartSentinels(first.Ctx, stack.SentinelOptions{Replicas: 1})
+	first.Must("start the Sentinels", err)
+	first.Defer(func() {
+		for _, server := range append(x.Sentinels, x.Redis...) {
+			_ = server.Kill()
+		}
+	})
+	env = append(env, "STOCK_REDIS_ADDRS="+strings.Join(x.Addrs(), ","), "STOCK_REDIS_MASTER_NAME="+x.Name)
+	var apps []*lab.App
+	for _, b := range benches {
+		apps = b.Apps(2, env...)
+		b.Stock(1)
+	}
+	return x, apps
+}
+
+// killMaster kills the master while the As hold, and has the Bs ask the new one. What was not replicated is lost with it.
+func killMaster(benches []*lab.Testbed, lost bool) []lab.Observation {
+	first := benches[0]
+	env := []string{"STOCK_LOCK_SETNX_LEASE=60s", "STOCK_LOCK_WATCHDOG_LEASE=15s"}
+	if !lost {
+		env = []string{"STOCK_LOCK_SETNX_LEASE=120s", "STOCK_LOCK_WATCHDOG_LEASE=120s", "STOCK_LOCK_REPLICAS=1", "STOCK_LOCK_REPLICA_TIMEOUT=5s"}
+	}
+	x, apps := sentinels(benches, env...)
+	if lost {
+		first.Must("sever the replica", x.Sever(first.Ctx))
+	}
+	for _, b := range benches {
+		variant := map[string]string{severedOff: deaf, severedRaw: blind}[b.Case.Variant]
+		b.Begin(apps[0], "A", lateAsk(variant)).Paused(lab.BeforeWrite)
+	}
+	old, err := x.Master(first.Ctx)
+	first.Must("find the master", err)
+	first.Must("kill the master", old.Kill())
+	master, err := x.AwaitMaster(first.Ctx, old)
+	first.Must("wait for the new master", err)
+	for _, b := range benches {
+		b.Note("redis", "promoted", "server", master.Name)
+		b.AwaitReady(apps)
+	}
+	return lab.Each(benches, func(b *lab.Testbed) lab.Observation {
+		a := b.Calls()[0]
+		if !lost {
+			other := b.Sell(apps[1], "B", lab.Ask{Wait: lab.Once()})
+			b.Require(other.Outcome == loadtest.Busy, "B is kept out")
+			b.Require(a.Go().Reply().Outcome == loadtest.Accepted, "A sells")
+			b.Judge()
+			return lab.Safe.Seen()
+		}
+		b.Require(b.Sell(apps[1], "B", lab.Ask{Wait: lab.For(lab.Patience)}).Outcome == loadtest.Accepted, "B sells under the same lock")
+		if b.Case.Variant != severed {
+			a.Go()
+		}
+		return lateVerdict(b, a)
+	})
+}
+
+// unacknowledged has the As ask for a lock that no replica hears of.
+func unacknowledged(benches []*lab.Testbed) []lab.Observation {
+	x, apps := sentinels(benches, "STOCK_LOCK_REPLICAS=1")
+	benches[0].Must("sever the replica", x.Sever(benches[0].Ctx))
+	return lab.Each(benches, func(b *lab.Testbed) lab.Observation {
+		reply := b.Sell(apps[0], "A", lab.Ask{})
+		b.Evidence(lab.Answer, reply.Problem, "was-told-why", "problem", reply.Problem, "error", reply.Error)
+		b.Judge()
+		b.Require(reply.Problem == "backend_down", "A is refused")
+		return lab.Refuses.Seen()
+	})
+}
+
+// minorityDies kills one of the five nodes that have A's key, for good as far as A and B can tell.
+func minorityDies(b *lab.Testbed) lab.Observation {
+	apps := b.Apps(2, "STOCK_REDLOCK_LEASE=60s")
+	b.Stock(1)
+	nodes := newNodes(b)
+	a := b.BeginPaused(apps[0], "A", lab.BeforeWrite, lab.Ask{})
+	nodes.holders("nodes-with-a")
+	b.Must("kill node 1", nodes.servers[0].Kill())
+	b.Note(nodes.name(0), "first-node-is-killed")
+	b.Defer(func() { _ = nodes.servers[0].Restart(b.Ctx) })
+	other := b.Sell(apps[1], "B", lab.Ask{Wait: lab.Once()})
+	b.Require(other.Outcome == loadtest.Busy, "B is kept out by the other four")
+	b.Require(a.Go().Reply().Outcome == loadtest.Accepted, "A sells")
+	b.Judge()
+	return lab.Safe.Seen()
+}

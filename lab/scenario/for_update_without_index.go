@@ -1,0 +1,38 @@
+package scenario
+
+import "example.com/stock/lab"
+
+func forUpdateWithoutIndex() lab.Scenario {
+	return lab.Scenario{
+		Name: "for-update-without-index", Group: lab.MySQL,
+		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL},
+		Cases: []lab.Case{
+			{Code: "naive", Variant: "no-index", Want: lab.Forecast{Outcome: lab.Busy}},
+			{Code: "mended", Variant: "unique-index", Want: lab.Forecast{Outcome: lab.Safe}},
+		},
+		Quick: true,
+		Run: func(b *lab.Testbed) lab.Observation {
+			db := b.DB()
+			b.Exec("mysql", db, "CREATE TABLE stock (id INT AUTO_INCREMENT PRIMARY KEY, sku VARCHAR(64) NOT NULL, quantity INT NOT NULL) ENGINE=InnoDB")
+			b.Exec("mysql", db, "INSERT INTO stock (sku, quantity) SELECT CONCAT('sku-', seq), 1 FROM (WITH RECURSIVE n (seq) AS (SELECT 1 UNION ALL SELECT seq + 1 FROM n WHERE seq < 100) SELECT seq FROM n) numbers")
+			if b.Case.Code == "mended" {
+				b.Exec("mysql", db, "CREATE UNIQUE INDEX by_sku ON stock (sku)")
+			}
+			a, other := newSession(b, db, "A"), newSession(b, db, "B")
+			a.do("BEGIN")
+			a.do("SELECT quantity FROM stock WHERE sku = 'sku-1' FOR UPDATE")
+			rows := a.transaction(db, "trx_rows_locked")
+			b.Evidence(lab.Served, rows, "records-are-locked", "records", rows)
+			other.do("BEGIN")
+			err := other.try("SELECT quantity FROM stock WHERE sku = 'sku-2' FOR UPDATE NOWAIT")
+			a.do("COMMIT")
+			other.do("ROLLBACK")
+			if err == nil {
+				return lab.Safe.Seen()
+			}
+			b.Evidence(lab.Answer, errno(err), "wanted-another-sku", "answer", err)
+			b.Require(errno(err) == errLockWait || errno(err) == errNoWait, "B is turned away because a lock is held")
+			return lab.Busy.Seen()
+		},
+	}
+}

@@ -1,0 +1,59 @@
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/lab"
+)
+
+func getThenDel() lab.Scenario {
+	return lab.Scenario{
+		Name: "get-then-del", Group: lab.SetNX,
+		Needs: []lab.Need{lab.NeedRedis},
+		Cases: []lab.Case{
+			{Code: "naive", Variant: "get-then-del", Want: lab.Forecast{Outcome: lab.Oversells}},
+			{Code: "mended", Variant: "one-script", Want: lab.Forecast{Outcome: lab.Safe}},
+		},
+		Quick: true,
+		Run: func(b *lab.Testbed) lab.Observation {
+			c := b.Redis()
+			a := newNaiveLock(c, b.SKU, time.Second)
+			second, third := newNaiveLock(c, b.SKU, 2*lab.Patience), newNaiveLock(c, b.SKU, 2*lab.Patience)
+			enter := func(who string, l *naiveLock) bool {
+				ok, err := l.try(b.Ctx)
+				b.Must(who+": lock", err)
+				b.Statement(who, fmt.Sprintf("SET NX: %t", ok))
+				return ok
+			}
+			b.Eventually("A finds its own value", func() bool { // its lease may end before it looks
+				b.Must("DEL", c.Del(b.Ctx, b.SKU).Err())
+				b.Require(enter("A", a), "A gets the lock")
+				value, err := c.Get(b.Ctx, b.SKU).Result()
+				if !errors.Is(err, redis.Nil) {
+					b.Must("GET", err)
+				}
+				return value == a.token
+			})
+			b.Note("A", "get-is-mine")
+			b.Eventually("A's lease ends, and B gets the lock", func() bool { return enter("B", second) })
+			if b.Case.Code == "naive" {
+				b.Must("DEL", c.Del(b.Ctx, b.SKU).Err())
+				b.Statement("A", "DEL")
+			} else {
+				b.Must("unlock", a.unlock(b.Ctx))
+				b.Note("A", "compare-and-delete")
+			}
+			b.TTL(b.SKU)
+			if enter("C", third) {
+				b.Evidence(lab.Hold, nil, "third-has-the-lock")
+				return bothSell(b, "B", "C")
+			}
+			b.Evidence(lab.Hold, nil, "third-is-kept-out")
+			return lab.Safe.Seen()
+		},
+	}
+}

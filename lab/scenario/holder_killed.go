@@ -1,0 +1,45 @@
+package scenario
+
+import (
+	"example.com/stock/lab"
+	"example.com/stock/loadtest"
+)
+
+func holderKilled() lab.Scenario {
+	return lab.Scenario{
+		Name: "holder-killed", Group: lab.SetNX,
+		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper, lab.NeedMySQL, lab.NeedRedlock},
+		Cases: lab.Cases("", "redis-setnx-del", "redis-setnx-watch", "redis-setnx", "redis-watchdog", "redlock", "zk-ephemeral", "zk-sequential",
+			"mysql-table", "mysql-for-update", "mysql-get-lock", "pessimistic"),
+		Predict: freed,
+		Together: func(benches []*lab.Testbed) []lab.Observation {
+			apps := make([][]*lab.App, len(benches))
+			for i, b := range benches {
+				apps[i] = b.Apps(2, "STOCK_LOCK_WATCHDOG_LEASE=10s") // the same for all
+				b.Stock(2)
+			}
+			for i, b := range benches {
+				b.BeginPaused(apps[i][0], "A", lab.BeforeWrite, lab.Ask{})
+			}
+			killed := lab.KillFor(benches, apps[0][0])
+			for i, b := range benches {
+				b.Watch(apps[i][1])
+				b.Begin(apps[i][1], "B", lab.Ask{Wait: lab.For(lab.Patience)})
+			}
+			seen := make([]lab.Observation, len(benches))
+			for i, b := range benches {
+				next := b.Calls()[1]
+				if reply := next.Reply(); reply.Outcome != loadtest.Accepted {
+					b.Fatalf("%s: B was not let in within %v: %s", b.Case, lab.Patience, lab.Told(reply))
+				}
+				after := next.Record().AcquiredAt.Sub(killed)
+				b.Evidence(lab.Waited, after, "next-holder", "after", after)
+				if b.Judge().Lost() {
+					b.Fatalf("%s: stock was lost", b.Case)
+				}
+				seen[i] = lab.Observation{Outcome: lab.Delays, After: after}
+			}
+			return seen
+		},
+	}
+}

@@ -1,0 +1,101 @@
+package scenario
+
+import (
+	"slices"
+	"time"
+
+	"example.com/stock/lab"
+	"example.com/stock/loadtest"
+)
+
+// The variants of a holder whose lease ends while it works.
+const (
+	told   = "heeds-the-loss"
+	deaf   = "ignores-the-loss"
+	blind  = "ignores-the-loss-no-fence"
+	renews = "renewed"
+)
+
+// lateWriter is the forecast for a holder whose lease ends before it writes.
+func lateWriter(c lab.Case, p lab.Promise) lab.Forecast {
+	switch {
+	case c.Variant == told && p.SignalsLoss:
+		return lab.Forecast{Outcome: lab.Refuses, From: "signals_loss"}
+	case c.Variant == deaf && p.Fenced:
+		return lab.Forecast{Outcome: lab.Refuses, From: "fenced"}
+	case c.Variant == deaf:
+		return lab.Forecast{Outcome: lab.Oversells, From: "fenced: false"}
+	default:
+		return lab.Forecast{Outcome: lab.Oversells, From: "exclusive, while no lease is lost"}
+	}
+}
+
+// lateAsk is what A asks for in a variant.
+func lateAsk(variant string) lab.Ask {
+	return lab.Ask{Pause: []string{lab.BeforeWrite}, Heedless: variant == deaf || variant == blind, Unfenced: variant == blind}
+}
+
+// lateVerdict judges A, whose lease ended, and B, who sold the last unit meanwhile.
+func lateVerdict(b *lab.Testbed, a *lab.Call) lab.Observation {
+	reply := a.Reply()
+	for _, c := range b.Calls() {
+		// A server that did not answer in time has no say in what a lock does.
+		b.Require(c == a || c.Reply().Problem != "backend_down", c.Who+" is not told that a server is down")
+	}
+	switch j := b.Judge(); {
+	case j.Lost():
+		return lab.Oversells.Seen()
+	case reply.Problem == "lock_lost" || reply.Problem == "stale_fence":
+		return lab.Refuses.Seen()
+	case reply.Outcome == loadtest.Accepted:
+		return lab.Safe.Seen()
+	default:
+		b.Fatalf("A was answered %s, which is no outcome of this scenario", lab.Told(reply))
+		panic("unreachable")
+	}
+}
+
+func leaseShorterThanWork() lab.Scenario {
+	return lab.Scenario{
+		Name: "lease-shorter-than-work", Group: lab.SetNX,
+		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper},
+		Cases: slices.Concat(
+			lab.Cases(told, "redis-setnx", "redis-setnx-expire", "redis-setnx-watch"),
+			lab.Cases(deaf, "redis-setnx", "redis-setnx-expire", "redis-setnx-del", "redis-setnx-watch"),
+			lab.Cases(blind, "redis-setnx"),
+			[]lab.Case{
+				{Strategy: "redis-watchdog", Variant: renews, Want: lab.Forecast{Outcome: lab.Safe}},
+				{Strategy: "zk-sequential", Variant: renews, Want: lab.Forecast{Outcome: lab.Safe}},
+			}),
+		Predict: lateWriter,
+		Together: func(benches []*lab.Testbed) []lab.Observation {
+			var apps []*lab.App
+			for _, b := range benches {
+				apps = b.Apps(2, "STOCK_LOCK_SETNX_LEASE=1s", "STOCK_LOCK_WATCHDOG_LEASE=4s", "STOCK_ZOOKEEPER_SESSION_TIMEOUT=4s")
+				b.Stock(1)
+				b.Watch(apps[1])
+			}
+			for _, b := range benches {
+				b.Begin(apps[0], "A", lateAsk(b.Case.Variant)).Paused(lab.BeforeWrite)
+				wait := lab.Patience
+				if b.Case.Variant == renews {
+					wait = 6 * time.Second // longer than the lease
+				}
+				b.Begin(apps[1], "B", lab.Ask{Wait: &wait})
+			}
+			return lab.Each(benches, func(b *lab.Testbed) lab.Observation {
+				a, next := b.Calls()[0], b.Calls()[1]
+				busy, took := next.Reply().Outcome == loadtest.Busy, next.Took() // which there is when it was answered
+				if busy {
+					b.Evidence(lab.Waited, took, "kept-out-past-lease", "for", took)
+				} else {
+					b.Evidence(lab.Waited, took, "let-in-before-write", "after", took)
+				}
+				if b.Case.Variant != told {
+					a.Go()
+				}
+				return lateVerdict(b, a)
+			})
+		},
+	}
+}

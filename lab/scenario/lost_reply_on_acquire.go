@@ -1,0 +1,65 @@
+package scenario
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"example.com/stock/lab"
+	"example.com/stock/loadtest"
+	"example.com/stock/stack/wire"
+)
+
+func lostReplyOnAcquire() lab.Scenario {
+	return lab.Scenario{
+		Name: "lost-reply-on-acquire", Group: lab.SetNX,
+		Needs: []lab.Need{lab.NeedRedis},
+		Cases: slices.Concat(
+			[]lab.Case{{Code: "naive", Variant: "takes-it-for-a-failure", Want: lab.Forecast{Outcome: lab.Delays, Within: 3 * time.Second}}},
+			lab.Stated(lab.Safe, "", "redis-setnx", "redis-watchdog")),
+		Run: func(b *lab.Testbed) lab.Observation {
+			p := b.Proxy(lab.NeedRedis)
+			if b.Case.Code == "naive" {
+				a := newNaiveLock(b.RedisAt(p.Addr()), b.SKU, 3*time.Second)
+				lost := b.Trap(p, wire.Trap{On: wire.ToServer, Do: wire.CutReply, Match: wire.Contains(b.SKU)})
+				from := time.Now()
+				_, err := a.try(b.Ctx)
+				b.Sprung(lost, "set-nx-reply-is-lost")
+				b.Require(err != nil, "A is told that it failed")
+				b.Evidence(lab.Answer, err.Error(), "was-told", "who", "A", "answer", err)
+				b.TTL(b.SKU)
+				next := newNaiveLock(b.Redis(), b.SKU, lab.Patience)
+				ok, err := next.try(b.Ctx)
+				b.Must("B asks", err)
+				b.Statement("B", fmt.Sprintf("SET NX: %t", ok))
+				if ok {
+					return lab.Safe.Seen()
+				}
+				b.Eventually("B gets the lock", func() bool {
+					ok, err = next.try(b.Ctx)
+					b.Must("B asks", err)
+					return ok
+				})
+				b.Statement("B", fmt.Sprintf("SET NX: %t", ok))
+				after := time.Since(from)
+				b.Evidence(lab.Waited, after, "let-in", "after", after)
+				return lab.Observation{Outcome: lab.Delays, After: after}
+			}
+			leases := []string{"STOCK_LOCK_SETNX_LEASE=60s", "STOCK_LOCK_WATCHDOG_LEASE=60s"}
+			first, second := b.Apps(1, append(leases, b.Via(lab.NeedRedis))...)[0], b.Apps(1, leases...)[0]
+			b.Stock(3)
+			b.Sell(first, "warm-up", lab.Ask{}) // or what gets lost is only the answer that Redis does not know the script
+			lost := b.Trap(p, wire.Trap{On: wire.ToServer, Do: wire.CutReply, Match: wire.Contains(lockKey(b.Case.Strategy, b.SKU))})
+			a := b.Begin(first, "A", lab.Ask{})
+			b.Sprung(lost, "reply-is-lost")
+			a.Reply()
+			next := b.Sell(second, "B", lab.Ask{Wait: lab.For(lab.Patience / 2)})
+			b.TTL(lockKey(b.Case.Strategy, b.SKU))
+			b.Judge()
+			if next.Outcome == loadtest.Accepted {
+				return lab.Safe.Seen()
+			}
+			return lab.Observation{Outcome: lab.Delays, After: lab.Patience}
+		},
+	}
+}

@@ -1,0 +1,203 @@
+package scenario
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"example.com/stock/lab"
+)
+
+// A naiveShop is the stock of code that people write: a table in a database of its own.
+type naiveShop struct {
+	b       *lab.Testbed
+	db      *sql.DB
+	initial int64
+}
+
+// newNaiveShop has one SKU, "sku", with so many units.
+func newNaiveShop(b *lab.Testbed, units int) *naiveShop {
+	db := b.DB()
+	for _, s := range []string{
+		"CREATE TABLE stock (sku VARCHAR(64) PRIMARY KEY, quantity INT NOT NULL) ENGINE=InnoDB",
+		"CREATE TABLE orders (id INT AUTO_INCREMENT PRIMARY KEY, who VARCHAR(64), seen INT NOT NULL) ENGINE=InnoDB",
+	} {
+		_, err := db.ExecContext(b.Ctx, s)
+		b.Must(s, err)
+	}
+	_, err := db.ExecContext(b.Ctx, "INSERT INTO stock VALUES ('sku', ?)", units)
+	b.Must("put units in stock", err)
+	return &naiveShop{b, db, int64(units)}
+}
+
+// A naiveSale is read, think, write in a transaction, step by step.
+type naiveSale struct {
+	shop *naiveShop
+	who  string
+	tx   *sql.Tx
+	seen int64
+}
+
+// begin opens a transaction at the server's default isolation, REPEATABLE READ, unless told otherwise.
+func (s *naiveShop) begin(who string, level sql.IsolationLevel) *naiveSale {
+	tx, err := s.db.BeginTx(s.b.Ctx, &sql.TxOptions{Isolation: level})
+	s.b.Must(who+": BEGIN", err)
+	s.b.Statement(who, "BEGIN")
+	s.b.Defer(func() { _ = tx.Rollback() })
+	return &naiveSale{shop: s, who: who, tx: tx}
+}
+
+// read is a plain SELECT, or with locking FOR UPDATE.
+func (s *naiveSale) read(locking string) {
+	s.seen = s.shop.b.Int(s.who, s.tx, "SELECT quantity FROM stock WHERE sku = 'sku' "+locking)
+}
+
+// write takes one off what was seen, if there was one, and records the order. It may wait for a row lock, so it can be told to run beside
+// the scenario: what is wrong is in the channel then.
+func (s *naiveSale) write() { s.shop.b.Must(s.who+": write", <-s.writing()) }
+
+func (s *naiveSale) writing() <-chan error {
+	done := make(chan error, 1)
+	s.shop.b.Go(func(ctx context.Context) {
+		if s.seen < 1 {
+			s.shop.b.Note(s.who, "sold-out")
+			done <- nil
+			return
+		}
+		_, err := s.tx.ExecContext(ctx, "UPDATE stock SET quantity = ? WHERE sku = 'sku'", s.seen-1)
+		if err == nil {
+			_, err = s.tx.ExecContext(ctx, "INSERT INTO orders (who, seen) VALUES (?, ?)", s.who, s.seen)
+		}
+		s.shop.b.Statement(s.who, fmt.Sprintf("UPDATE stock SET quantity = %d", s.seen-1))
+		done <- err
+	})
+	return done
+}
+
+func (s *naiveSale) commit() {
+	s.shop.b.Must(s.who+": COMMIT", s.tx.Commit())
+	s.shop.b.Statement(s.who, "COMMIT")
+}
+
+// verdict counts what was sold and what is left.
+func (s *naiveShop) verdict() lab.Observation {
+	left := s.b.Int("mysql", s.db, "SELECT quantity FROM stock WHERE sku = 'sku'")
+	sold := s.b.Int("mysql", s.db, "SELECT COUNT(*) FROM orders")
+	s.b.Evidence(lab.Balance, map[string]int64{"initial": s.initial, "sold": sold, "left": left}, "balance", "initial", s.initial, "sold", sold, "left", left)
+	same := s.b.Int("mysql", s.db, "SELECT COUNT(*) FROM orders a JOIN orders b ON a.id < b.id AND a.seen = b.seen")
+	if same > 0 {
+		s.b.Evidence(lab.Pair, same, "saw-the-same", "pairs", same)
+	}
+	if sold != s.initial-left {
+		return lab.Oversells.Seen()
+	}
+	return lab.Safe.Seen()
+}
+
+// The errors of MySQL and MariaDB that scenarios look for.
+const (
+	errDuplicate = 1062
+	errLockWait  = 1205 // ends the statement, and leaves the transaction open
+	errDeadlock  = 1213 // ends the transaction
+	errNoWait    = 3572 // of MySQL; MariaDB answers NOWAIT with 1205
+)
+
+// errno is the number of a server's error; 0 if err is none.
+func errno(err error) int {
+	var from *mysql.MySQLError
+	if errors.As(err, &from) {
+		return int(from.Number)
+	}
+	return 0
+}
+
+// A session is one connection of code that people write, with its number on the server.
+type session struct {
+	*sql.Conn
+	b   *lab.Testbed
+	who string
+	id  int64
+}
+
+// session opens one. It is closed at the end of the case.
+func newSession(b *lab.Testbed, db *sql.DB, who string) *session {
+	conn, err := db.Conn(b.Ctx)
+	b.Must(who+": connect", err)
+	b.Defer(func() { _ = conn.Close() })
+	s := &session{Conn: conn, b: b, who: who}
+	b.Must("CONNECTION_ID", conn.QueryRowContext(b.Ctx, "SELECT CONNECTION_ID()").Scan(&s.id))
+	return s
+}
+
+// do runs a statement that must succeed.
+func (s *session) do(query string, args ...any) { s.b.Must(s.who+": "+query, s.try(query, args...)) }
+
+// try runs a statement and returns what the server says, which is written into the timeline.
+func (s *session) try(query string, args ...any) error {
+	err := s.exec(s.b.Ctx, query, args...)
+	if err != nil && errno(err) == 0 {
+		s.b.Fatalf("%s: %s: %w", s.who, query, err)
+	}
+	return err
+}
+
+func (s *session) exec(ctx context.Context, query string, args ...any) error {
+	_, err := s.ExecContext(ctx, query, args...)
+	if err != nil {
+		s.b.Note(s.who, "statement-error", "statement", query, "error", errno(err))
+		return err
+	}
+	s.b.Statement(s.who, query)
+	return nil
+}
+
+// beside runs a statement that may have to wait, and goes on.
+func (s *session) beside(query string, args ...any) <-chan error {
+	done := make(chan error, 1)
+	s.b.Go(func(ctx context.Context) { done <- s.exec(ctx, query, args...) })
+	return done
+}
+
+// waiting returns once the session's statement waits for a row, as the server has it.
+func (s *session) waiting(look *sql.DB) {
+	s.b.Eventually(s.who+" waits for a row", func() bool {
+		time.Sleep(trxIdle)
+		var n int
+		err := look.QueryRowContext(s.b.Ctx,
+			"SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT' AND trx_mysql_thread_id = ?", s.id).Scan(&n)
+		s.b.Must("innodb_trx", err)
+		return n > 0
+	})
+	s.b.Note("mysql", "waits-for-a-row", "who", s.who)
+}
+
+// trxIdle is how long one must not have asked for information_schema.innodb_trx to be shown it as it is now: the server keeps what it has
+// shown for 100 ms since it was last asked. Who asks more often sees the same for ever.
+const trxIdle = 200 * time.Millisecond
+
+// transaction asks for a number of the session's open transaction.
+func (s *session) transaction(look *sql.DB, column string) (n int64) {
+	query := "SELECT " + column + " FROM information_schema.innodb_trx WHERE trx_mysql_thread_id = ?"
+	s.b.Eventually("the server shows the transaction of "+s.who, func() bool {
+		time.Sleep(trxIdle)
+		err := look.QueryRowContext(s.b.Ctx, query, s.id).Scan(&n)
+		if errors.Is(err, sql.ErrNoRows) {
+			return false
+		}
+		s.b.Must(query, err)
+		return true
+	})
+	s.b.Statement("mysql", fmt.Sprintf("%s = %d", query, n))
+	return n
+}
+
+// another is a second pool on the same database.
+func secondPool(b *lab.Testbed, db *sql.DB) *sql.DB {
+	var name string
+	b.Must("DATABASE", db.QueryRowContext(b.Ctx, "SELECT DATABASE()").Scan(&name))
+	return b.OpenDB(name)
+}

@@ -1,0 +1,48 @@
+package scenario
+
+import (
+	"example.com/stock/lab"
+	"example.com/stock/loadtest"
+)
+
+func noLock() lab.Scenario {
+	return lab.Scenario{
+		Name: "no-lock", Group: lab.NoLock,
+		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper, lab.NeedMySQL, lab.NeedRedlock},
+		Cases: append(lab.Cases("",
+			"none", "local-mutex", "redis-setnx-expire", "redis-setnx-del", "redis-setnx-watch", "redis-setnx", "redis-watchdog", "redlock",
+			"zk-ephemeral", "zk-sequential", "mysql-table", "mysql-for-update", "mysql-get-lock", "segmented", "pessimistic", "optimistic", "atomic"),
+			lab.Case{Strategy: "none", Store: "mysql"}, lab.Case{Strategy: "redis-watchdog", Store: "mysql"},
+			lab.Case{Strategy: "optimistic", Store: "mysql"}, lab.Case{Strategy: "atomic", Store: "mysql"}),
+		Quick:   true,
+		Predict: excludes,
+		Run: func(b *lab.Testbed) lab.Observation {
+			apps := b.Apps(2)
+			return twoBuyers(b, apps[0], apps[1])
+		},
+	}
+}
+
+// twoBuyers sells the last unit to A and to B, if the lock lets B in.
+func twoBuyers(b *lab.Testbed, first, second *lab.App) lab.Observation {
+	b.Stock(1)
+	point := lab.BeforeWrite
+	if b.Case.Strategy == "atomic" {
+		point = lab.AfterLock // there is nothing between its read and its write
+	}
+	a := b.BeginPaused(first, "A", point, lab.Ask{})
+	other := b.Begin(second, "B", lab.Ask{Pause: []string{point}, Wait: lab.Once()})
+	inside := other.PausedOrAnswered(point)
+	a.Go()
+	a.Reply()
+	if inside {
+		other.Go()
+	}
+	if other.Reply().Outcome == loadtest.Busy {
+		if !inside {
+			b.Evidence(lab.Answer, nil, "turned-away")
+		}
+		b.Sell(second, "B2", lab.Ask{})
+	}
+	return b.Judge().Seen()
+}

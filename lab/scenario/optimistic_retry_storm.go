@@ -1,0 +1,52 @@
+package scenario
+
+import (
+	"fmt"
+
+	"example.com/stock/lab"
+)
+
+func retryStorm() lab.Scenario {
+	const buyers = 24
+	return lab.Scenario{
+		Name: "optimistic-retry-storm", Group: lab.MySQL,
+		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL},
+		Cases: []lab.Case{
+			{Strategy: "optimistic", Store: "redis", Want: lab.Forecast{Outcome: lab.Repeats}},
+			{Strategy: "optimistic", Store: "mysql", Want: lab.Forecast{Outcome: lab.Repeats}},
+			{Strategy: "atomic", Store: "redis", Want: lab.Forecast{Outcome: lab.Safe}},
+		},
+		Run: func(b *lab.Testbed) lab.Observation {
+			apps := b.Apps(2)
+			b.Stock(buyers)
+			at := lab.BeforeWrite
+			if b.Case.Strategy == "atomic" {
+				at = lab.AfterLock
+			}
+			for i := range buyers {
+				b.Begin(apps[i%2], fmt.Sprintf("B%d", i+1), lab.Ask{Pause: []string{at}})
+			}
+			for _, c := range b.Calls() {
+				c.Paused(at)
+			}
+			for _, c := range b.Calls() {
+				c.Go()
+			}
+			tries, again := 0, 0
+			for _, c := range b.Calls() {
+				reply := c.Reply()
+				b.Require(reply.Receipt != nil, c.Who+" is served")
+				tries += max(reply.Tries, 1)
+				if reply.Tries > 1 {
+					again++
+				}
+			}
+			b.Evidence(lab.Served, tries, "tries", "sales", buyers, "tries", tries, "again", again, "buyers", buyers)
+			b.Require(!b.Judge().Lost(), "nothing is lost")
+			if again >= buyers-1 {
+				return lab.Repeats.Seen()
+			}
+			return lab.Safe.Seen()
+		},
+	}
+}

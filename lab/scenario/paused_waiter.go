@@ -1,0 +1,116 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/lab"
+	"example.com/stock/loadtest"
+)
+
+func pausedWaiter() lab.Scenario {
+	return lab.Scenario{
+		Name: "paused-waiter", Group: lab.SetNX,
+		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper, lab.NeedMySQL},
+		Cases: slices.Concat(
+			[]lab.Case{{Code: "naive", Variant: "takes-any-grant", Want: lab.Forecast{Outcome: lab.Oversells}}},
+			lab.Stated(lab.Safe, "", "redis-watchdog"), lab.Stated(lab.Aborts, "", "zk-sequential", "mysql-get-lock")),
+		Run: func(b *lab.Testbed) lab.Observation {
+			if b.Case.Code == "naive" {
+				return grantNaively(b)
+			}
+			env := []string{"STOCK_ZOOKEEPER_SESSION_TIMEOUT=4s", "STOCK_LOCK_HANDOVER=false"}
+			apps := b.Apps(2, env...)
+			b.Stock(3)
+			b.Watch(apps[1])
+			c := b.BeginPaused(apps[1], "C", lab.BeforeWrite, lab.Ask{})
+			a := b.Begin(apps[0], "A", lab.Ask{Wait: lab.For(lab.Patience)})
+			b.Eventually("A waits", func() bool { return b.Waiting(apps[1]) == 1 })
+			frozen := time.Now()
+			thaw := b.Freeze(apps[0])
+			c.Go().Reply()
+			other := b.Begin(apps[1], "B", lab.Ask{Wait: lab.For(lab.Patience), Pause: []string{lab.BeforeWrite}}).Paused(lab.BeforeWrite)
+			took := time.Since(frozen)
+			b.Evidence(lab.Waited, took, "let-in-after-freeze", "after", took)
+			thaw()
+			b.Eventually("A waits again", func() bool { return a.Answered() || b.Waiting(apps[1]) == 1 })
+			select { // it has heard of everything, and would take what it must not
+			case <-b.Ctx.Done():
+			case <-time.After(3 * time.Second):
+			}
+			other.Go()
+			late, served := a.Reply(), other.Reply().Outcome == loadtest.Accepted
+			switch j := b.Judge(); {
+			case j.Lost():
+				return lab.Oversells.Seen()
+			case !served || late.Problem == "stale_fence" || late.Problem == "lock_lost":
+				return lab.Refuses.Seen() // two had the lock, and the store has seen it
+			case late.Problem == "backend_down":
+				return lab.Aborts.Seen() // its session or connection was ended, and with it the wait
+			}
+			b.Require(late.Outcome == loadtest.Accepted, "A is served")
+			return lab.Safe.Seen()
+		},
+	}
+}
+
+// A naiveQueue is a lock that is granted to who waits, by a message that says nothing but that.
+type naiveQueue struct {
+	b    *lab.Testbed
+	c    *redis.Client
+	key  string
+	term time.Duration // of a grant that nobody confirms
+}
+
+// enter takes the lock if it is free, and otherwise stands in the queue.
+func (q *naiveQueue) enter(who string) bool {
+	ok, err := q.c.SetNX(q.b.Ctx, q.key, who, 2*lab.Patience).Result()
+	q.b.Must("SET NX", err)
+	if !ok {
+		q.b.Must("RPUSH", q.c.RPush(q.b.Ctx, q.key+"-queue", who).Err())
+	}
+	q.b.Statement(who, fmt.Sprintf("SET NX: %t", ok))
+	return ok
+}
+
+// leave grants the lock to whoever has waited for longest.
+func (q *naiveQueue) leave(who string) {
+	next, err := q.c.LPop(q.b.Ctx, q.key+"-queue").Result()
+	q.b.Must("LPOP", err)
+	q.b.Must("SET", q.c.Set(q.b.Ctx, q.key, next, q.term).Err())
+	q.b.Must("PUBLISH", q.c.Publish(q.b.Ctx, q.key+"-"+next, "granted").Err())
+	q.b.Note(who, "grants", "who", next)
+}
+
+// grantNaively has A read no message while it is granted the lock, as if it were frozen, and then go on.
+func grantNaively(b *lab.Testbed) lab.Observation {
+	q := &naiveQueue{b, b.Redis(), b.SKU, time.Second}
+	b.Require(q.enter("C"), "C gets the lock")
+	mail := q.c.Subscribe(b.Ctx, q.key+"-A")
+	b.Defer(func() { _ = mail.Close() })
+	_, err := mail.Receive(b.Ctx)
+	b.Must("SUBSCRIBE", err)
+	b.Require(!q.enter("A"), "A waits")
+	away := time.Now()
+	q.leave("C")
+	b.Eventually("the grant runs out", func() bool { return errors.Is(q.c.Get(b.Ctx, q.key).Err(), redis.Nil) })
+	b.Require(q.enter("B"), "B gets the lock")
+	b.Interval("A", lab.Fault, "", away, "reads-no-message", "for", time.Since(away))
+	b.Require(!q.enter("A"), "A asks again, and waits")
+	soon, cancel := context.WithTimeout(b.Ctx, 3*time.Second)
+	defer cancel()
+	_, err = mail.ReceiveMessage(soon)
+	holder, _ := q.c.Get(b.Ctx, q.key).Result()
+	believes, has := err == nil, holder == "B"
+	b.Evidence(lab.Hold, []bool{believes, has}, "both-hold", "a", believes, "b", has)
+	b.Must("DEL", q.c.Del(b.Ctx, q.key+"-queue").Err())
+	if believes && has {
+		return bothSell(b, "A", "B")
+	}
+	return lab.Safe.Seen()
+}

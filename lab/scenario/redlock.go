@@ -1,0 +1,142 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/lab"
+	"example.com/stock/stack"
+	"example.com/stock/stack/wire"
+)
+
+// nodes are the five independent masters of Redlock, with a client each.
+type nodes struct {
+	b       *lab.Testbed
+	servers []*stack.Server
+	clients []*redis.Client
+	key     string // of the case's lock
+}
+
+func newNodes(b *lab.Testbed) *nodes {
+	n := &nodes{b: b, key: "redlock:{" + b.SKU + "}"}
+	for i := 2; i <= 6; i++ {
+		server := b.Server(lab.Need(fmt.Sprintf("%s-%d", stack.Redis, i)))
+		n.servers = append(n.servers, server)
+		n.clients = append(n.clients, b.RedisAt(server.Addr))
+	}
+	return n
+}
+
+// name is what a node is called in the timeline and the evidence.
+func (n *nodes) name(i int) string { return fmt.Sprintf("node %d", i+1) }
+
+// block has a stranger hold the key on some nodes, so that who comes now gets it on the others only. unblock ends that.
+func (n *nodes) block(at ...int) (unblock func()) {
+	for _, i := range at {
+		n.b.Must("SET", n.clients[i].Set(n.b.Ctx, n.key, "stranger", 2*lab.Patience).Err())
+		n.b.Note(n.name(i), "stranger-has-the-key")
+	}
+	return func() {
+		for _, i := range at {
+			n.b.Must("DEL", n.clients[i].Del(n.b.Ctx, n.key).Err())
+			n.b.Note(n.name(i), "stranger-is-gone")
+		}
+	}
+}
+
+// jump sets the wall clock of a node forward, and waits until the key has expired by it.
+func (n *nodes) jump(i int, ahead time.Duration) {
+	jumpClock(n.b, n.name(i), n.servers[i], ahead)
+	n.b.Eventually("the key has expired", func() bool { return n.clients[i].Exists(n.b.Ctx, n.key).Val() == 0 })
+}
+
+// jumpClock sets the wall clock of a Redis forward. Its server needs a clock of its own.
+func jumpClock(b *lab.Testbed, name string, server *stack.Server, ahead time.Duration) {
+	b.Must("set the clock of "+name, server.SetClock(ahead))
+	b.Note(name, "clock-jumps", "ahead", ahead)
+}
+
+// restart kills a node and starts it again, with what it has on disk.
+func (n *nodes) restart(i int) {
+	from := time.Now()
+	n.b.Must("kill "+n.name(i), n.servers[i].Kill())
+	n.b.Must("restart "+n.name(i), n.servers[i].Restart(n.b.Ctx))
+	n.b.Interval(n.name(i), lab.Fault, "", from, "restarted", "server", n.name(i))
+}
+
+// holders writes down whose value each node has.
+func (n *nodes) holders(key string) {
+	var seen []string
+	values := make(map[string]string)
+	for i, c := range n.clients {
+		value, err := c.Get(n.b.Ctx, n.key).Result()
+		if errors.Is(err, redis.Nil) {
+			seen = append(seen, "–")
+			continue
+		}
+		n.b.Must("GET", err)
+		if values[value] == "" {
+			values[value] = fmt.Sprintf("value %d", len(values)+1)
+		}
+		seen = append(seen, fmt.Sprintf("%d: %s", i+1, values[value]))
+	}
+	n.b.Evidence(lab.Served, seen, key, "values", strings.Join(seen, ", "))
+}
+
+// proxies stand before all five, for this case.
+func (n *nodes) proxies() (list []*wire.Proxy, env string) {
+	var addrs []string
+	for i, server := range n.servers {
+		p, err := wire.Listen(server.Addr, wire.Redis())
+		n.b.Must("a proxy before "+n.name(i), err)
+		n.b.Defer(func() { _ = p.Close() })
+		list, addrs = append(list, p), append(addrs, p.Addr())
+	}
+	return list, "STOCK_REDLOCK_ADDRS=" + strings.Join(addrs, ",")
+}
+
+// A naiveRedlock is Redlock as it is often written: it counts the nodes that said yes, and does not look at how long that took.
+type naiveRedlock struct {
+	clients    []*redis.Client
+	key, token string
+	ttl        time.Duration
+}
+
+func newNaiveRedlock(b *lab.Testbed, addrs []string, key string, ttl time.Duration) *naiveRedlock {
+	l := &naiveRedlock{key: key, token: uuid.NewString(), ttl: ttl}
+	for _, addr := range addrs {
+		l.clients = append(l.clients, b.RedisAt(addr))
+	}
+	return l
+}
+
+// try asks all nodes at once.
+func (l *naiveRedlock) try(ctx context.Context) (bool, error) {
+	answers := make(chan error, len(l.clients))
+	for _, c := range l.clients {
+		go func() {
+			ok, err := c.SetNX(ctx, l.key, l.token, l.ttl).Result()
+			if err == nil && !ok {
+				err = redis.Nil
+			}
+			answers <- err
+		}()
+	}
+	yes := 0
+	var failed error
+	for range l.clients {
+		switch err := <-answers; {
+		case err == nil:
+			yes++
+		case !errors.Is(err, redis.Nil):
+			failed = err
+		}
+	}
+	return yes > len(l.clients)/2, failed
+}

@@ -1,0 +1,47 @@
+package scenario
+
+import (
+	"time"
+
+	"example.com/stock/lab"
+	"example.com/stock/stack"
+)
+
+func redlockClockJump() lab.Scenario {
+	return lab.Scenario{
+		Name: "redlock-clock-jump", Group: lab.Redlock,
+		Needs:   []lab.Need{lab.NeedRedis, lab.NeedRedlock, lab.NeedClocks},
+		Cases:   lab.Cases("", "redlock", "redis-watchdog"),
+		Predict: fenced,
+		Quick:   true,
+		Run: func(b *lab.Testbed) lab.Observation {
+			const ahead = 2 * time.Minute
+			b.Fresh(stack.Options{Clocks: true}, lab.NeedRedis, lab.NeedRedlock)
+			apps := b.Apps(2, "STOCK_REDLOCK_LEASE=60s", "STOCK_LOCK_WATCHDOG_LEASE=60s")
+			b.Stock(1)
+			var jump func()
+			ask := lab.Ask{Pause: []string{lab.BeforeWrite}, Heedless: true}
+			var a *lab.Call
+			if b.Case.Strategy == "redlock" {
+				nodes := newNodes(b)
+				unblock := nodes.block(3, 4)
+				a = b.Begin(apps[0], "A", ask).Paused(lab.BeforeWrite)
+				unblock()
+				nodes.holders("nodes-with-a")
+				jump = func() { nodes.jump(2, ahead); nodes.holders("nodes-after-the-jump") }
+			} else {
+				a = b.Begin(apps[0], "A", ask).Paused(lab.BeforeWrite)
+				key := lockKey(b.Case.Strategy, b.SKU)
+				jump = func() {
+					b.TTL(key)
+					jumpClock(b, "redis", b.Server(lab.NeedRedis), ahead)
+					b.Eventually("the key has expired", func() bool { return b.Redis().Exists(b.Ctx, key).Val() == 0 })
+				}
+			}
+			jump()
+			b.Sell(apps[1], "B", lab.Ask{Wait: lab.For(lab.Patience)})
+			a.Go()
+			return lateVerdict(b, a)
+		},
+	}
+}

@@ -1,0 +1,104 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/lab"
+	"example.com/stock/loadtest"
+	"example.com/stock/stack/wire"
+)
+
+func redlockSlowQuorum() lab.Scenario {
+	return lab.Scenario{
+		Name: "redlock-slow-quorum", Group: lab.Redlock,
+		Needs: []lab.Need{lab.NeedRedis, lab.NeedRedlock},
+		Cases: slices.Concat([]lab.Case{{Code: "naive", Variant: "counts-votes", Want: lab.Forecast{Outcome: lab.Oversells}}}, lab.Stated(lab.Refuses, "", "redlock")),
+		Run: func(b *lab.Testbed) lab.Observation {
+			nodes := newNodes(b)
+			proxies, env := nodes.proxies()
+			if b.Case.Code == "naive" {
+				return slowNaive(b, nodes, proxies)
+			}
+			app := b.Apps(1, env, "STOCK_REDLOCK_LEASE=2s", "STOCK_REDLOCK_NODE_TIMEOUT=10s")[0]
+			b.Stock(2)
+			b.Sell(app, "warm-up", lab.Ask{}) // has the connections made and the nodes known
+			late := nodes.slow(proxies)
+			a := b.Begin(app, "A", lab.Ask{Wait: lab.Once()})
+			late(b)
+			reply := a.Reply()
+			if b.Judge(); reply.Outcome == loadtest.Failed && reply.Problem == "backend_down" {
+				return lab.Refuses.Seen()
+			}
+			return lab.Safe.Seen()
+		},
+	}
+}
+
+// slow holds the replies of three nodes to the next request for the key. late lets them go when the key is gone from every node.
+func (n *nodes) slow(proxies []*wire.Proxy) (late func(*lab.Testbed)) {
+	var held []*wire.Snare
+	for _, p := range proxies[2:] {
+		held = append(held, n.b.Trap(p, wire.Trap{On: wire.ToServer, Do: wire.HoldReply, Match: wire.Contains(n.key)}))
+	}
+	return func(b *lab.Testbed) {
+		for i, s := range held {
+			b.Sprung(s, "reply-is-held-back", "node", n.name(i+2))
+		}
+		n.holders("nodes-before-the-replies")
+		b.Eventually("the keys expire", func() bool {
+			for _, c := range n.clients {
+				err := c.Get(b.Ctx, n.key).Err()
+				if err == nil {
+					return false
+				}
+				if !errors.Is(err, redis.Nil) {
+					b.Must("GET", err)
+				}
+			}
+			return true
+		})
+		n.holders("nodes-after-the-lease")
+		for _, s := range held {
+			s.Release()
+		}
+	}
+}
+
+func slowNaive(b *lab.Testbed, n *nodes, proxies []*wire.Proxy) lab.Observation {
+	var addrs, direct []string
+	for i, p := range proxies {
+		addrs, direct = append(addrs, p.Addr()), append(direct, n.servers[i].Addr)
+	}
+	const lease = 2 * time.Second
+	first, second := newNaiveRedlock(b, addrs, n.key, lease), newNaiveRedlock(b, direct, n.key, 2*lab.Patience)
+	late := n.slow(proxies)
+	type answer struct {
+		ok  bool
+		err error
+	}
+	asked := make(chan answer, 1)
+	b.Defer(func() {
+		for _, c := range n.clients {
+			_ = c.Del(b.Ctx, n.key).Err()
+		}
+	})
+	b.Go(func(context.Context) {
+		ok, err := first.try(b.Ctx)
+		asked <- answer{ok, err}
+	})
+	late(b)
+	a := <-asked
+	b.Must("A asks", a.err)
+	ok, err := second.try(b.Ctx)
+	b.Must("B asks", err)
+	b.Evidence(lab.Hold, []bool{a.ok, ok}, "both-hold", "a", a.ok, "b", ok)
+	if a.ok && ok {
+		return bothSell(b, "A", "B")
+	}
+	return lab.Safe.Seen()
+}

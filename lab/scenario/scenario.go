@@ -1,0 +1,142 @@
+// Package scenario is the catalogue of the fault lab: a file for each failure, with the code that people write wrong, the
+// code that is right, and a case for each strategy. What a scenario says to its readers stands in text/en.yaml and
+// text/zh.yaml, under the scenario's name.
+//
+// To add one: a file named like the scenario, a line in All, and its texts in both languages.
+package scenario
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"example.com/stock/lab"
+	"example.com/stock/loadtest"
+)
+
+//go:embed text
+var textFiles embed.FS
+
+// All returns the catalogue, in the order that teaches. The error names what is missing in its texts.
+func All() ([]lab.Scenario, error) {
+	list, err := catalogue()
+	return slices.Clone(list), err
+}
+
+var catalogue = sync.OnceValues(func() ([]lab.Scenario, error) {
+	texts, err := lab.ReadTexts(textFiles, "text")
+	if err != nil {
+		return nil, err
+	}
+	list := []lab.Scenario{
+		noLock(),
+		localMutex(),
+		unlockBeforeCommit(),
+		snapshotBeforeLock(),
+		duplicateRequest(),
+		storeComesBackEmpty(),
+		crashBetween(),
+		leaseShorterThanWork(),
+		deleteAnothersLock(),
+		getThenDel(),
+		lostReplyOnAcquire(),
+		lostReplyOnUnlock(),
+		failOver(),
+		holderFrozen(),
+		pausedWaiter(),
+		hungHolder(),
+		holderKilled(),
+		redlockClockJump(),
+		redlockRestart(),
+		redlockSlowQuorum(),
+		redlockPauseAfterCheck(),
+		zkSessionExpiry(),
+		zkSuspended(),
+		zkOrphan(),
+		zkTimedOutWaiter(),
+		herd(),
+		transactionIsNoLock(),
+		forUpdateWithoutIndex(),
+		gapLockDeadlock(),
+		abba(),
+		lockWaitHalfDone(),
+		lockRowLeft(),
+		getLockOnAPool(),
+		poolExhaustion(),
+		retryStorm(),
+		starvation(),
+		selfDeadlock(),
+	}
+	var missing []error
+	for i := range list {
+		missing = append(missing, list[i].Describe(texts))
+	}
+	return list, errors.Join(missing...)
+})
+
+// Find returns the scenarios of those names. The error lists the names there are.
+func Find(names ...string) ([]lab.Scenario, error) {
+	all, err := All()
+	if err != nil {
+		return nil, err
+	}
+	var found []lab.Scenario
+	for _, name := range names {
+		i := slices.IndexFunc(all, func(s lab.Scenario) bool { return s.Name == name })
+		if i < 0 {
+			var known []string
+			for _, s := range all {
+				known = append(known, s.Name)
+			}
+			return nil, fmt.Errorf("unknown scenario %q; there are %s", name, strings.Join(known, ", "))
+		}
+		found = append(found, all[i])
+	}
+	return found, nil
+}
+
+// on gives each case of a strategy a store.
+func on(store string, cases []lab.Case) []lab.Case {
+	for i := range cases {
+		if cases[i].Strategy != "" {
+			cases[i].Store = store
+		}
+	}
+	return cases
+}
+
+// excludes is the forecast for two buyers of the last unit on two instances: it follows from how far exclusion reaches.
+func excludes(_ lab.Case, p lab.Promise) lab.Forecast {
+	if p.Scope == loadtest.Cluster {
+		return lab.Forecast{Outcome: lab.Safe, From: "scope: cluster"}
+	}
+	return lab.Forecast{Outcome: lab.Oversells, From: "scope: " + p.Scope}
+}
+
+// freed is the forecast for a key whose holder has crashed.
+func freed(_ lab.Case, p lab.Promise) lab.Forecast {
+	if d, ok := p.Freed(); ok {
+		return lab.Forecast{Outcome: lab.Delays, Within: d, From: "freed_after_crash_seconds"}
+	}
+	return lab.Forecast{Outcome: lab.Blocks, From: "freed_after_crash_seconds: null"}
+}
+
+// fenced is the forecast for a late write that only a fence can refuse.
+func fenced(_ lab.Case, p lab.Promise) lab.Forecast {
+	if p.Fenced {
+		return lab.Forecast{Outcome: lab.Refuses, From: "fenced"}
+	}
+	return lab.Forecast{Outcome: lab.Oversells, From: "fenced: false"}
+}
+
+// lockKey returns the key in Redis of a lock of the service.
+func lockKey(strategy, sku string) string {
+	prefix := map[string]string{
+		"redis-setnx": "lock", "redis-setnx-del": "setnx-del", "redis-setnx-expire": "setnx-expire",
+		"redis-setnx-watch": "setnx-watch", "redis-watchdog": "watchdog",
+	}[strategy]
+	return prefix + ":{" + sku + "}"
+}

@@ -1,0 +1,62 @@
+package scenario
+
+import (
+	"database/sql"
+	"fmt"
+
+	"example.com/stock/lab"
+)
+
+func snapshotBeforeLock() lab.Scenario {
+	return lab.Scenario{
+		Name: "snapshot-before-lock", Group: lab.NoLock,
+		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL},
+		Cases: []lab.Case{
+			{Code: "naive", Variant: "begin-then-lock", Want: lab.Forecast{Outcome: lab.Oversells}},
+			{Code: "mended", Variant: "lock-then-begin", Want: lab.Forecast{Outcome: lab.Safe}},
+			{Code: "mended", Variant: "begin-lock-then-for-update", Want: lab.Forecast{Outcome: lab.Safe}},
+		},
+		Quick: true,
+		Run: func(b *lab.Testbed) lab.Observation {
+			shop := newNaiveShop(b, 1)
+			early := b.Case.Variant != "lock-then-begin"
+			locking := ""
+			if b.Case.Variant == "begin-lock-then-for-update" {
+				locking = "for-update"
+			}
+			var late *naiveSale
+			begin := func() { late = shop.begin("B", sql.LevelRepeatableRead) }
+			if early {
+				begin()
+				b.Int("B", late.tx, "SELECT COUNT(*) FROM orders")
+			}
+			under(b, "A", func() {
+				first := shop.begin("A", sql.LevelRepeatableRead)
+				first.read("")
+				first.write()
+				first.commit()
+			})
+			under(b, "B", func() {
+				if !early {
+					begin()
+				}
+				late.read(locking)
+				late.write()
+				late.commit()
+			})
+			return shop.verdict()
+		},
+	}
+}
+
+// under does work under a right lock that is free, and gives it back.
+func under(b *lab.Testbed, who string, work func()) {
+	l := newNaiveLock(b.Redis(), b.SKU, 2*lab.Patience)
+	ok, err := l.try(b.Ctx)
+	b.Must(who+": lock", err)
+	b.Require(ok, who+" gets the lock")
+	b.Statement(who, fmt.Sprintf("SET NX: %t", ok))
+	work()
+	b.Must(who+": unlock", l.unlock(b.Ctx))
+	b.Note(who, "unlock")
+}

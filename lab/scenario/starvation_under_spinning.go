@@ -1,0 +1,89 @@
+package scenario
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"example.com/stock/lab"
+	"example.com/stock/loadtest"
+)
+
+func starvation() lab.Scenario {
+	const late = 10
+	return lab.Scenario{
+		Name: "starvation-under-spinning", Group: lab.Fairness,
+		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper},
+		Cases: slices.Concat([]lab.Case{{Code: "naive", Variant: "spins", Want: lab.Forecast{Outcome: lab.Starves}}}, lab.Cases("", "redis-watchdog", "zk-sequential")),
+		Predict: func(_ lab.Case, p lab.Promise) lab.Forecast {
+			if p.Fair {
+				return lab.Forecast{Outcome: lab.Safe, From: "fair"}
+			}
+			return lab.Forecast{Outcome: lab.Starves, From: "fair: false"}
+		},
+		Run: func(b *lab.Testbed) lab.Observation {
+			if b.Case.Code == "naive" {
+				return spin(b, late)
+			}
+			return queue(b)
+		},
+	}
+}
+
+// spin has B look at the wrong moment each time, which is not forbidden to happen.
+func spin(b *lab.Testbed, late int) lab.Observation {
+	holder := newNaiveLock(b.Redis(), b.SKU, 2*lab.Patience)
+	first := newNaiveLock(b.Redis(), b.SKU, 2*lab.Patience)
+	try := func(who string, l *naiveLock) bool {
+		ok, err := l.try(b.Ctx)
+		b.Must(who+": lock", err)
+		b.Statement(who, fmt.Sprintf("SET NX: %t", ok))
+		return ok
+	}
+	b.Require(try("A", holder), "A gets the lock")
+	b.Require(!try("B", first), "B is kept out")
+	served := 0
+	for i := range late {
+		b.Must("unlock", holder.unlock(b.Ctx))
+		holder = newNaiveLock(b.Redis(), b.SKU, 2*lab.Patience)
+		b.Require(try(fmt.Sprintf("C%d", i+1), holder), "the latecomer gets the lock")
+		if try("B", first) {
+			break
+		}
+		served++
+	}
+	b.Evidence(lab.Waited, served, "latecomers-were-served", "served", served)
+	if served == late {
+		return lab.Starves.Seen()
+	}
+	return lab.Safe.Seen()
+}
+
+// queue has five wait, an instance each, so that it is the server that puts them in order, each seen waiting before the next one comes.
+func queue(b *lab.Testbed) lab.Observation {
+	const waiters = 5
+	apps := b.Apps(waiters + 1)
+	b.Stock(waiters + 1)
+	a := b.BeginPaused(apps[0], "A", lab.BeforeWrite, lab.Ask{})
+	for i := range waiters {
+		b.Begin(apps[i+1], fmt.Sprintf("B%d", i+1), lab.Ask{Wait: lab.For(lab.Patience)})
+		b.Eventually(fmt.Sprintf("%d are waiting", i+1), func() bool { return b.Waiting(apps[0]) == i+1 })
+	}
+	a.Go().Reply()
+	var sales []*lab.Call
+	for _, c := range b.Calls()[1:] {
+		b.Require(c.Reply().Outcome == loadtest.Accepted, c.Who+" is served")
+		sales = append(sales, c)
+	}
+	b.Judge()
+	slices.SortFunc(sales, func(x, y *lab.Call) int { return cmp.Compare(x.Record().Version, y.Record().Version) })
+	var order []string
+	for _, c := range sales {
+		order = append(order, c.Who)
+	}
+	b.Evidence(lab.Waited, order, "served-in-order", "order", order)
+	if slices.IsSorted(order) {
+		return lab.Safe.Seen()
+	}
+	return lab.Starves.Seen()
+}

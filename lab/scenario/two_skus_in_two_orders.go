@@ -1,0 +1,135 @@
+package scenario
+
+import (
+	"context"
+	"time"
+
+	"example.com/stock/lab"
+)
+
+func abba() lab.Scenario {
+	return lab.Scenario{
+		Name: "two-skus-in-two-orders", Group: lab.MySQL,
+		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL},
+		Cases: []lab.Case{
+			{Code: "naive", Variant: "row-locks", Want: lab.Forecast{Outcome: lab.Aborts}},
+			{Code: "mended", Variant: "row-locks-sorted", Want: lab.Forecast{Outcome: lab.Safe}},
+			{Code: "naive", Variant: "redis-locks", Want: lab.Forecast{Outcome: lab.Blocks}},
+			{Code: "mended", Variant: "redis-locks-sorted", Want: lab.Forecast{Outcome: lab.Safe}},
+		},
+		Run: func(b *lab.Testbed) lab.Observation {
+			switch b.Case.Variant {
+			case "row-locks", "row-locks-sorted":
+				return abbaRows(b, b.Case.Code == "mended")
+			default:
+				return abbaKeys(b, b.Case.Code == "mended")
+			}
+		},
+	}
+}
+
+func abbaRows(b *lab.Testbed, sorted bool) lab.Observation {
+	db := b.DB()
+	b.Exec("mysql", db, "CREATE TABLE stock (sku INT PRIMARY KEY, quantity INT NOT NULL) ENGINE=InnoDB")
+	b.Exec("mysql", db, "INSERT INTO stock VALUES (1, 10), (2, 10)")
+	const take = "UPDATE stock SET quantity = quantity - 1 WHERE sku = ?"
+	a, other := newSession(b, db, "A"), newSession(b, db, "B")
+	a.do("BEGIN")
+	other.do("BEGIN")
+	a.do(take, 1)
+	if sorted {
+		waits := other.beside(take, 1)
+		other.waiting(db)
+		a.do(take, 2)
+		a.do("COMMIT")
+		b.Must("B: "+take, <-waits)
+		other.do(take, 2)
+		other.do("COMMIT")
+	} else {
+		other.do(take, 2)
+		waits := a.beside(take, 2)
+		a.waiting(db)
+		err := other.try(take, 1)
+		first := <-waits
+		aborted := max(errno(err), errno(first))
+		b.Require(aborted == errDeadlock && (err == nil) != (first == nil), "one of the two, and only one, is ended with 1213")
+		b.Evidence(lab.Answer, aborted, "one-was-undone", "error", aborted)
+		for _, s := range []*session{a, other} {
+			s.do("COMMIT") // of the one that was ended: there is nothing to commit
+		}
+	}
+	left := b.Int("mysql", db, "SELECT SUM(quantity) FROM stock")
+	b.Evidence(lab.Balance, left, "left-of-20", "left", left)
+	if left == 18 {
+		return lab.Aborts.Seen()
+	}
+	b.Require(left == 16, "both carts were sold")
+	return lab.Safe.Seen()
+}
+
+// abbaKeys holds locks that are not renewed and outlive every wait: that nobody gets in is not for lack of patience.
+func abbaKeys(b *lab.Testbed, sorted bool) lab.Observation {
+	key := func(n string) string { return b.SKU + "-" + n }
+	type cart struct {
+		who           string
+		first, second *naiveLock
+	}
+	carts := []*cart{
+		{"A", newNaiveLock(b.Redis(), key("1"), 2*lab.Patience), newNaiveLock(b.Redis(), key("2"), 2*lab.Patience)},
+		{"B", newNaiveLock(b.Redis(), key("2"), 2*lab.Patience), newNaiveLock(b.Redis(), key("1"), 2*lab.Patience)},
+	}
+	if sorted {
+		carts[1].first, carts[1].second = carts[1].second, carts[1].first
+	}
+	enough := 2 * time.Second
+	if sorted {
+		enough = lab.Patience
+	}
+	ctx, stop := context.WithTimeout(b.Ctx, enough)
+	defer stop()
+	got, err := carts[0].first.lock(ctx)
+	b.Must("A locks its first", err)
+	b.Require(got, "A gets its first")
+	b.Note("A", "locked", "key", carts[0].first.key)
+	if sorted {
+		got, err = carts[1].first.try(ctx)
+		b.Must("B tries its first", err)
+		b.Require(!got, "B is kept out at its first key")
+	} else {
+		got, err = carts[1].first.lock(ctx)
+		b.Must("B locks its first", err)
+		b.Require(got, "B gets its first")
+		b.Note("B", "locked", "key", carts[1].first.key)
+	}
+	inside := make(chan bool, 2)
+	for i, c := range carts {
+		b.Go(func(context.Context) {
+			both := true
+			if sorted && i == 1 {
+				both, _ = c.first.lock(ctx)
+			}
+			if both {
+				both, _ = c.second.lock(ctx)
+			}
+			b.Note(c.who, "has-both", "both", both)
+			if both {
+				_ = c.second.unlock(b.Ctx)
+				_ = c.first.unlock(b.Ctx)
+			}
+			inside <- both
+		})
+	}
+	served := 0
+	for range carts {
+		if <-inside {
+			served++
+		}
+	}
+	b.Evidence(lab.Answer, served, "carts-served", "served", served)
+	if served == 0 {
+		b.Evidence(lab.Served, nil, "both-keys-are-held", "rest", b.TTL(key("1")).Round(time.Second))
+		return lab.Blocks.Seen()
+	}
+	b.Require(served == 2, "both carts are served")
+	return lab.Safe.Seen()
+}

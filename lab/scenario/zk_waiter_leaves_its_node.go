@@ -1,0 +1,48 @@
+package scenario
+
+import (
+	"slices"
+	"time"
+
+	"example.com/stock/lab"
+	"example.com/stock/loadtest"
+)
+
+func zkTimedOutWaiter() lab.Scenario {
+	return lab.Scenario{
+		Name: "zk-waiter-leaves-its-node", Group: lab.ZooKeeper,
+		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper},
+		Cases: slices.Concat([]lab.Case{{Code: "naive", Variant: "does-not-delete", Want: lab.Forecast{Outcome: lab.Blocks}}}, lab.Stated(lab.Safe, "", "zk-sequential", "zk-ephemeral")),
+		Quick: true,
+		Run: func(b *lab.Testbed) lab.Observation {
+			if b.Case.Code == "naive" {
+				addr := b.Server(lab.NeedZooKeeper).Addr
+				a, other, third := newQueuer(b, "A", addr), newQueuer(b, "B", addr), newQueuer(b, "C", addr)
+				holder, err := a.enter()
+				b.Must("A", err)
+				_, err = other.enter()
+				b.Must("B", err)
+				b.Note("B", "gives-up")
+				a.leave(holder)
+				mine, err := third.enter()
+				b.Must("C", err)
+				line := third.line()
+				who, _ := third.owner(line[0])
+				b.Evidence(lab.Served, line, "first-went-away", "queue", line, "who", who)
+				if line[0] != mine && who == "B" {
+					return lab.Blocks.Seen()
+				}
+				return lab.Safe.Seen()
+			}
+			apps := b.Apps(3)
+			b.Stock(2)
+			a := b.BeginPaused(apps[0], "A", lab.BeforeWrite, lab.Ask{})
+			gone := b.Begin(apps[1], "B", lab.Ask{Wait: lab.For(500 * time.Millisecond)})
+			b.Require(gone.Reply().Outcome == loadtest.Busy, "B gives up")
+			a.Go().Reply()
+			b.Require(b.Sell(apps[2], "C", lab.Ask{Wait: lab.For(lab.Patience)}).Outcome == loadtest.Accepted, "C is served")
+			b.Judge()
+			return lab.Safe.Seen()
+		},
+	}
+}

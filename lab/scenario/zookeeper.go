@@ -1,0 +1,77 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"example.com/stock/lab"
+)
+
+// A queuer is the queue of ephemeral sequential nodes as it is often written: whoever has the first node has the lock. It creates a plain
+// node, and deletes only what it knows of.
+type queuer struct {
+	b    *lab.Testbed
+	who  string
+	conn *zk.Conn
+	dir  string
+}
+
+// quiet keeps the client's own log off the terminal.
+type quiet struct{}
+
+func (quiet) Printf(string, ...any) {}
+
+// queuer opens a session of its own at addr: the server's, or that of a proxy before it.
+func newQueuer(b *lab.Testbed, who, addr string) *queuer {
+	conn, events, err := zk.Connect([]string{addr}, 10*time.Second, zk.WithLogger(quiet{}))
+	b.Must(who+": connect", err)
+	b.Defer(conn.Close)
+	q := &queuer{b, who, conn, "/lab-" + b.SKU}
+	for e := range events {
+		if e.State == zk.StateHasSession {
+			break
+		}
+	}
+	b.Go(func(context.Context) {
+		for range events { // until Close
+		}
+	})
+	if _, err := conn.Create(q.dir, nil, 0, zk.WorldACL(zk.PermAll)); err != nil && err != zk.ErrNodeExists {
+		b.Must(who+": create the queue", err)
+	}
+	return q
+}
+
+// enter joins the queue.
+func (q *queuer) enter() (node string, err error) {
+	path, err := q.conn.Create(q.dir+"/lock-", []byte(q.who), zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
+	node = strings.TrimPrefix(path, q.dir+"/")
+	q.b.Note(q.who, "created", "node", node, "error", err)
+	return node, err
+}
+
+// leave deletes a node.
+func (q *queuer) leave(node string) {
+	q.b.Must(q.who+": delete", q.conn.Delete(q.dir+"/"+node, -1))
+	q.b.Statement(q.who, fmt.Sprintf("delete %s", node))
+}
+
+// line is the queue, in order.
+func (q *queuer) line() []string {
+	nodes, _, err := q.conn.Children(q.dir)
+	q.b.Must(q.who+": children", err)
+	slices.Sort(nodes)
+	return nodes
+}
+
+// owner is who wrote a node, and whether it was the session of q.
+func (q *queuer) owner(node string) (who string, mine bool) {
+	data, stat, err := q.conn.Get(q.dir + "/" + node)
+	q.b.Must(q.who+": get", err)
+	return string(data), stat.EphemeralOwner == q.conn.SessionID()
+}

@@ -1,0 +1,223 @@
+package soak
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"example.com/stock/loadtest"
+	"example.com/stock/stack"
+	"example.com/stock/stack/wire"
+)
+
+// token lets the soak set stock and ask for long critical sections; the instances listen on this computer only.
+const token = "soak"
+
+// serverNames are the servers that faults are done to, in a fixed order.
+func serverNames() []string {
+	return []string{string(stack.Redis), string(stack.ZooKeeper), string(stack.MySQL)}
+}
+
+// instanceNames are those that package stack gives.
+func instanceNames(n int) []string {
+	var names []string
+	for i := range n {
+		names = append(names, fmt.Sprintf("app-%d", i+1))
+	}
+	return names
+}
+
+// env makes leases short, so that faults outlast them, and the work longer than the leases: a holder that was paused past its lease would
+// otherwise find its time in the critical section over, and the fence would have nothing to refuse.
+func env() []string {
+	return []string{
+		"STOCK_LAB=true", "STOCK_ADMIN_TOKEN=" + token, "STOCK_LOG_LEVEL=warn", "STOCK_DRAIN=0s", "STOCK_STOP=3s",
+		"STOCK_WAIT=3s", "STOCK_WORK=6s", "STOCK_REDIS_TIMEOUT=" + redisTimeout.String(),
+		"STOCK_LOCK_SETNX_LEASE=" + lease.String(), "STOCK_LOCK_WATCHDOG_LEASE=" + lease.String(),
+		"STOCK_ZOOKEEPER_SESSION_TIMEOUT=" + (lease + time.Second).String(),
+	}
+}
+
+// A fleet is the servers, the instances, and a link of its own from each instance to each server.
+type fleet struct {
+	stack     *stack.Stack
+	instances []*instance
+	links     map[string]*wire.Proxy
+}
+
+// An instance is one of the processes that sell.
+type instance struct {
+	*stack.Server
+	seller *seller
+	client *loadtest.Client
+}
+
+// openFleet starts everything. A server that is not installed is an error: a soak without it would say less than it seems to.
+func openFleet(ctx context.Context, o Options) (f *fleet, err error) {
+	f = &fleet{links: make(map[string]*wire.Proxy)}
+	f.stack, err = stack.Start(ctx, stack.Options{
+		Want: []stack.Kind{stack.Redis, stack.ZooKeeper, stack.MySQL}, AOF: true, AnyPort: true,
+		Binary: o.Binary, Parent: o.Parent, Env: env(), Progress: o.Server,
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.close())
+		}
+	}()
+	for name, reason := range f.stack.Missing() {
+		return nil, &MissingError{name, reason}
+	}
+	for _, name := range instanceNames(o.Instances) {
+		if err := f.serve(ctx, name); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// A MissingError says which server is not installed.
+type MissingError struct{ Server, Reason string }
+
+func (e *MissingError) Error() string { return e.Server + ": " + e.Reason }
+
+// serve opens an instance's links, and starts it.
+func (f *fleet) serve(ctx context.Context, name string) error {
+	protocols := map[string]wire.Protocol{string(stack.Redis): wire.Redis(), string(stack.ZooKeeper): wire.ZooKeeper(), string(stack.MySQL): wire.MySQL()}
+	via := make(map[string]string)
+	for _, server := range serverNames() {
+		p, err := wire.Listen(f.stack.Server(server).Addr, protocols[server])
+		if err != nil {
+			return err
+		}
+		f.links[link(name, server)], via[server] = p, p.Addr()
+	}
+	started, err := f.stack.Serve(ctx, 1,
+		"STOCK_REDIS_ADDRS="+via[string(stack.Redis)], "STOCK_ZOOKEEPER_HOSTS="+via[string(stack.ZooKeeper)],
+		"STOCK_MYSQL_DSN=root@tcp("+via[string(stack.MySQL)]+")/stock")
+	if err != nil {
+		return err
+	}
+	if started[0].Name != name {
+		return fmt.Errorf("an instance is called %s, expected %s", started[0].Name, name)
+	}
+	client, err := loadtest.NewClient(started[0].URL, token, 4)
+	if err != nil {
+		return err
+	}
+	f.instances = append(f.instances, &instance{started[0], newSeller(started[0].URL), client})
+	return nil
+}
+
+// close ends everything.
+func (f *fleet) close() error {
+	for _, i := range f.instances {
+		i.client.Close()
+		i.seller.close()
+	}
+	failed := []error{f.stack.Stop()}
+	for _, p := range f.links {
+		failed = append(failed, p.Close())
+	}
+	return errors.Join(failed...)
+}
+
+// ready waits until every instance reports every server up. Package stack starts one that is slow to find its servers all the same.
+func (f *fleet) ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for _, i := range f.instances {
+		for err := i.ready(ctx); err != nil; err = i.ready(ctx) {
+			if loadtest.Sleep(ctx, 50*time.Millisecond) != nil {
+				return fmt.Errorf("%s is not ready: %w", i.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// ready wants all servers of the soak up.
+func (i *instance) ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, i.URL+"/readyz", http.NoBody)
+	if err != nil {
+		return err
+	}
+	res, err := i.seller.transport.RoundTrip(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	var reply struct {
+		Backends map[string]struct {
+			Up     bool
+			Reason string
+		}
+	}
+	body, err := io.ReadAll(res.Body)
+	if err == nil {
+		err = json.Unmarshal(body, &reply)
+	}
+	if err != nil {
+		return fmt.Errorf("/readyz: %w", err)
+	}
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("/readyz answered %d", res.StatusCode)
+	}
+	for _, server := range serverNames() {
+		if b := reply.Backends[server]; !b.Up {
+			return fmt.Errorf("%s is down: %s", server, b.Reason)
+		}
+	}
+	return nil
+}
+
+// begin does x, and returns what undoes it.
+func (f *fleet) begin(x Fault) (heal func(context.Context) error, err error) {
+	if p := f.links[x.Target]; p != nil {
+		return disturb(p, x)
+	}
+	server := f.stack.Server(x.Target)
+	if server == nil {
+		return nil, fmt.Errorf("%s: there is no such target", x)
+	}
+	switch x.Kind {
+	case Kill:
+		return server.Restart, server.Kill()
+	case Restart:
+		return server.Restart, server.Stop()
+	case Pause:
+		return func(context.Context) error { return server.Resume() }, server.Pause()
+	}
+	return nil, fmt.Errorf("%s: this cannot be done to a process", x)
+}
+
+func disturb(p *wire.Proxy, f Fault) (heal func(context.Context) error, err error) {
+	switch f.Kind {
+	case Cut:
+		p.Refuse(true)
+		p.Cut()
+		return func(context.Context) error { p.Refuse(false); return nil }, nil
+	case Silence:
+		p.Silence(map[string][]wire.Direction{
+			bothWays: {wire.ToServer, wire.ToClient}, toServer: {wire.ToServer}, fromServer: {wire.ToClient},
+		}[f.Way]...)
+		return func(context.Context) error { p.Silence(); return nil }, nil
+	case Slow:
+		delay(p, f.By)
+		return func(context.Context) error { delay(p, 0); return nil }, nil
+	}
+	return nil, fmt.Errorf("%s: this cannot be done to a link", f)
+}
+
+func delay(p *wire.Proxy, by time.Duration) {
+	p.Delay(wire.ToServer, by)
+	p.Delay(wire.ToClient, by)
+}

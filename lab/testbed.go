@@ -1,0 +1,311 @@
+package lab
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	_ "github.com/go-sql-driver/mysql" // for sql.Open
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/loadtest"
+	"example.com/stock/stack"
+)
+
+// Patience is how long a scenario waits for what must come. It is a bound against hanging, and decides no verdict.
+const Patience = 60 * time.Second
+
+// A Testbed is what a scenario works with: one case, a SKU that nothing else uses, instances, servers, faults, and a
+// notebook.
+//
+// Its methods do not return errors: what goes wrong with the testbed itself stops the scenario, as t.Fatal stops a test,
+// and the cell has no verdict then. So they must be called from the goroutine that runs the scenario.
+type Testbed struct {
+	Ctx      context.Context
+	Case     Case
+	Promise  Promise  // of the Case's strategy
+	Strategy Strategy // the zero value for code of the lab
+	SKU      string
+
+	fleet *fleet
+	own   *fleet // if this case has one for itself
+	o     stack.Options
+	says  Texts // the scenario's
+	owned sync.WaitGroup
+	end   context.CancelCauseFunc
+
+	apps    []*App  // that were asked for
+	calls   []*Call // in the order of Begin
+	initial int64
+	epoch   uint64
+	redis   *redis.Client
+	closers []func() // last first
+
+	mu       sync.Mutex
+	evidence []Evidence
+	events   []Event
+	unsaid   []error // texts that are missing
+}
+
+// A failure stops a scenario.
+type failure struct{ err error }
+
+// Fatalf stops the scenario, without a verdict.
+func (b *Testbed) Fatalf(format string, args ...any) { panic(failure{fmt.Errorf(format, args...)}) }
+
+// Must stops the scenario if err is not nil.
+func (b *Testbed) Must(doing string, err error) {
+	if err != nil {
+		b.Fatalf("%s: %w", doing, err)
+	}
+}
+
+// Require stops the scenario if something is not as the scenario takes for granted.
+func (b *Testbed) Require(so bool, what string) {
+	if !so {
+		b.Fatalf("it is not so: %s", what)
+	}
+}
+
+// Store returns where the stock of this case is.
+func (b *Testbed) Store() string {
+	if b.Case.Store != "" {
+		return b.Case.Store
+	}
+	return b.Strategy.DefaultStore
+}
+
+// Calls returns the requests of this case, in the order of Begin.
+func (b *Testbed) Calls() []*Call { return b.calls }
+
+// Apps returns n instances, with env (KEY=value) on top of what all have. Instances of an earlier case with the same env
+// are used again. Within a case, the first ones are the same each time.
+func (b *Testbed) Apps(n int, env ...string) []*App {
+	list, err := b.fleet.apps(b.Ctx, n, env...)
+	b.Must("start instances", err)
+	for _, app := range list {
+		if !slices.Contains(b.apps, app) {
+			b.apps = append(b.apps, app)
+		}
+	}
+	return list
+}
+
+// AwaitReady waits until instances that were not touched report that their servers are up again.
+func (b *Testbed) AwaitReady(apps []*App) {
+	for _, app := range apps {
+		b.Must(app.Name, b.fleet.ready(b.Ctx, app))
+	}
+}
+
+// Fresh gives this case servers of its own, which it may damage as it likes: they end with the case. Call it first.
+func (b *Testbed) Fresh(o stack.Options, needs ...Need) {
+	o.Binary = b.o.Binary
+	own, err := openFleet(b.Ctx, o, needs)
+	b.Must("start servers of its own", err)
+	b.fleet, b.own = own, own
+}
+
+// Stack returns the servers of this case.
+func (b *Testbed) Stack() *stack.Stack { return b.fleet.stack }
+
+// Server returns the first server of that need.
+func (b *Testbed) Server(need Need) *stack.Server {
+	server := b.fleet.stack.Server(string(need))
+	if server == nil {
+		b.Fatalf("%s was not started: is it among the Needs?", need)
+	}
+	return server
+}
+
+// Redis returns a client of the first Redis: to look, and for the lab's own code.
+func (b *Testbed) Redis() *redis.Client {
+	if b.redis == nil {
+		b.redis = b.RedisAt(b.Server(NeedRedis).Addr)
+	}
+	return b.redis
+}
+
+// RedisAt returns a client of a Redis at host:port, such as a node of Redlock or a proxy. It repeats nothing.
+func (b *Testbed) RedisAt(addr string) *redis.Client {
+	c := redis.NewClient(&redis.Options{
+		Addr: addr, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true, ReadTimeout: Patience, DialTimeout: Patience,
+	})
+	b.Defer(func() { _ = c.Close() })
+	return c
+}
+
+// TTL asks Redis how long a key still lives, and writes it down. -1: for ever; -2: there is no such key.
+func (b *Testbed) TTL(key string) time.Duration {
+	ttl, err := b.Redis().PTTL(b.Ctx, key).Result()
+	b.Must("PTTL "+key, err)
+	shown := fmt.Sprint(ttl)
+	if ttl < 0 {
+		shown = fmt.Sprint(int64(ttl))
+	}
+	b.prove(Served, ttl.Milliseconds(), say("says.pttl", "key", key, "ttl", shown))
+	b.Statement("redis", fmt.Sprintf("PTTL %s = %s", key, shown))
+	return ttl
+}
+
+// DB returns an empty database on MySQL for the lab's own code, with a pool of its own.
+func (b *Testbed) DB() *sql.DB {
+	name := fmt.Sprintf("lab_%d", time.Now().UnixNano())
+	_, err := b.OpenDB("").ExecContext(b.Ctx, "CREATE DATABASE "+name)
+	b.Must("create a database", err)
+	return b.OpenDB(name + "?interpolateParams=true")
+}
+
+// OpenDB opens a pool of its own on a database of the server: a name, with parameters of the driver if wanted.
+func (b *Testbed) OpenDB(name string) *sql.DB {
+	return b.open("root@tcp(" + b.Server(NeedMySQL).Addr + ")/" + name)
+}
+
+// ServiceDB opens the database of the service, to look at and to lock things in.
+func (b *Testbed) ServiceDB() *sql.DB { return b.open(b.Server(NeedMySQL).URL) }
+
+func (b *Testbed) open(dsn string) *sql.DB {
+	db, err := sql.Open("mysql", dsn)
+	b.Must("open mysql", err)
+	b.Defer(func() { _ = db.Close() })
+	return db
+}
+
+// Exec runs a statement of the lab's own code and writes it into the timeline.
+func (b *Testbed) Exec(lane string, on interface {
+	Exec(query string, args ...any) (sql.Result, error)
+}, query string, args ...any,
+) {
+	_, err := on.Exec(query, args...)
+	b.Must(query, err)
+	b.Statement(lane, query)
+}
+
+// Int runs a query for one number and writes both into the timeline.
+func (b *Testbed) Int(lane string, on interface {
+	QueryRow(query string, args ...any) *sql.Row
+}, query string, args ...any,
+) (n int64) {
+	b.Must(query, on.QueryRow(query, args...).Scan(&n))
+	b.Statement(lane, fmt.Sprintf("%s = %d", query, n))
+	return n
+}
+
+// Defer has f called when the case has ended, however it ends. The last one is called first.
+func (b *Testbed) Defer(f func()) { b.closers = append(b.closers, f) }
+
+// Go runs f until it returns, which it must when ctx ends. Nothing in it may call what stops the scenario.
+func (b *Testbed) Go(f func(ctx context.Context)) { b.owned.Go(func() { f(b.Ctx) }) }
+
+// Eventually waits until so returns true, and stops the scenario if that does not happen. It is for what must come,
+// never for what must not.
+func (b *Testbed) Eventually(what string, so func() bool) {
+	for began := time.Now(); !so(); {
+		if time.Since(began) > Patience {
+			b.Fatalf("not within %v: %s", Patience, what)
+		}
+		b.pause(what)
+	}
+}
+
+// pause waits a moment before the next look.
+func (b *Testbed) pause(what string) {
+	if err := loadtest.Sleep(b.Ctx, 5*time.Millisecond); err != nil {
+		b.Fatalf("until %s: %w", what, err)
+	}
+}
+
+// Evidence writes down a fact. value is the number or the structure that the fact is about, or nil. key and pairs are
+// those of Texts.Say, in the texts of the scenario.
+func (b *Testbed) Evidence(kind Proof, value any, key string, pairs ...any) {
+	if d, ok := value.(time.Duration); ok {
+		value = ms(d)
+	}
+	b.prove(kind, value, b.say(key, pairs...))
+}
+
+// Note writes down what was done or seen just now, in a lane of the timeline.
+func (b *Testbed) Note(lane, key string, pairs ...any) { b.note(lane, b.say(key, pairs...)) }
+
+// Statement writes down a statement or a command of just now, which reads the same in every language.
+func (b *Testbed) Statement(lane, text string) {
+	b.record(Event{At: time.Now(), Lane: lane, Kind: Note}, Text{EN: text})
+}
+
+// Interval writes down what lasted until now.
+func (b *Testbed) Interval(lane string, kind Kind, who string, from time.Time, key string, pairs ...any) {
+	b.record(Event{At: from, Until: time.Now(), Lane: lane, Kind: kind, Who: who}, b.say(key, pairs...))
+}
+
+// Event writes down e with its text.
+func (b *Testbed) Event(e Event, key string, pairs ...any) { b.record(e, b.say(key, pairs...)) }
+
+// say returns a text of the scenario. One that is missing fails the case, and not at once: this is called from any
+// goroutine.
+func (b *Testbed) say(key string, pairs ...any) Text {
+	text, err := b.says.Say(key, pairs...)
+	if err != nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.unsaid = append(b.unsaid, err)
+	}
+	return text
+}
+
+func (b *Testbed) prove(kind Proof, value any, said Text) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.evidence = append(b.evidence, Evidence{Kind: kind, Text: said.EN, ZH: said.ZH, Value: value})
+}
+
+func (b *Testbed) note(lane string, said Text) {
+	b.record(Event{At: time.Now(), Lane: lane, Kind: Note}, said)
+}
+
+func (b *Testbed) record(e Event, said Text) {
+	e.Text, e.ZH = said.EN, said.ZH
+	e.At = e.At.UTC()
+	if !e.Until.IsZero() {
+		e.Until = e.Until.UTC()
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.events = append(b.events, e)
+}
+
+// cleanup ends what the case has left, so that the next one finds everything in order.
+func (b *Testbed) cleanup() (failed string) {
+	var wrong []string
+	for _, app := range b.apps {
+		if app.frozen && app.Pid() != 0 {
+			app.frozen = false
+			if err := app.Resume(); err != nil {
+				wrong = append(wrong, err.Error())
+			}
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(b.Ctx), 10*time.Second)
+	defer cancel()
+	for _, call := range b.calls {
+		call.abandon(ctx)
+	}
+	for _, f := range slices.Backward(b.closers) {
+		f()
+	}
+	b.end(errors.New("the case has ended"))
+	b.owned.Wait()
+	if b.own != nil {
+		if err := b.own.close(); err != nil {
+			wrong = append(wrong, err.Error())
+		}
+	}
+	for _, err := range b.unsaid {
+		wrong = append(wrong, err.Error())
+	}
+	return strings.Join(wrong, "; ")
+}
