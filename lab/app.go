@@ -11,8 +11,8 @@ import (
 	"example.com/stock/stack"
 )
 
-// An App is an instance of the service, a process of its own in lab mode. Each request to it has a connection of its own:
-// the instance may be killed, and nothing may be sent twice.
+// An App is an instance of the service, a process of its own in lab mode. Each request to it has a connection of
+// its own: the instance may be killed, and nothing may be sent twice.
 type App struct {
 	*stack.Server
 	client *loadtest.Client // of the listener for customers

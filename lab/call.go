@@ -59,8 +59,18 @@ func (b *Testbed) Begin(app *App, who string, ask Ask) *Call {
 	ctx, cancel := context.WithCancel(b.Ctx)
 	c.cancel = cancel
 	request := loadtest.Request{
-		Endpoint: b.Strategy.Endpoint, Store: b.Store(), SKU: b.SKU, Quantity: 1, Wait: ask.Wait, RequestID: c.ID,
-		Lab: loadtest.LabOptions{Pause: ask.Pause, Unfenced: ask.Unfenced, IgnoreLoss: ask.Heedless, Nested: ask.Nested},
+		Endpoint:  b.Strategy.Endpoint,
+		Store:     b.Store(),
+		SKU:       b.SKU,
+		Quantity:  1,
+		Wait:      ask.Wait,
+		RequestID: c.ID,
+		Lab: loadtest.LabOptions{
+			Pause:      ask.Pause,
+			Unfenced:   ask.Unfenced,
+			IgnoreLoss: ask.Heedless,
+			Nested:     ask.Nested,
+		},
 	}
 	c.record = loadtest.Record{
 		Seq: len(b.calls) + 1, RequestID: c.ID, Strategy: b.Strategy.Name, Store: b.Store(), SKU: b.SKU, Quantity: 1,
@@ -100,7 +110,8 @@ func sent(app *App, who string, r *loadtest.Request) Text {
 	return say("says.asks-with", "who", who, "app", app.Name, "parameters", parameters)
 }
 
-// Paused waits until the call stands at point. It stops the scenario if the call is answered first, or never gets there.
+// Paused waits until the call stands at point. It stops the scenario if the call is answered first, or never gets
+// there.
 func (c *Call) Paused(point string) *Call {
 	if !c.PausedOrAnswered(point) {
 		c.b.Fatalf("%s was answered before it came to %s: %s", c.Who, point, Told(c.record.Reply))

@@ -110,7 +110,8 @@ func (f *fleet) missing(need Need) string {
 	return ""
 }
 
-// apps returns n instances with env on top of baseEnv. They are those of the last scenario that wanted the same, healed.
+// apps returns n instances with env on top of baseEnv. They are those of the last scenario that wanted the same,
+// healed.
 func (f *fleet) apps(ctx context.Context, n int, env ...string) ([]*App, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -150,8 +151,8 @@ func (f *fleet) apps(ctx context.Context, n int, env ...string) ([]*App, error) 
 // second, so more of them would load the computer.
 const maxRunning = 8
 
-// makeRoom ends the instances that have not been wanted for longest, until maxRunning are left, but none that this round
-// wants. They start again when they are wanted again.
+// makeRoom ends the instances that have not been wanted for longest, until maxRunning are left, but none that this
+// round wants. They start again when they are wanted again.
 func (f *fleet) makeRoom() error {
 	keys := slices.SortedFunc(maps.Keys(f.sets), func(a, b string) int { return cmp.Compare(f.wanted[b], f.wanted[a]) })
 	running := 0

@@ -57,9 +57,11 @@ func (b *Testbed) Judge() Judgement {
 	b.Must("read the orders", err)
 	before := loadtest.Stock{SKU: b.SKU, Store: j.Stock.Store, Quantity: b.initial, Initial: b.initial, Epoch: b.epoch}
 	j.Verdict = loadtest.Judge(loadtest.Evidence{
-		Records:  records,
-		Accounts: []loadtest.Account{{Store: b.Store(), Before: before, After: &j.Stock, Orders: j.Orders, Complete: true}},
-		Promise:  loadtest.Promise{Exclusive: b.Promise.Exclusive, Scope: b.Promise.Scope, Fenced: b.Promise.Fenced},
+		Records: records,
+		Accounts: []loadtest.Account{
+			{Store: b.Store(), Before: before, After: &j.Stock, Orders: j.Orders, Complete: true},
+		},
+		Promise: loadtest.Promise{Exclusive: b.Promise.Exclusive, Scope: b.Promise.Scope, Fenced: b.Promise.Fenced},
 	})
 	for _, reason := range j.Reasons {
 		if reason.About == loadtest.AboutReplies {
@@ -73,15 +75,46 @@ func (b *Testbed) Judge() Judgement {
 // writeDown turns a judgement into evidence.
 func (b *Testbed) writeDown(j Judgement) {
 	for _, c := range b.calls {
-		b.prove(Answer, c.record.Problem, say("says.answer", "who", c.Who, "app", c.App.Name, "answer", Told(c.record.Reply)))
+		b.prove(
+			Answer,
+			c.record.Problem,
+			say("says.answer", "who", c.Who, "app", c.App.Name, "answer", Told(c.record.Reply)),
+		)
 	}
-	b.prove(Balance, map[string]int64{"initial": b.initial, "sold": j.Stock.Sold, "left": j.Stock.Quantity},
-		say("says.balance", "initial", b.initial, "sold", j.Stock.Sold, "left", j.Stock.Quantity, "sum", b.sum(j.Stock)))
+	b.prove(
+		Balance,
+		map[string]int64{"initial": b.initial, "sold": j.Stock.Sold, "left": j.Stock.Quantity},
+		say(
+			"says.balance",
+			"initial",
+			b.initial,
+			"sold",
+			j.Stock.Sold,
+			"left",
+			j.Stock.Quantity,
+			"sum",
+			b.sum(j.Stock),
+		),
+	)
 	for _, pair := range j.Certificates {
 		one, other := pair.Orders[0], pair.Orders[1]
-		b.prove(Pair, pair, say("says.same-version",
-			"one", b.who(one.RequestID), "one_app", one.Instance, "other", b.who(other.RequestID), "other_app", other.Instance,
-			"version", pair.Version, "one_left", one.Read, "other_left", other.Read))
+		b.prove(Pair, pair, say(
+			"says.same-version",
+			"one",
+			b.who(one.RequestID),
+			"one_app",
+			one.Instance,
+			"other",
+			b.who(other.RequestID),
+			"other_app",
+			other.Instance,
+			"version",
+			pair.Version,
+			"one_left",
+			one.Read,
+			"other_left",
+			other.Read,
+		))
 	}
 	if b.Promise.Fenced && j.Stock.Fence > 0 {
 		b.prove(Fence, j.Stock.Fence, say("says.largest-fence", "fence", j.Stock.Fence))

@@ -1,4 +1,5 @@
-// Package lab is the fault lab: it forces each way in which a lock for stock fails, on real servers and on the first run, and judges what it saw.
+// Package lab is the fault lab: it forces each way in which a lock for stock fails, on real servers and on the
+// first run, and judges what it saw.
 //
 // A scenario of package lab/scenario says what is set up, what is forced and what must be seen of each strategy; its
 // texts in two languages say why, and what the fix is. Nothing in it depends on luck: an interleaving is forced by the
@@ -53,11 +54,13 @@ type Scenario struct {
 	Cases []Case
 	Quick bool // takes less than 3 s for all cases: part of the subset that every test run makes
 
-	// Predict returns what must be seen of a case of a strategy, from what it promises. It is not called where the case has a Want.
+	// Predict returns what must be seen of a case of a strategy, from what it promises. It is not called where the
+	// case has a Want.
 	Predict func(Case, Promise) Forecast
 	// Run makes the failure happen to one case and returns what was seen. It may stop half-way: see Testbed.
 	Run func(*Testbed) Observation
-	// Together, in place of Run, makes it happen to all cases at once, each with its Testbed, where one fault can serve them all.
+	// Together, in place of Run, makes it happen to all cases at once, each with its Testbed, where one fault can
+	// serve them all.
 	Together func([]*Testbed) []Observation
 
 	// The rest comes from a catalogue of texts: see Describe.
@@ -133,8 +136,8 @@ func Each(beds []*Testbed, f func(*Testbed) Observation) []Observation {
 	return seen
 }
 
-// Describe fills in what a scenario says, from a catalogue: "scenarios.<name>.title" and so on, "variants.<variant>" for
-// each of its cases, and all of "says". The error names each key that is missing.
+// Describe fills in what a scenario says, from a catalogue: "scenarios.<name>.title" and so on,
+// "variants.<variant>" for each of its cases, and all of "says". The error names each key that is missing.
 func (s *Scenario) Describe(texts Texts) error {
 	var wrong []error
 	get := func(key string) Text {

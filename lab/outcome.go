@@ -11,7 +11,8 @@ type Outcome string
 
 // The outcomes.
 const (
-	Safe       Outcome = "safe"       // the fault did no harm: every unit sold was there, nobody was held up for long or turned away
+	// the fault did no harm: every unit sold was there, nobody was held up for long or turned away
+	Safe       Outcome = "safe"
 	Oversells  Outcome = "oversells"  // an update was lost: sold, and not taken off the stock
 	Refuses    Outcome = "refuses"    // the write that would have done harm was refused, and its customer was told
 	Delays     Outcome = "delays"     // others wait, for a time with a known end
@@ -27,7 +28,20 @@ const (
 
 // Outcomes returns all outcomes.
 func Outcomes() []Outcome {
-	return []Outcome{Safe, Oversells, Refuses, Delays, Blocks, Busy, Duplicates, Aborts, HalfDone, Starves, Herds, Repeats}
+	return []Outcome{
+		Safe,
+		Oversells,
+		Refuses,
+		Delays,
+		Blocks,
+		Busy,
+		Duplicates,
+		Aborts,
+		HalfDone,
+		Starves,
+		Herds,
+		Repeats,
+	}
 }
 
 // Word returns the outcome's name: in English the word itself.
@@ -47,7 +61,8 @@ func (o Outcome) say(key string, unknown Text) Text {
 type Forecast struct {
 	Outcome Outcome       `json:"outcome"`
 	Within  time.Duration `json:"within_ns,omitempty"` // of Delays: the known end
-	From    string        `json:"from,omitempty"`      // the words of the promise that it follows from; empty: the promise has no word for it
+	// the words of the promise that it follows from; empty: the promise has no word for it
+	From string `json:"from,omitempty"`
 }
 
 func (f Forecast) String() string {
@@ -57,8 +72,8 @@ func (f Forecast) String() string {
 	return string(f.Outcome)
 }
 
-// slack is how much later than promised the end of a delay may be seen on a computer that does much else at the same time. The locks' own
-// tests measure to the millisecond; here the word counts.
+// slack is how much later than promised the end of a delay may be seen on a computer that does much else at the
+// same time. The locks' own tests measure to the millisecond; here the word counts.
 const slack = 10 * time.Second
 
 // An Observation is what was seen.

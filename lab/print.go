@@ -10,7 +10,13 @@ import (
 // Parts returns the texts of a scenario, each with its heading.
 func (s Scenario) Parts() [4]struct{ Name, Text Text } {
 	return [4]struct{ Name, Text Text }{
-		{say("parts.setup"), s.Setup}, {say("parts.forced"), s.Forced}, {say("parts.why"), s.Why}, {say("parts.fix"), s.Fix},
+		{
+			say("parts.setup"),
+			s.Setup,
+		},
+		{say("parts.forced"), s.Forced},
+		{say("parts.why"), s.Why},
+		{say("parts.fix"), s.Fix},
 	}
 }
 
@@ -36,7 +42,15 @@ func WriteCell(w io.Writer, c Cell, events bool, lang string) {
 		if !e.Until.IsZero() {
 			until = fmt.Sprintf(" to %+.0f", ms(e.Until.Sub(c.StartedAt)))
 		}
-		fmt.Fprintf(w, "        %+6.0f%s ms  %-10s %-9s %s\n", ms(e.At.Sub(c.StartedAt)), until, e.Lane, e.Kind, e.Said().In(lang))
+		fmt.Fprintf(
+			w,
+			"        %+6.0f%s ms  %-10s %-9s %s\n",
+			ms(e.At.Sub(c.StartedAt)),
+			until,
+			e.Lane,
+			e.Kind,
+			e.Said().In(lang),
+		)
 	}
 }
 
@@ -87,7 +101,14 @@ func WriteSummary(w io.Writer, r Report, lang string) {
 		}
 	}
 	for _, c := range append(wrong, skipped...) {
-		fmt.Fprintf(w, "  %s %s: %s: %s\n", c.mark(), c.Scenario, c.Case().Said().In(lang), firstLine(c.Verdict().In(lang)))
+		fmt.Fprintf(
+			w,
+			"  %s %s: %s: %s\n",
+			c.mark(),
+			c.Scenario,
+			c.Case().Said().In(lang),
+			firstLine(c.Verdict().In(lang)),
+		)
 	}
 }
 

@@ -75,8 +75,14 @@ func (r *runner) scenario(ctx context.Context, s Scenario, repeat int) []Cell {
 		if len(r.Strategies) == 0 || slices.Contains(r.Strategies, c.Subject()) {
 			cases = append(cases, c)
 			cells = append(cells, Cell{
-				Scenario: s.Name, Strategy: c.Strategy, Code: c.Code, Variant: c.Label.EN, Store: c.Store, Repeat: repeat,
-				Predicted: c.Want, label: c.Label,
+				Scenario:  s.Name,
+				Strategy:  c.Strategy,
+				Code:      c.Code,
+				Variant:   c.Label.EN,
+				Store:     c.Store,
+				Repeat:    repeat,
+				Predicted: c.Want,
+				label:     c.Label,
 			})
 		}
 	}
@@ -231,7 +237,10 @@ func (c *Cell) close(b *Testbed, failed string) {
 		c.AsPredicted = false
 	}
 	c.Evidence = append(c.Evidence, b.evidence...)
-	slices.SortStableFunc(b.events, func(x, y Event) int { return cmp.Or(x.At.Compare(y.At), x.Until.Compare(y.Until)) })
+	slices.SortStableFunc(
+		b.events,
+		func(x, y Event) int { return cmp.Or(x.At.Compare(y.At), x.Until.Compare(y.Until)) },
+	)
 	c.Events = append(c.Events, b.events...)
 }
 

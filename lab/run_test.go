@@ -50,14 +50,19 @@ func probe(name string, f func(*Testbed) Observation, cases ...Case) Scenario {
 
 func coded(want Outcome) Case { return Case{Code: "probe", Want: Forecast{Outcome: want}} }
 
-// The engine finds out: a verdict that is not as predicted, a testbed that failed, a panic, a case that nobody knows, a delay that is too long.
+// The engine finds out: a verdict that is not as predicted, a testbed that failed, a panic, a case that nobody
+// knows, a delay that is too long.
 func TestTheEngineFindsOut(t *testing.T) {
 	t.Parallel()
 	attempts := make(map[string]int)
 	safely := func(*Testbed) Observation { return Observation{Outcome: Safe} }
 	scenarios := []Scenario{
 		probe("right", safely, coded(Safe)),
-		probe("wrong", func(b *Testbed) Observation { attempts["wrong"]++; return Observation{Outcome: Oversells} }, coded(Safe)),
+		probe(
+			"wrong",
+			func(b *Testbed) Observation { attempts["wrong"]++; return Observation{Outcome: Oversells} },
+			coded(Safe),
+		),
 		probe("failed-once", func(b *Testbed) Observation {
 			if attempts["failed-once"]++; attempts["failed-once"] == 1 {
 				b.Fatalf("a server was asleep")
@@ -69,20 +74,35 @@ func TestTheEngineFindsOut(t *testing.T) {
 			return Observation{Outcome: Safe}
 		}, coded(Safe)),
 		probe("panics", func(*Testbed) Observation { panic("out of order") }, coded(Safe)),
-		probe("late", func(*Testbed) Observation { return Observation{Delays, time.Hour} }, Case{Code: "probe", Want: Forecast{Outcome: Delays, Within: time.Second}}),
-		probe("in-time", func(*Testbed) Observation { return Observation{Delays, time.Second} }, Case{Code: "probe", Want: Forecast{Outcome: Delays, Within: time.Second}}),
+		probe(
+			"late",
+			func(*Testbed) Observation { return Observation{Delays, time.Hour} },
+			Case{Code: "probe", Want: Forecast{Outcome: Delays, Within: time.Second}},
+		),
+		probe(
+			"in-time",
+			func(*Testbed) Observation { return Observation{Delays, time.Second} },
+			Case{Code: "probe", Want: Forecast{Outcome: Delays, Within: time.Second}},
+		),
 		probe("nobody", safely, Case{Strategy: "prayer", Want: Forecast{Outcome: Safe}}),
-		probe("down", safely, Case{Strategy: "zk-sequential", Want: Forecast{Outcome: Safe}}), // no ZooKeeper was started
+		probe(
+			"down",
+			safely,
+			Case{Strategy: "zk-sequential", Want: Forecast{Outcome: Safe}},
+		), // no ZooKeeper was started
 	}
 	missing := probe("missing", safely, coded(Safe))
 	missing.Needs = []Need{"tape-drive"}
 	report := run(t, Options{Scenarios: append(scenarios, missing)})
 	for _, c := range report.Cells {
 		want := map[string]string{
-			"right": "safe, as predicted (stated)", "wrong": "oversells, BUT PREDICTED: safe (stated)", "failed-once": "safe, as predicted (stated)",
+			"right": "safe, as predicted (stated)", "wrong": "oversells, BUT PREDICTED: safe " +
+				"(stated)", "failed-once": "safe, as predicted (stated)",
 			"failed": "no verdict: try: it broke", "panics": "no verdict: panic: out of order",
-			"late": "delays, 1h0m0s, BUT PREDICTED: delays, up to 1s (stated)", "in-time": "delays, 1s, as predicted (stated)",
-			"nobody": "no verdict: the service has no strategy prayer", "down": "skipped, ", "missing": "skipped, tape-drive: it was not started",
+			"late": "delays, 1h0m0s, BUT PREDICTED: delays, up to 1s " +
+				"(stated)", "in-time": "delays, 1s, as predicted (stated)",
+			"nobody": "no verdict: the service has no " +
+				"strategy prayer", "down": "skipped, ", "missing": "skipped, tape-drive: it was not started",
 		}[c.Scenario]
 		if !strings.HasPrefix(c.Verdict().EN, want) {
 			t.Errorf("%s: %s, want %s", c.Scenario, c.Verdict(), want)
@@ -107,11 +127,19 @@ func TestAReportSurvivesJSON(t *testing.T) {
 	t.Parallel()
 	said := Text{"A asks app-1", "A 请求 app-1"}
 	at := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
-	report := Report{Version: ReportVersion, Cells: []Cell{{
-		Scenario: "probe", Code: "naive", Variant: "spins", Observed: Delays, AfterMS: 1.5,
-		Evidence: []Evidence{{Kind: Waited, Text: said.EN, ZH: said.ZH, Value: 1.5}},
-		Events:   []Event{{At: at, Until: at.Add(time.Second), Lane: "app-1", Kind: Sent, Who: "A", Text: said.EN, ZH: said.ZH}},
-	}}}
+	report := Report{Version: ReportVersion, Cells: []Cell{
+		{
+			Scenario: "probe",
+			Code:     "naive",
+			Variant:  "spins",
+			Observed: Delays,
+			AfterMS:  1.5,
+			Evidence: []Evidence{{Kind: Waited, Text: said.EN, ZH: said.ZH, Value: 1.5}},
+			Events: []Event{
+				{At: at, Until: at.Add(time.Second), Lane: "app-1", Kind: Sent, Who: "A", Text: said.EN, ZH: said.ZH},
+			},
+		},
+	}}
 	text, err := json.Marshal(report)
 	if err != nil {
 		t.Fatal(err)
@@ -122,7 +150,8 @@ func TestAReportSurvivesJSON(t *testing.T) {
 	}
 }
 
-// A case that leaves everything upside down leaves nothing to the next: frozen and dead instances, customers at a pause, traps.
+// A case that leaves everything upside down leaves nothing to the next: frozen and dead instances, customers at a
+// pause, traps.
 func TestTheNextCaseFindsEverythingInOrder(t *testing.T) {
 	t.Parallel()
 	upside := func(b *Testbed) Observation {
@@ -145,7 +174,10 @@ func TestTheNextCaseFindsEverythingInOrder(t *testing.T) {
 		return Observation{Outcome: map[bool]Outcome{true: Oversells, false: Safe}[b.Judge().Lost()]}
 	}
 	none := Case{Strategy: "none", Want: Forecast{Outcome: Safe}}
-	report := run(t, Options{Scenarios: []Scenario{probe("upside", upside, none), probe("calm", calm, none)}, Repeat: 2})
+	report := run(
+		t,
+		Options{Scenarios: []Scenario{probe("upside", upside, none), probe("calm", calm, none)}, Repeat: 2},
+	)
 	for _, c := range report.Cells {
 		if !c.AsPredicted || c.Before != "" {
 			t.Errorf("%s: %s %s", c.Scenario, c.Verdict(), c.Before)
@@ -166,7 +198,8 @@ func TestRunEndsWithItsContext(t *testing.T) {
 		return Observation{}
 	}, coded(Safe))
 	report, err := Run(ctx, Options{Scenarios: []Scenario{stuck, stuck}, Binary: path, Parent: t.TempDir()})
-	if err == nil || !strings.Contains(err.Error(), "Ctrl-C") || len(report.Cells) != 1 || report.Cells[0].Failed == "" {
+	if err == nil || !strings.Contains(err.Error(), "Ctrl-C") || len(report.Cells) != 1 ||
+		report.Cells[0].Failed == "" {
 		t.Errorf("%v, %+v", err, report.Cells)
 	}
 }

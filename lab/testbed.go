@@ -23,8 +23,8 @@ const Patience = 60 * time.Second
 // A Testbed is what a scenario works with: one case, a SKU that nothing else uses, instances, servers, faults, and a
 // notebook.
 //
-// Its methods do not return errors: what goes wrong with the testbed itself stops the scenario, as t.Fatal stops a test,
-// and the cell has no verdict then. So they must be called from the goroutine that runs the scenario.
+// Its methods do not return errors: what goes wrong with the testbed itself stops the scenario, as t.Fatal stops a
+// test, and the cell has no verdict then. So they must be called from the goroutine that runs the scenario.
 type Testbed struct {
 	Ctx      context.Context
 	Case     Case
@@ -83,8 +83,8 @@ func (b *Testbed) Store() string {
 // Calls returns the requests of this case, in the order of Begin.
 func (b *Testbed) Calls() []*Call { return b.calls }
 
-// Apps returns n instances, with env (KEY=value) on top of what all have. Instances of an earlier case with the same env
-// are used again. Within a case, the first ones are the same each time.
+// Apps returns n instances, with env (KEY=value) on top of what all have. Instances of an earlier case with the
+// same env are used again. Within a case, the first ones are the same each time.
 func (b *Testbed) Apps(n int, env ...string) []*App {
 	list, err := b.fleet.apps(b.Ctx, n, env...)
 	b.Must("start instances", err)
@@ -134,7 +134,12 @@ func (b *Testbed) Redis() *redis.Client {
 // RedisAt returns a client of a Redis at host:port, such as a node of Redlock or a proxy. It repeats nothing.
 func (b *Testbed) RedisAt(addr string) *redis.Client {
 	c := redis.NewClient(&redis.Options{
-		Addr: addr, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true, ReadTimeout: Patience, DialTimeout: Patience,
+		Addr:                  addr,
+		MaxRetries:            -1,
+		DialerRetries:         1,
+		ContextTimeoutEnabled: true,
+		ReadTimeout:           Patience,
+		DialTimeout:           Patience,
 	})
 	b.Defer(func() { _ = c.Close() })
 	return c

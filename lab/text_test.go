@@ -24,11 +24,16 @@ func TestReadTextsNamesWhatIsWrong(t *testing.T) {
 	for _, row := range []struct{ name, en, zh, want string }{
 		{"no Chinese", "a: {b: x, c: y}", "a: {b: x}", "text/zh.yaml: there is no a.c"},
 		{"no English", "a: x", "{a: x, b: y}", "text/en.yaml: there is no b"},
-		{"another placeholder", "a: '{who} asks'", "a: '{whom}'", "a has the placeholders [{who}] in English and [{whom}] in Chinese"},
+		{"another placeholder", "a: '{who} asks'", "a: '{whom}'", "a has the placeholders [{who}] in English and " +
+			"[{whom}] in Chinese"},
 		{"no text", "a: 1", "a: x", "text/en.yaml: a must be a text, is 1"},
 		{"no YAML", "a: [", "a: x", "text/en.yaml: "},
 	} {
-		if _, err := ReadTexts(catalogueOf(row.en, row.zh), "text"); err == nil || !strings.Contains(err.Error(), row.want) {
+		if _, err := ReadTexts(
+			catalogueOf(row.en, row.zh),
+			"text",
+		); err == nil ||
+			!strings.Contains(err.Error(), row.want) {
 			t.Errorf("%s: %v, want %q", row.name, err, row.want)
 		}
 	}

@@ -37,14 +37,18 @@ func (b *Testbed) Waiting(from *App) int {
 	return len(state.Waiters)
 }
 
-// Watch draws who holds the case's lock as its server has it, until the case ends. It asks from, an instance that is not
-// to be frozen or killed. Where the strategy does not tell, nothing is drawn. It is for the eye; no verdict depends on it.
+// Watch draws who holds the case's lock as its server has it, until the case ends. It asks from, an instance that
+// is not to be frozen or killed. Where the strategy does not tell, nothing is drawn. It is for the eye; no verdict
+// depends on it.
 func (b *Testbed) Watch(from *App) {
 	b.Go(func(ctx context.Context) {
 		holder, since, last := "", time.Time{}, time.Now()
 		draw := func(until time.Time) {
 			if holder != "" {
-				b.record(Event{At: since, Until: until, Lane: "lock", Kind: Standing, Who: holder}, say("says.server-has", "who", holder))
+				b.record(
+					Event{At: since, Until: until, Lane: "lock", Kind: Standing, Who: holder},
+					say("says.server-has", "who", holder),
+				)
 			}
 		}
 		defer func() { draw(last) }()

@@ -84,7 +84,8 @@ type Service struct {
 func New(c Config) (*Service, error) {
 	for name, strategy := range c.Strategies {
 		for store, config := range c.Stores {
-			if strategy.Fits == nil || config.Store == nil || len(strategy.Stores) > 0 && !slices.Contains(strategy.Stores, store) {
+			if strategy.Fits == nil || config.Store == nil ||
+				len(strategy.Stores) > 0 && !slices.Contains(strategy.Stores, store) {
 				continue
 			}
 			if err := strategy.Fits(config.Store); err != nil {

@@ -23,7 +23,8 @@ func ask[T any](t *testing.T, ctx context.Context, expression string) T {
 	return answer
 }
 
-// What the matrix leads to opens, the language can be changed, nothing is wider than a phone, and dark follows the reader's choice.
+// What the matrix leads to opens, the language can be changed, nothing is wider than a phone, and dark follows the
+// reader's choice.
 func TestPageInABrowser(t *testing.T) {
 	ctx := browsertest.Open(t)
 	last := all()[1]
@@ -33,40 +34,66 @@ func TestPageInABrowser(t *testing.T) {
 	if err := os.WriteFile(path, []byte(page(t, r, "en")), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	dark := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}}
+	dark := emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}},
+	}
 	if _, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, dark); err != nil {
 		t.Fatal(err)
 	}
-	if err := chromedp.Do(ctx, chromedp.EmulateViewport(390, 900), chromedp.Navigate("file://"+path), chromedp.WaitReady(chromedp.CSS("h1"))); err != nil {
+	if err := chromedp.Do(
+		ctx,
+		chromedp.EmulateViewport(390, 900),
+		chromedp.Navigate("file://"+path),
+		chromedp.WaitReady(chromedp.CSS("h1")),
+	); err != nil {
 		t.Fatal(err)
 	}
 	if back := ask[string](t, ctx, `getComputedStyle(document.body).backgroundColor`); back != "rgb(18, 22, 27)" {
 		t.Errorf("dark: the background is %s", back)
 	}
-	shown := fmt.Sprintf(`(() => { const cell = [...document.querySelectorAll("a.w")].find(a => a.hash.startsWith("#%s."));
-		cell.click(); return document.getElementById(cell.hash.slice(1)).querySelectorAll(".m-offence").length })()`, last.Name)
+	shown := fmt.Sprintf(
+		`(() => { const cell = [...document.querySelectorAll("a.w")].find(a => a.hash.startsWith("#%s."));
+		cell.click(); return document.getElementById(cell.hash.slice(1)).querySelectorAll(".m-offence").length })()`,
+		last.Name,
+	)
 	if drawn := ask[int](t, ctx, shown); drawn != 3 {
 		t.Errorf("%d offences behind the link, want two writes and the legend", drawn)
 	}
-	if open := ask[bool](t, ctx, `document.querySelector(location.hash.replace(/\./g, "\\.")).closest("details").open`); !open {
+	if open := ask[bool](
+		t,
+		ctx,
+		`document.querySelector(location.hash.replace(/\./g, "\\.")).closest("details").open`,
+	); !open {
 		t.Error("the evidence behind the link did not open")
 	}
 	visible := `[...document.querySelectorAll("h1 span")].filter(s => s.getBoundingClientRect().width > 0).map(s => s.lang).join()`
 	if lang := ask[string](t, ctx, visible); lang != "en" {
 		t.Errorf("shown in %q", lang)
 	}
-	if lang := ask[string](t, ctx, `(() => { document.getElementById("zh").click(); return `+visible+` })()`); lang != "zh" {
+	if lang := ask[string](
+		t,
+		ctx,
+		`(() => { document.getElementById("zh").click(); return `+visible+` })()`,
+	); lang != "zh" {
 		t.Errorf("after the switch it is shown in %q", lang)
 	}
 	for _, width := range []int64{390, 1280} {
 		if err := chromedp.Do(ctx, chromedp.EmulateViewport(width, 900)); err != nil {
 			t.Fatal(err)
 		}
-		wide := ask[int](t, ctx, `(() => { document.querySelectorAll("details").forEach(d => d.open = true); return document.documentElement.scrollWidth })()`)
+		wide := ask[int](
+			t,
+			ctx,
+			`(() => { document.querySelectorAll("details").forEach(d => d.open = true); return document.documentElement.scrollWidth })()`,
+		)
 		if int64(wide) > width {
 			t.Errorf("%d pixels wide on a screen of %d", wide, width)
 		}
-		narrow := ask[int](t, ctx, `[...document.querySelectorAll("svg.story")].filter(s => s.getBoundingClientRect().width < 240).length`)
+		narrow := ask[int](
+			t,
+			ctx,
+			`[...document.querySelectorAll("svg.story")].filter(s => s.getBoundingClientRect().width < 240).length`,
+		)
 		if narrow > 0 {
 			t.Errorf("%d pictures are too narrow to read on a screen of %d", narrow, width)
 		}

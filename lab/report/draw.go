@@ -21,8 +21,8 @@ const (
 	dense      = 70 // markers of a picture, from which on they have no numbers
 )
 
-// timeline draws a cell as two pictures: the names of the lanes, and what happened. Places in time are percentages, so that the browser stretches
-// them; below least pixels it is scrolled.
+// timeline draws a cell as two pictures: the names of the lanes, and what happened. Places in time are percentages,
+// so that the browser stretches them; below least pixels it is scrolled.
 func timeline(c lab.Cell) (names, picture string, least int) {
 	s := newStory(c)
 	bottom := s.y(len(s.lanes))
@@ -34,18 +34,45 @@ func timeline(c lab.Cell) (names, picture string, least int) {
 	if len(s.cell.Events) > dense {
 		class += " dense"
 	}
-	fmt.Fprintf(&b, `<svg class="%s" width="100%%" height="%d" role="img" aria-label="%s">`, class, height, html.EscapeString(s.caption()))
+	fmt.Fprintf(
+		&b,
+		`<svg class="%s" width="100%%" height="%d" role="img" aria-label="%s">`,
+		class,
+		height,
+		html.EscapeString(s.caption()),
+	)
 	for i, l := range s.lanes {
 		y := s.y(i)
 		if i == 0 || s.lanes[i-1].name != l.name {
 			fmt.Fprintf(&b, `<line class="rule" x1="0" x2="100%%" y1="%d" y2="%d"/>`, y, y)
-			fmt.Fprintf(&n, `<line class="rule" x1="0" x2="100%%" y1="%d" y2="%d"/><text class="group" x="0" y="%d">%s</text>`, y, y, y+14, html.EscapeString(l.name))
+			fmt.Fprintf(
+				&n,
+				`<line class="rule" x1="0" x2="100%%" y1="%d" y2="%d"/><text class="group" x="0" y="%d">%s</text>`,
+				y,
+				y,
+				y+14,
+				html.EscapeString(l.name),
+			)
 		}
-		fmt.Fprintf(&n, `<text class="lane" x="78" y="%d">%s</text>`, y+max(s.y(i+1)-y-7, 24), html.EscapeString(short(l.who)))
+		fmt.Fprintf(
+			&n,
+			`<text class="lane" x="78" y="%d">%s</text>`,
+			y+max(s.y(i+1)-y-7, 24),
+			html.EscapeString(short(l.who)),
+		)
 	}
 	n.WriteString("</svg>")
 	for _, t := range s.scale.ticks(float64(least)) {
-		fmt.Fprintf(&b, `<line class="tick" x1="%[1]g%%" x2="%[1]g%%" y1="%[2]d" y2="%[3]d"/><text class="ms%[6]s" x="%[1]g%%" y="%[4]d">%[5]s</text>`, t.x, top, bottom, bottom+15, t.text, side(t.x))
+		fmt.Fprintf(
+			&b,
+			`<line class="tick" x1="%[1]g%%" x2="%[1]g%%" y1="%[2]d" y2="%[3]d"/><text class="ms%[6]s" x="%[1]g%%" y="%[4]d">%[5]s</text>`,
+			t.x,
+			top,
+			bottom,
+			bottom+15,
+			t.text,
+			side(t.x),
+		)
 	}
 	s.draw(&b, bottom)
 	b.WriteString("</svg>")
@@ -85,7 +112,15 @@ func (s *story) draw(b *strings.Builder, bottom int) {
 	for _, e := range s.meetings() {
 		y := s.y(s.row(e)) + barAt
 		from, to := s.scale.x(e.At), s.scale.x(e.Until)
-		fmt.Fprintf(b, `<rect class="overlap" x="%g%%" width="%.2f%%" y="%d" height="%d"><title>%s</title></rect>`, from, to-from, y+1, barHeight-2, lines(e.Said()))
+		fmt.Fprintf(
+			b,
+			`<rect class="overlap" x="%g%%" width="%.2f%%" y="%d" height="%d"><title>%s</title></rect>`,
+			from,
+			to-from,
+			y+1,
+			barHeight-2,
+			lines(e.Said()),
+		)
 	}
 	s.between(b)
 	taken := make(map[[2]int]int) // lane and place
@@ -107,17 +142,45 @@ func (s *story) fault(b *strings.Builder, n int, e lab.Event, bottom int) {
 	y := s.y(i)
 	fmt.Fprintf(b, `<g data-n="%d"><title>%s</title>`, n+1, s.title(n, e))
 	if to := s.scale.x(e.Until); !e.Until.IsZero() && to > from && !s.within(e) {
-		fmt.Fprintf(b, `<rect class="fault" x="%g%%" width="%.2f%%" y="%d" height="%d"/><rect class="faulty" x="%g%%" width="%.2f%%" y="%d" height="%d"/>`,
-			from, to-from, top, bottom-top, from, to-from, y, s.y(i+1)-y)
-		fmt.Fprintf(b, `<svg x="%g%%" width="%.2f%%" y="0" height="%d"><text class="faultname" x="1" y="14">%d %s</text></svg>`, from, to-from, top, n+1, spoken("tspan", e.Said()))
+		fmt.Fprintf(
+			b,
+			`<rect class="fault" x="%g%%" width="%.2f%%" y="%d" height="%d"/><rect class="faulty" x="%g%%" width="%.2f%%" y="%d" height="%d"/>`,
+			from,
+			to-from,
+			top,
+			bottom-top,
+			from,
+			to-from,
+			y,
+			s.y(i+1)-y,
+		)
+		fmt.Fprintf(
+			b,
+			`<svg x="%g%%" width="%.2f%%" y="0" height="%d"><text class="faultname" x="1" y="14">%d %s</text></svg>`,
+			from,
+			to-from,
+			top,
+			n+1,
+			spoken("tspan", e.Said()),
+		)
 	} else {
-		fmt.Fprintf(b, `<line class="faultline" x1="%g%%" x2="%g%%" y1="%d" y2="%d"/><svg class="over" x="%g%%" y="%d"><path class="m-fault" d="M0,-7L7,6L-7,6Z"/><text class="n" y="-9">%d</text></svg>`,
-			from, from, top, bottom, from, y+markAt, n+1)
+		fmt.Fprintf(
+			b,
+			`<line class="faultline" x1="%g%%" x2="%g%%" y1="%d" y2="%d"/><svg class="over" x="%g%%" y="%d"><path class="m-fault" d="M0,-7L7,6L-7,6Z"/><text class="n" y="-9">%d</text></svg>`,
+			from,
+			from,
+			top,
+			bottom,
+			from,
+			y+markAt,
+			n+1,
+		)
 	}
 	b.WriteString("</g>")
 }
 
-// within reports whether a longer fault of the same lane covers e: the moment of a kill is part of the time of being dead.
+// within reports whether a longer fault of the same lane covers e: the moment of a kill is part of the time of
+// being dead.
 func (s *story) within(e lab.Event) bool {
 	return slices.ContainsFunc(s.cell.Events, func(f lab.Event) bool {
 		return f.Kind == lab.Fault && f.Lane == e.Lane && !f.At.After(e.At) && f.Until.After(e.Until)
@@ -140,8 +203,17 @@ func (s *story) bar(b *strings.Builder, n int, e lab.Event) {
 	case lab.Lease:
 		text = phrases.Say("timeline.holds", "who", e.Who)
 	}
-	fmt.Fprintf(b, `<svg data-n="%d" x="%g%%" width="%.2f%%" y="%d" height="%d"><title>%s</title><rect class="%s" width="100%%" height="100%%"/>`,
-		n+1, from, max(to-from, 0.3), y, barHeight, s.title(n, e), e.Kind)
+	fmt.Fprintf(
+		b,
+		`<svg data-n="%d" x="%g%%" width="%.2f%%" y="%d" height="%d"><title>%s</title><rect class="%s" width="100%%" height="100%%"/>`,
+		n+1,
+		from,
+		max(to-from, 0.3),
+		y,
+		barHeight,
+		s.title(n, e),
+		e.Kind,
+	)
 	fmt.Fprintf(b, `<text class="in in-%s" x="4" y="9.5">%d %s</text></svg>`, e.Kind, n+1, spoken("tspan", text))
 }
 
@@ -151,8 +223,17 @@ func (s *story) mark(b *strings.Builder, n int, e lab.Event, nth int) {
 	if s.offends(e) {
 		kind = "offence"
 	}
-	fmt.Fprintf(b, `<svg class="over" data-n="%d" x="%g%%" y="%d"><g transform="translate(%d)"><title>%s</title>%s<text class="n" y="-7">%d</text></g></svg>`,
-		n+1, s.scale.x(e.At), s.y(s.row(e))+markAt, nth*13, s.title(n, e), glyph(kind), n+1)
+	fmt.Fprintf(
+		b,
+		`<svg class="over" data-n="%d" x="%g%%" y="%d"><g transform="translate(%d)"><title>%s</title>%s<text class="n" y="-7">%d</text></g></svg>`,
+		n+1,
+		s.scale.x(e.At),
+		s.y(s.row(e))+markAt,
+		nth*13,
+		s.title(n, e),
+		glyph(kind),
+		n+1,
+	)
 }
 
 // word writes what happened beside its marker, as far as there is room before the next in its lane.
@@ -164,8 +245,14 @@ func (s *story) word(b *strings.Builder, e lab.Event) {
 		}
 	}
 	if to-from > 1.5 && len(s.cell.Events) <= dense {
-		fmt.Fprintf(b, `<svg x="%g%%" width="%.2f%%" y="%d" height="14"><text class="word" x="7" y="10">%s</text></svg>`,
-			from, to-from-0.8, s.y(s.row(e))+markAt-7, spoken("tspan", e.Said()))
+		fmt.Fprintf(
+			b,
+			`<svg x="%g%%" width="%.2f%%" y="%d" height="14"><text class="word" x="7" y="10">%s</text></svg>`,
+			from,
+			to-from-0.8,
+			s.y(s.row(e))+markAt-7,
+			spoken("tspan", e.Said()),
+		)
 	}
 }
 
@@ -212,7 +299,13 @@ func lines(t lab.Text) string {
 
 // title is what is shown when something is pointed at.
 func (s *story) title(n int, e lab.Event) string {
-	text := fmt.Sprintf("%d. %s\n%s, %s", n+1, lines(e.Said()), html.EscapeString(e.Lane), since(e.At.Sub(s.scale.moments[0])))
+	text := fmt.Sprintf(
+		"%d. %s\n%s, %s",
+		n+1,
+		lines(e.Said()),
+		html.EscapeString(e.Lane),
+		since(e.At.Sub(s.scale.moments[0])),
+	)
 	if !e.Until.IsZero() {
 		text += " + " + since(e.Until.Sub(e.At))
 	}

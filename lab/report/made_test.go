@@ -20,7 +20,8 @@ func all() []lab.Scenario {
 // matrix is a run beside the catalogue.
 func matrix(r lab.Report) report.Matrix { return report.Matrix{Scenarios: all(), Run: r} }
 
-// whole is a run of the catalogue as it would be if all were as predicted, with a timeline that has every kind of event.
+// whole is a run of the catalogue as it would be if all were as predicted, with a timeline that has every kind of
+// event.
 func whole() lab.Report {
 	r := lab.Report{Version: lab.ReportVersion, StartedAt: began, TookMS: 1000}
 	for _, s := range all() {
@@ -43,8 +44,16 @@ func cell(s lab.Scenario, c lab.Case) lab.Cell {
 		store = "redis" // its default
 	}
 	return lab.Cell{
-		Scenario: s.Name, Strategy: c.Strategy, Code: c.Code, Variant: c.Label.EN, Store: store, Repeat: 1, Predicted: want, Observed: want.Outcome,
-		AsPredicted: true, StartedAt: began,
+		Scenario:    s.Name,
+		Strategy:    c.Strategy,
+		Code:        c.Code,
+		Variant:     c.Label.EN,
+		Store:       store,
+		Repeat:      1,
+		Predicted:   want,
+		Observed:    want.Outcome,
+		AsPredicted: true,
+		StartedAt:   began,
 		Evidence: []lab.Evidence{
 			{Kind: lab.Answer, Text: "A (app-7): sold, read 1, left 0, fence 900"},
 			{Kind: lab.Answer, Text: "B (app-9): sold, read 1, left 0, fence 300"},
@@ -65,9 +74,30 @@ func events() []lab.Event {
 		{At: at(1), Lane: "app-7", Kind: lab.Sent, Who: "A", Text: "A asks app-7"},
 		{At: at(2), Until: at(3000), Lane: "app-7", Kind: lab.Lease, Who: "A", Text: "A held the lock, as it believed"},
 		{At: at(3), Until: at(2900), Lane: "app-7", Kind: lab.Paused, Who: "A", Text: "A stood at before_write"},
-		{At: at(4), Until: at(1000), Lane: "lock", Kind: lab.Standing, Who: "A on app-7", Text: "the server has it held by A on app-7"},
-		{At: at(5), Until: at(2800), Lane: "app-7", Kind: lab.Fault, Text: "app-7 was frozen <SIGSTOP>", ZH: "app-7 被冻结"},
-		{At: at(1000), Until: at(2000), Lane: "app-9", Kind: lab.Lease, Who: "B", Text: "B held the lock, as it believed"},
+		{
+			At:    at(4),
+			Until: at(1000),
+			Lane:  "lock",
+			Kind:  lab.Standing,
+			Who:   "A on app-7",
+			Text:  "the server has it held by A on app-7",
+		},
+		{
+			At:    at(5),
+			Until: at(2800),
+			Lane:  "app-7",
+			Kind:  lab.Fault,
+			Text:  "app-7 was frozen <SIGSTOP>",
+			ZH:    "app-7 被冻结",
+		},
+		{
+			At:    at(1000),
+			Until: at(2000),
+			Lane:  "app-9",
+			Kind:  lab.Lease,
+			Who:   "B",
+			Text:  "B held the lock, as it believed",
+		},
 		{At: at(2000), Lane: "app-9", Kind: lab.Write, Who: "B", Text: "B read 1 and wrote 0"},
 		{At: at(2001), Lane: "app-9", Kind: lab.Answered, Who: "B", Text: "B: sold"},
 		{At: at(2002), Lane: "app-9", Kind: lab.Refused, Who: "C", Text: "C was refused: stale_fence"},

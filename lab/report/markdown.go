@@ -30,8 +30,11 @@ func (m Matrix) WriteMarkdown(w io.Writer) error {
 		fmt.Fprintf(b, "\n## %s. %s / %s\n\n", t.Group, t.Group.Name().EN, t.Group.Name().ZH)
 		t.markdown(b)
 	}
-	b.WriteString("\n## Evidence / 证据\n\nTimes are rounded, fences numbered by size and instances by appearance; the page of HTML has them as they were.\n\n" +
-		"时间已取整，栅栏令牌按大小、实例按出现顺序编号；HTML 页面里是原样。\n")
+	b.WriteString(
+		"\n## Evidence / 证据\n\nTimes are rounded, fences numbered by size and instances by appearance; the page of " +
+			"HTML has them as they were.\n\n" +
+			"时间已取整，栅栏令牌按大小、实例按出现顺序编号；HTML 页面里是原样。\n",
+	)
 	for _, t := range list {
 		for _, row := range t.Rows {
 			if row.First {
@@ -47,7 +50,12 @@ func (t *table) markdown(b *bufio.Writer) {
 	if t.HasCode {
 		columns = append([]string{"the lab's own code / 实验代码"}, columns...)
 	}
-	fmt.Fprintf(b, "| failure / 故障 | variant / 变体 | %s |\n|---|---|%s\n", strings.Join(columns, " | "), strings.Repeat("---|", len(columns)))
+	fmt.Fprintf(
+		b,
+		"| failure / 故障 | variant / 变体 | %s |\n|---|---|%s\n",
+		strings.Join(columns, " | "),
+		strings.Repeat("---|", len(columns)),
+	)
 	for _, row := range t.Rows {
 		title := ""
 		if row.First {
@@ -85,7 +93,14 @@ func bold(o lab.Outcome, text string) string {
 
 // prove writes what a scenario is and what was seen of each case.
 func (m Matrix) prove(b *bufio.Writer, s lab.Scenario) {
-	fmt.Fprintf(b, "\n<a id=%q></a>\n\n### %s / %s\n\n`bin/stock lab run %s`\n\n", s.Name, s.Title.EN, s.Title.ZH, s.Name)
+	fmt.Fprintf(
+		b,
+		"\n<a id=%q></a>\n\n### %s / %s\n\n`bin/stock lab run %s`\n\n",
+		s.Name,
+		s.Title.EN,
+		s.Title.ZH,
+		s.Name,
+	)
 	for _, part := range s.Parts() {
 		fmt.Fprintf(b, "- %s: %s\n", part.Name.EN, part.Text.EN)
 	}
@@ -99,7 +114,14 @@ func (m Matrix) prove(b *bufio.Writer, s lab.Scenario) {
 		if e.Cell.Predicted.From != "" {
 			from = "from its promise, " + e.Cell.Predicted.From
 		}
-		fmt.Fprintf(b, "- <a id=%q></a>%s: %s, as predicted (%s)\n", e.Anchor, e.Case, bold(e.Cell.Observed, e.Word().EN), from)
+		fmt.Fprintf(
+			b,
+			"- <a id=%q></a>%s: %s, as predicted (%s)\n",
+			e.Anchor,
+			e.Case,
+			bold(e.Cell.Observed, e.Word().EN),
+			from,
+		)
 		for _, line := range Generic(facts(e.Cell)) {
 			fmt.Fprintf(b, "  - %s\n", plain.Replace(line))
 		}
@@ -146,8 +168,8 @@ var (
 	orders    = regexp.MustCompile(`\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}\b|\b[0-9a-f]{16,}\b`)
 )
 
-// Generic takes out of evidence what differs from run to run and proves nothing, so that a file that is kept changes only with what was found:
-// fences are numbered by size, instances by appearance, and times are rounded.
+// Generic takes out of evidence what differs from run to run and proves nothing, so that a file that is kept
+// changes only with what was found: fences are numbered by size, instances by appearance, and times are rounded.
 func Generic(lines []string) []string {
 	var seen []int64
 	var names []string
@@ -171,7 +193,10 @@ func Generic(lines []string) []string {
 			n, _ := strconv.ParseInt(m[2], 10, 64)
 			return fmt.Sprintf("%s no. %d", m[1], slices.Index(seen, n)+1)
 		})
-		line = instances.ReplaceAllStringFunc(line, func(name string) string { return fmt.Sprintf("app-%d", slices.Index(names, name)+1) })
+		line = instances.ReplaceAllStringFunc(
+			line,
+			func(name string) string { return fmt.Sprintf("app-%d", slices.Index(names, name)+1) },
+		)
 		line = skus.ReplaceAllString(line, "SKU")
 		line = addresses.ReplaceAllString(line, "127.0.0.1:PORT")
 		line = sessions.ReplaceAllString(line, "ID")
@@ -181,7 +206,8 @@ func Generic(lines []string) []string {
 	return out
 }
 
-// about rounds a time so far that another run rounds to the same, mostly. Whole seconds are somebody's setting and stay.
+// about rounds a time so far that another run rounds to the same, mostly. Whole seconds are somebody's setting and
+// stay.
 func about(text string) string {
 	d, err := time.ParseDuration(text)
 	switch {

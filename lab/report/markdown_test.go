@@ -18,7 +18,8 @@ func markdown(t *testing.T, r lab.Report) string {
 	return b.String()
 }
 
-// Every case of the catalogue has its word and its evidence, every link leads somewhere, and every row of a table is as wide as its head.
+// Every case of the catalogue has its word and its evidence, every link leads somewhere, and every row of a table
+// is as wide as its head.
 func TestMarkdownHasEveryCase(t *testing.T) {
 	text := markdown(t, whole())
 	links := regexp.MustCompile(`\]\(#([^)]+)\)`).FindAllStringSubmatch(text, -1)

@@ -8,8 +8,8 @@ import (
 	"example.com/stock/lab"
 )
 
-// A table is a chapter of the matrix: a row for each variant of each scenario, a column for each strategy that occurs, and one for code that is no
-// strategy.
+// A table is a chapter of the matrix: a row for each variant of each scenario, a column for each strategy that
+// occurs, and one for code that is no strategy.
 type table struct {
 	Group      lab.Group
 	Strategies []string // the columns
@@ -78,7 +78,10 @@ func (m Matrix) tables(partial bool) []table {
 		if len(scenarios) == 0 {
 			continue
 		}
-		slices.SortStableFunc(t.Strategies, func(a, b string) int { return slices.Index(m.columns(), a) - slices.Index(m.columns(), b) })
+		slices.SortStableFunc(
+			t.Strategies,
+			func(a, b string) int { return slices.Index(m.columns(), a) - slices.Index(m.columns(), b) },
+		)
 		for _, s := range scenarios {
 			t.Rows = append(t.Rows, m.rows(s, t.Strategies)...)
 		}
@@ -112,7 +115,11 @@ func (m Matrix) rows(s lab.Scenario, strategies []string) []row {
 		variant := e.Case.Label
 		if e.Case.Store != "" {
 			variant = lab.Text{
-				EN: strings.TrimPrefix(variant.EN+", on "+e.Case.Store, ", "), ZH: strings.TrimPrefix(variant.ZH+"，"+e.Case.Store, "，"),
+				EN: strings.TrimPrefix(
+					variant.EN+", on "+e.Case.Store,
+					", ",
+				),
+				ZH: strings.TrimPrefix(variant.ZH+"，"+e.Case.Store, "，"),
 			}
 		}
 		i := slices.IndexFunc(list, func(r row) bool { return r.Variant == variant })

@@ -19,8 +19,8 @@ var textFiles embed.FS
 
 var phrases = lab.NewPhrasebook(textFiles, "text")
 
-// WriteHTML writes a page about a run, whole or in part, that needs no network: the matrix, and of every case the evidence and a timeline. lang is
-// the language that it opens in, en or zh; the reader can change it.
+// WriteHTML writes a page about a run, whole or in part, that needs no network: the matrix, and of every case the
+// evidence and a timeline. lang is the language that it opens in, en or zh; the reader can change it.
 func (m Matrix) WriteHTML(w io.Writer, lang string) error {
 	if err := phrases.Check(); err != nil {
 		return err
@@ -39,8 +39,16 @@ func (m Matrix) WriteHTML(w io.Writer, lang string) error {
 		return err
 	}
 	v := view{
-		Style: template.CSS(style), Chinese: lang == "zh", When: m.Run.StartedAt.Format("2006-01-02 15:04 UTC"), Took: m.Run.TookMS / 1000,
-		Wrong: len(m.Run.Wrong()), Skipped: len(m.Run.Skipped()), Cells: len(m.Run.Cells), Outcomes: lab.Outcomes(),
+		Style: template.CSS(
+			style,
+		),
+		Chinese:  lang == "zh",
+		When:     m.Run.StartedAt.Format("2006-01-02 15:04 UTC"),
+		Took:     m.Run.TookMS / 1000,
+		Wrong:    len(m.Run.Wrong()),
+		Skipped:  len(m.Run.Skipped()),
+		Cells:    len(m.Run.Cells),
+		Outcomes: lab.Outcomes(),
 	}
 	v.Right = v.Cells - v.Wrong - v.Skipped
 	v.Tables = m.tables(true)
@@ -131,7 +139,12 @@ func spoken(element string, t lab.Text) string {
 	if t.EN == t.ZH {
 		return html.EscapeString(t.EN)
 	}
-	return fmt.Sprintf(`<%[1]s lang="en">%[2]s</%[1]s><%[1]s lang="zh">%[3]s</%[1]s>`, element, html.EscapeString(t.EN), html.EscapeString(t.ZH))
+	return fmt.Sprintf(
+		`<%[1]s lang="en">%[2]s</%[1]s><%[1]s lang="zh">%[3]s</%[1]s>`,
+		element,
+		html.EscapeString(t.EN),
+		html.EscapeString(t.ZH),
+	)
 }
 
 // A legend explains one kind of mark.

@@ -42,7 +42,10 @@ func TestPageHoldsAllItNeeds(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if outside := regexp.MustCompile(`<script|(src|action|data)="|@import|url\([^#]|href="[^#d]`).FindAllString(p, -1); len(outside) > 0 {
+		if outside := regexp.MustCompile(`<script|(src|action|data)="|@import|url\([^#]|href="[^#d]`).
+			FindAllString(p, -1); len(
+			outside,
+		) > 0 {
 			t.Errorf("%q", outside)
 		}
 		for _, m := range regexp.MustCompile(`(?:href="|url\()#([^")]+)`).FindAllStringSubmatch(p, -1) {
@@ -77,7 +80,8 @@ func TestEveryEventIsDrawn(t *testing.T) {
 	}
 	for part, n := range map[string]int{
 		`class="lease"`: 3, `class="standing"`: 2, `class="overlap"`: 3, `class="fault"`: 2, `class="faultline"`: 1, `class="m-offence"`: 3, `class="m-refused"`: 2,
-		`class="between"`: 1, "SET NX: false (2 times)": 3, "THE SAME VERSION: orders of A (app-7) and B (app-9)": 2, "&lt;SIGSTOP&gt;": 3,
+		`class="between"`: 1, "SET NX: false (2 times)": 3, "THE SAME VERSION: orders of A (app-7) and " +
+			"B (app-9)": 2, "&lt;SIGSTOP&gt;": 3,
 	} { // one of each in the legend
 		if got := strings.Count(p, part); got != n {
 			t.Errorf("%s: %d times, want %d", part, got, n)

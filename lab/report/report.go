@@ -1,6 +1,6 @@
-// Package report shows runs of the fault lab: the matrix as Markdown and as words for a file that is kept, and a page of
-// HTML with the evidence and a timeline of every case. Everything in it is made from a run and the catalogue; nothing is
-// typed.
+// Package report shows runs of the fault lab: the matrix as Markdown and as words for a file that is kept, and a
+// page of HTML with the evidence and a timeline of every case. Everything in it is made from a run and the
+// catalogue; nothing is typed.
 package report
 
 import (
@@ -29,8 +29,8 @@ type Word struct {
 
 func (w Word) key() [2]string { return [2]string{w.Scenario, w.Case} }
 
-// Words are the words of a run, in the order of the catalogue. Of a case that was repeated it is the first that was not as predicted, or else
-// the first. Cells without a verdict have no word.
+// Words are the words of a run, in the order of the catalogue. Of a case that was repeated it is the first that was
+// not as predicted, or else the first. Cells without a verdict have no word.
 func (m Matrix) Words() []Word {
 	var list []Word
 	for _, s := range m.Scenarios {
@@ -56,7 +56,8 @@ func (m Matrix) cellOf(s lab.Scenario, c lab.Case) (cell lab.Cell, found bool) {
 	return cell, found
 }
 
-// caseOf is the case of the catalogue that a cell is about: a cell always names its store, a case only if it is not the strategy's default.
+// caseOf is the case of the catalogue that a cell is about: a cell always names its store, a case only if it is not
+// the strategy's default.
 func caseOf(s lab.Scenario, cell lab.Cell) lab.Case {
 	want := cell.Case()
 	for _, store := range []string{want.Store, ""} {
@@ -108,7 +109,10 @@ func (m Matrix) Stale(kept []Word) []string {
 		for _, c := range s.Cases {
 			known[[2]string{s.Name, c.String()}] = c
 			if !slices.ContainsFunc(kept, func(w Word) bool { return w.key() == [2]string{s.Name, c.String()} }) {
-				wrong = append(wrong, fmt.Sprintf("%s: %s: it has no word in the matrix that is kept: run make lab-matrix", s.Name, c))
+				wrong = append(
+					wrong,
+					fmt.Sprintf("%s: %s: it has no word in the matrix that is kept: run make lab-matrix", s.Name, c),
+				)
 			}
 		}
 	}
@@ -117,13 +121,39 @@ func (m Matrix) Stale(kept []Word) []string {
 		c, ok := known[w.key()]
 		switch {
 		case !ok:
-			wrong = append(wrong, fmt.Sprintf("%s: %s: the matrix that is kept has it, the catalogue has not: run make lab-matrix", w.Scenario, w.Case))
+			wrong = append(
+				wrong,
+				fmt.Sprintf(
+					"%s: %s: the matrix that is kept has it, the catalogue has not: run make lab-matrix",
+					w.Scenario,
+					w.Case,
+				),
+			)
 		case seen[w.key()]:
 			wrong = append(wrong, fmt.Sprintf("%s: %s: twice in the matrix that is kept", w.Scenario, w.Case))
 		case c.Want.Outcome != "" && c.Want.Outcome != w.Predicted:
-			wrong = append(wrong, fmt.Sprintf("%s: %s: the catalogue states %s, the matrix that is kept %s: %s", w.Scenario, w.Case, c.Want.Outcome, w.Predicted, mend))
+			wrong = append(
+				wrong,
+				fmt.Sprintf(
+					"%s: %s: the catalogue states %s, the matrix that is kept %s: %s",
+					w.Scenario,
+					w.Case,
+					c.Want.Outcome,
+					w.Predicted,
+					mend,
+				),
+			)
 		case w.Predicted != w.Observed || !slices.Contains(lab.Outcomes(), w.Observed):
-			wrong = append(wrong, fmt.Sprintf("%s: %s: the matrix that is kept has %q where %q was predicted: a contradiction is no result", w.Scenario, w.Case, w.Observed, w.Predicted))
+			wrong = append(
+				wrong,
+				fmt.Sprintf(
+					"%s: %s: the matrix that is kept has %q where %q was predicted: a contradiction is no result",
+					w.Scenario,
+					w.Case,
+					w.Observed,
+					w.Predicted,
+				),
+			)
 		}
 		seen[w.key()] = true
 	}
@@ -138,11 +168,40 @@ func (m Matrix) Changed(kept []Word) []string {
 		again := fmt.Sprintf("stock lab run %s -v", w.Scenario)
 		switch {
 		case i < 0:
-			wrong = append(wrong, fmt.Sprintf("%s: %s: it has no word in the matrix that is kept: run make lab-matrix", w.Scenario, w.Case))
+			wrong = append(
+				wrong,
+				fmt.Sprintf(
+					"%s: %s: it has no word in the matrix that is kept: run make lab-matrix",
+					w.Scenario,
+					w.Case,
+				),
+			)
 		case kept[i].Observed != w.Observed:
-			wrong = append(wrong, fmt.Sprintf("%s: %s: the run says %s, the matrix that is kept says %s (%s): %s", w.Scenario, w.Case, w.Observed, kept[i].Observed, again, mend))
+			wrong = append(
+				wrong,
+				fmt.Sprintf(
+					"%s: %s: the run says %s, the matrix that is kept says %s (%s): %s",
+					w.Scenario,
+					w.Case,
+					w.Observed,
+					kept[i].Observed,
+					again,
+					mend,
+				),
+			)
 		case kept[i].Predicted != w.Predicted:
-			wrong = append(wrong, fmt.Sprintf("%s: %s: the promise lets expect %s, in the matrix that is kept %s (%s): %s", w.Scenario, w.Case, w.Predicted, kept[i].Predicted, again, mend))
+			wrong = append(
+				wrong,
+				fmt.Sprintf(
+					"%s: %s: the promise lets expect %s, in the matrix that is kept %s (%s): %s",
+					w.Scenario,
+					w.Case,
+					w.Predicted,
+					kept[i].Predicted,
+					again,
+					mend,
+				),
+			)
 		}
 	}
 	for _, c := range m.Run.Cells {

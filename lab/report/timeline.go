@@ -101,7 +101,10 @@ func laneOf(e lab.Event, many map[string]map[string]bool) lane {
 
 // rank puts who acts above, and what is acted on below.
 func rank(name string) int {
-	return slices.Index([]string{"lock", "node", "wire", "redis", "zookeeper", "mysql", "store"}, strings.TrimRight(name, "- 0123456789"))
+	return slices.Index(
+		[]string{"lock", "node", "wire", "redis", "zookeeper", "mysql", "store"},
+		strings.TrimRight(name, "- 0123456789"),
+	)
 }
 
 // row is the lane of an event.
@@ -116,7 +119,10 @@ func (s *story) row(e lab.Event) int {
 
 // has reports whether something of that kind is drawn in a lane.
 func (s *story) has(i int, kinds ...lab.Kind) bool {
-	return slices.ContainsFunc(s.cell.Events, func(e lab.Event) bool { return s.row(e) == i && slices.Contains(kinds, e.Kind) })
+	return slices.ContainsFunc(
+		s.cell.Events,
+		func(e lab.Event) bool { return s.row(e) == i && slices.Contains(kinds, e.Kind) },
+	)
 }
 
 // y is the top of a lane, or what is below the last.
@@ -166,7 +172,8 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// guilty are the customers whose orders read the same version, each with the proof: of a collision certificate of the load test's judge.
+// guilty are the customers whose orders read the same version, each with the proof: of a collision certificate of
+// the load test's judge.
 func guilty(c lab.Cell) map[string]lab.Text {
 	found := make(map[string]lab.Text)
 	for _, e := range c.Evidence {
@@ -192,9 +199,9 @@ func guilty(c lab.Cell) map[string]lab.Text {
 	return found
 }
 
-// A scale puts moments on an axis. What matters in a scenario happens in bursts of milliseconds, seconds apart, so the axis is stretched where much
-// happens: between two moments there is room for a marker at least, and more by the logarithm of the time between. The order is always
-// seen; times are written.
+// A scale puts moments on an axis. What matters in a scenario happens in bursts of milliseconds, seconds apart, so
+// the axis is stretched where much happens: between two moments there is room for a marker at least, and more by
+// the logarithm of the time between. The order is always seen; times are written.
 type scale struct {
 	moments []time.Time // sorted, each once
 	at      []float64   // where they stand, from 0 to 1

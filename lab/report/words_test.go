@@ -54,7 +54,8 @@ func TestWhatChangedIsNamed(t *testing.T) {
 		{"an old case", func(kept *[]report.Word, _ *lab.Report) {
 			*kept = append(*kept, report.Word{Scenario: "no-more", Case: "none", Predicted: lab.Safe, Observed: lab.Safe})
 		}, "no-more: none: the matrix that is kept has it, the catalogue has not"},
-		{"no end", func(_ *[]report.Word, r *lab.Report) { r.Cells[0].Failed = "it broke" }, "no-lock: none on redis: no verdict: it broke"},
+		{"no end", func(_ *[]report.Word, r *lab.Report) { r.Cells[0].Failed = "it broke" }, "no-lock: none on " +
+			"redis: no verdict: it broke"},
 		{"a contradiction is kept", func(kept *[]report.Word, _ *lab.Report) { (*kept)[0].Observed = lab.Herds }, "a contradiction is no result"},
 	} {
 		t.Run(row.name, func(t *testing.T) {

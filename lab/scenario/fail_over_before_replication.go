@@ -80,12 +80,18 @@ func sentinels(benches []*lab.Testbed, env ...string) (*stack.Sentinels, []*lab.
 	return x, apps
 }
 
-// killMaster kills the master while the As hold, and has the Bs ask the new one. What was not replicated is lost with it.
+// killMaster kills the master while the As hold, and has the Bs ask the new one. What was not replicated is lost
+// with it.
 func killMaster(benches []*lab.Testbed, lost bool) []lab.Observation {
 	first := benches[0]
 	env := []string{"STOCK_LOCK_SETNX_LEASE=60s", "STOCK_LOCK_WATCHDOG_LEASE=15s"}
 	if !lost {
-		env = []string{"STOCK_LOCK_SETNX_LEASE=120s", "STOCK_LOCK_WATCHDOG_LEASE=120s", "STOCK_LOCK_REPLICAS=1", "STOCK_LOCK_REPLICA_TIMEOUT=5s"}
+		env = []string{
+			"STOCK_LOCK_SETNX_LEASE=120s",
+			"STOCK_LOCK_WATCHDOG_LEASE=120s",
+			"STOCK_LOCK_REPLICAS=1",
+			"STOCK_LOCK_REPLICA_TIMEOUT=5s",
+		}
 	}
 	x, apps := sentinels(benches, env...)
 	if lost {
@@ -113,7 +119,10 @@ func killMaster(benches []*lab.Testbed, lost bool) []lab.Observation {
 			b.Judge()
 			return lab.Safe.Seen()
 		}
-		b.Require(b.Sell(apps[1], "B", lab.Ask{Wait: lab.For(lab.Patience)}).Outcome == loadtest.Accepted, "B sells under the same lock")
+		b.Require(
+			b.Sell(apps[1], "B", lab.Ask{Wait: lab.For(lab.Patience)}).Outcome == loadtest.Accepted,
+			"B sells under the same lock",
+		)
 		if b.Case.Variant != severed {
 			a.Go()
 		}

@@ -42,7 +42,12 @@ func getLockOnAPool() lab.Scenario {
 				return lab.Safe.Seen()
 			}
 			by := b.Int("mysql", row{other}, "SELECT IS_USED_LOCK(?)", name)
-			state := b.Int("mysql", row{other}, "SELECT COUNT(*) FROM information_schema.processlist WHERE id = ? AND command = 'Sleep'", by)
+			state := b.Int(
+				"mysql",
+				row{other},
+				"SELECT COUNT(*) FROM information_schema.processlist WHERE id = ? AND command = 'Sleep'",
+				by,
+			)
 			b.Evidence(lab.Served, by, "held-by-idle-connection", "connection", by, "asleep", state)
 			return lab.Blocks.Seen()
 		},

@@ -113,14 +113,18 @@ func newQueuers(b *lab.Testbed) []*queuer {
 	return all
 }
 
-// herdOfRequests counts what the service was woken for. All requests of an instance share a session, and a turn here may come before all wait
-// again, so a herd is a little smaller than it could be.
+// herdOfRequests counts what the service was woken for. All requests of an instance share a session, and a turn
+// here may come before all wait again, so a herd is a little smaller than it could be.
 func herdOfRequests(b *lab.Testbed) lab.Observation {
 	apps := b.Apps(2, "STOCK_LOCK_HANDOVER=false")
 	b.Stock(contenders)
 	a := b.BeginPaused(apps[0], "C1", lab.BeforeWrite, lab.Ask{})
 	for i := 1; i < contenders; i++ {
-		b.Begin(apps[i%2], fmt.Sprintf("C%d", i+1), lab.Ask{Wait: lab.For(lab.Patience), Pause: []string{lab.BeforeLock}})
+		b.Begin(
+			apps[i%2],
+			fmt.Sprintf("C%d", i+1),
+			lab.Ask{Wait: lab.For(lab.Patience), Pause: []string{lab.BeforeLock}},
+		)
 	}
 	for _, c := range b.Calls()[1:] {
 		c.Paused(lab.BeforeLock)

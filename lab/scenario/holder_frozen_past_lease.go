@@ -12,13 +12,29 @@ func holderFrozen() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper, lab.NeedMySQL, lab.NeedRedlock},
 		Cases: slices.Concat(
 			lab.Cases(told, "redis-setnx", "redis-watchdog", "zk-sequential", "redlock"),
-			lab.Cases(deaf, "redis-setnx", "redis-setnx-expire", "redis-watchdog", "zk-sequential", "redlock", "mysql-table", "mysql-for-update", "mysql-get-lock"),
-			lab.Cases(blind, "redis-setnx", "redis-watchdog", "zk-sequential", "mysql-table")),
+			lab.Cases(
+				deaf,
+				"redis-setnx",
+				"redis-setnx-expire",
+				"redis-watchdog",
+				"zk-sequential",
+				"redlock",
+				"mysql-table",
+				"mysql-for-update",
+				"mysql-get-lock",
+			),
+			lab.Cases(blind, "redis-setnx", "redis-watchdog", "zk-sequential", "mysql-table"),
+		),
 		Predict: lateWriter,
 		Together: func(benches []*lab.Testbed) []lab.Observation {
 			var apps []*lab.App
 			for _, b := range benches {
-				apps = b.Apps(2, "STOCK_LOCK_SETNX_LEASE=2s", "STOCK_LOCK_WATCHDOG_LEASE=2s", "STOCK_ZOOKEEPER_SESSION_TIMEOUT=4s")
+				apps = b.Apps(
+					2,
+					"STOCK_LOCK_SETNX_LEASE=2s",
+					"STOCK_LOCK_WATCHDOG_LEASE=2s",
+					"STOCK_ZOOKEEPER_SESSION_TIMEOUT=4s",
+				)
 				b.Stock(1)
 				b.Watch(apps[1])
 			}

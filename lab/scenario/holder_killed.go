@@ -7,10 +7,23 @@ import (
 
 func holderKilled() lab.Scenario {
 	return lab.Scenario{
-		Name: "holder-killed", Group: lab.SetNX,
+		Name:  "holder-killed",
+		Group: lab.SetNX,
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper, lab.NeedMySQL, lab.NeedRedlock},
-		Cases: lab.Cases("", "redis-setnx-del", "redis-setnx-watch", "redis-setnx", "redis-watchdog", "redlock", "zk-ephemeral", "zk-sequential",
-			"mysql-table", "mysql-for-update", "mysql-get-lock", "pessimistic"),
+		Cases: lab.Cases(
+			"",
+			"redis-setnx-del",
+			"redis-setnx-watch",
+			"redis-setnx",
+			"redis-watchdog",
+			"redlock",
+			"zk-ephemeral",
+			"zk-sequential",
+			"mysql-table",
+			"mysql-for-update",
+			"mysql-get-lock",
+			"pessimistic",
+		),
 		Predict: freed,
 		Together: func(benches []*lab.Testbed) []lab.Observation {
 			apps := make([][]*lab.App, len(benches))

@@ -32,7 +32,11 @@ func lateWriter(c lab.Case, p lab.Promise) lab.Forecast {
 
 // lateAsk is what A asks for in a variant.
 func lateAsk(variant string) lab.Ask {
-	return lab.Ask{Pause: []string{lab.BeforeWrite}, Heedless: variant == deaf || variant == blind, Unfenced: variant == blind}
+	return lab.Ask{
+		Pause:    []string{lab.BeforeWrite},
+		Heedless: variant == deaf || variant == blind,
+		Unfenced: variant == blind,
+	}
 }
 
 // lateVerdict judges A, whose lease ended, and B, who sold the last unit meanwhile.
@@ -71,7 +75,12 @@ func leaseShorterThanWork() lab.Scenario {
 		Together: func(benches []*lab.Testbed) []lab.Observation {
 			var apps []*lab.App
 			for _, b := range benches {
-				apps = b.Apps(2, "STOCK_LOCK_SETNX_LEASE=1s", "STOCK_LOCK_WATCHDOG_LEASE=4s", "STOCK_ZOOKEEPER_SESSION_TIMEOUT=4s")
+				apps = b.Apps(
+					2,
+					"STOCK_LOCK_SETNX_LEASE=1s",
+					"STOCK_LOCK_WATCHDOG_LEASE=4s",
+					"STOCK_ZOOKEEPER_SESSION_TIMEOUT=4s",
+				)
 				b.Stock(1)
 				b.Watch(apps[1])
 			}

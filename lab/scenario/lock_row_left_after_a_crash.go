@@ -9,9 +9,13 @@ import (
 
 func lockRowLeft() lab.Scenario {
 	return lab.Scenario{
-		Name: "lock-row-left-after-a-crash", Group: lab.MySQL,
-		Needs:   []lab.Need{lab.NeedRedis, lab.NeedMySQL},
-		Cases:   slices.Concat([]lab.Case{{Code: "naive", Variant: "no-time-limit", Want: lab.Forecast{Outcome: lab.Blocks}}}, lab.Cases("", "mysql-table")),
+		Name:  "lock-row-left-after-a-crash",
+		Group: lab.MySQL,
+		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL},
+		Cases: slices.Concat(
+			[]lab.Case{{Code: "naive", Variant: "no-time-limit", Want: lab.Forecast{Outcome: lab.Blocks}}},
+			lab.Cases("", "mysql-table"),
+		),
 		Predict: freed,
 		Run: func(b *lab.Testbed) lab.Observation {
 			if b.Case.Strategy != "" {
@@ -29,7 +33,11 @@ func lockRowLeft() lab.Scenario {
 				return lab.Observation{Outcome: lab.Delays, After: after}
 			}
 			db := b.DB()
-			b.Exec("mysql", db, "CREATE TABLE locks (name VARCHAR(64) PRIMARY KEY, owner VARCHAR(64) NOT NULL) ENGINE=InnoDB")
+			b.Exec(
+				"mysql",
+				db,
+				"CREATE TABLE locks (name VARCHAR(64) PRIMARY KEY, owner VARCHAR(64) NOT NULL) ENGINE=InnoDB",
+			)
 			const insert = "INSERT INTO locks VALUES ('sku', ?)"
 			a, other := newSession(b, db, "A"), newSession(b, db, "B")
 			a.do(insert, "A")

@@ -15,8 +15,15 @@ func lostReplyOnAcquire() lab.Scenario {
 		Name: "lost-reply-on-acquire", Group: lab.SetNX,
 		Needs: []lab.Need{lab.NeedRedis},
 		Cases: slices.Concat(
-			[]lab.Case{{Code: "naive", Variant: "takes-it-for-a-failure", Want: lab.Forecast{Outcome: lab.Delays, Within: 3 * time.Second}}},
-			lab.Stated(lab.Safe, "", "redis-setnx", "redis-watchdog")),
+			[]lab.Case{
+				{
+					Code:    "naive",
+					Variant: "takes-it-for-a-failure",
+					Want:    lab.Forecast{Outcome: lab.Delays, Within: 3 * time.Second},
+				},
+			},
+			lab.Stated(lab.Safe, "", "redis-setnx", "redis-watchdog"),
+		),
 		Run: func(b *lab.Testbed) lab.Observation {
 			p := b.Proxy(lab.NeedRedis)
 			if b.Case.Code == "naive" {
@@ -48,8 +55,15 @@ func lostReplyOnAcquire() lab.Scenario {
 			leases := []string{"STOCK_LOCK_SETNX_LEASE=60s", "STOCK_LOCK_WATCHDOG_LEASE=60s"}
 			first, second := b.Apps(1, append(leases, b.Via(lab.NeedRedis))...)[0], b.Apps(1, leases...)[0]
 			b.Stock(3)
-			b.Sell(first, "warm-up", lab.Ask{}) // or what gets lost is only the answer that Redis does not know the script
-			lost := b.Trap(p, wire.Trap{On: wire.ToServer, Do: wire.CutReply, Match: wire.Contains(lockKey(b.Case.Strategy, b.SKU))})
+			b.Sell(
+				first,
+				"warm-up",
+				lab.Ask{},
+			) // or what gets lost is only the answer that Redis does not know the script
+			lost := b.Trap(
+				p,
+				wire.Trap{On: wire.ToServer, Do: wire.CutReply, Match: wire.Contains(lockKey(b.Case.Strategy, b.SKU))},
+			)
 			a := b.Begin(first, "A", lab.Ask{})
 			b.Sprung(lost, "reply-is-lost")
 			a.Reply()

@@ -13,8 +13,11 @@ func lostReplyOnUnlock() lab.Scenario {
 		Name: "lost-reply-on-unlock", Group: lab.SetNX,
 		Needs: []lab.Need{lab.NeedRedis},
 		Cases: slices.Concat(
-			[]lab.Case{{Code: "naive", Variant: "answers-with-the-unlocks-error", Want: lab.Forecast{Outcome: lab.Duplicates}}},
-			lab.Stated(lab.Safe, "", "redis-setnx", "redis-setnx-watch", "redis-watchdog")),
+			[]lab.Case{
+				{Code: "naive", Variant: "answers-with-the-unlocks-error", Want: lab.Forecast{Outcome: lab.Duplicates}},
+			},
+			lab.Stated(lab.Safe, "", "redis-setnx", "redis-setnx-watch", "redis-watchdog"),
+		),
 		Run: func(b *lab.Testbed) lab.Observation {
 			p := b.Proxy(lab.NeedRedis)
 			if b.Case.Code == "naive" {
@@ -23,9 +26,16 @@ func lostReplyOnUnlock() lab.Scenario {
 			leases := []string{"STOCK_LOCK_SETNX_LEASE=60s", "STOCK_LOCK_WATCHDOG_LEASE=60s"}
 			first, second := b.Apps(1, append(leases, b.Via(lab.NeedRedis))...)[0], b.Apps(1, leases...)[0]
 			b.Stock(3)
-			b.Sell(first, "warm-up", lab.Ask{}) // or what gets lost is only the answer that Redis does not know the script
+			b.Sell(
+				first,
+				"warm-up",
+				lab.Ask{},
+			) // or what gets lost is only the answer that Redis does not know the script
 			a := b.BeginPaused(first, "A", lab.AfterWrite, lab.Ask{})
-			lost := b.Trap(p, wire.Trap{On: wire.ToServer, Do: wire.CutReply, Match: wire.Contains(lockKey(b.Case.Strategy, b.SKU))})
+			lost := b.Trap(
+				p,
+				wire.Trap{On: wire.ToServer, Do: wire.CutReply, Match: wire.Contains(lockKey(b.Case.Strategy, b.SKU))},
+			)
 			a.Go()
 			b.Sprung(lost, "reply-is-lost")
 			sold := a.Reply()
@@ -54,7 +64,10 @@ func unlockNaively(b *lab.Testbed, p *wire.Proxy) lab.Observation {
 		b.Must("RPUSH", c.RPush(b.Ctx, orders, "the order of A").Err())
 		return l.unlock(b.Ctx)
 	}
-	lost := b.Trap(p, wire.Trap{On: wire.ToServer, Do: wire.CutReply, Skip: 1, Match: wire.Contains(b.SKU)}) // the lock passes
+	lost := b.Trap(
+		p,
+		wire.Trap{On: wire.ToServer, Do: wire.CutReply, Skip: 1, Match: wire.Contains(b.SKU)},
+	) // the lock passes
 	err := sell()
 	b.Sprung(lost, "unlock-reply-is-lost")
 	b.Require(err != nil, "the unlock fails")

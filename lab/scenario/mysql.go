@@ -56,8 +56,8 @@ func (s *naiveSale) read(locking string) {
 	s.seen = s.shop.b.Int(s.who, s.tx, "SELECT quantity FROM stock WHERE sku = 'sku' "+locking)
 }
 
-// write takes one off what was seen, if there was one, and records the order. It may wait for a row lock, so it can be told to run beside
-// the scenario: what is wrong is in the channel then.
+// write takes one off what was seen, if there was one, and records the order. It may wait for a row lock, so it can
+// be told to run beside the scenario: what is wrong is in the channel then.
 func (s *naiveSale) write() { s.shop.b.Must(s.who+": write", <-s.writing()) }
 
 func (s *naiveSale) writing() <-chan error {
@@ -87,7 +87,17 @@ func (s *naiveSale) commit() {
 func (s *naiveShop) verdict() lab.Observation {
 	left := s.b.Int("mysql", s.db, "SELECT quantity FROM stock WHERE sku = 'sku'")
 	sold := s.b.Int("mysql", s.db, "SELECT COUNT(*) FROM orders")
-	s.b.Evidence(lab.Balance, map[string]int64{"initial": s.initial, "sold": sold, "left": left}, "balance", "initial", s.initial, "sold", sold, "left", left)
+	s.b.Evidence(
+		lab.Balance,
+		map[string]int64{"initial": s.initial, "sold": sold, "left": left},
+		"balance",
+		"initial",
+		s.initial,
+		"sold",
+		sold,
+		"left",
+		left,
+	)
 	same := s.b.Int("mysql", s.db, "SELECT COUNT(*) FROM orders a JOIN orders b ON a.id < b.id AND a.seen = b.seen")
 	if same > 0 {
 		s.b.Evidence(lab.Pair, same, "saw-the-same", "pairs", same)
@@ -167,16 +177,20 @@ func (s *session) waiting(look *sql.DB) {
 	s.b.Eventually(s.who+" waits for a row", func() bool {
 		time.Sleep(trxIdle)
 		var n int
-		err := look.QueryRowContext(s.b.Ctx,
-			"SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT' AND trx_mysql_thread_id = ?", s.id).Scan(&n)
+		err := look.QueryRowContext(
+			s.b.Ctx,
+			"SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT' AND "+
+				"trx_mysql_thread_id = ?",
+			s.id,
+		).Scan(&n)
 		s.b.Must("innodb_trx", err)
 		return n > 0
 	})
 	s.b.Note("mysql", "waits-for-a-row", "who", s.who)
 }
 
-// trxIdle is how long one must not have asked for information_schema.innodb_trx to be shown it as it is now: the server keeps what it has
-// shown for 100 ms since it was last asked. Who asks more often sees the same for ever.
+// trxIdle is how long one must not have asked for information_schema.innodb_trx to be shown it as it is now: the
+// server keeps what it has shown for 100 ms since it was last asked. Who asks more often sees the same for ever.
 const trxIdle = 200 * time.Millisecond
 
 // transaction asks for a number of the session's open transaction.

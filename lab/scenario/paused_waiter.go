@@ -34,7 +34,8 @@ func pausedWaiter() lab.Scenario {
 			frozen := time.Now()
 			thaw := b.Freeze(apps[0])
 			c.Go().Reply()
-			other := b.Begin(apps[1], "B", lab.Ask{Wait: lab.For(lab.Patience), Pause: []string{lab.BeforeWrite}}).Paused(lab.BeforeWrite)
+			other := b.Begin(apps[1], "B", lab.Ask{Wait: lab.For(lab.Patience), Pause: []string{lab.BeforeWrite}}).
+				Paused(lab.BeforeWrite)
 			took := time.Since(frozen)
 			b.Evidence(lab.Waited, took, "let-in-after-freeze", "after", took)
 			thaw()

@@ -11,8 +11,8 @@ import (
 	"example.com/stock/lab"
 )
 
-// A naiveLock is SET NX PX with a token and a script that compares and deletes: right as it is. What the scenarios do wrong is where they
-// put it. One that has token "" is the same for everybody.
+// A naiveLock is SET NX PX with a token and a script that compares and deletes: right as it is. What the scenarios
+// do wrong is where they put it. One that has token "" is the same for everybody.
 type naiveLock struct {
 	redis      *redis.Client
 	key, token string
@@ -50,7 +50,9 @@ func (l *naiveLock) try(ctx context.Context) (bool, error) {
 
 func (l *naiveLock) unlock(ctx context.Context) error {
 	const compareAndDelete = `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`
-	return l.redis.Eval(ctx, compareAndDelete, []string{l.key}, l.token).Err() // by its text: a server of its own has never seen it
+	return l.redis.Eval(ctx, compareAndDelete, []string{l.key}, l.token).
+		Err()
+	// by its text: a server of its own has never seen it
 }
 
 // bothSell is what two holders of one lock do with the last unit: read, read, write, write.

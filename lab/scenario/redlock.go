@@ -101,7 +101,8 @@ func (n *nodes) proxies() (list []*wire.Proxy, env string) {
 	return list, "STOCK_REDLOCK_ADDRS=" + strings.Join(addrs, ",")
 }
 
-// A naiveRedlock is Redlock as it is often written: it counts the nodes that said yes, and does not look at how long that took.
+// A naiveRedlock is Redlock as it is often written: it counts the nodes that said yes, and does not look at how
+// long that took.
 type naiveRedlock struct {
 	clients    []*redis.Client
 	key, token string

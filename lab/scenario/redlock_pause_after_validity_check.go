@@ -11,7 +11,13 @@ func redlockPauseAfterCheck() lab.Scenario {
 		Together: func(benches []*lab.Testbed) []lab.Observation {
 			var apps []*lab.App
 			for _, b := range benches {
-				apps = b.Apps(1, "STOCK_REDLOCK_LEASE=2s", "STOCK_LOCK_SETNX_LEASE=2s", "STOCK_LOCK_WATCHDOG_LEASE=2s", "STOCK_ZOOKEEPER_SESSION_TIMEOUT=4s")
+				apps = b.Apps(
+					1,
+					"STOCK_REDLOCK_LEASE=2s",
+					"STOCK_LOCK_SETNX_LEASE=2s",
+					"STOCK_LOCK_WATCHDOG_LEASE=2s",
+					"STOCK_ZOOKEEPER_SESSION_TIMEOUT=4s",
+				)
 				apps = append(apps, b.Apps(1)...) // where leases are longer: B is to lose nothing
 				b.Stock(1)
 				b.Watch(apps[1])

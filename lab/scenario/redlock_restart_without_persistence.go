@@ -40,7 +40,15 @@ func redlockRestart() lab.Scenario {
 			if inside {
 				other.Go()
 			} else {
-				b.Evidence(lab.Answer, other.Record().Problem, "was-told", "who", "B", "answer", lab.Told(other.Reply()))
+				b.Evidence(
+					lab.Answer,
+					other.Record().Problem,
+					"was-told",
+					"who",
+					"B",
+					"answer",
+					lab.Told(other.Reply()),
+				)
 			}
 			if b.Judge().Lost() {
 				return lab.Oversells.Seen()

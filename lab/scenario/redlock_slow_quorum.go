@@ -15,9 +15,13 @@ import (
 
 func redlockSlowQuorum() lab.Scenario {
 	return lab.Scenario{
-		Name: "redlock-slow-quorum", Group: lab.Redlock,
+		Name:  "redlock-slow-quorum",
+		Group: lab.Redlock,
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedRedlock},
-		Cases: slices.Concat([]lab.Case{{Code: "naive", Variant: "counts-votes", Want: lab.Forecast{Outcome: lab.Oversells}}}, lab.Stated(lab.Refuses, "", "redlock")),
+		Cases: slices.Concat(
+			[]lab.Case{{Code: "naive", Variant: "counts-votes", Want: lab.Forecast{Outcome: lab.Oversells}}},
+			lab.Stated(lab.Refuses, "", "redlock"),
+		),
 		Run: func(b *lab.Testbed) lab.Observation {
 			nodes := newNodes(b)
 			proxies, env := nodes.proxies()
@@ -39,7 +43,8 @@ func redlockSlowQuorum() lab.Scenario {
 	}
 }
 
-// slow holds the replies of three nodes to the next request for the key. late lets them go when the key is gone from every node.
+// slow holds the replies of three nodes to the next request for the key. late lets them go when the key is gone
+// from every node.
 func (n *nodes) slow(proxies []*wire.Proxy) (late func(*lab.Testbed)) {
 	var held []*wire.Snare
 	for _, p := range proxies[2:] {

@@ -1,6 +1,6 @@
-// Package scenario is the catalogue of the fault lab: a file for each failure, with the code that people write wrong, the
-// code that is right, and a case for each strategy. What a scenario says to its readers stands in text/en.yaml and
-// text/zh.yaml, under the scenario's name.
+// Package scenario is the catalogue of the fault lab: a file for each failure, with the code that people write
+// wrong, the code that is right, and a case for each strategy. What a scenario says to its readers stands in
+// text/en.yaml and text/zh.yaml, under the scenario's name.
 //
 // To add one: a file named like the scenario, a line in All, and its texts in both languages.
 package scenario

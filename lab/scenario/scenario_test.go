@@ -74,7 +74,11 @@ func TestQuick(t *testing.T) {
 		}
 		proof := func(e lab.Evidence) bool { return e.Kind == lab.Pair || e.Kind == lab.Hold }
 		if c.Observed == lab.Oversells && !slices.ContainsFunc(c.Evidence, proof) {
-			t.Errorf("%s: %s: oversold without a pair of orders, or two holders at once, that prove it", c.Scenario, c.Case())
+			t.Errorf(
+				"%s: %s: oversold without a pair of orders, or two holders at once, that prove it",
+				c.Scenario,
+				c.Case(),
+			)
 		}
 	}
 }
@@ -192,8 +196,8 @@ func checkScenario(t *testing.T, s lab.Scenario, strategies map[string]lab.Strat
 
 var placeholder = regexp.MustCompile(`\{[a-z_]+\}`)
 
-// All that a scenario tells its readers stands in the catalogues: every key that the code says is there and is given the
-// values of its placeholders, nothing is there that no scenario says, and no prose is left in the code.
+// All that a scenario tells its readers stands in the catalogues: every key that the code says is there and is
+// given the values of its placeholders, nothing is there that no scenario says, and no prose is left in the code.
 func TestTheCataloguesFitTheCode(t *testing.T) {
 	t.Parallel()
 	texts, err := lab.ReadTexts(textFiles, "text")

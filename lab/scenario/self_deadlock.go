@@ -13,8 +13,30 @@ func selfDeadlock() lab.Scenario {
 		Name: "self-deadlock", Group: lab.Fairness,
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper, lab.NeedMySQL, lab.NeedRedlock},
 		Cases: slices.Concat(
-			lab.Cases("as-its-holder", "local-mutex", "redis-setnx", "redis-watchdog", "redlock", "zk-sequential", "mysql-table", "mysql-for-update", "mysql-get-lock"),
-			lab.Cases("as-a-stranger", "none", "local-mutex", "redis-setnx", "redis-watchdog", "redlock", "zk-sequential", "mysql-table", "mysql-for-update", "mysql-get-lock")),
+			lab.Cases(
+				"as-its-holder",
+				"local-mutex",
+				"redis-setnx",
+				"redis-watchdog",
+				"redlock",
+				"zk-sequential",
+				"mysql-table",
+				"mysql-for-update",
+				"mysql-get-lock",
+			),
+			lab.Cases(
+				"as-a-stranger",
+				"none",
+				"local-mutex",
+				"redis-setnx",
+				"redis-watchdog",
+				"redlock",
+				"zk-sequential",
+				"mysql-table",
+				"mysql-for-update",
+				"mysql-get-lock",
+			),
+		),
 		Predict: func(c lab.Case, p lab.Promise) lab.Forecast {
 			switch {
 			case !p.Exclusive:

@@ -12,9 +12,13 @@ import (
 func starvation() lab.Scenario {
 	const late = 10
 	return lab.Scenario{
-		Name: "starvation-under-spinning", Group: lab.Fairness,
+		Name:  "starvation-under-spinning",
+		Group: lab.Fairness,
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper},
-		Cases: slices.Concat([]lab.Case{{Code: "naive", Variant: "spins", Want: lab.Forecast{Outcome: lab.Starves}}}, lab.Cases("", "redis-watchdog", "zk-sequential")),
+		Cases: slices.Concat(
+			[]lab.Case{{Code: "naive", Variant: "spins", Want: lab.Forecast{Outcome: lab.Starves}}},
+			lab.Cases("", "redis-watchdog", "zk-sequential"),
+		),
 		Predict: func(_ lab.Case, p lab.Promise) lab.Forecast {
 			if p.Fair {
 				return lab.Forecast{Outcome: lab.Safe, From: "fair"}
@@ -59,7 +63,8 @@ func spin(b *lab.Testbed, late int) lab.Observation {
 	return lab.Safe.Seen()
 }
 
-// queue has five wait, an instance each, so that it is the server that puts them in order, each seen waiting before the next one comes.
+// queue has five wait, an instance each, so that it is the server that puts them in order, each seen waiting before
+// the next one comes.
 func queue(b *lab.Testbed) lab.Observation {
 	const waiters = 5
 	apps := b.Apps(waiters + 1)

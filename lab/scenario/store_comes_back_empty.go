@@ -92,7 +92,8 @@ func knowsLoss(b *lab.Testbed, apps []*lab.App) bool {
 	return true
 }
 
-// afterwards has a person set what is really left: nothing. All instances sell again, that is, they say that it is sold out.
+// afterwards has a person set what is really left: nothing. All instances sell again, that is, they say that it is
+// sold out.
 func afterwards(b *lab.Testbed, apps []*lab.App) {
 	b.Stock(0)
 	for _, app := range apps {

@@ -52,7 +52,10 @@ func abbaRows(b *lab.Testbed, sorted bool) lab.Observation {
 		err := other.try(take, 1)
 		first := <-waits
 		aborted := max(errno(err), errno(first))
-		b.Require(aborted == errDeadlock && (err == nil) != (first == nil), "one of the two, and only one, is ended with 1213")
+		b.Require(
+			aborted == errDeadlock && (err == nil) != (first == nil),
+			"one of the two, and only one, is ended with 1213",
+		)
 		b.Evidence(lab.Answer, aborted, "one-was-undone", "error", aborted)
 		for _, s := range []*session{a, other} {
 			s.do("COMMIT") // of the one that was ended: there is nothing to commit

@@ -15,7 +15,11 @@ func hungHolder() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis},
 		Cases: []lab.Case{
 			{Strategy: "redis-watchdog", Variant: "no-budget", Want: lab.Forecast{Outcome: lab.Blocks}},
-			{Strategy: "redis-watchdog", Variant: "a-budget-of-3-s", Want: lab.Forecast{Outcome: lab.Delays, Within: 3*time.Second + lease}},
+			{
+				Strategy: "redis-watchdog",
+				Variant:  "a-budget-of-3-s",
+				Want:     lab.Forecast{Outcome: lab.Delays, Within: 3*time.Second + lease},
+			},
 		},
 		Run: func(b *lab.Testbed) lab.Observation {
 			env := []string{fmt.Sprintf("STOCK_LOCK_WATCHDOG_LEASE=%v", lease)}

@@ -10,15 +10,22 @@ import (
 
 func zkOrphan() lab.Scenario {
 	return lab.Scenario{
-		Name: "zk-orphan-after-a-lost-reply", Group: lab.ZooKeeper,
+		Name:  "zk-orphan-after-a-lost-reply",
+		Group: lab.ZooKeeper,
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper},
-		Cases: slices.Concat([]lab.Case{{Code: "naive", Variant: "tries-again", Want: lab.Forecast{Outcome: lab.Blocks}}}, lab.Stated(lab.Safe, "", "zk-sequential")),
+		Cases: slices.Concat(
+			[]lab.Case{{Code: "naive", Variant: "tries-again", Want: lab.Forecast{Outcome: lab.Blocks}}},
+			lab.Stated(lab.Safe, "", "zk-sequential"),
+		),
 		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {
 			p := b.Proxy(lab.NeedZooKeeper)
 			if b.Case.Code == "naive" {
 				q := newQueuer(b, "A", p.Addr())
-				lost := b.Trap(p, wire.Trap{On: wire.ToServer, Do: wire.CutReply, Match: wire.Contains(q.dir + "/lock-")})
+				lost := b.Trap(
+					p,
+					wire.Trap{On: wire.ToServer, Do: wire.CutReply, Match: wire.Contains(q.dir + "/lock-")},
+				)
 				_, err := q.enter()
 				b.Sprung(lost, "create-reply-is-lost")
 				b.Require(err != nil, "A is told that the connection is lost")
@@ -29,7 +36,19 @@ func zkOrphan() lab.Scenario {
 				})
 				line := q.line()
 				first, own := q.owner(line[0])
-				b.Evidence(lab.Served, line, "waits-for-its-own-node", "queue", line, "node", line[0], "who", first, "own", own)
+				b.Evidence(
+					lab.Served,
+					line,
+					"waits-for-its-own-node",
+					"queue",
+					line,
+					"node",
+					line[0],
+					"who",
+					first,
+					"own",
+					own,
+				)
 				if line[0] != node && own {
 					return lab.Blocks.Seen()
 				}

@@ -10,9 +10,14 @@ import (
 
 func zkSessionExpiry() lab.Scenario {
 	return lab.Scenario{
-		Name: "zk-session-expiry", Group: lab.ZooKeeper,
-		Needs:   []lab.Need{lab.NeedRedis, lab.NeedZooKeeper},
-		Cases:   slices.Concat(lab.Cases(told, "zk-sequential", "zk-ephemeral"), lab.Cases(deaf, "zk-sequential", "zk-ephemeral"), lab.Cases(blind, "zk-sequential", "zk-ephemeral")),
+		Name:  "zk-session-expiry",
+		Group: lab.ZooKeeper,
+		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper},
+		Cases: slices.Concat(
+			lab.Cases(told, "zk-sequential", "zk-ephemeral"),
+			lab.Cases(deaf, "zk-sequential", "zk-ephemeral"),
+			lab.Cases(blind, "zk-sequential", "zk-ephemeral"),
+		),
 		Predict: lateWriter,
 		Together: func(benches []*lab.Testbed) []lab.Observation {
 			const session = "STOCK_ZOOKEEPER_SESSION_TIMEOUT=4s"

@@ -10,9 +10,13 @@ import (
 
 func zkTimedOutWaiter() lab.Scenario {
 	return lab.Scenario{
-		Name: "zk-waiter-leaves-its-node", Group: lab.ZooKeeper,
+		Name:  "zk-waiter-leaves-its-node",
+		Group: lab.ZooKeeper,
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper},
-		Cases: slices.Concat([]lab.Case{{Code: "naive", Variant: "does-not-delete", Want: lab.Forecast{Outcome: lab.Blocks}}}, lab.Stated(lab.Safe, "", "zk-sequential", "zk-ephemeral")),
+		Cases: slices.Concat(
+			[]lab.Case{{Code: "naive", Variant: "does-not-delete", Want: lab.Forecast{Outcome: lab.Blocks}}},
+			lab.Stated(lab.Safe, "", "zk-sequential", "zk-ephemeral"),
+		),
 		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {
 			if b.Case.Code == "naive" {
@@ -40,7 +44,10 @@ func zkTimedOutWaiter() lab.Scenario {
 			gone := b.Begin(apps[1], "B", lab.Ask{Wait: lab.For(500 * time.Millisecond)})
 			b.Require(gone.Reply().Outcome == loadtest.Busy, "B gives up")
 			a.Go().Reply()
-			b.Require(b.Sell(apps[2], "C", lab.Ask{Wait: lab.For(lab.Patience)}).Outcome == loadtest.Accepted, "C is served")
+			b.Require(
+				b.Sell(apps[2], "C", lab.Ask{Wait: lab.For(lab.Patience)}).Outcome == loadtest.Accepted,
+				"C is served",
+			)
 			b.Judge()
 			return lab.Safe.Seen()
 		},

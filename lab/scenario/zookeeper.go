@@ -12,8 +12,8 @@ import (
 	"example.com/stock/lab"
 )
 
-// A queuer is the queue of ephemeral sequential nodes as it is often written: whoever has the first node has the lock. It creates a plain
-// node, and deletes only what it knows of.
+// A queuer is the queue of ephemeral sequential nodes as it is often written: whoever has the first node has the
+// lock. It creates a plain node, and deletes only what it knows of.
 type queuer struct {
 	b    *lab.Testbed
 	who  string

@@ -31,8 +31,9 @@ func instanceNames(n int) []string {
 	return names
 }
 
-// env makes leases short, so that faults outlast them, and the work longer than the leases: a holder that was paused past its lease would
-// otherwise find its time in the critical section over, and the fence would have nothing to refuse.
+// env makes leases short, so that faults outlast them, and the work longer than the leases: a holder that was
+// paused past its lease would otherwise find its time in the critical section over, and the fence would have
+// nothing to refuse.
 func env() []string {
 	return []string{
 		"STOCK_LAB=true", "STOCK_ADMIN_TOKEN=" + token, "STOCK_LOG_LEVEL=warn", "STOCK_DRAIN=0s", "STOCK_STOP=3s",
@@ -56,7 +57,8 @@ type instance struct {
 	client *loadtest.Client
 }
 
-// openFleet starts everything. A server that is not installed is an error: a soak without it would say less than it seems to.
+// openFleet starts everything. A server that is not installed is an error: a soak without it would say less than it
+// seems to.
 func openFleet(ctx context.Context, o Options) (f *fleet, err error) {
 	f = &fleet{links: make(map[string]*wire.Proxy)}
 	f.stack, err = stack.Start(ctx, stack.Options{
@@ -89,7 +91,11 @@ func (e *MissingError) Error() string { return e.Server + ": " + e.Reason }
 
 // serve opens an instance's links, and starts it.
 func (f *fleet) serve(ctx context.Context, name string) error {
-	protocols := map[string]wire.Protocol{string(stack.Redis): wire.Redis(), string(stack.ZooKeeper): wire.ZooKeeper(), string(stack.MySQL): wire.MySQL()}
+	protocols := map[string]wire.Protocol{
+		string(stack.Redis):     wire.Redis(),
+		string(stack.ZooKeeper): wire.ZooKeeper(),
+		string(stack.MySQL):     wire.MySQL(),
+	}
 	via := make(map[string]string)
 	for _, server := range serverNames() {
 		p, err := wire.Listen(f.stack.Server(server).Addr, protocols[server])
@@ -128,7 +134,8 @@ func (f *fleet) close() error {
 	return errors.Join(failed...)
 }
 
-// ready waits until every instance reports every server up. Package stack starts one that is slow to find its servers all the same.
+// ready waits until every instance reports every server up. Package stack starts one that is slow to find its
+// servers all the same.
 func (f *fleet) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

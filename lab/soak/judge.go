@@ -13,7 +13,8 @@ import (
 // judgeLimit bounds the reading of the store.
 const judgeLimit = 5 * time.Minute
 
-// rest is how long a stock must not have changed before it is judged. All requests have ended by then, but for those that their sender gave up.
+// rest is how long a stock must not have changed before it is judged. All requests have ended by then, but for
+// those that their sender gave up.
 const rest = time.Second
 
 // judge compares all replies with the store.
@@ -45,7 +46,10 @@ func (r *run) judgeLane(ctx context.Context, l *lane) (Lane, error) {
 		if untouched(s, accounts[i]) {
 			continue
 		}
-		out.add(s, loadtest.Judge(loadtest.Evidence{Records: s.records, Accounts: accounts[i : i+1], Promise: l.Promise}))
+		out.add(
+			s,
+			loadtest.Judge(loadtest.Evidence{Records: s.records, Accounts: accounts[i : i+1], Promise: l.Promise}),
+		)
 	}
 	return out, nil
 }
@@ -57,7 +61,8 @@ func untouched(s *shelf, a loadtest.Account) bool {
 			return false
 		}
 	}
-	return len(a.Orders) == 0 && a.After.Quantity == s.before.Quantity && a.After.Version == s.before.Version && a.After.Epoch == s.before.Epoch
+	return len(a.Orders) == 0 && a.After.Quantity == s.before.Quantity && a.After.Version == s.before.Version &&
+		a.After.Epoch == s.before.Epoch
 }
 
 // accounts reads stock and orders of all shelves of a lane, until two looks some time apart have seen the same.
@@ -78,7 +83,8 @@ func (r *run) accounts(ctx context.Context, l *lane, shelves []*shelf) ([]loadte
 
 func same(a, b []loadtest.Account) bool {
 	for i := range a {
-		if a[i].After.Version != b[i].After.Version || a[i].After.Epoch != b[i].After.Epoch || len(a[i].Orders) != len(b[i].Orders) {
+		if a[i].After.Version != b[i].After.Version || a[i].After.Epoch != b[i].After.Epoch ||
+			len(a[i].Orders) != len(b[i].Orders) {
 			return false
 		}
 	}
@@ -103,7 +109,8 @@ func (r *run) look(ctx context.Context, l *lane, shelves []*shelf) ([]loadtest.A
 	return list, nil
 }
 
-// read asks one instance after the other until one answers: to read again changes nothing, and on a loaded computer a server may seem down.
+// read asks one instance after the other until one answers: to read again changes nothing, and on a loaded computer
+// a server may seem down.
 func (r *run) read(ctx context.Context, ask func(*loadtest.Client) error) error {
 	for n := 0; ; n++ {
 		err := ask(r.fleet.instances[n%len(r.fleet.instances)].client)

@@ -11,8 +11,8 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// shelfUnits is how much of one SKU there is. When it is sold out the lane goes on with another, so that the end of a stock is seen often, and a
-// lost update is looked for among few orders.
+// shelfUnits is how much of one SKU there is. When it is sold out the lane goes on with another, so that the end of
+// a stock is seen often, and a lost update is looked for among few orders.
 const shelfUnits = 400
 
 // A lane is one strategy on one store.
@@ -36,7 +36,8 @@ type shelf struct {
 	records []loadtest.Record
 }
 
-// open asks for the catalogue and makes a lane of every strategy, on every store, whose promise covers what is done here.
+// open asks for the catalogue and makes a lane of every strategy, on every store, whose promise covers what is done
+// here.
 func (r *run) open(ctx context.Context) error {
 	if err := r.fleet.ready(ctx); err != nil {
 		return err
@@ -82,8 +83,8 @@ func unsuited(s loadtest.Strategy) string {
 	return ""
 }
 
-// stock opens a new shelf, unless another has done so since old. A name is used once: an attempt that seemed to fail may still set the stock
-// anew when a paused instance goes on.
+// stock opens a new shelf, unless another has done so since old. A name is used once: an attempt that seemed to
+// fail may still set the stock anew when a paused instance goes on.
 func (r *run) stock(ctx context.Context, l *lane, old *shelf) error {
 	l.next.Lock()
 	defer l.next.Unlock()
@@ -98,7 +99,12 @@ func (r *run) stock(ctx context.Context, l *lane, old *shelf) error {
 		l.count++
 		sku := fmt.Sprintf("soak-%s-%s-%d", l.Name, l.store, l.count)
 		within, cancel := context.WithTimeout(ctx, 3*time.Second)
-		stock, err := r.fleet.instances[(l.count+attempt)%len(r.fleet.instances)].client.SetStock(within, l.store, sku, shelfUnits)
+		stock, err := r.fleet.instances[(l.count+attempt)%len(r.fleet.instances)].client.SetStock(
+			within,
+			l.store,
+			sku,
+			shelfUnits,
+		)
 		cancel()
 		if err == nil {
 			l.mu.Lock()
@@ -153,8 +159,9 @@ func (l *lane) all() []*shelf {
 	return slices.Clone(l.shelves)
 }
 
-// customers is how many ask one instance for one strategy on one store, one request at a time each: two meet inside the instance, and
-// they meet those of the others. They stay with their instance, or all of them would soon wait for one that is paused.
+// customers is how many ask one instance for one strategy on one store, one request at a time each: two meet inside
+// the instance, and they meet those of the others. They stay with their instance, or all of them would soon wait
+// for one that is paused.
 const customers = 2
 
 // sellAll starts the customers, who ask until ctx ends. Each finishes its request.
@@ -164,7 +171,13 @@ func (r *run) sellAll(ctx context.Context, owned *sync.WaitGroup) {
 		for _, i := range r.fleet.instances {
 			for range customers {
 				worker++
-				c := &customer{run: r, lane: l, from: i, number: worker, dice: rand.New(rand.NewPCG(r.Seed, uint64(worker)))}
+				c := &customer{
+					run:    r,
+					lane:   l,
+					from:   i,
+					number: worker,
+					dice:   rand.New(rand.NewPCG(r.Seed, uint64(worker))),
+				}
 				owned.Go(func() { c.buy(ctx) })
 			}
 		}
@@ -184,17 +197,27 @@ func (c *customer) buy(ctx context.Context) {
 	for n := 1; loadtest.Sleep(ctx, time.Duration(100+c.dice.IntN(400))*time.Millisecond) == nil; n++ {
 		shelf := c.lane.shelf()
 		a := ask{
-			endpoint: c.lane.Endpoint, store: c.lane.store, sku: shelf.before.SKU, id: fmt.Sprintf("%x.%d.%d", c.Seed, c.number, n),
+			endpoint: c.lane.Endpoint,
+			store:    c.lane.store,
+			sku:      shelf.before.SKU,
+			id:       fmt.Sprintf("%x.%d.%d", c.Seed, c.number, n),
 			quantity: 1 + c.dice.Int64N(3),
 		}
 		if c.dice.IntN(4) == 0 {
-			// Now and then somebody is in the critical section for long enough to be hit there. Half of them do not notice when the lease is lost:
-			// as a rule those who do write nothing too late, and the fence would have nothing to do.
+			// Now and then somebody is in the critical section for long enough to be hit there. Half of them do not
+			// notice when the lease is lost: as a rule those who do write nothing too late, and the fence would
+			// have nothing to do.
 			a.hold = time.Duration(20+c.dice.IntN(180)) * time.Millisecond
 			a.heedless = c.dice.IntN(2) == 0
 		}
 		record := loadtest.Record{
-			Worker: c.number, RequestID: a.id, Strategy: c.lane.Name, Store: a.store, SKU: a.sku, Quantity: a.quantity, SentAt: c.now(),
+			Worker:    c.number,
+			RequestID: a.id,
+			Strategy:  c.lane.Name,
+			Store:     a.store,
+			SKU:       a.sku,
+			Quantity:  a.quantity,
+			SentAt:    c.now(),
 		}
 		record.Reply = c.from.seller.sell(context.WithoutCancel(ctx), a)
 		record.DoneAt = c.now()

@@ -73,15 +73,16 @@ func (s Step) String() string {
 // link is the name of the connection between an instance and a server.
 func link(instance, server string) string { return instance + "~" + server }
 
-// lease is how long locks of the soak are held by those who are gone: those of Redis, and sessions of ZooKeeper a second longer. A process
-// that is paused for longer has lost what it held.
+// lease is how long locks of the soak are held by those who are gone: those of Redis, and sessions of ZooKeeper a
+// second longer. A process that is paused for longer has lost what it held.
 const lease = 3 * time.Second
 
 // redisTimeout is how long an instance waits for an answer of Redis.
 const redisTimeout = time.Second
 
-// NewPlan draws the faults of a soak of about that length. It depends on nothing but its arguments, and a longer one begins with the shorter. That a
-// server needs longer to start again than planned shifts what follows; nothing else changes.
+// NewPlan draws the faults of a soak of about that length. It depends on nothing but its arguments, and a longer
+// one begins with the shorter. That a server needs longer to start again than planned shifts what follows; nothing
+// else changes.
 func NewPlan(seed uint64, length time.Duration, instances, servers []string) []Step {
 	d := &dice{rand.New(rand.NewPCG(seed, 0x50a6)), instances, servers}
 	var plan []Step
@@ -164,7 +165,8 @@ func (d *dice) network(target string) Fault {
 	case Silence:
 		f.For = d.between(200*time.Millisecond, 2*lease+time.Second)
 		if d.IntN(2) == 0 {
-			// Just past the limit of a command: its sender has given up, the next holder has begun, and then it arrives.
+			// Just past the limit of a command: its sender has given up, the next holder has begun, and then it
+			// arrives.
 			f.For = d.between(redisTimeout, redisTimeout+500*time.Millisecond)
 		}
 		f.Way = []string{bothWays, toServer, fromServer}[d.IntN(3)]

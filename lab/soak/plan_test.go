@@ -13,8 +13,9 @@ func plan(seed uint64, length time.Duration) []Step {
 	return Options{Seed: seed, For: length}.Plan()
 }
 
-// The faults, their targets, times and parameters follow from the seed alone: the first steps of one seed are written down here. Who
-// changes how plans are drawn makes every seed that is in somebody's notes mean something else.
+// The faults, their targets, times and parameters follow from the seed alone: the first steps of one seed are
+// written down here. Who changes how plans are drawn makes every seed that is in somebody's notes mean something
+// else.
 func TestAPlanFollowsFromItsSeed(t *testing.T) {
 	var text strings.Builder
 	WritePlan(&text, plan(1, 20*time.Second))

@@ -27,10 +27,11 @@ type Report struct {
 	Interrupted bool       `json:"interrupted"`
 	Injected    []Injected `json:"injected"` // in the order in which they ended
 	Recovered   int        `json:"recovered"`
-	LongestMS   float64    `json:"longest_recovery_ms"` // of the Recovered times that everything was healthy before the next fault
-	Health      Health     `json:"health"`
-	Lanes       []Lane     `json:"lanes"`
-	LeftOut     []LeftOut  `json:"left_out"`
+	// of the Recovered times that everything was healthy before the next fault
+	LongestMS float64   `json:"longest_recovery_ms"`
+	Health    Health    `json:"health"`
+	Lanes     []Lane    `json:"lanes"`
+	LeftOut   []LeftOut `json:"left_out"`
 }
 
 // Injected is a fault that was done.
@@ -83,7 +84,13 @@ type Lane struct {
 }
 
 func newLane(l *lane) Lane {
-	return Lane{Strategy: l.Name, Store: l.store, Outcomes: make(map[loadtest.Outcome]int), Problems: make(map[string]int), Broken: []string{}}
+	return Lane{
+		Strategy: l.Name,
+		Store:    l.store,
+		Outcomes: make(map[loadtest.Outcome]int),
+		Problems: make(map[string]int),
+		Broken:   []string{},
+	}
 }
 
 // add books what package loadtest says of one SKU.
@@ -156,7 +163,12 @@ func Write(w io.Writer, r *Report) {
 	writeHealth(w, r)
 	violations := r.Violations()
 	if len(violations) == 0 {
-		fmt.Fprintf(w, "\nHOLDS: nothing oversold, nothing lost, no order without a deduction, no deduction without an order (seed %d)\n", r.Seed)
+		fmt.Fprintf(
+			w,
+			"\nHOLDS: nothing oversold, nothing lost, no order without a deduction, no deduction without an order "+
+				"(seed %d)\n",
+			r.Seed,
+		)
 		return
 	}
 	fmt.Fprintf(w, "\nVIOLATED (seed %d):\n", r.Seed)
@@ -177,7 +189,13 @@ func writeFaults(w io.Writer, r *Report) {
 			past++
 		}
 	}
-	fmt.Fprintf(w, "\n%d faults in %v, %v in all\n", len(r.Injected), duration(r.SoldMS).Round(time.Second), duration(r.TookMS).Round(time.Second))
+	fmt.Fprintf(
+		w,
+		"\n%d faults in %v, %v in all\n",
+		len(r.Injected),
+		duration(r.SoldMS).Round(time.Second),
+		duration(r.TookMS).Round(time.Second),
+	)
 	for _, kind := range Kinds() {
 		total := 0
 		var parts []string
@@ -193,7 +211,11 @@ func writeFaults(w io.Writer, r *Report) {
 func writeLanes(w io.Writer, r *Report) {
 	fmt.Fprintln(w)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "strategy\tstore\tSKUs\taccepted\tbusy\tsold out\tfailed\tunknown\tof which sold\tunits\toversold\tlost\tnot deducted\tnot ordered\tchain breaks\t")
+	fmt.Fprintln(
+		table,
+		"strategy\tstore\tSKUs\taccepted\tbusy\tsold out\tfailed\tunknown\tof which "+
+			"sold\tunits\toversold\tlost\tnot deducted\tnot ordered\tchain breaks\t",
+	)
 	var sum Lane
 	sum.Outcomes = make(map[loadtest.Outcome]int)
 	for _, l := range r.Lanes {
@@ -220,7 +242,17 @@ func writeLane(w io.Writer, l *Lane) {
 	for _, o := range loadtest.Outcomes() {
 		fmt.Fprintf(w, "%d\t", l.Outcomes[o])
 	}
-	fmt.Fprintf(w, "%d\t%d\t%d\t%d\t%d\t%d\t%d\t\n", l.Found, l.SoldUnits, l.OversoldUnits, l.Lost, l.NotDeducted, l.NotOrdered, l.Breaks)
+	fmt.Fprintf(
+		w,
+		"%d\t%d\t%d\t%d\t%d\t%d\t%d\t\n",
+		l.Found,
+		l.SoldUnits,
+		l.OversoldUnits,
+		l.Lost,
+		l.NotDeducted,
+		l.NotOrdered,
+		l.Breaks,
+	)
 }
 
 // writeProblems says why requests failed, or nobody knows what became of them.

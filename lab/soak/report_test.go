@@ -18,7 +18,14 @@ func sale(id string, quantity, read int64, v uint64, outcome loadtest.Outcome) (
 		r.OrderID, r.Receipt = "o"+id, &loadtest.Receipt{Read: read, Remaining: read - quantity, Version: v, Epoch: 1}
 	}
 	return r, loadtest.Order{
-		OrderID: "o" + id, RequestID: id, SKU: "s", Quantity: quantity, Read: read, Remaining: read - quantity, Version: v, Epoch: 1,
+		OrderID:   "o" + id,
+		RequestID: id,
+		SKU:       "s",
+		Quantity:  quantity,
+		Read:      read,
+		Remaining: read - quantity,
+		Version:   v,
+		Epoch:     1,
 	}
 }
 
@@ -47,9 +54,26 @@ func TestTheInvariant(t *testing.T) {
 		for _, o := range row.orders {
 			sold += o.Quantity
 		}
-		shelf := &shelf{before: loadtest.Stock{SKU: "s", Store: "redis", Quantity: 10, Initial: 10, Epoch: 1}, records: row.records}
-		after := loadtest.Stock{SKU: "s", Store: "redis", Quantity: row.left, Initial: 10, Sold: sold, Version: uint64(len(row.orders)), Epoch: 1}
-		account := loadtest.Account{Store: "redis", Before: shelf.before, After: &after, Orders: row.orders, Complete: true}
+		shelf := &shelf{
+			before:  loadtest.Stock{SKU: "s", Store: "redis", Quantity: 10, Initial: 10, Epoch: 1},
+			records: row.records,
+		}
+		after := loadtest.Stock{
+			SKU:      "s",
+			Store:    "redis",
+			Quantity: row.left,
+			Initial:  10,
+			Sold:     sold,
+			Version:  uint64(len(row.orders)),
+			Epoch:    1,
+		}
+		account := loadtest.Account{
+			Store:    "redis",
+			Before:   shelf.before,
+			After:    &after,
+			Orders:   row.orders,
+			Complete: true,
+		}
 		if untouched(shelf, account) {
 			t.Errorf("%s: counts as untouched", row.name)
 		}
@@ -58,9 +82,17 @@ func TestTheInvariant(t *testing.T) {
 			Records: shelf.records, Accounts: []loadtest.Account{account},
 			Promise: loadtest.Promise{Exclusive: true, Scope: loadtest.Cluster, Fenced: true},
 		}))
-		got := Lane{SoldUnits: l.SoldUnits, Found: l.Found, NotDeducted: l.NotDeducted, NotOrdered: l.NotOrdered, Lost: l.Lost, Breaks: l.Breaks}
+		got := Lane{
+			SoldUnits:   l.SoldUnits,
+			Found:       l.Found,
+			NotDeducted: l.NotDeducted,
+			NotOrdered:  l.NotOrdered,
+			Lost:        l.Lost,
+			Breaks:      l.Breaks,
+		}
 		if got.SoldUnits != row.want.SoldUnits || got.Found != row.want.Found || got.NotDeducted != row.want.NotDeducted ||
-			got.NotOrdered != row.want.NotOrdered || got.Lost != row.want.Lost || got.Breaks != row.want.Breaks {
+			got.NotOrdered != row.want.NotOrdered || got.Lost != row.want.Lost ||
+			got.Breaks != row.want.Breaks {
 			t.Errorf("%s: %+v, want %+v", row.name, got, row.want)
 		}
 		report := Report{Health: Health{LimitMS: 1}, Lanes: []Lane{l}}
@@ -75,7 +107,10 @@ func TestUntouched(t *testing.T) {
 	before := loadtest.Stock{SKU: "s", Quantity: 10, Epoch: 1}
 	after := before
 	failed := loadtest.Record{Quantity: 1, Reply: loadtest.Reply{Outcome: loadtest.Failed}}
-	if s := (&shelf{before: before, records: []loadtest.Record{failed}}); !untouched(s, loadtest.Account{After: &after}) {
+	if s := (&shelf{before: before, records: []loadtest.Record{failed}}); !untouched(
+		s,
+		loadtest.Account{After: &after},
+	) {
 		t.Error("a shelf from which nobody bought is not untouched")
 	}
 	after.Quantity = 9
@@ -94,7 +129,11 @@ func TestViolationsBesideTheInvariant(t *testing.T) {
 		{Report{Health: Health{LimitMS: 15000, AfterMS: 3, Missing: []string{"atomic sells nothing on redis"}}}, "atomic sells nothing on redis"},
 		{Report{Injected: []Injected{{Text: "kill redis for 1s", Error: "no"}}, Health: Health{LimitMS: 1}}, "kill redis for 1s: no"},
 	} {
-		if text := strings.Join(row.report.Violations(), "\n"); (row.want == "") != (text == "") || !strings.Contains(text, row.want) {
+		if text := strings.Join(
+			row.report.Violations(),
+			"\n",
+		); (row.want == "") != (text == "") ||
+			!strings.Contains(text, row.want) {
 			t.Errorf("%q, want %q", text, row.want)
 		}
 	}
@@ -116,7 +155,12 @@ func TestUnsuited(t *testing.T) {
 			t.Errorf("%+v: %q, want %q", row.promise, got, row.want)
 		}
 	}
-	if got := unsuited(loadtest.Strategy{Reason: "down", Promise: loadtest.Promise{Scope: loadtest.Cluster, Fenced: true}}); !strings.Contains(got, "down") {
+	if got := unsuited(
+		loadtest.Strategy{Reason: "down", Promise: loadtest.Promise{Scope: loadtest.Cluster, Fenced: true}},
+	); !strings.Contains(
+		got,
+		"down",
+	) {
 		t.Errorf("not available: %q", got)
 	}
 }

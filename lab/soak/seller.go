@@ -21,12 +21,14 @@ import (
 // replyLimit is how long a customer waits: longer than wait and work of the instances and than most pauses.
 const replyLimit = 12 * time.Second
 
-// An ask is one request. Package loadtest's own client does not ask for the lab's long critical sections, or this would be it.
+// An ask is one request. Package loadtest's own client does not ask for the lab's long critical sections, or this
+// would be it.
 type ask struct {
 	endpoint, store, sku, id string
 	quantity                 int64
 	hold                     time.Duration // between read and write
-	heedless                 bool          // write even if the lease was lost, as code does that does not look; only the fence is left
+	// write even if the lease was lost, as code does that does not look; only the fence is left
+	heedless bool
 }
 
 // A seller sends requests to one instance.
@@ -36,7 +38,10 @@ type seller struct {
 }
 
 func newSeller(base string) *seller {
-	return &seller{base, &http.Transport{MaxIdleConnsPerHost: 512, DialContext: (&net.Dialer{Timeout: 2 * time.Second}).DialContext}}
+	return &seller{
+		base,
+		&http.Transport{MaxIdleConnsPerHost: 512, DialContext: (&net.Dialer{Timeout: 2 * time.Second}).DialContext},
+	}
 }
 
 func (s *seller) close() { s.transport.CloseIdleConnections() }
@@ -53,7 +58,10 @@ func (s *seller) sell(ctx context.Context, a ask) loadtest.Reply {
 		query.Set("heed_loss", "off")
 	}
 	var sent atomic.Bool
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent.Store(true) }})
+	ctx = httptrace.WithClientTrace(
+		ctx,
+		&httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent.Store(true) }},
+	)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.base+a.endpoint+"?"+query.Encode(), http.NoBody)
 	if err != nil {
 		return loadtest.Reply{Outcome: loadtest.Failed, Error: err.Error()}
@@ -70,7 +78,12 @@ func (s *seller) sell(ctx context.Context, a ask) loadtest.Reply {
 	defer res.Body.Close()
 	body, err := io.ReadAll(res.Body)
 	if err != nil {
-		return loadtest.Reply{Outcome: loadtest.Unknown, Status: res.StatusCode, Problem: "no whole reply", Error: err.Error()}
+		return loadtest.Reply{
+			Outcome: loadtest.Unknown,
+			Status:  res.StatusCode,
+			Problem: "no whole reply",
+			Error:   err.Error(),
+		}
 	}
 	return classify(res, body)
 }

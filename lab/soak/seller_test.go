@@ -48,7 +48,11 @@ func TestOutcomes(t *testing.T) {
 		}
 		s.close()
 		server.Close()
-		if got := s.sell(t.Context(), ask{endpoint: "/deduct_stock"}); got.Outcome != loadtest.Failed || got.Problem != "not sent" {
+		if got := s.sell(
+			t.Context(),
+			ask{endpoint: "/deduct_stock"},
+		); got.Outcome != loadtest.Failed ||
+			got.Problem != "not sent" {
 			t.Errorf("%s: nobody listens: %+v, want failed, not sent", row.name, got)
 		}
 	}
@@ -61,9 +65,13 @@ func TestAnAskIsWhole(t *testing.T) {
 	defer server.Close()
 	s := newSeller(server.URL)
 	defer s.close()
-	s.sell(t.Context(), ask{endpoint: "/deduct_stock_zk", store: "mysql", sku: "s", id: "r-1", quantity: 3, hold: 20e6, heedless: true})
+	s.sell(
+		t.Context(),
+		ask{endpoint: "/deduct_stock_zk", store: "mysql", sku: "s", id: "r-1", quantity: 3, hold: 20e6, heedless: true},
+	)
 	want := "/deduct_stock_zk?heed_loss=off&hold=20ms&quantity=3&sku=s&store=mysql"
-	if got.Method != http.MethodPost || got.URL.String() != want || got.Header.Get("X-Request-Id") != "r-1" || got.Header.Get("Authorization") != "Bearer "+token {
+	if got.Method != http.MethodPost || got.URL.String() != want || got.Header.Get("X-Request-Id") != "r-1" ||
+		got.Header.Get("Authorization") != "Bearer "+token {
 		t.Errorf("%s %s %v, want POST %s", got.Method, got.URL, got.Header, want)
 	}
 }

@@ -1,8 +1,9 @@
-// Package soak loads every strategy that promises safety while processes are killed and paused and links break, at random but from a seed, and
-// judges whether a single unit of stock was sold wrongly. Scenarios of package lab force what is known to go wrong; a soak looks for what nobody
-// thought of.
+// Package soak loads every strategy that promises safety while processes are killed and paused and links break, at
+// random but from a seed, and judges whether a single unit of stock was sold wrongly. Scenarios of package lab
+// force what is known to go wrong; a soak looks for what nobody thought of.
 //
-// What is not promised: that a run finds what there is to find, or that the same seed does so twice. A seed fixes the faults, not the interleaving.
+// What is not promised: that a run finds what there is to find, or that the same seed does so twice. A seed fixes
+// the faults, not the interleaving.
 package soak
 
 import (
@@ -51,8 +52,9 @@ func (o Options) Plan() []Step {
 	return NewPlan(o.Seed, o.For, instanceNames(o.complete().Instances), serverNames())
 }
 
-// Run does a soak. When ctx ends, what is broken is mended, and the verdict is about what was done so far. An error means that there is no
-// verdict: a MissingError, or a server that does not start. That stock was lost is no error; see Report.Violations.
+// Run does a soak. When ctx ends, what is broken is mended, and the verdict is about what was done so far. An error
+// means that there is no verdict: a MissingError, or a server that does not start. That stock was lost is no error;
+// see Report.Violations.
 func Run(ctx context.Context, o Options) (report Report, err error) {
 	o = o.complete()
 	fleet, err := openFleet(ctx, o)
@@ -61,7 +63,13 @@ func Run(ctx context.Context, o Options) (report Report, err error) {
 	}
 	defer func() { err = errors.Join(err, fleet.close()) }()
 	r := &run{Options: o, fleet: fleet, began: time.Now()}
-	r.report = Report{Version: Version, Seed: o.Seed, ForMS: ms(o.For), Instances: o.Instances, StartedAt: r.began.UTC()}
+	r.report = Report{
+		Version:   Version,
+		Seed:      o.Seed,
+		ForMS:     ms(o.For),
+		Instances: o.Instances,
+		StartedAt: r.began.UTC(),
+	}
 	if err := r.open(ctx); err != nil {
 		return report, err
 	}
@@ -158,8 +166,9 @@ func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 // patience is how much longer than allowed is waited for health, so that the report can say how long it took.
 const patience = 45 * time.Second
 
-// healthy waits until every instance reports every server up, and every strategy has sold on every store something that was asked for after
-// since. It says how long after since that was, and what came last, or what was still missing when ctx ended.
+// healthy waits until every instance reports every server up, and every strategy has sold on every store something
+// that was asked for after since. It says how long after since that was, and what came last, or what was still
+// missing when ctx ended.
 func (r *run) healthy(ctx context.Context, since time.Time) (h Health) {
 	h.LimitMS = ms(r.Within)
 	for {
@@ -204,7 +213,14 @@ func (r *run) inject(ctx context.Context, f Fault) {
 		// What was begun is undone even when the soak is to end.
 		err = heal(context.WithoutCancel(ctx))
 	}
-	done := Injected{Kind: f.Kind, Target: f.Target, Text: f.String(), PastLease: f.Past(), AtMS: ms(began.Sub(r.began)), TookMS: ms(time.Since(began))}
+	done := Injected{
+		Kind:      f.Kind,
+		Target:    f.Target,
+		Text:      f.String(),
+		PastLease: f.Past(),
+		AtMS:      ms(began.Sub(r.began)),
+		TookMS:    ms(time.Since(began)),
+	}
 	if err != nil {
 		done.Error = err.Error()
 		r.say("%s: %v", f, err)

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// soakOnce runs a soak, and wants of it what must be on any computer: nothing is sold wrongly and nothing is left behind. How soon it is healthy
-// depends on what else this computer does.
+// soakOnce runs a soak, and wants of it what must be on any computer: nothing is sold wrongly and nothing is left
+// behind. How soon it is healthy depends on what else this computer does.
 func soakOnce(ctx context.Context, t *testing.T, o Options) Report {
 	t.Helper()
 	path, err := program.Path()

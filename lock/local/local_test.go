@@ -20,7 +20,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestMutexWithinOneProcess(t *testing.T) {
 	m := &local.Mutex{}
-	locktest.Run(t, lock.Promise{Exclusive: true, Blocking: true, Fair: true}, func(testing.TB) lock.Locker { return m })
+	locktest.Run(
+		t,
+		lock.Promise{Exclusive: true, Blocking: true, Fair: true},
+		func(testing.TB) lock.Locker { return m },
+	)
 }
 
 func TestNone(t *testing.T) {

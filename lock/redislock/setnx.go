@@ -31,10 +31,10 @@ func (o *SetNXOptions) fill() {
 // SetNX is SET NX PX with a random value, released by compare-and-delete:
 // https://redis.io/docs/latest/commands/set/ ("Patterns").
 //
-// Round trips: 2 uncontended (acquire 1, release 1), with Replicas too; contended 1 for every try. A caller with TryOnce
-// tries once. A caller that waits polls, with pauses that double from MinBackoff to MaxBackoff. Each pause is drawn at
-// random between half and all of that, so that waiters do not march in step. Polling serves the caller that asks at the
-// right moment: it is not fair.
+// Round trips: 2 uncontended (acquire 1, release 1), with Replicas too; contended 1 for every try. A caller with
+// TryOnce tries once. A caller that waits polls, with pauses that double from MinBackoff to MaxBackoff. Each pause
+// is drawn at random between half and all of that, so that waiters do not march in step. Polling serves the caller
+// that asks at the right moment: it is not fair.
 //
 // Promises: exclusion while no lease runs out; the holder is told when its lease does; a fence, by which the store
 // refuses the write of a holder that was not told in time. Does not promise: to outlast work that is longer than Lease
