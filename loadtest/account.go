@@ -75,11 +75,7 @@ func look(ctx context.Context, shelf Shelf, before Stock, store string, unsure b
 			break
 		}
 		then := now
-		if now, err = shelf.Stock(
-			ctx,
-			store,
-			before.SKU,
-		); err == nil && now.Version == then.Version &&
+		if now, err = shelf.Stock(ctx, store, before.SKU); err == nil && now.Version == then.Version &&
 			now.Epoch == then.Epoch {
 			if a.Complete = !before.Unlisted; !a.Complete {
 				a.Gap = "the target lists no orders"

@@ -44,14 +44,8 @@ func TestAccountWaitsForAServerThatComesBack(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now()
-			a := account(
-				t.Context(),
-				lateShelf{began.Add(row.away), row.problem},
-				Stock{},
-				"redis",
-				false,
-				began.Add(comeback),
-			)
+			a := account(t.Context(), lateShelf{began.Add(row.away), row.problem}, Stock{}, "redis", false,
+				began.Add(comeback))
 			if took := time.Since(began); a.Complete != row.complete || took < row.took || took > row.took+time.Second {
 				t.Errorf("%+v: complete %t after %v: %s", row, a.Complete, took, a.Gap)
 			}

@@ -79,12 +79,13 @@ func TestAwkward(t *testing.T) {
 				}
 			}}
 		}(), loadtest.Plan{}, loadtest.Holds, true},
-		{"orders are listed backwards", &seller{orders: func(
-			_ *seller, _ *good, told []loadtest.Order,
-		) []loadtest.Order {
-			slices.Reverse(told)
-			return told
-		}}, loadtest.Plan{}, loadtest.Holds, false},
+		{
+			"orders are listed backwards",
+			&seller{orders: func(_ *seller, _ *good, told []loadtest.Order) []loadtest.Order {
+				slices.Reverse(told)
+				return told
+			}}, loadtest.Plan{}, loadtest.Holds, false,
+		},
 		{"pages overlap", &seller{orders: func(_ *seller, _ *good, told []loadtest.Order) []loadtest.Order {
 			return append(told, told[:min(5, len(told))]...)
 		}}, loadtest.Plan{}, loadtest.Holds, false},
@@ -108,14 +109,15 @@ func TestAwkward(t *testing.T) {
 			}
 			return s.sell(g, r)
 		}), loadtest.Plan{}, loadtest.Holds, false},
-		{"a proxy replaces request ids", &seller{orders: func(
-			_ *seller, _ *good, told []loadtest.Order,
-		) []loadtest.Order {
-			for i := range told {
-				told[i].RequestID = fmt.Sprintf("proxy-%d", i)
-			}
-			return told
-		}}, loadtest.Plan{}, loadtest.Holds, false},
+		{
+			"a proxy replaces request ids",
+			&seller{orders: func(_ *seller, _ *good, told []loadtest.Order) []loadtest.Order {
+				for i := range told {
+					told[i].RequestID = fmt.Sprintf("proxy-%d", i)
+				}
+				return told
+			}}, loadtest.Plan{}, loadtest.Holds, false,
+		},
 		{"instances have no names", sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
 			told := s.sell(g, r)
 			told.Instance = ""
@@ -130,9 +132,7 @@ func TestAwkward(t *testing.T) {
 			return told
 		}), loadtest.Plan{}, loadtest.Holds, false},
 		{
-			"versions have gaps at the end", &seller{stock: func(
-				_ *seller, _ *good, told *loadtest.Stock,
-			) {
+			"versions have gaps at the end", &seller{stock: func(_ *seller, _ *good, told *loadtest.Stock) {
 				told.Version += 9
 			}},
 			loadtest.Plan{},
@@ -163,10 +163,8 @@ func TestAwkward(t *testing.T) {
 			if v := r.Verdict; v.Finding != row.want {
 				t.Errorf("finding %s, want %s: %v", v.Finding, row.want, v.Reasons)
 			}
-			told := slices.ContainsFunc(
-				r.Warnings,
-				func(text string) bool { return strings.Contains(text, "tells late what it knows") },
-			)
+			told := slices.ContainsFunc(r.Warnings,
+				func(text string) bool { return strings.Contains(text, "tells late what it knows") })
 			if told != row.settled || r.SettledMS > 0 != row.settled {
 				t.Errorf("settled after %.0f ms, warnings %q; want that said: %v", r.SettledMS, r.Warnings, row.settled)
 			}
@@ -231,9 +229,7 @@ func TestEveryEditIsNoticed(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		tape := correct(t)
-		if v := tape.judge(
-			loadtest.Cluster,
-		); v.AcceptedUnits > 0 &&
+		if v := tape.judge(loadtest.Cluster); v.AcceptedUnits > 0 &&
 			(v.Finding != loadtest.Holds || v.Linear.Result != loadtest.InOrder) {
 			t.Fatalf("a right execution: %s, %+v: %v", v.Finding, v.Linear, v.Reasons)
 		}

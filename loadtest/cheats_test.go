@@ -110,11 +110,7 @@ func (s *seller) sell(g *good, r loadtest.Request) loadtest.Reply {
 // book sells whatever there is.
 func (s *seller) book(g *good, r loadtest.Request) loadtest.Reply {
 	o := loadtest.Order{
-		OrderID: fmt.Sprintf(
-			"o%d-%d",
-			s.n,
-			len(g.list),
-		),
+		OrderID:   fmt.Sprintf("o%d-%d", s.n, len(g.list)),
 		SKU:       g.SKU,
 		Quantity:  r.Quantity,
 		Read:      g.Quantity,
@@ -393,10 +389,8 @@ func TestCheats(t *testing.T) {
 			if v.Finding != row.want || v.Kept {
 				t.Errorf("finding %s, kept %v, want %s: %v", v.Finding, v.Kept, row.want, v.Reasons)
 			}
-			if !slices.ContainsFunc(
-				v.Reasons,
-				func(r loadtest.Reason) bool { return strings.Contains(r.Text, row.says) },
-			) {
+			says := func(r loadtest.Reason) bool { return strings.Contains(r.Text, row.says) }
+			if !slices.ContainsFunc(v.Reasons, says) {
 				t.Errorf("no reason says %q: %v", row.says, v.Reasons)
 			}
 		})

@@ -53,25 +53,11 @@ func (l *ledger) balance() {
 	}
 	switch {
 	case lost > 0:
-		l.because(
-			AboutStock,
-			"%s lost: %d sold, but the stock went down by %d, from %d to %d",
-			plural(lost, "unit"),
-			accepted,
-			gone,
-			initial,
-			remaining,
-		)
+		l.because(AboutStock, "%s lost: %d sold, but the stock went down by %d, from %d to %d", plural(lost, "unit"),
+			accepted, gone, initial, remaining)
 	case lost < 0:
-		l.because(
-			AboutStock,
-			"%s vanished: the stock went down by %d, from %d to %d, but only %d sold",
-			plural(-lost, "unit"),
-			gone,
-			initial,
-			remaining,
-			accepted,
-		)
+		l.because(AboutStock, "%s vanished: the stock went down by %d, from %d to %d, but only %d sold",
+			plural(-lost, "unit"), gone, initial, remaining, accepted)
 	}
 	if l.After.Sold != booked && !l.Before.Mapped {
 		v.late = true
@@ -83,13 +69,8 @@ func (l *ledger) balance() {
 // less: what is lost already stays lost.
 func (l *ledger) gap(lost, gone int64) {
 	if lost > 0 {
-		l.because(
-			AboutStock,
-			"%s lost: %d sold at least, but the stock went down by %d",
-			plural(lost, "unit"),
-			lost+gone,
-			gone,
-		)
+		l.because(AboutStock, "%s lost: %d sold at least, but the stock went down by %d", plural(lost, "unit"),
+			lost+gone, gone)
 	}
 	l.because(AboutEvidence, "the orders could not be read in one piece with the stock: %s", l.Gap)
 	if l.unresolved > 0 {
@@ -103,28 +84,15 @@ func (l *ledger) byReplies(lost, gone int64) {
 	most := lost + l.unresolved
 	switch {
 	case lost > 0:
-		l.because(
-			AboutStock,
-			"%s lost: %d were accepted at least, but the stock went down by %d",
-			plural(lost, "unit"),
-			lost+gone,
-			gone,
-		)
+		l.because(AboutStock, "%s lost: %d were accepted at least, but the stock went down by %d", plural(lost, "unit"),
+			lost+gone, gone)
 	case most < 0:
-		l.because(
-			AboutStock,
-			"%s vanished: the stock went down by %d, but %d were accepted at most",
-			plural(-most, "unit"),
-			gone,
-			most+gone,
-		)
+		l.because(AboutStock, "%s vanished: the stock went down by %d, but %d were accepted at most",
+			plural(-most, "unit"), gone, most+gone)
 	}
 	if l.unresolved > 0 {
-		l.because(
-			AboutEvidence,
-			"outcome unknown for %s, and there are no orders to find them among",
-			plural(l.unresolved, "unit"),
-		)
+		l.because(AboutEvidence, "outcome unknown for %s, and there are no orders to find them among",
+			plural(l.unresolved, "unit"))
 	}
 }
 
@@ -137,11 +105,8 @@ func (l *ledger) byReplies(lost, gone int64) {
 // neighbours follow on each other.
 func (l *ledger) sequence() {
 	slices.SortFunc(l.sales, func(a, b sale) int {
-		return cmp.Or(
-			cmp.Compare(a.segment, b.segment),
-			cmp.Compare(a.version, b.version),
-			cmp.Compare(a.order, b.order),
-		)
+		return cmp.Or(cmp.Compare(a.segment, b.segment), cmp.Compare(a.version, b.version),
+			cmp.Compare(a.order, b.order))
 	})
 	sales := l.sales
 	if l.Before.Mapped {
@@ -195,15 +160,8 @@ func (l *ledger) sequence() {
 		if l.Before.Mapped {
 			same, what = "quantity", fmt.Sprint(c.Orders[0].Read)
 		}
-		l.because(
-			AboutStock,
-			"%s of orders read the same %s, so that one overwrote the other: %s was read by order %s and by order %s",
-			plural(n, "pair"),
-			same,
-			what,
-			c.Orders[0].name(),
-			c.Orders[1].name(),
-		)
+		l.because(AboutStock, "%s of orders read the same %s, so that one overwrote the other: %s was read by order "+
+			"%s and by order %s", plural(n, "pair"), same, what, c.Orders[0].name(), c.Orders[1].name())
 	}
 	// After a collision that goes without saying.
 	if n := v.StaleReads - stale; n > 0 && v.Collisions == collisions {
@@ -211,24 +169,13 @@ func (l *ledger) sequence() {
 			plural(n, "order"), firstStale.order, firstStale.read)
 	}
 	if wrong > 0 {
-		l.because(
-			AboutStock,
-			"%s did not write the quantity read less the quantity sold; the first is %s: %d - %d is not %d",
-			plural(wrong, "order"),
-			firstWrong.order,
-			firstWrong.read,
-			firstWrong.quantity,
-			firstWrong.remaining,
-		)
+		l.because(AboutStock, "%s did not write the quantity read less the quantity sold; the first is %s: %d - %d "+
+			"is not %d", plural(wrong, "order"), firstWrong.order, firstWrong.read, firstWrong.quantity,
+			firstWrong.remaining)
 	}
 	if n := v.FenceDrops - drops; n > 0 {
-		l.because(
-			AboutStock,
-			"%s with a smaller fence than an earlier write; the first is order %s with fence %d",
-			plural(n, "write"),
-			firstDrop.order,
-			firstDrop.fence,
-		)
+		l.because(AboutStock, "%s with a smaller fence than an earlier write; the first is order %s with fence %d",
+			plural(n, "write"), firstDrop.order, firstDrop.fence)
 	}
 }
 
@@ -318,11 +265,8 @@ func (l *ledger) limits() {
 	}
 	say := l.limit
 	if l.Before.Unlisted {
-		say(
-			"The API lists no orders, so the accepted replies were counted instead: an order without a reply and " +
-				"a reply without an order are not seen, " +
-				"and a sale by somebody else looks like a mistake.",
-		)
+		say("The API lists no orders, so the accepted replies were counted instead: an order without a reply and a " +
+			"reply without an order are not seen, and a sale by somebody else looks like a mistake.")
 	}
 	blind := 0
 	for i := range l.sales {
@@ -332,17 +276,13 @@ func (l *ledger) limits() {
 	}
 	switch {
 	case blind == len(l.sales):
-		say(
-			"The API does not tell what a sale read: lost updates show in the sum, but no two orders can be " +
-				"named that collided.",
-		)
+		say("The API does not tell what a sale read: lost updates show in the sum, but no two orders can be named " +
+			"that collided.")
 	case blind > 0:
 		say("Of some orders it is not known what they read: they cannot be named where they collided.")
 		fallthrough
 	default:
-		say(
-			"The API counts no versions: two orders that read the same quantity count as a collision, which is " +
-				"right as long as nobody adds stock.",
-		)
+		say("The API counts no versions: two orders that read the same quantity count as a collision, which is right " +
+			"as long as nobody adds stock.")
 	}
 }

@@ -50,9 +50,7 @@ func (c *counter) step(client int, want int64) {
 func TestJudgeTellsCountersApart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := &counter{
-			tape: newTape(
-				rapid.Int64Range(0, 30).Draw(t, "stock"),
-			),
+			tape:      newTape(rapid.Int64Range(0, 30).Draw(t, "stock")),
 			exclusive: rapid.Bool().Draw(t, "exclusive"),
 			reading:   make(map[int]pending),
 		}
@@ -66,9 +64,8 @@ func TestJudgeTellsCountersApart(t *testing.T) {
 			}
 		}
 		for i := range c.records {
-			c.records[i].DoneAt = noon.Add(
-				time.Duration(i+1) * time.Millisecond,
-			) // all are sent at once, and answered one after the other
+			// All are sent at once, and answered one after the other.
+			c.records[i].DoneAt = noon.Add(time.Duration(i+1) * time.Millisecond)
 			if rapid.IntRange(0, 9).Draw(t, "reply") == 0 {
 				c.records[i].Reply = loadtest.Reply{Outcome: loadtest.Unknown}
 			}

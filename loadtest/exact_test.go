@@ -133,21 +133,13 @@ func TestExactly(t *testing.T) {
 			row.do(tape)
 			v := tape.judge(loadtest.Cluster)
 			says := func(text string) bool {
-				return slices.ContainsFunc(
-					v.Reasons,
-					func(r loadtest.Reason) bool { return strings.Contains(r.Text, text) },
-				)
+				return slices.ContainsFunc(v.Reasons,
+					func(r loadtest.Reason) bool { return strings.Contains(r.Text, text) })
 			}
 			if v.Finding != row.want || row.says == "" && len(v.Reasons) > 0 || !says(row.says) && row.says != "" ||
 				row.not != "" && says(row.not) {
-				t.Errorf(
-					"finding %s, want %s; reasons %v, want %q and not %q",
-					v.Finding,
-					row.want,
-					v.Reasons,
-					row.says,
-					row.not,
-				)
+				t.Errorf("finding %s, want %s; reasons %v, want %q and not %q", v.Finding, row.want, v.Reasons,
+					row.says, row.not)
 			}
 			if row.check != nil && !row.check(v) {
 				t.Errorf("numbers: %+v", v)
@@ -185,10 +177,8 @@ func TestExactlyOfSeveralSKUs(t *testing.T) {
 		v.AcceptedUnits != 7 {
 		t.Errorf("the sums: %+v", v)
 	}
-	v = judge(
-		named("ink", func(t *tape) { t.answer(loadtest.SoldOut, 1) }),
-		named("pen", func(t *tape) { t.answer(loadtest.SoldOut, 1) }),
-	)
+	v = judge(named("ink", func(t *tape) { t.answer(loadtest.SoldOut, 1) }),
+		named("pen", func(t *tape) { t.answer(loadtest.SoldOut, 1) }))
 	if v.FalseSoldOut != 2 {
 		t.Errorf("false refusals: %+v", v)
 	}
@@ -213,34 +203,24 @@ func TestExactlyOfSeveralSKUs(t *testing.T) {
 // too late.
 func TestTheExampleIsTheOneToLookAt(t *testing.T) {
 	at := func(r *loadtest.Record, sent, done int) {
-		r.SentAt, r.DoneAt = noon.Add(
-			time.Duration(sent)*time.Millisecond,
-		), noon.Add(
-			time.Duration(done)*time.Millisecond,
-		)
+		r.SentAt = noon.Add(time.Duration(sent) * time.Millisecond)
+		r.DoneAt = noon.Add(time.Duration(done) * time.Millisecond)
 	}
 	tape := newTape(9)
 	at(tape.next(1), 0, 1)
 	at(tape.answer(loadtest.SoldOut, 1), 2, 3)
 	at(tape.answer(loadtest.SoldOut, 2), 4, 5)
 	v := tape.judge(loadtest.Cluster)
-	if v.FalseSoldOut != 2 ||
-		!strings.Contains(
-			v.Linear.Why,
-			"2 requests answered sold out although there was enough: request r2 asked for 1, and 8 units left",
-		) {
+	want := "2 requests answered sold out although there was enough: request r2 asked for 1, and 8 units left"
+	if v.FalseSoldOut != 2 || !strings.Contains(v.Linear.Why, want) {
 		t.Errorf("%d, %+v", v.FalseSoldOut, v.Linear)
 	}
 	tape = newTape(9)
 	at(tape.next(1), 10, 11) // is the first by its version, and sent last
 	at(tape.next(1), 5, 12)
 	at(tape.next(1), 0, 1)
-	if v = tape.judge(
-		loadtest.Cluster,
-	); !strings.Contains(
-		v.Linear.Why,
-		"request r1 was sent after request r3 had been answered",
-	) {
+	want = "request r1 was sent after request r3 had been answered"
+	if v = tape.judge(loadtest.Cluster); !strings.Contains(v.Linear.Why, want) {
 		t.Errorf("%+v", v.Linear)
 	}
 	// One segment says nothing of the time of another.
@@ -270,20 +250,15 @@ func TestTheNumbersOfFindings(t *testing.T) {
 	tape = newTape(10)
 	tape.next(1)
 	tape.records[0].Remaining, tape.account.Orders[0].Remaining = 10, 10
-	if v := tape.judge(
-		loadtest.Cluster,
-	); len(v.Reasons) == 0 ||
+	if v := tape.judge(loadtest.Cluster); len(v.Reasons) == 0 ||
 		!strings.Contains(v.Reasons[0].Text, "10 - 1 is not 10") {
 		t.Errorf("%v", v.Reasons)
 	}
 	tape = newTape(10)
 	for _, span := range [][2]int{{0, 10}, {1, 2}, {5, 6}} {
 		r := tape.next(1)
-		r.AcquiredAt, r.ReleasedAt = noon.Add(
-			time.Duration(span[0])*time.Millisecond,
-		), noon.Add(
-			time.Duration(span[1])*time.Millisecond,
-		)
+		r.AcquiredAt = noon.Add(time.Duration(span[0]) * time.Millisecond)
+		r.ReleasedAt = noon.Add(time.Duration(span[1]) * time.Millisecond)
 	}
 	if v := tape.judge(loadtest.Cluster); v.Overlaps != 2 {
 		t.Errorf("%d overlaps, want 2: a short hold does not end the long one around it", v.Overlaps)

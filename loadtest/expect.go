@@ -37,11 +37,8 @@ func ParseThreshold(text string) (Threshold, error) {
 	}
 	at := strings.IndexAny(text, "=!<>")
 	if at < 0 {
-		return bad(
-			"has no comparison; it is a figure, one of %s, and a bound, as in p99<50ms; the figures are %s",
-			strings.Join(operators(), " "),
-			figureNames(),
-		)
+		return bad("has no comparison; it is a figure, one of %s, and a bound, as in p99<50ms; the figures are %s",
+			strings.Join(operators(), " "), figureNames())
 	}
 	t := Threshold{text: text}
 	name, rest := strings.TrimSpace(text[:at]), text[at:]

@@ -65,11 +65,7 @@ func TestThresholds(t *testing.T) {
 	blind.account.Orders, blind.account.Complete = nil, false
 	blind.account.Before.Mapped, blind.account.Before.Unlisted = true, true
 	results := map[string]*loadtest.Result{
-		"lossy": result(
-			"lossy",
-			loadtest.Cluster,
-			lossy,
-		),
+		"lossy": result("lossy", loadtest.Cluster, lossy),
 		"right": result("right", loadtest.Cluster, right),
 		"gap":   result("gap", loadtest.Cluster, gap),
 		"empty": {},
@@ -121,15 +117,8 @@ func TestThresholds(t *testing.T) {
 		r.Verdict.Linear = loadtest.Linear{}
 		got := threshold.Check(r)
 		if got.Met != row.met || !strings.Contains(got.Actual, row.actual) || got.Text != row.text {
-			t.Errorf(
-				"%s: %q: met %v, actual %q; want %v, %q",
-				row.run,
-				row.text,
-				got.Met,
-				got.Actual,
-				row.met,
-				row.actual,
-			)
+			t.Errorf("%s: %q: met %v, actual %q; want %v, %q", row.run, row.text, got.Met, got.Actual, row.met,
+				row.actual)
 		}
 	}
 }

@@ -242,12 +242,8 @@ func (h *History) readHeader(text []byte) error {
 		return fmt.Errorf(`a history begins with {"format":%q,"version":%d`, Format, Version)
 	}
 	if kind.Version != Version {
-		return fmt.Errorf(
-			"this is version %d of the format, and only version %d can be read here: use the stock that wrote "+
-				"it, or run the load again",
-			kind.Version,
-			Version,
-		)
+		return fmt.Errorf("this is version %d of the format, and only version %d can be read here: use the stock "+
+			"that wrote it, or run the load again", kind.Version, Version)
 	}
 	return strict(text, &h.Header)
 }

@@ -107,12 +107,8 @@ func Inspect(ctx context.Context, t Target, look Look) (*Inspection, error) {
 		i.Ways, i.Instances = with(i.Ways, o.Strategy), with(i.Instances, o.Instance)
 	}
 	if look.Initial != nil && *look.Initial != before.Quantity {
-		v.because(
-			AboutEvidence,
-			"the store says that there were %d units at first, not %d: was it set by somebody else?",
-			before.Quantity,
-			*look.Initial,
-		)
+		v.because(AboutEvidence, "the store says that there were %d units at first, not %d: was it set by somebody "+
+			"else?", before.Quantity, *look.Initial)
 	}
 	if v.AcceptedUnits == 0 {
 		v.because(AboutEvidence, "nothing was sold, so there is nothing to judge")
@@ -146,64 +142,36 @@ func (i *Inspection) compare(v *Verdict, look Look, orders []Order) {
 		switch {
 		case other.n == 0:
 		case look.Shared:
-			i.Notes = append(
-				i.Notes,
-				fmt.Sprintf(
-					"%s of another number of units than %d: %s.",
-					plural(other.n, "order"),
-					look.Quantity,
-					other.first,
-				),
-			)
+			i.note("%s of another number of units than %d: %s.", plural(other.n, "order"), look.Quantity, other.first)
 		default:
-			v.because(
-				AboutReplies,
-				"misserved: %s of another number of units than the %d that each request asked for: %s",
-				plural(other.n, "order"),
-				look.Quantity,
-				other.first,
-			)
+			v.because(AboutReplies, "misserved: %s of another number of units than the %d that each request asked "+
+				"for: %s", plural(other.n, "order"), look.Quantity, other.first)
 		}
 	} else {
-		i.Notes = append(
-			i.Notes,
-			"Whether every order is of as many units as were asked for is not known: tell with --quantity how "+
-				"many that were.",
-		)
+		i.Notes = append(i.Notes, "Whether every order is of as many units as were asked for is not known: tell with "+
+			"--quantity how many that were.")
 	}
 	n := int64(i.Orders)
 	switch {
 	case i.Accepted == nil:
-		i.Notes = append(
-			i.Notes,
-			"Whether every accepted reply has its order is not known: tell with --accepted how many your tool counted.",
-		)
+		i.Notes = append(i.Notes, "Whether every accepted reply has its order is not known: tell with --accepted how "+
+			"many your tool counted.")
 	case *i.Accepted > n:
-		v.because(
-			AboutReplies,
-			"phantoms: %d requests were accepted, but the store holds %s",
-			*i.Accepted,
-			plural(i.Orders, "order"),
-		)
+		v.because(AboutReplies, "phantoms: %d requests were accepted, but the store holds %s", *i.Accepted,
+			plural(i.Orders, "order"))
 	case *i.Accepted == n:
 	case look.Shared || n-*i.Accepted <= look.CutOff:
-		i.Notes = append(
-			i.Notes,
-			fmt.Sprintf(
-				"%s more than accepted replies were counted: their replies were lost or cut off, or somebody "+
-					"else sold.",
-				plural(n-*i.Accepted, "order"),
-			),
-		)
+		i.note("%s more than accepted replies were counted: their replies were lost or cut off, or somebody else sold.",
+			plural(n-*i.Accepted, "order"))
 	default:
-		v.because(
-			AboutEvidence,
-			"foreign: %s more than accepted replies were counted: replies were lost, somebody else sold "+
-				"(--shared), the tool cut off "+
-				"requests at its end (--cut-off), or the service books what nobody ordered",
-			plural(n-*i.Accepted, "order"),
-		)
+		v.because(AboutEvidence, "foreign: %s more than accepted replies were counted: replies were lost, somebody "+
+			"else sold (--shared), the tool cut off requests at its end (--cut-off), or the service books what "+
+			"nobody ordered", plural(n-*i.Accepted, "order"))
 	}
+}
+
+func (i *Inspection) note(format string, args ...any) {
+	i.Notes = append(i.Notes, fmt.Sprintf(format, args...))
 }
 
 // replies stand for what a tool counted, where there are no orders to judge by.

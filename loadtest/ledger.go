@@ -175,20 +175,12 @@ func (l *ledger) match() {
 	}
 	if n := v.Phantoms - phantoms; n > 0 {
 		v.late = true
-		l.because(
-			AboutReplies,
-			"phantoms: %d accepted of which the store holds no order, or the order of another reply (request %s)",
-			n,
-			example.RequestID,
-		)
+		l.because(AboutReplies, "phantoms: %d accepted of which the store holds no order, or the order of another "+
+			"reply (request %s)", n, example.RequestID)
 	}
 	if n := v.Denied - denied; n > 0 {
-		l.because(
-			AboutReplies,
-			"denied: %d refused of which the store holds an order all the same (request %s)",
-			n,
-			example.RequestID,
-		)
+		l.because(AboutReplies, "denied: %d refused of which the store holds an order all the same (request %s)", n,
+			example.RequestID)
 	}
 	l.agree(ours)
 	l.bookRest(b, ours)
@@ -211,29 +203,14 @@ func (l *ledger) agree(ours map[string]bool) {
 			case r.Read != o.Read:
 				misquoted.add("the reply to %s says read %d, its order %s %d", r.RequestID, r.Read, s.order, o.Read)
 			case r.Remaining != o.Remaining:
-				misquoted.add(
-					"the reply to %s says remaining %d, its order %s %d",
-					r.RequestID,
-					r.Remaining,
-					s.order,
-					o.Remaining,
-				)
+				misquoted.add("the reply to %s says remaining %d, its order %s %d", r.RequestID, r.Remaining, s.order,
+					o.Remaining)
 			case r.Version != o.Version:
-				misquoted.add(
-					"the reply to %s says version %d, its order %s %d",
-					r.RequestID,
-					r.Version,
-					s.order,
-					o.Version,
-				)
+				misquoted.add("the reply to %s says version %d, its order %s %d", r.RequestID, r.Version, s.order,
+					o.Version)
 			case r.Segment != o.Segment:
-				misquoted.add(
-					"the reply to %s says segment %d, its order %s %d",
-					r.RequestID,
-					r.Segment,
-					s.order,
-					o.Segment,
-				)
+				misquoted.add("the reply to %s says segment %d, its order %s %d", r.RequestID, r.Segment, s.order,
+					o.Segment)
 			case r.Fence != o.Fence && r.Fence > 0 && o.Fence > 0: // in the lab a write may carry none
 				misquoted.add("the reply to %s says fence %d, its order %s %d", r.RequestID, r.Fence, s.order, o.Fence)
 			}
@@ -249,34 +226,20 @@ func (l *ledger) agree(ours map[string]bool) {
 	v := l.verdict
 	v.Misserved, v.Misquoted, v.Swapped = v.Misserved+misserved.n, v.Misquoted+misquoted.n, v.Swapped+swapped.n
 	if misserved.n > 0 {
-		l.because(
-			AboutReplies,
-			"misserved: %s of another number of units than was asked for: %s",
-			plural(misserved.n, "order"),
-			misserved.first,
-		)
+		l.because(AboutReplies, "misserved: %s of another number of units than was asked for: %s",
+			plural(misserved.n, "order"), misserved.first)
 	}
 	if misquoted.n > 0 {
-		l.because(
-			AboutReplies,
-			"misquoted: %s of what is not in the order: %s",
-			plural(misquoted.n, "reply tells", "replies tell"),
-			misquoted.first,
-		)
+		l.because(AboutReplies, "misquoted: %s of what is not in the order: %s",
+			plural(misquoted.n, "reply tells", "replies tell"), misquoted.first)
 	}
 	if swapped.n > 0 {
-		l.because(
-			AboutReplies,
-			"swapped: %s: %s",
-			plural(swapped.n, "order carries another request's id", "orders carry another request's id"),
-			swapped.first,
-		)
+		l.because(AboutReplies, "swapped: %s: %s",
+			plural(swapped.n, "order carries another request's id", "orders carry another request's id"), swapped.first)
 	}
 	if renamed.n > 0 {
-		l.limit(
-			"Some orders carry another request id than was sent: something on the way replaces it, so that a " +
-				"request which was sold twice is not seen.",
-		)
+		l.limit("Some orders carry another request id than was sent: something on the way replaces it, so that a " +
+			"request which was sold twice is not seen.")
 	}
 }
 
@@ -384,14 +347,9 @@ func (l *ledger) bookRest(b *book, ours map[string]bool) {
 	}
 	l.verdict.Foreign += foreign
 	if foreign > 0 && !l.shared {
-		l.because(
-			AboutEvidence,
-			"foreign: %s that no request of this run asked for (%s): somebody else sold, or the service books "+
-				"what nobody ordered. "+
-				"If others may sell too, say so with --shared",
-			plural(foreign, "order"),
-			strings.Join(strangers, ", "),
-		)
+		l.because(AboutEvidence, "foreign: %s that no request of this run asked for (%s): somebody else sold, or the "+
+			"service books what nobody ordered. If others may sell too, say so with --shared", plural(foreign, "order"),
+			strings.Join(strangers, ", "))
 	}
 }
 

@@ -117,16 +117,9 @@ func (l *ledger) place() (why string) {
 			s.earliest = last.earliest
 		}
 		if s.of != nil && s.of.Outcome == Accepted && s.of.DoneAt.Before(s.earliest) && why == "" {
-			why = fmt.Sprintf(
-				"no order of the requests in time explains the replies: request %s was sent after request %s had "+
-					"been answered, "+
-					"and its order %s came before: it read version %d, the other %d",
-				last.first.request,
-				s.request,
-				last.first.order,
-				last.first.version,
-				s.version,
-			)
+			why = fmt.Sprintf("no order of the requests in time explains the replies: request %s was sent after "+
+				"request %s had been answered, and its order %s came before: it read version %d, the other %d",
+				last.first.request, s.request, last.first.order, last.first.version, s.version)
 		}
 		if last == nil || s.earliest.After(last.earliest) {
 			s.first = s
@@ -175,13 +168,8 @@ func (l *ledger) falseSoldOut(sales []*sale) (why string) {
 	}
 	l.verdict.FalseSoldOut += count
 	l.verdict.late = true // the stock at the end may have been told late
-	why = fmt.Sprintf(
-		"%s answered sold out although there was enough: request %s asked for %d, and %s left when it was answered",
-		plural(count, "request"),
-		first.RequestID,
-		first.Quantity,
-		plural(left, "unit"),
-	)
+	why = fmt.Sprintf("%s answered sold out although there was enough: request %s asked for %d, and %s left when it "+
+		"was answered", plural(count, "request"), first.RequestID, first.Quantity, plural(left, "unit"))
 	l.because(AboutStock, "%s", why)
 	return why
 }
@@ -370,14 +358,8 @@ func describe(in call, out seen) string {
 	case out.outcome == lookedAt:
 		return fmt.Sprintf("final stock: %d", out.remaining)
 	case out.outcome == Accepted && out.told:
-		return fmt.Sprintf(
-			"%s: sell %d: read %d (version %d), wrote %d",
-			out.who,
-			in.quantity,
-			out.read,
-			out.version,
-			out.remaining,
-		)
+		return fmt.Sprintf("%s: sell %d: read %d (version %d), wrote %d", out.who, in.quantity, out.read, out.version,
+			out.remaining)
 	}
 	return fmt.Sprintf("%s: sell %d: %s", out.who, in.quantity, out.outcome)
 }

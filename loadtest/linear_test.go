@@ -79,11 +79,8 @@ func TestPorcupineTellsCountersApart(t *testing.T) {
 // What a counter of right versions may still do wrong: serve the past. No other check looks at time.
 func TestOrderInTime(t *testing.T) {
 	at := func(r *loadtest.Record, sent, done int) {
-		r.SentAt, r.DoneAt = noon.Add(
-			time.Duration(sent)*time.Millisecond,
-		), noon.Add(
-			time.Duration(done)*time.Millisecond,
-		)
+		r.SentAt = noon.Add(time.Duration(sent) * time.Millisecond)
+		r.DoneAt = noon.Add(time.Duration(done) * time.Millisecond)
 	}
 	for _, row := range []struct {
 		name string
@@ -155,20 +152,14 @@ func TestTooLargeForPorcupine(t *testing.T) {
 	tape := newTape(1_000_000)
 	for i := range loadtest.MaxLinear + 1 {
 		r := tape.next(1)
-		r.SentAt, r.DoneAt = noon.Add(
-			time.Duration(2*i)*time.Millisecond,
-		), noon.Add(
-			time.Duration(2*i+1)*time.Millisecond,
-		)
+		r.SentAt = noon.Add(time.Duration(2*i) * time.Millisecond)
+		r.DoneAt = noon.Add(time.Duration(2*i+1) * time.Millisecond)
 	}
 	if v := tape.judge(loadtest.Cluster); v.Linear.Result != loadtest.InOrder || v.Finding != loadtest.Holds {
 		t.Errorf("%+v, finding %s", v.Linear, v.Finding)
 	}
 	r := &loadtest.Result{Records: tape.records, Accounts: []loadtest.Account{tape.account}}
-	if err := loadtest.WriteLinear(
-		new(bytes.Buffer),
-		r,
-	); err == nil ||
+	if err := loadtest.WriteLinear(new(bytes.Buffer), r); err == nil ||
 		!strings.Contains(err.Error(), "more than 10000") {
 		t.Errorf("picture: %v", err)
 	}

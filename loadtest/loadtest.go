@@ -200,16 +200,10 @@ const lateShare = 0.01
 
 func (r *Result) warnings() []string {
 	var list []string
+	warn := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	if r.SettledMS > 0 {
-		list = append(
-			list,
-			fmt.Sprintf(
-				"What the target told of stock and orders came right only %s after the first look: it tells late "+
-					"what it knows. "+
-					"The verdict is about what it told then.",
-				Millis(r.SettledMS),
-			),
-		)
+		warn("What the target told of stock and orders came right only %s after the first look: it tells late what "+
+			"it knows. The verdict is about what it told then.", Millis(r.SettledMS))
 	}
 	if !r.Plan.Open() {
 		return list
@@ -217,35 +211,15 @@ func (r *Result) warnings() []string {
 	planned := len(r.Records) + r.Dropped
 	percent := func(n int) float64 { return 100 * float64(n) / float64(max(planned, 1)) }
 	if late := r.Latency.Late; float64(late) > lateShare*float64(planned) {
-		list = append(
-			list,
-			fmt.Sprintf(
-				"The generator is the limit, not the service: it sent %d of %s (%.1f %%) more than %v late, by "+
-					"%s at most. "+
-					"Latencies count from the planned time, so they include that. Lower --rate, or run it on a "+
-					"computer of its own.",
-				late,
-				plural(planned, "request"),
-				percent(late),
-				Late,
-				Millis(r.Latency.LongestLateMS),
-			),
-		)
+		warn("The generator is the limit, not the service: it sent %d of %s (%.1f %%) more than %v late, by %s at "+
+			"most. Latencies count from the planned time, so they include that. Lower --rate, or run it on a "+
+			"computer of its own.",
+			late, plural(planned, "request"), percent(late), Late, Millis(r.Latency.LongestLateMS))
 	}
 	if r.Dropped > 0 {
-		list = append(
-			list,
-			fmt.Sprintf(
-				"%d of %s (%.1f %%) were dropped: %d were under way already. The service cannot keep up with %s "+
-					"requests/s; "+
-					"latencies are those of the requests that were sent. Lower --rate, or raise --max-in-flight.",
-				r.Dropped,
-				plural(planned, "request"),
-				percent(r.Dropped),
-				r.Plan.MaxInFlight,
-				r.Plan.Rate,
-			),
-		)
+		warn("%d of %s (%.1f %%) were dropped: %d were under way already. The service cannot keep up with %s "+
+			"requests/s; latencies are those of the requests that were sent. Lower --rate, or raise --max-in-flight.",
+			r.Dropped, plural(planned, "request"), percent(r.Dropped), r.Plan.MaxInFlight, r.Plan.Rate)
 	}
 	return list
 }

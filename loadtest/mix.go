@@ -43,9 +43,8 @@ func (s Skew) weights(n int) ([]float64, error) {
 				w = (1 - x) / float64(n-1)
 			}
 		default:
-			return nil, errors.New(
-				"must be uniform, zipf:EXPONENT such as zipf:1.1, or hot:SHARE such as hot:0.8, is " + string(s),
-			)
+			return nil, errors.New("must be uniform, zipf:EXPONENT such as zipf:1.1, or hot:SHARE such as hot:0.8, " +
+				"is " + string(s))
 		}
 		total += w
 		sum[i] = total

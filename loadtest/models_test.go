@@ -62,13 +62,8 @@ func TestSeveralSKUs(t *testing.T) {
 				t.Fatal(err)
 			}
 			if r.Verdict.Finding != row.finding || r.Verdict.InitialUnits != 300 || len(r.Accounts) != 5 {
-				t.Errorf(
-					"%s %v; %d units at first in %d accounts",
-					r.Verdict.Finding,
-					r.Verdict.Reasons,
-					r.Verdict.InitialUnits,
-					len(r.Accounts),
-				)
+				t.Errorf("%s %v; %d units at first in %d accounts", r.Verdict.Finding, r.Verdict.Reasons,
+					r.Verdict.InitialUnits, len(r.Accounts))
 			}
 			asked, units := make(map[string]int), make(map[int64]int)
 			for _, record := range r.Records {
@@ -88,10 +83,8 @@ func TestSeveralSKUs(t *testing.T) {
 				again.Interrupted {
 				t.Errorf("read back: %+v", again.Verdict)
 			}
-			if !strings.Contains(
-				r.Command,
-				"--skus 5 --skew hot:0.6 --stock 60 --quantity 1,2,3 --concurrency 20 --requests 200 --seed 5",
-			) {
+			want := "--skus 5 --skew hot:0.6 --stock 60 --quantity 1,2,3 --concurrency 20 --requests 200 --seed 5"
+			if !strings.Contains(r.Command, want) {
 				t.Errorf("command %s", r.Command)
 			}
 		})
@@ -183,12 +176,8 @@ func TestRampUp(t *testing.T) {
 	}
 	for _, record := range r.Records {
 		if least := time.Duration(record.Worker-1) * step; record.SentAt.Sub(r.StartedAt) < least {
-			t.Errorf(
-				"worker %d began %v after the start, want %v or more",
-				record.Worker,
-				record.SentAt.Sub(r.StartedAt),
-				least,
-			)
+			t.Errorf("worker %d began %v after the start, want %v or more", record.Worker,
+				record.SentAt.Sub(r.StartedAt), least)
 		}
 	}
 }
@@ -256,13 +245,8 @@ func TestCancelAnOpenLoop(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !r.Interrupted || len(r.Records) == 0 || r.Verdict.Finding != loadtest.Holds || r.Verdict.Unknown > 0 {
-		t.Errorf(
-			"interrupted %v, %d records, %s %v",
-			r.Interrupted,
-			len(r.Records),
-			r.Verdict.Finding,
-			r.Verdict.Reasons,
-		)
+		t.Errorf("interrupted %v, %d records, %s %v", r.Interrupted, len(r.Records), r.Verdict.Finding,
+			r.Verdict.Reasons)
 	}
 }
 
@@ -284,13 +268,8 @@ func TestLatencyFromThePlannedTime(t *testing.T) {
 		Header:  loadtest.Header{Plan: loadtest.Plan{Rate: loadtest.Rate{From: 1, To: 1}}},
 		Records: tape.records,
 	}
-	if warned := strings.Join(
-		h.Result().Warnings,
-		"\n",
-	); !strings.Contains(
-		warned,
-		"The generator is the limit, not the service: it sent 1 of 3 requests (33.3 %)",
-	) {
+	want := "The generator is the limit, not the service: it sent 1 of 3 requests (33.3 %)"
+	if warned := strings.Join(h.Result().Warnings, "\n"); !strings.Contains(warned, want) {
 		t.Errorf("warnings %q", warned)
 	}
 }

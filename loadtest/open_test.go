@@ -16,22 +16,17 @@ func trivial(t testing.TB) string {
 	t.Helper()
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/strategies", func(w http.ResponseWriter, _ *http.Request) {
-		reply(
-			w,
-			map[string]any{
-				"strategies": []loadtest.Strategy{
-					{Name: "trivial", Endpoint: "/sell", Available: true, Promise: loadtest.Promise{Scope: "none"}},
-				},
+		reply(w, map[string]any{
+			"strategies": []loadtest.Strategy{
+				{Name: "trivial", Endpoint: "/sell", Available: true, Promise: loadtest.Promise{Scope: "none"}},
 			},
-		)
+		})
 	})
 	mux.HandleFunc("/v1/stock/{sku}", func(w http.ResponseWriter, r *http.Request) {
 		reply(w, loadtest.Stock{SKU: r.PathValue("sku"), Quantity: 1})
 	})
-	mux.HandleFunc(
-		"GET /v1/stock/{sku}/orders",
-		func(w http.ResponseWriter, _ *http.Request) { reply(w, map[string]any{"orders": []int{}}) },
-	)
+	mux.HandleFunc("GET /v1/stock/{sku}/orders",
+		func(w http.ResponseWriter, _ *http.Request) { reply(w, map[string]any{"orders": []int{}}) })
 	const soldOut = `{"type":"/problems/sold_out","status":409}`
 	mux.HandleFunc("POST /sell", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/problem+json")

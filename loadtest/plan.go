@@ -136,12 +136,8 @@ func (p *Plan) check(wait time.Duration) error {
 	case p.Duration < 0:
 		return wrong("duration", "must not be negative, is %v", p.Duration)
 	case p.Requests > 0 && p.Duration > 0:
-		return wrong(
-			"duration",
-			"cannot stand with --requests: a run ends after %d requests or after %v, so leave one of them out",
-			p.Requests,
-			p.Duration,
-		)
+		return wrong("duration", "cannot stand with --requests: a run ends after %d requests or after %v, so leave "+
+			"one of them out", p.Requests, p.Duration)
 	case p.WarmUp < 0:
 		return wrong("warm-up", "must not be negative, is %v", p.WarmUp)
 	case wait < 0:
@@ -149,13 +145,8 @@ func (p *Plan) check(wait time.Duration) error {
 	case p.Timeout < 0:
 		return wrong("timeout", "must not be negative, is %v", p.Timeout)
 	case p.Timeout <= wait:
-		return wrong(
-			"timeout",
-			"%v must be longer than the wait for the lock (%v), or waiting requests are cut off and their "+
-				"outcome is unknown",
-			p.Timeout,
-			wait,
-		)
+		return wrong("timeout", "%v must be longer than the wait for the lock (%v), or waiting requests are cut off "+
+			"and their outcome is unknown", p.Timeout, wait)
 	case p.SKUs == 1 && p.Skew != "" && p.Skew != Uniform:
 		return wrong("skew", "%s needs several SKUs: give --skus too", p.Skew)
 	}
@@ -177,12 +168,8 @@ func (p *Plan) checkClosed() error {
 	case p.RampUp < 0:
 		return wrong("ramp-up", "must not be negative, is %v", p.RampUp)
 	case p.RampUp > 0 && p.Duration > 0 && p.RampUp >= p.Duration:
-		return wrong(
-			"ramp-up",
-			"%v must be shorter than the duration (%v), or the last workers never start",
-			p.RampUp,
-			p.Duration,
-		)
+		return wrong("ramp-up", "%v must be shorter than the duration (%v), or the last workers never start", p.RampUp,
+			p.Duration)
 	case p.MaxInFlight != 0:
 		return wrong("max-in-flight", "is for the open loop: give --rate too, or --concurrency instead")
 	case p.Arrivals != "":
@@ -198,11 +185,8 @@ func (p *Plan) checkOpen() error {
 	case p.Rate.From != p.Rate.To && p.Duration == 0:
 		return wrong("rate", "%s rises or falls over a time: give --duration instead of --requests", p.Rate)
 	case p.Concurrency != 0:
-		return wrong(
-			"concurrency",
-			"is for the closed loop: with --rate, how many are under way at once follows from the service; "+
-				"--max-in-flight bounds it",
-		)
+		return wrong("concurrency", "is for the closed loop: with --rate, how many are under way at once follows "+
+			"from the service; --max-in-flight bounds it")
 	case p.RampUp != 0:
 		return wrong("ramp-up", "is for the closed loop: with --rate, give the rate as FROM..TO")
 	case p.MaxInFlight < 1 || p.MaxInFlight > maxWorkers:

@@ -63,10 +63,8 @@ func (t *tally) progress(ctx context.Context, a *attack) Progress {
 		Dropped:     int(a.dropped.Load()),
 		WarmUp:      a.warm,
 		Interrupted: ctx.Err() != nil,
-		P50MS: float64(
-			t.latency.ValueAtPercentile(50),
-		) / 1000,
-		P99MS: float64(t.latency.ValueAtPercentile(99)) / 1000,
+		P50MS:       float64(t.latency.ValueAtPercentile(50)) / 1000,
+		P99MS:       float64(t.latency.ValueAtPercentile(99)) / 1000,
 	}
 	p.Rate = float64(t.done) / max(p.Elapsed.Seconds(), 1e-9)
 	for _, left := range t.left {

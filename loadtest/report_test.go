@@ -28,12 +28,8 @@ func result(strategy, scope string, t *tape) *loadtest.Result {
 		}
 	}
 	for i := range t.account.Orders {
-		t.account.Orders[i].OrderID = strings.Replace(
-			t.account.Orders[i].OrderID,
-			"o",
-			"0198c0de-7000-7000-8000-00000000000",
-			1,
-		)
+		t.account.Orders[i].OrderID = strings.Replace(t.account.Orders[i].OrderID, "o",
+			"0198c0de-7000-7000-8000-00000000000", 1)
 	}
 	r := &loadtest.Result{
 		Plan: loadtest.Plan{
@@ -48,8 +44,7 @@ func result(strategy, scope string, t *tape) *loadtest.Result {
 		Strategy:  loadtest.Strategy{Name: strategy, Promise: loadtest.Promise{Scope: scope, Exclusive: true}},
 	}
 	r.Verdict = loadtest.Judge(
-		loadtest.Evidence{Records: t.records, Accounts: []loadtest.Account{t.account}, Promise: r.Strategy.Promise},
-	)
+		loadtest.Evidence{Records: t.records, Accounts: []loadtest.Account{t.account}, Promise: r.Strategy.Promise})
 	r.Latency = loadtest.Measure(t.records)
 	return r
 }
@@ -180,13 +175,8 @@ func TestJSONReport(t *testing.T) {
 	}
 	if v := got.Runs[0].Verdict; v.Finding != loadtest.Broken || v.LostUnits != 29 || len(v.Certificates) != 10 ||
 		v.Collisions <= 10 {
-		t.Errorf(
-			"finding %s, lost %d, %d certificates of %d",
-			v.Finding,
-			v.LostUnits,
-			len(v.Certificates),
-			v.Collisions,
-		)
+		t.Errorf("finding %s, lost %d, %d certificates of %d", v.Finding, v.LostUnits, len(v.Certificates),
+			v.Collisions)
 	}
 }
 
@@ -223,12 +213,8 @@ func TestMeasure(t *testing.T) {
 		late.SentAt, late.DoneAt = noon.Add(2*time.Second), noon.Add(3*time.Second)
 	}
 	if late := loadtest.Measure(tape.records); late.Sold != l.Sold || late.Seconds <= 2.9 {
-		t.Errorf(
-			"with refusals after the last sale %.2f units/s in %.2f s, want %.2f in 3",
-			late.Sold,
-			late.Seconds,
-			l.Sold,
-		)
+		t.Errorf("with refusals after the last sale %.2f units/s in %.2f s, want %.2f in 3", late.Sold, late.Seconds,
+			l.Sold)
 	}
 	if empty := loadtest.Measure(nil); empty.Rate != 0 || empty.All.Count != 0 {
 		t.Errorf("of nothing: %+v", empty)

@@ -134,15 +134,8 @@ func Choose(catalogue []Strategy, given []string, store string) (chosen []Strate
 			case !s.Available:
 				leftOut = append(leftOut, fmt.Sprintf("%s is left out: %s", s.Name, s.Reason))
 			case store != "" && len(s.Stores) > 0 && !slices.Contains(s.Stores, store):
-				leftOut = append(
-					leftOut,
-					fmt.Sprintf(
-						"%s is left out: it works on %s, not on %s",
-						s.Name,
-						strings.Join(s.Stores, " and "),
-						store,
-					),
-				)
+				leftOut = append(leftOut, fmt.Sprintf("%s is left out: it works on %s, not on %s",
+					s.Name, strings.Join(s.Stores, " and "), store))
 			default:
 				chosen = append(chosen, s)
 			}

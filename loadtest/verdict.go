@@ -244,20 +244,14 @@ func (v *Verdict) kept(p Promise, mapped bool) (bool, string) {
 	case Process:
 		switch {
 		case v.Instances > 1 && v.RaceSeen:
-			return true, fmt.Sprintf(
-				"As expected, since exclusion is promised within one instance and %d sold: %s.",
-				v.Instances,
-				v.damage(),
-			)
+			return true, fmt.Sprintf("As expected, since exclusion is promised within one instance and %d sold: %s.",
+				v.Instances, v.damage())
 		case v.Instances > 1 && !open && v.OneAtATime:
 			return true, nothingRaced
 		case v.Instances > 1 && !open:
 			v.Luck = true
-			return true, fmt.Sprintf(
-				"The race was not seen in this run. That is luck: exclusion is promised within one instance, and "+
-					"%d sold.",
-				v.Instances,
-			)
+			return true, fmt.Sprintf("The race was not seen in this run. That is luck: exclusion is promised within "+
+				"one instance, and %d sold.", v.Instances)
 		}
 	case Cluster:
 	default:

@@ -331,23 +331,14 @@ func TestJudge(t *testing.T) {
 			row.do(tape)
 			v := tape.judge(loadtest.Cluster)
 			if v.Finding != row.want || v.Kept != row.kept {
-				t.Errorf(
-					"finding %s, kept %v; want %s, %v; reasons %v",
-					v.Finding,
-					v.Kept,
-					row.want,
-					row.kept,
-					v.Reasons,
-				)
+				t.Errorf("finding %s, kept %v; want %s, %v; reasons %v", v.Finding, v.Kept, row.want, row.kept,
+					v.Reasons)
 			}
 			if row.check != nil && !row.check(v) {
 				t.Errorf("numbers: %+v", v)
 			}
-			if row.says != "" &&
-				!slices.ContainsFunc(
-					v.Reasons,
-					func(r loadtest.Reason) bool { return strings.Contains(r.Text, row.says) },
-				) {
+			says := func(r loadtest.Reason) bool { return strings.Contains(r.Text, row.says) }
+			if row.says != "" && !slices.ContainsFunc(v.Reasons, says) {
 				t.Errorf("no reason says %q: %v", row.says, v.Reasons)
 			}
 			if row.says == "" && len(v.Reasons) > 0 {
@@ -417,16 +408,8 @@ func TestPromises(t *testing.T) {
 	} {
 		v := row.tape.judge(row.scope)
 		if v.Kept != row.kept || v.Luck != row.luck || !strings.Contains(v.Sentence, row.says) {
-			t.Errorf(
-				"%s: kept %v, luck %v, %q; want %v, %v, %q",
-				row.scope,
-				v.Kept,
-				v.Luck,
-				v.Sentence,
-				row.kept,
-				row.luck,
-				row.says,
-			)
+			t.Errorf("%s: kept %v, luck %v, %q; want %v, %v, %q", row.scope, v.Kept, v.Luck, v.Sentence, row.kept,
+				row.luck, row.says)
 		}
 	}
 }
@@ -435,11 +418,8 @@ func TestOverlapsAreCountedAndProveNothing(t *testing.T) {
 	tape := newTape(10)
 	for _, span := range [][2]int{{0, 10}, {10, 20}, {15, 30}, {16, 17}, {40, 50}} {
 		r := tape.next(1)
-		r.AcquiredAt, r.ReleasedAt = noon.Add(
-			time.Duration(span[0])*time.Millisecond,
-		), noon.Add(
-			time.Duration(span[1])*time.Millisecond,
-		)
+		r.AcquiredAt = noon.Add(time.Duration(span[0]) * time.Millisecond)
+		r.ReleasedAt = noon.Add(time.Duration(span[1]) * time.Millisecond)
 	}
 	v := tape.judge(loadtest.Cluster)
 	if v.Overlaps != 2 || v.LongestOverlapMS != 5 || v.Finding != loadtest.Holds {

@@ -563,16 +563,8 @@ func contentType(headers []header) string {
 
 func (c *checker) deduction(form *deductForm, common []header) deduction {
 	d := deduction{
-		question: c.request(
-			"deduct",
-			form.requestForm,
-			http.MethodPost,
-			common,
-			varSKU,
-			varQuantity,
-			varRequest,
-			varToken,
-		),
+		question: c.request("deduct", form.requestForm, http.MethodPost, common, varSKU, varQuantity, varRequest,
+			varToken),
 		accepted: c.rule("deduct.accepted", form.Accepted, true),
 		soldOut:  c.rule("deduct.sold_out", form.SoldOut, false),
 		busy:     c.rule("deduct.busy", form.Busy, false),
@@ -589,12 +581,8 @@ func (c *checker) deduction(form *deductForm, common []header) deduction {
 		{"sold_out", "busy", d.soldOut, d.busy},
 	} {
 		if status, both := pair.x.overlaps(pair.y); both {
-			c.bad(
-				"deduct."+pair.b,
-				"takes status %s, as %s does: give each a field, and other values in equals, to tell them apart",
-				status,
-				pair.a,
-			)
+			c.bad("deduct."+pair.b, "takes status %s, as %s does: give each a field, and other values in equals, to "+
+				"tell them apart", status, pair.a)
 		}
 	}
 	return d
@@ -639,11 +627,8 @@ func (c *checker) listing(form *ordersForm, common []header) *listing {
 	asks := slices.ContainsFunc(slices.Concat(l.path, l.body), func(p part) bool { return p.variable == varCursor })
 	switch {
 	case asks && l.next.empty():
-		c.bad(
-			"orders.next",
-			"is missing: {{%s}} needs the place where a reply tells the cursor of the next page",
-			varCursor,
-		)
+		c.bad("orders.next", "is missing: {{%s}} needs the place where a reply tells the cursor of the next page",
+			varCursor)
 	case !asks && !l.next.empty():
 		c.bad("orders.next", "needs {{%s}} in path or body, or the same page would be asked for without end", varCursor)
 	}

@@ -82,20 +82,11 @@ func (t *Target) SetStock(ctx context.Context, _, sku string, quantity int64) (l
 	case err != nil:
 		return loadtest.Stock{}, err
 	case now.Quantity != quantity && t.set == nil:
-		return loadtest.Stock{}, t.client.Errorf(
-			"has %d units of %s, not %d: set the stock first, since the mapping does not say how (set)",
-			now.Quantity,
-			sku,
-			quantity,
-		)
+		return loadtest.Stock{}, t.client.Errorf("has %d units of %s, not %d: set the stock first, since the mapping "+
+			"does not say how (set)", now.Quantity, sku, quantity)
 	case now.Quantity != quantity:
-		return loadtest.Stock{}, t.client.Errorf(
-			"was asked for a stock of %d units of %s, and then said that there are %d: "+
-				"does somebody else sell it, or is read.quantity wrong?",
-			quantity,
-			sku,
-			now.Quantity,
-		)
+		return loadtest.Stock{}, t.client.Errorf("was asked for a stock of %d units of %s, and then said that there "+
+			"are %d: does somebody else sell it, or is read.quantity wrong?", quantity, sku, now.Quantity)
 	}
 	orders, err := t.list(ctx, sku)
 	if err != nil {
@@ -251,22 +242,14 @@ func (t *Target) ask(ctx context.Context, c *question, v values) (answer, error)
 }
 
 func (t *Target) strange(got answer, err error) error {
-	return t.client.Errorf(
-		"answers in another form than the mapping says: the reply to %s %w: %s",
-		got.what,
-		err,
-		beginning(&got.Answer),
-	)
+	return t.client.Errorf("answers in another form than the mapping says: the reply to %s %w: %s", got.what, err,
+		beginning(&got.Answer))
 }
 
 func (t *Target) request(ctx context.Context, c *question, v values) (*http.Request, error) {
 	kind := contentType(c.headers)
-	req, err := http.NewRequestWithContext(
-		ctx,
-		c.method,
-		t.client.URL()+c.path.path(v),
-		strings.NewReader(c.body.content(kind, v)),
-	)
+	req, err := http.NewRequestWithContext(ctx, c.method, t.client.URL()+c.path.path(v),
+		strings.NewReader(c.body.content(kind, v)))
 	if err != nil {
 		return nil, t.client.Errorf("cannot be asked: %s %s: %w", c.method, c.path, err)
 	}
@@ -359,12 +342,8 @@ func (t *Target) classify(r loadtest.Request, ans *loadtest.Answer) loadtest.Rep
 		reply.Error = fmt.Sprintf("status %d means %v by the mapping, which cannot both be", ans.Status, meant)
 	case len(meant) == 0:
 		reply.Outcome = loadtest.Unknown
-		reply.Error = fmt.Sprintf(
-			"status %d with %s, which the mapping does not know: %s",
-			ans.Status,
-			ans.Kind(),
-			beginning(ans),
-		)
+		reply.Error = fmt.Sprintf("status %d with %s, which the mapping does not know: %s", ans.Status, ans.Kind(),
+			beginning(ans))
 		if ans.Status >= 400 && ans.Status < 500 && ans.Status != http.StatusRequestTimeout {
 			reply.Outcome = loadtest.Failed
 		}

@@ -171,19 +171,13 @@ func TestMappedVerdicts(t *testing.T) {
 			f := &foreign{orders: []string{`{"id":"old","n":3}`}}
 			row.fault(f)
 			target, m := f.open(t, row.mapping)
-			r, err := loadtest.Run(
-				t.Context(),
-				target,
-				loadtest.Plan{Strategy: m.Name(), SKU: "a/b c", Stock: 100, Requests: 21, Concurrency: 4},
-				nil,
-			)
+			r, err := loadtest.Run(t.Context(), target,
+				loadtest.Plan{Strategy: m.Name(), SKU: "a/b c", Stock: 100, Requests: 21, Concurrency: 4}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			v := &r.Verdict
-			if text := fmt.Sprint(
-				v.Reasons,
-			); v.Finding != row.finding || !strings.Contains(text, row.reason) ||
+			if text := fmt.Sprint(v.Reasons); v.Finding != row.finding || !strings.Contains(text, row.reason) ||
 				len(v.Limits) == 0 {
 				t.Errorf("%s %v %v", v.Finding, v.Reasons, v.Limits)
 			}

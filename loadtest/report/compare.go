@@ -43,16 +43,8 @@ func Compare(nameA string, a []*loadtest.Result, nameB string, b []*loadtest.Res
 	for _, side := range [][]*loadtest.Result{a, b} {
 		for _, r := range side[1:] {
 			if r.Plan.Strategy != side[0].Plan.Strategy || load(r) != load(side[0]) {
-				c.Differing = append(
-					c.Differing,
-					fmt.Sprintf(
-						"one side mixes %s (%s) with %s (%s)",
-						side[0].Plan.Strategy,
-						load(side[0]),
-						r.Plan.Strategy,
-						load(r),
-					),
-				)
+				c.Differing = append(c.Differing, fmt.Sprintf("one side mixes %s (%s) with %s (%s)",
+					side[0].Plan.Strategy, load(side[0]), r.Plan.Strategy, load(r)))
 			}
 		}
 	}
@@ -158,9 +150,7 @@ func newCompareView(runs []*loadtest.Result) *compareView {
 		row := compareRow{
 			Strategy: r.Plan.Strategy,
 			Store:    r.Plan.Store,
-			Accepted: thousands(
-				int64(j.Accepted),
-			),
+			Accepted: thousands(int64(j.Accepted)),
 			Busy:     fmt.Sprintf("%.0f %%", 100*float64(j.Busy)/float64(max(j.Sent, 1))),
 			Oversold: thousands(j.OversoldUnits),
 			Lost:     "?",
@@ -201,14 +191,8 @@ func newCompareView(runs []*loadtest.Result) *compareView {
 		v.Rows = append(v.Rows, row)
 	}
 	const width = 480
-	v.Chart = template.HTML(
-		compareChart(
-			runs,
-			marked,
-			11,
-		).toSVG(width, compareHeight(len(runs)), "spans", "Latency of the sales of each run, from the median to "+
-			"the 99th percentile", nil),
-	)
+	v.Chart = template.HTML(compareChart(runs, marked, 11).toSVG(width, compareHeight(len(runs)), "spans",
+		"Latency of the sales of each run, from the median to the 99th percentile", nil))
 	return v
 }
 

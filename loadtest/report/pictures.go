@@ -77,18 +77,13 @@ func inked(format string) func(ink) color.Color {
 func pictures(r *loadtest.Result, format string) func(func(string, []byte) bool) {
 	return func(yield func(string, []byte) bool) {
 		t := lay(r, limits{holdsAlone / 2, lanesAlone / 2})
-		if c := follow(
-			r,
-			t.story,
-		); len(c.truth) > 1 &&
+		if c := follow(r, t.story); len(c.truth) > 1 &&
 			!yield("stock", stockChart(c, inked(format), 13).encode(format, slideWidth, slideHeight)) {
 			return
 		}
 		if len(t.bars) > 0 &&
-			!yield(
-				"timeline",
-				timelineChart(t, inked(format), 13).encode(format, slideWidth, max(float64(t.height()), slideHeight)),
-			) {
+			!yield("timeline", timelineChart(t, inked(format), 13).
+				encode(format, slideWidth, max(float64(t.height()), slideHeight))) {
 			return
 		}
 		l := latenciesOf(r)
@@ -96,10 +91,8 @@ func pictures(r *loadtest.Result, format string) func(func(string, []byte) bool)
 			return
 		}
 		_ = yield("percentiles", percentileChart(l, inked(format), 13).encode(format, slideWidth, slideHeight)) &&
-			yield(
-				"histogram",
-				histogramChart(l, l.histogram(), inked(format), 13, slideWidth).encode(format, slideWidth, slideHeight),
-			)
+			yield("histogram",
+				histogramChart(l, l.histogram(), inked(format), 13, slideWidth).encode(format, slideWidth, slideHeight))
 	}
 }
 
@@ -113,14 +106,8 @@ func (c *chart) encode(format string, width, height float64) []byte {
 	from, to := strings.Index(patterns, "<defs>"), strings.Index(patterns, "</svg>")
 	opening := fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" width="%g" height="%g" `, width, height)
 	inner := strings.Index(body, ">") + 1
-	return []byte(
-		opening + strings.TrimPrefix(
-			body[:inner],
-			"<svg ",
-		) + "<style>" + read(
-			"page.css",
-		) + "</style>" + patterns[from:to] + body[inner:],
-	)
+	return []byte(opening + strings.TrimPrefix(body[:inner], "<svg ") +
+		"<style>" + read("page.css") + "</style>" + patterns[from:to] + body[inner:])
 }
 
 // timelineChart draws the lanes as a plot, for slides: a page has them as elements of its own, which can be pointed at.
@@ -151,15 +138,12 @@ func (l lanes) Plot(area draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&area)
 	box := func(i ink, from, to float64, middle, half vg.Length) {
 		right := max(x(to), x(from)+vg.Points(0.8))
-		area.FillPolygon(
-			l.chart.mark(i),
-			[]vg.Point{
-				{X: x(from), Y: middle - half},
-				{X: x(from), Y: middle + half},
-				{X: right, Y: middle + half},
-				{X: right, Y: middle - half},
-			},
-		)
+		area.FillPolygon(l.chart.mark(i), []vg.Point{
+			{X: x(from), Y: middle - half},
+			{X: x(from), Y: middle + half},
+			{X: right, Y: middle + half},
+			{X: right, Y: middle - half},
+		})
 	}
 	lane := (y(1) - y(0)) / 2
 	for i := range l.bars {
@@ -181,10 +165,8 @@ type laneTicks struct{ *timeline }
 func (t laneTicks) Ticks(_, _ float64) []plot.Tick {
 	var list []plot.Tick
 	for i, l := range t.lanes {
-		list = append(
-			list,
-			plot.Tick{Value: float64(len(t.lanes) - 1 - i), Label: short(l.instance) + " w" + strconv.Itoa(l.worker)},
-		)
+		list = append(list,
+			plot.Tick{Value: float64(len(t.lanes) - 1 - i), Label: short(l.instance) + " w" + strconv.Itoa(l.worker)})
 	}
 	return list
 }
@@ -368,14 +350,8 @@ func (c *chart) toSVG(width, height float64, class, label string, hints []hint) 
 	body = blankLine.ReplaceAll(body, []byte(" "))
 	body = bytes.TrimSuffix(bytes.TrimSpace(body), []byte("</svg>"))
 	var out bytes.Buffer
-	fmt.Fprintf(
-		&out,
-		`<svg class="chart %s" viewBox="0 0 %g %g" role="img" aria-label="%s">`,
-		class,
-		width,
-		height,
-		escape(label),
-	)
+	fmt.Fprintf(&out, `<svg class="chart %s" viewBox="0 0 %g %g" role="img" aria-label="%s">`, class, width, height,
+		escape(label))
 	out.Write(body)
 	inner := c.DataCanvas(area)
 	x, _ := c.Transforms(&inner)
@@ -390,11 +366,8 @@ func (c *chart) toSVG(width, height float64, class, label string, hints []hint) 
 
 // toPNG draws c for slides: twice as many pixels as points.
 func (c *chart) toPNG(width, height float64) []byte {
-	canvas := vgimg.NewWith(
-		vgimg.UseWH(vg.Points(width), vg.Points(height)),
-		vgimg.UseDPI(144),
-		vgimg.UseBackgroundColor(color.White),
-	)
+	canvas := vgimg.NewWith(vgimg.UseWH(vg.Points(width), vg.Points(height)), vgimg.UseDPI(144),
+		vgimg.UseBackgroundColor(color.White))
 	c.Draw(c.drawLegend(draw.New(canvas)))
 	var b bytes.Buffer
 	_, _ = vgimg.PngCanvas{Canvas: canvas}.WriteTo(&b) // to memory

@@ -237,16 +237,13 @@ func newRunView(r *loadtest.Result, id string, most limits, whole bool) *runView
 	v.latency()
 	for _, s := range r.Latency.Instances {
 		all := float64(max(len(r.Records), 1))
-		v.Shares = append(
-			v.Shares,
-			shareRow{
-				instance(s.Instance),
-				s.Replies,
-				s.Accepted,
-				100 * float64(s.Replies) / all,
-				100 * float64(s.Accepted) / all,
-			},
-		)
+		v.Shares = append(v.Shares, shareRow{
+			instance(s.Instance),
+			s.Replies,
+			s.Accepted,
+			100 * float64(s.Replies) / all,
+			100 * float64(s.Accepted) / all,
+		})
 	}
 	v.Failures = loadtest.FailureSorts(r.Records, 5)
 	return v
@@ -258,12 +255,8 @@ func judged(v *loadtest.Verdict) (word, class, plain string) {
 	case v.Finding == loadtest.Undecided:
 		return "Not decided", "odd", "What was recorded does not suffice to say whether stock was lost."
 	case v.Finding == loadtest.Holds:
-		return "Holds", "good", fmt.Sprintf(
-			"No stock was lost: there were %s, %s sold and %d remain, and no two orders sold the same unit.",
-			count(v.InitialUnits, "unit"),
-			were(v.AcceptedUnits),
-			v.RemainingUnits,
-		)
+		return "Holds", "good", fmt.Sprintf("No stock was lost: there were %s, %s sold and %d remain, and no two "+
+			"orders sold the same unit.", count(v.InitialUnits, "unit"), were(v.AcceptedUnits), v.RemainingUnits)
 	}
 	word, class = "Broken", "bad"
 	if v.Kept {
@@ -271,12 +264,8 @@ func judged(v *loadtest.Verdict) (word, class, plain string) {
 	}
 	switch {
 	case v.OversoldUnits > 0:
-		plain = fmt.Sprintf(
-			"It sold %s of %d: %s more than there were.",
-			count(v.AcceptedUnits, "unit"),
-			v.InitialUnits,
-			count(v.OversoldUnits, "unit"),
-		)
+		plain = fmt.Sprintf("It sold %s of %d: %s more than there were.", count(v.AcceptedUnits, "unit"),
+			v.InitialUnits, count(v.OversoldUnits, "unit"))
 	case v.Known && v.LostUnits > 0:
 		plain = fmt.Sprintf("It sold %s, but the stock went down by %d only: the store still offers %s that are sold.",
 			count(v.AcceptedUnits, "unit"), v.InitialUnits-v.RemainingUnits, count(v.LostUnits, "unit"))
@@ -310,25 +299,15 @@ func (v *runView) timeline() {
 	names, bars := t.gantt()
 	v.Names, v.Bars, v.Strip = template.HTML(names), template.HTML(bars), template.HTML(t.strip())
 	if t.inWindow < t.total {
-		note(
-			"Thinned out: %s of %s are drawn, those from %s to %s of a run of %s%s. The strip below is the whole run.",
-			thousands(
-				int64(len(t.bars)),
-			),
-			count(t.total, "hold"),
-			millis(t.from),
-			millis(t.to),
-			millis(t.length),
-			where(t),
-		)
+		note("Thinned out: %s of %s are drawn, those from %s to %s of a run of %s%s. The strip below is the whole run.",
+			thousands(int64(len(t.bars))), count(t.total, "hold"), millis(t.from), millis(t.to), millis(t.length),
+			where(t))
 	}
 	if t.lanesLeft > 0 {
 		note("%s with fewer holds in this time are left out.", count(t.lanesLeft, "lane"))
 	}
-	note(
-		"Only accepted requests tell when they held. Times are by each instance's clock; the proof of a lost " +
-			"update is in the collisions below, which need no clock.",
-	)
+	note("Only accepted requests tell when they held. Times are by each instance's clock; the proof of a lost update " +
+		"is in the collisions below, which need no clock.")
 	v.MorePairs = t.pairs > len(t.shown)
 	for _, p := range t.shown {
 		v.Pairs = append(v.Pairs, p.sentence())
@@ -377,12 +356,10 @@ func (v *runView) latency() {
 		return
 	}
 	v.Percentiles = template.HTML(
-		percentileChart(l, marked, 10.5).toSVG(420, 280, "", "Latency by percentile and outcome", nil),
-	)
+		percentileChart(l, marked, 10.5).toSVG(420, 280, "", "Latency by percentile and outcome", nil))
 	h := l.histogram()
 	v.Histogram = template.HTML(
-		histogramChart(l, h, marked, 10.5, 420).toSVG(420, 280, "", "Histogram of latencies by outcome", h.hints(l)),
-	)
+		histogramChart(l, h, marked, 10.5, 420).toSVG(420, 280, "", "Histogram of latencies by outcome", h.hints(l)))
 }
 
 // promised says what the strategy claims, as far as a load run can tell.

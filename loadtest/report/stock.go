@@ -104,10 +104,8 @@ func salesOf(r *loadtest.Result, a *loadtest.Account, s *story, known map[string
 	for i := range r.Records {
 		rec := &r.Records[i]
 		if rec.Receipt != nil && rec.SKU == a.Before.SKU && !seen[rec.OrderID] {
-			add(
-				rec,
-				&loadtest.Order{Quantity: rec.Quantity, Read: rec.Read, Remaining: rec.Remaining, Segment: rec.Segment},
-			)
+			add(rec,
+				&loadtest.Order{Quantity: rec.Quantity, Read: rec.Read, Remaining: rec.Remaining, Segment: rec.Segment})
 		}
 	}
 	return list

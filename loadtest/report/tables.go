@@ -65,9 +65,7 @@ func WriteCSV(w io.Writer, runs []*loadtest.Result) error {
 				strconv.Itoa(rec.Worker),
 				rec.RequestID,
 				number(rec.Quantity),
-				moments(
-					rec.PlannedAt,
-				),
+				moments(rec.PlannedAt),
 				moments(rec.SentAt),
 				moments(rec.DoneAt),
 				decimal(float64(rec.Latency()) / float64(time.Millisecond)),
@@ -93,17 +91,8 @@ func receipt(rec *loadtest.Record) []string {
 	if rec.Blind {
 		cells = make([]string, 4)
 	}
-	return append(
-		cells,
-		blank(rec.Fence),
-		blank(rec.Segment),
-		blank(rec.Tries),
-		decimal(rec.WaitedMS),
-		decimal(rec.HeldMS),
-		moments(rec.AcquiredAt),
-		moments(rec.ReleasedAt),
-		strconv.FormatBool(rec.LeaseLost),
-	)
+	return append(cells, blank(rec.Fence), blank(rec.Segment), blank(rec.Tries), decimal(rec.WaitedMS),
+		decimal(rec.HeldMS), moments(rec.AcquiredAt), moments(rec.ReleasedAt), strconv.FormatBool(rec.LeaseLost))
 }
 
 func number[N int | int64 | uint64](n N) string { return fmt.Sprint(n) }
@@ -174,17 +163,12 @@ func WriteJTL(w io.Writer, runs []*loadtest.Result) error {
 			begin := rec.DoneAt.Add(-rec.Latency())
 			elapsed := strconv.FormatInt(rec.DoneAt.UnixMilli()-begin.UnixMilli(), 10)
 			_ = out.Write([]string{
-				strconv.FormatInt(
-					begin.UnixMilli(),
-					10,
-				),
+				strconv.FormatInt(begin.UnixMilli(), 10),
 				elapsed,
 				rec.Strategy + " " + words(rec.Outcome),
 				code,
 				cmp.Or(rec.Problem, words(rec.Outcome)),
-				rec.Strategy + " 1-" + strconv.Itoa(
-					rec.Worker,
-				),
+				rec.Strategy + " 1-" + strconv.Itoa(rec.Worker),
 				"text",
 				strconv.FormatBool(ok),
 				failure,

@@ -260,10 +260,8 @@ func failures(v *loadtest.Verdict) (string, tone) {
 // WriteTable writes a table with a row for each run, and below it a sentence for each that is not simply right.
 // Where the width is short, columns move together and the less important ones are left out.
 func WriteTable(w io.Writer, results []*loadtest.Result, style Style) error {
-	cols := slices.DeleteFunc(
-		columns(),
-		func(c column) bool { return c.need != nil && !slices.ContainsFunc(results, c.need) },
-	)
+	cols := slices.DeleteFunc(columns(),
+		func(c column) bool { return c.need != nil && !slices.ContainsFunc(results, c.need) })
 	widths := make([]int, len(cols))
 	for i, col := range cols {
 		widths[i] = max(len(col.head[0]), len(col.head[1]))
@@ -321,9 +319,8 @@ func WriteTable(w io.Writer, results []*loadtest.Result, style Style) error {
 // writeNotes writes why, for each run where the row does not say it all.
 func writeNotes(b *strings.Builder, results []*loadtest.Result, style Style) {
 	if slices.ContainsFunc(results, func(r *loadtest.Result) bool { return r.Verdict.Unknown > 0 }) {
-		b.WriteString(
-			"\nfailed a+b: b requests have an unknown outcome, and no order in the store as far as is known.\n",
-		)
+		b.WriteString("\nfailed a+b: b requests have an unknown outcome, and no order in the store as far as is " +
+			"known.\n")
 	}
 	first := true
 	for _, r := range results {
@@ -388,18 +385,10 @@ func WriteReport(w io.Writer, r *loadtest.Result, style Style) error {
 	b.WriteString(style.wrap(heading, 2) + "\n\n")
 	line := func(name, format string, args ...any) {
 		b.WriteString(
-			"  " + style.pad(faint, name, label, false) + style.wrap(fmt.Sprintf(format, args...), label+2) + "\n",
-		)
+			"  " + style.pad(faint, name, label, false) + style.wrap(fmt.Sprintf(format, args...), label+2) + "\n")
 	}
-	line(
-		"replies",
-		"accepted %d, busy %d, sold out %d, failed %d, unknown %d",
-		v.Accepted,
-		v.Busy,
-		v.SoldOut,
-		v.Failed,
-		v.Unknown,
-	)
+	line("replies", "accepted %d, busy %d, sold out %d, failed %d, unknown %d", v.Accepted, v.Busy, v.SoldOut, v.Failed,
+		v.Unknown)
 	if v.Recovered > 0 {
 		line("", "%d of the accepted had no usable reply; their orders were found in the store", v.Recovered)
 	}
@@ -444,8 +433,7 @@ func WriteReport(w io.Writer, r *loadtest.Result, style Style) error {
 	}
 	_, t = kept(v)
 	b.WriteString(
-		"  " + style.pad(faint, "promise", label, false) + style.paint(t, style.wrap(v.Sentence, label+2)) + "\n",
-	)
+		"  " + style.pad(faint, "promise", label, false) + style.paint(t, style.wrap(v.Sentence, label+2)) + "\n")
 	for _, limit := range v.Limits {
 		line("not told", "%s", limit)
 	}
@@ -471,12 +459,8 @@ func store(name string) string {
 func requests(r *loadtest.Result) string {
 	switch {
 	case r.Interrupted && r.Plan.Requests > 0:
-		return fmt.Sprintf(
-			"interrupted after %d of %d %s",
-			len(r.Records),
-			r.Plan.Requests,
-			plural(r.Plan.Requests, "request"),
-		)
+		return fmt.Sprintf("interrupted after %d of %d %s", len(r.Records), r.Plan.Requests,
+			plural(r.Plan.Requests, "request"))
 	case r.Interrupted:
 		return fmt.Sprintf("interrupted after %d %s", len(r.Records), plural(len(r.Records), "request"))
 	}
@@ -490,10 +474,8 @@ func writeInstances(line func(string, string, ...any), shares []loadtest.Share, 
 		if name == "" {
 			name = "none named"
 		}
-		parts = append(
-			parts,
-			fmt.Sprintf("%s %.0f %% (%d accepted)", name, 100*float64(s.Replies)/float64(max(sent, 1)), s.Accepted),
-		)
+		parts = append(parts,
+			fmt.Sprintf("%s %.0f %% (%d accepted)", name, 100*float64(s.Replies)/float64(max(sent, 1)), s.Accepted))
 	}
 	if len(parts) > 0 {
 		line("instances", "%s", strings.Join(parts, ", "))
@@ -509,17 +491,8 @@ func writeLatency(b *strings.Builder, l *loadtest.Latency, style Style) {
 		b.WriteByte('\n')
 	}
 	quantiles := func(name string, q loadtest.Quantiles) {
-		row(
-			plain,
-			name,
-			fmt.Sprint(q.Count),
-			loadtest.Millis(q.P50),
-			loadtest.Millis(q.P90),
-			loadtest.Millis(q.P95),
-			loadtest.Millis(q.P99),
-			loadtest.Millis(q.P999),
-			loadtest.Millis(q.Max),
-		)
+		row(plain, name, fmt.Sprint(q.Count), loadtest.Millis(q.P50), loadtest.Millis(q.P90), loadtest.Millis(q.P95),
+			loadtest.Millis(q.P99), loadtest.Millis(q.P999), loadtest.Millis(q.Max))
 	}
 	row(faint, "latency", "replies", "p50", "p90", "p95", "p99", "p99.9", "max")
 	quantiles("all", l.All)
@@ -585,12 +558,10 @@ func runName(r *loadtest.Result, runs int) string {
 // WriteInspection writes i for people.
 func WriteInspection(w io.Writer, i *loadtest.Inspection, style Style) error {
 	var b strings.Builder
-	b.WriteString(
-		style.wrap(
-			fmt.Sprintf("%s on %s at %s, judged from the store alone", i.SKU, store(i.Store), i.Target),
-			2,
-		) + "\n\n",
-	)
+	b.WriteString(style.wrap(
+		fmt.Sprintf("%s on %s at %s, judged from the store alone", i.SKU, store(i.Store), i.Target),
+		2,
+	) + "\n\n")
 	line := func(name, format string, args ...any) {
 		b.WriteString(
 			"  " + style.pad(faint, name, label, false) + style.wrap(fmt.Sprintf(format, args...), label+2) + "\n",

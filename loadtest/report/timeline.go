@@ -26,21 +26,13 @@ func (t *timeline) gantt() (names, bars string) {
 	var n, b strings.Builder
 	height := t.height()
 	fmt.Fprintf(&n, `<svg class="names" width="%d" height="%d" aria-hidden="true">`, labelWidth, height)
-	fmt.Fprintf(
-		&b,
-		`<svg class="bars" width="100%%" height="%d" role="img" aria-label="%s">`,
-		height,
-		html.EscapeString(t.caption()),
-	)
+	fmt.Fprintf(&b, `<svg class="bars" width="100%%" height="%d" role="img" aria-label="%s">`, height,
+		html.EscapeString(t.caption()))
 	for i, l := range t.lanes {
 		y := t.y(i)
 		if i == 0 || t.lanes[i-1].instance != l.instance {
-			fmt.Fprintf(
-				&n,
-				`<text class="group" x="0" y="%d">%s</text>`,
-				y+barHeight-1,
-				html.EscapeString(short(l.instance)),
-			)
+			fmt.Fprintf(&n, `<text class="group" x="0" y="%d">%s</text>`, y+barHeight-1,
+				html.EscapeString(short(l.instance)))
 			fmt.Fprintf(&b, `<line class="rule" x1="0" x2="100%%" y1="%d" y2="%d"/>`, y-groupGap/2, y-groupGap/2)
 		}
 		fmt.Fprintf(&n, `<text class="lane" x="%d" y="%d">w%d</text>`, labelWidth-4, y+barHeight-1, l.worker)
@@ -48,15 +40,9 @@ func (t *timeline) gantt() (names, bars string) {
 	n.WriteString("</svg>")
 	bottom := height - axisHeight
 	for _, tick := range ticks(t.from, t.to, 6) {
-		fmt.Fprintf(
-			&b,
-			`<line class="tick" x1="%[1]s" x2="%[1]s" y1="0" y2="%[2]d"/>`+
-				`<text class="ms" x="%[1]s" y="%[3]d">%[4]s</text>`,
-			t.x(tick),
-			bottom,
-			bottom+15,
-			axisLabel(tick, t.to-t.from),
-		)
+		fmt.Fprintf(&b, `<line class="tick" x1="%[1]s" x2="%[1]s" y1="0" y2="%[2]d"/>`+
+			`<text class="ms" x="%[1]s" y="%[3]d">%[4]s</text>`,
+			t.x(tick), bottom, bottom+15, axisLabel(tick, t.to-t.from))
 	}
 	for i := range t.bars {
 		t.bar(&b, &t.bars[i])
@@ -69,32 +55,14 @@ func (t *timeline) bar(b *strings.Builder, bar *bar) {
 	y := t.y(bar.lane)
 	fmt.Fprintf(b, `<g><title>%s</title>`, html.EscapeString(bar.title()))
 	if bar.from > bar.asked {
-		fmt.Fprintf(
-			b,
-			`<rect class="wait" x="%s" y="%d" width="%s" height="%d"/>`,
-			t.x(bar.asked),
-			y+2,
-			t.width(bar.asked, bar.from),
-			barHeight-4,
-		)
+		fmt.Fprintf(b, `<rect class="wait" x="%s" y="%d" width="%s" height="%d"/>`, t.x(bar.asked), y+2,
+			t.width(bar.asked, bar.from), barHeight-4)
 	}
-	fmt.Fprintf(
-		b,
-		`<rect class="hold" x="%s" y="%d" width="%s" height="%d"/>`,
-		t.x(bar.from),
-		y,
-		t.width(bar.from, bar.to),
-		barHeight,
-	)
+	fmt.Fprintf(b, `<rect class="hold" x="%s" y="%d" width="%s" height="%d"/>`, t.x(bar.from), y,
+		t.width(bar.from, bar.to), barHeight)
 	if bar.together > 0 {
-		fmt.Fprintf(
-			b,
-			`<rect class="overlap" x="%s" y="%d" width="%s" height="%d"/>`,
-			t.x(bar.firstMet),
-			y,
-			t.width(bar.firstMet, bar.last),
-			barHeight,
-		)
+		fmt.Fprintf(b, `<rect class="overlap" x="%s" y="%d" width="%s" height="%d"/>`, t.x(bar.firstMet), y,
+			t.width(bar.firstMet, bar.last), barHeight)
 	}
 	b.WriteString("</g>")
 }
@@ -129,13 +97,8 @@ func segment(n int) string {
 
 // caption says in a sentence what the picture shows, for those who do not see it.
 func (t *timeline) caption() string {
-	text := fmt.Sprintf(
-		"Timeline of %s in %s, from %s to %s of the run",
-		count(len(t.bars), "hold"),
-		count(len(t.lanes), "lane"),
-		millis(t.from),
-		millis(t.to),
-	)
+	text := fmt.Sprintf("Timeline of %s in %s, from %s to %s of the run", count(len(t.bars), "hold"),
+		count(len(t.lanes), "lane"), millis(t.from), millis(t.to))
 	if t.pairs > 0 {
 		return text + fmt.Sprintf("; %s overlapped in the whole run", count(t.pairs, "pair"))
 	}
@@ -186,11 +149,8 @@ func (t *timeline) strip() string {
 	}
 	const height = 44
 	var b strings.Builder
-	fmt.Fprintf(
-		&b,
-		`<svg class="strip" width="100%%" height="%d" role="img" aria-label="The whole run: holds over time">`,
-		height,
-	)
+	fmt.Fprintf(&b,
+		`<svg class="strip" width="100%%" height="%d" role="img" aria-label="The whole run: holds over time">`, height)
 	for i, bucket := range t.overview {
 		if bucket.holds == 0 {
 			continue
@@ -198,38 +158,19 @@ func (t *timeline) strip() string {
 		h := max(float64(height)*float64(bucket.holds)/float64(most), 1)
 		met := h * float64(bucket.met) / float64(bucket.holds)
 		x, width := 100*float64(i)/buckets, 100.0/buckets
-		fmt.Fprintf(
-			&b,
-			`<g><title>from %s on: %s, %d not alone</title>`+
-				`<rect class="hold" x="%.2f%%" y="%.1f" width="%.2f%%" height="%.1f"/>`,
-			millis(float64(i)*t.length/buckets),
-			count(bucket.holds, "hold"),
-			bucket.met,
-			x,
-			height-h,
-			width,
-			h,
-		)
+		fmt.Fprintf(&b, `<g><title>from %s on: %s, %d not alone</title>`+
+			`<rect class="hold" x="%.2f%%" y="%.1f" width="%.2f%%" height="%.1f"/>`,
+			millis(float64(i)*t.length/buckets), count(bucket.holds, "hold"), bucket.met, x, height-h, width, h)
 		if met > 0 {
-			fmt.Fprintf(
-				&b,
-				`<rect class="met" x="%.2f%%" y="%.1f" width="%.2f%%" height="%.1f"/>`,
-				x,
-				height-met,
-				width,
-				met,
-			)
+			fmt.Fprintf(&b, `<rect class="met" x="%.2f%%" y="%.1f" width="%.2f%%" height="%.1f"/>`, x, height-met,
+				width, met)
 		}
 		b.WriteString("</g>")
 	}
 	left, right := 100*t.from/t.length, 100*t.to/t.length
-	fmt.Fprintf(
-		&b,
+	fmt.Fprintf(&b,
 		`<rect class="window" x="%.2f%%" y="0.5" width="%.2f%%" height="%d"><title>shown above</title></rect></svg>`,
-		left,
-		max(right-left, 0.3),
-		height-1,
-	)
+		left, max(right-left, 0.3), height-1)
 	return b.String()
 }
 
@@ -396,12 +337,8 @@ func (p pair) overlap() float64 { return min(p.first.to, p.second.to) - p.second
 // sentence names both.
 func (p pair) sentence() string {
 	a, b := p.first.rec, p.second.rec
-	text := fmt.Sprintf(
-		"%s and %s were in the critical section together for %s",
-		party(a),
-		party(b),
-		millis(p.overlap()),
-	)
+	text := fmt.Sprintf("%s and %s were in the critical section together for %s", party(a), party(b),
+		millis(p.overlap()))
 	switch {
 	case a.Version == b.Version:
 		text += fmt.Sprintf("; both read version %d, so one overwrote the other", a.Version)
@@ -459,10 +396,8 @@ func tell(r *loadtest.Result) *story {
 			})
 		}
 	}
-	slices.SortFunc(
-		s.holds,
-		func(a, b hold) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.rec.Seq, b.rec.Seq)) },
-	)
+	slices.SortFunc(s.holds,
+		func(a, b hold) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.rec.Seq, b.rec.Seq)) })
 	s.meet()
 	return s
 }

@@ -95,26 +95,11 @@ func TestWhoIsRed(t *testing.T) {
 
 // Bars stand where the clock says: waits before holds, both in percent of the run.
 func TestBarsAreToScale(t *testing.T) {
-	p := page(t, ran(
-		"lock",
-		loadtest.Cluster,
-		true,
-		stay{
-			worker:  1,
-			asked:   0,
-			from:    25,
-			to:      50,
-			version: 1,
-		},
-		stay{worker: 2, asked: 50, from: 50, to: 99.5, version: 2},
-	))
-	mustHave(
-		t,
-		p,
-		`class="wait" x="0.000%" y="11" width="25.000%"`,
-		`class="hold" x="25.000%" y="9" width="25.000%"`,
-		`class="hold" x="50.000%"`,
-	)
+	p := page(t, ran("lock", loadtest.Cluster, true,
+		stay{worker: 1, asked: 0, from: 25, to: 50, version: 1},
+		stay{worker: 2, asked: 50, from: 50, to: 99.5, version: 2}))
+	mustHave(t, p, `class="wait" x="0.000%" y="11" width="25.000%"`, `class="hold" x="25.000%" y="9" width="25.000%"`,
+		`class="hold" x="50.000%"`)
 	if drawn(p, "wait") != 1 {
 		t.Errorf("%d waits, want 1: the second did not wait", drawn(p, "wait"))
 	}
@@ -129,27 +114,16 @@ func TestLargeRunIsThinnedOut(t *testing.T) {
 	if n := drawn(p, "hold"); n < 100 || n > 400 {
 		t.Errorf("%d holds are drawn", n)
 	}
-	mustHave(
-		t,
-		p,
-		"Thinned out: 400 of 20,000 holds are drawn",
-		"around the first overlap. The strip below is the whole run.",
-		`<svg class="strip"`,
-		"Thinned out: of 20,000 sales those that can be told apart are drawn.",
-		"10,000",
-	)
+	mustHave(t, p, "Thinned out: 400 of 20,000 holds are drawn",
+		"around the first overlap. The strip below is the whole run.", `<svg class="strip"`,
+		"Thinned out: of 20,000 sales those that can be told apart are drawn.", "10,000")
 }
 
 // Names come from outside, and are text in a page whatever is in them.
 func TestNamesAreText(t *testing.T) {
 	evil := `"><script>alert(1)</script>`
-	r := ran(
-		evil,
-		loadtest.Nowhere,
-		false,
-		stay{worker: 1, from: 1, to: 2, version: 1, instance: evil},
-		stay{worker: 2, from: 1, to: 2, version: 1, instance: evil},
-	)
+	r := ran(evil, loadtest.Nowhere, false, stay{worker: 1, from: 1, to: 2, version: 1, instance: evil},
+		stay{worker: 2, from: 1, to: 2, version: 1, instance: evil})
 	r.Command, r.Target, r.Strategy.Summary, r.Plan.Store = evil, evil, evil, evil
 	for _, p := range []string{page(t, r), page(t, r, r)} {
 		if strings.Contains(p, "<script") {
@@ -191,29 +165,15 @@ func TestEmptyRun(t *testing.T) {
 // The verdict is in plain words, and comes before everything else.
 func TestVerdictInPlainWords(t *testing.T) {
 	p := page(t, lossy(100))
-	mustHave(
-		t,
-		p,
-		"Broken, as expected",
-		"It sold 100 units, but the stock went down by 50 only: the store still offers 50 units that are sold.",
-	)
+	mustHave(t, p, "Broken, as expected", "It sold 100 units, but the stock went down by 50 only: the store still "+
+		"offers 50 units that are sold.")
 	if strings.Index(p, "Broken, as expected") > strings.Index(p, "<h2>") {
 		t.Error("the verdict is not first")
 	}
-	broken := ran(
-		"lock",
-		loadtest.Cluster,
-		true,
-		stay{worker: 1, from: 1, to: 2, version: 1},
-		stay{worker: 2, from: 1, to: 2, version: 1},
-	)
-	mustHave(
-		t,
-		page(t, broken, lossy(10)),
-		"A promise was broken",
-		"1 lost stock although they promise not to: lock on redis.",
-		"1 lost stock, as was to be expected",
-	)
+	broken := ran("lock", loadtest.Cluster, true, stay{worker: 1, from: 1, to: 2, version: 1},
+		stay{worker: 2, from: 1, to: 2, version: 1})
+	mustHave(t, page(t, broken, lossy(10)), "A promise was broken",
+		"1 lost stock although they promise not to: lock on redis.", "1 lost stock, as was to be expected")
 }
 
 // Somebody else's API tells no versions, and the page does not say that it does.
@@ -242,13 +202,8 @@ func TestSideBySideShowsRoundTripsAndWakeUps(t *testing.T) {
 	for i := range two.Records {
 		two.Records[i].Wakeups = 11
 	}
-	mustHave(
-		t,
-		page(t, one, two),
-		"<th>round<br>trips</th><th>wake-ups<br>per sale</th>",
-		"<td>–</td><td>–</td></tr>",
-		"<td>7</td><td>11.0</td></tr>",
-	)
+	mustHave(t, page(t, one, two), "<th>round<br>trips</th><th>wake-ups<br>per sale</th>", "<td>–</td><td>–</td></tr>",
+		"<td>7</td><td>11.0</td></tr>")
 }
 
 // The page of 100,000 requests is no larger than that of 20,000.
