@@ -89,10 +89,12 @@ func TestAwkward(t *testing.T) {
 		{"pages overlap", &seller{orders: func(_ *seller, _ *good, told []loadtest.Order) []loadtest.Order {
 			return append(told, told[:min(5, len(told))]...)
 		}}, loadtest.Plan{}, loadtest.Holds, false},
-		{"orders of an earlier epoch are listed " +
-			"too", &seller{orders: func(_ *seller, _ *good, told []loadtest.Order) []loadtest.Order {
-			return append([]loadtest.Order{before}, told...)
-		}}, loadtest.Plan{}, loadtest.Holds, false},
+		{
+			"orders of an earlier epoch are listed too",
+			&seller{orders: func(_ *seller, _ *good, told []loadtest.Order) []loadtest.Order {
+				return append([]loadtest.Order{before}, told...)
+			}}, loadtest.Plan{}, loadtest.Holds, false,
+		},
 		{"replies are lost, and had sold", silent(true), loadtest.Plan{}, loadtest.Holds, false},
 		{"replies are lost, and had not sold", silent(false), loadtest.Plan{}, loadtest.Holds, false},
 		{"replies are lost, and no orders are listed", blind(), loadtest.Plan{Requests: 20}, loadtest.Undecided, false},
@@ -102,13 +104,15 @@ func TestAwkward(t *testing.T) {
 			}
 			return s.sell(g, r)
 		}), loadtest.Plan{}, loadtest.Holds, false},
-		{"it restarts, and refuses connections " +
-			"meanwhile", sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
-			if s.n > 10 && s.n < 30 {
-				return loadtest.Reply{Outcome: loadtest.Failed, Error: "not sent: connection refused"}
-			}
-			return s.sell(g, r)
-		}), loadtest.Plan{}, loadtest.Holds, false},
+		{
+			"it restarts, and refuses connections meanwhile",
+			sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
+				if s.n > 10 && s.n < 30 {
+					return loadtest.Reply{Outcome: loadtest.Failed, Error: "not sent: connection refused"}
+				}
+				return s.sell(g, r)
+			}), loadtest.Plan{}, loadtest.Holds, false,
+		},
 		{
 			"a proxy replaces request ids",
 			&seller{orders: func(_ *seller, _ *good, told []loadtest.Order) []loadtest.Order {
