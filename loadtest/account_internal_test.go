@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// A lateShelf refuses its orders for a while.
-type lateShelf struct {
+// A lateInventory refuses its orders for a while.
+type lateInventory struct {
 	until   time.Time
 	problem string
 }
 
-func (lateShelf) SetStock(context.Context, string, string, int64) (Stock, error) {
+func (lateInventory) SetStock(context.Context, string, string, int64) (Stock, error) {
 	return Stock{}, nil
 }
 
-func (lateShelf) Stock(context.Context, string, string) (Stock, error) { return Stock{Version: 7}, nil }
+func (lateInventory) Stock(context.Context, string, string) (Stock, error) { return Stock{Version: 7}, nil }
 
-func (s lateShelf) Orders(context.Context, string, string) ([]Order, error) {
+func (s lateInventory) Orders(context.Context, string, string) ([]Order, error) {
 	if time.Now().Before(s.until) {
 		return nil, &TargetError{
 			"http://shop",
@@ -44,7 +44,7 @@ func TestAccountWaitsForAServerThatComesBack(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now()
-			a := account(t.Context(), lateShelf{began.Add(row.away), row.problem}, Stock{}, "redis", false,
+			a := account(t.Context(), lateInventory{began.Add(row.away), row.problem}, Stock{}, "redis", false,
 				began.Add(comeback))
 			if took := time.Since(began); a.Complete != row.complete || took < row.took || took > row.took+time.Second {
 				t.Errorf("%+v: complete %t after %v: %s", row, a.Complete, took, a.Gap)

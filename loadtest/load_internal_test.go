@@ -122,20 +122,20 @@ func TestMix(t *testing.T) {
 	}
 }
 
-// Lanes are held by one request at a time, and are used again before new ones.
-func TestLanes(t *testing.T) {
+// Slots are held by one request at a time, and are used again before new ones.
+func TestSlots(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.IntRange(1, 9).Draw(t, "size")
-		l, held := newLanes(size), []int{}
+		l, held := newSlots(size), []int{}
 		most := 0
 		for range rapid.IntRange(0, 50).Draw(t, "steps") {
 			if rapid.Bool().Draw(t, "take") {
-				lane, ok := l.take()
-				if ok != (len(held) < size) || ok && (lane < 1 || slices.Contains(held, lane)) {
-					t.Fatalf("lane %d, %v with %v held of %d", lane, ok, held, size)
+				slot, ok := l.take()
+				if ok != (len(held) < size) || ok && (slot < 1 || slices.Contains(held, slot)) {
+					t.Fatalf("slot %d, %v with %v held of %d", slot, ok, held, size)
 				}
 				if ok {
-					held = append(held, lane)
+					held = append(held, slot)
 				}
 			} else if len(held) > 0 {
 				at := rapid.IntRange(0, len(held)-1).Draw(t, "give")
@@ -143,9 +143,9 @@ func TestLanes(t *testing.T) {
 				held = slices.Delete(held, at, at+1)
 			}
 			most = max(most, len(held))
-			for _, lane := range held {
-				if lane > most {
-					t.Fatalf("lane %d, though only %d were held at a time", lane, most)
+			for _, slot := range held {
+				if slot > most {
+					t.Fatalf("slot %d, though only %d were held at a time", slot, most)
 				}
 			}
 		}

@@ -17,11 +17,11 @@ type Target interface {
 	Strategies(ctx context.Context) ([]Strategy, error)
 	// Deduct asks for one deduction, once, until ctx ends. It has no error: every end of it is an Outcome.
 	Deduct(ctx context.Context, r Request) Reply
-	Shelf
+	Inventory
 }
 
-// A Shelf is where the stock lies: the evidence that does not come from replies. Errors are TargetErrors.
-type Shelf interface {
+// A Inventory is where the stock lies: the evidence that does not come from replies. Errors are TargetErrors.
+type Inventory interface {
 	SetStock(ctx context.Context, store, sku string, quantity int64) (Stock, error)
 	Stock(ctx context.Context, store, sku string) (Stock, error)
 	// Orders are all orders since the stock was set. A target whose Stock is Unlisted returns none.

@@ -177,7 +177,8 @@ func TestJudge(t *testing.T) {
 		},
 		{
 			"one lost, another vanished", 10, func(t *tape) { t.next(1); t.sell(4, 10, 1); t.sell(5, 8, 1) },
-			loadtest.Broken, false, "lost_units=0 stale_reads=2", "2 orders did not read what the order before wrote; the first is o2",
+			loadtest.Broken, false,
+			"lost_units=0 stale_reads=2", "2 orders did not read what the order before wrote; the first is o2",
 		},
 		{"wrong subtraction", 10, func(t *tape) {
 			t.next(1)
