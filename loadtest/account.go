@@ -24,7 +24,7 @@ type Account struct {
 const lookers = 32
 
 // accounts reads the final state of each SKU.
-func accounts(ctx context.Context, inventory Inventory, before []Stock, store string, records []Record) []Account {
+func accounts(ctx context.Context, inv Inventory, before []Stock, store string, records []Record) []Account {
 	unsure := make(map[string]bool)
 	for i := range records {
 		unsure[records[i].SKU] = unsure[records[i].SKU] || records[i].Outcome == Unknown
@@ -35,7 +35,7 @@ func accounts(ctx context.Context, inventory Inventory, before []Stock, store st
 	for range min(lookers, len(before)) {
 		workers.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(before)); i = next.Add(1) - 1 {
-				list[i] = account(ctx, inventory, before[i], store, unsure[before[i].SKU], until)
+				list[i] = account(ctx, inv, before[i], store, unsure[before[i].SKU], until)
 			}
 		})
 	}
@@ -49,9 +49,9 @@ const comeback = 5 * time.Second
 // account calls look, and repeats it until the given time while a server is down. A server that comes back is up for
 // one instance a moment before it is for the next. Without the orders a sale by somebody else would be a vanished
 // unit.
-func account(ctx context.Context, inventory Inventory, before Stock, store string, unsure bool, until time.Time) Account {
+func account(ctx context.Context, inv Inventory, before Stock, store string, unsure bool, until time.Time) Account {
 	for {
-		a, err := look(ctx, inventory, before, store, unsure)
+		a, err := look(ctx, inv, before, store, unsure)
 		var problem *Problem
 		down := errors.As(err, &problem) && problem.Name() == "backend_down"
 		if !down || time.Now().After(until) || Sleep(ctx, comeback/20) != nil {
@@ -63,19 +63,19 @@ func account(ctx context.Context, inventory Inventory, before Stock, store strin
 // look reads the final state of before's SKU. Stock and orders are read one after the other, so it reads until the
 // stock's version is the same before and after the orders. If unsure, it first waits until the version has been at
 // rest for a while; a sale that an instance finishes later still is not seen.
-func look(ctx context.Context, inventory Inventory, before Stock, store string, unsure bool) (a Account, err error) {
+func look(ctx context.Context, inv Inventory, before Stock, store string, unsure bool) (a Account, err error) {
 	a = Account{Store: store, Before: before}
-	now, err := inventory.Stock(ctx, store, before.SKU)
+	now, err := inv.Stock(ctx, store, before.SKU)
 	if unsure {
-		now, err = atRest(ctx, inventory, now, err)
+		now, err = atRest(ctx, inv, now, err)
 	}
 	for err == nil {
 		a.After = new(now)
-		if a.Orders, err = inventory.Orders(ctx, store, before.SKU); err != nil {
+		if a.Orders, err = inv.Orders(ctx, store, before.SKU); err != nil {
 			break
 		}
 		then := now
-		if now, err = inventory.Stock(ctx, store, before.SKU); err == nil && now.Version == then.Version &&
+		if now, err = inv.Stock(ctx, store, before.SKU); err == nil && now.Version == then.Version &&
 			now.Epoch == then.Epoch {
 			if a.Complete = !before.Unlisted; !a.Complete {
 				a.Gap = "the target lists no orders"
@@ -89,7 +89,7 @@ func look(ctx context.Context, inventory Inventory, before Stock, store string, 
 
 // atRest reads stock until two looks apart by quiet agree, or five looks were taken: a SKU that others sell from
 // never rests.
-func atRest(ctx context.Context, inventory Inventory, now Stock, err error) (Stock, error) {
+func atRest(ctx context.Context, inv Inventory, now Stock, err error) (Stock, error) {
 	for range 5 {
 		if err != nil {
 			return now, err
@@ -98,7 +98,7 @@ func atRest(ctx context.Context, inventory Inventory, now Stock, err error) (Sto
 			return now, fmt.Errorf("wait for the stock to be at rest: %w", err)
 		}
 		then := now
-		if now, err = inventory.Stock(ctx, then.Store, then.SKU); err == nil && now.Version == then.Version {
+		if now, err = inv.Stock(ctx, then.Store, then.SKU); err == nil && now.Version == then.Version {
 			return now, nil
 		}
 	}

@@ -18,7 +18,9 @@ func (lateInventory) SetStock(context.Context, string, string, int64) (Stock, er
 	return Stock{}, nil
 }
 
-func (lateInventory) Stock(context.Context, string, string) (Stock, error) { return Stock{Version: 7}, nil }
+func (lateInventory) Stock(context.Context, string, string) (Stock, error) {
+	return Stock{Version: 7}, nil
+}
 
 func (s lateInventory) Orders(context.Context, string, string) ([]Order, error) {
 	if time.Now().Before(s.until) {

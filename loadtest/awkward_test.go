@@ -84,7 +84,9 @@ func TestAwkward(t *testing.T) {
 			&seller{orders: func(_ *seller, _ *good, told []loadtest.Order) []loadtest.Order {
 				slices.Reverse(told)
 				return told
-			}}, loadtest.Plan{}, loadtest.Holds, false,
+			}},
+			loadtest.Plan{},
+			loadtest.Holds, false,
 		},
 		{"pages overlap", &seller{orders: func(_ *seller, _ *good, told []loadtest.Order) []loadtest.Order {
 			return append(told, told[:min(5, len(told))]...)
@@ -93,7 +95,9 @@ func TestAwkward(t *testing.T) {
 			"orders of an earlier epoch are listed too",
 			&seller{orders: func(_ *seller, _ *good, told []loadtest.Order) []loadtest.Order {
 				return append([]loadtest.Order{before}, told...)
-			}}, loadtest.Plan{}, loadtest.Holds, false,
+			}},
+			loadtest.Plan{},
+			loadtest.Holds, false,
 		},
 		{"replies are lost, and had sold", silent(true), loadtest.Plan{}, loadtest.Holds, false},
 		{"replies are lost, and had not sold", silent(false), loadtest.Plan{}, loadtest.Holds, false},
@@ -111,7 +115,9 @@ func TestAwkward(t *testing.T) {
 					return loadtest.Reply{Outcome: loadtest.Failed, Error: "not sent: connection refused"}
 				}
 				return s.sell(g, r)
-			}), loadtest.Plan{}, loadtest.Holds, false,
+			}),
+			loadtest.Plan{},
+			loadtest.Holds, false,
 		},
 		{
 			"a proxy replaces request ids",
@@ -120,7 +126,9 @@ func TestAwkward(t *testing.T) {
 					told[i].RequestID = fmt.Sprintf("proxy-%d", i)
 				}
 				return told
-			}}, loadtest.Plan{}, loadtest.Holds, false,
+			}},
+			loadtest.Plan{},
+			loadtest.Holds, false,
 		},
 		{"instances have no names", sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
 			told := s.sell(g, r)

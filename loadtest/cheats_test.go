@@ -309,7 +309,8 @@ func TestCheats(t *testing.T) {
 		},
 		{
 			"says another epoch", quotes(func(r *loadtest.Receipt) { r.Epoch = 9 }),
-			loadtest.Plan{}, loadtest.Broken, "set again",
+			loadtest.Plan{},
+			loadtest.Broken, "set again",
 		},
 		{
 			"writes another customer's request on the order",
@@ -319,7 +320,9 @@ func TestCheats(t *testing.T) {
 					g.last().RequestID = g.list[0].RequestID
 				}
 				return told
-			}), loadtest.Plan{}, loadtest.Broken, "swapped",
+			}),
+			loadtest.Plan{},
+			loadtest.Broken, "swapped",
 		},
 		{"lets two read the same", sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
 			if s.n == 7 {
@@ -420,7 +423,7 @@ func TestCheatOfThePast(t *testing.T) {
 // What cannot be seen from outside. It is written down in docs/verdict.md, and here so that nobody takes it for seen.
 func TestUnseeable(t *testing.T) {
 	for name, s := range map[string]*seller{
-		"sells in secret and gives the unit back": {deduct: func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
+		"sells one and gives it back in secret": {deduct: func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
 			if s.n == 7 {
 				s.sell(g, r)
 				g.Quantity, g.Sold, g.Version, g.list = g.Quantity+1, g.Sold-1, g.Version-1, g.list[:len(g.list)-1]
