@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// A Look says what Inspect is to judge.
+// A Look says what Inspect judges.
 type Look struct {
 	Store, SKU string
-	Initial    *int64 // units that there were at first; nil: as the store says
+	Initial    *int64 // units in stock at first; nil: as the store says
 	Accepted   *int64 // requests that a tool counted as accepted; nil: not known
-	Quantity   int64  // units of each of these; 0: not known, and 1 where the target lists no orders
-	CutOff     int64  // requests that the tool may have cut off at its end, and so has not counted as accepted
-	Shared     bool   // others may have sold, too
+	Quantity   int64  // units per accepted request; 0: not known, and 1 where the target lists no orders
+	CutOff     int64  // requests that the tool may have cut off at its end without counting them
+	Shared     bool   // others may have sold from the SKU
 }
 
-// An Inspection is what the store alone says of a SKU, whatever put load on it.
+// An Inspection says what the store alone tells about a SKU, whichever tool put load on it.
 type Inspection struct {
 	Format  string `json:"format"`
 	Version int    `json:"version"`
@@ -29,7 +29,7 @@ type Inspection struct {
 
 	Finding Finding  `json:"finding"`
 	Reasons []Reason `json:"reasons"` // none if it holds
-	Notes   []string `json:"notes"`   // what is no reason, and should be known all the same
+	Notes   []string `json:"notes"`   // what the reader should know, though it is no reason
 
 	Initial   int64    `json:"initial_units"`
 	Sold      int64    `json:"sold_units"`      // by the orders
@@ -48,7 +48,7 @@ type Inspection struct {
 	FenceDrops   int         `json:"fence_drops"`
 }
 
-// InspectionFormat and InspectionVersion are in every Inspection.
+// InspectionFormat and InspectionVersion are the format and version of every Inspection.
 const (
 	InspectionFormat  = "stock-verdict"
 	InspectionVersion = 1
@@ -56,10 +56,10 @@ const (
 
 // Inspect judges from the store alone: from the stock of one SKU, and from the orders written since it was set. It
 // waits until the stock has been at rest for a second, since a tool may leave requests behind that are still being
-// served; a sale that is later still is not seen.
+// served. It does not see a later sale.
 //
-// What customers were told is not in the store: that a sale was refused, or accepted twice, is seen only as far as
-// Look.Accepted tells. Errors are TargetErrors and PlanErrors.
+// The store does not hold what customers were told. Look.Accepted is the only evidence that a sale was refused, or
+// accepted twice. Errors are TargetErrors and PlanErrors.
 func Inspect(ctx context.Context, t Target, look Look) (*Inspection, error) {
 	now, err := t.Stock(ctx, look.Store, look.SKU)
 	if err != nil {
@@ -128,9 +128,9 @@ func with(list []string, name string) []string {
 	return list
 }
 
-// compare sets the count of a tool against the orders. Every accepted reply must have its order, of as many units as
-// the tool asked for, and every order its reply. Tools that run for a time cut off the requests that are under way
-// when it ends, and do not count them: how many that may be is for the user to say.
+// compare compares the count of a tool with the orders. Every accepted reply must have its order, of as many units as
+// the tool asked for, and every order its reply. A tool that runs for a fixed time cuts off the requests in flight at
+// the end, and does not count them. The user says how many that may be.
 func (i *Inspection) compare(v *Verdict, look Look, orders []Order) {
 	if look.Quantity > 0 {
 		var other finding
@@ -174,7 +174,7 @@ func (i *Inspection) note(format string, args ...any) {
 	i.Notes = append(i.Notes, fmt.Sprintf(format, args...))
 }
 
-// replies stand for what a tool counted, where there are no orders to judge by.
+// replies returns records that stand for what a tool counted, for a target that lists no orders.
 func (look *Look) replies(unlisted bool) []Record {
 	if !unlisted || look.Accepted == nil {
 		return nil
@@ -187,7 +187,7 @@ func (look *Look) replies(unlisted bool) []Record {
 	return records
 }
 
-// WriteInspectionJSON writes i for programs.
+// WriteInspectionJSON writes i as JSON.
 func WriteInspectionJSON(w io.Writer, i *Inspection) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
