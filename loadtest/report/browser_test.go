@@ -21,7 +21,7 @@ import (
 	"example.com/stock/stack/browsertest"
 )
 
-// A browser notes what a page asks for and complains of.
+// A browser records the requests and complaints of a page.
 type browser struct {
 	context.Context
 
@@ -30,7 +30,7 @@ type browser struct {
 	complain []string
 }
 
-// open starts a real browser. Where there is none the test is skipped, or fails in CI.
+// open starts a real browser. If there is none, the test is skipped, or fails in CI.
 func open(t *testing.T) *browser {
 	t.Helper()
 	ctx := browsertest.Open(t)
@@ -63,7 +63,7 @@ func open(t *testing.T) *browser {
 	return b
 }
 
-// load opens a page about runs from disk, as wide as asked.
+// load writes a page about runs to disk, and opens it with the given width.
 func (b *browser) load(t *testing.T, page report.Page, width int64) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "report.html")
@@ -101,8 +101,8 @@ func one(r *loadtest.Result) report.Page {
 	return report.Page{Groups: []report.Group{{Runs: []*loadtest.Result{r}}}}
 }
 
-// The page of a race shows overlaps in red, that of a lock none; neither asks the network for anything or complains,
-// and both fit a phone.
+// The page of a race shows overlaps in red, that of a lock none. Neither page makes network requests or complains, and
+// both fit a phone.
 func TestPageInABrowser(t *testing.T) {
 	b := open(t)
 	for _, row := range []struct {
@@ -148,7 +148,7 @@ func TestPageInABrowser(t *testing.T) {
 	b.quiet(t)
 }
 
-// Dark follows the reader's choice, text stays readable on it, and a page of many runs opens its details.
+// The dark theme follows the reader's choice, text stays readable in it, and a page of many runs opens its details.
 func TestDarkPageOfManyRuns(t *testing.T) {
 	b := open(t)
 	var g report.Group
@@ -184,7 +184,7 @@ func TestDarkPageOfManyRuns(t *testing.T) {
 	b.quiet(t)
 }
 
-// quiet fails if a page asked the network for anything or wrote to the console.
+// quiet fails if a page made a network request or wrote to the console.
 func (b *browser) quiet(t *testing.T) {
 	t.Helper()
 	b.mu.Lock()

@@ -13,7 +13,7 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// csvHead returns the columns of WriteCSV. Times are RFC 3339 with nanoseconds; what is not known is empty.
+// csvHead returns the columns of WriteCSV. Times are RFC 3339 with nanoseconds. Unknown values are empty.
 func csvHead() []string {
 	return []string{
 		"run",
@@ -49,7 +49,7 @@ func csvHead() []string {
 	}
 }
 
-// WriteCSV writes a line per request, for spreadsheets and statistics.
+// WriteCSV writes a line for each request, for spreadsheets and statistics.
 func WriteCSV(w io.Writer, runs []*loadtest.Result) error {
 	out := csv.NewWriter(w)
 	_ = out.Write(csvHead()) // its error stays, and Error returns it
@@ -97,7 +97,7 @@ func receipt(rec *loadtest.Record) []string {
 
 func number[N int | int64 | uint64](n N) string { return fmt.Sprint(n) }
 
-// blank returns n, or nothing if it is 0.
+// blank returns n, or "" if it is 0.
 func blank[N int | int64 | uint64](n N) string {
 	if n == 0 {
 		return ""
@@ -138,11 +138,12 @@ func jtlHead() []string {
 	}
 }
 
-// WriteJTL writes a line per request as JMeter's "Simple Data Writer" does, for its listeners and its dashboard
-// (jmeter -g FILE -o FOLDER), from JMeter 3.1 on: older ones do not know sentBytes.
+// WriteJTL writes a line for each request in the format of JMeter's "Simple Data Writer", for its listeners and its
+// dashboard (jmeter -g FILE -o FOLDER), from JMeter 3.1 on: older versions do not know sentBytes.
 //
-// Busy and sold out are answers: they count as success, or every error rate would be wrong. The label is the strategy
-// and the outcome, so that a summary tells them apart. JMeter knows whole milliseconds. Bytes are not known, and 0.
+// Busy and sold out count as success, because an error rate that included them would be wrong. The label is the
+// strategy with the outcome, so that a summary distinguishes them. JMeter has whole milliseconds. Bytes are not known,
+// and 0.
 func WriteJTL(w io.Writer, runs []*loadtest.Result) error {
 	out := csv.NewWriter(w)
 	_ = out.Write(jtlHead()) // its error stays, and Error returns it
@@ -237,7 +238,7 @@ func (p Page) summary() *summary {
 	return s
 }
 
-// names lists each name once, and how often if it is there several times.
+// names lists each name once, with its count if that is above 1.
 func names(list []string) string {
 	var parts []string
 	for i, name := range list {

@@ -11,7 +11,7 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// Style is how reports for people look. The zero value is right for a file: no colour, 120 columns.
+// Style says how reports for people look. The zero value is right for a file: no colour, 120 columns.
 type Style struct {
 	Color bool // ANSI colours; every coloured word says the same without
 	Width int  // columns; 0: 120
@@ -42,7 +42,7 @@ func (s Style) paint(t tone, text string) string {
 	return "\x1b[" + string(t) + "m" + text + "\x1b[0m"
 }
 
-// pad fills text up to width, and paints it after that, so that colours do not count as columns.
+// pad pads text to width before it adds colour, so that colour codes do not count as columns.
 func (s Style) pad(t tone, text string, width int, right bool) string {
 	blank := strings.Repeat(" ", max(0, width-utf8.RuneCountInString(text)))
 	if right {
@@ -51,7 +51,7 @@ func (s Style) pad(t tone, text string, width int, right bool) string {
 	return s.paint(t, text) + blank
 }
 
-// wrap breaks text into lines that fit beside indent columns. The first line is not indented.
+// wrap breaks text into lines that fit beside indent columns. It does not indent the first line.
 func (s Style) wrap(text string, indent int) string {
 	var b strings.Builder
 	room := max(s.width()-indent, 20)
@@ -73,7 +73,7 @@ func (s Style) wrap(text string, indent int) string {
 	return b.String()
 }
 
-// word returns the finding as shown: capitals where colour would be red.
+// word returns the finding as shown: in capitals where colour would be red.
 func word(v *loadtest.Verdict) (string, tone) {
 	switch {
 	case v.Finding == loadtest.Holds:
@@ -86,7 +86,7 @@ func word(v *loadtest.Verdict) (string, tone) {
 	return "unknown", odd
 }
 
-// kept returns the promise in a word.
+// kept returns whether the promise was kept, in a word.
 func kept(v *loadtest.Verdict) (string, tone) {
 	switch {
 	case v.Kept && v.RaceSeen:
@@ -108,8 +108,8 @@ type cell func(*loadtest.Result) (string, tone)
 type column struct {
 	head [2]string
 	text bool                        // left-aligned
-	drop int                         // left out for want of room: the larger the sooner; 0: never
-	need func(*loadtest.Result) bool // left out unless one of the runs has it; nil: always there
+	drop int                         // order of leaving out for lack of room, the largest first; 0: never
+	need func(*loadtest.Result) bool // reports whether a run needs the column; nil: all do
 	cell cell
 }
 
@@ -236,8 +236,8 @@ func soldOnly(text func(*loadtest.Result) string) cell {
 	}
 }
 
-// roundTrips returns those of an uncontended acquire and release, as the service tells them. They do not depend on
-// the run.
+// roundTrips returns the round trips of an uncontended acquire and release, as the service reports them. They do not
+// depend on the run.
 func roundTrips(r *loadtest.Result) string {
 	if r.Strategy.RoundTrips == 0 {
 		return "–"
@@ -245,7 +245,7 @@ func roundTrips(r *loadtest.Result) string {
 	return strconv.Itoa(r.Strategy.RoundTrips)
 }
 
-// failures returns the number of failed requests, "+" those with an unknown outcome, if any.
+// failures returns the number of failed requests, then "+" and the number of those with an unknown outcome, if any.
 func failures(v *loadtest.Verdict) (string, tone) {
 	text, t := strconv.Itoa(v.Failed), plain
 	if v.Unknown > 0 {
@@ -257,8 +257,8 @@ func failures(v *loadtest.Verdict) (string, tone) {
 	return text, t
 }
 
-// WriteTable writes a table with a row for each run, and below it a sentence for each that is not simply right.
-// Where the width is short, columns move together and the less important ones are left out.
+// WriteTable writes a table with a row for each run, and below it a sentence for each run that needs one. On a narrow
+// terminal, columns move together and the less important ones are left out.
 func WriteTable(w io.Writer, results []*loadtest.Result, style Style) error {
 	cols := slices.DeleteFunc(columns(),
 		func(c column) bool { return c.need != nil && !slices.ContainsFunc(results, c.need) })
@@ -316,7 +316,7 @@ func WriteTable(w io.Writer, results []*loadtest.Result, style Style) error {
 	return err
 }
 
-// writeNotes writes why, for each run where the row does not say it all.
+// writeNotes writes the reasons of each run that its row does not tell completely.
 func writeNotes(b *strings.Builder, results []*loadtest.Result, style Style) {
 	if slices.ContainsFunc(results, func(r *loadtest.Result) bool { return r.Verdict.Unknown > 0 }) {
 		b.WriteString("\nfailed a+b: b requests have an unknown outcome, and no order in the store as far as is " +
@@ -376,7 +376,7 @@ func longestWait(r *loadtest.Result) string {
 // label is the width of the left column of a report.
 const label = 12
 
-// WriteReport writes all about one run, for people.
+// WriteReport writes everything about one run, for people.
 func WriteReport(w io.Writer, r *loadtest.Result, style Style) error {
 	p, v := &r.Plan, &r.Verdict
 	var b strings.Builder
@@ -441,7 +441,7 @@ func WriteReport(w io.Writer, r *loadtest.Result, style Style) error {
 	return err
 }
 
-// whose returns where the stock of p is, in words.
+// whose says in words where the stock of p is.
 func whose(p *loadtest.Plan) string {
 	if p.Mapping != "" {
 		return "somebody else's service"
@@ -516,7 +516,7 @@ func writeWarnings(b *strings.Builder, r *loadtest.Result, style Style) {
 	}
 }
 
-// WriteExpectations writes for each expectation of each run whether it was met, with the actual value. It writes
+// WriteExpectations writes, for each expectation of each run, whether it was met, with the actual value. It writes
 // nothing if there are none.
 func WriteExpectations(w io.Writer, results []*loadtest.Result, style Style) error {
 	var b strings.Builder
@@ -547,7 +547,7 @@ func WriteExpectations(w io.Writer, results []*loadtest.Result, style Style) err
 	return err
 }
 
-// runName tells the run from others, if there are any.
+// runName distinguishes the run from others, if there are any.
 func runName(r *loadtest.Result, runs int) string {
 	if runs < 2 {
 		return ""

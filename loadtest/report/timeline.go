@@ -21,7 +21,7 @@ const (
 )
 
 // gantt draws the lanes as two pictures side by side: the names, and the bars. Places along the time axis are
-// percentages, so that the browser stretches the bars and leaves text and heights alone.
+// percentages, so that the browser stretches the bars but not text and heights.
 func (t *timeline) gantt() (names, bars string) {
 	var n, b strings.Builder
 	height := t.height()
@@ -67,7 +67,7 @@ func (t *timeline) bar(b *strings.Builder, bar *bar) {
 	b.WriteString("</g>")
 }
 
-// title returns what is shown when the bar is pointed at.
+// title returns the text that the page shows when the pointer is on the bar.
 func (h *hold) title() string {
 	r := h.rec
 	var b strings.Builder
@@ -95,7 +95,7 @@ func segment(n int) string {
 	return fmt.Sprintf(" of segment %d", n)
 }
 
-// caption says in a sentence what the picture shows, for those who do not see it.
+// caption describes the picture in a sentence, for readers who cannot see it.
 func (t *timeline) caption() string {
 	text := fmt.Sprintf("Timeline of %s in %s, from %s to %s of the run", count(len(t.bars), "hold"),
 		count(len(t.lanes), "lane"), millis(t.from), millis(t.to))
@@ -123,12 +123,12 @@ func (t *timeline) x(ms float64) string {
 	return fmt.Sprintf("%.3f%%", 100*(ms-t.from)/max(t.to-t.from, 1e-9))
 }
 
-// width returns the width of a bar, never too small to be seen.
+// width returns the width of a bar, at least a visible one.
 func (t *timeline) width(from, to float64) string {
 	return fmt.Sprintf("%.3f%%", max(100*(to-from)/max(t.to-t.from, 1e-9), 0.08))
 }
 
-// short keeps the end of a long name, where names of instances differ.
+// short keeps the end of a long name, since names of instances differ there.
 func short(name string) string {
 	r := []rune(instance(name))
 	if len(r) <= 10 {
@@ -137,8 +137,8 @@ func short(name string) string {
 	return "…" + string(r[len(r)-9:])
 }
 
-// strip draws the whole run as columns: holds that began, and how many of them were not alone. Empty if the lanes
-// show it all.
+// strip draws the whole run as columns: the holds that began, and how many of them overlapped another. It is empty if
+// the lanes show all of it.
 func (t *timeline) strip() string {
 	most := 0
 	for _, b := range t.overview {
@@ -174,10 +174,10 @@ func (t *timeline) strip() string {
 	return b.String()
 }
 
-// Overlaps returns the number of pairs that met.
+// Overlaps returns the number of pairs that overlapped.
 func (t *timeline) Overlaps() int64 { return int64(t.pairs) }
 
-// Alone says what it means that nobody met.
+// Alone explains a run without overlaps.
 func (t *timeline) Alone() string {
 	if mustExclude(t.strategy, 0) {
 		return "nobody met anybody there"
@@ -185,22 +185,21 @@ func (t *timeline) Alone() string {
 	return "this strategy lets several in at once, and decides when it writes: that is no fault"
 }
 
-// A lane is one instance as one worker saw it: what is drawn in it never overlaps itself, unless a worker's request
-// was sent on by a proxy.
+// A lane is one instance as one worker used it: its bars never overlap, unless a proxy sent a request of the worker on.
 type lane struct {
 	instance string
 	worker   int
 }
 
-// A timeline is what of a story is drawn.
+// A timeline is the part of a story that is drawn.
 type timeline struct {
 	*story
 	from, to  float64 // in milliseconds since the start of the run
 	bars      []bar
 	lanes     []lane
-	lanesLeft int // lanes with holds in this time that are not drawn
+	lanesLeft int // lanes that have holds in this window and are not drawn
 	total     int // holds of the run
-	inWindow  int // holds in this time
+	inWindow  int // holds in this window
 	overview  []bucket
 	strategy  *loadtest.Strategy
 	HasWaits  bool
@@ -212,15 +211,15 @@ type bar struct {
 	lane int
 }
 
-// A bucket is a stretch of the run: how many holds began in it, and how many of those were not alone.
+// A bucket is a range of the run: how many holds began in it, and how many of those overlapped another.
 type bucket struct{ holds, met int }
 
-// limits bound what is drawn: more could not be told apart, and would make a page slow to open.
+// limits bounds what is drawn: more could not be distinguished, and would make a page slow to open.
 type limits struct{ holds, lanes int }
 
 const buckets = 200
 
-// lay chooses what to draw: all of a short run; of a longer one a stretch with so many holds, where the first two
+// lay chooses what to draw: all of a short run; of a longer run a window with that many holds, around the first
 // overlap, or else from the start.
 func lay(r *loadtest.Result, most limits) *timeline {
 	s := tell(r)
@@ -236,7 +235,7 @@ func lay(r *loadtest.Result, most limits) *timeline {
 		}
 		t.overview = s.overview()
 	}
-	// Clocks of instances may be a little before the start of the run by ours.
+	// The clock of an instance may be slightly before the start of the run by our clock.
 	for i := range window {
 		t.from = min(t.from, max(window[i].asked, t.from-100, window[i].from-100))
 		t.to = max(t.to, window[i].to)
@@ -246,8 +245,8 @@ func lay(r *loadtest.Result, most limits) *timeline {
 	return t
 }
 
-// fill puts the holds into lanes, by instance and worker. Of too many lanes those with the most company stay, then
-// those with the most holds.
+// fill puts the holds into lanes, by instance and worker. If there are too many lanes it keeps those with the most
+// overlaps, then those with the most holds.
 func (t *timeline) fill(window []hold, most int) {
 	type load struct {
 		lane
@@ -293,7 +292,7 @@ func (t *timeline) fill(window []hold, most int) {
 	}
 }
 
-// overview says for each of so many stretches of the run how crowded it was.
+// overview counts the holds in each range of the run.
 func (s *story) overview() []bucket {
 	list := make([]bucket, buckets)
 	at := func(ms float64) *bucket {
@@ -313,12 +312,12 @@ func (s *story) overview() []bucket {
 // depends on how well the clocks agree.
 type hold struct {
 	rec            *loadtest.Record
-	asked          float64 // when it began to wait
+	asked          float64 // start of the wait
 	from, to       float64
-	excludes       bool // no other may be in the same critical section
-	together       int  // holds of the same critical section that it met
+	excludes       bool // no other hold may be in the same critical section
+	together       int  // holds of the same critical section that it overlapped
 	partner        *hold
-	firstMet, last float64 // from when to when it was not alone
+	firstMet, last float64 // start and end of its overlaps
 }
 
 // room is a critical section: that of a SKU, or of one segment of it.
@@ -330,11 +329,11 @@ type room struct {
 func (h *hold) room() room { return room{h.rec.SKU, h.rec.Segment} }
 
 // A pair is two holds that were in one critical section at once.
-type pair struct{ first, second *hold } // by when they came
+type pair struct{ first, second *hold } // by their start
 
 func (p pair) overlap() float64 { return min(p.first.to, p.second.to) - p.second.from }
 
-// sentence names both.
+// sentence names both holds.
 func (p pair) sentence() string {
 	a, b := p.first.rec, p.second.rec
 	text := fmt.Sprintf("%s and %s were in the critical section together for %s", party(a), party(b),
@@ -354,24 +353,23 @@ func party(r *loadtest.Record) string {
 
 func instance(name string) string { return cmp.Or(name, "no instance named") }
 
-// A story is what the holds of a run amount to.
+// A story holds the holds of a run, and their overlaps.
 type story struct {
 	start   time.Time // of the run
 	length  float64   // of the run, in milliseconds
 	holds   []hold    // by from
-	pairs   int       // that overlapped in a room where that must not be
+	pairs   int       // that overlapped in a room that admits one
 	shown   []pair    // the first of them
-	missing int       // accepted, without times
+	missing int       // accepted requests without times
 }
 
-// mustExclude reports whether two holds of one room at once are a fault, promised or not. A strategy that locks
-// nothing and still promises no lost update decides when it writes (a version, one statement): there many may be at
-// it at once.
+// mustExclude reports whether two holds of one room at once are a fault, promised or not. A strategy that locks nothing
+// and still promises no lost update decides when it writes (a version, one statement): many of its holds may overlap.
 func mustExclude(s *loadtest.Strategy, segment int) bool {
 	return s.Promise.Exclusive || s.Promise.Scope != loadtest.Cluster || segment > 0
 }
 
-// maxPairs is how many pairs are named. All are counted.
+// maxPairs is the number of pairs that are named. All are counted.
 const maxPairs = 10
 
 func tell(r *loadtest.Result) *story {
@@ -404,7 +402,7 @@ func tell(r *loadtest.Result) *story {
 
 func (s *story) ms(t time.Time) float64 { return float64(t.Sub(s.start)) / float64(time.Millisecond) }
 
-// meet finds who was together with whom: one pass in the order of coming, with those who have not left yet.
+// meet finds the overlaps: one pass in the order of the starts, with the holds that have not ended yet.
 func (s *story) meet() {
 	inside := make(map[room][]*hold)
 	for i := range s.holds {
@@ -426,8 +424,7 @@ func (s *story) meet() {
 	}
 }
 
-// met notes that h was with other. The time from its first to its last company is drawn as one, and a gap between two
-// in it with it.
+// met notes that h overlapped other. The time from the first to the last overlap is drawn as one, with the gaps in it.
 func (h *hold) met(other *hold, from, to float64) {
 	if h.together == 0 {
 		h.partner, h.firstMet, h.last = other, from, to

@@ -19,14 +19,14 @@ func page(t testing.TB, runs ...*loadtest.Result) string {
 	return b.String()
 }
 
-// drawn is how many bars of a class there are among the lanes.
+// drawn returns the number of bars of a class in the lanes.
 func drawn(page, class string) int {
 	_, after, _ := strings.Cut(page, `<svg class="bars"`)
 	bars, _, _ := strings.Cut(after, "</svg>")
 	return strings.Count(bars, `class="`+class+`"`)
 }
 
-// Two are red where they share a critical section that admits one, and nowhere else.
+// Two holds are red if they share a critical section that admits one, and otherwise not.
 func TestWhoIsRed(t *testing.T) {
 	together := []stay{
 		{worker: 1, asked: 0, from: 1, to: 5, version: 1},
@@ -93,7 +93,7 @@ func TestWhoIsRed(t *testing.T) {
 	}
 }
 
-// Bars stand where the clock says: waits before holds, both in percent of the run.
+// Bars are at their times: waits before holds, both in percent of the run.
 func TestBarsAreToScale(t *testing.T) {
 	p := page(t, ran("lock", loadtest.Cluster, true,
 		stay{worker: 1, asked: 0, from: 25, to: 50, version: 1},
@@ -105,7 +105,7 @@ func TestBarsAreToScale(t *testing.T) {
 	}
 }
 
-// A large run makes a page of a size that opens at once, which says what it leaves out.
+// A large run makes a page that is small enough to open at once, and says what it leaves out.
 func TestLargeRunIsThinnedOut(t *testing.T) {
 	p := page(t, lossy(20_000))
 	if len(p) > 1<<20 {
@@ -119,7 +119,7 @@ func TestLargeRunIsThinnedOut(t *testing.T) {
 		"Thinned out: of 20,000 sales those that can be told apart are drawn.", "10,000")
 }
 
-// Names come from outside, and are text in a page whatever is in them.
+// Names come from outside. A page shows them as text, whatever they contain.
 func TestNamesAreText(t *testing.T) {
 	evil := `"><script>alert(1)</script>`
 	r := ran(evil, loadtest.Nowhere, false, stay{worker: 1, from: 1, to: 2, version: 1, instance: evil},
@@ -132,7 +132,7 @@ func TestNamesAreText(t *testing.T) {
 	}
 }
 
-// Nothing in a page leads outside: no address but in text and in namespaces.
+// Nothing in a page refers to the network: addresses occur only in text and in namespaces.
 func TestPageHoldsAllItNeeds(t *testing.T) {
 	p := page(t, lossy(100))
 	if outside := regexp.MustCompile(`(src|href|action|data)="[^"]*"|@import|url\([^#]`).
@@ -147,7 +147,7 @@ func TestPageHoldsAllItNeeds(t *testing.T) {
 	}
 }
 
-// Of several SKUs the one that lost most is drawn, and the page says which.
+// Of several SKUs, the page draws the one that lost most, and says which.
 func TestStockOfTheWorstSKU(t *testing.T) {
 	r := lossy(10)
 	calm := loadtest.Stock{SKU: "ink", Store: "redis", Quantity: 5, Initial: 5, Version: 1, Epoch: 1}
@@ -155,7 +155,7 @@ func TestStockOfTheWorstSKU(t *testing.T) {
 	mustHave(t, page(t, r), "Of 2 SKUs this is pen", `aria-label="Stock of pen over time`)
 }
 
-// A run in which nothing was accepted has a page all the same.
+// A run in which nothing was accepted has a page as well.
 func TestEmptyRun(t *testing.T) {
 	r := ran("none", loadtest.Nowhere, false)
 	mustHave(t, page(t, r), "Not decided", "There are no holds to draw")
@@ -176,7 +176,7 @@ func TestVerdictInPlainWords(t *testing.T) {
 		"1 lost stock although they promise not to: lock on redis.", "1 lost stock, as was to be expected")
 }
 
-// Somebody else's API tells no versions, and the page does not say that it does.
+// A foreign API reports no versions, and the page does not claim any.
 func TestMappedRunsHaveNoVersions(t *testing.T) {
 	r := lossy(100)
 	const claim = "Every write makes a new version"
@@ -189,7 +189,7 @@ func TestMappedRunsHaveNoVersions(t *testing.T) {
 	}
 }
 
-// Runs side by side show what their locks cost, where that is known.
+// Runs side by side show the cost of their locks, if it is known.
 func TestSideBySideShowsRoundTripsAndWakeUps(t *testing.T) {
 	one, two := lossy(10), lossy(10)
 	p := page(t, one, two)
