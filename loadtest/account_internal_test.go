@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A lateInventory refuses its orders for a while.
+// A lateInventory refuses to list its orders for a while.
 type lateInventory struct {
 	until   time.Time
 	problem string
@@ -32,8 +32,8 @@ func (s lateInventory) Orders(context.Context, string, string) ([]Order, error) 
 	return []Order{{}}, nil
 }
 
-// A server that comes back soon after the load has its orders read; one that stays away, or another refusal, does not
-// hold the verdict up.
+// If a server comes back soon after the load, its orders are read. A server that stays away, or another refusal, does
+// not delay the verdict.
 func TestAccountWaitsForAServerThatComesBack(t *testing.T) {
 	for _, row := range []struct {
 		problem    string

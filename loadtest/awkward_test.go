@@ -12,8 +12,8 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// late is how long it was since a hook was first asked after the last sale: what a target tells late it tells late
-// after that.
+// late returns the time since a hook was first called after the last sale. A target that reports late does so after
+// that time.
 type late struct{ since time.Time }
 
 func (l *late) over(after time.Duration) bool {
@@ -23,7 +23,7 @@ func (l *late) over(after time.Duration) bool {
 	return time.Since(l.since) >= after
 }
 
-// Services that are right, and awkward to judge: none of them may be called broken.
+// Correct services that are hard to judge: none of them may be called broken.
 func TestAwkward(t *testing.T) {
 	type sell = func(*seller, *good, loadtest.Request) loadtest.Reply
 	sells := func(f sell) *seller { return &seller{deduct: f} }
@@ -51,7 +51,7 @@ func TestAwkward(t *testing.T) {
 		s       *seller
 		plan    loadtest.Plan
 		want    loadtest.Finding
-		settled bool // it came right at a later look, and that is said
+		settled bool // the evidence came right at a later look, and the run says so
 	}{
 		{"slow", &seller{think: 20 * time.Millisecond}, loadtest.Plan{}, loadtest.Holds, false},
 		{"orders come into sight 0.7 s late", func() *seller {
@@ -184,8 +184,8 @@ func TestAwkward(t *testing.T) {
 	}
 }
 
-// correct is a right execution, one sale after the other, each at an instant between a sending and a reply that are
-// drawn at will.
+// correct returns a correct execution, one sale after the other, each at an instant between its sending and its reply,
+// which are random.
 func correct(t *rapid.T) *tape {
 	tape := newTape(rapid.Int64Range(3, 20).Draw(t, "stock"))
 	now := noon
@@ -207,8 +207,8 @@ func correct(t *rapid.T) *tape {
 	return tape
 }
 
-// Right executions hold however their requests overlap; and with one number of them changed none holds. What an edit
-// cannot show is left out here and listed in docs/verdict.md: numbers of requests that were refused, and the final
+// A correct execution holds however its requests overlap, and fails when one of its numbers is changed. Changes that
+// cannot be seen are left out here and listed in docs/verdict.md: the quantities of refused requests, and the final
 // version.
 func TestEveryEditIsNoticed(t *testing.T) {
 	edits := map[string]func(*tape, int, int64){
@@ -264,7 +264,7 @@ func TestEveryEditIsNoticed(t *testing.T) {
 	})
 }
 
-// order is that of the record at i.
+// order returns the order of the record at i.
 func (t *tape) order(i int) *loadtest.Order {
 	at := slices.IndexFunc(t.account.Orders, func(o loadtest.Order) bool { return o.OrderID == t.records[i].OrderID })
 	return &t.account.Orders[at]

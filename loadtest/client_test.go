@@ -111,7 +111,7 @@ func TestDeductOutcomes(t *testing.T) {
 	for _, row := range []struct {
 		status  int
 		problem string // "": plain text
-		sent    string // what a proxy says of it
+		sent    string // the value of "sent" from a proxy
 		want    loadtest.Outcome
 	}{
 		{503, "lock_busy", "", loadtest.Busy},

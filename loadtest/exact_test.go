@@ -9,8 +9,8 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// The smallest fault there can be is one, and one is seen: of each sum, and of each thing that is counted. So is what
-// looks like one and is none.
+// The smallest possible fault is one unit or one request. The judge sees it in each sum and each count, and accuses
+// nothing that only looks like a fault.
 func TestExactly(t *testing.T) {
 	unlisted := func(t *tape) {
 		t.account.Before.Mapped, t.account.Before.Unlisted = true, true
@@ -138,7 +138,7 @@ func TestExactly(t *testing.T) {
 	}
 }
 
-// What is found about one SKU is added to what was found about another, and is not said of that one again.
+// The findings about several SKUs are added, and each is reported for its own SKU only.
 func TestExactlyOfSeveralSKUs(t *testing.T) {
 	named := func(sku string, do func(*tape)) *tape {
 		tape := newTape(2)
@@ -175,7 +175,7 @@ func TestExactlyOfSeveralSKUs(t *testing.T) {
 	lie := named("ink", func(t *tape) {
 		t.next(1)
 		t.next(1)
-		t.account.Orders[1].OrderID, t.account.Orders[1].RequestID = "x", "rx" // a phantom, and an order of nobody
+		t.account.Orders[1].OrderID, t.account.Orders[1].RequestID = "x", "rx" // a phantom and a foreign order
 		t.records[0].Reply = loadtest.Reply{Outcome: loadtest.Busy}
 	})
 	v = judge(lie, named("pen", func(t *tape) { t.next(1) }))
@@ -189,8 +189,8 @@ func TestExactlyOfSeveralSKUs(t *testing.T) {
 	}
 }
 
-// A false refusal is told by the earliest of them, and a sale in the wrong place of time by the request that was sent
-// too late.
+// The text about false refusals names the earliest. The text about a sale at the wrong time names the request that was
+// sent too late.
 func TestTheExampleIsTheOneToLookAt(t *testing.T) {
 	at := func(r *loadtest.Record, sent, done int) {
 		r.SentAt = noon.Add(time.Duration(sent) * time.Millisecond)
@@ -206,14 +206,14 @@ func TestTheExampleIsTheOneToLookAt(t *testing.T) {
 		t.Errorf("%d, %+v", v.FalseSoldOut, v.Linear)
 	}
 	tape = newTape(9)
-	at(tape.next(1), 10, 11) // is the first by its version, and sent last
+	at(tape.next(1), 10, 11) // the first by its version, and the last sent
 	at(tape.next(1), 5, 12)
 	at(tape.next(1), 0, 1)
 	want = "request r1 was sent after request r3 had been answered"
 	if v = tape.judge(loadtest.Cluster); !strings.Contains(v.Linear.Why, want) {
 		t.Errorf("%+v", v.Linear)
 	}
-	// One segment says nothing of the time of another.
+	// The times of one segment do not matter for another.
 	tape = newTape(9)
 	at(tape.from(1, 1, 5, 1), 10, 11)
 	at(tape.from(2, 1, 4, 1), 0, 1)
@@ -223,7 +223,7 @@ func TestTheExampleIsTheOneToLookAt(t *testing.T) {
 	}
 }
 
-// Single findings, each by its number.
+// Single findings, by their counts.
 func TestTheNumbersOfFindings(t *testing.T) {
 	tape := newTape(9)
 	for _, fence := range []uint64{5, 9, 7, 8} {
@@ -233,7 +233,7 @@ func TestTheNumbersOfFindings(t *testing.T) {
 		t.Errorf("%d fences are smaller than an earlier one, want 2", v.FenceDrops)
 	}
 	tape = newTape(10)
-	tape.sell(3, 9, 1) // the first, which did not read what was there before
+	tape.sell(3, 9, 1) // the first sale, which did not read the initial stock
 	if v := tape.judge(loadtest.Cluster); v.StaleReads != 1 || v.Finding != loadtest.Broken {
 		t.Errorf("%+v", v)
 	}

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// dues are when the requests of p are due.
+// dues returns the times at which the requests of p are due.
 func dues(t *testing.T, p Plan) []time.Duration {
 	t.Helper()
 	p.Strategy, p.Seed = "x", 7
@@ -34,7 +34,7 @@ func TestEvenArrivals(t *testing.T) {
 	}
 }
 
-// A ramp sends as many in each part of the duration as the area under the rate there.
+// In each part of the duration, a ramp sends as many requests as the area under the rate.
 func TestRampOfArrivals(t *testing.T) {
 	for _, rate := range []Rate{{0, 1000}, {1000, 0}, {200, 800}, {500, 500.0001}} {
 		for _, arrivals := range []Arrivals{Even, Poisson} {
@@ -53,7 +53,7 @@ func TestRampOfArrivals(t *testing.T) {
 				want := rate.From + (rate.To-rate.From)*(float64(second)+0.5)/10
 				slack := 1.0
 				if arrivals == Poisson {
-					slack = 5 * math.Sqrt(want) // five standard deviations; the seed is fixed besides
+					slack = 5 * math.Sqrt(want) // five standard deviations, and the seed is fixed
 				}
 				if math.Abs(float64(n)-want) > slack+0.5 {
 					t.Errorf("%s %s: %d requests in second %d, want about %.0f", rate, arrivals, n, second, want)
@@ -80,7 +80,7 @@ func TestPoissonArrivals(t *testing.T) {
 	}
 }
 
-// The same seed gives the same requests, another seed others, and the shares are those of the skew.
+// The same seed gives the same requests, another seed gives others, and the shares match the skew.
 func TestMix(t *testing.T) {
 	const n = 50_000
 	counts := func(seed uint64, skew Skew, n int) (skus map[string]int, quantities map[int64]int, text string) {
@@ -122,7 +122,7 @@ func TestMix(t *testing.T) {
 	}
 }
 
-// Slots are held by one request at a time, and are used again before new ones.
+// A slot is held by one request at a time, and is reused before a new one is taken.
 func TestSlots(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.IntRange(1, 9).Draw(t, "size")
@@ -152,8 +152,8 @@ func TestSlots(t *testing.T) {
 	})
 }
 
-// What the parsers of the command line take can be written, and reads as the same; and a plan of it is either refused
-// or has a schedule that begins in order.
+// Values that the parsers of the command line accept can be written, and read as the same. A plan with them is either
+// refused, or has an ordered schedule.
 func FuzzParseLoad(f *testing.F) {
 	for _, text := range []string{"1000", "0..5", "1..5", "1,2,5", "zipf:1.1", "hot:0.8", "1e3", "0x10", "..", ","} {
 		f.Add(text)

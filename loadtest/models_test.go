@@ -36,7 +36,7 @@ func (m *mall) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	handler.ServeHTTP(w, r)
 }
 
-// Each SKU is judged by itself, and the history says the same as the run.
+// Each SKU is judged by itself, and the history gives the same verdict as the run.
 func TestSeveralSKUs(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -91,7 +91,7 @@ func TestSeveralSKUs(t *testing.T) {
 	}
 }
 
-// What the warm-up sells is neither judged nor measured, and on file.
+// The sales of the warm-up are neither judged nor measured, but they are in the history.
 func TestWarmUp(t *testing.T) {
 	t.Parallel()
 	for name, plan := range map[string]loadtest.Plan{
@@ -138,7 +138,7 @@ func TestWarmUp(t *testing.T) {
 	}
 }
 
-// A run that is bounded by time sends until then, and is complete.
+// A run that is limited by time sends until then, and is complete.
 func TestDuration(t *testing.T) {
 	t.Parallel()
 	r, err := loadtest.Run(t.Context(), client(t, new(shop).open(t, nil), "", 2),
@@ -151,13 +151,13 @@ func TestDuration(t *testing.T) {
 	}
 }
 
-// Workers of a ramp-up start no earlier than their turn.
+// No worker of a ramp-up starts too early.
 func TestRampUp(t *testing.T) {
 	t.Parallel()
 	const step = 100 * time.Millisecond
 	var arrived atomic.Int64
 	all := make(chan struct{})
-	// Nobody is served before all are there, so that each worker sends one request.
+	// The server answers when all requests are there, so that each worker sends one.
 	url := new(shop).open(t, func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Method == http.MethodPost {
@@ -182,8 +182,8 @@ func TestRampUp(t *testing.T) {
 	}
 }
 
-// An open loop does not wait for replies: while the service hangs, requests go on leaving, and those that find too
-// many under way are dropped.
+// An open loop does not wait for replies: while the service hangs, requests go on leaving. A request that is due while
+// too many are in flight is dropped.
 func TestOpenLoopDoesNotWait(t *testing.T) {
 	const most = 20
 	full := make(chan struct{})
@@ -226,7 +226,7 @@ func TestOpenLoopDoesNotWait(t *testing.T) {
 	}
 }
 
-// Ctrl-C ends an open loop early, and what was done is judged.
+// Ctrl-C ends an open loop early, and the finished part is judged.
 func TestCancelAnOpenLoop(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -250,7 +250,7 @@ func TestCancelAnOpenLoop(t *testing.T) {
 	}
 }
 
-// Latency counts from when a request was due, not from when the generator came to send it.
+// Latency counts from the time at which a request was due, not from its sending.
 func TestLatencyFromThePlannedTime(t *testing.T) {
 	tape := newTape(10)
 	for i, late := range []time.Duration{0, time.Millisecond, 500 * time.Millisecond} {

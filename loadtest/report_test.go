@@ -18,7 +18,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// result is a run of strategy as the tape tells it.
+// result returns a run of strategy with the evidence of the tape.
 func result(strategy, scope string, t *tape) *loadtest.Result {
 	for i := range t.records {
 		t.records[i].SentAt = noon.Add(time.Duration(i) * time.Millisecond)
@@ -206,7 +206,7 @@ func TestMeasure(t *testing.T) {
 	if len(l.Instances) != 3 || l.Instances[0].Instance != "" || l.Instances[1].Accepted != 50 {
 		t.Errorf("instances %+v", l.Instances)
 	}
-	// Refusals come after the last sale: they make a run longer, and its sales no slower.
+	// The refusals come after the last sale: they make the run longer, but its sales no slower.
 	for range 900 {
 		tape.answer(loadtest.SoldOut, 1)
 		late := &tape.records[len(tape.records)-1]

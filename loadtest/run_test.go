@@ -65,8 +65,8 @@ func TestBarrierReleasesAllTogether(t *testing.T) {
 	var arrived atomic.Int64
 	all := make(chan struct{})
 	s := new(shop)
-	// Nobody is served before all workers' requests are there, which a generator that starts them one after the
-	// other's reply never reaches.
+	// The server answers when the requests of all workers are there. A generator that starts a worker after the reply
+	// to another never gets that far.
 	url := s.open(t, func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Method == http.MethodPost {
@@ -126,7 +126,7 @@ func TestWarmConnectionsAreUsed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The connection of the catalogue may be one of them.
+	// One of them may be the connection of the catalogue.
 	if len(conns) < workers {
 		t.Errorf("%d connections were opened for %d workers", len(conns), workers)
 	}
@@ -178,7 +178,7 @@ func TestCancelCutsOffAfterGrace(t *testing.T) {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Method == http.MethodPost {
 				cancel()
-				<-r.Context().Done() // hangs for as long as the client does
+				<-r.Context().Done() // hangs until the client gives up
 				return
 			}
 			next.ServeHTTP(w, r)
@@ -189,13 +189,13 @@ func TestCancelCutsOffAfterGrace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Those that were to leave when ctx ended were never sent.
+	// The requests that were due when ctx ended were never sent.
 	if v := r.Verdict; !r.Interrupted || v.Unknown < 1 || v.Sent > 3 || v.Finding != loadtest.Undecided {
 		t.Errorf("interrupted %v, sent %d, unknown %d, finding %s", r.Interrupted, v.Sent, v.Unknown, v.Finding)
 	}
 }
 
-// The orders of the store settle what became of requests without a usable reply.
+// The orders in the store decide the requests without a usable reply.
 func TestUnknownOutcomesAreLookedUp(t *testing.T) {
 	for _, row := range []struct {
 		name      string

@@ -29,7 +29,7 @@ func newTape(initial int64) *tape {
 	}
 }
 
-// sell writes an order that read version and read units, and replies to it.
+// sell writes an order that read the given version and quantity, and the reply to it.
 func (t *tape) sell(version uint64, read, quantity int64) *loadtest.Record {
 	r := t.answer(loadtest.Accepted, quantity)
 	r.OrderID = fmt.Sprintf("o%d", r.Seq)
@@ -45,7 +45,7 @@ func (t *tape) sell(version uint64, read, quantity int64) *loadtest.Record {
 	return r
 }
 
-// next sells from what is there.
+// next sells from the current stock.
 func (t *tape) next(quantity int64) *loadtest.Record {
 	return t.sell(t.version, t.account.After.Quantity, quantity)
 }
@@ -384,7 +384,7 @@ func TestPromises(t *testing.T) {
 		}
 		return tape
 	}
-	// patient lets each request wait for the reply to the one before.
+	// patient makes each request wait for the reply to the previous one.
 	patient := func(t *tape) *tape {
 		for i := range t.records {
 			t.records[i].SentAt = noon.Add(time.Duration(i) * time.Second)
