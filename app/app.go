@@ -5,7 +5,7 @@
 //	a, err := app.New(cfg, version, log)
 //	err = a.Run(ctx) // until ctx ends
 //
-// Nothing in it belongs to the process: several instances can run in one, at the same time or one after the other.
+// It uses no state of the process: several instances can run in one process, at the same time or one after the other.
 package app
 
 import (
@@ -30,7 +30,7 @@ import (
 	"example.com/stock/strategy"
 )
 
-// An App is one instance. Opening it waits for no server: each is up when it is up.
+// An App is one instance. Opening it waits for no server: each backend comes up by itself.
 type App struct {
 	cfg     Config
 	version string
@@ -45,7 +45,7 @@ type App struct {
 	servers    strategy.Servers
 	backends   map[string]*health.Backend     // by name
 	stores     map[string]service.StoreConfig // by name
-	memories   map[string]memory              // by store: what it knows of its own data and of the other's
+	memories   map[string]memory              // by store: what it remembers of its own data and of the other's
 	service    *service.Service
 	pauses     service.Pauses // of lab mode
 	strategies []handler.Strategy
@@ -56,7 +56,7 @@ type App struct {
 	closers    []func() error // in the order of opening
 }
 
-// New opens the listeners and the servers of an instance. It waits for no server. The caller must call Run, which
+// New opens the listeners and the clients of an instance. It waits for no server. The caller must call Run, which
 // closes everything again.
 func New(cfg Config, version string, log *slog.Logger) (*App, error) {
 	a := newApp(cfg, version, log)
@@ -75,7 +75,7 @@ func New(cfg Config, version string, log *slog.Logger) (*App, error) {
 	return a, nil
 }
 
-// newApp makes an App that has opened nothing yet.
+// newApp returns an App that has opened nothing yet.
 func newApp(cfg Config, version string, log *slog.Logger) *App {
 	cfg.complete()
 	return &App{
@@ -127,7 +127,7 @@ func (a *App) AdminAddr() net.Addr {
 	return a.operators.Addr()
 }
 
-// buildCatalogue builds every strategy on what has been opened, and the service on the strategies.
+// buildCatalogue builds every strategy on the open clients, and the service on the strategies.
 func (a *App) buildCatalogue() (err error) {
 	configs := make(map[string]service.StrategyConfig)
 	for _, s := range strategy.All() {
@@ -180,9 +180,9 @@ func (a *App) storesOf(s strategy.Strategy) []string {
 // firstProbes is how long startProbes waits for the first answers.
 const firstProbes = 2 * health.Timeout
 
-// startProbes probes every backend until close. It returns when each has been asked once, so that the first requests
-// find the servers that are there; or after firstProbes: a migration takes longer, and an instance that does not
-// answer /livez is killed.
+// startProbes probes every backend until close. It returns when each was probed once, so that the first requests find
+// the servers that are up, or after firstProbes: a migration takes longer, and an instance that does not answer /livez
+// is killed.
 func (a *App) startProbes(ctx context.Context) {
 	a.probing, a.stopProbes = context.WithCancel(ctx)
 	var first sync.WaitGroup
@@ -223,19 +223,19 @@ func (a *App) backendChanged(name string, down error) {
 	}
 }
 
-// checkStores looks at the stores once more when all servers have been asked: each is seeded only after the other was
-// asked what it remembers, and the first requests should not have to wait for the next probe.
+// checkStores checks the stores again when all servers were probed. A store is seeded only after the other was asked
+// what it remembers, and the first requests should not have to wait for the next probe.
 func (a *App) checkStores() {
 	ctx, cancel := context.WithTimeout(a.probing, health.Timeout)
 	defer cancel()
 	for _, store := range a.stores {
 		if store.Data != nil && store.Needs.Err() == nil {
-			_ = store.Data.Check(ctx) // or the next probe tells
+			_ = store.Data.Check(ctx) // the next probe reports an error
 		}
 	}
 }
 
-// close ends the probes and closes everything, the last opened first.
+// close ends the probes and closes everything, in reverse order of opening.
 func (a *App) close() error {
 	if a.stopProbes != nil {
 		a.stopProbes()
@@ -248,7 +248,7 @@ func (a *App) close() error {
 	return errors.Join(errs...)
 }
 
-// Commit returns the revision that this program was built from.
+// Commit returns the revision from which this program was built.
 func Commit() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
@@ -273,10 +273,10 @@ func NewLogger(w io.Writer, cfg Config) *slog.Logger {
 	return slog.New(h).With("instance", cfg.Instance)
 }
 
-// LogRedis sends to log, at level debug, what the Redis client would print on its own, such as every refused
-// connection while the server is down. That a backend is down is logged once, by its health.
+// LogRedis logs at level debug what the Redis client would print itself, such as every refused connection while the
+// server is down. The health check logs once that a backend is down.
 //
-// The client has one logger for the whole process: call it once, before the first instance.
+// The client has one logger for the whole process: call LogRedis once, before the first instance.
 func LogRedis(log *slog.Logger) { redis.SetLogger(redisLog{log}) }
 
 type redisLog struct{ log *slog.Logger }

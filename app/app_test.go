@@ -39,7 +39,7 @@ const token = "demo"
 // slack is what a busy computer with the race detector may add to a limit.
 const slack = 7 * time.Second
 
-// eventually asks until it is so, or fails with what was last seen.
+// eventually polls until the condition holds, or fails with the last value.
 func eventually(t *testing.T, limit time.Duration, what string, so func() (bool, string)) {
 	t.Helper()
 	began, seen := time.Now(), ""

@@ -6,9 +6,9 @@ import (
 	"syscall"
 )
 
-// takeBacklog takes all connections that the kernel has accepted, and stops the listening right after. Only some
-// microseconds lie between the two. Closing the listener instead takes effect only when the goroutine that waits in
-// Accept has been scheduled, and until then the kernel goes on accepting, to reset them all in the end.
+// takeBacklog takes all connections that the kernel has accepted, and stops listening right after. The two are only
+// some microseconds apart. Closing the listener takes effect later, when the goroutine in Accept is scheduled. Until
+// then the kernel would go on accepting connections, only to reset them in the end.
 func takeBacklog(l *net.TCPListener) []net.Conn {
 	raw, err := l.SyscallConn()
 	if err != nil {

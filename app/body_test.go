@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// dial opens a connection to the instance, and sends what is given, as it is.
+// dial opens a connection to the instance, and sends the given bytes as they are.
 func (i *instance) dial(t *testing.T, sent string) net.Conn {
 	t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(i.url, "http://"))
@@ -29,7 +29,7 @@ func (i *instance) dial(t *testing.T, sent string) net.Conn {
 	return c
 }
 
-// trickle sends a part of a body again and again until the connection takes no more or stop is called.
+// trickle sends a part of a body repeatedly until the connection takes no more or stop is called.
 func trickle(c net.Conn, part string, every time.Duration) (stop func()) {
 	end := make(chan struct{})
 	var sending sync.WaitGroup
@@ -52,11 +52,12 @@ func trickle(c net.Conn, part string, every time.Duration) (stop func()) {
 	}
 }
 
-// cutOff is when a test gives up waiting for what should happen within 6 s: it was 150 s, and a busy machine may stall.
+// cutOff is when a test gives up waiting for an event that is due within 6 s: it was 150 s, and a busy machine may
+// stall.
 const cutOff = 40 * time.Second
 
-// A body that is announced and does not come, or never ends, is answered within 6 s on every route, and the connection
-// is closed.
+// If a body is announced and does not come, or never ends, every route answers within 6 s, and the connection is
+// closed.
 func TestABodyThatDoesNotCome(t *testing.T) {
 	t.Parallel()
 	i := begin(t, backends("--lab")...)
@@ -137,7 +138,7 @@ func TestABodyThatDoesNotCome(t *testing.T) {
 	}
 }
 
-// Who does not send its header in time is cut off: on a new connection, and on one that has served.
+// A connection that does not send its header in time is closed, both a new one and one that has served a request.
 func TestAHeaderThatDoesNotCome(t *testing.T) {
 	t.Parallel()
 	i := begin(t, backends()...)
@@ -162,7 +163,7 @@ func TestAHeaderThatDoesNotCome(t *testing.T) {
 	}
 }
 
-// A body that comes in time costs nothing: the connection is kept.
+// A body that comes in time has no cost: the connection is kept.
 func TestABodyThatComesKeepsItsConnection(t *testing.T) {
 	t.Parallel()
 	i := begin(t, backends()...)
@@ -187,8 +188,8 @@ func TestABodyThatComesKeepsItsConnection(t *testing.T) {
 	}
 }
 
-// Connections whose bodies do not come, those that do not take their replies and those that say nothing do not keep an
-// instance from stopping, on either listener.
+// An instance stops on time, on either listener, despite connections whose bodies do not come, that do not take their
+// replies, or that send nothing.
 func TestShutdownDoesNotWaitForBodies(t *testing.T) {
 	t.Parallel()
 	i := begin(t, backends("--drain=500ms")...)

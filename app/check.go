@@ -12,7 +12,7 @@ import (
 	"example.com/stock/service"
 )
 
-// check returns an error for every key whose value cannot be used.
+// check returns an error for every key with an unusable value.
 func (c *Config) check() (bad []error) {
 	no := func(key, format string, args ...any) { bad = append(bad, fmt.Errorf(key+": "+format, args...)) }
 	if _, _, err := net.SplitHostPort(c.Addr); err != nil {
@@ -75,7 +75,7 @@ func (c *Config) check() (bad []error) {
 	if c.MySQL.LockPoolSize < 3 {
 		no("mysql.lock_pool_size", "%d is not at least 3", c.MySQL.LockPoolSize)
 	} else if most := (c.MySQL.LockPoolSize - 1) / 2; c.MySQL.LockKeys < 0 || c.MySQL.LockKeys > most {
-		// Two strategies keep a connection for each key, and a fence or a KILL must find one, too.
+		// Two strategies keep a connection for each key, and a fence or a KILL needs a free one, too.
 		no("mysql.lock_keys", "%d is not from 0 to %d, for which mysql.lock_pool_size is enough",
 			c.MySQL.LockKeys, most)
 	}
@@ -109,7 +109,7 @@ func (c *Config) check() (bad []error) {
 	return bad
 }
 
-// doubts returns a warning for every value that can be used but promises less than one may think.
+// doubts returns a warning for every usable value that promises less than one may think.
 func (c *Config) doubts() (list []string) {
 	if c.Lock.SetNXLease <= c.Work {
 		list = append(list, fmt.Sprintf("lock.setnx_lease, %v, is not longer than work, %v: "+

@@ -18,18 +18,18 @@ import (
 	"example.com/stock/strategy"
 )
 
-// slots of every Redis Cluster.
+// slots is the number of slots of every Redis Cluster.
 const slots = 16384
 
-// A clusterCheck asks every node that it knows of a Redis Cluster what it thinks of the cluster, on connections that
-// nothing else uses. A PING says that some node lives; sales fail all the same while the cluster refuses keys.
+// A clusterCheck asks every known node of a Redis Cluster for its view of the cluster, on connections that nothing else
+// uses. A PING only says that some node lives, but sales fail while the cluster refuses keys.
 //
 // The cluster is up while one node says so (cluster_state:ok), because a node that is cut off from the others says the
-// opposite. With cluster-require-full-coverage off that is also said where slots are not served: SKUs in those cannot
-// be sold, all others can.
+// opposite. If cluster-require-full-coverage is off, nodes also say so while slots are not served: SKUs in those slots
+// cannot be sold, all others can.
 type clusterCheck struct {
 	options redis.Options
-	mu      sync.Mutex // close may come while a check goes on
+	mu      sync.Mutex // close may run during a check
 	seeds   []string
 	nodes   map[string]*redis.Client // by address
 }
@@ -40,17 +40,17 @@ func newClusterCheck(addrs []string, o redis.Options) *clusterCheck {
 	return c
 }
 
-// A clusterView is what one node says.
+// A clusterView is the view of one node.
 type clusterView struct {
 	ok      bool
 	failed  string   // slots that no master serves, such as "0-5460"
-	missing int      // how many those are
+	missing int      // number of failed slots
 	addrs   []string // of all nodes
 }
 
-// check is for health.New.
+// check implements the check of health.New.
 func (c *clusterCheck) check(ctx context.Context) error {
-	// A node that hangs, or is cut off, must not make those slow that answer.
+	// A node that hangs, or is cut off, must not delay the answers of the others.
 	each := health.Timeout / 2
 	if deadline, ok := ctx.Deadline(); ok {
 		each = time.Until(deadline) / 2
@@ -81,7 +81,7 @@ func (c *clusterCheck) check(ctx context.Context) error {
 	}
 	all.Wait()
 	if len(views) == 0 {
-		// If one did not answer in time that is slowness, which is no outage yet.
+		// A node that did not answer in time is slow, which is not an outage yet.
 		slices.SortFunc(silent, func(a, b error) int {
 			return strings.Compare(strconv.FormatBool(isSlow(b)), strconv.FormatBool(isSlow(a)))
 		})
@@ -130,7 +130,7 @@ func viewOf(ctx context.Context, addr string, node *redis.Client) (clusterView, 
 	return parseCluster(addr, info.Val(), nodes.Val()), nil
 }
 
-// parseCluster reads what CLUSTER INFO and CLUSTER NODES of the node at addr say. See
+// parseCluster parses CLUSTER INFO and CLUSTER NODES of the node at addr. See
 // https://redis.io/docs/latest/commands/cluster-nodes/.
 func parseCluster(addr, info, nodes string) clusterView {
 	v := clusterView{ok: strings.Contains(info, "cluster_state:ok")}
@@ -145,7 +145,7 @@ func parseCluster(addr, info, nodes string) clusterView {
 			continue
 		}
 		at, _, _ := strings.Cut(fields[1], "@")
-		if host, port, err := net.SplitHostPort(at); err == nil && host == "" { // it does not know its own address yet
+		if host, port, err := net.SplitHostPort(at); err == nil && host == "" { // its own address is not known yet
 			host, _, _ = net.SplitHostPort(addr)
 			at = net.JoinHostPort(host, port)
 		}
@@ -192,7 +192,7 @@ func parseCluster(addr, info, nodes string) clusterView {
 	return v
 }
 
-// learn makes the known nodes those of the configuration and those at addrs.
+// learn sets the known nodes to those of the configuration and those at addrs.
 func (c *clusterCheck) learn(addrs []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	"example.com/stock/stack"
 )
 
-// A cluster in which slots are lost answers PING. With full coverage required (the default) it refuses all keys, and is
-// down; without, the SKUs of other masters are sold as ever, it is up, and /readyz says for which it is not.
+// A cluster that has lost slots answers PING. With full coverage required (the default) it refuses all keys, and is
+// down. Without, the SKUs of other masters are sold as usual, the cluster is up, and /readyz names the lost slots.
 func TestRedisClusterWithSlotsLost(t *testing.T) {
 	for _, full := range []string{"yes", "no"} {
 		t.Run("full coverage "+full, func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestRedisClusterWithSlotsLost(t *testing.T) {
 					t.Errorf("the SKU of the lost master: %d %s, want backend_down", r.status, r.body)
 				}
 				up()
-				// Once, and not at every look; twice where the nodes did not agree at first.
+				// The loss is logged once, not at every probe; twice if the nodes disagreed at first.
 				if n := strings.Count(i.log.String(), "not for everything"); n < 1 || n > 3 {
 					t.Errorf("the log tells %d times that the backend is up but not for everything", n)
 				}
@@ -93,7 +93,7 @@ func TestRedisClusterWithSlotsLost(t *testing.T) {
 			if err := lost.Restart(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			// It has come back empty: nothing is sold until a person has set the stock, which ends that for all SKUs.
+			// The node came back empty. Nothing is sold until a person has set the stock, which ends that for all SKUs.
 			eventually(t, 15*time.Second+slack, "the stock can be set", func() (bool, string) {
 				r := i.ask(http.MethodPut, "/v1/stock/"+skus[true]+"?quantity=1000")
 				return r.status == 200, r.body
@@ -121,7 +121,7 @@ func setRedis(t *testing.T, addr, key, value string) {
 	}
 }
 
-// What nodes say, as Redis 7.0 and 7.4 do: a slot on its way is served by its owner, a replica serves none, and a node
+// Replies of nodes of Redis 7.0 and 7.4: the owner serves a slot that is migrating, a replica serves none, and a node
 // may not know its own address.
 func TestParseCluster(t *testing.T) {
 	t.Parallel()
@@ -144,7 +144,7 @@ e5 :0@0 master,noaddr,fail - 1 1 0 disconnected
 	}
 }
 
-// A check knows more nodes than it was given, forgets those that have left, and is closed for good.
+// A check learns more nodes than it was given, forgets those that have left, and stays closed.
 func TestClusterCheckLearns(t *testing.T) {
 	t.Parallel()
 	c := newClusterCheck([]string{"127.0.0.1:1"}, redis.Options{DialerRetries: 1, MaxRetries: -1})

@@ -20,8 +20,8 @@ import (
 	"github.com/spf13/viper"
 )
 
-// A Config is the configuration of one instance. [Load] makes it of the defaults, a file, the environment and the
-// flags, each over the one before. What a field means is said once, in its setting.
+// A Config is the configuration of one instance. [Load] makes it from the defaults, a file, the environment and the
+// flags, each overriding the previous. The setting of a field documents it.
 type Config struct {
 	Addr       string
 	Admin      struct{ Addr string }
@@ -85,12 +85,12 @@ type Config struct {
 
 const (
 	envPrefix = "STOCK_"
-	// defaultSKU is the SKU of requests that name none, where seed.sku is empty.
+	// defaultSKU is the SKU of requests that name none, if seed.sku is empty.
 	defaultSKU = "stock"
 )
 
-// A setting is one key of the configuration: flag, environment variable, line of a file and line of "stock config".
-// The usage texts do not fit into struct tags: those are a single line each.
+// A setting is one key of the configuration: flag, environment variable, line of a file and line of "stock config". The
+// usage texts do not fit into struct tags, which have a single line each.
 type setting struct {
 	field  any // a pointer to the field of a Config; the field's type is the setting's
 	key    string
@@ -270,7 +270,7 @@ func (s setting) env() string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(s.key, ".", "_"))
 }
 
-// AddFlags gives flags a flag for every setting, and --config.
+// AddFlags adds a flag for every setting, and --config, to flags.
 func AddFlags(flags *pflag.FlagSet) {
 	flags.String("config", "", "configuration file: YAML, TOML or JSON (STOCK_CONFIG)")
 	for _, s := range new(Config).settings() {
@@ -292,7 +292,7 @@ func AddFlags(flags *pflag.FlagSet) {
 	}
 }
 
-// Load reads the configuration and checks it. flags are those of [AddFlags]. The error names every key that is wrong.
+// Load reads the configuration and checks it. flags are those of [AddFlags]. The error names every wrong key.
 func Load(flags *pflag.FlagSet) (Config, error) {
 	var c Config
 	settings := c.settings()
@@ -338,7 +338,7 @@ func Load(flags *pflag.FlagSet) (Config, error) {
 	return c, nil
 }
 
-// complete fills in what depends on other keys.
+// complete fills in the values that depend on other keys.
 func (c *Config) complete() {
 	if c.Instance == "" {
 		host, err := os.Hostname()
@@ -367,7 +367,7 @@ func unknownEnv(environ []string, settings []setting) (bad []error) {
 	return bad
 }
 
-// nearest suggests the key that was probably meant: the known one that shares the longest beginning with key, if that
+// nearest suggests the key that was probably meant: the known key with the longest common beginning with key, if that
 // is longer than prefix and three letters.
 func nearest(key string, known []string, prefix string) string {
 	best, length := "", len(prefix)+3
@@ -386,9 +386,9 @@ func nearest(key string, known []string, prefix string) string {
 	return fmt.Sprintf(" (did you mean %s?)", best)
 }
 
-// parse converts what a file, a variable or a flag has for the setting to the setting's type. It is strict where viper
-// is not: a number is no duration (nobody means nanoseconds), 1.5 is no 1, and a number is no text, because YAML reads
-// 0123 as 83.
+// parse converts a value from a file, a variable or a flag to the type of the setting. It is strict where viper is not:
+// a number is no duration (nobody means nanoseconds), 1.5 is no 1, and a number is no text, because YAML reads 0123 as
+// 83.
 func (s setting) parse(raw any) (value any, ok bool) {
 	text, isText := raw.(string)
 	switch s.value.(type) {
@@ -419,7 +419,7 @@ func (s setting) parse(raw any) (value any, ok bool) {
 	return nil, false
 }
 
-// kind says what parse takes.
+// kind says in words what parse accepts.
 func (s setting) kind() string {
 	switch s.value.(type) {
 	case bool:
@@ -450,7 +450,7 @@ func whole(raw any) (int64, bool) {
 	return 0, false
 }
 
-// list leaves out blanks around commas, and empty items: "" is the empty list.
+// list removes blanks around commas, and empty items: "" is the empty list.
 func list(raw any) ([]string, bool) {
 	var items []string
 	switch l := raw.(type) {
@@ -494,7 +494,7 @@ func (c Config) WriteYAML(w io.Writer) {
 	}
 }
 
-// yaml returns the value of the setting, as it stands in a file.
+// yaml formats the value of the setting for a file.
 func (s setting) yaml() string {
 	switch field := s.field.(type) {
 	case *[]string:
@@ -513,8 +513,8 @@ func (s setting) yaml() string {
 	}
 }
 
-// masked hides a secret but shows whether it is set, and of the DSN everything but the password. Another secret that
-// happens to look like a DSN is not taken for one.
+// masked hides a secret but shows whether it is set. Of the DSN it hides only the password. It does not mistake another
+// secret that looks like a DSN for one.
 func masked(key, secret string) string {
 	if secret == "" {
 		return ""

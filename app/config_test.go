@@ -57,7 +57,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// Every setting can be set in every way, alone.
+// Every setting can be set in every way, one at a time.
 func TestEverySettingInEveryWay(t *testing.T) {
 	bare(t)
 	ways := map[string]func(t *testing.T, s setting, value any) []string{
@@ -90,7 +90,7 @@ func TestEverySettingInEveryWay(t *testing.T) {
 	}
 }
 
-// All at once, and the file by STOCK_CONFIG.
+// All settings at once, with the file named by STOCK_CONFIG.
 func TestAWholeFile(t *testing.T) {
 	bare(t)
 	values := make(map[string]any)
@@ -255,7 +255,7 @@ func TestBadValues(t *testing.T) {
 	}
 }
 
-// Nobody wants to be told of mistakes one by one.
+// The error lists all mistakes at once.
 func TestAllMistakesAtOnce(t *testing.T) {
 	bare(t)
 	t.Setenv("STOCK_STORE", "oracle")
@@ -350,8 +350,8 @@ func TestBrokenFiles(t *testing.T) {
 	}
 }
 
-// Kubernetes sets these in every pod for a Service called "stock", in the style of Docker links. They must not keep
-// us from starting.
+// Kubernetes sets these in every pod for a Service called "stock", in the style of Docker links. They must not prevent
+// a start.
 func TestKubernetesVariablesAreTolerated(t *testing.T) {
 	bare(t)
 	for name, value := range map[string]string{
@@ -374,7 +374,7 @@ func TestKubernetesVariablesAreTolerated(t *testing.T) {
 	}
 }
 
-// Suggestions are for what is nearly right.
+// Suggestions are for nearly correct keys.
 func TestSuggestions(t *testing.T) {
 	bare(t)
 	for name, want := range map[string]string{
@@ -389,7 +389,7 @@ func TestSuggestions(t *testing.T) {
 	}
 }
 
-// What can be used and promises less than one may think is said, once, when the service starts.
+// A usable value that promises less than one may think is logged once, when the service starts.
 func TestDoubts(t *testing.T) {
 	bare(t)
 	plain := mustConfigure(t)
@@ -515,7 +515,7 @@ func TestConfigIsAConfigurationFile(t *testing.T) {
 	}
 }
 
-// configure is what holds with args.
+// configure returns the configuration for args.
 func configure(t *testing.T, args ...string) (Config, error) {
 	t.Helper()
 	flags := pflag.NewFlagSet("stock", pflag.ContinueOnError)
@@ -547,7 +547,7 @@ func file(t *testing.T, name, text string) string {
 
 func allSettings() []setting { return new(Config).settings() }
 
-// field returns the value that c has for a key.
+// field returns the value of a key in c.
 func field(t *testing.T, c Config, key string) any {
 	t.Helper()
 	for _, s := range c.settings() {
@@ -559,7 +559,7 @@ func field(t *testing.T, c Config, key string) any {
 	return nil
 }
 
-// printed returns what "stock config" prints.
+// printed returns the output of "stock config".
 func printed(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	c, err := configure(t, args...)
@@ -571,7 +571,7 @@ func printed(t *testing.T, args ...string) (string, error) {
 	return text.String(), nil
 }
 
-// other is a valid value of s that is not its default.
+// other returns a valid value of s that is not its default.
 func other(t *testing.T, s setting) any {
 	t.Helper()
 	switch def := s.value.(type) {
@@ -599,7 +599,7 @@ func other(t *testing.T, s setting) any {
 	return nil
 }
 
-// asText is a value as a flag and a variable have it.
+// asText formats a value for a flag or a variable.
 func asText(value any) string {
 	if list, ok := value.([]string); ok {
 		return strings.Join(list, ",")
@@ -607,7 +607,7 @@ func asText(value any) string {
 	return fmt.Sprint(value)
 }
 
-// asFile is settings in a file of that format.
+// asFile formats settings as a file of that format.
 func asFile(t *testing.T, format string, values map[string]any) string {
 	t.Helper()
 	tree := make(map[string]any)

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// connections closes the listener of an instance and its connections so that no request is lost. A connection on which
-// a request is under way must not be closed: a load balancer that has sent an order and gets no answer cannot know
-// what became of it, and says so (502).
+// connections closes the listener of an instance and its connections so that no request is lost. A connection with a
+// request in flight must not be closed: a load balancer that has sent an order and gets no answer cannot know what
+// became of it, and answers 502.
 //
 // http.Server.Shutdown keeps that promise only for requests that it has handed to their handler. It loses a request
 // that arrives on an idle connection while that is being closed. It drops one that is read after Shutdown was called
@@ -27,7 +27,7 @@ func newConnections(l net.Listener) *connections {
 	return &connections{listener: l, states: make(map[net.Conn]http.ConnState)}
 }
 
-// track is for http.Server.ConnState.
+// track implements http.Server.ConnState.
 func (c *connections) track(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -41,20 +41,20 @@ func (c *connections) track(conn net.Conn, state http.ConnState) {
 	c.states[conn] = state
 }
 
-// serveBacklog closes the listener: later connections are refused, which a load balancer may answer by trying
-// elsewhere. server answers the connections that the kernel had accepted before.
+// serveBacklog closes the listener. Later connections are refused, after which a load balancer may try another
+// instance. server answers the connections that the kernel had accepted before.
 func (c *connections) serveBacklog(server *http.Server) {
 	if tcp, ok := c.listener.(*net.TCPListener); ok {
-		// Serve ends when there are no more.
+		// Serve ends after the last connection.
 		_ = server.Serve(&backlogListener{Listener: c.listener, backlog: takeBacklog(tcp)})
 	}
 	_ = c.listener.Close()
 }
 
-// drain waits until every connection is closed; or until the rest has no request and there was none for as long as
-// quiet; for limit at most. While the instance drains, a connection is closed after its next reply. So those of a load
-// balancer that has work are used up, and one that has none sends nothing that could be lost. What is not promised:
-// that the first request after a quiet time does not arrive just when its connection is closed.
+// drain waits until every connection is closed, or until no connection has a request and none arrived for quiet; for
+// limit at most. While the instance drains, it closes each connection after its next reply. A busy load balancer so
+// uses up its connections, and an idle one sends nothing that could be lost. drain does not promise that the first
+// request after a quiet time does not arrive just when its connection is closed.
 func (c *connections) drain(quiet, limit time.Duration) {
 	for began := time.Now(); time.Since(began) < limit; time.Sleep(5 * time.Millisecond) {
 		open, busy, last := c.state()
@@ -64,7 +64,7 @@ func (c *connections) drain(quiet, limit time.Duration) {
 	}
 }
 
-// state returns how many connections are open, whether one has a request, and when the last request arrived.
+// state returns the number of open connections, whether one has a request, and when the last request arrived.
 func (c *connections) state() (open int, busy bool, last time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

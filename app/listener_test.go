@@ -27,7 +27,7 @@ func get1(c net.Conn, path string) (*http.Response, error) {
 	return r, err
 }
 
-// Connections that the kernel has accepted before the listener closes are served. Later ones are refused, never reset.
+// Connections that the kernel accepted before the listener closes are served. Later ones are refused, never reset.
 func TestBacklogIsServed(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -71,8 +71,8 @@ func TestBacklogIsServed(t *testing.T) {
 	}
 }
 
-// A request on an idle connection of a load balancer is answered although the instance takes no connection any more,
-// and ends that one.
+// A request on an idle connection of a load balancer is answered although the instance accepts no connections any more.
+// Then the connection is closed.
 func TestShutdownLeavesIdleConnectionsOpen(t *testing.T) {
 	t.Parallel()
 	i := begin(t, backends("--drain=3s")...)

@@ -15,8 +15,8 @@ import (
 	"example.com/stock/strategy"
 )
 
-// AddLockFlags gives flags those settings that say where the servers are and how to lock, for a program that uses the
-// locks and is no instance. It returns the whole set, for Load: file and environment say the rest.
+// AddLockFlags adds to flags the settings that say where the servers are and how to lock, for a program that uses the
+// locks and is no instance. It returns the whole set, for Load: file and environment set the rest.
 func AddLockFlags(flags *pflag.FlagSet) *pflag.FlagSet {
 	all := pflag.NewFlagSet("settings", pflag.ContinueOnError)
 	AddFlags(all)
@@ -24,7 +24,7 @@ func AddLockFlags(flags *pflag.FlagSet) *pflag.FlagSet {
 	all.VisitAll(func(f *pflag.Flag) {
 		switch f.Name {
 		case "mysql-migrate", "lock-handover", "lock-segments", "lock-max-hold":
-			return // those of an instance that serves
+			return // settings of a serving instance
 		}
 		if slices.ContainsFunc(about, func(prefix string) bool { return strings.HasPrefix(f.Name, prefix) }) {
 			flags.AddFlag(f)
@@ -33,14 +33,14 @@ func AddLockFlags(flags *pflag.FlagSet) *pflag.FlagSet {
 	return all
 }
 
-// AllLocks returns the strategies that are a lock and nothing else, and hold across machines.
+// AllLocks returns the strategies that are only a lock and hold across machines.
 func AllLocks() []strategy.Strategy {
 	return slices.DeleteFunc(strategy.All(), func(s strategy.Strategy) bool {
 		return s.Lock == nil || s.Around != nil || s.Promise.Scope != lock.Cluster
 	})
 }
 
-// FindLock returns the strategy of that name. The error of a name that is not in AllLocks lists those that are.
+// FindLock returns the strategy with that name. The error for a name that is not in AllLocks lists those that are.
 func FindLock(name string) (strategy.Strategy, error) {
 	var names []string
 	for _, s := range AllLocks() {
@@ -62,7 +62,8 @@ func CheckKey(key string) error { return service.CheckKey(key) }
 // Locks are open clients of the servers that some locks need.
 type Locks struct{ app *App }
 
-// OpenLocks opens the servers that the strategies need. It waits for none of them. The caller must close the result.
+// OpenLocks opens clients of the servers that the strategies need. It waits for no server. The caller must close the
+// result.
 func OpenLocks(cfg Config, log *slog.Logger, needed ...strategy.Strategy) (*Locks, error) {
 	cfg.Lock.HandOver = false // one contender in this process
 	a := newApp(cfg, "", log)
@@ -78,7 +79,7 @@ func OpenLocks(cfg Config, log *slog.Logger, needed ...strategy.Strategy) (*Lock
 	return &Locks{a}, nil
 }
 
-// Open makes the lock of s. The error says which server is not configured.
+// Open returns the lock of s. The error names a server that is not configured.
 func (l *Locks) Open(s strategy.Strategy) (lock.Locker, error) {
 	for _, need := range s.Needs {
 		switch b := l.app.backends[need]; {

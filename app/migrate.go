@@ -38,5 +38,5 @@ func OpenMigrator(ctx context.Context, cfg Config) (*Migrator, error) {
 	return m, nil
 }
 
-// Close gives the connections back.
+// Close closes the connections.
 func (m *Migrator) Close() error { return m.connections.Close() }

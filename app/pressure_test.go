@@ -17,7 +17,7 @@ import (
 	"example.com/stock/stack/stacktest"
 )
 
-// lockedRow locks the row of sku as somebody outside of the service would, until free is called.
+// lockedRow locks the row of sku from outside the service, until free is called.
 func lockedRow(t *testing.T, dsn, sku string) (free func()) {
 	t.Helper()
 	db, err := sql.Open("mysql", dsn)
@@ -40,7 +40,7 @@ func lockedRow(t *testing.T, dsn, sku string) (free func()) {
 	return free
 }
 
-// neverDown fails if the instance has said of a server that it is down. It counts from the call on.
+// neverDown fails if the instance reports a server as down after the call.
 func (i *instance) neverDown(t *testing.T) (check func()) {
 	t.Helper()
 	before := strings.Count(i.log.String(), "backend is down")
@@ -52,7 +52,7 @@ func (i *instance) neverDown(t *testing.T) (check func()) {
 	}
 }
 
-// tally is the answers to requests that are under way, by the name of the problem.
+// tally counts the answers to requests in flight, by the name of the problem.
 func tally(answers []<-chan reply) map[string]int {
 	seen := make(map[string]int)
 	for _, answer := range answers {
@@ -61,7 +61,7 @@ func tally(answers []<-chan reply) map[string]int {
 	return seen
 }
 
-// name is how a reply is counted: "200", the problem's name, or the error.
+// name returns the key that counts a reply: "200", the name of the problem, or the error.
 func name(r reply) string {
 	switch {
 	case r.err != nil:
@@ -72,8 +72,8 @@ func name(r reply) string {
 	return strings.TrimPrefix(fmt.Sprint(r.field("type")), "/problems/")
 }
 
-// Thirty wait for one row. With the default pool MySQL stays up on that instance, other SKUs and strategies sell, and
-// the waits end as promised.
+// Thirty requests wait for one row. With the default pool, MySQL stays up on that instance, other SKUs and strategies
+// sell, and the waits end as promised.
 func TestWaitersForOneRowDisturbNobody(t *testing.T) {
 	t.Parallel()
 	dsn := servers.MariaDB(t)
@@ -95,7 +95,7 @@ func TestWaitersForOneRowDisturbNobody(t *testing.T) {
 			for range 30 {
 				waits = append(waits, i.later(http.MethodPost, "/deduct_stock_pessimistic?sku=held&wait="+row.wait))
 			}
-			// For longer than it takes to call a server down that does not answer.
+			// This lasts longer than a server may be silent before it counts as down.
 			for time.Since(began) < 3500*time.Millisecond {
 				i.must(t, http.MethodPost, "/deduct_stock_pessimistic?sku=a", 200)
 				i.must(t, http.MethodPost, "/deduct_stock_atomic?store=mysql&sku=b", 200)
@@ -120,7 +120,7 @@ func TestWaitersForOneRowDisturbNobody(t *testing.T) {
 	up()
 }
 
-// metric is a value of /metrics.
+// metric returns a value of /metrics.
 func (i *instance) metric(series string) string {
 	for line := range strings.Lines(i.send(http.MethodGet, i.admin+"/metrics").body) {
 		if value, found := strings.CutPrefix(line, series+" "); found {
@@ -130,7 +130,7 @@ func (i *instance) metric(series string) string {
 	return "missing"
 }
 
-// More clients than the store can serve are told so, and never that it is down: whoever is let in is served.
+// Clients beyond the capacity of the store are told so, and never that it is down. Every admitted request is served.
 func TestFloodIsNoOutage(t *testing.T) {
 	const clients = 1500
 	for _, store := range []string{"redis", "mysql"} {
@@ -169,8 +169,8 @@ func TestFloodIsNoOutage(t *testing.T) {
 	}
 }
 
-// flood has that many clients ask, each as soon as it has its answer, or after the pause that it is told to make, for
-// as long as d, and counts the answers.
+// flood starts that many clients for d and counts the answers. Each client sends its next request after the reply, or
+// after the pause that the reply asks for.
 func flood(t *testing.T, url string, clients int, d time.Duration) map[string]int {
 	t.Helper()
 	transport := &http.Transport{MaxIdleConnsPerHost: clients}
@@ -182,7 +182,7 @@ func flood(t *testing.T, url string, clients int, d time.Duration) map[string]in
 	end := time.Now().Add(d)
 	for n := range clients {
 		all.Go(func() {
-			time.Sleep(time.Duration(n) * 2 * time.Millisecond) // to connect all at once would be another test
+			time.Sleep(time.Duration(n) * 2 * time.Millisecond) // connecting all at once would be another test
 			for time.Now().Before(end) {
 				var r reply
 				resp, err := client.Post(url, "", http.NoBody)
@@ -206,7 +206,7 @@ func flood(t *testing.T, url string, clients int, d time.Duration) map[string]in
 	return seen
 }
 
-// A server that stands still is noticed as such, also while many wait for it, and all goes on when it is back.
+// A server that stands still is reported as such, also while many requests wait for it. When it is back, all goes on.
 func TestStandstillUnderPressure(t *testing.T) {
 	for _, row := range []struct {
 		kind     stack.Kind

@@ -17,7 +17,7 @@ import (
 )
 
 // Run serves until ctx ends, and then stops the instance in order: /readyz fails, the listener closes, the requests in
-// flight are finished, everything is closed. It returns when nothing is left. It can be called once.
+// flight finish, everything is closed. Then it returns. It can be called once.
 func (a *App) Run(ctx context.Context) error {
 	for _, doubt := range a.cfg.doubts() {
 		a.log.Warn("configuration", "doubt", doubt)
@@ -61,7 +61,7 @@ func (a *App) Run(ctx context.Context) error {
 	a.connections.drain(a.cfg.Drain, a.cfg.Stop)
 	err := shutdown(server, time.Until(end), cancel, a.log)
 	<-served
-	// The operators' server is the last to go: until then the metrics tell how the draining goes.
+	// The server for operators stops last: until then the metrics show the draining.
 	err = errors.Join(err, shutdownOperators(operators, a.cfg.Work+time.Second))
 	<-attended
 	err = errors.Join(err, a.close())
@@ -99,8 +99,8 @@ func (a *App) newServer(background context.Context, h http.Handler) *http.Server
 	}
 }
 
-// shutdown finishes the requests that are still in flight. After limit the rest is told to leave: waits end, critical
-// sections, which are bounded, are still finished.
+// shutdown finishes the requests that are still in flight. After limit it ends their waits. Critical sections, which
+// are bounded, still finish.
 func shutdown(server *http.Server, limit time.Duration, cancel context.CancelCauseFunc, log *slog.Logger) error {
 	for _, step := range []time.Duration{limit, service.MaxWait} {
 		ctx, done := context.WithTimeout(context.Background(), step)
@@ -115,8 +115,8 @@ func shutdown(server *http.Server, limit time.Duration, cancel context.CancelCau
 	return server.Close()
 }
 
-// shutdownOperators finishes the requests of operators, which take no longer than limit. It does not wait for
-// connections without a request.
+// shutdownOperators finishes the requests of operators, within limit. It does not wait for connections without a
+// request.
 func shutdownOperators(operators *http.Server, limit time.Duration) error {
 	ctx, done := context.WithTimeout(context.Background(), limit)
 	defer done()

@@ -49,12 +49,12 @@ func (j *journal) String() string {
 	return j.text.String()
 }
 
-// backends are the flags of an instance that uses no server but those that are named.
+// backends returns the flags of an instance that uses only the named servers.
 func backends(more ...string) []string {
 	return append([]string{"--redis-addrs=", "--zookeeper-hosts=", "--mysql-dsn=", "--drain=0s"}, more...)
 }
 
-// begin starts an instance, and stops it with the test at the latest.
+// begin starts an instance. The end of the test stops it.
 func begin(t *testing.T, args ...string) *instance {
 	t.Helper()
 	cfg := mustConfigure(t, append(args,
@@ -126,14 +126,14 @@ func (i *instance) send(method, url string) reply {
 	return reply{resp.StatusCode, string(body), err}
 }
 
-// later asks in the background.
+// later sends a request in the background.
 func (i *instance) later(method, path string) <-chan reply {
 	answer := make(chan reply, 1)
 	go func() { answer <- i.ask(method, path) }()
 	return answer
 }
 
-// ready waits until every backend that was named is up.
+// ready waits until every named backend is up.
 func (i *instance) ready(t *testing.T, names ...string) {
 	t.Helper()
 	eventually(t, 20*time.Second, "the backends are up", func() (bool, string) {
@@ -169,12 +169,13 @@ func everything(t *testing.T) []string {
 	)
 }
 
-// own is a SKU that no other test has: Redis is shared.
+// own returns a SKU that no other test has: Redis is shared.
 func own(t *testing.T) string {
 	return "sku-" + strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-"))
 }
 
-// A whole life: every strategy sells on every store, and when Run has returned nothing of it is left in this process.
+// The whole life of an instance: every strategy sells on every store, and when Run has returned, nothing of the
+// instance is left in this process.
 func TestRunLeavesNothing(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	i := begin(t, append(everything(t), "--seed-sku="+own(t))...)
@@ -239,8 +240,8 @@ func TestNewOnATakenPort(t *testing.T) {
 		"listen for operators", "--admin-addr", "STOCK_ADMIN_ADDR", `"" for none`, taken, "address already in use")
 }
 
-// Two instances run in one process at the same time, and another one after them: none of them owns anything of the
-// process. They share the stock, and each has its own name, listeners, metrics and end.
+// Two instances run in one process at the same time, and another one after them: none uses state of the process. They
+// share the stock, and each has its own name, listeners, metrics and end.
 func TestTwoInstancesInOneProcess(t *testing.T) {
 	t.Parallel()
 	args := backends("--redis-addrs="+stacktest.Redis(t).Addr, "--seed-quantity=6")
@@ -268,8 +269,8 @@ func TestTwoInstancesInOneProcess(t *testing.T) {
 	}
 }
 
-// What is for operators is not found on the listener for customers, nor on any if there is none for operators; and who
-// asks costs the locks' server nothing.
+// The endpoints for operators are not on the listener for customers, nor on any listener if there is none for
+// operators. Requests for them cost the server of the locks nothing.
 func TestOperatorsHaveAListenerOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	addr := servers.Redis(t).Addr
@@ -305,7 +306,7 @@ func TestRunWithoutAListener(t *testing.T) {
 	}
 }
 
-// What is not configured makes its strategies unavailable, with the reason; all others work.
+// Strategies that need a server without configuration are unavailable, with the reason; all others work.
 func TestAbsentBackends(t *testing.T) {
 	for _, row := range []struct {
 		name    string
@@ -397,8 +398,7 @@ func TestAbsentBackends(t *testing.T) {
 	}
 }
 
-// Another instance is migrating, or hangs while it does: this one lives, sells what it can, and stops when it is told
-// to.
+// While another instance migrates, or hangs in it, this one lives, sells what it can, and stops when it is told to.
 func TestServeWhileAnotherMigrates(t *testing.T) {
 	t.Parallel()
 	dsn := servers.MariaDB(t)
@@ -428,7 +428,7 @@ func TestServeWhileAnotherMigrates(t *testing.T) {
 	case <-time.After(30 * time.Second):
 		t.Fatal("/livez does not answer while the schema is not there yet")
 	}
-	// It is not seeded before MySQL has said what it remembers; a person need not wait for that.
+	// The store is not seeded before MySQL has said what it remembers. A person need not wait for that.
 	eventually(t, 20*time.Second, "the stock is set", func() (bool, string) {
 		r := i.ask(http.MethodPut, "/v1/stock/"+own(t)+"?quantity=100&store=redis")
 		return r.status == http.StatusOK, r.body

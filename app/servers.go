@@ -36,7 +36,7 @@ func (a *App) openers() []opener {
 	}
 }
 
-// redisOptions returns what all Redis clients of an instance have in common.
+// redisOptions returns the options that all Redis clients of an instance share.
 func (a *App) redisOptions() redis.UniversalOptions {
 	c := a.cfg.Redis
 	return redis.UniversalOptions{
@@ -55,8 +55,8 @@ func (a *App) openRedis() error {
 	options := a.redisOptions()
 	options.Addrs, options.MasterName, options.IsClusterMode = c.Addrs, c.MasterName, c.Cluster
 	options.DB, options.SentinelPassword = c.DB, c.SentinelPassword
-	// Locks, store and health probe have connections of their own: a wait for a connection of the locks is no reason to
-	// call the store slow, and the queue in front of the store knows that what it admits finds a connection.
+	// Locks, store and health probe have connections of their own. So waiting for a connection of the locks does not
+	// make the store look slow, and every request that the queue in front of the store admits finds a connection.
 	locks, sales := redis.NewUniversalClient(&options), redis.NewUniversalClient(&options)
 	a.servers.Redis = locks
 	a.closers = append(a.closers, locks.Close, sales.Close)
@@ -90,9 +90,9 @@ func (a *App) openRedis() error {
 	return nil
 }
 
-// redisProbe makes the health check. Its connection is its own: however busy the pools are, Redis is asked and answers.
-// The connection is made once, and again when it breaks. The store asks for its data there, too. The pool may be larger
-// than the connections that are used: go-redis makes them on demand, and after as many failed dials as the pool has
+// redisProbe returns the health check. Its connection is its own, so that Redis is asked and answers however busy the
+// pools are. The connection is made once, and again when it breaks. The store checks its data there, too. The pool may
+// be larger than the connections in use: go-redis makes them on demand, and after as many failed dials as the pool has
 // connections it does not dial for a second.
 func (a *App) redisProbe(options redis.UniversalOptions) (redis.UniversalClient, func(context.Context) error) {
 	probe := redis.NewUniversalClient(&options)
@@ -125,7 +125,7 @@ func (a *App) openRedlock() error {
 	}
 	a.servers.RedlockLease, a.servers.RedlockQuarantine = c.Lease, c.Quarantine
 	a.servers.RedlockNodeTimeout = c.NodeTimeout
-	quarantine := cmp.Or(c.Quarantine, c.Lease) // as in the lock: what it would refuse is not up
+	quarantine := cmp.Or(c.Quarantine, c.Lease) // as in the lock: a node that the lock refuses is not up
 	logged := false                             // replies give the numbers of nodes; their addresses are for the log
 	a.backends[strategy.Redlock] = health.New(strategy.Redlock, func(ctx context.Context) error {
 		err := redislock.CheckMasters(ctx, probes, quarantine)
@@ -151,16 +151,16 @@ func (a *App) openMySQL() error {
 		return err
 	}
 	a.closers = append(a.closers, salesPool.Close)
-	// Locks that keep a connection need a pool of their own: in a shared one the waiters can take the connections that
-	// the holder needs to write.
+	// Locks that keep a connection need a pool of their own: in a shared pool, the waiters can take the connections
+	// that the holder needs to write.
 	_, lockPool, err := pool(repo.OpenMySQL(c.DSN, repo.Pool{Open: c.LockPoolSize}))
 	if err != nil {
 		return err
 	}
 	a.closers = append(a.closers, lockPool.Close)
 	a.servers.MySQL = lockPool
-	// The connection of the health probe is its own: however busy the pools are, MySQL is asked and answers. Migrations
-	// need two more, at the start.
+	// The connection of the health probe is its own, so that MySQL is asked and answers however busy the pools are.
+	// Migrations need two more at the start.
 	probe, probePool, err := pool(repo.OpenMySQL(c.DSN, repo.Pool{Open: 3, Idle: 1}))
 	if err != nil {
 		return err

@@ -15,8 +15,8 @@ import (
 	"example.com/stock/stack/stacktest"
 )
 
-// On SIGTERM an instance first says that it is not ready, while it still serves; then it takes no more, and finishes
-// what it has: the one that holds the lock, and the one that waits for it. When it is gone, so is its lock.
+// On SIGTERM an instance first reports that it is not ready, while it still serves. Then it accepts no more requests,
+// and finishes those in flight: the holder of the lock, and the waiter. When the instance is gone, so is its lock.
 func TestShutdownFinishesWhatItHas(t *testing.T) {
 	t.Parallel()
 	addr := stacktest.Redis(t).Addr
@@ -57,7 +57,7 @@ func TestShutdownFinishesWhatItHas(t *testing.T) {
 	}
 }
 
-// inFlight waits until that many requests are being served, besides the one that asks.
+// inFlight waits until that many requests are in flight, besides its own.
 func inFlight(t *testing.T, i *instance, n int) {
 	t.Helper()
 	before := 0 // two looks: a request that has had its reply may still be counted by the first
@@ -77,7 +77,7 @@ func inFlight(t *testing.T, i *instance, n int) {
 	})
 }
 
-// Who waits longer than Stop is told to leave: an answer, not a broken connection, and one that says that trying
+// A request that waits longer than Stop is ended with an answer, not a broken connection. The answer says that trying
 // again helps.
 func TestShutdownTellsWaitersToLeave(t *testing.T) {
 	t.Parallel()
@@ -132,7 +132,7 @@ func TestShutdownTellsWaitersToLeave(t *testing.T) {
 	}
 }
 
-// A lock that another process holds does not keep an instance from stopping, and is left alone.
+// A lock of another process does not keep an instance from stopping, and is left alone.
 func TestShutdownLeavesTheLockOfAnother(t *testing.T) {
 	t.Parallel()
 	addr := stacktest.Redis(t).Addr

@@ -10,10 +10,10 @@ import (
 	"example.com/stock/service"
 )
 
-// A store is what an instance has opened of one store.
+// A store holds what an instance has opened for one store.
 type store struct {
 	name  string
-	place string // where it is: the other store remembers it by that
+	place string // its address: the other store remembers it by that
 	// parts is set for a server in parts, such as a Redis Cluster. It is up for the SKUs of the others while one part
 	// does not answer, which may be the one that tells of the data.
 	parts  bool
@@ -23,22 +23,22 @@ type store struct {
 	ready  func(context.Context) error // runs every time that the server comes up; nil: nothing does
 }
 
-// sales is a store for those who sell from it.
+// sales is a store as sellers use it.
 type sales interface {
 	service.Store
 	service.Inventory
 	Answers() uint64
 }
 
-// memory is what a store knows of its own data, and of that of the other.
+// memory is what a store knows about its own data, and about the data of the other store.
 type memory interface {
 	service.Seeder
 	service.Origins
 	service.Memory
 }
 
-// addStore registers a store and its backend. With every probe the store is asked whether it still has its data, which
-// also seeds it at its first start, and never again.
+// addStore registers a store and its backend. Every probe checks whether the store still has its data. That also seeds
+// it at its first start, and never again.
 func (a *App) addStore(s store) {
 	keeper := service.NewKeeper(service.KeeperConfig{
 		Name: s.name, Place: s.place, Store: s.memory, Origins: s.memory,
@@ -86,7 +86,7 @@ func (a *App) addStore(s store) {
 	a.memories[s.name] = s.memory
 }
 
-// linkStores makes each of the stores remember the origin of the other.
+// linkStores makes each store remember the origin of the other.
 func (a *App) linkStores() {
 	for name, store := range a.stores {
 		for other, memory := range a.memories {
@@ -97,7 +97,7 @@ func (a *App) linkStores() {
 	}
 }
 
-// dataChanged is called when a store is found with its data, or without.
+// dataChanged is called when a check finds that a store has or lacks its data.
 func (a *App) dataChanged(name string, bad error) {
 	lost := errors.Is(bad, service.ErrDataLost)
 	a.metrics.DataLost(name, lost)
@@ -122,7 +122,7 @@ func (a *App) dataChanged(name string, bad error) {
 	}
 }
 
-// backend returns the backend of that name as the handler shows it. A store is down also while it lacks its data.
+// backend returns the named backend for the handler. A store is down also while it lacks its data.
 func (a *App) backend(name string) handler.Backend {
 	if data := a.stores[name].Data; data != nil {
 		return storeBackend{a.backends[name], data}

@@ -25,7 +25,7 @@ type till struct {
 	accepted   atomic.Int64
 }
 
-// sell asks each instance n times, all at once, and returns the types of the problems, each once.
+// sell sends n requests to each instance, all at once, and returns the types of the problems, each once.
 func (b *till) sell(n int, from ...*instance) map[string]bool {
 	var done sync.WaitGroup
 	var mu sync.Mutex
@@ -48,7 +48,7 @@ func (b *till) sell(n int, from ...*instance) map[string]bool {
 	return problems
 }
 
-// lost waits until the instances say that the store has lost its data, while b sells from them.
+// lost waits until the instances report that the store has lost its data, while b sells from them.
 func (b *till) lost(t *testing.T, from ...*instance) {
 	t.Helper()
 	for _, i := range from {
@@ -73,7 +73,7 @@ func (b *till) is(t *testing.T, i *instance, accepted int64, left float64) {
 
 func (b *till) path() string { return "/v1/stock/" + b.sku + "?store=" + b.store }
 
-// refused checks that everything but setting the stock is refused, with words that help.
+// refused checks that every request but setting the stock is refused, with helpful words.
 func (b *till) refused(t *testing.T, instances ...*instance) {
 	t.Helper()
 	for _, i := range instances {
@@ -102,8 +102,8 @@ func (b *till) refused(t *testing.T, instances ...*instance) {
 	}
 }
 
-// 100 of 100 are sold, and Redis comes back with nothing: nothing is sold until a person sets the stock, and then on
-// all instances at once.
+// 100 of 100 are sold, and Redis comes back empty: nothing is sold until a person sets the stock, and then on all
+// instances at once.
 func TestRedisComesBackEmpty(t *testing.T) {
 	for _, alone := range []bool{true, false} {
 		t.Run(map[bool]string{true: "alone", false: "with mysql"}[alone], func(t *testing.T) {
@@ -147,7 +147,7 @@ func TestRedisComesBackEmpty(t *testing.T) {
 	}
 }
 
-// The same for a database. An instance that started after the loss knows by Redis.
+// The same for a database. An instance that started after the loss learns of it from Redis.
 func TestMySQLComesBackEmpty(t *testing.T) {
 	t.Parallel()
 	server := stacktest.Server(t, stack.MySQL)
@@ -171,7 +171,7 @@ func TestMySQLComesBackEmpty(t *testing.T) {
 	x.accepted.Store(0)
 	x.sell(4, a, c)
 	x.is(t, a, 5, 0)
-	// Redis has learnt of the new data: lost once more, it is noticed once more.
+	// Redis remembers the new data: another loss is noticed, too.
 	a.ready(t, "redis", "mysql")
 	c.ready(t, "redis", "mysql")
 	time.Sleep(time.Second) // two probes: the other store is told by one
@@ -215,8 +215,8 @@ func emptyData(t *testing.T, server *stack.Server) func() {
 	}
 }
 
-// All instances were gone, and Redis is empty: MySQL remembers. Without MySQL at hand nothing is seeded either, until
-// it can be asked or a person sets the stock.
+// All instances were stopped, and Redis is empty: MySQL remembers. While MySQL is down, nothing is seeded either, until
+// MySQL can be asked or a person sets the stock.
 func TestAnInstanceStartsOnAnEmptyRedis(t *testing.T) {
 	t.Parallel()
 	server, database := stacktest.Redis(t), stacktest.Server(t, stack.MySQL)
@@ -248,7 +248,7 @@ func TestAnInstanceStartsOnAnEmptyRedis(t *testing.T) {
 	}
 }
 
-// A person need not wait for MySQL, and is believed when it is back.
+// A person need not wait for MySQL. When MySQL is back, it accepts the setting.
 func TestSetWhileTheOtherStoreCannotBeAsked(t *testing.T) {
 	t.Parallel()
 	server, database := stacktest.Redis(t), stacktest.Server(t, stack.MySQL)
@@ -299,7 +299,7 @@ func TestFirstStartSeedsOnce(t *testing.T) {
 	}
 }
 
-// Without a seed nothing is ever made, and requests that name no SKU mean the usual one.
+// Without a seed the instance creates no stock, and requests that name no SKU mean the default one.
 func TestSeedOff(t *testing.T) {
 	t.Parallel()
 	server := stacktest.Redis(t)
@@ -333,7 +333,7 @@ func TestSeedIsOnceForEachSKU(t *testing.T) {
 	i.must(t, http.MethodPost, "/deduct_stock_atomic", 200)
 }
 
-// A person sets the stock of an empty Redis before anybody has noticed that it is empty: that is as good as after.
+// A person sets the stock of an empty Redis before any probe has noticed the loss: that is as good as after.
 func TestSetBeforeTheLossIsNoticed(t *testing.T) {
 	t.Parallel()
 	server := stacktest.Redis(t)
@@ -359,7 +359,7 @@ func TestSetBeforeTheLossIsNoticed(t *testing.T) {
 	}
 }
 
-// An old copy of the data is no better than none, and a person may go on with it.
+// An old copy of the data counts as a loss, and a person may go on with it.
 func TestRedisComesBackWithOldData(t *testing.T) {
 	t.Parallel()
 	server := stacktest.Redis(t)
@@ -384,7 +384,7 @@ func TestRedisComesBackWithOldData(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Until the next probe it sells what the old data say: that is not promised.
+	// Until the next probe the instance sells from the old data: there is no promise against that.
 	eventually(t, 20*time.Second, "/readyz says that redis has lost its data", func() (bool, string) {
 		r := i.ask(http.MethodGet, "/readyz")
 		return strings.Contains(r.body, "redis has lost its data"), r.body
@@ -401,7 +401,7 @@ func redisAt(t *testing.T, server *stack.Server) *redis.Client {
 	return c
 }
 
-// Two people who have read the same stock set it: one is told that it has changed.
+// Two people set the stock that both have read: one is told that it has changed.
 func TestTwoSetTheStockTheyHaveRead(t *testing.T) {
 	t.Parallel()
 	i := begin(t, append(everything(t), "--seed-sku="+own(t))...)
@@ -434,7 +434,7 @@ func TestTwoSetTheStockTheyHaveRead(t *testing.T) {
 	}
 }
 
-// set asks as the admin with If-Match, if any, and returns the reply without its body.
+// set sets the stock as the admin, with If-Match if given, and returns the reply without its body.
 func (i *instance) set(t *testing.T, method, path, match string) *http.Response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, i.url+path, http.NoBody)

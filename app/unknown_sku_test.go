@@ -21,7 +21,7 @@ import (
 	"example.com/stock/stack"
 )
 
-// strangers is how many requests for SKUs that do not exist each strategy gets.
+// strangers is the number of requests for unknown SKUs that each strategy gets.
 const strangers = 300
 
 // Requests for SKUs that do not exist leave nothing on any server: no key, no row, no znode, whatever the strategy and
@@ -71,8 +71,8 @@ func TestUnknownSKUsLeaveNothing(t *testing.T) {
 		}
 		for _, store := range s.Stores {
 			t.Run(s.Name+"/"+store, func(t *testing.T) {
-				// What the strategy itself needs is there after the first sale, and what that leaves is no concern of
-				// this test.
+				// The first sale creates what the strategy itself needs. What remains after that does not concern this
+				// test.
 				i.must(t, http.MethodPut, "/v1/stock/"+own(t)+"?store="+store+"&quantity=100", 200)
 				i.must(t, http.MethodPost, s.Endpoint+"?store="+store+"&sku="+own(t), 200)
 				rows, znodes := rowsOf(t, dsn), znodesOf(t, zookeeper)
@@ -98,7 +98,7 @@ func TestUnknownSKUsLeaveNothing(t *testing.T) {
 					})
 				}
 				all.Wait()
-				// Nor does it leave anything to ask who has such a lock.
+				// Asking for the holder of such a lock leaves nothing either.
 				for n := range 20 {
 					i.send(http.MethodGet, fmt.Sprintf("%s/v1/locks/%s/%sasked-%d", i.admin, s.Name, prefix, n))
 				}
@@ -118,7 +118,7 @@ func TestUnknownSKUsLeaveNothing(t *testing.T) {
 	}
 }
 
-// keysOf are the keys of a Redis that have a part in their name.
+// keysOf returns the keys of a Redis that contain part.
 func keysOf(t *testing.T, addr, part string) (keys []string) {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: addr})
@@ -133,7 +133,7 @@ func keysOf(t *testing.T, addr, part string) (keys []string) {
 	return keys
 }
 
-// rowsOf counts the rows of each table.
+// rowsOf returns the number of rows of each table.
 func rowsOf(t *testing.T, dsn string) map[string]int {
 	t.Helper()
 	db, err := sql.Open("mysql", dsn)
@@ -166,7 +166,7 @@ func rowsOf(t *testing.T, dsn string) map[string]int {
 	return counts
 }
 
-// znodesOf is how many znodes a ZooKeeper has, as it says itself.
+// znodesOf returns the number of znodes of a ZooKeeper, as it reports itself.
 func znodesOf(t *testing.T, addr string) (n int) {
 	t.Helper()
 	c, err := net.Dial("tcp", addr)

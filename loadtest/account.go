@@ -9,22 +9,22 @@ import (
 	"time"
 )
 
-// An Account is what the store said of one SKU before and after a run: the evidence that does not come from replies.
+// An Account holds what the store said about one SKU before and after a run. This evidence does not come from replies.
 type Account struct {
 	Store  string  `json:"store"`  // as in the records; may be empty for the service's default
 	Before Stock   `json:"before"` // as it was set
 	After  *Stock  `json:"after"`  // nil: it could not be read
-	Orders []Order `json:"-"`      // of the epoch, in the order in which they were written
-	// Complete: Orders are all orders that there were when the stock was as in After.
+	Orders []Order `json:"-"`      // of the epoch, in the order of writing
+	// Complete reports whether Orders held every order at the moment when the stock was After.
 	Complete bool   `json:"complete"`
 	Gap      string `json:"gap,omitempty"` // why it is not complete
 }
 
-// lookers is the number of SKUs that are read concurrently: one that must be at rest takes a second or more.
+// lookers is the number of SKUs that are read concurrently: waiting for one to come to rest takes a second or more.
 const lookers = 32
 
 // accounts reads the final state of each SKU.
-func accounts(ctx context.Context, shelf Shelf, before []Stock, store string, records []Record) []Account {
+func accounts(ctx context.Context, inv Inventory, before []Stock, store string, records []Record) []Account {
 	unsure := make(map[string]bool)
 	for i := range records {
 		unsure[records[i].SKU] = unsure[records[i].SKU] || records[i].Outcome == Unknown
@@ -35,7 +35,7 @@ func accounts(ctx context.Context, shelf Shelf, before []Stock, store string, re
 	for range min(lookers, len(before)) {
 		workers.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(before)); i = next.Add(1) - 1 {
-				list[i] = account(ctx, shelf, before[i], store, unsure[before[i].SKU], until)
+				list[i] = account(ctx, inv, before[i], store, unsure[before[i].SKU], until)
 			}
 		})
 	}
@@ -43,15 +43,15 @@ func accounts(ctx context.Context, shelf Shelf, before []Stock, store string, re
 	return list
 }
 
-// comeback is how long the final state is asked for while a server is down, for all SKUs together.
+// comeback is how long reads of the final state are repeated while a server is down, for all SKUs together.
 const comeback = 5 * time.Second
 
 // account calls look, and repeats it until the given time while a server is down. A server that comes back is up for
-// one instance a moment before it is for the next. Without the orders a sale by somebody else would be a vanished
-// unit.
-func account(ctx context.Context, shelf Shelf, before Stock, store string, unsure bool, until time.Time) Account {
+// one instance a moment before it is up for the next. Without the orders, a sale by somebody else would look like a
+// vanished unit.
+func account(ctx context.Context, inv Inventory, before Stock, store string, unsure bool, until time.Time) Account {
 	for {
-		a, err := look(ctx, shelf, before, store, unsure)
+		a, err := look(ctx, inv, before, store, unsure)
 		var problem *Problem
 		down := errors.As(err, &problem) && problem.Name() == "backend_down"
 		if !down || time.Now().After(until) || Sleep(ctx, comeback/20) != nil {
@@ -60,26 +60,22 @@ func account(ctx context.Context, shelf Shelf, before Stock, store string, unsur
 	}
 }
 
-// look reads the final state of before's SKU. Stock and orders are read one after the other, so it reads until the
-// stock's version is the same before and after the orders. If unsure, it first waits until the version has been at
-// rest for a while; a sale that an instance finishes later still is not seen.
-func look(ctx context.Context, shelf Shelf, before Stock, store string, unsure bool) (a Account, err error) {
+// look reads the final state of before's SKU. It reads stock and orders one after the other, and repeats that until the
+// stock's version is the same before and after the orders. If unsure is set, it first waits until the version has been
+// at rest for a while. It does not see a sale that an instance finishes later still.
+func look(ctx context.Context, inv Inventory, before Stock, store string, unsure bool) (a Account, err error) {
 	a = Account{Store: store, Before: before}
-	now, err := shelf.Stock(ctx, store, before.SKU)
+	now, err := inv.Stock(ctx, store, before.SKU)
 	if unsure {
-		now, err = atRest(ctx, shelf, now, err)
+		now, err = atRest(ctx, inv, now, err)
 	}
 	for err == nil {
 		a.After = new(now)
-		if a.Orders, err = shelf.Orders(ctx, store, before.SKU); err != nil {
+		if a.Orders, err = inv.Orders(ctx, store, before.SKU); err != nil {
 			break
 		}
 		then := now
-		if now, err = shelf.Stock(
-			ctx,
-			store,
-			before.SKU,
-		); err == nil && now.Version == then.Version &&
+		if now, err = inv.Stock(ctx, store, before.SKU); err == nil && now.Version == then.Version &&
 			now.Epoch == then.Epoch {
 			if a.Complete = !before.Unlisted; !a.Complete {
 				a.Gap = "the target lists no orders"
@@ -91,9 +87,9 @@ func look(ctx context.Context, shelf Shelf, before Stock, store string, unsure b
 	return a, err
 }
 
-// atRest reads stock until two looks apart by quiet agree, or five looks were taken: a SKU that others sell from
-// never rests.
-func atRest(ctx context.Context, shelf Shelf, now Stock, err error) (Stock, error) {
+// atRest reads the stock until two reads that are quiet apart agree, or five times: a SKU that others sell from never
+// comes to rest.
+func atRest(ctx context.Context, inv Inventory, now Stock, err error) (Stock, error) {
 	for range 5 {
 		if err != nil {
 			return now, err
@@ -102,22 +98,22 @@ func atRest(ctx context.Context, shelf Shelf, now Stock, err error) (Stock, erro
 			return now, fmt.Errorf("wait for the stock to be at rest: %w", err)
 		}
 		then := now
-		if now, err = shelf.Stock(ctx, then.Store, then.SKU); err == nil && now.Version == then.Version {
+		if now, err = inv.Stock(ctx, then.Store, then.SKU); err == nil && now.Version == then.Version {
 			return now, nil
 		}
 	}
 	return now, err
 }
 
-// A settler makes it final whether an order exists. A target that has none is looked at when its stock is at rest, and
-// may change its mind later.
+// A settler makes final whether an order exists. The outcomes of a target without this method may still change after
+// its stock has come to rest.
 type settler interface {
 	Settle(ctx context.Context, store, sku, orderID string) error
 }
 
-// settleUnknown asks the target to decide every order whose outcome it said it does not know. What the accounts show of
-// these orders is final then. It asks again while a server is down or nothing is decided, for comeback at most in all.
-// For orders that are still open after that, only the accounts tell.
+// settleUnknown asks the target to decide every order whose outcome it reported as unknown. After that, what the
+// accounts show of these orders is final. It asks again while a server is down or an order is undecided, for comeback
+// at most in all. Orders that are still undecided then are judged by the accounts alone.
 func settleUnknown(ctx context.Context, c Target, store string, records []Record) {
 	s, can := c.(settler)
 	if !can {

@@ -8,19 +8,21 @@ import (
 	"time"
 )
 
-// A lateShelf refuses its orders for a while.
-type lateShelf struct {
+// A lateInventory refuses to list its orders for a while.
+type lateInventory struct {
 	until   time.Time
 	problem string
 }
 
-func (lateShelf) SetStock(context.Context, string, string, int64) (Stock, error) {
+func (lateInventory) SetStock(context.Context, string, string, int64) (Stock, error) {
 	return Stock{}, nil
 }
 
-func (lateShelf) Stock(context.Context, string, string) (Stock, error) { return Stock{Version: 7}, nil }
+func (lateInventory) Stock(context.Context, string, string) (Stock, error) {
+	return Stock{Version: 7}, nil
+}
 
-func (s lateShelf) Orders(context.Context, string, string) ([]Order, error) {
+func (s lateInventory) Orders(context.Context, string, string) ([]Order, error) {
 	if time.Now().Before(s.until) {
 		return nil, &TargetError{
 			"http://shop",
@@ -30,8 +32,8 @@ func (s lateShelf) Orders(context.Context, string, string) ([]Order, error) {
 	return []Order{{}}, nil
 }
 
-// A server that comes back soon after the load has its orders read; one that stays away, or another refusal, does not
-// hold the verdict up.
+// If a server comes back soon after the load, its orders are read. A server that stays away, or another refusal, does
+// not delay the verdict.
 func TestAccountWaitsForAServerThatComesBack(t *testing.T) {
 	for _, row := range []struct {
 		problem    string
@@ -44,14 +46,8 @@ func TestAccountWaitsForAServerThatComesBack(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now()
-			a := account(
-				t.Context(),
-				lateShelf{began.Add(row.away), row.problem},
-				Stock{},
-				"redis",
-				false,
-				began.Add(comeback),
-			)
+			a := account(t.Context(), lateInventory{began.Add(row.away), row.problem}, Stock{}, "redis", false,
+				began.Add(comeback))
 			if took := time.Since(began); a.Complete != row.complete || took < row.took || took > row.took+time.Second {
 				t.Errorf("%+v: complete %t after %v: %s", row, a.Complete, took, a.Gap)
 			}

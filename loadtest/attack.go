@@ -10,34 +10,34 @@ import (
 	"time"
 )
 
-// errInterrupted is why a request was cut off after Grace.
+// errInterrupted is the cause of requests that were cut off after Grace.
 var errInterrupted = errors.New("the run was interrupted")
 
-// errTimeout is why a request was cut off after Plan.Timeout.
+// errTimeout is the cause of requests that were cut off after Plan.Timeout.
 var errTimeout = errors.New("no reply within the timeout")
 
-// An attack is one run, or its warm-up, under way.
+// An attack is a run, or its warm-up, in progress.
 type attack struct {
 	client Target
 	plan   *Plan // filled
 	order  Request
 	mix    *mix
-	run    string // begins every request id
-	base   int    // requests sent before it
-	warm   bool   // it is the warm-up
+	run    string // prefix of every request id
+	base   int    // number of requests sent before the attack
+	warm   bool   // whether this is the warm-up
 
 	start    time.Time    // set before the first request
 	taken    atomic.Int64 // requests taken by workers, or due
 	dropped  atomic.Int64
-	finished atomic.Bool // all that was planned has been sent or dropped
+	finished atomic.Bool // all planned requests have been sent or dropped
 	out      chan Record
 }
 
-// fire sends the requests, and calls each with every record, one at a time, in the order of completion. It calls tick
-// five times a second. It returns once no request is under way: when all are done, or, if ctx ends, after Grace at the
+// fire sends the requests. It calls each for every record, one at a time, in the order of completion, and tick five
+// times a second. It returns when no request is in flight: when all are done or, if ctx ends, after Grace at the
 // latest.
 func (a *attack) fire(ctx context.Context, each func(*Record), tick func()) {
-	// A buffer for a round of replies, so that workers seldom wait for the goroutine that writes them down.
+	// The buffer holds a few rounds of replies, so that workers seldom wait for the goroutine that records them.
 	a.out = make(chan Record, 4*max(a.plan.Concurrency, a.plan.MaxInFlight))
 
 	flight, cut := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -69,7 +69,7 @@ func (a *attack) fire(ctx context.Context, each func(*Record), tick func()) {
 	guard.Wait()
 }
 
-// cutAfterGrace ends the requests under way some time after ctx, unless they are done by then.
+// cutAfterGrace cuts off the requests in flight if they have not ended within Grace after ctx has.
 func cutAfterGrace(ctx context.Context, done <-chan struct{}, cut context.CancelCauseFunc) {
 	select {
 	case <-done:
@@ -85,7 +85,7 @@ func cutAfterGrace(ctx context.Context, done <-chan struct{}, cut context.Cancel
 	}
 }
 
-// send sends the n-th request. due is when it was to leave; zero: no time was planned.
+// send sends the n-th request. due is the planned time, or zero if none was planned.
 func (a *attack) send(ctx context.Context, n, worker int, due time.Time) Record {
 	ctx, cancel := context.WithTimeoutCause(ctx, a.plan.Timeout, errTimeout)
 	defer cancel()
@@ -103,17 +103,17 @@ func (a *attack) send(ctx context.Context, n, worker int, due time.Time) Record 
 	return record
 }
 
-// now returns the wall clock of the start plus monotonic time.
+// now returns the start by the wall clock plus the monotonic time since.
 func (a *attack) now() time.Time { return a.at(time.Since(a.start)) }
 
 func (a *attack) at(elapsed time.Duration) time.Time { return a.start.Round(0).Add(elapsed).UTC() }
 
-// unsentPause is how long a worker of a closed loop rests after a request that could not be sent. Without it a target
-// that is down would be tried tens of thousands of times a second, each for a line of the history.
+// unsentPause is how long a worker of a closed loop waits after a request that could not be sent. Without the pause it
+// would try a target that is down tens of thousands of times a second, with a line in the history for each.
 const unsentPause = 10 * time.Millisecond
 
-// release starts the workers of a closed loop. All are ready before the first request, and then start at the same
-// moment, or one after the other within the ramp-up.
+// release starts the workers of a closed loop. When all are ready they start together, or one after the other within
+// the ramp-up.
 func (a *attack) release(ctx, flight context.Context, workers *sync.WaitGroup) {
 	gate := make(chan struct{})
 	var ready sync.WaitGroup
@@ -132,93 +132,94 @@ func (a *attack) release(ctx, flight context.Context, workers *sync.WaitGroup) {
 	close(gate)
 }
 
-// work sends requests one after the other until all are taken, the time is over or ctx ends. They themselves end with
-// flight.
+// work sends requests one after the other until all are taken, the time is over, or ctx ends. A request in flight ends
+// with flight.
 func (a *attack) work(ctx, flight context.Context, worker int) {
 	for !a.over(ctx) {
 		n := int(a.taken.Add(1))
 		if a.plan.Requests > 0 && n > a.plan.Requests {
-			return // another took the last one meanwhile
+			return // another worker took the last one
 		}
 		record := a.send(flight, n, worker, time.Time{})
 		unsent := record.Status == 0 && record.Outcome == Failed
 		a.out <- record
 		if unsent {
-			_ = Sleep(ctx, unsentPause) // over looks at ctx
+			_ = Sleep(ctx, unsentPause) // over checks ctx
 		}
 	}
 }
 
-// over reports whether no more requests are to be sent.
+// over reports whether the attack sends no more requests.
 func (a *attack) over(ctx context.Context) bool {
 	switch {
 	case a.plan.Requests > 0 && a.taken.Load() >= int64(a.plan.Requests):
 	case ctx.Err() != nil:
 		return true
 	case a.plan.Duration == 0 || a.taken.Load() == 0 || time.Since(a.start) < a.plan.Duration:
-		return false // a run without a request would show nothing
+		return false // every run sends at least one request
 	}
 	a.finished.Store(true)
 	return true
 }
 
-// arrive runs an open loop: it sends each request when it is due. One that is due while Plan.MaxInFlight are under way
-// is dropped, and not made up for: to wait would turn the loop into a closed one. If the generator itself was kept
-// from running, it sends at once what fell due meanwhile, late.
+// arrive runs an open loop: it sends each request when it is due. A request that is due while Plan.MaxInFlight are in
+// flight is dropped for good: waiting would turn the loop into a closed one. If the generator itself was delayed, it
+// sends what became due meanwhile at once, late.
 func (a *attack) arrive(ctx, flight context.Context, workers *sync.WaitGroup) {
-	lanes := newLanes(a.plan.MaxInFlight)
+	slots := newSlots(a.plan.MaxInFlight)
 	for due := range a.plan.schedule() {
 		if Sleep(ctx, due-time.Since(a.start)) != nil {
 			return
 		}
 		n := int(a.taken.Add(1))
-		lane, free := lanes.take()
+		slot, free := slots.take()
 		if !free {
 			a.dropped.Add(1)
 			continue
 		}
 		workers.Go(func() {
-			defer lanes.give(lane)
-			a.out <- a.send(flight, n, lane, a.at(due))
+			defer slots.give(slot)
+			a.out <- a.send(flight, n, slot, a.at(due))
 		})
 	}
 	a.finished.Store(true)
 }
 
-// lanes are the numbers of the requests that can be under way: what workers are to a closed loop.
-type lanes struct {
+// slots limits the requests of an open loop that are in flight. The number of a slot stands in for that of a worker.
+type slots struct {
 	mu   sync.Mutex
-	free []int // the last one is the next
+	free []int // a stack
 }
 
-func newLanes(n int) *lanes {
-	l := &lanes{free: make([]int, n)}
+func newSlots(n int) *slots {
+	l := &slots{free: make([]int, n)}
 	for i := range l.free {
 		l.free[i] = n - i
 	}
 	return l
 }
 
-// take returns the lane that was given back last, so that few are in use, or false if all are.
-func (l *lanes) take() (lane int, ok bool) {
+// take returns the free slot that was given back last, so that as few as possible are used. ok is false if all are
+// taken.
+func (l *slots) take() (slot int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.free) == 0 {
 		return 0, false
 	}
 	last := len(l.free) - 1
-	lane, l.free = l.free[last], l.free[:last]
-	return lane, true
+	slot, l.free = l.free[last], l.free[:last]
+	return slot, true
 }
 
-func (l *lanes) give(lane int) {
+func (l *slots) give(slot int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.free = append(l.free, lane)
+	l.free = append(l.free, slot)
 }
 
-// warmUp returns the plan of p's warm-up: the same load for that long, on SKUs of its own. A rate that changes begins
-// where the run's does.
+// warmUp returns the plan of p's warm-up: the same load for p.WarmUp, on SKUs of its own. A rate that changes stays at
+// its first value.
 func (p *Plan) warmUp() *Plan {
 	w := *p
 	w.SKU, w.Stock = p.SKU+"-warm", warmStock
@@ -229,8 +230,8 @@ func (p *Plan) warmUp() *Plan {
 	return &w
 }
 
-// warmConnections returns the number of connections to open before the start: one for each worker. How many an open
-// loop needs depends on the service; this number is enough for replies that take 20 ms.
+// warmConnections returns the number of connections to open before the start: one for each worker of a closed loop. The
+// number for an open loop depends on the service; this one suffices for replies that take 20 ms.
 func (p *Plan) warmConnections() int {
 	if !p.Open() {
 		return p.Concurrency

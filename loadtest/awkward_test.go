@@ -12,8 +12,8 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// late is how long it was since a hook was first asked after the last sale: what a target tells late it tells late
-// after that.
+// late returns the time since a hook was first called after the last sale. A target that reports late does so after
+// that time.
 type late struct{ since time.Time }
 
 func (l *late) over(after time.Duration) bool {
@@ -23,7 +23,7 @@ func (l *late) over(after time.Duration) bool {
 	return time.Since(l.since) >= after
 }
 
-// Services that are right, and awkward to judge: none of them may be called broken.
+// Correct services that are hard to judge: none of them may be called broken.
 func TestAwkward(t *testing.T) {
 	type sell = func(*seller, *good, loadtest.Request) loadtest.Reply
 	sells := func(f sell) *seller { return &seller{deduct: f} }
@@ -51,7 +51,7 @@ func TestAwkward(t *testing.T) {
 		s       *seller
 		plan    loadtest.Plan
 		want    loadtest.Finding
-		settled bool // it came right at a later look, and that is said
+		settled bool // the evidence came right at a later look, and the run says so
 	}{
 		{"slow", &seller{think: 20 * time.Millisecond}, loadtest.Plan{}, loadtest.Holds, false},
 		{"orders come into sight 0.7 s late", func() *seller {
@@ -79,19 +79,26 @@ func TestAwkward(t *testing.T) {
 				}
 			}}
 		}(), loadtest.Plan{}, loadtest.Holds, true},
-		{"orders are listed backwards", &seller{orders: func(
-			_ *seller, _ *good, told []loadtest.Order,
-		) []loadtest.Order {
-			slices.Reverse(told)
-			return told
-		}}, loadtest.Plan{}, loadtest.Holds, false},
+		{
+			"orders are listed backwards",
+			&seller{orders: func(_ *seller, _ *good, told []loadtest.Order) []loadtest.Order {
+				slices.Reverse(told)
+				return told
+			}},
+			loadtest.Plan{},
+			loadtest.Holds, false,
+		},
 		{"pages overlap", &seller{orders: func(_ *seller, _ *good, told []loadtest.Order) []loadtest.Order {
 			return append(told, told[:min(5, len(told))]...)
 		}}, loadtest.Plan{}, loadtest.Holds, false},
-		{"orders of an earlier epoch are listed " +
-			"too", &seller{orders: func(_ *seller, _ *good, told []loadtest.Order) []loadtest.Order {
-			return append([]loadtest.Order{before}, told...)
-		}}, loadtest.Plan{}, loadtest.Holds, false},
+		{
+			"orders of an earlier epoch are listed too",
+			&seller{orders: func(_ *seller, _ *good, told []loadtest.Order) []loadtest.Order {
+				return append([]loadtest.Order{before}, told...)
+			}},
+			loadtest.Plan{},
+			loadtest.Holds, false,
+		},
 		{"replies are lost, and had sold", silent(true), loadtest.Plan{}, loadtest.Holds, false},
 		{"replies are lost, and had not sold", silent(false), loadtest.Plan{}, loadtest.Holds, false},
 		{"replies are lost, and no orders are listed", blind(), loadtest.Plan{Requests: 20}, loadtest.Undecided, false},
@@ -101,21 +108,28 @@ func TestAwkward(t *testing.T) {
 			}
 			return s.sell(g, r)
 		}), loadtest.Plan{}, loadtest.Holds, false},
-		{"it restarts, and refuses connections " +
-			"meanwhile", sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
-			if s.n > 10 && s.n < 30 {
-				return loadtest.Reply{Outcome: loadtest.Failed, Error: "not sent: connection refused"}
-			}
-			return s.sell(g, r)
-		}), loadtest.Plan{}, loadtest.Holds, false},
-		{"a proxy replaces request ids", &seller{orders: func(
-			_ *seller, _ *good, told []loadtest.Order,
-		) []loadtest.Order {
-			for i := range told {
-				told[i].RequestID = fmt.Sprintf("proxy-%d", i)
-			}
-			return told
-		}}, loadtest.Plan{}, loadtest.Holds, false},
+		{
+			"it restarts, and refuses connections meanwhile",
+			sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
+				if s.n > 10 && s.n < 30 {
+					return loadtest.Reply{Outcome: loadtest.Failed, Error: "not sent: connection refused"}
+				}
+				return s.sell(g, r)
+			}),
+			loadtest.Plan{},
+			loadtest.Holds, false,
+		},
+		{
+			"a proxy replaces request ids",
+			&seller{orders: func(_ *seller, _ *good, told []loadtest.Order) []loadtest.Order {
+				for i := range told {
+					told[i].RequestID = fmt.Sprintf("proxy-%d", i)
+				}
+				return told
+			}},
+			loadtest.Plan{},
+			loadtest.Holds, false,
+		},
 		{"instances have no names", sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
 			told := s.sell(g, r)
 			told.Instance = ""
@@ -130,9 +144,7 @@ func TestAwkward(t *testing.T) {
 			return told
 		}), loadtest.Plan{}, loadtest.Holds, false},
 		{
-			"versions have gaps at the end", &seller{stock: func(
-				_ *seller, _ *good, told *loadtest.Stock,
-			) {
+			"versions have gaps at the end", &seller{stock: func(_ *seller, _ *good, told *loadtest.Stock) {
 				told.Version += 9
 			}},
 			loadtest.Plan{},
@@ -163,10 +175,8 @@ func TestAwkward(t *testing.T) {
 			if v := r.Verdict; v.Finding != row.want {
 				t.Errorf("finding %s, want %s: %v", v.Finding, row.want, v.Reasons)
 			}
-			told := slices.ContainsFunc(
-				r.Warnings,
-				func(text string) bool { return strings.Contains(text, "tells late what it knows") },
-			)
+			told := slices.ContainsFunc(r.Warnings,
+				func(text string) bool { return strings.Contains(text, "tells late what it knows") })
 			if told != row.settled || r.SettledMS > 0 != row.settled {
 				t.Errorf("settled after %.0f ms, warnings %q; want that said: %v", r.SettledMS, r.Warnings, row.settled)
 			}
@@ -174,8 +184,8 @@ func TestAwkward(t *testing.T) {
 	}
 }
 
-// correct is a right execution, one sale after the other, each at an instant between a sending and a reply that are
-// drawn at will.
+// correct returns a correct execution, one sale after the other, each at an instant between its sending and its reply,
+// which are random.
 func correct(t *rapid.T) *tape {
 	tape := newTape(rapid.Int64Range(3, 20).Draw(t, "stock"))
 	now := noon
@@ -197,8 +207,8 @@ func correct(t *rapid.T) *tape {
 	return tape
 }
 
-// Right executions hold however their requests overlap; and with one number of them changed none holds. What an edit
-// cannot show is left out here and listed in docs/verdict.md: numbers of requests that were refused, and the final
+// A correct execution holds however its requests overlap, and fails when one of its numbers is changed. Changes that
+// cannot be seen are left out here and listed in docs/verdict.md: the quantities of refused requests, and the final
 // version.
 func TestEveryEditIsNoticed(t *testing.T) {
 	edits := map[string]func(*tape, int, int64){
@@ -231,9 +241,7 @@ func TestEveryEditIsNoticed(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		tape := correct(t)
-		if v := tape.judge(
-			loadtest.Cluster,
-		); v.AcceptedUnits > 0 &&
+		if v := tape.judge(loadtest.Cluster); v.AcceptedUnits > 0 &&
 			(v.Finding != loadtest.Holds || v.Linear.Result != loadtest.InOrder) {
 			t.Fatalf("a right execution: %s, %+v: %v", v.Finding, v.Linear, v.Reasons)
 		}
@@ -256,7 +264,7 @@ func TestEveryEditIsNoticed(t *testing.T) {
 	})
 }
 
-// order is that of the record at i.
+// order returns the order of the record at i.
 func (t *tape) order(i int) *loadtest.Order {
 	at := slices.IndexFunc(t.account.Orders, func(o loadtest.Order) bool { return o.OrderID == t.records[i].OrderID })
 	return &t.account.Orders[at]

@@ -12,8 +12,8 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// A seller is an inventory service inside this process which keeps its promises: every request sells exactly what it
-// asks for, or says why not. Cheats change one thing of it, through its hooks.
+// A seller is an inventory service in this process that keeps its promises: every request sells exactly what it asks
+// for, or says why not. A cheat changes one thing through its hooks.
 type seller struct {
 	mu    sync.Mutex
 	goods map[string]*good
@@ -22,7 +22,7 @@ type seller struct {
 	mode  struct{ mapped, blind, unlisted bool }
 
 	deduct func(s *seller, g *good, r loadtest.Request) loadtest.Reply // nil: sell; it is called with mu held
-	stock  func(s *seller, g *good, told *loadtest.Stock)              // changes what is told of the stock
+	stock  func(s *seller, g *good, told *loadtest.Stock)              // changes the reported stock
 	orders func(s *seller, g *good, told []loadtest.Order) []loadtest.Order
 }
 
@@ -99,7 +99,7 @@ func (s *seller) Deduct(_ context.Context, r loadtest.Request) loadtest.Reply {
 	return s.sell(s.goods[r.SKU], r)
 }
 
-// sell is what is right.
+// sell is the correct sale.
 func (s *seller) sell(g *good, r loadtest.Request) loadtest.Reply {
 	if g.Quantity < r.Quantity {
 		return loadtest.Reply{Outcome: loadtest.SoldOut, Status: 409, Instance: "one"}
@@ -107,14 +107,10 @@ func (s *seller) sell(g *good, r loadtest.Request) loadtest.Reply {
 	return s.book(g, r)
 }
 
-// book sells whatever there is.
+// book sells without a check of the stock.
 func (s *seller) book(g *good, r loadtest.Request) loadtest.Reply {
 	o := loadtest.Order{
-		OrderID: fmt.Sprintf(
-			"o%d-%d",
-			s.n,
-			len(g.list),
-		),
+		OrderID:   fmt.Sprintf("o%d-%d", s.n, len(g.list)),
 		SKU:       g.SKU,
 		Quantity:  r.Quantity,
 		Read:      g.Quantity,
@@ -135,7 +131,7 @@ func (s *seller) book(g *good, r loadtest.Request) loadtest.Reply {
 	return receiptOf(o)
 }
 
-// receiptOf is what a customer is told of an order.
+// receiptOf returns the reply for an order.
 func receiptOf(o loadtest.Order) loadtest.Reply {
 	return loadtest.Reply{
 		Outcome:  loadtest.Accepted,
@@ -148,10 +144,10 @@ func receiptOf(o loadtest.Order) loadtest.Reply {
 	}
 }
 
-// last is the order that was written last.
+// last returns the order that was written last.
 func (g *good) last() *loadtest.Order { return &g.list[len(g.list)-1] }
 
-// put sends requests, and is what was made of them.
+// put runs a load on s, and returns the result.
 func put(t *testing.T, s *seller, p loadtest.Plan) *loadtest.Result {
 	t.Helper()
 	p.Strategy, p.Concurrency = "seller", max(p.Concurrency, 4)
@@ -168,15 +164,15 @@ func put(t *testing.T, s *seller, p loadtest.Plan) *loadtest.Result {
 	return r
 }
 
-// every is whether the request is one of those on which a cheat cheats.
+// every reports whether the request is one on which a cheat cheats.
 func (s *seller) every(n int) bool { return s.n%n == 0 }
 
-// Services that cheat, one cheat each: what the judge must say, and in which words.
+// Services with one cheat each: the finding, and the words that the judge must use.
 func TestCheats(t *testing.T) {
 	type sell = func(*seller, *good, loadtest.Request) loadtest.Reply
 	sells := func(f sell) *seller { return &seller{deduct: f} }
 	refused := loadtest.Reply{Outcome: loadtest.SoldOut, Status: 409}
-	// deniedWith sells and says that it did not.
+	// deniedWith sells and denies it.
 	deniedWith := func(o loadtest.Outcome) *seller {
 		return sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
 			told := s.sell(g, r)
@@ -196,7 +192,7 @@ func TestCheats(t *testing.T) {
 			return told
 		})
 	}
-	// quotes changes what the reply says of its order.
+	// quotes changes the receipt in the reply.
 	quotes := func(change func(*loadtest.Receipt)) *seller {
 		return sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
 			told := s.sell(g, r)
@@ -206,7 +202,7 @@ func TestCheats(t *testing.T) {
 			return told
 		})
 	}
-	// tenth says "sold out" to every tenth request while there is stock.
+	// tenth answers "sold out" to every tenth request while there is stock.
 	tenth := func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
 		if s.every(10) && g.Quantity >= r.Quantity {
 			return refused
@@ -314,17 +310,20 @@ func TestCheats(t *testing.T) {
 		{
 			"says another epoch", quotes(func(r *loadtest.Receipt) { r.Epoch = 9 }),
 			loadtest.Plan{},
-			loadtest.Broken,
-			"set again",
+			loadtest.Broken, "set again",
 		},
-		{"writes another customer's request on the " +
-			"order", sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
-			told := s.sell(g, r)
-			if s.n == 7 {
-				g.last().RequestID = g.list[0].RequestID
-			}
-			return told
-		}), loadtest.Plan{}, loadtest.Broken, "swapped"},
+		{
+			"writes another customer's request on the order",
+			sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
+				told := s.sell(g, r)
+				if s.n == 7 {
+					g.last().RequestID = g.list[0].RequestID
+				}
+				return told
+			}),
+			loadtest.Plan{},
+			loadtest.Broken, "swapped",
+		},
 		{"lets two read the same", sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
 			if s.n == 7 {
 				o := g.last()
@@ -393,18 +392,16 @@ func TestCheats(t *testing.T) {
 			if v.Finding != row.want || v.Kept {
 				t.Errorf("finding %s, kept %v, want %s: %v", v.Finding, v.Kept, row.want, v.Reasons)
 			}
-			if !slices.ContainsFunc(
-				v.Reasons,
-				func(r loadtest.Reason) bool { return strings.Contains(r.Text, row.says) },
-			) {
+			says := func(r loadtest.Reason) bool { return strings.Contains(r.Text, row.says) }
+			if !slices.ContainsFunc(v.Reasons, says) {
 				t.Errorf("no reason says %q: %v", row.says, v.Reasons)
 			}
 		})
 	}
 }
 
-// A service that serves the past: its versions are right, and customers who came later are served from before those
-// who were answered already. It keeps the first customer's sale open until three others have been answered.
+// A service that serves the past: its versions are right, but customers who came later are served before customers who
+// were already answered. It keeps the first sale open until three others have been answered.
 func TestCheatOfThePast(t *testing.T) {
 	tape := newTape(10)
 	for range 4 {
@@ -423,11 +420,10 @@ func TestCheatOfThePast(t *testing.T) {
 	}
 }
 
-// What cannot be seen from outside. It is written down in docs/verdict.md, and here so that nobody takes it for seen.
+// Cheats that cannot be seen from outside. docs/verdict.md lists them; this test keeps that list true.
 func TestUnseeable(t *testing.T) {
 	for name, s := range map[string]*seller{
-		"sells in secret and gives the unit " +
-			"back": {deduct: func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
+		"sells one and gives it back in secret": {deduct: func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
 			if s.n == 7 {
 				s.sell(g, r)
 				g.Quantity, g.Sold, g.Version, g.list = g.Quantity+1, g.Sold-1, g.Version-1, g.list[:len(g.list)-1]

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// balance does the sums: initial = remaining + sold, or the run is wrong.
+// balance checks the sums: initial = remaining + sold, or the run is wrong.
 func (l *ledger) balance() {
 	v := l.verdict
 	initial := l.Before.Quantity
 	accepted := l.phantom
-	var booked int64 // by orders in the store
+	var booked int64 // of orders in the store
 	for i := range l.sales {
 		accepted += l.sales[i].quantity
 		if l.sales[i].booked != nil {
@@ -53,25 +53,11 @@ func (l *ledger) balance() {
 	}
 	switch {
 	case lost > 0:
-		l.because(
-			AboutStock,
-			"%s lost: %d sold, but the stock went down by %d, from %d to %d",
-			plural(lost, "unit"),
-			accepted,
-			gone,
-			initial,
-			remaining,
-		)
+		l.because(AboutStock, "%s lost: %d sold, but the stock went down by %d, from %d to %d", plural(lost, "unit"),
+			accepted, gone, initial, remaining)
 	case lost < 0:
-		l.because(
-			AboutStock,
-			"%s vanished: the stock went down by %d, from %d to %d, but only %d sold",
-			plural(-lost, "unit"),
-			gone,
-			initial,
-			remaining,
-			accepted,
-		)
+		l.because(AboutStock, "%s vanished: the stock went down by %d, from %d to %d, but only %d sold",
+			plural(-lost, "unit"), gone, initial, remaining, accepted)
 	}
 	if l.After.Sold != booked && !l.Before.Mapped {
 		v.late = true
@@ -79,17 +65,12 @@ func (l *ledger) balance() {
 	}
 }
 
-// gap judges without all orders. Requests with an unknown outcome, and those of others, may have sold more, never
-// less: what is lost already stays lost.
+// gap judges without all orders. Requests with an unknown outcome, and those of others, can only have sold more: units
+// that are lost already stay lost.
 func (l *ledger) gap(lost, gone int64) {
 	if lost > 0 {
-		l.because(
-			AboutStock,
-			"%s lost: %d sold at least, but the stock went down by %d",
-			plural(lost, "unit"),
-			lost+gone,
-			gone,
-		)
+		l.because(AboutStock, "%s lost: %d sold at least, but the stock went down by %d", plural(lost, "unit"),
+			lost+gone, gone)
 	}
 	l.because(AboutEvidence, "the orders could not be read in one piece with the stock: %s", l.Gap)
 	if l.unresolved > 0 {
@@ -97,51 +78,35 @@ func (l *ledger) gap(lost, gone int64) {
 	}
 }
 
-// byReplies judges a target that lists no orders. Requests with an unknown outcome may have sold more, up to their
-// units.
+// byReplies judges a target that lists no orders. Requests with an unknown outcome may have sold more, at most the
+// units that they asked for.
 func (l *ledger) byReplies(lost, gone int64) {
 	most := lost + l.unresolved
 	switch {
 	case lost > 0:
-		l.because(
-			AboutStock,
-			"%s lost: %d were accepted at least, but the stock went down by %d",
-			plural(lost, "unit"),
-			lost+gone,
-			gone,
-		)
+		l.because(AboutStock, "%s lost: %d were accepted at least, but the stock went down by %d", plural(lost, "unit"),
+			lost+gone, gone)
 	case most < 0:
-		l.because(
-			AboutStock,
-			"%s vanished: the stock went down by %d, but %d were accepted at most",
-			plural(-most, "unit"),
-			gone,
-			most+gone,
-		)
+		l.because(AboutStock, "%s vanished: the stock went down by %d, but %d were accepted at most",
+			plural(-most, "unit"), gone, most+gone)
 	}
 	if l.unresolved > 0 {
-		l.because(
-			AboutEvidence,
-			"outcome unknown for %s, and there are no orders to find them among",
-			plural(l.unresolved, "unit"),
-		)
+		l.because(AboutEvidence, "outcome unknown for %s, and there are no orders to find them among",
+			plural(l.unresolved, "unit"))
 	}
 }
 
-// sequence looks at the sales in the order of the versions that they read, segment by segment where the stock is in
-// segments: each has its own.
+// sequence checks the sales in the order of the versions that they read, segment by segment if the stock has segments:
+// each has its own versions.
 //
-// If no two read the same version, and the orders are complete, nothing was lost: the n-th write makes version n, so
-// the first must have read 0, the second 1 (0 is taken), and so on. Every write then follows on the one before it.
-// Between the sales from a segment units may have been moved, which makes a version too, so that there only
-// neighbours follow on each other.
+// If no two sales read the same version, and the orders are complete, nothing was lost: the n-th write makes version n,
+// so the first sale must have read 0, the second 1 (0 is taken), and so on. Then every write follows the one before it.
+// Between two sales from a segment units may have been moved, which makes a version too. So there, a sale follows
+// another only if their versions are neighbours.
 func (l *ledger) sequence() {
 	slices.SortFunc(l.sales, func(a, b sale) int {
-		return cmp.Or(
-			cmp.Compare(a.segment, b.segment),
-			cmp.Compare(a.version, b.version),
-			cmp.Compare(a.order, b.order),
-		)
+		return cmp.Or(cmp.Compare(a.segment, b.segment), cmp.Compare(a.version, b.version),
+			cmp.Compare(a.order, b.order))
 	})
 	sales := l.sales
 	if l.Before.Mapped {
@@ -152,7 +117,7 @@ func (l *ledger) sequence() {
 	collisions, stale, drops, wrong := v.Collisions, v.StaleReads, v.FenceDrops, 0
 	var firstStale, firstDrop, firstWrong *sale
 	var top uint64 // the largest fence of smaller versions
-	var last *sale // the only sale that read the version before; nil: there were several
+	var last *sale // the only sale that read the previous version; nil: there were several
 	for from := 0; from < len(sales); {
 		to := from + 1
 		for to < len(sales) && sales[to].version == sales[from].version && sales[to].segment == sales[from].segment {
@@ -174,7 +139,7 @@ func (l *ledger) sequence() {
 				wrong++
 				firstWrong = cmp.Or(firstWrong, s)
 			}
-			// Writes of one version are in no order among themselves.
+			// Writes of one version have no order among themselves.
 			if s.fence > 0 && s.fence < top {
 				v.FenceDrops++
 				firstDrop = cmp.Or(firstDrop, s)
@@ -195,45 +160,27 @@ func (l *ledger) sequence() {
 		if l.Before.Mapped {
 			same, what = "quantity", fmt.Sprint(c.Orders[0].Read)
 		}
-		l.because(
-			AboutStock,
-			"%s of orders read the same %s, so that one overwrote the other: %s was read by order %s and by order %s",
-			plural(n, "pair"),
-			same,
-			what,
-			c.Orders[0].name(),
-			c.Orders[1].name(),
-		)
+		l.because(AboutStock, "%s of orders read the same %s, so that one overwrote the other: %s was read by order "+
+			"%s and by order %s", plural(n, "pair"), same, what, c.Orders[0].name(), c.Orders[1].name())
 	}
-	// After a collision that goes without saying.
+	// A collision implies stale reads, so they are reported only without one.
 	if n := v.StaleReads - stale; n > 0 && v.Collisions == collisions {
 		l.because(AboutStock, "%s did not read what the order before wrote; the first is %s, which read %d",
 			plural(n, "order"), firstStale.order, firstStale.read)
 	}
 	if wrong > 0 {
-		l.because(
-			AboutStock,
-			"%s did not write the quantity read less the quantity sold; the first is %s: %d - %d is not %d",
-			plural(wrong, "order"),
-			firstWrong.order,
-			firstWrong.read,
-			firstWrong.quantity,
-			firstWrong.remaining,
-		)
+		l.because(AboutStock, "%s did not write the quantity read less the quantity sold; the first is %s: %d - %d "+
+			"is not %d", plural(wrong, "order"), firstWrong.order, firstWrong.read, firstWrong.quantity,
+			firstWrong.remaining)
 	}
 	if n := v.FenceDrops - drops; n > 0 {
-		l.because(
-			AboutStock,
-			"%s with a smaller fence than an earlier write; the first is order %s with fence %d",
-			plural(n, "write"),
-			firstDrop.order,
-			firstDrop.fence,
-		)
+		l.because(AboutStock, "%s with a smaller fence than an earlier write; the first is order %s with fence %d",
+			plural(n, "write"), firstDrop.order, firstDrop.fence)
 	}
 }
 
-// follows reports whether s should have read what last wrote, and did not. Where orders are missing, only neighbours
-// are compared.
+// follows reports whether s should have read what last wrote, and did not. If orders are missing, it compares
+// neighbours only.
 func (l *ledger) follows(last, s *sale, first bool) bool {
 	switch {
 	case first:
@@ -246,7 +193,7 @@ func (l *ledger) follows(last, s *sale, first bool) bool {
 	return false
 }
 
-// collide counts the pairs of group, all of which read the same version, and keeps some of them.
+// collide counts the pairs in group, whose sales all read the same version, and keeps some as certificates.
 func (l *ledger) collide(group []sale) {
 	v := l.verdict
 	v.Collisions += len(group) * (len(group) - 1) / 2
@@ -258,7 +205,7 @@ func (l *ledger) collide(group []sale) {
 	}
 }
 
-// of names the segment, if there is one.
+// of names the segment in a text, if there is one.
 func (c *Collision) of() string {
 	if c.Segment == 0 {
 		return ""
@@ -270,7 +217,7 @@ func (s *sale) sold() Sold {
 	return Sold{OrderID: s.order, RequestID: s.request, Instance: s.instance, Read: s.read, Remaining: s.remaining}
 }
 
-// name returns the order, and the instance that sold if it is known.
+// name returns the order id, and the instance if it is known.
 func (s *Sold) name() string {
 	if s.Instance == "" {
 		return s.OrderID
@@ -311,18 +258,15 @@ func (l *ledger) overlaps() {
 	}
 }
 
-// limits notes what a target did not tell, and so could not be checked. Our own service tells all.
+// limits notes what could not be checked because the target does not tell it. Our own service tells everything.
 func (l *ledger) limits() {
 	if !l.Before.Mapped {
 		return
 	}
 	say := l.limit
 	if l.Before.Unlisted {
-		say(
-			"The API lists no orders, so the accepted replies were counted instead: an order without a reply and " +
-				"a reply without an order are not seen, " +
-				"and a sale by somebody else looks like a mistake.",
-		)
+		say("The API lists no orders, so the accepted replies were counted instead: an order without a reply and a " +
+			"reply without an order are not seen, and a sale by somebody else looks like a mistake.")
 	}
 	blind := 0
 	for i := range l.sales {
@@ -332,17 +276,13 @@ func (l *ledger) limits() {
 	}
 	switch {
 	case blind == len(l.sales):
-		say(
-			"The API does not tell what a sale read: lost updates show in the sum, but no two orders can be " +
-				"named that collided.",
-		)
+		say("The API does not tell what a sale read: lost updates show in the sum, but no two orders can be named " +
+			"that collided.")
 	case blind > 0:
 		say("Of some orders it is not known what they read: they cannot be named where they collided.")
 		fallthrough
 	default:
-		say(
-			"The API counts no versions: two orders that read the same quantity count as a collision, which is " +
-				"right as long as nobody adds stock.",
-		)
+		say("The API counts no versions: two orders that read the same quantity count as a collision, which is right " +
+			"as long as nobody adds stock.")
 	}
 }

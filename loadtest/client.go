@@ -20,17 +20,16 @@ import (
 )
 
 const (
-	askLimit = 15 * time.Second // for a reply that is not a deduction's: those requests do not wait for locks
+	askLimit = 15 * time.Second // for any request but a deduction: those do not wait for locks
 	pageSize = 500              // orders per page
-	maxBody  = 4 << 20          // the longest reply that is read; a page of orders has a few hundred kilobytes
+	maxBody  = 4 << 20          // the longest reply that is read; a page of orders has some hundred kilobytes
 )
 
-// A Client speaks the HTTP contract of the service. It is safe for concurrent use. Close it to give its connections
-// back.
+// A Client speaks the HTTP contract of the service. It is safe for concurrent use. Close it to release its connections.
 //
-// It never follows a redirect and never goes through a proxy named by the environment: both would be measured with the
-// service. It speaks HTTP/1.1 only: with HTTP/2 all workers would share one connection, and so one instance behind a
-// balancer.
+// It never follows a redirect and never uses a proxy from the environment: either would be measured as a part of the
+// service. It speaks HTTP/1.1 only: with HTTP/2 all workers would share one connection, and behind a load balancer one
+// instance.
 type Client struct {
 	base  string
 	token string
@@ -40,8 +39,8 @@ type Client struct {
 
 // NewClient returns a client of the service at address, such as http://localhost:8080, for that many concurrent
 // requests. With a concurrency of 0 each request has a connection of its own: net/http never sends such a request a
-// second time, even if the server is killed. token is the admin token, needed to set stock and for lab options. It
-// may be empty where the service asks for none. The error is a PlanError.
+// second time, even if the server is killed. token is the admin token, which setting stock and lab options need. It may
+// be empty if the service requires none. The error is a PlanError.
 func NewClient(address, token string, concurrency int) (*Client, error) {
 	if !strings.Contains(address, "://") {
 		address = "http://" + address
@@ -57,8 +56,8 @@ func NewClient(address, token string, concurrency int) (*Client, error) {
 	}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
-	// A worker that finds no idle connection opens one, and the pool closes those above its limit: with a limit below
-	// the number of workers a run would measure the opening of connections.
+	// A worker that finds no idle connection opens one, and the pool closes those above its limit. With a limit below
+	// the number of workers, a run would measure the opening of connections.
 	idle := concurrency + 8
 	transport := &http.Transport{
 		Protocols:           protocols,
@@ -88,7 +87,7 @@ func (c *Client) Token() string { return c.token }
 // Close closes the idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Warm opens n connections: the replies are held until all have come, so that no connection serves two of them. It
+// Warm opens n connections. It holds the replies until all have come, so that no connection serves two of them. It
 // reports no failure: the run itself will meet it.
 func (c *Client) Warm(ctx context.Context, n int) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
@@ -124,13 +123,13 @@ type Request struct {
 	Wait      *time.Duration // for the lock; nil: the strategy's default; 0: try once
 	RequestID string
 
-	// IdempotencyKey is the header of that name; empty: none. With it net/http may send the request again by itself
-	// when a connection that was used before breaks. Only a client with concurrency 0 does not.
+	// IdempotencyKey is the value of the header; empty: none. With a key, net/http may send the request again by itself
+	// when a reused connection breaks. A client with concurrency 0 does not.
 	IdempotencyKey string
 	Lab            LabOptions
 }
 
-// LabOptions are what an instance in lab mode does on demand. The zero value asks for nothing. They need the admin
+// LabOptions select what an instance in lab mode does on demand. The zero value selects nothing. They need the admin
 // token.
 type LabOptions struct {
 	Pause      []string      // points at which the sale stops until it is released
@@ -164,7 +163,7 @@ func (o *LabOptions) any() bool {
 	return len(o.Pause) > 0 || o.Hold > 0 || o.Unfenced || o.IgnoreLoss || o.Nested != ""
 }
 
-// Deduct asks for one deduction, once, until ctx ends. It returns no error: every end of it is an Outcome.
+// Deduct requests one deduction, once, until ctx ends. It returns no error: every way to end is an Outcome.
 func (c *Client) Deduct(ctx context.Context, r Request) Reply {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+r.Endpoint+"?"+r.Query().Encode(), http.NoBody)
 	if err != nil {
@@ -180,7 +179,7 @@ func (c *Client) Deduct(ctx context.Context, r Request) Reply {
 	return c.Attempt(req, func(ans *Answer) Reply { return classify(r, ans) })
 }
 
-// Attempt sends a deduction once, and calls classify for what its reply means. Without a whole reply the outcome is
+// Attempt sends a deduction once, and calls classify to interpret the reply. Without a complete reply the outcome is
 // Failed if the request never had a connection, and Unknown otherwise.
 func (c *Client) Attempt(req *http.Request, classify func(*Answer) Reply) Reply {
 	ctx := req.Context()
@@ -194,17 +193,17 @@ func (c *Client) Attempt(req *http.Request, classify func(*Answer) Reply) Reply 
 		err = context.Cause(ctx)
 	}
 	if !sent.Load() {
-		// There was no connection yet, so the service knows nothing of it.
+		// There was no connection yet, so the service cannot have seen the request.
 		return Reply{Outcome: Failed, Error: "not sent: " + err.Error()}
 	}
-	// From here on the request may have arrived, and been served, whatever the error says.
+	// The request may have arrived and been served, whatever the error says.
 	return Reply{
 		Outcome: Unknown, Status: ans.Status, Instance: ans.Header.Get("X-Instance"),
 		Error: "no whole reply: " + err.Error(),
 	}
 }
 
-// classify returns what ans means for r.
+// classify interprets ans as the reply to r.
 func classify(r Request, ans *Answer) Reply {
 	reply := Reply{Status: ans.Status, Instance: ans.Header.Get("X-Instance")}
 	if problem := ans.problem(); problem != nil {
@@ -214,13 +213,13 @@ func classify(r Request, ans *Answer) Reply {
 	}
 	if ans.Status == http.StatusOK {
 		if err := reply.accept(r, ans); err != nil {
-			// It says yes in words that we do not understand. The orders in the store will tell.
+			// The service accepted in a form that we do not understand. The orders in the store will tell.
 			return Reply{Outcome: Unknown, Status: ans.Status, Instance: reply.Instance, Error: err.Error()}
 		}
 		return reply
 	}
-	// Nothing of the service's own: a proxy in front of it, or a crash. These three say nothing of what the instance
-	// did.
+	// This reply is not from the service but from a proxy in front of it, or due to a crash. The three statuses below
+	// do not tell what the instance did.
 	reply.Outcome = Failed
 	switch ans.Status {
 	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusGatewayTimeout:
@@ -230,9 +229,9 @@ func classify(r Request, ans *Answer) Reply {
 	return reply
 }
 
-// accept fills in the receipt. It returns an error if ans holds none, or one that is not for r.
+// accept fills in the receipt. It returns an error if ans holds none, or one for another request.
 func (reply *Reply) accept(r Request, ans *Answer) error {
-	// Pointers tell an absent version from version 0: two of those would look like a collision.
+	// Pointers tell an absent version from version 0: two absent ones would look like a collision.
 	var got struct {
 		OrderID   string `json:"order_id"`
 		SKU       string `json:"sku"`
@@ -263,7 +262,7 @@ func (reply *Reply) accept(r Request, ans *Answer) error {
 	return nil
 }
 
-// Strategies returns the catalogue. Errors of all methods from here on are TargetErrors.
+// Strategies returns the catalogue. The errors of this method and of all below are TargetErrors.
 func (c *Client) Strategies(ctx context.Context) ([]Strategy, error) {
 	var out struct {
 		Strategies []Strategy `json:"strategies"`
@@ -280,7 +279,7 @@ func (c *Client) SetStock(ctx context.Context, store, sku string, quantity int64
 	return c.stock(ctx, http.MethodPut, store, sku, map[string]int64{"quantity": quantity})
 }
 
-// Stock returns what is in store now.
+// Stock returns the current stock of sku in store.
 func (c *Client) Stock(ctx context.Context, store, sku string) (Stock, error) {
 	return c.stock(ctx, http.MethodGet, store, sku, nil)
 }
@@ -295,8 +294,8 @@ func (c *Client) stock(ctx context.Context, method, store, sku string, in any) (
 	return out, err
 }
 
-// Orders returns all orders of the current epoch, in the order in which they were written. It reads page after page:
-// what is written meanwhile may be in it or not.
+// Orders returns all orders of the current epoch, in the order of writing. It reads page after page: orders that are
+// written meanwhile may be missing.
 func (c *Client) Orders(ctx context.Context, store, sku string) ([]Order, error) {
 	orders := []Order{}
 	seen := map[string]bool{"": true}
@@ -325,7 +324,7 @@ func (c *Client) Orders(ctx context.Context, store, sku string) ([]Order, error)
 	}
 }
 
-// Settle makes it final whether an order exists.
+// Settle makes final whether an order exists.
 func (c *Client) Settle(ctx context.Context, store, sku, orderID string) error {
 	path := stockPath(sku, "/orders/"+url.PathEscape(orderID)+"/settle", url.Values{}, store)
 	var out struct {
@@ -351,8 +350,9 @@ func stockPath(sku, rest string, query url.Values, store string) string {
 	return path
 }
 
-// Call sends any request but a deduction, with the admin token: in as JSON, unless it is nil. The reply must have
-// status 200 and be JSON; Call decodes it into out, unless that is nil. A refusal unwraps to a Problem.
+// Call sends any request but a deduction, with the admin token, and with in as JSON unless in is nil. The reply must
+// have status 200 and be JSON, which Call decodes into out unless out is nil. The error for a refusal unwraps to a
+// Problem.
 func (c *Client) Call(ctx context.Context, method, path string, in, out any) error {
 	var body io.Reader
 	if in != nil {
@@ -398,12 +398,12 @@ func (c *Client) authorize(req *http.Request) {
 	}
 }
 
-// Ask sends a request that needs a whole reply, whatever it says, and gives up after 15 s. hint ends the error if the
-// target cannot be reached. Errors are TargetErrors.
+// Ask sends a request and returns the complete reply, whatever it says. It gives up after 15 s. hint ends the error
+// text if the target cannot be reached. Errors are TargetErrors.
 func (c *Client) Ask(req *http.Request, hint string) (Answer, error) {
 	ctx, cancel := context.WithTimeoutCause(req.Context(), c.limit, fmt.Errorf("no reply within %v", c.limit))
 	defer cancel()
-	// As it was asked for: behind a base address with a path, without that path.
+	// The error names the path as the caller knows it: without the path of the base address.
 	what := req.Method + " " + strings.TrimPrefix(req.URL.String(), c.base)
 	ans, err := c.exchange(req.WithContext(ctx))
 	switch {
@@ -433,8 +433,8 @@ type Answer struct {
 	Body   []byte
 }
 
-// exchange sends req and reads the reply to its end, so that the connection can be used again. With an error, the
-// Answer holds what came before it.
+// exchange sends req and reads the reply to its end, so that the connection can be reused. With an error, the Answer
+// holds what came before it.
 func (c *Client) exchange(req *http.Request) (Answer, error) {
 	res, err := c.http.Do(req)
 	if err != nil {
@@ -452,7 +452,7 @@ func (c *Client) exchange(req *http.Request) (Answer, error) {
 	return Answer{res.StatusCode, res.Header, body}, withoutPort(err)
 }
 
-// withoutPort leaves out our own port: without it the same error of many connections is the same text.
+// withoutPort removes the local port from err, so that the same error on many connections has the same text.
 func withoutPort(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) && op.Source != nil {
@@ -472,7 +472,7 @@ func (a *Answer) Kind() string {
 
 func (a *Answer) json() bool { return a.Kind() == "application/json" }
 
-// problem returns the refusal that a is, or nil.
+// problem returns the Problem in a, or nil if a is no refusal.
 func (a *Answer) problem() *Problem {
 	if a.Kind() != "application/problem+json" {
 		return nil
@@ -487,7 +487,7 @@ func (a *Answer) problem() *Problem {
 	return p
 }
 
-// Sleep waits for d. If ctx ends before, it returns the cause at once.
+// Sleep waits for d. If ctx ends first, it returns the cause at once.
 func Sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return context.Cause(ctx)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A target that takes connections, and says nothing or stops in the middle, is given up in the end.
+// The client gives up a target that accepts connections and then says nothing, or stops in the middle.
 func TestClientGivesUpOnASilentTarget(t *testing.T) {
 	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")

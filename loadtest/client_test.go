@@ -89,10 +89,8 @@ func TestClientOfATargetThatIsDown(t *testing.T) {
 		!strings.HasPrefix(err.Error(), want) {
 		t.Errorf("got %v, want %q", err, want)
 	}
-	if got := c.Deduct(
-		t.Context(),
-		loadtest.Request{Endpoint: "/deduct_right", SKU: "x", Quantity: 1},
-	); got.Outcome != loadtest.Failed {
+	got := c.Deduct(t.Context(), loadtest.Request{Endpoint: "/deduct_right", SKU: "x", Quantity: 1})
+	if got.Outcome != loadtest.Failed {
 		t.Errorf("a request that could not be sent is %s, want failed: it cannot have sold", got.Outcome)
 	}
 }
@@ -113,7 +111,7 @@ func TestDeductOutcomes(t *testing.T) {
 	for _, row := range []struct {
 		status  int
 		problem string // "": plain text
-		sent    string // what a proxy says of it
+		sent    string // the value of "sent" from a proxy
 		want    loadtest.Outcome
 	}{
 		{503, "lock_busy", "", loadtest.Busy},
@@ -154,24 +152,16 @@ func TestDeductOutcomes(t *testing.T) {
 				case row.sent != "": // a gateway, which knows no instance that answered; that member is the path
 					w.Header().Set("Content-Type", "application/problem+json")
 					w.WriteHeader(row.status)
-					fmt.Fprintf(
-						w,
+					fmt.Fprintf(w,
 						`{"type":"/problems/%s","status":%d,"detail":"because","instance":"/deduct","sent":%s}`,
-						row.problem,
-						row.status,
-						row.sent,
-					)
+						row.problem, row.status, row.sent)
 				default:
 					refuse(w, row.status, row.problem, "because")
 				}
 			}))
 			defer server.Close()
-			got := client(
-				t,
-				server.URL,
-				"",
-				1,
-			).Deduct(t.Context(), loadtest.Request{Endpoint: "/deduct", SKU: "x", Quantity: 1, RequestID: "run-7"})
+			got := client(t, server.URL, "", 1).Deduct(t.Context(),
+				loadtest.Request{Endpoint: "/deduct", SKU: "x", Quantity: 1, RequestID: "run-7"})
 			instance := "app-2"
 			if row.sent != "" {
 				instance = ""
@@ -233,8 +223,7 @@ func TestDeductSendsTheWholeRequest(t *testing.T) {
 func TestClientWithAConnectionForEachRequest(t *testing.T) {
 	var connections atomic.Int64
 	server := httptest.NewUnstartedServer(
-		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { reply(w, struct{}{}) }),
-	)
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { reply(w, struct{}{}) }))
 	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 		if state == http.StateNew {
 			connections.Add(1)

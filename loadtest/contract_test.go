@@ -18,8 +18,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A shop is a stock service over a map: the HTTP contract with nothing behind it. "right" sells under a mutex, "racy"
-// reads, lets others run, and writes; "liar" is "racy" with a promise.
+// A shop is a stock service over a map: the HTTP contract without a store. "right" sells under a mutex, "racy" reads,
+// lets others run, and writes; "liar" is "racy" with a promise.
 type shop struct {
 	token string
 	down  string // reason why the strategies are not available
@@ -140,7 +140,7 @@ func (s *shop) deduct(w http.ResponseWriter, r *http.Request, exclusive bool) {
 		return
 	}
 	if !exclusive {
-		// Widens the window between read and write; the others come in meanwhile.
+		// This widens the window between read and write for the others.
 		s.mu.Unlock()
 		runtime.Gosched()
 		time.Sleep(time.Millisecond)

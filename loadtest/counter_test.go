@@ -11,8 +11,8 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// A counter runs one interleaving of read and write steps of several clients on one stock, and leaves the evidence.
-// What it keeps besides (lost) is the truth that a judge cannot see.
+// A counter runs one interleaving of the read and write steps of several clients on one stock, and leaves the evidence.
+// lost is the truth, which a judge cannot see.
 type counter struct {
 	*tape
 	exclusive bool
@@ -45,14 +45,12 @@ func (c *counter) step(client int, want int64) {
 	}
 }
 
-// Random interleavings of a right and a racy counter, some of whose replies get lost: a run that lost an update never
-// passes, a right one never fails, also with lost replies.
+// Random interleavings of a right and a racy counter, with some replies lost: a run that lost an update never passes,
+// and a right run never fails.
 func TestJudgeTellsCountersApart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := &counter{
-			tape: newTape(
-				rapid.Int64Range(0, 30).Draw(t, "stock"),
-			),
+			tape:      newTape(rapid.Int64Range(0, 30).Draw(t, "stock")),
 			exclusive: rapid.Bool().Draw(t, "exclusive"),
 			reading:   make(map[int]pending),
 		}
@@ -66,9 +64,8 @@ func TestJudgeTellsCountersApart(t *testing.T) {
 			}
 		}
 		for i := range c.records {
-			c.records[i].DoneAt = noon.Add(
-				time.Duration(i+1) * time.Millisecond,
-			) // all are sent at once, and answered one after the other
+			// All are sent at once, and answered one after the other.
+			c.records[i].DoneAt = noon.Add(time.Duration(i+1) * time.Millisecond)
 			if rapid.IntRange(0, 9).Draw(t, "reply") == 0 {
 				c.records[i].Reply = loadtest.Reply{Outcome: loadtest.Unknown}
 			}
@@ -94,7 +91,7 @@ func TestJudgeTellsCountersApart(t *testing.T) {
 	})
 }
 
-// run100k is 100,000 sales over 20 SKUs by two clients, one in twenty of which overwrote others.
+// run100k returns 100,000 sales over 20 SKUs by two clients, one in twenty of which overwrote another.
 func run100k() ([]loadtest.Record, []loadtest.Account) {
 	var records []loadtest.Record
 	var accounts []loadtest.Account

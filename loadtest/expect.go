@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// An Expectation is a threshold that a run was to meet, and whether it did.
+// An Expectation is a threshold for a run, and whether the run met it.
 type Expectation struct {
 	Text   string  `json:"text"`   // as it was given: "p99<50ms"
 	Actual string  `json:"actual"` // with its unit; "not known" if it is not
@@ -17,7 +17,7 @@ type Expectation struct {
 	Met    bool    `json:"met"`    // false also if it is not known
 }
 
-// A Threshold is an Expectation before the run. Make it by ParseThreshold.
+// A Threshold is an Expectation before the run. ParseThreshold makes one.
 type Threshold struct {
 	figure  *figure
 	op      string
@@ -26,22 +26,19 @@ type Threshold struct {
 	text    string
 }
 
-// operators, those that begin like another first.
+// operators lists the comparisons. An operator precedes its own prefixes.
 func operators() []string { return []string{"==", "!=", "<=", ">=", "<", ">"} }
 
-// ParseThreshold reads a figure, a comparison and a bound, such as "oversold==0", "busy<5%", "p99<50ms" or
-// "rate>=1000". Blanks between them are allowed. The error for a figure that does not exist lists those that do.
+// ParseThreshold parses a figure, a comparison and a bound, such as "oversold==0", "busy<5%", "p99<50ms" or
+// "rate>=1000". Blanks between them are allowed. The error for an unknown figure lists the known ones.
 func ParseThreshold(text string) (Threshold, error) {
 	bad := func(format string, args ...any) (Threshold, error) {
 		return Threshold{}, fmt.Errorf("%q: "+format, append([]any{text}, args...)...)
 	}
 	at := strings.IndexAny(text, "=!<>")
 	if at < 0 {
-		return bad(
-			"has no comparison; it is a figure, one of %s, and a bound, as in p99<50ms; the figures are %s",
-			strings.Join(operators(), " "),
-			figureNames(),
-		)
+		return bad("has no comparison; it is a figure, one of %s, and a bound, as in p99<50ms; the figures are %s",
+			strings.Join(operators(), " "), figureNames())
 	}
 	t := Threshold{text: text}
 	name, rest := strings.TrimSpace(text[:at]), text[at:]
@@ -79,8 +76,8 @@ func (t Threshold) String() string {
 	return t.figure.name + t.op + t.figure.unit.exact(t.bound) + sign
 }
 
-// Check reports whether r meets the threshold. Where the evidence is incomplete, a count of damage may be larger than
-// what is known of it, so only what more damage could not change is met.
+// Check reports whether r meets the threshold. If the evidence is incomplete, the true count of damage may be larger
+// than the known one, so a threshold is met only if more damage could not change that.
 func (t Threshold) Check(r *Result) Expectation {
 	value, known := t.figure.value(r)
 	e := Expectation{Text: t.text, Actual: "not known", Value: value}
@@ -122,8 +119,8 @@ func (t Threshold) compare(value float64) bool {
 	}
 }
 
-// complete reports whether all is known of all SKUs. Of a target that lists no orders the replies are all there is to
-// know.
+// complete reports whether the evidence about every SKU is complete. For a target that lists no orders, the replies are
+// all the evidence.
 func (r *Result) complete() bool {
 	for i := range r.Accounts {
 		a := &r.Accounts[i]
@@ -135,7 +132,7 @@ func (r *Result) complete() bool {
 	return len(r.Accounts) > 0
 }
 
-// seen reports whether all accepted replies tell what they read. Without that nobody can count who collided.
+// seen reports whether every accepted reply tells what the sale read. Collisions cannot be counted without that.
 func (r *Result) seen() bool {
 	for i := range r.Records {
 		if r.Records[i].Receipt != nil && r.Records[i].Blind {
@@ -154,7 +151,7 @@ type figure struct {
 	value    func(r *Result) (value float64, known bool) // not known: there is no evidence at all
 }
 
-// figures returns all there are, in the order in which errors list them.
+// figures returns all figures, in the order in which errors list them.
 func figures() []figure {
 	requests := func(name string, of func(*Result) int) figure {
 		return figure{
@@ -260,7 +257,7 @@ func figureNames() string {
 	return strings.Join(list, ", ")
 }
 
-// A unit is what a figure is counted in.
+// A unit is the unit of a figure.
 type unit int
 
 const (
@@ -296,7 +293,7 @@ func (u unit) parse(text string) (float64, error) {
 	return f, nil
 }
 
-// exact returns value in the form that parse reads.
+// exact formats value in the form that parse reads.
 func (u unit) exact(value float64) string {
 	switch u {
 	case timed:
@@ -319,7 +316,7 @@ func (u unit) show(value float64) string {
 	return strconv.FormatFloat(value, 'f', -1, 64)
 }
 
-// Millis writes milliseconds with three digits and the unit: 0.12ms, 1.23ms, 12.3ms, 123ms, 1.23s.
+// Millis formats milliseconds with three digits and the unit: 0.12ms, 1.23ms, 12.3ms, 123ms, 1.23s.
 func Millis(ms float64) string {
 	switch a := math.Abs(ms); {
 	case a < 9.995:

@@ -54,7 +54,7 @@ func TestThresholds(t *testing.T) {
 		gap.sell(3, 100, 1)
 	}
 	gap.account.Complete, gap.account.After = false, nil
-	// Somebody else's API that lists no orders and does not tell what was read.
+	// A foreign API that lists no orders and does not report what was read.
 	blind := newTape(100)
 	for range 3 {
 		blind.next(1)
@@ -65,11 +65,7 @@ func TestThresholds(t *testing.T) {
 	blind.account.Orders, blind.account.Complete = nil, false
 	blind.account.Before.Mapped, blind.account.Before.Unlisted = true, true
 	results := map[string]*loadtest.Result{
-		"lossy": result(
-			"lossy",
-			loadtest.Cluster,
-			lossy,
-		),
+		"lossy": result("lossy", loadtest.Cluster, lossy),
 		"right": result("right", loadtest.Cluster, right),
 		"gap":   result("gap", loadtest.Cluster, gap),
 		"empty": {},
@@ -95,7 +91,7 @@ func TestThresholds(t *testing.T) {
 		{"right", "max<=1s", "16.3ms", true},
 		{"right", "rate>=1/s", "/s", true},
 		{"right", "rate>=100000", "/s", false},
-		{"right", "linearizable==true", "not known", false}, // nobody looked
+		{"right", "linearizable==true", "not known", false}, // there was no search
 		{"gap", "oversold==0", "at least 0, the evidence is incomplete", false},
 		{"gap", "collisions==0", "at least 3, the evidence is incomplete", false},
 		{"gap", "collisions<10", "at least 3", false},
@@ -121,20 +117,13 @@ func TestThresholds(t *testing.T) {
 		r.Verdict.Linear = loadtest.Linear{}
 		got := threshold.Check(r)
 		if got.Met != row.met || !strings.Contains(got.Actual, row.actual) || got.Text != row.text {
-			t.Errorf(
-				"%s: %q: met %v, actual %q; want %v, %q",
-				row.run,
-				row.text,
-				got.Met,
-				got.Actual,
-				row.met,
-				row.actual,
-			)
+			t.Errorf("%s: %q: met %v, actual %q; want %v, %q", row.run, row.text, got.Met, got.Actual, row.met,
+				row.actual)
 		}
 	}
 }
 
-// Of two thresholds that say the opposite, just one is met when all is known, and never both otherwise.
+// Of two opposite thresholds, exactly one is met if everything is known, and never both otherwise.
 func TestOppositeThresholds(t *testing.T) {
 	t.Parallel()
 	opposite := map[string]string{"==": "!=", "<": ">=", ">": "<="}
@@ -166,7 +155,7 @@ func TestOppositeThresholds(t *testing.T) {
 	})
 }
 
-// What can be read can be written, and reads as the same.
+// A threshold that is parsed can be written, and parses as the same.
 func FuzzParseThreshold(f *testing.F) {
 	for _, text := range []string{
 		"oversold==0", "busy < 5%", "p99<50ms", "rate>=1000/s", "linearizable==true",

@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// Format and Version are in the first line of every history. Version grows when a reader of the last one would
+// Format and Version are in the first line of every history. Version grows when a reader of the previous version would
 // misread the new one.
 const (
 	Format  = "stock-history"
 	Version = 2
 )
 
-// A Header is the first line of a history: what was run.
+// A Header is the first line of a history. It says what was run.
 type Header struct {
 	Format    string    `json:"format"`
 	Version   int       `json:"version"`
@@ -26,12 +26,12 @@ type Header struct {
 	StartedAt time.Time `json:"started_at"`
 	Plan      Plan      `json:"plan"`
 	Strategy  Strategy  `json:"strategy"`
-	Command   string    `json:"command"` // that does the same again, with the same seed; without the admin token
+	Command   string    `json:"command"` // repeats the run with the same seed; without the admin token
 	Before    []Stock   `json:"before"`  // the stock of each SKU as it was set
 }
 
-// An End is the last line of a history: what the store said when all was over. The final state cannot be in the first
-// line, because the lines are written while the run is on.
+// An End is the last line of a history: what the store said after the run. The final state cannot be in the first line,
+// because the lines are written during the run.
 type End struct {
 	Stocks      []Closing `json:"stocks"`  // of each SKU
 	Dropped     int       `json:"dropped"` // requests of an open loop that were never sent: too many were under way
@@ -39,7 +39,7 @@ type End struct {
 	SettledMS   float64   `json:"settled_ms,omitempty"` // as in Result
 }
 
-// A Closing is the final state of one SKU: its keys are those of Account.
+// A Closing is the final state of one SKU. It has the keys of an Account.
 type Closing struct {
 	SKU      string `json:"sku"`
 	After    *Stock `json:"after"`
@@ -47,12 +47,12 @@ type Closing struct {
 	Gap      string `json:"gap,omitempty"`
 }
 
-// A History is a run on file, as JSON lines: the header; a Record per request in order of completion, those of the
-// warm-up first; {"order": ...} for each order in the store; {"end": ...}. A run that was killed has no orders and no
-// end, and its records are good all the same.
+// A History is a run in a file of JSON lines: the Header; a Record for each request in order of completion, those of
+// the warm-up first; {"order": ...} for each order in the store; {"end": ...}. The history of a run that was killed has
+// no orders and no end. Its records are valid all the same.
 type History struct {
 	Header  Header
-	Warm    []Record // of the warm-up: on SKUs of their own, in no figure and no verdict
+	Warm    []Record // of the warm-up, on SKUs of its own; not judged or measured
 	Records []Record
 	Orders  []Order
 	End     *End // nil: the run was killed
@@ -85,11 +85,11 @@ func (h *History) Accounts() []Account {
 	return accounts
 }
 
-// Judge judges the history once more, by nothing but what is in it.
+// Judge judges the run again, from the history alone.
 func (h *History) Judge() Verdict { return h.Result().Verdict }
 
-// Result returns the run as Run returned it, or would have if it had not been killed: one without an end counts as
-// interrupted. Its records are sorted by Seq. It shares memory with h.
+// Result returns the run as Run returned it, or would have returned it if it had not been killed: a run without an end
+// counts as interrupted. Its records are sorted by Seq. The Result shares memory with h.
 func (h *History) Result() *Result {
 	r := &Result{
 		Plan:        h.Header.Plan,
@@ -110,7 +110,7 @@ func (h *History) Result() *Result {
 	return r
 }
 
-// WriteHistory writes h whole. (Run streams it instead.)
+// WriteHistory writes all of h. (Run streams it instead.)
 func WriteHistory(w io.Writer, h *History) error {
 	out := newHistoryWriter(w)
 	out.header(h.Header)
@@ -129,14 +129,15 @@ func WriteHistory(w io.Writer, h *History) error {
 	return out.flush()
 }
 
-// A line is any line but the first: exactly one of the three.
+// A line is any line but the first. Exactly one of its fields is set.
 type line struct {
 	*Record
 	Order *Order `json:"order,omitempty"`
 	End   *End   `json:"end,omitempty"`
 }
 
-// A historyWriter writes line by line. Its first error sticks, and flush returns it. Without a writer it does nothing.
+// A historyWriter writes line by line. It keeps its first error, and flush returns it. Without a writer it does
+// nothing.
 type historyWriter struct {
 	buf *bufio.Writer
 	enc *json.Encoder
@@ -193,13 +194,13 @@ func (h *historyWriter) flush() error {
 // maxLine is the longest line of a history, in bytes. Ours have a few hundred.
 const maxLine = 1 << 20
 
-// ErrCut: the last line of a history is cut off, as when its writer was killed. The History that comes with it holds
-// all lines before.
+// ErrCut reports that the last line of a history is cut off, as when its writer was killed. The History that comes with
+// it holds all lines before.
 var ErrCut = errors.New("the last line is cut off")
 
-// ReadHistory reads a history. It is strict: a line with an unknown key, an impossible value or in the wrong place is
-// an error that names the line. Only a last line without its newline that cannot be read is forgiven: it is left out,
-// and the error matches ErrCut.
+// ReadHistory reads a history. It is strict: an unknown key, an impossible value or a misplaced line is an error that
+// names the line. Only a last line that has no newline and cannot be read is forgiven: ReadHistory leaves it out and
+// returns an error that matches ErrCut.
 func ReadHistory(r io.Reader) (*History, error) {
 	in := bufio.NewReaderSize(r, maxLine)
 	h := new(History)
@@ -233,7 +234,7 @@ func ReadHistory(r io.Reader) (*History, error) {
 }
 
 func (h *History) readHeader(text []byte) error {
-	// Another format or version has other keys: say that, and not which key is unknown.
+	// Another format or version has other keys: say that rather than name an unknown key.
 	var kind struct {
 		Format  string `json:"format"`
 		Version int    `json:"version"`
@@ -242,12 +243,8 @@ func (h *History) readHeader(text []byte) error {
 		return fmt.Errorf(`a history begins with {"format":%q,"version":%d`, Format, Version)
 	}
 	if kind.Version != Version {
-		return fmt.Errorf(
-			"this is version %d of the format, and only version %d can be read here: use the stock that wrote "+
-				"it, or run the load again",
-			kind.Version,
-			Version,
-		)
+		return fmt.Errorf("this is version %d of the format, and only version %d can be read here: use the stock "+
+			"that wrote it, or run the load again", kind.Version, Version)
 	}
 	return strict(text, &h.Header)
 }
@@ -294,7 +291,7 @@ func (h *History) readLine(text []byte) error {
 	return nil
 }
 
-// strict decodes one JSON value, all of text, without unknown keys.
+// strict decodes text, which must be one JSON value without unknown keys.
 func strict(text []byte, into any) error {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()

@@ -44,7 +44,7 @@ func sample() *loadtest.History {
 	}
 }
 
-// end is the end of a history of the tape.
+// end returns the end of a history of the tape.
 func (t *tape) end() *loadtest.End {
 	return &loadtest.End{
 		Stocks: []loadtest.Closing{
@@ -95,11 +95,11 @@ func TestHistoryOfAKilledRun(t *testing.T) {
 	if v := h.Judge(); v.Finding != loadtest.Undecided {
 		t.Errorf("finding %s of a history without an end, want unknown", v.Finding)
 	}
-	// Between two lines there is nothing to forgive.
+	// A history that ends between two lines needs no forgiveness.
 	if h, err = loadtest.ReadHistory(strings.NewReader(whole)); err != nil || len(h.Records) != 2 {
 		t.Errorf("got %v, %+v", err, h)
 	}
-	// Only the newline is missing: the line is whole.
+	// Only the newline is missing, so the line is complete.
 	if h, err = loadtest.ReadHistory(strings.NewReader(strings.TrimSuffix(text, "\n"))); err != nil || h.End == nil {
 		t.Errorf("got %v, %+v", err, h)
 	}
@@ -193,7 +193,7 @@ type errReader struct{}
 
 func (errReader) Read([]byte) (int, error) { return 0, errFull }
 
-// Whatever is read can be written, and then reads as the same; and judging it does not fail either.
+// A history that is read can be written, reads as the same, and can be judged.
 func FuzzReadHistory(f *testing.F) {
 	text := written(f, sample())
 	f.Add([]byte(text))

@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// A Look says what Inspect is to judge.
+// A Look says what Inspect judges.
 type Look struct {
 	Store, SKU string
-	Initial    *int64 // units that there were at first; nil: as the store says
+	Initial    *int64 // units in stock at first; nil: as the store says
 	Accepted   *int64 // requests that a tool counted as accepted; nil: not known
-	Quantity   int64  // units of each of these; 0: not known, and 1 where the target lists no orders
-	CutOff     int64  // requests that the tool may have cut off at its end, and so has not counted as accepted
-	Shared     bool   // others may have sold, too
+	Quantity   int64  // units per accepted request; 0: not known, and 1 where the target lists no orders
+	CutOff     int64  // requests that the tool may have cut off at its end without counting them
+	Shared     bool   // others may have sold from the SKU
 }
 
-// An Inspection is what the store alone says of a SKU, whatever put load on it.
+// An Inspection says what the store alone tells about a SKU, whichever tool put load on it.
 type Inspection struct {
 	Format  string `json:"format"`
 	Version int    `json:"version"`
@@ -29,7 +29,7 @@ type Inspection struct {
 
 	Finding Finding  `json:"finding"`
 	Reasons []Reason `json:"reasons"` // none if it holds
-	Notes   []string `json:"notes"`   // what is no reason, and should be known all the same
+	Notes   []string `json:"notes"`   // what the reader should know, though it is no reason
 
 	Initial   int64    `json:"initial_units"`
 	Sold      int64    `json:"sold_units"`      // by the orders
@@ -48,7 +48,7 @@ type Inspection struct {
 	FenceDrops   int         `json:"fence_drops"`
 }
 
-// InspectionFormat and InspectionVersion are in every Inspection.
+// InspectionFormat and InspectionVersion are the format and version of every Inspection.
 const (
 	InspectionFormat  = "stock-verdict"
 	InspectionVersion = 1
@@ -56,10 +56,10 @@ const (
 
 // Inspect judges from the store alone: from the stock of one SKU, and from the orders written since it was set. It
 // waits until the stock has been at rest for a second, since a tool may leave requests behind that are still being
-// served; a sale that is later still is not seen.
+// served. It does not see a later sale.
 //
-// What customers were told is not in the store: that a sale was refused, or accepted twice, is seen only as far as
-// Look.Accepted tells. Errors are TargetErrors and PlanErrors.
+// The store does not hold what customers were told. Look.Accepted is the only evidence that a sale was refused, or
+// accepted twice. Errors are TargetErrors and PlanErrors.
 func Inspect(ctx context.Context, t Target, look Look) (*Inspection, error) {
 	now, err := t.Stock(ctx, look.Store, look.SKU)
 	if err != nil {
@@ -107,12 +107,8 @@ func Inspect(ctx context.Context, t Target, look Look) (*Inspection, error) {
 		i.Ways, i.Instances = with(i.Ways, o.Strategy), with(i.Instances, o.Instance)
 	}
 	if look.Initial != nil && *look.Initial != before.Quantity {
-		v.because(
-			AboutEvidence,
-			"the store says that there were %d units at first, not %d: was it set by somebody else?",
-			before.Quantity,
-			*look.Initial,
-		)
+		v.because(AboutEvidence, "the store says that there were %d units at first, not %d: was it set by somebody "+
+			"else?", before.Quantity, *look.Initial)
 	}
 	if v.AcceptedUnits == 0 {
 		v.because(AboutEvidence, "nothing was sold, so there is nothing to judge")
@@ -132,9 +128,9 @@ func with(list []string, name string) []string {
 	return list
 }
 
-// compare sets the count of a tool against the orders. Every accepted reply must have its order, of as many units as
-// the tool asked for, and every order its reply. Tools that run for a time cut off the requests that are under way
-// when it ends, and do not count them: how many that may be is for the user to say.
+// compare compares the count of a tool with the orders. Every accepted reply must have its order, of as many units as
+// the tool asked for, and every order its reply. A tool that runs for a fixed time cuts off the requests in flight at
+// the end, and does not count them. The user says how many that may be.
 func (i *Inspection) compare(v *Verdict, look Look, orders []Order) {
 	if look.Quantity > 0 {
 		var other finding
@@ -146,67 +142,39 @@ func (i *Inspection) compare(v *Verdict, look Look, orders []Order) {
 		switch {
 		case other.n == 0:
 		case look.Shared:
-			i.Notes = append(
-				i.Notes,
-				fmt.Sprintf(
-					"%s of another number of units than %d: %s.",
-					plural(other.n, "order"),
-					look.Quantity,
-					other.first,
-				),
-			)
+			i.note("%s of another number of units than %d: %s.", plural(other.n, "order"), look.Quantity, other.first)
 		default:
-			v.because(
-				AboutReplies,
-				"misserved: %s of another number of units than the %d that each request asked for: %s",
-				plural(other.n, "order"),
-				look.Quantity,
-				other.first,
-			)
+			v.because(AboutReplies, "misserved: %s of another number of units than the %d that each request asked "+
+				"for: %s", plural(other.n, "order"), look.Quantity, other.first)
 		}
 	} else {
-		i.Notes = append(
-			i.Notes,
-			"Whether every order is of as many units as were asked for is not known: tell with --quantity how "+
-				"many that were.",
-		)
+		i.Notes = append(i.Notes, "Whether every order is of as many units as were asked for is not known: tell with "+
+			"--quantity how many that were.")
 	}
 	n := int64(i.Orders)
 	switch {
 	case i.Accepted == nil:
-		i.Notes = append(
-			i.Notes,
-			"Whether every accepted reply has its order is not known: tell with --accepted how many your tool counted.",
-		)
+		i.Notes = append(i.Notes, "Whether every accepted reply has its order is not known: tell with --accepted how "+
+			"many your tool counted.")
 	case *i.Accepted > n:
-		v.because(
-			AboutReplies,
-			"phantoms: %d requests were accepted, but the store holds %s",
-			*i.Accepted,
-			plural(i.Orders, "order"),
-		)
+		v.because(AboutReplies, "phantoms: %d requests were accepted, but the store holds %s", *i.Accepted,
+			plural(i.Orders, "order"))
 	case *i.Accepted == n:
 	case look.Shared || n-*i.Accepted <= look.CutOff:
-		i.Notes = append(
-			i.Notes,
-			fmt.Sprintf(
-				"%s more than accepted replies were counted: their replies were lost or cut off, or somebody "+
-					"else sold.",
-				plural(n-*i.Accepted, "order"),
-			),
-		)
+		i.note("%s more than accepted replies were counted: their replies were lost or cut off, or somebody else sold.",
+			plural(n-*i.Accepted, "order"))
 	default:
-		v.because(
-			AboutEvidence,
-			"foreign: %s more than accepted replies were counted: replies were lost, somebody else sold "+
-				"(--shared), the tool cut off "+
-				"requests at its end (--cut-off), or the service books what nobody ordered",
-			plural(n-*i.Accepted, "order"),
-		)
+		v.because(AboutEvidence, "foreign: %s more than accepted replies were counted: replies were lost, somebody "+
+			"else sold (--shared), the tool cut off requests at its end (--cut-off), or the service books what "+
+			"nobody ordered", plural(n-*i.Accepted, "order"))
 	}
 }
 
-// replies stand for what a tool counted, where there are no orders to judge by.
+func (i *Inspection) note(format string, args ...any) {
+	i.Notes = append(i.Notes, fmt.Sprintf(format, args...))
+}
+
+// replies returns records that stand for what a tool counted, for a target that lists no orders.
 func (look *Look) replies(unlisted bool) []Record {
 	if !unlisted || look.Accepted == nil {
 		return nil
@@ -219,7 +187,7 @@ func (look *Look) replies(unlisted bool) []Record {
 	return records
 }
 
-// WriteInspectionJSON writes i for programs.
+// WriteInspectionJSON writes i as JSON.
 func WriteInspectionJSON(w io.Writer, i *Inspection) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")

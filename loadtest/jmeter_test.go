@@ -25,7 +25,7 @@ func (n *node) walk(each func(*node)) {
 	}
 }
 
-// property is the text of the property called name below n.
+// property returns the text of the property called name below n.
 func (n *node) property(name string) (text string) {
 	n.walk(func(at *node) {
 		if at.Name == name && text == "" {
@@ -35,8 +35,8 @@ func (n *node) property(name string) (text string) {
 	return text
 }
 
-// No test runs the plan: it is for JMeter 5, and Debian's 2.13 refuses every plan under the xstream that comes with
-// it. So its form is tested: what JMeter reads, in its places, with a default for every property.
+// No test runs the plan: it is for JMeter 5, and Debian's 2.13 refuses every plan under the xstream that comes with it.
+// So this tests its form: the elements that JMeter reads, in their places, with a default for every property.
 func TestJMeterPlan(t *testing.T) {
 	text, err := os.ReadFile("jmeter/deduct_stock.jmx")
 	if err != nil {
@@ -52,7 +52,7 @@ func TestJMeterPlan(t *testing.T) {
 	byClass := make(map[string][]*node)
 	plan.walk(func(n *node) {
 		if n.XMLName.Local == "hashTree" {
-			// In a tree, every element is followed by the tree of what belongs to it.
+			// In a tree, every element precedes the tree of its children.
 			for i, at := range n.Nodes {
 				if tree := at.XMLName.Local == "hashTree"; tree != (i%2 == 1) || !tree && i == len(n.Nodes)-1 {
 					t.Errorf("%s %q is not followed by its tree", at.XMLName.Local, at.Title)
@@ -105,10 +105,8 @@ func TestJMeterPlan(t *testing.T) {
 		}
 	}
 	for _, meaning := range []string{"'200': 'accepted'", "'409': 'sold out'", "'503': 'busy'"} {
-		if !slices.ContainsFunc(
-			byClass["JSR223PostProcessor"],
-			func(n *node) bool { return strings.Contains(n.property("script"), meaning) },
-		) {
+		counts := func(n *node) bool { return strings.Contains(n.property("script"), meaning) }
+		if !slices.ContainsFunc(byClass["JSR223PostProcessor"], counts) {
 			t.Errorf("nothing counts %s", meaning)
 		}
 	}

@@ -20,17 +20,17 @@ type Quantiles struct {
 	Max   float64 `json:"max_ms"`
 }
 
-// A Share is what one instance answered.
+// A Share counts the replies of one instance.
 type Share struct {
 	Instance string `json:"instance"` // "": replies that named none, or no reply
 	Replies  int    `json:"replies"`
 	Accepted int    `json:"accepted"`
 }
 
-// Latency is how fast a run was.
+// Latency describes how fast a run was.
 type Latency struct {
 	Seconds float64 `json:"seconds"` // from the first request sent to the last reply
-	// units of accepted requests, until the last of them was answered
+	// units of accepted requests, until the reply to the last of them
 	Sold float64 `json:"sold_per_second"`
 	// requests of any outcome: refusals are quick, so it ranks nothing
 	Rate      float64               `json:"per_second"`
@@ -38,15 +38,15 @@ type Latency struct {
 	Service   *Quantiles            `json:"service,omitempty"` // of an open loop: since the request was sent
 	ByOutcome map[Outcome]Quantiles `json:"by_outcome"`        // only those that occurred
 	Instances []Share               `json:"instances"`         // by name
-	// Of an open loop: requests that left too late, by more than the constant of that name, and how late at most.
+	// Of an open loop: the requests that left later than planned by more than the constant Late, and the longest delay.
 	Late          int     `json:"late"`
 	LongestLateMS float64 `json:"longest_late_ms"`
 }
 
-// Accepted returns the latency of the requests that sold. Its count is 0 if none did.
+// Accepted returns the latency of the accepted requests. Its count is 0 if there were none.
 func (l *Latency) Accepted() Quantiles { return l.ByOutcome[Accepted] }
 
-// Measure computes how fast the run was that left records.
+// Measure computes the speed of the run that left records.
 func Measure(records []Record) Latency {
 	l := Latency{ByOutcome: make(map[Outcome]Quantiles), Instances: shares(records)}
 	if len(records) == 0 {
@@ -102,7 +102,7 @@ func newHistogram() *hdrhistogram.Histogram {
 	return hdrhistogram.New(1, time.Hour.Microseconds(), 3)
 }
 
-// record counts d. Beyond the top of the histogram only the top is known; a request cannot last an hour anyway.
+// record counts d. A latency above the top of the histogram counts as the top; a request cannot last an hour anyway.
 func record(h *hdrhistogram.Histogram, d time.Duration) {
 	_ = h.RecordValue(min(max(d.Microseconds(), 1), h.HighestTrackableValue()))
 }
@@ -137,18 +137,18 @@ func shares(records []Record) []Share {
 	return list
 }
 
-// Fairness is how evenly a run served its workers.
+// Fairness describes how evenly a run served its workers.
 type Fairness struct {
 	// Jain is Jain's index over the units that each worker got: 1 if all got the same, 1/n if one of n got all (Jain,
-	// Chiu and Hawe, 1984). 0: not known, because nothing was sold, or the load was an open loop, whose workers are
-	// no customers.
+	// Chiu and Hawe, 1984). It is 0 if it is not known: nothing was sold, or the load was an open loop, whose workers
+	// do not stand for customers.
 	Jain float64 `json:"jain"`
-	// LongestWaitMS is the longest wait of an accepted request for its turn, as its instance told. Requests that were
-	// refused do not tell.
+	// LongestWaitMS is the longest time that an accepted request waited for the lock, as its instance reported. Refused
+	// requests do not report it.
 	LongestWaitMS float64 `json:"longest_wait_ms"`
 }
 
-// FairnessOf computes how fair the run was that left r's records.
+// FairnessOf computes the fairness of r.
 func FairnessOf(r *Result) Fairness {
 	var f Fairness
 	got := make(map[int]float64)
@@ -171,9 +171,9 @@ func FairnessOf(r *Result) Fairness {
 	return f
 }
 
-// WakeUps returns how often the lock's server woke a waiter per sale, as far as accepted requests tell: up to 1 if it
-// wakes the next in line, up to the number of waiters if it wakes the herd. It is 0 if nobody was woken, or the
-// target does not tell.
+// WakeUps returns how often the server of the lock woke a waiter for each sale, as far as accepted requests report it:
+// up to 1 if it wakes the next waiter, up to the number of waiters if it wakes the herd. It is 0 if no waiter was
+// woken, or the target does not report it.
 func (r *Result) WakeUps() float64 {
 	var woken, sold int
 	for _, record := range r.Records {

@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// A sale is an order, by the store or by the reply to it.
+// A sale is an order that the store or a reply reported.
 type sale struct {
 	order, request, instance  string
 	quantity, read, remaining int64
-	segment                   int // that read, remaining, version and fence are of; 0: the whole stock
+	segment                   int // the segment that read, remaining, version and fence belong to; 0: none
 	version, fence            uint64
-	blind                     bool    // somebody else's API, which does not tell read, remaining and version
-	of                        *Record // whose order it is; nil: not known
-	booked                    *Order  // as in the store; nil: only the reply tells of it
+	blind                     bool    // a foreign API that does not report read, remaining and version
+	of                        *Record // the request that the order belongs to; nil: not known
+	booked                    *Order  // the order in the store; nil: only the reply reports it
 
-	earliest time.Time // the first instant at which it can have been made, as its place among the versions allows
-	first    *sale     // that with its sending made earliest what it is
+	earliest time.Time // the first instant that its place among the versions allows
+	first    *sale     // the sale whose sending determines earliest
 }
 
-// A ledger brings together what replies and store say of one SKU.
+// A ledger compares replies and store for one SKU.
 type ledger struct {
 	*Account // nil: nothing is known of the store
 	sku      string
@@ -34,14 +34,14 @@ type ledger struct {
 	phantom    int64  // units of replies beyond the first that name one order
 	unresolved int64  // units that may have been sold
 	otherEpoch int    // accepted, but in another epoch
-	whole      bool   // all sales are known, and what each read
+	whole      bool   // every sale is known, with what it read
 }
 
 func (v *Verdict) because(about, format string, args ...any) {
 	v.Reasons = append(v.Reasons, Reason{about, fmt.Sprintf(format, args...)})
 }
 
-// because names the SKU if there are several.
+// because adds a reason. It names the SKU if there are several.
 func (l *ledger) because(about, format string, args ...any) {
 	if l.several {
 		format, args = "%s: "+format, append([]any{l.sku}, args...)
@@ -49,7 +49,7 @@ func (l *ledger) because(about, format string, args ...any) {
 	l.verdict.because(about, format, args...)
 }
 
-// plural returns n and noun: "1 unit", "2 units". An irregular plural is given after the noun.
+// plural returns n and noun: "1 unit", "2 units". The caller gives an irregular plural after the noun.
 func plural[N int | int64](n N, noun string, several ...string) string {
 	switch {
 	case n == 1:
@@ -63,7 +63,7 @@ func plural[N int | int64](n N, noun string, several ...string) string {
 	return fmt.Sprintf("%d %s", n, noun)
 }
 
-// check does all checks but those of order in time.
+// check does all checks but those of the order in time.
 func (l *ledger) check() {
 	if l.Account == nil {
 		l.Account = &Account{Gap: "nothing is known of this SKU in the store"}
@@ -72,7 +72,7 @@ func (l *ledger) check() {
 		}
 	}
 	if l.After != nil && l.After.Epoch != l.Before.Epoch {
-		// The orders are those of another epoch: that ours are not among them is no fault.
+		// The orders belong to another epoch: that ours are missing is no fault.
 		account := *l.Account
 		account.Complete = false
 		l.Account = &account
@@ -93,7 +93,7 @@ func epochOf(records []*Record) uint64 {
 	return 0
 }
 
-// A book finds orders by their id and by their request.
+// A book finds orders by order id and by request id.
 type book struct {
 	orders    []Order
 	byID      map[string]int
@@ -120,7 +120,7 @@ func (l *ledger) openBook() *book {
 	return b
 }
 
-// find returns the place of r's order, or -1.
+// find returns the index of r's order, or -1.
 func (b *book) find(r *Record) int {
 	if r.OrderID != "" {
 		if i, ok := b.byID[r.OrderID]; ok {
@@ -175,26 +175,18 @@ func (l *ledger) match() {
 	}
 	if n := v.Phantoms - phantoms; n > 0 {
 		v.late = true
-		l.because(
-			AboutReplies,
-			"phantoms: %d accepted of which the store holds no order, or the order of another reply (request %s)",
-			n,
-			example.RequestID,
-		)
+		l.because(AboutReplies, "phantoms: %d accepted of which the store holds no order, or the order of another "+
+			"reply (request %s)", n, example.RequestID)
 	}
 	if n := v.Denied - denied; n > 0 {
-		l.because(
-			AboutReplies,
-			"denied: %d refused of which the store holds an order all the same (request %s)",
-			n,
-			example.RequestID,
-		)
+		l.because(AboutReplies, "denied: %d refused of which the store holds an order all the same (request %s)", n,
+			example.RequestID)
 	}
 	l.agree(ours)
 	l.bookRest(b, ours)
 }
 
-// agree compares every request, and its reply, with the order that is its own.
+// agree compares each request and its reply with its own order.
 func (l *ledger) agree(ours map[string]bool) {
 	var misserved, misquoted, swapped, renamed finding
 	for i := range l.sales {
@@ -211,29 +203,14 @@ func (l *ledger) agree(ours map[string]bool) {
 			case r.Read != o.Read:
 				misquoted.add("the reply to %s says read %d, its order %s %d", r.RequestID, r.Read, s.order, o.Read)
 			case r.Remaining != o.Remaining:
-				misquoted.add(
-					"the reply to %s says remaining %d, its order %s %d",
-					r.RequestID,
-					r.Remaining,
-					s.order,
-					o.Remaining,
-				)
+				misquoted.add("the reply to %s says remaining %d, its order %s %d", r.RequestID, r.Remaining, s.order,
+					o.Remaining)
 			case r.Version != o.Version:
-				misquoted.add(
-					"the reply to %s says version %d, its order %s %d",
-					r.RequestID,
-					r.Version,
-					s.order,
-					o.Version,
-				)
+				misquoted.add("the reply to %s says version %d, its order %s %d", r.RequestID, r.Version, s.order,
+					o.Version)
 			case r.Segment != o.Segment:
-				misquoted.add(
-					"the reply to %s says segment %d, its order %s %d",
-					r.RequestID,
-					r.Segment,
-					s.order,
-					o.Segment,
-				)
+				misquoted.add("the reply to %s says segment %d, its order %s %d", r.RequestID, r.Segment, s.order,
+					o.Segment)
 			case r.Fence != o.Fence && r.Fence > 0 && o.Fence > 0: // in the lab a write may carry none
 				misquoted.add("the reply to %s says fence %d, its order %s %d", r.RequestID, r.Fence, s.order, o.Fence)
 			}
@@ -249,38 +226,24 @@ func (l *ledger) agree(ours map[string]bool) {
 	v := l.verdict
 	v.Misserved, v.Misquoted, v.Swapped = v.Misserved+misserved.n, v.Misquoted+misquoted.n, v.Swapped+swapped.n
 	if misserved.n > 0 {
-		l.because(
-			AboutReplies,
-			"misserved: %s of another number of units than was asked for: %s",
-			plural(misserved.n, "order"),
-			misserved.first,
-		)
+		l.because(AboutReplies, "misserved: %s of another number of units than was asked for: %s",
+			plural(misserved.n, "order"), misserved.first)
 	}
 	if misquoted.n > 0 {
-		l.because(
-			AboutReplies,
-			"misquoted: %s of what is not in the order: %s",
-			plural(misquoted.n, "reply tells", "replies tell"),
-			misquoted.first,
-		)
+		l.because(AboutReplies, "misquoted: %s of what is not in the order: %s",
+			plural(misquoted.n, "reply tells", "replies tell"), misquoted.first)
 	}
 	if swapped.n > 0 {
-		l.because(
-			AboutReplies,
-			"swapped: %s: %s",
-			plural(swapped.n, "order carries another request's id", "orders carry another request's id"),
-			swapped.first,
-		)
+		l.because(AboutReplies, "swapped: %s: %s",
+			plural(swapped.n, "order carries another request's id", "orders carry another request's id"), swapped.first)
 	}
 	if renamed.n > 0 {
-		l.limit(
-			"Some orders carry another request id than was sent: something on the way replaces it, so that a " +
-				"request which was sold twice is not seen.",
-		)
+		l.limit("Some orders carry another request id than was sent: something on the way replaces it, so that a " +
+			"request which was sold twice is not seen.")
 	}
 }
 
-// A finding counts what was found, and keeps the first in words.
+// A finding counts occurrences, and describes the first.
 type finding struct {
 	n     int
 	first string
@@ -305,7 +268,7 @@ func (v *Verdict) count(o Outcome) {
 	}
 }
 
-// accepted books an accepted reply, whose order is at that place in b.
+// accepted books an accepted reply, whose order has the index at in b.
 func (l *ledger) accepted(b *book, r *Record, at int) {
 	switch {
 	case r.Epoch != l.Before.Epoch:
@@ -335,8 +298,8 @@ func (l *ledger) accepted(b *book, r *Record, at int) {
 	}
 }
 
-// book makes a sale of the order at that place. The order is r's if r is not nil. fence is that of the holder if a
-// reply told it: in the lab, writes may carry none.
+// book makes a sale of the order with the index at. The order belongs to r if r is not nil. fence is the fence of the
+// holder if a reply reported one: in the lab, writes may carry none.
 func (l *ledger) book(b *book, at int, r *Record, fence uint64) {
 	b.matched[at] = true
 	booked := b.orders[at]
@@ -360,7 +323,7 @@ func (l *ledger) book(b *book, at int, r *Record, fence uint64) {
 	})
 }
 
-// bookRest makes sales of the orders that no reply told of.
+// bookRest makes sales of the orders that no reply reported.
 func (l *ledger) bookRest(b *book, ours map[string]bool) {
 	before := l.verdict.Duplicates
 	var strangers []string
@@ -384,18 +347,13 @@ func (l *ledger) bookRest(b *book, ours map[string]bool) {
 	}
 	l.verdict.Foreign += foreign
 	if foreign > 0 && !l.shared {
-		l.because(
-			AboutEvidence,
-			"foreign: %s that no request of this run asked for (%s): somebody else sold, or the service books "+
-				"what nobody ordered. "+
-				"If others may sell too, say so with --shared",
-			plural(foreign, "order"),
-			strings.Join(strangers, ", "),
-		)
+		l.because(AboutEvidence, "foreign: %s that no request of this run asked for (%s): somebody else sold, or the "+
+			"service books what nobody ordered. If others may sell too, say so with --shared", plural(foreign, "order"),
+			strings.Join(strangers, ", "))
 	}
 }
 
-// requestNamed returns how texts name a request.
+// requestNamed names a request in a text.
 func requestNamed(id string) string {
 	if id == "" {
 		return "no request"
@@ -403,7 +361,7 @@ func requestNamed(id string) string {
 	return "request " + id
 }
 
-// limit notes what could not be checked, once.
+// limit notes once what could not be checked.
 func (l *ledger) limit(text string) {
 	if !slices.Contains(l.verdict.Limits, text) {
 		l.verdict.Limits = append(l.verdict.Limits, text)

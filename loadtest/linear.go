@@ -11,30 +11,30 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// MaxLinear is how many records a run may have for porcupine to look at it: the search is exponential at worst, and
-// its picture is a page of some hundred bytes per record.
+// MaxLinear is the number of records up to which porcupine checks a run: its search is exponential at worst, and its
+// picture takes some hundred bytes for each record.
 const MaxLinear = 10_000
 
-// linearLimit ends the search. A run of MaxLinear records that is right takes some hundredths of a second.
+// linearLimit is the limit of the search. A correct run of MaxLinear records takes some hundredths of a second.
 const linearLimit = 2 * time.Second
 
-// What the look for an order can end with. Only InOrder is a pass.
+// The results of the search for an order. Only InOrder is a pass.
 const (
 	InOrder  = "ok"      // there is an order
 	Illegal  = "illegal" // there is none
-	NotAsked = "skipped" // it was not looked for; Why says why
+	NotAsked = "skipped" // there was no search; Why says why
 )
 
 // Linear says whether the requests can be put in an order, each at one instant between its sending and its reply, in
 // which one counter would have given these replies (Herlihy and Wing, "Linearizability", 1990). The other findings do
-// not look at time: a request that did not see what was sold before it was sent is found here alone. Times are the
-// load generator's, so no clock of an instance matters.
+// not consider time: this one alone finds a request that did not see what was sold before it was sent. Times are the
+// load generator's, so the clocks of instances do not matter.
 type Linear struct {
 	Result string `json:"result"`
 	Why    string `json:"why,omitempty"` // unless it is ok
 }
 
-// Sentence returns l in words.
+// Sentence describes l in words.
 func (l Linear) Sentence() string {
 	switch l.Result {
 	case InOrder:
@@ -46,10 +46,10 @@ func (l Linear) Sentence() string {
 	}
 }
 
-// linear looks for an order of a run of n records in time. For a counter that only goes down no search is needed,
-// whatever the size of the run: see [ledger.place]. Up to MaxLinear records porcupine, which searches and knows
-// nothing of that argument, is asked as well; if it gives up, the order that was found stands, and if it finds that
-// there is none, that counts.
+// linear looks for an order in time of a run of n records. A counter that only goes down needs no search, whatever the
+// size of the run: see [ledger.place]. Up to MaxLinear records, porcupine checks the run as well, by a search that does
+// not rely on that argument. If porcupine gives up, the order that place found stands. If it finds that there is none,
+// that counts.
 func linear(v *Verdict, ledgers []*ledger, n int) Linear {
 	ops, why := operations(ledgers)
 	switch {
@@ -84,18 +84,18 @@ func linear(v *Verdict, ledgers []*ledger, n int) Linear {
 	return Linear{Result: InOrder}
 }
 
-// place puts the sales and refusals of one SKU in order, each at an instant between its sending and its reply, or
-// says why that cannot be done.
+// place puts the sales and refusals of one SKU in order, each at an instant between its sending and its reply, or says
+// why that is impossible.
 //
-// Stock only goes down during a run. So a refusal is best explained by the lowest stock that there can have been
-// before it was answered, and that is there if every sale happens as early as it can: when it was sent, or, since the
-// versions say in which order sales read and wrote, when the last of the sales before it in that order was sent.
-// Placed so, a sale that was answered before that instant, or a refusal which was answered while there was enough,
-// has no place in any order. If there is no such sale or refusal, the placement is an order.
+// Stock only goes down during a run. So a refusal is best explained by the lowest possible stock before its answer. The
+// stock is lowest if every sale happens as early as possible: when it was sent or, since the versions give the order in
+// which sales read and wrote, when the last of the sales before it in that order was sent. With this placement, a sale
+// that was answered before its instant, or a refusal that was answered while there was enough, has no place in any
+// order. If there is no such sale or refusal, the placement is an order.
 //
-// What was left at the end and all that was sold after an instant was there at that instant. This counts up from the
-// end rather than down from the beginning, so that sales that are not known can only add to it: a refusal is never
-// called false because of an order that is missing.
+// The stock at an instant is what was left at the end plus all that was sold after the instant. This counts up from the
+// end rather than down from the beginning, so that unknown sales can only add to it: a missing order never makes a
+// refusal look false.
 func (l *ledger) place() (why string) {
 	sales := make([]*sale, len(l.sales))
 	for i := range l.sales {
@@ -104,7 +104,7 @@ func (l *ledger) place() (why string) {
 	slices.SortStableFunc(sales, func(a, b *sale) int {
 		return cmp.Or(cmp.Compare(a.segment, b.segment), cmp.Compare(a.version, b.version))
 	})
-	var last *sale // the one of the chain that was sent last
+	var last *sale // of the chain, the sale that was sent last
 	for _, s := range sales {
 		s.earliest = s.sent()
 		if s.blind {
@@ -117,16 +117,9 @@ func (l *ledger) place() (why string) {
 			s.earliest = last.earliest
 		}
 		if s.of != nil && s.of.Outcome == Accepted && s.of.DoneAt.Before(s.earliest) && why == "" {
-			why = fmt.Sprintf(
-				"no order of the requests in time explains the replies: request %s was sent after request %s had "+
-					"been answered, "+
-					"and its order %s came before: it read version %d, the other %d",
-				last.first.request,
-				s.request,
-				last.first.order,
-				last.first.version,
-				s.version,
-			)
+			why = fmt.Sprintf("no order of the requests in time explains the replies: request %s was sent after "+
+				"request %s had been answered, and its order %s came before: it read version %d, the other %d",
+				last.first.request, s.request, last.first.order, last.first.version, s.version)
 		}
 		if last == nil || s.earliest.After(last.earliest) {
 			s.first = s
@@ -141,7 +134,7 @@ func (l *ledger) place() (why string) {
 	return why
 }
 
-// sent returns the earliest instant at which the sale can have been made: zero if its request is not known.
+// sent returns the time at which the request of the sale was sent, or zero if the request is not known.
 func (s *sale) sent() time.Time {
 	if s.of == nil {
 		return time.Time{}
@@ -149,7 +142,7 @@ func (s *sale) sent() time.Time {
 	return s.of.SentAt
 }
 
-// falseSoldOut finds refusals for want of stock that were answered while there was enough. Sales have been placed.
+// falseSoldOut finds requests that were answered "sold out" while there was enough. The sales must have been placed.
 func (l *ledger) falseSoldOut(sales []*sale) (why string) {
 	if l.After == nil {
 		return ""
@@ -160,7 +153,7 @@ func (l *ledger) falseSoldOut(sales []*sale) (why string) {
 	least, next, count := l.After.Quantity, 0, 0
 	var first *Record
 	var left int64
-	for _, r := range refused { // the last first
+	for _, r := range refused { // the last one first
 		for next < len(sales) && sales[next].earliest.After(r.DoneAt) {
 			least += sales[next].quantity
 			next++
@@ -174,20 +167,15 @@ func (l *ledger) falseSoldOut(sales []*sale) (why string) {
 		return ""
 	}
 	l.verdict.FalseSoldOut += count
-	l.verdict.late = true // the stock at the end may have been told late
-	why = fmt.Sprintf(
-		"%s answered sold out although there was enough: request %s asked for %d, and %s left when it was answered",
-		plural(count, "request"),
-		first.RequestID,
-		first.Quantity,
-		plural(left, "unit"),
-	)
+	l.verdict.late = true // the final stock may have been reported late
+	why = fmt.Sprintf("%s answered sold out although there was enough: request %s asked for %d, and %s left when it "+
+		"was answered", plural(count, "request"), first.RequestID, first.Quantity, plural(left, "unit"))
 	l.because(AboutStock, "%s", why)
 	return why
 }
 
-// WriteLinear writes porcupine's picture of the search as a page of HTML that needs nothing else. The error says why
-// there is none, if so.
+// WriteLinear writes porcupine's picture of the search as a page of HTML that needs no other file. If there is none,
+// the error says why.
 func WriteLinear(w io.Writer, r *Result) error {
 	_, ledgers := examine(r.evidence())
 	ops, why := operations(ledgers)
@@ -202,8 +190,8 @@ func WriteLinear(w io.Writer, r *Result) error {
 	return porcupine.Visualize(model, info, w)
 }
 
-// operations returns the requests in the form that porcupine takes, or why there are none. Intervals are those of the
-// load generator. A sale whose time is not known may have been at any time before the last look at the orders.
+// operations returns the requests in the form that porcupine takes, or why there are none. Times are those of the load
+// generator. A sale whose time is not known may have happened at any time before the orders were last read.
 func operations(ledgers []*ledger) (ops []porcupine.Operation, why string) {
 	for number, l := range ledgers {
 		switch {
@@ -217,7 +205,7 @@ func operations(ledgers []*ledger) (ops []porcupine.Operation, why string) {
 	if len(ops) == 0 {
 		return nil, "nothing was sold or refused"
 	}
-	// By time: porcupine gives equal times the order of the list.
+	// Sort by time: porcupine leaves equal times in the order of the list.
 	slices.SortStableFunc(ops, func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
 	return ops, ""
 }
@@ -271,15 +259,15 @@ func (l *ledger) operations(number int) []porcupine.Operation {
 	return ops
 }
 
-// A call is what was asked of the counter, or of the store at the end.
+// A call is a request to the counter, or the read of the store at the end.
 type call struct {
-	sku      int // number of the ledger
+	sku      int // index of the ledger
 	quantity int64
 	initial  int64 // units in stock before the run
 	worker   int
 }
 
-// A seen is what came of a call.
+// A seen is the result of a call.
 type seen struct {
 	outcome         Outcome // lookedAt: the final stock
 	told            bool    // read, remaining and version are of the whole stock
@@ -289,17 +277,17 @@ type seen struct {
 	who             string
 }
 
-// lookedAt is the pseudo-outcome of the look at the final stock.
+// lookedAt is the pseudo-outcome of reading the final stock.
 const lookedAt Outcome = "final stock"
 
 // units is the state of the counter.
 type units struct {
 	left    int64
-	version uint64 // that the next sale reads; 0: not known
+	version uint64 // the version that the next sale reads; 0: not known
 }
 
-// counterModel returns the counter that every strategy should be. Versions are compared from the first sale on. Busy is
-// left out: it says nothing about the stock, and would multiply the orders to look through.
+// counterModel returns the counter that every strategy should implement. Versions are compared from the first sale on.
+// Busy replies are left out: they say nothing about the stock, and would multiply the orders to search.
 func counterModel() porcupine.Model {
 	return porcupine.Model{
 		Partition: func(ops []porcupine.Operation) [][]porcupine.Operation {
@@ -350,7 +338,7 @@ func (u *units) step(in call, out seen) bool {
 		if out.told && out.counted {
 			u.version = out.version + 1
 		}
-	case Unknown: // it may have sold. If it did not, its place is at the end, where nothing can contradict it.
+	case Unknown: // it may have sold; if it did not, its place is at the end, where nothing can contradict it.
 		if u.left >= in.quantity {
 			u.left -= in.quantity
 			if u.version > 0 {
@@ -370,14 +358,8 @@ func describe(in call, out seen) string {
 	case out.outcome == lookedAt:
 		return fmt.Sprintf("final stock: %d", out.remaining)
 	case out.outcome == Accepted && out.told:
-		return fmt.Sprintf(
-			"%s: sell %d: read %d (version %d), wrote %d",
-			out.who,
-			in.quantity,
-			out.read,
-			out.version,
-			out.remaining,
-		)
+		return fmt.Sprintf("%s: sell %d: read %d (version %d), wrote %d", out.who, in.quantity, out.read, out.version,
+			out.remaining)
 	}
 	return fmt.Sprintf("%s: sell %d: %s", out.who, in.quantity, out.outcome)
 }

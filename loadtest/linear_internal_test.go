@@ -10,8 +10,8 @@ import (
 )
 
 // The placement of sales and refusals, which needs no search, and porcupine, which searches, agree on every small
-// history of a counter: right ones, those in which the past was served, and those with false refusals; with and
-// without versions, in segments, with lost replies.
+// history of a counter: right ones, those that served the past, and those with false refusals; with and without
+// versions, in segments, with lost replies.
 func TestPlacementAgreesWithPorcupine(t *testing.T) {
 	counts := map[bool]int{}
 	rapid.Check(t, func(t *rapid.T) {

@@ -11,8 +11,8 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// A clocked counter runs an interleaving of read and write steps, one per millisecond, and stamps requests with when
-// they were sent and answered.
+// A clocked counter runs an interleaving of read and write steps, one per millisecond, and records when each request
+// was sent and answered.
 type clocked struct {
 	*counter
 	now  time.Time
@@ -39,8 +39,8 @@ func (c *clocked) step(client int, want int64) {
 	}
 }
 
-// Generated interleavings of a right and of a wrong counter, some with lost replies, some with orders that could not
-// be read: porcupine never passes one that lost an update, and never fails one that did not.
+// Generated interleavings of a right and of a wrong counter, some with lost replies, some with unreadable orders:
+// porcupine never passes one that lost an update, and never fails one that did not.
 func TestPorcupineTellsCountersApart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := newClocked(rapid.Int64Range(0, 20).Draw(t, "stock"), rapid.Bool().Draw(t, "exclusive"))
@@ -76,14 +76,11 @@ func TestPorcupineTellsCountersApart(t *testing.T) {
 	})
 }
 
-// What a counter of right versions may still do wrong: serve the past. No other check looks at time.
+// A counter with right versions may still serve the past. No other check considers time.
 func TestOrderInTime(t *testing.T) {
 	at := func(r *loadtest.Record, sent, done int) {
-		r.SentAt, r.DoneAt = noon.Add(
-			time.Duration(sent)*time.Millisecond,
-		), noon.Add(
-			time.Duration(done)*time.Millisecond,
-		)
+		r.SentAt = noon.Add(time.Duration(sent) * time.Millisecond)
+		r.DoneAt = noon.Add(time.Duration(done) * time.Millisecond)
 	}
 	for _, row := range []struct {
 		name string
@@ -149,26 +146,20 @@ func TestOrderInTime(t *testing.T) {
 	}
 }
 
-// Runs that are too large for porcupine are judged all the same: that needs no search. Only its picture is not to be
-// had.
+// A run that is too large for porcupine is judged all the same, since that needs no search. Only its picture is
+// missing.
 func TestTooLargeForPorcupine(t *testing.T) {
 	tape := newTape(1_000_000)
 	for i := range loadtest.MaxLinear + 1 {
 		r := tape.next(1)
-		r.SentAt, r.DoneAt = noon.Add(
-			time.Duration(2*i)*time.Millisecond,
-		), noon.Add(
-			time.Duration(2*i+1)*time.Millisecond,
-		)
+		r.SentAt = noon.Add(time.Duration(2*i) * time.Millisecond)
+		r.DoneAt = noon.Add(time.Duration(2*i+1) * time.Millisecond)
 	}
 	if v := tape.judge(loadtest.Cluster); v.Linear.Result != loadtest.InOrder || v.Finding != loadtest.Holds {
 		t.Errorf("%+v, finding %s", v.Linear, v.Finding)
 	}
 	r := &loadtest.Result{Records: tape.records, Accounts: []loadtest.Account{tape.account}}
-	if err := loadtest.WriteLinear(
-		new(bytes.Buffer),
-		r,
-	); err == nil ||
+	if err := loadtest.WriteLinear(new(bytes.Buffer), r); err == nil ||
 		!strings.Contains(err.Error(), "more than 10000") {
 		t.Errorf("picture: %v", err)
 	}
@@ -180,7 +171,7 @@ func TestTooLargeForPorcupine(t *testing.T) {
 	}
 }
 
-// At the size it answers, also where everything collides.
+// The largest run that porcupine checks, also if everything collides.
 func TestPorcupineAtFullSize(t *testing.T) {
 	for _, exclusive := range []bool{true, false} {
 		c := newClocked(1_000_000, exclusive)
@@ -213,8 +204,8 @@ func TestPictureOfTheSearch(t *testing.T) {
 	}
 }
 
-// The promise of speed, with a wide margin for a loaded computer: 100,000 replies over 20 SKUs are judged in a
-// fraction of a second.
+// The promise of speed, with a wide margin for a loaded computer: 100,000 replies over 20 SKUs are judged in a fraction
+// of a second.
 func TestJudge100kIsQuick(t *testing.T) {
 	records, accounts := run100k()
 	const most = 20 * time.Second

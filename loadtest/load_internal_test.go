@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// dues are when the requests of p are due.
+// dues returns the times at which the requests of p are due.
 func dues(t *testing.T, p Plan) []time.Duration {
 	t.Helper()
 	p.Strategy, p.Seed = "x", 7
@@ -34,7 +34,7 @@ func TestEvenArrivals(t *testing.T) {
 	}
 }
 
-// A ramp sends as many in each part of the duration as the area under the rate there.
+// In each part of the duration, a ramp sends as many requests as the area under the rate.
 func TestRampOfArrivals(t *testing.T) {
 	for _, rate := range []Rate{{0, 1000}, {1000, 0}, {200, 800}, {500, 500.0001}} {
 		for _, arrivals := range []Arrivals{Even, Poisson} {
@@ -53,7 +53,7 @@ func TestRampOfArrivals(t *testing.T) {
 				want := rate.From + (rate.To-rate.From)*(float64(second)+0.5)/10
 				slack := 1.0
 				if arrivals == Poisson {
-					slack = 5 * math.Sqrt(want) // five standard deviations; the seed is fixed besides
+					slack = 5 * math.Sqrt(want) // five standard deviations, and the seed is fixed
 				}
 				if math.Abs(float64(n)-want) > slack+0.5 {
 					t.Errorf("%s %s: %d requests in second %d, want about %.0f", rate, arrivals, n, second, want)
@@ -80,7 +80,7 @@ func TestPoissonArrivals(t *testing.T) {
 	}
 }
 
-// The same seed gives the same requests, another seed others, and the shares are those of the skew.
+// The same seed gives the same requests, another seed gives others, and the shares match the skew.
 func TestMix(t *testing.T) {
 	const n = 50_000
 	counts := func(seed uint64, skew Skew, n int) (skus map[string]int, quantities map[int64]int, text string) {
@@ -122,20 +122,20 @@ func TestMix(t *testing.T) {
 	}
 }
 
-// Lanes are held by one request at a time, and are used again before new ones.
-func TestLanes(t *testing.T) {
+// A slot is held by one request at a time, and is reused before a new one is taken.
+func TestSlots(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.IntRange(1, 9).Draw(t, "size")
-		l, held := newLanes(size), []int{}
+		l, held := newSlots(size), []int{}
 		most := 0
 		for range rapid.IntRange(0, 50).Draw(t, "steps") {
 			if rapid.Bool().Draw(t, "take") {
-				lane, ok := l.take()
-				if ok != (len(held) < size) || ok && (lane < 1 || slices.Contains(held, lane)) {
-					t.Fatalf("lane %d, %v with %v held of %d", lane, ok, held, size)
+				slot, ok := l.take()
+				if ok != (len(held) < size) || ok && (slot < 1 || slices.Contains(held, slot)) {
+					t.Fatalf("slot %d, %v with %v held of %d", slot, ok, held, size)
 				}
 				if ok {
-					held = append(held, lane)
+					held = append(held, slot)
 				}
 			} else if len(held) > 0 {
 				at := rapid.IntRange(0, len(held)-1).Draw(t, "give")
@@ -143,17 +143,17 @@ func TestLanes(t *testing.T) {
 				held = slices.Delete(held, at, at+1)
 			}
 			most = max(most, len(held))
-			for _, lane := range held {
-				if lane > most {
-					t.Fatalf("lane %d, though only %d were held at a time", lane, most)
+			for _, slot := range held {
+				if slot > most {
+					t.Fatalf("slot %d, though only %d were held at a time", slot, most)
 				}
 			}
 		}
 	})
 }
 
-// What the parsers of the command line take can be written, and reads as the same; and a plan of it is either refused
-// or has a schedule that begins in order.
+// Values that the parsers of the command line accept can be written, and read as the same. A plan with them is either
+// refused, or has an ordered schedule.
 func FuzzParseLoad(f *testing.F) {
 	for _, text := range []string{"1000", "0..5", "1..5", "1,2,5", "zipf:1.1", "hot:0.8", "1e3", "0x10", "..", ","} {
 		f.Add(text)
@@ -181,9 +181,7 @@ func FuzzParseLoad(f *testing.F) {
 				t.Fatalf("%q is %v, which is %v, %v", text, list, again, err)
 			}
 		}
-		if weights, err := Skew(
-			text,
-		).weights(3); err == nil &&
+		if weights, err := Skew(text).weights(3); err == nil &&
 			(!slices.IsSorted(weights) || math.Abs(weights[2]-1) > 1e-9) {
 			t.Fatalf("%q: %v", text, weights)
 		}

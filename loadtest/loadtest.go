@@ -12,26 +12,26 @@ import (
 	"time"
 )
 
-// After a run, the final state is looked at for lookLimit at most. Where outcomes are unknown, instances may still be
-// busy with them, so the stock must first have been at rest for quiet.
+// After a run, reading the final state takes lookLimit at most. If outcomes are unknown, instances may still be working
+// on them, so the stock must first be at rest for quiet.
 const (
 	lookLimit = 30 * time.Second
 	quiet     = time.Second
 )
 
-// warmStock is what the SKUs of a warm-up get: enough to sell all the time.
+// warmStock is the stock of the SKUs of a warm-up. It lasts for the whole of it.
 const warmStock = 1_000_000_000
 
-// Run sets the stock, sends the requests, looks at what the store says then, and judges.
+// Run sets the stock, sends the requests, reads the final state of the store, and judges.
 //
-// It calls progress, if not nil, about five times a second and at the end. When ctx ends during the attack, what was
-// done is judged all the same, and that is no error. Errors are PlanErrors (cannot be run as asked for), TargetErrors
-// (the target is down, refuses, or is no stock service), ctx's error if it ended before the first request, and errors
-// of Plan.History, with which a Result comes too.
+// Run calls progress, if not nil, about five times a second and at the end. If ctx ends during the attack, Run judges
+// what was done, and that is no error. Errors are PlanErrors (the plan is impossible), TargetErrors (the target is
+// down, refuses, or is no stock service), ctx's error if it ended before the first request, and errors of Plan.History,
+// which come with a Result.
 //
-// The warm-up sells from SKUs of its own ("-warm" after the name): a request of it that hangs, and sells when the run
-// is on, does not touch the stock that is judged. It warms connections, pools, scripts and code, not what a lock or a
-// store keeps by SKU.
+// The warm-up sells from SKUs of its own ("-warm" after the name): a request of the warm-up that hangs, and sells
+// during the run, does not touch the stock that is judged. It warms connections, pools, scripts and code, but not what
+// a lock or a store keeps for each SKU.
 func Run(ctx context.Context, c Target, p Plan, progress func(Progress)) (*Result, error) {
 	p, err := p.filled()
 	if err != nil {
@@ -89,13 +89,13 @@ func Run(ctx context.Context, c Target, p Plan, progress func(Progress)) (*Resul
 	return r, nil
 }
 
-// LateLimit is how much later than the first look a target may tell of stock and orders what it knew: a cache, a
-// replica, an index that lags. What does not agree with the replies by then is a contradiction.
+// LateLimit is how late a target may report changes of stock and orders: it may have a cache, a replica, or an index
+// that lags. What disagrees with the replies after that is a contradiction.
 const LateLimit = 3 * time.Second
 
-// LookAgain calls wrong until it returns false, for LateLimit at most. wrong reports whether what it found may come
-// right by itself. LookAgain returns when the call began that found nothing wrong; 0 if that was the first call, or
-// none was.
+// LookAgain calls wrong until it returns false, for LateLimit at most. wrong reports whether it found something that
+// may come right by itself. LookAgain returns how long after the start the call that returned false began. It returns 0
+// if that was the first call, or there was none.
 func LookAgain(ctx context.Context, wrong func() bool) (late time.Duration) {
 	for began := time.Now(); wrong(); late = time.Since(began) {
 		if time.Since(began) >= LateLimit || Sleep(ctx, LateLimit/20) != nil {
@@ -105,13 +105,13 @@ func LookAgain(ctx context.Context, wrong func() bool) (late time.Duration) {
 	return late
 }
 
-// mayComeRight reports whether everything that is wrong may be due to a target that tells late what it knows. What the
-// orders themselves show cannot, such as two that read the same version.
+// mayComeRight reports whether a target that reports late may explain everything that is wrong. It cannot explain what
+// the orders themselves prove, such as two that read the same version.
 func (v *Verdict) mayComeRight() bool {
 	return v.late && v.Collisions == 0 && v.OversoldUnits == 0 && v.StaleReads == 0
 }
 
-// setStocks sets each SKU's stock.
+// setStocks sets the stock of each SKU.
 func setStocks(ctx context.Context, c Target, store string, skus []string, quantity int64) ([]Stock, error) {
 	list := make([]Stock, 0, len(skus))
 	for _, sku := range skus {
@@ -124,7 +124,7 @@ func setStocks(ctx context.Context, c Target, store string, skus []string, quant
 	return list, nil
 }
 
-// choose looks up the strategy and settles the store.
+// choose looks up the strategy, and chooses the store.
 func choose(ctx context.Context, c Target, p Plan) (s Strategy, store string, err error) {
 	catalogue, err := c.Strategies(ctx)
 	if err != nil {
@@ -151,30 +151,30 @@ func choose(ctx context.Context, c Target, p Plan) (s Strategy, store string, er
 	return s, store, nil
 }
 
-// A Result is all that is known of one run.
+// A Result is everything known about one run.
 type Result struct {
 	Plan        Plan      `json:"plan"` // with its defaults filled in
 	Target      string    `json:"target"`
-	Run         string    `json:"run"`     // begins every request id
+	Run         string    `json:"run"`     // prefix of every request id
 	Command     string    `json:"command"` // as in Header
 	Strategy    Strategy  `json:"strategy"`
 	StartedAt   time.Time `json:"started_at"`
 	Interrupted bool      `json:"interrupted"` // it ended before all requests were sent
 	Dropped     int       `json:"dropped"`     // as in End
-	Warm        []Record  `json:"-"`           // of the warm-up, by Seq; in none of the figures
+	Warm        []Record  `json:"-"`           // of the warm-up, by Seq; not in the figures
 	Records     []Record  `json:"-"`           // by Seq
 	Accounts    []Account `json:"accounts"`    // by SKU, in the order of Plan.Names
 	Verdict     Verdict   `json:"verdict"`
-	// SettledMS: for how long the target went on to tell of stock or orders what did not agree with the replies, and
-	// then did; 0: it agreed at once, or it never did.
+	// SettledMS is how long the target went on to report stock or orders that disagreed with the replies, before it
+	// came right; 0: it agreed at once, or never did.
 	SettledMS float64       `json:"settled_ms,omitempty"`
 	Latency   Latency       `json:"latency"`
 	Fairness  Fairness      `json:"fairness"`
 	Warnings  []string      `json:"warnings,omitempty"`     // why the figures may mislead, a sentence each
-	Expected  []Expectation `json:"expectations,omitempty"` // what was asked of the run; Expect fills it in
+	Expected  []Expectation `json:"expectations,omitempty"` // the thresholds for the run; Expect fills it in
 }
 
-// judge computes what follows from the evidence.
+// judge computes everything that follows from the evidence.
 func (r *Result) judge() {
 	bySeq := func(a, b Record) int { return cmp.Compare(a.Seq, b.Seq) }
 	slices.SortStableFunc(r.Warm, bySeq)
@@ -185,31 +185,25 @@ func (r *Result) judge() {
 	r.Warnings = r.warnings()
 }
 
-// evidence returns what the run has left. Its records are sorted by Seq.
+// evidence returns the evidence that the run left. Its records are sorted by Seq.
 func (r *Result) evidence() Evidence {
 	e := Evidence{Records: r.Records, Accounts: r.Accounts, Promise: r.Strategy.Promise, Shared: r.Plan.Shared}
 	if n := len(r.Records); n > 0 {
-		// Those of the warm-up come first, and those that were dropped have numbers, too.
+		// The numbers of the warm-up come first. Dropped requests have numbers, too.
 		e.Missing = max(0, r.Records[n-1].Seq-highest(r.Warm)-n-r.Dropped)
 	}
 	return e
 }
 
-// lateShare is the share of late or dropped requests from which on an open loop was not what was asked for.
+// lateShare is the share of late or dropped requests above which an open loop was not the one that was planned.
 const lateShare = 0.01
 
 func (r *Result) warnings() []string {
 	var list []string
+	warn := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	if r.SettledMS > 0 {
-		list = append(
-			list,
-			fmt.Sprintf(
-				"What the target told of stock and orders came right only %s after the first look: it tells late "+
-					"what it knows. "+
-					"The verdict is about what it told then.",
-				Millis(r.SettledMS),
-			),
-		)
+		warn("What the target told of stock and orders came right only %s after the first look: it tells late what "+
+			"it knows. The verdict is about what it told then.", Millis(r.SettledMS))
 	}
 	if !r.Plan.Open() {
 		return list
@@ -217,53 +211,34 @@ func (r *Result) warnings() []string {
 	planned := len(r.Records) + r.Dropped
 	percent := func(n int) float64 { return 100 * float64(n) / float64(max(planned, 1)) }
 	if late := r.Latency.Late; float64(late) > lateShare*float64(planned) {
-		list = append(
-			list,
-			fmt.Sprintf(
-				"The generator is the limit, not the service: it sent %d of %s (%.1f %%) more than %v late, by "+
-					"%s at most. "+
-					"Latencies count from the planned time, so they include that. Lower --rate, or run it on a "+
-					"computer of its own.",
-				late,
-				plural(planned, "request"),
-				percent(late),
-				Late,
-				Millis(r.Latency.LongestLateMS),
-			),
-		)
+		warn("The generator is the limit, not the service: it sent %d of %s (%.1f %%) more than %v late, by %s at "+
+			"most. Latencies count from the planned time, so they include that. Lower --rate, or run it on a "+
+			"computer of its own.",
+			late, plural(planned, "request"), percent(late), Late, Millis(r.Latency.LongestLateMS))
 	}
 	if r.Dropped > 0 {
-		list = append(
-			list,
-			fmt.Sprintf(
-				"%d of %s (%.1f %%) were dropped: %d were under way already. The service cannot keep up with %s "+
-					"requests/s; "+
-					"latencies are those of the requests that were sent. Lower --rate, or raise --max-in-flight.",
-				r.Dropped,
-				plural(planned, "request"),
-				percent(r.Dropped),
-				r.Plan.MaxInFlight,
-				r.Plan.Rate,
-			),
-		)
+		warn("%d of %s (%.1f %%) were dropped: %d were under way already. The service cannot keep up with %s "+
+			"requests/s; latencies are those of the requests that were sent. Lower --rate, or raise --max-in-flight.",
+			r.Dropped, plural(planned, "request"), percent(r.Dropped), r.Plan.MaxInFlight, r.Plan.Rate)
 	}
 	return list
 }
 
-// ReportFormat and ReportVersion are in every JSON report.
+// ReportFormat and ReportVersion are the format and version of every JSON report.
 const (
 	ReportFormat  = "stock-load-report"
 	ReportVersion = 2
 )
 
-// A Report is what WriteJSON writes: all of the runs but the single requests, which are in their histories.
+// A Report is the document that WriteJSON writes. It holds the runs without the single requests, which are in their
+// histories.
 type Report struct {
 	Format  string    `json:"format"`
 	Version int       `json:"version"`
 	Runs    []*Result `json:"runs"`
 }
 
-// WriteJSON writes the runs for programs.
+// WriteJSON writes the runs as JSON.
 func WriteJSON(w io.Writer, results []*Result) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")

@@ -10,23 +10,23 @@ import (
 	"strings"
 )
 
-// maxSKUs bounds the SKUs of a run: the stock of each is set before, and read after.
+// maxSKUs limits the SKUs of a run, since the stock of each is set before and read after it.
 const maxSKUs = 1000
 
-// Streams of random numbers that one seed gives; request numbers begin above them.
+// Streams of random numbers from one seed. Those of the requests follow.
 const (
 	arrivalStream = iota
 	firstRequest
 )
 
-// Uniform is the Skew by which all SKUs are as likely.
+// Uniform is the Skew that makes all SKUs equally likely.
 const Uniform Skew = "uniform"
 
-// A Skew says how likely each SKU is: "uniform" (or empty); "zipf:1.1", by which the n-th SKU is as likely as
-// 1/n^1.1; "hot:0.8", by which the first SKU gets 0.8 of the requests and the others share the rest.
+// A Skew says how likely each SKU is: "uniform" (or empty); "zipf:1.1", where the n-th SKU is as likely as 1/n^1.1;
+// "hot:0.8", where the first SKU gets 0.8 of the requests and the others share the rest.
 type Skew string
 
-// weights returns how likely each of n SKUs is, as a running sum that ends with 1.
+// weights returns the running sum of the probabilities of n SKUs, which ends with 1.
 func (s Skew) weights(n int) ([]float64, error) {
 	kind, text, _ := strings.Cut(string(s), ":")
 	x, err := strconv.ParseFloat(text, 64)
@@ -43,9 +43,8 @@ func (s Skew) weights(n int) ([]float64, error) {
 				w = (1 - x) / float64(n-1)
 			}
 		default:
-			return nil, errors.New(
-				"must be uniform, zipf:EXPONENT such as zipf:1.1, or hot:SHARE such as hot:0.8, is " + string(s),
-			)
+			return nil, errors.New("must be uniform, zipf:EXPONENT such as zipf:1.1, or hot:SHARE such as hot:0.8, " +
+				"is " + string(s))
 		}
 		total += w
 		sum[i] = total
@@ -56,8 +55,8 @@ func (s Skew) weights(n int) ([]float64, error) {
 	return sum, nil
 }
 
-// ParseQuantities reads "3", "1..5" or "1,2,5". Each request asks for one of them, all as likely; what is named twice
-// is twice as likely.
+// ParseQuantities parses "3", "1..5" or "1,2,5". Each request asks for one of these quantities, all equally likely; one
+// that is listed twice is twice as likely.
 func ParseQuantities(text string) ([]int64, error) {
 	bad := errors.New("must be 1 or more: one number, a range such as 1..5, or several such as 1,2,5")
 	if from, to, isRange := strings.Cut(text, ".."); isRange {
@@ -104,8 +103,8 @@ func newMix(p *Plan) *mix {
 	return &mix{p.Seed, p.Names(), weights, quantities}
 }
 
-// pick returns what the seq-th request asks for. It depends only on the seed and seq: in whatever order the workers
-// take requests, each request asks for the same when the run is repeated.
+// pick returns the SKU and quantity of the seq-th request. They depend on the seed and seq alone: when a run is
+// repeated, each request asks for the same, whichever worker sends it.
 func (m *mix) pick(seq int) (sku string, quantity int64) {
 	if len(m.skus) == 1 && len(m.quantities) == 1 {
 		return m.skus[0], m.quantities[0]

@@ -36,7 +36,7 @@ func (m *mall) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	handler.ServeHTTP(w, r)
 }
 
-// Each SKU is judged by itself, and the history says the same as the run.
+// Each SKU is judged by itself, and the history gives the same verdict as the run.
 func TestSeveralSKUs(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -62,13 +62,8 @@ func TestSeveralSKUs(t *testing.T) {
 				t.Fatal(err)
 			}
 			if r.Verdict.Finding != row.finding || r.Verdict.InitialUnits != 300 || len(r.Accounts) != 5 {
-				t.Errorf(
-					"%s %v; %d units at first in %d accounts",
-					r.Verdict.Finding,
-					r.Verdict.Reasons,
-					r.Verdict.InitialUnits,
-					len(r.Accounts),
-				)
+				t.Errorf("%s %v; %d units at first in %d accounts", r.Verdict.Finding, r.Verdict.Reasons,
+					r.Verdict.InitialUnits, len(r.Accounts))
 			}
 			asked, units := make(map[string]int), make(map[int64]int)
 			for _, record := range r.Records {
@@ -88,17 +83,15 @@ func TestSeveralSKUs(t *testing.T) {
 				again.Interrupted {
 				t.Errorf("read back: %+v", again.Verdict)
 			}
-			if !strings.Contains(
-				r.Command,
-				"--skus 5 --skew hot:0.6 --stock 60 --quantity 1,2,3 --concurrency 20 --requests 200 --seed 5",
-			) {
+			want := "--skus 5 --skew hot:0.6 --stock 60 --quantity 1,2,3 --concurrency 20 --requests 200 --seed 5"
+			if !strings.Contains(r.Command, want) {
 				t.Errorf("command %s", r.Command)
 			}
 		})
 	}
 }
 
-// What the warm-up sells is neither judged nor measured, and on file.
+// The sales of the warm-up are neither judged nor measured, but they are in the history.
 func TestWarmUp(t *testing.T) {
 	t.Parallel()
 	for name, plan := range map[string]loadtest.Plan{
@@ -145,7 +138,7 @@ func TestWarmUp(t *testing.T) {
 	}
 }
 
-// A run that is bounded by time sends until then, and is complete.
+// A run that is limited by time sends until then, and is complete.
 func TestDuration(t *testing.T) {
 	t.Parallel()
 	r, err := loadtest.Run(t.Context(), client(t, new(shop).open(t, nil), "", 2),
@@ -158,13 +151,13 @@ func TestDuration(t *testing.T) {
 	}
 }
 
-// Workers of a ramp-up start no earlier than their turn.
+// No worker of a ramp-up starts too early.
 func TestRampUp(t *testing.T) {
 	t.Parallel()
 	const step = 100 * time.Millisecond
 	var arrived atomic.Int64
 	all := make(chan struct{})
-	// Nobody is served before all are there, so that each worker sends one request.
+	// The server answers when all requests are there, so that each worker sends one.
 	url := new(shop).open(t, func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Method == http.MethodPost {
@@ -183,18 +176,14 @@ func TestRampUp(t *testing.T) {
 	}
 	for _, record := range r.Records {
 		if least := time.Duration(record.Worker-1) * step; record.SentAt.Sub(r.StartedAt) < least {
-			t.Errorf(
-				"worker %d began %v after the start, want %v or more",
-				record.Worker,
-				record.SentAt.Sub(r.StartedAt),
-				least,
-			)
+			t.Errorf("worker %d began %v after the start, want %v or more", record.Worker,
+				record.SentAt.Sub(r.StartedAt), least)
 		}
 	}
 }
 
-// An open loop does not wait for replies: while the service hangs, requests go on leaving, and those that find too
-// many under way are dropped.
+// An open loop does not wait for replies: while the service hangs, requests go on leaving. A request that is due while
+// too many are in flight is dropped.
 func TestOpenLoopDoesNotWait(t *testing.T) {
 	const most = 20
 	full := make(chan struct{})
@@ -237,7 +226,7 @@ func TestOpenLoopDoesNotWait(t *testing.T) {
 	}
 }
 
-// Ctrl-C ends an open loop early, and what was done is judged.
+// Ctrl-C ends an open loop early, and the finished part is judged.
 func TestCancelAnOpenLoop(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -256,17 +245,12 @@ func TestCancelAnOpenLoop(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !r.Interrupted || len(r.Records) == 0 || r.Verdict.Finding != loadtest.Holds || r.Verdict.Unknown > 0 {
-		t.Errorf(
-			"interrupted %v, %d records, %s %v",
-			r.Interrupted,
-			len(r.Records),
-			r.Verdict.Finding,
-			r.Verdict.Reasons,
-		)
+		t.Errorf("interrupted %v, %d records, %s %v", r.Interrupted, len(r.Records), r.Verdict.Finding,
+			r.Verdict.Reasons)
 	}
 }
 
-// Latency counts from when a request was due, not from when the generator came to send it.
+// Latency counts from the time at which a request was due, not from its sending.
 func TestLatencyFromThePlannedTime(t *testing.T) {
 	tape := newTape(10)
 	for i, late := range []time.Duration{0, time.Millisecond, 500 * time.Millisecond} {
@@ -284,13 +268,8 @@ func TestLatencyFromThePlannedTime(t *testing.T) {
 		Header:  loadtest.Header{Plan: loadtest.Plan{Rate: loadtest.Rate{From: 1, To: 1}}},
 		Records: tape.records,
 	}
-	if warned := strings.Join(
-		h.Result().Warnings,
-		"\n",
-	); !strings.Contains(
-		warned,
-		"The generator is the limit, not the service: it sent 1 of 3 requests (33.3 %)",
-	) {
+	want := "The generator is the limit, not the service: it sent 1 of 3 requests (33.3 %)"
+	if warned := strings.Join(h.Result().Warnings, "\n"); !strings.Contains(warned, want) {
 		t.Errorf("warnings %q", warned)
 	}
 }

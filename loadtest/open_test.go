@@ -11,27 +11,22 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// trivial is a service that sells from nothing: the least that a reply can cost.
+// trivial is a service without a store: the least that a reply can cost.
 func trivial(t testing.TB) string {
 	t.Helper()
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/strategies", func(w http.ResponseWriter, _ *http.Request) {
-		reply(
-			w,
-			map[string]any{
-				"strategies": []loadtest.Strategy{
-					{Name: "trivial", Endpoint: "/sell", Available: true, Promise: loadtest.Promise{Scope: "none"}},
-				},
+		reply(w, map[string]any{
+			"strategies": []loadtest.Strategy{
+				{Name: "trivial", Endpoint: "/sell", Available: true, Promise: loadtest.Promise{Scope: "none"}},
 			},
-		)
+		})
 	})
 	mux.HandleFunc("/v1/stock/{sku}", func(w http.ResponseWriter, r *http.Request) {
 		reply(w, loadtest.Stock{SKU: r.PathValue("sku"), Quantity: 1})
 	})
-	mux.HandleFunc(
-		"GET /v1/stock/{sku}/orders",
-		func(w http.ResponseWriter, _ *http.Request) { reply(w, map[string]any{"orders": []int{}}) },
-	)
+	mux.HandleFunc("GET /v1/stock/{sku}/orders",
+		func(w http.ResponseWriter, _ *http.Request) { reply(w, map[string]any{"orders": []int{}}) })
 	const soldOut = `{"type":"/problems/sold_out","status":409}`
 	mux.HandleFunc("POST /sell", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/problem+json")
@@ -64,8 +59,8 @@ func openLoop(tb testing.TB, duration, warmUp time.Duration) *loadtest.Result {
 	return r
 }
 
-// At 5,000 requests a second, all are sent, none too early, whatever else the computer does. How many are late
-// depends on that, so only the benchmark minds.
+// At 5,000 requests a second, all are sent, and none too early, on any computer. The number of late ones depends on the
+// load of the computer, so only the benchmark checks it.
 func TestOpenLoopSendsAll(t *testing.T) {
 	r := openLoop(t, time.Second, 0)
 	if len(r.Records)+r.Dropped != 5000 || r.Interrupted {
@@ -80,7 +75,7 @@ func TestOpenLoopSendsAll(t *testing.T) {
 }
 
 // BenchmarkOpenLoop sends 5,000 requests a second to a trivial endpoint of the same process, for five seconds. On two
-// cores that do nothing else, less than 1 % leave late.
+// idle cores, less than 1 % leave late.
 func BenchmarkOpenLoop(b *testing.B) {
 	best := math.Inf(1)
 	for b.Loop() {

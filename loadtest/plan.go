@@ -1,4 +1,4 @@
-// Package loadtest is the load generator and the judge: it sends deductions over HTTP, keeps every reply, and says
+// Package loadtest is the load generator and the judge. It sends deductions over HTTP, keeps every reply, and decides
 // from the replies and the orders in the store whether stock was lost.
 package loadtest
 
@@ -15,27 +15,27 @@ import (
 	"time"
 )
 
-// Grace is how long requests under way may take to end once a run is interrupted. After it they are cut off, and
-// their outcome is unknown.
+// Grace is how long requests in flight may take to end once a run is interrupted. Then they are cut off, and their
+// outcome is unknown.
 const Grace = 2 * time.Second
 
-// patience is how much longer than the wait for the lock a reply may take, if Plan.Timeout is 0.
-const patience = 30 * time.Second
+// replyTime is how much longer than the wait for the lock a reply may take, if Plan.Timeout is 0.
+const replyTime = 30 * time.Second
 
-// maxWorkers bounds connections, and with them open files and ports.
+// maxWorkers limits connections, and with them open files and ports.
 const maxWorkers = 10_000
 
-// inFlight is Plan.MaxInFlight if it is 0.
+// inFlight is the default of Plan.MaxInFlight.
 const inFlight = 1000
 
-// A Plan says what a run does. Its load follows one of two models.
+// A Plan describes a run. Its load follows one of two models.
 //
-// Without a Rate it is a closed loop: each of Concurrency workers sends its next request when it has the reply to the
-// last one. That hides queueing (a slow service is sent less), so the latencies are service times, not what a
-// customer at a fixed rate would see.
+// Without a Rate it is a closed loop: each of Concurrency workers sends its next request after the reply to the last
+// one. That hides queueing, because a slow service receives fewer requests. So the latencies are service times, not
+// those that customers who come at a fixed rate would see.
 //
-// With a Rate it is an open loop: requests are sent when they are due, whether or not the service keeps up, and their
-// latencies count from then.
+// With a Rate it is an open loop: a request is sent when it is due, whether or not the service keeps up, and its
+// latency counts from then.
 type Plan struct {
 	Strategy string `json:"strategy"`
 	Store    string `json:"store"`          // empty: the strategy's default
@@ -45,7 +45,7 @@ type Plan struct {
 	Stock    int64  `json:"stock"`          // units put in stock of each SKU before the run
 
 	Quantity int64 `json:"quantity,omitempty"` // units per request; 0: 1
-	// instead of Quantity: each request asks for one of these, all as likely
+	// instead of Quantity: each request asks for one of these, all equally likely
 	Quantities []int64 `json:"quantities,omitempty"`
 
 	Requests int           `json:"requests,omitempty"` // in all; or Duration
@@ -56,7 +56,7 @@ type Plan struct {
 	RampUp   time.Duration `json:"-"`
 	Rate     Rate          `json:"rate,omitzero"`      // open loop; zero: closed loop
 	Arrivals Arrivals      `json:"arrivals,omitempty"` // open loop; empty: Poisson
-	// open loop: what is due while so many are under way is dropped; 0: 1000
+	// open loop: a request that is due while so many are in flight is dropped; 0: 1000
 	MaxInFlight int `json:"max_in_flight,omitempty"`
 	// the same load before the run, on SKUs of its own; 0: none
 	WarmUp time.Duration `json:"-"`
@@ -78,7 +78,7 @@ func (p *Plan) Open() bool { return p.Rate != Rate{} }
 // Names returns the SKUs that p sells.
 func (p *Plan) Names() []string { return skuNames(p.SKU, p.SKUs) }
 
-// maxSeed keeps seeds short on a command line, and whole in JSON readers that know only floating point.
+// maxSeed keeps seeds short on a command line, and exact in JSON readers that have only floating-point numbers.
 const maxSeed = 1_000_000_000
 
 // filled returns p with its defaults, or a PlanError.
@@ -93,7 +93,7 @@ func (p Plan) filled() (Plan, error) {
 	if p.Wait != nil {
 		wait = *p.Wait
 	}
-	p.Timeout = cmp.Or(p.Timeout, wait+patience)
+	p.Timeout = cmp.Or(p.Timeout, wait+replyTime)
 	var err error
 	if p.Open() {
 		p.MaxInFlight, p.Arrivals = cmp.Or(p.MaxInFlight, inFlight), cmp.Or(p.Arrivals, Poisson)
@@ -118,7 +118,7 @@ func wrong(field, format string, args ...any) error {
 	return &PlanError{field, fmt.Sprintf(format, args...)}
 }
 
-// check refuses what is wrong in either model.
+// check refuses plans that are wrong in either model.
 func (p *Plan) check(wait time.Duration) error {
 	switch {
 	case p.Strategy == "":
@@ -136,12 +136,8 @@ func (p *Plan) check(wait time.Duration) error {
 	case p.Duration < 0:
 		return wrong("duration", "must not be negative, is %v", p.Duration)
 	case p.Requests > 0 && p.Duration > 0:
-		return wrong(
-			"duration",
-			"cannot stand with --requests: a run ends after %d requests or after %v, so leave one of them out",
-			p.Requests,
-			p.Duration,
-		)
+		return wrong("duration", "cannot stand with --requests: a run ends after %d requests or after %v, so leave "+
+			"one of them out", p.Requests, p.Duration)
 	case p.WarmUp < 0:
 		return wrong("warm-up", "must not be negative, is %v", p.WarmUp)
 	case wait < 0:
@@ -149,13 +145,8 @@ func (p *Plan) check(wait time.Duration) error {
 	case p.Timeout < 0:
 		return wrong("timeout", "must not be negative, is %v", p.Timeout)
 	case p.Timeout <= wait:
-		return wrong(
-			"timeout",
-			"%v must be longer than the wait for the lock (%v), or waiting requests are cut off and their "+
-				"outcome is unknown",
-			p.Timeout,
-			wait,
-		)
+		return wrong("timeout", "%v must be longer than the wait for the lock (%v), or waiting requests are cut off "+
+			"and their outcome is unknown", p.Timeout, wait)
 	case p.SKUs == 1 && p.Skew != "" && p.Skew != Uniform:
 		return wrong("skew", "%s needs several SKUs: give --skus too", p.Skew)
 	}
@@ -177,12 +168,8 @@ func (p *Plan) checkClosed() error {
 	case p.RampUp < 0:
 		return wrong("ramp-up", "must not be negative, is %v", p.RampUp)
 	case p.RampUp > 0 && p.Duration > 0 && p.RampUp >= p.Duration:
-		return wrong(
-			"ramp-up",
-			"%v must be shorter than the duration (%v), or the last workers never start",
-			p.RampUp,
-			p.Duration,
-		)
+		return wrong("ramp-up", "%v must be shorter than the duration (%v), or the last workers never start", p.RampUp,
+			p.Duration)
 	case p.MaxInFlight != 0:
 		return wrong("max-in-flight", "is for the open loop: give --rate too, or --concurrency instead")
 	case p.Arrivals != "":
@@ -198,11 +185,8 @@ func (p *Plan) checkOpen() error {
 	case p.Rate.From != p.Rate.To && p.Duration == 0:
 		return wrong("rate", "%s rises or falls over a time: give --duration instead of --requests", p.Rate)
 	case p.Concurrency != 0:
-		return wrong(
-			"concurrency",
-			"is for the closed loop: with --rate, how many are under way at once follows from the service; "+
-				"--max-in-flight bounds it",
-		)
+		return wrong("concurrency", "is for the closed loop: with --rate, how many are under way at once follows "+
+			"from the service; --max-in-flight bounds it")
 	case p.RampUp != 0:
 		return wrong("ramp-up", "is for the closed loop: with --rate, give the rate as FROM..TO")
 	case p.MaxInFlight < 1 || p.MaxInFlight > maxWorkers:
@@ -213,7 +197,7 @@ func (p *Plan) checkOpen() error {
 	return nil
 }
 
-// Check returns a PlanError if p is impossible, as far as that can be told without the target.
+// Check returns a PlanError if p is impossible, as far as that is known without the target.
 func (p Plan) Check() error {
 	p.Strategy = cmp.Or(p.Strategy, "any")
 	_, err := p.filled()
@@ -228,7 +212,7 @@ func (p *Plan) Connections() int {
 	return max(p.Concurrency, 1)
 }
 
-// planText is how durations look in JSON: "5s".
+// planText is the JSON form of a Plan, with durations such as "5s".
 type planText struct {
 	*bare
 	Duration string `json:"duration,omitempty"`
@@ -257,7 +241,7 @@ func (p Plan) MarshalJSON() ([]byte, error) {
 	return json.Marshal(text)
 }
 
-// UnmarshalJSON reads what MarshalJSON writes, and refuses unknown keys.
+// UnmarshalJSON reads the form that MarshalJSON writes. It refuses unknown keys.
 func (p *Plan) UnmarshalJSON(data []byte) error {
 	*p = Plan{}
 	text := planText{bare: (*bare)(p)}
@@ -286,7 +270,7 @@ func (p *Plan) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// commandLine runs p against target once more, by hand. It names no token: that is not to be on file.
+// commandLine returns the command that repeats p against target. It leaves out the token, which must not be in a file.
 func commandLine(target string, p *Plan) string {
 	parts := []string{"stock", "load", "--url", target}
 	add := func(flag, value string) { parts = append(parts, "--"+flag, value) }
@@ -351,7 +335,7 @@ func (p *Plan) quantityText() string {
 	return strings.Join(list, ",")
 }
 
-// shellWord quotes text where a shell would not take it as it is.
+// shellWord quotes text if a shell would not take it literally.
 func shellWord(text string) string {
 	if regexp.MustCompile(`^[A-Za-z0-9_./:,=@%+-]+$`).MatchString(text) {
 		return text
@@ -359,7 +343,7 @@ func shellWord(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// Load returns in words how p puts load on the service: "30 workers", or "1000 requests/s, poisson arrivals".
+// Load describes the load of p: "30 workers", or "1000 requests/s, poisson arrivals".
 func (p *Plan) Load() string {
 	var b strings.Builder
 	if p.Open() {
@@ -379,7 +363,7 @@ func (p *Plan) Load() string {
 	return b.String()
 }
 
-// Goods returns in words what a request asks for: "SKU pen", or "20 SKUs pen-1 to pen-20, zipf:1.1".
+// Goods describes the SKUs of p: "SKU pen", or "20 SKUs pen-1 to pen-20, zipf:1.1".
 func (p *Plan) Goods() string {
 	if p.SKUs <= 1 {
 		return "SKU " + p.SKU
@@ -392,7 +376,7 @@ func (p *Plan) Goods() string {
 	return text
 }
 
-// Units returns in words how many units a request asks for: "1 unit", or "1,2,5 units".
+// Units describes the units of a request: "1 unit", or "1,2,5 units".
 func (p *Plan) Units() string {
 	if len(p.Quantities) > 1 {
 		return p.quantityText() + " units"

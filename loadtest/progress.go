@@ -7,10 +7,10 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Progress is how far a run is.
+// Progress describes how far a run is.
 type Progress struct {
 	Done        int
-	Total       int             // requests in all; 0: as many as there is time for
+	Total       int             // requests in all; 0: the run is limited by time
 	Outcomes    map[Outcome]int // so far; valid during the call only
 	Elapsed     time.Duration
 	Left        time.Duration // about; 0: not known
@@ -20,9 +20,9 @@ type Progress struct {
 	Oversold    int64 // units accepted beyond the stock there was, so far
 	Late        int   // of an open loop
 	Dropped     int
-	Interrupted bool // no more requests are sent, and replies under way are waited for
-	WarmUp      bool // all this is about the warm-up
-	Last        bool // no more will come
+	Interrupted bool // no more requests are sent; replies are awaited
+	WarmUp      bool // this is the progress of the warm-up
+	Last        bool // this is the last call
 }
 
 // A tally counts the replies of an attack as they come.
@@ -63,10 +63,8 @@ func (t *tally) progress(ctx context.Context, a *attack) Progress {
 		Dropped:     int(a.dropped.Load()),
 		WarmUp:      a.warm,
 		Interrupted: ctx.Err() != nil,
-		P50MS: float64(
-			t.latency.ValueAtPercentile(50),
-		) / 1000,
-		P99MS: float64(t.latency.ValueAtPercentile(99)) / 1000,
+		P50MS:       float64(t.latency.ValueAtPercentile(50)) / 1000,
+		P99MS:       float64(t.latency.ValueAtPercentile(99)) / 1000,
 	}
 	p.Rate = float64(t.done) / max(p.Elapsed.Seconds(), 1e-9)
 	for _, left := range t.left {
@@ -83,7 +81,7 @@ func (t *tally) progress(ctx context.Context, a *attack) Progress {
 	return p
 }
 
-// attack fills in the records, those of the warm-up first.
+// attack runs the warm-up and the run, and fills in their records.
 func (r *Result) attack(ctx context.Context, c Target, out *historyWriter, progress func(Progress)) {
 	p := &r.Plan
 	order := Request{Endpoint: r.Strategy.Endpoint, Store: p.Store, Wait: p.Wait}
@@ -106,12 +104,12 @@ func highest(records []Record) int {
 	return top
 }
 
-// collect fires, and writes down what comes back.
+// collect runs the attack, and records the replies.
 func (a *attack) collect(ctx context.Context, out *historyWriter, progress func(Progress)) []Record {
 	t := newTally(a.plan)
 	records := make([]Record, 0, min(a.plan.Requests, 1<<20))
 	report := func(last bool) {
-		// a history is whole up to here whatever happens next; the error stays, and is returned at the end
+		// The history is complete up to here whatever happens next. A write error sticks, and is returned at the end.
 		_ = out.flush()
 		if progress != nil {
 			p := t.progress(ctx, a)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// An Outcome is how a request ended, as far as its sender can tell.
+// An Outcome is how a request ended, as far as the sender can tell.
 type Outcome string
 
 // The outcomes. Busy and sold out are answers, not failures.
@@ -16,13 +16,13 @@ const (
 	Busy     Outcome = "busy"     // the lock was held by another, at once or until the wait ended, or a queue was full
 	SoldOut  Outcome = "sold_out" // too few were left
 	Failed   Outcome = "failed"   // any other refusal, or never sent: nothing was sold
-	Unknown  Outcome = "unknown"  // it was sent and no usable reply came: it may have been sold
+	Unknown  Outcome = "unknown"  // no usable reply came: units may have been sold
 )
 
 // Outcomes returns all outcomes, in the order in which reports list them.
 func Outcomes() []Outcome { return []Outcome{Accepted, Busy, SoldOut, Failed, Unknown} }
 
-// A Receipt is what an accepted request saw and did, in the words of the instance that served it.
+// A Receipt is what an accepted request read and wrote, as its instance reported it.
 type Receipt struct {
 	Read       int64     `json:"read"`
 	Remaining  int64     `json:"remaining"`
@@ -30,32 +30,32 @@ type Receipt struct {
 	Epoch      uint64    `json:"epoch"`
 	Fence      uint64    `json:"fence,omitempty"`   // of the holder; 0: the strategy has none
 	Segment    int       `json:"segment,omitempty"` // that read, remaining and version are of; 0: of the whole stock
-	Tries      int       `json:"tries,omitempty"`   // how often it read; 0: once
+	Tries      int       `json:"tries,omitempty"`   // number of reads; 0: one
 	Wakeups    int       `json:"wakeups,omitempty"` // how often the lock's server woke it while it waited
 	WaitedMS   float64   `json:"waited_ms"`
 	HeldMS     float64   `json:"held_ms"`
 	AcquiredAt time.Time `json:"acquired_at,omitzero"` // by the instance's clock
 	ReleasedAt time.Time `json:"released_at,omitzero"`
 	LeaseLost  bool      `json:"lease_lost,omitempty"` // after the order was written: the order stands
-	// somebody else's API, which does not tell read, remaining and version
+	// a foreign API that does not report read, remaining and version
 	Blind bool `json:"blind,omitempty"`
 }
 
-// A Reply is what became of one deduction. Its Receipt is nil unless it was accepted.
+// A Reply is the result of one deduction. Its Receipt is nil unless the request was accepted.
 type Reply struct {
 	Outcome  Outcome `json:"outcome"`
 	Status   int     `json:"status,omitempty"`   // HTTP status; 0: there was no reply
 	Problem  string  `json:"problem,omitempty"`  // problem type, such as "lock_busy"
-	OrderID  string  `json:"order_id,omitempty"` // of accepted ones, and of unknown ones where the service told
+	OrderID  string  `json:"order_id,omitempty"` // of an accepted request; of an unknown one if the service named it
 	Instance string  `json:"instance,omitempty"`
 	Error    string  `json:"error,omitempty"`
 	*Receipt
 }
 
-// A Record is one request of a run: what was sent, and what became of it. It is one line of a history.
+// A Record is one request of a run with its reply. It is one line of a history.
 //
-// PlannedAt, SentAt and DoneAt are the run's start, by the wall clock, plus elapsed monotonic time: a clock that is
-// set during the run neither reorders them nor changes their distance.
+// PlannedAt, SentAt and DoneAt are the start of the run, by the wall clock, plus elapsed monotonic time. Setting the
+// clock during the run neither reorders them nor changes their distance.
 type Record struct {
 	// from 1, in the order of sending, through warm-up and run; those missing were dropped
 	Seq       int       `json:"seq"`
@@ -72,13 +72,13 @@ type Record struct {
 	Reply
 }
 
-// Late is how much later than planned a request of an open loop may leave before it counts as late. A timer of a
-// loaded computer is a millisecond or two off; ten are more than any schedule here can explain.
+// Late is how much later than planned a request of an open loop may leave before it counts as late. A timer of a loaded
+// computer is a millisecond or two late; 10 ms mean that the generator did not keep up.
 const Late = 10 * time.Millisecond
 
-// Latency returns how long the customer waited for the reply: in an open loop since PlannedAt, so that a request that
-// had to wait for the generator has waited all the same (no coordinated omission); in a closed loop, which plans
-// nothing, since SentAt.
+// Latency returns the time that the customer waited for the reply. In an open loop it counts from PlannedAt, so that it
+// includes the time for which the generator delayed the request (no coordinated omission). In a closed loop, which
+// plans no times, it counts from SentAt.
 func (r *Record) Latency() time.Duration {
 	if r.PlannedAt.IsZero() {
 		return r.DoneAt.Sub(r.SentAt)
@@ -86,10 +86,10 @@ func (r *Record) Latency() time.Duration {
 	return r.DoneAt.Sub(r.PlannedAt)
 }
 
-// Service returns how long the reply took since the request was sent.
+// Service returns the time from sending the request to its reply.
 func (r *Record) Service() time.Duration { return r.DoneAt.Sub(r.SentAt) }
 
-// Late reports whether an open loop sent r later than planned by more than Late: the generator could not keep up.
+// Late reports whether an open loop sent r later than planned by more than Late: the generator did not keep up.
 func (r *Record) Late() bool { return !r.PlannedAt.IsZero() && r.SentAt.Sub(r.PlannedAt) > Late }
 
 // check returns an error if r is impossible.
@@ -136,13 +136,13 @@ func (p *Problem) Outcome() Outcome {
 	case "lock_busy",
 		"lock_timeout",
 		"overloaded",
-		"no_capacity": // the last two: somewhere a queue was full, and nothing was done
+		"no_capacity": // the last two: a queue was full, and nothing was done
 		return Busy
 	case "sold_out":
 		return SoldOut
 	case "outcome_unknown", "internal": // a crash may come after the sale
 		return Unknown
-	case "bad_gateway", "gateway_timeout": // of the proxy in front, which may know that it reached no instance
+	case "bad_gateway", "gateway_timeout": // of a proxy, which may know that it reached no instance
 		if p.Sent == nil || *p.Sent {
 			return Unknown
 		}
@@ -161,8 +161,8 @@ func (p *Problem) Error() string {
 	return fmt.Sprintf("%d %s: %s", p.Status, p.Name(), text)
 }
 
-// A TargetError says that the target cannot be used: it is down, refuses, or is not a stock service. A refusal
-// unwraps to a Problem.
+// A TargetError reports that the target cannot be used: it is down, refuses, or is not a stock service. The error for a
+// refusal unwraps to a Problem.
 type TargetError struct {
 	URL string
 	Err error
@@ -173,14 +173,13 @@ func (e *TargetError) Error() string { return e.URL + " " + e.Err.Error() }
 // Unwrap returns the cause.
 func (e *TargetError) Unwrap() error { return e.Err }
 
-// A PlanError says that a run as asked for is impossible: Field is the name of the Plan's field in JSON, and of the
-// flag.
+// A PlanError reports that a run is impossible. Field is the name of the Plan's field in JSON, and of the flag.
 type PlanError struct{ Field, Reason string }
 
 func (e *PlanError) Error() string { return e.Field + ": " + e.Reason }
 
-// FailureSorts returns a line for each sort of failure, with the number of times it occurred, in order of first
-// occurrence. If there are more than most sorts, the last line counts the rest.
+// FailureSorts returns a line for each sort of failure, with its count, in the order of first occurrence. If there are
+// more than most sorts, the last line counts the rest.
 func FailureSorts(records []Record, most int) []string {
 	seen := make(map[string]int)
 	var order []string

@@ -18,7 +18,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// result is a run of strategy as the tape tells it.
+// result returns a run of strategy with the evidence of the tape.
 func result(strategy, scope string, t *tape) *loadtest.Result {
 	for i := range t.records {
 		t.records[i].SentAt = noon.Add(time.Duration(i) * time.Millisecond)
@@ -28,12 +28,8 @@ func result(strategy, scope string, t *tape) *loadtest.Result {
 		}
 	}
 	for i := range t.account.Orders {
-		t.account.Orders[i].OrderID = strings.Replace(
-			t.account.Orders[i].OrderID,
-			"o",
-			"0198c0de-7000-7000-8000-00000000000",
-			1,
-		)
+		t.account.Orders[i].OrderID = strings.Replace(t.account.Orders[i].OrderID, "o",
+			"0198c0de-7000-7000-8000-00000000000", 1)
 	}
 	r := &loadtest.Result{
 		Plan: loadtest.Plan{
@@ -48,8 +44,7 @@ func result(strategy, scope string, t *tape) *loadtest.Result {
 		Strategy:  loadtest.Strategy{Name: strategy, Promise: loadtest.Promise{Scope: scope, Exclusive: true}},
 	}
 	r.Verdict = loadtest.Judge(
-		loadtest.Evidence{Records: t.records, Accounts: []loadtest.Account{t.account}, Promise: r.Strategy.Promise},
-	)
+		loadtest.Evidence{Records: t.records, Accounts: []loadtest.Account{t.account}, Promise: r.Strategy.Promise})
 	r.Latency = loadtest.Measure(t.records)
 	return r
 }
@@ -180,13 +175,8 @@ func TestJSONReport(t *testing.T) {
 	}
 	if v := got.Runs[0].Verdict; v.Finding != loadtest.Broken || v.LostUnits != 29 || len(v.Certificates) != 10 ||
 		v.Collisions <= 10 {
-		t.Errorf(
-			"finding %s, lost %d, %d certificates of %d",
-			v.Finding,
-			v.LostUnits,
-			len(v.Certificates),
-			v.Collisions,
-		)
+		t.Errorf("finding %s, lost %d, %d certificates of %d", v.Finding, v.LostUnits, len(v.Certificates),
+			v.Collisions)
 	}
 }
 
@@ -216,19 +206,15 @@ func TestMeasure(t *testing.T) {
 	if len(l.Instances) != 3 || l.Instances[0].Instance != "" || l.Instances[1].Accepted != 50 {
 		t.Errorf("instances %+v", l.Instances)
 	}
-	// Refusals come after the last sale: they make a run longer, and its sales no slower.
+	// The refusals come after the last sale: they make the run longer, but its sales no slower.
 	for range 900 {
 		tape.answer(loadtest.SoldOut, 1)
 		late := &tape.records[len(tape.records)-1]
 		late.SentAt, late.DoneAt = noon.Add(2*time.Second), noon.Add(3*time.Second)
 	}
 	if late := loadtest.Measure(tape.records); late.Sold != l.Sold || late.Seconds <= 2.9 {
-		t.Errorf(
-			"with refusals after the last sale %.2f units/s in %.2f s, want %.2f in 3",
-			late.Sold,
-			late.Seconds,
-			l.Sold,
-		)
+		t.Errorf("with refusals after the last sale %.2f units/s in %.2f s, want %.2f in 3", late.Sold, late.Seconds,
+			l.Sold)
 	}
 	if empty := loadtest.Measure(nil); empty.Rate != 0 || empty.All.Count != 0 {
 		t.Errorf("of nothing: %+v", empty)

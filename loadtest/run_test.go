@@ -27,12 +27,8 @@ func TestRunTellsRightFromRacy(t *testing.T) {
 		t.Run(row.strategy, func(t *testing.T) {
 			s := &shop{page: 7}
 			c := client(t, s.open(t, nil), "", 20)
-			r, err := loadtest.Run(
-				t.Context(),
-				c,
-				loadtest.Plan{Strategy: row.strategy, Stock: 100, Requests: 120, Concurrency: 20},
-				nil,
-			)
+			r, err := loadtest.Run(t.Context(), c,
+				loadtest.Plan{Strategy: row.strategy, Stock: 100, Requests: 120, Concurrency: 20}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -42,12 +38,8 @@ func TestRunTellsRightFromRacy(t *testing.T) {
 					v.Finding, v.Kept, v.RaceSeen, row.finding, row.kept, row.raceSeen, v.Reasons)
 			}
 			if row.raceSeen && (v.Collisions == 0 || len(v.Certificates) == 0 || v.LostUnits <= 0) {
-				t.Errorf(
-					"collisions %d, certificates %d, lost %d; want all positive",
-					v.Collisions,
-					len(v.Certificates),
-					v.LostUnits,
-				)
+				t.Errorf("collisions %d, certificates %d, lost %d; want all positive", v.Collisions,
+					len(v.Certificates), v.LostUnits)
 			}
 			if v.Sent != 120 || len(r.Records) != 120 || v.Accepted+v.SoldOut != 120 {
 				t.Errorf("sent %d, records %d, accepted %d, sold out %d", v.Sent, len(r.Records), v.Accepted, v.SoldOut)
@@ -73,8 +65,8 @@ func TestBarrierReleasesAllTogether(t *testing.T) {
 	var arrived atomic.Int64
 	all := make(chan struct{})
 	s := new(shop)
-	// Nobody is served before all workers' requests are there, which a generator that starts them one after the
-	// other's reply never reaches.
+	// The server answers when the requests of all workers are there. A generator that starts a worker after the reply
+	// to another never gets that far.
 	url := s.open(t, func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Method == http.MethodPost {
@@ -129,16 +121,12 @@ func TestWarmConnectionsAreUsed(t *testing.T) {
 			next.ServeHTTP(w, r)
 		})
 	})
-	_, err := loadtest.Run(
-		t.Context(),
-		client(t, url, "", workers),
-		loadtest.Plan{Strategy: "right", Stock: 9, Requests: 50, Concurrency: workers},
-		nil,
-	)
+	_, err := loadtest.Run(t.Context(), client(t, url, "", workers),
+		loadtest.Plan{Strategy: "right", Stock: 9, Requests: 50, Concurrency: workers}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The connection of the catalogue may be one of them.
+	// One of them may be the connection of the catalogue.
 	if len(conns) < workers {
 		t.Errorf("%d connections were opened for %d workers", len(conns), workers)
 	}
@@ -169,12 +157,8 @@ func TestCancelKeepsWhatWasDone(t *testing.T) {
 		t.Errorf("interrupted %v after %d records, want true after a few more than 50", r.Interrupted, len(r.Records))
 	}
 	if r.Verdict.Finding != loadtest.Holds || r.Verdict.Unknown != 0 {
-		t.Errorf(
-			"finding %s, %d unknown: requests under way were cut off; reasons %v",
-			r.Verdict.Finding,
-			r.Verdict.Unknown,
-			r.Verdict.Reasons,
-		)
+		t.Errorf("finding %s, %d unknown: requests under way were cut off; reasons %v", r.Verdict.Finding,
+			r.Verdict.Unknown, r.Verdict.Reasons)
 	}
 	if !last.Last || last.Done != len(r.Records) || last.Total != 1_000_000 {
 		t.Errorf("last progress %+v", last)
@@ -194,28 +178,24 @@ func TestCancelCutsOffAfterGrace(t *testing.T) {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Method == http.MethodPost {
 				cancel()
-				<-r.Context().Done() // hangs for as long as the client does
+				<-r.Context().Done() // hangs until the client gives up
 				return
 			}
 			next.ServeHTTP(w, r)
 		})
 	})
-	r, err := loadtest.Run(
-		ctx,
-		client(t, url, "", 3),
-		loadtest.Plan{Strategy: "right", Stock: 9, Requests: 30, Concurrency: 3},
-		nil,
-	)
+	r, err := loadtest.Run(ctx, client(t, url, "", 3),
+		loadtest.Plan{Strategy: "right", Stock: 9, Requests: 30, Concurrency: 3}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Those that were to leave when ctx ended were never sent.
+	// The requests that were due when ctx ended were never sent.
 	if v := r.Verdict; !r.Interrupted || v.Unknown < 1 || v.Sent > 3 || v.Finding != loadtest.Undecided {
 		t.Errorf("interrupted %v, sent %d, unknown %d, finding %s", r.Interrupted, v.Sent, v.Unknown, v.Finding)
 	}
 }
 
-// The orders of the store settle what became of requests without a usable reply.
+// The orders in the store decide the requests without a usable reply.
 func TestUnknownOutcomesAreLookedUp(t *testing.T) {
 	for _, row := range []struct {
 		name      string
@@ -253,12 +233,8 @@ func TestUnknownOutcomesAreLookedUp(t *testing.T) {
 					row.spoil(w)
 				})
 			})
-			r, err := loadtest.Run(
-				t.Context(),
-				client(t, url, "", 1),
-				loadtest.Plan{Strategy: "right", Stock: 10, Requests: 5},
-				nil,
-			)
+			r, err := loadtest.Run(t.Context(), client(t, url, "", 1),
+				loadtest.Plan{Strategy: "right", Stock: 10, Requests: 5}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -297,12 +273,8 @@ func TestSlowRepliesAreUnknown(t *testing.T) {
 			next.ServeHTTP(w, r)
 		})
 	})
-	r, err := loadtest.Run(
-		t.Context(),
-		client(t, url, "", 1),
-		loadtest.Plan{Strategy: "right", Stock: 9, Requests: 2, Timeout: time.Second},
-		nil,
-	)
+	r, err := loadtest.Run(t.Context(), client(t, url, "", 1),
+		loadtest.Plan{Strategy: "right", Stock: 9, Requests: 2, Timeout: time.Second}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -366,12 +338,8 @@ func TestRunRefuses(t *testing.T) {
 
 func TestRunWithTheRightToken(t *testing.T) {
 	s := &shop{token: "s3cret"}
-	r, err := loadtest.Run(
-		t.Context(),
-		client(t, s.open(t, nil), "s3cret", 1),
-		loadtest.Plan{Strategy: "right", Stock: 5, Requests: 2, Quantity: 2},
-		nil,
-	)
+	r, err := loadtest.Run(t.Context(), client(t, s.open(t, nil), "s3cret", 1),
+		loadtest.Plan{Strategy: "right", Stock: 5, Requests: 2, Quantity: 2}, nil)
 	if err != nil || r.Verdict.AcceptedUnits != 4 || r.Verdict.RemainingUnits != 1 {
 		t.Fatalf("%v, %+v", err, r)
 	}
@@ -384,12 +352,8 @@ var errFull = errors.New("disk is full")
 func (full) Write([]byte) (int, error) { return 0, errFull }
 
 func TestRunJudgesThoughTheHistoryFails(t *testing.T) {
-	r, err := loadtest.Run(
-		t.Context(),
-		client(t, new(shop).open(t, nil), "", 1),
-		loadtest.Plan{Strategy: "right", Stock: 5, Requests: 2, History: full{}},
-		nil,
-	)
+	r, err := loadtest.Run(t.Context(), client(t, new(shop).open(t, nil), "", 1),
+		loadtest.Plan{Strategy: "right", Stock: 5, Requests: 2, History: full{}}, nil)
 	if !errors.Is(err, errFull) || r == nil || r.Verdict.Finding != loadtest.Holds {
 		t.Errorf("got %v, %+v", err, r)
 	}

@@ -10,14 +10,13 @@ import (
 	"time"
 )
 
-// maxRate bounds the requests per second of an open loop: no computer sends more from one process.
+// maxRate limits the requests per second of an open loop: no computer sends more from one process.
 const maxRate = 1_000_000
 
-// A Rate is how many requests are due per second: From at the start of a run, To at its end, and in between on a
-// straight line.
+// A Rate is the number of requests due per second: From at the start of a run, To at its end, and linear in between.
 type Rate struct{ From, To float64 }
 
-// ParseRate reads "1000", or "100..1000" for a rate that rises from 100 to 1000.
+// ParseRate parses "1000", or "100..1000" for a rate that rises from 100 to 1000.
 func ParseRate(text string) (Rate, error) {
 	from, to, ramp := strings.Cut(text, "..")
 	if !ramp {
@@ -45,7 +44,7 @@ func perSecond(text string) (float64, error) {
 	return f, nil
 }
 
-// String returns r in the form that ParseRate reads.
+// String formats r in the form that ParseRate reads.
 func (r Rate) String() string {
 	from, to := strconv.FormatFloat(r.From, 'f', -1, 64), strconv.FormatFloat(r.To, 'f', -1, 64)
 	if from == to {
@@ -67,14 +66,14 @@ func (r *Rate) UnmarshalText(text []byte) (err error) {
 type Arrivals string
 
 // The spacings. Poisson is the default: customers come independently of each other, so some come at the same moment,
-// which is what a race needs. Even requests to a service that is faster than their distance never meet.
+// which a race needs. Even requests never meet if the service is faster than their distance.
 const (
 	Poisson Arrivals = "poisson"
 	Even    Arrivals = "even"
 )
 
-// schedule yields when each request is due after the start, in order. It ends after p.Requests requests, or before
-// p.Duration.
+// schedule yields the due time of each request, relative to the start, in order. It ends after p.Requests requests, or
+// before p.Duration.
 //
 // The n-th request is due when the integral of the rate reaches its mark: n - 1/2 if they are even; if Poisson, the
 // sum of n exponential steps of mean 1. (That is the time change of an inhomogeneous Poisson process: Çinlar,
@@ -100,7 +99,7 @@ func (p *Plan) schedule() iter.Seq[time.Duration] {
 	}
 }
 
-// reaches returns when mark requests are due in all. With a rate that is not constant, duration is how long it rises or
+// reaches returns the time at which mark requests are due in all. duration is the time over which a rate rises or
 // falls.
 func (r Rate) reaches(mark float64, duration time.Duration) time.Duration {
 	seconds := mark / r.From

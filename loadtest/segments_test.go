@@ -9,7 +9,7 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// from sells from a segment that had that version and quantity.
+// from sells from a segment that has the given version and quantity.
 func (t *tape) from(segment int, version uint64, read, quantity int64) *loadtest.Record {
 	left := t.account.After.Quantity - quantity
 	r := t.sell(version, read, quantity)
@@ -19,7 +19,7 @@ func (t *tape) from(segment int, version uint64, read, quantity int64) *loadtest
 	return r
 }
 
-// Versions, reads and fences of one segment say nothing of another's.
+// Versions, reads and fences of one segment do not matter for another.
 func TestJudgeSegments(t *testing.T) {
 	for _, row := range []struct {
 		name string
@@ -90,7 +90,7 @@ func TestJudgeSegments(t *testing.T) {
 	}
 }
 
-// A history keeps what the verdict needs.
+// A history keeps everything that the verdict needs.
 func TestHistoryKeepsSegments(t *testing.T) {
 	tape := newTape(20)
 	tape.from(1, 1, 5, 1).Tries = 3

@@ -11,8 +11,8 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// What the service says that it does not know is decided before the orders are read: an order that could still come to
-// be later, and spoil the evidence, is there or never will be.
+// Orders that the service reports as unknown are decided before the orders are read. So no order can come into being
+// later and spoil the evidence.
 func TestUnknownIsSettledBeforeOrdersAreRead(t *testing.T) {
 	t.Parallel()
 	s := new(shop)

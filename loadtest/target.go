@@ -8,37 +8,37 @@ import (
 	"time"
 )
 
-// A Target is what Run puts load on: an instance of our own service (Client), or somebody else's (see package
+// A Target is a service that Run puts load on: an instance of our own service (Client), or a foreign one (see package
 // mapping). It is safe for concurrent use.
 type Target interface {
-	// URL is the address, for reports.
+	// URL returns the address, for reports.
 	URL() string
-	// Strategies are the ways to deduct that it has.
+	// Strategies returns the strategies that the target offers.
 	Strategies(ctx context.Context) ([]Strategy, error)
-	// Deduct asks for one deduction, once, until ctx ends. It has no error: every end of it is an Outcome.
+	// Deduct requests one deduction, once, until ctx ends. It returns no error: every way to end is an Outcome.
 	Deduct(ctx context.Context, r Request) Reply
-	Shelf
+	Inventory
 }
 
-// A Shelf is where the stock lies: the evidence that does not come from replies. Errors are TargetErrors.
-type Shelf interface {
+// An Inventory reads and sets stock. It is the evidence that does not come from replies. Errors are TargetErrors.
+type Inventory interface {
 	SetStock(ctx context.Context, store, sku string, quantity int64) (Stock, error)
 	Stock(ctx context.Context, store, sku string) (Stock, error)
-	// Orders are all orders since the stock was set. A target whose Stock is Unlisted returns none.
+	// Orders returns all orders since the stock was set. A target whose Stock is Unlisted returns none.
 	Orders(ctx context.Context, store, sku string) ([]Order, error)
 }
 
-// An assumer is a target that does not tell how many units there were at first. Assume takes them from look.
+// An assumer is a target that does not report the initial stock. Assume takes it from look.
 type assumer interface {
 	Assume(look Look) (initial int64, err error)
 }
 
-// A warmer opens n connections before the start.
+// A warmer is a target that opens n connections before the start.
 type warmer interface {
 	Warm(ctx context.Context, n int)
 }
 
-// Stock is what the service says of one SKU in one store.
+// Stock is what the service says about one SKU in one store.
 type Stock struct {
 	SKU      string `json:"sku"`
 	Store    string `json:"store"`
@@ -50,9 +50,9 @@ type Stock struct {
 	Fence    uint64 `json:"fence,omitempty"`
 	Guard    string `json:"guard,omitempty"` // the only strategy that may write in this epoch
 
-	// of somebody else's API: Version is how many units are gone, Sold is not counted
+	// of a foreign API: Version is the number of units that are gone, and Sold is not counted
 	Mapped   bool `json:"mapped,omitempty"`
-	Unlisted bool `json:"unlisted,omitempty"` // that API lists no orders: the replies are the only evidence of sales
+	Unlisted bool `json:"unlisted,omitempty"` // a foreign API that lists no orders: the replies are the only evidence
 }
 
 // An Order is the store's evidence of units sold.
@@ -67,9 +67,9 @@ type Order struct {
 	Strategy  string `json:"strategy"`
 	Instance  string `json:"instance"`
 	RequestID string `json:"request_id"`
-	Fence     uint64 `json:"fence,omitempty"`   // that the write carried
-	Segment   int    `json:"segment,omitempty"` // that read, remaining and version are of; 0: of the whole stock
-	// somebody else's API, which does not tell read, remaining and version
+	Fence     uint64 `json:"fence,omitempty"`   // the fence that the write carried
+	Segment   int    `json:"segment,omitempty"` // the segment that was sold from; 0: none
+	// a foreign API that does not report read, remaining and version
 	Blind     bool      `json:"blind,omitempty"`
 	CreatedAt time.Time `json:"created_at,omitzero"`
 }
@@ -81,7 +81,7 @@ const (
 	Cluster = "cluster" // among all instances
 )
 
-// A Promise is what a strategy promises, as far as a load run can check it.
+// A Promise is the part of what a strategy promises that a load run can check.
 type Promise struct {
 	Exclusive bool   `json:"exclusive"` // a lock: one holder at a time
 	Scope     string `json:"scope"`
@@ -90,7 +90,7 @@ type Promise struct {
 	Blocking  bool   `json:"blocking"`
 }
 
-// A Strategy is one line of the service's catalogue.
+// A Strategy is one entry of the catalogue of the service.
 type Strategy struct {
 	Name         string   `json:"name"`
 	Endpoint     string   `json:"endpoint"`
@@ -99,14 +99,14 @@ type Strategy struct {
 	DefaultStore string   `json:"default_store,omitempty"`
 	Available    bool     `json:"available"`
 	Reason       string   `json:"reason,omitempty"` // why it is not available
-	// DownStores are those of Stores that cannot be used now, with the reason.
+	// DownStores are the Stores that cannot be used now, with the reason.
 	DownStores map[string]string `json:"down_stores,omitempty"`
 	Promise    Promise           `json:"promise"`
-	// to acquire the lock and to release it, uncontended; 0: none, or not told
+	// to acquire and release the lock, uncontended; 0: no lock, or not reported
 	RoundTrips int `json:"round_trips,omitempty"`
 }
 
-// Find returns the strategy called name. The error is a PlanError that lists the names there are.
+// Find returns the strategy with that name. The error is a PlanError that lists the known names.
 func Find(catalogue []Strategy, name string) (Strategy, error) {
 	i := slices.IndexFunc(catalogue, func(s Strategy) bool { return s.Name == name })
 	if i < 0 {
@@ -118,8 +118,8 @@ func Find(catalogue []Strategy, name string) (Strategy, error) {
 	return catalogue[i], nil
 }
 
-// Choose returns the strategies with the given names, in that order, or with the single name "all" those of the
-// catalogue that can run now on store (empty: on any). leftOut then has a sentence for each that cannot, with the
+// Choose returns the strategies with the given names, in that order. The single name "all" stands for those of the
+// catalogue that can run now on store (empty: on any); then leftOut has a sentence for each of the others, with the
 // reason. Errors are PlanErrors.
 func Choose(catalogue []Strategy, given []string, store string) (chosen []Strategy, leftOut []string, err error) {
 	bad := func(format string, args ...any) ([]Strategy, []string, error) {
@@ -134,15 +134,8 @@ func Choose(catalogue []Strategy, given []string, store string) (chosen []Strate
 			case !s.Available:
 				leftOut = append(leftOut, fmt.Sprintf("%s is left out: %s", s.Name, s.Reason))
 			case store != "" && len(s.Stores) > 0 && !slices.Contains(s.Stores, store):
-				leftOut = append(
-					leftOut,
-					fmt.Sprintf(
-						"%s is left out: it works on %s, not on %s",
-						s.Name,
-						strings.Join(s.Stores, " and "),
-						store,
-					),
-				)
+				leftOut = append(leftOut, fmt.Sprintf("%s is left out: it works on %s, not on %s",
+					s.Name, strings.Join(s.Stores, " and "), store))
 			default:
 				chosen = append(chosen, s)
 			}

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A Finding is what a run turned out to be. Undecided is never a pass: the evidence does not suffice.
+// A Finding is the result of judging a run. Undecided is never a pass: the evidence does not suffice.
 type Finding string
 
 // The findings.
@@ -18,9 +18,9 @@ const (
 
 // The kinds of Reasons.
 const (
-	AboutStock    = "stock"    // updates were lost, or the like: what a lock is there to prevent
+	AboutStock    = "stock"    // updates were lost, or the like: what a lock prevents
 	AboutReplies  = "replies"  // replies and orders contradict each other: a fault of the service whatever the strategy
-	AboutEvidence = "evidence" // why it cannot be decided
+	AboutEvidence = "evidence" // why the run cannot be decided
 )
 
 // A Reason says in plain words what was found.
@@ -29,10 +29,10 @@ type Reason struct {
 	Text  string `json:"text"`
 }
 
-// keep is how many certificates, and examples of other things, a Verdict holds. All are counted.
+// keep is the number of certificates that a Verdict keeps. All are counted.
 const keep = 10
 
-// A Sold is one party to a Collision.
+// A Sold is one of the two orders of a Collision.
 type Sold struct {
 	OrderID   string `json:"order_id"`
 	RequestID string `json:"request_id"`
@@ -41,9 +41,9 @@ type Sold struct {
 	Remaining int64  `json:"remaining"`
 }
 
-// A Collision is a certificate of a lost update: two orders of one epoch that read the same version of the stock, or
-// of the same segment of it, so that the later write overwrote the other. It is a proof that needs no clock: every
-// write adds one to the version, so of orders that exclude each other no two can have read the same.
+// A Collision is a certificate of a lost update: two orders of one epoch that read the same version of the stock, or of
+// the same segment of it, so that the later write overwrote the other. The proof needs no clock: every write adds one
+// to the version, so no two orders that exclude each other can have read the same version.
 type Collision struct {
 	Store   string  `json:"store"`
 	SKU     string  `json:"sku"`
@@ -53,21 +53,22 @@ type Collision struct {
 	Orders  [2]Sold `json:"orders"`
 }
 
-// A Verdict is what a run amounts to. Numbers named Units are units of stock; the others count requests or orders.
+// A Verdict is the judgement on a run. Numbers named Units count units of stock; the others count requests or orders.
 type Verdict struct {
 	Finding Finding  `json:"finding"`
 	Reasons []Reason `json:"reasons"` // none if it holds
-	// Limits say what could not be checked, because a target that is known by a Mapping only does not tell. The
-	// finding is right within them.
+	// Limits say what could not be checked because a mapped target does not report it. The finding is right within
+	// them.
 	Limits []string `json:"limits,omitempty"`
 
-	// Kept: the strategy did what it promises, though that may be nothing. False also if that cannot be told.
+	// Kept reports whether the strategy did what it promises, which may be nothing. It is false if that cannot be
+	// decided.
 	Kept bool `json:"kept"`
-	// RaceSeen: stock was lost, promised or not.
+	// RaceSeen reports whether stock was lost, promised or not.
 	RaceSeen bool `json:"race_seen"`
-	// Luck: nothing was lost, though nothing that was promised would have prevented it.
+	// Luck reports that nothing was lost, though no promise would have prevented it.
 	Luck     bool   `json:"luck"`
-	Sentence string `json:"sentence"` // says all that in words
+	Sentence string `json:"sentence"` // describes Kept, RaceSeen and Luck in words
 
 	Sent     int `json:"sent"`
 	Accepted int `json:"accepted"` // with Recovered
@@ -81,8 +82,8 @@ type Verdict struct {
 	Denied     int `json:"denied"`     // busy, sold out or failed, but the order is in the store
 	Duplicates int `json:"duplicates"` // orders beyond the first of one request
 	Foreign    int `json:"foreign"`    // orders of requests that are not of this run
-	Misserved  int `json:"misserved"`  // orders of another number of units than was asked for
-	Misquoted  int `json:"misquoted"`  // replies that tell of their order what is not in it
+	Misserved  int `json:"misserved"`  // orders of another quantity than was requested
+	Misquoted  int `json:"misquoted"`  // replies that contradict their order
 	Swapped    int `json:"swapped"`    // orders that carry the id of another request of the run
 	Missing    int `json:"missing"`    // requests whose records are missing: their numbers are not among the records
 
@@ -91,43 +92,43 @@ type Verdict struct {
 	RemainingUnits int64 `json:"remaining_units"` // 0 if not Known
 	Known          bool  `json:"remaining_known"`
 	OversoldUnits  int64 `json:"oversold_units"` // max(0, accepted - initial)
-	// LostUnits = accepted - (initial - remaining): sold, and never taken off the stock. Negative: taken off, and
-	// never sold.
+	// LostUnits = accepted - (initial - remaining): units that were sold but not taken off the stock. It is negative if
+	// units were taken off but not sold.
 	LostUnits int64 `json:"lost_units"`
 
 	Collisions   int         `json:"collisions"` // pairs
 	Certificates []Collision `json:"certificates,omitempty"`
-	StaleReads   int         `json:"stale_reads"`    // orders that did not read what the order before them wrote
-	FalseSoldOut int         `json:"false_sold_out"` // answered though there was enough until after the answer
+	StaleReads   int         `json:"stale_reads"`    // orders that did not read what the previous order wrote
+	FalseSoldOut int         `json:"false_sold_out"` // answered while there was enough, until after the answer
 	FenceDrops   int         `json:"fence_drops"`    // writes with a smaller fence than an earlier write
-	// Overlaps are holds that began before an earlier one of the same SKU had ended. A hold is from entering the
-	// critical section to leaving it, before the release, by the instances' clocks, which may disagree. It is no
-	// proof, and no reason; only counted for exclusive strategies.
+	// Overlaps counts the holds that began before an earlier one of the same SKU had ended. A hold lasts from entering
+	// the critical section to leaving it, before the release, by the clocks of the instances, which may disagree. So it
+	// is no proof and no reason. Overlaps are only counted for exclusive strategies.
 	Overlaps         int     `json:"overlaps"`
 	LongestOverlapMS float64 `json:"longest_overlap_ms"`
 	Linear           Linear  `json:"linear"`
-	Instances        int     `json:"instances"` // that sold
+	Instances        int     `json:"instances"` // number of instances that sold
 	// no request was sent while another was under way: nothing could race
 	OneAtATime bool `json:"one_at_a_time"`
 
-	late bool // what was found may be gone at another look: the store may tell late what it knows
+	late bool // a later read of the store may remove what was found: the store may report late
 }
 
-// Evidence is all that a run has left.
+// Evidence is everything that a run has left.
 type Evidence struct {
 	Records  []Record
 	Accounts []Account
 	Promise  Promise
-	// Shared: others may sell from the same SKUs. Their orders are counted in and blame nobody. Without it an order
-	// that no request of the run asked for leaves the run undecided: either somebody else sold, or the service books
-	// what nobody ordered.
+	// Shared reports whether others may sell from the same SKUs. Their orders are counted and are no fault. Without
+	// Shared, an order that no request of the run asked for leaves the run undecided: either somebody else sold, or the
+	// service booked what nobody ordered.
 	Shared bool
 	// Missing is the number of requests that were sent and left no record.
 	Missing int
 }
 
-// Judge judges a run. It sorts and never compares all with all: 100,000 records take a fraction of a second. What it
-// compares with what is listed in docs/verdict.md, with the name of each check and what it cannot see.
+// Judge judges a run. It sorts, and never compares all with all: 100,000 records take a fraction of a second.
+// docs/verdict.md lists every check with its name, what it compares and what it cannot see.
 func Judge(e Evidence) Verdict {
 	v, ledgers := examine(e)
 	v.Linear = linear(v, ledgers, len(e.Records))
@@ -146,7 +147,7 @@ func Judge(e Evidence) Verdict {
 	return *v
 }
 
-// examine opens a ledger for each SKU, and does all checks but those of order in time.
+// examine opens a ledger for each SKU, and does all checks but those of the order in time.
 func examine(e Evidence) (*Verdict, []*ledger) {
 	records, accounts := e.Records, e.Accounts
 	v := &Verdict{Known: true}
@@ -184,7 +185,7 @@ func examine(e Evidence) (*Verdict, []*ledger) {
 	return v, ledgers
 }
 
-// oneAtATime reports whether each request was sent after the reply to the one before.
+// oneAtATime reports whether each request was sent after the reply to the previous one.
 func oneAtATime(records []Record) bool {
 	bySent := make([]*Record, len(records))
 	for i := range records {
@@ -203,8 +204,8 @@ func (v *Verdict) has(about string) bool {
 	return slices.ContainsFunc(v.Reasons, func(r Reason) bool { return r.About == about })
 }
 
-// decide draws the finding from the reasons, and compares it with what was promised. mapped: it was not promised but
-// is expected.
+// decide derives the finding from the reasons, and compares it with the promise. mapped means that the target promised
+// nothing and the promise is what is expected of it.
 func (v *Verdict) decide(p Promise, mapped bool) {
 	stock, replies, evidence := v.has(AboutStock), v.has(AboutReplies), v.has(AboutEvidence)
 	v.RaceSeen = stock
@@ -216,7 +217,7 @@ func (v *Verdict) decide(p Promise, mapped bool) {
 	default:
 		v.Finding = Holds
 	}
-	// The promise is about stock. That replies are true is promised by the service, whatever the strategy.
+	// The promise is about stock. True replies are a promise of the service, whatever the strategy.
 	if replies {
 		v.Sentence = "The service contradicts itself, which no strategy allows."
 		return
@@ -244,20 +245,14 @@ func (v *Verdict) kept(p Promise, mapped bool) (bool, string) {
 	case Process:
 		switch {
 		case v.Instances > 1 && v.RaceSeen:
-			return true, fmt.Sprintf(
-				"As expected, since exclusion is promised within one instance and %d sold: %s.",
-				v.Instances,
-				v.damage(),
-			)
+			return true, fmt.Sprintf("As expected, since exclusion is promised within one instance and %d sold: %s.",
+				v.Instances, v.damage())
 		case v.Instances > 1 && !open && v.OneAtATime:
 			return true, nothingRaced
 		case v.Instances > 1 && !open:
 			v.Luck = true
-			return true, fmt.Sprintf(
-				"The race was not seen in this run. That is luck: exclusion is promised within one instance, and "+
-					"%d sold.",
-				v.Instances,
-			)
+			return true, fmt.Sprintf("The race was not seen in this run. That is luck: exclusion is promised within "+
+				"one instance, and %d sold.", v.Instances)
 		}
 	case Cluster:
 	default:
@@ -280,7 +275,7 @@ func (v *Verdict) kept(p Promise, mapped bool) (bool, string) {
 	}
 }
 
-// damage returns what was lost, as a clause of a sentence.
+// damage describes what was lost, as a clause of a sentence.
 func (v *Verdict) damage() string {
 	var parts []string
 	add := func(n int64, noun, what string) {

@@ -8,7 +8,7 @@ import (
 	"example.com/stock/loadtest/report"
 )
 
-// Round trips are a column, for services that tell them; a way that needs no lock has none.
+// Round trips are a column for services that report them. A strategy without a lock has none.
 func TestTheTableShowsRoundTrips(t *testing.T) {
 	run := func(trips int) *loadtest.Result {
 		return &loadtest.Result{Strategy: loadtest.Strategy{RoundTrips: trips}}
@@ -42,7 +42,7 @@ func TestTheTableShowsRoundTrips(t *testing.T) {
 	}
 }
 
-// The herd is a column of the table, for runs where somebody was woken; only sales count.
+// Wake-ups are a column for runs in which a waiter was woken. Only sales count.
 func TestTheTableShowsWakeUps(t *testing.T) {
 	run := func(wakeups ...int) *loadtest.Result {
 		r := &loadtest.Result{}

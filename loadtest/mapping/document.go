@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// A place says where a value stands in a JSON document: keys with dots (order.id, items.0.id), a JSON pointer
+// A place is the location of a value in a JSON document: keys with dots (order.id, items.0.id), a JSON pointer
 // (/order/id, RFC 6901), or a single dot for the whole document.
 type place struct {
 	text string
@@ -42,7 +42,7 @@ func parsePlace(text string) (place, error) {
 
 func (p place) empty() bool { return p.text == "" }
 
-// of returns the value at p. ok is false if there is none.
+// of returns the value at p in a document. ok is false if there is none.
 func (p place) of(doc any) (value any, ok bool) {
 	for _, key := range p.keys {
 		switch at := doc.(type) {
@@ -95,8 +95,8 @@ func (p place) whole(doc any) (int64, error) {
 	return n, nil
 }
 
-// document returns the one JSON value that body holds, with numbers as they are written. If body is no JSON, it is
-// the text.
+// document returns the JSON value that body holds, with numbers as they are written. If body is not JSON, document
+// returns its text.
 func document(body []byte) any {
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.UseNumber()
@@ -112,13 +112,13 @@ func document(body []byte) any {
 // A template is text with places for variables: /items/{{sku}}. The empty template is the empty text.
 type template []part
 
-// A part is a piece of text, or else a variable.
+// A part is a piece of text or a variable.
 type part struct{ text, variable string }
 
-// values are what the variables stand for in one request.
+// values are the values of the variables in one request.
 type values map[string]string
 
-// parseTemplate reads text in which only the given variables may stand.
+// parseTemplate parses text, in which only the given variables may occur.
 func parseTemplate(text string, variables []string) (template, error) {
 	var t template
 	for text != "" {
@@ -142,12 +142,12 @@ func parseTemplate(text string, variables []string) (template, error) {
 	return t, nil
 }
 
-// fill writes the values as they are.
+// fill inserts the values as they are.
 func (t template) fill(v values) string {
 	return t.escaped(v, func(value string) string { return value })
 }
 
-// path writes the values escaped for a path, and after the first question mark for a query.
+// path inserts the values escaped for a path, and after the first question mark for a query.
 func (t template) path(v values) string {
 	var b strings.Builder
 	query := false
@@ -165,7 +165,7 @@ func (t template) path(v values) string {
 	return b.String()
 }
 
-// content writes the values escaped for a body of that media type.
+// content inserts the values escaped for a body of that media type.
 func (t template) content(kind string, v values) string {
 	switch {
 	case strings.Contains(kind, "json"):

@@ -1,4 +1,4 @@
-// Package mapping describes somebody else's inventory API in a file, and makes it a target of the load test.
+// Package mapping describes a foreign inventory API in a file, and makes it a target of the load test.
 package mapping
 
 import (
@@ -19,9 +19,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// A File says how to speak to an inventory API: how to set stock, read it, deduct from it and list its orders, and
-// what its replies mean. Parse makes one; loadtest/README.md documents it. It is read-only, and safe for concurrent
-// use.
+// A File says how to use an inventory API: how to set stock, read it, deduct from it and list its orders, and what the
+// replies mean. Parse makes a File; loadtest/README.md documents the format. A File is read-only, and safe for
+// concurrent use.
 type File struct {
 	name   string    // of the strategy in reports
 	set    *question // nil: the stock is set by other means
@@ -30,16 +30,16 @@ type File struct {
 	orders *listing // nil: the API lists none
 }
 
-// Name returns what reports call the way in which the service deducts.
+// Name returns the name of the strategy in reports.
 func (f *File) Name() string { return f.name }
 
-// A question is one request to make.
+// A question is the form of one request.
 type question struct {
 	method  string
 	path    template
 	body    template // empty: none
 	headers []header
-	status  []statuses // that mean that it worked
+	status  []statuses // statuses of success
 }
 
 type header struct {
@@ -47,13 +47,13 @@ type header struct {
 	value template
 }
 
-// A reading is how to read the units left.
+// A reading says how to read the units left.
 type reading struct {
 	question
 	quantity place
 }
 
-// A deduction is how to ask for one, and what its replies mean.
+// A deduction says how to request a deduction, and what the replies mean.
 type deduction struct {
 	question
 	accepted, soldOut, busy *rule // nil: the API has no such reply
@@ -62,10 +62,10 @@ type deduction struct {
 	effect
 }
 
-// An effect is where a reply or an order tells what the sale read and wrote. Both places may be empty.
+// An effect is where a reply or an order reports what the sale read and wrote. Both places may be empty.
 type effect struct{ read, remaining place }
 
-// A listing is how to list the orders.
+// A listing says how to list the orders.
 type listing struct {
 	question
 	list, next                   place // next may be empty: all come at once
@@ -73,14 +73,14 @@ type listing struct {
 	effect
 }
 
-// A rule says which replies mean one thing.
+// A rule says which replies have one meaning.
 type rule struct {
 	status []statuses // empty: any
 	field  place      // empty: the status alone decides
 	equals []string   // JSON scalars as text
 }
 
-// statuses are the HTTP statuses from one to another: 409 to 409, or 200 to 299 for 2xx.
+// statuses is a range of HTTP statuses: 409 to 409, or 200 to 299 for 2xx.
 type statuses struct{ from, to int }
 
 func (s statuses) String() string {
@@ -105,7 +105,7 @@ func (r *rule) matches(status int, doc any) bool {
 	return ok && slices.Contains(r.equals, got)
 }
 
-// overlaps reports whether one reply could match both rules: they share a status, and no field tells them apart.
+// overlaps reports whether one reply could match both rules: they share a status, and no field distinguishes them.
 func (r *rule) overlaps(other *rule) (statuses, bool) {
 	if r == nil || other == nil || r.toldApart(other) {
 		return statuses{}, false
@@ -123,7 +123,7 @@ func (r *rule) overlaps(other *rule) (statuses, bool) {
 	return statuses{}, false
 }
 
-// toldApart reports whether a field tells the rules apart, whatever the status.
+// toldApart reports whether a field distinguishes the rules, whatever the status.
 func (r *rule) toldApart(other *rule) bool {
 	if r.field.empty() || other.field.empty() {
 		return false
@@ -132,7 +132,7 @@ func (r *rule) toldApart(other *rule) bool {
 	return r.field.text != other.field.text || !shared
 }
 
-// The forms are a file as it is written. The YAML library fills them in, and refuses unknown and repeated keys.
+// The forms mirror the file. The YAML library fills them in, and refuses unknown and repeated keys.
 type (
 	fileForm struct {
 		Name    yaml.Node
@@ -172,13 +172,13 @@ type (
 	ruleForm struct{ Status, Field, Equals yaml.Node }
 )
 
-// The variables of templates. The token is the admin token of the command line, so that no file needs to hold it.
+// The variables of templates. The token is the admin token from the command line, so that no file needs to hold it.
 const (
 	varSKU, varQuantity, varRequest, varToken, varCursor = "sku", "quantity", "request_id", "token", "cursor"
 )
 
-// Parse reads a mapping file: YAML, and so also JSON. The error joins an Error for each thing that is wrong, in the
-// order of the lines.
+// Parse parses a mapping file: YAML, and so also JSON. The error joins an Error for each mistake, in the order of the
+// lines.
 func Parse(text []byte) (*File, error) {
 	c := new(checker)
 	var form fileForm
@@ -210,7 +210,7 @@ func Parse(text []byte) (*File, error) {
 	return f, nil
 }
 
-// An Error is one thing that is wrong in a mapping file.
+// An Error is one mistake in a mapping file.
 type Error struct {
 	Line   int    // from 1; 0: of the file as a whole
 	Field  string // such as deduct.path
@@ -228,13 +228,13 @@ func (e *Error) Error() string {
 	return text
 }
 
-// A checker turns forms into what they mean, and collects what is wrong with them.
+// A checker converts the forms to a File, and collects the mistakes.
 type checker struct {
 	root  *yaml.Node
 	wrong []*Error
 }
 
-// decode fills in form. Unknown keys are noted, and checking goes on; other errors end it.
+// decode fills in form. It notes unknown keys and goes on; other errors end it.
 func (c *checker) decode(text []byte, form *fileForm) error {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {
@@ -267,7 +267,7 @@ func (c *checker) decode(text []byte, form *fileForm) error {
 	return nil
 }
 
-// explain notes a refusal of the YAML library in the words of this package.
+// explain notes an error of the YAML library in the words of this package.
 func (c *checker) explain(text string) {
 	number, text, _ := strings.Cut(strings.TrimPrefix(text, "line "), ": ")
 	line, _ := strconv.Atoi(number)
@@ -287,7 +287,7 @@ func (c *checker) explain(text string) {
 	}
 }
 
-// find returns the path of the key that stands at line, and that of its table.
+// find returns the path of the key at line, and the path of its table.
 func (c *checker) find(line int, key string) (field, parent string) {
 	var search func(n *yaml.Node, at string, depth int) bool
 	search = func(n *yaml.Node, at string, depth int) bool {
@@ -313,7 +313,7 @@ func (c *checker) find(line int, key string) (field, parent string) {
 	return field, parent
 }
 
-// keysOf returns the keys of the form of that type name.
+// keysOf returns the keys of the form with that type name.
 func keysOf(name string) []string {
 	var keys []string
 	var collect func(t reflect.Type)
@@ -335,7 +335,7 @@ func keysOf(name string) []string {
 	return keys
 }
 
-// target returns what an alias stands for.
+// target returns the node that an alias stands for.
 func target(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.AliasNode {
 		return n.Alias
@@ -360,7 +360,7 @@ func (c *checker) node(field string) *yaml.Node {
 	return n
 }
 
-// line returns where field stands, or its table if it is missing.
+// line returns the line of field, or of its table if it is missing.
 func (c *checker) line(field string) int {
 	for {
 		if n := c.node(field); n != nil {
@@ -378,7 +378,7 @@ func (c *checker) badAt(line int, field, format string, args ...any) {
 	c.wrong = append(c.wrong, &Error{line, field, fmt.Sprintf(format, args...)})
 }
 
-// err joins what is wrong, by line.
+// err joins the mistakes, ordered by line.
 func (c *checker) err() error {
 	slices.SortStableFunc(c.wrong, func(a, b *Error) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Field, b.Field))
@@ -390,7 +390,7 @@ func (c *checker) err() error {
 	return errors.Join(list...)
 }
 
-// table reports whether field was decoded as a table, and notes why not.
+// table reports whether field was decoded as a table. If not, it notes why.
 func (c *checker) table(field string, decoded, need bool) bool {
 	n := c.node(field)
 	switch {
@@ -403,7 +403,7 @@ func (c *checker) table(field string, decoded, need bool) bool {
 	return decoded
 }
 
-// text returns a scalar as it is written: a number needs no quotes. It is empty if there is none.
+// text returns a scalar as it is written: a number needs no quotes. It returns "" if there is none.
 func (c *checker) text(field string, n yaml.Node, need bool) string {
 	value := target(&n)
 	switch {
@@ -483,7 +483,7 @@ func (c *checker) statuses(field string, n yaml.Node) []statuses {
 	return list
 }
 
-// headers checks the headers that are sent with every request. Content-Type is that of the bodies.
+// headers checks the headers that are sent with every request. A Content-Type is the type of the bodies.
 func (c *checker) headers(form map[string]yaml.Node) []header {
 	if !c.table("headers", form != nil, false) {
 		return nil
@@ -504,12 +504,12 @@ func (c *checker) headers(form map[string]yaml.Node) []header {
 	return list
 }
 
-// noHeaderRune reports whether r cannot be in the name of a header.
+// noHeaderRune reports whether r is not allowed in the name of a header.
 func noHeaderRune(r rune) bool {
 	return r <= ' ' || r > '~' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
 }
 
-// call checks a request that works or does not, by the status of the reply.
+// call checks a request that succeeds or fails by the status of the reply.
 func (c *checker) call(field string, form callForm, method string, headers []header, variables ...string) question {
 	q := c.request(field, form.requestForm, method, headers, variables...)
 	if q.status = c.statuses(field+".status", form.Status); len(q.status) == 0 {
@@ -518,7 +518,7 @@ func (c *checker) call(field string, form callForm, method string, headers []hea
 	return q
 }
 
-// request checks how to make a request. method is the default.
+// request checks the form of a request. method is the default.
 func (c *checker) request(
 	field string,
 	form requestForm,
@@ -551,7 +551,7 @@ func (c *checker) request(
 	return q
 }
 
-// contentType returns that of bodies.
+// contentType returns the media type of bodies.
 func contentType(headers []header) string {
 	for _, h := range headers {
 		if h.name == "Content-Type" {
@@ -563,16 +563,8 @@ func contentType(headers []header) string {
 
 func (c *checker) deduction(form *deductForm, common []header) deduction {
 	d := deduction{
-		question: c.request(
-			"deduct",
-			form.requestForm,
-			http.MethodPost,
-			common,
-			varSKU,
-			varQuantity,
-			varRequest,
-			varToken,
-		),
+		question: c.request("deduct", form.requestForm, http.MethodPost, common, varSKU, varQuantity, varRequest,
+			varToken),
 		accepted: c.rule("deduct.accepted", form.Accepted, true),
 		soldOut:  c.rule("deduct.sold_out", form.SoldOut, false),
 		busy:     c.rule("deduct.busy", form.Busy, false),
@@ -589,12 +581,8 @@ func (c *checker) deduction(form *deductForm, common []header) deduction {
 		{"sold_out", "busy", d.soldOut, d.busy},
 	} {
 		if status, both := pair.x.overlaps(pair.y); both {
-			c.bad(
-				"deduct."+pair.b,
-				"takes status %s, as %s does: give each a field, and other values in equals, to tell them apart",
-				status,
-				pair.a,
-			)
+			c.bad("deduct."+pair.b, "takes status %s, as %s does: give each a field, and other values in equals, to "+
+				"tell them apart", status, pair.a)
 		}
 	}
 	return d
@@ -604,7 +592,7 @@ func (c *checker) effect(field string, form effectForm) effect {
 	return effect{c.place(field+".read", form.Read, false), c.place(field+".remaining", form.Remaining, false)}
 }
 
-// rule returns nil if there is none, or if it is wrong: then nothing can overlap with it.
+// rule returns nil if there is no rule, or if it is wrong: then nothing can overlap with it.
 func (c *checker) rule(field string, form *ruleForm, need bool) *rule {
 	if !c.table(field, form != nil, need) {
 		return nil
@@ -639,11 +627,8 @@ func (c *checker) listing(form *ordersForm, common []header) *listing {
 	asks := slices.ContainsFunc(slices.Concat(l.path, l.body), func(p part) bool { return p.variable == varCursor })
 	switch {
 	case asks && l.next.empty():
-		c.bad(
-			"orders.next",
-			"is missing: {{%s}} needs the place where a reply tells the cursor of the next page",
-			varCursor,
-		)
+		c.bad("orders.next", "is missing: {{%s}} needs the place where a reply tells the cursor of the next page",
+			varCursor)
 	case !asks && !l.next.empty():
 		c.bad("orders.next", "needs {{%s}} in path or body, or the same page would be asked for without end", varCursor)
 	}

@@ -146,7 +146,7 @@ deduct:
 	}
 }
 
-// Every mapping that is shown to people can be read: the examples, and what the documents quote.
+// Every published mapping can be read: the examples, and those that the documents quote.
 func TestShownMappings(t *testing.T) {
 	files, err := filepath.Glob("../examples/*/*.yaml")
 	if err != nil || len(files) < 2 {
@@ -176,7 +176,7 @@ func TestShownMappings(t *testing.T) {
 	}
 }
 
-// No file makes the parser panic, and what it lets through can be asked.
+// No file makes the parser panic, and every accepted file makes requests.
 func FuzzParseMapping(f *testing.F) {
 	f.Add([]byte(least))
 	for _, name := range []string{"mapping.yaml", "mapping-least.yaml"} {
@@ -191,7 +191,7 @@ func FuzzParseMapping(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// Port 0 refuses at once, so that only the making of requests is tried.
+		// Port 0 refuses at once, so that only the making of requests is tested.
 		target, err := mapping.NewTarget("http://127.0.0.1:0", "to ken", 1, m)
 		if err != nil {
 			t.Fatal(err)

@@ -13,14 +13,14 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// listLimit bounds the reading of all orders: an API may name a new page for ever.
+// listLimit limits the time to read all orders: an API may name a new page for ever.
 const listLimit = 30 * time.Second
 
-// A Target is a client of somebody else's inventory API, as a File describes it. Close it to give its connections back.
+// A Target is a client of a foreign inventory API that a File describes. Close it to release its connections.
 //
-// It makes up what such an API does not tell. The version is the number of units that are gone: as long as nobody adds
-// stock, sales that exclude each other all read different quantities, so two that read the same quantity are as good a
-// proof as two that read the same version.
+// A Target derives what such an API does not report. The version is the number of units that are gone. As long as
+// nobody adds stock, sales that exclude each other all read different quantities, so two sales that read the same
+// quantity are as good a proof as two that read the same version.
 type Target struct {
 	*File
 	client *loadtest.Client
@@ -29,14 +29,14 @@ type Target struct {
 	skus map[string]*past // by SKU
 }
 
-// A past is what was before the run, of one SKU.
+// A past is the state of one SKU before the run.
 type past struct {
 	initial int64
-	orders  map[string]bool // ids of orders that were there already
+	orders  map[string]bool // ids of earlier orders
 }
 
 // NewTarget returns a client of the service at address that f describes, for that many concurrent requests. token is
-// what {{token}} stands for. The error is a loadtest.PlanError.
+// the value of {{token}}. The error is a loadtest.PlanError.
 func NewTarget(address, token string, concurrency int, f *File) (*Target, error) {
 	client, err := loadtest.NewClient(address, token, concurrency)
 	if err != nil {
@@ -51,11 +51,11 @@ func (t *Target) URL() string { return t.client.URL() }
 // Close closes the idle connections.
 func (t *Target) Close() { t.client.Close() }
 
-// Warm opens n connections. It asks for /livez; what this service says to that does not matter.
+// Warm opens n connections by requests for /livez. The replies do not matter.
 func (t *Target) Warm(ctx context.Context, n int) { t.client.Warm(ctx, n) }
 
-// Strategies returns the one strategy that a mapping describes. It counts as promised in the whole cluster: an
-// inventory API is there not to lose stock.
+// Strategies returns the one strategy that a mapping describes. Its promise covers the whole cluster, because no
+// inventory API may lose stock.
 func (t *Target) Strategies(context.Context) ([]loadtest.Strategy, error) {
 	return []loadtest.Strategy{{
 		Name: t.name, Endpoint: t.deduct.path.String(), Summary: "somebody else's API, by a mapping file",
@@ -63,8 +63,8 @@ func (t *Target) Strategies(context.Context) ([]loadtest.Strategy, error) {
 	}}, nil
 }
 
-// SetStock puts quantity units of sku in stock, and reads them back. Without a way to set it, there must be so many
-// already.
+// SetStock sets the stock of sku to quantity units, and reads it back. If the mapping has no request for that, the
+// stock must have that many units already.
 func (t *Target) SetStock(ctx context.Context, _, sku string, quantity int64) (loadtest.Stock, error) {
 	v := t.values(sku)
 	v[varQuantity] = strconv.FormatInt(quantity, 10)
@@ -82,20 +82,11 @@ func (t *Target) SetStock(ctx context.Context, _, sku string, quantity int64) (l
 	case err != nil:
 		return loadtest.Stock{}, err
 	case now.Quantity != quantity && t.set == nil:
-		return loadtest.Stock{}, t.client.Errorf(
-			"has %d units of %s, not %d: set the stock first, since the mapping does not say how (set)",
-			now.Quantity,
-			sku,
-			quantity,
-		)
+		return loadtest.Stock{}, t.client.Errorf("has %d units of %s, not %d: set the stock first, since the mapping "+
+			"does not say how (set)", now.Quantity, sku, quantity)
 	case now.Quantity != quantity:
-		return loadtest.Stock{}, t.client.Errorf(
-			"was asked for a stock of %d units of %s, and then said that there are %d: "+
-				"does somebody else sell it, or is read.quantity wrong?",
-			quantity,
-			sku,
-			now.Quantity,
-		)
+		return loadtest.Stock{}, t.client.Errorf("was asked for a stock of %d units of %s, and then said that there "+
+			"are %d: does somebody else sell it, or is read.quantity wrong?", quantity, sku, now.Quantity)
 	}
 	orders, err := t.list(ctx, sku)
 	if err != nil {
@@ -107,8 +98,8 @@ func (t *Target) SetStock(ctx context.Context, _, sku string, quantity int64) (l
 	return now, nil
 }
 
-// readBack reads the stock that was set. While it is another, readBack repeats that for loadtest.LateLimit: the API
-// may read from a cache or a replica.
+// readBack reads the stock that was set. While the stock is different, readBack repeats that for loadtest.LateLimit:
+// the API may read from a cache or a replica.
 func (t *Target) readBack(ctx context.Context, sku string, quantity int64) (now loadtest.Stock, err error) {
 	loadtest.LookAgain(ctx, func() bool {
 		now, err = t.Stock(ctx, "", sku)
@@ -117,7 +108,7 @@ func (t *Target) readBack(ctx context.Context, sku string, quantity int64) (now 
 	return now, err
 }
 
-// Stock returns what is there now. Version is how many units are gone since SetStock.
+// Stock returns the current stock. Version is the number of units that are gone since SetStock.
 func (t *Target) Stock(ctx context.Context, _, sku string) (loadtest.Stock, error) {
 	got, err := t.ask(ctx, &t.read.question, t.values(sku))
 	if err != nil {
@@ -135,7 +126,7 @@ func (t *Target) Stock(ctx context.Context, _, sku string) (loadtest.Stock, erro
 	return s, nil
 }
 
-// Orders returns those that were not there yet when the stock was set.
+// Orders returns the orders made since the stock was set.
 func (t *Target) Orders(ctx context.Context, _, sku string) ([]loadtest.Order, error) {
 	all, err := t.list(ctx, sku)
 	before := t.past(sku)
@@ -190,7 +181,7 @@ func (t *Target) list(ctx context.Context, sku string) ([]loadtest.Order, error)
 		if t.orders.next.empty() {
 			return orders, nil
 		}
-		next, _ := t.orders.next.scalar(got.doc) // absent or null: that was the last
+		next, _ := t.orders.next.scalar(got.doc) // absent or null: this was the last page
 		switch {
 		case next == "":
 			return orders, nil
@@ -218,21 +209,21 @@ func (t *Target) order(sku string, entry any) (loadtest.Order, error) {
 		return o, fmt.Errorf("%w (orders.quantity)", err)
 	}
 	if !t.orders.requestID.empty() {
-		o.RequestID, _ = t.orders.requestID.scalar(entry) // those of others may have none
+		o.RequestID, _ = t.orders.requestID.scalar(entry) // orders of others may have none
 	}
 	saw, err := t.orders.saw(entry, o.Quantity, t.past(sku))
 	o.Read, o.Remaining, o.Version, o.Blind = saw.Read, saw.Remaining, saw.Version, saw.Blind
 	return o, err
 }
 
-// An answer is the reply to a request that had to work.
+// An answer is the reply to a request that had to succeed.
 type answer struct {
 	what string // was asked
 	loadtest.Answer
 	doc any
 }
 
-// ask sends a request that must work.
+// ask sends a request that must succeed.
 func (t *Target) ask(ctx context.Context, c *question, v values) (answer, error) {
 	req, err := t.request(ctx, c, v)
 	if err != nil {
@@ -251,22 +242,14 @@ func (t *Target) ask(ctx context.Context, c *question, v values) (answer, error)
 }
 
 func (t *Target) strange(got answer, err error) error {
-	return t.client.Errorf(
-		"answers in another form than the mapping says: the reply to %s %w: %s",
-		got.what,
-		err,
-		beginning(&got.Answer),
-	)
+	return t.client.Errorf("answers in another form than the mapping says: the reply to %s %w: %s", got.what, err,
+		beginning(&got.Answer))
 }
 
 func (t *Target) request(ctx context.Context, c *question, v values) (*http.Request, error) {
 	kind := contentType(c.headers)
-	req, err := http.NewRequestWithContext(
-		ctx,
-		c.method,
-		t.client.URL()+c.path.path(v),
-		strings.NewReader(c.body.content(kind, v)),
-	)
+	req, err := http.NewRequestWithContext(ctx, c.method, t.client.URL()+c.path.path(v),
+		strings.NewReader(c.body.content(kind, v)))
 	if err != nil {
 		return nil, t.client.Errorf("cannot be asked: %s %s: %w", c.method, c.path, err)
 	}
@@ -281,7 +264,7 @@ func (t *Target) request(ctx context.Context, c *question, v values) (*http.Requ
 	return req, nil
 }
 
-// beginning returns what a reply says, as far as an error message can hold it.
+// beginning returns the beginning of a reply, for an error message.
 func beginning(a *loadtest.Answer) string {
 	const most = 120
 	text := strings.Join(strings.Fields(string(a.Body)), " ")
@@ -291,8 +274,8 @@ func beginning(a *loadtest.Answer) string {
 	return strconv.Quote(text)
 }
 
-// saw returns what a sale of quantity units tells of what it read and wrote. If it tells one of the two, the other
-// follows.
+// saw returns what a sale of quantity units read and wrote. If the reply reports one of the two, saw computes the
+// other.
 func (e effect) saw(doc any, quantity int64, before *past) (r loadtest.Receipt, err error) {
 	if e.read.empty() && e.remaining.empty() || before == nil {
 		return loadtest.Receipt{Blind: true}, nil
@@ -319,7 +302,7 @@ func (e effect) saw(doc any, quantity int64, before *past) (r loadtest.Receipt, 
 	return r, nil
 }
 
-// Deduct asks for one deduction, once.
+// Deduct requests one deduction, once.
 func (t *Target) Deduct(ctx context.Context, r loadtest.Request) loadtest.Reply {
 	v := t.values(r.SKU)
 	v[varQuantity], v[varRequest] = strconv.FormatInt(r.Quantity, 10), r.RequestID
@@ -329,15 +312,14 @@ func (t *Target) Deduct(ctx context.Context, r loadtest.Request) loadtest.Reply 
 	}
 	req.Header.Set("X-Request-Id", r.RequestID)
 	if req.Body == http.NoBody && req.Method == http.MethodGet {
-		// net/http sends a GET without a body again by itself when the server closes the connection, and would sell
-		// twice.
+		// net/http repeats a GET without a body by itself when the server closes the connection. That would sell twice.
 		req.Body = io.NopCloser(strings.NewReader(""))
 	}
 	return t.client.Attempt(req, func(ans *loadtest.Answer) loadtest.Reply { return t.classify(r, ans) })
 }
 
-// classify returns what ans means for r. A reply that the mapping does not know is a failure only if its status says
-// that the request was refused (4xx). Anything else may have sold.
+// classify interprets a reply to r. A reply that the mapping does not know is a failure only if its status says that
+// the request was refused (4xx). After any other status, units may have been sold.
 func (t *Target) classify(r loadtest.Request, ans *loadtest.Answer) loadtest.Reply {
 	doc := document(ans.Body)
 	reply := loadtest.Reply{Status: ans.Status, Instance: ans.Header.Get("X-Instance")}
@@ -359,12 +341,8 @@ func (t *Target) classify(r loadtest.Request, ans *loadtest.Answer) loadtest.Rep
 		reply.Error = fmt.Sprintf("status %d means %v by the mapping, which cannot both be", ans.Status, meant)
 	case len(meant) == 0:
 		reply.Outcome = loadtest.Unknown
-		reply.Error = fmt.Sprintf(
-			"status %d with %s, which the mapping does not know: %s",
-			ans.Status,
-			ans.Kind(),
-			beginning(ans),
-		)
+		reply.Error = fmt.Sprintf("status %d with %s, which the mapping does not know: %s", ans.Status, ans.Kind(),
+			beginning(ans))
 		if ans.Status >= 400 && ans.Status < 500 && ans.Status != http.StatusRequestTimeout {
 			reply.Outcome = loadtest.Failed
 		}
@@ -381,9 +359,9 @@ func (t *Target) classify(r loadtest.Request, ans *loadtest.Answer) loadtest.Rep
 	return reply
 }
 
-// accept fills in what the reply tells of the sale.
+// accept fills in what the reply reports about the sale.
 func (t *Target) accept(reply *loadtest.Reply, r loadtest.Request, doc any) error {
-	reply.OrderID = r.RequestID // stands in where the API names no orders
+	reply.OrderID = r.RequestID // stands in for the order id if the API has none
 	if !t.deduct.orderID.empty() {
 		id, ok := t.deduct.orderID.scalar(doc)
 		if !ok || id == "" {
@@ -399,7 +377,7 @@ func (t *Target) accept(reply *loadtest.Reply, r loadtest.Request, doc any) erro
 	return nil
 }
 
-// Assume takes it that there were look.Initial units when all that Inspect can see began: such an API does not tell.
+// Assume returns look.Initial as the initial stock, because such an API does not report it.
 func (t *Target) Assume(look loadtest.Look) (int64, error) {
 	switch {
 	case look.Initial == nil:

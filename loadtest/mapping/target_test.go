@@ -14,14 +14,14 @@ import (
 	"example.com/stock/loadtest/mapping"
 )
 
-// A foreign shop is somebody else's API: everything is 200, and the JSON says what is meant. It keeps the orders of
-// all times, and lists two at a time.
+// A foreign shop is a foreign API: every status is 200, and the JSON holds the meaning. It keeps the orders of all
+// times, and lists two at a time.
 type foreign struct {
 	mu     sync.Mutex
 	left   int64
 	orders []string // as JSON
 	faulty func(n int) string
-	lie    int64 // that it adds to what it says is left
+	lie    int64 // added to the units that it reports as left
 }
 
 const foreignMapping = `
@@ -111,7 +111,7 @@ func (f *foreign) open(t *testing.T, text string) (*mapping.Target, *mapping.Fil
 func TestMappedVerdicts(t *testing.T) {
 	least := foreignMapping[:strings.Index(foreignMapping, "orders:")]
 	blind := strings.Replace(least, "  remaining: data.after\n", "", 1)
-	// Every fault comes at the fifth sale.
+	// Every fault occurs at the fifth sale.
 	fault := func(text string) func(*foreign) {
 		return func(f *foreign) {
 			done := false
@@ -171,19 +171,13 @@ func TestMappedVerdicts(t *testing.T) {
 			f := &foreign{orders: []string{`{"id":"old","n":3}`}}
 			row.fault(f)
 			target, m := f.open(t, row.mapping)
-			r, err := loadtest.Run(
-				t.Context(),
-				target,
-				loadtest.Plan{Strategy: m.Name(), SKU: "a/b c", Stock: 100, Requests: 21, Concurrency: 4},
-				nil,
-			)
+			r, err := loadtest.Run(t.Context(), target,
+				loadtest.Plan{Strategy: m.Name(), SKU: "a/b c", Stock: 100, Requests: 21, Concurrency: 4}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			v := &r.Verdict
-			if text := fmt.Sprint(
-				v.Reasons,
-			); v.Finding != row.finding || !strings.Contains(text, row.reason) ||
+			if text := fmt.Sprint(v.Reasons); v.Finding != row.finding || !strings.Contains(text, row.reason) ||
 				len(v.Limits) == 0 {
 				t.Errorf("%s %v %v", v.Finding, v.Reasons, v.Limits)
 			}

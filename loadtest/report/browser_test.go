@@ -21,7 +21,7 @@ import (
 	"example.com/stock/stack/browsertest"
 )
 
-// A browser notes what a page asks for and complains of.
+// A browser records the requests and complaints of a page.
 type browser struct {
 	context.Context
 
@@ -30,7 +30,7 @@ type browser struct {
 	complain []string
 }
 
-// open starts a real browser. Where there is none the test is skipped, or fails in CI.
+// open starts a real browser. If there is none, the test is skipped, or fails in CI.
 func open(t *testing.T) *browser {
 	t.Helper()
 	ctx := browsertest.Open(t)
@@ -63,7 +63,7 @@ func open(t *testing.T) *browser {
 	return b
 }
 
-// load opens a page about runs from disk, as wide as asked.
+// load writes a page about runs to disk, and opens it with the given width.
 func (b *browser) load(t *testing.T, page report.Page, width int64) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "report.html")
@@ -101,8 +101,8 @@ func one(r *loadtest.Result) report.Page {
 	return report.Page{Groups: []report.Group{{Runs: []*loadtest.Result{r}}}}
 }
 
-// The page of a race shows overlaps in red, that of a lock none; neither asks the network for anything or complains,
-// and both fit a phone.
+// The page of a race shows overlaps in red, that of a lock none. Neither page makes network requests or complains, and
+// both fit a phone.
 func TestPageInABrowser(t *testing.T) {
 	b := open(t)
 	for _, row := range []struct {
@@ -110,25 +110,16 @@ func TestPageInABrowser(t *testing.T) {
 		overlaps bool
 	}{{"none", true}, {"redis-watchdog", false}, {"segmented", false}} {
 		b.load(t, one(recorded(t, row.name)), 1280)
-		red := ask[int](
-			t,
-			b,
-			`[...document.querySelectorAll(".bars .overlap")].filter(r => r.getBoundingClientRect().width > 0).length`,
-		)
-		holds := ask[int](
-			t,
-			b,
+		red := ask[int](t, b,
+			`[...document.querySelectorAll(".bars .overlap")].filter(r => r.getBoundingClientRect().width > 0).length`)
+		holds := ask[int](t, b,
 			`[...document.querySelectorAll(".bars .hold")].map(hold => hold.getBoundingClientRect())
-				.filter(box => box.width > 0 && box.height > 0).length`,
-		)
+				.filter(box => box.width > 0 && box.height > 0).length`)
 		if holds < 50 || (red > 0) != row.overlaps {
 			t.Errorf("%s: %d overlaps of %d holds are drawn, want some: %v", row.name, red, holds, row.overlaps)
 		}
-		stroke := ask[string](
-			t,
-			b,
-			`getComputedStyle(document.querySelector(".bars .overlap") ?? document.querySelector(".verdict")).stroke`,
-		)
+		stroke := ask[string](t, b,
+			`getComputedStyle(document.querySelector(".bars .overlap") ?? document.querySelector(".verdict")).stroke`)
 		if row.overlaps && stroke != "rgb(211, 32, 47)" {
 			t.Errorf("%s: overlaps are drawn in %s", row.name, stroke)
 		}
@@ -136,14 +127,8 @@ func TestPageInABrowser(t *testing.T) {
 		if (pairs > 0) != row.overlaps {
 			t.Errorf("%s: %d pairs are named", row.name, pairs)
 		}
-		if first := ask[string](
-			t,
-			b,
-			`document.querySelector("h1").nextElementSibling.nextElementSibling.className`,
-		); !strings.HasPrefix(
-			first,
-			"verdict",
-		) {
+		first := ask[string](t, b, `document.querySelector("h1").nextElementSibling.nextElementSibling.className`)
+		if !strings.HasPrefix(first, "verdict") {
 			t.Errorf("%s: after the title comes %q, not the verdict", row.name, first)
 		}
 		for _, width := range []int64{390, 1280} {
@@ -153,11 +138,9 @@ func TestPageInABrowser(t *testing.T) {
 			if wide := ask[int](t, b, `document.documentElement.scrollWidth`); int64(wide) > width {
 				t.Errorf("%s: %d pixels wide on a screen of %d", row.name, wide, width)
 			}
-			if shown := ask[int](
-				t,
-				b,
-				`[...document.querySelectorAll("svg.chart")].filter(s => s.getBoundingClientRect().width > 0).length`,
-			); shown != 3 {
+			shown := ask[int](t, b,
+				`[...document.querySelectorAll("svg.chart")].filter(s => s.getBoundingClientRect().width > 0).length`)
+			if shown != 3 {
 				t.Errorf("%s: %d charts at %d pixels, want stock once, percentiles, histogram", row.name, shown, width)
 			}
 		}
@@ -165,7 +148,7 @@ func TestPageInABrowser(t *testing.T) {
 	b.quiet(t)
 }
 
-// Dark follows the reader's choice, text stays readable on it, and a page of many runs opens its details.
+// The dark theme follows the reader's choice, text stays readable in it, and a page of many runs opens its details.
 func TestDarkPageOfManyRuns(t *testing.T) {
 	b := open(t)
 	var g report.Group
@@ -182,11 +165,8 @@ func TestDarkPageOfManyRuns(t *testing.T) {
 	if back := ask[string](t, b, `getComputedStyle(document.body).backgroundColor`); back != "rgb(18, 22, 27)" {
 		t.Errorf("background %s", back)
 	}
-	if ink := ask[string](
-		t,
-		b,
-		`getComputedStyle(document.querySelector("svg.spans text")).fill`,
-	); ink != "rgb(213, 220, 227)" {
+	ink := ask[string](t, b, `getComputedStyle(document.querySelector("svg.spans text")).fill`)
+	if ink != "rgb(213, 220, 227)" {
 		t.Errorf("text of charts %s", ink)
 	}
 	if rows := ask[int](t, b, `document.querySelectorAll("table tr").length`); rows < 4 {
@@ -204,7 +184,7 @@ func TestDarkPageOfManyRuns(t *testing.T) {
 	b.quiet(t)
 }
 
-// quiet fails if a page asked the network for anything or wrote to the console.
+// quiet fails if a page made a network request or wrote to the console.
 func (b *browser) quiet(t *testing.T) {
 	t.Helper()
 	b.mu.Lock()

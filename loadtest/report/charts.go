@@ -14,7 +14,7 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// places is how many places along the time axis can be told apart.
+// places is the number of places along the time axis that can be distinguished.
 const places = 500
 
 func points(line []moment) plotter.XYs {
@@ -25,8 +25,8 @@ func points(line []moment) plotter.XYs {
 	return xy
 }
 
-// stockChart draws the stock over time as read, as written and as true, with the gap between the last two filled. It
-// needs some truth.
+// stockChart draws the stock over time as read, as written and as true, and fills the gap between the last two. The
+// true stock must have a point.
 func stockChart(c *course, mark func(ink) color.Color, size float64) *chart {
 	p := newChart(mark, size)
 	truth, written, read := thin(c.truth, places), thin(c.written, places), c.read
@@ -99,12 +99,12 @@ func backwards(xy plotter.XYs) plotter.XYs { slices.Reverse(xy); return xy }
 // A swatch stands for a filled area in a legend.
 type swatch struct{ color.Color }
 
-// Thumbnail fills the place of the sample.
+// Thumbnail fills the area of the sample.
 func (s swatch) Thumbnail(c *draw.Canvas) {
 	c.FillPolygon(s.Color, []vg.Point{c.Min, {X: c.Min.X, Y: c.Max.Y}, c.Max, {X: c.Max.X, Y: c.Min.Y}})
 }
 
-// A look is how an outcome is drawn: by colour, and by something else.
+// A look is how an outcome is drawn: by colour, and by a second feature.
 type look struct {
 	ink    ink
 	dashes []float64
@@ -129,8 +129,8 @@ func lookOf(o loadtest.Outcome) look {
 // shares returns the percentiles of the percentile chart, in percent.
 func shares() []float64 { return []float64{0, 10, 25, 50, 75, 90, 95, 99, 99.5, 99.9, 99.99} }
 
-// nines places percentiles so that each further nine takes as much room as the one before, as HdrHistogram's pictures
-// do.
+// nines scales percentiles so that each further nine takes as much room as the previous one, as in the pictures of
+// HdrHistogram.
 func nines(percent float64) float64 { return -math.Log10(1 - percent/100) }
 
 type nineTicks struct{}
@@ -145,7 +145,7 @@ func (nineTicks) Ticks(_, to float64) []plot.Tick {
 	return list
 }
 
-// percentileChart draws latency by percentile, a line for each outcome.
+// percentileChart draws latency by percentile, with a line for each outcome.
 func percentileChart(l latencies, mark func(ink) color.Color, size float64) *chart {
 	p := newChart(mark, size)
 	grid := plotter.NewGrid()
@@ -155,7 +155,7 @@ func percentileChart(l latencies, mark func(ink) color.Color, size float64) *cha
 		sorted := l[o]
 		var xy plotter.XYs
 		for _, percent := range shares() {
-			// Beyond one in n there is nothing that n replies could tell.
+			// n replies say nothing about percentiles beyond one in n.
 			if percent > 50 && float64(len(sorted))*(1-percent/100) < 0.999 {
 				break
 			}
@@ -177,10 +177,10 @@ func percentileChart(l latencies, mark func(ink) color.Color, size float64) *cha
 	return p
 }
 
-// logMillis makes axis a logarithmic one that begins and ends at a label.
+// logMillis makes axis logarithmic. It begins and ends at a label.
 func (c *chart) logMillis(axis *plot.Axis) {
 	if axis.Min > axis.Max {
-		axis.Min, axis.Max = 1, 10 // nothing is drawn: the axis of an empty plot has no end
+		axis.Min, axis.Max = 1, 10 // an empty plot has an axis without end
 	}
 	axis.Min, axis.Max = max(axis.Min, 0.001), max(axis.Max, 0.002)
 	if axis.Max < axis.Min*2 {
@@ -190,7 +190,7 @@ func (c *chart) logMillis(axis *plot.Axis) {
 	axis.Scale, axis.Tick.Marker = plot.LogScale{}, decades{}
 }
 
-// ticks returns round numbers from from to to, about n of them.
+// ticks returns about n round numbers between from and to.
 func ticks(from, to float64, n int) []float64 {
 	span := to - from
 	if span <= 0 || n < 1 {
@@ -210,7 +210,7 @@ func ticks(from, to float64, n int) []float64 {
 	return list
 }
 
-// axisLabel returns a moment on an axis as long as span milliseconds.
+// axisLabel formats a moment on an axis that spans span milliseconds.
 func axisLabel(ms, span float64) string {
 	switch {
 	case span >= 3000:
@@ -221,7 +221,7 @@ func axisLabel(ms, span float64) string {
 	return fmt.Sprintf("%.4g ms", ms)
 }
 
-// round is an axis of round numbers, labelled by label.
+// round is an axis with round numbers, formatted by label.
 type round struct {
 	n     int
 	label func(v, span float64) string
@@ -235,8 +235,8 @@ func (a round) Ticks(from, to float64) []plot.Tick {
 	return list
 }
 
-// decades are the ticks of a logarithmic axis of milliseconds: 1, 2 and 5 of every power of ten, all labelled if they
-// are few.
+// decades is a logarithmic axis of milliseconds with ticks at 1, 2 and 5 of every power of ten. If they are few, all
+// have labels.
 type decades struct{}
 
 func (decades) Ticks(from, to float64) []plot.Tick {
@@ -267,7 +267,7 @@ func plainMillis(ms float64) string {
 
 func plainNumber(v, _ float64) string { return thousands(int64(math.Round(v))) }
 
-// latencies are those of a run by outcome, in milliseconds, sorted.
+// latencies holds the latencies of a run by outcome, in milliseconds, sorted.
 type latencies map[loadtest.Outcome][]float64
 
 func latenciesOf(r *loadtest.Result) latencies {
@@ -282,7 +282,7 @@ func latenciesOf(r *loadtest.Result) latencies {
 	return l
 }
 
-// outcomes returns those that occurred, in the usual order.
+// outcomes returns the outcomes that occurred, in the usual order.
 func (l latencies) outcomes() []loadtest.Outcome {
 	return slices.DeleteFunc(loadtest.Outcomes(), func(o loadtest.Outcome) bool { return len(l[o]) == 0 })
 }
@@ -293,11 +293,10 @@ func at(sorted []float64, percent float64) float64 {
 	return sorted[min(max(rank-1, 0), len(sorted)-1)]
 }
 
-// bins are the columns of the histogram.
+// bins is the number of columns of the histogram.
 const bins = 28
 
-// A histogram counts replies by latency: columns whose edges grow by the same factor, and in each so many of every
-// outcome.
+// A histogram counts replies by latency, in columns whose edges grow by the same factor, and in each column by outcome.
 type histogram struct {
 	edges  []float64 // one more than columns
 	counts map[loadtest.Outcome]plotter.Values
@@ -326,7 +325,7 @@ func (l latencies) histogram() *histogram {
 	return h
 }
 
-// edgeTicks label the edges of columns, of which one is as wide as 1 on the axis.
+// edgeTicks labels the edges of columns. A column has the width 1 on the axis.
 type edgeTicks struct{ *histogram }
 
 func (e edgeTicks) Ticks(_, _ float64) []plot.Tick {
@@ -339,7 +338,7 @@ func (e edgeTicks) Ticks(_, _ float64) []plot.Tick {
 	return list
 }
 
-// histogramChart draws h, the outcomes on top of each other.
+// histogramChart draws h, with the outcomes stacked.
 func histogramChart(l latencies, h *histogram, mark func(ink) color.Color, size, width float64) *chart {
 	p := newChart(mark, size)
 	grid := plotter.NewGrid()
@@ -365,7 +364,7 @@ func histogramChart(l latencies, h *histogram, mark func(ink) color.Color, size,
 	return p
 }
 
-// hints say the numbers of each column.
+// hints returns the counts of each column as hints.
 func (h *histogram) hints(l latencies) []hint {
 	var list []hint
 	for i := range bins {
@@ -393,8 +392,8 @@ func (c *chart) explain(name string, samples ...plot.Thumbnailer) {
 	c.legend = append(c.legend, entry{name, samples})
 }
 
-// drawLegend draws the legend in rows along the top, where it hides nothing, and returns the room below it. (The
-// legend of a plot stands among the data.)
+// drawLegend draws the legend in rows along the top, where it hides nothing, and returns the room below it. (The legend
+// of a plot lies among the data.)
 func (c *chart) drawLegend(area draw.Canvas) draw.Canvas {
 	style := c.Legend.TextStyle
 	row, gap, sample := vg.Points(c.size*1.45), vg.Points(14), vg.Points(24)

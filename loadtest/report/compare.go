@@ -13,17 +13,17 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// A Comparison is two sides, each of one or more runs of the same.
+// A Comparison compares two sides, each with one or more runs of the same load.
 type Comparison struct {
-	A, B         string // what the sides are called
+	A, B         string // names of the sides
 	RunsA, RunsB []*loadtest.Result
 	Metrics      []Metric
-	// what was not the same on both sides besides the strategy: their figures differ for that reason, too
+	// differences between the sides besides the strategy, which change their figures, too
 	Differing []string
 	Method    string
 }
 
-// Compare compares two sides, neither of them empty.
+// Compare compares two sides. Neither may be empty.
 func Compare(nameA string, a []*loadtest.Result, nameB string, b []*loadtest.Result) *Comparison {
 	c := &Comparison{A: nameA, B: nameB, RunsA: a, RunsB: b, Metrics: Differences(a, b)}
 	c.Method = "Medians, with the lowest and the highest in brackets. A difference exceeds the noise if a " +
@@ -43,16 +43,8 @@ func Compare(nameA string, a []*loadtest.Result, nameB string, b []*loadtest.Res
 	for _, side := range [][]*loadtest.Result{a, b} {
 		for _, r := range side[1:] {
 			if r.Plan.Strategy != side[0].Plan.Strategy || load(r) != load(side[0]) {
-				c.Differing = append(
-					c.Differing,
-					fmt.Sprintf(
-						"one side mixes %s (%s) with %s (%s)",
-						side[0].Plan.Strategy,
-						load(side[0]),
-						r.Plan.Strategy,
-						load(r),
-					),
-				)
+				c.Differing = append(c.Differing, fmt.Sprintf("one side mixes %s (%s) with %s (%s)",
+					side[0].Plan.Strategy, load(side[0]), r.Plan.Strategy, load(r)))
 			}
 		}
 	}
@@ -133,7 +125,7 @@ func (c *Comparison) Rows() [][5]string {
 	return rows
 }
 
-// A compareView is what the template of runs side by side is given.
+// A compareView is the data of the template of runs side by side.
 type compareView struct {
 	Rows        []compareRow
 	Trips, Woke bool // whether any run has them
@@ -158,9 +150,7 @@ func newCompareView(runs []*loadtest.Result) *compareView {
 		row := compareRow{
 			Strategy: r.Plan.Strategy,
 			Store:    r.Plan.Store,
-			Accepted: thousands(
-				int64(j.Accepted),
-			),
+			Accepted: thousands(int64(j.Accepted)),
 			Busy:     fmt.Sprintf("%.0f %%", 100*float64(j.Busy)/float64(max(j.Sent, 1))),
 			Oversold: thousands(j.OversoldUnits),
 			Lost:     "?",
@@ -201,36 +191,30 @@ func newCompareView(runs []*loadtest.Result) *compareView {
 		v.Rows = append(v.Rows, row)
 	}
 	const width = 480
-	v.Chart = template.HTML(
-		compareChart(
-			runs,
-			marked,
-			11,
-		).toSVG(width, compareHeight(len(runs)), "spans", "Latency of the sales of each run, from the median to "+
-			"the 99th percentile", nil),
-	)
+	v.Chart = template.HTML(compareChart(runs, marked, 11).toSVG(width, compareHeight(len(runs)), "spans",
+		"Latency of the sales of each run, from the median to the 99th percentile", nil))
 	return v
 }
 
-// significant is the chance below which a difference is not put down to noise.
+// significant is the probability below which a difference is not attributed to noise.
 const significant = 0.05
 
-// A Metric is one figure of two sides, each of one or more runs of the same.
+// A Metric is one figure of two sides, each with one or more runs.
 type Metric struct {
 	Name string    `json:"name"`
 	Unit string    `json:"unit"`
 	A    []float64 `json:"a"` // sorted
 	B    []float64 `json:"b"`
-	// that such a difference or a larger one comes by chance (Mann-Whitney, exact, two-sided); 1 if it cannot be
-	// told
+	// the probability that chance makes such a difference or a larger one (Mann-Whitney, exact, two-sided); 1 if it is
+	// not known
 	P      float64 `json:"p"`
 	Answer string  `json:"answer"`
 }
 
 // Differences compares two sides by the figures that matter. A difference exceeds the noise if a Mann-Whitney U test,
-// which asks nothing of how the figures are distributed, gives it a chance below 5 %. That takes four runs on each
-// side at least, or three and five; with fewer it says whether the ranges of the two sides overlap, which is a hint
-// and no more. Of single runs the noise is not known.
+// which assumes no distribution of the figures, gives it a probability below 5 %. That takes at least four runs on each
+// side, or three and five. With fewer, the answer is whether the ranges of the two sides overlap, which is no more than
+// a hint. For single runs, the noise is not known.
 func Differences(a, b []*loadtest.Result) []Metric {
 	list := []Metric{
 		{Name: "sold", Unit: "units/s"},
@@ -289,7 +273,7 @@ func median(sorted []float64) float64 {
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// ways returns n over k.
+// ways returns the binomial coefficient of n over k.
 func ways(n, k int) float64 {
 	w := 1.0
 	for i := range k {
@@ -298,9 +282,9 @@ func ways(n, k int) float64 {
 	return math.Round(w)
 }
 
-// mannWhitney returns the chance of a U as far from the middle as that of a and b or farther (Mann and Whitney,
-// 1947). Up to 24 runs in all it is exact, by counting all ways to deal the ranks, ties included; beyond that by the
-// normal approximation with the correction for ties.
+// mannWhitney returns the probability of a U at least as far from the middle as that of a and b (Mann and Whitney,
+// 1947). Up to 24 runs in all it is exact, by counting all distributions of the ranks, ties included. Beyond that it is
+// the normal approximation with the correction for ties.
 func mannWhitney(a, b []float64) float64 {
 	n, k := len(a)+len(b), len(a)
 	if k == 0 || k == n {

@@ -26,7 +26,7 @@ func wellFormed(t *testing.T, name string, text []byte) {
 	}
 }
 
-// rates are runs that differ in what they sold per second alone.
+// rates returns runs that differ only in what they sold per second.
 func rates(list ...float64) []*loadtest.Result {
 	var runs []*loadtest.Result
 	for _, rate := range list {
@@ -37,7 +37,7 @@ func rates(list ...float64) []*loadtest.Result {
 	return runs
 }
 
-// The chances are those of the published tables of the U distribution.
+// The probabilities are those of the published tables of the U distribution.
 func TestNoise(t *testing.T) {
 	for _, row := range []struct {
 		name   string
@@ -66,7 +66,7 @@ func TestNoise(t *testing.T) {
 			t.Errorf("%s: chance %.4f, %q; want %.4f, %q", row.name, m.P, m.Answer, row.p, row.answer)
 		}
 	}
-	// Above 24 the approximation goes on where the exact count ends: 15 and 15, every other one.
+	// Above 24, the approximation continues where the exact count ends: 15 and 15, alternating.
 	var a, b, c []float64
 	for i := range 15 {
 		a, b, c = append(a, float64(2*i)), append(b, float64(2*i+1)), append(c, float64(100+i))
@@ -85,16 +85,8 @@ func TestComparison(t *testing.T) {
 	if err := c.WriteText(&b); err != nil {
 		t.Fatal(err)
 	}
-	mustHave(
-		t,
-		b.String(),
-		"A: before (4 runs)",
-		"115 [100, 130]",
-		"215 [200, 230]",
-		"+87.0 %",
-		"exceeds the noise",
-		"Mann-Whitney",
-	)
+	mustHave(t, b.String(), "A: before (4 runs)", "115 [100, 130]", "215 [200, 230]", "+87.0 %", "exceeds the noise",
+		"Mann-Whitney")
 	if strings.Contains(b.String(), "Not the same") {
 		t.Errorf("%s", b.String())
 	}
@@ -102,11 +94,6 @@ func TestComparison(t *testing.T) {
 	if err := report.Compare("a", rates(1), "b", []*loadtest.Result{lossy(10), mixed()}).WriteText(&b); err != nil {
 		t.Fatal(err)
 	}
-	mustHave(
-		t,
-		b.String(),
-		"how much of a difference is noise is not known",
-		"Not the same: load: ",
-		"one side mixes none",
-	)
+	mustHave(t, b.String(), "how much of a difference is noise is not known", "Not the same: load: ",
+		"one side mixes none")
 }

@@ -31,8 +31,8 @@ const (
 // Pixels of a picture for slides; 16:9 or wider.
 const slideWidth, slideHeight = 960, 400
 
-// WritePictures writes the pictures of each run into a folder, which it makes: stock, timeline, percentiles,
-// histogram, and of several runs a comparison. It returns the names of the files.
+// WritePictures writes the pictures of each run into a folder, which it makes: stock, timeline, percentiles, histogram
+// and, of several runs, a comparison. It returns the names of the files.
 func WritePictures(dir, format string, runs []*loadtest.Result) ([]string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
@@ -77,18 +77,13 @@ func inked(format string) func(ink) color.Color {
 func pictures(r *loadtest.Result, format string) func(func(string, []byte) bool) {
 	return func(yield func(string, []byte) bool) {
 		t := lay(r, limits{holdsAlone / 2, lanesAlone / 2})
-		if c := follow(
-			r,
-			t.story,
-		); len(c.truth) > 1 &&
+		if c := follow(r, t.story); len(c.truth) > 1 &&
 			!yield("stock", stockChart(c, inked(format), 13).encode(format, slideWidth, slideHeight)) {
 			return
 		}
 		if len(t.bars) > 0 &&
-			!yield(
-				"timeline",
-				timelineChart(t, inked(format), 13).encode(format, slideWidth, max(float64(t.height()), slideHeight)),
-			) {
+			!yield("timeline", timelineChart(t, inked(format), 13).
+				encode(format, slideWidth, max(float64(t.height()), slideHeight))) {
 			return
 		}
 		l := latenciesOf(r)
@@ -96,10 +91,8 @@ func pictures(r *loadtest.Result, format string) func(func(string, []byte) bool)
 			return
 		}
 		_ = yield("percentiles", percentileChart(l, inked(format), 13).encode(format, slideWidth, slideHeight)) &&
-			yield(
-				"histogram",
-				histogramChart(l, l.histogram(), inked(format), 13, slideWidth).encode(format, slideWidth, slideHeight),
-			)
+			yield("histogram",
+				histogramChart(l, l.histogram(), inked(format), 13, slideWidth).encode(format, slideWidth, slideHeight))
 	}
 }
 
@@ -113,17 +106,11 @@ func (c *chart) encode(format string, width, height float64) []byte {
 	from, to := strings.Index(patterns, "<defs>"), strings.Index(patterns, "</svg>")
 	opening := fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" width="%g" height="%g" `, width, height)
 	inner := strings.Index(body, ">") + 1
-	return []byte(
-		opening + strings.TrimPrefix(
-			body[:inner],
-			"<svg ",
-		) + "<style>" + read(
-			"page.css",
-		) + "</style>" + patterns[from:to] + body[inner:],
-	)
+	return []byte(opening + strings.TrimPrefix(body[:inner], "<svg ") +
+		"<style>" + read("page.css") + "</style>" + patterns[from:to] + body[inner:])
 }
 
-// timelineChart draws the lanes as a plot, for slides: a page has them as elements of its own, which can be pointed at.
+// timelineChart draws the lanes as a plot, for slides. A page has them as elements that show hints.
 func timelineChart(t *timeline, mark func(ink) color.Color, size float64) *chart {
 	c := newChart(mark, size)
 	c.Add(lanes{t, c})
@@ -141,7 +128,7 @@ func timelineChart(t *timeline, mark func(ink) color.Color, size float64) *chart
 	return c
 }
 
-// lanes draws waits as dashed lines, holds as boxes, and company as taller boxes with a border.
+// lanes draws waits as dashed lines, holds as boxes, and overlaps as taller boxes with a border.
 type lanes struct {
 	*timeline
 	chart *chart
@@ -151,15 +138,12 @@ func (l lanes) Plot(area draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&area)
 	box := func(i ink, from, to float64, middle, half vg.Length) {
 		right := max(x(to), x(from)+vg.Points(0.8))
-		area.FillPolygon(
-			l.chart.mark(i),
-			[]vg.Point{
-				{X: x(from), Y: middle - half},
-				{X: x(from), Y: middle + half},
-				{X: right, Y: middle + half},
-				{X: right, Y: middle - half},
-			},
-		)
+		area.FillPolygon(l.chart.mark(i), []vg.Point{
+			{X: x(from), Y: middle - half},
+			{X: x(from), Y: middle + half},
+			{X: right, Y: middle + half},
+			{X: right, Y: middle - half},
+		})
 	}
 	lane := (y(1) - y(0)) / 2
 	for i := range l.bars {
@@ -175,24 +159,22 @@ func (l lanes) Plot(area draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// laneTicks name the lanes, the first on top.
+// laneTicks names the lanes, the first on top.
 type laneTicks struct{ *timeline }
 
 func (t laneTicks) Ticks(_, _ float64) []plot.Tick {
 	var list []plot.Tick
 	for i, l := range t.lanes {
-		list = append(
-			list,
-			plot.Tick{Value: float64(len(t.lanes) - 1 - i), Label: short(l.instance) + " w" + strconv.Itoa(l.worker)},
-		)
+		list = append(list,
+			plot.Tick{Value: float64(len(t.lanes) - 1 - i), Label: short(l.instance) + " w" + strconv.Itoa(l.worker)})
 	}
 	return list
 }
 
 func compareHeight(runs int) float64 { return float64(70 + 20*runs) }
 
-// compareChart draws for each run the span of the latencies of its sales from the median to the 99th percentile, on
-// one logarithmic axis. A run that sold nothing has its row, and no span.
+// compareChart draws, for each run, the range of the latencies of its sales from the median to the 99th percentile, on
+// one logarithmic axis. A run that sold nothing has a row without a range.
 func compareChart(runs []*loadtest.Result, mark func(ink) color.Color, size float64) *chart {
 	c := newChart(mark, size)
 	grid := plotter.NewGrid()
@@ -238,14 +220,14 @@ func (n namedRows) Ticks(_, _ float64) []plot.Tick { return n }
 // A stroke stands for a line in a legend.
 type stroke struct{ draw.LineStyle }
 
-// Thumbnail draws the line through the middle of the place of the sample.
+// Thumbnail draws the line through the middle of the sample.
 func (s stroke) Thumbnail(c *draw.Canvas) {
 	y := c.Center().Y
 	c.StrokeLine2(s.LineStyle, c.Min.X, y, c.Max.X, y)
 }
 
-// An ink is a colour by its use. In a page it is a variable of the style sheet, so that light and dark need one
-// picture; in a picture for slides it is the light one.
+// An ink is a colour by its use. In a page it is a variable of the style sheet, so that light and dark share one
+// picture. In a picture for slides it is the light colour.
 type ink uint8
 
 const (
@@ -262,8 +244,8 @@ const (
 	inkUnknown
 )
 
-// light returns the colour in a picture for slides; the style sheet has the same. They differ in lightness, not in hue
-// alone.
+// light returns the colour in a picture for slides, the same as in the style sheet. Colours differ in lightness, not
+// only in hue.
 func light(i ink) color.NRGBA {
 	switch i {
 	case inkGrid:
@@ -293,7 +275,7 @@ func hex(rgb uint32) color.NRGBA {
 	return color.NRGBA{R: uint8(rgb >> 16), G: uint8(rgb >> 8), B: uint8(rgb), A: 0xff}
 }
 
-// A chart is a plot that is drawn with either kind of ink.
+// A chart is a plot that can be drawn with either kind of ink.
 type chart struct {
 	*plot.Plot
 	mark   func(ink) color.Color
@@ -301,7 +283,7 @@ type chart struct {
 	legend []entry
 }
 
-// marked returns a colour that no picture has otherwise, by which toSVG finds the ink.
+// marked returns a colour that occurs nowhere else, by which toSVG finds the ink.
 func marked(i ink) color.Color { return color.NRGBA{B: uint8(i), A: 0xff} }
 
 func printed(i ink) color.Color { return light(i) }
@@ -334,7 +316,7 @@ func (c *chart) line(i ink, width float64, dashes ...float64) draw.LineStyle {
 	return style
 }
 
-// A hint is a text for a stretch of the x-axis, shown when it is pointed at.
+// A hint is a text for a range of the x-axis. The page shows it under the pointer.
 type hint struct {
 	from, to float64 // in units of the axis
 	text     string
@@ -358,7 +340,7 @@ func (c *chart) toSVG(width, height float64, class, label string, hints []hint) 
 	body = coloured.ReplaceAllFunc(body, func(m []byte) []byte {
 		parts := coloured.FindSubmatch(m)
 		n, _ := strconv.ParseUint(string(parts[2]), 16, 8)
-		// Areas have a pattern, too: colour alone would not do for everybody.
+		// Areas have a pattern as well: not everybody can distinguish the colours.
 		if i := ink(n); i >= inkGap && string(parts[1]) == "fill" {
 			return fmt.Appendf(nil, "fill:url(#f%d)", n)
 		}
@@ -368,14 +350,8 @@ func (c *chart) toSVG(width, height float64, class, label string, hints []hint) 
 	body = blankLine.ReplaceAll(body, []byte(" "))
 	body = bytes.TrimSuffix(bytes.TrimSpace(body), []byte("</svg>"))
 	var out bytes.Buffer
-	fmt.Fprintf(
-		&out,
-		`<svg class="chart %s" viewBox="0 0 %g %g" role="img" aria-label="%s">`,
-		class,
-		width,
-		height,
-		escape(label),
-	)
+	fmt.Fprintf(&out, `<svg class="chart %s" viewBox="0 0 %g %g" role="img" aria-label="%s">`, class, width, height,
+		escape(label))
 	out.Write(body)
 	inner := c.DataCanvas(area)
 	x, _ := c.Transforms(&inner)
@@ -390,11 +366,8 @@ func (c *chart) toSVG(width, height float64, class, label string, hints []hint) 
 
 // toPNG draws c for slides: twice as many pixels as points.
 func (c *chart) toPNG(width, height float64) []byte {
-	canvas := vgimg.NewWith(
-		vgimg.UseWH(vg.Points(width), vg.Points(height)),
-		vgimg.UseDPI(144),
-		vgimg.UseBackgroundColor(color.White),
-	)
+	canvas := vgimg.NewWith(vgimg.UseWH(vg.Points(width), vg.Points(height)), vgimg.UseDPI(144),
+		vgimg.UseBackgroundColor(color.White))
 	c.Draw(c.drawLegend(draw.New(canvas)))
 	var b bytes.Buffer
 	_, _ = vgimg.PngCanvas{Canvas: canvas}.WriteTo(&b) // to memory

@@ -10,11 +10,11 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// plainEvery is the time between two lines of progress where lines cannot be overwritten.
+// plainEvery is the time between two lines of progress if lines cannot be overwritten.
 const plainEvery = 2 * time.Second
 
-// ShowProgress returns a progress function for Run that writes to w: one line that is overwritten if w is a terminal
-// of so many columns, and a plain line every 2 s and at the end if columns is 0. Neither has colours.
+// ShowProgress returns a progress function for Run that writes to w. On a terminal with that many columns it overwrites
+// one line. If columns is 0 it writes a plain line every 2 s and at the end. It uses no colours.
 func ShowProgress(w io.Writer, name string, columns int) func(loadtest.Progress) {
 	var shown time.Duration
 	var warm bool
@@ -33,14 +33,14 @@ func ShowProgress(w io.Writer, name string, columns int) func(loadtest.Progress)
 		case !live:
 			fmt.Fprintln(w, strings.Join(list, ", "))
 		case p.Last:
-			fmt.Fprint(w, "\r\x1b[K") // the result says it all
+			fmt.Fprint(w, "\r\x1b[K") // the result follows
 		default:
 			fmt.Fprint(w, "\r\x1b[K"+fit(list, columns-1))
 		}
 	}
 }
 
-// fit joins as many of parts as there is room for: a line that wraps could not be overwritten.
+// fit joins as many of parts as fit: a line that wraps could not be overwritten.
 func fit(parts []string, room int) string {
 	line := parts[0]
 	for _, part := range parts[1:] {

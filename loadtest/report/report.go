@@ -1,6 +1,6 @@
 // Package report shows runs of the load test: as one page of HTML that needs no network, as pictures for slides, as
-// tables for other programs, and side by side. Everything in it is computed from Results, and so from histories, at
-// any time later.
+// tables for other programs, and side by side. It computes everything from Results, and so works from histories at any
+// later time.
 package report
 
 import (
@@ -20,28 +20,28 @@ import (
 //go:embed page.html.tmpl run.html.tmpl compare.html.tmpl diff.html.tmpl page.css patterns.svg
 var files embed.FS
 
-// A Group is runs that can be compared: the same load on different strategies, say.
+// A Group is a set of runs that can be compared, such as the same load on different strategies.
 type Group struct {
 	Title string // may be empty
 	Runs  []*loadtest.Result
 }
 
-// A Page is what WriteHTML writes.
+// A Page is the input of WriteHTML.
 type Page struct {
 	Title  string // empty: of the first run
 	Groups []Group
-	Notes  []string // what the reader should know first: a history was cut off, say
+	Notes  []string // what the reader should know first, such as that a history was cut off
 	Diff   *Comparison
 }
 
-// What is drawn of a run on a page of its own, and on a page of many.
+// The most holds and lanes that are drawn of a run on a page of its own, and on a page of many.
 const (
 	holdsAlone, lanesAlone = 400, 60
 	holdsBeside, lanesMany = 90, 24
 	detailed               = 40 // runs of a page that are shown in detail; the others are in the tables
 )
 
-// WriteHTML writes a page that holds all it needs: it opens from disk, asks no server for anything, and follows the
+// WriteHTML writes a page that is complete in itself: it opens from disk, makes no network requests, and follows the
 // reader's choice of light or dark.
 func WriteHTML(w io.Writer, p Page) error {
 	t, err := template.New("page.html.tmpl").Funcs(template.FuncMap{
@@ -104,7 +104,7 @@ func (p Page) view() pageView {
 		v.Title = fmt.Sprintf("%d runs side by side", total)
 	}
 	v.Summary = p.summary()
-	// The last groups matter most: those before lead up to them.
+	// The last groups matter most: the earlier ones lead up to them.
 	room := detailed
 	v.Groups = make([]groupView, len(p.Groups))
 	for n := len(p.Groups) - 1; n >= 0; n-- {
@@ -126,14 +126,14 @@ func (p Page) view() pageView {
 func read(name string) string {
 	text, err := files.ReadFile(name)
 	if err != nil {
-		panic(err) // it was there when the program was built
+		panic(err) // the file is embedded
 	}
 	return string(text)
 }
 
 func escape(text string) string { return html.EscapeString(text) }
 
-// heading says in a line what a run was.
+// heading describes a run in a line.
 func heading(r *loadtest.Result) string {
 	text := r.Plan.Strategy
 	if r.Plan.Store != "" {
@@ -142,7 +142,7 @@ func heading(r *loadtest.Result) string {
 	return text
 }
 
-// load says what was asked of the service.
+// load describes the load of a run.
 func load(r *loadtest.Result) string {
 	p := &r.Plan
 	var parts []string
@@ -170,7 +170,7 @@ func when(t time.Time) string {
 	return t.UTC().Format("2 January 2006, 15:04:05 UTC")
 }
 
-// grouped returns thousands for whatever integers a template has.
+// grouped formats any integer of a template with separated thousands.
 func grouped(n any) (string, error) {
 	switch n := n.(type) {
 	case int:
@@ -181,7 +181,7 @@ func grouped(n any) (string, error) {
 	return "", fmt.Errorf("%T is no number to show", n)
 }
 
-// A runView is what the template of one run is given.
+// A runView is the data of the template of one run.
 type runView struct {
 	ID, Heading, Load, When   string
 	R                         *loadtest.Result
@@ -195,7 +195,7 @@ type runView struct {
 	Pairs                     []string
 	MorePairs                 bool
 	Promise                   string
-	Mapped                    bool // of somebody else's API, which tells no versions
+	Mapped                    bool // of a foreign API, which reports no versions
 	TimelineNotes, StockNotes []string
 	Percentiles, Histogram    template.HTML
 	Outcomes                  []outcomeRow
@@ -237,46 +237,35 @@ func newRunView(r *loadtest.Result, id string, most limits, whole bool) *runView
 	v.latency()
 	for _, s := range r.Latency.Instances {
 		all := float64(max(len(r.Records), 1))
-		v.Shares = append(
-			v.Shares,
-			shareRow{
-				instance(s.Instance),
-				s.Replies,
-				s.Accepted,
-				100 * float64(s.Replies) / all,
-				100 * float64(s.Accepted) / all,
-			},
-		)
+		v.Shares = append(v.Shares, shareRow{
+			instance(s.Instance),
+			s.Replies,
+			s.Accepted,
+			100 * float64(s.Replies) / all,
+			100 * float64(s.Accepted) / all,
+		})
 	}
 	v.Failures = loadtest.FailureSorts(r.Records, 5)
 	return v
 }
 
-// judged returns the verdict as a word, as a class, and as a sentence for readers who know no locks.
+// judged returns the verdict as a word, as a class, and as a sentence for readers who do not know locks.
 func judged(v *loadtest.Verdict) (word, class, plain string) {
 	switch {
 	case v.Finding == loadtest.Undecided:
 		return "Not decided", "odd", "What was recorded does not suffice to say whether stock was lost."
 	case v.Finding == loadtest.Holds:
-		return "Holds", "good", fmt.Sprintf(
-			"No stock was lost: there were %s, %s sold and %d remain, and no two orders sold the same unit.",
-			count(v.InitialUnits, "unit"),
-			were(v.AcceptedUnits),
-			v.RemainingUnits,
-		)
+		return "Holds", "good", fmt.Sprintf("No stock was lost: there were %s, %s sold and %d remain, and no two "+
+			"orders sold the same unit.", count(v.InitialUnits, "unit"), were(v.AcceptedUnits), v.RemainingUnits)
 	}
 	word, class = "Broken", "bad"
 	if v.Kept {
-		class = "raced" // as was to be expected
+		class = "raced" // as expected
 	}
 	switch {
 	case v.OversoldUnits > 0:
-		plain = fmt.Sprintf(
-			"It sold %s of %d: %s more than there were.",
-			count(v.AcceptedUnits, "unit"),
-			v.InitialUnits,
-			count(v.OversoldUnits, "unit"),
-		)
+		plain = fmt.Sprintf("It sold %s of %d: %s more than there were.", count(v.AcceptedUnits, "unit"),
+			v.InitialUnits, count(v.OversoldUnits, "unit"))
 	case v.Known && v.LostUnits > 0:
 		plain = fmt.Sprintf("It sold %s, but the stock went down by %d only: the store still offers %s that are sold.",
 			count(v.AcceptedUnits, "unit"), v.InitialUnits-v.RemainingUnits, count(v.LostUnits, "unit"))
@@ -310,25 +299,15 @@ func (v *runView) timeline() {
 	names, bars := t.gantt()
 	v.Names, v.Bars, v.Strip = template.HTML(names), template.HTML(bars), template.HTML(t.strip())
 	if t.inWindow < t.total {
-		note(
-			"Thinned out: %s of %s are drawn, those from %s to %s of a run of %s%s. The strip below is the whole run.",
-			thousands(
-				int64(len(t.bars)),
-			),
-			count(t.total, "hold"),
-			millis(t.from),
-			millis(t.to),
-			millis(t.length),
-			where(t),
-		)
+		note("Thinned out: %s of %s are drawn, those from %s to %s of a run of %s%s. The strip below is the whole run.",
+			thousands(int64(len(t.bars))), count(t.total, "hold"), millis(t.from), millis(t.to), millis(t.length),
+			where(t))
 	}
 	if t.lanesLeft > 0 {
 		note("%s with fewer holds in this time are left out.", count(t.lanesLeft, "lane"))
 	}
-	note(
-		"Only accepted requests tell when they held. Times are by each instance's clock; the proof of a lost " +
-			"update is in the collisions below, which need no clock.",
-	)
+	note("Only accepted requests tell when they held. Times are by each instance's clock; the proof of a lost update " +
+		"is in the collisions below, which need no clock.")
 	v.MorePairs = t.pairs > len(t.shown)
 	for _, p := range t.shown {
 		v.Pairs = append(v.Pairs, p.sentence())
@@ -377,15 +356,13 @@ func (v *runView) latency() {
 		return
 	}
 	v.Percentiles = template.HTML(
-		percentileChart(l, marked, 10.5).toSVG(420, 280, "", "Latency by percentile and outcome", nil),
-	)
+		percentileChart(l, marked, 10.5).toSVG(420, 280, "", "Latency by percentile and outcome", nil))
 	h := l.histogram()
 	v.Histogram = template.HTML(
-		histogramChart(l, h, marked, 10.5, 420).toSVG(420, 280, "", "Histogram of latencies by outcome", h.hints(l)),
-	)
+		histogramChart(l, h, marked, 10.5, 420).toSVG(420, 280, "", "Histogram of latencies by outcome", h.hints(l)))
 }
 
-// promised says what the strategy claims, as far as a load run can tell.
+// promised describes the promise of a strategy, as far as a load run can check it.
 func promised(p *loadtest.Promise) string {
 	text := "nothing: lost updates are to be expected"
 	switch p.Scope {

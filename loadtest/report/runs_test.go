@@ -18,7 +18,7 @@ type stay struct {
 	instance        string // empty: app-1, app-2 and app-3 in turn
 }
 
-// ran is a run of a strategy with that scope, as its stays tell it.
+// ran returns a run of a strategy with that scope, made of the stays.
 func ran(strategy, scope string, exclusive bool, stays ...stay) *loadtest.Result {
 	at := func(ms float64) time.Time { return noon.Add(time.Duration(ms * float64(time.Millisecond))) }
 	before := loadtest.Stock{SKU: "pen", Store: "redis", Quantity: 1000, Initial: 1000, Version: 1, Epoch: 1}
@@ -89,7 +89,7 @@ func ran(strategy, scope string, exclusive bool, stays ...stay) *loadtest.Result
 	return h.Result()
 }
 
-// lossy is a race of n requests from 30 workers, half of which overwrite another.
+// lossy returns a race of n requests from 30 workers, half of which overwrite another.
 func lossy(n int) *loadtest.Result {
 	stays := make([]stay, n)
 	for i := range stays {

@@ -20,7 +20,7 @@ var update = flag.Bool("update", false, "rewrite schema.json and the recorded pa
 
 type object = map[string]any
 
-// schemaOf describes how t looks in JSON. Keys are closed: a reader can rely on there being no others.
+// schemaOf returns the JSON schema of t. Objects are closed: a reader can rely on there being no other keys.
 func schemaOf(t reflect.Type) any {
 	switch t {
 	case reflect.TypeFor[time.Time]():
@@ -75,8 +75,7 @@ func schemaOfStruct(t reflect.Type) any {
 	return object{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
 }
 
-// The published schema is that of the types as they are: a key that comes or goes changes schema.json, which -update
-// rewrites.
+// The published schema matches the types: a new or removed key changes schema.json, which -update rewrites.
 func TestSchemaIsUpToDate(t *testing.T) {
 	s := schemaOf(reflect.TypeFor[loadtest.Report]()).(object)
 	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
@@ -104,7 +103,7 @@ func TestSchemaIsUpToDate(t *testing.T) {
 	}
 }
 
-// What is written fits the schema, and what does not fit is found.
+// Reports that are written fit the schema, and those that do not fit are found.
 func TestJSONFitsTheSchema(t *testing.T) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(report.Schema()))
 	if err != nil {

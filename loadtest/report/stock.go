@@ -17,21 +17,21 @@ type course struct {
 	sku     string
 	read    []moment // what requests read, when they read it
 	written []moment // what they wrote, when they wrote it
-	truth   []moment // what was there less what had been sold by then
+	truth   []moment // the initial stock less the units sold so far
 	others  int      // SKUs that are not shown
-	parts   bool     // reads and writes are of a part of the stock, or not told: only the truth is known
+	parts   bool     // reads and writes are of a part of the stock, or not reported: only the truth is known
 	first   float64
-	last    *float64 // what the store said at the end; nil: not known
+	last    *float64 // the final stock in the store; nil: not known
 }
 
-// A sale is what one order did.
+// A sale is the effect of one order.
 type sale struct {
 	readAt, wroteAt                     float64
 	quantity, read, remaining, segments int64
 	told                                bool
 }
 
-// follow computes the course of the SKU that lost most, or else sold most.
+// follow computes the course of the SKU that lost most or, if none lost, sold most.
 func follow(r *loadtest.Result, s *story) *course {
 	bySKU := make(map[string][]sale)
 	known := make(map[string]*loadtest.Record)
@@ -69,7 +69,7 @@ func follow(r *loadtest.Result, s *story) *course {
 	return c
 }
 
-// salesOf returns the orders of a, and what replies told of where those could not be read.
+// salesOf returns the orders of a, and the receipts of replies if the orders could not be read.
 func salesOf(r *loadtest.Result, a *loadtest.Account, s *story, known map[string]*loadtest.Record) []sale {
 	var list []sale
 	add := func(rec *loadtest.Record, o *loadtest.Order) {
@@ -104,10 +104,8 @@ func salesOf(r *loadtest.Result, a *loadtest.Account, s *story, known map[string
 	for i := range r.Records {
 		rec := &r.Records[i]
 		if rec.Receipt != nil && rec.SKU == a.Before.SKU && !seen[rec.OrderID] {
-			add(
-				rec,
-				&loadtest.Order{Quantity: rec.Quantity, Read: rec.Read, Remaining: rec.Remaining, Segment: rec.Segment},
-			)
+			add(rec,
+				&loadtest.Order{Quantity: rec.Quantity, Read: rec.Read, Remaining: rec.Remaining, Segment: rec.Segment})
 		}
 	}
 	return list
@@ -137,8 +135,8 @@ func (c *course) trace(sales []sale, end float64) {
 	c.written = append(c.written, moment{max(end, last.ms), last.units})
 }
 
-// thin keeps of a line that many places along it can tell apart: of each the first, the lowest, the highest and the
-// last.
+// thin reduces a line to that many places along it. Of each place it keeps the first, the lowest, the highest and the
+// last point.
 func thin(line []moment, places int) []moment {
 	if len(line) <= 4*places {
 		return line
@@ -166,13 +164,13 @@ func thin(line []moment, places int) []moment {
 	return kept
 }
 
-// at is the height of a line at ms: that of the last point before.
+// at returns the height of a line at ms: that of the last point before.
 func level(line []moment, ms float64) float64 {
 	i := sort.Search(len(line), func(i int) bool { return line[i].ms > ms })
 	return line[max(i-1, 0)].units
 }
 
-// hints say for n stretches of the run what the stock was at their end.
+// hints returns, for n ranges of the run, the stock at their end.
 func (c *course) hints(n int) []hint {
 	end := c.truth[len(c.truth)-1].ms
 	var list []hint
@@ -192,8 +190,8 @@ func (c *course) hints(n int) []hint {
 	return list
 }
 
-// gaps reports whether the store ever said other than was true. Two orders may be told in another order than they
-// were written in, by as long as a reply takes: what is gone at the end of the run is no gap.
+// gaps reports whether the store ever differed from the truth. Two orders may be reported in another order than they
+// were written in, apart by as long as a reply takes: a difference that is gone at the end of the run is no gap.
 func (c *course) gaps() bool {
 	return len(c.written) > 0 && c.written[len(c.written)-1].units != c.truth[len(c.truth)-1].units
 }

@@ -13,7 +13,7 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// csvHead returns the columns of WriteCSV. Times are RFC 3339 with nanoseconds; what is not known is empty.
+// csvHead returns the columns of WriteCSV. Times are RFC 3339 with nanoseconds. Unknown values are empty.
 func csvHead() []string {
 	return []string{
 		"run",
@@ -49,7 +49,7 @@ func csvHead() []string {
 	}
 }
 
-// WriteCSV writes a line per request, for spreadsheets and statistics.
+// WriteCSV writes a line for each request, for spreadsheets and statistics.
 func WriteCSV(w io.Writer, runs []*loadtest.Result) error {
 	out := csv.NewWriter(w)
 	_ = out.Write(csvHead()) // its error stays, and Error returns it
@@ -65,9 +65,7 @@ func WriteCSV(w io.Writer, runs []*loadtest.Result) error {
 				strconv.Itoa(rec.Worker),
 				rec.RequestID,
 				number(rec.Quantity),
-				moments(
-					rec.PlannedAt,
-				),
+				moments(rec.PlannedAt),
 				moments(rec.SentAt),
 				moments(rec.DoneAt),
 				decimal(float64(rec.Latency()) / float64(time.Millisecond)),
@@ -93,22 +91,13 @@ func receipt(rec *loadtest.Record) []string {
 	if rec.Blind {
 		cells = make([]string, 4)
 	}
-	return append(
-		cells,
-		blank(rec.Fence),
-		blank(rec.Segment),
-		blank(rec.Tries),
-		decimal(rec.WaitedMS),
-		decimal(rec.HeldMS),
-		moments(rec.AcquiredAt),
-		moments(rec.ReleasedAt),
-		strconv.FormatBool(rec.LeaseLost),
-	)
+	return append(cells, blank(rec.Fence), blank(rec.Segment), blank(rec.Tries), decimal(rec.WaitedMS),
+		decimal(rec.HeldMS), moments(rec.AcquiredAt), moments(rec.ReleasedAt), strconv.FormatBool(rec.LeaseLost))
 }
 
 func number[N int | int64 | uint64](n N) string { return fmt.Sprint(n) }
 
-// blank returns n, or nothing if it is 0.
+// blank returns n, or "" if it is 0.
 func blank[N int | int64 | uint64](n N) string {
 	if n == 0 {
 		return ""
@@ -149,11 +138,12 @@ func jtlHead() []string {
 	}
 }
 
-// WriteJTL writes a line per request as JMeter's "Simple Data Writer" does, for its listeners and its dashboard
-// (jmeter -g FILE -o FOLDER), from JMeter 3.1 on: older ones do not know sentBytes.
+// WriteJTL writes a line for each request in the format of JMeter's "Simple Data Writer", for its listeners and its
+// dashboard (jmeter -g FILE -o FOLDER), from JMeter 3.1 on: older versions do not know sentBytes.
 //
-// Busy and sold out are answers: they count as success, or every error rate would be wrong. The label is the strategy
-// and the outcome, so that a summary tells them apart. JMeter knows whole milliseconds. Bytes are not known, and 0.
+// Busy and sold out count as success, because an error rate that included them would be wrong. The label is the
+// strategy with the outcome, so that a summary distinguishes them. JMeter has whole milliseconds. Bytes are not known,
+// and 0.
 func WriteJTL(w io.Writer, runs []*loadtest.Result) error {
 	out := csv.NewWriter(w)
 	_ = out.Write(jtlHead()) // its error stays, and Error returns it
@@ -174,17 +164,12 @@ func WriteJTL(w io.Writer, runs []*loadtest.Result) error {
 			begin := rec.DoneAt.Add(-rec.Latency())
 			elapsed := strconv.FormatInt(rec.DoneAt.UnixMilli()-begin.UnixMilli(), 10)
 			_ = out.Write([]string{
-				strconv.FormatInt(
-					begin.UnixMilli(),
-					10,
-				),
+				strconv.FormatInt(begin.UnixMilli(), 10),
 				elapsed,
 				rec.Strategy + " " + words(rec.Outcome),
 				code,
 				cmp.Or(rec.Problem, words(rec.Outcome)),
-				rec.Strategy + " 1-" + strconv.Itoa(
-					rec.Worker,
-				),
+				rec.Strategy + " 1-" + strconv.Itoa(rec.Worker),
 				"text",
 				strconv.FormatBool(ok),
 				failure,
@@ -253,7 +238,7 @@ func (p Page) summary() *summary {
 	return s
 }
 
-// names lists each name once, and how often if it is there several times.
+// names lists each name once, with its count if that is above 1.
 func names(list []string) string {
 	var parts []string
 	for i, name := range list {

@@ -14,7 +14,7 @@ import (
 	"example.com/stock/loadtest/report"
 )
 
-// mixed is a run with one of each outcome.
+// mixed returns a run with one request of each outcome.
 func mixed() *loadtest.Result {
 	r := ran("lock", loadtest.Cluster, true, stay{worker: 1, asked: 0, from: 1, to: 2, version: 1})
 	for i, o := range loadtest.Outcomes()[1:] {
@@ -82,10 +82,10 @@ func TestJTL(t *testing.T) {
 	}
 }
 
-// Pictures are files that programs for slides open.
+// Presentation programs can open the pictures.
 func TestPictures(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "slides")
-	// One is enough: to paint with the race detector takes seconds.
+	// One run is enough: with the race detector, drawing takes seconds.
 	names, err := report.WritePictures(dir, report.PNG, []*loadtest.Result{ran("none", loadtest.Nowhere, false)})
 	if err != nil || len(names) != 1 {
 		t.Fatalf("%q, %v", names, err)

@@ -11,7 +11,7 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// Style is how reports for people look. The zero value is right for a file: no colour, 120 columns.
+// Style says how reports for people look. The zero value is right for a file: no colour, 120 columns.
 type Style struct {
 	Color bool // ANSI colours; every coloured word says the same without
 	Width int  // columns; 0: 120
@@ -42,7 +42,7 @@ func (s Style) paint(t tone, text string) string {
 	return "\x1b[" + string(t) + "m" + text + "\x1b[0m"
 }
 
-// pad fills text up to width, and paints it after that, so that colours do not count as columns.
+// pad pads text to width before it adds colour, so that colour codes do not count as columns.
 func (s Style) pad(t tone, text string, width int, right bool) string {
 	blank := strings.Repeat(" ", max(0, width-utf8.RuneCountInString(text)))
 	if right {
@@ -51,7 +51,7 @@ func (s Style) pad(t tone, text string, width int, right bool) string {
 	return s.paint(t, text) + blank
 }
 
-// wrap breaks text into lines that fit beside indent columns. The first line is not indented.
+// wrap breaks text into lines that fit beside indent columns. It does not indent the first line.
 func (s Style) wrap(text string, indent int) string {
 	var b strings.Builder
 	room := max(s.width()-indent, 20)
@@ -73,7 +73,7 @@ func (s Style) wrap(text string, indent int) string {
 	return b.String()
 }
 
-// word returns the finding as shown: capitals where colour would be red.
+// word returns the finding as shown: in capitals where colour would be red.
 func word(v *loadtest.Verdict) (string, tone) {
 	switch {
 	case v.Finding == loadtest.Holds:
@@ -86,7 +86,7 @@ func word(v *loadtest.Verdict) (string, tone) {
 	return "unknown", odd
 }
 
-// kept returns the promise in a word.
+// kept returns whether the promise was kept, in a word.
 func kept(v *loadtest.Verdict) (string, tone) {
 	switch {
 	case v.Kept && v.RaceSeen:
@@ -108,8 +108,8 @@ type cell func(*loadtest.Result) (string, tone)
 type column struct {
 	head [2]string
 	text bool                        // left-aligned
-	drop int                         // left out for want of room: the larger the sooner; 0: never
-	need func(*loadtest.Result) bool // left out unless one of the runs has it; nil: always there
+	drop int                         // order of leaving out for lack of room, the largest first; 0: never
+	need func(*loadtest.Result) bool // reports whether a run needs the column; nil: all do
 	cell cell
 }
 
@@ -236,8 +236,8 @@ func soldOnly(text func(*loadtest.Result) string) cell {
 	}
 }
 
-// roundTrips returns those of an uncontended acquire and release, as the service tells them. They do not depend on
-// the run.
+// roundTrips returns the round trips of an uncontended acquire and release, as the service reports them. They do not
+// depend on the run.
 func roundTrips(r *loadtest.Result) string {
 	if r.Strategy.RoundTrips == 0 {
 		return "–"
@@ -245,7 +245,7 @@ func roundTrips(r *loadtest.Result) string {
 	return strconv.Itoa(r.Strategy.RoundTrips)
 }
 
-// failures returns the number of failed requests, "+" those with an unknown outcome, if any.
+// failures returns the number of failed requests, then "+" and the number of those with an unknown outcome, if any.
 func failures(v *loadtest.Verdict) (string, tone) {
 	text, t := strconv.Itoa(v.Failed), plain
 	if v.Unknown > 0 {
@@ -257,13 +257,11 @@ func failures(v *loadtest.Verdict) (string, tone) {
 	return text, t
 }
 
-// WriteTable writes a table with a row for each run, and below it a sentence for each that is not simply right.
-// Where the width is short, columns move together and the less important ones are left out.
+// WriteTable writes a table with a row for each run, and below it a sentence for each run that needs one. On a narrow
+// terminal, columns move together and the less important ones are left out.
 func WriteTable(w io.Writer, results []*loadtest.Result, style Style) error {
-	cols := slices.DeleteFunc(
-		columns(),
-		func(c column) bool { return c.need != nil && !slices.ContainsFunc(results, c.need) },
-	)
+	cols := slices.DeleteFunc(columns(),
+		func(c column) bool { return c.need != nil && !slices.ContainsFunc(results, c.need) })
 	widths := make([]int, len(cols))
 	for i, col := range cols {
 		widths[i] = max(len(col.head[0]), len(col.head[1]))
@@ -318,12 +316,11 @@ func WriteTable(w io.Writer, results []*loadtest.Result, style Style) error {
 	return err
 }
 
-// writeNotes writes why, for each run where the row does not say it all.
+// writeNotes writes the reasons of each run that its row does not tell completely.
 func writeNotes(b *strings.Builder, results []*loadtest.Result, style Style) {
 	if slices.ContainsFunc(results, func(r *loadtest.Result) bool { return r.Verdict.Unknown > 0 }) {
-		b.WriteString(
-			"\nfailed a+b: b requests have an unknown outcome, and no order in the store as far as is known.\n",
-		)
+		b.WriteString("\nfailed a+b: b requests have an unknown outcome, and no order in the store as far as is " +
+			"known.\n")
 	}
 	first := true
 	for _, r := range results {
@@ -379,7 +376,7 @@ func longestWait(r *loadtest.Result) string {
 // label is the width of the left column of a report.
 const label = 12
 
-// WriteReport writes all about one run, for people.
+// WriteReport writes everything about one run, for people.
 func WriteReport(w io.Writer, r *loadtest.Result, style Style) error {
 	p, v := &r.Plan, &r.Verdict
 	var b strings.Builder
@@ -388,18 +385,10 @@ func WriteReport(w io.Writer, r *loadtest.Result, style Style) error {
 	b.WriteString(style.wrap(heading, 2) + "\n\n")
 	line := func(name, format string, args ...any) {
 		b.WriteString(
-			"  " + style.pad(faint, name, label, false) + style.wrap(fmt.Sprintf(format, args...), label+2) + "\n",
-		)
+			"  " + style.pad(faint, name, label, false) + style.wrap(fmt.Sprintf(format, args...), label+2) + "\n")
 	}
-	line(
-		"replies",
-		"accepted %d, busy %d, sold out %d, failed %d, unknown %d",
-		v.Accepted,
-		v.Busy,
-		v.SoldOut,
-		v.Failed,
-		v.Unknown,
-	)
+	line("replies", "accepted %d, busy %d, sold out %d, failed %d, unknown %d", v.Accepted, v.Busy, v.SoldOut, v.Failed,
+		v.Unknown)
 	if v.Recovered > 0 {
 		line("", "%d of the accepted had no usable reply; their orders were found in the store", v.Recovered)
 	}
@@ -444,8 +433,7 @@ func WriteReport(w io.Writer, r *loadtest.Result, style Style) error {
 	}
 	_, t = kept(v)
 	b.WriteString(
-		"  " + style.pad(faint, "promise", label, false) + style.paint(t, style.wrap(v.Sentence, label+2)) + "\n",
-	)
+		"  " + style.pad(faint, "promise", label, false) + style.paint(t, style.wrap(v.Sentence, label+2)) + "\n")
 	for _, limit := range v.Limits {
 		line("not told", "%s", limit)
 	}
@@ -453,7 +441,7 @@ func WriteReport(w io.Writer, r *loadtest.Result, style Style) error {
 	return err
 }
 
-// whose returns where the stock of p is, in words.
+// whose says in words where the stock of p is.
 func whose(p *loadtest.Plan) string {
 	if p.Mapping != "" {
 		return "somebody else's service"
@@ -471,12 +459,8 @@ func store(name string) string {
 func requests(r *loadtest.Result) string {
 	switch {
 	case r.Interrupted && r.Plan.Requests > 0:
-		return fmt.Sprintf(
-			"interrupted after %d of %d %s",
-			len(r.Records),
-			r.Plan.Requests,
-			plural(r.Plan.Requests, "request"),
-		)
+		return fmt.Sprintf("interrupted after %d of %d %s", len(r.Records), r.Plan.Requests,
+			plural(r.Plan.Requests, "request"))
 	case r.Interrupted:
 		return fmt.Sprintf("interrupted after %d %s", len(r.Records), plural(len(r.Records), "request"))
 	}
@@ -490,10 +474,8 @@ func writeInstances(line func(string, string, ...any), shares []loadtest.Share, 
 		if name == "" {
 			name = "none named"
 		}
-		parts = append(
-			parts,
-			fmt.Sprintf("%s %.0f %% (%d accepted)", name, 100*float64(s.Replies)/float64(max(sent, 1)), s.Accepted),
-		)
+		parts = append(parts,
+			fmt.Sprintf("%s %.0f %% (%d accepted)", name, 100*float64(s.Replies)/float64(max(sent, 1)), s.Accepted))
 	}
 	if len(parts) > 0 {
 		line("instances", "%s", strings.Join(parts, ", "))
@@ -509,17 +491,8 @@ func writeLatency(b *strings.Builder, l *loadtest.Latency, style Style) {
 		b.WriteByte('\n')
 	}
 	quantiles := func(name string, q loadtest.Quantiles) {
-		row(
-			plain,
-			name,
-			fmt.Sprint(q.Count),
-			loadtest.Millis(q.P50),
-			loadtest.Millis(q.P90),
-			loadtest.Millis(q.P95),
-			loadtest.Millis(q.P99),
-			loadtest.Millis(q.P999),
-			loadtest.Millis(q.Max),
-		)
+		row(plain, name, fmt.Sprint(q.Count), loadtest.Millis(q.P50), loadtest.Millis(q.P90), loadtest.Millis(q.P95),
+			loadtest.Millis(q.P99), loadtest.Millis(q.P999), loadtest.Millis(q.Max))
 	}
 	row(faint, "latency", "replies", "p50", "p90", "p95", "p99", "p99.9", "max")
 	quantiles("all", l.All)
@@ -543,7 +516,7 @@ func writeWarnings(b *strings.Builder, r *loadtest.Result, style Style) {
 	}
 }
 
-// WriteExpectations writes for each expectation of each run whether it was met, with the actual value. It writes
+// WriteExpectations writes, for each expectation of each run, whether it was met, with the actual value. It writes
 // nothing if there are none.
 func WriteExpectations(w io.Writer, results []*loadtest.Result, style Style) error {
 	var b strings.Builder
@@ -574,7 +547,7 @@ func WriteExpectations(w io.Writer, results []*loadtest.Result, style Style) err
 	return err
 }
 
-// runName tells the run from others, if there are any.
+// runName distinguishes the run from others, if there are any.
 func runName(r *loadtest.Result, runs int) string {
 	if runs < 2 {
 		return ""
@@ -585,12 +558,10 @@ func runName(r *loadtest.Result, runs int) string {
 // WriteInspection writes i for people.
 func WriteInspection(w io.Writer, i *loadtest.Inspection, style Style) error {
 	var b strings.Builder
-	b.WriteString(
-		style.wrap(
-			fmt.Sprintf("%s on %s at %s, judged from the store alone", i.SKU, store(i.Store), i.Target),
-			2,
-		) + "\n\n",
-	)
+	b.WriteString(style.wrap(
+		fmt.Sprintf("%s on %s at %s, judged from the store alone", i.SKU, store(i.Store), i.Target),
+		2,
+	) + "\n\n")
 	line := func(name, format string, args ...any) {
 		b.WriteString(
 			"  " + style.pad(faint, name, label, false) + style.wrap(fmt.Sprintf(format, args...), label+2) + "\n",

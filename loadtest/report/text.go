@@ -7,7 +7,7 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// millis writes three digits and the unit: 0.12 ms, 12.3 ms, 1.23 s.
+// millis formats milliseconds with three digits and the unit: 0.12 ms, 12.3 ms, 1.23 s.
 func millis(ms float64) string {
 	text := loadtest.Millis(ms)
 	unit := strings.IndexAny(text, "ms")
@@ -27,7 +27,7 @@ func plural[N int | int64](n N, noun string) string {
 	return noun + "s"
 }
 
-// thousands sets digits in groups of three from 10,000 on.
+// thousands separates groups of three digits from 10,000 on.
 func thousands(n int64) string {
 	text := fmt.Sprint(n)
 	if n < 10_000 && n > -10_000 {
@@ -47,5 +47,5 @@ func thousands(n int64) string {
 	return sign + b.String()
 }
 
-// words returns a name of the JSON as people read it: "sold out" of "sold_out".
+// words returns a name of the JSON in words: "sold out" for "sold_out".
 func words[S ~string](name S) string { return strings.ReplaceAll(string(name), "_", " ") }

@@ -21,26 +21,18 @@ const (
 )
 
 // gantt draws the lanes as two pictures side by side: the names, and the bars. Places along the time axis are
-// percentages, so that the browser stretches the bars and leaves text and heights alone.
+// percentages, so that the browser stretches the bars but not text and heights.
 func (t *timeline) gantt() (names, bars string) {
 	var n, b strings.Builder
 	height := t.height()
 	fmt.Fprintf(&n, `<svg class="names" width="%d" height="%d" aria-hidden="true">`, labelWidth, height)
-	fmt.Fprintf(
-		&b,
-		`<svg class="bars" width="100%%" height="%d" role="img" aria-label="%s">`,
-		height,
-		html.EscapeString(t.caption()),
-	)
+	fmt.Fprintf(&b, `<svg class="bars" width="100%%" height="%d" role="img" aria-label="%s">`, height,
+		html.EscapeString(t.caption()))
 	for i, l := range t.lanes {
 		y := t.y(i)
 		if i == 0 || t.lanes[i-1].instance != l.instance {
-			fmt.Fprintf(
-				&n,
-				`<text class="group" x="0" y="%d">%s</text>`,
-				y+barHeight-1,
-				html.EscapeString(short(l.instance)),
-			)
+			fmt.Fprintf(&n, `<text class="group" x="0" y="%d">%s</text>`, y+barHeight-1,
+				html.EscapeString(short(l.instance)))
 			fmt.Fprintf(&b, `<line class="rule" x1="0" x2="100%%" y1="%d" y2="%d"/>`, y-groupGap/2, y-groupGap/2)
 		}
 		fmt.Fprintf(&n, `<text class="lane" x="%d" y="%d">w%d</text>`, labelWidth-4, y+barHeight-1, l.worker)
@@ -48,15 +40,9 @@ func (t *timeline) gantt() (names, bars string) {
 	n.WriteString("</svg>")
 	bottom := height - axisHeight
 	for _, tick := range ticks(t.from, t.to, 6) {
-		fmt.Fprintf(
-			&b,
-			`<line class="tick" x1="%[1]s" x2="%[1]s" y1="0" y2="%[2]d"/>`+
-				`<text class="ms" x="%[1]s" y="%[3]d">%[4]s</text>`,
-			t.x(tick),
-			bottom,
-			bottom+15,
-			axisLabel(tick, t.to-t.from),
-		)
+		fmt.Fprintf(&b, `<line class="tick" x1="%[1]s" x2="%[1]s" y1="0" y2="%[2]d"/>`+
+			`<text class="ms" x="%[1]s" y="%[3]d">%[4]s</text>`,
+			t.x(tick), bottom, bottom+15, axisLabel(tick, t.to-t.from))
 	}
 	for i := range t.bars {
 		t.bar(&b, &t.bars[i])
@@ -69,37 +55,19 @@ func (t *timeline) bar(b *strings.Builder, bar *bar) {
 	y := t.y(bar.lane)
 	fmt.Fprintf(b, `<g><title>%s</title>`, html.EscapeString(bar.title()))
 	if bar.from > bar.asked {
-		fmt.Fprintf(
-			b,
-			`<rect class="wait" x="%s" y="%d" width="%s" height="%d"/>`,
-			t.x(bar.asked),
-			y+2,
-			t.width(bar.asked, bar.from),
-			barHeight-4,
-		)
+		fmt.Fprintf(b, `<rect class="wait" x="%s" y="%d" width="%s" height="%d"/>`, t.x(bar.asked), y+2,
+			t.width(bar.asked, bar.from), barHeight-4)
 	}
-	fmt.Fprintf(
-		b,
-		`<rect class="hold" x="%s" y="%d" width="%s" height="%d"/>`,
-		t.x(bar.from),
-		y,
-		t.width(bar.from, bar.to),
-		barHeight,
-	)
+	fmt.Fprintf(b, `<rect class="hold" x="%s" y="%d" width="%s" height="%d"/>`, t.x(bar.from), y,
+		t.width(bar.from, bar.to), barHeight)
 	if bar.together > 0 {
-		fmt.Fprintf(
-			b,
-			`<rect class="overlap" x="%s" y="%d" width="%s" height="%d"/>`,
-			t.x(bar.firstMet),
-			y,
-			t.width(bar.firstMet, bar.last),
-			barHeight,
-		)
+		fmt.Fprintf(b, `<rect class="overlap" x="%s" y="%d" width="%s" height="%d"/>`, t.x(bar.firstMet), y,
+			t.width(bar.firstMet, bar.last), barHeight)
 	}
 	b.WriteString("</g>")
 }
 
-// title returns what is shown when the bar is pointed at.
+// title returns the text that the page shows when the pointer is on the bar.
 func (h *hold) title() string {
 	r := h.rec
 	var b strings.Builder
@@ -127,15 +95,10 @@ func segment(n int) string {
 	return fmt.Sprintf(" of segment %d", n)
 }
 
-// caption says in a sentence what the picture shows, for those who do not see it.
+// caption describes the picture in a sentence, for readers who cannot see it.
 func (t *timeline) caption() string {
-	text := fmt.Sprintf(
-		"Timeline of %s in %s, from %s to %s of the run",
-		count(len(t.bars), "hold"),
-		count(len(t.lanes), "lane"),
-		millis(t.from),
-		millis(t.to),
-	)
+	text := fmt.Sprintf("Timeline of %s in %s, from %s to %s of the run", count(len(t.bars), "hold"),
+		count(len(t.lanes), "lane"), millis(t.from), millis(t.to))
 	if t.pairs > 0 {
 		return text + fmt.Sprintf("; %s overlapped in the whole run", count(t.pairs, "pair"))
 	}
@@ -160,12 +123,12 @@ func (t *timeline) x(ms float64) string {
 	return fmt.Sprintf("%.3f%%", 100*(ms-t.from)/max(t.to-t.from, 1e-9))
 }
 
-// width returns the width of a bar, never too small to be seen.
+// width returns the width of a bar, at least a visible one.
 func (t *timeline) width(from, to float64) string {
 	return fmt.Sprintf("%.3f%%", max(100*(to-from)/max(t.to-t.from, 1e-9), 0.08))
 }
 
-// short keeps the end of a long name, where names of instances differ.
+// short keeps the end of a long name, since names of instances differ there.
 func short(name string) string {
 	r := []rune(instance(name))
 	if len(r) <= 10 {
@@ -174,8 +137,8 @@ func short(name string) string {
 	return "…" + string(r[len(r)-9:])
 }
 
-// strip draws the whole run as columns: holds that began, and how many of them were not alone. Empty if the lanes
-// show it all.
+// strip draws the whole run as columns: the holds that began, and how many of them overlapped another. It is empty if
+// the lanes show all of it.
 func (t *timeline) strip() string {
 	most := 0
 	for _, b := range t.overview {
@@ -186,11 +149,8 @@ func (t *timeline) strip() string {
 	}
 	const height = 44
 	var b strings.Builder
-	fmt.Fprintf(
-		&b,
-		`<svg class="strip" width="100%%" height="%d" role="img" aria-label="The whole run: holds over time">`,
-		height,
-	)
+	fmt.Fprintf(&b,
+		`<svg class="strip" width="100%%" height="%d" role="img" aria-label="The whole run: holds over time">`, height)
 	for i, bucket := range t.overview {
 		if bucket.holds == 0 {
 			continue
@@ -198,45 +158,26 @@ func (t *timeline) strip() string {
 		h := max(float64(height)*float64(bucket.holds)/float64(most), 1)
 		met := h * float64(bucket.met) / float64(bucket.holds)
 		x, width := 100*float64(i)/buckets, 100.0/buckets
-		fmt.Fprintf(
-			&b,
-			`<g><title>from %s on: %s, %d not alone</title>`+
-				`<rect class="hold" x="%.2f%%" y="%.1f" width="%.2f%%" height="%.1f"/>`,
-			millis(float64(i)*t.length/buckets),
-			count(bucket.holds, "hold"),
-			bucket.met,
-			x,
-			height-h,
-			width,
-			h,
-		)
+		fmt.Fprintf(&b, `<g><title>from %s on: %s, %d not alone</title>`+
+			`<rect class="hold" x="%.2f%%" y="%.1f" width="%.2f%%" height="%.1f"/>`,
+			millis(float64(i)*t.length/buckets), count(bucket.holds, "hold"), bucket.met, x, height-h, width, h)
 		if met > 0 {
-			fmt.Fprintf(
-				&b,
-				`<rect class="met" x="%.2f%%" y="%.1f" width="%.2f%%" height="%.1f"/>`,
-				x,
-				height-met,
-				width,
-				met,
-			)
+			fmt.Fprintf(&b, `<rect class="met" x="%.2f%%" y="%.1f" width="%.2f%%" height="%.1f"/>`, x, height-met,
+				width, met)
 		}
 		b.WriteString("</g>")
 	}
 	left, right := 100*t.from/t.length, 100*t.to/t.length
-	fmt.Fprintf(
-		&b,
+	fmt.Fprintf(&b,
 		`<rect class="window" x="%.2f%%" y="0.5" width="%.2f%%" height="%d"><title>shown above</title></rect></svg>`,
-		left,
-		max(right-left, 0.3),
-		height-1,
-	)
+		left, max(right-left, 0.3), height-1)
 	return b.String()
 }
 
-// Overlaps returns the number of pairs that met.
+// Overlaps returns the number of pairs that overlapped.
 func (t *timeline) Overlaps() int64 { return int64(t.pairs) }
 
-// Alone says what it means that nobody met.
+// Alone explains a run without overlaps.
 func (t *timeline) Alone() string {
 	if mustExclude(t.strategy, 0) {
 		return "nobody met anybody there"
@@ -244,22 +185,21 @@ func (t *timeline) Alone() string {
 	return "this strategy lets several in at once, and decides when it writes: that is no fault"
 }
 
-// A lane is one instance as one worker saw it: what is drawn in it never overlaps itself, unless a worker's request
-// was sent on by a proxy.
+// A lane is one instance as one worker used it: its bars never overlap, unless a proxy sent a request of the worker on.
 type lane struct {
 	instance string
 	worker   int
 }
 
-// A timeline is what of a story is drawn.
+// A timeline is the part of a story that is drawn.
 type timeline struct {
 	*story
 	from, to  float64 // in milliseconds since the start of the run
 	bars      []bar
 	lanes     []lane
-	lanesLeft int // lanes with holds in this time that are not drawn
+	lanesLeft int // lanes that have holds in this window and are not drawn
 	total     int // holds of the run
-	inWindow  int // holds in this time
+	inWindow  int // holds in this window
 	overview  []bucket
 	strategy  *loadtest.Strategy
 	HasWaits  bool
@@ -271,15 +211,15 @@ type bar struct {
 	lane int
 }
 
-// A bucket is a stretch of the run: how many holds began in it, and how many of those were not alone.
+// A bucket is a range of the run: how many holds began in it, and how many of those overlapped another.
 type bucket struct{ holds, met int }
 
-// limits bound what is drawn: more could not be told apart, and would make a page slow to open.
+// limits bounds what is drawn: more could not be distinguished, and would make a page slow to open.
 type limits struct{ holds, lanes int }
 
 const buckets = 200
 
-// lay chooses what to draw: all of a short run; of a longer one a stretch with so many holds, where the first two
+// lay chooses what to draw: all of a short run; of a longer run a window with that many holds, around the first
 // overlap, or else from the start.
 func lay(r *loadtest.Result, most limits) *timeline {
 	s := tell(r)
@@ -295,7 +235,7 @@ func lay(r *loadtest.Result, most limits) *timeline {
 		}
 		t.overview = s.overview()
 	}
-	// Clocks of instances may be a little before the start of the run by ours.
+	// The clock of an instance may be slightly before the start of the run by our clock.
 	for i := range window {
 		t.from = min(t.from, max(window[i].asked, t.from-100, window[i].from-100))
 		t.to = max(t.to, window[i].to)
@@ -305,8 +245,8 @@ func lay(r *loadtest.Result, most limits) *timeline {
 	return t
 }
 
-// fill puts the holds into lanes, by instance and worker. Of too many lanes those with the most company stay, then
-// those with the most holds.
+// fill puts the holds into lanes, by instance and worker. If there are too many lanes it keeps those with the most
+// overlaps, then those with the most holds.
 func (t *timeline) fill(window []hold, most int) {
 	type load struct {
 		lane
@@ -352,7 +292,7 @@ func (t *timeline) fill(window []hold, most int) {
 	}
 }
 
-// overview says for each of so many stretches of the run how crowded it was.
+// overview counts the holds in each range of the run.
 func (s *story) overview() []bucket {
 	list := make([]bucket, buckets)
 	at := func(ms float64) *bucket {
@@ -372,12 +312,12 @@ func (s *story) overview() []bucket {
 // depends on how well the clocks agree.
 type hold struct {
 	rec            *loadtest.Record
-	asked          float64 // when it began to wait
+	asked          float64 // start of the wait
 	from, to       float64
-	excludes       bool // no other may be in the same critical section
-	together       int  // holds of the same critical section that it met
+	excludes       bool // no other hold may be in the same critical section
+	together       int  // holds of the same critical section that it overlapped
 	partner        *hold
-	firstMet, last float64 // from when to when it was not alone
+	firstMet, last float64 // start and end of its overlaps
 }
 
 // room is a critical section: that of a SKU, or of one segment of it.
@@ -389,19 +329,15 @@ type room struct {
 func (h *hold) room() room { return room{h.rec.SKU, h.rec.Segment} }
 
 // A pair is two holds that were in one critical section at once.
-type pair struct{ first, second *hold } // by when they came
+type pair struct{ first, second *hold } // by their start
 
 func (p pair) overlap() float64 { return min(p.first.to, p.second.to) - p.second.from }
 
-// sentence names both.
+// sentence names both holds.
 func (p pair) sentence() string {
 	a, b := p.first.rec, p.second.rec
-	text := fmt.Sprintf(
-		"%s and %s were in the critical section together for %s",
-		party(a),
-		party(b),
-		millis(p.overlap()),
-	)
+	text := fmt.Sprintf("%s and %s were in the critical section together for %s", party(a), party(b),
+		millis(p.overlap()))
 	switch {
 	case a.Version == b.Version:
 		text += fmt.Sprintf("; both read version %d, so one overwrote the other", a.Version)
@@ -417,24 +353,23 @@ func party(r *loadtest.Record) string {
 
 func instance(name string) string { return cmp.Or(name, "no instance named") }
 
-// A story is what the holds of a run amount to.
+// A story holds the holds of a run, and their overlaps.
 type story struct {
 	start   time.Time // of the run
 	length  float64   // of the run, in milliseconds
 	holds   []hold    // by from
-	pairs   int       // that overlapped in a room where that must not be
+	pairs   int       // that overlapped in a room that admits one
 	shown   []pair    // the first of them
-	missing int       // accepted, without times
+	missing int       // accepted requests without times
 }
 
-// mustExclude reports whether two holds of one room at once are a fault, promised or not. A strategy that locks
-// nothing and still promises no lost update decides when it writes (a version, one statement): there many may be at
-// it at once.
+// mustExclude reports whether two holds of one room at once are a fault, promised or not. A strategy that locks nothing
+// and still promises no lost update decides when it writes (a version, one statement): many of its holds may overlap.
 func mustExclude(s *loadtest.Strategy, segment int) bool {
 	return s.Promise.Exclusive || s.Promise.Scope != loadtest.Cluster || segment > 0
 }
 
-// maxPairs is how many pairs are named. All are counted.
+// maxPairs is the number of pairs that are named. All are counted.
 const maxPairs = 10
 
 func tell(r *loadtest.Result) *story {
@@ -459,17 +394,15 @@ func tell(r *loadtest.Result) *story {
 			})
 		}
 	}
-	slices.SortFunc(
-		s.holds,
-		func(a, b hold) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.rec.Seq, b.rec.Seq)) },
-	)
+	slices.SortFunc(s.holds,
+		func(a, b hold) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.rec.Seq, b.rec.Seq)) })
 	s.meet()
 	return s
 }
 
 func (s *story) ms(t time.Time) float64 { return float64(t.Sub(s.start)) / float64(time.Millisecond) }
 
-// meet finds who was together with whom: one pass in the order of coming, with those who have not left yet.
+// meet finds the overlaps: one pass in the order of the starts, with the holds that have not ended yet.
 func (s *story) meet() {
 	inside := make(map[room][]*hold)
 	for i := range s.holds {
@@ -491,8 +424,7 @@ func (s *story) meet() {
 	}
 }
 
-// met notes that h was with other. The time from its first to its last company is drawn as one, and a gap between two
-// in it with it.
+// met notes that h overlapped other. The time from the first to the last overlap is drawn as one, with the gaps in it.
 func (h *hold) met(other *hold, from, to float64) {
 	if h.together == 0 {
 		h.partner, h.firstMet, h.last = other, from, to

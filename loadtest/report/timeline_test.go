@@ -19,14 +19,14 @@ func page(t testing.TB, runs ...*loadtest.Result) string {
 	return b.String()
 }
 
-// drawn is how many bars of a class there are among the lanes.
+// drawn returns the number of bars of a class in the lanes.
 func drawn(page, class string) int {
 	_, after, _ := strings.Cut(page, `<svg class="bars"`)
 	bars, _, _ := strings.Cut(after, "</svg>")
 	return strings.Count(bars, `class="`+class+`"`)
 }
 
-// Two are red where they share a critical section that admits one, and nowhere else.
+// Two holds are red if they share a critical section that admits one, and otherwise not.
 func TestWhoIsRed(t *testing.T) {
 	together := []stay{
 		{worker: 1, asked: 0, from: 1, to: 5, version: 1},
@@ -93,34 +93,19 @@ func TestWhoIsRed(t *testing.T) {
 	}
 }
 
-// Bars stand where the clock says: waits before holds, both in percent of the run.
+// Bars are at their times: waits before holds, both in percent of the run.
 func TestBarsAreToScale(t *testing.T) {
-	p := page(t, ran(
-		"lock",
-		loadtest.Cluster,
-		true,
-		stay{
-			worker:  1,
-			asked:   0,
-			from:    25,
-			to:      50,
-			version: 1,
-		},
-		stay{worker: 2, asked: 50, from: 50, to: 99.5, version: 2},
-	))
-	mustHave(
-		t,
-		p,
-		`class="wait" x="0.000%" y="11" width="25.000%"`,
-		`class="hold" x="25.000%" y="9" width="25.000%"`,
-		`class="hold" x="50.000%"`,
-	)
+	p := page(t, ran("lock", loadtest.Cluster, true,
+		stay{worker: 1, asked: 0, from: 25, to: 50, version: 1},
+		stay{worker: 2, asked: 50, from: 50, to: 99.5, version: 2}))
+	mustHave(t, p, `class="wait" x="0.000%" y="11" width="25.000%"`, `class="hold" x="25.000%" y="9" width="25.000%"`,
+		`class="hold" x="50.000%"`)
 	if drawn(p, "wait") != 1 {
 		t.Errorf("%d waits, want 1: the second did not wait", drawn(p, "wait"))
 	}
 }
 
-// A large run makes a page of a size that opens at once, which says what it leaves out.
+// A large run makes a page that is small enough to open at once, and says what it leaves out.
 func TestLargeRunIsThinnedOut(t *testing.T) {
 	p := page(t, lossy(20_000))
 	if len(p) > 1<<20 {
@@ -129,27 +114,16 @@ func TestLargeRunIsThinnedOut(t *testing.T) {
 	if n := drawn(p, "hold"); n < 100 || n > 400 {
 		t.Errorf("%d holds are drawn", n)
 	}
-	mustHave(
-		t,
-		p,
-		"Thinned out: 400 of 20,000 holds are drawn",
-		"around the first overlap. The strip below is the whole run.",
-		`<svg class="strip"`,
-		"Thinned out: of 20,000 sales those that can be told apart are drawn.",
-		"10,000",
-	)
+	mustHave(t, p, "Thinned out: 400 of 20,000 holds are drawn",
+		"around the first overlap. The strip below is the whole run.", `<svg class="strip"`,
+		"Thinned out: of 20,000 sales those that can be told apart are drawn.", "10,000")
 }
 
-// Names come from outside, and are text in a page whatever is in them.
+// Names come from outside. A page shows them as text, whatever they contain.
 func TestNamesAreText(t *testing.T) {
 	evil := `"><script>alert(1)</script>`
-	r := ran(
-		evil,
-		loadtest.Nowhere,
-		false,
-		stay{worker: 1, from: 1, to: 2, version: 1, instance: evil},
-		stay{worker: 2, from: 1, to: 2, version: 1, instance: evil},
-	)
+	r := ran(evil, loadtest.Nowhere, false, stay{worker: 1, from: 1, to: 2, version: 1, instance: evil},
+		stay{worker: 2, from: 1, to: 2, version: 1, instance: evil})
 	r.Command, r.Target, r.Strategy.Summary, r.Plan.Store = evil, evil, evil, evil
 	for _, p := range []string{page(t, r), page(t, r, r)} {
 		if strings.Contains(p, "<script") {
@@ -158,7 +132,7 @@ func TestNamesAreText(t *testing.T) {
 	}
 }
 
-// Nothing in a page leads outside: no address but in text and in namespaces.
+// Nothing in a page refers to the network: addresses occur only in text and in namespaces.
 func TestPageHoldsAllItNeeds(t *testing.T) {
 	p := page(t, lossy(100))
 	if outside := regexp.MustCompile(`(src|href|action|data)="[^"]*"|@import|url\([^#]`).
@@ -173,7 +147,7 @@ func TestPageHoldsAllItNeeds(t *testing.T) {
 	}
 }
 
-// Of several SKUs the one that lost most is drawn, and the page says which.
+// Of several SKUs, the page draws the one that lost most, and says which.
 func TestStockOfTheWorstSKU(t *testing.T) {
 	r := lossy(10)
 	calm := loadtest.Stock{SKU: "ink", Store: "redis", Quantity: 5, Initial: 5, Version: 1, Epoch: 1}
@@ -181,7 +155,7 @@ func TestStockOfTheWorstSKU(t *testing.T) {
 	mustHave(t, page(t, r), "Of 2 SKUs this is pen", `aria-label="Stock of pen over time`)
 }
 
-// A run in which nothing was accepted has a page all the same.
+// A run in which nothing was accepted has a page as well.
 func TestEmptyRun(t *testing.T) {
 	r := ran("none", loadtest.Nowhere, false)
 	mustHave(t, page(t, r), "Not decided", "There are no holds to draw")
@@ -191,32 +165,18 @@ func TestEmptyRun(t *testing.T) {
 // The verdict is in plain words, and comes before everything else.
 func TestVerdictInPlainWords(t *testing.T) {
 	p := page(t, lossy(100))
-	mustHave(
-		t,
-		p,
-		"Broken, as expected",
-		"It sold 100 units, but the stock went down by 50 only: the store still offers 50 units that are sold.",
-	)
+	mustHave(t, p, "Broken, as expected", "It sold 100 units, but the stock went down by 50 only: the store still "+
+		"offers 50 units that are sold.")
 	if strings.Index(p, "Broken, as expected") > strings.Index(p, "<h2>") {
 		t.Error("the verdict is not first")
 	}
-	broken := ran(
-		"lock",
-		loadtest.Cluster,
-		true,
-		stay{worker: 1, from: 1, to: 2, version: 1},
-		stay{worker: 2, from: 1, to: 2, version: 1},
-	)
-	mustHave(
-		t,
-		page(t, broken, lossy(10)),
-		"A promise was broken",
-		"1 lost stock although they promise not to: lock on redis.",
-		"1 lost stock, as was to be expected",
-	)
+	broken := ran("lock", loadtest.Cluster, true, stay{worker: 1, from: 1, to: 2, version: 1},
+		stay{worker: 2, from: 1, to: 2, version: 1})
+	mustHave(t, page(t, broken, lossy(10)), "A promise was broken",
+		"1 lost stock although they promise not to: lock on redis.", "1 lost stock, as was to be expected")
 }
 
-// Somebody else's API tells no versions, and the page does not say that it does.
+// A foreign API reports no versions, and the page does not claim any.
 func TestMappedRunsHaveNoVersions(t *testing.T) {
 	r := lossy(100)
 	const claim = "Every write makes a new version"
@@ -229,7 +189,7 @@ func TestMappedRunsHaveNoVersions(t *testing.T) {
 	}
 }
 
-// Runs side by side show what their locks cost, where that is known.
+// Runs side by side show the cost of their locks, if it is known.
 func TestSideBySideShowsRoundTripsAndWakeUps(t *testing.T) {
 	one, two := lossy(10), lossy(10)
 	p := page(t, one, two)
@@ -242,13 +202,8 @@ func TestSideBySideShowsRoundTripsAndWakeUps(t *testing.T) {
 	for i := range two.Records {
 		two.Records[i].Wakeups = 11
 	}
-	mustHave(
-		t,
-		page(t, one, two),
-		"<th>round<br>trips</th><th>wake-ups<br>per sale</th>",
-		"<td>–</td><td>–</td></tr>",
-		"<td>7</td><td>11.0</td></tr>",
-	)
+	mustHave(t, page(t, one, two), "<th>round<br>trips</th><th>wake-ups<br>per sale</th>", "<td>–</td><td>–</td></tr>",
+		"<td>7</td><td>11.0</td></tr>")
 }
 
 // The page of 100,000 requests is no larger than that of 20,000.

@@ -23,7 +23,7 @@ type order struct {
 	After  int    `json:"after"`
 }
 
-// A shop is a handler. Each of its statements is safe, as those of a database are; that says nothing of two in a row.
+// A shop is a handler. Each of its statements is safe, as those of a database are; two statements in a row are not.
 type shop struct {
 	fixed  bool
 	one    sync.Mutex // held for a whole sale, if fixed

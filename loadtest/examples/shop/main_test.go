@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The wrong shop is proved wrong and the right one is not accused, however little the API tells.
+// The wrong shop is proved wrong and the right one is not accused, however little the API reports.
 func TestShop(t *testing.T) {
 	for _, row := range []struct {
 		mapping string
@@ -47,7 +47,7 @@ func TestShop(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer target.Close()
-			// Twice where orders are listed: those of the first run are not those of the second.
+			// Twice if orders are listed: the orders of the first run do not belong to the second.
 			for range 3 - row.limits {
 				var history strings.Builder
 				r, err := loadtest.Run(t.Context(), target, loadtest.Plan{
