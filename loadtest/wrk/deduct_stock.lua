@@ -1,10 +1,12 @@
--- Sells over HTTP with wrk, and counts the replies by what they mean. wrk by itself would call sold out and busy errors.
+-- Sells over HTTP with wrk, and counts the replies by what they mean. wrk by itself would count sold out and busy as
+-- errors.
 --
 --   stock verdict --sku stock --set 100
 --   wrk -t2 -c30 -d5s -s loadtest/wrk/deduct_stock.lua 'http://localhost:8080/deduct_stock?sku=stock'
 --   stock verdict --sku stock --accepted COUNT
 --
--- wrk runs for a time, and cuts off what is under way when it ends: up to one order for each connection may have no reply that was counted.
+-- wrk runs for a time, and cuts off what is under way when it ends: up to one order for each connection may have no
+-- reply that was counted.
 
 wrk.method = "POST"
 
