@@ -109,6 +109,12 @@ func (c Case) Said() Text {
 	return said
 }
 
+// Same reports whether c and other are the same case of a scenario: whether their Strings are equal.
+func (c Case) Same(other Case) bool {
+	return c.Strategy == other.Strategy && c.Code == other.Code && c.Store == other.Store &&
+		c.Label.EN == other.Label.EN
+}
+
 // Cases makes a case of each strategy, all with the same variant.
 func Cases(variant string, strategies ...string) []Case {
 	var list []Case

@@ -46,7 +46,7 @@ func (m Matrix) Words() []Word {
 // cellOf returns the cell of a case.
 func (m Matrix) cellOf(s lab.Scenario, c lab.Case) (cell lab.Cell, found bool) {
 	for _, candidate := range m.Run.Cells {
-		if candidate.Scenario != s.Name || caseOf(s, candidate).String() != c.String() {
+		if candidate.Scenario != s.Name || !caseOf(s, candidate).Same(c) {
 			continue
 		}
 		if !found || cell.AsPredicted && !candidate.AsPredicted {
@@ -61,7 +61,7 @@ func caseOf(s lab.Scenario, cell lab.Cell) lab.Case {
 	want := cell.Case()
 	for _, store := range []string{want.Store, ""} {
 		want.Store = store
-		if i := slices.IndexFunc(s.Cases, func(c lab.Case) bool { return c.String() == want.String() }); i >= 0 {
+		if i := slices.IndexFunc(s.Cases, want.Same); i >= 0 {
 			return s.Cases[i]
 		}
 	}

@@ -22,7 +22,7 @@ func snapshotBeforeLock() lab.Scenario {
 			early := b.Case.Variant != "lock-then-begin"
 			locking := ""
 			if b.Case.Variant == "begin-lock-then-for-update" {
-				locking = "for-update"
+				locking = "FOR UPDATE"
 			}
 			var late *naiveSale
 			begin := func() { late = shop.begin("B", sql.LevelRepeatableRead) }
