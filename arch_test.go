@@ -83,8 +83,8 @@ var arrows = map[string]struct {
 	},
 	"cmd/stock": {
 		[]string{
-			"app", "lab", "lab/report", "lab/scenario", "lab/soak", "loadtest", "loadtest/mapping", "loadtest/report", "lock", "stack",
-			"strategy",
+			"app", "lab", "lab/report", "lab/scenario", "lab/soak", "loadtest", "loadtest/mapping", "loadtest/report",
+			"lock", "stack", "strategy",
 		},
 		"commands are thin: the service is app's; lock and strategy are for stock lock and stock strategies",
 	},

@@ -20,20 +20,20 @@ const (
 	AfterUnlock = "after_unlock"
 )
 
-// An Ask is what a customer asks for, besides one unit of the case's SKU with the case's strategy and store. The zero
+// A Request has the options of a request for one unit of the case's SKU, with the case's strategy and store. The zero
 // value is a plain request.
-type Ask struct {
-	Pause    []string       // stop at these points until Call.Go
-	Wait     *time.Duration // for the lock; nil: as the strategy does
-	Unfenced bool           // fencing=off
-	Heedless bool           // heed_loss=off: work on after the lease is lost
-	Nested   string         // holder, stranger
+type Request struct {
+	Pause      []string       // stop at these points until Call.Go
+	Wait       *time.Duration // for the lock; nil: as the strategy does
+	Unfenced   bool           // fencing=off
+	IgnoreLoss bool           // heed_loss=off: work on after the lease is lost
+	Nested     string         // holder, stranger
 }
 
-// Once tries once and does not wait.
+// Once returns the Wait of a request that tries once.
 func Once() *time.Duration { return For(0) }
 
-// For waits for the lock for so long.
+// For returns the Wait of a request that waits for the lock for up to d.
 func For(d time.Duration) *time.Duration { return &d }
 
 // A Call is a request under way.
@@ -47,14 +47,14 @@ type Call struct {
 	done   chan struct{}
 	record loadtest.Record // complete when done is closed
 
-	at    string    // the point at which it stands
+	at    string    // the pause point at which it stands, or ""
 	since time.Time // since when
-	inner time.Time // since when it is known to be in the critical section
+	inner time.Time // the first time at which it was seen in the critical section
 	noted bool
 }
 
 // Begin sends a request of customer who to an instance, and does not wait for the reply.
-func (b *Testbed) Begin(app *App, who string, ask Ask) *Call {
+func (b *Testbed) Begin(app *App, who string, r Request) *Call {
 	c := &Call{Who: who, ID: b.SKU + "." + who, App: app, b: b, done: make(chan struct{})}
 	ctx, cancel := context.WithCancel(b.Ctx)
 	c.cancel = cancel
@@ -63,13 +63,13 @@ func (b *Testbed) Begin(app *App, who string, ask Ask) *Call {
 		Store:     b.Store(),
 		SKU:       b.SKU,
 		Quantity:  1,
-		Wait:      ask.Wait,
+		Wait:      r.Wait,
 		RequestID: c.ID,
 		Lab: loadtest.LabOptions{
-			Pause:      ask.Pause,
-			Unfenced:   ask.Unfenced,
-			IgnoreLoss: ask.Heedless,
-			Nested:     ask.Nested,
+			Pause:      r.Pause,
+			Unfenced:   r.Unfenced,
+			IgnoreLoss: r.IgnoreLoss,
+			Nested:     r.Nested,
 		},
 	}
 	c.record = loadtest.Record{
@@ -86,18 +86,18 @@ func (b *Testbed) Begin(app *App, who string, ask Ask) *Call {
 	return c
 }
 
-// BeginPaused sends a request that stops at a pause point, and returns when it stands there.
-func (b *Testbed) BeginPaused(app *App, who, point string, ask Ask) *Call {
-	ask.Pause = []string{point}
-	return b.Begin(app, who, ask).Paused(point)
+// BeginPaused sends a request that stops at a pause point, and returns when the request has stopped there.
+func (b *Testbed) BeginPaused(app *App, who, point string, r Request) *Call {
+	r.Pause = []string{point}
+	return b.Begin(app, who, r).Paused(point)
 }
 
 // Sell sends a request and waits for the reply.
-func (b *Testbed) Sell(app *App, who string, ask Ask) loadtest.Reply {
-	return b.Begin(app, who, ask).Reply()
+func (b *Testbed) Sell(app *App, who string, r Request) loadtest.Reply {
+	return b.Begin(app, who, r).Reply()
 }
 
-// sent returns what a request asks for, in words: the parameters that are not those of every request.
+// sent describes a request by the parameters that not every request has.
 func sent(app *App, who string, r *loadtest.Request) Text {
 	query := r.Query()
 	for _, name := range []string{"sku", "store", "quantity"} {
@@ -119,8 +119,8 @@ func (c *Call) Paused(point string) *Call {
 	return c
 }
 
-// PausedOrAnswered waits until the call stands at point or is answered, and reports whether it stands at point. That is
-// how one finds out, without a clock, whether a lock lets a request in that does not wait.
+// PausedOrAnswered waits until the call stands at point or is answered, and reports whether it stands at point. For a
+// request that does not wait, this tells without a clock whether the lock lets it in.
 func (c *Call) PausedOrAnswered(point string) bool {
 	for began := time.Now(); ; {
 		answered := c.Answered()
@@ -188,7 +188,7 @@ func (c *Call) Record() loadtest.Record { return c.record }
 // Took returns how long the reply took.
 func (c *Call) Took() time.Duration { return c.record.DoneAt.Sub(c.record.SentAt) }
 
-// Leave makes the customer go away without the reply, as one whose connection breaks.
+// Leave makes the customer go away without the reply, as if its connection broke.
 func (c *Call) Leave() {
 	c.b.note(c.App.Name, say("says.goes-away", "who", c.Who))
 	c.cancel()
@@ -196,7 +196,7 @@ func (c *Call) Leave() {
 	c.note()
 }
 
-// note writes down the reply, once, and what the instance believed.
+// note records the reply and the time in which the instance believed that it held the lock. It does so once.
 func (c *Call) note() {
 	if c.noted {
 		return
@@ -228,7 +228,7 @@ func (c *Call) note() {
 func (c *Call) abandon(ctx context.Context) {
 	c.cancel()
 	<-c.done
-	for c.App.Pid() != 0 { // it may stand at one point after another, and would hold its lock for minutes
+	for c.App.Pid() != 0 { // the request may stop at one point after another, and hold its lock for minutes
 		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 		err := c.App.release(ctx, c.ID)
 		cancel()
@@ -238,7 +238,7 @@ func (c *Call) abandon(ctx context.Context) {
 	}
 }
 
-// Told returns what a reply amounts to, in words.
+// Told describes a reply.
 func Told(r loadtest.Reply) Text {
 	switch {
 	case r.Receipt != nil && r.Fence > 0:

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A Cell is one case of one scenario, once: what was to be seen, what was seen, and the evidence.
+// A Cell is the result of one run of one case of a scenario: what was predicted, what was seen, and the evidence.
 type Cell struct {
 	Scenario string `json:"scenario"`
 	Strategy string `json:"strategy,omitempty"` // empty: code of the lab
@@ -19,8 +19,8 @@ type Cell struct {
 	AfterMS     float64  `json:"after_ms,omitempty"` // of delays: how long
 	AsPredicted bool     `json:"as_predicted"`
 	Skipped     string   `json:"skipped,omitempty"` // why it was not tried
-	Failed      string   `json:"failed,omitempty"`  // why it could not be brought to its end: no verdict
-	Before      string   `json:"before,omitempty"`  // why an earlier attempt came to no verdict
+	Failed      string   `json:"failed,omitempty"`  // why there is no verdict
+	Before      string   `json:"before,omitempty"`  // why an earlier attempt gave no verdict
 
 	SKU       string     `json:"sku,omitempty"`
 	StartedAt time.Time  `json:"started_at"`
@@ -28,7 +28,7 @@ type Cell struct {
 	Evidence  []Evidence `json:"evidence"`
 	Events    []Event    `json:"events"` // oldest first
 
-	label Text // Variant in both languages; of a report that was read from a file, the catalogue has it
+	label Text // Variant in both languages; empty if the report was read from a file
 }
 
 // Case returns the case of which c is a result. Its Variant is not a key, so that only its Label is set.
@@ -48,7 +48,7 @@ type Evidence struct {
 	Value any    `json:"value,omitempty"`   // the number or the structure that Text tells of
 }
 
-// Said is the fact in both languages, or in English only where there is no other.
+// Said returns the fact in both languages, or the English text for both if there is no Chinese one.
 func (e Evidence) Said() Text { return Text{e.Text, cmp.Or(e.ZH, e.Text)} }
 
 // A Proof is a kind of evidence. The set is closed.
@@ -59,9 +59,9 @@ const (
 	Pair    Proof = "pair"    // two orders that read the same version: a proof that needs no clock
 	Balance Proof = "balance" // initial, sold and left
 	Fence   Proof = "fence"   // fences, and which writes were refused
-	Hold    Proof = "hold"    // who held from when to when, as it believed
+	Hold    Proof = "hold"    // when each holder believed that it held the lock
 	Served  Proof = "server"  // what a server said: PTTL, rows, watches, nodes
-	Waited  Proof = "wait"    // how long somebody waited
+	Waited  Proof = "wait"    // how long a customer waited
 	Answer  Proof = "answer"  // what a customer was told
 )
 
@@ -69,20 +69,21 @@ const (
 type Event struct {
 	At    time.Time `json:"at"`
 	Until time.Time `json:"until,omitzero"`
-	Lane  string    `json:"lane"` // who: a process or a server
+	Lane  string    `json:"lane"` // the process or server
 	Kind  Kind      `json:"kind"`
 	Who   string    `json:"who,omitempty"` // the request, or the code, that it happened to
 	Text  string    `json:"text"`
 	ZH    string    `json:"text_zh,omitempty"` // Text in Chinese
 }
 
-// Said is what happened in both languages, or in English only where there is no other.
+// Said returns what happened in both languages, or the English text for both if there is no Chinese one.
 func (e Event) Said() Text { return Text{e.Text, cmp.Or(e.ZH, e.Text)} }
 
 // A Kind says how an event is drawn. The set is closed.
 type Kind string
 
-// The kinds. Lease and Standing are the same time seen by the two sides: where they differ is the failure.
+// The kinds. Lease and Standing show the same hold as seen by its holder and by the server. Where they differ, a lock
+// fails.
 const (
 	Sent     Kind = "sent"     // a request came
 	Answered Kind = "answered" // and was answered
@@ -106,7 +107,7 @@ type Report struct {
 // ReportVersion is the version of the JSON form.
 const ReportVersion = 1
 
-// Wrong are the cells that are not as predicted, with those that came to no end.
+// Wrong returns the cells that are not as predicted, and those without a verdict.
 func (r Report) Wrong() []Cell {
 	var wrong []Cell
 	for _, c := range r.Cells {
@@ -117,7 +118,7 @@ func (r Report) Wrong() []Cell {
 	return wrong
 }
 
-// Skipped are the cells that were not tried.
+// Skipped returns the cells that were not tried.
 func (r Report) Skipped() []Cell {
 	var skipped []Cell
 	for _, c := range r.Cells {

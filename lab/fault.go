@@ -7,7 +7,7 @@ import (
 )
 
 // Freeze stops an instance in mid-step (SIGSTOP), as a long garbage collection, a swapping host or a suspended virtual
-// machine does. thaw lets it go on, which the end of the case does too.
+// machine does. thaw resumes it; so does the end of the case.
 func (b *Testbed) Freeze(app *App) (thaw func()) { return FreezeFor([]*Testbed{b}, app) }
 
 // FreezeFor is Freeze once for the testbeds of Together: it is drawn in the timelines of all.
@@ -24,7 +24,7 @@ func FreezeFor(beds []*Testbed, app *App) (thaw func()) {
 	}
 }
 
-// Kill ends an instance without a word (SIGKILL), and returns when that was. It is started again for the next case that
+// Kill ends an instance at once (SIGKILL), and returns the time. The instance is started again for the next case that
 // wants it.
 func (b *Testbed) Kill(app *App) time.Time { return KillFor([]*Testbed{b}, app) }
 
@@ -39,7 +39,7 @@ func KillFor(beds []*Testbed, app *App) time.Time {
 	return at
 }
 
-// fault writes down what was wrong with an instance until now.
+// fault records what was wrong with an instance from from until now.
 func (b *Testbed) fault(app *App, from time.Time, said Text) {
 	b.record(Event{At: from, Until: time.Now(), Lane: app.Name, Kind: Fault}, said)
 }
@@ -58,17 +58,17 @@ func (b *Testbed) Proxy(need Need) *wire.Proxy {
 	return p
 }
 
-// Via returns what Apps must be given for instances that reach the server of that need through the proxy.
+// Via returns the environment variable for Apps that makes instances reach the server of that need through the proxy.
 func (b *Testbed) Via(need Need) string { return via(need, b.Proxy(need).Addr()) }
 
-// Trap sets a trap on the wire, which is taken away at the end of the case.
+// Trap sets a trap on the wire, and removes it at the end of the case.
 func (b *Testbed) Trap(p *wire.Proxy, t wire.Trap) *wire.Snare {
 	s := p.Set(t)
 	b.Defer(s.Release)
 	return s
 }
 
-// Sprung waits until a trap has sprung, and writes it down. key and pairs are those of Note.
+// Sprung waits until a trap has sprung, and records that. key and pairs are those of Note.
 func (b *Testbed) Sprung(s *wire.Snare, key string, pairs ...any) {
 	what := b.say(key, pairs...)
 	b.Eventually("on the wire: "+what.EN, func() bool {

@@ -19,7 +19,7 @@ import (
 // token lets the lab use lab mode on the instances that it starts. They listen on this computer only.
 const token = "lab"
 
-// A fleet is the servers, the instances and the proxies that scenarios use one after another.
+// A fleet has the servers, the instances and the proxies that scenarios use one after another.
 type fleet struct {
 	stack *stack.Stack
 
@@ -29,11 +29,11 @@ type fleet struct {
 	sets       map[string][]*App // instances by their environment variables
 	wanted     map[string]int    // the round in which each set was last wanted
 	proxies    map[Need]*wire.Proxy
-	strategies map[string]Strategy // by name; nil: not asked yet
+	strategies map[string]Strategy // by name; nil: not read yet
 }
 
-// baseEnv returns what all instances of the lab have in common. Times are long where a scenario does not mean them to
-// end: a loaded computer must not decide what is seen.
+// baseEnv returns the environment variables of all instances of the lab. Limits are long unless a scenario sets them:
+// a loaded computer must not decide what is seen.
 func baseEnv() []string {
 	return []string{
 		"STOCK_LAB=true", "STOCK_ADMIN_TOKEN=" + token, "STOCK_LOG_LEVEL=warn", "STOCK_DRAIN=0s", "STOCK_STOP=1s",
@@ -49,7 +49,7 @@ func openFleet(ctx context.Context, o stack.Options, needs []Need) (*fleet, erro
 		wants []stack.Kind
 	}{
 		{NeedRedis, []stack.Kind{stack.Redis}},
-		{NeedRedlock, slices.Repeat([]stack.Kind{stack.Redis}, 5)}, // after the one that is no node
+		{NeedRedlock, slices.Repeat([]stack.Kind{stack.Redis}, 5)}, // after the Redis that is no node
 		{NeedZooKeeper, []stack.Kind{stack.ZooKeeper}},
 		{NeedMySQL, []stack.Kind{stack.MySQL}},
 	} {
@@ -110,8 +110,8 @@ func (f *fleet) missing(need Need) string {
 	return ""
 }
 
-// apps returns n instances with env on top of baseEnv. They are those of the last scenario that wanted the same,
-// healed.
+// apps returns n instances with env on top of baseEnv. It uses those of earlier scenarios with the same env again, and
+// heals them first.
 func (f *fleet) apps(ctx context.Context, n int, env ...string) ([]*App, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -147,12 +147,12 @@ func (f *fleet) apps(ctx context.Context, n int, env ...string) ([]*App, error) 
 	return list, nil
 }
 
-// maxRunning is how many instances are kept running for scenarios to come. Each asks every server how it is twice a
+// maxRunning is how many instances are kept running for later scenarios. Each checks the health of every server twice a
 // second, so more of them would load the computer.
 const maxRunning = 8
 
-// makeRoom ends the instances that have not been wanted for longest, until maxRunning are left, but none that this
-// round wants. They start again when they are wanted again.
+// makeRoom ends the instances that were used least recently until maxRunning are left, but none of this round. They are
+// started again when a scenario wants them.
 func (f *fleet) makeRoom() error {
 	keys := slices.SortedFunc(maps.Keys(f.sets), func(a, b string) int { return cmp.Compare(f.wanted[b], f.wanted[a]) })
 	running := 0
@@ -172,8 +172,8 @@ func (f *fleet) makeRoom() error {
 	return nil
 }
 
-// ready waits until an instance reports that every server that runs here is up. An instance that was frozen, or whose
-// server was, takes a moment.
+// ready waits until an instance reports that every server that runs here is up. After a freeze of the instance or of a
+// server this takes a moment.
 func (f *fleet) ready(ctx context.Context, app *App) error {
 	var last error
 	for began := time.Now(); time.Since(began) < Patience; {
@@ -231,8 +231,8 @@ func via(need Need, addr string) string {
 	}[need]
 }
 
-// union returns every need once, in a fixed order. Redis is always among them: of several servers of Redis the first is
-// the one that is no node of Redlock.
+// union returns every need once, in a fixed order. Redis is always among them: the first server of Redis is no node of
+// Redlock.
 func union(scenarios []Scenario) []Need {
 	needs := []Need{NeedRedis}
 	for _, s := range scenarios {

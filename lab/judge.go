@@ -22,7 +22,7 @@ func (b *Testbed) anyApp() *App {
 	return b.Apps(1)[0]
 }
 
-// A Judgement is what the calls of a case and the store amount to.
+// A Judgement is the verdict on a case, with the stock and the orders that it is based on.
 type Judgement struct {
 	loadtest.Verdict
 	Stock  loadtest.Stock
@@ -72,56 +72,27 @@ func (b *Testbed) Judge() Judgement {
 	return j
 }
 
-// writeDown turns a judgement into evidence.
+// writeDown records a judgement as evidence.
 func (b *Testbed) writeDown(j Judgement) {
 	for _, c := range b.calls {
-		b.prove(
-			Answer,
-			c.record.Problem,
-			say("says.answer", "who", c.Who, "app", c.App.Name, "answer", Told(c.record.Reply)),
-		)
+		b.prove(Answer, c.record.Problem,
+			say("says.answer", "who", c.Who, "app", c.App.Name, "answer", Told(c.record.Reply)))
 	}
-	b.prove(
-		Balance,
-		map[string]int64{"initial": b.initial, "sold": j.Stock.Sold, "left": j.Stock.Quantity},
-		say(
-			"says.balance",
-			"initial",
-			b.initial,
-			"sold",
-			j.Stock.Sold,
-			"left",
-			j.Stock.Quantity,
-			"sum",
-			b.sum(j.Stock),
-		),
-	)
+	sold, left := j.Stock.Sold, j.Stock.Quantity
+	b.prove(Balance, map[string]int64{"initial": b.initial, "sold": sold, "left": left},
+		say("says.balance", "initial", b.initial, "sold", sold, "left", left, "sum", b.sum(j.Stock)))
 	for _, pair := range j.Certificates {
 		one, other := pair.Orders[0], pair.Orders[1]
-		b.prove(Pair, pair, say(
-			"says.same-version",
-			"one",
-			b.who(one.RequestID),
-			"one_app",
-			one.Instance,
-			"other",
-			b.who(other.RequestID),
-			"other_app",
-			other.Instance,
-			"version",
-			pair.Version,
-			"one_left",
-			one.Read,
-			"other_left",
-			other.Read,
-		))
+		b.prove(Pair, pair, say("says.same-version", "version", pair.Version,
+			"one", b.who(one.RequestID), "one_app", one.Instance, "one_left", one.Read,
+			"other", b.who(other.RequestID), "other_app", other.Instance, "other_left", other.Read))
 	}
 	if b.Promise.Fenced && j.Stock.Fence > 0 {
 		b.prove(Fence, j.Stock.Fence, say("says.largest-fence", "fence", j.Stock.Fence))
 	}
 }
 
-// sum returns whether the units that were sold are those that are gone.
+// sum says whether the units that were sold are those that left the stock.
 func (b *Testbed) sum(s loadtest.Stock) Text {
 	switch lost := s.Sold - (b.initial - s.Quantity); {
 	case s.Sold > b.initial:

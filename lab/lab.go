@@ -18,7 +18,7 @@ import (
 // A Group is a chapter of the catalogue.
 type Group string
 
-// The groups, in the order that teaches.
+// The groups, in teaching order.
 const (
 	NoLock    Group = "A" // no lock, or the wrong one
 	SetNX     Group = "B" // SETNX and its family
@@ -28,13 +28,13 @@ const (
 	Fairness  Group = "F" // waiting: starvation, herds, deadlocks
 )
 
-// Groups returns all groups, in the order that teaches.
+// Groups returns all groups, in teaching order.
 func Groups() []Group { return []Group{NoLock, SetNX, Redlock, ZooKeeper, MySQL, Fairness} }
 
 // Name returns the title of the chapter.
 func (g Group) Name() Text { return say("groups." + string(g)) }
 
-// A Need is a server that a scenario cannot do without.
+// A Need is a server that a scenario requires.
 type Need string
 
 // The needs. NeedRedlock is five more of Redis. NeedClocks means that each server can have a wall clock of its own.
@@ -46,7 +46,7 @@ const (
 	NeedClocks    Need = "clocks"
 )
 
-// A Scenario is one failure: how it is made to happen, and what must be seen of each Case.
+// A Scenario is one failure: how it is made to happen, and what each Case must show.
 type Scenario struct {
 	Name  string // in kebab case, unique
 	Group Group
@@ -54,8 +54,8 @@ type Scenario struct {
 	Cases []Case
 	Quick bool // takes less than 3 s for all cases: part of the subset that every test run makes
 
-	// Predict returns what must be seen of a case of a strategy, from what it promises. It is not called where the
-	// case has a Want.
+	// Predict returns what a case of a strategy must show, given what the strategy promises. It is not called for a
+	// case with a Want.
 	Predict func(Case, Promise) Forecast
 	// Run makes the failure happen to one case and returns what was seen. It may stop half-way: see Testbed.
 	Run func(*Testbed) Observation
@@ -66,18 +66,18 @@ type Scenario struct {
 	// The rest comes from a catalogue of texts: see Describe.
 
 	Title  Text  // what fails, in a few words
-	Setup  Text  // what there is
+	Setup  Text  // what is set up
 	Forced Text  // what is made to happen, in order
-	Why    Text  // why that does harm, or does not
+	Why    Text  // why that does harm, or does none
 	Fix    Text  // how to prevent it
 	Says   Texts // what its evidence and its timeline say
 }
 
-// A Case is what a scenario is tried on: a strategy of the service, or a piece of the lab's own code.
+// A Case is the subject of a scenario: a strategy of the service, or a piece of the lab's own code.
 type Case struct {
 	Strategy string // of the catalogue; empty: Code
 	Code     string // a piece of code of the lab: "naive", "mended", or another name
-	Variant  string // key of what is different from other cases of the same subject; "" is the plain one
+	Variant  string // key of the difference to other cases of the same subject; "" is the plain case
 	Store    string // "redis" or "mysql"; empty: the strategy's default
 	Want     Forecast
 	Label    Text // Variant in words, from the catalogue of texts
@@ -94,7 +94,7 @@ func (c Case) Subject() string {
 // String returns the case in English. It is unique among the cases of a scenario.
 func (c Case) String() string { return c.Said().EN }
 
-// Said returns the case in both languages. The names of strategies and stores stay: they are what one types.
+// Said returns the case in both languages. The names of strategies and stores stay: they are what a user types.
 func (c Case) Said() Text {
 	said := same(c.Subject())
 	if c.Code == "naive" || c.Code == "mended" {
@@ -124,7 +124,7 @@ func Cases(variant string, strategies ...string) []Case {
 	return list
 }
 
-// Stated makes cases whose outcome is stated, because the promise has no word for it.
+// Stated makes cases with a stated outcome, for what the promise does not cover.
 func Stated(o Outcome, variant string, strategies ...string) []Case {
 	list := Cases(variant, strategies...)
 	for i := range list {

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// An Outcome is what a failure comes to, in one word: the words of the matrix. The set is closed.
+// An Outcome is the effect of a failure, as the word that the matrix shows. The set is closed.
 type Outcome string
 
 // The outcomes.
 const (
-	// the fault did no harm: every unit sold was there, nobody was held up for long or turned away
+	// the fault did no harm: every unit sold was in stock, and nobody waited long or was turned away
 	Safe       Outcome = "safe"
 	Oversells  Outcome = "oversells"  // an update was lost: sold, and not taken off the stock
 	Refuses    Outcome = "refuses"    // the write that would have done harm was refused, and its customer was told
@@ -19,11 +19,11 @@ const (
 	Blocks     Outcome = "blocks"     // others wait until somebody repairs it
 	Busy       Outcome = "busy"       // others are turned away at once, and can try again
 	Duplicates Outcome = "duplicates" // one order is sold twice
-	Aborts     Outcome = "aborts"     // the server ended one of them, whole: nothing is left half done
+	Aborts     Outcome = "aborts"     // the server ended one of them and left nothing half done
 	HalfDone   Outcome = "half-done"  // a part of a piece of work was committed
 	Starves    Outcome = "starves"    // some wait while those who came later are served
-	Herds      Outcome = "herds"      // all who wait are woken for one to go on
-	Repeats    Outcome = "repeats"    // of all who begin together one succeeds, and the others have worked for nothing
+	Herds      Outcome = "herds"      // all waiters are woken so that one can go on
+	Repeats    Outcome = "repeats"    // of several that begin together one succeeds, and the others start again
 )
 
 // Outcomes returns all outcomes.
@@ -61,7 +61,7 @@ func (o Outcome) say(key string, unknown Text) Text {
 type Forecast struct {
 	Outcome Outcome       `json:"outcome"`
 	Within  time.Duration `json:"within_ns,omitempty"` // of Delays: the known end
-	// the words of the promise that it follows from; empty: the promise has no word for it
+	// the part of the promise from which it follows; empty: the scenario states it
 	From string `json:"from,omitempty"`
 }
 
@@ -72,8 +72,8 @@ func (f Forecast) String() string {
 	return string(f.Outcome)
 }
 
-// slack is how much later than promised the end of a delay may be seen on a computer that does much else at the
-// same time. The locks' own tests measure to the millisecond; here the word counts.
+// slack is how much later than promised a delay may end on a loaded computer. The locks' own tests measure to the
+// millisecond; the lab only tells outcomes apart.
 const slack = 10 * time.Second
 
 // An Observation is what was seen.
@@ -82,13 +82,13 @@ type Observation struct {
 	After   time.Duration // of Delays: how long it took
 }
 
-// agrees reports whether what was seen is what was to be seen.
+// agrees reports whether what was seen is what was predicted.
 func (f Forecast) agrees(o Observation) bool {
 	return f.Outcome == o.Outcome && (f.Within == 0 || o.After <= f.Within+slack)
 }
 
-// Seen is the observation of an outcome that has no length.
+// Seen returns the observation of an outcome without a duration.
 func (o Outcome) Seen() Observation { return Observation{Outcome: o} }
 
-// Delayed is the observation that others waited for so long.
+// Delayed returns the observation that others waited for d.
 func Delayed(d time.Duration) Observation { return Observation{Delays, d} }

@@ -10,10 +10,7 @@ import (
 // Parts returns the texts of a scenario, each with its heading.
 func (s Scenario) Parts() [4]struct{ Name, Text Text } {
 	return [4]struct{ Name, Text Text }{
-		{
-			say("parts.setup"),
-			s.Setup,
-		},
+		{say("parts.setup"), s.Setup},
 		{say("parts.forced"), s.Forced},
 		{say("parts.why"), s.Why},
 		{say("parts.fix"), s.Fix},
@@ -42,19 +39,12 @@ func WriteCell(w io.Writer, c Cell, events bool, lang string) {
 		if !e.Until.IsZero() {
 			until = fmt.Sprintf(" to %+.0f", ms(e.Until.Sub(c.StartedAt)))
 		}
-		fmt.Fprintf(
-			w,
-			"        %+6.0f%s ms  %-10s %-9s %s\n",
-			ms(e.At.Sub(c.StartedAt)),
-			until,
-			e.Lane,
-			e.Kind,
-			e.Said().In(lang),
-		)
+		fmt.Fprintf(w, "        %+6.0f%s ms  %-10s %-9s %s\n", ms(e.At.Sub(c.StartedAt)), until, e.Lane, e.Kind,
+			e.Said().In(lang))
 	}
 }
 
-// Verdict returns in words what a cell comes to. The word of the matrix stands in it as it is, in Chinese beside its
+// Verdict describes the result of a cell. It has the word of the matrix in both languages; the Chinese text adds its
 // translation.
 func (c Cell) Verdict() Text {
 	switch {
@@ -88,7 +78,7 @@ func (c Cell) mark() string {
 	}
 }
 
-// WriteSummary writes how many cells came to what, and names those that are wrong.
+// WriteSummary writes how many cells were as predicted, wrong and skipped, and names the last two.
 func WriteSummary(w io.Writer, r Report, lang string) {
 	wrong, skipped := r.Wrong(), r.Skipped()
 	count := say("summary.cells", "cells", len(r.Cells), "seconds", fmt.Sprintf("%.0f", r.TookMS/1000),
@@ -101,14 +91,8 @@ func WriteSummary(w io.Writer, r Report, lang string) {
 		}
 	}
 	for _, c := range append(wrong, skipped...) {
-		fmt.Fprintf(
-			w,
-			"  %s %s: %s: %s\n",
-			c.mark(),
-			c.Scenario,
-			c.Case().Said().In(lang),
-			firstLine(c.Verdict().In(lang)),
-		)
+		fmt.Fprintf(w, "  %s %s: %s: %s\n", c.mark(), c.Scenario, c.Case().Said().In(lang),
+			firstLine(c.Verdict().In(lang)))
 	}
 }
 

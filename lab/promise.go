@@ -6,7 +6,7 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// A Promise is what a strategy promises, as the service tells it.
+// A Promise is what a strategy promises, as the service reports it.
 type Promise struct {
 	loadtest.Promise
 	Reentrant       bool     `json:"reentrant"`
@@ -14,7 +14,7 @@ type Promise struct {
 	FreedAfterCrash *float64 `json:"freed_after_crash_seconds"` // nil: never
 }
 
-// Freed returns the longest time from a holder's crash to the next holder. ok is false if that may never be.
+// Freed returns the longest time from a holder's crash to the next holder. ok is false if there is no limit.
 func (p Promise) Freed() (d time.Duration, ok bool) {
 	if p.FreedAfterCrash == nil {
 		return 0, false

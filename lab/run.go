@@ -24,14 +24,14 @@ type Options struct {
 	Binary     string   // the stock program; empty: this one
 	Parent     string   // where the temporary folder is made; empty: os.TempDir()
 
-	Server func(stack.Event) // told of servers that start and stop; nil: nobody
+	Server func(stack.Event) // called when a server starts or stops; may be nil
 	Began  func(Scenario, Case)
 	Done   func(Scenario, Cell)
 }
 
-// Run starts the servers that the scenarios need, runs each scenario on each of its cases, and stops everything. A cell
-// that is not as predicted is no error, but it is one if the servers do not start. When ctx ends, Run returns what was
-// done so far, and ctx's cause.
+// Run starts the servers that the scenarios need, runs each scenario on each of its cases, and stops everything. A
+// server that does not start is an error; a cell that is not as predicted is none. When ctx ends, Run returns the cells
+// that are done, and ctx's cause.
 func Run(ctx context.Context, o Options) (report Report, err error) {
 	report = Report{Version: ReportVersion, StartedAt: time.Now().UTC(), Cells: []Cell{}}
 	defer func() { report.TookMS = ms(time.Since(report.StartedAt)) }()
@@ -63,8 +63,8 @@ type runner struct {
 	count int
 }
 
-// maxAttempts is how often a case is tried that comes to no verdict, because the testbed failed it: an instance did not
-// start, a server did not answer. What came to a verdict is never tried again, whatever the verdict is.
+// maxAttempts is how often a case is tried if it gives no verdict because the testbed failed: an instance did not
+// start, or a server did not answer. A case with a verdict is never tried again, whatever the verdict is.
 const maxAttempts = 3
 
 // scenario runs one scenario on the cases that are wanted.
@@ -157,7 +157,7 @@ func (r *runner) attempt(ctx context.Context, s Scenario, jobs []job) {
 	}
 }
 
-// limit bounds a case that begins now.
+// limit ends a case that takes longer than cellLimit from now.
 func (b *Testbed) limit() (stop func()) {
 	timer := time.AfterFunc(cellLimit, func() { b.end(fmt.Errorf("a case may take %v", cellLimit)) })
 	return func() { timer.Stop() }
@@ -175,7 +175,7 @@ func (r *runner) tellDone(s Scenario, c Cell) {
 	}
 }
 
-// testbed makes the testbed of a cell, or returns why the cell cannot be tried.
+// testbed makes the testbed of a cell. why says why the cell must be skipped, or is "".
 func (r *runner) testbed(ctx context.Context, s Scenario, cell *Cell, c Case) (b *Testbed, why string, err error) {
 	for _, need := range s.Needs {
 		if reason := r.fleet.missing(need); reason != "" {
@@ -208,7 +208,7 @@ func (r *runner) testbed(ctx context.Context, s Scenario, cell *Cell, c Case) (b
 	return b, "", nil
 }
 
-// guard turns what stops a scenario into words.
+// guard calls f and returns the message of the failure or the panic that stopped it.
 func guard[T any](f func() T) (out T, failed string) {
 	defer func() {
 		switch r := recover().(type) {
@@ -227,7 +227,7 @@ func (c *Cell) judge(o Observation) {
 	c.AsPredicted = c.Predicted.agrees(o)
 }
 
-// close ends the testbed and takes over what it wrote down.
+// close ends the testbed and copies its evidence and events into the cell.
 func (c *Cell) close(b *Testbed, failed string) {
 	left := b.cleanup()
 	c.TookMS = ms(time.Since(c.StartedAt))

@@ -158,7 +158,8 @@ func TestTheNextCaseFindsEverythingInOrder(t *testing.T) {
 		apps := b.Apps(3)
 		b.Stock(3)
 		for i, app := range apps {
-			b.Begin(app, string(rune('A'+i)), Ask{Pause: []string{AfterLock, AfterRead, BeforeWrite}}).Paused(AfterLock)
+			r := Request{Pause: []string{AfterLock, AfterRead, BeforeWrite}}
+			b.Begin(app, string(rune('A'+i)), r).Paused(AfterLock)
 		}
 		b.Freeze(apps[0])
 		b.Kill(apps[1])
@@ -167,7 +168,7 @@ func TestTheNextCaseFindsEverythingInOrder(t *testing.T) {
 	calm := func(b *Testbed) Observation {
 		b.Stock(3)
 		for i, app := range b.Apps(3) {
-			if r := b.Sell(app, string(rune('A'+i)), Ask{}); r.Outcome != loadtest.Accepted {
+			if r := b.Sell(app, string(rune('A'+i)), Request{}); r.Outcome != loadtest.Accepted {
 				b.Fatalf("%s: %s", app.Name, Told(r))
 			}
 		}

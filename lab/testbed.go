@@ -17,14 +17,14 @@ import (
 	"example.com/stock/stack"
 )
 
-// Patience is how long a scenario waits for what must come. It is a bound against hanging, and decides no verdict.
+// Patience is how long a scenario waits for what must happen. It keeps a run from hanging, and decides no verdict.
 const Patience = 60 * time.Second
 
 // A Testbed is what a scenario works with: one case, a SKU that nothing else uses, instances, servers, faults, and a
-// notebook.
+// record of evidence and events.
 //
-// Its methods do not return errors: what goes wrong with the testbed itself stops the scenario, as t.Fatal stops a
-// test, and the cell has no verdict then. So they must be called from the goroutine that runs the scenario.
+// Its methods do not return errors. An error of the testbed itself stops the scenario, as t.Fatal stops a test, and the
+// cell has no verdict. So the methods must be called from the goroutine that runs the scenario.
 type Testbed struct {
 	Ctx      context.Context
 	Case     Case
@@ -65,7 +65,7 @@ func (b *Testbed) Must(doing string, err error) {
 	}
 }
 
-// Require stops the scenario if something is not as the scenario takes for granted.
+// Require stops the scenario unless so is true. what says what the scenario takes for granted.
 func (b *Testbed) Require(so bool, what string) {
 	if !so {
 		b.Fatalf("it is not so: %s", what)
@@ -96,14 +96,14 @@ func (b *Testbed) Apps(n int, env ...string) []*App {
 	return list
 }
 
-// AwaitReady waits until instances that were not touched report that their servers are up again.
+// AwaitReady waits until the instances report that their servers are up again.
 func (b *Testbed) AwaitReady(apps []*App) {
 	for _, app := range apps {
 		b.Must(app.Name, b.fleet.ready(b.Ctx, app))
 	}
 }
 
-// Fresh gives this case servers of its own, which it may damage as it likes: they end with the case. Call it first.
+// Fresh starts servers for this case alone, which may damage them: they are stopped with the case. Call it first.
 func (b *Testbed) Fresh(o stack.Options, needs ...Need) {
 	o.Binary = b.o.Binary
 	own, err := openFleet(b.Ctx, o, needs)
@@ -123,7 +123,7 @@ func (b *Testbed) Server(need Need) *stack.Server {
 	return server
 }
 
-// Redis returns a client of the first Redis: to look, and for the lab's own code.
+// Redis returns a client of the first Redis, for evidence and for the lab's own code.
 func (b *Testbed) Redis() *redis.Client {
 	if b.redis == nil {
 		b.redis = b.RedisAt(b.Server(NeedRedis).Addr)
@@ -145,7 +145,8 @@ func (b *Testbed) RedisAt(addr string) *redis.Client {
 	return c
 }
 
-// TTL asks Redis how long a key still lives, and writes it down. -1: for ever; -2: there is no such key.
+// TTL returns how long a key has to live, as Redis reports it, and records that. It is -1 for a key without an expiry,
+// and -2 for a key that does not exist.
 func (b *Testbed) TTL(key string) time.Duration {
 	ttl, err := b.Redis().PTTL(b.Ctx, key).Result()
 	b.Must("PTTL "+key, err)
@@ -171,7 +172,7 @@ func (b *Testbed) OpenDB(name string) *sql.DB {
 	return b.open("root@tcp(" + b.Server(NeedMySQL).Addr + ")/" + name)
 }
 
-// ServiceDB opens the database of the service, to look at and to lock things in.
+// ServiceDB opens the database of the service, to read it and to lock rows in it.
 func (b *Testbed) ServiceDB() *sql.DB { return b.open(b.Server(NeedMySQL).URL) }
 
 func (b *Testbed) open(dsn string) *sql.DB {
@@ -181,7 +182,7 @@ func (b *Testbed) open(dsn string) *sql.DB {
 	return db
 }
 
-// Exec runs a statement of the lab's own code and writes it into the timeline.
+// Exec runs a statement of the lab's own code and records it in the timeline.
 func (b *Testbed) Exec(lane string, on interface {
 	Exec(query string, args ...any) (sql.Result, error)
 }, query string, args ...any,
@@ -191,7 +192,7 @@ func (b *Testbed) Exec(lane string, on interface {
 	b.Statement(lane, query)
 }
 
-// Int runs a query for one number and writes both into the timeline.
+// Int runs a query for one number and records both in the timeline.
 func (b *Testbed) Int(lane string, on interface {
 	QueryRow(query string, args ...any) *sql.Row
 }, query string, args ...any,
@@ -201,14 +202,14 @@ func (b *Testbed) Int(lane string, on interface {
 	return n
 }
 
-// Defer has f called when the case has ended, however it ends. The last one is called first.
+// Defer calls f when the case has ended, however it ends. Functions are called in reverse order, as by defer.
 func (b *Testbed) Defer(f func()) { b.closers = append(b.closers, f) }
 
-// Go runs f until it returns, which it must when ctx ends. Nothing in it may call what stops the scenario.
+// Go runs f in a goroutine. f must return when ctx ends, and must not call a method that can stop the scenario.
 func (b *Testbed) Go(f func(ctx context.Context)) { b.owned.Go(func() { f(b.Ctx) }) }
 
-// Eventually waits until so returns true, and stops the scenario if that does not happen. It is for what must come,
-// never for what must not.
+// Eventually waits until so returns true, and stops the scenario if it does not within Patience. Use it for what must
+// happen, never for what must not.
 func (b *Testbed) Eventually(what string, so func() bool) {
 	for began := time.Now(); !so(); {
 		if time.Since(began) > Patience {
@@ -225,7 +226,7 @@ func (b *Testbed) pause(what string) {
 	}
 }
 
-// Evidence writes down a fact. value is the number or the structure that the fact is about, or nil. key and pairs are
+// Evidence records a fact. value is the number or the structure that the fact is about, or nil. key and pairs are
 // those of Texts.Say, in the texts of the scenario.
 func (b *Testbed) Evidence(kind Proof, value any, key string, pairs ...any) {
 	if d, ok := value.(time.Duration); ok {
@@ -234,24 +235,24 @@ func (b *Testbed) Evidence(kind Proof, value any, key string, pairs ...any) {
 	b.prove(kind, value, b.say(key, pairs...))
 }
 
-// Note writes down what was done or seen just now, in a lane of the timeline.
+// Note records what was done or seen just now, in a lane of the timeline.
 func (b *Testbed) Note(lane, key string, pairs ...any) { b.note(lane, b.say(key, pairs...)) }
 
-// Statement writes down a statement or a command of just now, which reads the same in every language.
+// Statement records a statement or a command that was just run, which reads the same in every language.
 func (b *Testbed) Statement(lane, text string) {
 	b.record(Event{At: time.Now(), Lane: lane, Kind: Note}, Text{EN: text})
 }
 
-// Interval writes down what lasted until now.
+// Interval records an event that lasted from from until now.
 func (b *Testbed) Interval(lane string, kind Kind, who string, from time.Time, key string, pairs ...any) {
 	b.record(Event{At: from, Until: time.Now(), Lane: lane, Kind: kind, Who: who}, b.say(key, pairs...))
 }
 
-// Event writes down e with its text.
+// Event records e with its text.
 func (b *Testbed) Event(e Event, key string, pairs ...any) { b.record(e, b.say(key, pairs...)) }
 
-// say returns a text of the scenario. One that is missing fails the case, and not at once: this is called from any
-// goroutine.
+// say returns a text of the scenario. A missing text fails the case when it ends, not at once: say may be called from
+// any goroutine.
 func (b *Testbed) say(key string, pairs ...any) Text {
 	text, err := b.says.Say(key, pairs...)
 	if err != nil {
@@ -283,7 +284,7 @@ func (b *Testbed) record(e Event, said Text) {
 	b.events = append(b.events, e)
 }
 
-// cleanup ends what the case has left, so that the next one finds everything in order.
+// cleanup ends and undoes what the case has left, and returns what went wrong.
 func (b *Testbed) cleanup() (failed string) {
 	var wrong []string
 	for _, app := range b.apps {

@@ -16,7 +16,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// A Text is the same in two languages.
+// A Text is a text in two languages.
 type Text struct{ EN, ZH string }
 
 // In returns the text in language "zh", or in English.
@@ -30,7 +30,7 @@ func (t Text) In(lang string) string {
 // String returns the text in English.
 func (t Text) String() string { return t.EN }
 
-// same is a text that reads the same in both languages: a name, a statement, a value of a server.
+// same returns a text that reads the same in both languages: a name, a statement, a value of a server.
 func same(text string) Text { return Text{text, text} }
 
 // Texts is a catalogue of texts by key. A text may have placeholders, such as "{who} asks {app}".
@@ -129,7 +129,7 @@ func (t Texts) Under(prefix string) Texts {
 // value. Durations are rounded to the millisecond, and a Text is said in the language that it stands in. Other values
 // are the same in both languages: names, numbers, and messages of servers are what a reader will search for.
 //
-// An error goes with a text that is good enough to find the mistake.
+// With an error, Say returns the key as the text.
 func (t Texts) Say(key string, pairs ...any) (Text, error) {
 	text, ok := t[key]
 	if !ok {
@@ -170,7 +170,7 @@ func (p Phrasebook) Check() error {
 	return err
 }
 
-// Say returns a text. One that is missing is said as the error itself: tests hold that none is.
+// Say returns a text. For a missing text it returns the error's message; tests check that no text is missing.
 func (p Phrasebook) Say(key string, pairs ...any) Text {
 	texts, err := p.read()
 	if err != nil {

@@ -18,21 +18,20 @@ func catalogueOf(en, zh string) fstest.MapFS {
 	return fstest.MapFS{"text/en.yaml": {Data: []byte(en)}, "text/zh.yaml": {Data: []byte(zh)}}
 }
 
-// What is wrong with a catalogue is named with its key.
+// The error of ReadTexts names the key of each mistake.
 func TestReadTextsNamesWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct{ name, en, zh, want string }{
 		{"no Chinese", "a: {b: x, c: y}", "a: {b: x}", "text/zh.yaml: there is no a.c"},
 		{"no English", "a: x", "{a: x, b: y}", "text/en.yaml: there is no b"},
-		{"another placeholder", "a: '{who} asks'", "a: '{whom}'", "a has the placeholders [{who}] in English and " +
-			"[{whom}] in Chinese"},
+		{
+			"another placeholder", "a: '{who} asks'", "a: '{whom}'",
+			"a has the placeholders [{who}] in English and [{whom}] in Chinese",
+		},
 		{"no text", "a: 1", "a: x", "text/en.yaml: a must be a text, is 1"},
 		{"no YAML", "a: [", "a: x", "text/en.yaml: "},
 	} {
-		if _, err := ReadTexts(
-			catalogueOf(row.en, row.zh),
-			"text",
-		); err == nil ||
+		if _, err := ReadTexts(catalogueOf(row.en, row.zh), "text"); err == nil ||
 			!strings.Contains(err.Error(), row.want) {
 			t.Errorf("%s: %v, want %q", row.name, err, row.want)
 		}
@@ -53,7 +52,11 @@ func TestSay(t *testing.T) {
 		want  Text
 	}{
 		{"pool", []any{"used", 4, "size", 5}, Text{"4 of 5 in use", "5 个中 4 个在用"}},
-		{"nodes", []any{"when", Text{"now", "现在"}, "values", []string{"{when}", "b"}}, Text{"now they have [{when} b]", "现在有 [{when} b]"}},
+		{
+			"nodes",
+			[]any{"when", Text{"now", "现在"}, "values", []string{"{when}", "b"}},
+			Text{"now they have [{when} b]", "现在有 [{when} b]"},
+		},
 		{"waited", []any{"for", 1234567 * time.Microsecond}, Text{"waited 1.235s", "等了 1.235s"}},
 	} {
 		if got, err := texts.Say(row.key, row.pairs...); err != nil || got != row.want {
@@ -64,7 +67,10 @@ func TestSay(t *testing.T) {
 		key   string
 		pairs []any
 	}{
-		{"nothing", nil}, {"pool", []any{"used", 4}}, {"pool", []any{"used", 4, "length", 5}}, {"waited", []any{"for", 1, "more", 2}},
+		{"nothing", nil},
+		{"pool", []any{"used", 4}},
+		{"pool", []any{"used", 4, "length", 5}},
+		{"waited", []any{"for", 1, "more", 2}},
 	} {
 		if got, err := texts.Say(row.key, row.pairs...); err == nil {
 			t.Errorf("%s %v: %q, want an error", row.key, row.pairs, got)
@@ -161,7 +167,7 @@ func literal(e ast.Expr) (string, bool) {
 	return text, err == nil
 }
 
-// A case is called in both languages, and in English as it always was.
+// A case has a name in both languages. The English one must stay: files that are kept have it.
 func TestACaseIsCalledInBothLanguages(t *testing.T) {
 	t.Parallel()
 	label := Text{"heeds the loss", "理会锁的丢失"}
@@ -169,7 +175,10 @@ func TestACaseIsCalledInBothLanguages(t *testing.T) {
 		of   Case
 		want Text
 	}{
-		{Case{Strategy: "redis-setnx", Store: "mysql", Label: label}, Text{"redis-setnx on mysql, heeds the loss", "redis-setnx（mysql），理会锁的丢失"}},
+		{
+			Case{Strategy: "redis-setnx", Store: "mysql", Label: label},
+			Text{"redis-setnx on mysql, heeds the loss", "redis-setnx（mysql），理会锁的丢失"},
+		},
 		{Case{Strategy: "none"}, Text{"none", "none"}},
 		{Case{Code: "naive", Label: label}, Text{"naive, heeds the loss", "幼稚代码，理会锁的丢失"}},
 		{Case{Code: "probe"}, Text{"probe", "probe"}},

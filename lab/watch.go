@@ -28,7 +28,7 @@ func (b *Testbed) lock(ctx context.Context, from *App) (state lockState, err err
 	return state, err
 }
 
-// Waiting returns how many wait for the case's lock, as its server has it; -1 if that is not known.
+// Waiting returns the number of waiters for the case's lock, as its server has it, or -1 if it is not known.
 func (b *Testbed) Waiting(from *App) int {
 	state, err := b.lock(b.Ctx, from)
 	if err != nil {
@@ -37,9 +37,8 @@ func (b *Testbed) Waiting(from *App) int {
 	return len(state.Waiters)
 }
 
-// Watch draws who holds the case's lock as its server has it, until the case ends. It asks from, an instance that
-// is not to be frozen or killed. Where the strategy does not tell, nothing is drawn. It is for the eye; no verdict
-// depends on it.
+// Watch draws who holds the case's lock, as its server has it, until the case ends. It reads the state through from, an
+// instance that must not be frozen or killed. If the strategy cannot tell, nothing is drawn. No verdict depends on it.
 func (b *Testbed) Watch(from *App) {
 	b.Go(func(ctx context.Context) {
 		holder, since, last := "", time.Time{}, time.Now()

@@ -13,8 +13,8 @@ import (
 	"example.com/stock/stack/browsertest"
 )
 
-// ask evaluates an expression in the page.
-func ask[T any](t *testing.T, ctx context.Context, expression string) T {
+// evaluate returns the value of an expression in the page.
+func evaluate[T any](t *testing.T, ctx context.Context, expression string) T {
 	t.Helper()
 	answer, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression))
 	if err != nil {
@@ -41,14 +41,12 @@ func TestPageInABrowser(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := chromedp.Do(
-		ctx,
-		chromedp.EmulateViewport(390, 900),
-		chromedp.Navigate("file://"+path),
+		ctx, chromedp.EmulateViewport(390, 900), chromedp.Navigate("file://"+path),
 		chromedp.WaitReady(chromedp.CSS("h1")),
 	); err != nil {
 		t.Fatal(err)
 	}
-	if back := ask[string](t, ctx, `getComputedStyle(document.body).backgroundColor`); back != "rgb(18, 22, 27)" {
+	if back := evaluate[string](t, ctx, `getComputedStyle(document.body).backgroundColor`); back != "rgb(18, 22, 27)" {
 		t.Errorf("dark: the background is %s", back)
 	}
 	shown := fmt.Sprintf(
@@ -56,21 +54,22 @@ func TestPageInABrowser(t *testing.T) {
 		cell.click(); return document.getElementById(cell.hash.slice(1)).querySelectorAll(".m-offence").length })()`,
 		last.Name,
 	)
-	if drawn := ask[int](t, ctx, shown); drawn != 3 {
+	if drawn := evaluate[int](t, ctx, shown); drawn != 3 {
 		t.Errorf("%d offences behind the link, want two writes and the legend", drawn)
 	}
-	if open := ask[bool](
+	if open := evaluate[bool](
 		t,
 		ctx,
 		`document.querySelector(location.hash.replace(/\./g, "\\.")).closest("details").open`,
 	); !open {
 		t.Error("the evidence behind the link did not open")
 	}
-	visible := `[...document.querySelectorAll("h1 span")].filter(s => s.getBoundingClientRect().width > 0).map(s => s.lang).join()`
-	if lang := ask[string](t, ctx, visible); lang != "en" {
+	visible := `[...document.querySelectorAll("h1 span")].` +
+		`filter(s => s.getBoundingClientRect().width > 0).map(s => s.lang).join()`
+	if lang := evaluate[string](t, ctx, visible); lang != "en" {
 		t.Errorf("shown in %q", lang)
 	}
-	if lang := ask[string](
+	if lang := evaluate[string](
 		t,
 		ctx,
 		`(() => { document.getElementById("zh").click(); return `+visible+` })()`,
@@ -81,19 +80,17 @@ func TestPageInABrowser(t *testing.T) {
 		if err := chromedp.Do(ctx, chromedp.EmulateViewport(width, 900)); err != nil {
 			t.Fatal(err)
 		}
-		wide := ask[int](
+		wide := evaluate[int](
 			t,
 			ctx,
-			`(() => { document.querySelectorAll("details").forEach(d => d.open = true); return document.documentElement.scrollWidth })()`,
+			`(() => { document.querySelectorAll("details").forEach(d => d.open = true);
+				return document.documentElement.scrollWidth })()`,
 		)
 		if int64(wide) > width {
 			t.Errorf("%d pixels wide on a screen of %d", wide, width)
 		}
-		narrow := ask[int](
-			t,
-			ctx,
-			`[...document.querySelectorAll("svg.story")].filter(s => s.getBoundingClientRect().width < 240).length`,
-		)
+		narrow := evaluate[int](t, ctx,
+			`[...document.querySelectorAll("svg.story")].filter(s => s.getBoundingClientRect().width < 240).length`)
 		if narrow > 0 {
 			t.Errorf("%d pictures are too narrow to read on a screen of %d", narrow, width)
 		}

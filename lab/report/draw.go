@@ -12,17 +12,17 @@ import (
 // Pixels of the timeline.
 const (
 	top        = 20 // for the names of faults
-	markAt     = 17 // of a lane, the middle of its markers
-	barAt      = 27 // of a lane, the top of its bars, or its height if it has none
+	markAt     = 17 // the middle of a lane's markers
+	barAt      = 27 // the top of a lane's bars, or the height of a lane without bars
 	barHeight  = 12
 	barGap     = 3
 	axisHeight = 22
 	markWidth  = 15.0
-	dense      = 70 // markers of a picture, from which on they have no numbers
+	dense      = 70 // pictures with more events have no numbers at the markers
 )
 
-// timeline draws a cell as two pictures: the names of the lanes, and what happened. Places in time are percentages,
-// so that the browser stretches them; below least pixels it is scrolled.
+// timeline draws a cell as two pictures: the names of the lanes, and what happened. Times are drawn at percentages of
+// the width, so that the browser stretches the picture; below least pixels the reader scrolls.
 func timeline(c lab.Cell) (names, picture string, least int) {
 	s := newStory(c)
 	bottom := s.y(len(s.lanes))
@@ -34,44 +34,26 @@ func timeline(c lab.Cell) (names, picture string, least int) {
 	if len(s.cell.Events) > dense {
 		class += " dense"
 	}
-	fmt.Fprintf(
-		&b,
-		`<svg class="%s" width="100%%" height="%d" role="img" aria-label="%s">`,
-		class,
-		height,
-		html.EscapeString(s.caption()),
-	)
+	fmt.Fprintf(&b, `<svg class="%s" width="100%%" height="%d" role="img" aria-label="%s">`, class, height,
+		html.EscapeString(s.caption()))
 	for i, l := range s.lanes {
 		y := s.y(i)
 		if i == 0 || s.lanes[i-1].name != l.name {
 			fmt.Fprintf(&b, `<line class="rule" x1="0" x2="100%%" y1="%d" y2="%d"/>`, y, y)
-			fmt.Fprintf(
-				&n,
-				`<line class="rule" x1="0" x2="100%%" y1="%d" y2="%d"/><text class="group" x="0" y="%d">%s</text>`,
-				y,
-				y,
-				y+14,
-				html.EscapeString(l.name),
-			)
+			fmt.Fprintf(&n,
+				`<line class="rule" x1="0" x2="100%%" y1="%d" y2="%d"/><text class="group" x="0" y="%d">%s</text>`, y,
+				y, y+14, html.EscapeString(l.name))
 		}
-		fmt.Fprintf(
-			&n,
-			`<text class="lane" x="78" y="%d">%s</text>`,
-			y+max(s.y(i+1)-y-7, 24),
-			html.EscapeString(short(l.who)),
-		)
+		fmt.Fprintf(&n, `<text class="lane" x="78" y="%d">%s</text>`, y+max(s.y(i+1)-y-7, 24),
+			html.EscapeString(short(l.who)))
 	}
 	n.WriteString("</svg>")
 	for _, t := range s.scale.ticks(float64(least)) {
 		fmt.Fprintf(
 			&b,
-			`<line class="tick" x1="%[1]g%%" x2="%[1]g%%" y1="%[2]d" y2="%[3]d"/><text class="ms%[6]s" x="%[1]g%%" y="%[4]d">%[5]s</text>`,
-			t.x,
-			top,
-			bottom,
-			bottom+15,
-			t.text,
-			side(t.x),
+			`<line class="tick" x1="%[1]g%%" x2="%[1]g%%" y1="%[2]d" y2="%[3]d"/>`+
+				`<text class="ms%[6]s" x="%[1]g%%" y="%[4]d">%[5]s</text>`,
+			t.x, top, bottom, bottom+15, t.text, side(t.x),
 		)
 	}
 	s.draw(&b, bottom)
@@ -97,7 +79,7 @@ func short(who string) string {
 	return who
 }
 
-// draw puts the faults behind everything, then what lasted, then what happened at a moment.
+// draw draws the faults first, behind everything, then the intervals, then the moments.
 func (s *story) draw(b *strings.Builder, bottom int) {
 	for n, e := range s.cell.Events {
 		if e.Kind == lab.Fault {
@@ -112,15 +94,8 @@ func (s *story) draw(b *strings.Builder, bottom int) {
 	for _, e := range s.meetings() {
 		y := s.y(s.row(e)) + barAt
 		from, to := s.scale.x(e.At), s.scale.x(e.Until)
-		fmt.Fprintf(
-			b,
-			`<rect class="overlap" x="%g%%" width="%.2f%%" y="%d" height="%d"><title>%s</title></rect>`,
-			from,
-			to-from,
-			y+1,
-			barHeight-2,
-			lines(e.Said()),
-		)
+		fmt.Fprintf(b, `<rect class="overlap" x="%g%%" width="%.2f%%" y="%d" height="%d"><title>%s</title></rect>`,
+			from, to-from, y+1, barHeight-2, lines(e.Said()))
 	}
 	s.between(b)
 	taken := make(map[[2]int]int) // lane and place
@@ -136,7 +111,7 @@ func (s *story) draw(b *strings.Builder, bottom int) {
 	}
 }
 
-// fault shades the time of a fault across all lanes, and more in its own.
+// fault shades the time of a fault across all lanes, and darker in its own.
 func (s *story) fault(b *strings.Builder, n int, e lab.Event, bottom int) {
 	from, i := s.scale.x(e.At), s.row(e)
 	y := s.y(i)
@@ -144,36 +119,19 @@ func (s *story) fault(b *strings.Builder, n int, e lab.Event, bottom int) {
 	if to := s.scale.x(e.Until); !e.Until.IsZero() && to > from && !s.within(e) {
 		fmt.Fprintf(
 			b,
-			`<rect class="fault" x="%g%%" width="%.2f%%" y="%d" height="%d"/><rect class="faulty" x="%g%%" width="%.2f%%" y="%d" height="%d"/>`,
-			from,
-			to-from,
-			top,
-			bottom-top,
-			from,
-			to-from,
-			y,
-			s.y(i+1)-y,
+			`<rect class="fault" x="%g%%" width="%.2f%%" y="%d" height="%d"/>`+
+				`<rect class="faulty" x="%g%%" width="%.2f%%" y="%d" height="%d"/>`,
+			from, to-from, top, bottom-top, from, to-from, y, s.y(i+1)-y,
 		)
-		fmt.Fprintf(
-			b,
+		fmt.Fprintf(b,
 			`<svg x="%g%%" width="%.2f%%" y="0" height="%d"><text class="faultname" x="1" y="14">%d %s</text></svg>`,
-			from,
-			to-from,
-			top,
-			n+1,
-			spoken("tspan", e.Said()),
-		)
+			from, to-from, top, n+1, spoken("tspan", e.Said()))
 	} else {
 		fmt.Fprintf(
 			b,
-			`<line class="faultline" x1="%g%%" x2="%g%%" y1="%d" y2="%d"/><svg class="over" x="%g%%" y="%d"><path class="m-fault" d="M0,-7L7,6L-7,6Z"/><text class="n" y="-9">%d</text></svg>`,
-			from,
-			from,
-			top,
-			bottom,
-			from,
-			y+markAt,
-			n+1,
+			`<line class="faultline" x1="%g%%" x2="%g%%" y1="%d" y2="%d"/><svg class="over" x="%g%%" y="%d">`+
+				`<path class="m-fault" d="M0,-7L7,6L-7,6Z"/><text class="n" y="-9">%d</text></svg>`,
+			from, from, top, bottom, from, y+markAt, n+1,
 		)
 	}
 	b.WriteString("</g>")
@@ -187,7 +145,7 @@ func (s *story) within(e lab.Event) bool {
 	})
 }
 
-// bar draws what lasted: a lease as believed and as the server had it, and a stop at a pause point below.
+// bar draws an interval: a lease as the holder or the server had it, or a stop at a pause point below the lease.
 func (s *story) bar(b *strings.Builder, n int, e lab.Event) {
 	from, to := s.scale.x(e.At), s.scale.x(e.Until)
 	i := s.row(e)
@@ -205,19 +163,14 @@ func (s *story) bar(b *strings.Builder, n int, e lab.Event) {
 	}
 	fmt.Fprintf(
 		b,
-		`<svg data-n="%d" x="%g%%" width="%.2f%%" y="%d" height="%d"><title>%s</title><rect class="%s" width="100%%" height="100%%"/>`,
-		n+1,
-		from,
-		max(to-from, 0.3),
-		y,
-		barHeight,
-		s.title(n, e),
-		e.Kind,
+		`<svg data-n="%d" x="%g%%" width="%.2f%%" y="%d" height="%d"><title>%s</title>`+
+			`<rect class="%s" width="100%%" height="100%%"/>`,
+		n+1, from, max(to-from, 0.3), y, barHeight, s.title(n, e), e.Kind,
 	)
 	fmt.Fprintf(b, `<text class="in in-%s" x="4" y="9.5">%d %s</text></svg>`, e.Kind, n+1, spoken("tspan", text))
 }
 
-// mark draws what happened at a moment. nth counts those at the same place.
+// mark draws an event at a moment. nth counts earlier events at the same place.
 func (s *story) mark(b *strings.Builder, n int, e lab.Event, nth int) {
 	kind := string(e.Kind)
 	if s.offends(e) {
@@ -225,18 +178,13 @@ func (s *story) mark(b *strings.Builder, n int, e lab.Event, nth int) {
 	}
 	fmt.Fprintf(
 		b,
-		`<svg class="over" data-n="%d" x="%g%%" y="%d"><g transform="translate(%d)"><title>%s</title>%s<text class="n" y="-7">%d</text></g></svg>`,
-		n+1,
-		s.scale.x(e.At),
-		s.y(s.row(e))+markAt,
-		nth*13,
-		s.title(n, e),
-		glyph(kind),
-		n+1,
+		`<svg class="over" data-n="%d" x="%g%%" y="%d"><g transform="translate(%d)">`+
+			`<title>%s</title>%s<text class="n" y="-7">%d</text></g></svg>`,
+		n+1, s.scale.x(e.At), s.y(s.row(e))+markAt, nth*13, s.title(n, e), glyph(kind), n+1,
 	)
 }
 
-// word writes what happened beside its marker, as far as there is room before the next in its lane.
+// word writes the text of an event beside its marker, as far as there is room before the next event of its lane.
 func (s *story) word(b *strings.Builder, e lab.Event) {
 	from, to := s.scale.x(e.At), 100.0
 	for _, next := range s.cell.Events {
@@ -245,14 +193,9 @@ func (s *story) word(b *strings.Builder, e lab.Event) {
 		}
 	}
 	if to-from > 1.5 && len(s.cell.Events) <= dense {
-		fmt.Fprintf(
-			b,
-			`<svg x="%g%%" width="%.2f%%" y="%d" height="14"><text class="word" x="7" y="10">%s</text></svg>`,
-			from,
-			to-from-0.8,
-			s.y(s.row(e))+markAt-7,
-			spoken("tspan", e.Said()),
-		)
+		fmt.Fprintf(b,
+			`<svg x="%g%%" width="%.2f%%" y="%d" height="14"><text class="word" x="7" y="10">%s</text></svg>`, from,
+			to-from-0.8, s.y(s.row(e))+markAt-7, spoken("tspan", e.Said()))
 	}
 }
 
@@ -274,7 +217,7 @@ func (s *story) between(b *strings.Builder) {
 // offends reports whether e is a write of a pair that read the same version.
 func (s *story) offends(e lab.Event) bool { return e.Kind == lab.Write && s.guilty[e.Who].EN != "" }
 
-// glyph is the marker of a kind: a shape of its own, for who sees no colours.
+// glyph returns the marker of a kind. Each has its own shape, for readers who see no colours.
 func glyph(kind string) string {
 	shape := map[string]string{
 		"sent":     `<path d="M-4,-5L5,0L-4,5Z"/>`,
@@ -289,7 +232,7 @@ func glyph(kind string) string {
 	return `<g class="m-` + kind + `">` + shape + `</g>`
 }
 
-// lines writes a text in both languages below each other, where no page can choose: a title has no elements.
+// lines returns both languages of a text on two lines, for a title: it has no elements among which a page could choose.
 func lines(t lab.Text) string {
 	if t.EN == t.ZH {
 		return html.EscapeString(t.EN)
@@ -297,15 +240,10 @@ func lines(t lab.Text) string {
 	return html.EscapeString(t.EN + "\n" + t.ZH)
 }
 
-// title is what is shown when something is pointed at.
+// title returns the text that is shown when the reader points at an event.
 func (s *story) title(n int, e lab.Event) string {
-	text := fmt.Sprintf(
-		"%d. %s\n%s, %s",
-		n+1,
-		lines(e.Said()),
-		html.EscapeString(e.Lane),
-		since(e.At.Sub(s.scale.moments[0])),
-	)
+	text := fmt.Sprintf("%d. %s\n%s, %s", n+1, lines(e.Said()), html.EscapeString(e.Lane),
+		since(e.At.Sub(s.scale.moments[0])))
 	if !e.Until.IsZero() {
 		text += " + " + since(e.Until.Sub(e.At))
 	}
@@ -315,7 +253,7 @@ func (s *story) title(n int, e lab.Event) string {
 	return text
 }
 
-// caption says in a sentence what the picture shows, for those who do not see it.
+// caption describes the picture in a sentence, for readers who do not see it.
 func (s *story) caption() string {
 	text := fmt.Sprintf("Timeline of %d events in %d lanes", len(s.cell.Events), len(s.lanes))
 	for _, e := range s.cell.Evidence {

@@ -20,8 +20,7 @@ func all() []lab.Scenario {
 // matrix is a run beside the catalogue.
 func matrix(r lab.Report) report.Matrix { return report.Matrix{Scenarios: all(), Run: r} }
 
-// whole is a run of the catalogue as it would be if all were as predicted, with a timeline that has every kind of
-// event.
+// whole returns a run of the catalogue in which all is as predicted, with a timeline that has every kind of event.
 func whole() lab.Report {
 	r := lab.Report{Version: lab.ReportVersion, StartedAt: began, TookMS: 1000}
 	for _, s := range all() {

@@ -20,6 +20,9 @@ var head string
 
 // WriteMarkdown writes the matrix and the evidence of a whole run, without what differs from run to run.
 func (m Matrix) WriteMarkdown(w io.Writer) error {
+	if err := phrases.Check(); err != nil {
+		return err
+	}
 	b := bufio.NewWriter(w)
 	b.WriteString(head)
 	for _, o := range lab.Outcomes() {
@@ -30,11 +33,8 @@ func (m Matrix) WriteMarkdown(w io.Writer) error {
 		fmt.Fprintf(b, "\n## %s. %s / %s\n\n", t.Group, t.Group.Name().EN, t.Group.Name().ZH)
 		t.markdown(b)
 	}
-	b.WriteString(
-		"\n## Evidence / 证据\n\nTimes are rounded, fences numbered by size and instances by appearance; the page of " +
-			"HTML has them as they were.\n\n" +
-			"时间已取整，栅栏令牌按大小、实例按出现顺序编号；HTML 页面里是原样。\n",
-	)
+	note := phrases.Say("markdown.rounded")
+	fmt.Fprintf(b, "\n## %s\n\n%s\n\n%s\n", bilingual("markdown.evidence"), note.EN, note.ZH)
 	for _, t := range list {
 		for _, row := range t.Rows {
 			if row.First {
@@ -45,17 +45,19 @@ func (m Matrix) WriteMarkdown(w io.Writer) error {
 	return b.Flush()
 }
 
+// bilingual returns a text of the catalogue in both languages on one line.
+func bilingual(key string) string {
+	text := phrases.Say(key)
+	return text.EN + " / " + text.ZH
+}
+
 func (t *table) markdown(b *bufio.Writer) {
 	columns := t.Strategies
 	if t.HasCode {
-		columns = append([]string{"the lab's own code / 实验代码"}, columns...)
+		columns = append([]string{bilingual("markdown.code")}, columns...)
 	}
-	fmt.Fprintf(
-		b,
-		"| failure / 故障 | variant / 变体 | %s |\n|---|---|%s\n",
-		strings.Join(columns, " | "),
-		strings.Repeat("---|", len(columns)),
-	)
+	fmt.Fprintf(b, "| %s | %s | %s |\n|---|---|%s\n", bilingual("markdown.failure"), bilingual("markdown.variant"),
+		strings.Join(columns, " | "), strings.Repeat("---|", len(columns)))
 	for _, row := range t.Rows {
 		title := ""
 		if row.First {
@@ -83,7 +85,7 @@ func (e *entry) link() string {
 	return fmt.Sprintf("[%s](#%s)", bold(e.Cell.Observed, e.Word().EN), e.Anchor)
 }
 
-// bold marks harm for who sees no colours.
+// bold marks harm, for readers who see no colours.
 func bold(o lab.Outcome, text string) string {
 	if class(o) == "bad" {
 		return "**" + text + "**"
@@ -91,16 +93,10 @@ func bold(o lab.Outcome, text string) string {
 	return text
 }
 
-// prove writes what a scenario is and what was seen of each case.
+// prove writes the texts of a scenario and the evidence of each case.
 func (m Matrix) prove(b *bufio.Writer, s lab.Scenario) {
-	fmt.Fprintf(
-		b,
-		"\n<a id=%q></a>\n\n### %s / %s\n\n`bin/stock lab run %s`\n\n",
-		s.Name,
-		s.Title.EN,
-		s.Title.ZH,
-		s.Name,
-	)
+	fmt.Fprintf(b, "\n<a id=%q></a>\n\n### %s / %s\n\n`bin/stock lab run %s`\n\n", s.Name, s.Title.EN, s.Title.ZH,
+		s.Name)
 	for _, part := range s.Parts() {
 		fmt.Fprintf(b, "- %s: %s\n", part.Name.EN, part.Text.EN)
 	}
@@ -114,24 +110,19 @@ func (m Matrix) prove(b *bufio.Writer, s lab.Scenario) {
 		if e.Cell.Predicted.From != "" {
 			from = "from its promise, " + e.Cell.Predicted.From
 		}
-		fmt.Fprintf(
-			b,
-			"- <a id=%q></a>%s: %s, as predicted (%s)\n",
-			e.Anchor,
-			e.Case,
-			bold(e.Cell.Observed, e.Word().EN),
-			from,
-		)
+		fmt.Fprintf(b, "- <a id=%q></a>%s: %s, as predicted (%s)\n", e.Anchor, e.Case,
+			bold(e.Cell.Observed, e.Word().EN), from)
 		for _, line := range Generic(facts(e.Cell)) {
 			fmt.Fprintf(b, "  - %s\n", plain.Replace(line))
 		}
 	}
 }
 
-// crowded is how many answers are told one by one.
+// crowded is the largest number of answers that are listed one by one.
 const crowded = 6
 
-// facts are the evidence of a cell. Many answers are only counted: who of many was served when is not the same twice.
+// facts returns the evidence of a cell. More than crowded answers are only counted: which of many customers was served
+// when differs from run to run.
 func facts(c lab.Cell) []string {
 	var all, lines, answers []string
 	told := make(map[string]int)
@@ -155,7 +146,7 @@ func facts(c lab.Cell) []string {
 	return lines
 }
 
-// plain keeps evidence from being read as markup.
+// plain escapes what Markdown would read as markup.
 var plain = strings.NewReplacer("\n", " ", "*", `\*`, "_", `\_`, "<", "&lt;", "|", `\|`)
 
 var (
@@ -168,8 +159,8 @@ var (
 	orders    = regexp.MustCompile(`\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}\b|\b[0-9a-f]{16,}\b`)
 )
 
-// Generic takes out of evidence what differs from run to run and proves nothing, so that a file that is kept
-// changes only with what was found: fences are numbered by size, instances by appearance, and times are rounded.
+// Generic removes from evidence what differs from run to run and proves nothing, so that a file under version control
+// changes only with the findings: fences are numbered by size, instances by appearance, and times are rounded.
 func Generic(lines []string) []string {
 	var seen []int64
 	var names []string
@@ -206,8 +197,7 @@ func Generic(lines []string) []string {
 	return out
 }
 
-// about rounds a time so far that another run rounds to the same, mostly. Whole seconds are somebody's setting and
-// stay.
+// about rounds a time so far that most runs round to the same. Whole seconds are settings and stay.
 func about(text string) string {
 	d, err := time.ParseDuration(text)
 	switch {

@@ -70,7 +70,9 @@ func TestMarkdownOfAnotherRunIsTheSame(t *testing.T) {
 	if a != markdown(t, second) {
 		t.Error("they differ")
 	}
-	for _, want := range []string{"let in 10s after", "A (app-1): sold, fence no. 1", "has seen is no. 2", "PTTL SKU = 2m0s at 127.0.0.1:PORT"} {
+	for _, want := range []string{
+		"let in 10s after", "A (app-1): sold, fence no. 1", "has seen is no. 2", "PTTL SKU = 2m0s at 127.0.0.1:PORT",
+	} {
 		if !strings.Contains(a, want) {
 			t.Errorf("%q is not there", want)
 		}

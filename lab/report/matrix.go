@@ -33,7 +33,7 @@ type entry struct {
 	Anchor string
 }
 
-// Word is what stands in the matrix.
+// Word returns the word that the matrix shows.
 func (e *entry) Word() lab.Text {
 	switch {
 	case !e.Known:
@@ -46,7 +46,7 @@ func (e *entry) Word() lab.Text {
 	return e.Cell.Observed.Word()
 }
 
-// Class is how a cell is coloured. What contradicts its forecast is none of the three.
+// Class returns the colour class of a cell. A cell that contradicts its forecast has a class of its own.
 func (e *entry) Class() string {
 	switch {
 	case !e.Known || e.Cell.Skipped != "":
@@ -57,7 +57,7 @@ func (e *entry) Class() string {
 	return class(e.Cell.Observed)
 }
 
-// tables are the matrix. Scenarios that the run left out are left out if partial.
+// tables returns the matrix. If partial, it leaves out the scenarios that were not run.
 func (m Matrix) tables(partial bool) []table {
 	var list []table
 	for _, group := range lab.Groups() {
@@ -90,7 +90,7 @@ func (m Matrix) tables(partial bool) []table {
 	return list
 }
 
-// columns are all strategies of the catalogue, in the order in which it first names them.
+// columns returns all strategies of the catalogue, in the order in which it first names them.
 func (m Matrix) columns() []string {
 	var names []string
 	for _, s := range m.Scenarios {
@@ -103,7 +103,7 @@ func (m Matrix) columns() []string {
 	return names
 }
 
-// rows are those of one scenario.
+// rows returns the rows of one scenario.
 func (m Matrix) rows(s lab.Scenario, strategies []string) []row {
 	var list []row
 	var code []*entry
@@ -115,10 +115,7 @@ func (m Matrix) rows(s lab.Scenario, strategies []string) []row {
 		variant := e.Case.Label
 		if e.Case.Store != "" {
 			variant = lab.Text{
-				EN: strings.TrimPrefix(
-					variant.EN+", on "+e.Case.Store,
-					", ",
-				),
+				EN: strings.TrimPrefix(variant.EN+", on "+e.Case.Store, ", "),
 				ZH: strings.TrimPrefix(variant.ZH+"，"+e.Case.Store, "，"),
 			}
 		}
@@ -146,7 +143,7 @@ func (m Matrix) entries(s lab.Scenario) []*entry {
 	return list
 }
 
-// class returns how a word is coloured: good, odd or bad.
+// class returns the colour class of an outcome: good, odd or bad.
 func class(o lab.Outcome) string {
 	switch o {
 	case lab.Safe, lab.Refuses:
@@ -159,7 +156,7 @@ func class(o lab.Outcome) string {
 
 var unnamed = regexp.MustCompile(`[^a-z0-9]+`)
 
-// Anchor is where the evidence of a case stands, in Markdown and in HTML.
+// Anchor returns the anchor of the evidence of a case, in Markdown and in HTML.
 func Anchor(scenario, name string) string {
 	return scenario + "." + strings.Trim(unnamed.ReplaceAllString(strings.ToLower(name), "-"), "-")
 }

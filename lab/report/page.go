@@ -39,9 +39,7 @@ func (m Matrix) WriteHTML(w io.Writer, lang string) error {
 		return err
 	}
 	v := view{
-		Style: template.CSS(
-			style,
-		),
+		Style:    template.CSS(style),
 		Chinese:  lang == "zh",
 		When:     m.Run.StartedAt.Format("2006-01-02 15:04 UTC"),
 		Took:     m.Run.TookMS / 1000,
@@ -95,7 +93,7 @@ type exhibit struct {
 	Legend       []legend
 }
 
-// Verdict returns what was seen, and what was predicted if that is another thing.
+// Verdict returns what was seen, and what was predicted if that differs.
 func (e exhibit) Verdict() lab.Text {
 	word, c := e.Word(), e.Cell
 	switch {
@@ -110,7 +108,7 @@ func (e exhibit) Verdict() lab.Text {
 	return phrases.Say("verdict.contradicted", "word", word, "predicted", c.Predicted)
 }
 
-// shownAtOnce is how many cases a page may have for all to be open.
+// shownAtOnce is the largest number of cases with which a page opens all of them.
 const shownAtOnce = 12
 
 func (m Matrix) newArticle(s lab.Scenario, cells int) article {
@@ -139,12 +137,8 @@ func spoken(element string, t lab.Text) string {
 	if t.EN == t.ZH {
 		return html.EscapeString(t.EN)
 	}
-	return fmt.Sprintf(
-		`<%[1]s lang="en">%[2]s</%[1]s><%[1]s lang="zh">%[3]s</%[1]s>`,
-		element,
-		html.EscapeString(t.EN),
-		html.EscapeString(t.ZH),
-	)
+	return fmt.Sprintf(`<%[1]s lang="en">%[2]s</%[1]s><%[1]s lang="zh">%[3]s</%[1]s>`, element, html.EscapeString(t.EN),
+		html.EscapeString(t.ZH))
 }
 
 // A legend explains one kind of mark.
@@ -183,7 +177,8 @@ func sample(kind string) template.HTML {
 	case "paused":
 		inner = `<rect class="paused" x="1" y="1" width="24" height="12"/>`
 	case "fault":
-		inner = `<rect class="fault" x="1" y="1" width="24" height="12"/><rect class="faulty" x="1" y="1" width="24" height="12"/>`
+		inner = `<rect class="fault" x="1" y="1" width="24" height="12"/>` +
+			`<rect class="faulty" x="1" y="1" width="24" height="12"/>`
 	}
 	return template.HTML(`<svg width="26" height="14" aria-hidden="true">` + inner + `</svg>`)
 }

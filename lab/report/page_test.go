@@ -43,9 +43,7 @@ func TestPageHoldsAllItNeeds(t *testing.T) {
 			}
 		}
 		if outside := regexp.MustCompile(`<script|(src|action|data)="|@import|url\([^#]|href="[^#d]`).
-			FindAllString(p, -1); len(
-			outside,
-		) > 0 {
+			FindAllString(p, -1); len(outside) > 0 {
 			t.Errorf("%q", outside)
 		}
 		for _, m := range regexp.MustCompile(`(?:href="|url\()#([^")]+)`).FindAllStringSubmatch(p, -1) {
@@ -79,9 +77,10 @@ func TestEveryEventIsDrawn(t *testing.T) {
 		t.Errorf("%d events are drawn, want %d", len(times), want)
 	}
 	for part, n := range map[string]int{
-		`class="lease"`: 3, `class="standing"`: 2, `class="overlap"`: 3, `class="fault"`: 2, `class="faultline"`: 1, `class="m-offence"`: 3, `class="m-refused"`: 2,
-		`class="between"`: 1, "SET NX: false (2 times)": 3, "THE SAME VERSION: orders of A (app-7) and " +
-			"B (app-9)": 2, "&lt;SIGSTOP&gt;": 3,
+		`class="lease"`: 3, `class="standing"`: 2, `class="overlap"`: 3, `class="fault"`: 2, `class="faultline"`: 1,
+		`class="m-offence"`: 3, `class="m-refused"`: 2, `class="between"`: 1,
+		"SET NX: false (2 times)": 3, "&lt;SIGSTOP&gt;": 3,
+		"THE SAME VERSION: orders of A (app-7) and B (app-9)": 2,
 	} { // one of each in the legend
 		if got := strings.Count(p, part); got != n {
 			t.Errorf("%s: %d times, want %d", part, got, n)
@@ -94,7 +93,10 @@ func TestBothLanguages(t *testing.T) {
 	s := all()[0]
 	for lang, checked := range map[string]string{"en": `id="en" checked=""`, "zh": `id="zh" checked=""`} {
 		p := page(t, one(), lang)
-		for _, want := range []string{checked, `<span lang="en">` + s.Title.EN, `<span lang="zh">` + s.Title.ZH, "，与预测一致", `<tspan lang="zh">app-7 被冻结</tspan>`, `<span lang="zh">app-7 被冻结</span>`, "（2 次）"} {
+		for _, want := range []string{
+			checked, `<span lang="en">` + s.Title.EN, `<span lang="zh">` + s.Title.ZH, "，与预测一致", "（2 次）",
+			`<tspan lang="zh">app-7 被冻结</tspan>`, `<span lang="zh">app-7 被冻结</span>`,
+		} {
 			if !strings.Contains(p, want) {
 				t.Errorf("%s: %q is not there", lang, want)
 			}
@@ -108,7 +110,9 @@ func TestWrongCellsStandOut(t *testing.T) {
 	r.Cells[3].AsPredicted, r.Cells[3].Observed = false, lab.Herds
 	r.Cells[4].Skipped, r.Cells[4].AsPredicted, r.Cells[4].Events = "redis: it was not started", false, nil
 	p := page(t, r, "en")
-	for _, want := range []string{"1 NOT", "1 skipped", `class="w wrong"`, "herds, BUT PREDICTED: ", "skipped: redis: it was not started"} {
+	for _, want := range []string{
+		"1 NOT", "1 skipped", `class="w wrong"`, "herds, BUT PREDICTED: ", "skipped: redis: it was not started",
+	} {
 		if !strings.Contains(p, want) {
 			t.Errorf("%q is not there", want)
 		}

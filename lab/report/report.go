@@ -19,7 +19,7 @@ type Matrix struct {
 	Run       lab.Report     // of all of it or a part
 }
 
-// A Word is one cell of the matrix and nothing that changes from run to run: it is what is kept.
+// A Word is one cell of the matrix as it is kept, without what changes from run to run.
 type Word struct {
 	Scenario  string      `json:"scenario"`
 	Case      string      `json:"case"` // lab.Case.String as the catalogue has it
@@ -29,7 +29,7 @@ type Word struct {
 
 func (w Word) key() [2]string { return [2]string{w.Scenario, w.Case} }
 
-// Words are the words of a run, in the order of the catalogue. Of a case that was repeated it is the first that was
+// Words returns the words of a run, in the order of the catalogue. For a repeated case it is the first result that was
 // not as predicted, or else the first. Cells without a verdict have no word.
 func (m Matrix) Words() []Word {
 	var list []Word
@@ -43,7 +43,7 @@ func (m Matrix) Words() []Word {
 	return list
 }
 
-// cellOf is the cell of a run that is about a case.
+// cellOf returns the cell of a case.
 func (m Matrix) cellOf(s lab.Scenario, c lab.Case) (cell lab.Cell, found bool) {
 	for _, candidate := range m.Run.Cells {
 		if candidate.Scenario != s.Name || !caseOf(s, candidate).Same(c) {
@@ -56,8 +56,7 @@ func (m Matrix) cellOf(s lab.Scenario, c lab.Case) (cell lab.Cell, found bool) {
 	return cell, found
 }
 
-// caseOf is the case of the catalogue that a cell is about: a cell always names its store, a case only if it is not
-// the strategy's default.
+// caseOf returns the case of a cell. A cell always names its store, a case only if it is not the strategy's default.
 func caseOf(s lab.Scenario, cell lab.Cell) lab.Case {
 	want := cell.Case()
 	for _, store := range []string{want.Store, ""} {
@@ -69,7 +68,7 @@ func caseOf(s lab.Scenario, cell lab.Cell) lab.Case {
 	return cell.Case()
 }
 
-// WriteWords writes the words one in a line, so that a change is a line of a diff.
+// WriteWords writes one word in each line, so that a change is one line of a diff.
 func WriteWords(w io.Writer, words []Word) error {
 	fmt.Fprintln(w, "[")
 	for i, word := range words {
@@ -98,10 +97,10 @@ func ReadWords(r io.Reader) ([]Word, error) {
 	return words, nil
 }
 
-// mend says what to do about words that are kept and not true.
+// mend says what to do about kept words that a run contradicts.
 const mend = "understand why, then run make lab-matrix"
 
-// Stale says where the words that are kept do not fit the catalogue: it needs no run.
+// Stale returns where the words that are kept do not fit the catalogue. It needs no run.
 func (m Matrix) Stale(kept []Word) []string {
 	var wrong []string
 	known := make(map[[2]string]lab.Case)
@@ -109,10 +108,8 @@ func (m Matrix) Stale(kept []Word) []string {
 		for _, c := range s.Cases {
 			known[[2]string{s.Name, c.String()}] = c
 			if !slices.ContainsFunc(kept, func(w Word) bool { return w.key() == [2]string{s.Name, c.String()} }) {
-				wrong = append(
-					wrong,
-					fmt.Sprintf("%s: %s: it has no word in the matrix that is kept: run make lab-matrix", s.Name, c),
-				)
+				wrong = append(wrong, fmt.Sprintf(
+					"%s: %s: it has no word in the matrix that is kept: run make lab-matrix", s.Name, c))
 			}
 		}
 	}
@@ -121,46 +118,25 @@ func (m Matrix) Stale(kept []Word) []string {
 		c, ok := known[w.key()]
 		switch {
 		case !ok:
-			wrong = append(
-				wrong,
-				fmt.Sprintf(
-					"%s: %s: the matrix that is kept has it, the catalogue has not: run make lab-matrix",
-					w.Scenario,
-					w.Case,
-				),
-			)
+			wrong = append(wrong, fmt.Sprintf(
+				"%s: %s: the matrix that is kept has it, the catalogue has not: run make lab-matrix",
+				w.Scenario, w.Case))
 		case seen[w.key()]:
 			wrong = append(wrong, fmt.Sprintf("%s: %s: twice in the matrix that is kept", w.Scenario, w.Case))
 		case c.Want.Outcome != "" && c.Want.Outcome != w.Predicted:
-			wrong = append(
-				wrong,
-				fmt.Sprintf(
-					"%s: %s: the catalogue states %s, the matrix that is kept %s: %s",
-					w.Scenario,
-					w.Case,
-					c.Want.Outcome,
-					w.Predicted,
-					mend,
-				),
-			)
+			wrong = append(wrong, fmt.Sprintf("%s: %s: the catalogue states %s, the matrix that is kept %s: %s",
+				w.Scenario, w.Case, c.Want.Outcome, w.Predicted, mend))
 		case w.Predicted != w.Observed || !slices.Contains(lab.Outcomes(), w.Observed):
-			wrong = append(
-				wrong,
-				fmt.Sprintf(
-					"%s: %s: the matrix that is kept has %q where %q was predicted: a contradiction is no result",
-					w.Scenario,
-					w.Case,
-					w.Observed,
-					w.Predicted,
-				),
-			)
+			wrong = append(wrong, fmt.Sprintf(
+				"%s: %s: the matrix that is kept has %q where %q was predicted: a contradiction is no result",
+				w.Scenario, w.Case, w.Observed, w.Predicted))
 		}
 		seen[w.key()] = true
 	}
 	return wrong
 }
 
-// Changed says where a run, of all or a part of the catalogue, does not say what is kept. Skipped cells say nothing.
+// Changed returns where a run, whole or in part, differs from the words that are kept. Skipped cells do not count.
 func (m Matrix) Changed(kept []Word) []string {
 	var wrong []string
 	for _, w := range m.Words() {
@@ -168,40 +144,15 @@ func (m Matrix) Changed(kept []Word) []string {
 		again := fmt.Sprintf("stock lab run %s -v", w.Scenario)
 		switch {
 		case i < 0:
-			wrong = append(
-				wrong,
-				fmt.Sprintf(
-					"%s: %s: it has no word in the matrix that is kept: run make lab-matrix",
-					w.Scenario,
-					w.Case,
-				),
-			)
+			wrong = append(wrong, fmt.Sprintf("%s: %s: it has no word in the matrix that is kept: run make lab-matrix",
+				w.Scenario, w.Case))
 		case kept[i].Observed != w.Observed:
-			wrong = append(
-				wrong,
-				fmt.Sprintf(
-					"%s: %s: the run says %s, the matrix that is kept says %s (%s): %s",
-					w.Scenario,
-					w.Case,
-					w.Observed,
-					kept[i].Observed,
-					again,
-					mend,
-				),
-			)
+			wrong = append(wrong, fmt.Sprintf("%s: %s: the run says %s, the matrix that is kept says %s (%s): %s",
+				w.Scenario, w.Case, w.Observed, kept[i].Observed, again, mend))
 		case kept[i].Predicted != w.Predicted:
-			wrong = append(
-				wrong,
-				fmt.Sprintf(
-					"%s: %s: the promise lets expect %s, in the matrix that is kept %s (%s): %s",
-					w.Scenario,
-					w.Case,
-					w.Predicted,
-					kept[i].Predicted,
-					again,
-					mend,
-				),
-			)
+			wrong = append(wrong, fmt.Sprintf(
+				"%s: %s: the promise lets expect %s, in the matrix that is kept %s (%s): %s",
+				w.Scenario, w.Case, w.Predicted, kept[i].Predicted, again, mend))
 		}
 	}
 	for _, c := range m.Run.Cells {
@@ -212,10 +163,10 @@ func (m Matrix) Changed(kept []Word) []string {
 	return wrong
 }
 
-// ErrNotWhole is why a run cannot be kept: a matrix has no holes and no contradictions.
+// ErrNotWhole means that a run cannot be kept: a matrix has no holes and no contradictions.
 var ErrNotWhole = errors.New("a matrix is kept only of a whole run in which everything was as predicted")
 
-// Whole reports, as an error, what a run lacks to be kept.
+// Whole returns an error unless the run can be kept. The error names each cell that is missing or not as predicted.
 func (m Matrix) Whole() error {
 	var errs []error
 	for _, s := range m.Scenarios {

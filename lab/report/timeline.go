@@ -17,7 +17,7 @@ const crowd = 8
 // A lane is a row of the timeline: what happened to one customer in one process, or to a process or server itself.
 type lane struct {
 	name string
-	who  string // empty: itself
+	who  string // the customer; empty: the process or server itself
 }
 
 // A story is the timeline of a cell, laid out.
@@ -67,7 +67,7 @@ func newStory(c lab.Cell) *story {
 	return s
 }
 
-// fold makes one event of the same steps in a row: somebody who tries again and again.
+// fold joins equal steps in a row, such as repeated tries, into one event.
 func fold(events []lab.Event) []lab.Event {
 	var list []lab.Event
 	last, times := make(map[lane]int), make(map[int]int) // the event of each lane that came last, and how often
@@ -99,7 +99,7 @@ func laneOf(e lab.Event, many map[string]map[string]bool) lane {
 	return lane{e.Lane, e.Who}
 }
 
-// rank puts who acts above, and what is acted on below.
+// rank puts clients above, and what they act on below.
 func rank(name string) int {
 	return slices.Index(
 		[]string{"lock", "node", "wire", "redis", "zookeeper", "mysql", "store"},
@@ -107,7 +107,7 @@ func rank(name string) int {
 	)
 }
 
-// row is the lane of an event.
+// row returns the lane of an event.
 func (s *story) row(e lab.Event) int {
 	if e.Kind != lab.Standing && e.Who != "" {
 		if i := slices.Index(s.lanes, lane{e.Lane, e.Who}); i >= 0 {
@@ -125,7 +125,7 @@ func (s *story) has(i int, kinds ...lab.Kind) bool {
 	)
 }
 
-// y is the top of a lane, or what is below the last.
+// y returns the top of a lane, or the bottom of the last one.
 func (s *story) y(lane int) int {
 	for i := len(s.tops); i <= lane; i++ {
 		y := top
@@ -142,7 +142,7 @@ func (s *story) y(lane int) int {
 	return s.tops[lane]
 }
 
-// meetings are the times in which two customers held the lock, as both believed.
+// meetings returns the times in which two customers both believed that they held the lock.
 func (s *story) meetings() []lab.Event {
 	var list []lab.Event
 	for i, a := range s.cell.Events {
@@ -172,15 +172,15 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// guilty are the customers whose orders read the same version, each with the proof: of a collision certificate of
-// the load test's judge.
+// guilty returns the customers whose orders read the same version, each with the proof: a collision certificate of the
+// load test's judge.
 func guilty(c lab.Cell) map[string]lab.Text {
 	found := make(map[string]lab.Text)
 	for _, e := range c.Evidence {
 		if e.Kind != lab.Pair {
 			continue
 		}
-		// The value is a structure in the process that ran, and what JSON made of it in one that reads a report.
+		// The value is a structure in the process that ran the lab, and maps in one that reads a report.
 		text, err := json.Marshal(e.Value)
 		var pair struct {
 			Orders []struct {
@@ -201,14 +201,14 @@ func guilty(c lab.Cell) map[string]lab.Text {
 
 // A scale puts moments on an axis. What matters in a scenario happens in bursts of milliseconds, seconds apart, so
 // the axis is stretched where much happens: between two moments there is room for a marker at least, and more by
-// the logarithm of the time between. The order is always seen; times are written.
+// the logarithm of the time between. The order is always visible; times are written.
 type scale struct {
 	moments []time.Time // sorted, each once
 	at      []float64   // where they stand, from 0 to 1
 	weight  float64     // the whole length, in markers
 }
 
-// newScale makes one for moments; after those in worded there is room for a word.
+// newScale returns a scale for moments; after those in worded there is room for a word.
 func newScale(moments []time.Time, worded map[time.Time]bool) *scale {
 	slices.SortFunc(moments, time.Time.Compare)
 	moments = slices.CompactFunc(moments, time.Time.Equal)
@@ -229,7 +229,7 @@ func newScale(moments []time.Time, worded map[time.Time]bool) *scale {
 	return s
 }
 
-// x is where a moment stands, in percent. Some room is left on both sides for markers.
+// x returns the place of a moment, in percent. Some room is left on both sides for markers.
 func (s *scale) x(t time.Time) float64 {
 	i, found := slices.BinarySearchFunc(s.moments, t, time.Time.Compare)
 	if !found {
@@ -244,7 +244,7 @@ type tick struct {
 	text string
 }
 
-// ticks are the moments that can be labelled without touching each other if the axis is width pixels wide.
+// ticks returns the moments that can be labelled without touching each other on an axis width pixels wide.
 func (s *scale) ticks(width float64) []tick {
 	var list []tick
 	for _, t := range s.moments {
@@ -255,7 +255,7 @@ func (s *scale) ticks(width float64) []tick {
 	return list
 }
 
-// since is a time from the beginning.
+// since formats the time since the beginning.
 func since(d time.Duration) string {
 	switch ms := float64(d) / float64(time.Millisecond); {
 	case ms < 9.95:

@@ -41,7 +41,9 @@ func TestWhatChangedIsNamed(t *testing.T) {
 		change func(kept *[]report.Word, r *lab.Report)
 		want   string
 	}{
-		{"another word", func(_ *[]report.Word, r *lab.Report) { r.Cells[0].Observed, r.Cells[0].AsPredicted = lab.Herds, false }, "no-lock: none: the run says herds"},
+		{"another word", func(_ *[]report.Word, r *lab.Report) {
+			r.Cells[0].Observed, r.Cells[0].AsPredicted = lab.Herds, false
+		}, "no-lock: none: the run says herds"},
 		{"another promise", func(_ *[]report.Word, r *lab.Report) {
 			r.Cells[0].Predicted.Outcome, r.Cells[0].Observed = lab.Busy, lab.Busy
 		}, "no-lock: none: the run says busy"},
@@ -50,13 +52,19 @@ func TestWhatChangedIsNamed(t *testing.T) {
 			again.Repeat, again.Observed, again.AsPredicted = 2, lab.Herds, false
 			r.Cells = append(r.Cells, again)
 		}, "no-lock: none: the run says herds"},
-		{"a new case", func(kept *[]report.Word, _ *lab.Report) { *kept = (*kept)[1:] }, "no-lock: none: it has no word"},
+		{"a new case", func(kept *[]report.Word, _ *lab.Report) {
+			*kept = (*kept)[1:]
+		}, "no-lock: none: it has no word"},
 		{"an old case", func(kept *[]report.Word, _ *lab.Report) {
-			*kept = append(*kept, report.Word{Scenario: "no-more", Case: "none", Predicted: lab.Safe, Observed: lab.Safe})
+			old := report.Word{Scenario: "no-more", Case: "none", Predicted: lab.Safe, Observed: lab.Safe}
+			*kept = append(*kept, old)
 		}, "no-more: none: the matrix that is kept has it, the catalogue has not"},
-		{"no end", func(_ *[]report.Word, r *lab.Report) { r.Cells[0].Failed = "it broke" }, "no-lock: none on " +
-			"redis: no verdict: it broke"},
-		{"a contradiction is kept", func(kept *[]report.Word, _ *lab.Report) { (*kept)[0].Observed = lab.Herds }, "a contradiction is no result"},
+		{"no end", func(_ *[]report.Word, r *lab.Report) {
+			r.Cells[0].Failed = "it broke"
+		}, "no-lock: none on redis: no verdict: it broke"},
+		{"a contradiction is kept", func(kept *[]report.Word, _ *lab.Report) {
+			(*kept)[0].Observed = lab.Herds
+		}, "a contradiction is no result"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			r := whole()
@@ -74,8 +82,10 @@ func TestWhatChangedIsNamed(t *testing.T) {
 func TestHolesAreNotKept(t *testing.T) {
 	for name, change := range map[string]func(r *lab.Report){
 		"not run": func(r *lab.Report) { r.Cells = r.Cells[1:] },
-		"skipped": func(r *lab.Report) { r.Cells[0].Skipped, r.Cells[0].AsPredicted = "redis: it was not started", false },
-		"wrong":   func(r *lab.Report) { r.Cells[0].AsPredicted = false },
+		"skipped": func(r *lab.Report) {
+			r.Cells[0].Skipped, r.Cells[0].AsPredicted = "redis: it was not started", false
+		},
+		"wrong": func(r *lab.Report) { r.Cells[0].AsPredicted = false },
 	} {
 		r := whole()
 		change(&r)

@@ -41,22 +41,22 @@ func crashWithTheKey(b *lab.Testbed) lab.Observation {
 		snare := b.Trap(proxy, wire.Trap{On: wire.ToServer, Do: wire.Hold, Match: func(m []byte) bool {
 			return wire.Contains("pexpire")(m) && wire.Contains(key)(m)
 		}})
-		b.Begin(first, "A", lab.Ask{})
+		b.Begin(first, "A", lab.Request{})
 		b.Sprung(snare, "expire-is-held-back")
 	} else {
-		b.BeginPaused(first, "A", lab.AfterLock, lab.Ask{})
+		b.BeginPaused(first, "A", lab.AfterLock, lab.Request{})
 	}
 	killed := b.Kill(first)
-	proxy.Cut() // what was held back is lost with the connection
+	proxy.Cut() // the command that was held back is lost with the connection
 	forever := b.TTL(key) < 0
 	if b.Case.Variant != "with-repair" && forever {
-		b.Sell(second, "B", lab.Ask{Wait: lab.For(5 * time.Second)})
+		b.Sell(second, "B", lab.Request{Wait: lab.For(5 * time.Second)})
 		if b.TTL(key); b.Judge().Busy == 1 {
 			return lab.Blocks.Seen()
 		}
 		b.Fatalf("PTTL was -1, and yet B was let in")
 	}
-	if reply := b.Sell(second, "B", lab.Ask{Wait: lab.For(lab.Patience)}); reply.Outcome != loadtest.Accepted {
+	if reply := b.Sell(second, "B", lab.Request{Wait: lab.For(lab.Patience)}); reply.Outcome != loadtest.Accepted {
 		b.Fatalf("B was not let in within %v", lab.Patience)
 	}
 	after := b.Calls()[1].Record().AcquiredAt.Sub(killed)

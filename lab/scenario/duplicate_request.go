@@ -13,15 +13,8 @@ func duplicateRequest() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper, lab.NeedMySQL},
 		Cases: slices.Concat(
 			lab.Stated(
-				lab.Duplicates,
-				"",
-				"none",
-				"redis-setnx",
-				"redis-watchdog",
-				"zk-sequential",
-				"pessimistic",
-				"optimistic",
-				"atomic",
+				lab.Duplicates, "", "none", "redis-setnx", "redis-watchdog", "zk-sequential", "pessimistic",
+				"optimistic", "atomic",
 			),
 			[]lab.Case{{Code: "mended", Variant: "a-key-unique-in-the-orders", Want: lab.Forecast{Outcome: lab.Safe}}},
 		),
@@ -32,23 +25,12 @@ func duplicateRequest() lab.Scenario {
 			}
 			apps := b.Apps(2)
 			b.Stock(2)
-			b.BeginPaused(apps[0], "A", lab.AfterUnlock, lab.Ask{}).Leave()
-			b.Sell(apps[1], "again", lab.Ask{})
+			b.BeginPaused(apps[0], "A", lab.AfterUnlock, lab.Request{}).Leave()
+			b.Sell(apps[1], "again", lab.Request{})
 			j := b.Judge()
 			for i, o := range j.Orders {
-				b.Evidence(
-					lab.Answer,
-					o.OrderID,
-					"order-of-one",
-					"n",
-					i+1,
-					"order",
-					o.OrderID,
-					"read",
-					o.Read,
-					"left",
-					o.Remaining,
-				)
+				b.Evidence(lab.Answer, o.OrderID, "order-of-one", "n", i+1, "order", o.OrderID, "read", o.Read, "left",
+					o.Remaining)
 			}
 			if len(j.Orders) > 1 {
 				return lab.Duplicates.Seen()
@@ -58,16 +40,13 @@ func duplicateRequest() lab.Scenario {
 	}
 }
 
-// sellOnce writes the customer's key with the order. The database refuses the second, and with it the deduction,
-// for they are one transaction.
+// sellOnce writes the customer's key with the order. The database refuses a second order with the same key, and with it
+// the deduction, because both are in one transaction.
 func sellOnce(b *lab.Testbed) lab.Observation {
 	db := b.DB()
 	b.Exec("mysql", db, "CREATE TABLE stock (sku VARCHAR(64) PRIMARY KEY, quantity INT NOT NULL) ENGINE=InnoDB")
-	b.Exec(
-		"mysql",
-		db,
-		"CREATE TABLE orders (id INT AUTO_INCREMENT PRIMARY KEY, request VARCHAR(64) NOT NULL UNIQUE) ENGINE=InnoDB",
-	)
+	b.Exec("mysql", db,
+		"CREATE TABLE orders (id INT AUTO_INCREMENT PRIMARY KEY, request VARCHAR(64) NOT NULL UNIQUE) ENGINE=InnoDB")
 	b.Exec("mysql", db, "INSERT INTO stock VALUES ('sku', 2)")
 	a := newSession(b, db, "A")
 	for _, what := range []string{"asks", "asks-again"} {

@@ -34,9 +34,9 @@ func failOver() lab.Scenario {
 			c.Variant = map[string]string{severed: told, severedOff: deaf, severedRaw: blind}[c.Variant]
 			return lateWriter(c, p)
 		},
-		Together: func(benches []*lab.Testbed) []lab.Observation {
+		Together: func(beds []*lab.Testbed) []lab.Observation {
 			variants := make(map[string][]*lab.Testbed)
-			for _, b := range benches {
+			for _, b := range beds {
 				variants[b.Case.Variant] = append(variants[b.Case.Variant], b)
 			}
 			seen := make(map[*lab.Testbed]lab.Observation)
@@ -56,14 +56,15 @@ func failOver() lab.Scenario {
 				keep(some, killMaster(some, false))
 			}
 			keep(variants[oneOfFive], lab.Each(variants[oneOfFive], minorityDies))
-			return lab.Each(benches, func(b *lab.Testbed) lab.Observation { return seen[b] })
+			return lab.Each(beds, func(b *lab.Testbed) lab.Observation { return seen[b] })
 		},
 	}
 }
 
-// sentinels starts a master with a replica that is watched, and two instances that reach Redis through the Sentinels.
-func sentinels(benches []*lab.Testbed, env ...string) (*stack.Sentinels, []*lab.App) {
-	first := benches[0]
+// sentinels starts a master with a replica, Sentinels that watch them, and two instances that find Redis through the
+// Sentinels.
+func sentinels(beds []*lab.Testbed, env ...string) (*stack.Sentinels, []*lab.App) {
+	first := beds[0]
 	x, err := first.Stack().StartSentinels(first.Ctx, stack.SentinelOptions{Replicas: 1})
 	first.Must("start the Sentinels", err)
 	first.Defer(func() {
@@ -73,17 +74,17 @@ func sentinels(benches []*lab.Testbed, env ...string) (*stack.Sentinels, []*lab.
 	})
 	env = append(env, "STOCK_REDIS_ADDRS="+strings.Join(x.Addrs(), ","), "STOCK_REDIS_MASTER_NAME="+x.Name)
 	var apps []*lab.App
-	for _, b := range benches {
+	for _, b := range beds {
 		apps = b.Apps(2, env...)
 		b.Stock(1)
 	}
 	return x, apps
 }
 
-// killMaster kills the master while the As hold, and has the Bs ask the new one. What was not replicated is lost
-// with it.
-func killMaster(benches []*lab.Testbed, lost bool) []lab.Observation {
-	first := benches[0]
+// killMaster kills the master while each A holds its lock, and lets each B lock at the new master. Keys that were not
+// replicated are lost with the old one.
+func killMaster(beds []*lab.Testbed, lost bool) []lab.Observation {
+	first := beds[0]
 	env := []string{"STOCK_LOCK_SETNX_LEASE=60s", "STOCK_LOCK_WATCHDOG_LEASE=15s"}
 	if !lost {
 		env = []string{
@@ -93,36 +94,34 @@ func killMaster(benches []*lab.Testbed, lost bool) []lab.Observation {
 			"STOCK_LOCK_REPLICA_TIMEOUT=5s",
 		}
 	}
-	x, apps := sentinels(benches, env...)
+	x, apps := sentinels(beds, env...)
 	if lost {
 		first.Must("sever the replica", x.Sever(first.Ctx))
 	}
-	for _, b := range benches {
+	for _, b := range beds {
 		variant := map[string]string{severedOff: deaf, severedRaw: blind}[b.Case.Variant]
-		b.Begin(apps[0], "A", lateAsk(variant)).Paused(lab.BeforeWrite)
+		b.Begin(apps[0], "A", lateRequest(variant)).Paused(lab.BeforeWrite)
 	}
 	old, err := x.Master(first.Ctx)
 	first.Must("find the master", err)
 	first.Must("kill the master", old.Kill())
 	master, err := x.AwaitMaster(first.Ctx, old)
 	first.Must("wait for the new master", err)
-	for _, b := range benches {
+	for _, b := range beds {
 		b.Note("redis", "promoted", "server", master.Name)
 		b.AwaitReady(apps)
 	}
-	return lab.Each(benches, func(b *lab.Testbed) lab.Observation {
+	return lab.Each(beds, func(b *lab.Testbed) lab.Observation {
 		a := b.Calls()[0]
 		if !lost {
-			other := b.Sell(apps[1], "B", lab.Ask{Wait: lab.Once()})
+			other := b.Sell(apps[1], "B", lab.Request{Wait: lab.Once()})
 			b.Require(other.Outcome == loadtest.Busy, "B is kept out")
 			b.Require(a.Go().Reply().Outcome == loadtest.Accepted, "A sells")
 			b.Judge()
 			return lab.Safe.Seen()
 		}
-		b.Require(
-			b.Sell(apps[1], "B", lab.Ask{Wait: lab.For(lab.Patience)}).Outcome == loadtest.Accepted,
-			"B sells under the same lock",
-		)
+		b.Require(b.Sell(apps[1], "B", lab.Request{Wait: lab.For(lab.Patience)}).Outcome == loadtest.Accepted,
+			"B sells under the same lock")
 		if b.Case.Variant != severed {
 			a.Go()
 		}
@@ -130,12 +129,12 @@ func killMaster(benches []*lab.Testbed, lost bool) []lab.Observation {
 	})
 }
 
-// unacknowledged has the As ask for a lock that no replica hears of.
-func unacknowledged(benches []*lab.Testbed) []lab.Observation {
-	x, apps := sentinels(benches, "STOCK_LOCK_REPLICAS=1")
-	benches[0].Must("sever the replica", x.Sever(benches[0].Ctx))
-	return lab.Each(benches, func(b *lab.Testbed) lab.Observation {
-		reply := b.Sell(apps[0], "A", lab.Ask{})
+// unacknowledged lets each A try a lock that no replica confirms.
+func unacknowledged(beds []*lab.Testbed) []lab.Observation {
+	x, apps := sentinels(beds, "STOCK_LOCK_REPLICAS=1")
+	beds[0].Must("sever the replica", x.Sever(beds[0].Ctx))
+	return lab.Each(beds, func(b *lab.Testbed) lab.Observation {
+		reply := b.Sell(apps[0], "A", lab.Request{})
 		b.Evidence(lab.Answer, reply.Problem, "was-told-why", "problem", reply.Problem, "error", reply.Error)
 		b.Judge()
 		b.Require(reply.Problem == "backend_down", "A is refused")
@@ -143,17 +142,17 @@ func unacknowledged(benches []*lab.Testbed) []lab.Observation {
 	})
 }
 
-// minorityDies kills one of the five nodes that have A's key, for good as far as A and B can tell.
+// minorityDies kills one of the five nodes that have A's key. The node stays down until the case ends.
 func minorityDies(b *lab.Testbed) lab.Observation {
 	apps := b.Apps(2, "STOCK_REDLOCK_LEASE=60s")
 	b.Stock(1)
 	nodes := newNodes(b)
-	a := b.BeginPaused(apps[0], "A", lab.BeforeWrite, lab.Ask{})
+	a := b.BeginPaused(apps[0], "A", lab.BeforeWrite, lab.Request{})
 	nodes.holders("nodes-with-a")
 	b.Must("kill node 1", nodes.servers[0].Kill())
 	b.Note(nodes.name(0), "first-node-is-killed")
 	b.Defer(func() { _ = nodes.servers[0].Restart(b.Ctx) })
-	other := b.Sell(apps[1], "B", lab.Ask{Wait: lab.Once()})
+	other := b.Sell(apps[1], "B", lab.Request{Wait: lab.Once()})
 	b.Require(other.Outcome == loadtest.Busy, "B is kept out by the other four")
 	b.Require(a.Go().Reply().Outcome == loadtest.Accepted, "A sells")
 	b.Judge()

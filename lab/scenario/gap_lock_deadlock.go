@@ -43,10 +43,8 @@ func gapLockDeadlock() lab.Scenario {
 			err := other.try(insert)
 			first := <-waits
 			aborted := max(errno(err), errno(first))
-			b.Require(
-				aborted == errDeadlock && (err == nil) != (first == nil),
-				"one of the two, and only one, is ended with 1213",
-			)
+			b.Require(aborted == errDeadlock && (err == nil) != (first == nil),
+				"one of the two, and only one, is ended with 1213")
 			b.Evidence(lab.Answer, aborted, "one-was-ended", "error", aborted)
 			a.do("COMMIT")
 			other.do("COMMIT")

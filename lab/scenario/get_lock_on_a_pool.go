@@ -19,7 +19,7 @@ func getLockOnAPool() lab.Scenario {
 		Run: func(b *lab.Testbed) lab.Observation {
 			program, other := b.DB(), newSession(b, b.ServiceDB(), "B")
 			name := b.SKU
-			ask := func(who string, on interface {
+			call := func(who string, on interface {
 				QueryRow(query string, args ...any) *sql.Row
 			}, function string,
 			) int64 {
@@ -27,34 +27,30 @@ func getLockOnAPool() lab.Scenario {
 			}
 			if b.Case.Code == "mended" {
 				conn := newSession(b, program, "A")
-				b.Require(ask("A", row{conn}, "GET_LOCK(?, 0)") == 1, "A gets the lock")
-				b.Require(ask("A", row{conn}, "RELEASE_LOCK(?)") == 1, "A releases the lock")
+				b.Require(call("A", row{conn}, "GET_LOCK(?, 0)") == 1, "A gets the lock")
+				b.Require(call("A", row{conn}, "RELEASE_LOCK(?)") == 1, "A releases the lock")
 			} else {
-				b.Require(ask("A", program, "GET_LOCK(?, 0)") == 1, "A gets the lock")
+				b.Require(call("A", program, "GET_LOCK(?, 0)") == 1, "A gets the lock")
 				somebody := newSession(b, program, "somebody") // the pool gives out the connection that it has
-				released := ask("A", program, "RELEASE_LOCK(?)")
+				released := call("A", program, "RELEASE_LOCK(?)")
 				b.Require(somebody.Close() == nil, "the pool has its connection back")
 				b.Evidence(lab.Answer, released, "released-nothing", "answer", released)
 			}
-			if ask("B", row{other}, "GET_LOCK(?, 0)") == 1 {
-				ask("B", row{other}, "RELEASE_LOCK(?)")
+			if call("B", row{other}, "GET_LOCK(?, 0)") == 1 {
+				call("B", row{other}, "RELEASE_LOCK(?)")
 				b.Evidence(lab.Answer, 1, "got-the-lock")
 				return lab.Safe.Seen()
 			}
 			by := b.Int("mysql", row{other}, "SELECT IS_USED_LOCK(?)", name)
-			state := b.Int(
-				"mysql",
-				row{other},
-				"SELECT COUNT(*) FROM information_schema.processlist WHERE id = ? AND command = 'Sleep'",
-				by,
-			)
+			state := b.Int("mysql", row{other},
+				"SELECT COUNT(*) FROM information_schema.processlist WHERE id = ? AND command = 'Sleep'", by)
 			b.Evidence(lab.Served, by, "held-by-idle-connection", "connection", by, "asleep", state)
 			return lab.Blocks.Seen()
 		},
 	}
 }
 
-// row makes a session ask as a pool does.
+// row gives a session the QueryRow method of a pool.
 type row struct{ *session }
 
 func (r row) QueryRow(query string, args ...any) *sql.Row {

@@ -29,7 +29,7 @@ func getThenDel() lab.Scenario {
 				b.Statement(who, fmt.Sprintf("SET NX: %t", ok))
 				return ok
 			}
-			b.Eventually("A finds its own value", func() bool { // its lease may end before it looks
+			b.Eventually("A finds its own value", func() bool { // its lease may end before the GET
 				b.Must("DEL", c.Del(b.Ctx, b.SKU).Err())
 				b.Require(enter("A", a), "A gets the lock")
 				value, err := c.Get(b.Ctx, b.SKU).Result()

@@ -10,7 +10,7 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// contenders of the herd: each is woken for every turn until its own, or for its own alone.
+// contenders is the size of the herd. Each is woken at every release until it gets the lock, or only once.
 const contenders = 100
 
 func herd() lab.Scenario {
@@ -40,7 +40,8 @@ func herd() lab.Scenario {
 	}
 }
 
-// oneNode has all of them create the same ephemeral node, and watch it when it is there.
+// oneNode makes all contenders create the same ephemeral node, and watch it if it exists. It returns the number of
+// wake-ups.
 func oneNode(b *lab.Testbed) (woken int) {
 	waiting := newQueuers(b)
 	node := waiting[0].dir + "/lock"
@@ -81,7 +82,7 @@ func oneNode(b *lab.Testbed) (woken int) {
 	return woken
 }
 
-// queueOfNodes has each watch the node before its own.
+// queueOfNodes makes each contender watch the node before its own. It returns the number of wake-ups.
 func queueOfNodes(b *lab.Testbed) (woken int) {
 	all := newQueuers(b)
 	nodes := make([]string, contenders)
@@ -113,18 +114,15 @@ func newQueuers(b *lab.Testbed) []*queuer {
 	return all
 }
 
-// herdOfRequests counts what the service was woken for. All requests of an instance share a session, and a turn
-// here may come before all wait again, so a herd is a little smaller than it could be.
+// herdOfRequests counts the wake-ups in the service. All requests of an instance share a session, and the lock may be
+// released before all wait again, so a herd is a little smaller than it could be.
 func herdOfRequests(b *lab.Testbed) lab.Observation {
 	apps := b.Apps(2, "STOCK_LOCK_HANDOVER=false")
 	b.Stock(contenders)
-	a := b.BeginPaused(apps[0], "C1", lab.BeforeWrite, lab.Ask{})
+	a := b.BeginPaused(apps[0], "C1", lab.BeforeWrite, lab.Request{})
 	for i := 1; i < contenders; i++ {
-		b.Begin(
-			apps[i%2],
-			fmt.Sprintf("C%d", i+1),
-			lab.Ask{Wait: lab.For(lab.Patience), Pause: []string{lab.BeforeLock}},
-		)
+		r := lab.Request{Wait: lab.For(lab.Patience), Pause: []string{lab.BeforeLock}}
+		b.Begin(apps[i%2], fmt.Sprintf("C%d", i+1), r)
 	}
 	for _, c := range b.Calls()[1:] {
 		c.Paused(lab.BeforeLock)

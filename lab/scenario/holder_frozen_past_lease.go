@@ -13,45 +13,36 @@ func holderFrozen() lab.Scenario {
 		Cases: slices.Concat(
 			lab.Cases(told, "redis-setnx", "redis-watchdog", "zk-sequential", "redlock"),
 			lab.Cases(
-				deaf,
-				"redis-setnx",
-				"redis-setnx-expire",
-				"redis-watchdog",
-				"zk-sequential",
-				"redlock",
-				"mysql-table",
-				"mysql-for-update",
-				"mysql-get-lock",
+				deaf, "redis-setnx", "redis-setnx-expire", "redis-watchdog", "zk-sequential", "redlock", "mysql-table",
+				"mysql-for-update", "mysql-get-lock",
 			),
 			lab.Cases(blind, "redis-setnx", "redis-watchdog", "zk-sequential", "mysql-table"),
 		),
 		Predict: lateWriter,
-		Together: func(benches []*lab.Testbed) []lab.Observation {
+		Together: func(beds []*lab.Testbed) []lab.Observation {
 			var apps []*lab.App
-			for _, b := range benches {
+			for _, b := range beds {
 				apps = b.Apps(
-					2,
-					"STOCK_LOCK_SETNX_LEASE=2s",
-					"STOCK_LOCK_WATCHDOG_LEASE=2s",
+					2, "STOCK_LOCK_SETNX_LEASE=2s", "STOCK_LOCK_WATCHDOG_LEASE=2s",
 					"STOCK_ZOOKEEPER_SESSION_TIMEOUT=4s",
 				)
 				b.Stock(1)
 				b.Watch(apps[1])
 			}
-			for _, b := range benches {
-				b.Begin(apps[0], "A", lateAsk(b.Case.Variant)).Paused(lab.BeforeWrite)
+			for _, b := range beds {
+				b.Begin(apps[0], "A", lateRequest(b.Case.Variant)).Paused(lab.BeforeWrite)
 			}
-			thaw := lab.FreezeFor(benches, apps[0])
-			for _, b := range benches {
-				b.Begin(apps[1], "B", lab.Ask{Wait: lab.For(lab.Patience)})
+			thaw := lab.FreezeFor(beds, apps[0])
+			for _, b := range beds {
+				b.Begin(apps[1], "B", lab.Request{Wait: lab.For(lab.Patience)})
 			}
-			for _, b := range benches {
+			for _, b := range beds {
 				next := b.Calls()[1]
 				next.Reply()
 				b.Evidence(lab.Waited, next.Took(), "let-in-after-freeze", "after", next.Took())
 			}
 			thaw()
-			return lab.Each(benches, func(b *lab.Testbed) lab.Observation {
+			return lab.Each(beds, func(b *lab.Testbed) lab.Observation {
 				a := b.Calls()[0]
 				if b.Case.Variant != told {
 					a.Go()

@@ -11,36 +11,26 @@ func holderKilled() lab.Scenario {
 		Group: lab.SetNX,
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper, lab.NeedMySQL, lab.NeedRedlock},
 		Cases: lab.Cases(
-			"",
-			"redis-setnx-del",
-			"redis-setnx-watch",
-			"redis-setnx",
-			"redis-watchdog",
-			"redlock",
-			"zk-ephemeral",
-			"zk-sequential",
-			"mysql-table",
-			"mysql-for-update",
-			"mysql-get-lock",
-			"pessimistic",
+			"", "redis-setnx-del", "redis-setnx-watch", "redis-setnx", "redis-watchdog", "redlock", "zk-ephemeral",
+			"zk-sequential", "mysql-table", "mysql-for-update", "mysql-get-lock", "pessimistic",
 		),
 		Predict: freed,
-		Together: func(benches []*lab.Testbed) []lab.Observation {
-			apps := make([][]*lab.App, len(benches))
-			for i, b := range benches {
+		Together: func(beds []*lab.Testbed) []lab.Observation {
+			apps := make([][]*lab.App, len(beds))
+			for i, b := range beds {
 				apps[i] = b.Apps(2, "STOCK_LOCK_WATCHDOG_LEASE=10s") // the same for all
 				b.Stock(2)
 			}
-			for i, b := range benches {
-				b.BeginPaused(apps[i][0], "A", lab.BeforeWrite, lab.Ask{})
+			for i, b := range beds {
+				b.BeginPaused(apps[i][0], "A", lab.BeforeWrite, lab.Request{})
 			}
-			killed := lab.KillFor(benches, apps[0][0])
-			for i, b := range benches {
+			killed := lab.KillFor(beds, apps[0][0])
+			for i, b := range beds {
 				b.Watch(apps[i][1])
-				b.Begin(apps[i][1], "B", lab.Ask{Wait: lab.For(lab.Patience)})
+				b.Begin(apps[i][1], "B", lab.Request{Wait: lab.For(lab.Patience)})
 			}
-			seen := make([]lab.Observation, len(benches))
-			for i, b := range benches {
+			seen := make([]lab.Observation, len(beds))
+			for i, b := range beds {
 				next := b.Calls()[1]
 				if reply := next.Reply(); reply.Outcome != loadtest.Accepted {
 					b.Fatalf("%s: B was not let in within %v: %s", b.Case, lab.Patience, lab.Told(reply))

@@ -16,7 +16,7 @@ const (
 	renews = "renewed"
 )
 
-// lateWriter is the forecast for a holder whose lease ends before it writes.
+// lateWriter returns the forecast for a holder whose lease ends before it writes.
 func lateWriter(c lab.Case, p lab.Promise) lab.Forecast {
 	switch {
 	case c.Variant == told && p.SignalsLoss:
@@ -30,20 +30,20 @@ func lateWriter(c lab.Case, p lab.Promise) lab.Forecast {
 	}
 }
 
-// lateAsk is what A asks for in a variant.
-func lateAsk(variant string) lab.Ask {
-	return lab.Ask{
-		Pause:    []string{lab.BeforeWrite},
-		Heedless: variant == deaf || variant == blind,
-		Unfenced: variant == blind,
+// lateRequest returns the request of A in a variant.
+func lateRequest(variant string) lab.Request {
+	return lab.Request{
+		Pause:      []string{lab.BeforeWrite},
+		IgnoreLoss: variant == deaf || variant == blind,
+		Unfenced:   variant == blind,
 	}
 }
 
-// lateVerdict judges A, whose lease ended, and B, who sold the last unit meanwhile.
+// lateVerdict judges A, whose lease ended, and B, which sold the last unit meanwhile.
 func lateVerdict(b *lab.Testbed, a *lab.Call) lab.Observation {
 	reply := a.Reply()
 	for _, c := range b.Calls() {
-		// A server that did not answer in time has no say in what a lock does.
+		// If a server did not answer in time, this run tells nothing about the lock.
 		b.Require(c == a || c.Reply().Problem != "backend_down", c.Who+" is not told that a server is down")
 	}
 	switch j := b.Judge(); {
@@ -72,29 +72,27 @@ func leaseShorterThanWork() lab.Scenario {
 				{Strategy: "zk-sequential", Variant: renews, Want: lab.Forecast{Outcome: lab.Safe}},
 			}),
 		Predict: lateWriter,
-		Together: func(benches []*lab.Testbed) []lab.Observation {
+		Together: func(beds []*lab.Testbed) []lab.Observation {
 			var apps []*lab.App
-			for _, b := range benches {
+			for _, b := range beds {
 				apps = b.Apps(
-					2,
-					"STOCK_LOCK_SETNX_LEASE=1s",
-					"STOCK_LOCK_WATCHDOG_LEASE=4s",
+					2, "STOCK_LOCK_SETNX_LEASE=1s", "STOCK_LOCK_WATCHDOG_LEASE=4s",
 					"STOCK_ZOOKEEPER_SESSION_TIMEOUT=4s",
 				)
 				b.Stock(1)
 				b.Watch(apps[1])
 			}
-			for _, b := range benches {
-				b.Begin(apps[0], "A", lateAsk(b.Case.Variant)).Paused(lab.BeforeWrite)
+			for _, b := range beds {
+				b.Begin(apps[0], "A", lateRequest(b.Case.Variant)).Paused(lab.BeforeWrite)
 				wait := lab.Patience
 				if b.Case.Variant == renews {
 					wait = 6 * time.Second // longer than the lease
 				}
-				b.Begin(apps[1], "B", lab.Ask{Wait: &wait})
+				b.Begin(apps[1], "B", lab.Request{Wait: &wait})
 			}
-			return lab.Each(benches, func(b *lab.Testbed) lab.Observation {
+			return lab.Each(beds, func(b *lab.Testbed) lab.Observation {
 				a, next := b.Calls()[0], b.Calls()[1]
-				busy, took := next.Reply().Outcome == loadtest.Busy, next.Took() // which there is when it was answered
+				busy, took := next.Reply().Outcome == loadtest.Busy, next.Took()
 				if busy {
 					b.Evidence(lab.Waited, took, "kept-out-past-lease", "for", took)
 				} else {

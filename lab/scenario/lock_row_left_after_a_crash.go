@@ -21,9 +21,9 @@ func lockRowLeft() lab.Scenario {
 			if b.Case.Strategy != "" {
 				apps := b.Apps(2)
 				b.Stock(1)
-				b.BeginPaused(apps[0], "A", lab.AfterLock, lab.Ask{})
+				b.BeginPaused(apps[0], "A", lab.AfterLock, lab.Request{})
 				killed := b.Kill(apps[0])
-				reply := b.Sell(apps[1], "B", lab.Ask{Wait: lab.For(lab.Patience)})
+				reply := b.Sell(apps[1], "B", lab.Request{Wait: lab.For(lab.Patience)})
 				if reply.Outcome != loadtest.Accepted {
 					b.Fatalf("B was not let in within %v: %s", lab.Patience, lab.Told(reply))
 				}
@@ -33,11 +33,8 @@ func lockRowLeft() lab.Scenario {
 				return lab.Observation{Outcome: lab.Delays, After: after}
 			}
 			db := b.DB()
-			b.Exec(
-				"mysql",
-				db,
-				"CREATE TABLE locks (name VARCHAR(64) PRIMARY KEY, owner VARCHAR(64) NOT NULL) ENGINE=InnoDB",
-			)
+			b.Exec("mysql", db,
+				"CREATE TABLE locks (name VARCHAR(64) PRIMARY KEY, owner VARCHAR(64) NOT NULL) ENGINE=InnoDB")
 			const insert = "INSERT INTO locks VALUES ('sku', ?)"
 			a, other := newSession(b, db, "A"), newSession(b, db, "B")
 			a.do(insert, "A")

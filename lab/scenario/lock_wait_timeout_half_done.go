@@ -35,15 +35,8 @@ func lockWaitHalfDone() lab.Scenario {
 			other.do("ROLLBACK")
 			one := b.Int("mysql", db, "SELECT quantity FROM stock WHERE sku = 1")
 			two := b.Int("mysql", db, "SELECT quantity FROM stock WHERE sku = 2")
-			b.Evidence(
-				lab.Balance,
-				map[string]int64{"1": one, "2": two},
-				"left-of-10-and-10",
-				"first",
-				one,
-				"second",
-				two,
-			)
+			b.Evidence(lab.Balance, map[string]int64{"1": one, "2": two}, "left-of-10-and-10", "first", one, "second",
+				two)
 			if one != two {
 				return lab.HalfDone.Seen()
 			}

@@ -55,20 +55,15 @@ func lostReplyOnAcquire() lab.Scenario {
 			leases := []string{"STOCK_LOCK_SETNX_LEASE=60s", "STOCK_LOCK_WATCHDOG_LEASE=60s"}
 			first, second := b.Apps(1, append(leases, b.Via(lab.NeedRedis))...)[0], b.Apps(1, leases...)[0]
 			b.Stock(3)
-			b.Sell(
-				first,
-				"warm-up",
-				lab.Ask{},
-			) // or what gets lost is only the answer that Redis does not know the script
-			lost := b.Trap(
-				p,
-				wire.Trap{On: wire.ToServer, Do: wire.CutReply, Match: wire.Contains(lockKey(b.Case.Strategy, b.SKU))},
-			)
-			a := b.Begin(first, "A", lab.Ask{})
+			// Redis learns the script here. Otherwise the lost reply would only be that it does not know the script.
+			b.Sell(first, "warm-up", lab.Request{})
+			key := lockKey(b.Case.Strategy, b.SKU)
+			lost := b.Trap(p, wire.Trap{On: wire.ToServer, Do: wire.CutReply, Match: wire.Contains(key)})
+			a := b.Begin(first, "A", lab.Request{})
 			b.Sprung(lost, "reply-is-lost")
 			a.Reply()
-			next := b.Sell(second, "B", lab.Ask{Wait: lab.For(lab.Patience / 2)})
-			b.TTL(lockKey(b.Case.Strategy, b.SKU))
+			next := b.Sell(second, "B", lab.Request{Wait: lab.For(lab.Patience / 2)})
+			b.TTL(key)
 			b.Judge()
 			if next.Outcome == loadtest.Accepted {
 				return lab.Safe.Seen()

@@ -26,20 +26,15 @@ func lostReplyOnUnlock() lab.Scenario {
 			leases := []string{"STOCK_LOCK_SETNX_LEASE=60s", "STOCK_LOCK_WATCHDOG_LEASE=60s"}
 			first, second := b.Apps(1, append(leases, b.Via(lab.NeedRedis))...)[0], b.Apps(1, leases...)[0]
 			b.Stock(3)
-			b.Sell(
-				first,
-				"warm-up",
-				lab.Ask{},
-			) // or what gets lost is only the answer that Redis does not know the script
-			a := b.BeginPaused(first, "A", lab.AfterWrite, lab.Ask{})
-			lost := b.Trap(
-				p,
-				wire.Trap{On: wire.ToServer, Do: wire.CutReply, Match: wire.Contains(lockKey(b.Case.Strategy, b.SKU))},
-			)
+			// Redis learns the script here. Otherwise the lost reply would only be that it does not know the script.
+			b.Sell(first, "warm-up", lab.Request{})
+			a := b.BeginPaused(first, "A", lab.AfterWrite, lab.Request{})
+			key := lockKey(b.Case.Strategy, b.SKU)
+			lost := b.Trap(p, wire.Trap{On: wire.ToServer, Do: wire.CutReply, Match: wire.Contains(key)})
 			a.Go()
 			b.Sprung(lost, "reply-is-lost")
 			sold := a.Reply()
-			next := b.Sell(second, "B", lab.Ask{Wait: lab.For(lab.Patience / 2)})
+			next := b.Sell(second, "B", lab.Request{Wait: lab.For(lab.Patience / 2)})
 			b.Judge()
 			if sold.Outcome == loadtest.Accepted && next.Outcome == loadtest.Accepted {
 				return lab.Safe.Seen()
@@ -49,7 +44,7 @@ func lostReplyOnUnlock() lab.Scenario {
 	}
 }
 
-// unlockNaively sells under a right lock and answers with what became of the unlock.
+// unlockNaively sells under a correct lock, and answers with the error of the unlock.
 func unlockNaively(b *lab.Testbed, p *wire.Proxy) lab.Observation {
 	stock, orders := b.SKU+"-stock", b.SKU+"-orders"
 	c := b.Redis()
@@ -64,10 +59,8 @@ func unlockNaively(b *lab.Testbed, p *wire.Proxy) lab.Observation {
 		b.Must("RPUSH", c.RPush(b.Ctx, orders, "the order of A").Err())
 		return l.unlock(b.Ctx)
 	}
-	lost := b.Trap(
-		p,
-		wire.Trap{On: wire.ToServer, Do: wire.CutReply, Skip: 1, Match: wire.Contains(b.SKU)},
-	) // the lock passes
+	// The trap lets the reply to the lock pass, and cuts the reply to the unlock.
+	lost := b.Trap(p, wire.Trap{On: wire.ToServer, Do: wire.CutReply, Skip: 1, Match: wire.Contains(b.SKU)})
 	err := sell()
 	b.Sprung(lost, "unlock-reply-is-lost")
 	b.Require(err != nil, "the unlock fails")

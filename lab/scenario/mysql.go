@@ -12,14 +12,14 @@ import (
 	"example.com/stock/lab"
 )
 
-// A naiveShop is the stock of code that people write: a table in a database of its own.
+// A naiveShop is a stock as code is often written: a table in a database of its own.
 type naiveShop struct {
 	b       *lab.Testbed
 	db      *sql.DB
 	initial int64
 }
 
-// newNaiveShop has one SKU, "sku", with so many units.
+// newNaiveShop makes a shop with one SKU, "sku", with units in stock.
 func newNaiveShop(b *lab.Testbed, units int) *naiveShop {
 	db := b.DB()
 	for _, s := range []string{
@@ -34,7 +34,7 @@ func newNaiveShop(b *lab.Testbed, units int) *naiveShop {
 	return &naiveShop{b, db, int64(units)}
 }
 
-// A naiveSale is read, think, write in a transaction, step by step.
+// A naiveSale is a read and a write in one transaction, step by step.
 type naiveSale struct {
 	shop *naiveShop
 	who  string
@@ -51,15 +51,15 @@ func (s *naiveShop) begin(who string, level sql.IsolationLevel) *naiveSale {
 	return &naiveSale{shop: s, who: who, tx: tx}
 }
 
-// read is a plain SELECT, or with locking FOR UPDATE.
+// read runs a SELECT with locking at its end: "" or "FOR UPDATE".
 func (s *naiveSale) read(locking string) {
 	s.seen = s.shop.b.Int(s.who, s.tx, "SELECT quantity FROM stock WHERE sku = 'sku' "+locking)
 }
 
-// write takes one off what was seen, if there was one, and records the order. It may wait for a row lock, so it can
-// be told to run beside the scenario: what is wrong is in the channel then.
+// write sets the stock to one less than was read, if there was one, and records the order.
 func (s *naiveSale) write() { s.shop.b.Must(s.who+": write", <-s.writing()) }
 
+// writing is write in a goroutine, because it may wait for a row lock. The channel gets its error.
 func (s *naiveSale) writing() <-chan error {
 	done := make(chan error, 1)
 	s.shop.b.Go(func(ctx context.Context) {
@@ -83,21 +83,12 @@ func (s *naiveSale) commit() {
 	s.shop.b.Statement(s.who, "COMMIT")
 }
 
-// verdict counts what was sold and what is left.
+// verdict compares the orders with the stock that is left.
 func (s *naiveShop) verdict() lab.Observation {
 	left := s.b.Int("mysql", s.db, "SELECT quantity FROM stock WHERE sku = 'sku'")
 	sold := s.b.Int("mysql", s.db, "SELECT COUNT(*) FROM orders")
-	s.b.Evidence(
-		lab.Balance,
-		map[string]int64{"initial": s.initial, "sold": sold, "left": left},
-		"balance",
-		"initial",
-		s.initial,
-		"sold",
-		sold,
-		"left",
-		left,
-	)
+	s.b.Evidence(lab.Balance, map[string]int64{"initial": s.initial, "sold": sold, "left": left}, "balance", "initial",
+		s.initial, "sold", sold, "left", left)
 	same := s.b.Int("mysql", s.db, "SELECT COUNT(*) FROM orders a JOIN orders b ON a.id < b.id AND a.seen = b.seen")
 	if same > 0 {
 		s.b.Evidence(lab.Pair, same, "saw-the-same", "pairs", same)
@@ -116,7 +107,7 @@ const (
 	errNoWait    = 3572 // of MySQL; MariaDB answers NOWAIT with 1205
 )
 
-// errno is the number of a server's error; 0 if err is none.
+// errno returns the number of a server's error, or 0 if err is not from a server.
 func errno(err error) int {
 	var from *mysql.MySQLError
 	if errors.As(err, &from) {
@@ -125,7 +116,7 @@ func errno(err error) int {
 	return 0
 }
 
-// A session is one connection of code that people write, with its number on the server.
+// A session is one connection of the lab's own code, with its number on the server.
 type session struct {
 	*sql.Conn
 	b   *lab.Testbed
@@ -133,7 +124,7 @@ type session struct {
 	id  int64
 }
 
-// session opens one. It is closed at the end of the case.
+// newSession opens a session. It is closed at the end of the case.
 func newSession(b *lab.Testbed, db *sql.DB, who string) *session {
 	conn, err := db.Conn(b.Ctx)
 	b.Must(who+": connect", err)
@@ -146,7 +137,7 @@ func newSession(b *lab.Testbed, db *sql.DB, who string) *session {
 // do runs a statement that must succeed.
 func (s *session) do(query string, args ...any) { s.b.Must(s.who+": "+query, s.try(query, args...)) }
 
-// try runs a statement and returns what the server says, which is written into the timeline.
+// try runs a statement, records it in the timeline, and returns the server's error.
 func (s *session) try(query string, args ...any) error {
 	err := s.exec(s.b.Ctx, query, args...)
 	if err != nil && errno(err) == 0 {
@@ -165,7 +156,7 @@ func (s *session) exec(ctx context.Context, query string, args ...any) error {
 	return nil
 }
 
-// beside runs a statement that may have to wait, and goes on.
+// beside runs a statement in a goroutine, because it may wait for a lock. The channel gets its error.
 func (s *session) beside(query string, args ...any) <-chan error {
 	done := make(chan error, 1)
 	s.b.Go(func(ctx context.Context) { done <- s.exec(ctx, query, args...) })
@@ -189,11 +180,11 @@ func (s *session) waiting(look *sql.DB) {
 	s.b.Note("mysql", "waits-for-a-row", "who", s.who)
 }
 
-// trxIdle is how long one must not have asked for information_schema.innodb_trx to be shown it as it is now: the
-// server keeps what it has shown for 100 ms since it was last asked. Who asks more often sees the same for ever.
+// trxIdle is the pause before a read of information_schema.innodb_trx. The server caches the table until 100 ms after
+// the last read, so a client that reads more often gets the same rows for ever.
 const trxIdle = 200 * time.Millisecond
 
-// transaction asks for a number of the session's open transaction.
+// transaction returns a number from the server's row about the session's open transaction.
 func (s *session) transaction(look *sql.DB, column string) (n int64) {
 	query := "SELECT " + column + " FROM information_schema.innodb_trx WHERE trx_mysql_thread_id = ?"
 	s.b.Eventually("the server shows the transaction of "+s.who, func() bool {
@@ -209,7 +200,7 @@ func (s *session) transaction(look *sql.DB, column string) (n int64) {
 	return n
 }
 
-// another is a second pool on the same database.
+// secondPool opens another pool on the same database.
 func secondPool(b *lab.Testbed, db *sql.DB) *sql.DB {
 	var name string
 	b.Must("DATABASE", db.QueryRowContext(b.Ctx, "SELECT DATABASE()").Scan(&name))

@@ -10,24 +10,9 @@ func noLock() lab.Scenario {
 		Name: "no-lock", Group: lab.NoLock,
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper, lab.NeedMySQL, lab.NeedRedlock},
 		Cases: append(lab.Cases(
-			"",
-			"none",
-			"local-mutex",
-			"redis-setnx-expire",
-			"redis-setnx-del",
-			"redis-setnx-watch",
-			"redis-setnx",
-			"redis-watchdog",
-			"redlock",
-			"zk-ephemeral",
-			"zk-sequential",
-			"mysql-table",
-			"mysql-for-update",
-			"mysql-get-lock",
-			"segmented",
-			"pessimistic",
-			"optimistic",
-			"atomic",
+			"", "none", "local-mutex", "redis-setnx-expire", "redis-setnx-del", "redis-setnx-watch", "redis-setnx",
+			"redis-watchdog", "redlock", "zk-ephemeral", "zk-sequential", "mysql-table", "mysql-for-update",
+			"mysql-get-lock", "segmented", "pessimistic", "optimistic", "atomic",
 		),
 			lab.Case{Strategy: "none", Store: "mysql"}, lab.Case{Strategy: "redis-watchdog", Store: "mysql"},
 			lab.Case{Strategy: "optimistic", Store: "mysql"}, lab.Case{Strategy: "atomic", Store: "mysql"}),
@@ -45,10 +30,10 @@ func twoBuyers(b *lab.Testbed, first, second *lab.App) lab.Observation {
 	b.Stock(1)
 	point := lab.BeforeWrite
 	if b.Case.Strategy == "atomic" {
-		point = lab.AfterLock // there is nothing between its read and its write
+		point = lab.AfterLock // its read and its write are one step
 	}
-	a := b.BeginPaused(first, "A", point, lab.Ask{})
-	other := b.Begin(second, "B", lab.Ask{Pause: []string{point}, Wait: lab.Once()})
+	a := b.BeginPaused(first, "A", point, lab.Request{})
+	other := b.Begin(second, "B", lab.Request{Pause: []string{point}, Wait: lab.Once()})
 	inside := other.PausedOrAnswered(point)
 	a.Go()
 	a.Reply()
@@ -59,7 +44,7 @@ func twoBuyers(b *lab.Testbed, first, second *lab.App) lab.Observation {
 		if !inside {
 			b.Evidence(lab.Answer, nil, "turned-away")
 		}
-		b.Sell(second, "B2", lab.Ask{})
+		b.Sell(second, "B2", lab.Request{})
 	}
 	return b.Judge().Seen()
 }

@@ -24,7 +24,7 @@ func retryStorm() lab.Scenario {
 				at = lab.AfterLock
 			}
 			for i := range buyers {
-				b.Begin(apps[i%2], fmt.Sprintf("B%d", i+1), lab.Ask{Pause: []string{at}})
+				b.Begin(apps[i%2], fmt.Sprintf("B%d", i+1), lab.Request{Pause: []string{at}})
 			}
 			for _, c := range b.Calls() {
 				c.Paused(at)

@@ -28,19 +28,19 @@ func pausedWaiter() lab.Scenario {
 			apps := b.Apps(2, env...)
 			b.Stock(3)
 			b.Watch(apps[1])
-			c := b.BeginPaused(apps[1], "C", lab.BeforeWrite, lab.Ask{})
-			a := b.Begin(apps[0], "A", lab.Ask{Wait: lab.For(lab.Patience)})
+			c := b.BeginPaused(apps[1], "C", lab.BeforeWrite, lab.Request{})
+			a := b.Begin(apps[0], "A", lab.Request{Wait: lab.For(lab.Patience)})
 			b.Eventually("A waits", func() bool { return b.Waiting(apps[1]) == 1 })
 			frozen := time.Now()
 			thaw := b.Freeze(apps[0])
 			c.Go().Reply()
-			other := b.Begin(apps[1], "B", lab.Ask{Wait: lab.For(lab.Patience), Pause: []string{lab.BeforeWrite}}).
+			other := b.Begin(apps[1], "B", lab.Request{Wait: lab.For(lab.Patience), Pause: []string{lab.BeforeWrite}}).
 				Paused(lab.BeforeWrite)
 			took := time.Since(frozen)
 			b.Evidence(lab.Waited, took, "let-in-after-freeze", "after", took)
 			thaw()
 			b.Eventually("A waits again", func() bool { return a.Answered() || b.Waiting(apps[1]) == 1 })
-			select { // it has heard of everything, and would take what it must not
+			select { // time enough for A to read every message that it missed, and to act on it
 			case <-b.Ctx.Done():
 			case <-time.After(3 * time.Second):
 			}
@@ -50,9 +50,9 @@ func pausedWaiter() lab.Scenario {
 			case j.Lost():
 				return lab.Oversells.Seen()
 			case !served || late.Problem == "stale_fence" || late.Problem == "lock_lost":
-				return lab.Refuses.Seen() // two had the lock, and the store has seen it
+				return lab.Refuses.Seen() // two had the lock, and the store noticed
 			case late.Problem == "backend_down":
-				return lab.Aborts.Seen() // its session or connection was ended, and with it the wait
+				return lab.Aborts.Seen() // the wait ended with its session or connection
 			}
 			b.Require(late.Outcome == loadtest.Accepted, "A is served")
 			return lab.Safe.Seen()
@@ -60,15 +60,15 @@ func pausedWaiter() lab.Scenario {
 	}
 }
 
-// A naiveQueue is a lock that is granted to who waits, by a message that says nothing but that.
+// A naiveQueue is a lock that is handed to the next waiter by a message. The message has no term and no number.
 type naiveQueue struct {
 	b    *lab.Testbed
 	c    *redis.Client
 	key  string
-	term time.Duration // of a grant that nobody confirms
+	term time.Duration // of a lock that was handed over and not confirmed
 }
 
-// enter takes the lock if it is free, and otherwise stands in the queue.
+// enter takes the lock if it is free, and otherwise joins the queue. It reports whether it took the lock.
 func (q *naiveQueue) enter(who string) bool {
 	ok, err := q.c.SetNX(q.b.Ctx, q.key, who, 2*lab.Patience).Result()
 	q.b.Must("SET NX", err)
@@ -79,7 +79,7 @@ func (q *naiveQueue) enter(who string) bool {
 	return ok
 }
 
-// leave grants the lock to whoever has waited for longest.
+// leave hands the lock to the waiter at the head of the queue.
 func (q *naiveQueue) leave(who string) {
 	next, err := q.c.LPop(q.b.Ctx, q.key+"-queue").Result()
 	q.b.Must("LPOP", err)
@@ -88,7 +88,7 @@ func (q *naiveQueue) leave(who string) {
 	q.b.Note(who, "grants", "who", next)
 }
 
-// grantNaively has A read no message while it is granted the lock, as if it were frozen, and then go on.
+// grantNaively hands the lock to A while A reads no messages, as if it were frozen. Then A goes on.
 func grantNaively(b *lab.Testbed) lab.Observation {
 	q := &naiveQueue{b, b.Redis(), b.SKU, time.Second}
 	b.Require(q.enter("C"), "C gets the lock")

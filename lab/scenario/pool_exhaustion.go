@@ -40,17 +40,8 @@ func poolExhaustion() lab.Scenario {
 			b.Note("A", "insert-on-second-connection", "error", err)
 			if stalled {
 				s := locks.Stats()
-				b.Evidence(
-					lab.Served,
-					s.InUse,
-					"pool",
-					"in_use",
-					s.InUse,
-					"size",
-					s.MaxOpenConnections,
-					"waited",
-					s.WaitCount,
-				)
+				b.Evidence(lab.Served, s.InUse, "pool", "in_use", s.InUse, "size", s.MaxOpenConnections, "waited",
+					s.WaitCount)
 				b.Evidence(lab.Answer, nil, "both-are-stuck")
 			} else {
 				b.Must("write the order", err)

@@ -11,8 +11,8 @@ import (
 	"example.com/stock/lab"
 )
 
-// A naiveLock is SET NX PX with a token and a script that compares and deletes: right as it is. What the scenarios
-// do wrong is where they put it. One that has token "" is the same for everybody.
+// A naiveLock is SET NX PX with a token, and a script that compares and deletes. The lock is correct; the scenarios
+// use it in the wrong place.
 type naiveLock struct {
 	redis      *redis.Client
 	key, token string
@@ -23,7 +23,7 @@ func newNaiveLock(c *redis.Client, key string, ttl time.Duration) *naiveLock {
 	return &naiveLock{c, key, uuid.NewString(), ttl}
 }
 
-// lock polls until it has the key or ctx ends, and says which.
+// lock polls until it has the key or ctx ends, and reports whether it has the key.
 func (l *naiveLock) lock(ctx context.Context) (bool, error) {
 	for {
 		switch ok, err := l.try(ctx); {
@@ -49,13 +49,13 @@ func (l *naiveLock) try(ctx context.Context) (bool, error) {
 }
 
 func (l *naiveLock) unlock(ctx context.Context) error {
-	const compareAndDelete = `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`
-	return l.redis.Eval(ctx, compareAndDelete, []string{l.key}, l.token).
-		Err()
-	// by its text: a server of its own has never seen it
+	const compareAndDelete = `if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+		return redis.call('DEL', KEYS[1])`
+	// EVAL sends the text of the script: a server of the case's own has never seen it.
+	return l.redis.Eval(ctx, compareAndDelete, []string{l.key}, l.token).Err()
 }
 
-// bothSell is what two holders of one lock do with the last unit: read, read, write, write.
+// bothSell lets two holders of one lock sell the last unit: read, read, write, write.
 func bothSell(b *lab.Testbed, one, other string) lab.Observation {
 	c, stock := b.Redis(), b.SKU+"-stock"
 	b.Must("SET", c.Set(b.Ctx, stock, 1, lab.Patience).Err())

@@ -33,10 +33,10 @@ func newNodes(b *lab.Testbed) *nodes {
 	return n
 }
 
-// name is what a node is called in the timeline and the evidence.
+// name returns the name of a node in the timeline and the evidence.
 func (n *nodes) name(i int) string { return fmt.Sprintf("node %d", i+1) }
 
-// block has a stranger hold the key on some nodes, so that who comes now gets it on the others only. unblock ends that.
+// block puts a stranger's key on some nodes, so that a client gets the lock on the others only. unblock removes it.
 func (n *nodes) block(at ...int) (unblock func()) {
 	for _, i := range at {
 		n.b.Must("SET", n.clients[i].Set(n.b.Ctx, n.key, "stranger", 2*lab.Patience).Err())
@@ -56,13 +56,13 @@ func (n *nodes) jump(i int, ahead time.Duration) {
 	n.b.Eventually("the key has expired", func() bool { return n.clients[i].Exists(n.b.Ctx, n.key).Val() == 0 })
 }
 
-// jumpClock sets the wall clock of a Redis forward. Its server needs a clock of its own.
+// jumpClock sets the wall clock of a Redis forward. The server must have been started with a clock of its own.
 func jumpClock(b *lab.Testbed, name string, server *stack.Server, ahead time.Duration) {
 	b.Must("set the clock of "+name, server.SetClock(ahead))
 	b.Note(name, "clock-jumps", "ahead", ahead)
 }
 
-// restart kills a node and starts it again, with what it has on disk.
+// restart kills a node and starts it again with the data on its disk.
 func (n *nodes) restart(i int) {
 	from := time.Now()
 	n.b.Must("kill "+n.name(i), n.servers[i].Kill())
@@ -70,7 +70,7 @@ func (n *nodes) restart(i int) {
 	n.b.Interval(n.name(i), lab.Fault, "", from, "restarted", "server", n.name(i))
 }
 
-// holders writes down whose value each node has.
+// holders records as evidence whose value each node has.
 func (n *nodes) holders(key string) {
 	var seen []string
 	values := make(map[string]string)
@@ -89,7 +89,7 @@ func (n *nodes) holders(key string) {
 	n.b.Evidence(lab.Served, seen, key, "values", strings.Join(seen, ", "))
 }
 
-// proxies stand before all five, for this case.
+// proxies opens a proxy before each of the five nodes, for this case. env makes an instance use them.
 func (n *nodes) proxies() (list []*wire.Proxy, env string) {
 	var addrs []string
 	for i, server := range n.servers {
@@ -101,7 +101,7 @@ func (n *nodes) proxies() (list []*wire.Proxy, env string) {
 	return list, "STOCK_REDLOCK_ADDRS=" + strings.Join(addrs, ",")
 }
 
-// A naiveRedlock is Redlock as it is often written: it counts the nodes that said yes, and does not look at how
+// A naiveRedlock is Redlock as it is often written: it counts the nodes that granted the key, and does not check how
 // long that took.
 type naiveRedlock struct {
 	clients    []*redis.Client
@@ -117,7 +117,7 @@ func newNaiveRedlock(b *lab.Testbed, addrs []string, key string, ttl time.Durati
 	return l
 }
 
-// try asks all nodes at once.
+// try sets the key on all nodes at once, and reports whether a majority granted it.
 func (l *naiveRedlock) try(ctx context.Context) (bool, error) {
 	answers := make(chan error, len(l.clients))
 	for _, c := range l.clients {

@@ -20,17 +20,17 @@ func redlockClockJump() lab.Scenario {
 			apps := b.Apps(2, "STOCK_REDLOCK_LEASE=60s", "STOCK_LOCK_WATCHDOG_LEASE=60s")
 			b.Stock(1)
 			var jump func()
-			ask := lab.Ask{Pause: []string{lab.BeforeWrite}, Heedless: true}
+			r := lab.Request{Pause: []string{lab.BeforeWrite}, IgnoreLoss: true}
 			var a *lab.Call
 			if b.Case.Strategy == "redlock" {
 				nodes := newNodes(b)
 				unblock := nodes.block(3, 4)
-				a = b.Begin(apps[0], "A", ask).Paused(lab.BeforeWrite)
+				a = b.Begin(apps[0], "A", r).Paused(lab.BeforeWrite)
 				unblock()
 				nodes.holders("nodes-with-a")
 				jump = func() { nodes.jump(2, ahead); nodes.holders("nodes-after-the-jump") }
 			} else {
-				a = b.Begin(apps[0], "A", ask).Paused(lab.BeforeWrite)
+				a = b.Begin(apps[0], "A", r).Paused(lab.BeforeWrite)
 				key := lockKey(b.Case.Strategy, b.SKU)
 				jump = func() {
 					b.TTL(key)
@@ -39,7 +39,7 @@ func redlockClockJump() lab.Scenario {
 				}
 			}
 			jump()
-			b.Sell(apps[1], "B", lab.Ask{Wait: lab.For(lab.Patience)})
+			b.Sell(apps[1], "B", lab.Request{Wait: lab.For(lab.Patience)})
 			a.Go()
 			return lateVerdict(b, a)
 		},

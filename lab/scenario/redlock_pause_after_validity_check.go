@@ -8,32 +8,29 @@ func redlockPauseAfterCheck() lab.Scenario {
 		Needs:   []lab.Need{lab.NeedRedis, lab.NeedZooKeeper, lab.NeedRedlock},
 		Cases:   lab.Cases(deaf, "redlock", "redis-setnx", "redis-watchdog", "zk-sequential"),
 		Predict: fenced,
-		Together: func(benches []*lab.Testbed) []lab.Observation {
+		Together: func(beds []*lab.Testbed) []lab.Observation {
 			var apps []*lab.App
-			for _, b := range benches {
+			for _, b := range beds {
 				apps = b.Apps(
-					1,
-					"STOCK_REDLOCK_LEASE=2s",
-					"STOCK_LOCK_SETNX_LEASE=2s",
-					"STOCK_LOCK_WATCHDOG_LEASE=2s",
+					1, "STOCK_REDLOCK_LEASE=2s", "STOCK_LOCK_SETNX_LEASE=2s", "STOCK_LOCK_WATCHDOG_LEASE=2s",
 					"STOCK_ZOOKEEPER_SESSION_TIMEOUT=4s",
 				)
 				apps = append(apps, b.Apps(1)...) // where leases are longer: B is to lose nothing
 				b.Stock(1)
 				b.Watch(apps[1])
 			}
-			for _, b := range benches {
-				b.BeginPaused(apps[0], "A", lab.AfterLock, lab.Ask{Heedless: true})
+			for _, b := range beds {
+				b.BeginPaused(apps[0], "A", lab.AfterLock, lab.Request{IgnoreLoss: true})
 			}
-			thaw := lab.FreezeFor(benches, apps[0])
-			for _, b := range benches {
-				b.Begin(apps[1], "B", lab.Ask{Pause: []string{lab.BeforeWrite}, Wait: lab.For(lab.Patience)})
+			thaw := lab.FreezeFor(beds, apps[0])
+			for _, b := range beds {
+				b.Begin(apps[1], "B", lab.Request{Pause: []string{lab.BeforeWrite}, Wait: lab.For(lab.Patience)})
 			}
-			for _, b := range benches {
+			for _, b := range beds {
 				b.Calls()[1].Paused(lab.BeforeWrite)
 			}
 			thaw()
-			return lab.Each(benches, func(b *lab.Testbed) lab.Observation {
+			return lab.Each(beds, func(b *lab.Testbed) lab.Observation {
 				b.Calls()[0].Go().Reply()
 				b.Calls()[1].Go()
 				switch j := b.Judge(); {

@@ -24,31 +24,24 @@ func redlockRestart() lab.Scenario {
 			apps := b.Apps(2, lease)
 			first, second := apps[0], apps[1]
 			if b.Case.Variant == "no-persistence-quarantine" {
-				// It is ready, and so this goes on, when the nodes have been up for longer than that.
+				// The instance is ready only when the nodes have been up for longer than the quarantine.
 				second = b.Apps(1, lease, "STOCK_REDLOCK_QUARANTINE=20s")[0]
 			}
 			b.Stock(1)
 			nodes := newNodes(b)
 			unblock := nodes.block(3, 4)
-			a := b.BeginPaused(first, "A", lab.BeforeWrite, lab.Ask{Heedless: true})
+			a := b.BeginPaused(first, "A", lab.BeforeWrite, lab.Request{IgnoreLoss: true})
 			unblock()
 			nodes.restart(2)
 			nodes.holders("nodes-after-the-restart")
-			other := b.Begin(second, "B", lab.Ask{Pause: []string{lab.BeforeWrite}, Wait: lab.Once()})
+			other := b.Begin(second, "B", lab.Request{Pause: []string{lab.BeforeWrite}, Wait: lab.Once()})
 			inside := other.PausedOrAnswered(lab.BeforeWrite)
 			a.Go().Reply()
 			if inside {
 				other.Go()
 			} else {
-				b.Evidence(
-					lab.Answer,
-					other.Record().Problem,
-					"was-told",
-					"who",
-					"B",
-					"answer",
-					lab.Told(other.Reply()),
-				)
+				b.Evidence(lab.Answer, other.Record().Problem, "was-told", "who", "B", "answer",
+					lab.Told(other.Reply()))
 			}
 			if b.Judge().Lost() {
 				return lab.Oversells.Seen()

@@ -30,9 +30,9 @@ func redlockSlowQuorum() lab.Scenario {
 			}
 			app := b.Apps(1, env, "STOCK_REDLOCK_LEASE=2s", "STOCK_REDLOCK_NODE_TIMEOUT=10s")[0]
 			b.Stock(2)
-			b.Sell(app, "warm-up", lab.Ask{}) // has the connections made and the nodes known
+			b.Sell(app, "warm-up", lab.Request{}) // opens the connections to the nodes
 			late := nodes.slow(proxies)
-			a := b.Begin(app, "A", lab.Ask{Wait: lab.Once()})
+			a := b.Begin(app, "A", lab.Request{Wait: lab.Once()})
 			late(b)
 			reply := a.Reply()
 			if b.Judge(); reply.Outcome == loadtest.Failed && reply.Problem == "backend_down" {
@@ -43,8 +43,8 @@ func redlockSlowQuorum() lab.Scenario {
 	}
 }
 
-// slow holds the replies of three nodes to the next request for the key. late lets them go when the key is gone
-// from every node.
+// slow holds back the replies of three nodes to the next request for the key. late releases them when the key has
+// expired on every node.
 func (n *nodes) slow(proxies []*wire.Proxy) (late func(*lab.Testbed)) {
 	var held []*wire.Snare
 	for _, p := range proxies[2:] {

@@ -20,7 +20,7 @@ import (
 //go:embed text
 var textFiles embed.FS
 
-// All returns the catalogue, in the order that teaches. The error names what is missing in its texts.
+// All returns the catalogue, in teaching order. The error names the texts that are missing.
 func All() ([]lab.Scenario, error) {
 	list, err := catalogue()
 	return slices.Clone(list), err
@@ -108,7 +108,7 @@ func on(store string, cases []lab.Case) []lab.Case {
 	return cases
 }
 
-// excludes is the forecast for two buyers of the last unit on two instances: it follows from how far exclusion reaches.
+// excludes returns the forecast for two buyers of the last unit on two instances. It follows from the lock's scope.
 func excludes(_ lab.Case, p lab.Promise) lab.Forecast {
 	if p.Scope == loadtest.Cluster {
 		return lab.Forecast{Outcome: lab.Safe, From: "scope: cluster"}
@@ -116,7 +116,7 @@ func excludes(_ lab.Case, p lab.Promise) lab.Forecast {
 	return lab.Forecast{Outcome: lab.Oversells, From: "scope: " + p.Scope}
 }
 
-// freed is the forecast for a key whose holder has crashed.
+// freed returns the forecast for a key whose holder has crashed.
 func freed(_ lab.Case, p lab.Promise) lab.Forecast {
 	if d, ok := p.Freed(); ok {
 		return lab.Forecast{Outcome: lab.Delays, Within: d, From: "freed_after_crash_seconds"}
@@ -124,7 +124,7 @@ func freed(_ lab.Case, p lab.Promise) lab.Forecast {
 	return lab.Forecast{Outcome: lab.Blocks, From: "freed_after_crash_seconds: null"}
 }
 
-// fenced is the forecast for a late write that only a fence can refuse.
+// fenced returns the forecast for a late write that only a fence can refuse.
 func fenced(_ lab.Case, p lab.Promise) lab.Forecast {
 	if p.Fenced {
 		return lab.Forecast{Outcome: lab.Refuses, From: "fenced"}

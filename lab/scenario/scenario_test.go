@@ -74,11 +74,8 @@ func TestQuick(t *testing.T) {
 		}
 		proof := func(e lab.Evidence) bool { return e.Kind == lab.Pair || e.Kind == lab.Hold }
 		if c.Observed == lab.Oversells && !slices.ContainsFunc(c.Evidence, proof) {
-			t.Errorf(
-				"%s: %s: oversold without a pair of orders, or two holders at once, that prove it",
-				c.Scenario,
-				c.Case(),
-			)
+			t.Errorf("%s: %s: oversold without a pair of orders, or two holders at once, that prove it", c.Scenario,
+				c.Case())
 		}
 	}
 }

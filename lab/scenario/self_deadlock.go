@@ -14,27 +14,12 @@ func selfDeadlock() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper, lab.NeedMySQL, lab.NeedRedlock},
 		Cases: slices.Concat(
 			lab.Cases(
-				"as-its-holder",
-				"local-mutex",
-				"redis-setnx",
-				"redis-watchdog",
-				"redlock",
-				"zk-sequential",
-				"mysql-table",
-				"mysql-for-update",
-				"mysql-get-lock",
+				"as-its-holder", "local-mutex", "redis-setnx", "redis-watchdog", "redlock", "zk-sequential",
+				"mysql-table", "mysql-for-update", "mysql-get-lock",
 			),
 			lab.Cases(
-				"as-a-stranger",
-				"none",
-				"local-mutex",
-				"redis-setnx",
-				"redis-watchdog",
-				"redlock",
-				"zk-sequential",
-				"mysql-table",
-				"mysql-for-update",
-				"mysql-get-lock",
+				"as-a-stranger", "none", "local-mutex", "redis-setnx", "redis-watchdog", "redlock", "zk-sequential",
+				"mysql-table", "mysql-for-update", "mysql-get-lock",
 			),
 		),
 		Predict: func(c lab.Case, p lab.Promise) lab.Forecast {
@@ -56,11 +41,11 @@ func selfDeadlock() lab.Scenario {
 			if b.Case.Variant == "as-a-stranger" {
 				nested = "stranger"
 			}
-			a := b.Begin(app, "A", lab.Ask{Nested: nested, Wait: lab.For(time.Second)})
+			a := b.Begin(app, "A", lab.Request{Nested: nested, Wait: lab.For(time.Second)})
 			reply := a.Reply()
 			b.Evidence(lab.Waited, a.Took(), "answered-after", "after", a.Took())
 			if reply.Outcome == loadtest.Busy {
-				b.Sell(app, "B", lab.Ask{})
+				b.Sell(app, "B", lab.Request{})
 				b.Judge()
 				return lab.Blocks.Seen()
 			}

@@ -49,7 +49,7 @@ func snapshotBeforeLock() lab.Scenario {
 	}
 }
 
-// under does work under a right lock that is free, and gives it back.
+// under does work while it holds a correct lock, which must be free.
 func under(b *lab.Testbed, who string, work func()) {
 	l := newNaiveLock(b.Redis(), b.SKU, 2*lab.Patience)
 	ok, err := l.try(b.Ctx)

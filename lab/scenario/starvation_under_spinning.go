@@ -34,7 +34,7 @@ func starvation() lab.Scenario {
 	}
 }
 
-// spin has B look at the wrong moment each time, which is not forbidden to happen.
+// spin makes B try at the wrong moment each time, which a spinning lock allows.
 func spin(b *lab.Testbed, late int) lab.Observation {
 	holder := newNaiveLock(b.Redis(), b.SKU, 2*lab.Patience)
 	first := newNaiveLock(b.Redis(), b.SKU, 2*lab.Patience)
@@ -63,15 +63,15 @@ func spin(b *lab.Testbed, late int) lab.Observation {
 	return lab.Safe.Seen()
 }
 
-// queue has five wait, an instance each, so that it is the server that puts them in order, each seen waiting before
-// the next one comes.
+// queue makes five customers wait, each on an instance of its own, so that the server decides their order. Each is seen
+// waiting before the next one begins.
 func queue(b *lab.Testbed) lab.Observation {
 	const waiters = 5
 	apps := b.Apps(waiters + 1)
 	b.Stock(waiters + 1)
-	a := b.BeginPaused(apps[0], "A", lab.BeforeWrite, lab.Ask{})
+	a := b.BeginPaused(apps[0], "A", lab.BeforeWrite, lab.Request{})
 	for i := range waiters {
-		b.Begin(apps[i+1], fmt.Sprintf("B%d", i+1), lab.Ask{Wait: lab.For(lab.Patience)})
+		b.Begin(apps[i+1], fmt.Sprintf("B%d", i+1), lab.Request{Wait: lab.For(lab.Patience)})
 		b.Eventually(fmt.Sprintf("%d are waiting", i+1), func() bool { return b.Waiting(apps[0]) == i+1 })
 	}
 	a.Go().Reply()

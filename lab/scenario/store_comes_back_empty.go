@@ -12,7 +12,7 @@ import (
 	"example.com/stock/stack"
 )
 
-// emptyUnits is what is in stock, and sold, before the store is lost.
+// emptyUnits is how many units are in stock, and are sold, before the store is lost.
 const emptyUnits = 3
 
 func storeComesBackEmpty() lab.Scenario {
@@ -63,7 +63,7 @@ func askAll(b *lab.Testbed, apps []*lab.App, first int) int {
 	sold := 0
 	for n := range emptyUnits {
 		who := fmt.Sprintf("customer %d", first+n)
-		reply := b.Sell(apps[n%len(apps)], who, lab.Ask{})
+		reply := b.Sell(apps[n%len(apps)], who, lab.Request{})
 		if reply.Outcome == loadtest.Accepted {
 			sold++
 		} else {
@@ -81,7 +81,7 @@ func loseRedis(b *lab.Testbed) {
 	b.Note("redis", "restarted", "server", server.Name)
 }
 
-// knowsLoss asks the instances for the stock. Until they have looked, a SKU that is not there is unknown.
+// knowsLoss reports whether all instances know that the store lost its data. Until they do, the SKU is unknown to them.
 func knowsLoss(b *lab.Testbed, apps []*lab.App) bool {
 	for _, app := range apps {
 		_, err := app.Stock(b.Ctx, b.Store(), b.SKU)
@@ -92,18 +92,18 @@ func knowsLoss(b *lab.Testbed, apps []*lab.App) bool {
 	return true
 }
 
-// afterwards has a person set what is really left: nothing. All instances sell again, that is, they say that it is
-// sold out.
+// afterwards sets the stock to what is really left, which is nothing, as an operator would. Then all instances answer
+// again: sold out.
 func afterwards(b *lab.Testbed, apps []*lab.App) {
 	b.Stock(0)
 	for _, app := range apps {
-		reply := b.Sell(app, "last customer of "+app.Name, lab.Ask{})
+		reply := b.Sell(app, "last customer of "+app.Name, lab.Request{})
 		b.Evidence(lab.Answer, reply.Problem, "says-after-reset", "app", app.Name, "answer", lab.Told(reply))
 		b.Require(reply.Problem == "sold_out", "the store is open again")
 	}
 }
 
-// seedsAgain is what is often written: on every connection, put in the initial stock unless it is there.
+// seedsAgain is code as it is often written: each process sets the initial stock unless the key exists.
 func seedsAgain(b *lab.Testbed) lab.Observation {
 	sold := 0
 	sell := func(c *redis.Client, who string) {

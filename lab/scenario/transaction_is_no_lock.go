@@ -54,7 +54,7 @@ func transactionIsNoLock() lab.Scenario {
 	}
 }
 
-// tryRead is read, with what the server says against it.
+// tryRead is read, but returns the server's error.
 func (s *naiveSale) tryRead(locking string) error {
 	err := s.tx.QueryRow("SELECT quantity FROM stock WHERE sku = 'sku' " + locking).Scan(&s.seen)
 	s.shop.b.Statement(s.who, fmt.Sprintf("SELECT ... %s: error %d", locking, errno(err)))

@@ -52,13 +52,11 @@ func abbaRows(b *lab.Testbed, sorted bool) lab.Observation {
 		err := other.try(take, 1)
 		first := <-waits
 		aborted := max(errno(err), errno(first))
-		b.Require(
-			aborted == errDeadlock && (err == nil) != (first == nil),
-			"one of the two, and only one, is ended with 1213",
-		)
+		b.Require(aborted == errDeadlock && (err == nil) != (first == nil),
+			"one of the two, and only one, is ended with 1213")
 		b.Evidence(lab.Answer, aborted, "one-was-undone", "error", aborted)
 		for _, s := range []*session{a, other} {
-			s.do("COMMIT") // of the one that was ended: there is nothing to commit
+			s.do("COMMIT") // one of them has nothing left to commit
 		}
 	}
 	left := b.Int("mysql", db, "SELECT SUM(quantity) FROM stock")
@@ -70,7 +68,7 @@ func abbaRows(b *lab.Testbed, sorted bool) lab.Observation {
 	return lab.Safe.Seen()
 }
 
-// abbaKeys holds locks that are not renewed and outlive every wait: that nobody gets in is not for lack of patience.
+// abbaKeys uses locks that are not renewed and outlive every wait, so that no wait ends because a lock expires.
 func abbaKeys(b *lab.Testbed, sorted bool) lab.Observation {
 	key := func(n string) string { return b.SKU + "-" + n }
 	type cart struct {

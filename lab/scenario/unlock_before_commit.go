@@ -18,15 +18,8 @@ func unlockBeforeCommit() lab.Scenario {
 		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {
 			shop := newNaiveShop(b, 1)
-			first, second := newNaiveLock(
-				b.Redis(),
-				b.SKU,
-				2*lab.Patience,
-			), newNaiveLock(
-				b.Redis(),
-				b.SKU,
-				2*lab.Patience,
-			)
+			first := newNaiveLock(b.Redis(), b.SKU, 2*lab.Patience)
+			second := newNaiveLock(b.Redis(), b.SKU, 2*lab.Patience)
 			locked := func(who string, l *naiveLock) bool {
 				ok, err := l.try(b.Ctx)
 				b.Must(who+": lock", err)

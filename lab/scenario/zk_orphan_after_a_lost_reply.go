@@ -36,19 +36,8 @@ func zkOrphan() lab.Scenario {
 				})
 				line := q.line()
 				first, own := q.owner(line[0])
-				b.Evidence(
-					lab.Served,
-					line,
-					"waits-for-its-own-node",
-					"queue",
-					line,
-					"node",
-					line[0],
-					"who",
-					first,
-					"own",
-					own,
-				)
+				b.Evidence(lab.Served, line, "waits-for-its-own-node", "queue", line, "node", line[0], "who", first,
+					"own", own)
 				if line[0] != node && own {
 					return lab.Blocks.Seen()
 				}
@@ -59,10 +48,10 @@ func zkOrphan() lab.Scenario {
 			lost := b.Trap(p, wire.Trap{On: wire.ToServer, Do: wire.CutReply, Match: func(m []byte) bool {
 				return wire.Contains(b.SKU)(m) && wire.Contains("-lock-")(m)
 			}})
-			a := b.Begin(first, "A", lab.Ask{Wait: lab.For(lab.Patience)})
+			a := b.Begin(first, "A", lab.Request{Wait: lab.For(lab.Patience)})
 			b.Sprung(lost, "create-reply-is-lost")
 			a.Reply()
-			next := b.Sell(second, "B", lab.Ask{Wait: lab.For(lab.Patience)})
+			next := b.Sell(second, "B", lab.Request{Wait: lab.For(lab.Patience)})
 			b.Require(a.Record().Outcome == loadtest.Accepted && next.Outcome == loadtest.Accepted, "both are served")
 			b.Judge()
 			return lab.Safe.Seen()

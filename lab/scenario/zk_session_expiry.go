@@ -19,30 +19,30 @@ func zkSessionExpiry() lab.Scenario {
 			lab.Cases(blind, "zk-sequential", "zk-ephemeral"),
 		),
 		Predict: lateWriter,
-		Together: func(benches []*lab.Testbed) []lab.Observation {
+		Together: func(beds []*lab.Testbed) []lab.Observation {
 			const session = "STOCK_ZOOKEEPER_SESSION_TIMEOUT=4s"
-			p := benches[0].Proxy(lab.NeedZooKeeper)
+			p := beds[0].Proxy(lab.NeedZooKeeper)
 			var first, second *lab.App
-			for _, b := range benches {
+			for _, b := range beds {
 				first, second = b.Apps(1, session, b.Via(lab.NeedZooKeeper))[0], b.Apps(1, session)[0]
 				b.Stock(1)
 				b.Watch(second)
 			}
-			for _, b := range benches {
-				b.Begin(first, "A", lateAsk(b.Case.Variant)).Paused(lab.BeforeWrite)
+			for _, b := range beds {
+				b.Begin(first, "A", lateRequest(b.Case.Variant)).Paused(lab.BeforeWrite)
 			}
 			from := time.Now()
 			p.Silence(wire.ToServer, wire.ToClient)
-			for _, b := range benches {
-				b.Begin(second, "B", lab.Ask{Wait: lab.For(lab.Patience)})
+			for _, b := range beds {
+				b.Begin(second, "B", lab.Request{Wait: lab.For(lab.Patience)})
 			}
-			for _, b := range benches {
+			for _, b := range beds {
 				next := b.Calls()[1]
 				next.Reply()
 				b.Interval("wire", lab.Fault, "", from, "silence", "app", first.Name)
 				b.Evidence(lab.Waited, next.Took(), "let-in-after-silence", "after", next.Took())
 			}
-			seen := lab.Each(benches, func(b *lab.Testbed) lab.Observation {
+			seen := lab.Each(beds, func(b *lab.Testbed) lab.Observation {
 				a := b.Calls()[0]
 				if b.Case.Variant != told {
 					a.Go()

@@ -15,11 +15,11 @@ func zkSuspended() lab.Scenario {
 			p := b.Proxy(lab.NeedZooKeeper)
 			first, second := b.Apps(1, b.Via(lab.NeedZooKeeper), "STOCK_ZOOKEEPER_SESSION_TIMEOUT=30s")[0], b.Apps(1)[0]
 			b.Stock(1)
-			a := b.BeginPaused(first, "A", lab.BeforeWrite, lab.Ask{})
+			a := b.BeginPaused(first, "A", lab.BeforeWrite, lab.Request{})
 			p.Cut()
 			b.Note("wire", "zookeeper-is-cut")
 			b.Eventually("the session has a connection again", func() bool { return p.Connections() > 0 })
-			other := b.Begin(second, "B", lab.Ask{Wait: lab.Once()})
+			other := b.Begin(second, "B", lab.Request{Wait: lab.Once()})
 			b.Require(other.Reply().Outcome == loadtest.Busy, "B is kept out")
 			a.Go()
 			if reply := a.Reply(); reply.Outcome != loadtest.Accepted {

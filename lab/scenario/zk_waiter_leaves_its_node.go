@@ -40,14 +40,12 @@ func zkTimedOutWaiter() lab.Scenario {
 			}
 			apps := b.Apps(3)
 			b.Stock(2)
-			a := b.BeginPaused(apps[0], "A", lab.BeforeWrite, lab.Ask{})
-			gone := b.Begin(apps[1], "B", lab.Ask{Wait: lab.For(500 * time.Millisecond)})
+			a := b.BeginPaused(apps[0], "A", lab.BeforeWrite, lab.Request{})
+			gone := b.Begin(apps[1], "B", lab.Request{Wait: lab.For(500 * time.Millisecond)})
 			b.Require(gone.Reply().Outcome == loadtest.Busy, "B gives up")
 			a.Go().Reply()
-			b.Require(
-				b.Sell(apps[2], "C", lab.Ask{Wait: lab.For(lab.Patience)}).Outcome == loadtest.Accepted,
-				"C is served",
-			)
+			b.Require(b.Sell(apps[2], "C", lab.Request{Wait: lab.For(lab.Patience)}).Outcome == loadtest.Accepted,
+				"C is served")
 			b.Judge()
 			return lab.Safe.Seen()
 		},

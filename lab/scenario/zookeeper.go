@@ -12,8 +12,8 @@ import (
 	"example.com/stock/lab"
 )
 
-// A queuer is the queue of ephemeral sequential nodes as it is often written: whoever has the first node has the
-// lock. It creates a plain node, and deletes only what it knows of.
+// A queuer is a client of a queue of ephemeral sequential nodes, as it is often written: the owner of the first node
+// has the lock. It creates a plain node, and deletes only nodes whose names it knows.
 type queuer struct {
 	b    *lab.Testbed
 	who  string
@@ -26,7 +26,7 @@ type quiet struct{}
 
 func (quiet) Printf(string, ...any) {}
 
-// queuer opens a session of its own at addr: the server's, or that of a proxy before it.
+// newQueuer opens a session of its own at addr, which is the server's or its proxy's.
 func newQueuer(b *lab.Testbed, who, addr string) *queuer {
 	conn, events, err := zk.Connect([]string{addr}, 10*time.Second, zk.WithLogger(quiet{}))
 	b.Must(who+": connect", err)
@@ -61,7 +61,7 @@ func (q *queuer) leave(node string) {
 	q.b.Statement(q.who, fmt.Sprintf("delete %s", node))
 }
 
-// line is the queue, in order.
+// line returns the nodes of the queue, in order.
 func (q *queuer) line() []string {
 	nodes, _, err := q.conn.Children(q.dir)
 	q.b.Must(q.who+": children", err)
@@ -69,7 +69,7 @@ func (q *queuer) line() []string {
 	return nodes
 }
 
-// owner is who wrote a node, and whether it was the session of q.
+// owner returns who wrote a node, and whether that was the session of q.
 func (q *queuer) owner(node string) (who string, mine bool) {
 	data, stat, err := q.conn.Get(q.dir + "/" + node)
 	q.b.Must(q.who+": get", err)

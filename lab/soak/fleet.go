@@ -14,15 +14,15 @@ import (
 	"example.com/stock/stack/wire"
 )
 
-// token lets the soak set stock and ask for long critical sections; the instances listen on this computer only.
+// token lets the soak set stock and hold locks for longer. The instances listen on this computer only.
 const token = "soak"
 
-// serverNames are the servers that faults are done to, in a fixed order.
+// serverNames returns the servers that get faults, in a fixed order.
 func serverNames() []string {
 	return []string{string(stack.Redis), string(stack.ZooKeeper), string(stack.MySQL)}
 }
 
-// instanceNames are those that package stack gives.
+// instanceNames returns the names that package stack gives to n instances.
 func instanceNames(n int) []string {
 	var names []string
 	for i := range n {
@@ -31,9 +31,9 @@ func instanceNames(n int) []string {
 	return names
 }
 
-// env makes leases short, so that faults outlast them, and the work longer than the leases: a holder that was
-// paused past its lease would otherwise find its time in the critical section over, and the fence would have
-// nothing to refuse.
+// env returns the environment variables of the instances. Leases are short, so that faults outlast them. The limit on
+// work is longer than a lease: otherwise a holder that was paused past its lease would have no time left to write, and
+// the fence would have nothing to refuse.
 func env() []string {
 	return []string{
 		"STOCK_LAB=true", "STOCK_ADMIN_TOKEN=" + token, "STOCK_LOG_LEVEL=warn", "STOCK_DRAIN=0s", "STOCK_STOP=3s",
@@ -43,7 +43,7 @@ func env() []string {
 	}
 }
 
-// A fleet is the servers, the instances, and a link of its own from each instance to each server.
+// A fleet has the servers, the instances, and a link from each instance to each server.
 type fleet struct {
 	stack     *stack.Stack
 	instances []*instance
@@ -57,8 +57,8 @@ type instance struct {
 	client *loadtest.Client
 }
 
-// openFleet starts everything. A server that is not installed is an error: a soak without it would say less than it
-// seems to.
+// openFleet starts everything. A server that is not installed is an error, because a soak without it would test less
+// than its report suggests.
 func openFleet(ctx context.Context, o Options) (f *fleet, err error) {
 	f = &fleet{links: make(map[string]*wire.Proxy)}
 	f.stack, err = stack.Start(ctx, stack.Options{
@@ -89,7 +89,7 @@ type MissingError struct{ Server, Reason string }
 
 func (e *MissingError) Error() string { return e.Server + ": " + e.Reason }
 
-// serve opens an instance's links, and starts it.
+// serve opens the links of an instance, and starts the instance.
 func (f *fleet) serve(ctx context.Context, name string) error {
 	protocols := map[string]wire.Protocol{
 		string(stack.Redis):     wire.Redis(),
@@ -134,8 +134,7 @@ func (f *fleet) close() error {
 	return errors.Join(failed...)
 }
 
-// ready waits until every instance reports every server up. Package stack starts one that is slow to find its
-// servers all the same.
+// ready waits until every instance reports every server up. Package stack does not wait for that.
 func (f *fleet) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -149,7 +148,7 @@ func (f *fleet) ready(ctx context.Context) error {
 	return nil
 }
 
-// ready wants all servers of the soak up.
+// ready returns an error unless the instance reports that all servers of the soak are up.
 func (i *instance) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -186,7 +185,7 @@ func (i *instance) ready(ctx context.Context) error {
 	return nil
 }
 
-// begin does x, and returns what undoes it.
+// begin starts fault x, and returns the function that ends it.
 func (f *fleet) begin(x Fault) (heal func(context.Context) error, err error) {
 	if p := f.links[x.Target]; p != nil {
 		return disturb(p, x)

@@ -13,49 +13,47 @@ import (
 // judgeLimit bounds the reading of the store.
 const judgeLimit = 5 * time.Minute
 
-// rest is how long a stock must not have changed before it is judged. All requests have ended by then, but for
-// those that their sender gave up.
+// rest is how long a stock must stay unchanged before it is judged. All requests have ended by then, except those that
+// their sender gave up.
 const rest = time.Second
 
 // judge compares all replies with the store.
 func (r *run) judge(ctx context.Context) error {
-	lanes := make([]Lane, len(r.lanes))
-	failed := make([]error, len(r.lanes))
+	results := make([]Result, len(r.subjects))
+	failed := make([]error, len(r.subjects))
 	var all sync.WaitGroup
 	slots := make(chan struct{}, 4)
-	for i, l := range r.lanes {
+	for i, l := range r.subjects {
 		all.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			lanes[i], failed[i] = r.judgeLane(ctx, l)
+			results[i], failed[i] = r.judgeSubject(ctx, l)
 		})
 	}
 	all.Wait()
-	r.report.Lanes = lanes
+	r.report.Results = results
 	return errors.Join(failed...)
 }
 
-func (r *run) judgeLane(ctx context.Context, l *lane) (Lane, error) {
-	out := newLane(l)
-	shelves := l.all()
-	accounts, err := r.accounts(ctx, l, shelves)
+func (r *run) judgeSubject(ctx context.Context, l *subject) (Result, error) {
+	out := newResult(l)
+	items := l.all()
+	accounts, err := r.accounts(ctx, l, items)
 	if err != nil {
 		return out, fmt.Errorf("%s on %s: %w", l.Name, l.store, err)
 	}
-	for i, s := range shelves {
+	for i, s := range items {
 		if untouched(s, accounts[i]) {
 			continue
 		}
-		out.add(
-			s,
-			loadtest.Judge(loadtest.Evidence{Records: s.records, Accounts: accounts[i : i+1], Promise: l.Promise}),
-		)
+		evidence := loadtest.Evidence{Records: s.records, Accounts: accounts[i : i+1], Promise: l.Promise}
+		out.add(s, loadtest.Judge(evidence))
 	}
 	return out, nil
 }
 
-// untouched is true of a shelf from which nothing was sold, and nothing is gone: there is nothing to judge.
-func untouched(s *shelf, a loadtest.Account) bool {
+// untouched reports whether nothing was sold of an item and its stock is unchanged. Then there is nothing to judge.
+func untouched(s *item, a loadtest.Account) bool {
 	for _, r := range s.records {
 		if r.Outcome == loadtest.Accepted || r.Outcome == loadtest.SoldOut {
 			return false
@@ -65,15 +63,15 @@ func untouched(s *shelf, a loadtest.Account) bool {
 		a.After.Epoch == s.before.Epoch
 }
 
-// accounts reads stock and orders of all shelves of a lane, until two looks some time apart have seen the same.
-func (r *run) accounts(ctx context.Context, l *lane, shelves []*shelf) ([]loadtest.Account, error) {
-	before, err := r.look(ctx, l, shelves)
+// accounts reads stock and orders of all items of a subject, until two readings in a row are the same.
+func (r *run) accounts(ctx context.Context, l *subject, items []*item) ([]loadtest.Account, error) {
+	before, err := r.look(ctx, l, items)
 	for err == nil {
 		if loadtest.Sleep(ctx, rest) != nil {
-			return nil, fmt.Errorf("its stock does not come to rest: %w", context.Cause(ctx))
+			return nil, fmt.Errorf("its stock keeps changing: %w", context.Cause(ctx))
 		}
 		var now []loadtest.Account
-		if now, err = r.look(ctx, l, shelves); err == nil && same(before, now) {
+		if now, err = r.look(ctx, l, items); err == nil && same(before, now) {
 			return now, nil
 		}
 		before = now
@@ -91,9 +89,9 @@ func same(a, b []loadtest.Account) bool {
 	return true
 }
 
-func (r *run) look(ctx context.Context, l *lane, shelves []*shelf) ([]loadtest.Account, error) {
+func (r *run) look(ctx context.Context, l *subject, items []*item) ([]loadtest.Account, error) {
 	var list []loadtest.Account
-	for _, s := range shelves {
+	for _, s := range items {
 		a := loadtest.Account{Store: l.store, Before: s.before, After: new(loadtest.Stock), Complete: true}
 		err := r.read(ctx, func(c *loadtest.Client) (err error) {
 			if *a.After, err = c.Stock(ctx, l.store, s.before.SKU); err == nil {
@@ -109,11 +107,11 @@ func (r *run) look(ctx context.Context, l *lane, shelves []*shelf) ([]loadtest.A
 	return list, nil
 }
 
-// read asks one instance after the other until one answers: to read again changes nothing, and on a loaded computer
-// a server may seem down.
-func (r *run) read(ctx context.Context, ask func(*loadtest.Client) error) error {
+// read calls one instance after the other until one answers. Reading again changes nothing, and on a loaded computer a
+// server may seem down.
+func (r *run) read(ctx context.Context, do func(*loadtest.Client) error) error {
 	for n := 0; ; n++ {
-		err := ask(r.fleet.instances[n%len(r.fleet.instances)].client)
+		err := do(r.fleet.instances[n%len(r.fleet.instances)].client)
 		if err == nil || loadtest.Sleep(ctx, 100*time.Millisecond) != nil {
 			return err
 		}

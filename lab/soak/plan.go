@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// A Kind is what is done to a process or to a link.
+// A Kind is a kind of fault.
 type Kind string
 
-// The kinds. The first three are done to instances and servers, the others to links.
+// The kinds. The first three are for instances and servers, the others for links.
 const (
 	Kill    Kind = "kill"    // SIGKILL, and started again after Fault.For
 	Pause   Kind = "pause"   // SIGSTOP for Fault.For
@@ -21,7 +21,7 @@ const (
 	Slow    Kind = "slow"    // everything arrives later by Fault.By, both ways
 )
 
-// Kinds are all kinds, in the order in which reports list them.
+// Kinds returns all kinds, in the order in which reports list them.
 func Kinds() []Kind { return []Kind{Kill, Pause, Restart, Cut, Silence, Slow} }
 
 // The directions of a Silence.
@@ -52,7 +52,7 @@ func (f Fault) String() string {
 	return text
 }
 
-// A Step is a quiet time, and then one fault, or two that overlap.
+// A Step is a quiet time followed by one fault, or by two that overlap.
 type Step struct {
 	Quiet  time.Duration
 	Faults []Fault
@@ -70,18 +70,18 @@ func (s Step) String() string {
 	return fmt.Sprintf("quiet for %v, then %s", s.Quiet, strings.Join(parts, "; "))
 }
 
-// link is the name of the connection between an instance and a server.
+// link returns the name of the connection between an instance and a server.
 func link(instance, server string) string { return instance + "~" + server }
 
-// lease is how long locks of the soak are held by those who are gone: those of Redis, and sessions of ZooKeeper a
-// second longer. A process that is paused for longer has lost what it held.
+// lease is how long a lock in Redis outlives its holder. Sessions of ZooKeeper last a second longer. A process that is
+// paused for longer has lost its locks.
 const lease = 3 * time.Second
 
-// redisTimeout is how long an instance waits for an answer of Redis.
+// redisTimeout is how long an instance waits for a reply of Redis.
 const redisTimeout = time.Second
 
-// NewPlan draws the faults of a soak of about that length. It depends on nothing but its arguments, and a longer
-// one begins with the shorter. That a server needs longer to start again than planned shifts what follows; nothing
+// NewPlan draws the faults of a soak of about that length. The plan depends on nothing but the arguments, and a longer
+// plan begins with the shorter one. A server that restarts more slowly than planned delays the later faults; nothing
 // else changes.
 func NewPlan(seed uint64, length time.Duration, instances, servers []string) []Step {
 	d := &dice{rand.New(rand.NewPCG(seed, 0x50a6)), instances, servers}
@@ -95,7 +95,7 @@ func NewPlan(seed uint64, length time.Duration, instances, servers []string) []S
 	}
 }
 
-// nominal is how long a step takes if processes start at once.
+// nominal returns how long a step takes if processes start at once.
 func (s Step) nominal() time.Duration {
 	longest := time.Duration(0)
 	for _, f := range s.Faults {
@@ -104,7 +104,7 @@ func (s Step) nominal() time.Duration {
 	return s.Quiet + longest
 }
 
-// dice draw from one sequence of random numbers.
+// A dice draws faults from one sequence of random numbers.
 type dice struct {
 	*rand.Rand
 	instances, servers []string
@@ -130,7 +130,7 @@ func (d *dice) step() Step {
 
 func (d *dice) fault() Fault {
 	one := func(list []string) string { return list[d.IntN(len(list))] }
-	// Instances most of all: what a lock is for begins with holders that are gone, or seem to be.
+	// Instances fail most often: locks are tested most by holders that are gone, or seem to be.
 	switch n := d.IntN(20); {
 	case n < 8:
 		return d.process(one(d.instances))
@@ -165,8 +165,8 @@ func (d *dice) network(target string) Fault {
 	case Silence:
 		f.For = d.between(200*time.Millisecond, 2*lease+time.Second)
 		if d.IntN(2) == 0 {
-			// Just past the limit of a command: its sender has given up, the next holder has begun, and then it
-			// arrives.
+			// Just past the time limit of a command: it arrives when its sender has given up and the next holder has
+			// begun.
 			f.For = d.between(redisTimeout, redisTimeout+500*time.Millisecond)
 		}
 		f.Way = []string{bothWays, toServer, fromServer}[d.IntN(3)]
@@ -176,7 +176,7 @@ func (d *dice) network(target string) Fault {
 	return f
 }
 
-// Past reports whether a fault is a pause for longer than the leases.
+// Past reports whether a fault pauses an instance for longer than its leases.
 func (f Fault) Past() bool {
 	return f.Kind == Pause && f.For > lease && !slices.Contains(serverNames(), f.Target)
 }

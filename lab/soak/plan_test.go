@@ -14,8 +14,7 @@ func plan(seed uint64, length time.Duration) []Step {
 }
 
 // The faults, their targets, times and parameters follow from the seed alone: the first steps of one seed are
-// written down here. Who changes how plans are drawn makes every seed that is in somebody's notes mean something
-// else.
+// written down here. A change to how plans are drawn would give another meaning to every seed in people's notes.
 func TestAPlanFollowsFromItsSeed(t *testing.T) {
 	var text strings.Builder
 	WritePlan(&text, plan(1, 20*time.Second))

@@ -27,43 +27,43 @@ type Report struct {
 	Interrupted bool       `json:"interrupted"`
 	Injected    []Injected `json:"injected"` // in the order in which they ended
 	Recovered   int        `json:"recovered"`
-	// of the Recovered times that everything was healthy before the next fault
+	// the longest of the Recovered times from the end of a fault to full health
 	LongestMS float64   `json:"longest_recovery_ms"`
 	Health    Health    `json:"health"`
-	Lanes     []Lane    `json:"lanes"`
+	Results   []Result  `json:"lanes"`
 	LeftOut   []LeftOut `json:"left_out"`
 }
 
-// Injected is a fault that was done.
+// Injected is a fault that was carried out.
 type Injected struct {
 	Kind      Kind    `json:"kind"`
 	Target    string  `json:"target"`
 	Text      string  `json:"text"`
-	PastLease bool    `json:"past_lease,omitempty"` // an instance was paused for longer than its locks last
+	PastLease bool    `json:"past_lease,omitempty"` // an instance was paused for longer than its leases
 	AtMS      float64 `json:"at_ms"`
 	TookMS    float64 `json:"took_ms"` // until it was undone and, of a process, served again
 	Error     string  `json:"error,omitempty"`
 }
 
-// Health is how soon after the last fault everything was well.
+// Health is how soon after the last fault everything worked again.
 type Health struct {
 	LimitMS float64  `json:"limit_ms"`
 	AfterMS float64  `json:"after_ms"`
-	Last    string   `json:"last,omitempty"`    // what was missing until then
-	Missing []string `json:"missing,omitempty"` // what never was there
+	Last    string   `json:"last,omitempty"`    // what was missing last
+	Missing []string `json:"missing,omitempty"` // what is still missing
 }
 
-// OK reports whether it was soon enough.
+// OK reports whether everything worked again in time.
 func (h Health) OK() bool { return len(h.Missing) == 0 && h.AfterMS <= h.LimitMS }
 
-// LeftOut is a strategy whose promise does not cover what was done.
+// LeftOut is a strategy whose promise does not cover the soak.
 type LeftOut struct {
 	Strategy string `json:"strategy"`
 	Why      string `json:"why"`
 }
 
-// A Lane is what became of one strategy on one store. Sums are over all its SKUs.
-type Lane struct {
+// A Result is the result of one strategy on one store. Sums are over all its SKUs.
+type Result struct {
 	Strategy string                   `json:"strategy"`
 	Store    string                   `json:"store"`
 	SKUs     int                      `json:"skus"`
@@ -76,15 +76,15 @@ type Lane struct {
 	RemainingUnits int64 `json:"remaining_units"`
 
 	OversoldUnits int64    `json:"oversold_units"`
-	Lost          int      `json:"lost"`               // requests that were accepted, and there is no order
-	NotDeducted   int64    `json:"not_deducted_units"` // ordered, and not taken off the stock
-	NotOrdered    int64    `json:"not_ordered_units"`  // taken off the stock, and not ordered
+	Lost          int      `json:"lost"`               // accepted requests without an order
+	NotDeducted   int64    `json:"not_deducted_units"` // ordered, but not taken off the stock
+	NotOrdered    int64    `json:"not_ordered_units"`  // taken off the stock, but not ordered
 	Breaks        int      `json:"breaks"`             // orders that did not read what the order before them left
 	Broken        []string `json:"broken"`             // why, in words
 }
 
-func newLane(l *lane) Lane {
-	return Lane{
+func newResult(l *subject) Result {
+	return Result{
 		Strategy: l.Name,
 		Store:    l.store,
 		Outcomes: make(map[loadtest.Outcome]int),
@@ -93,8 +93,8 @@ func newLane(l *lane) Lane {
 	}
 }
 
-// add books what package loadtest says of one SKU.
-func (l *Lane) add(s *shelf, v loadtest.Verdict) {
+// add adds the verdict of package loadtest on one SKU.
+func (l *Result) add(s *item, v loadtest.Verdict) {
 	l.SKUs++
 	for _, r := range s.records {
 		l.Outcomes[r.Outcome]++
@@ -119,10 +119,10 @@ func (l *Lane) add(s *shelf, v loadtest.Verdict) {
 	}
 }
 
-// Violations are what must not be, in words. None: the soak is passed.
+// Violations describes each violation of the invariant. If there are none, the soak has passed.
 func (r *Report) Violations() []string {
 	var list []string
-	for _, l := range r.Lanes {
+	for _, l := range r.Results {
 		for _, text := range l.Broken {
 			list = append(list, fmt.Sprintf("%s on %s: %s", l.Strategy, l.Store, text))
 		}
@@ -158,17 +158,13 @@ func Write(w io.Writer, r *Report) {
 		fmt.Fprintf(w, "left out: %s: %s\n", l.Strategy, l.Why)
 	}
 	writeFaults(w, r)
-	writeLanes(w, r)
+	writeResults(w, r)
 	writeProblems(w, r)
 	writeHealth(w, r)
 	violations := r.Violations()
 	if len(violations) == 0 {
-		fmt.Fprintf(
-			w,
-			"\nHOLDS: nothing oversold, nothing lost, no order without a deduction, no deduction without an order "+
-				"(seed %d)\n",
-			r.Seed,
-		)
+		fmt.Fprintf(w, "\nHOLDS: nothing oversold, nothing lost, no order without a deduction, "+
+			"no deduction without an order (seed %d)\n", r.Seed)
 		return
 	}
 	fmt.Fprintf(w, "\nVIOLATED (seed %d):\n", r.Seed)
@@ -177,7 +173,7 @@ func Write(w io.Writer, r *Report) {
 	}
 }
 
-// writeFaults counts by kind and target; the links of an instance count as one target.
+// writeFaults writes the number of faults by kind and target.
 func writeFaults(w io.Writer, r *Report) {
 	counts, past := make(map[Kind]map[string]int), 0
 	for _, f := range r.Injected {
@@ -189,13 +185,8 @@ func writeFaults(w io.Writer, r *Report) {
 			past++
 		}
 	}
-	fmt.Fprintf(
-		w,
-		"\n%d faults in %v, %v in all\n",
-		len(r.Injected),
-		duration(r.SoldMS).Round(time.Second),
-		duration(r.TookMS).Round(time.Second),
-	)
+	fmt.Fprintf(w, "\n%d faults in %v, %v in all\n", len(r.Injected), duration(r.SoldMS).Round(time.Second),
+		duration(r.TookMS).Round(time.Second))
 	for _, kind := range Kinds() {
 		total := 0
 		var parts []string
@@ -208,18 +199,15 @@ func writeFaults(w io.Writer, r *Report) {
 	fmt.Fprintf(w, "  instances paused for longer than their locks last (%v): %d\n", lease, past)
 }
 
-func writeLanes(w io.Writer, r *Report) {
+func writeResults(w io.Writer, r *Report) {
 	fmt.Fprintln(w)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(
-		table,
-		"strategy\tstore\tSKUs\taccepted\tbusy\tsold out\tfailed\tunknown\tof which "+
-			"sold\tunits\toversold\tlost\tnot deducted\tnot ordered\tchain breaks\t",
-	)
-	var sum Lane
+	fmt.Fprintln(table, "strategy\tstore\tSKUs\taccepted\tbusy\tsold out\tfailed\tunknown\tof which sold\t"+
+		"units\toversold\tlost\tnot deducted\tnot ordered\tchain breaks\t")
+	var sum Result
 	sum.Outcomes = make(map[loadtest.Outcome]int)
-	for _, l := range r.Lanes {
-		writeLane(table, &l)
+	for _, l := range r.Results {
+		writeResult(table, &l)
 		sum.SKUs += l.SKUs
 		for o, n := range l.Outcomes {
 			sum.Outcomes[o] += n
@@ -233,32 +221,23 @@ func writeLanes(w io.Writer, r *Report) {
 		sum.Breaks += l.Breaks
 	}
 	sum.Strategy = "all"
-	writeLane(table, &sum)
+	writeResult(table, &sum)
 	_ = table.Flush()
 }
 
-func writeLane(w io.Writer, l *Lane) {
+func writeResult(w io.Writer, l *Result) {
 	fmt.Fprintf(w, "%s\t%s\t%d\t", l.Strategy, l.Store, l.SKUs)
 	for _, o := range loadtest.Outcomes() {
 		fmt.Fprintf(w, "%d\t", l.Outcomes[o])
 	}
-	fmt.Fprintf(
-		w,
-		"%d\t%d\t%d\t%d\t%d\t%d\t%d\t\n",
-		l.Found,
-		l.SoldUnits,
-		l.OversoldUnits,
-		l.Lost,
-		l.NotDeducted,
-		l.NotOrdered,
-		l.Breaks,
-	)
+	fmt.Fprintf(w, "%d\t%d\t%d\t%d\t%d\t%d\t%d\t\n", l.Found, l.SoldUnits, l.OversoldUnits, l.Lost, l.NotDeducted,
+		l.NotOrdered, l.Breaks)
 }
 
-// writeProblems says why requests failed, or nobody knows what became of them.
+// writeProblems writes why requests failed or have an unknown outcome.
 func writeProblems(w io.Writer, r *Report) {
 	sum := make(map[string]int)
-	for _, l := range r.Lanes {
+	for _, l := range r.Results {
 		for name, n := range l.Problems {
 			sum[name] += n
 		}

@@ -1,6 +1,7 @@
 package soak
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -8,7 +9,7 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// sale is a record and its order: of so many units, that read so many and version v.
+// sale returns a record and its order: of quantity units, which read read units and version v.
 func sale(id string, quantity, read int64, v uint64, outcome loadtest.Outcome) (loadtest.Record, loadtest.Order) {
 	r := loadtest.Record{
 		RequestID: id, Strategy: "redis-watchdog", Store: "redis", SKU: "s", Quantity: quantity,
@@ -40,21 +41,39 @@ func TestTheInvariant(t *testing.T) {
 		records []loadtest.Record
 		orders  []loadtest.Order
 		left    int64
-		want    Lane // of which the sums and the number of units are looked at
+		want    Result // of which the sums and the number of units are looked at
 		breaks  string
 	}{
-		{"whole", []loadtest.Record{a, b}, []loadtest.Order{oa, ob}, 5, Lane{SoldUnits: 5}, ""},
-		{"an unknown outcome that sold", []loadtest.Record{a, unknown}, []loadtest.Order{oa, ob}, 5, Lane{SoldUnits: 5, Found: 1}, ""},
-		{"an unknown outcome that did not", []loadtest.Record{a, unknown}, []loadtest.Order{oa}, 8, Lane{SoldUnits: 2}, ""},
-		{"an order without a deduction", []loadtest.Record{a, stale}, []loadtest.Order{oa, os}, 7, Lane{SoldUnits: 5, NotDeducted: 2, Breaks: 1}, "2 units lost"},
-		{"a deduction without an order", []loadtest.Record{a}, []loadtest.Order{oa}, 5, Lane{SoldUnits: 2, NotOrdered: 3}, "3 units vanished"},
-		{"accepted without an order", []loadtest.Record{a, b}, []loadtest.Order{oa}, 5, Lane{SoldUnits: 5, Lost: 1}, "phantoms: 1"},
+		{
+			"whole", []loadtest.Record{a, b}, []loadtest.Order{oa, ob}, 5,
+			Result{SoldUnits: 5}, "",
+		},
+		{
+			"an unknown outcome that sold", []loadtest.Record{a, unknown}, []loadtest.Order{oa, ob}, 5,
+			Result{SoldUnits: 5, Found: 1}, "",
+		},
+		{
+			"an unknown outcome that did not", []loadtest.Record{a, unknown}, []loadtest.Order{oa}, 8,
+			Result{SoldUnits: 2}, "",
+		},
+		{
+			"an order without a deduction", []loadtest.Record{a, stale}, []loadtest.Order{oa, os}, 7,
+			Result{SoldUnits: 5, NotDeducted: 2, Breaks: 1}, "2 units lost",
+		},
+		{
+			"a deduction without an order", []loadtest.Record{a}, []loadtest.Order{oa}, 5,
+			Result{SoldUnits: 2, NotOrdered: 3}, "3 units vanished",
+		},
+		{
+			"accepted without an order", []loadtest.Record{a, b}, []loadtest.Order{oa}, 5,
+			Result{SoldUnits: 5, Lost: 1}, "phantoms: 1",
+		},
 	} {
 		sold := int64(0)
 		for _, o := range row.orders {
 			sold += o.Quantity
 		}
-		shelf := &shelf{
+		item := &item{
 			before:  loadtest.Stock{SKU: "s", Store: "redis", Quantity: 10, Initial: 10, Epoch: 1},
 			records: row.records,
 		}
@@ -69,20 +88,20 @@ func TestTheInvariant(t *testing.T) {
 		}
 		account := loadtest.Account{
 			Store:    "redis",
-			Before:   shelf.before,
+			Before:   item.before,
 			After:    &after,
 			Orders:   row.orders,
 			Complete: true,
 		}
-		if untouched(shelf, account) {
+		if untouched(item, account) {
 			t.Errorf("%s: counts as untouched", row.name)
 		}
-		l := newLane(&lane{Strategy: loadtest.Strategy{Name: "redis-watchdog"}, store: "redis"})
-		l.add(shelf, loadtest.Judge(loadtest.Evidence{
-			Records: shelf.records, Accounts: []loadtest.Account{account},
+		l := newResult(&subject{Strategy: loadtest.Strategy{Name: "redis-watchdog"}, store: "redis"})
+		l.add(item, loadtest.Judge(loadtest.Evidence{
+			Records: item.records, Accounts: []loadtest.Account{account},
 			Promise: loadtest.Promise{Exclusive: true, Scope: loadtest.Cluster, Fenced: true},
 		}))
-		got := Lane{
+		got := Result{
 			SoldUnits:   l.SoldUnits,
 			Found:       l.Found,
 			NotDeducted: l.NotDeducted,
@@ -90,12 +109,10 @@ func TestTheInvariant(t *testing.T) {
 			Lost:        l.Lost,
 			Breaks:      l.Breaks,
 		}
-		if got.SoldUnits != row.want.SoldUnits || got.Found != row.want.Found || got.NotDeducted != row.want.NotDeducted ||
-			got.NotOrdered != row.want.NotOrdered || got.Lost != row.want.Lost ||
-			got.Breaks != row.want.Breaks {
+		if !reflect.DeepEqual(got, row.want) {
 			t.Errorf("%s: %+v, want %+v", row.name, got, row.want)
 		}
-		report := Report{Health: Health{LimitMS: 1}, Lanes: []Lane{l}}
+		report := Report{Health: Health{LimitMS: 1}, Results: []Result{l}}
 		text := strings.Join(report.Violations(), "\n")
 		if (row.breaks == "") != (text == "") || !strings.Contains(text, row.breaks) {
 			t.Errorf("%s: violations %q, want %q", row.name, text, row.breaks)
@@ -107,15 +124,13 @@ func TestUntouched(t *testing.T) {
 	before := loadtest.Stock{SKU: "s", Quantity: 10, Epoch: 1}
 	after := before
 	failed := loadtest.Record{Quantity: 1, Reply: loadtest.Reply{Outcome: loadtest.Failed}}
-	if s := (&shelf{before: before, records: []loadtest.Record{failed}}); !untouched(
-		s,
-		loadtest.Account{After: &after},
-	) {
-		t.Error("a shelf from which nobody bought is not untouched")
+	failedOnly := &item{before: before, records: []loadtest.Record{failed}}
+	if !untouched(failedOnly, loadtest.Account{After: &after}) {
+		t.Error("an item from which nobody bought is not untouched")
 	}
 	after.Quantity = 9
-	if untouched(&shelf{before: before}, loadtest.Account{After: &after}) {
-		t.Error("a shelf from which a unit is gone is untouched")
+	if untouched(&item{before: before}, loadtest.Account{After: &after}) {
+		t.Error("an item from which a unit is gone is untouched")
 	}
 }
 
@@ -126,13 +141,16 @@ func TestViolationsBesideTheInvariant(t *testing.T) {
 	}{
 		{Report{Health: Health{LimitMS: 15000, AfterMS: 15000}}, ""},
 		{Report{Health: Health{LimitMS: 15000, AfterMS: 15001}}, "healthy only 15.001s after the last fault"},
-		{Report{Health: Health{LimitMS: 15000, AfterMS: 3, Missing: []string{"atomic sells nothing on redis"}}}, "atomic sells nothing on redis"},
-		{Report{Injected: []Injected{{Text: "kill redis for 1s", Error: "no"}}, Health: Health{LimitMS: 1}}, "kill redis for 1s: no"},
+		{
+			Report{Health: Health{LimitMS: 15000, AfterMS: 3, Missing: []string{"atomic sells nothing on redis"}}},
+			"atomic sells nothing on redis",
+		},
+		{
+			Report{Injected: []Injected{{Text: "kill redis for 1s", Error: "no"}}, Health: Health{LimitMS: 1}},
+			"kill redis for 1s: no",
+		},
 	} {
-		if text := strings.Join(
-			row.report.Violations(),
-			"\n",
-		); (row.want == "") != (text == "") ||
+		if text := strings.Join(row.report.Violations(), "\n"); (row.want == "") != (text == "") ||
 			!strings.Contains(text, row.want) {
 			t.Errorf("%q, want %q", text, row.want)
 		}
@@ -157,10 +175,7 @@ func TestUnsuited(t *testing.T) {
 	}
 	if got := unsuited(
 		loadtest.Strategy{Reason: "down", Promise: loadtest.Promise{Scope: loadtest.Cluster, Fenced: true}},
-	); !strings.Contains(
-		got,
-		"down",
-	) {
+	); !strings.Contains(got, "down") {
 		t.Errorf("not available: %q", got)
 	}
 }

@@ -18,17 +18,17 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// replyLimit is how long a customer waits: longer than wait and work of the instances and than most pauses.
+// replyLimit is how long a customer waits. It is longer than the wait and work limits of the instances, and than most
+// pauses.
 const replyLimit = 12 * time.Second
 
-// An ask is one request. Package loadtest's own client does not ask for the lab's long critical sections, or this
-// would be it.
-type ask struct {
+// A request is one order. It is not loadtest.Request, which cannot hold a lock for longer.
+type request struct {
 	endpoint, store, sku, id string
 	quantity                 int64
 	hold                     time.Duration // between read and write
-	// write even if the lease was lost, as code does that does not look; only the fence is left
-	heedless bool
+	// write even if the lease was lost, as code does which does not check: only the fence can stop it
+	ignoreLoss bool
 }
 
 // A seller sends requests to one instance.
@@ -46,28 +46,26 @@ func newSeller(base string) *seller {
 
 func (s *seller) close() { s.transport.CloseIdleConnections() }
 
-// sell asks once. Every end of it is an outcome.
-func (s *seller) sell(ctx context.Context, a ask) loadtest.Reply {
+// sell sends a request once. Whatever happens is an outcome.
+func (s *seller) sell(ctx context.Context, r request) loadtest.Reply {
 	ctx, cancel := context.WithTimeoutCause(ctx, replyLimit, fmt.Errorf("no reply within %v", replyLimit))
 	defer cancel()
-	query := url.Values{"sku": {a.sku}, "store": {a.store}, "quantity": {strconv.FormatInt(a.quantity, 10)}}
-	if a.hold > 0 {
-		query.Set("hold", a.hold.String())
+	query := url.Values{"sku": {r.sku}, "store": {r.store}, "quantity": {strconv.FormatInt(r.quantity, 10)}}
+	if r.hold > 0 {
+		query.Set("hold", r.hold.String())
 	}
-	if a.heedless {
+	if r.ignoreLoss {
 		query.Set("heed_loss", "off")
 	}
 	var sent atomic.Bool
-	ctx = httptrace.WithClientTrace(
-		ctx,
-		&httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent.Store(true) }},
-	)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.base+a.endpoint+"?"+query.Encode(), http.NoBody)
+	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent.Store(true) }}
+	ctx = httptrace.WithClientTrace(ctx, trace)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.base+r.endpoint+"?"+query.Encode(), http.NoBody)
 	if err != nil {
 		return loadtest.Reply{Outcome: loadtest.Failed, Error: err.Error()}
 	}
 	req.Header.Set("Authorization", "Bearer "+token)
-	req.Header.Set("X-Request-Id", a.id)
+	req.Header.Set("X-Request-Id", r.id)
 	res, err := s.transport.RoundTrip(req)
 	if err != nil {
 		if !sent.Load() {
@@ -88,7 +86,7 @@ func (s *seller) sell(ctx context.Context, a ask) loadtest.Reply {
 	return classify(res, body)
 }
 
-// classify says what a reply means. What is not understood may have sold.
+// classify returns the outcome of a reply. A reply that is not understood may have sold: its outcome is unknown.
 func classify(res *http.Response, body []byte) loadtest.Reply {
 	reply := loadtest.Reply{Status: res.StatusCode, Instance: res.Header.Get("X-Instance"), Outcome: loadtest.Unknown}
 	if res.StatusCode == http.StatusOK {
@@ -112,6 +110,7 @@ func classify(res *http.Response, body []byte) loadtest.Reply {
 		reply.Problem, reply.Error = "broken reply", fmt.Sprintf("status %d with %.80q", res.StatusCode, body)
 		return reply
 	}
-	reply.Outcome, reply.Problem, reply.OrderID, reply.Error = problem.Outcome(), problem.Name(), problem.OrderID, problem.Detail
+	reply.Outcome, reply.Problem = problem.Outcome(), problem.Name()
+	reply.OrderID, reply.Error = problem.OrderID, problem.Detail
 	return reply
 }

@@ -1,9 +1,9 @@
 // Package soak loads every strategy that promises safety while processes are killed and paused and links break, at
-// random but from a seed, and judges whether a single unit of stock was sold wrongly. Scenarios of package lab
-// force what is known to go wrong; a soak looks for what nobody thought of.
+// random but from a seed, and judges whether a single unit of stock was sold wrongly. Scenarios of package lab force
+// known failures; a soak searches for unknown ones.
 //
-// What is not promised: that a run finds what there is to find, or that the same seed does so twice. A seed fixes
-// the faults, not the interleaving.
+// A soak does not promise to find every error, or to find the same error twice with the same seed. A seed fixes the
+// faults, not the interleaving.
 package soak
 
 import (
@@ -19,7 +19,7 @@ import (
 
 // Options say what to do.
 type Options struct {
-	For       time.Duration // how long; the end of a fault, the way back to health and the verdict come on top
+	For       time.Duration // how long; the last fault, the recovery and the verdict come on top
 	Seed      uint64
 	Instances int           // 0: 3
 	Within    time.Duration // how soon after the last fault everything must be healthy; 0: 15 s
@@ -27,8 +27,8 @@ type Options struct {
 	Binary string // the stock program; empty: this one
 	Parent string // where the temporary folder is made; empty: os.TempDir()
 
-	Server func(stack.Event)                // told of servers that start and stop; nil: nobody
-	Say    func(at time.Duration, _ string) // told what happens; nil: nobody
+	Server func(stack.Event)                // called when a server starts or stops; may be nil
+	Say    func(at time.Duration, _ string) // called with what happens; may be nil
 }
 
 // Defaults of Options.
@@ -47,14 +47,13 @@ func (o Options) complete() Options {
 	return o
 }
 
-// Plan is what Run will do: see NewPlan.
+// Plan returns the faults of Run: see NewPlan.
 func (o Options) Plan() []Step {
 	return NewPlan(o.Seed, o.For, instanceNames(o.complete().Instances), serverNames())
 }
 
-// Run does a soak. When ctx ends, what is broken is mended, and the verdict is about what was done so far. An error
-// means that there is no verdict: a MissingError, or a server that does not start. That stock was lost is no error;
-// see Report.Violations.
+// Run does a soak. When ctx ends, Run ends the faults and judges what was done so far. An error means that there is no
+// verdict: a MissingError, or a server that does not start. Lost stock is no error; see Report.Violations.
 func Run(ctx context.Context, o Options) (report Report, err error) {
 	o = o.complete()
 	fleet, err := openFleet(ctx, o)
@@ -84,7 +83,7 @@ func Run(ctx context.Context, o Options) (report Report, err error) {
 	r.report.Interrupted = ctx.Err() != nil
 	r.report.SoldMS = ms(time.Since(r.began))
 
-	// The verdict is given even if nobody waits for it any more.
+	// The verdict comes even after ctx has ended.
 	judging, cancel := context.WithTimeout(context.WithoutCancel(ctx), judgeLimit)
 	defer cancel()
 	r.say("the sale is over; judging")
@@ -98,9 +97,9 @@ func Run(ctx context.Context, o Options) (report Report, err error) {
 // A run is one soak.
 type run struct {
 	Options
-	fleet *fleet
-	began time.Time
-	lanes []*lane
+	fleet    *fleet
+	began    time.Time
+	subjects []*subject
 
 	mu     sync.Mutex
 	report Report
@@ -115,7 +114,7 @@ func (r *run) say(format string, args ...any) {
 	r.Say(time.Since(r.began), fmt.Sprintf(format, args...))
 }
 
-// disturb carries the plan out, and returns when everything is healthy again, or is not for far too long.
+// disturb carries out the plan, and returns when everything is healthy again, or has been unhealthy for far too long.
 func (r *run) disturb(ctx context.Context) {
 	timed, cancel := context.WithTimeout(ctx, r.For)
 	defer cancel()
@@ -137,7 +136,7 @@ func (r *run) disturb(ctx context.Context) {
 	r.report.Health = r.healthy(within, since)
 }
 
-// quiet waits until the next fault, and looks how soon the last one is overcome.
+// quiet waits for d, and records how soon everything is healthy after the last fault. It reports whether to go on.
 func (r *run) quiet(ctx context.Context, since time.Time, d time.Duration) bool {
 	within, stop := context.WithTimeout(ctx, d)
 	defer stop()
@@ -149,11 +148,11 @@ func (r *run) quiet(ctx context.Context, since time.Time, d time.Duration) bool 
 	return ctx.Err() == nil
 }
 
-// tick tells now and then how the sale goes.
+// tick reports the number of requests and sales every 10 seconds.
 func (r *run) tick(ctx context.Context) {
 	for loadtest.Sleep(ctx, 10*time.Second) == nil {
 		sold, asked := 0, 0
-		for _, l := range r.lanes {
+		for _, l := range r.subjects {
 			s, a := l.progress()
 			sold, asked = sold+s, asked+a
 		}
@@ -163,11 +162,11 @@ func (r *run) tick(ctx context.Context) {
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// patience is how much longer than allowed is waited for health, so that the report can say how long it took.
+// patience is how long the soak waits for health beyond the limit, so that the report can say how long it took.
 const patience = 45 * time.Second
 
-// healthy waits until every instance reports every server up, and every strategy has sold on every store something
-// that was asked for after since. It says how long after since that was, and what came last, or what was still
+// healthy waits until every instance reports every server up, and every strategy has accepted on every store a request
+// that was sent after since. It returns how long after since that was and what was missing last, or what was still
 // missing when ctx ended.
 func (r *run) healthy(ctx context.Context, since time.Time) (h Health) {
 	h.LimitMS = ms(r.Within)
@@ -184,13 +183,13 @@ func (r *run) healthy(ctx context.Context, since time.Time) (h Health) {
 }
 
 func (r *run) unwell(ctx context.Context, since time.Time) (missing []string) {
-	for _, l := range r.lanes {
+	for _, l := range r.subjects {
 		if !l.soldSince(since) {
 			missing = append(missing, fmt.Sprintf("%s sells nothing on %s", l.Name, l.store))
 		}
 	}
 	if len(missing) > 0 {
-		return missing // to ask how the instances are twenty times a second would be a load of its own
+		return missing // checking the instances twenty times a second would load them
 	}
 	for _, i := range r.fleet.instances {
 		if err := i.ready(ctx); err != nil {
@@ -200,7 +199,7 @@ func (r *run) unwell(ctx context.Context, since time.Time) (missing []string) {
 	return missing
 }
 
-// inject does f for as long as it says, or until ctx ends, and always undoes it.
+// inject carries out f for its time, or until ctx ends, and always undoes it.
 func (r *run) inject(ctx context.Context, f Fault) {
 	if loadtest.Sleep(ctx, f.Later) != nil {
 		return
@@ -210,7 +209,7 @@ func (r *run) inject(ctx context.Context, f Fault) {
 	heal, err := r.fleet.begin(f)
 	if err == nil {
 		_ = loadtest.Sleep(ctx, f.For) // it ends early with ctx, which the caller looks at
-		// What was begun is undone even when the soak is to end.
+		// The fault is undone even if ctx has ended.
 		err = heal(context.WithoutCancel(ctx))
 	}
 	done := Injected{

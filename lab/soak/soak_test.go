@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// soakOnce runs a soak, and wants of it what must be on any computer: nothing is sold wrongly and nothing is left
-// behind. How soon it is healthy depends on what else this computer does.
+// soakOnce runs a soak, and checks what must hold on any computer: nothing is sold wrongly and nothing is left behind.
+// How soon it is healthy depends on the load of the computer.
 func soakOnce(ctx context.Context, t *testing.T, o Options) Report {
 	t.Helper()
 	path, err := program.Path()
@@ -41,13 +41,13 @@ func soakOnce(ctx context.Context, t *testing.T, o Options) Report {
 	var text bytes.Buffer
 	Write(&text, &report)
 	sold := int64(0)
-	for _, l := range report.Lanes {
+	for _, l := range report.Results {
 		sold += l.SoldUnits
 		for _, why := range l.Broken {
 			t.Errorf("%s on %s: %s", l.Strategy, l.Store, why)
 		}
 	}
-	if len(report.Injected) == 0 || sold == 0 || len(report.Lanes) == 0 {
+	if len(report.Injected) == 0 || sold == 0 || len(report.Results) == 0 {
 		t.Errorf("%d faults, %d units sold", len(report.Injected), sold)
 	}
 	t.Logf("%s\n%s", said.String(), text.String()) // is seen if the test fails, or with -v
@@ -62,7 +62,7 @@ func TestSoak(t *testing.T) {
 	}
 }
 
-// Who interrupts a soak gets the verdict, and nothing stays broken or running.
+// An interrupted soak gives its verdict, and nothing stays broken or running.
 func TestAnInterruptEndsWithTheVerdict(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()

@@ -11,32 +11,32 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// shelfUnits is how much of one SKU there is. When it is sold out the lane goes on with another, so that the end of
-// a stock is seen often, and a lost update is looked for among few orders.
-const shelfUnits = 400
+// unitsPerSKU is the stock of one SKU. When it is sold out, the subject goes on with another SKU, so that the end of
+// a stock is tested often, and a lost update is searched for among few orders.
+const unitsPerSKU = 400
 
-// A lane is one strategy on one store.
-type lane struct {
+// A subject is what the soak tests: one strategy on one store.
+type subject struct {
 	loadtest.Strategy
 	store string
 
-	next sync.Mutex // held while stock is put on a new shelf
+	next sync.Mutex // held while a new item is stocked
 
-	mu      sync.Mutex
-	shelves []*shelf // the last is sold from
-	count   int      // of names that were used
-	asked   int
-	sold    int
-	last    time.Time // when the last request that sold was sent
+	mu    sync.Mutex
+	items []*item // the last is sold from
+	count int     // of SKU names that were used
+	asked int
+	sold  int
+	last  time.Time // when the last request that sold was sent
 }
 
-// A shelf is one SKU.
-type shelf struct {
+// An item is one SKU.
+type item struct {
 	before  loadtest.Stock
 	records []loadtest.Record
 }
 
-// open asks for the catalogue and makes a lane of every strategy, on every store, whose promise covers what is done
+// open asks for the catalogue and makes a subject of every strategy, on every store, whose promise covers what is done
 // here.
 func (r *run) open(ctx context.Context) error {
 	if err := r.fleet.ready(ctx); err != nil {
@@ -55,20 +55,20 @@ func (r *run) open(ctx context.Context) error {
 			if why := s.DownStores[store]; why != "" {
 				return fmt.Errorf("store %s: %s", store, why)
 			}
-			l := &lane{Strategy: s, store: store}
+			l := &subject{Strategy: s, store: store}
 			if err := r.stock(ctx, l, nil); err != nil {
 				return err
 			}
-			r.lanes = append(r.lanes, l)
+			r.subjects = append(r.subjects, l)
 		}
 	}
-	if len(r.lanes) == 0 {
+	if len(r.subjects) == 0 {
 		return fmt.Errorf("no strategy is suited: %v", r.report.LeftOut)
 	}
 	return nil
 }
 
-// unsuited is why a strategy is left out; empty: it is not.
+// unsuited returns why a strategy is left out, or "" if it is not.
 func unsuited(s loadtest.Strategy) string {
 	switch {
 	case s.Promise.Scope == loadtest.Nowhere:
@@ -83,32 +83,29 @@ func unsuited(s loadtest.Strategy) string {
 	return ""
 }
 
-// stock opens a new shelf, unless another has done so since old. A name is used once: an attempt that seemed to
-// fail may still set the stock anew when a paused instance goes on.
-func (r *run) stock(ctx context.Context, l *lane, old *shelf) error {
+// stock puts a new item in stock, unless another customer has done so since old. A name is used once: an attempt that
+// seemed to fail may still set the stock when a paused instance goes on.
+func (r *run) stock(ctx context.Context, l *subject, old *item) error {
 	l.next.Lock()
 	defer l.next.Unlock()
-	if old != nil && l.shelf() != old {
+	if old != nil && l.current() != old {
 		return nil
 	}
 	var failed error
 	for attempt := 0; ; attempt++ {
 		if ctx.Err() != nil {
-			return fmt.Errorf("stock a shelf for %s on %s: %w (%v)", l.Name, l.store, context.Cause(ctx), failed)
+			return fmt.Errorf("put an item in stock for %s on %s: %w (%v)", l.Name, l.store, context.Cause(ctx), failed)
 		}
 		l.count++
 		sku := fmt.Sprintf("soak-%s-%s-%d", l.Name, l.store, l.count)
 		within, cancel := context.WithTimeout(ctx, 3*time.Second)
 		stock, err := r.fleet.instances[(l.count+attempt)%len(r.fleet.instances)].client.SetStock(
-			within,
-			l.store,
-			sku,
-			shelfUnits,
+			within, l.store, sku, unitsPerSKU,
 		)
 		cancel()
 		if err == nil {
 			l.mu.Lock()
-			l.shelves = append(l.shelves, &shelf{before: stock})
+			l.items = append(l.items, &item{before: stock})
 			l.mu.Unlock()
 			return nil
 		}
@@ -117,16 +114,16 @@ func (r *run) stock(ctx context.Context, l *lane, old *shelf) error {
 	}
 }
 
-func (l *lane) shelf() *shelf {
+func (l *subject) current() *item {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.shelves) == 0 {
+	if len(l.items) == 0 {
 		return nil
 	}
-	return l.shelves[len(l.shelves)-1]
+	return l.items[len(l.items)-1]
 }
 
-func (l *lane) add(s *shelf, record loadtest.Record) {
+func (l *subject) add(s *item, record loadtest.Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.asked++
@@ -140,43 +137,43 @@ func (l *lane) add(s *shelf, record loadtest.Record) {
 	}
 }
 
-func (l *lane) progress() (sold, asked int) {
+func (l *subject) progress() (sold, asked int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.sold, l.asked
 }
 
 // soldSince reports whether a request that was sent after t has sold.
-func (l *lane) soldSince(t time.Time) bool {
+func (l *subject) soldSince(t time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.last.After(t)
 }
 
-func (l *lane) all() []*shelf {
+func (l *subject) all() []*item {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.Clone(l.shelves)
+	return slices.Clone(l.items)
 }
 
-// customers is how many ask one instance for one strategy on one store, one request at a time each: two meet inside
-// the instance, and they meet those of the others. They stay with their instance, or all of them would soon wait
-// for one that is paused.
+// customers is how many customers each instance has for each subject. Each sends one request at a time. Two compete
+// inside the instance, and with those of the other instances. A customer stays with its instance: otherwise all would
+// soon wait for one that is paused.
 const customers = 2
 
-// sellAll starts the customers, who ask until ctx ends. Each finishes its request.
+// sellAll starts the customers, which buy until ctx ends. Each finishes its request.
 func (r *run) sellAll(ctx context.Context, owned *sync.WaitGroup) {
 	worker := 0
-	for _, l := range r.lanes {
+	for _, l := range r.subjects {
 		for _, i := range r.fleet.instances {
 			for range customers {
 				worker++
 				c := &customer{
-					run:    r,
-					lane:   l,
-					from:   i,
-					number: worker,
-					dice:   rand.New(rand.NewPCG(r.Seed, uint64(worker))),
+					run:     r,
+					subject: l,
+					from:    i,
+					number:  worker,
+					dice:    rand.New(rand.NewPCG(r.Seed, uint64(worker))),
 				}
 				owned.Go(func() { c.buy(ctx) })
 			}
@@ -184,36 +181,35 @@ func (r *run) sellAll(ctx context.Context, owned *sync.WaitGroup) {
 	}
 }
 
-// A customer asks one instance for one strategy on one store.
+// A customer buys from one instance, with one strategy on one store.
 type customer struct {
 	*run
-	lane   *lane
-	from   *instance
-	number int
-	dice   *rand.Rand
+	subject *subject
+	from    *instance
+	number  int
+	dice    *rand.Rand
 }
 
 func (c *customer) buy(ctx context.Context) {
 	for n := 1; loadtest.Sleep(ctx, time.Duration(100+c.dice.IntN(400))*time.Millisecond) == nil; n++ {
-		shelf := c.lane.shelf()
-		a := ask{
-			endpoint: c.lane.Endpoint,
-			store:    c.lane.store,
-			sku:      shelf.before.SKU,
+		item := c.subject.current()
+		a := request{
+			endpoint: c.subject.Endpoint,
+			store:    c.subject.store,
+			sku:      item.before.SKU,
 			id:       fmt.Sprintf("%x.%d.%d", c.Seed, c.number, n),
 			quantity: 1 + c.dice.Int64N(3),
 		}
 		if c.dice.IntN(4) == 0 {
-			// Now and then somebody is in the critical section for long enough to be hit there. Half of them do not
-			// notice when the lease is lost: as a rule those who do write nothing too late, and the fence would
-			// have nothing to do.
+			// Now and then a request stays in the critical section long enough for a fault to hit it there. Half of
+			// these ignore a lost lease: the others rarely write too late, and the fence would have nothing to do.
 			a.hold = time.Duration(20+c.dice.IntN(180)) * time.Millisecond
-			a.heedless = c.dice.IntN(2) == 0
+			a.ignoreLoss = c.dice.IntN(2) == 0
 		}
 		record := loadtest.Record{
 			Worker:    c.number,
 			RequestID: a.id,
-			Strategy:  c.lane.Name,
+			Strategy:  c.subject.Name,
 			Store:     a.store,
 			SKU:       a.sku,
 			Quantity:  a.quantity,
@@ -221,13 +217,13 @@ func (c *customer) buy(ctx context.Context) {
 		}
 		record.Reply = c.from.seller.sell(context.WithoutCancel(ctx), a)
 		record.DoneAt = c.now()
-		c.lane.add(shelf, record)
+		c.subject.add(item, record)
 		if record.Outcome == loadtest.SoldOut {
-			// The error is ctx's: there is nothing to sell any more.
-			_ = c.stock(ctx, c.lane, shelf)
+			// The only error is that of ctx: the sale is over.
+			_ = c.stock(ctx, c.subject, item)
 		}
 	}
 }
 
-// now is the start by the wall clock plus monotonic time, as in every history.
+// now returns the wall clock at the start plus the monotonic time since then, as in every history.
 func (c *customer) now() time.Time { return c.began.Add(time.Since(c.began)) }
