@@ -9,7 +9,7 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// watchEvery is how often the server is asked who holds the lock, for the timeline.
+// watchEvery is how often the state of the lock is read for the timeline.
 const watchEvery = 20 * time.Millisecond
 
 // lockState is the answer of GET /v1/locks/{strategy}/{key}.

@@ -15,7 +15,7 @@ import (
 	"example.com/stock/stack/wire"
 )
 
-// nodes are the five independent masters of Redlock, with a client each.
+// nodes has the five independent masters of Redlock, with a client for each.
 type nodes struct {
 	b       *lab.Testbed
 	servers []*stack.Server
