@@ -151,7 +151,7 @@ func TestLockPassesTheStatusOn(t *testing.T) {
 		{"no server", []string{"--redis-addrs", "127.0.0.1:1", "--", "true"}, 69},
 		{"server not configured", []string{"--redis-addrs", "", "--", "true"}, 69},
 		{"itself", []string{
-			"--no-wait", "--", "env", "LOCK_STRATEGY=redis-watchdog", "LOCK_KEY=nested",
+			"--", "env", "LOCK_STRATEGY=redis-watchdog", "LOCK_KEY=nested",
 			programPath(t), "lock", "redis-watchdog", "nested", "--", "true",
 		}, 64},
 	} {
