@@ -22,7 +22,7 @@ type child struct {
 	*exec.Cmd
 	killAfter time.Duration
 	say       io.Writer
-	own       bool // it has a process group of its own
+	own       bool // whether it has a process group of its own
 }
 
 func (r *lockRun) child(path string, lease *lock.Lease) *child {
@@ -37,10 +37,10 @@ func (r *lockRun) child(path string, lease *lock.Lease) *child {
 	return &child{Cmd: c, killAfter: r.killAfter, say: r.stderr, own: own}
 }
 
-// run starts the command and returns when it has ended and, if the lock was lost, nothing is left of its group. The
-// exit status is an exitError, or nil for 0.
+// run starts the command. It returns when the command has ended and, if the lock was lost, nothing is left of its
+// group. The exit status is an exitError, or nil for 0.
 func (c *child) run(lease *lock.Lease, signals <-chan os.Signal) error {
-	// The kernel kills the child when the thread dies that started it.
+	// The kernel kills the child when the thread that started it dies.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := c.Start(); err != nil {
@@ -75,7 +75,7 @@ func (c *child) run(lease *lock.Lease, signals <-chan os.Signal) error {
 	}
 }
 
-// pass passes a signal on. In the terminal's group the command has already had the signals from the keyboard.
+// pass forwards a signal. In the group of the terminal, the command has already had the signals from the keyboard.
 func (c *child) pass(s syscall.Signal) {
 	if c.own || s == syscall.SIGTERM {
 		c.signal(s)
@@ -90,8 +90,8 @@ func (c *child) signal(s syscall.Signal) {
 	_ = syscall.Kill(pid, s)
 }
 
-// clear waits for the processes that the command has started and left behind, and kills them at the deadline: they must
-// not go on without the lock.
+// clear waits for the processes that the command has left behind, and kills them at the deadline: they must not go on
+// without the lock.
 func (c *child) clear(deadline time.Time) {
 	for c.own && syscall.Kill(-c.Process.Pid, 0) == nil {
 		if time.Now().After(deadline) {

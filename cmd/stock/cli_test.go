@@ -18,7 +18,7 @@ import (
 	"example.com/stock/app"
 )
 
-// every command with a job of its own, by the words that call it.
+// every lists the commands that do something, by the words that call them.
 func every(t *testing.T, test func(t *testing.T, path []string, cmd *cobra.Command)) {
 	t.Helper()
 	var walk func(path []string, cmd *cobra.Command)
@@ -33,8 +33,7 @@ func every(t *testing.T, test func(t *testing.T, path []string, cmd *cobra.Comma
 	walk(nil, rootCommand())
 }
 
-// What --help says is enough to use a command: its settings name their variables, and what is no setting is shown in
-// an example.
+// The text of --help suffices to use a command: settings name their variables, and an example shows every other flag.
 func TestHelp(t *testing.T) {
 	every(t, func(t *testing.T, path []string, cmd *cobra.Command) {
 		out, _, err := run(t.Context(), append(path, "--help")...)
@@ -56,7 +55,7 @@ func TestHelp(t *testing.T) {
 			t.Error("it has flags that are no settings, and no example")
 		}
 		if cmd.Name() != "serve" && cmd.Name() != "config" {
-			return // others need some of the settings only
+			return // others need only some of the settings
 		}
 		settings := pflag.NewFlagSet("settings", pflag.ContinueOnError)
 		app.AddFlags(settings)
@@ -75,7 +74,7 @@ func TestHelp(t *testing.T) {
 	})
 }
 
-// A word that is no command is a mistake, at every level: a script that calls "stock migrate pu" must not go on.
+// A word that is no command is an error, at every level: a script that calls "stock migrate pu" must not go on.
 func TestUnknownCommands(t *testing.T) {
 	for _, args := range [][]string{
 		{"bogus"},
@@ -95,7 +94,7 @@ func TestUnknownCommands(t *testing.T) {
 	}
 }
 
-// The exit status is what a shell sees; only a whole program has one.
+// A shell sees the exit status, which only a whole program has.
 func TestExitStatus(t *testing.T) {
 	path, err := program.Path()
 	if err != nil {
@@ -165,7 +164,7 @@ func TestHealthcheck(t *testing.T) {
 	says(t, err, "--url")
 }
 
-// An instance that serves is ready although redlock's nodes are not up yet: only --all waits for them, and for all
+// An instance that serves is ready although the nodes of redlock are not up yet. Only --all waits for them, and for all
 // instances behind a proxy.
 func TestHealthcheckOfAll(t *testing.T) {
 	var asked atomic.Int32
@@ -246,7 +245,7 @@ func TestMigrateSaysWhatIsMissing(t *testing.T) {
 	}
 }
 
-// The documents say of the strategies what the program says.
+// The documents about the strategies agree with the program.
 func TestDocumentsShowTheCatalogue(t *testing.T) {
 	for file, args := range map[string][]string{
 		"../../README.md":                {"strategies", "--markdown", "--short"},
@@ -270,7 +269,7 @@ func TestDocumentsShowTheCatalogue(t *testing.T) {
 	}
 }
 
-// Who reads the first line and goes away, as head does, leaves neither a server nor a folder behind.
+// A reader that goes away after the first line, such as head, leaves neither a server nor a folder behind.
 func TestNobodyReadsOn(t *testing.T) {
 	path, err := program.Path()
 	if err != nil {

@@ -33,7 +33,7 @@ nginx is missing a stand-in runs; what else is missing is named, with the strate
 Exit status: 0 all as promised; 3 a strategy broke its promise, or no run without a lock showed the race;
 1 anything else; 130 interrupted.`
 
-// A demo is the flags of the command, and what it has seen.
+// A demo holds the flags of the command, and the results.
 type demo struct {
 	instances, concurrency, requests int
 	store, json, html, histories     string
@@ -43,7 +43,7 @@ type demo struct {
 	out, err  io.Writer
 	results   []*loadtest.Result
 	groups    []report.Group // the same, by act
-	lingering bool           // all has been shown: Ctrl-C is the end, and no interruption
+	lingering bool           // everything was shown: Ctrl-C is the normal end
 	stuck     error          // what could not be stopped
 }
 
@@ -124,10 +124,10 @@ func (d *demo) check() error {
 	)
 }
 
-// demoToken lets the load generator set stock on the instances that demo starts; they listen on this computer only.
+// demoToken lets the load generator set stock on the instances that demo starts, which listen on this computer only.
 const demoToken = "demo"
 
-// demoServers returns one of each, and five more Redis for redlock.
+// demoServers returns one server of each kind, and five more Redis for redlock.
 func demoServers() []stack.Kind {
 	return append(
 		[]stack.Kind{stack.Redis, stack.ZooKeeper, stack.MySQL},
@@ -143,7 +143,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 			"STOCK_ADMIN_TOKEN=" + demoToken,
 			"STOCK_LOG_LEVEL=warn",
 			"STOCK_DRAIN=0s",
-			// The nodes have just started, and there is no lock yet that they could have forgotten.
+			// The nodes have just started, so there is no lock yet that they could have forgotten.
 			"STOCK_REDLOCK_QUARANTINE=-1s",
 			"STOCK_REDLOCK_NODE_TIMEOUT=500ms", // everything shares this computer: a slow answer is no dead node
 		},
@@ -194,7 +194,7 @@ Logs are in %[4]s
 	<-ctx.Done()
 }
 
-// The units and the requests of the first two acts.
+// The units and requests of the first two acts.
 const (
 	demoStock    = 100
 	demoRequests = 30
@@ -238,7 +238,7 @@ type cast struct {
 	store    string
 }
 
-// casts returns the runs of each act, and names on stderr what cannot run and why.
+// casts returns the runs of each act. It names on stderr those that cannot run, with the reason.
 func (d *demo) casts(ctx context.Context, client *loadtest.Client) ([]cast, error) {
 	catalogue, err := client.Strategies(ctx)
 	if err != nil {
@@ -275,7 +275,7 @@ func (d *demo) casts(ctx context.Context, client *loadtest.Client) ([]cast, erro
 	return list, nil
 }
 
-// leftOut lists the runs that cannot take place, by reason, in the order in which they were found.
+// leftOut lists the runs that cannot take place, by reason, in the order of discovery.
 type leftOut struct {
 	reasons []string
 	runs    map[string][]string
@@ -319,7 +319,7 @@ func (d *demo) play(ctx context.Context, client *loadtest.Client, a act, casts [
 	return report.WriteTable(d.out, results, style(d.out, d.noColor))
 }
 
-// ticker shows the progress of a run on a terminal. Elsewhere 39 lines would drown the tables.
+// ticker shows the progress of a run on a terminal. In a file, its 39 lines would bury the tables.
 func (d *demo) ticker(c cast) func(loadtest.Progress) {
 	columns := width(d.err)
 	if columns == 0 {
@@ -328,7 +328,7 @@ func (d *demo) ticker(c cast) func(loadtest.Progress) {
 	return report.ShowProgress(d.err, c.strategy.Name+" on "+c.store, columns)
 }
 
-// summary returns what was seen, in words.
+// summary describes the results.
 func (d *demo) summary(took time.Duration) string {
 	var oversold, lost int64
 	kept, racy := 0, 0
@@ -353,7 +353,7 @@ func (d *demo) summary(took time.Duration) string {
 	)
 }
 
-// status returns the exit status: a promise was broken, or the race did not show in any run without a lock.
+// status returns the exit status: whether a promise was broken, or no run without a lock showed the race.
 func (d *demo) status() error {
 	unguarded, raced := 0, 0
 	for _, r := range d.results {
@@ -380,10 +380,10 @@ func (d *demo) status() error {
 	return nil
 }
 
-// demoPage is where demo writes its page if not told otherwise. `make clean` removes the folder.
+// demoPage is the default path of the page. `make clean` removes the folder.
 const demoPage = "out/demo.html"
 
-// checkFiles finds the files that cannot be written before anything starts.
+// checkFiles reports the files that cannot be written, before anything starts.
 func (d *demo) checkFiles() error {
 	if d.html == demoPage {
 		if err := os.MkdirAll(filepath.Dir(demoPage), 0o755); err != nil {
@@ -439,7 +439,7 @@ func (d *demo) sell(run func(loadtest.Plan) (*loadtest.Result, error), a act, c 
 	return result, errors.Join(err, file.Close())
 }
 
-// writeFiles writes the files that were asked for, and says where the page is.
+// writeFiles writes the requested files, and says where the page is.
 func (d *demo) writeFiles() error {
 	if d.json != "" {
 		err := writeJSON(d.json, func(w io.Writer) error { return loadtest.WriteJSON(w, d.results) })

@@ -17,7 +17,7 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// A show is a demo as a process of its own, in a temporary folder of its own.
+// A show is a demo as a process in a temporary folder of its own.
 type show struct {
 	cmd       *exec.Cmd
 	tmp       string
@@ -33,7 +33,7 @@ func startDemo(t *testing.T, args ...string) *show {
 	}
 	s := &show{tmp: t.TempDir(), page: filepath.Join(t.TempDir(), "demo.html")}
 	s.cmd = exec.Command(path, append([]string{"demo", "--html", s.page}, args...)...)
-	// Whatever it starts has this variable, too, and is known by it.
+	// Every process that it starts inherits this variable, and is found by it.
 	s.cmd.Env = append(os.Environ(), "TMPDIR="+s.tmp)
 	s.cmd.Stdout, s.cmd.Stderr = &s.out, &s.errs
 	if err := s.cmd.Start(); err != nil {
@@ -43,7 +43,7 @@ func startDemo(t *testing.T, args ...string) *show {
 	return s
 }
 
-// wait returns the exit status, or fails when there is none within two minutes.
+// wait returns the exit status. It fails if there is none within two minutes.
 func (s *show) wait(t *testing.T) int {
 	t.Helper()
 	guard := time.AfterFunc(2*time.Minute, func() { _ = s.cmd.Process.Kill() })
@@ -56,7 +56,7 @@ func (s *show) wait(t *testing.T) int {
 	return s.cmd.ProcessState.ExitCode()
 }
 
-// started lists the processes that the demo started and that still run.
+// started lists the running processes that the demo started.
 func (s *show) started(t *testing.T) (pids []string) {
 	t.Helper()
 	if runtime.GOOS != "linux" {
@@ -112,7 +112,7 @@ func TestDemo(t *testing.T) {
 		)
 		status := s.wait(t)
 		s.gone(t)
-		// That the race shows is very likely, not certain; then the demo says so by its status.
+		// The race is very likely to show, but not certain; if it does not, the exit status says so.
 		if status == exitVerdict && try < 3 && strings.Contains(s.errs.String(), "the race did not show") {
 			continue
 		}
@@ -186,7 +186,7 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// Ctrl-C, at whatever moment: nothing is left, and the status says what happened.
+// Ctrl-C, at any moment: nothing is left, and the exit status says what happened.
 func TestDemoInterrupted(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -277,7 +277,7 @@ func TestDemoKept(t *testing.T) {
 	}
 }
 
-// Mistakes on the command line are told all at once, before anything starts.
+// All mistakes on the command line are reported at once, before anything starts.
 func TestDemoRefuses(t *testing.T) {
 	_, _, err := run(
 		t.Context(),

@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// A request that holds a lock is evicted while it thinks. Its write is refused, although nobody else has written and
-// it does not heed its loss; it is counted; the one that waited behind it sells; and no unit is lost. On every lock
-// that can evict, and every store.
+// A request that holds a lock is evicted while it thinks. Its write is refused, although nobody else has written and it
+// ignores its loss. The eviction is counted, the waiter behind it sells, and no unit is lost. On every lock that can
+// evict, and every store.
 func TestEvictedRequestCannotWrite(t *testing.T) {
 	t.Parallel()
 	c := cluster.serve(t, 2, "STOCK_LAB=true")
@@ -52,7 +52,7 @@ func evictedRequest(t *testing.T, c *group, strategy, store, sku string) {
 			return err == nil && strings.Contains(out, want), out + errs
 		}
 	}
-	// Either instance knows: it is the lock's server that tells.
+	// Either instance can tell, because the server of the lock knows.
 	eventually(t, 30*time.Second, "the first holds", holder(1, name+"/"+id))
 	paused(t, c.apps[0].Admin, id)
 	key := sku
@@ -100,7 +100,7 @@ func evictedRequest(t *testing.T, c *group, strategy, store, sku string) {
 	}
 }
 
-// deduct is a request with the lab's parameters. It returns the reply, or the error.
+// deduct sends a request with parameters of the lab. It returns the reply, or the error.
 func deduct(t *testing.T, base, sku, id string, body map[string]any) string {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
@@ -127,7 +127,7 @@ func deduct(t *testing.T, base, sku, id string, body map[string]any) string {
 	return string(reply)
 }
 
-// paused waits until the request of that id waits at its point of the lab.
+// paused waits until the request with that id waits at its point of the lab.
 func paused(t *testing.T, base, id string) {
 	t.Helper()
 	eventually(t, 30*time.Second, id+" is paused", func() (bool, string) {
@@ -143,7 +143,7 @@ func letGo(t *testing.T, base, id string) {
 	}
 }
 
-// asAdmin asks an instance as its admin.
+// asAdmin sends a request to an instance as its admin.
 func asAdmin(t *testing.T, method, url string) (status int, body string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, http.NoBody)
@@ -163,7 +163,7 @@ func asAdmin(t *testing.T, method, url string) (status int, body string) {
 	return resp.StatusCode, string(text)
 }
 
-// staleFences is the sum over the instances.
+// staleFences returns the sum over the instances.
 func staleFences(t *testing.T, c *group, strategy string) (sum int) {
 	for _, app := range c.apps {
 		_, metrics := get(t, app.Admin+"/metrics")
@@ -177,7 +177,7 @@ func staleFences(t *testing.T, c *group, strategy string) (sum int) {
 	return sum
 }
 
-// Requests that wait inside an instance are shown by that instance, in the order in which they come in.
+// An instance shows the requests that wait inside it, in the order of arrival.
 func TestLocksOfAnInstance(t *testing.T) {
 	t.Parallel()
 	c := cluster.serve(t, 1, "STOCK_LAB=true")

@@ -14,10 +14,10 @@ import (
 	"example.com/stock/stack"
 )
 
-// A server that is stopped, or hangs, in the middle of a load: answers within 3 s, the instances stay up, nothing is
+// A server stops or hangs in the middle of a load: requests are answered within 3 s, the instances stay up, nothing is
 // lost, and all works again within 10 s of its return.
 //
-// Each server has a cluster of its own, and its outages follow one another there.
+// Each server has a cluster of its own, in which its outages follow one another.
 func TestBackendsGoAndComeBack(t *testing.T) {
 	type sale struct{ strategy, store string }
 	for _, row := range []struct {
@@ -173,7 +173,7 @@ func endpoint(t *testing.T, client *loadtest.Client, strategy string) string {
 	return s.Endpoint
 }
 
-// An instance that is stopped under load finishes what it has begun: nobody gets an error, and nothing is lost.
+// An instance that is stopped under load finishes its requests: no client gets an error, and nothing is lost.
 func TestGracefulStopUnderLoad(t *testing.T) {
 	for _, strategy := range []string{"redis-watchdog", "zk-sequential", "pessimistic"} {
 		t.Run(strategy, func(t *testing.T) {
@@ -198,8 +198,7 @@ func TestGracefulStopUnderLoad(t *testing.T) {
 	}
 }
 
-// An instance that is killed under load takes only its own requests with it: what it sold is sold, its locks become
-// free.
+// An instance that is killed under load loses only its own requests: its sales stand, and its locks become free.
 func TestInstanceKilledUnderLoad(t *testing.T) {
 	for _, strategy := range []string{"redis-watchdog", "zk-sequential", "pessimistic"} {
 		t.Run(strategy, func(t *testing.T) {
@@ -214,7 +213,7 @@ func TestInstanceKilledUnderLoad(t *testing.T) {
 	}
 }
 
-// disturbed is a load during which something happens, and after which at least a hundred more are sold.
+// disturbed runs a load during which something happens, and after which at least a hundred more are sold.
 func disturbed(t *testing.T, c *group, strategy string, happens func()) *loadtest.Result {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -267,7 +266,7 @@ func await(t *testing.T, n <-chan int) int {
 	}
 }
 
-// An instance that finds no server at all starts, says so, and works when they come.
+// An instance that finds no server at all starts, says so, and works when the servers come.
 func TestStartWithoutBackends(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 1, demoServers()...)
@@ -302,7 +301,7 @@ func TestStartWithoutBackends(t *testing.T) {
 	}
 }
 
-// post asks a URL without a body, and decodes the reply.
+// post posts to a URL without a body, and decodes the reply.
 func post(t *testing.T, url string, into any) int {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, http.NoBody)
@@ -325,8 +324,8 @@ func post(t *testing.T, url string, into any) int {
 	return resp.StatusCode
 }
 
-// Sales whose Redis stops in the middle are unknown. Who follows the reply, through the proxy, is told of each whether
-// it was made, the same every time, and that is what the list of orders shows at the end.
+// If Redis stops in the middle of a sale, the outcome is unknown. A client that follows the reply, through the proxy,
+// learns whether the sale was made. The answer stays the same, and matches the list of orders at the end.
 func TestOutcomeUnknownIsSettled(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 1, stack.Redis)

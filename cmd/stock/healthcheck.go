@@ -22,11 +22,11 @@ An instance is ready as soon as one strategy can sell. With --all every server m
 some seconds, and a node of redlock counts only when it has been up for a lease. It then asks ten times, for
 behind nginx others answer, too.`
 
-// manyAnswers is how often --all asks. By round robin that reaches each of a few instances, which learn of a server one
-// after the other.
+// manyAnswers is the number of requests with --all. By round robin they reach each of a few instances, which learn of a
+// server one after the other.
 const manyAnswers = 10
 
-// A readiness is the flags of healthcheck.
+// A readiness holds the flags of healthcheck.
 type readiness struct {
 	url  string
 	all  bool
@@ -65,7 +65,7 @@ func healthcheckCommand() *cobra.Command {
 	return cmd
 }
 
-// check asks once, or with --all many times.
+// check sends one request, or many with --all.
 func (r readiness) check(ctx context.Context) error {
 	times := 1
 	if r.all {

@@ -81,7 +81,7 @@ func labListCommand() *cobra.Command {
 	return cmd
 }
 
-// A labRun is the flags of "stock lab run".
+// A labRun holds the flags of "stock lab run".
 type labRun struct {
 	options    lab.Options
 	all, quick bool
@@ -103,7 +103,7 @@ func labRunCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, names []string) error {
 			defer untilUnread(cmd)()
 			r.out, r.err = cmd.OutOrStdout(), cmd.ErrOrStderr()
-			// go-redis prints every connection that is refused, and here servers are killed on purpose.
+			// go-redis prints every refused connection, and the lab kills servers on purpose.
 			app.LogRedis(slog.New(slog.DiscardHandler))
 			if err := r.choose(names); err != nil {
 				return err
@@ -124,7 +124,7 @@ func labRunCommand() *cobra.Command {
 	return cmd
 }
 
-// choose finds the scenarios that were asked for.
+// choose returns the requested scenarios.
 func (r *labRun) choose(names []string) (err error) {
 	if err := checkLanguage(r.lang); err != nil {
 		return err
@@ -206,7 +206,7 @@ whatever the run says.
 
 Exit status: 0 done, and nothing changed; 3 something changed or cannot be kept; 1 anything else.`
 
-// A labMatrix is the flags of "stock lab matrix".
+// A labMatrix holds the flags of "stock lab matrix".
 type labMatrix struct {
 	markdown, words, html, check, lang string
 }
@@ -278,7 +278,7 @@ func (m *labMatrix) write(report lab.Report, out io.Writer) error {
 	return nil
 }
 
-// checkWords compares a run with the words that are kept, and those with the catalogue.
+// checkWords compares the texts of a run with those that are kept, and those with the catalogue.
 func checkWords(path string, matrix labreport.Matrix) error {
 	file, err := os.Open(path)
 	if err != nil {
@@ -325,7 +325,7 @@ func writeLabPage(path string, report lab.Report, lang string) error {
 	return writeFile(path, func(w io.Writer) error { return matrix.WriteHTML(w, lang) })
 }
 
-// matrixOf puts a run beside the catalogue.
+// matrixOf compares a run with the catalogue.
 func matrixOf(report lab.Report) (labreport.Matrix, error) {
 	scenarios, err := scenario.All()
 	return labreport.Matrix{Scenarios: scenarios, Run: report}, err
@@ -343,7 +343,7 @@ last fault. An interrupt ends the sale early; the verdict comes all the same.
 Exit status: 0 it holds; 3 it does not; 4 a server is not installed; 1 anything else; 130 interrupted, and it
 holds so far.`
 
-// A soakRun is the flags of "stock lab soak".
+// A soakRun holds the flags of "stock lab soak".
 type soakRun struct {
 	options  soak.Options
 	plan     bool

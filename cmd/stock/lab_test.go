@@ -57,7 +57,7 @@ func TestLabRefusesWhatIsImpossible(t *testing.T) {
 	}
 }
 
-// One scenario from the command line: what it says, what it writes, and its exit status.
+// One scenario on the command line: its output, its files, and its exit status.
 func TestLabRun(t *testing.T) {
 	path, err := program.Path()
 	if err != nil {
@@ -131,8 +131,8 @@ func found(t *testing.T, change func(*lab.Report)) string {
 	return path
 }
 
-// A part of the catalogue can be compared with the matrix of this repository, and shown; only a whole run can become
-// one.
+// A part of the catalogue can be compared with the matrix of this repository, and shown. Only a whole run can become a
+// matrix.
 func TestLabMatrix(t *testing.T) {
 	const kept = "../../docs/failure-modes.json"
 	for _, row := range []struct {
@@ -186,7 +186,7 @@ func TestLabMatrix(t *testing.T) {
 	}
 }
 
-// The plan can be read without running it, and is the same for the same seed.
+// The plan can be read without running it. It is the same for the same seed.
 func TestLabSoakPlan(t *testing.T) {
 	plan := func(args ...string) string {
 		t.Helper()

@@ -80,14 +80,14 @@ func loadCommand() *cobra.Command {
 	return cmd
 }
 
-// loadFlags are the flags of load.
+// loadFlags holds the flags of load.
 type loadFlags struct {
 	plan       loadtest.Plan
 	strategies []string
 	url, token string
 	mapping    *mapping.File // nil: the target is a service of ours
 
-	// read makes these part of the plan.
+	// read makes these a part of the plan.
 	concurrency, requests, maxInFlight int
 	rate, skew, arrivals, quantity     string
 	wait                               time.Duration
@@ -98,7 +98,7 @@ type loadFlags struct {
 	out               reportFlags
 	mustRace, noColor bool
 
-	kept []string // files that were written, besides those of out
+	kept []string // files written besides those of out
 }
 
 func (f *loadFlags) add(flags *pflag.FlagSet) {
@@ -226,7 +226,7 @@ func (f *loadFlags) add(flags *pflag.FlagSet) {
 	f.out.add(flags)
 }
 
-// read makes the plan of the flags. Its errors are PlanErrors, named after the flag.
+// read returns the plan of the flags. Its errors are PlanErrors that name the flag.
 func (f *loadFlags) read(flags *pflag.FlagSet) error {
 	f.token = cmp.Or(f.token, os.Getenv("STOCK_ADMIN_TOKEN"))
 	bad := func(flag string, err error) error {
@@ -251,14 +251,14 @@ func (f *loadFlags) read(flags *pflag.FlagSet) error {
 		}
 		f.thresholds = append(f.thresholds, threshold)
 	}
-	// One for all strategies, so that each gets the same requests.
+	// All strategies share one seed, so that each gets the same requests.
 	f.plan.Seed = cmp.Or(f.plan.Seed, loadtest.NewSeed())
 	f.plan.Skew, f.plan.Arrivals = loadtest.Skew(f.skew), loadtest.Arrivals(f.arrivals)
 	if flags.Changed("wait") {
 		f.plan.Wait = &f.wait
 	}
-	// A number that was not given counts only where it applies. Zero, which means the default in a Plan, is a mistake
-	// on a command line.
+	// A number that was not given counts only if it applies. Zero means the default in a Plan, and is an error on a
+	// command line.
 	for _, n := range []struct {
 		flag  string
 		value int
@@ -293,13 +293,13 @@ func (f *loadFlags) read(flags *pflag.FlagSet) error {
 	return f.plan.Check()
 }
 
-// A target is a service to load, or to judge. Close gives its connections back.
+// A target is a service to load, or to judge. Close closes its connections.
 type target interface {
 	loadtest.Target
 	Close()
 }
 
-// openTarget opens the service at url: ours, or somebody else's that file describes.
+// openTarget opens the service at url: ours, or a foreign one that file describes.
 func openTarget(url, token string, file *mapping.File, connections int) (target, error) {
 	if file != nil {
 		return mapping.NewTarget(url, token, connections, file)
@@ -320,8 +320,8 @@ func readMapping(path string) (*mapping.File, error) {
 	return m, nil
 }
 
-// readTarget reads the file of --mapping, if there is one. Then there is one strategy, and flags about ours are
-// mistakes.
+// readTarget reads the file of --mapping, if there is one. Then there is one strategy, and flags for our service are
+// errors.
 func (f *loadFlags) readTarget(flags *pflag.FlagSet) error {
 	if f.plan.Mapping == "" {
 		return nil
@@ -440,14 +440,14 @@ func (f *loadFlags) show(results []*loadtest.Result, stdout io.Writer) error {
 	return errors.Join(err, report.WriteExpectations(stdout, results, s))
 }
 
-// A historyFile is the file of --history. Its old content is kept until there is something new to write: a target that
-// is down does not cost the history of the last run.
+// A historyFile is the file of --history. It keeps its old content until there is something new to write: if the target
+// is down, the history of the last run survives.
 type historyFile struct {
 	file    *os.File
 	written bool
 }
 
-// openHistory opens path; of several strategies, with the name before the extension.
+// openHistory opens path. If there are several strategies, it inserts the name before the extension.
 func openHistory(path, strategy string, several bool) (*historyFile, error) {
 	if several {
 		ext := filepath.Ext(path)
@@ -464,7 +464,7 @@ func openHistory(path, strategy string, several bool) (*historyFile, error) {
 func (h *historyFile) Write(p []byte) (int, error) {
 	if !h.written {
 		h.written = true
-		// A file that is not regular, such as a pipe, has nothing to empty.
+		// An irregular file, such as a pipe, has nothing to empty.
 		if info, err := h.file.Stat(); err == nil && info.Mode().IsRegular() {
 			if err := h.file.Truncate(0); err != nil {
 				return 0, err
@@ -474,7 +474,7 @@ func (h *historyFile) Write(p []byte) (int, error) {
 	return h.file.Write(p)
 }
 
-// Close removes the file if it is empty because nothing was written.
+// Close removes the file if nothing was written to it.
 func (h *historyFile) Close() error {
 	info, err := h.file.Stat()
 	empty := err == nil && info.Mode().IsRegular() && info.Size() == 0
@@ -485,7 +485,7 @@ func (h *historyFile) Close() error {
 	return err
 }
 
-// explainLoad returns err with its exit status, and names the flag that mends it.
+// explainLoad returns err with its exit status, and names the flag to change.
 func explainLoad(err error, token bool) error {
 	var plan *loadtest.PlanError
 	var target *loadtest.TargetError
@@ -520,7 +520,7 @@ func explainLoad(err error, token bool) error {
 	return exitError{1, err}
 }
 
-// status returns the exit status of the worst run. All has been said by then.
+// status returns the exit status of the worst run. Everything has been printed by then.
 func (f *loadFlags) status(results []*loadtest.Result) error {
 	rank := 0
 	codes := []int{0, exitUndecided, exitExpectation, exitVerdict, exitInterrupted} // from good to bad

@@ -27,8 +27,8 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// standIn answers like a service with a strategy that is right, one that sells without end (and promises what the
-// query says), and one that is not available.
+// standIn is a service with a strategy that is right, one that sells without end (with the promise in the query), and
+// one that is not available.
 func standIn(t *testing.T, token string, during func()) string {
 	t.Helper()
 	var mu sync.Mutex
@@ -255,8 +255,7 @@ func TestLoadWritesAHistoryForEachStrategy(t *testing.T) {
 	}
 }
 
-// spoiled stands in front of a service that is right, until spoil says that it has answered a request itself. n
-// counts the deductions.
+// spoiled wraps a correct service, until spoil reports that it has answered a request itself. n counts the deductions.
 func spoiled(t *testing.T, spoil func(w http.ResponseWriter, r *http.Request, n int64) bool) *httptest.Server {
 	t.Helper()
 	behind, err := url.Parse(standIn(t, "", nil))
@@ -287,8 +286,8 @@ func html(w http.ResponseWriter) {
 	fmt.Fprint(w, "<html>Please log in")
 }
 
-// However the target misbehaves, what happened is said in words, with the right exit status, and what was done before
-// is on file.
+// However the target misbehaves, the output explains what happened, the exit status is right, and the history holds the
+// earlier requests.
 func TestLoadOfATargetThatMisbehaves(t *testing.T) {
 	const good = 10 // deductions before it begins
 	posts := func(does func(w http.ResponseWriter, r *http.Request)) func(http.ResponseWriter, *http.Request,
@@ -391,7 +390,7 @@ func readHistory(t *testing.T, path string) *loadtest.History {
 	return h
 }
 
-// A target that goes down in the middle leaves what was done before, and no verdict.
+// A target that goes down in the middle leaves the earlier requests, and no verdict.
 func TestLoadOfATargetThatGoesDown(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run.jsonl")
 	var server *httptest.Server
@@ -433,7 +432,7 @@ func TestLoadOfATargetThatGoesDown(t *testing.T) {
 	}
 }
 
-// A target that cannot be used costs no history of an earlier run, and leaves no empty one.
+// A target that cannot be used neither costs the history of an earlier run nor leaves an empty one.
 func TestLoadKeepsTheLastHistory(t *testing.T) {
 	dir := t.TempDir()
 	old := filepath.Join(dir, "old.jsonl")
@@ -469,7 +468,7 @@ func TestLoadKeepsTheLastHistory(t *testing.T) {
 	}
 }
 
-// Flags that cannot stand together are refused before the target is asked, by the name of one of them.
+// Flags that exclude each other are refused before the target is asked, with the name of one of them.
 func TestLoadFlagsThatExcludeEachOther(t *testing.T) {
 	for args, says := range map[string]string{
 		"--rate 100 -c 5":                     "--concurrency: is for the closed loop",
@@ -497,7 +496,7 @@ func TestLoadFlagsThatExcludeEachOther(t *testing.T) {
 		"--stock -1":                          "--stock: must not be negative",
 		"--expect oversold==0 --timeout -1ms": "--timeout: must not be negative",
 	} {
-		// Nothing listens there: to see a refusal of the flags, the target must not have been asked.
+		// Nothing listens there: a refusal of the flags shows that the target was not asked.
 		status, _, err := load(
 			t.Context(),
 			append([]string{"--url", "http://127.0.0.1:1", "-s", "right"}, strings.Fields(args)...)...)
@@ -507,7 +506,7 @@ func TestLoadFlagsThatExcludeEachOther(t *testing.T) {
 	}
 }
 
-// The command on file runs the same again: the same plan, seed included.
+// The command in the history repeats the run: the same plan, seed included.
 func TestLoadCommandOnFile(t *testing.T) {
 	url := standIn(t, "", nil)
 	for _, args := range []string{
@@ -533,8 +532,8 @@ func TestLoadCommandOnFile(t *testing.T) {
 	}
 }
 
-// The commands of loadtest/README.md: the wrong shop is proved wrong, the right one is not accused, by load and from
-// the store alone.
+// The commands of loadtest/README.md: the wrong shop is proved wrong, and the right one is not accused, by load and
+// from the store alone.
 func TestLoadOfSomebodyElsesService(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "shop")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../loadtest/examples/shop").

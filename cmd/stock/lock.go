@@ -21,7 +21,7 @@ import (
 	"example.com/stock/lock"
 )
 
-// The exit statuses of "stock lock" itself, as in sysexits.h where that has one. Every other is the command's.
+// The exit statuses of "stock lock" itself, as in sysexits.h if that has one. All others are those of the command.
 const (
 	exitUsage    = 64
 	exitDown     = 69
@@ -164,8 +164,7 @@ func (r *lockRun) check(flags *pflag.FlagSet, strategy, key string) error {
 	return nil
 }
 
-// lockLogger returns a log that is silent unless --log-level is debug: the command says in its own words what matters
-// to its user.
+// lockLogger returns a log that is silent unless --log-level is debug: the command itself tells its user what matters.
 func lockLogger(w io.Writer, cfg app.Config) *slog.Logger {
 	log := slog.New(slog.DiscardHandler)
 	if cfg.Log.Level == "debug" {
@@ -196,7 +195,7 @@ type lockRun struct {
 // endless is the longest hold without --max-hold: the lock is renewed for as long as the command runs.
 const endless = 100 * 365 * 24 * time.Hour
 
-// askLimit is how long a server that does not answer is waited for.
+// askLimit is how long to wait for a server that does not answer.
 const askLimit = 5 * time.Second
 
 // run returns the exit status as an exitError, or nil for 0.
@@ -258,8 +257,8 @@ func (r *lockRun) acquire(ctx context.Context, l lock.Locker, signals <-chan os.
 		select {
 		case come = <-signals:
 		case <-outside.Done():
-			// main has seen a signal: the one that is about to arrive here, or one from before signals were received
-			// here.
+			// main has seen a signal: one that is about to arrive here, or one from before this function received
+			// signals.
 			select {
 			case come = <-signals:
 			case <-time.After(100 * time.Millisecond):
@@ -292,7 +291,7 @@ func (r *lockRun) acquire(ctx context.Context, l lock.Locker, signals <-chan os.
 	}
 }
 
-// heldBy names the holder in one line.
+// heldBy describes the holder in one line.
 func (r *lockRun) heldBy(err error) error {
 	held := &lock.HeldError{Key: r.key}
 	errors.As(err, &held)
@@ -313,13 +312,13 @@ func (r *lockRun) linger(lease *lock.Lease, began time.Time, signals <-chan os.S
 	}
 }
 
-// release releases the lock and returns the exit status. ended is that of the command.
+// release releases the lock and returns the exit status. ended is the status of the command.
 func (r *lockRun) release(lease *lock.Lease, ended error) error {
 	err := lease.Release()
 	switch {
 	case err == nil:
 	case errors.Is(err, lock.ErrLost):
-		// Some locks are told of their loss only now.
+		// Some locks learn of their loss only now.
 		return exitError{exitLost, fmt.Errorf("the lock was lost before the command had ended: %w", err)}
 	default:
 		fmt.Fprintf(

@@ -26,7 +26,7 @@ import (
 	"example.com/stock/stack/stacktest"
 )
 
-// Processes that lock the same key come in one after the other, each with a larger fence than the one before.
+// Processes that lock the same key enter one after the other, each with a larger fence than the previous one.
 func TestLockExcludes(t *testing.T) {
 	for _, k := range append(redisLocks(t, "redis-setnx", "redis-watchdog"), zkLock(t)) {
 		t.Run(k.strategy, func(t *testing.T) {
@@ -34,7 +34,7 @@ func TestLockExcludes(t *testing.T) {
 			history := filepath.Join(t.TempDir(), "history")
 			var all []*locking
 			for i := range 5 {
-				// The sleep is what the others would fall into.
+				// Without the lock, others would enter during the sleep.
 				all = append(
 					all,
 					startLocking(
@@ -86,7 +86,7 @@ func TestLockExcludes(t *testing.T) {
 	}
 }
 
-// While one holds, another is told so at once, or after its wait; or it waits until its turn comes.
+// While one process holds the lock, another is told so at once, or after its wait; or it waits until it gets the lock.
 func TestLockNotObtained(t *testing.T) {
 	for _, k := range append(redisLocks(t, "redis-setnx", "redis-watchdog"), zkLock(t)) {
 		t.Run(k.strategy, func(t *testing.T) {
@@ -177,7 +177,7 @@ func TestLockPassesTheStatusOn(t *testing.T) {
 	}
 }
 
-// Signals are the command's; one that waits for the lock leaves the queue.
+// Signals reach the command. A signal makes a waiter leave the queue.
 func TestLockPassesSignalsOn(t *testing.T) {
 	for _, s := range []struct {
 		signal syscall.Signal
@@ -209,7 +209,7 @@ func TestLockPassesSignalsOn(t *testing.T) {
 	}
 }
 
-// The lock is kept for as long as was asked for, though the command is done: a late worker does not run the task again.
+// The lock is kept for the requested time, though the command has ended: a late worker does not run the task again.
 func TestLockAtLeast(t *testing.T) {
 	t.Parallel()
 	k := redisLocks(t, "redis-watchdog")[0]
@@ -223,7 +223,7 @@ func TestLockAtLeast(t *testing.T) {
 	startLocking(t, "m", k.args("late", "--no-wait", "--", "echo", "again")...).ends(t, 0)
 }
 
-// When stock is killed so is the command, and the lock is free within the time that is promised.
+// If stock is killed, so is the command, and the lock becomes free within the promised time.
 func TestLockFreeAfterAKill(t *testing.T) {
 	for _, k := range []kindOfLock{
 		{"redis-watchdog", append(redisLocks(t, "")[0].server, "--lock-watchdog-lease", "3s")},
@@ -255,7 +255,7 @@ func TestLockFreeAfterAKill(t *testing.T) {
 	}
 }
 
-// ownServer is a lock on a server of the test's own, with short leases.
+// ownServer is a lock on a server of its own, with short leases.
 func ownServer(t *testing.T, strategy string) (kindOfLock, *stack.Server) {
 	if strategy == "zk-sequential" {
 		s := stacktest.Server(t, stack.ZooKeeper)
@@ -297,7 +297,7 @@ func (k kindOfLock) open(t *testing.T) lock.Locker {
 	return l
 }
 
-// However the lock is lost, the command is told, and one that does not listen is killed with all that it has started.
+// However the lock is lost, the command is told. A command that ignores that is killed with all its processes.
 func TestLockLost(t *testing.T) {
 	evict := func(t *testing.T, k kindOfLock, key string, _ *stack.Server) {
 		if _, err := lock.Evict(t.Context(), k.open(t), key); err != nil {
@@ -375,7 +375,7 @@ func TestLockLost(t *testing.T) {
 	}
 }
 
-// A lock that is not renewed, and was lost before the command had ended: that it ended well does not count.
+// The lock is not renewed, and was lost before the command ended: its success does not count.
 func TestLockLostIsToldLate(t *testing.T) {
 	t.Parallel()
 	k := redisLocks(t, "redis-setnx")[0]
@@ -388,7 +388,7 @@ func TestLockLostIsToldLate(t *testing.T) {
 	l.ends(t, 76)
 }
 
-// A release that does not reach the server is said, and is not the command's failure.
+// A release that does not reach the server is reported, and is not a failure of the command.
 func TestLockThatCannotBeGivenBack(t *testing.T) {
 	t.Parallel()
 	k, server := ownServer(t, "redis-watchdog")
@@ -404,7 +404,7 @@ func TestLockThatCannotBeGivenBack(t *testing.T) {
 	}
 }
 
-// Of all keys that the lock's server knows, those of segments are picked: all of them, of a SKU, or one.
+// segmentsOf picks the locks of segments from all keys of the server: all of them, those of a SKU, or one.
 func TestSegmentsOf(t *testing.T) {
 	keys := []string{"stock#3", "nightly-report", "stock", "other#1", "stock#1", "stocks#1"}
 	for _, row := range []struct{ skus, want []string }{
@@ -419,8 +419,8 @@ func TestSegmentsOf(t *testing.T) {
 	}
 }
 
-// Who has a lock of redlock is told by the command, with and without an instance, and over HTTP. It cannot be taken
-// away, because it has no fence. When there is no majority clients are told so, and no address.
+// The command shows the holder of a lock of redlock, with and without an instance, and so does HTTP. The holder cannot
+// be evicted, because the lock has no fence. If there is no majority, clients are told so, without addresses.
 func TestRedlockIsSeen(t *testing.T) {
 	t.Parallel()
 	redis := make([]stack.Kind, 6) // one for the stock, and five masters
@@ -604,7 +604,7 @@ func (l *locking) says(t *testing.T, text string) {
 	})
 }
 
-// ends waits for the end and checks the status.
+// ends waits for the end and checks the exit status.
 func (l *locking) ends(t *testing.T, status int) {
 	t.Helper()
 	select {
@@ -666,7 +666,7 @@ func listed(t *testing.T, k kindOfLock, key string, names ...string) {
 	})
 }
 
-// zombie is whether a process has ended, and nobody has asked how.
+// zombie reports whether a process has ended, and its parent has not waited for it.
 func zombie(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil && strings.Contains(string(stat), ") Z ")

@@ -79,14 +79,14 @@ of a SKU if its name is given. Of mysql-table nobody can see who waits: they pol
 	return cmd
 }
 
-// A lockTable prints the states of locks as they come.
+// A lockTable prints the states of locks as they arrive.
 type lockTable struct {
 	table *tabwriter.Writer
 	say   io.Writer
 	lines int
 }
 
-// end says so if nothing was printed.
+// end prints a line if the table is empty.
 func (l *lockTable) end(err error) error {
 	if err == nil && l.lines == 0 {
 		fmt.Fprintln(l.say, "No lock is held.")
@@ -132,7 +132,7 @@ func (l *lockTable) line(strategy, key, place string, c lock.Contender, left str
 	)
 }
 
-// ask asks an instance.
+// ask sends a request to an instance.
 func (l *lockTable) ask(ctx context.Context, url, strategy string, keys []string) error {
 	for _, key := range keys {
 		reply, err := askLock[struct {
@@ -153,7 +153,7 @@ func (l *lockTable) ask(ctx context.Context, url, strategy string, keys []string
 	return nil
 }
 
-// A seenState is the holder and the waiters of a key, as an instance tells.
+// A seenState is the holder and the waiters of a key, as an instance reports them.
 type seenState struct {
 	Holder  *seenContender
 	Waiters []seenContender
@@ -181,7 +181,7 @@ func (s seenState) state() (seen lock.State) {
 	return seen
 }
 
-// servers asks the locks' servers. One that cannot be asked is reported; it is an error if none can be asked.
+// servers asks the servers of the locks. It reports those that cannot be asked, and fails if none can.
 func (l *lockTable) servers(ctx context.Context, locks *app.Locks, wanted []strategy.Strategy, keys []string) error {
 	var failed []error
 	for _, s := range wanted {
@@ -226,8 +226,8 @@ func (l *lockTable) one(ctx context.Context, locks *app.Locks, s strategy.Strate
 	return nil
 }
 
-// segmentsOf picks the locks of segments, which have keys such as "sku#3": of those SKUs, or of all if there are none.
-// skus may also name such a key itself.
+// segmentsOf returns the locks of segments, whose keys are such as "sku#3": those of the given SKUs, or all if there
+// are none. skus may also name such a key itself.
 func segmentsOf(keys, skus []string) []string {
 	keys = slices.DeleteFunc(keys, func(key string) bool {
 		sku, _, of := strings.Cut(key, "#")
@@ -316,7 +316,7 @@ func orUnknown(who string) string {
 	return who
 }
 
-// A seenContender is one of a lock's contenders, as an instance tells.
+// A seenContender is a contender of a lock, as an instance reports it.
 type seenContender struct {
 	Who         string     `json:"who"`
 	Since       *time.Time `json:"since"`

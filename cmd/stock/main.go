@@ -26,14 +26,14 @@ const (
 	exitInterrupted = 130 // as shells say of a program that SIGINT ended
 )
 
-// exitSkipped is the exit status when nothing may be skipped and something was.
+// exitSkipped is the exit status if something was skipped that must not be.
 const exitSkipped = 4
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// The first signal asks for an orderly end; a second one, after stop, ends the process as usual.
+	// The first signal starts an orderly end; a second one, after stop, ends the process as usual.
 	context.AfterFunc(ctx, stop)
-	cobra.EnableCommandSorting = false // in --help: the order in which a newcomer needs them
+	cobra.EnableCommandSorting = false // --help lists commands in the order in which a newcomer needs them
 	err := rootCommand().ExecuteContext(ctx)
 	var status exitError
 	switch {
@@ -50,7 +50,7 @@ func main() {
 	}
 }
 
-// An exitError ends the program with a status of its own; err is nil if all has been said.
+// An exitError ends the program with its own exit status. err is nil if everything was printed.
 type exitError struct {
 	code int
 	err  error

@@ -45,15 +45,15 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// A group is instances as separate processes, behind a front.
+// A group is a number of instances as separate processes, behind a proxy.
 type group struct {
 	*stack.Stack
 	apps  []*stack.Server
 	front *stack.Server
 }
 
-// A sharedCluster is servers of all kinds for the tests that do not harm them: each has instances of its own there, and
-// should have SKUs of its own. They are started when a test first asks.
+// A sharedCluster has servers of all kinds for tests that do not harm them. Each test has its own instances there, and
+// should have its own SKUs. The servers start when a test first asks.
 type sharedCluster struct {
 	mu    sync.Mutex
 	stack *stack.Stack
@@ -98,7 +98,7 @@ func (s *sharedCluster) serve(t *testing.T, instances int, env ...string) *group
 	return c
 }
 
-// startServers starts servers of these kinds, with what is common to their instances.
+// startServers starts servers of these kinds, and returns the settings that their instances share.
 func startServers(t *testing.T, ctx context.Context, want ...stack.Kind) *stack.Stack {
 	t.Helper()
 	s, err := stack.Start(ctx, stack.Options{
@@ -114,7 +114,7 @@ func startServers(t *testing.T, ctx context.Context, want ...stack.Kind) *stack.
 	return s
 }
 
-// skipIfMissing skips the test where a server is not installed, or fails it in CI.
+// skipIfMissing skips the test if a server is not installed, or fails it in CI.
 func skipIfMissing(t *testing.T, s *stack.Stack) {
 	t.Helper()
 	for name, reason := range s.Missing() {
@@ -125,7 +125,7 @@ func skipIfMissing(t *testing.T, s *stack.Stack) {
 	}
 }
 
-// serve starts instances and their front.
+// serve starts instances and their proxy.
 func serve(t *testing.T, s *stack.Stack, instances int, env ...string) *group {
 	t.Helper()
 	c := &group{Stack: s}
@@ -177,7 +177,7 @@ func (c *group) client(t *testing.T, concurrency int) *loadtest.Client {
 	return client
 }
 
-// get asks a URL and returns the status and the body; 0 if there was no reply.
+// get returns the status and body of a URL. The status is 0 if there was no reply.
 func get(t *testing.T, url string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
@@ -196,7 +196,7 @@ func get(t *testing.T, url string) (int, string) {
 	return resp.StatusCode, string(body)
 }
 
-// eventually asks until it is so, or fails with what was last seen.
+// eventually polls until the condition holds, or fails with the last value.
 func eventually(t *testing.T, limit time.Duration, what string, so func() (bool, string)) {
 	t.Helper()
 	began, seen := time.Now(), ""
@@ -214,7 +214,7 @@ func eventually(t *testing.T, limit time.Duration, what string, so func() (bool,
 	t.Errorf("not within %v: %s (last: %s)", limit, what, seen)
 }
 
-// run is a stock command line in this process.
+// run runs a stock command line in this process.
 func run(ctx context.Context, args ...string) (stdout, stderr string, err error) {
 	root := rootCommand()
 	var out, errs bytes.Buffer

@@ -16,7 +16,7 @@ func migrateCommand() *cobra.Command {
 		Use:     "migrate",
 		Short:   "Bring the MySQL schema up or down, or show its state",
 		Example: "  stock migrate status\n  STOCK_MYSQL_DSN='stock:secret@tcp(db:3306)/stock' stock migrate up",
-		// With a RunE of its own it refuses a word that is no verb; without, it would show its help and exit with 0.
+		// With a RunE of its own, the command refuses an unknown verb. Without, it would show its help and exit with 0.
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -29,7 +29,7 @@ func migrateCommand() *cobra.Command {
 	return cmd
 }
 
-// migrateVerb makes a subcommand that prints what do returns.
+// migrateVerb returns a subcommand that prints the result of do.
 func migrateVerb(use, short string, do func(context.Context, *app.Migrator) (string, error)) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: use, Short: short, Args: cobra.NoArgs,

@@ -19,7 +19,7 @@ import (
 	"example.com/stock/stack"
 )
 
-// width returns the number of columns of w if it is a terminal, and otherwise 0.
+// width returns the number of columns of w if it is a terminal, and 0 otherwise.
 func width(w io.Writer) int {
 	file, ok := w.(interface{ Fd() uintptr })
 	if !ok {
@@ -32,7 +32,7 @@ func width(w io.Writer) int {
 	return cmp.Or(columns, 120) // some terminals do not know their size
 }
 
-// style returns how to write to w: in colours only on a terminal, and not against --no-color or NO_COLOR.
+// style returns the style for w: in colour only on a terminal, and without --no-color or NO_COLOR.
 func style(w io.Writer, noColor bool) report.Style {
 	columns := width(w)
 	return report.Style{Width: columns, Color: columns > 0 && !noColor && os.Getenv("NO_COLOR") == ""}
@@ -55,8 +55,8 @@ func checkLanguage(lang string) error {
 	return nil
 }
 
-// checkFile returns an error if path cannot be written because its folder is missing. Commands that run for long call
-// it before they begin. An empty path names no file.
+// checkFile returns an error if path cannot be written because its folder is missing. Commands that run for a long time
+// call it first. An empty path names no file.
 func checkFile(path string) error {
 	if path == "" {
 		return nil
@@ -65,7 +65,7 @@ func checkFile(path string) error {
 	return err
 }
 
-// writeFile writes path anew. If write fails the file is left as it was.
+// writeFile replaces the file at path. If write fails, the file keeps its content.
 func writeFile(path string, write func(io.Writer) error) error {
 	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-")
 	if err != nil {
@@ -84,7 +84,7 @@ func writeFile(path string, write func(io.Writer) error) error {
 	return nil
 }
 
-// writeJSON writes the file of --json. Unlike writeFile it also writes to what is no regular file, such as a pipe.
+// writeJSON writes the file of --json. Unlike writeFile, it also writes to irregular files, such as a pipe.
 func writeJSON(path string, write func(io.Writer) error) error {
 	file, err := os.Create(path)
 	if err == nil {
@@ -96,7 +96,7 @@ func writeJSON(path string, write func(io.Writer) error) error {
 	return nil
 }
 
-// indented returns what writes v as JSON.
+// indented returns a function that writes v as JSON.
 func indented(v any) func(io.Writer) error {
 	return func(w io.Writer) error {
 		enc := json.NewEncoder(w)
@@ -105,8 +105,8 @@ func indented(v any) func(io.Writer) error {
 	}
 }
 
-// showServers returns what names on w the servers that are missing or have failed; with ready also those that are
-// ready, and how long each took.
+// showServers returns a function that names on w the servers that are missing or have failed. With ready, it also names
+// those that are ready, with the time that each took.
 func showServers(w io.Writer, ready bool) func(stack.Event) {
 	return func(e stack.Event) {
 		switch {
@@ -122,15 +122,15 @@ func showServers(w io.Writer, ready bool) func(stack.Event) {
 	}
 }
 
-// untilUnread makes a command that has started servers end in order when nobody reads its output any more, as in
-// `stock demo | head`. Without it SIGPIPE would end the program in mid-step, and its temporary folder would stay. The
-// signal itself cannot be what cancels: it also comes for every connection that breaks. It returns what undoes it.
+// untilUnread makes a command that has started servers end in order when its output is no longer read, as in `stock
+// demo | head`. Without it, SIGPIPE would end the program at any point, and its temporary folder would stay. The signal
+// itself cannot cancel, since it also comes for every broken connection. untilUnread returns a function that undoes it.
 func untilUnread(cmd *cobra.Command) (undo func()) {
 	file, ok := cmd.OutOrStdout().(*os.File)
 	if !ok {
 		return func() {}
 	}
-	caught := make(chan os.Signal, 1) // not ignored: every server would inherit that
+	caught := make(chan os.Signal, 1) // caught, because every server would inherit an ignored signal
 	signal.Notify(caught, syscall.SIGPIPE)
 	ctx, cancel := context.WithCancel(cmd.Context())
 	cmd.SetContext(ctx)
@@ -141,7 +141,7 @@ func untilUnread(cmd *cobra.Command) (undo func()) {
 	}
 }
 
-// A readOutput is a standard output that calls unread once nobody reads it.
+// A readOutput is a standard output that calls unread when it is no longer read.
 type readOutput struct {
 	file   *os.File
 	unread func()
@@ -155,5 +155,5 @@ func (o *readOutput) Write(text []byte) (int, error) {
 	return n, err
 }
 
-// Fd is for width.
+// Fd implements the interface that width needs.
 func (o *readOutput) Fd() uintptr { return o.file.Fd() }

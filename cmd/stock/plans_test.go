@@ -17,7 +17,7 @@ import (
 	"example.com/stock/stack"
 )
 
-// startRedisOnly is two instances behind a front, with stock and locks on Redis: enough for plans of other tools.
+// startRedisOnly starts two instances behind a proxy, with stock and locks on Redis: enough for plans of other tools.
 func startRedisOnly(t *testing.T) *group {
 	t.Helper()
 	s, err := stack.Start(t.Context(), stack.Options{
@@ -35,12 +35,12 @@ func startRedisOnly(t *testing.T) *group {
 	return serve(t, s, 2)
 }
 
-// A plan is a run of a tool that people already have, as loadtest/README.md tells it.
+// A plan is a run of a common load tool, as loadtest/README.md describes it.
 type plan struct {
 	tool string
 	ways []string                  // endpoints
 	args func(url string) []string // url is where to post to
-	// count finds the number of accepted replies in what the tool printed.
+	// count finds the number of accepted replies in the output of the tool.
 	count *regexp.Regexp
 	// cut is how many accepted replies the tool may have left uncounted.
 	cut int64
@@ -94,8 +94,8 @@ func plans() []plan {
 	}
 }
 
-// Every plan runs from start to end with each tool that is installed: set the stock, load, judge. The tool's count of
-// accepted replies is that of the orders.
+// Every plan runs from start to end with each tool that is installed: set the stock, load, judge. The number of
+// accepted replies that the tool counts is the number of orders.
 func TestPlansOfOtherTools(t *testing.T) {
 	c := startRedisOnly(t)
 	for _, p := range plans() {
@@ -113,7 +113,7 @@ func TestPlansOfOtherTools(t *testing.T) {
 			for _, way := range p.ways {
 				sku := p.tool + strings.ReplaceAll(way, "/", "-")
 				accepted := ""
-				// wrk runs for a time, which on a busy computer may be over before anything is sold.
+				// wrk runs for a fixed time, which may be over before a busy computer has sold anything.
 				for range 5 {
 					if status, out := verdict(
 						t,
@@ -179,7 +179,7 @@ func (p *plan) judge(t *testing.T, url, sku, accepted string, right bool) {
 	if orders := int64(i.Orders); counted > orders || counted < orders-p.cut || counted == 0 {
 		t.Errorf("%s: the tool counted %d accepted, the store holds %d orders", sku, counted, orders)
 	}
-	// Without a lock the race may show or not; whether it did is not for this test.
+	// Without a lock the race may show or not. This test does not check that.
 	broken := i.Lost != 0 || i.Oversold > 0 || i.Collisions > 0
 	switch {
 	case broken && status != exitVerdict || !broken && status != 0:
@@ -226,8 +226,7 @@ func calls(t *testing.T, host string) []call {
 	return all
 }
 
-// Every call of requests.http is answered as its title says, in the order of the file, and again when it is sent a
-// second time.
+// Every call of requests.http is answered as its title says, in the order of the file, and again when it is repeated.
 func TestFirstCalls(t *testing.T) {
 	c := startRedisOnly(t)
 	first := calls(t, c.front.URL)

@@ -13,7 +13,7 @@ import (
 func TestStrategiesDoWhatTheyPromise(t *testing.T) {
 	for _, instances := range []int{1, 2, 3} {
 		t.Run(fmt.Sprint(instances, " instances"), func(t *testing.T) {
-			// Who waits for an unfair lock may be passed by all others: on a busy computer longer than the default
+			// Others may pass a waiter of an unfair lock all the time: on a busy computer for longer than the default
 			// wait.
 			c := cluster.serve(t, instances, "STOCK_WAIT=25s")
 			client := c.client(t, 30)
@@ -31,7 +31,7 @@ func TestStrategiesDoWhatTheyPromise(t *testing.T) {
 }
 
 func keepsItsPromise(t *testing.T, client *loadtest.Client, s loadtest.Strategy, store string, instances int) {
-	// Whether stock is lost is decided by what is promised, never by luck: the race gets some tries to show.
+	// The promise decides whether stock may be lost, never luck: the race gets some tries to show.
 	racy := s.Promise.Scope == loadtest.Nowhere || s.Promise.Scope == loadtest.Process && instances > 1
 	for try := 1; ; try++ {
 		result, err := loadtest.Run(t.Context(), client, loadtest.Plan{
@@ -104,7 +104,8 @@ func TestTheClassic(t *testing.T) {
 
 var often = flag.Bool("often", false, "run TestRaceOften in full: ten runs of what races, a hundred of what excludes")
 
-// Without a lock updates are lost in every run of ten; with what promises exclusion in none of a hundred.
+// Without a lock, updates are lost in every run of ten. With a promise of exclusion, they are lost in no run of a
+// hundred.
 func TestRaceOften(t *testing.T) {
 	unsafe, safe := 2, 2
 	if *often {

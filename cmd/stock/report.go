@@ -41,7 +41,7 @@ const reportExample = `  # what happened, in the terminal
   stock report run.jsonl --json -
   stock report --schema`
 
-// reportAsk is the flags of report.
+// reportAsk holds the flags of report.
 type reportAsk struct {
 	reportFlags
 	json                     string
@@ -105,7 +105,7 @@ func (a *reportAsk) run(args []string, stdout, stderr io.Writer) error {
 	return a.show(page, stdout, stderr)
 }
 
-// show writes everything. Notes go first: they change how the rest is to be read.
+// show writes everything. Notes come first, because they change how the rest must be read.
 func (a *reportAsk) show(page report.Page, stdout, stderr io.Writer) error {
 	for _, note := range page.Notes {
 		fmt.Fprintln(stderr, note)
@@ -156,7 +156,7 @@ func (a *reportAsk) sides(args []string, stdout, stderr io.Writer) error {
 	return a.show(page, stdout, stderr)
 }
 
-// readRun reads and judges a history. note says what the reader must know of it, if it is not whole.
+// readRun reads and judges a history. note explains a history that is not complete.
 func readRun(path string) (r *loadtest.Result, note string, err error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -180,7 +180,7 @@ func readRun(path string) (r *loadtest.Result, note string, err error) {
 	return h.Result(), note, nil
 }
 
-// reportFlags are the files that a command may write about runs, besides what it prints.
+// reportFlags holds the files that a command may write about runs, besides its output.
 type reportFlags struct {
 	html, csv, jtl, svg, png, porcupine string
 }
@@ -199,7 +199,7 @@ func (f *reportFlags) add(flags *pflag.FlagSet) {
 	)
 }
 
-// check finds the files that cannot be written before anything starts.
+// check reports the files that cannot be written, before anything starts.
 func (f *reportFlags) check() error {
 	for flag, path := range map[string]string{
 		"html": f.html, "csv": f.csv, "jtl": f.jtl,
@@ -224,7 +224,7 @@ func (f *reportFlags) check() error {
 	return nil
 }
 
-// write writes the files that were asked for, as many as it can, and names each on stderr.
+// write writes the requested files, as many as it can, and names each on stderr.
 func (f *reportFlags) write(page report.Page, stderr io.Writer) error {
 	var runs []*loadtest.Result
 	for _, g := range page.Groups {
@@ -268,11 +268,11 @@ func (f *reportFlags) write(page report.Page, stderr io.Writer) error {
 	return errors.Join(failed...)
 }
 
-// expand lists the histories of one side: a folder's, or those named with commas.
+// expand lists the histories of one side: those of a folder, or those separated by commas.
 func expand(side string) ([]string, error) {
 	info, err := os.Stat(side)
 	if err != nil || !info.IsDir() {
-		// A file whose name has a comma is itself.
+		// A file may have a comma in its name.
 		if err == nil {
 			return []string{side}, nil
 		}

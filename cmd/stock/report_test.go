@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// histories are those of two strategies against a stand-in, twice each.
+// histories returns those of two strategies against a stand-in, twice each.
 func histories(t *testing.T) (folder string) {
 	t.Helper()
 	folder = t.TempDir()
@@ -45,7 +45,7 @@ func content(t *testing.T, path ...string) string {
 	return string(text)
 }
 
-// What load wrote, report shows the same way later, and in every form at once.
+// report shows the files of load as load did, and in every form at once.
 func TestReportShowsAHistory(t *testing.T) {
 	dir := histories(t)
 	one, two := filepath.Join(dir, "a", "run.right.jsonl"), filepath.Join(dir, "a", "run.none.jsonl")
@@ -100,7 +100,7 @@ func TestReportShowsAHistory(t *testing.T) {
 	}
 }
 
-// load writes the same files at once.
+// load writes the same files directly.
 func TestLoadWritesReports(t *testing.T) {
 	dir := t.TempDir()
 	page := filepath.Join(dir, "page.html")
@@ -159,8 +159,8 @@ func TestReportCompares(t *testing.T) {
 	}
 }
 
-// A history that is not whole is judged as far as it goes, and says so; what is none is refused with its name and the
-// line.
+// A history that is not complete is judged as far as it goes, with a note. A file that is no history is refused, with
+// its name and the line.
 func TestReportOfBadHistories(t *testing.T) {
 	dir := histories(t)
 	whole := content(t, dir, "a", "run.none.jsonl")

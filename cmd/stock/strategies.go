@@ -73,7 +73,7 @@ func (w words) list(out io.Writer) error {
 	return table.Flush()
 }
 
-// short writes the README's table: what decides which strategy to look at.
+// short writes the table of the README: the facts that decide between strategies.
 func (w words) short(out io.Writer) {
 	fmt.Fprintln(out, w.pick(
 		"| strategy | endpoint (POST) | safe on | fair | fenced |",

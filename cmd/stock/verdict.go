@@ -40,7 +40,7 @@ const verdictExample = `  stock verdict --sku stock --set 100
   # somebody else's service
   stock verdict --mapping mapping.yaml --url http://localhost:9000 --sku book --initial 100 --accepted 300`
 
-// verdictFlags are the flags of verdict.
+// verdictFlags holds the flags of verdict.
 type verdictFlags struct {
 	url, token, mapping    string
 	store, sku             string
@@ -117,7 +117,7 @@ func verdictCommand() *cobra.Command {
 	return cmd
 }
 
-// look returns what is to be judged. Its errors are PlanErrors.
+// look returns the Look for the flags. Its errors are PlanErrors.
 func (f *verdictFlags) look(flags *pflag.FlagSet) (loadtest.Look, error) {
 	look := loadtest.Look{Store: f.store, SKU: f.sku, Quantity: f.quantity, CutOff: f.cutOff, Shared: f.shared}
 	for _, n := range []struct {
@@ -159,7 +159,7 @@ func (f *verdictFlags) look(flags *pflag.FlagSet) (loadtest.Look, error) {
 	return look, nil
 }
 
-// least returns the smallest quantity that is right: 0 stands for one that was not given.
+// least returns the smallest valid quantity: 0 stands for a quantity that was not given.
 func least(given bool) int64 {
 	if given {
 		return 1

@@ -11,7 +11,7 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// verdict runs the command and returns its exit status and all that it said.
+// verdict runs the command and returns its exit status and its output.
 func verdict(t *testing.T, args ...string) (status int, said string) {
 	t.Helper()
 	stdout, stderr, err := run(t.Context(), append([]string{"verdict"}, args...)...)
@@ -28,7 +28,7 @@ func verdict(t *testing.T, args ...string) (status int, said string) {
 	return 0, said
 }
 
-// What is in the store is judged, and not what sold it.
+// The command judges the content of the store, whichever tool sold from it.
 func TestVerdictExitStatus(t *testing.T) {
 	t.Setenv("STOCK_ADMIN_TOKEN", "")
 	right, lossy, fresh := standIn(t, "", nil), standIn(t, "", nil), standIn(t, "s3cret", nil)
