@@ -90,9 +90,9 @@ var arrows = map[string]struct {
 	},
 }
 
-// guests lists the third-party modules that must stay in their rooms.
-var guests = map[string]struct {
-	rooms []string
+// thirdParty lists the third-party modules that must stay in the packages listed.
+var thirdParty = map[string]struct {
+	packages []string
 	why   string
 }{
 	"github.com/gin-gonic/gin": {[]string{"handler"}, "HTTP is the handler's business"},
@@ -135,8 +135,8 @@ func TestImportArrows(t *testing.T) {
 			if ours && !slices.Contains(rule.may, inside) {
 				t.Errorf("%s imports %s: %s", pkg, inside, rule.why)
 			}
-			for guest, g := range guests {
-				if strings.HasPrefix(imported, guest) && !slices.Contains(g.rooms, pkg) {
+			for path, g := range thirdParty {
+				if strings.HasPrefix(imported, path) && !slices.Contains(g.packages, pkg) {
 					t.Errorf("%s imports %s: %s", pkg, imported, g.why)
 				}
 			}

@@ -83,9 +83,9 @@ func Down(doing string, err error) error {
 
 // Conditional marks err, which matches ErrOutcomeUnknown, as that of a conditional write: one which changes nothing
 // if another has written since the holder read, such as a compare-and-swap by version. It is for the work of [Do],
-// and tells it that the lease can be released although the write may still happen. Everybody who writes under the key
-// must write so. Then, of two writes that go by the same read, whichever comes first makes the other one change
-// nothing, and the order in which they come does not matter.
+// and tells it that the lease can be released although the write may still happen. Every writer under the key must
+// write so. Then, of two writes that go by the same read, whichever comes first makes the other one change nothing,
+// and the order in which they come does not matter.
 //
 // A fence alone is not enough: the store learns of the next holder's fence only when that one writes, and by then the
 // late write may have changed what the next holder has read. A nil err stays nil.
@@ -100,7 +100,7 @@ type conditionalError struct{ error }
 
 func (e *conditionalError) Unwrap() error { return e.error }
 
-// unsettled is whether a write may still happen that err tells of, and is not conditional.
+// unsettled reports whether err tells of a write that may still happen and is not conditional.
 func unsettled(err error) bool {
 	if _, marked := err.(*conditionalError); marked || err == nil {
 		return false

@@ -20,9 +20,10 @@ func queues() map[string]func() lock.Locker {
 	}
 }
 
-// crowd lets n callers wait for a key that is held until they all give up at the same moment, and returns how long
-// the slowest acquisition of another key took meanwhile, and how long it took until the last one had returned.
-func crowd(t testing.TB, l lock.Locker, n int) (slowest, all time.Duration) {
+// giveUpTogether lets n callers wait for a key that is held until they all give up at the same moment, and returns
+// how long the slowest acquisition of another key took meanwhile, and how long it took until the last one had
+// returned.
+func giveUpTogether(t testing.TB, l lock.Locker, n int) (slowest, all time.Duration) {
 	held, err := l.Acquire(t.Context(), "crowded", lock.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +77,7 @@ func crowd(t testing.TB, l lock.Locker, n int) (slowest, all time.Duration) {
 func TestGivingUpDoesNotHoldUpOtherKeys(t *testing.T) {
 	for name, open := range queues() {
 		t.Run(name, func(t *testing.T) {
-			slowest, all := crowd(t, open(), 20_000)
+			slowest, all := giveUpTogether(t, open(), 20_000)
 			t.Logf("another key: %v at most; all had given up after %v", slowest, all)
 			if slowest > time.Second {
 				t.Errorf("another key took %v", slowest)
@@ -92,7 +93,7 @@ func BenchmarkGiveUp(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) {
 				var slowest, all time.Duration
 				for b.Loop() {
-					s, a := crowd(b, open(), n)
+					s, a := giveUpTogether(b, open(), n)
 					slowest, all = max(slowest, s), all+a
 				}
 				b.ReportMetric(float64(slowest.Microseconds())/1000, "other-max-ms")

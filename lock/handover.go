@@ -20,23 +20,24 @@ type Bound struct {
 	Time    time.Duration // since the lease was acquired; default 50 ms. The holder who passes it is the last
 }
 
-// HandOver makes one contender of all that wait for a key in this process. They queue here, first come, first served.
-// One lease is acquired from l for all of them and goes to the one who came first; who is done hands it to the next
-// one here, until the bound is reached and other processes have their turn. The leases of these holders are a batch.
+// HandOver makes one contender of all that wait for a key in this process. They queue here, first come, first
+// served. One lease is acquired from l for all of them. It goes to the first waiter; each holder hands it to the
+// next one here, until the bound is reached and other processes have their turn. The holders of one such lease are
+// a batch.
 //
-// What is acquired from l belongs to the queue and not to whoever came first: when that one gives up, the others keep
-// the process's place at l, and l is asked until nobody here waits any more. l knows them by the name of the one who
-// was the first when it was asked. A caller that tries once asks l itself, once, if nobody here holds or waits.
+// The acquisition from l belongs to the queue, not to the first waiter: when that one gives up, the others keep the
+// process's place at l, and l is asked until nobody here waits any more. l is told the name of the waiter that was
+// first when it was asked. A caller that tries once asks l itself, once, if nobody here holds or waits.
 //
 // Round trips: those of l for each lease, so uncontended the same as l, and contended 1/Holders of them for each
 // holder.
 //
 // Every holder has a Lease of its own, which is lost when l's is, and a fence of its own, larger than that of the
-// holder before and smaller than that of the next lease. A lease that is lost or abandoned is not handed on: those
-// who wait here are served by another one. Between processes it is as fair as l, but in turns of up to Holders:
-// somebody who came earlier to another process may be passed by so many.
+// holder before and smaller than that of the next lease. A lease that is lost or abandoned is not handed on: the
+// waiters here are served by another one. Between processes it is as fair as l, but in batches of up to Holders: so
+// many may pass an earlier waiter of another process.
 //
-// An error of l that ends no wait goes to the one who came first, and l is asked again for the others.
+// An error of l that ends no wait goes to the first waiter, and l is asked again for the others.
 func HandOver(l FenceRanger, b Bound) Locker {
 	if b.Holders == 0 {
 		b.Holders = 16
@@ -110,8 +111,8 @@ func (h *handOver) try(ctx context.Context, k *keyQueue, o Options) (*Lease, err
 	return h.sublet(k, &batch{lease: lease, since: time.Now()}), nil
 }
 
-// giveUp ends the wait of w. The last one who leaves ends the acquisition, too, and waits until it has left nothing
-// behind.
+// giveUp ends the wait of w. The last waiter that leaves ends the acquisition, too, and waits until it has left
+// nothing behind.
 func (h *handOver) giveUp(ctx context.Context, k *keyQueue, w *waiter) error {
 	held := errors.Join(&HeldError{Key: k.key}, context.Cause(ctx))
 	k.shard.mu.Lock()
@@ -176,12 +177,12 @@ func (h *handOver) settle(k *keyQueue, b *batch) error {
 	return err
 }
 
-// lasts is whether the batch may have another holder.
+// lasts reports whether the batch may have another holder.
 func (h *handOver) lasts(b *batch) bool {
 	return b.lease.Err() == nil && !b.retired && b.holders < h.bound.Holders && time.Since(b.since) < h.bound.Time
 }
 
-// goOn has a lease acquired for those who wait, if there are any.
+// goOn begins to acquire a lease for the waiters, if there are any.
 func (h *handOver) goOn(k *keyQueue) {
 	k.shard.mu.Lock()
 	defer k.shard.mu.Unlock()
@@ -192,8 +193,8 @@ func (h *handOver) goOn(k *keyQueue) {
 	h.ask(k)
 }
 
-// An acquisition is one Acquire of the inner locker, for all who wait for a key here, and its ctx: it ends when
-// nobody waits any more, and its deadline is the latest of theirs.
+// An acquisition is one Acquire of the inner locker for all waiters of a key, and its ctx, which ends when nobody
+// waits any more, and whose deadline is the latest of theirs.
 type acquisition struct {
 	context.Context
 	end     context.CancelCauseFunc
@@ -211,24 +212,23 @@ func (a *acquisition) Deadline() (deadline time.Time, limited bool) {
 	return a.queue.until, !a.queue.endless
 }
 
-// outlive is called, with the shard locked, before somebody joins those for whom a is. If the time of all the others
-// is over, so is a's: who has seen that its deadline has passed counts on its end, and the new one is served by the
-// next acquisition.
+// outlive is called, with the shard locked, before a waiter joins. If the time of all the others is over, so is
+// a's: code that has seen the deadline pass relies on the end of the ctx. The next acquisition serves the new
+// waiter.
 func (a *acquisition) outlive(now time.Time) {
 	if !a.queue.endless && !now.Before(a.queue.until) {
 		a.end(context.DeadlineExceeded)
 	}
 }
 
-// outgrown is whether a may have failed because a deadline has passed that has grown since. The shard is locked.
+// outgrown reports whether a may have failed by a deadline that has grown since. The shard is locked.
 func (a *acquisition) outgrown(now time.Time) bool {
 	grown := a.queue.endless || a.queue.until.After(a.first)
 	return !a.first.IsZero() && !now.Before(a.first) && grown
 }
 
-// ask begins to acquire a lease for those who wait. The shard is locked, and somebody waits: the goroutine has ended
-// before the last of them returns, because it ends with a grant to a waiter, or because the last one waits for its
-// end.
+// ask begins to acquire a lease for the waiters. The shard is locked, and there is a waiter. The goroutine ends
+// before the last waiter returns: it ends with a grant to a waiter, or the last one waits for its end.
 func (h *handOver) ask(k *keyQueue) {
 	a := h.begin(k)
 	go func() {
@@ -254,7 +254,7 @@ func (h *handOver) begin(k *keyQueue) *acquisition {
 	return a
 }
 
-// wake tells the one who will have the lease that a server has woken this process.
+// wake tells the first waiter that a server has woken this process.
 func (k *keyQueue) wake() {
 	k.shard.mu.Lock()
 	var first Options
@@ -265,8 +265,8 @@ func (k *keyQueue) wake() {
 	first.Woken()
 }
 
-// deliver gives what came of a to the one who has waited longest now, and begins the next acquisition if somebody is
-// left without.
+// deliver gives the outcome of a to the waiter that has waited longest, and begins the next acquisition if others
+// are left.
 func (h *handOver) deliver(k *keyQueue, a *acquisition, lease *Lease, err error) (next *acquisition) {
 	k.shard.mu.Lock()
 	defer k.shard.mu.Unlock()
@@ -302,7 +302,7 @@ func (h *handOver) Close() error {
 	return nil
 }
 
-// Inspect is the inner locker's answer with the waiters of this process in it, who are known by name here only.
+// Inspect returns the inner locker's answer together with the waiters of this process, whose names are known here only.
 // They stand behind the one that contends for all of them: first as many as may still share its lease, the others
 // at the end, where the next lease of this process would be. A bound that is reached by time makes it fewer.
 func (h *handOver) Inspect(ctx context.Context, key string) (State, error) {
@@ -334,7 +334,7 @@ func (h *handOver) fill(s *State, k *keyQueue) {
 			}
 		}
 	} else {
-		// The one who will have the lease that is being acquired: the first of those who wait, or who tries once.
+		// The next holder, for whom the lease is being acquired: the first waiter, or a caller that tries once.
 		ours := k.holder
 		if k.acquisition != nil && len(local) > 0 {
 			ours, local = local[0], local[1:]

@@ -15,16 +15,16 @@ type Contender struct {
 	Fence     Fence         // of a holder
 }
 
-// A State is who has a key and who waits for it, at one moment that is over when it is read.
+// A State is the holder of a key and its waiters at one moment, which is over when it is read.
 type State struct {
 	Holder  *Contender  // nil: nobody
 	Waiters []Contender // in the order in which they will have it, as far as that can be known
 	Scope   Scope       // whom it covers: Process is this process alone
 }
 
-// An Inspector can tell who has a key.
+// An Inspector can tell who holds a key.
 //
-// It reads and changes nothing, and promises nothing of the next moment: whoever must be alone acquires. Of the
+// It reads and changes nothing, and promises nothing of the next moment: to be alone, acquire. Of the
 // waiters of another process that uses [HandOver] it shows the one that stands for all of them.
 type Inspector interface {
 	// Inspect fails with what matches ErrDown if the server did not answer.
@@ -52,7 +52,7 @@ type Lister interface {
 	Keys(ctx context.Context) ([]string, error)
 }
 
-// Inspect asks l, which may be decorated, who has key. If l cannot tell, the error matches errors.ErrUnsupported.
+// Inspect asks l, which may be decorated, who holds key. If l cannot tell, the error matches errors.ErrUnsupported.
 func Inspect(ctx context.Context, l Locker, key string) (State, error) {
 	if i, ok := l.(Inspector); ok {
 		return i.Inspect(ctx, key)

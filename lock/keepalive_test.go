@@ -47,7 +47,7 @@ func always(err error) func(int) error { return func(int) error { return err } }
 func TestKeepAlive(t *testing.T) {
 	broken := errors.New("connection reset")
 	for _, row := range []struct {
-		sentence string
+		rule     string
 		keep     Keep
 		answers  func(int) error
 		during   func(release, retire context.CancelFunc)
@@ -110,7 +110,7 @@ func TestKeepAlive(t *testing.T) {
 			10*time.Second + Valid(ttl), ErrExpired, 1,
 		},
 	} {
-		t.Run(row.sentence, func(t *testing.T) {
+		t.Run(row.rule, func(t *testing.T) {
 			ended, renewed, err := keep(t, row.keep, row.answers, row.during)
 			if ended != row.ended {
 				t.Errorf("ended after %v, want %v", ended, row.ended)

@@ -40,8 +40,8 @@ func (s *shard) open(key string) *keyQueue {
 	return k
 }
 
-// A keyQueue is who holds a key in this process, and who waits behind, first come, first served. Its shard's mutex
-// guards it. It is there from the first who enters until the last has left.
+// A keyQueue holds the holder of a key in this process and its waiters, first come, first served. Its shard's mutex
+// guards it. It exists from the first that enters until the last has left.
 type keyQueue struct {
 	key   string
 	shard *shard
@@ -50,7 +50,7 @@ type keyQueue struct {
 	first, last *waiter // a linked list, so that who gives up leaves in the same time from any place
 	waiting     int
 
-	// The latest deadline of all who have waited since the queue was last empty, and whether one of them has none.
+	// The latest deadline of all that have waited since the queue was last empty, and whether one of them has none.
 	until   time.Time
 	endless bool
 
@@ -69,7 +69,7 @@ type waiter struct {
 	queued     bool
 }
 
-// A grant is what a waiter waits for: to be the holder, of a batch if there are any, or why that cannot be.
+// A grant ends the wait of a waiter: it is the holder now, in the batch if there is one, or err says why not.
 type grant struct {
 	batch *batch
 	err   error
@@ -116,7 +116,8 @@ func (k *keyQueue) leave(w *waiter) bool {
 	return true
 }
 
-// pass gives g to the one who came first, who is the holder from now on if it is no error. If nobody waits it is false.
+// pass gives g to the first waiter, which is the holder from now on unless g is an error. It returns false if
+// nobody waits.
 func (k *keyQueue) pass(g grant) bool {
 	w := k.first
 	if w == nil {
@@ -133,7 +134,7 @@ func (k *keyQueue) pass(g grant) bool {
 // close removes the queue of a key that nobody holds or waits for.
 func (k *keyQueue) close() { delete(k.shard.keys, k.key) }
 
-// waiters are those who wait, in the order in which they came.
+// waiters returns the waiters in the order in which they came.
 func (k *keyQueue) waiters() []Contender {
 	list := make([]Contender, 0, k.waiting)
 	for w := k.first; w != nil; w = w.next {

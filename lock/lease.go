@@ -212,7 +212,7 @@ func (l *Lease) giveBack() error {
 	return err
 }
 
-// gone is whether the server said, when it was asked to free a key, that it was not ours any more.
+// gone reports whether the server, asked to free a key, said that it was not ours any more.
 func gone(err error) bool {
 	return (errors.Is(err, ErrExpired) || errors.Is(err, ErrTaken)) && !errors.Is(err, ErrLost) &&
 		!errors.Is(err, ErrDown)

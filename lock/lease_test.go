@@ -54,7 +54,7 @@ func TestALeaseHasNoGoroutineBeforeOneIsDue(t *testing.T) {
 func TestKeptLeases(t *testing.T) {
 	sleep := func(d time.Duration) func(*Lease) { return func(*Lease) { time.Sleep(d) } }
 	for _, row := range []struct {
-		sentence string
+		rule     string
 		keep     Keep
 		during   func(*Lease)
 		renewals int
@@ -73,7 +73,7 @@ func TestKeptLeases(t *testing.T) {
 			0, Valid(ttl),
 		},
 	} {
-		t.Run(row.sentence, func(t *testing.T) {
+		t.Run(row.rule, func(t *testing.T) {
 			renewed, ended, err := kept(t, row.keep, row.during)
 			if len(renewed) != row.renewals {
 				t.Errorf("renewed at %v, want %d times", renewed, row.renewals)

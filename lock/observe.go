@@ -11,7 +11,7 @@ type Events struct {
 	Ended  func(hold time.Duration, err error) // a lease ended: nil if not lost, else what matches ErrLost
 	// the server could not be told of a release; the key stays until its limit
 	Stranded func(err error)
-	// a server woke a waiter, who looks whether it is its turn; see Options.OnWake
+	// a server woke a waiter, which looks whether it is next; see Options.OnWake
 	Woken func()
 
 	Abandoned func() // a lease was left to run out, see [Lease.Abandon]; Ended is told, too

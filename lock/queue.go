@@ -42,7 +42,7 @@ func (q *Queue) Enter(ctx context.Context, key string, o Options) error {
 	}
 }
 
-// Leave lets the next one in. Only the one who entered may leave.
+// Leave lets the next waiter in. Only a caller that entered may leave.
 func (q *Queue) Leave(key string) {
 	s := q.queues.of(key)
 	defer s.mu.Unlock()
@@ -51,14 +51,14 @@ func (q *Queue) Leave(key string) {
 	}
 }
 
-// State is who is in key and who waits for it, of this process. It costs a step for each waiter.
+// State returns the holder of key in this process and its waiters. It costs a step for each waiter.
 func (q *Queue) State(key string) State {
 	s := q.queues.of(key)
 	defer s.mu.Unlock()
-	standing := State{Scope: Process}
+	state := State{Scope: Process}
 	if k := s.keys[key]; k != nil {
 		holder := k.holder
-		standing.Holder, standing.Waiters = &holder, k.waiters()
+		state.Holder, state.Waiters = &holder, k.waiters()
 	}
-	return standing
+	return state
 }

@@ -26,7 +26,7 @@ func NewSweeper() *Sweeper {
 }
 
 // Add calls free, each time after a pause of 200 ms and bounded by ReleaseTimeout, until it says that it is done,
-// or until the lease has run out. There is a pause before the first call, too: whoever adds has just tried. After
+// or until the lease has run out. There is a pause before the first call, too: the caller has just tried. After
 // Close it does nothing.
 func (s *Sweeper) Add(until time.Time, free func(context.Context) (done bool)) {
 	s.mu.Lock()

@@ -17,16 +17,16 @@ func Tag(epoch, version uint64) string {
 	return strconv.FormatUint(epoch, 10) + "-" + strconv.FormatUint(version, 10)
 }
 
-// A Condition is what must hold of a stock for it to be set. The zero Condition always holds.
+// A Condition must hold of a stock for it to be set. The zero Condition always holds.
 type Condition struct {
 	Match     []string // tags of which the stock must have one; nil: whatever it is; empty: it never holds
 	NoneMatch []string // tags of which it must have none, nil: whatever it is
 }
 
-// None tells whether nothing is asked.
+// None reports whether c is empty: it holds of every stock.
 func (c Condition) None() bool { return c.Match == nil && c.NoneMatch == nil }
 
-// Holds tells whether c holds of a stock with that tag; "" for one that does not exist.
+// Holds reports whether c holds of a stock with that tag; "" for one that does not exist.
 func (c Condition) Holds(tag string) bool {
 	has := func(tags []string) bool {
 		return tag != "" && (slices.Contains(tags, AnyTag) || slices.Contains(tags, tag))

@@ -9,7 +9,7 @@ import (
 // MaxPage is the most orders that one call returns.
 const MaxPage = 1000
 
-// Stock is what store (empty: the default) knows of sku.
+// Stock returns what store (empty: the default) knows of sku.
 func (s *Service) Stock(ctx context.Context, store string, sku SKU) (Stock, error) {
 	return inStore(ctx, s, store, dataThere, func(ctx context.Context, config StoreConfig) (Stock, error) {
 		return config.Store.Read(ctx, sku)
@@ -26,7 +26,7 @@ func (s *Service) SetStock(ctx context.Context, store string, sku SKU, quantity 
 // data is sold from again after it, with whatever else is in it.
 //
 // It is one round trip more than the store's own. If the store does not answer that one, the stock is set and the
-// error is lock.ErrDown: whoever asks again without a condition sets it once more, with one is told
+// error is lock.ErrDown: a caller that asks again without a condition sets it once more; with one it is told
 // ErrPrecondition.
 func (s *Service) SetStockIf(ctx context.Context, store string, sku SKU, quantity int64, c Condition) (Stock, error) {
 	if quantity < 0 || quantity > MaxStock {
@@ -35,7 +35,7 @@ func (s *Service) SetStockIf(ctx context.Context, store string, sku SKU, quantit
 	stock, err := inStore(ctx, s, store, serverUp, func(ctx context.Context, config StoreConfig) (Stock, error) {
 		stock, err := config.Store.SetIf(ctx, sku, quantity, c)
 		if err == nil && config.Data != nil {
-			// After the stock is there: whoever sees the new origin sees the stock.
+			// After the stock is there: a reader of the new origin sees the stock.
 			err = config.Data.Renew(ctx)
 		}
 		return stock, err
@@ -46,7 +46,7 @@ func (s *Service) SetStockIf(ctx context.Context, store string, sku SKU, quantit
 	return stock, err
 }
 
-// serverUp is what must be so to set the stock.
+// serverUp returns an error if the stock cannot be set: its server is down.
 func serverUp(_ context.Context, s StoreConfig) error { return s.Needs.Err() }
 
 // A Page is some orders, and the cursor of the next page ("" after the last).
@@ -66,15 +66,15 @@ func (s *Service) Orders(ctx context.Context, store string, sku SKU, cursor stri
 	})
 }
 
-// A Settlement is whether an order exists. It does not change any more.
+// A Settlement says whether an order exists. It does not change any more.
 type Settlement struct {
 	Written bool
 	Order   Order // if Written
 }
 
-// Settle decides whether the order with that id exists: for a client that was told ErrOutcomeUnknown, of whom sku,
-// store and id must be. An order that does not is never written. store must be named: the default need not be where the
-// sale was tried.
+// Settle decides whether the order with that id exists. It is for a client that was told ErrOutcomeUnknown, with
+// the sku, store and id of that error. An order that does not is never written. store must be named: the default
+// need not be where the sale was tried.
 //
 // Errors: as [Settler], and InvalidError.
 func (s *Service) Settle(ctx context.Context, store string, sku SKU, id string) (Settlement, error) {
@@ -91,8 +91,8 @@ func (s *Service) Settle(ctx context.Context, store string, sku SKU, id string) 
 	})
 }
 
-// dataThere is what must be so to believe what the store says: that an order is not there means nothing in a store
-// without its data.
+// dataThere returns an error if what the store says cannot be believed: that an order is absent means nothing in a
+// store without its data.
 func dataThere(ctx context.Context, s StoreConfig) error { return s.open(ctx) }
 
 // inStore does one bounded thing in a store that can be used for it.

@@ -13,7 +13,7 @@ import (
 // recallTimeout is how long the other store has to say what it remembers. It is part of a health probe of this one.
 const recallTimeout = 300 * time.Millisecond
 
-// A Seed is what to put in stock at the first start of a demonstration. An empty SKU: nothing.
+// A Seed says what to put in stock at the first start of a demonstration. An empty SKU: nothing.
 type Seed struct {
 	SKU      SKU
 	Quantity int64
@@ -69,8 +69,8 @@ type Remembrance struct {
 type KeeperConfig struct {
 	Name string // of the store: "redis"
 	// Place tells this store from others that the other store may have been used with, such as its address. What is
-	// remembered of one place says nothing of another: who moves the store to another address and loses its data at
-	// once is not warned.
+	// remembered of one place says nothing of another: a store that is moved to another address and loses its data
+	// at the same time is not noticed.
 	Place   string
 	Store   Seeder
 	Origins Origins // of the same store
@@ -130,7 +130,7 @@ func (k *Keeper) Check(ctx context.Context) error {
 }
 
 // Look is Check for a store that is known to have lost its data: a person may have set it by another instance since
-// the last probe. Of many who ask at once one looks.
+// the last probe. Of many callers at once one looks.
 func (k *Keeper) Look(ctx context.Context) error {
 	if err := k.Err(); !errors.Is(err, ErrDataLost) || !k.checking.TryLock() {
 		return err

@@ -67,7 +67,7 @@ func (s *Service) admit(ctx context.Context, config StoreConfig, store string, s
 	return nil
 }
 
-// unknown forgets an SKU if that is what err says of it.
+// unknown forgets an SKU if err says that it is unknown.
 func (s *Service) unknown(store string, sku SKU, err error) {
 	if errors.Is(err, ErrUnknownSKU) {
 		s.known[store].remove(sku)

@@ -12,7 +12,7 @@ import (
 	"example.com/stock/lock"
 )
 
-// Lab is what lab mode may ask of one sale. The zero value is normal service.
+// Lab holds what lab mode may ask of one sale. The zero value is normal service.
 type Lab struct {
 	Hold       time.Duration // stay this long between read and write
 	Unfenced   bool          // do not give the fence to the write
@@ -85,7 +85,7 @@ type paused struct {
 	release chan struct{}
 }
 
-// List is who waits, oldest first.
+// List returns the sales that wait, oldest first.
 func (p *Pauses) List() []Pause {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -40,7 +40,7 @@ type Eviction struct {
 	Stores map[string]error
 }
 
-// A Locked is who has a key and who waits for it.
+// A Locked is the lock state of a key.
 type Locked struct {
 	lock.State
 	Segments []SegmentLock // of a SKU that is sold in segments: those that somebody holds or waits for
@@ -66,7 +66,7 @@ func (s *Service) Lock(ctx context.Context, strategy, key string) (Locked, error
 	return seen, unsupported(err, strategy, ErrNotInspectable)
 }
 
-// Evict takes key away from whoever holds it under strategy, lets the next one in, and tells the stores, so that a
+// Evict takes key away from its holder under strategy, lets the next one in, and tells the stores, so that a
 // write of the evicted holder is refused with ErrStaleFence although nobody else has written. It is finished though
 // ctx ends. Where a strategy has a lock for each segment, key must be one of those.
 //
@@ -193,7 +193,7 @@ func targetOf(config StrategyConfig, key string) (t target, ok bool) {
 }
 
 // segmentLocks asks for every segment that there may be, one after the other: how many there are is up to each
-// process that sells. It is for people, who have the MaxSegments questions' time.
+// process that sells. It is for people: it takes the time of MaxSegments questions.
 func segmentLocks(ctx context.Context, l lock.Locker, sku SKU) (Locked, error) {
 	var all Locked
 	for n := 1; n <= MaxSegments; n++ {

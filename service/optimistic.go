@@ -38,9 +38,9 @@ const doublings = 6
 // without, and with 4 contenders 1.4. It does not make it a queue: where contention is the rule a lock is better,
 // and [Atomically] better still.
 //
-// Fairness: none. Who has just sold comes back without a pause and finds those asleep who came before; the unlucky
-// may use up their tries. What it cannot lose is stock: there is no lease, and a paused process finds the version
-// changed.
+// Fairness: none. A caller that has just sold comes back without a pause, while those that came before sleep; the
+// unlucky may use up their tries. What it cannot lose is stock: there is no lease, and a paused process finds the
+// version changed.
 func Optimistically(o OptimisticOptions) Seller {
 	o.Tries = cmp.Or(o.Tries, 100)
 	o.MaxPause = cmp.Or(o.MaxPause, time.Second)

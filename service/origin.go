@@ -18,7 +18,7 @@ type Origin struct {
 	Lost       bool // nothing is sold until a person sets the stock: an instance remembered another origin
 }
 
-// None tells whether the store has no origin.
+// None reports whether the store has no origin.
 func (o Origin) None() bool { return o.ID == "" }
 
 func newOrigin(generation uint64, lost bool) Origin {
@@ -33,7 +33,7 @@ type Origins interface {
 	// Replace records is where was is recorded, and otherwise changes nothing and returns false. It is one step of the
 	// store.
 	Replace(ctx context.Context, was, is Origin) (bool, error)
-	// First returns true once for each SKU and origin, if o is what is recorded: to the one who seeds.
+	// First returns true once for each SKU and origin, if o is what is recorded: that caller seeds.
 	First(ctx context.Context, o Origin, sku SKU) (bool, error)
 }
 

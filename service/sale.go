@@ -54,8 +54,8 @@ func (s *Sale) enterFor(
 	return ctx, cancel
 }
 
-// enterQueue is enter where there is no lock, and all who come go to the store: it gives as long again for the queue in
-// front of that, which leaves half of the time for the store.
+// enterQueue is enter for a seller without a lock, whose requests all go to the store. It allows as long again for
+// the queue in front of the store, which leaves half of the time for the store itself.
 func (s *Sale) enterQueue(ctx context.Context) (context.Context, context.CancelFunc) {
 	return s.enterFor(ctx, lock.NoFence, s.bound()+s.most)
 }

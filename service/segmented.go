@@ -30,7 +30,7 @@ type SegmentedOptions struct {
 // gathered into one, with the locks of all of them held.
 //
 // Nobody is told "sold out" while enough are left: that answer comes from one look at all parts at the same moment.
-// Nothing deadlocks: who holds the lock of a segment asks only for those of higher numbers. A move between parts is
+// Nothing deadlocks: the holder of a segment's lock asks only for those of higher numbers. A move between parts is
 // one step in the store, so that a crash between any two steps leaves every unit in exactly one place. See
 // docs/adr/0007-segmented-stock.md.
 //
@@ -38,22 +38,22 @@ type SegmentedOptions struct {
 // where no later holder has written yet. In the lab, "fencing=off" makes them blind.
 //
 // Round trips: those of the lock, Segments and a write, as under one lock. A share is two more, going on to another
-// segment one acquisition and a look, gathering an acquisition for each fragment and two more looks.
+// segment one acquisition and a look, a rebalance an acquisition for each fragment and two more looks.
 //
 // Not promised: an order among requests, except of those at one segment. And when a holder crashes its segment
-// cannot be sold from until its lease runs out: who is sent there, or needs those units at the end, waits, and may
-// be told "busy", never "sold out".
+// cannot be sold from until its lease runs out: a request that is sent there, or that needs those units at the end,
+// waits, and may be told "busy", never "sold out".
 func Segmented(l lock.Locker, o SegmentedOptions) Seller {
 	k := min(cmp.Or(o.Segments, 8), MaxSegments)
-	var turn atomic.Uint32
-	turn.Store(rand.Uint32()) // instances that start together do not go round in step
+	var next atomic.Uint32
+	next.Store(rand.Uint32()) // instances that start together do not go round in step
 	return func(ctx context.Context, store Store, sale *Sale) error {
 		parts, err := Capability[Segmenter](store)
 		if err != nil {
 			return err
 		}
 		s := segmentedSale{Sale: sale, lock: l, k: k, store: store, parts: parts}
-		return s.sell(ctx, 1+int(turn.Add(1)%uint32(k)))
+		return s.sell(ctx, 1+int(next.Add(1)%uint32(k)))
 	}
 }
 
@@ -69,8 +69,8 @@ type segmentedSale struct {
 // done is no segment.
 const done = 0
 
-// patience is how often a sale begins anew with a lock in hand before it lets others have it.
-const patience = 10
+// restarts is how often a sale begins anew with a lock in hand before it lets others have it.
+const restarts = 10
 
 // sell begins at a segment and goes on until the sale is made, refused, or the wait is over.
 func (s *segmentedSale) sell(ctx context.Context, at int) error {
@@ -94,10 +94,10 @@ func (s *segmentedSale) sell(ctx context.Context, at int) error {
 func (s *segmentedSale) visit(ctx context.Context, at int) (next int, err error) {
 	err = lock.Do(ctx, s.lock, s.key(at), s.Options, func(ctx context.Context, fence lock.Fence) error {
 		ctx = Begin(ctx)
-		for range patience {
+		for range restarts {
 			var view Segments
 			if next, view, err = s.sellFrom(ctx, fence, at); next == at && view.SKU != "" {
-				next, err = s.supply(ctx, &view, at)
+				next, err = s.refill(ctx, &view, at)
 			}
 			if err != nil || next != at {
 				return err
@@ -149,16 +149,16 @@ func (s *segmentedSale) sellFrom(ctx context.Context, fence lock.Fence, at int) 
 	return done, Segments{}, err
 }
 
-// supply fetches units for a segment that has too few, or finds one that has enough. The lock of the segment is
+// refill fetches units for a segment that has too few, or finds one that has enough. The lock of the segment is
 // held. It returns the segment to go on with.
-func (s *segmentedSale) supply(ctx context.Context, view *Segments, at int) (next int, err error) {
+func (s *segmentedSale) refill(ctx context.Context, view *Segments, at int) (next int, err error) {
 	own := view.Row(at)
 	missing := s.Quantity - own.Quantity
 	if view.Reserve >= missing {
 		// Guided self-scheduling: the shares of a loop that is split among k workers, 1/k of what is left each
 		// time. Few moves while there is much, and no worker with a heap at the end while the others are done.
 		share := (view.Reserve + int64(s.k) - 1) / int64(s.k)
-		return at, s.gather(ctx, view, at, max(missing, share), nil)
+		return at, s.move(ctx, view, at, max(missing, share), nil)
 	}
 	if next := s.elsewhere(view, at); next != done {
 		return next, nil
@@ -167,11 +167,11 @@ func (s *segmentedSale) supply(ctx context.Context, view *Segments, at int) (nex
 	if fragments == nil {
 		return lowest, nil
 	}
-	return at, s.merge(ctx, at, fragments)
+	return at, s.rebalance(ctx, at, fragments)
 }
 
-// elsewhere finds the next segment after at that has enough, with what the reserve has left. Next and not best:
-// those who look at the same time from different segments should not all go to the same.
+// elsewhere finds the next segment after at that has enough, with what the reserve has left. It is the next and not
+// the best: requests that look at the same time from different segments should not all go to the same one.
 func (s *segmentedSale) elsewhere(view *Segments, at int) (next int) {
 	for _, row := range view.Rows {
 		if row.Number == at || row.Quantity+view.Reserve < s.Quantity {
@@ -210,9 +210,9 @@ func (s *segmentedSale) fragments(view *Segments, at int) (above []int, lowest i
 	return above, lowest
 }
 
-// merge moves all that is in fragments into a segment below them. If there is not enough any more when their locks
+// rebalance moves all that is in fragments into a segment below them. If there is not enough any more when their locks
 // are held it does nothing.
-func (s *segmentedSale) merge(ctx context.Context, at int, fragments []int) error {
+func (s *segmentedSale) rebalance(ctx context.Context, at int, fragments []int) error {
 	// The wait for a lock ends with the request's wait, or when the one that is held already is lost.
 	wait, stop := context.WithCancelCause(s.waiting(ctx))
 	defer stop(nil)
@@ -236,7 +236,7 @@ func (s *segmentedSale) merge(ctx context.Context, at int, fragments []int) erro
 		if missing > 0 {
 			return nil
 		}
-		return s.gather(ctx, &view, at, view.Reserve, from)
+		return s.move(ctx, &view, at, view.Reserve, from)
 	})
 }
 
@@ -252,8 +252,8 @@ func (s *segmentedSale) holding(
 	})
 }
 
-// gather moves units. That somebody was quicker is no error: the caller looks again anyway.
-func (s *segmentedSale) gather(ctx context.Context, view *Segments, at int, reserve int64, from []Segment) error {
+// move moves units. That somebody was quicker is no error: the caller looks again anyway.
+func (s *segmentedSale) move(ctx context.Context, view *Segments, at int, reserve int64, from []Segment) error {
 	ctx, cancel := context.WithTimeout(ctx, s.most)
 	defer cancel()
 	err := s.parts.Refill(ctx, Refill{

@@ -15,7 +15,7 @@ type Seller func(ctx context.Context, store Store, sale *Sale) error
 // UnderLock reads, thinks and writes while it holds the SKU's lock. The race and all the locks differ by l alone.
 //
 // When the outcome of the write is not known, the lock is kept until its lease runs out: the write may still happen,
-// and who sold meanwhile would go by what it changes. That is so for locks without a fence, and with "fencing=off" in
+// and a sale in between would go by what it changes. That is so for locks without a fence, and with "fencing=off" in
 // the lab. Where the write compares the version (see writeFenced) the lock is given back at once.
 func UnderLock(l lock.Locker) Seller {
 	return func(ctx context.Context, store Store, sale *Sale) error {

@@ -58,7 +58,7 @@ func (s StoreConfig) open(ctx context.Context) error {
 	return s.Data.Look(ctx)
 }
 
-// Config is what a Service is made of.
+// Config holds what a Service is made of.
 type Config struct {
 	Instance     string                    // who we are, in orders and replies
 	Strategies   map[string]StrategyConfig // by strategy
@@ -159,8 +159,7 @@ func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
 	if err != nil {
 		return Receipt{}, err
 	}
-	// A wait costs memory for as long as it lasts, up to MaxWait, and locks have no bound of their own on those who
-	// wait.
+	// A wait costs memory for as long as it lasts, up to MaxWait, and locks do not bound their waiters.
 	defer s.underway.Add(-1)
 	if n := s.underway.Add(1); s.Waiting > 0 && n > int64(s.Waiting) {
 		return Receipt{}, fmt.Errorf("%d sales wait or work here: %w", s.Waiting, lock.ErrOverloaded)

@@ -70,7 +70,7 @@ type Deductor interface {
 // A Transactor is a store with transactions.
 type Transactor interface {
 	// Transact runs do in one transaction and commits if it returns nil. In it, Read locks the stock row until the end
-	// (SELECT ... FOR UPDATE), waiting for whoever holds it, or with tryOnce failing with lock.ErrHeld at once.
+	// (SELECT ... FOR UPDATE), waiting for its holder, or with tryOnce failing with lock.ErrHeld at once.
 	// about is the SKU that do reads first: transactions about the same one may have to take turns.
 	Transact(ctx context.Context, about SKU, tryOnce bool, do func(ctx context.Context, tx Store) error) error
 }

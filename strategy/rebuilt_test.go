@@ -25,7 +25,7 @@ import (
 // is refused.
 func TestZooKeeperIsBuiltAnew(t *testing.T) {
 	server := stacktest.Server(t, stack.ZooKeeper)
-	shelves := map[string]service.StoreConfig{
+	stores := map[string]service.StoreConfig{
 		strategy.Redis: {Store: repo.NewRedis(plain(t)), Needs: up{}},
 		strategy.MySQL: {Store: repo.NewMySQL(migrated(t, servers.MariaDB(t))), Needs: up{}},
 	}
@@ -50,7 +50,7 @@ func TestZooKeeperIsBuiltAnew(t *testing.T) {
 			offers[name] = service.StrategyConfig{Seller: seller, Blocking: true}
 		}
 		instances[i], err = service.New(service.Config{
-			Instance: "test", Strategies: offers, Stores: shelves, DefaultStore: strategy.Redis,
+			Instance: "test", Strategies: offers, Stores: stores, DefaultStore: strategy.Redis,
 			Wait: 5 * time.Second, Work: 5 * time.Second,
 		})
 		if err != nil {
@@ -76,9 +76,9 @@ func TestZooKeeperIsBuiltAnew(t *testing.T) {
 		}
 	}
 	orders := make(map[string]service.Order)
-	for store, shelf := range shelves {
+	for store, config := range stores {
 		for _, name := range names {
-			if _, err := shelf.Store.Set(t.Context(), service.SKU(name), 100); err != nil {
+			if _, err := config.Store.Set(t.Context(), service.SKU(name), 100); err != nil {
 				t.Fatal(err)
 			}
 			for i := range instances {
@@ -108,19 +108,19 @@ func TestZooKeeperIsBuiltAnew(t *testing.T) {
 		if err := server.Restart(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		for store, shelf := range shelves {
+		for store, config := range stores {
 			for _, name := range names {
 				for _, i := range []int{1, 0} {
 					soldSoon(i, store, name)
 				}
 				late := orders[name]
-				stock, err := shelf.Store.Read(t.Context(), late.SKU)
+				stock, err := config.Store.Read(t.Context(), late.SKU)
 				if err != nil {
 					t.Fatal(err)
 				}
 				late.Epoch, late.Version = stock.Epoch, stock.Version
 				late.Read, late.Remaining = stock.Quantity, stock.Quantity-1
-				if err := shelf.Store.Write(t.Context(), late); !errors.Is(err, service.ErrStaleFence) {
+				if err := config.Store.Write(t.Context(), late); !errors.Is(err, service.ErrStaleFence) {
 					t.Errorf("%s on %s: the holder of before wrote: %v", name, store, err)
 				}
 				if sold := stock.Initial - stock.Quantity; sold != int64(2*rebuilt+4) {

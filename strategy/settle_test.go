@@ -113,11 +113,11 @@ func TestEverySaleCanBeSettled(t *testing.T) {
 func settleOne(t *testing.T, s strategy.Strategy, on strategy.Servers, name string, store held) {
 	seller, closer := s.Build(on, nil)
 	defer closer()
-	open := func(shelf service.StoreConfig, work time.Duration) *service.Service {
+	open := func(config service.StoreConfig, work time.Duration) *service.Service {
 		shop, err := service.New(service.Config{
 			Instance: "app-1", DefaultStore: name, Wait: 20 * time.Second, Work: work,
 			Strategies: map[string]service.StrategyConfig{s.Name: {Seller: seller, Blocking: true}},
-			Stores:     map[string]service.StoreConfig{name: shelf},
+			Stores:     map[string]service.StoreConfig{name: config},
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -134,8 +134,8 @@ func (c *contender) serve(ctx context.Context, r request) reply {
 		holds, err := r.Storm.run(ctx, l)
 		return reply{Holds: holds, Err: fail(err)}
 	case "waiters":
-		standing, err := lock.Inspect(ctx, l.Locker, r.Key)
-		return reply{N: len(standing.Waiters), Err: fail(err)}
+		state, err := lock.Inspect(ctx, l.Locker, r.Key)
+		return reply{N: len(state.Waiters), Err: fail(err)}
 	case "count":
 		return reply{N: runtime.NumGoroutine()}
 	default:

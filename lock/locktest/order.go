@@ -73,15 +73,15 @@ func fifo(ctx context.Context, s *Scene) error {
 // queued waits until n contenders wait for key. If the lock cannot tell, it gives them a moment.
 func queued(ctx context.Context, l lock.Locker, key string, n int) error {
 	for deadline := time.Now().Add(timeout); ; {
-		standing, err := lock.Inspect(ctx, l, key)
+		state, err := lock.Inspect(ctx, l, key)
 		switch {
 		case errors.Is(err, errors.ErrUnsupported):
 			time.Sleep(150 * time.Millisecond) // arrivals must be apart, or there is no first
 			return nil
-		case err == nil && len(standing.Waiters) >= n:
+		case err == nil && len(state.Waiters) >= n:
 			return nil
 		case time.Now().After(deadline):
-			return fmt.Errorf("%d wait, but %d are seen (%w)", n, len(standing.Waiters), err)
+			return fmt.Errorf("%d wait, but %d are seen (%w)", n, len(state.Waiters), err)
 		}
 		time.Sleep(2 * time.Millisecond)
 	}

@@ -79,7 +79,7 @@ func database(t testing.TB) string {
 	return dsn
 }
 
-// A spanned locker that is closed.
+// A locker with a fence range that is closed.
 type locker interface {
 	lock.FenceRanger
 	Close() error

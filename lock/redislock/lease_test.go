@@ -115,8 +115,8 @@ func TestFencesGrowWhenTheClockIsBehind(t *testing.T) {
 		const ahead = 4_000_000_000_000_000 // as if the clock had been set back by decades
 		c.Set(t.Context(), name+":{k}:fence", ahead, 0)
 		step := lock.Fence(1)
-		if spanned, ok := l.(lock.FenceRanger); ok {
-			step = lock.Fence(spanned.FenceRange())
+		if ranger, ok := l.(lock.FenceRanger); ok {
+			step = lock.Fence(ranger.FenceRange())
 		}
 		for i := range lock.Fence(3) {
 			lease := acquire(t, l, "k")

@@ -90,7 +90,7 @@ func TestReleaseLeavesTheNextHoldersNode(t *testing.T) {
 		connected(t, s)
 		_ = old.Release()
 		if !nodeExists(t, c) || len(s.orphans.list()) != 0 {
-			t.Errorf("the next holder's node stands: %v; debris: %v", nodeExists(t, c), s.orphans.list())
+			t.Errorf("the next holder's node stands: %v; orphans: %v", nodeExists(t, c), s.orphans.list())
 		}
 		release(t, next)
 	})
