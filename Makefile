@@ -55,9 +55,8 @@ compose-test: build ## Bring the composition up, load it, kill an instance under
 build: ## Build bin/stock
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/stock ./cmd/stock
 
-# Four packages at a time, whatever the number of cores: tests wait more than they compute.
 test: ## Run all tests with the race detector, on real servers (REQUIRE_BACKENDS=1: a missing server is a failure)
-	$(GO) test -race -p 4 -timeout 25m ./...
+	$(GO) test -race -timeout 25m ./...
 
 test-short: ## Run the tests of the contract, the domain and HTTP only: seconds
 	$(GO) test -race ./lock ./lock/local ./lock/locktest ./handler ./loadtest ./health .
