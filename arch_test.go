@@ -93,7 +93,7 @@ var arrows = map[string]struct {
 // thirdParty lists the third-party modules that must stay in the packages listed.
 var thirdParty = map[string]struct {
 	packages []string
-	why   string
+	why      string
 }{
 	"github.com/gin-gonic/gin": {[]string{"handler"}, "HTTP is the handler's business"},
 	"github.com/spf13/viper":   {[]string{"app"}, "everybody else gets typed values"},

@@ -3,6 +3,7 @@ package service_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,7 +17,10 @@ import (
 	"example.com/stock/stack/stacktest"
 )
 
-var servers stacktest.Shared
+var (
+	servers  stacktest.Shared
+	database sharedDatabase
+)
 
 func TestMain(m *testing.M) {
 	logging.Disable() // go-redis prints every connection that is refused
@@ -48,9 +52,25 @@ func dial(t testing.TB, addr string) redis.UniversalClient {
 
 func redisStore(t testing.TB) *repo.Redis { return repo.NewRedis(dial(t, servers.Redis(t).Addr)) }
 
+// A sharedDatabase is migrated once: every test has SKUs of its own.
+type sharedDatabase struct {
+	mu  sync.Mutex
+	dsn string
+}
+
+func (d *sharedDatabase) open(t testing.TB) string {
+	t.Helper()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.dsn == "" {
+		d.dsn = servers.MariaDB(t)
+	}
+	return d.dsn
+}
+
 func mysqlStore(t testing.TB) *repo.MySQL {
 	t.Helper()
-	return openMySQL(t, servers.MariaDB(t))
+	return openMySQL(t, database.open(t))
 }
 
 func openMySQL(t testing.TB, dsn string) *repo.MySQL {
