@@ -122,13 +122,8 @@ func TestABodyThatDoesNotCome(t *testing.T) {
 			body, err := io.ReadAll(r.Body)
 			if err != nil || r.StatusCode != row.status || !r.Close || !json.Valid(body) {
 				t.Errorf(
-					"%s: %d %s, %v, closed: %v; want %d and that it is closed",
-					row.name,
-					r.StatusCode,
-					body,
-					err,
-					r.Close,
-					row.status,
+					"%s: %d %s, %v, closed: %v; want %d and that it is closed", row.name, r.StatusCode, body,
+					err, r.Close, row.status,
 				)
 			}
 			if rest, err := io.ReadAll(in); len(rest) > 0 || err != nil && !errors.Is(err, syscall.ECONNRESET) {

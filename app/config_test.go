@@ -275,26 +275,10 @@ elsewhere:
 `)
 	_, err := configure(t, "--config", path, "--lock-max-hold=1ms", "--log-level=loud")
 	says(
-		t,
-		err,
-		`store: "oracle"`,
-		"work",
-		"STOCK_REDIS_ADDR",
-		"mysql.pool_size",
-		`addr: "nowhere"`,
-		"admin_tokn",
-		"did you mean admin_token",
-		"redis.pool_size",
-		"redis.timout",
-		"did you mean redis.timeout",
-		"redis.db",
-		"lab: needs admin_token",
-		"elsewhere.deep.deeper",
-		"lock.max_hold: 1ms",
-		`log.level: "loud"`,
-		"!s3cret",
-		"!redis.addrs:",
-		"!wait:",
+		t, err, `store: "oracle"`, "work", "STOCK_REDIS_ADDR", "mysql.pool_size", `addr: "nowhere"`,
+		"admin_tokn", "did you mean admin_token", "redis.pool_size", "redis.timout",
+		"did you mean redis.timeout", "redis.db", "lab: needs admin_token", "elsewhere.deep.deeper",
+		"lock.max_hold: 1ms", `log.level: "loud"`, "!s3cret", "!redis.addrs:", "!wait:",
 	)
 	if lines := strings.Count(err.Error(), "\n"); err != nil && lines != 13 {
 		t.Errorf("%d lines for 13 mistakes:\n%v", lines, err)

@@ -163,8 +163,7 @@ func (i *instance) must(t *testing.T, method, path string, status int) reply {
 // all the shared servers, as flags of an instance with a database of its own.
 func everything(t *testing.T) []string {
 	return backends(
-		"--redis-addrs="+servers.Redis(t).Addr,
-		"--zookeeper-hosts="+servers.ZooKeeper(t),
+		"--redis-addrs="+servers.Redis(t).Addr, "--zookeeper-hosts="+servers.ZooKeeper(t),
 		"--mysql-dsn="+servers.MariaDB(t),
 	)
 }
@@ -368,8 +367,7 @@ func TestAbsentBackends(t *testing.T) {
 				}
 			}
 			if err := json.Unmarshal(
-				[]byte(i.must(t, http.MethodGet, "/v1/strategies", 200).body),
-				&catalogue,
+				[]byte(i.must(t, http.MethodGet, "/v1/strategies", 200).body), &catalogue,
 			); err != nil {
 				t.Fatal(err)
 			}

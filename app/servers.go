@@ -77,10 +77,7 @@ func (a *App) openRedis() error {
 	a.addStore(store{
 		name: strategy.Redis,
 		place: fmt.Sprintf(
-			"redis %s %s/%d",
-			c.MasterName,
-			strings.Join(slices.Sorted(slices.Values(c.Addrs)), ","),
-			c.DB,
+			"redis %s %s/%d", c.MasterName, strings.Join(slices.Sorted(slices.Values(c.Addrs)), ","), c.DB,
 		),
 		parts:  cluster,
 		sales:  repo.NewRedis(sales).Behind(queue),

@@ -113,10 +113,7 @@ func TestShutdownTellsWaitersToLeave(t *testing.T) {
 		case strings.HasSuffix(name, "holder"):
 			if r.err != nil || r.status != http.StatusOK {
 				t.Errorf(
-					"%s got %d %s %v, want its order: it was in its critical section",
-					name,
-					r.status,
-					r.body,
+					"%s got %d %s %v, want its order: it was in its critical section", name, r.status, r.body,
 					r.err,
 				)
 			}

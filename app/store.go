@@ -104,10 +104,7 @@ func (a *App) dataChanged(name string, bad error) {
 	switch {
 	case lost:
 		a.log.Error(
-			"store has lost its data: nothing is sold until a person sets the stock",
-			"store",
-			name,
-			"reason",
+			"store has lost its data: nothing is sold until a person sets the stock", "store", name, "reason",
 			bad,
 		)
 	case bad != nil:

@@ -87,12 +87,8 @@ func (b *till) refused(t *testing.T, instances ...*instance) {
 				t.Errorf("GET %s: %s", path, r.body)
 			}
 		}
-		if r := i.send(
-			http.MethodGet,
-			i.admin+"/metrics",
-		); !strings.Contains(
-			r.body,
-			`stock_store_data_lost{store="`+b.store+`"} 1`,
+		if r := i.send(http.MethodGet, i.admin+"/metrics"); !strings.Contains(
+			r.body, `stock_store_data_lost{store="`+b.store+`"} 1`,
 		) {
 			t.Error("there is no metric of it")
 		}

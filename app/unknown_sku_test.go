@@ -29,8 +29,7 @@ const strangers = 300
 func TestUnknownSKUsLeaveNothing(t *testing.T) {
 	nodes := make([]string, 3)
 	redisStack, err := stack.Start(
-		t.Context(),
-		stack.Options{Want: []stack.Kind{stack.Redis, stack.Redis, stack.Redis}},
+		t.Context(), stack.Options{Want: []stack.Kind{stack.Redis, stack.Redis, stack.Redis}},
 	)
 	if err != nil {
 		t.Fatal(err)

@@ -238,8 +238,7 @@ func (c *Cell) close(b *Testbed, failed string) {
 	}
 	c.Evidence = append(c.Evidence, b.evidence...)
 	slices.SortStableFunc(
-		b.events,
-		func(x, y Event) int { return cmp.Or(x.At.Compare(y.At), x.Until.Compare(y.Until)) },
+		b.events, func(x, y Event) int { return cmp.Or(x.At.Compare(y.At), x.Until.Compare(y.Until)) },
 	)
 	c.Events = append(c.Events, b.events...)
 }

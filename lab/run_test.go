@@ -75,20 +75,16 @@ func TestTheEngineFindsOut(t *testing.T) {
 		}, coded(Safe)),
 		probe("panics", func(*Testbed) Observation { panic("out of order") }, coded(Safe)),
 		probe(
-			"late",
-			func(*Testbed) Observation { return Observation{Delays, time.Hour} },
+			"late", func(*Testbed) Observation { return Observation{Delays, time.Hour} },
 			Case{Code: "probe", Want: Forecast{Outcome: Delays, Within: time.Second}},
 		),
 		probe(
-			"in-time",
-			func(*Testbed) Observation { return Observation{Delays, time.Second} },
+			"in-time", func(*Testbed) Observation { return Observation{Delays, time.Second} },
 			Case{Code: "probe", Want: Forecast{Outcome: Delays, Within: time.Second}},
 		),
 		probe("nobody", safely, Case{Strategy: "prayer", Want: Forecast{Outcome: Safe}}),
 		probe(
-			"down",
-			safely,
-			Case{Strategy: "zk-sequential", Want: Forecast{Outcome: Safe}},
+			"down", safely, Case{Strategy: "zk-sequential", Want: Forecast{Outcome: Safe}},
 		), // no ZooKeeper was started
 	}
 	missing := probe("missing", safely, coded(Safe))
@@ -176,8 +172,7 @@ func TestTheNextCaseFindsEverythingInOrder(t *testing.T) {
 	}
 	none := Case{Strategy: "none", Want: Forecast{Outcome: Safe}}
 	report := run(
-		t,
-		Options{Scenarios: []Scenario{probe("upside", upside, none), probe("calm", calm, none)}, Repeat: 2},
+		t, Options{Scenarios: []Scenario{probe("upside", upside, none), probe("calm", calm, none)}, Repeat: 2},
 	)
 	for _, c := range report.Cells {
 		if !c.AsPredicted || c.Before != "" {

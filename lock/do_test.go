@@ -46,10 +46,7 @@ func TestDoReleasesAlsoAfterAPanic(t *testing.T) {
 		t.Fatalf("freed %d times, want 1", r.frees)
 	}
 	if err := lock.Do(
-		t.Context(),
-		r,
-		"k",
-		lock.Options{TryOnce: true},
+		t.Context(), r, "k", lock.Options{TryOnce: true},
 		func(context.Context, lock.Fence) error { return nil },
 	); err != nil {
 		t.Fatalf("the key is still held: %v", err)
@@ -115,10 +112,7 @@ func TestDoDoesNotReenterAnotherKeyLockerOrContext(t *testing.T) {
 		}
 		for _, l := range []lock.Locker{r, other} {
 			if err := lock.Do(
-				ctx,
-				l,
-				"another key",
-				lock.Options{TryOnce: true},
+				ctx, l, "another key", lock.Options{TryOnce: true},
 				func(context.Context, lock.Fence) error { return nil },
 			); err != nil {
 				t.Errorf("another key: %v", err)
@@ -236,10 +230,7 @@ func TestObserve(t *testing.T) {
 		for range 2 {
 			both.Go(func() {
 				_ = lock.Do(
-					t.Context(),
-					l,
-					"k",
-					lock.Options{},
+					t.Context(), l, "k", lock.Options{},
 					func(context.Context, lock.Fence) error { time.Sleep(time.Second); return nil },
 				)
 			})

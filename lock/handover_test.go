@@ -144,11 +144,8 @@ func TestHandOverOfALostLease(t *testing.T) {
 		lease := <-next
 		if lease.Err() != nil || lease.Fence() <= hung.Fence() || r.acquired != 2 {
 			t.Errorf(
-				"next: %v, fence %d after %d, %d leases; want a fresh one",
-				lease.Err(),
-				lease.Fence(),
-				hung.Fence(),
-				r.acquired,
+				"next: %v, fence %d after %d, %d leases; want a fresh one", lease.Err(), lease.Fence(),
+				hung.Fence(), r.acquired,
 			)
 		}
 		if err := hung.Release(); !errors.Is(err, lock.ErrLost) {

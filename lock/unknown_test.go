@@ -36,11 +36,7 @@ func TestDoKeepsTheKeyOfAnUnknownOutcome(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := &rented{}
 			err := lock.Do(
-				t.Context(),
-				r,
-				"k",
-				lock.Options{},
-				func(context.Context, lock.Fence) error { return row.err },
+				t.Context(), r, "k", lock.Options{}, func(context.Context, lock.Fence) error { return row.err },
 			)
 			if !errors.Is(err, row.err) || errors.Is(err, lock.ErrLost) || errors.Is(err, lock.ErrAbandoned) {
 				t.Errorf("err = %v, want %v and nothing else", err, row.err)
@@ -62,10 +58,7 @@ func TestDoKeepsTheKeyForNestedWork(t *testing.T) {
 			r := &rented{}
 			err := lock.Do(t.Context(), r, "k", lock.Options{}, func(ctx context.Context, _ lock.Fence) error {
 				err := lock.Do(
-					ctx,
-					r,
-					"k",
-					lock.Options{},
+					ctx, r, "k", lock.Options{},
 					func(context.Context, lock.Fence) error { return lock.ErrOutcomeUnknown },
 				)
 				if !errors.Is(err, lock.ErrOutcomeUnknown) || r.frees != 0 {
@@ -88,10 +81,7 @@ func TestDoKeepsAllKeysOfTheWork(t *testing.T) {
 	a, b := &rented{}, &rented{}
 	_ = lock.Do(t.Context(), a, "k", lock.Options{}, func(ctx context.Context, _ lock.Fence) error {
 		return lock.Do(
-			ctx,
-			b,
-			"k",
-			lock.Options{},
+			ctx, b, "k", lock.Options{},
 			func(context.Context, lock.Fence) error { return lock.ErrOutcomeUnknown },
 		)
 	})
@@ -158,10 +148,7 @@ func TestAMutexDoesNotKeepAnAbandonedKeyForEver(t *testing.T) {
 			m := &local.Mutex{Linger: row.linger}
 			began := time.Now()
 			_ = lock.Do(
-				t.Context(),
-				m,
-				"k",
-				lock.Options{},
+				t.Context(), m, "k", lock.Options{},
 				func(context.Context, lock.Fence) error { return lock.ErrOutcomeUnknown },
 			)
 			lease, err := m.Acquire(t.Context(), "k", lock.Options{})

@@ -67,10 +67,7 @@ func bareSale(pool *sql.DB, sku string) error {
 	o := order(stock)
 	if _, err := tx.Exec(
 		"UPDATE stock SET quantity = ?, sold = sold + ?, version = version + 1, guard = ? WHERE sku = ?",
-		o.Remaining,
-		o.Quantity,
-		o.Strategy,
-		sku,
+		o.Remaining, o.Quantity, o.Strategy, sku,
 	); err != nil {
 		return err
 	}

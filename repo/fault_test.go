@@ -219,14 +219,12 @@ func TestOutage(t *testing.T) {
 					down(t, "Write", func(ctx context.Context) error { return s.Write(ctx, order(stock)) },
 						lock.ErrDown)
 					down(
-						t,
-						"Deduct",
+						t, "Deduct",
 						func(ctx context.Context) error { _, err := s.Deduct(ctx, order(stock)); return err },
 						lock.ErrDown,
 					)
 					down(
-						t,
-						"Orders",
+						t, "Orders",
 						func(ctx context.Context) error { _, _, err := s.Orders(ctx, sku, "", 1); return err },
 						lock.ErrDown,
 					)

@@ -67,9 +67,7 @@ func (d leavingTransactor) Transact(
 	do func(context.Context, service.Store) error,
 ) error {
 	return d.tx.Transact(
-		ctx,
-		about,
-		once,
+		ctx, about, once,
 		func(ctx context.Context, tx service.Store) error { return do(ctx, lastly{tx, d.leave}) },
 	)
 }

@@ -114,9 +114,7 @@ func TestStaleHolder(t *testing.T) {
 				t.Errorf("first %+v, %v; want it written over the second's %+v", first, err, second)
 			case first.HolderFence == 0 || first.HolderFence >= second.HolderFence || first.Fence != 0:
 				t.Errorf(
-					"first held fence %d and wrote %d, second held %d",
-					first.HolderFence,
-					first.Fence,
+					"first held fence %d and wrote %d, second held %d", first.HolderFence, first.Fence,
 					second.HolderFence,
 				)
 			}
@@ -152,10 +150,7 @@ func TestStaleFence(t *testing.T) {
 			_, err := s.sell(t.Context())
 			fails(t, err, all(service.ErrStaleFence), lock.ErrLost)
 			s.sold(t, 1)
-			if r, err := s.sell(
-				t.Context(),
-				lab(service.Lab{Unfenced: true}),
-			); err != nil || r.Fence != 0 ||
+			if r, err := s.sell(t.Context(), lab(service.Lab{Unfenced: true})); err != nil || r.Fence != 0 ||
 				r.HolderFence != l.fence {
 				t.Errorf("unfenced: %+v, %v; want it written without the fence", r, err)
 			}

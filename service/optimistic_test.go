@@ -144,20 +144,15 @@ func TestOptimisticStorm(t *testing.T) {
 			}
 			done.Wait()
 			if stock, err := s.Stock(
-				t.Context(),
-				"",
-				s.sku,
+				t.Context(), "", s.sku,
 			); err != nil || sold.Load() != 60 || stock.Quantity != 0 ||
 				stock.Sold != 60 {
 				t.Errorf("%d sold, %+v, %v", sold.Load(), stock, err)
 			}
 			average := float64(tries.Load()) / 60
 			t.Logf(
-				"%d contenders, pauses up to %v: %.1f tries for each sale, %d at most",
-				row.contenders,
-				row.pause,
-				average,
-				most.Load(),
+				"%d contenders, pauses up to %v: %.1f tries for each sale, %d at most", row.contenders,
+				row.pause, average, most.Load(),
 			)
 			switch {
 			case row.contenders == 30 && row.pause == 0:
@@ -168,8 +163,7 @@ func TestOptimisticStorm(t *testing.T) {
 			case row.pause > 0 && average <= calm:
 				t.Errorf(
 					"%.1f tries for each sale without pauses and %.1f with: there was no storm, so this proves nothing",
-					average,
-					calm,
+					average, calm,
 				)
 			}
 		}

@@ -114,21 +114,13 @@ func TestWhichStore(t *testing.T) {
 				where = append(where, store)
 			}
 		}
-		if want := slices.DeleteFunc(
-			[]string{row.want},
-			func(s string) bool { return s == "" },
-		); !slices.Equal(
-			where,
-			want,
+		if want := slices.DeleteFunc([]string{row.want}, func(s string) bool { return s == "" }); !slices.Equal(
+			where, want,
 		) {
 			t.Errorf("%s on %q was sold from %v, want %v", row.strategy, row.asked, where, want)
 		}
 		for _, asked := range []string{"", "redis"} {
-			if stock, err := s.Stock(
-				t.Context(),
-				asked,
-				s.sku,
-			); err != nil ||
+			if stock, err := s.Stock(t.Context(), asked, s.sku); err != nil ||
 				(stock.Sold == 1) != (row.want == "redis") {
 				t.Errorf("Stock(%q) = %+v, %v", asked, stock, err)
 			}

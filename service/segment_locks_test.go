@@ -115,9 +115,7 @@ func TestLocksOfSegments(t *testing.T) {
 	l := lock.HandOver(watchdog(t, redislock.WatchdogOptions{}).(lock.FenceRanger), lock.Bound{})
 	s := lockedSegments(t, l, 2, redisStore(t))
 	if seen, err := s.Lock(
-		t.Context(),
-		"it",
-		string(s.sku),
+		t.Context(), "it", string(s.sku),
 	); err != nil || seen.Holder != nil || len(seen.Segments) != 0 ||
 		seen.Scope != lock.Cluster {
 		t.Errorf("nobody holds: %+v, %v", seen, err)

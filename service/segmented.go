@@ -188,8 +188,7 @@ func (s *segmentedSale) elsewhere(view *Segments, at int) (next int) {
 // lowest segment that has anything is the place from where all others are above.
 func (s *segmentedSale) fragments(view *Segments, at int) (above []int, lowest int) {
 	rows := slices.DeleteFunc(
-		slices.Clone(view.Rows),
-		func(row Segment) bool { return row.Quantity == 0 || row.Number == at },
+		slices.Clone(view.Rows), func(row Segment) bool { return row.Quantity == 0 || row.Number == at },
 	)
 	missing := s.Quantity - view.Row(at).Quantity - view.Reserve
 	lowest = at

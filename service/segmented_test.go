@@ -66,10 +66,7 @@ func TestSegmentedTail(t *testing.T) {
 			for _, quantities := range [][]int64{{1, 2, 3, 4, 5, 6, 7}, {7, 5, 3}, {7}, {100}, {30, 1}} {
 				t.Run(fmt.Sprint(quantities, round), func(t *testing.T) {
 					ways := []service.Seller{
-						segmented(
-							watchdog(t, redislock.WatchdogOptions{}),
-							8,
-						),
+						segmented(watchdog(t, redislock.WatchdogOptions{}), 8),
 						segmented(watchdog(t, redislock.WatchdogOptions{}), 8),
 					}
 					scenes := segmentedOn(t, store, 100, ways...)
@@ -78,10 +75,8 @@ func TestSegmentedTail(t *testing.T) {
 					stock, err := scenes[0].Stock(t.Context(), "", scenes[0].sku)
 					if least := slices.Min(quantities); err != nil || stock.Quantity >= least {
 						t.Errorf(
-							"%d left, %v; everybody was told sold out, and somebody wanted %d",
-							stock.Quantity,
-							err,
-							least,
+							"%d left, %v; everybody was told sold out, and somebody wanted %d", stock.Quantity,
+							err, least,
 						)
 					}
 				})
@@ -124,10 +119,7 @@ func TestSegmentedGathersFragments(t *testing.T) {
 func TestSegmentedStockIsSetWhileItSells(t *testing.T) {
 	bothStores(t, func(t *testing.T, store shop) {
 		ways := []service.Seller{
-			segmented(
-				watchdog(t, redislock.WatchdogOptions{}),
-				8,
-			),
+			segmented(watchdog(t, redislock.WatchdogOptions{}), 8),
 			segmented(watchdog(t, redislock.WatchdogOptions{}), 8),
 		}
 		scenes := segmentedOn(t, store, 60, ways...)
@@ -181,9 +173,7 @@ func TestSegmentedStockIsSetWhileItSells(t *testing.T) {
 			}
 		}
 		if stock, err := s.Stock(
-			t.Context(),
-			"",
-			s.sku,
+			t.Context(), "", s.sku,
 		); err != nil || stock.Epoch != last || stock.Quantity+stock.Sold != 60 ||
 			stock.Sold != sold[last] {
 			t.Errorf("%+v, %v; %d were accepted", stock, err, sold[last])
@@ -223,10 +213,7 @@ func TestSegmentedTriesOnce(t *testing.T) {
 	for _, lease := range held {
 		_ = lease.Release()
 	}
-	if _, err := s.sell(
-		t.Context(),
-		func(r *service.Request) { r.Quantity = 1 },
-	); err != nil &&
+	if _, err := s.sell(t.Context(), func(r *service.Request) { r.Quantity = 1 }); err != nil &&
 		!errors.Is(err, service.ErrSoldOut) {
 		t.Error(err)
 	}

@@ -98,13 +98,8 @@ func TestReceiptSaysWhatHappened(t *testing.T) {
 			r.Held != r.ReleasedAt.Sub(r.AcquiredAt) ||
 			r.Waited > r.AcquiredAt.Sub(asked) {
 			t.Errorf(
-				"asked %v, waited %v, from %v to %v held %v, answered %v",
-				asked,
-				r.Waited,
-				r.AcquiredAt,
-				r.ReleasedAt,
-				r.Held,
-				answered,
+				"asked %v, waited %v, from %v to %v held %v, answered %v", asked, r.Waited, r.AcquiredAt,
+				r.ReleasedAt, r.Held, answered,
 			)
 		}
 		page, err := s.Orders(t.Context(), "", s.sku, "", 10)

@@ -257,9 +257,7 @@ func (s slowEnd) Transact(context.Context, service.SKU, bool, func(context.Conte
 func TestUnknownOutcomeOfATransactionIsNotHeld(t *testing.T) {
 	wait, end := context.WithCancel(t.Context())
 	err := service.InTransaction(
-		t.Context(),
-		slowEnd{redisStore(t), end},
-		&service.Sale{Options: lock.Options{Wait: wait}},
+		t.Context(), slowEnd{redisStore(t), end}, &service.Sale{Options: lock.Options{Wait: wait}},
 	)
 	fails(t, err, all(service.ErrOutcomeUnknown), lock.ErrHeld)
 }

@@ -98,8 +98,7 @@ func TestEntriesAreWhole(t *testing.T) {
 			}
 			for _, need := range s.Needs {
 				if !slices.Contains(
-					[]string{strategy.Redis, strategy.Redlock, strategy.MySQL, strategy.ZooKeeper},
-					need,
+					[]string{strategy.Redis, strategy.Redlock, strategy.MySQL, strategy.ZooKeeper}, need,
 				) {
 					t.Errorf("it needs %q, which is no server", need)
 				}

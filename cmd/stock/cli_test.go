@@ -127,12 +127,8 @@ func TestExitStatus(t *testing.T) {
 		if status := cmd.ProcessState.ExitCode(); status != row.status || !strings.Contains(out.String(), row.out) ||
 			!strings.Contains(errs.String(), row.err) {
 			t.Errorf(
-				"stock %s: status %d, want %d\nstdout: %s\nstderr: %s",
-				row.args,
-				status,
-				row.status,
-				out.String(),
-				errs.String(),
+				"stock %s: status %d, want %d\nstdout: %s\nstderr: %s", row.args, status, row.status,
+				out.String(), errs.String(),
 			)
 		}
 	}
@@ -183,15 +179,7 @@ func TestHealthcheckOfAll(t *testing.T) {
 	}
 	_, _, err := run(t.Context(), "healthcheck", "--url", server.URL, "--all")
 	says(t, err, "not all servers are up: redlock: in quarantine")
-	if _, _, err := run(
-		t.Context(),
-		"healthcheck",
-		"--url",
-		server.URL,
-		"--all",
-		"--wait",
-		"1m",
-	); err != nil ||
+	if _, _, err := run(t.Context(), "healthcheck", "--url", server.URL, "--all", "--wait", "1m"); err != nil ||
 		asked.Load() != 6+manyAnswers {
 		t.Errorf("asked %d times, and at last: %v", asked.Load(), err)
 	}

@@ -82,9 +82,7 @@ func demoCommand() *cobra.Command {
 	flags.StringVar(&d.json, "json", "", "write all results to this file as JSON")
 	flags.StringVar(&d.html, "html", demoPage, "write a page about all of it to this file; \"\": none")
 	flags.StringVar(
-		&d.histories,
-		"histories",
-		"",
+		&d.histories, "histories", "",
 		"write every request of every run to files in this folder, for stock report",
 	)
 	noColorFlag(cmd, &d.noColor)
@@ -111,16 +109,8 @@ func (d *demo) check() error {
 		unknown = append(unknown, errors.New("--store: must be redis, mysql or both"))
 	}
 	return errors.Join(
-		errors.Join(unknown...),
-		d.checkFiles(),
-		within(
-			"instances",
-			d.instances,
-			1,
-			20,
-		),
-		within("concurrency", d.concurrency, 2, 1000),
-		within("requests", d.requests, 101, 1_000_000),
+		errors.Join(unknown...), d.checkFiles(), within("instances", d.instances, 1, 20),
+		within("concurrency", d.concurrency, 2, 1000), within("requests", d.requests, 101, 1_000_000),
 	)
 }
 
@@ -303,8 +293,7 @@ func (d *demo) play(ctx context.Context, client *loadtest.Client, a act, casts [
 	for _, c := range casts {
 		result, err := d.sell(
 			func(p loadtest.Plan) (*loadtest.Result, error) { return loadtest.Run(ctx, client, p, d.ticker(c)) },
-			a,
-			c,
+			a, c,
 		)
 		if err != nil {
 			return err
@@ -344,12 +333,7 @@ func (d *demo) summary(took time.Duration) string {
 	}
 	return fmt.Sprintf(
 		"%d runs in %.0f s: %d were as promised. %d showed the race: %d units oversold, %d updates lost.",
-		len(d.results),
-		took.Seconds(),
-		kept,
-		racy,
-		oversold,
-		lost,
+		len(d.results), took.Seconds(), kept, racy, oversold, lost,
 	)
 }
 

@@ -100,14 +100,7 @@ func TestDemo(t *testing.T) {
 	var s *show
 	for try := 1; ; try++ {
 		s = startDemo(
-			t,
-			"--strategies",
-			"none,redis-watchdog",
-			"--store",
-			"redis",
-			"--requests",
-			"200",
-			"--json",
+			t, "--strategies", "none,redis-watchdog", "--store", "redis", "--requests", "200", "--json",
 			results,
 		)
 		status := s.wait(t)
@@ -138,8 +131,7 @@ func TestDemo(t *testing.T) {
 	}
 	if tables != 3 || strings.Contains(s.out.String(), "atomic") || strings.Contains(s.out.String(), "\x1b[") {
 		t.Errorf(
-			"%d tables with both strategies, want 3, without others and without colours\n%s",
-			tables,
+			"%d tables with both strategies, want 3, without others and without colours\n%s", tables,
 			s.out.String(),
 		)
 	}
@@ -173,10 +165,7 @@ func TestDemo(t *testing.T) {
 		}
 		if r.Plan.Strategy == "redis-watchdog" && r.Verdict.RaceSeen || i < 2 && r.Verdict.RemainingUnits != 70 {
 			t.Errorf(
-				"run %d of %s: %d left, race seen: %t",
-				i,
-				r.Plan.Strategy,
-				r.Verdict.RemainingUnits,
+				"run %d of %s: %d left, race seen: %t", i, r.Plan.Strategy, r.Verdict.RemainingUnits,
 				r.Verdict.RaceSeen,
 			)
 		}
@@ -215,9 +204,7 @@ func TestDemoInterrupted(t *testing.T) {
 			t.Parallel()
 			s := startDemo(t, append(args, row.more...)...)
 			eventually(
-				t,
-				time.Minute,
-				"the moment comes",
+				t, time.Minute, "the moment comes",
 				func() (bool, string) { return row.moment(s), s.errs.String() },
 			)
 			if len(s.started(t)) == 0 {
@@ -243,16 +230,8 @@ func TestDemoKept(t *testing.T) {
 	var s *show
 	for try := 1; ; try++ {
 		s = startDemo(
-			t,
-			"--strategies",
-			"none,redis-watchdog",
-			"--store",
-			"redis",
-			"--requests",
-			"200",
-			"--keep",
-			"--instances",
-			"2",
+			t, "--strategies", "none,redis-watchdog", "--store", "redis", "--requests", "200", "--keep",
+			"--instances", "2",
 		)
 		eventually(t, time.Minute, "all has been shown", func() (bool, string) {
 			return strings.Contains(s.out.String(), "It goes on running until Ctrl-C"), s.errs.String()
@@ -280,34 +259,14 @@ func TestDemoKept(t *testing.T) {
 // All mistakes on the command line are reported at once, before anything starts.
 func TestDemoRefuses(t *testing.T) {
 	_, _, err := run(
-		t.Context(),
-		"demo",
-		"--strategies",
-		"none,nun,nan",
-		"--store",
-		"oracle",
-		"--instances",
-		"0",
-		"--concurrency",
-		"1",
-		"--requests",
-		"100",
-		"--json",
-		"/nowhere/at/all.json",
-		"--html",
+		t.Context(), "demo", "--strategies", "none,nun,nan", "--store", "oracle", "--instances", "0",
+		"--concurrency", "1", "--requests", "100", "--json", "/nowhere/at/all.json", "--html",
 		"/nowhere/at/all.html",
 	)
 	says(
-		t,
-		err,
-		`--strategies: unknown strategy "nun"`,
-		`unknown strategy "nan"`,
-		"redis-watchdog",
-		"--store: must be redis, mysql or both",
-		"--instances: must be from 1 to 20",
-		"--concurrency: must be from 2 to 1000",
-		"--requests: must be from 101 to 1000000",
-		"--json: ",
+		t, err, `--strategies: unknown strategy "nun"`, `unknown strategy "nan"`, "redis-watchdog",
+		"--store: must be redis, mysql or both", "--instances: must be from 1 to 20",
+		"--concurrency: must be from 2 to 1000", "--requests: must be from 101 to 1000000", "--json: ",
 		"--html: ",
 	)
 	_, _, err = run(t.Context(), "demo", "--html", "", "--strategies", "")

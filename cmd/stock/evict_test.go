@@ -63,15 +63,7 @@ func evictedRequest(t *testing.T, c *group, strategy, store, sku string) {
 	}
 
 	out, _, err := run(
-		t.Context(),
-		"lock",
-		"evict",
-		strategy,
-		key,
-		"--url",
-		c.apps[1].Admin,
-		"--admin-token",
-		demoToken,
+		t.Context(), "lock", "evict", strategy, key, "--url", c.apps[1].Admin, "--admin-token", demoToken,
 	)
 	if err != nil || !strings.Contains(out, "evicted "+name+"/"+id) ||
 		!strings.Contains(out, "store "+store+": raised") {
@@ -85,11 +77,7 @@ func evictedRequest(t *testing.T, c *group, strategy, store, sku string) {
 		t.Errorf("%d stale fences were counted, want %d", got, stale+1)
 	}
 	if reply := deduct(
-		t,
-		c.apps[1].URL,
-		sku,
-		"the-next",
-		map[string]any{"strategy": strategy, "store": store, "wait": "25s"},
+		t, c.apps[1].URL, sku, "the-next", map[string]any{"strategy": strategy, "store": store, "wait": "25s"},
 	); !strings.Contains(reply, `"order_id"`) ||
 		strings.Contains(reply, "/problems/") {
 		t.Errorf("the next one was answered %s", reply)
@@ -106,10 +94,7 @@ func deduct(t *testing.T, base, sku, id string, body map[string]any) string {
 	defer cancel()
 	text, _ := json.Marshal(body)
 	req, err := http.NewRequestWithContext(
-		ctx,
-		http.MethodPost,
-		base+"/v1/stock/"+sku+"/deduct",
-		strings.NewReader(string(text)),
+		ctx, http.MethodPost, base+"/v1/stock/"+sku+"/deduct", strings.NewReader(string(text)),
 	)
 	if err != nil {
 		return err.Error()
@@ -235,37 +220,18 @@ func TestLocksOfAnInstance(t *testing.T) {
 			}
 		})
 	}
-	if status, body := get(
-		t,
-		admin+"/v1/locks/none/stock",
-	); status != http.StatusNotFound ||
+	if status, body := get(t, admin+"/v1/locks/none/stock"); status != http.StatusNotFound ||
 		!strings.Contains(body, "not_inspectable") {
 		t.Errorf("none: %d %s", status, body)
 	}
 	if _, _, err := run(
-		t.Context(),
-		"lock",
-		"evict",
-		"local-mutex",
-		"stock",
-		"--url",
-		admin,
-		"--admin-token",
-		demoToken,
+		t.Context(), "lock", "evict", "local-mutex", "stock", "--url", admin, "--admin-token", demoToken,
 	); err == nil ||
 		!strings.Contains(err.Error(), "no fence") {
 		t.Errorf("evict from a mutex: %v", err)
 	}
 	if _, _, err := run(
-		t.Context(),
-		"lock",
-		"evict",
-		"redis-watchdog",
-		"stock",
-		"--url",
-		admin,
-		"--admin-token",
-		"wrong",
+		t.Context(), "lock", "evict", "redis-watchdog", "stock", "--url", admin, "--admin-token", "wrong",
 	); err == nil ||
 		!strings.Contains(err.Error(), "401") {
 		t.Errorf("evict by anybody: %v", err)

@@ -140,22 +140,13 @@ func judge(t *testing.T, r *loadtest.Result) {
 	t.Helper()
 	v := &r.Verdict
 	t.Logf(
-		"%d sent, %d accepted, %d failed, %d unknown, %d recovered: %s",
-		v.Sent,
-		v.Accepted,
-		v.Failed,
-		v.Unknown,
-		v.Recovered,
-		v.Sentence,
+		"%d sent, %d accepted, %d failed, %d unknown, %d recovered: %s", v.Sent, v.Accepted, v.Failed,
+		v.Unknown, v.Recovered, v.Sentence,
 	)
 	if v.Collisions > 0 || v.Phantoms > 0 || v.Denied > 0 || v.LostUnits != 0 {
 		t.Errorf(
-			"collisions %d, phantoms %d, denied %d, lost %d: %v",
-			v.Collisions,
-			v.Phantoms,
-			v.Denied,
-			v.LostUnits,
-			v.Reasons,
+			"collisions %d, phantoms %d, denied %d, lost %d: %v", v.Collisions, v.Phantoms, v.Denied,
+			v.LostUnits, v.Reasons,
 		)
 	}
 }
@@ -187,10 +178,7 @@ func TestGracefulStopUnderLoad(t *testing.T) {
 			judge(t, result)
 			if v := &result.Verdict; v.Failed+v.Unknown+v.Recovered > 0 {
 				t.Errorf(
-					"%d failed, %d unknown, %d recovered: %s",
-					v.Failed,
-					v.Unknown,
-					v.Recovered,
+					"%d failed, %d unknown, %d recovered: %s", v.Failed, v.Unknown, v.Recovered,
 					firstError(result),
 				)
 			}

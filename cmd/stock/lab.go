@@ -61,13 +61,8 @@ func labListCommand() *cobra.Command {
 			for _, s := range scenarios {
 				if group == "" || string(s.Group) == group {
 					fmt.Fprintf(
-						table,
-						"%s\t%s\t%d %s\t%s\n",
-						s.Group,
-						s.Name,
-						len(s.Cases),
-						lab.Text{EN: "cases", ZH: "例"}.In(lang),
-						s.Title.In(lang),
+						table, "%s\t%s\t%d %s\t%s\n", s.Group, s.Name, len(s.Cases),
+						lab.Text{EN: "cases", ZH: "例"}.In(lang), s.Title.In(lang),
 					)
 				}
 			}
@@ -308,9 +303,7 @@ func readReport(path string) (report lab.Report, err error) {
 	}
 	if report.Version != lab.ReportVersion {
 		return report, fmt.Errorf(
-			"%s: version %d of the report is not %d: run the lab again",
-			path,
-			report.Version,
+			"%s: version %d of the report is not %d: run the lab again", path, report.Version,
 			lab.ReportVersion,
 		)
 	}
@@ -373,16 +366,11 @@ func labSoakCommand() *cobra.Command {
 	flags.SortFlags = false
 	flags.DurationVar(&r.options.For, "for", 10*time.Minute, "how long faults are done")
 	flags.Uint64Var(
-		&r.options.Seed,
-		"seed",
-		0,
-		"what decides about the faults (default: one at random, which is printed)",
+		&r.options.Seed, "seed", 0, "what decides about the faults (default: one at random, which is printed)",
 	)
 	flags.IntVar(&r.options.Instances, "instances", soak.Instances, "instances that sell")
 	flags.DurationVar(
-		&r.options.Within,
-		"healthy-within",
-		soak.Within,
+		&r.options.Within, "healthy-within", soak.Within,
 		"how soon after the last fault everything must be healthy",
 	)
 	flags.BoolVar(&r.plan, "plan", false, "only print what would be done")
@@ -407,11 +395,8 @@ func (r *soakRun) run(ctx context.Context) error {
 		return err
 	}
 	fmt.Fprintf(
-		r.out,
-		"The same faults again: stock lab soak --for %v --seed %d --instances %d\n",
-		r.options.For,
-		r.options.Seed,
-		r.options.Instances,
+		r.out, "The same faults again: stock lab soak --for %v --seed %d --instances %d\n", r.options.For,
+		r.options.Seed, r.options.Instances,
 	)
 	soak.WritePlan(r.out, r.options.Plan())
 	if r.plan {

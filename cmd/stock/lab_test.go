@@ -89,10 +89,7 @@ func TestLabRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	var report lab.Report
-	if err := json.Unmarshal(
-		text,
-		&report,
-	); err != nil || len(report.Cells) != 2 ||
+	if err := json.Unmarshal(text, &report); err != nil || len(report.Cells) != 2 ||
 		report.Version != lab.ReportVersion {
 		t.Errorf("%v: %s", err, text)
 	}

@@ -111,22 +111,14 @@ func (f *loadFlags) add(flags *pflag.FlagSet) {
 	flags.SortFlags = false
 	flags.StringVar(&f.url, "url", "http://localhost:8080", "the service, or the balancer in front of its instances")
 	flags.StringVar(
-		&f.token,
-		"admin-token",
-		"",
-		"the service's admin token, to set stock (default: $STOCK_ADMIN_TOKEN)",
+		&f.token, "admin-token", "", "the service's admin token, to set stock (default: $STOCK_ADMIN_TOKEN)",
 	)
 	flags.StringSliceVarP(
-		&f.strategies,
-		"strategy",
-		"s",
-		nil,
+		&f.strategies, "strategy", "s", nil,
 		"strategies to run one after the other, or \"all\" that are available (also --strategies)",
 	)
 	flags.StringVar(
-		&f.plan.Mapping,
-		"mapping",
-		"",
+		&f.plan.Mapping, "mapping", "",
 		"file that describes somebody else's inventory API, to load that instead (see loadtest/README.md)",
 	)
 	flags.StringVar(&f.plan.Store, "store", "", "store of the stock, such as redis or mysql (default: the strategy's)")
@@ -136,63 +128,45 @@ func (f *loadFlags) add(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.plan.Duration, "duration", 0, "send requests for so long, instead of --requests")
 	flags.IntVarP(&f.concurrency, "concurrency", "c", 30, "closed loop: workers, each with a connection of its own")
 	flags.DurationVar(
-		&f.plan.RampUp,
-		"ramp-up",
-		0,
+		&f.plan.RampUp, "ramp-up", 0,
 		"closed loop: workers start evenly within this time (default: all at the same moment)",
 	)
 	flags.StringVar(
-		&f.rate,
-		"rate",
-		"",
+		&f.rate, "rate", "",
 		"open loop: requests per second, such as 1000, or 100..1000 to rise from 100 to 1000 within --duration",
 	)
 	flags.StringVar(
-		&f.arrivals,
-		"arrivals",
-		"",
+		&f.arrivals, "arrivals", "",
 		"open loop: poisson (default; as of customers who know nothing of each other) or even",
 	)
 	flags.IntVar(
-		&f.maxInFlight,
-		"max-in-flight",
-		1000,
+		&f.maxInFlight, "max-in-flight", 1000,
 		"open loop: drop what is due while so many requests are under way",
 	)
 	flags.DurationVar(
-		&f.plan.WarmUp,
-		"warm-up",
-		0,
+		&f.plan.WarmUp, "warm-up", 0,
 		"first the same load for so long on SKUs of its own, which is in no figure",
 	)
 	flags.BoolVar(&f.plan.Cold, "cold", false, "do not open the connections before the start")
 
 	flags.Int64Var(&f.plan.Stock, "stock", 100, "units to put in stock of each SKU before each run")
 	flags.StringVar(
-		&f.plan.SKU,
-		"sku",
-		"",
+		&f.plan.SKU, "sku", "",
 		"SKU to sell; its stock and orders start anew (default \"load-\" and the strategy)",
 	)
 	flags.IntVar(&f.plan.SKUs, "skus", 1, "so many SKUs, named like --sku with -1, -2 ... after it")
 	flags.StringVar(
-		&f.skew,
-		"skew",
-		"",
+		&f.skew, "skew", "",
 		"how likely each of --skus is: uniform (default), zipf:1.1, or hot:0.8 (the first gets 0.8 of the requests)",
 	)
 	flags.StringVar(&f.quantity, "quantity", "1", "units per request: 3; or any of 1..5; or any of 1,2,5")
 	flags.Uint64Var(
-		&f.plan.Seed,
-		"seed",
-		0,
+		&f.plan.Seed, "seed", 0,
 		"of SKUs, quantities and arrivals: the same seed, the same requests (default: a new one)",
 	)
 	flags.DurationVar(&f.wait, "wait", 0, "longest wait for the lock; 0s tries once (default: the strategy's)")
 	flags.BoolVar(
-		&f.plan.Shared,
-		"shared",
-		false,
+		&f.plan.Shared, "shared", false,
 		"others may sell from the same SKUs: their orders are counted in, and leave nothing undecided",
 	)
 	flags.DurationVar(&f.plan.Timeout, "timeout", 0, "longest wait for a reply (default: 30s more than --wait)")
@@ -205,9 +179,7 @@ func (f *loadFlags) add(flags *pflag.FlagSet) {
 			"'rate>=1000' (repeatable; a wrong name lists all)",
 	)
 	flags.BoolVar(
-		&f.mustRace,
-		"must-race",
-		false,
+		&f.mustRace, "must-race", false,
 		"exit with 3 if a strategy that does not exclude lost updates lost none",
 	)
 	flags.StringVar(
@@ -218,9 +190,7 @@ func (f *loadFlags) add(flags *pflag.FlagSet) {
 			"the extension",
 	)
 	flags.StringVar(
-		&f.json,
-		"json",
-		"",
+		&f.json, "json", "",
 		"write the result to this file as JSON; \"-\": to standard output, instead of the text",
 	)
 	f.out.add(flags)

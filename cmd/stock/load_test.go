@@ -50,10 +50,7 @@ func standIn(t *testing.T, token string, during func()) string {
 				return
 			}
 			o := loadtest.Order{
-				OrderID: fmt.Sprint(
-					"o",
-					len(orders),
-				),
+				OrderID:   fmt.Sprint("o", len(orders)),
 				SKU:       stock.SKU,
 				Quantity:  1,
 				Read:      stock.Quantity,
@@ -87,9 +84,7 @@ func standIn(t *testing.T, token string, during func()) string {
 	mux.HandleFunc("PUT /v1/stock/{sku}", func(w http.ResponseWriter, r *http.Request) {
 		if token != "" && r.Header.Get("Authorization") != "Bearer "+token {
 			write(
-				w,
-				"application/problem+json",
-				401,
+				w, "application/problem+json", 401,
 				map[string]any{"type": "/problems/unauthorized", "status": 401, "detail": "no"},
 			)
 			return
@@ -222,17 +217,8 @@ func TestLoadWritesAHistoryForEachStrategy(t *testing.T) {
 	dir := t.TempDir()
 	url := standIn(t, "", nil)
 	status, _, err := load(
-		t.Context(),
-		"--url",
-		url,
-		"-s",
-		"right,none",
-		"-n",
-		"30",
-		"--history",
-		filepath.Join(dir, "run.jsonl"),
-		"--json",
-		filepath.Join(dir, "run.json"),
+		t.Context(), "--url", url, "-s", "right,none", "-n", "30", "--history", filepath.Join(dir, "run.jsonl"),
+		"--json", filepath.Join(dir, "run.json"),
 	)
 	if status != 0 {
 		t.Fatal(err)
@@ -406,25 +392,14 @@ func TestLoadOfATargetThatGoesDown(t *testing.T) {
 		return false
 	})
 	status, stdout, err := load(
-		t.Context(),
-		"--url",
-		server.URL,
-		"-s",
-		"right",
-		"-n",
-		"40",
-		"-c",
-		"4",
-		"--history",
-		path,
+		t.Context(), "--url", server.URL, "-s", "right", "-n", "40", "-c", "4", "--history", path,
 	)
 	if status != 4 || !strings.Contains(stdout, "the final stock could not be read: "+server.URL) {
 		t.Errorf("status %d, %v\n%s", status, err, stdout)
 	}
 	h := readHistory(t, path)
 	unsent := slices.ContainsFunc(
-		h.Records,
-		func(r loadtest.Record) bool { return strings.HasPrefix(r.Error, "not sent: ") },
+		h.Records, func(r loadtest.Record) bool { return strings.HasPrefix(r.Error, "not sent: ") },
 	)
 	if len(h.Records) != 40 || !unsent || h.End == nil || !strings.Contains(h.End.Stocks[0].Gap, "cannot be reached") ||
 		h.Judge().Accepted < 1 {
@@ -450,8 +425,7 @@ func TestLoadKeepsTheLastHistory(t *testing.T) {
 		status, _, err := load(t.Context(), "--url", bad.URL, "-s", "right", "--history", filepath.Join(dir, name))
 		if status != 2 || err == nil ||
 			!strings.Contains(
-				err.Error(),
-				"answers but is not a stock service: PUT /v1/stock/load-right returned text/html",
+				err.Error(), "answers but is not a stock service: PUT /v1/stock/load-right returned text/html",
 			) {
 			t.Errorf("status %d, %v", status, err)
 		}

@@ -126,18 +126,13 @@ Exit status: the command's own, or 128 + the signal that ended it; besides
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return exitError{exitUsage, err} })
 	flags := cmd.Flags()
 	flags.DurationVar(
-		&r.wait,
-		"wait",
-		0,
+		&r.wait, "wait", 0,
 		"wait for the lock for so long at most; 0s: try once (default: for as long as it takes)",
 	)
 	flags.BoolVar(&r.noWait, "no-wait", false, "try once")
 	flags.DurationVar(&r.atLeast, "at-least", 0, "keep the lock for so long although the command has ended sooner")
 	flags.DurationVar(
-		&r.killAfter,
-		"kill-after",
-		5*time.Second,
-		"time between SIGTERM and SIGKILL when the lock is lost",
+		&r.killAfter, "kill-after", 5*time.Second, "time between SIGTERM and SIGKILL when the lock is lost",
 	)
 	flags.DurationVar(&r.maxHold, "max-hold", 0, "longest hold of a renewed lock; then it is lost (default: no limit)")
 	flags.BoolVarP(&r.quiet, "quiet", "q", false, "do not say that another holds the lock: the exit status does")
@@ -322,9 +317,7 @@ func (r *lockRun) release(lease *lock.Lease, ended error) error {
 		return exitError{exitLost, fmt.Errorf("the lock was lost before the command had ended: %w", err)}
 	default:
 		fmt.Fprintf(
-			r.stderr,
-			"stock: lock %q could not be given back, and is free when its time is over: %v\n",
-			r.key,
+			r.stderr, "stock: lock %q could not be given back, and is free when its time is over: %v\n", r.key,
 			err,
 		)
 	}

@@ -66,13 +66,7 @@ func TestLockExcludes(t *testing.T) {
 				var fence uint64
 				var strategy, key string
 				if _, err := fmt.Sscanf(
-					lines[i]+" "+lines[i+1],
-					"in %d %d %s %s out %d",
-					&pid,
-					&fence,
-					&strategy,
-					&key,
-					&out,
+					lines[i]+" "+lines[i+1], "in %d %d %s %s out %d", &pid, &fence, &strategy, &key, &out,
 				); err != nil ||
 					pid != out {
 					t.Fatalf("not one after the other (%v):\n%s", err, text)
@@ -475,22 +469,13 @@ func TestRedlockIsSeen(t *testing.T) {
 		}
 	}
 	if status, body := get(
-		t,
-		admin+"/v1/locks/redlock/seen",
+		t, admin+"/v1/locks/redlock/seen",
 	); status != http.StatusOK || !strings.Contains(body, `"instance":"machine-1"`) ||
 		!strings.Contains(body, `"remaining_ms":`) {
 		t.Errorf("GET: %d %s", status, body)
 	}
 	if _, _, err := run(
-		t.Context(),
-		"lock",
-		"evict",
-		"redlock",
-		"seen",
-		"--url",
-		admin,
-		"--admin-token",
-		demoToken,
+		t.Context(), "lock", "evict", "redlock", "seen", "--url", admin, "--admin-token", demoToken,
 	); err == nil ||
 		!strings.Contains(err.Error(), "no fence") {
 		t.Errorf("evict: %v, want that there is no fence", err)
@@ -518,11 +503,7 @@ func TestRedlockIsSeen(t *testing.T) {
 			strings.Contains(body, "node 3 is not reached"), body
 	})
 	if reply := deduct(
-		t,
-		url,
-		"stock",
-		"r",
-		map[string]any{"strategy": "redlock"},
+		t, url, "stock", "r", map[string]any{"strategy": "redlock"},
 	); !strings.Contains(reply, "/problems/backend_down") ||
 		strings.Contains(reply, "127.0.0.1") {
 		t.Errorf("a sale: %s, want backend_down and no address", reply)

@@ -120,15 +120,8 @@ func (l *lockTable) line(strategy, key, place string, c lock.Contender, left str
 		fence = fmt.Sprint(c.Fence)
 	}
 	fmt.Fprintf(
-		l.table,
-		"%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
-		strategy,
-		key,
-		place,
-		orUnknown(c.Who),
-		forHow(&c.Since, ""),
-		left,
-		fence,
+		l.table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", strategy, key, place, orUnknown(c.Who), forHow(&c.Since, ""),
+		left, fence,
 	)
 }
 
@@ -273,10 +266,7 @@ It goes through an instance, because the stores must be told. The instance needs
 				fmt.Fprintln(out, "nobody was seen to hold it")
 			} else {
 				fmt.Fprintf(
-					out,
-					"evicted %s, who had fence %d%s\n",
-					orUnknown(who.Who),
-					who.Fence,
+					out, "evicted %s, who had fence %d%s\n", orUnknown(who.Who), who.Fence,
 					forHow(who.Since, ", for "),
 				)
 			}

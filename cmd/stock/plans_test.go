@@ -116,15 +116,7 @@ func TestPlansOfOtherTools(t *testing.T) {
 				// wrk runs for a fixed time, which may be over before a busy computer has sold anything.
 				for range 5 {
 					if status, out := verdict(
-						t,
-						"--url",
-						c.front.URL,
-						"--sku",
-						sku,
-						"--set",
-						"40",
-						"--admin-token",
-						demoToken,
+						t, "--url", c.front.URL, "--sku", sku, "--set", "40", "--admin-token", demoToken,
 					); status != 0 {
 						t.Fatal(out)
 					}
@@ -157,19 +149,8 @@ func (p *plan) run(t *testing.T, name, url string) string {
 func (p *plan) judge(t *testing.T, url, sku, accepted string, right bool) {
 	t.Helper()
 	status, out := verdict(
-		t,
-		"--url",
-		url,
-		"--sku",
-		sku,
-		"--initial",
-		"40",
-		"--accepted",
-		accepted,
-		"--cut-off",
-		strconv.FormatInt(p.cut, 10),
-		"--json",
-		"-",
+		t, "--url", url, "--sku", sku, "--initial", "40", "--accepted", accepted, "--cut-off",
+		strconv.FormatInt(p.cut, 10), "--json", "-",
 	)
 	var i loadtest.Inspection
 	if err := json.Unmarshal([]byte(out), &i); err != nil {

@@ -67,9 +67,7 @@ func reportCommand() *cobra.Command {
 	flags.BoolVar(&ask.compare, "compare", false, "compare two sides, A and B, each of one or more histories")
 	ask.add(flags)
 	flags.StringVar(
-		&ask.json,
-		"json",
-		"",
+		&ask.json, "json", "",
 		"write the results to this file as JSON; \"-\": to standard output, instead of the text",
 	)
 	flags.BoolVar(&ask.schema, "schema", false, "print the JSON schema of --json, and do nothing else")
@@ -192,9 +190,7 @@ func (f *reportFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.svg, "svg", "", "write pictures for slides into this folder as SVG")
 	flags.StringVar(&f.png, "png", "", "write pictures for slides into this folder as PNG")
 	flags.StringVar(
-		&f.porcupine,
-		"porcupine-html",
-		"",
+		&f.porcupine, "porcupine-html", "",
 		fmt.Sprintf("write porcupine's picture of a single run to this file (up to %d requests)", loadtest.MaxLinear),
 	)
 }

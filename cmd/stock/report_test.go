@@ -17,16 +17,7 @@ func histories(t *testing.T) (folder string) {
 			t.Fatal(err)
 		}
 		status, _, err := load(
-			t.Context(),
-			"--url",
-			url,
-			"-s",
-			"right,none",
-			"-n",
-			"30",
-			"--stock",
-			"40",
-			"--history",
+			t.Context(), "--url", url, "-s", "right,none", "-n", "30", "--stock", "40", "--history",
 			filepath.Join(folder, side, "run.jsonl"),
 		)
 		if status != 0 {
@@ -54,20 +45,9 @@ func TestReportShowsAHistory(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	out, told, err := run(
-		t.Context(),
-		"report",
-		one,
-		two,
-		"--html",
-		filepath.Join(dir, "page.html"),
-		"--csv",
-		filepath.Join(dir, "runs.csv"),
-		"--jtl",
-		filepath.Join(dir, "runs.jtl"),
-		"--json",
-		filepath.Join(dir, "runs.json"),
-		"--svg",
-		filepath.Join(dir, "svg"),
+		t.Context(), "report", one, two, "--html", filepath.Join(dir, "page.html"), "--csv",
+		filepath.Join(dir, "runs.csv"), "--jtl", filepath.Join(dir, "runs.jtl"), "--json",
+		filepath.Join(dir, "runs.json"), "--svg", filepath.Join(dir, "svg"),
 	)
 	if err != nil || !strings.Contains(out, "right") ||
 		!strings.Contains(out, "As expected, since no exclusion is promised") {
@@ -86,11 +66,7 @@ func TestReportShowsAHistory(t *testing.T) {
 		}
 	}
 	if _, _, err := run(
-		t.Context(),
-		"report",
-		one,
-		"--porcupine-html",
-		filepath.Join(dir, "search.html"),
+		t.Context(), "report", one, "--porcupine-html", filepath.Join(dir, "search.html"),
 	); err != nil ||
 		!strings.Contains(content(t, dir, "search.html"), "final stock") {
 		t.Errorf("porcupine: %v", err)
@@ -105,16 +81,7 @@ func TestLoadWritesReports(t *testing.T) {
 	dir := t.TempDir()
 	page := filepath.Join(dir, "page.html")
 	status, _, err := load(
-		t.Context(),
-		"--url",
-		standIn(t, "", nil),
-		"-s",
-		"none",
-		"-n",
-		"30",
-		"--html",
-		page,
-		"--jtl",
+		t.Context(), "--url", standIn(t, "", nil), "-s", "none", "-n", "30", "--html", page, "--jtl",
 		filepath.Join(dir, "run.jtl"),
 	)
 	if status != 0 || !strings.Contains(content(t, page), "Broken, as expected") {
@@ -148,10 +115,7 @@ func TestReportCompares(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	out, _, err = run(
-		t.Context(),
-		"report",
-		"--compare",
-		filepath.Join(a, "run.none.jsonl"),
+		t.Context(), "report", "--compare", filepath.Join(a, "run.none.jsonl"),
 		filepath.Join(b, "run.none.jsonl"),
 	)
 	if err != nil || !strings.Contains(out, "how much of a difference is noise is not known") {

@@ -97,17 +97,8 @@ func (w words) markdown(out io.Writer) {
 	for _, s := range strategy.All() {
 		p := s.Promise
 		fmt.Fprintf(
-			out,
-			"| `%s` | `%s` | %s | %s | %s | %s | %s | %s | %s |\n",
-			s.Name,
-			s.Endpoint,
-			w.of(s.Summary),
-			w.scope(p.Scope),
-			w.yes(p.Blocking),
-			w.yes(p.Fair),
-			w.yes(p.Fenced),
-			trips(s),
-			w.freed(s),
+			out, "| `%s` | `%s` | %s | %s | %s | %s | %s | %s | %s |\n", s.Name, s.Endpoint, w.of(s.Summary),
+			w.scope(p.Scope), w.yes(p.Blocking), w.yes(p.Fair), w.yes(p.Fenced), trips(s), w.freed(s),
 		)
 	}
 	fmt.Fprintf(out, "\n%s\n\n", w.pick("What each does **not** promise:", "各策略**不**保证什么："))

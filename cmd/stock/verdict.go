@@ -74,19 +74,13 @@ func verdictCommand() *cobra.Command {
 	flags.StringVar(&f.sku, "sku", "stock", "SKU to judge")
 	flags.StringVar(&f.store, "store", "", "store of the stock: redis or mysql (default: the service's)")
 	flags.Int64Var(
-		&f.accepted,
-		"accepted",
-		0,
-		"requests that your tool counted as accepted, to compare with the orders",
+		&f.accepted, "accepted", 0, "requests that your tool counted as accepted, to compare with the orders",
 	)
 	flags.Int64Var(&f.initial, "initial", 0, "units that there were at first (default: as the store says)")
 	flags.Int64Var(&f.set, "set", 0, "do not judge: put so many units in stock, and forget the orders so far")
 	flags.StringVar(&f.token, "admin-token", "", "the service's admin token, for --set (default: $STOCK_ADMIN_TOKEN)")
 	flags.StringVar(
-		&f.mapping,
-		"mapping",
-		"",
-		"file that describes somebody else's inventory API (see loadtest/README.md)",
+		&f.mapping, "mapping", "", "file that describes somebody else's inventory API (see loadtest/README.md)",
 	)
 	flags.Int64Var(
 		&f.quantity,
@@ -96,21 +90,15 @@ func verdictCommand() *cobra.Command {
 			"no orders)",
 	)
 	flags.Int64Var(
-		&f.cutOff,
-		"cut-off",
-		0,
+		&f.cutOff, "cut-off", 0,
 		"requests that your tool may have cut off at its end without counting them (wrk: its connections)",
 	)
 	flags.BoolVar(
-		&f.shared,
-		"shared",
-		false,
+		&f.shared, "shared", false,
 		"others may have sold, too: orders that your tool did not count leave nothing undecided",
 	)
 	flags.StringVar(
-		&f.json,
-		"json",
-		"",
+		&f.json, "json", "",
 		"write the verdict to this file as JSON; \"-\": to standard output, instead of the text",
 	)
 	noColorFlag(cmd, &f.noColor)

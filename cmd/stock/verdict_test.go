@@ -34,19 +34,7 @@ func TestVerdictExitStatus(t *testing.T) {
 	right, lossy, fresh := standIn(t, "", nil), standIn(t, "", nil), standIn(t, "s3cret", nil)
 	for url, strategy := range map[string]string{right: "right", lossy: "none"} {
 		if status, out, err := load(
-			t.Context(),
-			"--url",
-			url,
-			"-s",
-			strategy,
-			"--sku",
-			"x",
-			"-n",
-			"30",
-			"-c",
-			"3",
-			"--stock",
-			"20",
+			t.Context(), "--url", url, "-s", strategy, "--sku", "x", "-n", "30", "-c", "3", "--stock", "20",
 		); status != 0 {
 			t.Fatal(out, err)
 		}
@@ -108,19 +96,7 @@ func TestVerdictExitStatus(t *testing.T) {
 func TestVerdictWritesJSON(t *testing.T) {
 	url := standIn(t, "", nil)
 	if status, out, err := load(
-		t.Context(),
-		"--url",
-		url,
-		"-s",
-		"none",
-		"--sku",
-		"x",
-		"-n",
-		"9",
-		"-c",
-		"3",
-		"--stock",
-		"20",
+		t.Context(), "--url", url, "-s", "none", "--sku", "x", "-n", "9", "-c", "3", "--stock", "20",
 	); status != 0 {
 		t.Fatal(out, err)
 	}

@@ -58,9 +58,7 @@ func TestPageInABrowser(t *testing.T) {
 		t.Errorf("%d offences behind the link, want two writes and the legend", drawn)
 	}
 	if open := evaluate[bool](
-		t,
-		ctx,
-		`document.querySelector(location.hash.replace(/\./g, "\\.")).closest("details").open`,
+		t, ctx, `document.querySelector(location.hash.replace(/\./g, "\\.")).closest("details").open`,
 	); !open {
 		t.Error("the evidence behind the link did not open")
 	}
@@ -70,9 +68,7 @@ func TestPageInABrowser(t *testing.T) {
 		t.Errorf("shown in %q", lang)
 	}
 	if lang := evaluate[string](
-		t,
-		ctx,
-		`(() => { document.getElementById("zh").click(); return `+visible+` })()`,
+		t, ctx, `(() => { document.getElementById("zh").click(); return `+visible+` })()`,
 	); lang != "zh" {
 		t.Errorf("after the switch it is shown in %q", lang)
 	}

@@ -185,8 +185,7 @@ func Generic(lines []string) []string {
 			return fmt.Sprintf("%s no. %d", m[1], slices.Index(seen, n)+1)
 		})
 		line = instances.ReplaceAllStringFunc(
-			line,
-			func(name string) string { return fmt.Sprintf("app-%d", slices.Index(names, name)+1) },
+			line, func(name string) string { return fmt.Sprintf("app-%d", slices.Index(names, name)+1) },
 		)
 		line = skus.ReplaceAllString(line, "SKU")
 		line = addresses.ReplaceAllString(line, "127.0.0.1:PORT")

@@ -120,8 +120,7 @@ func (s *story) row(e lab.Event) int {
 // has reports whether something of that kind is drawn in a lane.
 func (s *story) has(i int, kinds ...lab.Kind) bool {
 	return slices.ContainsFunc(
-		s.cell.Events,
-		func(e lab.Event) bool { return s.row(e) == i && slices.Contains(kinds, e.Kind) },
+		s.cell.Events, func(e lab.Event) bool { return s.row(e) == i && slices.Contains(kinds, e.Kind) },
 	)
 }
 

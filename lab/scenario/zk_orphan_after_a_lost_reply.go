@@ -23,8 +23,7 @@ func zkOrphan() lab.Scenario {
 			if b.Case.Code == "naive" {
 				q := newQueuer(b, "A", p.Addr())
 				lost := b.Trap(
-					p,
-					wire.Trap{On: wire.ToServer, Do: wire.CutReply, Match: wire.Contains(q.dir + "/lock-")},
+					p, wire.Trap{On: wire.ToServer, Do: wire.CutReply, Match: wire.Contains(q.dir + "/lock-")},
 				)
 				_, err := q.enter()
 				b.Sprung(lost, "create-reply-is-lost")

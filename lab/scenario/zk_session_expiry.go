@@ -14,8 +14,7 @@ func zkSessionExpiry() lab.Scenario {
 		Group: lab.ZooKeeper,
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper},
 		Cases: slices.Concat(
-			lab.Cases(told, "zk-sequential", "zk-ephemeral"),
-			lab.Cases(deaf, "zk-sequential", "zk-ephemeral"),
+			lab.Cases(told, "zk-sequential", "zk-ephemeral"), lab.Cases(deaf, "zk-sequential", "zk-ephemeral"),
 			lab.Cases(blind, "zk-sequential", "zk-ephemeral"),
 		),
 		Predict: lateWriter,

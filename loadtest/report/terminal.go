@@ -559,8 +559,7 @@ func runName(r *loadtest.Result, runs int) string {
 func WriteInspection(w io.Writer, i *loadtest.Inspection, style Style) error {
 	var b strings.Builder
 	b.WriteString(style.wrap(
-		fmt.Sprintf("%s on %s at %s, judged from the store alone", i.SKU, store(i.Store), i.Target),
-		2,
+		fmt.Sprintf("%s on %s at %s, judged from the store alone", i.SKU, store(i.Store), i.Target), 2,
 	) + "\n\n")
 	line := func(name, format string, args ...any) {
 		b.WriteString(

@@ -21,9 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestMutexWithinOneProcess(t *testing.T) {
 	m := &local.Mutex{}
 	locktest.Run(
-		t,
-		lock.Promise{Exclusive: true, Blocking: true, Fair: true},
-		func(testing.TB) lock.Locker { return m },
+		t, lock.Promise{Exclusive: true, Blocking: true, Fair: true}, func(testing.TB) lock.Locker { return m },
 	)
 }
 

@@ -103,9 +103,7 @@ func boundedWait(ctx context.Context, s *Scene) error {
 	}
 	other := s.Locker(ctx)
 	warm, err := once(
-		ctx,
-		other,
-		FreshKey(),
+		ctx, other, FreshKey(),
 	) // a wait may end before there is a connection, and then nothing is known of a holder
 	if err != nil {
 		return err

@@ -83,8 +83,7 @@ func brokenLocks(life context.Context) []broken {
 			"waits although asked to try once",
 			wrap(func(m *local.Mutex, ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 				patient, cancel := context.WithTimeout(
-					context.WithoutCancel(context.Background()),
-					200*time.Millisecond,
+					context.WithoutCancel(context.Background()), 200*time.Millisecond,
 				)
 				defer cancel()
 				lease, err := m.Acquire(patient, key, lock.Options{Owner: o.Owner})
@@ -125,9 +124,7 @@ func brokenLocks(life context.Context) []broken {
 					}
 					// DEL without a look at the owner, and again at every call.
 					lease, _ := lock.NewLease(
-						key,
-						1,
-						func(context.Context) error { q.Leave(key); q.Leave(key); return nil },
+						key, 1, func(context.Context) error { q.Leave(key); q.Leave(key); return nil },
 					)
 					return lease, nil
 				})

@@ -31,10 +31,8 @@ func crash(ctx context.Context, s *Scene) error {
 	next, err := wait(ctx)
 	if err != nil {
 		return fmt.Errorf(
-			"a holder was killed, and with a lease of %v nobody had the key for %v: %w",
-			s.Lease,
-			s.Lease+s.timeout,
-			err,
+			"a holder was killed, and with a lease of %v nobody had the key for %v: %w", s.Lease,
+			s.Lease+s.timeout, err,
 		)
 	}
 	if s.Promise.Fenced && next.Fence <= h.Fence {
@@ -215,12 +213,8 @@ func cuts(ctx context.Context, s *Scene) error {
 					return s.withRetries(ctx, 2, func() error {
 						if err := s.cut(ctx, far, sound, wire.Trap{Skip: k, Do: do}, contended); err != nil {
 							return fmt.Errorf(
-								"%s of request %d of %d, contended %v, is lost: %w",
-								part(do),
-								k+1,
-								n,
-								contended,
-								err,
+								"%s of request %d of %d, contended %v, is lost: %w", part(do), k+1, n,
+								contended, err,
 							)
 						}
 						return nil

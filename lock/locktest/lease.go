@@ -211,8 +211,7 @@ func owner(ctx context.Context, s *Scene) error {
 		if err == nil {
 			_, _ = third.release(ctx)
 			return fmt.Errorf(
-				"a third had the key %v after the next holder, whose lease is %v",
-				third.From-next.From,
+				"a third had the key %v after the next holder, whose lease is %v", third.From-next.From,
 				s.Lease,
 			)
 		}

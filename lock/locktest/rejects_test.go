@@ -174,8 +174,7 @@ func TestTheSuiteRejectsBrokenProcesses(t *testing.T) {
 func TestTheSuitePassesARightLock(t *testing.T) {
 	m := &local.Mutex{} // one process, so every Locker is the same
 	Run(
-		t,
-		lock.Promise{Exclusive: true, Blocking: true, Fair: true, Reentrant: true},
+		t, lock.Promise{Exclusive: true, Blocking: true, Fair: true, Reentrant: true},
 		func(testing.TB) lock.Locker { return m },
 	)
 }

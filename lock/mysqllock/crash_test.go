@@ -160,9 +160,7 @@ func TestWithoutExpiryACrashIsForEver(t *testing.T) {
 		t.Errorf("err = %v, want a HeldError without an end", err)
 	}
 	if years := count(
-		t,
-		db,
-		"SELECT TIMESTAMPDIFF(YEAR, UTC_TIMESTAMP(), expires_at) FROM locks WHERE name = 'k'",
+		t, db, "SELECT TIMESTAMPDIFF(YEAR, UTC_TIMESTAMP(), expires_at) FROM locks WHERE name = 'k'",
 	); years < 100 {
 		t.Errorf("runs out in %d years", years)
 	}

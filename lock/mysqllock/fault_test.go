@@ -49,13 +49,8 @@ func TestRoundTrips(t *testing.T) {
 			release(t, acquire(t, other, "k"))
 			count("acquire", row.acquire, func() { lease = acquire(t, l, "k") })
 			count("try a held key", row.try, func() {
-				if _, err := other.Acquire(
-					t.Context(),
-					"k",
-					lock.Options{TryOnce: true},
-				); !errors.Is(
-					err,
-					lock.ErrHeld,
+				if _, err := other.Acquire(t.Context(), "k", lock.Options{TryOnce: true}); !errors.Is(
+					err, lock.ErrHeld,
 				) {
 					t.Errorf("err = %v, want ErrHeld", err)
 				}

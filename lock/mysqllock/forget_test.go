@@ -98,12 +98,7 @@ func TestRowsAreForgottenUnderLoad(t *testing.T) {
 			db := pool(t, dsn, 1)
 			forgetting.Go(func() {
 				for ctx.Err() == nil {
-					if err := forgets(
-						ctx,
-						lockers[0],
-						db,
-						time.Millisecond,
-					); err != nil && ctx.Err() == nil &&
+					if err := forgets(ctx, lockers[0], db, time.Millisecond); err != nil && ctx.Err() == nil &&
 						!rowIsHeld(err) {
 						t.Errorf("forget: %v", err)
 						return

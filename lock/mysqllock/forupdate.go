@@ -66,8 +66,7 @@ func (rowLock) setup(lease int) []string {
 		"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
 		// Every statement begins a transaction, which saves the BEGIN.
 		fmt.Sprintf(
-			"SET SESSION autocommit = 0, wait_timeout = %d, innodb_lock_wait_timeout = %d",
-			lease,
+			"SET SESSION autocommit = 0, wait_timeout = %d, innodb_lock_wait_timeout = %d", lease,
 			minWaitTimeout,
 		),
 	}

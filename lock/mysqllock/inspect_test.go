@@ -104,9 +104,7 @@ func TestInspectTellsWhoWaits(t *testing.T) {
 		for i, who := range want {
 			wait(lockers[i], who)
 			eventually(
-				t,
-				10*time.Second,
-				who+" waits",
+				t, 10*time.Second, who+" waits",
 				func() bool { return slices.Equal(waiting(lockers[0]), want[:i+1]) },
 			)
 		}

@@ -113,10 +113,7 @@ func TestAbandonedKeys(t *testing.T) {
 				a, b := k.make(db, 3*time.Second), k.open(t, dsn, 0)
 				t.Cleanup(func() { a.Close() })
 				err := lock.Do(
-					t.Context(),
-					a,
-					"k",
-					lock.Options{},
+					t.Context(), a, "k", lock.Options{},
 					func(context.Context, lock.Fence) error { return lock.ErrOutcomeUnknown },
 				)
 				if !errors.Is(err, lock.ErrOutcomeUnknown) {
@@ -124,9 +121,7 @@ func TestAbandonedKeys(t *testing.T) {
 				}
 				began := time.Now()
 				if _, err := b.Acquire(
-					t.Context(),
-					"k",
-					lock.Options{TryOnce: true},
+					t.Context(), "k", lock.Options{TryOnce: true},
 				); !errors.Is(err, lock.ErrHeld) &&
 					time.Since(began) < time.Second {
 					t.Errorf("at once: %v, want ErrHeld", err)

@@ -26,8 +26,7 @@ func TestConformsWithHandOver(t *testing.T) {
 	each(t, all, func(t *testing.T, k kind) {
 		dsn := database(t)
 		locktest.Run(
-			t,
-			promise,
+			t, promise,
 			func(t testing.TB) lock.Locker { return lock.HandOver(k.open(t, dsn, 0), lock.Bound{}) },
 		)
 	})
@@ -98,13 +97,8 @@ func TestMissingTables(t *testing.T) {
 		}
 		db := pool(t, dsn, 1)
 		eventually(t, soon, "no lock is left", func() bool {
-			return transactions(
-				t,
-				db,
-			)+count(
-				t,
-				db,
-				"SELECT IS_USED_LOCK(CONCAT('stock/', DATABASE(), '/k')) IS NOT NULL",
+			return transactions(t, db)+count(
+				t, db, "SELECT IS_USED_LOCK(CONCAT('stock/', DATABASE(), '/k')) IS NOT NULL",
 			) == 0
 		})
 	})
@@ -146,18 +140,13 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		}
 		eventually(t, soon, "no transaction is open", func() bool { return transactions(t, db) == 0 })
 		if n := count(
-			t,
-			db,
-			"SELECT COUNT(*) FROM locks WHERE expires_at > UTC_TIMESTAMP(6) OR token <> '' OR who <> ''",
+			t, db, "SELECT COUNT(*) FROM locks WHERE expires_at > UTC_TIMESTAMP(6) OR token <> '' OR who <> ''",
 		); n != 0 {
 			t.Errorf("%d rows are held", n)
 		}
 		for i := range 63 {
 			if n := count(
-				t,
-				db,
-				"SELECT IS_USED_LOCK(CONCAT('stock/', DATABASE(), ?)) IS NOT NULL",
-				"/"+keyN(i),
+				t, db, "SELECT IS_USED_LOCK(CONCAT('stock/', DATABASE(), ?)) IS NOT NULL", "/"+keyN(i),
 			); n != 0 {
 				t.Errorf("%s is held", keyN(i))
 			}

@@ -251,16 +251,12 @@ func TestAWaiterThatGivesUpLeavesTheQueue(t *testing.T) {
 			}
 			if k.name == forUpdate.name {
 				eventually(
-					t,
-					soon,
-					"the holder's is the only transaction",
+					t, soon, "the holder's is the only transaction",
 					func() bool { return transactions(t, db) == 1 },
 				)
 			}
 			if n := count(
-				t,
-				db,
-				"SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE DB = DATABASE()",
+				t, db, "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE DB = DATABASE()",
 			); round > 0 &&
 				n > 5 {
 				t.Errorf("%d connections", n)
@@ -287,11 +283,7 @@ func TestNoConnectionForTheFence(t *testing.T) {
 		defer conn.Close()
 	}
 	asked := time.Now()
-	if _, err := l.Acquire(
-		t.Context(),
-		"k",
-		lock.Options{},
-	); !errors.Is(err, lock.ErrDown) ||
+	if _, err := l.Acquire(t.Context(), "k", lock.Options{}); !errors.Is(err, lock.ErrDown) ||
 		!strings.Contains(err.Error(), "pool") {
 		t.Errorf("err = %v, want ErrDown because of the pool", err)
 	}

@@ -134,8 +134,7 @@ func lostReplies(t *testing.T, c, observer redis.UniversalClient, proxies ...*wi
 				t.Errorf("%v, want ErrDown: the release was done, and nothing was lost", err)
 			}
 			eventually(
-				t,
-				"it is free",
+				t, "it is free",
 				func() bool { return observer.Exists(t.Context(), name+":{"+key+"}").Val() == 0 },
 			)
 		})
@@ -147,8 +146,7 @@ func lostReplies(t *testing.T, c, observer redis.UniversalClient, proxies ...*wi
 			}
 			if name != "setnx-del" { // which cannot know whose key it is, as it says
 				eventually(
-					t,
-					"nothing is left",
+					t, "nothing is left",
 					func() bool { return observer.Exists(t.Context(), name+":{"+key+"}").Val() == 0 },
 				)
 			}

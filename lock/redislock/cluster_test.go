@@ -34,8 +34,7 @@ func clusterClient(t testing.TB, c *stack.RedisCluster) redis.UniversalClient {
 		DialTimeout: 2 * time.Second, DialerRetries: 1, ReadTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second,
 	}))
 	err := client.(*redis.ClusterClient).ForEachMaster(
-		t.Context(),
-		func(ctx context.Context, node *redis.Client) error { return node.Ping(ctx).Err() },
+		t.Context(), func(ctx context.Context, node *redis.Client) error { return node.Ping(ctx).Err() },
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -279,10 +278,7 @@ func movingSlot(t *testing.T, nodes *stack.RedisCluster) {
 			host, port, _ := net.SplitHostPort(to.Addr)
 			migrate := func(names ...string) {
 				for _, name := range names {
-					if err := client(
-						t,
-						from,
-					).Migrate(t.Context(), host, port, name, 0, 5*time.Second).
+					if err := client(t, from).Migrate(t.Context(), host, port, name, 0, 5*time.Second).
 						Err(); err != nil {
 						t.Errorf("MIGRATE %s: %v", name, err)
 					}

@@ -37,11 +37,7 @@ func TestAnswersThatAreNoAnswers(t *testing.T) {
 	both(t, 0, func(t *testing.T, _ *stack.Server, c redis.UniversalClient, l lock.Locker, name string) {
 		ctx := t.Context()
 		c.RPush(ctx, name+":{list}", "x")
-		if _, err := l.Acquire(
-			ctx,
-			"list",
-			lock.Options{TryOnce: true},
-		); !mentions(err, name+":{list}") ||
+		if _, err := l.Acquire(ctx, "list", lock.Options{TryOnce: true}); !mentions(err, name+":{list}") ||
 			!mentions(err, "remove or rename it") {
 			t.Errorf("a key of another type: %v, want an error that names it", err)
 		}
@@ -54,11 +50,7 @@ func TestAnswersThatAreNoAnswers(t *testing.T) {
 		}
 		c.Del(ctx, name+":{k}:fence")
 		c.ConfigSet(ctx, "maxmemory", "1")
-		if _, err := l.Acquire(
-			ctx,
-			"k",
-			lock.Options{TryOnce: true},
-		); !errors.Is(err, lock.ErrDown) ||
+		if _, err := l.Acquire(ctx, "k", lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrDown) ||
 			!mentions(err, "raise its maxmemory") {
 			t.Errorf("out of memory: %v, want ErrDown and the reason", err)
 		}
@@ -81,9 +73,7 @@ func TestAnswersThatAreNoAnswers(t *testing.T) {
 		}
 		c.Do(ctx, "REPLICAOF", "127.0.0.1", "1")
 		if _, err := l.Acquire(
-			ctx,
-			"k",
-			lock.Options{TryOnce: true},
+			ctx, "k", lock.Options{TryOnce: true},
 		); !errors.Is(err, lock.ErrDown) || !mentions(err, "replica") ||
 			!mentions(err, "redis.addrs") {
 			t.Errorf("a read-only replica: %v, want ErrDown and the reason", err)
@@ -123,11 +113,7 @@ func TestAForeignKeyInPlaceOfTheQueue(t *testing.T) {
 	for queue, v := range map[string]string{name + ":queue": "list", name + ":seen": "hash"} {
 		held := acquire(t, w, key)
 		c.Set(t.Context(), queue, "no "+v, 0)
-		if _, err := w.Acquire(
-			t.Context(),
-			key,
-			lock.Options{},
-		); !mentions(err, name) ||
+		if _, err := w.Acquire(t.Context(), key, lock.Options{}); !mentions(err, name) ||
 			!mentions(err, "remove or rename it") {
 			t.Errorf("%s is no %s: %v, want an error that names it", queue, v, err)
 		}
@@ -175,9 +161,7 @@ func TestOddKeys(t *testing.T) {
 			for i, key := range keys {
 				// An owner's name is text from elsewhere, too.
 				lease, err := l.Acquire(
-					t.Context(),
-					fmt.Sprint(t.Name(), key),
-					lock.Options{TryOnce: true, Owner: "a\nb"},
+					t.Context(), fmt.Sprint(t.Name(), key), lock.Options{TryOnce: true, Owner: "a\nb"},
 				)
 				if err != nil {
 					t.Errorf("key %d, %.20q: %v", i, key, err)

@@ -98,9 +98,7 @@ func TestAFailOverThatLosesTheLock(t *testing.T) {
 	}
 	if second.Err() != nil || second.Fence() <= first.Fence() {
 		t.Errorf(
-			"the second holder: %v, fence %d after %d; want a larger one",
-			second.Err(),
-			second.Fence(),
+			"the second holder: %v, fence %d after %d; want a larger one", second.Err(), second.Fence(),
 			first.Fence(),
 		)
 	}
@@ -141,8 +139,7 @@ func TestAFailOverAfterAnAcknowledgement(t *testing.T) {
 		t.Errorf("held: %v, and on the new master by %+v; want fence %d", held.Err(), state.Holder, held.Fence())
 	}
 	eventually(
-		t,
-		"another is refused",
+		t, "another is refused",
 		func() bool { return errors.Is(try(t, onSentinels(t, x, redislock.WatchdogOptions{})), lock.ErrHeld) },
 	)
 	if err := tryKey(t, holder, "other"); !errors.Is(err, lock.ErrDown) || !mentions(err, "0 of the 1 replicas") {

@@ -190,8 +190,7 @@ func TestEvict(t *testing.T) {
 		go func() {
 			defer close(next)
 			ctx, cancel := context.WithTimeout(
-				t.Context(),
-				10*time.Second,
+				t.Context(), 10*time.Second,
 			) // less than the lease: it did not just run out
 			defer cancel()
 			lease, err := l.Acquire(ctx, "k", lock.Options{Owner: "app-2/next"})

@@ -152,8 +152,7 @@ func TestAFenceIsForgottenOnlyWhenTheClockIsPastIt(t *testing.T) {
 			last := time.UnixMicro(int64(lease.Fence()) + int64(span(l)))
 			if early := last.Add(day).Sub(until); early > time.Second {
 				t.Errorf(
-					"%s: forgotten %v before the clock is a day past it: the next fence would be smaller",
-					what,
+					"%s: forgotten %v before the clock is a day past it: the next fence would be smaller", what,
 					early,
 				)
 			} else if early < -time.Minute {

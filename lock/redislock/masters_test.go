@@ -175,19 +175,11 @@ func TestRedlockWantsMasters(t *testing.T) {
 		}
 	}
 	r := m.redlock(t, redislock.RedlockOptions{})
-	if err := tryKey(
-		t,
-		r,
-		m.key,
-	); !errors.Is(err, lock.ErrDown) || !mentions(err, "READONLY") ||
+	if err := tryKey(t, r, m.key); !errors.Is(err, lock.ErrDown) || !mentions(err, "READONLY") ||
 		!mentions(err, "is a replica") {
 		t.Errorf("three replicas: %v, want ErrDown", err)
 	}
-	if err := redislock.CheckMasters(
-		t.Context(),
-		m.observers,
-		0,
-	); !errors.Is(err, lock.ErrDown) ||
+	if err := redislock.CheckMasters(t.Context(), m.observers, 0); !errors.Is(err, lock.ErrDown) ||
 		!mentions(err, "is a replica") {
 		t.Errorf("CheckMasters: %v, want ErrDown", err)
 	}
@@ -206,22 +198,14 @@ func TestCheckMasters(t *testing.T) {
 	if err := redislock.CheckMasters(t.Context(), m.observers, 0); err != nil {
 		t.Error(err)
 	}
-	if err := redislock.CheckMasters(
-		t.Context(),
-		m.observers,
-		time.Hour,
-	); !errors.Is(err, lock.ErrDown) ||
+	if err := redislock.CheckMasters(t.Context(), m.observers, time.Hour); !errors.Is(err, lock.ErrDown) ||
 		!mentions(err, "was started less than 1h") {
 		t.Errorf("in quarantine: %v, want ErrDown", err)
 	}
 	m.each(t, 0, 3, (*stack.Server).Pause)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	if err := redislock.CheckMasters(
-		ctx,
-		m.observers,
-		0,
-	); !errors.Is(err, lock.ErrDown) ||
+	if err := redislock.CheckMasters(ctx, m.observers, 0); !errors.Is(err, lock.ErrDown) ||
 		!mentions(err, "2 of 5 nodes count") {
 		t.Errorf("three that hang: %v, want ErrDown", err)
 	}
@@ -242,21 +226,13 @@ func TestRedlockRefusesClients(t *testing.T) {
 		"is nil":                nil,
 	} {
 		if _, err := redislock.NewRedlock(
-			[]redis.UniversalClient{a, b, third},
-			redislock.RedlockOptions{},
-		); !mentions(
-			err,
-			want,
-		) {
+			[]redis.UniversalClient{a, b, third}, redislock.RedlockOptions{},
+		); !mentions(err, want) {
 			t.Errorf("err = %v, want %q", err, want)
 		}
 	}
-	if _, err := redislock.NewRedlock(
-		[]redis.UniversalClient{a, b},
-		redislock.RedlockOptions{},
-	); !mentions(
-		err,
-		"at least 3",
+	if _, err := redislock.NewRedlock([]redis.UniversalClient{a, b}, redislock.RedlockOptions{}); !mentions(
+		err, "at least 3",
 	) {
 		t.Errorf("two clients: %v", err)
 	}
@@ -279,11 +255,7 @@ func TestRedlockSplitVote(t *testing.T) {
 				m.observers[i].Set(t.Context(), m.name, value, time.Minute)
 			}
 			var held *lock.HeldError
-			if err := tryKey(
-				t,
-				m.redlock(t, redislock.RedlockOptions{}),
-				m.key,
-			); !errors.As(err, &held) ||
+			if err := tryKey(t, m.redlock(t, redislock.RedlockOptions{}), m.key); !errors.As(err, &held) ||
 				held.Holder != row.holder {
 				t.Errorf("err = %v, want held by %q", err, row.holder)
 			}
@@ -336,8 +308,7 @@ func TestRedlockSweepsWhatItCouldNotRelease(t *testing.T) {
 		c.AddHook(cut)
 	}
 	r, err := redislock.NewRedlock(
-		clients,
-		redislock.RedlockOptions{Lease: time.Minute, Quarantine: -1, NodeTimeout: 5 * time.Second},
+		clients, redislock.RedlockOptions{Lease: time.Minute, Quarantine: -1, NodeTimeout: 5 * time.Second},
 	)
 	if err != nil {
 		t.Fatal(err)

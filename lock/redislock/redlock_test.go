@@ -379,10 +379,7 @@ func TestRedlockErosion(t *testing.T) {
 					t.Errorf("release: %v", err)
 				}
 			} else {
-				if err := awaitLoss(
-					t,
-					lease,
-				); !errors.Is(err, row.loss) ||
+				if err := awaitLoss(t, lease); !errors.Is(err, row.loss) ||
 					!mentions(err, "2 of 5 nodes still have our key") {
 					t.Errorf("loss: %v, want %v", err, row.loss)
 				}

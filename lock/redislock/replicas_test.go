@@ -42,15 +42,13 @@ func acknowledged(t testing.TB, c redis.UniversalClient, replicas int, timeout t
 		"lock": closer(
 			t,
 			redislock.NewSetNX(
-				c,
-				redislock.SetNXOptions{Lease: time.Hour, Replicas: replicas, ReplicaTimeout: timeout},
+				c, redislock.SetNXOptions{Lease: time.Hour, Replicas: replicas, ReplicaTimeout: timeout},
 			),
 		),
 		"watchdog": closer(
 			t,
 			redislock.NewWatchdog(
-				c,
-				redislock.WatchdogOptions{Lease: time.Hour, Replicas: replicas, ReplicaTimeout: timeout},
+				c, redislock.WatchdogOptions{Lease: time.Hour, Replicas: replicas, ReplicaTimeout: timeout},
 			),
 		),
 	}
@@ -93,8 +91,7 @@ func TestTooFewAcknowledge(t *testing.T) {
 	c := slowClient(t, master)
 	for name, l := range acknowledged(t, c, 2, 50*time.Millisecond) {
 		if err := try(
-			t,
-			l,
+			t, l,
 		); !errors.Is(err, lock.ErrDown) || errors.Is(err, lock.ErrHeld) || !mentions(err, "of the 2 replicas") ||
 			!mentions(err, "lock.replicas") {
 			t.Errorf("%s with one of two replicas: %v, want ErrDown, the number and the setting", name, err)
@@ -103,11 +100,7 @@ func TestTooFewAcknowledge(t *testing.T) {
 	pause(t, replica)
 	for name, l := range acknowledged(t, c, 1, 50*time.Millisecond) {
 		for _, o := range []lock.Options{{}, {TryOnce: true}} {
-			if _, err := l.Acquire(
-				t.Context(),
-				"k",
-				o,
-			); !errors.Is(err, lock.ErrDown) ||
+			if _, err := l.Acquire(t.Context(), "k", o); !errors.Is(err, lock.ErrDown) ||
 				!mentions(err, "0 of the 1 replicas") {
 				t.Errorf("%s with a replica that hangs: %v, want ErrDown and the number", name, err)
 			}

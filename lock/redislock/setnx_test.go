@@ -189,29 +189,17 @@ func TestVariantsNameTheFix(t *testing.T) {
 			c := client(t, s)
 			l, ctx := v.open(t, c, redislock.SetNXOptions{}), t.Context()
 			c.RPush(ctx, v.name+":{list}", "x")
-			if _, err := l.Acquire(
-				ctx,
-				"list",
-				lock.Options{TryOnce: true},
-			); !mentions(err, v.name+":{list}") ||
+			if _, err := l.Acquire(ctx, "list", lock.Options{TryOnce: true}); !mentions(err, v.name+":{list}") ||
 				errors.Is(err, lock.ErrHeld) {
 				t.Errorf("a key of another type: %v, want an error that names it", err)
 			}
 			c.ConfigSet(ctx, "maxmemory", "1")
-			if _, err := l.Acquire(
-				ctx,
-				"k",
-				lock.Options{TryOnce: true},
-			); !errors.Is(err, lock.ErrDown) ||
+			if _, err := l.Acquire(ctx, "k", lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrDown) ||
 				!mentions(err, "memory") {
 				t.Errorf("out of memory: %v, want ErrDown and the reason", err)
 			}
 			c.Do(ctx, "REPLICAOF", "127.0.0.1", "1")
-			if _, err := l.Acquire(
-				ctx,
-				"k",
-				lock.Options{TryOnce: true},
-			); !errors.Is(err, lock.ErrDown) ||
+			if _, err := l.Acquire(ctx, "k", lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrDown) ||
 				!mentions(err, "replica") {
 				t.Errorf("a read-only replica: %v, want ErrDown and the reason", err)
 			}
@@ -243,8 +231,7 @@ func TestACrashBetweenTheTwoCommands(t *testing.T) {
 			l := closer(
 				t,
 				redislock.NewSetNXExpire(
-					c,
-					redislock.SetNXExpireOptions{SetNXOptions: o, Repair: repair, RepairAfter: after},
+					c, redislock.SetNXExpireOptions{SetNXOptions: o, Repair: repair, RepairAfter: after},
 				),
 			)
 			began := time.Now()

@@ -258,8 +258,7 @@ func TestAStaleGrantIsNotTaken(t *testing.T) {
 		select {
 		case lease := <-got:
 			t.Fatalf(
-				"two live leases: fence %d, and then %d of a grant that had run out",
-				holder.Fence(),
+				"two live leases: fence %d, and then %d of a grant that had run out", holder.Fence(),
 				lease.Fence(),
 			)
 		default:
