@@ -294,15 +294,17 @@ func (s *Scene) approach(
 	if err != nil {
 		return orKey(nil, key), err
 	}
-	moment := time.After(200 * time.Millisecond) // in which it begins to wait; if it has not, the clause is only weaker
+	// A moment in which it begins to wait; if it has not, the clause is only weaker.
+	moment, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+	defer cancel()
 	for _, snare := range snares {
 		select {
 		case <-snare.Sprung():
-		case <-moment:
+		case <-moment.Done():
 		}
 	}
 	if snares == nil {
-		<-moment
+		<-moment.Done()
 	}
 	if _, err := before.release(ctx); err != nil && !isLost(err) {
 		return orKey(nil, key), err
