@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"example.com/stock/stack/stacktest"
+
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/stack"
@@ -59,11 +61,16 @@ func TestRedisClusterWithSlotsLost(t *testing.T) {
 				t.Fatal(err)
 			}
 			if full == "yes" {
-				eventually(t, 10*time.Second+slack, "/readyz says that the cluster is down", func() (bool, string) {
-					r := i.ask(http.MethodGet, "/readyz")
-					told := backendOf(r, "redis")
-					return !told.Up && strings.Contains(told.Reason, "its cluster is down: "+loss), r.body
-				})
+				stacktest.Eventually(
+					t,
+					10*time.Second+slack,
+					"/readyz says that the cluster is down",
+					func() (bool, string) {
+						r := i.ask(http.MethodGet, "/readyz")
+						told := backendOf(r, "redis")
+						return !told.Up && strings.Contains(told.Reason, "its cluster is down: "+loss), r.body
+					},
+				)
 				for _, ofLost := range []bool{false, true} {
 					if r := sell(ofLost); name(r) != "backend_down" {
 						t.Errorf("%d %s, want backend_down", r.status, r.body)
@@ -71,11 +78,16 @@ func TestRedisClusterWithSlotsLost(t *testing.T) {
 				}
 			} else {
 				up := i.neverDown(t)
-				eventually(t, 10*time.Second+slack, "/readyz says which slots are lost", func() (bool, string) {
-					r := i.ask(http.MethodGet, "/readyz")
-					told := backendOf(r, "redis")
-					return told.Up && strings.Contains(told.Warning, loss), r.body
-				})
+				stacktest.Eventually(
+					t,
+					10*time.Second+slack,
+					"/readyz says which slots are lost",
+					func() (bool, string) {
+						r := i.ask(http.MethodGet, "/readyz")
+						told := backendOf(r, "redis")
+						return told.Up && strings.Contains(told.Warning, loss), r.body
+					},
+				)
 				for range 20 {
 					if r := sell(false); r.status != 200 {
 						t.Errorf("another master's SKU: %d %s, want 200", r.status, r.body)
@@ -94,11 +106,11 @@ func TestRedisClusterWithSlotsLost(t *testing.T) {
 				t.Fatal(err)
 			}
 			// The node came back empty. Nothing is sold until a person has set the stock, which ends that for all SKUs.
-			eventually(t, 15*time.Second+slack, "the stock can be set", func() (bool, string) {
+			stacktest.Eventually(t, 15*time.Second+slack, "the stock can be set", func() (bool, string) {
 				r := i.ask(http.MethodPut, "/v1/stock/"+skus[true]+"?quantity=1000")
 				return r.status == 200, r.body
 			})
-			eventually(t, 15*time.Second+slack, "all is served again", func() (bool, string) {
+			stacktest.Eventually(t, 15*time.Second+slack, "all is served again", func() (bool, string) {
 				r := i.ask(http.MethodGet, "/readyz")
 				told := backendOf(r, "redis")
 				return told.Up && told.Warning == "", r.body

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"example.com/stock/stack/stacktest"
 )
 
 // get1 sends a request on a connection, and reads the reply.
@@ -89,7 +91,7 @@ func TestShutdownLeavesIdleConnectionsOpen(t *testing.T) {
 		t.Fatalf("before: %v, %+v", err, r)
 	}
 	i.cancel()
-	eventually(t, 10*time.Second, "nobody is let in any more", func() (bool, string) {
+	stacktest.Eventually(t, 10*time.Second, "nobody is let in any more", func() (bool, string) {
 		c, err := net.Dial("tcp", address.Host)
 		if err != nil {
 			return true, ""

@@ -233,10 +233,15 @@ func TestStandstillUnderPressure(t *testing.T) {
 			for range 200 {
 				waits = append(waits, i.later(http.MethodPost, row.endpoint))
 			}
-			eventually(t, 3*time.Second+slack, "/readyz names the server that is down", func() (bool, string) {
-				r := i.ask(http.MethodGet, "/readyz")
-				return strings.Contains(r.body, string(row.kind)+" is down"), r.body
-			})
+			stacktest.Eventually(
+				t,
+				3*time.Second+slack,
+				"/readyz names the server that is down",
+				func() (bool, string) {
+					r := i.ask(http.MethodGet, "/readyz")
+					return strings.Contains(r.body, string(row.kind)+" is down"), r.body
+				},
+			)
 			seen := tally(waits)
 			t.Log(seen)
 			for what := range seen {
@@ -247,7 +252,7 @@ func TestStandstillUnderPressure(t *testing.T) {
 			if err := server.Resume(); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, 10*time.Second+slack, "sales go on", func() (bool, string) {
+			stacktest.Eventually(t, 10*time.Second+slack, "sales go on", func() (bool, string) {
 				r := i.ask(http.MethodPost, row.endpoint)
 				return r.status == http.StatusOK, r.body
 			})

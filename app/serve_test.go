@@ -136,7 +136,7 @@ func (i *instance) later(method, path string) <-chan reply {
 // ready waits until every named backend is up.
 func (i *instance) ready(t *testing.T, names ...string) {
 	t.Helper()
-	eventually(t, 20*time.Second, "the backends are up", func() (bool, string) {
+	stacktest.Eventually(t, 20*time.Second, "the backends are up", func() (bool, string) {
 		r := i.ask(http.MethodGet, "/readyz")
 		var told struct {
 			Backends map[string]struct{ Up bool }
@@ -351,7 +351,7 @@ func TestAbsentBackends(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			i := begin(t, backends(row.with(t), "--seed-sku="+own(t))...)
-			eventually(t, 30*time.Second, "what is there is up", func() (bool, string) {
+			stacktest.Eventually(t, 30*time.Second, "what is there is up", func() (bool, string) {
 				r := i.ask(http.MethodGet, "/readyz")
 				return r.status == row.ready, r.body
 			})
@@ -427,7 +427,7 @@ func TestServeWhileAnotherMigrates(t *testing.T) {
 		t.Fatal("/livez does not answer while the schema is not there yet")
 	}
 	// The store is not seeded before MySQL has said what it remembers. A person need not wait for that.
-	eventually(t, 20*time.Second, "the stock is set", func() (bool, string) {
+	stacktest.Eventually(t, 20*time.Second, "the stock is set", func() (bool, string) {
 		r := i.ask(http.MethodPut, "/v1/stock/"+own(t)+"?quantity=100&store=redis")
 		return r.status == http.StatusOK, r.body
 	})

@@ -27,19 +27,19 @@ func TestShutdownFinishesWhatItHas(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer client.Close()
 	locked := func() bool { return client.Exists(context.Background(), "watchdog:{stock}").Val() == 1 }
-	eventually(t, 10*time.Second, "the lock is held", func() (bool, string) { return locked(), "" })
+	stacktest.Eventually(t, 10*time.Second, "the lock is held", func() (bool, string) { return locked(), "" })
 	waiter := i.later(http.MethodPost, "/deduct_stock_redisson?wait=30s")
 	inFlight(t, i, 2)
 
 	i.cancel()
-	eventually(t, 3900*time.Millisecond, "/readyz says that it is draining", func() (bool, string) {
+	stacktest.Eventually(t, 3900*time.Millisecond, "/readyz says that it is draining", func() (bool, string) {
 		r := i.ask(http.MethodGet, "/readyz")
 		return r.status == http.StatusServiceUnavailable && r.field("status") == "draining", r.body
 	})
 	if r := i.ask(http.MethodPost, "/deduct_stock_atomic?sku=none-such"); r.status != http.StatusNotFound {
 		t.Errorf("while draining: %d %s %v, want an answer as ever", r.status, r.body, r.err)
 	}
-	eventually(t, 10*time.Second, "the listener is closed", func() (bool, string) {
+	stacktest.Eventually(t, 10*time.Second, "the listener is closed", func() (bool, string) {
 		r := i.ask(http.MethodGet, "/livez")
 		return r.err != nil, r.body
 	})
@@ -61,7 +61,7 @@ func TestShutdownFinishesWhatItHas(t *testing.T) {
 func inFlight(t *testing.T, i *instance, n int) {
 	t.Helper()
 	before := 0 // two looks: a request that has had its reply may still be counted by the first
-	eventually(t, 10*time.Second, "the requests have arrived", func() (bool, string) {
+	stacktest.Eventually(t, 10*time.Second, "the requests have arrived", func() (bool, string) {
 		c := i.app.connections
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -98,7 +98,7 @@ func TestShutdownTellsWaitersToLeave(t *testing.T) {
 		waiters[row.endpoint+" holder"] = i.later(http.MethodPost, query+"&hold=20s")
 		n++
 		inFlight(t, i, n)
-		eventually(t, 10*time.Second, row.endpoint+" is held", func() (bool, string) {
+		stacktest.Eventually(t, 10*time.Second, row.endpoint+" is held", func() (bool, string) {
 			r := i.ask(http.MethodPost, query+"&wait=0s&quantity=1000") // more than there is: it never sells
 			return r.status == http.StatusServiceUnavailable, r.body
 		})
@@ -144,7 +144,7 @@ func TestShutdownLeavesTheLockOfAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	waiter := i.later(http.MethodPost, "/deduct_stock_redisson?wait=60s")
-	eventually(t, 20*time.Second, "the request waits for the lock", func() (bool, string) {
+	stacktest.Eventually(t, 20*time.Second, "the request waits for the lock", func() (bool, string) {
 		r := i.send(http.MethodGet, i.admin+"/v1/locks/redis-watchdog/stock")
 		waiters, _ := r.field("waiters").([]any)
 		return len(waiters) == 1, r.body

@@ -52,11 +52,16 @@ func (b *till) sell(n int, from ...*instance) map[string]bool {
 func (b *till) lost(t *testing.T, from ...*instance) {
 	t.Helper()
 	for _, i := range from {
-		eventually(t, 30*time.Second, "/readyz says that "+b.store+" has lost its data", func() (bool, string) {
-			b.sell(3, from...)
-			r := i.ask(http.MethodGet, "/readyz")
-			return strings.Contains(r.body, b.store+" has lost its data"), r.body
-		})
+		stacktest.Eventually(
+			t,
+			30*time.Second,
+			"/readyz says that "+b.store+" has lost its data",
+			func() (bool, string) {
+				b.sell(3, from...)
+				r := i.ask(http.MethodGet, "/readyz")
+				return strings.Contains(r.body, b.store+" has lost its data"), r.body
+			},
+		)
 	}
 }
 
@@ -229,7 +234,7 @@ func TestAnInstanceStartsOnAnEmptyRedis(t *testing.T) {
 		}
 	}
 	b := begin(t, args...)
-	eventually(t, 20*time.Second, "/readyz says what Redis waits for", func() (bool, string) {
+	stacktest.Eventually(t, 20*time.Second, "/readyz says what Redis waits for", func() (bool, string) {
 		x.sell(1, b)
 		r := b.ask(http.MethodGet, "/readyz")
 		return strings.Contains(r.body, "redis is down: it is empty, and mysql"), r.body
@@ -259,7 +264,7 @@ func TestSetWhileTheOtherStoreCannotBeAsked(t *testing.T) {
 	}
 	b := begin(t, args...)
 	x := &till{sku: "stock", store: "redis"}
-	eventually(t, 20*time.Second, "the stock is set", func() (bool, string) {
+	stacktest.Eventually(t, 20*time.Second, "the stock is set", func() (bool, string) {
 		r := b.ask(http.MethodPut, x.path()+"&quantity=5")
 		return r.status == 200, r.body
 	})
@@ -381,7 +386,7 @@ func TestRedisComesBackWithOldData(t *testing.T) {
 		}
 	}
 	// Until the next probe the instance sells from the old data: there is no promise against that.
-	eventually(t, 20*time.Second, "/readyz says that redis has lost its data", func() (bool, string) {
+	stacktest.Eventually(t, 20*time.Second, "/readyz says that redis has lost its data", func() (bool, string) {
 		r := i.ask(http.MethodGet, "/readyz")
 		return strings.Contains(r.body, "redis has lost its data"), r.body
 	})

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"example.com/stock/stack/stacktest"
+
 	"example.com/stock/loadtest"
 )
 
@@ -203,7 +205,7 @@ func TestDemoInterrupted(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			s := startDemo(t, append(args, row.more...)...)
-			eventually(
+			stacktest.Eventually(
 				t, time.Minute, "the moment comes",
 				func() (bool, string) { return row.moment(s), s.errs.String() },
 			)
@@ -233,7 +235,7 @@ func TestDemoKept(t *testing.T) {
 			t, "--strategies", "none,redis-watchdog", "--store", "redis", "--requests", "200", "--keep",
 			"--instances", "2",
 		)
-		eventually(t, time.Minute, "all has been shown", func() (bool, string) {
+		stacktest.Eventually(t, time.Minute, "all has been shown", func() (bool, string) {
 			return strings.Contains(s.out.String(), "It goes on running until Ctrl-C"), s.errs.String()
 		})
 		_, after, _ := strings.Cut(s.out.String(), "\n  curl http")

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"example.com/stock/stack/stacktest"
+
 	"example.com/stock/loadtest"
 	"example.com/stock/stack"
 )
@@ -80,7 +82,7 @@ func outage(t *testing.T, c *group, server *stack.Server, hangs bool, strategy, 
 		t.Fatal(err)
 	}
 	for _, app := range c.apps {
-		eventually(t, 3*time.Second+slack, "/readyz names the server that is down", func() (bool, string) {
+		stacktest.Eventually(t, 3*time.Second+slack, "/readyz names the server that is down", func() (bool, string) {
 			_, body := get(t, app.URL+"/readyz")
 			return strings.Contains(body, server.Name+" is down"), body
 		})
@@ -104,7 +106,7 @@ func outage(t *testing.T, c *group, server *stack.Server, hangs bool, strategy, 
 	if err := mend(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, 10*time.Second+slack, "sales go on after the server's return", func() (bool, string) {
+	stacktest.Eventually(t, 10*time.Second+slack, "sales go on after the server's return", func() (bool, string) {
 		reply := client.Deduct(
 			ctx,
 			loadtest.Request{
@@ -117,7 +119,7 @@ func outage(t *testing.T, c *group, server *stack.Server, hangs bool, strategy, 
 		return reply.Outcome == loadtest.Accepted, reply.Problem + " " + reply.Error
 	})
 	for _, app := range c.apps { // or who is asked for the orders at last may not have seen the return
-		eventually(t, 10*time.Second+slack, "/readyz names the server no more", func() (bool, string) {
+		stacktest.Eventually(t, 10*time.Second+slack, "/readyz names the server no more", func() (bool, string) {
 			_, body := get(t, app.URL+"/readyz")
 			return !strings.Contains(body, server.Name+" is down"), body
 		})
@@ -269,7 +271,7 @@ func TestStartWithoutBackends(t *testing.T) {
 	}
 	started := make(chan error, 1)
 	go func() { started <- app.Restart(t.Context()) }()
-	eventually(t, 20*time.Second, "the instance says what is missing", func() (bool, string) {
+	stacktest.Eventually(t, 20*time.Second, "the instance says what is missing", func() (bool, string) {
 		status, body := get(t, app.URL+"/readyz")
 		return status == http.StatusServiceUnavailable && strings.Contains(body, "redis is down") &&
 			strings.Contains(body, "mysql is down") && strings.Contains(body, "zookeeper is down"), body
@@ -279,7 +281,7 @@ func TestStartWithoutBackends(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, 10*time.Second+slack, "every strategy is available", func() (bool, string) {
+	stacktest.Eventually(t, 10*time.Second+slack, "every strategy is available", func() (bool, string) {
 		status, body := get(t, app.URL+"/v1/strategies")
 		return status == http.StatusOK && !strings.Contains(body, `"available":false`) &&
 			!strings.Contains(body, "is down"), body
@@ -358,7 +360,7 @@ func TestOutcomeUnknownIsSettled(t *testing.T) {
 			Final   bool
 		}
 		for i := range said {
-			eventually(t, 10*time.Second+slack, "it is decided", func() (bool, string) {
+			stacktest.Eventually(t, 10*time.Second+slack, "it is decided", func() (bool, string) {
 				status := post(t, c.front.URL+path, &said[i])
 				return status == http.StatusOK, http.StatusText(status)
 			})

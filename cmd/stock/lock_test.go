@@ -237,7 +237,7 @@ func TestLockFreeAfterAKill(t *testing.T) {
 				t.Fatal(err)
 			}
 			killed := time.Now()
-			eventually(t, 5*time.Second+slack, "the command is killed, too", func() (bool, string) {
+			stacktest.Eventually(t, 5*time.Second+slack, "the command is killed, too", func() (bool, string) {
 				return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) || zombie(pid), fmt.Sprint("pid ", pid)
 			})
 			next.ends(t, 0)
@@ -360,7 +360,7 @@ func TestLockLost(t *testing.T) {
 					if said := l.errs.String(); !strings.Contains(said, "SIGTERM to the command") {
 						t.Errorf("it says %q", said)
 					}
-					eventually(t, 20*time.Second, "nothing of it is left", func() (bool, string) {
+					stacktest.Eventually(t, 20*time.Second, "nothing of it is left", func() (bool, string) {
 						return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) || zombie(pid), fmt.Sprint("pid ", pid)
 					})
 				})
@@ -494,7 +494,7 @@ func TestRedlockIsSeen(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, 20*time.Second, "the instance says that there is no majority", func() (bool, string) {
+	stacktest.Eventually(t, 20*time.Second, "the instance says that there is no majority", func() (bool, string) {
 		status, body := get(t, admin+"/v1/locks/redlock/seen")
 		if strings.Contains(body, "127.0.0.1") {
 			t.Errorf("an address is shown: %s", body)
@@ -508,7 +508,7 @@ func TestRedlockIsSeen(t *testing.T) {
 		strings.Contains(reply, "127.0.0.1") {
 		t.Errorf("a sale: %s, want backend_down and no address", reply)
 	}
-	eventually(t, 20*time.Second, "readyz says so", func() (bool, string) {
+	stacktest.Eventually(t, 20*time.Second, "readyz says so", func() (bool, string) {
 		_, body := get(t, url+"/readyz")
 		if strings.Contains(body, "127.0.0.1") {
 			t.Errorf("an address is shown: %s", body)
@@ -580,7 +580,7 @@ func startLocking(t *testing.T, name string, args ...string) *locking {
 // says waits until the command has printed text.
 func (l *locking) says(t *testing.T, text string) {
 	t.Helper()
-	eventually(t, 20*time.Second, "the command says "+text, func() (bool, string) {
+	stacktest.Eventually(t, 20*time.Second, "the command says "+text, func() (bool, string) {
 		return strings.Contains(l.out.String(), text), l.out.String() + l.errs.String()
 	})
 }
@@ -631,7 +631,7 @@ func sh(script string, args ...string) []string {
 // listed waits until "stock lock ls" shows these instances for key, in this order.
 func listed(t *testing.T, k kindOfLock, key string, names ...string) {
 	t.Helper()
-	eventually(t, 20*time.Second, "ls shows "+strings.Join(names, ", "), func() (bool, string) {
+	stacktest.Eventually(t, 20*time.Second, "ls shows "+strings.Join(names, ", "), func() (bool, string) {
 		out, errs, err := run(t.Context(), append([]string{"lock", "ls", k.strategy, key}, k.server...)...)
 		if err != nil {
 			return false, err.Error()

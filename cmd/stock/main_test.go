@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -194,24 +193,6 @@ func get(t *testing.T, url string) (int, string) {
 		return 0, err.Error()
 	}
 	return resp.StatusCode, string(body)
-}
-
-// eventually polls until the condition holds, or fails with the last value.
-func eventually(t *testing.T, limit time.Duration, what string, so func() (bool, string)) {
-	t.Helper()
-	began, seen := time.Now(), ""
-	for time.Since(began) < limit {
-		var ok bool
-		if ok, seen = so(); ok {
-			return
-		}
-		select {
-		case <-t.Context().Done():
-			t.Fatal(t.Context().Err())
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
-	t.Errorf("not within %v: %s (last: %s)", limit, what, seen)
 }
 
 // run runs a stock command line in this process.
