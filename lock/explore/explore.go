@@ -1,0 +1,266 @@
+// Package explore visits every state that a small model of a protocol can reach, and finds the shortest way to one that
+// breaks a property.
+//
+// A test of a real client tries the interleavings that its author thought of, and those that the scheduler happens to
+// make. Here a step is whatever can happen next: a message that arrives, or is lost; a client that crashes; time that
+// passes while somebody does nothing. All orders of all steps are tried. That is possible because equal states are
+// visited once: see Model.Key.
+//
+// The search is breadth first (as in TLC, the model checker of TLA+, https://lamport.azurewebsites.net/tla/tla.html, or
+// in SPIN with -b). So the first violation that is found has the fewest steps. It is shown as a timeline.
+//
+// The package knows no lock: it is the standard library and a graph. The models are in the tests of the packages whose
+// code they run.
+package explore
+
+import (
+	"fmt"
+	"time"
+)
+
+// A Model is a protocol in which there is something to explore. S is a state of everything: servers, clients, messages
+// on their way. It must be a value: no step may change the S that it was made from.
+type Model[S any] struct {
+	Lanes []string // who takes part, in the order of the columns of a timeline
+	Init  []S
+	// Steps returns all that can happen next. The same state must give the same steps in the same order: a violation is
+	// shown by going its way again.
+	Steps func(S) []Step[S]
+	// Key is equal for states that behave in the same way from here on. What it leaves out is not told apart, so it
+	// must leave out only what no later step reads; what it keeps in vain costs states.
+	Key func(S) string
+	// Check returns what is wrong with a state: two holders at once.
+	Check func(S) error
+	// Settled returns what is wrong with a state in which no calm step is left: a client that still waits. nil: calm
+	// runs are not looked at. See Step.Calm.
+	Settled func(S) error
+	// Patience is the longest time that a calm run may take until it ends, from any state; 0: any.
+	Patience time.Duration
+	// MaxStates ends the search without a result; default 4,000,000.
+	MaxStates int
+}
+
+// A Step is one thing that happens.
+type Step[S any] struct {
+	Notes []Note        // what it is, for the timeline: of each lane one at most
+	Takes time.Duration // how much time passes; 0 for most
+	To    S
+	// Wrong says that the step itself breaks a property, whatever comes after: a write that was accepted.
+	Wrong error
+	// Calm marks the step that is taken if nothing goes wrong from now on: messages arrive, nobody crashes, everybody
+	// acts when it is time, and a holder gives the lock back. The first calm step of a state counts. From every state
+	// that can be reached the calm steps must lead to an end in which everybody was served. If they go in a circle, or
+	// end before that, or take too long, somebody was forgotten.
+	Calm bool
+}
+
+// A Note is what a step is to one of those who take part.
+type Note struct {
+	Lane int
+	Text string
+}
+
+// A Result is what a search found.
+type Result struct {
+	States    int
+	Steps     int
+	Depth     int  // the number of steps to the state that is farthest away
+	Whole     bool // every state was visited
+	Violation *Violation
+}
+
+// String is a line for the log of a test.
+func (r Result) String() string {
+	space := "whole space"
+	if !r.Whole {
+		space = "not the whole space"
+	}
+	return fmt.Sprintf("%d states, %d steps, at most %d deep, %s", r.States, r.Steps, r.Depth, space)
+}
+
+// A node is a state that was reached. The state itself is not kept: it is made again from the way to it.
+type node struct {
+	parent  int32 // -1: an initial state
+	via     int32 // which of the parent's steps, or which initial state
+	calm    int32 // where the calm step leads; -1: there is none
+	takes   time.Duration
+	settled error
+}
+
+// Explore visits the states of m breadth first, until one breaks a property or all were visited. Properties of calm
+// runs are looked at when all were.
+func Explore[S any](m Model[S]) Result {
+	limit := m.MaxStates
+	if limit == 0 {
+		limit = 4_000_000
+	}
+	var (
+		result Result
+		nodes  []node
+		known  = make(map[string]int32)
+		layer  []S
+	)
+	add := func(s S, parent, via int) (index int32, fresh bool) {
+		key := m.Key(s)
+		if index, ok := known[key]; ok {
+			return index, false
+		}
+		index = int32(len(nodes))
+		known[key] = index
+		nodes = append(nodes, node{parent: int32(parent), via: int32(via), calm: -1})
+		return index, true
+	}
+	wrong := func(s S) error {
+		if m.Check == nil {
+			return nil
+		}
+		return m.Check(s)
+	}
+	for i, s := range m.Init {
+		if _, fresh := add(s, -1, i); !fresh {
+			continue
+		}
+		layer = append(layer, s)
+		if err := wrong(s); err != nil {
+			result.Violation = violation(m, nodes, len(nodes)-1, nil, err)
+			return result
+		}
+	}
+	for first := 0; len(layer) > 0; {
+		var next []S
+		for i, s := range layer {
+			at, calm := first+i, false
+			steps := m.Steps(s)
+			for n, step := range steps {
+				result.Steps++
+				if step.Wrong != nil {
+					result.States = len(nodes)
+					result.Violation = violation(m, nodes, at, []int{n}, step.Wrong)
+					return result
+				}
+				index, fresh := add(step.To, at, n)
+				if step.Calm && !calm {
+					calm = true
+					nodes[at].calm, nodes[at].takes = index, step.Takes
+				}
+				if !fresh {
+					continue
+				}
+				next = append(next, step.To)
+				if err := wrong(step.To); err != nil {
+					result.States = len(nodes)
+					result.Violation = violation(m, nodes, int(index), nil, err)
+					return result
+				}
+			}
+			if !calm && m.Settled != nil {
+				nodes[at].settled = m.Settled(s)
+			}
+		}
+		if result.States = len(nodes); result.States > limit {
+			return result
+		}
+		first += len(layer)
+		if layer = next; len(layer) > 0 {
+			result.Depth++
+		}
+	}
+	result.Whole = true
+	if m.Settled != nil {
+		result.Violation = uncalm(m, nodes)
+	}
+	return result
+}
+
+// uncalm looks for a state from which a calm run does not end well. States come in the order of their distance, so the
+// first is the nearest.
+func uncalm[S any](m Model[S], nodes []node) *Violation {
+	const unknown, walking = -1, -2
+	takes := make([]time.Duration, len(nodes)) // until the end of the calm run
+	for i := range takes {
+		takes[i] = unknown
+	}
+	for i := range nodes {
+		var way []int32
+		at := int32(i)
+		for takes[at] == unknown && nodes[at].calm >= 0 {
+			takes[at] = walking
+			way = append(way, at)
+			at = nodes[at].calm
+		}
+		switch {
+		case takes[at] == walking:
+			return violation(m, nodes, i, calmSteps(m, nodes, i),
+				fmt.Errorf("a calm run goes in a circle from here: somebody is never served"))
+		case takes[at] == unknown && nodes[at].settled != nil:
+			return violation(m, nodes, i, calmSteps(m, nodes, i), nodes[at].settled)
+		case takes[at] == unknown:
+			takes[at] = 0
+		}
+		total := takes[at]
+		for n := len(way) - 1; n >= 0; n-- {
+			total += nodes[way[n]].takes
+			takes[way[n]] = total
+		}
+		if m.Patience > 0 && takes[i] > m.Patience {
+			return violation(m, nodes, i, calmSteps(m, nodes, i), fmt.Errorf(
+				"although nothing goes wrong any more the last is served only after %v, later than %v",
+				takes[i], m.Patience))
+		}
+	}
+	return nil
+}
+
+// calmSteps returns the numbers of the calm steps from a node to the end, or once around.
+func calmSteps[S any](m Model[S], nodes []node, from int) (numbers []int) {
+	seen := make(map[int32]bool)
+	s := stateOf(m, nodes, from)
+	for at := int32(from); nodes[at].calm >= 0 && !seen[at]; at = nodes[at].calm {
+		seen[at] = true
+		for n, step := range m.Steps(s) {
+			if step.Calm {
+				numbers = append(numbers, n)
+				s = step.To
+				break
+			}
+		}
+	}
+	return numbers
+}
+
+// stateOf makes the state of a node again.
+func stateOf[S any](m Model[S], nodes []node, at int) S {
+	start, numbers := wayTo(nodes, at)
+	s := m.Init[start]
+	for _, n := range numbers {
+		s = m.Steps(s)[n].To
+	}
+	return s
+}
+
+// wayTo returns the initial state from which a node was reached, and the numbers of the steps.
+func wayTo(nodes []node, at int) (start int, numbers []int) {
+	for ; nodes[at].parent >= 0; at = int(nodes[at].parent) {
+		numbers = append(numbers, int(nodes[at].via))
+	}
+	for i, j := 0, len(numbers)-1; i < j; i, j = i+1, j-1 {
+		numbers[i], numbers[j] = numbers[j], numbers[i]
+	}
+	return int(nodes[at].via), numbers
+}
+
+// violation goes the way to a node again, and the steps after it, and writes down what happens.
+func violation[S any](m Model[S], nodes []node, at int, after []int, why error) *Violation {
+	start, numbers := wayTo(nodes, at)
+	v := &Violation{Lanes: m.Lanes, Why: why, Calm: -1}
+	if len(after) > 1 {
+		v.Calm = len(numbers)
+	}
+	s := m.Init[start]
+	for _, n := range append(numbers, after...) {
+		step := m.Steps(s)[n]
+		v.Events = append(v.Events, Event{step.Notes, step.Takes})
+		s = step.To
+	}
+	return v
+}

@@ -1,0 +1,64 @@
+package explore
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// A Violation is a property that was broken, and the shortest way to it.
+type Violation struct {
+	Lanes  []string
+	Events []Event
+	Calm   int // from this event on nothing goes wrong any more; -1: the way has no such part
+	Why    error
+}
+
+// An Event is a step as it is shown.
+type Event struct {
+	Notes []Note
+	Takes time.Duration
+}
+
+// String draws the way as a timeline: time goes down, everybody has a column, and each step has a line. A line without
+// an entry but with a later time says that nobody does anything until then: who had something to do was paused, and a
+// message that was on its way is late.
+func (v *Violation) String() string {
+	width := make([]int, len(v.Lanes))
+	for i, name := range v.Lanes {
+		width[i] = utf8.RuneCountInString(name)
+	}
+	for _, e := range v.Events {
+		for _, note := range e.Notes {
+			width[note.Lane] = max(width[note.Lane], utf8.RuneCountInString(note.Text))
+		}
+	}
+	var b strings.Builder
+	line := func(time, between string, cells []string) {
+		text := fmt.Sprintf("%8s", time)
+		for i, cell := range cells {
+			text += between + cell + strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell))
+		}
+		b.WriteString(strings.TrimRight(text, " ") + "\n")
+	}
+	line("time", " | ", v.Lanes)
+	var now time.Duration
+	for i, e := range v.Events {
+		if i == v.Calm {
+			b.WriteString("         from here on nothing goes wrong any more\n")
+		}
+		cells := make([]string, len(v.Lanes))
+		for _, note := range e.Notes {
+			cells[note.Lane] = note.Text
+		}
+		now += e.Takes
+		last := i+1 == len(v.Events) || i+1 == v.Calm
+		if len(e.Notes) == 0 && !last && len(v.Events[i+1].Notes) == 0 {
+			continue // one line for all the time that passes
+		}
+		line(now.String(), " | ", cells)
+	}
+	fmt.Fprintf(&b, "         => %v\n", v.Why)
+	return b.String()
+}
