@@ -83,7 +83,9 @@ func newApp(cfg Config, version string, log *slog.Logger) *App {
 		servers: strategy.Servers{
 			SetNXLease: cfg.Lock.SetNXLease, WatchdogLease: cfg.Lock.WatchdogLease, WatchdogMaxHold: cfg.Lock.MaxHold,
 			Replicas: cfg.Lock.Replicas, ReplicaTimeout: cfg.Lock.ReplicaTimeout, MySQLKeys: cfg.MySQL.LockKeys,
-			RepairSetNX: cfg.Lock.RepairSetNX, Segments: cfg.Lock.Segments, PlainLocks: !cfg.Lock.HandOver, Log: log,
+			RepairSetNX: cfg.Lock.RepairSetNX, Segments: cfg.Lock.Segments,
+			Merge:      service.MergeOptions{Limit: cfg.Merge.Limit, Queue: cfg.Merge.Queue},
+			PlainLocks: !cfg.Lock.HandOver, Log: log,
 		},
 		backends: make(map[string]*health.Backend),
 		stores:   make(map[string]service.StoreConfig),
@@ -132,7 +134,7 @@ func (a *App) buildCatalogue() (err error) {
 	configs := make(map[string]service.StrategyConfig)
 	for _, s := range strategy.All() {
 		config := service.StrategyConfig{
-			Blocking: s.Promise.Blocking, Stores: s.Stores, Segmented: s.Around != nil, Fits: s.Fits,
+			Blocking: s.Promise.Blocking, Stores: s.Stores, Segmented: s.Segmented, Fits: s.Fits,
 		}
 		shown := handler.Strategy{
 			Name: s.Name, Endpoint: s.Endpoint, Summary: s.Summary.EN, Promise: s.Promise, RoundTrips: s.RoundTrips,

@@ -52,6 +52,9 @@ func (c *Config) check() (bad []error) {
 	if c.Lock.Segments < 1 || c.Lock.Segments > service.MaxSegments {
 		no("lock.segments", "%d is not from 1 to %d", c.Lock.Segments, service.MaxSegments)
 	}
+	if c.Merge.Limit < 1 || c.Merge.Limit > maxMerge {
+		no("merge.limit", "%d is not from 1 to %d", c.Merge.Limit, maxMerge)
+	}
 	within("lock.replica_timeout", c.Lock.ReplicaTimeout, time.Millisecond, time.Minute)
 	if c.Lock.Replicas < 0 {
 		no("lock.replicas", "%d is not at least 0", c.Lock.Replicas)
@@ -68,6 +71,7 @@ func (c *Config) check() (bad []error) {
 	positive("redis.queue", c.Redis.Queue)
 	positive("mysql.queue", c.MySQL.Queue)
 	positive("limits.waiting", c.Limits.Waiting)
+	positive("merge.queue", c.Merge.Queue)
 	if c.Redis.DB < 0 {
 		no("redis.db", "%d is not at least 0", c.Redis.DB)
 	}
@@ -108,6 +112,9 @@ func (c *Config) check() (bad []error) {
 	}
 	return bad
 }
+
+// maxMerge bounds a batch: the INSERT of 1000 orders takes some 300 kB, and a script of as many 5 ms.
+const maxMerge = 1000
 
 // doubts returns a warning for every usable value that promises less than one may think.
 func (c *Config) doubts() (list []string) {

@@ -110,7 +110,7 @@ func shutdown(server *http.Server, limit time.Duration, cancel context.CancelCau
 			return nil
 		}
 		log.Warn("requests in flight are told to leave")
-		cancel(errors.New("the instance is stopping"))
+		cancel(service.ErrStopping)
 	}
 	return server.Close()
 }

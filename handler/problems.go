@@ -123,6 +123,12 @@ func table() []row {
 		{context.Canceled, kind{"client_gone", 499, "The client went away", 0}, nil},
 		{lock.ErrHeld, lockBusy, explainHeld},
 		{
+			service.ErrStopping,
+			kind{"stopping", unavailable, "The instance is stopping", 1},
+			text("This instance stops, and the request had not begun to sell. Nothing was done: ask again, " +
+				"and another instance answers."),
+		},
+		{
 			service.ErrNotInspectable,
 			kind{"not_inspectable", gone, "No lock that tells who has it", 0},
 			text("This strategy has no lock, or one that does not tell who has it."),

@@ -143,10 +143,16 @@ func (r *Redis) Swap(ctx context.Context, o service.Order) error {
 
 // write writes o if the stock still has that version; "" stands for any.
 func (r *Redis) write(ctx context.Context, o service.Order, version string) error {
-	_, err := r.run(ctx, "write order", writeScript, saleKeys(o.SKU),
-		decimal(o.Epoch), o.Strategy, decimal(o.Fence), o.Quantity, o.ID, writtenBy(o).UnixMilli(),
-		o.Remaining, encodeOrder(o), segmentField(o.Segment, ""), version)
+	_, err := r.run(ctx, "write order", writeScript, saleKeys(o.SKU), writeArgs(o, version)...)
 	return err
+}
+
+// writeArgs returns the arguments of write.lua.
+func writeArgs(o service.Order, version string) []any {
+	return []any{
+		decimal(o.Epoch), o.Strategy, decimal(o.Fence), o.Quantity, o.ID, writtenBy(o).UnixMilli(),
+		o.Remaining, encodeOrder(o), segmentField(o.Segment, ""), version,
+	}
 }
 
 // Deduct is one round trip. An o.Epoch of 0 stands for the current epoch.
@@ -155,13 +161,10 @@ func (r *Redis) Deduct(ctx context.Context, o service.Order) (service.Order, err
 	if err := checkOrder(o); err != nil {
 		return o, err
 	}
-	epoch := ""
-	if o.Epoch != 0 {
-		epoch = decimal(o.Epoch)
-	}
 	const doing = "deduct"
 	reply, err := r.run(ctx, doing, deductScript, saleKeys(o.SKU),
-		epoch, o.Strategy, decimal(o.Fence), o.Quantity, o.ID, writtenBy(o).UnixMilli(), encodeOrderTail(o))
+		decimalOrAny(o.Epoch), o.Strategy, decimal(o.Fence), o.Quantity, o.ID, writtenBy(o).UnixMilli(),
+		encodeOrderTail(o))
 	if err != nil {
 		return o, err
 	}
@@ -504,6 +507,7 @@ func decimal(n uint64) string { return strconv.FormatUint(n, 10) }
 var (
 	_ service.Store     = (*Redis)(nil)
 	_ service.Deductor  = (*Redis)(nil)
+	_ service.Batcher   = (*Redis)(nil)
 	_ service.Fencer    = (*Redis)(nil)
 	_ service.Segmenter = (*Redis)(nil)
 	_ service.Inventory = (*Redis)(nil)

@@ -127,6 +127,19 @@ func checkOrder(o service.Order) error {
 	return checkQuantity("remaining", o.Remaining)
 }
 
+// checkBatch refuses a batch that is not of one SKU. What is wrong with a single order is for that order.
+func checkBatch(orders []service.Order) error {
+	for _, o := range orders {
+		switch {
+		case o.SKU != orders[0].SKU:
+			return &service.InvalidError{Field: "sku", Reason: "must be the same for all orders of a batch"}
+		case o.Segment != 0:
+			return &service.InvalidError{Field: "segment", Reason: "must be 0 in a batch"}
+		}
+	}
+	return nil
+}
+
 // madeAt returns the time at which an order was made. It is part of the id, a UUID of version 7 that the service made.
 func madeAt(id string) (time.Time, error) {
 	u, err := uuid.Parse(id)

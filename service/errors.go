@@ -35,6 +35,8 @@ var (
 	// ErrSettled: the order's id was settled as absent, or it was made too long ago to be written now. Nothing was
 	// written.
 	ErrSettled = errors.New("order was settled as absent")
+	// ErrStopping: the instance stops, and the request had not got to its lock or its store. Nothing was written.
+	ErrStopping = errors.New("the instance is stopping")
 	// ErrUndecided: whether the order exists cannot be told yet: it is being written. Nothing was settled.
 	ErrUndecided = errors.New("not decided yet")
 	// ErrTooOld: there is no such order, but orders as old as this one may have been removed.

@@ -96,8 +96,13 @@ func Atomically(ctx context.Context, store Store, sale *Sale) error {
 		sale.Order = order
 		sale.wrote(ctx)
 	}
+	return overdue(err)
+}
+
+// overdue is err, unless all that it says is that the time was over between two statements: lock.ErrOverloaded. There
+// is no lock here that was not free.
+func overdue(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, lock.ErrDown) && !errors.Is(err, ErrOutcomeUnknown) {
-		// The time was over between two statements. There is no lock here that was not free.
 		return fmt.Errorf("%w: %s", lock.ErrOverloaded, err.Error())
 	}
 	return err

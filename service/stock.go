@@ -67,6 +67,24 @@ type Deductor interface {
 	Deduct(ctx context.Context, o Order) (Order, error)
 }
 
+// A Batcher is a store that can make many deductions of one SKU in one step.
+type Batcher interface {
+	// Batch does with each of the orders what Deduct would do with it, one after the other, in one step: each has its
+	// own Read, Remaining and Version, and its own refusal. The results are in the order of the orders, which must have
+	// the same SKU. An order for more than is left is refused with what is left, and those behind it may still fit.
+	//
+	// If version is not 0, orders are refused with ErrConflict unless the stock has that version before the first one.
+	//
+	// An error is about all orders, none of which was written, or with ErrOutcomeUnknown, may have been.
+	Batch(ctx context.Context, version uint64, orders []Order) ([]Result, error)
+}
+
+// A Result is what became of an order: the order as it was written, or the error of [Deductor].
+type Result struct {
+	Order Order
+	Err   error
+}
+
 // A Transactor is a store with transactions.
 type Transactor interface {
 	// Transact runs do in one transaction and commits if it returns nil. In it, Read locks the stock row until the end

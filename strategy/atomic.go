@@ -21,6 +21,6 @@ func atomic() Strategy {
 		// Blocking: it always gets through. Fenced: there is no lease to lose.
 		Promise: lock.Promise{Scope: lock.Cluster, Fenced: true, Blocking: true, SignalsLoss: true},
 		Fits:    service.Fits[service.Deductor],
-		Seller:  service.Atomically,
+		Seller:  func(Servers) service.Seller { return service.Atomically },
 	}
 }

@@ -72,6 +72,7 @@ type noStore struct {
 // An instance starts before its servers: nothing is opened by Build, what is used says that the server is down, and
 // the end leaves nothing.
 func TestBuildWithServersDown(t *testing.T) {
+	t.Parallel()
 	for _, plain := range []bool{false, true} {
 		servers := dead(t)
 		servers.PlainLocks = plain
@@ -120,6 +121,7 @@ func (refusing) Acquire(context.Context, string, lock.Options) (*lock.Lease, err
 }
 
 func TestBuildDecoratesAndCloses(t *testing.T) {
+	t.Parallel()
 	l := &closable{}
 	s := strategy.Strategy{Lock: func(strategy.Servers) lock.Locker { return l }}
 	watched := 0
@@ -140,6 +142,7 @@ func TestBuildDecoratesAndCloses(t *testing.T) {
 
 // Locks with something to close are closed through whatever they are wrapped in.
 func TestEveryLockCanBeClosedTwice(t *testing.T) {
+	t.Parallel()
 	servers := dead(t)
 	for _, s := range strategy.All() {
 		_, closer := s.Build(servers, nil)

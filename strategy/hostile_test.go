@@ -17,6 +17,7 @@ import (
 // On a server whose defaults are meant for somebody else's program every strategy that uses MySQL, for its lock or for
 // the stock alone, sells one after the other and all at once without losing a unit.
 func TestMySQLStrategiesUnderHostileDefaults(t *testing.T) {
+	t.Parallel()
 	dsn := stacktest.MariaDB(t)
 	admin, err := sql.Open("mysql", dsn)
 	if err != nil {
@@ -45,7 +46,7 @@ func TestMySQLStrategiesUnderHostileDefaults(t *testing.T) {
 			t.Fatal(now)
 		}
 		for _, name := range []string{
-			"mysql-table", "mysql-for-update", "mysql-get-lock", "pessimistic", "optimistic", "atomic",
+			"mysql-table", "mysql-for-update", "mysql-get-lock", "pessimistic", "optimistic", "atomic", "merged",
 		} {
 			t.Run(isolation+"/"+name, func(t *testing.T) {
 				s, err := strategy.Lookup(name)

@@ -23,6 +23,6 @@ func optimistic() Strategy {
 		// Blocking: it tries on for as long as the request waits. Fenced: there is no lease to lose.
 		Promise: lock.Promise{Scope: lock.Cluster, Fenced: true, Blocking: true, SignalsLoss: true},
 		Fits:    service.Fits[service.Swapper],
-		Seller:  service.Optimistically(service.OptimisticOptions{}),
+		Seller:  func(Servers) service.Seller { return service.Optimistically(service.OptimisticOptions{}) },
 	}
 }

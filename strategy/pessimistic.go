@@ -22,6 +22,6 @@ func pessimistic() Strategy {
 		// Fenced: the row lock and the write are one transaction, so a holder that lost the lock cannot commit.
 		Promise: lock.Promise{Exclusive: true, Scope: lock.Cluster, Fenced: true, Blocking: true, SignalsLoss: true},
 		Fits:    service.Fits[service.Transactor],
-		Seller:  service.InTransaction,
+		Seller:  func(Servers) service.Seller { return service.InTransaction },
 	}
 }

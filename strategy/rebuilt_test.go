@@ -20,16 +20,17 @@ import (
 	"example.com/stock/strategy"
 )
 
-// ZooKeeper loses all it had, under instances that run on: it counts its transactions from the beginning again. Both
+// ZooKeeper loses all it had, under instances that run on: it counts its transactions from the beginning again. All
 // strategies sell again, on both stores, and nobody starts an instance or sets the stock. Whoever held a key before
 // is refused.
 func TestZooKeeperIsBuiltAnew(t *testing.T) {
+	t.Parallel()
 	server := stacktest.Server(t, stack.ZooKeeper)
 	stores := map[string]service.StoreConfig{
 		strategy.Redis: {Store: repo.NewRedis(plain(t)), Needs: up{}},
 		strategy.MySQL: {Store: repo.NewMySQL(migrated(t, servers.MariaDB(t))), Needs: up{}},
 	}
-	names := []string{"zk-ephemeral", "zk-sequential"}
+	names := []string{"zk-ephemeral", "zk-sequential", "zk-merged"}
 	instances, lockers := make([]*service.Service, 2), make(map[string]lock.Locker)
 	for i := range instances {
 		session, err := zklock.Dial(zklock.Config{Hosts: []string{server.URL}, SessionTimeout: 4 * time.Second})

@@ -15,6 +15,7 @@ import (
 
 // Masters that cannot be a redlock: everybody is told that it cannot be used, and only the log which of them is wrong.
 func TestRedlockOfUnusableMasters(t *testing.T) {
+	t.Parallel()
 	s, err := strategy.Lookup("redlock")
 	if err != nil {
 		t.Fatal(err)

@@ -48,10 +48,10 @@ func sound(t *testing.T) strategy.Servers {
 	return all
 }
 
-// A held store is the same twice: behind a tap, and without. The word is in the request that writes an order.
+// A held store is the same twice: behind a tap of the case's own, and without. The word is in the request that writes
+// an order.
 type held struct {
-	tap    tap
-	broken service.StoreConfig
+	behind func(*testing.T) (tap, service.StoreConfig)
 	sound  service.StoreConfig
 	word   string
 }
@@ -62,35 +62,29 @@ func heldStores(t *testing.T, on *strategy.Servers) map[string]held {
 	if now, _ := up.Probe(t.Context()); now != nil {
 		t.Fatal(now)
 	}
-	r := tapped(t, servers.Redis(t).Addr, wire.Redis())
 	dsn, err := mysql.ParseDSN(servers.MariaDB(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := tapped(t, dsn.Addr, statements())
-	direct := orm(t, dsn.FormatDSN())
-	migrator, err := repo.NewMigrator(direct)
-	if err == nil {
-		_, err = migrator.Up(t.Context())
-	}
-	if err != nil {
+	direct := migrated(t, dsn.FormatDSN())
+	if on.MySQL, err = direct.DB(); err != nil {
 		t.Fatal(err)
 	}
-	if on.MySQL, err = orm(t, dsn.FormatDSN()).DB(); err != nil {
-		t.Fatal(err)
-	}
-	dsn.Addr = m.Addr()
-	behind := repo.NewMySQL(orm(t, dsn.FormatDSN()))
 	return map[string]held{
 		strategy.Redis: {
-			tap: r, word: "order_id",
-			broken: service.StoreConfig{Store: repo.NewRedis(r.redis()), Needs: up},
-			sound:  service.StoreConfig{Store: repo.NewRedis(on.Redis), Needs: up},
+			behind: func(t *testing.T) (tap, service.StoreConfig) {
+				r := tapped(t, servers.Redis(t).Addr, wire.Redis())
+				return r, service.StoreConfig{Store: repo.NewRedis(r.redis()), Needs: up}
+			},
+			sound: service.StoreConfig{Store: repo.NewRedis(on.Redis), Needs: up}, word: "order_id",
 		},
 		strategy.MySQL: {
-			tap: m, word: "INSERT INTO orders",
-			broken: service.StoreConfig{Store: behind, Needs: up},
-			sound:  service.StoreConfig{Store: repo.NewMySQL(direct), Needs: up},
+			behind: func(t *testing.T) (tap, service.StoreConfig) {
+				m, through := tapped(t, dsn.Addr, statements()), dsn.Clone()
+				through.Addr = m.Addr()
+				return m, service.StoreConfig{Store: repo.NewMySQL(orm(t, through.FormatDSN())), Needs: up}
+			},
+			sound: service.StoreConfig{Store: repo.NewMySQL(direct), Needs: up}, word: "INSERT INTO orders",
 		},
 	}
 }
@@ -98,6 +92,7 @@ func heldStores(t *testing.T, on *strategy.Servers) map[string]held {
 // With every strategy and on every store: a sale whose write is held on its way is settled as absent by the id that its
 // error names, and when the write arrives it does nothing. One that was written is found.
 func TestEverySaleCanBeSettled(t *testing.T) {
+	t.Parallel()
 	on := sound(t)
 	stores := heldStores(t, &on)
 	for _, s := range strategy.All() {
@@ -105,7 +100,10 @@ func TestEverySaleCanBeSettled(t *testing.T) {
 			if len(s.Stores) > 0 && s.Stores[0] != name {
 				continue
 			}
-			t.Run(s.Name+"/"+name, func(t *testing.T) { settleOne(t, s, on, name, store) })
+			t.Run(s.Name+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				settleOne(t, s, on, name, store)
+			})
 		}
 	}
 }
@@ -124,9 +122,10 @@ func settleOne(t *testing.T, s strategy.Strategy, on strategy.Servers, name stri
 		}
 		return shop
 	}
-	broken, direct := open(store.broken, 20*time.Second), open(store.sound, 20*time.Second)
-	hasty := open(store.broken, time.Second)
-	sku := service.SKU("settle-" + s.Name)
+	way, behind := store.behind(t)
+	broken, direct := open(behind, 20*time.Second), open(store.sound, 20*time.Second)
+	hasty := open(behind, time.Second)
+	sku := service.SKU("settle-" + s.Name + "-" + name)
 	if _, err := direct.SetStock(t.Context(), name, sku, 100); err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +141,7 @@ func settleOne(t *testing.T, s strategy.Strategy, on strategy.Servers, name stri
 		t.Errorf("what was sold is settled as %+v, %v", got, err)
 	}
 
-	snare := store.tap.Set(wire.Trap{On: wire.ToServer, Match: wire.Contains(store.word), Do: wire.Hold})
+	snare := way.Set(wire.Trap{On: wire.ToServer, Match: wire.Contains(store.word), Do: wire.Hold})
 	defer snare.Release()
 	_, err = sell(hasty)
 	var told *service.OrderError

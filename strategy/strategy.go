@@ -41,10 +41,11 @@ type Strategy struct {
 	RoundTrips int
 
 	// opens nothing: servers may be down. The result may be an io.Closer
-	Lock   func(Servers) lock.Locker
-	Around func(Servers, lock.Locker) service.Seller // what sells in segments under the Lock; nil: service.UnderLock
-	Seller service.Seller
-	Fits   func(service.Store) error // what the seller needs of a store, see service.Fits; nil: it takes every store
+	Lock      func(Servers) lock.Locker
+	Around    func(Servers, lock.Locker) service.Seller // what sells under the Lock; nil: service.UnderLock
+	Segmented bool                                      // Around takes a lock for each segment of a SKU
+	Seller    func(Servers) service.Seller
+	Fits      func(service.Store) error // what the seller needs of a store, see service.Fits; nil: it takes every store
 }
 
 // A Text is the same in two languages.
@@ -71,6 +72,8 @@ type Servers struct {
 	RedlockNodeTimeout time.Duration // how long one node may take; 0: the default
 	RedlockQuarantine  time.Duration // see redislock.RedlockOptions; 0: the default, negative: none
 
+	Merge service.MergeOptions // of the strategies that merge
+
 	Segments   int  // of each SKU that is sold in segments; 0: the default
 	PlainLocks bool // no lock.HandOver inside the process: every request is a contender of its own
 	Log        *slog.Logger
@@ -96,6 +99,8 @@ func All() []Strategy {
 		pessimistic(),
 		optimistic(),
 		atomic(),
+		zkMerged(),
+		merged(),
 	}
 }
 
@@ -126,7 +131,7 @@ func (s Strategy) Build(
 ) (seller service.Seller, closer func() error) {
 	closer = func() error { return nil }
 	if s.Lock == nil {
-		return s.Seller, closer
+		return s.Seller(servers), closer
 	}
 	l := s.Lock(servers)
 	if c, ok := l.(interface{ Close() error }); ok {

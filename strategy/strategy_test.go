@@ -42,9 +42,12 @@ var planned = [][2]string{
 	{"pessimistic", "/deduct_stock_pessimistic"},
 	{"optimistic", "/deduct_stock_optimistic"},
 	{"atomic", "/deduct_stock_atomic"},
+	{"zk-merged", "/deduct_stock_zk_merged"},
+	{"merged", "/deduct_stock_merged"},
 }
 
 func TestCatalogueIsAsDesigned(t *testing.T) {
+	t.Parallel()
 	at := -1
 	seen := map[string]bool{}
 	for _, s := range strategy.All() {
@@ -64,6 +67,7 @@ func TestCatalogueIsAsDesigned(t *testing.T) {
 	}
 	for _, name := range []string{
 		"none", "local-mutex", "redis-setnx", "redis-watchdog", "zk-sequential", "pessimistic", "atomic",
+		"zk-merged", "merged",
 	} {
 		if !seen[name] {
 			t.Errorf("%s is missing", name)
@@ -77,6 +81,7 @@ var (
 )
 
 func TestEntriesAreWhole(t *testing.T) {
+	t.Parallel()
 	for _, s := range strategy.All() {
 		t.Run(s.Name, func(t *testing.T) {
 			if len(s.Name) > 64 || !goodName.MatchString(s.Name) || !goodPath.MatchString(s.Endpoint) {
@@ -114,6 +119,7 @@ func TestEntriesAreWhole(t *testing.T) {
 
 // What a promise says in one field must not contradict another.
 func TestPromisesAreConsistent(t *testing.T) {
+	t.Parallel()
 	rules := []struct {
 		rule string
 		kept func(s strategy.Strategy, p lock.Promise) bool
@@ -165,6 +171,7 @@ func TestPromisesAreConsistent(t *testing.T) {
 }
 
 func TestLookup(t *testing.T) {
+	t.Parallel()
 	for _, s := range strategy.All() {
 		if found, err := strategy.Lookup(s.Name); err != nil || found.Endpoint != s.Endpoint {
 			t.Errorf("Lookup(%q) = %s, %v", s.Name, found.Endpoint, err)

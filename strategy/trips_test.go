@@ -135,6 +135,7 @@ func migrated(t *testing.T, dsn string) *gorm.DB {
 // holds, rounded: a renewal or the like of a busy computer may come in between, and the last node of redlock may be
 // told a little later.
 func TestRoundTripsAreThoseOnTheWire(t *testing.T) {
+	t.Parallel()
 	const holds = 20
 	for _, s := range strategy.All() {
 		if s.Lock == nil || len(s.Needs) == 0 {

@@ -1,0 +1,77 @@
+-- Batch does for each order what deduct.lua does for one, one after the other.
+-- KEYS[1] stock:{sku}   [2] its orders   [3] ids that are settled
+-- ARGV[1] version that the stock must have, "" for any
+-- For each order seven more: epoch, "" for any; strategy; fence, "0" for none; quantity; id; until when it may be
+-- written, in ms by the clock of this server; the order as JSON without its opening brace.
+-- Returns the epoch, and for each order what refuse.lua and deduct.lua would return.
+--
+-- Everything is checked before anything is written: a script is not undone when it fails half way. What is written is
+-- written once, whatever the number of orders: the hash, and the list.
+local function less(a, b)
+  return #a < #b or (#a == #b and a < b)
+end
+
+-- plus adds a small number to a string of digits, also where a double would round.
+local function plus(digits, n)
+  local head, sum = string.sub(digits, 1, -10), tonumber(string.sub(digits, -9)) + n
+  if head == '' then
+    return string.format('%.0f', sum)
+  end
+  if sum < 1e9 then
+    return head .. string.format('%09.0f', sum)
+  end
+  return plus(head, 1) .. string.format('%09.0f', sum - 1e9)
+end
+
+local s = redis.call('HMGET', KEYS[1], 'epoch', 'guard', 'fence', 'quantity', 'version')
+local epoch, guard, fence, version = s[1], s[2], s[3], s[5]
+if not epoch then
+  return {'unknown sku'}
+end
+local had, left = tonumber(s[4]), tonumber(s[4])
+local changed = ARGV[1] ~= '' and ARGV[1] ~= version
+local time = redis.call('TIME')
+local now = time[1] * 1000 + time[2] / 1000
+local settled = redis.call('ZCARD', KEYS[3]) > 1 -- set.lua puts one in that is no id
+local listed = redis.call('LINDEX', KEYS[2], 0) == epoch
+
+local replies, orders = {}, {}
+for i = 2, #ARGV, 7 do
+  local after = left - tonumber(ARGV[i + 3])
+  local reply
+  if ARGV[i] ~= '' and ARGV[i] ~= epoch then
+    reply = {'reset'}
+  elseif guard ~= '' and guard ~= ARGV[i + 1] then
+    reply = {'guarded', guard}
+  elseif ARGV[i + 2] ~= '0' and less(ARGV[i + 2], fence) then
+    reply = {'stale fence', fence}
+  elseif changed then
+    reply = {'changed'}
+  elseif after < 0 then
+    reply = {'sold out', string.format('%.0f', left)}
+  elseif now > tonumber(ARGV[i + 5]) or (settled and redis.call('ZSCORE', KEYS[3], ARGV[i + 4])) then
+    reply = {'settled'}
+  elseif not listed then
+    reply = {'no orders'}
+  else
+    local read, remaining = string.format('%.0f', left), string.format('%.0f', after)
+    reply = {'ok', read, remaining, version}
+    orders[#orders + 1] = '{"read":' .. read .. ',"remaining":' .. remaining .. ',"version":' .. version ..
+      ',"epoch":' .. epoch .. ',' .. ARGV[i + 6]
+    left, version, guard = after, plus(version, 1), ARGV[i + 1]
+    if less(fence, ARGV[i + 2]) then
+      fence = ARGV[i + 2]
+    end
+  end
+  replies[#replies + 1] = reply
+end
+
+if #orders > 0 then
+  for i = 1, #orders, 1000 do -- unpack has a limit
+    redis.call('RPUSH', KEYS[2], unpack(orders, i, math.min(i + 999, #orders)))
+  end
+  redis.call('HSET', KEYS[1], 'quantity', string.format('%.0f', left), 'guard', guard, 'fence', fence,
+    'version', version)
+  redis.call('HINCRBY', KEYS[1], 'sold', string.format('%.0f', had - left))
+end
+return {'ok', epoch, replies}

@@ -1,0 +1,168 @@
+package repo
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"gorm.io/gorm"
+
+	"example.com/stock/lock"
+	"example.com/stock/mysqlerr"
+	"example.com/stock/service"
+)
+
+// Batch is five round trips, however many orders there are: BEGIN, SELECT ... FOR UPDATE, UPDATE, INSERT of all orders,
+// COMMIT. The row is locked for the last three. If nothing can be sold it is three, with a ROLLBACK.
+//
+// The row is read first, and not changed by a conditional UPDATE as in Deduct, because every order needs to know what
+// it read, and which of them fit is then decided here. INSERT first and UPDATE last would lock the row for less, but
+// orders.seq is promised to be drawn under the lock of the stock's row: see migrations/00002_orders.sql.
+//
+// If the INSERT is refused because of one order, whose id is taken, say, the transaction is rolled back and the orders
+// are written singly, each in a transaction of its own and in the same order.
+func (m *MySQL) Batch(ctx context.Context, version uint64, orders []service.Order) ([]service.Result, error) {
+	if len(orders) == 0 {
+		return nil, nil
+	}
+	if err := checkBatch(orders); err != nil {
+		return nil, err
+	}
+	const doing = "deduct in a batch"
+	leave, err := m.enter(ctx, doing, writing(orders[0].SKU, 0))
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	results, err := m.batch(ctx, doing, version, orders)
+	if len(orders) == 1 || !ofOneOrder(err) {
+		return results, err
+	}
+	results = make([]service.Result, 0, len(orders))
+	for i := range orders {
+		one, err := m.batch(ctx, doing, version, orders[i:i+1])
+		if err != nil {
+			one = []service.Result{{Order: orders[i], Err: err}}
+		} else if version != 0 && one[0].Err == nil {
+			version++
+		}
+		results = append(results, one[0])
+	}
+	return results, nil
+}
+
+// batch is the transaction of Batch.
+func (m *MySQL) batch(
+	ctx context.Context, doing string, version uint64, orders []service.Order,
+) (results []service.Result, err error) {
+	err = m.transact(ctx, doing, func(tx *gorm.DB) error {
+		row, now, err := lockRow(tx, orders[0].SKU)
+		if err == nil {
+			var sold []service.Order
+			results, sold = plan(row, now, version, orders)
+			err = sellAll(tx, row, sold)
+		}
+		return explain(ctx, doing, err)
+	})
+	switch {
+	case errors.Is(err, errNothing):
+		return results, nil
+	case err != nil:
+		return nil, err
+	}
+	return results, nil
+}
+
+// errNothing reports that no order of a batch can be written. The transaction is rolled back, and its results stand.
+var errNothing = errors.New("nothing to write")
+
+// ofOneOrder reports whether err is what the server says of a single row: a taken id, or a text that its column cannot
+// hold. All else would be the same for every order, or is no answer.
+func ofOneOrder(err error) bool {
+	n := mysqlerr.Number(err)
+	return n != 0 && !errors.Is(err, lock.ErrDown) && !errors.Is(err, lock.ErrHeld) &&
+		!errors.Is(err, service.ErrOutcomeUnknown)
+}
+
+// lockRow locks the row of a stock, and also returns the time by the server's clock, before the wait for the row.
+func lockRow(tx *gorm.DB, sku service.SKU) (r stockRow, now time.Time, err error) {
+	// No snapshot is taken before the row is locked: this reads what was committed last.
+	query := tx.Raw("SELECT quantity, version, epoch, fence, guard, UTC_TIMESTAMP(6) FROM stock"+
+		" WHERE sku = ? FOR UPDATE", string(sku))
+	if query.Error != nil {
+		return r, now, query.Error
+	}
+	err = query.Row().Scan(&r.Quantity, &r.Version, &r.Epoch, &r.Fence, &r.Guard, &now)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = unknownSKU(sku)
+	}
+	r.SKU = string(sku)
+	return r, now, err
+}
+
+// plan makes the deductions on a copy of the row, one after the other. It checks the conditions of each in the same
+// order as batch.lua.
+func plan(
+	row stockRow, now time.Time, version uint64, orders []service.Order,
+) (results []service.Result, sold []service.Order) {
+	changed := version != 0 && version != row.Version
+	results, sold = make([]service.Result, len(orders)), make([]service.Order, 0, len(orders))
+	for i, o := range orders {
+		o.Remaining = 0
+		var err error
+		switch {
+		case checkOrder(o) != nil:
+			err = checkOrder(o)
+		case o.Epoch != 0 && o.Epoch != row.Epoch:
+			err = service.ErrStockReset
+		case row.Guard != "" && row.Guard != o.Strategy:
+			err = &service.GuardError{Guard: row.Guard}
+		case o.Fence != 0 && o.Fence < row.Fence:
+			err = staleFence(row.Fence)
+		case changed:
+			err = service.ErrConflict
+		case o.Quantity > row.Quantity:
+			err = &service.SoldOutError{Remaining: row.Quantity}
+		case !now.Before(writtenBy(o)):
+			err = service.ErrSettled
+		}
+		if err != nil {
+			results[i] = service.Result{Order: orders[i], Err: err}
+			continue
+		}
+		o.Read, o.Remaining, o.Version, o.Epoch = row.Quantity, row.Quantity-o.Quantity, row.Version, row.Epoch
+		row.Quantity, row.Guard, row.Fence = o.Remaining, o.Strategy, max(row.Fence, o.Fence)
+		row.Version++
+		results[i].Order = o
+		sold = append(sold, o)
+	}
+	return results, sold
+}
+
+// sellAll writes what plan has decided: the row was as in row, and is locked.
+func sellAll(tx *gorm.DB, row stockRow, sold []service.Order) error {
+	if len(sold) == 0 {
+		return errNothing
+	}
+	last, fence := sold[len(sold)-1], row.Fence
+	until := writtenBy(last)
+	for _, o := range sold {
+		fence = max(fence, o.Fence)
+		if by := writtenBy(o); by.Before(until) {
+			until = by
+		}
+	}
+	// The row is locked, so the conditions are met, unless it took half a day to come here: Settle relies on the last.
+	rows, err := send(tx, "UPDATE stock SET quantity = ?, sold = sold + ?, version = ?, guard = ?, fence = ?"+
+		" WHERE sku = ? AND epoch = ? AND version = ? AND ? > UTC_TIMESTAMP(6)",
+		last.Remaining, row.Quantity-last.Remaining, last.Version+1, last.Strategy, fence,
+		row.SKU, row.Epoch, row.Version, until.UTC())
+	switch {
+	case err != nil:
+		return err
+	case rows != 1:
+		return errChanged
+	}
+	return record(tx, sold...)
+}

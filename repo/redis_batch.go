@@ -1,0 +1,75 @@
+package repo
+
+import (
+	"context"
+	_ "embed" // the script
+	"errors"
+	"fmt"
+
+	"example.com/stock/service"
+)
+
+//go:embed batch.lua
+var batchLua string
+
+var batchScript = newScript(batchLua)
+
+// Batch is one round trip. Redis does nothing else while the script runs, which takes some 6 µs for each order: with
+// 128 of them all other clients wait for 0.7 ms.
+func (r *Redis) Batch(ctx context.Context, version uint64, orders []service.Order) ([]service.Result, error) {
+	if len(orders) == 0 {
+		return nil, nil
+	}
+	if err := checkBatch(orders); err != nil {
+		return nil, err
+	}
+	const doing = "deduct in a batch"
+	args := make([]any, 0, 1+7*len(orders))
+	args = append(args, decimalOrAny(version))
+	results := make([]service.Result, len(orders))
+	sent := make([]int, 0, len(orders)) // the orders that the script gets
+	for i, o := range orders {
+		results[i].Order = o
+		o.Remaining = 0
+		if results[i].Err = checkOrder(o); results[i].Err != nil {
+			continue
+		}
+		sent = append(sent, i)
+		args = append(args, decimalOrAny(o.Epoch), o.Strategy, decimal(o.Fence), o.Quantity,
+			o.ID, writtenBy(o).UnixMilli(), encodeOrderTail(o))
+	}
+	if len(sent) == 0 {
+		return results, nil
+	}
+	sku := orders[0].SKU
+	reply, err := r.run(ctx, doing, batchScript, saleKeys(sku), args...)
+	if err != nil {
+		return nil, err
+	}
+	f := fields{key: stockKey(sku), values: reply}
+	epoch := f.natural(1)
+	replies, _ := reply[len(reply)-1].([]any)
+	if f.err != nil || len(replies) != len(sent) {
+		// They are written, but not as this program understands it.
+		odd := fmt.Errorf("%d replies to %d orders", len(replies), len(sent))
+		return nil, outcomeUnknown(doing, errors.Join(odd, f.err))
+	}
+	for n, i := range sent {
+		values, _ := replies[n].([]any)
+		if results[i].Err = refusal(doing, f.key, values); results[i].Err != nil {
+			continue
+		}
+		one, o := fields{key: f.key, values: values}, &results[i].Order
+		o.Read, o.Remaining, o.Version, o.Epoch = one.integer(1), one.integer(2), one.natural(3), epoch
+		results[i].Err = one.err
+	}
+	return results, nil
+}
+
+// decimalOrAny is decimal, but 0 is the empty string, which stands for any.
+func decimalOrAny(n uint64) string {
+	if n == 0 {
+		return ""
+	}
+	return decimal(n)
+}

@@ -1,0 +1,35 @@
+package strategy
+
+import (
+	"example.com/stock/lock"
+	"example.com/stock/lock/zklock"
+	"example.com/stock/service"
+)
+
+func zkMerged() Strategy {
+	return Strategy{
+		Name:     "zk-merged",
+		Endpoint: "/deduct_stock_zk_merged",
+		Summary: Text{
+			EN: "the lock of zk-sequential, one turn of which sells for all who wait in an instance: one read, one " +
+				"write, an order each",
+			ZH: "用 zk-sequential 的锁，一轮为同一实例中所有等待者销售：读一次、写一次，各得一个订单",
+		},
+		Caveat: Text{
+			EN: "What `zk-sequential` does not promise; instances take turns of up to 128 sales (merge.limit). " +
+				"Whatever is thought between read and write is thought once for a batch, and delays all of it. A " +
+				"batch has one outcome: if the reply to its write is lost, it is unknown for each of its sales.",
+			ZH: "`zk-sequential` 不保证的它也不保证；实例之间轮流，每轮最多 128 单（merge.limit）。读与写之间的思考每批只做一次，" +
+				"整批都要等它。一批只有一个结果：写的应答丢失时，其中每个销售都结果未知。",
+		},
+		Needs:      []string{ZooKeeper},
+		Promise:    zkSequential().Promise, // the lock is the same
+		RoundTrips: zkSequential().RoundTrips,
+		// Without lock.HandOver: the merger is the one contender of its instance, and no other here waits for a lease.
+		Lock: func(s Servers) lock.Locker { return zklock.NewSequential(s.ZooKeeper) },
+		Fits: service.Fits[service.Batcher],
+		Around: func(s Servers, l lock.Locker) service.Seller {
+			return service.MergedUnderLock(l, s.Merge)
+		},
+	}
+}
