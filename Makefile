@@ -51,7 +51,7 @@ compose-test: build ## Bring the composition up, load it, kill an instance under
 	deploy/compose-test
 
 ##@ Develop
-.PHONY: build test test-short client-test race bench-peers fuzz lint fmt tidy deps clean
+.PHONY: build test test-short client-test race mutate bench-peers fuzz lint fmt tidy deps clean
 build: ## Build bin/stock
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/stock ./cmd/stock
 
@@ -66,6 +66,9 @@ client-test: ## Generate a client from the OpenAPI document with oapi-codegen, a
 
 race: ## Show that "none" loses updates in ten runs of ten, and that what promises exclusion loses none in a hundred
 	$(GO) test -count 1 -timeout 25m -run TestRaceOften -v ./cmd/stock -often
+
+mutate: ## Break the code on purpose, and see that the tests notice (ARGS='--quick', '--package lock', --help; docs/mutation.md)
+	$(GO) run ./mutate $(ARGS)
 
 .PHONY: soak
 soak: deps build ## Sell while servers and links fail at random, and judge the sales (FOR=10m SEED=7 to choose)

@@ -30,6 +30,7 @@ type fakeService struct {
 	asked  []service.Request
 
 	condition service.Condition // of the last SetStockIf
+	cursor    string            // of the last Orders
 }
 
 func (d *fakeService) Deduct(ctx context.Context, r service.Request) (service.Receipt, error) {
@@ -48,7 +49,10 @@ func (d *fakeService) SetStockIf(
 	return d.stock(sku)
 }
 
-func (d *fakeService) Orders(context.Context, string, service.SKU, string, int) (service.Page, error) {
+func (d *fakeService) Orders(
+	_ context.Context, _ string, _ service.SKU, cursor string, _ int,
+) (service.Page, error) {
+	d.cursor = cursor
 	return service.Page{Orders: []service.Order{order()}, Next: "1"}, nil
 }
 
@@ -241,6 +245,8 @@ func TestEveryErrorHasItsProblem(t *testing.T) {
 		{errors.Join(held, context.DeadlineExceeded), 503, "lock_timeout", true},
 		{errors.Join(held, context.Canceled), 499, "client_gone", false},
 		{fmt.Errorf("acquire lock: %w", lock.ErrNoCapacity), 503, "no_capacity", true},
+		{fmt.Errorf("wait for a turn: %w", service.ErrStopping), 503, "stopping", true},
+		{errors.Join(held, service.ErrStopping), 503, "lock_busy", true},
 		{errors.Join(lock.ErrNoCapacity, context.DeadlineExceeded), 503, "no_capacity", true},
 		{secret, 500, "internal", false},
 	} {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -211,5 +212,49 @@ func TestRetryAfter(t *testing.T) {
 		if r.Header.Get("Retry-After") != row.want {
 			t.Errorf("%v: Retry-After %q, want %q", row.err, r.Header.Get("Retry-After"), row.want)
 		}
+	}
+}
+
+// counts remembers the deductions that were counted.
+type counts struct {
+	handler.Meter
+	seen []string
+}
+
+func (c *counts) Deduction(strategy, outcome string) { c.seen = append(c.seen, strategy+" "+outcome) }
+
+// Each deduction is counted once, by strategy and outcome. A strategy that does not exist is not: its name comes from
+// outside.
+func TestDeductionsAreCounted(t *testing.T) {
+	var outcome error
+	d := &fakeService{deduct: func(context.Context, service.Request) (service.Receipt, error) {
+		return receipt(), outcome
+	}}
+	c := new(counts)
+	h := build(d, func(config *handler.Config) { c.Meter = config.Meter; config.Meter = c })
+	for _, outcome = range []error{nil, service.ErrSoldOut, service.ErrUnknownStrategy} {
+		record(h, http.MethodPost, "/deduct_stock_zk", "")
+	}
+	want := []string{"zk-sequential accepted", "zk-sequential sold_out"}
+	if !slices.Equal(c.seen, want) {
+		t.Errorf("counted %q, want %q", c.seen, want)
+	}
+}
+
+// The cursor of the page is the one that was asked for.
+func TestTheCursorIsPassedOn(t *testing.T) {
+	d := new(fakeService)
+	record(build(d, nil), http.MethodGet, "/v1/stock/a/orders?cursor=17", "")
+	if d.cursor != "17" {
+		t.Errorf("cursor %q, want 17", d.cursor)
+	}
+}
+
+// A name of 40 bytes is shown whole. A longer one is cut, and says so.
+func TestWhatFitsIsNotCut(t *testing.T) {
+	h := build(new(fakeService), nil)
+	for length, want := range map[int]string{40: strings.Repeat("x", 40), 41: strings.Repeat("x", 40) + "..."} {
+		body := record(h, http.MethodPost, "/deduct_stock_zk?"+strings.Repeat("x", length)+"=1", "").Body.Bytes()
+		wantFields(t, body, map[string]string{"field": `"` + want + `"`})
 	}
 }

@@ -266,3 +266,140 @@ func TestTheNumbersOfFindings(t *testing.T) {
 		t.Errorf("one record missing: %s", v.Finding)
 	}
 }
+
+// What an order in time shows is told in its own words, and no fault is a reason twice.
+func TestEachFaultIsToldOnce(t *testing.T) {
+	for name, row := range map[string]struct {
+		do      func(*tape)
+		why     string // of Linear
+		reasons []string
+		numbers string // see wrongNumbers
+	}{
+		"oversold": {
+			func(t *tape) { t.next(6); t.next(6); t.account.After.Quantity = 0 }, "more was sold than there was",
+			[]string{"oversold by 2 units", "2 units lost"},
+			"",
+		},
+		"two that read the same": {
+			func(t *tape) { t.sell(3, 10, 1); t.sell(3, 10, 1) }, "two orders read the same version",
+			[]string{"1 pair of orders", "1 unit lost"},
+			"stale_reads=0 collisions=1",
+		},
+		"a stale read": {
+			func(t *tape) { t.next(1); t.sell(4, 10, 1) }, "an order did not read what the order before it wrote",
+			[]string{"1 order did not read", "1 unit lost"},
+			"stale_reads=1 collisions=0",
+		},
+		"two that read the same, and a stale read later": {
+			func(t *tape) {
+				t.sell(3, 10, 1)
+				t.sell(3, 10, 1)
+				t.sell(5, 9, 1)
+				t.sell(6, 9, 1)
+			}, "two orders read the same version",
+			[]string{"1 pair of orders", "2 units lost"},
+			"stale_reads=1 collisions=1",
+		},
+		"two that read the same, and not what was written": {
+			func(t *tape) { t.next(1); t.sell(4, 10, 1); t.sell(4, 10, 1); t.account.After.Quantity = 7 },
+			"two orders read the same version",
+			[]string{"1 pair of orders"},
+			"stale_reads=0 collisions=1",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tape := newTape(10)
+			row.do(tape)
+			v := tape.judge(loadtest.Cluster)
+			if v.Linear.Result != loadtest.Illegal || !strings.HasPrefix(v.Linear.Why, row.why) {
+				t.Errorf("%+v, want %q", v.Linear, row.why)
+			}
+			if !slices.EqualFunc(v.Reasons, row.reasons,
+				func(r loadtest.Reason, want string) bool { return strings.HasPrefix(r.Text, want) }) {
+				t.Errorf("reasons %q, want %q", v.Reasons, row.reasons)
+			}
+			for _, wrong := range wrongNumbers(t, v, row.numbers) {
+				t.Error(wrong)
+			}
+		})
+	}
+}
+
+// What follows is no fault.
+func TestNoFault(t *testing.T) {
+	for name, do := range map[string]func(*tape){
+		"the next segment goes on where the last one ends": func(t *tape) {
+			t.from(1, 3, 5, 1)
+			t.from(2, 4, 7, 1)
+		},
+		"the first sale does not tell what it read": func(t *tape) {
+			t.account.Before.Mapped = true
+			first := t.next(1)
+			first.Receipt = &loadtest.Receipt{Epoch: 2, Blind: true}
+			o := &t.account.Orders[0]
+			o.Read, o.Remaining, o.Version, o.Blind = 0, 0, 0, true
+			t.next(1)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tape := newTape(10)
+			do(tape)
+			if v := tape.judge(loadtest.Cluster); v.Finding != loadtest.Holds {
+				t.Errorf("%s: %q", v.Finding, v.Reasons)
+			}
+		})
+	}
+}
+
+// Of two orders of one request the first is the request's own.
+func TestTheFirstOrderOfARequestIsItsOwn(t *testing.T) {
+	tape := newTape(10)
+	tape.next(1)
+	tape.next(2)
+	tape.records = tape.records[:1]
+	tape.records[0].Reply = loadtest.Reply{Outcome: loadtest.Unknown}
+	tape.account.Orders[1].RequestID = "r1"
+	for _, wrong := range wrongNumbers(t, tape.judge(loadtest.Cluster), "recovered=1 duplicates=1 misserved=0") {
+		t.Error(wrong)
+	}
+}
+
+// Ten certificates are kept, and one more for each SKU that has none among them.
+func TestCertificatesAreFew(t *testing.T) {
+	collide := func(sku string, pairs int) *tape {
+		tape := newTape(100)
+		tape.account.Before.SKU, tape.account.After.SKU = sku, sku
+		for i := range uint64(pairs) {
+			tape.sell(3+2*i, 100-int64(i), 1)
+			tape.sell(3+2*i, 100-int64(i), 1)
+		}
+		for i := range tape.records {
+			tape.records[i].SKU, tape.records[i].RequestID = sku, sku+tape.records[i].RequestID
+			o := &tape.account.Orders[i]
+			o.SKU, o.RequestID, o.OrderID = sku, tape.records[i].RequestID, sku+o.OrderID
+			tape.records[i].OrderID = o.OrderID
+		}
+		return tape
+	}
+	many, one := collide("ink", 12), collide("pen", 1)
+	v := loadtest.Judge(loadtest.Evidence{
+		Records:  append(many.records, one.records...),
+		Accounts: []loadtest.Account{many.account, one.account},
+		Promise:  loadtest.Promise{Scope: loadtest.Cluster},
+	})
+	if v.Collisions != 13 || len(v.Certificates) != 11 || v.Certificates[10].SKU != "pen" {
+		t.Errorf("%d collisions, %d certificates: %+v", v.Collisions, len(v.Certificates), v.Certificates)
+	}
+}
+
+// Records that tell no times do not show that nothing could race.
+func TestWithoutTimesRequestsMayHaveRaced(t *testing.T) {
+	tape := newTape(10)
+	for range 3 {
+		r := tape.next(1)
+		r.SentAt, r.DoneAt = time.Time{}, time.Time{}
+	}
+	if v := tape.judge(loadtest.Nowhere); v.OneAtATime || !v.Luck {
+		t.Errorf("one at a time: %v, luck: %v (%s)", v.OneAtATime, v.Luck, v.Sentence)
+	}
+}

@@ -31,10 +31,10 @@ func Valid(ttl time.Duration) time.Duration { return ttl - ttl/100 - 2*time.Mill
 // promised: a process that is paused does not run this function either. It learns of the loss when it wakes; only a
 // fence stops its write.
 func KeepAlive(held, renewing context.Context, sent time.Time, k Keep) error {
-	until, next := k.begin(sent)
+	t := k.Begin(sent)
 	for {
 		renew := k.Every > 0 && renewing.Err() == nil
-		timer := time.NewTimer(time.Until(k.wake(sent, until, next, renew)))
+		timer := time.NewTimer(time.Until(k.wake(t, renew)))
 		select {
 		case <-held.Done():
 			timer.Stop()
@@ -42,49 +42,69 @@ func KeepAlive(held, renewing context.Context, sent time.Time, k Keep) error {
 		case <-timer.C:
 		}
 		now := time.Now()
-		switch {
-		case !now.Before(until):
-			return fmt.Errorf("%w after %v", ErrExpired, now.Sub(sent).Round(time.Millisecond))
-		case k.Max > 0 && now.Sub(sent) >= k.Max:
-			return fmt.Errorf("%w: held for the maximum of %v", ErrExpired, k.Max)
-		case renewing.Err() != nil:
+		if err := k.Over(t, now); err != nil {
+			return err
+		}
+		if renewing.Err() != nil {
 			continue
 		}
-		switch err := k.renew(renewing, until); {
+		switch err := k.renew(renewing, t.Until); {
 		case err == nil:
-			until = now.Add(Valid(k.TTL))
-			next = now.Add(k.Every)
+			t = k.Renewed(t, now)
 		case held.Err() != nil:
 			return nil
 		case errors.Is(err, ErrExpired), errors.Is(err, ErrTaken):
 			return err
 		default:
-			next = time.Now().Add(k.Every / 10)
+			t.Next = time.Now().Add(k.Every / 10)
 		}
 	}
 }
 
-// due is when a lease that was granted by a request sent then needs its keeper for the first time.
-func (k Keep) due(sent time.Time) time.Time {
-	until, next := k.begin(sent)
-	return k.wake(sent, until, next, k.Every > 0)
+// A Term is what a holder knows of the time that its lease has left. Only values are in it and no clock: KeepAlive is
+// the loop around it, and a model of a lock can put the same rules to every order of events.
+type Term struct {
+	Sent  time.Time // before the request that acquired the lease left
+	Until time.Time // until then the holder may believe in the lease
+	Next  time.Time // when the next renewal is due
 }
 
-// begin is how long the first grant is valid, and when it is to be renewed.
-func (k Keep) begin(sent time.Time) (until, next time.Time) {
+// Begin returns the term of a lease that was granted to a request sent then.
+func (k Keep) Begin(sent time.Time) Term {
 	if k.First > 0 {
-		return sent.Add(Valid(k.First)), sent.Add(k.First / 3)
+		return Term{sent, sent.Add(Valid(k.First)), sent.Add(k.First / 3)}
 	}
-	return sent.Add(Valid(k.TTL)), sent.Add(k.Every)
+	return Term{sent, sent.Add(Valid(k.TTL)), sent.Add(k.Every)}
 }
+
+// Renewed returns the term after a renewal that was granted. asked is a time before its request left.
+func (k Keep) Renewed(t Term, asked time.Time) Term {
+	t.Until = asked.Add(Valid(k.TTL))
+	t.Next = asked.Add(k.Every)
+	return t
+}
+
+// Over returns the reason why nothing is left of the term, which matches ErrExpired; nil: something is.
+func (k Keep) Over(t Term, now time.Time) error {
+	switch {
+	case !now.Before(t.Until):
+		return fmt.Errorf("%w after %v", ErrExpired, now.Sub(t.Sent).Round(time.Millisecond))
+	case k.Max > 0 && now.Sub(t.Sent) >= k.Max:
+		return fmt.Errorf("%w: held for the maximum of %v", ErrExpired, k.Max)
+	}
+	return nil
+}
+
+// due is when a lease that was granted by a request sent then needs its keeper for the first time.
+func (k Keep) due(sent time.Time) time.Time { return k.wake(k.Begin(sent), k.Every > 0) }
 
 // wake is the first time at which there is something to do.
-func (k Keep) wake(sent, until, next time.Time, renew bool) time.Time {
-	wake := until
-	if renew && next.Before(wake) {
-		wake = next
+func (k Keep) wake(t Term, renew bool) time.Time {
+	wake := t.Until
+	if renew && t.Next.Before(wake) {
+		wake = t.Next
 	}
-	if limit := sent.Add(k.Max); k.Max > 0 && limit.Before(wake) {
+	if limit := t.Sent.Add(k.Max); k.Max > 0 && limit.Before(wake) {
 		wake = limit
 	}
 	return wake

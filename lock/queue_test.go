@@ -79,3 +79,26 @@ func TestQueuePassesOnAnAbandonedTurn(t *testing.T) {
 		}
 	}
 }
+
+// A queue tells who is inside and who waits, in their order, and nobody of a key that nobody wants.
+func TestTheStateOfAQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var q lock.Queue
+		if s := q.State("k"); s.Holder != nil || len(s.Waiters) > 0 {
+			t.Errorf("of a free key: %+v", s)
+		}
+		ctx, leave := context.WithCancel(t.Context())
+		if err := q.Enter(ctx, "k", lock.Options{Owner: "a"}); err != nil {
+			t.Fatal(err)
+		}
+		for _, who := range []string{"b", "c"} {
+			go func() { _ = q.Enter(ctx, "k", lock.Options{Owner: who}) }()
+			synctest.Wait()
+		}
+		if got, want := names(q.State("k")), []string{"a", "b", "c"}; !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+		leave()
+		synctest.Wait()
+	})
+}

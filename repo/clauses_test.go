@@ -37,6 +37,7 @@ var clauses = []clause{
 	{"swap-many", "Of 30 swaps of one version one succeeds.", swapMany},
 	{"segments", "Units move between parts and none are made or lost; the whole looks as if it were one.", segments},
 	{"segment-sale", "A sale from a segment reads, checks and writes the segment's numbers alone.", segmentSale},
+	{"segment-fence", "The fence of a sale from a segment is one of the whole stock, too.", segmentFence},
 	{"segment-blind", "Two blind writes to a segment lose an update, and the whole shows it.", segmentBlind},
 	{"refill-refused", "A move that does not find what was read does nothing.", refillRefused},
 	{"refill-many", "Moves and sales at once make and lose nothing.", refillMany},

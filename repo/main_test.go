@@ -59,6 +59,7 @@ func newSKU(name string) service.SKU { return service.SKU(fmt.Sprintf("%s-%d", n
 type shop interface {
 	service.Store
 	service.Deductor
+	service.Batcher
 	service.Segmenter
 	service.Inventory
 }
@@ -133,6 +134,11 @@ func short(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 20*time.Second)
 	t.Cleanup(cancel)
 	return ctx
+}
+
+// contextOf returns a ctx for one operation that ends after limit.
+func contextOf(t testing.TB, limit time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(t.Context()), limit)
 }
 
 func mustSet(t testing.TB, s shop, sku service.SKU, quantity int64) service.Stock {

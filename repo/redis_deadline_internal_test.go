@@ -9,7 +9,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/gate"
 	"example.com/stock/lock"
+	"example.com/stock/service"
 )
 
 // lateContext has a deadline, and never notices that it has passed.
@@ -32,4 +37,51 @@ func TestTheSocketMayNoticeTheDeadlineFirst(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Half of the time is for the queue in front of a server, so that the other half is left for the server.
+func TestTheGateLeavesTimeForTheServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := gate.New(gate.Limits{In: 1})
+		leave, err := g.Enter(t.Context(), gate.Request{Key: "pen"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer leave()
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		began := time.Now()
+		_, err = enter(ctx, g, "read stock", "pen")
+		if !errors.Is(err, lock.ErrOverloaded) || time.Since(began) != 5*time.Second {
+			t.Errorf("refused after %v of 10 s: %v", time.Since(began), err)
+		}
+	})
+}
+
+// Whoever ends an epoch names it: of two that saw the same one the second has to look again. A stock that is there is
+// not seeded.
+func TestAnEpochEndsOnce(t *testing.T) {
+	client := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
+	defer client.Close()
+	r := NewRedis(client)
+	for _, step := range []struct {
+		saw  uint64
+		want error
+	}{
+		{1, service.ErrStockReset},
+		{0, nil},
+		{0, service.ErrStockReset},
+		{2, service.ErrStockReset},
+		{1, nil},
+		{1, service.ErrStockReset},
+	} {
+		before, _ := r.Read(t.Context(), "pen")
+		if _, err := r.set(t.Context(), "set", "pen", 5, step.saw, service.Condition{}); !errors.Is(err, step.want) {
+			t.Errorf("epoch %d, seen as %d: %v, want %v", before.Epoch, step.saw, err, step.want)
+		}
+		after, _ := r.Read(t.Context(), "pen")
+		if grown := after.Epoch - before.Epoch; (grown == 1) != (step.want == nil) {
+			t.Errorf("epoch %d, seen as %d, became %d", before.Epoch, step.saw, after.Epoch)
+		}
+	}
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"example.com/stock/lock"
 	"example.com/stock/service"
 	"example.com/stock/stack/wire"
@@ -147,6 +149,25 @@ func segmentBlind(t *testing.T, s shop, sku service.SKU) {
 	}
 	if got := mustRead(t, s, sku); got.Quantity != 99 || got.Sold != 2 {
 		t.Errorf("after two blind writes of one read %+v, want 99 left and 2 sold", got)
+	}
+}
+
+func segmentFence(t *testing.T, s shop, sku service.SKU) {
+	mustSet(t, s, sku, 100)
+	refill(t, s, sku, 1, 20)
+	refill(t, s, sku, 2, 20)
+	for _, step := range []struct {
+		segment      int
+		fence, whole uint64
+	}{{1, 9, 9}, {2, 7, 9}, {2, 1<<53 + 1, 1<<53 + 1}} {
+		o := fromSegment(parts(t, s, sku), step.segment)
+		o.ID, o.Fence = uuid.NewString(), step.fence
+		if err := s.Swap(short(t), o); err != nil {
+			t.Fatal(err)
+		}
+		if got := mustRead(t, s, sku).Fence; got != step.whole {
+			t.Errorf("fence %d after %d was written to segment %d, want %d", got, step.fence, step.segment, step.whole)
+		}
 	}
 }
 

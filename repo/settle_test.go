@@ -107,6 +107,13 @@ func ways(s shop) map[string]func(context.Context, service.Order) error {
 	all := map[string]func(context.Context, service.Order) error{
 		"Write": s.Write, "Swap": s.Swap,
 		"Deduct": func(ctx context.Context, o service.Order) error { _, err := s.Deduct(ctx, o); return err },
+		"Batch": func(ctx context.Context, o service.Order) error {
+			results, err := s.Batch(ctx, 0, []service.Order{o})
+			if err == nil {
+				err = results[0].Err
+			}
+			return err
+		},
 	}
 	if m, is := s.(*repo.MySQL); is {
 		all["Transact"] = func(ctx context.Context, o service.Order) error {

@@ -298,3 +298,24 @@ func TestTransactLeavesTheQueue(t *testing.T) {
 	}
 	balanced(t, holder, "sku", 2)
 }
+
+// The UPDATE of a sale is done when its order is refused. It is not committed without the order, even if the closure
+// does not pass the error on.
+func TestASettledOrderEndsItsTransaction(t *testing.T) {
+	t.Parallel()
+	s, _ := transactor(t)
+	mustSet(t, s, "sku", 100)
+	if err := s.Transact(short(t), "sku", false, sellIn("sku", "taken", nil)); err != nil {
+		t.Fatal(err)
+	}
+	err := s.Transact(short(t), "sku", false, func(ctx context.Context, tx service.Store) error {
+		if err := sellIn("sku", "taken", nil)(ctx, tx); !errors.Is(err, service.ErrSettled) {
+			t.Errorf("%v, want ErrSettled", err)
+		}
+		return nil
+	})
+	if !errors.Is(err, service.ErrSettled) {
+		t.Errorf("%v, want ErrSettled", err)
+	}
+	balanced(t, s, "sku", 1)
+}

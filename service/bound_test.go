@@ -17,13 +17,11 @@ import (
 // A critical section that hangs, as with a server that does not answer, ends with the bound, and the lock is free
 // again.
 func TestWorkBound(t *testing.T) {
+	t.Parallel()
 	l := &local.Mutex{}
 	m := &hookStore{shop: redisStore(t)}
 	s := stage(t, service.UnderLock(l), m, within(2*time.Second))
-	m.write = func(ctx context.Context, _ bool) error {
-		<-ctx.Done()
-		return context.Cause(ctx)
-	}
+	m.write = func(ctx context.Context, _ bool) error { return hangs(ctx) }
 	_, err := s.sell(t.Context())
 	fails(t, err, all(context.DeadlineExceeded), lock.ErrHeld)
 	m.write = nil
@@ -33,8 +31,19 @@ func TestWorkBound(t *testing.T) {
 	s.sold(t, 1)
 }
 
+// hangs returns when ctx ends, or with another error when it does not.
+func hangs(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(10 * time.Second):
+		return errors.New("there is no bound")
+	}
+}
+
 // The same with a real server that stands still. A read that was not answered has done nothing; a write may have.
 func TestWorkBoundOnAServerThatStandsStill(t *testing.T) {
+	t.Parallel()
 	own := loneRedis(t)
 	m := &hookStore{shop: own.store}
 	s := stage(t, service.UnderLock(&local.Mutex{}), m, within(2*time.Second))
@@ -72,6 +81,7 @@ func TestWorkBoundOnAServerThatStandsStill(t *testing.T) {
 
 // A try without a wait has a bound too: the lock's server may not answer.
 func TestOneTryOnAServerThatStandsStill(t *testing.T) {
+	t.Parallel()
 	own := loneRedis(t)
 	patient := redis.NewClient(
 		&redis.Options{Addr: own.server.Addr, ContextTimeoutEnabled: true, MaxRetries: -1, ReadTimeout: -1},

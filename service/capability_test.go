@@ -16,6 +16,7 @@ type plainStore struct {
 
 // A strategy on a store which it cannot sell from is refused when the service starts, not when somebody buys.
 func TestAStrategyMustFitItsStores(t *testing.T) {
+	t.Parallel()
 	config := func(stores ...string) service.Config {
 		return service.Config{
 			Strategies: map[string]service.StrategyConfig{
@@ -42,6 +43,7 @@ func TestAStrategyMustFitItsStores(t *testing.T) {
 
 // A seller that is given a store which it cannot sell from says so, whoever forgot to ask.
 func TestSellersRefuseAStoreThatCannot(t *testing.T) {
+	t.Parallel()
 	for name, sell := range map[string]service.Seller{
 		"pessimistic": service.InTransaction,
 		"atomic":      service.Atomically,

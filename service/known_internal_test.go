@@ -8,6 +8,7 @@ import (
 
 // However many SKUs there are, no more than maxKnown are remembered, and those in demand are not forgotten.
 func TestKnownSetIsBounded(t *testing.T) {
+	t.Parallel()
 	var k knownSet
 	k.add("hot")
 	var all sync.WaitGroup

@@ -48,6 +48,7 @@ func strange(t *testing.T) (*scene, *counting) {
 
 // The lock of an SKU that the store does not have is never asked for, and that costs one read each time.
 func TestUnknownSKUsDoNotReachTheLock(t *testing.T) {
+	t.Parallel()
 	s, c := strange(t)
 	for n := range 10 {
 		_, err := s.sell(t.Context(), func(r *service.Request) { r.SKU = service.SKU(fmt.Sprint("no-such-", n%2)) })
@@ -60,6 +61,7 @@ func TestUnknownSKUsDoNotReachTheLock(t *testing.T) {
 
 // What the instance has seen costs no further read: the second and later sales read once, in the critical section.
 func TestKnownSKUsCostNothing(t *testing.T) {
+	t.Parallel()
 	s, c := strange(t)
 	for range 5 {
 		if _, err := s.sell(t.Context()); err != nil {
@@ -74,6 +76,7 @@ func TestKnownSKUsCostNothing(t *testing.T) {
 // A store that has lost an SKU says so itself, though this instance remembers it; from then on the lock is not asked
 // for.
 func TestAnSKUThatVanishes(t *testing.T) {
+	t.Parallel()
 	s, c := strange(t)
 	if _, err := s.sell(t.Context()); err != nil {
 		t.Fatal(err)
@@ -94,6 +97,7 @@ func TestAnSKUThatVanishes(t *testing.T) {
 
 // A store that is down is no reason to say that an SKU is unknown, nor to ask for its lock.
 func TestAStoreThatIsDownKnowsNoSKU(t *testing.T) {
+	t.Parallel()
 	s, c := strange(t)
 	s.keeping.turn(t, &lock.DownError{Server: "store", Reason: "no answer"})
 	_, err := s.sell(t.Context())

@@ -9,6 +9,7 @@ import (
 
 // A client that goes away inside the critical section changes nothing: a write that has begun is finished.
 func TestClientGoesAwayInsideTheCriticalSection(t *testing.T) {
+	t.Parallel()
 	for _, in := range settings() {
 		t.Run(in.name, func(t *testing.T) {
 			t.Parallel()
@@ -34,9 +35,9 @@ func TestClientGoesAwayInsideTheCriticalSection(t *testing.T) {
 func leaving(store service.Store, leave func()) service.Store {
 	d := leavingStore{store, leave}
 	if tx, ok := store.(service.Transactor); ok {
-		return leavingTransactor{d, tx}
+		return &leavingTransactor{d, tx}
 	}
-	return d
+	return &d
 }
 
 type leavingStore struct {
@@ -48,6 +49,11 @@ func (d leavingStore) Read(ctx context.Context, sku service.SKU) (service.Stock,
 	stock, err := d.Store.Read(ctx, sku)
 	d.leave()
 	return stock, err
+}
+
+func (d leavingStore) Batch(ctx context.Context, version uint64, orders []service.Order) ([]service.Result, error) {
+	d.leave()
+	return d.Store.(service.Batcher).Batch(ctx, version, orders)
 }
 
 func (d leavingStore) Deduct(ctx context.Context, o service.Order) (service.Order, error) {

@@ -38,6 +38,7 @@ func stores() map[string]func(testing.TB) shop {
 // A holder that is evicted between read and write, and does not know, cannot write, although nobody else has. The
 // next one can.
 func TestEvictedHolderCannotWrite(t *testing.T) {
+	t.Parallel()
 	for name, open := range stores() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -74,6 +75,7 @@ func TestEvictedHolderCannotWrite(t *testing.T) {
 
 // The evicted one gives way to the one that waits, and nothing is lost.
 func TestEvictLetsTheNextOneIn(t *testing.T) {
+	t.Parallel()
 	m := &hookStore{shop: redisStore(t)}
 	w := redislock.NewWatchdog(dial(t, servers.Redis(t).Addr), redislock.WatchdogOptions{Lease: 3 * time.Second})
 	t.Cleanup(func() { w.Close() })
@@ -110,6 +112,7 @@ func standing(t *testing.T, s *scene) service.Locked {
 // A key that is no SKU of the store is evicted from all the same; a stock that another strategy guards is left
 // alone, and so is one of a store that is down.
 func TestEvictTellsWhichStoresKnow(t *testing.T) {
+	t.Parallel()
 	s := locked(t, setnx(t, time.Minute), redisStore(t))
 	for _, key := range []string{"no-such-sku", "nightly report/eu", string(s.sku) + "#1"} {
 		e, err := s.Evict(t.Context(), "it", key)
@@ -134,6 +137,7 @@ func TestEvictTellsWhichStoresKnow(t *testing.T) {
 }
 
 func TestLocksThatCannotBeAsked(t *testing.T) {
+	t.Parallel()
 	down := &lock.DownError{Server: "lock", Reason: "gone"}
 	for _, row := range []struct {
 		name          string

@@ -14,6 +14,7 @@ var errTaken = errors.New("the revocableLock wants it back")
 
 // The order was written, and then the lease was lost: the order stands, and the receipt says so.
 func TestLeaseLostAfterTheWrite(t *testing.T) {
+	t.Parallel()
 	l := &revocableLock{}
 	m := &hookStore{shop: redisStore(t), write: func(_ context.Context, before bool) error {
 		if !before {
@@ -31,6 +32,7 @@ func TestLeaseLostAfterTheWrite(t *testing.T) {
 
 // Lost before the write: nothing is written, and the client is told.
 func TestLeaseLostBeforeTheWrite(t *testing.T) {
+	t.Parallel()
 	for _, hold := range []time.Duration{0, time.Minute} {
 		t.Run(hold.String(), func(t *testing.T) {
 			l := &revocableLock{}
@@ -56,6 +58,7 @@ func TestLeaseLostBeforeTheWrite(t *testing.T) {
 
 // Lost while the write was on its way, and the write failed: whatever the store says of it counts, with the loss.
 func TestLeaseLostWithAFailedWrite(t *testing.T) {
+	t.Parallel()
 	l := &revocableLock{}
 	m := &hookStore{shop: redisStore(t), write: func(context.Context, bool) error {
 		l.evict(errTaken)
@@ -69,6 +72,7 @@ func TestLeaseLostWithAFailedWrite(t *testing.T) {
 
 // The lab's IgnoreLoss: the naive code works on. What its lease was worth only the fence says.
 func TestIgnoredLossWritesWhileNobodyElseHas(t *testing.T) {
+	t.Parallel()
 	l := &revocableLock{}
 	m := &hookStore{shop: redisStore(t), read: func(context.Context) { l.evict(errTaken) }}
 	s := stage(t, service.UnderLock(l), m)
@@ -83,6 +87,7 @@ func TestIgnoredLossWritesWhileNobodyElseHas(t *testing.T) {
 // write until its lease has run out and a second has sold. Its write is refused by its fence alone; without the
 // fence it loses the second's update.
 func TestStaleHolder(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		name       string
 		lab        service.Lab
@@ -132,6 +137,7 @@ func (o *old) Acquire(_ context.Context, key string, _ lock.Options) (*lock.Leas
 }
 
 func TestStaleFence(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		store func(testing.TB) shop
 		name  string

@@ -31,6 +31,7 @@ func TestMain(m *testing.M) {
 type shop interface {
 	service.Store
 	service.Deductor
+	service.Batcher
 	service.Inventory
 }
 

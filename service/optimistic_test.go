@@ -42,6 +42,7 @@ func (r *rival) Swap(ctx context.Context, o service.Order) error {
 }
 
 func TestOptimisticBeginsAgain(t *testing.T) {
+	t.Parallel()
 	bothStores(t, func(t *testing.T, store shop) {
 		s := stage(t, service.Optimistically(service.OptimisticOptions{}), &rival{store, 3})
 		r, err := s.sell(t.Context())
@@ -56,6 +57,7 @@ func TestOptimisticBeginsAgain(t *testing.T) {
 }
 
 func TestOptimisticGivesUp(t *testing.T) {
+	t.Parallel()
 	gone := errors.New("the client closed the connection")
 	down := &lock.DownError{Server: "store", Reason: "the test says so"}
 	hasty := service.OptimisticOptions{Tries: 3, Pause: time.Microsecond}
@@ -105,6 +107,7 @@ func TestOptimisticGivesUp(t *testing.T) {
 // Contenders who think for a millisecond: the units are sold once each. With pauses a sale takes far fewer tries
 // than there are contenders; without, it is the storm, which must be seen here for that to mean anything.
 func TestOptimisticStorm(t *testing.T) {
+	t.Parallel()
 	bothStores(t, func(t *testing.T, store shop) {
 		var calm float64
 		for _, row := range []struct {

@@ -19,6 +19,7 @@ type comparing struct {
 // not written yet. The store has not seen the second's fence, and takes the first one's write. It is the second's
 // that must be refused, or it loses the first's.
 func TestOvertaken(t *testing.T) {
+	t.Parallel()
 	for name, row := range map[string]struct {
 		lab        service.Lab
 		err        error

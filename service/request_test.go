@@ -12,6 +12,7 @@ import (
 )
 
 func TestQuantityBounds(t *testing.T) {
+	t.Parallel()
 	s := stage(t, service.UnderLock(&local.Mutex{}), redisStore(t))
 	if _, err := s.SetStock(t.Context(), "here", s.sku, service.MaxStock); err != nil {
 		t.Fatal(err)
@@ -49,6 +50,7 @@ func invalid(t *testing.T, err error, field, reason string) {
 }
 
 func TestUnknownNames(t *testing.T) {
+	t.Parallel()
 	s := stage(t, service.Atomically, redisStore(t))
 	_, err := s.sell(t.Context(), func(r *service.Request) { r.Strategy = "nun" })
 	fails(t, err, all(service.ErrUnknownStrategy))
@@ -65,6 +67,7 @@ func TestUnknownNames(t *testing.T) {
 }
 
 func TestWhichStore(t *testing.T) {
+	t.Parallel()
 	red, my := redisStore(t), mysqlStore(t)
 	s := stage(t, service.Atomically, red, func(c *service.Config) {
 		c.DefaultStore = "redis"
@@ -129,6 +132,7 @@ func TestWhichStore(t *testing.T) {
 }
 
 func TestStockroomBounds(t *testing.T) {
+	t.Parallel()
 	s := stage(t, service.Atomically, redisStore(t))
 	for _, quantity := range []int64{-1, service.MaxStock + 1} {
 		_, err := s.SetStock(t.Context(), "", s.sku, quantity)

@@ -54,6 +54,7 @@ func lockedSegments(t testing.TB, l lock.Locker, segments int, store shop) *scen
 // A holder of a segment that is evicted, and does not know, sells nothing, although nobody else has: neither from a
 // segment that it has looked at, nor from one that was not there yet when it was evicted. The next one can.
 func TestEvictedHolderOfASegmentCannotWrite(t *testing.T) {
+	t.Parallel()
 	bothStores(t, func(t *testing.T, store shop) {
 		for _, when := range []string{"before the first look", "before the write"} {
 			t.Run(when, func(t *testing.T) {
@@ -93,6 +94,7 @@ func TestEvictedHolderOfASegmentCannotWrite(t *testing.T) {
 
 // The fence of one segment is nothing to the others: who holds another one sells.
 func TestEvictingFromASegmentLeavesTheOthersAlone(t *testing.T) {
+	t.Parallel()
 	bothStores(t, func(t *testing.T, store shop) {
 		b := newBetween(store)
 		s := lockedSegments(t, setnx(t, time.Minute), 1, b)
@@ -112,6 +114,7 @@ func TestEvictingFromASegmentLeavesTheOthersAlone(t *testing.T) {
 // Asked for the SKU, every segment that somebody holds or waits for is shown, in whatever number they are; asked
 // for one, that one.
 func TestLocksOfSegments(t *testing.T) {
+	t.Parallel()
 	l := lock.HandOver(watchdog(t, redislock.WatchdogOptions{}).(lock.FenceRanger), lock.Bound{})
 	s := lockedSegments(t, l, 2, redisStore(t))
 	if seen, err := s.Lock(
@@ -175,6 +178,7 @@ func TestLocksOfSegments(t *testing.T) {
 
 // What is no segment has no lock to take away.
 func TestEvictNamesASegment(t *testing.T) {
+	t.Parallel()
 	s := lockedSegments(t, setnx(t, time.Minute), 2, redisStore(t))
 	for _, suffix := range []string{"", "#", "#0", "#+1", "#01", "#65", "#1#1", "/1"} {
 		_, err := s.Evict(t.Context(), "it", string(s.sku)+suffix)

@@ -85,6 +85,7 @@ func scattered(t *testing.T, store shop) *scene {
 // all. Steps go by name and not by number: at which segment a sale begins is left to chance, and with it how often
 // it looks before it moves.
 func TestSegmentedCrashAtEveryStep(t *testing.T) {
+	t.Parallel()
 	bothStores(t, func(t *testing.T, store shop) {
 		reserve := func(t *testing.T, store shop) *scene {
 			return segmentedOn(t, store, 16, segmented(&local.Mutex{}, 8))[0]
@@ -143,6 +144,7 @@ func crashAt(t *testing.T, open func(*testing.T, shop) *scene, m *crashingStore,
 
 // A client that goes away, and a wait that ends, between any two steps.
 func TestSegmentedLeftAtEveryStep(t *testing.T) {
+	t.Parallel()
 	for at := 1; ; at++ {
 		m := &crashingStore{shop: redisStore(t)}
 		s := scattered(t, m)
@@ -187,6 +189,7 @@ func (l *lockedAfter) Acquire(ctx context.Context, key string, o lock.Options) (
 // With a lock that excludes nobody nothing is lost either: a write that does not find what was read writes nothing.
 // With fencing off in the lab it writes all the same, and loses.
 func TestSegmentedDoesNotTrustItsLock(t *testing.T) {
+	t.Parallel()
 	bothStores(t, func(t *testing.T, store shop) {
 		s := segmentedOn(t, store, 200, segmented(&local.None{}, 4))
 		purchases := buyAtOnce(t, s, buyersOf(1, 1, 2, 3), lab(service.Lab{Hold: time.Millisecond}))

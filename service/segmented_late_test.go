@@ -16,6 +16,7 @@ import (
 // A fence alone does not help here: the later holder has read, and has not written, when the one that was paused
 // past its lease writes. The later one would overwrite that. It finds the version changed instead, and reads again.
 func TestSegmentedHolderIsLate(t *testing.T) {
+	t.Parallel()
 	var l revocableLock
 	store := redisStore(t)
 	p := &paused{Redis: store, late: make(chan struct{}), next: make(chan struct{}), done: make(chan struct{})}
@@ -71,6 +72,7 @@ func (p *paused) Swap(ctx context.Context, o service.Order) error {
 // Two strategies that know nothing of each other's locks do not sell from the same stock, whichever came first, and
 // however the stock is split.
 func TestSegmentedIsGuarded(t *testing.T) {
+	t.Parallel()
 	bothStores(t, func(t *testing.T, store shop) {
 		s := segmentedOn(t, store, 20, segmented(&local.Mutex{}, 2))[0]
 		s.Strategies["other"] = service.StrategyConfig{Seller: segmented(&local.Mutex{}, 2)}

@@ -16,6 +16,7 @@ import (
 )
 
 func TestSegmentedSellsEverythingOnce(t *testing.T) {
+	t.Parallel()
 	bothStores(t, func(t *testing.T, store shop) {
 		for name, ways := range map[string]func(t *testing.T) []service.Seller{
 			"mutex": func(*testing.T) []service.Seller { return []service.Seller{segmented(&local.Mutex{}, 0)} },
@@ -61,6 +62,7 @@ func TestSegmentedSellsEverythingOnce(t *testing.T) {
 // The tail: what is left is in fragments that nobody's quantity fits into, and is sold all the same, until the
 // total is too small.
 func TestSegmentedTail(t *testing.T) {
+	t.Parallel()
 	bothStores(t, func(t *testing.T, store shop) {
 		for round := range 4 {
 			for _, quantities := range [][]int64{{1, 2, 3, 4, 5, 6, 7}, {7, 5, 3}, {7}, {100}, {30, 1}} {
@@ -88,6 +90,7 @@ func TestSegmentedTail(t *testing.T) {
 // Stock in fragments, one unit in each of eight segments: whoever wants several gets them, whichever segment it
 // begins at.
 func TestSegmentedGathersFragments(t *testing.T) {
+	t.Parallel()
 	bothStores(t, func(t *testing.T, store shop) {
 		for wanted := int64(1); wanted <= 9; wanted++ {
 			scenes := segmentedOn(t, store, 8, segmented(&local.Mutex{}, 8))
@@ -117,6 +120,7 @@ func TestSegmentedGathersFragments(t *testing.T) {
 
 // Setting the stock in the middle of it all: of every epoch no more is sold than was in stock.
 func TestSegmentedStockIsSetWhileItSells(t *testing.T) {
+	t.Parallel()
 	bothStores(t, func(t *testing.T, store shop) {
 		ways := []service.Seller{
 			segmented(watchdog(t, redislock.WatchdogOptions{}), 8),
@@ -183,6 +187,7 @@ func TestSegmentedStockIsSetWhileItSells(t *testing.T) {
 
 // One try each: busy means that every segment was held, and not only the first.
 func TestSegmentedTriesOnce(t *testing.T) {
+	t.Parallel()
 	var l local.Mutex
 	s := segmentedOn(t, redisStore(t), 10, segmented(&l, 4))[0]
 	var held []*lock.Lease
@@ -216,5 +221,40 @@ func TestSegmentedTriesOnce(t *testing.T) {
 	if _, err := s.sell(t.Context(), func(r *service.Request) { r.Quantity = 1 }); err != nil &&
 		!errors.Is(err, service.ErrSoldOut) {
 		t.Error(err)
+	}
+}
+
+// An asking lock notes who asked for what while how many were held.
+type asking struct {
+	lock.Locker
+	asked []string
+}
+
+func (a *asking) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+	a.asked = append(a.asked, key)
+	return a.Locker.Acquire(ctx, key, o)
+}
+
+// Fragments are moved with the locks of all of them in hand, and these are asked for in rising order.
+func TestSegmentedGathersUnderTheirLocks(t *testing.T) {
+	store, l := redisStore(t), &asking{Locker: &local.Mutex{}}
+	s := segmentedOn(t, store, 8, segmented(l, 8))[0]
+	for n, quantity := range []int64{1, 1, 3, 2, 1} {
+		view, err := store.Segments(t.Context(), s.sku)
+		if err == nil {
+			err = store.Refill(t.Context(), service.Refill{
+				SKU: s.sku, Epoch: view.Epoch, Strategy: "it", Into: view.Row(n + 1), Reserve: quantity,
+			})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.sell(t.Context(), func(r *service.Request) { r.Quantity = 8 }); err != nil {
+		t.Fatal(err)
+	}
+	from := slices.Index(l.asked, string(s.sku)+"#1")
+	if from < 0 || len(l.asked[from:]) != 5 || !slices.IsSorted(l.asked[from:]) {
+		t.Errorf("asked for %q, want #1 to #5 in the end, in that order", l.asked)
 	}
 }

@@ -3,6 +3,7 @@ package service_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -49,6 +50,10 @@ func settings() []setting {
 	fixed := func(w service.Seller) func(testing.TB) service.Seller {
 		return func(testing.TB) service.Seller { return w }
 	}
+	merged := func(testing.TB) service.Seller { return service.Merged(service.MergeOptions{}) }
+	mergedUnder := func(t testing.TB) service.Seller {
+		return service.MergedUnderLock(watchdog(t, redislock.WatchdogOptions{}), service.MergeOptions{})
+	}
 	return []setting{
 		{"none on redis", none, onRedis, false, true},
 		{"mutex on redis", mutex, onRedis, false, false},
@@ -57,6 +62,10 @@ func settings() []setting {
 		{"watchdog on mysql", remote, onMySQL, true, false},
 		{"atomically on redis", fixed(service.Atomically), onRedis, false, false},
 		{"atomically on mysql", fixed(service.Atomically), onMySQL, false, false},
+		{"merged on redis", merged, onRedis, false, false},
+		{"merged on mysql", merged, onMySQL, false, false},
+		{"merged under watchdog on redis", mergedUnder, onRedis, true, false},
+		{"merged under watchdog on mysql", mergedUnder, onMySQL, true, false},
 		{"in transaction on mysql", fixed(service.InTransaction), onMySQL, false, false},
 	}
 }
@@ -71,6 +80,7 @@ func everySeller(t *testing.T, test func(t *testing.T, s setting)) {
 }
 
 func TestReceiptSaysWhatHappened(t *testing.T) {
+	t.Parallel()
 	everySeller(t, func(t *testing.T, in setting) {
 		s := stage(t, in.seller(t), in.store(t))
 		before, err := s.Stock(t.Context(), "", s.sku)
@@ -115,6 +125,7 @@ func TestReceiptSaysWhatHappened(t *testing.T) {
 }
 
 func TestSoldOut(t *testing.T) {
+	t.Parallel()
 	everySeller(t, func(t *testing.T, in setting) {
 		s := stage(t, in.seller(t), in.store(t))
 		sell := func(quantity int64) error {
@@ -144,6 +155,7 @@ func TestSoldOut(t *testing.T) {
 // Twice as many buyers as units: all are sold and none twice, except without a lock, which must not be seen here to
 // be right.
 func TestNobodyOversells(t *testing.T) {
+	t.Parallel()
 	everySeller(t, func(t *testing.T, in setting) {
 		if in.racy {
 			t.Skip("it does, on purpose")
@@ -187,6 +199,7 @@ func TestNobodyOversells(t *testing.T) {
 // A request that comes with an order of another strategy, or of an epoch that is over, is refused by every way that
 // reads first.
 func TestAnotherStrategyGuards(t *testing.T) {
+	t.Parallel()
 	everySeller(t, func(t *testing.T, in setting) {
 		s := stage(t, in.seller(t), in.store(t), func(c *service.Config) { c.Strategies["other"] = c.Strategies["it"] })
 		if _, err := s.sell(t.Context()); err != nil {
@@ -203,6 +216,7 @@ func TestAnotherStrategyGuards(t *testing.T) {
 }
 
 func TestStockSetBetweenReadAndWrite(t *testing.T) {
+	t.Parallel()
 	m := &hookStore{shop: redisStore(t)}
 	s := stage(t, service.UnderLock(&local.Mutex{}), m)
 	m.read = func(context.Context) {
@@ -218,9 +232,10 @@ func TestStockSetBetweenReadAndWrite(t *testing.T) {
 
 // What the lab's Hold does: the sale stays between read and write that long, on top of the bound that others have.
 func TestHoldIsOnTopOfTheWorkBound(t *testing.T) {
+	t.Parallel()
 	const hold, work = 6 * time.Second, 5 * time.Second
 	for _, in := range settings()[1:] {
-		if in.name == "atomically on redis" || in.name == "atomically on mysql" {
+		if strings.HasPrefix(in.name, "atomically on ") || strings.HasPrefix(in.name, "merged on ") {
 			continue // there is no between
 		}
 		t.Run(in.name, func(t *testing.T) {

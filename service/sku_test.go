@@ -10,6 +10,7 @@ import (
 )
 
 func TestParseSKU(t *testing.T) {
+	t.Parallel()
 	for _, good := range []string{
 		"stock", "a", "0", "A-1", "a.b_c:d-e", "...", "a.", "-", ":", "_",
 		strings.Repeat("x", service.MaxSKU), "ABCXYZabcxyz0189._:-",

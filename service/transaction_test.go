@@ -93,6 +93,7 @@ func (th thinkingTx) Write(ctx context.Context, o service.Order) error {
 }
 
 func TestTransactionWaitsForTheRow(t *testing.T) {
+	t.Parallel()
 	db := &thinkingStore{MySQL: mysqlStore(t)}
 	s := stage(t, service.InTransaction, db)
 	free := lockRow(t, db.MySQL, s)
@@ -109,9 +110,12 @@ func TestTransactionWaitsForTheRow(t *testing.T) {
 }
 
 func TestTransactionWaitIsBounded(t *testing.T) {
+	t.Parallel()
 	db := mysqlStore(t)
 	s := stage(t, service.InTransaction, db)
 	free := lockRow(t, db, s)
+	late := time.AfterFunc(10*time.Second, free) // one that waits for ever is sold then
+	defer late.Stop()
 	_, err := s.sell(t.Context(), wait(2*time.Second))
 	fails(t, err, all(lock.ErrHeld, context.DeadlineExceeded), lock.ErrDown)
 	free()
@@ -122,6 +126,7 @@ func TestTransactionWaitIsBounded(t *testing.T) {
 }
 
 func TestTransactionTriesOnce(t *testing.T) {
+	t.Parallel()
 	db := mysqlStore(t)
 	s := stage(t, service.InTransaction, db)
 	free := lockRow(t, db, s)
@@ -135,6 +140,7 @@ func TestTransactionTriesOnce(t *testing.T) {
 }
 
 func TestTransactionIsLeftByItsClientAndItsServer(t *testing.T) {
+	t.Parallel()
 	gone := errors.New("the client closed the connection")
 	down := &lock.DownError{Server: "store", Reason: "the test says so"}
 	for name, row := range map[string]struct {
@@ -168,6 +174,7 @@ func TestTransactionIsLeftByItsClientAndItsServer(t *testing.T) {
 
 // The wait's end does not reach into the critical section.
 func TestTransactionOutlivesTheWait(t *testing.T) {
+	t.Parallel()
 	db := mysqlStore(t)
 	s := stage(t, service.InTransaction, db)
 	r, err := s.sell(t.Context(), wait(5*time.Second), lab(service.Lab{Hold: 6 * time.Second}))
@@ -179,12 +186,10 @@ func TestTransactionOutlivesTheWait(t *testing.T) {
 
 // A transaction that hangs with the row locked is ended by the bound: nothing is written, and the row is free.
 func TestTransactionWorkBound(t *testing.T) {
+	t.Parallel()
 	db := &thinkingStore{MySQL: mysqlStore(t)}
 	s := stage(t, service.InTransaction, db, within(3*time.Second))
-	db.writing = func(ctx context.Context) error {
-		<-ctx.Done()
-		return context.Cause(ctx)
-	}
+	db.writing = hangs
 	_, err := s.sell(t.Context())
 	fails(t, err, all(context.DeadlineExceeded), lock.ErrHeld)
 	db.writing = nil
@@ -196,6 +201,7 @@ func TestTransactionWorkBound(t *testing.T) {
 
 // What fails after the write, in the commit, was not sold.
 func TestTransactionRolledBack(t *testing.T) {
+	t.Parallel()
 	db := &thinkingStore{MySQL: mysqlStore(t)}
 	s := stage(t, service.InTransaction, db)
 	broken := errors.New("the power went")
@@ -230,6 +236,7 @@ func (u rolledBack) Transact(
 // A transaction that the server asks to run again, as after a deadlock, waits for the row no longer than the first
 // time.
 func TestTransactionRunAgainIsStillBoundByTheWait(t *testing.T) {
+	t.Parallel()
 	db := &thinkingStore{MySQL: mysqlStore(t)}
 	s := stage(t, service.InTransaction, db)
 	free := lockRow(t, db.MySQL, s)

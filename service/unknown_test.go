@@ -100,6 +100,7 @@ func twoInstances(t *testing.T, name string) (here, there lock.Locker) {
 // COMMIT arrives when B has read, or when a second has passed in which B did not. Whatever B sells after that, it
 // must not be by what A had read.
 func TestUnknownOutcomeKeepsTheNextOneFromReading(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		lock   string
 		lab    service.Lab
@@ -187,12 +188,17 @@ func TestUnknownOutcomeKeepsTheNextOneFromReading(t *testing.T) {
 // A sale whose outcome is not known is not tried again: of the write that was lost, or of its reply, there is one
 // order or none.
 func TestUnknownOutcomeIsNotTriedAgain(t *testing.T) {
+	t.Parallel()
 	for name, seller := range map[string]func() service.Seller{
 		"under a lock": func() service.Seller { return service.UnderLock(&local.Mutex{}) },
 		"segmented":    func() service.Seller { return segmented(&local.Mutex{}, 1) },
-		"optimistic":   func() service.Seller { return service.Optimistically(service.OptimisticOptions{}) },
-		"atomic":       func() service.Seller { return service.Atomically },
-		"pessimistic":  func() service.Seller { return service.InTransaction },
+		"merged under a lock": func() service.Seller {
+			return service.MergedUnderLock(&local.Mutex{}, service.MergeOptions{})
+		},
+		"optimistic":  func() service.Seller { return service.Optimistically(service.OptimisticOptions{}) },
+		"atomic":      func() service.Seller { return service.Atomically },
+		"merged":      func() service.Seller { return service.Merged(service.MergeOptions{}) },
+		"pessimistic": func() service.Seller { return service.InTransaction },
 	} {
 		for _, on := range []string{"mysql", "redis"} {
 			if on == "redis" && name == "pessimistic" {
@@ -255,6 +261,7 @@ func (s slowEnd) Transact(context.Context, service.SKU, bool, func(context.Conte
 // The wait may end at the moment at which the row is locked. What the store says of a transaction that it has sent
 // counts, not the wait: "held" would say that nothing was written.
 func TestUnknownOutcomeOfATransactionIsNotHeld(t *testing.T) {
+	t.Parallel()
 	wait, end := context.WithCancel(t.Context())
 	err := service.InTransaction(
 		t.Context(), slowEnd{redisStore(t), end}, &service.Sale{Options: lock.Options{Wait: wait}},

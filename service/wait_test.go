@@ -59,6 +59,7 @@ func hold(t *testing.T, l lock.Locker, s *scene) (release func()) {
 // Who waits, and for how long. "In vain" ends a wait while the lock is held; "in turn" gives the lock back when it
 // has been asked for.
 func TestWait(t *testing.T) {
+	t.Parallel()
 	long, short := time.Minute, time.Second
 	zero := time.Duration(0)
 	for _, row := range []struct {
@@ -112,6 +113,7 @@ func TestWait(t *testing.T) {
 
 // The wait does not count as held, nor the hold as waited.
 func TestWaitedAndHeldAreApart(t *testing.T) {
+	t.Parallel()
 	l := &local.Mutex{}
 	asked := make(chan struct{}, 1)
 	m := &hookStore{shop: redisStore(t)}
@@ -135,6 +137,7 @@ func TestWaitedAndHeldAreApart(t *testing.T) {
 
 // A client that goes away leaves the queue: no order, no place in the queue, and the next one gets the lock.
 func TestClientGoesAwayFromTheQueue(t *testing.T) {
+	t.Parallel()
 	everyLocker(t, func(t *testing.T, l lock.Locker) {
 		asked := make(chan struct{}, 1)
 		s := stage(t, service.UnderLock(announced{l, asked}), redisStore(t))
@@ -154,6 +157,7 @@ func TestClientGoesAwayFromTheQueue(t *testing.T) {
 
 // A server that is known to be down ends a sale before it begins, whichever of the two it is.
 func TestDependencyDown(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"lock", "store"} {
 		t.Run(name, func(t *testing.T) {
 			l := &revocableLock{asked: make(chan struct{}, 1)}
@@ -184,6 +188,7 @@ func TestDependencyDown(t *testing.T) {
 
 // One that goes down while a request waits ends the wait: nobody queues for a server that is gone.
 func TestDependencyGoesDownWhileWaiting(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"lock", "store"} {
 		t.Run(name, func(t *testing.T) {
 			everyLocker(t, func(t *testing.T, l lock.Locker) {
@@ -207,6 +212,7 @@ func TestDependencyGoesDownWhileWaiting(t *testing.T) {
 
 // Going down does not end a critical section: what has begun is finished.
 func TestDependencyGoesDownInside(t *testing.T) {
+	t.Parallel()
 	m := &hookStore{shop: redisStore(t)}
 	s := stage(t, service.UnderLock(&local.Mutex{}), m)
 	m.read = func(context.Context) {

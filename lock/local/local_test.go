@@ -1,6 +1,7 @@
 package local_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -96,5 +97,67 @@ func TestMutexInspect(t *testing.T) {
 func TestMutexCannotEvict(t *testing.T) {
 	if _, err := lock.Evict(t.Context(), &local.Mutex{}, "k"); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("err = %v: the evicted holder could still write", err)
+	}
+}
+
+// One at a time, first come, first served; other keys are free, and whoever gives up leaves no trace.
+func TestMutexExcludes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &local.Mutex{}
+		first, err := m.Acquire(t.Context(), "k", lock.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.Acquire(t.Context(), "k", lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrHeld) {
+			t.Errorf("a held key: %v, want ErrHeld", err)
+		}
+		if other, err := m.Acquire(t.Context(), "other", lock.Options{TryOnce: true}); err != nil {
+			t.Errorf("another key: %v", err)
+		} else if err := other.Release(); err != nil {
+			t.Error(err)
+		}
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := m.Acquire(short, "k", lock.Options{}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a wait that ended: %v, want DeadlineExceeded", err)
+		}
+		var got time.Time
+		began := time.Now()
+		var waits sync.WaitGroup
+		waits.Go(func() {
+			lease, err := m.Acquire(t.Context(), "k", lock.Options{})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			got = time.Now()
+			_ = lease.Release()
+		})
+		time.Sleep(time.Minute)
+		_ = first.Release()
+		waits.Wait()
+		if got.Sub(began) != time.Minute {
+			t.Errorf("the next one came in %v after it asked, want at the release, after a minute", got.Sub(began))
+		}
+	})
+}
+
+// A key whose work may still go on stays taken for Linger, 10 s by default.
+func TestMutexLingers(t *testing.T) {
+	for linger, want := range map[time.Duration]time.Duration{0: 10 * time.Second, time.Minute: time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			m := &local.Mutex{Linger: linger}
+			_ = lock.Do(t.Context(), m, "k", lock.Options{}, func(context.Context, lock.Fence) error {
+				return lock.ErrOutcomeUnknown
+			})
+			began := time.Now()
+			limit, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			lease, err := m.Acquire(limit, "k", lock.Options{})
+			if err != nil || time.Since(began) != want {
+				t.Fatalf("free after %v: %v; want %v", time.Since(began), err, want)
+			}
+			_ = lease.Release()
+		})
 	}
 }

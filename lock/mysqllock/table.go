@@ -93,7 +93,7 @@ func (t *Table) Acquire(ctx context.Context, key string, o lock.Options) (*lock.
 		sent := time.Now()
 		fence, err := a.try(ctx, held == nil || sent.Sub(lastRead) >= readEvery)
 		switch {
-		case err == nil && !t.o.NoExpiry && time.Since(sent) >= lock.Valid(t.o.Lease):
+		case err == nil && t.stale(time.Since(sent)):
 			// This process was stopped, or the answer was delayed: the lease has run out, and another may hold the
 			// key by now. The next try has a token of its own, because the release of this one may be sent again
 			// later.
@@ -200,10 +200,20 @@ func (a attempt) lease(sent time.Time, f lock.Fence) *lock.Lease {
 	if a.o.NoExpiry {
 		l.Linger(noExpiryLinger)
 	} else {
-		l.Keep(sent, lock.Keep{TTL: a.o.Lease, Every: a.o.Lease / 3, Max: a.o.MaxHold, Renew: a.renew})
+		k := a.keep()
+		k.Renew = a.renew
+		l.Keep(sent, k)
 	}
 	return l
 }
+
+// keep is how a lease stays alive, but for the renewal.
+func (t *Table) keep() lock.Keep {
+	return lock.Keep{TTL: t.o.Lease, Every: t.o.Lease / 3, Max: t.o.MaxHold}
+}
+
+// stale reports whether nothing is left of a lease whose answer took so long.
+func (t *Table) stale(took time.Duration) bool { return !t.o.NoExpiry && took >= lock.Valid(t.o.Lease) }
 
 // renew asks for another lease.
 func (a attempt) renew(ctx context.Context) error {

@@ -70,8 +70,11 @@ func ownerOf(value string) string {
 // leaseOver reports whether nothing is left of a lease that was asked for at sent. What was granted then may belong to
 // another by now.
 func leaseOver(sent time.Time, lease time.Duration) bool {
-	return time.Since(sent) >= lock.Valid(lease)
+	return spent(time.Since(sent), lease)
 }
+
+// spent reports whether nothing is left of a lease so long after its request left.
+func spent(took, lease time.Duration) bool { return took >= lock.Valid(lease) }
 
 // def sets *d to value if it is zero.
 func def(d *time.Duration, value time.Duration) {

@@ -127,7 +127,7 @@ func (r *Redlock) try(ctx context.Context, key string, o lock.Options) (*lock.Le
 	granted, errs := responses.granted(), responses.errors()
 	took := time.Since(sent)
 	same := r.distinct()
-	if granted >= r.quorum && took < lock.Valid(r.o.Lease) && same == nil {
+	if r.wins(granted, took) && same == nil {
 		r.counted(key, granted)
 		return a.hold(sent), nil
 	}
@@ -145,6 +145,22 @@ func (r *Redlock) try(ctx context.Context, key string, o lock.Options) (*lock.Le
 		return nil, short
 	}
 	return nil, responses.held(key)
+}
+
+// wins reports whether a try has the lock that so many nodes have granted, so long after its first request left.
+func (r *Redlock) wins(granted int, took time.Duration) bool {
+	return granted >= r.quorum && !spent(took, r.o.Lease)
+}
+
+// stands reports what a renewal has found where so many nodes have our key, and so many answered that they do not: a
+// majority still has it, or none can have it any more. Where neither is known the renewal is tried again.
+func (r *Redlock) stands(ours, others int) (renewed, lost bool) {
+	return ours >= r.quorum, ours < r.quorum && others > len(r.nodes)-r.quorum
+}
+
+// keep says how a lease stays alive.
+func (r *Redlock) keep() lock.Keep {
+	return lock.Keep{TTL: r.o.Lease, Every: r.o.Lease / 3, Max: r.o.MaxHold}
 }
 
 // round asks all nodes at once, and returns when each has answered or has had its time.
@@ -276,7 +292,9 @@ func (list responses) held(key string) *lock.HeldError {
 // hold makes the lease of an attempt that has a majority.
 func (a *redlockAttempt) hold(sent time.Time) *lock.Lease {
 	l, _ := lock.NewLease(a.key, lock.NoFence, a.free)
-	l.Keep(sent, lock.Keep{TTL: a.o.Lease, Every: a.o.Lease / 3, Max: a.o.MaxHold, Renew: a.renew})
+	k := a.keep()
+	k.Renew = a.renew
+	l.Keep(sent, k)
 	return l
 }
 
@@ -292,11 +310,12 @@ func (a *redlockAttempt) renew(ctx context.Context) error {
 		}
 	})
 	ours, gone, taken := tally(errs)
+	renewed, lost := a.stands(ours, gone+taken)
 	switch {
-	case ours >= a.quorum:
+	case renewed:
 		a.counted(a.key, ours+a.topUp(ctx, sent, errs))
 		return nil
-	case gone+taken <= len(a.nodes)-a.quorum:
+	case !lost:
 		return checkQuorum(a.addrs, errs)
 	case taken > 0:
 		return fmt.Errorf("%w: %d of %d nodes still have our key", lock.ErrTaken, ours, len(a.nodes))

@@ -168,15 +168,23 @@ func (w *Watchdog) Acquire(ctx context.Context, key string, o lock.Options) (*lo
 		if err != nil {
 			return nil, errors.Join(held, err)
 		}
-		// A grant was made by another process, which did not wait for our replicas: with Replicas the lock is asked for
-		// once more.
-		half := lock.Valid(min(grantLease, w.o.Lease)) / 2
-		if fence != lock.NoFence && w.o.Replicas == 0 && time.Since(sent) < half {
+		if fence != lock.NoFence && w.o.takes(time.Since(sent)) {
 			return w.hold(a, sent, fence, grantLease), nil
 		}
 		// Nothing was heard, or so late that the grant may have run out. The next request finds a grant that still
 		// runs.
 	}
+}
+
+// takes reports whether a waiter that hears of a grant so long after it asked takes it. A grant was made by another
+// process, which did not wait for our replicas: with Replicas the lock is asked for once more.
+func (o WatchdogOptions) takes(waited time.Duration) bool {
+	return o.Replicas == 0 && waited < lock.Valid(min(grantLease, o.Lease))/2
+}
+
+// keep says how a lease stays alive. The first one may be shorter than the others; 0 is the same.
+func (o WatchdogOptions) keep(first time.Duration) lock.Keep {
+	return lock.Keep{TTL: o.Lease, Every: o.Lease / 3, First: min(first, o.Lease), Max: o.MaxHold}
 }
 
 // attempt begins an acquisition. Its value also stands for the caller in the queue.
@@ -223,20 +231,18 @@ func (w *Watchdog) await(ctx context.Context, a *attempt, granted <-chan lock.Fe
 	}
 }
 
-// hold makes the lease of a lock that was granted, and renews it. The first lease may be shorter than the others; 0 is
-// the same.
+// hold makes the lease of a lock that was granted, and renews it; see keep for first.
 func (w *Watchdog) hold(a *attempt, sent time.Time, f lock.Fence, first time.Duration) *lock.Lease {
 	renew := call{w.renew, a.acquire.keys[:1], []any{a.value, w.o.Lease.Milliseconds()}}
 	l, _ := lock.NewLease(a.key, f, a.free)
-	l.Keep(sent, lock.Keep{
-		TTL: w.o.Lease, Every: w.o.Lease / 3, First: min(first, w.o.Lease), Max: w.o.MaxHold,
-		Renew: func(ctx context.Context) error {
-			reply, short := w.replicas.run(ctx, a.options, w.client, renew)
-			if err := ownership(reply.Int()); err != nil {
-				return err
-			}
-			return short
-		},
-	})
+	k := w.o.keep(first)
+	k.Renew = func(ctx context.Context) error {
+		reply, short := w.replicas.run(ctx, a.options, w.client, renew)
+		if err := ownership(reply.Int()); err != nil {
+			return err
+		}
+		return short
+	}
+	l.Keep(sent, k)
 	return l
 }

@@ -2,11 +2,13 @@ package zklock
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/google/uuid"
 
 	"example.com/stock/lock"
 )
@@ -155,4 +157,26 @@ func TestTheHerdSharesAWatchInAProcess(t *testing.T) {
 	release(t, holder)
 	turns.Wait()
 	eventually(t, "no watch left", func() bool { return s.watchCount() == 0 })
+}
+
+// The node has one name for all holders: only the guid in it says whose it is.
+func TestANodeOfAnotherGuidIsNotFound(t *testing.T) {
+	t.Parallel()
+	s := dial(t, Servers.ZooKeeper(t))
+	g, err := s.usable(t.Context())
+	must(t, err)
+	dir := rootOf(t) + "/k"
+	must(t, g.makeFolder(t.Context(), dir))
+	record, err := g.fenceRecord(t.Context())
+	must(t, err)
+	guid := uuid.NewString()
+	made, err := ephemeral{}.create(g, record, dir, guid, "")
+	must(t, err)
+	if found, err := (ephemeral{}).find(t.Context(), g, dir, guid); err != nil || found.czxid != made.czxid {
+		t.Errorf("by its own guid: %+v, %v", found, err)
+	}
+	if found, err := (ephemeral{}).find(t.Context(), g, dir, uuid.NewString()); !errors.Is(err, zk.ErrNoNode) {
+		t.Errorf("by another guid: %+v, %v; want ErrNoNode", found, err)
+	}
+	must(t, ephemeral{}.delete(t.Context(), g, made))
 }

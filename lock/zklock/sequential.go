@@ -119,8 +119,8 @@ func (r sequential) wait(ctx context.Context, a *attempt, own node) error {
 		if err != nil {
 			return err
 		}
-		if deleted && p.ahead == 1 {
-			return nil // nobody can come in ahead of us, so we are the first
+		if deleted && p.leads() {
+			return nil
 		}
 	}
 }
@@ -259,6 +259,10 @@ type place struct {
 	before string // the last of those: the one to wait for
 	head   string // the first of all
 }
+
+// leads reports whether a node in this place is the first once the node before it has been deleted: nobody can come in
+// ahead of it. If there were more ahead the node before it may have gone because its owner gave up.
+func (p place) leads() bool { return p.ahead == 1 }
 
 // locate finds name among the children of its folder.
 func locate(children []string, name string) place {

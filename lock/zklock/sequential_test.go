@@ -230,7 +230,7 @@ func TestWhoGivesUpInTheMiddle(t *testing.T) {
 	}
 	select {
 	case <-next:
-		t.Error("got the lock while it is held")
+		t.Fatal("got the lock while it is held")
 	case <-time.After(300 * time.Millisecond): // a wrong grant would come with the watch event, at once
 	}
 	release(t, holder)
@@ -380,4 +380,24 @@ func FuzzLocate(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Somebody writes to the holder's node: the waiter behind it is woken, and its turn has not come.
+func TestAChangedNodeIsNoTurn(t *testing.T) {
+	t.Parallel()
+	host := Servers.ZooKeeper(t)
+	q, c := NewSequential(dial(t, host)), raw(t, host)
+	holder := acquire(t, q, 20*time.Second)
+	next := acquireLater(t, q)
+	eventually(t, "one waits", func() bool { return q.session.watchCount() == 1 })
+	names := parseQueue(queue(t, c))
+	_, err := c.Set(folderOf(t)+"/"+names[0].name, []byte("written by another"), -1)
+	must(t, err)
+	select {
+	case <-next:
+		t.Fatal("got the lock while it is held")
+	case <-time.After(300 * time.Millisecond): // a wrong grant would come with the watch event, at once
+	}
+	release(t, holder)
+	release(t, <-next)
 }

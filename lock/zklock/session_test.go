@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/google/uuid"
 
 	"example.com/stock/lock"
 	"example.com/stock/stack"
@@ -329,5 +330,64 @@ func TestAHolderThatOversleptHasLostItsLease(t *testing.T) {
 		if err := lease.Release(); !errors.Is(err, lock.ErrLost) || !errors.Is(err, lock.ErrExpired) {
 			t.Errorf("%s: release: %v, want ErrLost because of ErrExpired", k.name, err)
 		}
+	}
+}
+
+// An answer to a heartbeat proves that the session lived when the heartbeat left, and not a moment longer: the answer
+// may have been held up for as long as the session lasts.
+func TestAHeartbeatCountsFromItsRequest(t *testing.T) {
+	t.Parallel()
+	p := newProxy(t, Servers.ZooKeeper(t))
+	s := dial(t, p.Addr())
+	alive := func() time.Time {
+		g, _ := s.now()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return g.alive
+	}
+	p.Silence(wire.ToClient)
+	before := alive()
+	time.Sleep(1500 * time.Millisecond) // in which a heartbeat leaves
+	p.Silence(wire.ToServer)            // its answer comes, and no other heartbeat arrives
+	answered := time.Now()
+	eventually(t, "the answer is heard", func() bool { return alive() != before })
+	if late := alive(); !late.Before(answered) {
+		t.Errorf("the session counts as alive %v after its heartbeat was answered", late.Sub(answered))
+	}
+	p.Silence()
+}
+
+// A node with our guid that another session has made is not ours: it goes when that session ends, and nobody here
+// would be told.
+func TestANodeOfAnotherSessionIsNotAdopted(t *testing.T) {
+	t.Parallel()
+	recipes := map[string]recipe{sequentialKind().name: sequential{}, ephemeralKind().name: ephemeral{}}
+	for _, k := range kinds() {
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			host := Servers.ZooKeeper(t)
+			s, other := dial(t, host), dial(t, host)
+			for name, from := range map[string]*Session{"own": s, "another's": other} {
+				g, err := s.usable(t.Context())
+				must(t, err)
+				maker, err := from.usable(t.Context())
+				must(t, err)
+				r, dir := recipes[k.name], rootOf(t)+"/"+k.name+name[:1]
+				must(t, g.makeFolder(t.Context(), dir))
+				record, err := maker.fenceRecord(t.Context())
+				must(t, err)
+				guid := uuid.NewString()
+				made, err := r.create(maker, record, dir, guid, "")
+				must(t, err)
+				found, err := (&attempt{g: g, recipe: r, dir: dir, key: keyOf(t)}).recover(t.Context(), guid)
+				if from == s && (err != nil || found.name != made.name) {
+					t.Errorf("%s node: %+v, %v; want %s", name, found, err, made.name)
+				}
+				if from != s && !errors.Is(err, zk.ErrNoNode) {
+					t.Errorf("%s node: %+v, %v; want ErrNoNode", name, found, err)
+				}
+				_ = r.delete(t.Context(), maker, made)
+			}
+		})
 	}
 }

@@ -1,0 +1,208 @@
+package repo
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	gormmysql "gorm.io/driver/mysql"
+	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
+
+	"example.com/stock/lock"
+	"example.com/stock/mysqlerr"
+	"example.com/stock/service"
+)
+
+// A scripted server answers statements with errors that a real one sends once in a year. It tells what it was sent,
+// and on which connection.
+type scripted struct {
+	answer func(connection int, text string) error
+
+	mu     sync.Mutex
+	opened int
+	closed []int
+	said   []string
+}
+
+func (s *scripted) Connect(context.Context) (driver.Conn, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.opened++
+	return &scriptedConn{s, s.opened}, nil
+}
+
+func (s *scripted) Driver() driver.Driver { return nil }
+
+type scriptedConn struct {
+	server *scripted
+	number int
+}
+
+func (c *scriptedConn) ExecContext(ctx context.Context, text string, _ []driver.NamedValue) (driver.Result, error) {
+	c.server.mu.Lock()
+	c.server.said = append(c.server.said, text)
+	c.server.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return driver.RowsAffected(1), c.server.answer(c.number, text)
+}
+
+func (c *scriptedConn) Prepare(string) (driver.Stmt, error) { return nil, errors.ErrUnsupported }
+func (c *scriptedConn) Begin() (driver.Tx, error)           { return nil, errors.ErrUnsupported }
+
+func (c *scriptedConn) Close() error {
+	c.server.mu.Lock()
+	defer c.server.mu.Unlock()
+	c.server.closed = append(c.server.closed, c.number)
+	return nil
+}
+
+func (s *scripted) store(t *testing.T) *MySQL {
+	t.Helper()
+	pool := sql.OpenDB(s)
+	t.Cleanup(func() { _ = pool.Close() })
+	db, err := gorm.Open(gormmysql.New(gormmysql.Config{Conn: pool, SkipInitializeWithVersion: true}), &gorm.Config{
+		DisableAutomaticPing: true, SkipDefaultTransaction: true, Logger: logger.Discard,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return NewMySQL(db)
+}
+
+func told(number uint16) error { return &mysql.MySQLError{Number: number, Message: "the test says so"} }
+
+// What a COMMIT that failed means depends on who said so, and on whether the connection still works.
+func TestWhatAFailedCommitMeans(t *testing.T) {
+	lost := errors.New("the connection broke")
+	for name, row := range map[string]struct {
+		commit, rollback error
+		unknown          bool
+	}{
+		"shutdown":                   {told(mysqlerr.ServerShutdown), nil, true},
+		"interrupted":                {told(mysqlerr.Interrupted), nil, true},
+		"killed":                     {told(mysqlerr.Killed), nil, true},
+		"statement time":             {told(mysqlerr.StatementTime), nil, true},
+		"disk full":                  {told(mysqlerr.DiskFull), nil, true},
+		"no reply":                   {lost, lost, true},
+		"never left":                 {lost, nil, false},
+		"deadlock of a cluster":      {told(mysqlerr.Deadlock), nil, false},
+		"refused by a plugin":        {told(mysqlerr.RolledBack), nil, false},
+		"read-only":                  {told(mysqlerr.ReadOnlyMode), nil, false},
+		"read-only, and then broken": {told(mysqlerr.OptionPrevents), lost, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := &scripted{answer: func(_ int, text string) error {
+				return map[string]error{"COMMIT": row.commit, "ROLLBACK": row.rollback}[text]
+			}}
+			err := server.store(t).transact(t.Context(), "test", func(*gorm.DB) error { return nil })
+			if err == nil || errors.Is(err, service.ErrOutcomeUnknown) != row.unknown {
+				t.Errorf("%v; want it unknown: %t", err, row.unknown)
+			}
+		})
+	}
+}
+
+// A connection whose ROLLBACK failed may still be in our transaction: nobody gets it any more.
+func TestAConnectionThatCannotRollBackIsDropped(t *testing.T) {
+	refusal := errors.New("refused")
+	for name, row := range map[string]struct {
+		failing string
+		do      func(*gorm.DB) error
+	}{
+		"after a refusal": {"ROLLBACK", func(*gorm.DB) error { return refusal }},
+		"after a panic":   {"", func(*gorm.DB) error { panic(refusal) }},
+		"no transaction":  {"START TRANSACTION", func(*gorm.DB) error { return refusal }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := &scripted{answer: func(connection int, text string) error {
+				if connection == 1 && text == row.failing {
+					return told(mysqlerr.DiskFull)
+				}
+				return nil
+			}}
+			s := server.store(t)
+			func() {
+				defer func() { _ = recover() }()
+				if err := s.transact(t.Context(), "test", row.do); err == nil {
+					t.Error("no error")
+				}
+			}()
+			if err := s.transact(t.Context(), "test", func(*gorm.DB) error { return nil }); err != nil {
+				t.Errorf("the next: %v", err)
+			}
+			if !slices.Contains(server.closed, 1) || server.opened != 2 {
+				t.Errorf("closed %v of %d, want the first dropped", server.closed, server.opened)
+			}
+		})
+	}
+}
+
+// A connection that rolled back is used again.
+func TestAConnectionThatRolledBackIsKept(t *testing.T) {
+	server := &scripted{answer: func(int, string) error { return nil }}
+	s := server.store(t)
+	_ = s.transact(t.Context(), "test", func(*gorm.DB) error { return service.ErrConflict })
+	_ = s.transact(t.Context(), "test", func(*gorm.DB) error { return nil })
+	want := []string{"START TRANSACTION", "ROLLBACK", "START TRANSACTION", "COMMIT"}
+	if server.opened != 1 || !slices.Equal(server.said, want) {
+		t.Errorf("%d connections, %q; want one, and %q", server.opened, server.said, want)
+	}
+}
+
+// When ctx has ended nothing is committed, and the wait of the caller is not the server's fault.
+func TestNoCommitAfterTheEnd(t *testing.T) {
+	server := &scripted{answer: func(int, string) error { return nil }}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	err := server.store(t).transact(ctx, "test", func(*gorm.DB) error { <-ctx.Done(); return nil })
+	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, lock.ErrDown) ||
+		errors.Is(err, service.ErrOutcomeUnknown) {
+		t.Errorf("%v, want the end of ctx alone", err)
+	}
+	if want := []string{"START TRANSACTION", "ROLLBACK"}; !slices.Equal(server.said, want) {
+		t.Errorf("%q, want %q", server.said, want)
+	}
+}
+
+// What InnoDB has undone is done again, a few times; so is what found a dead connection. A refusal is not.
+func TestWhatIsDoneAgain(t *testing.T) {
+	for name, row := range map[string]struct {
+		begin, do error
+		tries     int
+	}{
+		"deadlock":         {nil, told(mysqlerr.Deadlock), attempts},
+		"changed":          {nil, errChanged, attempts},
+		"stale connection": {mysql.ErrInvalidConn, nil, attempts},
+		"refused":          {nil, service.ErrStaleFence, 1},
+		"lock wait":        {nil, told(mysqlerr.LockWaitTimeout), 1},
+		"begin fails":      {told(mysqlerr.TooManyConns), nil, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := &scripted{answer: func(_ int, text string) error {
+				if text == "START TRANSACTION" {
+					return row.begin
+				}
+				return nil
+			}}
+			err := server.store(t).transact(t.Context(), "test", func(*gorm.DB) error { return row.do })
+			begun := 0
+			for _, text := range server.said {
+				if text == "START TRANSACTION" {
+					begun++
+				}
+			}
+			if err == nil || begun != row.tries {
+				t.Errorf("%d tries, %v; want %d", begun, err, row.tries)
+			}
+		})
+	}
+}
