@@ -1,8 +1,10 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -28,6 +30,8 @@ type Request struct {
 	Unfenced   bool           // fencing=off
 	IgnoreLoss bool           // heed_loss=off: work on after the lease is lost
 	Nested     string         // holder, stranger
+	Strategy   string         // in place of the case's
+	SKU        string         // in place of the case's
 }
 
 // Once returns the Wait of a request that tries once.
@@ -58,10 +62,14 @@ func (b *Testbed) Begin(app *App, who string, r Request) *Call {
 	c := &Call{Who: who, ID: b.SKU + "." + who, App: app, b: b, done: make(chan struct{})}
 	ctx, cancel := context.WithCancel(b.Ctx)
 	c.cancel = cancel
+	strategy := b.Strategy
+	if r.Strategy != "" {
+		strategy = b.another(r.Strategy)
+	}
 	request := loadtest.Request{
-		Endpoint:  b.Strategy.Endpoint,
+		Endpoint:  strategy.Endpoint,
 		Store:     b.Store(),
-		SKU:       b.SKU,
+		SKU:       cmp.Or(r.SKU, b.SKU),
 		Quantity:  1,
 		Wait:      r.Wait,
 		RequestID: c.ID,
@@ -73,11 +81,12 @@ func (b *Testbed) Begin(app *App, who string, r Request) *Call {
 		},
 	}
 	c.record = loadtest.Record{
-		Seq: len(b.calls) + 1, RequestID: c.ID, Strategy: b.Strategy.Name, Store: b.Store(), SKU: b.SKU, Quantity: 1,
-		SentAt: time.Now(),
+		Seq: len(b.calls) + 1, RequestID: c.ID, Strategy: strategy.Name, Store: b.Store(), SKU: request.SKU,
+		Quantity: 1, SentAt: time.Now(),
 	}
 	b.calls = append(b.calls, c)
-	b.record(Event{At: c.record.SentAt, Lane: app.Name, Kind: Sent, Who: who}, sent(app, who, &request))
+	asks := b.sent(app, who, &request)
+	b.record(Event{At: c.record.SentAt, Lane: app.Name, Kind: Sent, Who: who}, asks)
 	b.owned.Go(func() {
 		defer close(c.done)
 		c.record.Reply = app.client.Deduct(ctx, request)
@@ -97,10 +106,22 @@ func (b *Testbed) Sell(app *App, who string, r Request) loadtest.Reply {
 	return b.Begin(app, who, r).Reply()
 }
 
+// another returns a strategy of the service that is not the case's.
+func (b *Testbed) another(name string) Strategy {
+	all, err := b.fleet.catalogue(b.Ctx)
+	b.Must("ask what strategies there are", err)
+	strategy, ok := all[name]
+	b.Require(ok, "the service has the strategy "+name)
+	return strategy
+}
+
 // sent describes a request by the parameters that not every request has.
-func sent(app *App, who string, r *loadtest.Request) Text {
+func (b *Testbed) sent(app *App, who string, r *loadtest.Request) Text {
 	query := r.Query()
-	for _, name := range []string{"sku", "store", "quantity"} {
+	if r.SKU == b.SKU {
+		query.Del("sku")
+	}
+	for _, name := range []string{"store", "quantity"} {
 		query.Del(name)
 	}
 	if len(query) == 0 {
@@ -182,18 +203,38 @@ func (c *Call) Reply() loadtest.Reply {
 	return c.record.Reply
 }
 
+// Settle makes final whether the order of a call without a known outcome was written, as its customer does, records the
+// answer as evidence, and reports it.
+func (c *Call) Settle() (written bool) {
+	b, id := c.b, c.Reply().OrderID
+	if id == "" {
+		b.Fatalf("%s was told no order to settle: %s", c.Who, Told(c.record.Reply))
+	}
+	path := "/v1/stock/" + url.PathEscape(b.SKU) + "/orders/" + url.PathEscape(id) + "/settle?store=" + b.Store()
+	var reply struct{ State string }
+	b.Must("settle the order of "+c.Who, c.App.client.Call(b.Ctx, http.MethodPost, path, nil, &reply))
+	said := say("says.settled", "who", c.Who, "app", c.App.Name, "state", reply.State)
+	b.prove(Answer, reply.State, said)
+	b.note(c.App.Name, said)
+	return reply.State == "written"
+}
+
 // Record returns the request with its reply. It waits for nothing: call it after Reply.
 func (c *Call) Record() loadtest.Record { return c.record }
 
 // Took returns how long the reply took.
 func (c *Call) Took() time.Duration { return c.record.DoneAt.Sub(c.record.SentAt) }
 
-// Leave makes the customer go away without the reply, as if its connection broke.
-func (c *Call) Leave() {
+// Leave makes the customer go away without the reply, as if its connection broke. If its sale stands at a point in the
+// critical section it still stands there, and Go lets it go on.
+func (c *Call) Leave() *Call {
 	c.b.note(c.App.Name, say("says.goes-away", "who", c.Who))
+	at := c.at
 	c.cancel()
 	<-c.done
 	c.note()
+	c.at, c.since = at, c.record.DoneAt
+	return c
 }
 
 // note records the reply and the time in which the instance believed that it held the lock. It does so once.

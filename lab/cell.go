@@ -10,7 +10,8 @@ type Cell struct {
 	Scenario string `json:"scenario"`
 	Strategy string `json:"strategy,omitempty"` // empty: code of the lab
 	Code     string `json:"code,omitempty"`
-	Variant  string `json:"variant,omitempty"` // in English
+	Variant  string `json:"variant,omitempty"`    // in English
+	ZH       string `json:"variant_zh,omitempty"` // Variant in Chinese
 	Store    string `json:"store,omitempty"`
 	Repeat   int    `json:"repeat"` // from 1
 
@@ -27,16 +28,11 @@ type Cell struct {
 	TookMS    float64    `json:"took_ms"`
 	Evidence  []Evidence `json:"evidence"`
 	Events    []Event    `json:"events"` // oldest first
-
-	label Text // Variant in both languages; empty if the report was read from a file
 }
 
 // Case returns the case of which c is a result. Its Variant is not a key, so that only its Label is set.
 func (c Cell) Case() Case {
-	label := c.label
-	if label.EN == "" {
-		label = same(c.Variant)
-	}
+	label := Text{c.Variant, cmp.Or(c.ZH, c.Variant)}
 	return Case{Strategy: c.Strategy, Code: c.Code, Label: label, Store: c.Store}
 }
 

@@ -1,6 +1,8 @@
 package lab
 
 import (
+	"net/http"
+	"net/url"
 	"time"
 
 	"example.com/stock/stack/wire"
@@ -42,6 +44,14 @@ func KillFor(beds []*Testbed, app *App) time.Time {
 // fault records what was wrong with an instance from from until now.
 func (b *Testbed) fault(app *App, from time.Time, said Text) {
 	b.record(Event{At: from, Until: time.Now(), Lane: app.Name, Kind: Fault}, said)
+}
+
+// Evict takes the case's lock away from its holder, as an operator does, through an instance.
+func (b *Testbed) Evict(through *App) {
+	var reply struct{ Fence uint64 }
+	path := "/v1/locks/" + b.Strategy.Name + "/" + url.PathEscape(b.SKU)
+	b.Must("evict", through.admin.Call(b.Ctx, http.MethodDelete, path, nil, &reply))
+	b.note("lock", say("says.evicted", "fence", reply.Fence))
 }
 
 // Proxy returns the proxy between instances and a server. Instances that were started with Via of the same need reach

@@ -23,6 +23,7 @@ const (
 	HalfDone   Outcome = "half-done"  // a part of a piece of work was committed
 	Starves    Outcome = "starves"    // some wait while those who came later are served
 	Herds      Outcome = "herds"      // all waiters are woken so that one can go on
+	Leaks      Outcome = "leaks"      // each try leaves something behind on the server, which nobody removes
 	Repeats    Outcome = "repeats"    // of several that begin together one succeeds, and the others start again
 )
 
@@ -40,6 +41,7 @@ func Outcomes() []Outcome {
 		HalfDone,
 		Starves,
 		Herds,
+		Leaks,
 		Repeats,
 	}
 }

@@ -79,10 +79,10 @@ func (r *runner) scenario(ctx context.Context, s Scenario, repeat int) []Cell {
 				Strategy:  c.Strategy,
 				Code:      c.Code,
 				Variant:   c.Label.EN,
+				ZH:        c.Label.ZH,
 				Store:     c.Store,
 				Repeat:    repeat,
 				Predicted: c.Want,
-				label:     c.Label,
 			})
 		}
 	}

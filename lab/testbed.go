@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	_ "github.com/go-sql-driver/mysql" // for sql.Open
+	"github.com/go-sql-driver/mysql"
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/loadtest"
@@ -168,16 +168,23 @@ func (b *Testbed) DB() *sql.DB {
 }
 
 // OpenDB opens a pool of its own on a database of the server: a name, with parameters of the driver if wanted.
-func (b *Testbed) OpenDB(name string) *sql.DB {
-	return b.open("root@tcp(" + b.Server(NeedMySQL).Addr + ")/" + name)
+func (b *Testbed) OpenDB(name string) *sql.DB { return b.OpenDBAt(b.Server(NeedMySQL).Addr, name) }
+
+// OpenDBAt is OpenDB for a server at host:port, such as a proxy before it.
+func (b *Testbed) OpenDBAt(addr, name string) *sql.DB {
+	return b.open("root@tcp(" + addr + ")/" + name)
 }
 
 // ServiceDB opens the database of the service, to read it and to lock rows in it.
 func (b *Testbed) ServiceDB() *sql.DB { return b.open(b.Server(NeedMySQL).URL) }
 
 func (b *Testbed) open(dsn string) *sql.DB {
-	db, err := sql.Open("mysql", dsn)
+	config, err := mysql.ParseDSN(dsn)
 	b.Must("open mysql", err)
+	config.Logger = &mysql.NopLogger{} // a connection that breaks is what the scenario wants
+	connector, err := mysql.NewConnector(config)
+	b.Must("open mysql", err)
+	db := sql.OpenDB(connector)
 	b.Defer(func() { _ = db.Close() })
 	return db
 }

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"encoding/json"
 	"go/ast"
 	"go/parser"
 	gotoken "go/token"
@@ -186,5 +187,21 @@ func TestACaseIsCalledInBothLanguages(t *testing.T) {
 		if got := row.of.Said(); got != row.want || row.of.String() != row.want.EN {
 			t.Errorf("%q, want %q", got, row.want)
 		}
+	}
+}
+
+// A report that was written and read says its cases in both languages, as the run did.
+func TestACellReadBackIsInBothLanguages(t *testing.T) {
+	written, err := json.Marshal(Cell{Strategy: "redis-setnx", Variant: "heeds the loss", ZH: "丢锁即停"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var read Cell
+	if err := json.Unmarshal(written, &read); err != nil {
+		t.Fatal(err)
+	}
+	said := read.Case().Said()
+	if !strings.Contains(said.EN, "heeds the loss") || !strings.Contains(said.ZH, "丢锁即停") {
+		t.Errorf("%+v", said)
 	}
 }

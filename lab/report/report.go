@@ -103,11 +103,16 @@ const mend = "understand why, then run make lab-matrix"
 // Stale returns where the words that are kept do not fit the catalogue. It needs no run.
 func (m Matrix) Stale(kept []Word) []string {
 	var wrong []string
+	has := make(map[[2]string]bool)
+	for _, w := range kept {
+		has[w.key()] = true
+	}
 	known := make(map[[2]string]lab.Case)
 	for _, s := range m.Scenarios {
 		for _, c := range s.Cases {
-			known[[2]string{s.Name, c.String()}] = c
-			if !slices.ContainsFunc(kept, func(w Word) bool { return w.key() == [2]string{s.Name, c.String()} }) {
+			key := [2]string{s.Name, c.String()}
+			known[key] = c
+			if !has[key] {
 				wrong = append(wrong, fmt.Sprintf(
 					"%s: %s: it has no word in the matrix that is kept: run make lab-matrix", s.Name, c))
 			}

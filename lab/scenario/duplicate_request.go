@@ -14,7 +14,7 @@ func duplicateRequest() lab.Scenario {
 		Cases: slices.Concat(
 			lab.Stated(
 				lab.Duplicates, "", "none", "redis-setnx", "redis-watchdog", "zk-sequential", "pessimistic",
-				"optimistic", "atomic",
+				"optimistic", "atomic", "zk-merged", "merged",
 			),
 			[]lab.Case{{Code: "mended", Variant: "a-key-unique-in-the-orders", Want: lab.Forecast{Outcome: lab.Safe}}},
 		),

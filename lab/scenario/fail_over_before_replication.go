@@ -61,21 +61,30 @@ func failOver() lab.Scenario {
 	}
 }
 
-// sentinels starts a master with a replica, Sentinels that watch them, and two instances that find Redis through the
-// Sentinels.
-func sentinels(beds []*lab.Testbed, env ...string) (*stack.Sentinels, []*lab.App) {
-	first := beds[0]
-	x, err := first.Stack().StartSentinels(first.Ctx, stack.SentinelOptions{Replicas: 1})
-	first.Must("start the Sentinels", err)
-	first.Defer(func() {
+// startSentinels starts a master with replicas, and Sentinels that watch them.
+func startSentinels(b *lab.Testbed, replicas int) *stack.Sentinels {
+	x, err := b.Stack().StartSentinels(b.Ctx, stack.SentinelOptions{Replicas: replicas})
+	b.Must("start the Sentinels", err)
+	b.Defer(func() {
 		for _, server := range append(x.Sentinels, x.Redis...) {
 			_ = server.Kill()
 		}
 	})
-	env = append(env, "STOCK_REDIS_ADDRS="+strings.Join(x.Addrs(), ","), "STOCK_REDIS_MASTER_NAME="+x.Name)
+	return x
+}
+
+// through makes an instance find Redis through the Sentinels.
+func through(x *stack.Sentinels, env ...string) []string {
+	return append(env, "STOCK_REDIS_ADDRS="+strings.Join(x.Addrs(), ","), "STOCK_REDIS_MASTER_NAME="+x.Name)
+}
+
+// sentinels starts a master with a replica, Sentinels that watch them, and two instances that find Redis through the
+// Sentinels.
+func sentinels(beds []*lab.Testbed, env ...string) (*stack.Sentinels, []*lab.App) {
+	x := startSentinels(beds[0], 1)
 	var apps []*lab.App
 	for _, b := range beds {
-		apps = b.Apps(2, env...)
+		apps = b.Apps(2, through(x, env...)...)
 		b.Stock(1)
 	}
 	return x, apps

@@ -11,12 +11,12 @@ func holderFrozen() lab.Scenario {
 		Name: "holder-frozen-past-lease", Group: lab.SetNX,
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper, lab.NeedMySQL, lab.NeedRedlock},
 		Cases: slices.Concat(
-			lab.Cases(told, "redis-setnx", "redis-watchdog", "zk-sequential", "redlock"),
+			lab.Cases(told, "redis-setnx", "redis-watchdog", "zk-sequential", "zk-merged", "redlock"),
 			lab.Cases(
-				deaf, "redis-setnx", "redis-setnx-expire", "redis-watchdog", "zk-sequential", "redlock", "mysql-table",
-				"mysql-for-update", "mysql-get-lock",
+				deaf, "redis-setnx", "redis-setnx-expire", "redis-watchdog", "zk-sequential", "zk-merged", "redlock",
+				"mysql-table", "mysql-for-update", "mysql-get-lock",
 			),
-			lab.Cases(blind, "redis-setnx", "redis-watchdog", "zk-sequential", "mysql-table"),
+			lab.Cases(blind, "redis-setnx", "redis-watchdog", "zk-sequential", "zk-merged", "mysql-table"),
 		),
 		Predict: lateWriter,
 		Together: func(beds []*lab.Testbed) []lab.Observation {

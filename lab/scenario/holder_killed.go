@@ -12,7 +12,7 @@ func holderKilled() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper, lab.NeedMySQL, lab.NeedRedlock},
 		Cases: lab.Cases(
 			"", "redis-setnx-del", "redis-setnx-watch", "redis-setnx", "redis-watchdog", "redlock", "zk-ephemeral",
-			"zk-sequential", "mysql-table", "mysql-for-update", "mysql-get-lock", "pessimistic",
+			"zk-sequential", "zk-merged", "mysql-table", "mysql-for-update", "mysql-get-lock", "pessimistic",
 		),
 		Predict: freed,
 		Together: func(beds []*lab.Testbed) []lab.Observation {

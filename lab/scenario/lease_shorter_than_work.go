@@ -70,6 +70,7 @@ func leaseShorterThanWork() lab.Scenario {
 			[]lab.Case{
 				{Strategy: "redis-watchdog", Variant: renews, Want: lab.Forecast{Outcome: lab.Safe}},
 				{Strategy: "zk-sequential", Variant: renews, Want: lab.Forecast{Outcome: lab.Safe}},
+				{Strategy: "zk-merged", Variant: renews, Want: lab.Forecast{Outcome: lab.Safe}},
 			}),
 		Predict: lateWriter,
 		Together: func(beds []*lab.Testbed) []lab.Observation {

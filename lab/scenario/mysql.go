@@ -10,6 +10,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"example.com/stock/lab"
+	"example.com/stock/stack/wire"
 )
 
 // A naiveShop is a stock as code is often written: a table in a database of its own.
@@ -38,6 +39,7 @@ func newNaiveShop(b *lab.Testbed, units int) *naiveShop {
 type naiveSale struct {
 	shop *naiveShop
 	who  string
+	sku  string // as it stands in the statements; "sku" unless set
 	tx   *sql.Tx
 	seen int64
 }
@@ -48,12 +50,12 @@ func (s *naiveShop) begin(who string, level sql.IsolationLevel) *naiveSale {
 	s.b.Must(who+": BEGIN", err)
 	s.b.Statement(who, "BEGIN")
 	s.b.Defer(func() { _ = tx.Rollback() })
-	return &naiveSale{shop: s, who: who, tx: tx}
+	return &naiveSale{shop: s, who: who, sku: "sku", tx: tx}
 }
 
 // read runs a SELECT with locking at its end: "" or "FOR UPDATE".
 func (s *naiveSale) read(locking string) {
-	s.seen = s.shop.b.Int(s.who, s.tx, "SELECT quantity FROM stock WHERE sku = 'sku' "+locking)
+	s.seen = s.shop.b.Int(s.who, s.tx, "SELECT quantity FROM stock WHERE sku = '"+s.sku+"' "+locking)
 }
 
 // write sets the stock to one less than was read, if there was one, and records the order.
@@ -68,7 +70,7 @@ func (s *naiveSale) writing() <-chan error {
 			done <- nil
 			return
 		}
-		_, err := s.tx.ExecContext(ctx, "UPDATE stock SET quantity = ? WHERE sku = 'sku'", s.seen-1)
+		_, err := s.tx.ExecContext(ctx, "UPDATE stock SET quantity = ? WHERE sku = ?", s.seen-1, s.sku)
 		if err == nil {
 			_, err = s.tx.ExecContext(ctx, "INSERT INTO orders (who, seen) VALUES (?, ?)", s.who, s.seen)
 		}
@@ -201,8 +203,17 @@ func (s *session) transaction(look *sql.DB, column string) (n int64) {
 }
 
 // secondPool opens another pool on the same database.
-func secondPool(b *lab.Testbed, db *sql.DB) *sql.DB {
-	var name string
+func secondPool(b *lab.Testbed, db *sql.DB) *sql.DB { return b.OpenDB(databaseOf(b, db)) }
+
+// behindProxy opens a pool on the same database through a proxy that nobody else uses.
+func behindProxy(b *lab.Testbed, db *sql.DB) (*wire.Proxy, *sql.DB) {
+	p, err := wire.Listen(b.Server(lab.NeedMySQL).Addr, wire.MySQL())
+	b.Must("a proxy before mysql", err)
+	b.Defer(func() { _ = p.Close() })
+	return p, b.OpenDBAt(p.Addr(), databaseOf(b, db)+"?interpolateParams=true")
+}
+
+func databaseOf(b *lab.Testbed, db *sql.DB) (name string) {
 	b.Must("DATABASE", db.QueryRowContext(b.Ctx, "SELECT DATABASE()").Scan(&name))
-	return b.OpenDB(name)
+	return name
 }

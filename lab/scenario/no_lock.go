@@ -1,6 +1,8 @@
 package scenario
 
 import (
+	"slices"
+
 	"example.com/stock/lab"
 	"example.com/stock/loadtest"
 )
@@ -12,10 +14,11 @@ func noLock() lab.Scenario {
 		Cases: append(lab.Cases(
 			"", "none", "local-mutex", "redis-setnx-expire", "redis-setnx-del", "redis-setnx-watch", "redis-setnx",
 			"redis-watchdog", "redlock", "zk-ephemeral", "zk-sequential", "mysql-table", "mysql-for-update",
-			"mysql-get-lock", "segmented", "pessimistic", "optimistic", "atomic",
+			"mysql-get-lock", "segmented", "pessimistic", "optimistic", "atomic", "zk-merged", "merged",
 		),
 			lab.Case{Strategy: "none", Store: "mysql"}, lab.Case{Strategy: "redis-watchdog", Store: "mysql"},
-			lab.Case{Strategy: "optimistic", Store: "mysql"}, lab.Case{Strategy: "atomic", Store: "mysql"}),
+			lab.Case{Strategy: "optimistic", Store: "mysql"}, lab.Case{Strategy: "atomic", Store: "mysql"},
+			lab.Case{Strategy: "merged", Store: "mysql"}),
 		Quick:   true,
 		Predict: excludes,
 		Run: func(b *lab.Testbed) lab.Observation {
@@ -29,7 +32,7 @@ func noLock() lab.Scenario {
 func twoBuyers(b *lab.Testbed, first, second *lab.App) lab.Observation {
 	b.Stock(1)
 	point := lab.BeforeWrite
-	if b.Case.Strategy == "atomic" {
+	if slices.Contains([]string{"atomic", "merged"}, b.Case.Strategy) {
 		point = lab.AfterLock // its read and its write are one step
 	}
 	a := b.BeginPaused(first, "A", point, lab.Request{})

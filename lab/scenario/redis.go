@@ -48,9 +48,11 @@ func (l *naiveLock) try(ctx context.Context) (bool, error) {
 	return ok, err
 }
 
+// compareAndDelete deletes a key if it has the value of an attempt.
+const compareAndDelete = `if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+	return redis.call('DEL', KEYS[1])`
+
 func (l *naiveLock) unlock(ctx context.Context) error {
-	const compareAndDelete = `if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
-		return redis.call('DEL', KEYS[1])`
 	// EVAL sends the text of the script: a server of the case's own has never seen it.
 	return l.redis.Eval(ctx, compareAndDelete, []string{l.key}, l.token).Err()
 }

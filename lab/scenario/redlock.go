@@ -62,6 +62,12 @@ func jumpClock(b *lab.Testbed, name string, server *stack.Server, ahead time.Dur
 	b.Note(name, "clock-jumps", "ahead", ahead)
 }
 
+// forget deletes the lock's key on a node, as an eviction, a FLUSHALL or a restart without persistence does.
+func (n *nodes) forget(i int) {
+	n.b.Must("DEL", n.clients[i].Del(n.b.Ctx, n.key).Err())
+	n.b.Note(n.name(i), "node-loses-the-key")
+}
+
 // restart kills a node and starts it again with the data on its disk.
 func (n *nodes) restart(i int) {
 	from := time.Now()
@@ -75,6 +81,10 @@ func (n *nodes) holders(key string) {
 	var seen []string
 	values := make(map[string]string)
 	for i, c := range n.clients {
+		if n.servers[i].Pid() == 0 {
+			seen = append(seen, fmt.Sprintf("%d: ×", i+1)) // it is down
+			continue
+		}
 		value, err := c.Get(n.b.Ctx, n.key).Result()
 		if errors.Is(err, redis.Nil) {
 			seen = append(seen, "–")
@@ -119,25 +129,47 @@ func newNaiveRedlock(b *lab.Testbed, addrs []string, key string, ttl time.Durati
 
 // try sets the key on all nodes at once, and reports whether a majority granted it.
 func (l *naiveRedlock) try(ctx context.Context) (bool, error) {
+	yes, err := l.all(func(c *redis.Client) (bool, error) { return c.SetNX(ctx, l.key, l.token, l.ttl).Result() })
+	return l.majority(yes), err
+}
+
+// renew extends the key on the nodes that have it with our value, and returns how many those are.
+func (l *naiveRedlock) renew(ctx context.Context) (nodes int, err error) {
+	const compareAndExtend = `if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+		return redis.call('PEXPIRE', KEYS[1], ARGV[2])`
+	return l.all(func(c *redis.Client) (bool, error) {
+		return c.Eval(ctx, compareAndExtend, []string{l.key}, l.token, l.ttl.Milliseconds()).Bool()
+	})
+}
+
+// release deletes the key on the nodes that have it with our value, and returns how many those were.
+func (l *naiveRedlock) release(ctx context.Context) (nodes int, err error) {
+	return l.all(func(c *redis.Client) (bool, error) {
+		return c.Eval(ctx, compareAndDelete, []string{l.key}, l.token).Bool()
+	})
+}
+
+func (l *naiveRedlock) majority(nodes int) bool { return nodes > len(l.clients)/2 }
+
+// all asks all nodes at once, and returns how many said yes, and an error if some did not answer.
+func (l *naiveRedlock) all(ask func(*redis.Client) (bool, error)) (yes int, err error) {
 	answers := make(chan error, len(l.clients))
 	for _, c := range l.clients {
 		go func() {
-			ok, err := c.SetNX(ctx, l.key, l.token, l.ttl).Result()
+			ok, err := ask(c)
 			if err == nil && !ok {
 				err = redis.Nil
 			}
 			answers <- err
 		}()
 	}
-	yes := 0
-	var failed error
 	for range l.clients {
-		switch err := <-answers; {
-		case err == nil:
+		switch answer := <-answers; {
+		case answer == nil:
 			yes++
-		case !errors.Is(err, redis.Nil):
-			failed = err
+		case !errors.Is(answer, redis.Nil):
+			err = answer
 		}
 	}
-	return yes > len(l.clients)/2, failed
+	return yes, err
 }

@@ -15,11 +15,11 @@ func selfDeadlock() lab.Scenario {
 		Cases: slices.Concat(
 			lab.Cases(
 				"as-its-holder", "local-mutex", "redis-setnx", "redis-watchdog", "redlock", "zk-sequential",
-				"mysql-table", "mysql-for-update", "mysql-get-lock",
+				"zk-merged", "mysql-table", "mysql-for-update", "mysql-get-lock",
 			),
 			lab.Cases(
 				"as-a-stranger", "none", "local-mutex", "redis-setnx", "redis-watchdog", "redlock", "zk-sequential",
-				"mysql-table", "mysql-for-update", "mysql-get-lock",
+				"zk-merged", "mysql-table", "mysql-for-update", "mysql-get-lock",
 			),
 		),
 		Predict: func(c lab.Case, p lab.Promise) lab.Forecast {

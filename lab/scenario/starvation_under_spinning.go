@@ -17,7 +17,7 @@ func starvation() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper},
 		Cases: slices.Concat(
 			[]lab.Case{{Code: "naive", Variant: "spins", Want: lab.Forecast{Outcome: lab.Starves}}},
-			lab.Cases("", "redis-watchdog", "zk-sequential"),
+			lab.Cases("", "redis-watchdog", "zk-sequential", "zk-merged"),
 		),
 		Predict: func(_ lab.Case, p lab.Promise) lab.Forecast {
 			if p.Fair {

@@ -21,8 +21,8 @@ func storeComesBackEmpty() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL},
 		Cases: on("redis", slices.Concat(
 			[]lab.Case{{Code: "naive", Variant: "seeds-what-is-not-there", Want: lab.Forecast{Outcome: lab.Oversells}}},
-			lab.Stated(lab.Refuses, "", "atomic", "optimistic", "redis-watchdog"),
-			lab.Stated(lab.Safe, "append-only-file", "atomic"))),
+			lab.Stated(lab.Refuses, "", "atomic", "merged", "optimistic", "redis-watchdog"),
+			lab.Stated(lab.Safe, "append-only-file", "atomic", "merged"))),
 		Run: func(b *lab.Testbed) lab.Observation {
 			persistent := b.Case.Variant == "append-only-file"
 			b.Fresh(stack.Options{AOF: persistent}, lab.NeedRedis, lab.NeedMySQL)

@@ -18,7 +18,7 @@ func transactionIsNoLock() lab.Scenario {
 				{Code: "naive", Variant: "repeatable-read", Want: lab.Forecast{Outcome: lab.Oversells}},
 				{Code: "mended", Variant: "for-update", Want: lab.Forecast{Outcome: lab.Safe}},
 			},
-			lab.Cases("", "pessimistic", "atomic")),
+			lab.Cases("", "pessimistic", "atomic", "merged")),
 		Predict: excludes,
 		Quick:   true,
 		Run: func(b *lab.Testbed) lab.Observation {

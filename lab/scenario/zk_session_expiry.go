@@ -14,8 +14,9 @@ func zkSessionExpiry() lab.Scenario {
 		Group: lab.ZooKeeper,
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper},
 		Cases: slices.Concat(
-			lab.Cases(told, "zk-sequential", "zk-ephemeral"), lab.Cases(deaf, "zk-sequential", "zk-ephemeral"),
-			lab.Cases(blind, "zk-sequential", "zk-ephemeral"),
+			lab.Cases(told, "zk-sequential", "zk-merged", "zk-ephemeral"),
+			lab.Cases(deaf, "zk-sequential", "zk-merged", "zk-ephemeral"),
+			lab.Cases(blind, "zk-sequential", "zk-merged", "zk-ephemeral"),
 		),
 		Predict: lateWriter,
 		Together: func(beds []*lab.Testbed) []lab.Observation {

@@ -9,7 +9,7 @@ func zkSuspended() lab.Scenario {
 	return lab.Scenario{
 		Name: "zk-suspended-not-lost", Group: lab.ZooKeeper,
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper},
-		Cases: lab.Stated(lab.Safe, "", "zk-sequential", "zk-ephemeral"),
+		Cases: lab.Stated(lab.Safe, "", "zk-sequential", "zk-merged", "zk-ephemeral"),
 		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {
 			p := b.Proxy(lab.NeedZooKeeper)

@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"example.com/stock/lab"
+	"example.com/stock/stack/wire"
 )
 
 // A queuer is a client of a queue of ephemeral sequential nodes, as it is often written: the owner of the first node
@@ -28,7 +29,12 @@ func (quiet) Printf(string, ...any) {}
 
 // newQueuer opens a session of its own at addr, which is the server's or its proxy's.
 func newQueuer(b *lab.Testbed, who, addr string) *queuer {
-	conn, events, err := zk.Connect([]string{addr}, 10*time.Second, zk.WithLogger(quiet{}))
+	return newQueuerFor(b, who, addr, 10*time.Second)
+}
+
+// newQueuerFor is newQueuer with another session timeout.
+func newQueuerFor(b *lab.Testbed, who, addr string, timeout time.Duration) *queuer {
+	conn, events, err := zk.Connect([]string{addr}, timeout, zk.WithLogger(quiet{}))
 	b.Must(who+": connect", err)
 	b.Defer(conn.Close)
 	q := &queuer{b, who, conn, "/lab-" + b.SKU}
@@ -74,4 +80,12 @@ func (q *queuer) owner(node string) (who string, mine bool) {
 	data, stat, err := q.conn.Get(q.dir + "/" + node)
 	q.b.Must(q.who+": get", err)
 	return string(data), stat.EphemeralOwner == q.conn.SessionID()
+}
+
+// zkProxy opens a proxy before ZooKeeper that nobody else uses.
+func zkProxy(b *lab.Testbed) *wire.Proxy {
+	p, err := wire.Listen(b.Server(lab.NeedZooKeeper).Addr, wire.ZooKeeper())
+	b.Must("a proxy before zookeeper", err)
+	b.Defer(func() { _ = p.Close() })
+	return p
 }

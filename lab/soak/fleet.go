@@ -2,10 +2,8 @@ package soak
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"time"
 
@@ -53,7 +51,6 @@ type fleet struct {
 // An instance is one of the processes that sell.
 type instance struct {
 	*stack.Server
-	seller *seller
 	client *loadtest.Client
 }
 
@@ -113,11 +110,11 @@ func (f *fleet) serve(ctx context.Context, name string) error {
 	if started[0].Name != name {
 		return fmt.Errorf("an instance is called %s, expected %s", started[0].Name, name)
 	}
-	client, err := loadtest.NewClient(started[0].URL, token, 4)
+	client, err := loadtest.NewClient(started[0].URL, token, 64)
 	if err != nil {
 		return err
 	}
-	f.instances = append(f.instances, &instance{started[0], newSeller(started[0].URL), client})
+	f.instances = append(f.instances, &instance{started[0], client})
 	return nil
 }
 
@@ -125,7 +122,6 @@ func (f *fleet) serve(ctx context.Context, name string) error {
 func (f *fleet) close() error {
 	for _, i := range f.instances {
 		i.client.Close()
-		i.seller.close()
 	}
 	failed := []error{f.stack.Stop()}
 	for _, p := range f.links {
@@ -152,30 +148,14 @@ func (f *fleet) ready(ctx context.Context) error {
 func (i *instance) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, i.URL+"/readyz", http.NoBody)
-	if err != nil {
-		return err
-	}
-	res, err := i.seller.transport.RoundTrip(req)
-	if err != nil {
-		return err
-	}
-	defer res.Body.Close()
 	var reply struct {
 		Backends map[string]struct {
 			Up     bool
 			Reason string
 		}
 	}
-	body, err := io.ReadAll(res.Body)
-	if err == nil {
-		err = json.Unmarshal(body, &reply)
-	}
-	if err != nil {
-		return fmt.Errorf("/readyz: %w", err)
-	}
-	if res.StatusCode != http.StatusOK {
-		return fmt.Errorf("/readyz answered %d", res.StatusCode)
+	if err := i.client.Call(ctx, http.MethodGet, "/readyz", nil, &reply); err != nil {
+		return err
 	}
 	for _, server := range serverNames() {
 		if b := reply.Backends[server]; !b.Up {

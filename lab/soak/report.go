@@ -1,6 +1,7 @@
 package soak
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -99,7 +100,7 @@ func (l *Result) add(s *item, v loadtest.Verdict) {
 	for _, r := range s.records {
 		l.Outcomes[r.Outcome]++
 		if r.Outcome == loadtest.Failed || r.Outcome == loadtest.Unknown {
-			l.Problems[r.Problem]++
+			l.Problems[why(r.Reply)]++
 		}
 	}
 	l.Found += v.Recovered
@@ -232,6 +233,13 @@ func writeResult(w io.Writer, l *Result) {
 	}
 	fmt.Fprintf(w, "%d\t%d\t%d\t%d\t%d\t%d\t%d\t\n", l.Found, l.SoldUnits, l.OversoldUnits, l.Lost, l.NotDeducted,
 		l.NotOrdered, l.Breaks)
+}
+
+// why is the problem that a reply names. Of a reply that names none it is what the client says, without the message of
+// the network or of the parser, which hardly two have in common.
+func why(r loadtest.Reply) string {
+	said, _, _ := strings.Cut(r.Error, ": ")
+	return cmp.Or(r.Problem, said)
 }
 
 // writeProblems writes why requests failed or have an unknown outcome.

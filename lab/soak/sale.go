@@ -193,29 +193,29 @@ type customer struct {
 func (c *customer) buy(ctx context.Context) {
 	for n := 1; loadtest.Sleep(ctx, time.Duration(100+c.dice.IntN(400))*time.Millisecond) == nil; n++ {
 		item := c.subject.current()
-		a := request{
-			endpoint: c.subject.Endpoint,
-			store:    c.subject.store,
-			sku:      item.before.SKU,
-			id:       fmt.Sprintf("%x.%d.%d", c.Seed, c.number, n),
-			quantity: 1 + c.dice.Int64N(3),
+		a := loadtest.Request{
+			Endpoint:  c.subject.Endpoint,
+			Store:     c.subject.store,
+			SKU:       item.before.SKU,
+			RequestID: fmt.Sprintf("%x.%d.%d", c.Seed, c.number, n),
+			Quantity:  1 + c.dice.Int64N(3),
 		}
 		if c.dice.IntN(4) == 0 {
 			// Now and then a request stays in the critical section long enough for a fault to hit it there. Half of
 			// these ignore a lost lease: the others rarely write too late, and the fence would have nothing to do.
-			a.hold = time.Duration(20+c.dice.IntN(180)) * time.Millisecond
-			a.ignoreLoss = c.dice.IntN(2) == 0
+			a.Lab.Hold = time.Duration(20+c.dice.IntN(180)) * time.Millisecond
+			a.Lab.IgnoreLoss = c.dice.IntN(2) == 0
 		}
 		record := loadtest.Record{
 			Worker:    c.number,
-			RequestID: a.id,
+			RequestID: a.RequestID,
 			Strategy:  c.subject.Name,
-			Store:     a.store,
-			SKU:       a.sku,
-			Quantity:  a.quantity,
+			Store:     a.Store,
+			SKU:       a.SKU,
+			Quantity:  a.Quantity,
 			SentAt:    c.now(),
 		}
-		record.Reply = c.from.seller.sell(context.WithoutCancel(ctx), a)
+		record.Reply = c.ask(context.WithoutCancel(ctx), a)
 		record.DoneAt = c.now()
 		c.subject.add(item, record)
 		if record.Outcome == loadtest.SoldOut {
@@ -223,6 +223,16 @@ func (c *customer) buy(ctx context.Context) {
 			_ = c.stock(ctx, c.subject, item)
 		}
 	}
+}
+
+// replyLimit is how long a customer waits. It is longer than the wait and work limits of the instances, and than most
+// pauses.
+const replyLimit = 12 * time.Second
+
+func (c *customer) ask(ctx context.Context, r loadtest.Request) loadtest.Reply {
+	ctx, cancel := context.WithTimeoutCause(ctx, replyLimit, fmt.Errorf("nothing came for %v", replyLimit))
+	defer cancel()
+	return c.from.client.Deduct(ctx, r)
 }
 
 // now returns the wall clock at the start plus the monotonic time since then, as in every history.

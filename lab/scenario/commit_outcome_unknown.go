@@ -1,0 +1,117 @@
+package scenario
+
+import (
+	"database/sql"
+	"slices"
+
+	"example.com/stock/lab"
+	"example.com/stock/loadtest"
+	"example.com/stock/stack/wire"
+)
+
+// The variants of a COMMIT without an answer. Its client cannot tell them apart.
+const (
+	replyLost   = "the-reply-is-lost"
+	requestLost = "the-request-is-lost"
+)
+
+func commitUnknown() lab.Scenario {
+	return lab.Scenario{
+		Name: "commit-outcome-unknown", Group: lab.MySQL,
+		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper, lab.NeedMySQL},
+		Cases: slices.Concat(
+			[]lab.Case{
+				{Code: "naive", Variant: replyLost, Want: lab.Forecast{Outcome: lab.Duplicates}},
+				{Code: "mended", Variant: replyLost, Want: lab.Forecast{Outcome: lab.Safe}},
+				{Code: "mended", Variant: requestLost, Want: lab.Forecast{Outcome: lab.Safe}},
+			},
+			on("mysql", lab.Stated(
+				lab.Safe, replyLost, "none", "redis-setnx", "redis-watchdog", "zk-sequential", "mysql-table",
+				"mysql-for-update", "mysql-get-lock", "segmented", "pessimistic", "optimistic", "atomic",
+			)),
+			on("mysql", lab.Stated(lab.Safe, requestLost, "redis-watchdog", "pessimistic", "atomic")),
+		),
+		Quick: true,
+		Run: func(b *lab.Testbed) lab.Observation {
+			if b.Case.Code != "" {
+				return commitWithoutAnswer(b)
+			}
+			p := b.Proxy(lab.NeedMySQL)
+			app := b.Apps(1, b.Via(lab.NeedMySQL))[0]
+			b.Stock(3)
+			at := lab.BeforeWrite
+			if b.Case.Strategy == "atomic" {
+				at = lab.AfterLock
+			}
+			a := b.BeginPaused(app, "A", at, lab.Request{Wait: lab.For(lab.Patience)})
+			snare := loseCommit(b, p)
+			a.Go()
+			b.Sprung(snare, b.Case.Variant)
+			if unknown := a.Reply().Problem == "outcome_unknown"; !unknown || !a.Settle() {
+				again := b.Sell(app, "again", lab.Request{Wait: lab.For(lab.Patience)})
+				b.Require(again.Outcome == loadtest.Accepted, "A tries again, and is served")
+			}
+			j := b.Judge()
+			b.Require(len(j.Orders) > 0, "A has what it wanted")
+			if len(j.Orders) > 1 {
+				return lab.Duplicates.Seen()
+			}
+			return lab.Safe.Seen()
+		},
+	}
+}
+
+// loseCommit makes the next COMMIT through p go without an answer. The byte before the word is the protocol's, of a
+// statement: there is a setting named autocommit.
+func loseCommit(b *lab.Testbed, p *wire.Proxy) *wire.Snare {
+	do := wire.CutReply
+	if b.Case.Variant == requestLost {
+		do = wire.Cut
+	}
+	return b.Trap(p, wire.Trap{On: wire.ToServer, Do: do, Match: wire.Contains("\x03COMMIT")})
+}
+
+// commitWithoutAnswer sells one unit to A, whose COMMIT goes without an answer. The naive code takes that for a
+// failure, and runs the transaction again. The mended code has given the order its id beforehand. It first makes sure
+// of what became of it: it looks for the id with a locking read, which waits for a transaction that still has it.
+func commitWithoutAnswer(b *lab.Testbed) lab.Observation {
+	db := b.DB()
+	b.Exec("mysql", db, "CREATE TABLE stock (sku VARCHAR(64) PRIMARY KEY, quantity INT NOT NULL) ENGINE=InnoDB")
+	b.Exec("mysql", db,
+		"CREATE TABLE orders (seq INT AUTO_INCREMENT PRIMARY KEY, id VARCHAR(64) NOT NULL UNIQUE) ENGINE=InnoDB")
+	b.Exec("mysql", db, "INSERT INTO stock VALUES ('sku', 3)")
+	p, via := behindProxy(b, db)
+	id := func(try string) string {
+		if b.Case.Code == "naive" {
+			return "order of A, " + try + " try"
+		}
+		return "order of A"
+	}
+	sell := func(pool *sql.DB, id string) error {
+		a := newSession(b, pool, "A")
+		a.do("BEGIN")
+		a.do("UPDATE stock SET quantity = quantity - 1 WHERE sku = 'sku' AND quantity >= 1")
+		a.do("INSERT INTO orders (id) VALUES (?)", id)
+		return a.exec(b.Ctx, "COMMIT")
+	}
+	snare := loseCommit(b, p)
+	err := sell(via, id("first"))
+	b.Sprung(snare, b.Case.Variant)
+	b.Require(err != nil && errno(err) == 0, "A has an error, and not from the server")
+	b.Evidence(lab.Answer, err.Error(), "was-told", "who", "A", "answer", err)
+	found := int64(0)
+	if b.Case.Code == "mended" {
+		found = b.Int("A", db, "SELECT COUNT(*) FROM orders WHERE id = 'order of A' FOR UPDATE")
+		b.Evidence(lab.Answer, found, "orders-with-its-id", "orders", found)
+	}
+	if found == 0 {
+		b.Note("A", "asks-again")
+		b.Must("sell", sell(db, id("second")))
+	}
+	left, sold := b.Int("mysql", db, "SELECT quantity FROM stock"), b.Int("mysql", db, "SELECT COUNT(*) FROM orders")
+	b.Evidence(lab.Balance, left, "balance", "initial", 3, "sold", sold, "left", left)
+	if sold != 1 {
+		return lab.Duplicates.Seen()
+	}
+	return lab.Safe.Seen()
+}

@@ -1,0 +1,144 @@
+package scenario
+
+import (
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+
+	"example.com/stock/lab"
+	"example.com/stock/loadtest"
+)
+
+// The variants of two callers who lock one SKU under two keys, or are kept from it.
+const (
+	asTyped        = "the-sku-as-it-was-typed"
+	perInstance    = "the-instance-in-the-key"
+	fromTheRow     = "the-sku-as-the-row-has-it"
+	inCapitals     = "the-sku-in-capitals"
+	anotherOnesKey = "through-another-strategy"
+)
+
+func differentKeys() lab.Scenario {
+	return lab.Scenario{
+		Name: "different-keys-for-one-sku", Group: lab.NoLock,
+		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper, lab.NeedMySQL},
+		Cases: slices.Concat(
+			[]lab.Case{
+				{Code: "naive", Variant: asTyped, Want: lab.Forecast{Outcome: lab.Oversells}},
+				{Code: "naive", Variant: perInstance, Want: lab.Forecast{Outcome: lab.Oversells}},
+				{Code: "mended", Variant: fromTheRow, Want: lab.Forecast{Outcome: lab.Safe}},
+			},
+			on("mysql", lab.Stated(lab.Refuses, inCapitals, "redis-setnx", "redis-watchdog", "zk-sequential",
+				"mysql-table", "mysql-get-lock")),
+			lab.Stated(lab.Refuses, anotherOnesKey, "none", "local-mutex", "redis-setnx", "redis-watchdog",
+				"zk-sequential", "mysql-table", "mysql-get-lock"),
+		),
+		Quick: true,
+		Run: func(b *lab.Testbed) lab.Observation {
+			switch b.Case.Variant {
+			case inCapitals:
+				return asksInCapitals(b)
+			case anotherOnesKey:
+				return asksAnotherLock(b)
+			}
+			return keyedNaively(b)
+		},
+	}
+}
+
+// keyedNaively lets A buy "sku" and B buy "SKU" on another instance. To MariaDB both are the same row: its default
+// collations take upper and lower case for equal.
+func keyedNaively(b *lab.Testbed) lab.Observation {
+	shop := newNaiveShop(b, 1)
+	key := func(who, typed string) string {
+		switch b.Case.Variant {
+		case perInstance:
+			typed = "instance-of-" + who + ":sku"
+		case fromTheRow:
+			row := shop.db.QueryRowContext(b.Ctx, "SELECT sku FROM stock WHERE sku = ?", typed)
+			b.Must("SELECT sku", row.Scan(&typed))
+		}
+		return b.SKU + ":" + typed
+	}
+	locked := func(who string, l *naiveLock) bool {
+		ok, err := l.try(b.Ctx)
+		b.Must(who+": lock", err)
+		b.Statement(who, fmt.Sprintf("SET %s NX: %t", l.key, ok))
+		return ok
+	}
+	sale := func(who, typed string) *naiveSale {
+		s := shop.begin(who, sql.LevelReadCommitted)
+		s.sku = typed
+		s.read("")
+		return s
+	}
+	end := func(s *naiveSale, l *naiveLock) {
+		s.write()
+		s.commit()
+		b.Must("unlock", l.unlock(b.Ctx))
+		b.Note(s.who, "unlock")
+	}
+	first := newNaiveLock(b.Redis(), key("A", "sku"), 2*lab.Patience)
+	second := newNaiveLock(b.Redis(), key("B", "SKU"), 2*lab.Patience)
+	b.Require(locked("A", first), "A gets the lock")
+	a := sale("A", "sku")
+	inside := locked("B", second)
+	b.Evidence(lab.Hold, []string{first.key, second.key}, "keys-of-two", "a", first.key, "b", second.key,
+		"inside", inside)
+	if !inside {
+		end(a, first)
+		b.Require(locked("B", second), "B gets the lock after A")
+		end(sale("B", "SKU"), second)
+		return shop.verdict()
+	}
+	other := sale("B", "SKU")
+	end(a, first)
+	end(other, second)
+	return shop.verdict()
+}
+
+// asksInCapitals lets B ask for the SKU of A in capital letters while A is in the critical section.
+func asksInCapitals(b *lab.Testbed) lab.Observation {
+	apps := b.Apps(2)
+	b.Stock(1)
+	a := b.BeginPaused(apps[0], "A", lab.BeforeWrite, lab.Request{})
+	capitals := strings.ToUpper(b.SKU)
+	other := b.Begin(apps[1], "B", lab.Request{SKU: capitals, Pause: []string{lab.BeforeWrite}, Wait: lab.Once()})
+	inside := other.PausedOrAnswered(lab.BeforeWrite)
+	a.Go().Reply()
+	if inside {
+		other.Go()
+	}
+	return keptApart(b, other, "unknown_sku")
+}
+
+// asksAnotherLock lets B sell the SKU of A under another strategy. The two locks have two keys, on two servers even,
+// so both are in the critical section at once.
+func asksAnotherLock(b *lab.Testbed) lab.Observation {
+	another := "redis-setnx"
+	if b.Case.Strategy == another {
+		another = "redis-watchdog"
+	}
+	apps := b.Apps(2)
+	b.Stock(1)
+	r := lab.Request{Pause: []string{lab.BeforeWrite}}
+	a := b.Begin(apps[0], "A", r).Paused(lab.BeforeWrite)
+	r.Strategy = another
+	other := b.Begin(apps[1], "B", r).Paused(lab.BeforeWrite)
+	b.Evidence(lab.Hold, another, "inside-by-another", "strategy", another)
+	a.Go().Reply()
+	other.Go()
+	return keptApart(b, other, "strategy_mismatch")
+}
+
+// keptApart judges a B that is to be refused with a problem, and A, who is to sell.
+func keptApart(b *lab.Testbed, other *lab.Call, problem string) lab.Observation {
+	reply := other.Reply()
+	if b.Judge().Lost() {
+		return lab.Oversells.Seen()
+	}
+	b.Require(b.Calls()[0].Reply().Outcome == loadtest.Accepted, "A sells")
+	b.Require(reply.Problem == problem, "B is told "+problem)
+	return lab.Refuses.Seen()
+}

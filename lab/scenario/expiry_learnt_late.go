@@ -1,0 +1,108 @@
+package scenario
+
+import (
+	"slices"
+	"time"
+
+	"example.com/stock/lab"
+	"example.com/stock/loadtest"
+	"example.com/stock/stack/wire"
+)
+
+func expiryLearntLate() lab.Scenario {
+	return lab.Scenario{
+		Name: "expiry-learnt-late", Group: lab.ZooKeeper,
+		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper},
+		Cases: slices.Concat(
+			[]lab.Case{
+				{Code: "naive", Variant: "waits-to-be-told", Want: lab.Forecast{Outcome: lab.Oversells}},
+				{Code: "mended", Variant: "counts-the-time-itself", Want: lab.Forecast{Outcome: lab.Refuses}},
+			},
+			lab.Cases(told, "zk-sequential", "zk-ephemeral"),
+		),
+		Predict: lateWriter,
+		Together: func(beds []*lab.Testbed) []lab.Observation {
+			var ours []*lab.Testbed
+			for _, b := range beds {
+				if b.Case.Strategy != "" {
+					ours = append(ours, b)
+				}
+			}
+			if len(ours) > 0 {
+				holdInSilence(ours)
+			}
+			return lab.Each(beds, func(b *lab.Testbed) lab.Observation {
+				if b.Case.Code != "" {
+					return expireUnheard(b)
+				}
+				a, next := b.Calls()[0], b.Calls()[1]
+				seen := lateVerdict(b, a)
+				// Both times are of this computer.
+				before := next.Record().AcquiredAt.Sub(a.Record().DoneAt)
+				b.Evidence(lab.Waited, before, "told-before", "before", before)
+				b.Require(before > 0, "A is told before B is let in")
+				return seen
+			})
+		},
+	}
+}
+
+// expireUnheard cuts A off while it holds the lock, lets the server expire its session and B in, and asks whether A
+// would go on.
+func expireUnheard(b *lab.Testbed) lab.Observation {
+	const session = 2 * time.Second
+	p := zkProxy(b)
+	a, other := newQueuerFor(b, "A", p.Addr(), session), newQueuer(b, "B", b.Server(lab.NeedZooKeeper).Addr)
+	held, err := a.enter()
+	b.Must("A", err)
+	alive := time.Now() // the server restarts the clock of a session when it hears of it, which is later than this
+	b.Require(a.line()[0] == held, "A has the lock")
+	id := a.conn.SessionID()
+	from := time.Now()
+	p.Silence(wire.ToServer, wire.ToClient)
+	mine, err := other.enter()
+	b.Must("B", err)
+	b.Eventually("the session of A expires", func() bool { return other.line()[0] == mine })
+	b.Interval("wire", lab.Fault, "A", from, "old-session-expires", "after", time.Since(from))
+	believes := a.conn.SessionID() == id // the library has not said anything else
+	if b.Case.Code == "mended" {
+		believes = believes && time.Since(alive) < session*2/3
+	}
+	b.Evidence(lab.Hold, believes, "both-hold", "a", believes, "b", true)
+	seen := lab.Refuses.Seen()
+	if believes {
+		seen = bothSell(b, "A", "B")
+	} else {
+		b.Note("A", "stops-by-its-own-clock")
+	}
+	expired := time.Now()
+	p.Silence()
+	b.Eventually("the library tells A", func() bool { return a.conn.SessionID() != id })
+	b.Evidence(lab.Waited, time.Since(expired), "told-after-reconnection", "after", time.Since(expired))
+	return seen
+}
+
+// holdInSilence cuts off an instance whose customers hold locks, and lets others in on a second instance.
+func holdInSilence(beds []*lab.Testbed) {
+	const session = "STOCK_ZOOKEEPER_SESSION_TIMEOUT=4s"
+	p := beds[0].Proxy(lab.NeedZooKeeper)
+	var first, second *lab.App
+	for _, b := range beds {
+		first, second = b.Apps(1, session, b.Via(lab.NeedZooKeeper))[0], b.Apps(1, session)[0]
+		b.Stock(1)
+		b.Watch(second)
+	}
+	for _, b := range beds {
+		b.Begin(first, "A", lateRequest(told)).Paused(lab.BeforeWrite)
+	}
+	from := time.Now()
+	p.Silence(wire.ToServer, wire.ToClient)
+	for _, b := range beds {
+		b.Begin(second, "B", lab.Request{Wait: lab.For(lab.Patience)})
+	}
+	for _, b := range beds {
+		b.Require(b.Calls()[1].Reply().Outcome == loadtest.Accepted, "B is served")
+		b.Interval("wire", lab.Fault, "", from, "silence", "app", first.Name)
+	}
+	p.Silence()
+}

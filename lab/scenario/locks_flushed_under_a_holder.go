@@ -1,0 +1,168 @@
+package scenario
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/lab"
+	"example.com/stock/loadtest"
+)
+
+// The variants of a key that is deleted while its holder works. In the others all keys are flushed.
+const (
+	flushed        = "flushed"
+	evicted        = "evicted"
+	evictedDeaf    = "evicted-ignores-the-loss"
+	oneNodeFlushed = "one-node-of-five-flushed"
+)
+
+// locksFlushed is known from caches: https://redis.io/docs/latest/develop/reference/eviction/ says which keys a full
+// Redis deletes by itself.
+func locksFlushed() lab.Scenario {
+	return lab.Scenario{
+		Name: "locks-flushed-under-a-holder", Group: lab.SetNX,
+		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL, lab.NeedRedlock},
+		Cases: on("mysql", slices.Concat(
+			[]lab.Case{
+				{Code: "naive", Variant: flushed, Want: lab.Forecast{Outcome: lab.Oversells}},
+				{Code: "naive", Variant: evicted, Want: lab.Forecast{Outcome: lab.Oversells}},
+			},
+			lab.Cases(told, "redis-watchdog", "redlock"),
+			lab.Cases(deaf, "redis-setnx-expire", "redis-setnx-del", "redis-setnx-watch", "redis-setnx",
+				"redis-watchdog", "redlock"),
+			lab.Cases(evictedDeaf, "redis-setnx", "redis-watchdog"),
+			lab.Cases(blind, "redis-setnx", "redis-watchdog"),
+			lab.Stated(lab.Safe, oneNodeFlushed, "redlock"),
+		)),
+		Predict: func(c lab.Case, p lab.Promise) lab.Forecast {
+			if c.Variant == evictedDeaf {
+				c.Variant = deaf
+			}
+			return lateWriter(c, p)
+		},
+		Run: func(b *lab.Testbed) lab.Observation {
+			// Node 1 of Redlock has the locks. The first Redis has what other scenarios still need.
+			nodes := newNodes(b)
+			if b.Case.Code != "" {
+				return flushedNaively(b, nodes.clients[0])
+			}
+			apps := b.Apps(2, "STOCK_REDIS_ADDRS="+nodes.servers[0].Addr, "STOCK_LOCK_SETNX_LEASE=60s",
+				"STOCK_LOCK_WATCHDOG_LEASE=9s", "STOCK_REDLOCK_LEASE=9s")
+			b.Stock(1)
+			r := lateRequest(b.Case.Variant)
+			r.IgnoreLoss = b.Case.Variant != told
+			a := b.Begin(apps[0], "A", r).Paused(lab.BeforeWrite)
+			key := lockKey(b.Case.Strategy, b.SKU)
+			switch {
+			case b.Case.Variant == oneNodeFlushed:
+				nodes.flush(1)
+				other := b.Sell(apps[1], "B", lab.Request{Wait: lab.Once()})
+				b.Require(a.Go().Reply().Outcome == loadtest.Accepted, "A sells")
+				if j := b.Judge(); j.Lost() || other.Outcome != loadtest.Busy {
+					return lab.Oversells.Seen()
+				}
+				return lab.Safe.Seen()
+			case b.Case.Strategy == "redlock":
+				nodes.flush(len(nodes.clients))
+			case b.Case.Variant == evictedDeaf:
+				evict(b, nodes.clients[0], key)
+			default:
+				nodes.flush(1)
+			}
+			other := b.Sell(apps[1], "B", lab.Request{Wait: lab.For(lab.Patience)})
+			b.Require(other.Outcome == loadtest.Accepted, "B is let in, and sells")
+			if b.Case.Variant != told {
+				a.Go()
+			}
+			return lateVerdict(b, a)
+		},
+	}
+}
+
+// flush deletes everything on the first few nodes.
+func (n *nodes) flush(number int) {
+	for i, c := range n.clients[:number] {
+		flushAll(n.b, c)
+		n.b.Statement(n.name(i), "FLUSHALL")
+	}
+}
+
+// flushAll deletes everything in a Redis but what it is known by to the instances that have no stock there: they would
+// call it down, and the next case would wait for it in vain.
+func flushAll(b *lab.Testbed, c *redis.Client) {
+	known := make(map[string]map[string]string)
+	for _, key := range []string{"stock:origin", "stock:remembered"} {
+		fields, err := c.HGetAll(b.Ctx, key).Result()
+		b.Must("HGETALL", err)
+		known[key] = fields
+	}
+	_, err := c.TxPipelined(b.Ctx, func(p redis.Pipeliner) error {
+		p.FlushAll(b.Ctx)
+		for key, fields := range known {
+			if len(fields) > 0 {
+				p.HSet(b.Ctx, key, fields)
+			}
+		}
+		return nil
+	})
+	b.Must("FLUSHALL", err)
+}
+
+// evict fills a Redis that may delete keys with a time limit when it is full, those that end first, until the key is
+// gone. Then it is emptied.
+func evict(b *lab.Testbed, c *redis.Client, key string) {
+	set := func(name, value string) {
+		b.Must("CONFIG SET", c.ConfigSet(b.Ctx, name, value).Err())
+		b.Statement("redis", "CONFIG SET "+name+" "+value)
+	}
+	b.Defer(func() {
+		_ = c.ConfigSet(b.Ctx, "maxmemory", "0").Err()
+		_ = c.ConfigSet(b.Ctx, "maxmemory-policy", "noeviction").Err()
+	})
+	var used int64
+	memory, err := c.Info(b.Ctx, "memory").Result()
+	b.Must("INFO memory", err)
+	for line := range strings.Lines(memory) {
+		_, _ = fmt.Sscanf(line, "used_memory:%d", &used)
+	}
+	b.Require(used > 0, "Redis says how much memory it uses")
+	set("maxmemory-policy", "volatile-ttl")
+	set("maxmemory", fmt.Sprint(used+1<<20))
+	page, pages := strings.Repeat("x", 64<<10), 0
+	b.Eventually("the key is evicted", func() bool {
+		pages++
+		b.Must("SET", c.Set(b.Ctx, fmt.Sprintf("page-%d", pages), page, 4*lab.Patience).Err())
+		return c.Exists(b.Ctx, key).Val() == 0
+	})
+	b.Evidence(lab.Served, pages, "cache-took-its-place", "pages", pages, "key", key)
+	set("maxmemory", "0")
+	flushAll(b, c)
+}
+
+// flushedNaively deletes the key of A, who works under a correct lock.
+func flushedNaively(b *lab.Testbed, c *redis.Client) lab.Observation {
+	a, next := newNaiveLock(c, b.SKU, 2*lab.Patience), newNaiveLock(c, b.SKU, 2*lab.Patience)
+	has := func(who string, l *naiveLock) bool {
+		ok, err := l.try(b.Ctx)
+		b.Must(who+": lock", err)
+		b.Statement(who, fmt.Sprintf("SET NX: %t", ok))
+		return ok
+	}
+	b.Require(has("A", a), "A gets the lock")
+	if b.Case.Variant == evicted {
+		evict(b, c, b.SKU)
+	} else {
+		flushAll(b, c)
+		b.Statement("redis", "FLUSHALL")
+	}
+	inside := has("B", next)
+	b.Evidence(lab.Hold, []bool{true, inside}, "both-hold", "a", true, "b", inside)
+	b.Must("unlock", next.unlock(b.Ctx))
+	if inside {
+		return bothSell(b, "A", "B")
+	}
+	return lab.Safe.Seen()
+}

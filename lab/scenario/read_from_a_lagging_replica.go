@@ -1,0 +1,94 @@
+package scenario
+
+import (
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/lab"
+	"example.com/stock/stack/wire"
+)
+
+func laggingReplica() lab.Scenario {
+	return lab.Scenario{
+		Name: "read-from-a-lagging-replica", Group: lab.NoLock,
+		Needs: []lab.Need{lab.NeedRedis, lab.NeedRedlock},
+		Cases: []lab.Case{
+			{Code: "naive", Variant: "reads-the-replica", Want: lab.Forecast{Outcome: lab.Oversells}},
+			{Code: "mended", Variant: "reads-the-master", Want: lab.Forecast{Outcome: lab.Safe}},
+		},
+		Quick: true,
+		Run: func(b *lab.Testbed) lab.Observation {
+			stock, orders := b.SKU+"-stock", b.SKU+"-orders"
+			master := b.Redis()
+			b.Must("SET", master.Set(b.Ctx, stock, 1, lab.Patience).Err())
+			replica, link := replicate(b)
+			b.Eventually("the replica has the stock", func() bool { return replica.Get(b.Ctx, stock).Val() == "1" })
+			b.Note("replica", "has-the-stock", "quantity", 1)
+			from := time.Now()
+			link.Silence(wire.ToClient)
+			sell := func(who string) (sold bool) {
+				l := newNaiveLock(master, b.SKU, lab.Patience)
+				ok, err := l.try(b.Ctx)
+				b.Must(who+": lock", err)
+				b.Require(ok, who+" gets the lock")
+				b.Statement(who, fmt.Sprintf("SET NX: %t", ok))
+				reader := replica
+				if b.Case.Code == "mended" {
+					reader = master
+				}
+				n, err := reader.Get(b.Ctx, stock).Int()
+				b.Must("GET", err)
+				b.Note(who, "reads", "quantity", n)
+				if n > 0 {
+					b.Must("SET", master.Set(b.Ctx, stock, n-1, lab.Patience).Err())
+					b.Must("RPUSH", master.RPush(b.Ctx, orders, n).Err())
+					b.Event(lab.Event{At: time.Now(), Lane: who, Kind: lab.Write, Who: who}, "writes", "quantity", n-1)
+				}
+				b.Must(who+": unlock", l.unlock(b.Ctx))
+				b.Note(who, "unlock")
+				return n > 0
+			}
+			b.Require(sell("A"), "A is served")
+			second := sell("B")
+			b.Interval("wire", lab.Fault, "", from, "replica-hears-nothing", "for", time.Since(from))
+			read, err := master.LRange(b.Ctx, orders, 0, -1).Result()
+			b.Must("LRANGE", err)
+			b.Must("DEL", master.Del(b.Ctx, orders).Err())
+			left, err := master.Get(b.Ctx, stock).Int()
+			b.Must("GET", err)
+			b.Evidence(lab.Balance, left, "balance", "initial", 1, "sold", len(read), "left", left)
+			if second && read[0] == read[1] {
+				b.Evidence(lab.Pair, read, "both-sold", "one", "A", "other", "B", "read", read[0])
+				return lab.Oversells.Seen()
+			}
+			return lab.Safe.Seen()
+		},
+	}
+}
+
+// replicate makes a Redis that is idle, a node of Redlock, the replica of the first one, through a proxy, until the
+// case ends.
+func replicate(b *lab.Testbed) (replica *redis.Client, link *wire.Proxy) {
+	link, err := wire.Listen(b.Server(lab.NeedRedis).Addr, wire.Protocol{})
+	b.Must("a proxy before redis", err)
+	replica = newNodes(b).clients[4]
+	// By default a master waits for more replicas before it begins to copy, for 5 s.
+	const wait = "repl-diskless-sync-delay"
+	usual, err := b.Redis().ConfigGet(b.Ctx, wait).Result()
+	b.Must("CONFIG GET", err)
+	b.Must("CONFIG SET", b.Redis().ConfigSet(b.Ctx, wait, "0").Err())
+	b.Defer(func() {
+		_ = b.Redis().ConfigSet(b.Ctx, wait, usual[wait]).Err()
+		// What it has copied must not meet the locks of later scenarios.
+		_ = replica.Do(b.Ctx, "REPLICAOF", "NO", "ONE").Err()
+		_ = replica.FlushAll(b.Ctx).Err()
+		_ = link.Close()
+	})
+	host, port, err := net.SplitHostPort(link.Addr())
+	b.Must("address of the proxy", err)
+	b.Must("REPLICAOF", replica.Do(b.Ctx, "REPLICAOF", host, port).Err())
+	return replica, link
+}

@@ -1,0 +1,116 @@
+package scenario
+
+import (
+	"slices"
+	"time"
+
+	"example.com/stock/lab"
+	"example.com/stock/loadtest"
+	"example.com/stock/stack/wire"
+)
+
+// redlockMinorityLeft is known from the algorithm itself, which says to unlock all instances, even those that were not
+// believed to be locked: https://redis.io/docs/latest/develop/use/patterns/distributed-locks/.
+func redlockMinorityLeft() lab.Scenario {
+	const lease = 3 * time.Second
+	return lab.Scenario{
+		Name: "redlock-partial-minority-left", Group: lab.Redlock,
+		Needs: []lab.Need{lab.NeedRedis, lab.NeedRedlock},
+		Cases: slices.Concat(
+			[]lab.Case{
+				{
+					Code:    "naive",
+					Variant: "leaves-what-it-got",
+					Want:    lab.Forecast{Outcome: lab.Delays, Within: lease},
+				},
+				{Code: "mended", Variant: "takes-it-back", Want: lab.Forecast{Outcome: lab.Safe}},
+			},
+			lab.Stated(lab.Safe, "", "redlock"),
+		),
+		Run: func(b *lab.Testbed) lab.Observation {
+			nodes := newNodes(b)
+			proxies, env := nodes.proxies()
+			if b.Case.Code != "" {
+				return nodes.minorityNaively(proxies, lease)
+			}
+			const long = "STOCK_REDLOCK_LEASE=60s"
+			first, second := b.Apps(1, env, long)[0], b.Apps(1, long)[0]
+			b.Stock(2)
+			b.Sell(first, "warm-up", lab.Request{}) // opens the connections to the nodes
+			cut := nodes.cutOff(proxies)
+			a := b.Begin(first, "A", lab.Request{Wait: lab.Once()})
+			cut()
+			b.Require(a.Reply().Outcome != loadtest.Accepted, "A does not get the lock")
+			nodes.holders("nodes-after-the-failure")
+			nodes.killTwo()
+			next := b.Begin(second, "B", lab.Request{Wait: lab.For(lab.Patience / 2)})
+			reply := next.Reply()
+			b.Evidence(lab.Waited, next.Took(), "answered-b-after", "after", next.Took())
+			if b.Judge(); reply.Outcome == loadtest.Accepted {
+				return lab.Safe.Seen()
+			}
+			return lab.Delayed(lab.Patience)
+		},
+	}
+}
+
+// cutOff breaks the connections to nodes 3, 4 and 5 with the next request for the key, which is lost. done returns when
+// that has happened.
+func (n *nodes) cutOff(proxies []*wire.Proxy) (done func()) {
+	var snares []*wire.Snare
+	for _, p := range proxies[2:] {
+		snares = append(snares, n.b.Trap(p, wire.Trap{On: wire.ToServer, Do: wire.Cut, Match: wire.Contains(n.key)}))
+	}
+	return func() {
+		for i, s := range snares {
+			n.b.Sprung(s, "request-is-lost", "node", n.name(i+2))
+		}
+	}
+}
+
+// killTwo kills nodes 4 and 5, so that all of the other three are needed. They stay down until the case ends.
+func (n *nodes) killTwo() {
+	for _, i := range []int{3, 4} {
+		n.b.Must("kill "+n.name(i), n.servers[i].Kill())
+		n.b.Defer(func() { _ = n.servers[i].Restart(n.b.Ctx) })
+		n.b.Note(n.name(i), "node-is-killed")
+	}
+}
+
+// minorityNaively lets A get two of five nodes. Then B asks, by code that takes back what it got in vain.
+func (n *nodes) minorityNaively(proxies []*wire.Proxy, lease time.Duration) lab.Observation {
+	b := n.b
+	var through, direct []string
+	for i, p := range proxies {
+		through, direct = append(through, p.Addr()), append(direct, n.servers[i].Addr)
+	}
+	a := newNaiveRedlock(b, through, n.key, lease)
+	cut := n.cutOff(proxies)
+	ok, err := a.try(b.Ctx)
+	from := time.Now()
+	cut()
+	b.Require(!ok && err != nil, "A does not get the lock")
+	if b.Case.Code == "mended" {
+		gone, err := a.release(b.Ctx)
+		b.Must("A takes back", err)
+		b.Note("A", "takes-back", "nodes", gone)
+	}
+	n.holders("nodes-after-the-failure")
+	n.killTwo()
+	next := newNaiveRedlock(b, direct, n.key, 2*lab.Patience)
+	tries := 0
+	b.Eventually("B gets the lock", func() bool {
+		ok, _ := next.try(b.Ctx) // two nodes never answer
+		if tries++; tries == 1 {
+			n.holders("nodes-when-b-asks")
+		}
+		_, _ = next.release(b.Ctx) // also of what it got in vain
+		return ok
+	})
+	after := time.Since(from)
+	b.Evidence(lab.Waited, after, "let-in-on-try", "after", after, "try", tries)
+	if tries == 1 {
+		return lab.Safe.Seen()
+	}
+	return lab.Delayed(after)
+}

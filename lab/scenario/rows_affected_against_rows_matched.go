@@ -1,0 +1,123 @@
+package scenario
+
+import (
+	"slices"
+
+	"example.com/stock/lab"
+	"example.com/stock/loadtest"
+)
+
+// What the driver makes of "rows affected". Go's counts rows that changed, unless clientFoundRows is set. Java's counts
+// rows that matched, unless useAffectedRows is set.
+const (
+	changedRows = "counts-changed-rows"
+	matchedRows = "counts-matched-rows"
+)
+
+func rowsAffected() lab.Scenario {
+	ours := []lab.Case{
+		{Strategy: "mysql-table", Variant: matchedRows, Store: "mysql", Want: lab.Forecast{Outcome: lab.Safe}},
+		{Strategy: "optimistic", Variant: matchedRows, Store: "mysql", Want: lab.Forecast{Outcome: lab.Safe}},
+	}
+	return lab.Scenario{
+		Name: "rows-affected-against-rows-matched", Group: lab.MySQL,
+		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL},
+		Cases: slices.Concat([]lab.Case{
+			{Code: "naive", Variant: changedRows, Want: lab.Forecast{Outcome: lab.Aborts}},
+			{Code: "naive", Variant: matchedRows, Want: lab.Forecast{Outcome: lab.Oversells}},
+			{Code: "mended", Variant: changedRows, Want: lab.Forecast{Outcome: lab.Safe}},
+			{Code: "mended", Variant: matchedRows, Want: lab.Forecast{Outcome: lab.Safe}},
+		}, ours),
+		Quick: true,
+		Run: func(b *lab.Testbed) lab.Observation {
+			if b.Case.Code != "" {
+				return countRows(b)
+			}
+			dsn := "STOCK_MYSQL_DSN=root@tcp(" + b.Server(lab.NeedMySQL).Addr + ")/stock?clientFoundRows=true"
+			apps := b.Apps(2, dsn)
+			b.Stock(2)
+			a := b.BeginPaused(apps[0], "A", lab.BeforeWrite, lab.Request{})
+			other := b.Begin(apps[1], "B", lab.Request{Pause: []string{lab.BeforeWrite}, Wait: lab.Once()})
+			inside := other.PausedOrAnswered(lab.BeforeWrite)
+			b.Require(inside != b.Promise.Exclusive, "B is let in if there is no lock")
+			a.Go().Reply()
+			if inside {
+				other.Go()
+			}
+			b.Require(a.Reply().Outcome == loadtest.Accepted, "A is served")
+			other.Reply()
+			return b.Judge().Seen()
+		},
+	}
+}
+
+// A countedLock is a row in a lock table. Who asks for it learns from "rows affected" whether it has it.
+type countedLock struct {
+	b      *lab.Testbed
+	take   string // takes the name of the owner
+	beat   string // likewise
+	owners map[string]*session
+}
+
+// countRows makes A take the lock and renew it, and B ask for it.
+//
+// The naive code takes the lock with one statement for a row that may be there or not. If another has the lock the
+// statement leaves the row as it is, which counts as none changed, but as one matched. Its heartbeat writes a time of
+// whole seconds: the second one within a second changes nothing. The statements of the mended code change every row
+// that they match, and match only what is theirs to change.
+func countRows(b *lab.Testbed) lab.Observation {
+	db := b.DB()
+	b.Exec("mysql", db, "CREATE TABLE locks (name VARCHAR(64) PRIMARY KEY, owner VARCHAR(64) NOT NULL,"+
+		" expires_at DATETIME NOT NULL, beats INT NOT NULL DEFAULT 0) ENGINE=InnoDB")
+	found := "false"
+	if b.Case.Variant == matchedRows {
+		found = "true"
+	}
+	pool := b.OpenDB(databaseOf(b, db) + "?interpolateParams=true&clientFoundRows=" + found)
+	l := &countedLock{
+		b: b,
+		take: "INSERT INTO locks (name, owner, expires_at) VALUES ('sku', ?, NOW() + INTERVAL 1 MINUTE)" +
+			" ON DUPLICATE KEY UPDATE owner = IF(expires_at < NOW(), VALUES(owner), owner)," +
+			" expires_at = IF(owner = VALUES(owner), VALUES(expires_at), expires_at)",
+		beat:   "UPDATE locks SET expires_at = NOW() + INTERVAL 1 MINUTE WHERE name = 'sku' AND owner = ?",
+		owners: map[string]*session{"A": newSession(b, pool, "A"), "B": newSession(b, pool, "B")},
+	}
+	if b.Case.Code == "mended" {
+		b.Exec("mysql", db, "INSERT INTO locks (name, owner, expires_at) VALUES ('sku', '', '2000-01-01')")
+		l.take = "UPDATE locks SET owner = ?, beats = beats + 1, expires_at = NOW() + INTERVAL 1 MINUTE" +
+			" WHERE name = 'sku' AND expires_at < NOW()"
+		l.beat = "UPDATE locks SET beats = beats + 1, expires_at = NOW() + INTERVAL 1 MINUTE" +
+			" WHERE name = 'sku' AND owner = ?"
+	}
+	b.Require(l.rows("A", l.take) > 0, "A gets the lock")
+	const beats = 5 // of which two are within one second
+	for range beats {
+		if l.rows("A", l.beat) == 0 {
+			owner := l.owner()
+			b.Evidence(lab.Served, owner, "gives-up-its-own-lock", "owner", owner)
+			return lab.Aborts.Seen()
+		}
+	}
+	rows := l.rows("B", l.take)
+	owner := l.owner()
+	b.Evidence(lab.Hold, rows, "rows-for-the-second", "rows", rows, "owner", owner)
+	if rows > 0 {
+		return bothSell(b, "A", "B")
+	}
+	return lab.Safe.Seen()
+}
+
+// rows runs a statement for one of the two, and returns what it is told of "rows affected".
+func (l *countedLock) rows(who, statement string) int64 {
+	result, err := l.owners[who].ExecContext(l.b.Ctx, statement, who)
+	l.b.Must(who+": "+statement, err)
+	n, err := result.RowsAffected()
+	l.b.Must("rows affected", err)
+	l.b.Note(who, "rows-affected", "statement", statement, "rows", n)
+	return n
+}
+
+func (l *countedLock) owner() (name string) {
+	l.b.Must("owner", l.owners["A"].QueryRowContext(l.b.Ctx, "SELECT owner FROM locks").Scan(&name))
+	return name
+}

@@ -1,0 +1,168 @@
+package scenario
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"example.com/stock/lab"
+	"example.com/stock/loadtest"
+	"example.com/stock/stack/wire"
+)
+
+// watchdogOutlives is known from Redisson, whose renewal could be registered after the unlock and then went on for
+// ever: https://github.com/redisson/redisson/issues/7272. There are reports of the same since 2018: issues 1626, 3521.
+func watchdogOutlives() lab.Scenario {
+	const lease = 2 * time.Second
+	return lab.Scenario{
+		Name: "watchdog-outlives-unlock", Group: lab.SetNX,
+		Needs: []lab.Need{lab.NeedRedis, lab.NeedRedlock},
+		Cases: []lab.Case{
+			{Code: "naive", Variant: "goes-on-if-the-unlock-fails", Want: lab.Forecast{Outcome: lab.Blocks}},
+			{Code: "naive", Variant: "renews-whatever-is-there", Want: lab.Forecast{Outcome: lab.Blocks}},
+			{
+				Code:    "mended",
+				Variant: "stops-before-it-unlocks",
+				Want:    lab.Forecast{Outcome: lab.Delays, Within: lease},
+			},
+			{Strategy: "redis-watchdog", Want: lab.Forecast{Outcome: lab.Delays, Within: 2 * lease}},
+			{Strategy: "redlock", Want: lab.Forecast{Outcome: lab.Delays, Within: 2 * lease}},
+		},
+		Run: func(b *lab.Testbed) lab.Observation {
+			switch {
+			case b.Case.Variant == "renews-whatever-is-there":
+				return renewsAnothers(b, lease)
+			case b.Case.Code != "":
+				return unlockFails(b, lease)
+			}
+			return everyReleaseIsLost(b)
+		},
+	}
+}
+
+// A naiveWatchdog extends a key in the background. It does not look whose the key is.
+type naiveWatchdog struct {
+	stop    context.CancelFunc
+	stopped chan struct{}
+	renewed atomic.Int64
+}
+
+func newNaiveWatchdog(b *lab.Testbed, l *naiveLock) *naiveWatchdog {
+	w := &naiveWatchdog{stopped: make(chan struct{})}
+	alive, stop := context.WithCancel(b.Ctx)
+	w.stop = stop
+	b.Defer(stop)
+	b.Go(func(context.Context) {
+		defer close(w.stopped)
+		for loadtest.Sleep(alive, l.ttl/4) == nil {
+			if ok, err := l.redis.PExpire(alive, l.key, l.ttl).Result(); err == nil && ok {
+				w.renewed.Add(1)
+			}
+		}
+	})
+	return w
+}
+
+// unlockFails cuts the request by which A gives its lock back.
+func unlockFails(b *lab.Testbed, lease time.Duration) lab.Observation {
+	p := b.Proxy(lab.NeedRedis)
+	a := newNaiveLock(b.RedisAt(p.Addr()), b.SKU, lease)
+	ok, err := a.try(b.Ctx)
+	b.Must("A asks", err)
+	b.Require(ok, "A gets the lock")
+	dog := newNaiveWatchdog(b, a)
+	b.Eventually("the watchdog renews", func() bool { return dog.renewed.Load() > 0 })
+	lost := b.Trap(p, wire.Trap{On: wire.ToServer, Do: wire.Cut, Match: wire.Contains("'DEL'")})
+	if b.Case.Code == "mended" {
+		dog.stop()
+		<-dog.stopped
+		b.Note("A", "watchdog-stops")
+	}
+	from := time.Now()
+	err = a.unlock(b.Ctx)
+	b.Sprung(lost, "unlock-is-lost")
+	b.Require(err != nil, "the unlock fails")
+	b.Evidence(lab.Answer, err.Error(), "unlock-was-told", "error", err)
+	return waitsForWatchdog(b, dog, from, lease)
+}
+
+// renewsAnothers lets A unlock, and its watchdog go on. B takes the lock and dies.
+func renewsAnothers(b *lab.Testbed, lease time.Duration) lab.Observation {
+	a, dead := newNaiveLock(b.Redis(), b.SKU, lease), newNaiveLock(b.Redis(), b.SKU, lease)
+	ok, err := a.try(b.Ctx)
+	b.Must("A asks", err)
+	b.Require(ok, "A gets the lock")
+	dog := newNaiveWatchdog(b, a)
+	b.Must("unlock", a.unlock(b.Ctx))
+	b.Note("A", "unlock")
+	ok, err = dead.try(b.Ctx)
+	b.Must("B asks", err)
+	b.Require(ok, "B gets the lock")
+	b.Note("B", "gets-it-and-dies")
+	return waitsForWatchdog(b, dog, time.Now(), lease)
+}
+
+// waitsForWatchdog lets somebody wait for the lock for two leases.
+func waitsForWatchdog(b *lab.Testbed, dog *naiveWatchdog, from time.Time, lease time.Duration) lab.Observation {
+	b.TTL(b.SKU)
+	before := dog.renewed.Load()
+	patient, cancel := context.WithTimeout(b.Ctx, 2*lease)
+	defer cancel()
+	ok, err := newNaiveLock(b.Redis(), b.SKU, lab.Patience).lock(patient)
+	b.Must("the next one waits", err)
+	after := time.Since(from)
+	if ok {
+		b.Evidence(lab.Waited, after, "next-was-let-in", "after", after)
+		return lab.Delayed(after)
+	}
+	b.TTL(b.SKU)
+	b.Evidence(lab.Waited, after, "watchdog-goes-on", "after", after, "times", dog.renewed.Load()-before)
+	return lab.Blocks.Seen()
+}
+
+// everyReleaseIsLost cuts every request by which A's instance gives the lock back, but none that renews it.
+func everyReleaseIsLost(b *lab.Testbed) lab.Observation {
+	leases := []string{"STOCK_LOCK_WATCHDOG_LEASE=4s", "STOCK_REDLOCK_LEASE=4s"}
+	var proxies []*wire.Proxy
+	var env string
+	var release func(message []byte) bool
+	if b.Case.Strategy == "redlock" {
+		nodes := newNodes(b)
+		proxies, env = nodes.proxies()
+		// EVALSHA, a digest, the number of keys, the key, our value. A renewal also gives the lease.
+		release = func(m []byte) bool { return bytes.HasPrefix(m, []byte("*5\r\n")) && wire.Contains(nodes.key)(m) }
+	} else {
+		proxies, env = []*wire.Proxy{b.Proxy(lab.NeedRedis)}, b.Via(lab.NeedRedis)
+		release = wire.Contains(lockKey(b.Case.Strategy, b.SKU) + ":queue") // a renewal has only the key of the lock
+	}
+	first, second := b.Apps(1, append(slices.Clone(leases), env)...)[0], b.Apps(1, leases...)[0]
+	b.Stock(2)
+	b.Watch(second)
+	a := b.BeginPaused(first, "A", lab.AfterWrite, lab.Request{})
+	var snares []*wire.Snare
+	for _, p := range proxies {
+		for range 500 { // more often than a release is repeated
+			snares = append(snares, b.Trap(p, wire.Trap{On: wire.ToServer, Do: wire.Cut, Match: release}))
+		}
+	}
+	a.Go()
+	b.Sprung(snares[0], "unlock-is-lost")
+	next := b.Begin(second, "B", lab.Request{Wait: lab.For(20 * time.Second)})
+	reply := next.Reply()
+	again := 0
+	for _, s := range snares {
+		select {
+		case <-s.Sprung():
+			again++
+		default:
+		}
+	}
+	b.Evidence(lab.Waited, next.Took(), "releases-were-lost", "times", again, "after", next.Took())
+	b.Require(a.Reply().Outcome == loadtest.Accepted, "A sells, whatever becomes of its lock")
+	if b.Judge(); reply.Outcome == loadtest.Accepted {
+		return lab.Delayed(next.Took())
+	}
+	return lab.Blocks.Seen()
+}
