@@ -13,6 +13,7 @@ import (
 	"example.com/stock/lock"
 	"example.com/stock/lock/redislock"
 	"example.com/stock/stack/stacktest"
+	"example.com/stock/stack/wire"
 )
 
 // On SIGTERM an instance first reports that it is not ready, while it still serves. Then it accepts no more requests,
@@ -55,6 +56,40 @@ func TestShutdownFinishesWhatItHas(t *testing.T) {
 	if locked() {
 		t.Error("the lock is still there")
 	}
+}
+
+// An instance that stops while a batch is under way sells that one, and those who wait for the next.
+func TestShutdownSellsWhatWaitsForItsBatch(t *testing.T) {
+	t.Parallel()
+	proxy, err := wire.Listen(stacktest.Redis(t).Addr, wire.Redis())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer proxy.Close()
+	i := begin(t, backends("--redis-addrs="+proxy.Addr(), "--redis-timeout=30s", "--work=30s", "--drain=100ms",
+		"--stop=40s")...)
+	i.ready(t, "redis")
+	i.must(t, http.MethodPost, "/deduct_stock_merged", http.StatusOK) // loads the script
+	snare := proxy.Set(wire.Trap{On: wire.ToServer, Match: wire.Contains("order_id"), Do: wire.Hold})
+	defer snare.Release()
+	answers := []<-chan reply{i.later(http.MethodPost, "/deduct_stock_merged")}
+	inFlight(t, i, 1)
+	for range 20 {
+		answers = append(answers, i.later(http.MethodPost, "/deduct_stock_merged?wait=30s"))
+	}
+	inFlight(t, i, 21)
+	i.cancel()
+	stacktest.Eventually(t, 10*time.Second, "the listener is closed", func() (bool, string) {
+		r := i.ask(http.MethodGet, "/livez")
+		return r.err != nil, r.body
+	})
+	snare.Release()
+	for _, answer := range answers {
+		if r := <-answer; r.err != nil || r.status != http.StatusOK {
+			t.Errorf("%d %s %v, want its order", r.status, r.body, r.err)
+		}
+	}
+	i.end(t)
 }
 
 // inFlight waits until that many requests are in flight, besides its own.

@@ -35,6 +35,7 @@ func every(t *testing.T, test func(t *testing.T, path []string, cmd *cobra.Comma
 
 // The text of --help suffices to use a command: settings name their variables, and an example shows every other flag.
 func TestHelp(t *testing.T) {
+	t.Parallel()
 	every(t, func(t *testing.T, path []string, cmd *cobra.Command) {
 		out, _, err := run(t.Context(), append(path, "--help")...)
 		if err != nil || !strings.Contains(out, "Usage:") || cmd.Short == "" || strings.HasSuffix(cmd.Short, ".") {
@@ -76,6 +77,7 @@ func TestHelp(t *testing.T) {
 
 // A word that is no command is an error, at every level: a script that calls "stock migrate pu" must not go on.
 func TestUnknownCommands(t *testing.T) {
+	t.Parallel()
 	for _, args := range [][]string{
 		{"bogus"},
 		{"migrate", "pu"},
@@ -96,6 +98,7 @@ func TestUnknownCommands(t *testing.T) {
 
 // A shell sees the exit status, which only a whole program has.
 func TestExitStatus(t *testing.T) {
+	t.Parallel()
 	path, err := program.Path()
 	if err != nil {
 		t.Fatal(err)
@@ -135,6 +138,7 @@ func TestExitStatus(t *testing.T) {
 }
 
 func TestHealthcheck(t *testing.T) {
+	t.Parallel()
 	for status, ok := range map[int]bool{200: true, 204: false, 301: false, 404: false, 500: false, 503: false} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(status)
@@ -163,6 +167,7 @@ func TestHealthcheck(t *testing.T) {
 // An instance that serves is ready although the nodes of redlock are not up yet. Only --all waits for them, and for all
 // instances behind a proxy.
 func TestHealthcheckOfAll(t *testing.T) {
+	t.Parallel()
 	var asked atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		n := asked.Add(1)
@@ -235,6 +240,7 @@ func TestMigrateSaysWhatIsMissing(t *testing.T) {
 
 // The documents about the strategies agree with the program.
 func TestDocumentsShowTheCatalogue(t *testing.T) {
+	t.Parallel()
 	for file, args := range map[string][]string{
 		"../../README.md":                {"strategies", "--markdown", "--short"},
 		"../../README.zh-CN.md":          {"strategies", "--markdown", "--short", "--lang", "zh"},
@@ -259,6 +265,7 @@ func TestDocumentsShowTheCatalogue(t *testing.T) {
 
 // A reader that goes away after the first line, such as head, leaves neither a server nor a folder behind.
 func TestNobodyReadsOn(t *testing.T) {
+	t.Parallel()
 	path, err := program.Path()
 	if err != nil {
 		t.Fatal(err)

@@ -260,6 +260,7 @@ func TestDemoKept(t *testing.T) {
 
 // All mistakes on the command line are reported at once, before anything starts.
 func TestDemoRefuses(t *testing.T) {
+	t.Parallel()
 	_, _, err := run(
 		t.Context(), "demo", "--strategies", "none,nun,nan", "--store", "oracle", "--instances", "0",
 		"--concurrency", "1", "--requests", "100", "--json", "/nowhere/at/all.json", "--html",

@@ -21,6 +21,7 @@ import (
 //
 // Each server has a cluster of its own, in which its outages follow one another.
 func TestBackendsGoAndComeBack(t *testing.T) {
+	t.Parallel()
 	type sale struct{ strategy, store string }
 	for _, row := range []struct {
 		server string
@@ -168,6 +169,7 @@ func endpoint(t *testing.T, client *loadtest.Client, strategy string) string {
 
 // An instance that is stopped under load finishes its requests: no client gets an error, and nothing is lost.
 func TestGracefulStopUnderLoad(t *testing.T) {
+	t.Parallel()
 	for _, strategy := range []string{"redis-watchdog", "zk-sequential", "pessimistic"} {
 		t.Run(strategy, func(t *testing.T) {
 			t.Parallel()
@@ -190,6 +192,7 @@ func TestGracefulStopUnderLoad(t *testing.T) {
 
 // An instance that is killed under load loses only its own requests: its sales stand, and its locks become free.
 func TestInstanceKilledUnderLoad(t *testing.T) {
+	t.Parallel()
 	for _, strategy := range []string{"redis-watchdog", "zk-sequential", "pessimistic"} {
 		t.Run(strategy, func(t *testing.T) {
 			t.Parallel()

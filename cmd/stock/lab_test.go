@@ -24,6 +24,7 @@ func scenarios(t *testing.T) []lab.Scenario {
 }
 
 func TestLabListsEveryScenario(t *testing.T) {
+	t.Parallel()
 	for _, lang := range []string{"en", "zh"} {
 		out, _, err := run(t.Context(), "lab", "list", "--lang", lang)
 		if err != nil {
@@ -42,6 +43,7 @@ func TestLabListsEveryScenario(t *testing.T) {
 }
 
 func TestLabRefusesWhatIsImpossible(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct{ args, want string }{
 		{"run", "name a scenario"},
 		{"run no-lock nonsense", `unknown scenario "nonsense"; there are no-lock, `},
@@ -59,6 +61,7 @@ func TestLabRefusesWhatIsImpossible(t *testing.T) {
 
 // One scenario on the command line: its output, its files, and its exit status.
 func TestLabRun(t *testing.T) {
+	t.Parallel()
 	path, err := program.Path()
 	if err != nil {
 		t.Fatal(err)
@@ -131,6 +134,7 @@ func found(t *testing.T, change func(*lab.Report)) string {
 // A part of the catalogue can be compared with the matrix of this repository, and shown. Only a whole run can become a
 // matrix.
 func TestLabMatrix(t *testing.T) {
+	t.Parallel()
 	const kept = "../../docs/failure-modes.json"
 	for _, row := range []struct {
 		name   string
@@ -185,6 +189,7 @@ func TestLabMatrix(t *testing.T) {
 
 // The plan can be read without running it. It is the same for the same seed.
 func TestLabSoakPlan(t *testing.T) {
+	t.Parallel()
 	plan := func(args ...string) string {
 		t.Helper()
 		out, _, err := run(t.Context(), append([]string{"lab", "soak", "--plan", "--for", "1m"}, args...)...)
@@ -206,6 +211,7 @@ func TestLabSoakPlan(t *testing.T) {
 }
 
 func TestLabSoakRefusesWhatIsImpossible(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct{ args, want string }{
 		{"--for 10ms", "--for: must be from 1s to 24h"},
 		{"--instances 1", "--instances: must be from 2 to 8"},

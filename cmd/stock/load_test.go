@@ -199,6 +199,7 @@ func TestLoadExitStatus(t *testing.T) {
 }
 
 func TestLoadInterrupted(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	calls := 0
@@ -214,6 +215,7 @@ func TestLoadInterrupted(t *testing.T) {
 }
 
 func TestLoadWritesAHistoryForEachStrategy(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	url := standIn(t, "", nil)
 	status, _, err := load(
@@ -275,6 +277,7 @@ func html(w http.ResponseWriter) {
 // However the target misbehaves, the output explains what happened, the exit status is right, and the history holds the
 // earlier requests.
 func TestLoadOfATargetThatMisbehaves(t *testing.T) {
+	t.Parallel()
 	const good = 10 // deductions before it begins
 	posts := func(does func(w http.ResponseWriter, r *http.Request)) func(http.ResponseWriter, *http.Request,
 		int64) bool {
@@ -378,6 +381,7 @@ func readHistory(t *testing.T, path string) *loadtest.History {
 
 // A target that goes down in the middle leaves the earlier requests, and no verdict.
 func TestLoadOfATargetThatGoesDown(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "run.jsonl")
 	var server *httptest.Server
 	down := sync.OnceFunc(func() {
@@ -409,6 +413,7 @@ func TestLoadOfATargetThatGoesDown(t *testing.T) {
 
 // A target that cannot be used neither costs the history of an earlier run nor leaves an empty one.
 func TestLoadKeepsTheLastHistory(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	old := filepath.Join(dir, "old.jsonl")
 	if err := os.WriteFile(old, []byte("precious\n"), 0o600); err != nil {
@@ -444,6 +449,7 @@ func TestLoadKeepsTheLastHistory(t *testing.T) {
 
 // Flags that exclude each other are refused before the target is asked, with the name of one of them.
 func TestLoadFlagsThatExcludeEachOther(t *testing.T) {
+	t.Parallel()
 	for args, says := range map[string]string{
 		"--rate 100 -c 5":                     "--concurrency: is for the closed loop",
 		"--rate 100 --ramp-up 1s":             "--ramp-up: is for the closed loop",
@@ -482,6 +488,7 @@ func TestLoadFlagsThatExcludeEachOther(t *testing.T) {
 
 // The command in the history repeats the run: the same plan, seed included.
 func TestLoadCommandOnFile(t *testing.T) {
+	t.Parallel()
 	url := standIn(t, "", nil)
 	for _, args := range []string{
 		"-s right -n 30 -c 3 --wait 1s --ramp-up 10ms --quantity 1 --cold",
@@ -509,6 +516,7 @@ func TestLoadCommandOnFile(t *testing.T) {
 // The commands of loadtest/README.md: the wrong shop is proved wrong, and the right one is not accused, by load and
 // from the store alone.
 func TestLoadOfSomebodyElsesService(t *testing.T) {
+	t.Parallel()
 	program := filepath.Join(t.TempDir(), "shop")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../loadtest/examples/shop").
 		CombinedOutput(); err != nil {
@@ -569,6 +577,7 @@ func startShop(t *testing.T, program, flag string) string {
 }
 
 func TestLoadRefusesMappings(t *testing.T) {
+	t.Parallel()
 	good := "../../loadtest/examples/shop/mapping.yaml"
 	bad := file(t, "bad.yaml", "name: x\nreed: {path: /a}\n")
 	for _, row := range []struct{ args, says string }{

@@ -28,6 +28,7 @@ import (
 
 // Processes that lock the same key enter one after the other, each with a larger fence than the previous one.
 func TestLockExcludes(t *testing.T) {
+	t.Parallel()
 	for _, k := range append(redisLocks(t, "redis-setnx", "redis-watchdog"), zkLock(t)) {
 		t.Run(k.strategy, func(t *testing.T) {
 			t.Parallel()
@@ -82,6 +83,7 @@ func TestLockExcludes(t *testing.T) {
 
 // While one process holds the lock, another is told so at once, or after its wait; or it waits until it gets the lock.
 func TestLockNotObtained(t *testing.T) {
+	t.Parallel()
 	for _, k := range append(redisLocks(t, "redis-setnx", "redis-watchdog"), zkLock(t)) {
 		t.Run(k.strategy, func(t *testing.T) {
 			t.Parallel()
@@ -121,6 +123,7 @@ func TestLockNotObtained(t *testing.T) {
 }
 
 func TestLockPassesTheStatusOn(t *testing.T) {
+	t.Parallel()
 	k := redisLocks(t, "redis-watchdog")[0]
 	plain := filepath.Join(t.TempDir(), "plain")
 	if err := os.WriteFile(plain, []byte("no program"), 0o600); err != nil {
@@ -173,6 +176,7 @@ func TestLockPassesTheStatusOn(t *testing.T) {
 
 // Signals reach the command. A signal makes a waiter leave the queue.
 func TestLockPassesSignalsOn(t *testing.T) {
+	t.Parallel()
 	for _, s := range []struct {
 		signal syscall.Signal
 		name   string
@@ -219,6 +223,7 @@ func TestLockAtLeast(t *testing.T) {
 
 // If stock is killed, so is the command, and the lock becomes free within the promised time.
 func TestLockFreeAfterAKill(t *testing.T) {
+	t.Parallel()
 	for _, k := range []kindOfLock{
 		{"redis-watchdog", append(redisLocks(t, "")[0].server, "--lock-watchdog-lease", "3s")},
 		zkLock(t),
@@ -293,6 +298,7 @@ func (k kindOfLock) open(t *testing.T) lock.Locker {
 
 // However the lock is lost, the command is told. A command that ignores that is killed with all its processes.
 func TestLockLost(t *testing.T) {
+	t.Parallel()
 	evict := func(t *testing.T, k kindOfLock, key string, _ *stack.Server) {
 		if _, err := lock.Evict(t.Context(), k.open(t), key); err != nil {
 			t.Fatal(err)
@@ -400,6 +406,7 @@ func TestLockThatCannotBeGivenBack(t *testing.T) {
 
 // segmentsOf picks the locks of segments from all keys of the server: all of them, those of a SKU, or one.
 func TestSegmentsOf(t *testing.T) {
+	t.Parallel()
 	keys := []string{"stock#3", "nightly-report", "stock", "other#1", "stock#1", "stocks#1"}
 	for _, row := range []struct{ skus, want []string }{
 		{nil, []string{"other#1", "stock#1", "stock#3", "stocks#1"}},

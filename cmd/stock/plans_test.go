@@ -97,6 +97,7 @@ func plans() []plan {
 // Every plan runs from start to end with each tool that is installed: set the stock, load, judge. The number of
 // accepted replies that the tool counts is the number of orders.
 func TestPlansOfOtherTools(t *testing.T) {
+	t.Parallel()
 	c := startRedisOnly(t)
 	for _, p := range plans() {
 		t.Run(p.tool, func(t *testing.T) {
@@ -209,6 +210,7 @@ func calls(t *testing.T, host string) []call {
 
 // Every call of requests.http is answered as its title says, in the order of the file, and again when it is repeated.
 func TestFirstCalls(t *testing.T) {
+	t.Parallel()
 	c := startRedisOnly(t)
 	first := calls(t, c.front.URL)
 	if len(first) != 10 {

@@ -8,10 +8,9 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// Every strategy keeps or breaks the invariant exactly as it promises, on every store, with one, two and three
-// processes.
+// Every strategy keeps or breaks the invariant exactly as it promises, on every store, with one process and with three.
 func TestStrategiesDoWhatTheyPromise(t *testing.T) {
-	for _, instances := range []int{1, 2, 3} {
+	for _, instances := range []int{1, 3} {
 		t.Run(fmt.Sprint(instances, " instances"), func(t *testing.T) {
 			// Others may pass a waiter of an unfair lock all the time: on a busy computer for longer than the default
 			// wait.
@@ -35,7 +34,7 @@ func keepsItsPromise(t *testing.T, client *loadtest.Client, s loadtest.Strategy,
 	racy := s.Promise.Scope == loadtest.Nowhere || s.Promise.Scope == loadtest.Process && instances > 1
 	for try := 1; ; try++ {
 		result, err := loadtest.Run(t.Context(), client, loadtest.Plan{
-			Strategy: s.Name, Store: store, Stock: 100, Requests: 240, Concurrency: 30,
+			Strategy: s.Name, Store: store, Stock: 75, Requests: 150, Concurrency: 30,
 		}, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -52,8 +51,8 @@ func keepsItsPromise(t *testing.T, client *loadtest.Client, s loadtest.Strategy,
 		case racy && !v.RaceSeen:
 			t.Errorf("the race did not show in %d runs", try)
 		}
-		if !racy && s.Promise.Blocking && v.Accepted != 100 {
-			t.Errorf("accepted %d of 240 for 100 units: everybody waits, so all should be sold", v.Accepted)
+		if !racy && s.Promise.Blocking && v.Accepted != 75 {
+			t.Errorf("accepted %d of 150 for 75 units: everybody waits, so all should be sold", v.Accepted)
 		}
 		if !racy && v.Busy > 0 && s.Promise.Blocking {
 			t.Errorf("%d were told busy by a lock that waits", v.Busy)
@@ -102,15 +101,15 @@ func TestTheClassic(t *testing.T) {
 	}
 }
 
-var often = flag.Bool("often", false, "run TestRaceOften in full: ten runs of what races, a hundred of what excludes")
+var often = flag.Bool("often", false, "run TestRaceOften: ten runs of what races, a hundred of what excludes")
 
 // Without a lock, updates are lost in every run of ten. With a promise of exclusion, they are lost in no run of a
-// hundred.
+// hundred. Single runs are TestStrategiesDoWhatTheyPromise.
 func TestRaceOften(t *testing.T) {
-	unsafe, safe := 2, 2
-	if *often {
-		unsafe, safe = 10, 100
+	if !*often {
+		t.Skip("make race runs it: it takes minutes")
 	}
+	const unsafe, safe = 10, 100
 	c := cluster.serve(t, 3)
 	client := c.client(t, 30)
 	catalogue, err := client.Strategies(t.Context())
@@ -143,7 +142,7 @@ func TestRaceOften(t *testing.T) {
 					t.Errorf("%s on %s lost updates in %d of %d runs", s.Name, store, raced, runs)
 				}
 			case loadtest.Nowhere:
-				if raced == 0 || *often && raced < runs {
+				if raced < runs {
 					t.Errorf("%s on %s lost updates in %d of %d runs only", s.Name, store, raced, runs)
 				}
 			}

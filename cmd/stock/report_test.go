@@ -38,6 +38,7 @@ func content(t *testing.T, path ...string) string {
 
 // report shows the files of load as load did, and in every form at once.
 func TestReportShowsAHistory(t *testing.T) {
+	t.Parallel()
 	dir := histories(t)
 	one, two := filepath.Join(dir, "a", "run.right.jsonl"), filepath.Join(dir, "a", "run.none.jsonl")
 	out, _, err := run(t.Context(), "report", one)
@@ -78,6 +79,7 @@ func TestReportShowsAHistory(t *testing.T) {
 
 // load writes the same files directly.
 func TestLoadWritesReports(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	page := filepath.Join(dir, "page.html")
 	status, _, err := load(
@@ -94,6 +96,7 @@ func TestLoadWritesReports(t *testing.T) {
 }
 
 func TestReportCompares(t *testing.T) {
+	t.Parallel()
 	dir := histories(t)
 	a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
 	right := filepath.Join(a, "run.right.jsonl") + "," + filepath.Join(b, "run.right.jsonl")
@@ -126,6 +129,7 @@ func TestReportCompares(t *testing.T) {
 // A history that is not complete is judged as far as it goes, with a note. A file that is no history is refused, with
 // its name and the line.
 func TestReportOfBadHistories(t *testing.T) {
+	t.Parallel()
 	dir := histories(t)
 	whole := content(t, dir, "a", "run.none.jsonl")
 	lines := strings.SplitAfter(whole, "\n")
@@ -182,6 +186,7 @@ func TestReportOfBadHistories(t *testing.T) {
 }
 
 func TestReportRefuses(t *testing.T) {
+	t.Parallel()
 	dir := histories(t)
 	good := filepath.Join(dir, "a", "run.none.jsonl")
 	for _, row := range []struct{ args, says string }{

@@ -94,6 +94,7 @@ func TestVerdictExitStatus(t *testing.T) {
 }
 
 func TestVerdictWritesJSON(t *testing.T) {
+	t.Parallel()
 	url := standIn(t, "", nil)
 	if status, out, err := load(
 		t.Context(), "--url", url, "-s", "none", "--sku", "x", "-n", "9", "-c", "3", "--stock", "20",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"sync"
@@ -33,10 +34,18 @@ type runner func() int
 
 func (r runner) Run() int { return r() }
 
-// Around wraps m: Run runs the tests, stops the servers and returns the exit code. Give it to goleak.VerifyTestMain,
-// which then finds nothing left.
+// atOnce is how many parallel tests run at once, unless -parallel says otherwise. Tests with servers wait for replies,
+// leases and time-outs more than they compute, so the default of one for each core leaves the cores idle.
+const atOnce = "8"
+
+// Around wraps m: Run runs the tests, up to 8 of those that are parallel at once, stops the servers and returns the
+// exit code. Give it to goleak.VerifyTestMain, which then finds nothing left.
 func (s *Shared) Around(m interface{ Run() int }) interface{ Run() int } {
 	return runner(func() int {
+		if err := manyAtOnce(); err != nil {
+			fmt.Fprintln(os.Stderr, "stacktest:", err)
+			return 1
+		}
 		code := m.Run()
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -49,6 +58,16 @@ func (s *Shared) Around(m interface{ Run() int }) interface{ Run() int } {
 		}
 		return code
 	})
+}
+
+func manyAtOnce() error {
+	flag.Parse()
+	told := false
+	flag.Visit(func(f *flag.Flag) { told = told || f.Name == "test.parallel" })
+	if told {
+		return nil
+	}
+	return flag.Set("test.parallel", atOnce)
 }
 
 // Redis returns the shared Redis. Tests see each other's keys. A test that pauses, kills or flushes it must start its
