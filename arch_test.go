@@ -34,7 +34,9 @@ var arrows = map[string]struct {
 		[]string{"lock", "stack/wire"},
 		"the suite knows the contract and the wire, so that any lock can be put to it",
 	},
-	"health": {[]string{"lock"}, "it speaks of backends in the errors of the contract"},
+	"lock/explore":           {nil, "a search in a graph, for tests: it knows no lock"},
+	"lock/explore/pureredis": {nil, "Redis as a function, for tests: what it runs is its caller's"},
+	"health":                 {[]string{"lock"}, "it speaks of backends in the errors of the contract"},
 	"gate": {[]string{"lock"}, "it bounds what goes to a server, whichever, and speaks in the errors " +
 		"of the contract"},
 	"service": {[]string{"lock"}, "the domain knows no HTTP, no SQL, no Redis"},
@@ -81,6 +83,7 @@ var arrows = map[string]struct {
 		"one running instance: the only place that knows everything of which it is made, and nothing of the " +
 			"command line or of load tests",
 	},
+	"mutate": {nil, "it reads and compiles the code of others, and runs none of it itself"},
 	"cmd/stock": {
 		[]string{
 			"app", "lab", "lab/report", "lab/scenario", "lab/soak", "loadtest", "loadtest/mapping", "loadtest/report",
@@ -117,8 +120,8 @@ var thirdParty = map[string]struct {
 	"github.com/anishathalye/porcupine":   {[]string{"loadtest"}, "judging is the load test's business"},
 	"github.com/prometheus/client_golang": {[]string{"metrics"}, "one place names the series"},
 	"github.com/alicebob/miniredis": {
-		[]string{"stack"},
-		"a stand-in for a computer without redis-server, for nothing else",
+		[]string{"stack", "lock/explore/pureredis"},
+		"a stand-in for a computer without redis-server, and for tests that run a script from a million states",
 	},
 }
 
