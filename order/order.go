@@ -36,15 +36,16 @@ const (
 	Canceled = "canceled" // its units were given back
 )
 
-// An Order is what a customer bought. Its lines are sorted by SKU, one for each.
+// An Order is what a customer bought. Its lines are sorted by SKU, one for each. Times are by the clock of the store's
+// server, in all of this package.
 type Order struct {
 	ID          string     `json:"order_id"`
 	Customer    string     `json:"customer"`
 	Lines       []Line     `json:"lines"`
 	State       string     `json:"state"`
 	Reservation string     `json:"reservation_id,omitempty"` // that was confirmed; "": none
-	Late        bool       `json:"late,omitempty"`           // the reservation had expired, and its units were taken again
-	CreatedAt   time.Time  `json:"created_at"`               // by the clock of the store's server, as all times here
+	Late        bool       `json:"late,omitempty"`           // the reservation had expired; its units were taken again
+	CreatedAt   time.Time  `json:"created_at"`
 	CanceledAt  *time.Time `json:"canceled_at,omitempty"`
 }
 
