@@ -2,6 +2,7 @@ package order
 
 import (
 	"fmt"
+	"iter"
 
 	"example.com/stock/service"
 )
@@ -15,15 +16,16 @@ type Account struct {
 
 // Audit compares the counters of a SKU with all its movements, which must be in order: the numbers have no gap, the law
 // holds after each, and their sum is what the counters say.
-func Audit(sku service.SKU, counters Level, movements []Movement) Account {
-	a := Account{Counts: counters.Counts(sku), Movements: len(movements), Problems: []string{}}
+func Audit(sku service.SKU, counters Level, movements iter.Seq[Movement]) Account {
+	a := Account{Counts: counters.Counts(sku), Problems: []string{}}
 	wrong := func(format string, args ...any) {
 		if len(a.Problems) < maxProblems {
 			a.Problems = append(a.Problems, fmt.Sprintf(format, args...))
 		}
 	}
 	var sum Level
-	for _, m := range movements {
+	for m := range movements {
+		a.Movements++
 		if m.SKU != sku {
 			wrong("movement %d is of %s", m.Number, m.SKU)
 		}

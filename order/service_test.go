@@ -459,7 +459,7 @@ func TestAuditFindsWhatDoesNotBalance(t *testing.T) {
 	}
 	good := []Movement{at(1, 10, 10, 0, 0), at(2, 0, -2, 2, 0), at(3, 0, 0, -2, 2)}
 	counters := Level{Received: 10, Available: 8, Sold: 2, Number: 3}
-	if a := Audit("a", counters, good); len(a.Problems) != 0 {
+	if a := Audit("a", counters, slices.Values(good)); len(a.Problems) != 0 {
 		t.Fatal(a.Problems)
 	}
 	for name, bad := range map[string]struct {
@@ -475,7 +475,7 @@ func TestAuditFindsWhatDoesNotBalance(t *testing.T) {
 		"the number":   {Level{Received: 10, Available: 8, Sold: 2, Number: 4}, good},
 		"another SKU":  {counters, []Movement{good[0], {SKU: "b", Number: 2, Available: -2, Reserved: 2}, good[2]}},
 	} {
-		if a := Audit("a", bad.counters, bad.movements); len(a.Problems) == 0 {
+		if a := Audit("a", bad.counters, slices.Values(bad.movements)); len(a.Problems) == 0 {
 			t.Errorf("%s: no problem", name)
 		}
 	}
