@@ -77,7 +77,8 @@ type Config struct {
 type Service struct {
 	Config
 	known    map[string]*knownSet // by store
-	underway atomic.Int64         // sales in Deduct
+	underway atomic.Int64         // sales in deduct
+	keys     underKeys
 }
 
 // New makes a Service. It fails if a strategy does not fit a store that it is to sell from.
@@ -108,6 +109,7 @@ type Request struct {
 	Quantity  int64
 	Wait      *time.Duration // for the lock; nil: the strategy's default; 0: try once
 	RequestID string
+	Key       Key // zero: none
 	Lab       Lab
 }
 
@@ -122,6 +124,7 @@ type Receipt struct {
 	Tries     int
 	Wakeups   int  // how often the lock's server woke it while it waited; see lock.Options.OnWake
 	LeaseLost bool // the lease was lost after the order was written: the order stands
+	Replayed  bool // it is of an earlier request with the same Key. The times of the lock are not kept: they are CreatedAt
 }
 
 // An OrderError is a failed deduction with the id that its order would have, and where: with ErrOutcomeUnknown,
@@ -145,9 +148,42 @@ func (e *OrderError) Unwrap() error { return e.Err }
 // vanished since is locked once more, at most, by each request under way.
 //
 // When ctx ends the sale leaves the queue; once it is in the critical section it is finished, for no longer than
-// Config.Work. Errors: InvalidError, ErrUnknownStrategy, lock.DownError, DataLostError, lock.ErrOverloaded, and
-// as an OrderError what the lock and the store return.
+// Config.Work.
+//
+// A request with the Key of one that has sold is not sold again: it gets the order of the first one, and Replayed. The
+// key is looked for when a sale has failed, and not before it: a first request with a key costs no round trip more than
+// one without, and the store itself refuses to write the same key twice. A refusal is not kept with the key, because it
+// changes nothing: the same key may ask again. A request that is told ErrOutcomeUnknown may be sent again with its key.
+//
+// Errors: InvalidError, ErrUnknownStrategy, lock.DownError, DataLostError, lock.ErrOverloaded, ErrKeyReused,
+// ErrKeyInFlight, and as an OrderError what the lock and the store return.
 func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
+	if req.Key == (Key{}) {
+		return s.deduct(ctx, req)
+	}
+	if !s.keys.enter(req.Key.ID) {
+		return Receipt{}, ErrKeyInFlight
+	}
+	defer s.keys.leave(req.Key.ID)
+	receipt, err := s.deduct(ctx, req)
+	if err == nil {
+		return receipt, nil
+	}
+	first, found, unseen := s.replay(ctx, req)
+	switch {
+	case errors.Is(unseen, ErrKeyReused):
+		return Receipt{}, unseen
+	case found:
+		return first, nil
+	case errors.Is(err, ErrKeyTaken):
+		// It was there when the sale was to be written, and could not be read now.
+		return Receipt{}, errors.Join(lock.Down("look for the order of the key", errors.New("it cannot be read")), unseen)
+	}
+	return Receipt{}, err
+}
+
+// deduct is Deduct for a request whose key, if it has one, is not known to be taken.
+func (s *Service) deduct(ctx context.Context, req Request) (Receipt, error) {
 	if req.Quantity < 1 || req.Quantity > MaxQuantity {
 		return Receipt{}, &InvalidError{"quantity", fmt.Sprintf("must be from 1 to %d", MaxQuantity)}
 	}
@@ -200,7 +236,7 @@ func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
 	sale := &Sale{
 		Order: Order{
 			ID: id.String(), SKU: req.SKU, Quantity: req.Quantity, Strategy: req.Strategy,
-			Instance: s.Instance, RequestID: req.RequestID, CreatedAt: time.Now(),
+			Instance: s.Instance, RequestID: req.RequestID, CreatedAt: time.Now(), Key: req.Key,
 		},
 		lab: req.Lab, stops: stops, most: s.Work, asked: time.Now(),
 	}
