@@ -17,7 +17,7 @@ var withKeys = []clause{
 	{"key-replay", "The order of a key is found as it was written, and not with another fingerprint.", keyReplay},
 	{"key-none", "Orders without a key do not keep each other out.", keyNone},
 	{"key-many", "Of 30 at once with one key, by different ways to write, one is written.", keyMany},
-	{"key-batch", "Of two orders of a batch with one key the first is written, and the others of the batch too.", keyBatch},
+	{"key-batch", "Of two orders of a batch with one key the first is written, and all others are.", keyBatch},
 	{"key-epoch", "A key is remembered when the stock is set anew.", keyEpoch},
 	{"key-refused", "A refused order leaves its key free.", keyRefused},
 }
@@ -30,7 +30,8 @@ func TestKeys(t *testing.T) {
 // newKey makes a key that no other SKU has.
 func newKey(sku service.SKU, name string) service.Key {
 	pad := func(s string) string { return s + strings.Repeat("-", service.KeyLength-len(s)) }
-	return service.Key{ID: pad(fmt.Sprintf("%.20s.%s.%d", sku, name, time.Now().UnixMicro()%1e9)), Fingerprint: pad("asked")}
+	id := fmt.Sprintf("%.20s.%s.%d", sku, name, time.Now().UnixMicro()%1e9)
+	return service.Key{ID: pad(id), Fingerprint: pad("asked")}
 }
 
 // reads fills in what is in stock now.

@@ -9,8 +9,8 @@ import (
 	"example.com/stock/service"
 )
 
-// An order with an idempotency key is written once: in MySQL a unique index of the orders refuses a second one, in Redis
-// the scripts look for the key first. Here the order is found again.
+// An order with an idempotency key is written once: in MySQL a unique index of the orders refuses a second one, in
+// Redis the scripts look for the key first. Here the order is found again.
 
 // Replay is one round trip. Orders of all SKUs have their keys in one index: that a key was used for another SKU is
 // found, by the fingerprint.
@@ -23,7 +23,7 @@ func (m *MySQL) Replay(ctx context.Context, _ service.SKU, key service.Key) (o s
 	defer leave()
 	var rows []struct {
 		Order       orderRow `gorm:"embedded"`
-		Fingerprint string `gorm:"column:fingerprint"`
+		Fingerprint string   `gorm:"column:fingerprint"`
 	}
 	err = m.db.WithContext(ctx).Raw("SELECT * FROM orders WHERE idempotency_key = ?", key.ID).Scan(&rows).Error
 	if err != nil {

@@ -27,13 +27,15 @@ func key(t *testing.T, asked string) func(*service.Request) {
 // every seller, and the stores that it works on.
 func sellers() map[string]func() service.Seller {
 	return map[string]func() service.Seller{
-		"under a lock":   func() service.Seller { return service.UnderLock(&local.Mutex{}) },
-		"fenced":         func() service.Seller { return service.UnderLock(&revocableLock{}) },
-		"no lock":        func() service.Seller { return service.UnderLock(local.None{}) },
-		"optimistic":     func() service.Seller { return service.Optimistically(service.OptimisticOptions{}) },
-		"atomic":         func() service.Seller { return service.Atomically },
-		"merged":         func() service.Seller { return service.Merged(service.MergeOptions{}) },
-		"merged, locked": func() service.Seller { return service.MergedUnderLock(&local.Mutex{}, service.MergeOptions{}) },
+		"under a lock": func() service.Seller { return service.UnderLock(&local.Mutex{}) },
+		"fenced":       func() service.Seller { return service.UnderLock(&revocableLock{}) },
+		"no lock":      func() service.Seller { return service.UnderLock(local.None{}) },
+		"optimistic":   func() service.Seller { return service.Optimistically(service.OptimisticOptions{}) },
+		"atomic":       func() service.Seller { return service.Atomically },
+		"merged":       func() service.Seller { return service.Merged(service.MergeOptions{}) },
+		"merged, locked": func() service.Seller {
+			return service.MergedUnderLock(&local.Mutex{}, service.MergeOptions{})
+		},
 		"segmented": func() service.Seller {
 			return service.Segmented(&local.Mutex{}, service.SegmentedOptions{Segments: 4})
 		},
@@ -64,7 +66,8 @@ func TestTheSameKeySellsOnce(t *testing.T) {
 				for range 2 {
 					again, err := s.sell(t.Context(), mine, func(r *service.Request) { r.RequestID = "r-2" })
 					if err != nil || !again.Replayed || again.ID != first.ID || again.Read != first.Read ||
-						again.Remaining != first.Remaining || again.Version != first.Version || again.RequestID != "r-1" {
+						again.Remaining != first.Remaining || again.Version != first.Version ||
+						again.RequestID != "r-1" {
 						t.Errorf("again %+v, %v\nfirst %+v", again, err, first)
 					}
 					s.sold(t, 1)
@@ -121,7 +124,8 @@ func TestOneKeyOnTwoInstances(t *testing.T) {
 			}
 			wg.Wait()
 			if fresh.Load() != 1 {
-				t.Errorf("%d sold, %d replayed, %d under way; want one sold", fresh.Load(), replayed.Load(), underway.Load())
+				t.Errorf("%d sold, %d replayed, %d under way; want one sold",
+					fresh.Load(), replayed.Load(), underway.Load())
 			}
 			s.sold(t, 1)
 		})

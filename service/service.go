@@ -124,7 +124,8 @@ type Receipt struct {
 	Tries     int
 	Wakeups   int  // how often the lock's server woke it while it waited; see lock.Options.OnWake
 	LeaseLost bool // the lease was lost after the order was written: the order stands
-	Replayed  bool // it is of an earlier request with the same Key. The times of the lock are not kept: they are CreatedAt
+	// Replayed: it is of an earlier request with the same Key. The times of the lock are not kept: they are CreatedAt.
+	Replayed bool
 }
 
 // An OrderError is a failed deduction with the id that its order would have, and where: with ErrOutcomeUnknown,
@@ -177,7 +178,8 @@ func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
 		return first, nil
 	case errors.Is(err, ErrKeyTaken):
 		// It was there when the sale was to be written, and could not be read now.
-		return Receipt{}, errors.Join(lock.Down("look for the order of the key", errors.New("it cannot be read")), unseen)
+		down := lock.Down("look for the order of the key", errors.New("it cannot be read"))
+		return Receipt{}, errors.Join(down, unseen)
 	}
 	return Receipt{}, err
 }

@@ -1,5 +1,5 @@
--- The idempotency key with which an order was written, and the fingerprint of what was asked for; NULL: none. It is kept
--- for as long as the order. The unique index is what keeps two requests with one key from making two orders. A crash may
+-- The idempotency key with which an order was written, and the fingerprint of what was asked for; NULL: none. It is
+-- kept for as long as the order. The unique index keeps two requests with one key from making two orders. A crash may
 -- make this run twice, and only MariaDB has ADD COLUMN IF NOT EXISTS.
 
 -- +goose Up
