@@ -3,6 +3,7 @@ package handler
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,25 +16,34 @@ import (
 var labFields = []string{"hold", "fencing", "heed_loss", "pause", "nested"}
 
 // deduct is the endpoint of one strategy.
-func (h *handler) deduct(c *gin.Context, strategy string, sku service.SKU) {
-	f, err := decode(c, append([]string{"sku", "quantity", "wait", "store"}, labFields...)...)
-	if err == nil && f.has("sku") {
+func (h *handler) deduct(c *gin.Context, strategy string) {
+	f, err := decode(c, slices.Concat([]string{"sku", "quantity", "wait"}, h.choices("store"), labFields)...)
+	sku := h.DefaultSKU
+	switch {
+	case err != nil:
+	case f.has("sku"):
 		sku, err = service.ParseSKU(f["sku"])
+	case h.Profile == Shop:
+		err = missing("sku")
 	}
 	h.sell(c, f, strategy, sku, err)
 }
 
 // deductResource is deduct in resource form: POST /v1/stock/{sku}/deduct with "strategy".
 func (h *handler) deductResource(c *gin.Context) {
-	f, err := decode(c, append([]string{"strategy", "quantity", "wait", "store"}, labFields...)...)
+	f, err := decode(c, slices.Concat([]string{"quantity", "wait"}, h.choices("strategy", "store"), labFields)...)
 	var sku service.SKU
 	if err == nil {
 		sku, err = service.ParseSKU(c.Param("sku"))
 	}
-	if err == nil && f["strategy"] == "" {
+	strategy := f["strategy"]
+	switch {
+	case h.Profile == Shop:
+		strategy = h.Strategies[0].Name
+	case err == nil && strategy == "":
 		err = &service.InvalidError{Field: "strategy", Reason: "must name one of GET /v1/strategies"}
 	}
-	h.sell(c, f, f["strategy"], sku, err)
+	h.sell(c, f, strategy, sku, err)
 }
 
 func (h *handler) sell(c *gin.Context, f fields, strategy string, sku service.SKU, err error) {

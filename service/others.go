@@ -1,6 +1,11 @@
 package service
 
-import "context"
+import (
+	"context"
+	"errors"
+
+	"example.com/stock/lock"
+)
 
 // Other use cases than those of this package work on the same stores (package order). What they need of this one is
 // here, so that a store is open, slow or overloaded in the same words for all.
@@ -10,5 +15,10 @@ import "context"
 func (s StoreConfig) Open(ctx context.Context) error { return s.open(ctx) }
 
 // Busy is err, unless all that it says is that a server which is up did not finish in time, and that nothing was done:
-// that is lock.ErrOverloaded.
-func Busy(err error, needs ...Dependency) error { return overdue(slow(err, needs...)) }
+// that is lock.ErrOverloaded. A lock that was not free in time is another thing.
+func Busy(err error, needs ...Dependency) error {
+	if errors.Is(err, lock.ErrHeld) {
+		return slow(err, needs...)
+	}
+	return overdue(slow(err, needs...))
+}
