@@ -77,7 +77,8 @@ type Config struct {
 type Service struct {
 	Config
 	known    map[string]*knownSet // by store
-	underway atomic.Int64         // sales in Deduct
+	refusals *refusals
+	underway atomic.Int64 // sales in Deduct
 }
 
 // New makes a Service. It fails if a strategy does not fit a store that it is to sell from.
@@ -93,7 +94,7 @@ func New(c Config) (*Service, error) {
 			}
 		}
 	}
-	s := &Service{Config: c, known: make(map[string]*knownSet)}
+	s := &Service{Config: c, known: make(map[string]*knownSet), refusals: newRefusals(c.Work)}
 	for store := range c.Stores {
 		s.known[store] = &knownSet{}
 	}
@@ -143,6 +144,9 @@ func (e *OrderError) Unwrap() error { return e.Err }
 // An SKU that the store does not have is refused before its lock is asked for. For that the store is read once when
 // this instance first hears of the SKU under a strategy with a lock; what is known costs no round trip. One that has
 // vanished since is locked once more, at most, by each request under way.
+//
+// Once a stock was seen sold out, whoever asks for more than is left is refused by one read of the store that all share
+// who came before it was sent, and not by the strategy: see [refusals]. A sale of the lab is always the strategy's.
 //
 // When ctx ends the sale leaves the queue; once it is in the critical section it is finished, for no longer than
 // Config.Work. Errors: InvalidError, ErrUnknownStrategy, lock.DownError, DataLostError, lock.ErrOverloaded, and
@@ -197,6 +201,13 @@ func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
 	wait, tryOnce, cancel := s.wait(ctx, strategy, req.Wait)
 	defer cancel()
 
+	stock := stockKey{config.Store, req.SKU}
+	if req.Lab == (Lab{}) {
+		if err := s.refusals.refuse(wait, stock, req.Strategy, req.Quantity); err != nil {
+			s.unknown(req.Store, req.SKU, err)
+			return Receipt{}, &OrderError{id.String(), slow(err, needs...), req.SKU, req.Store}
+		}
+	}
 	sale := &Sale{
 		Order: Order{
 			ID: id.String(), SKU: req.SKU, Quantity: req.Quantity, Strategy: req.Strategy,
@@ -213,6 +224,9 @@ func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
 	lost := errors.Is(err, lock.ErrLost)
 	if err != nil && !(sale.written && lost) {
 		s.unknown(req.Store, req.SKU, err)
+		if out, short := errors.AsType[*SoldOutError](err); short {
+			s.refusals.note(stock, out.Remaining)
+		}
 		return Receipt{}, &OrderError{sale.ID, slow(err, needs...), sale.SKU, req.Store}
 	}
 	_ = stops.at(ctx, AfterUnlock) // its end changes nothing: the sale is made
