@@ -1,7 +1,6 @@
 package handler
 
 import (
-	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -14,9 +13,12 @@ import (
 // labFields change what a lock protects against. Only the admin may send them, and only in lab mode.
 var labFields = []string{"hold", "fencing", "heed_loss", "pause", "nested"}
 
+// deductFields are the fields of the endpoint of one strategy.
+var deductFields = append([]string{"sku", "quantity", "wait", "store"}, labFields...)
+
 // deduct is the endpoint of one strategy.
 func (h *handler) deduct(c *gin.Context, strategy string, sku service.SKU) {
-	f, err := decode(c, append([]string{"sku", "quantity", "wait", "store"}, labFields...)...)
+	f, err := decode(c, deductFields...)
 	if err == nil && f.has("sku") {
 		sku, err = service.ParseSKU(f["sku"])
 	}
@@ -59,10 +61,11 @@ func (h *handler) sell(c *gin.Context, f fields, strategy string, sku service.SK
 	}
 	receipt, err := h.Seller.Deduct(c.Request.Context(), req)
 	if err != nil {
-		if !errors.Is(err, service.ErrUnknownStrategy) { // a name from outside must not become a metric label
-			h.Meter.Deduction(strategy, h.problemName(err))
+		row := h.rowOf(err)
+		if row.is != service.ErrUnknownStrategy { // a name from outside must not become a metric label
+			h.Meter.Deduction(strategy, row.kind.name)
 		}
-		h.fail(c, err)
+		h.failAs(c, row, err)
 		return
 	}
 	h.Meter.Deduction(strategy, "accepted")

@@ -300,12 +300,11 @@ func (h *handler) rowOf(err error) row {
 	return h.problems[len(h.problems)-1]
 }
 
-// problemName returns the name of the problem that err is.
-func (h *handler) problemName(err error) string { return h.rowOf(err).kind.name }
-
 // fail answers err, and logs it if an operator should know of it.
-func (h *handler) fail(c *gin.Context, err error) {
-	row := h.rowOf(err)
+func (h *handler) fail(c *gin.Context, err error) { h.failAs(c, h.rowOf(err), err) }
+
+// failAs is fail for an error whose row is known.
+func (h *handler) failAs(c *gin.Context, row row, err error) {
 	switch name := row.kind.name; {
 	case name == "internal":
 		h.log.ErrorContext(c, "request failed", "err", err, "request_id", requestID(c), "path", shownPath(c))

@@ -53,15 +53,17 @@ func newRefusals(work time.Duration) *refusals {
 }
 
 // refuse returns a SoldOutError, or why the store could not be read. A nil error says nothing: the sale must be tried.
-// That is also so when wait ends, which the strategy reports in its own words.
-func (r *refusals) refuse(wait context.Context, key stockKey, strategy string, quantity int64) error {
-	l := r.join(key, quantity)
+// That is also so when ctx ends, which the strategy reports in its own words. The read ends when one of needs goes down.
+func (r *refusals) refuse(
+	ctx context.Context, key stockKey, needs []Dependency, strategy string, quantity int64,
+) error {
+	l := r.join(key, needs, quantity)
 	if l == nil {
 		return nil
 	}
 	select {
 	case <-l.done:
-	case <-wait.Done():
+	case <-ctx.Done():
 		return nil
 	}
 	switch {
@@ -76,7 +78,7 @@ func (r *refusals) refuse(wait context.Context, key stockKey, strategy string, q
 }
 
 // join returns the next look at a stock, or nil if it may have enough.
-func (r *refusals) join(key stockKey, quantity int64) *look {
+func (r *refusals) join(key stockKey, needs []Dependency, quantity int64) *look {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	l := r.last[key]
@@ -89,13 +91,13 @@ func (r *refusals) join(key stockKey, quantity int64) *look {
 	next := l.next
 	if !l.busy {
 		l.busy = true
-		go r.lead(key, l) // it ends when nobody waits, and each look has a bound
+		go r.lead(key, l, needs) // it ends when nobody waits, and each look has a bound
 	}
 	return next
 }
 
 // lead looks for as long as anybody waits.
-func (r *refusals) lead(key stockKey, l *lastLeft) {
+func (r *refusals) lead(key stockKey, l *lastLeft, needs []Dependency) {
 	for {
 		r.mu.Lock()
 		at := l.next
@@ -104,7 +106,7 @@ func (r *refusals) lead(key stockKey, l *lastLeft) {
 		if at == nil {
 			return
 		}
-		at.read(key, 2*r.work)
+		at.read(key, needs, 2*r.work)
 		if at.err == nil && at.panicked == nil {
 			r.mu.Lock()
 			l.left = at.stock.Quantity
@@ -115,7 +117,7 @@ func (r *refusals) lead(key stockKey, l *lastLeft) {
 }
 
 // read is bounded by itself: the ctx of a sale would end it for the others. A panic is that of all who wait.
-func (l *look) read(key stockKey, most time.Duration) {
+func (l *look) read(key stockKey, needs []Dependency, most time.Duration) {
 	defer func() {
 		if p := recover(); p != nil {
 			l.panicked = fmt.Sprintf("%v\n\n%s", p, debug.Stack())
@@ -123,6 +125,11 @@ func (l *look) read(key stockKey, most time.Duration) {
 	}()
 	ctx, cancel := context.WithTimeout(context.Background(), most)
 	defer cancel()
+	for _, need := range needs {
+		var done context.CancelFunc
+		ctx, done = need.While(ctx)
+		defer done()
+	}
 	l.stock, l.err = key.store.Read(ctx, key.sku)
 }
 

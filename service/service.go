@@ -50,6 +50,14 @@ type StoreConfig struct {
 	Data  *Keeper // knows whether the store has its data; nil: nobody looks
 }
 
+// needs are what the store depends on: the server, and its data.
+func (s StoreConfig) needs() []Dependency {
+	if s.Data == nil {
+		return []Dependency{s.Needs}
+	}
+	return []Dependency{s.Needs, s.Data}
+}
+
 // open is nil if the store can be sold from and its orders can be believed.
 func (s StoreConfig) open(ctx context.Context) error {
 	if err := s.Needs.Err(); err != nil || s.Data == nil {
@@ -173,10 +181,7 @@ func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
 		return Receipt{}, fmt.Errorf("make order id: %w", err)
 	}
 
-	needs := slices.Concat(strategy.Needs, []Dependency{config.Needs})
-	if config.Data != nil {
-		needs = append(needs, config.Data)
-	}
+	needs := append(append(make([]Dependency, 0, 8), strategy.Needs...), config.needs()...)
 	for _, need := range needs {
 		err := need.Err()
 		if errors.Is(err, ErrDataLost) {
@@ -185,6 +190,15 @@ func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
 		if err != nil {
 			return Receipt{}, err
 		}
+	}
+	stock := stockKey{config.Store, req.SKU}
+	if req.Lab == (Lab{}) {
+		if err := s.refusals.refuse(ctx, stock, config.needs(), req.Strategy, req.Quantity); err != nil {
+			s.unknown(req.Store, req.SKU, err)
+			return Receipt{}, &OrderError{id.String(), slow(err, needs...), req.SKU, req.Store}
+		}
+	}
+	for _, need := range needs {
 		var cancel context.CancelFunc
 		ctx, cancel = need.While(ctx)
 		defer cancel()
@@ -201,13 +215,6 @@ func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
 	wait, tryOnce, cancel := s.wait(ctx, strategy, req.Wait)
 	defer cancel()
 
-	stock := stockKey{config.Store, req.SKU}
-	if req.Lab == (Lab{}) {
-		if err := s.refusals.refuse(wait, stock, req.Strategy, req.Quantity); err != nil {
-			s.unknown(req.Store, req.SKU, err)
-			return Receipt{}, &OrderError{id.String(), slow(err, needs...), req.SKU, req.Store}
-		}
-	}
 	sale := &Sale{
 		Order: Order{
 			ID: id.String(), SKU: req.SKU, Quantity: req.Quantity, Strategy: req.Strategy,
