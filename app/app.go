@@ -118,6 +118,9 @@ func (a *App) closeListeners() error {
 	return err
 }
 
+// MeasureLog shows in the metrics how many lines w has dropped. Call it once, before Run.
+func (a *App) MeasureLog(w *LogWriter) { a.metrics.Log(w.Dropped) }
+
 // Addr returns the address of the listener for customers.
 func (a *App) Addr() net.Addr { return a.listener.Addr() }
 

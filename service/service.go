@@ -50,6 +50,14 @@ type StoreConfig struct {
 	Data  *Keeper // knows whether the store has its data; nil: nobody looks
 }
 
+// needs are what the store depends on: the server, and its data.
+func (s StoreConfig) needs() []Dependency {
+	if s.Data == nil {
+		return []Dependency{s.Needs}
+	}
+	return []Dependency{s.Needs, s.Data}
+}
+
 // open is nil if the store can be sold from and its orders can be believed.
 func (s StoreConfig) open(ctx context.Context) error {
 	if err := s.Needs.Err(); err != nil || s.Data == nil {
@@ -77,7 +85,8 @@ type Config struct {
 type Service struct {
 	Config
 	known    map[string]*knownSet // by store
-	underway atomic.Int64         // sales in deduct
+	refusals *refusals
+	underway atomic.Int64 // sales in deduct
 	keys     underKeys
 }
 
@@ -94,7 +103,7 @@ func New(c Config) (*Service, error) {
 			}
 		}
 	}
-	s := &Service{Config: c, known: make(map[string]*knownSet)}
+	s := &Service{Config: c, known: make(map[string]*knownSet), refusals: newRefusals(c.Work)}
 	for store := range c.Stores {
 		s.known[store] = &knownSet{}
 	}
@@ -147,6 +156,9 @@ func (e *OrderError) Unwrap() error { return e.Err }
 // An SKU that the store does not have is refused before its lock is asked for. For that the store is read once when
 // this instance first hears of the SKU under a strategy with a lock; what is known costs no round trip. One that has
 // vanished since is locked once more, at most, by each request under way.
+//
+// Once a stock was seen sold out, whoever asks for more than is left is refused by one read of the store that all share
+// who came before it was sent, and not by the strategy: see [refusals]. A sale of the lab is always the strategy's.
 //
 // When ctx ends the sale leaves the queue; once it is in the critical section it is finished, for no longer than
 // Config.Work.
@@ -207,10 +219,7 @@ func (s *Service) deduct(ctx context.Context, req Request) (Receipt, error) {
 		return Receipt{}, fmt.Errorf("make order id: %w", err)
 	}
 
-	needs := slices.Concat(strategy.Needs, []Dependency{config.Needs})
-	if config.Data != nil {
-		needs = append(needs, config.Data)
-	}
+	needs := append(append(make([]Dependency, 0, 8), strategy.Needs...), config.needs()...)
 	for _, need := range needs {
 		err := need.Err()
 		if errors.Is(err, ErrDataLost) {
@@ -219,6 +228,15 @@ func (s *Service) deduct(ctx context.Context, req Request) (Receipt, error) {
 		if err != nil {
 			return Receipt{}, err
 		}
+	}
+	stock := stockKey{config.Store, req.SKU}
+	if req.Lab == (Lab{}) {
+		if err := s.refusals.refuse(ctx, stock, config.needs(), req.Strategy, req.Quantity); err != nil {
+			s.unknown(req.Store, req.SKU, err)
+			return Receipt{}, &OrderError{id.String(), slow(err, needs...), req.SKU, req.Store}
+		}
+	}
+	for _, need := range needs {
 		var cancel context.CancelFunc
 		ctx, cancel = need.While(ctx)
 		defer cancel()
@@ -251,6 +269,9 @@ func (s *Service) deduct(ctx context.Context, req Request) (Receipt, error) {
 	lost := errors.Is(err, lock.ErrLost)
 	if err != nil && !(sale.written && lost) {
 		s.unknown(req.Store, req.SKU, err)
+		if out, short := errors.AsType[*SoldOutError](err); short {
+			s.refusals.note(stock, out.Remaining)
+		}
 		return Receipt{}, &OrderError{sale.ID, slow(err, needs...), sale.SKU, req.Store}
 	}
 	_ = stops.at(ctx, AfterUnlock) // its end changes nothing: the sale is made
