@@ -130,6 +130,13 @@ type merging struct {
 	panicked any
 }
 
+// InBatch is the place of a sale in a batch. It is told to who buys, and is not kept in the store.
+type InBatch struct {
+	ID    string // the order id of the first sale of the batch, whatever became of that one
+	Place int    // in the order of arrival, from 1
+	Size  int    // how many sales the batch has, with those that were refused
+}
+
 // maxDry bounds the hints.
 const maxDry = 1024
 
@@ -234,6 +241,9 @@ func (m *merger) cut(q *mergeQueue) mergeBatch {
 	n := min(len(q.waiting), m.Limit)
 	batch := q.waiting[:n:n]
 	q.waiting = slices.Clone(q.waiting[n:])
+	for i, w := range batch {
+		w.sale.batch = &InBatch{ID: batch[0].sale.ID, Place: i + 1, Size: n}
+	}
 	return batch
 }
 

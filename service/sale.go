@@ -21,6 +21,7 @@ type Sale struct {
 	fence                lock.Fence // of the holder, also when the write does not carry it
 	tries                int        // of ways that may have to begin again; 0: of the others
 	written              bool       // the order is in the store
+	batch                *InBatch   // nil: it is not merged with others
 	wakeups              atomic.Int64
 }
 
@@ -113,5 +114,6 @@ func (s *Sale) receipt(store string, lost bool) Receipt {
 		Order: s.Order, Store: store, HolderFence: s.fence, LeaseLost: lost,
 		Waited: s.entered.Sub(s.asked), Held: s.left.Sub(s.entered),
 		AcquiredAt: s.entered, ReleasedAt: s.left, Tries: max(s.tries, 1), Wakeups: int(s.wakeups.Load()),
+		Batch: s.batch,
 	}
 }
