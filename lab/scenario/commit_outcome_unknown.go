@@ -28,8 +28,9 @@ func commitUnknown() lab.Scenario {
 			on("mysql", lab.Stated(
 				lab.Safe, replyLost, "none", "redis-setnx", "redis-watchdog", "zk-sequential", "mysql-table",
 				"mysql-for-update", "mysql-get-lock", "segmented", "pessimistic", "optimistic", "atomic",
+				"zk-merged", "merged",
 			)),
-			on("mysql", lab.Stated(lab.Safe, requestLost, "redis-watchdog", "pessimistic", "atomic")),
+			on("mysql", lab.Stated(lab.Safe, requestLost, "redis-watchdog", "pessimistic", "atomic", "zk-merged", "merged")),
 		),
 		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {
@@ -39,11 +40,7 @@ func commitUnknown() lab.Scenario {
 			p := b.Proxy(lab.NeedMySQL)
 			app := b.Apps(1, b.Via(lab.NeedMySQL))[0]
 			b.Stock(3)
-			at := lab.BeforeWrite
-			if b.Case.Strategy == "atomic" {
-				at = lab.AfterLock
-			}
-			a := b.BeginPaused(app, "A", at, lab.Request{Wait: lab.For(lab.Patience)})
+			a := b.BeginPaused(app, "A", lastPoint(b.Case.Strategy), lab.Request{Wait: lab.For(lab.Patience)})
 			snare := loseCommit(b, p)
 			a.Go()
 			b.Sprung(snare, b.Case.Variant)
