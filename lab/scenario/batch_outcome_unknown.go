@@ -17,7 +17,7 @@ func batchUnknown() lab.Scenario {
 		Cases: slices.Concat(
 			[]lab.Case{
 				{Code: "naive", Variant: "sends-the-batch-again", Want: lab.Forecast{Outcome: lab.Duplicates}},
-				{Code: "mended", Variant: "asks-for-each-id", Want: lab.Forecast{Outcome: lab.Safe}},
+				{Code: "mended", Variant: "asks-again-by-id", Want: lab.Forecast{Outcome: lab.Safe}},
 			},
 			on("redis", lab.Stated(lab.Safe, replyLost, "zk-merged", "merged")),
 			on("mysql", lab.Stated(lab.Safe, replyLost, "zk-merged", "merged")),
