@@ -23,6 +23,7 @@ func batchBadMember() lab.Scenario {
 			},
 			on("mysql", lab.Stated(lab.Safe, "", "zk-merged", "merged")),
 		),
+		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {
 			if b.Case.Code != "" {
 				return insertTogether(b)

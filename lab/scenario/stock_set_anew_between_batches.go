@@ -22,7 +22,6 @@ func setBetweenBatches() lab.Scenario {
 			on("redis", lab.Stated(lab.Safe, "", "merged")),
 			on("mysql", lab.Stated(lab.Safe, "", "zk-merged", "merged")),
 		),
-		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {
 			if b.Case.Code != "" {
 				return sellByMemory(b)
