@@ -7,8 +7,8 @@ import (
 
 // batches checks the batches that replies tell of: each place is taken once and is not beyond the size, all sales of a
 // batch name one size and one instance, and a later place has read a later version. That is what "as if they had been
-// made one after the other in the order of arrival" means. A stock may be set anew between two sales of a batch that are
-// written singly; its versions begin again then.
+// made one after the other in the order of arrival" means. A stock may be set anew between two sales of a batch that
+// are written singly; its versions begin again then.
 //
 // What is missing from a batch proves nothing: its other sales were refused, or their replies were lost.
 func (l *ledger) batches() {

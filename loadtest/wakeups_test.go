@@ -65,7 +65,8 @@ func TestTheTableShowsSalesPerBatch(t *testing.T) {
 		if err := report.WriteTable(&table, row.runs, report.Style{Width: 200}); err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(table.String(), "/batch") != (row.want != "") || !strings.Contains(table.String(), row.want) {
+		if strings.Contains(table.String(), "/batch") != (row.want != "") ||
+			!strings.Contains(table.String(), row.want) {
 			t.Errorf("want %q per batch in\n%s", row.want, table.String())
 		}
 	}

@@ -36,7 +36,8 @@ func batchDeadlock() lab.Scenario {
 			other := newHeavy(b, db)
 			takeID(other, ids[crowd*2/3])
 			snare.Release()
-			b.Eventually("the batch waits for the order of X", func() bool { return waitsFor(b, db, "INSERT INTO orders%") })
+			b.Eventually("the batch waits for the order of X",
+				func() bool { return waitsFor(b, db, "INSERT INTO orders%") })
 			other.do("SELECT quantity FROM stock WHERE sku = ? FOR UPDATE", b.SKU)
 			other.do("ROLLBACK")
 			served := h.crowd.Count()[string(loadtest.Accepted)]
@@ -72,9 +73,9 @@ func waitsFor(b *lab.Testbed, db *sql.DB, like string) bool {
 	return n > 0
 }
 
-// sellInADeadlock sells to a crowd in one transaction, while X has an order with the id of one of them and wants the row
-// of the stock. Error 1213 has undone the whole transaction. The naive code tells it to all; the mended code makes the
-// transaction again.
+// sellInADeadlock sells to a crowd in one transaction, while X has an order with the id of one of them and wants the
+// row of the stock. Error 1213 has undone the whole transaction. The naive code tells it to all; the mended code makes
+// the transaction again.
 func sellInADeadlock(b *lab.Testbed) lab.Observation {
 	db := b.DB()
 	b.Exec("mysql", db, "CREATE TABLE stock (sku VARCHAR(64) PRIMARY KEY, quantity INT NOT NULL) ENGINE=InnoDB")

@@ -20,7 +20,9 @@ func batchKilled() lab.Scenario {
 		Name: "batch-killed-in-flight", Group: lab.MySQL,
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper, lab.NeedMySQL},
 		Cases: slices.Concat(
-			[]lab.Case{{Code: "naive", Variant: "answers-before-it-writes", Want: lab.Forecast{Outcome: lab.Oversells}}},
+			[]lab.Case{
+				{Code: "naive", Variant: "answers-before-it-writes", Want: lab.Forecast{Outcome: lab.Oversells}},
+			},
 			on("mysql", lab.Stated(lab.Safe, beforeCommit, "merged")),
 			on("mysql", lab.Stated(lab.Safe, afterCommit, "merged")),
 			on("redis", lab.Stated(lab.Safe, afterCommit, "merged")),

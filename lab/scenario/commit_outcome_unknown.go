@@ -30,7 +30,8 @@ func commitUnknown() lab.Scenario {
 				"mysql-for-update", "mysql-get-lock", "segmented", "pessimistic", "optimistic", "atomic",
 				"zk-merged", "merged",
 			)),
-			on("mysql", lab.Stated(lab.Safe, requestLost, "redis-watchdog", "pessimistic", "atomic", "zk-merged", "merged")),
+			on("mysql", lab.Stated(lab.Safe, requestLost, "redis-watchdog", "pessimistic", "atomic", "zk-merged",
+				"merged")),
 		),
 		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {

@@ -157,9 +157,9 @@ func (l *subject) all() []*item {
 	return slices.Clone(l.items)
 }
 
-// customers is how many customers each instance has for each subject. Each sends one request at a time, but now and then
-// comes with its family. Two compete inside the instance, and with those of the other instances. A customer stays with
-// its instance: otherwise all would soon wait for one that is paused.
+// customers is how many customers each instance has for each subject. Each sends one request at a time, but now and
+// then comes with its family. Two compete inside the instance, and with those of the other instances. A customer
+// stays with its instance: otherwise all would soon wait for one that is paused.
 const customers = 2
 
 // family is how many requests a customer sends at once now and then, so that a strategy that merges has something to

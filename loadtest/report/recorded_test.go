@@ -61,7 +61,8 @@ func TestRecordedBatches(t *testing.T) {
 		r := recorded(t, name)
 		v := r.Verdict
 		if v.Finding != loadtest.Holds || v.Linear.Result != loadtest.InOrder || v.Overlaps != 0 || r.PerBatch() < 2 {
-			t.Errorf("%s: %s, %+v, %d overlaps, %.1f sales in a batch", name, v.Finding, v.Linear, v.Overlaps, r.PerBatch())
+			t.Errorf("%s: %s, %+v, %d overlaps, %.1f sales in a batch", name, v.Finding, v.Linear, v.Overlaps,
+				r.PerBatch())
 		}
 		first, second := neighbours(t, history(t, name))
 		h := history(t, name)
