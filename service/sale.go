@@ -117,3 +117,10 @@ func (s *Sale) receipt(store string, lost bool) Receipt {
 		Batch: s.batch,
 	}
 }
+
+// InBatch is the place of a sale in a batch. It is told to who buys, and is not kept in the store.
+type InBatch struct {
+	ID    string // the order id of the first sale of the batch, whatever became of that one
+	Place int    // in the order of arrival, from 1
+	Size  int    // how many sales the batch has, with those that were refused
+}

@@ -40,7 +40,7 @@ func holdABatch(b *lab.Testbed, units int64) *heldBatch {
 // lastMessage matches the message by which a batch of the case's SKU is written for good.
 func (h *heldBatch) lastMessage() func([]byte) bool {
 	if h.b.Store() == "mysql" {
-		return wire.Contains("\x03COMMIT")
+		return commits
 	}
 	script, sku := wire.Contains("evalsha"), wire.Contains(h.b.SKU)
 	return func(m []byte) bool { return script(m) && sku(m) }

@@ -59,14 +59,13 @@ func commitUnknown() lab.Scenario {
 	}
 }
 
-// loseCommit makes the next COMMIT through p go without an answer. The byte before the word is the protocol's, of a
-// statement: there is a setting named autocommit.
+// loseCommit makes the next COMMIT through p go without an answer.
 func loseCommit(b *lab.Testbed, p *wire.Proxy) *wire.Snare {
 	do := wire.CutReply
 	if b.Case.Variant == requestLost {
 		do = wire.Cut
 	}
-	return b.Trap(p, wire.Trap{On: wire.ToServer, Do: do, Match: wire.Contains("\x03COMMIT")})
+	return b.Trap(p, wire.Trap{On: wire.ToServer, Do: do, Match: commits})
 }
 
 // commitWithoutAnswer sells one unit to A, whose COMMIT goes without an answer. The naive code takes that for a
