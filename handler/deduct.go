@@ -174,6 +174,13 @@ type deductReply struct {
 	AcquiredAt time.Time   `json:"acquired_at"`
 	ReleasedAt time.Time   `json:"released_at"`
 	LeaseLost  bool        `json:"lease_lost,omitempty"`
+	Batch      *batchReply `json:"batch,omitempty"`
+}
+
+type batchReply struct {
+	ID    string `json:"id"`
+	Place int    `json:"place"`
+	Size  int    `json:"size"`
 }
 
 func receiptReply(r service.Receipt) deductReply {
@@ -187,6 +194,7 @@ func receiptReply(r service.Receipt) deductReply {
 		Fence: uint64(r.HolderFence), Segment: r.Segment, Tries: tries, Wakeups: r.Wakeups,
 		WaitedMS: milliseconds(r.Waited), HeldMS: milliseconds(r.Held),
 		AcquiredAt: r.AcquiredAt.UTC(), ReleasedAt: r.ReleasedAt.UTC(), LeaseLost: r.LeaseLost,
+		Batch: (*batchReply)(r.Batch),
 	}
 }
 

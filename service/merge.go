@@ -209,6 +209,9 @@ func (m *merger) cut(q *mergeQueue) mergeBatch {
 	n := min(len(q.waiting), m.Limit)
 	batch := q.waiting[:n:n]
 	q.waiting = slices.Clone(q.waiting[n:])
+	for i, w := range batch {
+		w.sale.batch = &InBatch{ID: batch[0].sale.ID, Place: i + 1, Size: n}
+	}
 	return batch
 }
 

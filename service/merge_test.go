@@ -176,6 +176,13 @@ func TestMergedInOrderOfArrival(t *testing.T) {
 				t.Errorf("sale %d: %+v, %v", i, r, c.errs[fmt.Sprint(i)])
 			}
 		}
+		for i, want := range []string{"0 1/1", "1 1/3", "1 2/3", "1 3/3", "4 1/3", "4 2/3", "4 3/3", "7 1/1"} {
+			first, place, _ := strings.Cut(want, " ")
+			if b := c.sold[fmt.Sprint(i)].Batch; b == nil || b.ID != c.sold[first].ID ||
+				fmt.Sprintf("%d/%d", b.Place, b.Size) != place {
+				t.Errorf("sale %d: batch %+v, want that of sale %s, place %s", i, b, first, place)
+			}
+		}
 		// Nobody waits for company.
 		c.come("alone")
 		if _, ok := c.sold["alone"]; !ok {

@@ -131,8 +131,9 @@ type Receipt struct {
 	AcquiredAt, ReleasedAt time.Time
 	// how often it read: more than once where others were quicker, or units had to be fetched
 	Tries     int
-	Wakeups   int  // how often the lock's server woke it while it waited; see lock.Options.OnWake
-	LeaseLost bool // the lease was lost after the order was written: the order stands
+	Wakeups   int      // how often the lock's server woke it while it waited; see lock.Options.OnWake
+	LeaseLost bool     // the lease was lost after the order was written: the order stands
+	Batch     *InBatch // the batch that it was sold in; nil: its seller does not merge
 	// Replayed: it is of an earlier request with the same Key. The times of the lock are not kept: they are CreatedAt.
 	Replayed bool
 }
