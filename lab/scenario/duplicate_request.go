@@ -11,7 +11,8 @@ const withAKey = "with-a-key"
 
 // askTwice are the strategies whose customer asks twice, without a key and with one.
 var askTwice = []string{
-	"none", "redis-setnx", "redis-watchdog", "zk-sequential", "pessimistic", "optimistic", "atomic", "zk-merged", "merged",
+	"none", "redis-setnx", "redis-watchdog", "zk-sequential", "pessimistic", "optimistic", "atomic", "zk-merged",
+	"merged",
 }
 
 func duplicateRequest() lab.Scenario {
