@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -57,7 +56,7 @@ func (c *contest) measure(ctx context.Context) (*results, error) {
 	r := &results{
 		Computer: rig.Computer(), Versions: c.main.Versions(ctx), Version: c.version, Beside: c.other,
 		Began: time.Now().UTC().Truncate(time.Second), Rounds: c.settings.rounds, Seconds: c.settings.seconds,
-		Instances: c.settings.instances, CPUs: cpus(),
+		Instances: c.settings.instances, CPUs: rig.CPUs(),
 	}
 	for _, j := range c.jobs {
 		r.Rows = append(r.Rows, &series{job: j, Rounds: make([]outcome, c.settings.rounds)})
@@ -369,12 +368,4 @@ func p99(o outcome) float64  { return o.P99 }
 // serverCPU is what the store and the service take for each done, in µs; nginx and the client are apart.
 func serverCPU(store string) func(outcome) float64 {
 	return func(o outcome) float64 { return o.CPU[store] + o.CPU[rig.PartService] }
-}
-
-func cpus() int {
-	text, err := os.ReadFile("/proc/cpuinfo")
-	if err != nil {
-		return 0
-	}
-	return strings.Count(string(text), "processor\t:")
 }

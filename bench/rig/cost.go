@@ -240,3 +240,6 @@ func LoadAverage() float64 {
 	load, _ := strconv.ParseFloat(first, 64)
 	return load
 }
+
+// CPUs is the number of CPUs that this process may use.
+func CPUs() int { return runtime.NumCPU() }

@@ -1,0 +1,242 @@
+package main
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+)
+
+// Costs are what one sale and one step of a store take. They are measured: see measure.go. Times are in µs.
+type costs struct {
+	Client  float64 `json:"client"`  // CPU of the load generator for each request
+	Nginx   float64 `json:"nginx"`   // CPU of nginx for each request
+	Service float64 `json:"service"` // CPU of the instance for each request, without the step
+
+	StepCaller  line    `json:"step_caller"`  // CPU of the instance for a step of n sales
+	StepStore   line    `json:"step_store"`   // CPU of the store
+	StepWait    float64 `json:"step_wait"`    // neither's: the disk, and waking each other
+	Trips       float64 `json:"trips"`        // round trips of a step
+	TripsLocked float64 `json:"trips_locked"` // of these, while the row is locked
+	StoreCores  int     `json:"store_cores"`  // that one store can use; 0: all there are
+}
+
+// A line is A + B*n.
+type line struct {
+	A float64 `json:"a"`
+	B float64 `json:"b"`
+}
+
+func (l line) at(n int) float64 { return max(0, l.A+l.B*float64(n)) }
+
+// A setup is what is simulated: callers who each send the next request after the reply to the last one, shared out among
+// the instances. All want the same SKU.
+type setup struct {
+	costs
+	instances, callers int
+	limit              int     // of a batch
+	shared             int     // cores of the one computer that has everything; 0: each part has its own
+	own                int     // cores of each instance's computer, which has its share of nginx, and of the store's
+	speed              float64 // of all cores: less than 1 if others use them, too
+	trip               float64 // of a round trip between computers, µs
+	seed               uint64
+	seconds            float64
+}
+
+// An account is what a simulation found.
+type account struct {
+	rate     float64 // sold/s
+	batch    float64 // sales in each step
+	p50, p99 float64 // ms
+	row      float64 // share of the time in which the row was locked
+	store    float64 // share of its cores that the store used; 0 if all is shared
+}
+
+// limitOf is the default of service.MergeOptions.Limit.
+const limitOf = 128
+
+// A market is a simulation under way.
+type market struct {
+	setup
+	clock
+	random *rand.Rand
+	client *process // nil: it is on another computer, and costs nothing here
+	store  *process
+	stores *computer // nil: everything is on one
+
+	locked  bool
+	waiting []func() // for the row
+	since   float64  // when it was locked
+	held    float64
+
+	from  float64 // when counting begins
+	sold  int
+	steps int
+	took  []float64
+}
+
+// An instance gathers what waits, as service/merge.go does: no timer, one step at a time, and a step has what came while
+// the last one was under way.
+type instance struct {
+	*market
+	nginx, service *process
+	queue          []float64 // when each was sent
+	leading        bool
+}
+
+// simulate runs a setup. A fifth of the time, before the rest, is not counted.
+func simulate(s setup) account {
+	s.speed = cmp.Or(s.speed, 1)
+	m := &market{setup: s, random: rand.New(rand.NewPCG(s.seed, uint64(s.instances)))}
+	var one *computer
+	computerOf := func(cores int) *computer { return &computer{clock: &m.clock, idle: cores, speed: s.speed} }
+	if s.shared > 0 {
+		one = computerOf(s.shared)
+		m.client = one.process(2)
+		m.store = one.process(cmp.Or(s.StoreCores, s.shared))
+	} else {
+		m.stores = computerOf(s.own)
+		m.store = m.stores.process(cmp.Or(s.StoreCores, s.own))
+	}
+	var gateway *process
+	if one != nil {
+		gateway = one.process(s.shared)
+	}
+	for i := range s.instances {
+		on := one
+		if on == nil {
+			on = computerOf(s.own)
+		}
+		it := &instance{market: m, nginx: gateway, service: on.process(max(s.own, s.shared))}
+		if gateway == nil {
+			it.nginx = on.process(s.own)
+		}
+		for caller := i; caller < s.callers; caller += s.instances {
+			m.after(m.random.Float64()*1000, it.send) // they do not begin at the same moment
+		}
+	}
+	end := s.seconds * 1e6
+	m.from = end / 5
+	m.run(end)
+	return m.account(end - m.from)
+}
+
+func (m *market) account(counted float64) account {
+	a := account{rate: float64(m.sold) / counted * 1e6, row: m.held / counted}
+	if m.steps > 0 {
+		a.batch = float64(m.sold) / float64(m.steps)
+	}
+	if n := len(m.took); n > 0 {
+		slices.Sort(m.took)
+		a.p50, a.p99 = m.took[n/2]/1000, m.took[n*99/100]/1000
+	}
+	if m.stores != nil {
+		a.store = m.stores.busy / (m.now * float64(cmp.Or(m.StoreCores, m.own)))
+	}
+	return a
+}
+
+// about varies what a request takes, by half in each direction. The mean stays.
+func (m *market) about(cpu float64) float64 { return cpu * (0.5 + m.random.Float64()) }
+
+// send is a caller who asks for one unit. A half of each cost is on the way in, and a half on the way out.
+func (it *instance) send() {
+	sent := it.now
+	in := func() {
+		it.nginx.use(it.about(it.Nginx/2), func() {
+			it.service.use(it.about(it.Service/2), func() {
+				it.queue = append(it.queue, sent)
+				it.lead()
+			})
+		})
+	}
+	if it.client == nil {
+		it.after(it.trip/2, in)
+		return
+	}
+	it.client.use(it.about(it.Client/2), in)
+}
+
+// reply is the way back.
+func (it *instance) reply(sent float64) {
+	done := func() {
+		if it.now >= it.from {
+			it.sold++
+			it.took = append(it.took, it.now-sent)
+		}
+		it.send()
+	}
+	it.service.use(it.about(it.Service/2), func() {
+		it.nginx.use(it.about(it.Nginx/2), func() {
+			if it.client == nil {
+				it.after(it.trip/2, done)
+				return
+			}
+			it.client.use(it.about(it.Client/2), done)
+		})
+	})
+}
+
+// lead cuts a batch and sells it, unless one is under way.
+func (it *instance) lead() {
+	if it.leading || len(it.queue) == 0 {
+		return
+	}
+	it.leading = true
+	n := min(len(it.queue), it.limit)
+	batch := slices.Clone(it.queue[:n])
+	it.queue = it.queue[n:]
+
+	// What comes before the lock is a part of what does not grow with n, by the number of round trips. A store without
+	// trips under the lock runs a step as a whole: then that is the lock.
+	before := 1 - it.TripsLocked/max(it.Trips, 1)
+	if it.TripsLocked == 0 {
+		before = 0
+	}
+	caller, store := it.StepCaller.at(n), it.StepStore.at(n)
+	fixed := before * min(store, max(0, it.StepStore.A))
+	it.service.use(caller/2, func() {
+		it.after((it.Trips-it.TripsLocked)*it.trip, func() {
+			it.store.use(fixed, func() {
+				it.lock(func() {
+					it.after(it.StepWait+it.TripsLocked*it.trip, func() {
+						it.store.use(store-fixed, func() {
+							it.unlock()
+							it.service.use(caller/2, func() { it.finish(batch) })
+						})
+					})
+				})
+			})
+		})
+	})
+}
+
+func (it *instance) finish(batch []float64) {
+	if it.now >= it.from {
+		it.steps++
+	}
+	it.leading = false
+	for _, sent := range batch {
+		it.reply(sent)
+	}
+	it.lead()
+}
+
+// lock waits for the row, first come first served.
+func (m *market) lock(then func()) {
+	if m.locked {
+		m.waiting = append(m.waiting, then)
+		return
+	}
+	m.locked, m.since = true, m.now
+	then()
+}
+
+func (m *market) unlock() {
+	m.held += max(0, m.now-max(m.since, m.from))
+	m.locked = false
+	if len(m.waiting) > 0 {
+		next := m.waiting[0]
+		m.waiting = m.waiting[1:]
+		m.lock(next)
+	}
+}
