@@ -85,14 +85,36 @@ func here(c *constants, p check) account {
 // apart simulates n instances on computers of their own, and a store on another.
 func apart(k costs, n int) account {
 	return simulate(setup{
-		costs: k, instances: n, callers: n * perCaller, limit: limitOf, own: ownCores, trip: trip, seed: seed, seconds: 1,
+		costs: k, instances: n, callers: n * perCaller, limit: limitOf, own: ownCores, trip: trip, seed: seed, seconds: 0.5,
 	})
 }
 
-// rowLimit is what one row sells at most, from the costs alone: full batches, one after the other.
-func rowLimit(k costs) float64 {
-	hold := k.TripsLocked*trip + k.StepWait + k.StepStore.at(limitOf)
-	return limitOf / hold * 1e6
+// rowLimit is what one row sells at most, from the costs alone: full batches, one after the other. more is what each of
+// them waits for besides, in µs: a slower disk, or replicas that have to agree.
+func rowLimit(k costs, more float64) float64 {
+	return limitOf / hold(k, more) * 1e6
+}
+
+// hold is how long a full batch has the row, in µs. The row is locked when the first trip with it arrives, and let go
+// before the last one is answered, so there is a trip less between them, with what the caller does for it.
+func hold(k costs, more float64) float64 {
+	trips, between := max(k.Trips, 1), max(0, k.TripsLocked-1)
+	return between*(trip+k.StepCaller.at(limitOf)/trips) + k.StepWait + more +
+		max(k.TripsLocked, 1)/trips*max(0, k.StepStore.A) + k.StepStore.B*limitOf
+}
+
+// storeCores are the cores that a store can use on a computer of its own.
+func storeCores(k costs) float64 {
+	if k.StoreCores > 0 {
+		return min(ownCores, float64(k.StoreCores))
+	}
+	return ownCores
+}
+
+// segmentsLimit is what a SKU sells whose stock is in several rows of one store: as much more, until the store has no
+// CPU left.
+func segmentsLimit(k costs, segments, more float64) float64 {
+	return min(segments*rowLimit(k, more), storeCores(k)/k.StepStore.at(limitOf)*limitOf*1e6)
 }
 
 // frontLimit is what the CPUs of one instance's computer let it sell, with nginx on it.
@@ -104,15 +126,11 @@ func frontLimit(k costs) float64 {
 // coldLimit is what one store sells if no two callers want the same SKU, so that every sale is a step of its own: its
 // CPUs are the limit.
 func coldLimit(k costs) float64 {
-	cores := float64(ownCores)
-	if k.StoreCores > 0 {
-		cores = min(cores, float64(k.StoreCores))
-	}
-	return cores / k.StepStore.at(1) * 1e6
+	return storeCores(k) / k.StepStore.at(1) * 1e6
 }
 
 // knee is how many instances one row keeps busy.
-func knee(k costs) int { return int(math.Ceil(rowLimit(k) / frontLimit(k))) }
+func knee(k costs) int { return int(math.Ceil(rowLimit(k, 0) / frontLimit(k))) }
 
 // A shards is what n instances sell of a million SKUs over so many stores.
 type shards struct {
@@ -126,7 +144,7 @@ func shardsOf(k costs) []shards {
 		for _, stores := range []int{1, 4, 16, 64} {
 			front := float64(n) * frontLimit(k)
 			list = append(list, shards{
-				stores, n, min(front, rowLimit(k)), min(front, float64(stores)*coldLimit(k)),
+				stores, n, min(front, rowLimit(k, 0)), min(front, float64(stores)*coldLimit(k)),
 			})
 		}
 	}

@@ -186,26 +186,49 @@ func (it *instance) lead() {
 	batch := slices.Clone(it.queue[:n])
 	it.queue = it.queue[n:]
 
-	// What comes before the lock is a part of what does not grow with n, by the number of round trips. A store without
-	// trips under the lock runs a step as a whole: then that is the lock.
-	before := 1 - it.TripsLocked/max(it.Trips, 1)
-	if it.TripsLocked == 0 {
-		before = 0
+	it.trips(&sale{batch: batch, caller: it.StepCaller.at(n), fixed: max(0, it.StepStore.A), rows: it.StepStore.B * float64(n)})
+}
+
+// A sale is a step under way.
+type sale struct {
+	batch               []float64
+	done                float64 // round trips
+	caller, fixed, rows float64 // CPU in all: the caller's, the store's for the step, the store's for its rows
+}
+
+// trips makes the round trips of a step, one after the other. Each takes a share of what does not depend on the size of
+// the batch, in the instance and in the store, which both have to wait for a core. The rows are written in the first
+// trip with the row locked. A store that locks nothing, because it does one thing at a time anyway, has its own lock for
+// that trip.
+func (it *instance) trips(s *sale) {
+	if s.done == it.Trips {
+		it.finish(s.batch)
+		return
 	}
-	caller, store := it.StepCaller.at(n), it.StepStore.at(n)
-	fixed := before * min(store, max(0, it.StepStore.A))
-	it.service.use(caller/2, func() {
-		it.after((it.Trips-it.TripsLocked)*it.trip, func() {
-			it.store.use(fixed, func() {
-				it.lock(func() {
-					it.after(it.StepWait+it.TripsLocked*it.trip, func() {
-						it.store.use(store-fixed, func() {
-							it.unlock()
-							it.service.use(caller/2, func() { it.finish(batch) })
-						})
-					})
-				})
-			})
+	first := s.done == it.Trips-max(it.TripsLocked, 1)
+	last := s.done == it.Trips-1
+	s.done++
+	it.service.use(s.caller/it.Trips, func() {
+		it.after(it.trip/2, func() {
+			if first {
+				it.lock(func() { it.written(s, s.fixed/it.Trips+s.rows, last) })
+				return
+			}
+			it.written(s, s.fixed/it.Trips, last)
+		})
+	})
+}
+
+// written does a trip's work in the store. With the last one the row is let go, when the disk has it.
+func (it *instance) written(s *sale, cpu float64, last bool) {
+	it.store.use(cpu, func() {
+		if !last {
+			it.after(it.trip/2, func() { it.trips(s) })
+			return
+		}
+		it.after(it.StepWait, func() {
+			it.unlock()
+			it.after(it.trip/2, func() { it.trips(s) })
 		})
 	})
 }

@@ -141,7 +141,7 @@ func (f *findings) left(b *strings.Builder, l language) {
 func (f *findings) right(b *strings.Builder, c *constants, l language) {
 	least, top := math.Inf(1), 0.0
 	for _, w := range f.worlds {
-		least, top = min(least, w.rate), max(top, w.rate, rowLimit(w.store.Costs))
+		least, top = min(least, w.rate), max(top, w.rate, rowLimit(w.store.Costs, 0))
 	}
 	decade := func(v float64, round func(float64) float64) float64 { return math.Pow(10, round(math.Log10(v))) }
 	up := axis{decade(least, math.Floor), decade(top, math.Ceil), true}
@@ -164,7 +164,7 @@ func (f *findings) right(b *strings.Builder, c *constants, l language) {
 			}
 		}
 		p.line(colours[s.Name], "", model)
-		limit := rowLimit(s.Costs)
+		limit := rowLimit(s.Costs, 0)
 		p.line(colours[s.Name], "5 5", [][2]float64{{1, limit}, {100, limit}})
 	}
 }

@@ -182,7 +182,15 @@ func limitsTable(c *constants, _ *findings, l language) string {
 	add(text{"one computer with an instance and its nginx, sold/s", "一台计算机上的一个实例加 nginx，每秒售出"},
 		func(k costs) string { return about(frontLimit(k)) })
 	add(text{"one row, full batches one after the other, sold/s", "一行，整批一批接一批，每秒售出"},
-		func(k costs) string { return about(rowLimit(k)) })
+		func(k costs) string { return about(rowLimit(k, 0)) })
+	add(text{"the same, 1 ms more for each commit", "同上，每次提交多 1 ms"},
+		func(k costs) string { return about(rowLimit(k, 1000)) })
+	add(text{"the same, 5 ms more for each commit", "同上，每次提交多 5 ms"},
+		func(k costs) string { return about(rowLimit(k, 5000)) })
+	add(text{"8 segments of one SKU in one store, sold/s", "同一 SKU 在一个存储里分 8 段，每秒售出"},
+		func(k costs) string { return about(segmentsLimit(k, 8, 0)) })
+	add(text{"the same, 5 ms more for each commit", "同上，每次提交多 5 ms"},
+		func(k costs) string { return about(segmentsLimit(k, 8, 5000)) })
 	add(text{"instances that keep one row busy", "占满一行所需的实例"}, func(k costs) string { return fmt.Sprint(knee(k)) })
 	add(text{"one store, every sale of another SKU, sold/s", "一个存储，每单 SKU 各不相同，每秒售出"},
 		func(k costs) string { return about(coldLimit(k)) })
