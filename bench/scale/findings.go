@@ -119,7 +119,7 @@ func segmentsLimit(k costs, segments, more float64) float64 {
 
 // frontLimit is what the CPUs of one instance's computer let it sell, with nginx on it.
 func frontLimit(k costs) float64 {
-	each := k.Nginx + k.Service + k.StepCaller.A/limitOf + k.StepCaller.B
+	each := k.Nginx.in(limitOf) + k.Service.in(limitOf) + k.StepCaller.A/limitOf + k.StepCaller.B
 	return ownCores / each * 1e6
 }
 

@@ -411,25 +411,50 @@ func together(ctx context.Context, callers, times int, do func() error) error {
 	return errors.Join(append(failed, ctx.Err())...)
 }
 
-// request takes the cost of a request from the runs over HTTP: the mean of what is left when the steps are taken away.
-// How much is sold, and in which batches, is not taken from there.
+// request takes the prices of a request from the runs over HTTP: what is left when the steps are taken away, by how many
+// were sold together. How much was sold is not taken from there.
 func (s *store) request() error {
-	n := 0.0
+	k := &s.Costs
+	var runs []point
 	for _, p := range s.Runs {
-		if p.Batch == 0 {
-			continue
+		if p.Batch > 0 {
+			runs = append(runs, p)
 		}
-		n++
-		step := s.Costs.StepCaller.A/p.Batch + s.Costs.StepCaller.B
-		s.Costs.Client += p.CPU["client"]
-		s.Costs.Nginx += p.CPU[rig.PartNginx]
-		s.Costs.Service += max(0, p.CPU[rig.PartService]-step)
 	}
-	if n == 0 {
+	if len(runs) == 0 {
 		return errors.New("no run has sold in batches")
 	}
-	s.Costs.Client /= n
-	s.Costs.Nginx /= n
-	s.Costs.Service /= n
+	k.Client = priceOf(runs, func(p point) float64 { return p.CPU["client"] })
+	k.Nginx = priceOf(runs, func(p point) float64 { return p.CPU[rig.PartNginx] })
+	k.Service = priceOf(runs, func(p point) float64 {
+		return max(0, p.CPU[rig.PartService]-k.StepCaller.A/p.Batch-k.StepCaller.B)
+	})
 	return nil
+}
+
+// priceOf fits a price to the runs by least squares. Neither part can be less than nothing: then it is left out, and the
+// other is the mean.
+func priceOf(runs []point, of func(point) float64) price {
+	var n, x, y, xx, xy float64
+	for _, p := range runs {
+		share := 1 / p.Batch
+		n++
+		x += share
+		y += of(p)
+		xx += share * share
+		xy += share * of(p)
+	}
+	spread := n*xx - x*x
+	if spread <= 0 {
+		return price{Each: y / n}
+	}
+	wake := (n*xy - x*y) / spread
+	each := (y - wake*x) / n
+	switch {
+	case wake < 0:
+		return price{Each: y / n}
+	case each < 0:
+		return price{Wake: xy / xx}
+	}
+	return price{each, wake}
 }

@@ -8,9 +8,9 @@ import (
 
 // Costs are what one sale and one step of a store take. They are measured: see measure.go. Times are in µs.
 type costs struct {
-	Client  float64 `json:"client"`  // CPU of the load generator for each request
-	Nginx   float64 `json:"nginx"`   // CPU of nginx for each request
-	Service float64 `json:"service"` // CPU of the instance for each request, without the step
+	Client  price `json:"client"`  // CPU of the load generator for each request
+	Nginx   price `json:"nginx"`   // CPU of nginx for each request
+	Service price `json:"service"` // CPU of the instance for each request, without the step
 
 	StepCaller  line    `json:"step_caller"`  // CPU of the instance for a step of n sales
 	StepStore   line    `json:"step_store"`   // CPU of the store
@@ -27,6 +27,16 @@ type line struct {
 }
 
 func (l line) at(n int) float64 { return max(0, l.A+l.B*float64(n)) }
+
+// A price is the CPU of a request: Each, and a share of Wake. Those who are answered by one batch are answered together,
+// and come together with their next requests, so a process is woken once for all of them.
+type price struct {
+	Each float64 `json:"each"`
+	Wake float64 `json:"wake"`
+}
+
+// in is the price of one of n.
+func (p price) in(n int) float64 { return p.Each + p.Wake/float64(max(n, 1)) }
 
 // A setup is what is simulated: callers who each send the next request after the reply to the last one, shared out among
 // the instances. All want the same SKU.
@@ -79,8 +89,14 @@ type market struct {
 type instance struct {
 	*market
 	nginx, service *process
-	queue          []float64 // when each was sent
+	queue          []asked
 	leading        bool
+}
+
+// An asked is a request: when it was sent, and by how many who were answered together.
+type asked struct {
+	at       float64
+	together int
 }
 
 // simulate runs a setup. A fifth of the time, before the rest, is not counted.
@@ -111,7 +127,7 @@ func simulate(s setup) account {
 			it.nginx = on.process(s.own)
 		}
 		for caller := i; caller < s.callers; caller += s.instances {
-			m.after(m.random.Float64()*1000, it.send) // they do not begin at the same moment
+			m.after(m.random.Float64()*1000, func() { it.send(1) }) // they do not begin at the same moment
 		}
 	}
 	end := s.seconds * 1e6
@@ -138,13 +154,14 @@ func (m *market) account(counted float64) account {
 // about varies what a request takes, by half in each direction. The mean stays.
 func (m *market) about(cpu float64) float64 { return cpu * (0.5 + m.random.Float64()) }
 
-// send is a caller who asks for one unit. A half of each cost is on the way in, and a half on the way out.
-func (it *instance) send() {
-	sent := it.now
+// send is a caller who asks for one unit, as one of so many who were answered together. A half of each price is for the
+// way in, and a half for the way out.
+func (it *instance) send(together int) {
+	a := asked{it.now, together}
 	in := func() {
-		it.nginx.use(it.about(it.Nginx/2), func() {
-			it.service.use(it.about(it.Service/2), func() {
-				it.queue = append(it.queue, sent)
+		it.nginx.use(it.about(it.Nginx.in(together)/2), func() {
+			it.service.use(it.about(it.Service.in(together)/2), func() {
+				it.queue = append(it.queue, a)
 				it.lead()
 			})
 		})
@@ -153,25 +170,25 @@ func (it *instance) send() {
 		it.after(it.trip/2, in)
 		return
 	}
-	it.client.use(it.about(it.Client/2), in)
+	it.client.use(it.about(it.Client.in(together)/2), in)
 }
 
-// reply is the way back.
-func (it *instance) reply(sent float64) {
+// reply is the way back, for one of a batch of n.
+func (it *instance) reply(a asked, n int) {
 	done := func() {
 		if it.now >= it.from {
 			it.sold++
-			it.took = append(it.took, it.now-sent)
+			it.took = append(it.took, it.now-a.at)
 		}
-		it.send()
+		it.send(n)
 	}
-	it.service.use(it.about(it.Service/2), func() {
-		it.nginx.use(it.about(it.Nginx/2), func() {
+	it.service.use(it.about(it.Service.in(n)/2), func() {
+		it.nginx.use(it.about(it.Nginx.in(n)/2), func() {
 			if it.client == nil {
 				it.after(it.trip/2, done)
 				return
 			}
-			it.client.use(it.about(it.Client/2), done)
+			it.client.use(it.about(it.Client.in(n)/2), done)
 		})
 	})
 }
@@ -191,7 +208,7 @@ func (it *instance) lead() {
 
 // A sale is a step under way.
 type sale struct {
-	batch               []float64
+	batch               []asked
 	done                float64 // round trips
 	caller, fixed, rows float64 // CPU in all: the caller's, the store's for the step, the store's for its rows
 }
@@ -233,13 +250,13 @@ func (it *instance) written(s *sale, cpu float64, last bool) {
 	})
 }
 
-func (it *instance) finish(batch []float64) {
+func (it *instance) finish(batch []asked) {
 	if it.now >= it.from {
 		it.steps++
 	}
 	it.leading = false
-	for _, sent := range batch {
-		it.reply(sent)
+	for _, a := range batch {
+		it.reply(a, len(batch))
 	}
 	it.lead()
 }

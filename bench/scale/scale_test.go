@@ -12,7 +12,7 @@ import (
 // 10 µs for each sale.
 func plain() costs {
 	return costs{
-		Client: 20, Nginx: 30, Service: 50, StepWait: 500, StepStore: line{500, 10}, Trips: 1, TripsLocked: 1,
+		Client: price{20, 0}, Nginx: price{30, 0}, Service: price{50, 0}, StepWait: 500, StepStore: line{500, 10}, Trips: 1, TripsLocked: 1,
 	}
 }
 
@@ -33,7 +33,8 @@ func TestOneCallerIsABatchOfOne(t *testing.T) {
 
 // With a store that costs nothing the CPUs are the limit, however many callers there are.
 func TestCPUsAreTheLimitOfCheapSteps(t *testing.T) {
-	k := costs{Client: 20, Nginx: 30, Service: 50, Trips: 1}
+	k := plain()
+	k.StepWait, k.StepStore, k.TripsLocked = 0, line{}, 0
 	for _, shared := range []int{1, 2} {
 		a := simulate(setup{costs: k, instances: 3, callers: 60, limit: 128, shared: shared, seed: 1, seconds: 1})
 		near(t, "sold/s", a.rate, float64(shared)*1e6/100, 0.02)
@@ -118,20 +119,57 @@ func TestMiddle(t *testing.T) {
 	}
 }
 
-func TestRequestCostsAreWhatStepsLeave(t *testing.T) {
-	s := &store{Costs: costs{StepCaller: line{300, 5}}, Runs: []point{
-		{Batch: 10, CPU: map[string]float64{"client": 20, "nginx": 60, "service": 100 + 30 + 5}},
-		{Batch: 30, CPU: map[string]float64{"client": 30, "nginx": 40, "service": 80 + 10 + 5}},
-	}}
+func TestPricesAreWhatStepsLeave(t *testing.T) {
+	s := &store{Costs: costs{StepCaller: line{300, 5}}}
+	for _, n := range []float64{2, 10, 50} {
+		s.Runs = append(s.Runs, point{Batch: n, CPU: map[string]float64{
+			"client": 20, "nginx": 40 + 100/n, "service": 80 + 50/n + 300/n + 5,
+		}})
+	}
 	if err := s.request(); err != nil {
 		t.Fatal(err)
 	}
-	if k := s.Costs; k.Client != 25 || k.Nginx != 50 || k.Service != 90 {
-		t.Errorf("got %+v", k)
+	for name, row := range map[string]struct{ got, want price }{
+		"client": {s.Costs.Client, price{20, 0}}, "nginx": {s.Costs.Nginx, price{40, 100}},
+		"service": {s.Costs.Service, price{80, 50}},
+	} {
+		if math.Abs(row.got.Each-row.want.Each) > 1e-6 || math.Abs(row.got.Wake-row.want.Wake) > 1e-6 {
+			t.Errorf("%s: got %+v, want %+v", name, row.got, row.want)
+		}
 	}
 	if (&store{}).request() == nil {
-		t.Error("there are costs of nothing")
+		t.Error("there are prices of nothing")
 	}
+}
+
+// Neither part of a price is less than nothing, whatever noise there is.
+func TestPricesAreNotNegative(t *testing.T) {
+	for _, row := range []struct {
+		cpu  [2]float64 // of batches of 1 and of 2
+		want price
+	}{
+		{[2]float64{40, 60}, price{50, 0}},
+		{[2]float64{60, 20}, price{0, 56}},
+	} {
+		got := priceOf([]point{{Batch: 1, Rate: row.cpu[0]}, {Batch: 2, Rate: row.cpu[1]}},
+			func(p point) float64 { return p.Rate })
+		if math.Abs(got.Each-row.want.Each) > 1e-9 || math.Abs(got.Wake-row.want.Wake) > 1e-9 {
+			t.Errorf("of %v: got %+v, want %+v", row.cpu, got, row.want)
+		}
+	}
+}
+
+// Who is answered with many others costs less.
+func TestWakingUpIsShared(t *testing.T) {
+	k := plain()
+	k.StepWait, k.StepStore, k.TripsLocked = 0, line{}, 0
+	k.Service.Wake = 100
+	few := simulate(setup{costs: k, instances: 1, callers: 60, limit: 2, shared: 1, seed: 1, seconds: 1})
+	many := simulate(setup{costs: k, instances: 1, callers: 60, limit: 128, shared: 1, seed: 1, seconds: 1})
+	if many.batch < 2*few.batch || many.rate < 1.2*few.rate {
+		t.Errorf("in batches of %.1f %.0f/s, in batches of %.1f %.0f/s", few.batch, few.rate, many.batch, many.rate)
+	}
+	near(t, "sold/s in large batches", many.rate, 1e6/(100+100/many.batch), 0.05)
 }
 
 func TestAbout(t *testing.T) {

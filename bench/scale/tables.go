@@ -89,10 +89,12 @@ func constantsTable(c *constants, _ *findings, l language) string {
 		}
 		rows = append(rows, row)
 	}
-	add(text{"CPU of wrk for a request, µs", "wrk 每个请求的 CPU，µs"}, func(k costs) string { return whole(k.Client) })
-	add(text{"CPU of nginx for a request, µs", "nginx 每个请求的 CPU，µs"}, func(k costs) string { return whole(k.Nginx) })
+	priced := func(p price) string { return fmt.Sprintf("%.0f + %.0f / n", p.Each, p.Wake) }
+	add(text{"CPU of wrk for a request, µs", "wrk 每个请求的 CPU，µs"}, func(k costs) string { return priced(k.Client) })
+	add(text{"CPU of nginx for a request, µs", "nginx 每个请求的 CPU，µs"},
+		func(k costs) string { return priced(k.Nginx) })
 	add(text{"CPU of the instance for a request, µs", "实例每个请求的 CPU，µs"},
-		func(k costs) string { return whole(k.Service) })
+		func(k costs) string { return priced(k.Service) })
 	lined := func(k line) string { return fmt.Sprintf("%.0f + %.1f n", k.A, k.B) }
 	add(text{"CPU of the instance for a step of n sales, µs", "实例一步卖 n 单的 CPU，µs"},
 		func(k costs) string { return lined(k.StepCaller) })
