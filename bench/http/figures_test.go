@@ -124,6 +124,21 @@ func TestTables(t *testing.T) {
 	}
 }
 
+// Figures of a computer that others used say so.
+func TestTheBusyAreWarned(t *testing.T) {
+	r := &results{Rows: []*series{seriesOf(slow, sold, few, false, 1, 1, 1)}}
+	const warning = "Other programs were busy"
+	if strings.Contains(r.render(en), warning) {
+		t.Error("a warning without a reason")
+	}
+	for i := range r.Rows[0].Rounds {
+		r.Rows[0].Rounds[i].Others = 0.7
+	}
+	if !strings.Contains(r.render(en), warning) || !strings.Contains(r.render(zh), "其他程序占用了 CPU") {
+		t.Error("no warning")
+	}
+}
+
 // squeeze takes away what aligns the cells of tables.
 func squeeze(text string) string {
 	var b strings.Builder

@@ -73,6 +73,12 @@ func (r *results) render(l language) string {
 		"。\n%d 轮，每轮每行 %d 秒，轮流进行；%d 个实例；共 %.1f 分钟。期间平均负载：%s。其他程序占用 %d 个 CPU 中的：%s。\n",
 	}, r.Rounds, r.Seconds, r.Instances, r.Minutes, r.span(l, func(o outcome) float64 { return o.Load }), r.CPUs,
 		r.span(l, func(o outcome) float64 { return o.Others }))
+	if r.wasBusy() {
+		line(text{
+			"\n**Other programs were busy meanwhile.** Measure again on an idle computer before you rely on this.\n",
+			"\n**测量期间其他程序占用了 CPU。**用作依据之前，请在空闲的计算机上重测。\n",
+		})
+	}
 	line(text{"\n## Figures to reach\n\n", "\n## 目标\n\n"})
 	line(text{
 		"A ratio is the median of the ratios within a round; beside it the smallest and the largest.\n\n",
@@ -87,6 +93,20 @@ func (r *results) render(l language) string {
 	})
 	align(&b, r.rowCells(l))
 	return b.String()
+}
+
+// busyShare is how many CPUs other programs may take, in the median, before the page warns.
+const busyShare = 0.25
+
+func (r *results) wasBusy() bool {
+	var all []float64
+	for _, s := range r.Rows {
+		for _, o := range s.Rounds {
+			all = append(all, o.Others)
+		}
+	}
+	s, _ := spreadOf(all)
+	return s.median > busyShare
 }
 
 // span returns the range and the median of something over all measurements.

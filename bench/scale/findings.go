@@ -82,10 +82,13 @@ func here(c *constants, p check) account {
 	})
 }
 
-// apart simulates n instances on computers of their own, and a store on another.
+// apart simulates n instances on computers of their own, and a store on another. It takes as long as five times the
+// queue in front of the row, of which the first is not counted.
 func apart(k costs, n int) account {
+	callers := n * perCaller
 	return simulate(setup{
-		costs: k, instances: n, callers: n * perCaller, limit: limitOf, own: ownCores, trip: trip, seed: seed, seconds: 0.5,
+		costs: k, instances: n, callers: callers, limit: limitOf, own: ownCores, trip: trip, seed: seed,
+		seconds: max(0.5, 5*float64(callers)/rowLimit(k, 0)),
 	})
 }
 
@@ -117,10 +120,9 @@ func segmentsLimit(k costs, segments, more float64) float64 {
 	return min(segments*rowLimit(k, more), storeCores(k)/k.StepStore.at(limitOf)*limitOf*1e6)
 }
 
-// frontLimit is what the CPUs of one instance's computer let it sell, with nginx on it.
-func frontLimit(k costs) float64 {
-	each := k.Nginx.in(limitOf) + k.Service.in(limitOf) + k.StepCaller.A/limitOf + k.StepCaller.B
-	return ownCores / each * 1e6
+// frontLimit is what the CPUs of one instance's computer let it sell in batches of n, with nginx on it.
+func frontLimit(k costs, n int) float64 {
+	return ownCores / (k.Nginx.in(n) + k.Service.in(n) + k.StepCaller.at(n)/float64(n)) * 1e6
 }
 
 // coldLimit is what one store sells if no two callers want the same SKU, so that every sale is a step of its own: its
@@ -130,7 +132,7 @@ func coldLimit(k costs) float64 {
 }
 
 // knee is how many instances one row keeps busy.
-func knee(k costs) int { return int(math.Ceil(rowLimit(k, 0) / frontLimit(k))) }
+func knee(k costs) int { return int(math.Ceil(rowLimit(k, 0) / frontLimit(k, limitOf))) }
 
 // A shards is what n instances sell of a million SKUs over so many stores.
 type shards struct {
@@ -142,9 +144,9 @@ func shardsOf(k costs) []shards {
 	var list []shards
 	for _, n := range []int{1, 10, 100} {
 		for _, stores := range []int{1, 4, 16, 64} {
-			front := float64(n) * frontLimit(k)
 			list = append(list, shards{
-				stores, n, min(front, rowLimit(k, 0)), min(front, float64(stores)*coldLimit(k)),
+				stores, n, min(float64(n)*frontLimit(k, limitOf), rowLimit(k, 0)),
+				min(float64(n)*frontLimit(k, 1), float64(stores)*coldLimit(k)),
 			})
 		}
 	}

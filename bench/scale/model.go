@@ -78,10 +78,10 @@ type market struct {
 	since   float64  // when it was locked
 	held    float64
 
-	from  float64 // when counting begins
-	sold  int
-	steps int
-	took  []float64
+	from         float64 // when counting begins
+	sold         int     // answered
+	steps, inAll int     // steps, and the sales in them
+	took         []float64
 }
 
 // An instance gathers what waits, as service/merge.go does: no timer, one step at a time, and a step has what came while
@@ -139,7 +139,7 @@ func simulate(s setup) account {
 func (m *market) account(counted float64) account {
 	a := account{rate: float64(m.sold) / counted * 1e6, row: m.held / counted}
 	if m.steps > 0 {
-		a.batch = float64(m.sold) / float64(m.steps)
+		a.batch = float64(m.inAll) / float64(m.steps)
 	}
 	if n := len(m.took); n > 0 {
 		slices.Sort(m.took)
@@ -253,6 +253,7 @@ func (it *instance) written(s *sale, cpu float64, last bool) {
 func (it *instance) finish(batch []asked) {
 	if it.now >= it.from {
 		it.steps++
+		it.inAll += len(batch)
 	}
 	it.leading = false
 	for _, a := range batch {

@@ -76,6 +76,14 @@ func about(f float64) string {
 	return digits
 }
 
+// locking shows a limit of a store that keeps a row locked while it commits. Another does not wait for that.
+func locking(k costs, limit float64) string {
+	if k.TripsLocked == 0 {
+		return "–"
+	}
+	return about(limit)
+}
+
 func constantsTable(c *constants, _ *findings, l language) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, text{
@@ -132,6 +140,9 @@ func stepsTable(c *constants, _ *findings, l language) string {
 	return b.String()
 }
 
+// busyShare is how many CPUs other programs may take in a run before the page warns.
+const busyShare = 0.25
+
 func checkTable(_ *constants, f *findings, l language) string {
 	var b strings.Builder
 	good, worst := 0, 0.0
@@ -149,6 +160,16 @@ func checkTable(_ *constants, f *findings, l language) string {
 		})
 	}
 	table(&b, rows...)
+	busy := 0.0
+	for _, c := range f.checks {
+		busy = max(busy, c.Others)
+	}
+	if busy > busyShare {
+		b.WriteString(text{
+			"\n**Other programs were busy meanwhile.** Measure again on an idle computer before you rely on this.\n",
+			"\n**测量期间其他程序占用了 CPU。**用作依据之前，请在空闲的计算机上重测。\n",
+		}.of(l))
+	}
 	fmt.Fprintf(&b, text{
 		"\n%d of %d runs are within %.0f %% of the model; the worst is off by %.0f %%.\n",
 		"\n%d 次运行中（共 %d 次）与模型相差不超过 %.0f %%；最差的相差 %.0f %%。\n",
@@ -182,17 +203,17 @@ func limitsTable(c *constants, _ *findings, l language) string {
 		rows = append(rows, row)
 	}
 	add(text{"one computer with an instance and its nginx, sold/s", "一台计算机上的一个实例加 nginx，每秒售出"},
-		func(k costs) string { return about(frontLimit(k)) })
+		func(k costs) string { return about(frontLimit(k, limitOf)) })
 	add(text{"one row, full batches one after the other, sold/s", "一行，整批一批接一批，每秒售出"},
 		func(k costs) string { return about(rowLimit(k, 0)) })
 	add(text{"the same, 1 ms more for each commit", "同上，每次提交多 1 ms"},
-		func(k costs) string { return about(rowLimit(k, 1000)) })
+		func(k costs) string { return locking(k, rowLimit(k, 1000)) })
 	add(text{"the same, 5 ms more for each commit", "同上，每次提交多 5 ms"},
-		func(k costs) string { return about(rowLimit(k, 5000)) })
+		func(k costs) string { return locking(k, rowLimit(k, 5000)) })
 	add(text{"8 segments of one SKU in one store, sold/s", "同一 SKU 在一个存储里分 8 段，每秒售出"},
 		func(k costs) string { return about(segmentsLimit(k, 8, 0)) })
 	add(text{"the same, 5 ms more for each commit", "同上，每次提交多 5 ms"},
-		func(k costs) string { return about(segmentsLimit(k, 8, 5000)) })
+		func(k costs) string { return locking(k, segmentsLimit(k, 8, 5000)) })
 	add(text{"instances that keep one row busy", "占满一行所需的实例"}, func(k costs) string { return fmt.Sprint(knee(k)) })
 	add(text{"one store, every sale of another SKU, sold/s", "一个存储，每单 SKU 各不相同，每秒售出"},
 		func(k costs) string { return about(coldLimit(k)) })
