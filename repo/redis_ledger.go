@@ -307,6 +307,9 @@ func (s redisSight) shelves(about order.About, skus []service.SKU) (stock shelve
 	}
 	for _, sku := range skus {
 		at := s.stock[sku]
+		if !at.there() {
+			at.stock = service.Stock{SKU: sku, Version: 1, Epoch: 1}
+		}
 		if about.Customer == "" {
 			at.level.Taken = 0
 		}
