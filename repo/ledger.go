@@ -25,11 +25,6 @@ const KeepKeys = 24 * time.Hour
 // with it is then read.
 var errKeyTaken = errors.New("the idempotency key is there")
 
-// A decided error is decide's own: Step returns it as it is.
-type decided struct{ error }
-
-func (e decided) Unwrap() error { return e.error }
-
 // A known is what an idempotency key was kept with.
 type known struct {
 	Fingerprint string `json:"fingerprint"`

@@ -19,8 +19,8 @@ import (
 	"example.com/stock/service"
 )
 
-// A RedisLedger is the order.Ledger of a Redis, and what belongs to it. Its stock is that of the Redis, with four fields
-// more: reserved, adjusted, number, per_customer. These keys are added:
+// A RedisLedger is the order.Ledger of a Redis, and what belongs to it. Its stock is that of the Redis, with four
+// fields more: reserved, adjusted, number, per_customer. These keys are added:
 //
 //   - stock:{<sku>}:movements: a stream. The id of a movement is its number, so Redis itself refuses one that does not
 //     follow.
@@ -40,9 +40,9 @@ import (
 // reservation. Each conflict costs them again.
 //
 // A step changes keys of several SKUs at once, so all must be on one server: see [Redis.Ledger]. What Redis promises of
-// writes that were answered is said at [Redis]: a failover may lose the last steps, whole ones, and with them keys. So a
-// step that was answered before a failover, and is sent again after it, may be written twice from the client's view, and
-// once in the books.
+// writes that were answered is said at [Redis]: a failover may lose the last steps, whole ones, and with them keys. So
+// a step that was answered before a failover, and is sent again after it, may be written twice from the client's view,
+// and once in the books.
 type RedisLedger struct {
 	redis *Redis
 	turns lock.Queue // by SKU
@@ -54,8 +54,8 @@ type RedisLedger struct {
 func (r *Redis) Ledger() (*RedisLedger, error) {
 	switch r.client.(type) {
 	case *redis.ClusterClient, *redis.Ring:
-		return nil, fmt.Errorf("orders cannot be kept in a Redis Cluster: the SKUs of a cart would be on different nodes,"+
-			" which no script changes in one step; use one master, with Sentinel if need be, or MySQL: %w",
+		return nil, fmt.Errorf("orders cannot be kept in a Redis Cluster: the SKUs of a cart would be on different"+
+			" nodes, which no script changes in one step; use one master, with Sentinel if need be, or MySQL: %w",
 			errors.ErrUnsupported)
 	}
 	return &RedisLedger{redis: r}, nil
