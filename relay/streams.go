@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	_ "embed" // the script
 	"errors"
@@ -46,8 +47,11 @@ var trimSource string
 var ErrOther = errors.New("the stream has another event of this number: if the ledger was lost and begun anew, " +
 	"delete the stream")
 
-// NewStreams returns a sink. Set c's ContextTimeoutEnabled, and MaxRetries to -1: the relay tries again itself.
-func NewStreams(c redis.UniversalClient, log *slog.Logger) *Streams { return &Streams{c, log} }
+// NewStreams returns a sink. Set c's ContextTimeoutEnabled, and MaxRetries to -1: the relay tries again itself. A nil
+// log is nobody.
+func NewStreams(c redis.UniversalClient, log *slog.Logger) *Streams {
+	return &Streams{c, cmp.Or(log, slog.New(slog.DiscardHandler))}
+}
 
 // Deliver is one round trip, two for a repeat, and one more in a hundred events to trim.
 func (s *Streams) Deliver(ctx context.Context, e Event) error {
