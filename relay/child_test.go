@@ -43,7 +43,7 @@ func (h *hanging) Deliver(ctx context.Context, _ relay.Event) error {
 
 // child is a relay that tells on its output where it is.
 func child() {
-	s, err := openShelf(os.Getenv(childDSN), false)
+	s, err := openShelf(os.Getenv(childDSN))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -159,7 +159,7 @@ func TestARelayKilledBetweenPublishAndMark(t *testing.T) {
 	s, dsn := newShelf(t)
 	server := stacktest.Redis(t)
 	client := dialRedis(t, server.Addr)
-	s.sell(t, "a", 10)
+	s.receive(t, "a", 10)
 	p := spawn(t, "mark", dsn, server.Addr)
 	p.says(t, "published 10")
 	p.signal(t, syscall.SIGKILL)
@@ -167,7 +167,7 @@ func TestARelayKilledBetweenPublishAndMark(t *testing.T) {
 		t.Fatalf("%d recorded as delivered: the relay was not killed between the two", n)
 	}
 	sink := &diary{Sink: relay.NewStreams(client, nil)}
-	s.sell(t, "a", 10)
+	s.receive(t, "a", 10)
 	start(t, quick(s, sink, mysqllock.NewTable(s.db, mysqllock.TableOptions{Lease: childLease})))
 	emptied(t, s)
 	if got := sink.of("a"); !slices.Equal(got, numbers(20)) {
@@ -185,7 +185,7 @@ func TestTwoRelaysOneOfThemPaused(t *testing.T) {
 	s, dsn := newShelf(t)
 	server := stacktest.Redis(t)
 	client := dialRedis(t, server.Addr)
-	s.sell(t, "a", 10)
+	s.receive(t, "a", 10)
 	p := spawn(t, "publish", dsn, server.Addr)
 	p.says(t, "at 5")
 	p.signal(t, syscall.SIGSTOP)
@@ -197,7 +197,7 @@ func TestTwoRelaysOneOfThemPaused(t *testing.T) {
 	if got := stream(t, client, "a"); !slices.Equal(got, numbers(10)) {
 		t.Errorf("stream: %v", got)
 	}
-	s.sell(t, "a", 5)
+	s.receive(t, "a", 5)
 	emptied(t, s)
 	if got := stream(t, client, "a"); !slices.Equal(got, numbers(15)) {
 		t.Errorf("stream: %v", got)

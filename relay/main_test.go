@@ -3,8 +3,6 @@ package relay_test
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -34,14 +32,15 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(servers.Around(m))
 }
 
-// A shelf is a ledger on MariaDB that does nothing but number movements, and the dead letters of the real store.
+// A shelf is the ledger on MariaDB, with its dead letters.
 type shelf struct {
-	*repo.MySQL
+	*repo.MySQLLedger
+	order.DeadLetters
 	db *sql.DB
 }
 
-// openShelf opens the ledger at dsn. The first one makes it.
-func openShelf(dsn string, create bool) (*shelf, error) {
+// openShelf opens the ledger at dsn.
+func openShelf(dsn string) (*shelf, error) {
 	db, err := repo.OpenMySQL(dsn, repo.Pool{Open: 10})
 	if err != nil {
 		return nil, err
@@ -50,31 +49,28 @@ func openShelf(dsn string, create bool) (*shelf, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &shelf{repo.NewMySQL(db), pool}
-	if !create {
-		return s, nil
-	}
-	migrator, err := repo.NewMigrator(db)
-	if err == nil {
-		_, err = migrator.Up(context.Background())
-	}
-	for _, table := range []string{
-		"CREATE TABLE shelf (sku VARCHAR(64) COLLATE ascii_bin PRIMARY KEY, last BIGINT UNSIGNED NOT NULL," +
-			" delivered BIGINT UNSIGNED NOT NULL DEFAULT 0, fence BIGINT UNSIGNED NOT NULL DEFAULT 0)",
-		"CREATE TABLE shelf_rows (sku VARCHAR(64) COLLATE ascii_bin, number BIGINT UNSIGNED, body TEXT NOT NULL," +
-			" PRIMARY KEY (sku, number))",
-	} {
-		if err == nil {
-			_, err = pool.Exec(table)
-		}
-	}
-	return s, err
+	store := repo.NewMySQL(db)
+	return &shelf{store.Ledger(), store, pool}, nil
 }
 
 func newShelf(t testing.TB) (*shelf, string) {
 	t.Helper()
 	dsn := servers.MariaDB(t)
-	s, err := openShelf(dsn, true)
+	db, err := repo.OpenMySQL(dsn, repo.Pool{Open: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	migrator, err := repo.NewMigrator(db)
+	if err == nil {
+		_, err = migrator.Up(t.Context())
+	}
+	if pool, bad := db.DB(); bad == nil {
+		_ = pool.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := openShelf(dsn)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,95 +78,25 @@ func newShelf(t testing.TB) (*shelf, string) {
 	return s, dsn
 }
 
-// sell adds n movements of a SKU.
-func (s *shelf) sell(t testing.TB, sku service.SKU, n int) {
+// receive adds n movements of a SKU, of one unit each.
+func (s *shelf) receive(t testing.TB, sku service.SKU, n int) {
 	t.Helper()
 	for range n {
-		tx, err := s.db.Begin()
+		about := order.About{SKUs: []service.SKU{sku}, Create: true}
+		_, _, err := s.Step(t.Context(), about, func(state order.State) (order.Changes, error) {
+			m := order.Movement{SKU: sku, Number: state.Stock[sku].Number + 1, Kind: order.Adjust, Received: 1, Available: 1}
+			return order.Changes{Movements: []order.Movement{m}}, nil
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err1 := tx.Exec("INSERT INTO shelf (sku, last) VALUES (?, 1) ON DUPLICATE KEY UPDATE last = last + 1", string(sku))
-		m := order.Movement{
-			SKU: sku, Kind: order.Sell, Available: -1, Sold: 1, Ref: "o-1", Customer: "ann", At: time.Now().UTC(),
-		}
-		err2 := tx.QueryRow("SELECT last FROM shelf WHERE sku = ?", string(sku)).Scan(&m.Number)
-		body, err3 := json.Marshal(m)
-		_, err4 := tx.Exec("INSERT INTO shelf_rows VALUES (?, ?, ?)", string(sku), m.Number, body)
-		if err := errors.Join(err1, err2, err3, err4, tx.Commit()); err != nil {
-			t.Fatal(err)
-		}
 	}
 }
-
-func (s *shelf) Behind(ctx context.Context, after service.SKU, limit int) (list []order.Delivered, err error) {
-	rows, err := s.db.QueryContext(ctx, "SELECT sku, delivered FROM shelf WHERE sku > ? AND delivered < last"+
-		" ORDER BY sku LIMIT ?", string(after), limit)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var d order.Delivered
-		if err := rows.Scan(&d.SKU, &d.Number); err != nil {
-			return nil, err
-		}
-		list = append(list, d)
-	}
-	return list, rows.Err()
-}
-
-func (s *shelf) Delivered(ctx context.Context, d order.Delivered, fence uint64) error {
-	done, err := s.db.ExecContext(ctx, "UPDATE shelf SET delivered = GREATEST(delivered, ?), fence = ?"+
-		" WHERE sku = ? AND fence <= ?", d.Number, fence, string(d.SKU), fence)
-	if err != nil {
-		return err
-	}
-	if n, err := done.RowsAffected(); n == 0 && err == nil {
-		var seen uint64
-		if err := s.db.QueryRowContext(ctx, "SELECT fence FROM shelf WHERE sku = ?", string(d.SKU)).Scan(&seen); err != nil {
-			return err
-		}
-		if seen > fence {
-			return fmt.Errorf("%w (it had fence %d)", service.ErrStaleFence, seen)
-		}
-	}
-	return err
-}
-
-func (s *shelf) Level(ctx context.Context, sku service.SKU) (level order.Level, err error) {
-	err = s.db.QueryRowContext(ctx, "SELECT last FROM shelf WHERE sku = ?", string(sku)).Scan(&level.Number)
-	return level, err
-}
-
-func (s *shelf) Movements(ctx context.Context, sku service.SKU, after uint64, limit int) ([]order.Movement, error) {
-	rows, err := s.db.QueryContext(ctx, "SELECT body FROM shelf_rows WHERE sku = ? AND number > ? ORDER BY number LIMIT ?",
-		string(sku), after, limit)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var list []order.Movement
-	for rows.Next() {
-		var body []byte
-		var m order.Movement
-		if err := errors.Join(rows.Scan(&body)); err != nil {
-			return nil, err
-		}
-		if err := json.Unmarshal(body, &m); err != nil {
-			return nil, err
-		}
-		list = append(list, m)
-	}
-	return list, rows.Err()
-}
-
-func (s *shelf) SetPolicy(context.Context, service.SKU, int64) error { return nil }
 
 // delivered returns how far a SKU was recorded as delivered.
 func (s *shelf) delivered(t testing.TB, sku service.SKU) (n uint64) {
 	t.Helper()
-	row := s.db.QueryRow("SELECT delivered FROM shelf WHERE sku = ?", string(sku))
+	row := s.db.QueryRow("SELECT COALESCE(MAX(number), 0) FROM deliveries WHERE sku = ?", string(sku))
 	if err := row.Scan(&n); err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +106,8 @@ func (s *shelf) delivered(t testing.TB, sku service.SKU) (n uint64) {
 // undelivered returns the number of movements that are not recorded as delivered.
 func (s *shelf) undelivered(t testing.TB) (n int) {
 	t.Helper()
-	if err := s.db.QueryRow("SELECT COALESCE(SUM(last - delivered), 0) FROM shelf").Scan(&n); err != nil {
+	row := s.db.QueryRow("SELECT (SELECT COUNT(*) FROM movements) - (SELECT COALESCE(SUM(number), 0) FROM deliveries)")
+	if err := row.Scan(&n); err != nil {
 		t.Fatal(err)
 	}
 	return n

@@ -50,7 +50,7 @@ func TestStreamsHaveEveryEventOnceAndInOrder(t *testing.T) {
 		sellers.Go(func() {
 			for range each {
 				for i := w; i < skus; i += 5 {
-					s.sell(t, service.SKU(fmt.Sprintf("sku.%d", i)), 1)
+					s.receive(t, service.SKU(fmt.Sprintf("sku.%d", i)), 1)
 				}
 			}
 		})
@@ -99,8 +99,8 @@ func TestAPoisonEventStopsItsOwnSKUUntilAPersonDecides(t *testing.T) {
 			var lag atomic.Pointer[relay.Lag]
 			c := quick(s, sink, newLatch())
 			c.Events.Lag = func(l relay.Lag) { lag.Store(&l) }
-			s.sell(t, "bad", 6)
-			s.sell(t, "good", 6)
+			s.receive(t, "bad", 6)
+			s.receive(t, "good", 6)
 			stop := start(t, c)
 			var letters []order.DeadLetter
 			stacktest.Eventually(t, 30*time.Second, "bad/3 parked, all else delivered", func() (bool, string) {
@@ -120,7 +120,7 @@ func TestAPoisonEventStopsItsOwnSKUUntilAPersonDecides(t *testing.T) {
 			// Another relay, which has not seen it fail, does not try it either.
 			stop()
 			start(t, c)
-			s.sell(t, "good", 1)
+			s.receive(t, "good", 1)
 			stacktest.Eventually(t, 30*time.Second, "good/7", func() (bool, string) {
 				return len(sink.of("good")) == 7, fmt.Sprint(sink.of("good"))
 			})
@@ -158,7 +158,7 @@ func TestALetterThatIsRefusedAgainIsParkedAgain(t *testing.T) {
 	s, _ := newShelf(t)
 	sink := &diary{answer: func(relay.Event, int) error { return errPoison }}
 	c := quick(s, sink, newLatch())
-	s.sell(t, "bad", 2)
+	s.receive(t, "bad", 2)
 	start(t, c)
 	for round := 1; round <= 2; round++ {
 		stacktest.Eventually(t, 30*time.Second, "parked", func() (bool, string) {
@@ -180,7 +180,7 @@ func TestALetterThatWasLeftBehindIsRemoved(t *testing.T) {
 	t.Parallel()
 	s, _ := newShelf(t)
 	for _, letter := range []order.DeadLetter{{SKU: "idle", Number: 2}, {SKU: "busy", Number: 2}, {SKU: "bad", Number: 2}} {
-		s.sell(t, letter.SKU, 3)
+		s.receive(t, letter.SKU, 3)
 		if err := s.Park(t.Context(), letter); err != nil {
 			t.Fatal(err)
 		}
@@ -215,9 +215,9 @@ func TestASlowReceiverHoldsUpItsOwnSKU(t *testing.T) {
 		}
 		return nil
 	}}
-	s.sell(t, "slow", 3)
+	s.receive(t, "slow", 3)
 	for i := range 30 {
-		s.sell(t, service.SKU(fmt.Sprintf("quick-%d", i)), 5)
+		s.receive(t, service.SKU(fmt.Sprintf("quick-%d", i)), 5)
 	}
 	start(t, quick(s, sink, newLatch()))
 	stacktest.Eventually(t, 30*time.Second, "all but slow", func() (bool, string) {
@@ -243,7 +243,7 @@ func TestAReceiverThatIsAwayIsWaitedFor(t *testing.T) {
 	}}
 	const skus = 40
 	for i := range skus {
-		s.sell(t, service.SKU(fmt.Sprintf("sku-%d", i)), 2)
+		s.receive(t, service.SKU(fmt.Sprintf("sku-%d", i)), 2)
 	}
 	c := quick(s, sink, newLatch())
 	c.Attempts = 1
@@ -273,7 +273,7 @@ func TestTheEndOfARelayIsOrderly(t *testing.T) {
 		<-let
 		return nil
 	}}
-	s.sell(t, "a", 5)
+	s.receive(t, "a", 5)
 	l := newLatch()
 	stop := start(t, quick(s, sink, l))
 	<-begun
@@ -298,7 +298,7 @@ func TestALostLockEndsDeliveryAtOnce(t *testing.T) {
 	s, _ := newShelf(t)
 	hang := make(chan struct{}, 1)
 	sink := &hanging{at: hang}
-	s.sell(t, "a", 5)
+	s.receive(t, "a", 5)
 	l := newLatch()
 	var active atomic.Int64
 	c := quick(s, sink, l)

@@ -158,15 +158,15 @@ func TestStreamsThatAreAwayAndBack(t *testing.T) {
 	c := quick(s, relay.NewStreams(client, nil), newLatch())
 	c.Attempts = 1
 	start(t, c)
-	s.sell(t, "a", 5)
+	s.receive(t, "a", 5)
 	emptied(t, s)
 	if err := server.Pause(); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 5 {
-		s.sell(t, service.SKU(fmt.Sprint("b", i)), 5)
+		s.receive(t, service.SKU(fmt.Sprint("b", i)), 5)
 	}
-	s.sell(t, "a", 5)
+	s.receive(t, "a", 5)
 	time.Sleep(1500 * time.Millisecond) // one time-out of the client
 	if n := s.undelivered(t); n != 30 {
 		t.Errorf("%d undelivered while Redis hangs, want 30", n)

@@ -261,7 +261,7 @@ func TestAWebhookIsRetried(t *testing.T) {
 			panic(http.ErrAbortHandler)
 		}
 	})
-	s.sell(t, "a", 20)
+	s.receive(t, "a", 20)
 	start(t, quick(s, newWebhook(t, url, newSecret), newLatch()))
 	emptied(t, s)
 	var want []string
