@@ -39,12 +39,12 @@ const (
 // DeadLetters keep what the relay has parked, in the store of the ledger. They need no fence: a letter only makes the
 // relay wait for a person, and one whose movement was delivered means nothing.
 type DeadLetters interface {
-	// Park keeps a letter, undecided, in place of that of the same SKU if there is one. ParkedAt and Verdict of d do not
-	// count: the time is the store's.
+	// Park keeps a letter, undecided, in place of that of the same SKU if there is one. ParkedAt and Verdict of d do
+	// not count: the time is the store's.
 	Park(ctx context.Context, d DeadLetter) error
 	// Parked returns up to limit letters, in order of their SKUs, after the given one ("": from the first).
 	Parked(ctx context.Context, after service.SKU, limit int) ([]DeadLetter, error)
-	// Decide sets the verdict of a letter, or removes it if v is Settled. It fails with ErrNoDeadLetter if the SKU has no
-	// letter with that number.
+	// Decide sets the verdict of a letter, or removes it if v is Settled. It fails with ErrNoDeadLetter if the SKU has
+	// no letter with that number.
 	Decide(ctx context.Context, sku service.SKU, number uint64, v Verdict) error
 }

@@ -189,7 +189,8 @@ func TestTwoRelaysOneOfThemPaused(t *testing.T) {
 	p := spawn(t, "publish", dsn, server.Addr)
 	p.says(t, "at 5")
 	p.signal(t, syscall.SIGSTOP)
-	start(t, quick(s, relay.NewStreams(client, nil), mysqllock.NewTable(s.db, mysqllock.TableOptions{Lease: childLease})))
+	locks := mysqllock.NewTable(s.db, mysqllock.TableOptions{Lease: childLease})
+	start(t, quick(s, relay.NewStreams(client, nil), locks))
 	emptied(t, s)
 	p.signal(t, syscall.SIGCONT)
 	p.says(t, "published late: <nil>") // a repeat is no failure

@@ -15,8 +15,8 @@ import (
 // An Event is a movement as it is announced. The same movement is the same event, byte for byte, however often it is
 // sent.
 type Event struct {
-	// ID is the same for every copy: what a receiver recognises a repeat by. It is the SKU, with "~" for ".", a slash and
-	// the number. Webhooks sign "id.timestamp.body", so a "." in an id would leave open where it ends.
+	// ID is the same for every copy: what a receiver recognises a repeat by. It is the SKU, with "~" for ".", a slash
+	// and the number. Webhooks sign "id.timestamp.body", so a "." in an id would leave open where it ends.
 	ID   string         `json:"id"`
 	Type string         `json:"type"`      // "stock." and the kind of the movement
 	At   time.Time      `json:"timestamp"` // of the movement
@@ -43,9 +43,9 @@ func (e Event) body() ([]byte, error) {
 // A Sink is where events go.
 type Sink interface {
 	// Deliver returns nil when the receiver has the event for good. An error that matches ErrUnavailable is about the
-	// receiver: the event is sent again until it gets through. Any other error is about this event, which is parked when
-	// it has come too often. The relay delivers the events of a SKU one after the other, and those of several SKUs at a
-	// time. When ctx ends, Deliver returns at once; the event may have arrived, or still arrive.
+	// receiver: the event is sent again until it gets through. Any other error is about this event, which is parked
+	// when it has come too often. The relay delivers the events of a SKU one after the other, and those of several SKUs
+	// at a time. When ctx ends, Deliver returns at once; the event may have arrived, or still arrive.
 	Deliver(ctx context.Context, e Event) error
 }
 

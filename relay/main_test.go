@@ -3,6 +3,7 @@ package relay_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -83,10 +84,14 @@ func (s *shelf) receive(t testing.TB, sku service.SKU, n int) {
 	t.Helper()
 	for range n {
 		about := order.About{SKUs: []service.SKU{sku}, Create: true}
-		_, _, err := s.Step(t.Context(), about, func(state order.State) (order.Changes, error) {
-			m := order.Movement{SKU: sku, Number: state.Stock[sku].Number + 1, Kind: order.Adjust, Received: 1, Available: 1}
-			return order.Changes{Movements: []order.Movement{m}}, nil
-		})
+		err := lock.ErrHeld
+		for errors.Is(err, lock.ErrHeld) { // those that create SKUs side by side deadlock
+			_, _, err = s.Step(t.Context(), about, func(state order.State) (order.Changes, error) {
+				number := state.Stock[sku].Number + 1
+				m := order.Movement{SKU: sku, Number: number, Kind: order.Adjust, Received: 1, Available: 1}
+				return order.Changes{Movements: []order.Movement{m}}, nil
+			})
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -179,9 +179,9 @@ func TestALetterThatIsRefusedAgainIsParkedAgain(t *testing.T) {
 func TestALetterThatWasLeftBehindIsRemoved(t *testing.T) {
 	t.Parallel()
 	s, _ := newShelf(t)
-	for _, letter := range []order.DeadLetter{{SKU: "idle", Number: 2}, {SKU: "busy", Number: 2}, {SKU: "bad", Number: 2}} {
-		s.receive(t, letter.SKU, 3)
-		if err := s.Park(t.Context(), letter); err != nil {
+	for _, sku := range []service.SKU{"idle", "busy", "bad"} {
+		s.receive(t, sku, 3)
+		if err := s.Park(t.Context(), order.DeadLetter{SKU: sku, Number: 2}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -210,12 +210,12 @@ func TestASlowReceiverHoldsUpItsOwnSKU(t *testing.T) {
 	s, _ := newShelf(t)
 	let := make(chan struct{})
 	sink := &diary{answer: func(e relay.Event, _ int) error {
-		if e.Data.SKU == "slow" {
+		if e.Data.SKU == "a-slow-one" { // the first of all
 			<-let
 		}
 		return nil
 	}}
-	s.receive(t, "slow", 3)
+	s.receive(t, "a-slow-one", 3)
 	for i := range 30 {
 		s.receive(t, service.SKU(fmt.Sprintf("quick-%d", i)), 5)
 	}
@@ -267,22 +267,23 @@ func TestAReceiverThatIsAwayIsWaitedFor(t *testing.T) {
 func TestTheEndOfARelayIsOrderly(t *testing.T) {
 	t.Parallel()
 	s, _ := newShelf(t)
-	begun, let := make(chan struct{}, 10), make(chan struct{})
+	const events = 60
+	begun, let := make(chan struct{}, events), make(chan struct{})
 	sink := &diary{answer: func(relay.Event, int) error {
 		begun <- struct{}{}
 		<-let
+		time.Sleep(50 * time.Millisecond) // so all would take 3 s: as long has the relay to see that it is to stop
 		return nil
 	}}
-	s.receive(t, "a", 5)
+	s.receive(t, "a", events)
 	l := newLatch()
 	stop := start(t, quick(s, sink, l))
 	<-begun
 	stopped := make(chan struct{})
 	go func() { stop(); close(stopped) }()
-	time.Sleep(20 * time.Millisecond) // the relay may see the stop only after the delivery, too: then it does more
 	close(let)
 	<-stopped
-	if got, marked := sink.of("a"), s.delivered(t, "a"); len(got) != int(marked) || marked == 0 {
+	if got, marked := sink.of("a"), s.delivered(t, "a"); len(got) != int(marked) || marked == 0 || marked == events {
 		t.Errorf("delivered %v, recorded %d", got, marked)
 	}
 	select {

@@ -31,8 +31,8 @@ type turn struct {
 	paced   bool              // one worker may begin although it is away
 
 	letters map[service.SKU]order.DeadLetter
-	// doubtful are the letters from before this turn whose SKUs were not seen to wait for them. Those that are left when
-	// all SKUs were read are of events that were delivered or left out: a relay died before it could remove them.
+	// doubtful are the letters from before this turn whose SKUs were not seen to wait for them. Those that are left
+	// when all SKUs were read are of events that were delivered or left out: a relay died before it could remove them.
 	doubtful  map[service.SKU]order.DeadLetter
 	lettersAt time.Time // read
 	lagAt     time.Time // measured

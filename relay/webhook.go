@@ -38,8 +38,8 @@ type Webhook struct {
 type WebhookOptions struct {
 	URL     string
 	Secrets []string // of ParseSecret; several while they are rotated: the receiver needs one of them
-	// AllowInternal lets the URL lead to addresses that only this network can reach, such as 127.0.0.1 or 10.0.0.1. They
-	// are checked when the connection is made: a name may lead elsewhere by then.
+	// AllowInternal lets the URL lead to addresses that only this network can reach, such as 127.0.0.1 or 10.0.0.1.
+	// They are checked when the connection is made: a name may lead elsewhere by then.
 	AllowInternal bool
 	Timeout       time.Duration // of one attempt, from the connection to the end of the reply; default 15 s
 }
