@@ -197,9 +197,13 @@ func parsePlaceInOrders(cursor string) (placeInOrders, error) {
 	at, id, cut := strings.Cut(cursor, ".")
 	n, err := strconv.ParseInt(at, 10, 64)
 	if err != nil || !cut || n < 0 || n >= firstOrders.at || id == "" || len(id) > service.MaxSKU {
-		return placeInOrders{}, &service.InvalidError{Field: "cursor", Reason: `must be the "next" of an earlier page`}
+		return placeInOrders{}, wrongCursor()
 	}
 	return placeInOrders{n, id}, nil
+}
+
+func wrongCursor() error {
+	return &service.InvalidError{Field: "cursor", Reason: `must be the "next" of an earlier page`}
 }
 
 func placeOf(o order.Order) placeInOrders { return placeInOrders{o.CreatedAt.UnixMicro(), o.ID} }

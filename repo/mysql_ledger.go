@@ -52,7 +52,11 @@ func (l *MySQLLedger) Step(
 		if seen.known != nil {
 			return seen.known.replay(about.Key)
 		}
-		reply, err = l.step(ctx, about, reach(about, seen.order, seen.reservation), decide)
+		skus := reach(about, seen.order, seen.reservation)
+		reply, err = l.step(ctx, about, skus, false, decide)
+		if about.Create && errors.Is(err, service.ErrUnknownSKU) {
+			reply, err = l.step(ctx, about, skus, true, decide)
+		}
 		if errors.Is(err, errKeyTaken) && attempt < attempts {
 			continue
 		}
@@ -83,7 +87,8 @@ func (l *MySQLLedger) look(ctx context.Context, about order.About) (sight, error
 
 // step is the transaction of Step.
 func (l *MySQLLedger) step(
-	ctx context.Context, about order.About, skus []service.SKU, decide func(order.State) (order.Changes, error),
+	ctx context.Context, about order.About, skus []service.SKU, create bool,
+	decide func(order.State) (order.Changes, error),
 ) (reply []byte, err error) {
 	const doing = "step of the ledger"
 	key := "step"
@@ -95,8 +100,14 @@ func (l *MySQLLedger) step(
 		return nil, err
 	}
 	defer leave()
-	err = l.mysql.transact(ctx, doing, func(tx *gorm.DB) error {
-		c, err := runStep(tx, about, skus, decide)
+	err = l.mysql.transact(ctx, doing, func(tx *gorm.DB) (err error) {
+		var c order.Changes
+		if create {
+			err = createShelves(tx, skus)
+		}
+		if err == nil {
+			c, err = runStep(tx, about, skus, decide)
+		}
 		reply = c.Reply
 		if errors.As(err, new(decided)) || errors.Is(err, errKeyTaken) {
 			return err
@@ -157,17 +168,9 @@ func lockShelves(tx *gorm.DB, about order.About, skus []service.SKU) (shelves, e
 	if len(skus) == 0 {
 		return stock, nil
 	}
-	rows, err := readShelves(tx, skus, " FOR UPDATE")
+	rows, err := readShelves(tx, skus, locked)
 	if err != nil {
 		return nil, err
-	}
-	if len(rows) < len(skus) && about.Create {
-		if err := createShelves(tx, skus, rows); err != nil {
-			return nil, err
-		}
-		if rows, err = readShelves(tx, skus, " FOR UPDATE"); err != nil {
-			return nil, err
-		}
 	}
 	for _, sku := range skus {
 		row, there := rows[sku]
@@ -181,20 +184,16 @@ func lockShelves(tx *gorm.DB, about order.About, skus []service.SKU) (shelves, e
 	return stock, nil
 }
 
-// createShelves makes rows for the SKUs that have none. If another transaction makes one at the same moment, it waits
-// for that, and both have the row. Two that have both looked for it in vain deadlock here, and one is run again.
-func createShelves(tx *gorm.DB, skus []service.SKU, there map[service.SKU]shelfRow) error {
+// createShelves makes rows for the SKUs that have none, and locks all of them. It is the first statement of its
+// transaction: one that has looked for a row in vain, with FOR UPDATE, keeps others from making it until it ends, and
+// two of these deadlock.
+func createShelves(tx *gorm.DB, skus []service.SKU) error {
 	var s statement
 	s.add("INSERT INTO stock (sku, quantity, initial, sold, version, epoch, fence, guard) VALUES ")
-	first := true
-	for _, sku := range skus {
-		if _, known := there[sku]; known {
-			continue
-		}
-		if !first {
+	for i, sku := range skus {
+		if i > 0 {
 			s.add(", ")
 		}
-		first = false
 		s.add("(?, 0, 0, 0, 1, 1, 0, '')", string(sku))
 	}
 	s.add(" ON DUPLICATE KEY UPDATE sku = VALUES(sku)")
