@@ -64,9 +64,12 @@ func (d *DeadLetters) Skip(ctx context.Context, name string) error {
 	return d.decide(ctx, name, order.Skip)
 }
 
-// RetryAll is Retry for every letter. It tells done the name of each.
+// RetryAll is Retry for every letter that nobody has decided about. It tells done the name of each.
 func (d *DeadLetters) RetryAll(ctx context.Context, done func(name string)) error {
 	return d.Each(ctx, func(letter DeadLetter) error {
+		if letter.Verdict != order.Undecided {
+			return nil
+		}
 		err := d.dead.Decide(ctx, letter.SKU, letter.Number, order.Resend)
 		if errors.Is(err, order.ErrNoDeadLetter) {
 			return nil // it was decided meanwhile

@@ -68,8 +68,13 @@ type ledger struct {
 // openLedger opens the ledger of the default store, on connections of its own: the relay must not wait behind sales,
 // nor they behind it.
 func (a *App) openLedger() (ledger, error) {
-	if a.cfg.Store != strategy.MySQL {
-		return ledger{}, fmt.Errorf("store: the relay delivers what is in the ledger of mysql, not of %s", a.cfg.Store)
+	if a.cfg.Store == strategy.Redis {
+		if len(a.cfg.Redis.Addrs) == 0 {
+			return ledger{}, errors.New("redis.addrs is empty: set it with --redis-addrs or STOCK_REDIS_ADDRS")
+		}
+		store := repo.NewRedis(a.relayRedis())
+		books, err := store.Ledger()
+		return ledger{books, books, store}, err
 	}
 	if a.cfg.MySQL.DSN == "" {
 		return ledger{}, errors.New("mysql.dsn is empty: set it with --mysql-dsn or STOCK_MYSQL_DSN")
@@ -136,12 +141,17 @@ func (a *App) openSink() (relay.Sink, error) {
 		a.closers = append(a.closers, w.Close)
 		return w, nil
 	}
-	server, options := a.cfg.Redis, a.redisOptions()
-	options.Addrs, options.MasterName, options.IsClusterMode = server.Addrs, server.MasterName, server.Cluster
-	options.DB, options.SentinelPassword, options.PoolSize = server.DB, server.SentinelPassword, c.Parallel+1
+	return relay.NewStreams(a.relayRedis(), a.log), nil
+}
+
+// relayRedis returns a client of the relay's own: each SKU that is being delivered needs a connection.
+func (a *App) relayRedis() redis.UniversalClient {
+	c, options := a.cfg.Redis, a.redisOptions()
+	options.Addrs, options.MasterName, options.IsClusterMode = c.Addrs, c.MasterName, c.Cluster
+	options.DB, options.SentinelPassword, options.PoolSize = c.DB, c.SentinelPassword, a.cfg.Relay.Parallel+2
 	client := redis.NewUniversalClient(&options)
 	a.closers = append(a.closers, client.Close)
-	return relay.NewStreams(client, a.log), nil
+	return client
 }
 
 // startRelay runs the relay, if there is one, until ctx ends or the result is called, which waits for it.

@@ -64,7 +64,8 @@ at it with "stock relay dead", mends the receiver and says "stock relay retry", 
 			}
 			return err
 		})
-	retry.Flags().BoolVar(&all, "all", false, "all events that are parked")
+	retry.Example = "  stock relay retry book/17 --store mysql\n  stock relay retry --all --store mysql"
+	retry.Flags().BoolVar(&all, "all", false, "all events that are parked and that nobody has decided about")
 	cmd.AddCommand(
 		relayVerb("dead", "List the events that are parked", cobra.NoArgs, listDead),
 		retry,
