@@ -1,0 +1,132 @@
+package main
+
+import (
+	"database/sql"
+	_ "embed" // the schema
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"example.com/stock/order"
+	"example.com/stock/relay"
+	"example.com/stock/service"
+	"example.com/stock/stack/stacktest"
+)
+
+const childMode = "CONSUMER_TEST_CHILD"
+
+//go:embed schema.sql
+var schema string
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childMode) != "" {
+		main() // until it is killed
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// Consumers are killed all the time, and every event has its effect once.
+func TestKilledConsumersLoseAndDoubleNothing(t *testing.T) {
+	const skus, each, kills = 10, 150, 12
+	server, dsn := stacktest.Redis(t), stacktest.MariaDB(t)
+	db, err := sql.Open("mysql", dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	for statement := range strings.SplitSeq(schema, ";\n\n") {
+		if _, err := db.Exec(strings.TrimSuffix(strings.TrimSpace(statement), ";")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	client := redis.NewClient(&redis.Options{Addr: server.Addr})
+	t.Cleanup(func() { _ = client.Close() })
+	consume := func(name string) *exec.Cmd {
+		cmd := exec.Command(os.Args[0], "-redis", server.Addr, "-mysql", dsn, "-name", name, "-idle", "1s")
+		cmd.Env = append(os.Environ(), childMode+"=1")
+		cmd.Stderr = os.Stderr
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		return cmd
+	}
+	kill := func(cmd *exec.Cmd) {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}
+	running := []*exec.Cmd{consume("c0"), consume("c1")}
+	t.Cleanup(func() {
+		for _, cmd := range running {
+			kill(cmd)
+		}
+	})
+
+	streams := relay.NewStreams(client, nil)
+	want := make(map[string]int64)
+	for i := range skus * each {
+		sku, units := fmt.Sprint("sku-", i%skus), int64(1+rand.N(5))
+		want[sku] += units
+		m := order.Movement{SKU: service.SKU(sku), Number: uint64(i/skus) + 1, Kind: order.Sell, Sold: units}
+		for range 1 + rand.N(2) { // a relay repeats itself
+			if err := streams.Deliver(t.Context(), relay.NewEvent(m)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if i%(skus*each/kills) == 0 {
+			stacktest.Eventually(t, time.Minute, "consumption goes on", func() (bool, string) {
+				done := inboxSize(t, db)
+				return done >= i*9/10-200, fmt.Sprint(done, " of ", i)
+			})
+			victim := rand.N(len(running))
+			kill(running[victim])
+			running[victim] = consume(fmt.Sprint("c-", i))
+		}
+	}
+	stacktest.Eventually(t, time.Minute, "all events are in the inbox", func() (bool, string) {
+		n := inboxSize(t, db)
+		return n == skus*each, fmt.Sprint(n)
+	})
+	for sku, units := range want {
+		var got int64
+		if err := db.QueryRow("SELECT units FROM sold WHERE sku = ?", sku).Scan(&got); err != nil || got != units {
+			t.Errorf("%s: %d units, %v, want %d", sku, got, err, units)
+		}
+	}
+	stacktest.Eventually(t, time.Minute, "nothing is pending", func() (bool, string) {
+		pending := int64(0)
+		for sku := range want {
+			p, err := client.XPending(t.Context(), relay.StreamKey(service.SKU(sku)), "sold").Result()
+			if err != nil {
+				t.Fatal(err)
+			}
+			pending += p.Count
+		}
+		return pending == 0, fmt.Sprint(pending)
+	})
+}
+
+func inboxSize(t *testing.T, db *sql.DB) (n int) {
+	t.Helper()
+	if err := db.QueryRow("SELECT COUNT(*) FROM inbox").Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestTheExampleIsShort(t *testing.T) {
+	text, err := os.ReadFile("main.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(text), "\n"); n >= 120 {
+		t.Errorf("%d lines, want fewer than 120", n)
+	}
+}
