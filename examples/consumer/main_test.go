@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
@@ -18,35 +19,31 @@ import (
 	"example.com/stock/relay"
 	"example.com/stock/service"
 	"example.com/stock/stack/stacktest"
+	"example.com/stock/stack/wire"
 )
 
 const childMode = "CONSUMER_TEST_CHILD"
 
-//go:embed schema.sql
-var schema string
+var (
+	//go:embed schema.sql
+	schema  string
+	servers stacktest.Shared
+)
 
 func TestMain(m *testing.M) {
 	if os.Getenv(childMode) != "" {
 		main() // until it is killed
 		return
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(servers.Around(m))
 }
 
 // Consumers are killed all the time, and every event has its effect once.
 func TestKilledConsumersLoseAndDoubleNothing(t *testing.T) {
 	const skus, each, kills = 10, 150, 12
-	server, dsn := stacktest.Redis(t), stacktest.MariaDB(t)
-	db, err := sql.Open("mysql", dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
-	for statement := range strings.SplitSeq(schema, ";\n\n") {
-		if _, err := db.Exec(strings.TrimSuffix(strings.TrimSpace(statement), ";")); err != nil {
-			t.Fatal(err)
-		}
-	}
+	t.Parallel()
+	server := stacktest.Redis(t)
+	dsn, db := newShop(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr})
 	t.Cleanup(func() { _ = client.Close() })
 	consume := func(name string) *exec.Cmd {
@@ -111,6 +108,65 @@ func TestKilledConsumersLoseAndDoubleNothing(t *testing.T) {
 		}
 		return pending == 0, fmt.Sprint(pending)
 	})
+}
+
+// A transaction that breaks off, or whose end is not known, has its effect once when the event comes again.
+func TestABrokenTransactionHasItsEffectOnce(t *testing.T) {
+	t.Parallel()
+	dsn, db := newShop(t)
+	config, err := mysql.ParseDSN(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy, err := wire.Listen(config.Addr, wire.MySQL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = proxy.Close() })
+	config.Addr = proxy.Addr()
+	through, err := sql.Open("mysql", config.FormatDSN())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = through.Close() })
+	c := &consumer{db: through}
+	number := 0
+	for _, statement := range []string{"INTO inbox", "INTO sold", "COMMIT"} {
+		for _, do := range []wire.Action{wire.Cut, wire.CutReply} {
+			number++
+			text := fmt.Sprintf(`{"data":{"sku":"a","number":%d,"sold":1}}`, number)
+			proxy.Set(wire.Trap{On: wire.ToServer, Match: wire.Contains(statement), Do: do})
+			if err := c.apply(t.Context(), text); err == nil {
+				t.Errorf("%s, %v: no error", statement, do)
+			}
+			for range 2 {
+				if err := c.apply(t.Context(), text); err != nil {
+					t.Errorf("%s, %v, again: %v", statement, do, err)
+				}
+			}
+			var units int
+			if err := db.QueryRow("SELECT units FROM sold").Scan(&units); err != nil || units != number {
+				t.Fatalf("%s, %v: %d units, %v, want %d", statement, do, units, err, number)
+			}
+		}
+	}
+}
+
+// newShop returns a database with the tables, and its DSN.
+func newShop(t *testing.T) (dsn string, db *sql.DB) {
+	t.Helper()
+	dsn = servers.MariaDB(t)
+	db, err := sql.Open("mysql", dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	for statement := range strings.SplitSeq(schema, ";\n\n") {
+		if _, err := db.Exec(strings.TrimSuffix(strings.TrimSpace(statement), ";")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dsn, db
 }
 
 func inboxSize(t *testing.T, db *sql.DB) (n int) {
