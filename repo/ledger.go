@@ -17,18 +17,13 @@ import (
 
 // What both ledgers share: what a step may touch, and what it writes.
 
-// KeepKeys is how long an idempotency key is kept where the store itself forgets it, which is Redis. In MySQL the
-// sweeper says how long.
+// KeepKeys is how long an idempotency key is kept where the store itself forgets it, which is Redis, unless
+// [RedisLedger.KeepKeysFor] says otherwise. In MySQL the sweeper says how long.
 const KeepKeys = 24 * time.Hour
 
 // errKeyTaken reports that the idempotency key of a step is there: another request with it was faster. What was kept
 // with it is then read.
 var errKeyTaken = errors.New("the idempotency key is there")
-
-// A decided error is decide's own: Step returns it as it is.
-type decided struct{ error }
-
-func (e decided) Unwrap() error { return e.error }
 
 // A known is what an idempotency key was kept with.
 type known struct {

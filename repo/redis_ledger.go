@@ -19,8 +19,8 @@ import (
 	"example.com/stock/service"
 )
 
-// A RedisLedger is the order.Ledger of a Redis, and what belongs to it. Its stock is that of the Redis, with four fields
-// more: reserved, adjusted, number, per_customer. These keys are added:
+// A RedisLedger is the order.Ledger of a Redis, and what belongs to it. Its stock is that of the Redis, with four
+// fields more: reserved, adjusted, number, per_customer. These keys are added:
 //
 //   - stock:{<sku>}:movements: a stream. The id of a movement is its number, so Redis itself refuses one that does not
 //     follow.
@@ -40,12 +40,13 @@ import (
 // reservation. Each conflict costs them again.
 //
 // A step changes keys of several SKUs at once, so all must be on one server: see [Redis.Ledger]. What Redis promises of
-// writes that were answered is said at [Redis]: a failover may lose the last steps, whole ones, and with them keys. So a
-// step that was answered before a failover, and is sent again after it, may be written twice from the client's view, and
-// once in the books.
+// writes that were answered is said at [Redis]: a failover may lose the last steps, whole ones, and with them keys. So
+// a step that was answered before a failover, and is sent again after it, may be written twice from the client's view,
+// and once in the books.
 type RedisLedger struct {
-	redis *Redis
-	turns lock.Queue // by SKU
+	redis    *Redis
+	keepKeys time.Duration
+	turns    lock.Queue // by SKU
 }
 
 // Ledger returns the ledger of r. It shares r's connections and gate. All steps of a process should be those of one
@@ -54,11 +55,18 @@ type RedisLedger struct {
 func (r *Redis) Ledger() (*RedisLedger, error) {
 	switch r.client.(type) {
 	case *redis.ClusterClient, *redis.Ring:
-		return nil, fmt.Errorf("orders cannot be kept in a Redis Cluster: the SKUs of a cart would be on different nodes,"+
-			" which no script changes in one step; use one master, with Sentinel if need be, or MySQL: %w",
+		return nil, fmt.Errorf("orders cannot be kept in a Redis Cluster: the SKUs of a cart would be on different"+
+			" nodes, which no script changes in one step; use one master, with Sentinel if need be, or MySQL: %w",
 			errors.ErrUnsupported)
 	}
-	return &RedisLedger{redis: r}, nil
+	return &RedisLedger{redis: r, keepKeys: KeepKeys}, nil
+}
+
+// KeepKeysFor sets how long Redis keeps an idempotency key from now on, instead of KeepKeys. It is to be called before
+// the first step, and returns l.
+func (l *RedisLedger) KeepKeysFor(d time.Duration) *RedisLedger {
+	l.keepKeys = d
+	return l
 }
 
 const (
@@ -205,7 +213,7 @@ func (l *RedisLedger) step(
 	if err != nil {
 		return nil, false, err
 	}
-	w := newRedisStep(seen.now.Add(stepWithin))
+	w := &redisStep{until: seen.now.Add(stepWithin), keepKeys: l.keepKeys, index: map[string]int{}}
 	w.compare(about, skus, seen, c)
 	w.stock(about, stock, seen, p)
 	w.records(about, c)
@@ -307,6 +315,9 @@ func (s redisSight) shelves(about order.About, skus []service.SKU) (stock shelve
 	}
 	for _, sku := range skus {
 		at := s.stock[sku]
+		if !at.there() {
+			at.stock = service.Stock{SKU: sku, Version: 1, Epoch: 1}
+		}
 		if about.Customer == "" {
 			at.level.Taken = 0
 		}
@@ -320,14 +331,11 @@ func (s redisSight) shelves(about order.About, skus []service.SKU) (stock shelve
 // A redisStep is what ledger_write.lua compares and does.
 type redisStep struct {
 	until            time.Time
+	keepKeys         time.Duration
 	keys             []string
 	index            map[string]int
 	number           int // of checks
 	checks, commands []any
-}
-
-func newRedisStep(until time.Time) *redisStep {
-	return &redisStep{until: until, index: map[string]int{}}
 }
 
 // key returns the number of a key.
@@ -425,7 +433,7 @@ func (w *redisStep) records(about order.About, c order.Changes) {
 	}
 	if about.Key.ID != "" && c.Reply != nil {
 		w.do("SET", idempotencyKey(about.Key.ID), about.Key.Fingerprint+"\n"+string(c.Reply),
-			"PX", KeepKeys.Milliseconds())
+			"PX", w.keepKeys.Milliseconds())
 	}
 }
 
