@@ -29,9 +29,8 @@ func receive(t *testing.T, l order.Ledger, sku service.SKU, n int) {
 	about := order.About{SKUs: []service.SKU{sku}, Create: true}
 	for range n {
 		_, _, err := l.Step(t.Context(), about, func(s order.State) (order.Changes, error) {
-			m := order.Movement{
-				SKU: sku, Number: s.Stock[sku].Number + 1, Kind: order.Adjust, Received: 1, Available: 1, Reason: "delivery",
-			}
+			number := s.Stock[sku].Number + 1
+			m := order.Movement{SKU: sku, Number: number, Kind: order.Adjust, Received: 1, Available: 1}
 			return order.Changes{Movements: []order.Movement{m}}, nil
 		})
 		if err != nil {
@@ -225,7 +224,7 @@ func TestARelayThatCannotBe(t *testing.T) {
 		{"redis.addrs", []string{"--store=mysql", "--redis-addrs="}},
 		{"mysql.dsn is empty", []string{"--store=mysql", "--mysql-dsn="}},
 		{"Cluster", []string{"--store=redis", "--redis-cluster"}},
-		{"is not configured: set zookeeper.hosts", []string{"--store=mysql", "--relay-lock=zk-sequential", "--zookeeper-hosts="}},
+		{"set zookeeper.hosts", []string{"--store=mysql", "--relay-lock=zk-sequential", "--zookeeper-hosts="}},
 		{"secret 1 is not whsec_", []string{
 			"--store=mysql", "--relay-sink=webhook", "--relay-webhook-url=https://example.com",
 			"--relay-webhook-secrets=s3cret",

@@ -13,6 +13,7 @@ import (
 	"example.com/stock/order"
 	"example.com/stock/relay"
 	"example.com/stock/service"
+	"example.com/stock/stack"
 	"example.com/stock/stack/stacktest"
 )
 
@@ -180,5 +181,48 @@ func TestStreamsThatAreAwayAndBack(t *testing.T) {
 	}
 	if letters, err := s.Parked(t.Context(), "", 10); err != nil || len(letters) > 0 {
 		t.Errorf("parked: %v, %v", letters, err)
+	}
+}
+
+// The streams of a cluster are in the slots of their SKUs, and the index is in another.
+func TestStreamsOnACluster(t *testing.T) {
+	t.Parallel()
+	servers, err := stack.Start(t.Context(), stack.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := servers.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	cluster, err := servers.StartRedisCluster(t.Context(), 3)
+	if missing := new(stack.MissingError); errors.As(err, &missing) {
+		t.Skip(err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	client := redis.NewUniversalClient(&redis.UniversalOptions{
+		Addrs: cluster.Addrs(), IsClusterMode: true, ContextTimeoutEnabled: true, MaxRetries: -1,
+	})
+	t.Cleanup(func() { _ = client.Close() })
+	s := relay.NewStreams(client, nil)
+	const skus, each = 12, 100
+	for i := range skus {
+		sku := service.SKU(fmt.Sprint("sku-", i))
+		key := relay.StreamKey(sku)
+		deliver(t, s, event(sku, 1), event(sku, 1))
+		if err := client.XGroupCreate(t.Context(), key, "g", "$").Err(); err != nil {
+			t.Fatal(err)
+		}
+		for n := range uint64(each - 1) {
+			deliver(t, s, event(sku, n+2))
+		}
+		if left, err := client.XLen(t.Context(), key).Result(); err != nil || left != each-1 {
+			t.Errorf("%s: %d entries, %v, want all but the one that the group has taken", sku, left, err)
+		}
+	}
+	if n, err := client.SCard(t.Context(), relay.StreamIndex).Result(); err != nil || n != skus {
+		t.Errorf("%d streams in the index, %v", n, err)
 	}
 }
