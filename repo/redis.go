@@ -85,8 +85,8 @@ func stockKey(sku service.SKU) string   { return "stock:{" + string(sku) + "}" }
 func ordersKey(sku service.SKU) string  { return stockKey(sku) + ":orders" }
 func settledKey(sku service.SKU) string { return stockKey(sku) + ":settled" }
 
-// idempotencyKey is where the order is that was written with the key.
-func idempotencyKey(sku service.SKU, key service.Key) string { return stockKey(sku) + ":key:" + key.ID }
+// orderKeyed is where the order is that was written with an idempotency key.
+func orderKeyed(sku service.SKU, key service.Key) string { return stockKey(sku) + ":key:" + key.ID }
 
 // formerKey returns the key of the orders of an epoch that is over.
 func formerKey(sku service.SKU, epoch uint64) string { return ordersKey(sku) + ":" + decimal(epoch) }
@@ -101,7 +101,7 @@ func saleKeys(sku service.SKU) []string {
 func keyedSaleKeys(o service.Order) []string {
 	keys := saleKeys(o.SKU)
 	if o.Key.ID != "" {
-		keys = append(keys, idempotencyKey(o.SKU, o.Key))
+		keys = append(keys, orderKeyed(o.SKU, o.Key))
 	}
 	return keys
 }

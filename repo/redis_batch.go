@@ -38,7 +38,7 @@ func (r *Redis) Batch(ctx context.Context, version uint64, orders []service.Orde
 		sent = append(sent, i)
 		place := 0 // in KEYS, which count from 1
 		if o.Key.ID != "" {
-			keys = append(keys, idempotencyKey(o.SKU, o.Key))
+			keys = append(keys, orderKeyed(o.SKU, o.Key))
 			place = len(keys)
 		}
 		args = append(args, decimalOrAny(o.Epoch), o.Strategy, decimal(o.Fence), o.Quantity,

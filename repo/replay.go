@@ -48,7 +48,7 @@ func (r *Redis) Replay(ctx context.Context, sku service.SKU, key service.Key) (o
 		return o, false, err
 	}
 	defer leave()
-	kept, err := r.client.Get(ctx, idempotencyKey(sku, key)).Result()
+	kept, err := r.client.Get(ctx, orderKeyed(sku, key)).Result()
 	switch {
 	case errors.Is(err, redis.Nil):
 		r.countAnswer(nil)
