@@ -27,8 +27,8 @@ import (
 // transaction. It is safe for concurrent use.
 //
 // Round trips: Read 1; Write, Swap, Deduct and Batch, for any number of sales, 2 (see mysql_sale.go); a sale in
-// Transact 5 (BEGIN, SELECT ... FOR UPDATE, UPDATE, INSERT, COMMIT). A refused Write or Swap takes one more, to find the
-// reason.
+// Transact 5 (BEGIN, SELECT ... FOR UPDATE, UPDATE, INSERT, COMMIT). A refused Write or Swap takes one more, to find
+// the reason.
 type MySQL struct {
 	db    *gorm.DB
 	gates Gates

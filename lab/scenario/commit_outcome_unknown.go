@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"bytes"
 	"database/sql"
 	"slices"
 
@@ -61,14 +62,16 @@ func commitUnknown() lab.Scenario {
 	}
 }
 
-// loseCommit makes the next COMMIT through p go without an answer. The byte before the word is the protocol's, of a
-// statement: there is a setting named autocommit.
+// loseCommit makes the next COMMIT through p go without an answer. It is the end of its packet, where the service has
+// other statements before it; there is a setting named autocommit.
 func loseCommit(b *lab.Testbed, p *wire.Proxy) *wire.Snare {
 	do := wire.CutReply
 	if b.Case.Variant == requestLost {
 		do = wire.Cut
 	}
-	return b.Trap(p, wire.Trap{On: wire.ToServer, Do: do, Match: wire.Contains("\x03COMMIT")})
+	return b.Trap(p, wire.Trap{On: wire.ToServer, Do: do, Match: func(message []byte) bool {
+		return bytes.HasSuffix(message, []byte("COMMIT"))
+	}})
 }
 
 // commitWithoutAnswer sells one unit to A, whose COMMIT goes without an answer. The naive code takes that for a
