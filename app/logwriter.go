@@ -10,8 +10,8 @@ import (
 const maxLog = 1 << 20
 
 // A LogWriter writes lines in the background: a request does not wait for the disk or the pipe that takes its line, and
-// lines that come together are written together. Nothing waits for company: the first line is written at once, and those
-// that come meanwhile are the next write.
+// lines that come together are written together. Nothing waits for company: the first line is written at once, and
+// those that come meanwhile are the next write.
 //
 // Lines that find no room are dropped and counted: a pipe that nobody reads must not stop the sales. What is written
 // stays in order. A process that is killed loses what waits. It is safe for concurrent use.

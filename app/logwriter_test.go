@@ -51,7 +51,8 @@ func TestLogIsWrittenInTheBackground(t *testing.T) {
 	if p.writes > 3 {
 		t.Errorf("%d writes for lines that waited together", p.writes)
 	}
-	if _, err := fmt.Fprintln(w, "after the end"); err != nil || !strings.HasSuffix(p.text.String(), "after the end\n") {
+	_, err := fmt.Fprintln(w, "after the end")
+	if err != nil || !strings.HasSuffix(p.text.String(), "after the end\n") {
 		t.Errorf("a line after Close is lost: %v", err)
 	}
 }
@@ -74,7 +75,8 @@ func TestLogIsBounded(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if got := uint64(strings.Count(p.text.String(), line)); got+w.Dropped() != lines || p.text.Len() != int(got)*len(line) {
+	got := uint64(strings.Count(p.text.String(), line))
+	if got+w.Dropped() != lines || p.text.Len() != int(got)*len(line) {
 		t.Errorf("%d whole lines of %d bytes in all, and %d dropped", got, p.text.Len(), w.Dropped())
 	}
 }

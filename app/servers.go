@@ -43,6 +43,9 @@ func (a *App) redisOptions() redis.UniversalOptions {
 		Username: c.Username, Password: c.Password, PoolSize: c.PoolSize,
 		// Without this a command ignores its context's deadline: a wait of 100 ms on a silent server takes ReadTimeout.
 		ContextTimeoutEnabled: true,
+		// With RESP3 the client looks for messages from the server before each command, 6 % of a sale's time. None of
+		// ours needs them.
+		Protocol: 2,
 		// A retry after a lost reply would run a script twice. The callers that may retry do so themselves.
 		MaxRetries:  -1,
 		DialTimeout: c.Timeout / 2, DialerRetries: 1,

@@ -152,8 +152,8 @@ func TestWhatAFailedPacketMeans(t *testing.T) {
 				s.add("INSERT")
 				return s, nil
 			})
-			if err == nil || row.want != nil && !errors.Is(err, row.want) ||
-				errors.Is(err, service.ErrOutcomeUnknown) != (row.want == service.ErrOutcomeUnknown) || sent != row.times {
+			if err == nil || row.want != nil && !errors.Is(err, row.want) || sent != row.times ||
+				errors.Is(err, service.ErrOutcomeUnknown) != (row.want == service.ErrOutcomeUnknown) {
 				t.Errorf("%v after %d times; want %v after %d", err, sent, row.want, row.times)
 			}
 		})

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// The refusals of a Service answer sales of a stock that was sold out when it was last looked at: with one read of the store, which all
-// share that were waiting when it was sent. In a flash sale 99 of 100 requests are of that kind. They need no lock, no
-// transaction and no turn.
+// The refusals of a Service answer sales of a stock that was sold out when it was last looked at: with one read of the
+// store, which all share that were waiting when it was sent. In a flash sale 99 of 100 requests are of that kind. They
+// need no lock, no transaction and no turn.
 //
-// It is no cache. What was seen last is a hint that a read may do; what a sale is told was read after it came. So whoever
-// comes after a restock is sold to, and a refusal tells what was left at a moment within its request: "stock that reads
-// 0" refuses under a lock, too, and whether the lock was held then makes no difference to a sale that writes nothing.
+// It is no cache. What was seen last is a hint that a read may do; what a sale is told was read after it came. So
+// whoever comes after a restock is sold to. Under a lock, too, stock that reads too little at a moment within the
+// request refuses it: a sale that writes nothing disturbs nobody.
 //
 // A wrong hint costs a read. All other answers are those of the strategy.
 type refusals struct {
@@ -53,7 +53,8 @@ func newRefusals(work time.Duration) *refusals {
 }
 
 // refuse returns a SoldOutError, or why the store could not be read. A nil error says nothing: the sale must be tried.
-// That is also so when ctx ends, which the strategy reports in its own words. The read ends when one of needs goes down.
+// That is also so when ctx ends, which the strategy reports in its own words. The read ends when one of needs goes
+// down.
 func (r *refusals) refuse(
 	ctx context.Context, key stockKey, needs []Dependency, strategy string, quantity int64,
 ) error {

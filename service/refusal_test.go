@@ -86,7 +86,7 @@ func left(t *testing.T, err error, want int64) {
 	}
 }
 
-// Who asks for more than was left is refused by a read, with what that one sees. Who asks for less is not held up by it.
+// Who asks for more than was left is refused by a read, with what that one sees. Who asks for less is not held up.
 func TestARefusalIsARead(t *testing.T) {
 	soldOut(t, func(c *crowd, s *shelf) {
 		c.come("much", quantity(5))
