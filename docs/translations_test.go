@@ -13,7 +13,7 @@ import (
 func translated() []string {
 	return []string{
 		"README", "docs/architecture", "docs/strategies", "docs/operations", "docs/which", "docs/bench-http",
-		"docs/scale", "loadtest/README",
+		"docs/scale", "docs/events", "loadtest/README",
 	}
 }
 
