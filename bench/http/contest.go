@@ -75,7 +75,8 @@ func open(ctx context.Context, s settings, root string) (c *contest, err error) 
 	if s.beside != "" {
 		all.Go(func() {
 			c.beside, failed[2] = rig.Open(ctx, rig.Options{
-				Name: "beside", Binary: otherProgram, Instances: s.instances, Want: wanted(s.besideRows), Tell: progress,
+				Name: "beside", Binary: otherProgram, Instances: s.instances, Want: wanted(s.besideRows),
+				Tell: progress,
 			})
 		})
 	}

@@ -13,7 +13,8 @@ func seriesOf(name, load string, callers int, beside bool, rates ...float64) *se
 	s := &series{job: job{Row: name, Load: load, Callers: callers, Beside: beside}}
 	for _, v := range rates {
 		s.Rounds = append(s.Rounds, outcome{
-			Done: int64(v), Rate: v, P99: 1000 / max(v, 1), CPU: map[string]float64{"service": 1e5 / max(v, 1), "mysql": 10},
+			Done: int64(v), Rate: v, P99: 1000 / max(v, 1),
+			CPU: map[string]float64{"service": 1e5 / max(v, 1), "mysql": 10},
 		})
 	}
 	return s
@@ -105,9 +106,11 @@ func TestTables(t *testing.T) {
 	r.Rows[0].Rounds[2].Other = map[string]int64{"overloaded": 3}
 	for l, lines := range map[language][]string{
 		en: {
-			"| `merged` MySQL / `atomic` MySQL, sold/s, 30 connections | at least 5 | 3.33 | 3.00 – 3.67 | not reached |",
+			"| `merged` MySQL / `atomic` MySQL, sold/s, 30 connections " +
+				"| at least 5 | 3.33 | 3.00 – 3.67 | not reached |",
 			"| `merged` MySQL / gin ping, 128 connections | at least 0.5 | – | – | not measured |",
-			"| p99 of `merged` MySQL / of `atomic` MySQL, 30 connections | at most 0.33 | 0.30 | 0.27 – 0.33 | reached |",
+			"| p99 of `merged` MySQL / of `atomic` MySQL, 30 connections " +
+				"| at most 0.33 | 0.30 | 0.27 – 0.33 | reached |",
 			"| `merged/mysql` | sold, 30 | 1000 | 900 – 1100 | | 1.00 | 100 | | 10 | | overloaded 5 |",
 		},
 		zh: {

@@ -29,21 +29,23 @@ func (t text) of(l language) string {
 func (r *results) page(l language) string {
 	const note = "<!-- Made by make bench-http ARGS='--write' from bench-http.json. Do not edit. -->\n\n"
 	head := text{
-		"# The endpoints side by side\n\n[中文](bench-http.zh-CN.md)\n\n" + note + `Three instances behind the project's own nginx.conf, beside a gin service that answers "pong" and
-logs one line for each request, behind the same nginx.conf. wrk is the client: a closed loop, in which each connection
-sends its next request after the reply to the last one. The open loop is the project's own generator, whose requests
-are due at a time. Everything runs on one computer, so a row that needs less CPU also leaves more to its client.
+		"# The endpoints side by side\n\n[中文](bench-http.zh-CN.md)\n\n" + note + `Three instances behind the project's
+own nginx.conf, beside a gin service that answers "pong" and logs one line for each request, behind the same nginx.conf.
+wrk is the client: a closed loop, in which each connection sends its next request after the reply to the last one. The
+open loop is the project's own generator, whose requests are due at a time. Everything runs on one computer, so a row
+that needs less CPU also leaves more to its client.
 
-Fault handling, one log line for each request and durability are on: MariaDB is told to have each commit on its disk before it answers, Redis
-runs without persistence, as a cache does. After each measurement the books are balanced from the
-store: what was in stock = what is left + what was sold = the orders that the store counts. A run that does not balance has no figures.
+Fault handling, one log line for each request and durability are on: MariaDB is told to have each commit on its disk
+before it answers, Redis runs without persistence, as a cache does. After each measurement the books are balanced from
+the store: what was in stock = what is left + what was sold = the orders that the store counts. A run that does not
+balance has no figures.
 
 What bounds these figures, and what they become on more computers: [scale.md](scale.md). How to repeat them:
 [bench/README.md](../bench/README.md#the-endpoints-over-http).
 
 `,
-		"# 接口并排测量\n\n[English](bench-http.md)\n\n" + note + `三个实例，前面是项目自己的 nginx.conf；旁边是一个 gin 服务，只回答 “pong”，每个请求写一行日志，前面是同样的
-nginx.conf。客户端是 wrk：闭环，每个连接收到上一个响应后才发下一个请求。开环用项目自己的压测器，请求到点就发。所有程序在同一台计算机上，
+		"# 接口并排测量\n\n[English](bench-http.md)\n\n" + note + `三个实例，前面是项目自己的 nginx.conf；旁边是一个 gin
+服务，只回答 “pong”，每个请求写一行日志，前面是同样的 nginx.conf。客户端是 wrk：闭环，每个连接收到上一个响应后才发下一个请求。开环用项目自己的压测器，请求到点就发。所有程序在同一台计算机上，
 所以一行省下的 CPU 也会留给它的客户端。
 
 故障处理、每个请求一行日志、持久化都开着：MariaDB 每次提交先落盘再应答；Redis 不做持久化，与缓存的常见用法相同。每次测量之后都从存储核对账目：
@@ -68,8 +70,8 @@ func (r *results) render(l language) string {
 		line(text{"; beside it, on servers of its own, %s", "；旁边是 %s，用它自己的服务器"}, r.Beside)
 	}
 	line(text{
-		".\n%d rounds, each row %d s in each, in turns; %d instances; %.1f minutes in all. Load average meanwhile: %s. " +
-			"Other programs took of the %d CPUs meanwhile: %s.\n",
+		".\n%d rounds, each row %d s in each, in turns; %d instances; %.1f minutes in all. " +
+			"Load average meanwhile: %s. Other programs took of the %d CPUs meanwhile: %s.\n",
 		"。\n%d 轮，每轮每行 %d 秒，轮流进行；%d 个实例；共 %.1f 分钟。期间平均负载：%s。其他程序占用 %d 个 CPU 中的：%s。\n",
 	}, r.Rounds, r.Seconds, r.Instances, r.Minutes, r.span(l, func(o outcome) float64 { return o.Load }), r.CPUs,
 		r.span(l, func(o outcome) float64 { return o.Others }))
@@ -87,8 +89,8 @@ func (r *results) render(l language) string {
 	align(&b, r.figureCells(l))
 	line(text{"\n## What was measured\n\n", "\n## 测量结果\n\n"})
 	line(text{
-		"Medians over the rounds. CPU in µs for each sale, refusal or reply: of the instances, of nginx, of the store, " +
-			"of the client.\n\n",
+		"Medians over the rounds. CPU in µs for each sale, refusal or reply: of the instances, of nginx, of the " +
+			"store, of the client.\n\n",
 		"各轮的中位数。CPU 以 µs 计，按每次售出、拒绝或应答平摊：实例、nginx、存储、客户端。\n\n",
 	})
 	align(&b, r.rowCells(l))
@@ -217,7 +219,8 @@ func (s *series) Store() string {
 
 func (r *results) rowName(l language, s *series) string {
 	names := map[string]text{
-		bareLoop: {"bare loop, no HTTP", "裸循环，无 HTTP"}, loopOf + "atomic": {"`atomic` MySQL, no HTTP", "`atomic` MySQL，无 HTTP"},
+		bareLoop:          {"bare loop, no HTTP", "裸循环，无 HTTP"},
+		loopOf + "atomic": {"`atomic` MySQL, no HTTP", "`atomic` MySQL，无 HTTP"},
 		loopOf + "merged": {"`merged` MySQL, no HTTP", "`merged` MySQL，无 HTTP"}, ping: {"gin ping", "gin ping"},
 	}
 	name, ok := names[s.Row]

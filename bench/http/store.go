@@ -62,7 +62,8 @@ func openBare(side *rig.Side) (b *bare, err error) {
 			All: gate.New(gate.Limits{In: poolSize - 1, PerKey: (poolSize - 1) / 4, Waiting: poolQueue}),
 		})
 		s, err := service.New(service.Config{
-			Instance: fmt.Sprintf("no-http-%d", i+1), DefaultStore: "mysql", Wait: 5 * time.Second, Work: 5 * time.Second,
+			Instance: fmt.Sprintf("no-http-%d", i+1), DefaultStore: "mysql",
+			Wait: 5 * time.Second, Work: 5 * time.Second,
 			Stores: map[string]service.StoreConfig{"mysql": {Store: store, Needs: up{}}},
 			Strategies: map[string]service.StrategyConfig{
 				"atomic": {Seller: service.Atomically, Blocking: true},

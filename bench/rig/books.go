@@ -23,14 +23,21 @@ func (s *Side) Balance(ctx context.Context, store, sku string, sure, cut int64) 
 	if err != nil {
 		return stock, fmt.Errorf("%s: read the books of %s on %s: %w", s.Name, sku, store, err)
 	}
-	gone := stock.Initial - stock.Quantity
-	if gone != stock.Sold || gone != units || orders != units || gone < sure || gone > sure+cut {
-		return stock, fmt.Errorf("%w: %s, SKU %s on %s: %d units of %d are left, so %d are gone; %d are told to be "+
-			"sold; the store has %d orders of %d units in all; %d sales were answered with 200, and %d requests at "+
-			"most were cut off", ErrBooks, s.Name, sku, store, stock.Quantity, stock.Initial, gone, stock.Sold, orders,
-			units, sure, cut)
+	if err := balanced(stock, orders, units, sure, cut); err != nil {
+		return stock, fmt.Errorf("%w: %s, SKU %s on %s: %w", ErrBooks, s.Name, sku, store, err)
 	}
 	return stock, nil
+}
+
+// balanced is the sum of the books.
+func balanced(stock loadtest.Stock, orders, units, sure, cut int64) error {
+	gone := stock.Initial - stock.Quantity
+	if gone != stock.Sold || gone != units || orders != units || gone < sure || gone > sure+cut {
+		return fmt.Errorf("%d units of %d are left, so %d are gone; %d are told to be sold; the store has %d orders "+
+			"of %d units in all; %d sales were answered with 200, and %d requests at most were cut off", stock.Quantity,
+			stock.Initial, gone, stock.Sold, orders, units, sure, cut)
+	}
+	return nil
 }
 
 // rest counts the orders, and returns the stock if it was the same for a while before and still is after that.

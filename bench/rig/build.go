@@ -58,7 +58,8 @@ func Version(ctx context.Context, dir string) string {
 	if err != nil {
 		return filepath.Base(dir)
 	}
-	if changed, err := run(ctx, dir, "git", "status", "--porcelain", "--untracked-files=no"); err != nil || changed != "" {
+	changed, err := run(ctx, dir, "git", "status", "--porcelain", "--untracked-files=no")
+	if err != nil || changed != "" {
 		commit += "+"
 	}
 	return commit

@@ -129,7 +129,7 @@ func (s *Side) openStores(ctx context.Context, want []stack.Kind) error {
 		return err
 	}
 	for _, set := range []string{
-		// Package stack gives up a second of commits for quick tests. Here every commit is on the disk before its reply.
+		// Package stack gives up a second of commits for quick tests. Here a commit is on the disk before its reply.
 		"innodb_flush_log_at_trx_commit = 1",
 		// With the 16 MB of the tests MariaDB would be at a checkpoint all the time.
 		"innodb_log_file_size = 256 * 1024 * 1024",

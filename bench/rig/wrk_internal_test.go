@@ -27,7 +27,10 @@ func TestParseWrk(t *testing.T) {
 		{
 			"refusals and broken connections",
 			printed + "  Socket errors: connect 1, read 20, write 0, timeout 300\n  Non-2xx or 3xx responses: 1500\n",
-			Load{Requests: 1540, Refused: 1500, Broken: 321, Seconds: 2.01, P50: 0.812, P99: 1200, Bytes: 834.86 * 1024},
+			Load{
+				Requests: 1540, Refused: 1500, Broken: 321, Seconds: 2.01, P50: 0.812, P99: 1200,
+				Bytes: 834.86 * 1024,
+			},
 		},
 		{
 			"megabytes and minutes", strings.NewReplacer("834.86KB", "1.50MB", "2.01s", "1.00m").Replace(printed),

@@ -174,8 +174,9 @@ func (s *store) overHTTP(
 			continue
 		}
 		p := point{
-			Instances: n, Connections: connections, Rate: float64(l.OK()) / l.Seconds, Bytes: l.Bytes / float64(l.Requests),
-			CPU: map[string]float64{"client": l.CPU / float64(l.OK())},
+			Instances: n, Connections: connections, Rate: float64(l.OK()) / l.Seconds,
+			Bytes: l.Bytes / float64(l.Requests),
+			CPU:   map[string]float64{"client": l.CPU / float64(l.OK())},
 		}
 		rest := spent.Busy - l.CPU
 		for part, us := range spent.CPU {
@@ -247,8 +248,8 @@ func (s *store) alone(ctx context.Context, side *rig.Side) error {
 			return err
 		}
 		s.Steps = append(s.Steps, one)
-		progress("  %s, steps of %d: %.0f µs, of them CPU of the store %.0f and of the caller %.0f", s.Name, n, one.Wall,
-			one.Store, one.Caller)
+		progress("  %s, steps of %d: %.0f µs, of them CPU of the store %.0f and of the caller %.0f", s.Name, n,
+			one.Wall, one.Store, one.Caller)
 	}
 	s.Costs.StepStore = fit(s.Steps, func(p step) float64 { return p.Store })
 	s.Costs.StepCaller = fit(s.Steps, func(p step) float64 { return p.Caller })
@@ -411,8 +412,8 @@ func together(ctx context.Context, callers, times int, do func() error) error {
 	return errors.Join(append(failed, ctx.Err())...)
 }
 
-// request takes the prices of a request from the runs over HTTP: what is left when the steps are taken away, by how many
-// were sold together. How much was sold is not taken from there.
+// request takes the prices of a request from the runs over HTTP: what is left when the steps are taken away, by how
+// many were sold together. How much was sold is not taken from there.
 func (s *store) request() error {
 	k := &s.Costs
 	var runs []point
@@ -432,8 +433,8 @@ func (s *store) request() error {
 	return nil
 }
 
-// priceOf fits a price to the runs by least squares. Neither part can be less than nothing: then it is left out, and the
-// other is the mean.
+// priceOf fits a price to the runs by least squares. Neither part can be less than nothing: then it is left out, and
+// the other is the mean.
 func priceOf(runs []point, of func(point) float64) price {
 	var n, x, y, xx, xy float64
 	for _, p := range runs {

@@ -28,8 +28,8 @@ type line struct {
 
 func (l line) at(n int) float64 { return max(0, l.A+l.B*float64(n)) }
 
-// A price is the CPU of a request: Each, and a share of Wake. Those who are answered by one batch are answered together,
-// and come together with their next requests, so a process is woken once for all of them.
+// A price is the CPU of a request: Each, and a share of Wake. Those who are answered by one batch are answered
+// together, and come together with their next requests, so a process is woken once for all of them.
 type price struct {
 	Each float64 `json:"each"`
 	Wake float64 `json:"wake"`
@@ -38,8 +38,8 @@ type price struct {
 // in is the price of one of n.
 func (p price) in(n int) float64 { return p.Each + p.Wake/float64(max(n, 1)) }
 
-// A setup is what is simulated: callers who each send the next request after the reply to the last one, shared out among
-// the instances. All want the same SKU.
+// A setup is what is simulated: callers who each send the next request after the reply to the last one, shared out
+// among the instances. All want the same SKU.
 type setup struct {
 	costs
 	instances, callers int
@@ -84,8 +84,8 @@ type market struct {
 	took         []float64
 }
 
-// An instance gathers what waits, as service/merge.go does: no timer, one step at a time, and a step has what came while
-// the last one was under way.
+// An instance gathers what waits, as service/merge.go does: no timer, one step at a time, and a step has what came
+// while the last one was under way.
 type instance struct {
 	*market
 	nginx, service *process
@@ -203,7 +203,9 @@ func (it *instance) lead() {
 	batch := slices.Clone(it.queue[:n])
 	it.queue = it.queue[n:]
 
-	it.trips(&sale{batch: batch, caller: it.StepCaller.at(n), fixed: max(0, it.StepStore.A), rows: it.StepStore.B * float64(n)})
+	it.trips(&sale{
+		batch: batch, caller: it.StepCaller.at(n), fixed: max(0, it.StepStore.A), rows: it.StepStore.B * float64(n),
+	})
 }
 
 // A sale is a step under way.
@@ -215,8 +217,8 @@ type sale struct {
 
 // trips makes the round trips of a step, one after the other. Each takes a share of what does not depend on the size of
 // the batch, in the instance and in the store, which both have to wait for a core. The rows are written in the first
-// trip with the row locked. A store that locks nothing, because it does one thing at a time anyway, has its own lock for
-// that trip.
+// trip with the row locked. A store that locks nothing, because it does one thing at a time anyway, has its own lock
+// for that trip.
 func (it *instance) trips(s *sale) {
 	if s.done == it.Trips {
 		it.finish(s.batch)

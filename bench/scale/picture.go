@@ -89,8 +89,8 @@ func (f *findings) picture(c *constants, l language) string {
 	key := &panel{Builder: &b}
 	x := leftMargin
 	for _, name := range []string{"mysql", "redis"} {
-		fmt.Fprintf(&b, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="%s" stroke-width="2"/>`+"\n", x, y-4, x+28,
-			y-4, colours[name])
+		fmt.Fprintf(&b, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="%s" stroke-width="2"/>`+"\n", x, y-4,
+			x+28, y-4, colours[name])
 		key.words(x+36, y, "start", "#111", "merged, "+titles[name])
 		x += 170
 	}

@@ -8,11 +8,12 @@ import (
 	"testing"
 )
 
-// plain are costs that are easy to reckon with: 100 µs of CPU for a request, and a store that locks the row for 1 ms and
-// 10 µs for each sale.
+// plain are costs that are easy to reckon with: 100 µs of CPU for a request, and a store that locks the row for 1 ms
+// and 10 µs for each sale.
 func plain() costs {
 	return costs{
-		Client: price{20, 0}, Nginx: price{30, 0}, Service: price{50, 0}, StepWait: 500, StepStore: line{500, 10}, Trips: 1, TripsLocked: 1,
+		Client: price{20, 0}, Nginx: price{30, 0}, Service: price{50, 0}, StepWait: 500,
+		StepStore: line{500, 10}, Trips: 1, TripsLocked: 1,
 	}
 }
 
@@ -216,7 +217,8 @@ func TestPagesAreOfTheKeptConstants(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := found.picture(c, p.language); got != string(picture) {
-			t.Errorf("docs/%s is another picture than docs/%s gives: cd bench && go run ./scale -write", p.picture, kept)
+			t.Errorf("docs/%s is another picture than docs/%s gives: cd bench && go run ./scale -write", p.picture,
+				kept)
 		}
 	}
 }

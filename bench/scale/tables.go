@@ -118,7 +118,8 @@ func constantsTable(c *constants, _ *findings, l language) string {
 
 func stepsTable(c *constants, _ *findings, l language) string {
 	var b strings.Builder
-	rows := [][]string{heads(l, text{"store, sales in a step", "存储，一步的单数"}, text{"time, µs", "耗时，µs"},
+	rows := [][]string{heads(
+		l, text{"store, sales in a step", "存储，一步的单数"}, text{"time, µs", "耗时，µs"},
 		text{"CPU of the store, µs", "存储 CPU，µs"}, text{"µs a sale", "每单 µs"}, text{"statements", "语句"},
 		text{"log to disk", "刷盘"}, text{"log, bytes a sale", "日志，每单字节"},
 		text{"bytes to the store, a sale", "发往存储，每单字节"})}
@@ -131,7 +132,8 @@ func stepsTable(c *constants, _ *findings, l language) string {
 				log, flushes = whole(p.Counts["mysql log bytes"]/float64(p.N)), tenth(p.Counts["mysql fsyncs"])
 			}
 			rows = append(rows, []string{
-				fmt.Sprintf("%s, %d", titles[s.Name], p.N), whole(p.Wall), whole(p.Store), tenth(p.Store / float64(p.N)),
+				fmt.Sprintf("%s, %d", titles[s.Name], p.N),
+				whole(p.Wall), whole(p.Store), tenth(p.Store / float64(p.N)),
 				tenth(statements), flushes, log, whole(p.Counts[s.Name+" bytes in"] / float64(p.N)),
 			})
 		}
@@ -146,7 +148,8 @@ const busyShare = 0.25
 func checkTable(_ *constants, f *findings, l language) string {
 	var b strings.Builder
 	good, worst := 0, 0.0
-	rows := [][]string{heads(l, text{"store, instances, connections", "存储，实例，连接"}, text{"measured, sold/s", "实测，每秒售出"},
+	rows := [][]string{heads(
+		l, text{"store, instances, connections", "存储，实例，连接"}, text{"measured, sold/s", "实测，每秒售出"},
 		text{"model", "模型"}, text{"off by", "偏差"}, text{"sales in a step, measured", "一步的单数，实测"},
 		text{"model", "模型"}, text{"CPUs that others took", "其他程序占用的 CPU"})}
 	for _, c := range f.checks {
@@ -155,7 +158,8 @@ func checkTable(_ *constants, f *findings, l language) string {
 		}
 		worst = max(worst, math.Abs(c.off()))
 		rows = append(rows, []string{
-			fmt.Sprintf("%s, %d, %d", titles[c.store.Name], c.Instances, c.Connections), whole(c.Rate), whole(c.model.rate),
+			fmt.Sprintf("%s, %d, %d", titles[c.store.Name], c.Instances, c.Connections),
+			whole(c.Rate), whole(c.model.rate),
 			fmt.Sprintf("%+.0f %%", 100*c.off()), tenth(c.Batch), tenth(c.model.batch), fmt.Sprintf("%.2f", c.Others),
 		})
 	}
