@@ -32,6 +32,7 @@ type Request struct {
 	Nested     string         // holder, stranger
 	Strategy   string         // in place of the case's
 	SKU        string         // in place of the case's
+	Key        string         // Idempotency-Key; "": none
 
 	crowd *Crowd // that the customer is of
 }
@@ -71,12 +72,13 @@ func (b *Testbed) Begin(app *App, who string, r Request) *Call {
 		strategy = b.another(r.Strategy)
 	}
 	request := loadtest.Request{
-		Endpoint:  strategy.Endpoint,
-		Store:     b.Store(),
-		SKU:       cmp.Or(r.SKU, b.SKU),
-		Quantity:  1,
-		Wait:      r.Wait,
-		RequestID: c.ID,
+		Endpoint:       strategy.Endpoint,
+		Store:          b.Store(),
+		SKU:            cmp.Or(r.SKU, b.SKU),
+		Quantity:       1,
+		Wait:           r.Wait,
+		RequestID:      c.ID,
+		IdempotencyKey: r.Key,
 		Lab: loadtest.LabOptions{
 			Pause:      r.Pause,
 			Unfenced:   r.Unfenced,
@@ -129,10 +131,13 @@ func (b *Testbed) sent(app *App, who string, r *loadtest.Request) Text {
 	for _, name := range []string{"store", "quantity"} {
 		query.Del(name)
 	}
-	if len(query) == 0 {
+	parameters, _ := url.QueryUnescape(query.Encode())
+	if r.IdempotencyKey != "" {
+		parameters = strings.TrimSpace(parameters + " Idempotency-Key: " + r.IdempotencyKey)
+	}
+	if parameters == "" {
 		return say("says.asks", "who", who, "app", app.Name)
 	}
-	parameters, _ := url.QueryUnescape(query.Encode())
 	return say("says.asks-with", "who", who, "app", app.Name, "parameters", parameters)
 }
 

@@ -57,6 +57,7 @@ type Reply struct {
 	OrderID  string  `json:"order_id,omitempty"` // of an accepted request; of an unknown one if the service named it
 	Instance string  `json:"instance,omitempty"`
 	Error    string  `json:"error,omitempty"`
+	Replayed bool    `json:"replayed,omitempty"` // the kept reply to an earlier request with the same Idempotency-Key
 	*Receipt
 }
 
