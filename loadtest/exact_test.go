@@ -253,6 +253,15 @@ func TestTheNumbersOfFindings(t *testing.T) {
 	if v := tape.judge(loadtest.Cluster); v.Overlaps != 2 {
 		t.Errorf("%d overlaps, want 2: a short hold does not end the long one around it", v.Overlaps)
 	}
+	for i := range tape.records {
+		tape.records[i].Batch = &loadtest.Batch{ID: "b", Place: i + 1, Size: 3}
+	}
+	if v := tape.judge(loadtest.Cluster); v.Overlaps != 0 {
+		t.Errorf("%d overlaps of the sales of one batch", v.Overlaps)
+	}
+	for i := range tape.records {
+		tape.records[i].Batch = nil
+	}
 	e := loadtest.Evidence{
 		Records:  tape.records,
 		Accounts: []loadtest.Account{tape.account},

@@ -69,7 +69,8 @@ func newHeavy(b *lab.Testbed, db *sql.DB) *session {
 func waitsFor(b *lab.Testbed, db *sql.DB, like string) bool {
 	var n int
 	b.Must("processlist", db.QueryRowContext(b.Ctx,
-		"SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE ? AND ID <> CONNECTION_ID()", like).Scan(&n))
+		"SELECT COUNT(*) FROM information_schema.PROCESSLIST"+
+			" WHERE INFO LIKE ? AND ID <> CONNECTION_ID()", like).Scan(&n))
 	return n > 0
 }
 
