@@ -166,6 +166,9 @@ func TestARelayKilledBetweenPublishAndMark(t *testing.T) {
 	if n := s.delivered(t, "a"); n != 0 {
 		t.Fatalf("%d recorded as delivered: the relay was not killed between the two", n)
 	}
+	if got := stream(t, client, "a"); !slices.Equal(got, numbers(10)) {
+		t.Fatalf("stream %v: what is recorded must have been published", got)
+	}
 	sink := &diary{Sink: relay.NewStreams(client, nil)}
 	s.receive(t, "a", 10)
 	start(t, quick(s, sink, mysqllock.NewTable(s.db, mysqllock.TableOptions{Lease: childLease})))
