@@ -47,12 +47,12 @@ func Outcomes() []Outcome {
 }
 
 // Word returns the outcome's name: in English the word itself.
-func (o Outcome) Word() Text { return o.say("word", Text{string(o), string(o)}) }
+func (o Outcome) Word() Text { return o.text("word", Text{string(o), string(o)}) }
 
 // Means returns what the outcome stands for.
-func (o Outcome) Means() Text { return o.say("means", Text{}) }
+func (o Outcome) Means() Text { return o.text("means", Text{}) }
 
-func (o Outcome) say(key string, unknown Text) Text {
+func (o Outcome) text(key string, unknown Text) Text {
 	if !slices.Contains(Outcomes(), o) {
 		return unknown
 	}

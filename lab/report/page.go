@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"example.com/stock/lab"
+	"example.com/stock/words"
 )
 
 //go:embed page.html.tmpl page.css
@@ -17,7 +18,7 @@ var files embed.FS
 //go:embed text
 var textFiles embed.FS
 
-var phrases = lab.NewPhrasebook(textFiles, "text")
+var phrases = words.NewPhrasebook(textFiles, "text")
 
 // WriteHTML writes a page about a run, whole or in part, that needs no network: the matrix, and of every case the
 // evidence and a timeline. lang is the language that it opens in, en or zh; the reader can change it.

@@ -1,0 +1,204 @@
+// Package wordstest checks that a package says everything from its catalogue, and that every text of the catalogue is
+// said.
+package wordstest
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode"
+
+	"example.com/stock/words"
+)
+
+// Catalogue checks a catalogue against the package in the current folder: each call of one of the functions or methods
+// named speakers with a literal key has a text and gives it the values of its placeholders, and each text is said. Keys
+// that are put together at run time are given as made; one that ends in a dot stands for all that begin with it.
+func Catalogue(t *testing.T, book words.Phrasebook, speakers, made []string) {
+	t.Helper()
+	texts, err := book.Texts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := make(map[string]bool)
+	for _, file := range sources(t) {
+		ast.Inspect(file.File, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || !slices.Contains(speakers, name(call)) {
+				return true
+			}
+			at := 0
+			for at < len(call.Args) {
+				if _, is := literal(call.Args[at]); is {
+					break
+				}
+				at++ // what it says it to, or how, comes before the key
+			}
+			if at == len(call.Args) {
+				return true
+			}
+			key, _ := literal(call.Args[at])
+			said[key] = true
+			text, ok := texts[key]
+			if !ok {
+				t.Errorf("%s: there is no text %q", file.at(call), key)
+				return true
+			}
+			if call.Ellipsis.IsValid() {
+				return true
+			}
+			var given []string
+			for i := at + 1; i < len(call.Args); i += 2 {
+				name, _ := literal(call.Args[i])
+				given = append(given, "{"+name+"}")
+			}
+			slices.Sort(given)
+			if want := words.Placeholders(text.EN); !slices.Equal(given, want) {
+				t.Errorf("%s: %s is given %v, and has the placeholders %v", file.at(call), key, given, want)
+			}
+			return true
+		})
+	}
+	for key, text := range texts {
+		if !said[key] && !slices.ContainsFunc(made, func(m string) bool {
+			return m == key || strings.HasSuffix(m, ".") && strings.HasPrefix(key, m)
+		}) {
+			t.Errorf("nothing says %s", key)
+		}
+		if !strings.ContainsFunc(text.ZH, isHan) && sentence(text.ZH) && text.EN != text.ZH {
+			t.Errorf("%s is not Chinese in zh.yaml: %q", key, text.ZH)
+		}
+		if strings.ContainsFunc(text.EN, isHan) {
+			t.Errorf("%s is not English in en.yaml: %q", key, text.EN)
+		}
+	}
+	for _, key := range made {
+		if _, ok := texts[key]; !ok && !strings.HasSuffix(key, ".") {
+			t.Errorf("there is no text %q", key)
+		}
+	}
+}
+
+func isHan(r rune) bool { return unicode.Is(unicode.Han, r) }
+
+// Literals checks that the package in the current folder has no sentence in its code that a person may be shown: no
+// literal with two words or more. allowed are literals, each with the reason why it may stay; one that is not there is
+// an error. Files, by name, are those that speak to programs or to developers alone, with the reason.
+func Literals(t *testing.T, allowed, files map[string]string) {
+	t.Helper()
+	found := make(map[string]bool)
+	for _, file := range sources(t) {
+		if _, skipped := files[file.name]; skipped {
+			found[file.name] = true
+			continue
+		}
+		tags := make(map[*ast.BasicLit]bool)
+		ast.Inspect(file.File, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.Field:
+				tags[n.Tag] = true
+			case *ast.ImportSpec:
+				tags[n.Path] = true
+			case *ast.CallExpr:
+				if called := name(n); called == "panic" || called == "MustCompile" {
+					return false // developers read a panic
+				}
+			case *ast.BasicLit:
+				text, ok := literal(n)
+				if !ok || tags[n] || !sentence(text) {
+					break
+				}
+				if _, may := allowed[text]; may {
+					found[text] = true
+					break
+				}
+				t.Errorf("%s: %q is a text that has one language only", file.at(n), text)
+			}
+			return true
+		})
+	}
+	for _, list := range []map[string]string{allowed, files} {
+		for text := range list {
+			if !found[text] {
+				t.Errorf("%q is allowed, and is not there", text)
+			}
+		}
+	}
+}
+
+// sentence reports whether a literal has two words beside each other, without what fmt and markup put there.
+func sentence(text string) bool {
+	if strings.Contains(text, "<") && strings.Contains(text, "=") {
+		return false // markup
+	}
+	run := 0
+	for word := range strings.FieldsSeq(text) {
+		letters := strings.TrimRight(word, ".,:;!?)")
+		if len(letters) > 1 && strings.IndexFunc(letters, func(r rune) bool {
+			return !unicode.IsLetter(r) && r != '\'' && r != '-'
+		}) < 0 && !strings.HasPrefix(letters, "-") {
+			if run++; run == 2 {
+				return true
+			}
+			continue
+		}
+		run = 0
+	}
+	return false
+}
+
+// A source is a file of the package.
+type source struct {
+	*ast.File
+	name string
+	set  *token.FileSet
+}
+
+func (s source) at(n ast.Node) string { return s.set.Position(n.Pos()).String() }
+
+func sources(t *testing.T) []source {
+	t.Helper()
+	names, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []source
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		set := token.NewFileSet()
+		file, err := parser.ParseFile(set, name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, source{file, name, set})
+	}
+	return list
+}
+
+// name returns the name of what is called, without what it belongs to.
+func name(call *ast.CallExpr) string {
+	switch f := call.Fun.(type) {
+	case *ast.Ident:
+		return f.Name
+	case *ast.SelectorExpr:
+		return f.Sel.Name
+	}
+	return ""
+}
+
+// literal returns the value of a text in the code; one that is put together with + counts as its first part.
+func literal(e ast.Expr) (string, bool) {
+	lit, ok := e.(*ast.BasicLit)
+	if !ok || lit.Kind != token.STRING {
+		return "", false
+	}
+	text, err := strconv.Unquote(lit.Value)
+	return text, err == nil
+}
