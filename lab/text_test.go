@@ -22,7 +22,7 @@ func TestTheLabHasItsTexts(t *testing.T) {
 			t.Errorf("the English word of %s is %s", o, o.Word().EN)
 		}
 	}
-	wordstest.Catalogue(t, phrases, []string{"say"}, made)
+	wordstest.Catalogue(t, phrases, map[string]wordstest.Speaker{"say": {}}, made...)
 }
 
 // A case has a name in both languages. The English one must stay: files that are kept have it.

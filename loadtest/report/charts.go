@@ -27,7 +27,7 @@ func points(line []moment) plotter.XYs {
 
 // stockChart draws the stock over time as read, as written and as true, and fills the gap between the last two. The
 // true stock must have a point.
-func stockChart(c *course, mark func(ink) color.Color, size float64) *chart {
+func stockChart(v voice, c *course, mark func(ink) color.Color, size float64) *chart {
 	p := newChart(mark, size)
 	truth, written, read := thin(c.truth, places), thin(c.written, places), c.read
 	if step := (len(read) + places - 1) / places; step > 1 {
@@ -42,7 +42,7 @@ func stockChart(c *course, mark func(ink) color.Color, size float64) *chart {
 		if err == nil {
 			gap.Color, gap.LineStyle.Width = mark(inkGap), 0
 			p.Add(gap)
-			p.explain("gap: sold, and still counted as stock", swatch{mark(inkGap)})
+			p.explain(v.say("chart.gap"), swatch{mark(inkGap)})
 		}
 	}
 	grid := plotter.NewGrid()
@@ -57,27 +57,27 @@ func stockChart(c *course, mark func(ink) color.Color, size float64) *chart {
 		p.Add(l)
 		p.explain(name, l)
 	}
-	step(truth, p.line(inkTruth, 1.8), "as true: at first, less what was sold")
+	step(truth, p.line(inkTruth, 1.8), v.say("chart.true"))
 	if len(read) > 0 {
 		if dots, err := plotter.NewScatter(points(read)); err == nil {
 			dots.GlyphStyle = draw.GlyphStyle{Color: mark(inkRead), Radius: vg.Points(2), Shape: draw.CrossGlyph{}}
 			p.Add(dots)
-			p.explain("as read", dots)
+			p.explain(v.say("chart.read"), dots)
 		}
 	}
 	if len(written) > 0 {
-		step(written, p.line(inkWritten, 1.4, 4, 2), "as written")
+		step(written, p.line(inkWritten, 1.4, 4, 2), v.say("chart.written"))
 	}
 	if p.Y.Min < 0 {
 		zero, err := plotter.NewLine(plotter.XYs{{X: p.X.Min, Y: 0}, {X: p.X.Max, Y: 0}})
 		if err == nil {
 			zero.LineStyle = p.line(inkFailed, 1, 1, 2)
 			p.Add(zero)
-			p.explain("nothing left: below, it is oversold", zero)
+			p.explain(v.say("chart.zero"), zero)
 		}
 	}
 	p.X.Tick.Marker, p.Y.Tick.Marker = round{6, axisLabel}, round{5, plainNumber}
-	p.Y.Label.Text = "units"
+	p.Y.Label.Text = v.say("chart.units")
 	p.Y.Max += (p.Y.Max - p.Y.Min) * 0.04
 	return p
 }
@@ -146,7 +146,7 @@ func (nineTicks) Ticks(_, to float64) []plot.Tick {
 }
 
 // percentileChart draws latency by percentile, with a line for each outcome.
-func percentileChart(l latencies, mark func(ink) color.Color, size float64) *chart {
+func percentileChart(v voice, l latencies, mark func(ink) color.Color, size float64) *chart {
 	p := newChart(mark, size)
 	grid := plotter.NewGrid()
 	grid.Horizontal, grid.Vertical = p.line(inkGrid, 0.6), p.line(inkGrid, 0.6)
@@ -169,11 +169,11 @@ func percentileChart(l latencies, mark func(ink) color.Color, size float64) *cha
 		line.LineStyle = p.line(look.ink, 1.6, look.dashes...)
 		dots.GlyphStyle = draw.GlyphStyle{Color: mark(look.ink), Radius: vg.Points(2.4), Shape: look.shape}
 		p.Add(line, dots)
-		p.explain(fmt.Sprintf("%s (%d)", words(o), len(sorted)), line, dots)
+		p.explain(fmt.Sprintf("%s (%d)", v.outcome(o), len(sorted)), line, dots)
 	}
 	p.X.Tick.Marker = nineTicks{}
 	p.logMillis(&p.Y)
-	p.X.Label.Text = "of the replies came within"
+	p.X.Label.Text = v.say("chart.within")
 	return p
 }
 
@@ -339,7 +339,7 @@ func (e edgeTicks) Ticks(_, _ float64) []plot.Tick {
 }
 
 // histogramChart draws h, with the outcomes stacked.
-func histogramChart(l latencies, h *histogram, mark func(ink) color.Color, size, width float64) *chart {
+func histogramChart(v voice, l latencies, h *histogram, mark func(ink) color.Color, size, width float64) *chart {
 	p := newChart(mark, size)
 	grid := plotter.NewGrid()
 	grid.Horizontal, grid.Vertical = p.line(inkGrid, 0.6), draw.LineStyle{}
@@ -356,22 +356,22 @@ func histogramChart(l latencies, h *histogram, mark func(ink) color.Color, size,
 		}
 		below = bars
 		p.Add(bars)
-		p.explain(words(o), bars)
+		p.explain(v.outcome(o), bars)
 	}
 	p.X.Tick.Marker, p.Y.Tick.Marker = edgeTicks{h}, round{4, plainNumber}
 	p.X.Min, p.X.Max, p.Y.Min = -0.6, bins-0.4, 0
-	p.Y.Label.Text = "replies"
+	p.Y.Label.Text = v.say("label.replies")
 	return p
 }
 
 // hints returns the counts of each column as hints.
-func (h *histogram) hints(l latencies) []hint {
+func (h *histogram) hints(v voice, l latencies) []hint {
 	var list []hint
 	for i := range bins {
-		text, any := fmt.Sprintf("%s to %s", millis(h.edges[i]), millis(h.edges[i+1])), false
+		text, any := v.say("chart.range", "from", millis(h.edges[i]), "to", millis(h.edges[i+1])), false
 		for _, o := range l.outcomes() {
 			if n := h.counts[o][i]; n > 0 {
-				text += fmt.Sprintf("\n%s: %.0f", words(o), n)
+				text += fmt.Sprintf("\n%s: %.0f", v.outcome(o), n)
 				any = true
 			}
 		}

@@ -6,7 +6,9 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,10 +18,19 @@ import (
 	"example.com/stock/words"
 )
 
-// Catalogue checks a catalogue against the package in the current folder: each call of one of the functions or methods
-// named speakers with a literal key has a text and gives it the values of its placeholders, and each text is said. Keys
-// that are put together at run time are given as made; one that ends in a dot stands for all that begin with it.
-func Catalogue(t *testing.T, book words.Phrasebook, speakers, made []string) {
+// A Speaker says how a function or method says a text: At is the index of the key among its arguments, and Under what
+// comes before it in the catalogue, if anything. Several functions of one name may have several of these. The arguments
+// after the key are the pairs of Say, unless it is Bare.
+type Speaker struct {
+	At    int
+	Under []string
+	Bare  bool
+}
+
+// Catalogue checks a catalogue against the package in the current folder: each call of a speaker, by name, with a
+// literal key has a text and gives it the values of its placeholders, and each text is said. Keys that are put together
+// at run time are given as made; one that ends in a dot stands for all that begin with it.
+func Catalogue(t *testing.T, book words.Phrasebook, speakers map[string]Speaker, made ...string) {
 	t.Helper()
 	texts, err := book.Texts()
 	if err != nil {
@@ -29,31 +40,32 @@ func Catalogue(t *testing.T, book words.Phrasebook, speakers, made []string) {
 	for _, file := range sources(t) {
 		ast.Inspect(file.File, func(n ast.Node) bool {
 			call, ok := n.(*ast.CallExpr)
-			if !ok || !slices.Contains(speakers, name(call)) {
+			if !ok {
 				return true
 			}
-			at := 0
-			for at < len(call.Args) {
-				if _, is := literal(call.Args[at]); is {
-					break
-				}
-				at++ // what it says it to, or how, comes before the key
-			}
-			if at == len(call.Args) {
+			speaker, speaks := speakers[name(call)]
+			if !speaks || len(call.Args) <= speaker.At {
 				return true
 			}
-			key, _ := literal(call.Args[at])
+			key, is := literal(call.Args[speaker.At])
+			if !is || key == "" {
+				return true
+			}
+			at := slices.IndexFunc(speaker.Under, func(under string) bool { return texts[under+key] != words.Text{} })
+			if at >= 0 {
+				key = speaker.Under[at] + key
+			}
 			said[key] = true
 			text, ok := texts[key]
 			if !ok {
 				t.Errorf("%s: there is no text %q", file.at(call), key)
 				return true
 			}
-			if call.Ellipsis.IsValid() {
+			if call.Ellipsis.IsValid() || speaker.Bare {
 				return true
 			}
 			var given []string
-			for i := at + 1; i < len(call.Args); i += 2 {
+			for i := speaker.At + 1; i < len(call.Args); i += 2 {
 				name, _ := literal(call.Args[i])
 				given = append(given, "{"+name+"}")
 			}
@@ -63,6 +75,12 @@ func Catalogue(t *testing.T, book words.Phrasebook, speakers, made []string) {
 			}
 			return true
 		})
+	}
+	for _, key := range inTemplates(t) {
+		said[key] = true
+		if _, ok := texts[key]; !ok {
+			t.Errorf("a template says %q, which is no text", key)
+		}
 	}
 	for key, text := range texts {
 		if !said[key] && !slices.ContainsFunc(made, func(m string) bool {
@@ -82,6 +100,28 @@ func Catalogue(t *testing.T, book words.Phrasebook, speakers, made []string) {
 			t.Errorf("there is no text %q", key)
 		}
 	}
+}
+
+var saysInTemplate = regexp.MustCompile(`say "([^"]+)"`)
+
+// inTemplates returns the keys that the templates in the current folder say.
+func inTemplates(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("*.tmpl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var keys []string
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range saysInTemplate.FindAllStringSubmatch(string(text), -1) {
+			keys = append(keys, m[1])
+		}
+	}
+	return keys
 }
 
 func isHan(r rune) bool { return unicode.Is(unicode.Han, r) }
