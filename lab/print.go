@@ -55,7 +55,7 @@ func (c Cell) Verdict() Text {
 	}
 	why := say("verdict.stated")
 	if c.Predicted.From != "" {
-		why = say("verdict.promised", "from", c.Predicted.From)
+		why = say("verdict.promised", "from", c.Predicted.Basis())
 	}
 	seen := Text{string(c.Observed), string(c.Observed) + " " + c.Observed.Word().ZH}
 	if c.AfterMS != 0 {

@@ -12,7 +12,7 @@ import (
 // listed here.
 func TestTheLabHasItsTexts(t *testing.T) {
 	t.Parallel()
-	made := []string{"case.naive", "case.mended"}
+	made := []string{"case.naive", "case.mended", "basis."}
 	for _, g := range Groups() {
 		made = append(made, "groups."+string(g))
 	}
@@ -28,17 +28,17 @@ func TestTheLabHasItsTexts(t *testing.T) {
 // A case has a name in both languages. The English one must stay: files that are kept have it.
 func TestACaseIsCalledInBothLanguages(t *testing.T) {
 	t.Parallel()
-	label := Text{"heeds the loss", "理会锁的丢失"}
+	label := Text{"heeds the loss", "丢锁即停"}
 	for _, row := range []struct {
 		of   Case
 		want Text
 	}{
 		{
 			Case{Strategy: "redis-setnx", Store: "mysql", Label: label},
-			Text{"redis-setnx on mysql, heeds the loss", "redis-setnx（mysql），理会锁的丢失"},
+			Text{"redis-setnx on mysql, heeds the loss", "redis-setnx（mysql），丢锁即停"},
 		},
 		{Case{Strategy: "none"}, Text{"none", "none"}},
-		{Case{Code: "naive", Label: label}, Text{"naive, heeds the loss", "幼稚代码，理会锁的丢失"}},
+		{Case{Code: "naive", Label: label}, Text{"naive, heeds the loss", "幼稚代码，丢锁即停"}},
 		{Case{Code: "probe"}, Text{"probe", "probe"}},
 	} {
 		if got := row.of.Said(); got != row.want || row.of.String() != row.want.EN {

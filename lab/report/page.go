@@ -88,7 +88,7 @@ type article struct {
 type exhibit struct {
 	*entry
 	Open         bool
-	From         string
+	From         *lab.Text // of the promise; nil: it is stated
 	Names, Story template.HTML
 	Least        int
 	Legend       []legend
@@ -118,7 +118,10 @@ func (m Matrix) newArticle(s lab.Scenario, cells int) article {
 		if !e.Known {
 			continue
 		}
-		x := exhibit{entry: e, Open: cells <= shownAtOnce || e.Class() == "wrong", From: e.Cell.Predicted.From}
+		x := exhibit{entry: e, Open: cells <= shownAtOnce || e.Class() == "wrong"}
+		if e.Cell.Predicted.From != "" {
+			x.From = new(e.Cell.Predicted.Basis())
+		}
 		if len(e.Cell.Events) > 0 {
 			names, picture, least := timeline(e.Cell)
 			x.Names, x.Story, x.Least = template.HTML(names), template.HTML(picture), least

@@ -18,9 +18,9 @@ import (
 	"go.uber.org/goleak"
 
 	"example.com/stock/lab"
-	"example.com/stock/words"
 	"example.com/stock/stack"
 	"example.com/stock/stack/stacktest"
+	"example.com/stock/words"
 )
 
 var program stacktest.Program
