@@ -40,12 +40,13 @@ var arrows = map[string]struct {
 	"gate": {[]string{"lock"}, "it bounds what goes to a server, whichever, and speaks in the errors " +
 		"of the contract"},
 	"service": {[]string{"lock"}, "the domain knows no HTTP, no SQL, no Redis"},
+	"order":   {[]string{"lock", "service"}, "the domain of orders, which names SKUs and errors as selling does"},
 	"repo": {
-		[]string{"service", "lock", "mysqlerr", "gate"},
+		[]string{"order", "service", "lock", "mysqlerr", "gate"},
 		"storage implements what the domain declares",
 	},
 	"mysqlerr": {nil, "a table of numbers, for the two that speak to MySQL and must not know each other"},
-	"handler":  {[]string{"service", "lock"}, "HTTP knows the use case, not what it is built on"},
+	"handler":  {[]string{"order", "service", "lock"}, "HTTP knows the use cases, not what they are built on"},
 	"metrics":  {[]string{"lock"}, "it counts what locks and handlers tell it"},
 	"strategy": {[]string{
 		"lock", "lock/local", "lock/redislock", "lock/zklock", "lock/mysqllock",
@@ -79,8 +80,8 @@ var arrows = map[string]struct {
 	"stack/wire":        {nil, "bytes between any client and any server"},
 	"app": {
 		[]string{
-			"gate", "handler", "health", "lock", "lock/redislock", "lock/zklock", "metrics", "repo", "service",
-			"strategy",
+			"gate", "handler", "health", "lock", "lock/redislock", "lock/zklock", "metrics", "order", "repo",
+			"service", "strategy",
 		},
 		"one running instance: the only place that knows everything of which it is made, and nothing of the " +
 			"command line or of load tests",
