@@ -50,7 +50,7 @@ func Outcomes() []Outcome {
 }
 
 // Word returns the outcome's name: in English the word itself.
-func (o Outcome) Word() Text { return o.text("word", Text{string(o), string(o)}) }
+func (o Outcome) Word() Text { return o.text("word", Text{EN: string(o), ZH: string(o)}) }
 
 // Means returns what the outcome stands for.
 func (o Outcome) Means() Text { return o.text("means", Text{}) }
@@ -105,7 +105,7 @@ func (f Forecast) Basis() Text {
 		key := "basis." + strings.NewReplacer(": ", "-", " ", "-", "_", "-").Replace(part)
 		text, err := phrases.Texts()
 		if said, ok := text[key]; err == nil && ok {
-			parts = append(parts, Text{part, said.ZH})
+			parts = append(parts, Text{EN: part, ZH: said.ZH})
 			continue
 		}
 		parts = append(parts, same(part))

@@ -28,18 +28,18 @@ func TestTheLabHasItsTexts(t *testing.T) {
 // A case has a name in both languages. The English one must stay: files that are kept have it.
 func TestACaseIsCalledInBothLanguages(t *testing.T) {
 	t.Parallel()
-	label := Text{"heeds the loss", "丢锁即停"}
+	label := Text{EN: "heeds the loss", ZH: "丢锁即停"}
 	for _, row := range []struct {
 		of   Case
 		want Text
 	}{
 		{
 			Case{Strategy: "redis-setnx", Store: "mysql", Label: label},
-			Text{"redis-setnx on mysql, heeds the loss", "redis-setnx（mysql），丢锁即停"},
+			Text{EN: "redis-setnx on mysql, heeds the loss", ZH: "redis-setnx（mysql），丢锁即停"},
 		},
-		{Case{Strategy: "none"}, Text{"none", "none"}},
-		{Case{Code: "naive", Label: label}, Text{"naive, heeds the loss", "幼稚代码，丢锁即停"}},
-		{Case{Code: "probe"}, Text{"probe", "probe"}},
+		{Case{Strategy: "none"}, Text{EN: "none", ZH: "none"}},
+		{Case{Code: "naive", Label: label}, Text{EN: "naive, heeds the loss", ZH: "幼稚代码，丢锁即停"}},
+		{Case{Code: "probe"}, Text{EN: "probe", ZH: "probe"}},
 	} {
 		if got := row.of.Said(); got != row.want || row.of.String() != row.want.EN {
 			t.Errorf("%q, want %q", got, row.want)

@@ -194,8 +194,8 @@ func (l *ledger) agree(ours map[string]bool) {
 		}
 		if o := s.booked; r.Receipt != nil && !r.Blind && !o.Blind {
 			quote := func(what string, said, ordered any) {
-				misquoted.add(phrases.Say("found.misquoted", "request", r.RequestID, "what", phrases.Say("figure."+what),
-					"said", said, "order", s.order, "ordered", ordered))
+				misquoted.add(phrases.Say("found.misquoted", "request", r.RequestID,
+					"what", phrases.Say("figure."+what), "said", said, "order", s.order, "ordered", ordered))
 			}
 			switch {
 			case r.Read != o.Read:

@@ -58,7 +58,8 @@ func labListCommand(v voice) *cobra.Command {
 			for _, s := range scenarios {
 				if group == "" || string(s.Group) == group {
 					fmt.Fprintf(
-						table, "%s\t%s\t%s\t%s\n", s.Group, s.Name, v.say("lab.cases", "n", len(s.Cases)), v.in(s.Title),
+						table, "%s\t%s\t%s\t%s\n", s.Group, s.Name, v.say("lab.cases", "n", len(s.Cases)),
+						v.in(s.Title),
 					)
 				}
 			}

@@ -288,7 +288,8 @@ func readMapping(path string) (*mapping.File, error) {
 	}
 	m, err := mapping.Parse(text)
 	if err != nil {
-		return nil, &loadtest.PlanError{Field: "mapping", Reason: phrases.Say("wrong.no-mapping", "path", path, "why", err)}
+		reason := phrases.Say("wrong.no-mapping", "path", path, "why", err)
+		return nil, &loadtest.PlanError{Field: "mapping", Reason: reason}
 	}
 	return m, nil
 }
@@ -351,7 +352,8 @@ func (f *loadFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 		for _, path := range f.kept {
 			fmt.Fprintln(stderr, f.say("wrote", "path", path))
 		}
-		err = errors.Join(err, f.out.write(report.Page{Lang: string(f.voice), Groups: []report.Group{{Runs: results}}}, stderr))
+		page := report.Page{Lang: string(f.voice), Groups: []report.Group{{Runs: results}}}
+		err = errors.Join(err, f.out.write(page, stderr))
 	}
 	if err != nil {
 		return err

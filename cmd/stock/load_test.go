@@ -405,7 +405,8 @@ func TestLoadOfATargetThatGoesDown(t *testing.T) {
 	unsent := slices.ContainsFunc(
 		h.Records, func(r loadtest.Record) bool { return strings.HasPrefix(r.Error, "not sent: ") },
 	)
-	if len(h.Records) != 40 || !unsent || h.End == nil || !strings.Contains(h.End.Stocks[0].Gap.EN, "cannot be reached") ||
+	if len(h.Records) != 40 || !unsent || h.End == nil ||
+		!strings.Contains(h.End.Stocks[0].Gap.EN, "cannot be reached") ||
 		h.Judge().Accepted < 1 {
 		t.Errorf("%d records on file, some not sent: %v; end %+v", len(h.Records), unsent, h.End)
 	}

@@ -44,7 +44,8 @@ of a SKU if its name is given. Of mysql-table nobody can see who waits: they pol
 		"ask this instance, at its address for operators (--admin-addr), not the locks' servers")
 	config := app.AddLockFlags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		list := lockTable{voice: v, table: tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0), to: cmd.ErrOrStderr()}
+		table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+		list := lockTable{voice: v, table: table, to: cmd.ErrOrStderr()}
 		defer func() { _ = list.table.Flush() }()
 		if url != "" {
 			if len(args) < 2 {

@@ -95,7 +95,9 @@ Start with:  stock demo`,
 		{"See it:", []*cobra.Command{demoCommand(v), strategiesCommand(v), labCommand(v)}},
 		{"Load a service, and judge it:", []*cobra.Command{loadCommand(v), verdictCommand(v), reportCommand(v)}},
 		{"Use the locks:", []*cobra.Command{lockCommand(v)}},
-		{"Run the service:", []*cobra.Command{serveCommand(), configCommand(), migrateCommand(v), healthcheckCommand()}},
+		{"Run the service:", []*cobra.Command{
+			serveCommand(), configCommand(), migrateCommand(v), healthcheckCommand(),
+		}},
 	} {
 		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
 		for _, command := range group.commands {

@@ -92,7 +92,8 @@ func pictures(v voice, r *loadtest.Result, format string) func(func(string, []by
 		}
 		_ = yield("percentiles", percentileChart(v, l, inked(format), 13).encode(format, slideWidth, slideHeight)) &&
 			yield("histogram",
-				histogramChart(v, l, l.histogram(), inked(format), 13, slideWidth).encode(format, slideWidth, slideHeight))
+				histogramChart(v, l, l.histogram(), inked(format), 13, slideWidth).
+					encode(format, slideWidth, slideHeight))
 	}
 }
 

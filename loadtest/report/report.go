@@ -131,7 +131,8 @@ func (p Page) view() pageView {
 				break
 			}
 			room--
-			gv.Runs = append(gv.Runs, newRunView(say, r, fmt.Sprintf("g%dr%d", n, i), limits{holdsBeside, lanesMany}, false))
+			gv.Runs = append(gv.Runs,
+				newRunView(say, r, fmt.Sprintf("g%dr%d", n, i), limits{holdsBeside, lanesMany}, false))
 		}
 		v.Groups[n] = gv
 	}

@@ -374,7 +374,8 @@ func writeNotes(b *strings.Builder, results []*loadtest.Result, style Style) {
 	}
 	for _, r := range results {
 		for _, warning := range r.Warnings {
-			b.WriteString("\n" + style.wrap(style.say("table.sentence", "run", named(r), "sentence", warning), 2) + "\n")
+			text := style.say("table.sentence", "run", named(r), "sentence", warning)
+			b.WriteString("\n" + style.wrap(text, 2) + "\n")
 		}
 	}
 }

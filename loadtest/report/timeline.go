@@ -99,8 +99,8 @@ func (h *hold) title(v voice) string {
 func (t *timeline) caption() string {
 	holds, lanes := t.count("hold", int64(len(t.bars))), t.count("lane", int64(len(t.lanes)))
 	if t.pairs > 0 {
-		return t.say("caption.timeline-pairs", "holds", holds, "lanes", lanes, "from", millis(t.from), "to", millis(t.to),
-			"pairs", t.count("pair", int64(t.pairs)))
+		return t.say("caption.timeline-pairs", "holds", holds, "lanes", lanes, "from", millis(t.from),
+			"to", millis(t.to), "pairs", t.count("pair", int64(t.pairs)))
 	}
 	return t.say("caption.timeline", "holds", holds, "lanes", lanes, "from", millis(t.from), "to", millis(t.to))
 }

@@ -10,7 +10,8 @@ import (
 func TestTheReportsHaveTheirTexts(t *testing.T) {
 	wordstest.Catalogue(t, phrases, map[string]wordstest.Speaker{
 		"say": {}, "Say": {}, "list": {At: 1, Bare: true},
-		"count": {Under: []string{"count."}, Bare: true}, "part": {Under: []string{"progress."}}, "note": {Under: []string{"note."}},
+		"count": {Under: []string{"count."}, Bare: true},
+		"part":  {Under: []string{"progress."}}, "note": {Under: []string{"note."}},
 		"line": {Under: []string{"label."}, Bare: true}, "left": {At: 1, Under: []string{"label."}, Bare: true},
 		"quantiles": {Under: []string{"label."}, Bare: true},
 	}, "column.", "label.", "summary.", "promised.", "report.sum", "report.sum-and-versions", "table.",
