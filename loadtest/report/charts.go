@@ -5,6 +5,7 @@ import (
 	"image/color"
 	"math"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -12,6 +13,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"example.com/stock/loadtest"
+	"example.com/stock/words"
 )
 
 // places is the number of places along the time axis that can be distinguished.
@@ -171,6 +173,7 @@ func percentileChart(v voice, l latencies, mark func(ink) color.Color, size floa
 		p.Add(line, dots)
 		p.explain(fmt.Sprintf("%s (%d)", v.outcome(o), len(sorted)), line, dots)
 	}
+	p.X.Max += (p.X.Max - p.X.Min) * 0.06 // the last label is wider than its mark
 	p.X.Tick.Marker = nineTicks{}
 	p.logMillis(&p.Y)
 	p.X.Label.Text = v.say("chart.within")
@@ -216,7 +219,9 @@ func axisLabel(ms, span float64) string {
 	case span >= 3000:
 		return fmt.Sprintf("%.4g s", ms/1000)
 	case span < 3:
-		return fmt.Sprintf("%.2f ms", ms)
+		// Two labels beside each other must differ, and an axis has about eight.
+		digits := max(2, int(math.Ceil(-math.Log10(max(span, 1e-6)/8))))
+		return fmt.Sprintf("%.*f ms", digits, ms)
 	}
 	return fmt.Sprintf("%.4g ms", ms)
 }
@@ -392,14 +397,41 @@ func (c *chart) explain(name string, samples ...plot.Thumbnailer) {
 	c.legend = append(c.legend, entry{name, samples})
 }
 
+// textWidth returns the width of a text, also if the font has no Chinese characters and so cannot measure them.
+func textWidth(style draw.TextStyle, name string) vg.Length {
+	wide := 0
+	for _, r := range name {
+		if words.Wide(r) {
+			wide++
+		}
+	}
+	if wide == 0 {
+		return style.Width(name)
+	}
+	latin := strings.Map(func(r rune) rune {
+		if words.Wide(r) {
+			return -1
+		}
+		return r
+	}, name)
+	return style.Width(latin) + style.Font.Size*vg.Length(wide)
+}
+
 // drawLegend draws the legend in rows along the top, where it hides nothing, and returns the room below it. (The legend
 // of a plot lies among the data.)
 func (c *chart) drawLegend(area draw.Canvas) draw.Canvas {
 	style := c.Legend.TextStyle
 	row, gap, sample := vg.Points(c.size*1.45), vg.Points(14), vg.Points(24)
+	if c.title != "" {
+		title := style
+		title.YAlign = draw.YBottom
+		title.Font.Size = vg.Points(c.size * 1.35)
+		area.FillText(title, vg.Point{X: area.Min.X + vg.Points(4), Y: area.Max.Y - vg.Points(c.size*1.5)}, c.title)
+		area = draw.Crop(area, 0, 0, 0, -vg.Points(c.size*2.1))
+	}
 	x, y := area.Min.X+vg.Points(4), area.Max.Y-row
 	for _, e := range c.legend {
-		width := sample + vg.Points(5) + style.Width(e.name)
+		width := sample + vg.Points(5) + textWidth(style, e.name)
 		if x+width > area.Max.X && x > area.Min.X+gap {
 			x, y = area.Min.X+vg.Points(4), y-row
 		}
@@ -414,8 +446,9 @@ func (c *chart) drawLegend(area draw.Canvas) draw.Canvas {
 		area.FillText(at, vg.Point{X: x + sample + vg.Points(5), Y: y + row*0.475}, e.name)
 		x += width + gap
 	}
+	edge := vg.Points(-c.size * 1.2) // the last label of the axis is wider than its mark
 	if len(c.legend) == 0 {
-		return area
+		return draw.Crop(area, 0, edge, 0, 0)
 	}
-	return draw.Crop(area, 0, 0, 0, y-vg.Points(6)-area.Max.Y)
+	return draw.Crop(area, 0, edge, 0, y-vg.Points(6)-area.Max.Y)
 }

@@ -20,6 +20,7 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 
 	"example.com/stock/loadtest"
+	"example.com/stock/words"
 )
 
 // Formats of pictures.
@@ -29,11 +30,14 @@ const (
 )
 
 // Pixels of a picture for slides; 16:9 or wider.
-const slideWidth, slideHeight = 960, 400
+const slideWidth, slideHeight = 960, 440
 
 // WritePictures writes the pictures of each run into a folder, which it makes: stock, timeline, percentiles, histogram
 // and, of several runs, a comparison. It returns the names of the files.
 func WritePictures(dir, format, lang string, runs []*loadtest.Result) ([]string, error) {
+	if format == PNG && lang == words.Chinese && chineseFont() == nil {
+		return nil, phrases.Error("slide.no-font")
+	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
@@ -55,7 +59,7 @@ func WritePictures(dir, format, lang string, runs []*loadtest.Result) ([]string,
 		}
 	}
 	if len(runs) > 1 {
-		c := compareChart(voice(lang), runs, inked(format), 13)
+		c := compareChart(voice(lang), runs, inked(format), 13).titled(voice(lang).say("caption.compare"))
 		return names, write("comparison", c.encode(format, slideWidth, compareHeight(len(runs))))
 	}
 	return names, nil
@@ -77,12 +81,13 @@ func inked(format string) func(ink) color.Color {
 func pictures(v voice, r *loadtest.Result, format string) func(func(string, []byte) bool) {
 	return func(yield func(string, []byte) bool) {
 		t := lay(v, r, limits{holdsAlone / 2, lanesAlone / 2})
+		title := v.slideTitle(r)
 		if c := follow(r, t.story); len(c.truth) > 1 &&
-			!yield("stock", stockChart(v, c, inked(format), 13).encode(format, slideWidth, slideHeight)) {
+			!yield("stock", stockChart(v, c, inked(format), 13).titled(title).encode(format, slideWidth, slideHeight)) {
 			return
 		}
 		if len(t.bars) > 0 &&
-			!yield("timeline", timelineChart(t, inked(format), 13).
+			!yield("timeline", timelineChart(t, inked(format), 13).titled(title).
 				encode(format, slideWidth, max(float64(t.height()), slideHeight))) {
 			return
 		}
@@ -90,11 +95,32 @@ func pictures(v voice, r *loadtest.Result, format string) func(func(string, []by
 		if len(l) == 0 {
 			return
 		}
-		_ = yield("percentiles", percentileChart(v, l, inked(format), 13).encode(format, slideWidth, slideHeight)) &&
+		_ = yield("percentiles", percentileChart(v, l, inked(format), 13).titled(title).
+			encode(format, slideWidth, slideHeight)) &&
 			yield("histogram",
-				histogramChart(v, l, l.histogram(), inked(format), 13, slideWidth).
+				histogramChart(v, l, l.histogram(), inked(format), 13, slideWidth).titled(title).
 					encode(format, slideWidth, slideHeight))
 	}
+}
+
+// slideTitle names the run and its verdict, so that a slide says by itself what it shows.
+func (v voice) slideTitle(r *loadtest.Result) string {
+	word, class, _ := v.judged(&r.Verdict)
+	if class == "raced" {
+		word = v.say("judged.expected")
+	}
+	j := &r.Verdict
+	if j.OversoldUnits > 0 || j.LostUnits > 0 {
+		return v.say("slide.damage", "run", named(r), "verdict", word, "oversold", thousands(j.OversoldUnits),
+			"lost", thousands(max(j.LostUnits, 0)))
+	}
+	return v.say("slide.title", "run", named(r), "verdict", word, "sold", thousands(j.AcceptedUnits),
+		"initial", thousands(j.InitialUnits))
+}
+
+func (c *chart) titled(title string) *chart {
+	c.title = title
+	return c
 }
 
 // encode draws c as a file of its own.
@@ -282,6 +308,7 @@ type chart struct {
 	mark   func(ink) color.Color
 	size   float64 // of the text, in points
 	legend []entry
+	title  string // of a picture for slides
 }
 
 // marked returns a colour that occurs nowhere else, by which toSVG finds the ink.
@@ -367,6 +394,7 @@ func (c *chart) toSVG(width, height float64, class, label string, hints []hint) 
 
 // toPNG draws c for slides: twice as many pixels as points.
 func (c *chart) toPNG(width, height float64) []byte {
+	c.speakChinese()
 	canvas := vgimg.NewWith(vgimg.UseWH(vg.Points(width), vg.Points(height)), vgimg.UseDPI(144),
 		vgimg.UseBackgroundColor(color.White))
 	c.Draw(c.drawLegend(draw.New(canvas)))
