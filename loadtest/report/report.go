@@ -11,6 +11,8 @@ import (
 	"html/template"
 	"io"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"example.com/stock/loadtest"
@@ -75,7 +77,8 @@ type pageView struct {
 	Groups   []groupView
 	Single   *runView // the only run
 	Diff     *diffView
-	Summary  *summary // of several runs
+	Summary  *summary   // of several runs
+	Race     []*runView // the run that lost most, and one of the same load that lost nothing
 }
 
 type groupView struct {
@@ -136,7 +139,34 @@ func (p Page) view() pageView {
 		}
 		v.Groups[n] = gv
 	}
+	if p.Diff == nil {
+		v.Race = race(v.Groups)
+	}
 	return v
+}
+
+// race returns the run that oversold and lost most, and beside it one of the same part that promised to lose nothing
+// and did: what the page opens with. It returns none if nothing was lost.
+func race(groups []groupView) []*runView {
+	var worst *runView
+	var part groupView
+	damage := func(v *runView) int64 { return v.V.OversoldUnits + max(v.V.LostUnits, 0) }
+	for _, g := range groups {
+		for _, r := range g.Runs {
+			if r.V.RaceSeen && r.StockNarrow != "" && (worst == nil || damage(r) > damage(worst)) {
+				worst, part = r, g
+			}
+		}
+	}
+	if worst == nil {
+		return nil
+	}
+	for _, r := range part.Runs {
+		if r.V.Finding == loadtest.Holds && !r.V.Luck && r.StockNarrow != "" {
+			return []*runView{worst, r}
+		}
+	}
+	return []*runView{worst}
 }
 
 func read(name string) string {
@@ -219,6 +249,9 @@ type runView struct {
 	Fair                      loadtest.Fairness
 	Command, Summary          string
 	Failures                  []words.Text
+	IDs                       []string // that are shown as #1, #2 and so on
+	nick                      *strings.Replacer
+	OverTime                  []template.HTML // of an open loop
 }
 
 type outcomeRow struct {
@@ -250,9 +283,11 @@ func newRunView(say voice, r *loadtest.Result, id string, most limits, whole boo
 	v.Mapped = slices.ContainsFunc(r.Accounts, func(a loadtest.Account) bool { return a.Before.Mapped })
 	v.Linear = say.in(r.Verdict.Linear.Sentence())
 	v.T = lay(say, r, most)
+	v.nicknames()
 	v.timeline()
 	v.stock(whole)
 	v.latency()
+	v.overTime()
 	for _, s := range r.Latency.Instances {
 		all := float64(max(len(r.Records), 1))
 		v.Shares = append(v.Shares, shareRow{
@@ -295,6 +330,32 @@ func (say voice) judged(v *loadtest.Verdict) (word, class, plain string) {
 	return word, class, plain
 }
 
+// longID is the length from which on an order id is shown as a number.
+const longID = 12
+
+// nicknames numbers the orders that the page names, in the order in which it names them.
+func (v *runView) nicknames() {
+	var pairs []string
+	add := func(id string) {
+		if len(id) >= longID && !slices.Contains(v.IDs, id) {
+			v.IDs = append(v.IDs, id)
+			pairs = append(pairs, id, "#"+strconv.Itoa(len(v.IDs)))
+		}
+	}
+	for _, c := range v.V.Certificates {
+		add(c.Orders[0].OrderID)
+		add(c.Orders[1].OrderID)
+	}
+	for _, p := range v.T.shown {
+		add(p.first.rec.OrderID)
+		add(p.second.rec.OrderID)
+	}
+	v.nick = strings.NewReplacer(pairs...)
+}
+
+// Nick returns a text with the numbers of orders in place of their ids.
+func (v *runView) Nick(text string) string { return v.nick.Replace(text) }
+
 func (v *runView) timeline() {
 	t := v.T
 	note := func(key string, pairs ...any) {
@@ -323,7 +384,7 @@ func (v *runView) timeline() {
 	note("clocks")
 	v.MorePairs = t.pairs > len(t.shown)
 	for _, p := range t.shown {
-		v.Pairs = append(v.Pairs, v.in(p.sentence()))
+		v.Pairs = append(v.Pairs, v.Nick(v.in(p.sentence())))
 	}
 }
 

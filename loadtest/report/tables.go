@@ -202,11 +202,13 @@ func (p Page) summary() *summary {
 	var raced, wrong, open, lucky []string
 	v := voice(p.Lang)
 	kept := 0
+	var oversold, lost int64
 	for _, r := range runs {
 		verdict, name := &r.Verdict, v.in(named(r))
 		switch {
 		case verdict.Finding == loadtest.Broken && verdict.Kept:
 			raced = append(raced, name)
+			oversold, lost = oversold+verdict.OversoldUnits, lost+max(verdict.LostUnits, 0)
 			kept++
 		case verdict.Finding == loadtest.Broken:
 			wrong = append(wrong, name)
@@ -230,6 +232,9 @@ func (p Page) summary() *summary {
 		s.Word, s.Class = v.say("summary.broken"), "bad"
 	case len(open) > 0:
 		s.Word, s.Class = v.say("summary.open"), "odd"
+	case len(raced) > 0:
+		s.Word = v.say("summary.kept-raced", "oversold", thousands(oversold), "lost", thousands(lost))
+		s.Class = "raced"
 	}
 	s.Lines = append(s.Lines, v.say("summary.of", "kept", kept, "runs", v.count("run", int64(len(runs)))))
 	line(wrong, "lost")

@@ -9,7 +9,7 @@ import (
 // Every text is there in both languages, is given its values, and is said.
 func TestTheReportsHaveTheirTexts(t *testing.T) {
 	wordstest.Catalogue(t, phrases, map[string]wordstest.Speaker{
-		"say": {}, "Say": {}, "list": {At: 1, Bare: true},
+		"say": {}, "Say": {}, "Error": {}, "list": {At: 1, Bare: true},
 		"count": {Under: []string{"count."}, Bare: true},
 		"part":  {Under: []string{"progress."}}, "note": {Under: []string{"note."}},
 		"line": {Under: []string{"label."}, Bare: true}, "left": {At: 1, Under: []string{"label."}, Bare: true},
