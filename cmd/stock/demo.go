@@ -168,8 +168,8 @@ func (d *demo) run(ctx context.Context) (err error) {
 	return d.status()
 }
 
-func (d *demo) linger(ctx context.Context, servers *stack.Stack, url string) {
-	fmt.Fprintf(d.out, `
+// playCommands are the commands that --keep shows.
+const playCommands = `
 %[7]s
   curl -X PUT %[1]s/v1/stock/stock -H 'Authorization: Bearer %[2]s' -H '%[6]s' -d '{"quantity":100}'
   curl -X POST %[1]s/deduct_stock_zk
@@ -180,7 +180,10 @@ func (d *demo) linger(ctx context.Context, servers *stack.Stack, url string) {
   curl %[5]s/v1/locks/zk-sequential/stock
   curl %[5]s/metrics
 %[9]s %[4]s
-`, url, demoToken, os.Args[0], servers.Dir, servers.Server("app-1").Admin,
+`
+
+func (d *demo) linger(ctx context.Context, servers *stack.Stack, url string) {
+	fmt.Fprintf(d.out, playCommands, url, demoToken, os.Args[0], servers.Dir, servers.Server("app-1").Admin,
 		"Content-Type: application/json", d.say("demo.play"), d.say("demo.operators"), d.say("demo.logs"))
 	<-ctx.Done()
 }

@@ -17,3 +17,11 @@ func TestTheReportsHaveTheirTexts(t *testing.T) {
 	}, "column.", "label.", "summary.", "promised.", "report.sum", "report.sum-and-versions", "table.",
 		"note.thinned", "note.thinned-around", "inspection.sum-and-orders")
 }
+
+// No sentence stands in the code.
+func TestTheReportsSayNothingElse(t *testing.T) {
+	wordstest.Literals(t, wordstest.Allowed{Literals: map[string]string{
+		"%T is no number to show":  "a mistake in a template, which a test finds",
+		"Non HTTP response code: ": "JMeter's own words, for its readers of JTL",
+	}})
+}

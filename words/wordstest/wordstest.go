@@ -126,14 +126,26 @@ func inTemplates(t *testing.T) []string {
 
 func isHan(r rune) bool { return unicode.Is(unicode.Han, r) }
 
+// Allowed says which sentences may stay in the code of a package, each with the reason. What is allowed and is not
+// there is an error, so that a list does not outlive its reasons.
+type Allowed struct {
+	Literals map[string]string // by their text
+	Files    map[string]string // those that speak to programs or to developers alone
+	Names    map[string]string // of fields, constants and functions, whose values or arguments are not looked at
+}
+
 // Literals checks that the package in the current folder has no sentence in its code that a person may be shown: no
-// literal with two words or more. allowed are literals, each with the reason why it may stay; one that is not there is
-// an error. Files, by name, are those that speak to programs or to developers alone, with the reason.
-func Literals(t *testing.T, allowed, files map[string]string) {
+// literal with two words beside each other.
+func Literals(t *testing.T, allowed Allowed) {
 	t.Helper()
 	found := make(map[string]bool)
+	exempt := func(name string) bool {
+		_, is := allowed.Names[name]
+		found[name] = found[name] || is
+		return is
+	}
 	for _, file := range sources(t) {
-		if _, skipped := files[file.name]; skipped {
+		if _, skipped := allowed.Files[file.name]; skipped {
 			found[file.name] = true
 			continue
 		}
@@ -144,16 +156,21 @@ func Literals(t *testing.T, allowed, files map[string]string) {
 				tags[n.Tag] = true
 			case *ast.ImportSpec:
 				tags[n.Path] = true
-			case *ast.CallExpr:
-				if called := name(n); called == "panic" || called == "MustCompile" {
-					return false // developers read a panic
+			case *ast.ValueSpec:
+				return !exempt(n.Names[0].Name)
+			case *ast.KeyValueExpr:
+				if key, ok := n.Key.(*ast.Ident); ok {
+					return !exempt(key.Name)
 				}
+			case *ast.CallExpr:
+				called := name(n) // developers read a panic
+				return called != "panic" && called != "MustCompile" && !exempt(called)
 			case *ast.BasicLit:
 				text, ok := literal(n)
 				if !ok || tags[n] || !sentence(text) {
 					break
 				}
-				if _, may := allowed[text]; may {
+				if _, may := allowed.Literals[text]; may {
 					found[text] = true
 					break
 				}
@@ -162,7 +179,7 @@ func Literals(t *testing.T, allowed, files map[string]string) {
 			return true
 		})
 	}
-	for _, list := range []map[string]string{allowed, files} {
+	for _, list := range []map[string]string{allowed.Literals, allowed.Files, allowed.Names} {
 		for text := range list {
 			if !found[text] {
 				t.Errorf("%q is allowed, and is not there", text)
