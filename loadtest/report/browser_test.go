@@ -179,8 +179,8 @@ func TestDarkPageOfManyRuns(t *testing.T) {
 	if order != "strategy,oversold,lost updates,verdict" {
 		t.Errorf("the columns begin with %s", order)
 	}
-	seen := ask[bool](t, b, `(() => { const [who, oversold, lost, verdict] = document.querySelector("table.runs tr:nth-child(2)").
-		children; return lost.getBoundingClientRect().right < 390 && verdict.getBoundingClientRect().left < 390 &&
+	seen := ask[bool](t, b, `(() => { const row = document.querySelector("table.runs tr:nth-child(2)");
+		const [who, oversold, lost, verdict] = row.children; return lost.getBoundingClientRect().right < 390 && verdict.getBoundingClientRect().left < 390 &&
 		oversold.textContent === "50" })()`)
 	if !seen {
 		t.Error("a phone does not show how much was oversold and lost")
@@ -230,7 +230,8 @@ func TestChinesePageInABrowser(t *testing.T) {
 		t.Errorf("%d pixels wide on a screen of 390", wide)
 	}
 	english := ask[string](t, b, `(() => { document.querySelectorAll("pre, code, dd, style").forEach(e => e.remove());
-		const text = document.body.innerText + [...document.querySelectorAll("svg text, title")].map(e => e.textContent);
+		const drawn = [...document.querySelectorAll("svg text, title")].map(e => e.textContent);
+		const text = document.body.innerText + drawn;
 		return (text.match(/[a-z]{2,}( [a-z]{2,})+/gi) ?? []).join("|") })()`)
 	if english != "" {
 		t.Errorf("English on a Chinese page: %q", english)
@@ -239,8 +240,8 @@ func TestChinesePageInABrowser(t *testing.T) {
 		t.Errorf("the page says that it is in %q", lang)
 	}
 	b.load(t, p, 1280)
-	if first := ask[string](t, b, `document.querySelector("ol.pairs li").textContent`); !strings.Contains(first, "#1") ||
-		strings.Contains(first, "01a1") {
+	first := ask[string](t, b, `document.querySelector("ol.pairs li").textContent`)
+	if !strings.Contains(first, "#1") || strings.Contains(first, "01a1") {
 		t.Errorf("orders are shown as %s", first)
 	}
 	if ids := ask[int](t, b, `document.querySelectorAll(".ids li").length`); ids < 5 {

@@ -10,7 +10,7 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// slices of an open loop's run, over which its figures are drawn.
+// intervals is the number of parts of an open loop's run, over which its figures are drawn.
 const intervals = 60
 
 // An interval is a part of the run of an open loop.
@@ -20,7 +20,7 @@ type interval struct {
 	inFlight  int       // at its end
 }
 
-// course divides the run of an open loop, by when requests were due. It returns nil for a closed loop.
+// intervalsOf divides the run of an open loop, by when requests were due. It returns nil for a closed loop.
 func intervalsOf(r *loadtest.Result, s *story) []interval {
 	if !r.Plan.Open() || s.length <= 0 || len(r.Records) == 0 {
 		return nil
@@ -87,7 +87,9 @@ func (v *runView) overTime() {
 		}
 	}
 	draw(v.say("caption.rate"), v.say("metric.request-rate"),
-		namedLine{v.say("chart.due"), inkSoldOut, []float64{4, 3}, func(x *interval) float64 { return perSecond(x.due) }},
+		namedLine{
+			v.say("chart.due"), inkSoldOut, []float64{4, 3}, func(x *interval) float64 { return perSecond(x.due) },
+		},
 		namedLine{v.say("chart.sent"), inkAccepted, nil, func(x *interval) float64 { return perSecond(x.sent) }})
 	draw(v.say("caption.latency"), "ms", namedLine{"p50", inkAccepted, nil, quantile(50)},
 		namedLine{"p99", inkFailed, []float64{4, 3}, quantile(99)})
