@@ -180,7 +180,8 @@ func TestDarkPageOfManyRuns(t *testing.T) {
 		t.Errorf("the columns begin with %s", order)
 	}
 	seen := ask[bool](t, b, `(() => { const row = document.querySelector("table.runs tr:nth-child(2)");
-		const [who, oversold, lost, verdict] = row.children; return lost.getBoundingClientRect().right < 390 && verdict.getBoundingClientRect().left < 390 &&
+		const [who, oversold, lost, verdict] = row.children;
+		return lost.getBoundingClientRect().right < 390 && verdict.getBoundingClientRect().left < 390 &&
 		oversold.textContent === "50" })()`)
 	if !seen {
 		t.Error("a phone does not show how much was oversold and lost")
