@@ -49,10 +49,10 @@ type Order struct {
 	CanceledAt  *time.Time `json:"canceled_at,omitempty"`
 }
 
-// States of a Reservation. Held is the only one that changes.
+// States of a Reservation. Held changes, and Expired to Confirmed if the payment came late and the units are there.
 const (
 	Held      = "held"
-	Confirmed = "confirmed" // it became an order
+	Confirmed = "confirmed" // it became an order; late, if EndedAt is not before ExpiresAt
 	Released  = "canceled"  // the customer gave it back
 	Expired   = "expired"   // its time was over, and its units were given back
 )
@@ -74,7 +74,7 @@ type Kind string
 
 // Kinds of movements, with what they change.
 const (
-	Receive Kind = "set"     // received and available: the stock was set anew; see [Ledger]
+	Receive Kind = "set"     // received and available: the stock was counted or set; see [Ledger]
 	Adjust  Kind = "adjust"  // received and available: a delivery, or a loss
 	Sell    Kind = "sell"    // available to sold: an order without a reservation, or a late confirmation
 	Reserve Kind = "reserve" // available to reserved

@@ -149,6 +149,9 @@ func timelineChart(t *timeline, mark func(ink) color.Color, size float64) *chart
 		c.explain(t.say("chart.waits"), stroke{c.line(inkSoldOut, 2, 2, 2)})
 	}
 	c.explain(t.say("chart.inside"), swatch{mark(inkRead)})
+	if t.Batches() > 0 {
+		c.explain(t.say("chart.batch"), swatch{mark(inkGrid)})
+	}
 	if t.pairs > 0 {
 		c.explain(t.say("chart.met"), swatch{mark(inkFailed)})
 	}
@@ -172,6 +175,7 @@ func (l lanes) Plot(area draw.Canvas, p *plot.Plot) {
 			{X: right, Y: middle - half},
 		})
 	}
+	l.frames(area, x, y)
 	lane := (y(1) - y(0)) / 2
 	for i := range l.bars {
 		b := &l.bars[i]

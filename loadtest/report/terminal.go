@@ -216,6 +216,17 @@ func (s Style) columns() []column {
 			cell: func(r *loadtest.Result) (string, tone) { return fmt.Sprintf("%.1f", r.WakeUps()), plain },
 		},
 		{
+			name: "per-batch",
+			drop: 2,
+			need: func(r *loadtest.Result) bool { return r.PerBatch() > 0 },
+			cell: func(r *loadtest.Result) (string, tone) {
+				if r.PerBatch() == 0 {
+					return "–", plain
+				}
+				return fmt.Sprintf("%.1f", r.PerBatch()), plain
+			},
+		},
+		{
 			name: "round-trips",
 			drop: 6,
 			need: func(r *loadtest.Result) bool { return r.Strategy.RoundTrips > 0 },

@@ -45,6 +45,9 @@ func (t *timeline) gantt() (names, bars string) {
 			`<text class="ms" x="%[1]s" y="%[3]d">%[4]s</text>`,
 			t.x(tick), bottom, bottom+15, axisLabel(tick, t.to-t.from))
 	}
+	for _, k := range t.blocks() {
+		t.block(&b, &k)
+	}
 	for i := range t.bars {
 		t.bar(&b, &t.bars[i])
 	}
@@ -87,6 +90,9 @@ func (h *hold) title(v voice) string {
 	if r.Fence > 0 {
 		lines = append(lines, v.say("bar.fence", "fence", r.Fence))
 	}
+	if r.Batch != nil {
+		lines = append(lines, v.say("bar.batch", "place", r.Batch.Place, "size", r.Batch.Size))
+	}
 	if h.together > 1 {
 		lines = append(lines, v.say("bar.met-several", "who", h.partner.party(), "n", h.together-1))
 	} else if h.together > 0 {
@@ -98,6 +104,9 @@ func (h *hold) title(v voice) string {
 // caption describes the picture in a sentence, for readers who cannot see it.
 func (t *timeline) caption() string {
 	holds, lanes := t.count("hold", int64(len(t.bars))), t.count("lane", int64(len(t.lanes)))
+	if n := len(t.blocks()); n > 0 {
+		lanes = t.say("caption.in-batches", "lanes", lanes, "n", n)
+	}
 	if t.pairs > 0 {
 		return t.say("caption.timeline-pairs", "holds", holds, "lanes", lanes, "from", millis(t.from),
 			"to", millis(t.to), "pairs", t.count("pair", int64(t.pairs)))
@@ -366,6 +375,7 @@ type story struct {
 	pairs   int       // that overlapped in a room that admits one
 	shown   []pair    // the first of them
 	missing int       // accepted requests without times
+	batches map[string]*batch
 }
 
 // mustExclude reports whether two holds of one room at once are a fault, promised or not. A strategy that locks nothing
@@ -401,6 +411,7 @@ func tell(r *loadtest.Result) *story {
 	}
 	slices.SortFunc(s.holds,
 		func(a, b hold) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.rec.Seq, b.rec.Seq)) })
+	s.gather()
 	s.meet()
 	return s
 }
@@ -417,6 +428,9 @@ func (s *story) meet() {
 		}
 		there := slices.DeleteFunc(inside[h.room()], func(o *hold) bool { return o.to <= h.from })
 		for _, other := range there {
+			if h.sameBatch(other) {
+				continue
+			}
 			p := pair{other, h}
 			s.pairs++
 			if len(s.shown) < maxPairs {
