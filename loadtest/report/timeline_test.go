@@ -166,7 +166,7 @@ func TestBatchesAreBlocks(t *testing.T) {
 		t.Errorf("%d blocks and %d holds, %d of them red; want 3, 18, 0", n, holds, drawn(p, "overlap"))
 	}
 	mustHave(t, p, "made in one step: 3 batches in the whole run, of 8.0 sales on average",
-		"in 3 batches; none overlapped", "batch of 8 sales on app-1\nmade in one step: 1.80 ms from",
+		"lanes, 3 batches, from", "batch of 8 sales on app-1\nmade in one step: 1.80 ms from",
 		"on, 6 of them sold</title>", "place 7 of 8 in its batch")
 	// The block is around its sales, and behind them: lanes of another instance are not in it.
 	block := regexp.MustCompile(`class="batch" x="[^"]*" y="(\d+)" width="[^"]*" height="(\d+)"`).
