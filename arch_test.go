@@ -56,25 +56,27 @@ var arrows = map[string]struct {
 		"lock", "lock/local", "lock/redislock", "lock/zklock", "lock/mysqllock",
 		"service",
 	}, "the catalogue joins locks and ways to write"},
-	"loadtest": {nil, "a client over HTTP: it must judge the service by its replies alone"},
+	"words":           {nil, "texts in two languages, for whoever speaks to people"},
+	"words/wordstest": {[]string{"words"}, "words for tests"},
+	"loadtest":        {[]string{"words"}, "a client over HTTP: it must judge the service by its replies alone"},
 	"loadtest/mapping": {
-		[]string{"loadtest"},
+		[]string{"loadtest", "words"},
 		"a target of the load test: it knows no service but by the file that describes it",
 	},
-	"loadtest/report": {[]string{"loadtest"}, "it shows what the load test found, and asks nobody else"},
+	"loadtest/report": {[]string{"loadtest", "words"}, "it shows what the load test found, and asks nobody else"},
 	"lab": {
-		[]string{"loadtest", "stack", "stack/wire"},
+		[]string{"loadtest", "stack", "stack/wire", "words"},
 		"a client over HTTP, and hands on servers: what it says of our locks must not come from our locks",
 	},
 	"lab/scenario": {
-		[]string{"lab", "loadtest", "stack", "stack/wire"},
+		[]string{"lab", "loadtest", "stack", "stack/wire", "words"},
 		"a client over HTTP, as lab is: what it says of our locks must not come from our locks",
 	},
 	"lab/soak": {
-		[]string{"loadtest", "stack", "stack/wire"},
+		[]string{"loadtest", "stack", "stack/wire", "words"},
 		"a client over HTTP, as lab is, and no scenario",
 	},
-	"lab/report":        {[]string{"lab"}, "it shows what the lab found, and asks nobody else"},
+	"lab/report":        {[]string{"lab", "words"}, "it shows what the lab found, and asks nobody else"},
 	"deploy":            {nil, "files, and what rewrites them"},
 	"stack":             {[]string{"deploy"}, "it starts servers, it does not know what they are for"},
 	"stack/stacktest":   {[]string{"stack"}, "stack for tests"},
@@ -92,7 +94,7 @@ var arrows = map[string]struct {
 	"cmd/stock": {
 		[]string{
 			"app", "lab", "lab/report", "lab/scenario", "lab/soak", "loadtest", "loadtest/mapping", "loadtest/report",
-			"lock", "stack", "strategy",
+			"lock", "stack", "strategy", "words",
 		},
 		"commands are thin: the service is app's; lock and strategy are for stock lock and stock strategies",
 	},

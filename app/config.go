@@ -410,7 +410,7 @@ func (c *Config) complete() {
 var kubernetes = regexp.MustCompile(`^STOCK_(SERVICE_(HOST|PORT)|PORT)(_|=)`)
 
 func unknownEnv(environ []string, settings []setting) (bad []error) {
-	known := []string{envPrefix + "CONFIG"}
+	known := []string{envPrefix + "CONFIG", envPrefix + "LANG"} // LANG: of the commands' texts
 	for _, s := range settings {
 		known = append(known, s.env())
 	}

@@ -228,7 +228,7 @@ func TestLessonsAreWhole(t *testing.T) {
 		}
 		parts := []string{"## Predict", "## Run", "## Why", "## The fix", "## What is still not promised", "## Read"}
 		if isChinese {
-			parts = []string{"## 先猜", "## 运行", "## 为什么", "## 怎么修", "## 仍然没有承诺什么", "## 读代码"}
+			parts = []string{"## 先猜", "## 运行", "## 为什么", "## 怎么修", "## 仍然不保证什么", "## 读代码"}
 		}
 		for _, part := range parts {
 			if !strings.Contains(string(text), "\n"+part+"\n") {

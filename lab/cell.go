@@ -32,7 +32,7 @@ type Cell struct {
 
 // Case returns the case of which c is a result. Its Variant is not a key, so that only its Label is set.
 func (c Cell) Case() Case {
-	label := Text{c.Variant, cmp.Or(c.ZH, c.Variant)}
+	label := Text{EN: c.Variant, ZH: cmp.Or(c.ZH, c.Variant)}
 	return Case{Strategy: c.Strategy, Code: c.Code, Label: label, Store: c.Store}
 }
 
@@ -45,7 +45,7 @@ type Evidence struct {
 }
 
 // Said returns the fact in both languages, or the English text for both if there is no Chinese one.
-func (e Evidence) Said() Text { return Text{e.Text, cmp.Or(e.ZH, e.Text)} }
+func (e Evidence) Said() Text { return Text{EN: e.Text, ZH: cmp.Or(e.ZH, e.Text)} }
 
 // A Proof is a kind of evidence. The set is closed.
 type Proof string
@@ -73,7 +73,7 @@ type Event struct {
 }
 
 // Said returns what happened in both languages, or the English text for both if there is no Chinese one.
-func (e Event) Said() Text { return Text{e.Text, cmp.Or(e.ZH, e.Text)} }
+func (e Event) Said() Text { return Text{EN: e.Text, ZH: cmp.Or(e.ZH, e.Text)} }
 
 // A Kind says how an event is drawn. The set is closed.
 type Kind string

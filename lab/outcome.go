@@ -3,7 +3,10 @@ package lab
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
+
+	"example.com/stock/words"
 )
 
 // An Outcome is the effect of a failure, as the word that the matrix shows. The set is closed.
@@ -47,12 +50,12 @@ func Outcomes() []Outcome {
 }
 
 // Word returns the outcome's name: in English the word itself.
-func (o Outcome) Word() Text { return o.say("word", Text{string(o), string(o)}) }
+func (o Outcome) Word() Text { return o.text("word", Text{EN: string(o), ZH: string(o)}) }
 
 // Means returns what the outcome stands for.
-func (o Outcome) Means() Text { return o.say("means", Text{}) }
+func (o Outcome) Means() Text { return o.text("means", Text{}) }
 
-func (o Outcome) say(key string, unknown Text) Text {
+func (o Outcome) text(key string, unknown Text) Text {
 	if !slices.Contains(Outcomes(), o) {
 		return unknown
 	}
@@ -94,3 +97,18 @@ func (o Outcome) Seen() Observation { return Observation{Outcome: o} }
 
 // Delayed returns the observation that others waited for d.
 func Delayed(d time.Duration) Observation { return Observation{Delays, d} }
+
+// Basis returns the part of the promise from which f follows, for people.
+func (f Forecast) Basis() Text {
+	var parts []Text
+	for part := range strings.SplitSeq(f.From, ", ") {
+		key := "basis." + strings.NewReplacer(": ", "-", " ", "-", "_", "-").Replace(part)
+		text, err := phrases.Texts()
+		if said, ok := text[key]; err == nil && ok {
+			parts = append(parts, Text{EN: part, ZH: said.ZH})
+			continue
+		}
+		parts = append(parts, same(part))
+	}
+	return words.Join(parts, say("comma"))
+}

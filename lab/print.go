@@ -55,9 +55,9 @@ func (c Cell) Verdict() Text {
 	}
 	why := say("verdict.stated")
 	if c.Predicted.From != "" {
-		why = say("verdict.promised", "from", c.Predicted.From)
+		why = say("verdict.promised", "from", c.Predicted.Basis())
 	}
-	seen := Text{string(c.Observed), string(c.Observed) + " " + c.Observed.Word().ZH}
+	seen := Text{EN: string(c.Observed), ZH: string(c.Observed) + " " + c.Observed.Word().ZH}
 	if c.AfterMS != 0 {
 		seen = say("verdict.seen-after", "outcome", seen, "after", time.Duration(c.AfterMS*float64(time.Millisecond)))
 	}

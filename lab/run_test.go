@@ -121,7 +121,7 @@ func TestTheEngineFindsOut(t *testing.T) {
 // A report survives being written and read, with the texts of its timeline.
 func TestAReportSurvivesJSON(t *testing.T) {
 	t.Parallel()
-	said := Text{"A asks app-1", "A 请求 app-1"}
+	said := Text{EN: "A asks app-1", ZH: "A 请求 app-1"}
 	at := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
 	report := Report{Version: ReportVersion, Cells: []Cell{
 		{

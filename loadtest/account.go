@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"example.com/stock/words"
 )
 
 // An Account holds what the store said about one SKU before and after a run. This evidence does not come from replies.
@@ -16,8 +18,8 @@ type Account struct {
 	After  *Stock  `json:"after"`  // nil: it could not be read
 	Orders []Order `json:"-"`      // of the epoch, in the order of writing
 	// Complete reports whether Orders held every order at the moment when the stock was After.
-	Complete bool   `json:"complete"`
-	Gap      string `json:"gap,omitempty"` // why it is not complete
+	Complete bool       `json:"complete"`
+	Gap      words.Text `json:"gap,omitzero"` // why it is not complete
 }
 
 // lookers is the number of SKUs that are read concurrently: waiting for one to come to rest takes a second or more.
@@ -78,12 +80,12 @@ func look(ctx context.Context, inv Inventory, before Stock, store string, unsure
 		if now, err = inv.Stock(ctx, store, before.SKU); err == nil && now.Version == then.Version &&
 			now.Epoch == then.Epoch {
 			if a.Complete = !before.Unlisted; !a.Complete {
-				a.Gap = "the target lists no orders"
+				a.Gap = say("gap.unlisted")
 			}
 			return a, nil
 		}
 	}
-	a.Gap = err.Error()
+	a.Gap = words.Of(err)
 	return a, err
 }
 

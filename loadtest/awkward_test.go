@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"example.com/stock/loadtest"
+	"example.com/stock/words"
 )
 
 // late returns the time since a hook was first called after the last sale. A target that reports late does so after
@@ -176,7 +177,7 @@ func TestAwkward(t *testing.T) {
 				t.Errorf("finding %s, want %s: %v", v.Finding, row.want, v.Reasons)
 			}
 			told := slices.ContainsFunc(r.Warnings,
-				func(text string) bool { return strings.Contains(text, "tells late what it knows") })
+				func(text words.Text) bool { return strings.Contains(text.EN, "tells late what it knows") })
 			if told != row.settled || r.SettledMS > 0 != row.settled {
 				t.Errorf("settled after %.0f ms, warnings %q; want that said: %v", r.SettledMS, r.Warnings, row.settled)
 			}

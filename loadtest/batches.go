@@ -32,7 +32,7 @@ func (l *ledger) batches() {
 		for i, r := range members {
 			b, first := r.Batch, members[0]
 			if b.Place < 1 || b.Place > b.Size {
-				misplaced.add("request %s has place %d of %d", r.RequestID, b.Place, b.Size)
+				misplaced.add(say("batch.place", "request", r.RequestID, "place", b.Place, "size", b.Size))
 				continue
 			}
 			if i == 0 {
@@ -40,23 +40,22 @@ func (l *ledger) batches() {
 			}
 			switch last := members[i-1]; {
 			case b.Size != first.Batch.Size:
-				misplaced.add("batch %s has %d sales by request %s, and %d by %s", b.ID, b.Size, r.RequestID,
-					first.Batch.Size, first.RequestID)
+				misplaced.add(say("batch.size", "batch", b.ID, "size", b.Size, "request", r.RequestID,
+					"other_size", first.Batch.Size, "other", first.RequestID))
 			case r.Instance != first.Instance:
-				misplaced.add("batch %s is of %s by request %s, and of %s by %s", b.ID, r.Instance, r.RequestID,
-					first.Instance, first.RequestID)
+				misplaced.add(say("batch.instance", "batch", b.ID, "instance", r.Instance, "request", r.RequestID,
+					"other_instance", first.Instance, "other", first.RequestID))
 			case b.Place == last.Batch.Place:
-				misplaced.add("requests %s and %s have the same place in batch %s", last.RequestID, r.RequestID, b.ID)
+				misplaced.add(say("batch.same-place", "one", last.RequestID, "other", r.RequestID, "batch", b.ID))
 			case r.Version <= last.Version && r.Epoch == last.Epoch:
-				misplaced.add("request %s stands behind %s in batch %s, and read version %d, which is not behind %d",
-					r.RequestID, last.RequestID, b.ID, r.Version, last.Version)
+				misplaced.add(say("batch.order", "later", r.RequestID, "earlier", last.RequestID, "batch", b.ID,
+					"version", r.Version, "other", last.Version))
 			}
 		}
 	}
 	v := l.verdict
 	v.Misplaced += misplaced.n
 	if misplaced.n > 0 {
-		l.because(AboutReplies, "misplaced: %s: %s",
-			plural(misplaced.n, "reply tells a wrong batch", "replies tell a wrong batch"), misplaced.first)
+		l.because(AboutReplies, "misplaced", "n", misplaced.n, "first", misplaced.first)
 	}
 }

@@ -404,7 +404,7 @@ func TestCheats(t *testing.T) {
 			if v.Finding != row.want || v.Kept {
 				t.Errorf("finding %s, kept %v, want %s: %v", v.Finding, v.Kept, row.want, v.Reasons)
 			}
-			says := func(r loadtest.Reason) bool { return strings.Contains(r.Text, row.says) }
+			says := func(r loadtest.Reason) bool { return strings.Contains(r.Text.EN, row.says) }
 			if !slices.ContainsFunc(v.Reasons, says) {
 				t.Errorf("no reason says %q: %v", row.says, v.Reasons)
 			}
@@ -427,7 +427,7 @@ func TestCheatOfThePast(t *testing.T) {
 	first.SentAt, first.DoneAt, last.SentAt, last.DoneAt = last.SentAt, last.DoneAt, first.SentAt, first.DoneAt
 	v := tape.judge(loadtest.Cluster)
 	if v.Finding != loadtest.Broken || len(v.Reasons) != 1 ||
-		!strings.Contains(v.Reasons[0].Text, "was sent after request") {
+		!strings.Contains(v.Reasons[0].Text.EN, "was sent after request") {
 		t.Errorf("finding %s: %v", v.Finding, v.Reasons)
 	}
 }

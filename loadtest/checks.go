@@ -2,9 +2,10 @@ package loadtest
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
+
+	"example.com/stock/words"
 )
 
 // balance checks the sums: initial = remaining + sold, or the run is wrong.
@@ -23,16 +24,16 @@ func (l *ledger) balance() {
 	v.AcceptedUnits += accepted
 	if oversold := accepted - initial; oversold > 0 && l.Before.SKU != "" {
 		v.OversoldUnits += oversold
-		l.because(AboutStock, "oversold by %s: %d sold of %d", plural(oversold, "unit"), accepted, initial)
+		l.because(AboutStock, "oversold", "n", oversold, "sold", accepted, "initial", initial)
 	}
 	if l.otherEpoch > 0 || l.After != nil && l.After.Epoch != l.Before.Epoch {
 		v.Known = false
-		l.because(AboutEvidence, "the stock was set again during the run, so its quantity says nothing about the run")
+		l.because(AboutEvidence, "set-again")
 		return
 	}
 	if l.After == nil {
 		v.Known = false
-		l.because(AboutEvidence, "the final stock could not be read: %s", l.Gap)
+		l.because(AboutEvidence, "no-final-stock", "why", l.Gap)
 		return
 	}
 	remaining := l.After.Quantity
@@ -53,15 +54,14 @@ func (l *ledger) balance() {
 	}
 	switch {
 	case lost > 0:
-		l.because(AboutStock, "%s lost: %d sold, but the stock went down by %d, from %d to %d", plural(lost, "unit"),
-			accepted, gone, initial, remaining)
+		l.because(AboutStock, "lost", "n", lost, "sold", accepted, "gone", gone, "initial", initial, "left", remaining)
 	case lost < 0:
-		l.because(AboutStock, "%s vanished: the stock went down by %d, from %d to %d, but only %d sold",
-			plural(-lost, "unit"), gone, initial, remaining, accepted)
+		l.because(AboutStock, "vanished", "n", -lost, "gone", gone, "initial", initial, "left", remaining,
+			"sold", accepted)
 	}
 	if l.After.Sold != booked && !l.Before.Mapped {
 		v.late = true
-		l.because(AboutEvidence, "the store counts %d units sold, its orders hold %d", l.After.Sold, booked)
+		l.because(AboutEvidence, "miscounted", "counted", l.After.Sold, "ordered", booked)
 	}
 }
 
@@ -69,12 +69,11 @@ func (l *ledger) balance() {
 // that are lost already stay lost.
 func (l *ledger) gap(lost, gone int64) {
 	if lost > 0 {
-		l.because(AboutStock, "%s lost: %d sold at least, but the stock went down by %d", plural(lost, "unit"),
-			lost+gone, gone)
+		l.because(AboutStock, "lost-at-least", "n", lost, "sold", lost+gone, "gone", gone)
 	}
-	l.because(AboutEvidence, "the orders could not be read in one piece with the stock: %s", l.Gap)
+	l.because(AboutEvidence, "no-orders", "why", l.Gap)
 	if l.unresolved > 0 {
-		l.because(AboutEvidence, "outcome unknown for %s", plural(l.unresolved, "unit"))
+		l.because(AboutEvidence, "unresolved", "n", l.unresolved)
 	}
 }
 
@@ -84,15 +83,12 @@ func (l *ledger) byReplies(lost, gone int64) {
 	most := lost + l.unresolved
 	switch {
 	case lost > 0:
-		l.because(AboutStock, "%s lost: %d were accepted at least, but the stock went down by %d", plural(lost, "unit"),
-			lost+gone, gone)
+		l.because(AboutStock, "lost-by-replies", "n", lost, "sold", lost+gone, "gone", gone)
 	case most < 0:
-		l.because(AboutStock, "%s vanished: the stock went down by %d, but %d were accepted at most",
-			plural(-most, "unit"), gone, most+gone)
+		l.because(AboutStock, "vanished-by-replies", "n", -most, "gone", gone, "sold", most+gone)
 	}
 	if l.unresolved > 0 {
-		l.because(AboutEvidence, "outcome unknown for %s, and there are no orders to find them among",
-			plural(l.unresolved, "unit"))
+		l.because(AboutEvidence, "unresolved-by-replies", "n", l.unresolved)
 	}
 }
 
@@ -156,26 +152,27 @@ func (l *ledger) sequence() {
 	}
 	if n := v.Collisions - collisions; n > 0 {
 		c := v.example(l.sku)
-		same, what := "version", fmt.Sprintf("version %d%s", c.Version, c.of())
-		if l.Before.Mapped {
-			same, what = "quantity", fmt.Sprint(c.Orders[0].Read)
+		one, other := c.Orders[0].name(), c.Orders[1].name()
+		switch {
+		case l.Before.Mapped:
+			l.because(AboutStock, "same-quantity", "n", n, "read", c.Orders[0].Read, "one", one, "other", other)
+		case c.Segment > 0:
+			l.because(AboutStock, "same-version-of-segment", "n", n, "version", c.Version, "segment", c.Segment,
+				"one", one, "other", other)
+		default:
+			l.because(AboutStock, "same-version", "n", n, "version", c.Version, "one", one, "other", other)
 		}
-		l.because(AboutStock, "%s of orders read the same %s, so that one overwrote the other: %s was read by order "+
-			"%s and by order %s", plural(n, "pair"), same, what, c.Orders[0].name(), c.Orders[1].name())
 	}
 	// A collision implies stale reads, so they are reported only without one.
 	if n := v.StaleReads - stale; n > 0 && v.Collisions == collisions {
-		l.because(AboutStock, "%s did not read what the order before wrote; the first is %s, which read %d",
-			plural(n, "order"), firstStale.order, firstStale.read)
+		l.because(AboutStock, "stale", "n", n, "first", firstStale.order, "read", firstStale.read)
 	}
 	if wrong > 0 {
-		l.because(AboutStock, "%s did not write the quantity read less the quantity sold; the first is %s: %d - %d "+
-			"is not %d", plural(wrong, "order"), firstWrong.order, firstWrong.read, firstWrong.quantity,
-			firstWrong.remaining)
+		l.because(AboutStock, "wrong-write", "n", wrong, "first", firstWrong.order, "read", firstWrong.read,
+			"sold", firstWrong.quantity, "wrote", firstWrong.remaining)
 	}
 	if n := v.FenceDrops - drops; n > 0 {
-		l.because(AboutStock, "%s with a smaller fence than an earlier write; the first is order %s with fence %d",
-			plural(n, "write"), firstDrop.order, firstDrop.fence)
+		l.because(AboutStock, "fence-drop", "n", n, "first", firstDrop.order, "fence", firstDrop.fence)
 	}
 }
 
@@ -205,24 +202,16 @@ func (l *ledger) collide(group []sale) {
 	}
 }
 
-// of names the segment in a text, if there is one.
-func (c *Collision) of() string {
-	if c.Segment == 0 {
-		return ""
-	}
-	return fmt.Sprintf(" of segment %d", c.Segment)
-}
-
 func (s *sale) sold() Sold {
 	return Sold{OrderID: s.order, RequestID: s.request, Instance: s.instance, Read: s.read, Remaining: s.remaining}
 }
 
 // name returns the order id, and the instance if it is known.
-func (s *Sold) name() string {
+func (s *Sold) name() words.Text {
 	if s.Instance == "" {
-		return s.OrderID
+		return words.Same(s.OrderID)
 	}
-	return s.OrderID + " (" + s.Instance + ")"
+	return say("found.order-on", "order", s.OrderID, "instance", s.Instance)
 }
 
 // example returns the first certificate about sku, or nil.
@@ -269,10 +258,8 @@ func (l *ledger) limits() {
 	if !l.Before.Mapped {
 		return
 	}
-	say := l.limit
 	if l.Before.Unlisted {
-		say("The API lists no orders, so the accepted replies were counted instead: an order without a reply and a " +
-			"reply without an order are not seen, and a sale by somebody else looks like a mistake.")
+		l.limit(say("limit.unlisted"))
 	}
 	blind := 0
 	for i := range l.sales {
@@ -282,13 +269,11 @@ func (l *ledger) limits() {
 	}
 	switch {
 	case blind == len(l.sales):
-		say("The API does not tell what a sale read: lost updates show in the sum, but no two orders can be named " +
-			"that collided.")
+		l.limit(say("limit.blind"))
 	case blind > 0:
-		say("Of some orders it is not known what they read: they cannot be named where they collided.")
+		l.limit(say("limit.some-blind"))
 		fallthrough
 	default:
-		say("The API counts no versions: two orders that read the same quantity count as a collision, which is right " +
-			"as long as nobody adds stock.")
+		l.limit(say("limit.no-versions"))
 	}
 }

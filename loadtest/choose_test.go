@@ -1,6 +1,7 @@
 package loadtest_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -40,7 +41,7 @@ func TestChoose(t *testing.T) {
 		for _, s := range chosen {
 			got = append(got, s.Name)
 		}
-		if strings.Join(got, ",") != row.want || !strings.Contains(strings.Join(leftOut, "\n"), row.leftOut) {
+		if strings.Join(got, ",") != row.want || !strings.Contains(fmt.Sprint(leftOut), row.leftOut) {
 			t.Errorf("Choose(%q, %q) = %v, %v", row.given, row.store, got, leftOut)
 		}
 		if row.err == "" && err != nil || row.err != "" && (err == nil || !strings.Contains(err.Error(), row.err)) {

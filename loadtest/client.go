@@ -17,6 +17,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"example.com/stock/words"
 )
 
 const (
@@ -48,11 +50,11 @@ func NewClient(address, token string, concurrency int) (*Client, error) {
 	u, err := url.Parse(address)
 	switch {
 	case err != nil:
-		return nil, &PlanError{"url", err.Error()}
+		return nil, &PlanError{"url", words.Of(err)}
 	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, &PlanError{"url", fmt.Sprintf("%s must begin with http:// or https://", address)}
+		return nil, wrong("url", "scheme", "url", address)
 	case u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil:
-		return nil, &PlanError{"url", fmt.Sprintf("%s must be a host, with a port and a path prefix at most", address)}
+		return nil, wrong("url", "host", "url", address)
 	}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -365,23 +367,22 @@ func (c *Client) Call(ctx context.Context, method, path string, in, out any) err
 	}
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
 	if err != nil {
-		return c.Errorf("cannot be asked: %s %s: %w", method, path, err)
+		return c.fail("not-asked", "method", method, "path", path, "why", err)
 	}
 	if in != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	c.authorize(req)
-	ans, err := c.Ask(req, " (is it running there? `stock serve` starts one instance)")
+	ans, err := c.Ask(req, say("client.running"))
 	if err != nil {
 		return err
 	}
 	if problem := ans.problem(); problem != nil {
-		return c.Errorf("refuses %s %s: %w", method, path, problem)
+		return c.fail("refuses", "method", method, "path", path, "why", problem)
 	}
 	switch {
 	case ans.Status >= 300 && ans.Status < 400:
-		return c.Errorf("redirects %s %s to %s, which is not followed: give that address instead",
-			method, path, ans.Header.Get("Location"))
+		return c.fail("redirects", "method", method, "path", path, "to", ans.Header.Get("Location"))
 	case ans.Status != http.StatusOK || !ans.json():
 		return c.alien(method, path, fmt.Sprintf("%s with status %d", ans.Kind(), ans.Status))
 	case out == nil:
@@ -401,8 +402,8 @@ func (c *Client) authorize(req *http.Request) {
 
 // Ask sends a request and returns the complete reply, whatever it says. It gives up after 15 s. hint ends the error
 // text if the target cannot be reached. Errors are TargetErrors.
-func (c *Client) Ask(req *http.Request, hint string) (Answer, error) {
-	ctx, cancel := context.WithTimeoutCause(req.Context(), c.limit, fmt.Errorf("no reply within %v", c.limit))
+func (c *Client) Ask(req *http.Request, hint words.Text) (Answer, error) {
+	ctx, cancel := context.WithTimeoutCause(req.Context(), c.limit, phrases.Error("client.no-reply", "limit", c.limit))
 	defer cancel()
 	// The error names the path as the caller knows it: without the path of the base address.
 	what := req.Method + " " + strings.TrimPrefix(req.URL.String(), c.base)
@@ -411,11 +412,11 @@ func (c *Client) Ask(req *http.Request, hint string) (Answer, error) {
 	case err == nil:
 		return ans, nil
 	case ctx.Err() != nil:
-		return ans, c.Errorf("did not answer %s in time: %w", what, context.Cause(ctx))
+		return ans, c.fail("late", "request", what, "why", context.Cause(ctx))
 	case ans.Status != 0:
-		return ans, c.Errorf("broke off its reply to %s after %d bytes: %w", what, len(ans.Body), err)
+		return ans, c.fail("broken-off", "request", what, "n", len(ans.Body), "why", err)
 	}
-	return ans, c.Errorf("cannot be reached: %s: %w%s", what, err, hint)
+	return ans, c.fail("unreachable", "request", what, "why", err, "hint", hint)
 }
 
 // Errorf returns a TargetError about the service.
@@ -423,8 +424,13 @@ func (c *Client) Errorf(format string, args ...any) error {
 	return &TargetError{c.base, fmt.Errorf(format, args...)}
 }
 
+// fail returns a TargetError with a text of the catalogue, under "client".
+func (c *Client) fail(key string, pairs ...any) error {
+	return &TargetError{c.base, phrases.Error("client."+key, pairs...)}
+}
+
 func (c *Client) alien(method, path, returned string) error {
-	return c.Errorf("answers but is not a stock service: %s %s returned %s", method, path, returned)
+	return c.fail("alien", "method", method, "path", path, "returned", returned)
 }
 
 // An Answer is an HTTP reply that was read to its end, or as far as it came.

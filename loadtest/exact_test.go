@@ -124,7 +124,7 @@ func TestExactly(t *testing.T) {
 			v := tape.judge(loadtest.Cluster)
 			says := func(text string) bool {
 				return slices.ContainsFunc(v.Reasons,
-					func(r loadtest.Reason) bool { return strings.Contains(r.Text, text) })
+					func(r loadtest.Reason) bool { return strings.Contains(r.Text.EN, text) })
 			}
 			if v.Finding != row.want || row.says == "" && len(v.Reasons) > 0 || !says(row.says) && row.says != "" ||
 				row.not != "" && says(row.not) {
@@ -180,7 +180,7 @@ func TestExactlyOfSeveralSKUs(t *testing.T) {
 	})
 	v = judge(lie, named("pen", func(t *tape) { t.next(1) }))
 	for _, r := range v.Reasons {
-		if strings.HasPrefix(r.Text, "pen") {
+		if strings.HasPrefix(r.Text.EN, "pen") {
 			t.Errorf("said of the wrong SKU: %s", r.Text)
 		}
 	}
@@ -202,7 +202,7 @@ func TestTheExampleIsTheOneToLookAt(t *testing.T) {
 	at(tape.answer(loadtest.SoldOut, 2), 4, 5)
 	v := tape.judge(loadtest.Cluster)
 	want := "2 requests answered sold out although there was enough: request r2 asked for 1, and 8 units left"
-	if v.FalseSoldOut != 2 || !strings.Contains(v.Linear.Why, want) {
+	if v.FalseSoldOut != 2 || !strings.Contains(v.Linear.Why.EN, want) {
 		t.Errorf("%d, %+v", v.FalseSoldOut, v.Linear)
 	}
 	tape = newTape(9)
@@ -210,7 +210,7 @@ func TestTheExampleIsTheOneToLookAt(t *testing.T) {
 	at(tape.next(1), 5, 12)
 	at(tape.next(1), 0, 1)
 	want = "request r1 was sent after request r3 had been answered"
-	if v = tape.judge(loadtest.Cluster); !strings.Contains(v.Linear.Why, want) {
+	if v = tape.judge(loadtest.Cluster); !strings.Contains(v.Linear.Why.EN, want) {
 		t.Errorf("%+v", v.Linear)
 	}
 	// The times of one segment do not matter for another.
@@ -241,7 +241,7 @@ func TestTheNumbersOfFindings(t *testing.T) {
 	tape.next(1)
 	tape.records[0].Remaining, tape.account.Orders[0].Remaining = 10, 10
 	if v := tape.judge(loadtest.Cluster); len(v.Reasons) == 0 ||
-		!strings.Contains(v.Reasons[0].Text, "10 - 1 is not 10") {
+		!strings.Contains(v.Reasons[0].Text.EN, "10 - 1 is not 10") {
 		t.Errorf("%v", v.Reasons)
 	}
 	tape = newTape(10)
@@ -320,11 +320,11 @@ func TestEachFaultIsToldOnce(t *testing.T) {
 			tape := newTape(10)
 			row.do(tape)
 			v := tape.judge(loadtest.Cluster)
-			if v.Linear.Result != loadtest.Illegal || !strings.HasPrefix(v.Linear.Why, row.why) {
+			if v.Linear.Result != loadtest.Illegal || !strings.HasPrefix(v.Linear.Why.EN, row.why) {
 				t.Errorf("%+v, want %q", v.Linear, row.why)
 			}
 			if !slices.EqualFunc(v.Reasons, row.reasons,
-				func(r loadtest.Reason, want string) bool { return strings.HasPrefix(r.Text, want) }) {
+				func(r loadtest.Reason, want string) bool { return strings.HasPrefix(r.Text.EN, want) }) {
 				t.Errorf("reasons %q, want %q", v.Reasons, row.reasons)
 			}
 			for _, wrong := range wrongNumbers(t, v, row.numbers) {

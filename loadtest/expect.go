@@ -1,20 +1,21 @@
 package loadtest
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
 	"time"
+
+	"example.com/stock/words"
 )
 
 // An Expectation is a threshold for a run, and whether the run met it.
 type Expectation struct {
-	Text   string  `json:"text"`   // as it was given: "p99<50ms"
-	Actual string  `json:"actual"` // with its unit; "not known" if it is not
-	Value  float64 `json:"value"`  // the same as a number: milliseconds, percent, requests per second, or a count
-	Met    bool    `json:"met"`    // false also if it is not known
+	Text   string     `json:"text"`   // as it was given: "p99<50ms"
+	Actual words.Text `json:"actual"` // with its unit; "not known" if it is not
+	Value  float64    `json:"value"`  // the same as a number: milliseconds, percent, requests per second, or a count
+	Met    bool       `json:"met"`    // false also if it is not known
 }
 
 // A Threshold is an Expectation before the run. ParseThreshold makes one.
@@ -32,18 +33,17 @@ func operators() []string { return []string{"==", "!=", "<=", ">=", "<", ">"} }
 // ParseThreshold parses a figure, a comparison and a bound, such as "oversold==0", "busy<5%", "p99<50ms" or
 // "rate>=1000". Blanks between them are allowed. The error for an unknown figure lists the known ones.
 func ParseThreshold(text string) (Threshold, error) {
-	bad := func(format string, args ...any) (Threshold, error) {
-		return Threshold{}, fmt.Errorf("%q: "+format, append([]any{text}, args...)...)
+	bad := func(key string, pairs ...any) (Threshold, error) {
+		return Threshold{}, fmt.Errorf("%q: %w", text, phrases.Error("threshold."+key, pairs...))
 	}
 	at := strings.IndexAny(text, "=!<>")
 	if at < 0 {
-		return bad("has no comparison; it is a figure, one of %s, and a bound, as in p99<50ms; the figures are %s",
-			strings.Join(operators(), " "), figureNames())
+		return bad("no-comparison", "operators", strings.Join(operators(), " "), "figures", figureNames())
 	}
 	t := Threshold{text: text}
 	name, rest := strings.TrimSpace(text[:at]), text[at:]
 	if t.figure = findFigure(name); t.figure == nil {
-		return bad("there is no figure %q; there are %s", name, figureNames())
+		return bad("no-figure", "name", strconv.Quote(name), "figures", figureNames())
 	}
 	for _, op := range operators() {
 		if bound, ok := strings.CutPrefix(rest, op); ok {
@@ -52,17 +52,17 @@ func ParseThreshold(text string) (Threshold, error) {
 		}
 	}
 	if t.op == "" {
-		return bad("%q is no comparison; there are %s", rest[:1], strings.Join(operators(), " "))
+		return bad("not-comparison", "given", strconv.Quote(rest[:1]), "operators", strings.Join(operators(), " "))
 	}
 	if percent, ok := strings.CutSuffix(rest, "%"); ok {
 		if !t.figure.requests {
-			return bad("%s is not a share of the requests, so it cannot be compared with a percentage", name)
+			return bad("no-share", "name", name)
 		}
 		t.percent, rest = true, strings.TrimSpace(percent)
 	}
 	var err error
 	if t.bound, err = t.figure.unit.parse(rest); err != nil {
-		return bad("%w", err)
+		return Threshold{}, fmt.Errorf("%q: %w", text, err)
 	}
 	return t, nil
 }
@@ -80,7 +80,7 @@ func (t Threshold) String() string {
 // than the known one, so a threshold is met only if more damage could not change that.
 func (t Threshold) Check(r *Result) Expectation {
 	value, known := t.figure.value(r)
-	e := Expectation{Text: t.text, Actual: "not known", Value: value}
+	e := Expectation{Text: t.text, Actual: say("actual.unknown"), Value: value}
 	if t.percent {
 		planned := len(r.Records) + r.Dropped
 		known = known && planned > 0
@@ -90,13 +90,13 @@ func (t Threshold) Check(r *Result) Expectation {
 		e.Value = 0
 		return e
 	}
-	e.Actual = t.figure.unit.show(e.Value)
+	e.Actual = words.Same(t.figure.unit.show(e.Value))
 	if t.percent {
-		e.Actual = fmt.Sprintf("%.2f%%", e.Value)
+		e.Actual = words.Same(fmt.Sprintf("%.2f%%", e.Value))
 	}
 	e.Met = t.compare(e.Value)
 	if t.figure.damage && !r.complete() {
-		e.Actual = "at least " + e.Actual + ", the evidence is incomplete"
+		e.Actual = say("actual.at-least", "actual", e.Actual)
 		e.Met = e.Value > t.bound && (t.op == ">" || t.op == ">=" || t.op == "!=") || e.Value == t.bound && t.op == ">="
 	}
 	return e
@@ -272,7 +272,7 @@ func (u unit) parse(text string) (float64, error) {
 	case timed:
 		d, err := time.ParseDuration(text)
 		if err != nil || d < 0 {
-			return 0, fmt.Errorf("%q is not a time with its unit, such as 50ms or 1.5s", text)
+			return 0, phrases.Error("threshold.not-time", "given", strconv.Quote(text))
 		}
 		return float64(d) / float64(time.Millisecond), nil
 	case decided:
@@ -282,13 +282,13 @@ func (u unit) parse(text string) (float64, error) {
 		if text == "false" {
 			return 0, nil
 		}
-		return 0, fmt.Errorf("%q is not true or false", text)
+		return 0, phrases.Error("threshold.not-bool", "given", strconv.Quote(text))
 	case rated:
 		text = strings.TrimSuffix(text, "/s")
 	}
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
-		return 0, errors.New(strconv.Quote(text) + " is not a number")
+		return 0, phrases.Error("threshold.not-number", "given", strconv.Quote(text))
 	}
 	return f, nil
 }

@@ -116,7 +116,7 @@ func TestThresholds(t *testing.T) {
 		r := results[row.run]
 		r.Verdict.Linear = loadtest.Linear{}
 		got := threshold.Check(r)
-		if got.Met != row.met || !strings.Contains(got.Actual, row.actual) || got.Text != row.text {
+		if got.Met != row.met || !strings.Contains(got.Actual.EN, row.actual) || got.Text != row.text {
 			t.Errorf("%s: %q: met %v, actual %q; want %v, %q", row.run, row.text, got.Met, got.Actual, row.met,
 				row.actual)
 		}

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"example.com/stock/words"
 )
 
 // Format and Version are in the first line of every history. Version grows when a reader of the previous version would
@@ -41,10 +43,10 @@ type End struct {
 
 // A Closing is the final state of one SKU. It has the keys of an Account.
 type Closing struct {
-	SKU      string `json:"sku"`
-	After    *Stock `json:"after"`
-	Complete bool   `json:"complete"`
-	Gap      string `json:"gap,omitempty"`
+	SKU      string     `json:"sku"`
+	After    *Stock     `json:"after"`
+	Complete bool       `json:"complete"`
+	Gap      words.Text `json:"gap,omitzero"`
 }
 
 // A History is a run in a file of JSON lines: the Header; a Record for each request in order of completion, those of
@@ -70,13 +72,16 @@ func (h *History) Accounts() []Account {
 			Store:  h.Header.Plan.Store,
 			Before: before,
 			Orders: orders[before.SKU],
-			Gap:    "the history has no end",
+			Gap:    say("gap.no-end"),
 		}
 		if h.End != nil {
-			a.Gap = "the history does not say how it ended"
+			a.Gap = say("gap.end-silent")
 			for _, c := range h.End.Stocks {
 				if c.SKU == before.SKU {
 					a.After, a.Complete, a.Gap = c.After, c.Complete, c.Gap
+					if before.Unlisted && c.After != nil {
+						a.Gap = say("gap.unlisted") // a history keeps texts in English
+					}
 				}
 			}
 		}

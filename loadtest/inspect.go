@@ -7,6 +7,8 @@ import (
 	"io"
 	"slices"
 	"time"
+
+	"example.com/stock/words"
 )
 
 // A Look says what Inspect judges.
@@ -27,9 +29,9 @@ type Inspection struct {
 	Store   string `json:"store"`
 	SKU     string `json:"sku"`
 
-	Finding Finding  `json:"finding"`
-	Reasons []Reason `json:"reasons"` // none if it holds
-	Notes   []string `json:"notes"`   // what the reader should know, though it is no reason
+	Finding Finding      `json:"finding"`
+	Reasons []Reason     `json:"reasons"` // none if it holds
+	Notes   []words.Text `json:"notes"`   // what the reader should know, though it is no reason
 
 	Initial   int64    `json:"initial_units"`
 	Sold      int64    `json:"sold_units"`      // by the orders
@@ -101,17 +103,16 @@ func Inspect(ctx context.Context, t Target, look Look) (*Inspection, error) {
 		Certificates: slices.Concat([]Collision{}, v.Certificates),
 		StaleReads:   v.StaleReads,
 		FenceDrops:   v.FenceDrops,
-		Notes:        slices.Concat([]string{}, v.Limits),
+		Notes:        slices.Concat([]words.Text{}, v.Limits),
 	}
 	for _, o := range a.Orders {
 		i.Ways, i.Instances = with(i.Ways, o.Strategy), with(i.Instances, o.Instance)
 	}
 	if look.Initial != nil && *look.Initial != before.Quantity {
-		v.because(AboutEvidence, "the store says that there were %d units at first, not %d: was it set by somebody "+
-			"else?", before.Quantity, *look.Initial)
+		v.because(AboutEvidence, "other-initial", "stored", before.Quantity, "given", *look.Initial)
 	}
 	if v.AcceptedUnits == 0 {
-		v.because(AboutEvidence, "nothing was sold, so there is nothing to judge")
+		v.because(AboutEvidence, "nothing-sold")
 	}
 	if !before.Unlisted {
 		i.compare(v, look, a.Orders)
@@ -136,42 +137,35 @@ func (i *Inspection) compare(v *Verdict, look Look, orders []Order) {
 		var other finding
 		for k := range orders {
 			if o := &orders[k]; o.Quantity != look.Quantity {
-				other.add("order %s took %d", o.OrderID, o.Quantity)
+				other.add(phrases.Say("found.took", "order", o.OrderID, "took", o.Quantity))
 			}
 		}
 		switch {
 		case other.n == 0:
 		case look.Shared:
-			i.note("%s of another number of units than %d: %s.", plural(other.n, "order"), look.Quantity, other.first)
+			i.note("other-quantity", "n", other.n, "asked", look.Quantity, "first", other.first)
 		default:
-			v.because(AboutReplies, "misserved: %s of another number of units than the %d that each request asked "+
-				"for: %s", plural(other.n, "order"), look.Quantity, other.first)
+			v.because(AboutReplies, "misserved-each", "n", other.n, "asked", look.Quantity, "first", other.first)
 		}
 	} else {
-		i.Notes = append(i.Notes, "Whether every order is of as many units as were asked for is not known: tell with "+
-			"--quantity how many that were.")
+		i.note("quantity-unknown")
 	}
 	n := int64(i.Orders)
 	switch {
 	case i.Accepted == nil:
-		i.Notes = append(i.Notes, "Whether every accepted reply has its order is not known: tell with --accepted how "+
-			"many your tool counted.")
+		i.note("accepted-unknown")
 	case *i.Accepted > n:
-		v.because(AboutReplies, "phantoms: %d requests were accepted, but the store holds %s", *i.Accepted,
-			plural(i.Orders, "order"))
+		v.because(AboutReplies, "phantoms-counted", "accepted", *i.Accepted, "orders", i.Orders)
 	case *i.Accepted == n:
 	case look.Shared || n-*i.Accepted <= look.CutOff:
-		i.note("%s more than accepted replies were counted: their replies were lost or cut off, or somebody else sold.",
-			plural(n-*i.Accepted, "order"))
+		i.note("more-orders", "n", n-*i.Accepted)
 	default:
-		v.because(AboutEvidence, "foreign: %s more than accepted replies were counted: replies were lost, somebody "+
-			"else sold (--shared), the tool cut off requests at its end (--cut-off), or the service books what "+
-			"nobody ordered", plural(n-*i.Accepted, "order"))
+		v.because(AboutEvidence, "foreign-counted", "n", n-*i.Accepted)
 	}
 }
 
-func (i *Inspection) note(format string, args ...any) {
-	i.Notes = append(i.Notes, fmt.Sprintf(format, args...))
+func (i *Inspection) note(key string, pairs ...any) {
+	i.Notes = append(i.Notes, phrases.Say("note."+key, pairs...))
 }
 
 // replies returns records that stand for what a tool counted, for a target that lists no orders.

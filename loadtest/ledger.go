@@ -1,10 +1,10 @@
 package loadtest
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 	"time"
+
+	"example.com/stock/words"
 )
 
 // A sale is an order that the store or a reply reported.
@@ -37,36 +37,31 @@ type ledger struct {
 	whole      bool   // every sale is known, with what it read
 }
 
-func (v *Verdict) because(about, format string, args ...any) {
-	v.Reasons = append(v.Reasons, Reason{about, fmt.Sprintf(format, args...)})
+func (v *Verdict) reason(about string, text words.Text) {
+	v.Reasons = append(v.Reasons, Reason{about, text})
+}
+
+// because adds a reason from the catalogue, under "because".
+func (v *Verdict) because(about, key string, pairs ...any) {
+	v.reason(about, phrases.Say("because."+key, pairs...))
 }
 
 // because adds a reason. It names the SKU if there are several.
-func (l *ledger) because(about, format string, args ...any) {
-	if l.several {
-		format, args = "%s: "+format, append([]any{l.sku}, args...)
-	}
-	l.verdict.because(about, format, args...)
+func (l *ledger) because(about, key string, pairs ...any) {
+	l.reason(about, phrases.Say("because."+key, pairs...))
 }
 
-// plural returns n and noun: "1 unit", "2 units". The caller gives an irregular plural after the noun.
-func plural[N int | int64](n N, noun string, several ...string) string {
-	switch {
-	case n == 1:
-	case len(several) > 0:
-		noun = several[0]
-	case strings.HasSuffix(noun, "y"):
-		noun = strings.TrimSuffix(noun, "y") + "ies"
-	default:
-		noun += "s"
+func (l *ledger) reason(about string, text words.Text) {
+	if l.several {
+		text = say("of-sku", "sku", l.sku, "what", text)
 	}
-	return fmt.Sprintf("%d %s", n, noun)
+	l.verdict.reason(about, text)
 }
 
 // check does all checks but those of the order in time.
 func (l *ledger) check() {
 	if l.Account == nil {
-		l.Account = &Account{Gap: "nothing is known of this SKU in the store"}
+		l.Account = &Account{Gap: say("gap.unknown-sku")}
 		if len(l.records) > 0 {
 			l.Before.Epoch = epochOf(l.records)
 		}
@@ -176,12 +171,10 @@ func (l *ledger) match() {
 	}
 	if n := v.Phantoms - phantoms; n > 0 {
 		v.late = true
-		l.because(AboutReplies, "phantoms: %d accepted of which the store holds no order, or the order of another "+
-			"reply (request %s)", n, example.RequestID)
+		l.because(AboutReplies, "phantoms", "n", n, "request", example.RequestID)
 	}
 	if n := v.Denied - denied; n > 0 {
-		l.because(AboutReplies, "denied: %d refused of which the store holds an order all the same (request %s)", n,
-			example.RequestID)
+		l.because(AboutReplies, "denied", "n", n, "request", example.RequestID)
 	}
 	l.agree(ours)
 	l.bookRest(b, ours)
@@ -197,62 +190,60 @@ func (l *ledger) agree(ours map[string]bool) {
 			continue
 		}
 		if s.quantity != r.Quantity {
-			misserved.add("request %s asked for %d, and order %s took %d", r.RequestID, r.Quantity, s.order, s.quantity)
+			misserved.add(phrases.Say("found.misserved", "request", r.RequestID, "asked", r.Quantity, "order", s.order,
+				"took", s.quantity))
 		}
 		if o := s.booked; r.Receipt != nil && !r.Blind && !o.Blind {
+			quote := func(what string, said, ordered any) {
+				misquoted.add(phrases.Say("found.misquoted", "request", r.RequestID,
+					"what", phrases.Say("figure."+what), "said", said, "order", s.order, "ordered", ordered))
+			}
 			switch {
 			case r.Read != o.Read:
-				misquoted.add("the reply to %s says read %d, its order %s %d", r.RequestID, r.Read, s.order, o.Read)
+				quote("read", r.Read, o.Read)
 			case r.Remaining != o.Remaining:
-				misquoted.add("the reply to %s says remaining %d, its order %s %d", r.RequestID, r.Remaining, s.order,
-					o.Remaining)
+				quote("remaining", r.Remaining, o.Remaining)
 			case r.Version != o.Version:
-				misquoted.add("the reply to %s says version %d, its order %s %d", r.RequestID, r.Version, s.order,
-					o.Version)
+				quote("version", r.Version, o.Version)
 			case r.Segment != o.Segment:
-				misquoted.add("the reply to %s says segment %d, its order %s %d", r.RequestID, r.Segment, s.order,
-					o.Segment)
+				quote("segment", r.Segment, o.Segment)
 			case r.Fence != o.Fence && r.Fence > 0 && o.Fence > 0: // in the lab a write may carry none
-				misquoted.add("the reply to %s says fence %d, its order %s %d", r.RequestID, r.Fence, s.order, o.Fence)
+				quote("fence", r.Fence, o.Fence)
 			}
 		}
 		switch id := s.request; {
 		case id == "" || id == r.RequestID || r.RequestID == "":
 		case ours[id]:
-			swapped.add("order %s is of request %s by its reply, and carries the id of %s", s.order, r.RequestID, id)
+			swapped.add(phrases.Say("found.swapped", "order", s.order, "request", r.RequestID, "id", id))
 		default:
-			renamed.add("order %s of request %s carries %s", s.order, r.RequestID, id)
+			renamed.add(words.Text{}) // only whether there are any is told
 		}
 	}
 	v := l.verdict
 	v.Misserved, v.Misquoted, v.Swapped = v.Misserved+misserved.n, v.Misquoted+misquoted.n, v.Swapped+swapped.n
 	if misserved.n > 0 {
-		l.because(AboutReplies, "misserved: %s of another number of units than was asked for: %s",
-			plural(misserved.n, "order"), misserved.first)
+		l.because(AboutReplies, "misserved", "n", misserved.n, "first", misserved.first)
 	}
 	if misquoted.n > 0 {
-		l.because(AboutReplies, "misquoted: %s of what is not in the order: %s",
-			plural(misquoted.n, "reply tells", "replies tell"), misquoted.first)
+		l.because(AboutReplies, "misquoted", "n", misquoted.n, "first", misquoted.first)
 	}
 	if swapped.n > 0 {
-		l.because(AboutReplies, "swapped: %s: %s",
-			plural(swapped.n, "order carries another request's id", "orders carry another request's id"), swapped.first)
+		l.because(AboutReplies, "swapped", "n", swapped.n, "first", swapped.first)
 	}
 	if renamed.n > 0 {
-		l.limit("Some orders carry another request id than was sent: something on the way replaces it, so that a " +
-			"request which was sold twice is not seen.")
+		l.limit(say("limit.renamed"))
 	}
 }
 
 // A finding counts occurrences, and describes the first.
 type finding struct {
 	n     int
-	first string
+	first words.Text
 }
 
-func (f *finding) add(format string, args ...any) {
+func (f *finding) add(text words.Text) {
 	if f.n++; f.n == 1 {
-		f.first = fmt.Sprintf(format, args...)
+		f.first = text
 	}
 }
 
@@ -327,7 +318,7 @@ func (l *ledger) book(b *book, at int, r *Record, fence uint64) {
 // bookRest makes sales of the orders that no reply reported.
 func (l *ledger) bookRest(b *book, ours map[string]bool) {
 	before := l.verdict.Duplicates
-	var strangers []string
+	var strangers []words.Text
 	foreign := 0
 	for at := range b.orders {
 		if b.matched[at] {
@@ -338,32 +329,30 @@ func (l *ledger) bookRest(b *book, ours map[string]bool) {
 		} else {
 			foreign++
 			if len(strangers) < 3 {
-				strangers = append(strangers, b.orders[at].OrderID+" of "+requestNamed(id))
+				strangers = append(strangers, stranger(b.orders[at].OrderID, id))
 			}
 		}
 		l.book(b, at, nil, 0)
 	}
 	if n := l.verdict.Duplicates - before; n > 0 {
-		l.because(AboutReplies, "%s beyond the first of one request (did a proxy send it twice?)", plural(n, "order"))
+		l.because(AboutReplies, "duplicates", "n", n)
 	}
 	l.verdict.Foreign += foreign
 	if foreign > 0 && !l.shared {
-		l.because(AboutEvidence, "foreign: %s that no request of this run asked for (%s): somebody else sold, or the "+
-			"service books what nobody ordered. If others may sell too, say so with --shared", plural(foreign, "order"),
-			strings.Join(strangers, ", "))
+		l.because(AboutEvidence, "foreign", "n", foreign, "orders", words.Join(strangers, say("comma")))
 	}
 }
 
-// requestNamed names a request in a text.
-func requestNamed(id string) string {
-	if id == "" {
-		return "no request"
+// stranger names an order of a request that is not of this run.
+func stranger(order, request string) words.Text {
+	if request == "" {
+		return say("found.of-no-request", "order", order)
 	}
-	return "request " + id
+	return say("found.of-request", "order", order, "request", request)
 }
 
 // limit notes once what could not be checked.
-func (l *ledger) limit(text string) {
+func (l *ledger) limit(text words.Text) {
 	if !slices.Contains(l.verdict.Limits, text) {
 		l.verdict.Limits = append(l.verdict.Limits, text)
 	}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
+
+	"example.com/stock/words"
 )
 
 // MaxLinear is the number of records up to which porcupine checks a run: its search is exponential at worst, and its
@@ -30,19 +32,19 @@ const (
 // not consider time: this one alone finds a request that did not see what was sold before it was sent. Times are the
 // load generator's, so the clocks of instances do not matter.
 type Linear struct {
-	Result string `json:"result"`
-	Why    string `json:"why,omitempty"` // unless it is ok
+	Result string     `json:"result"`
+	Why    words.Text `json:"why,omitzero"` // unless it is ok
 }
 
 // Sentence describes l in words.
-func (l Linear) Sentence() string {
+func (l Linear) Sentence() words.Text {
 	switch l.Result {
 	case InOrder:
-		return "an order of the requests explains every reply: linearizable"
+		return say("linear.in-order")
 	case Illegal:
-		return "not linearizable: " + l.Why
+		return say("linear.not", "why", l.Why)
 	default:
-		return "no order was looked for: " + l.Why
+		return say("linear.not-asked", "why", l.Why)
 	}
 }
 
@@ -53,33 +55,26 @@ func (l Linear) Sentence() string {
 func linear(v *Verdict, ledgers []*ledger, n int) Linear {
 	ops, why := operations(ledgers)
 	switch {
-	case why != "":
+	case why != words.Text{}:
 		return Linear{NotAsked, why}
 	case v.OversoldUnits > 0:
-		return Linear{Illegal, "more was sold than there was, which no order of the requests explains"}
+		return Linear{Illegal, say("linear.oversold")}
 	case v.Collisions > 0:
-		return Linear{
-			Illegal,
-			"two orders read the same version, which in no order of the requests a counter gives twice",
-		}
+		return Linear{Illegal, say("linear.collision")}
 	case v.StaleReads > 0:
-		return Linear{Illegal, "an order did not read what the order before it wrote"}
+		return Linear{Illegal, say("linear.stale")}
 	}
-	why = ""
+	why = words.Text{}
 	for _, l := range ledgers {
-		if wrong := l.place(); why == "" {
+		if wrong := l.place(); why == (words.Text{}) {
 			why = wrong
 		}
 	}
-	if why != "" {
+	if why != (words.Text{}) {
 		return Linear{Illegal, why}
 	}
 	if n <= MaxLinear && porcupine.CheckOperationsTimeout(counterModel(), ops, linearLimit) == porcupine.Illegal {
-		return Linear{
-			Illegal,
-			"no order of the requests in time explains the replies: some did not see what had been sold before " +
-				"they were sent",
-		}
+		return Linear{Illegal, say("linear.no-order")}
 	}
 	return Linear{Result: InOrder}
 }
@@ -96,7 +91,7 @@ func linear(v *Verdict, ledgers []*ledger, n int) Linear {
 // The stock at an instant is what was left at the end plus all that was sold after the instant. This counts up from the
 // end rather than down from the beginning, so that unknown sales can only add to it: a missing order never makes a
 // refusal look false.
-func (l *ledger) place() (why string) {
+func (l *ledger) place() (why words.Text) {
 	sales := make([]*sale, len(l.sales))
 	for i := range l.sales {
 		sales[i] = &l.sales[i]
@@ -116,10 +111,9 @@ func (l *ledger) place() (why string) {
 		if last != nil && last.earliest.After(s.earliest) {
 			s.earliest = last.earliest
 		}
-		if s.of != nil && s.of.Outcome == Accepted && s.of.DoneAt.Before(s.earliest) && why == "" {
-			why = fmt.Sprintf("no order of the requests in time explains the replies: request %s was sent after "+
-				"request %s had been answered, and its order %s came before: it read version %d, the other %d",
-				last.first.request, s.request, last.first.order, last.first.version, s.version)
+		if s.of != nil && s.of.Outcome == Accepted && s.of.DoneAt.Before(s.earliest) && why == (words.Text{}) {
+			why = say("linear.before", "later", last.first.request, "earlier", s.request, "order", last.first.order,
+				"version", last.first.version, "other", s.version)
 		}
 		if last == nil || s.earliest.After(last.earliest) {
 			s.first = s
@@ -128,7 +122,7 @@ func (l *ledger) place() (why string) {
 		}
 		last = s
 	}
-	if wrong := l.falseSoldOut(sales); why == "" {
+	if wrong := l.falseSoldOut(sales); why == (words.Text{}) {
 		why = wrong
 	}
 	return why
@@ -143,9 +137,9 @@ func (s *sale) sent() time.Time {
 }
 
 // falseSoldOut finds requests that were answered "sold out" while there was enough. The sales must have been placed.
-func (l *ledger) falseSoldOut(sales []*sale) (why string) {
+func (l *ledger) falseSoldOut(sales []*sale) (why words.Text) {
 	if l.After == nil {
-		return ""
+		return why
 	}
 	slices.SortFunc(sales, func(a, b *sale) int { return b.earliest.Compare(a.earliest) })
 	refused := slices.DeleteFunc(slices.Clone(l.records), func(r *Record) bool { return r.Outcome != SoldOut })
@@ -164,13 +158,12 @@ func (l *ledger) falseSoldOut(sales []*sale) (why string) {
 		}
 	}
 	if count == 0 {
-		return ""
+		return why
 	}
 	l.verdict.FalseSoldOut += count
 	l.verdict.late = true // the final stock may have been reported late
-	why = fmt.Sprintf("%s answered sold out although there was enough: request %s asked for %d, and %s left when it "+
-		"was answered", plural(count, "request"), first.RequestID, first.Quantity, plural(left, "unit"))
-	l.because(AboutStock, "%s", why)
+	why = say("linear.false-sold-out", "n", count, "request", first.RequestID, "asked", first.Quantity, "left", left)
+	l.reason(AboutStock, why)
 	return why
 }
 
@@ -180,10 +173,10 @@ func WriteLinear(w io.Writer, r *Result) error {
 	_, ledgers := examine(r.evidence())
 	ops, why := operations(ledgers)
 	if len(r.Records) > MaxLinear {
-		why = fmt.Sprintf("the run has more than %d requests", MaxLinear)
+		why = say("linear.too-many", "n", MaxLinear)
 	}
-	if why != "" {
-		return fmt.Errorf("there is nothing to draw: %s", why)
+	if why != (words.Text{}) {
+		return phrases.Error("linear.nothing-to-draw", "why", why)
 	}
 	model := counterModel()
 	_, info := porcupine.CheckOperationsVerbose(model, ops, linearLimit)
@@ -192,22 +185,22 @@ func WriteLinear(w io.Writer, r *Result) error {
 
 // operations returns the requests in the form that porcupine takes, or why there are none. Times are those of the load
 // generator. A sale whose time is not known may have happened at any time before the orders were last read.
-func operations(ledgers []*ledger) (ops []porcupine.Operation, why string) {
+func operations(ledgers []*ledger) (ops []porcupine.Operation, why words.Text) {
 	for number, l := range ledgers {
 		switch {
 		case l.Before.SKU == "":
-			return nil, "the stock before the run is not known"
+			return nil, say("linear.no-stock")
 		case l.otherEpoch > 0 || l.After != nil && l.After.Epoch != l.Before.Epoch:
-			return nil, "the stock was set again during the run"
+			return nil, say("linear.set-again")
 		}
 		ops = append(ops, l.operations(number)...)
 	}
 	if len(ops) == 0 {
-		return nil, "nothing was sold or refused"
+		return nil, say("linear.nothing")
 	}
 	// Sort by time: porcupine leaves equal times in the order of the list.
 	slices.SortStableFunc(ops, func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
-	return ops, ""
+	return ops, why
 }
 
 func (l *ledger) operations(number int) []porcupine.Operation {

@@ -66,7 +66,7 @@ func TestPlacementAgreesWithPorcupine(t *testing.T) {
 		a.After = &after
 		v, ledgers := examine(Evidence{Records: records, Accounts: []Account{a}})
 		ops, why := operations(ledgers)
-		if why != "" {
+		if why.EN != "" {
 			return
 		}
 		if v.Collisions+v.StaleReads > 0 || v.OversoldUnits > 0 {
@@ -74,10 +74,10 @@ func TestPlacementAgreesWithPorcupine(t *testing.T) {
 		}
 		searched := porcupine.CheckOperationsTimeout(counterModel(), ops, 10*time.Second)
 		placed := ledgers[0].place()
-		if (placed == "") != (searched == porcupine.Ok) {
+		if (placed.EN == "") != (searched == porcupine.Ok) {
 			t.Fatalf("placement says %q, porcupine %s", placed, searched)
 		}
-		counts[placed == ""]++
+		counts[placed.EN == ""]++
 	})
 	if counts[true] == 0 || counts[false] == 0 {
 		t.Errorf("of one sort there was none: %v", counts)

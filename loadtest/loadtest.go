@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"example.com/stock/words"
 )
 
 // After a run, reading the final state takes lookLimit at most. If outcomes are unknown, instances may still be working
@@ -54,7 +56,7 @@ func Run(ctx context.Context, c Target, p Plan, progress func(Progress)) (*Resul
 		w.Warm(ctx, p.warmConnections())
 	}
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("before the first request: %w", context.Cause(ctx))
+		return nil, phrases.Error("target.not-begun", "why", context.Cause(ctx))
 	}
 	r.Plan, r.Command = p, commandLine(r.Target, &p)
 	r.StartedAt = time.Now().UTC()
@@ -84,7 +86,7 @@ func Run(ctx context.Context, c Target, p Plan, progress func(Progress)) (*Resul
 	}
 	out.end(r)
 	if err := out.flush(); err != nil {
-		return r, fmt.Errorf("write history: %w", err)
+		return r, phrases.Error("history.not-written", "why", err)
 	}
 	return r, nil
 }
@@ -139,14 +141,13 @@ func choose(ctx context.Context, c Target, p Plan) (s Strategy, store string, er
 	}
 	switch {
 	case !s.Available:
-		return s, "", &TargetError{c.URL(), fmt.Errorf("cannot run strategy %s now: %s", s.Name, s.Reason)}
+		return s, "", &TargetError{c.URL(), phrases.Error("target.not-now", "strategy", s.Name, "why", s.Reason)}
 	case len(s.Stores) > 0 && store != "" && !slices.Contains(s.Stores, store):
-		return s, "", &PlanError{
-			"store",
-			fmt.Sprintf("strategy %s works on %s, not on %s", s.Name, strings.Join(s.Stores, " and "), store),
-		}
+		return s, "", wrong("store", "other-store", "strategy", s.Name, "stores", either(s.Stores), "store", store)
 	case s.DownStores[store] != "":
-		return s, "", &TargetError{c.URL(), fmt.Errorf("cannot use store %s now: %s", store, s.DownStores[store])}
+		return s, "", &TargetError{
+			c.URL(), phrases.Error("target.store-not-now", "store", store, "why", s.DownStores[store]),
+		}
 	}
 	return s, store, nil
 }
@@ -170,7 +171,7 @@ type Result struct {
 	SettledMS float64       `json:"settled_ms,omitempty"`
 	Latency   Latency       `json:"latency"`
 	Fairness  Fairness      `json:"fairness"`
-	Warnings  []string      `json:"warnings,omitempty"`     // why the figures may mislead, a sentence each
+	Warnings  []words.Text  `json:"warnings,omitempty"`     // why the figures may mislead, a sentence each
 	Expected  []Expectation `json:"expectations,omitempty"` // the thresholds for the run; Expect fills it in
 }
 
@@ -198,28 +199,24 @@ func (r *Result) evidence() Evidence {
 // lateShare is the share of late or dropped requests above which an open loop was not the one that was planned.
 const lateShare = 0.01
 
-func (r *Result) warnings() []string {
-	var list []string
-	warn := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
+func (r *Result) warnings() []words.Text {
+	var list []words.Text
+	warn := func(key string, pairs ...any) { list = append(list, phrases.Say("warning."+key, pairs...)) }
 	if r.SettledMS > 0 {
-		warn("What the target told of stock and orders came right only %s after the first look: it tells late what "+
-			"it knows. The verdict is about what it told then.", Millis(r.SettledMS))
+		warn("settled", "after", Millis(r.SettledMS))
 	}
 	if !r.Plan.Open() {
 		return list
 	}
 	planned := len(r.Records) + r.Dropped
-	percent := func(n int) float64 { return 100 * float64(n) / float64(max(planned, 1)) }
+	percent := func(n int) string { return fmt.Sprintf("%.1f %%", 100*float64(n)/float64(max(planned, 1))) }
 	if late := r.Latency.Late; float64(late) > lateShare*float64(planned) {
-		warn("The generator is the limit, not the service: it sent %d of %s (%.1f %%) more than %v late, by %s at "+
-			"most. Latencies count from the planned time, so they include that. Lower --rate, or run it on a "+
-			"computer of its own.",
-			late, plural(planned, "request"), percent(late), Late, Millis(r.Latency.LongestLateMS))
+		warn("late", "late", late, "n", planned, "percent", percent(late), "limit", Late,
+			"most", Millis(r.Latency.LongestLateMS))
 	}
 	if r.Dropped > 0 {
-		warn("%d of %s (%.1f %%) were dropped: %d were under way already. The service cannot keep up with %s "+
-			"requests/s; latencies are those of the requests that were sent. Lower --rate, or raise --max-in-flight.",
-			r.Dropped, plural(planned, "request"), percent(r.Dropped), r.Plan.MaxInFlight, r.Plan.Rate)
+		warn("dropped", "dropped", r.Dropped, "n", planned, "percent", percent(r.Dropped),
+			"limit", r.Plan.MaxInFlight, "rate", r.Plan.Rate)
 	}
 	return list
 }

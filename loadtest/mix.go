@@ -1,7 +1,6 @@
 package loadtest
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -43,8 +42,7 @@ func (s Skew) weights(n int) ([]float64, error) {
 				w = (1 - x) / float64(n-1)
 			}
 		default:
-			return nil, errors.New("must be uniform, zipf:EXPONENT such as zipf:1.1, or hot:SHARE such as hot:0.8, " +
-				"is " + string(s))
+			return nil, phrases.Error("plan.skew", "given", s)
 		}
 		total += w
 		sum[i] = total
@@ -58,7 +56,7 @@ func (s Skew) weights(n int) ([]float64, error) {
 // ParseQuantities parses "3", "1..5" or "1,2,5". Each request asks for one of these quantities, all equally likely; one
 // that is listed twice is twice as likely.
 func ParseQuantities(text string) ([]int64, error) {
-	bad := errors.New("must be 1 or more: one number, a range such as 1..5, or several such as 1,2,5")
+	bad := phrases.Error("plan.quantities")
 	if from, to, isRange := strings.Cut(text, ".."); isRange {
 		first, err1 := strconv.ParseInt(from, 10, 64)
 		last, err2 := strconv.ParseInt(to, 10, 64)
@@ -66,7 +64,7 @@ func ParseQuantities(text string) ([]int64, error) {
 		case err1 != nil || err2 != nil || first < 1 || last < first:
 			return nil, bad
 		case last-first >= 1000:
-			return nil, errors.New("a range has 1000 numbers at most")
+			return nil, phrases.Error("plan.long-range")
 		}
 		list := make([]int64, 0, last-first+1)
 		for q := first; q <= last; q++ {

@@ -3,6 +3,7 @@ package loadtest_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -215,7 +216,7 @@ func TestOpenLoopDoesNotWait(t *testing.T) {
 	if r.Dropped == 0 || len(r.Records)+r.Dropped != 400 || r.Interrupted {
 		t.Errorf("%d records and %d dropped of 400, interrupted %v", len(r.Records), r.Dropped, r.Interrupted)
 	}
-	if warned := strings.Join(r.Warnings, "\n"); !strings.Contains(warned, "were dropped: 20 were under way already") {
+	if warned := fmt.Sprint(r.Warnings); !strings.Contains(warned, "were dropped: 20 were under way already") {
 		t.Errorf("warnings %q", warned)
 	}
 	for _, record := range r.Records {
@@ -269,7 +270,7 @@ func TestLatencyFromThePlannedTime(t *testing.T) {
 		Records: tape.records,
 	}
 	want := "The generator is the limit, not the service: it sent 1 of 3 requests (33.3 %)"
-	if warned := strings.Join(h.Result().Warnings, "\n"); !strings.Contains(warned, want) {
+	if warned := fmt.Sprint(h.Result().Warnings); !strings.Contains(warned, want) {
 		t.Errorf("warnings %q", warned)
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"example.com/stock/words"
 )
 
 // Grace is how long requests in flight may take to end once a run is interrupted. Then they are cut off, and their
@@ -114,49 +116,47 @@ func (p Plan) filled() (Plan, error) {
 // NewSeed returns a random seed.
 func NewSeed() uint64 { return 1 + rand.Uint64N(maxSeed) }
 
-func wrong(field, format string, args ...any) error {
-	return &PlanError{field, fmt.Sprintf(format, args...)}
+func wrong(field, key string, pairs ...any) error {
+	return &PlanError{field, phrases.Say("plan."+key, pairs...)}
 }
 
 // check refuses plans that are wrong in either model.
 func (p *Plan) check(wait time.Duration) error {
 	switch {
 	case p.Strategy == "":
-		return wrong("strategy", "is missing")
+		return wrong("strategy", "missing")
 	case len(p.Quantities) > 0 && p.Quantity != 0:
-		return wrong("quantity", "is either one number or several, not both")
+		return wrong("quantity", "both-quantities")
 	case len(p.Quantities) == 0 && p.Quantity < 1:
-		return wrong("quantity", "must be 1 or more, is %d", p.Quantity)
+		return wrong("quantity", "one-or-more", "given", p.Quantity)
 	case p.SKUs < 1 || p.SKUs > maxSKUs:
-		return wrong("skus", "must be from 1 to %d, is %d", maxSKUs, p.SKUs)
+		return wrong("skus", "from-to", "least", 1, "most", maxSKUs, "given", p.SKUs)
 	case p.Stock < 0:
-		return wrong("stock", "must not be negative, is %d", p.Stock)
+		return wrong("stock", "negative", "given", p.Stock)
 	case p.Requests < 0 || p.Requests == 0 && p.Duration == 0:
-		return wrong("requests", "must be 1 or more, is %d; or give a duration instead", p.Requests)
+		return wrong("requests", "requests", "given", p.Requests)
 	case p.Duration < 0:
-		return wrong("duration", "must not be negative, is %v", p.Duration)
+		return wrong("duration", "negative", "given", p.Duration)
 	case p.Requests > 0 && p.Duration > 0:
-		return wrong("duration", "cannot stand with --requests: a run ends after %d requests or after %v, so leave "+
-			"one of them out", p.Requests, p.Duration)
+		return wrong("duration", "both-ends", "requests", p.Requests, "duration", p.Duration)
 	case p.WarmUp < 0:
-		return wrong("warm-up", "must not be negative, is %v", p.WarmUp)
+		return wrong("warm-up", "negative", "given", p.WarmUp)
 	case wait < 0:
-		return wrong("wait", "must not be negative, is %v (0s tries once)", wait)
+		return wrong("wait", "wait", "given", wait)
 	case p.Timeout < 0:
-		return wrong("timeout", "must not be negative, is %v", p.Timeout)
+		return wrong("timeout", "negative", "given", p.Timeout)
 	case p.Timeout <= wait:
-		return wrong("timeout", "%v must be longer than the wait for the lock (%v), or waiting requests are cut off "+
-			"and their outcome is unknown", p.Timeout, wait)
+		return wrong("timeout", "timeout", "given", p.Timeout, "wait", wait)
 	case p.SKUs == 1 && p.Skew != "" && p.Skew != Uniform:
-		return wrong("skew", "%s needs several SKUs: give --skus too", p.Skew)
+		return wrong("skew", "skew-alone", "given", p.Skew)
 	}
 	for _, q := range p.Quantities {
 		if q < 1 {
-			return wrong("quantity", "must be 1 or more, is %d", q)
+			return wrong("quantity", "one-or-more", "given", q)
 		}
 	}
 	if _, err := p.Skew.weights(p.SKUs); err != nil {
-		return wrong("skew", "%v", err)
+		return &PlanError{"skew", words.Of(err)}
 	}
 	return nil
 }
@@ -164,16 +164,15 @@ func (p *Plan) check(wait time.Duration) error {
 func (p *Plan) checkClosed() error {
 	switch {
 	case p.Concurrency < 1 || p.Concurrency > maxWorkers:
-		return wrong("concurrency", "must be from 1 to %d, is %d", maxWorkers, p.Concurrency)
+		return wrong("concurrency", "from-to", "least", 1, "most", maxWorkers, "given", p.Concurrency)
 	case p.RampUp < 0:
-		return wrong("ramp-up", "must not be negative, is %v", p.RampUp)
+		return wrong("ramp-up", "negative", "given", p.RampUp)
 	case p.RampUp > 0 && p.Duration > 0 && p.RampUp >= p.Duration:
-		return wrong("ramp-up", "%v must be shorter than the duration (%v), or the last workers never start", p.RampUp,
-			p.Duration)
+		return wrong("ramp-up", "ramp-up", "given", p.RampUp, "duration", p.Duration)
 	case p.MaxInFlight != 0:
-		return wrong("max-in-flight", "is for the open loop: give --rate too, or --concurrency instead")
+		return wrong("max-in-flight", "in-flight-closed")
 	case p.Arrivals != "":
-		return wrong("arrivals", "are for the open loop: give --rate too")
+		return wrong("arrivals", "arrivals-closed")
 	}
 	return nil
 }
@@ -181,18 +180,17 @@ func (p *Plan) checkClosed() error {
 func (p *Plan) checkOpen() error {
 	switch {
 	case p.Rate.From < 0 || p.Rate.To < 0 || p.Rate.From > maxRate || p.Rate.To > maxRate:
-		return wrong("rate", "must be from 0 to %d requests per second, is %s", maxRate, p.Rate)
+		return wrong("rate", "rate", "most", maxRate, "given", p.Rate)
 	case p.Rate.From != p.Rate.To && p.Duration == 0:
-		return wrong("rate", "%s rises or falls over a time: give --duration instead of --requests", p.Rate)
+		return wrong("rate", "ramp", "given", p.Rate)
 	case p.Concurrency != 0:
-		return wrong("concurrency", "is for the closed loop: with --rate, how many are under way at once follows "+
-			"from the service; --max-in-flight bounds it")
+		return wrong("concurrency", "concurrency-open")
 	case p.RampUp != 0:
-		return wrong("ramp-up", "is for the closed loop: with --rate, give the rate as FROM..TO")
+		return wrong("ramp-up", "ramp-up-open")
 	case p.MaxInFlight < 1 || p.MaxInFlight > maxWorkers:
-		return wrong("max-in-flight", "must be from 1 to %d, is %d", maxWorkers, p.MaxInFlight)
+		return wrong("max-in-flight", "from-to", "least", 1, "most", maxWorkers, "given", p.MaxInFlight)
 	case p.Arrivals != Poisson && p.Arrivals != Even:
-		return wrong("arrivals", "must be %s or %s, is %q", Poisson, Even, string(p.Arrivals))
+		return wrong("arrivals", "arrivals", "given", strconv.Quote(string(p.Arrivals)))
 	}
 	return nil
 }
@@ -344,45 +342,39 @@ func shellWord(text string) string {
 }
 
 // Load describes the load of p: "30 workers", or "1000 requests/s, poisson arrivals".
-func (p *Plan) Load() string {
-	var b strings.Builder
-	if p.Open() {
-		fmt.Fprintf(&b, "%s requests/s, %s arrivals", p.Rate, p.Arrivals)
-	} else {
-		b.WriteString(plural(p.Concurrency, "worker"))
-		if p.RampUp > 0 {
-			fmt.Fprintf(&b, " within %v", p.RampUp)
-		}
+func (p *Plan) Load() words.Text {
+	var load words.Text
+	switch {
+	case p.Open():
+		load = say("load.open", "rate", p.Rate, "arrivals", phrases.Say("load.arrivals-"+string(p.Arrivals)))
+	case p.RampUp > 0:
+		load = say("load.ramp-up", "n", p.Concurrency, "within", p.RampUp)
+	default:
+		load = say("load.closed", "n", p.Concurrency)
 	}
 	if p.Duration > 0 {
-		fmt.Fprintf(&b, " for %v", p.Duration)
+		load = say("load.for", "load", load, "duration", p.Duration)
 	}
 	if p.WarmUp > 0 {
-		fmt.Fprintf(&b, " after %v of warm-up", p.WarmUp)
+		load = say("load.warm-up", "load", load, "duration", p.WarmUp)
 	}
-	return b.String()
+	return load
 }
 
 // Goods describes the SKUs of p: "SKU pen", or "20 SKUs pen-1 to pen-20, zipf:1.1".
-func (p *Plan) Goods() string {
+func (p *Plan) Goods() words.Text {
 	if p.SKUs <= 1 {
-		return "SKU " + p.SKU
+		return words.Same("SKU " + p.SKU)
 	}
 	list := p.Names()
-	text := fmt.Sprintf("%d SKUs %s to %s", p.SKUs, list[0], list[len(list)-1])
+	text := say("load.skus", "n", p.SKUs, "first", list[0], "last", list[len(list)-1])
 	if p.Skew != "" {
-		text += ", " + string(p.Skew)
+		text = words.Join([]words.Text{text, words.Same(string(p.Skew))}, say("comma"))
 	}
 	return text
 }
 
 // Units describes the units of a request: "1 unit", or "1,2,5 units".
-func (p *Plan) Units() string {
-	if len(p.Quantities) > 1 {
-		return p.quantityText() + " units"
-	}
-	if len(p.Quantities) == 1 {
-		return plural(p.Quantities[0], "unit")
-	}
-	return plural(p.Quantity, "unit")
+func (p *Plan) Units() words.Text {
+	return say("load.units", "n", p.quantityText())
 }

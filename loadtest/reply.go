@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"example.com/stock/words"
 )
 
 // An Outcome is how a request ended, as far as the sender can tell.
@@ -183,13 +185,19 @@ func (e *TargetError) Error() string { return e.URL + " " + e.Err.Error() }
 func (e *TargetError) Unwrap() error { return e.Err }
 
 // A PlanError reports that a run is impossible. Field is the name of the Plan's field in JSON, and of the flag.
-type PlanError struct{ Field, Reason string }
+type PlanError struct {
+	Field  string
+	Reason words.Text
+}
 
-func (e *PlanError) Error() string { return e.Field + ": " + e.Reason }
+func (e *PlanError) Error() string { return e.Said().EN }
+
+// Said returns the message in both languages.
+func (e *PlanError) Said() words.Text { return say("field", "field", e.Field, "reason", e.Reason) }
 
 // FailureSorts returns a line for each sort of failure, with its count, in the order of first occurrence. If there are
 // more than most sorts, the last line counts the rest.
-func FailureSorts(records []Record, most int) []string {
+func FailureSorts(records []Record, most int) []words.Text {
 	seen := make(map[string]int)
 	var order []string
 	for i := range records {
@@ -203,12 +211,12 @@ func FailureSorts(records []Record, most int) []string {
 		}
 		seen[sort]++
 	}
-	var lines []string
+	var lines []words.Text
 	for i, sort := range order {
 		if i == most {
-			return append(lines, fmt.Sprintf("... and %d more sorts of failure", len(order)-i))
+			return append(lines, say("more-failures", "n", len(order)-i))
 		}
-		lines = append(lines, fmt.Sprintf("%d x %s", seen[sort], strings.TrimSpace(sort)))
+		lines = append(lines, words.Same(fmt.Sprintf("%d x %s", seen[sort], strings.TrimSpace(sort))))
 	}
 	return lines
 }

@@ -14,6 +14,7 @@ import (
 
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/report"
+	"example.com/stock/words"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -83,7 +84,8 @@ func results() []*loadtest.Result {
 	down.next(1)
 	down.answer(loadtest.Failed, 1).Error = "not sent: dial tcp 127.0.0.1:8080: connect: connection refused"
 	down.answer(loadtest.Unknown, 1).Error = "no whole reply: EOF"
-	down.account.After, down.account.Complete, down.account.Gap = nil, false, "http://localhost:8080 cannot be reached"
+	down.account.After, down.account.Complete, down.account.Gap = nil, false, words.Same(
+		"http://localhost:8080 cannot be reached")
 
 	list := []*loadtest.Result{
 		result("none", loadtest.Nowhere, race),

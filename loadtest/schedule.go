@@ -1,7 +1,6 @@
 package loadtest
 
 import (
-	"errors"
 	"iter"
 	"math"
 	"math/rand/v2"
@@ -28,7 +27,7 @@ func ParseRate(text string) (Rate, error) {
 		r.To, err = perSecond(to)
 	}
 	if err == nil && r.From == 0 && r.To == 0 {
-		err = errors.New("a rate of 0 sends nothing")
+		err = phrases.Error("plan.rate-zero")
 	}
 	if err != nil {
 		return Rate{}, err
@@ -39,7 +38,7 @@ func ParseRate(text string) (Rate, error) {
 func perSecond(text string) (float64, error) {
 	f, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
 	if err != nil || math.IsNaN(f) || f < 0 || f > maxRate {
-		return 0, errors.New(`must be requests per second, such as 1000, or 100..1000 to rise from 100 to 1000`)
+		return 0, phrases.Error("plan.rate-form")
 	}
 	return f, nil
 }

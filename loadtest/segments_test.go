@@ -76,7 +76,7 @@ func TestJudgeSegments(t *testing.T) {
 			}
 			var said strings.Builder
 			for _, r := range v.Reasons {
-				said.WriteString(r.Text + "\n")
+				said.WriteString(r.Text.EN + "\n")
 			}
 			if !strings.Contains(said.String(), row.says) {
 				t.Errorf("reasons %q, want %q", said.String(), row.says)

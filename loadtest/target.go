@@ -2,10 +2,12 @@ package loadtest
 
 import (
 	"context"
-	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"example.com/stock/words"
 )
 
 // A Target is a service that Run puts load on: an instance of our own service (Client), or a foreign one (see package
@@ -110,10 +112,7 @@ type Strategy struct {
 func Find(catalogue []Strategy, name string) (Strategy, error) {
 	i := slices.IndexFunc(catalogue, func(s Strategy) bool { return s.Name == name })
 	if i < 0 {
-		return Strategy{}, &PlanError{
-			"strategy",
-			fmt.Sprintf("%q is not known to the target; it has %s", name, names(catalogue)),
-		}
+		return Strategy{}, wrong("strategy", "unknown-strategy", "name", strconv.Quote(name), "names", names(catalogue))
 	}
 	return catalogue[i], nil
 }
@@ -121,36 +120,36 @@ func Find(catalogue []Strategy, name string) (Strategy, error) {
 // Choose returns the strategies with the given names, in that order. The single name "all" stands for those of the
 // catalogue that can run now on store (empty: on any); then leftOut has a sentence for each of the others, with the
 // reason. Errors are PlanErrors.
-func Choose(catalogue []Strategy, given []string, store string) (chosen []Strategy, leftOut []string, err error) {
-	bad := func(format string, args ...any) ([]Strategy, []string, error) {
-		return nil, nil, &PlanError{"strategy", fmt.Sprintf(format, args...)}
+func Choose(catalogue []Strategy, given []string, store string) (chosen []Strategy, leftOut []words.Text, err error) {
+	bad := func(key string, pairs ...any) ([]Strategy, []words.Text, error) {
+		return nil, nil, wrong("strategy", key, pairs...)
 	}
 	switch {
 	case len(given) == 0:
-		return bad("is missing: give a name, several with commas, or all; the target has %s", names(catalogue))
+		return bad("no-strategy", "names", names(catalogue))
 	case slices.Equal(given, []string{"all"}):
 		for _, s := range catalogue {
 			switch {
 			case !s.Available:
-				leftOut = append(leftOut, fmt.Sprintf("%s is left out: %s", s.Name, s.Reason))
+				leftOut = append(leftOut, say("left-out", "strategy", s.Name, "why", s.Reason))
 			case store != "" && len(s.Stores) > 0 && !slices.Contains(s.Stores, store):
-				leftOut = append(leftOut, fmt.Sprintf("%s is left out: it works on %s, not on %s",
-					s.Name, strings.Join(s.Stores, " and "), store))
+				leftOut = append(leftOut,
+					say("left-out-store", "strategy", s.Name, "stores", either(s.Stores), "store", store))
 			default:
 				chosen = append(chosen, s)
 			}
 		}
 		if len(chosen) == 0 {
-			return bad("the target can run none now (%s)", strings.Join(leftOut, "; "))
+			return bad("none-now", "why", words.Join(leftOut, say("semicolon")))
 		}
 		return chosen, leftOut, nil
 	}
 	for i, name := range given {
 		if name == "all" {
-			return bad("all stands alone, without other names")
+			return bad("all-alone")
 		}
 		if slices.Contains(given[:i], name) {
-			return bad("%s is named twice", name)
+			return bad("named-twice", "name", name)
 		}
 		s, err := Find(catalogue, name)
 		if err != nil {
@@ -159,6 +158,15 @@ func Choose(catalogue []Strategy, given []string, store string) (chosen []Strate
 		chosen = append(chosen, s)
 	}
 	return chosen, nil, nil
+}
+
+// either joins names: "redis and mysql".
+func either(list []string) words.Text {
+	texts := make([]words.Text, len(list))
+	for i, name := range list {
+		texts[i] = words.Same(name)
+	}
+	return words.Join(texts, say("and"))
 }
 
 func names(catalogue []Strategy) string {

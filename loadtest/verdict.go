@@ -1,10 +1,21 @@
 package loadtest
 
 import (
-	"fmt"
+	"embed"
 	"slices"
+	"strconv"
 	"strings"
+
+	"example.com/stock/words"
 )
+
+//go:embed text
+var textFiles embed.FS
+
+var phrases = words.NewPhrasebook(textFiles, "text")
+
+// say returns a text of this package.
+func say(key string, pairs ...any) words.Text { return phrases.Say(key, pairs...) }
 
 // A Finding is the result of judging a run. Undecided is never a pass: the evidence does not suffice.
 type Finding string
@@ -25,8 +36,8 @@ const (
 
 // A Reason says in plain words what was found.
 type Reason struct {
-	About string `json:"about"`
-	Text  string `json:"text"`
+	About string     `json:"about"`
+	Text  words.Text `json:"text"`
 }
 
 // keep is the number of certificates that a Verdict keeps. All are counted.
@@ -59,7 +70,7 @@ type Verdict struct {
 	Reasons []Reason `json:"reasons"` // none if it holds
 	// Limits say what could not be checked because a mapped target does not report it. The finding is right within
 	// them.
-	Limits []string `json:"limits,omitempty"`
+	Limits []words.Text `json:"limits,omitempty"`
 
 	// Kept reports whether the strategy did what it promises, which may be nothing. It is false if that cannot be
 	// decided.
@@ -67,8 +78,8 @@ type Verdict struct {
 	// RaceSeen reports whether stock was lost, promised or not.
 	RaceSeen bool `json:"race_seen"`
 	// Luck reports that nothing was lost, though no promise would have prevented it.
-	Luck     bool   `json:"luck"`
-	Sentence string `json:"sentence"` // describes Kept, RaceSeen and Luck in words
+	Luck     bool       `json:"luck"`
+	Sentence words.Text `json:"sentence"` // describes Kept, RaceSeen and Luck in words
 
 	Sent     int `json:"sent"`
 	Accepted int `json:"accepted"` // with Recovered
@@ -134,15 +145,15 @@ func Judge(e Evidence) Verdict {
 	v, ledgers := examine(e)
 	v.Linear = linear(v, ledgers, len(e.Records))
 	if v.Linear.Result == Illegal && !v.has(AboutStock) {
-		v.because(AboutStock, "%s", v.Linear.Why)
+		v.reason(AboutStock, v.Linear.Why)
 	}
 	v.Sent = len(e.Records)
 	v.OneAtATime = oneAtATime(e.Records)
 	if v.Missing = e.Missing; v.Missing > 0 {
-		v.because(AboutEvidence, "%s missing from the history: its numbers have gaps", plural(v.Missing, "request"))
+		v.because(AboutEvidence, "records-missing", "n", v.Missing)
 	}
 	if v.AcceptedUnits == 0 && v.SoldOut == 0 {
-		v.because(AboutEvidence, "nothing was sold, so there is nothing to judge")
+		v.because(AboutEvidence, "nothing-sold")
 	}
 	v.decide(e.Promise, slices.ContainsFunc(e.Accounts, func(a Account) bool { return a.Before.Mapped }))
 	return *v
@@ -220,83 +231,80 @@ func (v *Verdict) decide(p Promise, mapped bool) {
 	}
 	// The promise is about stock. True replies are a promise of the service, whatever the strategy.
 	if replies {
-		v.Sentence = "The service contradicts itself, which no strategy allows."
+		v.Sentence = say("sentence.contradiction")
 		return
 	}
 	v.Kept, v.Sentence = v.kept(p, mapped)
 }
 
-const nothingRaced = "Nothing could race: each request was sent after the reply to the one before."
-
-func (v *Verdict) kept(p Promise, mapped bool) (bool, string) {
+func (v *Verdict) kept(p Promise, mapped bool) (bool, words.Text) {
 	open := v.Finding == Undecided // also where nothing is promised: a run in which every request failed shows nothing
 	switch p.Scope {
 	case Nowhere:
 		switch {
 		case v.RaceSeen:
-			return true, "As expected, since no exclusion is promised: " + v.damage() + "."
+			return true, say("sentence.no-promise-raced", "damage", v.damage())
 		case open:
-			return false, "No exclusion is promised. Whether stock was lost cannot be told."
+			return false, say("sentence.no-promise-open")
 		}
 		if v.OneAtATime {
-			return true, nothingRaced
+			return true, say("sentence.nothing-raced")
 		}
 		v.Luck = true
-		return true, "The race was not seen in this run. That is luck: no exclusion is promised."
+		return true, say("sentence.no-promise-luck")
 	case Process:
 		switch {
 		case v.Instances > 1 && v.RaceSeen:
-			return true, fmt.Sprintf("As expected, since exclusion is promised within one instance and %d sold: %s.",
-				v.Instances, v.damage())
+			return true, say("sentence.process-raced", "n", v.Instances, "damage", v.damage())
 		case v.Instances > 1 && !open && v.OneAtATime:
-			return true, nothingRaced
+			return true, say("sentence.nothing-raced")
 		case v.Instances > 1 && !open:
 			v.Luck = true
-			return true, fmt.Sprintf("The race was not seen in this run. That is luck: exclusion is promised within "+
-				"one instance, and %d sold.", v.Instances)
+			return true, say("sentence.process-luck", "n", v.Instances)
 		}
 	case Cluster:
 	default:
-		return false, fmt.Sprintf("The target promises a scope of %q, which is not known here.", p.Scope)
+		return false, say("sentence.scope-unknown", "scope", strconv.Quote(p.Scope))
 	}
-	promise := "exclusion is promised in the whole cluster"
+	promise := say("promise.cluster")
 	switch {
 	case mapped:
-		promise = "no inventory service may lose stock"
+		promise = say("promise.mapped")
 	case p.Scope == Process:
-		promise = "exclusion is promised within one instance"
+		promise = say("promise.process")
 	}
 	switch v.Finding {
 	case Holds:
-		return true, fmt.Sprintf("Kept: %s, and no update was lost.", promise)
+		return true, say("sentence.kept", "promise", promise)
 	case Broken:
-		return false, fmt.Sprintf("NOT KEPT: %s, but %s.", promise, v.damage())
+		return false, say("sentence.broken", "promise", promise, "damage", v.damage())
 	default:
-		return false, fmt.Sprintf("%s. Whether that was kept cannot be told.", strings.ToUpper(promise[:1])+promise[1:])
+		promise.EN = strings.ToUpper(promise.EN[:1]) + promise.EN[1:]
+		return false, say("sentence.open", "promise", promise)
 	}
 }
 
 // damage describes what was lost, as a clause of a sentence.
-func (v *Verdict) damage() string {
-	var parts []string
-	add := func(n int64, noun, what string) {
+func (v *Verdict) damage() words.Text {
+	var parts []words.Text
+	add := func(n int64, key string) {
 		if n > 0 {
-			parts = append(parts, plural(n, noun)+" "+what)
+			parts = append(parts, phrases.Say("damage."+key, "n", n))
 		}
 	}
 	if v.Known {
-		add(v.LostUnits, "unit", "lost")
-		add(-v.LostUnits, "unit", "vanished")
+		add(v.LostUnits, "lost")
+		add(-v.LostUnits, "vanished")
 	}
-	add(v.OversoldUnits, "unit", "oversold")
+	add(v.OversoldUnits, "oversold")
 	if len(parts) == 0 {
-		add(int64(v.Collisions), "pair", "of orders collided")
-		add(int64(v.FalseSoldOut), "request", "wrongly told sold out")
-		add(int64(v.FenceDrops), "fence", "went backwards")
-		add(int64(v.StaleReads), "order", "with a stale read")
+		add(int64(v.Collisions), "collided")
+		add(int64(v.FalseSoldOut), "false-sold-out")
+		add(int64(v.FenceDrops), "fences")
+		add(int64(v.StaleReads), "stale")
 	}
 	if len(parts) == 0 {
-		return "the stock is wrong"
+		return say("damage.wrong")
 	}
-	return strings.Join(parts, " and ")
+	return words.Join(parts, say("and"))
 }

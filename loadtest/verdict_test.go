@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"example.com/stock/loadtest"
+	"example.com/stock/words"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
@@ -318,7 +319,7 @@ func TestJudge(t *testing.T) {
 			"orders missing", 10, func(t *tape) {
 				t.next(1)
 				t.next(1)
-				t.account.Orders, t.account.Complete, t.account.Gap = nil, false, "it went down"
+				t.account.Orders, t.account.Complete, t.account.Gap = nil, false, words.Same("it went down")
 			}, loadtest.Undecided, false, "phantoms=0", "it went down",
 		},
 		{
@@ -378,7 +379,7 @@ func TestJudge(t *testing.T) {
 			for _, wrong := range wrongNumbers(t, v, row.numbers) {
 				t.Error(wrong)
 			}
-			says := func(r loadtest.Reason) bool { return strings.Contains(r.Text, row.says) }
+			says := func(r loadtest.Reason) bool { return strings.Contains(r.Text.EN, row.says) }
 			if row.says != "" && !slices.ContainsFunc(v.Reasons, says) {
 				t.Errorf("no reason says %q: %v", row.says, v.Reasons)
 			}
@@ -448,7 +449,7 @@ func TestPromises(t *testing.T) {
 		{"galaxy", right(1), false, false, "not known here"},
 	} {
 		v := row.tape.judge(row.scope)
-		if v.Kept != row.kept || v.Luck != row.luck || !strings.Contains(v.Sentence, row.says) {
+		if v.Kept != row.kept || v.Luck != row.luck || !strings.Contains(v.Sentence.EN, row.says) {
 			t.Errorf("%s: kept %v, luck %v, %q; want %v, %v, %q", row.scope, v.Kept, v.Luck, v.Sentence, row.kept,
 				row.luck, row.says)
 		}

@@ -19,7 +19,7 @@ func mysqlTable() Strategy {
 			EN: "To be quick or fair: a table wakes nobody, so waiters poll, and whoever asks at the right moment " +
 				"is next. A database clock that is set ahead, or a fail-over to a replica that lags, ends leases " +
 				"early; the fence refuses the late write.",
-			ZH: "既不快也不公平：表不会唤醒任何人，等待者只能轮询，谁问得巧谁先得。数据库时钟被拨快，或切换到落后的副本，都会使租约提前失效；迟到的写入由栅栏令牌拒绝。",
+			ZH: "既不快也不公平：表不会唤醒任何人，等待者只能轮询，谁恰好在释放时查询，谁先得。数据库时钟被拨快，或切换到落后的副本，都会使租约提前失效；迟到的写入由栅栏令牌拒绝。",
 		},
 		Needs: []string{MySQL},
 		Promise: lock.Promise{

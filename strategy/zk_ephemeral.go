@@ -16,7 +16,7 @@ func zkEphemeral() Strategy {
 		Summary: Text{
 			EN: "one ephemeral node, which all who wait watch: each release wakes the whole herd, one of it " +
 				"gets the key",
-			ZH: "只有一个临时节点，所有等待者都监听它：每次释放惊醒全部等待者（惊群），只有一个拿到锁",
+			ZH: "只有一个临时节点，所有等待者都监听它：每次释放惊醒全部等待者（羊群效应），只有一个拿到锁",
 		},
 		Caveat: Text{
 			EN: "Fairness, or an end to the wait: whoever is quickest gets it. Nor speed: n waiters cost n(n+1)/2 " +

@@ -20,7 +20,7 @@ func zkMerged() Strategy {
 				"Whatever is thought between read and write is thought once for a batch, and delays all of it. A " +
 				"batch has one outcome: if the reply to its write is lost, it is unknown for each of its sales.",
 			ZH: "`zk-sequential` 不保证的它也不保证；实例之间轮流，每轮最多 128 单（merge.limit）。读与写之间的思考每批只做一次，" +
-				"整批都要等它。一批只有一个结果：写的应答丢失时，其中每个销售都结果未知。",
+				"整批都要等它。一批只有一个结果：写的响应丢失时，其中每个销售都结果未知。",
 		},
 		Needs:      []string{ZooKeeper},
 		Promise:    zkSequential().Promise, // the lock is the same

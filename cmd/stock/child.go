@@ -19,9 +19,10 @@ import (
 
 // A child is the command that runs under the lock.
 type child struct {
+	voice
 	*exec.Cmd
 	killAfter time.Duration
-	say       io.Writer
+	to        io.Writer
 	own       bool // whether it has a process group of its own
 }
 
@@ -34,7 +35,7 @@ func (r *lockRun) child(path string, lease *lock.Lease) *child {
 	// In a group of its own it could not read from the terminal.
 	own := !term.IsTerminal(int(os.Stdin.Fd()))
 	c.SysProcAttr = attributes(own)
-	return &child{Cmd: c, killAfter: r.killAfter, say: r.stderr, own: own}
+	return &child{voice: r.voice, Cmd: c, killAfter: r.killAfter, to: r.stderr, own: own}
 }
 
 // run starts the command. It returns when the command has ended and, if the lock was lost, nothing is left of its
@@ -57,7 +58,7 @@ func (c *child) run(lease *lock.Lease, signals <-chan os.Signal) error {
 			c.pass(s.(syscall.Signal))
 		case <-lost:
 			lost = nil
-			fmt.Fprintf(c.say, "stock: %v; SIGTERM to the command, SIGKILL in %v\n", lease.Err(), c.killAfter)
+			fmt.Fprintln(c.to, "stock:", c.say("lock.lost-now", "why", lease.Err(), "after", c.killAfter.String()))
 			c.signal(syscall.SIGTERM)
 			deadline = time.Now().Add(c.killAfter)
 			timer := time.NewTimer(c.killAfter)
@@ -68,7 +69,7 @@ func (c *child) run(lease *lock.Lease, signals <-chan os.Signal) error {
 		case err := <-ended:
 			if lost == nil {
 				c.clear(deadline)
-				return exitError{exitLost, errors.New("the lock was lost while the command ran")}
+				return exitError{exitLost, failure("lock.lost")}
 			}
 			return status(err)
 		}

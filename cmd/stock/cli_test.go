@@ -30,7 +30,7 @@ func every(t *testing.T, test func(t *testing.T, path []string, cmd *cobra.Comma
 			walk(append(path[:len(path):len(path)], sub.Name()), sub)
 		}
 	}
-	walk(nil, rootCommand())
+	walk(nil, rootCommand("en"))
 }
 
 // The text of --help suffices to use a command: settings name their variables, and an example shows every other flag.

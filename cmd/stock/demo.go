@@ -35,6 +35,7 @@ Exit status: 0 all as promised; 3 a strategy broke its promise, or no run withou
 
 // A demo holds the flags of the command, and the results.
 type demo struct {
+	voice
 	instances, concurrency, requests int
 	store, json, html, histories     string
 	strategies                       []string
@@ -47,8 +48,8 @@ type demo struct {
 	stuck     error          // what could not be stopped
 }
 
-func demoCommand() *cobra.Command {
-	var d demo
+func demoCommand(v voice) *cobra.Command {
+	d := demo{voice: v}
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "See the over-selling race and its fixes on this computer, on real servers",
@@ -65,9 +66,9 @@ func demoCommand() *cobra.Command {
 			err := d.run(cmd.Context())
 			switch interrupted := cmd.Context().Err() != nil && !d.lingering; {
 			case interrupted && d.stuck != nil:
-				return exitError{exitInterrupted, fmt.Errorf("interrupted, but not all is stopped: %w", d.stuck)}
+				return exitError{exitInterrupted, failure("interrupted.stuck", "why", d.stuck)}
 			case interrupted:
-				return exitError{exitInterrupted, errors.New("interrupted; all that was started is stopped")}
+				return exitError{exitInterrupted, failure("interrupted.stopped")}
 			}
 			return err
 		},
@@ -92,7 +93,7 @@ func demoCommand() *cobra.Command {
 func (d *demo) check() error {
 	within := func(flag string, value, least, most int) error {
 		if value < least || value > most {
-			return fmt.Errorf("--%s: must be from %d to %d", flag, least, most)
+			return failure("wrong.from-to", "flag", flag, "least", least, "most", most)
 		}
 		return nil
 	}
@@ -103,10 +104,10 @@ func (d *demo) check() error {
 		}
 	}
 	if len(d.strategies) == 0 {
-		unknown = append(unknown, errors.New("--strategies: must name one, or \"all\""))
+		unknown = append(unknown, failure("wrong.no-strategies"))
 	}
 	if !slices.Contains([]string{strategy.Redis, strategy.MySQL, "both"}, d.store) {
-		unknown = append(unknown, errors.New("--store: must be redis, mysql or both"))
+		unknown = append(unknown, failure("wrong.demo-store"))
 	}
 	return errors.Join(
 		errors.Join(unknown...), d.checkFiles(), within("instances", d.instances, 1, 20),
@@ -137,7 +138,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 			"STOCK_REDLOCK_QUARANTINE=-1s",
 			"STOCK_REDLOCK_NODE_TIMEOUT=500ms", // everything shares this computer: a slow answer is no dead node
 		},
-		Progress: showServers(d.err, true),
+		Progress: d.showServers(d.err, true),
 	})
 	if err != nil {
 		return err
@@ -167,20 +168,23 @@ func (d *demo) run(ctx context.Context) (err error) {
 	return d.status()
 }
 
-func (d *demo) linger(ctx context.Context, servers *stack.Stack, url string) {
-	fmt.Fprintf(d.out, `
-It goes on running until Ctrl-C. To play with:
+// playCommands are the commands that --keep shows.
+const playCommands = `
+%[7]s
   curl -X PUT %[1]s/v1/stock/stock -H 'Authorization: Bearer %[2]s' -H '%[6]s' -d '{"quantity":100}'
   curl -X POST %[1]s/deduct_stock_zk
   curl %[1]s/v1/stock/stock
   curl %[1]s/v1/strategies
   %[3]s load --url %[1]s --admin-token %[2]s --strategy none
-Who holds a lock, and the metrics, are told to operators, by each instance on a listener of its own:
+%[8]s
   curl %[5]s/v1/locks/zk-sequential/stock
   curl %[5]s/metrics
-Logs are in %[4]s
-`, url, demoToken, os.Args[0], servers.Dir, servers.Server("app-1").Admin,
-		"Content-Type: application/json")
+%[9]s %[4]s
+`
+
+func (d *demo) linger(ctx context.Context, servers *stack.Stack, url string) {
+	fmt.Fprintf(d.out, playCommands, url, demoToken, os.Args[0], servers.Dir, servers.Server("app-1").Admin,
+		"Content-Type: application/json", d.say("demo.play"), d.say("demo.operators"), d.say("demo.logs"))
 	<-ctx.Done()
 }
 
@@ -208,12 +212,18 @@ func (d *demo) show(ctx context.Context, url string) error {
 		return err
 	}
 	for _, a := range []act{
-		{fmt.Sprintf("1. One request at a time: %d units, %d requests, so %d must be left.", demoStock, demoRequests,
-			demoStock-demoRequests), 1, demoRequests},
-		{fmt.Sprintf("2. The same %d requests, all at once. %d left, or as many as were not sold, means that no "+
-			"update was lost.", demoRequests, demoStock-demoRequests), demoRequests, demoRequests},
-		{fmt.Sprintf("3. More requests than stock: %d requests for %d units, %d at once. Who sells more than "+
-			"there was?", d.requests, demoStock, d.concurrency), d.concurrency, d.requests},
+		{
+			d.say("demo.one", "stock", demoStock, "requests", demoRequests, "left", demoStock-demoRequests),
+			1, demoRequests,
+		},
+		{
+			d.say("demo.at-once", "requests", demoRequests, "left", demoStock-demoRequests),
+			demoRequests, demoRequests,
+		},
+		{
+			d.say("demo.more", "requests", d.requests, "stock", demoStock, "at_once", d.concurrency),
+			d.concurrency, d.requests,
+		},
 	} {
 		if err := d.play(ctx, client, a, casts); err != nil {
 			return err
@@ -250,17 +260,17 @@ func (d *demo) casts(ctx context.Context, client *loadtest.Client) ([]cast, erro
 			case !slices.Contains(s.Stores, store):
 				continue // not what this strategy is for
 			case !s.Available:
-				absent.add(s.Reason, s.Name+" on "+store)
+				absent.add(s.Reason, d.say("demo.run", "strategy", s.Name, "store", store))
 			case down:
-				absent.add(reason, s.Name+" on "+store)
+				absent.add(reason, d.say("demo.run", "strategy", s.Name, "store", store))
 			default:
 				list = append(list, cast{s, store})
 			}
 		}
 	}
-	absent.print(d.err)
+	absent.print(d.voice, d.err)
 	if len(list) == 0 {
-		return nil, fmt.Errorf("none of the strategies %v can run on store %s", d.strategies, d.store)
+		return nil, failure("demo.none", "strategies", d.strategies, "store", d.store)
 	}
 	return list, nil
 }
@@ -281,9 +291,9 @@ func (l *leftOut) add(reason, run string) {
 	l.runs[reason] = append(l.runs[reason], run)
 }
 
-func (l *leftOut) print(w io.Writer) {
+func (l *leftOut) print(v voice, w io.Writer) {
 	for _, reason := range l.reasons {
-		fmt.Fprintf(w, "  not shown  %s\n             because %s\n", strings.Join(l.runs[reason], ", "), reason)
+		fmt.Fprintln(w, v.say("demo.not-shown", "runs", strings.Join(l.runs[reason], ", "), "why", reason))
 	}
 }
 
@@ -305,7 +315,7 @@ func (d *demo) play(ctx context.Context, client *loadtest.Client, a act, casts [
 	}
 	d.results = append(d.results, results...)
 	d.groups = append(d.groups, report.Group{Title: a.title, Runs: results})
-	return report.WriteTable(d.out, results, style(d.out, d.noColor))
+	return report.WriteTable(d.out, results, d.style(d.out, d.noColor))
 }
 
 // ticker shows the progress of a run on a terminal. In a file, its 39 lines would bury the tables.
@@ -314,7 +324,8 @@ func (d *demo) ticker(c cast) func(loadtest.Progress) {
 	if columns == 0 {
 		return nil
 	}
-	return report.ShowProgress(d.err, c.strategy.Name+" on "+c.store, columns)
+	return report.ShowProgress(d.err, d.say("demo.run", "strategy", c.strategy.Name, "store", c.store), string(d.voice),
+		columns)
 }
 
 // summary describes the results.
@@ -331,10 +342,8 @@ func (d *demo) summary(took time.Duration) string {
 			lost += r.Verdict.LostUnits
 		}
 	}
-	return fmt.Sprintf(
-		"%d runs in %.0f s: %d were as promised. %d showed the race: %d units oversold, %d updates lost.",
-		len(d.results), took.Seconds(), kept, racy, oversold, lost,
-	)
+	return d.say("demo.summary", "runs", len(d.results), "seconds", fmt.Sprintf("%.0f", took.Seconds()), "kept", kept,
+		"raced", racy, "oversold", oversold, "lost", lost)
 }
 
 // status returns the exit status: whether a promise was broken, or no run without a lock showed the race.
@@ -343,7 +352,8 @@ func (d *demo) status() error {
 	for _, r := range d.results {
 		v := &r.Verdict
 		if !v.Kept {
-			return exitError{exitVerdict, fmt.Errorf("%s on %s: %s", r.Plan.Strategy, r.Plan.Store, v.Sentence)}
+			return exitError{exitVerdict, failure("demo.broken", "strategy", r.Plan.Strategy, "store", r.Plan.Store,
+				"sentence", v.Sentence)}
 		}
 		if r.Strategy.Promise.Scope == loadtest.Nowhere && r.Plan.Concurrency > 1 {
 			unguarded++
@@ -353,13 +363,7 @@ func (d *demo) status() error {
 		}
 	}
 	if unguarded > 0 && raced == 0 {
-		return exitError{
-			exitVerdict,
-			fmt.Errorf(
-				"the race did not show in any of %d runs without a lock; try more --requests or --concurrency",
-				unguarded,
-			),
-		}
+		return exitError{exitVerdict, failure("demo.no-race", "runs", unguarded)}
 	}
 	return nil
 }
@@ -371,7 +375,7 @@ const demoPage = "out/demo.html"
 func (d *demo) checkFiles() error {
 	if d.html == demoPage {
 		if err := os.MkdirAll(filepath.Dir(demoPage), 0o755); err != nil {
-			return fmt.Errorf("--html: %w (--html FILE writes it elsewhere, --html \"\" nowhere)", err)
+			return failure("demo.no-page", "why", err)
 		}
 	}
 	var errs []error
@@ -434,7 +438,7 @@ func (d *demo) writeFiles() error {
 	if d.html == "" {
 		return nil
 	}
-	page := report.Page{Title: "Who sells the last unit twice?", Groups: d.groups}
+	page := report.Page{Title: d.say("demo.title"), Lang: string(d.voice), Groups: d.groups}
 	if err := writeFile(d.html, func(w io.Writer) error { return report.WriteHTML(w, page) }); err != nil {
 		return fmt.Errorf("--html: %w", err)
 	}
@@ -442,10 +446,6 @@ func (d *demo) writeFiles() error {
 	if err != nil {
 		path = d.html
 	}
-	fmt.Fprintf(
-		d.out,
-		"Who held the lock when, the stock over time, every collision: file://%s\n",
-		filepath.ToSlash(path),
-	)
+	fmt.Fprintln(d.out, d.say("demo.page", "path", "file://"+filepath.ToSlash(path)))
 	return nil
 }

@@ -95,7 +95,7 @@ func (r readiness) ask(ctx context.Context) error {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 	switch {
 	case resp.StatusCode != http.StatusOK:
-		return fmt.Errorf("not ready: %s: %s", resp.Status, body)
+		return failure("health.not-ready", "status", resp.Status, "said", string(body))
 	case err != nil || !r.all:
 		return err
 	}
@@ -106,11 +106,11 @@ func (r readiness) ask(ctx context.Context) error {
 		}
 	}
 	if err := json.Unmarshal(body, &reply); err != nil {
-		return fmt.Errorf("--all needs the /readyz of an instance, and %s answers something else: %w", r.url, err)
+		return failure("health.no-readyz", "url", r.url, "why", err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(reply.Backends)) {
 		if b := reply.Backends[name]; !b.Up {
-			err = errors.Join(err, fmt.Errorf("not all servers are up: %s: %s", name, b.Reason))
+			err = errors.Join(err, failure("health.not-all", "server", name, "why", b.Reason))
 		}
 	}
 	return err

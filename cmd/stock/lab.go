@@ -34,25 +34,22 @@ const labRunLong = labLong + `
 Exit status: 0 all as predicted; 3 something was not, or came to no end; 4 a scenario was skipped though
 REQUIRE_BACKENDS=1; 1 anything else; 130 interrupted.`
 
-func labCommand() *cobra.Command {
+func labCommand(v voice) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lab",
 		Short: "Make every failure of a stock lock happen, and see who survives it",
 		Long:  labLong,
 	}
-	cmd.AddCommand(labListCommand(), labRunCommand(), labMatrixCommand(), labSoakCommand())
+	cmd.AddCommand(labListCommand(v), labRunCommand(v), labMatrixCommand(v), labSoakCommand(v))
 	return cmd
 }
 
-func labListCommand() *cobra.Command {
-	var group, lang string
+func labListCommand(v voice) *cobra.Command {
+	var group string
 	cmd := &cobra.Command{
 		Use: "list", Short: "List the scenarios", Args: cobra.NoArgs,
 		Example: "  stock lab list\n  stock lab list --group B --lang zh",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkLanguage(lang); err != nil {
-				return err
-			}
 			table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 			scenarios, err := scenario.All()
 			if err != nil {
@@ -61,8 +58,8 @@ func labListCommand() *cobra.Command {
 			for _, s := range scenarios {
 				if group == "" || string(s.Group) == group {
 					fmt.Fprintf(
-						table, "%s\t%s\t%d %s\t%s\n", s.Group, s.Name, len(s.Cases),
-						lab.Text{EN: "cases", ZH: "例"}.In(lang), s.Title.In(lang),
+						table, "%s\t%s\t%s\t%s\n", s.Group, s.Name, v.say("lab.cases", "n", len(s.Cases)),
+						v.in(s.Title),
 					)
 				}
 			}
@@ -72,23 +69,22 @@ func labListCommand() *cobra.Command {
 	cmd.Flags().
 		StringVar(&group, "group", "", "only this group: A no or wrong lock, B SETNX, C Redlock, D ZooKeeper, E "+
 			"MySQL, F waiting")
-	languageFlag(cmd, &lang)
 	return cmd
 }
 
 // A labRun holds the flags of "stock lab run".
 type labRun struct {
+	voice
 	options    lab.Options
 	all, quick bool
 	group      string
 	json, html string
-	lang       string
 	verbose    bool
 	out, err   io.Writer
 }
 
-func labRunCommand() *cobra.Command {
-	var r labRun
+func labRunCommand(v voice) *cobra.Command {
+	r := labRun{voice: v}
 	cmd := &cobra.Command{
 		Use:   "run [NAME...]",
 		Short: "Run scenarios and judge them",
@@ -115,17 +111,13 @@ func labRunCommand() *cobra.Command {
 	flags.StringVar(&r.json, "json", "", "write all cells, with evidence and timeline, to this file")
 	flags.StringVar(&r.html, "html", "", "write a page with the evidence and a timeline of every case to this file")
 	flags.BoolVarP(&r.verbose, "verbose", "v", false, "show the timelines, too")
-	languageFlag(cmd, &r.lang)
 	return cmd
 }
 
 // choose returns the requested scenarios.
 func (r *labRun) choose(names []string) (err error) {
-	if err := checkLanguage(r.lang); err != nil {
-		return err
-	}
 	if r.options.Repeat < 1 || r.options.Repeat > 1000 {
-		return errors.New("--repeat: must be from 1 to 1000")
+		return failure("wrong.from-to", "flag", "repeat", "least", 1, "most", 1000)
 	}
 	if r.options.Scenarios, err = scenario.Find(names...); err != nil {
 		return err
@@ -141,13 +133,13 @@ func (r *labRun) choose(names []string) (err error) {
 		}
 	}
 	if len(r.options.Scenarios) == 0 {
-		return errors.New("name a scenario, or use --all, --quick or --group; stock lab list shows what there is")
+		return failure("lab.no-scenario")
 	}
 	for _, name := range r.options.Strategies {
 		if !slices.ContainsFunc(r.options.Scenarios, func(s lab.Scenario) bool {
 			return slices.ContainsFunc(s.Cases, func(c lab.Case) bool { return c.Subject() == name })
 		}) {
-			return fmt.Errorf("--strategy: %s is no case of these scenarios", name)
+			return failure("lab.no-case", "strategy", name)
 		}
 	}
 	return nil
@@ -155,10 +147,10 @@ func (r *labRun) choose(names []string) (err error) {
 
 func (r *labRun) run(ctx context.Context) error {
 	columns := width(r.err)
-	r.options.Server = showServers(r.err, false)
+	r.options.Server = r.showServers(r.err, false)
 	r.options.Began = func(s lab.Scenario, c lab.Case) {
 		if columns > 0 {
-			fmt.Fprintf(r.err, "\r\x1b[K  %s: %s ...", s.Name, c.Said().In(r.lang))
+			fmt.Fprintf(r.err, "\r\x1b[K  %s: %s ...", s.Name, r.in(c.Said()))
 		}
 	}
 	last := ""
@@ -168,27 +160,27 @@ func (r *labRun) run(ctx context.Context) error {
 		}
 		if s.Name != last {
 			last = s.Name
-			lab.WriteScenario(r.out, s, r.lang)
+			lab.WriteScenario(r.out, s, string(r.voice))
 		}
-		lab.WriteCell(r.out, c, r.verbose, r.lang)
+		lab.WriteCell(r.out, c, r.verbose, string(r.voice))
 	}
 	report, err := lab.Run(ctx, r.options)
-	lab.WriteSummary(r.out, report, r.lang)
+	lab.WriteSummary(r.out, report, string(r.voice))
 	if r.json != "" {
 		err = errors.Join(err, writeJSON(r.json, indented(report)))
 	}
 	if r.html != "" {
-		err = errors.Join(err, writeLabPage(r.html, report, r.lang))
+		err = errors.Join(err, writeLabPage(r.html, report, string(r.voice)))
 	}
 	switch {
 	case ctx.Err() != nil:
-		return exitError{exitInterrupted, errors.New("interrupted; all that was started is stopped")}
+		return exitError{exitInterrupted, failure("interrupted.stopped")}
 	case err != nil:
 		return err
 	case len(report.Wrong()) > 0:
 		return exitError{exitVerdict, nil}
 	case len(report.Skipped()) > 0 && os.Getenv("REQUIRE_BACKENDS") == "1":
-		return exitError{exitSkipped, errors.New("REQUIRE_BACKENDS=1, but scenarios were skipped")}
+		return exitError{exitSkipped, failure("lab.skipped")}
 	}
 	return nil
 }
@@ -203,11 +195,12 @@ Exit status: 0 done, and nothing changed; 3 something changed or cannot be kept;
 
 // A labMatrix holds the flags of "stock lab matrix".
 type labMatrix struct {
-	markdown, words, html, check, lang string
+	voice
+	markdown, words, html, check string
 }
 
-func labMatrixCommand() *cobra.Command {
-	var m labMatrix
+func labMatrixCommand(v voice) *cobra.Command {
+	m := labMatrix{voice: v}
 	cmd := &cobra.Command{
 		Use:   "matrix FILE",
 		Short: "Make the matrix of failures from a run, or compare a run with it",
@@ -216,9 +209,6 @@ func labMatrixCommand() *cobra.Command {
 		Example: "  stock lab run --all --json lab.json\n  stock lab matrix lab.json --html lab.html\n" +
 			"  stock lab matrix lab.json --check docs/failure-modes.json",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkLanguage(m.lang); err != nil {
-				return err
-			}
 			report, err := readReport(args[0])
 			if err != nil {
 				return err
@@ -231,16 +221,15 @@ func labMatrixCommand() *cobra.Command {
 	flags.StringVar(&m.markdown, "markdown", "", "write the matrix with its evidence to this file")
 	flags.StringVar(&m.words, "words", "", "write the words alone to this file, for --check")
 	flags.StringVar(&m.check, "check", "", "compare the run with the words in this file")
-	languageFlag(cmd, &m.lang)
 	return cmd
 }
 
 func (m *labMatrix) write(report lab.Report, out io.Writer) error {
 	if m.html != "" {
-		if err := writeLabPage(m.html, report, m.lang); err != nil {
+		if err := writeLabPage(m.html, report, string(m.voice)); err != nil {
 			return err
 		}
-		fmt.Fprintln(out, "wrote", m.html)
+		fmt.Fprintln(out, m.say("wrote", "path", m.html))
 	}
 	matrix, err := matrixOf(report)
 	if err != nil {
@@ -250,7 +239,7 @@ func (m *labMatrix) write(report lab.Report, out io.Writer) error {
 		if err := checkWords(m.check, matrix); err != nil {
 			return err
 		}
-		fmt.Fprintf(out, "%d words are what %s says\n", len(matrix.Words()), m.check)
+		fmt.Fprintln(out, m.say("lab.as-kept", "n", len(matrix.Words()), "path", m.check))
 	}
 	if m.markdown == "" && m.words == "" {
 		return nil
@@ -268,7 +257,7 @@ func (m *labMatrix) write(report lab.Report, out io.Writer) error {
 		if err := writeFile(path, write); err != nil {
 			return err
 		}
-		fmt.Fprintln(out, "wrote", path)
+		fmt.Fprintln(out, m.say("wrote", "path", path))
 	}
 	return nil
 }
@@ -287,7 +276,7 @@ func checkWords(path string, matrix labreport.Matrix) error {
 	if wrong := append(matrix.Stale(kept), matrix.Changed(kept)...); len(wrong) > 0 {
 		return exitError{
 			exitVerdict,
-			fmt.Errorf("%s is not what the lab says:\n  %s", path, strings.Join(wrong, "\n  ")),
+			failure("lab.changed", "path", path, "what", strings.Join(wrong, "\n  ")),
 		}
 	}
 	return nil
@@ -302,10 +291,7 @@ func readReport(path string) (report lab.Report, err error) {
 		return report, fmt.Errorf("%s: %w", path, err)
 	}
 	if report.Version != lab.ReportVersion {
-		return report, fmt.Errorf(
-			"%s: version %d of the report is not %d: run the lab again", path, report.Version,
-			lab.ReportVersion,
-		)
+		return report, failure("lab.version", "path", path, "version", report.Version, "want", lab.ReportVersion)
 	}
 	return report, nil
 }
@@ -338,14 +324,15 @@ holds so far.`
 
 // A soakRun holds the flags of "stock lab soak".
 type soakRun struct {
+	voice
 	options  soak.Options
 	plan     bool
 	json     string
 	out, err io.Writer
 }
 
-func labSoakCommand() *cobra.Command {
-	var r soakRun
+func labSoakCommand(v voice) *cobra.Command {
+	r := soakRun{voice: v}
 	cmd := &cobra.Command{
 		Use:   "soak",
 		Short: "Sell while everything fails at random, and judge whether a unit was lost",
@@ -381,11 +368,11 @@ func labSoakCommand() *cobra.Command {
 func (r *soakRun) check() error {
 	switch o := r.options; {
 	case o.For < time.Second || o.For > 24*time.Hour:
-		return fmt.Errorf("--for: must be from 1s to 24h, is %v", o.For)
+		return failure("wrong.from-to-is", "flag", "for", "least", "1s", "most", "24h", "given", o.For)
 	case o.Instances < 2 || o.Instances > 8:
-		return fmt.Errorf("--instances: must be from 2 to 8, is %d", o.Instances)
+		return failure("wrong.from-to-is", "flag", "instances", "least", 2, "most", 8, "given", o.Instances)
 	case o.Within <= 0:
-		return fmt.Errorf("--healthy-within: must be more than 0s, is %v", o.Within)
+		return failure("wrong.healthy-within", "given", o.Within)
 	}
 	return nil
 }
@@ -394,15 +381,14 @@ func (r *soakRun) run(ctx context.Context) error {
 	if err := r.check(); err != nil {
 		return err
 	}
-	fmt.Fprintf(
-		r.out, "The same faults again: stock lab soak --for %v --seed %d --instances %d\n", r.options.For,
-		r.options.Seed, r.options.Instances,
-	)
+	fmt.Fprintln(r.out, r.say("soak.again", "command",
+		fmt.Sprintf("stock lab soak --for %v --seed %d --instances %d", r.options.For, r.options.Seed,
+			r.options.Instances)))
 	soak.WritePlan(r.out, r.options.Plan())
 	if r.plan {
 		return nil
 	}
-	r.options.Server = showServers(r.err, false)
+	r.options.Server = r.showServers(r.err, false)
 	r.options.Say = func(at time.Duration, text string) { fmt.Fprintf(r.err, "  %6.1fs  %s\n", at.Seconds(), text) }
 	report, err := soak.Run(ctx, r.options)
 	var missing *soak.MissingError
@@ -412,7 +398,7 @@ func (r *soakRun) run(ctx context.Context) error {
 	case err != nil && ctx.Err() != nil:
 		return exitError{
 			exitInterrupted,
-			errors.New("interrupted before there was a verdict; all that was started is stopped"),
+			failure("interrupted.no-verdict-stopped"),
 		}
 	case err != nil:
 		return err

@@ -18,6 +18,7 @@ import (
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/mapping"
 	"example.com/stock/loadtest/report"
+	"example.com/stock/words"
 )
 
 const loadLong = `Load sets the stock of one or several SKUs, sends deductions to a running service, and judges
@@ -59,8 +60,9 @@ const loadExample = `  # 3000 requests from 30 workers for 100 units, under the 
   # one try for the lock, on MySQL, with all replies in a file
   stock load --strategy redis-setnx --wait 0s --store mysql --history run.jsonl`
 
-func loadCommand() *cobra.Command {
-	var f loadFlags
+func loadCommand(v voice) *cobra.Command {
+	f := loadFlags{voice: v}
+	f.out.voice = v
 	cmd := &cobra.Command{
 		Use:     "load --strategy NAME[,NAME...]|all",
 		Short:   "Put load on a running service, and judge whether stock was lost",
@@ -82,6 +84,7 @@ func loadCommand() *cobra.Command {
 
 // loadFlags holds the flags of load.
 type loadFlags struct {
+	voice
 	plan       loadtest.Plan
 	strategies []string
 	url, token string
@@ -200,7 +203,7 @@ func (f *loadFlags) add(flags *pflag.FlagSet) {
 func (f *loadFlags) read(flags *pflag.FlagSet) error {
 	f.token = cmp.Or(f.token, os.Getenv("STOCK_ADMIN_TOKEN"))
 	bad := func(flag string, err error) error {
-		return &loadtest.PlanError{Field: flag, Reason: err.Error()}
+		return &loadtest.PlanError{Field: flag, Reason: words.Of(err)}
 	}
 	var err error
 	if f.rate != "" {
@@ -243,13 +246,13 @@ func (f *loadFlags) read(flags *pflag.FlagSet) error {
 		switch {
 		case !n.given && !flags.Changed(n.flag):
 		case n.value < 1:
-			return bad(n.flag, fmt.Errorf("must be 1 or more, is %d", n.value))
+			return bad(n.flag, failure("wrong.least", "least", 1, "given", n.value))
 		default:
 			*n.plan = n.value
 		}
 	}
 	if flags.Changed("duration") && f.plan.Duration == 0 {
-		return bad("duration", errors.New("must be longer than 0s"))
+		return bad("duration", failure("wrong.no-duration"))
 	}
 	if err := checkFile(f.json); err != nil { // "-" is in this folder, which exists
 		return bad("json", err)
@@ -281,11 +284,12 @@ func openTarget(url, token string, file *mapping.File, connections int) (target,
 func readMapping(path string) (*mapping.File, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, &loadtest.PlanError{Field: "mapping", Reason: err.Error()}
+		return nil, &loadtest.PlanError{Field: "mapping", Reason: words.Of(err)}
 	}
 	m, err := mapping.Parse(text)
 	if err != nil {
-		return nil, &loadtest.PlanError{Field: "mapping", Reason: fmt.Sprintf("%s is no mapping:\n%v", path, err)}
+		reason := phrases.Say("wrong.no-mapping", "path", path, "why", err)
+		return nil, &loadtest.PlanError{Field: "mapping", Reason: reason}
 	}
 	return m, nil
 }
@@ -298,7 +302,7 @@ func (f *loadFlags) readTarget(flags *pflag.FlagSet) error {
 	}
 	for _, flag := range []string{"strategy", "store", "wait", "must-race"} {
 		if flags.Changed(flag) {
-			return &loadtest.PlanError{Field: flag, Reason: "cannot stand with --mapping: it is for a service of ours"}
+			return &loadtest.PlanError{Field: flag, Reason: phrases.Say("wrong.with-mapping")}
 		}
 	}
 	m, err := readMapping(f.plan.Mapping)
@@ -327,11 +331,11 @@ func (f *loadFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 		!slices.ContainsFunc(chosen, func(s loadtest.Strategy) bool { return s.Promise.Scope != loadtest.Cluster }) {
 		return &loadtest.PlanError{
 			Field:  "must-race",
-			Reason: "needs a strategy that may lose updates, such as none; those chosen all promise not to",
+			Reason: phrases.Say("wrong.must-race"),
 		}
 	}
 	for _, sentence := range leftOut {
-		fmt.Fprintln(stderr, sentence)
+		fmt.Fprintln(stderr, f.in(sentence))
 	}
 	var results []*loadtest.Result
 	for _, s := range chosen {
@@ -346,9 +350,10 @@ func (f *loadFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if len(results) > 0 {
 		err = errors.Join(err, f.show(results, stdout))
 		for _, path := range f.kept {
-			fmt.Fprintf(stderr, "wrote %s\n", path)
+			fmt.Fprintln(stderr, f.say("wrote", "path", path))
 		}
-		err = errors.Join(err, f.out.write(report.Page{Groups: []report.Group{{Runs: results}}}, stderr))
+		page := report.Page{Lang: string(f.voice), Groups: []report.Group{{Runs: results}}}
+		err = errors.Join(err, f.out.write(page, stderr))
 	}
 	if err != nil {
 		return err
@@ -374,7 +379,7 @@ func (f *loadFlags) one(
 		}
 		plan.History = file
 	}
-	result, err := loadtest.Run(ctx, client, plan, report.ShowProgress(stderr, name, width(stderr)))
+	result, err := loadtest.Run(ctx, client, plan, report.ShowProgress(stderr, name, string(f.voice), width(stderr)))
 	if file != nil {
 		err = errors.Join(err, file.Close())
 		f.kept = append(f.kept, file.file.Name())
@@ -400,7 +405,7 @@ func (f *loadFlags) show(results []*loadtest.Result, stdout io.Writer) error {
 		}
 		f.kept = append(f.kept, f.json)
 	}
-	s := style(stdout, f.noColor)
+	s := f.style(stdout, f.noColor)
 	var err error
 	if len(results) == 1 {
 		err = report.WriteReport(stdout, results[0], s)
@@ -464,25 +469,18 @@ func explainLoad(err error, token bool) error {
 	case err == nil, errors.As(err, new(exitError)):
 		return err
 	case errors.As(err, &plan):
-		return exitError{1, fmt.Errorf("--%s: %s", plan.Field, plan.Reason)}
+		return exitError{1, failure("wrong.flag", "flag", plan.Field, "reason", plan.Reason)}
 	case errors.Is(err, context.Canceled):
-		return exitError{exitInterrupted, errors.New("interrupted before the first request")}
+		return exitError{exitInterrupted, failure("interrupted.not-begun")}
 	case errors.As(err, &problem) && problem.Status == 401 && token:
 		return exitError{
 			exitTarget,
-			fmt.Errorf(
-				"%w\nThe token of --admin-token or STOCK_ADMIN_TOKEN is not the one that the service was started with",
-				err,
-			),
+			failure("token.wrong", "why", err),
 		}
 	case errors.As(err, &problem) && problem.Status == 401:
 		return exitError{
 			exitTarget,
-			fmt.Errorf(
-				"%w\nGive the token that the service was started with: --admin-token TOKEN, or STOCK_ADMIN_TOKEN "+
-					"in the environment",
-				err,
-			),
+			failure("token.missing", "why", err),
 		}
 	case errors.As(err, &target):
 		return exitError{exitTarget, err}

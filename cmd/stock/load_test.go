@@ -120,7 +120,7 @@ func standIn(t *testing.T, token string, during func()) string {
 
 // load runs the command and returns its exit status.
 func load(ctx context.Context, args ...string) (status int, stdout string, err error) {
-	cmd := loadCommand()
+	cmd := loadCommand("en")
 	var out bytes.Buffer
 	cmd.SetOut(&out)
 	cmd.SetErr(new(bytes.Buffer))
@@ -405,7 +405,8 @@ func TestLoadOfATargetThatGoesDown(t *testing.T) {
 	unsent := slices.ContainsFunc(
 		h.Records, func(r loadtest.Record) bool { return strings.HasPrefix(r.Error, "not sent: ") },
 	)
-	if len(h.Records) != 40 || !unsent || h.End == nil || !strings.Contains(h.End.Stocks[0].Gap, "cannot be reached") ||
+	if len(h.Records) != 40 || !unsent || h.End == nil ||
+		!strings.Contains(h.End.Stocks[0].Gap.EN, "cannot be reached") ||
 		h.Judge().Accepted < 1 {
 		t.Errorf("%d records on file, some not sent: %v; end %+v", len(h.Records), unsent, h.End)
 	}

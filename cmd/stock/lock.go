@@ -53,8 +53,8 @@ const lockExample = "" +
   stock lock ls redis-watchdog nightly-report
   stock lock evict redis-watchdog nightly-report --admin-token TOKEN`
 
-func lockCommand() *cobra.Command {
-	var r lockRun
+func lockCommand(v voice) *cobra.Command {
+	r := lockRun{voice: v}
 	var config *pflag.FlagSet
 	cmd := &cobra.Command{
 		Use:   "lock <strategy> <key> [--wait 10s | --no-wait] -- command [argument ...]",
@@ -91,12 +91,12 @@ Exit status: the command's own, or 128 + the signal that ended it; besides
 			case dash < 0 && len(args) > 2:
 				return exitError{
 					exitUsage,
-					errors.New("put -- before the command: stock lock <strategy> <key> -- command"),
+					failure("lock.no-dashes"),
 				}
 			case dash != 2 || len(args) == 2:
 				return exitError{
 					exitUsage,
-					errors.New("want: stock lock <strategy> <key> -- command [argument ...]; see stock lock --help"),
+					failure("lock.usage"),
 				}
 			}
 			return nil
@@ -138,7 +138,7 @@ Exit status: the command's own, or 128 + the signal that ended it; besides
 	flags.BoolVarP(&r.quiet, "quiet", "q", false, "do not say that another holds the lock: the exit status does")
 	config = app.AddLockFlags(flags)
 	flags.Lookup("instance").Usage = "name of this machine, for others who ask (default: host name) (STOCK_INSTANCE)"
-	cmd.AddCommand(lockListCommand(), lockEvictCommand())
+	cmd.AddCommand(lockListCommand(v), lockEvictCommand(v))
 	return cmd
 }
 
@@ -147,11 +147,11 @@ func (r *lockRun) check(flags *pflag.FlagSet, strategy, key string) error {
 	r.bounded = flags.Changed("wait")
 	switch {
 	case r.bounded && r.noWait:
-		return errors.New("--wait and --no-wait exclude each other")
+		return failure("lock.wait-twice")
 	case min(r.wait, r.atLeast, r.killAfter, r.maxHold) < 0:
-		return errors.New("times must not be negative")
+		return failure("lock.negative")
 	case os.Getenv(envStrategy) == strategy && os.Getenv(envKey) == key:
-		return fmt.Errorf("lock %q is held by the stock lock that runs this command: it would wait for itself", key)
+		return failure("lock.itself", "key", strconv.Quote(key))
 	}
 	if r.bounded && r.wait == 0 {
 		r.noWait = true
@@ -171,6 +171,7 @@ func lockLogger(w io.Writer, cfg app.Config) *slog.Logger {
 
 // A lockRun is one "stock lock": a command under a lock.
 type lockRun struct {
+	voice
 	cfg           app.Config
 	strategy, key string
 	argv          []string
@@ -275,7 +276,7 @@ func (r *lockRun) acquire(ctx context.Context, l lock.Locker, signals <-chan os.
 	case err == nil:
 		return lease, nil
 	case errors.Is(err, lock.ErrDown):
-		return nil, exitError{exitDown, fmt.Errorf("lock %q: %w", r.key, err)}
+		return nil, exitError{exitDown, failure("lock.down", "key", strconv.Quote(r.key), "why", err)}
 	case errors.Is(err, lock.ErrHeld), errors.Is(err, context.DeadlineExceeded):
 		if r.quiet {
 			return nil, exitError{exitNotHeld, nil}
@@ -293,7 +294,7 @@ func (r *lockRun) heldBy(err error) error {
 	if r.noWait {
 		return held
 	}
-	return fmt.Errorf("%w; not free within %v", held, r.wait)
+	return failure("lock.not-free", "why", held, "wait", r.wait.String())
 }
 
 // linger keeps the lock for --at-least.
@@ -314,12 +315,9 @@ func (r *lockRun) release(lease *lock.Lease, ended error) error {
 	case err == nil:
 	case errors.Is(err, lock.ErrLost):
 		// Some locks learn of their loss only now.
-		return exitError{exitLost, fmt.Errorf("the lock was lost before the command had ended: %w", err)}
+		return exitError{exitLost, failure("lock.lost-late", "why", err)}
 	default:
-		fmt.Fprintf(
-			r.stderr, "stock: lock %q could not be given back, and is free when its time is over: %v\n", r.key,
-			err,
-		)
+		fmt.Fprintln(r.stderr, "stock:", r.say("lock.not-given-back", "key", strconv.Quote(r.key), "why", err))
 	}
 	return ended
 }

@@ -20,9 +20,10 @@ import (
 	"example.com/stock/app"
 	"example.com/stock/lock"
 	"example.com/stock/strategy"
+	"example.com/stock/words"
 )
 
-func lockListCommand() *cobra.Command {
+func lockListCommand(v voice) *cobra.Command {
 	var url string
 	cmd := &cobra.Command{
 		Use:   "ls [strategy] [key ...]",
@@ -43,14 +44,12 @@ of a SKU if its name is given. Of mysql-table nobody can see who waits: they pol
 		"ask this instance, at its address for operators (--admin-addr), not the locks' servers")
 	config := app.AddLockFlags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		list := lockTable{table: tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0), say: cmd.ErrOrStderr()}
+		table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+		list := lockTable{voice: v, table: table, to: cmd.ErrOrStderr()}
 		defer func() { _ = list.table.Flush() }()
 		if url != "" {
 			if len(args) < 2 {
-				return errors.New(
-					"an instance must be told which strategy and which keys: stock lock ls <strategy> <key> ... " +
-						"--url " + url,
-				)
+				return failure("lock.no-keys", "url", url)
 			}
 			return list.end(list.ask(cmd.Context(), url, args[0], args[1:]))
 		}
@@ -81,15 +80,16 @@ of a SKU if its name is given. Of mysql-table nobody can see who waits: they pol
 
 // A lockTable prints the states of locks as they arrive.
 type lockTable struct {
+	voice
 	table *tabwriter.Writer
-	say   io.Writer
+	to    io.Writer
 	lines int
 }
 
 // end prints a line if the table is empty.
 func (l *lockTable) end(err error) error {
 	if err == nil && l.lines == 0 {
-		fmt.Fprintln(l.say, "No lock is held.")
+		fmt.Fprintln(l.to, l.say("lock.none"))
 	}
 	return err
 }
@@ -99,14 +99,14 @@ func (l *lockTable) add(strategy, key string, s lock.State) {
 		left := ""
 		switch {
 		case s.Holder.Remaining == lock.Forever:
-			left = "for ever"
+			left = l.say("lock.forever")
 		case s.Holder.Remaining > 0:
 			left = brief(s.Holder.Remaining)
 		}
-		l.line(strategy, key, "holds", *s.Holder, left)
+		l.line(strategy, key, l.say("lock.holds"), *s.Holder, left)
 	}
 	for i, w := range s.Waiters {
-		l.line(strategy, key, fmt.Sprint("waits ", i+1), w, "")
+		l.line(strategy, key, l.say("lock.waits", "n", i+1), w, "")
 	}
 }
 
@@ -120,7 +120,7 @@ func (l *lockTable) line(strategy, key, place string, c lock.Contender, left str
 		fence = fmt.Sprint(c.Fence)
 	}
 	fmt.Fprintf(
-		l.table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", strategy, key, place, orUnknown(c.Who), forHow(&c.Since, ""),
+		l.table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", strategy, key, place, l.orUnknown(c.Who), forHow(&c.Since),
 		left, fence,
 	)
 }
@@ -186,7 +186,7 @@ func (l *lockTable) servers(ctx context.Context, locks *app.Locks, wanted []stra
 		return exitError{exitDown, errors.Join(failed...)}
 	}
 	for _, err := range failed {
-		fmt.Fprintln(l.say, "stock:", err)
+		fmt.Fprintln(l.to, "stock:", l.in(words.Of(err)))
 	}
 	return nil
 }
@@ -230,7 +230,7 @@ func segmentsOf(keys, skus []string) []string {
 	return keys
 }
 
-func lockEvictCommand() *cobra.Command {
+func lockEvictCommand(v voice) *cobra.Command {
 	var url, token string
 	cmd := &cobra.Command{
 		Use:   "evict <strategy> <key>",
@@ -263,16 +263,17 @@ It goes through an instance, because the stores must be told. The instance needs
 			}
 			out := cmd.OutOrStdout()
 			if who := e.Evicted; who == nil {
-				fmt.Fprintln(out, "nobody was seen to hold it")
+				fmt.Fprintln(out, v.say("lock.nobody"))
 			} else {
-				fmt.Fprintf(
-					out, "evicted %s, who had fence %d%s\n", orUnknown(who.Who), who.Fence,
-					forHow(who.Since, ", for "),
-				)
+				key, pairs := "lock.evicted", []any{"who", v.orUnknown(who.Who), "fence", who.Fence}
+				if held := forHow(who.Since); held != "" {
+					key, pairs = "lock.evicted-after", append(pairs, "time", held)
+				}
+				fmt.Fprintln(out, phrases.Say(key, pairs...).In(string(v)))
 			}
-			fmt.Fprintf(out, "fence is now %d\n", e.Fence)
+			fmt.Fprintln(out, v.say("lock.fence", "fence", e.Fence))
 			for _, store := range slices.Sorted(maps.Keys(e.Stores)) {
-				fmt.Fprintf(out, "store %s: %s\n", store, e.Stores[store])
+				fmt.Fprintln(out, v.say("lock.store", "store", store, "said", e.Stores[store]))
 			}
 			return nil
 		},
@@ -284,11 +285,11 @@ It goes through an instance, because the stores must be told. The instance needs
 }
 
 // forHow returns how long ago since is, or "".
-func forHow(since *time.Time, prefix string) string {
+func forHow(since *time.Time) string {
 	if since == nil || since.IsZero() {
 		return ""
 	}
-	return prefix + brief(time.Since(*since))
+	return brief(time.Since(*since))
 }
 
 // brief rounds a duration, for people.
@@ -299,9 +300,9 @@ func brief(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
-func orUnknown(who string) string {
+func (v voice) orUnknown(who string) string {
 	if who == "" {
-		return "(no name)"
+		return v.say("lock.no-name")
 	}
 	return who
 }
@@ -339,10 +340,10 @@ func askLock[T any](ctx context.Context, method, base, strategy, key, token stri
 	if resp.StatusCode != http.StatusOK {
 		var problem struct{ Type, Detail string }
 		if json.Unmarshal(body, &problem) != nil || problem.Detail == "" {
-			problem.Detail = "is that a stock instance?"
+			return reply, failure("lock.no-instance", "request", method+" "+target, "status", resp.Status)
 		}
 		if problem.Type == "/problems/not_found" {
-			problem.Detail = "is that its address for operators (--admin-addr)?"
+			return reply, failure("lock.no-operator", "request", method+" "+target, "status", resp.Status)
 		}
 		return reply, fmt.Errorf("%s %s: %s: %s", method, target, resp.Status, problem.Detail)
 	}

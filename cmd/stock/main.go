@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"example.com/stock/app"
+	"example.com/stock/words"
 )
 
 // version is set by the linker (-X main.version=...) for release builds.
@@ -34,18 +35,19 @@ func main() {
 	// The first signal starts an orderly end; a second one, after stop, ends the process as usual.
 	context.AfterFunc(ctx, stop)
 	cobra.EnableCommandSorting = false // --help lists commands in the order in which a newcomer needs them
-	err := rootCommand().ExecuteContext(ctx)
+	v := language(os.Args[1:], os.Getenv)
+	err := rootCommand(v).ExecuteContext(ctx)
 	var status exitError
 	switch {
 	case err == nil:
 		return
 	case errors.As(err, &status):
 		if status.err != nil {
-			fmt.Fprintln(os.Stderr, "stock:", status.err)
+			fmt.Fprintln(os.Stderr, "stock:", v.in(words.Of(status.err)))
 		}
 		os.Exit(status.code)
 	default:
-		fmt.Fprintln(os.Stderr, "stock:", err)
+		fmt.Fprintln(os.Stderr, "stock:", v.in(words.Of(err)))
 		os.Exit(1)
 	}
 }
@@ -59,7 +61,7 @@ type exitError struct {
 func (e exitError) Error() string { return fmt.Sprintf("exit status %d: %v", e.code, e.err) }
 func (e exitError) Unwrap() error { return e.err }
 
-func rootCommand() *cobra.Command {
+func rootCommand(v voice) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "stock",
 		Short: "Sell stock from several instances: see the over-selling race, and every lock that stops it",
@@ -90,11 +92,11 @@ Start with:  stock demo`,
 		title    string
 		commands []*cobra.Command
 	}{
-		{"See it:", []*cobra.Command{demoCommand(), strategiesCommand(), labCommand()}},
-		{"Load a service, and judge it:", []*cobra.Command{loadCommand(), verdictCommand(), reportCommand()}},
-		{"Use the locks:", []*cobra.Command{lockCommand()}},
+		{"See it:", []*cobra.Command{demoCommand(v), strategiesCommand(v), labCommand(v)}},
+		{"Load a service, and judge it:", []*cobra.Command{loadCommand(v), verdictCommand(v), reportCommand(v)}},
+		{"Use the locks:", []*cobra.Command{lockCommand(v)}},
 		{"Run the service:", []*cobra.Command{
-			serveCommand(), relayCommand(), configCommand(), migrateCommand(), healthcheckCommand(),
+			serveCommand(), relayCommand(), configCommand(), migrateCommand(v), healthcheckCommand(),
 		}},
 	} {
 		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
@@ -103,5 +105,6 @@ Start with:  stock demo`,
 			root.AddCommand(command)
 		}
 	}
+	v.addLanguage(root)
 	return root
 }

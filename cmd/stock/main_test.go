@@ -33,6 +33,7 @@ func TestMain(m *testing.M) {
 			os.Unsetenv(name)
 		}
 	}
+	os.Setenv("STOCK_LANG", "en")
 	flag.Parse()
 	if err := flag.Set("test.parallel", "6"); err != nil { // most of these tests wait for processes
 		panic(err)
@@ -197,7 +198,7 @@ func get(t *testing.T, url string) (int, string) {
 
 // run runs a stock command line in this process.
 func run(ctx context.Context, args ...string) (stdout, stderr string, err error) {
-	root := rootCommand()
+	root := rootCommand(language(args, os.Getenv))
 	var out, errs bytes.Buffer
 	root.SetOut(&out)
 	root.SetErr(&errs)

@@ -11,7 +11,7 @@ import (
 	"example.com/stock/app"
 )
 
-func migrateCommand() *cobra.Command {
+func migrateCommand(v voice) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "migrate",
 		Short:   "Bring the MySQL schema up or down, or show its state",
@@ -22,9 +22,9 @@ func migrateCommand() *cobra.Command {
 	}
 	const down = "Take back the last migration, with the stock and the orders in its tables"
 	cmd.AddCommand(
-		migrateVerb("up", "Apply every migration that is missing", migrateUp),
-		migrateVerb("down", down, migrateDown),
-		migrateVerb("status", "List the migrations, and when each was applied", migrateStatus),
+		migrateVerb("up", "Apply every migration that is missing", v.migrateUp),
+		migrateVerb("down", down, v.migrateDown),
+		migrateVerb("status", "List the migrations, and when each was applied", v.migrateStatus),
 	)
 	return cmd
 }
@@ -56,40 +56,40 @@ func migrateVerb(use, short string, do func(context.Context, *app.Migrator) (str
 	return cmd
 }
 
-func migrateUp(ctx context.Context, m *app.Migrator) (string, error) {
+func (v voice) migrateUp(ctx context.Context, m *app.Migrator) (string, error) {
 	applied, err := m.Up(ctx)
-	return listMigrations("applied", applied), err
+	return v.listMigrations("migrate.applied", applied), err
 }
 
-func migrateDown(ctx context.Context, m *app.Migrator) (string, error) {
+func (v voice) migrateDown(ctx context.Context, m *app.Migrator) (string, error) {
 	var undone []app.Migration
 	last, err := m.Down(ctx)
 	if last != nil {
 		undone = append(undone, *last)
 	}
-	return listMigrations("taken back", undone), err
+	return v.listMigrations("migrate.undone", undone), err
 }
 
-func migrateStatus(ctx context.Context, m *app.Migrator) (string, error) {
+func (v voice) migrateStatus(ctx context.Context, m *app.Migrator) (string, error) {
 	all, err := m.Status(ctx)
 	var text strings.Builder
 	for _, step := range all {
-		when := "pending"
+		when := v.say("migrate.pending")
 		if !step.AppliedAt.IsZero() {
-			when = "applied " + step.AppliedAt.UTC().Format(time.DateTime) + " UTC"
+			when = v.say("migrate.applied-at", "at", step.AppliedAt.UTC().Format(time.DateTime)+" UTC")
 		}
 		fmt.Fprintf(&text, "%-30s %s\n", step.Name, when)
 	}
 	return strings.TrimSuffix(text.String(), "\n"), err
 }
 
-func listMigrations(verb string, steps []app.Migration) string {
+func (v voice) listMigrations(key string, steps []app.Migration) string {
 	if len(steps) == 0 {
-		return "nothing to do"
+		return v.say("migrate.nothing")
 	}
 	names := make([]string, len(steps))
 	for i, step := range steps {
 		names[i] = step.Name
 	}
-	return verb + ": " + strings.Join(names, ", ")
+	return phrases.Say(key, "steps", strings.Join(names, ", ")).In(string(v))
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -17,6 +18,7 @@ import (
 
 	"example.com/stock/loadtest/report"
 	"example.com/stock/stack"
+	"example.com/stock/words"
 )
 
 // width returns the number of columns of w if it is a terminal, and 0 otherwise.
@@ -33,26 +35,18 @@ func width(w io.Writer) int {
 }
 
 // style returns the style for w: in colour only on a terminal, and without --no-color or NO_COLOR.
-func style(w io.Writer, noColor bool) report.Style {
+func (v voice) style(w io.Writer, noColor bool) report.Style {
 	columns := width(w)
-	return report.Style{Width: columns, Color: columns > 0 && !noColor && os.Getenv("NO_COLOR") == ""}
+	return report.Style{
+		Width: columns,
+		Color: columns > 0 && !noColor && os.Getenv("NO_COLOR") == "",
+		Lang:  string(v),
+	}
 }
 
 // noColorFlag adds --no-color.
 func noColorFlag(cmd *cobra.Command, noColor *bool) {
 	cmd.Flags().BoolVar(noColor, "no-color", false, "no colours on a terminal either (as NO_COLOR does)")
-}
-
-// languageFlag adds --lang, for commands whose texts exist in both languages.
-func languageFlag(cmd *cobra.Command, lang *string) {
-	cmd.Flags().StringVar(lang, "lang", "en", "language of the texts: en or zh")
-}
-
-func checkLanguage(lang string) error {
-	if lang != "en" && lang != "zh" {
-		return errors.New("--lang: must be en or zh")
-	}
-	return nil
 }
 
 // checkFile returns an error if path cannot be written because its folder is missing. Commands that run for a long time
@@ -107,7 +101,7 @@ func indented(v any) func(io.Writer) error {
 
 // showServers returns a function that names on w the servers that are missing or have failed. With ready, it also names
 // those that are ready, with the time that each took.
-func showServers(w io.Writer, ready bool) func(stack.Event) {
+func (v voice) showServers(w io.Writer, ready bool) func(stack.Event) {
 	return func(e stack.Event) {
 		switch {
 		case e.What == "missing", e.What == "failed", e.What == "ready" && ready:
@@ -118,7 +112,9 @@ func showServers(w io.Writer, ready bool) func(stack.Event) {
 		if ready && e.Took > 0 {
 			took = fmt.Sprintf("  (%.1f s)", e.Took.Seconds())
 		}
-		fmt.Fprintf(w, "  %-10s %-8s %s%s\n", e.Server, e.What, e.Detail, took)
+		what := v.say("server." + e.What)
+		blank := strings.Repeat(" ", max(0, 8-words.Columns(what)))
+		fmt.Fprintf(w, "  %-10s %s%s %s%s\n", e.Server, what, blank, e.Detail, took)
 	}
 }
 

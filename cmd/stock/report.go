@@ -13,6 +13,7 @@ import (
 
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/report"
+	"example.com/stock/words"
 )
 
 const reportLong = `Report judges histories that "stock load --history" wrote, and shows them: as text, as a page,
@@ -48,8 +49,8 @@ type reportAsk struct {
 	compare, schema, noColor bool
 }
 
-func reportCommand() *cobra.Command {
-	var ask reportAsk
+func reportCommand(v voice) *cobra.Command {
+	ask := reportAsk{reportFlags: reportFlags{voice: v}}
 	cmd := &cobra.Command{
 		Use:     "report HISTORY...",
 		Short:   "Show runs from their histories: as text, HTML, JSON, CSV, JTL, pictures; or compare them",
@@ -58,7 +59,7 @@ func reportCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := ask.run(args, cmd.OutOrStdout(), cmd.ErrOrStderr())
 			if plan := new(loadtest.PlanError); errors.As(err, &plan) {
-				return fmt.Errorf("--%s: %s", plan.Field, plan.Reason)
+				return failure("wrong.flag", "flag", plan.Field, "reason", plan.Reason)
 			}
 			return err
 		},
@@ -87,11 +88,11 @@ func (a *reportAsk) run(args []string, stdout, stderr io.Writer) error {
 		return a.sides(args, stdout, stderr)
 	}
 	if len(args) == 0 {
-		return errors.New("give a history, as \"stock load --history FILE\" writes it")
+		return failure("report.no-history")
 	}
-	page := report.Page{Groups: []report.Group{{}}}
+	page := report.Page{Lang: string(a.voice), Groups: []report.Group{{}}}
 	for _, path := range args {
-		result, note, err := readRun(path)
+		result, note, err := a.readRun(path)
 		if err != nil {
 			return err
 		}
@@ -112,10 +113,10 @@ func (a *reportAsk) show(page report.Page, stdout, stderr io.Writer) error {
 	for _, g := range page.Groups {
 		runs = append(runs, g.Runs...)
 	}
-	load := loadFlags{json: a.json, noColor: a.noColor}
+	load := loadFlags{voice: a.voice, json: a.json, noColor: a.noColor}
 	var err error
 	if page.Diff != nil && a.json == "" {
-		err = page.Diff.WriteText(stdout)
+		err = page.Diff.WriteText(stdout, string(a.voice))
 	} else {
 		err = load.show(runs, stdout)
 	}
@@ -125,13 +126,9 @@ func (a *reportAsk) show(page report.Page, stdout, stderr io.Writer) error {
 // sides compares two sides.
 func (a *reportAsk) sides(args []string, stdout, stderr io.Writer) error {
 	if len(args) != 2 {
-		return fmt.Errorf(
-			"--compare: takes two sides, A and B, not %d; several histories of one side go together with commas, "+
-				"or in a folder",
-			len(args),
-		)
+		return failure("report.two-sides", "given", len(args))
 	}
-	page := report.Page{Groups: make([]report.Group, 2)}
+	page := report.Page{Lang: string(a.voice), Groups: make([]report.Group, 2)}
 	for i, side := range args {
 		paths, err := expand(side)
 		if err != nil {
@@ -139,7 +136,7 @@ func (a *reportAsk) sides(args []string, stdout, stderr io.Writer) error {
 		}
 		page.Groups[i].Title = fmt.Sprintf("%c: %s", 'A'+i, side)
 		for _, path := range paths {
-			result, note, err := readRun(path)
+			result, note, err := a.readRun(path)
 			if err != nil {
 				return err
 			}
@@ -149,13 +146,13 @@ func (a *reportAsk) sides(args []string, stdout, stderr io.Writer) error {
 			page.Groups[i].Runs = append(page.Groups[i].Runs, result)
 		}
 	}
-	page.Title = "Comparison"
+	page.Title = a.say("report.comparison")
 	page.Diff = report.Compare(args[0], page.Groups[0].Runs, args[1], page.Groups[1].Runs)
 	return a.show(page, stdout, stderr)
 }
 
 // readRun reads and judges a history. note explains a history that is not complete.
-func readRun(path string) (r *loadtest.Result, note string, err error) {
+func (a *reportAsk) readRun(path string) (r *loadtest.Result, note string, err error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, "", err
@@ -164,22 +161,18 @@ func readRun(path string) (r *loadtest.Result, note string, err error) {
 	h, err := loadtest.ReadHistory(file)
 	switch {
 	case errors.Is(err, loadtest.ErrCut):
-		note = fmt.Sprintf("%s: %v. What comes before it is judged: %d requests.", path, err, len(h.Records))
+		note = a.say("report.cut", "path", path, "why", err, "n", len(h.Records))
 	case err != nil:
 		return nil, "", fmt.Errorf("%s: %w", path, err)
 	case h.End == nil:
-		note = fmt.Sprintf(
-			"%s: the run was killed, or still goes on: what is there is judged, %d requests, without the orders "+
-				"and the final stock.",
-			path,
-			len(h.Records),
-		)
+		note = a.say("report.no-end", "path", path, "n", len(h.Records))
 	}
 	return h.Result(), note, nil
 }
 
 // reportFlags holds the files that a command may write about runs, besides its output.
 type reportFlags struct {
+	voice
 	html, csv, jtl, svg, png, porcupine string
 }
 
@@ -208,12 +201,12 @@ func (f *reportFlags) check() error {
 		folder := flag == "svg" || flag == "png"
 		switch {
 		case err == nil && info.IsDir() != folder && folder:
-			return &loadtest.PlanError{Field: flag, Reason: path + " is a file: give a folder"}
+			return &loadtest.PlanError{Field: flag, Reason: phrases.Say("wrong.no-folder", "path", path)}
 		case err == nil && info.IsDir() != folder:
-			return &loadtest.PlanError{Field: flag, Reason: path + " is a folder: give a file"}
+			return &loadtest.PlanError{Field: flag, Reason: phrases.Say("wrong.no-file", "path", path)}
 		case err != nil:
 			if err := checkFile(filepath.Clean(path)); err != nil {
-				return &loadtest.PlanError{Field: flag, Reason: err.Error()}
+				return &loadtest.PlanError{Field: flag, Reason: words.Of(err)}
 			}
 		}
 	}
@@ -235,7 +228,7 @@ func (f *reportFlags) write(page report.Page, stderr io.Writer) error {
 			failed = append(failed, fmt.Errorf("--%s: %w", flag, err))
 			return
 		}
-		fmt.Fprintf(stderr, "wrote %s\n", path)
+		fmt.Fprintln(stderr, f.say("wrote", "path", path))
 	}
 	file("html", f.html, func(w io.Writer) error { return report.WriteHTML(w, page) })
 	file("csv", f.csv, func(w io.Writer) error { return report.WriteCSV(w, runs) })
@@ -244,18 +237,18 @@ func (f *reportFlags) write(page report.Page, stderr io.Writer) error {
 		if dir == "" {
 			continue
 		}
-		names, err := report.WritePictures(dir, format, runs)
+		names, err := report.WritePictures(dir, format, string(f.voice), runs)
 		if err != nil {
 			failed = append(failed, fmt.Errorf("--%s: %w", format, err))
 		}
-		fmt.Fprintf(stderr, "wrote %d pictures into %s\n", len(names), dir)
+		fmt.Fprintln(stderr, f.say("wrote-pictures", "n", len(names), "path", dir))
 	}
 	if f.porcupine != "" && len(runs) != 1 {
 		failed = append(
 			failed,
 			&loadtest.PlanError{
 				Field:  "porcupine-html",
-				Reason: fmt.Sprintf("is about a single run, not about %d", len(runs)),
+				Reason: phrases.Say("wrong.not-single", "n", len(runs)),
 			},
 		)
 	} else if len(runs) == 1 {
@@ -276,7 +269,7 @@ func expand(side string) ([]string, error) {
 	}
 	paths, err := filepath.Glob(filepath.Join(side, "*.jsonl"))
 	if err == nil && len(paths) == 0 {
-		err = fmt.Errorf("%s: holds no .jsonl file", side)
+		err = failure("report.empty-folder", "path", side)
 	}
 	return paths, err
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -42,6 +41,7 @@ const verdictExample = `  stock verdict --sku stock --set 100
 
 // verdictFlags holds the flags of verdict.
 type verdictFlags struct {
+	voice
 	url, token, mapping    string
 	store, sku             string
 	set, initial, accepted int64
@@ -51,8 +51,8 @@ type verdictFlags struct {
 	noColor                bool
 }
 
-func verdictCommand() *cobra.Command {
-	var f verdictFlags
+func verdictCommand(v voice) *cobra.Command {
+	f := verdictFlags{voice: v}
 	cmd := &cobra.Command{
 		Use:     "verdict [--set N | --accepted N]",
 		Short:   "Judge from the store alone, after any tool has put load on the service",
@@ -63,7 +63,7 @@ func verdictCommand() *cobra.Command {
 			f.token = cmp.Or(f.token, os.Getenv("STOCK_ADMIN_TOKEN"))
 			err := f.run(cmd.Context(), cmd.Flags(), cmd.OutOrStdout())
 			if cmd.Context().Err() != nil && err != nil {
-				return exitError{exitInterrupted, errors.New("interrupted before there was a verdict")}
+				return exitError{exitInterrupted, failure("interrupted.no-verdict")}
 			}
 			return explainLoad(err, f.token != "")
 		},
@@ -124,12 +124,12 @@ func (f *verdictFlags) look(flags *pflag.FlagSet) (loadtest.Look, error) {
 		case *n.value < n.least:
 			return look, &loadtest.PlanError{
 				Field:  n.flag,
-				Reason: fmt.Sprintf("must be %d or more, is %d", n.least, *n.value),
+				Reason: phrases.Say("wrong.least", "least", n.least, "given", *n.value),
 			}
 		case given && n.flag != "set" && flags.Changed("set"):
 			return look, &loadtest.PlanError{
 				Field:  "set",
-				Reason: fmt.Sprintf("starts anew, so there is nothing to judge: leave out --%s, or --set", n.flag),
+				Reason: phrases.Say("wrong.set-and-judge", "flag", n.flag),
 			}
 		case given && n.into != nil:
 			*n.into = n.value
@@ -137,11 +137,11 @@ func (f *verdictFlags) look(flags *pflag.FlagSet) (loadtest.Look, error) {
 	}
 	switch {
 	case f.sku == "":
-		return look, &loadtest.PlanError{Field: "sku", Reason: "is empty"}
+		return look, &loadtest.PlanError{Field: "sku", Reason: phrases.Say("wrong.empty")}
 	case f.mapping != "" && f.store != "":
 		return look, &loadtest.PlanError{
 			Field:  "store",
-			Reason: "cannot stand with --mapping: it is for a service of ours",
+			Reason: phrases.Say("wrong.with-mapping"),
 		}
 	}
 	return look, nil
@@ -174,16 +174,8 @@ func (f *verdictFlags) run(ctx context.Context, flags *pflag.FlagSet, stdout io.
 	if flags.Changed("set") {
 		s, err := t.SetStock(ctx, f.store, f.sku, f.set)
 		if err == nil {
-			fmt.Fprintf(
-				stdout,
-				"The stock of SKU %s is %d now. Put load on it, and then: %s verdict --url %s --sku %s --accepted "+
-					"COUNT\n",
-				f.sku,
-				s.Quantity,
-				os.Args[0],
-				f.url,
-				f.sku,
-			)
+			fmt.Fprintln(stdout, f.say("verdict.set", "sku", f.sku, "n", s.Quantity,
+				"command", fmt.Sprintf("%s verdict --url %s --sku %s --accepted COUNT", os.Args[0], f.url, f.sku)))
 		}
 		return err
 	}
@@ -215,5 +207,5 @@ func (f *verdictFlags) show(i *loadtest.Inspection, stdout io.Writer) error {
 			return err
 		}
 	}
-	return report.WriteInspection(stdout, i, style(stdout, f.noColor))
+	return report.WriteInspection(stdout, i, f.style(stdout, f.noColor))
 }

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
+	"example.com/stock/lab"
 	"example.com/stock/stack/browsertest"
 )
 
@@ -89,6 +91,43 @@ func TestPageInABrowser(t *testing.T) {
 			`[...document.querySelectorAll("svg.story")].filter(s => s.getBoundingClientRect().width < 240).length`)
 		if narrow > 0 {
 			t.Errorf("%d pictures are too narrow to read on a screen of %d", narrow, width)
+		}
+	}
+}
+
+// No strategy of a matrix is cut off on a screen of 1280 pixels, and a phone shows verdicts before it is moved.
+func TestTheMatrixFits(t *testing.T) {
+	ctx := browsertest.Open(t)
+	path := filepath.Join(t.TempDir(), "lab.html")
+	r := whole()
+	r.Cells = slices.DeleteFunc(r.Cells, func(c lab.Cell) bool { return c.Scenario != "no-lock" })
+	other := whole() // a second scenario makes a matrix
+	other.Cells = slices.DeleteFunc(other.Cells, func(c lab.Cell) bool { return c.Scenario != "local-mutex" })
+	r.Cells = append(r.Cells, other.Cells...)
+	for i := range r.Cells {
+		r.Cells[i].Events = nil
+	}
+	for _, lang := range []string{"en", "zh"} {
+		if err := os.WriteFile(path, []byte(page(t, r, lang)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		for _, width := range []int64{390, 1280, 1920} {
+			if err := chromedp.Do(
+				ctx, chromedp.EmulateViewport(width, 900), chromedp.Navigate("file://"+path),
+				chromedp.WaitReady(chromedp.CSS("h1")),
+			); err != nil {
+				t.Fatal(err)
+			}
+			hidden := evaluate[int](t, ctx, `(() => { const box = document.querySelector(".scroll");
+				return box.scrollWidth - box.clientWidth })()`)
+			if width > 390 && hidden > 0 {
+				t.Errorf("%s at %d pixels: %d pixels of the matrix are cut off", lang, width, hidden)
+			}
+			words := evaluate[int](t, ctx, fmt.Sprintf(`[...document.querySelectorAll("tr.first td > .w")].
+				filter(w => w.getBoundingClientRect().right <= %d).length`, width))
+			if words < 5 {
+				t.Errorf("%s at %d pixels: %d verdicts are in sight", lang, width, words)
+			}
 		}
 	}
 }

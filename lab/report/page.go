@@ -1,14 +1,18 @@
 package report
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
 	"html"
 	"html/template"
 	"io"
+	"regexp"
+	"slices"
 	"strings"
 
 	"example.com/stock/lab"
+	"example.com/stock/words"
 )
 
 //go:embed page.html.tmpl page.css
@@ -17,7 +21,7 @@ var files embed.FS
 //go:embed text
 var textFiles embed.FS
 
-var phrases = lab.NewPhrasebook(textFiles, "text")
+var phrases = words.NewPhrasebook(textFiles, "text")
 
 // WriteHTML writes a page about a run, whole or in part, that needs no network: the matrix, and of every case the
 // evidence and a timeline. lang is the language that it opens in, en or zh; the reader can change it.
@@ -28,6 +32,7 @@ func (m Matrix) WriteHTML(w io.Writer, lang string) error {
 	t, err := template.New("page.html.tmpl").Funcs(template.FuncMap{
 		"both":  both,
 		"class": class,
+		"kind":  func(k lab.Kind) lab.Text { return phrases.Say("kind." + string(k)) },
 		"add":   func(i int) int { return i + 1 },
 		"since": func(e lab.Event, c lab.Cell) string { return since(e.At.Sub(c.Events[0].At)) },
 	}).ParseFS(files, "*.tmpl")
@@ -87,10 +92,11 @@ type article struct {
 type exhibit struct {
 	*entry
 	Open         bool
-	From         string
+	From         *lab.Text // of the promise; nil: it is stated
 	Names, Story template.HTML
 	Least        int
 	Legend       []legend
+	fences       map[string]string // of 16 digits, each with its rank: "#1" is the smallest
 }
 
 // Verdict returns what was seen, and what was predicted if that differs.
@@ -117,16 +123,51 @@ func (m Matrix) newArticle(s lab.Scenario, cells int) article {
 		if !e.Known {
 			continue
 		}
-		x := exhibit{entry: e, Open: cells <= shownAtOnce || e.Class() == "wrong", From: e.Cell.Predicted.From}
+		x := exhibit{entry: e, Open: cells <= shownAtOnce || e.Class() == "wrong"}
+		if e.Cell.Predicted.From != "" {
+			x.From = new(e.Cell.Predicted.Basis())
+		}
 		if len(e.Cell.Events) > 0 {
 			names, picture, least := timeline(e.Cell)
 			x.Names, x.Story, x.Least = template.HTML(names), template.HTML(picture), least
 			x.Legend = legendOf(e.Cell)
 			e.Cell.Events = fold(e.Cell.Events)
 		}
+		x.fences = ranks(e.Cell)
 		a.Cases = append(a.Cases, x)
 	}
 	return a
+}
+
+// fence matches a fence that was made from a clock. A reader compares such numbers, and cannot.
+var fence = regexp.MustCompile(`\b[0-9]{15,20}\b`)
+
+// ranks numbers the long fences that a cell tells of, by their size.
+func ranks(c lab.Cell) map[string]string {
+	var found []string
+	for _, e := range c.Evidence {
+		found = append(found, fence.FindAllString(e.Text, -1)...)
+	}
+	for _, e := range c.Events {
+		found = append(found, fence.FindAllString(e.Text, -1)...)
+	}
+	slices.SortFunc(found, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
+	list := make(map[string]string)
+	for _, number := range slices.Compact(found) {
+		list[number] = fmt.Sprintf("#%d", len(list)+1)
+	}
+	return list
+}
+
+// Ranked writes a text in both languages, with the ranks of long fences in place of the numbers, which a title tells.
+func (e exhibit) Ranked(t lab.Text) template.HTML {
+	return template.HTML(fence.ReplaceAllStringFunc(spoken("span", t), func(number string) string {
+		rank, ok := e.fences[number]
+		if !ok {
+			return number
+		}
+		return `<abbr title="` + number + `">` + rank + `</abbr>`
+	}))
 }
 
 // both writes a text in both languages; the page shows one.

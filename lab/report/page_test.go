@@ -152,3 +152,20 @@ func TestWrongCellsStandOut(t *testing.T) {
 		t.Errorf("%d cases are open, want the wrong one", open)
 	}
 }
+
+// Fences of 16 digits are shown by rank, the number on demand. Shorter ones stay.
+func TestLongFencesAreRanked(t *testing.T) {
+	r := one()
+	r.Cells[0].Evidence = []lab.Evidence{
+		{Kind: lab.Fence, Text: "A (app-7): sold, fence 1795311526293399"},
+		{Kind: lab.Fence, Text: "B (app-9): refused, fence 1795311526293384 and 900"},
+	}
+	p := page(t, r, "en")
+	for _, want := range []string{
+		`fence <abbr title="1795311526293399">#2</abbr>`, `fence <abbr title="1795311526293384">#1</abbr> and 900`,
+	} {
+		if !strings.Contains(p, want) {
+			t.Errorf("no %s", want)
+		}
+	}
+}

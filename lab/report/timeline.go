@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -248,10 +249,23 @@ func (s *scale) ticks(width float64) []tick {
 	var list []tick
 	for _, t := range s.moments {
 		if x := s.x(t); len(list) == 0 || (x-list[len(list)-1].x)/100*width >= 64 {
-			list = append(list, tick{x, since(t.Sub(s.moments[0]))})
+			before := ""
+			if len(list) > 0 {
+				before = list[len(list)-1].text
+			}
+			list = append(list, tick{x, unlike(before, t.Sub(s.moments[0]))})
 		}
 	}
 	return list
+}
+
+// unlike formats the time since the beginning with as many digits as it takes to differ from the label before.
+func unlike(before string, d time.Duration) string {
+	text, ms := since(d), float64(d)/float64(time.Millisecond)
+	for digits := 0; text == before && digits <= 6; digits++ {
+		text = strconv.FormatFloat(ms, 'f', digits, 64) + " ms"
+	}
+	return text
 }
 
 // since formats the time since the beginning.

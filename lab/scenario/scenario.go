@@ -15,6 +15,7 @@ import (
 
 	"example.com/stock/lab"
 	"example.com/stock/loadtest"
+	"example.com/stock/words"
 )
 
 //go:embed text
@@ -27,7 +28,7 @@ func All() ([]lab.Scenario, error) {
 }
 
 var catalogue = sync.OnceValues(func() ([]lab.Scenario, error) {
-	texts, err := lab.ReadTexts(textFiles, "text")
+	texts, err := words.ReadTexts(textFiles, "text")
 	if err != nil {
 		return nil, err
 	}

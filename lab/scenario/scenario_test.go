@@ -20,6 +20,7 @@ import (
 	"example.com/stock/lab"
 	"example.com/stock/stack"
 	"example.com/stock/stack/stacktest"
+	"example.com/stock/words"
 )
 
 var program stacktest.Program
@@ -197,7 +198,7 @@ var placeholder = regexp.MustCompile(`\{[a-z_]+\}`)
 // given the values of its placeholders, nothing is there that no scenario says, and no prose is left in the code.
 func TestTheCataloguesFitTheCode(t *testing.T) {
 	t.Parallel()
-	texts, err := lab.ReadTexts(textFiles, "text")
+	texts, err := words.ReadTexts(textFiles, "text")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -117,10 +117,10 @@ func (l *Result) add(s *item, v loadtest.Verdict) {
 	l.NotOrdered += max(0, -v.LostUnits)
 	l.Breaks += v.Collisions + v.StaleReads
 	for _, reason := range v.Reasons {
-		l.Broken = append(l.Broken, fmt.Sprintf("%s: %s", s.before.SKU, reason.Text))
+		l.Broken = append(l.Broken, fmt.Sprintf("%s: %s", s.before.SKU, reason.Text.EN))
 	}
 	if v.Finding != loadtest.Holds && len(v.Reasons) == 0 {
-		l.Broken = append(l.Broken, s.before.SKU+": "+v.Sentence)
+		l.Broken = append(l.Broken, s.before.SKU+": "+v.Sentence.EN)
 	}
 }
 

@@ -2,6 +2,7 @@ package mapping
 
 import (
 	"context"
+	"embed"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,7 +12,13 @@ import (
 	"time"
 
 	"example.com/stock/loadtest"
+	"example.com/stock/words"
 )
+
+//go:embed text
+var textFiles embed.FS
+
+var phrases = words.NewPhrasebook(textFiles, "text")
 
 // listLimit limits the time to read all orders: an API may name a new page for ever.
 const listLimit = 30 * time.Second
@@ -230,7 +237,7 @@ func (t *Target) ask(ctx context.Context, c *question, v values) (answer, error)
 		return answer{}, err
 	}
 	what := c.method + " " + req.URL.RequestURI()
-	ans, err := t.client.Ask(req, "")
+	ans, err := t.client.Ask(req, words.Text{})
 	switch {
 	case err != nil:
 		return answer{}, err
@@ -383,12 +390,12 @@ func (t *Target) Assume(look loadtest.Look) (int64, error) {
 	case look.Initial == nil:
 		return 0, &loadtest.PlanError{
 			Field:  "initial",
-			Reason: "is needed: an API that a mapping describes does not tell how many units there were at first",
+			Reason: phrases.Say("initial-needed"),
 		}
 	case t.orders == nil && look.Accepted == nil:
 		return 0, &loadtest.PlanError{
 			Field:  "accepted",
-			Reason: "is needed: this API lists no orders, so the count of your tool is the only evidence of sales",
+			Reason: phrases.Say("accepted-needed"),
 		}
 	}
 	t.mu.Lock()

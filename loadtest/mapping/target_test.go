@@ -181,7 +181,7 @@ func TestMappedVerdicts(t *testing.T) {
 				len(v.Limits) == 0 {
 				t.Errorf("%s %v %v", v.Finding, v.Reasons, v.Limits)
 			}
-			if strings.Contains(v.Sentence, "romised") {
+			if strings.Contains(v.Sentence.EN, "romised") {
 				t.Errorf("%q, of a service that promised us nothing", v.Sentence)
 			}
 		})

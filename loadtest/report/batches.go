@@ -74,11 +74,11 @@ func (t *timeline) blocks() []block {
 }
 
 // title returns the text that the page shows when the pointer is on the block.
-func (b *block) title() string {
-	text := fmt.Sprintf("batch of %s on %s\nmade in one step: %s from %s on, %d of them sold", count(b.size, "sale"),
-		instance(b.instance), millis(b.to-b.from), millis(b.from), b.sold)
+func (b *block) title(v voice) string {
+	text := v.say("block.title", "n", b.size, "instance", instance(b.instance), "took", millis(b.to-b.from),
+		"from", millis(b.from), "sold", b.sold)
 	if b.drawn < b.sold {
-		text += fmt.Sprintf(", %d drawn", b.drawn)
+		text += v.say("block.drawn", "n", b.drawn)
 	}
 	return text
 }
@@ -87,7 +87,7 @@ func (b *block) title() string {
 func (t *timeline) block(b *strings.Builder, k *block) {
 	top := t.y(k.top) - 2
 	fmt.Fprintf(b, `<g><title>%s</title><rect class="batch" x="%s" y="%d" width="%s" height="%d"/></g>`,
-		html.EscapeString(k.title()), t.x(k.from), top, t.width(k.from, k.to), t.y(k.bottom)+barHeight+2-top)
+		html.EscapeString(k.title(t.voice)), t.x(k.from), top, t.width(k.from, k.to), t.y(k.bottom)+barHeight+2-top)
 }
 
 // frames draws the batches of a picture: a light box with a border, behind the bars.

@@ -19,6 +19,7 @@ import (
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/report"
 	"example.com/stock/stack/browsertest"
+	"example.com/stock/words"
 )
 
 // A browser records the requests and complaints of a page.
@@ -172,6 +173,31 @@ func TestDarkPageOfManyRuns(t *testing.T) {
 	if rows := ask[int](t, b, `document.querySelectorAll("table tr").length`); rows < 4 {
 		t.Errorf("%d rows", rows)
 	}
+	// What matters stands first: who, and how much was oversold and lost.
+	order := ask[string](t, b, `[...document.querySelectorAll("table.runs tr:first-child th")].slice(0, 4)
+		.map(th => th.textContent).join()`)
+	if order != "strategy,oversold,lost updates,verdict" {
+		t.Errorf("the columns begin with %s", order)
+	}
+	seen := ask[bool](t, b, `(() => { const row = document.querySelector("table.runs tr:nth-child(2)");
+		const [who, oversold, lost, verdict] = row.children;
+		return lost.getBoundingClientRect().right < 390 && verdict.getBoundingClientRect().left < 390 &&
+		oversold.textContent === "50" })()`)
+	if !seen {
+		t.Error("a phone does not show how much was oversold and lost")
+	}
+	stays := ask[bool](t, b, `(() => { const scroll = document.querySelector(".scroll"); scroll.scrollLeft = 300;
+		const at = scroll.querySelector("tr:nth-child(2) th").getBoundingClientRect();
+		return scroll.scrollLeft > 100 && at.left >= 0 && at.width < 140 })()`)
+	if !stays {
+		t.Error("the column of strategies does not stay, or takes the room of the others")
+	}
+	race := ask[string](t, b, `(() => { const race = document.querySelector(".race");
+		return race.querySelector("h3 a").textContent + race.querySelectorAll("svg.chart").length +
+			(race.compareDocumentPosition(document.querySelector("table.runs")) & 4) })()`)
+	if race != "none on redis24" {
+		t.Errorf("the page opens with %q, not with the race, its picture and one beside it, before the table", race)
+	}
 	opened := ask[int](t, b, `(() => { document.querySelectorAll("details").forEach(d => d.open = true);
 		return [...document.querySelectorAll("details .bars .hold")]
 			.filter(hold => hold.getBoundingClientRect().width > 0).length })()`)
@@ -192,4 +218,35 @@ func (b *browser) quiet(t *testing.T) {
 	if len(b.asked) > 0 || len(b.complain) > 0 {
 		t.Errorf("asked for %q, complained %q", b.asked, b.complain)
 	}
+}
+
+// A Chinese page has no English words but names, figures and units, fits a phone, and shows orders as numbers whose ids
+// are behind a fold.
+func TestChinesePageInABrowser(t *testing.T) {
+	b := open(t)
+	p := one(recorded(t, "none"))
+	p.Lang = words.Chinese
+	b.load(t, p, 390)
+	if wide := ask[int](t, b, `document.documentElement.scrollWidth`); wide > 390 {
+		t.Errorf("%d pixels wide on a screen of 390", wide)
+	}
+	english := ask[string](t, b, `(() => { document.querySelectorAll("pre, code, dd, style").forEach(e => e.remove());
+		const drawn = [...document.querySelectorAll("svg text, title")].map(e => e.textContent);
+		const text = document.body.innerText + drawn;
+		return (text.match(/[a-z]{2,}( [a-z]{2,})+/gi) ?? []).join("|") })()`)
+	if english != "" {
+		t.Errorf("English on a Chinese page: %q", english)
+	}
+	if lang := ask[string](t, b, `document.documentElement.lang`); lang != "zh-CN" {
+		t.Errorf("the page says that it is in %q", lang)
+	}
+	b.load(t, p, 1280)
+	first := ask[string](t, b, `document.querySelector("ol.pairs li").textContent`)
+	if !strings.Contains(first, "#1") || strings.Contains(first, "01a1") {
+		t.Errorf("orders are shown as %s", first)
+	}
+	if ids := ask[int](t, b, `document.querySelectorAll(".ids li").length`); ids < 5 {
+		t.Errorf("%d ids of orders behind the fold", ids)
+	}
+	b.quiet(t)
 }

@@ -5,6 +5,7 @@ import (
 	"image/color"
 	"math"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -12,6 +13,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"example.com/stock/loadtest"
+	"example.com/stock/words"
 )
 
 // places is the number of places along the time axis that can be distinguished.
@@ -27,7 +29,7 @@ func points(line []moment) plotter.XYs {
 
 // stockChart draws the stock over time as read, as written and as true, and fills the gap between the last two. The
 // true stock must have a point.
-func stockChart(c *course, mark func(ink) color.Color, size float64) *chart {
+func stockChart(v voice, c *course, mark func(ink) color.Color, size float64) *chart {
 	p := newChart(mark, size)
 	truth, written, read := thin(c.truth, places), thin(c.written, places), c.read
 	if step := (len(read) + places - 1) / places; step > 1 {
@@ -42,7 +44,7 @@ func stockChart(c *course, mark func(ink) color.Color, size float64) *chart {
 		if err == nil {
 			gap.Color, gap.LineStyle.Width = mark(inkGap), 0
 			p.Add(gap)
-			p.explain("gap: sold, and still counted as stock", swatch{mark(inkGap)})
+			p.explain(v.say("chart.gap"), swatch{mark(inkGap)})
 		}
 	}
 	grid := plotter.NewGrid()
@@ -57,27 +59,27 @@ func stockChart(c *course, mark func(ink) color.Color, size float64) *chart {
 		p.Add(l)
 		p.explain(name, l)
 	}
-	step(truth, p.line(inkTruth, 1.8), "as true: at first, less what was sold")
+	step(truth, p.line(inkTruth, 1.8), v.say("chart.true"))
 	if len(read) > 0 {
 		if dots, err := plotter.NewScatter(points(read)); err == nil {
 			dots.GlyphStyle = draw.GlyphStyle{Color: mark(inkRead), Radius: vg.Points(2), Shape: draw.CrossGlyph{}}
 			p.Add(dots)
-			p.explain("as read", dots)
+			p.explain(v.say("chart.read"), dots)
 		}
 	}
 	if len(written) > 0 {
-		step(written, p.line(inkWritten, 1.4, 4, 2), "as written")
+		step(written, p.line(inkWritten, 1.4, 4, 2), v.say("chart.written"))
 	}
 	if p.Y.Min < 0 {
 		zero, err := plotter.NewLine(plotter.XYs{{X: p.X.Min, Y: 0}, {X: p.X.Max, Y: 0}})
 		if err == nil {
 			zero.LineStyle = p.line(inkFailed, 1, 1, 2)
 			p.Add(zero)
-			p.explain("nothing left: below, it is oversold", zero)
+			p.explain(v.say("chart.zero"), zero)
 		}
 	}
 	p.X.Tick.Marker, p.Y.Tick.Marker = round{6, axisLabel}, round{5, plainNumber}
-	p.Y.Label.Text = "units"
+	p.Y.Label.Text = v.say("chart.units")
 	p.Y.Max += (p.Y.Max - p.Y.Min) * 0.04
 	return p
 }
@@ -146,7 +148,7 @@ func (nineTicks) Ticks(_, to float64) []plot.Tick {
 }
 
 // percentileChart draws latency by percentile, with a line for each outcome.
-func percentileChart(l latencies, mark func(ink) color.Color, size float64) *chart {
+func percentileChart(v voice, l latencies, mark func(ink) color.Color, size float64) *chart {
 	p := newChart(mark, size)
 	grid := plotter.NewGrid()
 	grid.Horizontal, grid.Vertical = p.line(inkGrid, 0.6), p.line(inkGrid, 0.6)
@@ -169,11 +171,12 @@ func percentileChart(l latencies, mark func(ink) color.Color, size float64) *cha
 		line.LineStyle = p.line(look.ink, 1.6, look.dashes...)
 		dots.GlyphStyle = draw.GlyphStyle{Color: mark(look.ink), Radius: vg.Points(2.4), Shape: look.shape}
 		p.Add(line, dots)
-		p.explain(fmt.Sprintf("%s (%d)", words(o), len(sorted)), line, dots)
+		p.explain(fmt.Sprintf("%s (%d)", v.outcome(o), len(sorted)), line, dots)
 	}
+	p.X.Max += (p.X.Max - p.X.Min) * 0.06 // the last label is wider than its mark
 	p.X.Tick.Marker = nineTicks{}
 	p.logMillis(&p.Y)
-	p.X.Label.Text = "of the replies came within"
+	p.X.Label.Text = v.say("chart.within")
 	return p
 }
 
@@ -216,7 +219,9 @@ func axisLabel(ms, span float64) string {
 	case span >= 3000:
 		return fmt.Sprintf("%.4g s", ms/1000)
 	case span < 3:
-		return fmt.Sprintf("%.2f ms", ms)
+		// Two labels beside each other must differ, and an axis has about eight.
+		digits := max(2, int(math.Ceil(-math.Log10(max(span, 1e-6)/8))))
+		return fmt.Sprintf("%.*f ms", digits, ms)
 	}
 	return fmt.Sprintf("%.4g ms", ms)
 }
@@ -339,7 +344,7 @@ func (e edgeTicks) Ticks(_, _ float64) []plot.Tick {
 }
 
 // histogramChart draws h, with the outcomes stacked.
-func histogramChart(l latencies, h *histogram, mark func(ink) color.Color, size, width float64) *chart {
+func histogramChart(v voice, l latencies, h *histogram, mark func(ink) color.Color, size, width float64) *chart {
 	p := newChart(mark, size)
 	grid := plotter.NewGrid()
 	grid.Horizontal, grid.Vertical = p.line(inkGrid, 0.6), draw.LineStyle{}
@@ -356,22 +361,22 @@ func histogramChart(l latencies, h *histogram, mark func(ink) color.Color, size,
 		}
 		below = bars
 		p.Add(bars)
-		p.explain(words(o), bars)
+		p.explain(v.outcome(o), bars)
 	}
 	p.X.Tick.Marker, p.Y.Tick.Marker = edgeTicks{h}, round{4, plainNumber}
 	p.X.Min, p.X.Max, p.Y.Min = -0.6, bins-0.4, 0
-	p.Y.Label.Text = "replies"
+	p.Y.Label.Text = v.say("label.replies")
 	return p
 }
 
 // hints returns the counts of each column as hints.
-func (h *histogram) hints(l latencies) []hint {
+func (h *histogram) hints(v voice, l latencies) []hint {
 	var list []hint
 	for i := range bins {
-		text, any := fmt.Sprintf("%s to %s", millis(h.edges[i]), millis(h.edges[i+1])), false
+		text, any := v.say("chart.range", "from", millis(h.edges[i]), "to", millis(h.edges[i+1])), false
 		for _, o := range l.outcomes() {
 			if n := h.counts[o][i]; n > 0 {
-				text += fmt.Sprintf("\n%s: %.0f", words(o), n)
+				text += fmt.Sprintf("\n%s: %.0f", v.outcome(o), n)
 				any = true
 			}
 		}
@@ -392,14 +397,41 @@ func (c *chart) explain(name string, samples ...plot.Thumbnailer) {
 	c.legend = append(c.legend, entry{name, samples})
 }
 
+// textWidth returns the width of a text, also if the font has no Chinese characters and so cannot measure them.
+func textWidth(style draw.TextStyle, name string) vg.Length {
+	wide := 0
+	for _, r := range name {
+		if words.Wide(r) {
+			wide++
+		}
+	}
+	if wide == 0 {
+		return style.Width(name)
+	}
+	latin := strings.Map(func(r rune) rune {
+		if words.Wide(r) {
+			return -1
+		}
+		return r
+	}, name)
+	return style.Width(latin) + style.Font.Size*vg.Length(wide)
+}
+
 // drawLegend draws the legend in rows along the top, where it hides nothing, and returns the room below it. (The legend
 // of a plot lies among the data.)
 func (c *chart) drawLegend(area draw.Canvas) draw.Canvas {
 	style := c.Legend.TextStyle
 	row, gap, sample := vg.Points(c.size*1.45), vg.Points(14), vg.Points(24)
+	if c.title != "" {
+		title := style
+		title.YAlign = draw.YBottom
+		title.Font.Size = vg.Points(c.size * 1.35)
+		area.FillText(title, vg.Point{X: area.Min.X + vg.Points(4), Y: area.Max.Y - vg.Points(c.size*1.5)}, c.title)
+		area = draw.Crop(area, 0, 0, 0, -vg.Points(c.size*2.1))
+	}
 	x, y := area.Min.X+vg.Points(4), area.Max.Y-row
 	for _, e := range c.legend {
-		width := sample + vg.Points(5) + style.Width(e.name)
+		width := sample + vg.Points(5) + textWidth(style, e.name)
 		if x+width > area.Max.X && x > area.Min.X+gap {
 			x, y = area.Min.X+vg.Points(4), y-row
 		}
@@ -414,8 +446,9 @@ func (c *chart) drawLegend(area draw.Canvas) draw.Canvas {
 		area.FillText(at, vg.Point{X: x + sample + vg.Points(5), Y: y + row*0.475}, e.name)
 		x += width + gap
 	}
+	edge := vg.Points(-c.size * 1.2) // the last label of the axis is wider than its mark
 	if len(c.legend) == 0 {
-		return area
+		return draw.Crop(area, 0, edge, 0, 0)
 	}
-	return draw.Crop(area, 0, 0, 0, y-vg.Points(6)-area.Max.Y)
+	return draw.Crop(area, 0, edge, 0, y-vg.Points(6)-area.Max.Y)
 }

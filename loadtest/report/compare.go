@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"example.com/stock/loadtest"
+	"example.com/stock/words"
 )
 
 // A Comparison compares two sides, each with one or more runs of the same load.
@@ -19,40 +19,44 @@ type Comparison struct {
 	RunsA, RunsB []*loadtest.Result
 	Metrics      []Metric
 	// differences between the sides besides the strategy, which change their figures, too
-	Differing []string
-	Method    string
+	Differing []words.Text
+	Method    words.Text
 }
 
 // Compare compares two sides. Neither may be empty.
 func Compare(nameA string, a []*loadtest.Result, nameB string, b []*loadtest.Result) *Comparison {
 	c := &Comparison{A: nameA, B: nameB, RunsA: a, RunsB: b, Metrics: Differences(a, b)}
-	c.Method = "Medians, with the lowest and the highest in brackets. A difference exceeds the noise if a " +
-		"Mann-Whitney U test (exact, two-sided) gives it a chance below 5 %; that takes four runs of each side."
+	c.Method = phrases.Say("compare.medians")
 	if len(a) < 2 || len(b) < 2 {
-		c.Method = "Single runs: how much of a difference is noise is not known. Give several runs of each side, " +
-			"four or more."
+		c.Method = phrases.Say("compare.single")
 	}
 	p, q := &a[0].Plan, &b[0].Plan
-	for _, x := range []struct{ what, a, b string }{
-		{"load", load(a[0]), load(b[0])}, {"store", p.Store, q.Store}, {"target", a[0].Target, b[0].Target},
+	for _, x := range []struct {
+		what string
+		a, b words.Text
+	}{
+		{"load", load(a[0]), load(b[0])},
+		{"store", words.Same(p.Store), words.Same(q.Store)},
+		{"target", words.Same(a[0].Target), words.Same(b[0].Target)},
 	} {
 		if x.a != x.b {
-			c.Differing = append(c.Differing, fmt.Sprintf("%s: %s, and %s", x.what, x.a, x.b))
+			c.Differing = append(c.Differing,
+				phrases.Say("compare.differs", "what", phrases.Say("label."+x.what), "a", x.a, "b", x.b))
 		}
 	}
 	for _, side := range [][]*loadtest.Result{a, b} {
 		for _, r := range side[1:] {
 			if r.Plan.Strategy != side[0].Plan.Strategy || load(r) != load(side[0]) {
-				c.Differing = append(c.Differing, fmt.Sprintf("one side mixes %s (%s) with %s (%s)",
-					side[0].Plan.Strategy, load(side[0]), r.Plan.Strategy, load(r)))
+				c.Differing = append(c.Differing, phrases.Say("compare.mixed", "one", side[0].Plan.Strategy,
+					"load", load(side[0]), "other", r.Plan.Strategy, "other_load", load(r)))
 			}
 		}
 	}
 	return c
 }
 
-// Row returns the metric as text: the two sides, the change, and the answer.
-func (m *Metric) Row() [5]string {
+// row returns the metric as text: the two sides, the change, and the answer.
+func (m *Metric) row(v voice) [5]string {
 	a, b := median(m.A), median(m.B)
 	change := "–"
 	switch {
@@ -61,7 +65,7 @@ func (m *Metric) Row() [5]string {
 	case a != 0:
 		change = fmt.Sprintf("%+.1f %%", 100*(b-a)/math.Abs(a))
 	}
-	return [5]string{m.Name, m.side(m.A), m.side(m.B), change, m.Answer}
+	return [5]string{v.in(m.Name), m.side(m.A), m.side(m.B), change, v.in(m.Answer)}
 }
 
 func (m *Metric) side(list []float64) string {
@@ -83,44 +87,45 @@ func (m *Metric) side(list []float64) string {
 }
 
 // WriteText writes c for a terminal or a file.
-func (c *Comparison) WriteText(w io.Writer) error {
+func (c *Comparison) WriteText(w io.Writer, lang string) error {
+	v := voice(lang)
 	rows := [][5]string{
 		{
 			"",
-			fmt.Sprintf("A: %s (%s)", c.A, count(len(c.RunsA), "run")),
-			fmt.Sprintf("B: %s (%s)", c.B, count(len(c.RunsB), "run")),
-			"B to A",
+			v.say("compare.a", "side", c.A, "runs", v.count("run", int64(len(c.RunsA)))),
+			v.say("compare.b", "side", c.B, "runs", v.count("run", int64(len(c.RunsB)))),
+			v.say("compare.b-to-a"),
 			"",
 		},
 	}
-	rows = append(rows, c.Rows()...)
+	rows = append(rows, c.rows(v)...)
 	var widths [5]int
 	for _, row := range rows {
 		for i, cell := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+			widths[i] = max(widths[i], words.Columns(cell))
 		}
 	}
 	var b strings.Builder
 	for _, row := range rows {
 		var line strings.Builder
 		for i, cell := range row {
-			line.WriteString(cell + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2))
+			line.WriteString(cell + strings.Repeat(" ", widths[i]-words.Columns(cell)+2))
 		}
 		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
 	}
-	b.WriteString("\n" + c.Method + "\n")
+	b.WriteString("\n" + v.in(c.Method) + "\n")
 	for _, d := range c.Differing {
-		b.WriteString("Not the same: " + d + "\n")
+		b.WriteString(v.say("compare.not-same", "what", d) + "\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// Rows returns the metrics as text.
-func (c *Comparison) Rows() [][5]string {
+// rows returns the metrics as text.
+func (c *Comparison) rows(v voice) [][5]string {
 	var rows [][5]string
 	for i := range c.Metrics {
-		rows = append(rows, c.Metrics[i].Row())
+		rows = append(rows, c.Metrics[i].row(v))
 	}
 	return rows
 }
@@ -139,7 +144,7 @@ type compareRow struct {
 	Oversell, Hurt                                                                 bool
 }
 
-func newCompareView(runs []*loadtest.Result) *compareView {
+func newCompareView(say voice, runs []*loadtest.Result) *compareView {
 	v := new(compareView)
 	var fastest, slowest float64
 	for _, r := range runs {
@@ -169,9 +174,9 @@ func newCompareView(runs []*loadtest.Result) *compareView {
 			row.Sold, row.P50, row.P99 = fmt.Sprintf("%.0f", r.Latency.Sold), millis(q.P50), millis(q.P99)
 			row.SoldBar, row.P99Bar = 100*r.Latency.Sold/max(fastest, 1e-9), 100*q.P99/max(slowest, 1e-9)
 		}
-		row.Word, row.Class, _ = judged(j)
+		row.Word, row.Class, _ = say.judged(j)
 		if row.Class == "raced" {
-			row.Word += ", as expected"
+			row.Word = say.say("judged.expected")
 		}
 		if j.Known {
 			row.Lost = thousands(j.LostUnits)
@@ -191,8 +196,8 @@ func newCompareView(runs []*loadtest.Result) *compareView {
 		v.Rows = append(v.Rows, row)
 	}
 	const width = 480
-	v.Chart = template.HTML(compareChart(runs, marked, 11).toSVG(width, compareHeight(len(runs)), "spans",
-		"Latency of the sales of each run, from the median to the 99th percentile", nil))
+	v.Chart = template.HTML(compareChart(say, runs, marked, 11).toSVG(width, compareHeight(len(runs)), "spans",
+		say.say("caption.compare"), nil))
 	return v
 }
 
@@ -201,14 +206,14 @@ const significant = 0.05
 
 // A Metric is one figure of two sides, each with one or more runs.
 type Metric struct {
-	Name string    `json:"name"`
-	Unit string    `json:"unit"`
-	A    []float64 `json:"a"` // sorted
-	B    []float64 `json:"b"`
+	Name words.Text `json:"name"`
+	Unit string     `json:"unit"`
+	A    []float64  `json:"a"` // sorted
+	B    []float64  `json:"b"`
 	// the probability that chance makes such a difference or a larger one (Mann-Whitney, exact, two-sided); 1 if it is
 	// not known
-	P      float64 `json:"p"`
-	Answer string  `json:"answer"`
+	P      float64    `json:"p"`
+	Answer words.Text `json:"answer"`
 }
 
 // Differences compares two sides by the figures that matter. A difference exceeds the noise if a Mann-Whitney U test,
@@ -217,15 +222,15 @@ type Metric struct {
 // a hint. For single runs, the noise is not known.
 func Differences(a, b []*loadtest.Result) []Metric {
 	list := []Metric{
-		{Name: "sold", Unit: "units/s"},
-		{Name: "p50 of sales", Unit: "ms"},
-		{Name: "p99 of sales", Unit: "ms"},
-		{Name: "throughput", Unit: "requests/s"},
-		{Name: "busy", Unit: "%"},
-		{Name: "oversold", Unit: "units"},
-		{Name: "lost updates", Unit: "units"},
-		{Name: "fairness (Jain)"},
-		{Name: "longest wait", Unit: "ms"},
+		{Name: phrases.Say("metric.sold"), Unit: "units/s"},
+		{Name: phrases.Say("metric.p50"), Unit: "ms"},
+		{Name: phrases.Say("metric.p99"), Unit: "ms"},
+		{Name: phrases.Say("metric.rate"), Unit: "requests/s"},
+		{Name: phrases.Say("metric.busy"), Unit: "%"},
+		{Name: phrases.Say("metric.oversold"), Unit: "units"},
+		{Name: phrases.Say("metric.lost"), Unit: "units"},
+		{Name: phrases.Say("metric.fairness")},
+		{Name: phrases.Say("metric.wait"), Unit: "ms"},
 	}
 	for _, side := range []struct {
 		runs []*loadtest.Result
@@ -256,15 +261,15 @@ func (m *Metric) judge() {
 	apart := m.A[len(m.A)-1] < m.B[0] || m.B[len(m.B)-1] < m.A[0]
 	switch {
 	case median(m.A) == median(m.B) && m.A[0] == m.B[0] && m.A[len(m.A)-1] == m.B[len(m.B)-1]:
-		m.Answer = "no difference"
+		m.Answer = phrases.Say("answer.none")
 	case len(m.A) < 2 || len(m.B) < 2:
-		m.Answer = "noise is not known: give several runs of each"
+		m.Answer = phrases.Say("answer.single")
 	case m.P < significant:
-		m.Answer = "exceeds the noise"
+		m.Answer = phrases.Say("answer.exceeds")
 	case 2/ways(len(m.A)+len(m.B), len(m.A)) >= significant && apart:
-		m.Answer = "ranges do not overlap, but the runs are too few to rule out chance"
+		m.Answer = phrases.Say("answer.few")
 	default:
-		m.Answer = "within the noise"
+		m.Answer = phrases.Say("answer.within")
 	}
 }
 

@@ -62,8 +62,8 @@ func TestNoise(t *testing.T) {
 		{"one against many", []float64{1}, []float64{7, 8, 9}, 0.5, "noise is not known"},
 	} {
 		m := report.Differences(rates(row.a...), rates(row.b...))[0]
-		if math.Abs(m.P-row.p) > 1e-9 || !strings.Contains(m.Answer, row.answer) {
-			t.Errorf("%s: chance %.4f, %q; want %.4f, %q", row.name, m.P, m.Answer, row.p, row.answer)
+		if math.Abs(m.P-row.p) > 1e-9 || !strings.Contains(m.Answer.EN, row.answer) {
+			t.Errorf("%s: chance %.4f, %q; want %.4f, %q", row.name, m.P, m.Answer.EN, row.p, row.answer)
 		}
 	}
 	// Above 24, the approximation continues where the exact count ends: 15 and 15, alternating.
@@ -71,10 +71,10 @@ func TestNoise(t *testing.T) {
 	for i := range 15 {
 		a, b, c = append(a, float64(2*i)), append(b, float64(2*i+1)), append(c, float64(100+i))
 	}
-	if m := report.Differences(rates(a...), rates(b...))[0]; m.P < 0.5 || m.Answer != "within the noise" {
+	if m := report.Differences(rates(a...), rates(b...))[0]; m.P < 0.5 || m.Answer.EN != "within the noise" {
 		t.Errorf("interleaved: %.4f %s", m.P, m.Answer)
 	}
-	if m := report.Differences(rates(a...), rates(c...))[0]; m.P > 1e-4 || m.Answer != "exceeds the noise" {
+	if m := report.Differences(rates(a...), rates(c...))[0]; m.P > 1e-4 || m.Answer.EN != "exceeds the noise" {
 		t.Errorf("apart: %.6f %s", m.P, m.Answer)
 	}
 }
@@ -82,7 +82,7 @@ func TestNoise(t *testing.T) {
 func TestComparison(t *testing.T) {
 	c := report.Compare("before", rates(100, 110, 120, 130), "after", rates(200, 210, 220, 230))
 	var b bytes.Buffer
-	if err := c.WriteText(&b); err != nil {
+	if err := c.WriteText(&b, ""); err != nil {
 		t.Fatal(err)
 	}
 	mustHave(t, b.String(), "A: before (4 runs)", "115 [100, 130]", "215 [200, 230]", "+87.0 %", "exceeds the noise",
@@ -91,7 +91,7 @@ func TestComparison(t *testing.T) {
 		t.Errorf("%s", b.String())
 	}
 	b.Reset()
-	if err := report.Compare("a", rates(1), "b", []*loadtest.Result{lossy(10), mixed()}).WriteText(&b); err != nil {
+	if err := report.Compare("a", rates(1), "b", []*loadtest.Result{lossy(10), mixed()}).WriteText(&b, ""); err != nil {
 		t.Fatal(err)
 	}
 	mustHave(t, b.String(), "how much of a difference is noise is not known", "Not the same: load: ",

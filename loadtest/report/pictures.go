@@ -20,6 +20,7 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 
 	"example.com/stock/loadtest"
+	"example.com/stock/words"
 )
 
 // Formats of pictures.
@@ -29,11 +30,14 @@ const (
 )
 
 // Pixels of a picture for slides; 16:9 or wider.
-const slideWidth, slideHeight = 960, 400
+const slideWidth, slideHeight = 960, 440
 
 // WritePictures writes the pictures of each run into a folder, which it makes: stock, timeline, percentiles, histogram
 // and, of several runs, a comparison. It returns the names of the files.
-func WritePictures(dir, format string, runs []*loadtest.Result) ([]string, error) {
+func WritePictures(dir, format, lang string, runs []*loadtest.Result) ([]string, error) {
+	if format == PNG && lang == words.Chinese && chineseFont() == nil {
+		return nil, phrases.Error("slide.no-font")
+	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
@@ -48,14 +52,14 @@ func WritePictures(dir, format string, runs []*loadtest.Result) ([]string, error
 		if len(runs) > 1 {
 			name = fmt.Sprintf("%02d-%s", i+1, name)
 		}
-		for kind, picture := range pictures(r, format) {
+		for kind, picture := range pictures(voice(lang), r, format) {
 			if err := write(name+"-"+kind, picture); err != nil {
 				return names, err
 			}
 		}
 	}
 	if len(runs) > 1 {
-		c := compareChart(runs, inked(format), 13)
+		c := compareChart(voice(lang), runs, inked(format), 13).titled(voice(lang).say("caption.compare"))
 		return names, write("comparison", c.encode(format, slideWidth, compareHeight(len(runs))))
 	}
 	return names, nil
@@ -74,15 +78,16 @@ func inked(format string) func(ink) color.Color {
 }
 
 // pictures yields the pictures of a run by kind.
-func pictures(r *loadtest.Result, format string) func(func(string, []byte) bool) {
+func pictures(v voice, r *loadtest.Result, format string) func(func(string, []byte) bool) {
 	return func(yield func(string, []byte) bool) {
-		t := lay(r, limits{holdsAlone / 2, lanesAlone / 2})
+		t := lay(v, r, limits{holdsAlone / 2, lanesAlone / 2})
+		title := v.slideTitle(r)
 		if c := follow(r, t.story); len(c.truth) > 1 &&
-			!yield("stock", stockChart(c, inked(format), 13).encode(format, slideWidth, slideHeight)) {
+			!yield("stock", stockChart(v, c, inked(format), 13).titled(title).encode(format, slideWidth, slideHeight)) {
 			return
 		}
 		if len(t.bars) > 0 &&
-			!yield("timeline", timelineChart(t, inked(format), 13).
+			!yield("timeline", timelineChart(t, inked(format), 13).titled(title).
 				encode(format, slideWidth, max(float64(t.height()), slideHeight))) {
 			return
 		}
@@ -90,10 +95,32 @@ func pictures(r *loadtest.Result, format string) func(func(string, []byte) bool)
 		if len(l) == 0 {
 			return
 		}
-		_ = yield("percentiles", percentileChart(l, inked(format), 13).encode(format, slideWidth, slideHeight)) &&
+		_ = yield("percentiles", percentileChart(v, l, inked(format), 13).titled(title).
+			encode(format, slideWidth, slideHeight)) &&
 			yield("histogram",
-				histogramChart(l, l.histogram(), inked(format), 13, slideWidth).encode(format, slideWidth, slideHeight))
+				histogramChart(v, l, l.histogram(), inked(format), 13, slideWidth).titled(title).
+					encode(format, slideWidth, slideHeight))
 	}
+}
+
+// slideTitle names the run and its verdict, so that a slide says by itself what it shows.
+func (v voice) slideTitle(r *loadtest.Result) string {
+	word, class, _ := v.judged(&r.Verdict)
+	if class == "raced" {
+		word = v.say("judged.expected")
+	}
+	j := &r.Verdict
+	if j.OversoldUnits > 0 || j.LostUnits > 0 {
+		return v.say("slide.damage", "run", named(r), "verdict", word, "oversold", thousands(j.OversoldUnits),
+			"lost", thousands(max(j.LostUnits, 0)))
+	}
+	return v.say("slide.title", "run", named(r), "verdict", word, "sold", thousands(j.AcceptedUnits),
+		"initial", thousands(j.InitialUnits))
+}
+
+func (c *chart) titled(title string) *chart {
+	c.title = title
+	return c
 }
 
 // encode draws c as a file of its own.
@@ -119,14 +146,14 @@ func timelineChart(t *timeline, mark func(ink) color.Color, size float64) *chart
 	c.Y.Tick.Length, c.Y.LineStyle.Width = 0, 0
 	c.Y.Tick.Label.Font.Size = vg.Points(size * 0.7)
 	if t.HasWaits {
-		c.explain("waits", stroke{c.line(inkSoldOut, 2, 2, 2)})
+		c.explain(t.say("chart.waits"), stroke{c.line(inkSoldOut, 2, 2, 2)})
 	}
-	c.explain("in the critical section", swatch{mark(inkRead)})
+	c.explain(t.say("chart.inside"), swatch{mark(inkRead)})
 	if t.Batches() > 0 {
-		c.explain("a batch", swatch{mark(inkGrid)})
+		c.explain(t.say("chart.batch"), swatch{mark(inkGrid)})
 	}
 	if t.pairs > 0 {
-		c.explain("not alone there", swatch{mark(inkFailed)})
+		c.explain(t.say("chart.met"), swatch{mark(inkFailed)})
 	}
 	return c
 }
@@ -170,7 +197,7 @@ func (t laneTicks) Ticks(_, _ float64) []plot.Tick {
 	var list []plot.Tick
 	for i, l := range t.lanes {
 		list = append(list,
-			plot.Tick{Value: float64(len(t.lanes) - 1 - i), Label: short(l.instance) + " w" + strconv.Itoa(l.worker)})
+			plot.Tick{Value: float64(len(t.lanes) - 1 - i), Label: t.short(l.instance) + " w" + strconv.Itoa(l.worker)})
 	}
 	return list
 }
@@ -179,7 +206,7 @@ func compareHeight(runs int) float64 { return float64(70 + 20*runs) }
 
 // compareChart draws, for each run, the range of the latencies of its sales from the median to the 99th percentile, on
 // one logarithmic axis. A run that sold nothing has a row without a range.
-func compareChart(runs []*loadtest.Result, mark func(ink) color.Color, size float64) *chart {
+func compareChart(v voice, runs []*loadtest.Result, mark func(ink) color.Color, size float64) *chart {
 	c := newChart(mark, size)
 	grid := plotter.NewGrid()
 	grid.Horizontal, grid.Vertical = draw.LineStyle{}, c.line(inkGrid, 0.6)
@@ -188,7 +215,7 @@ func compareChart(runs []*loadtest.Result, mark func(ink) color.Color, size floa
 	var names namedRows
 	for i, r := range runs {
 		y := float64(len(runs) - 1 - i)
-		names = append(names, plot.Tick{Value: y, Label: heading(r)})
+		names = append(names, plot.Tick{Value: y, Label: v.in(named(r))})
 		sales := r.Latency.Accepted()
 		if sales.Count == 0 {
 			continue
@@ -209,8 +236,8 @@ func compareChart(runs []*loadtest.Result, mark func(ink) color.Color, size floa
 		c.Add(s)
 		c.explain(name, s)
 	}
-	dots(medians, inkAccepted, draw.CircleGlyph{}, "median of sales")
-	dots(tails, inkFailed, draw.SquareGlyph{}, "99th percentile of sales")
+	dots(medians, inkAccepted, draw.CircleGlyph{}, v.say("chart.median"))
+	dots(tails, inkFailed, draw.SquareGlyph{}, v.say("chart.tail"))
 	c.logMillis(&c.X)
 	c.Y.Tick.Marker, c.Y.Tick.Length, c.Y.LineStyle.Width = names, 0, 0
 	c.Y.Min, c.Y.Max = -0.6, float64(len(runs))-0.4
@@ -285,6 +312,7 @@ type chart struct {
 	mark   func(ink) color.Color
 	size   float64 // of the text, in points
 	legend []entry
+	title  string // of a picture for slides
 }
 
 // marked returns a colour that occurs nowhere else, by which toSVG finds the ink.
@@ -370,6 +398,7 @@ func (c *chart) toSVG(width, height float64, class, label string, hints []hint) 
 
 // toPNG draws c for slides: twice as many pixels as points.
 func (c *chart) toPNG(width, height float64) []byte {
+	c.speakChinese()
 	canvas := vgimg.NewWith(vgimg.UseWH(vg.Points(width), vg.Points(height)), vgimg.UseDPI(144),
 		vgimg.UseBackgroundColor(color.White))
 	c.Draw(c.drawLegend(draw.New(canvas)))

@@ -3,11 +3,13 @@ package report
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"example.com/stock/loadtest"
+	"example.com/stock/words"
 )
 
 // plainEvery is the time between two lines of progress if lines cannot be overwritten.
@@ -15,7 +17,7 @@ const plainEvery = 2 * time.Second
 
 // ShowProgress returns a progress function for Run that writes to w. On a terminal with that many columns it overwrites
 // one line. If columns is 0 it writes a plain line every 2 s and at the end. It uses no colours.
-func ShowProgress(w io.Writer, name string, columns int) func(loadtest.Progress) {
+func ShowProgress(w io.Writer, name, lang string, columns int) func(loadtest.Progress) {
 	var shown time.Duration
 	var warm bool
 	return func(p loadtest.Progress) {
@@ -27,68 +29,71 @@ func ShowProgress(w io.Writer, name string, columns int) func(loadtest.Progress)
 			return
 		}
 		shown = p.Elapsed
-		list := parts(&p)
-		list[0] = name + ": " + list[0]
+		list := voice(lang).progress(&p)
+		list[0] = voice(lang).say("progress.run", "run", name, "progress", list[0])
 		switch {
 		case !live:
-			fmt.Fprintln(w, strings.Join(list, ", "))
+			fmt.Fprintln(w, strings.Join(list, voice(lang).say("comma")))
 		case p.Last:
 			fmt.Fprint(w, "\r\x1b[K") // the result follows
 		default:
-			fmt.Fprint(w, "\r\x1b[K"+fit(list, columns-1))
+			fmt.Fprint(w, "\r\x1b[K"+fit(list, voice(lang).say("comma"), columns-1))
 		}
 	}
 }
 
 // fit joins as many of parts as fit: a line that wraps could not be overwritten.
-func fit(parts []string, room int) string {
+func fit(parts []string, comma string, room int) string {
 	line := parts[0]
 	for _, part := range parts[1:] {
-		if utf8.RuneCountInString(line)+2+utf8.RuneCountInString(part) > room {
+		if words.Columns(line+comma+part) > room {
 			break
 		}
-		line += ", " + part
+		line += comma + part
 	}
-	runes := []rune(line)
-	return string(runes[:min(len(runes), room)])
+	for words.Columns(line) > room {
+		_, last := utf8.DecodeLastRuneInString(line)
+		line = line[:len(line)-last]
+	}
+	return line
 }
 
-// parts returns the progress in words, the more important first.
-func parts(p *loadtest.Progress) []string {
+// progress returns the progress in words, the more important first.
+func (v voice) progress(p *loadtest.Progress) []string {
 	var list []string
-	part := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
+	part := func(key string, pairs ...any) { list = append(list, v.say("progress."+key, pairs...)) }
 	switch {
 	case p.WarmUp:
 		part("warm-up")
 	case p.Interrupted && !p.Last:
-		part("interrupted, waiting for replies")
+		part("interrupted")
 	}
 	if p.Total > 0 {
-		part("%d of %d", p.Done, p.Total)
+		part("of", "done", p.Done, "total", p.Total)
 	} else {
-		part("%d", p.Done)
+		list = append(list, strconv.Itoa(p.Done))
 	}
-	part("%.0f/s", p.Rate)
+	list = append(list, fmt.Sprintf("%.0f/s", p.Rate))
 	if p.Done > 0 {
-		part("p50 %s p99 %s", loadtest.Millis(p.P50MS), loadtest.Millis(p.P99MS))
+		list = append(list, fmt.Sprintf("p50 %s p99 %s", loadtest.Millis(p.P50MS), loadtest.Millis(p.P99MS)))
 	}
-	part("accepted %d", p.Outcomes[loadtest.Accepted])
-	part("busy %d", p.Outcomes[loadtest.Busy])
+	part("accepted", "n", p.Outcomes[loadtest.Accepted])
+	part("busy", "n", p.Outcomes[loadtest.Busy])
 	if p.Oversold > 0 {
-		part("OVERSOLD %d", p.Oversold)
+		part("oversold", "n", p.Oversold)
 	}
 	if p.Left >= time.Second && !p.Last && !p.Interrupted {
-		part("%v left", p.Left.Round(time.Second))
+		part("left", "time", p.Left.Round(time.Second))
 	}
-	part("sold out %d", p.Outcomes[loadtest.SoldOut])
+	part("sold-out", "n", p.Outcomes[loadtest.SoldOut])
 	if n := p.Outcomes[loadtest.Failed] + p.Outcomes[loadtest.Unknown]; n > 0 {
-		part("failed or unknown %d", n)
+		part("failed", "n", n)
 	}
 	if p.Late > 0 {
-		part("late %d", p.Late)
+		part("late", "n", p.Late)
 	}
 	if p.Dropped > 0 {
-		part("dropped %d", p.Dropped)
+		part("dropped", "n", p.Dropped)
 	}
 	return list
 }

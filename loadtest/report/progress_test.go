@@ -69,7 +69,7 @@ func TestProgress(t *testing.T) {
 		{8, "\r\x1b[Knone: w\r\x1b[Knone: 2\r\x1b[Knone: 3\r\x1b[Knone: i\r\x1b[K"},
 	} {
 		var b bytes.Buffer
-		show := report.ShowProgress(&b, "none", row.columns)
+		show := report.ShowProgress(&b, "none", "en", row.columns)
 		for _, p := range steps {
 			show(p)
 		}

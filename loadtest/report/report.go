@@ -11,10 +11,12 @@ import (
 	"html/template"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"example.com/stock/loadtest"
+	"example.com/stock/words"
 )
 
 //go:embed page.html.tmpl run.html.tmpl compare.html.tmpl diff.html.tmpl page.css patterns.svg
@@ -29,6 +31,7 @@ type Group struct {
 // A Page is the input of WriteHTML.
 type Page struct {
 	Title  string // empty: of the first run
+	Lang   string // words.English, words.Chinese; empty: English
 	Groups []Group
 	Notes  []string // what the reader should know first, such as that a history was cut off
 	Diff   *Comparison
@@ -44,9 +47,15 @@ const (
 // WriteHTML writes a page that is complete in itself: it opens from disk, makes no network requests, and follows the
 // reader's choice of light or dark.
 func WriteHTML(w io.Writer, p Page) error {
+	if err := phrases.Check(); err != nil {
+		return err
+	}
+	say := voice(p.Lang)
 	t, err := template.New("page.html.tmpl").Funcs(template.FuncMap{
 		"millis":    millis,
-		"words":     words[loadtest.Outcome],
+		"say":       say.say,
+		"in":        say.in,
+		"outcome":   say.outcome,
 		"thousands": grouped,
 		"percent": func(part, whole int) string {
 			return fmt.Sprintf("%.1f %%",
@@ -60,14 +69,16 @@ func WriteHTML(w io.Writer, p Page) error {
 }
 
 type pageView struct {
+	Lang     string // for the browser
 	Title    string
 	Style    template.CSS
 	Patterns template.HTML
 	Notes    []string
 	Groups   []groupView
 	Single   *runView // the only run
-	Diff     *Comparison
-	Summary  *summary // of several runs
+	Diff     *diffView
+	Summary  *summary   // of several runs
+	Race     []*runView // the run that lost most, and one of the same load that lost nothing
 }
 
 type groupView struct {
@@ -83,7 +94,14 @@ func (p Page) view() pageView {
 		Style:    template.CSS(read("page.css")),
 		Patterns: template.HTML(read("patterns.svg")),
 		Notes:    p.Notes,
-		Diff:     p.Diff,
+		Lang:     "en",
+	}
+	say := voice(p.Lang)
+	if p.Lang == words.Chinese {
+		v.Lang = "zh-CN"
+	}
+	if p.Diff != nil {
+		v.Diff = &diffView{p.Diff, p.Diff.rows(say)}
 	}
 	total := 0
 	for _, g := range p.Groups {
@@ -92,7 +110,7 @@ func (p Page) view() pageView {
 	if total == 1 {
 		for _, g := range p.Groups {
 			for _, r := range g.Runs {
-				v.Single = newRunView(r, "r", limits{holdsAlone, lanesAlone}, true)
+				v.Single = newRunView(say, r, "r", limits{holdsAlone, lanesAlone}, true)
 				if v.Title == "" {
 					v.Title = v.Single.Heading
 				}
@@ -101,7 +119,7 @@ func (p Page) view() pageView {
 		return v
 	}
 	if v.Title == "" {
-		v.Title = fmt.Sprintf("%d runs side by side", total)
+		v.Title = say.say("page.runs", "n", total)
 	}
 	v.Summary = p.summary()
 	// The last groups matter most: the earlier ones lead up to them.
@@ -109,18 +127,46 @@ func (p Page) view() pageView {
 	v.Groups = make([]groupView, len(p.Groups))
 	for n := len(p.Groups) - 1; n >= 0; n-- {
 		g := p.Groups[n]
-		gv := groupView{Title: g.Title, Compare: newCompareView(g.Runs)}
+		gv := groupView{Title: g.Title, Compare: newCompareView(say, g.Runs)}
 		for i, r := range g.Runs {
 			if room == 0 {
 				gv.LeftOut = len(g.Runs) - i
 				break
 			}
 			room--
-			gv.Runs = append(gv.Runs, newRunView(r, fmt.Sprintf("g%dr%d", n, i), limits{holdsBeside, lanesMany}, false))
+			gv.Runs = append(gv.Runs,
+				newRunView(say, r, fmt.Sprintf("g%dr%d", n, i), limits{holdsBeside, lanesMany}, false))
 		}
 		v.Groups[n] = gv
 	}
+	if p.Diff == nil {
+		v.Race = race(v.Groups)
+	}
 	return v
+}
+
+// race returns the run that oversold and lost most, and beside it one of the same part that promised to lose nothing
+// and did: what the page opens with. It returns none if nothing was lost.
+func race(groups []groupView) []*runView {
+	var worst *runView
+	var part groupView
+	damage := func(v *runView) int64 { return v.V.OversoldUnits + max(v.V.LostUnits, 0) }
+	for _, g := range groups {
+		for _, r := range g.Runs {
+			if r.V.RaceSeen && r.StockNarrow != "" && (worst == nil || damage(r) > damage(worst)) {
+				worst, part = r, g
+			}
+		}
+	}
+	if worst == nil {
+		return nil
+	}
+	for _, r := range part.Runs {
+		if r.V.Finding == loadtest.Holds && !r.V.Luck && r.StockNarrow != "" {
+			return []*runView{worst, r}
+		}
+	}
+	return []*runView{worst}
 }
 
 func read(name string) string {
@@ -133,39 +179,38 @@ func read(name string) string {
 
 func escape(text string) string { return html.EscapeString(text) }
 
-// heading describes a run in a line.
-func heading(r *loadtest.Result) string {
-	text := r.Plan.Strategy
-	if r.Plan.Store != "" {
-		text += " on " + r.Plan.Store
-	}
-	return text
+// A diffView is the data of the template of a comparison.
+type diffView struct {
+	*Comparison
+	Rows [][5]string
 }
 
 // load describes the load of a run.
-func load(r *loadtest.Result) string {
+func load(r *loadtest.Result) words.Text {
 	p := &r.Plan
-	var parts []string
-	parts = append(parts, count(len(r.Records), "request"))
+	parts := []words.Text{phrases.Say("count.request", "n", thousands(int64(len(r.Records))))}
 	if p.Open() {
-		parts = append(parts, "due at "+p.Rate.String()+" per second whether or not the service keeps up")
+		parts = append(parts, phrases.Say("load.open", "rate", p.Rate))
 	} else {
-		parts = append(parts, "from "+count(p.Concurrency, "worker"))
+		parts = append(parts, phrases.Say("load.closed", "n", thousands(int64(p.Concurrency))))
 	}
-	stock := "for " + count(p.Stock, "unit")
 	if p.SKUs > 1 {
-		stock += fmt.Sprintf(" of each of %d SKUs", p.SKUs)
+		parts = append(parts, phrases.Say("load.stocks", "n", thousands(p.Stock), "skus", p.SKUs))
+	} else {
+		parts = append(parts, phrases.Say("load.stock", "n", thousands(p.Stock)))
 	}
-	parts = append(parts, stock)
 	if p.Duration > 0 {
-		parts = append(parts, "for "+p.Duration.String())
+		parts = append(parts, phrases.Say("load.for", "duration", p.Duration))
 	}
-	return strings.Join(parts, ", ")
+	return words.Join(parts, phrases.Say("comma"))
 }
 
-func when(t time.Time) string {
-	if t.IsZero() {
-		return "not known"
+func (v voice) when(t time.Time) string {
+	switch {
+	case t.IsZero():
+		return v.say("report.unknown")
+	case v == words.Chinese:
+		return t.UTC().Format("2006-01-02 15:04:05 UTC")
 	}
 	return t.UTC().Format("2 January 2006, 15:04:05 UTC")
 }
@@ -183,6 +228,7 @@ func grouped(n any) (string, error) {
 
 // A runView is the data of the template of one run.
 type runView struct {
+	voice
 	ID, Heading, Load, When   string
 	R                         *loadtest.Result
 	V                         *loadtest.Verdict
@@ -201,8 +247,11 @@ type runView struct {
 	Outcomes                  []outcomeRow
 	Shares                    []shareRow
 	Fair                      loadtest.Fairness
-	Command                   string
-	Failures                  []string
+	Command, Summary          string
+	Failures                  []words.Text
+	IDs                       []string // that are shown as #1, #2 and so on
+	nick                      *strings.Replacer
+	OverTime                  []template.HTML // of an open loop
 }
 
 type outcomeRow struct {
@@ -216,29 +265,33 @@ type shareRow struct {
 	Percent, Sold     float64 // of all replies
 }
 
-func newRunView(r *loadtest.Result, id string, most limits, whole bool) *runView {
+func newRunView(say voice, r *loadtest.Result, id string, most limits, whole bool) *runView {
 	v := &runView{
+		voice:   say,
 		ID:      id,
-		Heading: heading(r),
-		Load:    load(r),
-		When:    when(r.StartedAt),
+		Heading: say.in(named(r)),
+		Load:    say.in(load(r)),
+		When:    say.when(r.StartedAt),
 		R:       r,
 		V:       &r.Verdict,
 		Command: r.Command,
+		Summary: r.Strategy.Summary,
 		Fair:    loadtest.FairnessOf(r),
 	}
-	v.Word, v.Class, v.Plain = judged(&r.Verdict)
-	v.Promise = promised(&r.Strategy.Promise)
+	v.Word, v.Class, v.Plain = say.judged(&r.Verdict)
+	v.Promise = say.promised(&r.Strategy.Promise)
 	v.Mapped = slices.ContainsFunc(r.Accounts, func(a loadtest.Account) bool { return a.Before.Mapped })
-	v.Linear = r.Verdict.Linear.Sentence()
-	v.T = lay(r, most)
+	v.Linear = say.in(r.Verdict.Linear.Sentence())
+	v.T = lay(say, r, most)
+	v.nicknames()
 	v.timeline()
 	v.stock(whole)
 	v.latency()
+	v.overTime()
 	for _, s := range r.Latency.Instances {
 		all := float64(max(len(r.Records), 1))
 		v.Shares = append(v.Shares, shareRow{
-			instance(s.Instance),
+			say.in(instance(s.Instance)),
 			s.Replies,
 			s.Accepted,
 			100 * float64(s.Replies) / all,
@@ -250,75 +303,89 @@ func newRunView(r *loadtest.Result, id string, most limits, whole bool) *runView
 }
 
 // judged returns the verdict as a word, as a class, and as a sentence for readers who do not know locks.
-func judged(v *loadtest.Verdict) (word, class, plain string) {
+func (say voice) judged(v *loadtest.Verdict) (word, class, plain string) {
 	switch {
 	case v.Finding == loadtest.Undecided:
-		return "Not decided", "odd", "What was recorded does not suffice to say whether stock was lost."
+		return say.say("judged.undecided"), "odd", say.say("plain.undecided")
 	case v.Finding == loadtest.Holds:
-		return "Holds", "good", fmt.Sprintf("No stock was lost: there were %s, %s sold and %d remain, and no two "+
-			"orders sold the same unit.", count(v.InitialUnits, "unit"), were(v.AcceptedUnits), v.RemainingUnits)
+		return say.say("judged.holds"), "good", say.say("plain.holds", "initial", thousands(v.InitialUnits),
+			"sold", thousands(v.AcceptedUnits), "left", thousands(v.RemainingUnits))
 	}
-	word, class = "Broken", "bad"
+	word, class = say.say("judged.broken"), "bad"
 	if v.Kept {
 		class = "raced" // as expected
 	}
 	switch {
 	case v.OversoldUnits > 0:
-		plain = fmt.Sprintf("It sold %s of %d: %s more than there were.", count(v.AcceptedUnits, "unit"),
-			v.InitialUnits, count(v.OversoldUnits, "unit"))
+		plain = say.say("plain.oversold", "sold", thousands(v.AcceptedUnits), "initial", thousands(v.InitialUnits),
+			"n", thousands(v.OversoldUnits))
 	case v.Known && v.LostUnits > 0:
-		plain = fmt.Sprintf("It sold %s, but the stock went down by %d only: the store still offers %s that are sold.",
-			count(v.AcceptedUnits, "unit"), v.InitialUnits-v.RemainingUnits, count(v.LostUnits, "unit"))
+		plain = say.say("plain.lost", "sold", thousands(v.AcceptedUnits),
+			"gone", thousands(v.InitialUnits-v.RemainingUnits), "n", thousands(v.LostUnits))
 	case v.Known && v.LostUnits < 0:
-		plain = fmt.Sprintf("The stock went down by %s more than were sold.", count(-v.LostUnits, "unit"))
+		plain = say.say("plain.vanished", "n", thousands(-v.LostUnits))
 	default:
-		plain = "The replies and the store contradict each other."
+		plain = say.say("plain.contradiction")
 	}
 	return word, class, plain
 }
 
-func were(n int64) string {
-	if n == 1 {
-		return "1 was"
+// longID is the length from which on an order id is shown as a number.
+const longID = 12
+
+// nicknames numbers the orders that the page names, in the order in which it names them.
+func (v *runView) nicknames() {
+	var pairs []string
+	add := func(id string) {
+		if len(id) >= longID && !slices.Contains(v.IDs, id) {
+			v.IDs = append(v.IDs, id)
+			pairs = append(pairs, id, "#"+strconv.Itoa(len(v.IDs)))
+		}
 	}
-	return thousands(n) + " were"
+	for _, c := range v.V.Certificates {
+		add(c.Orders[0].OrderID)
+		add(c.Orders[1].OrderID)
+	}
+	for _, p := range v.T.shown {
+		add(p.first.rec.OrderID)
+		add(p.second.rec.OrderID)
+	}
+	v.nick = strings.NewReplacer(pairs...)
 }
+
+// Nick returns a text with the numbers of orders in place of their ids.
+func (v *runView) Nick(text string) string { return v.nick.Replace(text) }
 
 func (v *runView) timeline() {
 	t := v.T
-	note := func(format string, args ...any) {
-		v.TimelineNotes = append(v.TimelineNotes, fmt.Sprintf(format, args...))
+	note := func(key string, pairs ...any) {
+		v.TimelineNotes = append(v.TimelineNotes, phrases.Say("note."+key, pairs...).In(string(v.voice)))
 	}
 	if t.missing > 0 {
-		note("%s told no times, and are not drawn.", count(t.missing, "accepted request"))
+		note("no-times", "n", thousands(int64(t.missing)))
 	}
 	if len(t.bars) == 0 {
-		note("There are no holds to draw: nothing was accepted, or the replies tell no times.")
+		note("no-holds")
 		return
 	}
 	names, bars := t.gantt()
 	v.Names, v.Bars, v.Strip = template.HTML(names), template.HTML(bars), template.HTML(t.strip())
 	if t.inWindow < t.total {
-		note("Thinned out: %s of %s are drawn, those from %s to %s of a run of %s%s. The strip below is the whole run.",
-			thousands(int64(len(t.bars))), count(t.total, "hold"), millis(t.from), millis(t.to), millis(t.length),
-			where(t))
+		key := "thinned"
+		if t.pairs > 0 {
+			key = "thinned-around"
+		}
+		note(key, "drawn", thousands(int64(len(t.bars))), "n", thousands(int64(t.total)), "from", millis(t.from),
+			"to", millis(t.to), "length", millis(t.length))
 	}
 	if t.lanesLeft > 0 {
-		note("%s with fewer holds in this time are left out.", count(t.lanesLeft, "lane"))
+		note("lanes-left", "n", thousands(int64(t.lanesLeft)))
 	}
-	note("Only accepted requests tell when they held. Times are by each instance's clock; the proof of a lost update " +
-		"is in the collisions below, which need no clock.")
+	note("clocks")
 	v.MorePairs = t.pairs > len(t.shown)
 	for _, p := range t.shown {
-		v.Pairs = append(v.Pairs, p.sentence())
+		v.Pairs = append(v.Pairs, v.Nick(v.in(p.sentence())))
 	}
-}
-
-func where(t *timeline) string {
-	if t.pairs > 0 {
-		return ", around the first overlap"
-	}
-	return ""
 }
 
 func (v *runView) stock(whole bool) {
@@ -327,23 +394,27 @@ func (v *runView) stock(whole bool) {
 	if len(c.truth) < 2 {
 		return
 	}
-	label := fmt.Sprintf("Stock of %s over time, as read, as written and as true", c.sku)
+	label := v.say("caption.stock", "sku", c.sku)
 	if whole {
-		v.StockWide = template.HTML(stockChart(c, marked, 11).toSVG(1120, 300, "wide", label, c.hints(80)))
+		v.StockWide = template.HTML(stockChart(v.voice, c, marked, 11).toSVG(1120, 300, "wide", label,
+			c.hints(v.voice, 80)))
 	}
-	v.StockNarrow = template.HTML(stockChart(c, marked, 10.5).toSVG(420, 280, "narrow", label, c.hints(30)))
-	note := func(format string, args ...any) { v.StockNotes = append(v.StockNotes, fmt.Sprintf(format, args...)) }
+	v.StockNarrow = template.HTML(stockChart(v.voice, c, marked, 10.5).toSVG(420, 280, "narrow", label,
+		c.hints(v.voice, 30)))
+	note := func(key string, pairs ...any) {
+		v.StockNotes = append(v.StockNotes, phrases.Say("note."+key, pairs...).In(string(v.voice)))
+	}
 	if c.others > 0 {
-		note("Of %d SKUs this is %s, which lost most, or else sold most.", c.others+1, c.sku)
+		note("one-of", "n", c.others+1, "sku", c.sku)
 	}
 	if c.parts {
-		note("What requests read and wrote is not drawn: each saw one segment of the stock, or did not tell.")
+		note("parts")
 	}
 	if len(c.read) > 0 {
-		note("A read is drawn when its request entered the critical section, and a write when it left.")
+		note("drawn-when")
 	}
 	if n := len(c.read); n > places {
-		note("Thinned out: of %s those that can be told apart are drawn.", count(n, "sale"))
+		note("thinned-sales", "n", thousands(int64(n)))
 	}
 }
 
@@ -356,32 +427,28 @@ func (v *runView) latency() {
 		return
 	}
 	v.Percentiles = template.HTML(
-		percentileChart(l, marked, 10.5).toSVG(420, 280, "", "Latency by percentile and outcome", nil))
+		percentileChart(v.voice, l, marked, 10.5).toSVG(420, 280, "", v.say("caption.percentiles"), nil))
 	h := l.histogram()
 	v.Histogram = template.HTML(
-		histogramChart(l, h, marked, 10.5, 420).toSVG(420, 280, "", "Histogram of latencies by outcome", h.hints(l)))
+		histogramChart(v.voice, l, h, marked, 10.5, 420).toSVG(420, 280, "", v.say("caption.histogram"),
+			h.hints(v.voice, l)))
 }
 
 // promised describes the promise of a strategy, as far as a load run can check it.
-func promised(p *loadtest.Promise) string {
-	text := "nothing: lost updates are to be expected"
+func (v voice) promised(p *loadtest.Promise) string {
+	text := v.say("promised.nothing")
 	switch p.Scope {
 	case loadtest.Process:
-		text = "no lost updates among the requests of one instance"
+		text = v.say("promised.process")
 	case loadtest.Cluster:
-		text = "no lost updates, whichever instances serve"
+		text = v.say("promised.cluster")
 	}
 	for _, more := range []struct {
-		is   bool
-		text string
-	}{
-		{p.Exclusive, "one holder at a time"},
-		{p.Fenced, "late writes are refused (fenced)"},
-		{p.Fair, "served in turn"},
-		{p.Blocking, "waits for its turn"},
-	} {
+		is  bool
+		key string
+	}{{p.Exclusive, "exclusive"}, {p.Fenced, "fenced"}, {p.Fair, "fair"}, {p.Blocking, "blocking"}} {
 		if more.is {
-			text += "; " + more.text
+			text += v.say("semicolon") + v.say("promised."+more.key)
 		}
 	}
 	return text

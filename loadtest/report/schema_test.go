@@ -14,6 +14,7 @@ import (
 
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/report"
+	"example.com/stock/words"
 )
 
 var update = flag.Bool("update", false, "rewrite schema.json and the recorded pages")
@@ -27,6 +28,8 @@ func schemaOf(t reflect.Type) any {
 		return object{"type": "string", "format": "date-time"}
 	case reflect.TypeFor[loadtest.Rate]():
 		return object{"type": "string", "description": "requests per second: 1000, or 100..1000"}
+	case reflect.TypeFor[words.Text]():
+		return object{"type": "string", "description": "in English"}
 	case reflect.TypeFor[loadtest.Finding]():
 		return object{"enum": []any{loadtest.Holds, loadtest.Broken, loadtest.Undecided}}
 	}
@@ -121,7 +124,7 @@ func TestJSONFitsTheSchema(t *testing.T) {
 	for _, name := range recordings() {
 		runs = append(runs, recorded(t, name))
 	}
-	runs[0].Expected = []loadtest.Expectation{{Text: "p99<50ms", Actual: "3 ms", Value: 3, Met: true}}
+	runs[0].Expected = []loadtest.Expectation{{Text: "p99<50ms", Actual: words.Same("3 ms"), Value: 3, Met: true}}
 	var b bytes.Buffer
 	if err := loadtest.WriteJSON(&b, runs); err != nil {
 		t.Fatal(err)

@@ -2,7 +2,6 @@ package report
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"sort"
 
@@ -171,18 +170,18 @@ func level(line []moment, ms float64) float64 {
 }
 
 // hints returns, for n ranges of the run, the stock at their end.
-func (c *course) hints(n int) []hint {
+func (c *course) hints(v voice, n int) []hint {
 	end := c.truth[len(c.truth)-1].ms
 	var list []hint
 	for i := range n {
 		from, to := end*float64(i)/float64(n), end*float64(i+1)/float64(n)
 		truth := level(c.truth, to)
-		text := fmt.Sprintf("%s: %.0f less what was sold is %.0f", millis(to), c.first, truth)
+		text := v.say("hint.truth", "at", millis(to), "initial", c.first, "truth", truth)
 		if len(c.written) > 0 {
 			written := level(c.written, to)
-			text += fmt.Sprintf("; the store says %.0f", written)
+			text += v.say("hint.written", "written", written)
 			if gap := written - truth; gap > 0 {
-				text += fmt.Sprintf("\n%.0f sold and still counted as stock", gap)
+				text += "\n" + v.say("hint.gap", "gap", gap)
 			}
 		}
 		list = append(list, hint{from, to, text})

@@ -178,9 +178,9 @@ func WriteJTL(w io.Writer, runs []*loadtest.Result) error {
 			_ = out.Write([]string{
 				strconv.FormatInt(begin.UnixMilli(), 10),
 				elapsed,
-				rec.Strategy + " " + words(rec.Outcome),
+				rec.Strategy + " " + spaced(rec.Outcome),
 				code,
-				cmp.Or(rec.Problem, words(rec.Outcome)),
+				cmp.Or(rec.Problem, spaced(rec.Outcome)),
 				rec.Strategy + " 1-" + strconv.Itoa(rec.Worker),
 				"text",
 				strconv.FormatBool(ok),
@@ -212,46 +212,52 @@ func (p Page) summary() *summary {
 		runs = append(runs, g.Runs...)
 	}
 	var raced, wrong, open, lucky []string
+	v := voice(p.Lang)
 	kept := 0
+	var oversold, lost int64
 	for _, r := range runs {
-		v, name := &r.Verdict, heading(r)
+		verdict, name := &r.Verdict, v.in(named(r))
 		switch {
-		case v.Finding == loadtest.Broken && v.Kept:
+		case verdict.Finding == loadtest.Broken && verdict.Kept:
 			raced = append(raced, name)
+			oversold, lost = oversold+verdict.OversoldUnits, lost+max(verdict.LostUnits, 0)
 			kept++
-		case v.Finding == loadtest.Broken:
+		case verdict.Finding == loadtest.Broken:
 			wrong = append(wrong, name)
-		case !v.Kept || v.Finding == loadtest.Undecided:
+		case !verdict.Kept || verdict.Finding == loadtest.Undecided:
 			open = append(open, name)
 		default:
 			kept++
-			if v.Luck {
+			if verdict.Luck {
 				lucky = append(lucky, name)
 			}
 		}
 	}
-	s := &summary{Word: "All as promised", Class: "good"}
-	line := func(list []string, format string) {
+	s := &summary{Word: v.say("summary.kept"), Class: "good"}
+	line := func(list []string, key string) {
 		if len(list) > 0 {
-			s.Lines = append(s.Lines, fmt.Sprintf(format, len(list), names(list)))
+			s.Lines = append(s.Lines, phrases.Say("summary."+key, "n", len(list), "names", v.names(list)).In(p.Lang))
 		}
 	}
 	switch {
 	case len(wrong) > 0:
-		s.Word, s.Class = "A promise was broken", "bad"
+		s.Word, s.Class = v.say("summary.broken"), "bad"
 	case len(open) > 0:
-		s.Word, s.Class = "Not all is decided", "odd"
+		s.Word, s.Class = v.say("summary.open"), "odd"
+	case len(raced) > 0:
+		s.Word = v.say("summary.kept-raced", "oversold", thousands(oversold), "lost", thousands(lost))
+		s.Class = "raced"
 	}
-	s.Lines = append(s.Lines, fmt.Sprintf("%d of %s were as promised.", kept, count(len(runs), "run")))
-	line(wrong, "%d lost stock although they promise not to: %s.")
-	line(raced, "%d lost stock, as was to be expected of what promises no exclusion: %s.")
-	line(lucky, "%d lost nothing by luck: %s.")
-	line(open, "%d could not be decided: %s.")
+	s.Lines = append(s.Lines, v.say("summary.of", "kept", kept, "runs", v.count("run", int64(len(runs)))))
+	line(wrong, "lost")
+	line(raced, "raced")
+	line(lucky, "lucky")
+	line(open, "undecided")
 	return s
 }
 
 // names lists each name once, with its count if that is above 1.
-func names(list []string) string {
+func (v voice) names(list []string) string {
 	var parts []string
 	for i, name := range list {
 		if slices.Index(list, name) < i {
@@ -264,9 +270,12 @@ func names(list []string) string {
 			}
 		}
 		if n > 1 {
-			name += fmt.Sprintf(" (%d times)", n)
+			name = v.say("summary.times", "run", name, "n", n)
 		}
 		parts = append(parts, name)
 	}
-	return strings.Join(parts, ", ")
+	return strings.Join(parts, v.say("comma"))
 }
+
+// spaced returns an outcome in words, for programs that show it.
+func spaced(o loadtest.Outcome) string { return strings.ReplaceAll(string(o), "_", " ") }

@@ -93,7 +93,7 @@ func TestJTL(t *testing.T) {
 func TestPictures(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "slides")
 	// One run is enough: with the race detector, drawing takes seconds.
-	names, err := report.WritePictures(dir, report.PNG, []*loadtest.Result{ran("none", loadtest.Nowhere, false)})
+	names, err := report.WritePictures(dir, report.PNG, "en", []*loadtest.Result{ran("none", loadtest.Nowhere, false)})
 	if err != nil || len(names) != 1 {
 		t.Fatalf("%q, %v", names, err)
 	}
@@ -108,7 +108,7 @@ func TestPictures(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	names, err = report.WritePictures(dir, report.SVG, []*loadtest.Result{lossy(60), mixed()})
+	names, err = report.WritePictures(dir, report.SVG, "en", []*loadtest.Result{lossy(60), mixed()})
 	if err != nil || len(names) != 9 {
 		t.Fatalf("%q, %v", names, err)
 	}

@@ -6,16 +6,19 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"example.com/stock/loadtest"
+	"example.com/stock/words"
 )
 
 // Style says how reports for people look. The zero value is right for a file: no colour, 120 columns.
 type Style struct {
-	Color bool // ANSI colours; every coloured word says the same without
-	Width int  // columns; 0: 120
+	Color bool   // ANSI colours; every coloured word says the same without
+	Width int    // columns; 0: 120
+	Lang  string // words.English, words.Chinese; empty: English
 }
+
+func (s Style) say(key string, pairs ...any) string { return voice(s.Lang).say(key, pairs...) }
 
 func (s Style) width() int {
 	if s.Width <= 0 {
@@ -44,7 +47,7 @@ func (s Style) paint(t tone, text string) string {
 
 // pad pads text to width before it adds colour, so that colour codes do not count as columns.
 func (s Style) pad(t tone, text string, width int, right bool) string {
-	blank := strings.Repeat(" ", max(0, width-utf8.RuneCountInString(text)))
+	blank := strings.Repeat(" ", max(0, width-words.Columns(text)))
 	if right {
 		return blank + s.paint(t, text)
 	}
@@ -57,56 +60,77 @@ func (s Style) wrap(text string, indent int) string {
 	room := max(s.width()-indent, 20)
 	column := 0
 	for i, word := range strings.Fields(text) {
-		length := utf8.RuneCountInString(word)
-		switch {
-		case i == 0:
-		case column+1+length > room:
-			b.WriteString("\n" + strings.Repeat(" ", indent))
-			column = 0
-		default:
-			b.WriteByte(' ')
-			column++
+		for k, piece := range pieces(word) {
+			length, blank := words.Columns(piece), 0
+			if k == 0 && i > 0 {
+				blank = 1
+			}
+			switch {
+			case column == 0:
+			case column+blank+length > room:
+				b.WriteString("\n" + strings.Repeat(" ", indent))
+				column = 0
+			case blank > 0:
+				b.WriteByte(' ')
+				column++
+			}
+			b.WriteString(piece)
+			column += length
 		}
-		b.WriteString(word)
-		column += length
 	}
 	return b.String()
 }
 
+// pieces breaks a word where a line may break: beside a Chinese character, but not before a mark that ends something
+// and not after one that opens something.
+func pieces(word string) []string {
+	var list []string
+	from, before := 0, rune(0)
+	for i, r := range word {
+		if i > 0 && (words.Wide(r) || words.Wide(before)) && !strings.ContainsRune("，。：；！？、）》”", r) &&
+			!strings.ContainsRune("（《“", before) {
+			list = append(list, word[from:i])
+			from = i
+		}
+		before = r
+	}
+	return append(list, word[from:])
+}
+
 // word returns the finding as shown: in capitals where colour would be red.
-func word(v *loadtest.Verdict) (string, tone) {
+func (s Style) word(v *loadtest.Verdict) (string, tone) {
 	switch {
 	case v.Finding == loadtest.Holds:
-		return "holds", good
+		return s.say("word.holds"), good
 	case v.Finding == loadtest.Broken && v.Kept:
-		return "BROKEN", odd
+		return s.say("word.broken"), odd
 	case v.Finding == loadtest.Broken:
-		return "BROKEN", bad
+		return s.say("word.broken"), bad
 	}
-	return "unknown", odd
+	return s.say("word.unknown"), odd
 }
 
 // kept returns whether the promise was kept, in a word.
-func kept(v *loadtest.Verdict) (string, tone) {
+func (s Style) kept(v *loadtest.Verdict) (string, tone) {
 	switch {
 	case v.Kept && v.RaceSeen:
-		return "expected", odd
+		return s.say("kept.expected"), odd
 	case v.Kept && v.Luck:
-		return "not seen", odd
+		return s.say("kept.not-seen"), odd
 	case v.Kept:
-		return "yes", good
+		return s.say("kept.yes"), good
 	case v.Finding == loadtest.Undecided:
-		return "unclear", odd
+		return s.say("kept.unclear"), odd
 	}
-	return "NO", bad
+	return s.say("kept.no"), bad
 }
 
 // A cell returns the text of one run, and its colour.
 type cell func(*loadtest.Result) (string, tone)
 
-// A column of the table of runs. Its head has two lines.
+// A column of the table of runs.
 type column struct {
-	head [2]string
+	name string                      // of its head in the catalogue, which has one line or two
 	text bool                        // left-aligned
 	drop int                         // order of leaving out for lack of room, the largest first; 0: never
 	need func(*loadtest.Result) bool // reports whether a run needs the column; nil: all do
@@ -133,69 +157,66 @@ func known(c cell) cell {
 	}
 }
 
-func columns() []column {
+func (s Style) columns() []column {
 	return []column{
 		{
-			head: [2]string{"", "strategy"},
+			name: "strategy",
 			text: true,
 			cell: func(r *loadtest.Result) (string, tone) { return r.Plan.Strategy, plain },
 		},
 		{
-			head: [2]string{"", "store"},
+			name: "store",
 			text: true,
 			drop: 1,
 			cell: func(r *loadtest.Result) (string, tone) { return r.Plan.Store, plain },
 		},
-		{head: [2]string{"", "sent"}, cell: verdictCount(func(v *loadtest.Verdict) int { return v.Sent }, plain)},
+		{name: "sent", cell: verdictCount(func(v *loadtest.Verdict) int { return v.Sent }, plain)},
 		{
-			head: [2]string{"", "accepted"},
+			name: "accepted",
 			cell: verdictCount(func(v *loadtest.Verdict) int { return v.Accepted }, plain),
 		},
-		{head: [2]string{"", "busy"}, cell: verdictCount(func(v *loadtest.Verdict) int { return v.Busy }, plain)},
-		{head: [2]string{"sold", "out"}, cell: verdictCount(func(v *loadtest.Verdict) int { return v.SoldOut }, plain)},
-		{head: [2]string{"", "failed"}, cell: func(r *loadtest.Result) (string, tone) { return failures(&r.Verdict) }},
+		{name: "busy", cell: verdictCount(func(v *loadtest.Verdict) int { return v.Busy }, plain)},
+		{name: "sold-out", cell: verdictCount(func(v *loadtest.Verdict) int { return v.SoldOut }, plain)},
+		{name: "failed", cell: func(r *loadtest.Result) (string, tone) { return failures(&r.Verdict) }},
 		{
-			head: [2]string{"", "remaining"},
+			name: "remaining",
 			cell: known(verdictCount(func(v *loadtest.Verdict) int64 { return v.RemainingUnits }, plain)),
 		},
 		{
-			head: [2]string{"", "oversold"},
+			name: "oversold",
 			cell: verdictCount(func(v *loadtest.Verdict) int64 { return v.OversoldUnits }, bad),
 		},
 		{
-			head: [2]string{"lost", "updates"},
+			name: "lost",
 			cell: known(verdictCount(func(v *loadtest.Verdict) int64 { return v.LostUnits }, bad)),
 		},
 		{
-			head: [2]string{"sold", "/s"},
+			name: "sold",
 			cell: soldOnly(func(r *loadtest.Result) string { return fmt.Sprintf("%.0f", r.Latency.Sold) }),
 		},
 		{
-			head: [2]string{"sold", "p50"},
+			name: "p50",
 			drop: 3,
 			cell: soldOnly(func(r *loadtest.Result) string { return loadtest.Millis(r.Latency.Accepted().P50) }),
 		},
 		{
-			head: [2]string{"sold", "p99"},
+			name: "p99",
 			drop: 2,
 			cell: soldOnly(func(r *loadtest.Result) string { return loadtest.Millis(r.Latency.Accepted().P99) }),
 		},
 		{
-			head: [2]string{"", "req/s"},
+			name: "rate",
 			drop: 4,
 			cell: func(r *loadtest.Result) (string, tone) { return fmt.Sprintf("%.0f", r.Latency.Rate), plain },
 		},
 		{
-			head: [2]string{
-				"wakeups",
-				"/sale",
-			},
+			name: "wake-ups",
 			drop: 1,
 			need: func(r *loadtest.Result) bool { return r.WakeUps() > 0 },
 			cell: func(r *loadtest.Result) (string, tone) { return fmt.Sprintf("%.1f", r.WakeUps()), plain },
 		},
 		{
-			head: [2]string{"sales", "/batch"},
+			name: "per-batch",
 			drop: 2,
 			need: func(r *loadtest.Result) bool { return r.PerBatch() > 0 },
 			cell: func(r *loadtest.Result) (string, tone) {
@@ -206,35 +227,41 @@ func columns() []column {
 			},
 		},
 		{
-			head: [2]string{
-				"round",
-				"trips",
-			},
+			name: "round-trips",
 			drop: 6,
 			need: func(r *loadtest.Result) bool { return r.Strategy.RoundTrips > 0 },
 			cell: func(r *loadtest.Result) (string, tone) { return roundTrips(r), plain },
 		},
 		{
-			head: [2]string{"", "fair"},
+			name: "fair",
 			drop: 4,
 			cell: func(r *loadtest.Result) (string, tone) { return evenness(r), plain },
 		},
 		{
-			head: [2]string{"longest", "wait"},
+			name: "longest-wait",
 			drop: 5,
 			cell: func(r *loadtest.Result) (string, tone) { return longestWait(r), plain },
 		},
 		{
-			head: [2]string{"", "verdict"},
+			name: "verdict",
 			text: true,
-			cell: func(r *loadtest.Result) (string, tone) { return word(&r.Verdict) },
+			cell: func(r *loadtest.Result) (string, tone) { return s.word(&r.Verdict) },
 		},
 		{
-			head: [2]string{"as", "promised"},
+			name: "kept",
 			text: true,
-			cell: func(r *loadtest.Result) (string, tone) { return kept(&r.Verdict) },
+			cell: func(r *loadtest.Result) (string, tone) { return s.kept(&r.Verdict) },
 		},
 	}
+}
+
+// head returns the two lines of the head of a column. The first is empty if one will do.
+func (s Style) head(c column) [2]string {
+	first, second, two := strings.Cut(s.say("column."+c.name), "\n")
+	if two {
+		return [2]string{first, second}
+	}
+	return [2]string{"", first}
 }
 
 // soldOnly returns text, or a dash where nothing was sold.
@@ -271,14 +298,15 @@ func failures(v *loadtest.Verdict) (string, tone) {
 // WriteTable writes a table with a row for each run, and below it a sentence for each run that needs one. On a narrow
 // terminal, columns move together and the less important ones are left out.
 func WriteTable(w io.Writer, results []*loadtest.Result, style Style) error {
-	cols := slices.DeleteFunc(columns(),
+	cols := slices.DeleteFunc(style.columns(),
 		func(c column) bool { return c.need != nil && !slices.ContainsFunc(results, c.need) })
 	widths := make([]int, len(cols))
 	for i, col := range cols {
-		widths[i] = max(len(col.head[0]), len(col.head[1]))
+		head := style.head(col)
+		widths[i] = max(words.Columns(head[0]), words.Columns(head[1]))
 		for _, r := range results {
 			text, _ := col.cell(r)
-			widths[i] = max(widths[i], utf8.RuneCountInString(text))
+			widths[i] = max(widths[i], words.Columns(text))
 		}
 	}
 	gap := 2
@@ -317,8 +345,9 @@ func WriteTable(w io.Writer, results []*loadtest.Result, style Style) error {
 		}
 		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
 	}
-	row(func(c column) (string, tone) { return c.head[0], faint })
-	row(func(c column) (string, tone) { return c.head[1], faint })
+	for line := range 2 {
+		row(func(c column) (string, tone) { return style.head(c)[line], faint })
+	}
 	for _, r := range results {
 		row(func(c column) (string, tone) { return c.cell(r) })
 	}
@@ -330,8 +359,7 @@ func WriteTable(w io.Writer, results []*loadtest.Result, style Style) error {
 // writeNotes writes the reasons of each run that its row does not tell completely.
 func writeNotes(b *strings.Builder, results []*loadtest.Result, style Style) {
 	if slices.ContainsFunc(results, func(r *loadtest.Result) bool { return r.Verdict.Unknown > 0 }) {
-		b.WriteString("\nfailed a+b: b requests have an unknown outcome, and no order in the store as far as is " +
-			"known.\n")
+		b.WriteString("\n" + style.say("table.unknown") + "\n")
 	}
 	first := true
 	for _, r := range results {
@@ -343,30 +371,32 @@ func writeNotes(b *strings.Builder, results []*loadtest.Result, style Style) {
 			b.WriteByte('\n')
 			first = false
 		}
-		text := v.Sentence
+		key := "table.sentence"
 		if r.Interrupted {
-			text = "Interrupted. " + text
+			key = "table.interrupted"
 		}
-		b.WriteString(style.wrap(r.Plan.Strategy+on(r.Plan.Store)+": "+text, 2) + "\n")
+		b.WriteString(style.wrap(phrases.Say(key, "run", named(r), "sentence", v.Sentence).In(style.Lang), 2) + "\n")
 		if v.Kept {
 			continue
 		}
 		for _, reason := range v.Reasons {
-			b.WriteString("  - " + style.wrap(reason.Text, 4) + "\n")
+			b.WriteString("  - " + style.wrap(reason.Text.In(style.Lang), 4) + "\n")
 		}
 	}
 	for _, r := range results {
 		for _, warning := range r.Warnings {
-			b.WriteString("\n" + style.wrap(r.Plan.Strategy+on(r.Plan.Store)+": "+warning, 2) + "\n")
+			text := style.say("table.sentence", "run", named(r), "sentence", warning)
+			b.WriteString("\n" + style.wrap(text, 2) + "\n")
 		}
 	}
 }
 
-func on(store string) string {
-	if store == "" {
-		return ""
+// named names a run by its strategy and store.
+func named(r *loadtest.Result) words.Text {
+	if r.Plan.Store == "" {
+		return words.Same(r.Plan.Strategy)
 	}
-	return " on " + store
+	return phrases.Say("run", "strategy", r.Plan.Strategy, "store", r.Plan.Store)
 }
 
 // evenness returns Jain's index as shown.
@@ -391,111 +421,124 @@ const label = 12
 func WriteReport(w io.Writer, r *loadtest.Result, style Style) error {
 	p, v := &r.Plan, &r.Verdict
 	var b strings.Builder
-	heading := fmt.Sprintf("%s on %s: %s of %s, %s, %s, target %s",
-		p.Strategy, whose(p), requests(r), p.Units(), p.Load(), p.Goods(), r.Target)
+	heading := style.say("report.heading", "strategy", p.Strategy, "store", whose(p), "requests", requests(r),
+		"units", p.Units(), "load", p.Load(), "goods", p.Goods(), "target", r.Target)
 	b.WriteString(style.wrap(heading, 2) + "\n\n")
-	line := func(name, format string, args ...any) {
-		b.WriteString(
-			"  " + style.pad(faint, name, label, false) + style.wrap(fmt.Sprintf(format, args...), label+2) + "\n")
-	}
-	line("replies", "accepted %d, busy %d, sold out %d, failed %d, unknown %d", v.Accepted, v.Busy, v.SoldOut, v.Failed,
-		v.Unknown)
+	line := style.lines(&b)
+	line("replies", phrases.Say("report.replies", "accepted", v.Accepted, "busy", v.Busy, "sold_out", v.SoldOut,
+		"failed", v.Failed, "unknown", v.Unknown))
 	if v.Recovered > 0 {
-		line("", "%d of the accepted had no usable reply; their orders were found in the store", v.Recovered)
+		line("", phrases.Say("report.recovered", "n", v.Recovered))
 	}
 	for _, text := range loadtest.FailureSorts(r.Records, 3) {
-		line("", "%s", text)
+		line("", text)
 	}
+	left, lost := phrases.Say("report.unknown"), phrases.Say("report.unknown")
 	if v.Known {
-		line("stock", "%d at first, %d sold, %d remaining", v.InitialUnits, v.AcceptedUnits, v.RemainingUnits)
-		line("damage", "oversold %d, lost updates %d, collisions %d", v.OversoldUnits, v.LostUnits, v.Collisions)
+		left, lost = words.Same(strconv.FormatInt(v.RemainingUnits, 10)), words.Same(strconv.FormatInt(v.LostUnits, 10))
+		line("stock", phrases.Say("report.stock", "initial", v.InitialUnits, "sold", v.AcceptedUnits, "left", left))
 	} else {
-		line("stock", "%d at first, %d sold, remaining not known", v.InitialUnits, v.AcceptedUnits)
-		line("damage", "oversold %d, lost updates not known, collisions %d", v.OversoldUnits, v.Collisions)
+		line("stock", phrases.Say("report.stock-unknown", "initial", v.InitialUnits, "sold", v.AcceptedUnits))
 	}
+	line("damage", phrases.Say("report.damage", "oversold", v.OversoldUnits, "lost", lost, "collisions", v.Collisions))
 	if v.Foreign > 0 {
-		line("", "%d orders are not of this run: others sold from the same SKU, and are counted in", v.Foreign)
+		line("", phrases.Say("report.foreign", "n", v.Foreign))
 	}
 	if v.Overlaps > 0 {
-		line("holds", "%d overlap, by %s at most; by the instances' clocks, after the release was answered: no proof",
-			v.Overlaps, loadtest.Millis(v.LongestOverlapMS))
+		line("holds", phrases.Say("report.holds", "n", v.Overlaps, "most", loadtest.Millis(v.LongestOverlapMS)))
 	}
 	if v.Linear.Result != "" {
-		line("in time", "%s", v.Linear.Sentence())
+		line("in-time", v.Linear.Sentence())
 	}
-	line("rate", "%.0f units sold per second until the last was sold; %.0f requests/s in %.2f s",
-		r.Latency.Sold, r.Latency.Rate, r.Latency.Seconds)
+	line("rate", phrases.Say("report.rate", "sold", fmt.Sprintf("%.0f", r.Latency.Sold),
+		"rate", fmt.Sprintf("%.0f", r.Latency.Rate), "seconds", fmt.Sprintf("%.2f", r.Latency.Seconds)))
 	writeInstances(line, r.Latency.Instances, v.Sent)
 	b.WriteByte('\n')
 	writeLatency(&b, &r.Latency, style)
 	writeWarnings(&b, r, style)
 
-	finding, t := word(v)
-	b.WriteString("\n  " + style.pad(faint, "verdict", label, false) + style.paint(t, strings.ToUpper(finding)))
+	finding, t := style.word(v)
+	b.WriteString("\n  " + style.left(faint, "verdict") + style.paint(t, strings.ToUpper(finding)))
 	if v.Finding == loadtest.Holds {
-		fmt.Fprintf(&b, ": %d = %d remaining + %d sold", v.InitialUnits, v.RemainingUnits, v.AcceptedUnits)
+		key := "report.sum"
 		if len(v.Limits) == 0 {
-			b.WriteString(", and no two orders read the same version")
+			key = "report.sum-and-versions"
 		}
+		b.WriteString(phrases.Say(key, "initial", v.InitialUnits, "left", v.RemainingUnits,
+			"sold", v.AcceptedUnits).In(style.Lang))
 	}
 	b.WriteByte('\n')
 	for _, reason := range v.Reasons {
-		b.WriteString(strings.Repeat(" ", label+2) + "- " + style.wrap(reason.Text, label+4) + "\n")
+		b.WriteString(strings.Repeat(" ", label+2) + "- " + style.wrap(reason.Text.In(style.Lang), label+4) + "\n")
 	}
-	_, t = kept(v)
+	_, t = style.kept(v)
 	b.WriteString(
-		"  " + style.pad(faint, "promise", label, false) + style.paint(t, style.wrap(v.Sentence, label+2)) + "\n")
+		"  " + style.left(faint, "promise") + style.paint(t, style.wrap(v.Sentence.In(style.Lang), label+2)) + "\n")
 	for _, limit := range v.Limits {
-		line("not told", "%s", limit)
+		line("not-told", limit)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
+// lines returns a function that writes a line of a report to b, with its name from the catalogue on the left.
+func (s Style) lines(b *strings.Builder) func(name string, text words.Text) {
+	return func(name string, text words.Text) {
+		b.WriteString("  " + s.left(faint, name) + s.wrap(text.In(s.Lang), label+2) + "\n")
+	}
+}
+
+// left returns the left column of a line. An empty name leaves it blank.
+func (s Style) left(t tone, name string) string {
+	if name != "" {
+		name = s.say("label." + name)
+	}
+	return s.pad(t, name, label, false)
+}
+
 // whose says in words where the stock of p is.
-func whose(p *loadtest.Plan) string {
+func whose(p *loadtest.Plan) words.Text {
 	if p.Mapping != "" {
-		return "somebody else's service"
+		return phrases.Say("store.mapped")
 	}
 	return store(p.Store)
 }
 
-func store(name string) string {
+func store(name string) words.Text {
 	if name == "" {
-		return "the default store"
+		return phrases.Say("store.default")
 	}
-	return name
+	return words.Same(name)
 }
 
-func requests(r *loadtest.Result) string {
+func requests(r *loadtest.Result) words.Text {
 	switch {
 	case r.Interrupted && r.Plan.Requests > 0:
-		return fmt.Sprintf("interrupted after %d of %d %s", len(r.Records), r.Plan.Requests,
-			plural(r.Plan.Requests, "request"))
+		return phrases.Say("report.interrupted-of", "sent", len(r.Records), "n", r.Plan.Requests)
 	case r.Interrupted:
-		return fmt.Sprintf("interrupted after %d %s", len(r.Records), plural(len(r.Records), "request"))
+		return phrases.Say("report.interrupted", "n", len(r.Records))
 	}
-	return fmt.Sprintf("%d %s", r.Verdict.Sent, plural(r.Verdict.Sent, "request"))
+	return phrases.Say("count.request", "n", r.Verdict.Sent)
 }
 
-func writeInstances(line func(string, string, ...any), shares []loadtest.Share, sent int) {
-	var parts []string
+func writeInstances(line func(string, words.Text), shares []loadtest.Share, sent int) {
+	var parts []words.Text
 	for _, s := range shares {
-		name := s.Instance
-		if name == "" {
-			name = "none named"
+		name := words.Same(s.Instance)
+		if s.Instance == "" {
+			name = phrases.Say("report.no-instance")
 		}
-		parts = append(parts,
-			fmt.Sprintf("%s %.0f %% (%d accepted)", name, 100*float64(s.Replies)/float64(max(sent, 1)), s.Accepted))
+		parts = append(parts, phrases.Say("report.instance", "instance", name,
+			"percent", fmt.Sprintf("%.0f %%", 100*float64(s.Replies)/float64(max(sent, 1))), "accepted", s.Accepted))
 	}
 	if len(parts) > 0 {
-		line("instances", "%s", strings.Join(parts, ", "))
+		line("instances", words.Join(parts, phrases.Say("comma")))
 	}
 }
 
 func writeLatency(b *strings.Builder, l *loadtest.Latency, style Style) {
 	row := func(t tone, name string, cells ...string) {
-		b.WriteString("  " + style.pad(t, name, label, false))
+		b.WriteString("  " + style.left(t, name))
 		for _, cell := range cells {
 			b.WriteString(style.pad(t, cell, 9, true))
 		}
@@ -505,14 +548,14 @@ func writeLatency(b *strings.Builder, l *loadtest.Latency, style Style) {
 		row(plain, name, fmt.Sprint(q.Count), loadtest.Millis(q.P50), loadtest.Millis(q.P90), loadtest.Millis(q.P95),
 			loadtest.Millis(q.P99), loadtest.Millis(q.P999), loadtest.Millis(q.Max))
 	}
-	row(faint, "latency", "replies", "p50", "p90", "p95", "p99", "p99.9", "max")
+	row(faint, "latency", style.say("label.replies"), "p50", "p90", "p95", "p99", "p99.9", "max")
 	quantiles("all", l.All)
 	if l.Service != nil {
-		quantiles("since sent", *l.Service)
+		quantiles("since-sent", *l.Service)
 	}
 	for _, outcome := range loadtest.Outcomes() {
 		if q, ok := l.ByOutcome[outcome]; ok && len(l.ByOutcome) > 1 {
-			quantiles(strings.ReplaceAll(string(outcome), "_", " "), q)
+			quantiles(outcomeKey(outcome), q)
 		}
 	}
 }
@@ -523,7 +566,7 @@ func writeWarnings(b *strings.Builder, r *loadtest.Result, style Style) {
 		if i == 0 {
 			b.WriteByte('\n')
 		}
-		b.WriteString("  " + style.pad(odd, "warning", label, false) + style.wrap(warning, label+2) + "\n")
+		b.WriteString("  " + style.left(odd, "warning") + style.wrap(warning.In(style.Lang), label+2) + "\n")
 	}
 }
 
@@ -533,22 +576,23 @@ func WriteExpectations(w io.Writer, results []*loadtest.Result, style Style) err
 	var b strings.Builder
 	widths := [2]int{}
 	for _, r := range results {
-		widths[0] = max(widths[0], utf8.RuneCountInString(runName(r, len(results))))
+		widths[0] = max(widths[0], words.Columns(runName(r, len(results)).In(style.Lang)))
 		for _, e := range r.Expected {
-			widths[1] = max(widths[1], utf8.RuneCountInString(e.Text))
+			widths[1] = max(widths[1], words.Columns(e.Text))
 		}
 	}
 	for _, r := range results {
 		for _, e := range r.Expected {
 			word, t := "met", good
 			if !e.Met {
-				word, t = "NOT MET", bad
+				word, t = "not-met", bad
 			}
-			b.WriteString("  " + style.pad(t, word, label, false))
-			if name := runName(r, len(results)); name != "" {
+			b.WriteString("  " + style.left(t, word))
+			if name := runName(r, len(results)).In(style.Lang); name != "" {
 				b.WriteString(style.pad(plain, name, widths[0]+2, false))
 			}
-			fmt.Fprintf(&b, "%s  actual %s\n", style.pad(plain, e.Text, widths[1], false), e.Actual)
+			b.WriteString(style.pad(plain, e.Text, widths[1], false) + "  " +
+				style.say("report.actual", "actual", e.Actual) + "\n")
 		}
 	}
 	if b.Len() == 0 {
@@ -559,56 +603,52 @@ func WriteExpectations(w io.Writer, results []*loadtest.Result, style Style) err
 }
 
 // runName distinguishes the run from others, if there are any.
-func runName(r *loadtest.Result, runs int) string {
+func runName(r *loadtest.Result, runs int) words.Text {
 	if runs < 2 {
-		return ""
+		return words.Text{}
 	}
-	return r.Plan.Strategy + on(r.Plan.Store)
+	return named(r)
 }
 
 // WriteInspection writes i for people.
 func WriteInspection(w io.Writer, i *loadtest.Inspection, style Style) error {
 	var b strings.Builder
-	b.WriteString(style.wrap(
-		fmt.Sprintf("%s on %s at %s, judged from the store alone", i.SKU, store(i.Store), i.Target), 2,
-	) + "\n\n")
-	line := func(name, format string, args ...any) {
-		b.WriteString(
-			"  " + style.pad(faint, name, label, false) + style.wrap(fmt.Sprintf(format, args...), label+2) + "\n",
-		)
-	}
-	remaining, lost := "not known", "not known"
+	b.WriteString(style.wrap(style.say("inspection.heading", "sku", i.SKU, "store", store(i.Store), "target", i.Target),
+		2) + "\n\n")
+	line := style.lines(&b)
+	left, lost := phrases.Say("report.unknown"), phrases.Say("report.unknown")
 	if i.Known {
-		remaining, lost = fmt.Sprint(i.Remaining), fmt.Sprint(i.Lost)
+		left, lost = words.Same(fmt.Sprint(i.Remaining)), words.Same(fmt.Sprint(i.Lost))
 	}
-	line("stock", "%d at first, %d sold, remaining %s", i.Initial, i.Sold, remaining)
-	by := ""
+	line("stock", phrases.Say("inspection.stock", "initial", i.Initial, "sold", i.Sold, "left", left))
+	orders := words.Same(fmt.Sprint(i.Orders))
 	if len(i.Ways) > 0 {
-		by += ", by " + strings.Join(i.Ways, " and ")
+		orders = phrases.Say("inspection.by", "orders", orders, "ways", list(i.Ways, "and"))
 	}
 	if len(i.Instances) > 0 {
-		by += ", on " + strings.Join(i.Instances, ", ")
+		orders = phrases.Say("inspection.on", "orders", orders, "instances", list(i.Instances, "comma"))
 	}
-	line("orders", "%d%s", i.Orders, by)
+	line("orders", orders)
 	if i.Accepted != nil {
-		line("accepted", "%d, as you say", *i.Accepted)
+		line("accepted", phrases.Say("inspection.accepted", "n", *i.Accepted))
 	}
-	line("damage", "oversold %d, lost updates %s, collisions %d", i.Oversold, lost, i.Collisions)
+	line("damage", phrases.Say("report.damage", "oversold", i.Oversold, "lost", lost, "collisions", i.Collisions))
 
-	finding, t := word(&loadtest.Verdict{Finding: i.Finding})
-	b.WriteString("\n  " + style.pad(faint, "verdict", label, false) + style.paint(t, strings.ToUpper(finding)))
+	finding, t := style.word(&loadtest.Verdict{Finding: i.Finding})
+	b.WriteString("\n  " + style.left(faint, "verdict") + style.paint(t, strings.ToUpper(finding)))
 	if i.Finding == loadtest.Holds {
-		fmt.Fprintf(&b, ": %d = %d remaining + %d sold", i.Initial, i.Remaining, i.Sold)
+		key := "report.sum"
 		if i.Orders > 0 {
-			b.WriteString(", and no two orders read the same")
+			key = "inspection.sum-and-orders"
 		}
+		b.WriteString(phrases.Say(key, "initial", i.Initial, "left", i.Remaining, "sold", i.Sold).In(style.Lang))
 	}
 	b.WriteByte('\n')
 	for _, reason := range i.Reasons {
-		b.WriteString(strings.Repeat(" ", label+2) + "- " + style.wrap(reason.Text, label+4) + "\n")
+		b.WriteString(strings.Repeat(" ", label+2) + "- " + style.wrap(reason.Text.In(style.Lang), label+4) + "\n")
 	}
 	for _, note := range i.Notes {
-		line("note", "%s", note)
+		line("note", note)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -1,10 +1,12 @@
 package report
 
 import (
+	"embed"
 	"fmt"
 	"strings"
 
 	"example.com/stock/loadtest"
+	"example.com/stock/words"
 )
 
 // millis formats milliseconds with three digits and the unit: 0.12 ms, 12.3 ms, 1.23 s.
@@ -14,21 +16,38 @@ func millis(ms float64) string {
 	return text[:unit] + " " + text[unit:]
 }
 
+//go:embed text
+var textFiles embed.FS
+
+var phrases = words.NewPhrasebook(textFiles, "text")
+
+// A voice says the texts of this package in one language.
+type voice string
+
+func (v voice) say(key string, pairs ...any) string { return phrases.Say(key, pairs...).In(string(v)) }
+
+// in says a text of another package.
+func (v voice) in(t words.Text) string { return t.In(string(v)) }
+
 // count returns n with its noun, and commas between thousands: "1 unit", "12,000 units".
-func count[N int | int64](n N, noun string) string {
-	return thousands(int64(n)) + " " + plural(n, noun)
+func (v voice) count(noun string, n int64) string {
+	return phrases.Say("count."+noun, "n", thousands(n)).In(string(v))
 }
 
-// plural returns noun, in the plural unless n is 1.
-func plural[N int | int64](n N, noun string) string {
-	if n == 1 {
-		return noun
+// list joins names with a text of the catalogue.
+func list(names []string, between string) words.Text {
+	texts := make([]words.Text, len(names))
+	for i, name := range names {
+		texts[i] = words.Same(name)
 	}
-	if strings.HasSuffix(noun, "ch") {
-		return noun + "es"
-	}
-	return noun + "s"
+	return words.Join(texts, phrases.Say(between))
 }
+
+// outcomeKey returns the name of an outcome in the catalogue.
+func outcomeKey(o loadtest.Outcome) string { return strings.ReplaceAll(string(o), "_", "-") }
+
+// outcome returns an outcome in words.
+func (v voice) outcome(o loadtest.Outcome) string { return v.say("label." + outcomeKey(o)) }
 
 // thousands separates groups of three digits from 10,000 on.
 func thousands(n int64) string {
@@ -49,6 +68,3 @@ func thousands(n int64) string {
 	}
 	return sign + b.String()
 }
-
-// words returns a name of the JSON in words: "sold out" for "sold_out".
-func words[S ~string](name S) string { return strings.ReplaceAll(string(name), "_", " ") }

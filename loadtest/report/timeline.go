@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"example.com/stock/loadtest"
+	"example.com/stock/words"
 )
 
 // Pixels of the picture of the lanes.
@@ -32,7 +33,7 @@ func (t *timeline) gantt() (names, bars string) {
 		y := t.y(i)
 		if i == 0 || t.lanes[i-1].instance != l.instance {
 			fmt.Fprintf(&n, `<text class="group" x="0" y="%d">%s</text>`, y+barHeight-1,
-				html.EscapeString(short(l.instance)))
+				html.EscapeString(t.short(l.instance)))
 			fmt.Fprintf(&b, `<line class="rule" x1="0" x2="100%%" y1="%d" y2="%d"/>`, y-groupGap/2, y-groupGap/2)
 		}
 		fmt.Fprintf(&n, `<text class="lane" x="%d" y="%d">w%d</text>`, labelWidth-4, y+barHeight-1, l.worker)
@@ -56,7 +57,7 @@ func (t *timeline) gantt() (names, bars string) {
 
 func (t *timeline) bar(b *strings.Builder, bar *bar) {
 	y := t.y(bar.lane)
-	fmt.Fprintf(b, `<g><title>%s</title>`, html.EscapeString(bar.title()))
+	fmt.Fprintf(b, `<g><title>%s</title>`, html.EscapeString(bar.title(t.voice)))
 	if bar.from > bar.asked {
 		fmt.Fprintf(b, `<rect class="wait" x="%s" y="%d" width="%s" height="%d"/>`, t.x(bar.asked), y+2,
 			t.width(bar.asked, bar.from), barHeight-4)
@@ -71,47 +72,46 @@ func (t *timeline) bar(b *strings.Builder, bar *bar) {
 }
 
 // title returns the text that the page shows when the pointer is on the bar.
-func (h *hold) title() string {
+func (h *hold) title(v voice) string {
 	r := h.rec
-	var b strings.Builder
-	fmt.Fprintf(&b, "order %s\n%s, worker %d, request %d\n", r.OrderID, instance(r.Instance), r.Worker, r.Seq)
-	fmt.Fprintf(&b, "waited %s, held %s from %s on\n", millis(h.from-h.asked), millis(h.to-h.from), millis(h.from))
-	if !r.Blind {
-		fmt.Fprintf(&b, "read %d (version %d%s), wrote %d", r.Read, r.Version, segment(r.Segment), r.Remaining)
+	lines := []string{
+		v.say("bar.order", "order", r.OrderID),
+		v.say("bar.who", "instance", instance(r.Instance), "worker", r.Worker, "request", r.Seq),
+		v.say("bar.held", "waited", millis(h.from-h.asked), "held", millis(h.to-h.from), "from", millis(h.from)),
+	}
+	switch {
+	case r.Blind:
+	case r.Segment > 0:
+		lines = append(lines, v.say("bar.read-segment", "read", r.Read, "version", r.Version, "segment", r.Segment,
+			"wrote", r.Remaining))
+	default:
+		lines = append(lines, v.say("bar.read", "read", r.Read, "version", r.Version, "wrote", r.Remaining))
 	}
 	if r.Fence > 0 {
-		fmt.Fprintf(&b, ", fence %d", r.Fence)
+		lines = append(lines, v.say("bar.fence", "fence", r.Fence))
 	}
 	if r.Batch != nil {
-		fmt.Fprintf(&b, "\nplace %d of %d in its batch", r.Batch.Place, r.Batch.Size)
+		lines = append(lines, v.say("bar.batch", "place", r.Batch.Place, "size", r.Batch.Size))
 	}
-	if h.together > 0 {
-		fmt.Fprintf(&b, "\nNOT ALONE: with %s", party(h.partner.rec))
-		if h.together > 1 {
-			fmt.Fprintf(&b, " and %d more", h.together-1)
-		}
+	if h.together > 1 {
+		lines = append(lines, v.say("bar.met-several", "who", h.partner.party(), "n", h.together-1))
+	} else if h.together > 0 {
+		lines = append(lines, v.say("bar.met", "who", h.partner.party()))
 	}
-	return b.String()
-}
-
-func segment(n int) string {
-	if n == 0 {
-		return ""
-	}
-	return fmt.Sprintf(" of segment %d", n)
+	return strings.Join(lines, "\n")
 }
 
 // caption describes the picture in a sentence, for readers who cannot see it.
 func (t *timeline) caption() string {
-	text := fmt.Sprintf("Timeline of %s in %s, from %s to %s of the run", count(len(t.bars), "hold"),
-		count(len(t.lanes), "lane"), millis(t.from), millis(t.to))
+	holds, lanes := t.count("hold", int64(len(t.bars))), t.count("lane", int64(len(t.lanes)))
 	if n := len(t.blocks()); n > 0 {
-		text += ", in " + count(n, "batch")
+		lanes = t.say("caption.in-batches", "lanes", lanes, "n", n)
 	}
 	if t.pairs > 0 {
-		return text + fmt.Sprintf("; %s overlapped in the whole run", count(t.pairs, "pair"))
+		return t.say("caption.timeline-pairs", "holds", holds, "lanes", lanes, "from", millis(t.from),
+			"to", millis(t.to), "pairs", t.count("pair", int64(t.pairs)))
 	}
-	return text + "; none overlapped where it must not"
+	return t.say("caption.timeline", "holds", holds, "lanes", lanes, "from", millis(t.from), "to", millis(t.to))
 }
 
 func (t *timeline) height() int { return t.y(len(t.lanes)-1) + laneHeight + axisHeight }
@@ -138,8 +138,8 @@ func (t *timeline) width(from, to float64) string {
 }
 
 // short keeps the end of a long name, since names of instances differ there.
-func short(name string) string {
-	r := []rune(instance(name))
+func (t *timeline) short(name string) string {
+	r := []rune(t.in(instance(name)))
 	if len(r) <= 10 {
 		return string(r)
 	}
@@ -159,7 +159,8 @@ func (t *timeline) strip() string {
 	const height = 44
 	var b strings.Builder
 	fmt.Fprintf(&b,
-		`<svg class="strip" width="100%%" height="%d" role="img" aria-label="The whole run: holds over time">`, height)
+		`<svg class="strip" width="100%%" height="%d" role="img" aria-label="%s">`, height,
+		html.EscapeString(t.say("caption.strip")))
 	for i, bucket := range t.overview {
 		if bucket.holds == 0 {
 			continue
@@ -167,9 +168,10 @@ func (t *timeline) strip() string {
 		h := max(float64(height)*float64(bucket.holds)/float64(most), 1)
 		met := h * float64(bucket.met) / float64(bucket.holds)
 		x, width := 100*float64(i)/buckets, 100.0/buckets
-		fmt.Fprintf(&b, `<g><title>from %s on: %s, %d not alone</title>`+
-			`<rect class="hold" x="%.2f%%" y="%.1f" width="%.2f%%" height="%.1f"/>`,
-			millis(float64(i)*t.length/buckets), count(bucket.holds, "hold"), bucket.met, x, height-h, width, h)
+		title := t.say("caption.bucket", "from", millis(float64(i)*t.length/buckets),
+			"holds", t.count("hold", int64(bucket.holds)), "n", bucket.met)
+		fmt.Fprintf(&b, `<g><title>%s</title><rect class="hold" x="%.2f%%" y="%.1f" width="%.2f%%" height="%.1f"/>`,
+			html.EscapeString(title), x, height-h, width, h)
 		if met > 0 {
 			fmt.Fprintf(&b, `<rect class="met" x="%.2f%%" y="%.1f" width="%.2f%%" height="%.1f"/>`, x, height-met,
 				width, met)
@@ -178,8 +180,8 @@ func (t *timeline) strip() string {
 	}
 	left, right := 100*t.from/t.length, 100*t.to/t.length
 	fmt.Fprintf(&b,
-		`<rect class="window" x="%.2f%%" y="0.5" width="%.2f%%" height="%d"><title>shown above</title></rect></svg>`,
-		left, max(right-left, 0.3), height-1)
+		`<rect class="window" x="%.2f%%" y="0.5" width="%.2f%%" height="%d"><title>%s</title></rect></svg>`,
+		left, max(right-left, 0.3), height-1, html.EscapeString(t.say("caption.window")))
 	return b.String()
 }
 
@@ -189,9 +191,9 @@ func (t *timeline) Overlaps() int64 { return int64(t.pairs) }
 // Alone explains a run without overlaps.
 func (t *timeline) Alone() string {
 	if mustExclude(t.strategy, 0) {
-		return "nobody met anybody there"
+		return t.say("page.nobody-met")
 	}
-	return "this strategy lets several in at once, and decides when it writes: that is no fault"
+	return t.say("page.several-may")
 }
 
 // A lane is one instance as one worker used it: its bars never overlap, unless a proxy sent a request of the worker on.
@@ -203,6 +205,7 @@ type lane struct {
 // A timeline is the part of a story that is drawn.
 type timeline struct {
 	*story
+	voice
 	from, to  float64 // in milliseconds since the start of the run
 	bars      []bar
 	lanes     []lane
@@ -230,9 +233,9 @@ const buckets = 200
 
 // lay chooses what to draw: all of a short run; of a longer run a window with that many holds, around the first
 // overlap, or else from the start.
-func lay(r *loadtest.Result, most limits) *timeline {
+func lay(v voice, r *loadtest.Result, most limits) *timeline {
 	s := tell(r)
-	t := &timeline{story: s, total: len(s.holds), from: 0, to: s.length, strategy: &r.Strategy}
+	t := &timeline{story: s, voice: v, total: len(s.holds), from: 0, to: s.length, strategy: &r.Strategy}
 	window := s.holds
 	if len(window) > most.holds {
 		first := max(slices.IndexFunc(window, func(h hold) bool { return h.together > 0 }), 0)
@@ -343,24 +346,26 @@ type pair struct{ first, second *hold } // by their start
 func (p pair) overlap() float64 { return min(p.first.to, p.second.to) - p.second.from }
 
 // sentence names both holds.
-func (p pair) sentence() string {
-	a, b := p.first.rec, p.second.rec
-	text := fmt.Sprintf("%s and %s were in the critical section together for %s", party(a), party(b),
-		millis(p.overlap()))
-	switch {
-	case a.Version == b.Version:
-		text += fmt.Sprintf("; both read version %d, so one overwrote the other", a.Version)
-	default:
-		text += "; they read different versions, so this pair lost nothing"
+func (p pair) sentence() words.Text {
+	a, b, together := p.first.party(), p.second.party(), millis(p.overlap())
+	if p.first.rec.Version == p.second.rec.Version {
+		return phrases.Say("pair.same", "one", a, "other", b, "for", together, "version", p.first.rec.Version)
 	}
-	return text
+	return phrases.Say("pair.other", "one", a, "other", b, "for", together)
 }
 
-func party(r *loadtest.Record) string {
-	return fmt.Sprintf("order %s (%s, worker %d)", r.OrderID, instance(r.Instance), r.Worker)
+// party names the order of a hold, and who wrote it.
+func (h *hold) party() words.Text {
+	return phrases.Say("pair.party", "order", h.rec.OrderID, "instance", instance(h.rec.Instance),
+		"worker", h.rec.Worker)
 }
 
-func instance(name string) string { return cmp.Or(name, "no instance named") }
+func instance(name string) words.Text {
+	if name == "" {
+		return phrases.Say("page.no-instance")
+	}
+	return words.Same(name)
+}
 
 // A story holds the holds of a run, and their overlaps.
 type story struct {
