@@ -63,7 +63,14 @@ func (a *App) openRedis() error {
 	if len(c.Addrs) == 0 {
 		absent := health.Absent(strategy.Redis, "it is not configured: set redis.addrs (STOCK_REDIS_ADDRS)")
 		a.backends[strategy.Redis] = absent
-		a.stores[strategy.Redis] = service.StoreConfig{Store: repo.NewRedis(sales), Needs: absent}
+		if a.cfg.storeEnabled(strategy.Redis) {
+			a.stores[strategy.Redis] = service.StoreConfig{Store: repo.NewRedis(sales), Needs: absent}
+		}
+		return nil
+	}
+	probe, ping := a.redisProbe(options)
+	if !a.cfg.storeEnabled(strategy.Redis) { // it is there for locks alone
+		a.backends[strategy.Redis] = health.New(strategy.Redis, ping)
 		return nil
 	}
 	connections := c.PoolSize
@@ -73,7 +80,6 @@ func (a *App) openRedis() error {
 	}
 	queue := gate.New(gate.Limits{In: connections, PerKey: (connections + 1) / 2, Waiting: c.Queue})
 	a.metrics.Queue(strategy.Redis, queue.Load)
-	probe, ping := a.redisProbe(options)
 	a.addStore(store{
 		name: strategy.Redis,
 		place: fmt.Sprintf(
@@ -140,7 +146,9 @@ func (a *App) openMySQL() error {
 	if c.DSN == "" {
 		absent := health.Absent(strategy.MySQL, "it is not configured: set mysql.dsn (STOCK_MYSQL_DSN)")
 		a.backends[strategy.MySQL] = absent
-		a.stores[strategy.MySQL] = service.StoreConfig{Needs: absent}
+		if a.cfg.storeEnabled(strategy.MySQL) {
+			a.stores[strategy.MySQL] = service.StoreConfig{Needs: absent}
+		}
 		return nil
 	}
 	sales, salesPool, err := pool(repo.OpenMySQL(c.DSN, repo.Pool{Open: c.PoolSize}))
@@ -181,8 +189,13 @@ func (a *App) openMySQL() error {
 	if err != nil {
 		return fmt.Errorf("open mysql: %w", err)
 	}
+	if !a.cfg.storeEnabled(strategy.MySQL) { // it is there for locks alone, whose tables the migrations make, too
+		a.backends[strategy.MySQL] = health.New(strategy.MySQL, a.readyOnce(probePool.PingContext, ready))
+		return nil
+	}
 	gates := mysqlGates(c.PoolSize, c.Queue)
 	a.metrics.Queue(strategy.MySQL, gates.All.Load)
+	a.ledgers[strategy.MySQL] = repo.NewMySQL(sales).Behind(gates).Ledger()
 	a.addStore(store{
 		name: strategy.MySQL, place: "mysql " + dsn.Addr + "/" + dsn.DBName,
 		sales: repo.NewMySQL(sales).Behind(gates), memory: repo.NewMySQL(probe),

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -39,8 +40,11 @@ type Config struct {
 	// Waiting is how many requests wait or work at a time; others are refused with lock.ErrOverloaded. 0: any number.
 	Waiting int
 	KeepKey time.Duration // how long idempotency keys are remembered
-	Owner   string        // the name that others are shown of who holds a lock
-	Log     *slog.Logger
+	// Lazy is the pause between looks for reservations that are over as long as this instance has made no step and found
+	// none. 0: it looks as often as ever.
+	Lazy  time.Duration
+	Owner string // the name that others are shown of who holds a lock
+	Log   *slog.Logger
 }
 
 // A Service sells carts, keeps them for customers, and keeps the books. It is safe for concurrent use.
@@ -56,10 +60,12 @@ type Service struct {
 	Config
 	known    skus
 	underway atomic.Int64
+	begin    sync.Once     // of the first step
+	begun    chan struct{} // closed by it
 }
 
 // New makes a Service. Call Sweep, or reservations never expire.
-func New(c Config) *Service { return &Service{Config: c} }
+func New(c Config) *Service { return &Service{Config: c, begun: make(chan struct{})} }
 
 // An UnknownError is a step that was sent and not answered: it was done as a whole, or not at all, and may still be.
 type UnknownError struct {
@@ -126,6 +132,7 @@ func (s *Service) step(ctx context.Context, c call) (reply []byte, replayed bool
 		ctx, cancel = need.While(ctx)
 		defer cancel()
 	}
+	s.awake()
 	run := func(ctx context.Context) error {
 		reply, replayed, err = s.Store.Step(ctx, c.about, c.decide)
 		return err
