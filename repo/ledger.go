@@ -25,11 +25,6 @@ const KeepKeys = 24 * time.Hour
 // with it is then read.
 var errKeyTaken = errors.New("the idempotency key is there")
 
-// A decided error is decide's own: Step returns it as it is.
-type decided struct{ error }
-
-func (e decided) Unwrap() error { return e.error }
-
 // A known is what an idempotency key was kept with.
 type known struct {
 	Fingerprint string `json:"fingerprint"`
@@ -197,9 +192,13 @@ func parsePlaceInOrders(cursor string) (placeInOrders, error) {
 	at, id, cut := strings.Cut(cursor, ".")
 	n, err := strconv.ParseInt(at, 10, 64)
 	if err != nil || !cut || n < 0 || n >= firstOrders.at || id == "" || len(id) > service.MaxSKU {
-		return placeInOrders{}, &service.InvalidError{Field: "cursor", Reason: `must be the "next" of an earlier page`}
+		return placeInOrders{}, wrongCursor()
 	}
 	return placeInOrders{n, id}, nil
+}
+
+func wrongCursor() error {
+	return &service.InvalidError{Field: "cursor", Reason: `must be the "next" of an earlier page`}
 }
 
 func placeOf(o order.Order) placeInOrders { return placeInOrders{o.CreatedAt.UnixMicro(), o.ID} }

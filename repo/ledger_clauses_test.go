@@ -54,7 +54,7 @@ func TestLedger(t *testing.T) {
 	for _, store := range []struct {
 		name string
 		open func(t testing.TB) desk
-	}{{"mysql", mysqlDesk}} {
+	}{{"redis", redisDesk}, {"miniredis", miniDesk}, {"mysql", mysqlDesk}} {
 		t.Run(store.name, func(t *testing.T) {
 			t.Parallel()
 			d := store.open(t)
@@ -74,6 +74,21 @@ func TestLedger(t *testing.T) {
 func mysqlDesk(t testing.TB) desk {
 	m := repo.NewMySQL(openMySQL(t, sharedMySQL(t)))
 	return desk{books: m.Ledger(), shop: m}
+}
+
+func redisDesk(t testing.TB) desk {
+	return deskOf(t, repo.NewRedis(dialRedis(t, servers.Redis(t).Addr)))
+}
+
+func miniDesk(t testing.TB) desk { return deskOf(t, miniRedis(t).(*repo.Redis)) }
+
+func deskOf(t testing.TB, r *repo.Redis) desk {
+	t.Helper()
+	ledger, err := r.Ledger()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return desk{books: ledger, shop: r}
 }
 
 func ledgerPlace(t *testing.T, d desk, sku service.SKU) {

@@ -1,6 +1,7 @@
 package repo
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -24,11 +25,10 @@ import (
 // and steps with the same SKUs queue for one row instead of deadlocking over several. The idempotency key alone may be
 // written by a step about other SKUs: it is inserted last, and its primary key decides.
 //
-// Round trips of Step, for any number of lines: 5 (BEGIN; SELECT ... FOR UPDATE of the stock; SELECT of all else;
-// UPDATE of the stock; INSERT of the movements) and COMMIT; one more for each of these that the step has: an order or
-// reservation, units that count for a customer, a reply to be kept with a key. A step about a key, an order or a
-// reservation reads that once more before the transaction: a replay is this one round trip, and locks nothing. So an
-// order with a key and a customer is 10, of which 7 while the row is locked. A refusal is 4, and a ROLLBACK.
+// Round trips of Step, for any number of lines: 2, as those of a sale (see mysql_sale.go). The first locks the rows and
+// reads, the second writes and commits, or is a ROLLBACK. The rows are locked for the second alone. A step about a key,
+// an order or a reservation takes one more, before the transaction and without locks: for the SKUs of the order, and
+// because a replay is then this one round trip. The first step of a SKU that it creates takes two more.
 type MySQLLedger struct{ mysql *MySQL }
 
 // Ledger returns the ledger of m. It shares m's connections and gates.
@@ -37,8 +37,7 @@ func (m *MySQL) Ledger() *MySQLLedger { return &MySQLLedger{m} }
 // Step runs decide in a transaction. See MySQLLedger for its round trips. InnoDB may end a transaction to resolve a
 // deadlock, with a transaction of another kind on the same server, say; then it is run again, five times at most.
 //
-// A wait for a row that reaches innodb_lock_wait_timeout, or five deadlocks, end with lock.ErrHeld: nothing was
-// written.
+// A wait for a row that reaches innodb_lock_wait_timeout, or five deadlocks, end with lock.ErrHeld: nothing was written.
 func (l *MySQLLedger) Step(
 	ctx context.Context, about order.About, decide func(order.State) (order.Changes, error),
 ) (reply []byte, replayed bool, err error) {
@@ -52,7 +51,11 @@ func (l *MySQLLedger) Step(
 		if seen.known != nil {
 			return seen.known.replay(about.Key)
 		}
-		reply, err = l.step(ctx, about, reach(about, seen.order, seen.reservation), decide)
+		skus := reach(about, seen.order, seen.reservation)
+		reply, err = l.step(ctx, about, skus, false, decide)
+		if about.Create && errors.Is(err, service.ErrUnknownSKU) {
+			reply, err = l.step(ctx, about, skus, true, decide)
+		}
 		if errors.Is(err, errKeyTaken) && attempt < attempts {
 			continue
 		}
@@ -61,29 +64,22 @@ func (l *MySQLLedger) Step(
 }
 
 // look reads, without locks, what the SKUs of a step depend on.
-func (l *MySQLLedger) look(ctx context.Context, about order.About) (sight, error) {
-	const doing = "read for a step"
+func (l *MySQLLedger) look(ctx context.Context, about order.About) (seen sight, err error) {
 	key := "step"
 	if len(about.SKUs) > 0 {
 		key = reading(about.SKUs[0])
 	}
-	leave, err := l.mysql.enter(ctx, doing, key)
-	if err != nil {
-		return sight{}, err
-	}
-	defer leave()
 	about.Customer = ""
-	seen, err := see(l.mysql.db.WithContext(ctx), about, nil)
-	if err != nil {
-		err = l.mysql.readFault(ctx, doing, err)
-	}
-	l.mysql.countAnswer(err)
+	var q statement
+	results := q.see(about, nil, &seen)
+	err = l.read(ctx, "read for a step", key, &q, results...)
 	return seen, err
 }
 
-// step is the transaction of Step.
+// step is the transaction of Step. With create it makes the SKUs that are not there.
 func (l *MySQLLedger) step(
-	ctx context.Context, about order.About, skus []service.SKU, decide func(order.State) (order.Changes, error),
+	ctx context.Context, about order.About, skus []service.SKU, create bool,
+	decide func(order.State) (order.Changes, error),
 ) (reply []byte, err error) {
 	const doing = "step of the ledger"
 	key := "step"
@@ -95,41 +91,37 @@ func (l *MySQLLedger) step(
 		return nil, err
 	}
 	defer leave()
-	err = l.mysql.transact(ctx, doing, func(tx *gorm.DB) error {
-		c, err := runStep(tx, about, skus, decide)
-		reply = c.Reply
-		if errors.As(err, new(decided)) || errors.Is(err, errKeyTaken) {
-			return err
+	var refused error // why nothing is to be written; nil: there is nothing to write
+	err = l.mysql.inTwo(ctx, doing, func(tx *gorm.DB) (write *statement, err error) {
+		stock, seen, err := lockStep(tx, about, skus, create)
+		if err != nil {
+			return nil, err
 		}
-		return explain(ctx, doing, err)
+		var c order.Changes
+		c, write, refused = runStep(about, stock, seen, decide)
+		if reply = c.Reply; write == nil {
+			return nil, errNothing
+		}
+		return write, nil
 	})
-	var own decided
 	switch {
 	case errors.Is(err, errNothing):
-		return reply, nil
-	case errors.As(err, &own):
-		return nil, own.error
+		return reply, refused
+	case about.Key.ID != "" && mysqlerr.Number(err) == mysqlerr.DupEntry:
+		// By a step about other SKUs, which is committed: otherwise the server would have waited for it.
+		return nil, fmt.Errorf("%s: %w: %w", doing, errKeyTaken, err)
 	case err != nil:
 		return nil, err
 	}
 	return reply, nil
 }
 
+// runStep decides, and returns what writes the changes; nil if there are none, or the step is refused.
 func runStep(
-	tx *gorm.DB, about order.About, skus []service.SKU, decide func(order.State) (order.Changes, error),
-) (none order.Changes, err error) {
-	stock, err := lockShelves(tx, about, skus)
-	if err != nil {
-		return none, err
-	}
-	seen, err := see(tx, about, skus)
-	switch {
-	case err != nil:
-		return none, err
-	case seen.known != nil:
-		return none, errKeyTaken
-	case len(reach(about, seen.order, seen.reservation)) != len(skus):
-		return none, errChanged // it was made since, and is about SKUs that are not locked
+	about order.About, stock shelves, seen sight, decide func(order.State) (order.Changes, error),
+) (none order.Changes, write *statement, refused error) {
+	if seen.known != nil {
+		return none, nil, errKeyTaken
 	}
 	for sku, taken := range seen.taken {
 		stock[sku].Taken = taken
@@ -137,69 +129,64 @@ func runStep(
 	c, err := decide(order.State{
 		Now: seen.now, Stock: stock.levels(), Order: seen.order, Reservation: seen.reservation,
 	})
-	if err != nil {
-		return none, decided{err}
-	}
-	if empty(c) {
-		return c, errNothing
+	if err != nil || empty(c) {
+		return none, nil, err
 	}
 	p, err := stock.post(seen.now, c)
 	if err != nil {
-		return none, decided{err}
+		return none, nil, err
 	}
-	return c, writeStep(tx, about, stock, seen, p, c)
+	return c, writeStep(about, stock, seen, p, c), nil
 }
 
-// lockShelves locks the rows of the stock in the order of their keys, and reads them. FORCE INDEX, because a server may
-// otherwise read a small table from end to end, and lock all of it.
-func lockShelves(tx *gorm.DB, about order.About, skus []service.SKU) (shelves, error) {
-	stock := make(shelves, len(skus))
-	if len(skus) == 0 {
-		return stock, nil
+// lockStep begins the transaction, locks the rows of the stock in the order of their keys, and then reads all that the
+// step depends on, in one packet. The server takes the snapshot of the transaction behind the locks: nothing that belongs
+// to the locked rows is older.
+//
+// FORCE INDEX, because a server may otherwise read a small table from end to end, and lock all of it.
+func lockStep(tx *gorm.DB, about order.About, skus []service.SKU, create bool) (stock shelves, seen sight, err error) {
+	var q statement
+	q.add(begin)
+	if create {
+		q.create(skus)
 	}
-	rows, err := readShelves(tx, skus, " FOR UPDATE")
-	if err != nil {
-		return nil, err
+	q.shelves(skus)
+	q.add(" FOR UPDATE")
+	rows := make(map[service.SKU]shelfRow, len(skus))
+	results := []func(*sql.Rows) error{scanShelves(rows)}
+	if err := q.each(tx, append(results, q.see(about, skus, &seen)...)...); err != nil {
+		return nil, seen, err
 	}
-	if len(rows) < len(skus) && about.Create {
-		if err := createShelves(tx, skus, rows); err != nil {
-			return nil, err
-		}
-		if rows, err = readShelves(tx, skus, " FOR UPDATE"); err != nil {
-			return nil, err
+	if len(reach(about, seen.order, seen.reservation)) != len(skus) {
+		return nil, seen, errChanged // it was made since, and is about SKUs that are not locked
+	}
+	stock = make(shelves, len(skus))
+	for _, sku := range skus {
+		if _, there := rows[sku]; !there {
+			return nil, seen, unknownSKU(sku)
 		}
 	}
 	for _, sku := range skus {
-		row, there := rows[sku]
-		if !there {
-			return nil, unknownSKU(sku)
-		}
+		row := rows[sku]
 		if stock[sku], err = newShelf(row.stock(), row.level(), about.Fences[sku]); err != nil {
-			return nil, err
+			return nil, seen, err
 		}
 	}
-	return stock, nil
+	return stock, seen, nil
 }
 
-// createShelves makes rows for the SKUs that have none. If another transaction makes one at the same moment, it waits
-// for that, and both have the row. Two that have both looked for it in vain deadlock here, and one is run again.
-func createShelves(tx *gorm.DB, skus []service.SKU, there map[service.SKU]shelfRow) error {
-	var s statement
+// create makes rows for the SKUs that have none, and locks all of them. It is the first statement of its transaction:
+// one that has looked for a row in vain, with FOR UPDATE, keeps others from making it until it ends, and two of these
+// deadlock.
+func (s *statement) create(skus []service.SKU) {
 	s.add("INSERT INTO stock (sku, quantity, initial, sold, version, epoch, fence, guard) VALUES ")
-	first := true
-	for _, sku := range skus {
-		if _, known := there[sku]; known {
-			continue
-		}
-		if !first {
+	for i, sku := range skus {
+		if i > 0 {
 			s.add(", ")
 		}
-		first = false
 		s.add("(?, 0, 0, 0, 1, 1, 0, '')", string(sku))
 	}
-	s.add(" ON DUPLICATE KEY UPDATE sku = VALUES(sku)")
-	_, err := send(tx, s.text.String(), s.args...)
-	return err
+	s.add(" ON DUPLICATE KEY UPDATE sku = VALUES(sku); ")
 }
 
 // A shelfRow is a row of stock with what a ledger counts.
@@ -216,22 +203,22 @@ func (r shelfRow) level() order.Level {
 	}
 }
 
-// readShelves reads the rows of stock of those SKUs.
-func readShelves(tx *gorm.DB, skus []service.SKU, locking string) (map[service.SKU]shelfRow, error) {
-	var s statement
+// shelves is the SELECT of the rows of those SKUs, for scanShelves.
+func (s *statement) shelves(skus []service.SKU) {
 	s.add("SELECT sku, quantity, initial, sold, version, epoch, fence, guard," +
 		" reserved, adjusted, per_customer, number FROM stock FORCE INDEX (PRIMARY) WHERE sku IN ")
 	s.in(skus)
-	s.add(" ORDER BY sku" + locking)
-	found := make(map[service.SKU]shelfRow, len(skus))
-	err := s.each(tx, func(rows *sql.Rows) error {
+	s.add(" ORDER BY sku")
+}
+
+func scanShelves(into map[service.SKU]shelfRow) func(*sql.Rows) error {
+	return func(rows *sql.Rows) error {
 		var r shelfRow
 		err := rows.Scan(&r.SKU, &r.Quantity, &r.Initial, &r.Sold, &r.Version, &r.Epoch, &r.Fence, &r.Guard,
 			&r.reserved, &r.adjusted, &r.perCustomer, &r.number)
-		found[service.SKU(r.SKU)] = r
+		into[service.SKU(r.SKU)] = r
 		return err
-	})
-	return found, err
+	}
 }
 
 // in adds the SKUs as a list. SQL has no empty one.
@@ -246,20 +233,28 @@ func (s *statement) in(skus []service.SKU) {
 	}
 }
 
-// each calls do for each row that the statement returns.
-func (s *statement) each(db *gorm.DB, do func(*sql.Rows) error) error {
+// each sends the packet, and calls a func for each row of each of its results, which are those of its SELECTs.
+func (s *statement) each(db *gorm.DB, results ...func(*sql.Rows) error) error {
 	rows, err := db.Statement.ConnPool.QueryContext(db.Statement.Context, s.text.String(), s.args...)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
-	for rows.Next() {
-		if err := do(rows); err != nil {
-			return err
+	for i, do := range results {
+		if i > 0 && !rows.NextResultSet() {
+			return cmp.Or(rows.Err(), errNoResult)
+		}
+		for rows.Next() {
+			if err := do(rows); err != nil {
+				return err
+			}
 		}
 	}
-	return rows.Err()
+	return cmp.Or(rows.Err(), rows.Close())
 }
+
+// errNoResult cannot be: a SELECT has a result, or an error.
+var errNoResult = errors.New("a statement has no result")
 
 // A sight is what a step reads besides the stock.
 type sight struct {
@@ -270,80 +265,77 @@ type sight struct {
 	taken       map[service.SKU]int64
 }
 
-// see reads all of a sight in one statement, without locks. In a transaction the server takes its snapshot here: after
-// the rows of the stock were locked, so that nothing that belongs to them is older.
-func see(db *gorm.DB, about order.About, skus []service.SKU) (s sight, err error) {
-	var q statement
-	q.add("SELECT UTC_TIMESTAMP(6), k.fingerprint, k.reply, "+orderColumns+", "+reservationColumns+", c.sku, c.taken"+
-		" FROM (SELECT 1) AS one"+
-		" LEFT JOIN idempotency_keys AS k ON k.id = ?"+
-		" LEFT JOIN customer_orders AS o ON o.id = ?"+
-		" LEFT JOIN reservations AS r ON r.id = ?"+
-		" LEFT JOIN customer_limits AS c ON c.customer = ? AND c.sku IN ",
-		about.Key.ID, about.Order, about.Reservation, about.Customer)
-	q.in(skus)
-	s.taken = make(map[service.SKU]int64, len(skus))
-	err = q.each(db, func(rows *sql.Rows) (err error) {
-		var fingerprint, sku sql.NullString
-		var reply []byte
-		var taken sql.NullInt64
-		var o orderScan
-		var r reservationScan
-		into := append([]any{&s.now, &fingerprint, &reply}, o.into()...)
-		into = append(append(into, r.into()...), &sku, &taken)
-		if err := rows.Scan(into...); err != nil {
+// see adds the SELECTs of a sight, without locks, to a packet, and returns what reads their results. They are one for
+// each table, all by primary key: as one SELECT with joins they would take the server longer.
+func (s *statement) see(about order.About, skus []service.SKU, into *sight) (results []func(*sql.Rows) error) {
+	ask := func(scan func(*sql.Rows) error, text string, args ...any) {
+		s.next(text, args...)
+		results = append(results, scan)
+	}
+	ask(func(rows *sql.Rows) error { return rows.Scan(&into.now) }, "SELECT UTC_TIMESTAMP(6)")
+	if about.Key.ID != "" {
+		ask(func(rows *sql.Rows) error {
+			into.known = &known{}
+			return rows.Scan(&into.known.Fingerprint, &into.known.Reply)
+		}, "SELECT fingerprint, reply FROM idempotency_keys WHERE id = ?", about.Key.ID)
+	}
+	if about.Order != "" {
+		ask(func(rows *sql.Rows) (err error) {
+			into.order, err = scanOrder(rows)
 			return err
-		}
-		if fingerprint.Valid {
-			s.known = &known{fingerprint.String, reply}
-		}
-		if sku.Valid {
-			s.taken[service.SKU(sku.String)] = taken.Int64
-		}
-		if s.order, err = o.order(); err != nil {
+		}, selectOrders+"id = ?", about.Order)
+	}
+	if about.Reservation != "" {
+		ask(func(rows *sql.Rows) (err error) {
+			into.reservation, err = scanReservation(rows)
 			return err
-		}
-		s.reservation, err = r.reservation()
-		return err
-	})
-	return s, err
+		}, selectReservations+"id = ?", about.Reservation)
+	}
+	if about.Customer != "" && len(skus) > 0 {
+		into.taken = make(map[service.SKU]int64, len(skus))
+		ask(func(rows *sql.Rows) error {
+			var sku service.SKU
+			var taken int64
+			err := rows.Scan(&sku, &taken)
+			into.taken[sku] = taken
+			return err
+		}, "SELECT sku, taken FROM customer_limits WHERE customer = ? AND sku IN ", about.Customer)
+		s.in(skus)
+	}
+	return results
 }
 
 // writeStep writes everything that a step changes, the stock first and the key last.
-func writeStep(
-	tx *gorm.DB, about order.About, stock shelves, seen sight, p posting, c order.Changes,
-) error {
-	for _, write := range []func() error{
-		func() error { return writeShelves(tx, about, stock, p.moved) },
-		func() error { return writeMovements(tx, p.movements) },
-		func() error { return writeTaken(tx, p.taken) },
-		func() error { return writeReservation(tx, seen.reservation, c.Reservation) },
-		func() error { return writeOrder(tx, seen.order, c.Order) },
-	} {
-		if err := write(); err != nil {
-			return err
-		}
+func writeStep(about order.About, stock shelves, seen sight, p posting, c order.Changes) *statement {
+	s := &statement{}
+	s.writeShelves(about, stock, p.moved)
+	s.writeMovements(p.movements)
+	s.writeTaken(p.taken)
+	s.writeReservation(seen.reservation, c.Reservation)
+	s.writeOrder(seen.order, c.Order)
+	if about.Key.ID != "" && c.Reply != nil {
+		s.next("INSERT INTO idempotency_keys (id, fingerprint, reply, created_at) VALUES (?, ?, ?, ?)",
+			about.Key.ID, about.Key.Fingerprint, c.Reply, seen.now)
 	}
-	if about.Key.ID == "" || c.Reply == nil {
-		return nil
+	return s
+}
+
+// next begins another statement of the packet.
+func (s *statement) next(text string, args ...any) {
+	if s.text.Len() > 0 {
+		s.add("; ")
 	}
-	_, err := send(tx, "INSERT INTO idempotency_keys (id, fingerprint, reply, created_at) VALUES (?, ?, ?, ?)",
-		about.Key.ID, about.Key.Fingerprint, c.Reply, seen.now)
-	if mysqlerr.Number(err) == mysqlerr.DupEntry {
-		return errKeyTaken // by a step about other SKUs. It is committed: otherwise the server would have waited for it
-	}
-	return err
+	s.add(text, args...)
 }
 
 // writeShelves writes the rows of stock as the step leaves them. They are there, and locked: the INSERT is a form of
 // UPDATE that gives each row values of its own.
-func writeShelves(tx *gorm.DB, about order.About, stock shelves, moved []service.SKU) error {
+func (s *statement) writeShelves(about order.About, stock shelves, moved []service.SKU) {
 	if len(moved) == 0 {
-		return nil
+		return
 	}
-	var s statement
-	s.add("INSERT INTO stock (sku, quantity, initial, sold, version, epoch, fence, guard, reserved, adjusted, number)" +
-		" VALUES ")
+	s.next("INSERT INTO stock" +
+		" (sku, quantity, initial, sold, version, epoch, fence, guard, reserved, adjusted, number) VALUES ")
 	for i, sku := range moved {
 		if i > 0 {
 			s.add(", ")
@@ -356,75 +348,60 @@ func writeShelves(tx *gorm.DB, about order.About, stock shelves, moved []service
 	s.add(" ON DUPLICATE KEY UPDATE quantity = VALUES(quantity), sold = VALUES(sold), version = VALUES(version)," +
 		" fence = VALUES(fence), guard = VALUES(guard), reserved = VALUES(reserved), adjusted = VALUES(adjusted)," +
 		" number = VALUES(number)")
-	_, err := send(tx, s.text.String(), s.args...)
-	return err
 }
 
-func writeMovements(tx *gorm.DB, movements []order.Movement) error {
-	if len(movements) == 0 {
-		return nil
-	}
-	var s statement
-	s.add("INSERT INTO movements" +
-		" (sku, number, kind, received, available, reserved, sold, ref, customer, reason, at) VALUES ")
+func (s *statement) writeMovements(movements []order.Movement) {
 	for i, m := range movements {
-		if i > 0 {
+		if i == 0 {
+			s.next("INSERT INTO movements" +
+				" (sku, number, kind, received, available, reserved, sold, ref, customer, reason, at) VALUES ")
+		} else {
 			s.add(", ")
 		}
 		s.add("(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", string(m.SKU), m.Number, string(m.Kind),
 			m.Received, m.Available, m.Reserved, m.Sold, m.Ref, m.Customer, m.Reason, m.At)
 	}
-	_, err := send(tx, s.text.String(), s.args...)
-	return err
 }
 
-func writeTaken(tx *gorm.DB, taken []customerUnits) error {
-	if len(taken) == 0 {
-		return nil
-	}
-	var s statement
-	s.add("INSERT INTO customer_limits (sku, customer, taken) VALUES ")
+func (s *statement) writeTaken(taken []customerUnits) {
 	for i, t := range taken {
-		if i > 0 {
+		if i == 0 {
+			s.next("INSERT INTO customer_limits (sku, customer, taken) VALUES ")
+		} else {
 			s.add(", ")
 		}
 		s.add("(?, ?, ?)", string(t.sku), t.customer, t.units)
 	}
-	s.add(" ON DUPLICATE KEY UPDATE taken = taken + VALUES(taken)")
-	_, err := send(tx, s.text.String(), s.args...)
-	return err
+	if len(taken) > 0 {
+		s.add(" ON DUPLICATE KEY UPDATE taken = taken + VALUES(taken)")
+	}
 }
 
 // writeReservation writes r, new or in place of the one that was read.
-func writeReservation(tx *gorm.DB, was, r *order.Reservation) error {
+func (s *statement) writeReservation(was, r *order.Reservation) {
 	switch {
 	case r == nil:
-		return nil
 	case was != nil && was.ID == r.ID:
-		_, err := send(tx, "UPDATE reservations SET state = ?, order_id = ?, expires_at = ?, ended_at = ? WHERE id = ?",
+		s.next("UPDATE reservations SET state = ?, order_id = ?, expires_at = ?, ended_at = ? WHERE id = ?",
 			r.State, r.Order, r.ExpiresAt.UTC(), utc(r.EndedAt), r.ID)
-		return err
+	default:
+		s.next("INSERT INTO reservations"+
+			" (id, customer, cart, state, order_id, expires_at, created_at, ended_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+			r.ID, r.Customer, encode(r.Lines), r.State, r.Order, r.ExpiresAt.UTC(), r.CreatedAt.UTC(), utc(r.EndedAt))
 	}
-	_, err := send(tx, "INSERT INTO reservations"+
-		" (id, customer, cart, state, order_id, expires_at, created_at, ended_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-		r.ID, r.Customer, encode(r.Lines), r.State, r.Order, r.ExpiresAt.UTC(), r.CreatedAt.UTC(), utc(r.EndedAt))
-	return err
 }
 
 // writeOrder writes o, new or in place of the one that was read.
-func writeOrder(tx *gorm.DB, was, o *order.Order) error {
+func (s *statement) writeOrder(was, o *order.Order) {
 	switch {
 	case o == nil:
-		return nil
 	case was != nil && was.ID == o.ID:
-		_, err := send(tx, "UPDATE customer_orders SET state = ?, canceled_at = ? WHERE id = ?",
-			o.State, utc(o.CanceledAt), o.ID)
-		return err
+		s.next("UPDATE customer_orders SET state = ?, canceled_at = ? WHERE id = ?", o.State, utc(o.CanceledAt), o.ID)
+	default:
+		s.next("INSERT INTO customer_orders (id, customer, cart, state, reservation_id, late, created_at, canceled_at)"+
+			" VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+			o.ID, o.Customer, encode(o.Lines), o.State, o.Reservation, o.Late, o.CreatedAt.UTC(), utc(o.CanceledAt))
 	}
-	_, err := send(tx, "INSERT INTO customer_orders"+
-		" (id, customer, cart, state, reservation_id, late, created_at, canceled_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-		o.ID, o.Customer, encode(o.Lines), o.State, o.Reservation, o.Late, o.CreatedAt.UTC(), utc(o.CanceledAt))
-	return err
 }
 
 // utc returns t for a column that may be NULL.
@@ -436,60 +413,42 @@ func utc(t *time.Time) any {
 }
 
 const (
-	orderColumns       = "o.id, o.customer, o.cart, o.state, o.reservation_id, o.late, o.created_at, o.canceled_at"
-	reservationColumns = "r.id, r.customer, r.cart, r.state, r.order_id, r.expires_at, r.created_at, r.ended_at"
+	selectOrders = "SELECT id, customer, cart, state, reservation_id, late, created_at, canceled_at" +
+		" FROM customer_orders WHERE "
+	selectReservations = "SELECT id, customer, cart, state, order_id, expires_at, created_at, ended_at" +
+		" FROM reservations WHERE "
 )
 
-// An orderScan reads orderColumns, of which all are NULL if there is no order.
-type orderScan struct {
-	id, customer, state, reservationID sql.NullString
-	cart                               []byte
-	late                               sql.NullBool
-	created, canceled                  sql.NullTime
-}
-
-func (s *orderScan) into() []any {
-	return []any{&s.id, &s.customer, &s.cart, &s.state, &s.reservationID, &s.late, &s.created, &s.canceled}
-}
-
-func (s *orderScan) order() (*order.Order, error) {
-	if !s.id.Valid {
-		return nil, nil
-	}
-	lines, err := decodeLines(s.cart)
+// scanOrder reads a row of selectOrders.
+func scanOrder(rows *sql.Rows) (*order.Order, error) {
+	var o order.Order
+	var cart []byte
+	var canceled sql.NullTime
+	err := rows.Scan(&o.ID, &o.Customer, &cart, &o.State, &o.Reservation, &o.Late, &o.CreatedAt, &canceled)
 	if err != nil {
-		return nil, fmt.Errorf("order %s: %w", s.id.String, err)
+		return nil, err
 	}
-	return &order.Order{
-		ID: s.id.String, Customer: s.customer.String, Lines: lines, State: s.state.String,
-		Reservation: s.reservationID.String, Late: s.late.Bool,
-		CreatedAt: s.created.Time, CanceledAt: pointer(s.canceled),
-	}, nil
-}
-
-// A reservationScan reads reservationColumns, of which all are NULL if there is no reservation.
-type reservationScan struct {
-	id, customer, state, orderID sql.NullString
-	cart                         []byte
-	expires, created, ended      sql.NullTime
-}
-
-func (s *reservationScan) into() []any {
-	return []any{&s.id, &s.customer, &s.cart, &s.state, &s.orderID, &s.expires, &s.created, &s.ended}
-}
-
-func (s *reservationScan) reservation() (*order.Reservation, error) {
-	if !s.id.Valid {
-		return nil, nil
+	o.CanceledAt = pointer(canceled)
+	if o.Lines, err = decodeLines(cart); err != nil {
+		return nil, fmt.Errorf("order %s: %w", o.ID, err)
 	}
-	lines, err := decodeLines(s.cart)
+	return &o, nil
+}
+
+// scanReservation reads a row of selectReservations.
+func scanReservation(rows *sql.Rows) (*order.Reservation, error) {
+	var r order.Reservation
+	var cart []byte
+	var ended sql.NullTime
+	err := rows.Scan(&r.ID, &r.Customer, &cart, &r.State, &r.Order, &r.ExpiresAt, &r.CreatedAt, &ended)
 	if err != nil {
-		return nil, fmt.Errorf("reservation %s: %w", s.id.String, err)
+		return nil, err
 	}
-	return &order.Reservation{
-		ID: s.id.String, Customer: s.customer.String, Lines: lines, State: s.state.String,
-		ExpiresAt: s.expires.Time, CreatedAt: s.created.Time, EndedAt: pointer(s.ended), Order: s.orderID.String,
-	}, nil
+	r.EndedAt = pointer(ended)
+	if r.Lines, err = decodeLines(cart); err != nil {
+		return nil, fmt.Errorf("reservation %s: %w", r.ID, err)
+	}
+	return &r, nil
 }
 
 func pointer(t sql.NullTime) *time.Time {

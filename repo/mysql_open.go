@@ -63,7 +63,7 @@ func OpenMySQL(dsn string, p Pool) (*gorm.DB, error) {
 	c.ParseTime = true
 	c.Loc = time.UTC
 	c.InterpolateParams = true
-	c.MultiStatements = false
+	c.MultiStatements = true
 	c.ClientFoundRows = false
 	c.Timeout = cmp.Or(c.Timeout, time.Second)
 	setSessionVariables(c)

@@ -12,7 +12,7 @@ import (
 // Order is one round trip.
 func (l *MySQLLedger) Order(ctx context.Context, id string) (order.Order, error) {
 	var q statement
-	q.add("SELECT "+orderColumns+" FROM customer_orders AS o WHERE o.id = ?", id)
+	q.add(selectOrders+"id = ?", id)
 	found, err := l.orders(ctx, "read order", &q)
 	switch {
 	case err != nil:
@@ -36,13 +36,13 @@ func (l *MySQLLedger) Orders(
 		return nil, "", err
 	}
 	var q statement
-	q.add("SELECT "+orderColumns+" FROM customer_orders AS o WHERE o.customer = ?", customer)
+	q.add(selectOrders+"customer = ?", customer)
 	if at != firstOrders {
 		before := time.UnixMicro(at.at).UTC()
-		q.add(" AND o.created_at <= ? AND (o.created_at < ? OR o.id < ?)", before, before, at.id)
+		q.add(" AND created_at <= ? AND (created_at < ? OR id < ?)", before, before, at.id)
 	}
 	// One order more than asked for shows whether there is a next page.
-	q.add(" ORDER BY o.created_at DESC, o.id DESC LIMIT ?", limit+1)
+	q.add(" ORDER BY created_at DESC, id DESC LIMIT ?", limit+1)
 	if page, err = l.orders(ctx, "read orders", &q); err != nil {
 		return nil, "", err
 	}
@@ -55,11 +55,7 @@ func (l *MySQLLedger) Orders(
 
 func (l *MySQLLedger) orders(ctx context.Context, doing string, q *statement) (all []order.Order, err error) {
 	err = l.read(ctx, doing, "records", q, func(rows *sql.Rows) error {
-		var scan orderScan
-		if err := rows.Scan(scan.into()...); err != nil {
-			return err
-		}
-		o, err := scan.order()
+		o, err := scanOrder(rows)
 		if err == nil {
 			all = append(all, *o)
 		}
@@ -68,14 +64,16 @@ func (l *MySQLLedger) orders(ctx context.Context, doing string, q *statement) (a
 	return all, err
 }
 
-// read runs a SELECT by itself.
-func (l *MySQLLedger) read(ctx context.Context, doing, key string, q *statement, do func(*sql.Rows) error) error {
+// read sends a packet of SELECTs, by itself.
+func (l *MySQLLedger) read(
+	ctx context.Context, doing, key string, q *statement, results ...func(*sql.Rows) error,
+) error {
 	leave, err := l.mysql.enter(ctx, doing, key)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	if err = q.each(l.mysql.db.WithContext(ctx), do); err != nil {
+	if err = q.each(l.mysql.db.WithContext(ctx), results...); err != nil {
 		err = l.mysql.readFault(ctx, doing, err)
 	}
 	l.mysql.countAnswer(err)
@@ -85,13 +83,9 @@ func (l *MySQLLedger) read(ctx context.Context, doing, key string, q *statement,
 // Reservation is one round trip.
 func (l *MySQLLedger) Reservation(ctx context.Context, id string) (found order.Reservation, err error) {
 	var q statement
-	q.add("SELECT "+reservationColumns+" FROM reservations AS r WHERE r.id = ?", id)
+	q.add(selectReservations+"id = ?", id)
 	err = l.read(ctx, "read reservation", "records", &q, func(rows *sql.Rows) error {
-		var scan reservationScan
-		if err := rows.Scan(scan.into()...); err != nil {
-			return err
-		}
-		r, err := scan.reservation()
+		r, err := scanReservation(rows)
 		if err == nil {
 			found = *r
 		}
@@ -105,19 +99,12 @@ func (l *MySQLLedger) Reservation(ctx context.Context, id string) (found order.R
 
 // Level is one round trip. For a SKU that a strategy guards it fails with a GuardError: it has no ledger.
 func (l *MySQLLedger) Level(ctx context.Context, sku service.SKU) (order.Level, error) {
-	const doing = "read level"
-	leave, err := l.mysql.enter(ctx, doing, reading(sku))
-	if err != nil {
+	var q statement
+	q.shelves([]service.SKU{sku})
+	rows := map[service.SKU]shelfRow{}
+	if err := l.read(ctx, "read level", reading(sku), &q, scanShelves(rows)); err != nil {
 		return order.Level{}, err
 	}
-	defer leave()
-	rows, err := readShelves(l.mysql.db.WithContext(ctx), []service.SKU{sku}, unlocked)
-	if err != nil {
-		err = l.mysql.readFault(ctx, doing, err)
-		l.mysql.countAnswer(err)
-		return order.Level{}, err
-	}
-	l.mysql.countAnswer(nil)
 	row, there := rows[sku]
 	switch {
 	case !there:

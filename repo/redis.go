@@ -316,6 +316,9 @@ func refusal(doing, key string, reply []any) error {
 			" or of an earlier version of this service; set the stock again", doing, key)
 	case "guarded":
 		return &service.GuardError{Guard: f.text(1)}
+	case "no movements":
+		return fmt.Errorf("%s: key %s does not end with the last movement of its SKU: the ledger is damaged",
+			doing, f.text(1))
 	case "changed":
 		return service.ErrConflict
 	case "precondition":
@@ -390,6 +393,7 @@ func redisFault(ctx context.Context, doing, key string, err error) error {
 		{"READONLY", "it is a read-only replica: the address must be the master's"},
 		{"OOM", "it is out of memory: raise maxmemory"},
 		{"LOADING", "it is still loading its data"},
+		{"CROSSSLOT", "it is a node of a cluster, which cannot keep orders"},
 		{"MASTERDOWN", "it is a replica that has lost its master"},
 		{"Hash slot not served", "its cluster does not serve the slot of this SKU"},
 		{"CLUSTERDOWN", "its cluster is down"},
