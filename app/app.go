@@ -50,6 +50,7 @@ type App struct {
 	service    *service.Service
 	pauses     service.Pauses         // of lab mode
 	ledgers    map[string]order.Store // by store: those that keep orders of customers
+	noLedger   error                  // why a store that is there keeps none
 	orders     *order.Service         // nil: the store keeps none
 	strategies []handler.Strategy
 

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -13,7 +14,7 @@ import (
 // must not be in the way of what is shown.
 const lazySweep = 5 * time.Second
 
-var errNoLedger = errors.New("it cannot keep orders")
+var errNotConfigured = errors.New("it is not configured")
 
 // buildOrders builds the order service on the default store. configs are the strategies that are built: the lock of one
 // is the lock of orders, too. What only orders need is added, so that its lock can be looked at.
@@ -21,7 +22,7 @@ func (a *App) buildOrders(configs map[string]service.StrategyConfig) error {
 	ledger := a.ledgers[a.cfg.Store]
 	if ledger == nil {
 		if a.cfg.Profile == ordersProfile {
-			return fmt.Errorf("profile orders, store %s: %w", a.cfg.Store, errNoLedger)
+			return fmt.Errorf("profile orders, store %s: %w", a.cfg.Store, cmp.Or(a.noLedger, errNotConfigured))
 		}
 		return nil
 	}

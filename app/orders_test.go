@@ -57,32 +57,45 @@ func (i *instance) counts(t *testing.T, sku string) string {
 // An instance of profile orders sells carts, keeps them, takes them back, and has nothing to choose: without a lock, and
 // under locks of another server than the stock's.
 func TestProfileOrders(t *testing.T) {
-	for strategy, locks := range map[string]func(*testing.T) []string{
-		"atomic":         func(*testing.T) []string { return nil },
-		"redis-watchdog": func(t *testing.T) []string { return []string{"--redis-addrs=" + servers.Redis(t).Addr} },
-		"zk-sequential":  func(t *testing.T) []string { return []string{"--zookeeper-hosts=" + servers.ZooKeeper(t)} },
+	mysql := func(t *testing.T) string { return "--mysql-dsn=" + servers.MariaDB(t) }
+	redis := func(t *testing.T) string { return "--redis-addrs=" + servers.Redis(t).Addr }
+	zookeeper := func(t *testing.T) string { return "--zookeeper-hosts=" + servers.ZooKeeper(t) }
+	for _, row := range []struct {
+		store, strategy string
+		servers         []func(*testing.T) string
+	}{
+		{"mysql", "atomic", []func(*testing.T) string{mysql}},
+		{"redis", "atomic", []func(*testing.T) string{redis}},
+		{"mysql", "redis-watchdog", []func(*testing.T) string{mysql, redis}},
+		{"redis", "zk-sequential", []func(*testing.T) string{redis, zookeeper}},
 	} {
-		t.Run(strategy, func(t *testing.T) {
+		t.Run(row.store+" "+row.strategy, func(t *testing.T) {
 			t.Parallel()
-			args := backends("--profile=orders", "--store=mysql", "--mysql-dsn="+servers.MariaDB(t),
-				"--orders-strategy="+strategy)
-			args = append(args, locks(t)...)
+			args := backends("--profile=orders", "--store="+row.store, "--orders-strategy="+row.strategy)
+			for _, server := range row.servers {
+				args = append(args, server(t))
+			}
 			a, b := begin(t, args...), begin(t, args...)
-			a.ready(t, "mysql")
-			b.ready(t, "mysql")
-			book, pen := own(t)+"-book", own(t)+"-pen"
+			a.ready(t, row.store)
+			b.ready(t, row.store)
+			name := row.store + "-" + row.strategy
+			book, pen := "orders-"+name+"-book", "orders-"+name+"-pen"
+			ann := "ann-" + name // Redis is shared
+			is := `{"customer":"` + ann + `"}`
 			for _, sku := range []string{book, pen} {
 				a.wants(t, 404, http.MethodGet, "/v1/stock/"+sku, "")
 				a.wants(t, 200, http.MethodPut, "/v1/stock/"+sku, `{"quantity":10}`)
 			}
-			a.wants(t, 404, http.MethodGet, "/v1/stock/stock", "") // nothing is seeded
+			if row.store == "mysql" { // other tests sell from the same Redis
+				a.wants(t, 404, http.MethodGet, "/v1/stock/stock", "") // nothing is seeded
+			}
 			a.wants(t, 404, http.MethodPost, "/deduct_stock_atomic", `{"sku":"`+book+`"}`)
 			a.wants(t, 404, http.MethodPost, "/v1/stock/"+book+"/deduct", ``)
 			if r := a.wants(t, 200, http.MethodGet, "/v1/strategies", ""); strings.Contains(r.body, "none") {
 				t.Errorf("strategies: %s", r.body)
 			}
 
-			cart := `{"customer":"ann","lines":[{"sku":"` + pen + `","quantity":1},{"sku":"` + book + `","quantity":2}]`
+			cart := `{"customer":"` + ann + `","lines":[{"sku":"` + pen + `","quantity":1},{"sku":"` + book + `","quantity":2}]`
 			first, _ := a.call(t, http.MethodPost, "/v1/orders", cart+"}", "k")
 			again, header := b.call(t, http.MethodPost, "/v1/orders", cart+"}", "k")
 			if first.status != 201 || first.body != again.body || header.Get("Idempotent-Replayed") != "true" {
@@ -100,26 +113,26 @@ func TestProfileOrders(t *testing.T) {
 				t.Errorf("held: %s", got)
 			}
 			stacktest.Eventually(t, 20*time.Second, "the reservation is given back", func() (bool, string) {
-				r := b.wants(t, 200, http.MethodGet, path+"?customer=ann", "")
+				r := b.wants(t, 200, http.MethodGet, path+"?customer="+ann, "")
 				return r.field("state") == "expired", r.body
 			})
 			if got := a.counts(t, book); got != "10 8 0 2" {
 				t.Errorf("expired: %s", got)
 			}
-			late := b.wants(t, 200, http.MethodPost, path+"/confirm", `{"customer":"ann"}`)
+			late := b.wants(t, 200, http.MethodPost, path+"/confirm", is)
 			if late.field("late") != true {
 				t.Errorf("%s", late.body)
 			}
 			if got := a.counts(t, book); got != "10 6 0 4" {
 				t.Errorf("confirmed late: %s", got)
 			}
-			if r := a.wants(t, 200, http.MethodPost, path+"/confirm", `{"customer":"ann"}`); r.body != late.body {
+			if r := a.wants(t, 200, http.MethodPost, path+"/confirm", is); r.body != late.body {
 				t.Errorf("again: %s, first %s", r.body, late.body)
 			}
 			order := fmt.Sprint("/v1/orders/", late.field("order_id"))
 			a.wants(t, 404, http.MethodPost, order+"/cancel", `{"customer":"bob"}`)
-			a.wants(t, 200, http.MethodPost, order+"/cancel", `{"customer":"ann"}`)
-			b.wants(t, 200, http.MethodPost, order+"/cancel", `{"customer":"ann"}`)
+			a.wants(t, 200, http.MethodPost, order+"/cancel", is)
+			b.wants(t, 200, http.MethodPost, order+"/cancel", is)
 			if got := a.counts(t, book); got != "10 8 0 2" {
 				t.Errorf("canceled: %s", got)
 			}
@@ -145,7 +158,7 @@ func TestProfileOrders(t *testing.T) {
 			if got := b.counts(t, pen); got != "10 6 0 4" {
 				t.Errorf("limited: %s", got)
 			}
-			list := b.wants(t, 200, http.MethodGet, "/v1/orders?customer=ann", "")
+			list := b.wants(t, 200, http.MethodGet, "/v1/orders?customer="+ann, "")
 			if orders, _ := list.field("orders").([]any); len(orders) != 2 {
 				t.Errorf("ann's orders: %s", list.body)
 			}

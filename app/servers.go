@@ -80,13 +80,19 @@ func (a *App) openRedis() error {
 	}
 	queue := gate.New(gate.Limits{In: connections, PerKey: (connections + 1) / 2, Waiting: c.Queue})
 	a.metrics.Queue(strategy.Redis, queue.Load)
+	shop := repo.NewRedis(sales).Behind(queue)
+	if ledger, err := shop.Ledger(); err == nil {
+		a.ledgers[strategy.Redis] = ledger
+	} else {
+		a.noLedger = err // of a Cluster: a cart has keys in several of its parts
+	}
 	a.addStore(store{
 		name: strategy.Redis,
 		place: fmt.Sprintf(
 			"redis %s %s/%d", c.MasterName, strings.Join(slices.Sorted(slices.Values(c.Addrs)), ","), c.DB,
 		),
 		parts:  cluster,
-		sales:  repo.NewRedis(sales).Behind(queue),
+		sales:  shop,
 		memory: repo.NewRedis(probe),
 		ping:   ping,
 	})
@@ -195,10 +201,11 @@ func (a *App) openMySQL() error {
 	}
 	gates := mysqlGates(c.PoolSize, c.Queue)
 	a.metrics.Queue(strategy.MySQL, gates.All.Load)
-	a.ledgers[strategy.MySQL] = repo.NewMySQL(sales).Behind(gates).Ledger()
+	shop := repo.NewMySQL(sales).Behind(gates)
+	a.ledgers[strategy.MySQL] = shop.Ledger()
 	a.addStore(store{
 		name: strategy.MySQL, place: "mysql " + dsn.Addr + "/" + dsn.DBName,
-		sales: repo.NewMySQL(sales).Behind(gates), memory: repo.NewMySQL(probe),
+		sales: shop, memory: repo.NewMySQL(probe),
 		ping: probePool.PingContext, ready: ready,
 	})
 	return nil

@@ -67,6 +67,25 @@ type Service struct {
 // New makes a Service. Call Sweep, or reservations never expire.
 func New(c Config) *Service { return &Service{Config: c, begun: make(chan struct{})} }
 
+// Err returns nil if orders can be sold now: the servers are up, and the store has its data.
+func (s *Service) Err() error {
+	for _, need := range s.needs() {
+		if err := need.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// needs are what a step depends on.
+func (s *Service) needs() []service.Dependency {
+	needs := append([]service.Dependency{s.Needs}, s.LockNeeds...)
+	if s.Data != nil {
+		needs = append(needs, s.Data)
+	}
+	return needs
+}
+
 // An UnknownError is a step that was sent and not answered: it was done as a whole, or not at all, and may still be.
 type UnknownError struct {
 	ID    string // of the order or reservation that it would make or change; "": none
@@ -116,9 +135,9 @@ func (s *Service) step(ctx context.Context, c call) (reply []byte, replayed bool
 	if n := s.underway.Add(1); s.Waiting > 0 && n > int64(s.Waiting) {
 		return nil, false, fmt.Errorf("%d requests wait or work here: %w", s.Waiting, lock.ErrOverloaded)
 	}
-	needs := append([]service.Dependency{s.Needs}, s.LockNeeds...)
-	if s.Data != nil && !c.about.Create { // a person may set stock in a store that has lost its data
-		needs = append(needs, s.Data)
+	needs := s.needs()
+	if s.Data != nil && c.about.Create { // a person may set stock in a store that has lost its data
+		needs = needs[:len(needs)-1]
 	}
 	for _, need := range needs {
 		err := need.Err()
