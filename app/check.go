@@ -126,7 +126,8 @@ func (c *Config) doubts() (list []string) {
 		list = append(list, "lab has no effect in profile orders: it switches protections off")
 	}
 	if c.Store == strategy.Redis && c.Orders.KeepKeys != repo.KeepKeys {
-		list = append(list, fmt.Sprintf("orders.keep_keys has no effect on redis, which keeps them for %v", repo.KeepKeys))
+		list = append(list,
+			fmt.Sprintf("orders.keep_keys has no effect on redis, which keeps them for %v", repo.KeepKeys))
 	}
 	if c.Lock.SetNXLease <= c.Work {
 		list = append(list, fmt.Sprintf("lock.setnx_lease, %v, is not longer than work, %v: "+

@@ -114,8 +114,8 @@ func (c *Config) settings() []setting {
 	return []setting{
 		{
 			&c.Profile, "profile", demoProfile,
-			"demo: all strategies and stores, seeded; orders: what is enabled alone, nothing to choose for the client, " +
-				"nothing seeded", !secret,
+			"demo: all strategies and stores, seeded; orders: what is enabled alone, nothing to choose for the " +
+				"client, nothing seeded", !secret,
 		},
 		{&c.Addr, "addr", ":8088", "address to listen on, for customers", !secret},
 		{
@@ -296,8 +296,8 @@ func (c *Config) settings() []setting {
 
 		{
 			&c.Orders.Strategy, "orders.strategy", atomicOrders,
-			"how orders and reservations are sold, in the store of store: atomic (no lock), or the lock of a strategy, " +
-				"for each SKU of a cart", !secret,
+			"how orders and reservations are sold, in the store of store: atomic (no lock), or the lock of a " +
+				"strategy, for each SKU of a cart", !secret,
 		},
 		{
 			&c.Orders.KeepKeys, "orders.keep_keys", 24 * time.Hour,

@@ -54,8 +54,8 @@ func (i *instance) counts(t *testing.T, sku string) string {
 	return fmt.Sprint(r.field("received"), r.field("available"), r.field("reserved"), r.field("sold"))
 }
 
-// An instance of profile orders sells carts, keeps them, takes them back, and has nothing to choose: without a lock, and
-// under locks of another server than the stock's.
+// An instance of profile orders sells carts, keeps them, takes them back, and has nothing to choose: without a lock,
+// and under locks of another server than the stock's.
 func TestProfileOrders(t *testing.T) {
 	mysql := func(t *testing.T) string { return "--mysql-dsn=" + servers.MariaDB(t) }
 	redis := func(t *testing.T) string { return "--redis-addrs=" + servers.Redis(t).Addr }
@@ -95,13 +95,15 @@ func TestProfileOrders(t *testing.T) {
 				t.Errorf("strategies: %s", r.body)
 			}
 
-			cart := `{"customer":"` + ann + `","lines":[{"sku":"` + pen + `","quantity":1},{"sku":"` + book + `","quantity":2}]`
+			cart := `{"customer":"` + ann + `","lines":[{"sku":"` + pen + `","quantity":1},` +
+				`{"sku":"` + book + `","quantity":2}]`
 			first, _ := a.call(t, http.MethodPost, "/v1/orders", cart+"}", "k")
 			again, header := b.call(t, http.MethodPost, "/v1/orders", cart+"}", "k")
 			if first.status != 201 || first.body != again.body || header.Get("Idempotent-Replayed") != "true" {
 				t.Fatalf("%d %s, then %d %s %v", first.status, first.body, again.status, again.body, header)
 			}
-			r := a.wants(t, 409, http.MethodPost, "/v1/orders", strings.ReplaceAll(cart, `"quantity":`, `"quantity":9`)+"}")
+			r := a.wants(t, 409, http.MethodPost, "/v1/orders", strings.ReplaceAll(cart, `"quantity":`,
+				`"quantity":9`)+"}")
 			if lines, _ := r.field("lines").([]any); len(lines) != 2 {
 				t.Errorf("a refusal names every short line: %s", r.body)
 			}
@@ -186,12 +188,24 @@ func TestProfiles(t *testing.T) {
 	}{
 		{nil, "all", "redis mysql", "redis redlock zookeeper mysql"},
 		{[]string{"--strategies-enabled=atomic,none"}, "none atomic", "redis mysql", "redis mysql"},
-		{[]string{"--strategies-enabled=zk-sequential", "--stores-enabled=redis"}, "zk-sequential", "redis", "redis zookeeper"},
+		{
+			[]string{"--strategies-enabled=zk-sequential", "--stores-enabled=redis"},
+			"zk-sequential", "redis",
+			"redis zookeeper",
+		},
 		{[]string{"--profile=orders"}, "", "redis", "redis"},
 		{[]string{"--profile=orders", "--store=mysql"}, "", "mysql", "mysql"},
-		{[]string{"--profile=orders", "--store=mysql", "--orders-strategy=zk-sequential"}, "", "mysql", "zookeeper mysql"},
+		{
+			[]string{"--profile=orders", "--store=mysql", "--orders-strategy=zk-sequential"},
+			"", "mysql",
+			"zookeeper mysql",
+		},
 		{[]string{"--profile=orders", "--store=mysql", "--orders-strategy=redis-watchdog"}, "", "mysql", "redis mysql"},
-		{[]string{"--profile=orders", "--store=mysql", "--strategies-enabled=pessimistic"}, "pessimistic", "mysql", "mysql"},
+		{
+			[]string{"--profile=orders", "--store=mysql", "--strategies-enabled=pessimistic"},
+			"pessimistic",
+			"mysql", "mysql",
+		},
 		{[]string{"--stores-enabled=mysql", "--store=mysql"}, "all", "mysql", "redis redlock zookeeper mysql"},
 		{[]string{"--stores-enabled=redis"}, "all but pessimistic", "redis", "redis redlock zookeeper mysql"},
 	} {

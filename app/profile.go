@@ -102,5 +102,7 @@ func (c *Config) needs(server string) bool {
 	if s, ok := c.locked(); ok && slices.Contains(s.Needs, server) {
 		return true
 	}
-	return slices.ContainsFunc(c.strategies(), func(s strategy.Strategy) bool { return slices.Contains(s.Needs, server) })
+	return slices.ContainsFunc(c.strategies(), func(s strategy.Strategy) bool {
+		return slices.Contains(s.Needs, server)
+	})
 }

@@ -12,7 +12,8 @@ import (
 // test of their own.
 func translated() []string {
 	return []string{
-		"README", "docs/architecture", "docs/strategies", "docs/operations", "docs/which", "loadtest/README",
+		"README", "docs/architecture", "docs/strategies", "docs/operations", "docs/orders", "docs/which",
+		"loadtest/README",
 	}
 }
 

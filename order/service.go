@@ -40,8 +40,8 @@ type Config struct {
 	// Waiting is how many requests wait or work at a time; others are refused with lock.ErrOverloaded. 0: any number.
 	Waiting int
 	KeepKey time.Duration // how long idempotency keys are remembered
-	// Lazy is the pause between looks for reservations that are over as long as this instance has made no step and found
-	// none. 0: it looks as often as ever.
+	// Lazy is the pause between looks for reservations that are over as long as this instance has made no step and
+	// found none. 0: it looks as often as ever.
 	Lazy  time.Duration
 	Owner string // the name that others are shown of who holds a lock
 	Log   *slog.Logger
@@ -49,10 +49,10 @@ type Config struct {
 
 // A Service sells carts, keeps them for customers, and keeps the books. It is safe for concurrent use.
 //
-// A method that changes something takes the idempotency key that the client has sent, or "". With the same key, the same
-// caller and the same request it returns the first reply again, and replayed; with another request ErrKeyReused. The key
-// is written with the changes, so no two requests with one key both change something, and none is ever "in flight". What
-// was refused changed nothing and is not remembered: the same key may ask again.
+// A method that changes something takes the idempotency key that the client has sent, or "". With the same key, the
+// same caller and the same request it returns the first reply again, and replayed; with another request ErrKeyReused.
+// The key is written with the changes, so no two requests with one key both change something, and none is ever "in
+// flight". What was refused changed nothing and is not remembered: the same key may ask again.
 //
 // Errors are those of the rules, InvalidError, lock.ErrDown, lock.ErrOverloaded, service.ErrUnknownSKU,
 // service.GuardError, those of package lock if there is a Lock, and an UnknownError.

@@ -282,7 +282,8 @@ func TestCartsAreBounded(t *testing.T) {
 
 func TestParse(t *testing.T) {
 	for in, want := range map[string]string{
-		"abc": "abc", `"abc"`: "abc", `"a\"b\\c"`: `a"b\c`, `a"b`: `a"b`, strings.Repeat("k", MaxKey): strings.Repeat("k", MaxKey),
+		"abc": "abc", `"abc"`: "abc", `"a\"b\\c"`: `a"b\c`, `a"b`: `a"b`, strings.Repeat("k",
+			MaxKey): strings.Repeat("k", MaxKey),
 	} {
 		if got, err := ParseKey(in); err != nil || got != want {
 			t.Errorf("ParseKey(%q) = %q, %v, want %q", in, got, err, want)
@@ -466,7 +467,8 @@ func TestUnderLocksTheFencesGoWithTheStep(t *testing.T) {
 			t.Errorf("fences %v, want %v", got, want)
 		}
 	}
-	if _, _, err := s.Place(t.Context(), "", "ann", []Line{{"a", 1}, {"ghost", 1}}); !errors.Is(err, service.ErrUnknownSKU) {
+	_, _, err = s.Place(t.Context(), "", "ann", []Line{{"a", 1}, {"ghost", 1}})
+	if !errors.Is(err, service.ErrUnknownSKU) {
 		t.Errorf("err = %v, want ErrUnknownSKU", err)
 	}
 	if l.fence != 4 {

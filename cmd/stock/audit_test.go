@@ -46,7 +46,8 @@ func TestAudit(t *testing.T) {
 	}
 	counters := `"received":10,"available":7,"reserved":0,"sold":3,"version":3`
 	out, _, err := run(t.Context(), "audit", "book", "--url", ledgerOf(t, counters, good...))
-	if want := "book: received 10 = available 7 + reserved 0 + sold 3, 3 movements: balances\n"; err != nil || out != want {
+	const balances = "book: received 10 = available 7 + reserved 0 + sold 3, 3 movements: balances\n"
+	if err != nil || out != balances {
 		t.Errorf("%v\n%s", err, out)
 	}
 	out, _, err = run(t.Context(), "audit", "book", "--json", "--url", ledgerOf(t, counters, good...))
@@ -55,7 +56,8 @@ func TestAudit(t *testing.T) {
 	}
 	for name, bad := range map[string][]string{"a gap": {good[0], good[2]}, "lost": good[:2], "empty": nil} {
 		out, _, err := run(t.Context(), "audit", "book", "--url", ledgerOf(t, counters, bad...))
-		if status, ok := errors.AsType[exitError](err); !ok || status.code != exitVerdict || !strings.Contains(out, "DOES NOT BALANCE") {
+		status, ok := errors.AsType[exitError](err)
+		if !ok || status.code != exitVerdict || !strings.Contains(out, "DOES NOT BALANCE") {
 			t.Errorf("%s: %v\n%s", name, err, out)
 		}
 	}
