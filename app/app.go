@@ -160,6 +160,7 @@ func (a *App) buildCatalogue() (err error) {
 	a.service, err = service.New(service.Config{
 		Instance: a.cfg.Instance, Strategies: configs, Stores: a.stores, DefaultStore: a.cfg.Store,
 		Wait: a.cfg.Wait, Work: a.cfg.Work, Pauses: &a.pauses, Waiting: a.cfg.Limits.Waiting,
+		GuardIdle: service.GuardIdle,
 	})
 	return err
 }
@@ -168,6 +169,8 @@ func (a *App) buildCatalogue() (err error) {
 func (a *App) build(s strategy.Strategy) service.StrategyConfig {
 	config := service.StrategyConfig{
 		Blocking: s.Promise.Blocking, Stores: s.Stores, Segmented: s.Segmented, Fits: s.Fits,
+		// In the lab a stock must stay as the scenario has left it.
+		Weak: s.Promise.Scope != lock.Cluster && !a.cfg.Lab,
 	}
 	configured := true
 	for _, need := range s.Needs {

@@ -38,6 +38,7 @@ type StrategyConfig struct {
 	Needs     []Dependency
 	Lock      lock.Locker // of the Way, to inspect and to evict from; nil: there is none
 	Segmented bool        // the Lock has a key for each segment of a SKU, such as "sku#3"
+	Weak      bool        // its guard of a stock ends after GuardIdle without a write
 }
 
 // A StoreConfig is a store that requests can name.
@@ -70,7 +71,8 @@ type Config struct {
 	Work   time.Duration
 	Pauses *Pauses // lab mode: where sales wait that are told to; nil: none does
 	// Waiting is how many sales wait or work at a time; others are refused with lock.ErrOverloaded. 0: any number.
-	Waiting int
+	Waiting   int
+	GuardIdle time.Duration // see GuardIdle
 }
 
 // A Service sells. It is safe for concurrent use.
@@ -78,6 +80,7 @@ type Service struct {
 	Config
 	known    map[string]*knownSet // by store
 	underway atomic.Int64         // sales in Deduct
+	idle     idle
 }
 
 // New makes a Service. It fails if a strategy does not fit a store that it is to sell from.
@@ -211,6 +214,9 @@ func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
 	work := WithAdmission(context.WithoutCancel(ctx), Admission{Wait: wait})
 	err = strategy.Seller(work, config.Store, sale)
 	lost := errors.Is(err, lock.ErrLost)
+	if err != nil && s.endGuard(ctx, req.Store, req.SKU, err) {
+		return s.Deduct(ctx, req) // once: the stock is another now
+	}
 	if err != nil && !(sale.written && lost) {
 		s.unknown(req.Store, req.SKU, err)
 		return Receipt{}, &OrderError{sale.ID, slow(err, needs...), sale.SKU, req.Store}
