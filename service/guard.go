@@ -13,8 +13,9 @@ import (
 const GuardIdle = 10 * time.Second
 
 // idle remembers when stocks were first seen as they are, by a request that their guard refused. It ends the guards of
-// strategies that exclude nobody, or this process alone: anybody may make the first sale with one, and it would keep all
-// others out until a person sets the stock. The guard of a strategy that excludes others everywhere is theirs to keep.
+// strategies that exclude nobody, or this process alone: anybody may make the first sale with one, and it would keep
+// all others out until a person sets the stock. The guard of a strategy that excludes others everywhere is theirs to
+// keep.
 type idle struct {
 	mu   sync.Mutex
 	seen map[idleKey]idleStock
