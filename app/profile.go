@@ -96,6 +96,9 @@ func (c *Config) locked() (strategy.Strategy, bool) {
 
 // needs reports whether something that is enabled needs that server.
 func (c *Config) needs(server string) bool {
+	if c.Relay.Enabled { // with a lock and a store of its own
+		return true
+	}
 	if slices.Contains(stores(), server) && c.storeEnabled(server) {
 		return true
 	}

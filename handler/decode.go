@@ -39,7 +39,11 @@ type nested map[string]func(*json.Decoder) error
 // decodeNested is decode for a body with such members.
 func decodeNested(c *gin.Context, inside nested, allowed []string) (fields, error) {
 	f := make(fields)
-	query, err := url.ParseQuery(c.Request.URL.RawQuery)
+	var query url.Values
+	var err error
+	if c.Request.URL.RawQuery != "" {
+		query, err = url.ParseQuery(c.Request.URL.RawQuery)
+	}
 	if err != nil {
 		return nil, &service.InvalidError{Field: "query", Reason: "must be name=value pairs"}
 	}
@@ -91,6 +95,9 @@ func checkName(name string, allowed []string) error {
 func readBody(c *gin.Context) ([]byte, error) {
 	if c.Request.ContentLength > MaxBody {
 		return nil, errTooLarge // nothing of it is read, and with Expect: 100-continue nothing is sent
+	}
+	if c.Request.Body == http.NoBody {
+		return nil, nil
 	}
 	body, err := io.ReadAll(c.Request.Body)
 	var large *http.MaxBytesError

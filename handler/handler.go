@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -95,8 +96,9 @@ const (
 
 type handler struct {
 	Config
-	log      *slog.Logger
-	problems []row
+	log          *slog.Logger
+	problems     []row
+	deductFields []string // of the endpoints of strategies
 }
 
 // MaxBody is the largest body that is read, in bytes.
@@ -140,7 +142,8 @@ func NewAdmin(c Config) http.Handler {
 // newEngine adds the routes that both listeners have: the probes, and what the service says of itself.
 func newEngine(c Config) (*handler, *gin.Engine) {
 	gin.SetMode(gin.ReleaseMode) // gin's own logging is off; ours is structured
-	h := &handler{c, c.Log, table(c.Profile)}
+	h := &handler{Config: c, log: c.Log, problems: table(c.Profile)}
+	h.deductFields = slices.Concat([]string{"sku", "quantity", "wait"}, h.choices("store"), labFields)
 	e := gin.New()
 	e.HandleMethodNotAllowed = true
 	// A SKU with an encoded slash is an invalid SKU, not an unknown path.

@@ -117,6 +117,7 @@ func (h *handler) deductParameters() []gin.H {
 	var list []gin.H
 	for _, name := range []string{
 		"Sku", "Quantity", "Wait", "Store", "Hold", "Fencing", "HeedLoss", "PausePoints", "Nested",
+		"IdempotencyKey",
 	} {
 		if name == "Store" && h.Profile == Shop {
 			continue
@@ -129,9 +130,10 @@ func (h *handler) deductParameters() []gin.H {
 func deductResponses() gin.H {
 	responses := gin.H{"200": gin.H{
 		"description": "Sold: the order is written.",
+		"headers":     gin.H{"Idempotent-Replayed": gin.H{"$ref": "#/components/headers/Replayed"}},
 		"content":     gin.H{"application/json": gin.H{"schema": gin.H{"$ref": "#/components/schemas/Sale"}}},
 	}}
-	for _, status := range []string{"401", "404", "409", "503"} {
+	for _, status := range []string{"401", "404", "409", "422", "503"} {
 		responses[status] = gin.H{"$ref": "#/components/responses/Problem"}
 	}
 	return responses

@@ -87,6 +87,11 @@ func table(profile Profile) []row {
 				"Send the same request again, or this one with a key of its own."),
 		},
 		{
+			service.ErrKeyInFlight,
+			kind{"idempotency_in_flight", conflict, "The request is under way", 1},
+			text("A request with this Idempotency-Key is under way. Send it again: its reply is kept."),
+		},
+		{
 			order.ErrExpired, // before its causes: too few are left, or the customer may not have them
 			kind{"reservation_expired", conflict, "The reservation has expired", 0},
 			explainExpired,
@@ -325,7 +330,7 @@ func explainOutcomeUnknown(err error) (p problem) {
 	p.OrderID, p.Settle = order.OrderID, settlePath(order)
 	p.Detail = "The connection to the store broke after the write was sent. The units are sold if the order " +
 		"exists, and it may still come to be: before you try again send POST " + p.Settle +
-		", which decides it for good."
+		", which decides it for good. With an Idempotency-Key the same request could just be sent again."
 	return p
 }
 
@@ -383,12 +388,11 @@ func (h *handler) rowOf(err error) row {
 	return h.problems[len(h.problems)-1]
 }
 
-// problemName returns the name of the problem that err is.
-func (h *handler) problemName(err error) string { return h.rowOf(err).kind.name }
-
 // fail answers err, and logs it if an operator should know of it.
-func (h *handler) fail(c *gin.Context, err error) {
-	row := h.rowOf(err)
+func (h *handler) fail(c *gin.Context, err error) { h.failAs(c, h.rowOf(err), err) }
+
+// failAs is fail for an error whose row is known.
+func (h *handler) failAs(c *gin.Context, row row, err error) {
 	switch name := row.kind.name; {
 	case name == "internal":
 		h.log.ErrorContext(c, "request failed", "err", err, "request_id", requestID(c), "path", shownPath(c))

@@ -12,7 +12,7 @@ var (
 	// ErrNotFound: there is no such order or reservation, or it is another customer's.
 	ErrNotFound = errors.New("no such order or reservation")
 	// ErrKeyReused: the idempotency key was used for another request. Nothing was written.
-	ErrKeyReused = errors.New("the idempotency key was used for another request")
+	ErrKeyReused = service.ErrKeyReused
 	// ErrShort: not all lines can be had. It comes as a ShortError.
 	ErrShort = errors.New("not enough in stock")
 	// ErrLimit: a customer may not have so many. It comes as a LimitError.

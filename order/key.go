@@ -12,10 +12,10 @@ import (
 // admin is the caller of what only the operator may do. It is no customer: a customer's name has no blank.
 const admin = "the admin"
 
-// newKey makes the Key of a request: the same one for the same caller, operation (method and path) and key, and a
+// NewKey makes the Key of a request: the same one for the same caller, operation (method and path) and key, and a
 // fingerprint of what is asked for. A key without its caller would hand one customer's answers to another. asked is
 // what the request says after it was decoded, so that neither the order of fields nor that of lines matters.
-func newKey(caller, operation, key string, asked any) (Key, error) {
+func NewKey(caller, operation, key string, asked any) (Key, error) {
 	if key == "" {
 		return Key{}, nil
 	}

@@ -41,13 +41,8 @@ type About struct {
 	Fences      map[service.SKU]uint64 // that the write carries for each SKU; nil: no lock is held
 }
 
-// A Key makes a step idempotent.
-type Key struct {
-	// ID is a digest of the caller, the method, the path and the key that the client sent: 43 characters of base64url.
-	ID string
-	// Fingerprint is a digest of what was asked for: the body, decoded and in canonical form. 43 characters.
-	Fingerprint string
-}
+// A Key makes a step idempotent. Its caller is a part of its ID.
+type Key = service.Key
 
 // A State is what a step has read. Times are by the clock of the store's server.
 type State struct {

@@ -112,7 +112,7 @@ type call struct {
 
 // step makes the call and decodes the reply.
 func step[T any](ctx context.Context, s *Service, c call) (out T, replayed bool, err error) {
-	if c.about.Key, err = newKey(c.caller, c.operation, c.key, c.asked); err != nil {
+	if c.about.Key, err = NewKey(c.caller, c.operation, c.key, c.asked); err != nil {
 		return out, false, err
 	}
 	reply, replayed, err := s.step(ctx, c)

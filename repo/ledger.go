@@ -17,8 +17,8 @@ import (
 
 // What both ledgers share: what a step may touch, and what it writes.
 
-// KeepKeys is how long an idempotency key is kept where the store itself forgets it, which is Redis. In MySQL the
-// sweeper says how long.
+// KeepKeys is how long an idempotency key is kept where the store itself forgets it, which is Redis, unless
+// [RedisLedger.KeepKeysFor] says otherwise. In MySQL the sweeper says how long.
 const KeepKeys = 24 * time.Hour
 
 // errKeyTaken reports that the idempotency key of a step is there: another request with it was faster. What was kept

@@ -388,10 +388,18 @@ func TestLedgerKeysExpire(t *testing.T) {
 	sku := stocked(t, d, newSKU("ledger-expire"), 100)
 	about := orders.About{SKUs: []service.SKU{sku}, Key: keyed("1")}
 	step(t, d, about, adjust(sku, 1))
-	left := c.PTTL(t.Context(), "ledger:key:"+about.Key.ID).Val()
-	if left > repo.KeepKeys || left < repo.KeepKeys-time.Minute {
-		t.Errorf("it is kept for %v, want %v", left, repo.KeepKeys)
+	kept := func(want time.Duration) {
+		t.Helper()
+		left := c.PTTL(t.Context(), "ledger:key:"+about.Key.ID).Val()
+		if left > want || left < want-time.Minute {
+			t.Errorf("it is kept for %v, want %v", left, want)
+		}
 	}
+	kept(repo.KeepKeys)
+	d.books.(*repo.RedisLedger).KeepKeysFor(time.Hour)
+	about.Key = keyed("1")
+	step(t, d, about, adjust(sku, 1))
+	kept(time.Hour)
 }
 
 // Damaged keys make a step fail as a whole.

@@ -241,16 +241,16 @@ func sell(tx *gorm.DB, o service.Order, k kind, first string) (bool, error) {
 }
 
 const (
-	orderColumns = "INSERT INTO orders (id, sku, epoch, version, quantity, quantity_read, quantity_left," +
-		" strategy, instance, request_id, fence, segment, created_at) VALUES "
-	orderValues = ", ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+	insertOrders = "INSERT INTO orders (id, sku, epoch, version, quantity, quantity_read, quantity_left," +
+		" strategy, instance, request_id, fence, segment, created_at, idempotency_key, fingerprint) VALUES "
+	orderValues = ", ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 
 // inserting is the INSERT of an order. If its id is taken the answer is one for [settledIfTaken].
 func inserting(o service.Order) *statement {
-	s := &statement{args: make([]any, 0, 13)}
-	s.text.Grow(len(orderColumns) + 2 + len(orderValues))
-	s.add(orderColumns)
+	s := &statement{args: make([]any, 0, 15)}
+	s.text.Grow(len(insertOrders) + 2 + len(orderValues))
+	s.add(insertOrders)
 	s.add("(?", o.ID)
 	s.addOrder(o)
 	return s
@@ -259,7 +259,16 @@ func inserting(o service.Order) *statement {
 // addOrder adds the values of an order, but for its id.
 func (s *statement) addOrder(o service.Order) {
 	s.add(orderValues, string(o.SKU), o.Epoch, o.Version, o.Quantity, o.Read, o.Remaining,
-		o.Strategy, o.Instance, o.RequestID, o.Fence, o.Segment, o.CreatedAt.UTC())
+		o.Strategy, o.Instance, o.RequestID, o.Fence, o.Segment, o.CreatedAt.UTC(), orNull(o.Key.ID),
+		orNull(o.Key.Fingerprint))
+}
+
+// orNull is s, but "" is NULL, of which a unique index takes any number.
+func orNull(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
 }
 
 // saleRefusal returns the reason why the UPDATE matched no row. It checks the conditions in the same order as
@@ -296,11 +305,16 @@ func saleRefusal(tx *gorm.DB, o service.Order, k kind) error {
 	return errChanged
 }
 
-// settledIfTaken turns the error of an INSERT whose order id is taken into service.ErrSettled. Where it came too late
+// settledIfTaken turns the error of an INSERT whose order id is taken into service.ErrSettled, and that of one whose
+// idempotency key is taken into service.ErrKeyTaken. Where it came too late
 // for [idUntil] it is errChanged: the next attempt sees that before it writes.
 func settledIfTaken(err error) error {
 	switch mysqlerr.Number(err) {
 	case mysqlerr.DupEntry:
+		// MariaDB names the index alone, MySQL 8 puts the table before it. A key and an id have no quotation marks.
+		if strings.HasSuffix(err.Error(), "orders_idempotency_key'") {
+			return fmt.Errorf("%w: %w", service.ErrKeyTaken, err)
+		}
 		return fmt.Errorf("%w: %w", service.ErrSettled, err)
 	case mysqlerr.BadNull:
 		return fmt.Errorf("%w: %w", errChanged, err)
@@ -540,7 +554,7 @@ func fault(err error) bool {
 		errors.Is(err, service.ErrUnknownSKU), errors.Is(err, service.ErrStockReset),
 		errors.Is(err, service.ErrGuarded),
 		errors.Is(err, service.ErrStaleFence), errors.Is(err, service.ErrSoldOut), errors.Is(err, service.ErrSettled),
-		errors.Is(err, service.ErrPrecondition):
+		errors.Is(err, service.ErrKeyTaken), errors.Is(err, service.ErrPrecondition):
 		return false
 	}
 	return true
@@ -666,6 +680,7 @@ var (
 	_ service.Segmenter  = (*MySQL)(nil)
 	_ service.Inventory  = (*MySQL)(nil)
 	_ service.Settler    = (*MySQL)(nil)
+	_ service.Replayer   = (*MySQL)(nil)
 	_ service.Origins    = (*MySQL)(nil)
 	_ service.Memory     = (*MySQL)(nil)
 	_ service.Store      = (*transaction)(nil)

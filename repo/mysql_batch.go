@@ -154,14 +154,14 @@ func sellAll(row stockRow, sold []service.Order) *statement {
 	for _, o := range sold {
 		fence = max(fence, o.Fence)
 	}
-	s := &statement{args: make([]any, 0, 8+14*len(sold))}
-	s.text.Grow(256 + len(orderColumns) + len(sold)*(len(idUntil)+len(orderValues)+2))
+	s := &statement{args: make([]any, 0, 8+16*len(sold))}
+	s.text.Grow(256 + len(insertOrders) + len(sold)*(len(idUntil)+len(orderValues)+2))
 	// The row is locked, so it still has this epoch and version.
 	s.add("UPDATE stock SET quantity = ?, sold = sold + ?, version = ?, guard = ?, fence = ?"+
 		" WHERE sku = ? AND epoch = ? AND version = ?; ",
 		last.Remaining, row.Quantity-last.Remaining, last.Version+1, last.Strategy, fence,
 		row.SKU, row.Epoch, row.Version)
-	s.add(orderColumns)
+	s.add(insertOrders)
 	for i, o := range sold {
 		if i > 0 {
 			s.add(", ")

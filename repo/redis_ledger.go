@@ -44,8 +44,9 @@ import (
 // a step that was answered before a failover, and is sent again after it, may be written twice from the client's view,
 // and once in the books.
 type RedisLedger struct {
-	redis *Redis
-	turns lock.Queue // by SKU
+	redis    *Redis
+	keepKeys time.Duration
+	turns    lock.Queue // by SKU
 }
 
 // Ledger returns the ledger of r. It shares r's connections and gate. All steps of a process should be those of one
@@ -58,7 +59,14 @@ func (r *Redis) Ledger() (*RedisLedger, error) {
 			" nodes, which no script changes in one step; use one master, with Sentinel if need be, or MySQL: %w",
 			errors.ErrUnsupported)
 	}
-	return &RedisLedger{redis: r}, nil
+	return &RedisLedger{redis: r, keepKeys: KeepKeys}, nil
+}
+
+// KeepKeysFor sets how long Redis keeps an idempotency key from now on, instead of KeepKeys. It is to be called before
+// the first step, and returns l.
+func (l *RedisLedger) KeepKeysFor(d time.Duration) *RedisLedger {
+	l.keepKeys = d
+	return l
 }
 
 const (
@@ -205,7 +213,7 @@ func (l *RedisLedger) step(
 	if err != nil {
 		return nil, false, err
 	}
-	w := newRedisStep(seen.now.Add(stepWithin))
+	w := &redisStep{until: seen.now.Add(stepWithin), keepKeys: l.keepKeys, index: map[string]int{}}
 	w.compare(about, skus, seen, c)
 	w.stock(about, stock, seen, p)
 	w.records(about, c)
@@ -323,14 +331,11 @@ func (s redisSight) shelves(about order.About, skus []service.SKU) (stock shelve
 // A redisStep is what ledger_write.lua compares and does.
 type redisStep struct {
 	until            time.Time
+	keepKeys         time.Duration
 	keys             []string
 	index            map[string]int
 	number           int // of checks
 	checks, commands []any
-}
-
-func newRedisStep(until time.Time) *redisStep {
-	return &redisStep{until: until, index: map[string]int{}}
 }
 
 // key returns the number of a key.
@@ -428,7 +433,7 @@ func (w *redisStep) records(about order.About, c order.Changes) {
 	}
 	if about.Key.ID != "" && c.Reply != nil {
 		w.do("SET", idempotencyKey(about.Key.ID), about.Key.Fingerprint+"\n"+string(c.Reply),
-			"PX", KeepKeys.Milliseconds())
+			"PX", w.keepKeys.Milliseconds())
 	}
 }
 

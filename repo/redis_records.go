@@ -182,7 +182,7 @@ func (l *RedisLedger) Due(ctx context.Context, limit int) (ids []string, err err
 	return ids, nil
 }
 
-// Forget does nothing: Redis itself removes a key after KeepKeys.
+// Forget does nothing: Redis itself removes a key when it is old. See KeepKeysFor.
 func (l *RedisLedger) Forget(context.Context, time.Time, int) (int, error) { return 0, nil }
 
 // Behind is two round trips, one if all was delivered. It costs nothing for SKUs of which all was delivered.

@@ -94,7 +94,7 @@ Start with:  stock demo`,
 		{"Load a service, and judge it:", []*cobra.Command{loadCommand(), verdictCommand(), reportCommand()}},
 		{"Use the locks:", []*cobra.Command{lockCommand()}},
 		{"Run the service:", []*cobra.Command{
-			serveCommand(), configCommand(), migrateCommand(), auditCommand(), healthcheckCommand(),
+			serveCommand(), relayCommand(), configCommand(), migrateCommand(), auditCommand(), healthcheckCommand(),
 		}},
 	} {
 		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
