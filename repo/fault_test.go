@@ -93,8 +93,8 @@ func TestConnectionBreaks(t *testing.T) {
 	}
 }
 
-// await waits until there are that many orders. The reply to the first statement of a packet is lost before the last one
-// is run.
+// await waits until there are that many orders. The reply to the first statement of a packet is lost before the last
+// one is run.
 func await(t *testing.T, s shop, sku service.SKU, orders int) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); len(allOrders(t, s, sku)) != orders; time.Sleep(time.Millisecond) {

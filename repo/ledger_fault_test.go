@@ -169,7 +169,8 @@ func TestLedgerInstances(t *testing.T) {
 				all.Go(func() {
 					for range 5 {
 						about := orders.About{SKUs: []service.SKU{sku}, Customer: fmt.Sprint("c", i), Key: keyed("1")}
-						_, replayed, err := instances[i%3].Step(short(t), about, place(newID(), about.Customer, line(sku, 1)))
+						sell := place(newID(), about.Customer, line(sku, 1))
+						_, replayed, err := instances[i%3].Step(short(t), about, sell)
 						if err != nil || replayed {
 							t.Errorf("replayed %v, %v", replayed, err)
 						}
@@ -259,15 +260,23 @@ func TestLedgerOutage(t *testing.T) {
 				t.Helper()
 				about := orders.About{SKUs: []service.SKU{sku}, Key: keyed("1")}
 				for what, op := range map[string]func(context.Context) error{
-					"Step":      func(ctx context.Context) error { _, _, err := d.Step(ctx, about, adjust(sku, 1)); return err },
-					"Order":     func(ctx context.Context) error { _, err := d.Order(ctx, id); return err },
-					"Orders":    func(ctx context.Context) error { _, _, err := d.Orders(ctx, "ann", "", 1); return err },
+					"Step": func(ctx context.Context) error {
+						_, _, err := d.Step(ctx, about, adjust(sku, 1))
+						return err
+					},
+					"Order": func(ctx context.Context) error { _, err := d.Order(ctx, id); return err },
+					"Orders": func(ctx context.Context) error {
+						_, _, err := d.Orders(ctx, "ann", "", 1)
+						return err
+					},
 					"Level":     func(ctx context.Context) error { _, err := d.Level(ctx, sku); return err },
 					"Movements": func(ctx context.Context) error { _, err := d.Movements(ctx, sku, 0, 1); return err },
 					"SetPolicy": func(ctx context.Context) error { return d.SetPolicy(ctx, sku, 1) },
 					"Due":       func(ctx context.Context) error { _, err := d.Due(ctx, 1); return err },
 					"Behind":    func(ctx context.Context) error { _, err := d.Behind(ctx, "", 1); return err },
-					"Delivered": func(ctx context.Context) error { return d.Delivered(ctx, orders.Delivered{SKU: sku}, 1) },
+					"Delivered": func(ctx context.Context) error {
+						return d.Delivered(ctx, orders.Delivered{SKU: sku}, 1)
+					},
 				} {
 					down(t, what, op, lock.ErrDown)
 				}
@@ -359,7 +368,8 @@ func TestLedgerForget(t *testing.T) {
 		keys = append(keys, about.Key)
 		step(t, d, about, adjust(sku, 1))
 	}
-	err := db.Exec("UPDATE idempotency_keys SET created_at = created_at - INTERVAL 1 DAY WHERE id <> ?", keys[4].ID).Error
+	const age = "UPDATE idempotency_keys SET created_at = created_at - INTERVAL 1 DAY WHERE id <> ?"
+	err := db.Exec(age, keys[4].ID).Error
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -412,7 +422,8 @@ func TestLedgerDamaged(t *testing.T) {
 			return c.Del(t.Context(), "stock:{"+string(sku)+"}:movements").Err()
 		},
 		"a movement too many": func(sku service.SKU) error {
-			args := &redis.XAddArgs{Stream: "stock:{" + string(sku) + "}:movements", ID: "2-0", Values: []any{"m", "{}"}}
+			stream := "stock:{" + string(sku) + "}:movements"
+			args := &redis.XAddArgs{Stream: stream, ID: "2-0", Values: []any{"m", "{}"}}
 			return c.XAdd(t.Context(), args).Err()
 		},
 		"customers of another type": func(sku service.SKU) error {

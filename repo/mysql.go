@@ -26,8 +26,9 @@ import (
 // MySQL keeps stock and orders in MySQL or MariaDB, in the tables of migrations/. The deduction and its order are one
 // transaction. It is safe for concurrent use.
 //
-// Round trips: Read 1; Write, Swap, Deduct and Batch, for any number of sales, 2 (see mysql_sale.go); a sale in Transact
-// 5 (BEGIN, SELECT ... FOR UPDATE, UPDATE, INSERT, COMMIT). A refused Write or Swap takes 3: one to find the reason.
+// Round trips: Read 1; Write, Swap, Deduct and Batch, for any number of sales, 2 (see mysql_sale.go); a sale in
+// Transact 5 (BEGIN, SELECT ... FOR UPDATE, UPDATE, INSERT, COMMIT). A refused Write or Swap takes 3: one to find the
+// reason.
 type MySQL struct {
 	db    *gorm.DB
 	gates Gates
@@ -206,8 +207,8 @@ func (s *statement) add(text string, args ...any) {
 	s.args = append(s.args, args...)
 }
 
-// sell is the UPDATE of Write and Swap, behind the statements of first. It reports whether a row met the conditions. The
-// row of a segment has its guard from the start.
+// sell is the UPDATE of Write and Swap, behind the statements of first. It reports whether a row met the conditions.
+// The row of a segment has its guard from the start.
 func sell(tx *gorm.DB, o service.Order, k kind, first string) (bool, error) {
 	s := statement{args: make([]any, 0, 13)}
 	s.add(first)

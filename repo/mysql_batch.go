@@ -96,7 +96,8 @@ func ofOneOrder(err error) bool {
 func lockRow(tx *gorm.DB, sku service.SKU) (r stockRow, now time.Time, err error) {
 	// No snapshot is taken before the row is locked: this reads what was committed last.
 	rows, err := tx.Statement.ConnPool.QueryContext(tx.Statement.Context, begin+
-		"SELECT quantity, version, epoch, fence, guard, UTC_TIMESTAMP(6) FROM stock WHERE sku = ? FOR UPDATE", string(sku))
+		"SELECT quantity, version, epoch, fence, guard, UTC_TIMESTAMP(6) FROM stock WHERE sku = ? FOR UPDATE",
+		string(sku))
 	if err != nil {
 		return r, now, err
 	}

@@ -37,7 +37,8 @@ func (m *MySQL) Ledger() *MySQLLedger { return &MySQLLedger{m} }
 // Step runs decide in a transaction. See MySQLLedger for its round trips. InnoDB may end a transaction to resolve a
 // deadlock, with a transaction of another kind on the same server, say; then it is run again, five times at most.
 //
-// A wait for a row that reaches innodb_lock_wait_timeout, or five deadlocks, end with lock.ErrHeld: nothing was written.
+// A wait for a row that reaches innodb_lock_wait_timeout, or five deadlocks, end with lock.ErrHeld: nothing was
+// written.
 func (l *MySQLLedger) Step(
 	ctx context.Context, about order.About, decide func(order.State) (order.Changes, error),
 ) (reply []byte, replayed bool, err error) {
@@ -140,8 +141,8 @@ func runStep(
 }
 
 // lockStep begins the transaction, locks the rows of the stock in the order of their keys, and then reads all that the
-// step depends on, in one packet. The server takes the snapshot of the transaction behind the locks: nothing that belongs
-// to the locked rows is older.
+// step depends on, in one packet. The server takes the snapshot of the transaction behind the locks: nothing that
+// belongs to the locked rows is older.
 //
 // FORCE INDEX, because a server may otherwise read a small table from end to end, and lock all of it.
 func lockStep(tx *gorm.DB, about order.About, skus []service.SKU, create bool) (stock shelves, seen sight, err error) {

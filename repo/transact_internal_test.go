@@ -153,7 +153,8 @@ func TestWhatAFailedPacketMeans(t *testing.T) {
 				return s, nil
 			})
 			if err == nil || row.want != nil && !errors.Is(err, row.want) ||
-				errors.Is(err, service.ErrOutcomeUnknown) != (row.want == service.ErrOutcomeUnknown) || sent != row.times {
+				errors.Is(err, service.ErrOutcomeUnknown) != (row.want == service.ErrOutcomeUnknown) ||
+				sent != row.times {
 				t.Errorf("%v after %d times; want %v after %d", err, sent, row.want, row.times)
 			}
 		})
