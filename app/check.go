@@ -10,9 +10,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"example.com/stock/relay"
-	"example.com/stock/repo"
 	"example.com/stock/service"
-	"example.com/stock/strategy"
 )
 
 // check returns an error for every key with an unusable value.
@@ -138,10 +136,6 @@ const maxMerge = 1000
 func (c *Config) doubts() (list []string) {
 	if c.Lab && !c.inLab() {
 		list = append(list, "lab has no effect in profile orders: it switches protections off")
-	}
-	if c.Store == strategy.Redis && c.Orders.KeepKeys != repo.KeepKeys {
-		list = append(list,
-			fmt.Sprintf("orders.keep_keys has no effect on redis, which keeps them for %v", repo.KeepKeys))
 	}
 	if c.Lock.SetNXLease <= c.Work {
 		list = append(list, fmt.Sprintf("lock.setnx_lease, %v, is not longer than work, %v: "+

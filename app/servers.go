@@ -82,7 +82,7 @@ func (a *App) openRedis() error {
 	a.metrics.Queue(strategy.Redis, queue.Load)
 	shop := repo.NewRedis(sales).Behind(queue)
 	if ledger, err := shop.Ledger(); err == nil {
-		a.ledgers[strategy.Redis] = ledger
+		a.ledgers[strategy.Redis] = ledger.KeepKeysFor(a.cfg.Orders.KeepKeys)
 	} else {
 		a.noLedger = err // of a Cluster: a cart has keys in several of its parts
 	}
