@@ -94,9 +94,10 @@ var arrows = map[string]struct {
 	"cmd/stock": {
 		[]string{
 			"app", "lab", "lab/report", "lab/scenario", "lab/soak", "loadtest", "loadtest/mapping", "loadtest/report",
-			"lock", "stack", "strategy", "words",
+			"lock", "order", "service", "stack", "strategy", "words",
 		},
-		"commands are thin: the service is app's; lock and strategy are for stock lock and stock strategies",
+		"commands are thin: the service is app's; lock and strategy are for stock lock and stock strategies, order " +
+			"and service for the law that stock audit checks",
 	},
 }
 

@@ -26,6 +26,7 @@ import (
 	"example.com/stock/health"
 	"example.com/stock/lock"
 	"example.com/stock/metrics"
+	"example.com/stock/order"
 	"example.com/stock/relay"
 	"example.com/stock/service"
 	"example.com/stock/strategy"
@@ -48,7 +49,10 @@ type App struct {
 	stores     map[string]service.StoreConfig // by name
 	memories   map[string]memory              // by store: what it remembers of its own data and of the other's
 	service    *service.Service
-	pauses     service.Pauses // of lab mode
+	pauses     service.Pauses         // of lab mode
+	ledgers    map[string]order.Store // by store: those that keep orders of customers
+	noLedger   error                  // why a store that is there keeps none
+	orders     *order.Service         // nil: the store keeps none
 	strategies []handler.Strategy
 	relay      *relay.Relay // nil: it is not enabled
 
@@ -66,6 +70,9 @@ func New(cfg Config, version string, log *slog.Logger) (*App, error) {
 		return nil, err
 	}
 	for _, s := range a.openers() {
+		if !a.cfg.needs(s.name) {
+			continue
+		}
 		if err := s.open(); err != nil {
 			return nil, errors.Join(err, a.closeListeners(), a.close())
 		}
@@ -98,6 +105,7 @@ func newApp(cfg Config, version string, log *slog.Logger) *App {
 		backends: make(map[string]*health.Backend),
 		stores:   make(map[string]service.StoreConfig),
 		memories: make(map[string]memory),
+		ledgers:  make(map[string]order.Store),
 	}
 }
 
@@ -140,54 +148,55 @@ func (a *App) AdminAddr() net.Addr {
 	return a.operators.Addr()
 }
 
-// buildCatalogue builds every strategy on the open clients, and the service on the strategies.
+// buildCatalogue builds every strategy that is enabled on the open clients, and the services on the strategies.
 func (a *App) buildCatalogue() (err error) {
 	configs := make(map[string]service.StrategyConfig)
-	for _, s := range strategy.All() {
-		config := service.StrategyConfig{
-			Blocking: s.Promise.Blocking, Stores: s.Stores, Segmented: s.Segmented, Fits: s.Fits,
-		}
+	for _, s := range a.cfg.strategies() {
+		config := a.build(s)
 		shown := handler.Strategy{
 			Name: s.Name, Endpoint: s.Endpoint, Summary: s.Summary.EN, Promise: s.Promise, RoundTrips: s.RoundTrips,
 		}
-		configured := true
 		for _, need := range s.Needs {
-			config.Needs = append(config.Needs, a.backends[need])
 			shown.Needs = append(shown.Needs, a.backends[need])
-			configured = configured && !a.backends[need].IsAbsent()
 		}
-		if configured {
-			var closer func() error
-			config.Seller, closer = s.Build(a.servers, func(l lock.Locker) lock.Locker {
-				config.Lock = lock.Observe(l, a.metrics.Lock(s.Name))
-				return config.Lock
-			})
-			a.closers = append(a.closers, closer)
-		}
-		for _, store := range a.storesOf(s) {
+		for _, store := range a.cfg.storesOf(s) {
 			shown.Stores = append(shown.Stores, handler.Store{Name: store, Backend: a.backend(store)})
 		}
 		configs[s.Name] = config
 		a.strategies = append(a.strategies, shown)
 	}
+	if err := a.buildOrders(configs); err != nil {
+		return err
+	}
 	a.service, err = service.New(service.Config{
 		Instance: a.cfg.Instance, Strategies: configs, Stores: a.stores, DefaultStore: a.cfg.Store,
 		Wait: a.cfg.Wait, Work: a.cfg.Work, Pauses: &a.pauses, Waiting: a.cfg.Limits.Waiting,
+		GuardIdle: service.GuardIdle,
 	})
 	return err
 }
 
-// storesOf returns the stores that s works on, the default first.
-func (a *App) storesOf(s strategy.Strategy) []string {
-	list := s.Stores
-	if len(list) == 0 {
-		list = []string{strategy.Redis, strategy.MySQL}
+// build builds a strategy, unless a server that it needs is not configured: then it has no Seller, and says so.
+func (a *App) build(s strategy.Strategy) service.StrategyConfig {
+	config := service.StrategyConfig{
+		Blocking: s.Promise.Blocking, Stores: s.Stores, Segmented: s.Segmented, Fits: s.Fits,
+		// In the lab a stock must stay as the scenario has left it.
+		Weak: s.Promise.Scope != lock.Cluster && !a.cfg.Lab,
 	}
-	list = slices.Clone(list)
-	if i := slices.Index(list, a.cfg.Store); i > 0 {
-		list[0], list[i] = list[i], list[0]
+	configured := true
+	for _, need := range s.Needs {
+		config.Needs = append(config.Needs, a.backends[need])
+		configured = configured && !a.backends[need].IsAbsent()
 	}
-	return list
+	if configured {
+		var closer func() error
+		config.Seller, closer = s.Build(a.servers, func(l lock.Locker) lock.Locker {
+			config.Lock = lock.Observe(l, a.metrics.Lock(s.Name))
+			return config.Lock
+		})
+		a.closers = append(a.closers, closer)
+	}
+	return config
 }
 
 // firstProbes is how long startProbes waits for the first answers.

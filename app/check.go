@@ -31,6 +31,7 @@ func (c *Config) check() (bad []error) {
 		}
 	}
 	oneOf("store", c.Store, "redis", "mysql")
+	bad = append(bad, c.checkProfile()...)
 	oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
 	oneOf("log.format", c.Log.Format, "json", "text")
 	within := func(key string, d, least, most time.Duration) {
@@ -38,6 +39,7 @@ func (c *Config) check() (bad []error) {
 			no(key, "%v is not from %v to %v", d, least, most)
 		}
 	}
+	within("orders.keep_keys", c.Orders.KeepKeys, time.Minute, 30*24*time.Hour)
 	within("wait", c.Wait, 0, service.MaxWait)
 	within("work", c.Work, 10*time.Millisecond, service.MaxWait)
 	within("drain", c.Drain, 0, 5*time.Minute)
@@ -132,6 +134,9 @@ const maxMerge = 1000
 
 // doubts returns a warning for every usable value that promises less than one may think.
 func (c *Config) doubts() (list []string) {
+	if c.Lab && !c.inLab() {
+		list = append(list, "lab has no effect in profile orders: it switches protections off")
+	}
 	if c.Lock.SetNXLease <= c.Work {
 		list = append(list, fmt.Sprintf("lock.setnx_lease, %v, is not longer than work, %v: "+
 			"a lock without a fence may be free again while a write of unknown outcome still happens",

@@ -23,6 +23,7 @@ import (
 // A Config is the configuration of one instance. [Load] makes it from the defaults, a file, the environment and the
 // flags, each overriding the previous. The setting of a field documents it.
 type Config struct {
+	Profile    string
 	Addr       string
 	Admin      struct{ Addr string }
 	Instance   string // empty: host name and port
@@ -81,7 +82,13 @@ type Config struct {
 		Segments       int
 		MaxHold        time.Duration
 	}
-	Merge struct{ Limit, Queue int }
+	Merge      struct{ Limit, Queue int }
+	Strategies struct{ Enabled []string }
+	Stores     struct{ Enabled []string }
+	Orders     struct {
+		Strategy string
+		KeepKeys time.Duration
+	}
 	Relay struct {
 		Enabled         bool
 		Lock            string
@@ -116,6 +123,11 @@ func (c *Config) settings() []setting {
 	redis, redlock, zookeeper, mysql, lock := &c.Redis, &c.Redlock, &c.ZooKeeper, &c.MySQL, &c.Lock
 	const secret = true
 	return []setting{
+		{
+			&c.Profile, "profile", demoProfile,
+			"demo: all strategies and stores, seeded; orders: what is enabled alone, nothing to choose for the " +
+				"client, nothing seeded", !secret,
+		},
 		{&c.Addr, "addr", ":8088", "address to listen on, for customers", !secret},
 		{
 			&c.Admin.Addr, "admin.addr", "127.0.0.1:9090",
@@ -283,6 +295,27 @@ func (c *Config) settings() []setting {
 		},
 
 		{
+			&c.Strategies.Enabled, "strategies.enabled",
+			[]string{},
+			"strategies that have an endpoint; empty: all in profile demo, none in profile orders", !secret,
+		},
+		{
+			&c.Stores.Enabled, "stores.enabled",
+			[]string{},
+			"stores that are used; empty: both in profile demo, the one of store in profile orders", !secret,
+		},
+
+		{
+			&c.Orders.Strategy, "orders.strategy", atomicOrders,
+			"how orders and reservations are sold, in the store of store: atomic (no lock), or the lock of a " +
+				"strategy, for each SKU of a cart", !secret,
+		},
+		{
+			&c.Orders.KeepKeys, "orders.keep_keys", 24 * time.Hour,
+			"how long an Idempotency-Key is remembered", !secret,
+		},
+
+		{
 			&c.Relay.Enabled, "relay.enabled", false,
 			"deliver the movements of the ledger as events, in turns with other instances", !secret,
 		},
@@ -396,6 +429,9 @@ func Load(flags *pflag.FlagSet) (Config, error) {
 
 // complete fills in the values that depend on other keys.
 func (c *Config) complete() {
+	if c.Profile == ordersProfile {
+		c.Seed.SKU = "" // what is in stock is for a person to say
+	}
 	if c.Instance == "" {
 		host, err := os.Hostname()
 		if err != nil {

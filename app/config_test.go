@@ -596,9 +596,16 @@ func other(t *testing.T, s setting) any {
 	case time.Duration:
 		return def + 500*time.Millisecond
 	case []string:
+		switch s.key {
+		case "strategies.enabled":
+			return []string{"redis-setnx", "atomic"}
+		case "stores.enabled":
+			return []string{"mysql", "redis"}
+		}
 		return []string{"10.0.0.1:1001", "10.0.0.2:1002", "10.0.0.3:1003"}
 	case string:
 		if text, ok := map[string]string{
+			"profile": "orders", "orders.strategy": "redis-watchdog",
 			"addr": "127.0.0.1:9", "admin.addr": ":9091", "instance": "app-9", "admin_token": "t0ken: #1",
 			"store": "mysql", "log.level": "debug", "log.format": "text",
 			"seed.sku": "other", "redis.master_name": "mymaster", "redis.username": "you", "redis.password": `p"\$ 'x`,

@@ -27,6 +27,10 @@ func (a *App) Run(ctx context.Context) error {
 	a.startProbes(background)
 	stopRelay := a.startRelay(ctx) // it ends with the first signal: another instance goes on at once
 
+	if a.orders != nil {
+		a.probes.Go(func() { a.orders.Sweep(a.probing) })
+	}
+
 	var draining atomic.Bool
 	config := a.handlerConfig(draining.Load)
 	server, operators := a.newServer(background, handler.New(config)), a.newServer(background, handler.NewAdmin(config))
@@ -80,11 +84,12 @@ func (a *App) handlerConfig(draining func() bool) handler.Config {
 	return handler.Config{
 		Seller: a.service, Inventory: a.service, Locks: a.service, Pauses: &a.pauses,
 		Strategies: a.strategies, Backends: backends, Instance: a.cfg.Instance, Store: a.cfg.Store,
-		DefaultSKU: service.SKU(cmp.Or(a.cfg.Seed.SKU, defaultSKU)), AdminToken: a.cfg.AdminToken, Lab: a.cfg.Lab,
+		DefaultSKU: service.SKU(cmp.Or(a.cfg.Seed.SKU, defaultSKU)), AdminToken: a.cfg.AdminToken, Lab: a.cfg.inLab(),
 		Version: handler.Version{
 			Version: a.version, Commit: Commit(), Go: runtime.Version(), Instance: a.cfg.Instance,
 		},
 		Meter: a.metrics, Metrics: a.metrics.Handler(), Log: a.log, Draining: draining,
+		Profile: handler.Profile(a.cfg.Profile), Orders: a.orders, OrdersStore: a.cfg.Store,
 	}
 }
 

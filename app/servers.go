@@ -66,7 +66,14 @@ func (a *App) openRedis() error {
 	if len(c.Addrs) == 0 {
 		absent := health.Absent(strategy.Redis, "it is not configured: set redis.addrs (STOCK_REDIS_ADDRS)")
 		a.backends[strategy.Redis] = absent
-		a.stores[strategy.Redis] = service.StoreConfig{Store: repo.NewRedis(sales), Needs: absent}
+		if a.cfg.storeEnabled(strategy.Redis) {
+			a.stores[strategy.Redis] = service.StoreConfig{Store: repo.NewRedis(sales), Needs: absent}
+		}
+		return nil
+	}
+	probe, ping := a.redisProbe(options)
+	if !a.cfg.storeEnabled(strategy.Redis) { // it is there for locks alone
+		a.backends[strategy.Redis] = health.New(strategy.Redis, ping)
 		return nil
 	}
 	connections := c.PoolSize
@@ -76,14 +83,19 @@ func (a *App) openRedis() error {
 	}
 	queue := gate.New(gate.Limits{In: connections, PerKey: (connections + 1) / 2, Waiting: c.Queue})
 	a.metrics.Queue(strategy.Redis, queue.Load)
-	probe, ping := a.redisProbe(options)
+	shop := repo.NewRedis(sales).Behind(queue)
+	if ledger, err := shop.Ledger(); err == nil {
+		a.ledgers[strategy.Redis] = ledger.KeepKeysFor(a.cfg.Orders.KeepKeys)
+	} else {
+		a.noLedger = err // of a Cluster: a cart has keys in several of its parts
+	}
 	a.addStore(store{
 		name: strategy.Redis,
 		place: fmt.Sprintf(
 			"redis %s %s/%d", c.MasterName, strings.Join(slices.Sorted(slices.Values(c.Addrs)), ","), c.DB,
 		),
 		parts:  cluster,
-		sales:  repo.NewRedis(sales).Behind(queue),
+		sales:  shop,
 		memory: repo.NewRedis(probe),
 		ping:   ping,
 	})
@@ -143,7 +155,9 @@ func (a *App) openMySQL() error {
 	if c.DSN == "" {
 		absent := health.Absent(strategy.MySQL, "it is not configured: set mysql.dsn (STOCK_MYSQL_DSN)")
 		a.backends[strategy.MySQL] = absent
-		a.stores[strategy.MySQL] = service.StoreConfig{Needs: absent}
+		if a.cfg.storeEnabled(strategy.MySQL) {
+			a.stores[strategy.MySQL] = service.StoreConfig{Needs: absent}
+		}
 		return nil
 	}
 	sales, salesPool, err := pool(repo.OpenMySQL(c.DSN, repo.Pool{Open: c.PoolSize}))
@@ -184,11 +198,17 @@ func (a *App) openMySQL() error {
 	if err != nil {
 		return fmt.Errorf("open mysql: %w", err)
 	}
+	if !a.cfg.storeEnabled(strategy.MySQL) { // it is there for locks alone, whose tables the migrations make, too
+		a.backends[strategy.MySQL] = health.New(strategy.MySQL, a.readyOnce(probePool.PingContext, ready))
+		return nil
+	}
 	gates := mysqlGates(c.PoolSize, c.Queue)
 	a.metrics.Queue(strategy.MySQL, gates.All.Load)
+	shop := repo.NewMySQL(sales).Behind(gates)
+	a.ledgers[strategy.MySQL] = shop.Ledger()
 	a.addStore(store{
 		name: strategy.MySQL, place: "mysql " + dsn.Addr + "/" + dsn.DBName,
-		sales: repo.NewMySQL(sales).Behind(gates), memory: repo.NewMySQL(probe),
+		sales: shop, memory: repo.NewMySQL(probe),
 		ping: probePool.PingContext, ready: ready,
 	})
 	return nil

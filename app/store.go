@@ -86,6 +86,23 @@ func (a *App) addStore(s store) {
 	a.memories[s.name] = s.memory
 }
 
+// readyOnce is a check of a server that is no store: ready runs every time that the server comes up.
+func (a *App) readyOnce(
+	ping func(context.Context) error, ready func(context.Context) error,
+) func(context.Context) error {
+	fresh := true
+	return func(ctx context.Context) error {
+		err := ping(ctx)
+		if err == nil && fresh {
+			long, cancel := context.WithTimeout(a.probing, time.Minute) // as in addStore
+			defer cancel()
+			err = ready(long)
+		}
+		fresh = err != nil
+		return err
+	}
+}
+
 // linkStores makes each store remember the origin of the other.
 func (a *App) linkStores() {
 	for name, store := range a.stores {

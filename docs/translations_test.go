@@ -12,8 +12,8 @@ import (
 // test of their own.
 func translated() []string {
 	return []string{
-		"README", "docs/architecture", "docs/strategies", "docs/operations", "docs/which", "docs/bench-http",
-		"docs/scale", "docs/events", "loadtest/README",
+		"README", "docs/architecture", "docs/strategies", "docs/operations", "docs/orders", "docs/which",
+		"docs/bench-http", "docs/scale", "docs/events", "loadtest/README",
 	}
 }
 

@@ -67,7 +67,9 @@ func readLines(d *json.Decoder) (lines []order.Line, err error) {
 	}
 	for i := 0; d.More(); i++ {
 		if i == order.MaxLines {
-			return nil, &service.InvalidError{Field: "lines", Reason: fmt.Sprintf("must be from 1 to %d", order.MaxLines)}
+			return nil, &service.InvalidError{
+				Field: "lines", Reason: fmt.Sprintf("must be from 1 to %d", order.MaxLines),
+			}
 		}
 		var raw json.RawMessage
 		if err := d.Decode(&raw); err != nil {
@@ -75,7 +77,8 @@ func readLines(d *json.Decoder) (lines []order.Line, err error) {
 		}
 		line, err := readLine(raw)
 		if invalid, ok := errors.AsType[*service.InvalidError](err); ok {
-			return nil, &service.InvalidError{Field: fmt.Sprintf("lines[%d].%s", i, invalid.Field), Reason: invalid.Reason}
+			invalid.Field = fmt.Sprintf("lines[%d].%s", i, invalid.Field)
+			return nil, invalid
 		}
 		lines = append(lines, line)
 	}

@@ -1,6 +1,7 @@
 package handler
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -42,6 +43,8 @@ func (h *handler) deductResource(c *gin.Context) {
 		strategy = h.Strategies[0].Name
 	case err == nil && strategy == "":
 		err = &service.InvalidError{Field: "strategy", Reason: "must name one of GET /v1/strategies"}
+	case err == nil && !slices.ContainsFunc(h.Strategies, func(s Strategy) bool { return s.Name == strategy }):
+		err = fmt.Errorf("%w %q", service.ErrUnknownStrategy, shorten(strategy))
 	}
 	h.sell(c, f, strategy, sku, err)
 }

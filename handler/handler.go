@@ -89,8 +89,8 @@ type Profile string
 const (
 	// Demo is for class: the client chooses the strategy and the store, and need not name a SKU.
 	Demo Profile = "demo"
-	// Shop is for customers: the client chooses neither strategy nor store, and stock is kept by the ledger of orders. A
-	// client that is one of too many is told so by 409 or 429: the service is well.
+	// Shop is for customers: the client chooses neither strategy nor store, and stock is kept by the ledger of orders.
+	// A client that is one of too many is told so by 409 or 429: the service is well.
 	Shop Profile = "orders"
 )
 

@@ -52,7 +52,10 @@ func (s *shelf) Step(
 		state.Reservation = nil
 	}
 	for _, sku := range append(about.SKUs, "book", "pen") {
-		state.Stock[sku] = orders.Level{Received: 99, Available: 9, Reserved: 40, Sold: 50, Number: 7, PerCustomer: 60, Taken: 55}
+		state.Stock[sku] = orders.Level{
+			Received: 99, Available: 9, Reserved: 40, Sold: 50, Number: 7,
+			PerCustomer: 60, Taken: 55,
+		}
 		if sku == "ghost" {
 			return nil, false, service.ErrUnknownSKU
 		}
@@ -170,7 +173,8 @@ func TestOrdersOverHTTP(t *testing.T) {
 		t.Errorf("replay: %d %s %v", again.StatusCode, again.body, again.Header)
 	}
 	other := strings.Replace(cart, `"quantity":2`, `"quantity":3`, 1)
-	wantProblem(t, send(t, http.MethodPost, url+"/v1/orders", other, "Idempotency-Key", "k1"), 422, "idempotency_key_reused")
+	wantProblem(t, send(t, http.MethodPost, url+"/v1/orders", other, "Idempotency-Key", "k1"), 422,
+		"idempotency_key_reused")
 
 	r := ask(t, http.MethodGet, url+"/v1/orders/"+o.ID+"?customer=ann", "")
 	decodeAs[orders.Order](t, r, http.StatusOK)
@@ -263,12 +267,14 @@ func TestStockOfTheLedgerOverHTTP(t *testing.T) {
 		t.Errorf("%s", r.body)
 	}
 	wantProblem(t, send(t, http.MethodPost, path, `{"delta":-10}`, admin...), 409, "below_zero")
-	wantProblem(t, send(t, http.MethodPost, path, `{"delta":1}`, append(admin, "If-Match", `"0-6"`)...), 412, "precondition_failed")
+	wantProblem(t, send(t, http.MethodPost, path, `{"delta":1}`, append(admin, "If-Match", `"0-6"`)...), 412,
+		"precondition_failed")
 	r = send(t, http.MethodPut, url+"/v1/stock/book", `{"quantity":20}`, append(admin, "If-Match", `"0-7"`)...)
 	conform(t, "Stock", r.body)
 	wantFields(t, r.body, map[string]string{"available": "20", "received": "110"})
 	wantProblem(t, send(t, http.MethodPut, url+"/v1/stock/book", `{"quantity":20}`), 401, "unauthorized")
-	wantProblem(t, send(t, http.MethodPut, url+"/v1/stock/new", `{"quantity":20}`, append(admin, "If-Match", "*")...), 412,
+	wantProblem(t, send(t, http.MethodPut, url+"/v1/stock/new", `{"quantity":20}`, append(admin, "If-Match",
+		"*")...), 412,
 		"precondition_failed")
 
 	r = send(t, http.MethodPut, url+"/v1/stock/book/policy", `{"per_customer":2}`, admin...)
@@ -290,7 +296,8 @@ func TestStockOfTheLedgerOverHTTP(t *testing.T) {
 		r.Header.Get("Link") != `</v1/stock/book/movements?cursor=2&limit=1>; rel="next"` {
 		t.Errorf("%s, Link %s", r.body, r.Header.Get("Link"))
 	}
-	wantProblem(t, ask(t, http.MethodGet, url+"/v1/stock/book/movements", "", "Authorization", "Bearer x"), 401, "unauthorized")
+	wantProblem(t, ask(t, http.MethodGet, url+"/v1/stock/book/movements", "", "Authorization", "Bearer x"), 401,
+		"unauthorized")
 }
 
 // Every field has its limits, the problem names it, and nothing is written.
@@ -451,7 +458,8 @@ func TestAShopHasNothingToChoose(t *testing.T) {
 		if _, ok := found["POST /v1/orders"]; !ok {
 			t.Error("the document has no orders")
 		}
-		choice := string(document.Components["schemas"]["Deduct"]) + string(document.Paths["/v1/stock/{sku}/deduct"]["post"]) +
+		choice := string(document.Components["schemas"]["Deduct"]) +
+			string(document.Paths["/v1/stock/{sku}/deduct"]["post"]) +
 			string(document.Paths["/v1/stock/{sku}"]["parameters"])
 		if strings.Contains(choice, `"strategy"`) || strings.Contains(strings.ToLower(choice), "store\"") {
 			t.Errorf("the document offers a choice: %s", choice)

@@ -74,8 +74,12 @@ func table(profile Profile) []row {
 		{errInvalid, kind{"invalid", http.StatusBadRequest, "Invalid request", 0}, explainInvalid},
 		{service.ErrUnknownSKU, kind{"unknown_sku", gone, "Unknown SKU", 0}, nil},
 		{service.ErrUnknownStrategy, kind{"unknown_strategy", gone, "Unknown strategy", 0}, nil},
-		{order.ErrNotFound, kind{"not_found", gone, "No such resource", 0}, text("There is no such order or reservation " +
-			"of this customer.")},
+		{
+			order.ErrNotFound,
+			kind{"not_found", gone, "No such resource", 0},
+			text("There is no such order or reservation " +
+				"of this customer."),
+		},
 		{
 			order.ErrKeyReused,
 			kind{"idempotency_key_reused", http.StatusUnprocessableEntity, "The key was used for another request", 0},
@@ -333,8 +337,8 @@ func explainOutcomeUnknown(err error) (p problem) {
 // explainUnknownStep says how to find out about a step of the ledger. With a key, or for what has one end, that is to
 // send the same request again: it is done once.
 func explainUnknownStep(step *order.UnknownError) (p problem) {
-	const broke = "The connection to the store broke after the write was sent. It was written as a whole, or not at all, " +
-		"and may still be: "
+	const broke = "The connection to the store broke after the write was sent. " +
+		"It was written as a whole, or not at all, and may still be: "
 	if step.Again {
 		p.Detail = broke + "send the same request again, with the same Idempotency-Key if it had one. " +
 			"It is done once."

@@ -48,12 +48,18 @@ func (h *handler) readyz(c *gin.Context) {
 		backends[b.Name()] = reply
 	}
 	canSell := slices.ContainsFunc(h.Strategies, func(s Strategy) bool { return s.err() == nil })
+	if h.Profile == Shop {
+		canSell = h.Orders != nil && h.Orders.Err() == nil
+	}
 	status, text := http.StatusOK, "ready"
 	switch {
 	case h.Draining():
 		status, text = http.StatusServiceUnavailable, "draining"
 	case !canSell:
 		status, text = http.StatusServiceUnavailable, "no strategy is available"
+		if h.Profile == Shop {
+			text = "orders cannot be sold"
+		}
 	}
 	c.JSON(status, gin.H{"status": text, "instance": h.Instance, "backends": backends})
 }

@@ -12,7 +12,8 @@ import (
 //
 // What holds of the keys together:
 //   - If one cannot be had, those that are held already are released, and the error is Acquire's for that key.
-//   - If the lease of one is lost, the ctx of work ends with that loss as its cause, and so does a wait for another key.
+//   - If the lease of one is lost, the ctx of work ends with that loss as its cause, and so does a wait for another
+//     key.
 //   - If the outcome of work is unknown, all are left to run out. See Do.
 //   - With o.TryOnce one key that another holds fails the call at once.
 //

@@ -427,7 +427,8 @@ func TestConfirmLate(t *testing.T) {
 		s := begin(t, true)
 		other := []Line{{"a", 2}}
 		s.must(cart("ann", other...), place("x", "ann", other))
-		if _, err := s.step(held("ann"), confirm("o", "ann")); !errors.Is(err, ErrExpired) || !errors.Is(err, ErrLimit) {
+		_, err := s.step(held("ann"), confirm("o", "ann"))
+		if !errors.Is(err, ErrExpired) || !errors.Is(err, ErrLimit) {
 			t.Fatalf("error %v", err)
 		}
 	})
@@ -533,7 +534,8 @@ func TestAdjustAndSet(t *testing.T) {
 	if _, err := s.step(about, adjust("a", service.MaxStock, "", service.Condition{})); err == nil {
 		t.Fatal("more than MaxStock")
 	}
-	if _, err := s.step(About{SKUs: []service.SKU{"b"}}, set("b", 0, service.Condition{NoneMatch: []string{"*"}})); err == nil {
+	absent := service.Condition{NoneMatch: []string{service.AnyTag}}
+	if _, err := s.step(About{SKUs: []service.SKU{"b"}}, set("b", 0, absent)); err == nil {
 		t.Fatal("b is there")
 	}
 }

@@ -84,7 +84,8 @@ func (s *Service) Extend(
 	}
 	return step[Reservation](ctx, s, call{
 		about: About{Reservation: id, Customer: customer}, decide: extend(customer, ttl),
-		key: key, caller: customer, operation: "POST /v1/reservations/" + id + "/extend", asked: ttl, id: id, ends: true,
+		key: key, caller: customer, operation: "POST /v1/reservations/" + id + "/extend", asked: ttl, id: id,
+		ends: true,
 	})
 }
 

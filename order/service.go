@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -39,16 +40,19 @@ type Config struct {
 	// Waiting is how many requests wait or work at a time; others are refused with lock.ErrOverloaded. 0: any number.
 	Waiting int
 	KeepKey time.Duration // how long idempotency keys are remembered
-	Owner   string        // the name that others are shown of who holds a lock
-	Log     *slog.Logger
+	// Lazy is the pause between looks for reservations that are over as long as this instance has made no step and
+	// found none. 0: it looks as often as ever.
+	Lazy  time.Duration
+	Owner string // the name that others are shown of who holds a lock
+	Log   *slog.Logger
 }
 
 // A Service sells carts, keeps them for customers, and keeps the books. It is safe for concurrent use.
 //
-// A method that changes something takes the idempotency key that the client has sent, or "". With the same key, the same
-// caller and the same request it returns the first reply again, and replayed; with another request ErrKeyReused. The key
-// is written with the changes, so no two requests with one key both change something, and none is ever "in flight". What
-// was refused changed nothing and is not remembered: the same key may ask again.
+// A method that changes something takes the idempotency key that the client has sent, or "". With the same key, the
+// same caller and the same request it returns the first reply again, and replayed; with another request ErrKeyReused.
+// The key is written with the changes, so no two requests with one key both change something, and none is ever "in
+// flight". What was refused changed nothing and is not remembered: the same key may ask again.
 //
 // Errors are those of the rules, InvalidError, lock.ErrDown, lock.ErrOverloaded, service.ErrUnknownSKU,
 // service.GuardError, those of package lock if there is a Lock, and an UnknownError.
@@ -56,10 +60,31 @@ type Service struct {
 	Config
 	known    skus
 	underway atomic.Int64
+	begin    sync.Once     // of the first step
+	begun    chan struct{} // closed by it
 }
 
 // New makes a Service. Call Sweep, or reservations never expire.
-func New(c Config) *Service { return &Service{Config: c} }
+func New(c Config) *Service { return &Service{Config: c, begun: make(chan struct{})} }
+
+// Err returns nil if orders can be sold now: the servers are up, and the store has its data.
+func (s *Service) Err() error {
+	for _, need := range s.needs() {
+		if err := need.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// needs are what a step depends on.
+func (s *Service) needs() []service.Dependency {
+	needs := append([]service.Dependency{s.Needs}, s.LockNeeds...)
+	if s.Data != nil {
+		needs = append(needs, s.Data)
+	}
+	return needs
+}
 
 // An UnknownError is a step that was sent and not answered: it was done as a whole, or not at all, and may still be.
 type UnknownError struct {
@@ -110,9 +135,9 @@ func (s *Service) step(ctx context.Context, c call) (reply []byte, replayed bool
 	if n := s.underway.Add(1); s.Waiting > 0 && n > int64(s.Waiting) {
 		return nil, false, fmt.Errorf("%d requests wait or work here: %w", s.Waiting, lock.ErrOverloaded)
 	}
-	needs := append([]service.Dependency{s.Needs}, s.LockNeeds...)
-	if s.Data != nil && !c.about.Create { // a person may set stock in a store that has lost its data
-		needs = append(needs, s.Data)
+	needs := s.needs()
+	if s.Data != nil && c.about.Create { // a person may set stock in a store that has lost its data
+		needs = needs[:len(needs)-1]
 	}
 	for _, need := range needs {
 		err := need.Err()
@@ -126,6 +151,7 @@ func (s *Service) step(ctx context.Context, c call) (reply []byte, replayed bool
 		ctx, cancel = need.While(ctx)
 		defer cancel()
 	}
+	s.awake()
 	run := func(ctx context.Context) error {
 		reply, replayed, err = s.Store.Step(ctx, c.about, c.decide)
 		return err

@@ -26,6 +26,7 @@ type memory struct {
 	keys  map[string]kept
 	fail  error // of the next step, after it was written
 	about []About
+	looks int // of sweepers
 }
 
 type kept struct {
@@ -115,6 +116,7 @@ func (m *memory) SetPolicy(_ context.Context, sku service.SKU, n int64) error {
 func (m *memory) Due(_ context.Context, limit int) (ids []string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.looks++
 	for id, r := range m.reservations {
 		if r.State == Held && !time.Now().Before(r.ExpiresAt) && len(ids) < limit {
 			ids = append(ids, id)
@@ -280,7 +282,8 @@ func TestCartsAreBounded(t *testing.T) {
 
 func TestParse(t *testing.T) {
 	for in, want := range map[string]string{
-		"abc": "abc", `"abc"`: "abc", `"a\"b\\c"`: `a"b\c`, `a"b`: `a"b`, strings.Repeat("k", MaxKey): strings.Repeat("k", MaxKey),
+		"abc": "abc", `"abc"`: "abc", `"a\"b\\c"`: `a"b\c`, `a"b`: `a"b`, strings.Repeat("k",
+			MaxKey): strings.Repeat("k", MaxKey),
 	} {
 		if got, err := ParseKey(in); err != nil || got != want {
 			t.Errorf("ParseKey(%q) = %q, %v, want %q", in, got, err, want)
@@ -346,6 +349,33 @@ func TestSweepersGiveBackOnce(t *testing.T) {
 		}
 		stop()
 		sweepers.Wait()
+	})
+}
+
+// A lazy sweeper looks seldom, until the first step.
+func TestALazySweeperWakesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, _ := stocked(t)
+		s := open(m)
+		s.Lazy = time.Hour
+		ctx, stop := context.WithCancel(t.Context())
+		var sweeper sync.WaitGroup
+		sweeper.Go(func() { s.Sweep(ctx) })
+		time.Sleep(time.Minute)
+		m.mu.Lock()
+		if m.looks != 1 {
+			t.Errorf("looked %d times in the first minute, want once", m.looks)
+		}
+		m.mu.Unlock()
+		if _, _, err := s.Reserve(ctx, "", "ann", []Line{{"a", 1}}, time.Second); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+		if l, _ := s.Level(ctx, "a"); l.Available != 10 {
+			t.Errorf("%+v: a reservation of this instance is not given back", l)
+		}
+		stop()
+		sweeper.Wait()
 	})
 }
 
@@ -437,7 +467,8 @@ func TestUnderLocksTheFencesGoWithTheStep(t *testing.T) {
 			t.Errorf("fences %v, want %v", got, want)
 		}
 	}
-	if _, _, err := s.Place(t.Context(), "", "ann", []Line{{"a", 1}, {"ghost", 1}}); !errors.Is(err, service.ErrUnknownSKU) {
+	_, _, err = s.Place(t.Context(), "", "ann", []Line{{"a", 1}, {"ghost", 1}})
+	if !errors.Is(err, service.ErrUnknownSKU) {
 		t.Errorf("err = %v, want ErrUnknownSKU", err)
 	}
 	if l.fence != 4 {

@@ -27,7 +27,7 @@ const (
 func (s *Service) Sweep(ctx context.Context) {
 	var broken error
 	forget := time.Now()
-	for pause := time.Duration(0); lock.Sleep(ctx, pause) == nil; {
+	for pause := time.Duration(0); s.rest(ctx, pause); {
 		found, err := s.sweep(ctx)
 		if err == nil && !time.Now().Before(forget) {
 			forget = time.Now().Add(forgetEvery)
@@ -44,11 +44,36 @@ func (s *Service) Sweep(ctx context.Context) {
 		default:
 			pause = sweepEvery
 		}
+		if found > 0 {
+			s.awake()
+		}
 		if err == nil && broken != nil && s.Log != nil {
 			s.Log.Info("reservations that have expired are given back again")
 		}
 		broken = err
 	}
+}
+
+// awake ends the laziness of a Service.
+func (s *Service) awake() { s.begin.Do(func() { close(s.begun) }) }
+
+// rest pauses between two looks, and reports whether there is to be another.
+func (s *Service) rest(ctx context.Context, pause time.Duration) bool {
+	select {
+	case <-s.begun:
+	default:
+		if pause == sweepEvery && s.Lazy > 0 {
+			lazy := time.NewTimer(s.Lazy)
+			defer lazy.Stop()
+			select {
+			case <-ctx.Done():
+			case <-s.begun:
+			case <-lazy.C:
+			}
+			return ctx.Err() == nil
+		}
+	}
+	return lock.Sleep(ctx, pause) == nil
 }
 
 // sweep ends one batch of reservations whose time is over, and returns how many it found.

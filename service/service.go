@@ -38,6 +38,7 @@ type StrategyConfig struct {
 	Needs     []Dependency
 	Lock      lock.Locker // of the Way, to inspect and to evict from; nil: there is none
 	Segmented bool        // the Lock has a key for each segment of a SKU, such as "sku#3"
+	Weak      bool        // its guard of a stock ends after GuardIdle without a write
 }
 
 // A StoreConfig is a store that requests can name.
@@ -78,13 +79,15 @@ type Config struct {
 	Work   time.Duration
 	Pauses *Pauses // lab mode: where sales wait that are told to; nil: none does
 	// Waiting is how many sales wait or work at a time; others are refused with lock.ErrOverloaded. 0: any number.
-	Waiting int
+	Waiting   int
+	GuardIdle time.Duration // see GuardIdle
 }
 
 // A Service sells. It is safe for concurrent use.
 type Service struct {
 	Config
 	known    map[string]*knownSet // by store
+	idle     idle
 	refusals *refusals
 	underway atomic.Int64 // sales in deduct
 	keys     underKeys
@@ -268,6 +271,9 @@ func (s *Service) deduct(ctx context.Context, req Request) (Receipt, error) {
 	work := WithAdmission(context.WithoutCancel(ctx), Admission{Wait: wait})
 	err = strategy.Seller(work, config.Store, sale)
 	lost := errors.Is(err, lock.ErrLost)
+	if err != nil && s.endGuard(ctx, req.Store, req.SKU, err) {
+		return s.deduct(ctx, req) // once: the stock is another now
+	}
 	if err != nil && !(sale.written && lost) {
 		s.unknown(req.Store, req.SKU, err)
 		if out, short := errors.AsType[*SoldOutError](err); short {

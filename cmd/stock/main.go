@@ -96,7 +96,7 @@ Start with:  stock demo`,
 		{"Load a service, and judge it:", []*cobra.Command{loadCommand(v), verdictCommand(v), reportCommand(v)}},
 		{"Use the locks:", []*cobra.Command{lockCommand(v)}},
 		{"Run the service:", []*cobra.Command{
-			serveCommand(), relayCommand(), configCommand(), migrateCommand(v), healthcheckCommand(),
+			serveCommand(), relayCommand(), configCommand(), migrateCommand(v), auditCommand(), healthcheckCommand(),
 		}},
 	} {
 		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})

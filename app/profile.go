@@ -1,0 +1,111 @@
+package app
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"example.com/stock/handler"
+	"example.com/stock/strategy"
+)
+
+// Profiles: see the setting.
+const (
+	demoProfile   = string(handler.Demo)
+	ordersProfile = string(handler.Shop)
+)
+
+// atomicOrders is the strategy of orders without a lock.
+const atomicOrders = "atomic"
+
+// checkProfile returns an error for every key that names a strategy or a store that there is not, or that is not
+// enabled.
+func (c *Config) checkProfile() (bad []error) {
+	no := func(key, format string, args ...any) { bad = append(bad, fmt.Errorf(key+": "+format, args...)) }
+	if c.Profile != demoProfile && c.Profile != ordersProfile {
+		no("profile", "%q is none of %s, %s", c.Profile, demoProfile, ordersProfile)
+	}
+	for _, name := range c.Stores.Enabled {
+		if !slices.Contains(stores(), name) {
+			no("stores.enabled", "%q is none of %s", name, strings.Join(stores(), ", "))
+		}
+	}
+	if !c.storeEnabled(c.Store) {
+		no("stores.enabled", "has not %q, which is the store of requests that name none", c.Store)
+	}
+	for _, name := range c.Strategies.Enabled {
+		if s, err := strategy.Lookup(name); err != nil {
+			no("strategies.enabled", "%v", err)
+		} else if len(c.storesOf(s)) == 0 {
+			no("strategies.enabled", "%s works on %s, which is not enabled", name, strings.Join(s.Stores, ", "))
+		}
+	}
+	if c.Orders.Strategy != atomicOrders {
+		if _, err := FindLock(c.Orders.Strategy); err != nil {
+			no("orders.strategy", "is neither %s nor a lock: %v", atomicOrders, err)
+		}
+	}
+	return bad
+}
+
+// inLab reports whether protections may be switched off. A shop has no lab.
+func (c *Config) inLab() bool { return c.Lab && c.Profile != ordersProfile }
+
+func stores() []string { return []string{strategy.Redis, strategy.MySQL} }
+
+// storeEnabled reports whether a store is used.
+func (c *Config) storeEnabled(name string) bool {
+	switch {
+	case len(c.Stores.Enabled) > 0:
+		return slices.Contains(c.Stores.Enabled, name)
+	case c.Profile == ordersProfile:
+		return name == c.Store
+	}
+	return true
+}
+
+// storesOf returns the stores that s works on and that are used, the default first.
+func (c *Config) storesOf(s strategy.Strategy) []string {
+	list := s.Stores
+	if len(list) == 0 {
+		list = stores()
+	}
+	list = slices.DeleteFunc(slices.Clone(list), func(name string) bool { return !c.storeEnabled(name) })
+	if i := slices.Index(list, c.Store); i > 0 {
+		list[0], list[i] = list[i], list[0]
+	}
+	return list
+}
+
+// strategies returns the strategies that have an endpoint.
+func (c *Config) strategies() []strategy.Strategy {
+	return slices.DeleteFunc(strategy.All(), func(s strategy.Strategy) bool {
+		all := len(c.Strategies.Enabled) == 0 && c.Profile != ordersProfile
+		return !all && !slices.Contains(c.Strategies.Enabled, s.Name) || len(c.storesOf(s)) == 0
+	})
+}
+
+// locked returns the strategy whose lock orders are sold under, or false: they need none.
+func (c *Config) locked() (strategy.Strategy, bool) {
+	if c.Orders.Strategy == atomicOrders {
+		return strategy.Strategy{}, false
+	}
+	s, err := FindLock(c.Orders.Strategy)
+	return s, err == nil
+}
+
+// needs reports whether something that is enabled needs that server.
+func (c *Config) needs(server string) bool {
+	if c.Relay.Enabled { // with a lock and a store of its own
+		return true
+	}
+	if slices.Contains(stores(), server) && c.storeEnabled(server) {
+		return true
+	}
+	if s, ok := c.locked(); ok && slices.Contains(s.Needs, server) {
+		return true
+	}
+	return slices.ContainsFunc(c.strategies(), func(s strategy.Strategy) bool {
+		return slices.Contains(s.Needs, server)
+	})
+}
