@@ -48,6 +48,7 @@ type App struct {
 	memories   map[string]memory              // by store: what it remembers of its own data and of the other's
 	service    *service.Service
 	pauses     service.Pauses // of lab mode
+	steps      *service.Steps // of lab mode; nil outside it
 	strategies []handler.Strategy
 
 	probes     sync.WaitGroup
@@ -159,12 +160,20 @@ func (a *App) buildCatalogue() (err error) {
 		configs[s.Name] = config
 		a.strategies = append(a.strategies, shown)
 	}
-	a.service, err = service.New(service.Config{
+	config := service.Config{
 		Instance: a.cfg.Instance, Strategies: configs, Stores: a.stores, DefaultStore: a.cfg.Store,
 		Wait: a.cfg.Wait, Work: a.cfg.Work, Pauses: &a.pauses, Waiting: a.cfg.Limits.Waiting,
-	})
+	}
+	if a.cfg.Lab {
+		a.steps = service.NewSteps(keptSteps)
+		config.Watch = a.steps
+	}
+	a.service, err = service.New(config)
 	return err
 }
+
+// keptSteps is how many steps of sales an instance in lab mode keeps for those who watch it, some 200 bytes each.
+const keptSteps = 4096
 
 // storesOf returns the stores that s works on, the default first.
 func (a *App) storesOf(s strategy.Strategy) []string {

@@ -63,6 +63,8 @@ type Config struct {
 	Inventory  Inventory
 	Locks      Locks
 	Pauses     Pauses // of lab mode
+	Holds      Holds  // of lab mode
+	Steps      Steps  // of lab mode
 	Strategies []Strategy
 	Backends   []Backend
 	Instance   string
@@ -81,6 +83,7 @@ type handler struct {
 	Config
 	log      *slog.Logger
 	problems []row
+	began    time.Time
 }
 
 // MaxBody is the largest body that is read, in bytes.
@@ -110,7 +113,11 @@ func NewAdmin(c Config) http.Handler {
 	e.DELETE("/v1/locks/:strategy/:key", h.deleteLock)
 	if c.Lab {
 		get(e, "/v1/lab/pauses", h.getPauses)
+		e.PUT("/v1/lab/pauses", h.putPauses)
+		e.DELETE("/v1/lab/pauses", h.deletePauses)
+		e.PUT("/v1/lab/pauses/:request", h.putPause)
 		e.DELETE("/v1/lab/pauses/:request", h.deletePause)
+		get(e, "/v1/lab/steps", h.getSteps)
 	}
 	get(e, "/metrics", gin.WrapH(c.Metrics))
 	return limits{connectionCloser{e, h.Draining}}
@@ -119,7 +126,7 @@ func NewAdmin(c Config) http.Handler {
 // newEngine adds the routes that both listeners have: the probes, and what the service says of itself.
 func newEngine(c Config) (*handler, *gin.Engine) {
 	gin.SetMode(gin.ReleaseMode) // gin's own logging is off; ours is structured
-	h := &handler{c, c.Log, table()}
+	h := &handler{c, c.Log, table(), time.Now()}
 	e := gin.New()
 	e.HandleMethodNotAllowed = true
 	// A SKU with an encoded slash is an invalid SKU, not an unknown path.

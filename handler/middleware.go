@@ -19,6 +19,7 @@ const (
 	requestIDKey = "request_id"
 	problemKey   = "problem"
 	strategyKey  = "strategy"
+	streamKey    = "stream"
 )
 
 // goodRequestID matches a request id from outside that is used as it is. It ends up in logs and orders.
@@ -46,7 +47,9 @@ func (h *handler) measure(c *gin.Context) {
 	if route == "" {
 		route = "none" // unknown paths must not become metric labels
 	}
-	h.Meter.Request(route, c.Request.Method, c.Writer.Status(), took)
+	if !c.GetBool(streamKey) { // which lasts for as long as somebody looks, and is no latency
+		h.Meter.Request(route, c.Request.Method, c.Writer.Status(), took)
+	}
 	level := slog.LevelInfo
 	if route == "/livez" || route == "/readyz" || route == "/metrics" {
 		level = slog.LevelDebug
