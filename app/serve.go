@@ -76,7 +76,7 @@ func (a *App) handlerConfig(draining func() bool) handler.Config {
 	}
 	return handler.Config{
 		Seller: a.service, Inventory: a.service, Locks: a.service, Pauses: &a.pauses, Holds: &a.pauses,
-		Steps: a.steps,
+		Steps:      a.steps,
 		Strategies: a.strategies, Backends: backends, Instance: a.cfg.Instance, Store: a.cfg.Store,
 		DefaultSKU: service.SKU(cmp.Or(a.cfg.Seed.SKU, defaultSKU)), AdminToken: a.cfg.AdminToken, Lab: a.cfg.Lab,
 		Version: handler.Version{

@@ -152,7 +152,10 @@ func TestSalesUnderWayAreHeld(t *testing.T) {
 		status       int
 		body         string
 	}{
-		{http.MethodPut, "/v1/lab/pauses/r:1?pause=after_read,before_write", 200, `{"pause":"after_read,before_write"}`},
+		{
+			http.MethodPut, "/v1/lab/pauses/r:1?pause=after_read,before_write", 200,
+			`{"pause":"after_read,before_write"}`,
+		},
 		{http.MethodPut, "/v1/lab/pauses?pause=after_lock", 200, `{"pause":"after_lock"}`},
 		{http.MethodDelete, "/v1/lab/pauses", 200, `{"released":3}`},
 		{http.MethodPut, "/v1/lab/pauses/r:2?pause=after_read", 404, ""},

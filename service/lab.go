@@ -250,7 +250,8 @@ func (s *stops) stand(point Points) *paused {
 func (s *stops) tell(kind StepKind, point Points) {
 	if s.watch != nil {
 		s.watch.Tell(Step{
-			At: time.Now(), Kind: kind, RequestID: s.who.RequestID, Strategy: s.who.Strategy, SKU: s.who.SKU, Point: point,
+			At: time.Now(), Kind: kind, RequestID: s.who.RequestID, Strategy: s.who.Strategy, SKU: s.who.SKU,
+			Point: point,
 		})
 	}
 }

@@ -110,7 +110,8 @@ func (s *Sale) tell(kind StepKind) {
 	if s.watch != nil {
 		s.watch.Tell(Step{
 			At: time.Now(), Kind: kind, RequestID: s.RequestID, Strategy: s.Strategy, SKU: s.SKU, Quantity: s.Quantity,
-			Read: s.Read, Remaining: s.Remaining, Version: s.Version, Epoch: s.Epoch, Segment: s.Segment, Fence: s.fence,
+			Read: s.Read, Remaining: s.Remaining, Version: s.Version, Epoch: s.Epoch, Segment: s.Segment,
+			Fence: s.fence,
 		})
 	}
 }

@@ -61,7 +61,8 @@ func TestASaleTellsItsSteps(t *testing.T) {
 		{
 			"segmented", service.Segmented(&local.Mutex{}, service.SegmentedOptions{Segments: 1}),
 			func(t testing.TB) shop { return redisStore(t) },
-			"arrived waits acquired released acquired read thinks writes wrote released ended", // units are fetched first
+			// units are fetched first
+			"arrived waits acquired released acquired read thinks writes wrote released ended",
 		},
 		{"in transaction", service.InTransaction, func(t testing.TB) shop { return mysqlStore(t) }, all},
 		{"atomic", service.Atomically, func(t testing.TB) shop { return redisStore(t) }, atomic},

@@ -90,7 +90,7 @@ Start with:  stock demo`,
 		title    string
 		commands []*cobra.Command
 	}{
-		{"See it:", []*cobra.Command{demoCommand(), strategiesCommand(), labCommand()}},
+		{"See it:", []*cobra.Command{demoCommand(), classCommand(), strategiesCommand(), labCommand()}},
 		{"Load a service, and judge it:", []*cobra.Command{loadCommand(), verdictCommand(), reportCommand()}},
 		{"Use the locks:", []*cobra.Command{lockCommand()}},
 		{"Run the service:", []*cobra.Command{serveCommand(), configCommand(), migrateCommand(), healthcheckCommand()}},
