@@ -79,9 +79,8 @@ func (c *Class) listen() (err error) {
 	if addr == "" {
 		addr = "127.0.0.1:0"
 	}
-	if at, err := netip.ParseAddrPort(addr); err != nil || !at.Addr().IsLoopback() {
-		return &InputError{"addr", "must be a loopback address with a port, such as 127.0.0.1:8099: " +
-			"the wall is for this computer only"}
+	if err := checkLoopback(addr); err != nil {
+		return err
 	}
 	if c.wall, err = openSite(addr, c.wallMux); err != nil {
 		return err
@@ -93,6 +92,22 @@ func (c *Class) listen() (err error) {
 	return err
 }
 
+// checkLoopback returns an error unless addr can be reached from this computer only.
+func checkLoopback(addr string) error {
+	if at, err := netip.ParseAddrPort(addr); err != nil || !at.Addr().IsLoopback() {
+		return &InputError{"addr", "must be a loopback address with a port, such as 127.0.0.1:8099: " +
+			"the wall is for this computer only"}
+	}
+	return nil
+}
+
+// wallAssets are the parts of the page.
+func wallAssets() []string {
+	return []string{
+		"wall.css", "wall.js", "view.js", "player.js", "words.js", "words.json", "theme.css", "icon.svg",
+	}
+}
+
 // wallCookie is the name of the wall's cookie.
 const wallCookie = "wall"
 
@@ -102,7 +117,7 @@ func (c *Class) wallMux(ctx context.Context) http.Handler {
 	session := secret(16)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", asset("wall.html"))
-	for _, name := range []string{"wall.css", "wall.js", "view.js", "words.js", "words.json", "theme.css", "icon.svg"} {
+	for _, name := range wallAssets() {
 		mux.HandleFunc("GET /"+name, asset(name))
 	}
 	mux.HandleFunc("POST /api/enter", func(w http.ResponseWriter, r *http.Request) {

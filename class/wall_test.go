@@ -309,9 +309,10 @@ func TestPictureOfTheWall(t *testing.T) {
 	c := lesson(t, func(o *Options) { o.Want = []stack.Kind{stack.Redis, stack.ZooKeeper, stack.MySQL} })
 	s := look(t, c.wallBase())
 	s.open(c.wallBase()+"/?lang=en#"+c.wall.token, 1920, 1080)
-	ask[any](s, `strategy.value = "none"; requests.value = 24; think.value = 900; null`)
+	ask[any](s, `strategy.value = "none"; requests.value = 24; think.value = 2000; null`)
 	s.press("f")
-	s.until("all think", `document.querySelectorAll('.tok[data-phase="thinks"]').length > 20`)
+	s.until("all think", `document.querySelectorAll('.tok[data-phase="thinks"]').length > 12`)
+	time.Sleep(900 * time.Millisecond)
 	for i := range 6 {
 		c.fire("", c.apps[i%3].Name, nil)
 		time.Sleep(120 * time.Millisecond)

@@ -1,5 +1,6 @@
 // The wall. It shows what the class says, and says what the teacher wants.
 import { choose, has, language, load, other, outcome, t } from './words.js'
+import { Player } from './player.js'
 import { Store, drawHolds, drawLine, span } from './view.js'
 
 const at = (id) => document.getElementById(id)
@@ -7,7 +8,7 @@ const store = new Store()
 let about = null // what can be chosen
 let chosen = null // an instance
 let opened = null // the request whose menu is open
-let skew = 0 // of this browser's clock: a replay has one of its own
+let player = null // of a run that was kept; null: what is shown happens now
 
 // --- what the teacher wants
 
@@ -19,6 +20,7 @@ async function post(path, body) {
 }
 
 async function act(body) {
+  if (player) return
   const r = await post('api/do', body)
   alarm(r.ok ? '' : t('refused', { why: [r.body.error, r.body.detail].filter(Boolean).join(': ') }))
 }
@@ -63,6 +65,17 @@ addEventListener('keydown', (e) => {
   if (e.ctrlKey || e.metaKey || e.altKey || !about) return
   if (e.target.matches?.('select, input') && e.key !== 'Escape') return
   const key = e.key.toLowerCase()
+  if (player) {
+    if (key === ' ' && !e.target.matches?.('button')) player.play(!player.playing)
+    else if (key === 'arrowleft') player.step(-1)
+    else if (key === 'arrowright') player.step(1)
+    else if (key === 'home') player.seek(player.from)
+    else if (key === 'end') player.seek(player.to)
+    else if ('et?'.includes(key)) keys[key]()
+    else return
+    e.preventDefault()
+    return
+  }
   const scene = about.scenes.find((s) => s.key === key)
   const app = about.apps[Number(key) - 1]
   if (keys[key]) keys[key]()
@@ -274,6 +287,7 @@ function place(app, list) {
 }
 
 function menu(id) {
+  if (player) return
   const token = store.get(`t:${id}`)
   if (!token) return
   opened = id
@@ -331,6 +345,11 @@ function words() {
   put(at('vote-name'), t(voting() ? 'vote_close' : 'vote'))
   put(at('theme-name'), t(document.documentElement.dataset.theme === 'dark' ? 'light' : 'dark'))
   put(at('think-shown'), t('seconds', { n: (Number(at('think').value) / 1000).toFixed(2) }))
+  if (player) {
+    put(at('p-play'), t(player.playing ? 'player_pause' : 'player_play'))
+    at('p-at').value = (1000 * (player.now - player.from)) / Math.max(1, player.to - player.from)
+    put(at('p-time'), t('seconds', { n: ((player.now - player.from) / 1e6).toFixed(3) }))
+  }
   put(at('qr-crowd'), store.get('crowd') ? t('students', { n: store.get('crowd').crowd }) : '')
   ballot()
 }
@@ -388,7 +407,7 @@ const name = (server, state) => `${server}: ${t(state)}`
 const seconds = (n) => t('seconds', { n })
 function charts() {
   if (!about || document.hidden) return
-  const time = span(store, (Date.now() + skew) * 1000)
+  const time = span(store, player ? player.now : Date.now() * 1000)
   const seen = drawHolds(at('holds'), store, about.apps, time, seconds, name)
   drawLine(at('line'), store, time, seconds, name)
   at('holds').setAttribute('aria-label', t('chart', { n: seen.holds, m: seconds(seen.overlap.toFixed(2)) }))
@@ -413,23 +432,48 @@ function listen() {
   }
 }
 
+function replay() {
+  document.body.classList.add('replay')
+  at('controls').hidden = at('b-scenes').hidden = at('b-keys').hidden = true
+  at('player').hidden = false
+  player = new Player(about.frames, store, render)
+  at('p-play').addEventListener('click', () => player.play(!player.playing))
+  at('p-back').addEventListener('click', () => player.step(-1))
+  at('p-on').addEventListener('click', () => player.step(1))
+  at('p-at').addEventListener('input', () => {
+    player.playing = false
+    player.seek(player.from + (Number(at('p-at').value) / 1000) * (player.to - player.from))
+  })
+  at('p-pace').addEventListener('change', () => { player.pace = Number(at('p-pace').value) })
+  player.seek(player.to) // the end first: what came of it
+}
+
 async function enter() {
   const token = location.hash.slice(1)
-  if (token) {
+  if (token && !at('recording')) {
     await post('api/enter', { token })
     history.replaceState(null, '', location.pathname + location.search) // nobody is to read it from the projector
   }
-  const res = await fetch('api/class')
-  if (!res.ok) {
-    put(at('verdict'), t('locked'))
-    return
+  const inside = at('recording')
+  if (inside) {
+    about = JSON.parse(inside.textContent)
+  } else {
+    const res = await fetch('api/class')
+    if (!res.ok) {
+      put(at('verdict'), t('locked'))
+      return
+    }
+    about = await res.json()
   }
-  about = await res.json()
   if (about.lang && !new URLSearchParams(location.search).has('lang')) choose(about.lang)
   build()
-  at('strategy').value = 'none'
-  stores()
-  listen()
+  if (about.replay) {
+    replay()
+  } else {
+    at('strategy').value = 'none'
+    stores()
+    listen()
+  }
   setInterval(charts, 100)
   render()
 }
@@ -449,8 +493,8 @@ at('menu-go').addEventListener('click', () => {
   at('menu').close()
   act({ do: 'go', req: opened })
 })
-document.addEventListener('visibilitychange', () => about && listen())
-addEventListener('pageshow', (e) => e.persisted && about && listen())
+document.addEventListener('visibilitychange', () => about && !player && listen())
+addEventListener('pageshow', (e) => e.persisted && about && !player && listen())
 
 await load()
 document.documentElement.dataset.theme = new URLSearchParams(location.search).get('theme') === 'dark' ? 'dark' : 'light'

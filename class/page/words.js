@@ -5,7 +5,8 @@ let lang = 'en'
 
 /** Loads the texts. The language is ?lang=, then what was chosen before, then what the page prefers, then the browser's. */
 export async function load() {
-  table = await (await fetch('words.json')).json()
+  const inside = document.getElementById('words') // of a page that is one file
+  table = inside ? JSON.parse(inside.textContent) : await (await fetch('words.json')).json()
   const asked = new URLSearchParams(location.search).get('lang')
   let kept = null
   try {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -25,6 +26,7 @@ Each run is kept in a file. It goes on until Ctrl-C, and leaves nothing running.
 // A lesson holds the flags of the command.
 type lesson struct {
 	addr, bind, dir, lang string
+	replay, export        string
 }
 
 func classCommand() *cobra.Command {
@@ -34,12 +36,19 @@ func classCommand() *cobra.Command {
 		Short: "Show it live to a class: every request on its way, on a page for the projector",
 		Long:  classLong,
 		Example: "  stock class\n  stock class --bind 192.168.1.20:8100    # and students join with their phones\n" +
-			"  stock class --addr 127.0.0.1:8099 --lang zh --dir \"\"",
+			"  stock class --addr 127.0.0.1:8099 --lang zh --dir \"\"\n" +
+			"  stock class --replay out/class/RUN.jsonl --export run.html",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			defer untilUnread(cmd)()
 			if err := checkLanguage(l.lang); err != nil {
 				return err
+			}
+			if err := l.check(); err != nil {
+				return err
+			}
+			if l.replay != "" {
+				return l.show(cmd.Context(), cmd.OutOrStdout())
 			}
 			return l.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
@@ -48,8 +57,49 @@ func classCommand() *cobra.Command {
 	flags.StringVar(&l.addr, "addr", "127.0.0.1:0", "loopback address of the page; port 0: a free one")
 	flags.StringVar(&l.bind, "bind", "", "address of the students' page, such as 192.168.1.20:8100; empty: none")
 	flags.StringVar(&l.dir, "dir", "out/class", "folder in which each run is kept as a file; empty: none is")
+	flags.StringVar(&l.replay, "replay", "", "show the run in this file again, forward and back, and start nothing else")
+	flags.StringVar(&l.export, "export", "", "with --replay: write it as one HTML file that needs no server, and end")
 	languageFlag(cmd, &l.lang)
 	return cmd
+}
+
+func (l *lesson) check() error {
+	switch {
+	case l.export != "" && l.replay == "":
+		return errors.New("--export: is for --replay FILE")
+	case l.replay != "" && l.bind != "":
+		return errors.New("--bind: nobody can buy in a run that is over (--replay)")
+	}
+	if err := checkFile(l.export); err != nil {
+		return fmt.Errorf("--export: %w", err)
+	}
+	return nil
+}
+
+// show plays a file.
+func (l *lesson) show(ctx context.Context, out io.Writer) error {
+	file, err := os.Open(l.replay)
+	if err != nil {
+		return fmt.Errorf("--replay: %w", err)
+	}
+	recording, err := class.ReadRecording(file)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return fmt.Errorf("--replay %s: %w", l.replay, err)
+	}
+	recording.Lang = l.lang
+	if l.export != "" {
+		if err := writeFile(l.export, recording.WriteHTML); err != nil {
+			return fmt.Errorf("--export: %w", err)
+		}
+		return nil
+	}
+	player, err := class.Replay(recording, l.addr)
+	if err != nil {
+		return fmt.Errorf("--addr: %w", err)
+	}
+	fmt.Fprintf(out, "The run again, for this computer only (Ctrl-C ends it):\n  %s\n", player.URL())
+	<-ctx.Done()
+	return player.Close()
 }
 
 func (l *lesson) run(ctx context.Context, out, errs io.Writer) (err error) {
