@@ -185,8 +185,11 @@ func (r *Recording) WriteHTML(w io.Writer) error {
 		{`<link rel="icon" href="icon.svg">`, ""},
 		{`<link rel="stylesheet" href="theme.css">`, "<style>" + read("theme.css") + "</style>"},
 		{`<link rel="stylesheet" href="wall.css">`, "<style>" + read("wall.css") + "</style>"},
-		{`<script type="module" src="wall.js"></script>`, `<script type="application/json" id="words">` + words.String() +
-			`</script><script type="application/json" id="recording">` + told.String() + `</script>`},
+		{
+			`<script type="module" src="wall.js"></script>`,
+			`<script type="application/json" id="words">` + words.String() + `</script>` +
+				`<script type="application/json" id="recording">` + told.String() + `</script>`,
+		},
 		{"</body>", `<script type="module">` + script.String() + "</script>\n</body>"},
 	} {
 		if strings.Count(html, part.from) != 1 {

@@ -48,7 +48,8 @@ func TestARecordingIsRead(t *testing.T) {
 		{`{"from":"class","kind":"run","plan":{}}`, "line 1: an event has at"},
 		{`{"at":1,"from":"class","kind":"crowd"}`, `no line has kind "run"`},
 	} {
-		if _, err := ReadRecording(strings.NewReader(row.text)); err == nil || !strings.Contains(err.Error(), row.want) {
+		_, err := ReadRecording(strings.NewReader(row.text))
+		if err == nil || !strings.Contains(err.Error(), row.want) {
 			t.Errorf("%q: %v, want %s", row.text, err, row.want)
 		}
 	}

@@ -246,7 +246,7 @@ function place(app, list) {
   const box = document.querySelector(`.app[data-app="${app}"] .lanes`)
   if (!box) return
   const width = box.clientWidth
-  const left = 104
+  const left = 114
   const wide = width < 420 ? 70 : 84
   const seen = new Set()
   const moved = []
@@ -257,7 +257,7 @@ function place(app, list) {
     own.sort(([, a], [, b]) => (lane === 'done' ? b.ended - a.ended : Boolean(b.point) - Boolean(a.point) || a.n - b.n))
     const tall = 36
     const rows = Math.max(1, Math.floor((row.clientHeight - 2) / (tall + 3)))
-    const size = lane === 'done' || lane === 'writes' ? wide + 38 : wide
+    const size = lane === 'done' || lane === 'writes' ? wide + 36 : wide
     const columns = Math.max(1, Math.floor((width - left) / (size + 5)))
     const most = Math.min(rows * columns, room)
     row.lastChild.textContent = own.length > most ? t('hidden', { n: own.length - most }) : ''

@@ -57,7 +57,7 @@ func classCommand() *cobra.Command {
 	flags.StringVar(&l.addr, "addr", "127.0.0.1:0", "loopback address of the page; port 0: a free one")
 	flags.StringVar(&l.bind, "bind", "", "address of the students' page, such as 192.168.1.20:8100; empty: none")
 	flags.StringVar(&l.dir, "dir", "out/class", "folder in which each run is kept as a file; empty: none is")
-	flags.StringVar(&l.replay, "replay", "", "show the run in this file again, forward and back, and start nothing else")
+	flags.StringVar(&l.replay, "replay", "", "show the run in this file again, and start nothing else")
 	flags.StringVar(&l.export, "export", "", "with --replay: write it as one HTML file that needs no server, and end")
 	languageFlag(cmd, &l.lang)
 	return cmd
