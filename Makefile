@@ -55,7 +55,7 @@ compose-test: build ## Bring the composition up, load it, kill an instance under
 	deploy/compose-test
 
 ##@ Develop
-.PHONY: build test test-short client-test race mutate bench-peers fuzz lint fmt tidy deps clean
+.PHONY: build test test-short client-test race mutate bench-peers bench-http bench-scale fuzz lint fmt tidy deps clean
 build: ## Build bin/stock
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/stock ./cmd/stock
 
@@ -80,6 +80,12 @@ soak: deps build ## Sell while servers and links fail at random, and judge the s
 
 bench-peers: ## Measure our locks beside those of others, in one run (about 25 minutes; see bench/README.md)
 	cd bench && $(GO) run . $(ARGS)
+
+bench-http: ## Measure the endpoints side by side over HTTP (8 minutes; ARGS='--beside COMMIT --write'; see bench/README.md)
+	cd bench && $(GO) run ./http $(ARGS)
+
+bench-scale: ## Show what more instances would sell (ARGS='-measure -write' measures anew, and makes docs/scale.md from it)
+	cd bench && $(GO) run ./scale $(ARGS)
 
 fuzz: ## Fuzz every parser for SECONDS_FUZZ seconds each
 	@for target in $$(grep -rho --include='*_test.go' 'func Fuzz[A-Za-z0-9]*' . | cut -c6- | sort -u); do \

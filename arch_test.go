@@ -40,12 +40,17 @@ var arrows = map[string]struct {
 	"gate": {[]string{"lock"}, "it bounds what goes to a server, whichever, and speaks in the errors " +
 		"of the contract"},
 	"service": {[]string{"lock"}, "the domain knows no HTTP, no SQL, no Redis"},
+	"order":   {[]string{"lock", "service"}, "the domain of orders, which names SKUs and errors as selling does"},
 	"repo": {
-		[]string{"service", "lock", "mysqlerr", "gate"},
+		[]string{"order", "service", "lock", "mysqlerr", "gate"},
 		"storage implements what the domain declares",
 	},
+	"relay": {
+		[]string{"order", "service", "lock"},
+		"it takes from the ledger what it announces, and is under any lock: app says which store and which lock",
+	},
 	"mysqlerr": {nil, "a table of numbers, for the two that speak to MySQL and must not know each other"},
-	"handler":  {[]string{"service", "lock"}, "HTTP knows the use case, not what it is built on"},
+	"handler":  {[]string{"order", "service", "lock"}, "HTTP knows the use cases, not what they are built on"},
 	"metrics":  {[]string{"lock"}, "it counts what locks and handlers tell it"},
 	"strategy": {[]string{
 		"lock", "lock/local", "lock/redislock", "lock/zklock", "lock/mysqllock",
@@ -81,8 +86,8 @@ var arrows = map[string]struct {
 	"stack/wire":        {nil, "bytes between any client and any server"},
 	"app": {
 		[]string{
-			"gate", "handler", "health", "lock", "lock/redislock", "lock/zklock", "metrics", "repo", "service",
-			"strategy",
+			"gate", "handler", "health", "lock", "lock/redislock", "lock/zklock", "metrics", "order", "relay",
+			"repo", "service", "strategy",
 		},
 		"one running instance: the only place that knows everything of which it is made, and nothing of the " +
 			"command line or of load tests",
@@ -109,9 +114,9 @@ var thirdParty = map[string]struct {
 	"gorm.io/":                 {[]string{"repo"}, "SQL is storage's business"},
 	"github.com/pressly/goose": {[]string{"repo"}, "the schema is storage's business"},
 	"github.com/redis/go-redis": {
-		[]string{"repo", "lock/redislock", "strategy", "app", "stack", "lab", "lab/scenario"},
-		"strategy, app and stack pass the client on, lab shows the code that people write and asks servers for " +
-			"evidence",
+		[]string{"repo", "relay", "lock/redislock", "strategy", "app", "stack", "lab", "lab/scenario"},
+		"relay publishes on streams, strategy, app and stack pass the client on, lab shows the code that people " +
+			"write and asks servers for evidence",
 	},
 	"github.com/go-zookeeper/zk": {
 		[]string{"lock/zklock", "lab/scenario"},

@@ -26,6 +26,7 @@ import (
 	"example.com/stock/health"
 	"example.com/stock/lock"
 	"example.com/stock/metrics"
+	"example.com/stock/relay"
 	"example.com/stock/service"
 	"example.com/stock/strategy"
 )
@@ -50,6 +51,7 @@ type App struct {
 	pauses     service.Pauses // of lab mode
 	steps      *service.Steps // of lab mode; nil outside it
 	strategies []handler.Strategy
+	relay      *relay.Relay // nil: it is not enabled
 
 	probes     sync.WaitGroup
 	probing    context.Context // of the probes
@@ -72,6 +74,12 @@ func New(cfg Config, version string, log *slog.Logger) (*App, error) {
 	a.linkStores()
 	if err := a.buildCatalogue(); err != nil {
 		return nil, errors.Join(err, a.closeListeners(), a.close())
+	}
+	if cfg.Relay.Enabled {
+		var err error
+		if a.relay, err = a.buildRelay(); err != nil {
+			return nil, errors.Join(err, a.closeListeners(), a.close())
+		}
 	}
 	return a, nil
 }
@@ -118,6 +126,9 @@ func (a *App) closeListeners() error {
 	}
 	return err
 }
+
+// MeasureLog shows in the metrics how many lines w has dropped. Call it once, before Run.
+func (a *App) MeasureLog(w *LogWriter) { a.metrics.Log(w.Dropped) }
 
 // Addr returns the address of the listener for customers.
 func (a *App) Addr() net.Addr { return a.listener.Addr() }

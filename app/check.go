@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"example.com/stock/relay"
 	"example.com/stock/service"
 )
 
@@ -82,6 +83,19 @@ func (c *Config) check() (bad []error) {
 		// Two strategies keep a connection for each key, and a fence or a KILL needs a free one, too.
 		no("mysql.lock_keys", "%d is not from 0 to %d, for which mysql.lock_pool_size is enough",
 			c.MySQL.LockKeys, most)
+	}
+	oneOf("relay.sink", c.Relay.Sink, sinkStreams, sinkWebhook)
+	oneOf("relay.lock", c.Relay.Lock, relayLocks()...)
+	positive("relay.attempts", c.Relay.Attempts)
+	positive("relay.parallel", c.Relay.Parallel)
+	within("relay.webhook_timeout", c.Relay.WebhookTimeout, 100*time.Millisecond, time.Minute)
+	if c.Relay.WebhookURL != "" {
+		if err := relay.CheckURL(c.Relay.WebhookURL); err != nil {
+			no("relay.webhook_url", "%v", err)
+		}
+	}
+	if c.Relay.Enabled {
+		bad = append(bad, c.checkRelay()...)
 	}
 	if n := len(c.Redlock.Addrs); n == 1 || n == 2 {
 		no("redlock.addrs", "%d masters are no quorum: name at least 3, better 5, or none", n)

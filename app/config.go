@@ -82,6 +82,17 @@ type Config struct {
 		MaxHold        time.Duration
 	}
 	Merge struct{ Limit, Queue int }
+	Relay struct {
+		Enabled         bool
+		Lock            string
+		Sink            string
+		Attempts        int
+		Parallel        int
+		WebhookURL      string
+		WebhookSecrets  string
+		WebhookTimeout  time.Duration
+		WebhookInternal bool
+	}
 }
 
 const (
@@ -269,6 +280,40 @@ func (c *Config) settings() []setting {
 		{
 			&c.Merge.Queue, "merge.queue", 4096,
 			"sales of one SKU that wait for such a step at most; others are refused with 503 overloaded", !secret,
+		},
+
+		{
+			&c.Relay.Enabled, "relay.enabled", false,
+			"deliver the movements of the ledger as events, in turns with other instances", !secret,
+		},
+		{
+			&c.Relay.Lock, "relay.lock", "redis-watchdog",
+			"lock under which one relay at a time works; after a crash the next begins when its lease is over", !secret,
+		},
+		{
+			&c.Relay.Sink, "relay.sink", sinkStreams,
+			"where events go: streams (Redis Streams, at redis.addrs) or webhook", !secret,
+		},
+		{
+			&c.Relay.Attempts, "relay.attempts", 20,
+			"refusals of an event by its receiver until it is parked for a person to decide; 20 take an hour", !secret,
+		},
+		{
+			&c.Relay.Parallel, "relay.parallel", 16,
+			"SKUs whose events are delivered at a time; those of one SKU go one after the other", !secret,
+		},
+		{&c.Relay.WebhookURL, "relay.webhook_url", "", "where a webhook posts events", !secret},
+		{
+			&c.Relay.WebhookSecrets, "relay.webhook_secrets", "",
+			"secrets that sign them, whsec_ and base64; several with commas while they are rotated", secret,
+		},
+		{
+			&c.Relay.WebhookTimeout, "relay.webhook_timeout", 15 * time.Second,
+			"how long the receiver of a webhook has to answer", !secret,
+		},
+		{
+			&c.Relay.WebhookInternal, "relay.webhook_internal", false,
+			"let relay.webhook_url lead to addresses of this network, such as 127.0.0.1 or 10.0.0.1", !secret,
 		},
 	}
 }

@@ -240,6 +240,14 @@ func TestBadValues(t *testing.T) {
 		{"LOCK_REPLICAS", "-1", "lock.replicas: -1 is not at least 0"},
 		{"LOCK_REPLICA_TIMEOUT", "0s", "lock.replica_timeout: 0s is not from 1ms"},
 		{"LOCK_MAX_HOLD", "1ms", "lock.max_hold: 1ms is not"},
+		{"RELAY_LOCK", "redlock", `relay.lock: "redlock" is none of redis-watchdog, zk-`}, // it has no fence
+		{"RELAY_LOCK", "redis-setnx", `relay.lock: "redis-setnx" is none of`},             // it is not renewed
+		{"RELAY_SINK", "kafka", `relay.sink: "kafka" is none of streams, webhook`},
+		{"RELAY_ATTEMPTS", "0", "relay.attempts: 0 is not at least 1"},
+		{"RELAY_PARALLEL", "0", "relay.parallel: 0 is not at least 1"},
+		{"RELAY_WEBHOOK_TIMEOUT", "1ms", "relay.webhook_timeout: 1ms is not"},
+		{"RELAY_WEBHOOK_URL", "example.com/s3cret", "relay.webhook_url: is not http:// or https:// and a host"},
+		{"RELAY_WEBHOOK_URL", "https://u:s3cret@example.com", "relay.webhook_url: must have no user"},
 		{"CONFIG", "/nowhere/stock.yaml", "stock.yaml: no such file"},
 		{"CONFIG", "/dev/null", `null`}, // of which format?
 		{"ADRR", ":1", "STOCK_ADRR: unknown variable"},
@@ -252,6 +260,26 @@ func TestBadValues(t *testing.T) {
 			_, err := configure(t)
 			says(t, err, row.says, "!s3cret")
 		})
+	}
+}
+
+// What a relay needs is missed only if there is to be one.
+func TestWhatARelayNeeds(t *testing.T) {
+	bare(t)
+	const url = "--relay-webhook-url=https://example.com"
+	for _, row := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"--redis-addrs="}, "relay.sink: streams needs redis.addrs"},
+		{[]string{"--relay-sink=webhook"}, "relay.sink: webhook needs relay.webhook_url"},
+		{[]string{"--relay-sink=webhook", url}, "relay.sink: webhook needs relay.webhook_secrets"},
+	} {
+		if _, err := configure(t, row.args...); err != nil {
+			t.Errorf("%v without a relay: %v", row.args, err)
+		}
+		_, err := configure(t, append(row.args, "--relay-enabled")...)
+		says(t, err, row.says)
 	}
 }
 
@@ -575,6 +603,8 @@ func other(t *testing.T, s setting) any {
 			"store": "mysql", "log.level": "debug", "log.format": "text",
 			"seed.sku": "other", "redis.master_name": "mymaster", "redis.username": "you", "redis.password": `p"\$ 'x`,
 			"redis.sentinel_password": "q", "zookeeper.root": "/a/b", "mysql.dsn": "u:p#1@tcp(db:3306)/shop",
+			"relay.lock": "zk-sequential", "relay.sink": "webhook", "relay.webhook_url": "https://example.com/hook",
+			"relay.webhook_secrets": "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD,whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
 		}[s.key]; ok {
 			return text
 		}

@@ -25,6 +25,7 @@ func (a *App) Run(ctx context.Context) error {
 	background, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
 	a.startProbes(background)
+	stopRelay := a.startRelay(ctx) // it ends with the first signal: another instance goes on at once
 
 	var draining atomic.Bool
 	config := a.handlerConfig(draining.Load)
@@ -50,6 +51,7 @@ func (a *App) Run(ctx context.Context) error {
 	case err := <-served:
 		err = errors.Join(fmt.Errorf("serve: %w", err), operators.Close())
 		<-attended
+		stopRelay()
 		return errors.Join(err, a.close())
 	case <-ctx.Done():
 	}
@@ -64,6 +66,7 @@ func (a *App) Run(ctx context.Context) error {
 	// The server for operators stops last: until then the metrics show the draining.
 	err = errors.Join(err, shutdownOperators(operators, a.cfg.Work+time.Second))
 	<-attended
+	stopRelay()
 	err = errors.Join(err, a.close())
 	a.log.Info("stopped")
 	return err

@@ -78,6 +78,13 @@ func (e excerpt) wants(subject string) bool {
 	return len(e.strategies) == 0 || slices.Contains(e.strategies, subject)
 }
 
+// madeBy reports whether a run has tried the scenarios of the command. What it has not tried stays as it is.
+func (e excerpt) madeBy(r lab.Report) bool {
+	return !slices.ContainsFunc(e.scenarios, func(s lab.Scenario) bool {
+		return !slices.ContainsFunc(r.Cells, func(c lab.Cell) bool { return c.Scenario == s.Name })
+	})
+}
+
 // print is what the command prints of a run: it is written by what the command itself writes with.
 func (e excerpt) print(r lab.Report) string {
 	var b bytes.Buffer
@@ -179,7 +186,7 @@ func rewrite(t *testing.T, path string) {
 				t.Fatalf("%s: %v", file, err)
 			}
 			text := e.print(r)
-			if same(m[2], text) {
+			if !e.madeBy(r) || same(m[2], text) {
 				return old
 			}
 			return "<!-- " + m[1] + " -->\n" + text + "<!-- /lab -->"

@@ -12,13 +12,15 @@ import (
 // test of their own.
 func translated() []string {
 	return []string{
-		"README", "docs/architecture", "docs/strategies", "docs/operations", "docs/class", "loadtest/README",
+		"README", "docs/architecture", "docs/strategies", "docs/operations", "docs/which", "docs/bench-http",
+		"docs/scale", "docs/events", "docs/class", "loadtest/README",
 	}
 }
 
 var (
 	remark   = regexp.MustCompile(`(^|\s+)# .*$`)
-	wanted   = regexp.MustCompile(`<[^>]*>`) // what a person puts in, in a command
+	wanted   = regexp.MustCompile(`<[^>]*>`)           // what a person puts in, in a command
+	labels   = regexp.MustCompile(`"[^"]*"|\|[^|]*\|`) // in a picture, which are translated
 	spaces   = regexp.MustCompile(`\s+`)
 	listItem = regexp.MustCompile(`^(- |\d+\. )`)
 )
@@ -27,14 +29,16 @@ var (
 // every line of code as it is, without the comments, which are translated.
 func outline(text string) []string {
 	var out []string
-	code, after := false, "" // after is the line before
+	code, picture, after := false, false, "" // after is the line before
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\n")
 		item := listItem.FindString(line)
 		switch {
 		case strings.HasPrefix(line, "```"):
-			code = !code
+			code, picture = !code, line == "```mermaid"
 			out = append(out, line)
+		case picture:
+			out = append(out, labels.ReplaceAllString(line, ""))
 		case code:
 			line = wanted.ReplaceAllString(remark.ReplaceAllString(line, ""), "<>")
 			line = strings.ReplaceAll(line, " --lang zh", "")

@@ -25,15 +25,25 @@ import (
 var wholeNumber = regexp.MustCompile(`^(0|-?[1-9][0-9]{0,17})$`)
 
 // numbers are the fields that are JSON numbers. All others are strings: an SKU 123 is "123".
-var numbers = []string{"quantity", "limit"}
+var numbers = []string{"quantity", "limit", "delta", "per_customer"}
 
 // fields holds the named values of one request, from the query and from a JSON object. Each name is given at most once.
 type fields map[string]string
 
 // decode collects the fields of a request. Names outside allowed are refused: a misspelt field must not be ignored.
-func decode(c *gin.Context, allowed ...string) (fields, error) {
+func decode(c *gin.Context, allowed ...string) (fields, error) { return decodeNested(c, nil, allowed) }
+
+// nested reads members of the body that are neither string nor number, by name.
+type nested map[string]func(*json.Decoder) error
+
+// decodeNested is decode for a body with such members.
+func decodeNested(c *gin.Context, inside nested, allowed []string) (fields, error) {
 	f := make(fields)
-	query, err := url.ParseQuery(c.Request.URL.RawQuery)
+	var query url.Values
+	var err error
+	if c.Request.URL.RawQuery != "" {
+		query, err = url.ParseQuery(c.Request.URL.RawQuery)
+	}
 	if err != nil {
 		return nil, &service.InvalidError{Field: "query", Reason: "must be name=value pairs"}
 	}
@@ -48,7 +58,7 @@ func decode(c *gin.Context, allowed ...string) (fields, error) {
 		return nil, err
 	}
 	if len(body) > 0 {
-		if err := f.addJSON(body, allowed); err != nil {
+		if err := f.addJSON(body, allowed, inside); err != nil {
 			return nil, err
 		}
 	}
@@ -86,6 +96,9 @@ func readBody(c *gin.Context) ([]byte, error) {
 	if c.Request.ContentLength > MaxBody {
 		return nil, errTooLarge // nothing of it is read, and with Expect: 100-continue nothing is sent
 	}
+	if c.Request.Body == http.NoBody {
+		return nil, nil
+	}
 	body, err := io.ReadAll(c.Request.Body)
 	var large *http.MaxBytesError
 	switch {
@@ -111,8 +124,9 @@ func readBody(c *gin.Context) ([]byte, error) {
 	return body, nil
 }
 
-// addJSON adds the members of a flat JSON object: strings, and numbers with the digits that were sent.
-func (f fields) addJSON(body []byte, allowed []string) error {
+// addJSON adds the members of a JSON object: strings, and numbers with the digits that were sent. Others are read by
+// those of inside, which take their names from the field names that are allowed.
+func (f fields) addJSON(body []byte, allowed []string, inside nested) error {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
@@ -124,6 +138,13 @@ func (f fields) addJSON(body []byte, allowed []string) error {
 			return notJSON(d)
 		}
 		name, _ := token.(string)
+		if read := inside[name]; read != nil {
+			if err := read(d); err != nil {
+				return err
+			}
+			delete(inside, name) // given again, its name is not known
+			continue
+		}
 		if err := checkName(name, allowed); err != nil {
 			return err
 		}

@@ -1,13 +1,14 @@
 package handler
 
 import (
-	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
 
+	"example.com/stock/order"
 	"example.com/stock/service"
 )
 
@@ -15,25 +16,34 @@ import (
 var labFields = []string{"hold", "fencing", "heed_loss", "pause", "nested"}
 
 // deduct is the endpoint of one strategy.
-func (h *handler) deduct(c *gin.Context, strategy string, sku service.SKU) {
-	f, err := decode(c, append([]string{"sku", "quantity", "wait", "store"}, labFields...)...)
-	if err == nil && f.has("sku") {
+func (h *handler) deduct(c *gin.Context, strategy string) {
+	f, err := decode(c, h.deductFields...)
+	sku := h.DefaultSKU
+	switch {
+	case err != nil:
+	case f.has("sku"):
 		sku, err = service.ParseSKU(f["sku"])
+	case h.Profile == Shop:
+		err = missing("sku")
 	}
 	h.sell(c, f, strategy, sku, err)
 }
 
 // deductResource is deduct in resource form: POST /v1/stock/{sku}/deduct with "strategy".
 func (h *handler) deductResource(c *gin.Context) {
-	f, err := decode(c, append([]string{"strategy", "quantity", "wait", "store"}, labFields...)...)
+	f, err := decode(c, slices.Concat([]string{"quantity", "wait"}, h.choices("strategy", "store"), labFields)...)
 	var sku service.SKU
 	if err == nil {
 		sku, err = service.ParseSKU(c.Param("sku"))
 	}
-	if err == nil && f["strategy"] == "" {
+	strategy := f["strategy"]
+	switch {
+	case h.Profile == Shop:
+		strategy = h.Strategies[0].Name
+	case err == nil && strategy == "":
 		err = &service.InvalidError{Field: "strategy", Reason: "must name one of GET /v1/strategies"}
 	}
-	h.sell(c, f, f["strategy"], sku, err)
+	h.sell(c, f, strategy, sku, err)
 }
 
 func (h *handler) sell(c *gin.Context, f fields, strategy string, sku service.SKU, err error) {
@@ -57,16 +67,40 @@ func (h *handler) sell(c *gin.Context, f fields, strategy string, sku service.SK
 			return
 		}
 	}
-	receipt, err := h.Seller.Deduct(c.Request.Context(), req)
-	if err != nil {
-		if !errors.Is(err, service.ErrUnknownStrategy) { // a name from outside must not become a metric label
-			h.Meter.Deduction(strategy, h.problemName(err))
-		}
+	if req.Key, err = deductionKey(c, req); err != nil {
 		h.fail(c, err)
 		return
 	}
-	h.Meter.Deduction(strategy, "accepted")
+	receipt, err := h.Seller.Deduct(c.Request.Context(), req)
+	if err != nil {
+		row := h.rowOf(err)
+		if row.is != service.ErrUnknownStrategy { // a name from outside must not become a metric label
+			h.Meter.Deduction(strategy, row.kind.name)
+		}
+		h.failAs(c, row, err)
+		return
+	}
+	if receipt.Replayed {
+		h.Meter.Deduction(strategy, "replayed")
+	} else {
+		h.Meter.Deduction(strategy, "accepted")
+	}
+	replay(c, receipt.Replayed)
 	c.JSON(http.StatusOK, receiptReply(receipt))
+}
+
+// deductionKey is the idempotency key of a deduction. Nobody says who he is here, so that all callers share their keys:
+// a client takes random ones. How long to wait, and what the lab adds, is not what is asked for.
+func deductionKey(c *gin.Context, req service.Request) (service.Key, error) {
+	key, err := idempotencyKey(c.Request.Header)
+	if err != nil {
+		return service.Key{}, err
+	}
+	return order.NewKey("", c.Request.Method+" "+c.Request.URL.Path, key, struct {
+		Strategy, Store string
+		SKU             service.SKU
+		Quantity        int64
+	}{req.Strategy, req.Store, req.SKU, req.Quantity})
 }
 
 // fill copies the fields that both forms of the endpoint share into req.
@@ -140,6 +174,13 @@ type deductReply struct {
 	AcquiredAt time.Time   `json:"acquired_at"`
 	ReleasedAt time.Time   `json:"released_at"`
 	LeaseLost  bool        `json:"lease_lost,omitempty"`
+	Batch      *batchReply `json:"batch,omitempty"`
+}
+
+type batchReply struct {
+	ID    string `json:"id"`
+	Place int    `json:"place"`
+	Size  int    `json:"size"`
 }
 
 func receiptReply(r service.Receipt) deductReply {
@@ -153,6 +194,7 @@ func receiptReply(r service.Receipt) deductReply {
 		Fence: uint64(r.HolderFence), Segment: r.Segment, Tries: tries, Wakeups: r.Wakeups,
 		WaitedMS: milliseconds(r.Waited), HeldMS: milliseconds(r.Held),
 		AcquiredAt: r.AcquiredAt.UTC(), ReleasedAt: r.ReleasedAt.UTC(), LeaseLost: r.LeaseLost,
+		Batch: (*batchReply)(r.Batch),
 	}
 }
 

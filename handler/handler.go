@@ -5,11 +5,13 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/gin-gonic/gin"
 
 	"example.com/stock/lock"
+	"example.com/stock/order"
 	"example.com/stock/service"
 )
 
@@ -68,22 +70,38 @@ type Config struct {
 	Strategies []Strategy
 	Backends   []Backend
 	Instance   string
-	DefaultSKU service.SKU
-	Store      string // default store, for replies
-	AdminToken string // empty: nobody is admin
-	Lab        bool   // allow the lab's parameters to the admin
+	DefaultSKU service.SKU // in a demonstration
+	Store      string      // default store, for replies
+	AdminToken string      // empty: nobody is admin
+	Lab        bool        // allow the lab's parameters to the admin
 	Version    Version
 	Meter      Meter
 	Metrics    http.Handler
 	Log        *slog.Logger
 	Draining   func() bool // readiness fails while it is true
+
+	Profile     Profile
+	Orders      *order.Service // nil: there are no orders of customers
+	OrdersStore string         // where they are kept
 }
+
+// A Profile says whom the service is for.
+type Profile string
+
+const (
+	// Demo is for class: the client chooses the strategy and the store, and need not name a SKU.
+	Demo Profile = "demo"
+	// Shop is for customers: the client chooses neither strategy nor store, and stock is kept by the ledger of orders. A
+	// client that is one of too many is told so by 409 or 429: the service is well.
+	Shop Profile = "orders"
+)
 
 type handler struct {
 	Config
-	log      *slog.Logger
-	problems []row
-	began    time.Time
+	log          *slog.Logger
+	problems     []row
+	deductFields []string // of the endpoints of strategies
+	began        time.Time
 }
 
 // MaxBody is the largest body that is read, in bytes.
@@ -94,14 +112,19 @@ const MaxBody = 64 << 10
 func New(c Config) http.Handler {
 	h, e := newEngine(c)
 	for _, s := range c.Strategies {
-		e.POST(s.Endpoint, func(c *gin.Context) { h.deduct(c, s.Name, h.DefaultSKU) })
+		e.POST(s.Endpoint, func(c *gin.Context) { h.deduct(c, s.Name) })
 	}
 	get(e, "/v1/strategies", h.strategies)
 	get(e, "/v1/stock/:sku", h.getStock)
 	e.PUT("/v1/stock/:sku", h.putStock)
-	get(e, "/v1/stock/:sku/orders", h.getOrders)
-	e.POST("/v1/stock/:sku/orders/:order_id/settle", h.settleOrder)
-	e.POST("/v1/stock/:sku/deduct", h.deductResource)
+	if len(c.Strategies) > 0 { // the sales of strategies, of which each is one SKU's
+		get(e, "/v1/stock/:sku/orders", h.getOrders)
+		e.POST("/v1/stock/:sku/orders/:order_id/settle", h.settleOrder)
+		e.POST("/v1/stock/:sku/deduct", h.deductResource)
+	}
+	if c.Orders != nil {
+		h.addOrders(e)
+	}
 	return limits{connectionCloser{e, h.Draining}}
 }
 
@@ -126,7 +149,8 @@ func NewAdmin(c Config) http.Handler {
 // newEngine adds the routes that both listeners have: the probes, and what the service says of itself.
 func newEngine(c Config) (*handler, *gin.Engine) {
 	gin.SetMode(gin.ReleaseMode) // gin's own logging is off; ours is structured
-	h := &handler{c, c.Log, table(), time.Now()}
+	h := &handler{Config: c, log: c.Log, problems: table(c.Profile), began: time.Now()}
+	h.deductFields = slices.Concat([]string{"sku", "quantity", "wait"}, h.choices("store"), labFields)
 	e := gin.New()
 	e.HandleMethodNotAllowed = true
 	// A SKU with an encoded slash is an invalid SKU, not an unknown path.

@@ -105,7 +105,7 @@ func (h *handler) deleteLock(c *gin.Context) {
 	for store, err := range e.Stores {
 		reply.Stores[store] = "raised"
 		if err != nil {
-			reply.Stores[store] = h.problemName(err)
+			reply.Stores[store] = h.rowOf(err).kind.name
 		}
 	}
 	h.log.WarnContext(c, "lock holder evicted", "strategy", strategy, "key", key, "who", who, "fence", e.Fence,

@@ -21,18 +21,21 @@ func (h *handler) openAPI() gin.HandlerFunc {
 		panic(fmt.Errorf("openapi.json: %w", err)) // at start-up, and in every test
 	}
 	paths := document["paths"].(map[string]any)
+	h.keepServed(document, paths)
 	for _, s := range h.Strategies {
 		paths[s.Endpoint] = gin.H{"post": gin.H{
 			"operationId": "deduct_" + s.Name, "tags": []string{"deduct"},
 			"summary":    "Deduct with strategy " + s.Name + ": " + s.Summary,
-			"parameters": deductParameters(),
+			"parameters": h.deductParameters(),
 			"requestBody": gin.H{"required": false, "content": gin.H{"application/json": gin.H{
 				"schema": gin.H{"$ref": "#/components/schemas/Deduct"},
 			}}},
 			"responses": deductResponses(),
 		}}
 	}
-	paths["/v1/stock/{sku}/deduct"].(map[string]any)["post"].(map[string]any)["responses"] = deductResponses()
+	if deduct := asMap(paths["/v1/stock/{sku}/deduct"]); deduct != nil {
+		asMap(deduct["post"])["responses"] = deductResponses()
+	}
 	for _, item := range paths {
 		for _, operation := range asMap(item) {
 			if o := asMap(operation); o["operationId"] != nil {
@@ -45,6 +48,45 @@ func (h *handler) openAPI() gin.HandlerFunc {
 			c.JSON(http.StatusOK, document)
 		}
 	}
+}
+
+// keepServed takes out of the document what this instance does not serve: the client of a shop is not to see what it
+// cannot choose.
+func (h *handler) keepServed(document, paths map[string]any) {
+	for path, item := range paths {
+		for _, operation := range asMap(item) {
+			tags, _ := asMap(operation)["tags"].([]any)
+			customers := slices.Contains(tags, any("orders")) || slices.Contains(tags, any("ledger"))
+			if customers && h.Orders == nil {
+				delete(paths, path)
+			}
+		}
+	}
+	if len(h.Strategies) == 0 {
+		for _, path := range []string{"/deduct", "/orders", "/orders/{order_id}/settle"} {
+			delete(paths, "/v1/stock/{sku}"+path)
+		}
+	}
+	if h.Profile != Shop {
+		return
+	}
+	stock := asMap(paths["/v1/stock/{sku}"])
+	stock["parameters"] = slices.DeleteFunc(stock["parameters"].([]any), func(p any) bool {
+		return asMap(p)["$ref"] == "#/components/parameters/Store"
+	})
+	deduct := asMap(paths["/v1/stock/{sku}/deduct"])
+	schema := asMap(asMap(asMap(document["components"])["schemas"])["Deduct"])
+	delete(asMap(schema["properties"]), "store")
+	schema["required"] = []any{"sku"}
+	if deduct == nil {
+		return
+	}
+	body := asMap(asMap(asMap(asMap(deduct["post"])["requestBody"])["content"])["application/json"])
+	schema = asMap(body["schema"])
+	for _, choice := range []string{"strategy", "store"} {
+		delete(asMap(schema["properties"]), choice)
+	}
+	schema["required"] = []any{}
 }
 
 // asMap returns v if it is an object of the document, and nil otherwise.
@@ -71,11 +113,15 @@ func addDecodeResponses(operation map[string]any) {
 	}
 }
 
-func deductParameters() []gin.H {
+func (h *handler) deductParameters() []gin.H {
 	var list []gin.H
 	for _, name := range []string{
 		"Sku", "Quantity", "Wait", "Store", "Hold", "Fencing", "HeedLoss", "PausePoints", "Nested",
+		"IdempotencyKey",
 	} {
+		if name == "Store" && h.Profile == Shop {
+			continue
+		}
 		list = append(list, gin.H{"$ref": "#/components/parameters/" + name})
 	}
 	return list
@@ -84,9 +130,10 @@ func deductParameters() []gin.H {
 func deductResponses() gin.H {
 	responses := gin.H{"200": gin.H{
 		"description": "Sold: the order is written.",
+		"headers":     gin.H{"Idempotent-Replayed": gin.H{"$ref": "#/components/headers/Replayed"}},
 		"content":     gin.H{"application/json": gin.H{"schema": gin.H{"$ref": "#/components/schemas/Sale"}}},
 	}}
-	for _, status := range []string{"401", "404", "409", "503"} {
+	for _, status := range []string{"401", "404", "409", "422", "503"} {
 		responses[status] = gin.H{"$ref": "#/components/responses/Problem"}
 	}
 	return responses

@@ -10,6 +10,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"example.com/stock/lock"
+	"example.com/stock/order"
 	"example.com/stock/service"
 )
 
@@ -34,6 +35,11 @@ type problem struct {
 	Settle    string `json:"settle,omitempty"`
 	Remaining *int64 `json:"remaining,omitempty"`
 
+	Lines []order.Shortage `json:"lines,omitempty"`
+	SKU   service.SKU      `json:"sku,omitempty"`
+	Limit int64            `json:"limit,omitempty"`
+	State string           `json:"state,omitempty"`
+
 	header map[string]string // sent with it
 }
 
@@ -48,22 +54,51 @@ type row struct {
 // counts: one error may carry several causes, such as a wait for a held lock that ended because the server went down.
 //
 // What is shown to a client comes from here and from errors that are safe to show. Other text stays in the log.
-func table() []row {
+func table(profile Profile) []row {
 	const (
 		gone        = http.StatusNotFound
 		conflict    = http.StatusConflict
 		unavailable = http.StatusServiceUnavailable
 	)
+	contended, many := unavailable, unavailable
+	if profile == Shop { // to be one of too many is no outage, and must not look like one to a load balancer
+		contended, many = conflict, http.StatusTooManyRequests
+	}
 	var (
 		notFound     = kind{"not_found", gone, "No such resource", 0}
 		unauthorized = kind{"unauthorized", http.StatusUnauthorized, "Admin token needed", 0}
 		media        = kind{"unsupported_media_type", http.StatusUnsupportedMediaType, "Body is not JSON", 0}
-		lockBusy     = kind{"lock_busy", unavailable, "The lock is held", 1}
+		lockBusy     = kind{"lock_busy", contended, "The lock is held", 1}
 	)
 	return []row{
 		{errInvalid, kind{"invalid", http.StatusBadRequest, "Invalid request", 0}, explainInvalid},
 		{service.ErrUnknownSKU, kind{"unknown_sku", gone, "Unknown SKU", 0}, nil},
 		{service.ErrUnknownStrategy, kind{"unknown_strategy", gone, "Unknown strategy", 0}, nil},
+		{order.ErrNotFound, kind{"not_found", gone, "No such resource", 0}, text("There is no such order or reservation " +
+			"of this customer.")},
+		{
+			order.ErrKeyReused,
+			kind{"idempotency_key_reused", http.StatusUnprocessableEntity, "The key was used for another request", 0},
+			text("This Idempotency-Key was sent with another request before. Nothing was written. " +
+				"Send the same request again, or this one with a key of its own."),
+		},
+		{
+			service.ErrKeyInFlight,
+			kind{"idempotency_in_flight", conflict, "The request is under way", 1},
+			text("A request with this Idempotency-Key is under way. Send it again: its reply is kept."),
+		},
+		{
+			order.ErrExpired, // before its causes: too few are left, or the customer may not have them
+			kind{"reservation_expired", conflict, "The reservation has expired", 0},
+			explainExpired,
+		},
+		{order.ErrLimit, kind{"limit_reached", conflict, "The limit per customer is reached", 0}, explainLimit},
+		{order.ErrState, kind{"wrong_state", conflict, "It has ended in another way", 0}, explainState},
+		{
+			order.ErrBelowZero,
+			kind{"below_zero", conflict, "There is less in stock", 0},
+			text("There is less in stock than is to be taken off. Nothing was written."),
+		},
 		{service.ErrSoldOut, kind{"sold_out", conflict, "Sold out", 0}, explainSoldOut},
 		{
 			service.ErrGuarded,
@@ -100,26 +135,26 @@ func table() []row {
 		},
 		{
 			service.ErrStaleFence,
-			kind{"stale_fence", unavailable, "A later lock holder has written", 1},
+			kind{"stale_fence", contended, "A later lock holder has written", 1},
 			explainServer,
 		},
-		{service.ErrOvertaken, kind{"overtaken", unavailable, "Another wrote past the lock", 1}, explainServer},
+		{service.ErrOvertaken, kind{"overtaken", contended, "Another wrote past the lock", 1}, explainServer},
 		{lock.ErrLost, kind{"lock_lost", unavailable, "The lock was lost", 1}, explainServer},
 		{service.ErrDataLost, kind{"data_lost", unavailable, "The store has lost its data", 0}, explainServer},
 		{
 			lock.ErrOverloaded,
-			kind{"overloaded", unavailable, "More requests than can be served", 1},
+			kind{"overloaded", many, "More requests than can be served", 1},
 			text("More requests wait for a server than it can serve in time. Nothing was done. " +
 				"Try again later, and less often."),
 		},
 		{lock.ErrDown, kind{"backend_down", unavailable, "A backend is down", 2}, explainServer},
 		{
 			lock.ErrNoCapacity,
-			kind{"no_capacity", unavailable, "No connection was free to ask for the lock", 1},
+			kind{"no_capacity", many, "No connection was free to ask for the lock", 1},
 			text("This strategy keeps a connection for each key, and all that this instance has for it are in use; " +
 				"whether the lock is held is not known."),
 		},
-		{context.DeadlineExceeded, kind{"lock_timeout", unavailable, "The lock was not free in time", 1}, nil},
+		{context.DeadlineExceeded, kind{"lock_timeout", contended, "The lock was not free in time", 1}, nil},
 		{context.Canceled, kind{"client_gone", 499, "The client went away", 0}, nil},
 		{lock.ErrHeld, lockBusy, explainHeld},
 		{
@@ -237,11 +272,42 @@ func explainSoldOut(err error) (p problem) {
 	if soldOut, ok := errors.AsType[*service.SoldOutError](err); ok {
 		p.Detail, p.Remaining = soldOut.Error(), &soldOut.Remaining
 	}
+	if short, ok := errors.AsType[*order.ShortError](err); ok {
+		p.Detail = "Not all lines can be had, so none was taken: lines has those that are short."
+		p.Lines = short.Lines
+	}
+	return p
+}
+
+// explainExpired says what is missing to sell a reservation that has expired all the same.
+func explainExpired(err error) (p problem) {
+	p = explainSoldOut(err)
+	if limit := explainLimit(err); limit.Detail != "" {
+		p = limit
+	}
+	p.Detail = "Its units were given back, and they cannot be had again. Nothing was sold: give the money back."
+	return p
+}
+
+func explainLimit(err error) (p problem) {
+	if limit, ok := errors.AsType[*order.LimitError](err); ok {
+		p.Detail = limit.Error() + "; what is reserved counts, and what was given back does not"
+		p.SKU, p.Limit, p.Remaining = limit.SKU, limit.Limit, &limit.Remaining
+	}
+	return p
+}
+
+func explainState(err error) (p problem) {
+	if ended, ok := errors.AsType[*order.StateError](err); ok {
+		p.Detail, p.State = "Nothing was changed: "+ended.Error()+".", ended.State
+	}
 	return p
 }
 
 func explainGuarded(err error) (p problem) {
-	if guarded, ok := errors.AsType[*service.GuardError](err); ok {
+	if guarded, ok := errors.AsType[*service.GuardError](err); ok && guarded.Guard == order.Guard {
+		p.Detail = "This stock is sold by orders (POST /v1/orders), for good: strategies may not."
+	} else if ok {
 		p.Detail = fmt.Sprintf("%v, and two strategies do not exclude each other; "+
 			"set the stock anew (PUT /v1/stock/{sku}) to use another", guarded)
 	}
@@ -250,6 +316,9 @@ func explainGuarded(err error) (p problem) {
 
 // explainOutcomeUnknown says how to find out. Without the order's id there is nothing to ask with.
 func explainOutcomeUnknown(err error) (p problem) {
+	if step, ok := errors.AsType[*order.UnknownError](err); ok {
+		return explainUnknownStep(step)
+	}
 	order, ok := errors.AsType[*service.OrderError](err)
 	if !ok {
 		return explainServer(err)
@@ -257,7 +326,22 @@ func explainOutcomeUnknown(err error) (p problem) {
 	p.OrderID, p.Settle = order.OrderID, settlePath(order)
 	p.Detail = "The connection to the store broke after the write was sent. The units are sold if the order " +
 		"exists, and it may still come to be: before you try again send POST " + p.Settle +
-		", which decides it for good."
+		", which decides it for good. With an Idempotency-Key the same request could just be sent again."
+	return p
+}
+
+// explainUnknownStep says how to find out about a step of the ledger. With a key, or for what has one end, that is to
+// send the same request again: it is done once.
+func explainUnknownStep(step *order.UnknownError) (p problem) {
+	const broke = "The connection to the store broke after the write was sent. It was written as a whole, or not at all, " +
+		"and may still be: "
+	if step.Again {
+		p.Detail = broke + "send the same request again, with the same Idempotency-Key if it had one. " +
+			"It is done once."
+		p.header = map[string]string{"Retry-After": "1"}
+		return p
+	}
+	p.Detail = broke + "look before you try again (GET). With an Idempotency-Key it could just be sent again."
 	return p
 }
 
@@ -300,12 +384,11 @@ func (h *handler) rowOf(err error) row {
 	return h.problems[len(h.problems)-1]
 }
 
-// problemName returns the name of the problem that err is.
-func (h *handler) problemName(err error) string { return h.rowOf(err).kind.name }
-
 // fail answers err, and logs it if an operator should know of it.
-func (h *handler) fail(c *gin.Context, err error) {
-	row := h.rowOf(err)
+func (h *handler) fail(c *gin.Context, err error) { h.failAs(c, h.rowOf(err), err) }
+
+// failAs is fail for an error whose row is known.
+func (h *handler) failAs(c *gin.Context, row row, err error) {
 	switch name := row.kind.name; {
 	case name == "internal":
 		h.log.ErrorContext(c, "request failed", "err", err, "request_id", requestID(c), "path", shownPath(c))

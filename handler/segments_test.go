@@ -42,6 +42,24 @@ func TestSegmentTriesAndWakeups(t *testing.T) {
 	}
 }
 
+// The batch that a sale was made in is told by strategies that merge, and by no other.
+func TestSalesTellTheirBatch(t *testing.T) {
+	for want, in := range map[string]*service.InBatch{
+		"": nil, `{"id":"01900000-0000-7000-8000-000000000001","place":3,"size":30}`: {
+			ID: "01900000-0000-7000-8000-000000000001", Place: 3, Size: 30,
+		},
+	} {
+		d := &fakeService{deduct: func(context.Context, service.Request) (service.Receipt, error) {
+			r := receipt()
+			r.Batch = in
+			return r, nil
+		}}
+		sale := ask(t, http.MethodPost, serve(t, d, nil).URL+"/deduct_stock_zk", "")
+		conform(t, "Sale", sale.body)
+		wantFields(t, sale.body, map[string]string{"batch": want})
+	}
+}
+
 // A segmentedService is a fakeService whose orders are of a segment.
 type segmentedService struct{ *fakeService }
 

@@ -132,7 +132,7 @@ func (h *handler) stepsMessage(steps []service.Step, dropped uint64) string {
 		if s.Kind == service.Ended {
 			reply.Outcome = "accepted"
 			if s.Err != nil {
-				reply.Outcome = h.problemName(s.Err)
+				reply.Outcome = h.rowOf(s.Err).kind.name
 			}
 		}
 		m.Steps = append(m.Steps, reply)

@@ -1,6 +1,7 @@
 package handler
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -22,6 +23,7 @@ type stockReply struct {
 	Epoch    uint64      `json:"epoch"`
 	Fence    uint64      `json:"fence"`
 	Guard    string      `json:"guard"`
+	*law                 // of a SKU of the ledger
 }
 
 type orderReply struct {
@@ -40,9 +42,17 @@ type orderReply struct {
 	CreatedAt time.Time   `json:"created_at"`
 }
 
+// choices returns those names of fields, or none where the client has no choice.
+func (h *handler) choices(names ...string) []string {
+	if h.Profile == Shop {
+		return nil
+	}
+	return names
+}
+
 // decodeStock decodes what the requests about one SKU have in common.
 func (h *handler) decodeStock(c *gin.Context, allowed ...string) (f fields, sku service.SKU, store string, ok bool) {
-	f, err := decode(c, append([]string{"store"}, allowed...)...)
+	f, err := decode(c, append(h.choices("store"), allowed...)...)
 	if err == nil {
 		sku, err = service.ParseSKU(c.Param("sku"))
 	}
@@ -63,7 +73,15 @@ func (h *handler) getStock(c *gin.Context) {
 		h.fail(c, err)
 		return
 	}
+	if h.Profile == Shop {
+		h.getLedger(c, sku, only)
+		return
+	}
 	stock, err := h.Inventory.Stock(c.Request.Context(), store, sku)
+	if err == nil && h.isLedger(store, stock.Guard) {
+		h.getLedger(c, sku, only)
+		return
+	}
 	if err == nil && !(service.Condition{Match: only.Match}).Holds(stock.Tag()) {
 		err = service.ErrPrecondition
 	}
@@ -98,7 +116,15 @@ func (h *handler) putStock(c *gin.Context) {
 		h.fail(c, err)
 		return
 	}
+	if h.Profile == Shop {
+		h.setLedger(c, sku, quantity, only)
+		return
+	}
 	stock, err := h.Inventory.SetStockIf(c.Request.Context(), store, sku, quantity, only)
+	if guarded, ok := errors.AsType[*service.GuardError](err); ok && h.isLedger(store, guarded.Guard) {
+		h.setLedger(c, sku, quantity, only)
+		return
+	}
 	h.replyStock(c, store, stock, err)
 }
 

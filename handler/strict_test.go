@@ -20,7 +20,8 @@ import (
 // gates are all routes that answer GET, with whatever they need.
 func gates() []string {
 	return []string{
-		"/v1/strategies", "/v1/stock/stock", "/v1/stock/stock/orders", "/v1/locks/redis-watchdog/stock",
+		"/v1/strategies", "/v1/stock/stock", "/v1/stock/stock/orders", "/v1/stock/stock/movements",
+		"/v1/locks/redis-watchdog/stock",
 		"/v1/lab/pauses",
 		"/livez", "/readyz", "/version", "/metrics", "/openapi.json", "/problems/sold_out",
 	}
@@ -33,7 +34,9 @@ func everyRoute(t *testing.T) (url string, d *fakeService) {
 		deduct: func(context.Context, service.Request) (service.Receipt, error) { return receipt(), nil },
 		stock:  func(sku service.SKU) (service.Stock, error) { return service.Stock{SKU: sku, Quantity: 5}, nil },
 	}
-	lab := func(c *handler.Config) { c.Lab, c.Pauses = true, &pausedSale{} }
+	lab := func(c *handler.Config) {
+		c.Lab, c.Pauses, c.Orders, c.OrdersStore = true, &pausedSale{}, shopOf(newShelf()), "redis"
+	}
 	public, admin := build(d, lab), handler.NewAdmin(config(d, lab))
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if forOperators(r.URL.Path) {

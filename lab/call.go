@@ -32,6 +32,9 @@ type Request struct {
 	Nested     string         // holder, stranger
 	Strategy   string         // in place of the case's
 	SKU        string         // in place of the case's
+	Key        string         // Idempotency-Key; "": none
+
+	crowd *Crowd // that the customer is of
 }
 
 // Once returns the Wait of a request that tries once.
@@ -51,6 +54,8 @@ type Call struct {
 	done   chan struct{}
 	record loadtest.Record // complete when done is closed
 
+	crowd *Crowd // which is told of as a whole; nil: the customer came alone
+
 	at    string    // the pause point at which it stands, or ""
 	since time.Time // since when
 	inner time.Time // the first time at which it was seen in the critical section
@@ -59,7 +64,7 @@ type Call struct {
 
 // Begin sends a request of customer who to an instance, and does not wait for the reply.
 func (b *Testbed) Begin(app *App, who string, r Request) *Call {
-	c := &Call{Who: who, ID: b.SKU + "." + who, App: app, b: b, done: make(chan struct{})}
+	c := &Call{Who: who, ID: b.SKU + "." + who, App: app, b: b, done: make(chan struct{}), crowd: r.crowd}
 	ctx, cancel := context.WithCancel(b.Ctx)
 	c.cancel = cancel
 	strategy := b.Strategy
@@ -67,12 +72,13 @@ func (b *Testbed) Begin(app *App, who string, r Request) *Call {
 		strategy = b.another(r.Strategy)
 	}
 	request := loadtest.Request{
-		Endpoint:  strategy.Endpoint,
-		Store:     b.Store(),
-		SKU:       cmp.Or(r.SKU, b.SKU),
-		Quantity:  1,
-		Wait:      r.Wait,
-		RequestID: c.ID,
+		Endpoint:       strategy.Endpoint,
+		Store:          b.Store(),
+		SKU:            cmp.Or(r.SKU, b.SKU),
+		Quantity:       1,
+		Wait:           r.Wait,
+		RequestID:      c.ID,
+		IdempotencyKey: r.Key,
 		Lab: loadtest.LabOptions{
 			Pause:      r.Pause,
 			Unfenced:   r.Unfenced,
@@ -85,8 +91,9 @@ func (b *Testbed) Begin(app *App, who string, r Request) *Call {
 		Quantity: 1, SentAt: time.Now(),
 	}
 	b.calls = append(b.calls, c)
-	asks := b.sent(app, who, &request)
-	b.record(Event{At: c.record.SentAt, Lane: app.Name, Kind: Sent, Who: who}, asks)
+	if asks := b.sent(app, who, &request); c.crowd == nil {
+		b.record(Event{At: c.record.SentAt, Lane: app.Name, Kind: Sent, Who: who}, asks)
+	}
 	b.owned.Go(func() {
 		defer close(c.done)
 		c.record.Reply = app.client.Deduct(ctx, request)
@@ -124,10 +131,13 @@ func (b *Testbed) sent(app *App, who string, r *loadtest.Request) Text {
 	for _, name := range []string{"store", "quantity"} {
 		query.Del(name)
 	}
-	if len(query) == 0 {
+	parameters, _ := url.QueryUnescape(query.Encode())
+	if r.IdempotencyKey != "" {
+		parameters = strings.TrimSpace(parameters + " Idempotency-Key: " + r.IdempotencyKey)
+	}
+	if parameters == "" {
 		return say("says.asks", "who", who, "app", app.Name)
 	}
-	parameters, _ := url.QueryUnescape(query.Encode())
 	return say("says.asks-with", "who", who, "app", app.Name, "parameters", parameters)
 }
 
@@ -206,6 +216,17 @@ func (c *Call) Reply() loadtest.Reply {
 // Settle makes final whether the order of a call without a known outcome was written, as its customer does, records the
 // answer as evidence, and reports it.
 func (c *Call) Settle() (written bool) {
+	state := c.settle()
+	said := say("says.settled", "who", c.Who, "app", c.App.Name, "state", state)
+	c.b.prove(Answer, state, said)
+	c.b.note(c.App.Name, said)
+	return state == isWritten
+}
+
+// isWritten is the state of an order that is in the store.
+const isWritten = "written"
+
+func (c *Call) settle() (state string) {
 	b, id := c.b, c.Reply().OrderID
 	if id == "" {
 		b.Fatalf("%s was told no order to settle: %s", c.Who, Told(c.record.Reply))
@@ -213,10 +234,7 @@ func (c *Call) Settle() (written bool) {
 	path := "/v1/stock/" + url.PathEscape(b.SKU) + "/orders/" + url.PathEscape(id) + "/settle?store=" + b.Store()
 	var reply struct{ State string }
 	b.Must("settle the order of "+c.Who, c.App.client.Call(b.Ctx, http.MethodPost, path, nil, &reply))
-	said := say("says.settled", "who", c.Who, "app", c.App.Name, "state", reply.State)
-	b.prove(Answer, reply.State, said)
-	b.note(c.App.Name, said)
-	return reply.State == "written"
+	return reply.State
 }
 
 // Record returns the request with its reply. It waits for nothing: call it after Reply.
@@ -239,7 +257,7 @@ func (c *Call) Leave() *Call {
 
 // note records the reply and the time in which the instance believed that it held the lock. It does so once.
 func (c *Call) note() {
-	if c.noted {
+	if c.noted || c.crowd != nil {
 		return
 	}
 	c.noted = true

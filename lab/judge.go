@@ -1,6 +1,8 @@
 package lab
 
 import (
+	"slices"
+
 	"example.com/stock/loadtest"
 )
 
@@ -45,8 +47,13 @@ func (j Judgement) Seen() Observation {
 func (b *Testbed) Judge() Judgement {
 	var j Judgement
 	var records []loadtest.Record
+	var replayed []string
 	for _, c := range b.calls {
 		c.Reply()
+		if c.record.Replayed {
+			replayed = append(replayed, c.record.OrderID)
+			continue // the order is that of the first request with the key
+		}
 		records = append(records, c.record)
 	}
 	app := b.anyApp()
@@ -55,6 +62,10 @@ func (b *Testbed) Judge() Judgement {
 	b.Must("read the stock", err)
 	j.Orders, err = app.client.Orders(b.Ctx, b.Store(), b.SKU)
 	b.Must("read the orders", err)
+	for _, id := range replayed {
+		there := slices.ContainsFunc(j.Orders, func(o loadtest.Order) bool { return o.OrderID == id })
+		b.Require(there, "the order of a replayed reply is in the store: "+id)
+	}
 	before := loadtest.Stock{SKU: b.SKU, Store: j.Stock.Store, Quantity: b.initial, Initial: b.initial, Epoch: b.epoch}
 	j.Verdict = loadtest.Judge(loadtest.Evidence{
 		Records: records,
@@ -75,8 +86,14 @@ func (b *Testbed) Judge() Judgement {
 // writeDown records a judgement as evidence.
 func (b *Testbed) writeDown(j Judgement) {
 	for _, c := range b.calls {
+		if c.crowd != nil {
+			continue
+		}
 		b.prove(Answer, c.record.Problem,
 			say("says.answer", "who", c.Who, "app", c.App.Name, "answer", Told(c.record.Reply)))
+	}
+	for _, c := range b.crowds {
+		c.writeDown()
 	}
 	sold, left := j.Stock.Sold, j.Stock.Quantity
 	b.prove(Balance, map[string]int64{"initial": b.initial, "sold": sold, "left": left},

@@ -41,6 +41,7 @@ type Testbed struct {
 
 	apps    []*App  // that were asked for
 	calls   []*Call // in the order of Begin
+	crowds  []*Crowd
 	initial int64
 	epoch   uint64
 	redis   *redis.Client

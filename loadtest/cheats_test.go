@@ -324,6 +324,18 @@ func TestCheats(t *testing.T) {
 			loadtest.Plan{},
 			loadtest.Broken, "swapped",
 		},
+		{
+			"has two sales in one place of a batch",
+			sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
+				told := s.sell(g, r)
+				if told.Receipt != nil {
+					told.Batch = &loadtest.Batch{ID: "b", Place: min(s.n, 7), Size: 100}
+				}
+				return told
+			}),
+			loadtest.Plan{},
+			loadtest.Broken, "misplaced",
+		},
 		{"lets two read the same", sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
 			if s.n == 7 {
 				o := g.last()

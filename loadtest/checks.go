@@ -235,14 +235,20 @@ func (v *Verdict) example(sku string) *Collision {
 	return nil
 }
 
-// overlaps counts the holds that began while another lasted.
+// overlaps counts the holds that began while another lasted. The sales of a batch hold together: they are one hold.
 func (l *ledger) overlaps() {
 	type hold struct{ from, to time.Time }
 	holds := make([]hold, 0, len(l.records))
+	seen := make(map[string]bool) // batches
 	for _, r := range l.records {
-		if r.Receipt != nil && !r.AcquiredAt.IsZero() && r.ReleasedAt.After(r.AcquiredAt) {
-			holds = append(holds, hold{r.AcquiredAt, r.ReleasedAt})
+		if r.Receipt == nil || r.AcquiredAt.IsZero() || !r.ReleasedAt.After(r.AcquiredAt) ||
+			r.Batch != nil && seen[r.Batch.ID] {
+			continue
 		}
+		if r.Batch != nil {
+			seen[r.Batch.ID] = true
+		}
+		holds = append(holds, hold{r.AcquiredAt, r.ReleasedAt})
 	}
 	slices.SortFunc(holds, func(a, b hold) int { return a.from.Compare(b.from) })
 	var end time.Time

@@ -216,6 +216,7 @@ func classify(r Request, ans *Answer) Reply {
 			// The service accepted in a form that we do not understand. The orders in the store will tell.
 			return Reply{Outcome: Unknown, Status: ans.Status, Instance: reply.Instance, Error: err.Error()}
 		}
+		reply.Replayed = ans.Header.Get("Idempotent-Replayed") == "true"
 		return reply
 	}
 	// This reply is not from the service but from a proxy in front of it, or due to a crash. The three statuses below

@@ -184,3 +184,16 @@ func (r *Result) WakeUps() float64 {
 	}
 	return float64(woken) / float64(max(sold, 1))
 }
+
+// PerBatch returns how many sales a batch had on average, with those that were refused, as far as accepted requests
+// report it. It is 0 if the strategy does not merge.
+func (r *Result) PerBatch() float64 {
+	sum, seen := 0, make(map[string]bool)
+	for _, record := range r.Records {
+		if record.Receipt != nil && record.Batch != nil && !seen[record.Batch.ID] {
+			seen[record.Batch.ID] = true
+			sum += record.Batch.Size
+		}
+	}
+	return float64(sum) / float64(max(len(seen), 1))
+}

@@ -78,6 +78,7 @@ func (l *ledger) check() {
 		l.Account = &account
 	}
 	l.match()
+	l.batches()
 	l.sequence()
 	l.balance()
 	l.limits()

@@ -37,8 +37,16 @@ type Receipt struct {
 	AcquiredAt time.Time `json:"acquired_at,omitzero"` // by the instance's clock
 	ReleasedAt time.Time `json:"released_at,omitzero"`
 	LeaseLost  bool      `json:"lease_lost,omitempty"` // after the order was written: the order stands
+	Batch      *Batch    `json:"batch,omitempty"`      // that it was sold in; nil: its strategy does not merge
 	// a foreign API that does not report read, remaining and version
 	Blind bool `json:"blind,omitempty"`
+}
+
+// A Batch says which batch of sales a sale was made in: one step of the store, or one turn of a lock.
+type Batch struct {
+	ID    string `json:"id"`
+	Place int    `json:"place"` // in the order of arrival at the instance, from 1
+	Size  int    `json:"size"`  // how many sales the batch has, with those that were refused
 }
 
 // A Reply is the result of one deduction. Its Receipt is nil unless the request was accepted.
@@ -49,6 +57,7 @@ type Reply struct {
 	OrderID  string  `json:"order_id,omitempty"` // of an accepted request; of an unknown one if the service named it
 	Instance string  `json:"instance,omitempty"`
 	Error    string  `json:"error,omitempty"`
+	Replayed bool    `json:"replayed,omitempty"` // the kept reply to an earlier request with the same Idempotency-Key
 	*Receipt
 }
 

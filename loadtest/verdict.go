@@ -85,6 +85,7 @@ type Verdict struct {
 	Misserved  int `json:"misserved"`  // orders of another quantity than was requested
 	Misquoted  int `json:"misquoted"`  // replies that contradict their order
 	Swapped    int `json:"swapped"`    // orders that carry the id of another request of the run
+	Misplaced  int `json:"misplaced"`  // replies that tell of a batch what another reply contradicts
 	Missing    int `json:"missing"`    // requests whose records are missing: their numbers are not among the records
 
 	InitialUnits   int64 `json:"initial_units"`

@@ -50,6 +50,14 @@ func (t *tape) next(quantity int64) *loadtest.Record {
 	return t.sell(t.version, t.account.After.Quantity, quantity)
 }
 
+// merged is next for a sale of one unit in a batch. All batches are made by app-1.
+func (t *tape) merged(batch string, place, size int) *loadtest.Record {
+	r := t.next(1)
+	r.Instance, r.Batch = "app-1", &loadtest.Batch{ID: batch, Place: place, Size: size}
+	t.account.Orders[len(t.account.Orders)-1].Instance = "app-1"
+	return r
+}
+
 // answer adds a reply without an order. The result is good until the next one.
 func (t *tape) answer(o loadtest.Outcome, quantity int64) *loadtest.Record {
 	seq := len(t.records) + 1
@@ -259,6 +267,24 @@ func TestJudge(t *testing.T) {
 			t.next(1)
 			t.account.Orders[0].RequestID, t.account.Orders[1].RequestID = "r2", "r1"
 		}, loadtest.Broken, false, "swapped=2", "order o1 is of request r1 by its reply, and carries the id of r2"},
+		{"batches, and a member that was refused", 10, func(t *tape) {
+			t.merged("a", 1, 3)
+			t.merged("a", 3, 3)
+			t.merged("b", 1, 1)
+		}, loadtest.Holds, true, "misplaced=0", ""},
+		{"a batch that was not made in its order", 10, func(t *tape) {
+			t.merged("a", 2, 2)
+			t.merged("a", 1, 2)
+		}, loadtest.Broken, false, "misplaced=1", "request r1 stands behind r2 in batch a, and read version 3"},
+		{"a batch on two instances", 10, func(t *tape) {
+			t.merged("a", 1, 2)
+			t.merged("a", 2, 2).Instance = "app-9"
+		}, loadtest.Broken, false, "misplaced=1", "batch a is of app-9 by request r2, and of app-1 by r1"},
+		{"a batch of two sizes, and a place beyond it", 10, func(t *tape) {
+			t.merged("a", 1, 3)
+			t.merged("a", 2, 2)
+			t.merged("b", 2, 1)
+		}, loadtest.Broken, false, "misplaced=2", "batch a has 2 sales by request r2, and 3 by r1"},
 		{
 			"request ids replaced on the way", 10, func(t *tape) { t.next(1); t.account.Orders[0].RequestID = "x" },
 			loadtest.Holds, true, "limits=1", "",

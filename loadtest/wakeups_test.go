@@ -42,6 +42,36 @@ func TestTheTableShowsRoundTrips(t *testing.T) {
 	}
 }
 
+// Sales per batch are a column for strategies that merge. A batch counts once, however many of its sales were told.
+func TestTheTableShowsSalesPerBatch(t *testing.T) {
+	run := func(batches ...*loadtest.Batch) *loadtest.Result {
+		r := &loadtest.Result{}
+		for _, b := range batches {
+			r.Records = append(r.Records, loadtest.Record{
+				Reply: loadtest.Reply{Outcome: loadtest.Accepted, Receipt: &loadtest.Receipt{Batch: b}},
+			})
+		}
+		return r
+	}
+	a := &loadtest.Batch{ID: "a", Place: 1, Size: 4}
+	for _, row := range []struct {
+		runs []*loadtest.Result
+		want string
+	}{
+		{[]*loadtest.Result{run(nil, nil), run()}, ""},
+		{[]*loadtest.Result{run(a, a, a, &loadtest.Batch{ID: "b", Place: 9, Size: 9}), run(nil)}, "6.5"},
+	} {
+		var table strings.Builder
+		if err := report.WriteTable(&table, row.runs, report.Style{Width: 200}); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(table.String(), "/batch") != (row.want != "") ||
+			!strings.Contains(table.String(), row.want) {
+			t.Errorf("want %q per batch in\n%s", row.want, table.String())
+		}
+	}
+}
+
 // Wake-ups are a column for runs in which a waiter was woken. Only sales count.
 func TestTheTableShowsWakeUps(t *testing.T) {
 	run := func(wakeups ...int) *loadtest.Result {

@@ -157,6 +157,14 @@ func (m *Metrics) Queue(store string, load func() (in, waiting int)) {
 	}
 }
 
+// Log adds the series of the lines that the log had no room for. dropped is called at every scrape.
+func (m *Metrics) Log(dropped func() uint64) {
+	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Namespace: "stock", Name: "log_dropped_total",
+		Help: "Lines of the log that were dropped because what takes them was too slow.",
+	}, func() float64 { return float64(dropped()) }))
+}
+
 // Lock returns the callbacks for lock.Observe that count the locks of strategy. Their series exist from the start, so
 // that a rate over them does, too.
 func (m *Metrics) Lock(strategy string) lock.Events {

@@ -105,6 +105,28 @@ func TestDataLost(t *testing.T) {
 	are(t, m, map[string]float64{`stock_store_data_lost{store="redis"}`: 0})
 }
 
+func TestRelay(t *testing.T) {
+	m := metrics.New("dev", "app-1")
+	if _, ok := scrape(t, m)["stock_relay_active"]; ok {
+		t.Error("an instance without a relay has its series")
+	}
+	r := m.Relay()
+	r.Active(true)
+	r.Delivered()
+	r.Delivered()
+	r.Failed()
+	r.Lag(7, 1500*time.Millisecond, 2)
+	are(t, m, map[string]float64{
+		"stock_relay_active": 1, "stock_relay_delivered_total": 2, "stock_relay_failed_total": 1,
+		"stock_relay_undelivered": 7, "stock_relay_oldest_seconds": 1.5, "stock_relay_parked": 2,
+	})
+	r.Active(false)
+	are(t, m, map[string]float64{
+		"stock_relay_active": 0, "stock_relay_delivered_total": 2, "stock_relay_failed_total": 1,
+		"stock_relay_undelivered": 0, "stock_relay_oldest_seconds": 0, "stock_relay_parked": 0,
+	})
+}
+
 func TestRequests(t *testing.T) {
 	m := metrics.New("dev", "app-1")
 	m.Request("/deduct_stock", http.MethodPost, 200, 3*time.Millisecond)
@@ -161,6 +183,12 @@ func TestLockSeriesExistFromTheStart(t *testing.T) {
 		`stock_lock_wakeups_total{strategy="zk-sequential"}`:      0,
 		`stock_stale_fence_total{strategy="zk-sequential"}`:       0,
 	})
+}
+
+func TestDroppedLines(t *testing.T) {
+	m := metrics.New("dev", "app-1")
+	m.Log(func() uint64 { return 7 })
+	are(t, m, map[string]float64{`stock_log_dropped_total`: 7})
 }
 
 func TestLockOutcomes(t *testing.T) {

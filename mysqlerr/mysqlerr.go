@@ -14,6 +14,7 @@ const (
 	TooManyConns    = 1040
 	DBAccessDenied  = 1044
 	AccessDenied    = 1045
+	BadNull         = 1048
 	BadDB           = 1049
 	ServerShutdown  = 1053
 	BadField        = 1054
@@ -30,6 +31,7 @@ const (
 	UserLimit       = 1226
 	OptionPrevents  = 1290 // such as --read-only
 	Interrupted     = 1317 // KILL QUERY
+	BadValue        = 1366
 	ReadOnlyTx      = 1792
 	ReadOnlyMode    = 1836
 	Killed          = 1927 // MariaDB: KILL
@@ -37,6 +39,7 @@ const (
 	ExecutionTime   = 3024 // MySQL: max_execution_time
 	RolledBack      = 3101 // MySQL: a plugin, such as group replication, refused the commit
 	LockNowait      = 3572 // MySQL's answer to NOWAIT
+	CheckViolated   = 3819 // MySQL; MariaDB's is of a class
 )
 
 // Number returns the number of an error that the server has sent. 0 means that err is of the connection, and that
@@ -56,6 +59,25 @@ func Number(err error) uint16 {
 func NotCommitted(n uint16) bool {
 	switch n {
 	case OptionPrevents, ReadOnlyMode, ReadOnlyTx, Deadlock, RolledBack:
+		return true
+	}
+	return false
+}
+
+// Refused reports whether the server has refused a statement for its names, its values, or what is in a table already.
+// That is never said of a COMMIT. So where a packet has statements before its COMMIT, one of them failed, and COMMIT
+// was not run. Other errors, such as the end of a statement by KILL, may be of either.
+func Refused(err error) bool {
+	var told *mysql.MySQLError
+	if !errors.As(err, &told) {
+		return false
+	}
+	switch told.Number {
+	case BadValue, CheckViolated: // of the general class in MySQL
+		return true
+	}
+	switch string(told.SQLState[:2]) {
+	case "21", "22", "23", "42": // cardinality, data, integrity, syntax and access
 		return true
 	}
 	return false

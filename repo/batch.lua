@@ -1,8 +1,10 @@
 -- Batch does for each order what deduct.lua does for one, one after the other.
 -- KEYS[1] stock:{sku}   [2] its orders   [3] ids that are settled
--- ARGV[1] version that the stock must have, "" for any
--- For each order seven more: epoch, "" for any; strategy; fence, "0" for none; quantity; id; until when it may be
--- written, in ms by the clock of this server; the order as JSON without its opening brace.
+-- KEYS[4] and more: where orders are to be found by their idempotency keys
+-- ARGV[1] version that the stock must have, "" for any   [2] how long to keep idempotency keys, in ms
+-- For each order nine more: epoch, "" for any; strategy; fence, "0" for none; quantity; id; until when it may be
+-- written, in ms by the clock of this server; the order as JSON without its opening brace; the number of
+-- its idempotency key in KEYS, "0" for none; fingerprint of its request.
 -- Returns the epoch, and for each order what refuse.lua and deduct.lua would return.
 --
 -- Everything is checked before anything is written: a script is not undone when it fails half way. What is written is
@@ -35,8 +37,9 @@ local now = time[1] * 1000 + time[2] / 1000
 local settled = redis.call('ZCARD', KEYS[3]) > 1 -- set.lua puts one in that is no id
 local listed = redis.call('LINDEX', KEYS[2], 0) == epoch
 
-local replies, orders = {}, {}
-for i = 2, #ARGV, 7 do
+local replies, orders, keyed = {}, {}, {}
+for i = 3, #ARGV, 9 do
+  local key = KEYS[tonumber(ARGV[i + 7])]
   local after = left - tonumber(ARGV[i + 3])
   local reply
   if ARGV[i] ~= '' and ARGV[i] ~= epoch then
@@ -51,6 +54,8 @@ for i = 2, #ARGV, 7 do
     reply = {'sold out', string.format('%.0f', left)}
   elseif now > tonumber(ARGV[i + 5]) or (settled and redis.call('ZSCORE', KEYS[3], ARGV[i + 4])) then
     reply = {'settled'}
+  elseif key and (keyed[key] or redis.call('EXISTS', key) == 1) then
+    reply = {'key taken'}
   elseif not listed then
     reply = {'no orders'}
   else
@@ -58,6 +63,9 @@ for i = 2, #ARGV, 7 do
     reply = {'ok', read, remaining, version}
     orders[#orders + 1] = '{"read":' .. read .. ',"remaining":' .. remaining .. ',"version":' .. version ..
       ',"epoch":' .. epoch .. ',' .. ARGV[i + 6]
+    if key then
+      keyed[key] = ARGV[i + 8] .. orders[#orders]
+    end
     left, version, guard = after, plus(version, 1), ARGV[i + 1]
     if less(fence, ARGV[i + 2]) then
       fence = ARGV[i + 2]
@@ -67,6 +75,9 @@ for i = 2, #ARGV, 7 do
 end
 
 if #orders > 0 then
+  for key, kept in pairs(keyed) do
+    redis.call('SET', key, kept, 'PX', ARGV[2])
+  end
   for i = 1, #orders, 1000 do -- unpack has a limit
     redis.call('RPUSH', KEYS[2], unpack(orders, i, math.min(i + 999, #orders)))
   end

@@ -3,10 +3,12 @@ package repo_test
 import (
 	"context"
 	"database/sql"
+	"runtime"
 	"testing"
 
 	"github.com/google/uuid"
 
+	orders "example.com/stock/order"
 	"example.com/stock/repo"
 	"example.com/stock/service"
 )
@@ -90,4 +92,46 @@ func bareSale(pool *sql.DB, sku string) error {
 		return err
 	}
 	return tx.Commit()
+}
+
+// BenchmarkPlaceOrder is an order of one line by 30 callers of one SKU, as a step of the ledger: with and without an
+// idempotency key and a customer. Beside it is Deduct, which writes no movement, no customer and no key.
+func BenchmarkPlaceOrder(b *testing.B) {
+	const callers = 30
+	for name, d := range map[string]desk{
+		"redis": redisDesk(b),
+		"mysql": mysqlDesk(b),
+	} {
+		sku := newSKU("place")
+		stocked(b, d, sku, service.MaxStock)
+		plain := newSKU("deduct")
+		mustSet(b, d.shop, plain, service.MaxStock)
+		for what, sell := range map[string]func() error{
+			"step-with-key": func() error {
+				about := orders.About{SKUs: []service.SKU{sku}, Customer: newID(), Key: keyed("1")}
+				_, _, err := d.Step(context.Background(), about, place(newID(), about.Customer, line(sku, 1)))
+				return err
+			},
+			"step": func() error {
+				about := orders.About{SKUs: []service.SKU{sku}}
+				_, _, err := d.Step(context.Background(), about, place(newID(), "", line(sku, 1)))
+				return err
+			},
+			"deduct": func() error {
+				_, err := d.shop.Deduct(context.Background(), order(service.Stock{SKU: plain}))
+				return err
+			},
+		} {
+			b.Run(name+"/"+what, func(b *testing.B) {
+				b.SetParallelism(max(1, callers/runtime.GOMAXPROCS(0)))
+				b.RunParallel(func(pb *testing.PB) {
+					for pb.Next() {
+						if err := sell(); err != nil {
+							b.Error(err)
+						}
+					}
+				})
+			})
+		}
+	}
 }

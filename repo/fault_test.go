@@ -51,12 +51,7 @@ func TestConnectionBreaks(t *testing.T) {
 		{"mysql", "START TRANSACTION", wire.Cut, nil, 1}, // nothing was done, so it is done again
 		{"mysql", "START TRANSACTION", wire.CutReply, nil, 1},
 		{"mysql", "START TRANSACTION", wire.HoldReply, lock.ErrDown, 0},
-		{"mysql", "UPDATE", wire.Cut, lock.ErrDown, 0},
-		{"mysql", "UPDATE", wire.CutReply, lock.ErrDown, 0},
-		{"mysql", "UPDATE", wire.HoldReply, lock.ErrDown, 0},
-		{"mysql", "INSERT", wire.Cut, lock.ErrDown, 0},
-		{"mysql", "INSERT", wire.CutReply, lock.ErrDown, 0},
-		{"mysql", "COMMIT", wire.Cut, service.ErrOutcomeUnknown, 0},
+		{"mysql", "COMMIT", wire.Cut, service.ErrOutcomeUnknown, 0}, // with the statements that write
 		{"mysql", "COMMIT", wire.CutReply, service.ErrOutcomeUnknown, 1},
 		{"mysql", "COMMIT", wire.HoldReply, service.ErrOutcomeUnknown, 1},
 	} {
@@ -87,12 +82,24 @@ func TestConnectionBreaks(t *testing.T) {
 					errors.Is(err, service.ErrOutcomeUnknown) != (row.err == service.ErrOutcomeUnknown) {
 					t.Errorf("error %v, want %v", err, row.err)
 				}
+				await(t, sound, sku, row.orders)
 				balanced(t, sound, sku, row.orders)
 				if err := sell(short(t), order(mustSet(t, sound, sku, 100))); err != nil {
 					t.Errorf("after the fault: %v", err)
 				}
 				balanced(t, sound, sku, 1)
 			})
+		}
+	}
+}
+
+// await waits until there are that many orders. The reply to the first statement of a packet is lost before the last one
+// is run.
+func await(t *testing.T, s shop, sku service.SKU, orders int) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); len(allOrders(t, s, sku)) != orders; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("there are never %d orders", orders)
 		}
 	}
 }

@@ -62,6 +62,7 @@ type shop interface {
 	service.Batcher
 	service.Segmenter
 	service.Inventory
+	service.Replayer
 }
 
 // dialRedis returns a client with the options of the service.

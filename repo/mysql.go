@@ -26,9 +26,8 @@ import (
 // MySQL keeps stock and orders in MySQL or MariaDB, in the tables of migrations/. The deduction and its order are one
 // transaction. It is safe for concurrent use.
 //
-// Round trips: Read 1; Write and Swap 4 (BEGIN, UPDATE, INSERT, COMMIT); Deduct 5 (one to see what the UPDATE wrote); a
-// sale in Transact 5 (BEGIN, SELECT ... FOR UPDATE, UPDATE, INSERT, COMMIT). A refusal takes one more, to find the
-// reason. Batch 5 for any number of sales.
+// Round trips: Read 1; Write, Swap, Deduct and Batch, for any number of sales, 2 (see mysql_sale.go); a sale in Transact
+// 5 (BEGIN, SELECT ... FOR UPDATE, UPDATE, INSERT, COMMIT). A refused Write or Swap takes 3: one to find the reason.
 type MySQL struct {
 	db    *gorm.DB
 	gates Gates
@@ -104,7 +103,7 @@ func (m *MySQL) read(ctx context.Context, doing string, sku service.SKU) (servic
 	return row.stock(), nil
 }
 
-// Write is four round trips.
+// Write is two round trips.
 func (m *MySQL) Write(ctx context.Context, o service.Order) error {
 	if err := checkOrder(o); err != nil {
 		return err
@@ -112,7 +111,7 @@ func (m *MySQL) Write(ctx context.Context, o service.Order) error {
 	return m.write(ctx, o, blind)
 }
 
-// Swap is four round trips.
+// Swap is two round trips.
 func (m *MySQL) Swap(ctx context.Context, o service.Order) error {
 	if err := checkOrder(o); err != nil {
 		return err
@@ -127,30 +126,45 @@ func (m *MySQL) write(ctx context.Context, o service.Order, k kind) error {
 		return err
 	}
 	defer leave()
-	return m.transact(ctx, doing, func(tx *gorm.DB) error { return explain(ctx, doing, write(tx, o, k)) })
+	return m.inTwo(ctx, doing, func(tx *gorm.DB) (*statement, error) {
+		sold, err := sell(tx, o, k, begin)
+		switch {
+		case err != nil:
+			return nil, err
+		case !sold:
+			return nil, saleRefusal(tx, o, k)
+		}
+		return inserting(o), nil
+	})
 }
 
-// Deduct is five round trips. An o.Epoch of 0 stands for the current epoch.
+// Deduct is two round trips, also if it is refused. An o.Epoch of 0 stands for the current epoch.
+//
+// It is a Batch of one order. A conditional UPDATE would do for the deduction alone, but an order also says what it
+// read, which version that was, and in which epoch.
 func (m *MySQL) Deduct(ctx context.Context, o service.Order) (service.Order, error) {
 	o.Remaining = 0
 	if err := checkOrder(o); err != nil {
 		return o, err
 	}
+	orders := []service.Order{o}
+	if err := checkBatch(orders); err != nil {
+		return o, err
+	}
 	const doing = "deduct"
-	leave, err := m.enter(ctx, doing, writing(o.SKU, o.Segment))
+	leave, err := m.enter(ctx, doing, writing(o.SKU, 0))
 	if err != nil {
 		return o, err
 	}
 	defer leave()
-	done := o
-	err = m.transact(ctx, doing, func(tx *gorm.DB) (err error) {
-		done, err = deduct(tx, o)
-		return explain(ctx, doing, err)
-	})
-	if err != nil {
+	results, err := m.batch(ctx, doing, 0, orders)
+	switch {
+	case err != nil:
 		return o, err
+	case results[0].Err != nil:
+		return o, results[0].Err
 	}
-	return done, nil
+	return results[0].Order, nil
 }
 
 // errChanged reports that an UPDATE matched nothing, and that the row, read afterwards, shows no reason: the stock was
@@ -161,39 +175,23 @@ var errChanged = fmt.Errorf("stock keeps changing: row %w", lock.ErrHeld)
 type kind int
 
 const (
-	blind     kind = iota // none
-	swapping              // the stock still has the version that was read
-	deducting             // there is enough
+	blind    kind = iota // none
+	swapping             // the stock still has the version that was read
 )
 
-// write makes a sale whose quantity the caller has computed from what it read.
+// write makes a sale whose quantity the caller has computed from what it read, in two round trips of a transaction that
+// has begun.
 func write(tx *gorm.DB, o service.Order, k kind) error {
-	sold, err := sell(tx, o, k)
+	sold, err := sell(tx, o, k, "")
 	switch {
 	case err != nil:
 		return err
 	case !sold:
 		return saleRefusal(tx, o, k)
 	}
-	return record(tx, o)
-}
-
-// deduct makes a sale by a conditional UPDATE: the server checks and subtracts under its own row lock.
-func deduct(tx *gorm.DB, o service.Order) (service.Order, error) {
-	sold, err := sell(tx, o, deducting)
-	switch {
-	case err != nil:
-		return o, err
-	case !sold:
-		return o, saleRefusal(tx, o, deducting)
-	}
-	// Our UPDATE holds the row's lock, so this is what it wrote.
-	row, err := selectRow(tx, o.SKU, unlocked)
-	if err != nil {
-		return o, err
-	}
-	o.Read, o.Remaining, o.Version, o.Epoch = row.Quantity+o.Quantity, row.Quantity, row.Version-1, row.Epoch
-	return o, record(tx, o)
+	insert := inserting(o)
+	_, err = send(tx, insert.text.String(), insert.args...)
+	return settledIfTaken(err)
 }
 
 // A statement is SQL and its parameters. From the lock of a row to COMMIT all other sales of it wait. There statements
@@ -208,21 +206,18 @@ func (s *statement) add(text string, args ...any) {
 	s.args = append(s.args, args...)
 }
 
-// sell is the UPDATE of Write, Swap and Deduct. It reports whether a row met the conditions. The row of a segment has
-// its guard from the start.
-func sell(tx *gorm.DB, o service.Order, k kind) (bool, error) {
+// sell is the UPDATE of Write and Swap, behind the statements of first. It reports whether a row met the conditions. The
+// row of a segment has its guard from the start.
+func sell(tx *gorm.DB, o service.Order, k kind, first string) (bool, error) {
 	s := statement{args: make([]any, 0, 13)}
+	s.add(first)
 	if o.Segment == 0 {
 		s.add("UPDATE stock")
 	} else {
 		s.add("UPDATE stock_segments")
 	}
 	s.add(" SET sold = sold + ?, version = version + 1, guard = ?", o.Quantity, o.Strategy)
-	if k == deducting {
-		s.add(", quantity = quantity - ?", o.Quantity)
-	} else {
-		s.add(", quantity = ?", o.Remaining)
-	}
+	s.add(", quantity = ?", o.Remaining)
 	if o.Fence != 0 {
 		s.add(", fence = ?", o.Fence)
 	}
@@ -232,42 +227,48 @@ func sell(tx *gorm.DB, o service.Order, k kind) (bool, error) {
 	} else {
 		s.add(" AND segment = ? AND guard = ?", o.Segment, o.Strategy)
 	}
-	if k != deducting || o.Epoch != 0 {
-		s.add(" AND epoch = ?", o.Epoch)
-	}
+	s.add(" AND epoch = ?", o.Epoch)
 	if o.Fence != 0 {
 		s.add(" AND fence <= ?", o.Fence)
 	}
-	// This condition, which Settle relies on, is here and not in the INSERT: that would have to be an INSERT with
-	// SELECT, which locks the table's counter.
+	// Settle relies on this. The INSERT of a Batch has it instead: see [idUntil].
 	s.add(" AND ? > UTC_TIMESTAMP(6)", writtenBy(o).UTC())
-	switch k {
-	case swapping:
+	if k == swapping {
 		s.add(" AND version = ?", o.Version)
-	case deducting:
-		s.add(" AND quantity >= ?", o.Quantity)
 	}
 	rows, err := send(tx, s.text.String(), s.args...)
 	return rows == 1, err
 }
 
-// record inserts the orders, in that order. If an id is taken it returns service.ErrSettled, and the UPDATE before is
-// rolled back, too.
-func record(tx *gorm.DB, orders ...service.Order) error {
-	const row = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-	s := statement{args: make([]any, 0, 13*len(orders))}
-	s.text.Grow(256 + (len(row)+2)*len(orders))
-	s.add("INSERT INTO orders (id, sku, epoch, version, quantity, quantity_read, quantity_left," +
-		" strategy, instance, request_id, fence, segment, created_at) VALUES ")
-	for i, o := range orders {
-		if i > 0 {
-			s.add(", ")
-		}
-		s.add(row, o.ID, string(o.SKU), o.Epoch, o.Version, o.Quantity, o.Read, o.Remaining,
-			o.Strategy, o.Instance, o.RequestID, o.Fence, o.Segment, o.CreatedAt.UTC())
+const (
+	insertOrders = "INSERT INTO orders (id, sku, epoch, version, quantity, quantity_read, quantity_left," +
+		" strategy, instance, request_id, fence, segment, created_at, idempotency_key, fingerprint) VALUES "
+	orderValues = ", ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+
+// inserting is the INSERT of an order. If its id is taken the answer is one for [settledIfTaken].
+func inserting(o service.Order) *statement {
+	s := &statement{args: make([]any, 0, 15)}
+	s.text.Grow(len(insertOrders) + 2 + len(orderValues))
+	s.add(insertOrders)
+	s.add("(?", o.ID)
+	s.addOrder(o)
+	return s
+}
+
+// addOrder adds the values of an order, but for its id.
+func (s *statement) addOrder(o service.Order) {
+	s.add(orderValues, string(o.SKU), o.Epoch, o.Version, o.Quantity, o.Read, o.Remaining,
+		o.Strategy, o.Instance, o.RequestID, o.Fence, o.Segment, o.CreatedAt.UTC(), orNull(o.Key.ID),
+		orNull(o.Key.Fingerprint))
+}
+
+// orNull is s, but "" is NULL, of which a unique index takes any number.
+func orNull(s string) any {
+	if s == "" {
+		return nil
 	}
-	_, err := send(tx, s.text.String(), s.args...)
-	return settledIfTaken(err)
+	return s
 }
 
 // saleRefusal returns the reason why the UPDATE matched no row. It checks the conditions in the same order as
@@ -283,7 +284,7 @@ func saleRefusal(tx *gorm.DB, o service.Order, k kind) error {
 	switch {
 	case err != nil:
 		return err
-	case row.Epoch != o.Epoch && !(k == deducting && o.Epoch == 0):
+	case row.Epoch != o.Epoch:
 		return service.ErrStockReset
 	case row.Guard != "" && row.Guard != o.Strategy:
 		return &service.GuardError{Guard: row.Guard}
@@ -291,8 +292,6 @@ func saleRefusal(tx *gorm.DB, o service.Order, k kind) error {
 		return service.ErrConflict
 	case o.Fence != 0 && o.Fence < fence:
 		return staleFence(fence)
-	case k == deducting && row.Quantity < o.Quantity:
-		return &service.SoldOutError{Remaining: row.Quantity}
 	case k == swapping && version != o.Version:
 		return service.ErrConflict
 	}
@@ -306,10 +305,19 @@ func saleRefusal(tx *gorm.DB, o service.Order, k kind) error {
 	return errChanged
 }
 
-// settledIfTaken turns the error of an INSERT whose order id is taken into service.ErrSettled.
+// settledIfTaken turns the error of an INSERT whose order id is taken into service.ErrSettled, and that of one whose
+// idempotency key is taken into service.ErrKeyTaken. Where it came too late
+// for [idUntil] it is errChanged: the next attempt sees that before it writes.
 func settledIfTaken(err error) error {
-	if mysqlerr.Number(err) == mysqlerr.DupEntry {
+	switch mysqlerr.Number(err) {
+	case mysqlerr.DupEntry:
+		// MariaDB names the index alone, MySQL 8 puts the table before it. A key and an id have no quotation marks.
+		if strings.HasSuffix(err.Error(), "orders_idempotency_key'") {
+			return fmt.Errorf("%w: %w", service.ErrKeyTaken, err)
+		}
 		return fmt.Errorf("%w: %w", service.ErrSettled, err)
+	case mysqlerr.BadNull:
+		return fmt.Errorf("%w: %w", errChanged, err)
 	}
 	return err
 }
@@ -385,8 +393,13 @@ const (
 // would hold the caller for ever. And the error of a COMMIT must be told from all others: before COMMIT nothing can
 // have been written, after it anything may have been.
 func (m *MySQL) transact(ctx context.Context, doing string, do func(tx *gorm.DB) error) error {
+	return m.repeat(ctx, func() error { return m.attempt(ctx, doing, do) })
+}
+
+// repeat makes attempts until one ends in another way than by a deadlock or the like.
+func (m *MySQL) repeat(ctx context.Context, do func() error) error {
 	for attempt := 1; ; attempt++ {
-		err := m.attempt(ctx, doing, do)
+		err := do()
 		m.countAnswer(err)
 		again := deadlocked(err) || errors.Is(err, errChanged) || errors.Is(err, errStaleConn)
 		if !again || attempt == attempts || ctx.Err() != nil {
@@ -403,42 +416,58 @@ func (m *MySQL) transact(ctx context.Context, doing string, do func(tx *gorm.DB)
 var errStaleConn = errors.New("connection was closed while idle")
 
 func (m *MySQL) attempt(ctx context.Context, doing string, do func(tx *gorm.DB) error) error {
+	return m.onConnection(ctx, doing, func(tx *gorm.DB) error {
+		if err := tx.Exec("START TRANSACTION").Error; err != nil {
+			discard(tx)
+			return mysqlFault(ctx, doing, stale(err))
+		}
+		return finish(ctx, tx, doing, func() (*statement, error) { return &statement{}, do(tx) })
+	})
+}
+
+// onConnection calls do with a connection of the pool.
+func (m *MySQL) onConnection(ctx context.Context, doing string, do func(tx *gorm.DB) error) error {
 	if ctx.Err() != nil {
 		return ctxEnded(ctx, doing)
 	}
 	began := false
 	err := m.db.WithContext(ctx).Connection(func(tx *gorm.DB) error {
 		began = true
-		tx = tx.Session(&gorm.Session{NewDB: true})
-		if err := tx.Exec("START TRANSACTION").Error; err != nil {
-			discard(tx)
-			if errors.Is(err, driver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn) {
-				err = errors.Join(errStaleConn, err)
-			}
-			return mysqlFault(ctx, doing, err)
-		}
-		returned := false
-		defer func() {
-			if !returned {
-				discard(tx) // do panicked: a caller may recover, and go on with the pool
-			}
-		}()
-		err := do(tx)
-		returned = true
-		if err != nil {
-			rollback(tx)
-			return err
-		}
-		if ctx.Err() != nil {
-			rollback(tx)
-			return waitEnded(ctx, doing)
-		}
-		return commit(ctx, tx, doing)
+		return do(tx.Session(&gorm.Session{NewDB: true}))
 	})
 	if !began {
 		err = m.readFault(ctx, doing, err)
 	}
 	return err
+}
+
+// stale marks the error of the first packet of a transaction, if it says that the connection broke.
+func stale(err error) error {
+	if errors.Is(err, driver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn) {
+		return errors.Join(errStaleConn, err)
+	}
+	return err
+}
+
+// finish runs what is left of a transaction: do, and then the statements that it returns, with COMMIT.
+func finish(ctx context.Context, tx *gorm.DB, doing string, do func() (*statement, error)) error {
+	returned := false
+	defer func() {
+		if !returned {
+			discard(tx) // do panicked: a caller may recover, and go on with the pool
+		}
+	}()
+	last, err := do()
+	returned = true
+	if err != nil {
+		rollback(tx)
+		return err
+	}
+	if ctx.Err() != nil {
+		rollback(tx)
+		return waitEnded(ctx, doing)
+	}
+	return commit(ctx, tx, doing, last)
 }
 
 // send executes a statement on the connection of tx. gorm's Exec copies the text character by character and runs its
@@ -452,17 +481,26 @@ func send(tx *gorm.DB, text string, args ...any) (rows int64, err error) {
 	return done.RowsAffected()
 }
 
-func commit(ctx context.Context, tx *gorm.DB, doing string) error {
-	_, err := send(tx, "COMMIT")
+// commit sends COMMIT, behind last in the same packet.
+func commit(ctx context.Context, tx *gorm.DB, doing string, last *statement) error {
+	if last.text.Len() > 0 {
+		last.add("; ")
+	}
+	last.add("COMMIT")
+	_, err := send(tx, last.text.String(), last.args...)
 	if err == nil {
 		return nil
 	}
 	alive := rollback(tx)
 	n := mysqlerr.Number(err)
+	switch {
+	case mysqlerr.Refused(err):
+		// It is about one of the statements before COMMIT: the server stops at the first that fails.
+		return explain(ctx, doing, settledIfTaken(err))
 	// If there was no answer to COMMIT and the connection still works, COMMIT never left. If the connection is broken,
 	// the reply may have been lost. If COMMIT was answered with an error, it proves nothing that ROLLBACK works: there
 	// may be nothing left to roll back.
-	if n == 0 && alive || mysqlerr.NotCommitted(n) {
+	case n == 0 && alive || mysqlerr.NotCommitted(n):
 		return mysqlFault(ctx, doing, err)
 	}
 	return outcomeUnknown(doing, err)
@@ -516,7 +554,7 @@ func fault(err error) bool {
 		errors.Is(err, service.ErrUnknownSKU), errors.Is(err, service.ErrStockReset),
 		errors.Is(err, service.ErrGuarded),
 		errors.Is(err, service.ErrStaleFence), errors.Is(err, service.ErrSoldOut), errors.Is(err, service.ErrSettled),
-		errors.Is(err, service.ErrPrecondition):
+		errors.Is(err, service.ErrKeyTaken), errors.Is(err, service.ErrPrecondition):
 		return false
 	}
 	return true
@@ -642,6 +680,7 @@ var (
 	_ service.Segmenter  = (*MySQL)(nil)
 	_ service.Inventory  = (*MySQL)(nil)
 	_ service.Settler    = (*MySQL)(nil)
+	_ service.Replayer   = (*MySQL)(nil)
 	_ service.Origins    = (*MySQL)(nil)
 	_ service.Memory     = (*MySQL)(nil)
 	_ service.Store      = (*transaction)(nil)

@@ -1,8 +1,8 @@
 package repo
 
 import (
+	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"time"
 
@@ -13,12 +13,12 @@ import (
 	"example.com/stock/service"
 )
 
-// Batch is five round trips, however many orders there are: BEGIN, SELECT ... FOR UPDATE, UPDATE, INSERT of all orders,
-// COMMIT. The row is locked for the last three. If nothing can be sold it is three, with a ROLLBACK.
+// Batch is two round trips, however many orders there are: one locks the row and reads it, one writes and commits. The
+// row is locked for the second. If nothing can be sold the second is a ROLLBACK.
 //
-// The row is read first, and not changed by a conditional UPDATE as in Deduct, because every order needs to know what
-// it read, and which of them fit is then decided here. INSERT first and UPDATE last would lock the row for less, but
-// orders.seq is promised to be drawn under the lock of the stock's row: see migrations/00002_orders.sql.
+// The row is read first, and not changed by a conditional UPDATE, because every order needs to know what it read, and
+// which of them fit is then decided here. INSERT first and UPDATE last would lock the row for less, but orders.seq is
+// promised to be drawn under the lock of the stock's row: see migrations/00002_orders.sql.
 //
 // If the INSERT is refused because of one order, whose id is taken, say, the transaction is rolled back and the orders
 // are written singly, each in a transaction of its own and in the same order.
@@ -36,8 +36,11 @@ func (m *MySQL) Batch(ctx context.Context, version uint64, orders []service.Orde
 	}
 	defer leave()
 	results, err := m.batch(ctx, doing, version, orders)
-	if len(orders) == 1 || !ofOneOrder(err) {
+	if !ofOneOrder(err) {
 		return results, err
+	}
+	if len(orders) == 1 {
+		return []service.Result{{Order: orders[0], Err: err}}, nil
 	}
 	results = make([]service.Result, 0, len(orders))
 	for i := range orders {
@@ -56,14 +59,17 @@ func (m *MySQL) Batch(ctx context.Context, version uint64, orders []service.Orde
 func (m *MySQL) batch(
 	ctx context.Context, doing string, version uint64, orders []service.Order,
 ) (results []service.Result, err error) {
-	err = m.transact(ctx, doing, func(tx *gorm.DB) error {
+	err = m.inTwo(ctx, doing, func(tx *gorm.DB) (*statement, error) {
 		row, now, err := lockRow(tx, orders[0].SKU)
-		if err == nil {
-			var sold []service.Order
-			results, sold = plan(row, now, version, orders)
-			err = sellAll(tx, row, sold)
+		if err != nil {
+			return nil, err
 		}
-		return explain(ctx, doing, err)
+		var sold []service.Order
+		results, sold = plan(row, now, version, orders)
+		if len(sold) == 0 {
+			return nil, errNothing
+		}
+		return sellAll(row, sold), nil
 	})
 	switch {
 	case errors.Is(err, errNothing):
@@ -85,20 +91,22 @@ func ofOneOrder(err error) bool {
 		!errors.Is(err, service.ErrOutcomeUnknown)
 }
 
-// lockRow locks the row of a stock, and also returns the time by the server's clock, before the wait for the row.
+// lockRow begins a transaction and locks the row of a stock. It also returns the time by the server's clock, before the
+// wait for the row.
 func lockRow(tx *gorm.DB, sku service.SKU) (r stockRow, now time.Time, err error) {
 	// No snapshot is taken before the row is locked: this reads what was committed last.
-	query := tx.Raw("SELECT quantity, version, epoch, fence, guard, UTC_TIMESTAMP(6) FROM stock"+
-		" WHERE sku = ? FOR UPDATE", string(sku))
-	if query.Error != nil {
-		return r, now, query.Error
-	}
-	err = query.Row().Scan(&r.Quantity, &r.Version, &r.Epoch, &r.Fence, &r.Guard, &now)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = unknownSKU(sku)
+	rows, err := tx.Statement.ConnPool.QueryContext(tx.Statement.Context, begin+
+		"SELECT quantity, version, epoch, fence, guard, UTC_TIMESTAMP(6) FROM stock WHERE sku = ? FOR UPDATE", string(sku))
+	if err != nil {
+		return r, now, err
 	}
 	r.SKU = string(sku)
-	return r, now, err
+	if rows.Next() {
+		err = rows.Scan(&r.Quantity, &r.Version, &r.Epoch, &r.Fence, &r.Guard, &now)
+	} else if err = rows.Err(); err == nil {
+		err = unknownSKU(sku)
+	}
+	return r, now, cmp.Or(err, rows.Close())
 }
 
 // plan makes the deductions on a copy of the row, one after the other. It checks the conditions of each in the same
@@ -140,29 +148,30 @@ func plan(
 	return results, sold
 }
 
-// sellAll writes what plan has decided: the row was as in row, and is locked.
-func sellAll(tx *gorm.DB, row stockRow, sold []service.Order) error {
-	if len(sold) == 0 {
-		return errNothing
-	}
+// sellAll is what writes what plan has decided: the row was as in row, and is locked.
+func sellAll(row stockRow, sold []service.Order) *statement {
 	last, fence := sold[len(sold)-1], row.Fence
-	until := writtenBy(last)
 	for _, o := range sold {
 		fence = max(fence, o.Fence)
-		if by := writtenBy(o); by.Before(until) {
-			until = by
-		}
 	}
-	// The row is locked, so the conditions are met, unless it took half a day to come here: Settle relies on the last.
-	rows, err := send(tx, "UPDATE stock SET quantity = ?, sold = sold + ?, version = ?, guard = ?, fence = ?"+
-		" WHERE sku = ? AND epoch = ? AND version = ? AND ? > UTC_TIMESTAMP(6)",
+	s := &statement{args: make([]any, 0, 8+16*len(sold))}
+	s.text.Grow(256 + len(insertOrders) + len(sold)*(len(idUntil)+len(orderValues)+2))
+	// The row is locked, so it still has this epoch and version.
+	s.add("UPDATE stock SET quantity = ?, sold = sold + ?, version = ?, guard = ?, fence = ?"+
+		" WHERE sku = ? AND epoch = ? AND version = ?; ",
 		last.Remaining, row.Quantity-last.Remaining, last.Version+1, last.Strategy, fence,
-		row.SKU, row.Epoch, row.Version, until.UTC())
-	switch {
-	case err != nil:
-		return err
-	case rows != 1:
-		return errChanged
+		row.SKU, row.Epoch, row.Version)
+	s.add(insertOrders)
+	for i, o := range sold {
+		if i > 0 {
+			s.add(", ")
+		}
+		s.add(idUntil, writtenBy(o).UTC(), o.ID)
+		s.addOrder(o)
 	}
-	return record(tx, sold...)
+	return s
 }
+
+// idUntil is the id of an order, and NULL when it is too late to write it: the column refuses that, and with the INSERT
+// the UPDATE before it is undone. Settle relies on it.
+const idUntil = "(IF(? > UTC_TIMESTAMP(6), ?, NULL)"

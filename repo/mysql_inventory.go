@@ -12,6 +12,7 @@ import (
 	"gorm.io/gorm/clause"
 
 	"example.com/stock/mysqlerr"
+	"example.com/stock/order"
 	"example.com/stock/service"
 )
 
@@ -27,17 +28,33 @@ func (m *MySQL) Set(ctx context.Context, sku service.SKU, quantity int64) (servi
 func (m *MySQL) SetIf(
 	ctx context.Context, sku service.SKU, quantity int64, c service.Condition,
 ) (service.Stock, error) {
-	stock, err := m.put(ctx, "set stock", sku, quantity, c, clause.OnConflict{
-		DoUpdates: clause.Assignments(map[string]any{
-			"quantity": quantity, "initial": quantity, "sold": 0,
-			"version": gorm.Expr("version + 1"), "epoch": gorm.Expr("epoch + 1"),
-			"fence": 0, "guard": "",
-		}),
-	})
+	stock, err := m.put(ctx, "set stock", sku, quantity, c, clause.OnConflict{DoUpdates: setUnguarded(quantity)})
 	if err == nil && stock.Epoch > 1 {
 		m.forget(ctx, sku, stock.Epoch)
 	}
 	return stock, err
+}
+
+// setUnguarded are the assignments of Set. They change nothing where a ledger guards the stock: to set it would begin a
+// new epoch, and lose the ledger. The guard is assigned last: in an expression MySQL uses the values that were assigned
+// to the left of it.
+func setUnguarded(quantity int64) (set clause.Set) {
+	for _, to := range []struct {
+		column, value string
+		args          []any
+	}{
+		{"quantity", "?", []any{quantity}},
+		{"initial", "?", []any{quantity}},
+		{"sold", "0", nil},
+		{"version", "version + 1", nil},
+		{"epoch", "epoch + 1", nil},
+		{"fence", "0", nil},
+		{"guard", "''", nil},
+	} {
+		value := gorm.Expr("IF(guard = '"+order.Guard+"', "+to.column+", "+to.value+")", to.args...)
+		set = append(set, clause.Assignment{Column: clause.Column{Name: to.column}, Value: value})
+	}
+	return set
 }
 
 // Seed is four round trips, five if it makes the SKU.
@@ -77,6 +94,9 @@ func (m *MySQL) put(
 		}
 		if err == nil {
 			row, err = selectRow(tx, sku, unlocked)
+		}
+		if err == nil && row.Guard == order.Guard && exists.DoUpdates != nil {
+			err = &service.GuardError{Guard: row.Guard}
 		}
 		return explain(ctx, doing, err)
 	})

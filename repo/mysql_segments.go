@@ -8,6 +8,7 @@ import (
 	"gorm.io/gorm/clause"
 
 	"example.com/stock/mysqlerr"
+	"example.com/stock/order"
 	"example.com/stock/service"
 )
 
@@ -28,8 +29,8 @@ type segmentRow struct {
 func (segmentRow) TableName() string { return "stock_segments" }
 
 // segmented reports whether the stock is in segments: units that are neither in this row nor sold from it have been
-// moved to them.
-func (r stockRow) segmented() bool { return r.Quantity+r.Sold < r.Initial }
+// moved to them. A ledger does not use segments, and may have taken units off.
+func (r stockRow) segmented() bool { return r.Quantity+r.Sold < r.Initial && r.Guard != order.Guard }
 
 // addSegments makes r the whole of the stock, with all segments. It is one round trip.
 func (r *stockRow) addSegments(tx *gorm.DB) error {

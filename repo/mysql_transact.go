@@ -128,9 +128,9 @@ func (t *transaction) do(ctx context.Context, doing string, statements func(tx *
 	}
 	err := statements(t.tx.WithContext(ctx))
 	explained := explain(ctx, doing, err)
-	// ErrSettled is an answer and no fault, but the UPDATE before it is done: it must not be committed without an
-	// order.
-	if fault(err) || errors.Is(err, service.ErrSettled) {
+	// ErrSettled and ErrKeyTaken are answers and no faults, but the UPDATE before is done: it must not be committed
+	// without an order.
+	if fault(err) || errors.Is(err, service.ErrSettled) || errors.Is(err, service.ErrKeyTaken) {
 		t.broken = explained
 	}
 	return explained

@@ -21,11 +21,13 @@ import (
 	"example.com/stock/service"
 )
 
-// Redis keeps stock and orders in Redis. Each SKU has three keys from when it is first set:
+// Redis keeps stock and orders in Redis. Each SKU has these keys, all but one of them from when it is first set:
 //
 //   - stock:{<sku>}: a hash, with the segments of the stock if there are any.
 //   - stock:{<sku>}:orders: a list, which begins with the number of the epoch and then has its orders as they were
 //     written. When the stock is set again it becomes stock:{<sku>}:orders:<epoch>, and expires after KeepOrders.
+//   - stock:{<sku>}:key:<digest>: the order that was written with an idempotency key, and its fingerprint, for
+//     KeepKeys. It is there only if a client sent one.
 //   - stock:{<sku>}:settled: a sorted set of the ids that [Redis.Settle] has declared absent, scored by the time when
 //     they may be forgotten.
 //
@@ -33,7 +35,7 @@ import (
 // name all keys that they use. A cluster that is moving the slot then refuses a script (TRYAGAIN) while some of the
 // keys are on one node and others on another. The script has done nothing, and is sent again until ctx ends. A cluster
 // cannot know where a key is that does not exist: so all three keys are made at once, and Set waits for the end of the
-// move.
+// move, as does a sale with an idempotency key.
 //
 // Every operation is one round trip, except Set (two) and Settle. The first use of a script after a restart of Redis
 // takes one more. Scripts run one at a time, so nothing can come between the deduction and its order.
@@ -83,6 +85,9 @@ func stockKey(sku service.SKU) string   { return "stock:{" + string(sku) + "}" }
 func ordersKey(sku service.SKU) string  { return stockKey(sku) + ":orders" }
 func settledKey(sku service.SKU) string { return stockKey(sku) + ":settled" }
 
+// orderKeyed is where the order is that was written with an idempotency key.
+func orderKeyed(sku service.SKU, key service.Key) string { return stockKey(sku) + ":key:" + key.ID }
+
 // formerKey returns the key of the orders of an epoch that is over.
 func formerKey(sku service.SKU, epoch uint64) string { return ordersKey(sku) + ":" + decimal(epoch) }
 
@@ -91,6 +96,14 @@ func stockKeys(sku service.SKU) []string { return []string{stockKey(sku)} }
 func pageKeys(sku service.SKU) []string  { return []string{stockKey(sku), ordersKey(sku)} }
 func saleKeys(sku service.SKU) []string {
 	return []string{stockKey(sku), ordersKey(sku), settledKey(sku)}
+}
+
+func keyedSaleKeys(o service.Order) []string {
+	keys := saleKeys(o.SKU)
+	if o.Key.ID != "" {
+		keys = append(keys, orderKeyed(o.SKU, o.Key))
+	}
+	return keys
 }
 
 // Read is one round trip.
@@ -143,7 +156,7 @@ func (r *Redis) Swap(ctx context.Context, o service.Order) error {
 
 // write writes o if the stock still has that version; "" stands for any.
 func (r *Redis) write(ctx context.Context, o service.Order, version string) error {
-	_, err := r.run(ctx, "write order", writeScript, saleKeys(o.SKU), writeArgs(o, version)...)
+	_, err := r.run(ctx, "write order", writeScript, keyedSaleKeys(o), writeArgs(o, version)...)
 	return err
 }
 
@@ -151,7 +164,7 @@ func (r *Redis) write(ctx context.Context, o service.Order, version string) erro
 func writeArgs(o service.Order, version string) []any {
 	return []any{
 		decimal(o.Epoch), o.Strategy, decimal(o.Fence), o.Quantity, o.ID, writtenBy(o).UnixMilli(),
-		o.Remaining, encodeOrder(o), segmentField(o.Segment, ""), version,
+		o.Remaining, encodeOrder(o), segmentField(o.Segment, ""), version, o.Key.Fingerprint, KeepKeys.Milliseconds(),
 	}
 }
 
@@ -162,9 +175,9 @@ func (r *Redis) Deduct(ctx context.Context, o service.Order) (service.Order, err
 		return o, err
 	}
 	const doing = "deduct"
-	reply, err := r.run(ctx, doing, deductScript, saleKeys(o.SKU),
+	reply, err := r.run(ctx, doing, deductScript, keyedSaleKeys(o),
 		decimalOrAny(o.Epoch), o.Strategy, decimal(o.Fence), o.Quantity, o.ID, writtenBy(o).UnixMilli(),
-		encodeOrderTail(o))
+		encodeOrderTail(o), "", "", "", o.Key.Fingerprint, KeepKeys.Milliseconds())
 	if err != nil {
 		return o, err
 	}
@@ -309,6 +322,8 @@ func refusal(doing, key string, reply []any) error {
 		return service.ErrStockReset
 	case "settled":
 		return service.ErrSettled
+	case "key taken":
+		return service.ErrKeyTaken
 	case "full":
 		return errTooManySettled
 	case "no orders":
@@ -316,6 +331,9 @@ func refusal(doing, key string, reply []any) error {
 			" or of an earlier version of this service; set the stock again", doing, key)
 	case "guarded":
 		return &service.GuardError{Guard: f.text(1)}
+	case "no movements":
+		return fmt.Errorf("%s: key %s does not end with the last movement of its SKU: the ledger is damaged",
+			doing, f.text(1))
 	case "changed":
 		return service.ErrConflict
 	case "precondition":
@@ -390,6 +408,7 @@ func redisFault(ctx context.Context, doing, key string, err error) error {
 		{"READONLY", "it is a read-only replica: the address must be the master's"},
 		{"OOM", "it is out of memory: raise maxmemory"},
 		{"LOADING", "it is still loading its data"},
+		{"CROSSSLOT", "it is a node of a cluster, which cannot keep orders"},
 		{"MASTERDOWN", "it is a replica that has lost its master"},
 		{"Hash slot not served", "its cluster does not serve the slot of this SKU"},
 		{"CLUSTERDOWN", "its cluster is down"},
@@ -512,6 +531,7 @@ var (
 	_ service.Segmenter = (*Redis)(nil)
 	_ service.Inventory = (*Redis)(nil)
 	_ service.Settler   = (*Redis)(nil)
+	_ service.Replayer  = (*Redis)(nil)
 	_ service.Origins   = (*Redis)(nil)
 	_ service.Memory    = (*Redis)(nil)
 )

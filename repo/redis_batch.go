@@ -24,8 +24,9 @@ func (r *Redis) Batch(ctx context.Context, version uint64, orders []service.Orde
 		return nil, err
 	}
 	const doing = "deduct in a batch"
-	args := make([]any, 0, 1+7*len(orders))
-	args = append(args, decimalOrAny(version))
+	args := make([]any, 0, 2+9*len(orders))
+	args = append(args, decimalOrAny(version), KeepKeys.Milliseconds())
+	keys := saleKeys(orders[0].SKU)
 	results := make([]service.Result, len(orders))
 	sent := make([]int, 0, len(orders)) // the orders that the script gets
 	for i, o := range orders {
@@ -35,14 +36,19 @@ func (r *Redis) Batch(ctx context.Context, version uint64, orders []service.Orde
 			continue
 		}
 		sent = append(sent, i)
+		place := 0 // in KEYS, which count from 1
+		if o.Key.ID != "" {
+			keys = append(keys, orderKeyed(o.SKU, o.Key))
+			place = len(keys)
+		}
 		args = append(args, decimalOrAny(o.Epoch), o.Strategy, decimal(o.Fence), o.Quantity,
-			o.ID, writtenBy(o).UnixMilli(), encodeOrderTail(o))
+			o.ID, writtenBy(o).UnixMilli(), encodeOrderTail(o), place, o.Key.Fingerprint)
 	}
 	if len(sent) == 0 {
 		return results, nil
 	}
 	sku := orders[0].SKU
-	reply, err := r.run(ctx, doing, batchScript, saleKeys(sku), args...)
+	reply, err := r.run(ctx, doing, batchScript, keys, args...)
 	if err != nil {
 		return nil, err
 	}

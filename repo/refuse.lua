@@ -2,6 +2,8 @@
 -- KEYS[1] stock:{sku}   [2] its orders   [3] ids that are settled
 -- ARGV[1] epoch, "" for any   [2] strategy   [3] fence, "0" for none   [4] quantity sold
 -- [5] id of the order   [6] until when it may be written, in ms by the clock of this server
+-- KEYS[4] where the order is to be found by its idempotency key; absent: it has none
+-- ARGV[11] fingerprint of the request with the key   [12] how long to keep it, in ms
 -- ARGV[9], of write.lua: prefix of the fields of a segment, such as "3."; "" for the whole stock
 --
 -- Every number stays the string of digits that Redis stores. A Lua number is a double: from 2^53 on it is rounded, and
@@ -36,11 +38,17 @@ local function record(remaining, order)
   if now[1] * 1000 + now[2] / 1000 > tonumber(ARGV[6]) or redis.call('ZSCORE', KEYS[3], ARGV[5]) then
     return {'settled'}
   end
+  if KEYS[4] and redis.call('EXISTS', KEYS[4]) == 1 then
+    return {'key taken'}
+  end
   -- The list begins with its epoch. A script is not undone when it fails half way: this also fails if it is no list.
   if redis.call('LINDEX', KEYS[2], 0) ~= epoch then
     return {'no orders'}
   end
   redis.call('RPUSH', KEYS[2], order)
+  if KEYS[4] then
+    redis.call('SET', KEYS[4], ARGV[11] .. order, 'PX', ARGV[12])
+  end
   if less(fence, ARGV[3]) then
     fence = ARGV[3]
   end

@@ -8,6 +8,11 @@ local over = redis.call('HGET', KEYS[1], 'epoch') or ''
 if over ~= ARGV[2] then
   return {'reset'}
 end
+-- What a ledger of orders guards is not set: that would begin a new epoch, and lose the ledger.
+local guard = redis.call('HGET', KEYS[1], 'guard')
+if guard == 'orders' then
+  return {'guarded', guard}
+end
 if ARGV[4] ~= '' or ARGV[5] ~= '' then
   local tag = over ~= '' and over .. '-' .. redis.call('HGET', KEYS[1], 'version')
   local function has(tags)

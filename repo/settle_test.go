@@ -329,7 +329,8 @@ func TestSettledWhileOnItsWay(t *testing.T) {
 	}
 }
 
-// A COMMIT that is held on its way: the transaction has the id, so that nothing is decided before it has ended.
+// A COMMIT that is held on its way: the transaction has the id, so that nothing is decided before it has ended. Only
+// that of a Transact goes by itself.
 func TestSettleWaitsForTheTransaction(t *testing.T) {
 	t.Parallel()
 	for _, committed := range []bool{true, false} {
@@ -341,7 +342,7 @@ func TestSettleWaitsForTheTransaction(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		ended := make(chan error, 1)
-		go func() { ended <- broken.Write(ctx, o) }()
+		go func() { ended <- ways(broken)["Transact"](ctx, o) }()
 		<-held.Sprung()
 		if err := <-ended; !errors.Is(err, service.ErrOutcomeUnknown) {
 			t.Fatalf("the write: %v, want ErrOutcomeUnknown", err)

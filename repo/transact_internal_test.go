@@ -111,6 +111,55 @@ func TestWhatAFailedCommitMeans(t *testing.T) {
 	}
 }
 
+// What the failure of a packet with COMMIT at its end means: an error that only a statement can have is not COMMIT's.
+func TestWhatAFailedPacketMeans(t *testing.T) {
+	lost := errors.New("the connection broke")
+	state := func(number uint16, class string) error {
+		e := &mysql.MySQLError{Number: number}
+		copy(e.SQLState[:], class)
+		return e
+	}
+	for name, row := range map[string]struct {
+		packet, rollback error
+		want             error // nil: any, but not unknown
+		times            int
+	}{
+		"id taken":      {state(mysqlerr.DupEntry, "23000"), nil, service.ErrSettled, 1},
+		"too long":      {state(1406, "22001"), nil, nil, 1},
+		"no such table": {state(mysqlerr.NoSuchTable, "42S02"), nil, lock.ErrDown, 1},
+		"bad text":      {state(mysqlerr.BadValue, "HY000"), nil, nil, 1},
+		"deadlock":      {state(mysqlerr.Deadlock, "40001"), nil, lock.ErrHeld, attempts},
+		"too late":      {state(mysqlerr.BadNull, "23000"), nil, errChanged, attempts},
+		"interrupted":   {state(mysqlerr.Interrupted, "70100"), nil, service.ErrOutcomeUnknown, 1},
+		"shutdown":      {state(mysqlerr.ServerShutdown, "08S01"), nil, service.ErrOutcomeUnknown, 1},
+		"no reply":      {lost, lost, service.ErrOutcomeUnknown, 1},
+		"never left":    {lost, nil, lock.ErrDown, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sent := 0
+			server := &scripted{answer: func(_ int, text string) error {
+				switch text {
+				case "INSERT; COMMIT":
+					sent++
+					return row.packet
+				case "ROLLBACK":
+					return row.rollback
+				}
+				return nil
+			}}
+			err := server.store(t).inTwo(t.Context(), "test", func(*gorm.DB) (*statement, error) {
+				s := &statement{}
+				s.add("INSERT")
+				return s, nil
+			})
+			if err == nil || row.want != nil && !errors.Is(err, row.want) ||
+				errors.Is(err, service.ErrOutcomeUnknown) != (row.want == service.ErrOutcomeUnknown) || sent != row.times {
+				t.Errorf("%v after %d times; want %v after %d", err, sent, row.want, row.times)
+			}
+		})
+	}
+}
+
 // A connection whose ROLLBACK failed may still be in our transaction: nobody gets it any more.
 func TestAConnectionThatCannotRollBackIsDropped(t *testing.T) {
 	refusal := errors.New("refused")

@@ -18,6 +18,7 @@ type ledger struct {
 	first      map[service.SKU]bool
 	seeded     int
 	remembered service.Origin
+	written    []service.Origin // every origin that was written
 }
 
 func (l *ledger) Origin(context.Context) (service.Origin, error) { return l.origin, nil }
@@ -26,7 +27,7 @@ func (l *ledger) Replace(_ context.Context, was, is service.Origin) (bool, error
 	if l.origin != was {
 		return false, nil
 	}
-	l.origin = is
+	l.origin, l.written = is, append(l.written, is)
 	return true, nil
 }
 
@@ -112,6 +113,11 @@ func TestKeeperNoticesALoss(t *testing.T) {
 			if !errors.Is(context.Cause(sale), service.ErrDataLost) {
 				t.Errorf("a sale under way: %v, want it ended by the loss", context.Cause(sale))
 			}
+			for _, o := range l.written {
+				if !o.Lost {
+					t.Errorf("%+v was written: an instance that remembers nothing would have sold", o)
+				}
+			}
 			finds(t, "an instance that remembers nothing", instance(l, nil, nil), service.ErrDataLost)
 			if err := k.Renew(t.Context()); err != nil || k.Err() != nil {
 				t.Errorf("a person sets the stock: %v, %v", err, k.Err())
@@ -160,6 +166,12 @@ func TestKeeperAsksTheOtherStore(t *testing.T) {
 	l.lose()
 	l.origin = service.Origin{ID: "another", Generation: 1}
 	finds(t, "exchanged, and the other remembers", instance(l, other, server), service.ErrDataLost)
+	server.turn(t, down)
+	l.origin = service.Origin{ID: "a third", Generation: 1}
+	k = instance(l, other, server)
+	finds(t, "exchanged, and the other is down", k, nil)
+	server.turn(t, nil)
+	finds(t, "exchanged, and the other is up", k, service.ErrDataLost)
 	if l.seeded != 1 {
 		t.Errorf("seeded %d times, want once", l.seeded)
 	}

@@ -33,6 +33,7 @@ type shop interface {
 	service.Deductor
 	service.Batcher
 	service.Inventory
+	service.Replayer
 }
 
 // dial opens a Redis client as the service does.

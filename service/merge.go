@@ -40,9 +40,6 @@ type MergeOptions struct {
 // it is not known for each of its sales, by its own order id; nothing is tried again. The bound of a batch is that of a
 // single sale, twice Config.Work.
 //
-// After a batch in which all were sold out, the next to come cost one read of the store without a lock, which all share
-// that were waiting when it was sent. It is no cache: nobody is refused by what was read before it came.
-//
 // Round trips: those of Batch for each batch.
 func Merged(o MergeOptions) Seller { return newMerged(o).merged }
 
@@ -102,20 +99,13 @@ type merger struct {
 	gone func(sale *Sale, cause error) error
 
 	mu     sync.Mutex
-	queues map[mergeKey]*mergeQueue // those with a goroutine
-	dry    map[mergeKey]struct{}    // those whose last batch was sold out as a whole: a hint, which may be forgotten
-}
-
-type mergeKey struct {
-	store Store // comparable
-	sku   SKU
+	queues map[stockKey]*mergeQueue // those with a goroutine
 }
 
 // A mergeQueue is what waits for one key. Its goroutine begins with the first sale and ends when nobody waits.
 type mergeQueue struct {
-	mergeKey
+	stockKey
 	waiting mergeBatch         // the first to come first
-	came    uint64             // how many have come
 	idle    context.CancelFunc // called when the last one leaves; nil: nobody wants to know
 }
 
@@ -126,18 +116,14 @@ type mergeBatch []*merging
 type merging struct {
 	sale     *Sale
 	queue    *mergeQueue
-	number   uint64 // in the order of arrival
 	done     chan struct{}
 	err      error
 	panicked any
 }
 
-// maxDry bounds the hints.
-const maxDry = 1024
-
 func newMerger(o MergeOptions) *merger {
 	o.Limit, o.Queue = cmp.Or(o.Limit, 128), cmp.Or(o.Queue, 4096)
-	return &merger{MergeOptions: o, queues: make(map[mergeKey]*mergeQueue), dry: make(map[mergeKey]struct{})}
+	return &merger{MergeOptions: o, queues: make(map[stockKey]*mergeQueue)}
 }
 
 // sell waits until a batch with the sale in it is sold, or leaves.
@@ -146,7 +132,7 @@ func (m *merger) sell(ctx context.Context, store Store, sale *Sale) error {
 	if wait.Err() != nil {
 		return m.gone(sale, context.Cause(wait))
 	}
-	w, err := m.join(mergeKey{store, sale.SKU}, sale)
+	w, err := m.join(stockKey{store, sale.SKU}, sale)
 	if err != nil {
 		return err
 	}
@@ -165,19 +151,18 @@ func (m *merger) sell(ctx context.Context, store Store, sale *Sale) error {
 }
 
 // join appends the sale to its queue. The first in a queue starts its goroutine.
-func (m *merger) join(key mergeKey, sale *Sale) (*merging, error) {
+func (m *merger) join(key stockKey, sale *Sale) (*merging, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	q, led := m.queues[key]
 	if !led {
-		q = &mergeQueue{mergeKey: key}
+		q = &mergeQueue{stockKey: key}
 		m.queues[key] = q
 	}
 	if len(q.waiting) >= m.Queue {
 		return nil, fmt.Errorf("%d sales of SKU %s wait for a batch: %w", m.Queue, key.sku, lock.ErrOverloaded)
 	}
-	q.came++
-	w := &merging{sale: sale, queue: q, number: q.came, done: make(chan struct{})}
+	w := &merging{sale: sale, queue: q, done: make(chan struct{})}
 	q.waiting = append(q.waiting, w)
 	if !led {
 		go m.lead(q) // it ends when nobody waits, and all who wait have an end
@@ -203,30 +188,20 @@ func (m *merger) leave(w *merging) bool {
 
 // lead sells batch after batch until nobody waits.
 func (m *merger) lead(q *mergeQueue) {
-	for {
-		wanted, dry := m.next(q)
-		if wanted && dry {
-			m.serve(q, m.refuse)
-			wanted, _ = m.next(q)
-		}
-		if !wanted {
-			return
-		}
-		m.serve(q, m.turn)
+	for m.wanted(q) {
+		m.serve(q)
 	}
 }
 
-// next reports whether anybody waits, and whether the last batch of the key was sold out. If nobody waits the queue is
-// closed.
-func (m *merger) next(q *mergeQueue) (wanted, dry bool) {
+// wanted reports whether anybody waits. If not, the queue is closed.
+func (m *merger) wanted(q *mergeQueue) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(q.waiting) == 0 {
-		delete(m.queues, q.mergeKey)
-		return false, false
+		delete(m.queues, q.stockKey)
+		return false
 	}
-	_, dry = m.dry[q.mergeKey]
-	return true, dry
+	return true
 }
 
 // cut takes the next batch out of the queue. Its sales cannot leave any more.
@@ -236,86 +211,32 @@ func (m *merger) cut(q *mergeQueue) mergeBatch {
 	n := min(len(q.waiting), m.Limit)
 	batch := q.waiting[:n:n]
 	q.waiting = slices.Clone(q.waiting[n:])
+	for i, w := range batch {
+		w.sale.batch = &InBatch{ID: batch[0].sale.ID, Place: i + 1, Size: n}
+	}
 	return batch
 }
 
-// serve calls do, which fills in a batch and what became of it, and tells those who wait for it. A panic becomes
+// serve calls turn, which fills in a batch and what became of it, and tells those who wait for it. A panic becomes
 // theirs: they have somebody who recovers and reports it.
-func (m *merger) serve(q *mergeQueue, do func(q *mergeQueue, batch *mergeBatch)) {
+func (m *merger) serve(q *mergeQueue) {
 	var batch mergeBatch
 	defer func() {
 		panicked := recover()
 		if panicked != nil {
 			panicked = fmt.Sprintf("%v\n\n%s", panicked, debug.Stack())
 		}
-		m.note(q, panicked == nil && batch.soldOut())
 		for _, w := range batch {
 			w.panicked = panicked
 			close(w.done)
 		}
 	}()
-	do(q, &batch)
-}
-
-// soldOut reports whether nothing was sold because too little was left.
-func (b mergeBatch) soldOut() bool {
-	short := false
-	for _, w := range b {
-		if w.err == nil {
-			return false
-		}
-		short = short || errors.Is(w.err, ErrSoldOut)
-	}
-	return short
-}
-
-func (m *merger) note(q *mergeQueue, dry bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if !dry {
-		delete(m.dry, q.mergeKey)
-		return
-	}
-	if len(m.dry) >= maxDry {
-		clear(m.dry)
-	}
-	m.dry[q.mergeKey] = struct{}{}
-}
-
-// refuse reads the stock once, and answers those who were waiting before and ask for more than is left. What has
-// another reason to be refused stays for the turn, which says so.
-func (m *merger) refuse(q *mergeQueue, refused *mergeBatch) {
-	m.mu.Lock()
-	if len(q.waiting) == 0 {
-		m.mu.Unlock()
-		return
-	}
-	came, most := q.came, q.waiting[0].sale.most
-	m.mu.Unlock()
-	ctx, cancel := q.step(most)
-	defer cancel()
-	stock, err := q.store.Read(ctx, q.sku)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	q.waiting = slices.DeleteFunc(q.waiting, func(w *merging) bool {
-		switch {
-		case w.number > came:
-			return false
-		case err != nil:
-			w.err = overdue(err)
-		case stock.Quantity < w.sale.Quantity && (stock.Guard == "" || stock.Guard == w.sale.Strategy):
-			w.err = &SoldOutError{stock.Quantity}
-		default:
-			return false
-		}
-		*refused = append(*refused, w)
-		return true
-	})
+	m.turn(q, &batch)
 }
 
 // step bounds a step of the store for a batch: once for the step, and once for the queue in front of the store. The ctx
 // is of no sale, whose end would be that of the others.
-func (mergeKey) step(most time.Duration) (context.Context, context.CancelFunc) {
+func (stockKey) step(most time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), 2*most)
 }
 

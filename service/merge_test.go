@@ -176,6 +176,13 @@ func TestMergedInOrderOfArrival(t *testing.T) {
 				t.Errorf("sale %d: %+v, %v", i, r, c.errs[fmt.Sprint(i)])
 			}
 		}
+		for i, want := range []string{"0 1/1", "1 1/3", "1 2/3", "1 3/3", "4 1/3", "4 2/3", "4 3/3", "7 1/1"} {
+			first, place, _ := strings.Cut(want, " ")
+			if b := c.sold[fmt.Sprint(i)].Batch; b == nil || b.ID != c.sold[first].ID ||
+				fmt.Sprintf("%d/%d", b.Place, b.Size) != place {
+				t.Errorf("sale %d: batch %+v, want that of sale %s, place %s", i, b, first, place)
+			}
+		}
 		// Nobody waits for company.
 		c.come("alone")
 		if _, ok := c.sold["alone"]; !ok {
@@ -313,47 +320,6 @@ func TestMergedPanic(t *testing.T) {
 			if errors.Is(c.errs[id], errPanicked) != panicked {
 				c.t.Errorf("%s: %v, want a panic: %v", id, c.errs[id], panicked)
 			}
-		}
-	})
-}
-
-// Once a batch was sold out, one read refuses all who were waiting when it was sent, and whoever comes later is refused
-// by a later one. So who comes after a restock is sold to.
-func TestMergedSoldOutIsOneRead(t *testing.T) {
-	merging(t, service.MergeOptions{Limit: 2}, func(c *crowd, store *counter, letGo func()) {
-		c.come("0", quantity(initial))
-		for i := range 6 {
-			c.come(fmt.Sprint("late", i))
-		}
-		letGo()
-		// late0 and late1 found out.
-		if store.reads != 1 || len(store.batches) != 2 {
-			c.t.Errorf("%d reads and batches %q; want 1, and 2 of them", store.reads, store.batches)
-		}
-		for i := range 6 {
-			fails(c.t, c.errs[fmt.Sprint("late", i)], all(service.ErrSoldOut))
-		}
-		c.come("later")
-		fails(c.t, c.errs["later"], all(service.ErrSoldOut))
-		if store.reads != 2 || len(store.batches) != 2 {
-			c.t.Errorf("%d reads and batches %q; want 2, and 2 of them", store.reads, store.batches)
-		}
-		if _, err := c.SetStock(c.t.Context(), "", c.sku, 1); err != nil {
-			c.t.Fatal(err)
-		}
-		c.come("after the restock")
-		if err := c.errs["after the restock"]; err != nil {
-			c.t.Errorf("after the restock: %v", err)
-		}
-		// What another strategy guards is for the step to refuse, which says so.
-		c.come("over")
-		store.mu.Lock()
-		store.stock.Guard = "another"
-		before := len(store.batches)
-		store.mu.Unlock()
-		c.come("guarded")
-		if len(store.batches) != before+1 {
-			c.t.Error("it was not the store that refused what another guards")
 		}
 	})
 }

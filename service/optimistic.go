@@ -29,7 +29,7 @@ const doublings = 6
 // pause, until the request's wait is over or the tries are used up. It then fails with lock.ErrHeld, and
 // ErrConflict or why the wait ended.
 //
-// Round trips: Read and Swap, so 2 on Redis and 5 on MySQL; for every conflict as many again.
+// Round trips: Read and Swap, so 2 on Redis and 3 on MySQL; for every conflict as many again.
 //
 // It assumes that conflicts are rare. When c contenders read the same version one of them succeeds, and the work of
 // the others is lost: c sales take c + (c-1) + ... + 1 tries, so that one takes about c/2 on average, and c for as

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"example.com/stock/lock"
 	"example.com/stock/lock/local"
 	"example.com/stock/service"
 )
@@ -17,6 +18,7 @@ func TestQuantityBounds(t *testing.T) {
 	if _, err := s.SetStock(t.Context(), "here", s.sku, service.MaxStock); err != nil {
 		t.Fatal(err)
 	}
+	down := &lock.DownError{Server: "store", Reason: "the test says so"}
 	for quantity, ok := range map[int64]bool{
 		1: true, 2: true, service.MaxQuantity: true,
 		0: false, -1: false, service.MaxQuantity + 1: false, math.MaxInt64: false, math.MinInt64: false,
@@ -25,7 +27,11 @@ func TestQuantityBounds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if !ok {
+			s.keeping.turn(t, down) // what is invalid is refused before the store is asked
+		}
 		receipt, err := s.sell(t.Context(), func(r *service.Request) { r.Quantity = quantity })
+		s.keeping.turn(t, nil)
 		after, _ := s.Stock(t.Context(), "", s.sku)
 		if ok {
 			if err != nil || receipt.Quantity != quantity || after.Quantity != before.Quantity-quantity ||
@@ -134,10 +140,12 @@ func TestWhichStore(t *testing.T) {
 func TestStockroomBounds(t *testing.T) {
 	t.Parallel()
 	s := stage(t, service.Atomically, redisStore(t))
+	s.keeping.turn(t, &lock.DownError{Server: "store", Reason: "the test says so"}) // it is not asked
 	for _, quantity := range []int64{-1, service.MaxStock + 1} {
 		_, err := s.SetStock(t.Context(), "", s.sku, quantity)
 		invalid(t, err, "quantity", "from 0 to 1000000000")
 	}
+	s.keeping.turn(t, nil)
 	for _, limit := range []int{0, -1, service.MaxPage + 1} {
 		_, err := s.Orders(t.Context(), "", s.sku, "", limit)
 		invalid(t, err, "limit", "from 1 to 1000")

@@ -21,6 +21,7 @@ type Sale struct {
 	fence                lock.Fence // of the holder, also when the write does not carry it
 	tries                int        // of ways that may have to begin again; 0: of the others
 	written              bool       // the order is in the store
+	batch                *InBatch   // nil: it is not merged with others
 	wakeups              atomic.Int64
 	watch                Watcher // nil: nobody is told the steps
 }
@@ -122,5 +123,13 @@ func (s *Sale) receipt(store string, lost bool) Receipt {
 		Order: s.Order, Store: store, HolderFence: s.fence, LeaseLost: lost,
 		Waited: s.entered.Sub(s.asked), Held: s.left.Sub(s.entered),
 		AcquiredAt: s.entered, ReleasedAt: s.left, Tries: max(s.tries, 1), Wakeups: int(s.wakeups.Load()),
+		Batch: s.batch,
 	}
+}
+
+// InBatch is the place of a sale in a batch. It is told to who buys, and is not kept in the store.
+type InBatch struct {
+	ID    string // the order id of the first sale of the batch, whatever became of that one
+	Place int    // in the order of arrival, from 1
+	Size  int    // how many sales the batch has, with those that were refused
 }

@@ -50,6 +50,14 @@ type StoreConfig struct {
 	Data  *Keeper // knows whether the store has its data; nil: nobody looks
 }
 
+// needs are what the store depends on: the server, and its data.
+func (s StoreConfig) needs() []Dependency {
+	if s.Data == nil {
+		return []Dependency{s.Needs}
+	}
+	return []Dependency{s.Needs, s.Data}
+}
+
 // open is nil if the store can be sold from and its orders can be believed.
 func (s StoreConfig) open(ctx context.Context) error {
 	if err := s.Needs.Err(); err != nil || s.Data == nil {
@@ -78,7 +86,9 @@ type Config struct {
 type Service struct {
 	Config
 	known    map[string]*knownSet // by store
-	underway atomic.Int64         // sales in Deduct
+	refusals *refusals
+	underway atomic.Int64 // sales in deduct
+	keys     underKeys
 }
 
 // New makes a Service. It fails if a strategy does not fit a store that it is to sell from.
@@ -94,7 +104,7 @@ func New(c Config) (*Service, error) {
 			}
 		}
 	}
-	s := &Service{Config: c, known: make(map[string]*knownSet)}
+	s := &Service{Config: c, known: make(map[string]*knownSet), refusals: newRefusals(c.Work)}
 	for store := range c.Stores {
 		s.known[store] = &knownSet{}
 	}
@@ -109,6 +119,7 @@ type Request struct {
 	Quantity  int64
 	Wait      *time.Duration // for the lock; nil: the strategy's default; 0: try once
 	RequestID string
+	Key       Key // zero: none
 	Lab       Lab
 }
 
@@ -121,8 +132,11 @@ type Receipt struct {
 	AcquiredAt, ReleasedAt time.Time
 	// how often it read: more than once where others were quicker, or units had to be fetched
 	Tries     int
-	Wakeups   int  // how often the lock's server woke it while it waited; see lock.Options.OnWake
-	LeaseLost bool // the lease was lost after the order was written: the order stands
+	Wakeups   int      // how often the lock's server woke it while it waited; see lock.Options.OnWake
+	LeaseLost bool     // the lease was lost after the order was written: the order stands
+	Batch     *InBatch // the batch that it was sold in; nil: its seller does not merge
+	// Replayed: it is of an earlier request with the same Key. The times of the lock are not kept: they are CreatedAt.
+	Replayed bool
 }
 
 // An OrderError is a failed deduction with the id that its order would have, and where: with ErrOutcomeUnknown,
@@ -145,16 +159,54 @@ func (e *OrderError) Unwrap() error { return e.Err }
 // this instance first hears of the SKU under a strategy with a lock; what is known costs no round trip. One that has
 // vanished since is locked once more, at most, by each request under way.
 //
+// Once a stock was seen sold out, whoever asks for more than is left is refused by one read of the store that all share
+// who came before it was sent, and not by the strategy: see [refusals]. A sale of the lab is always the strategy's.
+//
 // When ctx ends the sale leaves the queue; once it is in the critical section it is finished, for no longer than
-// Config.Work. Errors: InvalidError, ErrUnknownStrategy, lock.DownError, DataLostError, lock.ErrOverloaded, and
-// as an OrderError what the lock and the store return.
+// Config.Work.
+//
+// A request with the Key of one that has sold is not sold again: it gets the order of the first one, and Replayed. The
+// key is looked for when a sale has failed, and not before it: a first request with a key costs no round trip more than
+// one without, and the store itself refuses to write the same key twice. A refusal is not kept with the key, because it
+// changes nothing: the same key may ask again. A request that is told ErrOutcomeUnknown may be sent again with its key.
+//
+// Errors: InvalidError, ErrUnknownStrategy, lock.DownError, DataLostError, lock.ErrOverloaded, ErrKeyReused,
+// ErrKeyInFlight, and as an OrderError what the lock and the store return.
 func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
 	if s.Watch != nil {
 		return s.watched(ctx, req)
 	}
-	return s.deduct(ctx, req)
+	return s.keyed(ctx, req)
 }
 
+// keyed is Deduct, told to nobody.
+func (s *Service) keyed(ctx context.Context, req Request) (Receipt, error) {
+	if req.Key == (Key{}) {
+		return s.deduct(ctx, req)
+	}
+	if !s.keys.enter(req.Key.ID) {
+		return Receipt{}, ErrKeyInFlight
+	}
+	defer s.keys.leave(req.Key.ID)
+	receipt, err := s.deduct(ctx, req)
+	if err == nil {
+		return receipt, nil
+	}
+	first, found, unseen := s.replay(ctx, req)
+	switch {
+	case errors.Is(unseen, ErrKeyReused):
+		return Receipt{}, unseen
+	case found:
+		return first, nil
+	case errors.Is(err, ErrKeyTaken):
+		// It was there when the sale was to be written, and could not be read now.
+		down := lock.Down("look for the order of the key", errors.New("it cannot be read"))
+		return Receipt{}, errors.Join(down, unseen)
+	}
+	return Receipt{}, err
+}
+
+// deduct is Deduct for a request whose key, if it has one, is not known to be taken.
 func (s *Service) deduct(ctx context.Context, req Request) (Receipt, error) {
 	if req.Quantity < 1 || req.Quantity > MaxQuantity {
 		return Receipt{}, &InvalidError{"quantity", fmt.Sprintf("must be from 1 to %d", MaxQuantity)}
@@ -177,10 +229,7 @@ func (s *Service) deduct(ctx context.Context, req Request) (Receipt, error) {
 		return Receipt{}, fmt.Errorf("make order id: %w", err)
 	}
 
-	needs := slices.Concat(strategy.Needs, []Dependency{config.Needs})
-	if config.Data != nil {
-		needs = append(needs, config.Data)
-	}
+	needs := append(append(make([]Dependency, 0, 8), strategy.Needs...), config.needs()...)
 	for _, need := range needs {
 		err := need.Err()
 		if errors.Is(err, ErrDataLost) {
@@ -189,6 +238,15 @@ func (s *Service) deduct(ctx context.Context, req Request) (Receipt, error) {
 		if err != nil {
 			return Receipt{}, err
 		}
+	}
+	stock := stockKey{config.Store, req.SKU}
+	if req.Lab == (Lab{}) {
+		if err := s.refusals.refuse(ctx, stock, config.needs(), req.Strategy, req.Quantity); err != nil {
+			s.unknown(req.Store, req.SKU, err)
+			return Receipt{}, &OrderError{id.String(), slow(err, needs...), req.SKU, req.Store}
+		}
+	}
+	for _, need := range needs {
 		var cancel context.CancelFunc
 		ctx, cancel = need.While(ctx)
 		defer cancel()
@@ -209,7 +267,7 @@ func (s *Service) deduct(ctx context.Context, req Request) (Receipt, error) {
 	sale := &Sale{
 		Order: Order{
 			ID: id.String(), SKU: req.SKU, Quantity: req.Quantity, Strategy: req.Strategy,
-			Instance: s.Instance, RequestID: req.RequestID, CreatedAt: time.Now(),
+			Instance: s.Instance, RequestID: req.RequestID, CreatedAt: time.Now(), Key: req.Key,
 		},
 		lab: req.Lab, stops: stops, most: s.Work, asked: time.Now(), watch: s.Watch,
 	}
@@ -223,6 +281,9 @@ func (s *Service) deduct(ctx context.Context, req Request) (Receipt, error) {
 	lost := errors.Is(err, lock.ErrLost)
 	if err != nil && !(sale.written && lost) {
 		s.unknown(req.Store, req.SKU, err)
+		if out, short := errors.AsType[*SoldOutError](err); short {
+			s.refusals.note(stock, out.Remaining)
+		}
 		return Receipt{}, &OrderError{sale.ID, slow(err, needs...), sale.SKU, req.Store}
 	}
 	_ = stops.at(ctx, AfterUnlock) // its end changes nothing: the sale is made

@@ -116,14 +116,14 @@ func (s *Sale) tell(kind StepKind) {
 	}
 }
 
-// watched is deduct, with its first and its last step.
+// watched is keyed, with its first and its last step.
 func (s *Service) watched(ctx context.Context, req Request) (Receipt, error) {
 	step := Step{
 		At: time.Now(), Kind: Arrived, RequestID: req.RequestID, Strategy: req.Strategy, SKU: req.SKU,
 		Quantity: req.Quantity,
 	}
 	s.Watch.Tell(step)
-	receipt, err := s.deduct(ctx, req)
+	receipt, err := s.keyed(ctx, req)
 	step.At, step.Kind, step.Err = time.Now(), Ended, err
 	if err == nil {
 		step.Read, step.Remaining, step.Version = receipt.Read, receipt.Remaining, receipt.Version

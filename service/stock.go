@@ -38,9 +38,12 @@ type Order struct {
 	Fence     uint64 // fence that the write carried; 0: none
 	Segment   int    // that Read, Remaining and Version are of; 0: of the whole stock
 	CreatedAt time.Time
+	Key       Key // that no other order may have; zero: none. It is written with the order, and not read with it
 }
 
 // A Store keeps stock and orders. All its methods are bounded by ctx.
+//
+// An order whose Key has been written before is refused with ErrKeyTaken. See [Replayer].
 //
 // Errors match ErrUnknownSKU, lock.ErrDown (nothing was written), ErrOutcomeUnknown (it may have been).
 type Store interface {

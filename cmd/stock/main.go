@@ -93,7 +93,9 @@ Start with:  stock demo`,
 		{"See it:", []*cobra.Command{demoCommand(), classCommand(), strategiesCommand(), labCommand()}},
 		{"Load a service, and judge it:", []*cobra.Command{loadCommand(), verdictCommand(), reportCommand()}},
 		{"Use the locks:", []*cobra.Command{lockCommand()}},
-		{"Run the service:", []*cobra.Command{serveCommand(), configCommand(), migrateCommand(), healthcheckCommand()}},
+		{"Run the service:", []*cobra.Command{
+			serveCommand(), relayCommand(), configCommand(), migrateCommand(), healthcheckCommand(),
+		}},
 	} {
 		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
 		for _, command := range group.commands {

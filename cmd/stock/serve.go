@@ -28,12 +28,15 @@ need an address each.`,
 			if err != nil {
 				return err
 			}
-			log := app.NewLogger(cmd.ErrOrStderr(), cfg)
+			lines := app.NewLogWriter(cmd.ErrOrStderr())
+			defer lines.Close()
+			log := app.NewLogger(lines, cfg)
 			app.LogRedis(log)
 			a, err := app.New(cfg, version, log)
 			if err != nil {
 				return err
 			}
+			a.MeasureLog(lines)
 			return a.Run(cmd.Context())
 		},
 	}

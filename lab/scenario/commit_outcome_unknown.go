@@ -28,8 +28,10 @@ func commitUnknown() lab.Scenario {
 			on("mysql", lab.Stated(
 				lab.Safe, replyLost, "none", "redis-setnx", "redis-watchdog", "zk-sequential", "mysql-table",
 				"mysql-for-update", "mysql-get-lock", "segmented", "pessimistic", "optimistic", "atomic",
+				"zk-merged", "merged",
 			)),
-			on("mysql", lab.Stated(lab.Safe, requestLost, "redis-watchdog", "pessimistic", "atomic")),
+			on("mysql", lab.Stated(lab.Safe, requestLost, "redis-watchdog", "pessimistic", "atomic", "zk-merged",
+				"merged")),
 		),
 		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {
@@ -39,11 +41,7 @@ func commitUnknown() lab.Scenario {
 			p := b.Proxy(lab.NeedMySQL)
 			app := b.Apps(1, b.Via(lab.NeedMySQL))[0]
 			b.Stock(3)
-			at := lab.BeforeWrite
-			if b.Case.Strategy == "atomic" {
-				at = lab.AfterLock
-			}
-			a := b.BeginPaused(app, "A", at, lab.Request{Wait: lab.For(lab.Patience)})
+			a := b.BeginPaused(app, "A", lastPoint(b.Case.Strategy), lab.Request{Wait: lab.For(lab.Patience)})
 			snare := loseCommit(b, p)
 			a.Go()
 			b.Sprung(snare, b.Case.Variant)
@@ -61,14 +59,13 @@ func commitUnknown() lab.Scenario {
 	}
 }
 
-// loseCommit makes the next COMMIT through p go without an answer. The byte before the word is the protocol's, of a
-// statement: there is a setting named autocommit.
+// loseCommit makes the next COMMIT through p go without an answer.
 func loseCommit(b *lab.Testbed, p *wire.Proxy) *wire.Snare {
 	do := wire.CutReply
 	if b.Case.Variant == requestLost {
 		do = wire.Cut
 	}
-	return b.Trap(p, wire.Trap{On: wire.ToServer, Do: do, Match: wire.Contains("\x03COMMIT")})
+	return b.Trap(p, wire.Trap{On: wire.ToServer, Do: do, Match: commits})
 }
 
 // commitWithoutAnswer sells one unit to A, whose COMMIT goes without an answer. The naive code takes that for a

@@ -30,9 +30,9 @@ func differentKeys() lab.Scenario {
 				{Code: "mended", Variant: fromTheRow, Want: lab.Forecast{Outcome: lab.Safe}},
 			},
 			on("mysql", lab.Stated(lab.Refuses, inCapitals, "redis-setnx", "redis-watchdog", "zk-sequential",
-				"mysql-table", "mysql-get-lock")),
+				"zk-merged", "mysql-table", "mysql-get-lock")),
 			lab.Stated(lab.Refuses, anotherOnesKey, "none", "local-mutex", "redis-setnx", "redis-watchdog",
-				"zk-sequential", "mysql-table", "mysql-get-lock"),
+				"zk-sequential", "zk-merged", "mysql-table", "mysql-get-lock"),
 		),
 		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {

@@ -6,16 +6,23 @@ import (
 	"example.com/stock/lab"
 )
 
+// withAKey is the variant in which both requests carry one idempotency key.
+const withAKey = "with-a-key"
+
+// askTwice are the strategies whose customer asks twice, without a key and with one.
+var askTwice = []string{
+	"none", "redis-setnx", "redis-watchdog", "zk-sequential", "pessimistic", "optimistic", "atomic", "zk-merged",
+	"merged",
+}
+
 func duplicateRequest() lab.Scenario {
 	return lab.Scenario{
 		Name:  "duplicate-request",
 		Group: lab.NoLock,
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper, lab.NeedMySQL},
 		Cases: slices.Concat(
-			lab.Stated(
-				lab.Duplicates, "", "none", "redis-setnx", "redis-watchdog", "zk-sequential", "pessimistic",
-				"optimistic", "atomic", "zk-merged", "merged",
-			),
+			lab.Stated(lab.Duplicates, "", askTwice...),
+			lab.Stated(lab.Safe, withAKey, askTwice...),
 			[]lab.Case{{Code: "mended", Variant: "a-key-unique-in-the-orders", Want: lab.Forecast{Outcome: lab.Safe}}},
 		),
 		Quick: true,
@@ -25,8 +32,12 @@ func duplicateRequest() lab.Scenario {
 			}
 			apps := b.Apps(2)
 			b.Stock(2)
-			b.BeginPaused(apps[0], "A", lab.AfterUnlock, lab.Request{}).Leave()
-			b.Sell(apps[1], "again", lab.Request{})
+			var r lab.Request
+			if b.Case.Variant == withAKey {
+				r.Key = b.SKU + ".1"
+			}
+			b.BeginPaused(apps[0], "A", lab.AfterUnlock, r).Leave()
+			b.Sell(apps[1], "again", r)
 			j := b.Judge()
 			for i, o := range j.Orders {
 				b.Evidence(lab.Answer, o.OrderID, "order-of-one", "n", i+1, "order", o.OrderID, "read", o.Read, "left",

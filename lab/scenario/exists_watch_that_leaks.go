@@ -28,7 +28,7 @@ func existsWatch() lab.Scenario {
 				{Code: "naive", Variant: "watches-with-exists", Want: lab.Forecast{Outcome: lab.Leaks}},
 				{Code: "mended", Variant: "watches-with-getdata", Want: lab.Forecast{Outcome: lab.Safe}},
 			},
-			lab.Stated(lab.Safe, "", "zk-sequential"), // of zk-ephemeral the next holder has the same name
+			lab.Stated(lab.Safe, "", "zk-sequential", "zk-merged"), // of zk-ephemeral the next holder has the same name
 		),
 		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {

@@ -18,7 +18,7 @@ func expiryLearntLate() lab.Scenario {
 				{Code: "naive", Variant: "waits-to-be-told", Want: lab.Forecast{Outcome: lab.Oversells}},
 				{Code: "mended", Variant: "counts-the-time-itself", Want: lab.Forecast{Outcome: lab.Refuses}},
 			},
-			lab.Cases(told, "zk-sequential", "zk-ephemeral"),
+			lab.Cases(told, "zk-sequential", "zk-merged", "zk-ephemeral"),
 		),
 		Predict: lateWriter,
 		Together: func(beds []*lab.Testbed) []lab.Observation {

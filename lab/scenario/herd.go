@@ -20,7 +20,7 @@ func herd() lab.Scenario {
 		Cases: slices.Concat([]lab.Case{
 			{Code: "naive", Variant: "one-node-for-all", Want: lab.Forecast{Outcome: lab.Herds}},
 			{Code: "mended", Variant: "a-queue-of-nodes", Want: lab.Forecast{Outcome: lab.Safe}},
-		}, lab.Stated(lab.Herds, "", "zk-ephemeral"), lab.Stated(lab.Safe, "", "zk-sequential")),
+		}, lab.Stated(lab.Herds, "", "zk-ephemeral"), lab.Stated(lab.Safe, "", "zk-sequential", "zk-merged")),
 		Run: func(b *lab.Testbed) lab.Observation {
 			var woken int
 			switch b.Case.Code {

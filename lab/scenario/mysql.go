@@ -182,6 +182,10 @@ func (s *session) waiting(look *sql.DB) {
 	s.b.Note("mysql", "waits-for-a-row", "who", s.who)
 }
 
+// commits matches the message that ends a transaction: with COMMIT alone, or behind other statements. The byte before
+// the word is the protocol's, of a statement: there is a setting named autocommit.
+func commits(m []byte) bool { return wire.Contains("\x03COMMIT")(m) || wire.Contains("; COMMIT")(m) }
+
 // trxIdle is the pause before a read of information_schema.innodb_trx. The server caches the table until 100 ms after
 // the last read, so a client that reads more often gets the same rows for ever.
 const trxIdle = 200 * time.Millisecond

@@ -31,10 +31,7 @@ func noLock() lab.Scenario {
 // twoBuyers sells the last unit to A and to B, if the lock lets B in.
 func twoBuyers(b *lab.Testbed, first, second *lab.App) lab.Observation {
 	b.Stock(1)
-	point := lab.BeforeWrite
-	if slices.Contains([]string{"atomic", "merged"}, b.Case.Strategy) {
-		point = lab.AfterLock // its read and its write are one step
-	}
+	point := lastPoint(b.Case.Strategy)
 	a := b.BeginPaused(first, "A", point, lab.Request{})
 	other := b.Begin(second, "B", lab.Request{Pause: []string{point}, Wait: lab.Once()})
 	inside := other.PausedOrAnswered(point)
@@ -50,4 +47,13 @@ func twoBuyers(b *lab.Testbed, first, second *lab.App) lab.Observation {
 		b.Sell(second, "B2", lab.Request{})
 	}
 	return b.Judge().Seen()
+}
+
+// lastPoint returns the last point at which a sale of a strategy can stand before its write. Where read and write are
+// one step, it is the one before that.
+func lastPoint(strategy string) string {
+	if slices.Contains([]string{"atomic", "merged"}, strategy) {
+		return lab.AfterLock
+	}
+	return lab.BeforeWrite
 }

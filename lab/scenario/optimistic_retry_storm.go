@@ -15,12 +15,14 @@ func retryStorm() lab.Scenario {
 			{Strategy: "optimistic", Store: "redis", Want: lab.Forecast{Outcome: lab.Repeats}},
 			{Strategy: "optimistic", Store: "mysql", Want: lab.Forecast{Outcome: lab.Repeats}},
 			{Strategy: "atomic", Store: "redis", Want: lab.Forecast{Outcome: lab.Safe}},
+			{Strategy: "merged", Store: "redis", Want: lab.Forecast{Outcome: lab.Safe}},
+			{Strategy: "merged", Store: "mysql", Want: lab.Forecast{Outcome: lab.Safe}},
 		},
 		Run: func(b *lab.Testbed) lab.Observation {
 			apps := b.Apps(2)
 			b.Stock(buyers)
 			at := lab.BeforeWrite
-			if b.Case.Strategy == "atomic" {
+			if b.Case.Strategy != "optimistic" {
 				at = lab.AfterLock
 			}
 			for i := range buyers {

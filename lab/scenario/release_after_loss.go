@@ -22,8 +22,8 @@ func releaseAfterLoss() lab.Scenario {
 				{Code: "mended", Variant: "deletes-its-own-node", Want: lab.Forecast{Outcome: lab.Safe}},
 			},
 			lab.Cases(
-				"", "redis-setnx", "redis-watchdog", "zk-ephemeral", "zk-sequential", "mysql-table", "mysql-for-update",
-				"mysql-get-lock",
+				"", "redis-setnx", "redis-watchdog", "zk-ephemeral", "zk-sequential", "zk-merged", "mysql-table",
+				"mysql-for-update", "mysql-get-lock",
 			),
 		),
 		Predict: excludes,

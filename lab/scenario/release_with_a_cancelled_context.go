@@ -26,8 +26,8 @@ func releaseCancelled() lab.Scenario {
 				{Code: "mended", Variant: "with-a-context-of-its-own", Want: lab.Forecast{Outcome: lab.Safe}},
 			},
 			lab.Stated(lab.Safe, "", "redis-setnx-expire", "redis-setnx-del", "redis-setnx-watch", "redis-setnx",
-				"redis-watchdog", "redlock", "zk-ephemeral", "zk-sequential", "mysql-table", "mysql-for-update",
-				"mysql-get-lock", "pessimistic")),
+				"redis-watchdog", "redlock", "zk-ephemeral", "zk-sequential", "zk-merged", "mysql-table",
+				"mysql-for-update", "mysql-get-lock", "pessimistic")),
 		Run: func(b *lab.Testbed) lab.Observation {
 			if b.Case.Code != "" {
 				return releaseNaively(b, lease)

@@ -71,6 +71,7 @@ type Result struct {
 	Outcomes map[loadtest.Outcome]int `json:"outcomes"` // of the replies
 	Problems map[string]int           `json:"problems"` // failed and unknown, by what was answered
 	Found    int                      `json:"found"`    // unknown outcomes whose orders are in the store
+	Merged   int                      `json:"merged"`   // sales that were made in a batch with others
 
 	InitialUnits   int64 `json:"initial_units"`
 	SoldUnits      int64 `json:"sold_units"`
@@ -101,6 +102,9 @@ func (l *Result) add(s *item, v loadtest.Verdict) {
 		l.Outcomes[r.Outcome]++
 		if r.Outcome == loadtest.Failed || r.Outcome == loadtest.Unknown {
 			l.Problems[why(r.Reply)]++
+		}
+		if r.Receipt != nil && r.Batch != nil && r.Batch.Size > 1 {
+			l.Merged++
 		}
 	}
 	l.Found += v.Recovered
@@ -203,7 +207,7 @@ func writeFaults(w io.Writer, r *Report) {
 func writeResults(w io.Writer, r *Report) {
 	fmt.Fprintln(w)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "strategy\tstore\tSKUs\taccepted\tbusy\tsold out\tfailed\tunknown\tof which sold\t"+
+	fmt.Fprintln(table, "strategy\tstore\tSKUs\taccepted\tmerged\tbusy\tsold out\tfailed\tunknown\tof which sold\t"+
 		"units\toversold\tlost\tnot deducted\tnot ordered\tchain breaks\t")
 	var sum Result
 	sum.Outcomes = make(map[loadtest.Outcome]int)
@@ -214,6 +218,7 @@ func writeResults(w io.Writer, r *Report) {
 			sum.Outcomes[o] += n
 		}
 		sum.Found += l.Found
+		sum.Merged += l.Merged
 		sum.SoldUnits += l.SoldUnits
 		sum.OversoldUnits += l.OversoldUnits
 		sum.Lost += l.Lost
@@ -230,6 +235,9 @@ func writeResult(w io.Writer, l *Result) {
 	fmt.Fprintf(w, "%s\t%s\t%d\t", l.Strategy, l.Store, l.SKUs)
 	for _, o := range loadtest.Outcomes() {
 		fmt.Fprintf(w, "%d\t", l.Outcomes[o])
+		if o == loadtest.Accepted {
+			fmt.Fprintf(w, "%d\t", l.Merged)
+		}
 	}
 	fmt.Fprintf(w, "%d\t%d\t%d\t%d\t%d\t%d\t%d\t\n", l.Found, l.SoldUnits, l.OversoldUnits, l.Lost, l.NotDeducted,
 		l.NotOrdered, l.Breaks)

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"example.com/stock/loadtest"
@@ -156,10 +157,14 @@ func (l *subject) all() []*item {
 	return slices.Clone(l.items)
 }
 
-// customers is how many customers each instance has for each subject. Each sends one request at a time. Two compete
-// inside the instance, and with those of the other instances. A customer stays with its instance: otherwise all would
-// soon wait for one that is paused.
+// customers is how many customers each instance has for each subject. Each sends one request at a time, but now and
+// then comes with its family. Two compete inside the instance, and with those of the other instances. A customer
+// stays with its instance: otherwise all would soon wait for one that is paused.
 const customers = 2
+
+// family is how many requests a customer sends at once now and then, so that a strategy that merges has something to
+// merge.
+const family = 5
 
 // sellAll starts the customers, which buy until ctx ends. Each finishes its request.
 func (r *run) sellAll(ctx context.Context, owned *sync.WaitGroup) {
@@ -191,38 +196,63 @@ type customer struct {
 }
 
 func (c *customer) buy(ctx context.Context) {
-	for n := 1; loadtest.Sleep(ctx, time.Duration(100+c.dice.IntN(400))*time.Millisecond) == nil; n++ {
-		item := c.subject.current()
-		a := loadtest.Request{
-			Endpoint:  c.subject.Endpoint,
-			Store:     c.subject.store,
-			SKU:       item.before.SKU,
-			RequestID: fmt.Sprintf("%x.%d.%d", c.Seed, c.number, n),
-			Quantity:  1 + c.dice.Int64N(3),
+	for n := 1; loadtest.Sleep(ctx, time.Duration(100+c.dice.IntN(400))*time.Millisecond) == nil; {
+		item, most := c.subject.current(), 1
+		if c.dice.IntN(8) == 0 {
+			most = family
 		}
-		if c.dice.IntN(4) == 0 {
-			// Now and then a request stays in the critical section long enough for a fault to hit it there. Half of
-			// these ignore a lost lease: the others rarely write too late, and the fence would have nothing to do.
-			a.Lab.Hold = time.Duration(20+c.dice.IntN(180)) * time.Millisecond
-			a.Lab.IgnoreLoss = c.dice.IntN(2) == 0
+		var all sync.WaitGroup
+		var soldOut atomic.Bool
+		for ; most > 0; most-- {
+			a := c.request(item, n)
+			n++
+			all.Go(func() {
+				if c.send(ctx, item, a) == loadtest.SoldOut {
+					soldOut.Store(true)
+				}
+			})
 		}
-		record := loadtest.Record{
-			Worker:    c.number,
-			RequestID: a.RequestID,
-			Strategy:  c.subject.Name,
-			Store:     a.Store,
-			SKU:       a.SKU,
-			Quantity:  a.Quantity,
-			SentAt:    c.now(),
-		}
-		record.Reply = c.ask(context.WithoutCancel(ctx), a)
-		record.DoneAt = c.now()
-		c.subject.add(item, record)
-		if record.Outcome == loadtest.SoldOut {
+		all.Wait()
+		if soldOut.Load() {
 			// The only error is that of ctx: the sale is over.
 			_ = c.stock(ctx, c.subject, item)
 		}
 	}
+}
+
+// request is the n-th request of the customer.
+func (c *customer) request(item *item, n int) loadtest.Request {
+	a := loadtest.Request{
+		Endpoint:  c.subject.Endpoint,
+		Store:     c.subject.store,
+		SKU:       item.before.SKU,
+		RequestID: fmt.Sprintf("%x.%d.%d", c.Seed, c.number, n),
+		Quantity:  1 + c.dice.Int64N(3),
+	}
+	if c.dice.IntN(4) == 0 {
+		// Now and then a request stays in the critical section long enough for a fault to hit it there. Half of
+		// these ignore a lost lease: the others rarely write too late, and the fence would have nothing to do.
+		a.Lab.Hold = time.Duration(20+c.dice.IntN(180)) * time.Millisecond
+		a.Lab.IgnoreLoss = c.dice.IntN(2) == 0
+	}
+	return a
+}
+
+// send sends a request, and keeps what became of it.
+func (c *customer) send(ctx context.Context, item *item, a loadtest.Request) loadtest.Outcome {
+	record := loadtest.Record{
+		Worker:    c.number,
+		RequestID: a.RequestID,
+		Strategy:  c.subject.Name,
+		Store:     a.Store,
+		SKU:       a.SKU,
+		Quantity:  a.Quantity,
+		SentAt:    c.now(),
+	}
+	record.Reply = c.ask(context.WithoutCancel(ctx), a)
+	record.DoneAt = c.now()
+	c.subject.add(item, record)
+	return record.Outcome
 }
 
 // replyLimit is how long a customer waits. It is longer than the wait and work limits of the instances, and than most

@@ -60,6 +60,11 @@ func TestSoak(t *testing.T) {
 	if report.Interrupted {
 		t.Error("it says that it was interrupted")
 	}
+	for _, l := range report.Results {
+		if merges := strings.HasSuffix(l.Strategy, "merged"); merges != (l.Merged > 0) {
+			t.Errorf("%s on %s: %d sales were made in a batch with others", l.Strategy, l.Store, l.Merged)
+		}
+	}
 }
 
 // An interrupted soak gives its verdict, and nothing stays broken or running.

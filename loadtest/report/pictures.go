@@ -122,6 +122,9 @@ func timelineChart(t *timeline, mark func(ink) color.Color, size float64) *chart
 		c.explain("waits", stroke{c.line(inkSoldOut, 2, 2, 2)})
 	}
 	c.explain("in the critical section", swatch{mark(inkRead)})
+	if t.Batches() > 0 {
+		c.explain("a batch", swatch{mark(inkGrid)})
+	}
 	if t.pairs > 0 {
 		c.explain("not alone there", swatch{mark(inkFailed)})
 	}
@@ -145,6 +148,7 @@ func (l lanes) Plot(area draw.Canvas, p *plot.Plot) {
 			{X: right, Y: middle - half},
 		})
 	}
+	l.frames(area, x, y)
 	lane := (y(1) - y(0)) / 2
 	for i := range l.bars {
 		b := &l.bars[i]

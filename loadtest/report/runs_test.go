@@ -16,6 +16,7 @@ type stay struct {
 	version         uint64
 	segment         int
 	instance        string // empty: app-1, app-2 and app-3 in turn
+	batch           *loadtest.Batch
 }
 
 // ran returns a run of a strategy with that scope, made of the stays.
@@ -67,6 +68,7 @@ func ran(strategy, scope string, exclusive bool, stays ...stay) *loadtest.Result
 			HeldMS:     s.to - s.from,
 			AcquiredAt: at(s.from),
 			ReleasedAt: at(s.to),
+			Batch:      s.batch,
 		}
 		h.Records = append(h.Records, r)
 		h.Orders = append(h.Orders, loadtest.Order{

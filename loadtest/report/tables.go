@@ -46,6 +46,9 @@ func csvHead() []string {
 		"released_at",
 		"lease_lost",
 		"error",
+		"batch",
+		"batch_place",
+		"batch_size",
 	}
 }
 
@@ -75,7 +78,8 @@ func WriteCSV(w io.Writer, runs []*loadtest.Result) error {
 				rec.OrderID,
 				rec.Instance,
 			}
-			_ = out.Write(append(append(line, receipt(rec)...), rec.Error))
+			line = append(append(line, receipt(rec)...), rec.Error)
+			_ = out.Write(append(line, inBatch(rec)...))
 		}
 	}
 	out.Flush()
@@ -93,6 +97,14 @@ func receipt(rec *loadtest.Record) []string {
 	}
 	return append(cells, blank(rec.Fence), blank(rec.Segment), blank(rec.Tries), decimal(rec.WaitedMS),
 		decimal(rec.HeldMS), moments(rec.AcquiredAt), moments(rec.ReleasedAt), strconv.FormatBool(rec.LeaseLost))
+}
+
+// inBatch returns the columns about the batch that a sale was made in.
+func inBatch(rec *loadtest.Record) []string {
+	if rec.Receipt == nil || rec.Batch == nil {
+		return make([]string, 3)
+	}
+	return []string{rec.Batch.ID, number(rec.Batch.Place), number(rec.Batch.Size)}
 }
 
 func number[N int | int64 | uint64](n N) string { return fmt.Sprint(n) }

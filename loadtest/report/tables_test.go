@@ -51,6 +51,13 @@ func TestCSV(t *testing.T) {
 	if rows[2][29] != "said \"no\", twice\nand again" || rows[2][17] != "" || rows[1][17] != "1000" {
 		t.Errorf("%q", rows[2])
 	}
+	b.Reset()
+	if err := report.WriteCSV(&b, []*loadtest.Result{merged(1, 2)}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasSuffix(b.String(), ",batch0,2,2\n") {
+		t.Errorf("the batch is not told: %s", b.String())
+	}
 }
 
 // JMeter reads columns by the names in the first line, times in milliseconds, and success as a word.

@@ -195,6 +195,17 @@ func columns() []column {
 			cell: func(r *loadtest.Result) (string, tone) { return fmt.Sprintf("%.1f", r.WakeUps()), plain },
 		},
 		{
+			head: [2]string{"sales", "/batch"},
+			drop: 2,
+			need: func(r *loadtest.Result) bool { return r.PerBatch() > 0 },
+			cell: func(r *loadtest.Result) (string, tone) {
+				if r.PerBatch() == 0 {
+					return "–", plain
+				}
+				return fmt.Sprintf("%.1f", r.PerBatch()), plain
+			},
+		},
+		{
 			head: [2]string{
 				"round",
 				"trips",

@@ -24,6 +24,9 @@ func plural[N int | int64](n N, noun string) string {
 	if n == 1 {
 		return noun
 	}
+	if strings.HasSuffix(noun, "ch") {
+		return noun + "es"
+	}
 	return noun + "s"
 }
 

@@ -44,6 +44,9 @@ func (t *timeline) gantt() (names, bars string) {
 			`<text class="ms" x="%[1]s" y="%[3]d">%[4]s</text>`,
 			t.x(tick), bottom, bottom+15, axisLabel(tick, t.to-t.from))
 	}
+	for _, k := range t.blocks() {
+		t.block(&b, &k)
+	}
 	for i := range t.bars {
 		t.bar(&b, &t.bars[i])
 	}
@@ -79,6 +82,9 @@ func (h *hold) title() string {
 	if r.Fence > 0 {
 		fmt.Fprintf(&b, ", fence %d", r.Fence)
 	}
+	if r.Batch != nil {
+		fmt.Fprintf(&b, "\nplace %d of %d in its batch", r.Batch.Place, r.Batch.Size)
+	}
 	if h.together > 0 {
 		fmt.Fprintf(&b, "\nNOT ALONE: with %s", party(h.partner.rec))
 		if h.together > 1 {
@@ -99,6 +105,9 @@ func segment(n int) string {
 func (t *timeline) caption() string {
 	text := fmt.Sprintf("Timeline of %s in %s, from %s to %s of the run", count(len(t.bars), "hold"),
 		count(len(t.lanes), "lane"), millis(t.from), millis(t.to))
+	if n := len(t.blocks()); n > 0 {
+		text += ", in " + count(n, "batch")
+	}
 	if t.pairs > 0 {
 		return text + fmt.Sprintf("; %s overlapped in the whole run", count(t.pairs, "pair"))
 	}
@@ -361,6 +370,7 @@ type story struct {
 	pairs   int       // that overlapped in a room that admits one
 	shown   []pair    // the first of them
 	missing int       // accepted requests without times
+	batches map[string]*batch
 }
 
 // mustExclude reports whether two holds of one room at once are a fault, promised or not. A strategy that locks nothing
@@ -396,6 +406,7 @@ func tell(r *loadtest.Result) *story {
 	}
 	slices.SortFunc(s.holds,
 		func(a, b hold) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.rec.Seq, b.rec.Seq)) })
+	s.gather()
 	s.meet()
 	return s
 }
@@ -412,6 +423,9 @@ func (s *story) meet() {
 		}
 		there := slices.DeleteFunc(inside[h.room()], func(o *hold) bool { return o.to <= h.from })
 		for _, other := range there {
+			if h.sameBatch(other) {
+				continue
+			}
 			p := pair{other, h}
 			s.pairs++
 			if len(s.shown) < maxPairs {

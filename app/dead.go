@@ -1,0 +1,92 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+
+	"example.com/stock/order"
+	"example.com/stock/service"
+)
+
+// A DeadLetter is an event that the relay has parked until a person decides.
+type DeadLetter = order.DeadLetter
+
+// DeadLetters are the events that the relay of a store has parked.
+type DeadLetters struct {
+	app  *App
+	dead order.DeadLetters
+}
+
+// OpenDeadLetters opens the store that has them. The caller must close the result.
+func OpenDeadLetters(cfg Config, log *slog.Logger) (*DeadLetters, error) {
+	a := newApp(cfg, "", log)
+	books, err := a.openLedger()
+	if err != nil {
+		return nil, errors.Join(err, a.close())
+	}
+	return &DeadLetters{a, books.dead}, nil
+}
+
+// Close closes the store.
+func (d *DeadLetters) Close() error { return d.app.close() }
+
+// Each calls do for every letter, in order of the SKUs, until it fails.
+func (d *DeadLetters) Each(ctx context.Context, do func(DeadLetter) error) error {
+	const page = 200
+	for after := service.SKU(""); ; {
+		letters, err := d.dead.Parked(ctx, after, page)
+		if err != nil {
+			return fmt.Errorf("read the dead letters (is --store right, and the schema up to date?): %w", err)
+		}
+		for _, letter := range letters {
+			if err := do(letter); err != nil {
+				return err
+			}
+			after = letter.SKU
+		}
+		if len(letters) < page {
+			return nil
+		}
+	}
+}
+
+// Retry makes the relay send the event again that a person names as SKU/NUMBER.
+func (d *DeadLetters) Retry(ctx context.Context, name string) error {
+	return d.decide(ctx, name, order.Resend)
+}
+
+// Skip makes the relay leave it out for good.
+func (d *DeadLetters) Skip(ctx context.Context, name string) error {
+	return d.decide(ctx, name, order.Skip)
+}
+
+// RetryAll is Retry for every letter that nobody has decided about. It tells done the name of each.
+func (d *DeadLetters) RetryAll(ctx context.Context, done func(name string)) error {
+	return d.Each(ctx, func(letter DeadLetter) error {
+		if letter.Verdict != order.Undecided {
+			return nil
+		}
+		err := d.dead.Decide(ctx, letter.SKU, letter.Number, order.Resend)
+		if errors.Is(err, order.ErrNoDeadLetter) {
+			return nil // it was decided meanwhile
+		}
+		if err == nil {
+			done(fmt.Sprintf("%s/%d", letter.SKU, letter.Number))
+		}
+		return err
+	})
+}
+
+func (d *DeadLetters) decide(ctx context.Context, name string, v order.Verdict) error {
+	text, digits, _ := strings.Cut(name, "/")
+	sku, err1 := service.ParseSKU(text)
+	number, err2 := strconv.ParseUint(digits, 10, 64)
+	if err1 != nil || err2 != nil {
+		return fmt.Errorf("%q is not SKU/NUMBER, as stock relay dead shows it", name)
+	}
+	return d.dead.Decide(ctx, sku, number, v)
+}

@@ -1,0 +1,203 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/order"
+	"example.com/stock/relay"
+	"example.com/stock/repo"
+	"example.com/stock/strategy"
+)
+
+// Sinks of the setting relay.sink.
+const (
+	sinkStreams = "streams"
+	sinkWebhook = "webhook"
+)
+
+// relayKey is the key of the lock of the relay of a store. No SKU has a "#" in it.
+func relayKey(store string) string { return "relay#" + store }
+
+// relayLocks returns the names of the locks that the relay can be under: it holds for a minute, so the lock must be
+// renewed, and it relies on the fence.
+func relayLocks() (names []string) {
+	for _, s := range AllLocks() {
+		if s.Promise.Fenced && s.Promise.Blocking {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+// webhookSecrets returns the secrets of relay.webhook_secrets.
+func (c *Config) webhookSecrets() []string {
+	secrets, _ := list(c.Relay.WebhookSecrets)
+	return secrets
+}
+
+// checkRelay returns what an enabled relay lacks. Whether secrets are well-formed is openSink's to say: a printed
+// configuration, where they are masked, is one, too.
+func (c *Config) checkRelay() (bad []error) {
+	switch {
+	case c.Relay.Sink == sinkStreams && len(c.Redis.Addrs) == 0:
+		bad = append(bad, errors.New("relay.sink: streams needs redis.addrs"))
+	case c.Relay.Sink == sinkWebhook && c.Relay.WebhookURL == "":
+		bad = append(bad, errors.New("relay.sink: webhook needs relay.webhook_url"))
+	case c.Relay.Sink == sinkWebhook && len(c.webhookSecrets()) == 0:
+		bad = append(bad, errors.New("relay.sink: webhook needs relay.webhook_secrets, such as whsec_ and the output "+
+			"of: openssl rand -base64 32"))
+	}
+	return bad
+}
+
+// A ledger is what the relay needs of a store.
+type ledger struct {
+	outbox order.Outbox
+	book   order.Book
+	dead   order.DeadLetters
+}
+
+// openLedger opens the ledger of the default store, on connections of its own: the relay must not wait behind sales,
+// nor they behind it.
+func (a *App) openLedger() (ledger, error) {
+	if a.cfg.Store == strategy.Redis {
+		if len(a.cfg.Redis.Addrs) == 0 {
+			return ledger{}, errors.New("redis.addrs is empty: set it with --redis-addrs or STOCK_REDIS_ADDRS")
+		}
+		store := repo.NewRedis(a.relayRedis())
+		books, err := store.Ledger()
+		return ledger{books, books, store}, err
+	}
+	if a.cfg.MySQL.DSN == "" {
+		return ledger{}, errors.New("mysql.dsn is empty: set it with --mysql-dsn or STOCK_MYSQL_DSN")
+	}
+	db, connections, err := pool(repo.OpenMySQL(a.cfg.MySQL.DSN, repo.Pool{Open: relayConnections, Idle: 1}))
+	if err != nil {
+		return ledger{}, err
+	}
+	a.closers = append(a.closers, connections.Close)
+	store := repo.NewMySQL(db)
+	return ledger{store.Ledger(), store.Ledger(), store}, nil
+}
+
+// relayConnections are those of a relay to MySQL. An instance that waits for its turn uses none.
+const relayConnections = 8
+
+// buildRelay returns the relay. The servers of its lock must be open.
+func (a *App) buildRelay() (*relay.Relay, error) {
+	books, err := a.openLedger()
+	if err != nil {
+		return nil, err
+	}
+	sink, err := a.openSink()
+	if err != nil {
+		return nil, err
+	}
+	s, err := FindLock(a.cfg.Relay.Lock)
+	if err != nil {
+		return nil, fmt.Errorf("relay.lock: %w", err)
+	}
+	servers := a.servers
+	servers.PlainLocks = true // one contender in this process
+	l, err := (&Locks{&App{servers: servers, backends: a.backends}}).Open(s)
+	if err != nil {
+		return nil, fmt.Errorf("relay.lock: %w", err)
+	}
+	if c, ok := l.(interface{ Close() error }); ok {
+		a.closers = append(a.closers, c.Close)
+	}
+	counts := a.metrics.Relay()
+	return relay.New(relay.Config{
+		Outbox: books.outbox, Book: books.book, Dead: books.dead, Sink: sink,
+		Lock: l, Key: relayKey(a.cfg.Store), Owner: a.cfg.Instance,
+		Parallel: a.cfg.Relay.Parallel, Attempts: a.cfg.Relay.Attempts,
+		Term: min(time.Minute, a.cfg.Lock.MaxHold/2), Log: a.log.With("part", "relay"),
+		Events: relay.Events{
+			Active: counts.Active, Delivered: counts.Delivered, Failed: counts.Failed,
+			Lag: func(l relay.Lag) { counts.Lag(l.Undelivered, l.Oldest, l.Parked) },
+		},
+	}), nil
+}
+
+// openSink opens what events go to.
+func (a *App) openSink() (relay.Sink, error) {
+	c := a.cfg.Relay
+	if c.Sink == sinkWebhook {
+		w, err := relay.NewWebhook(relay.WebhookOptions{
+			URL: c.WebhookURL, Secrets: a.cfg.webhookSecrets(), AllowInternal: c.WebhookInternal,
+			Timeout: c.WebhookTimeout,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("relay.webhook_url, relay.webhook_secrets: %w", err)
+		}
+		a.closers = append(a.closers, w.Close)
+		return w, nil
+	}
+	return relay.NewStreams(a.relayRedis(), a.log), nil
+}
+
+// relayRedis returns a client of the relay's own: each SKU that is being delivered needs a connection.
+func (a *App) relayRedis() redis.UniversalClient {
+	c, options := a.cfg.Redis, a.redisOptions()
+	options.Addrs, options.MasterName, options.IsClusterMode = c.Addrs, c.MasterName, c.Cluster
+	options.DB, options.SentinelPassword, options.PoolSize = c.DB, c.SentinelPassword, a.cfg.Relay.Parallel+2
+	client := redis.NewUniversalClient(&options)
+	a.closers = append(a.closers, client.Close)
+	return client
+}
+
+// startRelay runs the relay, if there is one, until ctx ends or the result is called, which waits for it.
+func (a *App) startRelay(ctx context.Context) (stop func()) {
+	if a.relay == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { a.relay.Run(ctx) })
+	return func() {
+		cancel()
+		running.Wait()
+	}
+}
+
+// A Relay is a relay without an instance, for "stock relay".
+type Relay struct{ app *App }
+
+// OpenRelay opens the clients of a relay. It waits for no server. The caller must call Run, which closes them.
+func OpenRelay(cfg Config, version string, log *slog.Logger) (*Relay, error) {
+	if err := errors.Join(cfg.checkRelay()...); err != nil {
+		return nil, err
+	}
+	a := newApp(cfg, version, log)
+	s, err := FindLock(cfg.Relay.Lock)
+	if err != nil {
+		return nil, fmt.Errorf("relay.lock: %w", err)
+	}
+	for _, server := range a.openers() {
+		if !slices.Contains(s.Needs, server.name) {
+			continue
+		}
+		if err := server.open(); err != nil {
+			return nil, errors.Join(err, a.close())
+		}
+	}
+	if a.relay, err = a.buildRelay(); err != nil {
+		return nil, errors.Join(err, a.close())
+	}
+	return &Relay{a}, nil
+}
+
+// Run relays until ctx ends, and closes everything.
+func (r *Relay) Run(ctx context.Context) error {
+	r.app.log.Info("relaying", "sink", r.app.cfg.Relay.Sink, "lock", r.app.cfg.Relay.Lock)
+	r.app.relay.Run(ctx)
+	return r.app.close()
+}

@@ -1,0 +1,100 @@
+package handler
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"example.com/stock/order"
+)
+
+// ttl returns how long a reservation is to last, which must be said: a default would be forgotten.
+func (p purchase) ttl() (time.Duration, error) {
+	if !p.has("ttl") {
+		return 0, missing("ttl")
+	}
+	return order.ParseTTL(p.fields["ttl"])
+}
+
+func (h *handler) reserve(c *gin.Context) {
+	p, ok := h.decodePurchase(c, true, "ttl")
+	if !ok {
+		return
+	}
+	ttl, err := p.ttl()
+	if err != nil {
+		h.fail(c, err)
+		return
+	}
+	r, replayed, err := h.Orders.Reserve(c.Request.Context(), p.key, p.customer, p.lines, ttl)
+	if err != nil {
+		h.fail(c, err)
+		return
+	}
+	replay(c, replayed)
+	c.Header("Location", "/v1/reservations/"+r.ID)
+	c.JSON(http.StatusCreated, r)
+}
+
+func (h *handler) getReservation(c *gin.Context) {
+	p, ok := h.decodePurchase(c, false)
+	if !ok {
+		return
+	}
+	r, err := h.Orders.Reservation(c.Request.Context(), p.customer, c.Param("reservation_id"))
+	if err != nil {
+		h.fail(c, err)
+		return
+	}
+	c.JSON(http.StatusOK, r)
+}
+
+// confirmReservation answers 200, and not 201: to confirm again is the same answer. The order is in the body.
+func (h *handler) confirmReservation(c *gin.Context) {
+	p, ok := h.decodePurchase(c, false)
+	if !ok {
+		return
+	}
+	o, replayed, err := h.Orders.Confirm(c.Request.Context(), p.key, p.customer, c.Param("reservation_id"))
+	if err != nil {
+		h.fail(c, err)
+		return
+	}
+	replay(c, replayed)
+	c.Header("Content-Location", "/v1/orders/"+o.ID)
+	c.JSON(http.StatusOK, o)
+}
+
+func (h *handler) cancelReservation(c *gin.Context) {
+	p, ok := h.decodePurchase(c, false)
+	if !ok {
+		return
+	}
+	r, replayed, err := h.Orders.CancelReservation(c.Request.Context(), p.key, p.customer, c.Param("reservation_id"))
+	if err != nil {
+		h.fail(c, err)
+		return
+	}
+	replay(c, replayed)
+	c.JSON(http.StatusOK, r)
+}
+
+func (h *handler) extendReservation(c *gin.Context) {
+	p, ok := h.decodePurchase(c, false, "ttl")
+	if !ok {
+		return
+	}
+	ttl, err := p.ttl()
+	if err != nil {
+		h.fail(c, err)
+		return
+	}
+	r, replayed, err := h.Orders.Extend(c.Request.Context(), p.key, p.customer, c.Param("reservation_id"), ttl)
+	if err != nil {
+		h.fail(c, err)
+		return
+	}
+	replay(c, replayed)
+	c.JSON(http.StatusOK, r)
+}

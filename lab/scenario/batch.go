@@ -1,0 +1,77 @@
+package scenario
+
+import (
+	"bytes"
+	"fmt"
+
+	"example.com/stock/lab"
+	"example.com/stock/loadtest"
+	"example.com/stock/stack/wire"
+)
+
+// crowd is how many customers wait for one batch.
+const crowd = 30
+
+// A heldBatch is an instance with a batch under way, that of A, whose sale is written and whose reply is held back on
+// the wire. Behind it a crowd waits for the next batch.
+type heldBatch struct {
+	b     *lab.Testbed
+	proxy *wire.Proxy
+	apps  []*lab.App // the first has the batches
+	a     *lab.Call
+	crowd *lab.Crowd
+	held  *wire.Snare
+}
+
+// holdABatch sells to W, so that nothing is done for the first time later, and then to A.
+func holdABatch(b *lab.Testbed, units int64) *heldBatch {
+	need := lab.Need(b.Store())
+	h := &heldBatch{b: b, proxy: b.Proxy(need)}
+	h.apps = b.Apps(2, b.Via(need), lab.MergeQueue(crowd))
+	b.Stock(units)
+	b.Require(b.Sell(h.apps[0], "W", lab.Request{}).Outcome == loadtest.Accepted, "W is served")
+	h.held = b.Trap(h.proxy, wire.Trap{On: wire.ToServer, Do: wire.HoldReply, Match: h.lastMessage()})
+	h.a = b.Begin(h.apps[0], "A", lab.Request{Wait: lab.For(lab.Patience)})
+	b.Sprung(h.held, "reply-to-a-is-held")
+	h.crowd = b.Gather(h.apps[0], "C", crowd)
+	return h
+}
+
+// lastMessage matches the message by which a batch of the case's SKU is written for good.
+func (h *heldBatch) lastMessage() func([]byte) bool {
+	if h.b.Store() == "mysql" {
+		return commits
+	}
+	script, sku := wire.Contains("evalsha"), wire.Contains(h.b.SKU)
+	return func(m []byte) bool { return script(m) && sku(m) }
+}
+
+// orders matches the message with the orders of a batch of the case's SKU, and keeps it in seen.
+func (h *heldBatch) orders(seen *[]byte) func([]byte) bool {
+	match := h.lastMessage()
+	if h.b.Store() == "mysql" {
+		insert, sku := wire.Contains("INSERT INTO orders"), wire.Contains(h.b.SKU)
+		match = func(m []byte) bool { return insert(m) && sku(m) }
+	}
+	return func(m []byte) bool {
+		if !match(m) {
+			return false
+		}
+		*seen = bytes.Clone(m)
+		return true
+	}
+}
+
+// letGo lets A have its reply, so that the batch of the crowd begins.
+func (h *heldBatch) letGo() {
+	h.held.Release()
+	h.b.Require(h.a.Reply().Outcome == loadtest.Accepted, "A is served")
+}
+
+// counted records how many orders there are of how many customers.
+func counted(b *lab.Testbed, orders, customers int) {
+	b.Evidence(lab.Served, orders, "orders-of-customers", "orders", orders, "customers", customers)
+}
+
+// naiveOrder is the id of the order of one of a naive crowd.
+func naiveOrder(i int) string { return fmt.Sprintf("order of C%d", i+1) }

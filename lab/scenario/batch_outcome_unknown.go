@@ -1,0 +1,102 @@
+package scenario
+
+import (
+	"slices"
+
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/lab"
+	"example.com/stock/loadtest"
+	"example.com/stock/stack/wire"
+)
+
+func batchUnknown() lab.Scenario {
+	return lab.Scenario{
+		Name: "batch-outcome-unknown", Group: lab.MySQL,
+		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper, lab.NeedMySQL},
+		Cases: slices.Concat(
+			[]lab.Case{
+				{Code: "naive", Variant: "sends-the-batch-again", Want: lab.Forecast{Outcome: lab.Duplicates}},
+				{Code: "mended", Variant: "asks-again-by-id", Want: lab.Forecast{Outcome: lab.Safe}},
+			},
+			on("redis", lab.Stated(lab.Safe, replyLost, "zk-merged", "merged")),
+			on("mysql", lab.Stated(lab.Safe, replyLost, "zk-merged", "merged")),
+			on("redis", lab.Stated(lab.Safe, requestLost, "merged")),
+			on("mysql", lab.Stated(lab.Safe, requestLost, "zk-merged", "merged")),
+		),
+		Run: func(b *lab.Testbed) lab.Observation {
+			if b.Case.Code != "" {
+				return pipelineWithoutAnswer(b)
+			}
+			h := holdABatch(b, 100)
+			do := wire.CutReply
+			if b.Case.Variant == requestLost {
+				do = wire.Cut
+			}
+			snare := b.Trap(h.proxy, wire.Trap{On: wire.ToServer, Do: do, Match: h.lastMessage()})
+			h.letGo()
+			b.Sprung(snare, b.Case.Variant)
+			b.Require(h.crowd.Count()["outcome_unknown"] == crowd, "all of the batch are told that it is not known")
+			found, absent := h.crowd.Settle()
+			b.Require(found == crowd || absent == crowd, "either all of the batch were written, or none")
+			if absent > 0 {
+				again := b.BeginCrowd(h.apps[1], "again", crowd, lab.Request{Wait: lab.For(lab.Patience)})
+				b.Require(again.Count()[string(loadtest.Accepted)] == crowd, "all ask again, and are served")
+			}
+			j := b.Judge()
+			counted(b, len(j.Orders), crowd+2)
+			if len(j.Orders) != crowd+2 || j.Lost() {
+				return lab.Duplicates.Seen()
+			}
+			return lab.Safe.Seen()
+		},
+	}
+}
+
+// pipelineWithoutAnswer sells a unit to each of a crowd with one pipeline, as a client does that gathers commands by
+// itself. The reply is lost. The naive client sends the pipeline again, because that is what it does after a network
+// error: the retry is on by default. The mended code never sends it again by itself; each order has an id, and is sold
+// only if that is not there yet.
+func pipelineWithoutAnswer(b *lab.Testbed) lab.Observation {
+	p := b.Proxy(lab.NeedRedis)
+	stock, orders := "{"+b.SKU+"}:stock", "{"+b.SKU+"}:orders"
+	retries, script := 1, `redis.call('HINCRBY', KEYS[2], ARGV[1], 1) return redis.call('DECR', KEYS[1])`
+	if b.Case.Code == "mended" {
+		retries, script = -1, `if redis.call('HSETNX', KEYS[2], ARGV[1], 1) == 0 then return 'sold before' end
+			return redis.call('DECR', KEYS[1])`
+	}
+	c := redis.NewClient(&redis.Options{Addr: p.Addr(), MaxRetries: retries, ReadTimeout: lab.Patience})
+	b.Defer(func() { _ = c.Close() })
+	b.Must("SET", b.Redis().Set(b.Ctx, stock, 100, 2*lab.Patience).Err())
+	sell := func() error {
+		_, err := c.Pipelined(b.Ctx, func(pipe redis.Pipeliner) error {
+			for i := range crowd {
+				pipe.Eval(b.Ctx, script, []string{stock, orders}, naiveOrder(i))
+			}
+			return nil
+		})
+		return err
+	}
+	b.Must("PING", c.Ping(b.Ctx).Err())
+	last := wire.Contains(naiveOrder(crowd - 1))
+	snare := b.Trap(p, wire.Trap{On: wire.ToServer, Do: wire.CutReply, Match: last})
+	err := sell()
+	b.Sprung(snare, replyLost)
+	if b.Case.Code == "naive" {
+		b.Must("the pipeline", err)
+		b.Evidence(lab.Answer, nil, "pipeline-was-sent-again")
+	} else {
+		b.Require(err != nil, "the client tells that it has no reply")
+		b.Evidence(lab.Answer, err.Error(), "was-told", "who", "C", "answer", err)
+		b.Must("ask again, with the same ids", sell())
+	}
+	left, err := b.Redis().Get(b.Ctx, stock).Int()
+	b.Must("GET", err)
+	b.Must("DEL", b.Redis().Del(b.Ctx, orders).Err())
+	b.Evidence(lab.Balance, left, "balance", "initial", 100, "sold", 100-left, "left", left)
+	counted(b, 100-left, crowd)
+	if 100-left != crowd {
+		return lab.Duplicates.Seen()
+	}
+	return lab.Safe.Seen()
+}

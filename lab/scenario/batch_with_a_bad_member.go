@@ -1,0 +1,108 @@
+package scenario
+
+import (
+	"regexp"
+	"slices"
+
+	"example.com/stock/lab"
+	"example.com/stock/loadtest"
+	"example.com/stock/stack/wire"
+)
+
+// anID matches the id of an order of the service.
+var anID = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}`)
+
+func batchBadMember() lab.Scenario {
+	return lab.Scenario{
+		Name: "batch-with-a-bad-member", Group: lab.MySQL,
+		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper, lab.NeedMySQL},
+		Cases: slices.Concat(
+			[]lab.Case{
+				{Code: "naive", Variant: "one-error-for-all", Want: lab.Forecast{Outcome: lab.Aborts}},
+				{Code: "mended", Variant: "then-one-by-one", Want: lab.Forecast{Outcome: lab.Safe}},
+			},
+			on("mysql", lab.Stated(lab.Safe, "", "zk-merged", "merged")),
+		),
+		Quick: true,
+		Run: func(b *lab.Testbed) lab.Observation {
+			if b.Case.Code != "" {
+				return insertTogether(b)
+			}
+			h := holdABatch(b, 100)
+			var sent []byte
+			snare := b.Trap(h.proxy, wire.Trap{On: wire.ToServer, Do: wire.Hold, Match: h.orders(&sent)})
+			h.letGo()
+			b.Sprung(snare, "orders-are-held")
+			ids := anID.FindAllString(string(sent), -1)
+			b.Require(len(ids) == crowd, "the ids of the batch can be read on the wire")
+			db := b.ServiceDB()
+			takeID(newSession(b, db, "X"), ids[crowd*2/3])
+			b.Defer(func() { _, _ = db.Exec("DELETE FROM orders WHERE sku = ?", takenFor) })
+			snare.Release()
+			sorts := h.crowd.Count()
+			b.Require(b.Judge().Seen().Outcome == lab.Safe, "no stock is lost")
+			switch served := sorts[string(loadtest.Accepted)]; served {
+			case crowd - 1:
+				return lab.Safe.Seen()
+			case 0:
+				return lab.Aborts.Seen()
+			default:
+				b.Fatalf("%d of the batch are served: %v", served, sorts)
+				panic("unreachable")
+			}
+		},
+	}
+}
+
+// takenFor is the SKU of an order that has the id of another.
+const takenFor = "lab-taken"
+
+// takeID writes an order with that id, of another SKU.
+func takeID(s *session, id string) {
+	s.do("INSERT INTO orders (id, sku, epoch, version, quantity, quantity_read, quantity_left, strategy,"+
+		" instance, request_id, fence, created_at) VALUES (?, '"+takenFor+"', 1, 1, 1, 1, 0, '', '', '', 0,"+
+		" UTC_TIMESTAMP(6))", id)
+	s.b.Note(s.who, "id-is-taken", "id", id)
+}
+
+// insertTogether sells to a crowd in one transaction with one INSERT for all. The id of one of them is taken. The naive
+// code tells its error to all; the mended code sells to each in a transaction of its own then.
+func insertTogether(b *lab.Testbed) lab.Observation {
+	db := b.DB()
+	b.Exec("mysql", db, "CREATE TABLE stock (sku VARCHAR(64) PRIMARY KEY, quantity INT NOT NULL) ENGINE=InnoDB")
+	b.Exec("mysql", db, "CREATE TABLE orders (id VARCHAR(64) PRIMARY KEY) ENGINE=InnoDB")
+	b.Exec("mysql", db, "INSERT INTO stock VALUES ('sku', 100)")
+	b.Exec("mysql", db, "INSERT INTO orders VALUES (?)", naiveOrder(20))
+	s := newSession(b, db, "C")
+	sell := func(from, to int) error {
+		s.do("BEGIN")
+		s.do("UPDATE stock SET quantity = quantity - ? WHERE sku = 'sku'", to-from)
+		query, args := "INSERT INTO orders VALUES (?)", []any{naiveOrder(from)}
+		for i := from + 1; i < to; i++ {
+			query, args = query+", (?)", append(args, naiveOrder(i))
+		}
+		if err := s.try(query, args...); err != nil {
+			s.do("ROLLBACK")
+			return err
+		}
+		s.do("COMMIT")
+		return nil
+	}
+	err := sell(0, crowd)
+	b.Require(errno(err) == errDuplicate, "the INSERT of all is refused with 1062")
+	b.Evidence(lab.Answer, err.Error(), "was-told", "who", "C", "answer", err)
+	if b.Case.Code == "mended" {
+		for i := range crowd {
+			if err := sell(i, i+1); err != nil {
+				b.Require(errno(err) == errDuplicate, "only the one whose id is taken is refused")
+			}
+		}
+	}
+	left := b.Int("mysql", db, "SELECT quantity FROM stock")
+	b.Evidence(lab.Balance, left, "balance", "initial", 100, "sold", 100-left, "left", left)
+	counted(b, int(100-left), crowd)
+	if 100-left == crowd-1 {
+		return lab.Safe.Seen()
+	}
+	return lab.Aborts.Seen()
+}

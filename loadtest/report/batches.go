@@ -1,0 +1,103 @@
+package report
+
+import (
+	"fmt"
+	"html"
+	"strings"
+
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// A batch is what the replies of one batch of sales tell, in milliseconds since the start of the run.
+type batch struct {
+	from, to float64
+	size     int // with the sales that were refused
+	sold     int // of those whose replies came
+}
+
+// A block is a batch as it is drawn: around the bars of its sales, which are in neighbouring lanes, because a batch is
+// of one instance.
+type block struct {
+	*batch
+	instance    string
+	top, bottom int // lanes
+	drawn       int // bars
+}
+
+// gather notes what each batch of the run is.
+func (s *story) gather() {
+	s.batches = make(map[string]*batch)
+	for i := range s.holds {
+		h := &s.holds[i]
+		if h.rec.Batch == nil {
+			continue
+		}
+		b := s.batches[h.rec.Batch.ID]
+		if b == nil {
+			b = &batch{from: h.from, to: h.to, size: h.rec.Batch.Size}
+			s.batches[h.rec.Batch.ID] = b
+		}
+		b.from, b.to, b.sold = min(b.from, h.from), max(b.to, h.to), b.sold+1
+	}
+}
+
+// Batches returns the number of batches in which something was sold.
+func (t *timeline) Batches() (n int) { return len(t.batches) }
+
+// sameBatch reports whether both are sales of one batch, which is in the critical section as one.
+func (h *hold) sameBatch(other *hold) bool {
+	return h.rec.Batch != nil && other.rec.Batch != nil && h.rec.Batch.ID == other.rec.Batch.ID
+}
+
+// blocks returns the batches of the bars that are drawn, in the order of their first bars.
+func (t *timeline) blocks() []block {
+	var list []block
+	at := make(map[string]int)
+	for i := range t.bars {
+		bar := &t.bars[i]
+		if bar.rec.Batch == nil {
+			continue
+		}
+		id := bar.rec.Batch.ID
+		n, known := at[id]
+		if !known {
+			n, at[id] = len(list), len(list)
+			list = append(list, block{
+				batch: t.batches[id], instance: bar.rec.Instance, top: bar.lane, bottom: bar.lane,
+			})
+		}
+		b := &list[n]
+		b.top, b.bottom, b.drawn = min(b.top, bar.lane), max(b.bottom, bar.lane), b.drawn+1
+	}
+	return list
+}
+
+// title returns the text that the page shows when the pointer is on the block.
+func (b *block) title() string {
+	text := fmt.Sprintf("batch of %s on %s\nmade in one step: %s from %s on, %d of them sold", count(b.size, "sale"),
+		instance(b.instance), millis(b.to-b.from), millis(b.from), b.sold)
+	if b.drawn < b.sold {
+		text += fmt.Sprintf(", %d drawn", b.drawn)
+	}
+	return text
+}
+
+// block draws a batch behind its bars.
+func (t *timeline) block(b *strings.Builder, k *block) {
+	top := t.y(k.top) - 2
+	fmt.Fprintf(b, `<g><title>%s</title><rect class="batch" x="%s" y="%d" width="%s" height="%d"/></g>`,
+		html.EscapeString(k.title()), t.x(k.from), top, t.width(k.from, k.to), t.y(k.bottom)+barHeight+2-top)
+}
+
+// frames draws the batches of a picture: a light box with a border, behind the bars.
+func (l lanes) frames(area draw.Canvas, x, y func(float64) vg.Length) {
+	half := (y(1) - y(0)) / 2
+	for _, k := range l.blocks() {
+		left, right := x(k.from), max(x(k.to), x(k.from)+vg.Points(0.8))
+		top, bottom := y(float64(len(l.lanes)-1-k.top))+half, y(float64(len(l.lanes)-1-k.bottom))-half
+		corners := []vg.Point{{X: left, Y: bottom}, {X: left, Y: top}, {X: right, Y: top}, {X: right, Y: bottom}}
+		area.FillPolygon(l.chart.mark(inkGrid), corners)
+		area.StrokeLines(l.chart.line(inkRead, 0.6), append(corners, corners[0]))
+	}
+}

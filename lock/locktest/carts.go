@@ -1,0 +1,90 @@
+package locktest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"example.com/stock/lock"
+)
+
+// Carts puts lock.All to a lock: workers of two lockers, which stand for two processes, take overlapping sets of keys in
+// every order. No key may have two holders, a later holder must have a larger fence if the lock is fenced, nobody may
+// wait for ever, and a key that cannot be had must leave the others free.
+func Carts(t *testing.T, fenced bool, lockers [2]lock.Locker) {
+	keys := []string{t.Name() + "-a", t.Name() + "-b", t.Name() + "-c", t.Name() + "-d"}
+	t.Run("overlapping sets", func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		var mu sync.Mutex
+		holder, last := map[string]string{}, map[string]lock.Fence{}
+		var workers sync.WaitGroup
+		for worker := range 6 {
+			r := rand.New(rand.NewPCG(1, uint64(worker)))
+			workers.Go(func() {
+				for turn := range 8 {
+					name := fmt.Sprintf("worker %d, turn %d", worker, turn)
+					order := r.Perm(len(keys))[:2+r.IntN(3)]
+					wanted := make([]string, len(order))
+					for i, k := range order {
+						wanted[i] = keys[k]
+					}
+					err := lock.All(ctx, lockers[worker%2], wanted, lock.Options{Owner: name},
+						func(_ context.Context, fences map[string]lock.Fence) error {
+							mu.Lock()
+							for _, key := range wanted {
+								if other := holder[key]; other != "" {
+									t.Errorf("%s has %s, and so has %s", name, key, other)
+								}
+								if f := fences[key]; fenced && f <= last[key] {
+									t.Errorf("%s: fence %d of %s after %d", name, f, key, last[key])
+								}
+								holder[key], last[key] = name, fences[key]
+							}
+							mu.Unlock()
+							time.Sleep(time.Millisecond) // long enough to meet others
+							mu.Lock()
+							defer mu.Unlock()
+							for _, key := range wanted {
+								holder[key] = ""
+							}
+							return nil
+						})
+					if err != nil {
+						t.Errorf("%s: %v", name, err)
+						return
+					}
+				}
+			})
+		}
+		workers.Wait()
+	})
+	t.Run("one cannot be had", func(t *testing.T) {
+		free := func(key string) error {
+			return lock.Do(t.Context(), lockers[1], key, lock.Options{TryOnce: true},
+				func(context.Context, lock.Fence) error { return nil })
+		}
+		err := lock.Do(t.Context(), lockers[0], keys[2], lock.Options{}, func(context.Context, lock.Fence) error {
+			wait, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			err := lock.All(t.Context(), lockers[1], keys, lock.Options{Wait: wait},
+				func(context.Context, map[string]lock.Fence) error { return errors.New("work began") })
+			if !errors.Is(err, lock.ErrHeld) {
+				t.Errorf("err = %v, want ErrHeld", err)
+			}
+			for _, key := range []string{keys[0], keys[1], keys[3]} {
+				if err := free(key); err != nil {
+					t.Errorf("%s is not free: %v", key, err)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,56 @@
+package redislock_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"example.com/stock/lock"
+	"example.com/stock/lock/locktest"
+	"example.com/stock/lock/redislock"
+)
+
+func TestAllOfWatchdog(t *testing.T) {
+	t.Parallel()
+	s := servers.Redis(t)
+	open := func() lock.Locker { return watchdog(t, s, redislock.WatchdogOptions{}) }
+	locktest.Carts(t, true, [2]lock.Locker{open(), open()})
+	t.Run("handed over", func(t *testing.T) {
+		open := func() lock.Locker {
+			return lock.HandOver(watchdog(t, s, redislock.WatchdogOptions{}), lock.Bound{})
+		}
+		locktest.Carts(t, true, [2]lock.Locker{open(), open()})
+	})
+}
+
+// A watchdog that finds one of its keys gone ends the work of all.
+func TestAllOfWatchdogEndsWithOneLoss(t *testing.T) {
+	t.Parallel()
+	s := servers.Redis(t)
+	l, c := watchdog(t, s, redislock.WatchdogOptions{Lease: 600 * time.Millisecond}), client(t, s)
+	keys := []string{t.Name() + "-a", t.Name() + "-b"}
+	err := lock.All(t.Context(), l, keys, lock.Options{}, func(ctx context.Context, _ map[string]lock.Fence) error {
+		gone, err := c.Keys(ctx, "*"+keys[0]+"*").Result()
+		if err != nil || len(gone) == 0 {
+			t.Fatalf("keys of the lock: %v, %v", gone, err)
+		}
+		if err := c.Del(ctx, gone...).Err(); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(20 * time.Second):
+			return errors.New("the work was not ended")
+		}
+	})
+	if !errors.Is(err, lock.ErrLost) {
+		t.Fatalf("err = %v, want ErrLost", err)
+	}
+	err = lock.All(t.Context(), l, keys, lock.Options{TryOnce: true},
+		func(context.Context, map[string]lock.Fence) error { return nil })
+	if err != nil {
+		t.Errorf("the keys are not free: %v", err)
+	}
+}

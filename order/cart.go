@@ -1,0 +1,48 @@
+package order
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"example.com/stock/service"
+)
+
+// merge returns the lines sorted by SKU, with one line for each: two lines of 5 must not both pass where 5 are left, and
+// two carts must not take their SKUs in different orders. The error is an InvalidError.
+func merge(lines []Line) ([]Line, error) {
+	if len(lines) < 1 || len(lines) > MaxLines {
+		return nil, &service.InvalidError{Field: "lines", Reason: fmt.Sprintf("must be from 1 to %d", MaxLines)}
+	}
+	merged := slices.SortedFunc(slices.Values(lines), func(a, b Line) int { return cmp.Compare(a.SKU, b.SKU) })
+	kept := merged[:0]
+	for _, l := range merged {
+		if l.Quantity < 1 || l.Quantity > MaxQuantity {
+			return nil, &service.InvalidError{
+				Field: "quantity", Reason: fmt.Sprintf("must be a whole number from 1 to %d", MaxQuantity),
+			}
+		}
+		if n := len(kept); n > 0 && kept[n-1].SKU == l.SKU {
+			kept[n-1].Quantity += l.Quantity
+			continue
+		}
+		kept = append(kept, l)
+	}
+	for _, l := range kept {
+		if l.Quantity > MaxQuantity {
+			return nil, &service.InvalidError{
+				Field: "lines", Reason: fmt.Sprintf("must ask for at most %d of %s, all in all", MaxQuantity, l.SKU),
+			}
+		}
+	}
+	return kept, nil
+}
+
+// skusOf returns the SKUs of merged lines.
+func skusOf(lines []Line) []service.SKU {
+	skus := make([]service.SKU, len(lines))
+	for i, l := range lines {
+		skus[i] = l.SKU
+	}
+	return skus
+}

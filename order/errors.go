@@ -1,0 +1,67 @@
+package order
+
+import (
+	"errors"
+	"fmt"
+
+	"example.com/stock/service"
+)
+
+// What can go wrong, besides the errors of packages service and lock. Match with errors.Is and errors.As.
+var (
+	// ErrNotFound: there is no such order or reservation, or it is another customer's.
+	ErrNotFound = errors.New("no such order or reservation")
+	// ErrKeyReused: the idempotency key was used for another request. Nothing was written.
+	ErrKeyReused = service.ErrKeyReused
+	// ErrShort: not all lines can be had. It comes as a ShortError.
+	ErrShort = errors.New("not enough in stock")
+	// ErrLimit: a customer may not have so many. It comes as a LimitError.
+	ErrLimit = errors.New("limit per customer reached")
+	// ErrState: a reservation or an order has ended in another way. It comes as a StateError.
+	ErrState = errors.New("it has ended already")
+	// ErrExpired: the reservation's time is over, and its units are not to be had any more.
+	ErrExpired = errors.New("the reservation has expired")
+	// ErrBelowZero: an adjustment would leave less than nothing.
+	ErrBelowZero = errors.New("there is less in stock than is to be taken off")
+)
+
+// A Shortage is a line that cannot be had.
+type Shortage struct {
+	SKU       service.SKU `json:"sku"`
+	Requested int64       `json:"requested"`
+	Available int64       `json:"available"`
+}
+
+// A ShortError names every line that cannot be had. Nothing was taken.
+type ShortError struct{ Lines []Shortage }
+
+func (e *ShortError) Error() string {
+	first := e.Lines[0]
+	return fmt.Sprintf("sold out: %d of %s left, %d requested, and %d more lines that are short",
+		first.Available, first.SKU, first.Requested, len(e.Lines)-1)
+}
+
+// Is makes a ShortError match ErrShort, and service.ErrSoldOut.
+func (e *ShortError) Is(target error) bool { return target == ErrShort || target == service.ErrSoldOut }
+
+// A LimitError says how many units the customer may still have.
+type LimitError struct {
+	SKU       service.SKU
+	Limit     int64
+	Remaining int64 // that the customer may still have
+}
+
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("limit of %d per customer for %s reached: %d more may be had", e.Limit, e.SKU, e.Remaining)
+}
+
+// Is makes a LimitError match ErrLimit.
+func (e *LimitError) Is(target error) bool { return target == ErrLimit }
+
+// A StateError names the state in which a reservation or an order is.
+type StateError struct{ State string }
+
+func (e *StateError) Error() string { return "it is " + e.State + " already" }
+
+// Is makes a StateError match ErrState.
+func (e *StateError) Is(target error) bool { return target == ErrState }

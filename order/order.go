@@ -1,0 +1,102 @@
+// Package order is what an order service sells by: carts, reservations, movements of stock, limits for customers.
+//
+// Everything that changes something is one step of a [Ledger]: what is in stock is read, a pure function decides
+// (rules.go), and its changes are written, all as if nobody else were there. The order, the movements of stock, the
+// idempotency key and the event are written in the same step or not at all, so nothing needs repair after a crash.
+//
+// The law holds for each SKU after every step: received = available + reserved + sold.
+package order
+
+import (
+	"time"
+
+	"example.com/stock/service"
+)
+
+// Limits of what a client may ask for.
+const (
+	MaxLines    = 100                 // lines of a cart, and of it after lines of one SKU were merged
+	MaxCustomer = 64                  // bytes of a customer's name, which is of the alphabet of a SKU
+	MaxKey      = 255                 // bytes of an idempotency key, visible ASCII
+	MinTTL      = time.Second         // of a reservation
+	MaxTTL      = 24 * time.Hour      // of a reservation, extensions included
+	MaxReason   = 200                 // bytes of the reason of an adjustment
+	MaxQuantity = service.MaxQuantity // of a line, after lines of one SKU were merged
+)
+
+// A Line asks for units of one SKU.
+type Line struct {
+	SKU      service.SKU `json:"sku"`
+	Quantity int64       `json:"quantity"`
+}
+
+// States of an Order.
+const (
+	Placed   = "placed"
+	Canceled = "canceled" // its units were given back
+)
+
+// An Order is what a customer bought. Its lines are sorted by SKU, one for each. Times are by the clock of the store's
+// server, in all of this package.
+type Order struct {
+	ID          string     `json:"order_id"`
+	Customer    string     `json:"customer"`
+	Lines       []Line     `json:"lines"`
+	State       string     `json:"state"`
+	Reservation string     `json:"reservation_id,omitempty"` // that was confirmed; "": none
+	Late        bool       `json:"late,omitempty"`           // the reservation had expired; its units were taken again
+	CreatedAt   time.Time  `json:"created_at"`
+	CanceledAt  *time.Time `json:"canceled_at,omitempty"`
+}
+
+// States of a Reservation. Held changes, and Expired to Confirmed if the payment came late and the units are there.
+const (
+	Held      = "held"
+	Confirmed = "confirmed" // it became an order; late, if EndedAt is not before ExpiresAt
+	Released  = "canceled"  // the customer gave it back
+	Expired   = "expired"   // its time was over, and its units were given back
+)
+
+// A Reservation keeps units for a customer until it expires. Its lines are sorted by SKU, one for each.
+type Reservation struct {
+	ID        string     `json:"reservation_id"`
+	Customer  string     `json:"customer"`
+	Lines     []Line     `json:"lines"`
+	State     string     `json:"state"`
+	ExpiresAt time.Time  `json:"expires_at"` // from then on it has expired, swept or not
+	CreatedAt time.Time  `json:"created_at"`
+	EndedAt   *time.Time `json:"ended_at,omitempty"`
+	Order     string     `json:"order_id,omitempty"` // that it became
+}
+
+// A Kind says why stock moved.
+type Kind string
+
+// Kinds of movements, with what they change.
+const (
+	Receive Kind = "set"     // received and available: the stock was counted or set; see [Ledger]
+	Adjust  Kind = "adjust"  // received and available: a delivery, or a loss
+	Sell    Kind = "sell"    // available to sold: an order without a reservation, or a late confirmation
+	Reserve Kind = "reserve" // available to reserved
+	Confirm Kind = "confirm" // reserved to sold
+	Cancel  Kind = "cancel"  // reserved to available: the customer gave a reservation back
+	Expire  Kind = "expire"  // reserved to available: the time of a reservation was over
+	Return  Kind = "return"  // sold to available: an order was canceled
+)
+
+// A Movement is a change of one SKU's stock: a row of the ledger, and the event that is announced. It is never changed.
+// Errors are corrected by another movement.
+type Movement struct {
+	SKU service.SKU `json:"sku"`
+	// Number counts the movements of the SKU, from 1, without a gap.
+	Number    uint64    `json:"number"`
+	Kind      Kind      `json:"kind"`
+	Received  int64     `json:"received"` // what was added to each term of the law; received = available+reserved+sold
+	Available int64     `json:"available"`
+	Reserved  int64     `json:"reserved"`
+	Sold      int64     `json:"sold"`
+	Ref       string    `json:"ref,omitempty"` // the order or reservation; "": none
+	Customer  string    `json:"customer,omitempty"`
+	Reason    string    `json:"reason,omitempty"` // that a person gave
+	At        time.Time `json:"at"`
+}

@@ -1,0 +1,327 @@
+package order
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"time"
+
+	"example.com/stock/service"
+)
+
+// The rules are pure functions from a State to the Changes that a step writes. They read no clock, make no id, and know
+// no store: a Ledger may call one again with another State, and a test can put any State before it.
+//
+// To ask for the same end again gives the same reply, and moves nothing. To ask for another end is a StateError.
+
+// A rule decides a step.
+type rule func(State) (Changes, error)
+
+// place sells the lines, all or nothing.
+func place(id, customer string, lines []Line) rule {
+	return func(s State) (Changes, error) {
+		if err := take(s, lines); err != nil {
+			return Changes{}, err
+		}
+		o := Order{ID: id, Customer: customer, Lines: lines, State: Placed, CreatedAt: s.Now}
+		w := newWriter(s)
+		w.all(Sell, lines, id, customer)
+		return w.order(&o).replying(o)
+	}
+}
+
+// cancelOrder gives the units of an order back, once.
+func cancelOrder(customer string) rule {
+	return func(s State) (Changes, error) {
+		if s.Order == nil || s.Order.Customer != customer {
+			return Changes{}, ErrNotFound
+		}
+		o := *s.Order
+		w := newWriter(s)
+		if o.State == Canceled {
+			return w.replying(o)
+		}
+		o.State, o.CanceledAt = Canceled, &s.Now
+		w.all(Return, o.Lines, o.ID, customer)
+		return w.order(&o).replying(o)
+	}
+}
+
+// reserve keeps the lines for the customer, all or nothing.
+func reserve(id, customer string, lines []Line, ttl time.Duration) rule {
+	return func(s State) (Changes, error) {
+		if err := take(s, lines); err != nil {
+			return Changes{}, err
+		}
+		r := Reservation{
+			ID: id, Customer: customer, Lines: lines, State: Held, CreatedAt: s.Now, ExpiresAt: s.Now.Add(ttl),
+		}
+		w := newWriter(s)
+		w.all(Reserve, lines, id, customer)
+		return w.reservation(&r).replying(r)
+	}
+}
+
+// confirm makes the order with that id of a reservation. After the reservation has expired it takes the units again, if
+// they are there and the customer may have them: the payment may have come too late, but it has come.
+func confirm(id, customer string) rule {
+	return func(s State) (Changes, error) {
+		r, err := owned(s, customer)
+		if err != nil {
+			return Changes{}, err
+		}
+		w := newWriter(s)
+		switch stateAt(r, s.Now) {
+		case Held:
+			w.all(Confirm, r.Lines, r.ID, customer)
+		case Expired:
+			if r.State == Held { // and nobody has swept it
+				w.all(Expire, r.Lines, r.ID, customer)
+			}
+			if err := take(w.state(), r.Lines); err != nil {
+				return Changes{}, fmt.Errorf("%w: %w", ErrExpired, err)
+			}
+			w.all(Sell, r.Lines, id, customer)
+		case Confirmed:
+			return w.replying(orderOf(r))
+		default:
+			return Changes{}, &StateError{r.State}
+		}
+		r.State, r.Order, r.EndedAt = Confirmed, id, &s.Now
+		o := orderOf(r)
+		return w.reservation(&r).order(&o).replying(o)
+	}
+}
+
+// orderOf returns the order that the confirmed reservation r became, as it was then.
+func orderOf(r Reservation) Order {
+	return Order{
+		ID: r.Order, Customer: r.Customer, Lines: r.Lines, State: Placed, Reservation: r.ID, CreatedAt: *r.EndedAt,
+		Late: !r.EndedAt.Before(r.ExpiresAt),
+	}
+}
+
+// release gives the units of a reservation back because its customer wants them no more.
+func release(customer string) rule {
+	return func(s State) (Changes, error) {
+		r, err := owned(s, customer)
+		if err != nil {
+			return Changes{}, err
+		}
+		w := newWriter(s)
+		switch state := stateAt(r, s.Now); state {
+		case Held:
+			r.State, r.EndedAt = Released, &s.Now
+			w.all(Cancel, r.Lines, r.ID, customer)
+			return w.reservation(&r).replying(r)
+		case Released:
+			return w.replying(r)
+		default:
+			return Changes{}, &StateError{state}
+		}
+	}
+}
+
+// extend makes a reservation that is held last for ttl from now, and at most MaxTTL from its creation: units that are
+// held for ever are sold to nobody. It never makes it shorter.
+func extend(customer string, ttl time.Duration) rule {
+	return func(s State) (Changes, error) {
+		r, err := owned(s, customer)
+		if err != nil {
+			return Changes{}, err
+		}
+		if state := stateAt(r, s.Now); state != Held {
+			return Changes{}, &StateError{state}
+		}
+		until := s.Now.Add(ttl)
+		if most := r.CreatedAt.Add(MaxTTL); until.After(most) {
+			until = most
+		}
+		w := newWriter(s)
+		if until.After(r.ExpiresAt) {
+			r.ExpiresAt = until
+			w.reservation(&r)
+		}
+		return w.replying(r)
+	}
+}
+
+// expire ends a reservation whose time is over. For one that has ended, or was extended, it changes nothing: sweepers
+// come too late as often as not.
+func expire(s State) (Changes, error) {
+	if s.Reservation == nil || s.Reservation.State != Held || stateAt(*s.Reservation, s.Now) != Expired {
+		return Changes{}, nil
+	}
+	r := *s.Reservation
+	r.State, r.EndedAt = Expired, &s.Now
+	w := newWriter(s)
+	w.all(Expire, r.Lines, r.ID, r.Customer)
+	return w.reservation(&r).changes()
+}
+
+// adjust adds delta units, or takes some off: a delivery, or a loss.
+func adjust(sku service.SKU, delta int64, reason string, c service.Condition) rule {
+	return func(s State) (Changes, error) {
+		level := s.Stock[sku]
+		if !c.Holds(level.Tag()) {
+			return Changes{}, service.ErrPrecondition
+		}
+		if level.Available+delta < 0 {
+			return Changes{}, ErrBelowZero
+		}
+		return received(s, Adjust, sku, delta, reason)
+	}
+}
+
+// set makes quantity units available, whatever was there: the movement is the difference. It is recorded also if there
+// is none, because a person has counted.
+func set(sku service.SKU, quantity int64, c service.Condition) rule {
+	return func(s State) (Changes, error) {
+		level := s.Stock[sku]
+		if !c.Holds(level.Tag()) {
+			return Changes{}, service.ErrPrecondition
+		}
+		return received(s, Receive, sku, quantity-level.Available, "")
+	}
+}
+
+func received(s State, kind Kind, sku service.SKU, delta int64, reason string) (Changes, error) {
+	if s.Stock[sku].Available+delta > service.MaxStock {
+		return Changes{}, &service.InvalidError{
+			Field: "delta", Reason: fmt.Sprintf("must leave at most %d in stock", service.MaxStock),
+		}
+	}
+	w := newWriter(s)
+	w.move(Movement{SKU: sku, Kind: kind, Reason: reason}, delta)
+	if w.err != nil {
+		return Changes{}, w.err
+	}
+	return w.replying(Entry{Counts: w.levels[sku].Counts(sku), Movement: w.c.Movements[0]})
+}
+
+// owned returns the reservation of s if it is the customer's.
+func owned(s State, customer string) (Reservation, error) {
+	if s.Reservation == nil || s.Reservation.Customer != customer {
+		return Reservation{}, ErrNotFound
+	}
+	return *s.Reservation, nil
+}
+
+// stateAt returns the state of r at a time: what is held has expired when its time is over, swept or not.
+func stateAt(r Reservation, now time.Time) string {
+	if r.State == Held && !now.Before(r.ExpiresAt) {
+		return Expired
+	}
+	return r.State
+}
+
+// take fails if the customer may not have the lines, or cannot. The limit comes first: more stock would not help.
+func take(s State, lines []Line) error {
+	for _, l := range lines {
+		level := s.Stock[l.SKU]
+		if level.PerCustomer > 0 && level.Taken+l.Quantity > level.PerCustomer {
+			return &LimitError{l.SKU, level.PerCustomer, max(0, level.PerCustomer-level.Taken)}
+		}
+	}
+	var short []Shortage
+	for _, l := range lines {
+		if available := s.Stock[l.SKU].Available; available < l.Quantity {
+			short = append(short, Shortage{l.SKU, l.Quantity, available})
+		}
+	}
+	if short != nil {
+		return &ShortError{short}
+	}
+	return nil
+}
+
+// deltas returns what a movement of so many units adds to each term of the law.
+func (k Kind) deltas(units int64) (received, available, reserved, sold int64) {
+	switch k {
+	case Receive, Adjust:
+		return units, units, 0, 0
+	case Sell:
+		return 0, -units, 0, units
+	case Reserve:
+		return 0, -units, units, 0
+	case Confirm:
+		return 0, 0, -units, units
+	case Cancel, Expire:
+		return 0, units, -units, 0
+	case Return:
+		return 0, units, 0, -units
+	}
+	return 0, 0, 0, 0
+}
+
+// A writer collects the changes of a step, with the levels that they lead to.
+type writer struct {
+	s      State
+	levels map[service.SKU]Level
+	c      Changes
+	err    error
+}
+
+func newWriter(s State) *writer { return &writer{s: s, levels: maps.Clone(s.Stock)} }
+
+// state is what was read, with the movements up to here.
+func (w *writer) state() State {
+	s := w.s
+	s.Stock = w.levels
+	return s
+}
+
+// all moves the units of every line.
+func (w *writer) all(kind Kind, lines []Line, ref, customer string) {
+	for _, l := range lines {
+		w.move(Movement{SKU: l.SKU, Kind: kind, Ref: ref, Customer: customer}, l.Quantity)
+	}
+}
+
+// move adds m, a movement of so many units, with its number and its time. No rule lets a term sink below zero. If one
+// does nevertheless, the books were wrong before, and the step is refused rather than written on top of that.
+func (w *writer) move(m Movement, units int64) {
+	level := w.levels[m.SKU]
+	m.Received, m.Available, m.Reserved, m.Sold = m.Kind.deltas(units)
+	level.Received += m.Received
+	level.Available += m.Available
+	level.Reserved += m.Reserved
+	level.Sold += m.Sold
+	if m.Customer != "" {
+		level.Taken += m.Reserved + m.Sold
+	}
+	level.Number++
+	m.Number, m.At = level.Number, w.s.Now
+	if err := level.Check(); err != nil && w.err == nil {
+		w.err = fmt.Errorf("%s %d units of %s: %w", m.Kind, units, m.SKU, err)
+	}
+	w.levels[m.SKU] = level
+	w.c.Movements = append(w.c.Movements, m)
+}
+
+func (w *writer) order(o *Order) *writer {
+	w.c.Order = o
+	return w
+}
+
+func (w *writer) reservation(r *Reservation) *writer {
+	w.c.Reservation = r
+	return w
+}
+
+func (w *writer) changes() (Changes, error) {
+	if w.err != nil {
+		return Changes{}, w.err
+	}
+	return w.c, nil
+}
+
+// replying is changes with v as the reply.
+func (w *writer) replying(v any) (Changes, error) {
+	reply, err := json.Marshal(v)
+	if err != nil {
+		return Changes{}, fmt.Errorf("encode the reply: %w", err)
+	}
+	w.c.Reply = reply
+	return w.changes()
+}

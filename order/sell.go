@@ -1,0 +1,144 @@
+package order
+
+import (
+	"context"
+	"time"
+
+	"example.com/stock/service"
+)
+
+// Place sells a cart to a customer, all or nothing. Lines of one SKU are merged.
+func (s *Service) Place(ctx context.Context, key, customer string, lines []Line) (Order, bool, error) {
+	lines, id, err := newCart(lines)
+	if err != nil {
+		return Order{}, false, err
+	}
+	return step[Order](ctx, s, call{
+		about: About{SKUs: skusOf(lines), Customer: customer}, decide: place(id, customer, lines),
+		key: key, caller: customer, operation: "POST /v1/orders", asked: lines, id: id,
+	})
+}
+
+// CancelOrder gives the units of an order back, once. Of another customer's order it knows nothing: ErrNotFound.
+func (s *Service) CancelOrder(ctx context.Context, key, customer, id string) (Order, bool, error) {
+	if !isID(id) {
+		return Order{}, false, ErrNotFound
+	}
+	return step[Order](ctx, s, call{
+		about: About{Order: id, Customer: customer}, decide: cancelOrder(customer),
+		key: key, caller: customer, operation: "POST /v1/orders/" + id + "/cancel", id: id, ends: true,
+	})
+}
+
+// Reserve keeps a cart for a customer, all or nothing, until ttl has passed on the clock of the store's server.
+func (s *Service) Reserve(
+	ctx context.Context, key, customer string, lines []Line, ttl time.Duration,
+) (Reservation, bool, error) {
+	lines, id, err := newCart(lines)
+	if err != nil {
+		return Reservation{}, false, err
+	}
+	return step[Reservation](ctx, s, call{
+		about: About{SKUs: skusOf(lines), Customer: customer}, decide: reserve(id, customer, lines, ttl),
+		key: key, caller: customer, operation: "POST /v1/reservations", id: id, asked: struct {
+			Lines []Line
+			TTL   time.Duration
+		}{lines, ttl},
+	})
+}
+
+// Confirm makes an order of a reservation. After the reservation has expired it takes the units again in the same step,
+// and the order is Late; if they are not to be had any more it fails with ErrExpired, and the cause.
+func (s *Service) Confirm(ctx context.Context, key, customer, id string) (Order, bool, error) {
+	if !isID(id) {
+		return Order{}, false, ErrNotFound
+	}
+	order, err := newID()
+	if err != nil {
+		return Order{}, false, err
+	}
+	return step[Order](ctx, s, call{
+		about: About{Reservation: id, Customer: customer}, decide: confirm(order, customer),
+		key: key, caller: customer, operation: "POST /v1/reservations/" + id + "/confirm", id: id, ends: true,
+	})
+}
+
+// CancelReservation gives the units of a reservation back, once.
+func (s *Service) CancelReservation(ctx context.Context, key, customer, id string) (Reservation, bool, error) {
+	if !isID(id) {
+		return Reservation{}, false, ErrNotFound
+	}
+	return step[Reservation](ctx, s, call{
+		about: About{Reservation: id, Customer: customer}, decide: release(customer),
+		key: key, caller: customer, operation: "POST /v1/reservations/" + id + "/cancel", id: id, ends: true,
+	})
+}
+
+// Extend makes a reservation that is held last for ttl from now, at most MaxTTL from its creation, and never shorter
+// than it does already.
+func (s *Service) Extend(
+	ctx context.Context, key, customer, id string, ttl time.Duration,
+) (Reservation, bool, error) {
+	if !isID(id) {
+		return Reservation{}, false, ErrNotFound
+	}
+	return step[Reservation](ctx, s, call{
+		about: About{Reservation: id, Customer: customer}, decide: extend(customer, ttl),
+		key: key, caller: customer, operation: "POST /v1/reservations/" + id + "/extend", asked: ttl, id: id, ends: true,
+	})
+}
+
+// Order returns an order of the customer, or ErrNotFound.
+func (s *Service) Order(ctx context.Context, customer, id string) (Order, error) {
+	return read(ctx, s, func(ctx context.Context) (Order, error) {
+		if !isID(id) {
+			return Order{}, ErrNotFound
+		}
+		o, err := s.Store.Order(ctx, id)
+		if err == nil && o.Customer != customer {
+			return Order{}, ErrNotFound
+		}
+		return o, err
+	})
+}
+
+// A Page is some orders, and the cursor of the next page ("" after the last).
+type Page struct {
+	Orders []Order
+	Next   string
+}
+
+// Orders returns a page of the customer's orders, the newest first.
+func (s *Service) Orders(ctx context.Context, customer, cursor string, limit int) (Page, error) {
+	if err := between("limit", int64(limit), 1, service.MaxPage); err != nil {
+		return Page{}, err
+	}
+	return read(ctx, s, func(ctx context.Context) (Page, error) {
+		orders, next, err := s.Store.Orders(ctx, customer, cursor, limit)
+		return Page{orders, next}, err
+	})
+}
+
+// Reservation returns a reservation of the customer, or ErrNotFound. One whose time is over may still be shown as held,
+// until a sweeper comes by: ExpiresAt counts.
+func (s *Service) Reservation(ctx context.Context, customer, id string) (Reservation, error) {
+	return read(ctx, s, func(ctx context.Context) (Reservation, error) {
+		if !isID(id) {
+			return Reservation{}, ErrNotFound
+		}
+		r, err := s.Store.Reservation(ctx, id)
+		if err == nil && r.Customer != customer {
+			return Reservation{}, ErrNotFound
+		}
+		return r, err
+	})
+}
+
+// newCart merges the lines of a cart, and makes an id for what is to become of it.
+func newCart(lines []Line) (merged []Line, id string, err error) {
+	if merged, err = merge(lines); err != nil {
+		return nil, "", err
+	}
+	id, err = newID()
+	return merged, id, err
+}

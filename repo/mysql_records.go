@@ -1,0 +1,263 @@
+package repo
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"example.com/stock/order"
+	"example.com/stock/service"
+)
+
+// Order is one round trip.
+func (l *MySQLLedger) Order(ctx context.Context, id string) (order.Order, error) {
+	var q statement
+	q.add(selectOrders+"id = ?", id)
+	found, err := l.orders(ctx, "read order", &q)
+	switch {
+	case err != nil:
+		return order.Order{}, err
+	case len(found) == 0:
+		return order.Order{}, order.ErrNotFound
+	}
+	return found[0], nil
+}
+
+// Orders is one round trip. Orders of one customer that are made at the same moment may appear in another order than
+// that of their times: one whose transaction lasts longer can be missing on a page that was read before its end.
+func (l *MySQLLedger) Orders(
+	ctx context.Context, customer, cursor string, limit int,
+) (page []order.Order, next string, err error) {
+	at, err := parsePlaceInOrders(cursor)
+	if err == nil {
+		err = checkLimit(limit)
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	var q statement
+	q.add(selectOrders+"customer = ?", customer)
+	if at != firstOrders {
+		before := time.UnixMicro(at.at).UTC()
+		q.add(" AND created_at <= ? AND (created_at < ? OR id < ?)", before, before, at.id)
+	}
+	// One order more than asked for shows whether there is a next page.
+	q.add(" ORDER BY created_at DESC, id DESC LIMIT ?", limit+1)
+	if page, err = l.orders(ctx, "read orders", &q); err != nil {
+		return nil, "", err
+	}
+	if len(page) > limit {
+		page = page[:limit]
+		next = placeOf(page[limit-1]).String()
+	}
+	return page, next, nil
+}
+
+func (l *MySQLLedger) orders(ctx context.Context, doing string, q *statement) (all []order.Order, err error) {
+	err = l.read(ctx, doing, "records", q, func(rows *sql.Rows) error {
+		o, err := scanOrder(rows)
+		if err == nil {
+			all = append(all, *o)
+		}
+		return err
+	})
+	return all, err
+}
+
+// read sends a packet of SELECTs, by itself.
+func (l *MySQLLedger) read(
+	ctx context.Context, doing, key string, q *statement, results ...func(*sql.Rows) error,
+) error {
+	leave, err := l.mysql.enter(ctx, doing, key)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if err = q.each(l.mysql.db.WithContext(ctx), results...); err != nil {
+		err = l.mysql.readFault(ctx, doing, err)
+	}
+	l.mysql.countAnswer(err)
+	return err
+}
+
+// Reservation is one round trip.
+func (l *MySQLLedger) Reservation(ctx context.Context, id string) (found order.Reservation, err error) {
+	var q statement
+	q.add(selectReservations+"id = ?", id)
+	err = l.read(ctx, "read reservation", "records", &q, func(rows *sql.Rows) error {
+		r, err := scanReservation(rows)
+		if err == nil {
+			found = *r
+		}
+		return err
+	})
+	if err == nil && found.ID == "" {
+		err = order.ErrNotFound
+	}
+	return found, err
+}
+
+// Level is one round trip. For a SKU that a strategy guards it fails with a GuardError: it has no ledger.
+func (l *MySQLLedger) Level(ctx context.Context, sku service.SKU) (order.Level, error) {
+	var q statement
+	q.shelves([]service.SKU{sku})
+	rows := map[service.SKU]shelfRow{}
+	if err := l.read(ctx, "read level", reading(sku), &q, scanShelves(rows)); err != nil {
+		return order.Level{}, err
+	}
+	row, there := rows[sku]
+	switch {
+	case !there:
+		return order.Level{}, unknownSKU(sku)
+	case row.Guard != "" && row.Guard != order.Guard:
+		return order.Level{}, &service.GuardError{Guard: row.Guard}
+	}
+	return row.level(), nil
+}
+
+// Movements is one round trip, two if there are none.
+func (l *MySQLLedger) Movements(
+	ctx context.Context, sku service.SKU, after uint64, limit int,
+) (all []order.Movement, err error) {
+	if err := checkLimit(limit); err != nil {
+		return nil, err
+	}
+	var q statement
+	q.add("SELECT sku, number, kind, received, available, reserved, sold, ref, customer, reason, at FROM movements"+
+		" WHERE sku = ? AND number > ? ORDER BY number LIMIT ?", string(sku), after, limit)
+	err = l.read(ctx, "read movements", reading(sku), &q, func(rows *sql.Rows) error {
+		var m order.Movement
+		err := rows.Scan(&m.SKU, &m.Number, &m.Kind, &m.Received, &m.Available, &m.Reserved, &m.Sold,
+			&m.Ref, &m.Customer, &m.Reason, &m.At)
+		all = append(all, m)
+		return err
+	})
+	if err == nil && len(all) == 0 {
+		_, err = l.Level(ctx, sku) // is there such a SKU?
+	}
+	return all, err
+}
+
+// SetPolicy is one round trip, two where it is refused. It may be repeated, so a lost reply is lock.ErrDown.
+func (l *MySQLLedger) SetPolicy(ctx context.Context, sku service.SKU, perCustomer int64) error {
+	if err := checkQuantity("per_customer", perCustomer); err != nil {
+		return err
+	}
+	n, err := l.change(ctx, "set policy", writing(sku, 0), "UPDATE stock SET per_customer = ?, version = version + 1"+
+		" WHERE sku = ? AND guard IN ('', ?)", perCustomer, string(sku), order.Guard)
+	if err == nil && n == 0 {
+		if _, err = l.Level(ctx, sku); err == nil {
+			err = errChanged
+		}
+	}
+	return err
+}
+
+// change executes a statement that is a transaction of its own, and may be repeated.
+func (l *MySQLLedger) change(ctx context.Context, doing, key, text string, args ...any) (int64, error) {
+	leave, err := l.mysql.enter(ctx, doing, key)
+	if err != nil {
+		return 0, err
+	}
+	defer leave()
+	n, err := send(l.mysql.db.WithContext(ctx), text, args...)
+	if err != nil {
+		err = l.mysql.readFault(ctx, doing, err)
+	}
+	l.mysql.countAnswer(err)
+	return n, err
+}
+
+// Due is one round trip.
+func (l *MySQLLedger) Due(ctx context.Context, limit int) (ids []string, err error) {
+	if err := checkLimit(limit); err != nil {
+		return nil, err
+	}
+	var q statement
+	q.add("SELECT id FROM reservations WHERE state = ? AND expires_at <= UTC_TIMESTAMP(6)"+
+		" ORDER BY expires_at, id LIMIT ?", order.Held, limit)
+	err = l.ids(ctx, "look for what is due", &q, &ids)
+	return ids, err
+}
+
+func (l *MySQLLedger) ids(ctx context.Context, doing string, q *statement, ids *[]string) error {
+	return l.read(ctx, doing, "sweep", q, func(rows *sql.Rows) error {
+		var id string
+		err := rows.Scan(&id)
+		*ids = append(*ids, id)
+		return err
+	})
+}
+
+// Forget is two round trips, one where nothing is old enough. The keys are looked up without a lock and removed one by
+// one: a DELETE over a range of times would lock the gap at its end, into which steps insert.
+func (l *MySQLLedger) Forget(ctx context.Context, before time.Time, limit int) (int, error) {
+	const doing = "forget keys"
+	if err := checkLimit(limit); err != nil {
+		return 0, err
+	}
+	var ids []string
+	var q statement
+	q.add("SELECT id FROM idempotency_keys WHERE created_at < ? ORDER BY created_at LIMIT ?", before.UTC(), limit)
+	if err := l.ids(ctx, doing, &q, &ids); err != nil || len(ids) == 0 {
+		return 0, err
+	}
+	var d statement
+	for i, id := range ids {
+		if i == 0 {
+			d.add("DELETE FROM idempotency_keys WHERE id IN (?", id)
+		} else {
+			d.add(", ?", id)
+		}
+	}
+	d.add(")")
+	n, err := l.change(ctx, doing, "sweep", d.text.String(), d.args...)
+	return int(n), err
+}
+
+// Behind is one round trip. It looks at every SKU from after on until it has found enough: some 1 µs for each.
+func (l *MySQLLedger) Behind(ctx context.Context, after service.SKU, limit int) (all []order.Delivered, err error) {
+	if err := checkLimit(limit); err != nil {
+		return nil, err
+	}
+	var q statement
+	q.add("SELECT s.sku, COALESCE(d.number, 0) FROM stock AS s LEFT JOIN deliveries AS d ON d.sku = s.sku"+
+		" WHERE s.sku > ? AND s.number > COALESCE(d.number, 0) ORDER BY s.sku LIMIT ?", string(after), limit)
+	err = l.read(ctx, "look for what is to be delivered", "outbox", &q, func(rows *sql.Rows) error {
+		var d order.Delivered
+		err := rows.Scan(&d.SKU, &d.Number)
+		all = append(all, d)
+		return err
+	})
+	return all, err
+}
+
+// Delivered is one round trip, two if it changes nothing. It may be repeated, so a lost reply is lock.ErrDown.
+//
+// The fence is assigned last: in an expression MySQL uses the values that were assigned to the left of it.
+func (l *MySQLLedger) Delivered(ctx context.Context, d order.Delivered, fence uint64) error {
+	const doing = "record what was delivered"
+	n, err := l.change(ctx, doing, "outbox", "INSERT INTO deliveries (sku, number, fence) VALUES (?, ?, ?)"+
+		" ON DUPLICATE KEY UPDATE number = IF(fence <= VALUES(fence), GREATEST(number, VALUES(number)), number),"+
+		" fence = GREATEST(fence, VALUES(fence))", string(d.SKU), d.Number, fence)
+	if err != nil || n > 0 {
+		return err
+	}
+	var seen uint64
+	var q statement
+	q.add("SELECT fence FROM deliveries WHERE sku = ?", string(d.SKU))
+	err = l.read(ctx, doing, "outbox", &q, func(rows *sql.Rows) error { return rows.Scan(&seen) })
+	if err == nil && seen > fence {
+		err = staleFence(seen)
+	}
+	return err
+}
+
+// The interfaces of package order that MySQLLedger implements.
+var (
+	_ order.Ledger  = (*MySQLLedger)(nil)
+	_ order.Records = (*MySQLLedger)(nil)
+	_ order.Book    = (*MySQLLedger)(nil)
+	_ order.Sweeper = (*MySQLLedger)(nil)
+	_ order.Outbox  = (*MySQLLedger)(nil)
+)

@@ -1,0 +1,65 @@
+package repo
+
+import (
+	"context"
+	"errors"
+
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/service"
+)
+
+// An order with an idempotency key is written once: in MySQL a unique index of the orders refuses a second one, in
+// Redis the scripts look for the key first. Here the order is found again.
+
+// Replay is one round trip. Orders of all SKUs have their keys in one index: that a key was used for another SKU is
+// found, by the fingerprint.
+func (m *MySQL) Replay(ctx context.Context, _ service.SKU, key service.Key) (o service.Order, found bool, err error) {
+	const doing = "look for the order of a key"
+	leave, err := m.enter(ctx, doing, "key "+key.ID)
+	if err != nil {
+		return o, false, err
+	}
+	defer leave()
+	var rows []struct {
+		Order       orderRow `gorm:"embedded"`
+		Fingerprint string   `gorm:"column:fingerprint"`
+	}
+	err = m.db.WithContext(ctx).Raw("SELECT * FROM orders WHERE idempotency_key = ?", key.ID).Scan(&rows).Error
+	if err != nil {
+		err = m.readFault(ctx, doing, err)
+	}
+	m.countAnswer(err)
+	switch {
+	case err != nil || len(rows) == 0:
+		return o, false, err
+	case rows[0].Fingerprint != key.Fingerprint:
+		return o, false, service.ErrKeyReused
+	}
+	return rows[0].Order.order(), true, nil
+}
+
+// Replay is one round trip. Keys are kept beside the stock of their SKU: that a key was used for another SKU is not
+// found.
+func (r *Redis) Replay(ctx context.Context, sku service.SKU, key service.Key) (o service.Order, found bool, err error) {
+	const doing = "look for the order of a key"
+	leave, err := r.enter(ctx, doing, stockKey(sku))
+	if err != nil {
+		return o, false, err
+	}
+	defer leave()
+	kept, err := r.client.Get(ctx, orderKeyed(sku, key)).Result()
+	switch {
+	case errors.Is(err, redis.Nil):
+		r.countAnswer(nil)
+		return o, false, nil
+	case err != nil:
+		return o, false, redisFault(ctx, doing, stockKey(sku), err)
+	}
+	r.countAnswer(nil)
+	if len(kept) < service.KeyLength || kept[:service.KeyLength] != key.Fingerprint {
+		return o, false, service.ErrKeyReused
+	}
+	o, err = decodeOrder(sku, kept[service.KeyLength:])
+	return o, err == nil, err
+}
