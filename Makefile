@@ -13,6 +13,10 @@ SECONDS_FUZZ ?= 15
 demo: deps build ## Start everything on this computer, show the race and its fixes, stop it (DEPS=no installs nothing)
 	bin/stock demo $(ARGS)
 
+.PHONY: class
+class: deps build ## Show it live to a class: a page for the projector (ARGS='--bind 192.168.1.20:8100' for phones; docs/class.md)
+	bin/stock class $(ARGS)
+
 .PHONY: lab lab-matrix
 lab: build ## Make every failure of the catalogue happen, check docs/failure-modes.json, write out/lab.html (15 minutes)
 	@mkdir -p out

@@ -76,6 +76,10 @@ var arrows = map[string]struct {
 		[]string{"loadtest", "stack", "stack/wire", "words"},
 		"a client over HTTP, as lab is, and no scenario",
 	},
+	"class": {
+		[]string{"loadtest", "stack", "stack/wire"},
+		"a client over HTTP: what the wall shows comes from what instances tell, not from their code",
+	},
 	"lab/report":        {[]string{"lab", "words"}, "it shows what the lab found, and asks nobody else"},
 	"deploy":            {nil, "files, and what rewrites them"},
 	"stack":             {[]string{"deploy"}, "it starts servers, it does not know what they are for"},
@@ -93,8 +97,8 @@ var arrows = map[string]struct {
 	"mutate": {nil, "it reads and compiles the code of others, and runs none of it itself"},
 	"cmd/stock": {
 		[]string{
-			"app", "lab", "lab/report", "lab/scenario", "lab/soak", "loadtest", "loadtest/mapping", "loadtest/report",
-			"lock", "order", "service", "stack", "strategy", "words",
+			"app", "class", "lab", "lab/report", "lab/scenario", "lab/soak", "loadtest", "loadtest/mapping",
+			"loadtest/report", "lock", "order", "service", "stack", "strategy", "words",
 		},
 		"commands are thin: the service is app's; lock and strategy are for stock lock and stock strategies, order " +
 			"and service for the law that stock audit checks",
@@ -124,6 +128,7 @@ var thirdParty = map[string]struct {
 		[]string{"repo", "mysqlerr", "app", "stack", "stack/stacktest", "lab", "lab/scenario"},
 		"app checks and masks DSNs, stack asks whether a server is up, lab shows the code that people write",
 	},
+	"rsc.io/qr":                           {[]string{"class"}, "only students scan an address"},
 	"gonum.org/v1/plot":                   {[]string{"loadtest/report"}, "pictures are the report's business"},
 	"github.com/anishathalye/porcupine":   {[]string{"loadtest"}, "judging is the load test's business"},
 	"github.com/prometheus/client_golang": {[]string{"metrics"}, "one place names the series"},

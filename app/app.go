@@ -50,6 +50,7 @@ type App struct {
 	memories   map[string]memory              // by store: what it remembers of its own data and of the other's
 	service    *service.Service
 	pauses     service.Pauses         // of lab mode
+	steps      *service.Steps         // of lab mode; nil outside it
 	ledgers    map[string]order.Store // by store: those that keep orders of customers
 	noLedger   error                  // why a store that is there keeps none
 	orders     *order.Service         // nil: the store keeps none
@@ -168,13 +169,21 @@ func (a *App) buildCatalogue() (err error) {
 	if err := a.buildOrders(configs); err != nil {
 		return err
 	}
-	a.service, err = service.New(service.Config{
+	config := service.Config{
 		Instance: a.cfg.Instance, Strategies: configs, Stores: a.stores, DefaultStore: a.cfg.Store,
 		Wait: a.cfg.Wait, Work: a.cfg.Work, Pauses: &a.pauses, Waiting: a.cfg.Limits.Waiting,
 		GuardIdle: service.GuardIdle,
-	})
+	}
+	if a.cfg.Lab {
+		a.steps = service.NewSteps(keptSteps)
+		config.Watch = a.steps
+	}
+	a.service, err = service.New(config)
 	return err
 }
+
+// keptSteps is how many steps of sales an instance in lab mode keeps for those who watch it, some 200 bytes each.
+const keptSteps = 4096
 
 // build builds a strategy, unless a server that it needs is not configured: then it has no Seller, and says so.
 func (a *App) build(s strategy.Strategy) service.StrategyConfig {

@@ -82,7 +82,8 @@ func (a *App) handlerConfig(draining func() bool) handler.Config {
 		backends = append(backends, a.backend(name))
 	}
 	return handler.Config{
-		Seller: a.service, Inventory: a.service, Locks: a.service, Pauses: &a.pauses,
+		Seller: a.service, Inventory: a.service, Locks: a.service, Pauses: &a.pauses, Holds: &a.pauses,
+		Steps:      a.steps,
 		Strategies: a.strategies, Backends: backends, Instance: a.cfg.Instance, Store: a.cfg.Store,
 		DefaultSKU: service.SKU(cmp.Or(a.cfg.Seed.SKU, defaultSKU)), AdminToken: a.cfg.AdminToken, Lab: a.cfg.inLab(),
 		Version: handler.Version{

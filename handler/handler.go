@@ -65,6 +65,8 @@ type Config struct {
 	Inventory  Inventory
 	Locks      Locks
 	Pauses     Pauses // of lab mode
+	Holds      Holds  // of lab mode
+	Steps      Steps  // of lab mode
 	Strategies []Strategy
 	Backends   []Backend
 	Instance   string
@@ -99,6 +101,7 @@ type handler struct {
 	log          *slog.Logger
 	problems     []row
 	deductFields []string // of the endpoints of strategies
+	began        time.Time
 }
 
 // MaxBody is the largest body that is read, in bytes.
@@ -133,7 +136,11 @@ func NewAdmin(c Config) http.Handler {
 	e.DELETE("/v1/locks/:strategy/:key", h.deleteLock)
 	if c.Lab {
 		get(e, "/v1/lab/pauses", h.getPauses)
+		e.PUT("/v1/lab/pauses", h.putPauses)
+		e.DELETE("/v1/lab/pauses", h.deletePauses)
+		e.PUT("/v1/lab/pauses/:request", h.putPause)
 		e.DELETE("/v1/lab/pauses/:request", h.deletePause)
+		get(e, "/v1/lab/steps", h.getSteps)
 	}
 	get(e, "/metrics", gin.WrapH(c.Metrics))
 	return limits{connectionCloser{e, h.Draining}}
@@ -142,7 +149,7 @@ func NewAdmin(c Config) http.Handler {
 // newEngine adds the routes that both listeners have: the probes, and what the service says of itself.
 func newEngine(c Config) (*handler, *gin.Engine) {
 	gin.SetMode(gin.ReleaseMode) // gin's own logging is off; ours is structured
-	h := &handler{Config: c, log: c.Log, problems: table(c.Profile)}
+	h := &handler{Config: c, log: c.Log, problems: table(c.Profile), began: time.Now()}
 	h.deductFields = slices.Concat([]string{"sku", "quantity", "wait"}, h.choices("store"), labFields)
 	e := gin.New()
 	e.HandleMethodNotAllowed = true

@@ -18,6 +18,7 @@ const (
 	requestIDKey = "request_id"
 	problemKey   = "problem"
 	strategyKey  = "strategy"
+	streamKey    = "stream"
 )
 
 // goodRequestID reports whether a request id from outside is used as it is: ^[A-Za-z0-9._:-]{1,64}$. It ends up in logs
@@ -55,7 +56,9 @@ func (h *handler) measure(c *gin.Context) {
 	if route == "" {
 		route = "none" // unknown paths must not become metric labels
 	}
-	h.Meter.Request(route, c.Request.Method, c.Writer.Status(), took)
+	if !c.GetBool(streamKey) { // which lasts for as long as somebody looks, and is no latency
+		h.Meter.Request(route, c.Request.Method, c.Writer.Status(), took)
+	}
 	level := slog.LevelInfo
 	if route == "/livez" || route == "/readyz" || route == "/metrics" {
 		level = slog.LevelDebug

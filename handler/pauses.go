@@ -15,6 +15,13 @@ type Pauses interface {
 	Release(requestID string) (service.Pause, error)
 }
 
+// Holds makes sales that are under way, or all, wait at pause points.
+type Holds interface {
+	Hold(requestID string, points service.Points) error
+	HoldAll(points service.Points)
+	Step() int
+}
+
 type pauseReply struct {
 	RequestID string      `json:"request_id"`
 	Strategy  string      `json:"strategy"`
@@ -47,6 +54,51 @@ func (h *handler) deletePause(c *gin.Context) {
 		return
 	}
 	c.JSON(http.StatusOK, pauseOf(p))
+}
+
+// putPause makes one sale that is under way wait at further points.
+func (h *handler) putPause(c *gin.Context) {
+	points, ok := h.points(c, false)
+	if !ok {
+		return
+	}
+	if err := h.Holds.Hold(c.Param("request"), points); err != nil {
+		h.fail(c, err)
+		return
+	}
+	c.JSON(http.StatusOK, gin.H{"pause": points.String()})
+}
+
+// putPauses says where every sale is to wait from now on. Nowhere is an empty list: who waits then goes on.
+func (h *handler) putPauses(c *gin.Context) {
+	points, ok := h.points(c, true)
+	if !ok {
+		return
+	}
+	h.Holds.HoldAll(points)
+	c.JSON(http.StatusOK, gin.H{"pause": points.String()})
+}
+
+// deletePauses lets all sales that wait go on, each to its next point.
+func (h *handler) deletePauses(c *gin.Context) {
+	if h.admin(c) && h.noFields(c) {
+		c.JSON(http.StatusOK, gin.H{"released": h.Holds.Step()})
+	}
+}
+
+// points reads the field pause, and answers the request if it cannot.
+func (h *handler) points(c *gin.Context, none bool) (points service.Points, ok bool) {
+	if !h.admin(c) {
+		return 0, false
+	}
+	f, err := decode(c, "pause")
+	if text := f["pause"]; err == nil && (text != "" || !none) {
+		points, err = service.ParsePoints(text)
+	}
+	if err != nil {
+		h.fail(c, err)
+	}
+	return points, err == nil
 }
 
 func pauseOf(p service.Pause) pauseReply {

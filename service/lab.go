@@ -76,8 +76,10 @@ type Pause struct {
 
 // Pauses are the sales of one instance that wait at a point. The zero value is ready.
 type Pauses struct {
-	mu      sync.Mutex
-	waiting []*paused // oldest first
+	mu       sync.Mutex
+	waiting  []*paused           // oldest first
+	underway map[*stops]struct{} // sales that can be told to wait; of an instance that is watched, all
+	all      Points              // where every sale is to wait
 }
 
 type paused struct {
@@ -111,11 +113,56 @@ func (p *Pauses) Release(requestID string) (Pause, error) {
 	return Pause{}, fmt.Errorf("request %s: %w", requestID, ErrNotPaused)
 }
 
+// Step lets every sale that waits go on to its next point, and returns how many.
+func (p *Pauses) Step() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := len(p.waiting)
+	for _, w := range p.waiting {
+		close(w.release)
+	}
+	p.waiting = nil
+	return n
+}
+
+// Hold makes the sales of a request id, which are under way, wait at further points. Those that they have passed do
+// nothing. Unlike the points that a request brings along, these give its critical section no more time. The error
+// matches ErrNotPaused if there is no such sale.
+func (p *Pauses) Hold(requestID string, points Points) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	found := false
+	for s := range p.underway {
+		if s.who.RequestID == requestID {
+			s.points |= points
+			found = true
+		}
+	}
+	if !found {
+		return fmt.Errorf("request %s: %w", requestID, ErrNotPaused)
+	}
+	return nil
+}
+
+// HoldAll makes every sale wait at these points: those under way, as [Pauses.Hold] does, and those to come. With none
+// nobody is to wait anywhere any more, and who waits goes on.
+func (p *Pauses) HoldAll(points Points) {
+	p.mu.Lock()
+	p.all = points
+	for s := range p.underway {
+		s.points |= points
+		if points == 0 {
+			s.points = 0
+		}
+	}
+	p.mu.Unlock()
+	if points == 0 {
+		p.Step()
+	}
+}
+
 // wait makes w wait until it is released, ctx ends (with its cause), or MaxPause is over.
 func (p *Pauses) wait(ctx context.Context, w *paused) error {
-	p.mu.Lock()
-	p.waiting = append(p.waiting, w)
-	p.mu.Unlock()
 	defer func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -133,19 +180,39 @@ func (p *Pauses) wait(ctx context.Context, w *paused) error {
 	}
 }
 
-// stops are the points where one sale is to wait, each once. A sale without any has nil, and each point then costs
-// it the comparison of a pointer.
+// stops are the points where one sale is to wait, each once. A sale that cannot be told to has nil, and each point then
+// costs it the comparison of a pointer.
 type stops struct {
 	pauses *Pauses
-	points Points
+	points Points // guarded by pauses.mu: a sale under way may get more
 	who    Pause
+	watch  Watcher
 }
 
 func (s *Service) stops(req Request) *stops {
-	if req.Lab.Pause == 0 || s.Pauses == nil {
+	if s.Pauses == nil || req.Lab.Pause == 0 && s.Watch == nil {
 		return nil
 	}
-	return &stops{s.Pauses, req.Lab.Pause, Pause{RequestID: req.RequestID, Strategy: req.Strategy, SKU: req.SKU}}
+	own := &stops{
+		s.Pauses, req.Lab.Pause, Pause{RequestID: req.RequestID, Strategy: req.Strategy, SKU: req.SKU}, s.Watch,
+	}
+	s.Pauses.mu.Lock()
+	defer s.Pauses.mu.Unlock()
+	own.points |= s.Pauses.all
+	if s.Pauses.underway == nil {
+		s.Pauses.underway = make(map[*stops]struct{})
+	}
+	s.Pauses.underway[own] = struct{}{}
+	return own
+}
+
+// end says that the sale is over.
+func (s *stops) end() {
+	if s != nil {
+		s.pauses.mu.Lock()
+		defer s.pauses.mu.Unlock()
+		delete(s.pauses.underway, s)
+	}
 }
 
 // at waits if the sale is to wait here. The error is ctx's.
@@ -157,13 +224,36 @@ func (s *stops) at(ctx context.Context, point Points) error {
 }
 
 func (s *stops) wait(ctx context.Context, point Points) error {
+	w := s.stand(point)
+	if w == nil {
+		return nil
+	}
+	s.tell(Paused, point)
+	defer s.tell(Resumed, point)
+	return s.pauses.wait(ctx, w)
+}
+
+// stand enters the sale in the list of those that wait, if it is to wait here.
+func (s *stops) stand(point Points) *paused {
+	s.pauses.mu.Lock()
+	defer s.pauses.mu.Unlock()
 	if s.points&point == 0 {
 		return nil
 	}
 	s.points &^= point
 	w := &paused{s.who, make(chan struct{})}
 	w.Point, w.Since = point, time.Now()
-	return s.pauses.wait(ctx, w)
+	s.pauses.waiting = append(s.pauses.waiting, w)
+	return w
+}
+
+func (s *stops) tell(kind StepKind, point Points) {
+	if s.watch != nil {
+		s.watch.Tell(Step{
+			At: time.Now(), Kind: kind, RequestID: s.who.RequestID, Strategy: s.who.Strategy, SKU: s.who.SKU,
+			Point: point,
+		})
+	}
 }
 
 // longest is how much longer the critical section may take for the pauses that are still to come.
@@ -171,6 +261,8 @@ func (s *stops) longest() time.Duration {
 	if s == nil {
 		return 0
 	}
+	s.pauses.mu.Lock()
+	defer s.pauses.mu.Unlock()
 	return time.Duration(bits.OnesCount8(uint8(s.points))) * MaxPause
 }
 

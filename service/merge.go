@@ -67,6 +67,7 @@ func (m *merger) merged(ctx context.Context, store Store, sale *Sale) error {
 	if err == nil {
 		sale.wrote(ctx)
 	}
+	sale.tell(Released)
 	return err
 }
 
@@ -81,6 +82,7 @@ func (m *merger) inOneStep(q *mergeQueue, batch *mergeBatch) {
 	began := time.Now()
 	for _, w := range *batch {
 		w.sale.entered = began
+		w.sale.tell(Acquired)
 	}
 	batch.write(ctx, q.store, 0)
 	for _, w := range *batch {
@@ -247,6 +249,7 @@ func (b mergeBatch) write(ctx context.Context, store Store, version uint64) erro
 		orders := make([]Order, len(b))
 		for i, w := range b {
 			orders[i] = w.sale.Order
+			w.sale.tell(Writes)
 		}
 		results, err = batcher.Batch(ctx, version, orders)
 	}

@@ -82,6 +82,7 @@ func (b mergeBatch) enter(ctx context.Context, fence lock.Fence) (context.Contex
 	began, bound := time.Now(), b[0].sale.most+b.hold()
 	for _, w := range b {
 		w.sale.entered, w.sale.fence, w.sale.Fence = began, fence, uint64(fence)
+		w.sale.tell(Acquired)
 		bound += w.sale.stops.longest()
 	}
 	ctx, cancel := context.WithTimeout(ctx, bound)
@@ -128,6 +129,7 @@ func (b mergeBatch) readThinkWrite(ctx context.Context, store Store) error {
 			w.err = ErrOvertaken
 		case w.err == nil:
 			w.sale.written = true
+			w.sale.tell(Wrote)
 		}
 	}
 	if err == nil {
@@ -155,6 +157,9 @@ func (b mergeBatch) readThink(ctx context.Context, store Store) error {
 		return nil
 	}
 	b.stop(ctx, AfterRead)
+	for _, w := range b {
+		w.sale.tell(Thinks)
+	}
 	if err := (&Sale{lab: Lab{Hold: b.hold()}}).hold(ctx); err != nil {
 		return err
 	}

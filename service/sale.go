@@ -23,6 +23,7 @@ type Sale struct {
 	written              bool       // the order is in the store
 	batch                *InBatch   // nil: it is not merged with others
 	wakeups              atomic.Int64
+	watch                Watcher // nil: nobody is told the steps
 }
 
 // waiting is the ctx that bounds the wait for a lock of a sale whose work goes by ctx.
@@ -50,6 +51,7 @@ func (s *Sale) enterFor(
 		ctx = context.WithoutCancel(ctx)
 	}
 	ctx, cancel := context.WithTimeout(ctx, bound)
+	s.tell(Acquired)
 	// An error here is ctx's, which fails the read.
 	_ = s.stops.at(ctx, AfterLock)
 	return ctx, cancel
@@ -65,14 +67,19 @@ func (s *Sale) enterQueue(ctx context.Context) (context.Context, context.CancelF
 func (s *Sale) bound() time.Duration { return s.most + s.lab.Hold + s.stops.longest() }
 
 // leave marks the end of the critical section.
-func (s *Sale) leave() { s.left = time.Now() }
+func (s *Sale) leave() {
+	s.left = time.Now()
+	s.tell(Released)
+}
 
 // saw records what the read returned. Where the read itself takes the lock, the critical section begins here.
 func (s *Sale) saw(stock Stock) {
 	if s.entered.IsZero() {
 		s.entered = time.Now()
+		s.tell(Acquired)
 	}
 	s.Read, s.Version, s.Epoch = stock.Quantity, stock.Version, stock.Epoch
+	s.tell(ReadIt)
 }
 
 // think stands for what an order service does between read and write: prices, limits, credit. In the lab it takes
@@ -81,6 +88,7 @@ func (s *Sale) think(ctx context.Context) error {
 	if err := s.stops.at(ctx, AfterRead); err != nil {
 		return err
 	}
+	s.tell(Thinks)
 	if err := s.hold(ctx); err != nil {
 		return err
 	}
@@ -104,6 +112,7 @@ func (s *Sale) hold(ctx context.Context) error {
 // wrote marks that the order is in the store.
 func (s *Sale) wrote(ctx context.Context) {
 	s.written = true
+	s.tell(Wrote)
 	// Whether ctx ended while it waited is for the lock to say: the order stands.
 	_ = s.stops.at(ctx, AfterWrite)
 }

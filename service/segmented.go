@@ -135,6 +135,7 @@ func (s *segmentedSale) sellFrom(ctx context.Context, fence lock.Fence, at int) 
 		return done, Segments{}, err
 	}
 	s.Remaining = own.Quantity - s.Quantity
+	s.tell(Writes)
 	write := func(ctx context.Context, o Order) error { return conditional(s.parts.Swap(ctx, o)) }
 	if s.lab.Unfenced {
 		write = s.store.Write

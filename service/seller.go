@@ -91,6 +91,7 @@ func Atomically(ctx context.Context, store Store, sale *Sale) error {
 	ctx, cancel := sale.enterQueue(ctx)
 	defer cancel()
 	defer sale.leave()
+	sale.tell(Writes)
 	order, err := deductor.Deduct(ctx, sale.Order)
 	if err == nil {
 		sale.Order = order
@@ -123,6 +124,7 @@ func readThinkWrite(ctx context.Context, store Store, sale *Sale) error {
 		return err
 	}
 	sale.Remaining = stock.Quantity - sale.Quantity
+	sale.tell(Writes)
 	if err := writeFenced(Begin(ctx), store, sale.Order); err != nil {
 		return err
 	}

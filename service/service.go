@@ -78,6 +78,7 @@ type Config struct {
 	// as long again for the store's queue.
 	Work   time.Duration
 	Pauses *Pauses // lab mode: where sales wait that are told to; nil: none does
+	Watch  Watcher // lab mode: is told the steps of each sale, and each sale can be stopped under way; nil: nobody is
 	// Waiting is how many sales wait or work at a time; others are refused with lock.ErrOverloaded. 0: any number.
 	Waiting   int
 	GuardIdle time.Duration // see GuardIdle
@@ -175,6 +176,14 @@ func (e *OrderError) Unwrap() error { return e.Err }
 // Errors: InvalidError, ErrUnknownStrategy, lock.DownError, DataLostError, lock.ErrOverloaded, ErrKeyReused,
 // ErrKeyInFlight, and as an OrderError what the lock and the store return.
 func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
+	if s.Watch != nil {
+		return s.watched(ctx, req)
+	}
+	return s.keyed(ctx, req)
+}
+
+// keyed is Deduct, told to nobody.
+func (s *Service) keyed(ctx context.Context, req Request) (Receipt, error) {
 	if req.Key == (Key{}) {
 		return s.deduct(ctx, req)
 	}
@@ -251,6 +260,7 @@ func (s *Service) deduct(ctx context.Context, req Request) (Receipt, error) {
 		}
 	}
 	stops := s.stops(req)
+	defer stops.end()
 	if err := stops.at(ctx, BeforeLock); err != nil {
 		return Receipt{}, err
 	}
@@ -262,12 +272,13 @@ func (s *Service) deduct(ctx context.Context, req Request) (Receipt, error) {
 			ID: id.String(), SKU: req.SKU, Quantity: req.Quantity, Strategy: req.Strategy,
 			Instance: s.Instance, RequestID: req.RequestID, CreatedAt: time.Now(), Key: req.Key,
 		},
-		lab: req.Lab, stops: stops, most: s.Work, asked: time.Now(),
+		lab: req.Lab, stops: stops, most: s.Work, asked: time.Now(), watch: s.Watch,
 	}
 	sale.Options = lock.Options{
 		TryOnce: tryOnce, Owner: s.Instance + "/" + req.RequestID, OnWake: func() { sale.wakeups.Add(1) }, Wait: wait,
 	}
 	// A client that goes away ends the wait, but not the work.
+	sale.tell(Waits)
 	work := WithAdmission(context.WithoutCancel(ctx), Admission{Wait: wait})
 	err = strategy.Seller(work, config.Store, sale)
 	lost := errors.Is(err, lock.ErrLost)

@@ -31,7 +31,7 @@ func TestALostLeaseEndsAHold(t *testing.T) {
 func TestAForgottenPauseEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &Pauses{}
-		s := &stops{p, AfterRead | BeforeWrite, Pause{RequestID: "r"}}
+		s := &stops{p, AfterRead | BeforeWrite, Pause{RequestID: "r"}, nil}
 		if s.longest() != 2*MaxPause {
 			t.Errorf("two points take %v at most", s.longest())
 		}

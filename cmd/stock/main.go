@@ -92,7 +92,7 @@ Start with:  stock demo`,
 		title    string
 		commands []*cobra.Command
 	}{
-		{"See it:", []*cobra.Command{demoCommand(v), strategiesCommand(v), labCommand(v)}},
+		{"See it:", []*cobra.Command{demoCommand(v), classCommand(v), strategiesCommand(v), labCommand(v)}},
 		{"Load a service, and judge it:", []*cobra.Command{loadCommand(v), verdictCommand(v), reportCommand(v)}},
 		{"Use the locks:", []*cobra.Command{lockCommand(v)}},
 		{"Run the service:", []*cobra.Command{

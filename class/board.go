@@ -1,0 +1,169 @@
+package class
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+)
+
+// A board keeps the State, and hands what changes to those who look. It is safe for concurrent use.
+type board struct {
+	mu      sync.Mutex
+	state   *State
+	seq     uint64 // of the class's own events
+	record  func(Event)
+	changed chan struct{} // closed by the next change
+	shown   View
+	frames  uint64
+	readers map[*reader]struct{}
+}
+
+// A reader is a page that looks. It gets whole frames, or if it is too slow, a snapshot.
+type reader struct {
+	queue chan Frame
+	lost  bool // frames were dropped: it needs a snapshot
+}
+
+// framesAhead is how many frames wait for a page that is slow.
+const framesAhead = 64
+
+// frameEvery is the shortest time between two frames.
+const frameEvery = 50 * time.Millisecond
+
+func newBoard(record func(Event)) *board {
+	return &board{
+		state: NewState(), record: record, changed: make(chan struct{}), shown: make(View),
+		readers: make(map[*reader]struct{}),
+	}
+}
+
+// tell adds an event of an instance.
+func (b *board) tell(e Event) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.add(e)
+}
+
+// note adds an event of the class, with its time and number.
+func (b *board) note(e Event) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.seq++
+	e.At, e.From, e.Seq = time.Now().UnixMicro(), class, b.seq
+	b.add(e)
+}
+
+func (b *board) add(e Event) {
+	b.state.Apply(e)
+	b.record(e)
+	close(b.changed)
+	b.changed = make(chan struct{})
+}
+
+// look calls f with the State.
+func (b *board) look(f func(*State)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	f(b.state)
+}
+
+// await waits until so holds, or done is closed, and reports whether it did.
+func (b *board) await(done <-chan struct{}, so func(*State) bool) bool {
+	for {
+		b.mu.Lock()
+		ok, changed := so(b.state), b.changed
+		b.mu.Unlock()
+		if ok {
+			return true
+		}
+		select {
+		case <-changed:
+		case <-done:
+			return false
+		}
+	}
+}
+
+// show makes frames until done is closed.
+func (b *board) show(done <-chan struct{}) {
+	for {
+		b.mu.Lock()
+		changed := b.changed
+		b.mu.Unlock()
+		b.frame()
+		select {
+		case <-done:
+			return
+		case <-time.After(frameEvery):
+		}
+		select {
+		case <-done:
+			return
+		case <-changed:
+		}
+	}
+}
+
+// frame hands what has changed to all readers.
+func (b *board) frame() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	view := b.state.View()
+	set := view.Diff(b.shown)
+	b.shown = view
+	if len(set) == 0 {
+		return
+	}
+	f := Frame{time.Now().UnixMicro(), set}
+	for r := range b.readers {
+		b.hand(r, f)
+	}
+}
+
+func (b *board) hand(r *reader, f Frame) {
+	if r.lost {
+		f.Set = b.snapshot()
+	}
+	select {
+	case r.queue <- f:
+		r.lost = false
+	default:
+		r.lost = true
+	}
+}
+
+// snapshot is all that is shown. "" tells the page to forget what it has.
+func (b *board) snapshot() map[string]json.RawMessage {
+	set := map[string]json.RawMessage{"": json.RawMessage("true")}
+	for key, value := range b.shown {
+		set[key] = value
+	}
+	return set
+}
+
+// join adds a reader, whose first frame is a snapshot. Call leave when it has gone.
+func (b *board) join() *reader {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r := &reader{queue: make(chan Frame, framesAhead)}
+	b.readers[r] = struct{}{}
+	r.queue <- Frame{time.Now().UnixMicro(), b.snapshot()}
+	return r
+}
+
+func (b *board) leave(r *reader) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.readers, r)
+}
+
+// writeFrame writes a frame as a server-sent event.
+func writeFrame(w io.Writer, f any) error {
+	data, err := json.Marshal(f)
+	if err == nil {
+		_, err = fmt.Fprintf(w, "data: %s\n\n", data)
+	}
+	return err
+}

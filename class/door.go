@@ -1,0 +1,133 @@
+package class
+
+import (
+	"crypto/subtle"
+	"encoding/json"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// maxBody is the longest body that anybody may send here.
+const maxBody = 1 << 10
+
+// guard admits requests that name one of our own hosts, and changes that come from a page of ours. A name that somebody
+// has bound to our address (DNS rebinding) has another Host. Browsers send no Sec-Fetch-Site over plain HTTP to an
+// address of the LAN, so Origin is what tells where a change comes from.
+func guard(hosts map[string]bool, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy",
+			"default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cache-Control", "no-store")
+		origin := strings.TrimPrefix(r.Header.Get("Origin"), "http://")
+		switch {
+		case !hosts[strings.ToLower(r.Host)]:
+			refuse(w, http.StatusMisdirectedRequest, "host")
+		case r.Method != http.MethodGet && r.Method != http.MethodHead && !strings.EqualFold(origin, r.Host):
+			refuse(w, http.StatusForbidden, "origin")
+		default:
+			r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// hostsOf returns the values of Host that lead to a listener: its address, and if it listens on all, each address of
+// this computer.
+func hostsOf(l net.Listener) (hosts map[string]bool, first string) {
+	host, port, _ := net.SplitHostPort(l.Addr().String())
+	hosts = map[string]bool{}
+	add := func(name string) {
+		at := net.JoinHostPort(name, port)
+		hosts[at] = true
+		if first == "" {
+			first = at
+		}
+	}
+	ip := net.ParseIP(host)
+	if ip != nil && !ip.IsUnspecified() {
+		add(host)
+	} else {
+		addresses, _ := net.InterfaceAddrs() // none: the loopback address remains
+		for _, a := range addresses {
+			if n, ok := a.(*net.IPNet); ok && n.IP.To4() != nil && !n.IP.IsLoopback() {
+				add(n.IP.String())
+			}
+		}
+		add("127.0.0.1")
+	}
+	if ip != nil && (ip.IsLoopback() || ip.IsUnspecified()) {
+		add("localhost")
+	}
+	return hosts, first
+}
+
+// refuse answers with a code, which the page says in the reader's language.
+func refuse(w http.ResponseWriter, status int, code string) {
+	answer(w, status, map[string]string{"error": code})
+}
+
+func answer(w http.ResponseWriter, status int, value any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(value)
+}
+
+// same compares secrets.
+func same(a, b string) bool {
+	return len(a) > 0 && subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1
+}
+
+// decode reads a JSON body.
+func decode(r *http.Request, into any) bool {
+	if !strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") {
+		return false
+	}
+	d := json.NewDecoder(r.Body)
+	d.DisallowUnknownFields()
+	return d.Decode(into) == nil
+}
+
+// stream begins a reply of server-sent events. send writes one and returns false when the client has gone.
+func stream(w http.ResponseWriter) (send func(any) bool) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no")
+	control := http.NewResponseController(w)
+	_ = control.SetWriteDeadline(time.Time{})
+	return func(value any) bool {
+		if value == nil {
+			_, err := w.Write([]byte(": alive\n\n"))
+			return err == nil && control.Flush() == nil
+		}
+		return writeFrame(w, value) == nil && control.Flush() == nil
+	}
+}
+
+// A bucket allows so many acts a second, and as many at once.
+type bucket struct {
+	mu   sync.Mutex
+	rate float64
+	have float64
+	last time.Time
+}
+
+func newBucket(rate float64) *bucket { return &bucket{rate: rate, have: rate, last: time.Now()} }
+
+// take reports whether one more is allowed now.
+func (b *bucket) take() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	b.have = min(b.rate, b.have+b.rate*now.Sub(b.last).Seconds())
+	b.last = now
+	if b.have < 1 {
+		return false
+	}
+	b.have--
+	return true
+}

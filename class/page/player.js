@@ -1,0 +1,53 @@
+// Plays the frames of a run that was kept: forward at any pace, and back.
+
+export class Player {
+  constructor(frames, store, changed) {
+    this.frames = frames
+    this.store = store
+    this.changed = changed
+    this.next = 0 // the frame to come
+    this.playing = false
+    this.pace = 1
+    const began = frames.find((f) => f.set.run?.n > 0) ?? frames[0]
+    this.from = began.at
+    this.to = frames.at(-1).at
+    this.now = this.from
+  }
+
+  /** Shows what was to be seen at a time: from the beginning, if that is earlier. */
+  seek(at) {
+    if (this.next > 0 && this.frames[this.next - 1].at > at) {
+      this.store.values.clear()
+      this.next = 0
+    }
+    while (this.next < this.frames.length && this.frames[this.next].at <= at) this.store.apply(this.frames[this.next++])
+    this.now = Math.min(Math.max(at, this.from), this.to)
+    this.changed()
+  }
+
+  /** One event on, or back. */
+  step(by) {
+    this.playing = false
+    const i = Math.min(Math.max(this.next - 1 + by, 0), this.frames.length - 1)
+    this.seek(Math.max(this.frames[i].at, this.from))
+  }
+
+  play(on) {
+    this.playing = on
+    if (on && this.now >= this.to) this.seek(this.from)
+    let last = performance.now()
+    const tick = (time) => {
+      if (!this.playing) return
+      this.seek(this.now + (time - last) * 1000 * this.pace)
+      last = time
+      if (this.now >= this.to) this.playing = false
+      else requestAnimationFrame(tick)
+      this.changed()
+    }
+    if (on) requestAnimationFrame((time) => {
+      last = time
+      tick(time)
+    })
+    this.changed()
+  }
+}

@@ -1,0 +1,49 @@
+// The texts of both pages, in both languages, from one file.
+
+let table = {}
+let lang = 'en'
+
+/** Loads the texts. The language is ?lang=, then what was chosen before, then what the page prefers, then the browser's. */
+export async function load() {
+  const inside = document.getElementById('words') // of a page that is one file
+  table = inside ? JSON.parse(inside.textContent) : await (await fetch('words.json')).json()
+  const asked = new URLSearchParams(location.search).get('lang')
+  let kept = null
+  try {
+    kept = localStorage.getItem('lang')
+  } catch { /* storage can be off */ }
+  choose([asked, kept, navigator.language?.slice(0, 2)].find((l) => l === 'en' || l === 'zh') ?? 'en')
+}
+
+/** Chooses a language, and says all that stands in the page in it. */
+export function choose(next) {
+  lang = next
+  document.documentElement.lang = lang === 'zh' ? 'zh-CN' : 'en'
+  document.title = t('title')
+  for (const e of document.querySelectorAll('[data-t]')) e.textContent = t(e.dataset.t)
+  for (const e of document.querySelectorAll('[data-label]')) e.setAttribute('aria-label', t(e.dataset.label))
+  for (const e of document.querySelectorAll('[data-hint]')) e.placeholder = t(e.dataset.hint)
+}
+
+/** The other language, which is kept. */
+export function other() {
+  choose(lang === 'zh' ? 'en' : 'zh')
+  try {
+    localStorage.setItem('lang', lang)
+  } catch { /* it lasts as long as the page */ }
+}
+
+export const language = () => lang
+export const has = (key) => key in table
+
+/** The text of a key, with {name} filled in. Of two English forms n chooses. */
+export function t(key, values = {}) {
+  const entry = table[key]
+  if (!entry) return `⟨${key}⟩` // seen at once, and found by a test
+  let text = entry[lang]
+  if (Array.isArray(text)) text = text[values.n === 1 ? 0 : 1]
+  return text.replace(/\{(\w+)\}/g, (_, name) => values[name] ?? '')
+}
+
+/** What an outcome means. */
+export const outcome = (code) => (has(code) ? t(code) : t('other', { code }))

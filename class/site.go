@@ -1,0 +1,276 @@
+package class
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+)
+
+//go:embed page
+var pages embed.FS
+
+// asset serves one embedded file.
+func asset(name string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, pageFiles(), name) }
+}
+
+func pageFiles() fs.FS {
+	files, err := fs.Sub(pages, "page")
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	return files
+}
+
+// A site is a listener with the pages on it.
+type site struct {
+	token    string // opens it
+	listener net.Listener
+	host     string
+	server   *http.Server
+	served   chan struct{}
+	end      context.CancelFunc // of the streams
+}
+
+func (s *site) addr() string { return s.host }
+
+// openSite listens and serves. mux makes what is served, for streams that end with the ctx.
+func openSite(addr string, mux func(ctx context.Context) http.Handler) (*site, error) {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	ctx, end := context.WithCancel(context.Background())
+	hosts, first := hostsOf(l)
+	s := &site{listener: l, host: first, served: make(chan struct{}), end: end}
+	s.server = &http.Server{
+		Handler: guard(hosts, mux(ctx)), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
+		WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
+	go func() {
+		defer close(s.served)
+		_ = s.server.Serve(l) // ends with close
+	}()
+	return s, nil
+}
+
+func (s *site) close() error {
+	s.end()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	err := s.server.Shutdown(ctx)
+	if err != nil {
+		err = s.server.Close()
+	}
+	<-s.served
+	return err
+}
+
+// listen opens the wall, and the students' page if there is to be one.
+func (c *Class) listen() (err error) {
+	addr := c.o.Addr
+	if addr == "" {
+		addr = "127.0.0.1:0"
+	}
+	if err := checkLoopback(addr); err != nil {
+		return err
+	}
+	if c.wall, err = openSite(addr, c.wallMux); err != nil {
+		return err
+	}
+	c.wall.token = secret(16)
+	if c.o.Bind != "" {
+		c.school, err = openSchool(c, c.o.Bind)
+	}
+	return err
+}
+
+// checkLoopback returns an error unless addr can be reached from this computer only.
+func checkLoopback(addr string) error {
+	if at, err := netip.ParseAddrPort(addr); err != nil || !at.Addr().IsLoopback() {
+		return &InputError{"addr", "must be a loopback address with a port, such as 127.0.0.1:8099: " +
+			"the wall is for this computer only"}
+	}
+	return nil
+}
+
+// wallAssets are the parts of the page.
+func wallAssets() []string {
+	return []string{
+		"wall.css", "wall.js", "view.js", "player.js", "words.js", "words.json", "theme.css", "icon.svg",
+	}
+}
+
+// wallCookie is the name of the wall's cookie.
+const wallCookie = "wall"
+
+// wallMux is what the wall serves. The page and its parts are the same for everybody; what happens, and every control,
+// needs the cookie, which the token in the address is exchanged for. A browser sends that part of an address to nobody.
+func (c *Class) wallMux(ctx context.Context) http.Handler {
+	session := secret(16)
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", asset("wall.html"))
+	for _, name := range wallAssets() {
+		mux.HandleFunc("GET /"+name, asset(name))
+	}
+	mux.HandleFunc("POST /api/enter", func(w http.ResponseWriter, r *http.Request) {
+		var in struct{ Token string }
+		if !decode(r, &in) || !same(c.wall.token, in.Token) {
+			refuse(w, http.StatusUnauthorized, "token")
+			return
+		}
+		http.SetCookie(w, &http.Cookie{
+			Name: wallCookie, Value: session, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		})
+		answer(w, http.StatusOK, map[string]bool{"ok": true})
+	})
+	own := func(next http.HandlerFunc) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			cookie, err := r.Cookie(wallCookie)
+			if err != nil || !same(session, cookie.Value) {
+				refuse(w, http.StatusUnauthorized, "token")
+				return
+			}
+			next(w, r)
+		}
+	}
+	mux.HandleFunc("GET /api/class", own(c.describe))
+	mux.HandleFunc("GET /api/join.svg", own(c.joinPicture))
+	mux.HandleFunc("GET /api/stream", own(func(w http.ResponseWriter, r *http.Request) { c.serveFrames(ctx, w, r) }))
+	mux.HandleFunc("POST /api/do", own(c.serveDo))
+	return mux
+}
+
+// describe says what can be chosen.
+func (c *Class) describe(w http.ResponseWriter, _ *http.Request) {
+	type strategy struct {
+		Name   string   `json:"name"`
+		Stores []string `json:"stores"`
+		Reason string   `json:"reason,omitempty"` // why it cannot be used
+	}
+	var strategies []strategy
+	for _, s := range c.catalog {
+		strategies = append(strategies, strategy{s.Name, s.Stores, s.Reason})
+	}
+	type scene struct {
+		Name string `json:"name"`
+		Key  string `json:"key"`
+	}
+	var list []scene
+	for _, s := range scenes() {
+		list = append(list, scene{s.name, s.key})
+	}
+	var servers, apps []string
+	for _, app := range c.apps {
+		apps = append(apps, app.Name)
+	}
+	for _, name := range []string{"redis", "zookeeper", "mysql"} {
+		if c.proxies[name] != nil {
+			servers = append(servers, name)
+		}
+	}
+	answer(w, http.StatusOK, map[string]any{
+		"strategies": strategies, "scenes": list, "apps": apps, "servers": servers, "missing": c.stack.Missing(),
+		"join": c.JoinURL(), "lang": c.o.Lang,
+	})
+}
+
+// serveFrames streams what changes to a page.
+func (c *Class) serveFrames(ctx context.Context, w http.ResponseWriter, r *http.Request) {
+	reader := c.join()
+	defer c.leave(reader)
+	send := stream(w)
+	alive := time.NewTicker(15 * time.Second)
+	defer alive.Stop()
+	for {
+		ok := true
+		select {
+		case f := <-reader.queue:
+			ok = send(f)
+		case <-alive.C:
+			ok = send(nil)
+		case <-ctx.Done():
+			return
+		case <-r.Context().Done():
+			return
+		}
+		if !ok {
+			return
+		}
+	}
+}
+
+// An order is what the teacher wants.
+type order struct {
+	Do     string `json:"do"`
+	Plan   *Plan  `json:"plan"`
+	Scene  string `json:"scene"`
+	Req    string `json:"req"`
+	Point  string `json:"point"`
+	Server string `json:"server"`
+	Act    string `json:"act"`
+	On     bool   `json:"on"`
+}
+
+// serveDo does what the teacher wants.
+func (c *Class) serveDo(w http.ResponseWriter, r *http.Request) {
+	var o order
+	if !decode(r, &o) {
+		refuse(w, http.StatusBadRequest, "body")
+		return
+	}
+	err := c.do(o)
+	var wrong *InputError
+	switch {
+	case errors.As(err, &wrong):
+		answer(w, http.StatusBadRequest, map[string]string{"error": wrong.Field, "detail": wrong.Reason})
+	case err != nil:
+		answer(w, http.StatusServiceUnavailable, map[string]string{"error": "failed", "detail": err.Error()})
+	default:
+		answer(w, http.StatusOK, map[string]bool{"ok": true})
+	}
+}
+
+func (c *Class) do(o order) error {
+	if (o.Do == "hold" || o.Do == "go") && (runOf(o.Req) == 0 || numberOf(o.Req) == 0) {
+		return &InputError{"req", "must be a request of this run"}
+	}
+	switch o.Do {
+	case "fire":
+		if o.Plan == nil {
+			return &InputError{"plan", "is missing"}
+		}
+		return c.Fire(*o.Plan)
+	case "more":
+		if c.fire("", "", nil) == "" {
+			return &InputError{"do", "there is no run yet"}
+		}
+		return nil
+	case "scene":
+		return c.Play(o.Scene)
+	case "hold":
+		if !strings.Contains(","+everyPoint+",after_unlock,", ","+o.Point+",") || strings.Contains(o.Point, ",") {
+			return &InputError{"point", "must be one of the points"}
+		}
+		return c.Hold(o.Req, o.Point)
+	case "go":
+		return c.Go(o.Req)
+	case "pause":
+		return c.Pause(o.On)
+	case "step":
+		return c.Step()
+	case "fault":
+		return c.Fault(o.Server, o.Act)
+	case "vote":
+		c.Vote(o.On)
+		return nil
+	}
+	return &InputError{"do", "is unknown"}
+}

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"example.com/stock/class"
+)
+
+const classLong = `Class starts Redis, ZooKeeper, MariaDB, three instances of the service and nginx on this computer,
+and a page for the projector. Every request is seen on its way: it waits, reads, thinks and writes. Hold one, let
+another past; freeze an instance past its lease; kill Redis. What the store says of sold, oversold and lost stands
+above it in large figures. Nothing is simulated: instances tell each step.
+
+The page opens at the address that is printed, on this computer only; the part behind # is its key. Press ? there for
+the keys and O for the scenes. With --bind students join with their phones, by the QR code: they can buy and vote, and
+nothing else.
+
+Each run is kept in a file. It goes on until Ctrl-C, and leaves nothing running.`
+
+// A lesson holds the flags of the command.
+type lesson struct {
+	voice
+	addr, bind, dir string
+	replay, export  string
+}
+
+func classCommand(v voice) *cobra.Command {
+	l := lesson{voice: v}
+	cmd := &cobra.Command{
+		Use:   "class",
+		Short: "Show it live to a class: every request on its way, on a page for the projector",
+		Long:  classLong,
+		Example: "  stock class\n  stock class --bind 192.168.1.20:8100    # and students join with their phones\n" +
+			"  stock class --addr 127.0.0.1:8099 --lang zh --dir \"\"\n" +
+			"  stock class --replay out/class/RUN.jsonl --export run.html",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			defer untilUnread(cmd)()
+			if err := l.check(); err != nil {
+				return err
+			}
+			if l.replay != "" {
+				return l.show(cmd.Context(), cmd.OutOrStdout())
+			}
+			return l.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&l.addr, "addr", "127.0.0.1:0", "loopback address of the page; port 0: a free one")
+	flags.StringVar(&l.bind, "bind", "", "address of the students' page, such as 192.168.1.20:8100; empty: none")
+	flags.StringVar(&l.dir, "dir", "out/class", "folder in which each run is kept as a file; empty: none is")
+	flags.StringVar(&l.replay, "replay", "", "show the run in this file again, and start nothing else")
+	flags.StringVar(&l.export, "export", "", "with --replay: write it as one HTML file that needs no server, and end")
+	return cmd
+}
+
+func (l *lesson) check() error {
+	switch {
+	case l.export != "" && l.replay == "":
+		return failure("wrong.export-replay")
+	case l.replay != "" && l.bind != "":
+		return failure("wrong.bind-replay")
+	}
+	if err := checkFile(l.export); err != nil {
+		return fmt.Errorf("--export: %w", err)
+	}
+	return nil
+}
+
+// show plays a file.
+func (l *lesson) show(ctx context.Context, out io.Writer) error {
+	file, err := os.Open(l.replay)
+	if err != nil {
+		return fmt.Errorf("--replay: %w", err)
+	}
+	recording, err := class.ReadRecording(file)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return fmt.Errorf("--replay %s: %w", l.replay, err)
+	}
+	recording.Lang = string(l.voice)
+	if l.export != "" {
+		if err := writeFile(l.export, recording.WriteHTML); err != nil {
+			return fmt.Errorf("--export: %w", err)
+		}
+		return nil
+	}
+	player, err := class.Replay(recording, l.addr)
+	if err != nil {
+		return fmt.Errorf("--addr: %w", err)
+	}
+	fmt.Fprintf(out, "%s\n  %s\n", l.say("class.again"), player.URL())
+	<-ctx.Done()
+	return player.Close()
+}
+
+func (l *lesson) run(ctx context.Context, out, errs io.Writer) (err error) {
+	c, err := class.Start(ctx, class.Options{
+		Want: demoServers(), Progress: l.showServers(errs, true), Dir: l.dir, Addr: l.addr, Bind: l.bind,
+		Lang: string(l.voice),
+	})
+	if err != nil {
+		if ctx.Err() != nil {
+			return exitError{exitInterrupted, failure("interrupted.stopped")}
+		}
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	if err := l.announce(out, errs, c); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// announce prints the addresses. The picture is for people: a file does not get one.
+func (l *lesson) announce(out, errs io.Writer, c *class.Class) error {
+	fmt.Fprintf(out, "\n%s\n  %s\n", l.say("class.wall"), c.URL())
+	if join := c.JoinURL(); join != "" {
+		fmt.Fprintf(out, "\n%s\n  %s\n", l.say("class.students"), join)
+		fmt.Fprintln(errs, l.say("class.warning"))
+		if width(out) > 0 {
+			return class.WriteQR(out, join)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"example.com/stock/stack/stacktest"
+)
+
+// The command prints its address, warns of what others can reach, and leaves nothing behind.
+func TestClass(t *testing.T) {
+	t.Parallel()
+	path, err := program.Path()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &show{tmp: t.TempDir()}
+	s.cmd = exec.Command(path, "class", "--dir", filepath.Join(t.TempDir(), "runs"), "--bind", "127.0.0.1:0")
+	s.cmd.Env = append(os.Environ(), "TMPDIR="+s.tmp)
+	s.cmd.Stdout, s.cmd.Stderr = &s.out, &s.errs
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.cmd.Process.Kill() })
+	wall := regexp.MustCompile(`http://127\.0\.0\.1:\d+/#[0-9a-f]{32}`)
+	stacktest.Eventually(t, time.Minute, "it prints its addresses", func() (bool, string) {
+		return wall.MatchString(s.out.String()) && strings.Contains(s.out.String(), "/join#"), s.errs.String()
+	})
+	address, _, _ := strings.Cut(wall.FindString(s.out.String()), "#")
+	if status, body := get(t, address); status != http.StatusOK || !strings.Contains(body, "wall.js") {
+		t.Errorf("%s: %d %s", address, status, body)
+	}
+	if status, _ := get(t, address+"api/class"); status != http.StatusUnauthorized {
+		t.Errorf("without the key it answers %d", status)
+	}
+	if !strings.Contains(s.errs.String(), "Warning: everybody in this network") {
+		t.Errorf("no warning: %s", s.errs.String())
+	}
+	if err := s.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if status := s.wait(t); status != 0 {
+		t.Errorf("status %d\n%s", status, s.errs.String())
+	}
+	s.gone(t)
+}
+
+// Mistakes are named before anything starts.
+func TestClassRefuses(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct{ args, want string }{
+		{"--lang fr", "--lang: must be en or zh"},
+		{"--export x.html", "--export: is for --replay FILE"},
+		{"--replay x --bind 127.0.0.1:0", "--bind: nobody can buy"},
+		{"--replay /nowhere/run.jsonl", "--replay: open"},
+		{"--replay class_test.go", "--replay class_test.go: line 1: "},
+		{"--replay class_test.go --export /nowhere/at/all.html", "--export: "},
+	} {
+		_, _, err := run(t.Context(), append([]string{"class"}, strings.Fields(row.args)...)...)
+		says(t, err, row.want)
+	}
+}
+
+// A recording becomes one file.
+func TestClassExports(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var lines []string
+	for _, line := range []map[string]any{
+		{"at": 1000, "from": "class", "seq": 1, "kind": "run", "run": 1, "plan": map[string]any{"strategy": "none"}},
+		{"at": 2000, "from": "class", "seq": 2, "kind": "fired", "run": 1, "req": "r1.1", "who": "</script><b>"},
+	} {
+		text, err := json.Marshal(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, string(text))
+	}
+	from, to := filepath.Join(dir, "run.jsonl"), filepath.Join(dir, "run.html")
+	if err := os.WriteFile(from, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := run(t.Context(), "class", "--replay", from, "--export", to); err != nil {
+		t.Fatal(err)
+	}
+	page := content(t, to)
+	if !strings.Contains(page, `id="recording"`) || strings.Contains(page, "</script><b>") ||
+		strings.Contains(page, "src=") && strings.Contains(page, `src="wall.js"`) {
+		t.Error("it is no page of its own, or a name ends its script")
+	}
+}

@@ -1,0 +1,134 @@
+package service
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"example.com/stock/lock"
+)
+
+// A Watcher is told each step of each sale, as it happens, by the goroutine that sells: Tell must be quick and must not
+// wait. Steps of one sale come in order; those of different sales come at the same time.
+type Watcher interface{ Tell(Step) }
+
+// A StepKind says what a sale just did, or is about to do.
+type StepKind string
+
+// The steps, in the order of a sale. A way to write that has no such step leaves it out, and one that tries again
+// repeats those from Acquired on.
+const (
+	Arrived  StepKind = "arrived"  // nothing was asked of anybody yet
+	Waits    StepKind = "waits"    // it asks for the lock, or for its place in the store
+	Acquired StepKind = "acquired" // it is in the critical section; without a lock everybody is
+	ReadIt   StepKind = "read"     // what was read is in hand
+	Thinks   StepKind = "thinks"
+	Writes   StepKind = "writes"   // the write is about to be sent
+	Wrote    StepKind = "wrote"    // the order is in the store; in a transaction it is not committed before Ended
+	Released StepKind = "released" // it is about to give the lock back
+	Ended    StepKind = "ended"    // Err says how
+
+	Paused  StepKind = "paused"  // it stands at Point until it is let go
+	Resumed StepKind = "resumed" // it goes on
+)
+
+// A Step is one step of a sale. What is not known yet is zero.
+type Step struct {
+	Number    uint64    // in the order in which the instance told them, from 1; set by [Steps]
+	At        time.Time // by the clock of this instance
+	Kind      StepKind
+	RequestID string
+	Strategy  string
+	SKU       SKU
+	Quantity  int64
+	Read      int64 // from ReadIt on, or for a way that reads and writes in one, from Wrote on
+	Remaining int64 // from Writes on
+	Version   uint64
+	Epoch     uint64
+	Segment   int
+	Fence     lock.Fence // of the holder
+	Point     Points     // of Paused and Resumed
+	Err       error      // of Ended; nil: sold
+}
+
+// Steps keeps the latest steps of an instance for those who want to read them: a ring, which forgets the oldest. A
+// reader that is too slow is told how many it has missed. Nobody who sells ever waits for a reader.
+type Steps struct {
+	mu   sync.Mutex
+	ring []Step
+	last uint64        // the number of the latest step
+	more chan struct{} // closed by the next step; nil: nobody waits for one
+}
+
+// NewSteps keeps that many steps, some 200 bytes each. They are allocated at once.
+func NewSteps(size int) *Steps { return &Steps{ring: make([]Step, size)} }
+
+// Tell keeps a step and gives it the next number. Kept steps allocate nothing.
+func (s *Steps) Tell(step Step) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last++
+	step.Number = s.last
+	s.ring[s.last%uint64(len(s.ring))] = step
+	if s.more != nil {
+		close(s.more)
+		s.more = nil
+	}
+}
+
+// After returns the steps after the one with that number, the oldest first and at most as many as fit into a message,
+// and how many between them were forgotten. If there are none, more is closed when one comes.
+func (s *Steps) After(number uint64) (steps []Step, dropped uint64, more <-chan struct{}) {
+	const most = 256
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if number >= s.last {
+		if s.more == nil {
+			s.more = make(chan struct{})
+		}
+		return nil, 0, s.more
+	}
+	if size := uint64(len(s.ring)); s.last-number > size {
+		dropped = s.last - number - size
+		number += dropped
+	}
+	for n := number + 1; n <= s.last && len(steps) < most; n++ {
+		steps = append(steps, s.ring[n%uint64(len(s.ring))])
+	}
+	return steps, dropped, nil
+}
+
+// Last returns the number of the latest step, 0 before the first.
+func (s *Steps) Last() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last
+}
+
+// tell tells a step of the sale. Outside lab mode nobody listens, and it costs the comparison of a pointer.
+func (s *Sale) tell(kind StepKind) {
+	if s.watch != nil {
+		s.watch.Tell(Step{
+			At: time.Now(), Kind: kind, RequestID: s.RequestID, Strategy: s.Strategy, SKU: s.SKU, Quantity: s.Quantity,
+			Read: s.Read, Remaining: s.Remaining, Version: s.Version, Epoch: s.Epoch, Segment: s.Segment,
+			Fence: s.fence,
+		})
+	}
+}
+
+// watched is keyed, with its first and its last step.
+func (s *Service) watched(ctx context.Context, req Request) (Receipt, error) {
+	step := Step{
+		At: time.Now(), Kind: Arrived, RequestID: req.RequestID, Strategy: req.Strategy, SKU: req.SKU,
+		Quantity: req.Quantity,
+	}
+	s.Watch.Tell(step)
+	receipt, err := s.keyed(ctx, req)
+	step.At, step.Kind, step.Err = time.Now(), Ended, err
+	if err == nil {
+		step.Read, step.Remaining, step.Version = receipt.Read, receipt.Remaining, receipt.Version
+		step.Epoch, step.Segment, step.Fence = receipt.Epoch, receipt.Segment, receipt.HolderFence
+	}
+	s.Watch.Tell(step)
+	return receipt, err
+}
