@@ -16,7 +16,6 @@ type board struct {
 	record  func(Event)
 	changed chan struct{} // closed by the next change
 	shown   View
-	frames  uint64
 	readers map[*reader]struct{}
 }
 

@@ -101,10 +101,10 @@ func TestAReplayShowsTheSame(t *testing.T) {
 		s.open(address+"?lang=en", 1366, 900)
 		s.until("the end is shown", figures("0 2 1 1"))
 		s.until("it is red", race)
-		s.press(kb.Home) // home
+		s.press(kb.Home)
 		s.until("it has not begun", figures("1 0 0 0"))
 		for range 60 {
-			s.press(kb.ArrowRight) // right
+			s.press(kb.ArrowRight)
 		}
 		s.until("event by event to the end", figures("0 2 1 1"))
 		s.press(kb.Home)

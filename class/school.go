@@ -236,14 +236,14 @@ func (s *school) serve(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	send := stream(w)
 	ticker := time.NewTicker(schoolEvery)
 	defer ticker.Stop()
-	for said := time.Now(); ; {
+	for {
 		s.class.board.mu.Lock()
 		changed := s.class.changed
 		s.class.board.mu.Unlock()
 		if !send(s.viewFor(who)) {
 			return
 		}
-		said = time.Now()
+		said := time.Now()
 		for waiting := true; waiting; {
 			select {
 			case <-ctx.Done():

@@ -285,7 +285,9 @@ func (s *screen) fits(what string, width int64) {
 	if wide := ask[int](s, `document.documentElement.scrollWidth`); int64(wide) > width {
 		s.t.Errorf("%s: %d pixels wide", what, wide)
 	}
-	if text := ask[string](s, `document.body.innerHTML`); strings.Contains(text, "⟨") {
+	text := ask[string](s, `(b => { b.querySelectorAll("script").forEach(e => e.remove()); return b.innerHTML })(
+		document.body.cloneNode(true))`)
+	if strings.Contains(text, "⟨") {
 		_, rest, _ := strings.Cut(text, "⟨")
 		s.t.Errorf("%s: no text %.40s", what, rest)
 	}

@@ -8,7 +8,7 @@ export class Player {
     this.next = 0 // the frame to come
     this.playing = false
     this.pace = 1
-    const began = frames.find((f) => f.set.run?.n > 0) ?? frames[0]
+    const began = frames.find((f) => f.set.verdict?.known) ?? frames[0] // the stock was set
     this.from = began.at
     this.to = frames.at(-1).at
     this.now = this.from
