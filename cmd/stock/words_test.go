@@ -20,12 +20,10 @@ func TestTheCommandsSayNothingElse(t *testing.T) {
 	const help = "the text of --help is in English only, so far"
 	names := make(map[string]string)
 	for _, name := range []string{
-		"Use", "Short", "Long", "Example", "demoLong", "labLong", "labRunLong", "labMatrixLong", "labSoakLong", "classLong",
-		"loadLong",
-		"loadExample", "verdictLong", "verdictExample", "reportLong", "reportExample", "lockExample", "healthcheckLong",
-		"down", "migrateVerb", "StringVar", "StringSliceVar", "IntVar", "BoolVar", "DurationVar", "Int64Var",
-		"Uint64Var",
-		"BoolVarP", "StringSliceVarP", "IntVarP", "StringArrayVar",
+		"Use", "Short", "Long", "Example", "demoLong", "labLong", "labRunLong", "labMatrixLong", "labSoakLong",
+		"classLong", "loadLong", "loadExample", "verdictLong", "verdictExample", "reportLong", "reportExample",
+		"lockExample", "healthcheckLong", "down", "migrateVerb", "StringVar", "StringSliceVar", "IntVar", "BoolVar",
+		"DurationVar", "Int64Var", "Uint64Var", "BoolVarP", "StringSliceVarP", "IntVarP", "StringArrayVar",
 	} {
 		names[name] = help
 	}

@@ -433,9 +433,10 @@ func WriteReport(w io.Writer, r *loadtest.Result, style Style) error {
 	for _, text := range loadtest.FailureSorts(r.Records, 3) {
 		line("", text)
 	}
-	left, lost := phrases.Say("report.unknown"), phrases.Say("report.unknown")
+	lost := phrases.Say("report.unknown")
 	if v.Known {
-		left, lost = words.Same(strconv.FormatInt(v.RemainingUnits, 10)), words.Same(strconv.FormatInt(v.LostUnits, 10))
+		left := words.Same(strconv.FormatInt(v.RemainingUnits, 10))
+		lost = words.Same(strconv.FormatInt(v.LostUnits, 10))
 		line("stock", phrases.Say("report.stock", "initial", v.InitialUnits, "sold", v.AcceptedUnits, "left", left))
 	} else {
 		line("stock", phrases.Say("report.stock-unknown", "initial", v.InitialUnits, "sold", v.AcceptedUnits))
