@@ -409,7 +409,11 @@ func TestTwoSetTheStockTheyHaveRead(t *testing.T) {
 	i.ready(t, "redis", "mysql")
 	for _, store := range []string{"redis", "mysql"} {
 		path := "/v1/stock/" + own(t) + "?store=" + store
-		tag := i.set(t, http.MethodGet, path, "").Header.Get("ETag")
+		var tag string
+		stacktest.Eventually(t, 30*time.Second, "the stock is seeded", func() (bool, string) {
+			tag = i.set(t, http.MethodGet, path, "").Header.Get("ETag")
+			return tag != "", "no ETag"
+		})
 		statuses := make(map[int]int)
 		var mu sync.Mutex
 		var done sync.WaitGroup
