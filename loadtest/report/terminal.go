@@ -217,7 +217,7 @@ func (s Style) columns() []column {
 		},
 		{
 			name: "per-batch",
-			drop: 2,
+			drop: 3,
 			need: func(r *loadtest.Result) bool { return r.PerBatch() > 0 },
 			cell: func(r *loadtest.Result) (string, tone) {
 				if r.PerBatch() == 0 {
