@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -10,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"example.com/stock/bench/rig"
 	"example.com/stock/stack"
 )
 
@@ -22,8 +22,10 @@ type reading struct {
 }
 
 func (c *contest) meter(ctx context.Context) reading {
-	r := reading{commands: map[string]float64{}, cpu: map[string]float64{}, busy: busyTime(), took: time.Since(c.began)}
-	if us, ok := processTime(os.Getpid()); ok {
+	r := reading{
+		commands: map[string]float64{}, cpu: map[string]float64{}, busy: rig.BusyTime(), took: time.Since(c.began),
+	}
+	if us, ok := rig.ProcessTime(os.Getpid()); ok {
 		r.cpu["bench"] = us // the proxies
 	}
 	if info, err := c.redis.Info(ctx, "commandstats").Result(); err == nil {
@@ -31,7 +33,7 @@ func (c *contest) meter(ctx context.Context) reading {
 	}
 	for _, kind := range []stack.Kind{stack.Redis, stack.ZooKeeper, stack.MySQL} {
 		if server := c.servers.Server(string(kind)); server != nil {
-			if us, ok := processTime(server.Pid()); ok {
+			if us, ok := rig.ProcessTime(server.Pid()); ok {
 				r.cpu[string(kind)] = us
 			}
 		}
@@ -52,18 +54,6 @@ func commandCounts(info string) map[string]float64 {
 	}
 	delete(counts, "info") // ours
 	return counts
-}
-
-// processTime returns the CPU time of a process. A tick is 10 ms on every Linux.
-func processTime(pid int) (us float64, ok bool) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, false
-	}
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:]) // from the third on
-	user, err1 := strconv.ParseFloat(string(fields[11]), 64)
-	system, err2 := strconv.ParseFloat(string(fields[12]), 64)
-	return (user + system) * 10_000, err1 == nil && err2 == nil
 }
 
 func (r reading) since(before reading) reading {
@@ -100,24 +90,6 @@ func (o *outcome) use(r reading) {
 	for name := range o.CPU {
 		o.CPU[name] /= turns
 	}
-}
-
-// busyTime returns the CPU time of all programs on this computer in µs, or 0 if it cannot be read.
-func busyTime() (us float64) {
-	stat, err := os.ReadFile("/proc/stat")
-	if err != nil {
-		return 0
-	}
-	line, _, _ := strings.Cut(string(stat), "\n")
-	for i, field := range strings.Fields(line) {
-		// the name, idle, waiting for a disk, and guests, who are counted as user
-		if i == 0 || i == 4 || i == 5 || i > 8 {
-			continue
-		}
-		ticks, _ := strconv.ParseFloat(field, 64)
-		us += ticks * 10_000
-	}
-	return us
 }
 
 // loadAverage returns that of the last minute, or -1 if it cannot be read.

@@ -9,6 +9,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+
+	"example.com/stock/bench/rig"
 )
 
 // A workerProcess is one process of contenders, for its parent.
@@ -54,7 +56,7 @@ func (w *workerProcess) ready() error {
 
 // start starts the measurement. If the worker has died, report says so.
 func (w *workerProcess) start() {
-	w.before, _ = processTime(w.cmd.Process.Pid)
+	w.before, _ = rig.ProcessTime(w.cmd.Process.Pid)
 	_, _ = io.WriteString(w.in, "\n")
 }
 

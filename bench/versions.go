@@ -1,16 +1,13 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"io"
-	"net"
 	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
-	"time"
 
+	"example.com/stock/bench/rig"
 	"example.com/stock/stack"
 )
 
@@ -46,7 +43,7 @@ func (c *contest) serverVersions(ctx context.Context) []string {
 		}
 	}
 	if server := c.servers.Server(string(stack.ZooKeeper)); server != nil {
-		if version := zookeeperVersion(server.Addr); version != "" {
+		if version := rig.ZooKeeperVersion(server.Addr); version != "" {
 			list = append(list, "ZooKeeper "+version)
 		}
 	}
@@ -57,22 +54,4 @@ func (c *contest) serverVersions(ctx context.Context) []string {
 		}
 	}
 	return list
-}
-
-func zookeeperVersion(addr string) string {
-	conn, err := net.DialTimeout("tcp", addr, time.Second)
-	if err != nil {
-		return ""
-	}
-	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(2 * time.Second))
-	if _, err := io.WriteString(conn, "srvr"); err != nil {
-		return ""
-	}
-	line, err := bufio.NewReader(conn).ReadString('\n')
-	if err != nil {
-		return ""
-	}
-	version, _, _ := strings.Cut(strings.TrimPrefix(line, "Zookeeper version: "), "-")
-	return version
 }

@@ -33,7 +33,7 @@ type Reading struct {
 // Read reads CPU times and counters. Counters are "mysql questions", "mysql commits", "mysql log fsyncs", "mysql log
 // bytes", "mysql bytes in", "mysql bytes out", "redis scripts", "redis bytes in" and "redis bytes out".
 func (s *Side) Read(ctx context.Context) Reading {
-	r := Reading{CPU: s.CPU(), Busy: busyTime(), Counts: map[string]float64{}}
+	r := Reading{CPU: s.CPU(), Busy: BusyTime(), Counts: map[string]float64{}}
 	if s.Redis != nil {
 		countRedis(ctx, s.Redis, r.Counts)
 	}
@@ -134,6 +134,12 @@ func SelfTime() float64 {
 	return us
 }
 
+// ProcessTime returns the CPU time of a process in µs, if it can be read.
+func ProcessTime(pid int) (us float64, ok bool) {
+	_, us, ok = processTime(fmt.Sprintf("/proc/%d/stat", pid))
+	return us, ok
+}
+
 // processTime reads a stat file of /proc.
 func processTime(file string) (group int, us float64, ok bool) {
 	stat, err := os.ReadFile(file)
@@ -150,8 +156,8 @@ func processTime(file string) (group int, us float64, ok bool) {
 	return group, (user + system) * 10_000, err1 == nil && err2 == nil && err3 == nil
 }
 
-// busyTime returns the CPU time of all programs on this computer in µs, or 0 if it cannot be read.
-func busyTime() (us float64) {
+// BusyTime returns the CPU time of all programs on this computer in µs, or 0 if it cannot be read.
+func BusyTime() (us float64) {
 	stat, err := os.ReadFile("/proc/stat")
 	if err != nil {
 		return 0

@@ -30,7 +30,7 @@ func (s *Side) Versions(ctx context.Context) []string {
 		}
 	}
 	if server := s.servers["zookeeper"]; server != nil {
-		if version := zookeeperVersion(server.Addr); version != "" {
+		if version := ZooKeeperVersion(server.Addr); version != "" {
 			list = append(list, "ZooKeeper "+version)
 		}
 	}
@@ -46,7 +46,8 @@ func (s *Side) Versions(ctx context.Context) []string {
 	return list
 }
 
-func zookeeperVersion(addr string) string {
+// ZooKeeperVersion asks a server for its version; "" if it does not answer.
+func ZooKeeperVersion(addr string) string {
 	conn, err := net.DialTimeout("tcp", addr, time.Second)
 	if err != nil {
 		return ""

@@ -3,6 +3,7 @@ package scenario
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 
 	"example.com/stock/lab"
 	"example.com/stock/loadtest"
@@ -60,6 +61,20 @@ func (h *heldBatch) orders(seen *[]byte) func([]byte) bool {
 		*seen = bytes.Clone(m)
 		return true
 	}
+}
+
+// anID matches the id of an order of the service.
+var anID = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}`)
+
+// holdOrders lets A have its reply, holds the orders of the batch behind it on the wire, and reads their ids there.
+func (h *heldBatch) holdOrders() (*wire.Snare, []string) {
+	var sent []byte
+	snare := h.b.Trap(h.proxy, wire.Trap{On: wire.ToServer, Do: wire.Hold, Match: h.orders(&sent)})
+	h.letGo()
+	h.b.Sprung(snare, "orders-are-held")
+	ids := anID.FindAllString(string(sent), -1)
+	h.b.Require(len(ids) == crowd, "the ids of the batch can be read on the wire")
+	return snare, ids
 }
 
 // letGo lets A have its reply, so that the batch of the crowd begins.

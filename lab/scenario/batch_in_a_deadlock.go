@@ -6,7 +6,6 @@ import (
 
 	"example.com/stock/lab"
 	"example.com/stock/loadtest"
-	"example.com/stock/stack/wire"
 )
 
 func batchDeadlock() lab.Scenario {
@@ -25,12 +24,7 @@ func batchDeadlock() lab.Scenario {
 				return sellInADeadlock(b)
 			}
 			h := holdABatch(b, 100)
-			var sent []byte
-			snare := b.Trap(h.proxy, wire.Trap{On: wire.ToServer, Do: wire.Hold, Match: h.orders(&sent)})
-			h.letGo()
-			b.Sprung(snare, "orders-are-held")
-			ids := anID.FindAllString(string(sent), -1)
-			b.Require(len(ids) == crowd, "the ids of the batch can be read on the wire")
+			snare, ids := h.holdOrders()
 			db := b.ServiceDB()
 			before := deadlocks(b, db)
 			other := newHeavy(b, db)

@@ -1,16 +1,11 @@
 package scenario
 
 import (
-	"regexp"
 	"slices"
 
 	"example.com/stock/lab"
 	"example.com/stock/loadtest"
-	"example.com/stock/stack/wire"
 )
-
-// anID matches the id of an order of the service.
-var anID = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}`)
 
 func batchBadMember() lab.Scenario {
 	return lab.Scenario{
@@ -29,12 +24,7 @@ func batchBadMember() lab.Scenario {
 				return insertTogether(b)
 			}
 			h := holdABatch(b, 100)
-			var sent []byte
-			snare := b.Trap(h.proxy, wire.Trap{On: wire.ToServer, Do: wire.Hold, Match: h.orders(&sent)})
-			h.letGo()
-			b.Sprung(snare, "orders-are-held")
-			ids := anID.FindAllString(string(sent), -1)
-			b.Require(len(ids) == crowd, "the ids of the batch can be read on the wire")
+			snare, ids := h.holdOrders()
 			db := b.ServiceDB()
 			takeID(newSession(b, db, "X"), ids[crowd*2/3])
 			b.Defer(func() { _, _ = db.Exec("DELETE FROM orders WHERE sku = ?", takenFor) })
