@@ -9,44 +9,83 @@ import (
 
 // An Account is what an audit has found of one SKU.
 type Account struct {
-	Counts             // as the counters have them
-	Movements int      `json:"movements"` // that were read
-	Problems  []string `json:"problems"`  // empty: the books balance
+	Counts                // as the counters have them
+	Movements int         `json:"movements"` // that were read
+	Problems  []Imbalance `json:"problems"`  // empty: the books balance
 }
 
+// An Imbalance is one thing that is wrong with the books of a SKU. In JSON it is a sentence.
+type Imbalance struct {
+	Kind   string // one of those below
+	Number uint64 // the movement that it is about, if it is about one
+	Next   uint64 // of a gap: the one that follows
+	Other  service.SKU
+	Level  Level // that is wrong
+}
+
+// The kinds of imbalance.
+const (
+	OtherSKU  = "other-sku" // Number is a movement of Other
+	Gap       = "gap"       // after Number comes Next
+	Law       = "law"       // after Number the level is Level, which breaks the law
+	CounterOf = "counters"  // the counters are Level, which breaks the law
+	SumOf     = "sum"       // the movements add up to Level, and the counters are others
+)
+
+func (i Imbalance) String() string {
+	level := fmt.Sprintf("received %d, available %d, reserved %d, sold %d",
+		i.Level.Received, i.Level.Available, i.Level.Reserved, i.Level.Sold)
+	switch i.Kind {
+	case OtherSKU:
+		return fmt.Sprintf("movement %d is of %s", i.Number, i.Other)
+	case Gap:
+		return fmt.Sprintf("after movement %d comes %d", i.Number, i.Next)
+	case Law:
+		return fmt.Sprintf("after movement %d: %v: %s", i.Number, ErrUnbalanced, level)
+	case CounterOf:
+		return fmt.Sprintf("counters: %v: %s", ErrUnbalanced, level)
+	}
+	return fmt.Sprintf("the movements add up to %s, number %d", level, i.Level.Number)
+}
+
+// MarshalText returns the sentence.
+func (i Imbalance) MarshalText() ([]byte, error) { return []byte(i.String()), nil }
+
 // Audit compares the counters of a SKU with all its movements, which must be in order: the numbers have no gap, the law
-// holds after each, and their sum is what the counters say.
+// holds after each, and their sum is what the counters say. A Carried one stands for those that were archived.
 func Audit(sku service.SKU, counters Level, movements iter.Seq[Movement]) Account {
-	a := Account{Counts: counters.Counts(sku), Problems: []string{}}
-	wrong := func(format string, args ...any) {
+	a := Account{Counts: counters.Counts(sku), Problems: []Imbalance{}}
+	wrong := func(i Imbalance) {
 		if len(a.Problems) < maxProblems {
-			a.Problems = append(a.Problems, fmt.Sprintf(format, args...))
+			a.Problems = append(a.Problems, i)
 		}
 	}
 	var sum Level
 	for m := range movements {
 		a.Movements++
 		if m.SKU != sku {
-			wrong("movement %d is of %s", m.Number, m.SKU)
+			wrong(Imbalance{Kind: OtherSKU, Number: m.Number, Other: m.SKU})
+		}
+		if m.Kind == Carried && m.Number > sum.Number { // it stands for all before it, read or not
+			sum = Level{Number: m.Number - 1}
 		}
 		if m.Number != sum.Number+1 {
-			wrong("after movement %d comes %d", sum.Number, m.Number)
+			wrong(Imbalance{Kind: Gap, Number: sum.Number, Next: m.Number})
 		}
 		sum.Number = m.Number
 		sum.Received += m.Received
 		sum.Available += m.Available
 		sum.Reserved += m.Reserved
 		sum.Sold += m.Sold
-		if err := sum.Check(); err != nil {
-			wrong("after movement %d: %v", m.Number, err)
+		if sum.Check() != nil {
+			wrong(Imbalance{Kind: Law, Number: m.Number, Level: sum})
 		}
 	}
-	if err := counters.Check(); err != nil {
-		wrong("counters: %v", err)
+	if counters.Check() != nil {
+		wrong(Imbalance{Kind: CounterOf, Level: counters})
 	}
 	if sum.Counts(sku) != a.Counts {
-		wrong("the movements add up to received %d, available %d, reserved %d, sold %d, number %d",
-			sum.Received, sum.Available, sum.Reserved, sum.Sold, sum.Number)
+		wrong(Imbalance{Kind: SumOf, Level: sum})
 	}
 	return a
 }

@@ -22,9 +22,42 @@ type Ledger interface {
 	// If decide returns an error, nothing is written, and Step returns that error. Decide is a pure function: it may be
 	// called again with another state, when others were faster.
 	//
-	// If about.Key is known, with the same fingerprint, decide is not called: Step returns the reply that was kept,
-	// and replayed. With another fingerprint it fails with ErrKeyReused.
+	// If about.Key is known, with the same fingerprint, nothing is written, whatever decide says: Step returns the
+	// reply that was kept, and replayed. With another fingerprint it fails with ErrKeyReused.
 	Step(ctx context.Context, about About, decide func(State) (Changes, error)) (reply []byte, replayed bool, err error)
+}
+
+// A Batcher is a Ledger that can make many steps as one.
+type Batcher interface {
+	Ledger
+	// Batch does with each of the steps what Step would do with it, one after the other, in one step of the store: each
+	// sees what those before it have changed, and has its own reply and its own refusal, which keeps no other from
+	// being written. The outcomes are in the order of the steps.
+	//
+	// About.SKUs must name the SKUs of the order and of the reservation, too, and About.Create does not count: a step
+	// that turns out to be about more is made by itself.
+	//
+	// What befalls the step of the store befalls all of them, each by its own error. With service.ErrOutcomeUnknown all
+	// of them were written, or none was. What only one of them can have caused, such as a key that was taken meanwhile,
+	// makes Batch make the steps singly, in the same order.
+	Batch(ctx context.Context, steps []Request) []Outcome
+}
+
+// mergeLines is the most lines that the carts of a batch have together, unless its first one alone has more. It bounds
+// the rows that are locked, and the bytes of a packet.
+const mergeLines = 512
+
+// A Request is what Step is asked for.
+type Request struct {
+	About  About
+	Decide func(State) (Changes, error)
+}
+
+// An Outcome is what Step returns.
+type Outcome struct {
+	Reply    []byte
+	Replayed bool
+	Err      error
 }
 
 // Guard is the guard of a SKU that is sold by a Ledger. See service.Stock.
@@ -57,7 +90,7 @@ type Level struct {
 	Received, Available, Reserved, Sold int64
 	Number                              uint64 // of the last movement; 0: none yet
 	PerCustomer                         int64  // the most that one customer may have; 0: no limit
-	Taken                               int64  // what the customer has, reserved and sold
+	Taken                               int64  // what the customer has, reserved and sold; not known without a limit
 }
 
 // Changes are what a step writes. The zero value writes nothing.
@@ -70,6 +103,7 @@ type Changes struct {
 	// Reply is kept with the key, to be returned for the same key again. It is kept with the changes alone: a refusal
 	// changes nothing, and the same key may ask again.
 	Reply []byte
+	told  any // what Reply is the JSON of
 }
 
 // Records are what a Ledger knows of orders and reservations. They lock nothing.
@@ -97,25 +131,9 @@ type Book interface {
 // A Sweeper finds what is over.
 type Sweeper interface {
 	// Due returns up to limit reservations which are held although their time is over, those that are longest over
-	// first. Several instances may find the same ones: the step that ends a reservation decides.
-	Due(ctx context.Context, limit int) (ids []string, err error)
+	// first. Of one that is not there any more it returns the ID alone. Several instances may find the same ones: the
+	// step that ends a reservation decides.
+	Due(ctx context.Context, limit int) ([]Reservation, error)
 	// Forget removes up to limit keys of before, and returns how many there were.
 	Forget(ctx context.Context, before time.Time, limit int) (int, error)
-}
-
-// An Outbox is the ledger as a queue of events: the movements of each SKU in order of their numbers, and how far they
-// were delivered. One relay at a time reads it, under a lock with a fence.
-type Outbox interface {
-	// Behind returns up to limit SKUs, in order, after the given one ("": from the first), of which movements are to be
-	// delivered, with the number of the last one that was.
-	Behind(ctx context.Context, after service.SKU, limit int) ([]Delivered, error)
-	// Delivered records that the movements of d.SKU up to d.Number were delivered. It fails with service.ErrStaleFence
-	// if a later holder of the relay's lock has recorded one for this SKU, and never goes back.
-	Delivered(ctx context.Context, d Delivered, fence uint64) error
-}
-
-// Delivered says how far the movements of a SKU were delivered.
-type Delivered struct {
-	SKU    service.SKU
-	Number uint64 // of the last movement that was delivered; 0: none yet
 }

@@ -82,6 +82,7 @@ const (
 	Cancel  Kind = "cancel"  // reserved to available: the customer gave a reservation back
 	Expire  Kind = "expire"  // reserved to available: the time of a reservation was over
 	Return  Kind = "return"  // sold to available: an order was canceled
+	Carried Kind = "carried" // all: the sum of those up to its number, which were archived; no event
 )
 
 // A Movement is a change of one SKU's stock: a row of the ledger, and the event that is announced. It is never changed.

@@ -322,6 +322,6 @@ func (w *writer) replying(v any) (Changes, error) {
 	if err != nil {
 		return Changes{}, fmt.Errorf("encode the reply: %w", err)
 	}
-	w.c.Reply = reply
+	w.c.Reply, w.c.told = reply, v
 	return w.changes()
 }

@@ -97,9 +97,9 @@ func (s *Service) Order(ctx context.Context, customer, id string) (Order, error)
 		}
 		o, err := s.Store.Order(ctx, id)
 		if err == nil && o.Customer != customer {
-			return Order{}, ErrNotFound
+			o, err = Order{}, ErrNotFound
 		}
-		return o, err
+		return o, s.missing(ctx, id, err)
 	})
 }
 
@@ -129,9 +129,9 @@ func (s *Service) Reservation(ctx context.Context, customer, id string) (Reserva
 		}
 		r, err := s.Store.Reservation(ctx, id)
 		if err == nil && r.Customer != customer {
-			return Reservation{}, ErrNotFound
+			r, err = Reservation{}, ErrNotFound
 		}
-		return r, err
+		return r, s.missing(ctx, id, err)
 	})
 }
 

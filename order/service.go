@@ -1,12 +1,12 @@
 package order
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,17 +18,26 @@ import (
 
 // A Store is what a Service needs of storage.
 type Store interface {
-	Ledger
+	Batcher
 	Records
 	Book
 	Sweeper
+}
+
+// Data is what a store knows of its own data. Its Err is not nil while the store has lost it.
+type Data interface {
+	service.Dependency
+	// Look is nil if the data is there, and asks the store for that if it was not.
+	Look(ctx context.Context) error
+	// Renew says that a person has set stock: what is there now is the data.
+	Renew(ctx context.Context) error
 }
 
 // Config holds what a Service is made of.
 type Config struct {
 	Store Store
 	Needs service.Dependency // the store's server
-	Data  *service.Keeper    // knows whether the store has its data; nil: nobody looks
+	Data  Data               // knows whether the store has its data; nil: nobody looks
 
 	// Lock is taken for every SKU of a step, see lock.All. nil: none, which is the default, because a step needs none:
 	// the locks are here to be compared, and to keep hot SKUs from being fought for in the store.
@@ -36,13 +45,15 @@ type Config struct {
 	LockNeeds []service.Dependency
 	Wait      time.Duration // how long a request waits for the locks; 0: it tries once
 
+	Steps  Ledger // makes the steps in place of the Store, of which it is; nil: the Store. See Config.Merged.
+	merged bool   // Steps are in batches, which have a bound
+
 	Work time.Duration // longest stay under the locks, and the longest call of the store
 	// Waiting is how many requests wait or work at a time; others are refused with lock.ErrOverloaded. 0: any number.
 	Waiting int
 	KeepKey time.Duration // how long idempotency keys are remembered
-	// Lazy is the pause between looks for reservations that are over as long as this instance has made no step and
-	// found none. 0: it looks as often as ever.
-	Lazy  time.Duration
+	// Gone says why there is no order or reservation with that id, if not because there never was; nil: it cannot be.
+	Gone  func(ctx context.Context, id string) error
 	Owner string // the name that others are shown of who holds a lock
 	Log   *slog.Logger
 }
@@ -60,12 +71,15 @@ type Service struct {
 	Config
 	known    skus
 	underway atomic.Int64
-	begin    sync.Once     // of the first step
-	begun    chan struct{} // closed by it
 }
 
 // New makes a Service. Call Sweep, or reservations never expire.
-func New(c Config) *Service { return &Service{Config: c, begun: make(chan struct{})} }
+func New(c Config) *Service {
+	if c.Steps == nil {
+		c.Steps = c.Store
+	}
+	return &Service{Config: c}
+}
 
 // Err returns nil if orders can be sold now: the servers are up, and the store has its data.
 func (s *Service) Err() error {
@@ -115,12 +129,21 @@ func step[T any](ctx context.Context, s *Service, c call) (out T, replayed bool,
 	if c.about.Key, err = NewKey(c.caller, c.operation, c.key, c.asked); err != nil {
 		return out, false, err
 	}
+	decide, told := c.decide, any(nil)
+	c.decide = func(s State) (Changes, error) {
+		changes, err := decide(s)
+		told = changes.told
+		return changes, err
+	}
 	reply, replayed, err := s.step(ctx, c)
-	if errors.Is(err, service.ErrOutcomeUnknown) {
+	if err = s.missing(ctx, c.id, err); errors.Is(err, service.ErrOutcomeUnknown) {
 		err = &UnknownError{c.id, c.ends || c.key != "", err}
 	}
 	if err != nil {
 		return out, false, err
+	}
+	if out, ok := told.(T); ok && !replayed {
+		return out, false, nil
 	}
 	if err := json.Unmarshal(reply, &out); err != nil {
 		return out, false, fmt.Errorf("decode the reply: %w", err)
@@ -147,20 +170,22 @@ func (s *Service) step(ctx context.Context, c call) (reply []byte, replayed bool
 		if err != nil {
 			return nil, false, err
 		}
-		var cancel context.CancelFunc
-		ctx, cancel = need.While(ctx)
-		defer cancel()
 	}
-	s.awake()
+	ctx, done := service.While(ctx, needs...)
+	defer done()
 	run := func(ctx context.Context) error {
-		reply, replayed, err = s.Store.Step(ctx, c.about, c.decide)
+		reply, replayed, err = s.Steps.Step(ctx, c.about, c.decide)
 		return err
 	}
 	if s.Lock == nil {
 		wait, cancel := context.WithTimeout(ctx, s.Work)
 		defer cancel()
-		work, done := context.WithTimeout(context.WithoutCancel(ctx), 2*s.Work) // the queue, and the step
-		defer done()
+		work := context.WithoutCancel(ctx)
+		if !s.merged || c.about.Create || c.about.Order+c.about.Reservation != "" { // or its batch has a bound
+			bounded, ended := context.WithTimeout(work, 2*s.Work) // the queue, and the step
+			defer ended()
+			work = bounded
+		}
 		err = run(service.WithAdmission(work, service.Admission{Wait: wait}))
 		return reply, replayed, service.Busy(err, needs...)
 	}
@@ -245,8 +270,19 @@ func read[T any](ctx context.Context, s *Service, do func(context.Context) (T, e
 	return out, service.Busy(err, s.Needs)
 }
 
+// missing returns the better error for an id that was not found.
+func (s *Service) missing(ctx context.Context, id string, err error) error {
+	if s.Gone != nil && errors.Is(err, ErrNotFound) {
+		return cmp.Or(s.Gone(ctx, id), err)
+	}
+	return err
+}
+
 func (s *Service) open(ctx context.Context) error {
-	return service.StoreConfig{Needs: s.Needs, Data: s.Data}.Open(ctx)
+	if err := s.Needs.Err(); err != nil || s.Data == nil {
+		return err
+	}
+	return s.Data.Look(ctx)
 }
 
 // newID makes the id of an order or a reservation: ids sort by the time at which they were made, roughly.

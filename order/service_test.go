@@ -3,17 +3,14 @@ package order
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
 
-	"example.com/stock/lock"
 	"example.com/stock/service"
 )
 
@@ -27,6 +24,8 @@ type memory struct {
 	fail  error // of the next step, after it was written
 	about []About
 	looks int // of sweepers
+
+	batches int
 }
 
 type kept struct {
@@ -113,16 +112,28 @@ func (m *memory) SetPolicy(_ context.Context, sku service.SKU, n int64) error {
 	return nil
 }
 
-func (m *memory) Due(_ context.Context, limit int) (ids []string, err error) {
+func (m *memory) Due(_ context.Context, limit int) (due []Reservation, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.looks++
-	for id, r := range m.reservations {
-		if r.State == Held && !time.Now().Before(r.ExpiresAt) && len(ids) < limit {
-			ids = append(ids, id)
+	for _, r := range m.reservations {
+		if r.State == Held && !time.Now().Before(r.ExpiresAt) {
+			due = append(due, r)
 		}
 	}
-	return ids, nil
+	slices.SortFunc(due, func(a, b Reservation) int { return a.ExpiresAt.Compare(b.ExpiresAt) })
+	return due[:min(limit, len(due))], nil
+}
+
+func (m *memory) Batch(ctx context.Context, steps []Request) []Outcome {
+	m.mu.Lock()
+	m.batches++
+	m.mu.Unlock()
+	outcomes := make([]Outcome, len(steps))
+	for i, step := range steps {
+		outcomes[i].Reply, outcomes[i].Replayed, outcomes[i].Err = m.Step(ctx, step.About, step.Decide)
+	}
+	return outcomes
 }
 
 func (m *memory) Forget(_ context.Context, before time.Time, limit int) (n int, err error) {
@@ -140,10 +151,8 @@ func (m *memory) Forget(_ context.Context, before time.Time, limit int) (n int, 
 // up is a server that is always up.
 type up struct{}
 
-func (up) Err() error { return nil }
-func (up) While(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithCancel(ctx)
-}
+func (up) Err() error          { return nil }
+func (up) Up() context.Context { return context.Background() }
 
 func open(m *memory) *Service {
 	return New(Config{Store: m, Needs: up{}, Work: time.Second, KeepKey: 24 * time.Hour})
@@ -257,257 +266,5 @@ func TestStoreIsNotAskedForWhatIsNoID(t *testing.T) {
 	}
 	if len(m.about) != before {
 		t.Error("the store was asked")
-	}
-}
-
-func TestCartsAreBounded(t *testing.T) {
-	_, s := stocked(t)
-	many := make([]Line, MaxLines+1)
-	for i := range many {
-		many[i] = Line{"a", 1}
-	}
-	for name, lines := range map[string][]Line{
-		"none": {}, "too many": many, "zero": {{"a", 0}}, "negative": {{"a", -1}}, "large": {{"a", MaxQuantity + 1}},
-		"large together": {{"a", MaxQuantity}, {"a", 1}},
-	} {
-		_, _, err := s.Place(t.Context(), "", "ann", lines)
-		if _, ok := errors.AsType[*service.InvalidError](err); !ok {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	if _, _, err := s.Place(t.Context(), "", "ann", many[1:]); !errors.Is(err, ErrShort) {
-		t.Errorf("%d lines: %v, want sold out", MaxLines, err)
-	}
-}
-
-func TestParse(t *testing.T) {
-	for in, want := range map[string]string{
-		"abc": "abc", `"abc"`: "abc", `"a\"b\\c"`: `a"b\c`, `a"b`: `a"b`, strings.Repeat("k",
-			MaxKey): strings.Repeat("k", MaxKey),
-	} {
-		if got, err := ParseKey(in); err != nil || got != want {
-			t.Errorf("ParseKey(%q) = %q, %v, want %q", in, got, err, want)
-		}
-	}
-	for _, in := range []string{
-		"", `""`, `"a`, `"a"b`, `"a\x"`, `"a\`, "a b", "a\x7f", "é", strings.Repeat("k", MaxKey+1), "\n",
-	} {
-		if got, err := ParseKey(in); err == nil {
-			t.Errorf("ParseKey(%q) = %q", in, got)
-		}
-	}
-	for _, in := range []string{"", "1", "999ms", "24h1ms", "-5s", "x", "NaNs"} {
-		if d, err := ParseTTL(in); err == nil {
-			t.Errorf("ParseTTL(%q) = %v", in, d)
-		}
-	}
-	for in, want := range map[string]time.Duration{"1s": time.Second, "24h": MaxTTL, "1.5s": 1500 * time.Millisecond} {
-		if d, err := ParseTTL(in); err != nil || d != want {
-			t.Errorf("ParseTTL(%q) = %v, %v", in, d, err)
-		}
-	}
-	for _, in := range []string{"", "a b", "..", strings.Repeat("x", MaxCustomer+1), "ü"} {
-		_, err := ParseCustomer(in)
-		if invalid, ok := errors.AsType[*service.InvalidError](err); !ok || invalid.Field != "customer" {
-			t.Errorf("ParseCustomer(%q): %v", in, err)
-		}
-	}
-	for _, in := range []string{"a\nb", "\xff", strings.Repeat("x", MaxReason+1)} {
-		if _, err := ParseReason(in); err == nil {
-			t.Errorf("ParseReason(%q) is good", in)
-		}
-	}
-}
-
-// Units whose time is over are for sale within a second, once, however many instances sweep; and the sweepers stop.
-func TestSweepersGiveBackOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m, s := stocked(t)
-		ctx, stop := context.WithCancel(t.Context())
-		var sweepers sync.WaitGroup
-		for range 3 {
-			sweepers.Go(func() { open(m).Sweep(ctx) })
-		}
-		var ids []string
-		for i := range 8 {
-			r, _, err := s.Reserve(ctx, "", "ann", []Line{{"a", 1}}, time.Duration(1+i%2)*time.Minute)
-			if err != nil {
-				t.Fatal(err)
-			}
-			ids = append(ids, r.ID)
-		}
-		time.Sleep(time.Minute + time.Second)
-		if l, _ := s.Level(ctx, "a"); l.Available != 6 || l.Reserved != 4 {
-			t.Errorf("after a minute: %+v", l)
-		}
-		if _, _, err := s.Confirm(ctx, "", "ann", ids[1]); err != nil {
-			t.Error(err)
-		}
-		time.Sleep(time.Minute)
-		if l, _ := s.Level(ctx, "a"); l.Available != 9 || l.Reserved != 0 || l.Sold != 1 {
-			t.Errorf("after two minutes: %+v", l)
-		}
-		stop()
-		sweepers.Wait()
-	})
-}
-
-// A lazy sweeper looks seldom, until the first step.
-func TestALazySweeperWakesUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m, _ := stocked(t)
-		s := open(m)
-		s.Lazy = time.Hour
-		ctx, stop := context.WithCancel(t.Context())
-		var sweeper sync.WaitGroup
-		sweeper.Go(func() { s.Sweep(ctx) })
-		time.Sleep(time.Minute)
-		m.mu.Lock()
-		if m.looks != 1 {
-			t.Errorf("looked %d times in the first minute, want once", m.looks)
-		}
-		m.mu.Unlock()
-		if _, _, err := s.Reserve(ctx, "", "ann", []Line{{"a", 1}}, time.Second); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(2 * time.Second)
-		if l, _ := s.Level(ctx, "a"); l.Available != 10 {
-			t.Errorf("%+v: a reservation of this instance is not given back", l)
-		}
-		stop()
-		sweeper.Wait()
-	})
-}
-
-// A reservation that cannot be ended does not keep the others.
-func TestSweeperGoesOnPastABadReservation(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		s := open(m)
-		for _, sku := range []service.SKU{"a", "b"} {
-			if _, _, err := s.Set(t.Context(), "", sku, 10, service.Condition{}); err != nil {
-				t.Fatal(err)
-			}
-			if _, _, err := s.Reserve(t.Context(), "", "ann", []Line{{sku, 1}}, time.Second); err != nil {
-				t.Fatal(err)
-			}
-		}
-		bad := m.levels["a"]
-		bad.Reserved, bad.Available = 0, 10
-		m.levels["a"] = bad
-		time.Sleep(2 * time.Second)
-		if _, err := s.sweep(t.Context()); !errors.Is(err, ErrUnbalanced) {
-			t.Errorf("error %v, want ErrUnbalanced", err)
-		}
-		if l, _ := s.Level(t.Context(), "b"); l.Available != 10 {
-			t.Errorf("b: %+v", l)
-		}
-	})
-}
-
-func TestKeysAreForgotten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m, s := stocked(t)
-		ctx, stop := context.WithCancel(t.Context())
-		var sweeper sync.WaitGroup
-		sweeper.Go(func() { s.Sweep(ctx) })
-		if _, _, err := s.Place(ctx, "k", "ann", []Line{{"a", 1}}); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(23 * time.Hour)
-		if _, replayed, err := s.Place(ctx, "k", "ann", []Line{{"a", 1}}); err != nil || !replayed {
-			t.Errorf("after 23 h: %v, %v", replayed, err)
-		}
-		time.Sleep(time.Hour + 2*forgetEvery)
-		m.mu.Lock()
-		if len(m.keys) != 0 {
-			t.Errorf("after 24 h there are %d keys", len(m.keys))
-		}
-		m.mu.Unlock()
-		stop()
-		sweeper.Wait()
-	})
-}
-
-// ring counts who holds what, for the Service alone; locks of the real servers are tried in lock.
-type ring struct {
-	lock.Queue
-	mu    sync.Mutex
-	fence lock.Fence
-}
-
-func (r *ring) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	if err := r.Enter(ctx, key, o); err != nil {
-		return nil, err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.fence++
-	lease, _ := lock.NewLease(key, r.fence, func(context.Context) error {
-		r.Leave(key)
-		return nil
-	})
-	return lease, nil
-}
-
-func TestUnderLocksTheFencesGoWithTheStep(t *testing.T) {
-	m, s := stocked(t)
-	l := &ring{}
-	s.Lock, s.Wait = l, time.Second
-	r, _, err := s.Reserve(t.Context(), "", "ann", []Line{{"b", 1}, {"a", 1}}, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := s.Confirm(t.Context(), "", "ann", r.ID); err != nil {
-		t.Fatal(err)
-	}
-	last := m.about[len(m.about)-2:]
-	for i, want := range []map[service.SKU]uint64{{"a": 1, "b": 2}, {"a": 3, "b": 4}} {
-		if got := fmt.Sprint(last[i].Fences); got != fmt.Sprint(want) {
-			t.Errorf("fences %v, want %v", got, want)
-		}
-	}
-	_, _, err = s.Place(t.Context(), "", "ann", []Line{{"a", 1}, {"ghost", 1}})
-	if !errors.Is(err, service.ErrUnknownSKU) {
-		t.Errorf("err = %v, want ErrUnknownSKU", err)
-	}
-	if l.fence != 4 {
-		t.Errorf("a SKU that does not exist was locked")
-	}
-	if err := l.Enter(t.Context(), "a", lock.Options{}); err != nil {
-		t.Fatal(err)
-	}
-	s.Wait = 0
-	if _, _, err := s.Place(t.Context(), "", "ann", []Line{{"a", 1}}); !errors.Is(err, lock.ErrHeld) {
-		t.Errorf("err = %v, want ErrHeld", err)
-	}
-	l.Leave("a")
-}
-
-func TestAuditFindsWhatDoesNotBalance(t *testing.T) {
-	at := func(n uint64, r, a, v, s int64) Movement {
-		return Movement{SKU: "a", Number: n, Received: r, Available: a, Reserved: v, Sold: s}
-	}
-	good := []Movement{at(1, 10, 10, 0, 0), at(2, 0, -2, 2, 0), at(3, 0, 0, -2, 2)}
-	counters := Level{Received: 10, Available: 8, Sold: 2, Number: 3}
-	if a := Audit("a", counters, slices.Values(good)); len(a.Problems) != 0 {
-		t.Fatal(a.Problems)
-	}
-	for name, bad := range map[string]struct {
-		counters  Level
-		movements []Movement
-	}{
-		"a gap":        {counters, []Movement{good[0], good[2]}},
-		"one missing":  {counters, good[:2]},
-		"twice":        {counters, []Movement{good[0], good[1], good[1], good[2]}},
-		"the law":      {counters, []Movement{good[0], at(2, 0, -2, 0, 0), at(3, 0, 0, 0, 2)}},
-		"below zero":   {counters, []Movement{at(1, 10, 10, 0, 0), at(2, 0, 2, -2, 0), at(3, 0, -4, 2, 2)}},
-		"the counters": {Level{Received: 10, Available: 9, Sold: 1, Number: 3}, good},
-		"the number":   {Level{Received: 10, Available: 8, Sold: 2, Number: 4}, good},
-		"another SKU":  {counters, []Movement{good[0], {SKU: "b", Number: 2, Available: -2, Reserved: 2}, good[2]}},
-	} {
-		if a := Audit("a", bad.counters, slices.Values(bad.movements)); len(a.Problems) == 0 {
-			t.Errorf("%s: no problem", name)
-		}
 	}
 }

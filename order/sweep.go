@@ -1,10 +1,10 @@
 package order
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"example.com/stock/lock"
@@ -14,12 +14,13 @@ const (
 	// sweepEvery is the pause between looks for reservations whose time is over. Their units are for sale again after
 	// so long at most, and the time of the steps.
 	sweepEvery = 250 * time.Millisecond
-	sweepBatch = 100 // reservations that one look finds
+	sweepBatch = 250 // reservations that one look finds, and that are ended together
 	// forgetEvery is the pause between looks for idempotency keys that need not be remembered any more.
 	forgetEvery = time.Minute
 	forgetBatch = 500
-	// sweepRest is the pause after an error.
-	sweepRest = 2 * time.Second
+	// sweepRest is the pause after an error of the store. It is short, so that what became due while the store was away
+	// is for sale within a second of its return. A store that is known to be down is not asked.
+	sweepRest = 500 * time.Millisecond
 )
 
 // Sweep ends reservations whose time is over, and forgets keys that are older than KeepKey, until ctx ends. Every
@@ -27,7 +28,7 @@ const (
 func (s *Service) Sweep(ctx context.Context) {
 	var broken error
 	forget := time.Now()
-	for pause := time.Duration(0); s.rest(ctx, pause); {
+	for pause := time.Duration(0); lock.Sleep(ctx, pause) == nil; {
 		found, err := s.sweep(ctx)
 		if err == nil && !time.Now().Before(forget) {
 			forget = time.Now().Add(forgetEvery)
@@ -36,16 +37,13 @@ func (s *Service) Sweep(ctx context.Context) {
 		switch {
 		case err != nil:
 			pause = sweepRest
-			if broken == nil && ctx.Err() == nil && s.Log != nil { // once, not every 2 s
+			if broken == nil && ctx.Err() == nil && s.Log != nil { // once, not twice a second
 				s.Log.Warn("reservations that have expired are not given back", "err", err)
 			}
 		case found == sweepBatch:
 			pause = 0 // there are more
 		default:
 			pause = sweepEvery
-		}
-		if found > 0 {
-			s.awake()
 		}
 		if err == nil && broken != nil && s.Log != nil {
 			s.Log.Info("reservations that have expired are given back again")
@@ -54,59 +52,49 @@ func (s *Service) Sweep(ctx context.Context) {
 	}
 }
 
-// awake ends the laziness of a Service.
-func (s *Service) awake() { s.begin.Do(func() { close(s.begun) }) }
-
-// rest pauses between two looks, and reports whether there is to be another.
-func (s *Service) rest(ctx context.Context, pause time.Duration) bool {
-	select {
-	case <-s.begun:
-	default:
-		if pause == sweepEvery && s.Lazy > 0 {
-			lazy := time.NewTimer(s.Lazy)
-			defer lazy.Stop()
-			select {
-			case <-ctx.Done():
-			case <-s.begun:
-			case <-lazy.C:
-			}
-			return ctx.Err() == nil
-		}
-	}
-	return lock.Sleep(ctx, pause) == nil
-}
-
 // sweep ends one batch of reservations whose time is over, and returns how many it found.
 func (s *Service) sweep(ctx context.Context) (found int, err error) {
-	ids, err := read(ctx, s, func(ctx context.Context) ([]string, error) { return s.Store.Due(ctx, sweepBatch) })
+	due, err := read(ctx, s, func(ctx context.Context) ([]Reservation, error) { return s.Store.Due(ctx, sweepBatch) })
 	if err != nil {
 		return 0, err
 	}
-	// Several instances find the same ones at the same time. In another order they are in each other's way less.
-	rand.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
-	for _, id := range ids {
-		one := s.expire(ctx, id)
-		if errors.Is(one, lock.ErrDown) || errors.Is(one, lock.ErrOverloaded) || ctx.Err() != nil {
-			return 0, one
+	for rest := due; len(rest) > 0; {
+		n, lines := 1, len(rest[0].Lines)
+		for n < len(rest) && lines+len(rest[n].Lines) <= mergeLines {
+			lines += len(rest[n].Lines)
+			n++
 		}
-		if one != nil { // of this one alone, such as books that do not balance: the others are to be ended
-			err = fmt.Errorf("reservation %s: %w", id, one)
+		var one error
+		for i, out := range s.expire(ctx, rest[:n]) {
+			if errors.Is(out.Err, lock.ErrDown) || errors.Is(out.Err, lock.ErrOverloaded) || ctx.Err() != nil {
+				return 0, out.Err
+			}
+			if out.Err != nil { // of this one alone, such as books that do not balance: the others are to be ended
+				one = fmt.Errorf("reservation %s: %w", rest[i].ID, out.Err)
+			}
 		}
+		err, rest = cmp.Or(err, one), rest[n:]
 	}
-	return len(ids), err
+	return len(due), err
 }
 
-// expire ends one reservation. It takes no lock, whatever the Service does: the step alone keeps the books right.
-func (s *Service) expire(ctx context.Context, id string) error {
-	_, err := read(ctx, s, func(ctx context.Context) (struct{}, error) {
-		r, err := s.Store.Reservation(ctx, id)
-		if err != nil {
-			return struct{}{}, err
+// expire ends reservations in one step of the store. It takes no lock, whatever the Service does: the step alone keeps
+// the books right. Where others sweep, too, the store lets one of them be first, and the rest find nothing to do.
+func (s *Service) expire(ctx context.Context, due []Reservation) []Outcome {
+	steps := make([]Request, len(due))
+	for i, r := range due {
+		steps[i] = Request{About{Reservation: r.ID, Customer: r.Customer, SKUs: skusOf(r.Lines)}, expire}
+		if r.Customer == "" {
+			steps[i].Decide = func(State) (Changes, error) { return Changes{}, ErrNotFound }
 		}
-		_, _, err = s.Store.Step(ctx, About{Reservation: id, Customer: r.Customer}, expire)
-		return struct{}{}, err
+	}
+	outcomes, err := read(ctx, s, func(ctx context.Context) ([]Outcome, error) {
+		return s.Store.Batch(ctx, steps), nil
 	})
-	return err
+	if err != nil {
+		return []Outcome{{Err: err}}
+	}
+	return outcomes
 }
 
 // forget removes keys that nobody will send again.

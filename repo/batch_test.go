@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"gorm.io/gorm"
 
 	"example.com/stock/lock"
 	"example.com/stock/repo"
@@ -427,8 +428,8 @@ func TestBatchConnectionBreaks(t *testing.T) {
 // InnoDB may end a batch to resolve a deadlock. Nothing was written, and the batch is made again, as a whole.
 func TestBatchAfterADeadlock(t *testing.T) {
 	t.Parallel()
-	dsn := servers.MariaDB(t)
-	s, db := repo.NewMySQL(migrated(t, dsn)), openMySQL(t, dsn)
+	dsn := database(t)
+	s, db := repo.NewMySQL(openMySQL(t, dsn)), openMySQL(t, dsn)
 	mustSet(t, s, "sku", 100)
 	orders := make([]service.Order, 30)
 	for i := range orders {
@@ -458,27 +459,7 @@ func TestBatchAfterADeadlock(t *testing.T) {
 		results, err := s.Batch(short(t), 0, orders)
 		done <- answer{results, err}
 	}()
-	watch := openMySQL(t, dsn)
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		var n int
-		if err := watch.Raw("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE DB = DATABASE()" +
-			" AND INFO LIKE 'INSERT INTO orders%'").Scan(&n).Error; err != nil {
-			t.Fatal(err)
-		}
-		if n == 1 {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the batch does not wait")
-		}
-	}
-	var quantity int
-	if err := other.Raw("SELECT quantity FROM stock WHERE sku = 'sku' FOR UPDATE").Scan(&quantity).Error; err != nil {
-		t.Fatalf("the other was chosen: %v", err)
-	}
-	if err := other.Rollback().Error; err != nil {
-		t.Fatal(err)
-	}
+	deadlockWith(t, dsn, other, "INSERT INTO orders")
 	got := <-done
 	if got.err != nil {
 		t.Fatal(got.err)
@@ -542,6 +523,39 @@ func TestBatchRoundTrips(t *testing.T) {
 		}
 		if n := p.count(func() { mustBatch(t, through, 0, orders...) }); n != row[1] {
 			t.Errorf("%s: %d round trips for nothing, want %d", store, n, row[1])
+		}
+	}
+}
+
+// deadlockWith waits until a batch stands before the row of other, in a statement that begins so, and has other want
+// the stock's row, which the batch has. InnoDB then ends the batch, and other ends after it.
+func deadlockWith(t *testing.T, dsn string, other *gorm.DB, statement string) {
+	t.Helper()
+	statementWaits(t, dsn, statement+"%")
+	var quantity int
+	if err := other.Raw("SELECT quantity FROM stock WHERE sku = 'sku' FOR UPDATE").Scan(&quantity).Error; err != nil {
+		t.Fatalf("the other was chosen: %v", err)
+	}
+	if err := other.Rollback().Error; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// statementWaits returns when one statement like that is under way.
+func statementWaits(t *testing.T, dsn, like string) {
+	t.Helper()
+	watch := openMySQL(t, dsn)
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		var n int
+		if err := watch.Raw("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE DB = DATABASE()"+
+			" AND INFO LIKE ? AND ID <> CONNECTION_ID()", like).Scan(&n).Error; err != nil {
+			t.Fatal(err)
+		}
+		if n == 1 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("no statement like %s", like)
 		}
 	}
 }

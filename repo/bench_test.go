@@ -3,8 +3,12 @@ package repo_test
 import (
 	"context"
 	"database/sql"
-	"runtime"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -17,8 +21,8 @@ import (
 // with parameters interpolated by the client and once prepared by the server for every statement, as a plain DSN does.
 // The server's fsync is off, so that what is compared is ours.
 func BenchmarkPessimistic(b *testing.B) {
-	dsn := servers.MariaDB(b)
-	db := migrated(b, dsn)
+	dsn := database(b)
+	db := openMySQL(b, dsn)
 	if err := db.Exec("SET GLOBAL innodb_flush_log_at_trx_commit = 0").Error; err != nil {
 		b.Fatal(err)
 	}
@@ -94,44 +98,79 @@ func bareSale(pool *sql.DB, sku string) error {
 	return tx.Commit()
 }
 
-// BenchmarkPlaceOrder is an order of one line by 30 callers of one SKU, as a step of the ledger: with and without an
-// idempotency key and a customer. Beside it is Deduct, which writes no movement, no customer and no key.
-func BenchmarkPlaceOrder(b *testing.B) {
-	const callers = 30
-	for name, d := range map[string]desk{
-		"redis": redisDesk(b),
-		"mysql": mysqlDesk(b),
-	} {
-		sku := newSKU("place")
+// BenchmarkLedgerSteps compares ways to sell one unit of one SKU, by so many callers at a time: Deduct, which writes an
+// order and no movement, customer or key; a step of the ledger with its movement alone; one with customer and key; and
+// the same in batches. The ways take turns, so that what else the computer does befalls all of them, and the median of
+// the rounds counts: in sales a second, and as a share of Deduct's.
+//
+//	go test ./repo -run '^$' -bench LedgerSteps -benchtime 1x
+func BenchmarkLedgerSteps(b *testing.B) {
+	const rounds, turn = 5, 400 * time.Millisecond
+	for _, store := range []struct {
+		name string
+		open func(testing.TB) desk
+	}{{"mysql", mysqlDesk}, {"redis", redisDesk}} {
+		d := store.open(b)
+		together := merged(d)
+		sku, plain := newSKU("place"), newSKU("deduct")
 		stocked(b, d, sku, service.MaxStock)
-		plain := newSKU("deduct")
 		mustSet(b, d.shop, plain, service.MaxStock)
-		for what, sell := range map[string]func() error{
-			"step-with-key": func() error {
-				about := orders.About{SKUs: []service.SKU{sku}, Customer: newID(), Key: keyed("1")}
-				_, _, err := d.Step(context.Background(), about, place(newID(), about.Customer, line(sku, 1)))
+		order := func(d desk, about orders.About) error {
+			about.SKUs = []service.SKU{sku}
+			_, _, err := d.Step(context.Background(), about, place(newID(), about.Customer, line(sku, 1)))
+			return err
+		}
+		ways := []struct {
+			name string
+			sell func() error
+		}{
+			{"deduct", func() error {
+				_, err := d.shop.Deduct(context.Background(), unread(plain, 1))
 				return err
-			},
-			"step": func() error {
-				about := orders.About{SKUs: []service.SKU{sku}}
-				_, _, err := d.Step(context.Background(), about, place(newID(), "", line(sku, 1)))
-				return err
-			},
-			"deduct": func() error {
-				_, err := d.shop.Deduct(context.Background(), order(service.Stock{SKU: plain}))
-				return err
-			},
-		} {
-			b.Run(name+"/"+what, func(b *testing.B) {
-				b.SetParallelism(max(1, callers/runtime.GOMAXPROCS(0)))
-				b.RunParallel(func(pb *testing.PB) {
-					for pb.Next() {
-						if err := sell(); err != nil {
-							b.Error(err)
+			}},
+			{"step", func() error { return order(d, orders.About{}) }},
+			{"step-key", func() error { return order(d, orders.About{Customer: newID(), Key: keyed("1")}) }},
+			{"batched-key", func() error { return order(together, orders.About{Customer: newID(), Key: keyed("1")}) }},
+		}
+		for _, callers := range []int{1, 30, 128} {
+			b.Run(fmt.Sprintf("%s/%d", store.name, callers), func(b *testing.B) {
+				for b.Loop() {
+					rates := make([][]float64, len(ways))
+					for range rounds {
+						for i, way := range ways {
+							rates[i] = append(rates[i], rateOf(b, callers, turn, way.sell))
 						}
 					}
-				})
+					for i, way := range ways {
+						slices.Sort(rates[i])
+						b.ReportMetric(rates[i][rounds/2], way.name+"/s")
+						if i > 0 {
+							b.ReportMetric(rates[i][rounds/2]/rates[0][rounds/2], way.name+"/deduct")
+						}
+					}
+				}
 			})
 		}
 	}
+}
+
+// rateOf returns how often a second callers do something.
+func rateOf(b *testing.B, callers int, turn time.Duration, do func() error) float64 {
+	b.Helper()
+	var all sync.WaitGroup
+	var n atomic.Int64
+	began := time.Now()
+	for range callers {
+		all.Go(func() {
+			for time.Since(began) < turn {
+				if err := do(); err != nil {
+					b.Error(err)
+					return
+				}
+				n.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	return float64(n.Load()) / time.Since(began).Seconds()
 }

@@ -28,7 +28,7 @@ func TestConditions(t *testing.T) {
 // The same where the server locks no gaps between rows.
 func TestConditionsReadCommitted(t *testing.T) {
 	t.Parallel()
-	s := repo.NewMySQL(migrated(t, servers.MariaDB(t)+"?tx_isolation=%27READ-COMMITTED%27"))
+	s := repo.NewMySQL(openMySQL(t, database(t)+"?tx_isolation=%27READ-COMMITTED%27"))
 	ifNoneMany(t, s, "sku-none")
 	ifMatchMany(t, s, "sku-match")
 }

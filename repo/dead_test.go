@@ -17,7 +17,7 @@ import (
 func eachDeadLetters(t *testing.T, test func(t *testing.T, dead orders.DeadLetters)) {
 	t.Run("mysql", func(t *testing.T) {
 		t.Parallel()
-		test(t, repo.NewMySQL(migrated(t, servers.MariaDB(t))))
+		test(t, repo.NewMySQL(openMySQL(t, database(t))))
 	})
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()

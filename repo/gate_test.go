@@ -51,8 +51,7 @@ func TestNoFreeConnectionIsOverload(t *testing.T) {
 		}
 	})
 	t.Run("mysql", func(t *testing.T) {
-		dsn := servers.MariaDB(t)
-		migrated(t, dsn)
+		dsn := database(t)
 		db, err := repo.OpenMySQL(dsn, repo.Pool{Open: 1})
 		if err != nil {
 			t.Fatal(err)
@@ -91,7 +90,7 @@ func TestNoFreeConnectionIsOverload(t *testing.T) {
 // each until its own time is over, and other rows and reads are served.
 func TestWaitersForARowTakeTwoConnections(t *testing.T) {
 	t.Parallel()
-	db := migrated(t, servers.MariaDB(t))
+	db := openMySQL(t, database(t))
 	pool, err := db.DB()
 	if err != nil {
 		t.Fatal(err)
@@ -152,7 +151,7 @@ func TestWaitersForARowTakeTwoConnections(t *testing.T) {
 // The budget of all transactions has no room: that is load, and not a row that is held.
 func TestTransactionsBeyondTheBudget(t *testing.T) {
 	t.Parallel()
-	s := repo.NewMySQL(migrated(t, servers.MariaDB(t))).Behind(repo.Gates{Transactions: gate.New(gate.Limits{In: 1})})
+	s := repo.NewMySQL(openMySQL(t, database(t))).Behind(repo.Gates{Transactions: gate.New(gate.Limits{In: 1})})
 	mustSet(t, s, "a", 10)
 	mustSet(t, s, "b", 10)
 	holding(t, s, "a", func() {
@@ -175,7 +174,7 @@ func TestAFullQueueRefuses(t *testing.T) {
 			if kind == "redis" {
 				s = repo.NewRedis(dialRedis(t, servers.Redis(t).Addr)).Behind(g)
 			} else {
-				s = repo.NewMySQL(migrated(t, servers.MariaDB(t))).Behind(repo.Gates{All: g})
+				s = repo.NewMySQL(openMySQL(t, database(t))).Behind(repo.Gates{All: g})
 			}
 			sku := service.SKU("full-" + kind)
 			stock := mustSet(t, s, sku, 10)

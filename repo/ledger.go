@@ -1,25 +1,18 @@
 package repo
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"example.com/stock/order"
 	"example.com/stock/service"
 )
 
 // What both ledgers share: what a step may touch, and what it writes.
-
-// KeepKeys is how long an idempotency key is kept where the store itself forgets it, which is Redis, unless
-// [RedisLedger.KeepKeysFor] says otherwise. In MySQL the sweeper says how long.
-const KeepKeys = 24 * time.Hour
 
 // errKeyTaken reports that the idempotency key of a step is there: another request with it was faster. What was kept
 // with it is then read.
@@ -66,90 +59,33 @@ func reservedLines(r *order.Reservation) []order.Line {
 	return r.Lines
 }
 
-// A shelf is the stock of one SKU as a step has read it.
+// A shelf is the stock of one SKU as a step has read it, or as the steps before it leave it.
 type shelf struct {
-	order.Level
-	stock service.Stock
+	order.Level // Taken is 0: a customer's is in the draft
+	stock       service.Stock
+	there       bool // false: the SKU does not exist
 	// adopt says that nobody guards the SKU, and something is there: the first step that moves it records what was
 	// there as movement 1. The Level is that after this movement.
 	adopt bool
 }
 
-// newShelf returns what a step may do with a SKU, or the reason why it may not touch it.
-func newShelf(stock service.Stock, level order.Level, fence uint64) (*shelf, error) {
-	switch {
-	case stock.Guard != "" && stock.Guard != order.Guard:
-		return nil, &service.GuardError{Guard: stock.Guard}
-	case fence != 0 && fence < stock.Fence:
-		return nil, staleFence(stock.Fence)
-	}
-	s := &shelf{Level: level, stock: stock}
+func newShelf(stock service.Stock, level order.Level) *shelf {
+	s := &shelf{Level: level, stock: stock, there: true}
 	if stock.Guard == "" && level.Number == 0 && level.Available > 0 {
 		s.adopt, s.Number = true, 1
 	}
-	return s, nil
+	return s
 }
 
-// shelves are the stock of all SKUs of a step.
-type shelves map[service.SKU]*shelf
-
-func (s shelves) levels() map[service.SKU]order.Level {
-	levels := make(map[service.SKU]order.Level, len(s))
-	for sku, one := range s {
-		levels[sku] = one.Level
+// refuse returns the reason why a step with that fence may not touch the SKU.
+func (s *shelf) refuse(fence uint64) error {
+	switch {
+	case s.stock.Guard != "" && s.stock.Guard != order.Guard:
+		return &service.GuardError{Guard: s.stock.Guard}
+	case fence != 0 && fence < s.stock.Fence:
+		return staleFence(s.stock.Fence)
 	}
-	return levels
-}
-
-// A customerUnits is a change of what a customer has of a SKU, reserved and sold.
-type customerUnits struct {
-	sku      service.SKU
-	customer string
-	units    int64
-}
-
-// A posting is what a step writes to the stock of its SKUs.
-type posting struct {
-	moved     []service.SKU    // sorted
-	movements []order.Movement // adoptions included, in order for each SKU
-	taken     []customerUnits  // sorted, none of them 0
-}
-
-// post makes the movements of c on the shelves. It refuses what would break the books: that is a fault of the rules,
-// and nothing a client could mend.
-func (s shelves) post(now time.Time, c order.Changes) (p posting, err error) {
-	taken := map[[2]string]int64{}
-	posted := map[service.SKU]bool{}
-	for _, m := range c.Movements {
-		at := s[m.SKU]
-		if at == nil {
-			return p, fmt.Errorf("movement of %q, which the step is not about", m.SKU)
-		}
-		if !posted[m.SKU] && at.adopt {
-			p.movements = append(p.movements, order.Movement{
-				SKU: m.SKU, Number: 1, Kind: order.Receive, Received: at.Available, Available: at.Available, At: now,
-			})
-		}
-		posted[m.SKU] = true
-		m.At = now
-		if err := at.move(m); err != nil {
-			return p, err
-		}
-		p.movements = append(p.movements, m)
-		if m.Customer != "" {
-			taken[[2]string{string(m.SKU), m.Customer}] += m.Reserved + m.Sold
-		}
-	}
-	p.moved = slices.Sorted(maps.Keys(posted))
-	for of, units := range taken {
-		if units != 0 {
-			p.taken = append(p.taken, customerUnits{service.SKU(of[0]), of[1], units})
-		}
-	}
-	slices.SortFunc(p.taken, func(a, b customerUnits) int {
-		return cmp.Or(cmp.Compare(a.sku, b.sku), cmp.Compare(a.customer, b.customer))
-	})
-	return p, nil
+	return nil
 }
 
 // move adds m to the level.
@@ -209,3 +145,6 @@ func decodeLines(text []byte) (lines []order.Line, err error) {
 	}
 	return lines, nil
 }
+
+// attempts bounds how often a transaction is run that InnoDB ends to resolve a deadlock.
+const attempts = 5

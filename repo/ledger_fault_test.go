@@ -31,7 +31,7 @@ func proxiedDesks(t *testing.T, name string) (p proxy, broken, sound desk) {
 func shopDesk(t testing.TB, s shop) desk {
 	t.Helper()
 	if m, is := s.(*repo.MySQL); is {
-		return desk{books: m.Ledger(), shop: m}
+		return desk{books: m.Ledger(), Outbox: m.Ledger(), shop: m}
 	}
 	return deskOf(t, s.(*repo.Redis))
 }
@@ -52,8 +52,7 @@ func TestLedgerConnectionBreaks(t *testing.T) {
 		{"redis", "XADD", wire.Cut, service.ErrOutcomeUnknown, false},
 		{"redis", "XADD", wire.CutReply, service.ErrOutcomeUnknown, true},
 		{"redis", "XADD", wire.HoldReply, service.ErrOutcomeUnknown, true},
-		{"mysql", "idempotency_keys", wire.HoldReply, lock.ErrDown, false}, // what is read first
-		{"mysql", "START TRANSACTION", wire.CutReply, nil, true},           // nothing was done, so it is done again
+		{"mysql", "START TRANSACTION", wire.CutReply, nil, true}, // nothing was done, so it is done again
 		{"mysql", "START TRANSACTION", wire.HoldReply, lock.ErrDown, false},
 		{"mysql", "FOR UPDATE", wire.Hold, lock.ErrDown, false},
 		{"mysql", "COMMIT", wire.Cut, service.ErrOutcomeUnknown, false},
@@ -85,6 +84,75 @@ func TestLedgerConnectionBreaks(t *testing.T) {
 			level(t, sound, sku, 6, 0, 4)
 			step(t, broken, orders.About{SKUs: []service.SKU{sku}}, adjust(sku, 1))
 		})
+	}
+}
+
+// A repeat of what was sold is not told that all is sold out, if its key cannot be looked for.
+func TestLedgerKeyIsNotFoundOut(t *testing.T) {
+	t.Parallel()
+	p, broken, sound := proxiedDesks(t, "mysql")
+	sku := stocked(t, broken, newSKU("ledger-key-cut"), 1)
+	about := orders.About{SKUs: []service.SKU{sku}, Customer: "ann", Key: keyed("1")}
+	decide := place(newID(), "ann", line(sku, 1))
+	want := step(t, broken, about, decide)
+	fresh := about
+	fresh.Key = keyed("1")
+	for _, about := range []orders.About{about, fresh} {
+		for _, fault := range []wire.Action{wire.Cut, wire.HoldReply} {
+			p.once(fault, "FROM idempotency_keys")
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			_, _, err := broken.Step(ctx, about, decide)
+			if !errors.Is(err, lock.ErrDown) {
+				t.Errorf("fault %d: %v, want the backend down", fault, err)
+			}
+		}
+	}
+	for _, d := range []desk{broken, sound} {
+		reply, replayed, err := d.Step(short(t), about, decide)
+		if err != nil || !replayed || string(reply) != string(want) {
+			t.Errorf("%s, %v, %v", reply, replayed, err)
+		}
+	}
+}
+
+// The time of a step is that of the server behind the lock: what waited for the row is later than what it waited for.
+func TestLedgerTimeIsBehindTheLock(t *testing.T) {
+	t.Parallel()
+	dsn := database(t)
+	db := openMySQL(t, dsn)
+	d := shopDesk(t, repo.NewMySQL(openMySQL(t, dsn)))
+	sku := stocked(t, d, newSKU("ledger-time"), 10)
+	holder := db.Begin()
+	var quantity int
+	if err := holder.Raw("SELECT quantity FROM stock WHERE sku = ? FOR UPDATE", sku).Scan(&quantity).Error; err != nil {
+		t.Fatal(err)
+	}
+	told := make(chan time.Time, 1)
+	var all sync.WaitGroup
+	all.Go(func() {
+		about := orders.About{SKUs: []service.SKU{sku}}
+		_, _, err := d.Step(t.Context(), about, func(s orders.State) (orders.Changes, error) {
+			told <- s.Now
+			return orders.Changes{}, nil
+		})
+		if err != nil {
+			t.Error(err)
+			told <- time.Time{}
+		}
+	})
+	statementWaits(t, dsn, "%FROM stock%FOR UPDATE%")
+	time.Sleep(20 * time.Millisecond) // what the server tells is to be later by this
+	var end time.Time
+	if err := holder.Raw("SELECT UTC_TIMESTAMP(6)").Row().Scan(&end); err != nil {
+		t.Fatal(err)
+	}
+	if err := holder.Rollback().Error; err != nil {
+		t.Fatal(err)
+	}
+	all.Wait()
+	if now := <-told; now.Before(end) {
+		t.Errorf("the step is of %v, %v before it had the row", now, end.Sub(now))
 	}
 }
 
@@ -315,7 +383,7 @@ func TestLedgerRoundTrips(t *testing.T) {
 	t.Parallel()
 	for name, trips := range map[string]struct{ order, cart, replay, refusal, confirm, adjust int }{
 		"redis": {order: 2, cart: 2, replay: 1, refusal: 1, confirm: 3, adjust: 2},
-		"mysql": {order: 3, cart: 3, replay: 1, refusal: 3, confirm: 3, adjust: 2},
+		"mysql": {order: 2, cart: 2, replay: 5, refusal: 3, confirm: 3, adjust: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -331,7 +399,9 @@ func TestLedgerRoundTrips(t *testing.T) {
 				op   func()
 			}{
 				{"order", trips.order, func() { step(t, d, about, place(newID(), "ann", line(sku, 1))) }},
-				{"replay", trips.replay, func() { _, _, _ = d.Step(short(t), about, nil) }},
+				{"replay", trips.replay, func() {
+					_, _, _ = d.Step(short(t), about, place(newID(), "ann", line(sku, 1)))
+				}},
 				{"cart", trips.cart, func() {
 					about.SKUs, about.Key = []service.SKU{sku, other}, keyed("1")
 					step(t, d, about, place(newID(), "ann", line(sku, 1), line(other, 1)))
@@ -358,7 +428,7 @@ func TestLedgerRoundTrips(t *testing.T) {
 // A key is forgotten when it is old enough, and not before.
 func TestLedgerForget(t *testing.T) {
 	t.Parallel()
-	db := migrated(t, servers.MariaDB(t))
+	db := openMySQL(t, database(t))
 	d := shopDesk(t, repo.NewMySQL(db))
 	sku := stocked(t, d, "sku", 100)
 	about := orders.About{SKUs: []service.SKU{sku}}
@@ -426,6 +496,10 @@ func TestLedgerDamaged(t *testing.T) {
 			args := &redis.XAddArgs{Stream: stream, ID: "2-0", Values: []any{"m", "{}"}}
 			return c.XAdd(t.Context(), args).Err()
 		},
+		"movements of another type": func(sku service.SKU) error {
+			key := "stock:{" + string(sku) + "}:movements"
+			return errors.Join(c.Del(t.Context(), key).Err(), c.Set(t.Context(), key, "x", 0).Err())
+		},
 		"customers of another type": func(sku service.SKU) error {
 			return c.Set(t.Context(), "stock:{"+string(sku)+"}:customers", "x", 0).Err()
 		},
@@ -454,7 +528,7 @@ func TestLedgerDamaged(t *testing.T) {
 // The MySQL server itself refuses a row that breaks the law, whoever writes it.
 func TestLedgerLawIsTheServers(t *testing.T) {
 	t.Parallel()
-	db := migrated(t, servers.MariaDB(t))
+	db := openMySQL(t, database(t))
 	d := shopDesk(t, repo.NewMySQL(db))
 	sku := stocked(t, d, "sku", 100)
 	ordered(t, d, "ann", line(sku, 10))

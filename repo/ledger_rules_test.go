@@ -16,17 +16,10 @@ import (
 
 // A books is all that a store keeps for an order service.
 type books interface {
-	orders.Ledger
+	orders.Batcher
 	orders.Records
 	orders.Book
 	orders.Sweeper
-	orders.Outbox
-}
-
-// A desk is a ledger, and the strategies' view of the same stock.
-type desk struct {
-	books
-	shop shop
 }
 
 // A rule decides a step.
@@ -193,14 +186,6 @@ func step(t testing.TB, d desk, about orders.About, decide rule) []byte {
 		t.Fatalf("step about %+v: replayed %v, %v", about, replayed, err)
 	}
 	return reply
-}
-
-// ordered places an order of one line, and returns its id.
-func ordered(t testing.TB, d desk, customer string, lines ...orders.Line) string {
-	t.Helper()
-	id := newID()
-	step(t, d, orders.About{SKUs: skusOf(lines), Customer: customer}, place(id, customer, lines...))
-	return id
 }
 
 // held reserves lines, and returns the id of the reservation.

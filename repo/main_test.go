@@ -45,9 +45,7 @@ func sharedMySQL(t testing.TB) string {
 	sharedMu.Lock()
 	defer sharedMu.Unlock()
 	if sharedDSN == "" {
-		dsn := servers.MariaDB(t)
-		migrated(t, dsn)
-		sharedDSN = dsn
+		sharedDSN = database(t)
 	}
 	return sharedDSN
 }
@@ -118,7 +116,13 @@ func migrated(t testing.TB, dsn string) *gorm.DB {
 	return db
 }
 
-func realMySQL(t testing.TB) shop { return repo.NewMySQL(migrated(t, servers.MariaDB(t))) }
+// database returns the DSN of a database with the schema, which is the test's own.
+func database(t testing.TB) string {
+	t.Helper()
+	return servers.FilledMariaDB(t, func(t testing.TB, dsn string) { migrated(t, dsn) })
+}
+
+func realMySQL(t testing.TB) shop { return repo.NewMySQL(openMySQL(t, database(t))) }
 
 // order returns an order of one unit by a sale that has read stock.
 func order(stock service.Stock) service.Order {

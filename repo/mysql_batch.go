@@ -8,8 +8,6 @@ import (
 
 	"gorm.io/gorm"
 
-	"example.com/stock/lock"
-	"example.com/stock/mysqlerr"
 	"example.com/stock/service"
 )
 
@@ -78,17 +76,6 @@ func (m *MySQL) batch(
 		return nil, err
 	}
 	return results, nil
-}
-
-// errNothing reports that no order of a batch can be written. The transaction is rolled back, and its results stand.
-var errNothing = errors.New("nothing to write")
-
-// ofOneOrder reports whether err is what the server says of a single row: a taken id, or a text that its column cannot
-// hold. All else would be the same for every order, or is no answer.
-func ofOneOrder(err error) bool {
-	n := mysqlerr.Number(err)
-	return n != 0 && !errors.Is(err, lock.ErrDown) && !errors.Is(err, lock.ErrHeld) &&
-		!errors.Is(err, service.ErrOutcomeUnknown)
 }
 
 // lockRow begins a transaction and locks the row of a stock. It also returns the time by the server's clock, before the

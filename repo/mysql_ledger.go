@@ -6,7 +6,11 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"hash/maphash"
+	"maps"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"gorm.io/gorm"
@@ -25,14 +29,26 @@ import (
 // and steps with the same SKUs queue for one row instead of deadlocking over several. The idempotency key alone may be
 // written by a step about other SKUs: it is inserted last, and its primary key decides.
 //
-// Round trips of Step, for any number of lines: 2, as those of a sale (see mysql_sale.go). The first locks the rows and
-// reads, the second writes and commits, or is a ROLLBACK. The rows are locked for the second alone. A step about a key,
-// an order or a reservation takes one more, before the transaction and without locks: for the SKUs of the order, and
-// because a replay is then this one round trip. The first step of a SKU that it creates takes two more.
-type MySQLLedger struct{ mysql *MySQL }
+// Batch does the same for many steps: one statement locks the rows of all, in the same order, and one statement for
+// each table writes what all of them have changed. Each step is decided on what those before it leave (see draft).
+//
+// Round trips of Step and Batch, for any number of lines and steps: 2, as those of a sale (see mysql_sale.go). The
+// first locks the rows and reads, the second writes and commits, or is a ROLLBACK. The rows are locked for the second
+// alone. A Step about an order or a reservation takes one more, before the transaction and without locks, for the SKUs
+// of the order. The first step of a SKU that it creates takes two more.
+//
+// A SELECT takes some 6 % of a sale's time, under the lock. So keys are not asked for first: one that is there is found
+// when it is inserted, and all is made once more, with the keys (5 round trips). What is refused may be a repeat of
+// what was not: its key is looked for without locks, which is one more. So is, under the lock, what customers have of a
+// SKU with a limit, the first time.
+type MySQLLedger struct {
+	mysql   *MySQL
+	seed    maphash.Seed
+	limited [1 << 14]atomic.Bool // see hasLimit
+}
 
 // Ledger returns the ledger of m. It shares m's connections and gates.
-func (m *MySQL) Ledger() *MySQLLedger { return &MySQLLedger{m} }
+func (m *MySQL) Ledger() *MySQLLedger { return &MySQLLedger{mysql: m, seed: maphash.MakeSeed()} }
 
 // Step runs decide in a transaction. See MySQLLedger for its round trips. InnoDB may end a transaction to resolve a
 // deadlock, with a transaction of another kind on the same server, say; then it is run again, five times at most.
@@ -42,138 +58,187 @@ func (m *MySQL) Ledger() *MySQLLedger { return &MySQLLedger{m} }
 func (l *MySQLLedger) Step(
 	ctx context.Context, about order.About, decide func(order.State) (order.Changes, error),
 ) (reply []byte, replayed bool, err error) {
+	named := about.SKUs
+	var how access
 	for attempt := 1; ; attempt++ {
-		var seen sight
-		if about.Key.ID != "" || about.Order != "" || about.Reservation != "" {
-			if seen, err = l.look(ctx, about); err != nil {
+		if about.Order != "" || about.Reservation != "" {
+			s := scopeOf([]order.Request{{About: about}})
+			s.customers = nil
+			seen, err := l.look(ctx, s)
+			if err != nil {
 				return nil, false, err
 			}
+			if known := seen.keys[about.Key.ID]; known != nil {
+				return known.replay(about.Key)
+			}
+			about.SKUs = named
+			about.SKUs = reach(about, seen.orders[about.Order], seen.reservations[about.Reservation])
 		}
-		if seen.known != nil {
-			return seen.known.replay(about.Key)
+		one := []order.Request{{About: about, Decide: decide}}
+		outcomes, err := l.batch(ctx, one, how)
+		if about.Create && err == nil && errors.Is(outcomes[0].Err, service.ErrUnknownSKU) {
+			outcomes, err = l.batch(ctx, one, access{keys: true, create: true})
 		}
-		skus := reach(about, seen.order, seen.reservation)
-		reply, err = l.step(ctx, about, skus, false, decide)
-		if about.Create && errors.Is(err, service.ErrUnknownSKU) {
-			reply, err = l.step(ctx, about, skus, true, decide)
+		if err != nil {
+			outcomes = []order.Outcome{{Err: err}}
 		}
-		if errors.Is(err, errKeyTaken) && attempt < attempts {
+		err = outcomes[0].Err
+		how.keys = how.keys || errors.Is(err, errKeyTaken)
+		if attempt < attempts && (errors.Is(err, errElsewhere) || errors.Is(err, errKeyTaken)) {
 			continue
 		}
-		return reply, false, err
+		return outcomes[0].Reply, outcomes[0].Replayed, err
 	}
 }
 
-// look reads, without locks, what the SKUs of a step depend on.
-func (l *MySQLLedger) look(ctx context.Context, about order.About) (seen sight, err error) {
-	key := "step"
-	if len(about.SKUs) > 0 {
-		key = reading(about.SKUs[0])
+// Batch makes the steps in one transaction. See MySQLLedger for its round trips. If the server refuses what is written
+// for the sake of one step, it makes each in a transaction of its own.
+func (l *MySQLLedger) Batch(ctx context.Context, steps []order.Request) []order.Outcome {
+	outcomes, err := l.batch(ctx, steps, access{})
+	if errors.Is(err, errKeyTaken) {
+		outcomes, err = l.batch(ctx, steps, access{keys: true})
 	}
-	about.Customer = ""
+	if err != nil {
+		outcomes = make([]order.Outcome, len(steps))
+	}
+	for i := range steps {
+		switch {
+		case err != nil && !ofOneOrder(err):
+			outcomes[i].Err = err
+		case err != nil, errors.Is(outcomes[i].Err, errElsewhere):
+			outcomes[i] = outcomeOf(l.Step(ctx, steps[i].About, steps[i].Decide))
+		}
+	}
+	return outcomes
+}
+
+// outcomeOf is what a Step returns.
+func outcomeOf(reply []byte, replayed bool, err error) order.Outcome {
+	return order.Outcome{Reply: reply, Replayed: replayed, Err: err}
+}
+
+// look reads, without locks, what a draft has besides the stock.
+func (l *MySQLLedger) look(ctx context.Context, s scope) (*draft, error) {
 	var q statement
-	results := q.see(about, nil, &seen)
-	err = l.read(ctx, "read for a step", key, &q, results...)
-	return seen, err
+	seen := newDraft()
+	results := q.see(s, seen)
+	return seen, l.read(ctx, "read for a step", "step", &q, results...)
 }
 
-// step is the transaction of Step. With create it makes the SKUs that are not there.
-func (l *MySQLLedger) step(
-	ctx context.Context, about order.About, skus []service.SKU, create bool,
-	decide func(order.State) (order.Changes, error),
-) (reply []byte, err error) {
+// An access says what a transaction does before its steps are decided.
+type access struct {
+	keys   bool // read the idempotency keys; otherwise one that is there ends it with errKeyTaken
+	create bool // make the SKUs that are not there
+}
+
+// batch is the transaction of Step and Batch. The error is of all steps.
+func (l *MySQLLedger) batch(
+	ctx context.Context, steps []order.Request, how access,
+) (outcomes []order.Outcome, err error) {
 	const doing = "step of the ledger"
+	s := scopeOf(steps)
 	key := "step"
-	if len(skus) > 0 {
-		key = writing(skus[0], 0)
+	if len(s.skus) > 0 {
+		key = writing(s.skus[0], 0)
 	}
 	leave, err := l.mysql.enter(ctx, doing, key)
 	if err != nil {
 		return nil, err
 	}
-	defer leave()
-	var refused error // why nothing is to be written; nil: there is nothing to write
-	err = l.mysql.inTwo(ctx, doing, func(tx *gorm.DB) (write *statement, err error) {
-		stock, seen, err := lockStep(tx, about, skus, create)
+	defer func() {
+		if leave(); err == nil && !how.keys {
+			l.recall(ctx, steps, outcomes)
+		}
+	}()
+	err = l.mysql.inTwo(ctx, doing, func(tx *gorm.DB) (*statement, error) {
+		d, err := l.lockSteps(tx, s, how)
 		if err != nil {
 			return nil, err
 		}
-		var c order.Changes
-		c, write, refused = runStep(about, stock, seen, decide)
-		if reply = c.Reply; write == nil {
+		if outcomes = d.all(steps); d.unchanged() {
 			return nil, errNothing
 		}
-		return write, nil
+		return d.writeMySQL(), nil
 	})
 	switch {
 	case errors.Is(err, errNothing):
-		return reply, refused
-	case about.Key.ID != "" && mysqlerr.Number(err) == mysqlerr.DupEntry:
-		// By a step about other SKUs, which is committed: otherwise the server would have waited for it.
+		return outcomes, nil
+	case len(s.keys) > 0 && mysqlerr.Number(err) == mysqlerr.DupEntry:
+		// By a step that is committed: otherwise the server would have waited for it.
 		return nil, fmt.Errorf("%s: %w: %w", doing, errKeyTaken, err)
 	case err != nil:
 		return nil, err
 	}
-	return reply, nil
+	return outcomes, nil
 }
 
-// runStep decides, and returns what writes the changes; nil if there are none, or the step is refused.
-func runStep(
-	about order.About, stock shelves, seen sight, decide func(order.State) (order.Changes, error),
-) (none order.Changes, write *statement, refused error) {
-	if seen.known != nil {
-		return none, nil, errKeyTaken
+// recall looks for the keys of the steps that were refused. Where one is there, the step is a repeat. A key with which
+// another step of the batch was made was not there.
+func (l *MySQLLedger) recall(ctx context.Context, steps []order.Request, outcomes []order.Outcome) {
+	made := map[string]bool{}
+	for i, out := range outcomes {
+		key := steps[i].About.Key.ID
+		made[key] = made[key] || out.Err == nil || key == ""
 	}
-	for sku, taken := range seen.taken {
-		stock[sku].Taken = taken
+	maps.DeleteFunc(made, func(_ string, so bool) bool { return so })
+	if len(made) == 0 {
+		return
 	}
-	c, err := decide(order.State{
-		Now: seen.now, Stock: stock.levels(), Order: seen.order, Reservation: seen.reservation,
-	})
-	if err != nil || empty(c) {
-		return none, nil, err
+	seen, err := l.look(ctx, scope{keys: slices.Sorted(maps.Keys(made))})
+	for i := range outcomes {
+		key := steps[i].About.Key
+		if _, refused := made[key.ID]; refused && err != nil {
+			outcomes[i].Err = err // it may have been made
+		} else if k := seen.keys[key.ID]; refused && k != nil {
+			outcomes[i] = outcomeOf(k.replay(key))
+		}
 	}
-	p, err := stock.post(seen.now, c)
-	if err != nil {
-		return none, nil, err
-	}
-	return c, writeStep(about, stock, seen, p, c), nil
 }
 
-// lockStep begins the transaction, locks the rows of the stock in the order of their keys, and then reads all that the
-// step depends on, in one packet. The server takes the snapshot of the transaction behind the locks: nothing that
+// lockSteps begins the transaction, locks the rows of the stock in the order of their keys, and then reads what the
+// steps depend on, in one packet. The server takes the snapshot of the transaction behind the locks: nothing that
 // belongs to the locked rows is older.
 //
 // FORCE INDEX, because a server may otherwise read a small table from end to end, and lock all of it.
-func lockStep(tx *gorm.DB, about order.About, skus []service.SKU, create bool) (stock shelves, seen sight, err error) {
+func (l *MySQLLedger) lockSteps(tx *gorm.DB, s scope, how access) (*draft, error) {
 	var q statement
 	q.add(begin)
-	if create {
-		q.create(skus)
+	if how.create {
+		q.create(s.skus)
 	}
-	q.shelves(skus)
+	q.shelves(s.skus)
 	q.add(" FOR UPDATE")
-	rows := make(map[service.SKU]shelfRow, len(skus))
-	results := []func(*sql.Rows) error{scanShelves(rows)}
-	if err := q.each(tx, append(results, q.see(about, skus, &seen)...)...); err != nil {
-		return nil, seen, err
+	rows := make(map[service.SKU]shelfRow, len(s.skus))
+	d := newDraft()
+	if !how.keys {
+		s.keys = nil
 	}
-	if len(reach(about, seen.order, seen.reservation)) != len(skus) {
-		return nil, seen, errChanged // it was made since, and is about SKUs that are not locked
+	customers := slices.Clone(s.customers)
+	s.customers = slices.DeleteFunc(s.customers, func(c customerOf) bool { return !l.hasLimit(c.sku).Load() })
+	if err := q.each(tx, append([]func(*sql.Rows) error{scanShelves(rows, &d.now)}, q.see(s, d)...)...); err != nil {
+		return nil, err
 	}
-	stock = make(shelves, len(skus))
-	for _, sku := range skus {
-		if _, there := rows[sku]; !there {
-			return nil, seen, unknownSKU(sku)
+	for _, sku := range s.skus {
+		d.stock[sku] = &shelf{}
+		if row, there := rows[sku]; there {
+			d.stock[sku] = newShelf(row.stock(), row.level())
+			l.hasLimit(sku).Store(row.perCustomer > 0)
 		}
 	}
-	for _, sku := range skus {
-		row := rows[sku]
-		if stock[sku], err = newShelf(row.stock(), row.level(), about.Fences[sku]); err != nil {
-			return nil, seen, err
-		}
+	customers = slices.DeleteFunc(customers, func(c customerOf) bool {
+		return rows[c.sku].perCustomer == 0 || slices.Contains(s.customers, c)
+	})
+	if len(customers) > 0 {
+		var more statement
+		return d, more.each(tx, more.see(scope{customers: customers}, d)...)
 	}
-	return stock, seen, nil
+	return d, nil
+}
+
+// hasLimit guesses whether a SKU has a limit for each customer: by the last row that was read of those with the same
+// hash. It saves a round trip, and nothing depends on it.
+func (l *MySQLLedger) hasLimit(sku service.SKU) *atomic.Bool {
+	return &l.limited[maphash.String(l.seed, string(sku))%uint64(len(l.limited))]
 }
 
 // create makes rows for the SKUs that have none, and locks all of them. It is the first statement of its transaction:
@@ -204,33 +269,35 @@ func (r shelfRow) level() order.Level {
 	}
 }
 
-// shelves is the SELECT of the rows of those SKUs, for scanShelves.
+// shelves is the SELECT of the rows of those SKUs, for scanShelves. SYSDATE is the server's clock when the row is read,
+// and so behind its lock, where UTC_TIMESTAMP is that of the statement's begin. The sessions are in UTC.
 func (s *statement) shelves(skus []service.SKU) {
 	s.add("SELECT sku, quantity, initial, sold, version, epoch, fence, guard," +
-		" reserved, adjusted, per_customer, number FROM stock FORCE INDEX (PRIMARY) WHERE sku IN ")
-	s.in(skus)
+		" reserved, adjusted, per_customer, number, SYSDATE(6) FROM stock FORCE INDEX (PRIMARY) WHERE sku IN ")
+	in(s, skus)
 	s.add(" ORDER BY sku")
 }
 
-func scanShelves(into map[service.SKU]shelfRow) func(*sql.Rows) error {
+// scanShelves also sets now to the time of the last row.
+func scanShelves(into map[service.SKU]shelfRow, now *time.Time) func(*sql.Rows) error {
 	return func(rows *sql.Rows) error {
 		var r shelfRow
 		err := rows.Scan(&r.SKU, &r.Quantity, &r.Initial, &r.Sold, &r.Version, &r.Epoch, &r.Fence, &r.Guard,
-			&r.reserved, &r.adjusted, &r.perCustomer, &r.number)
+			&r.reserved, &r.adjusted, &r.perCustomer, &r.number, now)
 		into[service.SKU(r.SKU)] = r
 		return err
 	}
 }
 
-// in adds the SKUs as a list. SQL has no empty one.
-func (s *statement) in(skus []service.SKU) {
-	if len(skus) == 0 {
+// in adds texts as a list. SQL has no empty one.
+func in[T ~string](s *statement, texts []T) {
+	if len(texts) == 0 {
 		s.add("(NULL)")
 		return
 	}
-	s.add("(?" + strings.Repeat(", ?", len(skus)-1) + ")")
-	for _, sku := range skus {
-		s.args = append(s.args, string(sku))
+	s.add("(?" + strings.Repeat(", ?", len(texts)-1) + ")")
+	for _, text := range texts {
+		s.args = append(s.args, string(text))
 	}
 }
 
@@ -257,68 +324,94 @@ func (s *statement) each(db *gorm.DB, results ...func(*sql.Rows) error) error {
 // errNoResult cannot be: a SELECT has a result, or an error.
 var errNoResult = errors.New("a statement has no result")
 
-// A sight is what a step reads besides the stock.
-type sight struct {
-	now         time.Time // by the server's clock
-	known       *known    // nil: the key is not known
-	order       *order.Order
-	reservation *order.Reservation
-	taken       map[service.SKU]int64
-}
-
-// see adds the SELECTs of a sight, without locks, to a packet, and returns what reads their results. They are one for
-// each table, all by primary key: as one SELECT with joins they would take the server longer.
-func (s *statement) see(about order.About, skus []service.SKU, into *sight) (results []func(*sql.Rows) error) {
-	ask := func(scan func(*sql.Rows) error, text string, args ...any) {
-		s.next(text, args...)
+// see adds the SELECTs of what a draft has besides the stock, without locks, to a packet, and returns what reads their
+// results. They are one for each table, all by primary key: as one SELECT with joins they would take the server longer.
+func (s *statement) see(of scope, into *draft) (results []func(*sql.Rows) error) {
+	ask := func(scan func(*sql.Rows) error, text string) {
+		s.next(text)
 		results = append(results, scan)
 	}
-	ask(func(rows *sql.Rows) error { return rows.Scan(&into.now) }, "SELECT UTC_TIMESTAMP(6)")
-	if about.Key.ID != "" {
+	if len(of.keys) > 0 {
 		ask(func(rows *sql.Rows) error {
-			into.known = &known{}
-			return rows.Scan(&into.known.Fingerprint, &into.known.Reply)
-		}, "SELECT fingerprint, reply FROM idempotency_keys WHERE id = ?", about.Key.ID)
-	}
-	if about.Order != "" {
-		ask(func(rows *sql.Rows) (err error) {
-			into.order, err = scanOrder(rows)
+			var id string
+			k := &known{}
+			err := rows.Scan(&id, &k.Fingerprint, &k.Reply)
+			into.keys[id] = k
 			return err
-		}, selectOrders+"id = ?", about.Order)
+		}, "SELECT id, fingerprint, reply FROM idempotency_keys WHERE id IN ")
+		in(s, of.keys)
 	}
-	if about.Reservation != "" {
-		ask(func(rows *sql.Rows) (err error) {
-			into.reservation, err = scanReservation(rows)
-			return err
-		}, selectReservations+"id = ?", about.Reservation)
-	}
-	if about.Customer != "" && len(skus) > 0 {
-		into.taken = make(map[service.SKU]int64, len(skus))
+	if len(of.orders) > 0 {
 		ask(func(rows *sql.Rows) error {
-			var sku service.SKU
+			o, err := scanOrder(rows)
+			if err == nil {
+				into.orders[o.ID], into.stored[o.ID] = o, true
+			}
+			return err
+		}, selectOrders+"id IN ")
+		in(s, of.orders)
+	}
+	if len(of.reservations) > 0 {
+		ask(func(rows *sql.Rows) error {
+			r, err := scanReservation(rows)
+			if err == nil {
+				into.reservations[r.ID], into.stored[r.ID] = r, true
+			}
+			return err
+		}, selectReservations+"id IN ")
+		in(s, of.reservations)
+	}
+	if len(of.customers) > 0 {
+		ask(func(rows *sql.Rows) error {
+			var of customerOf
 			var taken int64
-			err := rows.Scan(&sku, &taken)
-			into.taken[sku] = taken
+			err := rows.Scan(&of.sku, &of.customer, &taken)
+			into.taken[of] = taken
 			return err
-		}, "SELECT sku, taken FROM customer_limits WHERE customer = ? AND sku IN ", about.Customer)
-		s.in(skus)
+		}, "SELECT sku, customer, taken FROM customer_limits WHERE ")
+		s.those(of.customers)
 	}
 	return results
 }
 
-// writeStep writes everything that a step changes, the stock first and the key last.
-func writeStep(about order.About, stock shelves, seen sight, p posting, c order.Changes) *statement {
+// those adds a condition for the rows of customers, which are sorted: an IN for each SKU. As one IN of pairs MariaDB
+// would read the table from end to end.
+func (s *statement) those(customers []customerOf) {
+	for i, c := range customers {
+		switch {
+		case i > 0 && customers[i-1].sku == c.sku:
+			s.add(", ?", c.customer)
+			continue
+		case i > 0:
+			s.add(") OR ")
+		}
+		s.add("sku = ? AND customer IN (?", string(c.sku), c.customer)
+	}
+	s.add(")")
+}
+
+// writeMySQL writes everything that the steps have changed, the stock first and the keys last.
+func (d *draft) writeMySQL() *statement {
 	s := &statement{}
-	s.writeShelves(about, stock, p.moved)
-	s.writeMovements(p.movements)
-	s.writeTaken(p.taken)
-	s.writeReservation(seen.reservation, c.Reservation)
-	s.writeOrder(seen.order, c.Order)
-	if about.Key.ID != "" && c.Reply != nil {
-		s.next("INSERT INTO idempotency_keys (id, fingerprint, reply, created_at) VALUES (?, ?, ?, ?)",
-			about.Key.ID, about.Key.Fingerprint, c.Reply, seen.now)
+	s.writeShelves(d)
+	s.writeMovements(d.movements)
+	s.writeTaken(d.givenUnits())
+	s.writeReservations(d)
+	s.writeOrders(d)
+	for i, id := range d.keptKeys() {
+		s.row(i, "INSERT INTO idempotency_keys (id, fingerprint, reply, created_at) VALUES ")
+		s.add("(?, ?, ?, ?)", id, d.kept[id].Fingerprint, d.keys[id].Reply, d.now)
 	}
 	return s
+}
+
+// row begins the values of row i of an INSERT.
+func (s *statement) row(i int, insert string) {
+	if i == 0 {
+		s.next(insert)
+	} else {
+		s.add(", ")
+	}
 }
 
 // next begins another statement of the packet.
@@ -329,36 +422,29 @@ func (s *statement) next(text string, args ...any) {
 	s.add(text, args...)
 }
 
-// writeShelves writes the rows of stock as the step leaves them. They are there, and locked: the INSERT is a form of
+// writeShelves writes the rows of stock as the steps leave them. They are there, and locked: the INSERT is a form of
 // UPDATE that gives each row values of its own.
-func (s *statement) writeShelves(about order.About, stock shelves, moved []service.SKU) {
-	if len(moved) == 0 {
-		return
-	}
-	s.next("INSERT INTO stock" +
-		" (sku, quantity, initial, sold, version, epoch, fence, guard, reserved, adjusted, number) VALUES ")
-	for i, sku := range moved {
-		if i > 0 {
-			s.add(", ")
-		}
-		at := stock[sku]
+func (s *statement) writeShelves(d *draft) {
+	skus := d.movedSKUs()
+	for i, sku := range skus {
+		s.row(i, "INSERT INTO stock"+
+			" (sku, quantity, initial, sold, version, epoch, fence, guard, reserved, adjusted, number) VALUES ")
+		at := d.stock[sku]
 		s.add("(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", string(sku), at.Available, at.stock.Initial, at.Sold,
-			at.stock.Version+1, at.stock.Epoch, max(at.stock.Fence, about.Fences[sku]), order.Guard,
+			at.stock.Version, at.stock.Epoch, at.stock.Fence, at.stock.Guard,
 			at.Reserved, at.Received-at.stock.Initial, at.Number)
 	}
-	s.add(" ON DUPLICATE KEY UPDATE quantity = VALUES(quantity), sold = VALUES(sold), version = VALUES(version)," +
-		" fence = VALUES(fence), guard = VALUES(guard), reserved = VALUES(reserved), adjusted = VALUES(adjusted)," +
-		" number = VALUES(number)")
+	if len(skus) > 0 {
+		s.add(" ON DUPLICATE KEY UPDATE quantity = VALUES(quantity), sold = VALUES(sold), version = VALUES(version)," +
+			" fence = VALUES(fence), guard = VALUES(guard), reserved = VALUES(reserved), adjusted = VALUES(adjusted)," +
+			" number = VALUES(number)")
+	}
 }
 
 func (s *statement) writeMovements(movements []order.Movement) {
 	for i, m := range movements {
-		if i == 0 {
-			s.next("INSERT INTO movements" +
-				" (sku, number, kind, received, available, reserved, sold, ref, customer, reason, at) VALUES ")
-		} else {
-			s.add(", ")
-		}
+		s.row(i, "INSERT INTO movements"+
+			" (sku, number, kind, received, available, reserved, sold, ref, customer, reason, at) VALUES ")
 		s.add("(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", string(m.SKU), m.Number, string(m.Kind),
 			m.Received, m.Available, m.Reserved, m.Sold, m.Ref, m.Customer, m.Reason, m.At)
 	}
@@ -366,11 +452,7 @@ func (s *statement) writeMovements(movements []order.Movement) {
 
 func (s *statement) writeTaken(taken []customerUnits) {
 	for i, t := range taken {
-		if i == 0 {
-			s.next("INSERT INTO customer_limits (sku, customer, taken) VALUES ")
-		} else {
-			s.add(", ")
-		}
+		s.row(i, "INSERT INTO customer_limits (sku, customer, taken) VALUES ")
 		s.add("(?, ?, ?)", string(t.sku), t.customer, t.units)
 	}
 	if len(taken) > 0 {
@@ -378,30 +460,48 @@ func (s *statement) writeTaken(taken []customerUnits) {
 	}
 }
 
-// writeReservation writes r, new or in place of the one that was read.
-func (s *statement) writeReservation(was, r *order.Reservation) {
-	switch {
-	case r == nil:
-	case was != nil && was.ID == r.ID:
-		s.next("UPDATE reservations SET state = ?, order_id = ?, expires_at = ?, ended_at = ? WHERE id = ?",
-			r.State, r.Order, r.ExpiresAt.UTC(), utc(r.EndedAt), r.ID)
-	default:
-		s.next("INSERT INTO reservations"+
-			" (id, customer, cart, state, order_id, expires_at, created_at, ended_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-			r.ID, r.Customer, encode(r.Lines), r.State, r.Order, r.ExpiresAt.UTC(), r.CreatedAt.UTC(), utc(r.EndedAt))
-	}
+func (s *statement) writeReservations(d *draft) {
+	s.writeRecords(d.reserved, d.stored, "INSERT INTO reservations"+
+		" (id, customer, cart, state, order_id, expires_at, created_at, ended_at) VALUES ",
+		" ON DUPLICATE KEY UPDATE state = VALUES(state), order_id = VALUES(order_id),"+
+			" expires_at = VALUES(expires_at), ended_at = VALUES(ended_at)", func(id string) []any {
+			r := d.reservations[id]
+			return []any{
+				r.ID, r.Customer, encode(r.Lines), r.State, r.Order,
+				r.ExpiresAt.UTC(), r.CreatedAt.UTC(), utc(r.EndedAt),
+			}
+		})
 }
 
-// writeOrder writes o, new or in place of the one that was read.
-func (s *statement) writeOrder(was, o *order.Order) {
-	switch {
-	case o == nil:
-	case was != nil && was.ID == o.ID:
-		s.next("UPDATE customer_orders SET state = ?, canceled_at = ? WHERE id = ?", o.State, utc(o.CanceledAt), o.ID)
-	default:
-		s.next("INSERT INTO customer_orders (id, customer, cart, state, reservation_id, late, created_at, canceled_at)"+
-			" VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-			o.ID, o.Customer, encode(o.Lines), o.State, o.Reservation, o.Late, o.CreatedAt.UTC(), utc(o.CanceledAt))
+func (s *statement) writeOrders(d *draft) {
+	s.writeRecords(d.ordered, d.stored, "INSERT INTO customer_orders"+
+		" (id, customer, cart, state, reservation_id, late, created_at, canceled_at) VALUES ",
+		" ON DUPLICATE KEY UPDATE state = VALUES(state), canceled_at = VALUES(canceled_at)", func(id string) []any {
+			o := d.orders[id]
+			return []any{
+				o.ID, o.Customer, encode(o.Lines), o.State, o.Reservation, o.Late, o.CreatedAt.UTC(), utc(o.CanceledAt),
+			}
+		})
+}
+
+// writeRecords writes the rows that are new, and then those that have changed. An INSERT of both would change another
+// row where a new one has its id.
+func (s *statement) writeRecords(
+	ids []string, stored map[string]bool, insert, update string, row func(id string) []any,
+) {
+	for _, changed := range []bool{false, true} {
+		n := 0
+		for _, id := range ids {
+			if stored[id] == changed {
+				s.row(n, insert)
+				values := row(id)
+				s.add("(?"+strings.Repeat(", ?", len(values)-1)+")", values...)
+				n++
+			}
+		}
+		if changed && n > 0 {
+			s.add(update)
+		}
 	}
 }
 

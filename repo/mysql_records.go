@@ -102,7 +102,8 @@ func (l *MySQLLedger) Level(ctx context.Context, sku service.SKU) (order.Level, 
 	var q statement
 	q.shelves([]service.SKU{sku})
 	rows := map[service.SKU]shelfRow{}
-	if err := l.read(ctx, "read level", reading(sku), &q, scanShelves(rows)); err != nil {
+	var now time.Time
+	if err := l.read(ctx, "read level", reading(sku), &q, scanShelves(rows, &now)); err != nil {
 		return order.Level{}, err
 	}
 	row, there := rows[sku]
@@ -169,24 +170,21 @@ func (l *MySQLLedger) change(ctx context.Context, doing, key, text string, args 
 }
 
 // Due is one round trip.
-func (l *MySQLLedger) Due(ctx context.Context, limit int) (ids []string, err error) {
+func (l *MySQLLedger) Due(ctx context.Context, limit int) (due []order.Reservation, err error) {
 	if err := checkLimit(limit); err != nil {
 		return nil, err
 	}
 	var q statement
-	q.add("SELECT id FROM reservations WHERE state = ? AND expires_at <= UTC_TIMESTAMP(6)"+
+	q.add(selectReservations+"state = ? AND expires_at <= UTC_TIMESTAMP(6)"+
 		" ORDER BY expires_at, id LIMIT ?", order.Held, limit)
-	err = l.ids(ctx, "look for what is due", &q, &ids)
-	return ids, err
-}
-
-func (l *MySQLLedger) ids(ctx context.Context, doing string, q *statement, ids *[]string) error {
-	return l.read(ctx, doing, "sweep", q, func(rows *sql.Rows) error {
-		var id string
-		err := rows.Scan(&id)
-		*ids = append(*ids, id)
+	err = l.read(ctx, "look for what is due", "sweep", &q, func(rows *sql.Rows) error {
+		r, err := scanReservation(rows)
+		if err == nil {
+			due = append(due, *r)
+		}
 		return err
 	})
+	return due, err
 }
 
 // Forget is two round trips, one where nothing is old enough. The keys are looked up without a lock and removed one by
@@ -199,7 +197,13 @@ func (l *MySQLLedger) Forget(ctx context.Context, before time.Time, limit int) (
 	var ids []string
 	var q statement
 	q.add("SELECT id FROM idempotency_keys WHERE created_at < ? ORDER BY created_at LIMIT ?", before.UTC(), limit)
-	if err := l.ids(ctx, doing, &q, &ids); err != nil || len(ids) == 0 {
+	err := l.read(ctx, doing, "sweep", &q, func(rows *sql.Rows) error {
+		var id string
+		err := rows.Scan(&id)
+		ids = append(ids, id)
+		return err
+	})
+	if err != nil || len(ids) == 0 {
 		return 0, err
 	}
 	var d statement
@@ -215,49 +219,10 @@ func (l *MySQLLedger) Forget(ctx context.Context, before time.Time, limit int) (
 	return int(n), err
 }
 
-// Behind is one round trip. It looks at every SKU from after on until it has found enough: some 1 µs for each.
-func (l *MySQLLedger) Behind(ctx context.Context, after service.SKU, limit int) (all []order.Delivered, err error) {
-	if err := checkLimit(limit); err != nil {
-		return nil, err
-	}
-	var q statement
-	q.add("SELECT s.sku, COALESCE(d.number, 0) FROM stock AS s LEFT JOIN deliveries AS d ON d.sku = s.sku"+
-		" WHERE s.sku > ? AND s.number > COALESCE(d.number, 0) ORDER BY s.sku LIMIT ?", string(after), limit)
-	err = l.read(ctx, "look for what is to be delivered", "outbox", &q, func(rows *sql.Rows) error {
-		var d order.Delivered
-		err := rows.Scan(&d.SKU, &d.Number)
-		all = append(all, d)
-		return err
-	})
-	return all, err
-}
-
-// Delivered is one round trip, two if it changes nothing. It may be repeated, so a lost reply is lock.ErrDown.
-//
-// The fence is assigned last: in an expression MySQL uses the values that were assigned to the left of it.
-func (l *MySQLLedger) Delivered(ctx context.Context, d order.Delivered, fence uint64) error {
-	const doing = "record what was delivered"
-	n, err := l.change(ctx, doing, "outbox", "INSERT INTO deliveries (sku, number, fence) VALUES (?, ?, ?)"+
-		" ON DUPLICATE KEY UPDATE number = IF(fence <= VALUES(fence), GREATEST(number, VALUES(number)), number),"+
-		" fence = GREATEST(fence, VALUES(fence))", string(d.SKU), d.Number, fence)
-	if err != nil || n > 0 {
-		return err
-	}
-	var seen uint64
-	var q statement
-	q.add("SELECT fence FROM deliveries WHERE sku = ?", string(d.SKU))
-	err = l.read(ctx, doing, "outbox", &q, func(rows *sql.Rows) error { return rows.Scan(&seen) })
-	if err == nil && seen > fence {
-		err = staleFence(seen)
-	}
-	return err
-}
-
 // The interfaces of package order that MySQLLedger implements.
 var (
 	_ order.Ledger  = (*MySQLLedger)(nil)
 	_ order.Records = (*MySQLLedger)(nil)
 	_ order.Book    = (*MySQLLedger)(nil)
 	_ order.Sweeper = (*MySQLLedger)(nil)
-	_ order.Outbox  = (*MySQLLedger)(nil)
 )

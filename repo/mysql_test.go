@@ -18,8 +18,8 @@ import (
 
 // Why a server refuses is said in words that are safe to show, and nothing was written.
 func TestMySQLRefuses(t *testing.T) {
-	dsn := servers.MariaDB(t)
-	db := migrated(t, dsn)
+	dsn := database(t)
+	db := openMySQL(t, dsn)
 	stock := mustSet(t, repo.NewMySQL(db), "sku", 100)
 	run := func(statements ...string) {
 		for _, statement := range statements {
@@ -193,7 +193,7 @@ func underHostileDefaults(t *testing.T, dsn string) {
 // others.
 func TestSetForgetsOldOrders(t *testing.T) {
 	t.Parallel()
-	db := migrated(t, servers.MariaDB(t))
+	db := openMySQL(t, database(t))
 	s := repo.NewMySQL(db)
 	old := time.Now().Add(-repo.KeepOrders - time.Minute)
 	sell := func(sku service.SKU, name string, at time.Time) {
@@ -250,8 +250,8 @@ func TestSetForgetsOldOrders(t *testing.T) {
 // misses neither: the page ends when what was under way has.
 func TestCursorSkipsNoOrder(t *testing.T) {
 	t.Parallel()
-	dsn := servers.MariaDB(t)
-	s := repo.NewMySQL(migrated(t, dsn))
+	dsn := database(t)
+	s := repo.NewMySQL(openMySQL(t, dsn))
 	const sku = service.SKU("sku")
 	mustSet(t, s, sku, 100)
 	refill(t, s, sku, 1, 10)
@@ -391,11 +391,11 @@ func TestCommitEndedByTheServer(t *testing.T) {
 		}},
 	} {
 		t.Run(row.how, func(t *testing.T) {
-			dsn := servers.MariaDB(t)
+			dsn := database(t)
 			_, rest, _ := strings.Cut(dsn, "(")
 			addr, _, _ := strings.Cut(rest, ")")
 			p := newProxy(t, addr, wire.MySQL())
-			sound := repo.NewMySQL(migrated(t, dsn))
+			sound := repo.NewMySQL(openMySQL(t, dsn))
 			limit := "?max_statement_time=2"
 			if row.how != "max_statement_time" {
 				limit = ""

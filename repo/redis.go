@@ -5,7 +5,6 @@ import (
 	"crypto/sha1"
 	_ "embed" // the scripts
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -55,6 +54,10 @@ type Redis struct {
 	answerCounter
 }
 
+// KeepKeys is how long Redis keeps an idempotency key, unless [RedisLedger.KeepKeysFor] says otherwise. In MySQL the
+// sweeper says how long.
+const KeepKeys = 24 * time.Hour
+
 // NewRedis returns a Redis that uses c. Set c's ContextTimeoutEnabled: without it go-redis notices a deadline only
 // before it sends, and a silent server holds a caller for ReadTimeout (5 s). c's MaxRetries applies to reads alone:
 // scripts are sent once, see [once].
@@ -85,50 +88,8 @@ func stockKey(sku service.SKU) string   { return "stock:{" + string(sku) + "}" }
 func ordersKey(sku service.SKU) string  { return stockKey(sku) + ":orders" }
 func settledKey(sku service.SKU) string { return stockKey(sku) + ":settled" }
 
-// orderKeyed is where the order is that was written with an idempotency key.
-func orderKeyed(sku service.SKU, key service.Key) string { return stockKey(sku) + ":key:" + key.ID }
-
-// formerKey returns the key of the orders of an epoch that is over.
-func formerKey(sku service.SKU, epoch uint64) string { return ordersKey(sku) + ":" + decimal(epoch) }
-
 // The keys of scripts. The first is always that of the stock, or begins with it.
 func stockKeys(sku service.SKU) []string { return []string{stockKey(sku)} }
-func pageKeys(sku service.SKU) []string  { return []string{stockKey(sku), ordersKey(sku)} }
-func saleKeys(sku service.SKU) []string {
-	return []string{stockKey(sku), ordersKey(sku), settledKey(sku)}
-}
-
-func keyedSaleKeys(o service.Order) []string {
-	keys := saleKeys(o.SKU)
-	if o.Key.ID != "" {
-		keys = append(keys, orderKeyed(o.SKU, o.Key))
-	}
-	return keys
-}
-
-// Read is one round trip.
-func (r *Redis) Read(ctx context.Context, sku service.SKU) (service.Stock, error) {
-	const doing = "read stock"
-	leave, err := r.enter(ctx, doing, stockKey(sku))
-	if err != nil {
-		return service.Stock{}, err
-	}
-	defer leave()
-	values, err := r.client.HMGet(ctx, stockKey(sku), stockFields...).Result()
-	if err != nil {
-		return service.Stock{}, redisFault(ctx, doing, stockKey(sku), err)
-	}
-	r.countAnswer(nil)
-	if values[4] == nil {
-		return service.Stock{}, unknownSKU(sku)
-	}
-	f := fields{key: stockKey(sku), values: values}
-	stock := f.stock(sku)
-	return stock, f.err
-}
-
-// stockFields are the fields of the hash that are not of a segment.
-var stockFields = []string{"quantity", "initial", "sold", "version", "epoch", "fence", "guard"}
 
 // stock returns the stock whose fields are f, in the order of stockFields.
 func (f *fields) stock(sku service.SKU) service.Stock {
@@ -138,88 +99,6 @@ func (f *fields) stock(sku service.SKU) service.Stock {
 	}
 }
 
-// Write is one round trip.
-func (r *Redis) Write(ctx context.Context, o service.Order) error {
-	if err := checkOrder(o); err != nil {
-		return err
-	}
-	return r.write(ctx, o, "")
-}
-
-// Swap is one round trip.
-func (r *Redis) Swap(ctx context.Context, o service.Order) error {
-	if err := checkOrder(o); err != nil {
-		return err
-	}
-	return r.write(ctx, o, decimal(o.Version))
-}
-
-// write writes o if the stock still has that version; "" stands for any.
-func (r *Redis) write(ctx context.Context, o service.Order, version string) error {
-	_, err := r.run(ctx, "write order", writeScript, keyedSaleKeys(o), writeArgs(o, version)...)
-	return err
-}
-
-// writeArgs returns the arguments of write.lua.
-func writeArgs(o service.Order, version string) []any {
-	return []any{
-		decimal(o.Epoch), o.Strategy, decimal(o.Fence), o.Quantity, o.ID, writtenBy(o).UnixMilli(),
-		o.Remaining, encodeOrder(o), segmentField(o.Segment, ""), version, o.Key.Fingerprint, KeepKeys.Milliseconds(),
-	}
-}
-
-// Deduct is one round trip. An o.Epoch of 0 stands for the current epoch.
-func (r *Redis) Deduct(ctx context.Context, o service.Order) (service.Order, error) {
-	o.Remaining = 0
-	if err := checkOrder(o); err != nil {
-		return o, err
-	}
-	const doing = "deduct"
-	reply, err := r.run(ctx, doing, deductScript, keyedSaleKeys(o),
-		decimalOrAny(o.Epoch), o.Strategy, decimal(o.Fence), o.Quantity, o.ID, writtenBy(o).UnixMilli(),
-		encodeOrderTail(o), "", "", "", o.Key.Fingerprint, KeepKeys.Milliseconds())
-	if err != nil {
-		return o, err
-	}
-	f := fields{key: stockKey(o.SKU), values: reply}
-	o.Read, o.Remaining, o.Version, o.Epoch = f.integer(1), f.integer(2), f.natural(3), f.natural(4)
-	return o, f.err
-}
-
-// Raise is one round trip. After an ErrOutcomeUnknown it may be called again: raising is idempotent.
-func (r *Redis) Raise(ctx context.Context, sku service.SKU, segment int, strategy string, fence uint64) error {
-	_, err := r.run(ctx, "raise fence", raiseScript, stockKeys(sku),
-		strategy, decimal(fence), segmentField(segment, ""))
-	return err
-}
-
-//go:embed refuse.lua
-var refuseLua string
-
-//go:embed write.lua
-var writeLua string
-
-//go:embed deduct.lua
-var deductLua string
-
-//go:embed refill.lua
-var refillLua string
-
-//go:embed set.lua
-var setLua string
-
-//go:embed orders.lua
-var ordersLua string
-
-//go:embed settle.lua
-var settleLua string
-
-//go:embed find.lua
-var findLua string
-
-//go:embed raise.lua
-var raiseLua string
-
 // A script is Lua source and its digest. Only the digest is sent; Redis keeps the source.
 type script struct{ source, digest string }
 
@@ -227,17 +106,6 @@ func newScript(source string) script {
 	sum := sha1.Sum([]byte(source))
 	return script{source, hex.EncodeToString(sum[:])}
 }
-
-var (
-	writeScript  = newScript(refuseLua + writeLua)
-	deductScript = newScript(refuseLua + deductLua)
-	refillScript = newScript(refillLua)
-	setScript    = newScript(setLua)
-	ordersScript = newScript(ordersLua)
-	settleScript = newScript(settleLua)
-	findScript   = newScript(findLua)
-	raiseScript  = newScript(raiseLua)
-)
 
 // once is a command that is sent one time. By default go-redis repeats a command whose reply was lost three times, on a
 // new connection: a script that had run would sell twice. And where the last repetition is refused by a server that has
@@ -430,61 +298,6 @@ func redisFault(ctx context.Context, doing, key string, err error) error {
 	return lock.Down(doing, err)
 }
 
-// An order in Redis is JSON. What the script of Deduct finds out comes first, so that the script can put it there
-// without parsing the rest.
-type (
-	redisOrder struct {
-		redisResult
-		redisRequest
-	}
-	redisResult struct {
-		Read      int64  `json:"read"`
-		Remaining int64  `json:"remaining"`
-		Version   uint64 `json:"version"`
-		Epoch     uint64 `json:"epoch"`
-	}
-	redisRequest struct {
-		ID        string    `json:"order_id"`
-		Quantity  int64     `json:"quantity"`
-		Strategy  string    `json:"strategy"`
-		Instance  string    `json:"instance"`
-		RequestID string    `json:"request_id"`
-		Fence     uint64    `json:"fence"`
-		Segment   int       `json:"segment,omitempty"`
-		CreatedAt time.Time `json:"created_at"`
-	}
-)
-
-func requestOf(o service.Order) redisRequest {
-	return redisRequest{o.ID, o.Quantity, o.Strategy, o.Instance, o.RequestID, o.Fence, o.Segment, o.CreatedAt.UTC()}
-}
-
-// encode cannot fail: all values of the types have a JSON form, except times after the year 9999.
-func encode(v any) string {
-	text, _ := json.Marshal(v)
-	return string(text)
-}
-
-func encodeOrder(o service.Order) string {
-	return encode(redisOrder{redisResult{o.Read, o.Remaining, o.Version, o.Epoch}, requestOf(o)})
-}
-
-// encodeOrderTail encodes o without the opening brace and without what Deduct finds out.
-func encodeOrderTail(o service.Order) string { return encode(requestOf(o))[1:] }
-
-func decodeOrder(sku service.SKU, text string) (service.Order, error) {
-	var o redisOrder
-	if err := json.Unmarshal([]byte(text), &o); err != nil {
-		return service.Order{}, fmt.Errorf("decode order: %w", err)
-	}
-	return service.Order{
-		ID: o.ID, SKU: sku, Quantity: o.Quantity,
-		Read: o.Read, Remaining: o.Remaining, Version: o.Version, Epoch: o.Epoch,
-		Strategy: o.Strategy, Instance: o.Instance, RequestID: o.RequestID,
-		Fence: o.Fence, Segment: o.Segment, CreatedAt: o.CreatedAt,
-	}, nil
-}
-
 // fields are strings that Redis answered. The error of the first that cannot be parsed becomes err.
 type fields struct {
 	key    string
@@ -522,16 +335,17 @@ func (f *fields) fail(err error) {
 
 func decimal(n uint64) string { return strconv.FormatUint(n, 10) }
 
-// The interfaces of package service that Redis implements. It is not a Transactor: MULTI cannot read and then decide.
-var (
-	_ service.Store     = (*Redis)(nil)
-	_ service.Deductor  = (*Redis)(nil)
-	_ service.Batcher   = (*Redis)(nil)
-	_ service.Fencer    = (*Redis)(nil)
-	_ service.Segmenter = (*Redis)(nil)
-	_ service.Inventory = (*Redis)(nil)
-	_ service.Settler   = (*Redis)(nil)
-	_ service.Replayer  = (*Redis)(nil)
-	_ service.Origins   = (*Redis)(nil)
-	_ service.Memory    = (*Redis)(nil)
-)
+// maxSettled bounds the ids of a SKU that are remembered as absent: any client may ask, and each id takes some 100
+// bytes for KeepOrders.
+const maxSettled = 100_000
+
+var errTooManySettled = fmt.Errorf("%w: %d orders of this SKU are settled already", service.ErrUndecided, maxSettled)
+
+// idempotentFailure reports a failed request that is safe to repeat. It matches lock.ErrDown, or what ended ctx, and
+// not service.ErrOutcomeUnknown.
+func idempotentFailure(ctx context.Context, doing string, err error) error {
+	if ctx.Err() != nil {
+		return ctxEnded(ctx, doing)
+	}
+	return lock.Down(doing, errors.New(err.Error()))
+}

@@ -8,7 +8,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,20 +26,23 @@ import (
 //
 //   - stock:{<sku>}:movements: a stream. The id of a movement is its number, so Redis itself refuses one that does not
 //     follow.
+//   - stock:{<sku>}:carried: a hash of what stands for the movements that were archived.
 //   - stock:{<sku>}:customers: a hash of what each customer has.
 //   - stock:{<sku>}:delivered: a hash of how far the movements were delivered, and the fence of who said so.
 //   - ledger:order:<id>, ledger:reservation:<id>: JSON.
 //   - ledger:customer:<customer>: a sorted set of the ids of a customer's orders, by time.
 //   - ledger:due: a sorted set of the ids of reservations that are held, by when they expire.
 //   - ledger:behind: a set, sorted by name, of the SKUs with movements that were not delivered.
+//   - ledger:archived: the last part that was archived.
 //   - ledger:key:<id>: fingerprint and reply of an idempotency key, for KeepKeys.
 //
 // Step is optimistic: one script reads, decide runs here, and another script writes all changes if all that was read is
 // as it was. Otherwise the step begins again, after a random pause. Steps of one process with the same SKU take turns
-// here, so that only instances conflict with each other.
+// here, so that only instances conflict with each other. Batch does the same for many steps: each is decided on what
+// those before it leave (see draft), and one script writes all of them.
 //
-// Round trips of Step, for any number of lines: 2; 1 for a replay or a refusal; one more if it is about an order or a
-// reservation. Each conflict costs them again.
+// Round trips of Step and Batch, for any number of lines and steps: 2; 1 where all are replays or refusals; one more
+// for a Step about an order or a reservation. Each conflict costs them again.
 //
 // A step changes keys of several SKUs at once, so all must be on one server: see [Redis.Ledger]. What Redis promises of
 // writes that were answered is said at [Redis]: a failover may lose the last steps, whole ones, and with them keys. So
@@ -95,16 +100,12 @@ var ledgerPageLua string
 //go:embed ledger_policy.lua
 var ledgerPolicyLua string
 
-//go:embed ledger_delivered.lua
-var ledgerDeliveredLua string
-
 var (
-	ledgerReadScript      = newScript(ledgerReadLua)
-	ledgerWriteScript     = newScript(ledgerWriteLua)
-	ledgerDueScript       = newScript(ledgerDueLua)
-	ledgerPageScript      = newScript(ledgerPageLua)
-	ledgerPolicyScript    = newScript(ledgerPolicyLua)
-	ledgerDeliveredScript = newScript(ledgerDeliveredLua)
+	ledgerReadScript   = newScript(ledgerReadLua)
+	ledgerWriteScript  = newScript(ledgerWriteLua)
+	ledgerDueScript    = newScript(ledgerDueLua)
+	ledgerPageScript   = newScript(ledgerPageLua)
+	ledgerPolicyScript = newScript(ledgerPolicyLua)
 )
 
 const (
@@ -113,8 +114,8 @@ const (
 )
 
 func movementsKey(sku service.SKU) string { return stockKey(sku) + ":movements" }
+func carriedKey(sku service.SKU) string   { return stockKey(sku) + ":carried" }
 func customersKey(sku service.SKU) string { return stockKey(sku) + ":customers" }
-func deliveredKey(sku service.SKU) string { return stockKey(sku) + ":delivered" }
 func orderKey(id string) string           { return "ledger:order:" + id }
 func reservationKey(id string) string     { return "ledger:reservation:" + id }
 func customerKey(customer string) string  { return "ledger:customer:" + customer }
@@ -134,37 +135,97 @@ func lastMovementID(level uint64) (id string) {
 func (l *RedisLedger) Step(
 	ctx context.Context, about order.About, decide func(order.State) (order.Changes, error),
 ) (reply []byte, replayed bool, err error) {
-	const doing = "step of the ledger"
-	if ctx.Err() != nil {
-		return nil, false, ctxEnded(ctx, doing)
-	}
-	skus := about.SKUs
-	if about.Order != "" || about.Reservation != "" {
-		// Their lines never change: they tell the SKUs.
-		seen, err := l.see(ctx, about, nil)
+	named := about.SKUs
+	for attempt := 1; ; attempt++ {
+		if about.Order != "" || about.Reservation != "" {
+			// Their lines never change: they tell the SKUs.
+			if ctx.Err() != nil {
+				return nil, false, ctxEnded(ctx, "step of the ledger")
+			}
+			s := scopeOf([]order.Request{{About: about}})
+			s.skus, s.customers = nil, nil
+			seen, err := l.see(ctx, s)
+			if err != nil {
+				return nil, false, err
+			}
+			if known := seen.keys[about.Key.ID]; known != nil {
+				return known.replay(about.Key)
+			}
+			about.SKUs = named
+			about.SKUs = reach(about, seen.orders[about.Order], seen.reservations[about.Reservation])
+		}
+		one, err := l.batch(ctx, []order.Request{{About: about, Decide: decide}})
 		if err != nil {
 			return nil, false, err
 		}
-		skus = reach(about, seen.order, seen.reservation)
+		if attempt < attempts && errors.Is(one[0].Err, errElsewhere) {
+			continue // it was made since
+		}
+		return one[0].Reply, one[0].Replayed, one[0].Err
 	}
-	leave, err := l.takeTurn(ctx, skus)
+}
+
+// Batch makes the steps with one script that reads and one that writes. See RedisLedger for its round trips.
+func (l *RedisLedger) Batch(ctx context.Context, steps []order.Request) []order.Outcome {
+	outcomes, err := l.batch(ctx, steps)
 	if err != nil {
-		return nil, false, fmt.Errorf("%s: %w", doing, err)
+		outcomes = make([]order.Outcome, len(steps))
+	}
+	for i := range steps {
+		switch {
+		case err != nil && (len(steps) == 1 || !ofOneStep(err)):
+			outcomes[i].Err = err
+		case err != nil, errors.Is(outcomes[i].Err, errElsewhere):
+			outcomes[i] = outcomeOf(l.Step(ctx, steps[i].About, steps[i].Decide))
+		}
+	}
+	return outcomes
+}
+
+// ofOneStep reports whether err says that a script has refused what it was to write, such as to a key of another type
+// or an id that is taken, and has written nothing.
+func ofOneStep(err error) bool {
+	if errors.Is(err, errFaster) {
+		return true
+	}
+	for _, ofAll := range []error{
+		lock.ErrDown, lock.ErrHeld, lock.ErrOverloaded, service.ErrOutcomeUnknown,
+		context.Canceled, context.DeadlineExceeded,
+	} {
+		if errors.Is(err, ofAll) {
+			return false
+		}
+	}
+	return true
+}
+
+// batch makes steps, again if others were faster. The error is of all of them.
+func (l *RedisLedger) batch(ctx context.Context, steps []order.Request) ([]order.Outcome, error) {
+	const doing = "step of the ledger"
+	if ctx.Err() != nil {
+		return nil, ctxEnded(ctx, doing)
+	}
+	s := scopeOf(steps)
+	leave, err := l.takeTurn(ctx, s.skus)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
 	}
 	defer leave()
 	for attempt, most := 1, stepPause; ; attempt, most = attempt+1, min(2*most, stepPauseMost) {
-		reply, replayed, err = l.step(ctx, about, skus, decide)
+		outcomes, err := l.try(ctx, s, steps)
 		if err != errAgain {
-			return reply, replayed, err
+			return outcomes, err
 		}
 		if attempt == stepAttempts {
-			return nil, false, fmt.Errorf("%s: stock %w: others were faster %d times", doing, lock.ErrHeld, attempt)
+			return nil, fmt.Errorf("%s: stock %w: %w %d times", doing, lock.ErrHeld, errFaster, attempt)
 		}
 		if lock.Sleep(ctx, rand.N(most)) != nil {
-			return nil, false, waitEnded(ctx, doing)
+			return nil, waitEnded(ctx, doing)
 		}
 	}
 }
+
+var errFaster = errors.New("others were faster")
 
 // errAgain reports that something that a step has read was changed before it was written.
 var errAgain = errors.New("changed since it was read")
@@ -187,51 +248,36 @@ func (l *RedisLedger) takeTurn(ctx context.Context, skus []service.SKU) (leave f
 	return leave, nil
 }
 
-func (l *RedisLedger) step(
-	ctx context.Context, about order.About, skus []service.SKU, decide func(order.State) (order.Changes, error),
-) (reply []byte, replayed bool, err error) {
-	seen, err := l.see(ctx, about, skus)
-	switch {
-	case err != nil:
-		return nil, false, err
-	case seen.known != nil:
-		return seen.known.replay(about.Key)
-	case len(reach(about, seen.order, seen.reservation)) != len(skus):
-		return nil, false, errAgain // it was made since, and is about other SKUs
-	}
-	stock, err := seen.shelves(about, skus)
+// try makes steps once.
+func (l *RedisLedger) try(ctx context.Context, s scope, steps []order.Request) ([]order.Outcome, error) {
+	seen, err := l.see(ctx, s)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	c, err := decide(order.State{
-		Now: seen.now, Stock: stock.levels(), Order: seen.order, Reservation: seen.reservation,
-	})
-	if err != nil || empty(c) {
-		return nil, false, err
+	d := seen.draft
+	outcomes := d.all(steps)
+	if d.unchanged() {
+		return outcomes, nil
 	}
-	p, err := stock.post(seen.now, c)
-	if err != nil {
-		return nil, false, err
-	}
-	w := &redisStep{until: seen.now.Add(stepWithin), keepKeys: l.keepKeys, index: map[string]int{}}
-	w.compare(about, skus, seen, c)
-	w.stock(about, stock, seen, p)
-	w.records(about, c)
+	w := &redisStep{until: d.now.Add(stepWithin), keepKeys: l.keepKeys, index: map[string]int{}}
+	w.compare(s, seen)
+	w.stock(seen)
+	w.records(d)
 	_, err = l.redis.run(service.Begin(ctx), "write a step of the ledger", ledgerWriteScript, w.keys, w.args()...)
 	switch {
 	case errors.Is(err, service.ErrConflict):
-		return nil, false, errAgain
+		return nil, errAgain
 	case err != nil:
-		return nil, false, err
+		return nil, err
 	}
-	return c.Reply, false, nil
+	return outcomes, nil
 }
 
-// A redisSight is a sight, and the stock, as texts that a write compares with.
+// A redisSight is what a batch has read, also as texts that a write compares with.
 type redisSight struct {
-	sight
-	stock                      map[service.SKU]redisShelf
-	orderText, reservationText string
+	*draft
+	shelves map[service.SKU]redisShelf
+	texts   map[string]string // of orders and reservations, by key
 }
 
 // A redisShelf is what Redis knows of a SKU. Of one that is not there all texts are empty.
@@ -243,41 +289,89 @@ type redisShelf struct {
 
 func (s redisShelf) there() bool { return s.epoch != "" }
 
-// see reads all that a step depends on, in one round trip.
-func (l *RedisLedger) see(ctx context.Context, about order.About, skus []service.SKU) (s redisSight, err error) {
+// see reads all that a batch depends on, in one round trip.
+func (l *RedisLedger) see(ctx context.Context, of scope) (s redisSight, err error) {
 	const doing = "read for a step"
-	keys := make([]string, 0, 2*len(skus)+3)
-	for _, sku := range skus {
-		keys = append(keys, stockKey(sku), customersKey(sku))
+	var keys []string
+	for _, sku := range of.skus {
+		keys = append(keys, stockKey(sku))
 	}
-	keys = append(keys, idempotencyKey(about.Key.ID), orderKey(about.Order), reservationKey(about.Reservation))
-	reply, err := l.read(ctx, doing, ledgerReadScript, keys, about.Customer)
+	args := []any{len(of.skus), len(of.customers)}
+	for _, c := range of.customers {
+		keys = append(keys, customersKey(c.sku))
+		args = append(args, c.customer)
+	}
+	for _, id := range of.keys {
+		keys = append(keys, idempotencyKey(id))
+	}
+	for _, id := range of.orders {
+		keys = append(keys, orderKey(id))
+	}
+	for _, id := range of.reservations {
+		keys = append(keys, reservationKey(id))
+	}
+	if len(keys) == 0 {
+		keys = []string{idempotencyKey("")} // that is not there: a call is sent by its first key
+	}
+	reply, err := l.read(ctx, doing, ledgerReadScript, keys, args...)
 	if err != nil {
 		return s, err
 	}
 	f := fields{key: keys[0], values: reply}
+	s = redisSight{newDraft(), map[service.SKU]redisShelf{}, map[string]string{}}
 	s.now = time.Unix(f.integer(1), 1000*f.integer(2)).UTC()
-	if text := f.text(3); text != "" {
-		fingerprint, kept, _ := strings.Cut(text, "\n")
-		s.known = &known{fingerprint, []byte(kept)}
+	s.creates = true
+	rest := reply[3:]
+	next := func() (v any) {
+		v, rest = rest[0], rest[1:]
+		return v
 	}
-	if s.orderText = f.text(4); s.orderText != "" {
-		s.order = new(order.Order)
-		err = json.Unmarshal([]byte(s.orderText), s.order)
+	for _, sku := range of.skus {
+		values, _ := next().([]any)
+		at, err := newRedisShelf(sku, values)
+		if err != nil {
+			return s, err
+		}
+		s.shelves[sku] = at
+		if s.stock[sku] = newShelf(at.stock, at.level); !at.there() {
+			s.stock[sku] = &shelf{stock: service.Stock{SKU: sku, Version: 1, Epoch: 1}}
+		}
 	}
-	if s.reservationText = f.text(5); s.reservationText != "" && err == nil {
-		s.reservation = new(order.Reservation)
-		err = json.Unmarshal([]byte(s.reservationText), s.reservation)
+	for _, c := range of.customers {
+		if text, _ := next().(string); text != "" {
+			one := fields{key: customersKey(c.sku), values: []any{text}}
+			s.taken[c] = one.integer(0)
+			err = errors.Join(err, one.err)
+		}
+	}
+	for _, id := range of.keys {
+		if text, _ := next().(string); text != "" {
+			fingerprint, kept, _ := strings.Cut(text, "\n")
+			s.keys[id] = &known{fingerprint, []byte(kept)}
+		}
+	}
+	record := func(id, key string, into any) bool {
+		text, _ := next().(string)
+		s.texts[key] = text
+		if text == "" {
+			return false
+		}
+		s.stored[id] = true
+		err = errors.Join(err, json.Unmarshal([]byte(text), into))
+		return true
+	}
+	for _, id := range of.orders {
+		if o := new(order.Order); record(id, orderKey(id), o) {
+			s.orders[id] = o
+		}
+	}
+	for _, id := range of.reservations {
+		if r := new(order.Reservation); record(id, reservationKey(id), r) {
+			s.reservations[id] = r
+		}
 	}
 	if err = errors.Join(err, f.err); err != nil {
 		return s, fmt.Errorf("%s: %w", doing, err)
-	}
-	s.stock = make(map[service.SKU]redisShelf, len(skus))
-	for i, sku := range skus {
-		values, _ := reply[6+i].([]any)
-		if s.stock[sku], err = newRedisShelf(sku, values); err != nil {
-			return s, err
-		}
 	}
 	return s, nil
 }
@@ -292,7 +386,7 @@ func newRedisShelf(sku service.SKU, values []any) (s redisShelf, err error) {
 	s.stock = f.stock(sku)
 	s.level = order.Level{
 		Received: s.stock.Initial + f.count(8), Available: s.stock.Quantity, Reserved: f.count(7), Sold: s.stock.Sold,
-		Number: uint64(f.count(9)), PerCustomer: f.count(10), Taken: f.count(11),
+		Number: uint64(f.count(9)), PerCustomer: f.count(10),
 	}
 	return s, f.err
 }
@@ -303,29 +397,6 @@ func (f *fields) count(i int) int64 {
 		return 0
 	}
 	return f.integer(i)
-}
-
-// shelves returns the stock of a step, or the reason why it may not touch it.
-func (s redisSight) shelves(about order.About, skus []service.SKU) (stock shelves, err error) {
-	stock = make(shelves, len(skus))
-	for _, sku := range skus {
-		if !s.stock[sku].there() && !about.Create {
-			return nil, unknownSKU(sku)
-		}
-	}
-	for _, sku := range skus {
-		at := s.stock[sku]
-		if !at.there() {
-			at.stock = service.Stock{SKU: sku, Version: 1, Epoch: 1}
-		}
-		if about.Customer == "" {
-			at.level.Taken = 0
-		}
-		if stock[sku], err = newShelf(at.stock, at.level, about.Fences[sku]); err != nil {
-			return nil, err
-		}
-	}
-	return stock, nil
 }
 
 // A redisStep is what ledger_write.lua compares and does.
@@ -361,28 +432,25 @@ func (w *redisStep) args() []any {
 }
 
 // compare says what must be as it was read: everything. What a customer has changes with the stock's version alone.
-func (w *redisStep) compare(about order.About, skus []service.SKU, seen redisSight, c order.Changes) {
-	for _, sku := range skus {
-		at := seen.stock[sku]
+func (w *redisStep) compare(of scope, seen redisSight) {
+	for _, sku := range of.skus {
+		at := seen.shelves[sku]
 		w.check("stock", stockKey(sku), at.epoch, at.version, at.guard, at.fence)
 	}
-	texts := map[string]string{}
-	if c.Order != nil {
-		texts[orderKey(c.Order.ID)] = "" // it is new, unless it is the one that was read
+	keys := slices.Collect(maps.Keys(seen.texts))
+	// Those that are written and were not read are new.
+	for _, id := range seen.ordered {
+		keys = append(keys, orderKey(id))
 	}
-	if c.Reservation != nil {
-		texts[reservationKey(c.Reservation.ID)] = ""
+	for _, id := range seen.reserved {
+		keys = append(keys, reservationKey(id))
 	}
-	if about.Order != "" {
-		texts[orderKey(about.Order)] = seen.orderText
+	for _, id := range seen.keptKeys() {
+		keys = append(keys, idempotencyKey(id))
 	}
-	if about.Reservation != "" {
-		texts[reservationKey(about.Reservation)] = seen.reservationText
-	}
-	if about.Key.ID != "" {
-		texts[idempotencyKey(about.Key.ID)] = ""
-	}
-	for key, text := range texts {
+	slices.Sort(keys)
+	for _, key := range slices.Compact(keys) {
+		text := seen.texts[key]
 		if text != "" {
 			text = digest(text)
 		}
@@ -390,40 +458,44 @@ func (w *redisStep) compare(about order.About, skus []service.SKU, seen redisSig
 	}
 }
 
-// stock writes what p moved. The streams come first: they alone can refuse what they are to append.
-func (w *redisStep) stock(about order.About, stock shelves, seen redisSight, p posting) {
-	for _, sku := range p.moved {
-		w.check("last", movementsKey(sku), lastMovementID(seen.stock[sku].level.Number))
+// stock writes what was moved. The streams come first: they alone can refuse what they are to append.
+func (w *redisStep) stock(seen redisSight) {
+	skus := seen.movedSKUs()
+	for _, sku := range skus {
+		last := lastMovementID(seen.shelves[sku].level.Number)
+		w.check("last", movementsKey(sku), last, w.key(carriedKey(sku)))
 	}
-	for _, m := range p.movements {
+	for _, m := range seen.movements {
 		w.do("XADD", movementsKey(m.SKU), movementID(m.Number), "m", encode(m))
 	}
-	for _, sku := range p.moved {
-		at := stock[sku]
-		if !seen.stock[sku].there() {
+	for _, sku := range skus {
+		at := seen.draft.stock[sku]
+		if !seen.shelves[sku].there() {
 			// As set.lua does. Where somebody removed the stock by hand, its orders may still be there.
 			w.do("DEL", ordersKey(sku))
 			w.do("RPUSH", ordersKey(sku), 1)
 			w.do("ZADD", settledKey(sku), "+inf", "")
 			w.do("HSET", stockKey(sku), "initial", 0, "epoch", 1)
 		}
-		w.do("HSET", stockKey(sku), "quantity", at.Available, "sold", at.Sold, "version", decimal(at.stock.Version+1),
-			"fence", decimal(max(at.stock.Fence, about.Fences[sku])), "guard", order.Guard,
+		w.do("HSET", stockKey(sku), "quantity", at.Available, "sold", at.Sold, "version", decimal(at.stock.Version),
+			"fence", decimal(at.stock.Fence), "guard", at.stock.Guard,
 			"reserved", at.Reserved, "adjusted", at.Received-at.stock.Initial, "number", decimal(at.Number))
 		w.do("ZADD", behindKey, 0, string(sku))
 	}
-	for _, t := range p.taken {
+	for _, t := range seen.givenUnits() {
 		w.do("HINCRBY", customersKey(t.sku), t.customer, t.units)
 	}
 }
 
-// records writes the order, the reservation and the reply.
-func (w *redisStep) records(about order.About, c order.Changes) {
-	if o := c.Order; o != nil {
+// records writes the orders, the reservations and the replies.
+func (w *redisStep) records(d *draft) {
+	for _, id := range d.ordered {
+		o := d.orders[id]
 		w.do("SET", orderKey(o.ID), encode(o))
 		w.do("ZADD", customerKey(o.Customer), micros(o.CreatedAt), o.ID)
 	}
-	if r := c.Reservation; r != nil {
+	for _, id := range d.reserved {
+		r := d.reservations[id]
 		w.do("SET", reservationKey(r.ID), encode(r))
 		if r.State == order.Held {
 			w.do("ZADD", dueKey, micros(r.ExpiresAt), r.ID)
@@ -431,8 +503,8 @@ func (w *redisStep) records(about order.About, c order.Changes) {
 			w.do("ZREM", dueKey, r.ID)
 		}
 	}
-	if about.Key.ID != "" && c.Reply != nil {
-		w.do("SET", idempotencyKey(about.Key.ID), about.Key.Fingerprint+"\n"+string(c.Reply),
+	for _, id := range d.keptKeys() {
+		w.do("SET", idempotencyKey(id), d.kept[id].Fingerprint+"\n"+string(d.keys[id].Reply),
 			"PX", w.keepKeys.Milliseconds())
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -81,15 +82,7 @@ func (l *RedisLedger) Orders(
 	if len(ids) == 0 {
 		return nil, "", nil
 	}
-	keys := make([]string, len(ids))
-	for i, id := range ids {
-		keys[i] = orderKey(fmt.Sprint(id))
-	}
-	var texts []any
-	err = l.ask(ctx, doing, keys[0], func() (err error) {
-		texts, err = l.redis.client.MGet(ctx, keys...).Result()
-		return err
-	})
+	keys, texts, err := l.texts(ctx, doing, ids, orderKey)
 	if err != nil {
 		return nil, "", err
 	}
@@ -109,22 +102,22 @@ func (l *RedisLedger) Orders(
 
 // Level is one round trip. For a SKU that a strategy guards it fails with a GuardError: it has no ledger.
 func (l *RedisLedger) Level(ctx context.Context, sku service.SKU) (order.Level, error) {
-	seen, err := l.see(ctx, order.About{}, []service.SKU{sku})
+	seen, err := l.see(ctx, scope{skus: []service.SKU{sku}})
 	if err != nil {
 		return order.Level{}, err
 	}
-	at := seen.stock[sku]
+	at := seen.shelves[sku]
 	switch {
 	case !at.there():
 		return order.Level{}, unknownSKU(sku)
 	case at.guard != "" && at.guard != order.Guard:
 		return order.Level{}, &service.GuardError{Guard: at.guard}
 	}
-	at.level.Taken = 0
 	return at.level, nil
 }
 
-// Movements is one round trip, two if there are none.
+// Movements is one round trip, two if there are none. The hash stock:{<sku>}:carried has the movement in place of those
+// that were archived: the stream cannot have it, because Redis appends no number that it has seen.
 func (l *RedisLedger) Movements(
 	ctx context.Context, sku service.SKU, after uint64, limit int,
 ) (all []order.Movement, err error) {
@@ -133,26 +126,47 @@ func (l *RedisLedger) Movements(
 		return nil, err
 	}
 	key := movementsKey(sku)
-	var entries []redis.XMessage
-	if after < after+1 {
-		err = l.ask(ctx, doing, stockKey(sku), func() (err error) {
-			entries, err = l.redis.client.XRangeN(ctx, key, movementID(after+1), "+", int64(limit)).Result()
-			return err
-		})
-	}
-	if err != nil {
+	var entries *redis.XMessageSliceCmd
+	var carried *redis.StringCmd
+	if after == math.MaxUint64 {
+		_, err = l.Level(ctx, sku)
 		return nil, err
 	}
-	if len(entries) == 0 {
+	err = l.ask(ctx, doing, stockKey(sku), func() error {
+		_, err := l.redis.client.TxPipelined(ctx, func(p redis.Pipeliner) error {
+			entries = p.XRangeN(ctx, key, movementID(after+1), "+", int64(limit))
+			carried = p.HGet(ctx, carriedKey(sku), "m")
+			return nil
+		})
+		return err
+	})
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return nil, err
+	}
+	add := func(id, text string) error {
+		var m order.Movement
+		if err := json.Unmarshal([]byte(text), &m); err != nil {
+			return fmt.Errorf("%s: %s of %s: %w", doing, id, key, err)
+		}
+		if m.Number > after && len(all) < limit {
+			all = append(all, m)
+		}
+		return nil
+	}
+	if text := carried.Val(); text != "" {
+		if err := add("carried", text); err != nil {
+			return nil, err
+		}
+	}
+	for _, entry := range entries.Val() {
+		text, _ := entry.Values["m"].(string)
+		if err := add(entry.ID, text); err != nil {
+			return nil, err
+		}
+	}
+	if len(all) == 0 {
 		_, err = l.Level(ctx, sku) // is there such a SKU?
 		return nil, err
-	}
-	all = make([]order.Movement, len(entries))
-	for i, entry := range entries {
-		text, _ := entry.Values["m"].(string)
-		if err := json.Unmarshal([]byte(text), &all[i]); err != nil {
-			return nil, fmt.Errorf("%s: %s of %s: %w", doing, entry.ID, key, err)
-		}
 	}
 	return all, nil
 }
@@ -166,78 +180,53 @@ func (l *RedisLedger) SetPolicy(ctx context.Context, sku service.SKU, perCustome
 	return err
 }
 
-// Due is one round trip.
-func (l *RedisLedger) Due(ctx context.Context, limit int) (ids []string, err error) {
+// Due is two round trips, one if there are none.
+func (l *RedisLedger) Due(ctx context.Context, limit int) (due []order.Reservation, err error) {
+	const doing = "look for what is due"
 	if err := checkLimit(limit); err != nil {
 		return nil, err
 	}
-	reply, err := l.read(ctx, "look for what is due", ledgerDueScript, []string{dueKey}, limit)
+	reply, err := l.read(ctx, doing, ledgerDueScript, []string{dueKey}, limit)
 	if err != nil {
 		return nil, err
 	}
-	list, _ := reply[1].([]any)
-	for _, id := range list {
-		ids = append(ids, fmt.Sprint(id))
+	ids, _ := reply[1].([]any)
+	if len(ids) == 0 {
+		return nil, nil
 	}
-	return ids, nil
+	due = make([]order.Reservation, len(ids))
+	keys, texts, err := l.texts(ctx, doing, ids, reservationKey)
+	if err != nil {
+		return nil, err
+	}
+	for i, text := range texts {
+		due[i].ID = fmt.Sprint(ids[i])
+		if s, there := text.(string); there {
+			if err := json.Unmarshal([]byte(s), &due[i]); err != nil {
+				return nil, fmt.Errorf("%s: key %s: %w", doing, keys[i], err)
+			}
+		}
+	}
+	return due, nil
+}
+
+// texts reads what is at the keys of those ids.
+func (l *RedisLedger) texts(
+	ctx context.Context, doing string, ids []any, of func(id string) string,
+) (keys []string, texts []any, err error) {
+	keys = make([]string, len(ids))
+	for i, id := range ids {
+		keys[i] = of(fmt.Sprint(id))
+	}
+	err = l.ask(ctx, doing, keys[0], func() (err error) {
+		texts, err = l.redis.client.MGet(ctx, keys...).Result()
+		return err
+	})
+	return keys, texts, err
 }
 
 // Forget does nothing: Redis itself removes a key when it is old. See KeepKeysFor.
 func (l *RedisLedger) Forget(context.Context, time.Time, int) (int, error) { return 0, nil }
-
-// Behind is two round trips, one if all was delivered. It costs nothing for SKUs of which all was delivered.
-func (l *RedisLedger) Behind(ctx context.Context, after service.SKU, limit int) (all []order.Delivered, err error) {
-	const doing = "look for what is to be delivered"
-	if err := checkLimit(limit); err != nil {
-		return nil, err
-	}
-	from := "-"
-	if after != "" {
-		from = "(" + string(after)
-	}
-	var names []string
-	err = l.ask(ctx, doing, behindKey, func() (err error) {
-		by := &redis.ZRangeBy{Min: from, Max: "+", Count: int64(limit)}
-		names, err = l.redis.client.ZRangeByLex(ctx, behindKey, by).Result()
-		return err
-	})
-	if err != nil || len(names) == 0 {
-		return nil, err
-	}
-	numbers := make([]*redis.StringCmd, len(names))
-	err = l.ask(ctx, doing, behindKey, func() error {
-		_, err := l.redis.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-			for i, name := range names {
-				numbers[i] = p.HGet(ctx, deliveredKey(service.SKU(name)), "number")
-			}
-			return nil
-		})
-		return err
-	})
-	if err != nil && !errors.Is(err, redis.Nil) {
-		return nil, err
-	}
-	for i, name := range names {
-		d := order.Delivered{SKU: service.SKU(name)}
-		text, err := numbers[i].Result()
-		if err == nil {
-			f := fields{key: deliveredKey(d.SKU), values: []any{text}}
-			d.Number, err = f.natural(0), f.err
-		}
-		if err != nil && !errors.Is(err, redis.Nil) {
-			return nil, fmt.Errorf("%s: %w", doing, err)
-		}
-		all = append(all, d)
-	}
-	return all, nil
-}
-
-// Delivered is one round trip. It may be repeated, so a lost reply is lock.ErrDown.
-func (l *RedisLedger) Delivered(ctx context.Context, d order.Delivered, fence uint64) error {
-	_, err := l.read(ctx, "record what was delivered", ledgerDeliveredScript,
-		[]string{stockKey(d.SKU), deliveredKey(d.SKU), behindKey}, string(d.SKU), decimal(d.Number), decimal(fence))
-	return err
-}
 
 // The interfaces of package order that RedisLedger implements.
 var (
@@ -245,5 +234,4 @@ var (
 	_ order.Records = (*RedisLedger)(nil)
 	_ order.Book    = (*RedisLedger)(nil)
 	_ order.Sweeper = (*RedisLedger)(nil)
-	_ order.Outbox  = (*RedisLedger)(nil)
 )

@@ -461,7 +461,7 @@ func TestSettledIsForgotten(t *testing.T) {
 	})
 	t.Run("mysql", func(t *testing.T) {
 		t.Parallel()
-		db := migrated(t, servers.MariaDB(t))
+		db := openMySQL(t, database(t))
 		s := repo.NewMySQL(db)
 		mustSet(t, s, "sku", 100)
 		first, second := uuid.Must(uuid.NewV7()).String(), uuid.Must(uuid.NewV7()).String()
@@ -524,7 +524,7 @@ func TestSettledIsBounded(t *testing.T) {
 	})
 	t.Run("mysql", func(t *testing.T) {
 		t.Parallel()
-		db := migrated(t, servers.MariaDB(t))
+		db := openMySQL(t, database(t))
 		s := repo.NewMySQL(db)
 		mustSet(t, s, "sku", 100)
 		err := db.Exec("INSERT INTO orders (id, sku, epoch, version, quantity, quantity_read, quantity_left," +

@@ -33,7 +33,7 @@ func sellIn(sku service.SKU, id string, seen func()) func(context.Context, servi
 }
 
 func transactor(t *testing.T) (*repo.MySQL, *gorm.DB) {
-	db := migrated(t, servers.MariaDB(t))
+	db := openMySQL(t, database(t))
 	return repo.NewMySQL(db), db
 }
 
@@ -80,8 +80,8 @@ func holding(t *testing.T, s *repo.MySQL, sku service.SKU, while func()) {
 
 func TestTransactHeld(t *testing.T) {
 	t.Parallel()
-	dsn := servers.MariaDB(t)
-	s := repo.NewMySQL(migrated(t, dsn))
+	dsn := database(t)
+	s := repo.NewMySQL(openMySQL(t, dsn))
 	hasty := repo.NewMySQL(openMySQL(t, dsn+"?innodb_lock_wait_timeout=1"))
 	mustSet(t, s, "sku", 100)
 	holding(t, s, "sku", func() {
@@ -240,8 +240,8 @@ func TestDeadlock(t *testing.T) {
 func TestTransactLeavesTheQueue(t *testing.T) {
 	t.Parallel()
 	const pool = 6
-	dsn := servers.MariaDB(t)
-	holder := repo.NewMySQL(migrated(t, dsn))
+	dsn := database(t)
+	holder := repo.NewMySQL(openMySQL(t, dsn))
 	db, err := repo.OpenMySQL(dsn, repo.Pool{Open: pool})
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,53 @@
+package order
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// A lazy Store looks for reservations that are over once in a pause, as long as no step was made through it and none
+// was found. From then on it looks whenever it is asked.
+type lazy struct {
+	Store
+	pause time.Duration
+
+	mu    sync.Mutex
+	awake bool
+	next  time.Time // before then it does not look
+}
+
+// Lazily returns a Store for a demonstration, which may sell no order at all: the looks of the sweeper must not be in
+// the way of what is shown.
+func Lazily(s Store, pause time.Duration) Store { return &lazy{Store: s, pause: pause} }
+
+func (l *lazy) wake() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.awake = true
+}
+
+func (l *lazy) Step(
+	ctx context.Context, about About, decide func(State) (Changes, error),
+) (reply []byte, replayed bool, err error) {
+	l.wake()
+	return l.Store.Step(ctx, about, decide)
+}
+
+func (l *lazy) Batch(ctx context.Context, steps []Request) []Outcome {
+	l.wake()
+	return l.Store.Batch(ctx, steps)
+}
+
+func (l *lazy) Due(ctx context.Context, limit int) ([]Reservation, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.awake && time.Now().Before(l.next) {
+		return nil, nil
+	}
+	due, err := l.Store.Due(ctx, limit)
+	if err == nil {
+		l.awake, l.next = l.awake || len(due) > 0, time.Now().Add(l.pause)
+	}
+	return due, err
+}

@@ -1,0 +1,49 @@
+package repo
+
+import (
+	"context"
+	"database/sql"
+
+	"example.com/stock/order"
+	"example.com/stock/service"
+)
+
+var _ order.Outbox = (*MySQLLedger)(nil)
+
+// Behind is one round trip. It looks at every SKU from after on until it has found enough: some 1 µs for each.
+func (l *MySQLLedger) Behind(ctx context.Context, after service.SKU, limit int) (all []order.Delivered, err error) {
+	if err := checkLimit(limit); err != nil {
+		return nil, err
+	}
+	var q statement
+	q.add("SELECT s.sku, COALESCE(d.number, 0) FROM stock AS s LEFT JOIN deliveries AS d ON d.sku = s.sku"+
+		" WHERE s.sku > ? AND s.number > COALESCE(d.number, 0) ORDER BY s.sku LIMIT ?", string(after), limit)
+	err = l.read(ctx, "look for what is to be delivered", "outbox", &q, func(rows *sql.Rows) error {
+		var d order.Delivered
+		err := rows.Scan(&d.SKU, &d.Number)
+		all = append(all, d)
+		return err
+	})
+	return all, err
+}
+
+// Delivered is one round trip, two if it changes nothing. It may be repeated, so a lost reply is lock.ErrDown.
+//
+// The fence is assigned last: in an expression MySQL uses the values that were assigned to the left of it.
+func (l *MySQLLedger) Delivered(ctx context.Context, d order.Delivered, fence uint64) error {
+	const doing = "record what was delivered"
+	n, err := l.change(ctx, doing, "outbox", "INSERT INTO deliveries (sku, number, fence) VALUES (?, ?, ?)"+
+		" ON DUPLICATE KEY UPDATE number = IF(fence <= VALUES(fence), GREATEST(number, VALUES(number)), number),"+
+		" fence = GREATEST(fence, VALUES(fence))", string(d.SKU), d.Number, fence)
+	if err != nil || n > 0 {
+		return err
+	}
+	var seen uint64
+	var q statement
+	q.add("SELECT fence FROM deliveries WHERE sku = ?", string(d.SKU))
+	err = l.read(ctx, doing, "outbox", &q, func(rows *sql.Rows) error { return rows.Scan(&seen) })
+	if err == nil && seen > fence {
+		err = staleFence(seen)
+	}
+	return err
+}

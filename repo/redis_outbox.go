@@ -1,0 +1,76 @@
+package repo
+
+import (
+	"context"
+	_ "embed" // the script
+	"errors"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/order"
+	"example.com/stock/service"
+)
+
+//go:embed ledger_delivered.lua
+var ledgerDeliveredLua string
+
+var ledgerDeliveredScript = newScript(ledgerDeliveredLua)
+
+var _ order.Outbox = (*RedisLedger)(nil)
+
+// Behind is two round trips, one if all was delivered. It costs nothing for SKUs of which all was delivered.
+func (l *RedisLedger) Behind(ctx context.Context, after service.SKU, limit int) (all []order.Delivered, err error) {
+	const doing = "look for what is to be delivered"
+	if err := checkLimit(limit); err != nil {
+		return nil, err
+	}
+	from := "-"
+	if after != "" {
+		from = "(" + string(after)
+	}
+	var names []string
+	err = l.ask(ctx, doing, behindKey, func() (err error) {
+		by := &redis.ZRangeBy{Min: from, Max: "+", Count: int64(limit)}
+		names, err = l.redis.client.ZRangeByLex(ctx, behindKey, by).Result()
+		return err
+	})
+	if err != nil || len(names) == 0 {
+		return nil, err
+	}
+	numbers := make([]*redis.StringCmd, len(names))
+	err = l.ask(ctx, doing, behindKey, func() error {
+		_, err := l.redis.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for i, name := range names {
+				numbers[i] = p.HGet(ctx, deliveredKey(service.SKU(name)), "number")
+			}
+			return nil
+		})
+		return err
+	})
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return nil, err
+	}
+	for i, name := range names {
+		d := order.Delivered{SKU: service.SKU(name)}
+		text, err := numbers[i].Result()
+		if err == nil {
+			f := fields{key: deliveredKey(d.SKU), values: []any{text}}
+			d.Number, err = f.natural(0), f.err
+		}
+		if err != nil && !errors.Is(err, redis.Nil) {
+			return nil, fmt.Errorf("%s: %w", doing, err)
+		}
+		all = append(all, d)
+	}
+	return all, nil
+}
+
+// Delivered is one round trip. It may be repeated, so a lost reply is lock.ErrDown.
+func (l *RedisLedger) Delivered(ctx context.Context, d order.Delivered, fence uint64) error {
+	_, err := l.read(ctx, "record what was delivered", ledgerDeliveredScript,
+		[]string{stockKey(d.SKU), deliveredKey(d.SKU), behindKey}, string(d.SKU), decimal(d.Number), decimal(fence))
+	return err
+}
+
+func deliveredKey(sku service.SKU) string { return stockKey(sku) + ":delivered" }
