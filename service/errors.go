@@ -10,15 +10,11 @@ import (
 // What can go wrong with a sale, besides the errors of package lock (a store that is down is lock.ErrDown too).
 // Match with errors.Is and errors.As.
 var (
-	ErrUnknownSKU      = errors.New("unknown SKU")
-	ErrUnknownStrategy = errors.New("unknown strategy")
+	ErrUnknownSKU = errors.New("unknown SKU")
 	// ErrSoldOut is an answer, not a failure. It comes as a SoldOutError.
 	ErrSoldOut = errors.New("sold out")
 	// ErrStaleFence: a later holder has written already. Nothing was written.
 	ErrStaleFence = errors.New("stale fence: a later holder has written")
-	// ErrOvertaken: somebody whose lease was over has written since the read, and the lock did not keep him out.
-	// Nothing was written.
-	ErrOvertaken = errors.New("overtaken: another wrote past the lock since the stock was read")
 	// ErrGuarded: another strategy guards the stock. It comes as a GuardError.
 	ErrGuarded = errors.New("stock is guarded by another strategy")
 	// ErrStockReset: the stock was set anew between the read and the write. Nothing was written.
@@ -27,8 +23,6 @@ var (
 	ErrConflict = errors.New("written by another since it was read")
 	// ErrPrecondition: the stock is not what it had to be for it to be set. Nothing was written.
 	ErrPrecondition = errors.New("the stock is not what the condition wants")
-	// ErrNotPaused: no sale of that request waits at a point of the lab.
-	ErrNotPaused = errors.New("no such pause")
 	// ErrOutcomeUnknown: the connection broke after the write was sent. The order may or may not exist, and one that
 	// does not may still be written: [Service.Settle] decides it.
 	ErrOutcomeUnknown = lock.ErrOutcomeUnknown
@@ -39,8 +33,6 @@ var (
 	ErrStopping = errors.New("the instance is stopping")
 	// ErrUndecided: whether the order exists cannot be told yet: it is being written. Nothing was settled.
 	ErrUndecided = errors.New("not decided yet")
-	// ErrTooOld: there is no such order, but orders as old as this one may have been removed.
-	ErrTooOld = errors.New("order is too old to tell")
 )
 
 // An InvalidError names the field that is wrong and the limit that it breaks. Its text is safe to show.
@@ -64,3 +56,24 @@ func (e *GuardError) Error() string { return "stock is guarded by strategy " + e
 
 // Is makes a GuardError match ErrGuarded.
 func (e *GuardError) Is(target error) bool { return target == ErrGuarded }
+
+// ErrDataLost: the store came back without its data, or with other data. Nothing was sold. It comes as a DataLostError.
+var ErrDataLost = errors.New("the store has lost its data")
+
+// A DataLostError names the store. Its text is safe to show, and says what to do.
+type DataLostError struct {
+	Store string
+	Why   error // what this instance has found; nil: nothing more
+}
+
+func (e *DataLostError) Error() string {
+	why := ""
+	if e.Why != nil {
+		why = e.Why.Error() + ": "
+	}
+	return fmt.Sprintf("%s%s has lost its data, or came back with other data: nothing is sold from it until a person "+
+		"has set the stock (PUT /v1/stock/{sku}?store=%s)", why, e.Store, e.Store)
+}
+
+// Is makes a DataLostError match ErrDataLost.
+func (e *DataLostError) Is(target error) bool { return target == ErrDataLost }

@@ -6,9 +6,6 @@ import (
 	"fmt"
 )
 
-// MaxPage is the most orders that one call returns.
-const MaxPage = 1000
-
 // Stock returns what store (empty: the default) knows of sku.
 func (s *Service) Stock(ctx context.Context, store string, sku SKU) (Stock, error) {
 	return inStore(ctx, s, store, dataThere, func(ctx context.Context, config StoreConfig) (Stock, error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"example.com/stock/lock"
@@ -47,7 +48,8 @@ type Keeper struct {
 	seed    Seed
 	changed func(err error)
 
-	checking sync.Mutex // one Check at a time
+	checking chan struct{} // has one place: one Check at a time
+	begun    atomic.Uint64 // how many Checks have begun
 
 	mu     sync.Mutex
 	known  Origin // the last one that was right
@@ -82,7 +84,8 @@ type KeeperConfig struct {
 func NewKeeper(c KeeperConfig) *Keeper {
 	k := &Keeper{
 		name: c.Name, place: c.Place, store: c.Store, origins: c.Origins, seed: c.Seed, changed: c.Changed,
-		bad: &lock.DownError{Server: c.Name, Reason: "not asked yet"},
+		bad:      &lock.DownError{Server: c.Name, Reason: "not asked yet"},
+		checking: make(chan struct{}, 1),
 	}
 	k.good, k.end = context.WithCancelCause(context.Background())
 	k.end(k.bad)
@@ -100,17 +103,12 @@ func (k *Keeper) Err() error {
 	return k.bad
 }
 
-// While returns a ctx that also ends when the store is found without its data, with Err as its cause.
-func (k *Keeper) While(ctx context.Context) (context.Context, context.CancelFunc) {
+// Up returns a ctx that ends when the store is found without its data, with Err as its cause. It has ended while the
+// store is without.
+func (k *Keeper) Up() context.Context {
 	k.mu.Lock()
-	good, bad := k.good, k.bad
-	k.mu.Unlock()
-	ctx, cancel := context.WithCancelCause(ctx)
-	if bad != nil {
-		cancel(bad)
-	}
-	stop := context.AfterFunc(good, func() { cancel(context.Cause(good)) })
-	return ctx, func() { stop(); cancel(nil) }
+	defer k.mu.Unlock()
+	return k.good
 }
 
 // Again makes the next Check tell the other store once more: it may have forgotten.
@@ -124,25 +122,37 @@ func (k *Keeper) Again() {
 // long as nothing has changed it is one round trip. An error is of the store's server; what was found out about the
 // data is Err.
 func (k *Keeper) Check(ctx context.Context) error {
-	k.checking.Lock()
-	defer k.checking.Unlock()
+	k.checking <- struct{}{}
+	defer k.free()
 	return k.check(ctx)
 }
 
 // Look is Check for a store that is known to have lost its data: a person may have set it by another instance since
-// the last probe. Of many callers at once one looks.
+// the last probe. Of many callers at once one looks, for all who came before that.
 func (k *Keeper) Look(ctx context.Context) error {
-	if err := k.Err(); !errors.Is(err, ErrDataLost) || !k.checking.TryLock() {
+	if err := k.Err(); !errors.Is(err, ErrDataLost) {
 		return err
 	}
-	defer k.checking.Unlock()
-	if err := k.check(ctx); err != nil {
-		return err
+	before := k.begun.Load()
+	select {
+	case k.checking <- struct{}{}:
+	case <-ctx.Done():
+		return k.Err()
+	}
+	defer k.free()
+	if k.begun.Load() == before {
+		if err := k.check(ctx); err != nil {
+			return err
+		}
 	}
 	return k.Err()
 }
 
+// free ends what has the place in checking.
+func (k *Keeper) free() { <-k.checking }
+
 func (k *Keeper) check(ctx context.Context) error {
+	k.begun.Add(1)
 	// A few tries: several instances may start on an empty store at the same moment, and one of them is first.
 	for range 5 {
 		now, err := k.origins.Origin(ctx)
@@ -165,7 +175,9 @@ func (k *Keeper) judge(ctx context.Context, now Origin) (settled bool, err error
 	k.mu.Unlock()
 	switch {
 	case now.Lost:
-		k.is(&DataLostError{k.name})
+		if !errors.Is(k.Err(), ErrDataLost) { // which may say more
+			k.is(&DataLostError{Store: k.name})
+		}
 		return true, nil
 	case now.None() && known.None() && unasked != nil:
 		k.is(unasked)
@@ -272,12 +284,49 @@ func (k *Keeper) sow(ctx context.Context, now Origin) error {
 	return nil
 }
 
+// Current names the data that the store has: the id of its origin, "" as long as that is not known.
+func (k *Keeper) Current() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.known.ID
+}
+
+// GoneBack says that the store has an older copy of its data, which the origin does not tell: somebody knows of more
+// than is there. It is a loss as any other, which is written down for all instances. Of is what Current said before the
+// copy was read: if the data have another origin by now, a person has set stock meanwhile, and nothing is written. It
+// returns Err.
+func (k *Keeper) GoneBack(ctx context.Context, of string, why error) error {
+	k.checking <- struct{}{}
+	defer k.free()
+	now, err := k.origins.Origin(ctx)
+	if err != nil {
+		return err
+	}
+	k.mu.Lock()
+	known, bad := k.known, k.bad
+	k.mu.Unlock()
+	if bad == nil && now == known && known.ID == of {
+		done, err := k.origins.Replace(ctx, now, newOrigin(now.Generation, true))
+		if err != nil {
+			return err
+		}
+		if done {
+			k.is(&DataLostError{k.name, why})
+			return k.Err()
+		}
+	}
+	if err := k.check(ctx); err != nil {
+		return err
+	}
+	return k.Err()
+}
+
 // Renew says that a person has set the stock. A store without its data has an origin of its own from then on, which
 // all instances accept; of one that has its data nothing changes. It is one round trip, two more where the data was
 // lost.
 func (k *Keeper) Renew(ctx context.Context) error {
-	k.checking.Lock()
-	defer k.checking.Unlock()
+	k.checking <- struct{}{}
+	defer k.free()
 	for range 5 {
 		now, err := k.origins.Origin(ctx)
 		if err != nil {

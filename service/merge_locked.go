@@ -27,11 +27,10 @@ import (
 //
 // Round trips: those of l, and a Read and a Batch, for each batch.
 func MergedUnderLock(l lock.Locker, o MergeOptions) Seller {
-	m := newMerger(o)
-	m.gone = func(sale *Sale, cause error) error {
+	turn := func(m *merger, q *mergeQueue) { m.underLock(l, q) }
+	m := newMerger(o, turn, func(sale *Sale, cause error) error {
 		return errors.Join(&lock.HeldError{Key: string(sale.SKU)}, cause)
-	}
-	m.turn = func(q *mergeQueue, batch *mergeBatch) { m.underLock(l, q, batch) }
+	})
 	single := UnderLock(l)
 	return func(ctx context.Context, store Store, sale *Sale) error {
 		if sale.Options.TryOnce || sale.lab.Unfenced || sale.lab.IgnoreLoss || sale.lab.Nested != "" {
@@ -42,37 +41,35 @@ func MergedUnderLock(l lock.Locker, o MergeOptions) Seller {
 }
 
 // underLock asks for the lock, cuts the batch when it is held, and sells it.
-func (m *merger) underLock(l lock.Locker, q *mergeQueue, batch *mergeBatch) {
+func (m *merger) underLock(l lock.Locker, q *mergeQueue) {
 	wanted, end := context.WithCancel(context.Background())
 	defer end()
-	m.mu.Lock()
-	if len(q.waiting) == 0 {
-		m.mu.Unlock()
+	first, ok := q.First(end)
+	if !ok {
 		return
 	}
-	q.idle = end
-	o := q.waiting[0].sale.Options
-	m.mu.Unlock()
+	o := first.sale.Options
 	o.Wait = wanted
+	var batch mergeBatch
 	held := false
-	err := lock.Do(context.Background(), l, string(q.sku), o, func(ctx context.Context, fence lock.Fence) error {
+	err := lock.Do(context.Background(), l, string(q.Key.sku), o, func(ctx context.Context, fence lock.Fence) error {
 		held = true
-		if *batch = m.cut(q); len(*batch) == 0 {
+		if batch = m.cut(q); len(batch) == 0 {
 			return nil
 		}
 		ctx, cancel := batch.enter(ctx, fence)
 		defer cancel()
-		return batch.readThinkWrite(Begin(ctx), q.store)
+		return batch.readThinkWrite(Begin(ctx), q.Key.store)
 	})
 	switch {
 	case err == nil, !held && wanted.Err() != nil: // nobody waited any more; whoever came since is for the next turn
 		return
 	case !held:
-		*batch = m.cut(q)
+		batch = m.cut(q)
 	case !errors.Is(err, lock.ErrLost):
 		return // it has its sales' errors
 	}
-	for _, w := range *batch {
+	for _, w := range batch {
 		w.err = errors.Join(w.err, err)
 	}
 }

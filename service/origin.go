@@ -3,8 +3,6 @@ package service
 import (
 	"context"
 	"crypto/rand"
-	"errors"
-	"fmt"
 )
 
 // An Origin names the data that a store holds, so that a store which lost it can be told from one which never had
@@ -49,17 +47,3 @@ type Memory interface {
 	// Remember keeps o unless one of that generation, or a later one, is remembered.
 	Remember(ctx context.Context, store string, o Origin) error
 }
-
-// ErrDataLost: the store came back without its data, or with other data. Nothing was sold. It comes as a DataLostError.
-var ErrDataLost = errors.New("the store has lost its data")
-
-// A DataLostError names the store. Its text is safe to show, and says what to do.
-type DataLostError struct{ Store string }
-
-func (e *DataLostError) Error() string {
-	return fmt.Sprintf("%s has lost its data, or came back with other data: nothing is sold from it until a person "+
-		"has set the stock (PUT /v1/stock/{sku}?store=%s)", e.Store, e.Store)
-}
-
-// Is makes a DataLostError match ErrDataLost.
-func (e *DataLostError) Is(target error) bool { return target == ErrDataLost }

@@ -126,11 +126,8 @@ func (l *look) read(key stockKey, needs []Dependency, most time.Duration) {
 	}()
 	ctx, cancel := context.WithTimeout(context.Background(), most)
 	defer cancel()
-	for _, need := range needs {
-		var done context.CancelFunc
-		ctx, done = need.While(ctx)
-		defer done()
-	}
+	ctx, done := While(ctx, needs...)
+	defer done()
 	l.stock, l.err = key.store.Read(ctx, key.sku)
 }
 

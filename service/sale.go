@@ -18,12 +18,14 @@ type Sale struct {
 
 	// left: before the lock is given back, so that the holds of a right lock do not overlap
 	asked, entered, left time.Time
-	fence                lock.Fence // of the holder, also when the write does not carry it
-	tries                int        // of ways that may have to begin again; 0: of the others
-	written              bool       // the order is in the store
-	batch                *InBatch   // nil: it is not merged with others
-	wakeups              atomic.Int64
-	watch                Watcher // nil: nobody is told the steps
+	// when the value was in hand, and when the write was known to be done; of the last try
+	readAt, wroteAt time.Time
+	fence           lock.Fence // of the holder, also when the write does not carry it
+	tries           int        // of ways that may have to begin again; 0: of the others
+	written         bool       // the order is in the store
+	batch           *InBatch   // nil: it is not merged with others
+	wakeups         atomic.Int64
+	watch           Watcher // nil: nobody is told the steps
 }
 
 // waiting is the ctx that bounds the wait for a lock of a sale whose work goes by ctx.
@@ -79,6 +81,7 @@ func (s *Sale) saw(stock Stock) {
 		s.tell(Acquired)
 	}
 	s.Read, s.Version, s.Epoch = stock.Quantity, stock.Version, stock.Epoch
+	s.readAt, s.wroteAt = time.Now(), time.Time{} // a transaction may run again
 	s.tell(ReadIt)
 }
 
@@ -112,6 +115,9 @@ func (s *Sale) hold(ctx context.Context) error {
 // wrote marks that the order is in the store.
 func (s *Sale) wrote(ctx context.Context) {
 	s.written = true
+	if s.wroteAt.IsZero() { // a batch has noted it
+		s.wroteAt = time.Now()
+	}
 	s.tell(Wrote)
 	// Whether ctx ended while it waited is for the lock to say: the order stands.
 	_ = s.stops.at(ctx, AfterWrite)
@@ -119,10 +125,15 @@ func (s *Sale) wrote(ctx context.Context) {
 
 // receipt is the answer to a sale that was written.
 func (s *Sale) receipt(store string, lost bool) Receipt {
+	readAt := s.readAt
+	if readAt.IsZero() {
+		readAt = s.wroteAt // the store read and wrote in one step
+	}
 	return Receipt{
 		Order: s.Order, Store: store, HolderFence: s.fence, LeaseLost: lost,
 		Waited: s.entered.Sub(s.asked), Held: s.left.Sub(s.entered),
-		AcquiredAt: s.entered, ReleasedAt: s.left, Tries: max(s.tries, 1), Wakeups: int(s.wakeups.Load()),
+		AcquiredAt: s.entered, ReadAt: readAt, WrittenAt: s.wroteAt, ReleasedAt: s.left,
+		Tries: max(s.tries, 1), Wakeups: int(s.wakeups.Load()),
 		Batch: s.batch,
 	}
 }

@@ -3,7 +3,6 @@ package service
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"example.com/stock/lock"
@@ -98,15 +97,6 @@ func Atomically(ctx context.Context, store Store, sale *Sale) error {
 		sale.wrote(ctx)
 	}
 	return overdue(err)
-}
-
-// overdue is err, unless all that it says is that the time was over between two statements: lock.ErrOverloaded. There
-// is no lock here that was not free.
-func overdue(err error) error {
-	if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, lock.ErrDown) && !errors.Is(err, ErrOutcomeUnknown) {
-		return fmt.Errorf("%w: %s", lock.ErrOverloaded, err.Error())
-	}
-	return err
 }
 
 // readThinkWrite is the critical section that all this is about. Between the read and the write another instance

@@ -14,21 +14,6 @@ import (
 	"example.com/stock/lock"
 )
 
-// MaxQuantity is the most that one deduction may take, and the most that can be in stock is MaxStock.
-const (
-	MaxQuantity = 1_000_000
-	MaxStock    = 1_000_000_000
-	MaxWait     = 60 * time.Second
-)
-
-// A Dependency is a server that a strategy or a store needs.
-type Dependency interface {
-	// Err is nil while the server can be used, and otherwise a lock.DownError.
-	Err() error
-	// While returns a ctx that also ends, with Err as its cause, when the server goes down.
-	While(ctx context.Context) (context.Context, context.CancelFunc)
-}
-
 // A StrategyConfig is a Seller that requests can name.
 type StrategyConfig struct {
 	Seller    Seller
@@ -59,7 +44,8 @@ func (s StoreConfig) needs() []Dependency {
 	return []Dependency{s.Needs, s.Data}
 }
 
-// open is nil if the store can be sold from and its orders can be believed.
+// open is nil if the store can be sold from and its orders can be believed. The error is a lock.DownError, or a
+// DataLostError.
 func (s StoreConfig) open(ctx context.Context) error {
 	if err := s.Needs.Err(); err != nil || s.Data == nil {
 		return err
@@ -133,12 +119,16 @@ type Receipt struct {
 	HolderFence            lock.Fence // Order.Fence is what the write carried: less in the lab
 	Waited, Held           time.Duration
 	AcquiredAt, ReleasedAt time.Time
+	// ReadAt is when the value that the sale went by was in hand, and WrittenAt when the write was known to be done:
+	// the store read before the one and wrote before the other, by the time of a reply. A way that reads and writes in
+	// one step has one time for both. In a transaction both are before the commit.
+	ReadAt, WrittenAt time.Time
 	// how often it read: more than once where others were quicker, or units had to be fetched
 	Tries     int
 	Wakeups   int      // how often the lock's server woke it while it waited; see lock.Options.OnWake
 	LeaseLost bool     // the lease was lost after the order was written: the order stands
 	Batch     *InBatch // the batch that it was sold in; nil: its seller does not merge
-	// Replayed: it is of an earlier request with the same Key. The times of the lock are not kept: they are CreatedAt.
+	// Replayed: it is of an earlier request with the same Key. The times are not kept: they are CreatedAt.
 	Replayed bool
 }
 
@@ -232,7 +222,8 @@ func (s *Service) deduct(ctx context.Context, req Request) (Receipt, error) {
 		return Receipt{}, fmt.Errorf("make order id: %w", err)
 	}
 
-	needs := append(append(make([]Dependency, 0, 8), strategy.Needs...), config.needs()...)
+	storeNeeds := config.needs()
+	needs := append(append(make([]Dependency, 0, 8), strategy.Needs...), storeNeeds...)
 	for _, need := range needs {
 		err := need.Err()
 		if errors.Is(err, ErrDataLost) {
@@ -244,16 +235,13 @@ func (s *Service) deduct(ctx context.Context, req Request) (Receipt, error) {
 	}
 	stock := stockKey{config.Store, req.SKU}
 	if req.Lab == (Lab{}) {
-		if err := s.refusals.refuse(ctx, stock, config.needs(), req.Strategy, req.Quantity); err != nil {
+		if err := s.refusals.refuse(ctx, stock, storeNeeds, req.Strategy, req.Quantity); err != nil {
 			s.unknown(req.Store, req.SKU, err)
 			return Receipt{}, &OrderError{id.String(), slow(err, needs...), req.SKU, req.Store}
 		}
 	}
-	for _, need := range needs {
-		var cancel context.CancelFunc
-		ctx, cancel = need.While(ctx)
-		defer cancel()
-	}
+	ctx, done := While(ctx, needs...)
+	defer done()
 	if strategy.Lock != nil {
 		if err := s.admit(ctx, config, req.Store, req.SKU); err != nil {
 			return Receipt{}, &OrderError{id.String(), err, req.SKU, req.Store}
@@ -294,23 +282,6 @@ func (s *Service) deduct(ctx context.Context, req Request) (Receipt, error) {
 	}
 	_ = stops.at(ctx, AfterUnlock) // its end changes nothing: the sale is made
 	return sale.receipt(req.Store, lost), nil
-}
-
-// slow is err, unless all that it says is that a server which is up did not finish in time, and that nothing was done:
-// that is load and no outage, and turns into lock.ErrOverloaded. One that hangs is called so until the health probe has
-// found that out.
-func slow(err error, needs ...Dependency) error {
-	if !errors.Is(err, lock.ErrDown) || !errors.Is(err, context.DeadlineExceeded) ||
-		errors.Is(err, ErrOutcomeUnknown) || errors.Is(err, lock.ErrLost) {
-		return err
-	}
-	for _, need := range needs {
-		if need.Err() != nil {
-			return err
-		}
-	}
-	// The text of err alone: it must not match ErrDown any more.
-	return fmt.Errorf("slow, and up: %w: %s", lock.ErrOverloaded, err.Error())
 }
 
 // wait bounds the wait of a request.

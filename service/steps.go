@@ -49,6 +49,7 @@ type Step struct {
 	Fence     lock.Fence // of the holder
 	Point     Points     // of Paused and Resumed
 	Err       error      // of Ended; nil: sold
+	Replayed  bool       // of Ended: nothing was sold, the receipt is of an earlier request with the same Key
 }
 
 // Steps keeps the latest steps of an instance for those who want to read them: a ring, which forgets the oldest. A
@@ -128,6 +129,7 @@ func (s *Service) watched(ctx context.Context, req Request) (Receipt, error) {
 	if err == nil {
 		step.Read, step.Remaining, step.Version = receipt.Read, receipt.Remaining, receipt.Version
 		step.Epoch, step.Segment, step.Fence = receipt.Epoch, receipt.Segment, receipt.HolderFence
+		step.Replayed = receipt.Replayed
 	}
 	s.Watch.Tell(step)
 	return receipt, err

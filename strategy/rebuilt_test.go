@@ -28,7 +28,7 @@ func TestZooKeeperIsBuiltAnew(t *testing.T) {
 	server := stacktest.Server(t, stack.ZooKeeper)
 	stores := map[string]service.StoreConfig{
 		strategy.Redis: {Store: repo.NewRedis(plain(t)), Needs: up{}},
-		strategy.MySQL: {Store: repo.NewMySQL(migrated(t, servers.MariaDB(t))), Needs: up{}},
+		strategy.MySQL: {Store: repo.NewMySQL(orm(t, database(t))), Needs: up{}},
 	}
 	names := []string{"zk-ephemeral", "zk-sequential", "zk-merged"}
 	instances, lockers := make([]*service.Service, 2), make(map[string]lock.Locker)
@@ -143,4 +143,4 @@ type up struct{}
 
 func (up) Err() error { return nil }
 
-func (up) While(ctx context.Context) (context.Context, context.CancelFunc) { return ctx, func() {} }
+func (up) Up() context.Context { return context.Background() }

@@ -38,10 +38,14 @@ func redisWatchdog() Strategy {
 		},
 		RoundTrips: 2,
 		Lock: func(s Servers) lock.Locker {
-			return s.handOver(redislock.NewWatchdog(s.Redis, redislock.WatchdogOptions{
-				Lease: s.WatchdogLease, MaxHold: s.WatchdogMaxHold, Logger: s.Log,
-				Replicas: s.Replicas, ReplicaTimeout: s.ReplicaTimeout,
-			}))
+			l := redislock.NewWatchdog(s.Redis, redislock.WatchdogOptions{
+				Lease: s.WatchdogLease, LeaseTime: s.LeaseTime, MaxHold: s.WatchdogMaxHold, Logger: s.Log,
+				Replicas: redislock.Replicas(s.Replicas, s.ReplicaTimeout),
+			})
+			if s.LeaseTime > 0 {
+				return l // the lease is for one holder: sixteen in turn would share it
+			}
+			return s.handOver(l)
 		},
 	}
 }

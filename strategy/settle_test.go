@@ -62,11 +62,11 @@ func heldStores(t *testing.T, on *strategy.Servers) map[string]held {
 	if now, _ := up.Probe(t.Context()); now != nil {
 		t.Fatal(now)
 	}
-	dsn, err := mysql.ParseDSN(servers.MariaDB(t))
+	dsn, err := mysql.ParseDSN(database(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	direct := migrated(t, dsn.FormatDSN())
+	direct := orm(t, dsn.FormatDSN())
 	if on.MySQL, err = direct.DB(); err != nil {
 		t.Fatal(err)
 	}

@@ -64,6 +64,7 @@ type Servers struct {
 	RepairSetNX     bool          // redis-setnx-expire gives an expiry to a key that was left without
 	WatchdogLease   time.Duration // of the renewed locks; 0: their default
 	WatchdogMaxHold time.Duration // 0: the default
+	LeaseTime       time.Duration // of redis-rlock and redis-watchdog, which then do not renew; 0: they do
 	// of Redis that must acknowledge a lock of redis-setnx or redis-watchdog (not a sale); 0: none
 	Replicas       int
 	ReplicaTimeout time.Duration // how long they have; 0: the default
@@ -88,6 +89,7 @@ func All() []Strategy {
 		redisSetNXDel(),
 		redisSetNXWatch(),
 		redisSetNX(),
+		redisRLock(),
 		redisWatchdog(),
 		redlock(),
 		zkEphemeral(),

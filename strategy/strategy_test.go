@@ -31,6 +31,7 @@ var planned = [][2]string{
 	{"redis-setnx-del", "/deduct_stock_setnx_del"},
 	{"redis-setnx-watch", "/deduct_stock_setnx_watch"},
 	{"redis-setnx", "/deduct_stock_lock"},
+	{"redis-rlock", "/deduct_stock_rlock"},
 	{"redis-watchdog", "/deduct_stock_redisson"},
 	{"redlock", "/deduct_stock_redlock"},
 	{"zk-ephemeral", "/deduct_stock_zk_ephemeral"},
@@ -66,7 +67,7 @@ func TestCatalogueIsAsDesigned(t *testing.T) {
 		seen[s.Name], seen[s.Endpoint] = true, true
 	}
 	for _, name := range []string{
-		"none", "local-mutex", "redis-setnx", "redis-watchdog", "zk-sequential", "pessimistic", "atomic",
+		"none", "local-mutex", "redis-setnx", "redis-rlock", "redis-watchdog", "zk-sequential", "pessimistic", "atomic",
 		"zk-merged", "merged",
 	} {
 		if !seen[name] {

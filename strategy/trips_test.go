@@ -90,12 +90,11 @@ func counted(t *testing.T, s strategy.Strategy) (strategy.Servers, tap) {
 		patient.ZooKeeper = session
 		return patient, p
 	default:
-		dsn, err := mysql.ParseDSN(servers.MariaDB(t))
+		dsn, err := mysql.ParseDSN(database(t))
 		if err != nil {
 			t.Fatal(err)
 		}
 		p := tapped(t, dsn.Addr, statements())
-		migrated(t, dsn.FormatDSN())
 		dsn.Addr = p.Addr()
 		if patient.MySQL, err = orm(t, dsn.FormatDSN()).DB(); err != nil {
 			t.Fatal(err)
@@ -105,7 +104,7 @@ func counted(t *testing.T, s strategy.Strategy) (strategy.Servers, tap) {
 }
 
 // orm opens dsn as the service does.
-func orm(t *testing.T, dsn string) *gorm.DB {
+func orm(t testing.TB, dsn string) *gorm.DB {
 	t.Helper()
 	g, err := repo.OpenMySQL(dsn, repo.Pool{})
 	if err != nil {
@@ -117,18 +116,18 @@ func orm(t *testing.T, dsn string) *gorm.DB {
 	return g
 }
 
-// migrated is orm with the schema of the service.
-func migrated(t *testing.T, dsn string) *gorm.DB {
+// database returns the DSN of a database with the schema of the service, which is the test's own.
+func database(t *testing.T) string {
 	t.Helper()
-	g := orm(t, dsn)
-	migrator, err := repo.NewMigrator(g)
-	if err == nil {
-		_, err = migrator.Up(t.Context())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return g
+	return servers.FilledMariaDB(t, func(t testing.TB, dsn string) {
+		migrator, err := repo.NewMigrator(orm(t, dsn))
+		if err == nil {
+			_, err = migrator.Up(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
 }
 
 // What the catalogue says of round trips is what goes over the wire, for every strategy. It is the mean of some

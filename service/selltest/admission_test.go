@@ -1,0 +1,167 @@
+package selltest
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"example.com/stock/lock"
+	"example.com/stock/lock/local"
+	"example.com/stock/service"
+)
+
+// An admitting store is a real one that notes how its calls may queue in front of it.
+type admitting struct {
+	shop
+	swapper     service.Swapper
+	read, write service.Admission
+}
+
+func (a *admitting) Read(ctx context.Context, sku service.SKU) (service.Stock, error) {
+	a.read = service.AdmissionOf(ctx)
+	return a.shop.Read(ctx, sku)
+}
+
+func (a *admitting) Write(ctx context.Context, o service.Order) error {
+	a.write = service.AdmissionOf(ctx)
+	return a.shop.Write(ctx, o)
+}
+
+func (a *admitting) Swap(ctx context.Context, o service.Order) error {
+	a.write = service.AdmissionOf(ctx)
+	return a.swapper.Swap(ctx, o)
+}
+
+func (a *admitting) Deduct(ctx context.Context, o service.Order) (service.Order, error) {
+	a.write = service.AdmissionOf(ctx)
+	return a.shop.Deduct(ctx, o)
+}
+
+// Whoever holds a lock, or has read what it writes, has begun: a full store does not refuse it. A newcomer may be
+// refused, and its place in the store's queue goes with its client.
+func TestAdmissionOfASale(t *testing.T) {
+	for name, row := range map[string]struct {
+		seller      service.Seller
+		read, write bool // begun
+	}{
+		"under a lock": {service.UnderLock(&local.Mutex{}), true, true},
+		"fenced":       {service.UnderLock(&revocableLock{}), true, true},
+		"optimistic":   {service.Optimistically(service.OptimisticOptions{}), false, true},
+		"atomic":       {service.Atomically, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			real := redisStore(t)
+			store := &admitting{shop: real, swapper: real}
+			s := stage(t, row.seller, store)
+			client, leave := context.WithCancel(t.Context())
+			defer leave()
+			store.read, store.write = service.Admission{}, service.Admission{}
+			if _, err := s.sell(client); err != nil {
+				t.Fatal(err)
+			}
+			if store.read.Begun != row.read || store.write.Begun != row.write {
+				t.Errorf("begun: read %+v, write %+v; want %t, %t", store.read, store.write, row.read, row.write)
+			}
+			newcomer := store.write
+			if name == "optimistic" {
+				newcomer = store.read
+			}
+			if !newcomer.Begun && newcomer.Wait == nil {
+				t.Error("the wait of a newcomer does not end with its client")
+			}
+		})
+	}
+}
+
+// An undone store is one whose transaction is rolled back at the end.
+type undone struct {
+	shop
+	err error
+}
+
+type unwritten struct{ service.Store }
+
+func (unwritten) Write(context.Context, service.Order) error { return nil }
+
+func (u undone) Transact(
+	ctx context.Context, _ service.SKU, _ bool, do func(context.Context, service.Store) error,
+) error {
+	return errors.Join(do(ctx, unwritten{u.shop}), u.err)
+}
+
+// What a transaction wrote is gone with it, whatever the error.
+func TestATransactionThatFailsWasNotSold(t *testing.T) {
+	s := stage(t, service.InTransaction, undone{redisStore(t), lock.ErrLost})
+	r, err := s.sell(t.Context())
+	if !errors.Is(err, lock.ErrLost) {
+		t.Errorf("%+v, %v; want no order", r, err)
+	}
+	s.sold(t, 0)
+}
+
+// Only a lost lease is no failure of a sale whose order was written.
+func TestAnErrorAfterTheWriteIsTold(t *testing.T) {
+	broken := errors.New("the seller broke")
+	sell := service.UnderLock(&local.Mutex{})
+	s := stage(t, func(ctx context.Context, store service.Store, sale *service.Sale) error {
+		return errors.Join(sell(ctx, store, sale), broken)
+	}, redisStore(t))
+	_, err := s.sell(t.Context())
+	fails(t, err, all(broken))
+	s.sold(t, 1)
+}
+
+// Two sales of one request are two orders.
+func TestOrderIDsDiffer(t *testing.T) {
+	s := stage(t, service.Atomically, redisStore(t))
+	first, err := s.sell(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second, err := s.sell(t.Context()); err != nil || second.ID == first.ID {
+		t.Errorf("%+v, %v; want another id than %s", second, err, first.ID)
+	}
+}
+
+func TestSettleNamesItsStore(t *testing.T) {
+	s := stage(t, service.Atomically, redisStore(t))
+	r, err := s.sell(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.Settle(t.Context(), "", s.sku, r.ID)
+	invalid(t, err, "store", "is missing")
+	if settled, err := s.Settle(t.Context(), "here", s.sku, r.ID); err != nil || !settled.Written {
+		t.Errorf("%+v, %v; want the order", settled, err)
+	}
+}
+
+func TestConditionHolds(t *testing.T) {
+	none, any := []string(nil), []string{service.AnyTag}
+	for _, row := range []struct {
+		match, noneMatch []string
+		tag              string
+		holds            bool
+	}{
+		{none, none, "", true},
+		{none, none, "1-1", true},
+		{[]string{}, none, "1-1", false},
+		{[]string{}, none, "", false},
+		{[]string{"1-1"}, none, "1-1", true},
+		{[]string{"1-2", "1-1"}, none, "1-1", true},
+		{[]string{"1-2"}, none, "1-1", false},
+		{[]string{""}, none, "", false},
+		{any, none, "1-1", true},
+		{any, none, "", false},
+		{none, any, "1-1", false},
+		{none, any, "", true},
+		{none, []string{"1-1"}, "1-1", false},
+		{none, []string{"1-1"}, "1-2", true},
+		{[]string{"1-1"}, []string{"1-1"}, "1-1", false},
+	} {
+		c := service.Condition{Match: row.match, NoneMatch: row.noneMatch}
+		if c.Holds(row.tag) != row.holds {
+			t.Errorf("%q of %+v: %t, want %t", row.tag, c, !row.holds, row.holds)
+		}
+	}
+}

@@ -1,0 +1,256 @@
+// Package selltest sells on real stores and under real locks. It has the tests of package service that need a server
+// or a driver, so that those beside service need neither.
+package selltest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+	"go.uber.org/goleak"
+
+	"example.com/stock/health"
+	"example.com/stock/repo"
+	"example.com/stock/service"
+	"example.com/stock/stack/stacktest"
+)
+
+var (
+	servers  stacktest.Shared
+	database sharedDatabase
+)
+
+func TestMain(m *testing.M) {
+	logging.Disable() // go-redis prints every connection that is refused
+	goleak.VerifyTestMain(servers.Around(m))
+}
+
+// A shop is all that a store on real servers is.
+type shop interface {
+	service.Store
+	service.Deductor
+	service.Batcher
+	service.Inventory
+	service.Replayer
+}
+
+// dial opens a Redis client as the service does.
+func dial(t testing.TB, addr string) redis.UniversalClient {
+	t.Helper()
+	c := redis.NewUniversalClient(&redis.UniversalOptions{
+		Addrs: []string{
+			addr,
+		},
+		ContextTimeoutEnabled: true,
+		MaxRetries:            -1,
+		DialTimeout:           5 * time.Second,
+		DialerRetries:         1,
+	})
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func redisStore(t testing.TB) *repo.Redis { return repo.NewRedis(dial(t, servers.Redis(t).Addr)) }
+
+// A sharedDatabase is migrated once: every test has SKUs of its own.
+type sharedDatabase struct {
+	mu  sync.Mutex
+	dsn string
+}
+
+func (d *sharedDatabase) open(t testing.TB) string {
+	t.Helper()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.dsn == "" {
+		d.dsn = newDatabase(t)
+	}
+	return d.dsn
+}
+
+// newDatabase returns the DSN of a database with the schema, which is the test's own.
+func newDatabase(t testing.TB) string {
+	t.Helper()
+	return servers.FilledMariaDB(t, func(t testing.TB, dsn string) { openMySQL(t, dsn) })
+}
+
+func mysqlStore(t testing.TB) *repo.MySQL {
+	t.Helper()
+	return openMySQL(t, database.open(t))
+}
+
+func openMySQL(t testing.TB, dsn string) *repo.MySQL {
+	t.Helper()
+	db, err := repo.OpenMySQL(dsn, repo.Pool{Open: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if pool, err := db.DB(); err == nil {
+			_ = pool.Close()
+		}
+	})
+	m, err := repo.NewMigrator(db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Up(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return repo.NewMySQL(db)
+}
+
+// switched is a dependency that is up until the test says otherwise.
+type switched struct {
+	*health.Backend
+	down error
+}
+
+func newSwitched(t testing.TB, name string) *switched {
+	t.Helper()
+	s := &switched{}
+	s.Backend = health.New(name, func(context.Context) error { return s.down })
+	s.turn(t, nil)
+	return s
+}
+
+func (s *switched) turn(t testing.TB, down error) {
+	t.Helper()
+	s.down = down
+	if now, _ := s.Probe(context.Background()); !errors.Is(now, down) {
+		t.Fatalf("the backend is %v, want %v", now, down)
+	}
+}
+
+// A scene is a service with one strategy, "it", on one store, "here", with 10 units of the SKU "sku".
+type scene struct {
+	*service.Service
+	store   shop
+	sku     service.SKU
+	serving *switched // what the strategy needs
+	keeping *switched // what the store needs
+}
+
+const initial = 10
+
+// open makes a Service that must fit its stores.
+func open(t testing.TB, c service.Config) *service.Service {
+	t.Helper()
+	s, err := service.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// stage sets a scene up. Times are long, so that no test passes by a bound that it does not mean.
+func stage(t testing.TB, seller service.Seller, store shop, change ...func(*service.Config)) *scene {
+	t.Helper()
+	s := &scene{
+		store:   store,
+		sku:     service.SKU(t.Name()),
+		serving: newSwitched(t, "lock"),
+		keeping: newSwitched(t, "store"),
+	}
+	if parsed, err := service.ParseSKU(digest(t.Name())); err == nil {
+		s.sku = parsed
+	}
+	c := service.Config{
+		Instance:     "app-1",
+		DefaultStore: "here",
+		Wait:         time.Minute,
+		Work:         20 * time.Second,
+		Strategies: map[string]service.StrategyConfig{
+			"it": {Seller: seller, Blocking: true, Needs: []service.Dependency{s.serving}},
+		},
+		Stores: map[string]service.StoreConfig{"here": {Store: store, Needs: s.keeping}},
+	}
+	for _, f := range change {
+		f(&c)
+	}
+	s.Service = open(t, c)
+	if _, err := s.SetStock(t.Context(), "here", s.sku, initial); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// digest makes an SKU of a test's name.
+func digest(name string) string {
+	out := make([]byte, 0, service.MaxSKU)
+	for i := max(0, len(name)-service.MaxSKU); i < len(name); i++ {
+		if c := name[i]; c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' {
+			out = append(out, c)
+		} else {
+			out = append(out, '-')
+		}
+	}
+	return string(out)
+}
+
+func within(limit time.Duration) func(*service.Config) {
+	return func(c *service.Config) { c.Work = limit }
+}
+
+// sell is a deduction of one unit.
+func (s *scene) sell(ctx context.Context, change ...func(*service.Request)) (service.Receipt, error) {
+	req := service.Request{Strategy: "it", SKU: s.sku, Quantity: 1, RequestID: "r-1"}
+	for _, f := range change {
+		f(&req)
+	}
+	return s.Deduct(ctx, req)
+}
+
+func wait(d time.Duration) func(*service.Request) {
+	return func(r *service.Request) { r.Wait = &d }
+}
+
+func lab(l service.Lab) func(*service.Request) {
+	return func(r *service.Request) { r.Lab = l }
+}
+
+// sold fails unless the stock says that n orders of one unit were written and no update was lost.
+func (s *scene) sold(t testing.TB, n int64) {
+	t.Helper()
+	s.left(t, initial-n, n)
+}
+
+// left fails unless the stock has that quantity left, and as many orders of one unit as were sold.
+func (s *scene) left(t testing.TB, quantity, sold int64) {
+	t.Helper()
+	stock, err := s.Stock(context.Background(), "", s.sku)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stock.Quantity != quantity || stock.Sold != sold {
+		t.Errorf("%d left and %d sold, want %d and %d", stock.Quantity, stock.Sold, quantity, sold)
+	}
+	page, err := s.Orders(context.Background(), "", s.sku, "", service.MaxPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if int64(len(page.Orders)) != sold {
+		t.Errorf("%d orders, want %d", len(page.Orders), sold)
+	}
+}
+
+// fails is the failed sale's error, which must match all of wanted and none of unwanted.
+func fails(t testing.TB, err error, wanted []error, unwanted ...error) {
+	t.Helper()
+	for _, want := range wanted {
+		if !errors.Is(err, want) {
+			t.Errorf("err = %v, want one that matches %v", err, want)
+		}
+	}
+	for _, no := range unwanted {
+		if errors.Is(err, no) {
+			t.Errorf("err = %v, want one that does not match %v", err, no)
+		}
+	}
+}
+
+func all(list ...error) []error { return list }

@@ -1,0 +1,39 @@
+package strategy
+
+import (
+	"time"
+
+	"example.com/stock/lock"
+	"example.com/stock/lock/redislock"
+)
+
+func redisRLock() Strategy {
+	return Strategy{
+		Name:     "redis-rlock",
+		Endpoint: "/deduct_stock_rlock",
+		Summary: Text{
+			EN: "Redisson's RLock, built anew: a hash with a 30 s lease renewed every third; a release wakes one " +
+				"waiter in each process by a message",
+			ZH: "按 Redisson 的 RLock 重新实现：哈希键，30 秒租约每 10 秒续期；释放时用消息在每个进程里唤醒一个等待者",
+		},
+		Caveat: Text{
+			EN: "A fence: a holder that was frozen past its lease still writes. An order: of those that are " +
+				"woken, and of newcomers, whoever asks first wins. An end of the renewal for a holder that hangs. " +
+				"With lock.lease_time (Redisson's leaseTime) it is not renewed at all. Exclusion of Redisson's own " +
+				"clients, whose keys are others.",
+			ZH: "没有栅栏令牌：冻结超过租约的持有者醒来后仍会写入。不公平：被唤醒者与新来者谁先请求谁得到锁。持有者挂起时会一直续期。" +
+				"设置 lock.lease_time（即 Redisson 的 leaseTime）后完全不续期。与 Redisson 自己的客户端也不互斥，因为键不同。",
+		},
+		Needs: []string{Redis},
+		Promise: lock.Promise{
+			Exclusive: true, Scope: lock.Cluster, Blocking: true, Reentrant: true, SignalsLoss: true,
+			FreedAfterCrash: 30 * time.Second,
+		},
+		RoundTrips: 2,
+		Lock: func(s Servers) lock.Locker {
+			return redislock.NewRLock(s.Redis, redislock.RLockOptions{
+				Lease: s.WatchdogLease, LeaseTime: s.LeaseTime, Logger: s.Log,
+			})
+		},
+	}
+}
