@@ -237,17 +237,6 @@ func (g *Gate) tidy(q *queue) {
 	}
 }
 
-// Busy reports whether an operation with this key would have to wait for others with the same key.
-func (g *Gate) Busy(key string) bool {
-	if g == nil {
-		return false
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	q := g.queues[key]
-	return q != nil && q.in >= g.limits.PerKey
-}
-
 // Load returns how many operations are in, and how many wait.
 func (g *Gate) Load() (in, waiting int) {
 	if g == nil {

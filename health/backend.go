@@ -51,13 +51,6 @@ func New(name string, check func(context.Context) error) *Backend {
 	return b
 }
 
-// Absent returns a Backend that is not configured and stays down. reason says what to set.
-func Absent(name, reason string) *Backend {
-	b := New(name, nil)
-	b.down = &lock.DownError{Server: name, Reason: reason}
-	return b
-}
-
 // Name returns the backend's name.
 func (b *Backend) Name() string { return b.name }
 
@@ -83,21 +76,12 @@ func (b *Backend) Latency() time.Duration {
 	return b.latency
 }
 
-// While returns a ctx that also ends when the backend goes down, with Err as its cause.
-func (b *Backend) While(ctx context.Context) (context.Context, context.CancelFunc) {
+// Up returns a ctx that ends when the backend goes down, with Err as its cause. It has ended while the backend is down.
+func (b *Backend) Up() context.Context {
 	b.mu.Lock()
-	up, down := b.up, b.down
-	b.mu.Unlock()
-	ctx, cancel := context.WithCancelCause(ctx)
-	if down != nil {
-		cancel(down) // the reason that holds now, which need not be the one that up ended with
-	}
-	stop := context.AfterFunc(up, func() { cancel(context.Cause(up)) })
-	return ctx, func() { stop(); cancel(nil) }
+	defer b.mu.Unlock()
+	return b.up
 }
-
-// IsAbsent reports whether the backend was made by Absent.
-func (b *Backend) IsAbsent() bool { return b.check == nil }
 
 // Run checks until ctx ends. It calls first once, after the first check, and changed at every change: with nil for up,
 // and with an ImpairedError for up but not for everything. Reasons that differ only in numbers are not a change.
@@ -199,19 +183,4 @@ func (b *Backend) reason(err error, late bool) error {
 func slow(err error) bool {
 	var late net.Error
 	return errors.As(err, &late) && late.Timeout()
-}
-
-// Heard changes check so that it fails as silent only if the server was silent to all clients of this process. A server
-// that answers others while it leaves a probe waiting is busy, or this process is, and that is no outage. answers
-// counts what the server has answered to others; only its changes matter. An error that comes before the time of the
-// check is over is returned as it is.
-func Heard(check func(context.Context) error, answers func() uint64) func(context.Context) error {
-	return func(ctx context.Context) error {
-		before := answers()
-		err := check(ctx)
-		if err != nil && (slow(err) || ctx.Err() != nil) && answers() != before {
-			return nil
-		}
-		return err
-	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"example.com/stock/health"
 	"example.com/stock/lock"
+	"example.com/stock/service"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -289,9 +290,9 @@ func TestReasons(t *testing.T) {
 func TestWhile(t *testing.T) {
 	s := &server{}
 	watch(t, s, func(t *testing.T, b *health.Backend, l *log, pass func(time.Duration)) {
-		before, cancelBefore := b.While(t.Context())
+		before, cancelBefore := service.While(t.Context(), b)
 		defer cancelBefore()
-		left, cancelLeft := b.While(t.Context())
+		left, cancelLeft := service.While(t.Context(), b)
 		cancelLeft()
 		if before.Err() != nil || !errors.Is(left.Err(), context.Canceled) {
 			t.Fatalf("up: %v; given up: %v", before.Err(), left.Err())
@@ -307,7 +308,7 @@ func TestWhile(t *testing.T) {
 		for _, why := range []error{errRefused, &lock.DownError{Server: "redis", Reason: "its disk is full"}} {
 			s.set(why, false)
 			pass(health.Interval)
-			during, cancelDuring := b.While(t.Context())
+			during, cancelDuring := service.While(t.Context(), b)
 			if cause := context.Cause(during); cause == nil || cause != b.Err() {
 				t.Errorf("made while it is down: ended because of %v, want Err(), which is %v", cause, b.Err())
 			}
@@ -315,7 +316,7 @@ func TestWhile(t *testing.T) {
 		}
 		s.set(nil, false)
 		pass(health.Interval)
-		after, cancelAfter := b.While(t.Context())
+		after, cancelAfter := service.While(t.Context(), b)
 		defer cancelAfter()
 		if after.Err() != nil {
 			t.Errorf("up again: ended because of %v", context.Cause(after))
@@ -338,7 +339,7 @@ func TestWhileIsOfItsParent(t *testing.T) {
 		type key struct{}
 		reason := errors.New("the client closed the connection")
 		parent, leave := context.WithCancelCause(context.WithValue(t.Context(), key{}, 7))
-		ctx, cancel := b.While(parent)
+		ctx, cancel := service.While(parent, b)
 		defer cancel()
 		leave(reason)
 		if cause := context.Cause(ctx); cause != reason || ctx.Value(key{}) != 7 {
@@ -359,7 +360,7 @@ func TestAbsent(t *testing.T) {
 		}
 		l.is(t)
 		down(t, b, "it is not configured: set redis.addrs")
-		ctx, cancel := b.While(t.Context())
+		ctx, cancel := service.While(t.Context(), b)
 		defer cancel()
 		if cause := context.Cause(ctx); cause != b.Err() {
 			t.Errorf("While ended because of %v, want Err(), which is %v", cause, b.Err())
@@ -414,7 +415,7 @@ func TestImpaired(t *testing.T) {
 	s := &server{}
 	watch(t, s, func(t *testing.T, b *health.Backend, l *log, pass func(time.Duration)) {
 		l.is(t, isUp)
-		ctx, cancel := b.While(t.Context())
+		ctx, cancel := service.While(t.Context(), b)
 		defer cancel()
 		s.set(&health.ImpairedError{Reason: "half of it is gone"}, false)
 		pass(health.Interval)

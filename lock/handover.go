@@ -4,20 +4,31 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 )
+
+// A Bound limits how long one process may keep a lease going from holder to holder; a zero field means its default.
+type Bound struct {
+	Holders int           // local holders of one lease; default 16, and never more than the locker's Span
+	Time    time.Duration // since the lease was acquired; default 50 ms. The holder who passes it is the last
+}
+
+// A Starter is a locker that can begin an acquisition without waiting for its turn. [HandOver] makes use of it.
+type Starter interface {
+	Locker
+	// Start is Acquire up to the moment at which it would wait for another holder. If it is over by then, Start returns
+	// the lease or the error. Otherwise it returns wait alone, which is the rest of Acquire on a ctx of its own, in the
+	// place in the queue that Start has taken. It must be called, once.
+	Start(ctx context.Context, key string, o Options) (
+		lease *Lease, wait func(context.Context) (*Lease, error), err error)
+}
 
 // A FenceRanger locker issues fences with room between them: each is followed by FenceRange()-1 numbers that go to
 // nobody else. [HandOver] gives them to the local holders of one lease.
 type FenceRanger interface {
 	Locker
 	FenceRange() uint64
-}
-
-// A Bound limits how long one process may keep a lease going from holder to holder; a zero field means its default.
-type Bound struct {
-	Holders int           // local holders of one lease; default 16, and never more than the locker's Span
-	Time    time.Duration // since the lease was acquired; default 50 ms. The holder who passes it is the last
 }
 
 // HandOver makes one contender of all that wait for a key in this process. They queue here, first come, first
@@ -27,7 +38,10 @@ type Bound struct {
 //
 // The acquisition from l belongs to the queue, not to the first waiter: when that one gives up, the others keep the
 // process's place at l, and l is asked until nobody here waits any more. l is told the name of the waiter that was
-// first when it was asked. A caller that tries once asks l itself, once, if nobody here holds or waits.
+// first when it was asked. A caller that tries once asks l itself, once, if nobody here holds or waits. So does any
+// caller that finds nobody here, up to the moment at which it must wait, if l is a [Starter]: uncontended there is then
+// no goroutine, which took a third of the CPU time of such a turn. If that request fails, the failure is the caller's
+// alone, and l is asked anew for those who came meanwhile.
 //
 // Round trips: those of l for each lease, so uncontended the same as l, and contended 1/Holders of them for each
 // holder.
@@ -67,11 +81,11 @@ func (h *handOver) Acquire(ctx context.Context, key string, o Options) (*Lease, 
 	s := h.queues.of(key)
 	k, busy := s.keys[key]
 	switch {
-	case !busy && (o.TryOnce || ctx.Err() != nil):
+	case !busy:
 		k = s.open(key)
 		k.holder, k.asked = Contender{Who: o.Owner, Since: time.Now()}, o.Owner
 		s.mu.Unlock()
-		return h.try(ctx, k, o)
+		return h.lead(ctx, k, o)
 	case o.TryOnce:
 		holder := k.holder.Who
 		if k.acquisition != nil && k.first != nil {
@@ -79,17 +93,50 @@ func (h *handOver) Acquire(ctx context.Context, key string, o Options) (*Lease, 
 		}
 		s.mu.Unlock()
 		return nil, &HeldError{Key: key, Holder: holder}
-	case !busy:
-		k = s.open(key)
 	case k.acquisition != nil:
 		k.acquisition.outlive(time.Now())
 	}
 	w := k.join(ctx, o)
-	if !busy {
-		h.ask(k)
-	}
 	s.mu.Unlock()
+	return h.wait(ctx, k, w)
+}
 
+// lead acquires for a caller that finds nobody here. As far as that needs no wait, the caller does it itself, in its
+// own name and time; whoever comes meanwhile waits for the end of that. If another process holds the key, the caller is
+// the first of those who wait.
+func (h *handOver) lead(ctx context.Context, k *keyQueue, o Options) (*Lease, error) {
+	lease, wait, err := h.start(ctx, k, o)
+	switch {
+	case err != nil:
+		h.goOn(k)
+		return nil, err
+	case wait == nil:
+		return h.sublet(k, &batch{lease: lease, since: time.Now()}), nil
+	}
+	k.shard.mu.Lock()
+	w := k.lead(ctx, o)
+	h.ask(k, wait)
+	k.shard.mu.Unlock()
+	return h.wait(ctx, k, w)
+}
+
+// start is that of the inner locker. One that has none does nothing in it, and all in wait.
+func (h *handOver) start(
+	ctx context.Context, k *keyQueue, o Options,
+) (lease *Lease, wait func(context.Context) (*Lease, error), err error) {
+	if o.TryOnce || ctx.Err() != nil {
+		lease, err = h.inner.Acquire(ctx, k.key, o)
+		return lease, nil, err
+	}
+	o = Options{Owner: o.Owner, OnWake: k.wake}
+	if s, ok := h.inner.(Starter); ok {
+		return s.Start(ctx, k.key, o)
+	}
+	return nil, func(ctx context.Context) (*Lease, error) { return h.inner.Acquire(ctx, k.key, o) }, nil
+}
+
+// wait waits for the turn of w.
+func (h *handOver) wait(ctx context.Context, k *keyQueue, w *waiter) (*Lease, error) {
 	select {
 	case g := <-w.come:
 		if g.err != nil {
@@ -99,16 +146,6 @@ func (h *handOver) Acquire(ctx context.Context, key string, o Options) (*Lease, 
 	case <-ctx.Done():
 		return nil, h.giveUp(ctx, k, w)
 	}
-}
-
-// try asks the inner locker in the caller's own name and time. Whoever comes meanwhile waits for the end of that.
-func (h *handOver) try(ctx context.Context, k *keyQueue, o Options) (*Lease, error) {
-	lease, err := h.inner.Acquire(ctx, k.key, o)
-	if err != nil {
-		h.goOn(k)
-		return nil, err
-	}
-	return h.sublet(k, &batch{lease: lease, since: time.Now()}), nil
 }
 
 // giveUp ends the wait of w. The last waiter that leaves ends the acquisition, too, and waits until it has left
@@ -138,7 +175,20 @@ func (h *handOver) giveUp(ctx context.Context, k *keyQueue, w *waiter) error {
 	return held
 }
 
-// sublet makes the lease of one local holder.
+// A share is what one local holder has of a batch.
+type share struct {
+	h *handOver
+	k *keyQueue
+	b *batch
+
+	unfollow func() bool // has the loss of the batch's lease told to nobody
+	once     sync.Once
+	err      error // of its end
+}
+
+// sublet makes the lease of one local holder. It is lost with that of the batch, and does not end it: that is given
+// back, handed on or abandoned when this holder is done. Nobody uses the batch after a holder that has abandoned its
+// lease, or has stopped its renewal.
 func (h *handOver) sublet(k *keyQueue, b *batch) *Lease {
 	fence := b.lease.Fence()
 	k.shard.mu.Lock()
@@ -148,19 +198,44 @@ func (h *handOver) sublet(k *keyQueue, b *batch) *Lease {
 	b.holders++
 	k.batch, k.holder.Since = b, time.Now()
 	k.shard.mu.Unlock()
-	end := func(abandon bool) error {
-		if !abandon {
-			return h.settle(k, b)
-		}
-		b.lease.Abandon()
-		h.goOn(k)
-		return nil
-	}
-	return newSubLease(b.lease, fence, end, func() {
-		k.shard.mu.Lock()
-		b.retired = true
-		k.shard.mu.Unlock()
+	s := &share{h: h, k: k, b: b}
+	l := newLease(k.key, fence, s.free)
+	l.bound, l.leave, l.retire = true, s.leave, s.retire // bound: what it gives back is the batch's lease, if anything
+	s.unfollow = context.AfterFunc(b.lease.held, func() {
+		l.end(&lostError{k.key, b.lease.Err()})
+		_ = s.end(false) // the holder may hang: those behind it go on, with a lease of their own
 	})
+	return l
+}
+
+func (s *share) free(context.Context) error {
+	s.unfollow()
+	return s.end(false)
+}
+
+func (s *share) leave() {
+	s.unfollow()
+	_ = s.end(true)
+}
+
+func (s *share) retire() {
+	s.k.shard.mu.Lock()
+	s.b.retired = true
+	s.k.shard.mu.Unlock()
+	s.b.lease.StopRenewing()
+}
+
+// end is what becomes of the batch.
+func (s *share) end(abandon bool) error {
+	s.once.Do(func() {
+		if !abandon {
+			s.err = s.h.settle(s.k, s.b)
+			return
+		}
+		s.b.lease.Abandon()
+		s.h.goOn(s.k)
+	})
+	return s.err
 }
 
 // settle ends a local holding: it hands the batch on, or gives the lease back and has another one acquired for those
@@ -190,7 +265,7 @@ func (h *handOver) goOn(k *keyQueue) {
 		k.close()
 		return
 	}
-	h.ask(k)
+	h.ask(k, nil)
 }
 
 // An acquisition is one Acquire of the inner locker for all waiters of a key, and its ctx, which ends when nobody
@@ -227,14 +302,19 @@ func (a *acquisition) outgrown(now time.Time) bool {
 	return !a.first.IsZero() && !now.Before(a.first) && grown
 }
 
-// ask begins to acquire a lease for the waiters. The shard is locked, and there is a waiter. The goroutine ends
-// before the last waiter returns: it ends with a grant to a waiter, or the last one waits for its end.
-func (h *handOver) ask(k *keyQueue) {
+// ask begins to acquire a lease for the waiters, by what is left of an Acquire that has begun, or, if that is nil, by a
+// new one. The shard is locked, and there is a waiter. The goroutine ends before the last waiter returns: it ends with
+// a grant to a waiter, or the last one waits for its end.
+func (h *handOver) ask(k *keyQueue, acquire func(context.Context) (*Lease, error)) {
 	a := h.begin(k)
+	again := func(ctx context.Context) (*Lease, error) { return h.inner.Acquire(ctx, k.key, a.options) }
+	if acquire == nil {
+		acquire = again
+	}
 	go func() {
 		for a != nil {
-			lease, err := h.inner.Acquire(a, k.key, a.options)
-			a = h.deliver(k, a, lease, err)
+			lease, err := acquire(a)
+			a, acquire = h.deliver(k, a, lease, err), again
 		}
 	}()
 }

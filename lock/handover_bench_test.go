@@ -1,19 +1,47 @@
 package lock_test
 
 import (
+	"context"
 	"testing"
+	"time"
 
 	"example.com/stock/lock"
 )
 
-// BenchmarkHandOverAlone is what HandOver adds to a lock that costs nothing and that nobody else wants.
+// prompt is a lock that costs nothing, is always free, and is renewed.
+type prompt struct{ fence lock.Fence }
+
+func (*prompt) FenceRange() uint64 { return 8 }
+
+func (p *prompt) Acquire(_ context.Context, key string, _ lock.Options) (*lock.Lease, error) {
+	p.fence += 8
+	l, _ := lock.NewLease(key, p.fence, func(context.Context) error { return nil })
+	l.Keep(time.Now(), lock.Keep{TTL: time.Minute, Every: 20 * time.Second})
+	return l, nil
+}
+
+func (p *prompt) Start(ctx context.Context, key string, o lock.Options) (
+	*lock.Lease, func(context.Context) (*lock.Lease, error), error,
+) {
+	l, err := p.Acquire(ctx, key, o)
+	return l, nil, err
+}
+
+// BenchmarkHandOverAlone is what HandOver and Do add to a lock that costs nothing and that nobody else wants.
 func BenchmarkHandOverAlone(b *testing.B) {
-	l := lock.HandOver(&remote{}, lock.Bound{})
-	for b.Loop() {
-		lease, err := l.Acquire(b.Context(), "k", lock.Options{})
-		if err != nil {
-			b.Fatal(err)
-		}
-		_ = lease.Release()
+	for name, l := range map[string]lock.Locker{
+		"plain": &prompt{}, "hand-over": lock.HandOver(&prompt{}, lock.Bound{}),
+		"hand-over, no Start": lock.HandOver(struct{ lock.FenceRanger }{&prompt{}}, lock.Bound{}),
+	} {
+		b.Run(name, func(b *testing.B) {
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			for b.Loop() {
+				err := lock.Do(ctx, l, "k", lock.Options{}, func(context.Context, lock.Fence) error { return nil })
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

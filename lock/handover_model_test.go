@@ -14,8 +14,8 @@ import (
 
 // This file holds a model of HandOver in one process: who waits, the acquisition for all of them, and the lease that
 // goes from one to the next. Each step makes a real queue of the state and calls the functions that decide: join,
-// leave, pass, lasts, outlive, begin, deliver with outgrown. What Acquire, giveUp, settle and goOn make of them is told
-// again, because they block or start a goroutine; so is the server. See docs/exploration.md.
+// lead, leave, pass, lasts, outlive, begin, deliver with outgrown. What Acquire, lead, giveUp, settle and goOn make of
+// them is told again, because they block or start a goroutine; so is the server. See docs/exploration.md.
 
 // hoUnit is the unit of time of the model. It is long, so that a test that is held up does not see a deadline pass.
 const hoUnit = time.Hour
@@ -40,7 +40,8 @@ type hoBounds struct{ clients, turns, holders, cancels, faults, losses, late int
 type hoPhase uint8
 
 const (
-	hoIdle hoPhase = iota
+	hoIdle    hoPhase = iota
+	hoLeading         // found nobody here, and asks by itself
 	hoWaiting
 	hoGranted // the grant has come, and it has not looked
 	hoFailed  // an error has come
@@ -251,6 +252,32 @@ func (m *hoModel) steps(s hoState) (steps []explore.Step[hoState]) {
 					step(false, i, hoWaits(left), func(to *hoState, l *hoLive) error { return m.enter(to, l, i, left) })
 				}
 			}
+		case hoLeading:
+			if !s.ours && !s.theirs {
+				step(true, i, "is granted the lease", func(to *hoState, _ *hoLive) error {
+					to.clients[i].phase, to.ours, to.holders, to.age = hoHolding, true, 1, 0
+					return nil
+				})
+			}
+			step(true, i, "must wait", func(to *hoState, l *hoLive) error {
+				to.clients[i].phase = hoWaiting
+				l.k.holder = Contender{Who: hoName(i)}
+				l.waiters[i] = l.k.lead(m.until(l, c.left), Options{Owner: hoName(i)})
+				l.h.begin(l.k)
+				return nil
+			})
+			if s.faults > 0 || c.left == 0 {
+				step(c.left == 0, i, "gets no answer", func(to *hoState, l *hoLive) error {
+					to.clients[i] = hoClient{turn: c.turn}
+					if c.left > 0 {
+						to.faults--
+					}
+					if m.rules.goesOn {
+						m.goOn(l)
+					}
+					return nil
+				})
+			}
 		case hoWaiting:
 			if c.left == 0 || s.cancels > 0 {
 				step(c.left == 0, i, "gives up", func(to *hoState, l *hoLive) error { return m.giveUp(to, l, i) })
@@ -365,18 +392,22 @@ func (m *hoModel) enter(s *hoState, l *hoLive, i, left int) error {
 	s.clients[i] = hoClient{phase: hoWaiting, turn: s.clients[i].turn + 1, left: left}
 	if !s.open {
 		l.k.shard.keys["k"] = l.k
-	} else if l.a != nil && m.rules.outlive {
+		s.clients[i].phase = hoLeading
+		return nil
+	}
+	if l.a != nil && m.rules.outlive {
 		l.a.outlive(l.now)
 	}
+	l.waiters[i] = l.k.join(m.until(l, left), Options{Owner: hoName(i)})
+	return nil
+}
+
+func (m *hoModel) until(l *hoLive, left int) hoContext {
 	ctx := hoContext{Context: context.Background()}
 	if left != hoEndless {
 		ctx.until = l.now.Add(time.Duration(left) * hoUnit)
 	}
-	l.waiters[i] = l.k.join(ctx, Options{Owner: hoName(i)})
-	if !s.open {
-		l.h.begin(l.k)
-	}
-	return nil
+	return ctx
 }
 
 func (m *hoModel) giveUp(s *hoState, l *hoLive, i int) error {
@@ -452,6 +483,9 @@ func (m *hoModel) pass(s hoState, steps []explore.Step[hoState]) []explore.Step[
 func (m *hoModel) check(s hoState) error {
 	holder := -1
 	for i, c := range s.clients {
+		if c.phase == hoLeading && (s.asking || s.ours) {
+			return fmt.Errorf("a lease is asked for by %s beside that of this process", hoName(i))
+		}
 		if c.phase != hoHolding && c.phase != hoGranted && c.phase != hoReleasing {
 			continue
 		}
@@ -508,7 +542,7 @@ func TestHandOverModelFindsBugs(t *testing.T) {
 		{"a waiter is told of a deadline that was another's", func(r *hoRules) { r.outgrown = false }, "time is over"},
 		{"a grant that comes as its waiter gives up is dropped", func(r *hoRules) { r.passOn = false }, ""},
 		{"a lease is asked for before the old one is given back", func(r *hoRules) { r.patient = false }, "asked for"},
-		{"the others are not served after an error", func(r *hoRules) { r.goesOn = false }, "forgotten"},
+		{"nobody goes on after an error", func(r *hoRules) { r.goesOn = false }, "left behind"},
 		{"a lost lease is handed on", func(r *hoRules) {
 			r.lasts = func(h *handOver, b *batch) bool { return b.holders < h.bound.Holders }
 		}, "lost"},

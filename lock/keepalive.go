@@ -20,7 +20,7 @@ type Keep struct {
 
 // Valid is how long a holder may believe a granted TTL: less 1 % and 2 ms for clocks that run at different rates
 // and for the way that expiry is rounded, as in Redlock
-// (https://redis.io/docs/latest/develop/use/patterns/distributed-locks/).
+// (https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/).
 func Valid(ttl time.Duration) time.Duration { return ttl - ttl/100 - 2*time.Millisecond }
 
 // KeepAlive blocks until held ends (nil) or the lease is lost (the reason). It renews while renewing lives.

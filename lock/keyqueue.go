@@ -77,15 +77,30 @@ type grant struct {
 
 // join adds a waiter, which waits until ctx ends, at the end.
 func (k *keyQueue) join(ctx context.Context, o Options) *waiter {
-	me := Contender{Who: o.Owner, Since: time.Now()}
-	w := &waiter{Contender: me, options: o, come: make(chan grant, 1), prev: k.last, queued: true}
-	if k.last == nil {
-		k.first = w
+	return k.insert(ctx, &waiter{Contender: Contender{Who: o.Owner, Since: time.Now()}, options: o, prev: k.last})
+}
+
+// lead makes a waiter of the holder, who has asked and must wait. Nobody was here when it came: it is the first.
+func (k *keyQueue) lead(ctx context.Context, o Options) *waiter {
+	return k.insert(ctx, &waiter{Contender: k.holder, options: o, next: k.first})
+}
+
+// insert adds w, which waits until ctx ends, between the two that it names.
+func (k *keyQueue) insert(ctx context.Context, w *waiter) *waiter {
+	w.come, w.queued = make(chan grant, 1), true
+	if k.waiting == 0 {
 		k.until, k.endless = time.Time{}, false
-	} else {
-		k.last.next = w
 	}
-	k.last = w
+	if w.prev == nil {
+		k.first = w
+	} else {
+		w.prev.next = w
+	}
+	if w.next == nil {
+		k.last = w
+	} else {
+		w.next.prev = w
+	}
 	k.waiting++
 	if deadline, limited := ctx.Deadline(); !limited {
 		k.endless = true

@@ -17,14 +17,17 @@ type Lease struct {
 	key   string
 	fence Fence
 	free  func(context.Context) error
+	bound bool // free bounds itself, and takes no ctx
 
 	held context.Context // ends with ErrReleased or a lostError as its cause
 	end  context.CancelCauseFunc
 
-	renewing context.Context // ends with held, or when StopRenewing is called
-	retire   context.CancelFunc
-	due      *time.Timer // starts the keeper; nil: the lease has none
-	keeper   sync.WaitGroup
+	due     *time.Timer // starts the keeper; nil: the lease has none
+	keeper  sync.WaitGroup
+	mu      sync.Mutex // of the two below
+	retired bool       // StopRenewing has been called
+	stop    func()     // ends the renewals; nil: the keeper has not begun
+	retire  func()     // is told of StopRenewing; nil: nobody is
 
 	once  sync.Once
 	freed error
@@ -39,42 +42,13 @@ type Lease struct {
 // else's. The driver calls the second result to say "lost, because"; after the first such call, or after Release,
 // it does nothing.
 func NewLease(key string, f Fence, free func(context.Context) error) (*Lease, context.CancelCauseFunc) {
-	l := &Lease{key: key, fence: f, free: free}
-	l.held, l.end = context.WithCancelCause(context.Background())
-	l.renewing, l.retire = context.WithCancel(l.held)
+	l := newLease(key, f, free)
 	return l, func(cause error) { l.end(&lostError{key, cause}) }
 }
 
-// newSubLease makes the lease of one of several holders that use parent one after the other. It is lost with parent,
-// and does not end it: end says what becomes of parent when this holder is done with it, and is called exactly once.
-// Nobody uses parent after a holder that has abandoned its sub-lease, or has stopped its renewal: retire is called
-// before the renewal stops.
-func newSubLease(parent *Lease, f Fence, end func(abandon bool) error, retire func()) *Lease {
-	var once sync.Once
-	var freed error
-	endOnce := func(abandon bool) error {
-		once.Do(func() { freed = end(abandon) })
-		return freed
-	}
-	var unfollow func() bool
-	l, lost := NewLease(parent.key, f, func(context.Context) error {
-		unfollow()
-		return endOnce(false)
-	})
-	l.leave = func() {
-		unfollow()
-		_ = endOnce(true)
-	}
-	retireSelf := l.retire
-	l.retire = func() {
-		retire()
-		parent.StopRenewing()
-		retireSelf()
-	}
-	unfollow = context.AfterFunc(parent.held, func() {
-		lost(parent.Err())
-		_ = endOnce(false) // the holder may hang: those behind it go on, with a lease of their own
-	})
+func newLease(key string, f Fence, free func(context.Context) error) *Lease {
+	l := &Lease{key: key, fence: f, free: free}
+	l.held, l.end = context.WithCancelCause(context.Background())
 	return l
 }
 
@@ -122,14 +96,21 @@ func (l *Lease) Err() error { return context.Cause(l.held) }
 // no renewal outlives the lease. sent is a time before the acquiring request left. It is for drivers, once, before
 // the lease is handed out.
 //
-// The goroutine for it begins when there is something to renew or to lose, not with the lease: nearly every lease
-// is released long before that, and to start a goroutine and wait for its end cost a fifth of the CPU time of an
-// uncontended turn.
+// The goroutine for it, and what it needs, begin when there is something to renew or to lose, not with the lease:
+// nearly every lease is released long before that, and to start a goroutine and wait for its end cost a fifth of the
+// CPU time of an uncontended turn.
 func (l *Lease) Keep(sent time.Time, k Keep) {
 	l.keeper.Add(1)
 	l.due = time.AfterFunc(time.Until(k.due(sent)), func() {
 		defer l.keeper.Done()
-		if err := KeepAlive(l.held, l.renewing, sent, k); err != nil {
+		renewing, stop := context.WithCancel(l.held)
+		defer stop()
+		l.mu.Lock()
+		if l.stop = stop; l.retired {
+			stop()
+		}
+		l.mu.Unlock()
+		if err := KeepAlive(l.held, renewing, sent, k); err != nil {
 			l.end(&lostError{l.key, err})
 		}
 	})
@@ -137,7 +118,16 @@ func (l *Lease) Keep(sent time.Time, k Keep) {
 
 // StopRenewing lets the lease run out: it is still held until its time limit passes or it is released. A lease that
 // is not renewed, or not limited in time, does not change.
-func (l *Lease) StopRenewing() { l.retire() }
+func (l *Lease) StopRenewing() {
+	if l.retire != nil {
+		l.retire()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.retired = true; l.stop != nil {
+		l.stop()
+	}
+}
 
 // Release gives the key back. It is idempotent, bounded by ReleaseTimeout, and does not depend on any caller's
 // context. After a loss it still asks the server to remove what is ours, and returns the loss. A loss that nobody
@@ -184,14 +174,6 @@ func (l *Lease) Abandon() {
 	})
 }
 
-// Linger is for drivers whose server does not free a key by itself, once, before the lease is handed out: what
-// Abandon leaves taken is given back by the driver's free after d. It should be as long as the key of a crashed
-// holder would stay taken, or longer. Nothing waits for the end of d: free must tolerate that the lock has been
-// closed.
-func (l *Lease) Linger(d time.Duration) {
-	l.leave = func() { time.AfterFunc(d, func() { _ = l.giveBack() }) }
-}
-
 // finish ends the lease here, and its renewal.
 func (l *Lease) finish(why error) {
 	l.end(why)
@@ -203,8 +185,12 @@ func (l *Lease) finish(why error) {
 
 // giveBack tells the server.
 func (l *Lease) giveBack() error {
-	ctx, cancel := context.WithTimeout(context.Background(), ReleaseTimeout)
-	defer cancel()
+	ctx := context.Background()
+	if !l.bound {
+		limited, cancel := context.WithTimeout(context.Background(), ReleaseTimeout)
+		defer cancel()
+		ctx = limited
+	}
 	err := l.free(ctx)
 	if err != nil && l.stranded != nil && !errors.Is(err, ErrExpired) && !errors.Is(err, ErrTaken) {
 		l.stranded(err)

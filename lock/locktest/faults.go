@@ -526,8 +526,10 @@ func traces(ctx context.Context, s *Scene) error {
 	for i := range 5 {
 		keys = append(keys, fmt.Sprintf("%s-%d", s.Key, i))
 	}
-	// Ten thousand and some, without those that are given up: up to half a minute for the slowest.
-	history, err := runStorms(ctx, list, storm{Keys: keys, Workers: 8, Rounds: 700, Limit: s.storm, Leave: 10})
+	// At least 40 in each process: what each of them leaves is then more than few.
+	history, err := runStorms(ctx, list, storm{
+		Keys: keys, Workers: 8, Rounds: traceRounds, Limit: s.storm, Least: 5, Leave: 10,
+	})
 	if err == nil {
 		err = overlaps(history, s.Promise.Fenced)
 	}

@@ -19,6 +19,7 @@ type storm struct {
 	Rounds  int           // acquisitions of each
 	Hold    time.Duration // how long each holds, so that an overlap would show
 	Limit   time.Duration // no round begins after this; 0: no limit
+	Least   int           // but each worker has so many rounds, however slow the computer is
 	Leave   int           // a worker gives up every Leave-th round while it waits; 0: none
 }
 
@@ -32,7 +33,7 @@ func (s storm) run(ctx context.Context, l lock.Locker) ([]Hold, error) {
 	for worker := range s.Workers {
 		all.Go(func() {
 			for i := range s.Rounds {
-				if s.Limit > 0 && time.Since(began) > s.Limit {
+				if i >= s.Least && s.Limit > 0 && time.Since(began) > s.Limit {
 					return
 				}
 				h, err := s.round(ctx, l, worker, i)

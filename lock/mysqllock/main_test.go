@@ -74,9 +74,7 @@ func migrate(t testing.TB, dsn string) {
 // database is the DSN of a database with the schema, which is the test's own.
 func database(t testing.TB) string {
 	t.Helper()
-	dsn := servers.MariaDB(t)
-	migrate(t, dsn)
-	return dsn
+	return servers.FilledMariaDB(t, migrate)
 }
 
 // A locker with a fence range that is closed.

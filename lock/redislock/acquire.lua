@@ -1,7 +1,8 @@
 -- Take the lock if it is free, and mint its fence in the same step.
 -- KEYS[1] lock   KEYS[2] last fence   ARGV[1] value (token and owner)   ARGV[2] lease, ms
 -- ARGV[3] how long the clock must be past a fence before the fence may be forgotten, ms; see mint in queue.lua
--- Returns {fence} or {0, holder's value, holder's remaining ms (-1: no limit)}.
+-- Returns the fence (in a list if it is that of before), or {'0', holder's value, its remaining ms (-1: no limit)}. A
+-- list costs Redis a buffer of 16 KB for the reply.
 local holder = redis.call('GET', KEYS[1])
 if holder and holder ~= ARGV[1] then
   return {'0', holder, redis.call('PTTL', KEYS[1])}
@@ -27,4 +28,4 @@ local ahead = math.ceil((fence + 1 - (now[1] * 1000000 + now[2])) / 1000)
 fence = string.format('%.0f', fence)
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 redis.call('SET', KEYS[2], fence, 'PX', string.format('%.0f', ARGV[3] + ahead))
-return {fence}
+return fence

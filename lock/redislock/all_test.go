@@ -16,12 +16,6 @@ func TestAllOfWatchdog(t *testing.T) {
 	s := servers.Redis(t)
 	open := func() lock.Locker { return watchdog(t, s, redislock.WatchdogOptions{}) }
 	locktest.Carts(t, true, [2]lock.Locker{open(), open()})
-	t.Run("handed over", func(t *testing.T) {
-		open := func() lock.Locker {
-			return lock.HandOver(watchdog(t, s, redislock.WatchdogOptions{}), lock.Bound{})
-		}
-		locktest.Carts(t, true, [2]lock.Locker{open(), open()})
-	})
 }
 
 // A watchdog that finds one of its keys gone ends the work of all.

@@ -47,6 +47,7 @@ func all(t testing.TB, c redis.UniversalClient) map[string]lock.Locker {
 	locks := map[string]lock.Locker{
 		"lock":     closer(t, redislock.NewSetNX(c, redislock.SetNXOptions{})),
 		"watchdog": closer(t, redislock.NewWatchdog(c, redislock.WatchdogOptions{})),
+		"rlock":    closer(t, redislock.NewRLock(c, redislock.RLockOptions{})),
 	}
 	for _, v := range variants {
 		locks[v.name] = v.open(t, c, redislock.SetNXOptions{})
@@ -68,7 +69,7 @@ func TestLocksOnACluster(t *testing.T) {
 
 func conformOnACluster(t *testing.T, nodes *stack.RedisCluster) {
 	for name, promise := range map[string]lock.Promise{
-		"lock": setnxPromise(), "watchdog": watchdogPromise(),
+		"lock": setnxPromise(), "watchdog": watchdogPromise(), "rlock": variantPromise(),
 		"setnx-expire": variantPromise(), "setnx-del": variantPromise(), "setnx-watch": variantPromise(),
 	} {
 		t.Run(name, func(t *testing.T) {

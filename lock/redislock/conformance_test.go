@@ -46,6 +46,7 @@ func benches(t *testing.T) []locktest.Harness {
 		bench(t, "redis-setnx-del", plain),
 		bench(t, "redis-setnx-watch", plain),
 		bench(t, "redis-setnx", plain),
+		bench(t, "redis-rlock", plain),
 		bench(t, "redis-watchdog", plain),
 		bench(t, "redlock", func(addrs []string) strategy.Servers {
 			// The nodes keep their data, and a busy computer makes them slow.
@@ -66,6 +67,8 @@ func benches(t *testing.T) []locktest.Harness {
 			b.Breaks = map[string]string{"Owner": "its DEL deletes whatever is there, as its caveat says"}
 		case "redis-setnx":
 			b.Kept, b.Keeps = fences, keeps
+		case "redis-rlock":
+			b.Renews = true
 		case "redis-watchdog":
 			b.Renews, b.Kept, b.Keeps = true, fences, keeps
 		case "redlock":
@@ -187,6 +190,12 @@ func TestSetNXConforms(t *testing.T) {
 	t.Parallel()
 	s := servers.Redis(t)
 	conform(t, setnxPromise(), func(t testing.TB) lock.Locker { return setnx(t, s, 0) })
+}
+
+func TestRLockConforms(t *testing.T) {
+	t.Parallel()
+	s := servers.Redis(t)
+	conform(t, variantPromise(), func(t testing.TB) lock.Locker { return rlock(t, s, redislock.RLockOptions{}) })
 }
 
 func TestWatchdogConforms(t *testing.T) {

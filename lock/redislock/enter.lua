@@ -1,7 +1,8 @@
 -- Take the lock if it is free and nobody came earlier; otherwise queue up, if asked to.
 -- ARGV[1] value   ARGV[2] lease, ms   ARGV[3] lease of a grant, ms
 -- ARGV[4] number of this request; '0': do not queue up
--- Returns {fence} or {'0', holder's value, its remaining ms (-1: no limit)}.
+-- Returns the fence (in a list if it is that of before), or {'0', holder's value, its remaining ms (-1: no limit)}. A
+-- list costs Redis a buffer of 16 KB for the reply.
 local holder = redis.call('GET', KEYS[1])
 if holder == ARGV[1] then
   -- Ours: a grant whose message has not come, or an earlier request whose reply was lost.
@@ -13,7 +14,7 @@ if not holder then
   if not first or first == ARGV[1] then
     local fence = mint()
     redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-    return {fence}
+    return fence
   end
   grant(first, request, ARGV[3])
   holder = first

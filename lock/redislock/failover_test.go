@@ -119,10 +119,9 @@ func TestAFailOverAfterAnAcknowledgement(t *testing.T) {
 	t.Parallel()
 	x := sentinels(t)
 	o := redislock.WatchdogOptions{
-		Replicas:       1,
-		ReplicaTimeout: 2 * time.Second,
-		Lease:          10 * time.Minute,
-		MaxHold:        time.Hour,
+		Replicas: redislock.Replicas(1, 2*time.Second),
+		Lease:    10 * time.Minute,
+		MaxHold:  time.Hour,
 	}
 	holder := onSentinels(t, x, o)
 	held := acquireEventually(t, holder, "k") // acquireEventually: a busy replica may be late

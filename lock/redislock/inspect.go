@@ -32,6 +32,8 @@ var (
 	_ lock.Inspector = (*Watchdog)(nil)
 	_ lock.Evictor   = (*Watchdog)(nil)
 	_ lock.Lister    = (*Watchdog)(nil)
+	_ lock.Inspector = (*RLock)(nil)
+	_ lock.Lister    = (*RLock)(nil)
 	_ lock.Inspector = (*Redlock)(nil)
 	_ lock.Lister    = (*Redlock)(nil)
 )
@@ -80,6 +82,32 @@ func (w *Watchdog) Evict(ctx context.Context, key string) (lock.Fence, error) {
 func (w *Watchdog) Keys(ctx context.Context) ([]string, error) {
 	return scan(ctx, w.client, "watchdog")
 }
+
+// Inspect returns the holder and how long its lease still runs without renewal, in one round trip. Waiters leave no
+// trace but a subscription: they are not known. There is no Evict, because there is no fence.
+func (r *RLock) Inspect(ctx context.Context, key string) (lock.State, error) {
+	state := lock.State{Scope: lock.Cluster}
+	name := "rlock:" + tag(key)
+	var holders *redis.StringSliceCmd
+	var pttl *redis.DurationCmd
+	_, _ = r.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		holders, pttl = p.HKeys(ctx, name), p.PTTL(ctx, name)
+		return nil
+	})
+	if err := cmp.Or(holders.Err(), pttl.Err()); err != nil {
+		return state, queryError("inspect", name, err)
+	}
+	for _, value := range holders.Val() {
+		state.Holder = &lock.Contender{Who: ownerOf(value), Remaining: lock.Forever}
+		if pttl.Val() >= 0 {
+			state.Holder.Remaining = pttl.Val()
+		}
+	}
+	return state, nil
+}
+
+// Keys scans the whole server.
+func (r *RLock) Keys(ctx context.Context) ([]string, error) { return scan(ctx, r.client, "rlock") }
 
 func inspect(ctx context.Context, c redis.UniversalClient, names []string) (lock.State, error) {
 	state := lock.State{Scope: lock.Cluster}

@@ -73,6 +73,12 @@ func watchdog(t testing.TB, s *stack.Server, o redislock.WatchdogOptions) *redis
 	return w
 }
 
+func rlock(t testing.TB, s *stack.Server, o redislock.RLockOptions) *redislock.RLock {
+	l := redislock.NewRLock(client(t, s), o)
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
 // own starts a stack for one test.
 func own(t *testing.T) *stack.Stack {
 	t.Helper()

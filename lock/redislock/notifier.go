@@ -2,7 +2,6 @@ package redislock
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -17,24 +16,32 @@ import (
 // A notifier tells the waiters of this process that they were granted the lock. It has one subscription for all of
 // them, made when the first of them waits.
 type notifier struct {
-	client  redis.UniversalClient
+	subscription
 	channel string
-	log     *slog.Logger
+	ready   chan struct{} // closed when the server has confirmed the subscription
 
 	mu      sync.Mutex
-	pubsub  *redis.PubSub
-	ready   chan struct{}      // closed when the server has confirmed the subscription
 	waiters map[string]*waiter // by value
-	reader  sync.WaitGroup
-	stop    context.CancelFunc
-	closed  bool
 }
 
 func newNotifier(c redis.UniversalClient, process string, log *slog.Logger) *notifier {
-	return &notifier{
-		client: c, channel: "watchdog:" + process, log: log,
-		ready: make(chan struct{}), waiters: make(map[string]*waiter),
+	n := &notifier{
+		channel: "watchdog:" + process, ready: make(chan struct{}), waiters: make(map[string]*waiter),
 	}
+	n.subscription = subscription{
+		client: c, log: log, broken: n.wakeAll,
+		confirmed: func(string) {
+			if !n.subscribed() { // otherwise it is subscribed anew after a broken connection
+				close(n.ready)
+			}
+		},
+		message: func(_ context.Context, _ *redis.PubSub, m *redis.Message) {
+			if value, request, fence, ok := parseGrant(m.Payload); ok {
+				n.notify(value, request, fence)
+			}
+		},
+	}
+	return n
 }
 
 // A waiter is one acquisition that asks until it is granted the lock.
@@ -84,18 +91,9 @@ func (n *notifier) subscribed() bool {
 // subscribe subscribes if that was not done yet. It returns when the server has confirmed, or after recheck, because a
 // waiter asks then anyway.
 func (n *notifier) subscribe(ctx context.Context) error {
-	n.mu.Lock()
-	if n.closed {
-		n.mu.Unlock()
-		return lock.Down("subscribe", errors.New("the lock is closed"))
+	if _, err := n.open(n.channel); err != nil {
+		return err
 	}
-	if n.pubsub == nil {
-		var reading context.Context
-		reading, n.stop = context.WithCancel(context.Background())
-		n.pubsub = n.client.Subscribe(reading, n.channel)
-		n.reader.Go(func() { n.read(reading) })
-	}
-	n.mu.Unlock()
 	unconfirmed := time.NewTimer(recheck)
 	defer unconfirmed.Stop()
 	select {
@@ -105,30 +103,6 @@ func (n *notifier) subscribe(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	return nil
-}
-
-// read passes grants on to their waiters, until ctx ends. go-redis reconnects and subscribes anew by itself.
-func (n *notifier) read(ctx context.Context) {
-	for ctx.Err() == nil {
-		switch message, err := n.pubsub.Receive(ctx); m := message.(type) {
-		case *redis.Message:
-			if value, request, fence, ok := parseGrant(m.Payload); ok {
-				n.notify(value, request, fence)
-			}
-		case *redis.Subscription:
-			select {
-			case <-n.ready: // subscribed anew after a broken connection
-			default:
-				close(n.ready)
-			}
-		default:
-			if err != nil && ctx.Err() == nil {
-				n.log.Warn("lock: subscription broke", "err", err)
-				n.wakeAll()
-				_ = lock.Sleep(ctx, 100*time.Millisecond) // the loop looks at ctx
-			}
-		}
-	}
 }
 
 // parseGrant reads a message of queue.lua: the value, the number of the request that it answers, and the fence, a line
@@ -171,18 +145,4 @@ func (w *waiter) wake(fence lock.Fence) {
 	case w.granted <- fence:
 	default:
 	}
-}
-
-func (n *notifier) close() error {
-	n.mu.Lock()
-	n.closed = true
-	pubsub, stop := n.pubsub, n.stop
-	n.mu.Unlock()
-	if pubsub == nil {
-		return nil
-	}
-	stop()
-	err := pubsub.Close()
-	n.reader.Wait()
-	return err
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -48,18 +47,18 @@ func (q *turnstile) enter(who string) (fence uint64, holder string) {
 	q.Helper()
 	q.asked++
 	reply, err := q.w.enter.run(q.Context(), q.client, q.w.names("k"),
-		"p:1 "+who, time.Minute.Milliseconds(), grantLease.Milliseconds(), q.asked).Slice()
+		"p:1 "+who, time.Minute.Milliseconds(), grantLease.Milliseconds(), q.asked).Result()
 	if err != nil {
 		q.Fatal(err)
 	}
-	fence, err = strconv.ParseUint(reply[0].(string), 10, 64)
-	if err != nil {
+	granted, err := parseGranted("k", reply)
+	var held *lock.HeldError
+	if err != nil && !errors.As(err, &held) {
 		q.Fatal(err)
+	} else if err != nil {
+		holder = held.Holder
 	}
-	if fence == 0 {
-		holder = ownerOf(reply[1].(string))
-	}
-	return fence, holder
+	return uint64(granted), holder
 }
 
 func (q *turnstile) leave(who string) (what int) {

@@ -16,30 +16,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/lock"
 )
 
-var (
-	//go:embed acquire.lua
-	acquireSource string
-	//go:embed release.lua
-	releaseSource string
-)
-
-// fenceLife is how long the server's clock must be past the last fence of a key before that fence may be forgotten: a
-// day. It may be forgotten because the next fence starts from the clock, which is larger by then. A fence could repeat
-// only if the clock were set back by more than this after a day without a holder. So the server keeps one key, of about
-// 120 bytes and the name, for each lock that was held in the last day. A fence ahead of the clock stays longer by the
-// time that it is ahead.
-const fenceLife = 24 * time.Hour
-
-var (
-	escape   = strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D")
-	unescape = strings.NewReplacer("%25", "%", "%7B", "{", "%7D", "}")
-)
+var escape = strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D")
 
 // tag returns key as a hash tag, so that the keys of one lock share a slot of Redis Cluster, whatever the key is. No
 // two keys have the same tag. Redis ignores an empty tag, so the empty key gets a sign that no other key turns into.
@@ -49,17 +31,6 @@ func tag(key string) string {
 	}
 	return "{" + escape.Replace(key) + "}"
 }
-
-// untag returns the key of a hash tag, which is given without its braces.
-func untag(inside string) string {
-	if inside == "%" {
-		return ""
-	}
-	return unescape.Replace(inside)
-}
-
-// newValue returns a value that only this acquisition writes: a random token, a blank and the owner's name.
-func newValue(o lock.Options) string { return uuid.NewString() + " " + o.Owner }
 
 // ownerOf returns the owner's name in a value.
 func ownerOf(value string) string {
@@ -87,8 +58,22 @@ func def(d *time.Duration, value time.Duration) {
 type server struct {
 	client   redis.UniversalClient
 	lease    time.Duration
-	replicas replicas
+	replicas Acknowledgement // nil: none is asked
 	cleanup  *cleanup
+}
+
+// An Acknowledgement is what must be known of a grant before it counts. See Replicas.
+type Acknowledgement interface {
+	// run runs a script that grants something. The error short says why what it has granted does not count.
+	run(ctx context.Context, o lock.Options, s *server, call call) (reply *redis.Cmd, short error)
+}
+
+// grant runs a script that grants something, in one round trip. See Acknowledgement for the error short.
+func (s *server) grant(ctx context.Context, o lock.Options, call call) (reply *redis.Cmd, short error) {
+	if s.replicas == nil {
+		return call.run(ctx, s.client), nil
+	}
+	return s.replicas.run(ctx, o, s, call)
 }
 
 // An attempt is one acquisition of a key, from its first request to its release.
@@ -114,8 +99,8 @@ func (c call) run(ctx context.Context, client redis.UniversalClient) *redis.Cmd 
 // request runs the script that acquires, once. The error is a HeldError if another holds the key. If the outcome is
 // unknown, request releases before it returns, on a context of its own.
 func (a *attempt) request(ctx context.Context) (lock.Fence, error) {
-	answered, short := a.replicas.run(ctx, a.options, a.client, a.acquire)
-	reply, err := answered.Slice()
+	answered, short := a.grant(ctx, a.options, a.acquire)
+	reply, err := answered.Result()
 	if err == nil {
 		var fence lock.Fence
 		fence, err = parseGranted(a.key, reply)
@@ -153,25 +138,26 @@ func detached(ctx context.Context, free func(context.Context) error) {
 	_ = free(ctx)
 }
 
-// parseGranted reads the reply of a script that acquires. That is {fence}, or {"0", the holder's value, its remaining
-// ms}, which becomes a HeldError.
-func parseGranted(key string, reply []any) (lock.Fence, error) {
-	if len(reply) == 0 {
-		return 0, errors.New("empty reply")
+// parseGranted reads the reply of a script that acquires. That is the fence, alone or in a list, or {"0", the holder's
+// value, its remaining ms}, which becomes a HeldError.
+func parseGranted(key string, reply any) (lock.Fence, error) {
+	list, _ := reply.([]any)
+	if len(list) > 0 {
+		reply = list[0]
 	}
-	text, _ := reply[0].(string)
+	text, _ := reply.(string)
 	fence, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
 		return 0, fmt.Errorf("fence %q: %w", text, err)
 	}
-	if fence > 0 || len(reply) < 3 {
+	if fence > 0 || len(list) < 3 {
 		return lock.Fence(fence), nil
 	}
 	held := &lock.HeldError{Key: key}
-	if value, ok := reply[1].(string); ok {
+	if value, ok := list[1].(string); ok {
 		held.Holder = ownerOf(value)
 	}
-	if ms, ok := reply[2].(int64); ok && ms > 0 {
+	if ms, ok := list[2].(int64); ok && ms > 0 {
 		held.Remaining = time.Duration(ms) * time.Millisecond
 	}
 	return 0, held
@@ -181,7 +167,7 @@ func parseGranted(key string, reply []any) (lock.Fence, error) {
 // ErrExpired if the key is gone, and ErrTaken if another has it.
 func ownership(reply int, err error) error {
 	switch {
-	case redis.HasErrorPrefix(err, "WRONGTYPE"):
+	case err != nil && redis.HasErrorPrefix(err, "WRONGTYPE"):
 		return fmt.Errorf("%w: something that is no lock has its name (%v)", lock.ErrTaken, err)
 	case err != nil:
 		return lock.Down("ask redis", err)
@@ -191,44 +177,6 @@ func ownership(reply int, err error) error {
 		return lock.ErrTaken
 	}
 	return nil
-}
-
-// A keyState is what Redis has under the name of a lock.
-type keyState struct {
-	value string        // of the holder; empty: there is no such key
-	ttl   time.Duration // what remains; negative: no time limit, or no key
-}
-
-// held returns s as an error.
-func (s keyState) held(key string) *lock.HeldError {
-	return &lock.HeldError{Key: key, Holder: ownerOf(s.value), Remaining: max(s.ttl, 0)}
-}
-
-// setNX takes the key name if it is free, by SET NX, with a time limit if lease is not 0. In the same round trip it
-// reads what the key has. That is not one atomic step, but only the SET decides; the rest is for people to read.
-// After an error the outcome is unknown, unless the server refused.
-func setNX(
-	ctx context.Context, c redis.UniversalClient, name, value string, lease time.Duration,
-) (taken bool, found keyState, err error) {
-	var set *redis.Cmd
-	var get *redis.StringCmd
-	var pttl *redis.DurationCmd
-	_, _ = c.Pipelined(ctx, func(p redis.Pipeliner) error {
-		args := []any{"set", name, value}
-		if lease > 0 {
-			args = append(args, "px", lease.Milliseconds())
-		}
-		set = sendOnce(ctx, p, append(args, "nx")...)
-		get, pttl = p.Get(ctx, name), p.PTTL(ctx, name)
-		return nil
-	})
-	if err := set.Err(); !errors.Is(err, redis.Nil) {
-		return err == nil, keyState{}, err
-	}
-	if err := get.Err(); err != nil && !errors.Is(err, redis.Nil) {
-		return false, keyState{}, err // of another type: no lock
-	}
-	return false, keyState{get.Val(), pttl.Val()}, nil
 }
 
 // refused reports whether the server answered with an error: the script did not get as far as a write.
@@ -243,14 +191,6 @@ func acquireError(ctx context.Context, o lock.Options, name string, err error) e
 		return refusal(name, err)
 	}
 	return unanswered(ctx, o, "acquire "+name, err)
-}
-
-// queryError returns what a question about the key name says that was refused or got no answer.
-func queryError(doing, name string, err error) error {
-	if refused(err) {
-		return refusal(name, err)
-	}
-	return lock.Down(doing+" "+name, err)
 }
 
 // unanswered returns what an acquisition says that got no answer.
@@ -312,7 +252,7 @@ func newScript(source string) *script {
 func (s *script) run(ctx context.Context, c redis.UniversalClient, keys []string, args ...any) *redis.Cmd {
 	return retryUnstarted(ctx, c, func() *redis.Cmd {
 		reply := s.evalSHA(ctx, c, keys, args)
-		if redis.HasErrorPrefix(reply.Err(), "NOSCRIPT") {
+		if err := reply.Err(); err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
 			reply = s.eval(ctx, c, keys, args)
 		}
 		return reply
@@ -357,12 +297,6 @@ type once struct{ *redis.Cmd }
 // NoRetry tells go-redis not to repeat the command. One such command is enough for a pipeline.
 func (once) NoRetry() bool { return true }
 
-func sendOnce(ctx context.Context, c processor, args ...any) *redis.Cmd {
-	cmd := redis.NewCmd(ctx, args...)
-	_ = c.Process(ctx, once{cmd}) // the error is in cmd, too
-	return cmd
-}
-
 // movingPause is the first pause between tries while a slot is moved, and movingTime is how long the tries go on.
 // MIGRATE moves ten keys at a time, so the keys of one lock are apart for milliseconds.
 const (
@@ -403,83 +337,4 @@ func moving(err error) bool {
 func unsent(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"
-}
-
-// replicas is how many replicas must have acknowledged what a script wrote before it counts. The zero value asks none.
-//
-// WAIT (https://redis.io/docs/latest/commands/wait/) is not consensus. It makes it likelier that a lock survives the
-// end of its master, because each replica that has acknowledged has the key. It does not promise
-//   - that one of those replicas is promoted. Ask for all replicas, or for so many that the others cannot be a majority
-//     of those that may be promoted;
-//   - that the acknowledged key is on anybody's disk;
-//   - that a master that was cut off is no longer asked by clients that have not heard of its end. It can then grant
-//     nothing, but what it granted before runs on.
-//
-// An acquisition that is refused for want of acknowledgements may have reached some replica. If that one is promoted
-// before it hears of the release, nobody has the lock until its lease runs out. Only the fence keeps a second holder
-// from writing.
-type replicas struct {
-	number  int
-	timeout time.Duration
-}
-
-func newReplicas(number int, timeout, lease time.Duration) replicas {
-	if timeout == 0 {
-		timeout = min(500*time.Millisecond, lease/6)
-	}
-	return replicas{number, timeout}
-}
-
-// run runs a script and waits for the replicas, in one round trip on one connection. The error short says that too few
-// replicas have acknowledged; it means something only if the script has granted something.
-func (r replicas) run(
-	ctx context.Context, o lock.Options, c redis.UniversalClient, call call,
-) (reply *redis.Cmd, short error) {
-	if r.number == 0 {
-		return call.run(ctx, c), nil
-	}
-	// The client follows a key to another node by itself, but not for a pipeline to one node.
-	reply = retryUnstarted(ctx, c, func() *redis.Cmd {
-		reply, short = r.wait(ctx, o, c, call.keys[0], func(p redis.Pipeliner) *redis.Cmd {
-			return call.script.evalSHA(ctx, p, call.keys, call.args)
-		})
-		if redis.HasErrorPrefix(reply.Err(), "NOSCRIPT") {
-			reply, short = r.wait(ctx, o, c, call.keys[0], func(p redis.Pipeliner) *redis.Cmd {
-				return call.script.eval(ctx, p, call.keys, call.args)
-			})
-		}
-		return reply
-	})
-	return reply, short
-}
-
-func (r replicas) wait(
-	ctx context.Context, o lock.Options, c redis.UniversalClient, key string, script func(redis.Pipeliner) *redis.Cmd,
-) (reply *redis.Cmd, short error) {
-	var node redis.Cmdable = c
-	if cluster, ok := c.(*redis.ClusterClient); ok {
-		// WAIT has no key by which the client would know where to send it.
-		master, err := cluster.MasterForKey(ctx, key)
-		if err != nil {
-			reply = redis.NewCmd(ctx)
-			reply.SetErr(err)
-			return reply, nil
-		}
-		node = master
-	}
-	var acknowledged *redis.Cmd
-	_, _ = node.Pipelined(ctx, func(p redis.Pipeliner) error {
-		reply = script(p)
-		acknowledged = p.Do(ctx, "WAIT", r.number, r.timeout.Milliseconds())
-		return nil
-	})
-	switch n, err := acknowledged.Int(); {
-	case err != nil:
-		return reply, unanswered(ctx, o, "wait for the replicas of "+key, err)
-	case n < r.number:
-		return reply, &lock.DownError{Server: "redis", Reason: fmt.Sprintf(
-			"%d of the %d replicas that lock.replicas asks for acknowledged the lock within %v; "+
-				"see that they follow (INFO replication), or ask for fewer", n, r.number, r.timeout)}
-	}
-	return reply, nil
 }

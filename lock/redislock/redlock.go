@@ -38,8 +38,8 @@ type RedlockOptions struct {
 }
 
 // Redlock is a lock on N independent Redis masters, held by whoever has the key on a majority of them:
-// https://redis.io/docs/latest/develop/use/patterns/distributed-locks/, to the letter, and with what the letter leaves
-// open.
+// https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/, to the letter, and with what the letter
+// leaves open.
 //
 // A try sends SET NX PX with one random value to all nodes at once. It has the lock if N/2+1 nodes granted it, and if
 // something is left of the lease, counted from before the first request and less 1 % and 2 ms for clocks of different

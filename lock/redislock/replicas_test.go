@@ -42,13 +42,13 @@ func acknowledged(t testing.TB, c redis.UniversalClient, replicas int, timeout t
 		"lock": closer(
 			t,
 			redislock.NewSetNX(
-				c, redislock.SetNXOptions{Lease: time.Hour, Replicas: replicas, ReplicaTimeout: timeout},
+				c, redislock.SetNXOptions{Lease: time.Hour, Replicas: redislock.Replicas(replicas, timeout)},
 			),
 		),
 		"watchdog": closer(
 			t,
 			redislock.NewWatchdog(
-				c, redislock.WatchdogOptions{Lease: time.Hour, Replicas: replicas, ReplicaTimeout: timeout},
+				c, redislock.WatchdogOptions{Lease: time.Hour, Replicas: redislock.Replicas(replicas, timeout)},
 			),
 		),
 	}
@@ -168,7 +168,7 @@ func TestARenewalIsAcknowledged(t *testing.T) {
 	t.Parallel()
 	master, replica := pair(t)
 	w := closer(t, redislock.NewWatchdog(slowClient(t, master), redislock.WatchdogOptions{
-		Lease: 3 * time.Second, Replicas: 1, ReplicaTimeout: 100 * time.Millisecond,
+		Lease: 3 * time.Second, Replicas: redislock.Replicas(1, 100*time.Millisecond),
 	}))
 	lease := acquireEventually(t, w, "k")
 	pause(t, replica)

@@ -2,10 +2,13 @@ package redislock
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/lock"
@@ -17,9 +20,8 @@ type SetNXOptions struct {
 	MinBackoff time.Duration // first pause between the tries of a caller that waits; default 2 ms
 	MaxBackoff time.Duration // longest pause; default 50 ms
 
-	// Only SetNX has these, not its variants. They mean the same as in [WatchdogOptions].
-	Replicas       int
-	ReplicaTimeout time.Duration
+	// Only SetNX has it, not its variants. It means the same as in [WatchdogOptions].
+	Replicas Acknowledgement
 }
 
 func (o *SetNXOptions) fill() {
@@ -50,7 +52,7 @@ type SetNX struct {
 func NewSetNX(c redis.UniversalClient, o SetNXOptions) *SetNX {
 	o.fill()
 	return &SetNX{
-		server:        server{c, o.Lease, newReplicas(o.Replicas, o.ReplicaTimeout, o.Lease), newCleanup()},
+		server:        server{c, o.Lease, o.Replicas, newCleanup()},
 		o:             o,
 		acquireScript: newScript(acquireSource),
 		releaseScript: newScript(releaseSource),
@@ -191,4 +193,83 @@ func (v *variant) failed(
 		v.cleanup.undo(ctx, release)
 	}
 	return acquireError(ctx, o, name, err)
+}
+
+var (
+	//go:embed acquire.lua
+	acquireSource string
+	//go:embed release.lua
+	releaseSource string
+)
+
+// fenceLife is how long the server's clock must be past the last fence of a key before that fence may be forgotten: a
+// day. It may be forgotten because the next fence starts from the clock, which is larger by then. A fence could repeat
+// only if the clock were set back by more than this after a day without a holder. So the server keeps one key, of about
+// 120 bytes and the name, for each lock that was held in the last day. A fence ahead of the clock stays longer by the
+// time that it is ahead.
+const fenceLife = 24 * time.Hour
+
+var unescape = strings.NewReplacer("%25", "%", "%7B", "{", "%7D", "}")
+
+// untag returns the key of a hash tag, which is given without its braces.
+func untag(inside string) string {
+	if inside == "%" {
+		return ""
+	}
+	return unescape.Replace(inside)
+}
+
+// newValue returns a value that only this acquisition writes: a random token, a blank and the owner's name.
+func newValue(o lock.Options) string { return uuid.NewString() + " " + o.Owner }
+
+// A keyState is what Redis has under the name of a lock.
+type keyState struct {
+	value string        // of the holder; empty: there is no such key
+	ttl   time.Duration // what remains; negative: no time limit, or no key
+}
+
+// held returns s as an error.
+func (s keyState) held(key string) *lock.HeldError {
+	return &lock.HeldError{Key: key, Holder: ownerOf(s.value), Remaining: max(s.ttl, 0)}
+}
+
+// setNX takes the key name if it is free, by SET NX, with a time limit if lease is not 0. In the same round trip it
+// reads what the key has. That is not one atomic step, but only the SET decides; the rest is for people to read.
+// After an error the outcome is unknown, unless the server refused.
+func setNX(
+	ctx context.Context, c redis.UniversalClient, name, value string, lease time.Duration,
+) (taken bool, found keyState, err error) {
+	var set *redis.Cmd
+	var get *redis.StringCmd
+	var pttl *redis.DurationCmd
+	_, _ = c.Pipelined(ctx, func(p redis.Pipeliner) error {
+		args := []any{"set", name, value}
+		if lease > 0 {
+			args = append(args, "px", lease.Milliseconds())
+		}
+		set = sendOnce(ctx, p, append(args, "nx")...)
+		get, pttl = p.Get(ctx, name), p.PTTL(ctx, name)
+		return nil
+	})
+	if err := set.Err(); !errors.Is(err, redis.Nil) {
+		return err == nil, keyState{}, err
+	}
+	if err := get.Err(); err != nil && !errors.Is(err, redis.Nil) {
+		return false, keyState{}, err // of another type: no lock
+	}
+	return false, keyState{get.Val(), pttl.Val()}, nil
+}
+
+// queryError returns what a question about the key name says that was refused or got no answer.
+func queryError(doing, name string, err error) error {
+	if refused(err) {
+		return refusal(name, err)
+	}
+	return lock.Down(doing+" "+name, err)
+}
+
+func sendOnce(ctx context.Context, c processor, args ...any) *redis.Cmd {
+	cmd := redis.NewCmd(ctx, args...)
+	_ = c.Process(ctx, once{cmd}) // the error is in cmd, too
+	return cmd
 }

@@ -31,21 +31,25 @@ var (
 type WatchdogOptions struct {
 	// Lease is how long after the last renewal the server frees the key; default 30 s, renewed every third.
 	Lease time.Duration
+	// LeaseTime, if not 0, takes the place of Lease and is not renewed: the server frees the key so long after it was
+	// granted, whether the holder is done or not. It is the leaseTime of Redisson's tryLock(waitTime, leaseTime), which
+	// turns the watchdog off. A contended acquisition then costs one round trip more, because a waiter that was
+	// granted the lock asks for that lease. Default 0: the lease is renewed.
+	LeaseTime time.Duration
 	// MaxHold: renewal ends after this and the lease is lost, because a hung holder must not hold for ever; default
 	// 5 min.
 	MaxHold time.Duration
 	Logger  *slog.Logger // told when the subscription breaks; default: nobody
 
-	// Replicas: so many must have acknowledged the lock (WAIT) before it counts, and every renewal. If fewer do within
-	// ReplicaTimeout, an acquisition gives the lock back and says ErrDown, and a renewal does not count and is tried
-	// again until the lease runs out. Default 0: none is asked, and a fail-over to a replica that has not heard of the
-	// lock yet lets another in beside the holder.
+	// Replicas must have acknowledged the lock (WAIT) before it counts, and every renewal. If too few do in time, an
+	// acquisition gives the lock back and says ErrDown, and a renewal does not count and is tried again until the
+	// lease runs out. Default nil: none is asked, and a fail-over to a replica that has not heard of the lock yet lets
+	// another in beside the holder.
 	//
 	// It is not consensus: a replica that has not acknowledged may be promoted, and one that has may have lost the
 	// key since. The more replicas are asked for, the likelier a lock survives, and the more of them stop everybody
 	// by being away. Only the fence keeps a second holder from writing.
-	Replicas       int
-	ReplicaTimeout time.Duration // must be shorter than the client's ReadTimeout; default 500 ms, at most Lease/6
+	Replicas Acknowledgement
 }
 
 // Watchdog is a lock that waits, and that is renewed for as long as its holder works: by default a lease of 30 s,
@@ -56,9 +60,9 @@ type WatchdogOptions struct {
 // fenced: its waiters stand in a queue in Redis, and a release grants the lock to the oldest and tells only that
 // one. An RLock wakes one thread in every process, of which all but one ask in vain, and has neither an order nor a
 // fence: Redisson's FairLock and FencedLock are objects of their own. A Watchdog is renewed up to MaxHold, an RLock
-// for ever, or with a leaseTime of its own not at all. An RLock asks the replicas of its master by default, and is
+// for ever; with a LeaseTime neither is renewed at all. An RLock asks the replicas of its master by default, and is
 // content with one of them; a Watchdog asks as many as Replicas says, by default none. Their keys differ: they do
-// not exclude each other.
+// not exclude each other. [RLock] is a lock as Redisson's is, to compare.
 //
 // A grant has a short lease until its waiter, which may have died, has renewed it. It names the request that it
 // answers, and counts for that request alone: a waiter that was stopped for longer than a grant lives, and asks
@@ -105,21 +109,21 @@ const (
 func NewWatchdog(c redis.UniversalClient, o WatchdogOptions) *Watchdog {
 	def(&o.Lease, 30*time.Second)
 	def(&o.MaxHold, 5*time.Minute)
+	if o.LeaseTime > 0 {
+		o.Lease = o.LeaseTime
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	process := uuid.NewString()
 	return &Watchdog{
-		server: server{c, o.Lease, newReplicas(o.Replicas, o.ReplicaTimeout, o.Lease), newCleanup()},
+		server: server{c, o.Lease, o.Replicas, newCleanup()},
 		o:      o, process: process, notifier: newNotifier(c, process, o.Logger),
 		enter: newScript(queueSource + enterSource),
 		leave: newScript(queueSource + leaveSource),
 		renew: newScript(renewSource),
 	}
 }
-
-// FenceRange is the distance between fences: queue.lua has the number.
-func (w *Watchdog) FenceRange() uint64 { return 64 }
 
 // Close ends the subscription, and gives up the releases that have not reached the server yet; their keys run out with
 // the lease. Leases are not touched.
@@ -130,60 +134,105 @@ func (w *Watchdog) Close() error {
 
 // Acquire waits in the queue until it is granted the lock or ctx ends. With TryOnce it does not queue up.
 func (w *Watchdog) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+	c, l, err := w.begin(ctx, key, o)
+	if c == nil {
+		return l, err
+	}
+	return c.wait(ctx)
+}
+
+// A candidate is an acquisition of a Watchdog.
+type candidate struct {
+	w *Watchdog
+	*attempt
+	me   *waiter
+	sent time.Time // before the last request left
+	// heard: the subscription stood before the last request. A grant would not be heard before: a first try does not
+	// queue up yet.
+	heard bool
+	held  error // the last answer, if that was that another holds the lock
+}
+
+// begin makes the first request. If the acquisition is over then, there is no candidate.
+func (w *Watchdog) begin(ctx context.Context, key string, o lock.Options) (*candidate, *lock.Lease, error) {
 	a := w.attempt(key, o)
-	queue := !o.TryOnce
-	me := w.notifier.add(a.value)
-	defer w.notifier.remove(a.value)
-	var held error // the last answer
+	c := &candidate{w: w, attempt: a, me: w.notifier.add(a.value)}
+	l, over, err := c.ask(ctx)
+	if !over {
+		return c, nil, nil
+	}
+	w.notifier.remove(c.value)
+	return nil, l, err
+}
+
+// ask makes a request. The acquisition is over with a lease or an error, unless another holds the lock and the caller
+// is to wait.
+func (c *candidate) ask(ctx context.Context) (l *lock.Lease, over bool, err error) {
+	w, queue := c.w, !c.options.TryOnce
 	for {
-		// Until the subscription stands, a grant would not be heard: a first try does not queue up yet.
-		heard := w.notifier.subscribed()
-		number := w.notifier.next(me)
-		if !queue || !heard {
+		c.heard = w.notifier.subscribed()
+		number := w.notifier.next(c.me)
+		if !queue || !c.heard {
 			number = 0
 		}
-		sent := time.Now()
-		fence, err := w.request(ctx, a, number)
+		c.sent = time.Now()
+		fence, err := w.request(ctx, c.attempt, number)
 		switch {
-		case err == nil && leaseOver(sent, w.o.Lease) && queue:
+		case err == nil && leaseOver(c.sent, w.o.Lease) && queue:
 			continue // we were stopped, or the answer was: only the server knows who has the key now
-		case err == nil && leaseOver(sent, w.o.Lease):
-			detached(ctx, a.free)
-			return nil, &lock.HeldError{Key: key}
+		case err == nil && leaseOver(c.sent, w.o.Lease):
+			detached(ctx, c.free)
+			return nil, true, &lock.HeldError{Key: c.key}
 		case err == nil:
-			return w.hold(a, sent, fence, 0), nil
+			return w.hold(c.attempt, c.sent, fence, 0), true, nil
 		case !errors.Is(err, lock.ErrHeld):
-			return nil, errors.Join(held, err)
+			return nil, true, errors.Join(c.held, err)
 		case !queue:
-			return nil, err
+			return nil, true, err
 		}
-		held = err
-		if !heard {
+		c.held = err
+		return nil, false, nil
+	}
+}
+
+// wait goes on, after a request whose answer was that another holds the lock, until it is ours or ctx ends.
+func (c *candidate) wait(ctx context.Context) (*lock.Lease, error) {
+	w := c.w
+	defer w.notifier.remove(c.value)
+	for {
+		if !c.heard {
 			if err := w.notifier.subscribe(ctx); err != nil {
-				return nil, errors.Join(held, err)
+				return nil, errors.Join(c.held, err)
 			}
-			continue
+		} else {
+			fence, err := w.await(ctx, c.attempt, c.me.granted)
+			if err != nil {
+				return nil, errors.Join(c.held, err)
+			}
+			if fence != lock.NoFence && w.o.takes(time.Since(c.sent)) {
+				return w.hold(c.attempt, c.sent, fence, grantLease), nil
+			}
+			// Nothing was heard, or so late that the grant may have run out. The next request finds a grant that
+			// still runs.
 		}
-		fence, err = w.await(ctx, a, me.granted)
-		if err != nil {
-			return nil, errors.Join(held, err)
+		if l, over, err := c.ask(ctx); over {
+			return l, err
 		}
-		if fence != lock.NoFence && w.o.takes(time.Since(sent)) {
-			return w.hold(a, sent, fence, grantLease), nil
-		}
-		// Nothing was heard, or so late that the grant may have run out. The next request finds a grant that still
-		// runs.
 	}
 }
 
 // takes reports whether a waiter that hears of a grant so long after it asked takes it. A grant was made by another
-// process, which did not wait for our replicas: with Replicas the lock is asked for once more.
+// process, which did not wait for our replicas, and has a lease that is to be renewed: with Replicas or a LeaseTime the
+// lock is asked for once more.
 func (o WatchdogOptions) takes(waited time.Duration) bool {
-	return o.Replicas == 0 && waited < lock.Valid(min(grantLease, o.Lease))/2
+	return o.Replicas == nil && o.LeaseTime == 0 && waited < lock.Valid(min(grantLease, o.Lease))/2
 }
 
 // keep says how a lease stays alive. The first one may be shorter than the others; 0 is the same.
 func (o WatchdogOptions) keep(first time.Duration) lock.Keep {
+	if o.LeaseTime > 0 {
+		return lock.Keep{TTL: o.LeaseTime}
+	}
 	return lock.Keep{TTL: o.Lease, Every: o.Lease / 3, First: min(first, o.Lease), Max: o.MaxHold}
 }
 
@@ -233,11 +282,11 @@ func (w *Watchdog) await(ctx context.Context, a *attempt, granted <-chan lock.Fe
 
 // hold makes the lease of a lock that was granted, and renews it; see keep for first.
 func (w *Watchdog) hold(a *attempt, sent time.Time, f lock.Fence, first time.Duration) *lock.Lease {
-	renew := call{w.renew, a.acquire.keys[:1], []any{a.value, w.o.Lease.Milliseconds()}}
 	l, _ := lock.NewLease(a.key, f, a.free)
 	k := w.o.keep(first)
 	k.Renew = func(ctx context.Context) error {
-		reply, short := w.replicas.run(ctx, a.options, w.client, renew)
+		renew := call{w.renew, a.acquire.keys[:1], []any{a.value, w.o.Lease.Milliseconds()}}
+		reply, short := w.grant(ctx, a.options, renew)
 		if err := ownership(reply.Int()); err != nil {
 			return err
 		}

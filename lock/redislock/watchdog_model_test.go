@@ -468,8 +468,7 @@ func (m *watchdogModel) deliver(w *wdStep, message wdMessage) (answer, grants []
 		reply, grants = m.run(s, m.rules.enter, value,
 			modelLease.Milliseconds(), grantLease.Milliseconds(), message.number)
 		w.fail(m.passedOver(before, s.server, value))
-		list, _ := reply.([]any)
-		fence, err := parseGranted("k", list)
+		fence, err := parseGranted("k", reply)
 		got := wdMessage{client: i, turn: message.turn, kind: "granted", fence: fence}
 		if errors.Is(err, lock.ErrHeld) {
 			got.kind = "held"
@@ -626,8 +625,9 @@ func (m *watchdogModel) run(
 		m.failed = answer.Err
 	}
 	s.server.restore(asked, original)
-	if list, ok := answer.Reply.([]any); ok && list[0] == strconv.FormatUint(uint64(asked.last), 10) {
-		answer.Reply = []any{strconv.FormatUint(uint64(original.last), 10)}
+	last := strconv.FormatUint(uint64(asked.last), 10)
+	if list, ok := answer.Reply.([]any); answer.Reply == any(last) || ok && list[0] == last {
+		answer.Reply = strconv.FormatUint(uint64(original.last), 10)
 	}
 	for _, message := range answer.Messages {
 		value, number, fence, ok := parseGrant(message.Text)

@@ -295,6 +295,9 @@ func TestALateReplyIsNoLease(t *testing.T) {
 		"watchdog": func(c redis.UniversalClient, d time.Duration) lock.Locker {
 			return closer(t, redislock.NewWatchdog(c, redislock.WatchdogOptions{Lease: d}))
 		},
+		"rlock": func(c redis.UniversalClient, d time.Duration) lock.Locker {
+			return closer(t, redislock.NewRLock(c, redislock.RLockOptions{Lease: d}))
+		},
 		"setnx-watch": func(c redis.UniversalClient, d time.Duration) lock.Locker {
 			return closer(t, redislock.NewSetNXWatch(c, redislock.SetNXOptions{Lease: d}))
 		},

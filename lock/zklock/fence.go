@@ -112,18 +112,6 @@ func (r *fenceRecord) extended(czxid, clock int64) (next *fenceRecord, ok bool) 
 	return next, true
 }
 
-// above returns, where fence has none, a fence that is larger than any that was used up to the node, and not larger
-// than any after it.
-func (r *fenceRecord) above(czxid int64) lock.Fence {
-	epoch, _ := split(czxid)
-	for _, t := range r.Terms {
-		if t.Epoch > epoch {
-			return lock.Fence(t.Base)
-		}
-	}
-	return lock.Fence(r.Mark)
-}
-
 // unchanged returns the condition on which a node is created: the record is still r.
 func (r *fenceRecord) unchanged() *zk.CheckVersionRequest {
 	return &zk.CheckVersionRequest{Path: r.path, Version: r.version}
@@ -248,47 +236,4 @@ func (g *generation) fence(ctx context.Context, czxid, clock int64) (lock.Fence,
 		}
 	}
 	return lock.NoFence, errAgain
-}
-
-// fenceAfter returns a fence that is larger than the fences of a node and of those before it, and not larger than any
-// to come.
-func (g *generation) fenceAfter(ctx context.Context, czxid, clock int64) (lock.Fence, error) {
-	fence, err := g.fence(ctx, czxid, clock)
-	if !errors.Is(err, errAgain) {
-		return fence + fenceRange, err
-	}
-	r, err := g.fenceRecord(ctx)
-	if err != nil {
-		return lock.NoFence, err
-	}
-	return r.above(czxid), nil
-}
-
-// fillFences sets the fences of others, as far as they have any yet. It changes nothing on the server.
-func (g *generation) fillFences(ctx context.Context, all []Contender) error {
-	fill := func(r *fenceRecord) (complete bool) {
-		if r == nil {
-			return false
-		}
-		complete = true
-		for i := range all {
-			if fence, ok := r.fence(all[i].czxid); ok {
-				all[i].Fence = fence
-			} else {
-				complete = false
-			}
-		}
-		return complete
-	}
-	known := g.record.Load()
-	if fill(known) {
-		return nil
-	}
-	r, err := g.readRecord(ctx)
-	if err != nil {
-		return unlessGone(err)
-	}
-	g.record.CompareAndSwap(known, r)
-	fill(r)
-	return nil
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -24,16 +23,6 @@ var (
 	_ lock.Evictor   = (*Ephemeral)(nil)
 	_ lock.Lister    = (*Ephemeral)(nil)
 )
-
-// A Contender holds a key or waits for it.
-type Contender struct {
-	Who   string     // Options.Owner of its Acquire; Curator writes an address
-	Node  string     // path of its node; deleting that puts it out of the queue
-	Since time.Time  // when it came, by the server's clock
-	Fence lock.Fence // that it has, or will have; none if it has just come, or is no lock of this package
-
-	czxid int64
-}
 
 // Contenders lists the holder of key and the waiters, in the order in which they will have it. It costs one round
 // trip for the list and one for each node, in parallel, and perhaps one for their fences. Contenders that leave
@@ -67,15 +56,6 @@ func (g *generation) contenders(ctx context.Context, dir string) ([]Contender, e
 	}
 	reads.Wait()
 	return slices.DeleteFunc(all, func(c Contender) bool { return c.Node == "" }), errors.Join(errs...)
-}
-
-// contender returns the contender that made a node, without its fence, or the zero value if the node has gone.
-func (g *generation) contender(ctx context.Context, path string) (Contender, error) {
-	data, stat, err := g.get(ctx, path)
-	if err != nil {
-		return Contender{}, unlessGone(err)
-	}
-	return Contender{Who: string(data), Node: path, Since: time.UnixMilli(stat.Ctime), czxid: stat.Czxid}, nil
 }
 
 // inquire asks the server for something that is to be shown. Its error matches lock.ErrDown if there is no answer.
@@ -254,4 +234,59 @@ func (s *Session) keys(
 		slices.Sort(keys)
 		return keys, errors.Join(errs...)
 	})
+}
+
+// above returns, where fence has none, a fence that is larger than any that was used up to the node, and not larger
+// than any after it.
+func (r *fenceRecord) above(czxid int64) lock.Fence {
+	epoch, _ := split(czxid)
+	for _, t := range r.Terms {
+		if t.Epoch > epoch {
+			return lock.Fence(t.Base)
+		}
+	}
+	return lock.Fence(r.Mark)
+}
+
+// fenceAfter returns a fence that is larger than the fences of a node and of those before it, and not larger than any
+// to come.
+func (g *generation) fenceAfter(ctx context.Context, czxid, clock int64) (lock.Fence, error) {
+	fence, err := g.fence(ctx, czxid, clock)
+	if !errors.Is(err, errAgain) {
+		return fence + fenceRange, err
+	}
+	r, err := g.fenceRecord(ctx)
+	if err != nil {
+		return lock.NoFence, err
+	}
+	return r.above(czxid), nil
+}
+
+// fillFences sets the fences of others, as far as they have any yet. It changes nothing on the server.
+func (g *generation) fillFences(ctx context.Context, all []Contender) error {
+	fill := func(r *fenceRecord) (complete bool) {
+		if r == nil {
+			return false
+		}
+		complete = true
+		for i := range all {
+			if fence, ok := r.fence(all[i].czxid); ok {
+				all[i].Fence = fence
+			} else {
+				complete = false
+			}
+		}
+		return complete
+	}
+	known := g.record.Load()
+	if fill(known) {
+		return nil
+	}
+	r, err := g.readRecord(ctx)
+	if err != nil {
+		return unlessGone(err)
+	}
+	g.record.CompareAndSwap(known, r)
+	fill(r)
+	return nil
 }

@@ -45,8 +45,6 @@ type Sequential struct {
 	session *Session
 }
 
-var _ lock.FenceRanger = (*Sequential)(nil)
-
 // NewSequential makes a Sequential of a Session, which may serve other locks too.
 func NewSequential(s *Session) *Sequential { return &Sequential{s} }
 

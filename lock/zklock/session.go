@@ -68,21 +68,25 @@ func (s *Session) Close() error {
 	return nil
 }
 
-// Check asks the server for one round trip, for a health probe. Its error is a lock.DownError, or the cause of ctx if
-// no answer came in time.
+// Check asks the server for one round trip, for a health probe. A connection that broke is waited for during
+// reconnectTime: holders and waiters outlast that, too. Its error is a lock.DownError, or the cause of ctx if no answer
+// came in time.
 func (s *Session) Check(ctx context.Context) error {
-	g, linked := s.now()
-	if !linked {
-		return errNoConnection
-	}
-	_, err := ask(ctx, g, 0, func() (string, error) { return g.conn.Sync("/") }, nil)
-	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil:
-		return fmt.Errorf("ask zookeeper: %w", context.Cause(ctx))
-	default:
-		return errNoConnection
+	connected, cancel := context.WithTimeout(ctx, reconnectTime)
+	defer cancel()
+	for {
+		g, err := s.usable(connected)
+		if err == nil {
+			_, err = ask(ctx, g, 0, func() (string, error) { return g.conn.Sync("/") }, nil)
+		}
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return fmt.Errorf("ask zookeeper: %w", context.Cause(ctx))
+		case connected.Err() != nil || errors.Is(err, errNoConnection):
+			return errNoConnection
+		}
 	}
 }
 
@@ -227,6 +231,9 @@ const (
 	// maxSilence is how old the last proof of life may be before the session counts as suspended. It is less for short
 	// sessions.
 	maxSilence = time.Second
+	// reconnectTime is how long a health probe waits for a connection. It is half of the probe's own time, and of a
+	// server that accepts no connection people are told within a second.
+	reconnectTime = 400 * time.Millisecond
 	// heartbeatInterval is the time between two proofs of life. It is less for short sessions.
 	heartbeatInterval = 500 * time.Millisecond
 )

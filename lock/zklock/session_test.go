@@ -282,6 +282,26 @@ func TestServerStoppedAndStarted(t *testing.T) {
 	}
 }
 
+// A connection that breaks is made again in a moment, and that is no outage: a probe that comes at that moment must not
+// end all sales. A server that accepts no connection is down before the probe's own time is over.
+func TestCheckOutlastsABrokenConnection(t *testing.T) {
+	t.Parallel()
+	p := newProxy(t, Servers.ZooKeeper(t))
+	s := open(t, Config{Hosts: []string{p.Addr()}})
+	must(t, s.Check(t.Context()))
+	for range 20 {
+		p.Cut()
+		must(t, s.Check(t.Context()))
+	}
+	p.Refuse(true)
+	p.Cut()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := s.Check(ctx); !errors.Is(err, lock.ErrDown) || ctx.Err() != nil {
+		t.Errorf("no connection: %v", err)
+	}
+}
+
 // oversleep makes the last proof of life older than the session.
 func (g *generation) oversleep() {
 	g.s.mu.Lock()

@@ -1,0 +1,13 @@
+package health
+
+import "example.com/stock/lock"
+
+// Absent returns a Backend that is not configured and stays down. reason says what to set.
+func Absent(name, reason string) *Backend {
+	b := New(name, nil)
+	b.down = &lock.DownError{Server: name, Reason: reason}
+	return b
+}
+
+// IsAbsent reports whether the backend was made by Absent.
+func (b *Backend) IsAbsent() bool { return b.check == nil }

@@ -1,0 +1,76 @@
+package redislock
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"example.com/stock/lock"
+)
+
+// An orphan is a key of ours that a node of a Redlock has not confirmed to be gone. It runs out by itself at until.
+type orphan struct {
+	name, value string
+	until       time.Time
+	looks       int // so many answers that find nothing prove that it cannot come any more either; see undo
+}
+
+// addOrphan has the orphan deleted as soon as the node answers. One goroutine cleans up a node, however long its list
+// is. The list stops growing with the first clean-up that gets no answer, because then the node is asked for no lock.
+func (n *node) addOrphan(c *cleanup, release *script, o orphan) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.orphans = append(n.orphans, o)
+	if !n.cleaning {
+		n.cleaning = true
+		c.repeat(
+			func(ctx context.Context) error { return n.deleteOrphans(ctx, release) },
+			time.Now().Add(lock.Forever))
+	}
+}
+
+// deleteOrphans deletes the orphans of a node. An ErrDown says that there is more to do.
+func (n *node) deleteOrphans(ctx context.Context, release *script) error {
+	if n.silent.Load() {
+		// All orphans may have run out meanwhile, but something must find out that the node is back.
+		if err := n.client.Ping(ctx).Err(); err != nil {
+			return lock.Down("ask "+n.addr, err)
+		}
+		n.silent.Store(false)
+	}
+	for {
+		n.mu.Lock()
+		list := n.orphans
+		n.orphans = nil
+		n.cleaning = len(list) > 0
+		n.mu.Unlock()
+		if len(list) == 0 {
+			return nil
+		}
+		var again []orphan
+		for i, o := range list {
+			if time.Now().After(o.until) {
+				continue
+			}
+			switch err := ownership(release.run(ctx, n.client, []string{o.name}, o.value).Int()); {
+			case errors.Is(err, lock.ErrDown):
+				n.silent.Store(true)
+				n.putBack(append(again, list[i:]...))
+				return err
+			case err != nil && o.looks > 1:
+				o.looks--
+				again = append(again, o)
+			}
+		}
+		if len(again) > 0 {
+			n.putBack(again)
+			return errLookAgain
+		}
+	}
+}
+
+func (n *node) putBack(list []orphan) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.orphans = append(list, n.orphans...)
+}

@@ -1,0 +1,92 @@
+package redislock
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/lock"
+)
+
+// Replicas returns an Acknowledgement by so many replicas of the server, within a time that must be shorter than the
+// client's ReadTimeout; 0 is 500 ms, or a sixth of the lease if that is less. None is asked for 0 replicas.
+//
+// WAIT (https://redis.io/docs/latest/commands/wait/) is not consensus. It makes it likelier that a lock survives the
+// end of its master, because each replica that has acknowledged has the key. It does not promise
+//   - that one of those replicas is promoted. Ask for all replicas, or for so many that the others cannot be a majority
+//     of those that may be promoted;
+//   - that the acknowledged key is on anybody's disk;
+//   - that a master that was cut off is no longer asked by clients that have not heard of its end. It can then grant
+//     nothing, but what it granted before runs on.
+//
+// An acquisition that is refused for want of acknowledgements may have reached some replica. If that one is promoted
+// before it hears of the release, nobody has the lock until its lease runs out. Only the fence keeps a second holder
+// from writing.
+func Replicas(number int, timeout time.Duration) Acknowledgement {
+	if number == 0 {
+		return nil
+	}
+	return replicas{number, timeout}
+}
+
+type replicas struct {
+	number  int
+	timeout time.Duration
+}
+
+// run runs a script and waits for the replicas, in one round trip on one connection. The error short says that too few
+// replicas have acknowledged; it means something only if the script has granted something.
+func (r replicas) run(
+	ctx context.Context, o lock.Options, s *server, call call,
+) (reply *redis.Cmd, short error) {
+	if r.timeout == 0 {
+		r.timeout = min(500*time.Millisecond, s.lease/6)
+	}
+	c := s.client
+	// The client follows a key to another node by itself, but not for a pipeline to one node.
+	reply = retryUnstarted(ctx, c, func() *redis.Cmd {
+		reply, short = r.wait(ctx, o, c, call.keys[0], func(p redis.Pipeliner) *redis.Cmd {
+			return call.script.evalSHA(ctx, p, call.keys, call.args)
+		})
+		if redis.HasErrorPrefix(reply.Err(), "NOSCRIPT") {
+			reply, short = r.wait(ctx, o, c, call.keys[0], func(p redis.Pipeliner) *redis.Cmd {
+				return call.script.eval(ctx, p, call.keys, call.args)
+			})
+		}
+		return reply
+	})
+	return reply, short
+}
+
+func (r replicas) wait(
+	ctx context.Context, o lock.Options, c redis.UniversalClient, key string, script func(redis.Pipeliner) *redis.Cmd,
+) (reply *redis.Cmd, short error) {
+	var node redis.Cmdable = c
+	if cluster, ok := c.(*redis.ClusterClient); ok {
+		// WAIT has no key by which the client would know where to send it.
+		master, err := cluster.MasterForKey(ctx, key)
+		if err != nil {
+			reply = redis.NewCmd(ctx)
+			reply.SetErr(err)
+			return reply, nil
+		}
+		node = master
+	}
+	var acknowledged *redis.Cmd
+	_, _ = node.Pipelined(ctx, func(p redis.Pipeliner) error {
+		reply = script(p)
+		acknowledged = p.Do(ctx, "WAIT", r.number, r.timeout.Milliseconds())
+		return nil
+	})
+	switch n, err := acknowledged.Int(); {
+	case err != nil:
+		return reply, unanswered(ctx, o, "wait for the replicas of "+key, err)
+	case n < r.number:
+		return reply, &lock.DownError{Server: "redis", Reason: fmt.Sprintf(
+			"%d of the %d replicas that lock.replicas asks for acknowledged the lock within %v; "+
+				"see that they follow (INFO replication), or ask for fewer", n, r.number, r.timeout)}
+	}
+	return reply, nil
+}

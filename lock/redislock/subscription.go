@@ -1,0 +1,81 @@
+package redislock
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/lock"
+)
+
+// A subscription is a connection on which messages come, made when it is first needed. go-redis reconnects and
+// subscribes anew by itself.
+type subscription struct {
+	client redis.UniversalClient
+	log    *slog.Logger
+
+	// What is heard, one after the other, until close. What is published in vain, because the connection was broken or
+	// the server had not subscribed it yet, is not: so a confirmation and a break mean that messages may be missing.
+	message   func(ctx context.Context, pubsub *redis.PubSub, m *redis.Message)
+	confirmed func(channel string)
+	broken    func()
+
+	opening sync.Mutex // or closing
+	pubsub  *redis.PubSub
+	reader  sync.WaitGroup
+	stop    context.CancelFunc
+	closed  bool
+}
+
+// open returns the connection. If there is none yet it is made, and subscribes to channels.
+func (s *subscription) open(channels ...string) (*redis.PubSub, error) {
+	s.opening.Lock()
+	defer s.opening.Unlock()
+	if s.closed {
+		return nil, lock.Down("subscribe", errors.New("the lock is closed"))
+	}
+	if s.pubsub == nil {
+		var reading context.Context
+		reading, s.stop = context.WithCancel(context.Background())
+		s.pubsub = s.client.Subscribe(reading, channels...)
+		pubsub := s.pubsub
+		s.reader.Go(func() { s.read(reading, pubsub) })
+	}
+	return s.pubsub, nil
+}
+
+func (s *subscription) read(ctx context.Context, pubsub *redis.PubSub) {
+	for ctx.Err() == nil {
+		switch heard, err := pubsub.Receive(ctx); heard := heard.(type) {
+		case *redis.Message:
+			s.message(ctx, pubsub, heard)
+		case *redis.Subscription:
+			s.confirmed(heard.Channel)
+		default:
+			if err != nil && ctx.Err() == nil {
+				s.log.Warn("lock: subscription broke", "err", err)
+				s.broken()
+				_ = lock.Sleep(ctx, 100*time.Millisecond) // the loop looks at ctx
+			}
+		}
+	}
+}
+
+// close ends the connection, and returns when nothing is heard any more.
+func (s *subscription) close() error {
+	s.opening.Lock()
+	s.closed = true
+	pubsub, stop := s.pubsub, s.stop
+	s.opening.Unlock()
+	if pubsub == nil {
+		return nil
+	}
+	stop()
+	err := pubsub.Close()
+	s.reader.Wait()
+	return err
+}

@@ -1,0 +1,27 @@
+package zklock
+
+import (
+	"context"
+	"time"
+
+	"example.com/stock/lock"
+)
+
+// A Contender holds a key or waits for it.
+type Contender struct {
+	Who   string     // Options.Owner of its Acquire; Curator writes an address
+	Node  string     // path of its node; deleting that puts it out of the queue
+	Since time.Time  // when it came, by the server's clock
+	Fence lock.Fence // that it has, or will have; none if it has just come, or is no lock of this package
+
+	czxid int64
+}
+
+// contender returns the contender that made a node, without its fence, or the zero value if the node has gone.
+func (g *generation) contender(ctx context.Context, path string) (Contender, error) {
+	data, stat, err := g.get(ctx, path)
+	if err != nil {
+		return Contender{}, unlessGone(err)
+	}
+	return Contender{Who: string(data), Node: path, Since: time.UnixMilli(stat.Ctime), czxid: stat.Czxid}, nil
+}
