@@ -9,18 +9,13 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"log/slog"
 	"net"
-	"runtime/debug"
-	"slices"
+	"runtime"
 	"sync"
-	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/handler"
 	"example.com/stock/health"
@@ -43,7 +38,7 @@ type App struct {
 
 	connections *connections // to the listener for customers
 
-	metrics    *metrics.Metrics
+	metrics    *metrics.Sales
 	servers    strategy.Servers
 	backends   map[string]*health.Backend     // by name
 	stores     map[string]service.StoreConfig // by name
@@ -54,12 +49,14 @@ type App struct {
 	ledgers    map[string]order.Store // by store: those that keep orders of customers
 	noLedger   error                  // why a store that is there keeps none
 	orders     *order.Service         // nil: the store keeps none
+	watched    *order.Watched         // the store of orders; nil: it keeps none, or does not know its data
 	strategies []handler.Strategy
 	relay      *relay.Relay // nil: it is not enabled
 
 	probes     sync.WaitGroup
 	probing    context.Context // of the probes
 	stopProbes context.CancelFunc
+	probed     func()         // is called once all servers were probed; nil: nothing is
 	closers    []func() error // in the order of opening
 }
 
@@ -79,6 +76,7 @@ func New(cfg Config, version string, log *slog.Logger) (*App, error) {
 		}
 	}
 	a.linkStores()
+	a.probed = a.checkStores
 	if err := a.buildCatalogue(); err != nil {
 		return nil, errors.Join(err, a.closeListeners(), a.close())
 	}
@@ -95,10 +93,11 @@ func New(cfg Config, version string, log *slog.Logger) (*App, error) {
 func newApp(cfg Config, version string, log *slog.Logger) *App {
 	cfg.complete()
 	return &App{
-		cfg: cfg, version: version, log: log, metrics: metrics.New(version, cfg.Instance),
+		cfg: cfg, version: version, log: log, metrics: metrics.NewSales(version, cfg.Instance),
 		servers: strategy.Servers{
 			SetNXLease: cfg.Lock.SetNXLease, WatchdogLease: cfg.Lock.WatchdogLease, WatchdogMaxHold: cfg.Lock.MaxHold,
-			Replicas: cfg.Lock.Replicas, ReplicaTimeout: cfg.Lock.ReplicaTimeout, MySQLKeys: cfg.MySQL.LockKeys,
+			LeaseTime: cfg.Lock.LeaseTime,
+			Replicas:  cfg.Lock.Replicas, ReplicaTimeout: cfg.Lock.ReplicaTimeout, MySQLKeys: cfg.MySQL.LockKeys,
 			RepairSetNX: cfg.Lock.RepairSetNX, Segments: cfg.Lock.Segments,
 			Merge:      service.MergeOptions{Limit: cfg.Merge.Limit, Queue: cfg.Merge.Queue},
 			PlainLocks: !cfg.Lock.HandOver, Log: log,
@@ -113,7 +112,7 @@ func newApp(cfg Config, version string, log *slog.Logger) *App {
 // listen opens both listeners.
 func (a *App) listen() (err error) {
 	if a.listener, err = net.Listen("tcp", a.cfg.Addr); err != nil {
-		return fmt.Errorf("listen (choose another address with --addr or STOCK_ADDR): %w", err)
+		return failure("listen", "why", err)
 	}
 	a.connections = newConnections(a.listener)
 	if a.cfg.Admin.Addr == "" {
@@ -121,8 +120,7 @@ func (a *App) listen() (err error) {
 	}
 	if a.operators, err = net.Listen("tcp", a.cfg.Admin.Addr); err != nil {
 		_ = a.listener.Close()
-		return fmt.Errorf("listen for operators "+
-			`(choose another address with --admin-addr or STOCK_ADMIN_ADDR, or "" for none): %w`, err)
+		return failure("listen-operators", "why", err)
 	}
 	return nil
 }
@@ -208,52 +206,6 @@ func (a *App) build(s strategy.Strategy) service.StrategyConfig {
 	return config
 }
 
-// firstProbes is how long startProbes waits for the first answers.
-const firstProbes = 2 * health.Timeout
-
-// startProbes probes every backend until close. It returns when each was probed once, so that the first requests find
-// the servers that are up, or after firstProbes: a migration takes longer, and an instance that does not answer /livez
-// is killed.
-func (a *App) startProbes(ctx context.Context) {
-	a.probing, a.stopProbes = context.WithCancel(ctx)
-	var first sync.WaitGroup
-	for _, b := range a.backends {
-		a.metrics.Backend(b.Name(), b.Err())
-		first.Add(1)
-		a.probes.Go(func() { b.Run(a.probing, first.Done, a.backendChanged) })
-	}
-	asked := make(chan struct{})
-	a.probes.Go(func() {
-		first.Wait()
-		a.checkStores()
-		close(asked)
-	})
-	select {
-	case <-asked:
-	case <-time.After(firstProbes):
-	}
-}
-
-// backendChanged counts and logs that a backend is up, up with exceptions, or down.
-func (a *App) backendChanged(name string, down error) {
-	impaired, partly := errors.AsType[*health.ImpairedError](down)
-	if partly {
-		down = nil
-		a.metrics.Impaired(name, impaired)
-	} else {
-		a.metrics.Impaired(name, nil)
-	}
-	a.metrics.Backend(name, down)
-	switch {
-	case partly:
-		a.log.Warn("backend is up, but not for everything", "backend", name, "reason", impaired)
-	case down != nil:
-		a.log.Warn("backend is down", "backend", name, "reason", down)
-	default:
-		a.log.Info("backend is up", "backend", name)
-	}
-}
-
 // checkStores checks the stores again when all servers were probed. A store is seeded only after the other was asked
 // what it remembers, and the first requests should not have to wait for the next probe.
 func (a *App) checkStores() {
@@ -266,52 +218,20 @@ func (a *App) checkStores() {
 	}
 }
 
-// close ends the probes and closes everything, in reverse order of opening.
-func (a *App) close() error {
-	if a.stopProbes != nil {
-		a.stopProbes()
+func (a *App) handlerConfig(draining func() bool) handler.Config {
+	var backends []handler.Backend
+	for name := range a.backends {
+		backends = append(backends, a.backend(name))
 	}
-	a.probes.Wait()
-	var errs []error
-	for _, closer := range slices.Backward(a.closers) {
-		errs = append(errs, closer())
+	return handler.Config{
+		Seller: a.service, Inventory: a.service, Locks: a.service, Pauses: &a.pauses, Holds: &a.pauses,
+		Steps:      a.steps,
+		Strategies: a.strategies, Backends: backends, Instance: a.cfg.Instance, Store: a.cfg.Store,
+		DefaultSKU: service.SKU(cmp.Or(a.cfg.Seed.SKU, defaultSKU)), AdminToken: a.cfg.AdminToken, Lab: a.cfg.inLab(),
+		Version: handler.Version{
+			Version: a.version, Commit: Commit(), Go: runtime.Version(), Instance: a.cfg.Instance,
+		},
+		Meter: a.metrics, Metrics: a.metrics.Handler(), Log: a.log, Draining: draining,
+		Profile: handler.Profile(a.cfg.Profile), Orders: a.orders, OrdersStore: a.cfg.Store,
 	}
-	return errors.Join(errs...)
-}
-
-// Commit returns the revision from which this program was built.
-func Commit() string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				return s.Value
-			}
-		}
-	}
-	return "unknown"
-}
-
-// NewLogger returns the log of an instance, on w.
-func NewLogger(w io.Writer, cfg Config) *slog.Logger {
-	cfg.complete()
-	var level slog.Level
-	_ = level.UnmarshalText([]byte(cfg.Log.Level)) // checked with the configuration
-	options := &slog.HandlerOptions{Level: level}
-	var h slog.Handler = slog.NewJSONHandler(w, options)
-	if cfg.Log.Format == "text" {
-		h = slog.NewTextHandler(w, options)
-	}
-	return slog.New(h).With("instance", cfg.Instance)
-}
-
-// LogRedis logs at level debug what the Redis client would print itself, such as every refused connection while the
-// server is down. The health check logs once that a backend is down.
-//
-// The client has one logger for the whole process: call LogRedis once, before the first instance.
-func LogRedis(log *slog.Logger) { redis.SetLogger(redisLog{log}) }
-
-type redisLog struct{ log *slog.Logger }
-
-func (r redisLog) Printf(ctx context.Context, format string, v ...any) {
-	r.log.DebugContext(ctx, "redis client", "says", fmt.Sprintf(format, v...))
 }

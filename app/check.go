@@ -1,33 +1,52 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
 
+	"example.com/stock/handler"
 	"example.com/stock/relay"
 	"example.com/stock/service"
+	"example.com/stock/words"
 )
+
+// explained returns what the domain calls invalid in both languages, with or without the name of the field.
+func explained(err error, field bool) error {
+	var invalid *service.InvalidError
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	text := handler.Reason(invalid.Reason)
+	if field {
+		text = words.Join([]words.Text{words.Same(invalid.Field), text}, words.Same(" "))
+	}
+	return &words.Error{Text: text}
+}
+
+func quote(value string) string { return strconv.Quote(value) }
 
 // check returns an error for every key with an unusable value.
 func (c *Config) check() (bad []error) {
-	no := func(key, format string, args ...any) { bad = append(bad, fmt.Errorf(key+": "+format, args...)) }
+	no := func(key, why string, pairs ...any) { bad = append(bad, wrong(key, why, pairs...)) }
 	if _, _, err := net.SplitHostPort(c.Addr); err != nil {
-		no("addr", "%q is not host:port", c.Addr)
+		no("addr", "address", "value", quote(c.Addr))
 	}
 	if _, _, err := net.SplitHostPort(c.Admin.Addr); err != nil && c.Admin.Addr != "" {
-		no("admin.addr", "%q is not host:port", c.Admin.Addr)
+		no("admin.addr", "address", "value", quote(c.Admin.Addr))
 	}
 	if c.Lab && c.AdminToken == "" {
-		no("lab", "needs admin_token: lab mode switches protections off, which is not for everybody")
+		no("lab", "lab")
 	}
 	oneOf := func(key, value string, allowed ...string) {
 		if !slices.Contains(allowed, value) {
-			no(key, "%q is none of %s", value, strings.Join(allowed, ", "))
+			no(key, "none-of", "value", quote(value), "list", strings.Join(allowed, ", "))
 		}
 	}
 	oneOf("store", c.Store, "redis", "mysql")
@@ -36,7 +55,7 @@ func (c *Config) check() (bad []error) {
 	oneOf("log.format", c.Log.Format, "json", "text")
 	within := func(key string, d, least, most time.Duration) {
 		if d < least || d > most {
-			no(key, "%v is not from %v to %v", d, least, most)
+			no(key, "from-to", "value", d.String(), "least", least.String(), "most", most.String())
 		}
 	}
 	within("orders.keep_keys", c.Orders.KeepKeys, time.Minute, 30*24*time.Hour)
@@ -51,23 +70,27 @@ func (c *Config) check() (bad []error) {
 	within("zookeeper.connect_timeout", c.ZooKeeper.ConnectTimeout, 10*time.Millisecond, time.Minute)
 	within("lock.setnx_lease", c.Lock.SetNXLease, 100*time.Millisecond, time.Hour)
 	within("lock.watchdog_lease", c.Lock.WatchdogLease, 100*time.Millisecond, time.Hour)
+	if c.Lock.LeaseTime != 0 {
+		within("lock.lease_time", c.Lock.LeaseTime, 100*time.Millisecond, time.Hour)
+	}
 	within("lock.max_hold", c.Lock.MaxHold, time.Second, 24*time.Hour)
 	if c.Lock.Segments < 1 || c.Lock.Segments > service.MaxSegments {
-		no("lock.segments", "%d is not from 1 to %d", c.Lock.Segments, service.MaxSegments)
+		no("lock.segments", "from-to", "value", c.Lock.Segments, "least", 1, "most", service.MaxSegments)
 	}
 	if c.Merge.Limit < 1 || c.Merge.Limit > maxMerge {
-		no("merge.limit", "%d is not from 1 to %d", c.Merge.Limit, maxMerge)
+		no("merge.limit", "from-to", "value", c.Merge.Limit, "least", 1, "most", maxMerge)
 	}
 	within("lock.replica_timeout", c.Lock.ReplicaTimeout, time.Millisecond, time.Minute)
 	if c.Lock.Replicas < 0 {
-		no("lock.replicas", "%d is not at least 0", c.Lock.Replicas)
+		no("lock.replicas", "least", "value", c.Lock.Replicas, "least", 0)
 	}
 	if c.Lock.Replicas > 0 && c.Lock.ReplicaTimeout >= c.Redis.Timeout {
-		no("lock.replica_timeout", "%v is not shorter than redis.timeout, %v", c.Lock.ReplicaTimeout, c.Redis.Timeout)
+		no("lock.replica_timeout", "replica",
+			"value", c.Lock.ReplicaTimeout.String(), "limit", c.Redis.Timeout.String())
 	}
 	positive := func(key string, n int) {
 		if n < 1 {
-			no(key, "%d is not at least 1", n)
+			no(key, "least", "value", n, "least", 1)
 		}
 	}
 	positive("redis.pool_size", c.Redis.PoolSize)
@@ -76,15 +99,14 @@ func (c *Config) check() (bad []error) {
 	positive("limits.waiting", c.Limits.Waiting)
 	positive("merge.queue", c.Merge.Queue)
 	if c.Redis.DB < 0 {
-		no("redis.db", "%d is not at least 0", c.Redis.DB)
+		no("redis.db", "least", "value", c.Redis.DB, "least", 0)
 	}
 	positive("mysql.pool_size", c.MySQL.PoolSize)
 	if c.MySQL.LockPoolSize < 3 {
-		no("mysql.lock_pool_size", "%d is not at least 3", c.MySQL.LockPoolSize)
+		no("mysql.lock_pool_size", "least", "value", c.MySQL.LockPoolSize, "least", 3)
 	} else if most := (c.MySQL.LockPoolSize - 1) / 2; c.MySQL.LockKeys < 0 || c.MySQL.LockKeys > most {
 		// Two strategies keep a connection for each key, and a fence or a KILL needs a free one, too.
-		no("mysql.lock_keys", "%d is not from 0 to %d, for which mysql.lock_pool_size is enough",
-			c.MySQL.LockKeys, most)
+		no("mysql.lock_keys", "lock-keys", "value", c.MySQL.LockKeys, "most", most)
 	}
 	oneOf("relay.sink", c.Relay.Sink, sinkStreams, sinkWebhook)
 	oneOf("relay.lock", c.Relay.Lock, relayLocks()...)
@@ -93,23 +115,23 @@ func (c *Config) check() (bad []error) {
 	within("relay.webhook_timeout", c.Relay.WebhookTimeout, 100*time.Millisecond, time.Minute)
 	if c.Relay.WebhookURL != "" {
 		if err := relay.CheckURL(c.Relay.WebhookURL); err != nil {
-			no("relay.webhook_url", "%v", err)
+			bad = append(bad, fmt.Errorf("relay.webhook_url: %w", err))
 		}
 	}
 	if c.Relay.Enabled {
 		bad = append(bad, c.checkRelay()...)
 	}
 	if n := len(c.Redlock.Addrs); n == 1 || n == 2 {
-		no("redlock.addrs", "%d masters are no quorum: name at least 3, better 5, or none", n)
+		no("redlock.addrs", "quorum", "n", n)
 	}
 	if _, err := service.ParseSKU(c.Seed.SKU); c.Seed.SKU != "" && err != nil {
-		no("seed.sku", "%v", strings.TrimPrefix(err.Error(), "sku "))
+		bad = append(bad, fmt.Errorf("seed.sku: %w", explained(err, false)))
 	}
 	if c.Seed.Quantity < 0 || c.Seed.Quantity > service.MaxStock {
-		no("seed.quantity", "%d is not from 0 to %d", c.Seed.Quantity, service.MaxStock)
+		no("seed.quantity", "from-to", "value", c.Seed.Quantity, "least", 0, "most", service.MaxStock)
 	}
 	if !strings.HasPrefix(c.ZooKeeper.Root, "/") || strings.HasSuffix(c.ZooKeeper.Root, "/") {
-		no("zookeeper.root", "%q does not begin, or does end, with a slash", c.ZooKeeper.Root)
+		no("zookeeper.root", "slash", "value", quote(c.ZooKeeper.Root))
 	}
 	for _, list := range []struct {
 		key   string
@@ -117,13 +139,13 @@ func (c *Config) check() (bad []error) {
 	}{{"redis.addrs", c.Redis.Addrs}, {"redlock.addrs", c.Redlock.Addrs}, {"zookeeper.hosts", c.ZooKeeper.Hosts}} {
 		for _, addr := range list.addrs {
 			if _, _, err := net.SplitHostPort(addr); err != nil {
-				no(list.key, "%q is not host:port", addr)
+				no(list.key, "address", "value", quote(addr))
 			}
 		}
 	}
 	if c.MySQL.DSN != "" {
 		if _, err := mysql.ParseDSN(c.MySQL.DSN); err != nil {
-			no("mysql.dsn", "is not user:password@tcp(host:port)/database") // the driver's error may quote the password
+			no("mysql.dsn", "dsn") // the driver's error may quote the password
 		}
 	}
 	return bad

@@ -77,7 +77,7 @@ func TestRedisClusterWithSlotsLost(t *testing.T) {
 					}
 				}
 			} else {
-				up := i.neverDown(t)
+				up := i.neverDown(t, "redis")
 				stacktest.Eventually(
 					t,
 					10*time.Second+slack,

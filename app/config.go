@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"net"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -18,352 +17,35 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
+
+	"example.com/stock/words"
 )
 
-// A Config is the configuration of one instance. [Load] makes it from the defaults, a file, the environment and the
-// flags, each overriding the previous. The setting of a field documents it.
-type Config struct {
-	Profile    string
-	Addr       string
-	Admin      struct{ Addr string }
-	Instance   string // empty: host name and port
-	AdminToken string
-	Lab        bool
-	Store      string
-	Wait       time.Duration
-	Work       time.Duration
-	Drain      time.Duration
-	Stop       time.Duration
-	Limits     struct{ Waiting int }
-	Log        struct{ Level, Format string }
-	Seed       struct {
-		SKU      string
-		Quantity int64
-	}
-	Redis struct {
-		Addrs            []string
-		MasterName       string
-		Cluster          bool
-		Username         string
-		Password         string
-		SentinelPassword string
-		DB               int
-		PoolSize         int
-		Queue            int
-		Timeout          time.Duration
-	}
-	Redlock struct {
-		Addrs       []string
-		NodeTimeout time.Duration
-		Lease       time.Duration
-		Quarantine  time.Duration
-	}
-	ZooKeeper struct {
-		Hosts          []string
-		SessionTimeout time.Duration
-		ConnectTimeout time.Duration
-		Root           string
-	}
-	MySQL struct {
-		DSN          string
-		Migrate      bool
-		PoolSize     int
-		Queue        int
-		LockPoolSize int
-		LockKeys     int
-	}
-	Lock struct {
-		SetNXLease     time.Duration
-		RepairSetNX    bool
-		WatchdogLease  time.Duration
-		Replicas       int
-		ReplicaTimeout time.Duration
-		HandOver       bool
-		Segments       int
-		MaxHold        time.Duration
-	}
-	Merge      struct{ Limit, Queue int }
-	Strategies struct{ Enabled []string }
-	Stores     struct{ Enabled []string }
-	Orders     struct {
-		Strategy string
-		KeepKeys time.Duration
-	}
-	Relay struct {
-		Enabled         bool
-		Lock            string
-		Sink            string
-		Attempts        int
-		Parallel        int
-		WebhookURL      string
-		WebhookSecrets  string
-		WebhookTimeout  time.Duration
-		WebhookInternal bool
-	}
-}
-
-const (
-	envPrefix = "STOCK_"
-	// defaultSKU is the SKU of requests that name none, if seed.sku is empty.
-	defaultSKU = "stock"
-)
-
-// A setting is one key of the configuration: flag, environment variable, line of a file and line of "stock config". The
-// usage texts do not fit into struct tags, which have a single line each.
+// A setting is one key of the configuration: flag, environment variable, line of a file and line of "stock config".
+// What it means is said in the catalogue, by its key.
 type setting struct {
 	field  any // a pointer to the field of a Config; the field's type is the setting's
 	key    string
 	value  any // the default
-	usage  string
 	secret bool
 }
 
-// settings lists all keys, in the order of "stock config", with the fields of c that they fill.
-func (c *Config) settings() []setting {
-	redis, redlock, zookeeper, mysql, lock := &c.Redis, &c.Redlock, &c.ZooKeeper, &c.MySQL, &c.Lock
-	const secret = true
-	return []setting{
-		{
-			&c.Profile, "profile", demoProfile,
-			"demo: all strategies and stores, seeded; orders: what is enabled alone, nothing to choose for the " +
-				"client, nothing seeded", !secret,
-		},
-		{&c.Addr, "addr", ":8088", "address to listen on, for customers", !secret},
-		{
-			&c.Admin.Addr, "admin.addr", "127.0.0.1:9090",
-			"address for operators (/metrics, /v1/locks, /v1/lab); empty: none", !secret,
-		},
-		{
-			&c.Instance, "instance", "",
-			"name of this instance in orders and replies (default: host name and port)", !secret,
-		},
-		{&c.AdminToken, "admin_token", "", "bearer token for setting stock; empty: nobody may", secret},
-		{&c.Lab, "lab", false, "allow hold=, fencing=off, heed_loss=off, pause= and nested= to the admin", !secret},
-		{&c.Store, "store", "redis", "store of requests that name none: redis or mysql", !secret},
-		{&c.Wait, "wait", 10 * time.Second, "how long requests wait for a lock unless they say", !secret},
-		{&c.Work, "work", 2 * time.Second, "longest stay in the critical section", !secret},
-		{
-			&c.Drain, "drain", time.Second,
-			"on SIGTERM, how long /readyz fails before the listener closes, " +
-				"and then how long its idle connections must not have been used", !secret,
-		},
-		{
-			&c.Stop, "stop", 15 * time.Second,
-			"on SIGTERM, how long requests in flight may take before they are cut off", !secret,
-		},
-		{
-			&c.Limits.Waiting, "limits.waiting", 10000,
-			"sales that wait for a lock or work at a time in this instance, some 50 kB each; " +
-				"others are refused with 503 overloaded", !secret,
-		},
-		{&c.Log.Level, "log.level", "info", "debug, info, warn or error", !secret},
-		{&c.Log.Format, "log.format", "json", "json or text", !secret},
-		{
-			&c.Seed.SKU, "seed.sku", defaultSKU,
-			"SKU to create at the first start on empty stores, and that of requests that name none; " +
-				"empty: nothing is created, and they mean " + defaultSKU, !secret,
-		},
-		{
-			&c.Seed.Quantity,
-			"seed.quantity",
-			int64(100),
-			"units to create it with, once in the life of a store",
-			!secret,
-		},
-
-		{
-			&redis.Addrs, "redis.addrs",
-			[]string{"127.0.0.1:6379"},
-			"host:port; several: Redis Cluster, or with redis.master_name the Sentinels; empty: no Redis", !secret,
-		},
-		{&redis.MasterName, "redis.master_name", "", "name of the master that the Sentinels watch", !secret},
-		{&redis.Cluster, "redis.cluster", false, "Redis Cluster also with one address", !secret},
-		{&redis.Username, "redis.username", "", "user", !secret},
-		{&redis.Password, "redis.password", "", "password", secret},
-		{&redis.SentinelPassword, "redis.sentinel_password", "", "password of the Sentinels", secret},
-		{&redis.DB, "redis.db", 0, "database number (not with Cluster)", !secret},
-		{&redis.PoolSize, "redis.pool_size", 64, "connections of the store, and as many of the locks", !secret},
-		{
-			&redis.Queue,
-			"redis.queue",
-			2048,
-			"operations of the store that wait for a connection at most; others are refused with 503 overloaded",
-			!secret,
-		},
-		{&redis.Timeout, "redis.timeout", time.Second, "limit of one command", !secret},
-
-		{
-			&redlock.Addrs, "redlock.addrs",
-			[]string{},
-			"host:port of five independent Redis masters for redlock; empty: no redlock", !secret,
-		},
-		{
-			&redlock.NodeTimeout, "redlock.node_timeout", 50 * time.Millisecond,
-			"how long one node has to answer; one that hangs must not hold up a round", !secret,
-		},
-		{&redlock.Lease, "redlock.lease", 10 * time.Second, "lease of redlock; renewed every third", !secret},
-		{
-			&redlock.Quarantine, "redlock.quarantine", time.Duration(0),
-			"a node does not count for this long after its start, lest it forgot a lock; " +
-				"0s: one lease; negative: none", !secret,
-		},
-
-		{
-			&zookeeper.Hosts, "zookeeper.hosts",
-			[]string{"127.0.0.1:2181"},
-			"host:port of the ensemble; empty: no ZooKeeper", !secret,
-		},
-		{
-			&zookeeper.SessionTimeout, "zookeeper.session_timeout", 10 * time.Second,
-			"the server frees the locks of a dead instance after this", !secret,
-		},
-		{
-			&zookeeper.ConnectTimeout, "zookeeper.connect_timeout", time.Second,
-			"limit of one attempt to connect", !secret,
-		},
-		{&zookeeper.Root, "zookeeper.root", "/stock/locks", "path of the locks", !secret},
-
-		{
-			&mysql.DSN, "mysql.dsn", "stock:stock@tcp(127.0.0.1:3306)/stock",
-			"user:password@tcp(host:port)/database; empty: no MySQL", secret,
-		},
-		{
-			&mysql.Migrate, "mysql.migrate", true,
-			"bring the schema up to date when the database is reached", !secret,
-		},
-		{
-			&mysql.PoolSize, "mysql.pool_size", 24,
-			"connections; those of all instances must stay below the server's max_connections", !secret,
-		},
-		{
-			&mysql.Queue,
-			"mysql.queue",
-			512,
-			"operations of the store that wait for a connection at most; others are refused with 503 overloaded",
-			!secret,
-		},
-		{
-			&mysql.LockPoolSize, "mysql.lock_pool_size", 24,
-			"further connections, for locks that keep one for each key; they count for max_connections, too", !secret,
-		},
-		{
-			&mysql.LockKeys, "mysql.lock_keys", 0,
-			"keys that mysql-for-update holds at a time in one instance, and as many mysql-get-lock; " +
-				"0: a third of lock_pool_size", !secret,
-		},
-
-		{
-			&lock.SetNXLease, "lock.setnx_lease", 10 * time.Second,
-			"lease of the SETNX locks, not renewed; " +
-				"longer than work, and by as much as a store may take over a write that it was sent", !secret,
-		},
-		{
-			&lock.RepairSetNX, "lock.setnx_repair", false,
-			"redis-setnx-expire gives an expiry to a key that a crash left without", !secret,
-		},
-		{
-			&lock.WatchdogLease, "lock.watchdog_lease", 30 * time.Second,
-			"lease of redis-watchdog; renewed every third", !secret,
-		},
-		{
-			&lock.Replicas, "lock.replicas", 0,
-			"replicas of Redis that must have acknowledged a lock of redis-setnx or redis-watchdog; " +
-				"0: none is asked", !secret,
-		},
-		{
-			&lock.ReplicaTimeout, "lock.replica_timeout", 500 * time.Millisecond,
-			"how long they have; shorter than redis.timeout", !secret,
-		},
-		{
-			&lock.HandOver, "lock.handover", true,
-			"requests of one instance hand a lock on among themselves, in turns with other instances", !secret,
-		},
-		{
-			&lock.Segments, "lock.segments", 8,
-			"segments, with a lock each, that the strategy segmented splits a stock into", !secret,
-		},
-		{&lock.MaxHold, "lock.max_hold", 5 * time.Minute, "longest hold of a renewed lock", !secret},
-
-		{
-			&c.Merge.Limit, "merge.limit", 128,
-			"most sales of one SKU that the merging strategies make in one step of the store; " +
-				"a script of 128 keeps Redis from all else for 0.7 ms", !secret,
-		},
-		{
-			&c.Merge.Queue, "merge.queue", 4096,
-			"sales of one SKU that wait for such a step at most; others are refused with 503 overloaded", !secret,
-		},
-
-		{
-			&c.Strategies.Enabled, "strategies.enabled",
-			[]string{},
-			"strategies that have an endpoint; empty: all in profile demo, none in profile orders", !secret,
-		},
-		{
-			&c.Stores.Enabled, "stores.enabled",
-			[]string{},
-			"stores that are used; empty: both in profile demo, the one of store in profile orders", !secret,
-		},
-
-		{
-			&c.Orders.Strategy, "orders.strategy", atomicOrders,
-			"how orders and reservations are sold, in the store of store: atomic (no lock), or the lock of a " +
-				"strategy, for each SKU of a cart", !secret,
-		},
-		{
-			&c.Orders.KeepKeys, "orders.keep_keys", 24 * time.Hour,
-			"how long an Idempotency-Key is remembered", !secret,
-		},
-
-		{
-			&c.Relay.Enabled, "relay.enabled", false,
-			"deliver the movements of the ledger as events, in turns with other instances", !secret,
-		},
-		{
-			&c.Relay.Lock, "relay.lock", "redis-watchdog",
-			"lock under which one relay at a time works; after a crash the next begins when its lease is over", !secret,
-		},
-		{
-			&c.Relay.Sink, "relay.sink", sinkStreams,
-			"where events go: streams (Redis Streams, at redis.addrs) or webhook", !secret,
-		},
-		{
-			&c.Relay.Attempts, "relay.attempts", 20,
-			"refusals of an event by its receiver until it is parked for a person to decide; 20 take an hour", !secret,
-		},
-		{
-			&c.Relay.Parallel, "relay.parallel", 16,
-			"SKUs whose events are delivered at a time; those of one SKU go one after the other", !secret,
-		},
-		{&c.Relay.WebhookURL, "relay.webhook_url", "", "where a webhook posts events", !secret},
-		{
-			&c.Relay.WebhookSecrets, "relay.webhook_secrets", "",
-			"secrets that sign them, whsec_ and base64; several with commas while they are rotated", secret,
-		},
-		{
-			&c.Relay.WebhookTimeout, "relay.webhook_timeout", 15 * time.Second,
-			"how long the receiver of a webhook has to answer", !secret,
-		},
-		{
-			&c.Relay.WebhookInternal, "relay.webhook_internal", false,
-			"let relay.webhook_url lead to addresses of this network, such as 127.0.0.1 or 10.0.0.1", !secret,
-		},
-	}
-}
-
 // flag returns the name of the setting on the command line: redis.pool_size is --redis-pool-size.
-func (s setting) flag() string { return strings.NewReplacer(".", "-", "_", "-").Replace(s.key) }
+func (s setting) flag() string {
+	return strings.ReplaceAll(strings.ReplaceAll(s.key, ".", "-"), "_", "-")
+}
 
 // env returns the name of the setting in the environment: redis.pool_size is STOCK_REDIS_POOL_SIZE.
 func (s setting) env() string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(s.key, ".", "_"))
 }
 
-// AddFlags adds a flag for every setting, and --config, to flags.
+// AddFlags adds a flag for every setting, and --config, to flags. What they say of themselves is in English; [Usage]
+// has it in both languages.
 func AddFlags(flags *pflag.FlagSet) {
-	flags.String("config", "", "configuration file: YAML, TOML or JSON (STOCK_CONFIG)")
+	flags.String(configFlag, "", configUsage().EN)
 	for _, s := range new(Config).settings() {
-		usage := s.usage + " (" + s.env() + ")"
+		usage := s.usage().EN
 		switch v := s.value.(type) {
 		case string:
 			flags.String(s.flag(), v, usage)
@@ -394,20 +76,20 @@ func Load(flags *pflag.FlagSet) (Config, error) {
 		bad = append(bad, v.BindEnv(s.key, s.env()), v.BindPFlag(s.key, flags.Lookup(s.flag())))
 		known = append(known, s.key)
 	}
-	file, _ := flags.GetString("config")
+	file, _ := flags.GetString(configFlag)
 	if file == "" {
 		file = os.Getenv(envPrefix + "CONFIG")
 	}
 	if file != "" {
 		v.SetConfigFile(file)
 		if err := v.ReadInConfig(); err != nil {
-			return Config{}, fmt.Errorf("read %s: %w", filepath.Base(file), err)
+			return Config{}, failure("read", "file", filepath.Base(file), "why", err)
 		}
 	}
 	for _, key := range slices.Sorted(slices.Values(v.AllKeys())) {
 		// A section whose lines are all commented out is a key, too. It stands for the defaults.
 		if _, section := v.Get(key).(map[string]any); !section && !slices.Contains(known, key) {
-			bad = append(bad, fmt.Errorf("%s: unknown key%s", key, nearest(key, known, "")))
+			bad = append(bad, unknown(key, "key", nearest(key, known, "")))
 		}
 	}
 	bad = append(bad, unknownEnv(os.Environ(), settings)...)
@@ -415,31 +97,16 @@ func Load(flags *pflag.FlagSet) (Config, error) {
 		value, ok := s.parse(v.Get(s.key))
 		if !ok {
 			// The error does not quote the value: it may be a secret.
-			bad = append(bad, fmt.Errorf("%s: is not %s", s.key, s.kind()))
+			bad = append(bad, wrong(s.key, "kind", "kind", s.kind()))
 			value = s.value
 		}
 		reflect.ValueOf(s.field).Elem().Set(reflect.ValueOf(value))
 	}
 	bad = append(bad, c.check()...)
 	if err := errors.Join(bad...); err != nil {
-		return Config{}, fmt.Errorf("configuration:\n%w", err)
+		return Config{}, failure("configuration", "what", err)
 	}
 	return c, nil
-}
-
-// complete fills in the values that depend on other keys.
-func (c *Config) complete() {
-	if c.Profile == ordersProfile {
-		c.Seed.SKU = "" // what is in stock is for a person to say
-	}
-	if c.Instance == "" {
-		host, err := os.Hostname()
-		if err != nil {
-			host = "stock"
-		}
-		_, port, _ := net.SplitHostPort(c.Addr)
-		c.Instance = host + ":" + port
-	}
 }
 
 // kubernetes matches the variables that Kubernetes sets in every pod for a Service called "stock". They are tolerated.
@@ -453,14 +120,14 @@ func unknownEnv(environ []string, settings []setting) (bad []error) {
 	for _, pair := range environ {
 		name, _, _ := strings.Cut(pair, "=")
 		if strings.HasPrefix(name, envPrefix) && !slices.Contains(known, name) && !kubernetes.MatchString(pair) {
-			bad = append(bad, fmt.Errorf("%s: unknown variable%s", name, nearest(name, known, envPrefix)))
+			bad = append(bad, unknown(name, "variable", nearest(name, known, envPrefix)))
 		}
 	}
 	return bad
 }
 
 // nearest suggests the key that was probably meant: the known key with the longest common beginning with key, if that
-// is longer than prefix and three letters.
+// is longer than prefix and three letters; else "".
 func nearest(key string, known []string, prefix string) string {
 	best, length := "", len(prefix)+3
 	for _, k := range known {
@@ -472,10 +139,28 @@ func nearest(key string, known []string, prefix string) string {
 			best, length = k, n
 		}
 	}
-	if best == "" {
-		return ""
+	return best
+}
+
+// unknown returns the error for a key or a variable that is none, with the one that was meant, or "".
+func unknown(name, what, meant string) error {
+	if meant == "" {
+		return wrong(name, "unknown-"+what)
 	}
-	return fmt.Sprintf(" (did you mean %s?)", best)
+	return wrong(name, "meant-"+what, "meant", meant)
+}
+
+// wrong returns what is wrong with a setting: a text of the catalogue, after its key.
+func wrong(key, why string, pairs ...any) error {
+	return fmt.Errorf("%s: %w", key, failure(why, pairs...))
+}
+
+// failure returns a text of the catalogue as an error.
+func failure(why string, pairs ...any) error { return phrases.Error("wrong."+why, pairs...) }
+
+// isEmpty returns the error for a setting without which a command can do nothing.
+func isEmpty(key, flag, env string) error {
+	return failure("empty", "key", key, "flag", flag, "env", env)
 }
 
 // parse converts a value from a file, a variable or a flag to the type of the setting. It is strict where viper is not:
@@ -512,18 +197,18 @@ func (s setting) parse(raw any) (value any, ok bool) {
 }
 
 // kind says in words what parse accepts.
-func (s setting) kind() string {
+func (s setting) kind() words.Text {
 	switch s.value.(type) {
 	case bool:
-		return "true or false"
+		return phrases.Say("kind.bool")
 	case int, int64:
-		return "a whole number"
+		return phrases.Say("kind.number")
 	case time.Duration:
-		return "a duration with its unit, such as 500ms or 10s"
+		return phrases.Say("kind.duration")
 	case []string:
-		return "a list, or text with commas"
+		return phrases.Say("kind.list")
 	default:
-		return "text (in quotes, if it looks like something else)"
+		return phrases.Say("kind.text")
 	}
 }
 
@@ -570,8 +255,8 @@ func list(raw any) ([]string, bool) {
 	return kept, true
 }
 
-// WriteYAML writes every setting, with its usage and with secrets masked, as a configuration file.
-func (c Config) WriteYAML(w io.Writer) {
+// WriteYAML writes every setting, with its usage in a language and with secrets masked, as a configuration file.
+func (c Config) WriteYAML(w io.Writer, lang string) {
 	group := ""
 	for _, s := range c.settings() {
 		indent, name := "", s.key
@@ -582,7 +267,7 @@ func (c Config) WriteYAML(w io.Writer) {
 			}
 			indent, name = "  ", after
 		}
-		fmt.Fprintf(w, "%s# %s\n%s%s: %s\n", indent, s.usage, indent, name, s.yaml())
+		fmt.Fprintf(w, "%s# %s\n%s%s: %s\n", indent, s.meaning(lang), indent, name, s.yaml())
 	}
 }
 

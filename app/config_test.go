@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"example.com/stock/words"
 )
 
 // bare takes STOCK_* out of the environment: a developer's shell must not decide these tests.
@@ -236,6 +238,7 @@ func TestBadValues(t *testing.T) {
 		{"MYSQL_LOCK_KEYS", "12", "mysql.lock_keys: 12 is not from 0 to 11"},
 		{"MYSQL_MIGRATE", "maybe", "mysql.migrate"},
 		{"LOCK_SETNX_LEASE", "1ms", "lock.setnx_lease: 1ms is not"},
+		{"LOCK_LEASE_TIME", "1ms", "lock.lease_time: 1ms is not"},
 		{"LOCK_WATCHDOG_LEASE", "2h", "lock.watchdog_lease: 2h0m0s is not"},
 		{"LOCK_REPLICAS", "-1", "lock.replicas: -1 is not at least 0"},
 		{"LOCK_REPLICA_TIMEOUT", "0s", "lock.replica_timeout: 0s is not from 1ms"},
@@ -386,6 +389,27 @@ func TestKubernetesVariablesAreTolerated(t *testing.T) {
 	}
 }
 
+// Whoever reads Chinese reads all that is wrong in Chinese. The log and programs have it in English.
+func TestMistakesInChinese(t *testing.T) {
+	bare(t)
+	t.Setenv("STOCK_REDIS_ADDR", "a:1")
+	t.Setenv("STOCK_SEED_SKU", "a b")
+	_, err := configure(t, "--config", file(t, "stock.yaml", "wait: 61s\nxyzzy: 1\nwork: fast\nstore: oracle\n"),
+		"--orders-strategy=none", "--relay-webhook-url=example.com")
+	want := `配置有误：
+xyzzy: 没有这个配置项
+STOCK_REDIS_ADDR: 没有这个环境变量（是否指 STOCK_REDIS_ADDRS？）
+work: 须为带单位的时长，如 500ms 或 10s
+store: "oracle" 不在其中：redis, mysql
+orders.strategy: 既不是 atomic，也不是锁：策略 none 不是跨机器的锁；请用其中之一：`
+	zh := words.Of(err).ZH
+	if !strings.HasPrefix(zh, want) || !strings.Contains(zh, "\nwait: 1m1s 不在 0s 到 1m0s 之间\n") ||
+		!strings.HasSuffix(zh, "\nseed.sku: 只能由 A-Z a-z 0-9 . _ : - 组成，第 2 个字符不是") {
+		t.Errorf("got\n%s\nwant\n%s", zh, want)
+	}
+	says(t, err, "configuration:\n", "xyzzy: unknown key\n", "seed.sku: must consist of")
+}
+
 // Suggestions are for nearly correct keys.
 func TestSuggestions(t *testing.T) {
 	bare(t)
@@ -528,7 +552,7 @@ func TestConfigIsAConfigurationFile(t *testing.T) {
 }
 
 // configure returns the configuration for args.
-func configure(t *testing.T, args ...string) (Config, error) {
+func configure(t testing.TB, args ...string) (Config, error) {
 	t.Helper()
 	flags := pflag.NewFlagSet("stock", pflag.ContinueOnError)
 	AddFlags(flags)
@@ -538,7 +562,7 @@ func configure(t *testing.T, args ...string) (Config, error) {
 	return Load(flags)
 }
 
-func mustConfigure(t *testing.T, args ...string) Config {
+func mustConfigure(t testing.TB, args ...string) Config {
 	t.Helper()
 	c, err := configure(t, args...)
 	if err != nil {
@@ -579,7 +603,7 @@ func printed(t *testing.T, args ...string) (string, error) {
 		return "", err
 	}
 	var text strings.Builder
-	c.WriteYAML(&text)
+	c.WriteYAML(&text, words.English)
 	return text.String(), nil
 }
 

@@ -40,7 +40,7 @@ func (d *DeadLetters) Each(ctx context.Context, do func(DeadLetter) error) error
 	for after := service.SKU(""); ; {
 		letters, err := d.dead.Parked(ctx, after, page)
 		if err != nil {
-			return fmt.Errorf("read the dead letters (is --store right, and the schema up to date?): %w", err)
+			return failure("no-letters", "why", err)
 		}
 		for _, letter := range letters {
 			if err := do(letter); err != nil {
@@ -86,7 +86,7 @@ func (d *DeadLetters) decide(ctx context.Context, name string, v order.Verdict) 
 	sku, err1 := service.ParseSKU(text)
 	number, err2 := strconv.ParseUint(digits, 10, 64)
 	if err1 != nil || err2 != nil {
-		return fmt.Errorf("%q is not SKU/NUMBER, as stock relay dead shows it", name)
+		return failure("no-event", "name", quote(name))
 	}
 	return d.dead.Decide(ctx, sku, number, v)
 }

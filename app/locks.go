@@ -2,7 +2,6 @@ package app
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"slices"
@@ -51,13 +50,19 @@ func FindLock(name string) (strategy.Strategy, error) {
 	}
 	list := strings.Join(names, ", ")
 	if _, err := strategy.Lookup(name); err == nil {
-		return strategy.Strategy{}, fmt.Errorf("strategy %s is no lock between machines; use one of %s", name, list)
+		return strategy.Strategy{}, failure("no-lock", "name", name, "list", list)
 	}
-	return strategy.Strategy{}, fmt.Errorf("unknown strategy %q; use one of %s", name, list)
+	return strategy.Strategy{}, failure("unknown-lock", "name", quote(name), "list", list)
 }
 
 // CheckKey returns an error if no lock can have that key.
-func CheckKey(key string) error { return service.CheckKey(key) }
+func CheckKey(key string) error { return explained(service.CheckKey(key), true) }
+
+// ParseSKU returns an error, in both languages, if no stock can have that name.
+func ParseSKU(name string) (service.SKU, error) {
+	sku, err := service.ParseSKU(name)
+	return sku, explained(err, true)
+}
 
 // Locks are open clients of the servers that some locks need.
 type Locks struct{ app *App }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 
 	"example.com/stock/repo"
 )
@@ -21,7 +20,7 @@ type Migrator struct {
 // OpenMigrator connects to the database of the configuration.
 func OpenMigrator(ctx context.Context, cfg Config) (*Migrator, error) {
 	if cfg.MySQL.DSN == "" {
-		return nil, errors.New("mysql.dsn is empty: set it with --mysql-dsn or STOCK_MYSQL_DSN")
+		return nil, isEmpty("mysql.dsn", "mysql-dsn", "STOCK_MYSQL_DSN")
 	}
 	db, connections, err := pool(repo.OpenMySQL(cfg.MySQL.DSN, repo.Pool{Open: 2}))
 	if err != nil {
@@ -29,7 +28,7 @@ func OpenMigrator(ctx context.Context, cfg Config) (*Migrator, error) {
 	}
 	m := &Migrator{connections: connections}
 	if err := connections.PingContext(ctx); err != nil {
-		err = fmt.Errorf("reach mysql (is --mysql-dsn right, and the server up?): %w", err)
+		err = failure("no-mysql", "why", err)
 		return nil, errors.Join(err, m.Close())
 	}
 	if m.Migrator, err = repo.NewMigrator(db); err != nil {

@@ -2,8 +2,6 @@ package app
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"time"
 
 	"example.com/stock/order"
@@ -14,25 +12,31 @@ import (
 // must not be in the way of what is shown.
 const lazySweep = 5 * time.Second
 
-var errNotConfigured = errors.New("it is not configured")
-
 // buildOrders builds the order service on the default store. configs are the strategies that are built: the lock of one
 // is the lock of orders, too. What only orders need is added, so that its lock can be looked at.
 func (a *App) buildOrders(configs map[string]service.StrategyConfig) error {
 	ledger := a.ledgers[a.cfg.Store]
 	if ledger == nil {
 		if a.cfg.Profile == ordersProfile {
-			return fmt.Errorf("profile orders, store %s: %w", a.cfg.Store, cmp.Or(a.noLedger, errNotConfigured))
+			return failure("no-ledger", "store", a.cfg.Store,
+				"why", cmp.Or(a.noLedger, failure("not-configured")))
 		}
 		return nil
 	}
 	store := a.stores[a.cfg.Store]
 	config := order.Config{
-		Store: ledger, Needs: store.Needs, Data: store.Data, Work: a.cfg.Work, Waiting: a.cfg.Limits.Waiting,
+		Store: ledger, Needs: store.Needs, Work: a.cfg.Work, Waiting: a.cfg.Limits.Waiting,
 		KeepKey: a.cfg.Orders.KeepKeys, Owner: a.cfg.Instance, Log: a.log,
 	}
+	if a, ok := ledger.(order.Archivable); ok {
+		config.Gone = order.GoneFrom(a)
+	}
+	if store.Data != nil {
+		a.watched = order.Watch(ledger, store.Data)
+		config.Data, config.Store = store.Data, a.watched
+	}
 	if a.cfg.Profile != ordersProfile {
-		config.Lazy = lazySweep
+		config.Store = order.Lazily(config.Store, lazySweep)
 	}
 	if s, ok := a.cfg.locked(); ok {
 		built, there := configs[s.Name]
@@ -41,12 +45,15 @@ func (a *App) buildOrders(configs map[string]service.StrategyConfig) error {
 			configs[s.Name] = built
 		}
 		if built.Lock == nil {
-			return fmt.Errorf("orders.strategy: %s needs %v, which is not configured", s.Name, s.Needs)
+			return wrong("orders.strategy", "lock-needs", "strategy", s.Name, "servers", s.Needs)
 		}
 		config.Lock, config.LockNeeds = built.Lock, built.Needs
 		if s.Promise.Blocking {
 			config.Wait = a.cfg.Wait
 		}
+	}
+	if a.cfg.Orders.Merge {
+		config = config.Merged(order.MergeOptions{Limit: a.cfg.Merge.Limit, Queue: a.cfg.Merge.Queue})
 	}
 	a.orders = order.New(config)
 	return nil

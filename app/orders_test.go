@@ -2,6 +2,7 @@ package app
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -10,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
+	"example.com/stock/stack"
 	"example.com/stock/stack/stacktest"
 )
 
@@ -78,9 +82,9 @@ func TestProfileOrders(t *testing.T) {
 			a, b := begin(t, args...), begin(t, args...)
 			a.ready(t, row.store)
 			b.ready(t, row.store)
-			name := row.store + "-" + row.strategy
+			name := row.store + "-" + row.strategy + "-" + uuid.NewString()[:8]
 			book, pen := "orders-"+name+"-book", "orders-"+name+"-pen"
-			ann := "ann-" + name // Redis is shared
+			ann, eve := "ann-"+name, "eve-"+name // Redis is shared
 			is := `{"customer":"` + ann + `"}`
 			for _, sku := range []string{book, pen} {
 				a.wants(t, 404, http.MethodGet, "/v1/stock/"+sku, "")
@@ -141,7 +145,7 @@ func TestProfileOrders(t *testing.T) {
 
 			// A limit, two windows at a time.
 			a.wants(t, 200, http.MethodPut, "/v1/stock/"+pen+"/policy", `{"per_customer":3}`)
-			one := `{"customer":"eve","lines":[{"sku":"` + pen + `","quantity":1}]}`
+			one := `{"customer":"` + eve + `","lines":[{"sku":"` + pen + `","quantity":1}]}`
 			var windows sync.WaitGroup
 			var mu sync.Mutex
 			var statuses []int
@@ -206,6 +210,20 @@ func TestProfiles(t *testing.T) {
 			"pessimistic",
 			"mysql", "mysql",
 		},
+		{[]string{"--profile=orders", "--relay-enabled"}, "", "redis", "redis"},
+		// The stream is in Redis, whatever the lock of the relay is in.
+		{
+			[]string{"--profile=orders", "--store=mysql", "--relay-enabled", "--relay-lock=mysql-table"},
+			"", "mysql", "redis mysql",
+		},
+		{
+			[]string{
+				"--profile=orders", "--store=mysql", "--relay-enabled", "--relay-lock=zk-sequential",
+				"--relay-sink=webhook", "--relay-webhook-url=https://example.com",
+				"--relay-webhook-secrets=whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD",
+			},
+			"", "mysql", "zookeeper mysql",
+		},
 		{[]string{"--stores-enabled=mysql", "--store=mysql"}, "all", "mysql", "redis redlock zookeeper mysql"},
 		{[]string{"--stores-enabled=redis"}, "all but pessimistic", "redis", "redis redlock zookeeper mysql"},
 	} {
@@ -227,7 +245,7 @@ func TestProfiles(t *testing.T) {
 		}
 		got := strings.Join(names, " ")
 		switch {
-		case row.strategies == "all" && len(names) == 19, row.strategies == "all but pessimistic" && len(names) == 18:
+		case row.strategies == "all" && len(names) == 20, row.strategies == "all but pessimistic" && len(names) == 19:
 		case got != row.strategies:
 			t.Errorf("%v: strategies %s, want %s", row.args, got, row.strategies)
 		}
@@ -252,5 +270,132 @@ func TestProfiles(t *testing.T) {
 	} {
 		_, err := configure(t, row.args...)
 		says(t, err, row.words...)
+	}
+}
+
+// A store that comes back with an older copy of its data has the right origin, and lacks orders that customers were
+// told of: no instance sells from it until a person has set the stock.
+func TestALedgerComesBackAsAnOlderCopy(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []stack.Kind{stack.Redis, stack.MySQL} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			server := stacktest.Server(t, kind)
+			args := backends("--mysql-dsn=" + server.URL)
+			if kind == stack.Redis {
+				args = backends("--redis-addrs="+server.Addr, "--redis-timeout=5s")
+			}
+			args = append(args, "--profile=orders", "--store="+string(kind))
+			a, b := begin(t, args...), begin(t, args...)
+			a.ready(t, string(kind))
+			b.ready(t, string(kind))
+			order := `{"customer":"ann","lines":[{"sku":"book","quantity":1}]}`
+			a.wants(t, 200, http.MethodPut, "/v1/stock/book", `{"quantity":10}`)
+			b.wants(t, 200, http.MethodPut, "/v1/stock/pen", `{"quantity":10}`)
+			a.wants(t, 201, http.MethodPost, "/v1/orders", order)
+			var restore func()
+			if kind == stack.MySQL {
+				restore = emptyData(t, server)
+				a.ready(t, string(kind))
+			} else {
+				if err := redisAt(t, server).Save(t.Context()).Err(); err != nil {
+					t.Fatal(err)
+				}
+				restore = func() {
+					if err := errors.Join(server.Kill(), server.Restart(t.Context())); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			for range 3 {
+				a.wants(t, 201, http.MethodPost, "/v1/orders", order)
+			}
+			restore()
+			for _, i := range []*instance{a, b} {
+				stacktest.Eventually(t, 30*time.Second, "the older copy is noticed", func() (bool, string) {
+					r := i.ask(http.MethodGet, "/readyz")
+					return strings.Contains(r.body, string(kind)+" has lost its data"), r.body
+				})
+				r := i.wants(t, 503, http.MethodPost, "/v1/orders", order)
+				if r.field("type") != "/problems/data_lost" {
+					t.Errorf("%s", r.body)
+				}
+			}
+			const missing = "gone back to an older copy: at least 3 movements of book"
+			if log := a.log.String(); !strings.Contains(log, missing) {
+				t.Errorf("the log does not tell what is missing:\n%s", log)
+			}
+			// A person goes on with what is there, whichever instance has noticed.
+			b.wants(t, 200, http.MethodPut, "/v1/stock/book", `{"quantity":5}`)
+			for _, i := range []*instance{a, b, a} {
+				i.ready(t, string(kind))
+				i.wants(t, 201, http.MethodPost, "/v1/orders", order)
+			}
+			time.Sleep(time.Second) // two probes
+			if got := a.counts(t, "book"); got != "6 2 0 4" {
+				t.Errorf("after a person has set the stock: %s", got)
+			}
+		})
+	}
+}
+
+// A store that came back empty sells no cart, confirms nothing, and does not say that an order is not there, until a
+// person has set the stock.
+func TestALedgerComesBackEmpty(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []stack.Kind{stack.Redis, stack.MySQL} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			var server *stack.Server
+			var args []string
+			lose := func() {
+				if err := server.Kill(); err != nil {
+					t.Fatal(err)
+				}
+				if err := server.Restart(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if server = stacktest.Server(t, kind); kind == stack.Redis {
+				args = backends("--redis-addrs="+server.Addr, "--redis-timeout=5s")
+			} else {
+				args = backends("--mysql-dsn=" + server.URL)
+				lose = emptyData(t, server)
+			}
+			i := begin(t, append(args, "--profile=orders", "--store="+string(kind))...)
+			i.ready(t, string(kind))
+			cart := `{"customer":"ann","lines":[{"sku":"book","quantity":2}]`
+			i.wants(t, 200, http.MethodPut, "/v1/stock/book", `{"quantity":10}`)
+			bought := i.wants(t, 201, http.MethodPost, "/v1/orders", cart+"}")
+			order := fmt.Sprint("/v1/orders/", bought.field("order_id"))
+			held := i.wants(t, 201, http.MethodPost, "/v1/reservations", cart+`,"ttl":"1h"}`)
+			confirm := fmt.Sprint("/v1/reservations/", held.field("reservation_id"), "/confirm?customer=ann")
+			lose()
+			stacktest.Eventually(t, 30*time.Second, "the loss is noticed", func() (bool, string) {
+				r := i.ask(http.MethodGet, "/readyz")
+				return strings.Contains(r.body, string(kind)+" has lost its data"), r.body
+			})
+			for _, call := range [][3]string{
+				{http.MethodPost, "/v1/orders", cart + "}"},
+				{http.MethodPost, "/v1/reservations", cart + `,"ttl":"1h"}`},
+				{http.MethodPost, confirm, ""},
+				{http.MethodPost, "/v1/stock/book/adjustments", `{"delta":5}`},
+				{http.MethodGet, order + "?customer=ann", ""},
+				{http.MethodGet, "/v1/orders?customer=ann", ""},
+				{http.MethodGet, "/v1/stock/book", ""},
+				{http.MethodGet, "/v1/stock/book/movements", ""},
+			} {
+				r := i.wants(t, 503, call[0], call[1], call[2])
+				if r.field("type") != "/problems/data_lost" {
+					t.Errorf("%s %s: %s", call[0], call[1], r.body)
+				}
+			}
+			i.wants(t, 200, http.MethodPut, "/v1/stock/book", `{"quantity":3}`)
+			i.wants(t, 201, http.MethodPost, "/v1/orders", cart+"}")
+			if got := i.counts(t, "book"); got != "3 1 0 2" {
+				t.Errorf("after the loss: %s", got)
+			}
+			i.wants(t, 404, http.MethodPost, confirm, "")
+		})
 	}
 }

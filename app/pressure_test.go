@@ -40,14 +40,15 @@ func lockedRow(t *testing.T, dsn, sku string) (free func()) {
 	return free
 }
 
-// neverDown fails if the instance reports a server as down after the call.
-func (i *instance) neverDown(t *testing.T) (check func()) {
+// neverDown returns a check that fails if the instance has called that backend down since.
+func (i *instance) neverDown(t *testing.T, backend string) (check func()) {
 	t.Helper()
-	before := strings.Count(i.log.String(), "backend is down")
+	line := `msg="backend is down" backend=` + backend
+	before := strings.Count(i.log.String(), line)
 	return func() {
 		t.Helper()
-		if after := strings.Count(i.log.String(), "backend is down"); after != before {
-			t.Errorf("%d times a backend was called down", after-before)
+		if after := strings.Count(i.log.String(), line); after != before {
+			t.Errorf("%s was called down %d times", backend, after-before)
 		}
 	}
 }
@@ -83,7 +84,7 @@ func TestWaitersForOneRowDisturbNobody(t *testing.T) {
 		i.must(t, http.MethodPut, "/v1/stock/"+sku+"?store=mysql&quantity=1000", 200)
 	}
 	i.must(t, http.MethodPost, "/deduct_stock_pessimistic?sku=held", 200)
-	up := i.neverDown(t)
+	up := i.neverDown(t, "mysql")
 	for _, row := range []struct {
 		wait string
 		ends string
@@ -142,7 +143,7 @@ func TestFloodIsNoOutage(t *testing.T) {
 			i.ready(t, "redis", "mysql")
 			sku := own(t)
 			i.must(t, http.MethodPut, "/v1/stock/"+sku+"?store="+store+"&quantity=1000000", 200)
-			up := i.neverDown(t)
+			up := i.neverDown(t, store)
 			seen := flood(t, i.url+"/deduct_stock_atomic?store="+store+"&sku="+sku, clients, 8*time.Second)
 			t.Log(seen)
 			sold, refused := seen["200"], seen["overloaded"]

@@ -21,28 +21,28 @@ const atomicOrders = "atomic"
 // checkProfile returns an error for every key that names a strategy or a store that there is not, or that is not
 // enabled.
 func (c *Config) checkProfile() (bad []error) {
-	no := func(key, format string, args ...any) { bad = append(bad, fmt.Errorf(key+": "+format, args...)) }
+	no := func(key, why string, pairs ...any) { bad = append(bad, wrong(key, why, pairs...)) }
 	if c.Profile != demoProfile && c.Profile != ordersProfile {
-		no("profile", "%q is none of %s, %s", c.Profile, demoProfile, ordersProfile)
+		no("profile", "none-of", "value", quote(c.Profile), "list", demoProfile+", "+ordersProfile)
 	}
 	for _, name := range c.Stores.Enabled {
 		if !slices.Contains(stores(), name) {
-			no("stores.enabled", "%q is none of %s", name, strings.Join(stores(), ", "))
+			no("stores.enabled", "none-of", "value", quote(name), "list", strings.Join(stores(), ", "))
 		}
 	}
 	if !c.storeEnabled(c.Store) {
-		no("stores.enabled", "has not %q, which is the store of requests that name none", c.Store)
+		no("stores.enabled", "default-store", "value", quote(c.Store))
 	}
 	for _, name := range c.Strategies.Enabled {
 		if s, err := strategy.Lookup(name); err != nil {
-			no("strategies.enabled", "%v", err)
+			bad = append(bad, fmt.Errorf("strategies.enabled: %w", err))
 		} else if len(c.storesOf(s)) == 0 {
-			no("strategies.enabled", "%s works on %s, which is not enabled", name, strings.Join(s.Stores, ", "))
+			no("strategies.enabled", "other-store", "strategy", name, "list", strings.Join(s.Stores, ", "))
 		}
 	}
 	if c.Orders.Strategy != atomicOrders {
 		if _, err := FindLock(c.Orders.Strategy); err != nil {
-			no("orders.strategy", "is neither %s nor a lock: %v", atomicOrders, err)
+			no("orders.strategy", "orders-strategy", "atomic", atomicOrders, "why", err)
 		}
 	}
 	return bad
@@ -96,7 +96,7 @@ func (c *Config) locked() (strategy.Strategy, bool) {
 
 // needs reports whether something that is enabled needs that server.
 func (c *Config) needs(server string) bool {
-	if c.Relay.Enabled { // with a lock and a store of its own
+	if c.Relay.Enabled && c.relayNeeds(server) {
 		return true
 	}
 	if slices.Contains(stores(), server) && c.storeEnabled(server) {

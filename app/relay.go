@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/archive"
 	"example.com/stock/order"
 	"example.com/stock/relay"
 	"example.com/stock/repo"
@@ -37,6 +38,15 @@ func relayLocks() (names []string) {
 	return names
 }
 
+// relayNeeds reports whether the relay needs that server, besides the store's.
+func (c *Config) relayNeeds(server string) bool {
+	if c.Relay.Sink == sinkStreams && server == strategy.Redis {
+		return true
+	}
+	s, err := FindLock(c.Relay.Lock)
+	return err == nil && slices.Contains(s.Needs, server)
+}
+
 // webhookSecrets returns the secrets of relay.webhook_secrets.
 func (c *Config) webhookSecrets() []string {
 	secrets, _ := list(c.Relay.WebhookSecrets)
@@ -48,21 +58,21 @@ func (c *Config) webhookSecrets() []string {
 func (c *Config) checkRelay() (bad []error) {
 	switch {
 	case c.Relay.Sink == sinkStreams && len(c.Redis.Addrs) == 0:
-		bad = append(bad, errors.New("relay.sink: streams needs redis.addrs"))
+		bad = append(bad, wrong("relay.sink", "needs", "value", sinkStreams, "key", "redis.addrs"))
 	case c.Relay.Sink == sinkWebhook && c.Relay.WebhookURL == "":
-		bad = append(bad, errors.New("relay.sink: webhook needs relay.webhook_url"))
+		bad = append(bad, wrong("relay.sink", "needs", "value", sinkWebhook, "key", "relay.webhook_url"))
 	case c.Relay.Sink == sinkWebhook && len(c.webhookSecrets()) == 0:
-		bad = append(bad, errors.New("relay.sink: webhook needs relay.webhook_secrets, such as whsec_ and the output "+
-			"of: openssl rand -base64 32"))
+		bad = append(bad, wrong("relay.sink", "secrets"))
 	}
 	return bad
 }
 
-// A ledger is what the relay needs of a store.
+// A ledger is what the relay and the archiver need of a store.
 type ledger struct {
-	outbox order.Outbox
-	book   order.Book
-	dead   order.DeadLetters
+	outbox  order.Outbox
+	book    order.Book
+	dead    order.DeadLetters
+	archive archive.Store
 }
 
 // openLedger opens the ledger of the default store, on connections of its own: the relay must not wait behind sales,
@@ -70,14 +80,14 @@ type ledger struct {
 func (a *App) openLedger() (ledger, error) {
 	if a.cfg.Store == strategy.Redis {
 		if len(a.cfg.Redis.Addrs) == 0 {
-			return ledger{}, errors.New("redis.addrs is empty: set it with --redis-addrs or STOCK_REDIS_ADDRS")
+			return ledger{}, isEmpty("redis.addrs", "redis-addrs", "STOCK_REDIS_ADDRS")
 		}
 		store := repo.NewRedis(a.relayRedis())
 		books, err := store.Ledger()
-		return ledger{books, books, store}, err
+		return ledger{books, books, store, books}, err
 	}
 	if a.cfg.MySQL.DSN == "" {
-		return ledger{}, errors.New("mysql.dsn is empty: set it with --mysql-dsn or STOCK_MYSQL_DSN")
+		return ledger{}, isEmpty("mysql.dsn", "mysql-dsn", "STOCK_MYSQL_DSN")
 	}
 	db, connections, err := pool(repo.OpenMySQL(a.cfg.MySQL.DSN, repo.Pool{Open: relayConnections, Idle: 1}))
 	if err != nil {
@@ -85,7 +95,8 @@ func (a *App) openLedger() (ledger, error) {
 	}
 	a.closers = append(a.closers, connections.Close)
 	store := repo.NewMySQL(db)
-	return ledger{store.Ledger(), store.Ledger(), store}, nil
+	books := store.Ledger()
+	return ledger{books, books, store, books}, nil
 }
 
 // relayConnections are those of a relay to MySQL. An instance that waits for its turn uses none.
@@ -107,6 +118,7 @@ func (a *App) buildRelay() (*relay.Relay, error) {
 	}
 	servers := a.servers
 	servers.PlainLocks = true // one contender in this process
+	servers.LeaseTime = 0     // it is for those who hold for a moment; the relay's term is longer than any lease
 	l, err := (&Locks{&App{servers: servers, backends: a.backends}}).Open(s)
 	if err != nil {
 		return nil, fmt.Errorf("relay.lock: %w", err)
@@ -181,7 +193,7 @@ func OpenRelay(cfg Config, version string, log *slog.Logger) (*Relay, error) {
 	if err != nil {
 		return nil, fmt.Errorf("relay.lock: %w", err)
 	}
-	for _, server := range a.openers() {
+	for _, server := range a.openers() { // ledger and sink have connections of their own
 		if !slices.Contains(s.Needs, server.name) {
 			continue
 		}

@@ -98,6 +98,25 @@ func TestInstancesRelayInTurns(t *testing.T) {
 	}
 }
 
+// The relay holds its lock for longer than any lease, so its lock is renewed although lock.lease_time says that the
+// strategies' locks are not.
+func TestTheLockOfTheRelayIsRenewed(t *testing.T) {
+	t.Parallel()
+	server := stacktest.Redis(t)
+	args := backends("--redis-addrs="+server.Addr, "--relay-enabled", "--lock-lease-time=300ms", "--seed-sku=")
+	i := begin(t, args...)
+	i.ready(t, "redis")
+	active := func() bool {
+		return strings.Contains(i.send(http.MethodGet, i.admin+"/metrics").body, "\nstock_relay_active 1\n")
+	}
+	stacktest.Eventually(t, 30*time.Second, "it relays", func() (bool, string) { return active(), i.log.String() })
+	for end := time.Now().Add(1200 * time.Millisecond); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		if !active() {
+			t.Fatal("the relay has lost its lock")
+		}
+	}
+}
+
 // An event that its receiver refuses is shown to a person, who says what becomes of it; the running relay follows.
 func TestAPersonDecidesOnDeadLetters(t *testing.T) {
 	t.Parallel()

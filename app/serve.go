@@ -1,14 +1,12 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -74,24 +72,6 @@ func (a *App) Run(ctx context.Context) error {
 	err = errors.Join(err, a.close())
 	a.log.Info("stopped")
 	return err
-}
-
-func (a *App) handlerConfig(draining func() bool) handler.Config {
-	var backends []handler.Backend
-	for name := range a.backends {
-		backends = append(backends, a.backend(name))
-	}
-	return handler.Config{
-		Seller: a.service, Inventory: a.service, Locks: a.service, Pauses: &a.pauses, Holds: &a.pauses,
-		Steps:      a.steps,
-		Strategies: a.strategies, Backends: backends, Instance: a.cfg.Instance, Store: a.cfg.Store,
-		DefaultSKU: service.SKU(cmp.Or(a.cfg.Seed.SKU, defaultSKU)), AdminToken: a.cfg.AdminToken, Lab: a.cfg.inLab(),
-		Version: handler.Version{
-			Version: a.version, Commit: Commit(), Go: runtime.Version(), Instance: a.cfg.Instance,
-		},
-		Meter: a.metrics, Metrics: a.metrics.Handler(), Log: a.log, Draining: draining,
-		Profile: handler.Profile(a.cfg.Profile), Orders: a.orders, OrdersStore: a.cfg.Store,
-	}
 }
 
 func (a *App) newServer(background context.Context, h http.Handler) *http.Server {

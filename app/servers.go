@@ -16,6 +16,7 @@ import (
 	"example.com/stock/health"
 	"example.com/stock/lock/redislock"
 	"example.com/stock/lock/zklock"
+	"example.com/stock/order"
 	"example.com/stock/repo"
 	"example.com/stock/service"
 	"example.com/stock/strategy"
@@ -83,9 +84,11 @@ func (a *App) openRedis() error {
 	}
 	queue := gate.New(gate.Limits{In: connections, PerKey: (connections + 1) / 2, Waiting: c.Queue})
 	a.metrics.Queue(strategy.Redis, queue.Load)
-	shop := repo.NewRedis(sales).Behind(queue)
+	shop, watched := repo.NewRedis(sales).Behind(queue), repo.NewRedis(probe)
+	var books order.Book
 	if ledger, err := shop.Ledger(); err == nil {
 		a.ledgers[strategy.Redis] = ledger.KeepKeysFor(a.cfg.Orders.KeepKeys)
+		books, _ = watched.Ledger()
 	} else {
 		a.noLedger = err // of a Cluster: a cart has keys in several of its parts
 	}
@@ -96,7 +99,8 @@ func (a *App) openRedis() error {
 		),
 		parts:  cluster,
 		sales:  shop,
-		memory: repo.NewRedis(probe),
+		memory: watched,
+		books:  books,
 		ping:   ping,
 	})
 	return nil
@@ -208,7 +212,7 @@ func (a *App) openMySQL() error {
 	a.ledgers[strategy.MySQL] = shop.Ledger()
 	a.addStore(store{
 		name: strategy.MySQL, place: "mysql " + dsn.Addr + "/" + dsn.DBName,
-		sales: shop, memory: repo.NewMySQL(probe),
+		sales: shop, memory: repo.NewMySQL(probe), books: repo.NewMySQL(probe).Ledger(),
 		ping: probePool.PingContext, ready: ready,
 	})
 	return nil

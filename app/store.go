@@ -7,6 +7,7 @@ import (
 
 	"example.com/stock/handler"
 	"example.com/stock/health"
+	"example.com/stock/order"
 	"example.com/stock/service"
 )
 
@@ -19,6 +20,7 @@ type store struct {
 	parts  bool
 	sales  sales
 	memory memory
+	books  order.Book // the ledger; nil: it keeps none
 	ping   func(context.Context) error
 	ready  func(context.Context) error // runs every time that the server comes up; nil: nothing does
 }
@@ -79,11 +81,23 @@ func (a *App) addStore(s store) {
 			return bad
 		}
 		fresh, known = false, true
+		a.compare(ctx, s)
 		return err
 	}
 	a.backends[s.name] = health.New(s.name, check)
 	a.stores[s.name] = service.StoreConfig{Store: s.sales, Needs: a.backends[s.name], Data: keeper}
 	a.memories[s.name] = s.memory
+}
+
+// compare looks whether the ledger of a store has gone back to an older copy. What cannot be looked at now is looked at
+// by the next probe: a slow answer is no reason to call the server down.
+func (a *App) compare(ctx context.Context, s store) {
+	if a.watched == nil || s.name != a.cfg.Store || s.books == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, health.Timeout/2)
+	defer cancel()
+	_ = a.watched.Compare(ctx, s.books)
 }
 
 // readyOnce is a check of a server that is no store: ready runs every time that the server comes up.

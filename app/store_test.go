@@ -184,7 +184,7 @@ func TestMySQLComesBackEmpty(t *testing.T) {
 	x.refused(t, d)
 }
 
-// emptyData returns what makes the server come back as it was before its first use.
+// emptyData returns what makes the server come back as it is now: before its first use, it is empty.
 func emptyData(t *testing.T, server *stack.Server) func() {
 	t.Helper()
 	db, err := sql.Open("mysql", server.URL)

@@ -19,8 +19,6 @@ type Metrics struct {
 	registry *prometheus.Registry
 
 	requests  *prometheus.HistogramVec
-	sales     *prometheus.CounterVec
-	stale     *prometheus.CounterVec
 	wait      *prometheus.HistogramVec
 	hold      *prometheus.HistogramVec
 	outcomes  *prometheus.CounterVec
@@ -29,7 +27,6 @@ type Metrics struct {
 	abandoned *prometheus.CounterVec
 	wakeups   *prometheus.CounterVec
 	up        *prometheus.GaugeVec
-	dataLost  *prometheus.GaugeVec
 	impaired  *prometheus.GaugeVec
 }
 
@@ -52,10 +49,6 @@ func New(version, instance string) *Metrics {
 		registry: prometheus.NewRegistry(),
 		requests: histogram("http_request_seconds",
 			"HTTP requests by route, method and status.", "route", "method", "status"),
-		sales: counter("deductions_total",
-			"Deductions by outcome: accepted, or the type of the problem.", "strategy", "outcome"),
-		stale: counter("stale_fence_total",
-			"Writes refused because a later lock holder had written.", "strategy"),
 		wait: histogram("lock_wait_seconds",
 			"Time to get a lock, or to give up.", "strategy"),
 		hold: histogram("lock_hold_seconds",
@@ -72,15 +65,13 @@ func New(version, instance string) *Metrics {
 			"Waiters woken by the server: for each release one, or with a herd all of them.", "strategy"),
 		up: gauge("backend_up",
 			"1 if the backend can be used.", "backend"),
-		dataLost: gauge("store_data_lost",
-			"1 if the store has lost its data, and waits for a person who sets the stock.", "store"),
 		impaired: gauge("backend_impaired",
 			"1 if a part of the backend cannot be used.", "backend"),
 	}
 	info := gauge("build_info", "Always 1.", "version", "instance")
 	info.WithLabelValues(version, instance).Set(1)
-	m.registry.MustRegister(m.requests, m.sales, m.stale, m.wait, m.hold, m.outcomes, m.lost, m.stranded, m.abandoned,
-		m.wakeups, m.up, m.impaired, m.dataLost, info,
+	m.registry.MustRegister(m.requests, m.wait, m.hold, m.outcomes, m.lost, m.stranded, m.abandoned, m.wakeups, m.up,
+		m.impaired, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -107,14 +98,6 @@ func known(method string) string {
 	}
 }
 
-// Deduction counts a deduction.
-func (m *Metrics) Deduction(strategy, outcome string) {
-	m.sales.WithLabelValues(strategy, outcome).Inc()
-	if outcome == "stale_fence" {
-		m.stale.WithLabelValues(strategy).Inc()
-	}
-}
-
 // Backend records whether a backend is up.
 func (m *Metrics) Backend(name string, down error) {
 	value := 1.0
@@ -122,15 +105,6 @@ func (m *Metrics) Backend(name string, down error) {
 		value = 0
 	}
 	m.up.WithLabelValues(name).Set(value)
-}
-
-// DataLost records whether a store has lost its data.
-func (m *Metrics) DataLost(store string, lost bool) {
-	value := 0.0
-	if lost {
-		value = 1
-	}
-	m.dataLost.WithLabelValues(store).Set(value)
 }
 
 // Impaired records whether a part of a backend that is up cannot be used.
@@ -171,7 +145,6 @@ func (m *Metrics) Lock(strategy string) lock.Events {
 	wait, hold := m.wait.WithLabelValues(strategy), m.hold.WithLabelValues(strategy)
 	lost, stranded := m.lost.WithLabelValues(strategy), m.stranded.WithLabelValues(strategy)
 	wakeups, abandoned := m.wakeups.WithLabelValues(strategy), m.abandoned.WithLabelValues(strategy)
-	m.stale.WithLabelValues(strategy)
 	return lock.Events{
 		Waited: func(d time.Duration, err error) {
 			wait.Observe(d.Seconds())

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -165,4 +166,34 @@ func TestColumns(t *testing.T) {
 			t.Errorf("%q: %d, want %d", text, got, want)
 		}
 	}
+}
+
+// What is a placeholder is also said by a regular expression, which is what it was cut out with before.
+func FuzzPlaceholders(f *testing.F) {
+	braces := regexp.MustCompile(`\{([a-z_]+)(?::([^{}|]*)\|([^{}|]*))?\}`)
+	for _, seed := range []string{
+		"", "{n} {n:unit|units} lost", "{", "{}", "{{a}}", "{a{b}",
+		"{a:b}", "{a:b|c|d}", "{a:b|c}d}", "{A}{b", "{a:|}", "{a:{|}",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		want := braces.ReplaceAllStringFunc(text, func(found string) string {
+			switch m := braces.FindStringSubmatch(found); {
+			case strings.Contains(found, ":"):
+				return m[3]
+			default:
+				return "<" + m[1] + ">"
+			}
+		})
+		var pairs []any
+		for _, name := range words.Placeholders(text) {
+			name = strings.Trim(name, "{}")
+			pairs = append(pairs, name, "<"+name+">")
+		}
+		texts := words.Texts{"key": words.Same(text)}
+		if got, err := texts.Say("key", pairs...); err != nil || got != words.Same(want) {
+			t.Errorf("%q: %q, %v, want %q", text, got.EN, err, want)
+		}
+	})
 }

@@ -1,0 +1,72 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"example.com/stock/health"
+)
+
+// firstProbes is how long startProbes waits for the first answers.
+const firstProbes = 2 * health.Timeout
+
+// startProbes probes every backend until close. It returns when each was probed once, so that the first requests find
+// the servers that are up, or after firstProbes: a migration takes longer, and an instance that does not answer /livez
+// is killed.
+func (a *App) startProbes(ctx context.Context) {
+	a.probing, a.stopProbes = context.WithCancel(ctx)
+	var first sync.WaitGroup
+	for _, b := range a.backends {
+		a.metrics.Backend(b.Name(), b.Err())
+		first.Add(1)
+		a.probes.Go(func() { b.Run(a.probing, first.Done, a.backendChanged) })
+	}
+	asked := make(chan struct{})
+	a.probes.Go(func() {
+		first.Wait()
+		if a.probed != nil {
+			a.probed()
+		}
+		close(asked)
+	})
+	select {
+	case <-asked:
+	case <-time.After(firstProbes):
+	}
+}
+
+// backendChanged counts and logs that a backend is up, up with exceptions, or down.
+func (a *App) backendChanged(name string, down error) {
+	impaired, partly := errors.AsType[*health.ImpairedError](down)
+	if partly {
+		down = nil
+		a.metrics.Impaired(name, impaired)
+	} else {
+		a.metrics.Impaired(name, nil)
+	}
+	a.metrics.Backend(name, down)
+	switch {
+	case partly:
+		a.log.Warn("backend is up, but not for everything", "backend", name, "reason", impaired)
+	case down != nil:
+		a.log.Warn("backend is down", "backend", name, "reason", down)
+	default:
+		a.log.Info("backend is up", "backend", name)
+	}
+}
+
+// close ends the probes and closes everything, in reverse order of opening.
+func (a *App) close() error {
+	if a.stopProbes != nil {
+		a.stopProbes()
+	}
+	a.probes.Wait()
+	var errs []error
+	for _, closer := range slices.Backward(a.closers) {
+		errs = append(errs, closer())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,32 @@
+package app
+
+import (
+	"testing"
+
+	"example.com/stock/words/wordstest"
+)
+
+// Every setting says in both languages what it means, and nothing else does.
+func TestEverySettingHasItsTexts(t *testing.T) {
+	t.Parallel()
+	keys := []string{configFlag}
+	for _, s := range allSettings() {
+		keys = append(keys, s.key)
+	}
+	under := []string{"wrong."}
+	wordstest.Catalogue(t, phrases, map[string]wordstest.Speaker{
+		"Say": {}, "failure": {Under: under},
+		"no": {At: 1, Under: under}, "wrong": {At: 1, Under: under},
+	}, append(keys, "wrong.unknown-key", "wrong.unknown-variable", "wrong.meant-key", "wrong.meant-variable")...)
+	for flag, want := range map[string]string{
+		"relay-sink": "事件投递到哪里：streams（Redis Streams，地址见 redis.addrs）或 webhook (STOCK_RELAY_SINK)",
+		"config":     "配置文件：YAML、TOML 或 JSON (STOCK_CONFIG)",
+	} {
+		if usage, ok := Usage(flag); !ok || usage.ZH != want {
+			t.Errorf("--%s: %q, %v", flag, usage.ZH, ok)
+		}
+	}
+	if _, ok := Usage("bogus"); ok {
+		t.Error("there is no such flag")
+	}
+}
