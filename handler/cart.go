@@ -53,6 +53,24 @@ func (h *handler) decodePurchase(c *gin.Context, cart bool, allowed ...string) (
 	return p, true
 }
 
+// change lets a customer change what is there, and answers with what it is now. do reports whether the answer is
+// that of an earlier request with the same key.
+func (h *handler) change(
+	c *gin.Context, do func(p purchase) (now any, replayed bool, err error), allowed ...string,
+) {
+	p, ok := h.decodePurchase(c, false, allowed...)
+	if !ok {
+		return
+	}
+	now, replayed, err := do(p)
+	if err != nil {
+		h.fail(c, err)
+		return
+	}
+	replay(c, replayed)
+	c.JSON(http.StatusOK, now)
+}
+
 func missing(field string) error { return &service.InvalidError{Field: field, Reason: "is missing"} }
 
 // readLines reads the lines of a cart: [{"sku": "book", "quantity": 2}]. The field of an error says which line.
@@ -71,11 +89,7 @@ func readLines(d *json.Decoder) (lines []order.Line, err error) {
 				Field: "lines", Reason: fmt.Sprintf("must be from 1 to %d", order.MaxLines),
 			}
 		}
-		var raw json.RawMessage
-		if err := d.Decode(&raw); err != nil {
-			return nil, notJSON(d)
-		}
-		line, err := readLine(raw)
+		line, err := readLine(d)
 		if invalid, ok := errors.AsType[*service.InvalidError](err); ok {
 			invalid.Field = fmt.Sprintf("lines[%d].%s", i, invalid.Field)
 			return nil, invalid
@@ -88,9 +102,9 @@ func readLines(d *json.Decoder) (lines []order.Line, err error) {
 	return lines, nil
 }
 
-func readLine(raw json.RawMessage) (l order.Line, err error) {
+func readLine(d *json.Decoder) (l order.Line, err error) {
 	f, allowed := fields{}, []string{"sku", "quantity"}
-	if err := f.addJSON(raw, allowed, nil); err != nil {
+	if err := f.addObject(d, allowed, nil); err != nil {
 		return l, err
 	}
 	for _, name := range allowed {

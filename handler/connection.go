@@ -29,7 +29,7 @@ const (
 type limits struct{ next http.Handler }
 
 func (l limits) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	limited := &limitedWriter{ResponseWriter: w, connection: http.NewResponseController(w)}
+	limited := &limitedWriter{ResponseWriter: w, connection: *http.NewResponseController(w)}
 	if r.ContentLength != 0 {
 		limited.until = time.Now().Add(bodyTimeout)
 		_ = limited.connection.SetReadDeadline(limited.until)
@@ -59,7 +59,7 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 
 type limitedWriter struct {
 	http.ResponseWriter
-	connection *http.ResponseController
+	connection http.ResponseController
 	unread     bool      // there is a body, and it has not been read to its end
 	until      time.Time // the deadline of the body
 }

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -83,7 +84,7 @@ func receipt() service.Receipt {
 	now := time.Now()
 	return service.Receipt{
 		Order: order(), Store: "redis", HolderFence: 9, Waited: 1500 * time.Microsecond, Held: time.Millisecond,
-		AcquiredAt: now, ReleasedAt: now.Add(time.Millisecond),
+		AcquiredAt: now, ReadAt: now, WrittenAt: now, ReleasedAt: now.Add(time.Millisecond),
 	}
 }
 
@@ -109,7 +110,7 @@ func build(d *fakeService, change func(*handler.Config)) http.Handler {
 }
 
 func config(d *fakeService, change func(*handler.Config)) handler.Config {
-	m := metrics.New("test", "app-1")
+	m := metrics.NewSales("test", "app-1")
 	up := backend{name: "redis"}
 	c := handler.Config{
 		Seller: d, Inventory: d, Locks: d, Backends: []handler.Backend{up}, Instance: "app-1", DefaultSKU: "stock",
@@ -182,13 +183,7 @@ func wantProblem(t *testing.T, r reply, status int, name string) {
 // conform checks a body against a schema of the OpenAPI document that the service itself serves.
 func conform(t *testing.T, schema string, body []byte) {
 	t.Helper()
-	s := serve(t, &fakeService{}, nil)
-	resp, err := http.Get(s.URL + "/openapi.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	document, err := jsonschema.UnmarshalJSON(resp.Body)
+	document, err := openAPI()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,6 +203,14 @@ func conform(t *testing.T, schema string, body []byte) {
 		t.Errorf("does not conform to %s: %v\n%s", schema, err, body)
 	}
 }
+
+// openAPI is the document as it is served. It is asked for once: to make and read it for each body took two thirds of
+// the time of all tests.
+var openAPI = sync.OnceValues(func() (any, error) {
+	w := httptest.NewRecorder()
+	build(&fakeService{}, nil).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/openapi.json", http.NoBody))
+	return jsonschema.UnmarshalJSON(w.Body)
+})
 
 // Every error of the service has its answer, and nothing internal is in it.
 func TestEveryErrorHasItsProblem(t *testing.T) {
@@ -274,6 +277,37 @@ func TestEveryErrorHasItsProblem(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A person reads why in the language that the request asks for; a program reads the same in both.
+func TestProblemsSpeakTheReadersLanguage(t *testing.T) {
+	d := &fakeService{deduct: func(context.Context, service.Request) (service.Receipt, error) {
+		return service.Receipt{}, &service.SoldOutError{Remaining: 3}
+	}}
+	s := serve(t, d, nil)
+	english := ask(t, http.MethodPost, s.URL+"/deduct_stock_zk", "")
+	for _, row := range []struct{ path, accept, language, title, detail, field string }{
+		{"/deduct_stock_zk", "zh-CN,zh;q=0.9,en;q=0.8", "zh", "售罄", "售罄：剩余 3 件", ""},
+		{"/deduct_stock_zk", "fr, en;q=0.5", "en", "Sold out", "sold out: 3 left", ""},
+		{"/deduct_stock_zk", "", "en", "Sold out", "sold out: 3 left", ""},
+		{"/deduct_stock_zk?quantity=0", "zh", "zh", "请求无效", "quantity 须为 1 到 1000000 之间的整数", "quantity"},
+		{"/nothing", "zh", "zh", "没有这个资源", "这里什么也没有。GET /openapi.json 列出全部接口。", ""},
+	} {
+		r := ask(t, http.MethodPost, s.URL+row.path, "", "Accept-Language", row.accept)
+		if r.problem.Title != row.title || r.problem.Detail != row.detail || r.problem.Field != row.field {
+			t.Errorf("%s, %q: %+v", row.path, row.accept, r.problem)
+		}
+		if r.Header.Get("Content-Language") != row.language || r.Header.Get("Vary") != "Accept-Language" {
+			t.Errorf("%s, %q: Content-Language %q, Vary %q", row.path, row.accept, r.Header.Get("Content-Language"),
+				r.Header.Get("Vary"))
+		}
+		conform(t, "Problem", r.body)
+		if row.title == "售罄" && (r.problem.Type != english.problem.Type || r.StatusCode != english.StatusCode) {
+			t.Errorf("%s is another problem in Chinese: %s", english.problem.Type, r.problem.Type)
+		}
+	}
+	r := ask(t, http.MethodGet, s.URL+"/problems/lock_lost", "", "Accept-Language", "zh")
+	wantFields(t, r.body, map[string]string{"type": `"/problems/lock_lost"`, "title": `"锁已丢失"`})
 }
 
 func TestRepliesConformToTheirSchema(t *testing.T) {

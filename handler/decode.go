@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -129,6 +128,17 @@ func readBody(c *gin.Context) ([]byte, error) {
 func (f fields) addJSON(body []byte, allowed []string, inside nested) error {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
+	if err := f.addObject(d, allowed, inside); err != nil {
+		return err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return &service.InvalidError{Field: "body", Reason: "must end after the JSON object"}
+	}
+	return nil
+}
+
+// addObject is addJSON for the object that comes next.
+func (f fields) addObject(d *json.Decoder, allowed []string, inside nested) error {
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
 		return &service.InvalidError{Field: "body", Reason: "must be a JSON object"}
 	}
@@ -172,9 +182,6 @@ func (f fields) addJSON(body []byte, allowed []string, inside nested) error {
 	if _, err := d.Token(); err != nil {
 		return notJSON(d)
 	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return &service.InvalidError{Field: "body", Reason: "must end after the JSON object"}
-	}
 	return nil
 }
 
@@ -208,31 +215,11 @@ func (f fields) number(name string, def, least, most int64) (int64, error) {
 	return n, nil
 }
 
-// duration returns a duration from 0 to MaxWait, or nil if it is absent.
-func (f fields) duration(name string) (*time.Duration, error) {
-	text, ok := f[name]
-	if !ok {
-		return nil, nil
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil || d < 0 || d > service.MaxWait {
-		return nil, &service.InvalidError{
-			Field: name,
-			Reason: fmt.Sprintf("must be a duration from 0s to %.0fs, such as 500ms or 2s",
-				service.MaxWait.Seconds()),
+func (f fields) has(names ...string) bool {
+	for _, name := range names {
+		if _, ok := f[name]; ok {
+			return true
 		}
 	}
-	return &d, nil
-}
-
-// toggle returns false if the field says "off".
-func (f fields) toggle(name string) (bool, error) {
-	switch text, ok := f[name]; {
-	case !ok || text == "on":
-		return true, nil
-	case text == "off":
-		return false, nil
-	default:
-		return false, &service.InvalidError{Field: name, Reason: "must be on or off"}
-	}
+	return false
 }

@@ -1,9 +1,11 @@
 package handler
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -89,8 +91,13 @@ func (h *handler) sell(c *gin.Context, f fields, strategy string, sku service.SK
 		h.Meter.Deduction(strategy, "accepted")
 	}
 	replay(c, receipt.Replayed)
-	c.JSON(http.StatusOK, receiptReply(receipt))
+	c.Writer.Header()["Content-Type"] = jsonContent
+	c.Status(http.StatusOK)
+	_, _ = c.Writer.Write(receiptReply(receipt).append(make([]byte, 0, 768))) // nobody is left to tell of an error
 }
+
+// jsonContent is shared by all replies: net/http does not change the values of a header.
+var jsonContent = []string{"application/json; charset=utf-8"}
 
 // deductionKey is the idempotency key of a deduction. Nobody says who he is here, so that all callers share their keys:
 // a client takes random ones. How long to wait, and what the lab adds, is not what is asked for.
@@ -148,15 +155,6 @@ func (f fields) fillPauses(req *service.Request) (err error) {
 	}
 }
 
-func (f fields) has(names ...string) bool {
-	for _, name := range names {
-		if _, ok := f[name]; ok {
-			return true
-		}
-	}
-	return false
-}
-
 type deductReply struct {
 	OrderID    string      `json:"order_id"`
 	SKU        service.SKU `json:"sku"`
@@ -175,6 +173,8 @@ type deductReply struct {
 	WaitedMS   float64     `json:"waited_ms"`
 	HeldMS     float64     `json:"held_ms"`
 	AcquiredAt time.Time   `json:"acquired_at"`
+	ReadAt     time.Time   `json:"read_at"`
+	WrittenAt  time.Time   `json:"written_at"`
 	ReleasedAt time.Time   `json:"released_at"`
 	LeaseLost  bool        `json:"lease_lost,omitempty"`
 	Batch      *batchReply `json:"batch,omitempty"`
@@ -184,6 +184,66 @@ type batchReply struct {
 	ID    string `json:"id"`
 	Place int    `json:"place"`
 	Size  int    `json:"size"`
+}
+
+// append writes the reply to the byte as encoding/json would, which takes five times as long (BenchmarkReply): a
+// twelfth of what a merged sale costs this process.
+func (r deductReply) append(b []byte) []byte {
+	word := func(name, value string) { b = appendText(append(b, name...), value) }
+	number := func(name string, value int64) { b = strconv.AppendInt(append(b, name...), value, 10) }
+	natural := func(name string, value uint64) { b = strconv.AppendUint(append(b, name...), value, 10) }
+	some := func(name string, value int) {
+		if value != 0 {
+			number(name, int64(value))
+		}
+	}
+	// Milliseconds have three digits behind the point, so that they are never written with an exponent.
+	ms := func(name string, value float64) { b = strconv.AppendFloat(append(b, name...), value, 'f', -1, 64) }
+	at := func(name string, value time.Time) {
+		b = append(value.AppendFormat(append(append(b, name...), '"'), time.RFC3339Nano), '"')
+	}
+	word(`{"order_id":`, r.OrderID)
+	word(`,"sku":`, string(r.SKU))
+	number(`,"quantity":`, r.Quantity)
+	number(`,"read":`, r.Read)
+	number(`,"remaining":`, r.Remaining)
+	natural(`,"version":`, r.Version)
+	natural(`,"epoch":`, r.Epoch)
+	word(`,"strategy":`, r.Strategy)
+	word(`,"store":`, r.Store)
+	word(`,"instance":`, r.Instance)
+	natural(`,"fence":`, r.Fence)
+	some(`,"segment":`, r.Segment)
+	some(`,"tries":`, r.Tries)
+	some(`,"wakeups":`, r.Wakeups)
+	ms(`,"waited_ms":`, r.WaitedMS)
+	ms(`,"held_ms":`, r.HeldMS)
+	at(`,"acquired_at":`, r.AcquiredAt)
+	at(`,"read_at":`, r.ReadAt)
+	at(`,"written_at":`, r.WrittenAt)
+	at(`,"released_at":`, r.ReleasedAt)
+	if r.LeaseLost {
+		b = append(b, `,"lease_lost":true`...)
+	}
+	if r.Batch != nil {
+		word(`,"batch":{"id":`, r.Batch.ID)
+		number(`,"place":`, int64(r.Batch.Place))
+		number(`,"size":`, int64(r.Batch.Size))
+		b = append(b, '}')
+	}
+	return append(b, '}')
+}
+
+// appendText appends a JSON string.
+func appendText(b []byte, text string) []byte {
+	for i := range len(text) {
+		// What encoding/json escapes, and what it would have to look at as UTF-8.
+		if c := text[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			quoted, _ := json.Marshal(text) // cannot fail
+			return append(b, quoted...)
+		}
+	}
+	return append(append(append(b, '"'), text...), '"')
 }
 
 func receiptReply(r service.Receipt) deductReply {
@@ -196,9 +256,37 @@ func receiptReply(r service.Receipt) deductReply {
 		Version: r.Version, Epoch: r.Epoch, Strategy: r.Strategy, Store: r.Store, Instance: r.Instance,
 		Fence: uint64(r.HolderFence), Segment: r.Segment, Tries: tries, Wakeups: r.Wakeups,
 		WaitedMS: milliseconds(r.Waited), HeldMS: milliseconds(r.Held),
-		AcquiredAt: r.AcquiredAt.UTC(), ReleasedAt: r.ReleasedAt.UTC(), LeaseLost: r.LeaseLost,
+		AcquiredAt: r.AcquiredAt.UTC(), ReleasedAt: r.ReleasedAt.UTC(),
+		ReadAt: r.ReadAt.UTC(), WrittenAt: r.WrittenAt.UTC(), LeaseLost: r.LeaseLost,
 		Batch: (*batchReply)(r.Batch),
 	}
 }
 
-func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+// duration returns a duration from 0 to MaxWait, or nil if it is absent.
+func (f fields) duration(name string) (*time.Duration, error) {
+	text, ok := f[name]
+	if !ok {
+		return nil, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 || d > service.MaxWait {
+		return nil, &service.InvalidError{
+			Field: name,
+			Reason: fmt.Sprintf("must be a duration from 0s to %.0fs, such as 500ms or 2s",
+				service.MaxWait.Seconds()),
+		}
+	}
+	return &d, nil
+}
+
+// toggle returns false if the field says "off".
+func (f fields) toggle(name string) (bool, error) {
+	switch text, ok := f[name]; {
+	case !ok || text == "on":
+		return true, nil
+	case text == "off":
+		return false, nil
+	default:
+		return false, &service.InvalidError{Field: name, Reason: "must be on or off"}
+	}
+}

@@ -28,12 +28,12 @@ func TestTheDocumentNamesEveryProblem(t *testing.T) {
 	}
 	for _, name := range known {
 		if !slices.Contains(named, name) {
-			t.Errorf("problems.go has %s: add it to the enum of Problem.type in openapi.json", name)
+			t.Errorf("table.go has %s: add it to the enum of Problem.type in openapi.json", name)
 		}
 	}
 	for _, name := range named {
 		if !slices.Contains(known, name) {
-			t.Errorf("the enum of Problem.type in openapi.json has %s, and problems.go has no row for it", name)
+			t.Errorf("the enum of Problem.type in openapi.json has %s, and table.go has no row for it", name)
 		}
 	}
 	if len(slices.Compact(slices.Sorted(slices.Values(named)))) != len(named) ||

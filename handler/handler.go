@@ -102,6 +102,7 @@ type handler struct {
 	problems     []row
 	deductFields []string // of the endpoints of strategies
 	began        time.Time
+	instance     []string // the header of every reply
 }
 
 // MaxBody is the largest body that is read, in bytes.
@@ -149,7 +150,10 @@ func NewAdmin(c Config) http.Handler {
 // newEngine adds the routes that both listeners have: the probes, and what the service says of itself.
 func newEngine(c Config) (*handler, *gin.Engine) {
 	gin.SetMode(gin.ReleaseMode) // gin's own logging is off; ours is structured
-	h := &handler{Config: c, log: c.Log, problems: table(c.Profile), began: time.Now()}
+	h := &handler{
+		Config: c, log: c.Log, problems: table(c.Profile), began: time.Now(),
+		instance: []string{c.Instance},
+	}
 	h.deductFields = slices.Concat([]string{"sku", "quantity", "wait"}, h.choices("store"), labFields)
 	e := gin.New()
 	e.HandleMethodNotAllowed = true

@@ -44,7 +44,7 @@ func (h *handler) identify(c *gin.Context) {
 	}
 	c.Set(requestIDKey, id)
 	c.Header("X-Request-Id", id)
-	c.Header("X-Instance", h.Instance)
+	c.Writer.Header()["X-Instance"] = h.instance
 }
 
 // measure counts and logs every request once.

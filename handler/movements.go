@@ -1,7 +1,6 @@
 package handler
 
 import (
-	"cmp"
 	"net/http"
 	"strconv"
 
@@ -127,11 +126,6 @@ func (h *handler) putPolicy(c *gin.Context) {
 	c.JSON(http.StatusOK, gin.H{"sku": sku, "per_customer": most})
 }
 
-// isLedger reports whether a stock is sold by the ledger. In a demonstration some are sold by strategies.
-func (h *handler) isLedger(store, guard string) bool {
-	return h.Orders != nil && guard == order.Guard && cmp.Or(store, h.Store) == h.OrdersStore
-}
-
 // getLedger shows the stock of a SKU as the ledger has it.
 func (h *handler) getLedger(c *gin.Context, sku service.SKU, only service.Condition) {
 	level, err := h.Orders.Level(c.Request.Context(), sku)
@@ -182,4 +176,17 @@ func (h *handler) setLedger(c *gin.Context, sku service.SKU, quantity int64, onl
 	}
 	replay(c, replayed)
 	h.ledgerReply(c, entry.Counts)
+}
+
+type stockReply struct {
+	SKU      service.SKU `json:"sku"`
+	Store    string      `json:"store"`
+	Quantity int64       `json:"quantity"`
+	Initial  int64       `json:"initial"`
+	Sold     int64       `json:"sold"`
+	Version  uint64      `json:"version"`
+	Epoch    uint64      `json:"epoch"`
+	Fence    uint64      `json:"fence"`
+	Guard    string      `json:"guard"`
+	*law                 // of a SKU of the ledger
 }

@@ -90,15 +90,7 @@ func (h *handler) getOrder(c *gin.Context) {
 }
 
 func (h *handler) cancelOrder(c *gin.Context) {
-	p, ok := h.decodePurchase(c, false)
-	if !ok {
-		return
-	}
-	o, replayed, err := h.Orders.CancelOrder(c.Request.Context(), p.key, p.customer, c.Param("order_id"))
-	if err != nil {
-		h.fail(c, err)
-		return
-	}
-	replay(c, replayed)
-	c.JSON(http.StatusOK, o)
+	h.change(c, func(p purchase) (any, bool, error) {
+		return h.Orders.CancelOrder(c.Request.Context(), p.key, p.customer, c.Param("order_id"))
+	})
 }

@@ -119,12 +119,11 @@ func (s *shelf) Movements(_ context.Context, sku service.SKU, after uint64, limi
 	return all[:min(limit, len(all))], nil
 }
 
-func (*shelf) SetPolicy(context.Context, service.SKU, int64) error { return nil }
-func (*shelf) Due(context.Context, int) ([]string, error)          { return nil, nil }
-func (*shelf) Forget(context.Context, time.Time, int) (int, error) { return 0, nil }
-func (backend) While(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithCancel(ctx)
-}
+func (*shelf) SetPolicy(context.Context, service.SKU, int64) error      { return nil }
+func (*shelf) Due(context.Context, int) ([]orders.Reservation, error)   { return nil, nil }
+func (*shelf) Batch(context.Context, []orders.Request) []orders.Outcome { return nil }
+func (*shelf) Forget(context.Context, time.Time, int) (int, error)      { return 0, nil }
+func (backend) Up() context.Context                                     { return context.Background() }
 
 func shopOf(s *shelf) *orders.Service {
 	return orders.New(orders.Config{Store: s, Needs: backend{name: "redis"}, Work: time.Second})
@@ -369,6 +368,20 @@ func TestBadInputOfOrders(t *testing.T) {
 			t.Errorf("key %q: field %q", key, r.problem.Field)
 		}
 	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/v1/orders", strings.NewReader(cart))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header["Idempotency-Key"] = []string{"one", "two"}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusBadRequest {
+		t.Errorf("two keys: %s", resp.Status)
+	}
 	if s.state.Order != nil || s.state.Reservation != nil || len(s.keys) != 0 {
 		t.Error("something was written")
 	}
@@ -391,6 +404,10 @@ func TestEveryErrorOfOrdersHasItsProblem(t *testing.T) {
 		{fmt.Errorf("%w: %w", orders.ErrExpired, limit), 409, "reservation_expired", false, `"limit":2`},
 		{&orders.StateError{State: orders.Confirmed}, 409, "wrong_state", false, `"state":"confirmed"`},
 		{orders.ErrNotFound, 404, "not_found", false, "of this customer"},
+		{
+			&orders.ArchivedError{Before: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}, 404, "archived", false,
+			"made before 2026-01-01T00:00:00Z may",
+		},
 		{orders.ErrKeyReused, 422, "idempotency_key_reused", false, "Nothing was written"},
 		{orders.ErrBelowZero, 409, "below_zero", false, ""},
 		{&service.GuardError{Guard: "none"}, 409, "strategy_mismatch", false, "guarded by strategy none"},

@@ -1,24 +1,29 @@
 package handler
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/gin-gonic/gin"
 
+	problemtext "example.com/stock/handler/text"
 	"example.com/stock/lock"
 	"example.com/stock/order"
 	"example.com/stock/service"
+	"example.com/stock/words"
 )
+
+// phrases has the texts of the problems by their names. What they say is for people, in the language that the request
+// asks for; programs read type and fields.
+var phrases = problemtext.Book()
 
 // A kind is one type of problem. Its name is the last part of the type URI. It is stable: clients match on it.
 type kind struct {
 	name   string
 	status int
-	title  string
 	retry  int // seconds for Retry-After; 0: repeating the same request does not help
 }
 
@@ -40,8 +45,12 @@ type problem struct {
 	Limit int64            `json:"limit,omitempty"`
 	State string           `json:"state,omitempty"`
 
+	detail words.Text        // of which Detail is one language; empty: the title is all there is to say
 	header map[string]string // sent with it
 }
+
+// title says in a few words what a kind of problem is.
+func (k kind) title() words.Text { return phrases.Say(k.name + ".title") }
 
 // A row of the table says how an error is answered.
 type row struct {
@@ -49,183 +58,6 @@ type row struct {
 	kind    kind
 	explain func(error) problem // the detail and what else this error knows; nil: the title is all there is to say
 }
-
-// table is the only place where an error becomes a status, a type, a title, a detail and a Retry-After. The first match
-// counts: one error may carry several causes, such as a wait for a held lock that ended because the server went down.
-//
-// What is shown to a client comes from here and from errors that are safe to show. Other text stays in the log.
-func table(profile Profile) []row {
-	const (
-		gone        = http.StatusNotFound
-		conflict    = http.StatusConflict
-		unavailable = http.StatusServiceUnavailable
-	)
-	contended, many := unavailable, unavailable
-	if profile == Shop { // to be one of too many is no outage, and must not look like one to a load balancer
-		contended, many = conflict, http.StatusTooManyRequests
-	}
-	var (
-		notFound     = kind{"not_found", gone, "No such resource", 0}
-		unauthorized = kind{"unauthorized", http.StatusUnauthorized, "Admin token needed", 0}
-		media        = kind{"unsupported_media_type", http.StatusUnsupportedMediaType, "Body is not JSON", 0}
-		lockBusy     = kind{"lock_busy", contended, "The lock is held", 1}
-	)
-	return []row{
-		{errInvalid, kind{"invalid", http.StatusBadRequest, "Invalid request", 0}, explainInvalid},
-		{service.ErrUnknownSKU, kind{"unknown_sku", gone, "Unknown SKU", 0}, nil},
-		{service.ErrUnknownStrategy, kind{"unknown_strategy", gone, "Unknown strategy", 0}, nil},
-		{
-			order.ErrNotFound,
-			kind{"not_found", gone, "No such resource", 0},
-			text("There is no such order or reservation " +
-				"of this customer."),
-		},
-		{
-			order.ErrKeyReused,
-			kind{"idempotency_key_reused", http.StatusUnprocessableEntity, "The key was used for another request", 0},
-			text("This Idempotency-Key was sent with another request before. Nothing was written. " +
-				"Send the same request again, or this one with a key of its own."),
-		},
-		{
-			service.ErrKeyInFlight,
-			kind{"idempotency_in_flight", conflict, "The request is under way", 1},
-			text("A request with this Idempotency-Key is under way. Send it again: its reply is kept."),
-		},
-		{
-			order.ErrExpired, // before its causes: too few are left, or the customer may not have them
-			kind{"reservation_expired", conflict, "The reservation has expired", 0},
-			explainExpired,
-		},
-		{order.ErrLimit, kind{"limit_reached", conflict, "The limit per customer is reached", 0}, explainLimit},
-		{order.ErrState, kind{"wrong_state", conflict, "It has ended in another way", 0}, explainState},
-		{
-			order.ErrBelowZero,
-			kind{"below_zero", conflict, "There is less in stock", 0},
-			text("There is less in stock than is to be taken off. Nothing was written."),
-		},
-		{service.ErrSoldOut, kind{"sold_out", conflict, "Sold out", 0}, explainSoldOut},
-		{
-			service.ErrGuarded,
-			kind{"strategy_mismatch", conflict, "Another strategy guards this stock", 0},
-			explainGuarded,
-		},
-		{
-			service.ErrPrecondition,
-			kind{"precondition_failed", http.StatusPreconditionFailed, "The stock is another", 0},
-			text("The stock has changed since its ETag was read, or exists, or does not: " +
-				"read it anew (GET /v1/stock/{sku}). Nothing was written."),
-		},
-		{service.ErrStockReset, kind{"stock_reset", conflict, "The stock was set anew meanwhile", 0}, nil},
-		{
-			service.ErrOutcomeUnknown,
-			kind{"outcome_unknown", unavailable, "The outcome is not known", 0},
-			explainOutcomeUnknown,
-		},
-		{
-			service.ErrSettled,
-			kind{"order_settled", conflict, "The order was settled as absent", 0},
-			text("Somebody asked whether this order exists before it was written, and was told that it never will; " +
-				"or it was made too long ago. Nothing was sold."),
-		},
-		{
-			service.ErrUndecided,
-			kind{"undecided", unavailable, "Not decided yet", 1},
-			text("The order is being written, or too many are being settled. Nothing is decided: ask again."),
-		},
-		{
-			service.ErrTooOld,
-			kind{"order_too_old", http.StatusGone, "The order is too old to tell", 0},
-			text("There is no such order, but one as old may have been removed: ask within 12 hours."),
-		},
-		{
-			service.ErrStaleFence,
-			kind{"stale_fence", contended, "A later lock holder has written", 1},
-			explainServer,
-		},
-		{service.ErrOvertaken, kind{"overtaken", contended, "Another wrote past the lock", 1}, explainServer},
-		{lock.ErrLost, kind{"lock_lost", unavailable, "The lock was lost", 1}, explainServer},
-		{service.ErrDataLost, kind{"data_lost", unavailable, "The store has lost its data", 0}, explainServer},
-		{
-			lock.ErrOverloaded,
-			kind{"overloaded", many, "More requests than can be served", 1},
-			text("More requests wait for a server than it can serve in time. Nothing was done. " +
-				"Try again later, and less often."),
-		},
-		{lock.ErrDown, kind{"backend_down", unavailable, "A backend is down", 2}, explainServer},
-		{
-			lock.ErrNoCapacity,
-			kind{"no_capacity", many, "No connection was free to ask for the lock", 1},
-			text("This strategy keeps a connection for each key, and all that this instance has for it are in use; " +
-				"whether the lock is held is not known."),
-		},
-		{context.DeadlineExceeded, kind{"lock_timeout", contended, "The lock was not free in time", 1}, nil},
-		{context.Canceled, kind{"client_gone", 499, "The client went away", 0}, nil},
-		{lock.ErrHeld, lockBusy, explainHeld},
-		{
-			service.ErrStopping,
-			kind{"stopping", unavailable, "The instance is stopping", 1},
-			text("This instance stops, and the request had not begun to sell. Nothing was done: ask again, " +
-				"and another instance answers."),
-		},
-		{
-			service.ErrNotInspectable,
-			kind{"not_inspectable", gone, "No lock that tells who has it", 0},
-			text("This strategy has no lock, or one that does not tell who has it."),
-		},
-		{
-			service.ErrNotEvictable,
-			kind{"not_evictable", http.StatusMethodNotAllowed, "A lock without a fence", 0},
-			textWith("Allow", http.MethodGet+", "+http.MethodHead,
-				"This strategy's lock has no fence: a holder from whom it is taken could still write."),
-		},
-		{
-			service.ErrNotPaused,
-			kind{"not_paused", gone, "Nobody waits there", 0},
-			text("No sale of that request waits at a point of this instance: it was let go, it has ended, " +
-				"or it has not got there. GET /v1/lab/pauses lists those that wait."),
-		},
-		{errNoSuchProblem, notFound, text("There is no such type of problem.")},
-		{errNotFound, notFound, text("There is nothing here. GET /openapi.json lists what there is.")},
-		{
-			errMethod,
-			kind{"method_not_allowed", http.StatusMethodNotAllowed, "Method not allowed", 0},
-			explainMethod,
-		},
-		{
-			errNoAdmin, unauthorized,
-			textWith("WWW-Authenticate", bearer,
-				"This instance has no admin token; start it with STOCK_ADMIN_TOKEN to allow this."),
-		},
-		{
-			errUnauthorized, unauthorized,
-			textWith("WWW-Authenticate", bearer, "Send the header Authorization: Bearer <admin token>."),
-		},
-		{
-			errTooLarge,
-			kind{"too_large", http.StatusRequestEntityTooLarge, "Body too large", 0},
-			text(fmt.Sprintf("The body must have at most %d bytes.", MaxBody)),
-		},
-		{
-			errSlowBody,
-			kind{"request_timeout", http.StatusRequestTimeout, "The body did not come in time", 0},
-			text(fmt.Sprintf("The body must come within %.0f s.", bodyTimeout.Seconds())),
-		},
-		{
-			errEncoded, media,
-			textWith("Accept-Encoding", "identity", "Send the body as it is, without a Content-Encoding."),
-		},
-		{errMedia, media, text("Send the body with the header Content-Type: application/json.")},
-		{errNoReply, kind{"bad_gateway", http.StatusBadGateway, "No reply from an instance", 0}, nil},
-		{
-			errNoReplyInTime,
-			kind{"gateway_timeout", http.StatusGatewayTimeout, "No reply from an instance in time", 0},
-			nil,
-		},
-		{errInternal, kind{"internal", http.StatusInternalServerError, "Internal error", 0}, nil},
-	}
-}
-
-const bearer = `Bearer realm="stock admin"`
 
 // What the HTTP layer itself finds.
 var (
@@ -242,13 +74,6 @@ var (
 	errInternal      = errors.New("internal error")
 )
 
-// What only a gateway in front of the instances answers (deploy/nginx.conf). These are here to be explained. "sent" in
-// such a problem says whether an instance may have got the request; if not, it can be sent again.
-var (
-	errNoReply       = errors.New("no reply from an instance")
-	errNoReplyInTime = errors.New("no reply from an instance in time")
-)
-
 // A methodError is an errMethod that names the methods which are allowed.
 type methodError struct{ allowed string }
 
@@ -256,28 +81,31 @@ func (e *methodError) Error() string        { return "method not allowed, only "
 func (e *methodError) Is(target error) bool { return target == errMethod }
 
 // text explains every error of a row in the same words.
-func text(detail string) func(error) problem {
-	return func(error) problem { return problem{Detail: detail} }
+func text(key string, pairs ...any) func(error) problem {
+	return func(error) problem { return problem{detail: phrases.Say(key, pairs...)} }
 }
 
 // textWith is text for a row whose answer has a header of its own.
-func textWith(header, value, detail string) func(error) problem {
-	return func(error) problem { return problem{Detail: detail, header: map[string]string{header: value}} }
+func textWith(header, value, key string) func(error) problem {
+	return func(error) problem {
+		return problem{detail: phrases.Say(key), header: map[string]string{header: value}}
+	}
 }
 
 func explainInvalid(err error) (p problem) {
 	if invalid, ok := errors.AsType[*service.InvalidError](err); ok {
-		p.Field, p.Detail = invalid.Field, invalid.Error()
+		p.Field = invalid.Field
+		p.detail = phrases.Say("invalid.detail", "field", invalid.Field, "reason", Reason(invalid.Reason))
 	}
 	return p
 }
 
 func explainSoldOut(err error) (p problem) {
 	if soldOut, ok := errors.AsType[*service.SoldOutError](err); ok {
-		p.Detail, p.Remaining = soldOut.Error(), &soldOut.Remaining
+		p.detail, p.Remaining = phrases.Say("sold_out.detail", "n", soldOut.Remaining), &soldOut.Remaining
 	}
 	if short, ok := errors.AsType[*order.ShortError](err); ok {
-		p.Detail = "Not all lines can be had, so none was taken: lines has those that are short."
+		p.detail = phrases.Say("sold_out.lines")
 		p.Lines = short.Lines
 	}
 	return p
@@ -286,16 +114,16 @@ func explainSoldOut(err error) (p problem) {
 // explainExpired says what is missing to sell a reservation that has expired all the same.
 func explainExpired(err error) (p problem) {
 	p = explainSoldOut(err)
-	if limit := explainLimit(err); limit.Detail != "" {
+	if limit := explainLimit(err); limit.SKU != "" {
 		p = limit
 	}
-	p.Detail = "Its units were given back, and they cannot be had again. Nothing was sold: give the money back."
+	p.detail = phrases.Say("reservation_expired.detail")
 	return p
 }
 
 func explainLimit(err error) (p problem) {
 	if limit, ok := errors.AsType[*order.LimitError](err); ok {
-		p.Detail = limit.Error() + "; what is reserved counts, and what was given back does not"
+		p.detail = phrases.Say("limit_reached.detail", "limit", limit.Limit, "sku", limit.SKU, "n", limit.Remaining)
 		p.SKU, p.Limit, p.Remaining = limit.SKU, limit.Limit, &limit.Remaining
 	}
 	return p
@@ -303,74 +131,58 @@ func explainLimit(err error) (p problem) {
 
 func explainState(err error) (p problem) {
 	if ended, ok := errors.AsType[*order.StateError](err); ok {
-		p.Detail, p.State = "Nothing was changed: "+ended.Error()+".", ended.State
+		p.detail, p.State = phrases.Say("wrong_state.detail", "state", ended.State), ended.State
 	}
-	return p
-}
-
-func explainGuarded(err error) (p problem) {
-	if guarded, ok := errors.AsType[*service.GuardError](err); ok && guarded.Guard == order.Guard {
-		p.Detail = "This stock is sold by orders (POST /v1/orders), for good: strategies may not."
-	} else if ok {
-		p.Detail = fmt.Sprintf("%v, and two strategies do not exclude each other; "+
-			"set the stock anew (PUT /v1/stock/{sku}) to use another", guarded)
-	}
-	return p
-}
-
-// explainOutcomeUnknown says how to find out. Without the order's id there is nothing to ask with.
-func explainOutcomeUnknown(err error) (p problem) {
-	if step, ok := errors.AsType[*order.UnknownError](err); ok {
-		return explainUnknownStep(step)
-	}
-	order, ok := errors.AsType[*service.OrderError](err)
-	if !ok {
-		return explainServer(err)
-	}
-	p.OrderID, p.Settle = order.OrderID, settlePath(order)
-	p.Detail = "The connection to the store broke after the write was sent. The units are sold if the order " +
-		"exists, and it may still come to be: before you try again send POST " + p.Settle +
-		", which decides it for good. With an Idempotency-Key the same request could just be sent again."
 	return p
 }
 
 // explainUnknownStep says how to find out about a step of the ledger. With a key, or for what has one end, that is to
 // send the same request again: it is done once.
 func explainUnknownStep(step *order.UnknownError) (p problem) {
-	const broke = "The connection to the store broke after the write was sent. " +
-		"It was written as a whole, or not at all, and may still be: "
 	if step.Again {
-		p.Detail = broke + "send the same request again, with the same Idempotency-Key if it had one. " +
-			"It is done once."
+		p.detail = phrases.Say("outcome_unknown.again")
 		p.header = map[string]string{"Retry-After": "1"}
 		return p
 	}
-	p.Detail = broke + "look before you try again (GET). With an Idempotency-Key it could just be sent again."
+	p.detail = phrases.Say("outcome_unknown.look")
 	return p
 }
 
 // explainServer names the server that is the cause, if one is: a lock may be lost because Redis is down.
 func explainServer(err error) (p problem) {
 	if lost, ok := errors.AsType[*service.DataLostError](err); ok {
-		p.Detail = lost.Error()
+		p.detail = phrases.Say("data_lost.detail", "store", lost.Store,
+			"set", "PUT /v1/stock/{sku}?store="+lost.Store)
 	} else if down, ok := errors.AsType[*lock.DownError](err); ok {
-		p.Detail = down.Error()
+		p.detail = phrases.Say("backend_down.detail", "server", down.Server, "reason", downs.Text(down.Reason))
 	}
 	return p
 }
 
 func explainHeld(err error) (p problem) {
 	if held, ok := errors.AsType[*lock.HeldError](err); ok {
-		p.Detail = held.Error()
+		p.detail = explainHolder(held)
 	} else if errors.Is(err, service.ErrConflict) {
-		p.Detail = "Nothing is locked, but in every try somebody else wrote between the read and the write."
+		p.detail = phrases.Say("lock_busy.conflict")
 	}
 	return p
 }
 
+// explainHolder says who holds a lock, and for how long at most, as far as that is known.
+func explainHolder(held *lock.HeldError) words.Text {
+	parts := []words.Text{phrases.Say("lock_busy.detail", "key", strconv.Quote(held.Key))}
+	if held.Holder != "" {
+		parts = append(parts, phrases.Say("lock_busy.by", "holder", held.Holder))
+	}
+	if held.Remaining > 0 {
+		parts = append(parts, phrases.Say("lock_busy.for", "time", held.Remaining.String()))
+	}
+	return words.Join(parts, words.Text{EN: " ", ZH: "，"})
+}
+
 func explainMethod(err error) (p problem) {
 	if method, ok := errors.AsType[*methodError](err); ok {
-		p.Detail = "Use " + method.allowed + "."
+		p.detail = phrases.Say("method_not_allowed.detail", "allowed", method.allowed)
 	}
 	return p
 }
@@ -422,10 +234,11 @@ func (h *handler) answer(c *gin.Context, row row, err error) {
 		p = row.explain(err)
 	}
 	k := row.kind
-	if p.Detail == "" {
-		p.Detail = k.title + "."
+	if p.detail == (words.Text{}) {
+		p.detail = words.Text{EN: k.title().EN + ".", ZH: k.title().ZH + "。"}
 	}
-	p.Type, p.Title, p.Status = "/problems/"+k.name, k.title, k.status
+	lang := negotiate(c)
+	p.Type, p.Title, p.Status, p.Detail = "/problems/"+k.name, k.title().In(lang), k.status, p.detail.In(lang)
 	p.Instance, p.RequestID = shownPath(c), requestID(c)
 	for name, value := range p.header {
 		c.Header(name, value)
@@ -436,6 +249,14 @@ func (h *handler) answer(c *gin.Context, row row, err error) {
 	c.Set(problemKey, k.name)
 	c.Header("Content-Type", "application/problem+json")
 	c.AbortWithStatusJSON(k.status, p)
+}
+
+// negotiate returns the language of the texts of an answer, and says on the answer which it is.
+func negotiate(c *gin.Context) (lang string) {
+	lang = words.Accept(strings.Join(c.Request.Header.Values("Accept-Language"), ","))
+	c.Header("Content-Language", lang)
+	c.Writer.Header().Add("Vary", "Accept-Language")
+	return lang
 }
 
 // shownPath returns as much of a request's path as is logged and shown.
@@ -449,8 +270,8 @@ func (h *handler) explainProblem(c *gin.Context) {
 	for _, row := range h.problems {
 		if row.kind.name == c.Param("name") {
 			c.JSON(http.StatusOK, gin.H{
-				"type": "/problems/" + row.kind.name, "title": row.kind.title, "status": row.kind.status,
-				"retry_helps": row.kind.retry > 0,
+				"type": "/problems/" + row.kind.name, "title": row.kind.title().In(negotiate(c)),
+				"status": row.kind.status, "retry_helps": row.kind.retry > 0,
 			})
 			return
 		}

@@ -40,7 +40,9 @@ func TestRepliesSayWhatTheServiceSaid(t *testing.T) {
 	sold := service.Receipt{
 		Order: o, Store: "mysql", HolderFence: 8, Tries: 2, Wakeups: 9,
 		Waited: 1500 * time.Microsecond, Held: 2500 * time.Microsecond,
-		AcquiredAt: at, ReleasedAt: at.Add(time.Second), LeaseLost: true,
+		AcquiredAt: at, ReleasedAt: at.Add(time.Second),
+		ReadAt: at.Add(2 * time.Second), WrittenAt: at.Add(3 * time.Second),
+		LeaseLost: true,
 	}
 	d := &fakeService{
 		deduct: func(context.Context, service.Request) (service.Receipt, error) { return sold, nil },
@@ -63,6 +65,7 @@ func TestRepliesSayWhatTheServiceSaid(t *testing.T) {
 	wantFields(t, body, map[string]string{
 		"store": `"mysql"`, "fence": "8", "tries": "2", "wakeups": "9", "waited_ms": "1.5", "held_ms": "2.5",
 		"lease_lost": "true", "acquired_at": `"2026-01-02T02:04:05Z"`, "released_at": `"2026-01-02T02:04:06Z"`,
+		"read_at": `"2026-01-02T02:04:07Z"`, "written_at": `"2026-01-02T02:04:08Z"`,
 	})
 	sold.Tries = 1
 	wantFields(t, ask(t, http.MethodPost, url+"/deduct_stock_zk", "").body, map[string]string{"tries": ""})

@@ -52,49 +52,27 @@ func (h *handler) getReservation(c *gin.Context) {
 
 // confirmReservation answers 200, and not 201: to confirm again is the same answer. The order is in the body.
 func (h *handler) confirmReservation(c *gin.Context) {
-	p, ok := h.decodePurchase(c, false)
-	if !ok {
-		return
-	}
-	o, replayed, err := h.Orders.Confirm(c.Request.Context(), p.key, p.customer, c.Param("reservation_id"))
-	if err != nil {
-		h.fail(c, err)
-		return
-	}
-	replay(c, replayed)
-	c.Header("Content-Location", "/v1/orders/"+o.ID)
-	c.JSON(http.StatusOK, o)
+	h.change(c, func(p purchase) (any, bool, error) {
+		o, replayed, err := h.Orders.Confirm(c.Request.Context(), p.key, p.customer, c.Param("reservation_id"))
+		if err == nil {
+			c.Header("Content-Location", "/v1/orders/"+o.ID)
+		}
+		return o, replayed, err
+	})
 }
 
 func (h *handler) cancelReservation(c *gin.Context) {
-	p, ok := h.decodePurchase(c, false)
-	if !ok {
-		return
-	}
-	r, replayed, err := h.Orders.CancelReservation(c.Request.Context(), p.key, p.customer, c.Param("reservation_id"))
-	if err != nil {
-		h.fail(c, err)
-		return
-	}
-	replay(c, replayed)
-	c.JSON(http.StatusOK, r)
+	h.change(c, func(p purchase) (any, bool, error) {
+		return h.Orders.CancelReservation(c.Request.Context(), p.key, p.customer, c.Param("reservation_id"))
+	})
 }
 
 func (h *handler) extendReservation(c *gin.Context) {
-	p, ok := h.decodePurchase(c, false, "ttl")
-	if !ok {
-		return
-	}
-	ttl, err := p.ttl()
-	if err != nil {
-		h.fail(c, err)
-		return
-	}
-	r, replayed, err := h.Orders.Extend(c.Request.Context(), p.key, p.customer, c.Param("reservation_id"), ttl)
-	if err != nil {
-		h.fail(c, err)
-		return
-	}
-	replay(c, replayed)
-	c.JSON(http.StatusOK, r)
+	h.change(c, func(p purchase) (any, bool, error) {
+		ttl, err := p.ttl()
+		if err != nil {
+			return nil, false, err
+		}
+		return h.Orders.Extend(c.Request.Context(), p.key, p.customer, c.Param("reservation_id"), ttl)
+	}, "ttl")
 }

@@ -47,6 +47,7 @@ type stepReply struct {
 	Fence     string           `json:"fence,omitempty"` // it has more digits than a number of JavaScript
 	Point     string           `json:"point,omitempty"`
 	Outcome   string           `json:"outcome,omitempty"` // of ended: accepted, or the name of the problem
+	Replayed  bool             `json:"replayed,omitempty"`
 }
 
 // getSteps streams the steps of sales as server-sent events, from "after" on or from now on, until the client leaves or
@@ -124,7 +125,7 @@ func (h *handler) stepsMessage(steps []service.Step, dropped uint64) string {
 		reply := stepReply{
 			Number: s.Number, AtUS: s.At.UnixMicro(), Kind: s.Kind, RequestID: s.RequestID,
 			Strategy: shorten(s.Strategy), SKU: s.SKU, Quantity: s.Quantity, Read: s.Read, Remaining: s.Remaining,
-			Version: s.Version, Epoch: s.Epoch, Segment: s.Segment, Point: s.Point.String(),
+			Version: s.Version, Epoch: s.Epoch, Segment: s.Segment, Point: s.Point.String(), Replayed: s.Replayed,
 		}
 		if s.Fence != 0 {
 			reply.Fence = strconv.FormatUint(uint64(s.Fence), 10)

@@ -55,6 +55,7 @@ type stepsSeen struct {
 		Number               uint64
 		Kind, Outcome, Fence string
 		Read                 int64
+		Replayed             bool
 	}
 }
 
@@ -96,6 +97,10 @@ func TestStepsAreStreamed(t *testing.T) {
 	}
 	tell(service.Ended, &service.OrderError{Err: lock.ErrLost})
 	if seen := live.steps(); seen.Steps[0].Outcome != "lock_lost" {
+		t.Errorf("%+v", seen)
+	}
+	ring.Tell(service.Step{At: time.Now(), Kind: service.Ended, RequestID: "r:2", SKU: "stock", Replayed: true})
+	if seen := live.steps(); !seen.Steps[0].Replayed || seen.Steps[0].Outcome != "accepted" {
 		t.Errorf("%+v", seen)
 	}
 	tell(service.Ended, errors.New("nobody's business"))

@@ -54,9 +54,9 @@ func openShelf(dsn string) (*shelf, error) {
 	return &shelf{store.Ledger(), store, pool}, nil
 }
 
-func newShelf(t testing.TB) (*shelf, string) {
+// migrate brings the schema of dsn up.
+func migrate(t testing.TB, dsn string) {
 	t.Helper()
-	dsn := servers.MariaDB(t)
 	db, err := repo.OpenMySQL(dsn, repo.Pool{Open: 2})
 	if err != nil {
 		t.Fatal(err)
@@ -71,6 +71,11 @@ func newShelf(t testing.TB) (*shelf, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func newShelf(t testing.TB) (*shelf, string) {
+	t.Helper()
+	dsn := servers.FilledMariaDB(t, migrate)
 	s, err := openShelf(dsn)
 	if err != nil {
 		t.Fatal(err)

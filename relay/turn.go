@@ -219,6 +219,10 @@ func (t *turn) pump(d order.Delivered, skip bool) (done result) {
 		if t.leaving() {
 			break
 		}
+		if m.Kind == order.Carried {
+			done.fatal = errCarried
+			return done
+		}
 		if m.Number != d.Number+1 {
 			done.failed = fmt.Errorf("the ledger has a gap: after movement %d comes %d", d.Number, m.Number)
 			break
@@ -240,6 +244,10 @@ func (t *turn) pump(d order.Delivered, skip bool) (done result) {
 	}
 	return done
 }
+
+// errCarried: the movements were delivered, and then archived, since this relay asked how far it is: another one has
+// the lock. Or a person has said that they need not be delivered.
+var errCarried = errors.New("the movements to be delivered were archived")
 
 func (t *turn) movements(d order.Delivered) ([]order.Movement, error) {
 	ctx, cancel := context.WithTimeout(t.work, storeDeadline)

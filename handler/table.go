@@ -1,0 +1,146 @@
+package handler
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"example.com/stock/lock"
+	"example.com/stock/order"
+	"example.com/stock/service"
+)
+
+// table is the only place where an error becomes a status, a type, a Retry-After and the key of its texts. The first
+// match counts: one error may carry several causes, such as a wait for a held lock that ended because the server went
+// down.
+//
+// What is shown to a client comes from here and from errors that are safe to show. Other text stays in the log.
+func table(profile Profile) []row {
+	const (
+		gone        = http.StatusNotFound
+		conflict    = http.StatusConflict
+		unavailable = http.StatusServiceUnavailable
+	)
+	contended, many := unavailable, unavailable
+	if profile == Shop { // to be one of too many is no outage, and must not look like one to a load balancer
+		contended, many = conflict, http.StatusTooManyRequests
+	}
+	var (
+		notFound     = kind{"not_found", gone, 0}
+		unauthorized = kind{"unauthorized", http.StatusUnauthorized, 0}
+		media        = kind{"unsupported_media_type", http.StatusUnsupportedMediaType, 0}
+		lockBusy     = kind{"lock_busy", contended, 1}
+	)
+	return []row{
+		{errInvalid, kind{"invalid", http.StatusBadRequest, 0}, explainInvalid},
+		{service.ErrUnknownSKU, kind{"unknown_sku", gone, 0}, nil},
+		{service.ErrUnknownStrategy, kind{"unknown_strategy", gone, 0}, nil},
+		{order.ErrArchived, kind{"archived", gone, 0}, explainArchived},
+		{order.ErrNotFound, kind{"not_found", gone, 0}, text("not_found.order")},
+		{
+			order.ErrKeyReused,
+			kind{"idempotency_key_reused", http.StatusUnprocessableEntity, 0},
+			text("idempotency_key_reused.detail"),
+		},
+		{service.ErrKeyInFlight, kind{"idempotency_in_flight", conflict, 1}, text("idempotency_in_flight.detail")},
+		{
+			order.ErrExpired, // before its causes: too few are left, or the customer may not have them
+			kind{"reservation_expired", conflict, 0},
+			explainExpired,
+		},
+		{order.ErrLimit, kind{"limit_reached", conflict, 0}, explainLimit},
+		{order.ErrState, kind{"wrong_state", conflict, 0}, explainState},
+		{order.ErrBelowZero, kind{"below_zero", conflict, 0}, text("below_zero.detail")},
+		{service.ErrSoldOut, kind{"sold_out", conflict, 0}, explainSoldOut},
+		{service.ErrGuarded, kind{"strategy_mismatch", conflict, 0}, explainGuarded},
+		{
+			service.ErrPrecondition,
+			kind{"precondition_failed", http.StatusPreconditionFailed, 0},
+			text("precondition_failed.detail", "read", "GET /v1/stock/{sku}"),
+		},
+		{service.ErrStockReset, kind{"stock_reset", conflict, 0}, nil},
+		{service.ErrOutcomeUnknown, kind{"outcome_unknown", unavailable, 0}, explainOutcomeUnknown},
+		{service.ErrSettled, kind{"order_settled", conflict, 0}, text("order_settled.detail")},
+		{service.ErrUndecided, kind{"undecided", unavailable, 1}, text("undecided.detail")},
+		{service.ErrTooOld, kind{"order_too_old", http.StatusGone, 0}, text("order_too_old.detail")},
+		{service.ErrStaleFence, kind{"stale_fence", contended, 1}, explainServer},
+		{service.ErrOvertaken, kind{"overtaken", contended, 1}, explainServer},
+		{lock.ErrLost, kind{"lock_lost", unavailable, 1}, explainServer},
+		{service.ErrDataLost, kind{"data_lost", unavailable, 0}, explainServer},
+		{lock.ErrOverloaded, kind{"overloaded", many, 1}, text("overloaded.detail")},
+		{lock.ErrDown, kind{"backend_down", unavailable, 2}, explainServer},
+		{lock.ErrNoCapacity, kind{"no_capacity", many, 1}, text("no_capacity.detail")},
+		{context.DeadlineExceeded, kind{"lock_timeout", contended, 1}, nil},
+		{context.Canceled, kind{"client_gone", 499, 0}, nil},
+		{lock.ErrHeld, lockBusy, explainHeld},
+		{service.ErrStopping, kind{"stopping", unavailable, 1}, text("stopping.detail")},
+		{service.ErrNotInspectable, kind{"not_inspectable", gone, 0}, text("not_inspectable.detail")},
+		{
+			service.ErrNotEvictable,
+			kind{"not_evictable", http.StatusMethodNotAllowed, 0},
+			textWith("Allow", http.MethodGet+", "+http.MethodHead, "not_evictable.detail"),
+		},
+		{service.ErrNotPaused, kind{"not_paused", gone, 0}, text("not_paused.detail")},
+		{errNoSuchProblem, notFound, text("not_found.problem")},
+		{errNotFound, notFound, text("not_found.detail")},
+		{errMethod, kind{"method_not_allowed", http.StatusMethodNotAllowed, 0}, explainMethod},
+		{errNoAdmin, unauthorized, textWith("WWW-Authenticate", bearer, "unauthorized.no-token")},
+		{errUnauthorized, unauthorized, textWith("WWW-Authenticate", bearer, "unauthorized.detail")},
+		{
+			errTooLarge,
+			kind{"too_large", http.StatusRequestEntityTooLarge, 0},
+			text("too_large.detail", "most", MaxBody),
+		},
+		{
+			errSlowBody,
+			kind{"request_timeout", http.StatusRequestTimeout, 0},
+			text("request_timeout.detail", "most", bodyTimeout.Seconds()),
+		},
+		{errEncoded, media, textWith("Accept-Encoding", "identity", "unsupported_media_type.encoded")},
+		{errMedia, media, text("unsupported_media_type.detail")},
+		{errNoReply, kind{"bad_gateway", http.StatusBadGateway, 0}, nil},
+		{errNoReplyInTime, kind{"gateway_timeout", http.StatusGatewayTimeout, 0}, nil},
+		{errInternal, kind{"internal", http.StatusInternalServerError, 0}, nil},
+	}
+}
+
+const bearer = `Bearer realm="stock admin"`
+
+// What only a gateway in front of the instances answers (deploy/nginx.conf). These are here to be explained. "sent" in
+// such a problem says whether an instance may have got the request; if not, it can be sent again.
+var (
+	errNoReply       = errors.New("no reply from an instance")
+	errNoReplyInTime = errors.New("no reply from an instance in time")
+)
+
+func explainGuarded(err error) (p problem) {
+	if guarded, ok := errors.AsType[*service.GuardError](err); ok && guarded.Guard == order.Guard {
+		p.detail = phrases.Say("strategy_mismatch.orders")
+	} else if ok {
+		p.detail = phrases.Say("strategy_mismatch.detail", "guard", guarded.Guard, "set", "PUT /v1/stock/{sku}")
+	}
+	return p
+}
+
+// explainOutcomeUnknown says how to find out. Without the order's id there is nothing to ask with.
+func explainOutcomeUnknown(err error) (p problem) {
+	if step, ok := errors.AsType[*order.UnknownError](err); ok {
+		return explainUnknownStep(step)
+	}
+	order, ok := errors.AsType[*service.OrderError](err)
+	if !ok {
+		return explainServer(err)
+	}
+	p.OrderID, p.Settle = order.OrderID, settlePath(order)
+	p.detail = phrases.Say("outcome_unknown.detail", "settle", "POST "+p.Settle)
+	return p
+}
+
+// explainArchived says from when on things are here.
+func explainArchived(err error) (p problem) {
+	if archived, ok := errors.AsType[*order.ArchivedError](err); ok {
+		p.detail = phrases.Say("archived.detail", "before", archived.Before.UTC().Format(time.RFC3339))
+	}
+	return p
+}
