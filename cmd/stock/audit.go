@@ -13,50 +13,34 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"example.com/stock/app"
 	"example.com/stock/order"
 	"example.com/stock/service"
 )
 
-const auditLong = `Audit compares the counters of SKUs that are sold by orders with the ledger of their movements:
-the numbers of the movements have no gap, received = available + reserved + sold after each of them with no term below
-zero, and their sum is what the counters say. It reads the public API, needs no token, and can run while the service
-sells: it compares the counters with the movements up to the one that they name.
-
-It reads every movement of a SKU, in pages of 1000.
-
-Exit status:
-    0  the books balance
-    1  wrong usage, or an internal error
-    2  the service cannot be reached, or refuses
-    3  the books of a SKU do not balance
-  130  interrupted`
-
-func auditCommand() *cobra.Command {
+func auditCommand(v voice) *cobra.Command {
 	var address string
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:     "audit SKU...",
-		Short:   "Compare the stock of orders with the ledger of its movements",
-		Long:    auditLong,
-		Example: "  stock audit book pen --url http://localhost:8080\n  stock audit book --json",
-		Args:    cobra.MinimumNArgs(1),
+		Use:  "audit SKU...",
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, skus []string) error {
-			a := auditor{strings.TrimRight(address, "/"), &http.Client{Timeout: 30 * time.Second}}
+			a := auditor{v, strings.TrimRight(address, "/"), &http.Client{Timeout: 30 * time.Second}}
 			err := a.run(cmd.Context(), cmd.OutOrStdout(), skus, asJSON)
 			if cmd.Context().Err() != nil && err != nil {
-				return exitError{exitInterrupted, fmt.Errorf("interrupted: %w", err)}
+				return exitError{exitInterrupted, failure("interrupted.by", "why", err)}
 			}
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&address, "url", "http://localhost:8080",
-		"the service, or the balancer in front of its instances")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, an object for each SKU and line")
+	cmd.Flags().StringVar(&address, "url", "http://localhost:8080", "")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "")
 	return cmd
 }
 
 // An auditor reads the API of a service.
 type auditor struct {
+	voice
 	url    string
 	client *http.Client
 }
@@ -64,13 +48,13 @@ type auditor struct {
 func (a auditor) run(ctx context.Context, out io.Writer, skus []string, asJSON bool) error {
 	wrong := 0
 	for _, name := range skus {
-		sku, err := service.ParseSKU(name)
+		sku, err := app.ParseSKU(name)
 		if err != nil {
 			return err
 		}
 		account, err := a.audit(ctx, sku)
 		if err != nil {
-			return exitError{exitTarget, fmt.Errorf("audit of %s: %w", sku, err)}
+			return exitError{exitTarget, failure("audit.failed", "sku", sku, "why", err)}
 		}
 		if len(account.Problems) > 0 {
 			wrong++
@@ -80,21 +64,40 @@ func (a auditor) run(ctx context.Context, out io.Writer, skus []string, asJSON b
 			fmt.Fprintf(out, "%s\n", line)
 			continue
 		}
-		fmt.Fprintf(out, "%s: received %d = available %d + reserved %d + sold %d, %d movements: ",
-			sku, account.Received, account.Available, account.Reserved, account.Sold, account.Movements)
-		if len(account.Problems) == 0 {
-			fmt.Fprintln(out, "balances")
-			continue
+		key := "audit.balances"
+		if len(account.Problems) > 0 {
+			key = "audit.does-not"
 		}
-		fmt.Fprintln(out, "DOES NOT BALANCE")
+		fmt.Fprintln(out, a.say("audit.account", "sku", sku, "received", account.Received,
+			"available", account.Available, "reserved", account.Reserved, "sold", account.Sold,
+			"movements", account.Movements, "verdict", phrases.Say(key)))
 		for _, problem := range account.Problems {
-			fmt.Fprintln(out, "  "+problem)
+			fmt.Fprintln(out, "  "+a.imbalance(problem))
 		}
 	}
 	if wrong > 0 {
-		return exitError{exitVerdict, fmt.Errorf("the books of %d of %d SKUs do not balance", wrong, len(skus))}
+		return exitError{exitVerdict, failure("audit.wrong", "wrong", wrong, "n", len(skus))}
 	}
 	return nil
+}
+
+// imbalance says what is wrong. A kind that has no text here says it in English.
+func (a auditor) imbalance(i order.Imbalance) string {
+	level := phrases.Say("audit.level", "received", i.Level.Received, "available", i.Level.Available,
+		"reserved", i.Level.Reserved, "sold", i.Level.Sold)
+	switch i.Kind {
+	case order.OtherSKU:
+		return a.say("audit.other-sku", "number", i.Number, "other", i.Other)
+	case order.Gap:
+		return a.say("audit.gap", "number", i.Number, "next", i.Next)
+	case order.Law:
+		return a.say("audit.law", "number", i.Number, "level", level)
+	case order.CounterOf:
+		return a.say("audit.counters", "level", level)
+	case order.SumOf:
+		return a.say("audit.sum", "level", level, "number", i.Level.Number)
+	}
+	return i.String()
 }
 
 func (a auditor) audit(ctx context.Context, sku service.SKU) (order.Account, error) {
@@ -108,7 +111,7 @@ func (a auditor) audit(ctx context.Context, sku service.SKU) (order.Account, err
 		return order.Account{}, err
 	}
 	if stock.Guard != order.Guard {
-		return order.Account{}, fmt.Errorf("it is not sold by orders, and has no ledger (guard %q)", stock.Guard)
+		return order.Account{}, failure("audit.no-ledger", "guard", stock.Guard)
 	}
 	counters := order.Level{
 		Received: stock.Received, Available: stock.Available, Reserved: stock.Reserved, Sold: stock.Sold,
@@ -151,6 +154,7 @@ func (a auditor) get(ctx context.Context, path string, into any) error {
 	if err != nil {
 		return err
 	}
+	r.Header.Set("Accept-Language", string(a.voice))
 	reply, err := a.client.Do(r)
 	if err != nil {
 		return err
@@ -162,7 +166,7 @@ func (a auditor) get(ctx context.Context, path string, into any) error {
 		return fmt.Errorf("%s: %s: %s", reply.Status, problem.Title, problem.Detail)
 	}
 	if err := json.NewDecoder(reply.Body).Decode(into); err != nil {
-		return fmt.Errorf("read the reply: %w", err)
+		return failure("audit.reply", "why", err)
 	}
 	return nil
 }

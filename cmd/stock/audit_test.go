@@ -7,6 +7,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"example.com/stock/words"
 )
 
 // ledgerOf serves the ledger of one SKU in pages of two movements.
@@ -60,6 +62,18 @@ func TestAudit(t *testing.T) {
 		if !ok || status.code != exitVerdict || !strings.Contains(out, "DOES NOT BALANCE") {
 			t.Errorf("%s: %v\n%s", name, err, out)
 		}
+	}
+	out, _, err = run(t.Context(), "audit", "book", "--lang", "zh", "--url", ledgerOf(t, counters, good[0], good[2]))
+	for _, want := range []string{
+		"book：入库 10 = 可卖 7 + 已预留 0 + 已售 3，流水 2 条：账不平\n", "第 1 条流水之后是第 3 条",
+		"第 3 条流水之后，入库不等于", "入库 10、可卖 10、已预留 -3、已售 3",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	if status, ok := errors.AsType[exitError](err); !ok || words.Of(status.err).ZH != "1 个 SKU 里有 1 个账不平" {
+		t.Errorf("%v", err)
 	}
 	for name, args := range map[string][]string{
 		"unknown": {"audit", "ghost", "--url", ledgerOf(t, counters, good...)},

@@ -12,17 +12,6 @@ import (
 	"example.com/stock/class"
 )
 
-const classLong = `Class starts Redis, ZooKeeper, MariaDB, three instances of the service and nginx on this computer,
-and a page for the projector. Every request is seen on its way: it waits, reads, thinks and writes. Hold one, let
-another past; freeze an instance past its lease; kill Redis. What the store says of sold, oversold and lost stands
-above it in large figures. Nothing is simulated: instances tell each step.
-
-The page opens at the address that is printed, on this computer only; the part behind # is its key. Press ? there for
-the keys and O for the scenes. With --bind students join with their phones, by the QR code: they can buy and vote, and
-nothing else.
-
-Each run is kept in a file. It goes on until Ctrl-C, and leaves nothing running.`
-
 // A lesson holds the flags of the command.
 type lesson struct {
 	voice
@@ -33,12 +22,7 @@ type lesson struct {
 func classCommand(v voice) *cobra.Command {
 	l := lesson{voice: v}
 	cmd := &cobra.Command{
-		Use:   "class",
-		Short: "Show it live to a class: every request on its way, on a page for the projector",
-		Long:  classLong,
-		Example: "  stock class\n  stock class --bind 192.168.1.20:8100    # and students join with their phones\n" +
-			"  stock class --addr 127.0.0.1:8099 --lang zh --dir \"\"\n" +
-			"  stock class --replay out/class/RUN.jsonl --export run.html",
+		Use:  "class",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			defer untilUnread(cmd)()
@@ -52,11 +36,11 @@ func classCommand(v voice) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&l.addr, "addr", "127.0.0.1:0", "loopback address of the page; port 0: a free one")
-	flags.StringVar(&l.bind, "bind", "", "address of the students' page, such as 192.168.1.20:8100; empty: none")
-	flags.StringVar(&l.dir, "dir", "out/class", "folder in which each run is kept as a file; empty: none is")
-	flags.StringVar(&l.replay, "replay", "", "show the run in this file again, and start nothing else")
-	flags.StringVar(&l.export, "export", "", "with --replay: write it as one HTML file that needs no server, and end")
+	flags.StringVar(&l.addr, "addr", "127.0.0.1:0", "")
+	flags.StringVar(&l.bind, "bind", "", "")
+	flags.StringVar(&l.dir, "dir", "out/class", "")
+	flags.StringVar(&l.replay, "replay", "", "")
+	flags.StringVar(&l.export, "export", "", "")
 	return cmd
 }
 
@@ -79,11 +63,10 @@ func (l *lesson) show(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("--replay: %w", err)
 	}
-	recording, err := class.ReadRecording(file)
+	recording, err := class.ReadAny(file, string(l.voice))
 	if err = errors.Join(err, file.Close()); err != nil {
 		return fmt.Errorf("--replay %s: %w", l.replay, err)
 	}
-	recording.Lang = string(l.voice)
 	if l.export != "" {
 		if err := writeFile(l.export, recording.WriteHTML); err != nil {
 			return fmt.Errorf("--export: %w", err)

@@ -14,24 +14,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"example.com/stock/loadtest"
+	"example.com/stock/loadtest/checkout"
 	"example.com/stock/loadtest/report"
 	"example.com/stock/stack"
 	"example.com/stock/strategy"
 )
-
-const demoLong = `Demo starts Redis, ZooKeeper, MariaDB, several instances of the service and nginx in front of
-them on this computer, sells stock with every strategy, and judges each run from its replies and from the orders
-in the store. A page with pictures of all of it is written to out/demo.html.
-
-First the classic: 100 units, 30 requests. One at a time, 70 are left, whatever the strategy. All at once, 70
-are left only where updates are not lost. Then more requests than stock: who sells more than there was?
-
-Servers are taken from PATH (on Debian: apt-get install redis-server zookeeper mariadb-server nginx-light), run
-on free loopback ports in a temporary folder, and are gone afterwards, also after Ctrl-C. Where redis-server or
-nginx is missing a stand-in runs; what else is missing is named, with the strategies that need it.
-
-Exit status: 0 all as promised; 3 a strategy broke its promise, or no run without a lock showed the race;
-1 anything else; 130 interrupted.`
 
 // A demo holds the flags of the command, and the results.
 type demo struct {
@@ -39,23 +26,20 @@ type demo struct {
 	instances, concurrency, requests int
 	store, json, html, histories     string
 	strategies                       []string
-	keep, noColor                    bool
+	keep, noColor, withCheckout      bool
 
 	out, err  io.Writer
 	results   []*loadtest.Result
-	groups    []report.Group // the same, by act
-	lingering bool           // everything was shown: Ctrl-C is the normal end
-	stuck     error          // what could not be stopped
+	groups    []report.Group   // the same, by act
+	books     *checkout.Result // of the checkout; nil: there was none
+	lingering bool             // everything was shown: Ctrl-C is the normal end
+	stuck     error            // what could not be stopped
 }
 
 func demoCommand(v voice) *cobra.Command {
 	d := demo{voice: v}
 	cmd := &cobra.Command{
-		Use:   "demo",
-		Short: "See the over-selling race and its fixes on this computer, on real servers",
-		Long:  demoLong,
-		Example: "  stock demo\n  stock demo --strategies none,redis-watchdog --store redis\n" +
-			"  stock demo --keep    # leave it running, to play with",
+		Use:  "demo",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			defer untilUnread(cmd)()
@@ -74,18 +58,16 @@ func demoCommand(v voice) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&d.store, "store", "both", "where the stock is: redis, mysql or both")
-	flags.StringSliceVar(&d.strategies, "strategies", []string{"all"}, "strategies to show, or \"all\"")
-	flags.IntVar(&d.instances, "instances", 3, "instances of the service behind nginx")
-	flags.IntVar(&d.concurrency, "concurrency", 30, "requests at once")
-	flags.IntVar(&d.requests, "requests", 1000, "requests for the 100 units of the last part")
-	flags.BoolVar(&d.keep, "keep", false, "leave it running afterwards, print the URLs, and stop on Ctrl-C")
-	flags.StringVar(&d.json, "json", "", "write all results to this file as JSON")
-	flags.StringVar(&d.html, "html", demoPage, "write a page about all of it to this file; \"\": none")
-	flags.StringVar(
-		&d.histories, "histories", "",
-		"write every request of every run to files in this folder, for stock report",
-	)
+	flags.StringVar(&d.store, "store", "both", "")
+	flags.StringSliceVar(&d.strategies, "strategies", []string{"all"}, "")
+	flags.IntVar(&d.instances, "instances", 3, "")
+	flags.IntVar(&d.concurrency, "concurrency", 30, "")
+	flags.IntVar(&d.requests, "requests", 1000, "")
+	flags.BoolVar(&d.withCheckout, "checkout", true, "")
+	flags.BoolVar(&d.keep, "keep", false, "")
+	flags.StringVar(&d.json, "json", "", "")
+	flags.StringVar(&d.html, "html", demoPage, "")
+	flags.StringVar(&d.histories, "histories", "", "")
 	noColorFlag(cmd, &d.noColor)
 	return cmd
 }
@@ -156,6 +138,11 @@ func (d *demo) run(ctx context.Context) (err error) {
 	}
 	if err := d.show(ctx, front.URL); err != nil {
 		return err
+	}
+	if d.withCheckout {
+		if err := d.checkout(ctx, servers); err != nil {
+			return err
+		}
 	}
 	fmt.Fprintf(d.out, "\n%s\n", d.summary(time.Since(began)))
 	if err := d.writeFiles(); err != nil {
@@ -361,6 +348,9 @@ func (d *demo) status() error {
 				raced++
 			}
 		}
+	}
+	if d.books != nil && d.books.Verdict.Finding == loadtest.Broken {
+		return exitError{exitVerdict, failure("demo.books", "sentence", d.books.Verdict.Sentence)}
 	}
 	if unguarded > 0 && raced == 0 {
 		return exitError{exitVerdict, failure("demo.no-race", "runs", unguarded)}

@@ -34,7 +34,7 @@ func startDemo(t *testing.T, args ...string) *show {
 		t.Fatal(err)
 	}
 	s := &show{tmp: t.TempDir(), page: filepath.Join(t.TempDir(), "demo.html")}
-	s.cmd = exec.Command(path, append([]string{"demo", "--html", s.page}, args...)...)
+	s.cmd = exec.Command(path, append([]string{"demo", "--html", s.page, "--checkout=false"}, args...)...)
 	// Every process that it starts inherits this variable, and is found by it.
 	s.cmd.Env = append(os.Environ(), "TMPDIR="+s.tmp)
 	s.cmd.Stdout, s.cmd.Stderr = &s.out, &s.errs
@@ -103,7 +103,7 @@ func TestDemo(t *testing.T) {
 	for try := 1; ; try++ {
 		s = startDemo(
 			t, "--strategies", "none,redis-watchdog", "--store", "redis", "--requests", "200", "--json",
-			results,
+			results, "--checkout",
 		)
 		status := s.wait(t)
 		s.gone(t)
@@ -126,6 +126,7 @@ func TestDemo(t *testing.T) {
 	for _, word := range []string{
 		"1. One request at a time", "2. The same 30 requests, all at once",
 		"3. More requests than stock: 200 requests", "6 runs in ", "showed the race",
+		"4. A checkout under faults", "is killed (SIGKILL), and serves again", "orders are as the customers were told",
 	} {
 		if !strings.Contains(s.out.String(), word) {
 			t.Errorf("no %q", word)

@@ -67,9 +67,10 @@ func outage(t *testing.T, c *group, server *stack.Server, hangs bool, strategy, 
 	var done sync.WaitGroup
 	var result *loadtest.Result
 	var failed error
-	seen := make(chan struct{})
+	seen, ended := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	done.Go(func() {
+		defer close(ended)
 		result, failed = loadtest.Run(ctx, client, loadtest.Plan{
 			Strategy: strategy, Store: store, Stock: 1_000_000, Requests: 1_000_000, Concurrency: 10,
 		}, func(p loadtest.Progress) {
@@ -78,7 +79,11 @@ func outage(t *testing.T, c *group, server *stack.Server, hangs bool, strategy, 
 			}
 		})
 	})
-	<-seen
+	select {
+	case <-seen:
+	case <-ended:
+		t.Fatalf("the load ended before the harm: %v", failed)
+	}
 	if err := harm(); err != nil {
 		t.Fatal(err)
 	}

@@ -15,13 +15,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const healthcheckLong = `Exit 0 if an instance is ready, 1 if not: for container images without a shell, and for
-scripts that wait.
-
-An instance is ready as soon as one strategy can sell. With --all every server must be up as well: ZooKeeper takes
-some seconds, and a node of redlock counts only when it has been up for a lease. It then asks ten times, for
-behind nginx others answer, too.`
-
 // manyAnswers is the number of requests with --all. By round robin they reach each of a few instances, which learn of a
 // server one after the other.
 const manyAnswers = 10
@@ -36,11 +29,8 @@ type readiness struct {
 func healthcheckCommand() *cobra.Command {
 	var r readiness
 	cmd := &cobra.Command{
-		Use:     "healthcheck",
-		Short:   "Exit 0 if an instance is ready, 1 if not",
-		Long:    healthcheckLong,
-		Example: "  stock healthcheck\n  stock healthcheck --url http://127.0.0.1:8089/readyz --all --wait 60s",
-		Args:    cobra.NoArgs,
+		Use:  "healthcheck",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if _, err := url.ParseRequestURI(r.url); err != nil {
 				return fmt.Errorf("--url: %w", err)
@@ -59,9 +49,9 @@ func healthcheckCommand() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&r.url, "url", "http://127.0.0.1:8088/readyz", "what to ask")
-	flags.BoolVar(&r.all, "all", false, "every server must be up, too")
-	flags.DurationVar(&r.wait, "wait", 0, "ask again for so long")
+	flags.StringVar(&r.url, "url", "http://127.0.0.1:8088/readyz", "")
+	flags.BoolVar(&r.all, "all", false, "")
+	flags.DurationVar(&r.wait, "wait", 0, "")
 	return cmd
 }
 

@@ -11,7 +11,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,24 +20,12 @@ import (
 	labreport "example.com/stock/lab/report"
 	"example.com/stock/lab/scenario"
 	"example.com/stock/lab/soak"
+	"example.com/stock/words"
 )
-
-const labLong = `Each scenario makes one failure happen on real servers, the first time and every time, tells what
-was seen of each strategy, and compares that with what the strategy's promise lets expect.
-
-It runs redis-server, ZooKeeper, MariaDB and several instances of the service on free loopback ports in a temporary
-folder, and stops them afterwards.`
-
-const labRunLong = labLong + `
-
-Exit status: 0 all as predicted; 3 something was not, or came to no end; 4 a scenario was skipped though
-REQUIRE_BACKENDS=1; 1 anything else; 130 interrupted.`
 
 func labCommand(v voice) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "lab",
-		Short: "Make every failure of a stock lock happen, and see who survives it",
-		Long:  labLong,
+		Use: "lab",
 	}
 	cmd.AddCommand(labListCommand(v), labRunCommand(v), labMatrixCommand(v), labSoakCommand(v))
 	return cmd
@@ -47,28 +34,22 @@ func labCommand(v voice) *cobra.Command {
 func labListCommand(v voice) *cobra.Command {
 	var group string
 	cmd := &cobra.Command{
-		Use: "list", Short: "List the scenarios", Args: cobra.NoArgs,
-		Example: "  stock lab list\n  stock lab list --group B --lang zh",
+		Use: "list", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+			var t table
 			scenarios, err := scenario.All()
 			if err != nil {
 				return err
 			}
 			for _, s := range scenarios {
 				if group == "" || string(s.Group) == group {
-					fmt.Fprintf(
-						table, "%s\t%s\t%s\t%s\n", s.Group, s.Name, v.say("lab.cases", "n", len(s.Cases)),
-						v.in(s.Title),
-					)
+					t.line(string(s.Group), s.Name, v.say("lab.cases", "n", len(s.Cases)), v.in(s.Title))
 				}
 			}
-			return table.Flush()
+			return t.print(cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().
-		StringVar(&group, "group", "", "only this group: A no or wrong lock, B SETNX, C Redlock, D ZooKeeper, E "+
-			"MySQL, F waiting")
+	cmd.Flags().StringVar(&group, "group", "", "")
 	return cmd
 }
 
@@ -86,11 +67,7 @@ type labRun struct {
 func labRunCommand(v voice) *cobra.Command {
 	r := labRun{voice: v}
 	cmd := &cobra.Command{
-		Use:   "run [NAME...]",
-		Short: "Run scenarios and judge them",
-		Long:  labRunLong,
-		Example: "  stock lab run no-lock\n  stock lab run holder-frozen-past-lease --strategy redis-watchdog " +
-			"--lang zh\n  stock lab run --all --json lab.json",
+		Use: "run [NAME...]",
 		RunE: func(cmd *cobra.Command, names []string) error {
 			defer untilUnread(cmd)()
 			r.out, r.err = cmd.OutOrStdout(), cmd.ErrOrStderr()
@@ -103,14 +80,14 @@ func labRunCommand(v voice) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&r.all, "all", false, "all scenarios")
-	flags.BoolVar(&r.quick, "quick", false, "the quick scenarios")
-	flags.StringVar(&r.group, "group", "", "all scenarios of a group")
-	flags.StringSliceVar(&r.options.Strategies, "strategy", nil, "only cases of these strategies")
-	flags.IntVar(&r.options.Repeat, "repeat", 1, "how often")
-	flags.StringVar(&r.json, "json", "", "write all cells, with evidence and timeline, to this file")
-	flags.StringVar(&r.html, "html", "", "write a page with the evidence and a timeline of every case to this file")
-	flags.BoolVarP(&r.verbose, "verbose", "v", false, "show the timelines, too")
+	flags.BoolVar(&r.all, "all", false, "")
+	flags.BoolVar(&r.quick, "quick", false, "")
+	flags.StringVar(&r.group, "group", "", "")
+	flags.StringSliceVar(&r.options.Strategies, "strategy", nil, "")
+	flags.IntVar(&r.options.Repeat, "repeat", 1, "")
+	flags.StringVar(&r.json, "json", "", "")
+	flags.StringVar(&r.html, "html", "", "")
+	flags.BoolVarP(&r.verbose, "verbose", "v", false, "")
 	return cmd
 }
 
@@ -185,14 +162,6 @@ func (r *labRun) run(ctx context.Context) error {
 	return nil
 }
 
-const labMatrixLong = `It reads what "stock lab run --json" wrote and asks no server.
-
---words keeps the words of a whole run in which everything was as predicted, and --markdown the table with its
-evidence. --check compares a run, whole or a part, with words that were kept. --html is for the eye and is written
-whatever the run says.
-
-Exit status: 0 done, and nothing changed; 3 something changed or cannot be kept; 1 anything else.`
-
 // A labMatrix holds the flags of "stock lab matrix".
 type labMatrix struct {
 	voice
@@ -202,12 +171,8 @@ type labMatrix struct {
 func labMatrixCommand(v voice) *cobra.Command {
 	m := labMatrix{voice: v}
 	cmd := &cobra.Command{
-		Use:   "matrix FILE",
-		Short: "Make the matrix of failures from a run, or compare a run with it",
-		Long:  labMatrixLong,
-		Args:  cobra.ExactArgs(1),
-		Example: "  stock lab run --all --json lab.json\n  stock lab matrix lab.json --html lab.html\n" +
-			"  stock lab matrix lab.json --check docs/failure-modes.json",
+		Use:  "matrix FILE",
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			report, err := readReport(args[0])
 			if err != nil {
@@ -217,10 +182,10 @@ func labMatrixCommand(v voice) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&m.html, "html", "", "write a page with matrix, evidence and timelines to this file")
-	flags.StringVar(&m.markdown, "markdown", "", "write the matrix with its evidence to this file")
-	flags.StringVar(&m.words, "words", "", "write the words alone to this file, for --check")
-	flags.StringVar(&m.check, "check", "", "compare the run with the words in this file")
+	flags.StringVar(&m.html, "html", "", "")
+	flags.StringVar(&m.markdown, "markdown", "", "")
+	flags.StringVar(&m.words, "words", "", "")
+	flags.StringVar(&m.check, "check", "", "")
 	return cmd
 }
 
@@ -310,18 +275,6 @@ func matrixOf(report lab.Report) (labreport.Matrix, error) {
 	return labreport.Matrix{Scenarios: scenarios, Run: report}, err
 }
 
-const labSoakLong = `Soak sells with every strategy that promises safety in the whole cluster and has a fence, on
-both stores, through several instances, while instances and servers are killed, paused and restarted, and links
-between them are cut, silenced and slowed: one fault at a time, or two, with quiet between. The seed decides what
-is done to whom, for how long and in which order.
-
-It ends with the faults by kind, the requests by outcome, and whether every unit was sold once: nothing oversold,
-nothing lost, no order without a deduction, no deduction without an order, and everything healthy soon after the
-last fault. An interrupt ends the sale early; the verdict comes all the same.
-
-Exit status: 0 it holds; 3 it does not; 4 a server is not installed; 1 anything else; 130 interrupted, and it
-holds so far.`
-
 // A soakRun holds the flags of "stock lab soak".
 type soakRun struct {
 	voice
@@ -334,12 +287,8 @@ type soakRun struct {
 func labSoakCommand(v voice) *cobra.Command {
 	r := soakRun{voice: v}
 	cmd := &cobra.Command{
-		Use:   "soak",
-		Short: "Sell while everything fails at random, and judge whether a unit was lost",
-		Long:  labSoakLong,
-		Args:  cobra.NoArgs,
-		Example: "  stock lab soak --for 10m\n  stock lab soak --for 2m --seed 7 --json soak.json\n" +
-			"  stock lab soak --for 2m --seed 7 --plan",
+		Use:  "soak",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			defer untilUnread(cmd)()
 			r.out, r.err = cmd.OutOrStdout(), cmd.ErrOrStderr()
@@ -351,17 +300,12 @@ func labSoakCommand(v voice) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.DurationVar(&r.options.For, "for", 10*time.Minute, "how long faults are done")
-	flags.Uint64Var(
-		&r.options.Seed, "seed", 0, "what decides about the faults (default: one at random, which is printed)",
-	)
-	flags.IntVar(&r.options.Instances, "instances", soak.Instances, "instances that sell")
-	flags.DurationVar(
-		&r.options.Within, "healthy-within", soak.Within,
-		"how soon after the last fault everything must be healthy",
-	)
-	flags.BoolVar(&r.plan, "plan", false, "only print what would be done")
-	flags.StringVar(&r.json, "json", "", "write the report to this file")
+	flags.DurationVar(&r.options.For, "for", 10*time.Minute, "")
+	flags.Uint64Var(&r.options.Seed, "seed", 0, "")
+	flags.IntVar(&r.options.Instances, "instances", soak.Instances, "")
+	flags.DurationVar(&r.options.Within, "healthy-within", soak.Within, "")
+	flags.BoolVar(&r.plan, "plan", false, "")
+	flags.StringVar(&r.json, "json", "", "")
 	return cmd
 }
 
@@ -384,12 +328,15 @@ func (r *soakRun) run(ctx context.Context) error {
 	fmt.Fprintln(r.out, r.say("soak.again", "command",
 		fmt.Sprintf("stock lab soak --for %v --seed %d --instances %d", r.options.For, r.options.Seed,
 			r.options.Instances)))
-	soak.WritePlan(r.out, r.options.Plan())
+	people := soak.Writer{Writer: r.out, Lang: string(r.voice)}
+	people.Plan(r.options.Plan())
 	if r.plan {
 		return nil
 	}
 	r.options.Server = r.showServers(r.err, false)
-	r.options.Say = func(at time.Duration, text string) { fmt.Fprintf(r.err, "  %6.1fs  %s\n", at.Seconds(), text) }
+	r.options.Say = func(at time.Duration, text words.Text) {
+		fmt.Fprintf(r.err, "  %6.1fs  %s\n", at.Seconds(), text.In(string(r.voice)))
+	}
 	report, err := soak.Run(ctx, r.options)
 	var missing *soak.MissingError
 	switch {
@@ -403,7 +350,7 @@ func (r *soakRun) run(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
-	soak.Write(r.out, &report)
+	people.Report(&report)
 	if r.json != "" {
 		if err := writeJSON(r.json, indented(&report)); err != nil {
 			return err

@@ -15,63 +15,24 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"example.com/stock/class"
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/mapping"
 	"example.com/stock/loadtest/report"
 	"example.com/stock/words"
 )
 
-const loadLong = `Load sets the stock of one or several SKUs, sends deductions to a running service, and judges
-from the replies and from the orders in the store whether stock was lost.
-
-Without --rate it is a closed loop: workers start at the same moment (or within --ramp-up), and each sends its
-next request when it has the reply to the last one. Latencies are service times.
-
-With --rate it is an open loop: requests are sent when they are due, whether or not the service keeps up, and
-their latencies count from then, also if this program was late. What is due while --max-in-flight requests are
-under way is dropped. Late and dropped requests are counted, and you are warned if they were more than 1 %.
-
-Ctrl-C ends the run early, and what was done is judged all the same.
-
-Exit status, the first that applies:
-    1  wrong usage, or an internal error
-    2  the target cannot be reached, refuses, or is not a stock service
-  130  interrupted
-    3  the strategy broke its promise; with --must-race also: one without a promise lost nothing
-    5  an expectation (--expect) is not met
-    4  the run could not be judged: nothing was sold, or the final state could not be read
-    0  the strategy did what it promises ("none" promises nothing), and all expectations are met`
-
-const loadExample = `  # 3000 requests from 30 workers for 100 units, under the ZooKeeper lock
-  stock load --strategy zk-sequential -c 30 -n 3000 --stock 100
-
-  # the race: no lock at all; exit status 3 if it does not show
-  stock load --strategy none --must-race
-
-  # all strategies that the target can run now, in one table
-  stock load --strategies all -n 600 --stock 500
-
-  # customers come at a rate that rises from 100 to 2000 a second, most of them for one of 20 SKUs
-  stock load -s atomic --rate 100..2000 --duration 30s --warm-up 5s --skus 20 --skew hot:0.8 --quantity 1..5
-
-  # what must be true of it; exit status 5 if it is not
-  stock load -s redis-watchdog --expect 'oversold==0' --expect 'p99<50ms' --expect 'busy<5%'
-
-  # one try for the lock, on MySQL, with all replies in a file
-  stock load --strategy redis-setnx --wait 0s --store mysql --history run.jsonl`
-
 func loadCommand(v voice) *cobra.Command {
 	f := loadFlags{voice: v}
 	f.out.voice = v
 	cmd := &cobra.Command{
-		Use:     "load --strategy NAME[,NAME...]|all",
-		Short:   "Put load on a running service, and judge whether stock was lost",
-		Long:    loadLong,
-		Example: loadExample,
-		Args:    cobra.NoArgs,
+		Use:  "load --strategy NAME[,NAME...]|all",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := f.read(cmd.Flags())
-			if err == nil {
+			if err == nil && f.scenario == checkoutScenario {
+				err = f.runCheckout(cmd.Context(), cmd.Flags(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+			} else if err == nil {
 				err = f.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 			}
 			return explainLoad(err, f.token != "")
@@ -89,6 +50,8 @@ type loadFlags struct {
 	strategies []string
 	url, token string
 	mapping    *mapping.File // nil: the target is a service of ours
+	scenario   string
+	checkout   checkoutFlags
 
 	// read makes these a part of the plan.
 	concurrency, requests, maxInFlight int
@@ -100,6 +63,8 @@ type loadFlags struct {
 	history, json     string
 	out               reportFlags
 	mustRace, noColor bool
+	live              bool        // the flag
+	wall              *class.Live // of --live; nil: there is none
 
 	kept []string // files written besides those of out
 }
@@ -112,96 +77,50 @@ func (f *loadFlags) add(flags *pflag.FlagSet) {
 		return pflag.NormalizedName(name)
 	})
 	flags.SortFlags = false
-	flags.StringVar(&f.url, "url", "http://localhost:8080", "the service, or the balancer in front of its instances")
-	flags.StringVar(
-		&f.token, "admin-token", "", "the service's admin token, to set stock (default: $STOCK_ADMIN_TOKEN)",
-	)
-	flags.StringSliceVarP(
-		&f.strategies, "strategy", "s", nil,
-		"strategies to run one after the other, or \"all\" that are available (also --strategies)",
-	)
-	flags.StringVar(
-		&f.plan.Mapping, "mapping", "",
-		"file that describes somebody else's inventory API, to load that instead (see loadtest/README.md)",
-	)
-	flags.StringVar(&f.plan.Store, "store", "", "store of the stock, such as redis or mysql (default: the strategy's)")
+	flags.StringVar(&f.url, "url", "http://localhost:8080", "")
+	flags.StringVar(&f.token, "admin-token", "", "")
+	flags.StringSliceVarP(&f.strategies, "strategy", "s", nil, "")
+	flags.StringVar(&f.scenario, "scenario", deductions, "")
+	flags.StringVar(&f.plan.Mapping, "mapping", "", "")
+	flags.StringVar(&f.plan.Store, "store", "", "")
 
-	flags.IntVarP(&f.requests, "requests", "n", 3000, "requests in all (default 3000, unless --duration is given)")
+	flags.IntVarP(&f.requests, "requests", "n", 3000, "")
 	flags.Lookup("requests").DefValue = "0"
-	flags.DurationVar(&f.plan.Duration, "duration", 0, "send requests for so long, instead of --requests")
-	flags.IntVarP(&f.concurrency, "concurrency", "c", 30, "closed loop: workers, each with a connection of its own")
-	flags.DurationVar(
-		&f.plan.RampUp, "ramp-up", 0,
-		"closed loop: workers start evenly within this time (default: all at the same moment)",
-	)
-	flags.StringVar(
-		&f.rate, "rate", "",
-		"open loop: requests per second, such as 1000, or 100..1000 to rise from 100 to 1000 within --duration",
-	)
-	flags.StringVar(
-		&f.arrivals, "arrivals", "",
-		"open loop: poisson (default; as of customers who know nothing of each other) or even",
-	)
-	flags.IntVar(
-		&f.maxInFlight, "max-in-flight", 1000,
-		"open loop: drop what is due while so many requests are under way",
-	)
-	flags.DurationVar(
-		&f.plan.WarmUp, "warm-up", 0,
-		"first the same load for so long on SKUs of its own, which is in no figure",
-	)
-	flags.BoolVar(&f.plan.Cold, "cold", false, "do not open the connections before the start")
+	flags.DurationVar(&f.plan.Duration, "duration", 0, "")
+	flags.IntVarP(&f.concurrency, "concurrency", "c", 30, "")
+	flags.DurationVar(&f.plan.RampUp, "ramp-up", 0, "")
+	flags.StringVar(&f.rate, "rate", "", "")
+	flags.StringVar(&f.arrivals, "arrivals", "", "")
+	flags.IntVar(&f.maxInFlight, "max-in-flight", 1000, "")
+	flags.DurationVar(&f.plan.WarmUp, "warm-up", 0, "")
+	flags.BoolVar(&f.plan.Cold, "cold", false, "")
 
-	flags.Int64Var(&f.plan.Stock, "stock", 100, "units to put in stock of each SKU before each run")
-	flags.StringVar(
-		&f.plan.SKU, "sku", "",
-		"SKU to sell; its stock and orders start anew (default \"load-\" and the strategy)",
-	)
-	flags.IntVar(&f.plan.SKUs, "skus", 1, "so many SKUs, named like --sku with -1, -2 ... after it")
-	flags.StringVar(
-		&f.skew, "skew", "",
-		"how likely each of --skus is: uniform (default), zipf:1.1, or hot:0.8 (the first gets 0.8 of the requests)",
-	)
-	flags.StringVar(&f.quantity, "quantity", "1", "units per request: 3; or any of 1..5; or any of 1,2,5")
-	flags.Uint64Var(
-		&f.plan.Seed, "seed", 0,
-		"of SKUs, quantities and arrivals: the same seed, the same requests (default: a new one)",
-	)
-	flags.DurationVar(&f.wait, "wait", 0, "longest wait for the lock; 0s tries once (default: the strategy's)")
-	flags.BoolVar(
-		&f.plan.Shared, "shared", false,
-		"others may sell from the same SKUs: their orders are counted in, and leave nothing undecided",
-	)
-	flags.DurationVar(&f.plan.Timeout, "timeout", 0, "longest wait for a reply (default: 30s more than --wait)")
+	flags.Int64Var(&f.plan.Stock, "stock", 100, "")
+	flags.StringVar(&f.plan.SKU, "sku", "", "")
+	flags.IntVar(&f.plan.SKUs, "skus", 1, "")
+	flags.StringVar(&f.skew, "skew", "", "")
+	flags.StringVar(&f.quantity, "quantity", "1", "")
+	flags.Uint64Var(&f.plan.Seed, "seed", 0, "")
+	flags.DurationVar(&f.wait, "wait", 0, "")
+	flags.DurationVar(&f.plan.Think, "think", 0, "")
+	flags.BoolVar(&f.plan.Shared, "shared", false, "")
+	flags.DurationVar(&f.plan.Timeout, "timeout", 0, "")
 
-	flags.StringArrayVar(
-		&f.expect,
-		"expect",
-		nil,
-		"what must be true of each run, such as oversold==0, lost_updates==0, 'p99<50ms', 'busy<5%' or "+
-			"'rate>=1000' (repeatable; a wrong name lists all)",
-	)
-	flags.BoolVar(
-		&f.mustRace, "must-race", false,
-		"exit with 3 if a strategy that does not exclude lost updates lost none",
-	)
-	flags.StringVar(
-		&f.history,
-		"history",
-		"",
-		"write every request to this file as JSON lines; of several strategies, each to FILE with its name before "+
-			"the extension",
-	)
-	flags.StringVar(
-		&f.json, "json", "",
-		"write the result to this file as JSON; \"-\": to standard output, instead of the text",
-	)
+	flags.StringArrayVar(&f.expect, "expect", nil, "")
+	flags.BoolVar(&f.mustRace, "must-race", false, "")
+	flags.StringVar(&f.history, "history", "", "")
+	flags.StringVar(&f.json, "json", "", "")
+	flags.BoolVar(&f.live, "live", false, "")
+	f.checkout.add(flags)
 	f.out.add(flags)
 }
 
 // read returns the plan of the flags. Its errors are PlanErrors that name the flag.
 func (f *loadFlags) read(flags *pflag.FlagSet) error {
 	f.token = cmp.Or(f.token, os.Getenv("STOCK_ADMIN_TOKEN"))
+	if err := f.checkScenario(flags); err != nil {
+		return err
+	}
 	bad := func(flag string, err error) error {
 		return &loadtest.PlanError{Field: flag, Reason: words.Of(err)}
 	}
@@ -260,6 +179,9 @@ func (f *loadFlags) read(flags *pflag.FlagSet) error {
 	if err := f.out.check(); err != nil {
 		return err
 	}
+	if f.scenario == checkoutScenario {
+		return nil // its plan is checked when it is run
+	}
 	if err := f.readTarget(flags); err != nil {
 		return err
 	}
@@ -273,11 +195,16 @@ type target interface {
 }
 
 // openTarget opens the service at url: ours, or a foreign one that file describes.
-func openTarget(url, token string, file *mapping.File, connections int) (target, error) {
+func (v voice) openTarget(url, token string, file *mapping.File, connections int) (target, error) {
 	if file != nil {
 		return mapping.NewTarget(url, token, connections, file)
 	}
-	return loadtest.NewClient(url, token, connections)
+	client, err := loadtest.NewClient(url, token, connections)
+	if err != nil {
+		return nil, err
+	}
+	client.Speak(string(v))
+	return client, nil
 }
 
 // readMapping reads the file of --mapping. Its errors are PlanErrors.
@@ -313,8 +240,8 @@ func (f *loadFlags) readTarget(flags *pflag.FlagSet) error {
 	return nil
 }
 
-func (f *loadFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
-	client, err := openTarget(f.url, f.token, f.mapping, f.plan.Connections())
+func (f *loadFlags) run(ctx context.Context, stdout, stderr io.Writer) (err error) {
+	client, err := f.openTarget(f.url, f.token, f.mapping, f.plan.Connections())
 	if err != nil {
 		return err
 	}
@@ -336,6 +263,12 @@ func (f *loadFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	}
 	for _, sentence := range leftOut {
 		fmt.Fprintln(stderr, f.in(sentence))
+	}
+	if f.live {
+		if err := f.openWall(ctx, stderr); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, f.wall.Close()) }()
 	}
 	var results []*loadtest.Result
 	for _, s := range chosen {
@@ -361,6 +294,20 @@ func (f *loadFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	return f.status(results)
 }
 
+// openWall opens the page of --live, and waits until somebody looks: a load may be over before a browser has started.
+func (f *loadFlags) openWall(ctx context.Context, stderr io.Writer) (err error) {
+	if f.wall, err = class.ShowLive("127.0.0.1:0", string(f.voice)); err != nil {
+		return err
+	}
+	fmt.Fprintf(stderr, "%s\n  %s\n", f.say("class.live"), f.wall.URL())
+	select {
+	case <-f.wall.Opened():
+		return nil
+	case <-ctx.Done():
+		return errors.Join(context.Cause(ctx), f.wall.Close())
+	}
+}
+
 // one runs one strategy, with its progress on stderr.
 func (f *loadFlags) one(
 	ctx context.Context,
@@ -379,12 +326,23 @@ func (f *loadFlags) one(
 		}
 		plan.History = file
 	}
-	result, err := loadtest.Run(ctx, client, plan, report.ShowProgress(stderr, name, string(f.voice), width(stderr)))
+	progress := report.ShowProgress(stderr, name, string(f.voice), width(stderr))
+	if f.wall != nil {
+		said := progress
+		progress = func(p loadtest.Progress) { said(p); f.wall.Progress(p) }
+		if plan.History = f.wall; file != nil {
+			plan.History = io.MultiWriter(file, f.wall)
+		}
+	}
+	result, err := loadtest.Run(ctx, client, plan, progress)
 	if file != nil {
 		err = errors.Join(err, file.Close())
 		f.kept = append(f.kept, file.file.Name())
 	}
 	if result != nil {
+		if f.wall != nil {
+			f.wall.Judged(result)
+		}
 		for _, threshold := range f.thresholds {
 			result.Expected = append(result.Expected, threshold.Check(result))
 		}

@@ -41,51 +41,11 @@ const (
 	envFence    = "LOCK_FENCE"
 )
 
-const lockExample = "" +
-	`  # A task that must run once although every worker starts it: the same line in the crontab of each machine.
-  # --at-least keeps the lock longer than clocks differ, so that a late worker does not run it again.
-  0 3 * * *  stock lock redis-watchdog nightly-report --no-wait --quiet --at-least 1m -- /usr/local/bin/report
-
-  # One after the other, for ten seconds each at most in the queue.
-  stock lock zk-sequential migrate --wait 10s -- ./migrate.sh
-
-  # Who has it, who waits; and to take it away.
-  stock lock ls redis-watchdog nightly-report
-  stock lock evict redis-watchdog nightly-report --admin-token TOKEN`
-
 func lockCommand(v voice) *cobra.Command {
 	r := lockRun{voice: v}
 	var config *pflag.FlagSet
 	cmd := &cobra.Command{
-		Use:   "lock <strategy> <key> [--wait 10s | --no-wait] -- command [argument ...]",
-		Short: "Run a command under a lock, on one machine at a time",
-		Long: `Run a command under a lock that holds across machines, like flock(1) or "consul lock".
-
-It talks to the lock's server itself; no "stock serve" need run. Without --wait and --no-wait it waits for as long
-as it takes. A key that is a SKU is the lock of its sales: while the command runs under the same strategy, nobody
-sells that SKU.
-
-The command gets LOCK_STRATEGY, LOCK_KEY and LOCK_FENCE in its environment. The fence is a number that grows from
-holder to holder (0: the strategy has none). Let whatever the command writes to refuse a number smaller than one
-it has seen: a machine that froze and wakes up does not know yet that its lock is lost.
-
-When the lock is lost (server gone, evicted, time over) the command gets SIGTERM, and SIGKILL after --kill-after,
-with everything in its process group. SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed on to it. On Linux it is
-killed if stock itself is killed. On a terminal it stays in the terminal's process group, so that it can read from
-it: then signals from the keyboard reach it directly, and only the command itself is terminated.
-
-The lock is held for as long as the command runs, except by the SETNX family, which does not renew: give
---lock-setnx-lease a time longer than the command can take, or it is terminated then.
-
-Exit status: the command's own, or 128 + the signal that ended it; besides
-   64  mistake on the command line or in the configuration
-   69  the lock's server cannot be asked
-   70  other failure before the command was started
-   75  not obtained: another holds the lock, or held it for all of --wait
-   76  lost while the command ran, whatever its own status
-  126  the command cannot be executed
-  127  the command was not found`,
-		Example: lockExample,
+		Use: "lock <strategy> <key> [--wait 10s | --no-wait] -- command [argument ...]",
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch dash := cmd.ArgsLenAtDash(); {
 			case dash < 0 && len(args) > 2:
@@ -125,19 +85,13 @@ Exit status: the command's own, or 128 + the signal that ended it; besides
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return exitError{exitUsage, err} })
 	flags := cmd.Flags()
-	flags.DurationVar(
-		&r.wait, "wait", 0,
-		"wait for the lock for so long at most; 0s: try once (default: for as long as it takes)",
-	)
-	flags.BoolVar(&r.noWait, "no-wait", false, "try once")
-	flags.DurationVar(&r.atLeast, "at-least", 0, "keep the lock for so long although the command has ended sooner")
-	flags.DurationVar(
-		&r.killAfter, "kill-after", 5*time.Second, "time between SIGTERM and SIGKILL when the lock is lost",
-	)
-	flags.DurationVar(&r.maxHold, "max-hold", 0, "longest hold of a renewed lock; then it is lost (default: no limit)")
-	flags.BoolVarP(&r.quiet, "quiet", "q", false, "do not say that another holds the lock: the exit status does")
+	flags.DurationVar(&r.wait, "wait", 0, "")
+	flags.BoolVar(&r.noWait, "no-wait", false, "")
+	flags.DurationVar(&r.atLeast, "at-least", 0, "")
+	flags.DurationVar(&r.killAfter, "kill-after", 5*time.Second, "")
+	flags.DurationVar(&r.maxHold, "max-hold", 0, "")
+	flags.BoolVarP(&r.quiet, "quiet", "q", false, "")
 	config = app.AddLockFlags(flags)
-	flags.Lookup("instance").Usage = "name of this machine, for others who ask (default: host name) (STOCK_INSTANCE)"
 	cmd.AddCommand(lockListCommand(v), lockEvictCommand(v))
 	return cmd
 }

@@ -87,7 +87,7 @@ func TestLockNotObtained(t *testing.T) {
 	for _, k := range append(redisLocks(t, "redis-setnx", "redis-watchdog"), zkLock(t)) {
 		t.Run(k.strategy, func(t *testing.T) {
 			t.Parallel()
-			holder := startLocking(t, "machine-1", k.args("busy", "--", "cat")...)
+			holder := startLocking(t, "machine-1", k.args("busy", "--lock-setnx-lease", "1m", "--", "cat")...)
 			fmt.Fprintln(holder.stdin, "up")
 			holder.says(t, "up") // standard input and output are the command's
 
@@ -149,7 +149,7 @@ func TestLockPassesTheStatusOn(t *testing.T) {
 		{"server not configured", []string{"--redis-addrs", "", "--", "true"}, 69},
 		{"itself", []string{
 			"--", "env", "LOCK_STRATEGY=redis-watchdog", "LOCK_KEY=nested",
-			programPath(t), "lock", "redis-watchdog", "nested", "--", "true",
+			pathOf(t, &program), "lock", "redis-watchdog", "nested", "--", "true",
 		}, 64},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -428,7 +428,7 @@ func TestRedlockIsSeen(t *testing.T) {
 	for i := range redis {
 		redis[i] = stack.Redis
 	}
-	s, err := stack.Start(t.Context(), stack.Options{Want: redis, Binary: programPath(t), Env: []string{
+	s, err := stack.Start(t.Context(), stack.Options{Want: redis, Binary: pathOf(t, &plain), Env: []string{
 		"STOCK_ADMIN_TOKEN=" + demoToken, "STOCK_REDLOCK_QUARANTINE=-1s", "STOCK_REDLOCK_NODE_TIMEOUT=5s",
 	}})
 	if err != nil {
@@ -558,12 +558,9 @@ func (o *output) String() string {
 // startLocking starts "stock lock" with args. Its name for others is name.
 func startLocking(t *testing.T, name string, args ...string) *locking {
 	t.Helper()
-	path, err := program.Path()
-	if err != nil {
-		t.Fatal(err)
-	}
+	var err error
 	l := &locking{
-		Cmd:    exec.Command(path, append([]string{"lock", "--instance", name}, args...)...),
+		Cmd:    exec.Command(pathOf(t, &program), append([]string{"lock", "--instance", name}, args...)...),
 		out:    &output{},
 		errs:   &output{},
 		exited: make(chan struct{}),
@@ -660,9 +657,9 @@ func zombie(pid int) bool {
 	return err == nil && strings.Contains(string(stat), ") Z ")
 }
 
-func programPath(t *testing.T) string {
+func pathOf(t *testing.T, p *stacktest.Program) string {
 	t.Helper()
-	path, err := program.Path()
+	path, err := p.Path()
 	if err != nil {
 		t.Fatal(err)
 	}

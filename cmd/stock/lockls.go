@@ -12,7 +12,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,33 +19,18 @@ import (
 	"example.com/stock/app"
 	"example.com/stock/lock"
 	"example.com/stock/strategy"
-	"example.com/stock/words"
 )
 
 func lockListCommand(v voice) *cobra.Command {
 	var url string
 	cmd := &cobra.Command{
-		Use:   "ls [strategy] [key ...]",
-		Short: "List who holds and who waits for which keys",
-		Long: `List who holds and who waits for which keys: those given, or all that are held now under one
-strategy, or under any.
-
-It asks the locks' servers; no "stock serve" need run. Requests that wait inside an instance share one place in
-the queue, which shows one of them. To see all that wait in an instance, ask it, with --url; then strategy and
-keys must be given.
-
-The lock of a segment is one of redis-watchdog with a key such as stock#3; "ls segmented" shows those alone, all
-of a SKU if its name is given. Of mysql-table nobody can see who waits: they poll.`,
-		Example: "  stock lock ls\n  stock lock ls zk-sequential\n" +
-			"  stock lock ls redis-watchdog stock --url http://127.0.0.1:9090",
+		Use: "ls [strategy] [key ...]",
 	}
-	cmd.Flags().StringVar(&url, "url", "",
-		"ask this instance, at its address for operators (--admin-addr), not the locks' servers")
+	cmd.Flags().StringVar(&url, "url", "", "")
 	config := app.AddLockFlags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-		list := lockTable{voice: v, table: table, to: cmd.ErrOrStderr()}
-		defer func() { _ = list.table.Flush() }()
+		list := lockTable{voice: v, to: cmd.ErrOrStderr()}
+		defer func() { _ = list.print(cmd.OutOrStdout()) }()
 		if url != "" {
 			if len(args) < 2 {
 				return failure("lock.no-keys", "url", url)
@@ -81,14 +65,13 @@ of a SKU if its name is given. Of mysql-table nobody can see who waits: they pol
 // A lockTable prints the states of locks as they arrive.
 type lockTable struct {
 	voice
-	table *tabwriter.Writer
-	to    io.Writer
-	lines int
+	table
+	to io.Writer // for what is no part of the table
 }
 
 // end prints a line if the table is empty.
 func (l *lockTable) end(err error) error {
-	if err == nil && l.lines == 0 {
+	if err == nil && len(l.table) == 0 {
 		fmt.Fprintln(l.to, l.say("lock.none"))
 	}
 	return err
@@ -103,26 +86,22 @@ func (l *lockTable) add(strategy, key string, s lock.State) {
 		case s.Holder.Remaining > 0:
 			left = brief(s.Holder.Remaining)
 		}
-		l.line(strategy, key, l.say("lock.holds"), *s.Holder, left)
+		l.contender(strategy, key, l.say("lock.holds"), *s.Holder, left)
 	}
 	for i, w := range s.Waiters {
-		l.line(strategy, key, l.say("lock.waits", "n", i+1), w, "")
+		l.contender(strategy, key, l.say("lock.waits", "n", i+1), w, "")
 	}
 }
 
-func (l *lockTable) line(strategy, key, place string, c lock.Contender, left string) {
-	if l.lines == 0 {
-		fmt.Fprintln(l.table, "STRATEGY\tKEY\tPLACE\tWHO\tFOR\tLEFT\tFENCE")
+func (l *lockTable) contender(strategy, key, place string, c lock.Contender, left string) {
+	if len(l.table) == 0 {
+		l.head(l.say("lock.columns"))
 	}
-	l.lines++
 	fence := ""
 	if c.Fence != lock.NoFence {
 		fence = fmt.Sprint(c.Fence)
 	}
-	fmt.Fprintf(
-		l.table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", strategy, key, place, l.orUnknown(c.Who), forHow(&c.Since),
-		left, fence,
-	)
+	l.line(strategy, key, place, l.orUnknown(c.Who), forHow(&c.Since), left, fence)
 }
 
 // ask sends a request to an instance.
@@ -134,7 +113,7 @@ func (l *lockTable) ask(ctx context.Context, url, strategy string, keys []string
 				Key string
 				seenState
 			}
-		}](ctx, http.MethodGet, url, strategy, key, "")
+		}](ctx, l.voice, http.MethodGet, url, strategy, key, "")
 		if err != nil {
 			return err
 		}
@@ -186,7 +165,7 @@ func (l *lockTable) servers(ctx context.Context, locks *app.Locks, wanted []stra
 		return exitError{exitDown, errors.Join(failed...)}
 	}
 	for _, err := range failed {
-		fmt.Fprintln(l.to, "stock:", l.in(words.Of(err)))
+		fmt.Fprintln(l.to, "stock:", l.message(err))
 	}
 	return nil
 }
@@ -233,21 +212,7 @@ func segmentsOf(keys, skus []string) []string {
 func lockEvictCommand(v voice) *cobra.Command {
 	var url, token string
 	cmd := &cobra.Command{
-		Use:   "evict <strategy> <key>",
-		Short: "Take a lock from its holder, through an instance of the service",
-		Long: `Take a lock from its holder, and let the next in. For a holder that hangs, or was never to have it.
-
-The evicted holder learns of it at its next renewal (redis-watchdog, mysql-table: a third of its lease;
-zk-sequential: half a second; redis-setnx: never, its lease runs out), or as its connection is ended
-(mysql-for-update, mysql-get-lock: at once). What it writes until then is refused: the stores are told the new
-fence at once. A command under "stock lock" gets SIGTERM when its stock learns of it; what it writes elsewhere
-only a check of LOCK_FENCE there can refuse.
-
-A SKU that is sold in segments has a lock for each: name one of those that "stock lock ls segmented <sku>" shows.
-
-It goes through an instance, because the stores must be told. The instance needs an admin token.`,
-		Example: `  stock lock evict redis-watchdog stock --url http://127.0.0.1:9090 --admin-token TOKEN
-  stock lock evict segmented stock#3 --url http://127.0.0.1:9090 --admin-token TOKEN`,
+		Use:  "evict <strategy> <key>",
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if token == "" {
@@ -257,7 +222,7 @@ It goes through an instance, because the stores must be told. The instance needs
 				Fence   uint64
 				Evicted *seenContender
 				Stores  map[string]string
-			}](cmd.Context(), http.MethodDelete, url, args[0], args[1], token)
+			}](cmd.Context(), v, http.MethodDelete, url, args[0], args[1], token)
 			if err != nil {
 				return err
 			}
@@ -278,9 +243,8 @@ It goes through an instance, because the stores must be told. The instance needs
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&url, "url", "http://127.0.0.1:9090",
-		"an instance of the service, at its address for operators (--admin-addr)")
-	cmd.Flags().StringVar(&token, "admin-token", "", "its admin token (default: $STOCK_ADMIN_TOKEN)")
+	cmd.Flags().StringVar(&url, "url", "http://127.0.0.1:9090", "")
+	cmd.Flags().StringVar(&token, "admin-token", "", "")
 	return cmd
 }
 
@@ -317,7 +281,7 @@ type seenContender struct {
 
 // askLock sends a request about a lock to an instance, at its address for operators: GET asks for its state, DELETE
 // evicts its holder. It returns the decoded reply.
-func askLock[T any](ctx context.Context, method, base, strategy, key, token string) (reply T, err error) {
+func askLock[T any](ctx context.Context, v voice, method, base, strategy, key, token string) (reply T, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*askLimit)
 	defer cancel()
 	target := strings.TrimSuffix(base, "/") + "/v1/locks/" + url.PathEscape(strategy) + "/" + url.PathEscape(key)
@@ -325,6 +289,7 @@ func askLock[T any](ctx context.Context, method, base, strategy, key, token stri
 	if err != nil {
 		return reply, fmt.Errorf("--url: %w", err)
 	}
+	req.Header.Set("Accept-Language", string(v))
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"example.com/stock/app"
-	"example.com/stock/words"
 )
 
 // version is set by the linker (-X main.version=...) for release builds.
@@ -43,11 +42,11 @@ func main() {
 		return
 	case errors.As(err, &status):
 		if status.err != nil {
-			fmt.Fprintln(os.Stderr, "stock:", v.in(words.Of(status.err)))
+			fmt.Fprintln(os.Stderr, "stock:", v.message(status.err))
 		}
 		os.Exit(status.code)
 	default:
-		fmt.Fprintln(os.Stderr, "stock:", v.in(words.Of(err)))
+		fmt.Fprintln(os.Stderr, "stock:", v.message(err))
 		os.Exit(1)
 	}
 }
@@ -63,48 +62,30 @@ func (e exitError) Unwrap() error { return e.err }
 
 func rootCommand(v voice) *cobra.Command {
 	root := &cobra.Command{
-		Use:   "stock",
-		Short: "Sell stock from several instances: see the over-selling race, and every lock that stops it",
-		Long: `stock is an inventory service that can deduct stock under every kind of lock: none, a mutex,
-Redis, ZooKeeper, MySQL, or an atomic write. It shows the over-selling race and its fixes on real servers.
-
-Start with:  stock demo`,
-		Example: `  # the race and its fixes, on this computer
-  stock demo
-
-  # one of the ways in which locks fail, made to happen
-  stock lab run holder-frozen-past-lease
-
-  # an instance of the service, and load on it
-  stock serve --admin-token demo
-  stock load --url http://localhost:8088 --admin-token demo --strategies none,atomic
-
-  # does your own service oversell?
-  stock load --url http://localhost:9000 --mapping mapping.yaml
-
-  # a task that must run once, although every machine starts it
-  stock lock redis-watchdog nightly --no-wait -- ./nightly.sh`,
+		Use:           "stock",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Version:       version + " " + app.Commit(),
 	}
 	for _, group := range []struct {
-		title    string
+		id       string
 		commands []*cobra.Command
 	}{
-		{"See it:", []*cobra.Command{demoCommand(v), classCommand(v), strategiesCommand(v), labCommand(v)}},
-		{"Load a service, and judge it:", []*cobra.Command{loadCommand(v), verdictCommand(v), reportCommand(v)}},
-		{"Use the locks:", []*cobra.Command{lockCommand(v)}},
-		{"Run the service:", []*cobra.Command{
-			serveCommand(), relayCommand(), configCommand(), migrateCommand(v), auditCommand(), healthcheckCommand(),
+		{"see", []*cobra.Command{demoCommand(v), classCommand(v), strategiesCommand(v), labCommand(v)}},
+		{"load", []*cobra.Command{loadCommand(v), verdictCommand(v), reportCommand(v)}},
+		{"locks", []*cobra.Command{lockCommand(v)}},
+		{"serve", []*cobra.Command{
+			serveCommand(), relayCommand(v), configCommand(v), migrateCommand(v), auditCommand(v), archiveCommand(v),
+			healthcheckCommand(), newCommand(v),
 		}},
 	} {
-		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
+		root.AddGroup(&cobra.Group{ID: group.id, Title: phrases.Say("group." + group.id).In(string(v))})
 		for _, command := range group.commands {
-			command.GroupID = group.title
+			command.GroupID = group.id
 			root.AddCommand(command)
 		}
 	}
 	v.addLanguage(root)
+	v.explain(root)
 	return root
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -22,8 +23,10 @@ import (
 
 var (
 	servers stacktest.Shared
-	program stacktest.Program
 	cluster sharedCluster
+	program stacktest.Program // a race in it is an exit status
+	// plain is the program of the instances.
+	plain = stacktest.Program{Plain: true}
 )
 
 func TestMain(m *testing.M) {
@@ -40,7 +43,6 @@ func TestMain(m *testing.M) {
 	}
 	goleak.VerifyTestMain(servers.Around(cluster.around(m)), goleak.Cleanup(func(code int) {
 		http.DefaultClient.CloseIdleConnections()
-		_ = program.Remove()
 		os.Exit(code)
 	}))
 }
@@ -81,12 +83,7 @@ func (s *sharedCluster) around(m interface{ Run() int }) interface{ Run() int } 
 // serve starts that many instances on the shared servers, and stops them with the test.
 func (s *sharedCluster) serve(t *testing.T, instances int, env ...string) *group {
 	t.Helper()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.stack == nil {
-		s.stack = startServers(t, context.Background(), demoServers()...)
-	}
-	skipIfMissing(t, s.stack)
+	s.start(t)
 	c := serve(t, s.stack, instances, env...)
 	t.Cleanup(func() {
 		for _, server := range append(c.apps, c.front) {
@@ -98,20 +95,55 @@ func (s *sharedCluster) serve(t *testing.T, instances int, env ...string) *group
 	return c
 }
 
+// serveRaced is serve with instances that end at the first race which the race detector finds in them.
+func (s *sharedCluster) serveRaced(t *testing.T, instances int, env ...string) *group {
+	t.Helper()
+	s.start(t)
+	own, err := stack.Start(t.Context(), stack.Options{
+		Binary: pathOf(t, &program),
+		Env: append(
+			slices.Concat(s.stack.Env(), instanceEnv()), "GORACE="+os.Getenv("GORACE")+" halt_on_error=1",
+		),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := own.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return serve(t, own, instances, env...)
+}
+
+// start starts the servers, if that has not been done.
+func (s *sharedCluster) start(t *testing.T) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stack == nil {
+		s.stack = startServers(t, context.Background(), demoServers()...)
+	}
+	skipIfMissing(t, s.stack)
+}
+
 // startServers starts servers of these kinds, and returns the settings that their instances share.
 func startServers(t *testing.T, ctx context.Context, want ...stack.Kind) *stack.Stack {
 	t.Helper()
 	s, err := stack.Start(ctx, stack.Options{
-		Want: want, AOF: true, Binary: programPath(t),
-		Env: []string{
-			"STOCK_ADMIN_TOKEN=" + demoToken, "STOCK_LOG_LEVEL=warn", "STOCK_DRAIN=300ms",
-			"STOCK_ZOOKEEPER_SESSION_TIMEOUT=3s", "STOCK_REDLOCK_QUARANTINE=-1s", "STOCK_REDLOCK_NODE_TIMEOUT=1s",
-		},
+		Want: want, AOF: true, Binary: pathOf(t, &plain), Env: instanceEnv(),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
+}
+
+func instanceEnv() []string {
+	return []string{
+		"STOCK_ADMIN_TOKEN=" + demoToken, "STOCK_LOG_LEVEL=warn", "STOCK_DRAIN=300ms",
+		"STOCK_ZOOKEEPER_SESSION_TIMEOUT=3s", "STOCK_REDLOCK_QUARANTINE=-1s", "STOCK_REDLOCK_NODE_TIMEOUT=1s",
+	}
 }
 
 // skipIfMissing skips the test if a server is not installed, or fails it in CI.

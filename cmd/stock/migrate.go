@@ -13,26 +13,23 @@ import (
 
 func migrateCommand(v voice) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "migrate",
-		Short:   "Bring the MySQL schema up or down, or show its state",
-		Example: "  stock migrate status\n  STOCK_MYSQL_DSN='stock:secret@tcp(db:3306)/stock' stock migrate up",
+		Use: "migrate",
 		// With a RunE of its own, the command refuses an unknown verb. Without, it would show its help and exit with 0.
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	const down = "Take back the last migration, with the stock and the orders in its tables"
 	cmd.AddCommand(
-		migrateVerb("up", "Apply every migration that is missing", v.migrateUp),
-		migrateVerb("down", down, v.migrateDown),
-		migrateVerb("status", "List the migrations, and when each was applied", v.migrateStatus),
+		migrateVerb("up", v.migrateUp),
+		migrateVerb("down", v.migrateDown),
+		migrateVerb("status", v.migrateStatus),
 	)
 	return cmd
 }
 
 // migrateVerb returns a subcommand that prints the result of do.
-func migrateVerb(use, short string, do func(context.Context, *app.Migrator) (string, error)) *cobra.Command {
+func migrateVerb(use string, do func(context.Context, *app.Migrator) (string, error)) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: use, Short: short, Args: cobra.NoArgs,
+		Use: use, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := app.Load(cmd.Flags())
 			if err != nil {

@@ -46,7 +46,7 @@ func (v voice) style(w io.Writer, noColor bool) report.Style {
 
 // noColorFlag adds --no-color.
 func noColorFlag(cmd *cobra.Command, noColor *bool) {
-	cmd.Flags().BoolVar(noColor, "no-color", false, "no colours on a terminal either (as NO_COLOR does)")
+	cmd.Flags().BoolVar(noColor, "no-color", false, "")
 }
 
 // checkFile returns an error if path cannot be written because its folder is missing. Commands that run for a long time

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -21,7 +22,7 @@ import (
 func startRedisOnly(t *testing.T) *group {
 	t.Helper()
 	s, err := stack.Start(t.Context(), stack.Options{
-		Want: []stack.Kind{stack.Redis}, Binary: programPath(t),
+		Want: []stack.Kind{stack.Redis}, Binary: pathOf(t, &plain),
 		Env: []string{"STOCK_ADMIN_TOKEN=" + demoToken, "STOCK_LOG_LEVEL=warn", "STOCK_DRAIN=0s"},
 	})
 	if err != nil {
@@ -171,17 +172,18 @@ func (p *plan) judge(t *testing.T, url, sku, accepted string, right bool) {
 	}
 }
 
-// A call is one request of requests.http, with the status that its title gives.
+// A call is one request of a file for REST clients, with the status that its title gives.
 type call struct {
 	title, method, url, body string
+	name                     string // under which others refer to its answer; "": none
 	header                   http.Header
 	status                   int
 }
 
-// calls reads requests.http as an editor does, with host in place of its own.
-func calls(t *testing.T, host string) []call {
+// calls reads a file as an editor does, with host in place of its own.
+func calls(t *testing.T, file, host string) []call {
 	t.Helper()
-	text, err := os.ReadFile("../../requests.http")
+	text, err := os.ReadFile("../../" + file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,6 +191,10 @@ func calls(t *testing.T, host string) []call {
 	var all []call
 	for _, part := range strings.Split(string(text), "\n### ")[1:] {
 		name, request, _ := strings.Cut(part, "\n")
+		label := ""
+		if rest, named := strings.CutPrefix(request, "# @name "); named {
+			label, request, _ = strings.Cut(rest, "\n")
+		}
 		head, body, _ := strings.Cut(request, "\n\n")
 		lines := strings.Split(strings.TrimSpace(head), "\n")
 		method, target, ok := strings.Cut(lines[0], " ")
@@ -196,7 +202,7 @@ func calls(t *testing.T, host string) []call {
 		if !ok || status == "" {
 			t.Fatalf("%q has no request line, or its title no status", name)
 		}
-		c := call{title: name, method: method, body: strings.TrimSpace(body), header: make(http.Header)}
+		c := call{title: name, name: label, method: method, body: strings.TrimSpace(body), header: make(http.Header)}
 		c.url = strings.Replace(target, "{{host}}", host, 1)
 		c.status, _ = strconv.Atoi(status)
 		for _, line := range lines[1:] {
@@ -208,30 +214,48 @@ func calls(t *testing.T, host string) []call {
 	return all
 }
 
-// Every call of requests.http is answered as its title says, in the order of the file, and again when it is repeated.
+// Every call of the files for REST clients is answered as its title says, in the order of the file, and again when it
+// is repeated.
 func TestFirstCalls(t *testing.T) {
 	t.Parallel()
+	answer := regexp.MustCompile(`{{(\w+)\.response\.body\.\$\.(\w+)}}`)
 	c := startRedisOnly(t)
-	first := calls(t, c.front.URL)
-	if len(first) != 10 {
-		t.Errorf("there are %d calls, want 10", len(first))
-	}
-	for range 2 {
-		for _, call := range first {
-			req, err := http.NewRequestWithContext(t.Context(), call.method, call.url, strings.NewReader(call.body))
-			if err != nil {
-				t.Fatal(err)
+	for file, number := range map[string]int{"requests.http": 10, "requests-orders.http": 15} {
+		t.Run(file, func(t *testing.T) {
+			first := calls(t, file, c.front.URL)
+			if len(first) != number {
+				t.Errorf("there are %d calls, want %d", len(first), number)
 			}
-			req.Header = call.header
-			resp, err := http.DefaultClient.Do(req)
-			if err != nil {
-				t.Fatal(err)
+			answers := map[string]map[string]any{}
+			for range 2 {
+				for _, call := range first {
+					url := answer.ReplaceAllStringFunc(call.url, func(of string) string {
+						parts := answer.FindStringSubmatch(of)
+						return fmt.Sprint(answers[parts[1]][parts[2]])
+					})
+					req, err := http.NewRequestWithContext(t.Context(), call.method, url, strings.NewReader(call.body))
+					if err != nil {
+						t.Fatal(err)
+					}
+					req.Header = call.header
+					resp, err := http.DefaultClient.Do(req)
+					if err != nil {
+						t.Fatal(err)
+					}
+					body, err := io.ReadAll(resp.Body)
+					resp.Body.Close()
+					if resp.StatusCode != call.status || err != nil {
+						t.Errorf("%s: answered %d, %v\n%s", call.title, resp.StatusCode, err, body)
+					}
+					if call.name != "" {
+						var fields map[string]any
+						if err := json.Unmarshal(body, &fields); err != nil {
+							t.Fatal(err)
+						}
+						answers[call.name] = fields
+					}
+				}
 			}
-			body, err := io.ReadAll(resp.Body)
-			resp.Body.Close()
-			if resp.StatusCode != call.status || err != nil {
-				t.Errorf("%s: answered %d, %v\n%s", call.title, resp.StatusCode, err, body)
-			}
-		}
+		})
 	}
 }

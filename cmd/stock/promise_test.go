@@ -14,7 +14,7 @@ func TestStrategiesDoWhatTheyPromise(t *testing.T) {
 		t.Run(fmt.Sprint(instances, " instances"), func(t *testing.T) {
 			// Others may pass a waiter of an unfair lock all the time: on a busy computer for longer than the default
 			// wait.
-			c := cluster.serve(t, instances, "STOCK_WAIT=25s")
+			c := cluster.serveRaced(t, instances, "STOCK_WAIT=25s")
 			client := c.client(t, 30)
 			catalogue, err := client.Strategies(t.Context())
 			if err != nil {
@@ -34,7 +34,7 @@ func keepsItsPromise(t *testing.T, client *loadtest.Client, s loadtest.Strategy,
 	racy := s.Promise.Scope == loadtest.Nowhere || s.Promise.Scope == loadtest.Process && instances > 1
 	for try := 1; ; try++ {
 		result, err := loadtest.Run(t.Context(), client, loadtest.Plan{
-			Strategy: s.Name, Store: store, Stock: 75, Requests: 150, Concurrency: 30,
+			Strategy: s.Name, Store: store, Stock: 40, Requests: 80, Concurrency: 30,
 		}, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -51,8 +51,8 @@ func keepsItsPromise(t *testing.T, client *loadtest.Client, s loadtest.Strategy,
 		case racy && !v.RaceSeen:
 			t.Errorf("the race did not show in %d runs", try)
 		}
-		if !racy && s.Promise.Blocking && v.Accepted != 75 {
-			t.Errorf("accepted %d of 150 for 75 units: everybody waits, so all should be sold", v.Accepted)
+		if !racy && s.Promise.Blocking && v.Accepted != 40 {
+			t.Errorf("accepted %d of 80 for 40 units: everybody waits, so all should be sold", v.Accepted)
 		}
 		if !racy && v.Busy > 0 && s.Promise.Blocking {
 			t.Errorf("%d were told busy by a lock that waits", v.Busy)

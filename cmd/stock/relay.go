@@ -1,11 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"text/tabwriter"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,23 +14,9 @@ import (
 	"example.com/stock/app"
 )
 
-func relayCommand() *cobra.Command {
+func relayCommand(v voice) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "relay",
-		Short: "Deliver the movements of the ledger as events, and decide about those that were refused",
-		Long: `Deliver the movements of the ledger as events, to Redis Streams or a webhook (docs/events.md).
-
-It does what "stock serve" does with relay.enabled, without serving. One relay at a time works; others wait for its
-lock, and go on where it stopped. The schema must be there: "stock migrate up", or any instance, makes it.
-
-An event that its receiver refuses relay.attempts times is parked, and the later events of its SKU wait. A person looks
-at it with "stock relay dead", mends the receiver and says "stock relay retry", or leaves the event out for good with
-"stock relay skip". A running relay follows within a second.`,
-		Example: "  stock relay --store mysql\n" +
-			"  stock relay --store mysql --relay-sink webhook --relay-webhook-url https://example.com/hook\n" +
-			"  stock relay dead --store mysql\n" +
-			"  stock relay retry book/17 --store mysql\n" +
-			"  stock relay retry --all --store mysql",
+		Use:  "relay",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := app.Load(cmd.Flags())
@@ -46,49 +33,52 @@ at it with "stock relay dead", mends the receiver and says "stock relay retry", 
 		},
 	}
 	app.AddFlags(cmd.Flags())
+	cmd.AddCommand(relayVerb("dead", cobra.NoArgs, v.listDead), relayRetry(v), relaySkip(v))
+	return cmd
+}
+
+func relayRetry(v voice) *cobra.Command {
 	var all bool
-	retry := relayVerb("retry [SKU/NUMBER | --all]", "Send a parked event again, and then those that wait for it",
+	retry := relayVerb("retry [SKU/NUMBER | --all]",
 		func(_ *cobra.Command, names []string) error {
 			if len(names) > 1 || all == (len(names) == 1) {
-				return errors.New("name one event, as stock relay dead shows it, or say --all")
+				return failure("relay.which")
 			}
 			return nil
 		},
 		func(ctx context.Context, dead *app.DeadLetters, out io.Writer, names []string) error {
+			again := func(name string) { fmt.Fprintln(out, v.say("relay.again", "event", name)) }
 			if all {
-				return dead.RetryAll(ctx, func(name string) { fmt.Fprintf(out, "%s is sent again\n", name) })
+				return dead.RetryAll(ctx, again)
 			}
 			err := dead.Retry(ctx, names[0])
 			if err == nil {
-				fmt.Fprintf(out, "%s is sent again\n", names[0])
+				again(names[0])
 			}
 			return err
 		})
-	retry.Example = "  stock relay retry book/17 --store mysql\n  stock relay retry --all --store mysql"
-	retry.Flags().BoolVar(&all, "all", false, "all events that are parked and that nobody has decided about")
-	cmd.AddCommand(
-		relayVerb("dead", "List the events that are parked", cobra.NoArgs, listDead),
-		retry,
-		relayVerb("skip SKU/NUMBER", "Leave a parked event out for good, and send those that wait for it",
-			cobra.ExactArgs(1),
-			func(ctx context.Context, dead *app.DeadLetters, out io.Writer, names []string) error {
-				err := dead.Skip(ctx, names[0])
-				if err == nil {
-					fmt.Fprintf(out, "%s is left out\n", names[0])
-				}
-				return err
-			}),
-	)
-	return cmd
+	retry.Flags().BoolVar(&all, "all", false, "")
+	return retry
+}
+
+func relaySkip(v voice) *cobra.Command {
+	return relayVerb("skip SKU/NUMBER", cobra.ExactArgs(1),
+		func(ctx context.Context, dead *app.DeadLetters, out io.Writer, names []string) error {
+			err := dead.Skip(ctx, names[0])
+			if err == nil {
+				fmt.Fprintln(out, v.say("relay.skipped", "event", names[0]))
+			}
+			return err
+		})
 }
 
 // relayVerb returns a subcommand that works on the dead letters.
 func relayVerb(
-	use, short string, args cobra.PositionalArgs,
+	use string, args cobra.PositionalArgs,
 	do func(ctx context.Context, dead *app.DeadLetters, out io.Writer, args []string) error,
 ) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: use, Short: short, Args: args,
+		Use: use, Args: args,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := app.Load(cmd.Flags())
 			if err != nil {
@@ -107,23 +97,18 @@ func relayVerb(
 	return cmd
 }
 
-func listDead(ctx context.Context, dead *app.DeadLetters, out io.Writer, _ []string) error {
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	n := 0
+func (v voice) listDead(ctx context.Context, dead *app.DeadLetters, out io.Writer, _ []string) error {
+	var t table
 	err := dead.Each(ctx, func(d app.DeadLetter) error {
-		if n++; n == 1 {
-			fmt.Fprintln(table, "EVENT\tPARKED\tATTEMPTS\tVERDICT\tREASON")
+		if len(t) == 0 {
+			t.head(v.say("relay.columns"))
 		}
-		verdict := d.Verdict
-		if verdict == "" {
-			verdict = "-"
-		}
-		fmt.Fprintf(table, "%s/%d\t%s\t%d\t%s\t%q\n",
-			d.SKU, d.Number, d.ParkedAt.UTC().Format(time.RFC3339), d.Attempts, verdict, d.Reason)
+		t.line(fmt.Sprintf("%s/%d", d.SKU, d.Number), d.ParkedAt.UTC().Format(time.RFC3339), strconv.Itoa(d.Attempts),
+			cmp.Or(string(d.Verdict), "-"), strconv.Quote(d.Reason))
 		return nil
 	})
-	if n == 0 && err == nil {
-		fmt.Fprintln(table, "No event is parked.")
+	if len(t) == 0 && err == nil {
+		t.line(v.say("relay.none"))
 	}
-	return errors.Join(err, table.Flush())
+	return errors.Join(err, t.print(out))
 }

@@ -11,51 +11,24 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	labreport "example.com/stock/lab/report"
+	"example.com/stock/lab/scenario"
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/report"
 	"example.com/stock/words"
 )
 
-const reportLong = `Report judges histories that "stock load --history" wrote, and shows them: as text, as a page,
-for other programs. Everything is computed anew from the files; no service is asked. A history whose run was
-killed is judged as far as it goes.
-
---compare takes two sides, each of one or more runs of the same: a file, several with commas between them, or a
-folder of .jsonl files. A difference exceeds the noise if a Mann-Whitney U test gives it a chance below 5 %,
-which takes four runs on each side. Of single runs the noise is not known.
-
-Exit status: 0 if all was read and written, whatever the verdicts; 1 otherwise.`
-
-const reportExample = `  # what happened, in the terminal
-  stock report run.jsonl
-
-  # a page to look at and to pass on; pictures for slides
-  stock report run.jsonl --html run.html --png slides
-
-  # several runs side by side
-  stock report run.none.jsonl run.redis-watchdog.jsonl --html both.html
-
-  # is it slower than before, or is that noise?
-  stock report --compare before/ after/
-
-  # for programs, and what that JSON looks like
-  stock report run.jsonl --json -
-  stock report --schema`
-
 // reportAsk holds the flags of report.
 type reportAsk struct {
 	reportFlags
-	json                     string
+	json, slides             string
 	compare, schema, noColor bool
 }
 
 func reportCommand(v voice) *cobra.Command {
 	ask := reportAsk{reportFlags: reportFlags{voice: v}}
 	cmd := &cobra.Command{
-		Use:     "report HISTORY...",
-		Short:   "Show runs from their histories: as text, HTML, JSON, CSV, JTL, pictures; or compare them",
-		Long:    reportLong,
-		Example: reportExample,
+		Use: "report HISTORY...",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := ask.run(args, cmd.OutOrStdout(), cmd.ErrOrStderr())
 			if plan := new(loadtest.PlanError); errors.As(err, &plan) {
@@ -65,13 +38,11 @@ func reportCommand(v voice) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&ask.compare, "compare", false, "compare two sides, A and B, each of one or more histories")
+	flags.BoolVar(&ask.compare, "compare", false, "")
 	ask.add(flags)
-	flags.StringVar(
-		&ask.json, "json", "",
-		"write the results to this file as JSON; \"-\": to standard output, instead of the text",
-	)
-	flags.BoolVar(&ask.schema, "schema", false, "print the JSON schema of --json, and do nothing else")
+	flags.StringVar(&ask.json, "json", "", "")
+	flags.StringVar(&ask.slides, "slides", "", "")
+	flags.BoolVar(&ask.schema, "schema", false, "")
 	noColorFlag(cmd, &ask.noColor)
 	return cmd
 }
@@ -84,11 +55,21 @@ func (a *reportAsk) run(args []string, stdout, stderr io.Writer) error {
 	if err := a.check(); err != nil {
 		return err
 	}
+	if a.slides != "" {
+		if err := a.course(stderr); err != nil || len(args) == 0 {
+			return err
+		}
+	}
 	if a.compare {
 		return a.sides(args, stdout, stderr)
 	}
 	if len(args) == 0 {
 		return failure("report.no-history")
+	}
+	if len(args) == 1 {
+		if result, err := readCheckout(args[0]); result != nil {
+			return errors.Join(err, a.showCheckout(result, stdout, stderr))
+		}
 	}
 	page := report.Page{Lang: string(a.voice), Groups: []report.Group{{}}}
 	for _, path := range args {
@@ -102,6 +83,24 @@ func (a *reportAsk) run(args []string, stdout, stderr io.Writer) error {
 		page.Groups[0].Runs = append(page.Groups[0].Runs, result)
 	}
 	return a.show(page, stdout, stderr)
+}
+
+// course writes the slides of the cards, for a teacher's hour.
+func (a *reportAsk) course(stderr io.Writer) error {
+	cards, err := labreport.Cards()
+	if err != nil {
+		return err
+	}
+	scenarios, err := scenario.All()
+	if err != nil {
+		return err
+	}
+	write := func(w io.Writer) error { return labreport.WriteSlides(w, cards, scenarios, string(a.voice)) }
+	if err := writeFile(a.slides, write); err != nil {
+		return fmt.Errorf("--slides: %w", err)
+	}
+	fmt.Fprintln(stderr, a.say("wrote", "path", a.slides))
+	return nil
 }
 
 // show writes everything. Notes come first, because they change how the rest must be read.
@@ -177,15 +176,12 @@ type reportFlags struct {
 }
 
 func (f *reportFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.html, "html", "", "write a page about all of it to this file: one file, which needs no network")
-	flags.StringVar(&f.csv, "csv", "", "write a line per request to this file as CSV")
-	flags.StringVar(&f.jtl, "jtl", "", "write a line per request to this file as JMeter's listeners read it")
-	flags.StringVar(&f.svg, "svg", "", "write pictures for slides into this folder as SVG")
-	flags.StringVar(&f.png, "png", "", "write pictures for slides into this folder as PNG")
-	flags.StringVar(
-		&f.porcupine, "porcupine-html", "",
-		fmt.Sprintf("write porcupine's picture of a single run to this file (up to %d requests)", loadtest.MaxLinear),
-	)
+	flags.StringVar(&f.html, "html", "", "")
+	flags.StringVar(&f.csv, "csv", "", "")
+	flags.StringVar(&f.jtl, "jtl", "", "")
+	flags.StringVar(&f.svg, "svg", "", "")
+	flags.StringVar(&f.png, "png", "", "")
+	flags.StringVar(&f.porcupine, "porcupine-html", "", "")
 }
 
 // check reports the files that cannot be written, before anything starts.

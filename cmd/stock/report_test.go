@@ -213,3 +213,27 @@ func TestReportRefuses(t *testing.T) {
 		t.Errorf("%v: the history changed", err)
 	}
 }
+
+// The course in slides needs no history, speaks the language that is asked for, and does not hide a wrong path.
+func TestReportWritesSlides(t *testing.T) {
+	t.Parallel()
+	for lang, words := range map[string][]string{
+		"en": {"Said and measured", "half right", "bin/stock lab run ", "naive, reads its follower"},
+		"zh": {"博客说／实测", "对一半", "bin/stock lab run ", "幼稚代码，读自己的 follower"},
+	} {
+		path := filepath.Join(t.TempDir(), "slides.html")
+		if _, told, err := run(t.Context(), "report", "--slides", path, "--lang", lang); err != nil ||
+			!strings.Contains(told, path) {
+			t.Fatalf("%v, told %q", err, told)
+		}
+		page := content(t, path)
+		for _, word := range words {
+			if !strings.Contains(page, word) {
+				t.Errorf("%s: no %q", lang, word)
+			}
+		}
+	}
+	if _, _, err := run(t.Context(), "report", "--slides", filepath.Join(t.TempDir(), "none", "s.html")); err == nil {
+		t.Error("slides in a folder that is not there: no error")
+	}
+}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -16,12 +15,8 @@ import (
 func strategiesCommand(v voice) *cobra.Command {
 	var markdown, short bool
 	cmd := &cobra.Command{
-		Use:   "strategies",
-		Short: "List the catalogue: every way to sell, what it promises and what not",
-		Long: "List the catalogue, weakest first. A running instance tells at GET /v1/strategies which of them " +
-			"it can use now.",
-		Example: "  stock strategies\n  stock strategies --markdown --lang zh\n  stock strategies --markdown --short",
-		Args:    cobra.NoArgs,
+		Use:  "strategies",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if short && !markdown {
 				return failure("wrong.short")
@@ -38,10 +33,8 @@ func strategiesCommand(v voice) *cobra.Command {
 			return w.list(cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().BoolVar(&markdown, "markdown", false,
-		"as a table of all promises, and what is not promised: docs/strategies.md")
-	cmd.Flags().BoolVar(&short, "short", false,
-		"with --markdown: only endpoint, safe on, fair and fenced, as in the README")
+	cmd.Flags().BoolVar(&markdown, "markdown", false, "")
+	cmd.Flags().BoolVar(&short, "short", false, "")
 	return cmd
 }
 
@@ -51,14 +44,12 @@ type catalogue struct{ voice }
 func (w catalogue) of(t strategy.Text) string { return w.in(words.Text(t)) }
 
 func (w catalogue) list(out io.Writer) error {
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	// The heads of padded columns are English in both: tabwriter counts a Chinese character, which is twice as wide,
-	// as one.
-	fmt.Fprintln(table, "STRATEGY\tENDPOINT\tROUND TRIPS\t"+w.say("strategies.what"))
+	var t table
+	t.head(w.say("strategies.columns"))
 	for _, s := range strategy.All() {
-		fmt.Fprintf(table, "%s\tPOST %s\t%s\t%s\n", s.Name, s.Endpoint, trips(s), w.of(s.Summary))
+		t.line(s.Name, "POST "+s.Endpoint, trips(s), w.of(s.Summary))
 	}
-	return table.Flush()
+	return t.print(out)
 }
 
 // short writes the table of the README: the facts that decide between strategies.

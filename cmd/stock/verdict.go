@@ -15,30 +15,6 @@ import (
 	"example.com/stock/loadtest/report"
 )
 
-const verdictLong = `Verdict judges from the store alone whether stock was lost: initial = remaining + sold, and
-no two orders read the same version. It does not matter what put load on the service: wrk, hey, k6, JMeter, a loop
-with curl.
-
-Set the stock, run your tool, and give its count of accepted replies (status 200) to --accepted. Orders count from
-the moment at which the stock was set. Before it judges, the stock must have been at rest for a second.
-
-No promise is looked up here: what is lost is lost, whatever strategy was asked for.
-
-Exit status:
-    0  nothing was lost
-    1  wrong usage, or an internal error
-    2  the target cannot be reached, refuses, or is not a stock service
-    3  stock was lost or oversold, or accepted replies have no orders, or orders are of other units than were asked for
-    4  it cannot be told: nothing was sold, the store could not be read, or there are orders that nobody counted
-  130  interrupted`
-
-const verdictExample = `  stock verdict --sku stock --set 100
-  hey -n 300 -c 30 -m POST 'http://localhost:8080/deduct_stock?sku=stock'
-  stock verdict --sku stock --accepted 300
-
-  # somebody else's service
-  stock verdict --mapping mapping.yaml --url http://localhost:9000 --sku book --initial 100 --accepted 300`
-
 // verdictFlags holds the flags of verdict.
 type verdictFlags struct {
 	voice
@@ -54,11 +30,8 @@ type verdictFlags struct {
 func verdictCommand(v voice) *cobra.Command {
 	f := verdictFlags{voice: v}
 	cmd := &cobra.Command{
-		Use:     "verdict [--set N | --accepted N]",
-		Short:   "Judge from the store alone, after any tool has put load on the service",
-		Long:    verdictLong,
-		Example: verdictExample,
-		Args:    cobra.NoArgs,
+		Use:  "verdict [--set N | --accepted N]",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f.token = cmp.Or(f.token, os.Getenv("STOCK_ADMIN_TOKEN"))
 			err := f.run(cmd.Context(), cmd.Flags(), cmd.OutOrStdout())
@@ -70,37 +43,18 @@ func verdictCommand(v voice) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&f.url, "url", "http://localhost:8080", "the service, or the balancer in front of its instances")
-	flags.StringVar(&f.sku, "sku", "stock", "SKU to judge")
-	flags.StringVar(&f.store, "store", "", "store of the stock: redis or mysql (default: the service's)")
-	flags.Int64Var(
-		&f.accepted, "accepted", 0, "requests that your tool counted as accepted, to compare with the orders",
-	)
-	flags.Int64Var(&f.initial, "initial", 0, "units that there were at first (default: as the store says)")
-	flags.Int64Var(&f.set, "set", 0, "do not judge: put so many units in stock, and forget the orders so far")
-	flags.StringVar(&f.token, "admin-token", "", "the service's admin token, for --set (default: $STOCK_ADMIN_TOKEN)")
-	flags.StringVar(
-		&f.mapping, "mapping", "", "file that describes somebody else's inventory API (see loadtest/README.md)",
-	)
-	flags.Int64Var(
-		&f.quantity,
-		"quantity",
-		0,
-		"units that each request asked for, to compare with the orders (default: not known; 1 where an API lists "+
-			"no orders)",
-	)
-	flags.Int64Var(
-		&f.cutOff, "cut-off", 0,
-		"requests that your tool may have cut off at its end without counting them (wrk: its connections)",
-	)
-	flags.BoolVar(
-		&f.shared, "shared", false,
-		"others may have sold, too: orders that your tool did not count leave nothing undecided",
-	)
-	flags.StringVar(
-		&f.json, "json", "",
-		"write the verdict to this file as JSON; \"-\": to standard output, instead of the text",
-	)
+	flags.StringVar(&f.url, "url", "http://localhost:8080", "")
+	flags.StringVar(&f.sku, "sku", "stock", "")
+	flags.StringVar(&f.store, "store", "", "")
+	flags.Int64Var(&f.accepted, "accepted", 0, "")
+	flags.Int64Var(&f.initial, "initial", 0, "")
+	flags.Int64Var(&f.set, "set", 0, "")
+	flags.StringVar(&f.token, "admin-token", "", "")
+	flags.StringVar(&f.mapping, "mapping", "", "")
+	flags.Int64Var(&f.quantity, "quantity", 0, "")
+	flags.Int64Var(&f.cutOff, "cut-off", 0, "")
+	flags.BoolVar(&f.shared, "shared", false, "")
+	flags.StringVar(&f.json, "json", "", "")
 	noColorFlag(cmd, &f.noColor)
 	return cmd
 }
@@ -166,7 +120,7 @@ func (f *verdictFlags) run(ctx context.Context, flags *pflag.FlagSet, stdout io.
 			return err
 		}
 	}
-	t, err := openTarget(f.url, f.token, described, 1)
+	t, err := f.openTarget(f.url, f.token, described, 1)
 	if err != nil {
 		return err
 	}

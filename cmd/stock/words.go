@@ -2,6 +2,7 @@ package main
 
 import (
 	"embed"
+	"errors"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,10 +15,23 @@ var textFiles embed.FS
 
 var phrases = words.NewPhrasebook(textFiles, "text")
 
+// foreign is what cobra and others say in English.
+var foreign = phrases.Foreign("foreign")
+
 // A voice says the texts of the commands in one language.
 type voice string
 
-func (v voice) say(key string, pairs ...any) string { return phrases.Say(key, pairs...).In(string(v)) }
+func (v voice) say(key string, pairs ...any) string {
+	for i := 1; i < len(pairs); i += 2 {
+		if err, is := pairs[i].(error); is {
+			pairs[i] = foreign.Of(err)
+		}
+	}
+	return phrases.Say(key, pairs...).In(string(v))
+}
+
+// message says an error, also one that was made where only English is known.
+func (v voice) message(err error) string { return v.in(foreign.Of(err)) }
 
 // in says a text of another package.
 func (v voice) in(t words.Text) string { return t.In(string(v)) }
@@ -46,11 +60,11 @@ func language(args []string, lookup func(string) string) voice {
 
 // addLanguage adds --lang to every command.
 func (v voice) addLanguage(root *cobra.Command) {
-	lang := root.PersistentFlags().String("lang", string(v), v.say("flag.lang"))
+	lang := root.PersistentFlags().String("lang", string(v), "")
 	root.PersistentPreRunE = func(*cobra.Command, []string) error {
 		if *lang != words.English && *lang != words.Chinese {
 			return failure("wrong.lang")
 		}
-		return phrases.Check()
+		return errors.Join(phrases.Check(), help.Check())
 	}
 }

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"example.com/stock/loadtest"
+	"example.com/stock/loadtest/checkout"
+	"example.com/stock/stack"
+	"example.com/stock/strategy"
+)
+
+// demoShops is how many instances with profile orders the checkout has.
+const demoShops = 2
+
+// demoCheckout is how long customers come, after the faults have begun.
+const demoCheckout = 8 * time.Second
+
+// A mishap is a server that is killed in the middle of the checkout, and started again.
+type mishap struct {
+	server *stack.Server
+	at     time.Duration // after the start
+}
+
+// checkout is the last act: customers at two instances that are killed, on a store that is killed, too.
+func (d *demo) checkout(ctx context.Context, servers *stack.Stack) error {
+	store, relayLock := strategy.MySQL, "mysql-table"
+	if servers.Server(string(stack.MySQL)) == nil || d.store == strategy.Redis {
+		store, relayLock = strategy.Redis, "redis-watchdog"
+	}
+	kept := servers.Server(store)
+	if kept == nil {
+		fmt.Fprintf(d.out, "\n%s\n", d.say("demo.no-checkout"))
+		return nil
+	}
+	env := []string{"STOCK_PROFILE=orders", "STOCK_STORE=" + store}
+	var feed checkout.Feed
+	if redis := servers.Server(string(stack.Redis)); redis != nil && servers.Missing()[string(stack.Redis)] == "" {
+		env = append(env, "STOCK_RELAY_ENABLED=true", "STOCK_RELAY_LOCK="+relayLock)
+		streams := checkout.NewStreams(redis.Addr)
+		defer streams.Close()
+		feed = streams
+	}
+	shops, err := servers.Serve(ctx, demoShops, env...)
+	if err != nil {
+		return err
+	}
+	var clients []*loadtest.Client
+	for _, shop := range shops {
+		client, err := loadtest.NewClient(shop.URL, demoToken, d.concurrency)
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		clients = append(clients, client)
+	}
+	fmt.Fprintf(d.out, "\n%s\n\n", d.say("demo.checkout", "at_once", d.concurrency, "n", demoShops, "store", store))
+	shopping, err := checkout.Open(ctx, clients, checkout.Plan{
+		Concurrency: d.concurrency, Duration: demoCheckout, Timeout: 8 * time.Second,
+	}, feed)
+	if err != nil {
+		return err
+	}
+	mishaps := []mishap{{shops[0], 2 * time.Second}}
+	if store == strategy.MySQL { // the Redis of a demonstration keeps nothing
+		mishaps = append(mishaps, mishap{kept, 4 * time.Second})
+	}
+	selling, stop := context.WithCancel(ctx)
+	defer stop()
+	var faults sync.WaitGroup
+	var failed error
+	faults.Go(func() { failed = d.mishaps(selling, mishaps) })
+	shopping.Sell(selling)
+	stop()
+	faults.Wait()
+	if err := errors.Join(failed, ctx.Err()); err != nil {
+		return err
+	}
+	result, err := shopping.Judge(ctx)
+	if err != nil {
+		return err
+	}
+	d.books = result
+	f := &result.Figures
+	fmt.Fprintf(d.out, "  %s\n", d.say("demo.attempts", "requests", f.Requests, "attempts", f.Attempts, "cut", f.Cut,
+		"unknown", f.Outcomes[checkout.Unknown]-f.Cut, "replayed", f.Replayed))
+	all := totalOf(result.Books)
+	fmt.Fprintf(d.out, "  %s\n", d.say("demo.law", "orders", f.Orders, "late", f.Late, "received", all.Received,
+		"available", all.Available, "reserved", all.Reserved, "sold", all.Sold))
+	fmt.Fprintf(d.out, "  %s\n", d.in(result.Verdict.Sentence))
+	for _, c := range result.Verdict.Checks {
+		for _, text := range c.Examples {
+			fmt.Fprintf(d.out, "    - %s\n", d.in(text))
+		}
+	}
+	return nil
+}
+
+// mishaps kills one server after the other, and starts each again. A server that is down when ctx ends is started, too.
+func (d *demo) mishaps(ctx context.Context, list []mishap) error {
+	slices.SortFunc(list, func(a, b mishap) int { return int(a.at - b.at) })
+	began := time.Now()
+	for _, m := range list {
+		if loadtest.Sleep(ctx, m.at-time.Since(began)) != nil {
+			return nil // the demonstration was interrupted
+		}
+		at := time.Since(began)
+		if err := m.server.Kill(); err != nil {
+			return err
+		}
+		if err := m.server.Restart(context.WithoutCancel(ctx)); err != nil {
+			return err
+		}
+		fmt.Fprintf(d.out, "  %s\n", d.say("demo.killed", "at", fmt.Sprintf("%.1f s", at.Seconds()),
+			"server", m.server.Name, "took", fmt.Sprintf("%.1f s", (time.Since(began)-at).Seconds())))
+	}
+	return nil
+}
+
+func totalOf(books []checkout.Book) (sum checkout.Counts) {
+	for i := range books {
+		c := &books[i].After
+		sum.Received += c.Received
+		sum.Available += c.Available
+		sum.Reserved += c.Reserved
+		sum.Sold += c.Sold
+	}
+	return sum
+}

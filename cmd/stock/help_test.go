@@ -1,0 +1,110 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"example.com/stock/app"
+	"example.com/stock/words"
+)
+
+// Every command and every flag says in both languages what it does, and nothing else is in the catalogue.
+func TestHelpIsInBothLanguages(t *testing.T) {
+	t.Parallel()
+	texts, err := help.Texts() // which has found each text that is there in one language only
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := make(map[string]bool)
+	var walk func(*cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		path := helpPath(cmd)
+		for _, part := range []string{"short", "long", "example"} {
+			key := path + "." + part
+			used[key] = true
+			bilingual(t, key, texts[key], part == "short", part == "example")
+		}
+		if cmd.Short != texts[path+".short"].EN {
+			t.Errorf("stock %s has a text in the code: %q", path, cmd.Short)
+		}
+		for _, flags := range []*pflag.FlagSet{cmd.Flags(), cmd.PersistentFlags()} {
+			flags.VisitAll(func(f *pflag.Flag) {
+				used[path+".flags."+f.Name], used[everyCommand+"."+f.Name] = true, true
+				bilingual(t, path+".flags."+f.Name, flagText(texts, path, f.Name), true, false)
+			})
+		}
+		for _, sub := range cmd.Commands() {
+			walk(sub)
+		}
+	}
+	walk(rootCommand(words.English))
+	for key := range texts {
+		if !used[key] {
+			t.Errorf("help has %s, and there is no such command or flag", key)
+		}
+	}
+}
+
+// bilingual checks a text; commands of examples are the same in both languages.
+func bilingual(t *testing.T, key string, text words.Text, needed, commands bool) {
+	t.Helper()
+	han := func(r rune) bool { return unicode.Is(unicode.Han, r) }
+	switch {
+	case text == words.Text{}:
+		if needed {
+			t.Errorf("there is no text %s", key)
+		}
+	case commands:
+		if en, zh := commandsOf(text.EN), commandsOf(text.ZH); !slices.Equal(en, zh) {
+			t.Errorf("%s has other commands in Chinese:\n%q\n%q", key, en, zh)
+		}
+	case strings.ContainsFunc(text.EN, han):
+		t.Errorf("%s is not English: %q", key, text.EN)
+	case !strings.ContainsFunc(text.ZH, han) && strings.Contains(text.EN, " ") && text.EN != text.ZH:
+		t.Errorf("%s is not Chinese: %q", key, text.ZH)
+	case text.EN == text.ZH && strings.Count(text.EN, " ") > 4:
+		t.Errorf("%s is not translated: %q", key, text.EN)
+	}
+}
+
+// commandsOf returns the lines of an example without what is a remark.
+func commandsOf(example string) []string {
+	var lines []string
+	for line := range strings.Lines(example) {
+		command, _, _ := strings.Cut(line, "# ")
+		if command = strings.TrimSpace(command); command != "" {
+			lines = append(lines, command)
+		}
+	}
+	return lines
+}
+
+// With --lang zh, no heading and no default is left in English; with --lang en, no Chinese.
+func TestHelpSpeaksOneLanguage(t *testing.T) {
+	t.Parallel()
+	english := []string{"Usage:", "Examples:", "Flags:", "Commands:", "(default ", "Use \"", "help for "}
+	every(t, func(t *testing.T, path []string, cmd *cobra.Command) {
+		args := append(path[:len(path):len(path)], "--help", "--lang")
+		zh, _, err := run(t.Context(), append(args[:len(args):len(args)], "zh")...)
+		if err != nil || !strings.Contains(zh, "用法：") {
+			t.Fatalf("%v\n%s", err, zh)
+		}
+		for _, part := range english {
+			if strings.Contains(zh, part) {
+				t.Errorf("%q in\n%s", part, zh)
+			}
+		}
+		en, _, err := run(t.Context(), append(args, "en")...)
+		if err != nil || strings.ContainsFunc(en, func(r rune) bool { return unicode.Is(unicode.Han, r) }) {
+			t.Errorf("%v\n%s", err, en)
+		}
+	})
+	if usage, ok := app.Usage("relay-sink"); !ok || usage.ZH == usage.EN {
+		t.Errorf("a setting is not translated: %v", usage)
+	}
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"example.com/stock/words"
+)
+
+// The heads of every table are in the reader's language, one for each column.
+func TestTablesFollowTheLanguage(t *testing.T) {
+	t.Parallel()
+	texts, err := phrases.Texts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	heads := 0
+	for key, text := range texts {
+		if !strings.HasSuffix(key, ".columns") {
+			continue
+		}
+		heads++
+		english, chinese := strings.Split(text.EN, "|"), strings.Split(text.ZH, "|")
+		if len(english) < 3 || len(english) != len(chinese) {
+			t.Errorf("%s: %q and %q", key, english, chinese)
+		}
+		for _, head := range chinese {
+			if !regexp.MustCompile(`\p{Han}`).MatchString(head) {
+				t.Errorf("%s: %q is not Chinese", key, head)
+			}
+		}
+	}
+	if heads < 3 {
+		t.Errorf("%d tables have heads", heads)
+	}
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(content), `"text/`+`tabwriter"`) {
+			t.Errorf("%s: a Chinese character counts as one column there: use a table", file)
+		}
+	}
+}
+
+// Columns begin below each other on a terminal in both languages.
+func TestTableColumnsAreAligned(t *testing.T) {
+	t.Parallel()
+	instance := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"holder":{"who":"甲","remaining_ms":1500,"fence":7},` +
+			`"waiters":[{"who":"乙-2"},{"who":"","remaining_ms":3}]}`))
+	}))
+	defer instance.Close()
+	for lang, rows := range map[string][]struct{ args, head, last string }{
+		"en": {
+			{"strategies", "STRATEGY", "WHAT IT IS"},
+			{"lock ls redis-watchdog sku --url " + instance.URL, "STRATEGY", "FENCE"},
+		},
+		"zh": {
+			{"strategies", "策略", "做法"},
+			{"lock ls redis-watchdog sku --url " + instance.URL, "策略", "栅栏令牌"},
+		},
+	} {
+		for _, row := range rows {
+			out, errs, err := run(t.Context(), append(strings.Fields(row.args), "--lang", lang)...)
+			lines := strings.Split(strings.TrimRight(out, "\n"), "\n")
+			if err != nil || len(lines) < 3 || !strings.HasPrefix(lines[0], row.head+" ") ||
+				!strings.HasSuffix(lines[0], row.last) {
+				t.Errorf("%s: %v %s\n%s", row.args, err, errs, out)
+				continue
+			}
+			second := startOfSecond(lines[0])
+			for _, line := range lines {
+				if startOfSecond(line) != second {
+					t.Errorf("%s: the second column is not aligned:\n%s", row.args, out)
+					break
+				}
+			}
+		}
+	}
+}
+
+// startOfSecond returns the column of a terminal at which the second cell begins.
+func startOfSecond(line string) int {
+	first, rest, _ := strings.Cut(line, "  ")
+	return words.Columns(first) + 2 + len(rest) - len(strings.TrimLeft(rest, " "))
+}

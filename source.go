@@ -1,0 +1,13 @@
+// Package stock is the source of an order service, as stock new writes it: see package starter.
+package stock
+
+import "embed"
+
+// Source has the files from which starter chooses. Folders that a service of one's own never has are not in it.
+//
+//go:embed go.mod go.sum LICENSE
+//go:embed app/*.go gate/*.go handler/*.go handler/openapi.json handler/text/* health/*.go metrics/*.go
+//go:embed mysqlerr/*.go order/*.go
+//go:embed lock/*.go lock/locktest/*.go lock/redislock/*.go lock/redislock/*.lua lock/zklock/*.go
+//go:embed repo/*.go repo/*.lua repo/migrations/*.sql service/*.go words/*.go
+var Source embed.FS

@@ -1,0 +1,118 @@
+package starter
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	stock "example.com/stock"
+)
+
+// document describes what a service serves, and problems is the table of what it answers instead.
+const (
+	document = "handler/openapi.json"
+	problems = "handler/table.go"
+)
+
+var kinds = regexp.MustCompile(`kind\{"(\w+)"`)
+
+// openAPI returns this project's document without what the new service does not serve: the strategies, the locks, the
+// lab, the problems that are not in its table, and what only these refer to.
+func (c Choice) openAPI(table string) ([]byte, error) {
+	text, err := stock.Source.ReadFile(document)
+	if err != nil {
+		return nil, err
+	}
+	// The only sentence that is about what is not there.
+	text = bytes.ReplaceAll(text, []byte(" Locks on a server without its data still work: GET /v1/strategies."), nil)
+	var d map[string]any
+	if err := json.Unmarshal(text, &d); err != nil {
+		return nil, fmt.Errorf("%s: %w", document, err)
+	}
+	d["info"] = map[string]any{
+		"title": c.name(), "version": "1", "summary": "Orders, reservations and the ledger of their stock",
+		"description": "Errors are application/problem+json (RFC 9457) with a stable type.",
+	}
+	paths, tags := object(d, "paths"), make(map[any]bool)
+	for path, item := range paths {
+		for _, o := range operations(item) {
+			tag := o["tags"].([]any)[0]
+			served := tag == "orders" || tag == "ledger" || tag == "probes" || tag == "about"
+			if path == "/v1/strategies" || !served && path != "/v1/stock/{sku}" {
+				delete(paths, path)
+				continue
+			}
+			tags[tag] = true
+			if tag != "probes" {
+				addRefusals(object(o, "responses"))
+			}
+		}
+	}
+	d["tags"] = slices.DeleteFunc(d["tags"].([]any), func(t any) bool { return !tags[t.(map[string]any)["name"]] })
+	counts := object(paths, "/v1/stock/{sku}")
+	counts["parameters"] = slices.DeleteFunc(counts["parameters"].([]any), func(p any) bool {
+		return p.(map[string]any)["$ref"] == "#/components/parameters/Store"
+	})
+	put := object(counts, "put")
+	put["summary"] = "Set the stock"
+	put["description"] = "The difference is a movement. With If-Match it is set only as long as it is what was read, " +
+		"with If-None-Match: * only if it does not exist; 412 otherwise, and nothing is written."
+	schemas := object(d, "components", "schemas")
+	object(schemas, "Stock", "properties", "store")["enum"] = c.Stores
+	types := []string{"/problems/bad_gateway"} // of nginx
+	for _, kind := range kinds.FindAllStringSubmatch(table, -1) {
+		types = append(types, "/problems/"+kind[1])
+	}
+	slices.Sort(types)
+	object(schemas, "Problem", "properties", "type")["enum"] = slices.Compact(types)
+	for prune(d) {
+	}
+	text, err = json.MarshalIndent(d, "", "  ")
+	return append(text, '\n'), err
+}
+
+// object returns the object at the end of a path, which must be there.
+func object(in map[string]any, path ...string) map[string]any {
+	for _, key := range path {
+		in = in[key].(map[string]any)
+	}
+	return in
+}
+
+// operations returns those of a path.
+func operations(item any) (list []map[string]any) {
+	for _, o := range item.(map[string]any) {
+		if o, ok := o.(map[string]any); ok {
+			list = append(list, o)
+		}
+	}
+	return list
+}
+
+// addRefusals adds the answers to requests that cannot be decoded. In the document of this project they are added when
+// it is served.
+func addRefusals(responses map[string]any) {
+	for _, status := range []string{"400", "408", "413", "415", "500"} {
+		if responses[status] == nil {
+			responses[status] = map[string]any{"$ref": "#/components/responses/Problem"}
+		}
+	}
+}
+
+// prune removes the components that nothing refers to, and reports whether there were any.
+func prune(d map[string]any) (removed bool) {
+	text, _ := json.Marshal(d) // it was read as JSON
+	for kind, list := range object(d, "components") {
+		list := list.(map[string]any)
+		before := len(list)
+		maps.DeleteFunc(list, func(name string, _ any) bool {
+			return kind != "securitySchemes" && !strings.Contains(string(text), `"#/components/`+kind+"/"+name+`"`)
+		})
+		removed = removed || len(list) < before
+	}
+	return removed
+}
