@@ -37,7 +37,12 @@ type Client struct {
 	token string
 	http  *http.Client
 	limit time.Duration // askLimit, or less in tests
+	lang  string        // of refusals that end a run; empty: as the service likes
 }
+
+// Speak asks for the texts of the refusals that end a run in a language, such as zh. Those of single sales, which
+// histories keep, stay in English. It must be called before the client is used.
+func (c *Client) Speak(lang string) { c.lang = lang }
 
 // NewClient returns a client of the service at address, such as http://localhost:8080, for that many concurrent
 // requests. With a concurrency of 0 each request has a connection of its own: net/http never sends such a request a
@@ -208,7 +213,7 @@ func (c *Client) Attempt(req *http.Request, classify func(*Answer) Reply) Reply 
 // classify interprets ans as the reply to r.
 func classify(r Request, ans *Answer) Reply {
 	reply := Reply{Status: ans.Status, Instance: ans.Header.Get("X-Instance")}
-	if problem := ans.problem(); problem != nil {
+	if problem := ans.Problem(); problem != nil {
 		reply.Outcome, reply.Problem = problem.Outcome(), problem.Name()
 		reply.OrderID, reply.Error = problem.OrderID, problem.Detail
 		return reply // the "instance" of a problem is a path (RFC 9457)
@@ -366,6 +371,9 @@ func (c *Client) Call(ctx context.Context, method, path string, in, out any) err
 		body = bytes.NewReader(text)
 	}
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
+	if err == nil && c.lang != "" {
+		req.Header.Set("Accept-Language", c.lang)
+	}
 	if err != nil {
 		return c.fail("not-asked", "method", method, "path", path, "why", err)
 	}
@@ -377,7 +385,7 @@ func (c *Client) Call(ctx context.Context, method, path string, in, out any) err
 	if err != nil {
 		return err
 	}
-	if problem := ans.problem(); problem != nil {
+	if problem := ans.Problem(); problem != nil {
 		return c.fail("refuses", "method", method, "path", path, "why", problem)
 	}
 	switch {
@@ -479,8 +487,8 @@ func (a *Answer) Kind() string {
 
 func (a *Answer) json() bool { return a.Kind() == "application/json" }
 
-// problem returns the Problem in a, or nil if a is no refusal.
-func (a *Answer) problem() *Problem {
+// Problem returns the Problem in a, or nil if a is no refusal.
+func (a *Answer) Problem() *Problem {
 	if a.Kind() != "application/problem+json" {
 		return nil
 	}

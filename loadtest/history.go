@@ -126,12 +126,12 @@ func WriteHistory(w io.Writer, h *History) error {
 		out.record(&h.Records[i])
 	}
 	for i := range h.Orders {
-		out.line(line{Order: &h.Orders[i]})
+		out.Line(line{Order: &h.Orders[i]})
 	}
 	if h.End != nil {
-		out.line(line{End: h.End})
+		out.Line(line{End: h.End})
 	}
-	return out.flush()
+	return out.Flush()
 }
 
 // A line is any line but the first. Exactly one of its fields is set.
@@ -141,36 +141,51 @@ type line struct {
 	End   *End   `json:"end,omitempty"`
 }
 
-// A historyWriter writes line by line. It keeps its first error, and flush returns it. Without a writer it does
-// nothing.
-type historyWriter struct {
+// A LineWriter writes a history, a JSON object a line. It keeps its first error, and Flush returns it. The zero value
+// writes nothing.
+type LineWriter struct {
 	buf *bufio.Writer
 	enc *json.Encoder
 	err error
 }
 
-func newHistoryWriter(w io.Writer) *historyWriter {
+// NewLineWriter makes a LineWriter on w, with a buffer. nil writes nothing.
+func NewLineWriter(w io.Writer) LineWriter {
 	if w == nil {
-		return &historyWriter{}
+		return LineWriter{}
 	}
 	buf := bufio.NewWriterSize(w, 1<<16)
 	enc := json.NewEncoder(buf)
 	enc.SetEscapeHTML(false)
-	return &historyWriter{buf: buf, enc: enc}
+	return LineWriter{buf: buf, enc: enc}
 }
 
-func (h *historyWriter) line(v any) {
-	if h.enc != nil && h.err == nil {
-		h.err = h.enc.Encode(v)
+// Line writes a line, unless one before failed.
+func (w *LineWriter) Line(v any) {
+	if w.enc != nil && w.err == nil {
+		w.err = w.enc.Encode(v)
 	}
 }
 
-func (h *historyWriter) header(header Header) {
-	header.Format, header.Version = Format, Version
-	h.line(header)
+// Flush writes what is in the buffer, and returns the first error.
+func (w *LineWriter) Flush() error {
+	if w.buf != nil && w.err == nil {
+		w.err = w.buf.Flush()
+	}
+	return w.err
 }
 
-func (h *historyWriter) record(r *Record) { h.line(line{Record: r}) }
+// A historyWriter writes the history of a run.
+type historyWriter struct{ LineWriter }
+
+func newHistoryWriter(w io.Writer) *historyWriter { return &historyWriter{NewLineWriter(w)} }
+
+func (h *historyWriter) header(header Header) {
+	header.Format, header.Version = Format, Version
+	h.Line(header)
+}
+
+func (h *historyWriter) record(r *Record) { h.Line(line{Record: r}) }
 
 func (h *historyWriter) end(r *Result) {
 	end := &End{
@@ -182,58 +197,62 @@ func (h *historyWriter) end(r *Result) {
 	for i := range r.Accounts {
 		a := &r.Accounts[i]
 		for j := range a.Orders {
-			h.line(line{Order: &a.Orders[j]})
+			h.Line(line{Order: &a.Orders[j]})
 		}
 		end.Stocks = append(end.Stocks, Closing{a.Before.SKU, a.After, a.Complete, a.Gap})
 	}
-	h.line(line{End: end})
-}
-
-func (h *historyWriter) flush() error {
-	if h.buf != nil && h.err == nil {
-		h.err = h.buf.Flush()
-	}
-	return h.err
+	h.Line(line{End: end})
 }
 
 // maxLine is the longest line of a history, in bytes. Ours have a few hundred.
 const maxLine = 1 << 20
 
-// ErrCut reports that the last line of a history is cut off, as when its writer was killed. The History that comes with
-// it holds all lines before.
+// ErrCut reports that the last line of a history is cut off, as when its writer was killed. What comes with it holds
+// all lines before.
 var ErrCut = errors.New("the last line is cut off")
 
 // ReadHistory reads a history. It is strict: an unknown key, an impossible value or a misplaced line is an error that
 // names the line. Only a last line that has no newline and cannot be read is forgiven: ReadHistory leaves it out and
 // returns an error that matches ErrCut.
 func ReadHistory(r io.Reader) (*History, error) {
-	in := bufio.NewReaderSize(r, maxLine)
 	h := new(History)
+	err := ReadLines(r, h.readHeader, h.readLine)
+	if err != nil && !errors.Is(err, ErrCut) {
+		return nil, err
+	}
+	return h, err
+}
+
+// ReadLines reads what a LineWriter has written: it calls header with the first line and line with each of the others,
+// until one returns an error, which it names the line of. The error of a last line without a newline matches ErrCut,
+// unless that is the first. The text is valid during the call only.
+func ReadLines(r io.Reader, header, line func(text []byte) error) error {
+	in := bufio.NewReaderSize(r, maxLine)
 	for number := 1; ; number++ {
 		text, err := in.ReadSlice('\n')
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
-			return nil, fmt.Errorf("line %d: is longer than %d bytes", number, maxLine)
+			return fmt.Errorf("line %d: is longer than %d bytes", number, maxLine)
 		case err != nil && !errors.Is(err, io.EOF):
-			return nil, fmt.Errorf("line %d: %w", number, err)
+			return fmt.Errorf("line %d: %w", number, err)
 		case err != nil && len(text) == 0 && number == 1:
-			return nil, errors.New("line 1: the history is empty")
+			return errors.New("line 1: the history is empty")
 		case err != nil && len(text) == 0:
-			return h, nil
+			return nil
 		}
 		last := err != nil
 		if number == 1 {
-			err = h.readHeader(text)
+			err = header(text)
 		} else {
-			err = h.readLine(text)
+			err = line(text)
 		}
 		switch {
 		case err != nil && last && number > 1:
-			return h, fmt.Errorf("line %d: %w after %d bytes: %w", number, ErrCut, len(text), err)
+			return fmt.Errorf("line %d: %w after %d bytes: %w", number, ErrCut, len(text), err)
 		case err != nil:
-			return nil, fmt.Errorf("line %d: %w", number, err)
+			return fmt.Errorf("line %d: %w", number, err)
 		case last:
-			return h, nil
+			return nil
 		}
 	}
 }
@@ -251,7 +270,7 @@ func (h *History) readHeader(text []byte) error {
 		return fmt.Errorf("this is version %d of the format, and only version %d can be read here: use the stock "+
 			"that wrote it, or run the load again", kind.Version, Version)
 	}
-	return strict(text, &h.Header)
+	return Strict(text, &h.Header)
 }
 
 func (h *History) readLine(text []byte) error {
@@ -259,7 +278,7 @@ func (h *History) readLine(text []byte) error {
 		return errors.New("nothing can follow the end")
 	}
 	var l line
-	if err := strict(text, &l); err != nil {
+	if err := Strict(text, &l); err != nil {
 		return err
 	}
 	kinds := 0
@@ -296,8 +315,8 @@ func (h *History) readLine(text []byte) error {
 	return nil
 }
 
-// strict decodes text, which must be one JSON value without unknown keys.
-func strict(text []byte, into any) error {
+// Strict decodes text, which must be one JSON value without unknown keys.
+func Strict(text []byte, into any) error {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(into); err != nil {

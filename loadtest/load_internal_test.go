@@ -181,7 +181,7 @@ func FuzzParseLoad(f *testing.F) {
 				t.Fatalf("%q is %v, which is %v, %v", text, list, again, err)
 			}
 		}
-		if weights, err := Skew(text).weights(3); err == nil &&
+		if weights, err := Skew(text).Weights(3); err == nil &&
 			(!slices.IsSorted(weights) || math.Abs(weights[2]-1) > 1e-9) {
 			t.Fatalf("%q: %v", text, weights)
 		}

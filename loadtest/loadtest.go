@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -48,6 +49,9 @@ func Run(ctx context.Context, c Target, p Plan, progress func(Progress)) (*Resul
 			return nil, err
 		}
 	}
+	if err := canThink(ctx, c, r, p); err != nil {
+		return nil, err
+	}
 	before, err := setStocks(ctx, c, p.Store, p.Names(), p.Stock)
 	if err != nil {
 		return nil, err
@@ -85,10 +89,27 @@ func Run(ctx context.Context, c Target, p Plan, progress func(Progress)) (*Resul
 		r.Warnings = r.warnings()
 	}
 	out.end(r)
-	if err := out.flush(); err != nil {
+	if err := out.Flush(); err != nil {
 		return r, phrases.Error("history.not-written", "why", err)
 	}
 	return r, nil
+}
+
+// canThink returns an error if the target refuses to let sales think: better one error than a run of refusals. It asks
+// for a SKU that nobody has put in stock.
+func canThink(ctx context.Context, c Target, r *Result, p Plan) error {
+	if p.Think == 0 {
+		return nil
+	}
+	reply := c.Deduct(ctx, Request{
+		Endpoint: r.Strategy.Endpoint, Store: p.Store, SKU: r.Run + "-think", Quantity: 1, RequestID: r.Run + "-0",
+		Lab: LabOptions{Hold: p.Think},
+	})
+	if reply.Status != http.StatusBadRequest && reply.Status != http.StatusUnauthorized {
+		return nil
+	}
+	refusal := &Problem{Type: reply.Problem, Status: reply.Status, Detail: reply.Error}
+	return &TargetError{c.URL(), phrases.Error("target.no-thinking", "why", refusal)}
 }
 
 // LateLimit is how late a target may report changes of stock and orders: it may have a cache, a replica, or an index

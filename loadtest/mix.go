@@ -25,8 +25,8 @@ const Uniform Skew = "uniform"
 // "hot:0.8", where the first SKU gets 0.8 of the requests and the others share the rest.
 type Skew string
 
-// weights returns the running sum of the probabilities of n SKUs, which ends with 1.
-func (s Skew) weights(n int) ([]float64, error) {
+// Weights returns the running sum of the probabilities of n SKUs, which ends with 1.
+func (s Skew) Weights(n int) ([]float64, error) {
 	kind, text, _ := strings.Cut(string(s), ":")
 	x, err := strconv.ParseFloat(text, 64)
 	sum, total := make([]float64, n), 0.0
@@ -93,7 +93,7 @@ type mix struct {
 
 // newMix returns the mix of a filled plan.
 func newMix(p *Plan) *mix {
-	weights, _ := p.Skew.weights(p.SKUs)
+	weights, _ := p.Skew.Weights(p.SKUs)
 	quantities := p.Quantities
 	if len(quantities) == 0 {
 		quantities = []int64{p.Quantity}

@@ -64,6 +64,8 @@ type Plan struct {
 	WarmUp time.Duration `json:"-"`
 	Seed   uint64        `json:"seed,omitempty"` // of SKUs, quantities and arrivals; 0: a new one
 
+	// how long a sale thinks between its read and its write, in an instance in lab mode; 0: no longer than it takes
+	Think   time.Duration  `json:"-"`
 	Wait    *time.Duration `json:"-"`              // for the lock; nil: the strategy's default; 0: try once
 	Timeout time.Duration  `json:"-"`              // of one request; 0: 30 s more than Wait
 	Cold    bool           `json:"cold,omitempty"` // do not open the connections before the start
@@ -95,7 +97,7 @@ func (p Plan) filled() (Plan, error) {
 	if p.Wait != nil {
 		wait = *p.Wait
 	}
-	p.Timeout = cmp.Or(p.Timeout, wait+replyTime)
+	p.Timeout = cmp.Or(p.Timeout, wait+p.Think+replyTime)
 	var err error
 	if p.Open() {
 		p.MaxInFlight, p.Arrivals = cmp.Or(p.MaxInFlight, inFlight), cmp.Or(p.Arrivals, Poisson)
@@ -141,12 +143,16 @@ func (p *Plan) check(wait time.Duration) error {
 		return wrong("duration", "both-ends", "requests", p.Requests, "duration", p.Duration)
 	case p.WarmUp < 0:
 		return wrong("warm-up", "negative", "given", p.WarmUp)
+	case p.Think < 0:
+		return wrong("think", "negative", "given", p.Think)
+	case p.Think > 0 && p.Mapping != "":
+		return wrong("think", "think-mapped")
 	case wait < 0:
 		return wrong("wait", "wait", "given", wait)
 	case p.Timeout < 0:
 		return wrong("timeout", "negative", "given", p.Timeout)
-	case p.Timeout <= wait:
-		return wrong("timeout", "timeout", "given", p.Timeout, "wait", wait)
+	case p.Timeout <= wait+p.Think:
+		return wrong("timeout", "timeout", "given", p.Timeout, "wait", wait+p.Think)
 	case p.SKUs == 1 && p.Skew != "" && p.Skew != Uniform:
 		return wrong("skew", "skew-alone", "given", p.Skew)
 	}
@@ -155,7 +161,7 @@ func (p *Plan) check(wait time.Duration) error {
 			return wrong("quantity", "one-or-more", "given", q)
 		}
 	}
-	if _, err := p.Skew.weights(p.SKUs); err != nil {
+	if _, err := p.Skew.Weights(p.SKUs); err != nil {
 		return &PlanError{"skew", words.Of(err)}
 	}
 	return nil
@@ -216,6 +222,7 @@ type planText struct {
 	Duration string `json:"duration,omitempty"`
 	RampUp   string `json:"ramp_up,omitempty"`
 	WarmUp   string `json:"warm_up,omitempty"`
+	Think    string `json:"think,omitempty"`
 	Wait     string `json:"wait,omitempty"`
 	Timeout  string `json:"timeout"`
 }
@@ -231,7 +238,7 @@ func (p Plan) MarshalJSON() ([]byte, error) {
 	for _, d := range []struct {
 		from time.Duration
 		to   *string
-	}{{p.Duration, &text.Duration}, {p.RampUp, &text.RampUp}, {p.WarmUp, &text.WarmUp}} {
+	}{{p.Duration, &text.Duration}, {p.RampUp, &text.RampUp}, {p.WarmUp, &text.WarmUp}, {p.Think, &text.Think}} {
 		if d.from != 0 {
 			*d.to = d.from.String()
 		}
@@ -254,7 +261,13 @@ func (p *Plan) UnmarshalJSON(data []byte) error {
 	for _, d := range []struct {
 		from string
 		to   *time.Duration
-	}{{text.Duration, &p.Duration}, {text.RampUp, &p.RampUp}, {text.WarmUp, &p.WarmUp}, {text.Wait, p.Wait}} {
+	}{
+		{text.Duration, &p.Duration},
+		{text.RampUp, &p.RampUp},
+		{text.WarmUp, &p.WarmUp},
+		{text.Think, &p.Think},
+		{text.Wait, p.Wait},
+	} {
 		if d.from == "" {
 			continue
 		}
@@ -308,6 +321,9 @@ func commandLine(target string, p *Plan) string {
 		add("warm-up", p.WarmUp.String())
 	}
 	add("seed", strconv.FormatUint(p.Seed, 10))
+	if p.Think > 0 {
+		add("think", p.Think.String())
+	}
 	if p.Wait != nil {
 		add("wait", p.Wait.String())
 	}
@@ -357,6 +373,9 @@ func (p *Plan) Load() words.Text {
 	}
 	if p.WarmUp > 0 {
 		load = say("load.warm-up", "load", load, "duration", p.WarmUp)
+	}
+	if p.Think > 0 {
+		load = say("load.think", "load", load, "duration", p.Think)
 	}
 	return load
 }

@@ -59,6 +59,9 @@ func TestCheckRefusesImpossiblePlans(t *testing.T) {
 			"rate: 1..2 rises or falls over a time: give --duration",
 		},
 		{loadtest.Plan{Requests: 1, Rate: loadtest.Rate{From: -1, To: 2}}, "rate: must be from 0"},
+		{loadtest.Plan{Requests: 1, Think: -1}, "think: must not be negative"},
+		{loadtest.Plan{Requests: 1, Think: 1, Mapping: "x"}, "think: is for instances of this service"},
+		{loadtest.Plan{Requests: 1, Think: time.Hour, Timeout: time.Minute}, "timeout: 1m0s must be longer"},
 		{loadtest.Plan{Requests: 1, Rate: open, Arrivals: "odd"}, `arrivals: must be poisson or even, is "odd"`},
 		{loadtest.Plan{Requests: 1, Rate: open, MaxInFlight: -1}, "max-in-flight: must be from 1"},
 	} {
@@ -85,7 +88,8 @@ func TestPlanInJSON(t *testing.T) {
 		{
 			Strategy: "none", SKU: "pen", SKUs: 20, Skew: "zipf:1.1", Stock: 5, Quantities: []int64{1, 2, 5},
 			Duration: time.Minute, RampUp: time.Second,
-			WarmUp: 2 * time.Second, Concurrency: 3, Seed: 7, Wait: &wait, Timeout: 30 * time.Second,
+			WarmUp: 2 * time.Second, Think: 5 * time.Millisecond, Concurrency: 3,
+			Seed: 7, Wait: &wait, Timeout: 30 * time.Second,
 		},
 		{Rate: loadtest.Rate{From: 0.5, To: 1000}, Arrivals: loadtest.Even, MaxInFlight: 10, Timeout: time.Second},
 	} {

@@ -15,6 +15,7 @@ type Progress struct {
 	Elapsed     time.Duration
 	Left        time.Duration // about; 0: not known
 	Rate        float64       // replies per second since the start
+	SoldRate    float64       // units accepted per second since the start
 	P50MS       float64       // latency so far, in milliseconds
 	P99MS       float64
 	Oversold    int64 // units accepted beyond the stock there was, so far
@@ -30,6 +31,7 @@ type tally struct {
 	outcomes map[Outcome]int
 	done     int
 	late     int
+	units    int64 // accepted
 	latency  *hdrhistogram.Histogram
 	left     map[string]int64 // units by SKU; below 0: oversold
 }
@@ -51,6 +53,7 @@ func (t *tally) add(r *Record) {
 	}
 	if r.Outcome == Accepted {
 		t.left[r.SKU] -= r.Quantity
+		t.units += r.Quantity
 	}
 }
 
@@ -67,6 +70,7 @@ func (t *tally) progress(ctx context.Context, a *attack) Progress {
 		P99MS:       float64(t.latency.ValueAtPercentile(99)) / 1000,
 	}
 	p.Rate = float64(t.done) / max(p.Elapsed.Seconds(), 1e-9)
+	p.SoldRate = float64(t.units) / max(p.Elapsed.Seconds(), 1e-9)
 	for _, left := range t.left {
 		p.Oversold += max(0, -left)
 	}
@@ -84,7 +88,7 @@ func (t *tally) progress(ctx context.Context, a *attack) Progress {
 // attack runs the warm-up and the run, and fills in their records.
 func (r *Result) attack(ctx context.Context, c Target, out *historyWriter, progress func(Progress)) {
 	p := &r.Plan
-	order := Request{Endpoint: r.Strategy.Endpoint, Store: p.Store, Wait: p.Wait}
+	order := Request{Endpoint: r.Strategy.Endpoint, Store: p.Store, Wait: p.Wait, Lab: LabOptions{Hold: p.Think}}
 	if p.WarmUp > 0 {
 		w := p.warmUp()
 		a := &attack{client: c, plan: w, order: order, mix: newMix(w), run: r.Run, warm: true}
@@ -110,7 +114,7 @@ func (a *attack) collect(ctx context.Context, out *historyWriter, progress func(
 	records := make([]Record, 0, min(a.plan.Requests, 1<<20))
 	report := func(last bool) {
 		// The history is complete up to here whatever happens next. A write error sticks, and is returned at the end.
-		_ = out.flush()
+		_ = out.Flush()
 		if progress != nil {
 			p := t.progress(ctx, a)
 			p.Last = last

@@ -1,11 +1,13 @@
 package loadtest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	problemtext "example.com/stock/handler/text"
 	"example.com/stock/words"
 )
 
@@ -37,6 +39,9 @@ type Receipt struct {
 	WaitedMS   float64   `json:"waited_ms"`
 	HeldMS     float64   `json:"held_ms"`
 	AcquiredAt time.Time `json:"acquired_at,omitzero"` // by the instance's clock
+	// when the value was in hand, and when the write was known to be done; zero: the target does not tell
+	ReadAt     time.Time `json:"read_at,omitzero"`
+	WrittenAt  time.Time `json:"written_at,omitzero"`
 	ReleasedAt time.Time `json:"released_at,omitzero"`
 	LeaseLost  bool      `json:"lease_lost,omitempty"` // after the order was written: the order stands
 	Batch      *Batch    `json:"batch,omitempty"`      // that it was sold in; nil: its strategy does not merge
@@ -138,6 +143,11 @@ type Problem struct {
 	Sent    *bool  `json:"sent"` // of a gateway: whether an instance got the request
 }
 
+// Said returns the refusal in both languages, whichever the service has answered in.
+func (p *Problem) Said() words.Text {
+	return problemtext.Said(cmp.Or(p.Detail, p.Title))
+}
+
 // Name returns the last part of the type: "lock_busy" of "/problems/lock_busy".
 func (p *Problem) Name() string { return p.Type[strings.LastIndexByte(p.Type, '/')+1:] }
 
@@ -216,7 +226,20 @@ func FailureSorts(records []Record, most int) []words.Text {
 		if i == most {
 			return append(lines, say("more-failures", "n", len(order)-i))
 		}
-		lines = append(lines, words.Same(fmt.Sprintf("%d x %s", seen[sort], strings.TrimSpace(sort))))
+		problem, detail, _ := strings.Cut(sort, " ")
+		said := words.Join([]words.Text{words.Same(problem), ErrorText(detail)}, words.Same(" "))
+		lines = append(lines, words.Text{
+			EN: fmt.Sprintf("%d x %s", seen[sort], strings.TrimSpace(said.EN)),
+			ZH: fmt.Sprintf("%d 次 %s", seen[sort], strings.TrimSpace(said.ZH)),
+		})
 	}
 	return lines
+}
+
+// ErrorText returns the error of a recorded request in both languages: a history has it in English, whoever reads it.
+func ErrorText(recorded string) words.Text {
+	if text := recordedTexts.Text(recorded); text.ZH != text.EN {
+		return text
+	}
+	return problemtext.Said(recorded)
 }

@@ -1,8 +1,12 @@
 package loadtest
 
 import (
+	"os"
+	"slices"
+	"strings"
 	"testing"
 
+	"example.com/stock/words"
 	"example.com/stock/words/wordstest"
 )
 
@@ -17,7 +21,56 @@ func TestTheJudgeHasItsTexts(t *testing.T) {
 	speakers["quote"] = wordstest.Speaker{Under: []string{"figure."}, Bare: true}
 	speakers["because"] = wordstest.Speaker{At: 1, Under: []string{"because."}}
 	speakers["wrong"] = wordstest.Speaker{At: 1, Under: []string{"plan."}}
-	wordstest.Catalogue(t, phrases, speakers, "load.arrivals-poisson", "load.arrivals-even", "damage.")
+	wordstest.Catalogue(t, phrases, speakers, "load.arrivals-poisson", "load.arrivals-even", "damage.", "recorded.")
+}
+
+// What a history has in English is shown in the reader's language: what the service refused, and what this package
+// recorded. Each text of the catalogue is recorded somewhere.
+func TestRecordedErrorsAreInBothLanguages(t *testing.T) {
+	for english, zh := range map[string]string{
+		"no whole reply: no reply within the timeout": "没有完整的响应：时限之内没有响应",
+		"no whole reply: EOF":                         "没有完整的响应：EOF",
+		"not sent: connection refused":                "没有发出：connection refused",
+		"sold out: 3 left":                            "售罄：剩余 3 件",
+		"redis is down: it does not answer":           "redis 不可用：it does not answer",
+		"quantity must be from 1 to 9":                "quantity 须在 1 到 9 之间",
+		"of somebody else's service":                  "of somebody else's service",
+		"":                                            "",
+	} {
+		if got := ErrorText(english); got != (words.Text{EN: english, ZH: zh}) {
+			t.Errorf("%q: %q", english, got.ZH)
+		}
+	}
+	lines := FailureSorts([]Record{
+		{Reply: Reply{Outcome: Failed, Problem: "backend_down", Error: "redis is down: x"}},
+		{Reply: Reply{Outcome: Failed, Problem: "backend_down", Error: "redis is down: x"}},
+		{Reply: Reply{Outcome: Unknown, Error: "no whole reply: EOF"}},
+	}, 5)
+	want := []words.Text{
+		{EN: "2 x backend_down redis is down: x", ZH: "2 次 backend_down redis 不可用：x"},
+		{EN: "1 x no whole reply: EOF", ZH: "1 次 没有完整的响应：EOF"},
+	}
+	if !slices.Equal(lines, want) {
+		t.Errorf("%q", lines)
+	}
+	var source strings.Builder
+	for _, name := range []string{"attack.go", "client.go", "checkout/shop.go", "checkout/visit.go"} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		source.Write(text)
+	}
+	texts, err := phrases.Texts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, text := range texts.Under("recorded") {
+		first, _, _ := strings.Cut(text.EN, "{")
+		if !strings.Contains(source.String(), first) && !strings.HasPrefix(first, "context ") {
+			t.Errorf("nobody records %s: %q", key, first)
+		}
+	}
 }
 
 // No sentence stands in the code but in what is recorded, which is the same for all readers of a history.

@@ -15,6 +15,12 @@ const installZooKeeper = "apt-get install zookeeper"
 // zookeeper prepares a standalone ZooKeeper in a small JVM. The scripts that come with it are not used: they differ
 // between distributions, and they leave a shell between us and the server.
 func (s *Stack) zookeeper(_ context.Context, name, dir string, port int) (*Server, error) {
+	const alone = "org.apache.zookeeper.server.ZooKeeperServerMain"
+	return s.zookeeperServer(name, dir, port, alone, zookeeperConfig(filepath.Join(dir, "data"), port))
+}
+
+// zookeeperServer prepares a server that is run by a class of ZooKeeper's, with a configuration.
+func (s *Stack) zookeeperServer(name, dir string, port int, class string, lines []byte) (*Server, error) {
 	java, err := find(installZooKeeper, "java") // Debian's package brings a Java along
 	if err != nil {
 		return nil, fmt.Errorf("ZooKeeper needs Java: %w", err)
@@ -24,7 +30,7 @@ func (s *Stack) zookeeper(_ context.Context, name, dir string, port int) (*Serve
 		return nil, err
 	}
 	config := filepath.Join(dir, "zoo.cfg")
-	if err := os.WriteFile(config, zookeeperConfig(filepath.Join(dir, "data"), port), 0o600); err != nil {
+	if err := os.WriteFile(config, lines, 0o600); err != nil {
 		return nil, err
 	}
 	cmd := command{path: java, dir: dir, log: filepath.Join(s.Dir, name+".log"), args: []string{
@@ -33,7 +39,7 @@ func (s *Stack) zookeeper(_ context.Context, name, dir string, port int) (*Serve
 		"-XX:-UsePerfData", "-Djava.io.tmpdir=" + dir, // otherwise it leaves files outside the folder
 		"-Djava.net.preferIPv4Stack=true",
 		"-cp", strings.Join(jars, string(os.PathListSeparator)),
-		"org.apache.zookeeper.server.ZooKeeperServerMain", config,
+		class, config,
 	}}
 	return &Server{
 		Log:    cmd.log,

@@ -207,20 +207,36 @@ func compareHeight(runs int) float64 { return float64(70 + 20*runs) }
 // compareChart draws, for each run, the range of the latencies of its sales from the median to the 99th percentile, on
 // one logarithmic axis. A run that sold nothing has a row without a range.
 func compareChart(v voice, runs []*loadtest.Result, mark func(ink) color.Color, size float64) *chart {
+	rows := make([]latencyRow, len(runs))
+	for i, r := range runs {
+		sales := r.Latency.Accepted()
+		rows[i] = latencyRow{v.in(named(r)), sales.Count > 0, sales.P50, sales.P99}
+	}
+	return rangeChart(rows, v.say("chart.median"), v.say("chart.tail"), mark, size)
+}
+
+// A latencyRow is a row of a rangeChart: its name, whether there is anything to draw, and its range in milliseconds.
+type latencyRow struct {
+	name     string
+	any      bool
+	p50, p99 float64
+}
+
+// rangeChart draws, for each row, the range from the median to the 99th percentile, on one logarithmic axis.
+func rangeChart(rows []latencyRow, median, tail string, mark func(ink) color.Color, size float64) *chart {
 	c := newChart(mark, size)
 	grid := plotter.NewGrid()
 	grid.Horizontal, grid.Vertical = draw.LineStyle{}, c.line(inkGrid, 0.6)
 	c.Add(grid)
 	var medians, tails plotter.XYs
 	var names namedRows
-	for i, r := range runs {
-		y := float64(len(runs) - 1 - i)
-		names = append(names, plot.Tick{Value: y, Label: v.in(named(r))})
-		sales := r.Latency.Accepted()
-		if sales.Count == 0 {
+	for i, row := range rows {
+		y := float64(len(rows) - 1 - i)
+		names = append(names, plot.Tick{Value: y, Label: row.name})
+		if !row.any {
 			continue
 		}
-		p50, p99 := max(sales.P50, 0.001), max(sales.P99, 0.001)
+		p50, p99 := max(row.p50, 0.001), max(row.p99, 0.001)
 		medians, tails = append(medians, plotter.XY{X: p50, Y: y}), append(tails, plotter.XY{X: p99, Y: y})
 		if span, err := plotter.NewLine(plotter.XYs{{X: p50, Y: y}, {X: p99, Y: y}}); err == nil {
 			span.LineStyle = c.line(inkSoldOut, 2.5)
@@ -236,11 +252,11 @@ func compareChart(v voice, runs []*loadtest.Result, mark func(ink) color.Color, 
 		c.Add(s)
 		c.explain(name, s)
 	}
-	dots(medians, inkAccepted, draw.CircleGlyph{}, v.say("chart.median"))
-	dots(tails, inkFailed, draw.SquareGlyph{}, v.say("chart.tail"))
+	dots(medians, inkAccepted, draw.CircleGlyph{}, median)
+	dots(tails, inkFailed, draw.SquareGlyph{}, tail)
 	c.logMillis(&c.X)
 	c.Y.Tick.Marker, c.Y.Tick.Length, c.Y.LineStyle.Width = names, 0, 0
-	c.Y.Min, c.Y.Max = -0.6, float64(len(runs))-0.4
+	c.Y.Min, c.Y.Max = -0.6, float64(len(rows))-0.4
 	return c
 }
 

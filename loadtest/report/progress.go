@@ -68,6 +68,7 @@ func (v voice) progress(p *loadtest.Progress) []string {
 	case p.Interrupted && !p.Last:
 		part("interrupted")
 	}
+	part("sold", "rate", fmt.Sprintf("%.0f", p.SoldRate))
 	if p.Total > 0 {
 		part("of", "done", p.Done, "total", p.Total)
 	} else {

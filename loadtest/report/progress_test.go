@@ -19,6 +19,7 @@ func TestProgress(t *testing.T) {
 			Outcomes: map[loadtest.Outcome]int{loadtest.Accepted: 1},
 			P50MS:    1,
 			P99MS:    12,
+			SoldRate: 41.2,
 			WarmUp:   true,
 		},
 		{
@@ -58,15 +59,16 @@ func TestProgress(t *testing.T) {
 		columns int
 		want    string
 	}{
-		{0, "none: 2 of 9, 1/s, p50 1.00ms p99 12.0ms, accepted 0, busy 2, 7s left, sold out 0\n" +
-			"none: interrupted, waiting for replies, 3, 0/s, p50 0.00ms p99 0.00ms, accepted 0, busy 0, sold out 0\n" +
-			"none: 9 of 9, 3/s, p50 0.00ms p99 0.00ms, accepted 0, busy 0, sold out 0, failed or unknown 9, late " +
-			"2, dropped 3\n"},
-		{68, "\r\x1b[Knone: warm-up, 1 of 9, 1/s, p50 1.00ms p99 12.0ms, accepted 1" +
-			"\r\x1b[Knone: 2 of 9, 1/s, p50 1.00ms p99 12.0ms, accepted 0, busy 2" +
-			"\r\x1b[Knone: 3, 1/s, p50 1.00ms p99 12.0ms, accepted 0, busy 0, OVERSOLD 4" +
-			"\r\x1b[Knone: interrupted, waiting for replies, 3, 0/s\r\x1b[K"},
-		{8, "\r\x1b[Knone: w\r\x1b[Knone: 2\r\x1b[Knone: 3\r\x1b[Knone: i\r\x1b[K"},
+		{0, "none: 0 sold/s, 2 of 9, 1/s, p50 1.00ms p99 12.0ms, accepted 0, busy 2, 7s left, sold out 0\n" +
+			"none: interrupted, waiting for replies, 0 sold/s, 3, 0/s, p50 0.00ms p99 0.00ms, accepted 0, busy 0, " +
+			"sold out 0\n" +
+			"none: 0 sold/s, 9 of 9, 3/s, p50 0.00ms p99 0.00ms, accepted 0, busy 0, sold out 0, failed or unknown " +
+			"9, late 2, dropped 3\n"},
+		{80, "\r\x1b[Knone: warm-up, 41 sold/s, 1 of 9, 1/s, p50 1.00ms p99 12.0ms, accepted 1" +
+			"\r\x1b[Knone: 0 sold/s, 2 of 9, 1/s, p50 1.00ms p99 12.0ms, accepted 0, busy 2, 7s left" +
+			"\r\x1b[Knone: 0 sold/s, 3, 1/s, p50 1.00ms p99 12.0ms, accepted 0, busy 0, OVERSOLD 4" +
+			"\r\x1b[Knone: interrupted, waiting for replies, 0 sold/s, 3, 0/s, p50 0.00ms p99 0.00ms\r\x1b[K"},
+		{8, "\r\x1b[Knone: w\r\x1b[Knone: 0\r\x1b[Knone: 0\r\x1b[Knone: i\r\x1b[K"},
 	} {
 		var b bytes.Buffer
 		show := report.ShowProgress(&b, "none", "en", row.columns)

@@ -19,7 +19,7 @@ import (
 	"example.com/stock/words"
 )
 
-//go:embed page.html.tmpl run.html.tmpl compare.html.tmpl diff.html.tmpl page.css patterns.svg
+//go:embed page.html.tmpl run.html.tmpl compare.html.tmpl diff.html.tmpl checkout.html.tmpl page.css patterns.svg
 var files embed.FS
 
 // A Group is a set of runs that can be compared, such as the same load on different strategies.
@@ -61,7 +61,7 @@ func WriteHTML(w io.Writer, p Page) error {
 			return fmt.Sprintf("%.1f %%",
 				100*float64(part)/float64(max(whole, 1)))
 		},
-	}).ParseFS(files, "*.tmpl")
+	}).ParseFS(files, "page.html.tmpl", "run.html.tmpl", "compare.html.tmpl", "diff.html.tmpl")
 	if err != nil {
 		return err
 	}
@@ -457,5 +457,5 @@ func (v voice) promised(p *loadtest.Promise) string {
 //go:embed schema.json
 var schema []byte
 
-// Schema returns the JSON schema (draft 2020-12) of what loadtest.WriteJSON writes.
+// Schema returns the JSON schema (draft 2020-12) of what loadtest.WriteJSON and checkout.WriteJSON write.
 func Schema() []byte { return schema }

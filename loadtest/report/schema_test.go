@@ -13,6 +13,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"example.com/stock/loadtest"
+	"example.com/stock/loadtest/checkout"
 	"example.com/stock/loadtest/report"
 	"example.com/stock/words"
 )
@@ -70,24 +71,41 @@ func schemaOfStruct(t reflect.Type) any {
 		}
 	}
 	if t == reflect.TypeFor[loadtest.Plan]() { // writes its durations as "5s"
-		for _, name := range []string{"duration", "ramp_up", "warm_up", "wait", "timeout"} {
+		for _, name := range []string{"duration", "ramp_up", "warm_up", "think", "wait", "timeout"} {
 			properties[name] = object{"type": "string", "description": "a duration: 1m30s"}
 		}
 		required = append(required, "timeout")
 	}
+	if t == reflect.TypeFor[checkout.Plan]() {
+		for _, name := range []string{"duration", "ttl", "timeout"} {
+			properties[name] = object{"type": "string", "description": "a duration: 1m30s"}
+		}
+		required = append(required, "ttl", "timeout")
+	}
 	return object{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
+}
+
+// document returns the schema of a report with that format and version.
+func document(t reflect.Type, format string, version int) object {
+	s := schemaOf(t).(object)
+	properties := s["properties"].(object)
+	properties["format"], properties["version"] = object{"const": format}, object{"const": version}
+	return s
 }
 
 // The published schema matches the types: a new or removed key changes schema.json, which -update rewrites.
 func TestSchemaIsUpToDate(t *testing.T) {
-	s := schemaOf(reflect.TypeFor[loadtest.Report]()).(object)
-	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-	s["title"] = "Results of stock load"
-	s["description"] = "What `stock load --json` and `stock report --json` write. Keys that end in _ms are " +
-		"milliseconds, those in _units units of stock."
-	properties := s["properties"].(object)
-	properties["format"] = object{"const": loadtest.ReportFormat}
-	properties["version"] = object{"const": loadtest.ReportVersion}
+	deductions := document(reflect.TypeFor[loadtest.Report](), loadtest.ReportFormat, loadtest.ReportVersion)
+	deductions["title"] = "Deductions"
+	orders := document(reflect.TypeFor[checkout.Result](), checkout.ReportFormat, checkout.ReportVersion)
+	orders["title"] = "Orders: --scenario checkout"
+	s := object{
+		"$schema": "https://json-schema.org/draft/2020-12/schema",
+		"title":   "Results of stock load",
+		"description": "What `stock load --json` and `stock report --json` write. Keys that end in _ms are " +
+			"milliseconds, those in _units units of stock.",
+		"anyOf": []any{deductions, orders},
+	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetIndent("", " ")

@@ -85,6 +85,9 @@ func salesOf(r *loadtest.Result, a *loadtest.Account, s *story, known map[string
 			if !rec.AcquiredAt.IsZero() {
 				x.readAt, x.wroteAt = s.ms(rec.AcquiredAt), s.ms(rec.ReleasedAt)
 			}
+			if !rec.ReadAt.IsZero() && !rec.WrittenAt.Before(rec.ReadAt) {
+				x.readAt, x.wroteAt = s.ms(rec.ReadAt), s.ms(rec.WrittenAt)
+			}
 			x.told = x.told && !rec.Blind
 		}
 		list = append(list, x)

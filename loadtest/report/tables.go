@@ -43,6 +43,8 @@ func csvHead() []string {
 		"waited_ms",
 		"held_ms",
 		"acquired_at",
+		"read_at",
+		"written_at",
 		"released_at",
 		"lease_lost",
 		"error",
@@ -89,14 +91,15 @@ func WriteCSV(w io.Writer, runs []*loadtest.Result) error {
 // receipt returns the columns that only an accepted request has.
 func receipt(rec *loadtest.Record) []string {
 	if rec.Receipt == nil {
-		return make([]string, 12)
+		return make([]string, 14)
 	}
 	cells := []string{number(rec.Read), number(rec.Remaining), number(rec.Version), number(rec.Epoch)}
 	if rec.Blind {
 		cells = make([]string, 4)
 	}
 	return append(cells, blank(rec.Fence), blank(rec.Segment), blank(rec.Tries), decimal(rec.WaitedMS),
-		decimal(rec.HeldMS), moments(rec.AcquiredAt), moments(rec.ReleasedAt), strconv.FormatBool(rec.LeaseLost))
+		decimal(rec.HeldMS), moments(rec.AcquiredAt), moments(rec.ReadAt), moments(rec.WrittenAt),
+		moments(rec.ReleasedAt), strconv.FormatBool(rec.LeaseLost))
 }
 
 // inBatch returns the columns about the batch that a sale was made in.

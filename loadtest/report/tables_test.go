@@ -48,7 +48,7 @@ func TestCSV(t *testing.T) {
 		rows[2][11] != "1.500" {
 		t.Errorf("%d rows, %q", len(rows), rows[:3])
 	}
-	if rows[2][29] != "said \"no\", twice\nand again" || rows[2][17] != "" || rows[1][17] != "1000" {
+	if rows[2][31] != "said \"no\", twice\nand again" || rows[2][17] != "" || rows[1][17] != "1000" {
 		t.Errorf("%q", rows[2])
 	}
 	b.Reset()

@@ -170,6 +170,10 @@ func (s Style) columns() []column {
 			drop: 1,
 			cell: func(r *loadtest.Result) (string, tone) { return r.Plan.Store, plain },
 		},
+		{
+			name: "sold",
+			cell: soldOnly(func(r *loadtest.Result) string { return fmt.Sprintf("%.0f", r.Latency.Sold) }),
+		},
 		{name: "sent", cell: verdictCount(func(v *loadtest.Verdict) int { return v.Sent }, plain)},
 		{
 			name: "accepted",
@@ -189,10 +193,6 @@ func (s Style) columns() []column {
 		{
 			name: "lost",
 			cell: known(verdictCount(func(v *loadtest.Verdict) int64 { return v.LostUnits }, bad)),
-		},
-		{
-			name: "sold",
-			cell: soldOnly(func(r *loadtest.Result) string { return fmt.Sprintf("%.0f", r.Latency.Sold) }),
 		},
 		{
 			name: "p50",
@@ -425,6 +425,8 @@ func WriteReport(w io.Writer, r *loadtest.Result, style Style) error {
 		"units", p.Units(), "load", p.Load(), "goods", p.Goods(), "target", r.Target)
 	b.WriteString(style.wrap(heading, 2) + "\n\n")
 	line := style.lines(&b)
+	line("rate", phrases.Say("report.rate", "sold", fmt.Sprintf("%.0f", r.Latency.Sold),
+		"rate", fmt.Sprintf("%.0f", r.Latency.Rate), "seconds", fmt.Sprintf("%.2f", r.Latency.Seconds)))
 	line("replies", phrases.Say("report.replies", "accepted", v.Accepted, "busy", v.Busy, "sold_out", v.SoldOut,
 		"failed", v.Failed, "unknown", v.Unknown))
 	if v.Recovered > 0 {
@@ -451,8 +453,6 @@ func WriteReport(w io.Writer, r *loadtest.Result, style Style) error {
 	if v.Linear.Result != "" {
 		line("in-time", v.Linear.Sentence())
 	}
-	line("rate", phrases.Say("report.rate", "sold", fmt.Sprintf("%.0f", r.Latency.Sold),
-		"rate", fmt.Sprintf("%.0f", r.Latency.Rate), "seconds", fmt.Sprintf("%.2f", r.Latency.Seconds)))
 	writeInstances(line, r.Latency.Instances, v.Sent)
 	b.WriteByte('\n')
 	writeLatency(&b, &r.Latency, style)

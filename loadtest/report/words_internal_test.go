@@ -14,7 +14,8 @@ func TestTheReportsHaveTheirTexts(t *testing.T) {
 		"part":  {Under: []string{"progress."}}, "note": {Under: []string{"note."}},
 		"line": {Under: []string{"label."}, Bare: true}, "left": {At: 1, Under: []string{"label."}, Bare: true},
 		"quantiles": {Under: []string{"label."}, Bare: true},
-	}, "column.", "label.", "summary.", "promised.", "report.sum", "report.sum-and-versions", "table.",
+	}, "column.", "label.", "way.", "op.",
+		"checkout.", "summary.", "promised.", "report.sum", "report.sum-and-versions", "table.",
 		"note.thinned", "note.thinned-around", "inspection.sum-and-orders")
 }
 

@@ -5,15 +5,83 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/chromedp/chromedp"
 )
 
-// Open starts a browser for this test alone, and ends it with the test, or after four minutes. If none is installed,
-// the test is skipped with the reason. With REQUIRE_BACKENDS=1 in the environment it fails.
+// tabBound is how long a test may use its tab.
+const tabBound = 4 * time.Minute
+
+// Shared is one browser for the tests of a package. It starts when a test first asks for it. To start one for each test
+// would cost two seconds of CPU time for each. The zero value is ready. In the test package:
+//
+//	var browser browsertest.Shared
+//
+//	func TestMain(m *testing.M) { goleak.VerifyTestMain(browser.Around(m)) }
+//
+//	func TestIt(t *testing.T) { tab := browser.Open(t) ... }
+type Shared struct {
+	mu      sync.Mutex
+	browser context.Context
+	stop    func()
+}
+
+// A runner takes the place of testing.M.
+type runner func() int
+
+func (r runner) Run() int { return r() }
+
+// Around wraps m: Run runs the tests, ends the browser and returns the exit code. Give it to goleak.VerifyTestMain,
+// which then finds nothing left.
+func (s *Shared) Around(m interface{ Run() int }) interface{ Run() int } {
+	return runner(func() int {
+		defer s.end()
+		return m.Run()
+	})
+}
+
+// end ends the browser, if it was started.
+func (s *Shared) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stop != nil {
+		s.stop()
+	}
+}
+
+// Open starts a browser for this test alone, and ends it with the test. [Shared] is quicker for more than one test.
 func Open(t *testing.T) context.Context {
+	t.Helper()
+	var alone Shared
+	t.Cleanup(alone.end) // after that of the tab
+	return alone.Open(t)
+}
+
+// Open returns a tab for this test alone, which ends with the test, or after four minutes. Storage and cookies are the
+// test's own. If no browser is installed, the test is skipped with the reason. With REQUIRE_BACKENDS=1 in the
+// environment it fails.
+func (s *Shared) Open(t *testing.T) context.Context {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.browser == nil {
+		s.start(t)
+	}
+	tab, end := chromedp.NewContext(s.browser, chromedp.WithNewBrowserContext())
+	tab, cancel := context.WithTimeout(tab, tabBound)
+	t.Cleanup(func() {
+		_ = chromedp.Cancel(tab) // waits until the tab is gone
+		cancel()
+		end()
+	})
+	return tab
+}
+
+// start starts the browser, whose context outlives the test.
+func (s *Shared) start(t *testing.T) {
 	t.Helper()
 	path := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "chrome"} {
@@ -28,24 +96,26 @@ func Open(t *testing.T) context.Context {
 		}
 		t.Skip("no chromium on PATH (Debian: apt-get install chromium)")
 	}
-	// not t.TempDir: what the browser writes while it ends must not fail the test
 	dir, err := os.MkdirTemp("", "browser")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.UserDataDir(dir),
 		chromedp.WSURLReadTimeout(2*time.Minute),
-		chromedp.Flag("disable-gpu", true), chromedp.Flag("no-proxy-server", true))
-	ctx, stop := chromedp.NewExecAllocator(t.Context(), options...)
+		chromedp.Flag("disable-gpu", true), chromedp.Flag("no-proxy-server", true),
+		// The first two are chromedp's. A renderer that is kept in reserve for each tab is a process for nothing.
+		chromedp.Flag("disable-features", "Translate,BlinkGenPropertyTrees,SpareRendererForSitePerProcess"))
+	ctx, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, end := chromedp.NewContext(ctx)
-	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
-	t.Cleanup(func() {
-		cancel()
+	s.stop = func() {
 		_ = chromedp.Cancel(ctx) // waits until the browser is gone
 		end()
 		stop()
-	})
-	return ctx
+		_ = os.RemoveAll(dir)
+	}
+	if err := chromedp.Do(ctx); err != nil { // the first call starts it
+		t.Fatal(err)
+	}
+	s.browser = ctx
 }

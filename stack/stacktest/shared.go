@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 
@@ -27,6 +28,9 @@ type Shared struct {
 	mu        sync.Mutex
 	stack     *stack.Stack
 	databases int
+
+	filling sync.Mutex // held while the model is filled
+	model   string     // the statements that make a copy of it; empty: it is not filled yet
 }
 
 // A runner takes the place of testing.M.
@@ -88,12 +92,39 @@ func (s *Shared) ZooKeeper(t testing.TB) string {
 // tests.
 func (s *Shared) MariaDB(t testing.TB) string {
 	t.Helper()
+	return s.database(t, "")
+}
+
+// FilledMariaDB returns the DSN of a database on the shared MariaDB that has the tables (no views, no triggers) and the
+// rows that fill makes in an empty one. The database is this test's own. Only the first call fills one, of which all
+// get a copy: every call must have the same fill. Running all steps of a schema anew costs more than many a test.
+func (s *Shared) FilledMariaDB(t testing.TB, fill func(t testing.TB, dsn string)) string {
+	t.Helper()
+	return s.database(t, s.copying(t, fill))
+}
+
+// copying returns the statements that fill a database. The test that is first fills the model.
+func (s *Shared) copying(t testing.TB, fill func(testing.TB, string)) string {
+	t.Helper()
+	s.filling.Lock()
+	defer s.filling.Unlock()
+	if s.model == "" {
+		dsn := s.MariaDB(t)
+		fill(t, dsn)
+		s.model = statements(t, dsn)
+	}
+	return s.model
+}
+
+// database creates the next database, and runs statements in it.
+func (s *Shared) database(t testing.TB, statements string) string {
+	t.Helper()
 	server := s.server(t, stack.MySQL)
 	s.mu.Lock()
 	s.databases++
 	name := fmt.Sprintf("stock_%d", s.databases)
 	s.mu.Unlock()
-	create(t, server.URL, name)
+	create(t, server.URL, name, statements)
 	return "root@tcp(" + server.Addr + ")/" + name
 }
 
@@ -119,14 +150,63 @@ func (s *Shared) server(t testing.TB, kind stack.Kind) *stack.Server {
 	return real(t, s.stack, kind)
 }
 
-func create(t testing.TB, dsn, name string) {
+// create makes a database and runs statements in it, in one round trip.
+func create(t testing.TB, dsn, name, statements string) {
+	t.Helper()
+	db, err := sql.Open("mysql", dsn+"?multiStatements=true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec("CREATE DATABASE " + name + "; USE " + name + "; " + statements); err != nil {
+		t.Fatalf("create database %s: %v", name, err)
+	}
+}
+
+// statements returns what makes the tables and the rows of dsn in an empty database on the same server.
+func statements(t testing.TB, dsn string) string {
 	t.Helper()
 	db, err := sql.Open("mysql", dsn)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	if _, err := db.Exec("CREATE DATABASE " + name); err != nil {
-		t.Fatalf("create database %s: %v", name, err)
+	var all strings.Builder
+	all.WriteString("SET foreign_key_checks = 0;\n") // tables are in the order of their names
+	for _, table := range tables(t, db) {
+		var name, create string
+		if err := db.QueryRow("SHOW CREATE TABLE "+table).Scan(&name, &create); err != nil {
+			t.Fatalf("copy table %s: %v", table, err)
+		}
+		all.WriteString(create + ";\n")
+		var rows bool
+		if err := db.QueryRow("SELECT EXISTS (SELECT * FROM " + table + ")").Scan(&rows); err != nil {
+			t.Fatalf("copy table %s: %v", table, err)
+		}
+		if rows {
+			database := dsn[strings.LastIndexByte(dsn, '/')+1:]
+			fmt.Fprintf(&all, "INSERT INTO %s SELECT * FROM %s.%[1]s;\n", table, database)
+		}
 	}
+	return all.String()
+}
+
+func tables(t testing.TB, db *sql.DB) (names []string) {
+	t.Helper()
+	rows, err := db.Query("SHOW TABLES")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, name)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return names
 }

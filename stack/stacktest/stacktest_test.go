@@ -39,6 +39,54 @@ func TestTestsShareAMariaDBButNoDatabase(t *testing.T) {
 	empty(t, two)
 }
 
+// A copy has the tables, with what holds between them, and the rows of the model, and is nobody else's. It is copied,
+// not filled again.
+func TestFilledDatabasesAreCopies(t *testing.T) {
+	t.Parallel()
+	filled := 0
+	fill := func(t testing.TB, dsn string) {
+		filled++
+		db := open(t, dsn)
+		for _, statement := range []string{
+			"CREATE TABLE owners (id INT AUTO_INCREMENT PRIMARY KEY, name VARCHAR(9) UNIQUE CHECK (name <> ''))",
+			"CREATE TABLE bikes (owner INT NOT NULL, FOREIGN KEY (owner) REFERENCES owners (id))",
+			"INSERT INTO owners (name) VALUES ('Ann'), ('Bob')",
+		} {
+			if _, err := db.Exec(statement); err != nil {
+				t.Fatalf("%s: %v", statement, err)
+			}
+		}
+	}
+	for range 3 {
+		db := open(t, servers.FilledMariaDB(t, fill))
+		for _, bad := range []string{
+			"INSERT INTO bikes VALUES (9)",
+			"INSERT INTO owners (name) VALUES ('')",
+			"INSERT INTO owners (name) VALUES ('Ann')",
+		} {
+			if _, err := db.Exec(bad); err == nil {
+				t.Errorf("%s: was done", bad)
+			}
+		}
+		r, err := db.Exec("INSERT INTO owners (name) VALUES ('Cid')")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if id, err := r.LastInsertId(); err != nil || id < 3 {
+			t.Errorf("the next id is %d, %v", id, err)
+		}
+		var names string
+		err = db.QueryRow("SELECT GROUP_CONCAT(name ORDER BY id) FROM owners").Scan(&names)
+		if err != nil || names != "Ann,Bob,Cid" {
+			t.Errorf("the rows are %s, %v", names, err)
+		}
+	}
+	if filled != 1 {
+		t.Errorf("filled %d times", filled)
+	}
+	empty(t, servers.MariaDB(t))
+}
+
 func reachable(t *testing.T, addr string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
@@ -68,7 +116,7 @@ func exec(t *testing.T, dsn, statement string) {
 	}
 }
 
-func open(t *testing.T, dsn string) *sql.DB {
+func open(t testing.TB, dsn string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("mysql", dsn)
 	if err != nil {

@@ -1,0 +1,249 @@
+package checkout
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"example.com/stock/loadtest"
+	"example.com/stock/words"
+)
+
+// Format and HistoryVersion are in the first line of every history.
+const (
+	Format         = "stock-checkout-history"
+	HistoryVersion = 1
+)
+
+// A header is the first line of a history.
+type header struct {
+	Format    string    `json:"format"`
+	Version   int       `json:"version"`
+	Run       string    `json:"run"`
+	Target    string    `json:"target"`
+	StartedAt time.Time `json:"started_at"`
+	Command   string    `json:"command"`
+	Plan      Plan      `json:"plan"`
+	Before    []Counts  `json:"before"`
+	Events    string    `json:"events,omitempty"` // where they were read
+}
+
+// An end is the last line. The run of a history without one was killed.
+type end struct {
+	After       []Counts   `json:"after"`
+	Interrupted bool       `json:"interrupted"`
+	Unheard     words.Text `json:"unheard,omitzero"`
+	Unread      words.Text `json:"unread,omitzero"`
+	ReadAt      time.Time  `json:"read_at,omitzero"`
+}
+
+// A line is any line but the first. Exactly one of its fields is set. Attempts come first, in the order in which they
+// ended; what the books said follows at the end.
+type line struct {
+	*Record
+	Movement    *Movement `json:"movement,omitempty"`
+	Event       *Event    `json:"event,omitempty"`
+	Order       *Thing    `json:"order,omitempty"`
+	Reservation *Thing    `json:"reservation,omitempty"`
+	End         *end      `json:"end,omitempty"`
+}
+
+// A historyWriter writes the history of a run.
+type historyWriter struct{ loadtest.LineWriter }
+
+func newHistoryWriter(w io.Writer) *historyWriter { return &historyWriter{loadtest.NewLineWriter(w)} }
+
+func (h *historyWriter) header(r *Result) {
+	first := header{
+		Format: Format, Version: HistoryVersion, Run: r.Run, Target: r.Target, StartedAt: r.StartedAt,
+		Command: r.Command, Plan: r.Plan, Events: r.Heard,
+	}
+	for _, b := range r.Books {
+		first.Before = append(first.Before, b.Before)
+	}
+	h.Line(first)
+}
+
+func (h *historyWriter) end(r *Result) {
+	e := &r.Evidence
+	last := &end{Interrupted: r.Interrupted, Unheard: e.Unheard, Unread: e.Unread, ReadAt: e.ReadAt}
+	for i := range e.Books {
+		b := &e.Books[i]
+		for k := range b.Movements {
+			h.Line(line{Movement: &b.Movements[k]})
+		}
+		for k := range b.Events {
+			h.Line(line{Event: &b.Events[k]})
+		}
+		last.After = append(last.After, b.After)
+	}
+	for i := range e.Orders {
+		h.Line(line{Order: &e.Orders[i]})
+	}
+	for i := range e.Reservations {
+		h.Line(line{Reservation: &e.Reservations[i]})
+	}
+	h.Line(line{End: last})
+}
+
+// WriteHistory writes the history of a result. (Run streams it instead.)
+func WriteHistory(w io.Writer, r *Result) error {
+	out := newHistoryWriter(w)
+	out.header(r)
+	for i := range r.Evidence.Records {
+		out.Line(line{Record: &r.Evidence.Records[i]})
+	}
+	out.end(r)
+	return out.Flush()
+}
+
+// IsHistory reports whether a file that begins with first is a history of a checkout.
+func IsHistory(first []byte) bool {
+	return bytes.HasPrefix(first, []byte(`{"format":"`+Format+`"`))
+}
+
+// ReadHistory reads a history, and judges it again. It is strict: an unknown key or an impossible value is an error
+// that names the line. A last line that is cut off, as when its writer was killed, is left out, and the error matches
+// loadtest.ErrCut. A run without an end counts as interrupted, and its books as not read.
+func ReadHistory(from io.Reader) (*Result, error) {
+	r := &Result{Format: ReportFormat, Version: ReportVersion, Interrupted: true}
+	books := make(map[string]int)
+	ended := false
+	header := func(text []byte) error { return r.readHeader(text, books) }
+	err := loadtest.ReadLines(from, header, func(text []byte) (err error) {
+		if ended {
+			return errors.New("nothing can follow the end")
+		}
+		ended, err = r.readLine(text, books)
+		return err
+	})
+	if err != nil && !errors.Is(err, loadtest.ErrCut) {
+		return nil, err
+	}
+	return r.rejudge(ended), err
+}
+
+func (r *Result) rejudge(ended bool) *Result {
+	r.Evidence.Run, r.Evidence.Limit = r.Run, r.Plan.limit()
+	if !ended {
+		r.Evidence.Unread = say("unread.no-end")
+	}
+	r.Verdict = Judge(&r.Evidence)
+	r.Books = r.Evidence.Books
+	r.Figures = Measure(r)
+	return r
+}
+
+func (r *Result) readHeader(text []byte, books map[string]int) error {
+	var kind struct { // first: another version has other keys
+		Format  string `json:"format"`
+		Version int    `json:"version"`
+	}
+	if err := json.Unmarshal(text, &kind); err != nil || kind.Format != Format || kind.Version != HistoryVersion {
+		return fmt.Errorf(`a history of a checkout begins with {"format":%q,"version":%d`, Format, HistoryVersion)
+	}
+	var h header
+	if err := loadtest.Strict(text, &h); err != nil {
+		return err
+	}
+	r.Run, r.Target, r.StartedAt = h.Run, h.Target, h.StartedAt
+	r.Command, r.Plan, r.Heard = h.Command, h.Plan, h.Events
+	for i, before := range h.Before {
+		books[before.SKU] = i
+		r.Evidence.Books = append(r.Evidence.Books, Book{Before: before, After: before})
+	}
+	return nil
+}
+
+func (r *Result) readLine(text []byte, books map[string]int) (ended bool, err error) {
+	var l line
+	if err := loadtest.Strict(text, &l); err != nil {
+		return false, err
+	}
+	e := &r.Evidence
+	book := func(sku string) (*Book, error) {
+		i, known := books[sku]
+		if !known {
+			return nil, fmt.Errorf("the SKU %q is not in the first line", sku)
+		}
+		return &e.Books[i], nil
+	}
+	switch {
+	case l.Record != nil:
+		e.Records = append(e.Records, *l.Record)
+		return false, l.Record.check()
+	case l.Movement != nil:
+		b, err := book(l.Movement.SKU)
+		if err == nil {
+			b.Movements = append(b.Movements, *l.Movement)
+		}
+		return false, err
+	case l.Event != nil:
+		b, err := book(l.Event.Data.SKU)
+		if err == nil {
+			b.Events = append(b.Events, *l.Event)
+		}
+		return false, err
+	case l.Order != nil:
+		e.Orders = append(e.Orders, *l.Order)
+	case l.Reservation != nil:
+		e.Reservations = append(e.Reservations, *l.Reservation)
+	case l.End != nil:
+		for _, after := range l.End.After {
+			b, err := book(after.SKU)
+			if err != nil {
+				return false, err
+			}
+			b.After = after
+		}
+		r.Interrupted, e.Unheard, e.Unread = l.End.Interrupted, l.End.Unheard, l.End.Unread
+		e.ReadAt = l.End.ReadAt
+		return true, nil
+	default:
+		return false, errors.New("must be an attempt, a movement, an event, an order, a reservation or the end")
+	}
+	return false, nil
+}
+
+// planText is the JSON form of a Plan, with durations such as "5s".
+type planText struct {
+	*barePlan
+	Duration string `json:"duration,omitempty"`
+	TTL      string `json:"ttl"`
+	Timeout  string `json:"timeout"`
+}
+
+type barePlan Plan // without the methods
+
+// MarshalJSON writes durations as "5s".
+func (p Plan) MarshalJSON() ([]byte, error) {
+	text := planText{barePlan: (*barePlan)(&p), TTL: p.TTL.String(), Timeout: p.Timeout.String()}
+	if p.Duration > 0 {
+		text.Duration = p.Duration.String()
+	}
+	return json.Marshal(text)
+}
+
+// UnmarshalJSON reads the form that MarshalJSON writes.
+func (p *Plan) UnmarshalJSON(data []byte) (err error) {
+	*p = Plan{}
+	text := planText{barePlan: (*barePlan)(p)}
+	if err := json.Unmarshal(data, &text); err != nil {
+		return err
+	}
+	for _, d := range []struct {
+		from string
+		to   *time.Duration
+	}{{text.Duration, &p.Duration}, {text.TTL, &p.TTL}, {text.Timeout, &p.Timeout}} {
+		if d.from == "" {
+			continue
+		}
+		if *d.to, err = time.ParseDuration(d.from); err != nil {
+			return err
+		}
+	}
+	return nil
+}

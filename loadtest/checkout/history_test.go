@@ -1,0 +1,49 @@
+package checkout_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"example.com/stock/loadtest"
+	"example.com/stock/loadtest/checkout"
+)
+
+// What is no history is refused with the line and the reason.
+func TestReadHistoryNamesTheLine(t *testing.T) {
+	t.Parallel()
+	const header = `{"format":"stock-checkout-history","version":1,"plan":{"ttl":"1s","timeout":"1s"},` +
+		`"before":[{"sku":"a"}]}` + "\n"
+	const event, end = `{"movement":{"sku":"a"}}` + "\n", `{"end":{"after":[],"interrupted":false}}` + "\n"
+	for _, row := range []struct{ name, text, want string }{
+		{"empty", "", "line 1: the history is empty"},
+		{"another", "{}\n", `line 1: a history of a checkout begins with {"format":"stock-checkout-history"`},
+		{"later version", strings.Replace(header, ":1,", ":9,", 1), "line 1: a history of a checkout begins with"},
+		{
+			"unknown key of the header", strings.Replace(header, `"before"`, `"befor"`, 1),
+			`line 1: json: unknown field "befor"`,
+		},
+		{"unknown key", header + `{"movment":{}}` + "\n", `line 2: json: unknown field "movment"`},
+		{"two in a line", header + strings.TrimSpace(event) + event, "line 2: there is something after"},
+		{"nothing", header + "{}\n", "line 2: must be an attempt"},
+		{"another SKU", header + strings.Replace(event, `"a"`, `"b"`, 1), `line 2: the SKU "b" is not in the first`},
+		{"after the end", header + end + event, "line 3: nothing can follow the end"},
+		{"long line", header + strings.Repeat(" ", 1<<20) + "\n", "line 2: is longer than 1048576 bytes"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			r, err := checkout.ReadHistory(strings.NewReader(row.text))
+			if r != nil || err == nil || !strings.HasPrefix(err.Error(), row.want) {
+				t.Errorf("got %v, want %q", err, row.want)
+			}
+		})
+	}
+	whole, err := checkout.ReadHistory(strings.NewReader(header + event + end))
+	if err != nil || len(whole.Books[0].Movements) != 1 || whole.Interrupted {
+		t.Errorf("a whole one: %+v, %v", whole, err)
+	}
+	cut, err := checkout.ReadHistory(strings.NewReader(header + event + end[:20]))
+	if !errors.Is(err, loadtest.ErrCut) || len(cut.Books[0].Movements) != 1 || !cut.Interrupted {
+		t.Errorf("one that was cut off: %+v, %v", cut, err)
+	}
+}

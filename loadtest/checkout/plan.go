@@ -1,0 +1,186 @@
+// Package checkout loads an order service as customers do, and judges it by its own books.
+//
+// Customers put carts together, reserve, confirm, cancel, let a reservation expire, come back too late, and send a
+// request again when its reply was lost. Afterwards the ledger of every SKU, the orders, the reservations and the
+// events must tell one story, and it must be the one that the customers were told. Everything is read over HTTP, and
+// events where a consumer reads them: what is said of the service does not come from its code.
+package checkout
+
+import (
+	"cmp"
+	"embed"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"example.com/stock/loadtest"
+	"example.com/stock/words"
+)
+
+//go:embed text
+var textFiles embed.FS
+
+var phrases = words.NewPhrasebook(textFiles, "text")
+
+func say(key string, pairs ...any) words.Text { return phrases.Say(key, pairs...) }
+
+// A Way is what a customer does in one visit.
+type Way string
+
+// The ways. Each cart has a key, and so has most of what follows.
+const (
+	Buy       Way = "buy"         // an order
+	Regret    Way = "regret"      // an order, and it is canceled
+	Pay       Way = "pay"         // a reservation, and it is confirmed
+	Leave     Way = "leave"       // a reservation, and it is canceled
+	Think     Way = "think"       // a reservation, extended, confirmed
+	Forget    Way = "forget"      // a reservation, and nothing more: it expires
+	PayLate   Way = "pay-late"    // a reservation, and it is confirmed after it has expired
+	LastTick  Way = "last-tick"   // a reservation, and it is confirmed at the moment at which it expires
+	TwoTabs   Way = "two-tabs"    // a reservation, confirmed in one tab and canceled in the other at the same moment
+	MisuseKey Way = "misuse-key"  // an order, and another cart with its key
+	Deliver   Way = "delivery"    // no customer: the operator adds units
+	Return    Way = "return-late" // a reservation, confirmed, and the order is canceled
+)
+
+// ways lists all ways with how many of a hundred visits go each.
+func ways() []struct {
+	way   Way
+	share int
+} {
+	return []struct {
+		way   Way
+		share int
+	}{
+		{Buy, 24},
+		{Regret, 8},
+		{Pay, 20},
+		{Leave, 7},
+		{Think, 5},
+		{Forget, 8},
+		{PayLate, 7},
+		{LastTick, 6},
+		{TwoTabs, 5},
+		{MisuseKey, 3},
+		{Deliver, 3},
+		{Return, 4},
+	}
+}
+
+// Ways returns all ways, in the order in which reports list them.
+func Ways() (list []Way) {
+	for _, w := range ways() {
+		list = append(list, w.way)
+	}
+	return list
+}
+
+// A Plan describes a run. Workers make one visit after the other: a closed loop.
+type Plan struct {
+	SKU         string        `json:"sku"`          // "load-checkout" if empty; with "-1", "-2" ... after it
+	SKUs        int           `json:"skus"`         // how many; 0: 20
+	Skew        loadtest.Skew `json:"skew"`         // among them; empty: zipf:1.1
+	Stock       int64         `json:"stock"`        // units of each at the start; 0: 100
+	Quantities  []int64       `json:"quantities"`   // units of a line, all equally likely; empty: 1 and 2
+	Lines       int           `json:"lines"`        // most lines of a cart, each number as likely; 0: 4
+	PerCustomer int64         `json:"per_customer"` // limit of each SKU; 0: 4; below 0: none
+
+	Visits      int           `json:"visits,omitempty"` // in all; or Duration
+	Duration    time.Duration `json:"-"`                // for how long visits begin; or Visits
+	Concurrency int           `json:"concurrency"`      // workers; 0: 30
+	Lost        float64       `json:"lost"`             // share of requests whose reply is lost; 0: 0.1; below 0: none
+	TTL         time.Duration `json:"-"`                // of a reservation that is to expire; 0: 1 s, the least
+	Seed        uint64        `json:"seed"`             // of all that customers choose; 0: a new one
+	Timeout     time.Duration `json:"-"`                // of a request; 0: 15 s
+	Patience    time.Duration `json:"-"`                // for how long a request is sent again; 0: 20 s
+	SettleLimit time.Duration `json:"-"`                // for all that is open at the end, and the last event; 0: 30 s
+
+	History io.Writer `json:"-"` // if not nil, the history is streamed to it
+}
+
+// Limits of a Plan.
+const (
+	maxSKUs    = 200
+	maxLines   = 20
+	maxWorkers = 1000
+	visitsEach = 6 // visits of one customer, who makes them at about the same time: tabs of one browser
+)
+
+func wrong(field, key string, pairs ...any) error {
+	return &loadtest.PlanError{Field: field, Reason: say("plan."+key, pairs...)}
+}
+
+// Filled returns p with its defaults, or a loadtest.PlanError.
+func (p Plan) Filled() (Plan, error) {
+	p.SKU = cmp.Or(p.SKU, "load-checkout")
+	p.SKUs = cmp.Or(p.SKUs, 20)
+	p.Skew = cmp.Or(p.Skew, "zipf:1.1")
+	p.Stock = cmp.Or(p.Stock, 100)
+	if len(p.Quantities) == 0 {
+		p.Quantities = []int64{1, 2}
+	}
+	p.Lines = cmp.Or(p.Lines, 4)
+	p.PerCustomer = cmp.Or(p.PerCustomer, 4)
+	p.Concurrency = cmp.Or(p.Concurrency, 30)
+	p.Lost = cmp.Or(p.Lost, 0.1)
+	p.TTL = cmp.Or(p.TTL, time.Second)
+	p.Seed = cmp.Or(p.Seed, loadtest.NewSeed())
+	p.Timeout = cmp.Or(p.Timeout, 15*time.Second)
+	p.Patience = cmp.Or(p.Patience, 20*time.Second)
+	p.SettleLimit = cmp.Or(p.SettleLimit, 30*time.Second)
+	between := func(field string, n, least, most int64) error {
+		if n < least || n > most {
+			return wrong(field, "from-to", "least", least, "most", most, "given", n)
+		}
+		return nil
+	}
+	if (p.Visits > 0) == (p.Duration > 0) {
+		return p, wrong("requests", "ends")
+	}
+	if p.Lost > 0.9 {
+		return p, wrong("lost-replies", "lost", "given", p.Lost)
+	}
+	if _, err := p.Skew.Weights(p.SKUs); err != nil {
+		return p, &loadtest.PlanError{Field: "skew", Reason: words.Of(err)}
+	}
+	for _, q := range p.Quantities {
+		if err := between("quantity", q, 1, 1000); err != nil {
+			return p, err
+		}
+	}
+	return p, cmp.Or(
+		between("skus", int64(p.SKUs), 1, maxSKUs), between("stock", p.Stock, 1, 1_000_000_000),
+		between("lines", int64(p.Lines), 1, maxLines), between("concurrency", int64(p.Concurrency), 1, maxWorkers),
+		between("visits", int64(p.Visits), 0, 10_000_000),
+	)
+}
+
+// Names returns the SKUs.
+func (p *Plan) Names() []string {
+	list := make([]string, p.SKUs)
+	for i := range list {
+		list[i] = fmt.Sprintf("%s-%d", p.SKU, i+1)
+	}
+	return list
+}
+
+// limit returns the most units of a SKU that a customer may have; 0: no limit.
+func (p *Plan) limit() int64 { return max(0, p.PerCustomer) }
+
+// Command returns the command that repeats p against target, without the token.
+func (p *Plan) Command(target string) string {
+	quantities := strings.Fields(strings.Trim(fmt.Sprint(p.Quantities), "[]"))
+	parts := []string{
+		"stock", "load", "--scenario", "checkout", "--url", target, "--sku", p.SKU, "--skus", strconv.Itoa(p.SKUs),
+		"--skew", string(p.Skew), "--stock", strconv.FormatInt(p.Stock, 10), "--quantity",
+		strings.Join(quantities, ","), "--lines", strconv.Itoa(p.Lines), "--per-customer",
+		strconv.FormatInt(p.limit(), 10), "--lost-replies", strconv.FormatFloat(max(0, p.Lost), 'g', 4, 64),
+		"--concurrency", strconv.Itoa(p.Concurrency), "--seed", strconv.FormatUint(p.Seed, 10),
+	}
+	if p.Duration > 0 {
+		return strings.Join(append(parts, "--duration", p.Duration.String()), " ")
+	}
+	return strings.Join(append(parts, "--requests", strconv.Itoa(p.Visits)), " ")
+}

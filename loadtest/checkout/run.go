@@ -1,0 +1,391 @@
+package checkout
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"example.com/stock/loadtest"
+	"example.com/stock/words"
+)
+
+// A Book is what the service and the events say of one SKU.
+type Book struct {
+	Before    Counts     `json:"before"` // after the stock was set
+	After     Counts     `json:"after"`
+	Movements []Movement `json:"-"` // with the numbers after Before to After
+	Events    []Event    `json:"-"` // with numbers after Before; see Evidence.Unheard
+}
+
+// Evidence is everything that a run has left.
+type Evidence struct {
+	Run     string
+	Limit   int64    // per customer and SKU; 0: none
+	Records []Record // by Seq
+	Books   []Book
+	// Orders are all that the service lists for the customers of the run, and Reservations those that it told of.
+	Orders       []Thing
+	Reservations []Thing
+	ReadAt       time.Time  // when the last reading of all that began, by the clock of the records
+	Unheard      words.Text // why events were not read; zero: they were
+	Unread       words.Text // why the books could not be read; zero: they were
+	Missing      int        // requests that were sent and left no record
+}
+
+// A Result is everything known about one run.
+type Result struct {
+	Format      string     `json:"format"`
+	Version     int        `json:"version"`
+	Plan        Plan       `json:"plan"`
+	Target      string     `json:"target"`
+	Run         string     `json:"run"` // the names of its customers and keys begin with it
+	Command     string     `json:"command"`
+	StartedAt   time.Time  `json:"started_at"`
+	Interrupted bool       `json:"interrupted"`
+	Evidence    Evidence   `json:"-"`
+	Books       []Book     `json:"books"`
+	Verdict     Verdict    `json:"verdict"`
+	Figures     Figures    `json:"figures"`
+	Heard       string     `json:"events,omitempty"` // where events were read; "": nowhere
+	Notes       words.Text `json:"-"`
+}
+
+// The format and version of the JSON of a Result.
+const (
+	ReportFormat  = "stock-checkout-report"
+	ReportVersion = 1
+)
+
+// WriteJSON writes a result as JSON.
+func WriteJSON(w io.Writer, r *Result) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(r)
+}
+
+// Progress describes how far a run is.
+type Progress struct {
+	Visits, Total int // begun; in all, or 0 if the run is limited by time
+	Requests      int // attempts so far
+	Outcomes      map[Outcome]int
+	Elapsed       time.Duration
+	Phase         words.Text // what goes on
+	Last          bool
+}
+
+// lookLimit bounds the reading of the books.
+const lookLimit = 2 * time.Minute
+
+// Run stocks the SKUs, lets the customers come, asks again what is open, reads the books, and judges.
+//
+// Several shops are instances of one service: a request that is sent again goes to another one. feed is where events
+// are read; nil: they are not. Run calls progress, if not nil, about five times a second. If ctx ends, Run judges what
+// was done, and that is no error. Errors are loadtest.PlanErrors, loadtest.TargetErrors, ctx's error if it ended before
+// the first request, and errors of Plan.History, which come with a Result.
+func Run(ctx context.Context, shops []*loadtest.Client, p Plan, feed Feed, progress func(Progress)) (*Result, error) {
+	s, err := Open(ctx, shops, p, feed)
+	if err != nil {
+		return nil, err
+	}
+	s.Progress = progress
+	s.Sell(ctx)
+	return s.Judge(ctx)
+}
+
+// A Shopping is a run in its parts, for whoever does something else meanwhile: Open, Sell, Judge.
+type Shopping struct {
+	Progress func(Progress) // may be nil
+
+	result *Result
+	sale   *sale
+	feed   Feed
+	out    *historyWriter
+	began  time.Time
+	done   bool // all visits were made
+
+	mu       sync.Mutex
+	attempts int
+	last     time.Time // when the last request that got an answer was sent
+	outcomes map[Outcome]int
+}
+
+// Open stocks the SKUs. Its errors are those of Run.
+func Open(ctx context.Context, shops []*loadtest.Client, p Plan, feed Feed) (*Shopping, error) {
+	p, err := p.Filled()
+	if err != nil {
+		return nil, err
+	}
+	r := &Result{
+		Format: ReportFormat, Version: ReportVersion, Target: shops[0].URL(), Plan: p,
+		Run: "co-" + strings.ToLower(rand.Text()[:10]),
+	}
+	r.Command = p.Command(r.Target)
+	weights, _ := p.Skew.Weights(p.SKUs)
+	for _, sku := range p.Names() {
+		before, err := prepare(ctx, shops[0], sku, p.Stock, p.limit())
+		if err != nil {
+			return nil, err
+		}
+		r.Books = append(r.Books, Book{Before: before})
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	r.StartedAt = time.Now().UTC()
+	if feed != nil {
+		r.Heard = feed.Name()
+	}
+	s := &Shopping{
+		result: r, feed: feed, out: newHistoryWriter(p.History), began: time.Now(), outcomes: make(map[Outcome]int),
+		sale: &sale{
+			plan: p, shops: shops, run: r.Run, weights: weights, start: time.Now(), out: make(chan Record, 64),
+		},
+	}
+	s.out.header(r)
+	return s, nil
+}
+
+// DoneSince reports whether a request that was sent after t was done, or refused with reason.
+func (s *Shopping) DoneSince(t time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last.After(t)
+}
+
+// Attempts returns how many attempts were made, and how many of them were done.
+func (s *Shopping) Attempts() (all, done int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.attempts, s.outcomes[Done]
+}
+
+// Sell lets the customers come until all visits are made, the time is over, or ctx ends. Then what is under way has
+// loadtest.Grace to end. It returns when nobody works any more.
+func (s *Shopping) Sell(ctx context.Context) {
+	flight, cut := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cut(nil)
+	var workers, guard sync.WaitGroup
+	for i := range s.sale.plan.Concurrency {
+		workers.Go(func() { s.sale.work(ctx, flight, i+1) })
+	}
+	over := make(chan struct{})
+	guard.Go(func() { workers.Wait(); close(over); close(s.sale.out) })
+	guard.Go(func() {
+		select {
+		case <-over:
+			return
+		case <-ctx.Done():
+		}
+		select {
+		case <-over:
+		case <-time.After(loadtest.Grace):
+			cut(context.Cause(ctx))
+		}
+	})
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for open := true; open; {
+		var r Record
+		select {
+		case r, open = <-s.sale.out:
+			if open {
+				s.keep(&r)
+			}
+		case <-tick.C:
+			s.tell("visits", false)
+		}
+	}
+	guard.Wait()
+	s.done = ctx.Err() == nil
+	s.result.Interrupted = !s.done
+}
+
+// keep takes a record. One goroutine calls it at a time.
+func (s *Shopping) keep(r *Record) {
+	r.Seq = len(s.result.Evidence.Records) + 1
+	s.result.Evidence.Records = append(s.result.Evidence.Records, *r)
+	s.out.Line(line{Record: r})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.attempts++
+	s.outcomes[r.Outcome]++
+	if (r.Outcome == Done || r.Outcome == Refused) && r.SentAt.After(s.last) {
+		s.last = r.SentAt
+	}
+}
+
+func (s *Shopping) tell(phase string, last bool) {
+	_ = s.out.Flush() // an error stays, and is returned at the end
+	if s.Progress == nil {
+		return
+	}
+	s.mu.Lock()
+	p := Progress{
+		Visits: int(s.sale.visits.Load()), Total: s.sale.plan.Visits, Requests: s.attempts,
+		Elapsed: time.Since(s.began), Outcomes: s.outcomes, Phase: phrases.Say("phase." + phase), Last: last,
+	}
+	if p.Total > 0 {
+		p.Visits = min(p.Visits, p.Total)
+	}
+	defer s.mu.Unlock()
+	s.Progress(p)
+}
+
+// Judge asks again what is open, reads the books until they are at rest, and judges. It does so also after ctx has
+// ended. The error is that of the history, or that the books cannot be read; the Result comes with it.
+func (s *Shopping) Judge(ctx context.Context) (*Result, error) {
+	r := s.result
+	ctx = context.WithoutCancel(ctx)
+	within, cancel := context.WithTimeout(ctx, s.sale.plan.SettleLimit)
+	s.tell("settle", false)
+	s.sale.settle(within, s.keep)
+	cancel()
+
+	look, cancel := context.WithTimeout(ctx, lookLimit)
+	defer cancel()
+	s.tell("books", false)
+	began := time.Now()
+	for {
+		asked := time.Now()
+		err := s.read(look)
+		r.Evidence.Unread = words.Text{}
+		if err != nil {
+			r.Evidence.Unread = words.Of(err)
+		}
+		r.Verdict = Judge(&r.Evidence)
+		limit := loadtest.LateLimit
+		if r.Verdict.awaitsEvents {
+			limit = s.sale.plan.SettleLimit
+		}
+		// Sweepers may be at work still, and relays. After a long run a reading takes seconds: what happens while it
+		// is made looks wrong, so it is not the last one if it began too early.
+		final := !r.Verdict.early || r.Verdict.proved || asked.Sub(began) > limit
+		if err == nil && final || loadtest.Sleep(look, 250*time.Millisecond) != nil {
+			break
+		}
+	}
+	r.Books = r.Evidence.Books
+	r.Figures = Measure(r)
+	s.out.end(r)
+	s.tell("books", true)
+	if err := s.out.Flush(); err != nil {
+		return r, phrases.Error("history.not-written", "why", err)
+	}
+	return r, nil
+}
+
+// read reads the books of every SKU, and what the service shows of the customers' orders and reservations.
+func (s *Shopping) read(ctx context.Context) error {
+	e := &s.result.Evidence
+	e.Run, e.Limit, e.ReadAt = s.result.Run, s.sale.plan.limit(), time.Now()
+	if s.feed == nil {
+		e.Unheard = say("unheard.no-feed")
+	}
+	books := make([]Book, len(s.result.Books))
+	customers, told := e.customers(), e.told()
+	ordersOf := make([][]Thing, len(customers))
+	reservations := make([]Thing, len(told))
+	var jobs []func(*loadtest.Client) error
+	for i := range books {
+		jobs = append(jobs, func(c *loadtest.Client) (err error) {
+			books[i], err = s.book(ctx, c, s.result.Books[i].Before)
+			return err
+		})
+	}
+	for i, customer := range customers {
+		jobs = append(jobs, func(c *loadtest.Client) (err error) {
+			ordersOf[i], err = orders(ctx, c, customer)
+			return err
+		})
+	}
+	for i, t := range told {
+		jobs = append(jobs, func(c *loadtest.Client) (err error) {
+			reservations[i], err = reservation(ctx, c, t.Customer, t.ReservationID)
+			return err
+		})
+	}
+	if err := s.each(ctx, jobs); err != nil {
+		return err
+	}
+	e.Books, e.Orders, e.Reservations = books, slices.Concat(ordersOf...), reservations
+	return nil
+}
+
+// each does the jobs, eight at a time, each with one shop after the other until one answers.
+func (s *Shopping) each(ctx context.Context, jobs []func(*loadtest.Client) error) error {
+	failed := make([]error, len(jobs))
+	var all sync.WaitGroup
+	next := make(chan int, len(jobs))
+	for i := range jobs {
+		next <- i
+	}
+	close(next)
+	for range min(8, len(jobs)) {
+		all.Go(func() {
+			for i := range next {
+				for try := 0; ; try++ {
+					failed[i] = jobs[i](s.sale.shops[(i+try)%len(s.sale.shops)])
+					if failed[i] == nil || try == 20 || loadtest.Sleep(ctx, 100*time.Millisecond) != nil {
+						break
+					}
+				}
+			}
+		})
+	}
+	all.Wait()
+	for _, err := range failed {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// book reads the ledger of a SKU up to the number of its counters, and its events.
+func (s *Shopping) book(ctx context.Context, c *loadtest.Client, before Counts) (b Book, err error) {
+	b.Before = before
+	var guard string
+	if b.After, guard, err = counts(ctx, c, before.SKU); err != nil {
+		return b, err
+	}
+	if guard != ledgerGuard {
+		return b, fmt.Errorf("%s has no ledger any more (guard %q)", before.SKU, guard)
+	}
+	if b.Movements, err = movements(ctx, c, before.SKU, before.Number, b.After.Number); err != nil || s.feed == nil {
+		return b, err
+	}
+	b.Events, err = s.feed.Events(ctx, before.SKU, before.Number)
+	return b, err
+}
+
+// customers returns the customers of the run.
+func (e *Evidence) customers() (list []string) {
+	seen := map[string]bool{"": true}
+	for i := range e.Records {
+		if c := e.Records[i].Customer; !seen[c] {
+			seen[c] = true
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// told returns the reservations that the service told of.
+func (e *Evidence) told() (list []Thing) {
+	seen := make(map[string]bool)
+	for i := range e.Records {
+		r := &e.Records[i]
+		if r.Op == OpReserve && r.Got != nil && !seen[r.Got.ReservationID] {
+			seen[r.Got.ReservationID] = true
+			list = append(list, Thing{Customer: r.Customer, ReservationID: r.Got.ReservationID})
+		}
+	}
+	return list
+}

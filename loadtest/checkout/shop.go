@@ -1,0 +1,391 @@
+package checkout
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"sync"
+	"time"
+
+	"example.com/stock/loadtest"
+)
+
+// A Line asks for units of one SKU.
+type Line struct {
+	SKU      string `json:"sku"`
+	Quantity int64  `json:"quantity"`
+}
+
+// A Thing is an order or a reservation, as the service shows it.
+type Thing struct {
+	OrderID       string    `json:"order_id,omitempty"`
+	ReservationID string    `json:"reservation_id,omitempty"`
+	Customer      string    `json:"customer,omitempty"`
+	Lines         []Line    `json:"lines,omitempty"`
+	State         string    `json:"state,omitempty"`
+	Late          bool      `json:"late,omitempty"`
+	CreatedAt     time.Time `json:"created_at,omitzero"`
+	ExpiresAt     time.Time `json:"expires_at,omitzero"` // of a reservation
+}
+
+// Counts are the terms of the law, after the movement with that number.
+type Counts struct {
+	SKU       string `json:"sku"`
+	Received  int64  `json:"received"`
+	Available int64  `json:"available"`
+	Reserved  int64  `json:"reserved"`
+	Sold      int64  `json:"sold"`
+	Number    uint64 `json:"number"`
+}
+
+// A Movement is a row of the ledger.
+type Movement struct {
+	SKU       string    `json:"sku"`
+	Number    uint64    `json:"number"`
+	Kind      string    `json:"kind"`
+	Received  int64     `json:"received"`
+	Available int64     `json:"available"`
+	Reserved  int64     `json:"reserved"`
+	Sold      int64     `json:"sold"`
+	Ref       string    `json:"ref,omitempty"`
+	Customer  string    `json:"customer,omitempty"`
+	Reason    string    `json:"reason,omitempty"`
+	At        time.Time `json:"at"`
+}
+
+// An Op is a request that changes something.
+type Op string
+
+// The operations.
+const (
+	OpPlace   Op = "place"
+	OpReserve Op = "reserve"
+	OpConfirm Op = "confirm"
+	OpRelease Op = "cancel-reservation"
+	OpExtend  Op = "extend"
+	OpCancel  Op = "cancel-order"
+	OpDeliver Op = "deliver"
+)
+
+// Ops returns all operations, in the order in which reports list them.
+func Ops() []Op { return []Op{OpPlace, OpReserve, OpConfirm, OpExtend, OpRelease, OpCancel, OpDeliver} }
+
+// An Outcome is how an attempt ended, as far as its customer can tell.
+type Outcome string
+
+// The outcomes.
+const (
+	Done    Outcome = "done"
+	Refused Outcome = "refused" // decided: it cannot be had, or not any more
+	Busy    Outcome = "busy"    // nothing was done, and the same request may be sent again
+	Unknown Outcome = "unknown" // no usable reply came: it may have been done
+)
+
+// Outcomes returns all outcomes, in the order in which reports list them.
+func Outcomes() []Outcome { return []Outcome{Done, Refused, Busy, Unknown} }
+
+// An Ask is what one attempt asks for. Attempts of one Request are the same but for the attempt's number.
+type Ask struct {
+	Op       Op     `json:"op"`
+	Customer string `json:"customer,omitempty"`
+	Key      string `json:"key,omitempty"`    // Idempotency-Key; "": none
+	Ref      string `json:"ref,omitempty"`    // the order or reservation that it is about; of a delivery, the SKU
+	Lines    []Line `json:"lines,omitempty"`  // of a cart
+	TTL      string `json:"ttl,omitempty"`    // of a reservation
+	Misuse   bool   `json:"misuse,omitempty"` // another cart with a used key: it must be refused
+}
+
+// A Record is one attempt with its reply: one line of a history. Times are the start of the run by the wall clock plus
+// elapsed monotonic time.
+type Record struct {
+	Seq     int `json:"seq"`     // from 1, in the order in which attempts ended
+	Request int `json:"request"` // attempts of the same request share it
+	Attempt int `json:"attempt"` // from 1
+	Worker  int `json:"worker"`
+	Visit   int `json:"visit"`
+	Way     Way `json:"way"`
+	Ask
+	Cut      bool      `json:"cut,omitempty"`   // the customer broke the connection off before the reply
+	Again    bool      `json:"again,omitempty"` // the customer had a reply, and sent the request once more
+	Settling bool      `json:"settling,omitempty"`
+	SentAt   time.Time `json:"sent_at"`
+	DoneAt   time.Time `json:"done_at"`
+	Outcome  Outcome   `json:"outcome"`
+	Status   int       `json:"status,omitempty"`
+	Problem  string    `json:"problem,omitempty"`
+	Error    string    `json:"error,omitempty"`
+	Instance string    `json:"instance,omitempty"`
+	Replayed bool      `json:"replayed,omitempty"`
+	Got      *Thing    `json:"got,omitempty"`    // of an order or a reservation that was done
+	Number   uint64    `json:"number,omitempty"` // of the movement of a delivery
+}
+
+// Took returns how long the customer waited.
+func (r *Record) Took() time.Duration { return r.DoneAt.Sub(r.SentAt) }
+
+// check returns an error if r is impossible.
+func (r *Record) check() error {
+	switch {
+	case r.Seq < 1 || r.Request < 1 || r.Attempt < 1:
+		return errors.New("seq, request and attempt must be 1 or more")
+	case r.Outcome != Done && r.Outcome != Refused && r.Outcome != Busy && r.Outcome != Unknown:
+		return fmt.Errorf("outcome %q is not one of %v", r.Outcome, Outcomes())
+	case r.SentAt.IsZero() || r.DoneAt.Before(r.SentAt):
+		return errors.New("sent_at and done_at must be set, and done_at not earlier")
+	case r.Outcome == Done && r.Op != OpDeliver && r.Got == nil:
+		return errors.New("what was done must have got an order or a reservation")
+	}
+	return nil
+}
+
+// path returns where an ask is posted.
+func (a *Ask) path() string {
+	switch a.Op {
+	case OpPlace:
+		return "/v1/orders"
+	case OpReserve:
+		return "/v1/reservations"
+	case OpConfirm:
+		return "/v1/reservations/" + url.PathEscape(a.Ref) + "/confirm"
+	case OpRelease:
+		return "/v1/reservations/" + url.PathEscape(a.Ref) + "/cancel"
+	case OpExtend:
+		return "/v1/reservations/" + url.PathEscape(a.Ref) + "/extend"
+	case OpCancel:
+		return "/v1/orders/" + url.PathEscape(a.Ref) + "/cancel"
+	default:
+		return "/v1/stock/" + url.PathEscape(a.Ref) + "/adjustments"
+	}
+}
+
+func (a *Ask) body() any {
+	if a.Op == OpDeliver {
+		// The reason is the key, so that the ledger shows what became of it.
+		return map[string]any{"delta": a.Lines[0].Quantity, "reason": a.Key}
+	}
+	body := map[string]any{"customer": a.Customer}
+	if a.Lines != nil {
+		body["lines"] = a.Lines
+	}
+	if a.TTL != "" {
+		body["ttl"] = a.TTL
+	}
+	return body
+}
+
+// cutOff is the cause of a request that its customer broke off.
+var errCutOff = errors.New("the customer broke the connection off")
+
+// send makes one attempt. With cut, the connection is closed so long after the request was written, or as soon as the
+// reply begins, whichever is first: the service may or may not have done it, and the customer cannot tell.
+func send(ctx context.Context, c *loadtest.Client, a Ask, cut *time.Duration, id string) (r Record) {
+	r.Ask = a
+	text, err := json.Marshal(a.body())
+	if err != nil {
+		r.Outcome, r.Error = Busy, err.Error()
+		return r
+	}
+	ctx, drop := context.WithCancelCause(ctx)
+	defer drop(nil)
+	if cut != nil {
+		r.Cut = true
+		var once sync.Once
+		var timer *time.Timer
+		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+			WroteRequest: func(httptrace.WroteRequestInfo) {
+				once.Do(func() { timer = time.AfterFunc(*cut, func() { drop(errCutOff) }) })
+			},
+			GotFirstResponseByte: func() { drop(errCutOff) },
+		})
+		defer func() {
+			once.Do(func() {}) // after it, timer is not written any more
+			if timer != nil {
+				timer.Stop()
+			}
+		}()
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL()+a.path(), bytes.NewReader(text))
+	if err != nil {
+		r.Outcome, r.Error = Busy, err.Error()
+		return r
+	}
+	// Without it net/http sends a request with a key a second time by itself, and the history would not know.
+	req.GetBody = nil
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("X-Request-Id", id)
+	if a.Key != "" {
+		req.Header.Set("Idempotency-Key", a.Key)
+	}
+	if a.Op == OpDeliver {
+		req.Header.Set("Authorization", "Bearer "+c.Token())
+	}
+	reply := c.Attempt(req, func(ans *loadtest.Answer) loadtest.Reply {
+		r.read(ans)
+		return loadtest.Reply{}
+	})
+	if cut != nil && r.Outcome != "" {
+		// The reply was there before the connection was closed. The customer has not seen it.
+		r.Outcome, r.Problem, r.Got, r.Replayed, r.Number, r.Error = Unknown, "", nil, false, 0, errCutOff.Error()
+	}
+	switch {
+	case r.Outcome != "":
+	case reply.Outcome == loadtest.Failed:
+		r.Outcome, r.Error = Busy, reply.Error // never sent
+	default:
+		r.Outcome, r.Status, r.Error = Unknown, reply.Status, reply.Error
+	}
+	return r
+}
+
+// read takes what a whole reply says.
+func (r *Record) read(ans *loadtest.Answer) {
+	r.Status, r.Instance = ans.Status, ans.Header.Get("X-Instance")
+	if p := ans.Problem(); p != nil {
+		r.Outcome, r.Problem, r.Error = outcomeOf(p), p.Name(), p.Detail
+		return
+	}
+	if ans.Status != http.StatusOK && ans.Status != http.StatusCreated {
+		r.Outcome = Unknown
+		r.Error = fmt.Sprintf("status %d with %s, which is no reply of ours", ans.Status, ans.Kind())
+		return
+	}
+	var got struct {
+		Thing
+		Number uint64 `json:"number"`
+	}
+	if err := json.Unmarshal(ans.Body, &got); err != nil {
+		r.Outcome, r.Error = Unknown, "decode the reply: "+err.Error()
+		return
+	}
+	r.Outcome, r.Replayed = Done, ans.Header.Get("Idempotent-Replayed") == "true"
+	if r.Op == OpDeliver {
+		r.Number = got.Number
+		return
+	}
+	r.Got = &got.Thing
+}
+
+// outcomeOf returns what a refusal means for the customer.
+func outcomeOf(p *loadtest.Problem) Outcome {
+	switch p.Outcome() {
+	case loadtest.Busy:
+		return Busy
+	case loadtest.Unknown:
+		return Unknown
+	}
+	switch p.Name() {
+	case "idempotency_in_flight", "stale_fence", "overtaken", "client_gone":
+		return Busy
+	}
+	if p.Status >= http.StatusInternalServerError || p.Status == http.StatusTooManyRequests {
+		return Busy // a server is down, and nothing was written
+	}
+	return Refused
+}
+
+// counts reads the counters of a SKU. guard names who sells it.
+func counts(ctx context.Context, c *loadtest.Client, sku string) (out Counts, guard string, err error) {
+	var stock struct {
+		Counts
+		Version uint64 `json:"version"`
+		Guard   string `json:"guard"`
+	}
+	err = c.Call(ctx, http.MethodGet, "/v1/stock/"+url.PathEscape(sku), nil, &stock)
+	stock.Number = stock.Version
+	return stock.Counts, stock.Guard, err
+}
+
+// ledgerGuard is the guard of a SKU that has a ledger.
+const ledgerGuard = "orders"
+
+// prepare puts units of a SKU in stock, with a limit per customer, and returns the counters. In the profile for
+// demonstrations a new SKU has no ledger before its first movement.
+func prepare(ctx context.Context, c *loadtest.Client, sku string, units, limit int64) (Counts, error) {
+	path := "/v1/stock/" + url.PathEscape(sku)
+	set := func() error {
+		return c.Call(ctx, http.MethodPut, path, map[string]int64{"quantity": units}, nil)
+	}
+	if err := set(); err != nil {
+		return Counts{}, err
+	}
+	_, guard, err := counts(ctx, c, sku)
+	if err == nil && guard != ledgerGuard {
+		if err = c.Call(ctx, http.MethodPost, path+"/adjustments", map[string]any{"delta": 1}, nil); err == nil {
+			err = set()
+		}
+	}
+	if err == nil {
+		err = c.Call(ctx, http.MethodPut, path+"/policy", map[string]int64{"per_customer": limit}, nil)
+	}
+	if err != nil {
+		return Counts{}, err
+	}
+	before, _, err := counts(ctx, c, sku)
+	return before, err
+}
+
+const pageSize = 1000 // of movements and orders
+
+// movements reads the movements of a SKU with numbers from after+1 to last.
+func movements(ctx context.Context, c *loadtest.Client, sku string, after, last uint64) ([]Movement, error) {
+	var list []Movement
+	for after < last {
+		var page struct {
+			Movements []Movement `json:"movements"`
+		}
+		path := fmt.Sprintf("/v1/stock/%s/movements?limit=%d&cursor=%d", url.PathEscape(sku), pageSize, after)
+		if err := c.Call(ctx, http.MethodGet, path, nil, &page); err != nil {
+			return nil, err
+		}
+		for _, m := range page.Movements {
+			if m.Number > last {
+				return list, nil
+			}
+			list = append(list, m)
+		}
+		if len(page.Movements) == 0 || page.Movements[len(page.Movements)-1].Number <= after {
+			return list, nil // the judge finds what is missing
+		}
+		after = page.Movements[len(page.Movements)-1].Number
+	}
+	return list, nil
+}
+
+// orders reads all orders of a customer.
+func orders(ctx context.Context, c *loadtest.Client, customer string) ([]Thing, error) {
+	var list []Thing
+	for cursor := ""; ; {
+		query := url.Values{"customer": {customer}, "limit": {fmt.Sprint(pageSize)}}
+		if cursor != "" {
+			query.Set("cursor", cursor)
+		}
+		var page struct {
+			Orders []Thing `json:"orders"`
+			Next   string  `json:"next"`
+		}
+		if err := c.Call(ctx, http.MethodGet, "/v1/orders?"+query.Encode(), nil, &page); err != nil {
+			return nil, err
+		}
+		list = append(list, page.Orders...)
+		if page.Next == "" || page.Next == cursor {
+			return list, nil
+		}
+		cursor = page.Next
+	}
+}
+
+// reservation reads one reservation; one that is not there has no id.
+func reservation(ctx context.Context, c *loadtest.Client, customer, id string) (out Thing, err error) {
+	path := "/v1/reservations/" + url.PathEscape(id) + "?" + url.Values{"customer": {customer}}.Encode()
+	err = c.Call(ctx, http.MethodGet, path, nil, &out)
+	var problem *loadtest.Problem
+	if errors.As(err, &problem) && problem.Name() == "not_found" {
+		return Thing{}, nil
+	}
+	return out, err
+}

@@ -1,0 +1,300 @@
+package checkout
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"example.com/stock/loadtest"
+)
+
+// A sale is the part of a run in which customers come.
+type sale struct {
+	plan    Plan
+	shops   []*loadtest.Client
+	run     string
+	weights []float64 // running sum, of the SKUs
+	start   time.Time
+	out     chan Record
+
+	visits   atomic.Int64 // begun
+	requests atomic.Int64
+
+	mu   sync.Mutex
+	open []pending // requests of which the customer does not know for certain what became of them
+}
+
+// A pending request is asked again at the end of the run, with the same key.
+type pending struct {
+	visit   *visit
+	ask     Ask
+	request int
+	attempt int // made so far
+}
+
+// A visit is one customer at work. What is chosen depends on the seed and the number of the visit alone.
+type visit struct {
+	*sale
+	number, worker int
+	way            Way
+	customer       string
+	dice           *rand.Rand
+	keys           int // made so far
+}
+
+// visitsStream keeps the random numbers of visits apart from others of the same seed.
+const visitsStream = 0xc4ec
+
+func (s *sale) visit(number, worker int) *visit {
+	v := &visit{sale: s, number: number, worker: worker}
+	v.dice = rand.New(rand.NewPCG(s.plan.Seed+visitsStream, uint64(number)))
+	// Visits of one customer are neighbours, so that they meet.
+	v.customer = fmt.Sprintf("%s-c%d", s.run, (number-1)/visitsEach+1)
+	n := v.dice.IntN(100)
+	for _, w := range ways() {
+		if v.way = w.way; n < w.share {
+			break
+		}
+		n -= w.share
+	}
+	return v
+}
+
+// work makes visits until all are made, the time is over, or ctx ends. Requests end with flight.
+func (s *sale) work(ctx, flight context.Context, worker int) {
+	for ctx.Err() == nil && (s.plan.Duration == 0 || time.Since(s.start) < s.plan.Duration) {
+		n := int(s.visits.Add(1))
+		if s.plan.Visits > 0 && n > s.plan.Visits {
+			return
+		}
+		s.visit(n, worker).make(ctx, flight)
+		// Customers of a shop that is down do not come ten thousand times a second.
+		_ = loadtest.Sleep(ctx, time.Millisecond)
+	}
+}
+
+// cart puts some lines together. A SKU may be in it twice.
+func (v *visit) cart() []Line {
+	names := v.plan.Names()
+	lines := make([]Line, 1+v.dice.IntN(v.plan.Lines))
+	for i := range lines {
+		at := sort.SearchFloat64s(v.weights, v.dice.Float64())
+		lines[i] = Line{
+			names[min(at, len(names)-1)], v.plan.Quantities[v.dice.IntN(len(v.plan.Quantities))],
+		}
+	}
+	return lines
+}
+
+func (v *visit) key() string {
+	v.keys++
+	return fmt.Sprintf("%s-v%d-%d", v.run, v.number, v.keys)
+}
+
+// sometimesKey returns a key, or none: what has one end needs none.
+func (v *visit) sometimesKey() string {
+	if v.dice.IntN(3) == 0 {
+		return ""
+	}
+	return v.key()
+}
+
+// hold is the ttl of a reservation that is not to expire during a visit, however slow the service is. It is short
+// enough that units which a customer has left behind come back.
+const hold = 10 * time.Minute
+
+func (v *visit) make(ctx, flight context.Context) {
+	switch v.way {
+	case Buy, Regret, MisuseKey:
+		key := v.key()
+		cart := v.cart()
+		o, ok := v.ask(ctx, flight, Ask{Op: OpPlace, Customer: v.customer, Key: key, Lines: cart})
+		switch {
+		case !ok:
+		case v.way == Regret:
+			v.cancel(ctx, flight, o)
+		case v.way == MisuseKey:
+			other := slices.Clone(cart)
+			other[0].Quantity++
+			v.ask(ctx, flight, Ask{Op: OpPlace, Customer: v.customer, Key: key, Lines: other, Misuse: true})
+		}
+	case Deliver:
+		names := v.plan.Names()
+		sku := names[v.dice.IntN(len(names))]
+		v.ask(ctx, flight, Ask{Op: OpDeliver, Key: v.key(), Ref: sku, Lines: []Line{{sku, 1 + v.dice.Int64N(5)}}})
+	default:
+		v.reserve(ctx, flight)
+	}
+}
+
+func (v *visit) cancel(ctx, flight context.Context, o *Thing) {
+	v.ask(ctx, flight, Ask{Op: OpCancel, Customer: v.customer, Key: v.sometimesKey(), Ref: o.OrderID})
+}
+
+// reserve makes the visits that begin with a reservation.
+func (v *visit) reserve(ctx, flight context.Context) {
+	ttl := hold
+	expires := slices.Contains([]Way{Forget, PayLate, LastTick}, v.way)
+	if expires {
+		ttl = v.plan.TTL
+	}
+	asked := time.Now()
+	r, ok := v.ask(ctx, flight, Ask{
+		Op: OpReserve, Customer: v.customer, Key: v.key(), Lines: v.cart(), TTL: ttl.String(),
+	})
+	if !ok {
+		return
+	}
+	about := func(op Op, ttl string) Ask {
+		return Ask{Op: op, Customer: v.customer, Key: v.sometimesKey(), Ref: r.ReservationID, TTL: ttl}
+	}
+	switch v.way {
+	case Pay, Return:
+		o, ok := v.ask(ctx, flight, about(OpConfirm, ""))
+		if ok && v.way == Return {
+			v.cancel(ctx, flight, o)
+		}
+	case Leave:
+		v.ask(ctx, flight, about(OpRelease, ""))
+	case Think:
+		// An extension without a key counts from the attempt: two are two.
+		a := about(OpExtend, (hold + time.Minute).String())
+		a.Key = v.key()
+		if _, ok := v.ask(ctx, flight, a); ok {
+			v.ask(ctx, flight, about(OpConfirm, ""))
+		}
+	case PayLate:
+		_ = loadtest.Sleep(ctx, ttl+time.Duration(v.dice.IntN(600))*time.Millisecond)
+		v.ask(ctx, flight, about(OpConfirm, ""))
+	case LastTick:
+		// The reservation began between asked and now, by our clock: the confirmation comes at about its end.
+		early := time.Duration(v.dice.IntN(int(max(2*time.Since(asked), 20*time.Millisecond))))
+		_ = loadtest.Sleep(ctx, ttl-early)
+		v.ask(ctx, flight, about(OpConfirm, ""))
+	case TwoTabs:
+		var tabs sync.WaitGroup
+		confirm, release := about(OpConfirm, ""), about(OpRelease, "")
+		other := *v
+		other.dice = rand.New(rand.NewPCG(v.dice.Uint64(), 0))        // a source is not safe for two
+		behind := time.Duration(v.dice.IntN(3000)) * time.Microsecond // now this one is first, now the other
+		tabs.Go(func() {
+			_ = loadtest.Sleep(ctx, behind)
+			other.ask(ctx, flight, release)
+		})
+		v.ask(ctx, flight, confirm)
+		tabs.Wait()
+	}
+}
+
+// ask sends a request until its customer knows what became of it, or has no patience left. Now and then its reply is
+// lost, and now and then the customer sends it once more although there was a reply. ok reports whether it was done.
+func (v *visit) ask(ctx, flight context.Context, a Ask) (got *Thing, ok bool) {
+	request := int(v.requests.Add(1))
+	began, unsure := time.Now(), false
+	for attempt := 1; ; attempt++ {
+		var cut *time.Duration
+		if attempt == 1 && v.dice.Float64() < v.plan.Lost {
+			// Most steps take a few milliseconds: some replies are lost before the step, and some after it.
+			cut = new(time.Duration(v.dice.IntN(12_000)) * time.Microsecond)
+		}
+		r := v.attempt(flight, a, request, attempt, cut)
+		v.out <- r
+		switch r.Outcome {
+		case Done:
+			if v.dice.IntN(20) == 0 {
+				again := v.attempt(flight, a, request, attempt+1, nil)
+				again.Again = true
+				v.out <- again
+			}
+			return r.Got, true
+		case Refused:
+			if unsure {
+				// An earlier attempt may still be under way, and be done after this one was refused.
+				v.later(pending{v, a, request, attempt})
+			}
+			return nil, false
+		case Unknown:
+			unsure = true
+		}
+		if ctx.Err() != nil || time.Since(began) > v.plan.Patience {
+			if unsure {
+				v.later(pending{v, a, request, attempt})
+			}
+			return nil, false
+		}
+		if !r.Cut {
+			_ = loadtest.Sleep(ctx, time.Duration(20+v.dice.IntN(180))*time.Millisecond)
+		}
+	}
+}
+
+func (v *visit) later(p pending) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.open = append(v.open, p)
+}
+
+func (v *visit) attempt(ctx context.Context, a Ask, request, attempt int, cut *time.Duration) Record {
+	ctx, cancel := context.WithTimeoutCause(ctx, v.plan.Timeout, fmt.Errorf("nothing came for %v", v.plan.Timeout))
+	defer cancel()
+	// Attempts of one request go to different instances, where there are several.
+	shop := v.shops[(request+attempt)%len(v.shops)]
+	sent := v.now()
+	r := send(ctx, shop, a, cut, fmt.Sprintf("%s-%d.%d", v.run, request, attempt))
+	r.Request, r.Attempt, r.Worker, r.Visit, r.Way = request, attempt, v.worker, v.number, v.way
+	r.SentAt, r.DoneAt = sent, v.now()
+	return r
+}
+
+// now returns the start by the wall clock plus the monotonic time since.
+func (s *sale) now() time.Time { return s.start.Round(0).Add(time.Since(s.start)).UTC() }
+
+// settle asks again what customers do not know for certain, with the same key, until all is known or ctx ends. It
+// returns how many requests are still open.
+func (s *sale) settle(ctx context.Context, each func(*Record)) (left int) {
+	var mu sync.Mutex
+	var workers sync.WaitGroup
+	list := make(chan pending, len(s.open))
+	for _, p := range s.open {
+		list <- p
+	}
+	close(list)
+	for range min(16, len(s.open)) {
+		workers.Go(func() {
+			for p := range list {
+				if !p.settle(ctx, func(r *Record) { mu.Lock(); each(r); mu.Unlock() }) {
+					mu.Lock()
+					left++
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	workers.Wait()
+	s.open = nil
+	return left
+}
+
+func (p *pending) settle(ctx context.Context, each func(*Record)) bool {
+	for {
+		p.attempt++
+		r := p.visit.attempt(context.WithoutCancel(ctx), p.ask, p.request, p.attempt, nil)
+		r.Settling = true
+		each(&r)
+		if r.Outcome == Done || r.Outcome == Refused {
+			return true
+		}
+		if loadtest.Sleep(ctx, 200*time.Millisecond) != nil {
+			return false
+		}
+	}
+}
+
+// ours reports whether a customer is one of the run.
+func ours(customer, run string) bool { return strings.HasPrefix(customer, run+"-c") }

@@ -1,0 +1,169 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"example.com/stock/loadtest"
+	"example.com/stock/loadtest/checkout"
+	"example.com/stock/words"
+)
+
+// checkWord returns how a check ended, in a word.
+func (v voice) checkWord(c *checkout.Check) (string, tone) {
+	switch {
+	case c.NotChecked.EN != "":
+		return v.say("checkout.not-checked"), odd
+	case c.Failed > 0:
+		return v.say("checkout.failed"), bad
+	}
+	return v.say("checkout.holds"), good
+}
+
+// checkName says what a check asks.
+func (v voice) checkName(name string) string { return v.in(checkout.Asks(name)) }
+
+// findingWord returns the finding of a checkout as shown.
+func (v voice) findingWord(f loadtest.Finding) (string, tone) {
+	switch f {
+	case loadtest.Holds:
+		return v.say("word.holds"), good
+	case loadtest.Broken:
+		return v.say("word.broken"), bad
+	}
+	return v.say("word.unknown"), odd
+}
+
+// WriteCheckout writes everything about a checkout, for people.
+func WriteCheckout(w io.Writer, r *checkout.Result, style Style) error {
+	if err := phrases.Check(); err != nil {
+		return err
+	}
+	v, f := voice(style.Lang), &r.Figures
+	var b strings.Builder
+	line := style.lines(&b)
+	key := "checkout.heading"
+	if r.Interrupted {
+		key = "checkout.heading-interrupted"
+	}
+	b.WriteString(style.wrap(v.say(key, "visits", visits(f), "workers", r.Plan.Concurrency,
+		"skus", r.Plan.SKUs, "skew", string(r.Plan.Skew), "stock", thousands(r.Plan.Stock),
+		"target", r.Target), 2) + "\n\n")
+	line("requests", phrases.Say("checkout.requests", "requests", f.Requests, "attempts", f.Attempts, "cut", f.Cut,
+		"replayed", f.Replayed, "seconds", fmt.Sprintf("%.1f", f.Seconds)))
+	if len(f.Problems) > 0 {
+		line("refusals", words.Same(problems(f)))
+	}
+	line("orders", phrases.Say("checkout.orders", "orders", f.Orders, "reservations", f.Reservations,
+		"confirmed", f.Kinds["confirm"], "late", f.Late, "released", f.Kinds["cancel"], "expired", f.Kinds["expire"],
+		"returned", f.Kinds["return"]))
+	if f.Revised > 0 {
+		line("", phrases.Say("checkout.revised", "n", f.Revised))
+	}
+	if f.SweptMS.Count > 0 {
+		line("expiry", phrases.Say("checkout.swept", "mean", loadtest.Millis(f.SweptMS.MeanMS),
+			"most", loadtest.Millis(f.SweptMS.MaxMS)))
+	}
+	all := total(r.Books)
+	line("stock", phrases.Say("checkout.stock", "received", all.Received, "available", all.Available,
+		"reserved", all.Reserved, "sold", all.Sold, "movements", f.Movements))
+	if r.Heard != "" {
+		line("events", phrases.Say("checkout.events", "n", f.Events, "repeats", f.Repeats, "where", r.Heard))
+	}
+	b.WriteByte('\n')
+	row := func(t tone, name string, cells ...string) {
+		b.WriteString("  " + style.pad(t, name, 20, false))
+		for _, cell := range cells {
+			b.WriteString(style.pad(t, cell, 9, true))
+		}
+		b.WriteByte('\n')
+	}
+	row(faint, style.say("label.latency"), style.say("label.replies"), "p50", "p90", "p99", "max")
+	for _, l := range f.Latency {
+		row(plain, v.say("op."+string(l.Op)), fmt.Sprint(l.Count), loadtest.Millis(l.P50), loadtest.Millis(l.P90),
+			loadtest.Millis(l.P99), loadtest.Millis(l.Max))
+	}
+	b.WriteByte('\n')
+	for i := range r.Verdict.Checks {
+		c := &r.Verdict.Checks[i]
+		word, t := v.checkWord(c)
+		b.WriteString("  " + style.pad(plain, v.checkName(c.Name), 42, false) + " " +
+			style.pad(plain, thousands(int64(c.Looked)), 9, true) + "  " + style.paint(t, word) + "\n")
+		for _, text := range c.Examples {
+			b.WriteString("    - " + style.wrap(text.In(style.Lang), 6) + "\n")
+		}
+		if more := c.Failed - len(c.Examples); more > 0 {
+			b.WriteString("    " + style.say("checkout.more", "n", more) + "\n")
+		}
+		if c.NotChecked.EN != "" {
+			b.WriteString("    " + style.wrap(c.NotChecked.In(style.Lang), 4) + "\n")
+		}
+	}
+	word, t := v.findingWord(r.Verdict.Finding)
+	b.WriteString("\n  " + style.left(faint, "verdict") + style.paint(t, strings.ToUpper(word)) + "\n")
+	b.WriteString("  " + strings.Repeat(" ", label) + style.wrap(v.in(r.Verdict.Sentence), label+2) + "\n")
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func visits(f *checkout.Figures) (n int) {
+	for _, w := range f.Ways {
+		n += w.Visits
+	}
+	return n
+}
+
+// problems lists what was answered instead of what was asked for, with counts.
+func problems(f *checkout.Figures) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(f.Problems)) {
+		parts = append(parts, fmt.Sprintf("%s %d", name, f.Problems[name]))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// total adds up the counters of all SKUs.
+func total(books []checkout.Book) (sum checkout.Counts) {
+	for i := range books {
+		c := books[i].After
+		sum.Received += c.Received
+		sum.Available += c.Available
+		sum.Reserved += c.Reserved
+		sum.Sold += c.Sold
+	}
+	return sum
+}
+
+// ShowCheckoutProgress returns a progress function for checkout.Run that writes to w, as ShowProgress does.
+func ShowCheckoutProgress(w io.Writer, lang string, columns int) func(checkout.Progress) {
+	v := voice(lang)
+	var shown time.Duration
+	return func(p checkout.Progress) {
+		live := columns > 0
+		if !live && !p.Last && p.Elapsed-shown < plainEvery {
+			return
+		}
+		shown = p.Elapsed
+		made := fmt.Sprint(p.Visits)
+		if p.Total > 0 {
+			made = v.say("progress.of", "done", p.Visits, "total", p.Total)
+		}
+		list := []string{
+			v.say("progress.run", "run", v.in(p.Phase), "progress", made),
+			v.say("checkout.so-far", "attempts", p.Requests, "done", p.Outcomes[checkout.Done],
+				"refused", p.Outcomes[checkout.Refused], "unknown", p.Outcomes[checkout.Unknown]),
+		}
+		switch {
+		case !live:
+			fmt.Fprintln(w, strings.Join(list, v.say("comma")))
+		case p.Last:
+			fmt.Fprint(w, "\r\x1b[K")
+		default:
+			fmt.Fprint(w, "\r\x1b[K"+fit(list, v.say("comma"), columns-1))
+		}
+	}
+}

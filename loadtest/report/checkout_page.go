@@ -1,0 +1,264 @@
+package report
+
+import (
+	"html/template"
+	"image/color"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+
+	"example.com/stock/loadtest/checkout"
+	"example.com/stock/words"
+)
+
+// A checkoutView is the data of the template of a checkout.
+type checkoutView struct {
+	voice
+	Lang, Heading, When, Word, Class string
+	Style                            template.CSS
+	Patterns                         template.HTML
+	R                                *checkout.Result
+	F                                *checkout.Figures
+	Visits                           int
+	Total                            checkout.Counts
+	Checks                           []checkRow
+	StockWide, StockNarrow           template.HTML
+	Ways, Latency                    template.HTML
+	Problems                         string
+}
+
+type checkRow struct {
+	*checkout.Check
+	Asks, Word, Class string
+}
+
+// WriteCheckoutHTML writes a page about a checkout that is complete in itself.
+func WriteCheckoutHTML(w io.Writer, r *checkout.Result, lang string) error {
+	if err := phrases.Check(); err != nil {
+		return err
+	}
+	say := voice(lang)
+	t, err := template.New("checkout.html.tmpl").Funcs(template.FuncMap{
+		"millis": millis, "say": say.say, "in": say.in, "thousands": grouped,
+	}).ParseFS(files, "checkout.html.tmpl")
+	if err != nil {
+		return err
+	}
+	v := &checkoutView{
+		voice: say, Lang: "en", R: r, F: &r.Figures, Visits: visits(&r.Figures), Total: total(r.Books),
+		Style: template.CSS(read("page.css")), Patterns: template.HTML(read("patterns.svg")),
+		When: say.when(r.StartedAt), Problems: problems(&r.Figures),
+	}
+	if lang == words.Chinese {
+		v.Lang = "zh-CN"
+	}
+	word, shade := say.findingWord(r.Verdict.Finding)
+	v.Word, v.Class = word, classOf(shade)
+	v.Heading = say.say("checkout.title")
+	for i := range r.Verdict.Checks {
+		c := &r.Verdict.Checks[i]
+		word, shade := say.checkWord(c)
+		v.Checks = append(v.Checks, checkRow{c, say.checkName(c.Name), word, classOf(shade)})
+	}
+	if s := shelfOf(r); len(s.received) > 1 {
+		label := say.say("checkout.stock-caption")
+		v.StockWide = template.HTML(shelfChart(say, s, marked, 11).toSVG(1120, 320, "wide", label, s.hints(say, 80)))
+		v.StockNarrow = template.HTML(shelfChart(say, s, marked, 10.5).
+			toSVG(420, 300, "narrow", label, s.hints(say, 30)))
+	}
+	if v.Visits > 0 {
+		v.Ways = template.HTML(waysChart(say, r, marked, 10.5).
+			toSVG(560, waysHeight, "", say.say("checkout.ways"), nil))
+	}
+	if len(r.Figures.Latency) > 0 {
+		v.Latency = template.HTML(opsChart(say, r, marked, 10.5).
+			toSVG(560, compareHeight(len(r.Figures.Latency))+40, "", say.say("caption.percentiles"), nil))
+	}
+	return t.Execute(w, v)
+}
+
+func classOf(t tone) string {
+	switch t {
+	case good:
+		return "good"
+	case bad:
+		return "bad"
+	}
+	return "odd"
+}
+
+// WriteCheckoutPictures writes the pictures of a checkout into a folder, which it makes: stock, ways, latency. It
+// returns the names of the files.
+func WriteCheckoutPictures(dir, format, lang string, r *checkout.Result) ([]string, error) {
+	if format == PNG && lang == words.Chinese && chineseFont() == nil {
+		return nil, phrases.Error("slide.no-font")
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	say := voice(lang)
+	word, _ := say.findingWord(r.Verdict.Finding)
+	title := say.say("checkout.slide", "verdict", word, "orders", thousands(int64(r.Figures.Orders)))
+	charts := map[string]*chart{
+		"ways": waysChart(say, r, inked(format), 13), "latency": opsChart(say, r, inked(format), 13),
+	}
+	if s := shelfOf(r); len(s.received) > 1 {
+		charts["stock"] = shelfChart(say, s, inked(format), 13)
+	}
+	var names []string
+	for _, kind := range []string{"stock", "ways", "latency"} {
+		c := charts[kind]
+		if c == nil {
+			continue
+		}
+		path := filepath.Join(dir, "checkout-"+kind+"."+format)
+		if err := os.WriteFile(path, c.titled(title).encode(format, slideWidth, slideHeight), 0o644); err != nil {
+			return names, err
+		}
+		names = append(names, path)
+	}
+	return names, nil
+}
+
+// A shelf is the stock of all SKUs over time: lines of which each is the sum of itself and of those below.
+type shelf struct{ sold, reserved, received []moment } // sold; sold and reserved; all of it
+
+// shelfOf adds up the movements of all SKUs in the order of their times, by the clock of the store.
+func shelfOf(r *checkout.Result) (s shelf) {
+	var all []*checkout.Movement
+	var now checkout.Counts
+	for i := range r.Evidence.Books {
+		b := &r.Evidence.Books[i]
+		now.Received += b.Before.Received
+		now.Reserved += b.Before.Reserved
+		now.Sold += b.Before.Sold
+		for k := range b.Movements {
+			all = append(all, &b.Movements[k])
+		}
+	}
+	if len(all) == 0 {
+		return s
+	}
+	slices.SortStableFunc(all, func(a, b *checkout.Movement) int { return a.At.Compare(b.At) })
+	start := all[0].At
+	add := func(ms float64) {
+		s.sold = append(s.sold, moment{ms, float64(now.Sold)})
+		s.reserved = append(s.reserved, moment{ms, float64(now.Sold + now.Reserved)})
+		s.received = append(s.received, moment{ms, float64(now.Received)})
+	}
+	add(0)
+	for _, m := range all {
+		now.Received += m.Received
+		now.Reserved += m.Reserved
+		now.Sold += m.Sold
+		add(float64(m.At.Sub(start)) / float64(time.Millisecond))
+	}
+	return s
+}
+
+// shelfChart draws what is sold, reserved and available on top of each other: their sum is what was received.
+func shelfChart(v voice, s shelf, mark func(ink) color.Color, size float64) *chart {
+	p := newChart(mark, size)
+	below := []moment{{s.received[0].ms, 0}, {s.received[len(s.received)-1].ms, 0}}
+	for _, layer := range []struct {
+		line []moment
+		ink  ink
+		name string
+	}{
+		{s.sold, inkAccepted, "checkout.sold"},
+		{s.reserved, inkBusy, "checkout.reserved"},
+		{s.received, inkSoldOut, "checkout.available"},
+	} {
+		line := thin(layer.line, places)
+		area, err := plotter.NewPolygon(append(stairs(line), backwards(stairs(below))...))
+		if err != nil {
+			continue
+		}
+		area.Color, area.LineStyle.Width = mark(layer.ink), 0
+		p.Add(area)
+		p.explain(v.say(layer.name), swatch{mark(layer.ink)})
+		below = line
+	}
+	if top, err := plotter.NewLine(points(thin(s.received, places))); err == nil {
+		top.StepStyle, top.LineStyle = plotter.PostStep, p.line(inkTruth, 1.4)
+		p.Add(top)
+		p.explain(v.say("checkout.received"), top)
+	}
+	p.X.Tick.Marker, p.Y.Tick.Marker = round{6, axisLabel}, round{5, plainNumber}
+	p.Y.Label.Text, p.Y.Min = v.say("chart.units"), 0
+	p.Y.Max *= 1.04
+	return p
+}
+
+// hints returns, for n ranges of the run, the stock at their end.
+func (s shelf) hints(v voice, n int) (list []hint) {
+	end := s.received[len(s.received)-1].ms
+	for i := range n {
+		from, to := end*float64(i)/float64(n), end*float64(i+1)/float64(n)
+		sold, reserved, received := level(s.sold, to), level(s.reserved, to), level(s.received, to)
+		list = append(list, hint{from, to, v.say("checkout.hint", "at", millis(to), "received", received,
+			"available", received-reserved, "reserved", reserved-sold, "sold", sold)})
+	}
+	return list
+}
+
+const waysHeight = 380
+
+// waysChart draws how many visits went each way, and how many of them got all that they asked for.
+func waysChart(v voice, r *checkout.Result, mark func(ink) color.Color, size float64) *chart {
+	c := newChart(mark, size)
+	grid := plotter.NewGrid()
+	grid.Horizontal, grid.Vertical = draw.LineStyle{}, c.line(inkGrid, 0.6)
+	c.Add(grid)
+	ways := slices.Clone(r.Figures.Ways)
+	slices.Reverse(ways) // the first on top
+	var whole, refused, open plotter.Values
+	var names namedRows
+	for i, w := range ways {
+		whole, refused = append(whole, float64(w.Whole)), append(refused, float64(w.Refused))
+		open = append(open, float64(w.Visits-w.Whole-w.Refused))
+		names = append(names, plot.Tick{Value: float64(i), Label: v.say("way." + string(w.Way))})
+	}
+	var below *plotter.BarChart
+	for _, layer := range []struct {
+		values plotter.Values
+		ink    ink
+		name   string
+	}{
+		{whole, inkAccepted, "checkout.whole"},
+		{refused, inkSoldOut, "checkout.refused"},
+		{open, inkUnknown, "checkout.open"},
+	} {
+		bars, err := plotter.NewBarChart(layer.values, vg.Points(size))
+		if err != nil {
+			continue
+		}
+		bars.Horizontal, bars.Color, bars.LineStyle = true, mark(layer.ink), c.line(inkText, 0.4)
+		if below != nil {
+			bars.StackOn(below)
+		}
+		below = bars
+		c.Add(bars)
+		c.explain(v.say(layer.name), bars)
+	}
+	c.X.Min, c.X.Tick.Marker, c.X.Label.Text = 0, round{6, plainNumber}, v.say("checkout.visits")
+	c.Y.Tick.Marker, c.Y.Tick.Length, c.Y.LineStyle.Width = names, 0, 0
+	c.Y.Min, c.Y.Max = -0.6, float64(len(ways))-0.4
+	return c
+}
+
+// opsChart draws the range of the latencies of each operation from the median to the 99th percentile.
+func opsChart(v voice, r *checkout.Result, mark func(ink) color.Color, size float64) *chart {
+	rows := make([]latencyRow, len(r.Figures.Latency))
+	for i, l := range r.Figures.Latency {
+		rows[i] = latencyRow{v.say("op." + string(l.Op)), true, l.P50, l.P99}
+	}
+	return rangeChart(rows, v.say("checkout.median"), v.say("checkout.tail"), mark, size)
+}

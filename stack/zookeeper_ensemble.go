@@ -1,0 +1,100 @@
+package stack
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+)
+
+// A ZooKeeperEnsemble is three ZooKeepers that agree on what is written. Each is a [Server] of the stack and can be
+// paused, killed and restarted.
+type ZooKeeperEnsemble struct {
+	// Servers are zookeeper-ha, zookeeper-ha-2 and zookeeper-ha-3. The first of them does not lead: of servers that
+	// know the same, the one with the largest number does, and two of them are enough.
+	Servers []*Server
+}
+
+// EnsembleOptions are the choices of [Stack.StartZooKeeperEnsemble].
+type EnsembleOptions struct {
+	// Via returns the address at which the first server finds another one when that leads, such as the address of a
+	// proxy; addr is the other's own. What a follower hears, it hears on that connection. Nil: addr.
+	Via func(addr string) (string, error)
+}
+
+// StartZooKeeperEnsemble starts three servers. It returns when they serve, which takes some 3 s. A follower that hears
+// nothing of its leader serves what it knows for 30 s, and then no more until it hears again. Without ZooKeeper the
+// error is a MissingError. On error nothing of it is left running. ctx bounds the start only.
+func (s *Stack) StartZooKeeperEnsemble(ctx context.Context, o EnsembleOptions) (*ZooKeeperEnsemble, error) {
+	const members = 3
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	var quorum, election [members]int
+	for i := range members {
+		var err error
+		if quorum[i], err = s.reserve(); err == nil {
+			election[i], err = s.reserve()
+		}
+		if err != nil {
+			return nil, fmt.Errorf("start an ensemble of ZooKeeper: %w", err)
+		}
+	}
+	// Each waits for the others, so they are started together.
+	var servers [members]*Server
+	var failed [members]error
+	var all sync.WaitGroup
+	for i := range members {
+		var peers bytes.Buffer
+		for j := range members {
+			addr := local(quorum[j])
+			if i == 0 && j != i && o.Via != nil {
+				var err error
+				if addr, err = o.Via(addr); err != nil {
+					failed[i] = err
+				}
+			}
+			fmt.Fprintf(&peers, "server.%d=%s:%d\n", j+1, addr, election[j])
+		}
+		name := s.name("zookeeper-ha")
+		all.Go(func() {
+			if failed[i] == nil {
+				servers[i], failed[i] = s.open(ctx, name, s.zookeeperMember(i+1, peers.Bytes()))
+			}
+			if failed[i] != nil {
+				cancel()
+			}
+		})
+	}
+	all.Wait()
+	e := new(ZooKeeperEnsemble)
+	for _, server := range servers {
+		if server != nil {
+			e.Servers = append(e.Servers, server)
+		}
+	}
+	if err := errors.Join(failed[:]...); err != nil {
+		return nil, s.abandon(fmt.Errorf("start an ensemble of ZooKeeper: %w", err), e.Servers)
+	}
+	return e, nil
+}
+
+// zookeeperMember prepares a server of an ensemble. It waits for others at the start, and for its leader, for 60 ticks
+// of 0.5 s.
+func (s *Stack) zookeeperMember(id int, peers []byte) builder {
+	return func(_ context.Context, name, dir string, port int) (*Server, error) {
+		data := filepath.Join(dir, "data")
+		if err := os.MkdirAll(data, 0o700); err != nil {
+			return nil, err
+		}
+		if err := os.WriteFile(filepath.Join(data, "myid"), []byte(strconv.Itoa(id)), 0o600); err != nil {
+			return nil, err
+		}
+		lines := append(zookeeperConfig(data, port), "initLimit=60\nsyncLimit=60\n"...)
+		const member = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+		return s.zookeeperServer(name, dir, port, member, append(lines, peers...))
+	}
+}
