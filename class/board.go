@@ -10,31 +10,20 @@ import (
 
 // A board keeps the State, and hands what changes to those who look. It is safe for concurrent use.
 type board struct {
+	*audience
 	mu      sync.Mutex
 	state   *State
 	seq     uint64 // of the class's own events
 	record  func(Event)
 	changed chan struct{} // closed by the next change
-	shown   View
-	readers map[*reader]struct{}
 }
-
-// A reader is a page that looks. It gets whole frames, or if it is too slow, a snapshot.
-type reader struct {
-	queue chan Frame
-	lost  bool // frames were dropped: it needs a snapshot
-}
-
-// framesAhead is how many frames wait for a page that is slow.
-const framesAhead = 64
 
 // frameEvery is the shortest time between two frames.
 const frameEvery = 50 * time.Millisecond
 
 func newBoard(record func(Event)) *board {
 	return &board{
-		state: NewState(), record: record, changed: make(chan struct{}), shown: make(View),
-		readers: make(map[*reader]struct{}),
+		audience: newAudience(), state: NewState(), record: record, changed: make(chan struct{}),
 	}
 }
 
@@ -105,57 +94,12 @@ func (b *board) show(done <-chan struct{}) {
 	}
 }
 
-// frame hands what has changed to all readers.
+// frame hands what has changed to all pages.
 func (b *board) frame() {
 	b.mu.Lock()
-	defer b.mu.Unlock()
 	view := b.state.View()
-	set := view.Diff(b.shown)
-	b.shown = view
-	if len(set) == 0 {
-		return
-	}
-	f := Frame{time.Now().UnixMicro(), set}
-	for r := range b.readers {
-		b.hand(r, f)
-	}
-}
-
-func (b *board) hand(r *reader, f Frame) {
-	if r.lost {
-		f.Set = b.snapshot()
-	}
-	select {
-	case r.queue <- f:
-		r.lost = false
-	default:
-		r.lost = true
-	}
-}
-
-// snapshot is all that is shown. "" tells the page to forget what it has.
-func (b *board) snapshot() map[string]json.RawMessage {
-	set := map[string]json.RawMessage{"": json.RawMessage("true")}
-	for key, value := range b.shown {
-		set[key] = value
-	}
-	return set
-}
-
-// join adds a reader, whose first frame is a snapshot. Call leave when it has gone.
-func (b *board) join() *reader {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	r := &reader{queue: make(chan Frame, framesAhead)}
-	b.readers[r] = struct{}{}
-	r.queue <- Frame{time.Now().UnixMicro(), b.snapshot()}
-	return r
-}
-
-func (b *board) leave(r *reader) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.readers, r)
+	b.mu.Unlock()
+	b.see(view)
 }
 
 // writeFrame writes a frame as a server-sent event.

@@ -6,7 +6,6 @@ import (
 	"encoding/base32"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -233,11 +232,6 @@ func code() string {
 	_, _ = rand.Read(b)
 	return strings.ToLower(base32.StdEncoding.EncodeToString(b))
 }
-
-// An InputError says what of a request to the wall is wrong.
-type InputError struct{ Field, Reason string }
-
-func (e *InputError) Error() string { return fmt.Sprintf("%s: %s", e.Field, e.Reason) }
 
 // stockEvery is how often the stock is read if nothing happens, and stockSoon after something did.
 const (

@@ -67,11 +67,6 @@ func hostsOf(l net.Listener) (hosts map[string]bool, first string) {
 	return hosts, first
 }
 
-// refuse answers with a code, which the page says in the reader's language.
-func refuse(w http.ResponseWriter, status int, code string) {
-	answer(w, status, map[string]string{"error": code})
-}
-
 func answer(w http.ResponseWriter, status int, value any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)

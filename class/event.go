@@ -6,7 +6,10 @@
 // from the stock in the store. Nothing is simulated.
 package class
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // An Event is one line of the record of a run: a step that an instance told, or something that the class did or saw.
 type Event struct {
@@ -28,13 +31,16 @@ type Event struct {
 	Point     string `json:"point,omitempty"`
 	Outcome   string `json:"outcome,omitempty"` // accepted, or the name of a problem; of answered also no_reply
 
+	Replayed bool `json:"replayed,omitempty"` // of ended and answered: it is the reply to an earlier request
+
 	Who    string     `json:"who,omitempty"`    // fired: the customer, if a person asked
+	Key    string     `json:"key,omitempty"`    // fired: the earlier request whose Idempotency-Key it has
 	Plan   *Plan      `json:"plan,omitempty"`   // run
 	Stock  *StockSeen `json:"stock,omitempty"`  // stock
 	Server string     `json:"server,omitempty"` // standing: which
 	State  string     `json:"state,omitempty"`  // standing: up, frozen, killed, starting, slow, cut
-	Count  uint64     `json:"count,omitempty"`  // gap: steps that were lost on the way here
-	On     bool       `json:"on,omitempty"`     // pause: every sale stops at each point; voting: votes are taken
+	Count  uint64     `json:"count,omitempty"`  // gap: steps that were lost on the way here; rate: requests not sent
+	On     bool       `json:"on,omitempty"`     // pause: every sale stops at each point; voting: votes are taken; rate
 	Votes  []int      `json:"votes,omitempty"`  // voting: by choice
 	Crowd  int        `json:"crowd,omitempty"`  // crowd: students that have joined
 	Words  []string   `json:"words,omitempty"`  // note: a key of words.json and what to fill in
@@ -53,6 +59,7 @@ const (
 	voting    = "voting"
 	crowd     = "crowd"
 	note      = "note" // what the scene does now
+	rating    = "rate" // requests begin to come at a rate, or end
 )
 
 // class is From of the events that no instance told.
@@ -71,7 +78,9 @@ type Plan struct {
 	Strategy  string `json:"strategy"`
 	Store     string `json:"store"`
 	Stock     int64  `json:"stock"`
-	Requests  int    `json:"requests"`
+	Requests  int    `json:"requests"`          // all at once
+	Rate      int    `json:"rate,omitempty"`    // a second; Requests is 0 then
+	Seconds   int    `json:"seconds,omitempty"` // how long at this rate; 0: until it is stopped
 	ThinkMS   int    `json:"think_ms"`
 	Instances int    `json:"instances"` // to which requests go: 1 or 3
 	Unfenced  bool   `json:"unfenced,omitempty"`
@@ -99,6 +108,9 @@ func runOf(req string) int {
 	}
 	return n
 }
+
+// nameOf returns the id of a request.
+func nameOf(run, number int) string { return "r" + strconv.Itoa(run) + "." + strconv.Itoa(number) }
 
 // numberOf returns the number of a request in its run.
 func numberOf(req string) (n int) {

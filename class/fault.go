@@ -15,7 +15,7 @@ const slow = 150 * time.Millisecond
 func (c *Class) Fault(name, act string) error {
 	server, proxy := c.stack.Server(name), c.proxies[name]
 	if server == nil || name == "nginx" {
-		return &InputError{"server", "there is none of that name"}
+		return wrong("server", "server")
 	}
 	switch act {
 	case "freeze":
@@ -29,12 +29,12 @@ func (c *Class) Fault(name, act string) error {
 		return nil
 	case "delay", "cut", "mend":
 		if proxy == nil {
-			return &InputError{"act", "is for servers, not for instances"}
+			return wrong("act", "not_for_instances")
 		}
 		c.wire(name, proxy, act)
 		return nil
 	}
-	return &InputError{"act", "must be freeze, wake, kill, start, delay, cut or mend"}
+	return wrong("act", "act")
 }
 
 // become records the state before the signal: what the instance tells afterwards must not seem to be from before.

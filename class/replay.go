@@ -15,6 +15,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"example.com/stock/loadtest"
 )
 
 // A Recording is a run that was kept: the frames that a page plays, one for each event, and the verdict.
@@ -23,11 +25,53 @@ type Recording struct {
 	Apps    []string `json:"apps"`
 	Servers []string `json:"servers"`
 	Lang    string   `json:"lang"`
+	Back    bool     `json:"back,omitempty"` // there is a wall to go back to
 	Verdict Verdict  `json:"-"`
 }
 
+// maxFrames is about how many frames a recording has. A run with more events, at a high rate and for long, is played
+// some events at a time.
+const maxFrames = 8000
+
 // maxRecording bounds what ReadRecording reads: a run of a class has some hundred kilobytes.
 const maxRecording = 64 << 20
+
+// A Show is what the player can show: a Recording or a LabRun.
+type Show interface {
+	// WriteHTML writes it as one file that a browser opens without a server.
+	WriteHTML(w io.Writer) error
+
+	site(addr string) (*site, error)
+}
+
+// ReadAny reads the file of a run of a class, a history of stock load, or a JSON report of stock lab run. What it is,
+// its first bytes say. lang is the language that its page begins with: en or zh.
+func ReadAny(r io.Reader, lang string) (Show, error) {
+	in := bufio.NewReaderSize(r, 1<<12)
+	head, err := in.Peek(1 << 9)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	head = bytes.TrimSpace(head)
+	if isLab(head) {
+		run, err := ReadLab(in)
+		if err != nil {
+			return nil, err
+		}
+		run.Lang = lang
+		return run, nil
+	}
+	read := ReadRecording
+	if bytes.HasPrefix(head, []byte(`{"format":"`+loadtest.Format+`"`)) {
+		read = ReadLoad
+	}
+	recording, err := read(in)
+	if err != nil {
+		return nil, err
+	}
+	recording.Lang = lang
+	return recording, nil
+}
 
 // ReadRecording reads the file of a run: an event in each line. The error names the first line that is none.
 func ReadRecording(r io.Reader) (*Recording, error) {
@@ -84,13 +128,16 @@ func record(events []Event) *Recording {
 			*list = append(*list, name)
 		}
 	}
-	for _, e := range events {
+	every := 1 + len(events)/maxFrames
+	for i, e := range events {
 		s.Apply(e)
-		view := s.View()
-		if set := view.Diff(shown); len(set) > 0 {
-			r.Frames = append(r.Frames, Frame{e.At, set})
+		if i%every == 0 || i == len(events)-1 {
+			view := s.View()
+			if set := view.Diff(shown); len(set) > 0 {
+				r.Frames = append(r.Frames, Frame{e.At, set})
+			}
+			shown = view
 		}
-		shown = view
 		switch {
 		case e.From != class:
 			known(&r.Apps, e.From)
@@ -106,50 +153,45 @@ func record(events []Event) *Recording {
 	return r
 }
 
-// A Player shows a recording on this computer.
-type Player struct{ site *site }
+// A Player shows a run on this computer.
+type Player struct{ at *site }
 
-// Replay serves a recording on a loopback address. It starts nothing else. Close ends it.
-func Replay(r *Recording, addr string) (*Player, error) {
+// Replay serves a run on a loopback address. It starts nothing else. Close ends it.
+func Replay(s Show, addr string) (*Player, error) {
+	if err := checkLoopback(addr); err != nil {
+		return nil, err
+	}
+	at, err := s.site(addr)
+	if err != nil {
+		return nil, err
+	}
+	return &Player{at}, nil
+}
+
+func (r *Recording) site(addr string) (*site, error) {
 	page, err := r.page()
 	if err != nil {
 		return nil, err
 	}
-	if err := checkLoopback(addr); err != nil {
-		return nil, err
-	}
-	s, err := openSite(addr, func(context.Context) http.Handler {
-		mux := http.NewServeMux()
-		mux.HandleFunc("GET /{$}", asset("wall.html"))
-		for _, name := range wallAssets() {
-			mux.HandleFunc("GET /"+name, asset(name))
-		}
-		mux.HandleFunc("GET /api/class", func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "application/json")
-			_, _ = w.Write(page)
-		})
-		return mux
-	})
-	if err != nil {
-		return nil, err
-	}
-	return &Player{s}, nil
+	return openSite(addr, func(context.Context) http.Handler { return pageMux(page) })
 }
 
 // URL is where the player is.
-func (p *Player) URL() string { return "http://" + p.site.addr() + "/" }
+func (p *Player) URL() string { return "http://" + p.at.addr() + "/" }
 
 // Close ends the player.
-func (p *Player) Close() error { return p.site.close() }
+func (p *Player) Close() error { return p.at.close() }
 
 // page is what the page is told of a recording.
-func (r *Recording) page() ([]byte, error) {
-	return json.Marshal(struct {
+func (r *Recording) page() ([]byte, error) { return json.Marshal(r.told()) }
+
+func (r *Recording) told() any {
+	return struct {
 		*Recording
 		Replay     bool     `json:"replay"`
 		Strategies []string `json:"strategies"`
 		Scenes     []string `json:"scenes"`
-	}{r, true, []string{}, []string{}})
+	}{r, true, []string{}, []string{}}
 }
 
 var (
@@ -163,40 +205,67 @@ func (r *Recording) WriteHTML(w io.Writer) error {
 	if err != nil {
 		return err
 	}
+	return oneFile{
+		page: "wall.html", styles: []string{"theme.css", "wall.css"},
+		scripts: []string{"words.js", "view.js", "player.js", "wall.js"}, recording: page,
+	}.write(w)
+}
+
+// A oneFile is a page with all its parts inside.
+type oneFile struct {
+	page      string
+	styles    []string // that the page links to
+	scripts   []string // modules, each after those that it imports; the last is that of the page
+	more      map[string]string
+	recording []byte // JSON
+}
+
+func (o oneFile) write(w io.Writer) error {
 	var failed error
 	read := func(name string) string {
+		if text, ok := o.more[name]; ok {
+			return text
+		}
 		text, err := fs.ReadFile(pageFiles(), name)
 		failed = errors.Join(failed, err)
 		return string(text)
 	}
 	var script strings.Builder
-	for _, name := range []string{"words.js", "view.js", "player.js", "wall.js"} {
+	for _, name := range o.scripts {
 		script.WriteString(moduleExport.ReplaceAllString(moduleImport.ReplaceAllString(read(name), ""), ""))
 	}
 	// In JSON, < inside of strings is written as \u003c, so that no text of a recording can end the element.
 	var words, told bytes.Buffer
 	json.HTMLEscape(&words, []byte(read("words.json")))
-	json.HTMLEscape(&told, page)
-	html := read("wall.html")
-	if failed != nil {
-		return failed
+	json.HTMLEscape(&told, o.recording)
+	html := read(o.page)
+	type part struct{ from, to string }
+	parts := []part{{`<link rel="icon" href="icon.svg">`, ""}}
+	styles := o.styles
+	for name := range o.more {
+		if strings.HasSuffix(name, ".css") {
+			styles = append(styles[:len(styles):len(styles)], name)
+		}
 	}
-	for _, part := range []struct{ from, to string }{
-		{`<link rel="icon" href="icon.svg">`, ""},
-		{`<link rel="stylesheet" href="theme.css">`, "<style>" + read("theme.css") + "</style>"},
-		{`<link rel="stylesheet" href="wall.css">`, "<style>" + read("wall.css") + "</style>"},
-		{
-			`<script type="module" src="wall.js"></script>`,
+	for _, name := range styles {
+		parts = append(parts, part{`<link rel="stylesheet" href="` + name + `">`, "<style>" + read(name) + "</style>"})
+	}
+	parts = append(parts,
+		part{
+			`<script type="module" src="` + o.scripts[len(o.scripts)-1] + `"></script>`,
 			`<script type="application/json" id="words">` + words.String() + `</script>` +
 				`<script type="application/json" id="recording">` + told.String() + `</script>`,
 		},
-		{"</body>", `<script type="module">` + script.String() + "</script>\n</body>"},
-	} {
-		if strings.Count(html, part.from) != 1 {
-			return fmt.Errorf("the page has no %s", template.HTMLEscapeString(part.from))
-		}
-		html = strings.Replace(html, part.from, part.to, 1)
+		part{"</body>", `<script type="module">` + script.String() + "</script>\n</body>"})
+	if failed != nil {
+		return failed
 	}
-	_, err = io.WriteString(w, html)
+	for _, p := range parts {
+		if strings.Count(html, p.from) != 1 {
+			return fmt.Errorf("the page has no %s", template.HTMLEscapeString(p.from))
+		}
+		html = strings.Replace(html, p.from, p.to, 1)
+	}
+	_, err := io.WriteString(w, html)
 	return err
 }

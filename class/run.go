@@ -2,7 +2,6 @@ package class
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -20,11 +19,11 @@ const (
 func (c *Class) check(p *Plan) error {
 	s, err := loadtest.Find(c.catalog, p.Strategy)
 	if err != nil {
-		return &InputError{"strategy", "must be one of the list"}
+		return wrong("strategy", "not_listed")
 	}
 	if p.Store == "" || !slices.Contains(s.Stores, p.Store) {
 		if p.Store != "" && p.Store != "redis" && p.Store != "mysql" {
-			return &InputError{"store", "must be redis or mysql"}
+			return wrong("store", "store")
 		}
 		p.Store = s.DefaultStore
 	}
@@ -35,10 +34,17 @@ func (c *Class) check(p *Plan) error {
 		{"stock", int(p.Stock), 1, maxStock},
 		{"requests", p.Requests, 0, maxRequests},
 		{"think_ms", p.ThinkMS, 0, maxThink},
+		{"rate", p.Rate, 0, maxRate},
+		{"seconds", p.Seconds, 0, maxRated / max(1, p.Rate)},
 	} {
-		if n.value < n.least || n.value > n.most {
-			return &InputError{n.field, fmt.Sprintf("must be from %d to %d", n.least, n.most)}
+		if err := within(n.field, n.value, n.least, n.most); err != nil {
+			return err
 		}
+	}
+	if p.Rate > 0 {
+		p.Requests = 0
+	} else {
+		p.Seconds = 0
 	}
 	if p.Instances != 1 {
 		p.Instances = 3
@@ -47,13 +53,17 @@ func (c *Class) check(p *Plan) error {
 	return nil
 }
 
-// Fire begins a run: it sets the stock and sends the requests of the plan, all at once.
+// Fire begins a run: it sets the stock and sends the requests of the plan, all at once or at its rate.
 func (c *Class) Fire(p Plan) error {
 	c.stopScene()
 	if err := c.begin(c.ctx, p); err != nil {
 		return err
 	}
-	c.fireAll(p.Requests)
+	if p.Rate > 0 {
+		c.fireSteadily()
+	} else {
+		c.fireAll(p.Requests)
+	}
 	return nil
 }
 
@@ -76,7 +86,7 @@ func (c *Class) begin(ctx context.Context, p Plan) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("set the stock: %w", err)
+		return err
 	}
 	c.mu.Lock()
 	c.run++
@@ -101,38 +111,53 @@ func (c *Class) fireAll(n int) {
 	}
 	c.mu.Unlock()
 	for range n {
-		c.fire("", to, nil)
+		c.fire(shot{to: to})
 	}
 }
 
-// fire sends one more request of the run, for a customer with a name or for nobody, to an instance or to nginx. It does
-// not wait for the reply. It returns the id of the request, or "" if there is no run.
-func (c *Class) fire(who, to string, pause []string) (id string) {
+// A shot is a request to be sent. The zero value is one of nobody's, to nginx.
+type shot struct {
+	who   string   // the customer
+	to    string   // an instance
+	pause []string // where it stops
+	again string   // the request whose Idempotency-Key it has; empty: one of its own
+	run   int      // that it is for; 0: the one that is on
+}
+
+// fire sends one more request of the run. It does not wait for the reply. It returns the id of the request, or "" if
+// the run is not on.
+//
+// Each request has an Idempotency-Key, as those of a careful client do: so any of them can be sent again.
+func (c *Class) fire(s shot) (id string) {
 	c.mu.Lock()
-	if c.run == 0 {
+	if c.run == 0 || s.run != 0 && s.run != c.run {
 		c.mu.Unlock()
 		return ""
 	}
 	c.sent++
 	c.left++
 	run, p := c.run, c.plan
-	id = fmt.Sprintf("r%d.%d", run, c.sent)
+	id = nameOf(run, c.sent)
 	c.mu.Unlock()
-	s, err := loadtest.Find(c.catalog, p.Strategy)
+	strategy, err := loadtest.Find(c.catalog, p.Strategy)
 	if err != nil {
 		return "" // begin has found it
 	}
+	key := id
+	if s.again != "" {
+		key = s.again
+	}
 	request := loadtest.Request{
-		Endpoint: s.Endpoint, Store: p.Store, SKU: sku, Quantity: 1, RequestID: id,
+		Endpoint: strategy.Endpoint, Store: p.Store, SKU: sku, Quantity: 1, RequestID: id, IdempotencyKey: key,
 		Lab: loadtest.LabOptions{
-			Hold: time.Duration(p.ThinkMS) * time.Millisecond, Unfenced: p.Unfenced, IgnoreLoss: p.Deaf, Pause: pause,
+			Hold: time.Duration(p.ThinkMS) * time.Millisecond, Unfenced: p.Unfenced, IgnoreLoss: p.Deaf, Pause: s.pause,
 		},
 	}
 	client := c.front
-	if to != "" {
-		client = c.clients[to]
+	if s.to != "" {
+		client = c.clients[s.to]
 	}
-	c.note(Event{Kind: fired, Run: run, Req: id, Who: who})
+	c.note(Event{Kind: fired, Run: run, Req: id, Who: s.who, Key: s.again})
 	c.owned.Go(func() {
 		reply := client.Deduct(c.ctx, request)
 		c.answered(run, id, reply)
@@ -140,9 +165,9 @@ func (c *Class) fire(who, to string, pause []string) (id string) {
 	return id
 }
 
-// answered records a reply. After the last one the stock is read once more: that is what the verdict goes by.
+// answered records a reply.
 func (c *Class) answered(run int, id string, reply loadtest.Reply) {
-	e := Event{Kind: answered, Run: run, Req: id, Outcome: reply.Problem}
+	e := Event{Kind: answered, Run: run, Req: id, Outcome: reply.Problem, Replayed: reply.Replayed}
 	switch {
 	case reply.Outcome == loadtest.Accepted:
 		e.Outcome = accepted
@@ -150,6 +175,12 @@ func (c *Class) answered(run int, id string, reply loadtest.Reply) {
 		e.Outcome = "no_reply"
 	}
 	c.note(e)
+	c.leave(run)
+}
+
+// leave counts one less that is to come in a run. After the last one the stock is read once more: that is what the
+// verdict goes by.
+func (c *Class) leave(run int) {
 	c.mu.Lock()
 	last := false
 	if c.run == run {
@@ -170,11 +201,28 @@ func (c *Class) stateOf(server string) string {
 	return c.states[server]
 }
 
+// Again sends a request of this run once more, with its key, as a client does that has got no reply.
+func (c *Class) Again(req string) error {
+	s := shot{run: runOf(req)}
+	c.look(func(state *State) {
+		if r := state.reqs[req]; r != nil && r.fired != nil {
+			s.who, s.again = r.fired.Who, req
+			if r.fired.Key != "" {
+				s.again = r.fired.Key
+			}
+		}
+	})
+	if s.again == "" || c.fire(s) == "" {
+		return wrong("req", "other_run")
+	}
+	return nil
+}
+
 // Hold makes a request stop at a point as soon as it gets there.
 func (c *Class) Hold(req, point string) error {
 	app := c.appOf(req)
 	if app == "" {
-		return &InputError{"req", "no instance has it"}
+		return wrong("req", "no_instance")
 	}
 	return c.lab(app, "PUT", "/v1/lab/pauses/"+req+"?pause="+point)
 }
@@ -183,7 +231,7 @@ func (c *Class) Hold(req, point string) error {
 func (c *Class) Go(req string) error {
 	app := c.appOf(req)
 	if app == "" {
-		return &InputError{"req", "no instance has it"}
+		return wrong("req", "no_instance")
 	}
 	return c.lab(app, "DELETE", "/v1/lab/pauses/"+req)
 }
@@ -192,7 +240,7 @@ func (c *Class) Go(req string) error {
 func (c *Class) appOf(req string) (app string) {
 	c.look(func(s *State) {
 		if r := s.reqs[req]; r != nil {
-			app = r.token(req).App
+			app = r.seen.App
 		}
 	})
 	return app
@@ -241,5 +289,5 @@ func (c *Class) lab(app, method, path string) error {
 			return client.Call(ctx, method, path, nil, nil)
 		}
 	}
-	return &InputError{"app", "there is none of that name"}
+	return wrong("app", "server")
 }

@@ -44,6 +44,7 @@ func scenes() []scene {
 		everybody("herd", "x", "zk-ephemeral", 100, 20, 100, 3),
 		everybody("queue", "c", "zk-sequential", 100, 20, 100, 3),
 		one("redis_dies", "m", "redis-watchdog", 8, 400, redisDies),
+		one("same_key", "4", "redis-watchdog", 0, 300, sameKey),
 		everybody("atomic", "y", "atomic", 50, 100, 0, 3),
 		everybody("merged", "u", "merged", 50, 100, 0, 3),
 	}
@@ -60,7 +61,7 @@ func (c *Class) Play(name string) error {
 	all := scenes()
 	i := slices.IndexFunc(all, func(s scene) bool { return s.name == name })
 	if i < 0 {
-		return &InputError{"scene", "must be one of the list"}
+		return wrong("scene", "not_listed")
 	}
 	s := all[i]
 	s.plan.Scene = s.name
@@ -68,14 +69,7 @@ func (c *Class) Play(name string) error {
 	if c.pausedAll() {
 		_ = c.Pause(false)
 	}
-	for _, app := range c.apps {
-		switch c.stateOf(app.Name) {
-		case "frozen":
-			_ = c.Fault(app.Name, "wake")
-		case "killed":
-			_ = c.Fault(app.Name, "start")
-		}
-	}
+	c.raise()
 	c.awaitReady(s.plan)
 	if err := c.begin(c.ctx, s.plan); err != nil {
 		return err
@@ -93,6 +87,18 @@ func (c *Class) Play(name string) error {
 		s.course(&play{c, ctx})
 	})
 	return nil
+}
+
+// raise wakes and starts the instances that are frozen or dead.
+func (c *Class) raise() {
+	for _, app := range c.apps {
+		switch c.stateOf(app.Name) {
+		case "frozen":
+			_ = c.Fault(app.Name, "wake")
+		case "killed":
+			_ = c.Fault(app.Name, "start")
+		}
+	}
 }
 
 // awaitReady waits, for some seconds at most, until each instance that runs can sell as planned: one that was frozen
@@ -138,7 +144,7 @@ func (p *play) say(words ...string) {
 func (p *play) until(id string, so func(*token) bool) bool {
 	return p.await(p.ctx.Done(), func(s *State) bool {
 		r := s.reqs[id]
-		return r != nil && so(r.token(id))
+		return r != nil && so(r.seen)
 	})
 }
 
@@ -154,8 +160,8 @@ func (p *play) does(name, do string) { _ = p.Fault(name, do) }
 
 // twoBuyers: both read the last unit before either writes.
 func twoBuyers(p *play) {
-	a := p.fire("A", p.app(0), []string{"before_write"})
-	b := p.fire("B", p.app(1), []string{"before_write"})
+	a := p.fire(shot{who: "A", to: p.app(0), pause: []string{"before_write"}})
+	b := p.fire(shot{who: "B", to: p.app(1), pause: []string{"before_write"}})
 	if !p.until(a, stands) || !p.until(b, stands) {
 		return
 	}
@@ -177,7 +183,7 @@ func twoBuyers(p *play) {
 
 // frozenHolder: a holder is stopped past its lease, another sells, and the first wakes and writes what it had in mind.
 func frozenHolder(p *play) {
-	a := p.fire("A", p.app(0), nil)
+	a := p.fire(shot{who: "A", to: p.app(0)})
 	if !p.until(a, thinking) {
 		return
 	}
@@ -186,7 +192,7 @@ func frozenHolder(p *play) {
 	if !p.sleep(3500 * time.Millisecond) { // the lease is 3 s
 		return
 	}
-	b := p.fire("B", p.app(1), nil)
+	b := p.fire(shot{who: "B", to: p.app(1)})
 	p.say("note_lease_over")
 	if !p.until(b, ended) || !p.sleep(1500*time.Millisecond) {
 		return
@@ -198,14 +204,33 @@ func frozenHolder(p *play) {
 	}
 }
 
+// sameKey: a customer who has pressed twice sends the same key, and one who means to buy again sends another.
+func sameKey(p *play) {
+	buy := func(i int, again string) (id string, ok bool) {
+		id = p.fire(shot{who: "A", to: p.app(i), again: again})
+		return id, p.until(id, ended) && p.sleep(2*time.Second)
+	}
+	p.say("note_key_first")
+	first, ok := buy(0, "")
+	if !ok {
+		return
+	}
+	p.say("note_key_again")
+	if _, ok := buy(1, first); !ok {
+		return
+	}
+	p.say("note_key_other")
+	_, _ = buy(2, "")
+}
+
 // killedHolder: others wait for the lease of a holder that is dead.
 func killedHolder(p *play) {
-	a := p.fire("A", p.app(0), nil)
+	a := p.fire(shot{who: "A", to: p.app(0)})
 	if !p.until(a, thinking) {
 		return
 	}
 	for range p.planOf().Requests - 1 {
-		p.fire("", p.app(1), nil)
+		p.fire(shot{to: p.app(1)})
 	}
 	if !p.sleep(500 * time.Millisecond) {
 		return

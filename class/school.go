@@ -3,6 +3,7 @@ package class
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -17,6 +18,7 @@ const (
 	buysEach    = 2   // a second, of one phone
 	buysAll     = 200 // a second, of all
 	ownShown    = 5   // of a student's own requests
+	maxKey      = 40  // characters of the name of a purchase
 	schoolEvery = 500 * time.Millisecond
 	choices     = 3 // of a vote: yes, no, who knows
 )
@@ -37,8 +39,11 @@ type student struct {
 	number  int
 	name    string
 	own     []string // requests, the latest last
+	keys    []string // of each of them, as the phone has named it; empty: none
 	bucket  *bucket
 	streams int
+
+	pressing sync.Mutex
 }
 
 const studentCookie = "student"
@@ -150,20 +155,46 @@ func (s *school) join(w http.ResponseWriter, r *http.Request) {
 }
 
 // buy sells to a student, through the endpoint of the run that is on.
-func (s *school) buy(w http.ResponseWriter, _ *http.Request, who *student) {
+//
+// A phone names each purchase. One that it names again, because a button was pressed twice or no reply has come, is
+// sent with the key of the first: it is answered, and sells nothing more.
+func (s *school) buy(w http.ResponseWriter, r *http.Request, who *student) {
+	var in struct{ Key string }
+	if !decode(r, &in) || len(in.Key) > maxKey {
+		refuse(w, http.StatusBadRequest, "body")
+		return
+	}
 	if !who.bucket.take() || !s.all.take() {
 		w.Header().Set("Retry-After", "1")
 		refuse(w, http.StatusTooManyRequests, "too_fast")
 		return
 	}
-	id := s.class.fire(who.name, "", nil)
+	// Presses of one phone are taken one after the other: the second must find the first.
+	who.pressing.Lock()
+	defer who.pressing.Unlock()
+	id := ""
+	s.mu.Lock()
+	first := slices.Index(who.keys, in.Key)
+	s.mu.Unlock()
+	if first >= 0 && in.Key != "" {
+		again := who.own[first]
+		if id = s.class.fire(shot{who: who.name, again: again, run: runOf(again)}); id != "" {
+			in.Key = "" // the first has the name
+		} else {
+			who.keys[first] = "" // its run is over
+		}
+	}
+	if id == "" {
+		id = s.class.fire(shot{who: who.name})
+	}
 	if id == "" {
 		refuse(w, http.StatusConflict, "no_run")
 		return
 	}
 	s.mu.Lock()
-	who.own = append(who.own, id)
-	who.own = who.own[max(0, len(who.own)-ownShown):]
+	who.own, who.keys = append(who.own, id), append(who.keys, in.Key)
+	old := max(0, len(who.own)-ownShown)
+	who.own, who.keys = who.own[old:], who.keys[old:]
 	s.mu.Unlock()
 	answer(w, http.StatusOK, map[string]int{"n": numberOf(id)})
 }
@@ -203,6 +234,8 @@ type phoneBuy struct {
 	Wrote   *int64 `json:"wrote,omitempty"`
 	Outcome string `json:"outcome,omitempty"`
 	Twin    bool   `json:"twin,omitempty"`
+	// Replayed: it was a repeat of an earlier one, and sold nothing.
+	Replayed bool `json:"replayed,omitempty"`
 }
 
 func (s *school) viewFor(who *student) phoneView {
@@ -211,14 +244,14 @@ func (s *school) viewFor(who *student) phoneView {
 	s.mu.Unlock()
 	v := phoneView{Number: who.number, Name: who.name, Own: map[int]phoneBuy{}}
 	s.class.look(func(state *State) {
-		tokens, verdict := state.tokens()
+		verdict := state.Verdict()
 		v.Run = state.run
 		if p := state.plans[state.run].Plan; p != nil {
 			v.Strategy = p.Strategy
 		}
 		for _, id := range own {
-			if t := tokens[id]; t != nil {
-				v.Own[t.N] = phoneBuy{t.Phase, t.Read, t.Wrote, t.Outcome, t.Twin}
+			if t := state.token(id); t != nil {
+				v.Own[t.N] = phoneBuy{t.Phase, t.Read, t.Wrote, t.Outcome, t.Twin, t.Replayed}
 			}
 		}
 		v.Verdict, v.Oversold, v.Lost = verdict.Code, verdict.Oversold, verdict.Lost

@@ -1,9 +1,9 @@
 package class
 
 import (
+	"bytes"
 	"context"
 	"embed"
-	"errors"
 	"io/fs"
 	"net"
 	"net/http"
@@ -95,8 +95,7 @@ func (c *Class) listen() (err error) {
 // checkLoopback returns an error unless addr can be reached from this computer only.
 func checkLoopback(addr string) error {
 	if at, err := netip.ParseAddrPort(addr); err != nil || !at.Addr().IsLoopback() {
-		return &InputError{"addr", "must be a loopback address with a port, such as 127.0.0.1:8099: " +
-			"the wall is for this computer only"}
+		return wrong("addr", "addr")
 	}
 	return nil
 }
@@ -106,6 +105,20 @@ func wallAssets() []string {
 	return []string{
 		"wall.css", "wall.js", "view.js", "player.js", "words.js", "words.json", "theme.css", "icon.svg",
 	}
+}
+
+// pageMux serves the page with what it is told of itself: there is nothing to control, so that no key is needed.
+func pageMux(about []byte) *http.ServeMux {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", asset("wall.html"))
+	for _, name := range wallAssets() {
+		mux.HandleFunc("GET /"+name, asset(name))
+	}
+	mux.HandleFunc("GET /api/class", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(about)
+	})
+	return mux
 }
 
 // wallCookie is the name of the wall's cookie.
@@ -143,9 +156,46 @@ func (c *Class) wallMux(ctx context.Context) http.Handler {
 	}
 	mux.HandleFunc("GET /api/class", own(c.describe))
 	mux.HandleFunc("GET /api/join.svg", own(c.joinPicture))
+	mux.HandleFunc("GET /api/replay", own(c.replay))
+	mux.HandleFunc("GET /api/replay.html", own(c.export))
 	mux.HandleFunc("GET /api/stream", own(func(w http.ResponseWriter, r *http.Request) { c.serveFrames(ctx, w, r) }))
 	mux.HandleFunc("POST /api/do", own(c.serveDo))
 	return mux
+}
+
+// kept reads the run that is on, as far as it has come.
+func (c *Class) kept(w http.ResponseWriter) *Recording {
+	text, err := c.tape.read()
+	if err != nil {
+		refuse(w, http.StatusNotFound, "no_tape")
+		return nil
+	}
+	r, err := ReadRecording(bytes.NewReader(text))
+	if err != nil {
+		refuse(w, http.StatusInternalServerError, "failed")
+		return nil
+	}
+	r.Back = true
+	return r
+}
+
+// replay tells the page what a player is told of the run that is on.
+func (c *Class) replay(w http.ResponseWriter, _ *http.Request) {
+	if r := c.kept(w); r != nil {
+		answer(w, http.StatusOK, r.told())
+	}
+}
+
+// export is the run that is on, as one file.
+func (c *Class) export(w http.ResponseWriter, _ *http.Request) {
+	r := c.kept(w)
+	if r == nil {
+		return
+	}
+	r.Back, r.Lang = false, c.o.Lang
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Disposition", `attachment; filename="run.html"`)
+	_ = r.WriteHTML(w) // the page has been told of the failure by a file that ends too early
 }
 
 // describe says what can be chosen.
@@ -182,31 +232,6 @@ func (c *Class) describe(w http.ResponseWriter, _ *http.Request) {
 	})
 }
 
-// serveFrames streams what changes to a page.
-func (c *Class) serveFrames(ctx context.Context, w http.ResponseWriter, r *http.Request) {
-	reader := c.join()
-	defer c.leave(reader)
-	send := stream(w)
-	alive := time.NewTicker(15 * time.Second)
-	defer alive.Stop()
-	for {
-		ok := true
-		select {
-		case f := <-reader.queue:
-			ok = send(f)
-		case <-alive.C:
-			ok = send(nil)
-		case <-ctx.Done():
-			return
-		case <-r.Context().Done():
-			return
-		}
-		if !ok {
-			return
-		}
-	}
-}
-
 // An order is what the teacher wants.
 type order struct {
 	Do     string `json:"do"`
@@ -226,38 +251,45 @@ func (c *Class) serveDo(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, "body")
 		return
 	}
-	err := c.do(o)
-	var wrong *InputError
-	switch {
-	case errors.As(err, &wrong):
-		answer(w, http.StatusBadRequest, map[string]string{"error": wrong.Field, "detail": wrong.Reason})
-	case err != nil:
-		answer(w, http.StatusServiceUnavailable, map[string]string{"error": "failed", "detail": err.Error()})
-	default:
-		answer(w, http.StatusOK, map[string]bool{"ok": true})
+	if err := c.do(o); err != nil {
+		refuseFor(w, err)
+		return
 	}
+	answer(w, http.StatusOK, map[string]bool{"ok": true})
 }
 
 func (c *Class) do(o order) error {
-	if (o.Do == "hold" || o.Do == "go") && (runOf(o.Req) == 0 || numberOf(o.Req) == 0) {
-		return &InputError{"req", "must be a request of this run"}
+	if (o.Do == "hold" || o.Do == "go" || o.Do == "again") && (runOf(o.Req) == 0 || numberOf(o.Req) == 0) {
+		return wrong("req", "other_run")
 	}
 	switch o.Do {
 	case "fire":
 		if o.Plan == nil {
-			return &InputError{"plan", "is missing"}
+			return wrong("plan", "plan")
 		}
 		return c.Fire(*o.Plan)
+	case "rate":
+		if o.Plan == nil {
+			return wrong("plan", "plan")
+		}
+		if err := within("rate", o.Plan.Rate, 1, maxRate); err != nil {
+			return err
+		}
+		return c.Fire(*o.Plan)
+	case "stop":
+		return c.StopRate()
+	case "again":
+		return c.Again(o.Req)
 	case "more":
-		if c.fire("", "", nil) == "" {
-			return &InputError{"do", "there is no run yet"}
+		if c.fire(shot{}) == "" {
+			return wrong("do", "no_run")
 		}
 		return nil
 	case "scene":
 		return c.Play(o.Scene)
 	case "hold":
 		if !strings.Contains(","+everyPoint+",after_unlock,", ","+o.Point+",") || strings.Contains(o.Point, ",") {
-			return &InputError{"point", "must be one of the points"}
+			return wrong("point", "point")
 		}
 		return c.Hold(o.Req, o.Point)
 	case "go":
@@ -272,5 +304,5 @@ func (c *Class) do(o order) error {
 		c.Vote(o.On)
 		return nil
 	}
-	return &InputError{"do", "is unknown"}
+	return wrong("do", "do")
 }

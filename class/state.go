@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 )
@@ -11,15 +12,27 @@ import (
 // A State is what the wall shows, made of events. Each event changes only what is its own, or is put in its place by
 // its source's number. So any interleaving of the sources gives the same State: instances tell at their own pace.
 //
+// What is counted over all requests is kept up to date as they change: at 2,000 events a second a frame must not cost
+// more for what has long been over.
+//
 // It is not safe for concurrent use.
 type State struct {
 	run     int
 	plans   map[int]Event           // by run
-	reqs    map[string]*request     // of this run and later ones
+	reqs    map[string]*request     // of this run
 	latest  map[string]Event        // of what has one value, by name: the latest counts
 	stocks  map[int][]Event         // of this run and later ones, by number
 	faults  map[string][]Event      // standing, by server, by number
 	dropped map[int]map[place]gapOf // by run
+
+	// counted from reqs
+	last       int                             // the largest number of a request
+	open       map[string]*request             // not over
+	unanswered int                             // the class has no reply yet
+	sellers    map[version]map[string]*request // by what they had read
+	collisions int
+	fences     []string // from the smallest
+	fenced     map[string]int
 }
 
 type place struct {
@@ -34,14 +47,26 @@ type gapOf struct{ count uint64 }
 type request struct {
 	fired, answered *Event
 	steps           []Event // by source, and there by number
+
+	seen *token          // what follows from that
+	text json.RawMessage // of seen, as a page gets it; nil: it has changed
 }
 
 // NewState returns the State before the first event.
 func NewState() *State {
-	return &State{
-		plans: make(map[int]Event), reqs: make(map[string]*request), latest: make(map[string]Event),
-		stocks: make(map[int][]Event), faults: make(map[string][]Event), dropped: make(map[int]map[place]gapOf),
+	s := &State{
+		plans: make(map[int]Event), latest: make(map[string]Event), stocks: make(map[int][]Event),
+		faults: make(map[string][]Event), dropped: make(map[int]map[place]gapOf),
 	}
+	s.forget()
+	return s
+}
+
+// forget begins a run without requests.
+func (s *State) forget() {
+	s.reqs, s.open = make(map[string]*request), make(map[string]*request)
+	s.sellers = make(map[version]map[string]*request)
+	s.last, s.unanswered, s.collisions, s.fences, s.fenced = 0, 0, 0, nil, make(map[string]int)
 }
 
 // Apply adds an event.
@@ -66,21 +91,13 @@ func (s *State) Apply(e Event) {
 			s.dropped[e.Run] = make(map[place]gapOf)
 		}
 		s.dropped[e.Run][place{e.From, e.Boot, e.Seq}] = gapOf{e.Count}
-	case fired, answered:
-		r := s.request(e.Req)
-		if e.Kind == fired {
-			r.fired = &e
-		} else {
-			r.answered = &e
-		}
-	case pausing, voting, crowd, note, allFired:
+	case pausing, voting, crowd, note, allFired, rating:
 		if old, ok := s.latest[e.Kind]; !ok || old.Seq < e.Seq {
 			s.latest[e.Kind] = e
 		}
 	default:
 		if run > 0 {
-			r := s.request(e.Req)
-			r.steps = insert(r.steps, e)
+			s.change(e)
 		}
 	}
 }
@@ -91,19 +108,111 @@ func (s *State) advance(run int) {
 		return
 	}
 	s.run = run
+	s.forget()
 	maps.DeleteFunc(s.plans, func(n int, _ Event) bool { return n < run })
-	maps.DeleteFunc(s.reqs, func(id string, _ *request) bool { return runOf(id) < run })
 	maps.DeleteFunc(s.stocks, func(n int, _ []Event) bool { return n < run })
 	maps.DeleteFunc(s.dropped, func(n int, _ map[place]gapOf) bool { return n < run })
 }
 
-func (s *State) request(id string) *request {
+// change adds an event of a request.
+func (s *State) change(e Event) {
+	id := e.Req
 	r := s.reqs[id]
 	if r == nil {
 		r = &request{}
 		s.reqs[id] = r
+		s.last = max(s.last, numberOf(id))
+		s.unanswered++
+	} else {
+		s.uncount(id, r)
 	}
-	return r
+	switch e.Kind {
+	case fired:
+		r.fired = &e
+	case answered:
+		if r.answered == nil {
+			s.unanswered--
+		}
+		r.answered = &e
+	default:
+		r.steps = insert(r.steps, e)
+	}
+	r.seen, r.text = r.token(id), nil
+	s.count(id, r)
+}
+
+// count adds what a request contributes.
+func (s *State) count(id string, r *request) {
+	if r.seen.Phase != "done" {
+		s.open[id] = r
+	}
+	if r.seen.sold && r.seen.version.epoch > 0 {
+		others := s.sellers[r.seen.version]
+		if others == nil {
+			others = make(map[string]*request)
+			s.sellers[r.seen.version] = others
+		}
+		if len(others) > 0 {
+			s.collisions++
+		}
+		s.redraw(others)
+		others[id] = r
+	}
+	if digits := r.seen.Digits; digits != "" {
+		if s.fenced[digits]++; s.fenced[digits] == 1 {
+			at, _ := slices.BinarySearchFunc(s.fences, digits, byValue)
+			s.fences = slices.Insert(s.fences, at, digits)
+			if at < len(s.fences)-1 { // the ranks of the larger ones
+				s.redraw(s.reqs)
+			}
+		}
+	}
+}
+
+// uncount takes it away again.
+func (s *State) uncount(id string, r *request) {
+	delete(s.open, id)
+	if others := s.sellers[r.seen.version]; others[id] != nil {
+		if delete(others, id); len(others) > 0 {
+			s.collisions--
+		}
+		s.redraw(others)
+	}
+	if digits := r.seen.Digits; digits != "" {
+		if s.fenced[digits]--; s.fenced[digits] == 0 {
+			delete(s.fenced, digits)
+			at, _ := slices.BinarySearchFunc(s.fences, digits, byValue)
+			if s.fences = slices.Delete(s.fences, at, at+1); at < len(s.fences) {
+				s.redraw(s.reqs)
+			}
+		}
+	}
+}
+
+// redraw says that what is shown of some requests may have changed by another one.
+func (s *State) redraw(some map[string]*request) {
+	for _, r := range some {
+		r.text = nil
+	}
+}
+
+// byValue compares fences, which have no leading zeros.
+func byValue(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) }
+
+// token returns what is shown of a request, or nil if there is none of that id.
+func (s *State) token(id string) *token {
+	r := s.reqs[id]
+	if r == nil {
+		return nil
+	}
+	t := r.seen
+	t.Fence = 0
+	if t.Digits != "" {
+		rank, _ := slices.BinarySearchFunc(s.fences, t.Digits, byValue)
+		t.Fence = 1 + rank
+	}
+	t.Twin = t.sold && len(s.sellers[t.version]) > 1
+	return t
 }
 
 // insert keeps events in order of source and number. An event that is there already is not added again.
@@ -144,22 +253,25 @@ func (v View) Diff(old View) map[string]json.RawMessage {
 
 // A token is a request as the wall shows it.
 type token struct {
-	N       int     `json:"n"`
-	Who     string  `json:"who,omitempty"`
-	App     string  `json:"app,omitempty"`
-	Phase   string  `json:"phase"` // sent, waits, in, read, thinks, writes, wrote, done
-	Read    *int64  `json:"read,omitempty"`
-	Wrote   *int64  `json:"wrote,omitempty"`
-	Fence   int     `json:"fence,omitempty"`   // its rank among those of the run: 1 is the smallest
-	Digits  string  `json:"digits,omitempty"`  // the fence itself
-	Point   string  `json:"point,omitempty"`   // it stands here
-	Outcome string  `json:"outcome,omitempty"` // of done
-	Twin    bool    `json:"twin,omitempty"`    // another order read the same version: one update is lost
-	Fired   int64   `json:"fired,omitempty"`
-	Holds   []hold  `json:"holds,omitempty"`
-	Ended   int64   `json:"ended,omitempty"`
-	version version // of what it sold
-	sold    bool
+	N       int    `json:"n"`
+	Who     string `json:"who,omitempty"`
+	App     string `json:"app,omitempty"`
+	Phase   string `json:"phase"` // sent, waits, in, read, thinks, writes, wrote, done
+	Read    *int64 `json:"read,omitempty"`
+	Wrote   *int64 `json:"wrote,omitempty"`
+	Fence   int    `json:"fence,omitempty"`   // its rank among those of the run: 1 is the smallest
+	Digits  string `json:"digits,omitempty"`  // the fence itself
+	Point   string `json:"point,omitempty"`   // it stands here
+	Outcome string `json:"outcome,omitempty"` // of done
+	// Replayed is set if the reply is that of an earlier request with the same Idempotency-Key: nothing was sold.
+	Replayed bool    `json:"replayed,omitempty"`
+	Same     int     `json:"same,omitempty"` // it was sent with the key of this request
+	Twin     bool    `json:"twin,omitempty"` // another order read the same version: one update is lost
+	Fired    int64   `json:"fired,omitempty"`
+	Holds    []hold  `json:"holds,omitempty"`
+	Ended    int64   `json:"ended,omitempty"`
+	version  version // of what it sold
+	sold     bool
 }
 
 type hold struct {
@@ -178,14 +290,15 @@ type version struct {
 func (r *request) token(id string) *token {
 	t := &token{N: numberOf(id), Phase: "sent"}
 	if r.fired != nil {
-		t.Fired, t.Who = r.fired.At, r.fired.Who
+		t.Fired, t.Who, t.Same = r.fired.At, r.fired.Who, numberOf(r.fired.Key)
 	}
 	for _, e := range r.bySource() {
 		t.step(e)
 	}
 	if r.answered != nil && t.Phase != "done" {
 		t.Phase, t.Outcome, t.Point, t.Ended = "done", r.answered.Outcome, "", r.answered.At
-		if t.sold = t.Outcome == accepted; !t.sold {
+		t.Replayed = r.answered.Replayed
+		if t.sold = t.Outcome == accepted && !t.Replayed; !t.sold {
 			t.closeHold(r.answered.At)
 		}
 	}
@@ -246,8 +359,8 @@ func (t *token) step(e Event) {
 	case "resumed":
 		t.Point = ""
 	case "ended":
-		t.Phase, t.Outcome, t.Ended, t.Point = "done", e.Outcome, e.At, ""
-		if t.sold = e.Outcome == accepted; t.sold {
+		t.Phase, t.Outcome, t.Ended, t.Point, t.Replayed = "done", e.Outcome, e.At, "", e.Replayed
+		if t.sold = e.Outcome == accepted && !t.Replayed; t.sold {
 			t.Wrote = &e.Remaining
 			see()
 		} else {
@@ -275,18 +388,32 @@ func (s *State) View() View {
 			v[key] = text
 		}
 	}
-	tokens, verdict := s.tokens()
-	for id, t := range tokens {
-		put("t:"+id, t)
+	drawn := s.drawn()
+	window := int64(math.MaxInt64)
+	for id, r := range drawn {
+		if r.text == nil {
+			put("t:"+id, s.token(id))
+			r.text = v["t:"+id]
+		}
+		v["t:"+id] = r.text
+		if r.seen.Fired > 0 {
+			window = min(window, r.seen.Fired)
+		}
+	}
+	if len(drawn) < len(s.reqs) {
+		put("window", window)
+		put("drawn_last", map[string]int{"n": len(drawn), "of": len(s.reqs)})
 	}
 	put("run", s.runView())
-	put("verdict", verdict)
-	for _, kind := range []string{pausing, voting, crowd, note} {
-		if e, ok := s.latest[kind]; ok && (kind != note || e.Run == s.run) {
+	put("verdict", s.Verdict())
+	for _, kind := range []string{pausing, voting, crowd, note, rating} {
+		if e, ok := s.latest[kind]; ok && (kind != note && kind != rating || e.Run == s.run) {
 			put(kind, e)
 		}
 	}
-	for i, e := range s.stocks[s.run] {
+	points := s.stocks[s.run]
+	for i := max(0, len(points)-livePoints); i < len(points); i++ {
+		e := points[i]
 		put("p:"+strconv.Itoa(i), []any{e.At, e.Stock.Written, e.Stock.Initial - e.Stock.Sold, e.Stock.Known})
 	}
 	for name, list := range s.faults {
@@ -348,46 +475,38 @@ type Verdict struct {
 
 // Verdict returns what is known of the run.
 func (s *State) Verdict() Verdict {
-	_, verdict := s.tokens()
-	return verdict
-}
-
-func (s *State) tokens() (map[string]*token, Verdict) {
-	tokens := make(map[string]*token, len(s.reqs))
-	readers := make(map[version]int)
-	var fences []string
-	v := Verdict{}
-	for id, r := range s.reqs {
-		t := r.token(id)
-		tokens[id] = t
-		if t.Digits != "" {
-			fences = append(fences, t.Digits)
-		}
-		if t.sold {
-			readers[t.version]++
-		}
-		if r.answered == nil {
-			v.Open++
-		}
-	}
-	slices.SortFunc(fences, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
-	fences = slices.Compact(fences)
-	for _, t := range tokens {
-		if t.Digits != "" {
-			t.Fence = 1 + slices.Index(fences, t.Digits)
-		}
-		t.Twin = t.sold && t.version.epoch > 0 && readers[t.version] > 1
-	}
-	for what, n := range readers {
-		if what.epoch > 0 && n > 1 {
-			v.Collisions += n - 1
-		}
-	}
+	v := Verdict{Open: s.unanswered, Collisions: s.collisions}
 	for _, g := range s.dropped[s.run] {
 		v.Dropped += g.count
 	}
 	s.judge(&v)
-	return tokens, v
+	return v
+}
+
+// Limits of what is drawn of a run with many requests: a page must keep up, and nobody sees more.
+const (
+	drawnLatest = liveDrawn
+	drawnOpen   = 120
+)
+
+// drawn returns the requests that a page draws: all, or of many the latest, and those that have been under way longest.
+func (s *State) drawn() map[string]*request {
+	if len(s.reqs) <= drawnLatest {
+		return s.reqs
+	}
+	drawn := make(map[string]*request, drawnLatest+drawnOpen)
+	for n := s.last; n > s.last-drawnLatest; n-- {
+		id := nameOf(s.run, n)
+		if r := s.reqs[id]; r != nil {
+			drawn[id] = r
+		}
+	}
+	open := slices.Collect(maps.Keys(s.open))
+	slices.SortFunc(open, func(a, b string) int { return cmp.Or(numberOf(a)-numberOf(b), cmp.Compare(a, b)) })
+	for _, id := range open[:min(len(open), drawnOpen)] {
+		drawn[id] = s.reqs[id]
+	}
+	return drawn
 }
 
 // judge fills in what the store says. While it cannot be asked, the last that it said is shown.

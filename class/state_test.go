@@ -121,9 +121,8 @@ func TestTheVerdictOfARecordedRun(t *testing.T) {
 	if v := s.Verdict(); v != want {
 		t.Errorf("%+v\nwant %+v", v, want)
 	}
-	tokens, _ := s.tokens()
 	for id, fence := range map[string]int{"r1.1": 2, "r1.2": 1} {
-		token := tokens[id]
+		token := s.token(id)
 		if token.Fence != fence || !token.Twin || token.Phase != "done" || *token.Wrote != 0 || len(token.Holds) != 1 ||
 			token.Holds[0].To <= token.Holds[0].From {
 			t.Errorf("%s: %+v", id, token)
@@ -141,9 +140,71 @@ func TestALateStepOfAnEarlierRunIsNotShown(t *testing.T) {
 	s.Apply(Event{From: "app-1", Seq: 1, Kind: "waits", Req: "r2.1"})
 	s.Apply(Event{From: "app-2", Seq: 1, Kind: "waits", Req: "r1.9"})
 	s.Apply(Event{From: class, Seq: 1, Kind: answered, Run: 1, Req: "r1.9"})
-	tokens, _ := s.tokens()
-	if len(tokens) != 1 || tokens["r2.1"] == nil {
-		t.Errorf("%v", tokens)
+	if len(s.reqs) != 1 || s.token("r2.1") == nil {
+		t.Errorf("%v", s.reqs)
+	}
+}
+
+func viewOf(events []Event) string {
+	s := NewState()
+	for _, e := range events {
+		s.Apply(e)
+	}
+	return fmt.Sprintf("%s", s.View())
+}
+
+// What the wall says of a run: by the store, and only when it was asked after the last reply.
+func TestVerdicts(t *testing.T) {
+	for _, row := range []struct {
+		what string
+		seen StockSeen
+		over bool // the last reply has come
+		late bool // it came after the stock was read
+		want string
+	}{
+		{"nothing is wrong", StockSeen{true, 10, 7, 3}, true, false, "kept"},
+		{"one is lost", StockSeen{true, 10, 8, 3}, true, false, "race"},
+		{"one is lost, and it goes on", StockSeen{true, 10, 8, 3}, false, false, "race"},
+		{"one is gone", StockSeen{true, 10, 6, 3}, true, false, "race"},
+		{"one is oversold", StockSeen{true, 10, -1, 11}, true, false, "race"},
+		{"it goes on", StockSeen{true, 10, 7, 3}, false, false, "selling"},
+		{"the stock was read too early", StockSeen{true, 10, 7, 3}, true, true, "selling"},
+		{"the store cannot be asked", StockSeen{}, true, false, "unknown"},
+	} {
+		s := NewState()
+		s.Apply(Event{From: class, Seq: 1, Kind: runBegan, Run: 1, Plan: &Plan{}})
+		s.Apply(Event{From: class, Seq: 2, Kind: stockSeen, Run: 1, Stock: &StockSeen{true, 10, 10, 0}})
+		if row.over {
+			s.Apply(Event{From: class, Seq: map[bool]uint64{false: 3, true: 5}[row.late], Kind: allFired, Run: 1})
+		}
+		s.Apply(Event{From: class, Seq: 4, Kind: stockSeen, Run: 1, Stock: &row.seen})
+		if v := s.Verdict(); v.Code != row.want {
+			t.Errorf("%s: %+v, want %s", row.what, v, row.want)
+		}
+	}
+}
+
+// A page that is too slow misses frames, and gets one with everything as soon as it takes one again.
+func TestASlowPageGetsEverything(t *testing.T) {
+	a := newAudience()
+	r := a.join()
+	set := func(n int) { a.see(View{"a": []byte(fmt.Sprint(n)), "b": []byte("1")}) }
+	for n := range 2 * framesAhead {
+		set(n)
+	}
+	if a.missed == 0 {
+		t.Error("frames that nobody took are not counted")
+	}
+	for range framesAhead {
+		<-r.queue
+	}
+	set(1000)
+	if f := <-r.queue; string(f.Set["a"]) != "1000" || string(f.Set["b"]) != "1" || f.Set[""] == nil {
+		t.Errorf("after frames were missed it gets %s", f.Set)
+	}
+	set(1001)
+	if f := <-r.queue; string(f.Set["a"]) != "1001" || len(f.Set) != 1 {
+		t.Errorf("and then %s", f.Set)
 	}
 }
 
@@ -151,9 +212,13 @@ func TestALateStepOfAnEarlierRunIsNotShown(t *testing.T) {
 func TestFramesAddUp(t *testing.T) {
 	s := NewState()
 	shown, page := View{}, View{}
-	for _, e := range interleave(rand.New(rand.NewPCG(3, 3)), recorded()) {
+	events := interleave(rand.New(rand.NewPCG(3, 3)), recorded())
+	for i, e := range events {
 		s.Apply(e)
 		view := s.View()
+		if got, want := fmt.Sprintf("%s", view), viewOf(events[:i+1]); got != want {
+			t.Fatalf("what is kept from frame to frame is not what the events say\ngot  %s\nwant %s", got, want)
+		}
 		for key, value := range view.Diff(shown) {
 			if string(value) == "null" {
 				delete(page, key)

@@ -91,6 +91,21 @@ func (t *tape) finish() error {
 	return err
 }
 
+// read returns what is kept of the run that is on.
+func (t *tape) read() ([]byte, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.file == nil {
+		return nil, errNoTape
+	}
+	if err := t.lines.Flush(); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(t.file.Name())
+}
+
+var errNoTape = errors.New("no run is kept")
+
 // close ends the last file. It returns the first error of all.
 func (t *tape) close() error {
 	t.mu.Lock()

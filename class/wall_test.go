@@ -18,7 +18,6 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"example.com/stock/stack"
-	"example.com/stock/stack/browsertest"
 	"example.com/stock/stack/stacktest"
 )
 
@@ -33,7 +32,7 @@ type screen struct {
 
 func look(t *testing.T, own ...string) *screen {
 	t.Helper()
-	s := &screen{Context: browsertest.Open(t), t: t}
+	s := &screen{Context: browser.Open(t), t: t}
 	err := chromedp.Listen(s, func(event any) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -83,12 +82,17 @@ func ask[T any](s *screen, expression string) T {
 	return answer
 }
 
-// until waits until an expression is true.
+// until waits until an expression is true. Between two pages there is nothing to ask.
 func (s *screen) until(what, expression string) {
 	s.t.Helper()
+	// The text of the page needs a layout: it is looked at once, not with each try.
 	stacktest.Eventually(s.t, time.Minute, what, func() (bool, string) {
-		return ask[bool](s, "Boolean("+expression+")"), ask[string](s, `document.body.innerText`)
+		ok, err := chromedp.Run(s, chromedp.Evaluate[bool]("Boolean("+expression+")"))
+		return ok, fmt.Sprint("the page is in the log; ", err)
 	})
+	if s.t.Failed() {
+		s.t.Log(ask[string](s, `document.body?.innerText ?? ""`))
+	}
 }
 
 func (s *screen) press(keys string) {
@@ -96,6 +100,31 @@ func (s *screen) press(keys string) {
 	if err := chromedp.Do(s, chromedp.KeyEvent(keys)); err != nil {
 		s.t.Fatal(err)
 	}
+}
+
+// begin presses a key that begins a run, and waits for it: what is shown is of another one until then.
+func (s *screen) begin(key string) {
+	s.t.Helper()
+	s.until("the wall is drawn", `document.body.dataset.n`)
+	before := ask[string](s, `document.body.dataset.n`)
+	s.press(key)
+	s.until("a run begins", fmt.Sprintf("document.body.dataset.n !== %q", before))
+}
+
+// refused sees that the page complains of that many refusals, and of nothing else.
+func (s *screen) refused(times int) {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, text := range s.complain {
+		if !strings.Contains(text, "400") {
+			s.t.Error(text)
+		}
+	}
+	if len(s.complain) != times {
+		s.t.Errorf("%d complaints, want %d", len(s.complain), times)
+	}
+	s.complain = nil
 }
 
 func (s *screen) quiet() {
@@ -121,13 +150,12 @@ func figures(want string) string { return fmt.Sprintf("%s === %q", shown, want) 
 // One key, and the race is on the wall: in figures, in a sentence and in red, as the store says, and in the file of the
 // run.
 func TestTheRaceIsSeen(t *testing.T) {
-	began := time.Now()
 	c := lesson(t)
+	before := len(tapes(t, c))
 	s := look(t, c.wallBase())
 	s.open(c.wallBase()+"/?lang=en#"+c.wall.token, 1920, 1080)
-	s.press("s")
+	s.begin("s")
 	s.until("the race is seen", race)
-	t.Logf("seen %v after the start of the class", time.Since(began))
 	s.until("all have an answer", `document.querySelector("#f-sold b").textContent === "30"`)
 	s.until("overlaps are drawn", `Number(document.querySelector("#holds").dataset.overlap) > 0`)
 	var v Verdict
@@ -150,13 +178,22 @@ func TestTheRaceIsSeen(t *testing.T) {
 	if hash := ask[string](s, `location.hash`); hash != "" {
 		t.Error("the key stays in the address, for all to read")
 	}
-	s.press("a")
+	s.begin("a")
 	s.until("two buyers have one unit", `document.querySelector("#f-oversold b").textContent === "1"`)
 	s.quiet()
-	files, err := filepath.Glob(filepath.Join(c.o.Dir, "*.jsonl"))
-	if err != nil || len(files) != 2 {
-		t.Errorf("%q %v, want a file for each of two runs", files, err)
+	if files := tapes(t, c); len(files) != before+2 {
+		t.Errorf("%q, want a file for each of two runs", files[before:])
 	}
+}
+
+// tapes are the files of the runs, the latest last.
+func tapes(t *testing.T, c *Class) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(c.o.Dir, "*.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
 }
 
 // A request is held before its write, another is let past, and an update is lost. All with the mouse.
@@ -165,7 +202,7 @@ func TestAHeldRequestLosesAnUpdate(t *testing.T) {
 	s := look(t, c.wallBase())
 	s.open(c.wallBase()+"/?lang=en#"+c.wall.token, 1366, 900)
 	ask[any](s, `stock.value = 10; requests.value = 1; think.value = 2000; null`)
-	s.press("f")
+	s.begin("f")
 	s.until("it thinks", token1+`?.dataset.phase === "thinks"`)
 	ask[any](s, token1+`.click(); document.querySelectorAll("#menu-points button")[2].click(); null`)
 	s.until("it stands before its write", token1+`.classList.contains("stands")`)
@@ -183,11 +220,11 @@ func TestAFrozenHolder(t *testing.T) {
 	c := lesson(t)
 	s := look(t, c.wallBase())
 	s.open(c.wallBase()+"/?lang=en#"+c.wall.token, 1920, 1080)
-	s.press("h")
+	s.begin("h")
+	s.until("the figures are of this run", figures("10 0 0 0")) // those of the run before may be the same as at its end
 	s.until("it is frozen", `document.querySelector('.app[data-app="app-1"]').classList.contains("frozen")`)
 	s.until("an update is lost", figures("9 2 0 1"))
-	s.press("j")
-	s.until("the run is another", `document.body.dataset.n === "2"`)
+	s.begin("j")
 	s.until("all is right", `document.body.dataset.verdict === "kept"`)
 	if got := ask[string](s, shown); got != "9 1 0 0" {
 		t.Errorf("figures %s, want one sold of ten", got)
@@ -206,7 +243,7 @@ func TestServersDieAndReturn(t *testing.T) {
 	s.open(c.wallBase()+"/?lang=en#"+c.wall.token, 1920, 1080)
 	s.press("3k")
 	s.until("app-3 is dead", `document.querySelector('.app[data-app="app-3"]').classList.contains("killed")`)
-	s.press("m")
+	s.begin("m")
 	s.until("Redis is dead", `document.querySelector('.server[data-server="redis"]').classList.contains("killed")`)
 	s.until("selling goes on", `document.querySelector("#scene").textContent.includes("back")`)
 	s.until("all is right", `document.body.dataset.verdict === "kept"`)
@@ -221,7 +258,7 @@ func TestEverythingPauses(t *testing.T) {
 	s.press("p")
 	s.until("it is paused", `document.querySelector("#b-pause").getAttribute("aria-pressed") === "true"`)
 	ask[any](s, `requests.value = 3; think.value = 0; null`)
-	s.press("f")
+	s.begin("f")
 	s.until("three stand", `document.querySelectorAll(".tok.stands").length === 3`)
 	s.press("nnn")
 	s.until("three have read",
@@ -308,15 +345,15 @@ func TestPictureOfTheWall(t *testing.T) {
 	if path == "" {
 		t.Skip("CLASS_PICTURE names no file")
 	}
-	c := lesson(t, func(o *Options) { o.Want = []stack.Kind{stack.Redis, stack.ZooKeeper, stack.MySQL} })
+	c := own(t, func(o *Options) { o.Want = []stack.Kind{stack.Redis, stack.ZooKeeper, stack.MySQL} })
 	s := look(t, c.wallBase())
 	s.open(c.wallBase()+"/?lang=en#"+c.wall.token, 1920, 1080)
 	ask[any](s, `strategy.value = "none"; requests.value = 24; think.value = 2000; null`)
-	s.press("f")
+	s.begin("f")
 	s.until("all think", `document.querySelectorAll('.tok[data-phase="thinks"]').length > 12`)
 	time.Sleep(900 * time.Millisecond)
 	for i := range 6 {
-		c.fire("", c.apps[i%3].Name, nil)
+		c.fire(shot{to: c.apps[i%3].Name})
 		time.Sleep(120 * time.Millisecond)
 	}
 	s.until("some are done", race)

@@ -77,6 +77,7 @@ type told struct {
 		Fence     string `json:"fence"`
 		Point     string `json:"point"`
 		Outcome   string `json:"outcome"`
+		Replayed  bool   `json:"replayed"`
 	} `json:"steps"`
 }
 
@@ -102,7 +103,7 @@ func (s *source) message(data []byte) error {
 		s.tell(Event{
 			At: step.At, From: s.name, Boot: m.Boot, Seq: step.Number, Kind: step.Kind, Req: step.RequestID,
 			Read: step.Read, Remaining: step.Remaining, Version: step.Version, Epoch: step.Epoch, Segment: step.Segment,
-			Fence: step.Fence, Point: step.Point, Outcome: step.Outcome,
+			Fence: step.Fence, Point: step.Point, Outcome: step.Outcome, Replayed: step.Replayed,
 		})
 	}
 	return nil

@@ -70,7 +70,7 @@ func TestWords(t *testing.T) {
 	}
 	keys := map[string]string{}
 	for _, s := range scenes() {
-		if other := keys[s.key]; other != "" || strings.Contains("fbpnvwkoqte?123", s.key) {
+		if other := keys[s.key]; other != "" || strings.Contains("frbpnvwkoiqte?123", s.key) {
 			t.Errorf("%s has the key %s, which is taken %s", s.name, s.key, other)
 		}
 		keys[s.key] = s.name

@@ -1,5 +1,5 @@
 // The students' page: a name, one button, what came of it, and a vote.
-import { load, other, outcome, t } from './words.js'
+import { language, load, other, outcome, t } from './words.js'
 
 const at = (id) => document.getElementById(id)
 let view = null
@@ -14,10 +14,7 @@ async function post(path, body) {
 
 const say = (text) => { at('say').textContent = text }
 
-function refused(code) {
-  const known = { code: 'error_code', name: 'error_name', full: 'error_full', too_fast: 'too_fast', no_run: 'no_run' }
-  say(t(known[code] ?? 'error_failed'))
-}
+const refused = ({ said }) => say(said?.[language()] ?? t('reason_failed'))
 
 function show() {
   at('enter').hidden = view !== null
@@ -33,7 +30,7 @@ function show() {
     const done = buy.phase === 'done'
     const sold = done && buy.outcome === 'accepted'
     li.className = sold ? (buy.twin ? 'twin' : 'sold') : ''
-    const text = sold ? t(buy.twin ? 'buy_twin' : 'buy_sold', { read: buy.read, wrote: buy.wrote })
+    const text = sold && buy.replayed ? t('buy_replayed') : sold ? t(buy.twin ? 'buy_twin' : 'buy_sold', { read: buy.read, wrote: buy.wrote })
       : done ? outcome(buy.outcome) : t('buy_wait')
     li.textContent = `#${n} ${text}`
     return li
@@ -64,16 +61,30 @@ async function look() {
 at('enter').addEventListener('submit', async (e) => {
   e.preventDefault()
   const r = await post('join', { code: at('code').value || location.hash.slice(1), name: at('name').value })
-  if (!r.ok) return refused(r.body.error)
+  if (!r.ok) return refused(r.body)
   say('')
   await look()
 })
+// A purchase has a name of its own. Who presses again before it has an answer, or within a second, means the same one: the
+// shop gets the name again, answers as before, and sells nothing more.
+const twice = 1000
+let purchase = null
+function purchased() {
+  const over = purchase?.n && (view.run !== purchase.run || view.own[purchase.n]?.phase === 'done')
+  const now = performance.now()
+  if (!purchase || (over && now - purchase.at > twice)) purchase = { key: `${Date.now()}-${Math.round(now)}`, run: view.run }
+  purchase.at = now
+  return purchase
+}
+
 at('buy').addEventListener('click', async () => {
-  const r = await post('buy')
+  const it = purchased()
+  const r = await post('buy', { key: it.key })
   if (r.ok) {
+    it.n ??= r.body.n
     say('')
   } else {
-    refused(r.body.error)
+    refused(r.body)
   }
 })
 at('language').addEventListener('click', () => {
@@ -94,7 +105,7 @@ for (let i = 0; i < 3; i++) {
   b.textContent = t(b.dataset.t)
   b.addEventListener('click', async () => {
     const r = await post('vote', { choice: i })
-    if (!r.ok) refused(r.body.error)
+    if (!r.ok) refused(r.body)
   })
   at('choices').append(b)
 }

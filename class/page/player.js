@@ -17,7 +17,7 @@ export class Player {
   /** Shows what was to be seen at a time: from the beginning, if that is earlier. */
   seek(at) {
     if (this.next > 0 && this.frames[this.next - 1].at > at) {
-      this.store.values.clear()
+      this.store.forget()
       this.next = 0
     }
     while (this.next < this.frames.length && this.frames[this.next].at <= at) this.store.apply(this.frames[this.next++])

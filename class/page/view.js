@@ -1,31 +1,50 @@
 // What a page knows, and the two charts of it. Times are Unix time in microseconds.
 
-/** The values of the class, by key: frames replace them. */
+/** The values of the class, by key: frames replace them. Keys that name one of many (t:r1.5) are kept by what comes
+ * before the colon: each frame asks for all of a kind, and there are hundreds of other kinds. */
 export class Store {
   values = new Map()
+  kinds = new Map()
 
   apply(frame) {
-    if (frame.set['']) this.values.clear()
+    if (frame.set['']) this.forget()
     for (const [key, value] of Object.entries(frame.set)) {
       if (key === '') continue
-      if (value === null) this.values.delete(key)
-      else this.values.set(key, value)
+      const [map, name] = this.where(key)
+      if (value === null) map.delete(name)
+      else map.set(name, value)
     }
   }
 
-  get(key) {
-    return this.values.get(key)
+  forget() {
+    this.values.clear()
+    this.kinds.clear()
   }
 
-  /** All values whose keys begin with prefix, as [rest of the key, value]. */
-  under(prefix) {
-    const list = []
-    for (const [key, value] of this.values) if (key.startsWith(prefix)) list.push([key.slice(prefix.length), value])
-    return list
+  where(key) {
+    const end = key.indexOf(':')
+    return end < 0 ? [this.values, key] : [this.under(key.slice(0, end)), key.slice(end + 1)]
+  }
+
+  get(key) {
+    const [map, name] = this.where(key)
+    return map.get(name)
+  }
+
+  /** All values of a kind, by the rest of their keys. */
+  under(kind) {
+    let map = this.kinds.get(kind)
+    if (!map) this.kinds.set(kind, map = new Map())
+    return map
   }
 }
 
-const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim()
+const paints = new Map() // by theme and name: to ask the page for a colour makes it work out all styles that have changed
+const css = (name) => {
+  const key = `${document.documentElement.dataset.theme} ${name}`
+  if (!paints.has(key)) paints.set(key, getComputedStyle(document.documentElement).getPropertyValue(name).trim())
+  return paints.get(key)
+}
 
 /** A canvas that is as sharp as the screen. Returns its context and size in CSS pixels. */
 function sharpen(canvas) {
@@ -44,7 +63,10 @@ function sharpen(canvas) {
 }
 
 /** Diagonal stripes in a colour, so that what is red is not red alone. */
+const patterns = new Map()
 function stripes(g, colour, paper) {
+  const kept = patterns.get(colour + paper)
+  if (kept) return kept
   const tile = document.createElement('canvas')
   tile.width = tile.height = 10
   const p = tile.getContext('2d')
@@ -58,20 +80,23 @@ function stripes(g, colour, paper) {
     p.lineTo(x + 10, 0)
     p.stroke()
   }
-  return g.createPattern(tile, 'repeat')
+  const pattern = g.createPattern(tile, 'repeat')
+  patterns.set(colour + paper, pattern)
+  return pattern
 }
 
 /** The time that both charts show: from the start of the run to now, or to its end. */
 export function span(store, now) {
   const run = store.get('run')
-  const from = run?.at || now
+  const from = Math.max(run?.at || now, store.get('window') ?? 0) // of a long load the last part is shown
   let last = from
   let open = false
-  for (const [, token] of store.under('t:')) {
+  for (const [, token] of store.under('t')) {
     last = Math.max(last, token.ended || token.fired || 0)
     open ||= token.phase !== 'done'
   }
-  for (const [, bands] of store.under('faults:')) for (const b of bands) last = Math.max(last, b.from)
+  for (const [, p] of store.under('p')) last = Math.max(last, p[0])
+  for (const [, bands] of store.under('faults')) for (const b of bands) last = Math.max(last, b.from)
   return { from, to: Math.max(from + 1e6, open ? now : last + 0.04 * (last - from)) }
 }
 
@@ -98,7 +123,7 @@ function axis(g, { from, to }, left, width, height, say) {
  * top to bottom. Returns a function that writes their names, which is to be called last. */
 function bands(g, store, time, x, height, name, laneOf = () => [0, height - 24]) {
   const labels = []
-  for (const [server, list] of store.under('faults:')) {
+  for (const [server, list] of store.under('faults')) {
     const [top, tall] = laneOf(server)
     for (const band of list) {
       const a = Math.max(x(band.from), x(time.from))
@@ -132,8 +157,8 @@ function bands(g, store, time, x, height, name, laneOf = () => [0, height - 24])
 /** The times in which more than one stayed, by segment. */
 export function overlaps(holds) {
   const found = []
-  for (const segment of new Set(holds.map((h) => h.segment))) {
-    const edges = holds.filter((h) => h.segment === segment).flatMap((h) => [[h.from, 1], [h.to, -1]])
+  for (const [segment, own] of Map.groupBy(holds, (h) => h.segment)) {
+    const edges = own.flatMap((h) => [[h.from, 1], [h.to, -1]])
     edges.sort((a, b) => a[0] - b[0] || a[1] - b[1])
     let inside = 0
     let since = 0
@@ -162,12 +187,13 @@ export function drawHolds(canvas, store, apps, time, say, name) {
   })
   const plan = store.get('run')?.plan
   const all = []
-  for (const [, token] of store.under('t:')) {
+  for (const [, token] of store.under('t')) {
     for (const h of token.holds ?? []) {
       all.push({ from: h.from, to: h.to || time.to, open: !h.to, segment: h.segment ?? 0, app: token.app, n: token.n })
     }
   }
-  const red = excludes(plan) ? overlaps(all) : []
+  const found = excludes(plan) ? overlaps(all) : []
+  const red = Map.groupBy(found, (o) => o.segment)
   const hatch = stripes(g, css('--red'), css('--paper'))
   apps.forEach((app, i) => {
     g.fillStyle = css('--ink')
@@ -195,8 +221,9 @@ export function drawHolds(canvas, store, apps, time, say, name) {
       const tall = Math.max(1.5, thick - 2)
       g.fillStyle = css('--bar')
       g.fillRect(a, top, w, tall)
-      for (const o of red) {
-        if (o.segment !== h.segment || o.to <= h.from || o.from >= h.to) continue
+      for (const o of red.get(h.segment) ?? []) {
+        if (o.to <= h.from) continue
+        if (o.from >= h.to) break // they are in order
         const b = x(Math.max(o.from, h.from))
         g.fillStyle = hatch
         g.fillRect(b, top, Math.max(1, x(Math.min(o.to, h.to)) - b), tall)
@@ -209,7 +236,7 @@ export function drawHolds(canvas, store, apps, time, say, name) {
     }
   })
   label()
-  const microseconds = red.reduce((sum, o) => sum + o.to - o.from, 0)
+  const microseconds = found.reduce((sum, o) => sum + o.to - o.from, 0)
   return { holds: all.length, overlap: microseconds / 1e6 }
 }
 
@@ -218,7 +245,7 @@ export function drawLine(canvas, store, time, say, name) {
   const { g, width, height } = sharpen(canvas)
   const left = 58
   axis(g, time, left, width, height, say)
-  const points = store.under('p:').sort((a, b) => a[0] - b[0]).map(([, p]) => p)
+  const points = [...store.under('p')].sort((a, b) => a[0] - b[0]).map(([, p]) => p).filter((p) => p[0] >= time.from)
   const x = (at) => left + ((at - time.from) / (time.to - time.from)) * (width - left - 4)
   const label = bands(g, store, time, x, height, name)
   label()

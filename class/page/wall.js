@@ -20,10 +20,13 @@ async function post(path, body) {
 }
 
 async function act(body) {
-  if (player) return
+  if (player || about.live) return
   const r = await post('api/do', body)
-  alarm(r.ok ? '' : t('refused', { why: [r.body.error, r.body.detail].filter(Boolean).join(': ') }))
+  alarm(r.ok ? '' : t('refused', { why: reason(r.body) }))
 }
+
+/** Why something was not done: the class says it in both languages. */
+const reason = ({ said }) => said?.[language()] ?? t('reason_failed')
 
 let quiet = 0
 function alarm(text) {
@@ -33,13 +36,15 @@ function alarm(text) {
   if (text) quiet = setTimeout(() => alarm(''), 6000)
 }
 
-const fire = () => act({
-  do: 'fire',
-  plan: {
-    strategy: at('strategy').value, store: at('store').value, stock: Number(at('stock').value),
-    requests: Number(at('requests').value), think_ms: Number(at('think').value), instances: 3,
-  },
+const chosenPlan = (how) => ({
+  strategy: at('strategy').value, store: at('store').value, stock: Number(at('stock').value),
+  think_ms: Number(at('think').value), instances: 3, ...how,
 })
+const fire = () => act({ do: 'fire', plan: chosenPlan({ requests: Number(at('requests').value) }) })
+const fireSteadily = () => act({
+  do: 'rate', plan: chosenPlan({ rate: Number(at('rate').value), seconds: Number(at('lasts').value) }),
+})
+const rated = () => Boolean(store.get('rate')?.on)
 const paused = () => Boolean(store.get('pause')?.on)
 const voting = () => Boolean(store.get('voting')?.on)
 const stateOf = (server) => store.get(`server:${server}`)
@@ -48,6 +53,7 @@ const kill = (app) => act({ do: 'fault', server: app, act: stateOf(app) === 'kil
 
 const keys = {
   f: fire,
+  r: () => rated() ? act({ do: 'stop' }) : fireSteadily(),
   b: () => act({ do: 'more' }),
   p: () => act({ do: 'pause', on: !paused() }),
   n: () => act({ do: 'step' }),
@@ -56,6 +62,7 @@ const keys = {
   k: () => chosen && kill(chosen),
   o: () => toggle('scenes'),
   q: () => about.join && toggle('qr'),
+  i: () => (player ? about.back : true) && turn(!player),
   '?': () => toggle('keys'),
   t: theme,
   e: tongue,
@@ -71,11 +78,13 @@ addEventListener('keydown', (e) => {
     else if (key === 'arrowright') player.step(1)
     else if (key === 'home') player.seek(player.from)
     else if (key === 'end') player.seek(player.to)
-    else if ('et?'.includes(key)) keys[key]()
+    else if ('eti'.includes(key)) keys[key]()
+    else if (key === 'escape') keys.i()
     else return
     e.preventDefault()
     return
   }
+  if (about.live && !'et'.includes(key)) return
   const scene = about.scenes.find((s) => s.key === key)
   const app = about.apps[Number(key) - 1]
   if (keys[key]) keys[key]()
@@ -88,6 +97,16 @@ addEventListener('keydown', (e) => {
 function play(name) {
   for (const d of document.querySelectorAll('dialog[open]')) d.close()
   act({ do: 'scene', scene: name })
+}
+
+/** Shows the run that is on in the player, or goes back to what happens now. */
+function turn(back) {
+  const to = new URLSearchParams(location.search)
+  to.set('lang', language())
+  to.set('theme', document.documentElement.dataset.theme)
+  if (back) to.set('replay', '1')
+  else to.delete('replay')
+  location.search = to
 }
 
 function toggle(id) {
@@ -108,13 +127,13 @@ function select(app) {
 function theme() {
   const dark = document.documentElement.dataset.theme === 'dark'
   document.documentElement.dataset.theme = dark ? 'light' : 'dark'
-  render()
+  renderNow()
 }
 
 function tongue() {
   other()
   build()
-  render()
+  renderNow()
 }
 
 // --- the parts of the page that depend on what there is
@@ -135,7 +154,9 @@ const buttons = (list) => list.map(([name, run]) => {
 const lanes = ['waits', 'read', 'thinks', 'writes', 'done']
 
 function build() {
+  stood = ''
   tokens.clear()
+  measures.clear()
   at('apps').replaceChildren(...about.apps.map((app, i) => {
     const name = element('button', { type: 'button', className: 'name' }, element('kbd', { textContent: i + 1 }), ` ${app}`)
     name.addEventListener('click', () => select(app))
@@ -148,7 +169,7 @@ function build() {
       if (lane !== 'waits' && lane !== 'done') e.classList.add('inside')
       e.dataset.lane = lane
       return e
-    }))
+    }), element('div', { className: 'layer' }))
     const section = element('section', { className: `app${app === chosen ? ' chosen' : ''}` }, head, rows)
     section.dataset.app = app
     section.setAttribute('aria-label', app)
@@ -173,8 +194,8 @@ function build() {
     b.addEventListener('click', () => play(s.name))
     return element('li', {}, b)
   }))
-  const named = [['F', 'f'], ['B', 'b'], ['P', 'p'], ['N', 'n'], ['1 2 3', '123'], ['W', 'w'], ['K', 'k'], ['V', 'v'], ['O', 'o'],
-    ['Q', 'q'], ['E', 'e'], ['T', 't'], ['?', '?']]
+  const named = [['F', 'f'], ['R', 'r'], ['B', 'b'], ['P', 'p'], ['N', 'n'], ['1 2 3', '123'], ['W', 'w'], ['K', 'k'], ['V', 'v'], ['O', 'o'],
+    ['I', 'i'], ['Q', 'q'], ['E', 'e'], ['T', 't'], ['?', '?']]
   at('keys').querySelector('dl').replaceChildren(...named.flatMap(([key, word]) => [
     element('dt', {}, element('kbd', { textContent: key })), element('dd', { textContent: t(`key_${word}`) }),
   ]))
@@ -207,93 +228,134 @@ const mostShown = 20 // of one instance: 60 of three
 const laneOf = {
   waits: 'waits', in: 'read', read: 'read', thinks: 'thinks', writes: 'writes', wrote: 'writes', done: 'done',
 }
-const sizes = new ResizeObserver(() => render())
+const measures = new Map() // of the columns, by instance: to ask for them between two changes costs a layout each time
+const sizes = new ResizeObserver(() => {
+  measures.clear()
+  render()
+})
 
-function face(id, token) {
+function measure(app) {
+  let m = measures.get(app)
+  if (!m) {
+    const box = document.querySelector(`.app[data-app="${app}"] .lanes`)
+    m = { layer: box?.querySelector('.layer'), width: box?.clientWidth, rows: {} }
+    for (const row of box?.querySelectorAll('.lane') ?? []) {
+      m.rows[row.dataset.lane] = { row, top: row.offsetTop, height: row.clientHeight }
+    }
+    measures.set(app, m)
+  }
+  return m
+}
+
+/** The button of a token, in the layer of its instance. One that is free is used again: to make and to remove hundreds
+ * of buttons a second costs a page more than all else that it does. */
+function face(layer, id, token) {
   let b = tokens.get(id)
-  if (!b) {
-    b = element('button', { type: 'button', className: 'tok fresh' }, element('b'), element('span'))
-    b.addEventListener('click', () => menu(id))
+  const fresh = !b
+  if (fresh) {
+    b = [...layer.children].find((b) => !b.dataset.req)
+    if (!b) {
+      b = element('button', { type: 'button' }, element('b'), element('span'))
+      b.addEventListener('click', (e) => menu(e.currentTarget.dataset.req))
+      layer.append(b)
+    }
     b.dataset.req = id
     tokens.set(id, b)
   }
+  const two = twin(id, token)
+  if (b.shown === token && b.two === two) return b
+  b.shown = token // a frame that changes it brings another
+  b.two = two
   const sold = token.phase === 'done' && token.outcome === 'accepted'
-  b.className = ['tok', b.isConnected ? '' : 'fresh', ['in', 'read', 'thinks', 'writes', 'wrote'].includes(token.phase) && 'in',
-    token.point && 'stands', sold && 'sold', token.twin && 'twin', token.phase === 'done' && !sold && 'no']
+  b.className = ['tok', fresh && 'fresh', ['in', 'read', 'thinks', 'writes', 'wrote'].includes(token.phase) && 'in',
+    token.point && 'stands', sold && 'sold', two && 'twin', token.phase === 'done' && !sold && 'no',
+    token.replayed && 'replayed']
     .filter(Boolean).join(' ')
   b.dataset.phase = token.phase
   const wrote = token.wrote !== undefined && (sold || token.phase === 'wrote')
-  b.firstChild.textContent = token.who && token.who.length < 3 ? token.who : token.n
-  b.lastChild.textContent = wrote ? `${token.read}→${token.wrote}` : token.phase === 'done' ? '✗'
-    : token.read !== undefined && token.phase !== 'waits' ? token.read : ''
-  b.setAttribute('aria-label', describe(token))
-  b.title = describe(token)
+  put(b.firstChild, String(token.who && token.who.length < 3 ? token.who : token.n))
+  put(b.lastChild, String(token.replayed ? '↻' : wrote ? `${token.read}→${token.wrote}`
+    : token.phase === 'done' ? (sold ? '✓' : '✗')
+    : token.read !== undefined && token.phase !== 'waits' ? token.read : ''))
+  b.title = describe(id, token)
+  b.setAttribute('aria-label', b.title)
   return b
 }
 
-function describe(token) {
+/** Takes the button from a token that is shown no more. */
+function free(b) {
+  if (b === document.activeElement) b.blur() // who presses Enter means what was there
+  tokens.delete(b.dataset.req)
+  delete b.dataset.req
+  b.className = 'spare'
+  b.shown = b.where = null
+}
+
+/** Whether another order read the same. Of a load that is told of the first of them when the second comes. */
+const twin = (id, token) => token.twin || store.get(`twin:${id}`)
+
+function describe(id, token) {
   const parts = [t('token', { n: token.n, phase: token.phase === 'done' ? outcome(token.outcome) : t(laneOf[token.phase] ?? 'sent') })]
   if (token.who) parts.push(token.who)
   if (token.read !== undefined) parts.push(t('token_read', { n: token.read }))
   if (token.wrote !== undefined) parts.push(t('token_wrote', { n: token.wrote }))
   if (token.fence) parts.push(t('token_fence', { n: token.fence }))
   if (token.point) parts.push(t('token_at', { point: t(token.point) }))
-  if (token.twin) parts.push(t('token_twin'))
+  if (twin(id, token)) parts.push(t('token_twin'))
+  if (token.same) parts.push(t('token_same', { n: token.same }))
+  if (token.replayed) parts.push(t('token_replayed'))
   return parts.join(', ')
 }
 
 function place(app, list) {
-  const box = document.querySelector(`.app[data-app="${app}"] .lanes`)
-  if (!box) return
-  const width = box.clientWidth
+  const { layer, width, rows: measured } = measure(app)
+  if (!layer) return
   const left = 114
+  const tall = 36
   const wide = width < 420 ? 70 : 84
-  const seen = new Set()
-  const moved = []
+  const inLane = Map.groupBy(list, ([, token]) => laneOf[token.phase])
+  const shown = new Map()
   let room = mostShown
   for (const lane of lanes) {
-    const row = box.querySelector(`[data-lane="${lane}"]`)
-    let own = list.filter(([, token]) => laneOf[token.phase] === lane)
+    const { row, top, height } = measured[lane]
+    const own = inLane.get(lane) ?? []
     own.sort(([, a], [, b]) => (lane === 'done' ? b.ended - a.ended : Boolean(b.point) - Boolean(a.point) || a.n - b.n))
-    const tall = 36
-    const rows = Math.max(1, Math.floor((row.clientHeight - 2) / (tall + 3)))
-    const size = lane === 'done' || lane === 'writes' ? wide + 36 : wide
+    const rows = Math.max(1, Math.floor((height - 2) / (tall + 3)))
+    const digits = Math.max(...own.slice(0, mostShown).map(([, token]) => String(token.n).length + String(token.read ?? '').length))
+    const both = lane === 'done' || lane === 'writes'
+    const size = (both ? wide + 36 : wide) + Math.max(0, digits - 5) * (both ? 22 : 14) // longer numbers need more
     const columns = Math.max(1, Math.floor((width - left) / (size + 5)))
     const most = Math.min(rows * columns, room)
-    row.lastChild.textContent = own.length > most ? t('hidden', { n: own.length - most }) : ''
-    own = own.slice(0, most)
-    room -= own.length
-    own.forEach(([id, token], i) => {
-      const b = face(id, token)
-      seen.add(id)
-      b.style.width = `${size}px`
-      b.style.height = `${tall}px`
-      const x = left + (i % columns) * (size + 5)
-      const y = row.offsetTop + 2 + Math.floor(i / columns) * (tall + 3)
-      b.style.transform = `translate(${x}px, ${y}px)`
-      if (!b.isConnected) {
-        box.append(b)
-        moved.push(b)
-      } else if (b.parentNode !== box) box.append(b)
+    put(row.lastChild, own.length > most ? t('hidden', { n: own.length - most }) : '')
+    own.slice(0, most).forEach(([id, token], i) => {
+      shown.set(id, { token, size, x: left + (i % columns) * (size + 5), y: top + 2 + Math.floor(i / columns) * (tall + 3) })
+      room--
     })
   }
-  for (const b of [...box.querySelectorAll('.tok')]) {
-    if (!seen.has(b.dataset.req)) {
-      b.remove()
-      tokens.delete(b.dataset.req)
-    }
+  for (const b of layer.children) if (b.dataset.req && !shown.has(b.dataset.req)) free(b)
+  for (const [id, { token, size, x, y }] of shown) {
+    if (tokens.has(id) && tokens.get(id).parentNode !== layer) free(tokens.get(id)) // nginx asked another instance
+    const b = face(layer, id, token)
+    const where = `${x} ${y} ${size}`
+    if (b.where === where) continue
+    b.where = where
+    b.style.width = `${size}px`
+    b.style.height = `${tall}px`
+    b.style.transform = `translate(${x}px, ${y}px)`
   }
-  if (moved.length) requestAnimationFrame(() => moved.forEach((b) => b.classList.remove('fresh')))
+  const fresh = layer.querySelectorAll('.fresh')
+  if (fresh.length) requestAnimationFrame(() => fresh.forEach((b) => b.classList.remove('fresh')))
 }
 
 function menu(id) {
-  if (player) return
+  if (player || about.live) return
   const token = store.get(`t:${id}`)
   if (!token) return
   opened = id
   at('menu-title').textContent = t('token', { n: token.n, phase: token.phase === 'done' ? outcome(token.outcome) : t(laneOf[token.phase] ?? 'sent') })
-  at('menu-what').textContent = describe(token)
+  at('menu-what').textContent = describe(id, token)
   at('menu-go').hidden = !token.point
+  at('menu-again').hidden = !token.fired
   for (const b of at('menu-points').children) b.disabled = token.phase === 'done'
   at('menu').showModal()
 }
@@ -302,11 +364,17 @@ function menu(id) {
 
 function figure(id, value, on) {
   const e = at(id)
-  e.querySelector('b').textContent = value
+  put(e.querySelector('b'), String(value))
+  e.classList.toggle('long', String(value).length > 3)
   e.classList.toggle('on', Boolean(on))
 }
 
 function sentence(v) {
+  const said = v.said?.[language()] // by the judge of a load
+  return said && v.code === 'race' ? `${wrong(v)} ${said}` : said ?? wrong(v)
+}
+
+function wrong(v) {
   if (v.code !== 'race') return t(v.code)
   const parts = []
   if (v.oversold > 0) parts.push(t('race_oversold', { n: v.oversold }))
@@ -316,7 +384,7 @@ function sentence(v) {
   return `${t('race')} ${parts.join(language() === 'zh' ? '，' : ', ')}${language() === 'zh' ? '。' : '.'}`
 }
 
-function put(e, text) { // a live region speaks only when its text changes
+function put(e, text) { // a live region speaks only when its text changes, and a layout costs more than a comparison
   if (e.textContent !== text) e.textContent = text
 }
 
@@ -324,11 +392,15 @@ function words() {
   const run = store.get('run')
   const v = store.get('verdict') ?? { code: 'idle' }
   const plan = run?.plan
-  put(at('heading'), plan ? [plan.scene && t(`scene_${plan.scene}`), `${plan.strategy} · ${plan.store}`].filter(Boolean).join(' — ') : t('title'))
+  put(at('heading'), plan ? [plan.scene && t(`scene_${plan.scene}`), [plan.strategy, plan.store, plan.rate && t('per_second', { n: plan.rate })].filter(Boolean).join(' · ')].filter(Boolean).join(' — ') : t('title'))
   put(at('verdict'), sentence(v))
   at('verdict').className = v.code
-  at('dropped').hidden = !v.dropped
-  if (v.dropped) at('dropped').textContent = t('dropped', { n: v.dropped })
+  const drawn = store.get('drawn')
+  const latest = store.get('drawn_last')
+  const unsent = store.get('rate')?.count
+  put(at('dropped'), [v.dropped && t('dropped', { n: v.dropped }), unsent && t('unsent', { n: unsent }), drawn && t('drawn', drawn),
+    latest && t('drawn_last', latest)].filter(Boolean).join(' '))
+  at('dropped').hidden = at('dropped').textContent === ''
   const some = run?.n > 0
   figure('f-stock', some ? v.written : '–')
   put(at('truth'), some ? t('truth', { n: v.truth }) : '')
@@ -338,10 +410,14 @@ function words() {
   figure('f-oversold', some ? v.oversold : '–', v.oversold > 0)
   figure('f-lost', some ? v.lost : '–', some && v.lost !== 0 && v.known)
   const note = store.get('note')
-  at('scene').hidden = !note?.words
+  const load = store.get('load')
+  at('scene').hidden = !note?.words && !load
   if (note?.words) put(at('scene'), t(note.words[0]))
+  else if (load) put(at('scene'), t('load', load))
   at('b-pause').setAttribute('aria-pressed', String(paused()))
   put(at('pause-name'), t(paused() ? 'resume' : 'pause'))
+  at('b-rate').setAttribute('aria-pressed', String(rated()))
+  put(at('rate-name'), t(rated() ? 'rate_stop' : 'rate_fire'))
   put(at('vote-name'), t(voting() ? 'vote_close' : 'vote'))
   put(at('theme-name'), t(document.documentElement.dataset.theme === 'dark' ? 'light' : 'dark'))
   put(at('think-shown'), t('seconds', { n: (Number(at('think').value) / 1000).toFixed(2) }))
@@ -354,8 +430,12 @@ function words() {
   ballot()
 }
 
+let counted = null // what the bars show
 function ballot() {
   const vote = store.get('voting')
+  const now = `${JSON.stringify(vote)} ${language()}`
+  if (now === counted) return
+  counted = now
   const total = (vote?.votes ?? []).reduce((a, b) => a + b, 0)
   at('ballot').hidden = !vote || (!vote.on && total === 0)
   if (at('ballot').hidden) return
@@ -371,7 +451,11 @@ function ballot() {
   }))
 }
 
+let stood = '' // what is shown
 function standing() {
+  const now = JSON.stringify([[...store.under('server')], chosen, language()])
+  if (now === stood) return
+  stood = now
   for (const e of document.querySelectorAll('.app, .server')) {
     const name = e.dataset.app ?? e.dataset.server
     const state = stateOf(name) ?? 'up'
@@ -386,21 +470,50 @@ function standing() {
   }
 }
 
+/** The instances of a load are known when they answer. */
+function columns() {
+  const apps = store.get('apps')
+  if (!about.live || !apps || apps.join() === about.apps.join()) return
+  about.apps = apps
+  build()
+}
+
+// Figures that change more often nobody can read, and with each of them the whole page is laid out anew.
+const wordsEvery = 200 // ms
+let spoken = -wordsEvery // when the words were last as the class says
+let later = 0
+
 let waiting = false
 function render() {
   if (waiting || !about) return
   waiting = true
   requestAnimationFrame(() => {
     waiting = false
-    words()
+    columns()
     standing()
-    const all = store.under('t:')
-    for (const app of about.apps) place(app, all.filter(([, token]) => token.app === app))
-    const way = all.filter(([, token]) => !token.app && token.phase !== 'done').length
-    put(at('way'), way ? t('way', { n: way }) : '')
-    document.body.dataset.n = store.get('run')?.n ?? 0
-    document.body.dataset.verdict = store.get('verdict')?.code ?? ''
+    const byApp = Map.groupBy(store.under('t'), ([, token]) => token.app)
+    for (const app of about.apps) place(app, byApp.get(app) ?? [])
+    const way = (byApp.get(undefined) ?? []).filter(([, token]) => token.phase !== 'done').length
+    const since = performance.now() - spoken
+    if (player || since >= wordsEvery) speak(way)
+    else later ||= setTimeout(renderNow, wordsEvery - since)
   })
+}
+
+function speak(way) {
+  spoken = performance.now()
+  words()
+  put(at('way'), way ? t('way', { n: way }) : '')
+  document.body.dataset.n = store.get('run')?.n ?? 0
+  document.body.dataset.verdict = store.get('verdict')?.code ?? ''
+}
+
+/** Lets the words follow at once: it is time, or somebody has just asked for them. */
+function renderNow() {
+  clearTimeout(later)
+  later = 0
+  spoken = -wordsEvery
+  render()
 }
 
 const name = (server, state) => `${server}: ${t(state)}`
@@ -421,10 +534,10 @@ let source = null
 function listen() {
   source?.close()
   source = null
-  if (document.hidden) return // a snapshot comes first when it is seen again
+  if (document.hidden || store.get('over')) return // a snapshot comes first when it is seen again
   source = new EventSource('api/stream')
   source.onopen = () => alarm('')
-  source.onerror = () => alarm(t('connection'))
+  source.onerror = () => store.get('over') ? source.close() : alarm(t('connection'))
   source.onmessage = (e) => {
     const frame = JSON.parse(e.data)
     store.apply(frame)
@@ -432,10 +545,17 @@ function listen() {
   }
 }
 
-function replay() {
+/** Leaves out what controls servers: there are none, or they are somebody else's. */
+function lookOnly() {
   document.body.classList.add('replay')
   at('controls').hidden = at('b-scenes').hidden = at('b-keys').hidden = true
+}
+
+function replay() {
+  lookOnly()
   at('player').hidden = false
+  at('p-save').hidden = at('p-live').hidden = !about.back
+  at('p-live').addEventListener('click', keys.i)
   player = new Player(about.frames, store, render)
   at('p-play').addEventListener('click', () => player.play(!player.playing))
   at('p-back').addEventListener('click', () => player.step(-1))
@@ -458,7 +578,12 @@ async function enter() {
   if (inside) {
     about = JSON.parse(inside.textContent)
   } else {
-    const res = await fetch('api/class')
+    const asked = new URLSearchParams(location.search).has('replay')
+    let res = await fetch(asked ? 'api/replay' : 'api/class')
+    if (asked && res.status === 404) {
+      alarm(t('reason_no_tape'))
+      res = await fetch('api/class')
+    }
     if (!res.ok) {
       put(at('verdict'), t('locked'))
       return
@@ -469,6 +594,9 @@ async function enter() {
   build()
   if (about.replay) {
     replay()
+  } else if (about.live) {
+    lookOnly()
+    listen()
   } else {
     at('strategy').value = 'none'
     stores()
@@ -480,11 +608,12 @@ async function enter() {
 
 at('controls').addEventListener('submit', (e) => {
   e.preventDefault()
-  fire()
+  const inRate = [at('rate'), at('lasts')].includes(document.activeElement)
+  inRate ? fireSteadily() : fire()
 })
 at('strategy').addEventListener('change', stores)
-at('think').addEventListener('input', render)
-for (const [id, key] of [['b-more', 'b'], ['b-pause', 'p'], ['b-step', 'n'], ['b-vote', 'v'], ['b-theme', 't'], ['b-lang', 'e']]) {
+at('think').addEventListener('input', renderNow)
+for (const [id, key] of [['b-more', 'b'], ['b-pause', 'p'], ['b-step', 'n'], ['b-vote', 'v'], ['b-rate', 'r'], ['b-replay', 'i'], ['b-theme', 't'], ['b-lang', 'e']]) {
   at(id).addEventListener('click', () => keys[key]())
 }
 for (const b of document.querySelectorAll('[data-opens]')) b.addEventListener('click', () => toggle(b.dataset.opens))
@@ -492,6 +621,10 @@ for (const b of document.querySelectorAll('dialog .close')) b.addEventListener('
 at('menu-go').addEventListener('click', () => {
   at('menu').close()
   act({ do: 'go', req: opened })
+})
+at('menu-again').addEventListener('click', () => {
+  at('menu').close()
+  act({ do: 'again', req: opened })
 })
 document.addEventListener('visibilitychange', () => about && !player && listen())
 addEventListener('pageshow', (e) => e.persisted && about && !player && listen())

@@ -1,0 +1,141 @@
+package class
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// An audience is the pages that look. Each gets the frames, or a snapshot when it has missed some. It is safe for
+// concurrent use.
+type audience struct {
+	seats   sync.Mutex
+	shown   View
+	readers map[*reader]struct{}
+	missed  int // frames that a page was too slow for
+}
+
+// A reader is a page that looks. It gets whole frames, or if it is too slow, a snapshot.
+type reader struct {
+	queue chan Frame
+	lost  bool // frames were dropped: it needs a snapshot
+}
+
+// framesAhead is how many frames wait for a page that is slow.
+const framesAhead = 64
+
+func newAudience() *audience {
+	return &audience{shown: make(View), readers: make(map[*reader]struct{})}
+}
+
+// see shows a view: pages get what is new in it.
+func (a *audience) see(v View) {
+	a.seats.Lock()
+	defer a.seats.Unlock()
+	a.tellAll(v.Diff(a.shown))
+}
+
+// change shows what has changed, with null for what is gone.
+func (a *audience) change(set map[string]json.RawMessage) {
+	a.seats.Lock()
+	defer a.seats.Unlock()
+	a.tellAll(set)
+}
+
+func (a *audience) tellAll(set map[string]json.RawMessage) {
+	if len(set) == 0 {
+		return
+	}
+	for key, value := range set {
+		if string(value) == "null" {
+			delete(a.shown, key)
+		} else {
+			a.shown[key] = value
+		}
+	}
+	f := Frame{time.Now().UnixMicro(), set}
+	for r := range a.readers {
+		a.hand(r, f)
+	}
+}
+
+func (a *audience) hand(r *reader, f Frame) {
+	if r.lost {
+		f.Set = a.snapshot()
+	}
+	select {
+	case r.queue <- f:
+		r.lost = false
+	default:
+		r.lost = true
+		a.missed++
+	}
+}
+
+// snapshot is all that is shown. "" tells the page to forget what it has.
+func (a *audience) snapshot() map[string]json.RawMessage {
+	set := map[string]json.RawMessage{"": json.RawMessage("true")}
+	for key, value := range a.shown {
+		set[key] = value
+	}
+	return set
+}
+
+// join adds a reader, whose first frame is a snapshot. Call leave when it has gone.
+func (a *audience) join() *reader {
+	a.seats.Lock()
+	defer a.seats.Unlock()
+	r := &reader{queue: make(chan Frame, framesAhead)}
+	a.readers[r] = struct{}{}
+	r.queue <- Frame{time.Now().UnixMicro(), a.snapshot()}
+	return r
+}
+
+func (a *audience) leave(r *reader) {
+	a.seats.Lock()
+	defer a.seats.Unlock()
+	delete(a.readers, r)
+}
+
+// rest waits until every page has been handed its frames, for a second at most.
+func (a *audience) rest() {
+	for range 100 {
+		a.seats.Lock()
+		busy := false
+		for r := range a.readers {
+			busy = busy || len(r.queue) > 0
+		}
+		a.seats.Unlock()
+		if !busy {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// serveFrames streams what changes to a page.
+func (a *audience) serveFrames(ctx context.Context, w http.ResponseWriter, r *http.Request) {
+	reader := a.join()
+	defer a.leave(reader)
+	send := stream(w)
+	alive := time.NewTicker(15 * time.Second)
+	defer alive.Stop()
+	for {
+		ok := true
+		select {
+		case f := <-reader.queue:
+			ok = send(f)
+		case <-alive.C:
+			ok = send(nil)
+		case <-ctx.Done():
+			return
+		case <-r.Context().Done():
+			return
+		}
+		if !ok {
+			return
+		}
+	}
+}

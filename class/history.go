@@ -1,0 +1,99 @@
+package class
+
+import (
+	"cmp"
+	"errors"
+	"io"
+	"slices"
+	"strconv"
+
+	"example.com/stock/loadtest"
+)
+
+// Limits of what is shown of a load: a page must draw it. The figures count all.
+const (
+	maxDrawn  = 2000 // requests, the first that were sent
+	maxPoints = 1000 // of the line of the stock
+)
+
+// ReadLoad reads a history of stock load as a recording, with the verdict that the load's judge gives. A history whose
+// last line is cut off is read without it.
+func ReadLoad(r io.Reader) (*Recording, error) {
+	h, err := loadtest.ReadHistory(r)
+	if err != nil && !errors.Is(err, loadtest.ErrCut) {
+		return nil, err
+	}
+	if len(h.Records) == 0 {
+		return nil, errors.New("the history has no request")
+	}
+	return recordLoad(h), nil
+}
+
+// A cue is a moment of a request at its time.
+type cue struct {
+	at     int64
+	moment moment
+	record *loadtest.Record
+}
+
+func recordLoad(h *loadtest.History) *Recording {
+	result := h.Result()
+	r := newReel(1, h.Header)
+	r.base = result.Records[0].Seq - 1
+	if n := len(h.Warm); n > 0 {
+		r.base = h.Warm[n-1].Seq
+	}
+	r.fences = fencesOf(result.Records)
+	var cues []cue
+	for i := range result.Records {
+		for m := range moments {
+			if at, known := m.at(&result.Records[i]); known {
+				cues = append(cues, cue{at, m, &result.Records[i]})
+			}
+		}
+	}
+	slices.SortStableFunc(cues, func(a, b cue) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.moment, b.moment))
+	})
+	first, last := cues[0].at, cues[len(cues)-1].at
+	r.pointEvery = (last - first) / maxPoints
+	if n := len(result.Records); n > maxDrawn {
+		r.put("drawn", map[string]int{"n": maxDrawn, "of": n})
+	}
+	rec := &Recording{Frames: []Frame{}, Servers: []string{}}
+	add := func(at int64) {
+		if f, changed := r.frame(at); changed {
+			rec.Frames = append(rec.Frames, f)
+		}
+	}
+	add(min(first, h.Header.StartedAt.UnixMicro()))
+	for i, c := range cues {
+		drawn := c.record.Seq-r.base <= maxDrawn
+		r.play(c.record, c.moment, drawn)
+		// What is not drawn is counted, and said as often as the line has points.
+		if drawn || i%(1+len(cues)/(4*maxPoints)) == 0 {
+			add(c.at)
+		}
+	}
+	r.judge(last, result)
+	add(last + 1)
+	rec.Apps, rec.Verdict = r.apps, r.verdict
+	return rec
+}
+
+// fencesOf returns the fences of a run, from the smallest.
+func fencesOf(records []loadtest.Record) []string {
+	var fences []uint64
+	for i := range records {
+		if records[i].Receipt != nil && records[i].Fence > 0 {
+			fences = append(fences, records[i].Fence)
+		}
+	}
+	slices.Sort(fences)
+	fences = slices.Compact(fences)
+	texts := make([]string, len(fences))
+	for i, f := range fences {
+		texts[i] = strconv.FormatUint(f, 10)
+	}
+	return texts
+}

@@ -1,0 +1,206 @@
+package class
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"sync"
+
+	"example.com/stock/loadtest"
+)
+
+// A Live is the wall of a load that runs: it shows, and there is nothing to control. It learns of requests when they
+// are over, from the history that the load writes to it.
+type Live struct {
+	*audience
+	site   *site
+	opened chan struct{}
+	once   sync.Once
+
+	mu      sync.Mutex // guards what follows
+	reel    *reel      // nil: nothing has begun
+	run     int
+	rest    []byte   // of a line that is not whole
+	drawn   []string // the requests that are shown, the oldest first
+	fired   []int64  // when each was sent
+	points  int      // of the line that are shown no more
+	dropped int      // lines that could not be read
+}
+
+// Limits of what is shown of a load that runs.
+const (
+	liveDrawn  = 240
+	livePoints = 600
+)
+
+// ShowLive opens the wall of a load on a loopback address. Give it to the load as a writer of the history, or as one of
+// several. Close ends it.
+func ShowLive(addr, lang string) (*Live, error) {
+	if err := checkLoopback(addr); err != nil {
+		return nil, err
+	}
+	l := &Live{audience: newAudience(), opened: make(chan struct{})}
+	about, err := json.Marshal(map[string]any{
+		"live": true, "lang": lang, "apps": []string{}, "servers": []string{}, "strategies": []string{},
+		"scenes": []string{},
+	})
+	if err != nil {
+		return nil, err
+	}
+	l.site, err = openSite(addr, func(ctx context.Context) http.Handler {
+		mux := pageMux(about)
+		mux.HandleFunc("GET /api/stream", func(w http.ResponseWriter, r *http.Request) {
+			l.once.Do(func() { close(l.opened) })
+			l.serveFrames(ctx, w, r)
+		})
+		return mux
+	})
+	return l, err
+}
+
+// URL is where the wall is.
+func (l *Live) URL() string { return "http://" + l.site.addr() + "/" }
+
+// Opened is closed when somebody looks.
+func (l *Live) Opened() <-chan struct{} { return l.opened }
+
+// Write takes a part of a history. It always succeeds: a load does not end because its wall could not be drawn. Lines
+// that it cannot read are counted and shown.
+func (l *Live) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rest = append(l.rest, p...)
+	for {
+		line, after, whole := bytes.Cut(l.rest, []byte("\n"))
+		if !whole {
+			break
+		}
+		if !l.line(line) {
+			l.dropped++
+		}
+		l.rest = append([]byte(nil), after...)
+	}
+	l.show()
+	return len(p), nil
+}
+
+// line takes a line of a history: a header, a request, an order, or the end.
+func (l *Live) line(text []byte) bool {
+	var is struct {
+		Format string `json:"format"`
+		Seq    int    `json:"seq"`
+		Order  any    `json:"order"`
+		End    any    `json:"end"`
+	}
+	if json.Unmarshal(text, &is) != nil {
+		return false
+	}
+	switch {
+	case is.Format != "":
+		var h loadtest.Header
+		if json.Unmarshal(text, &h) != nil {
+			return false
+		}
+		l.begin(h)
+	case is.Seq > 0:
+		var r loadtest.Record
+		if json.Unmarshal(text, &r) != nil || l.reel == nil {
+			return false
+		}
+		l.record(&r)
+	default:
+		return is.Order != nil || is.End != nil // the judge goes by them
+	}
+	return true
+}
+
+func (l *Live) begin(h loadtest.Header) {
+	l.run++
+	l.drawn, l.fired, l.points, l.dropped = nil, nil, 0, 0
+	l.reel = newReel(l.run, h)
+	l.reel.put("", true) // the page forgets the run before
+}
+
+func (l *Live) record(r *loadtest.Record) {
+	if r.Warm {
+		l.reel.base = max(l.reel.base, r.Seq)
+		return
+	}
+	for m := range moments {
+		l.reel.play(r, m, m == comes)
+	}
+	l.drawn, l.fired = append(l.drawn, l.reel.name(r.Seq)), append(l.fired, r.SentAt.UnixMicro())
+	if len(l.drawn) > liveDrawn {
+		l.reel.put("t:"+l.drawn[0], nil)
+		l.reel.put("twin:"+l.drawn[0], nil)
+		l.drawn, l.fired = l.drawn[1:], l.fired[1:]
+		l.reel.put("window", l.fired[0])
+	}
+	for ; l.reel.points-l.points > livePoints; l.points++ {
+		l.reel.put("p:"+strconv.Itoa(l.points), nil)
+	}
+}
+
+// show hands what is new to the pages.
+func (l *Live) show() {
+	if l.reel == nil {
+		return
+	}
+	if l.dropped > 0 {
+		l.reel.verdict.Dropped = uint64(l.dropped)
+		l.reel.put("verdict", l.reel.verdict)
+	}
+	f, _ := l.reel.frame(0)
+	if f.Set[""] != nil {
+		l.forget()
+	}
+	l.change(f.Set)
+}
+
+// forget empties what is shown: a page that comes later is not to see the run before.
+func (l *Live) forget() {
+	l.seats.Lock()
+	defer l.seats.Unlock()
+	clear(l.shown)
+}
+
+// Progress shows the figures of a load while it runs.
+func (l *Live) Progress(p loadtest.Progress) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.reel == nil || p.WarmUp {
+		return
+	}
+	l.reel.put("load", map[string]string{
+		"done": strconv.Itoa(p.Done), "sold": strconv.FormatFloat(p.SoldRate, 'f', 0, 64),
+		"rate": strconv.FormatFloat(p.Rate, 'f', 0, 64),
+		"p50":  loadtest.Millis(p.P50MS), "p99": loadtest.Millis(p.P99MS),
+	})
+	l.show()
+}
+
+// Judged shows the verdict on a run.
+func (l *Live) Judged(r *loadtest.Result) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.reel == nil || len(r.Records) == 0 {
+		return
+	}
+	last := r.Records[0].DoneAt
+	for i := range r.Records {
+		if r.Records[i].DoneAt.After(last) {
+			last = r.Records[i].DoneAt
+		}
+	}
+	l.reel.judge(last.UnixMicro(), r)
+	l.show()
+}
+
+// Close ends the wall. Pages keep what they have.
+func (l *Live) Close() error {
+	l.change(map[string]json.RawMessage{"over": json.RawMessage("true")})
+	l.audience.rest()
+	return l.site.close()
+}
