@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"sync"
 	"time"
 
 	"example.com/stock/loadtest"
@@ -18,6 +19,9 @@ type App struct {
 	client *loadtest.Client // of the listener for customers
 	admin  *loadtest.Client // of the listener for operators
 	frozen bool
+
+	mu    sync.Mutex
+	heard heard
 }
 
 func newApp(server *stack.Server) (*App, error) {

@@ -30,6 +30,7 @@ type Request struct {
 	Unfenced   bool           // fencing=off
 	IgnoreLoss bool           // heed_loss=off: work on after the lease is lost
 	Nested     string         // holder, stranger
+	Hold       time.Duration  // how long it thinks between read and write
 	Strategy   string         // in place of the case's
 	SKU        string         // in place of the case's
 	Key        string         // Idempotency-Key; "": none
@@ -59,6 +60,7 @@ type Call struct {
 	at    string    // the pause point at which it stands, or ""
 	since time.Time // since when
 	inner time.Time // the first time at which it was seen in the critical section
+	over  time.Time // when it had left the critical section, or was answered
 	noted bool
 }
 
@@ -81,6 +83,7 @@ func (b *Testbed) Begin(app *App, who string, r Request) *Call {
 		IdempotencyKey: r.Key,
 		Lab: loadtest.LabOptions{
 			Pause:      r.Pause,
+			Hold:       r.Hold,
 			Unfenced:   r.Unfenced,
 			IgnoreLoss: r.IgnoreLoss,
 			Nested:     r.Nested,
@@ -92,7 +95,7 @@ func (b *Testbed) Begin(app *App, who string, r Request) *Call {
 	}
 	b.calls = append(b.calls, c)
 	if asks := b.sent(app, who, &request); c.crowd == nil {
-		b.record(Event{At: c.record.SentAt, Lane: app.Name, Kind: Sent, Who: who}, asks)
+		b.record(Event{At: c.record.SentAt, Lane: app.Name, Kind: Sent, Who: who, To: app.Name}, asks)
 	}
 	b.owned.Go(func() {
 		defer close(c.done)
@@ -162,6 +165,9 @@ func (c *Call) PausedOrAnswered(point string) bool {
 				if c.inner.IsZero() && point != BeforeLock && point != AfterUnlock {
 					c.inner = since
 				}
+				if point != BeforeLock && point != AfterUnlock && c.crowd == nil {
+					c.b.watchHolder(c.App)
+				}
 				return true
 			}
 			answered = c.Answered()
@@ -192,7 +198,7 @@ func (c *Call) Go() *Call {
 	if c.at == "" {
 		c.b.Fatalf("%s is to go on, but stands nowhere", c.Who)
 	}
-	stood := Event{At: c.since, Until: time.Now(), Lane: c.App.Name, Kind: Paused, Who: c.Who}
+	stood := Event{At: c.since, Until: time.Now(), Lane: c.App.Name, Kind: Paused, Who: c.Who, Point: c.at}
 	c.b.record(stood, say("says.stood-at", "who", c.Who, "point", c.at))
 	c.at = ""
 	c.b.Must("let "+c.Who+" go on", c.App.release(c.b.Ctx, c.ID))
@@ -266,18 +272,16 @@ func (c *Call) note() {
 		b.record(Event{At: from, Until: until, Lane: c.App.Name, Kind: kind, Who: c.Who}, said)
 	}
 	if c.at != "" {
-		event(Paused, c.since, r.DoneAt, say("says.stood-at", "who", c.Who, "point", c.at))
+		stood := Event{At: c.since, Until: r.DoneAt, Lane: c.App.Name, Kind: Paused, Who: c.Who, Point: c.at}
+		b.record(stood, say("says.stood-at", "who", c.Who, "point", c.at))
 		c.at = ""
 	}
 	event(Answered, r.DoneAt, time.Time{}, say("says.answered", "who", c.Who, "answer", Told(r.Reply)))
 	from, until := c.inner, r.DoneAt
 	if r.Receipt != nil {
 		from, until = r.AcquiredAt, r.ReleasedAt
-		event(Write, until, time.Time{}, say("says.wrote", "who", c.Who, "read", r.Read, "left", r.Remaining))
 	}
-	if r.Problem == "stale_fence" || r.Problem == "lock_lost" {
-		event(Refused, until, time.Time{}, say("says.refused", "who", c.Who, "problem", r.Problem))
-	}
+	c.over = until
 	if b.Promise.Exclusive && !from.IsZero() {
 		event(Lease, from, until, say("says.held", "who", c.Who))
 	}
@@ -307,5 +311,5 @@ func Told(r loadtest.Reply) Text {
 	case r.Problem != "":
 		return same(fmt.Sprintf("%d %s", r.Status, r.Problem))
 	}
-	return same(strings.Replace(r.Error, "no whole reply: ", "no reply: ", 1))
+	return say("replies.none", "why", loadtest.ErrorText(strings.TrimPrefix(r.Error, "no whole reply: ")))
 }

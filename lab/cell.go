@@ -70,6 +70,24 @@ type Event struct {
 	Who   string    `json:"who,omitempty"` // the request, or the code, that it happened to
 	Text  string    `json:"text"`
 	ZH    string    `json:"text_zh,omitempty"` // Text in Chinese
+
+	// What Text says, for pictures. What an event does not tell of is zero.
+
+	To      string `json:"to,omitempty"`      // the process or server that it went to, or came from
+	Read    *int64 `json:"read,omitempty"`    // how many were read
+	Left    *int64 `json:"left,omitempty"`    // how many are in the store from then on
+	Version uint64 `json:"version,omitempty"` // of the stock, as it was read
+	Fence   uint64 `json:"fence,omitempty"`
+	Point   string `json:"point,omitempty"` // of Paused
+	TTL     []TTL  `json:"ttl,omitempty"`   // of Standing: how long the server lets the hold stand
+	Woken   []int  `json:"woken,omitempty"` // how many waiters each release woke, from the first release on
+}
+
+// A TTL is how much of a lease was left at a moment, as its server said. Between two of them it runs down, or is
+// renewed.
+type TTL struct {
+	At   time.Time `json:"at"`
+	Left float64   `json:"left_ms"`
 }
 
 // Said returns what happened in both languages, or the English text for both if there is no Chinese one.
@@ -90,6 +108,12 @@ const (
 	Write    Kind = "write"    // an order was written
 	Refused  Kind = "refused"  // a write was refused
 	Note     Kind = "note"     // anything else that was seen or done
+
+	Asks   Kind = "asks"   // it asks for the lock
+	Gets   Kind = "gets"   // and has it
+	Read   Kind = "read"   // the stock was read: the value is in hand
+	Thinks Kind = "thinks" // interval: between read and write
+	Gives  Kind = "gives"  // it is about to give the lock back
 )
 
 // A Report is a run of the lab.

@@ -22,6 +22,7 @@ type Crowd struct {
 func (b *Testbed) BeginCrowd(app *App, who string, n int, r Request) *Crowd {
 	c := &Crowd{b: b, app: app, who: who}
 	r.crowd = c
+	b.unwatch()
 	sent := time.Now()
 	for i := range n {
 		c.Calls = append(c.Calls, b.Begin(app, fmt.Sprint(who, i+1), r))

@@ -117,7 +117,7 @@ func (f *fleet) apps(ctx context.Context, n int, env ...string) ([]*App, error) 
 	defer f.mu.Unlock()
 	key := strings.Join(env, "\n")
 	f.wanted[key] = f.round
-	if err := f.makeRoom(); err != nil {
+	if err := f.makeRoom(maxRunning); err != nil {
 		return nil, err
 	}
 	if more := n - len(f.sets[key]); more > 0 {
@@ -151,9 +151,17 @@ func (f *fleet) apps(ctx context.Context, n int, env ...string) ([]*App, error) 
 // second, so more of them would load the computer.
 const maxRunning = 8
 
-// makeRoom ends the instances that were used least recently until maxRunning are left, but none of this round. They are
+// alone ends the instances of earlier scenarios. Every instance looks for reservations that are over, and an idle one
+// would end those of a scenario that must know which instance does so.
+func (f *fleet) alone() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.makeRoom(0)
+}
+
+// makeRoom ends the instances that were used least recently until so many are left, but none of this round. They are
 // started again when a scenario wants them.
-func (f *fleet) makeRoom() error {
+func (f *fleet) makeRoom(most int) error {
 	keys := slices.SortedFunc(maps.Keys(f.sets), func(a, b string) int { return cmp.Compare(f.wanted[b], f.wanted[a]) })
 	running := 0
 	for _, key := range keys {
@@ -161,7 +169,7 @@ func (f *fleet) makeRoom() error {
 			if app.Pid() == 0 {
 				continue
 			}
-			if running++; running <= maxRunning || f.wanted[key] == f.round {
+			if running++; running <= most || f.wanted[key] == f.round {
 				continue
 			}
 			if err := app.Kill(); err != nil {

@@ -26,10 +26,11 @@ const (
 	ZooKeeper Group = "D"
 	MySQL     Group = "E"
 	Fairness  Group = "F" // waiting: starvation, herds, deadlocks
+	Orders    Group = "G" // orders: keys, reservations, carts, events
 )
 
 // Groups returns all groups, in teaching order.
-func Groups() []Group { return []Group{NoLock, SetNX, Redlock, ZooKeeper, MySQL, Fairness} }
+func Groups() []Group { return []Group{NoLock, SetNX, Redlock, ZooKeeper, MySQL, Fairness, Orders} }
 
 // Name returns the title of the chapter.
 func (g Group) Name() Text { return say("groups." + string(g)) }
@@ -76,7 +77,7 @@ type Scenario struct {
 // A Case is the subject of a scenario: a strategy of the service, or a piece of the lab's own code.
 type Case struct {
 	Strategy string // of the catalogue; empty: Code
-	Code     string // a piece of code of the lab: "naive", "mended", or another name
+	Code     string // a piece of code of the lab: "naive", "mended", or another name; or OrderService
 	Variant  string // key of the difference to other cases of the same subject; "" is the plain case
 	Store    string // "redis" or "mysql"; empty: the strategy's default
 	Want     Forecast
@@ -122,6 +123,15 @@ func Cases(variant string, strategies ...string) []Case {
 		list = append(list, Case{Strategy: name, Variant: variant})
 	}
 	return list
+}
+
+// Column returns the column of the matrix in which the case is shown: its strategy, or OrderService. It is empty for
+// code of the lab.
+func (c Case) Column() string {
+	if c.Code == OrderService {
+		return OrderService
+	}
+	return c.Strategy
 }
 
 // Stated makes cases with a stated outcome, for what the promise does not cover.

@@ -28,6 +28,9 @@ const (
 	Herds      Outcome = "herds"      // all waiters are woken so that one can go on
 	Leaks      Outcome = "leaks"      // each try leaves something behind on the server, which nobody removes
 	Repeats    Outcome = "repeats"    // of several that begin together one succeeds, and the others start again
+	Loses      Outcome = "loses"      // what happened is told to nobody
+	Reorders   Outcome = "reorders"   // what came first is told later
+	Exceeds    Outcome = "exceeds"    // somebody has more than he may have
 )
 
 // Outcomes returns all outcomes.
@@ -46,6 +49,9 @@ func Outcomes() []Outcome {
 		Herds,
 		Leaks,
 		Repeats,
+		Loses,
+		Reorders,
+		Exceeds,
 	}
 }
 

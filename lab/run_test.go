@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,12 +19,7 @@ import (
 
 var program stacktest.Program
 
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		_ = program.Remove()
-		os.Exit(code)
-	}))
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // run runs scenarios on real servers.
 func run(t *testing.T, o Options) Report {
@@ -177,6 +173,64 @@ func TestTheNextCaseFindsEverythingInOrder(t *testing.T) {
 	for _, c := range report.Cells {
 		if !c.AsPredicted || c.Before != "" {
 			t.Errorf("%s: %s %s", c.Scenario, c.Verdict(), c.Before)
+		}
+	}
+}
+
+// An idle instance of an earlier scenario, once it has found a reservation that is over, looks for such as often as
+// those of the order service, and would end theirs.
+func TestNobodySweepsBesideAShop(t *testing.T) {
+	t.Parallel()
+	var idle *App
+	report := run(t, Options{Scenarios: []Scenario{
+		probe("before", func(b *Testbed) Observation {
+			idle = b.Apps(1)[0]
+			return Observation{Outcome: Safe}
+		}, coded(Safe)),
+		probe("shop", func(b *Testbed) Observation {
+			app := b.Shop(1).Apps[0]
+			b.Require(app.Pid() != 0, "the shop runs")
+			b.Require(idle.Pid() == 0, "the instance of the scenario before has ended")
+			more := b.Shop(1, "STOCK_WORK=19s").Apps[0]
+			b.Require(app.Pid() != 0 && more.Pid() != 0, "those of one scenario run side by side")
+			return Observation{Outcome: Safe}
+		}, Case{Code: "probe", Store: "redis", Want: Forecast{Outcome: Safe}}),
+	}})
+	for _, c := range report.Cells {
+		if c.Failed != "" {
+			t.Errorf("%s: %s", c.Scenario, c.Failed)
+		}
+	}
+}
+
+// Who stands with the lock has a bar: how much of the lease is left, as the server has it. The scenario need not ask.
+func TestAHolderWhoStandsHasALease(t *testing.T) {
+	t.Parallel()
+	stand := func(b *Testbed) Observation {
+		apps := b.Apps(2)
+		b.Stock(1)
+		a := b.BeginPaused(apps[0], "A", BeforeWrite, Request{})
+		thaw := b.Freeze(apps[0]) // at once
+		b.Sell(apps[1], "B", Request{Wait: Once()})
+		thaw()
+		a.Go()
+		return Observation{Outcome: Safe}
+	}
+	names := []string{"redis-setnx", "redis-watchdog", "none"}
+	var cases []Case
+	for _, name := range names {
+		cases = append(cases, Case{Strategy: name, Want: Forecast{Outcome: Safe}})
+	}
+	report := run(t, Options{Scenarios: []Scenario{probe("stand", stand, cases...)}})
+	if len(report.Cells) != len(names) {
+		t.Fatalf("%d cells", len(report.Cells))
+	}
+	for _, c := range report.Cells {
+		held := slices.ContainsFunc(c.Events, func(e Event) bool {
+			return e.Kind == Standing && e.Lane == "lock" && strings.HasPrefix(e.Who, "A on ") && len(e.TTL) > 0
+		})
+		if c.Failed != "" || held != (c.Strategy != "none") {
+			t.Errorf("%s: %s %v", c.Strategy, c.Failed, c.Events)
 		}
 	}
 }

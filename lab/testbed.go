@@ -42,12 +42,16 @@ type Testbed struct {
 	apps    []*App  // that were asked for
 	calls   []*Call // in the order of Begin
 	crowds  []*Crowd
+	watch   *lockWatch // of the case's lock; nil: nobody has begun one
 	initial int64
 	epoch   uint64
 	redis   *redis.Client
 	closers []func() // last first
 
 	mu       sync.Mutex
+	told     map[string][]step // by request
+	answers  []keyAnswer
+	holds    []keyHold
 	evidence []Evidence
 	events   []Event
 	unsaid   []error // texts that are missing
@@ -92,6 +96,7 @@ func (b *Testbed) Apps(n int, env ...string) []*App {
 	for _, app := range list {
 		if !slices.Contains(b.apps, app) {
 			b.apps = append(b.apps, app)
+			b.follow(app)
 		}
 	}
 	return list
@@ -248,7 +253,35 @@ func (b *Testbed) Note(lane, key string, pairs ...any) { b.note(lane, b.say(key,
 
 // Statement records a statement or a command that was just run, which reads the same in every language.
 func (b *Testbed) Statement(lane, text string) {
-	b.record(Event{At: time.Now(), Lane: lane, Kind: Note}, Text{EN: text})
+	b.record(Event{At: time.Now(), Lane: lane, Kind: Note, To: b.serverOf(lane, text)}, Text{EN: text})
+}
+
+// serverOf returns the server to which a client sends a statement, or "" if none is known.
+func (b *Testbed) serverOf(client, statement string) string {
+	servers := []string{"redis", "mysql", "zookeeper", "replica", "node", "store", "lock", "wire"}
+	name := strings.TrimRight(client, "- 0123456789")
+	if slices.Contains(servers, name) || strings.HasPrefix(client, "app-") {
+		return ""
+	}
+	verb, _, _ := strings.Cut(statement, " ")
+	second := ""
+	if words := strings.Fields(statement); len(words) > 1 {
+		second = words[1]
+	}
+	switch verb {
+	case "SELECT", "UPDATE", "INSERT", "DELETE", "BEGIN", "COMMIT", "ROLLBACK", "CREATE", "START":
+		return "mysql"
+	case "SET":
+		if second == "TRANSACTION" || second == "SESSION" || strings.HasPrefix(second, "innodb") {
+			return "mysql"
+		}
+		return "redis"
+	case "GET", "DEL", "PTTL", "DECR", "EVAL", "FLUSHALL":
+		return "redis"
+	case "delete", "create", "exists":
+		return "zookeeper"
+	}
+	return ""
 }
 
 // Interval records an event that lasted from from until now.
@@ -258,6 +291,9 @@ func (b *Testbed) Interval(lane string, kind Kind, who string, from time.Time, k
 
 // Event records e with its text.
 func (b *Testbed) Event(e Event, key string, pairs ...any) { b.record(e, b.say(key, pairs...)) }
+
+// EventSaying records e with a statement as its text, which reads the same in every language.
+func (b *Testbed) EventSaying(e Event, statement string) { b.record(e, Text{EN: statement}) }
 
 // say returns a text of the scenario. A missing text fails the case when it ends, not at once: say may be called from
 // any goroutine.
@@ -311,8 +347,11 @@ func (b *Testbed) cleanup() (failed string) {
 	for _, f := range slices.Backward(b.closers) {
 		f()
 	}
+	b.awaitSteps()
 	b.end(errors.New("the case has ended"))
 	b.owned.Wait()
+	b.drawSales()
+	b.drawKeys()
 	if b.own != nil {
 		if err := b.own.close(); err != nil {
 			wrong = append(wrong, err.Error())

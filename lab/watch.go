@@ -3,7 +3,9 @@ package lab
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"example.com/stock/loadtest"
@@ -18,6 +20,8 @@ type lockState struct {
 		Who       string
 		Instance  string
 		RequestID string `json:"request_id"`
+		// nil: the lock has no lease
+		RemainingMS *float64 `json:"remaining_ms"`
 	}
 	Waiters []struct{ Who string }
 }
@@ -37,34 +41,109 @@ func (b *Testbed) Waiting(from *App) int {
 	return len(state.Waiters)
 }
 
+// Holding returns 1 if the case's lock is held, as its server has it, and otherwise 0.
+func (b *Testbed) Holding(from *App) int {
+	if state, err := b.lock(b.Ctx, from); err != nil || state.Holder == nil {
+		return 0
+	}
+	return 1
+}
+
+// askBound is how long an instance may take to tell the state of the lock: a frozen one takes for ever.
+const askBound = time.Second
+
+// A lockWatch draws who holds the case's lock.
+type lockWatch struct {
+	from   atomic.Pointer[App] // that is asked; nil: it has ended
+	looked chan struct{}       // closed when the lock was looked at for the first time
+	wanted bool                // by the scenario
+}
+
 // Watch draws who holds the case's lock, as its server has it, until the case ends. It reads the state through from, an
 // instance that must not be frozen or killed. If the strategy cannot tell, nothing is drawn. No verdict depends on it.
+//
+// A scenario need not call it: where a holder stands at a pause point the lock is watched from then on, through another
+// instance. It calls Watch where that one is the wrong one, or too late.
 func (b *Testbed) Watch(from *App) {
+	if b.watch == nil || b.watch.from.Load() == nil {
+		b.watch = b.watchLock(from)
+	}
+	b.watch.from.Store(from)
+	b.watch.wanted = true
+}
+
+// watchHolder watches the lock of the case from now on, because a holder stands: what becomes of its lease is what the
+// case is about. It asks another instance than the holder's, to which things happen. Of a crowd nothing is drawn: its
+// holders would be most of the picture.
+func (b *Testbed) watchHolder(of *App) {
+	if !b.Promise.Exclusive || b.Promise.Scope != loadtest.Cluster || b.watch != nil || len(b.crowds) > 0 {
+		return
+	}
+	from := of
+	if i := slices.IndexFunc(b.apps, func(a *App) bool { return a != of }); i >= 0 {
+		from = b.apps[i]
+	}
+	b.watch = b.watchLock(from)
+	select { // what happens to the lease comes after its beginning
+	case <-b.watch.looked:
+	case <-b.Ctx.Done():
+	}
+}
+
+// unwatch ends what watchHolder has begun.
+func (b *Testbed) unwatch() {
+	if b.watch != nil && !b.watch.wanted {
+		b.watch.from.Store(nil)
+	}
+}
+
+func (b *Testbed) watchLock(from *App) *lockWatch {
+	w := &lockWatch{looked: make(chan struct{})}
+	w.from.Store(from)
 	b.Go(func(ctx context.Context) {
 		holder, since, last := "", time.Time{}, time.Now()
+		var lease []TTL
 		draw := func(until time.Time) {
 			if holder != "" {
 				b.record(
-					Event{At: since, Until: until, Lane: "lock", Kind: Standing, Who: holder},
-					say("says.server-has", "who", holder),
+					Event{At: since, Until: until, Lane: "lock", Kind: Standing, Who: holder, TTL: lease},
+					say("says.server-has", "who", on(holder)),
 				)
 			}
 		}
-		defer func() { draw(last) }()
-		for {
-			asked := time.Now()
-			if state, err := b.lock(ctx, from); err == nil {
+		for first := true; ; first = false {
+			from, asked := w.from.Load(), time.Now()
+			if from == nil {
+				return
+			}
+			state, err := b.lockSoon(ctx, from)
+			if first {
+				close(w.looked)
+			}
+			if err == nil {
+				seen := time.Now() // a hold begins no sooner than it is seen: its cause comes first
 				if now := state.holder(); now != holder {
 					draw(asked)
-					holder, since = now, asked
+					holder, since, lease = now, seen, nil
 				}
-				last = asked
+				if state.Holder != nil && state.Holder.RemainingMS != nil {
+					lease = runDown(lease, TTL{seen.UTC(), *state.Holder.RemainingMS})
+				}
+				last = seen
 			}
 			if loadtest.Sleep(ctx, watchEvery) != nil {
+				draw(last)
 				return
 			}
 		}
 	})
+	return w
+}
+
+func (b *Testbed) lockSoon(ctx context.Context, from *App) (lockState, error) {
+	ctx, cancel := context.WithTimeout(ctx, askBound)
+	defer cancel()
+	return b.lock(ctx, from)
 }
 
 // holder returns the customer who holds the lock, or "".
@@ -76,4 +155,26 @@ func (s lockState) holder() string {
 		return s.Holder.RequestID[i+1:] + " on " + s.Holder.Instance
 	}
 	return s.Holder.Who
+}
+
+// renewed is how much later than before a lease must end to count as renewed: less is the time of the questions.
+const renewed = 100 * time.Millisecond
+
+// runDown adds a moment to those of a lease. Of the moments between two renewals it keeps the first and the last.
+func runDown(lease []TTL, now TTL) []TTL {
+	end := func(t TTL) time.Time { return t.At.Add(time.Duration(t.Left * float64(time.Millisecond))) }
+	if n := len(lease); n >= 2 && end(now).Sub(end(lease[n-1])) < renewed &&
+		end(lease[n-1]).Sub(end(lease[n-2])) < renewed {
+		lease = lease[:n-1]
+	}
+	return append(lease, now)
+}
+
+// on says who holds a lock, and where, in both languages.
+func on(holder string) Text {
+	who, app, ok := strings.Cut(holder, " on ")
+	if !ok {
+		return same(holder)
+	}
+	return Text{EN: holder, ZH: who + "（" + app + "）"}
 }

@@ -2,18 +2,27 @@ package report_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"go.uber.org/goleak"
 
 	"example.com/stock/lab"
+	"example.com/stock/lab/diagram"
 	"example.com/stock/stack/browsertest"
 )
+
+var browser browsertest.Shared
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(browser.Around(m)) }
 
 // evaluate returns the value of an expression in the page.
 func evaluate[T any](t *testing.T, ctx context.Context, expression string) T {
@@ -28,7 +37,7 @@ func evaluate[T any](t *testing.T, ctx context.Context, expression string) T {
 // What the matrix leads to opens, the language can be changed, nothing is wider than a phone, and dark follows the
 // reader's choice.
 func TestPageInABrowser(t *testing.T) {
-	ctx := browsertest.Open(t)
+	ctx := browser.Open(t)
 	last := all()[1]
 	path := filepath.Join(t.TempDir(), "lab.html")
 	r := whole()
@@ -97,7 +106,7 @@ func TestPageInABrowser(t *testing.T) {
 
 // No strategy of a matrix is cut off on a screen of 1280 pixels, and a phone shows verdicts before it is moved.
 func TestTheMatrixFits(t *testing.T) {
-	ctx := browsertest.Open(t)
+	ctx := browser.Open(t)
 	path := filepath.Join(t.TempDir(), "lab.html")
 	r := whole()
 	r.Cells = slices.DeleteFunc(r.Cells, func(c lab.Cell) bool { return c.Scenario != "no-lock" })
@@ -128,6 +137,66 @@ func TestTheMatrixFits(t *testing.T) {
 			if words < 5 {
 				t.Errorf("%s at %d pixels: %d verdicts are in sight", lang, width, words)
 			}
+		}
+	}
+}
+
+// The arrow keys step two cases side by side: the naive one shows its n-th sentence and the mended one its own.
+func TestSideBySideInABrowser(t *testing.T) {
+	ctx := browser.Open(t)
+	text, err := os.ReadFile("../diagram/testdata/run.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r lab.Report
+	if err := json.Unmarshal(text, &r); err != nil {
+		t.Fatal(err)
+	}
+	r.Cells = slices.DeleteFunc(r.Cells, func(c lab.Cell) bool { return c.Scenario != "transaction-is-no-lock" })
+	path := filepath.Join(t.TempDir(), "lab.html")
+	if err := os.WriteFile(path, []byte(page(t, r, "en")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := chromedp.Do(
+		ctx, chromedp.EmulateViewport(1920, 1000), chromedp.Navigate("file://"+path),
+		chromedp.WaitReady(chromedp.CSS(".pair figure.live")), chromedp.Focus(chromedp.CSS(".pair")),
+	); err != nil {
+		t.Fatal(err)
+	}
+	said := func() []string {
+		t.Helper()
+		return evaluate[[]string](t, ctx,
+			`[...document.querySelectorAll(".pair figure .steps-say")].map(p => p.innerText.trim())`)
+	}
+	press := func(key string) {
+		t.Helper()
+		if err := chromedp.Do(ctx, chromedp.KeyEvent(key)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sentences := func(c lab.Cell) (list []string) {
+		for _, step := range diagram.Of(c).Steps {
+			list = append(list, strings.Join(strings.Fields(step.Says.EN), " "))
+		}
+		return list
+	}
+	naive, mended := sentences(r.Cells[0]), sentences(r.Cells[1])
+	for n := range 4 {
+		press(kb.ArrowRight)
+		if got := said(); len(got) != 2 || got[0] != naive[n] || got[1] != mended[n] {
+			t.Errorf("step %d: %q, want %q and %q", n+1, got, naive[n], mended[n])
+		}
+	}
+	press(kb.ArrowLeft)
+	if got := said(); got[0] != naive[2] || got[1] != mended[2] {
+		t.Errorf("back at step 3: %q", got)
+	}
+	for _, width := range []int64{390, 1280, 1920} {
+		if err := chromedp.Do(ctx, chromedp.EmulateViewport(width, 900)); err != nil {
+			t.Fatal(err)
+		}
+		if wide := evaluate[int](t, ctx, `document.documentElement.scrollWidth`); int64(wide) > width {
+			t.Errorf("%d pixels wide on a screen of %d", wide, width)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 // occurs, and one for code that is no strategy.
 type table struct {
 	Group      lab.Group
-	Strategies []string // the columns
+	Strategies []string // the columns: strategies, and the order service
 	HasCode    bool     // one more column
 	Rows       []row
 }
@@ -68,10 +68,11 @@ func (m Matrix) tables(partial bool) []table {
 			if s.Group == group && (ran || !partial) {
 				scenarios = append(scenarios, s)
 				for _, c := range s.Cases {
-					if c.Strategy != "" && !slices.Contains(t.Strategies, c.Strategy) {
-						t.Strategies = append(t.Strategies, c.Strategy)
+					if column := c.Column(); column == "" {
+						t.HasCode = true
+					} else if !slices.Contains(t.Strategies, column) {
+						t.Strategies = append(t.Strategies, column)
 					}
-					t.HasCode = t.HasCode || c.Code != ""
 				}
 			}
 		}
@@ -95,8 +96,8 @@ func (m Matrix) columns() []string {
 	var names []string
 	for _, s := range m.Scenarios {
 		for _, c := range s.Cases {
-			if c.Strategy != "" && !slices.Contains(names, c.Strategy) {
-				names = append(names, c.Strategy)
+			if column := c.Column(); column != "" && !slices.Contains(names, column) {
+				names = append(names, column)
 			}
 		}
 	}
@@ -108,7 +109,7 @@ func (m Matrix) rows(s lab.Scenario, strategies []string) []row {
 	var list []row
 	var code []*entry
 	for _, e := range m.entries(s) {
-		if e.Case.Code != "" {
+		if e.Case.Column() == "" {
 			code = append(code, e)
 			continue
 		}
@@ -124,7 +125,7 @@ func (m Matrix) rows(s lab.Scenario, strategies []string) []row {
 			i = len(list)
 			list = append(list, row{Scenario: s, Variant: variant, Cells: make([]*entry, len(strategies))})
 		}
-		list[i].Cells[slices.Index(strategies, e.Case.Strategy)] = e
+		list[i].Cells[slices.Index(strategies, e.Case.Column())] = e
 	}
 	if len(list) == 0 {
 		list = []row{{Scenario: s, Cells: make([]*entry, len(strategies))}}
@@ -148,7 +149,7 @@ func class(o lab.Outcome) string {
 	switch o {
 	case lab.Safe, lab.Refuses:
 		return "good"
-	case lab.Oversells, lab.Blocks, lab.Duplicates, lab.HalfDone, lab.Starves:
+	case lab.Oversells, lab.Blocks, lab.Duplicates, lab.HalfDone, lab.Starves, lab.Loses, lab.Reorders, lab.Exceeds:
 		return "bad"
 	}
 	return "odd"

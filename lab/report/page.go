@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"example.com/stock/lab"
+	"example.com/stock/lab/diagram"
 	"example.com/stock/words"
 )
 
@@ -44,7 +45,8 @@ func (m Matrix) WriteHTML(w io.Writer, lang string) error {
 		return err
 	}
 	v := view{
-		Style:    template.CSS(style),
+		Style:    template.CSS(string(style) + diagram.Style),
+		Script:   template.JS("//<![CDATA[\n" + strings.Replace(diagram.Script, "export ", "", 1) + start + "//]]>\n"),
 		Chinese:  lang == "zh",
 		When:     m.Run.StartedAt.Format("2006-01-02 15:04 UTC"),
 		Took:     m.Run.TookMS / 1000,
@@ -58,7 +60,7 @@ func (m Matrix) WriteHTML(w io.Writer, lang string) error {
 	for _, table := range v.Tables {
 		for _, row := range table.Rows {
 			if row.First {
-				v.Articles = append(v.Articles, m.newArticle(row.Scenario, v.Cells))
+				v.Articles = append(v.Articles, m.newArticle(row.Scenario, v.Cells, lang))
 			}
 		}
 	}
@@ -69,9 +71,26 @@ func (m Matrix) WriteHTML(w io.Writer, lang string) error {
 	return t.Execute(w, v)
 }
 
+// start makes each figure a diagram to be stepped through, and lets the keys step a pair side by side.
+const start = `
+for (const pair of document.querySelectorAll(".pair")) {
+  const both = [...pair.querySelectorAll("figure.steps")].map(figure => steps(figure, { keys: false }));
+  pair.addEventListener("keydown", event => {
+    const moves = { ArrowRight: s => s.next(), ArrowLeft: s => s.back(), Home: s => s.step(0), End: s => s.step(1e6) };
+    const move = event.altKey || event.ctrlKey || event.metaKey ? null : moves[event.key];
+    if (move) {
+      event.preventDefault();
+      both.forEach(move);
+    }
+  });
+}
+for (const figure of document.querySelectorAll("figure.steps:not(.live)")) steps(figure);
+`
+
 type view struct {
 	Title                        string
 	Style                        template.CSS
+	Script                       template.JS // stands in CDATA, so that the page is XML, too
 	Chinese                      bool
 	When                         string
 	Took                         float64
@@ -85,6 +104,7 @@ type view struct {
 type article struct {
 	Scenario lab.Scenario
 	Parts    [4]struct{ Name, Text lab.Text }
+	Pair     []exhibit // two cases to be seen side by side: with harm and without; or none
 	Cases    []exhibit
 }
 
@@ -94,6 +114,7 @@ type exhibit struct {
 	Open         bool
 	From         *lab.Text // of the promise; nil: it is stated
 	Names, Story template.HTML
+	Steps        template.HTML
 	Least        int
 	Legend       []legend
 	fences       map[string]string // of 16 digits, each with its rank: "#1" is the smallest
@@ -117,7 +138,7 @@ func (e exhibit) Verdict() lab.Text {
 // shownAtOnce is the largest number of cases with which a page opens all of them.
 const shownAtOnce = 12
 
-func (m Matrix) newArticle(s lab.Scenario, cells int) article {
+func (m Matrix) newArticle(s lab.Scenario, cells int, lang string) article {
 	a := article{Scenario: s, Parts: s.Parts()}
 	for _, e := range m.entries(s) {
 		if !e.Known {
@@ -128,6 +149,7 @@ func (m Matrix) newArticle(s lab.Scenario, cells int) article {
 			x.From = new(e.Cell.Predicted.Basis())
 		}
 		if len(e.Cell.Events) > 0 {
+			x.Steps = diagram.Of(e.Cell).Figure(lang)
 			names, picture, least := timeline(e.Cell)
 			x.Names, x.Story, x.Least = template.HTML(names), template.HTML(picture), least
 			x.Legend = legendOf(e.Cell)
@@ -136,7 +158,35 @@ func (m Matrix) newArticle(s lab.Scenario, cells int) article {
 		x.fences = ranks(e.Cell)
 		a.Cases = append(a.Cases, x)
 	}
+	a.Pair = pair(a.Cases)
 	return a
+}
+
+// pair returns two cases of a scenario to be seen side by side: the lab's naive code and the mended one, or the first
+// case with harm and the first without. There may be none.
+func pair(cases []exhibit) []exhibit {
+	first := func(fits func(exhibit) bool) int {
+		return slices.IndexFunc(cases, func(x exhibit) bool { return x.Steps != "" && x.Cell.AsPredicted && fits(x) })
+	}
+	for _, which := range [][2]func(exhibit) bool{
+		{
+			func(x exhibit) bool { return x.Case.Code == "naive" },
+			func(x exhibit) bool { return x.Case.Code == "mended" },
+		},
+		{
+			func(x exhibit) bool { return class(x.Cell.Observed) == "bad" },
+			func(x exhibit) bool { return class(x.Cell.Observed) == "good" },
+		},
+		{
+			func(x exhibit) bool { return class(x.Cell.Observed) == "bad" },
+			func(x exhibit) bool { return class(x.Cell.Observed) != "bad" },
+		},
+	} {
+		if bad, good := first(which[0]), first(which[1]); bad >= 0 && good >= 0 {
+			return []exhibit{cases[bad], cases[good]}
+		}
+	}
+	return nil
 }
 
 // fence matches a fence that was made from a clock. A reader compares such numbers, and cannot.

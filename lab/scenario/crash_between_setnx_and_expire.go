@@ -36,6 +36,7 @@ func crashWithTheKey(b *lab.Testbed) lab.Observation {
 	first := b.Apps(1, append(env, b.Via(lab.NeedRedis))...)[0]
 	second := b.Apps(1, env...)[0]
 	b.Stock(1)
+	b.Watch(second)
 	key := lockKey(b.Case.Strategy, b.SKU)
 	if b.Case.Strategy == "redis-setnx-expire" {
 		snare := b.Trap(proxy, wire.Trap{On: wire.ToServer, Do: wire.Hold, Match: func(m []byte) bool {

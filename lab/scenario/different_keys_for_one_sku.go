@@ -77,7 +77,7 @@ func keyedNaively(b *lab.Testbed) lab.Observation {
 		s.write()
 		s.commit()
 		b.Must("unlock", l.unlock(b.Ctx))
-		b.Note(s.who, "unlock")
+		b.Event(unlockOf(s.who), "unlock")
 	}
 	first := newNaiveLock(b.Redis(), key("A", "sku"), 2*lab.Patience)
 	second := newNaiveLock(b.Redis(), key("B", "SKU"), 2*lab.Patience)

@@ -1,8 +1,10 @@
 package scenario
 
 import (
+	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"example.com/stock/lab"
 	"example.com/stock/loadtest"
@@ -104,6 +106,7 @@ func killMaster(beds []*lab.Testbed, lost bool) []lab.Observation {
 		}
 	}
 	x, apps := sentinels(beds, env...)
+	cut := time.Now()
 	if lost {
 		first.Must("sever the replica", x.Sever(first.Ctx))
 	}
@@ -113,11 +116,21 @@ func killMaster(beds []*lab.Testbed, lost bool) []lab.Observation {
 	}
 	old, err := x.Master(first.Ctx)
 	first.Must("find the master", err)
+	for _, b := range beds {
+		for _, server := range x.Redis {
+			keysAbout(b, server)
+		}
+	}
+	killed := time.Now()
 	first.Must("kill the master", old.Kill())
 	master, err := x.AwaitMaster(first.Ctx, old)
 	first.Must("wait for the new master", err)
 	for _, b := range beds {
-		b.Note("redis", "promoted", "server", master.Name)
+		b.Defer(func() { b.Interval(old.Name, lab.Fault, "", killed, "node-is-killed") })
+		if lost {
+			b.Interval(master.Name, lab.Fault, "", cut, "replica-hears-nothing", "for", time.Since(cut))
+		}
+		b.Note(master.Name, "promoted", "server", master.Name)
 		b.AwaitReady(apps)
 	}
 	return lab.Each(beds, func(b *lab.Testbed) lab.Observation {
@@ -138,13 +151,21 @@ func killMaster(beds []*lab.Testbed, lost bool) []lab.Observation {
 	})
 }
 
+// keysAbout records how many keys a Redis has about the case: those of its lock, because its stock is elsewhere.
+func keysAbout(b *lab.Testbed, server *stack.Server) {
+	keys, err := b.RedisAt(server.Addr).Keys(b.Ctx, "*"+b.SKU+"*").Result()
+	b.Must("KEYS on "+server.Name, err)
+	b.Statement(server.Name, fmt.Sprintf("KEYS *sku* = %d", len(keys)))
+}
+
 // unacknowledged lets each A try a lock that no replica confirms.
 func unacknowledged(beds []*lab.Testbed) []lab.Observation {
 	x, apps := sentinels(beds, "STOCK_LOCK_REPLICAS=1")
 	beds[0].Must("sever the replica", x.Sever(beds[0].Ctx))
 	return lab.Each(beds, func(b *lab.Testbed) lab.Observation {
 		reply := b.Sell(apps[0], "A", lab.Request{})
-		b.Evidence(lab.Answer, reply.Problem, "was-told-why", "problem", reply.Problem, "error", reply.Error)
+		b.Evidence(lab.Answer, reply.Problem, "was-told-why", "problem", reply.Problem,
+			"error", loadtest.ErrorText(reply.Error))
 		b.Judge()
 		b.Require(reply.Problem == "backend_down", "A is refused")
 		return lab.Refuses.Seen()
@@ -155,7 +176,7 @@ func unacknowledged(beds []*lab.Testbed) []lab.Observation {
 func minorityDies(b *lab.Testbed) lab.Observation {
 	apps := b.Apps(2, "STOCK_REDLOCK_LEASE=60s")
 	b.Stock(1)
-	nodes := newNodes(b)
+	nodes := newNodes(b).watch()
 	a := b.BeginPaused(apps[0], "A", lab.BeforeWrite, lab.Request{})
 	nodes.holders("nodes-with-a")
 	b.Must("kill node 1", nodes.servers[0].Kill())

@@ -11,10 +11,10 @@ func holderFrozen() lab.Scenario {
 		Name: "holder-frozen-past-lease", Group: lab.SetNX,
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper, lab.NeedMySQL, lab.NeedRedlock},
 		Cases: slices.Concat(
-			lab.Cases(told, "redis-setnx", "redis-watchdog", "zk-sequential", "zk-merged", "redlock"),
+			lab.Cases(told, "redis-setnx", "redis-rlock", "redis-watchdog", "zk-sequential", "zk-merged", "redlock"),
 			lab.Cases(
-				deaf, "redis-setnx", "redis-setnx-expire", "redis-watchdog", "zk-sequential", "zk-merged", "redlock",
-				"mysql-table", "mysql-for-update", "mysql-get-lock",
+				deaf, "redis-setnx", "redis-setnx-expire", "redis-rlock", "redis-watchdog", "zk-sequential",
+				"zk-merged", "redlock", "mysql-table", "mysql-for-update", "mysql-get-lock",
 			),
 			lab.Cases(blind, "redis-setnx", "redis-watchdog", "zk-sequential", "zk-merged", "mysql-table"),
 		),

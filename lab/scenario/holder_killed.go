@@ -11,8 +11,9 @@ func holderKilled() lab.Scenario {
 		Group: lab.SetNX,
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper, lab.NeedMySQL, lab.NeedRedlock},
 		Cases: lab.Cases(
-			"", "redis-setnx-del", "redis-setnx-watch", "redis-setnx", "redis-watchdog", "redlock", "zk-ephemeral",
-			"zk-sequential", "zk-merged", "mysql-table", "mysql-for-update", "mysql-get-lock", "pessimistic",
+			"", "redis-setnx-del", "redis-setnx-watch", "redis-setnx", "redis-rlock", "redis-watchdog",
+			"redlock", "zk-ephemeral", "zk-sequential", "zk-merged", "mysql-table", "mysql-for-update",
+			"mysql-get-lock", "pessimistic",
 		),
 		Predict: freed,
 		Together: func(beds []*lab.Testbed) []lab.Observation {

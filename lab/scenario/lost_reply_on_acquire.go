@@ -22,7 +22,7 @@ func lostReplyOnAcquire() lab.Scenario {
 					Want:    lab.Forecast{Outcome: lab.Delays, Within: 3 * time.Second},
 				},
 			},
-			lab.Stated(lab.Safe, "", "redis-setnx", "redis-watchdog"),
+			lab.Stated(lab.Safe, "", "redis-setnx", "redis-rlock", "redis-watchdog"),
 		),
 		Run: func(b *lab.Testbed) lab.Observation {
 			p := b.Proxy(lab.NeedRedis)
@@ -55,6 +55,7 @@ func lostReplyOnAcquire() lab.Scenario {
 			leases := []string{"STOCK_LOCK_SETNX_LEASE=60s", "STOCK_LOCK_WATCHDOG_LEASE=60s"}
 			first, second := b.Apps(1, append(leases, b.Via(lab.NeedRedis))...)[0], b.Apps(1, leases...)[0]
 			b.Stock(3)
+			b.Watch(second)
 			// Redis learns the script here. Otherwise the lost reply would only be that it does not know the script.
 			b.Sell(first, "warm-up", lab.Request{})
 			key := lockKey(b.Case.Strategy, b.SKU)

@@ -16,7 +16,7 @@ func lostReplyOnUnlock() lab.Scenario {
 			[]lab.Case{
 				{Code: "naive", Variant: "answers-with-the-unlocks-error", Want: lab.Forecast{Outcome: lab.Duplicates}},
 			},
-			lab.Stated(lab.Safe, "", "redis-setnx", "redis-setnx-watch", "redis-watchdog"),
+			lab.Stated(lab.Safe, "", "redis-setnx", "redis-setnx-watch", "redis-rlock", "redis-watchdog"),
 		),
 		Run: func(b *lab.Testbed) lab.Observation {
 			p := b.Proxy(lab.NeedRedis)
@@ -26,6 +26,7 @@ func lostReplyOnUnlock() lab.Scenario {
 			leases := []string{"STOCK_LOCK_SETNX_LEASE=60s", "STOCK_LOCK_WATCHDOG_LEASE=60s"}
 			first, second := b.Apps(1, append(leases, b.Via(lab.NeedRedis))...)[0], b.Apps(1, leases...)[0]
 			b.Stock(3)
+			b.Watch(second)
 			// Redis learns the script here. Otherwise the lost reply would only be that it does not know the script.
 			b.Sell(first, "warm-up", lab.Request{})
 			a := b.BeginPaused(first, "A", lab.AfterWrite, lab.Request{})

@@ -55,7 +55,10 @@ func (s *naiveShop) begin(who string, level sql.IsolationLevel) *naiveSale {
 
 // read runs a SELECT with locking at its end: "" or "FOR UPDATE".
 func (s *naiveSale) read(locking string) {
-	s.seen = s.shop.b.Int(s.who, s.tx, "SELECT quantity FROM stock WHERE sku = '"+s.sku+"' "+locking)
+	query := "SELECT quantity FROM stock WHERE sku = '" + s.sku + "' " + locking
+	s.shop.b.Must(query, s.tx.QueryRow(query).Scan(&s.seen))
+	e := readOf(s.who, "mysql", int(s.seen))
+	s.shop.b.EventSaying(e, fmt.Sprintf("%s = %d", query, s.seen))
 }
 
 // write sets the stock to one less than was read, if there was one, and records the order.
@@ -74,7 +77,8 @@ func (s *naiveSale) writing() <-chan error {
 		if err == nil {
 			_, err = s.tx.ExecContext(ctx, "INSERT INTO orders (who, seen) VALUES (?, ?)", s.who, s.seen)
 		}
-		s.shop.b.Statement(s.who, fmt.Sprintf("UPDATE stock SET quantity = %d", s.seen-1))
+		e := writeOf(s.who, "mysql", int(s.seen-1))
+		s.shop.b.EventSaying(e, fmt.Sprintf("UPDATE stock SET quantity = %d", s.seen-1))
 		done <- err
 	})
 	return done

@@ -13,8 +13,9 @@ func noLock() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper, lab.NeedMySQL, lab.NeedRedlock},
 		Cases: append(lab.Cases(
 			"", "none", "local-mutex", "redis-setnx-expire", "redis-setnx-del", "redis-setnx-watch", "redis-setnx",
-			"redis-watchdog", "redlock", "zk-ephemeral", "zk-sequential", "mysql-table", "mysql-for-update",
-			"mysql-get-lock", "segmented", "pessimistic", "optimistic", "atomic", "zk-merged", "merged",
+			"redis-rlock", "redis-watchdog", "redlock", "zk-ephemeral", "zk-sequential", "mysql-table",
+			"mysql-for-update", "mysql-get-lock", "segmented", "pessimistic", "optimistic", "atomic", "zk-merged",
+			"merged",
 		),
 			lab.Case{Strategy: "none", Store: "mysql"}, lab.Case{Strategy: "redis-watchdog", Store: "mysql"},
 			lab.Case{Strategy: "optimistic", Store: "mysql"}, lab.Case{Strategy: "atomic", Store: "mysql"},
@@ -31,6 +32,9 @@ func noLock() lab.Scenario {
 // twoBuyers sells the last unit to A and to B, if the lock lets B in.
 func twoBuyers(b *lab.Testbed, first, second *lab.App) lab.Observation {
 	b.Stock(1)
+	if b.Promise.Exclusive && b.Promise.Scope == loadtest.Cluster {
+		b.Watch(second)
+	}
 	point := lastPoint(b.Case.Strategy)
 	a := b.BeginPaused(first, "A", point, lab.Request{})
 	other := b.Begin(second, "B", lab.Request{Pause: []string{point}, Wait: lab.Once()})

@@ -35,20 +35,20 @@ func laggingReplica() lab.Scenario {
 				b.Must(who+": lock", err)
 				b.Require(ok, who+" gets the lock")
 				b.Statement(who, fmt.Sprintf("SET NX: %t", ok))
-				reader := replica
+				reader, server := replica, "replica"
 				if b.Case.Code == "mended" {
-					reader = master
+					reader, server = master, "redis"
 				}
 				n, err := reader.Get(b.Ctx, stock).Int()
 				b.Must("GET", err)
-				b.Note(who, "reads", "quantity", n)
+				b.Event(readOf(who, server, n), "reads", "quantity", n)
 				if n > 0 {
 					b.Must("SET", master.Set(b.Ctx, stock, n-1, lab.Patience).Err())
 					b.Must("RPUSH", master.RPush(b.Ctx, orders, n).Err())
-					b.Event(lab.Event{At: time.Now(), Lane: who, Kind: lab.Write, Who: who}, "writes", "quantity", n-1)
+					b.Event(writeOf(who, "redis", n-1), "writes", "quantity", n-1)
 				}
 				b.Must(who+": unlock", l.unlock(b.Ctx))
-				b.Note(who, "unlock")
+				b.Event(unlockOf(who), "unlock")
 				return n > 0
 			}
 			b.Require(sell("A"), "A is served")

@@ -64,16 +64,37 @@ func bothSell(b *lab.Testbed, one, other string) lab.Observation {
 	read := func(who string) int {
 		n, err := c.Get(b.Ctx, stock).Int()
 		b.Must("GET", err)
-		b.Note(who, "reads", "quantity", n)
+		b.Event(readOf(who, "redis", n), "reads", "quantity", n)
 		return n
 	}
 	first, second := read(one), read(other)
 	for who, n := range map[string]int{one: first, other: second} {
 		b.Must("SET", c.Set(b.Ctx, stock, n-1, lab.Patience).Err())
-		b.Event(lab.Event{At: time.Now(), Lane: who, Kind: lab.Write, Who: who}, "writes", "quantity", n-1)
+		b.Event(writeOf(who, "redis", n-1), "writes", "quantity", n-1)
 	}
 	b.Require(first == second, "both read the same")
 	b.Evidence(lab.Pair, []string{one, other}, "both-sold", "one", one, "other", other, "read", first)
 	b.Evidence(lab.Balance, nil, "balance", "initial", 1, "sold", 2, "left", read("redis"))
 	return lab.Oversells.Seen()
+}
+
+// readOf is the event of a read by the lab's own code, just now, of so many units in a server.
+func readOf(who, server string, units int) lab.Event {
+	n := int64(units)
+	e := lab.Event{At: time.Now(), Lane: who, Kind: lab.Read, Who: who, To: server, Read: &n}
+	if who == server {
+		e.Kind, e.Who, e.To = lab.Note, "", "" // the lab looks
+	}
+	return e
+}
+
+// writeOf is the event of a write by the lab's own code, just now, which leaves so many units in a server.
+func writeOf(who, server string, units int) lab.Event {
+	n := int64(units)
+	return lab.Event{At: time.Now(), Lane: who, Kind: lab.Write, Who: who, To: server, Left: &n}
+}
+
+// unlockOf is the event of an unlock by the lab's own code, just now.
+func unlockOf(who string) lab.Event {
+	return lab.Event{At: time.Now(), Lane: who, Kind: lab.Gives, Who: who, To: "redis"}
 }

@@ -33,6 +33,14 @@ func newNodes(b *lab.Testbed) *nodes {
 	return n
 }
 
+// watch draws what each node answers and who has the key on it, until the case ends.
+func (n *nodes) watch() *nodes {
+	for i, server := range n.servers {
+		n.b.WatchKey(n.name(i), server.Addr, n.key)
+	}
+	return n
+}
+
 // name returns the name of a node in the timeline and the evidence.
 func (n *nodes) name(i int) string { return fmt.Sprintf("node %d", i+1) }
 

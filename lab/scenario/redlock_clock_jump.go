@@ -23,13 +23,14 @@ func redlockClockJump() lab.Scenario {
 			r := lab.Request{Pause: []string{lab.BeforeWrite}, IgnoreLoss: true}
 			var a *lab.Call
 			if b.Case.Strategy == "redlock" {
-				nodes := newNodes(b)
+				nodes := newNodes(b).watch()
 				unblock := nodes.block(3, 4)
 				a = b.Begin(apps[0], "A", r).Paused(lab.BeforeWrite)
 				unblock()
 				nodes.holders("nodes-with-a")
 				jump = func() { nodes.jump(2, ahead); nodes.holders("nodes-after-the-jump") }
 			} else {
+				b.Watch(apps[1])
 				a = b.Begin(apps[0], "A", r).Paused(lab.BeforeWrite)
 				key := lockKey(b.Case.Strategy, b.SKU)
 				jump = func() {

@@ -28,7 +28,7 @@ func redlockEroded() lab.Scenario {
 		),
 		Predict: lateWriter,
 		Run: func(b *lab.Testbed) lab.Observation {
-			nodes := newNodes(b)
+			nodes := newNodes(b).watch()
 			if b.Case.Code != "" {
 				return nodes.erodeNaively()
 			}

@@ -10,7 +10,7 @@ import (
 )
 
 // redlockMinorityLeft is known from the algorithm itself, which says to unlock all instances, even those that were not
-// believed to be locked: https://redis.io/docs/latest/develop/use/patterns/distributed-locks/.
+// believed to be locked: https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/.
 func redlockMinorityLeft() lab.Scenario {
 	const lease = 3 * time.Second
 	return lab.Scenario{
@@ -28,7 +28,7 @@ func redlockMinorityLeft() lab.Scenario {
 			lab.Stated(lab.Safe, "", "redlock"),
 		),
 		Run: func(b *lab.Testbed) lab.Observation {
-			nodes := newNodes(b)
+			nodes := newNodes(b).watch()
 			proxies, env := nodes.proxies()
 			if b.Case.Code != "" {
 				return nodes.minorityNaively(proxies, lease)

@@ -26,7 +26,7 @@ func releaseCancelled() lab.Scenario {
 				{Code: "mended", Variant: "with-a-context-of-its-own", Want: lab.Forecast{Outcome: lab.Safe}},
 			},
 			lab.Stated(lab.Safe, "", "redis-setnx-expire", "redis-setnx-del", "redis-setnx-watch", "redis-setnx",
-				"redis-watchdog", "redlock", "zk-ephemeral", "zk-sequential", "zk-merged", "mysql-table",
+				"redis-rlock", "redis-watchdog", "redlock", "zk-ephemeral", "zk-sequential", "zk-merged", "mysql-table",
 				"mysql-for-update", "mysql-get-lock", "pessimistic")),
 		Run: func(b *lab.Testbed) lab.Observation {
 			if b.Case.Code != "" {
@@ -71,7 +71,7 @@ func releaseNaively(b *lab.Testbed, lease time.Duration) lab.Observation {
 	if err := a.unlock(release); err != nil {
 		b.Evidence(lab.Answer, err.Error(), "unlock-was-told", "error", err)
 	} else {
-		b.Note("A", "unlock")
+		b.Event(unlockOf("A"), "unlock")
 	}
 	b.TTL(b.SKU)
 	first, err := next.try(b.Ctx)

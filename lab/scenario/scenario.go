@@ -43,6 +43,7 @@ var catalogue = sync.OnceValues(func() ([]lab.Scenario, error) {
 		storeComesBackEmpty(),
 		crashBetween(),
 		leaseShorterThanWork(),
+		leaseTime(),
 		deleteAnothersLock(),
 		getThenDel(),
 		lostReplyOnAcquire(),
@@ -64,6 +65,9 @@ var catalogue = sync.OnceValues(func() ([]lab.Scenario, error) {
 		redlockMinorityLeft(),
 		redlockEroded(),
 		redlockPauseAfterCheck(),
+		zkNodeTypes(),
+		zkWatches(),
+		zkStaleRead(),
 		zkSessionExpiry(),
 		expiryLearntLate(),
 		zkSuspended(),
@@ -94,7 +98,17 @@ var catalogue = sync.OnceValues(func() ([]lab.Scenario, error) {
 		poolExhaustion(),
 		retryStorm(),
 		starvation(),
+		fourContenders(),
 		selfDeadlock(),
+		retryAfterALostReply(),
+		confirmRacesExpiry(),
+		paymentAfterExpiry(),
+		sweepersRace(),
+		cartHalfSold(),
+		limitRaced(),
+		relayKilled(),
+		twoRelays(),
+		poisonEvent(),
 	}
 	var missing []error
 	for i := range list {
@@ -162,7 +176,7 @@ func fenced(_ lab.Case, p lab.Promise) lab.Forecast {
 func lockKey(strategy, sku string) string {
 	prefix := map[string]string{
 		"redis-setnx": "lock", "redis-setnx-del": "setnx-del", "redis-setnx-expire": "setnx-expire",
-		"redis-setnx-watch": "setnx-watch", "redis-watchdog": "watchdog",
+		"redis-setnx-watch": "setnx-watch", "redis-rlock": "rlock", "redis-watchdog": "watchdog",
 	}[strategy]
 	return prefix + ":{" + sku + "}"
 }

@@ -25,12 +25,7 @@ import (
 
 var program stacktest.Program
 
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		_ = program.Remove()
-		os.Exit(code)
-	}))
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func all(t *testing.T) []lab.Scenario {
 	t.Helper()

@@ -14,12 +14,12 @@ func selfDeadlock() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper, lab.NeedMySQL, lab.NeedRedlock},
 		Cases: slices.Concat(
 			lab.Cases(
-				"as-its-holder", "local-mutex", "redis-setnx", "redis-watchdog", "redlock", "zk-sequential",
-				"zk-merged", "mysql-table", "mysql-for-update", "mysql-get-lock",
+				"as-its-holder", "local-mutex", "redis-setnx", "redis-rlock", "redis-watchdog", "redlock",
+				"zk-sequential", "zk-merged", "mysql-table", "mysql-for-update", "mysql-get-lock",
 			),
 			lab.Cases(
-				"as-a-stranger", "none", "local-mutex", "redis-setnx", "redis-watchdog", "redlock", "zk-sequential",
-				"zk-merged", "mysql-table", "mysql-for-update", "mysql-get-lock",
+				"as-a-stranger", "none", "local-mutex", "redis-setnx", "redis-rlock", "redis-watchdog", "redlock",
+				"zk-sequential", "zk-merged", "mysql-table", "mysql-for-update", "mysql-get-lock",
 			),
 		),
 		Predict: func(c lab.Case, p lab.Promise) lab.Forecast {

@@ -58,5 +58,5 @@ func under(b *lab.Testbed, who string, work func()) {
 	b.Statement(who, fmt.Sprintf("SET NX: %t", ok))
 	work()
 	b.Must(who+": unlock", l.unlock(b.Ctx))
-	b.Note(who, "unlock")
+	b.Event(unlockOf(who), "unlock")
 }

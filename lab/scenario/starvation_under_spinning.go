@@ -7,6 +7,7 @@ import (
 
 	"example.com/stock/lab"
 	"example.com/stock/loadtest"
+	"example.com/stock/stack/wire"
 )
 
 func starvation() lab.Scenario {
@@ -17,7 +18,7 @@ func starvation() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper},
 		Cases: slices.Concat(
 			[]lab.Case{{Code: "naive", Variant: "spins", Want: lab.Forecast{Outcome: lab.Starves}}},
-			lab.Cases("", "redis-watchdog", "zk-sequential", "zk-merged"),
+			lab.Cases("", "redis-rlock", "redis-watchdog", "zk-sequential", "zk-merged"),
 		),
 		Predict: func(_ lab.Case, p lab.Promise) lab.Forecast {
 			if p.Fair {
@@ -26,10 +27,14 @@ func starvation() lab.Scenario {
 			return lab.Forecast{Outcome: lab.Starves, From: "fair: false"}
 		},
 		Run: func(b *lab.Testbed) lab.Observation {
-			if b.Case.Code == "naive" {
+			switch {
+			case b.Case.Code == "naive":
 				return spin(b, late)
+			case b.Promise.Fair:
+				return queue(b)
+			default:
+				return overtaken(b)
 			}
-			return queue(b)
 		},
 	}
 }
@@ -63,12 +68,48 @@ func spin(b *lab.Testbed, late int) lab.Observation {
 	return lab.Safe.Seen()
 }
 
+// overtaken makes B wait for a lock that wakes it with a message. The question that B asks then is held back each time,
+// as by a slow link, until a newcomer has asked.
+func overtaken(b *lab.Testbed) lab.Observation {
+	const newcomers = 3
+	p := b.Proxy(lab.NeedRedis)
+	first, second := b.Apps(1)[0], b.Apps(1, b.Via(lab.NeedRedis))[0]
+	b.Stock(newcomers + 2)
+	b.Watch(first)
+	inside := b.BeginPaused(first, "A", lab.BeforeWrite, lab.Request{})
+	waiting := b.Begin(second, "B", lab.Request{Wait: lab.For(lab.Patience)})
+	key := lockKey(b.Case.Strategy, b.SKU)
+	c, channel := b.Redis(), key+":free"
+	b.Eventually("B listens", func() bool { return c.PubSubNumSub(b.Ctx, channel).Val()[channel] > 0 })
+	served := 0
+	for i := range newcomers {
+		held := b.Trap(p, wire.Trap{On: wire.ToServer, Do: wire.Hold, Match: wire.Contains(key)})
+		inside.Go().Reply()
+		b.Sprung(held, "question-is-held-back")
+		inside = b.BeginPaused(first, fmt.Sprintf("C%d", i+1), lab.BeforeWrite, lab.Request{})
+		held.Release()
+		if !waiting.Answered() {
+			served++
+		}
+	}
+	inside.Go().Reply()
+	b.Require(waiting.Reply().Outcome == loadtest.Accepted, "B is served at last")
+	b.Require(!b.Judge().Lost(), "nothing is lost")
+	b.Evidence(lab.Waited, served, "latecomers-were-served", "served", served)
+	b.Evidence(lab.Served, waiting.Reply().Wakeups, "was-woken", "times", waiting.Reply().Wakeups)
+	if served == newcomers {
+		return lab.Starves.Seen()
+	}
+	return lab.Safe.Seen()
+}
+
 // queue makes five customers wait, each on an instance of its own, so that the server decides their order. Each is seen
 // waiting before the next one begins.
 func queue(b *lab.Testbed) lab.Observation {
 	const waiters = 5
 	apps := b.Apps(waiters + 1)
 	b.Stock(waiters + 1)
+	b.Watch(apps[0])
 	a := b.BeginPaused(apps[0], "A", lab.BeforeWrite, lab.Request{})
 	for i := range waiters {
 		b.Begin(apps[i+1], fmt.Sprintf("B%d", i+1), lab.Request{Wait: lab.For(lab.Patience)})

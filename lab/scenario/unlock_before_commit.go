@@ -28,7 +28,7 @@ func unlockBeforeCommit() lab.Scenario {
 			}
 			unlocked := func(who string, l *naiveLock) {
 				b.Must(who+": unlock", l.unlock(b.Ctx))
-				b.Note(who, "unlock")
+				b.Event(unlockOf(who), "unlock")
 			}
 			b.Require(locked("A", first), "A gets the lock")
 			a := shop.begin("A", sql.LevelDefault)

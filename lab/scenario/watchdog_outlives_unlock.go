@@ -96,7 +96,7 @@ func renewsAnothers(b *lab.Testbed, lease time.Duration) lab.Observation {
 	b.Require(ok, "A gets the lock")
 	dog := newNaiveWatchdog(b, a)
 	b.Must("unlock", a.unlock(b.Ctx))
-	b.Note("A", "unlock")
+	b.Event(unlockOf("A"), "unlock")
 	ok, err = dead.try(b.Ctx)
 	b.Must("B asks", err)
 	b.Require(ok, "B gets the lock")

@@ -15,6 +15,7 @@ func zkSuspended() lab.Scenario {
 			p := b.Proxy(lab.NeedZooKeeper)
 			first, second := b.Apps(1, b.Via(lab.NeedZooKeeper), "STOCK_ZOOKEEPER_SESSION_TIMEOUT=30s")[0], b.Apps(1)[0]
 			b.Stock(1)
+			b.Watch(second)
 			a := b.BeginPaused(first, "A", lab.BeforeWrite, lab.Request{})
 			p.Cut()
 			b.Note("wire", "zookeeper-is-cut")

@@ -40,6 +40,7 @@ func zkTimedOutWaiter() lab.Scenario {
 			}
 			apps := b.Apps(3)
 			b.Stock(2)
+			b.Watch(apps[2])
 			a := b.BeginPaused(apps[0], "A", lab.BeforeWrite, lab.Request{})
 			gone := b.Begin(apps[1], "B", lab.Request{Wait: lab.For(500 * time.Millisecond)})
 			b.Require(gone.Reply().Outcome == loadtest.Busy, "B gives up")

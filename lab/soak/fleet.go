@@ -45,6 +45,7 @@ func env() []string {
 type fleet struct {
 	stack     *stack.Stack
 	instances []*instance
+	shops     map[string][]*instance // with profile orders, by store
 	links     map[string]*wire.Proxy
 }
 
@@ -57,7 +58,7 @@ type instance struct {
 // openFleet starts everything. A server that is not installed is an error, because a soak without it would test less
 // than its report suggests.
 func openFleet(ctx context.Context, o Options) (f *fleet, err error) {
-	f = &fleet{links: make(map[string]*wire.Proxy)}
+	f = &fleet{links: make(map[string]*wire.Proxy), shops: make(map[string][]*instance)}
 	f.stack, err = stack.Start(ctx, stack.Options{
 		Want: []stack.Kind{stack.Redis, stack.ZooKeeper, stack.MySQL}, AOF: true, AnyPort: true,
 		Binary: o.Binary, Parent: o.Parent, Env: env(), Progress: o.Server,
@@ -73,10 +74,21 @@ func openFleet(ctx context.Context, o Options) (f *fleet, err error) {
 	for name, reason := range f.stack.Missing() {
 		return nil, &MissingError{name, reason}
 	}
-	for _, name := range instanceNames(o.Instances) {
-		if err := f.serve(ctx, name); err != nil {
+	names := instanceNames(o.Instances + shopsEach*len(shopStores()))
+	for _, name := range names[:o.Instances] {
+		started, err := f.serve(ctx, name)
+		if err != nil {
 			return nil, err
 		}
+		f.instances = append(f.instances, started)
+	}
+	for i, name := range names[o.Instances:] {
+		store := shopStores()[i%len(shopStores())]
+		started, err := f.serve(ctx, name, shopEnv(store)...)
+		if err != nil {
+			return nil, err
+		}
+		f.shops[store] = append(f.shops[store], started)
 	}
 	return f, nil
 }
@@ -87,7 +99,7 @@ type MissingError struct{ Server, Reason string }
 func (e *MissingError) Error() string { return e.Server + ": " + e.Reason }
 
 // serve opens the links of an instance, and starts the instance.
-func (f *fleet) serve(ctx context.Context, name string) error {
+func (f *fleet) serve(ctx context.Context, name string, env ...string) (*instance, error) {
 	protocols := map[string]wire.Protocol{
 		string(stack.Redis):     wire.Redis(),
 		string(stack.ZooKeeper): wire.ZooKeeper(),
@@ -97,31 +109,35 @@ func (f *fleet) serve(ctx context.Context, name string) error {
 	for _, server := range serverNames() {
 		p, err := wire.Listen(f.stack.Server(server).Addr, protocols[server])
 		if err != nil {
-			return err
+			return nil, err
 		}
 		f.links[link(name, server)], via[server] = p, p.Addr()
 	}
-	started, err := f.stack.Serve(ctx, 1,
+	started, err := f.stack.Serve(ctx, 1, append(env,
 		"STOCK_REDIS_ADDRS="+via[string(stack.Redis)], "STOCK_ZOOKEEPER_HOSTS="+via[string(stack.ZooKeeper)],
-		"STOCK_MYSQL_DSN=root@tcp("+via[string(stack.MySQL)]+")/stock")
+		"STOCK_MYSQL_DSN=root@tcp("+via[string(stack.MySQL)]+")/stock")...)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if started[0].Name != name {
-		return fmt.Errorf("an instance is called %s, expected %s", started[0].Name, name)
+		return nil, fmt.Errorf("an instance is called %s, expected %s", started[0].Name, name)
 	}
 	client, err := loadtest.NewClient(started[0].URL, token, 64)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	f.instances = append(f.instances, &instance{started[0], client})
-	return nil
+	return &instance{started[0], client}, nil
 }
 
 // close ends everything.
 func (f *fleet) close() error {
 	for _, i := range f.instances {
 		i.client.Close()
+	}
+	for _, shops := range f.shops {
+		for _, i := range shops {
+			i.client.Close()
+		}
 	}
 	failed := []error{f.stack.Stop()}
 	for _, p := range f.links {
@@ -135,17 +151,27 @@ func (f *fleet) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for _, i := range f.instances {
-		for err := i.ready(ctx); err != nil; err = i.ready(ctx) {
+		for err := i.ready(ctx, false); err != nil; err = i.ready(ctx, false) {
 			if loadtest.Sleep(ctx, 50*time.Millisecond) != nil {
 				return fmt.Errorf("%s is not ready: %w", i.Name, err)
+			}
+		}
+	}
+	for _, shops := range f.shops {
+		for _, i := range shops {
+			for err := i.ready(ctx, true); err != nil; err = i.ready(ctx, true) {
+				if loadtest.Sleep(ctx, 50*time.Millisecond) != nil {
+					return fmt.Errorf("%s is not ready: %w", i.Name, err)
+				}
 			}
 		}
 	}
 	return nil
 }
 
-// ready returns an error unless the instance reports that all servers of the soak are up.
-func (i *instance) ready(ctx context.Context) error {
+// ready returns an error unless the instance reports that all servers of the soak are up. A shop uses some of them
+// only, and reports only these.
+func (i *instance) ready(ctx context.Context, shop bool) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	var reply struct {
@@ -158,7 +184,7 @@ func (i *instance) ready(ctx context.Context) error {
 		return err
 	}
 	for _, server := range serverNames() {
-		if b := reply.Backends[server]; !b.Up {
+		if b, uses := reply.Backends[server]; !b.Up && (uses || !shop) {
 			return fmt.Errorf("%s is down: %s", server, b.Reason)
 		}
 	}

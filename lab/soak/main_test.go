@@ -1,7 +1,6 @@
 package soak
 
 import (
-	"os"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -11,9 +10,4 @@ import (
 
 var program stacktest.Program
 
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		_ = program.Remove()
-		os.Exit(code)
-	}))
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -1,11 +1,11 @@
 package soak
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"time"
+
+	"example.com/stock/words"
 )
 
 // A Kind is a kind of fault.
@@ -26,9 +26,9 @@ func Kinds() []Kind { return []Kind{Kill, Pause, Restart, Cut, Silence, Slow} }
 
 // The directions of a Silence.
 const (
-	bothWays   = "both ways"
-	toServer   = "to the server"
-	fromServer = "from the server"
+	bothWays   = "both-ways"
+	toServer   = "to-server"
+	fromServer = "from-server"
 )
 
 // A Fault is one thing that goes wrong for a while.
@@ -41,15 +41,18 @@ type Fault struct {
 	Way    string        // of Silence
 }
 
-func (f Fault) String() string {
-	text := fmt.Sprintf("%s %s for %v", f.Kind, f.Target, f.For)
-	switch {
-	case f.Kind == Slow:
-		text += fmt.Sprintf(", by %v each way", f.By)
-	case f.Kind == Silence:
-		text += ", " + f.Way
+func (f Fault) String() string { return f.Said().EN }
+
+// Said says what goes wrong.
+func (f Fault) Said() words.Text {
+	key, values := "plain", []any{"kind", say("kind." + string(f.Kind)), "target", f.Target, "time", f.For}
+	switch f.Kind {
+	case Slow:
+		key, values = "slow", append(values, "by", f.By)
+	case Silence:
+		key = f.Way
 	}
-	return text
+	return say("fault."+key, values...)
 }
 
 // A Step is a quiet time followed by one fault, or by two that overlap.
@@ -58,16 +61,17 @@ type Step struct {
 	Faults []Fault
 }
 
-func (s Step) String() string {
-	var parts []string
+// Said says what the step does.
+func (s Step) Said() words.Text {
+	var parts []words.Text
 	for i, f := range s.Faults {
-		text := f.String()
+		text := f.Said()
 		if i > 0 {
-			text = fmt.Sprintf("%v later: %s", f.Later, text)
+			text = say("step.later", "time", f.Later, "fault", text)
 		}
 		parts = append(parts, text)
 	}
-	return fmt.Sprintf("quiet for %v, then %s", s.Quiet, strings.Join(parts, "; "))
+	return say("step.plan", "time", s.Quiet, "faults", words.Join(parts, say("step.between")))
 }
 
 // link returns the name of the connection between an instance and a server.

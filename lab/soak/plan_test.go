@@ -17,7 +17,7 @@ func plan(seed uint64, length time.Duration) []Step {
 // written down here. A change to how plans are drawn would give another meaning to every seed in people's notes.
 func TestAPlanFollowsFromItsSeed(t *testing.T) {
 	var text strings.Builder
-	WritePlan(&text, plan(1, 20*time.Second))
+	Writer{&text, "en"}.Plan(plan(1, 20*time.Second))
 	if text.String() != wantPlan {
 		t.Errorf("seed 1:\n%s\nwant\n%s", text.String(), wantPlan)
 	}
@@ -112,7 +112,7 @@ func ExampleFault_String() {
 	// silence app-1~redis for 2s, to the server
 }
 
-const wantPlan = `   1  quiet for 1.195s, then silence app-2~zookeeper for 4.471s, both ways
-   2  quiet for 2.058s, then cut app-1~mysql for 2.964s
-   3  quiet for 1.369s, then restart mysql for 2.346s; 57ms later: pause app-2 for 1.825s
+const wantPlan = `   1  quiet for 1.195s, then silence app-5~zookeeper for 4.471s, both ways
+   2  quiet for 2.058s, then cut app-2~mysql for 2.964s
+   3  quiet for 1.369s, then restart mysql for 2.346s; 57ms later: pause app-3 for 1.825s
 `

@@ -2,16 +2,24 @@ package soak
 
 import (
 	"cmp"
+	"embed"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"example.com/stock/loadtest"
+	"example.com/stock/words"
 )
+
+//go:embed text
+var textFiles embed.FS
+
+var phrases = words.NewPhrasebook(textFiles, "text")
+
+func say(key string, pairs ...any) words.Text { return phrases.Say(key, pairs...) }
 
 // Version grows when a reader of the last report would misread the new one.
 const Version = 1
@@ -29,29 +37,30 @@ type Report struct {
 	Injected    []Injected `json:"injected"` // in the order in which they ended
 	Recovered   int        `json:"recovered"`
 	// the longest of the Recovered times from the end of a fault to full health
-	LongestMS float64   `json:"longest_recovery_ms"`
-	Health    Health    `json:"health"`
-	Results   []Result  `json:"lanes"`
-	LeftOut   []LeftOut `json:"left_out"`
+	LongestMS float64    `json:"longest_recovery_ms"`
+	Health    Health     `json:"health"`
+	Results   []Result   `json:"lanes"`
+	Checkouts []Checkout `json:"checkouts"`
+	LeftOut   []LeftOut  `json:"left_out"`
 }
 
 // Injected is a fault that was carried out.
 type Injected struct {
-	Kind      Kind    `json:"kind"`
-	Target    string  `json:"target"`
-	Text      string  `json:"text"`
-	PastLease bool    `json:"past_lease,omitempty"` // an instance was paused for longer than its leases
-	AtMS      float64 `json:"at_ms"`
-	TookMS    float64 `json:"took_ms"` // until it was undone and, of a process, served again
-	Error     string  `json:"error,omitempty"`
+	Kind      Kind       `json:"kind"`
+	Target    string     `json:"target"`
+	Text      words.Text `json:"text"`
+	PastLease bool       `json:"past_lease,omitempty"` // an instance was paused for longer than its leases
+	AtMS      float64    `json:"at_ms"`
+	TookMS    float64    `json:"took_ms"` // until it was undone and, of a process, served again
+	Error     string     `json:"error,omitempty"`
 }
 
 // Health is how soon after the last fault everything worked again.
 type Health struct {
-	LimitMS float64  `json:"limit_ms"`
-	AfterMS float64  `json:"after_ms"`
-	Last    string   `json:"last,omitempty"`    // what was missing last
-	Missing []string `json:"missing,omitempty"` // what is still missing
+	LimitMS float64      `json:"limit_ms"`
+	AfterMS float64      `json:"after_ms"`
+	Last    words.Text   `json:"last,omitzero"`     // what was missing last
+	Missing []words.Text `json:"missing,omitempty"` // what is still missing
 }
 
 // OK reports whether everything worked again in time.
@@ -59,8 +68,8 @@ func (h Health) OK() bool { return len(h.Missing) == 0 && h.AfterMS <= h.LimitMS
 
 // LeftOut is a strategy whose promise does not cover the soak.
 type LeftOut struct {
-	Strategy string `json:"strategy"`
-	Why      string `json:"why"`
+	Strategy string     `json:"strategy"`
+	Why      words.Text `json:"why"`
 }
 
 // A Result is the result of one strategy on one store. Sums are over all its SKUs.
@@ -77,12 +86,12 @@ type Result struct {
 	SoldUnits      int64 `json:"sold_units"`
 	RemainingUnits int64 `json:"remaining_units"`
 
-	OversoldUnits int64    `json:"oversold_units"`
-	Lost          int      `json:"lost"`               // accepted requests without an order
-	NotDeducted   int64    `json:"not_deducted_units"` // ordered, but not taken off the stock
-	NotOrdered    int64    `json:"not_ordered_units"`  // taken off the stock, but not ordered
-	Breaks        int      `json:"breaks"`             // orders that did not read what the order before them left
-	Broken        []string `json:"broken"`             // why, in words
+	OversoldUnits int64        `json:"oversold_units"`
+	Lost          int          `json:"lost"`               // accepted requests without an order
+	NotDeducted   int64        `json:"not_deducted_units"` // ordered, but not taken off the stock
+	NotOrdered    int64        `json:"not_ordered_units"`  // taken off the stock, but not ordered
+	Breaks        int          `json:"breaks"`             // orders that did not read what the order before them left
+	Broken        []words.Text `json:"broken"`             // why, in words
 }
 
 func newResult(l *subject) Result {
@@ -91,7 +100,7 @@ func newResult(l *subject) Result {
 		Store:    l.store,
 		Outcomes: make(map[loadtest.Outcome]int),
 		Problems: make(map[string]int),
-		Broken:   []string{},
+		Broken:   []words.Text{},
 	}
 }
 
@@ -117,31 +126,34 @@ func (l *Result) add(s *item, v loadtest.Verdict) {
 	l.NotOrdered += max(0, -v.LostUnits)
 	l.Breaks += v.Collisions + v.StaleReads
 	for _, reason := range v.Reasons {
-		l.Broken = append(l.Broken, fmt.Sprintf("%s: %s", s.before.SKU, reason.Text.EN))
+		l.Broken = append(l.Broken, say("violation.item", "sku", s.before.SKU, "why", reason.Text))
 	}
 	if v.Finding != loadtest.Holds && len(v.Reasons) == 0 {
-		l.Broken = append(l.Broken, s.before.SKU+": "+v.Sentence.EN)
+		l.Broken = append(l.Broken, say("violation.item", "sku", s.before.SKU, "why", v.Sentence))
 	}
 }
 
 // Violations describes each violation of the invariant. If there are none, the soak has passed.
-func (r *Report) Violations() []string {
-	var list []string
+func (r *Report) Violations() []words.Text {
+	var list []words.Text
 	for _, l := range r.Results {
 		for _, text := range l.Broken {
-			list = append(list, fmt.Sprintf("%s on %s: %s", l.Strategy, l.Store, text))
+			list = append(list, say("violation.strategy", "strategy", l.Strategy, "store", l.Store, "why", text))
 		}
+	}
+	for i := range r.Checkouts {
+		list = append(list, r.Checkouts[i].violations()...)
 	}
 	for _, f := range r.Injected {
 		if f.Error != "" {
-			list = append(list, fmt.Sprintf("%s: %s", f.Text, f.Error))
+			list = append(list, say("violation.fault", "fault", f.Text, "why", f.Error))
 		}
 	}
 	for _, text := range r.Health.Missing {
-		list = append(list, text+", long after the last fault")
+		list = append(list, say("violation.missing", "missing", text))
 	}
 	if len(r.Health.Missing) == 0 && !r.Health.OK() {
-		list = append(list, fmt.Sprintf("healthy only %v after the last fault", duration(r.Health.AfterMS)))
+		list = append(list, say("violation.late", "time", duration(r.Health.AfterMS)))
 	}
 	return list
 }
@@ -150,36 +162,47 @@ func duration(ms float64) time.Duration {
 	return time.Duration(ms * float64(time.Millisecond)).Round(time.Millisecond)
 }
 
-// WritePlan writes the steps, one line each.
-func WritePlan(w io.Writer, plan []Step) {
+// A Writer writes for people, in one language: "en" or "zh".
+type Writer struct {
+	io.Writer
+	Lang string
+}
+
+func (w Writer) line(key string, pairs ...any) { fmt.Fprintln(w, say(key, pairs...).In(w.Lang)) }
+
+// Plan writes the steps, one line each.
+func (w Writer) Plan(plan []Step) {
 	for i, step := range plan {
-		fmt.Fprintf(w, "%4d  %s\n", i+1, step)
+		fmt.Fprintf(w, "%4d  %s\n", i+1, step.Said().In(w.Lang))
 	}
 }
 
-// Write writes a report for people.
-func Write(w io.Writer, r *Report) {
+// Report writes a report.
+func (w Writer) Report(r *Report) {
 	for _, l := range r.LeftOut {
-		fmt.Fprintf(w, "left out: %s: %s\n", l.Strategy, l.Why)
+		w.line("report.left-out", "strategy", l.Strategy, "why", l.Why)
 	}
-	writeFaults(w, r)
-	writeResults(w, r)
-	writeProblems(w, r)
-	writeHealth(w, r)
+	w.faults(r)
+	w.results(r)
+	w.problems(r)
+	for i := range r.Checkouts {
+		fmt.Fprintln(w, r.Checkouts[i].said().In(w.Lang))
+	}
+	w.health(r)
+	fmt.Fprintln(w)
 	violations := r.Violations()
 	if len(violations) == 0 {
-		fmt.Fprintf(w, "\nHOLDS: nothing oversold, nothing lost, no order without a deduction, "+
-			"no deduction without an order (seed %d)\n", r.Seed)
+		w.line("report.holds", "seed", r.Seed)
 		return
 	}
-	fmt.Fprintf(w, "\nVIOLATED (seed %d):\n", r.Seed)
+	w.line("report.violated", "seed", r.Seed)
 	for _, text := range violations {
-		fmt.Fprintf(w, "  %s\n", text)
+		fmt.Fprintf(w, "  %s\n", text.In(w.Lang))
 	}
 }
 
-// writeFaults writes the number of faults by kind and target.
-func writeFaults(w io.Writer, r *Report) {
+// faults writes the number of faults by kind and target.
+func (w Writer) faults(r *Report) {
 	counts, past := make(map[Kind]map[string]int), 0
 	for _, f := range r.Injected {
 		if counts[f.Kind] == nil {
@@ -190,8 +213,9 @@ func writeFaults(w io.Writer, r *Report) {
 			past++
 		}
 	}
-	fmt.Fprintf(w, "\n%d faults in %v, %v in all\n", len(r.Injected), duration(r.SoldMS).Round(time.Second),
-		duration(r.TookMS).Round(time.Second))
+	fmt.Fprintln(w)
+	w.line("report.faults", "n", len(r.Injected), "time", duration(r.SoldMS).Round(time.Second),
+		"all", duration(r.TookMS).Round(time.Second))
 	for _, kind := range Kinds() {
 		total := 0
 		var parts []string
@@ -199,20 +223,19 @@ func writeFaults(w io.Writer, r *Report) {
 			total += counts[kind][target]
 			parts = append(parts, fmt.Sprintf("%s %d", target, counts[kind][target]))
 		}
-		fmt.Fprintf(w, "  %-8s %3d  %s\n", kind, total, strings.Join(parts, ", "))
+		name := say("kind." + string(kind)).In(w.Lang)
+		fmt.Fprintf(w, "  %s%s %3d  %s\n", name, strings.Repeat(" ", 8-words.Columns(name)), total,
+			strings.Join(parts, ", "))
 	}
-	fmt.Fprintf(w, "  instances paused for longer than their locks last (%v): %d\n", lease, past)
+	fmt.Fprint(w, "  ")
+	w.line("report.past", "lease", lease, "n", past)
 }
 
-func writeResults(w io.Writer, r *Report) {
-	fmt.Fprintln(w)
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "strategy\tstore\tSKUs\taccepted\tmerged\tbusy\tsold out\tfailed\tunknown\tof which sold\t"+
-		"units\toversold\tlost\tnot deducted\tnot ordered\tchain breaks\t")
-	var sum Result
-	sum.Outcomes = make(map[loadtest.Outcome]int)
+func (w Writer) results(r *Report) {
+	rows := [][]string{strings.Split(say("report.heads").In(w.Lang), "|")}
+	sum := Result{Strategy: say("report.all").In(w.Lang), Outcomes: make(map[loadtest.Outcome]int)}
 	for _, l := range r.Results {
-		writeResult(table, &l)
+		rows = append(rows, l.cells())
 		sum.SKUs += l.SKUs
 		for o, n := range l.Outcomes {
 			sum.Outcomes[o] += n
@@ -226,21 +249,37 @@ func writeResults(w io.Writer, r *Report) {
 		sum.NotOrdered += l.NotOrdered
 		sum.Breaks += l.Breaks
 	}
-	sum.Strategy = "all"
-	writeResult(table, &sum)
-	_ = table.Flush()
-}
-
-func writeResult(w io.Writer, l *Result) {
-	fmt.Fprintf(w, "%s\t%s\t%d\t", l.Strategy, l.Store, l.SKUs)
-	for _, o := range loadtest.Outcomes() {
-		fmt.Fprintf(w, "%d\t", l.Outcomes[o])
-		if o == loadtest.Accepted {
-			fmt.Fprintf(w, "%d\t", l.Merged)
+	rows = append(rows, sum.cells())
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], words.Columns(cell)+2)
 		}
 	}
-	fmt.Fprintf(w, "%d\t%d\t%d\t%d\t%d\t%d\t%d\t\n", l.Found, l.SoldUnits, l.OversoldUnits, l.Lost, l.NotDeducted,
-		l.NotOrdered, l.Breaks)
+	fmt.Fprintln(w)
+	for _, row := range rows { // text/tabwriter takes a Chinese character for one column, and it is two
+		for i, cell := range row {
+			fmt.Fprint(w, strings.Repeat(" ", widths[i]-words.Columns(cell)), cell)
+		}
+		fmt.Fprintln(w)
+	}
+}
+
+// cells are what a table says of a result.
+func (l *Result) cells() []string {
+	cells := []string{l.Strategy, l.Store, fmt.Sprint(l.SKUs)}
+	for _, o := range loadtest.Outcomes() {
+		cells = append(cells, fmt.Sprint(l.Outcomes[o]))
+		if o == loadtest.Accepted {
+			cells = append(cells, fmt.Sprint(l.Merged))
+		}
+	}
+	for _, n := range []int64{
+		int64(l.Found), l.SoldUnits, l.OversoldUnits, int64(l.Lost), l.NotDeducted, l.NotOrdered, int64(l.Breaks),
+	} {
+		cells = append(cells, fmt.Sprint(n))
+	}
+	return cells
 }
 
 // why is the problem that a reply names. Of a reply that names none it is what the client says, without the message of
@@ -250,8 +289,8 @@ func why(r loadtest.Reply) string {
 	return cmp.Or(r.Problem, said)
 }
 
-// writeProblems writes why requests failed or have an unknown outcome.
-func writeProblems(w io.Writer, r *Report) {
+// problems writes why requests failed or have an unknown outcome.
+func (w Writer) problems(r *Report) {
 	sum := make(map[string]int)
 	for _, l := range r.Results {
 		for name, n := range l.Problems {
@@ -262,18 +301,20 @@ func writeProblems(w io.Writer, r *Report) {
 	for _, name := range slices.Sorted(maps.Keys(sum)) {
 		parts = append(parts, fmt.Sprintf("%s %d", name, sum[name]))
 	}
-	fmt.Fprintf(w, "\nfailed and unknown, by what was answered: %s\n", strings.Join(parts, ", "))
+	fmt.Fprintln(w)
+	w.line("report.problems", "list", strings.Join(parts, ", "))
 }
 
-func writeHealth(w io.Writer, r *Report) {
+func (w Writer) health(r *Report) {
 	h := r.Health
-	if len(h.Missing) > 0 {
-		fmt.Fprintf(w, "not healthy %v after the last fault: %s\n", duration(h.AfterMS), strings.Join(h.Missing, "; "))
-	} else {
-		fmt.Fprintf(w, "healthy %v after the last fault (limit %v)", duration(h.AfterMS), duration(h.LimitMS))
-		if h.Last != "" {
-			fmt.Fprintf(w, "; until then: %s", h.Last)
-		}
-		fmt.Fprintf(w, "; %d times before the next one, at the latest after %v\n", r.Recovered, duration(r.LongestMS))
+	after, limit, longest := duration(h.AfterMS), duration(h.LimitMS), duration(r.LongestMS)
+	switch {
+	case len(h.Missing) > 0:
+		w.line("report.unwell", "time", after, "missing", words.Join(h.Missing, say("step.between")))
+	case h.Last == (words.Text{}):
+		w.line("report.healthy", "time", after, "limit", limit, "n", r.Recovered, "longest", longest)
+	default:
+		w.line("report.healthy-last", "time", after, "limit", limit, "last", h.Last, "n", r.Recovered,
+			"longest", longest)
 	}
 }

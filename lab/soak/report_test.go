@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"example.com/stock/loadtest"
+	"example.com/stock/words"
 )
 
 // sale returns a record and its order: of quantity units, which read read units and version v.
@@ -137,7 +138,7 @@ func TestTheInvariant(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", row.name, got, row.want)
 		}
 		report := Report{Health: Health{LimitMS: 1}, Results: []Result{l}}
-		text := strings.Join(report.Violations(), "\n")
+		text := words.Join(report.Violations(), words.Same("\n")).EN
 		if (row.breaks == "") != (text == "") || !strings.Contains(text, row.breaks) {
 			t.Errorf("%s: violations %q, want %q", row.name, text, row.breaks)
 		}
@@ -166,15 +167,20 @@ func TestViolationsBesideTheInvariant(t *testing.T) {
 		{Report{Health: Health{LimitMS: 15000, AfterMS: 15000}}, ""},
 		{Report{Health: Health{LimitMS: 15000, AfterMS: 15001}}, "healthy only 15.001s after the last fault"},
 		{
-			Report{Health: Health{LimitMS: 15000, AfterMS: 3, Missing: []string{"atomic sells nothing on redis"}}},
+			Report{Health: Health{
+				LimitMS: 15000, AfterMS: 3, Missing: []words.Text{words.Same("atomic sells nothing on redis")},
+			}},
 			"atomic sells nothing on redis",
 		},
 		{
-			Report{Injected: []Injected{{Text: "kill redis for 1s", Error: "no"}}, Health: Health{LimitMS: 1}},
+			Report{
+				Injected: []Injected{{Text: words.Same("kill redis for 1s"), Error: "no"}},
+				Health:   Health{LimitMS: 1},
+			},
 			"kill redis for 1s: no",
 		},
 	} {
-		if text := strings.Join(row.report.Violations(), "\n"); (row.want == "") != (text == "") ||
+		if text := words.Join(row.report.Violations(), words.Same("\n")).EN; (row.want == "") != (text == "") ||
 			!strings.Contains(text, row.want) {
 			t.Errorf("%q, want %q", text, row.want)
 		}
@@ -193,13 +199,48 @@ func TestUnsuited(t *testing.T) {
 		{loadtest.Promise{Scope: loadtest.Cluster, Fenced: true}, ""},
 	} {
 		got := unsuited(loadtest.Strategy{Available: true, Promise: row.promise})
-		if (row.want == "") != (got == "") || !strings.Contains(got, row.want) {
+		if (row.want == "") != (got.EN == "") || !strings.Contains(got.EN, row.want) {
 			t.Errorf("%+v: %q, want %q", row.promise, got, row.want)
 		}
 	}
 	if got := unsuited(
 		loadtest.Strategy{Reason: "down", Promise: loadtest.Promise{Scope: loadtest.Cluster, Fenced: true}},
-	); !strings.Contains(got, "down") {
+	); !strings.Contains(got.EN, "down") {
 		t.Errorf("not available: %q", got)
+	}
+}
+
+// A report is whole in both languages, and its columns stand below their heads.
+func TestAReportInBothLanguages(t *testing.T) {
+	l := newResult(&subject{Strategy: loadtest.Strategy{Name: "redis-watchdog"}, store: "redis"})
+	fault := Fault{Kind: Silence, Target: "app-1~redis", For: time.Second, Way: toServer}
+	report := Report{
+		LeftOut:  []LeftOut{{"none", unsuited(loadtest.Strategy{Promise: loadtest.Promise{Scope: loadtest.Nowhere}})}},
+		Results:  []Result{l},
+		Injected: []Injected{{Kind: Silence, Target: fault.Target, Text: fault.Said(), Error: "EOF"}},
+		Health:   Health{LimitMS: 1, Last: words.Text{EN: "the shops on redis sell nothing", ZH: "什么都没有卖出"}},
+	}
+	for lang, want := range map[string]string{"en": "VIOLATED (seed 0):", "zh": "不成立（种子 0）："} {
+		var text strings.Builder
+		Writer{&text, lang}.Report(&report)
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("%s:\n%s", lang, text.String())
+		}
+		if lang == "en" {
+			continue
+		}
+		widths := map[int]bool{}
+		for line := range strings.Lines(text.String()) {
+			if strings.Contains(line, "断链") || strings.Contains(line, "redis-watchdog") ||
+				strings.HasPrefix(strings.TrimSpace(line), "合计") {
+				widths[words.Columns(line)] = true
+			}
+			if strings.Contains(line, "silence") || strings.Contains(line, " for ") {
+				t.Errorf("English: %s", line)
+			}
+		}
+		if len(widths) != 1 {
+			t.Errorf("widths of the lines of the table: %v\n%s", widths, text.String())
+		}
 	}
 }

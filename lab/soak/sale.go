@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"example.com/stock/loadtest"
+	"example.com/stock/words"
 )
 
 // unitsPerSKU is the stock of one SKU. When it is sold out, the subject goes on with another SKU, so that the end of
@@ -48,7 +49,7 @@ func (r *run) open(ctx context.Context) error {
 		return err
 	}
 	for _, s := range list {
-		if why := unsuited(s); why != "" {
+		if why := unsuited(s); why != (words.Text{}) {
 			r.report.LeftOut = append(r.report.LeftOut, LeftOut{s.Name, why})
 			continue
 		}
@@ -69,19 +70,19 @@ func (r *run) open(ctx context.Context) error {
 	return nil
 }
 
-// unsuited returns why a strategy is left out, or "" if it is not.
-func unsuited(s loadtest.Strategy) string {
+// unsuited returns why a strategy is left out, or nothing if it is not.
+func unsuited(s loadtest.Strategy) words.Text {
 	switch {
 	case s.Promise.Scope == loadtest.Nowhere:
-		return "it promises no exclusion"
+		return say("unsuited.no-exclusion")
 	case s.Promise.Scope != loadtest.Cluster:
-		return "its promise ends with the process, and here several sell"
+		return say("unsuited.process")
 	case !s.Promise.Fenced:
-		return "it has no fence, so it promises nothing once a holder is paused for longer than its lease"
+		return say("unsuited.unfenced")
 	case !s.Available:
-		return "it is not available: " + s.Reason
+		return say("unsuited.absent", "why", s.Reason)
 	}
-	return ""
+	return words.Text{}
 }
 
 // stock puts a new item in stock, unless another customer has done so since old. A name is used once: an attempt that

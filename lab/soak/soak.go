@@ -1,5 +1,6 @@
 // Package soak loads every strategy that promises safety while processes are killed and paused and links break, at
-// random but from a seed, and judges whether a single unit of stock was sold wrongly. Scenarios of package lab force
+// random but from a seed, and judges whether a single unit of stock was sold wrongly. Beside them it runs shops,
+// instances with profile orders and relays, and judges their books. Scenarios of package lab force
 // known failures; a soak searches for unknown ones.
 //
 // A soak does not promise to find every error, or to find the same error twice with the same seed. A seed fixes the
@@ -14,7 +15,9 @@ import (
 	"time"
 
 	"example.com/stock/loadtest"
+	"example.com/stock/loadtest/checkout"
 	"example.com/stock/stack"
+	"example.com/stock/words"
 )
 
 // Options say what to do.
@@ -27,8 +30,8 @@ type Options struct {
 	Binary string // the stock program; empty: this one
 	Parent string // where the temporary folder is made; empty: os.TempDir()
 
-	Server func(stack.Event)                // called when a server starts or stops; may be nil
-	Say    func(at time.Duration, _ string) // called with what happens; may be nil
+	Server func(stack.Event)                    // called when a server starts or stops; may be nil
+	Say    func(at time.Duration, _ words.Text) // called with what happens; may be nil
 }
 
 // Defaults of Options.
@@ -49,7 +52,7 @@ func (o Options) complete() Options {
 
 // Plan returns the faults of Run: see NewPlan.
 func (o Options) Plan() []Step {
-	return NewPlan(o.Seed, o.For, instanceNames(o.complete().Instances), serverNames())
+	return NewPlan(o.Seed, o.For, instanceNames(o.complete().Instances+shopsEach*len(shopStores())), serverNames())
 }
 
 // Run does a soak. When ctx ends, Run ends the faults and judges what was done so far. An error means that there is no
@@ -69,13 +72,22 @@ func Run(ctx context.Context, o Options) (report Report, err error) {
 		Instances: o.Instances,
 		StartedAt: r.began.UTC(),
 	}
+	defer func() {
+		for _, feed := range r.feeds {
+			err = errors.Join(err, feed.Close())
+		}
+	}()
 	if err := r.open(ctx); err != nil {
+		return report, err
+	}
+	if err := r.openCheckouts(ctx); err != nil {
 		return report, err
 	}
 	load, stopLoad := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopLoad()
 	var sellers sync.WaitGroup
 	r.sellAll(load, &sellers)
+	r.checkoutAll(load, &sellers)
 	sellers.Go(func() { r.tick(load) })
 	r.disturb(ctx)
 	stopLoad()
@@ -86,8 +98,8 @@ func Run(ctx context.Context, o Options) (report Report, err error) {
 	// The verdict comes even after ctx has ended.
 	judging, cancel := context.WithTimeout(context.WithoutCancel(ctx), judgeLimit)
 	defer cancel()
-	r.say("the sale is over; judging")
-	if err := r.judge(judging); err != nil {
+	r.say(say("progress.judging"))
+	if err := errors.Join(r.judge(judging), r.judgeCheckouts(judging)); err != nil {
 		return r.report, fmt.Errorf("judge: %w", err)
 	}
 	r.report.TookMS = ms(time.Since(r.began))
@@ -101,17 +113,20 @@ type run struct {
 	began    time.Time
 	subjects []*subject
 
+	checkouts []*checkoutRun
+	feeds     []*checkout.Streams
+
 	mu     sync.Mutex
 	report Report
 }
 
-func (r *run) say(format string, args ...any) {
+func (r *run) say(text words.Text) {
 	if r.Say == nil {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.Say(time.Since(r.began), fmt.Sprintf(format, args...))
+	r.Say(time.Since(r.began), text)
 }
 
 // disturb carries out the plan, and returns when everything is healthy again, or has been unhealthy for far too long.
@@ -156,7 +171,11 @@ func (r *run) tick(ctx context.Context) {
 			s, a := l.progress()
 			sold, asked = sold+s, asked+a
 		}
-		r.say("%d requests so far, %d sold", asked, sold)
+		for _, c := range r.checkouts {
+			a, s := c.Attempts()
+			sold, asked = sold+s, asked+a
+		}
+		r.say(say("progress.sold", "asked", asked, "sold", sold))
 	}
 }
 
@@ -182,18 +201,30 @@ func (r *run) healthy(ctx context.Context, since time.Time) (h Health) {
 	}
 }
 
-func (r *run) unwell(ctx context.Context, since time.Time) (missing []string) {
+func (r *run) unwell(ctx context.Context, since time.Time) (missing []words.Text) {
 	for _, l := range r.subjects {
 		if !l.soldSince(since) {
-			missing = append(missing, fmt.Sprintf("%s sells nothing on %s", l.Name, l.store))
+			missing = append(missing, say("missing.strategy", "strategy", l.Name, "store", l.store))
+		}
+	}
+	for _, c := range r.checkouts {
+		if !c.DoneSince(since) {
+			missing = append(missing, say("missing.shops", "store", c.store))
 		}
 	}
 	if len(missing) > 0 {
 		return missing // checking the instances twenty times a second would load them
 	}
 	for _, i := range r.fleet.instances {
-		if err := i.ready(ctx); err != nil {
-			missing = append(missing, fmt.Sprintf("%s: %v", i.Name, err))
+		if err := i.ready(ctx, false); err != nil {
+			missing = append(missing, say("missing.instance", "instance", i.Name, "why", err))
+		}
+	}
+	for _, store := range shopStores() {
+		for _, i := range r.fleet.shops[store] {
+			if err := i.ready(ctx, true); err != nil {
+				missing = append(missing, say("missing.instance", "instance", i.Name, "why", err))
+			}
 		}
 	}
 	return missing
@@ -205,7 +236,7 @@ func (r *run) inject(ctx context.Context, f Fault) {
 		return
 	}
 	began := time.Now()
-	r.say("%s", f)
+	r.say(f.Said())
 	heal, err := r.fleet.begin(f)
 	if err == nil {
 		_ = loadtest.Sleep(ctx, f.For) // it ends early with ctx, which the caller looks at
@@ -215,14 +246,14 @@ func (r *run) inject(ctx context.Context, f Fault) {
 	done := Injected{
 		Kind:      f.Kind,
 		Target:    f.Target,
-		Text:      f.String(),
+		Text:      f.Said(),
 		PastLease: f.Past(),
 		AtMS:      ms(began.Sub(r.began)),
 		TookMS:    ms(time.Since(began)),
 	}
 	if err != nil {
 		done.Error = err.Error()
-		r.say("%s: %v", f, err)
+		r.say(say("progress.failed", "fault", f.Said(), "why", err))
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

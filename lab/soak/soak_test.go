@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"example.com/stock/words"
 )
 
 // soakOnce runs a soak, and checks what must hold on any computer: nothing is sold wrongly and nothing is left behind.
@@ -21,8 +23,8 @@ func soakOnce(ctx context.Context, t *testing.T, o Options) Report {
 	o.Binary, o.Parent = path, t.TempDir()
 	var said bytes.Buffer
 	tell := o.Say
-	o.Say = func(at time.Duration, text string) {
-		said.WriteString(at.String() + " " + text + "\n")
+	o.Say = func(at time.Duration, text words.Text) {
+		said.WriteString(at.String() + " " + text.EN + "\n")
 		if tell != nil {
 			tell(at, text)
 		}
@@ -39,7 +41,7 @@ func soakOnce(ctx context.Context, t *testing.T, o Options) Report {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
 	var text bytes.Buffer
-	Write(&text, &report)
+	Writer{&text, "en"}.Report(&report)
 	sold := int64(0)
 	for _, l := range report.Results {
 		sold += l.SoldUnits
@@ -71,11 +73,12 @@ func TestSoak(t *testing.T) {
 func TestAnInterruptEndsWithTheVerdict(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
-	report := soakOnce(ctx, t, Options{For: time.Hour, Seed: 2, Instances: 2, Say: func(_ time.Duration, text string) {
-		if strings.Contains(text, " for ") {
+	fault := func(_ time.Duration, text words.Text) {
+		if strings.Contains(text.EN, " for ") {
 			interrupt()
 		}
-	}})
+	}
+	report := soakOnce(ctx, t, Options{For: time.Hour, Seed: 2, Instances: 2, Say: fault})
 	if !report.Interrupted || report.SoldMS > ms(10*time.Minute) {
 		t.Errorf("interrupted: %v, after %v", report.Interrupted, duration(report.SoldMS))
 	}

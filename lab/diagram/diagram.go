@@ -1,0 +1,687 @@
+// Package diagram makes a sequence diagram of one case of the fault lab from its recorded events, to be stepped
+// through. Of is the model, a pure function; WriteHTML and Mermaid draw what it returns. Nothing is typed by hand.
+package diagram
+
+import (
+	"cmp"
+	"embed"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"example.com/stock/lab"
+	"example.com/stock/words"
+)
+
+//go:embed text
+var textFiles embed.FS
+
+var phrases = words.NewPhrasebook(textFiles, "text")
+
+func say(key string, pairs ...any) lab.Text { return phrases.Say(key, pairs...) }
+
+// A Diagram is what happened in a case, in the order of causes. It does not change with who draws it.
+type Diagram struct {
+	Title  lab.Text // the case
+	Lanes  []Lane   // from left to right: customers, clients, instances, locks, servers, the store
+	Steps  []Step   // from top to bottom; their times never go back
+	Bars   []Bar
+	Bands  []Band
+	Charts []Chart
+}
+
+// A Lane is somebody who does something, or a server.
+type Lane struct {
+	Name string // as in the events; "*" for many customers
+	Role Role
+	Says lab.Text
+}
+
+// A Role is what stands in a lane. The lanes are in the order of the roles.
+type Role int
+
+// The roles.
+const (
+	Customer Role = iota // who buys
+	Client               // code of the lab
+	Instance
+	Wire
+	Lock
+	Server // or one node of several
+	Store
+)
+
+// A Step is one moment: an arrow from lane to lane, or something that happens in one.
+type Step struct {
+	Events   []int // that it stands for, by their index in the cell; several: the same, tried again
+	End      bool  // it is where an interval ends
+	At       time.Duration
+	Break    time.Duration // that has passed since the step before, if that is long; 0: it is not
+	From, To int           // lanes; equal: nothing moves
+	Kind     lab.Kind
+	Lost     bool // the arrow is refused
+	Harm     bool // the write goes by what another has written over
+	Label    lab.Text
+	Says     lab.Text // one sentence
+	Stock    *int64   // how many are in the store from then on; nil: not known
+}
+
+// A Bar is an interval in a lane: a hold, a pause, a time to think.
+type Bar struct {
+	Event    int
+	Lane     int
+	Slot     int // bars of one lane that overlap stand in different slots, from 0
+	From, To int // steps, both included
+	Kind     lab.Kind
+	Who      string
+	// of a lease: what is left of it at each of the steps; nil: not known
+	Left []time.Duration
+	Full time.Duration // the most that Left has
+}
+
+// A Band is a fault: it shades the time for which it lasts.
+type Band struct {
+	Event    int
+	Lane     int
+	From, To int
+	Says     lab.Text
+}
+
+// A Chart is a row of numbers, such as how many waiters each release has woken.
+type Chart struct {
+	Event  int
+	Values []int
+	Says   lab.Text
+}
+
+const (
+	manyLanes  = 6                      // more customers, or more clients, share a lane
+	longBreak  = 300 * time.Millisecond // that the axis breaks
+	shortFault = 20 * time.Millisecond  // a fault that is shorter is a moment, unless something happens in it
+	longLabel  = 38                     // runes
+)
+
+// A moment is the beginning or the end of an event.
+type moment struct {
+	at    time.Time
+	event int
+	end   bool
+}
+
+// Of returns the diagram of a cell. Every event of the cell is in it once: as a Step that is no End, as the Bar of a
+// hold as its holder had it, or as a Chart. A cell without events, or with nothing but such holds, has no steps.
+func Of(cell lab.Cell) Diagram {
+	d := Diagram{Title: cell.Case().Said()}
+	if len(cell.Events) == 0 {
+		return d
+	}
+	m := &maker{Diagram: d, events: slices.Clone(cell.Events)}
+	m.rank()
+	m.shareLanes()
+	m.charts()
+	moments := m.moments()
+	if len(moments) == 0 {
+		return m.Diagram
+	}
+	m.first = moments[0].at
+	m.causes(moments)
+	m.findLanes(moments)
+	m.step(moments)
+	m.fold()
+	m.spans()
+	m.harm()
+	return m.Diagram
+}
+
+type maker struct {
+	Diagram
+	events []lab.Event
+	fences map[string]string // each with its rank: "#1" is the smallest
+	many   map[Role]bool     // roles whose lanes are joined
+	first  time.Time
+}
+
+// longFence matches a fence that was made from a clock. A reader is to compare them, and cannot.
+var longFence = regexp.MustCompile(`\b[0-9]{15,20}\b`)
+
+// rank numbers the fences, and puts the ranks of long ones into the texts.
+func (m *maker) rank() {
+	all := make(map[string]bool)
+	for _, e := range m.events {
+		if e.Fence > 0 {
+			all[fmt.Sprint(e.Fence)] = true
+		}
+		for _, number := range longFence.FindAllString(e.Text, -1) {
+			all[number] = true
+		}
+	}
+	sorted := slices.SortedFunc(
+		maps.Keys(all), func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) },
+	)
+	m.fences = make(map[string]string)
+	for i, number := range sorted {
+		m.fences[number] = fmt.Sprintf("#%d", i+1)
+	}
+	short := func(text string) string {
+		return longFence.ReplaceAllStringFunc(text, func(number string) string { return m.fences[number] })
+	}
+	for i := range m.events {
+		m.events[i].Text, m.events[i].ZH = short(m.events[i].Text), short(m.events[i].ZH)
+	}
+}
+
+// roleOf returns the role of a lane of the events.
+func roleOf(name string) Role {
+	switch {
+	case strings.HasPrefix(name, "app-"):
+		return Instance
+	case name == "wire":
+		return Wire
+	case name == "lock" || strings.HasPrefix(name, "lock in "):
+		return Lock
+	case name == "store":
+		return Store
+	}
+	for _, server := range []string{"redis", "mysql", "zookeeper", "node ", "replica", "sentinel"} {
+		if strings.HasPrefix(name, server) {
+			return Server
+		}
+	}
+	return Client
+}
+
+// ends returns the lanes between which an event goes, from left to right as the arrow points.
+func ends(e lab.Event) (from, to string) {
+	switch e.Kind {
+	case lab.Sent:
+		return e.Who, e.Lane
+	case lab.Answered:
+		return e.Lane, e.Who
+	case lab.Gets, lab.Read:
+		if e.To != "" {
+			return e.To, e.Lane
+		}
+	}
+	if e.To != "" {
+		return e.Lane, e.To
+	}
+	return e.Lane, e.Lane
+}
+
+// shareLanes joins the lanes of customers, or of clients, where there are many.
+func (m *maker) shareLanes() {
+	buyers, clients := make(map[string]bool), make(map[string]bool)
+	for _, e := range m.events {
+		if e.Kind == lab.Sent || e.Kind == lab.Answered {
+			buyers[e.Who] = true
+		}
+		if roleOf(e.Lane) == Client {
+			clients[e.Lane] = true
+		}
+	}
+	m.many = map[Role]bool{Customer: len(buyers) > manyLanes, Client: len(clients) > manyLanes}
+	for i := range m.events {
+		e := &m.events[i]
+		if m.many[Customer] && (e.Kind == lab.Sent || e.Kind == lab.Answered) {
+			e.Who = "*"
+		}
+		if m.many[Client] && roleOf(e.Lane) == Client {
+			e.Lane = "*"
+		}
+	}
+}
+
+// moments returns when something begins, and when what matters ends.
+func (m *maker) moments() []moment {
+	var list []moment
+	last := m.events[0].At
+	for _, e := range m.events {
+		if e.Kind != lab.Fault && e.Kind != lab.Standing {
+			last = later(last, later(e.At, e.Until))
+		}
+	}
+	for i, e := range m.events {
+		switch {
+		case e.Kind == lab.Lease && !e.Until.IsZero() || len(e.Woken) > 0:
+			continue
+		case e.Until.IsZero():
+		case e.Kind == lab.Paused,
+			e.Kind == lab.Standing && e.Until.After(e.At) && e.Until.Before(last),
+			e.Kind == lab.Fault && e.Until.Before(last) && m.lasts(e):
+			list = append(list, moment{e.Until, i, true})
+		}
+		list = append(list, moment{e.At, i, false})
+	}
+	slices.SortStableFunc(list, func(a, b moment) int {
+		return cmp.Or(a.at.Compare(b.at), boolean(b.end)-boolean(a.end), cmp.Compare(a.event, b.event))
+	})
+	return list
+}
+
+// lasts reports whether a fault is more than a moment: whether anything happened while it lasted.
+func (m *maker) lasts(e lab.Event) bool {
+	return e.Until.Sub(e.At) >= shortFault || slices.ContainsFunc(m.events, func(o lab.Event) bool {
+		return o.At.After(e.At) && o.At.Before(e.Until)
+	})
+}
+
+func boolean(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// causes puts reads and writes into the order in which the store had them. A read is noted when its reply is there, and
+// so is a write: the noise of a computer may turn them round. The versions tell: what was read from a version was read
+// before the first write that went by it was done, and after the write that made it.
+func (m *maker) causes(list []moment) {
+	for again, rounds := true, 0; again && rounds < len(list); rounds++ {
+		again = false
+		for i, later := range list {
+			for j, earlier := range list[:i] {
+				if m.turnedRound(list[:j], later, earlier) {
+					m.bringForward(list[j:i+1], earlier.at)
+					again = true
+					break
+				}
+			}
+		}
+	}
+}
+
+// turnedRound reports whether the later of two moments was the cause of the earlier one, which comes after the moments
+// before.
+func (m *maker) turnedRound(before []moment, later, earlier moment) bool {
+	l, e := m.events[later.event], m.events[earlier.event]
+	if later.end || earlier.end || l.Version == 0 || l.To != e.To || l.Who == e.Who {
+		return false
+	}
+	switch {
+	case l.Kind == lab.Read && e.Kind == lab.Write:
+		return l.Version == e.Version
+	case l.Kind == lab.Write && e.Kind == lab.Read:
+		// Where an update was lost two have written from one version. The first of them made the next one.
+		return l.Version+1 == e.Version && !slices.ContainsFunc(before, func(b moment) bool {
+			o := m.events[b.event]
+			return o.Kind == lab.Write && o.Version == l.Version
+		})
+	}
+	return false
+}
+
+// bringForward moves the last of some moments before all others, with those of the same customer, which led to it.
+func (m *maker) bringForward(list []moment, at time.Time) {
+	who := m.events[list[len(list)-1].event].Who
+	own := func(x moment) int { return 1 - boolean(m.events[x.event].Who == who) }
+	slices.SortStableFunc(list, func(a, b moment) int { return cmp.Compare(own(a), own(b)) })
+	for i := range list {
+		if own(list[i]) == 0 {
+			list[i].at = at
+		}
+	}
+}
+
+// findLanes lists the lanes that occur, in order.
+func (m *maker) findLanes(list []moment) {
+	add := func(name string, role Role) {
+		if !slices.ContainsFunc(m.Lanes, func(l Lane) bool { return l.Name == name }) {
+			m.Lanes = append(m.Lanes, Lane{Name: name, Role: role})
+		}
+	}
+	for _, x := range list {
+		e := m.events[x.event]
+		if e.Kind == lab.Sent || e.Kind == lab.Answered {
+			add(e.Who, Customer)
+			add(e.Lane, roleOf(e.Lane))
+			continue
+		}
+		for _, name := range []string{e.Lane, e.To} {
+			if name != "" {
+				add(name, roleOf(name))
+			}
+		}
+	}
+	for _, e := range m.events {
+		add(e.Lane, roleOf(e.Lane))
+	}
+	slices.SortStableFunc(m.Lanes, func(a, b Lane) int {
+		return cmp.Or(cmp.Compare(a.Role, b.Role), cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(a.Name, b.Name))
+	})
+	for i := range m.Lanes {
+		l := &m.Lanes[i]
+		switch l.Says = words.Same(l.Name); {
+		case l.Name == "*":
+			l.Says = say("lanes.customers")
+		case l.Name == "lock", l.Name == "store", l.Name == "wire":
+			l.Says = say("lanes." + l.Name)
+		case l.Role == Lock:
+			l.Says = say("lanes.lock-in", "app", strings.TrimPrefix(l.Name, "lock in "))
+		}
+	}
+}
+
+func (m *maker) lane(name string) int {
+	return slices.IndexFunc(m.Lanes, func(l Lane) bool { return l.Name == name })
+}
+
+// step makes a step of each moment.
+func (m *maker) step(list []moment) {
+	var stock *int64
+	at := time.Duration(0)
+	for _, x := range list {
+		e := m.events[x.event]
+		s := Step{Events: []int{x.event}, End: x.end, At: max(x.at.Sub(m.first), at), Kind: e.Kind}
+		if gap := s.At - at; gap >= longBreak {
+			s.Break = gap
+		}
+		at = s.At
+		from, to := ends(e)
+		s.From, s.To = m.lane(from), m.lane(to)
+		s.Lost = e.Kind == lab.Refused && s.From != s.To
+		if e.Left != nil && !s.Lost {
+			stock = e.Left
+		}
+		s.Stock = stock
+		s.Label, s.Says = m.label(e, x.end), m.sentence(e, x.end)
+		m.Steps = append(m.Steps, s)
+	}
+}
+
+// label is the text at the arrow of an event.
+func (m *maker) label(e lab.Event, end bool) lab.Text {
+	said := e.Said()
+	switch {
+	case end && e.Kind == lab.Paused:
+		return say("labels.goes-on")
+	case end && e.Kind == lab.Standing:
+		return say("labels.ends", "who", short(e.Who))
+	case end:
+		return say("labels.over")
+	case e.Kind == lab.Sent:
+		said = say("labels.buys")
+	case e.Kind == lab.Answered:
+		said = behind(said, ": ", "：")
+	case e.Kind == lab.Asks:
+		said = say("labels.asks")
+	case e.Kind == lab.Gets && e.Fence > 0:
+		said = say("labels.gets-with-fence", "fence", m.fences[fmt.Sprint(e.Fence)])
+	case e.Kind == lab.Gets:
+		said = say("labels.gets")
+	case e.Kind == lab.Gives:
+		said = say("labels.gives")
+	case e.Kind == lab.Read && e.Read != nil && e.Version > 0:
+		said = say("labels.read-version", "read", *e.Read, "version", e.Version)
+	case e.Kind == lab.Read && e.Read != nil:
+		said = say("labels.read", "read", *e.Read)
+	case e.Kind == lab.Write && e.Left != nil && e.Fence > 0:
+		said = say("labels.write-with-fence", "left", *e.Left, "fence", m.fences[fmt.Sprint(e.Fence)])
+	case e.Kind == lab.Write && e.Left != nil:
+		said = say("labels.write", "left", *e.Left)
+	case e.Kind == lab.Paused:
+		said = pointSaid(e)
+	case e.Kind == lab.Thinks:
+		said = say("labels.thinks", "for", Brief(e.Until.Sub(e.At)))
+	case e.Kind == lab.Standing:
+		said = say("labels.holds", "who", short(e.Who))
+	case e.Kind == lab.Refused:
+		said = behind(said, "was refused: ", "被拒绝：")
+	}
+	return lab.Text{EN: cut(said.EN, longLabel), ZH: cut(said.ZH, longLabel)}
+}
+
+// behind returns what stands behind a mark in a text, or the text.
+func behind(t lab.Text, en, zh string) lab.Text {
+	after := func(text, mark string) string {
+		if _, rest, ok := strings.Cut(text, mark); ok {
+			return rest
+		}
+		return text
+	}
+	t.EN = after(t.EN, en)
+	if t.ZH = after(t.ZH, zh); zh != en {
+		t.ZH = after(t.ZH, en)
+	}
+	return t
+}
+
+// cut makes a text short enough for a picture. Its whole is the sentence.
+func cut(text string, most int) string {
+	if utf8.RuneCountInString(text) <= most {
+		return text
+	}
+	return string([]rune(text)[:most-1]) + "…"
+}
+
+// point is where a customer stood. Events of older runs have it in their text only.
+func point(e lab.Event) string {
+	if e.Point != "" {
+		return e.Point
+	}
+	_, at, _ := strings.Cut(e.Text, " at ")
+	return at
+}
+
+// pointSaid is the pause point in words.
+func pointSaid(e lab.Event) lab.Text {
+	switch p := point(e); p {
+	case lab.BeforeLock, lab.AfterLock, lab.AfterRead, lab.BeforeWrite, lab.AfterWrite, lab.AfterUnlock:
+		return say("points." + p)
+	default:
+		return words.Same(p)
+	}
+}
+
+// sentence says what a step is.
+func (m *maker) sentence(e lab.Event, end bool) lab.Text {
+	switch {
+	case end && e.Kind == lab.Paused:
+		return say("says.goes-on", "who", e.Who, "point", pointSaid(e))
+	case end && e.Kind == lab.Standing && roleOf(e.Lane) == Server:
+		return say("says.key-ends", "server", e.Lane, "who", short(e.Who))
+	case end && e.Kind == lab.Standing:
+		return say("says.hold-ends", "who", short(e.Who))
+	case end:
+		return say("says.over", "what", e.Said())
+	case e.Kind == lab.Paused && point(e) != "":
+		return say("says.stops", "who", e.Who, "point", pointSaid(e), "for", Brief(e.Until.Sub(e.At)))
+	}
+	return e.Said()
+}
+
+// fold joins what was tried again and again with the same result, with nothing between; and of a crowd what all of them
+// do, with no long time between.
+func (m *maker) fold() {
+	var list []Step
+	type doing struct {
+		kind     lab.Kind
+		end      bool
+		from, to int
+	}
+	crowd := make(map[doing]int) // where they do it
+	for _, s := range m.Steps {
+		if s.Break > 0 {
+			clear(crowd)
+		}
+		if m.many[Customer] && m.events[s.Events[0]].Who != "" {
+			does := doing{s.Kind, s.End, s.From, s.To}
+			if i, again := crowd[does]; again {
+				list[i].Events = append(list[i].Events, s.Events...)
+				for j := i; j < len(list); j++ {
+					list[j].Stock = s.Stock
+				}
+				continue
+			}
+			crowd[does] = len(list)
+		}
+		if n := len(list); n > 0 && s.Kind == lab.Note && list[n-1].Kind == lab.Note && !s.End &&
+			s.From == list[n-1].From && s.To == list[n-1].To && s.Break == 0 &&
+			m.events[s.Events[0]].Text == m.events[list[n-1].Events[0]].Text {
+			list[n-1].Events = append(list[n-1].Events, s.Events...)
+			continue
+		}
+		list = append(list, s)
+	}
+	for i := range list {
+		if n := len(list[i].Events); n > 1 {
+			list[i].Says = say("says.times", "text", list[i].Says, "n", n)
+			list[i].Label = say("says.times", "text", list[i].Label, "n", n)
+		}
+	}
+	m.Steps = list
+}
+
+// row returns the first step that is not before t, or the last one.
+func (m *maker) row(t time.Time) int {
+	i := slices.IndexFunc(m.Steps, func(s Step) bool { return s.At >= t.Sub(m.first) })
+	if i < 0 {
+		return len(m.Steps) - 1
+	}
+	return i
+}
+
+// span returns the steps that lie between two moments. If there are none it is the one that follows.
+func (m *maker) span(from, until time.Time) (first, last int) {
+	first = m.row(from)
+	last = first
+	for i := first; i < len(m.Steps) && m.Steps[i].At <= until.Sub(m.first); i++ {
+		last = i
+	}
+	return first, last
+}
+
+// charts makes charts of the events that are numbers.
+func (m *maker) charts() {
+	for i, e := range m.events {
+		if len(e.Woken) > 0 {
+			m.Charts = append(m.Charts, Chart{i, e.Woken, e.Said()})
+		}
+	}
+}
+
+// spans makes bars and bands of what lasts.
+func (m *maker) spans() {
+	for i, e := range m.events {
+		if e.Until.IsZero() || len(e.Woken) > 0 {
+			continue
+		}
+		if e.Kind == lab.Lease {
+			e.At = m.got(e)
+		}
+		first, last := m.span(e.At, e.Until)
+		switch e.Kind {
+		case lab.Fault:
+			if m.lasts(e) {
+				m.Bands = append(m.Bands, Band{i, m.lane(e.Lane), first, last, e.Said()})
+			}
+		case lab.Lease, lab.Standing, lab.Paused, lab.Thinks:
+			bar := Bar{Event: i, Lane: m.lane(e.Lane), From: first, To: last, Kind: e.Kind, Who: e.Who}
+			m.runDown(&bar, e)
+			m.Bars = append(m.Bars, bar)
+		}
+	}
+	for i := range m.Bars {
+		b := &m.Bars[i]
+		for slices.ContainsFunc(m.Bars[:i], func(o Bar) bool {
+			return o.Lane == b.Lane && o.Slot == b.Slot && o.From <= b.To && b.From <= o.To
+		}) {
+			b.Slot++
+		}
+	}
+}
+
+// got returns when the holder of a lease got it, as it believed: what is known of one that was refused begins with its
+// first stop.
+func (m *maker) got(lease lab.Event) time.Time {
+	at := lease.At
+	for _, e := range m.events {
+		if e.Kind == lab.Gets && e.Who == lease.Who && e.Lane == lease.Lane && !e.At.After(lease.At) {
+			at = e.At
+		}
+	}
+	return at
+}
+
+// runDown fills in what is left of a lease at each step of its bar.
+func (m *maker) runDown(bar *Bar, e lab.Event) {
+	if len(e.TTL) == 0 {
+		return
+	}
+	millis := func(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
+	for i := bar.From; i <= bar.To; i++ {
+		at := m.first.Add(m.Steps[i].At)
+		known := e.TTL[0]
+		for _, ttl := range e.TTL {
+			if !ttl.At.After(at) {
+				known = ttl
+			}
+		}
+		bar.Left = append(bar.Left, max(millis(known.Left)-at.Sub(known.At), 0))
+	}
+	for _, ttl := range e.TTL {
+		bar.Full = max(bar.Full, millis(ttl.Left))
+	}
+	for i := range bar.Left {
+		bar.Left[i] = min(bar.Left[i], bar.Full)
+	}
+}
+
+// harm finds the writes by which an update was lost: another had written from the same version, or, where the store
+// has no versions, the same number.
+func (m *maker) harm() {
+	for i := range m.Steps {
+		s, e := &m.Steps[i], m.events[m.Steps[i].Events[0]]
+		if e.Kind != lab.Write || s.End {
+			continue
+		}
+		for _, before := range m.Steps[:i] {
+			o := m.events[before.Events[0]]
+			if o.Kind != lab.Write || o.To != e.To || o.Who == e.Who || o.Version != e.Version {
+				continue
+			}
+			switch {
+			case e.Version > 0 && e.Left != nil:
+				s.Says = say("says.lost", "text", s.Says, "other", o.Who, "version", e.Version)
+			case e.Version == 0 && e.Left != nil && o.Left != nil && *e.Left == *o.Left:
+				s.Says = say("says.same-number", "text", s.Says, "other", o.Who, "left", *e.Left)
+			default:
+				continue
+			}
+			s.Harm = true
+			break
+		}
+	}
+}
+
+// Brief formats a time for a picture.
+func Brief(d time.Duration) string {
+	switch {
+	case d < 10*time.Millisecond:
+		return fmt.Sprintf("%.1f ms", float64(d)/float64(time.Millisecond))
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	}
+	return fmt.Sprintf("%.2f s", d.Seconds())
+}
+
+// roughly formats a time so far that most runs of the lab have the same.
+func roughly(d time.Duration) string {
+	switch {
+	case d < time.Second/2:
+		return "< 0.5 s"
+	case d < 5*time.Second:
+		return fmt.Sprintf("%.0f s", d.Seconds())
+	}
+	return fmt.Sprintf("%.0f s", (d/5).Round(time.Second).Seconds()*5)
+}

@@ -1,0 +1,277 @@
+package diagram
+
+import (
+	_ "embed" // for what a page embeds
+	"fmt"
+	"html"
+	"html/template"
+	"strings"
+	"time"
+
+	"example.com/stock/lab"
+)
+
+// Script is the ES module that steps through the figures: its one export is steps(figure, options). Without it all
+// steps of a figure are shown.
+//
+//go:embed diagram.js
+var Script string
+
+// Style is the CSS of the figures. A page says which language it shows by hiding what has the other one as its lang.
+//
+//go:embed diagram.css
+var Style string
+
+// Pixels of the picture.
+const (
+	axisWidth = 74
+	laneWidth = 132
+	headAt    = 44 // the bottom of the names of the lanes
+	rowHeight = 34
+	barWidth  = 10
+	leaseWide = 44 // a whole lease
+)
+
+// Figure returns the diagram as one <figure class="steps"> that needs nothing but Style, and Script to be stepped
+// through: the picture, and a sentence for each step in both languages. The elements of step n have data-step="n", from
+// 1. Of a case that has charts and no steps it is the charts. lang, en or zh, is the language of the description for
+// readers who do not see the picture.
+func (d Diagram) Figure(lang string) template.HTML {
+	if len(d.Steps) == 0 {
+		var b strings.Builder
+		for _, c := range d.Charts {
+			chart(&b, c)
+		}
+		return template.HTML(b.String())
+	}
+	p := &picture{Diagram: d}
+	p.layOut()
+	var b strings.Builder
+	fmt.Fprintf(&b, `<figure class="steps" data-steps="%d" tabindex="0"><div class="steps-bar" hidden="">`+
+		`<button type="button" class="steps-back" disabled="">‹ %s</button>`+
+		`<button type="button" class="steps-next">%s ›</button><span class="steps-at"></span></div>`,
+		len(d.Steps), spoken("span", say("page.back")), spoken("span", say("page.next")))
+	fmt.Fprintf(&b, `<p class="steps-say" aria-live="polite" hidden="">%s</p>`,
+		spoken("span", say("page.start", "of", len(d.Steps))))
+	fmt.Fprintf(&b, `<div class="steps-scroll"><svg width="%[1]d" viewBox="0 0 %[1]d %[2]d" style="min-width:%[4]dpx" `+
+		`role="img" aria-label="%[3]s">`, p.width, p.height, html.EscapeString(d.caption().In(lang)), p.width*4/5)
+	p.draw(&b)
+	b.WriteString(`</svg></div>`)
+	for _, c := range d.Charts {
+		chart(&b, c)
+	}
+	b.WriteString(`<ol class="steps-list">`)
+	for i, s := range d.Steps {
+		class := ""
+		if s.Harm {
+			class = ` class="harm"`
+		}
+		fmt.Fprintf(&b, `<li data-step="%d"%s>%s</li>`, i+1, class, spoken("span", s.Says))
+	}
+	b.WriteString(`</ol></figure>`)
+	return template.HTML(b.String())
+}
+
+// caption describes the picture in a sentence, for readers who do not see it.
+func (d Diagram) caption() lab.Text {
+	var en, zh []string
+	for _, l := range d.Lanes {
+		en, zh = append(en, l.Says.EN), append(zh, l.Says.ZH)
+	}
+	lanes := lab.Text{EN: strings.Join(en, ", "), ZH: strings.Join(zh, "、")}
+	return say("page.picture", "case", d.Title, "steps", len(d.Steps), "lanes", lanes)
+}
+
+// spoken writes a text in both languages into elements of that name, or once where they do not differ.
+func spoken(element string, t lab.Text) string {
+	if t.EN == t.ZH {
+		return html.EscapeString(t.EN)
+	}
+	return fmt.Sprintf(`<%[1]s lang="en">%[2]s</%[1]s><%[1]s lang="zh">%[3]s</%[1]s>`, element,
+		html.EscapeString(t.EN), html.EscapeString(t.ZH))
+}
+
+type picture struct {
+	Diagram
+	rows          []int // the middle of each step
+	width, height int
+}
+
+func (p *picture) layOut() {
+	y := headAt + 8
+	for _, s := range p.Steps {
+		if s.Break > 0 {
+			y += 18
+		}
+		y += rowHeight
+		p.rows = append(p.rows, y-10)
+	}
+	p.width, p.height = axisWidth+laneWidth*len(p.Lanes)+60, y+12
+}
+
+func (p *picture) x(lane int) int { return axisWidth + laneWidth*lane + laneWidth/2 }
+
+// draw draws what is behind first: faults, lanes, bars, and then the steps.
+func (p *picture) draw(b *strings.Builder) {
+	for _, band := range p.Bands {
+		p.band(b, band)
+	}
+	for i, l := range p.Lanes {
+		x := p.x(i)
+		fmt.Fprintf(b, `<line class="life" x1="%d" x2="%d" y1="%d" y2="%d"/>`, x, x, headAt, p.height)
+		fmt.Fprintf(b, `<rect class="head" x="%d" y="12" width="%d" height="26" rx="4"/>`+
+			`<text class="name" x="%d" y="29">%s</text>`, x-laneWidth/2+8, laneWidth-16, x, spoken("tspan", l.Says))
+	}
+	for _, bar := range p.Bars {
+		p.bar(b, bar)
+	}
+	last := time.Duration(-1)
+	var stock *int64
+	for i, s := range p.Steps {
+		fmt.Fprintf(b, `<g data-step="%d"><title>%s</title>`, i+1, both(s.Says))
+		y := p.rows[i]
+		if s.Break > 0 {
+			fmt.Fprintf(b, `<path class="break" d="M%[1]d,%[2]dl5,-4l5,8l5,-8l5,4"/>`+
+				`<text class="gap" x="%[3]d" y="%[4]d">%[5]s</text>`, axisWidth-34, y-28, axisWidth-8, y-24,
+				spoken("tspan", say("page.later", "for", Brief(s.Break))))
+		}
+		if i == 0 || s.At-last >= time.Millisecond/10 {
+			fmt.Fprintf(b, `<text class="at" x="%d" y="%d">%s</text>`, axisWidth-10, y+4, Brief(s.At))
+			last = s.At
+		}
+		p.step(b, s, y)
+		if s.Stock != nil && (stock == nil || *stock != *s.Stock || s.Kind == lab.Write) {
+			p.stock(b, s, y)
+		}
+		stock = s.Stock
+		p.left(b, i, y)
+		b.WriteString("</g>")
+	}
+}
+
+// both returns both languages of a text on two lines, for a title.
+func both(t lab.Text) string {
+	if t.EN == t.ZH {
+		return html.EscapeString(t.EN)
+	}
+	return html.EscapeString(t.EN + "\n" + t.ZH)
+}
+
+// step draws an arrow, or a mark in a lane.
+func (p *picture) step(b *strings.Builder, s Step, y int) {
+	from, to := p.x(s.From), p.x(s.To)
+	class := "k-" + string(s.Kind)
+	if s.Harm {
+		class += " harm"
+	}
+	if s.From == s.To {
+		fmt.Fprintf(b, `<g class="%s"><circle class="dot" cx="%d" cy="%d" r="4"/>`, class, from, y)
+		fmt.Fprintf(b, `<text class="note" x="%d" y="%d">%s</text></g>`, from+9, y+4, spoken("tspan", s.Label))
+		return
+	}
+	sign := 1
+	if to < from {
+		sign = -1
+	}
+	end := to - 5*sign
+	fmt.Fprintf(b, `<g class="%s"><line class="arrow" x1="%d" x2="%d" y1="%d" y2="%d"/>`, class, from, end, y, y)
+	if s.Lost {
+		x := to - 14*sign
+		fmt.Fprintf(b, `<path class="cross" d="M%d,%dl10,10m0,-10l-10,10"/>`, x-5, y-5)
+	} else {
+		fmt.Fprintf(b, `<path class="tip" d="M%d,%dl%d,-5v10Z"/>`, to-1*sign, y, -9*sign)
+	}
+	fmt.Fprintf(b, `<text class="said" x="%d" y="%d">%s</text>`, (from+to)/2, y-5, spoken("tspan", s.Label))
+	if s.Harm {
+		fmt.Fprintf(b, `<text class="said harm" x="%d" y="%d">⚠ %s</text>`, (from+to)/2, y+14,
+			spoken("tspan", say("page.harm")))
+	}
+	b.WriteString(`</g>`)
+}
+
+// stock writes how many are in the store, to the right of the lane that has them.
+func (p *picture) stock(b *strings.Builder, s Step, y int) {
+	at := s.To
+	if p.Lanes[at].Role < Server {
+		at = s.From
+	}
+	fmt.Fprintf(b, `<g class="stock"><rect x="%d" y="%d" width="34" height="20" rx="3"/>`+
+		`<text x="%d" y="%d">%d</text></g>`, p.x(at)+10, y-10, p.x(at)+27, y+5, *s.Stock)
+}
+
+// left writes how much of each lease is left at a step.
+func (p *picture) left(b *strings.Builder, i, y int) {
+	for _, bar := range p.Bars {
+		if bar.Left == nil || i < bar.From || i > bar.To {
+			continue
+		}
+		x := p.x(bar.Lane) + 8 + leaseWide + 4
+		fmt.Fprintf(b, `<text class="left" x="%d" y="%d">%s</text>`, x, y+14,
+			spoken("tspan", lab.Text{EN: short(bar.Who) + " " + Brief(bar.Left[i-bar.From]), ZH: short(bar.Who) + " " +
+				Brief(bar.Left[i-bar.From])}))
+	}
+}
+
+// short returns the customer of "A on app-1".
+func short(who string) string {
+	name, _, _ := strings.Cut(who, " on ")
+	return name
+}
+
+// bar draws an interval. A lease whose end is known gets narrower as it runs down.
+func (p *picture) bar(b *strings.Builder, bar Bar) {
+	top, bottom := p.rows[bar.From], p.rows[bar.To]
+	if bar.To == bar.From {
+		bottom = top + rowHeight/2
+	}
+	x := p.x(bar.Lane)
+	fmt.Fprintf(b, `<g class="bar b-%s" data-step="%d"><title>%s</title>`, bar.Kind, bar.From+1,
+		both(lab.Text{EN: bar.Who, ZH: bar.Who}))
+	if bar.Left == nil {
+		fmt.Fprintf(b, `<rect x="%d" y="%d" width="%d" height="%d"/>`, x-barWidth/2+bar.Slot*(barWidth+2), top,
+			barWidth, bottom-top)
+	} else {
+		at := x + 4
+		var edge strings.Builder
+		fmt.Fprintf(&edge, "M%d,%d", at, top)
+		for i, left := range bar.Left {
+			wide := float64(leaseWide) * float64(left) / float64(max(bar.Full, 1))
+			y := p.rows[bar.From+i]
+			if i > 0 && left > bar.Left[i-1] { // renewed: it is whole again just above
+				fmt.Fprintf(&edge, "L%.1f,%d", float64(at), y-rowHeight/2)
+			}
+			fmt.Fprintf(&edge, "L%.1f,%d", float64(at)+wide, y)
+		}
+		fmt.Fprintf(&edge, "L%d,%dZ", at, bottom)
+		fmt.Fprintf(b, `<path d="%s"/>`, edge.String())
+	}
+	b.WriteString("</g>")
+}
+
+// band shades a fault: its own lane strongly, the others a little.
+func (p *picture) band(b *strings.Builder, band Band) {
+	top, bottom := p.rows[band.From]-rowHeight/2, p.rows[band.To]+rowHeight/2
+	fmt.Fprintf(b, `<g class="band" data-step="%d"><title>%s</title>`+
+		`<rect class="all" x="%d" y="%d" width="%d" height="%d"/>`+
+		`<rect class="own" x="%d" y="%d" width="%d" height="%d"/></g>`,
+		band.From+1, both(band.Says), axisWidth, top, p.width-axisWidth, bottom-top,
+		p.x(band.Lane)-laneWidth/2+6, top, laneWidth-12, bottom-top)
+}
+
+// chart draws numbers as columns.
+func chart(b *strings.Builder, c Chart) {
+	most := 1
+	for _, n := range c.Values {
+		most = max(most, n)
+	}
+	const height, wide = 90, 6
+	fmt.Fprintf(b, `<figure class="steps-chart"><svg width="%[1]d" height="%[2]d" viewBox="0 0 %[1]d %[2]d" `+
+		`role="img" aria-label="%[3]s">`, 40+wide*len(c.Values), height+20, both(c.Says))
+	fmt.Fprintf(b, `<text class="at" x="34" y="14">%d</text><text class="at" x="34" y="%d">0</text>`, most, height+8)
+	for i, n := range c.Values {
+		tall := float64(height) * float64(n) / float64(most)
+		fmt.Fprintf(b, `<rect x="%d" y="%.1f" width="%d" height="%.1f"><title>%d: %d</title></rect>`, 38+wide*i,
+			8+height-tall, wide-1, tall, i+1, n)
+	}
+	fmt.Fprintf(b, `</svg><figcaption>%s</figcaption></figure>`, spoken("span", c.Says))
+}

@@ -1,0 +1,104 @@
+package scenario
+
+import (
+	"slices"
+
+	"example.com/stock/lab"
+	"example.com/stock/stack/wire"
+)
+
+// The variants of how a cart is sold, and of what a refusal is about.
+const (
+	lineByLine  = "a-line-at-a-time"
+	inOneCommit = "all-lines-in-one-transaction"
+	linesShort  = "two-lines-are-short"
+)
+
+func cartHalfSold() lab.Scenario {
+	return lab.Scenario{
+		Name: "cart-half-sold", Group: lab.Orders,
+		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL},
+		Cases: slices.Concat(
+			[]lab.Case{byHand("naive", lab.HalfDone, lineByLine), byHand("mended", lab.Safe, inOneCommit)},
+			ours(lab.Safe, beforeCommit),
+			ours(lab.Safe, afterCommit),
+			ours(lab.Refuses, linesShort),
+		),
+		Quick: true,
+		Run: func(b *lab.Testbed) lab.Observation {
+			if b.Case.Code != lab.OrderService {
+				return sellACart(b)
+			}
+			s := openPair(b)
+			s.Stock(".a", 5)
+			s.Stock(".b", 5)
+			if b.Case.Variant == linesShort {
+				return s.sellNothing(b)
+			}
+			do, where := wire.Hold, "sale-is-held"
+			if b.Case.Variant == afterCommit {
+				do, where = wire.HoldReply, "sale-is-written-reply-held"
+			}
+			cart := lab.Buy(lab.Line{SKU: ".b", Quantity: 1}, lab.Line{SKU: ".a", Quantity: 1}).With("1")
+			snare := b.Trap(s.Proxy(), wire.Trap{On: wire.ToServer, Do: do, Match: b.Moving("sell")})
+			a := s.Begin(s.first, "A", cart)
+			b.Sprung(snare, where)
+			b.Kill(s.first)
+			s.Proxy().Cut() // as the kernel does with the connections of a dead process
+			b.Require(!a.Bought(), "A is told of no order")
+			found := s.Sold()
+			b.Require(s.Ask(s.second, "A", cart).Bought(), "A asks again with the same key, and has its cart")
+			books, sound := s.Judge()
+			switch {
+			case found == 1 || books[".a"].Sold != books[".b"].Sold:
+				return lab.HalfDone.Seen()
+			case !sound:
+				return lab.Oversells.Seen()
+			case s.Orders("A") != 1 || books[".a"].Sold != 1:
+				return lab.Duplicates.Seen()
+			}
+			return lab.Safe.Seen()
+		},
+	}
+}
+
+// sellNothing asks for a cart of which two lines are short, one of them because two lines of it are the same SKU.
+func (s pair) sellNothing(b *lab.Testbed) lab.Observation {
+	s.Stock(".c", 5)
+	a := s.Ask(s.first, "A", lab.Buy(lab.Line{SKU: ".a", Quantity: 1}, lab.Line{SKU: ".b", Quantity: 6},
+		lab.Line{SKU: ".c", Quantity: 3}, lab.Line{SKU: ".c", Quantity: 3}))
+	books, sound := s.Judge()
+	if books[".a"].Sold+books[".b"].Sold+books[".c"].Sold > 0 || !sound {
+		return lab.HalfDone.Seen()
+	}
+	b.Require(a.Reply().Problem() == "sold_out", "A is told that it is sold out")
+	b.Evidence(lab.Answer, a.Short(), "lines-that-are-short", "who", "A", "lines", a.Short())
+	b.Require(a.Short() == "SKU.b: 6 of 5, SKU.c: 6 of 5", "every line that is short is named")
+	return lab.Refuses.Seen()
+}
+
+// sellACart sells two SKUs to A, whose process dies between them.
+func sellACart(b *lab.Testbed) lab.Observation {
+	db := b.DB()
+	b.Exec("mysql", db, "CREATE TABLE stock (sku VARCHAR(64) PRIMARY KEY, quantity INT NOT NULL) ENGINE=InnoDB")
+	b.Exec("mysql", db, "CREATE TABLE orders (id INT AUTO_INCREMENT PRIMARY KEY, sku VARCHAR(64)) ENGINE=InnoDB")
+	b.Exec("mysql", db, "INSERT INTO stock VALUES ('a', 5), ('b', 5)")
+	a := newSession(b, db, "A")
+	if b.Case.Code == "mended" {
+		a.do("BEGIN")
+	}
+	a.do("UPDATE stock SET quantity = quantity - 1 WHERE sku = 'a' AND quantity >= 1")
+	a.do("INSERT INTO orders (sku) VALUES ('a')")
+	b.Note("A", "dies-between-two-lines")
+	// The server sees that the connection has gone, and rolls back what is not committed.
+	killer := newSession(b, db, "mysql")
+	killer.do("KILL CONNECTION ?", a.id)
+	sold := killer.count("SELECT COUNT(*) FROM orders")
+	left := killer.count("SELECT SUM(quantity) FROM stock FOR UPDATE")
+	b.Evidence(lab.Balance, left, "lines-of-the-cart", "sold", sold, "left", left)
+	if sold == 1 {
+		return lab.HalfDone.Seen()
+	}
+	b.Require(sold == 0 && left == 10, "nothing is sold")
+	return lab.Safe.Seen()
+}

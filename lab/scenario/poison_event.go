@@ -1,0 +1,91 @@
+package scenario
+
+import (
+	"net/http"
+	"slices"
+
+	"example.com/stock/lab"
+)
+
+// The variants of whose events are looked at.
+const (
+	itsOwnSKU  = "the-events-behind-it"
+	anotherSKU = "another-sku"
+)
+
+func poisonEvent() lab.Scenario {
+	return lab.Scenario{
+		Name: "poison-event", Group: lab.Orders,
+		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL},
+		Cases: slices.Concat(
+			[]lab.Case{
+				byHand("naive", lab.Blocks, "tries-again-for-ever"),
+				byHand("naive", lab.Loses, "gives-up-and-goes-on"),
+			},
+			ours(lab.Safe, anotherSKU),
+			ours(lab.Blocks, itsOwnSKU),
+		),
+		Run: func(b *lab.Testbed) lab.Observation {
+			if b.Case.Code != lab.OrderService {
+				return poisonTheQueue(b)
+			}
+			receiver := b.Receive(func(e lab.ShopEvent) int {
+				if e.Data.SKU == b.SKU && e.Data.Number == 2 {
+					return http.StatusUnprocessableEntity
+				}
+				return 0
+			})
+			s := b.Shop(1, append(lab.Relay(relayLease), lab.Webhook(receiver.Addr)...)...)
+			s.Retire()
+			s.Stock("", 5)
+			s.Stock(".b", 5)
+			for _, who := range []string{"A", "B"} {
+				s.Ask(s.Apps[0], who, lab.Buy(one(), lab.Line{SKU: ".b", Quantity: 1}))
+			}
+			b.Eventually("the event is refused twice", func() bool { return receiver.Denied() == 2 })
+			if b.Case.Variant == anotherSKU {
+				got := receiver.Await(".b", 3)
+				s.Judge()
+				b.Require(slices.Equal(got, []uint64{1, 2, 3}), "the other SKU's events come once, in order")
+				return lab.Safe.Seen()
+			}
+			b.Eventually("the event is parked", func() bool { return b.Parked() })
+			behind := slices.Contains(receiver.Numbers(""), 3)
+			receiver.Mend()
+			b.Run("relay", "retry", b.SKU+"/2")
+			got := receiver.Await("", 3)
+			s.Judge()
+			if behind || !slices.Equal(got, []uint64{1, 2, 3}) {
+				return lab.Reorders.Seen()
+			}
+			return lab.Blocks.Seen()
+		},
+	}
+}
+
+// poisonTheQueue has three events, of which the consumer cannot read the first; the others are of other SKUs. The one
+// relay sends the first again and again; the other leaves it out after three times.
+func poisonTheQueue(b *lab.Testbed) lab.Observation {
+	db := b.DB()
+	b.Exec("mysql", db, "CREATE TABLE outbox (id INT AUTO_INCREMENT PRIMARY KEY, told BOOL NOT NULL DEFAULT FALSE)")
+	b.Exec("mysql", db, "INSERT INTO outbox VALUES (1, FALSE), (2, FALSE), (3, FALSE)")
+	relay := newSession(b, db, "relay")
+	var told []int64
+	for tries := 1; tries <= 5 && relay.count("SELECT COUNT(*) FROM outbox WHERE NOT told") > 0; tries++ {
+		event := relay.count("SELECT MIN(id) FROM outbox WHERE NOT told")
+		if event == 1 {
+			b.Note("consumer", "cannot-read-it", "event", event)
+			if b.Case.Variant == "tries-again-for-ever" || tries < 3 {
+				continue
+			}
+		} else {
+			told = append(told, event)
+		}
+		relay.do("UPDATE outbox SET told = TRUE WHERE id = ?", event)
+	}
+	b.Evidence(lab.Served, told, "consumer-was-told", "told", len(told), "events", 3)
+	if len(told) == 0 {
+		return lab.Blocks.Seen()
+	}
+	return lab.Loses.Seen()
+}

@@ -1,0 +1,96 @@
+package scenario
+
+import (
+	"slices"
+	"time"
+
+	"example.com/stock/lab"
+	"example.com/stock/stack/wire"
+)
+
+// The variants of where events go.
+const (
+	toStreams = "to-redis-streams"
+	toWebhook = "to-a-webhook"
+)
+
+// relayLease is how long the lock of a relay lasts that was killed, or is frozen.
+const relayLease = 2 * time.Second
+
+func relayKilled() lab.Scenario {
+	return lab.Scenario{
+		Name: "relay-killed-between-publish-and-mark", Group: lab.Orders,
+		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL},
+		Cases: slices.Concat(
+			[]lab.Case{
+				byHand("naive", lab.Loses, "marks-then-publishes"),
+				byHand("naive", lab.Duplicates, "publishes-then-marks"),
+				byHand("mended", lab.Safe, "publishes-then-marks-inbox"),
+			},
+			ours(lab.Safe, toStreams),
+			ours(lab.Safe, toWebhook)[:1],
+		),
+		Run: func(b *lab.Testbed) lab.Observation {
+			if b.Case.Code != lab.OrderService {
+				return emptyTheOutbox(b)
+			}
+			r := openRelays(b)
+			held := b.Trap(r.Proxy(), wire.Trap{On: wire.ToServer, Do: wire.Hold, Match: b.Marking()})
+			r.Stock("", 5)
+			b.Sprung(held, "published-not-marked")
+			if !slices.Contains(r.published(b), 1) {
+				return lab.Loses.Seen() // it would have been recorded as sent
+			}
+			b.Kill(r.first)
+			r.Proxy().Cut() // as the kernel does with the connections of a dead process
+			r.Ask(r.second, "A", lab.Buy(one()))
+			r.Ask(r.second, "B", lab.Buy(one()))
+			r.startSecond(b)
+			return r.verdict(b, 3)
+		},
+	}
+}
+
+// emptyTheOutbox sells two units, whose events are in a table that is written with the sales. A relay dies between
+// telling the consumer of the first and recording that it has done so. The next relay goes on.
+func emptyTheOutbox(b *lab.Testbed) lab.Observation {
+	db := b.DB()
+	b.Exec("mysql", db, "CREATE TABLE outbox (id INT AUTO_INCREMENT PRIMARY KEY, told BOOL NOT NULL DEFAULT FALSE)")
+	b.Exec("mysql", db, "CREATE TABLE mails (event INT)")
+	b.Exec("mysql", db, "CREATE TABLE inbox (event INT PRIMARY KEY)")
+	b.Exec("mysql", db, "INSERT INTO outbox VALUES (1, FALSE), (2, FALSE)")
+	consumer := newSession(b, db, "consumer")
+	publish := func(event int64) {
+		if b.Case.Code == "mended" {
+			consumer.do("BEGIN")
+			defer consumer.do("COMMIT")
+			if consumer.changed("INSERT IGNORE INTO inbox VALUES (?)", event) == 0 {
+				return
+			}
+		}
+		consumer.do("INSERT INTO mails VALUES (?)", event)
+	}
+	first, second := newSession(b, db, "relay 1"), newSession(b, db, "relay 2")
+	const head, mark = "SELECT MIN(id) FROM outbox WHERE NOT told", "UPDATE outbox SET told = TRUE WHERE id = ?"
+	event := first.count(head)
+	if b.Case.Variant == "marks-then-publishes" {
+		first.do(mark, event)
+	} else {
+		publish(event)
+	}
+	b.Note("relay 1", "dies-between-the-two")
+	for second.count("SELECT COUNT(*) FROM outbox WHERE NOT told") > 0 {
+		event := second.count(head)
+		publish(event)
+		second.do(mark, event)
+	}
+	mails := b.Int("mysql", db, "SELECT COUNT(*) FROM mails")
+	b.Evidence(lab.Served, mails, "mails-of-sales", "mails", mails, "sales", 2)
+	switch {
+	case mails < 2:
+		return lab.Loses.Seen()
+	case mails > 2:
+		return lab.Duplicates.Seen()
+	}
+	return lab.Safe.Seen()
+}

@@ -1,0 +1,94 @@
+package scenario
+
+import (
+	"slices"
+
+	"example.com/stock/lab"
+	"example.com/stock/stack/wire"
+)
+
+// relays are two instances of the order service of which the first relays events; it reaches the servers through
+// proxies. The second relays from startSecond on.
+type relays struct {
+	pair
+	receiver *lab.Receiver // nil: Redis Streams
+	sink     *wire.Proxy   // before what the first sends to
+	env      []string
+}
+
+// openRelays starts the two instances.
+func openRelays(b *lab.Testbed) *relays {
+	r := &relays{env: lab.Relay(relayLease), sink: b.Proxy(lab.NeedRedis)}
+	first := append(slices.Clone(r.env), b.Via(lab.NeedRedis))
+	if b.Store() == "mysql" {
+		first = append(first, b.Via(lab.NeedMySQL))
+	}
+	if b.Case.Variant == toWebhook {
+		r.receiver = b.Receive(nil)
+		p, err := wire.Listen(r.receiver.Addr, wire.Protocol{})
+		b.Must("a proxy before the webhook", err)
+		b.Defer(func() { _ = p.Close() })
+		r.sink, first = p, append(first, lab.Webhook(p.Addr())...)
+		r.env = append(r.env, lab.Webhook(r.receiver.Addr)...)
+	}
+	s := b.Shop(1, first...)
+	s.Retire()
+	r.pair = pair{s, s.Apps[0], s.Join(1)[0]}
+	return r
+}
+
+// startSecond starts a third instance, which relays too: it waits for the lock until the lease of the first is over.
+func (r *relays) startSecond(b *lab.Testbed) {
+	app := r.Join(1, r.env...)[0]
+	b.Note(app.Name, "relay-waits-for-the-lock")
+}
+
+// published returns what the consumer has been sent so far.
+func (r *relays) published(b *lab.Testbed) []uint64 {
+	if r.receiver != nil {
+		return r.receiver.Numbers("")
+	}
+	return b.Stream()
+}
+
+// await waits until the consumer has been sent so many events.
+func (r *relays) await(b *lab.Testbed, n int) {
+	b.Eventually("the consumer has been sent the events", func() bool { return len(r.published(b)) >= n })
+}
+
+// verdict judges what the consumer was sent of events 1 to last.
+func (r *relays) verdict(b *lab.Testbed, last uint64) lab.Observation {
+	var got []uint64
+	if r.receiver != nil {
+		got = r.receiver.Await("", last)
+		got = once(got) // as its inbox does
+	} else {
+		got = b.Entries(last)
+	}
+	_, sound := r.Judge()
+	var want []uint64
+	for n := range last {
+		want = append(want, n+1)
+	}
+	switch {
+	case !sound:
+		return lab.Oversells.Seen()
+	case slices.Equal(got, want):
+		return lab.Safe.Seen()
+	case !slices.IsSorted(got):
+		return lab.Reorders.Seen()
+	case uint64(len(got)) > last:
+		return lab.Duplicates.Seen()
+	}
+	return lab.Loses.Seen()
+}
+
+// once leaves out repeats.
+func once(numbers []uint64) (first []uint64) {
+	for _, n := range numbers {
+		if !slices.Contains(first, n) {
+			first = append(first, n)
+		}
+	}
+	return first
+}

@@ -1,0 +1,127 @@
+package scenario
+
+import (
+	"slices"
+
+	"example.com/stock/lab"
+	"example.com/stock/stack/wire"
+)
+
+// The variants of where a key is kept, and of a request without one.
+const (
+	savedAfter   = "saves-the-reply-after-the-sale"
+	markedBefore = "marks-the-key-before-the-sale"
+	sameCommit   = "writes-the-key-with-the-sale"
+	withoutAKey  = "the-reply-is-lost-no-key"
+)
+
+func retryAfterALostReply() lab.Scenario {
+	return lab.Scenario{
+		Name: "retry-after-a-lost-reply", Group: lab.Orders,
+		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL},
+		Cases: slices.Concat(
+			[]lab.Case{
+				byHand("naive", lab.Duplicates, savedAfter),
+				byHand("naive", lab.Blocks, markedBefore),
+				byHand("mended", lab.Safe, sameCommit),
+			},
+			ours(lab.Duplicates, withoutAKey),
+			ours(lab.Safe, replyLost),
+			ours(lab.Safe, requestLost),
+			ours(lab.Safe, afterCommit),
+		),
+		Quick: true,
+		Run: func(b *lab.Testbed) lab.Observation {
+			if b.Case.Code != lab.OrderService {
+				return keyBesideTheSale(b)
+			}
+			s := openPair(b)
+			s.Stock("", 3)
+			do := map[string]wire.Action{
+				withoutAKey: wire.CutReply, replyLost: wire.CutReply, requestLost: wire.Cut,
+				afterCommit: wire.HoldReply,
+			}[b.Case.Variant]
+			ask := lab.Buy(one())
+			if b.Case.Variant != withoutAKey {
+				ask = ask.With("1")
+			}
+			snare := b.Trap(s.Proxy(), wire.Trap{On: wire.ToServer, Do: do, Match: b.Moving("sell")})
+			a := s.Begin(s.first, "A", ask)
+			b.Sprung(snare, map[wire.Action]string{
+				wire.CutReply: "sale-is-written-no-reply", wire.Cut: "sale-is-lost-on-its-way",
+				wire.HoldReply: "sale-is-written-reply-held",
+			}[do])
+			if b.Case.Variant == afterCommit {
+				b.Kill(s.first)
+				s.Proxy().Cut() // as the kernel does with the connections of a dead process
+			}
+			b.Require(!a.Bought(), "A is told of no order")
+			again := s.Ask(s.second, "A", ask)
+			b.Require(again.Bought(), "A asks again, and is told of an order")
+			_, sound := s.Judge()
+			switch orders := s.Orders("A"); {
+			case !sound:
+				return lab.Oversells.Seen()
+			case orders > 1:
+				return lab.Duplicates.Seen()
+			}
+			return lab.Safe.Seen()
+		},
+	}
+}
+
+// keyBesideTheSale sells one unit to A, whose process dies where the code has an open seam: after the sale is committed
+// and before the reply is saved, or after the key is marked and before the sale. A asks again. The mended code writes
+// the key in the transaction of the sale, so there is no seam.
+func keyBesideTheSale(b *lab.Testbed) lab.Observation {
+	db := b.DB()
+	b.Exec("mysql", db, "CREATE TABLE stock (sku VARCHAR(64) PRIMARY KEY, quantity INT NOT NULL) ENGINE=InnoDB")
+	b.Exec("mysql", db, "CREATE TABLE orders (id INT AUTO_INCREMENT PRIMARY KEY) ENGINE=InnoDB")
+	b.Exec("mysql", db, "CREATE TABLE seen (request VARCHAR(64) PRIMARY KEY, reply INT) ENGINE=InnoDB")
+	b.Exec("mysql", db, "INSERT INTO stock VALUES ('sku', 3)")
+	blocked := false
+	for _, dies := range []bool{true, false} {
+		what := "asks"
+		if !dies {
+			what = "asks-again"
+		}
+		b.Note("A", what)
+		a := newSession(b, db, "A")
+		if a.count("SELECT COUNT(*) FROM seen WHERE request = 'order of A'") > 0 {
+			if blocked = a.count("SELECT COUNT(reply) FROM seen") == 0; blocked {
+				b.Evidence(lab.Answer, nil, "told-it-is-in-flight", "who", "A")
+			}
+			continue
+		}
+		if b.Case.Variant == markedBefore {
+			a.do("INSERT INTO seen (request) VALUES ('order of A')")
+			if dies {
+				b.Note("A", "dies-before-the-sale")
+				continue
+			}
+		}
+		a.do("BEGIN")
+		a.do("UPDATE stock SET quantity = quantity - 1 WHERE sku = 'sku' AND quantity >= 1")
+		a.do("INSERT INTO orders VALUES ()")
+		if b.Case.Variant == sameCommit {
+			a.do("INSERT INTO seen VALUES ('order of A', LAST_INSERT_ID())")
+		}
+		a.do("COMMIT")
+		if dies {
+			b.Note("A", "dies-after-the-commit")
+			continue
+		}
+		if b.Case.Variant == savedAfter {
+			a.do("INSERT INTO seen VALUES ('order of A', LAST_INSERT_ID())")
+		}
+	}
+	left, sold := b.Int("mysql", db, "SELECT quantity FROM stock"), b.Int("mysql", db, "SELECT COUNT(*) FROM orders")
+	b.Evidence(lab.Balance, left, "balance", "initial", 3, "sold", sold, "left", left)
+	switch {
+	case blocked:
+		return lab.Blocks.Seen()
+	case sold > 1:
+		return lab.Duplicates.Seen()
+	}
+	return lab.Safe.Seen()
+}

@@ -1,0 +1,84 @@
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"example.com/stock/lab"
+)
+
+// ours are the cases of the order service with that outcome, on both stores.
+func ours(want lab.Outcome, variant string) []lab.Case {
+	return []lab.Case{
+		{Code: lab.OrderService, Store: "mysql", Variant: variant, Want: lab.Forecast{Outcome: want}},
+		{Code: lab.OrderService, Store: "redis", Variant: variant, Want: lab.Forecast{Outcome: want}},
+	}
+}
+
+// byHand is a case of code of the lab.
+func byHand(name string, want lab.Outcome, variant string) lab.Case {
+	return lab.Case{Code: name, Variant: variant, Want: lab.Forecast{Outcome: want}}
+}
+
+// A pair is two instances of the order service: the first reaches the store through a proxy, the second does not.
+type pair struct {
+	*lab.Shop
+	first, second *lab.App
+}
+
+// openPair starts a pair.
+func openPair(b *lab.Testbed) pair {
+	s := b.Shop(1, b.Via(lab.Need(b.Store())))
+	return pair{s, s.Apps[0], s.Join(1)[0]}
+}
+
+// one is a line of one unit of the SKU of the case.
+func one() lab.Line { return lab.Line{Quantity: 1} }
+
+// rowIsWaitedFor waits until a transaction of the order service waits for a row of the SKU of the case, as the server
+// has it.
+func rowIsWaitedFor(b *lab.Testbed, who string) {
+	db := b.ServiceDB()
+	b.Eventually("somebody waits for the row", func() bool {
+		time.Sleep(trxIdle)
+		var n int
+		err := db.QueryRowContext(b.Ctx, "SELECT COUNT(*) FROM information_schema.innodb_trx"+
+			" WHERE trx_state = 'LOCK WAIT' AND trx_query LIKE ?", "%"+b.SKU+"%").Scan(&n)
+		b.Must("innodb_trx", err)
+		return n > 0
+	})
+	b.Note("mysql", "waits-for-a-row", "who", who)
+}
+
+// count runs a query for one number in the session and records both.
+func (s *session) count(query string, args ...any) (n int64) {
+	s.b.Must(query, s.QueryRowContext(s.b.Ctx, query, args...).Scan(&n))
+	s.b.Statement(s.who, fmt.Sprintf("%s = %d", query, n))
+	return n
+}
+
+// rows runs a query in the session, records it, and returns how many rows it has found.
+func (s *session) rows(query string) (n int) {
+	found, err := s.QueryContext(s.b.Ctx, query)
+	s.b.Must(query, err)
+	for found.Next() {
+		n++
+	}
+	s.b.Must(query, errors.Join(found.Err(), found.Close()))
+	s.b.Note(s.who, "rows-found", "statement", query, "rows", n)
+	return n
+}
+
+// changed runs a statement in the session, and returns how many rows it changed.
+func (s *session) changed(query string, args ...any) int64 {
+	s.do(query, args...)
+	return s.count("SELECT ROW_COUNT()")
+}
+
+// sums compares what was received with what is for sale, held and sold, in a shop of the lab's own code.
+func sums(b *lab.Testbed, received, available, reserved, sold int64) (right bool) {
+	b.Evidence(lab.Balance, available, "law", "received", received, "available", available, "reserved", reserved,
+		"sold", sold)
+	return received == available+reserved+sold
+}

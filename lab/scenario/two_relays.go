@@ -1,0 +1,114 @@
+package scenario
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"example.com/stock/lab"
+	"example.com/stock/stack/wire"
+)
+
+func twoRelays() lab.Scenario {
+	return lab.Scenario{
+		Name: "two-relays", Group: lab.Orders,
+		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL},
+		Cases: slices.Concat(
+			[]lab.Case{
+				byHand("naive", lab.Reorders, "workers-skip-what-is-locked"),
+				byHand("mended", lab.Safe, "one-worker-for-each-sku"),
+			},
+			ours(lab.Safe, toStreams),
+			ours(lab.Safe, toWebhook)[:1],
+		),
+		Run: func(b *lab.Testbed) lab.Observation {
+			if b.Case.Code != lab.OrderService {
+				return skipLocked(b)
+			}
+			r := openRelays(b)
+			r.Stock("", 5)
+			r.await(b, 1)
+			late := b.Trap(r.sink, wire.Trap{On: wire.ToServer, Do: wire.Hold, Match: r.sending(b)})
+			r.Ask(r.second, "A", lab.Buy(one()))
+			b.Sprung(late, "event-is-on-its-way", "who", r.first.Name)
+			thaw := b.Freeze(r.first)
+			r.Ask(r.second, "B", lab.Buy(one()))
+			r.startSecond(b)
+			r.await(b, 3)
+			before := refusedEntries(b)
+			late.Release()
+			b.Eventually("the late event is refused, or taken", func() bool {
+				return refusedEntries(b) > before || len(r.published(b)) > 3
+			})
+			b.Note("wire", "late-event-arrives", "who", r.first.Name)
+			if refusedEntries(b) > before {
+				b.Evidence(lab.Served, nil, "late-event-refused", "who", r.first.Name)
+			}
+			thaw()
+			r.Ask(r.second, "C", lab.Buy(one()))
+			return r.verdict(b, 4)
+		},
+	}
+}
+
+// sending matches the message by which an event of the SKU of the case goes to the consumer.
+func (r *relays) sending(b *lab.Testbed) func([]byte) bool {
+	sku, text := wire.Contains(b.SKU), wire.Contains("xadd")
+	if r.receiver != nil {
+		text = wire.Contains("webhook-id")
+	}
+	stream := wire.Contains(":events")
+	return func(m []byte) bool { return sku(m) && text(m) && (r.receiver != nil || stream(m)) }
+}
+
+// refusedEntries returns how many entries of streams Redis has refused since it was started.
+func refusedEntries(b *lab.Testbed) (n int) {
+	stats, err := b.Redis().Info(b.Ctx, "commandstats").Result()
+	b.Must("INFO commandstats", err)
+	_, after, _ := strings.Cut(stats, "cmdstat_xadd:")
+	_, after, _ = strings.Cut(after, "failed_calls=")
+	_, _ = fmt.Sscanf(after, "%d", &n)
+	return n
+}
+
+// skipLocked has two events of one SKU, and two workers that take what nobody else has locked. The first is slow to
+// publish. The consumer believes what it was told last. In the mended code a worker takes a SKU, with all its events.
+func skipLocked(b *lab.Testbed) lab.Observation {
+	db := b.DB()
+	b.Exec("mysql", db, "CREATE TABLE outbox (id INT AUTO_INCREMENT PRIMARY KEY, available INT NOT NULL)")
+	b.Exec("mysql", db, "CREATE TABLE skus (id INT PRIMARY KEY)")
+	b.Exec("mysql", db, "INSERT INTO outbox VALUES (1, 4), (2, 3)")
+	b.Exec("mysql", db, "INSERT INTO skus VALUES (1)")
+	believes := int64(5)
+	publish := func(s *session, event int64) {
+		believes = b.Int("consumer", db, "SELECT available FROM outbox WHERE id = ?", event)
+	}
+	const head = "SELECT id FROM outbox ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED"
+	first, second := newSession(b, db, "relay 1"), newSession(b, db, "relay 2")
+	if b.Case.Code == "naive" {
+		first.do("BEGIN")
+		one := first.count(head)
+		second.do("BEGIN")
+		two := second.count(head)
+		b.Require(one == 1 && two == 2, "each worker has an event")
+		publish(second, two)
+		b.Note("relay 1", "publishes-late")
+		publish(first, one)
+	} else {
+		const sku = "SELECT id FROM skus WHERE id = 1 FOR UPDATE SKIP LOCKED"
+		first.do("BEGIN")
+		b.Require(first.rows(sku) == 1, "the first worker has the SKU")
+		second.do("BEGIN")
+		b.Require(second.rows(sku) == 0, "the second worker finds nothing to do")
+		b.Note("relay 1", "publishes-late")
+		publish(first, 1)
+		publish(first, 2)
+	}
+	first.do("COMMIT")
+	second.do("COMMIT")
+	b.Evidence(lab.Served, believes, "consumer-believes", "believes", believes, "left", 3)
+	if believes != 3 {
+		return lab.Reorders.Seen()
+	}
+	return lab.Safe.Seen()
+}

@@ -1,0 +1,67 @@
+package scenario
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/go-zookeeper/zk"
+
+	"example.com/stock/lab"
+)
+
+// zkNodeTypes shows the four types of nodes: https://zookeeper.apache.org/doc/current/zookeeperProgrammers.html
+// ("Ephemeral Nodes", "Sequence Nodes"). A lock is a node, so what becomes of the node of a crashed holder decides.
+func zkNodeTypes() lab.Scenario {
+	flags := map[string]int32{
+		"persistent": 0, "persistent-sequential": zk.FlagSequence,
+		"ephemeral": zk.FlagEphemeral, "ephemeral-sequential": zk.FlagEphemeral | zk.FlagSequence,
+	}
+	return lab.Scenario{
+		Name: "zk-node-types", Group: lab.ZooKeeper,
+		Needs: []lab.Need{lab.NeedZooKeeper},
+		Cases: []lab.Case{
+			{Code: "naive", Variant: "persistent", Want: lab.Forecast{Outcome: lab.Blocks}},
+			{Code: "naive", Variant: "persistent-sequential", Want: lab.Forecast{Outcome: lab.Blocks}},
+			{Code: "mended", Variant: "ephemeral", Want: lab.Forecast{Outcome: lab.Safe}},
+			{Code: "mended", Variant: "ephemeral-sequential", Want: lab.Forecast{Outcome: lab.Safe}},
+		},
+		Quick: true,
+		Run: func(b *lab.Testbed) lab.Observation {
+			addr := b.Server(lab.NeedZooKeeper).Addr
+			a, other := newQueuer(b, "A", addr), newQueuer(b, "B", addr)
+			create := func(path string, flags int32) (string, error) {
+				made, err := a.conn.Create(path, nil, flags, zk.WorldACL(zk.PermAll))
+				b.Note("A", "created", "node", strings.TrimPrefix(made, a.dir+"/"), "error", err)
+				return made, err
+			}
+			kind := flags[b.Case.Variant]
+			first, err := create(a.dir+"/lock-", kind)
+			b.Must("create", err)
+			second, err := create(a.dir+"/lock-", kind)
+			if kind&zk.FlagSequence == 0 {
+				b.Require(err == zk.ErrNodeExists, "the same name is not given twice")
+				b.Evidence(lab.Served, first, "name-is-taken", "node", strings.TrimPrefix(first, a.dir+"/"))
+			} else {
+				b.Must("create again", err)
+				b.Evidence(lab.Served, second, "names-are-numbered", "one", strings.TrimPrefix(first, a.dir+"/"),
+					"other", strings.TrimPrefix(second, a.dir+"/"))
+			}
+			_, err = create(first+"/child", 0)
+			if kind&zk.FlagEphemeral != 0 {
+				b.Require(err == zk.ErrNoChildrenForEphemerals, "an ephemeral node has no children")
+				b.Evidence(lab.Served, nil, "no-children")
+			} else {
+				b.Must("create a child", err)
+				b.Evidence(lab.Served, nil, "has-children")
+			}
+			a.conn.Close()
+			left := other.line()
+			b.Statement("zookeeper", fmt.Sprintf("ls: %v", left))
+			b.Evidence(lab.Served, left, "left-after-the-session", "nodes", fmt.Sprint(left))
+			if len(left) > 0 {
+				return lab.Blocks.Seen()
+			}
+			return lab.Safe.Seen()
+		},
+	}
+}

@@ -1,0 +1,270 @@
+package lab
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"example.com/stock/loadtest"
+)
+
+// A step is one step of a sale, as its instance told it.
+type step struct {
+	Number    uint64
+	AtUS      int64 `json:"at_us"`
+	Kind      string
+	RequestID string `json:"request_id"`
+	Read      int64
+	Remaining int64
+	Version   uint64
+	Segment   int
+	Fence     string
+	Outcome   string
+}
+
+func (s step) at() time.Time { return time.UnixMicro(s.AtUS).UTC() }
+
+// heard is where to read on in the steps of an instance: those of earlier cases need not be read again.
+type heard struct {
+	pid    int
+	number uint64
+}
+
+// follow reads the steps that an instance tells until the case ends. An instance that is dead or frozen tells nothing;
+// what it told before is kept.
+func (b *Testbed) follow(app *App) {
+	b.Go(func(ctx context.Context) {
+		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+		for ctx.Err() == nil {
+			_ = b.hear(ctx, client, app) // it is tried again
+			_ = loadtest.Sleep(ctx, watchEvery)
+		}
+	})
+}
+
+// hear reads one stream of steps to its end.
+func (b *Testbed) hear(ctx context.Context, client *http.Client, app *App) error {
+	pid := app.Pid()
+	app.mu.Lock()
+	if app.heard.pid != pid {
+		app.heard = heard{pid: pid}
+	}
+	after := app.heard.number
+	app.mu.Unlock()
+	url := fmt.Sprintf("%s/v1/lab/steps?after=%d", app.Server.Admin, after)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	res, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	lines := bufio.NewScanner(res.Body)
+	lines.Buffer(nil, 4<<20)
+	for lines.Scan() {
+		data, ok := strings.CutPrefix(lines.Text(), "data: ")
+		if !ok {
+			continue
+		}
+		var m struct{ Steps []step }
+		if err := json.Unmarshal([]byte(data), &m); err != nil {
+			return err
+		}
+		b.keep(m.Steps)
+		app.mu.Lock()
+		if n := len(m.Steps); n > 0 && app.heard.pid == pid {
+			app.heard.number = max(app.heard.number, m.Steps[n-1].Number)
+		}
+		app.mu.Unlock()
+	}
+	return lines.Err()
+}
+
+// keep keeps the steps of this case's requests. A stream that is opened again may repeat some.
+func (b *Testbed) keep(steps []step) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.told == nil {
+		b.told = make(map[string][]step)
+	}
+	for _, s := range steps {
+		if !strings.HasPrefix(s.RequestID, b.SKU+".") {
+			continue
+		}
+		known := b.told[s.RequestID]
+		if n := len(known); n > 0 && known[n-1].AtUS >= s.AtUS && known[n-1].Number >= s.Number {
+			continue
+		}
+		b.told[s.RequestID] = append(known, s)
+	}
+}
+
+// awaitSteps waits until the last steps of the sales that were answered are there, for a second at most: a reply may
+// be quicker than the stream.
+func (b *Testbed) awaitSteps() {
+	for began := time.Now(); time.Since(began) < time.Second && b.Ctx.Err() == nil; {
+		open := false
+		b.mu.Lock()
+		for _, c := range b.calls {
+			steps := b.told[c.ID]
+			open = open || c.Answered() && c.record.Status > 0 && c.App.Pid() != 0 &&
+				(len(steps) == 0 || steps[len(steps)-1].Kind != "ended")
+		}
+		b.mu.Unlock()
+		if !open {
+			return
+		}
+		_ = loadtest.Sleep(b.Ctx, 5*time.Millisecond)
+	}
+}
+
+// fewCustomers is the most customers whose sales are drawn step by step.
+const fewCustomers = 12
+
+// drawSales records the steps of the sales: from what the instances told, and where they told nothing, as when they
+// were killed, from the replies.
+func (b *Testbed) drawSales() {
+	few := len(b.calls) <= fewCustomers
+	for _, c := range b.calls {
+		if c.crowd != nil {
+			continue
+		}
+		if steps := b.told[c.ID]; few && len(steps) > 0 {
+			c.drawSteps(steps)
+			continue
+		}
+		r := &c.record
+		switch {
+		case r.Receipt != nil:
+			at, wrote := r.ReadAt, r.WrittenAt
+			if at.IsZero() || wrote.IsZero() {
+				at, wrote = r.AcquiredAt, r.ReleasedAt
+			}
+			if few && at.Before(wrote) {
+				c.drawRead(at, r.Read, r.Version)
+			}
+			c.drawWrite(wrote, r.Read, r.Remaining, r.Version, r.Fence, r.Segment)
+		case isRefusal(r.Problem) && !c.over.IsZero():
+			c.drawRefusal(c.over, r.Problem, 0, "store")
+		}
+	}
+}
+
+func isRefusal(problem string) bool { return problem == "stale_fence" || problem == "lock_lost" }
+
+func (c *Call) draw(e Event, said Text) {
+	e.Lane, e.Who = c.App.Name, c.Who
+	c.b.record(e, said)
+}
+
+func (c *Call) drawRead(at time.Time, read int64, version uint64) {
+	c.draw(Event{At: at, Kind: Read, To: "store", Read: &read, Version: version},
+		say("says.read", "who", c.Who, "read", read, "version", version))
+}
+
+func (c *Call) drawWrite(at time.Time, read, left int64, version, fence uint64, segment int) {
+	e := Event{At: at, Kind: Write, To: "store", Read: &read, Left: &left, Version: version, Fence: fence}
+	if segment > 0 || c.record.SKU != c.b.SKU {
+		e.Left = nil // of another stock, or of a part of it
+	}
+	c.draw(e, say("says.wrote", "who", c.Who, "read", read, "left", left))
+}
+
+func (c *Call) drawRefusal(at time.Time, problem string, fence uint64, to string) {
+	c.draw(Event{At: at, Kind: Refused, To: to, Fence: fence},
+		say("says.refused", "who", c.Who, "problem", problem))
+}
+
+// lockLane returns where the lock of the case's strategy is, or "" if it has none.
+func (c *Call) lockLane() string {
+	switch p := c.b.Promise; {
+	case !p.Exclusive && p.Scope != loadtest.Process:
+		return ""
+	case p.Scope == loadtest.Process:
+		return "lock in " + c.App.Name
+	}
+	return "lock"
+}
+
+// drawSteps records the steps that an instance told of one sale.
+func (c *Call) drawSteps(steps []step) {
+	b, lock := c.b, c.lockLane()
+	held := false
+	var thinks, sent, vain time.Time
+	last := steps[len(steps)-1]
+	for _, s := range steps {
+		fence, _ := strconv.ParseUint(s.Fence, 10, 64)
+		switch s.Kind {
+		case "waits":
+			if lock != "" {
+				c.draw(Event{At: s.at(), Kind: Asks, To: lock}, say("says.asks-lock", "who", c.Who))
+			}
+		case "acquired":
+			if lock != "" && !held {
+				held = true
+				said := say("says.gets-lock", "who", c.Who)
+				if fence > 0 {
+					said = say("says.gets-lock-with-fence", "who", c.Who, "fence", fence)
+				}
+				c.draw(Event{At: s.at(), Kind: Gets, To: lock, Fence: fence}, said)
+			}
+		case "read":
+			if !vain.IsZero() {
+				c.draw(Event{At: vain, Kind: Refused, To: "store"}, say("says.conflict", "who", c.Who))
+				vain = time.Time{}
+			}
+			c.drawRead(s.at(), s.Read, s.Version)
+		case "thinks":
+			thinks = s.at()
+		case "writes":
+			sent = s.at()
+			if !thinks.IsZero() && sent.Sub(thinks) > thoughtful && !b.stood(c.Who, thinks, sent) {
+				c.draw(Event{At: thinks, Until: sent, Kind: Thinks},
+					say("says.thinks", "who", c.Who, "for", sent.Sub(thinks)))
+			}
+			thinks = time.Time{}
+		case "wrote":
+			sent = time.Time{}
+			c.drawWrite(s.at(), s.Read, s.Remaining, s.Version, fence, s.Segment)
+		case "released":
+			switch {
+			case sent.IsZero():
+			case isRefusal(last.Outcome):
+				c.drawRefusal(s.at(), last.Outcome, fence, "store")
+			default:
+				vain, sent = s.at(), time.Time{} // if it begins again
+			}
+			if held {
+				held = false
+				c.draw(Event{At: s.at(), Kind: Gives, To: lock}, say("says.gives-lock", "who", c.Who))
+			}
+		case "ended":
+			if isRefusal(s.Outcome) && sent.IsZero() {
+				c.drawRefusal(s.at(), s.Outcome, 0, "")
+			}
+		}
+	}
+}
+
+// thoughtful is the shortest time between read and write that is drawn.
+const thoughtful = 5 * time.Millisecond
+
+// stood reports whether a customer stood at a pause point between two moments: then it did not think.
+func (b *Testbed) stood(who string, from, until time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, e := range b.events {
+		if e.Kind == Paused && e.Who == who && e.At.Before(until) && e.Until.After(from) {
+			return true
+		}
+	}
+	return false
+}
