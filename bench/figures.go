@@ -43,7 +43,7 @@ func (r *results) figures() []figure {
 			[]string{nameCurator}, rate),
 		r.against("pessimistic (gorm) throughput / the same statements with database/sql", 0.8, false,
 			contended, namePessimist, []string{nameBareSQL}, rate),
-		r.against("uncontended redis-watchdog time / redislock's", 1.15, true, single, nameWatchdog,
+		r.against("uncontended redis-watchdog time / redislock's", 1.1, true, single, nameWatchdog,
 			[]string{nameRedislock}, perTurn),
 		r.against("the same by the median turn, which other programs disturb less", 0, true, single, nameWatchdog,
 			[]string{nameRedislock}, p50),

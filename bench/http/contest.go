@@ -62,7 +62,8 @@ func open(ctx context.Context, s settings, root string) (c *contest, err error) 
 	var failed [3]error
 	all.Go(func() {
 		c.main, failed[0] = rig.Open(ctx, rig.Options{
-			Name: "main", Binary: program, Instances: s.instances, Want: wanted(s.rows), Tell: progress,
+			Name: "main", Binary: program, Instances: s.instances, Want: wanted(s.rows),
+			Env: []string{storeOfOrders}, Tell: progress,
 		})
 	})
 	if slices.Contains(s.rows, ping) {

@@ -19,8 +19,8 @@ func (f *figure) reached() bool {
 	return f.got.median >= f.target
 }
 
-// figures returns those of issue 12, in its order. Those against atomic/mysql are against the program --beside, if it
-// was measured there.
+// figures returns those of issue 12, in its order, and what a key and an event cost (issue 13). Those against
+// atomic/mysql are against the program --beside, if it was measured there.
 func (r *results) figures() []figure {
 	var list []figure
 	add := func(what text, target float64, atMost bool, got spread, ok bool) {
@@ -54,6 +54,19 @@ func (r *results) figures() []figure {
 		loops(loopOf+"merged", few), loops(bareLoop, few))
 	ratio(text{"the same, 256 callers", "同上，256 个调用者"}, 20,
 		loops(loopOf+"merged", manyNoHTTP), loops(bareLoop, manyNoHTTP))
+
+	ratio(text{
+		"`atomic` MySQL with customer, key and event / without, no HTTP, 30 callers",
+		"`atomic` MySQL：带顾客、幂等键与事件 / 不带，无 HTTP，30 个调用者",
+	}, 0.7, loops(ordersOf+"atomic", few), loops(loopOf+"atomic", few))
+	ratio(text{"the same, both `merged`", "同上，两者都是 `merged`"}, 0,
+		loops(ordersOf+"merged", few), loops(loopOf+"merged", few))
+
+	ratio(text{
+		"`orders/mysql` (a customer, key and event) / `merged/mysql`, sold/s, 30 connections",
+		"`orders/mysql`（带顾客、幂等键与事件）/ `merged/mysql`，每秒售出，30 连接",
+	}, 0.7, sells(orders, few), sells("merged/mysql", few))
+	ratio(text{"the same, 128 connections", "同上，128 连接"}, 0.7, sells(orders, many), sells("merged/mysql", many))
 
 	refuses := func(row string) *series { return r.find(row, refused, many, false) }
 	for _, strategy := range []string{"merged", "atomic"} {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -22,7 +23,7 @@ import (
 
 func main() {
 	if len(os.Args) == 2 && os.Args[1] == "serve" { // package stack starts instances like that
-		if err := servePing(os.Getenv("STOCK_ADDR"), os.Getenv("STOCK_INSTANCE"), os.Stderr); err != nil {
+		if err := serve(os.Stderr); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -42,6 +43,21 @@ func main() {
 	}
 }
 
+// serve is one of the instances that package stack starts: ping, or an instance of stock whose profile is taken.
+func serve(log io.Writer) error {
+	instance := os.Getenv("STOCK_INSTANCE")
+	folder := os.Getenv(profilesIn)
+	if folder != "" {
+		if err := offerProfiles(folder, instance); err != nil {
+			return err
+		}
+		if filepath.Base(folder) != ping {
+			return serveProfiled(log)
+		}
+	}
+	return servePing(os.Getenv("STOCK_ADDR"), instance, log)
+}
+
 // Settings are the flags.
 type settings struct {
 	rounds, seconds, instances int
@@ -49,7 +65,7 @@ type settings struct {
 	beside                     string
 	besideRows                 []string
 	from, json                 string
-	write                      bool
+	write, profile             bool
 }
 
 func parse(args []string) (settings, error) {
@@ -67,6 +83,8 @@ func parse(args []string) (settings, error) {
 	f.StringVar(&beside, "beside-rows", "atomic/mysql", "the rows that are measured --beside")
 	f.StringVar(&s.from, "from", "", "measure nothing: print what an earlier run wrote with --json to this `file`")
 	f.StringVar(&s.json, "json", "", "write everything that was measured to this `file`")
+	f.BoolVar(&s.profile, "profile", false,
+		"when all is measured, profile the instances under the main rows, and tell their CPU time by part")
 	f.BoolVar(&s.write, "write", false, "write docs/bench-http.json, and the pages made from it in both languages")
 	if err := f.Parse(args); err != nil {
 		return s, err
@@ -172,7 +190,11 @@ func (s settings) results(ctx context.Context, root string) (r *results, err err
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
-	return c.measure(ctx)
+	if r, err = c.measure(ctx); err != nil || !s.profile {
+		return r, err
+	}
+	r.Shares, err = c.profile(ctx)
+	return r, err
 }
 
 // progress prints to stderr, for people who wait. The tables go to stdout.

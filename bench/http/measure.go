@@ -27,6 +27,7 @@ type results struct {
 	Instances int       `json:"instances"`
 	CPUs      int       `json:"cpus"`
 	Rows      []*series `json:"rows"`
+	Shares    []share   `json:"shares,omitempty"` // with --profile
 }
 
 // A series is one job over all rounds.
@@ -178,27 +179,30 @@ const cutOff = "client_gone"
 // wrk measures with a closed loop.
 func (c *contest) wrk(ctx context.Context, j job, sku string) (o outcome, err error) {
 	side := c.side(j)
-	url := side.URL + "/ping"
 	var quantity int64
 	if j.Load == sold {
 		quantity = stockOf
 	}
 	before := map[string]int64{}
+	url, script := side.URL+"/ping", rig.Posts
+	if j.Row != ping {
+		if _, err := side.SetStock(ctx, j.store, sku, quantity); err != nil {
+			return o, err
+		}
+		url, script = side.URL+"/v1/orders", rig.Carts(sku)
+	}
 	if j.strategy != "" {
 		endpoint, err := side.Endpoint(j.strategy)
 		if err != nil {
 			return o, err
 		}
-		if _, err := side.SetStock(ctx, j.store, sku, quantity); err != nil {
-			return o, err
-		}
 		if before, err = side.Outcomes(ctx, j.strategy); err != nil {
 			return o, err
 		}
-		url = fmt.Sprintf("%s%s?sku=%s&store=%s", side.URL, endpoint, sku, j.store)
+		url, script = fmt.Sprintf("%s%s?sku=%s&store=%s", side.URL, endpoint, sku, j.store), rig.Posts
 	}
 	begun := side.Read(ctx)
-	l, err := rig.Wrk(ctx, c.folder, url, j.Callers, c.settings.seconds)
+	l, err := rig.Wrk(ctx, c.folder, url, script, j.Callers, c.settings.seconds)
 	if err != nil {
 		return o, err
 	}
@@ -206,26 +210,15 @@ func (c *contest) wrk(ctx context.Context, j job, sku string) (o outcome, err er
 	if l.Broken > 0 {
 		o.Other["no reply"] = l.Broken
 	}
+	if j.Row == orders && l.Refused > 0 {
+		o.Other["not sold"] = l.Refused
+	}
 	if j.strategy != "" {
 		after, err := side.Outcomes(ctx, j.strategy)
 		if err != nil {
 			return o, err
 		}
-		expected := "accepted"
-		if j.Load == refused {
-			expected = "sold_out"
-		}
-		others := int64(0)
-		for outcome, n := range after {
-			n -= before[outcome]
-			if outcome == cutOff {
-				n -= int64(j.Callers) // wrk hangs up at its end
-			}
-			if n > 0 && outcome != expected {
-				o.Other[outcome] = n
-				others += n
-			}
-		}
+		others := o.note(j, before, after)
 		if j.Load == refused {
 			o.Done = max(0, l.Refused-others)
 		}
@@ -235,13 +228,38 @@ func (c *contest) wrk(ctx context.Context, j job, sku string) (o outcome, err er
 	if o.Done == 0 {
 		return o, fmt.Errorf("not one request was %s: %v", j.Load, o.Other)
 	}
-	if j.strategy == "" {
+	switch j.Row {
+	case ping:
 		return o, nil
+	case orders:
+		if err := side.BalanceOrders(ctx, sku, l.OK(), int64(j.Callers)); err != nil {
+			return o, err
+		}
+		return o, side.ForgetOrders(ctx)
 	}
 	if _, err := side.Balance(ctx, j.store, sku, l.OK(), int64(j.Callers)); err != nil {
 		return o, err
 	}
 	return o, side.Forget(ctx, j.store, sku)
+}
+
+// note adds the outcomes of the strategy that are not what j is to have, and returns how many they are.
+func (o *outcome) note(j job, before, after map[string]int64) (others int64) {
+	expected := "accepted"
+	if j.Load == refused {
+		expected = "sold_out"
+	}
+	for outcome, n := range after {
+		n -= before[outcome]
+		if outcome == cutOff {
+			n -= int64(j.Callers) // wrk hangs up at its end
+		}
+		if n > 0 && outcome != expected {
+			o.Other[outcome] = n
+			others += n
+		}
+	}
+	return others
 }
 
 // dueShare is the rate of the open loop: this share of what the slowest row sold in the closed loop of the round. All

@@ -48,7 +48,7 @@ What bounds these figures, and what they become on more computers: [scale.md](sc
 服务，只回答 “pong”，每个请求写一行日志，前面是同样的 nginx.conf。客户端是 wrk：闭环，每个连接收到上一个响应后才发下一个请求。开环用项目自己的压测器，请求到点就发。所有程序在同一台计算机上，
 所以一行省下的 CPU 也会留给它的客户端。
 
-故障处理、每个请求一行日志、持久化都开着：MariaDB 每次提交先落盘再应答；Redis 不做持久化，与缓存的常见用法相同。每次测量之后都从存储核对账目：
+故障处理、每个请求一行日志、持久化都开着：MariaDB 每次提交先落盘再响应；Redis 不做持久化，与缓存的常见用法相同。每次测量之后都从存储核对账目：
 期初库存 = 剩余 + 已售 = 存储里数出的订单。账目不平的运行不给出任何数字。
 
 这些数字受什么限制、换成更多计算机会怎样：[scale.zh-CN.md](scale.zh-CN.md)。怎样重测：
@@ -91,9 +91,21 @@ func (r *results) render(l language) string {
 	line(text{
 		"Medians over the rounds. CPU in µs for each sale, refusal or reply: of the instances, of nginx, of the " +
 			"store, of the client.\n\n",
-		"各轮的中位数。CPU 以 µs 计，按每次售出、拒绝或应答平摊：实例、nginx、存储、客户端。\n\n",
+		"各轮的中位数。CPU 以 µs 计，按每次售出、拒绝或响应平摊：实例、nginx、存储、客户端。\n\n",
 	})
 	align(&b, r.rowCells(l))
+	if len(r.Shares) > 0 {
+		line(text{"\n## Where the CPU time goes\n\n", "\n## CPU 时间的去向\n\n"})
+		line(text{
+			"µs of CPU for each sale or reply with %d connections, from profiles of the instances (100 samples for " +
+				"each second of CPU time) and, for nginx and the stores, from /proc. System calls and memory count " +
+				"for the part that asked for them. What gin ping needs, too, is the least that any endpoint costs " +
+				"here.\n\n",
+			"每次售出或响应的 CPU（µs），%d 个连接；实例来自剖析（每秒 CPU 时间采样 100 次），nginx 与存储来自 /proc。" +
+				"系统调用与内存分配记在发起它的部分名下。gin ping 也要付出的，就是这里任何接口的最低成本。\n\n",
+		}, many)
+		align(&b, r.shareCells(l))
+	}
 	return b.String()
 }
 
@@ -207,6 +219,46 @@ func (r *results) rowCells(l language) [][]string {
 	return cells
 }
 
+// shareCells is a line for each part, and a column for each row that was profiled.
+func (r *results) shareCells(l language) [][]string {
+	names := map[string]text{
+		partHTTP:      {"net/http: reading requests, writing replies", "net/http：读请求、写响应"},
+		partHandler:   {"gin and the handler", "gin 与 handler"},
+		partLog:       {"log and metrics", "日志与指标"},
+		partService:   {"selling: queue, batch, limits of time", "售卖：排队、合批、时限"},
+		partStore:     {"the store's own code: statements, gate", "存储代码：语句、闸门"},
+		partDriver:    {"driver of Redis or MySQL", "Redis 或 MySQL 驱动"},
+		partGC:        {"Go: collecting garbage", "Go：垃圾回收"},
+		partRuntime:   {"Go: scheduling, waiting for sockets", "Go：调度、等待套接字"},
+		rig.PartNginx: {"nginx", "nginx"}, "redis": {"Redis", "Redis"}, "mysql": {"MariaDB", "MariaDB"},
+	}
+	head, sums := []string{text{"part", "部分"}.of(l)}, []string{text{"together", "合计"}.of(l)}
+	for _, s := range r.Shares {
+		name := "`" + s.Row + "`"
+		if s.Row == ping {
+			name = "gin ping"
+		}
+		sum := 0.0
+		for _, us := range s.Parts {
+			sum += us
+		}
+		head, sums = append(head, name), append(sums, fmt.Sprintf("%.0f", sum))
+	}
+	cells := [][]string{head}
+	for _, part := range partNames() {
+		row := []string{names[part].of(l)}
+		for _, s := range r.Shares {
+			cell := ""
+			if us := s.Parts[part]; us >= 0.5 {
+				cell = fmt.Sprintf("%.0f", us)
+			}
+			row = append(row, cell)
+		}
+		cells = append(cells, row)
+	}
+	return append(cells, sums)
+}
+
 // Store returns the store of the row, which a file does not tell.
 func (s *series) Store() string {
 	for _, r := range rows() {
@@ -222,6 +274,12 @@ func (r *results) rowName(l language, s *series) string {
 		bareLoop:          {"bare loop, no HTTP", "裸循环，无 HTTP"},
 		loopOf + "atomic": {"`atomic` MySQL, no HTTP", "`atomic` MySQL，无 HTTP"},
 		loopOf + "merged": {"`merged` MySQL, no HTTP", "`merged` MySQL，无 HTTP"}, ping: {"gin ping", "gin ping"},
+		ordersOf + "atomic": {
+			"`atomic` MySQL with customer, key and event, no HTTP", "`atomic` MySQL，带顾客、幂等键与事件，无 HTTP",
+		},
+		ordersOf + "merged": {
+			"`merged` MySQL with customer, key and event, no HTTP", "`merged` MySQL，带顾客、幂等键与事件，无 HTTP",
+		},
 	}
 	name, ok := names[s.Row]
 	if !ok {
@@ -243,7 +301,7 @@ func (s *series) loadName(l language) string {
 	case s.Load == refused:
 		return fmt.Sprintf(text{"refused, %d", "拒绝，%d"}.of(l), s.Callers)
 	case s.Row == ping:
-		return fmt.Sprintf(text{"answered, %d", "应答，%d"}.of(l), s.Callers)
+		return fmt.Sprintf(text{"answered, %d", "响应，%d"}.of(l), s.Callers)
 	}
 	return fmt.Sprintf(text{"sold, %d", "售出，%d"}.of(l), s.Callers)
 }

@@ -11,7 +11,13 @@ import (
 const (
 	ping   = "ping"
 	noHTTP = "store" // the store without HTTP
+	// orders are those of customers, as profile orders makes them: each with a customer, an idempotency key and an
+	// event, and those that wait in one transaction.
+	orders = "orders/mysql"
 )
+
+// storeOfOrders is the setting of the instances for the row orders. Each of the other rows names its store.
+const storeOfOrders = "STOCK_STORE=mysql"
 
 // A row is an endpoint, on one store.
 type row struct {
@@ -25,6 +31,7 @@ func rows() []row {
 	return []row{
 		{"merged/mysql", "merged", "mysql", stack.MySQL, true, true},
 		{"atomic/mysql", "atomic", "mysql", stack.MySQL, true, true},
+		{orders, "", "mysql", stack.MySQL, false, false},
 		{"merged/redis", "merged", "redis", "", true, false},
 		{"atomic/redis", "atomic", "redis", "", true, false},
 		{"zk-merged", "zk-merged", "redis", stack.ZooKeeper, false, false},
@@ -81,7 +88,8 @@ const (
 // The sellers of the store without HTTP.
 const (
 	bareLoop = "bare loop"
-	loopOf   = "loop of " // and a strategy
+	loopOf   = "loop of "   // and a strategy
+	ordersOf = "orders of " // and how the steps of orders are written, each with a customer, a key and an event
 )
 
 // jobs returns what is measured in each round. Where one needs the result of another, the other comes first.
@@ -98,6 +106,9 @@ func jobs(s settings) []job {
 					for _, callers := range []int{few, manyNoHTTP} {
 						list = append(list, job{name, loop, callers, false, r})
 					}
+				}
+				for _, name := range []string{ordersOf + "atomic", ordersOf + "merged"} {
+					list = append(list, job{name, loop, few, false, r})
 				}
 				continue
 			}

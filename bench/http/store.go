@@ -14,6 +14,7 @@ import (
 	"example.com/stock/bench/rig"
 	"example.com/stock/gate"
 	"example.com/stock/lock"
+	"example.com/stock/order"
 	"example.com/stock/repo"
 	"example.com/stock/service"
 )
@@ -30,11 +31,12 @@ type bare struct {
 	side     *rig.Side
 	pool     *sql.DB // of the bare loop: as many connections as all services have
 	services []*service.Service
+	orders   map[string][]*order.Service // by how they write: each with the store of a service
 	closers  []func() error
 }
 
 func openBare(side *rig.Side) (b *bare, err error) {
-	b = &bare{side: side}
+	b = &bare{side: side, orders: map[string][]*order.Service{}}
 	defer func() {
 		if err != nil {
 			b.close()
@@ -74,6 +76,11 @@ func openBare(side *rig.Side) (b *bare, err error) {
 			return nil, err
 		}
 		b.services = append(b.services, s)
+		config := order.Config{
+			Store: store.Ledger(), Needs: up{}, Work: 5 * time.Second, KeepKey: time.Hour, Owner: s.Instance,
+		}
+		b.orders["atomic"] = append(b.orders["atomic"], order.New(config))
+		b.orders["merged"] = append(b.orders["merged"], order.New(config.Merged(order.MergeOptions{})))
 	}
 	return b, nil
 }
@@ -87,16 +94,17 @@ func (b *bare) close() {
 // up is a server that is always up.
 type up struct{}
 
-func (up) Err() error { return nil }
-func (up) While(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithCancel(ctx)
-}
+func (up) Err() error          { return nil }
+func (up) Up() context.Context { return context.Background() }
 
 // run lets the callers sell one unit after the other for a time.
 func (b *bare) run(ctx context.Context, j job, sku string, last time.Duration) (o outcome, err error) {
 	key, err := service.ParseSKU(sku)
 	if err != nil {
 		return o, err
+	}
+	if how, ok := strings.CutPrefix(j.Row, ordersOf); ok {
+		return b.runOrders(ctx, j, b.orders[how], key, last)
 	}
 	stock, err := b.services[0].SetStock(ctx, "mysql", key, stockOf)
 	if err != nil {
@@ -110,6 +118,43 @@ func (b *bare) run(ctx context.Context, j job, sku string, last time.Duration) (
 			return err
 		}
 	}
+	o, inAll, err := b.load(ctx, j, last, sell)
+	if err != nil {
+		return o, err
+	}
+	if _, err := b.side.Balance(ctx, "mysql", sku, inAll, 0); err != nil {
+		return o, err
+	}
+	return o, b.side.Forget(ctx, "mysql", sku)
+}
+
+// runOrders is run for orders of customers: each sale is of a customer of its own and with an idempotency key, and
+// writes the order, the movement that is its event, and the key in one step.
+func (b *bare) runOrders(
+	ctx context.Context, j job, services []*order.Service, sku service.SKU, last time.Duration,
+) (o outcome, err error) {
+	if _, _, err := services[0].Set(ctx, "", sku, stockOf, service.Condition{}); err != nil {
+		return o, err
+	}
+	o, inAll, err := b.load(ctx, j, last, func(ctx context.Context, caller int) error {
+		customer := uuid.NewString()
+		one := []order.Line{{SKU: sku, Quantity: 1}}
+		_, _, err := services[caller%len(services)].Place(ctx, customer, customer, one)
+		return err
+	})
+	if err != nil {
+		return o, err
+	}
+	if err := b.side.BalanceOrders(ctx, string(sku), inAll, 0); err != nil {
+		return o, err
+	}
+	return o, b.side.ForgetOrders(ctx)
+}
+
+// load lets the callers sell for a time, and counts the sales: those in time make the outcome.
+func (b *bare) load(
+	ctx context.Context, j job, last time.Duration, sell func(ctx context.Context, caller int) error,
+) (o outcome, inAll int64, err error) {
 	begun, self := b.side.Read(ctx), rig.SelfTime()
 	began := time.Now()
 	inTime, inAll, failed := contend(ctx, j.Callers, began.Add(last), sell)
@@ -118,21 +163,18 @@ func (b *bare) run(ctx context.Context, j job, sku string, last time.Duration) (
 	o.use(b.side.Read(ctx).Since(begun), used, time.Since(began).Seconds())
 	o.Rate = float64(inTime) / last.Seconds()
 	if ctx.Err() != nil {
-		return o, context.Cause(ctx)
+		return o, inAll, context.Cause(ctx)
 	}
 	for _, err := range failed {
 		if !errors.Is(err, lock.ErrOverloaded) {
-			return o, err
+			return o, inAll, err
 		}
 		o.Other["overloaded"]++
 	}
 	if o.Done == 0 {
-		return o, errors.New("nothing was sold")
+		return o, inAll, errors.New("nothing was sold")
 	}
-	if _, err := b.side.Balance(ctx, "mysql", sku, inAll, 0); err != nil {
-		return o, err
-	}
-	return o, b.side.Forget(ctx, "mysql", sku)
+	return o, inAll, nil
 }
 
 // contend calls sell from that many goroutines until the deadline, and returns how many sales ended in time, how many

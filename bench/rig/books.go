@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"example.com/stock/loadtest"
+	"example.com/stock/order"
 )
 
 // ErrBooks is that of a run whose sales the store does not bear out. No figure of it counts.
@@ -84,4 +85,56 @@ func (s *Side) Forget(ctx context.Context, store, sku string) error {
 		return err
 	}
 	return s.Redis.Unlink(ctx, orderList(sku)).Err()
+}
+
+// BalanceOrders is Balance for orders of customers in MySQL, each of a unit and with an idempotency key: the store
+// itself must have as many orders, keys and movements as its counters say, and no units but those.
+func (s *Side) BalanceOrders(ctx context.Context, sku string, sure, cut int64) error {
+	b, err := s.restOfOrders(ctx, sku)
+	if err != nil {
+		return fmt.Errorf("%s: read the books of the orders of %s: %w", s.Name, sku, err)
+	}
+	if b.received != b.available+b.sold || b.reserved != 0 || b.orders != b.sold || b.keys != b.sold ||
+		b.movements != b.sold || b.units != b.sold || b.sold < sure || b.sold > sure+cut {
+		return fmt.Errorf("%w: %s, SKU %s: %d sales, and %d requests at most were cut off; the store has %+v", ErrBooks,
+			s.Name, sku, sure, cut, b)
+	}
+	return nil
+}
+
+// orderBooks are the counters of a SKU, and what the store has of its orders.
+type orderBooks struct {
+	received, available, reserved, sold int64
+	orders, keys, movements, units      int64
+}
+
+// restOfOrders reads the books when they are the same for a while.
+func (s *Side) restOfOrders(ctx context.Context, sku string) (b orderBooks, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, restBound, fmt.Errorf("sales go on after %v", restBound))
+	defer cancel()
+	for {
+		before := b
+		err := s.DB.QueryRowContext(ctx, "SELECT initial + adjusted, quantity, stock.reserved, stock.sold,"+
+			" (SELECT COUNT(*) FROM customer_orders), (SELECT COUNT(*) FROM idempotency_keys),"+
+			" COUNT(movements.sku), CAST(COALESCE(SUM(movements.sold), 0) AS SIGNED)"+
+			" FROM stock LEFT JOIN movements ON movements.sku = stock.sku AND kind = ? WHERE stock.sku = ?",
+			string(order.Sell), sku).
+			Scan(&b.received, &b.available, &b.reserved, &b.sold, &b.orders, &b.keys, &b.movements, &b.units)
+		if err != nil || b == before {
+			return b, err
+		}
+		if loadtest.Sleep(ctx, 60*time.Millisecond) != nil {
+			return b, context.Cause(ctx)
+		}
+	}
+}
+
+// ForgetOrders removes all orders of customers in MySQL, with what belongs to them.
+func (s *Side) ForgetOrders(ctx context.Context) error {
+	for _, table := range []string{"customer_orders", "idempotency_keys", "movements", "customer_limits"} {
+		if _, err := s.DB.ExecContext(ctx, "TRUNCATE TABLE "+table); err != nil {
+			return err
+		}
+	}
+	return nil
 }

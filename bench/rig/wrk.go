@@ -38,22 +38,43 @@ func FindWrk() (string, error) {
 	return path, nil
 }
 
-// posts makes wrk send POST. There is no function for replies: it would cost wrk a call into Lua for each, on the CPUs
+// Posts makes wrk send POST. There is no function for replies: it would cost wrk a call into Lua for each, on the CPUs
 // that are measured. Outcomes are counted by the instances.
-const posts = "wrk.method = \"POST\"\n"
+const Posts = "wrk.method = \"POST\"\n"
 
-// Wrk sends POST to url for a number of whole seconds, over that many connections. folder is for its script.
-func Wrk(ctx context.Context, folder, url string, connections, seconds int) (Load, error) {
+// Carts makes wrk send orders of one unit of sku, each of a customer of its own and with an idempotency key of its own:
+// both are the SKU, the thread and a count.
+func Carts(sku string) string {
+	return fmt.Sprintf(`local threads = 0
+function setup(thread)
+  threads = threads + 1
+  thread:set("thread", threads)
+end
+local n = 0
+local head = "POST /v1/orders HTTP/1.1\r\nHost: shop\r\nContent-Type: application/json\r\nIdempotency-Key: "
+local tail = '","lines":[{"sku":"%[1]s","quantity":1}]}'
+function request()
+  n = n + 1
+  local id = "%[1]s." .. thread .. "." .. n
+  local length = #'{"customer":"' + #id + #tail
+  return head .. id .. "\r\nContent-Length: " .. length .. '\r\n\r\n{"customer":"' .. id .. tail
+end
+`, sku)
+}
+
+// Wrk sends what script says to url for a number of whole seconds, over that many connections. folder is for the
+// script.
+func Wrk(ctx context.Context, folder, url, script string, connections, seconds int) (Load, error) {
 	program, err := FindWrk()
 	if err != nil {
 		return Load{}, err
 	}
-	script := filepath.Join(folder, "post.lua")
-	if err := os.WriteFile(script, []byte(posts), 0o600); err != nil {
+	file := filepath.Join(folder, "wrk.lua")
+	if err := os.WriteFile(file, []byte(script), 0o600); err != nil {
 		return Load{}, err
 	}
 	cmd := exec.CommandContext(ctx, program, "-t", strconv.Itoa(min(2, connections)), "-c", strconv.Itoa(connections),
-		"-d", fmt.Sprintf("%ds", seconds), "--timeout", "10s", "--latency", "-s", script, url)
+		"-d", fmt.Sprintf("%ds", seconds), "--timeout", "10s", "--latency", "-s", file, url)
 	// A group of its own: Ctrl-C reaches this process only, which then ends wrk by the ctx.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.WaitDelay = time.Second

@@ -155,7 +155,7 @@ func (s *store) overHTTP(
 			long = 1
 		}
 		l, err := rig.Wrk(ctx, folder, fmt.Sprintf("%s%s?sku=%s&store=%s", side.URL, endpoint, sku, s.Name),
-			connections, long)
+			rig.Posts, connections, long)
 		if err != nil {
 			return point{}, err
 		}

@@ -84,7 +84,7 @@ type market struct {
 	took         []float64
 }
 
-// An instance gathers what waits, as service/merge.go does: no timer, one step at a time, and a step has what came
+// An instance gathers what waits, as package batching does: no timer, one step at a time, and a step has what came
 // while the last one was under way.
 type instance struct {
 	*market
