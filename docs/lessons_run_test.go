@@ -51,7 +51,6 @@ func TestLessonsAsTyped(t *testing.T) {
 		t.Skip("minutes: make lessons")
 	}
 	var program stacktest.Program
-	t.Cleanup(func() { _ = program.Remove() })
 	path, err := program.Path()
 	if err != nil {
 		t.Fatal(err)

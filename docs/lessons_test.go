@@ -88,7 +88,6 @@ func (e excerpt) madeBy(r lab.Report) bool {
 // print is what the command prints of a run: it is written by what the command itself writes with.
 func (e excerpt) print(r lab.Report) string {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "```\n$ %s\n", e.command)
 	for _, s := range e.scenarios {
 		lab.WriteScenario(&b, s, e.lang)
 		for _, c := range r.Cells {
@@ -97,8 +96,57 @@ func (e excerpt) print(r lab.Report) string {
 			}
 		}
 	}
-	b.WriteString("```\n")
-	return b.String()
+	return e.fold(b.String())
+}
+
+// foldFrom is how many lines of output a reader sees at once: longer ones are folded away below the command.
+const foldFrom = 15
+
+// fold returns an output as it stands in a lesson.
+func (e excerpt) fold(output string) string {
+	text := fmt.Sprintf("```\n$ %s\n%s```\n", e.command, output)
+	n := strings.Count(output, "\n")
+	if n <= foldFrom {
+		return text
+	}
+	summary := map[string]string{
+		"en": "<code>%s</code>: what it prints, %d lines", "zh": "<code>%s</code>：它的输出，%d 行",
+	}[e.lang]
+	return "<details><summary>" + fmt.Sprintf(summary, e.command, n) + "</summary>\n\n" + text + "\n</details>\n"
+}
+
+// unfolded returns the lines of a text of fold that the program has printed.
+func unfolded(text string) []string {
+	_, text, _ = strings.Cut(text, "```\n")
+	text, _, _ = strings.Cut(text, "```\n")
+	return strings.Split(text, "\n")
+}
+
+// refold returns a text of fold, or one that is out of date, as fold makes it.
+func (e excerpt) refold(text string) string {
+	if lines := unfolded(text); len(lines) > 1 {
+		return e.fold(strings.Join(lines[1:], "\n"))
+	}
+	return text
+}
+
+// Outputs of more than 15 lines are folded away, and no other.
+func TestLongOutputsAreFolded(t *testing.T) {
+	for _, file := range lessons(t) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range excerpts.FindAllStringSubmatch(string(text), -1) {
+			e, err := parse(m[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if m[2] != e.refold(m[2]) {
+				t.Errorf("%s: %s is not folded as it should be: %s", file, e.command, refresh)
+			}
+		}
+	}
 }
 
 // What the lessons show of the lab exists: commands that can be run, and under each the word of every case as in the
@@ -143,8 +191,11 @@ func (e excerpt) check(t *testing.T, file, output string, s lab.Scenario, words 
 	}
 	_, output, _ = strings.Cut(output, " ("+s.Name+")\n")
 	for _, w := range words {
+		if w.Scenario != s.Name {
+			continue
+		}
 		i := slices.IndexFunc(s.Cases, func(c lab.Case) bool { return c.String() == w.Case })
-		if w.Scenario != s.Name || i < 0 || !e.wants(s.Cases[i].Subject()) {
+		if i < 0 || !e.wants(s.Cases[i].Subject()) {
 			continue
 		}
 		// A cell names its store, and a case only if it is not the strategy's default.
@@ -156,9 +207,10 @@ func (e excerpt) check(t *testing.T, file, output string, s lab.Scenario, words 
 		if !slices.ContainsFunc(stores, func(store string) bool {
 			c := c
 			c.Store = store
-			said := regexp.QuoteMeta(c.Said().In(e.lang))
-			line := regexp.MustCompile(`(?m)^  ✓ ` + said + `: ` + string(w.Observed) + `[,: ]`)
-			return line.MatchString(output)
+			line := "\n  ✓ " + c.Said().In(e.lang) + ": " + string(w.Observed)
+			return slices.ContainsFunc([]string{",", ":", " "}, func(end string) bool {
+				return strings.Contains("\n"+output, line+end)
+			})
 		}) {
 			t.Errorf("%s: %s: it does not say %s of %s: %s", file, e.command, w.Observed, c, refresh)
 		}
@@ -186,8 +238,8 @@ func rewrite(t *testing.T, path string) {
 				t.Fatalf("%s: %v", file, err)
 			}
 			text := e.print(r)
-			if !e.madeBy(r) || same(m[2], text) {
-				return old
+			if folded := e.refold(m[2]); !e.madeBy(r) || same(m[2], text) {
+				text = folded
 			}
 			return "<!-- " + m[1] + " -->\n" + text + "<!-- /lab -->"
 		})
@@ -199,7 +251,31 @@ func rewrite(t *testing.T, path string) {
 
 // same reports whether two outputs differ only in what differs from run to run: fences, names of instances, times.
 func same(a, b string) bool {
-	return slices.Equal(report.Generic(strings.Split(a, "\n")), report.Generic(strings.Split(b, "\n")))
+	return slices.Equal(report.Generic(unfolded(a)), report.Generic(unfolded(b)))
+}
+
+var elsewhere = regexp.MustCompile(`(?m)^- (Elsewhere: |外部资料：).*\[[^\]]+\]\(https?://[^)]+\)`)
+
+// Every scenario of the lab has its place in a lesson of each language.
+func TestEveryScenarioIsInALesson(t *testing.T) {
+	all, err := scenario.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, chinese := range []bool{false, true} {
+		var text strings.Builder
+		for _, file := range lessons(t) {
+			if strings.HasSuffix(file, ".zh-CN.md") == chinese {
+				text.WriteString(read(t, file))
+			}
+		}
+		words := strings.FieldsFunc(text.String(), func(r rune) bool { return r == ' ' || r == '`' || r == '\n' })
+		for _, s := range all {
+			if !slices.Contains(words, s.Name) {
+				t.Errorf("no lesson names %s (Chinese: %v)", s.Name, chinese)
+			}
+		}
+	}
 }
 
 // Every lesson is there in both languages, with all its parts, and its links lead to files.
@@ -237,6 +313,13 @@ func TestLessonsAreWhole(t *testing.T) {
 		}
 		if !excerpts.Match(text) {
 			t.Errorf("%s shows no run", file)
+		}
+		questions := map[bool]string{false: "\n## Questions\n", true: "\n## 想一想\n"}[isChinese]
+		if _, after, _ := strings.Cut(string(text), questions); strings.Count(after, "<details><summary>") != 3 {
+			t.Errorf("%s has not three questions with folded answers", file)
+		}
+		if !elsewhere.Match(text) {
+			t.Errorf("%s names no source elsewhere", file)
 		}
 		for _, index := range []string{"lessons/README.md", "lessons/README.zh-CN.md"} {
 			list, err := os.ReadFile(index)

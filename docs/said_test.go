@@ -6,25 +6,17 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"example.com/stock/lab/report"
 )
 
-var writeSaid = flag.Bool("write-said", false, "write the pages that are made from said.yaml and questions.yaml")
-
-// A card is a claim about locks, and what the lab sees of it.
-type card struct {
-	ID       string            `yaml:"id"`
-	Verdict  string            `yaml:"verdict"`
-	Said     map[string]string `yaml:"said"`
-	Measured map[string]string `yaml:"measured"`
-	Evidence [][3]string       `yaml:"evidence"` // scenario, case, outcome
-	Source   string            `yaml:"source"`
-}
+var writeSaid = flag.Bool("write-said", false,
+	"write the pages that are made from lab/report/said.yaml and questions.yaml")
 
 // A saidPage is what the page says in one language.
 type saidPage struct {
@@ -56,24 +48,15 @@ var saidPages = []saidPage{
 	},
 }
 
-// folded finds the blank which YAML makes of a line break, where Chinese has none.
-var folded = regexp.MustCompile(`([，。；：？！”])\s+`)
-
 // render makes the page of the cards.
-func (p saidPage) render(cards []card, word func(outcome, lang string) string) string {
+func (p saidPage) render(cards []report.Card, word func(outcome, lang string) string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "<!-- made from said.yaml: docs/refresh said -->\n%s\n\n%s\n", p.title, p.intro)
+	fmt.Fprintf(&b, "<!-- made from lab/report/said.yaml: docs/refresh said -->\n%s\n\n%s\n", p.title, p.intro)
 	for _, c := range cards {
 		fmt.Fprintf(&b, "\n<a id=\"%s\"></a>\n## %s\n\n**%s%s%s%s** %s\n\n", c.ID, c.Said[p.lang],
-			p.verdict, p.colon, p.verdicts[c.Verdict], p.end, folded.ReplaceAllString(c.Measured[p.lang], "$1"))
-		var scenarios []string
-		for _, e := range c.Evidence {
-			if !slices.Contains(scenarios, e[0]) {
-				scenarios = append(scenarios, e[0])
-			}
-		}
-		fmt.Fprintf(&b, "- %s%s`bin/stock lab run %s`\n- %s%s\n",
-			p.see, p.colon, strings.Join(scenarios, " "), p.evidence, strings.TrimSpace(p.colon))
+			p.verdict, p.colon, p.verdicts[c.Verdict], p.end, c.Measured[p.lang])
+		fmt.Fprintf(&b, "- %s%s`%s`\n- %s%s\n",
+			p.see, p.colon, c.Command(), p.evidence, strings.TrimSpace(p.colon))
 		for _, e := range c.Evidence {
 			fmt.Fprintf(&b, "  - [%s](failure-modes.md#%s), `%s`%s%s\n", e[0], e[0], e[1], p.colon, word(e[2], p.lang))
 		}
@@ -84,8 +67,10 @@ func (p saidPage) render(cards []card, word func(outcome, lang string) string) s
 
 // Every card rests on results of the lab, and the pages say what the cards say.
 func TestSaid(t *testing.T) {
-	var cards []card
-	decode(t, "said.yaml", &cards)
+	cards, err := report.Cards()
+	if err != nil {
+		t.Fatal(err)
+	}
 	seen := observed(t)
 	ids := map[string]bool{}
 	for _, c := range cards {
