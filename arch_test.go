@@ -39,8 +39,12 @@ var arrows = map[string]struct {
 	"health":                 {[]string{"lock"}, "it speaks of backends in the errors of the contract"},
 	"gate": {[]string{"lock"}, "it bounds what goes to a server, whichever, and speaks in the errors " +
 		"of the contract"},
-	"service": {[]string{"lock"}, "the domain knows no HTTP, no SQL, no Redis"},
-	"order":   {[]string{"lock", "service"}, "the domain of orders, which names SKUs and errors as selling does"},
+	"batching": {nil, "what waits is served in batches: it knows neither sales nor orders"},
+	"service":  {[]string{"batching", "lock"}, "the domain knows no HTTP, no SQL, no Redis"},
+	"order": {
+		[]string{"batching", "lock", "service"},
+		"the domain of orders, which names SKUs and errors as selling does",
+	},
 	"repo": {
 		[]string{"order", "service", "lock", "mysqlerr", "gate"},
 		"storage implements what the domain declares",
@@ -49,21 +53,39 @@ var arrows = map[string]struct {
 		[]string{"order", "service", "lock"},
 		"it takes from the ledger what it announces, and is under any lock: app says which store and which lock",
 	},
+	"archive": {
+		[]string{"order", "service", "lock"},
+		"it takes from the ledger what is old, and knows files alone: app says which store",
+	},
 	"mysqlerr": {nil, "a table of numbers, for the two that speak to MySQL and must not know each other"},
-	"handler":  {[]string{"order", "service", "lock"}, "HTTP knows the use cases, not what they are built on"},
-	"metrics":  {[]string{"lock"}, "it counts what locks and handlers tell it"},
+	"handler": {
+		[]string{"handler/text", "order", "service", "lock", "words"},
+		"HTTP knows the use cases, not what they are built on",
+	},
+	"metrics": {[]string{"lock"}, "it counts what locks and handlers tell it"},
 	"strategy": {[]string{
 		"lock", "lock/local", "lock/redislock", "lock/zklock", "lock/mysqllock",
 		"service",
 	}, "the catalogue joins locks and ways to write"},
 	"words":           {nil, "texts in two languages, for whoever speaks to people"},
 	"words/wordstest": {[]string{"words"}, "words for tests"},
-	"loadtest":        {[]string{"words"}, "a client over HTTP: it must judge the service by its replies alone"},
+	"handler/text":    {[]string{"words"}, "what problems say: the service answers with it, clients find its Chinese"},
+	"loadtest": {
+		[]string{"handler/text", "words"},
+		"a client over HTTP: it must judge the service by its replies alone, and shows what problems say",
+	},
 	"loadtest/mapping": {
 		[]string{"loadtest", "words"},
 		"a target of the load test: it knows no service but by the file that describes it",
 	},
-	"loadtest/report": {[]string{"loadtest", "words"}, "it shows what the load test found, and asks nobody else"},
+	"loadtest/checkout": {
+		[]string{"loadtest", "words"},
+		"a client over HTTP, and a consumer of events: it must judge orders by what it is told, not by their code",
+	},
+	"loadtest/report": {
+		[]string{"loadtest", "loadtest/checkout", "words"},
+		"it shows what the load test found, and asks nobody else",
+	},
 	"lab": {
 		[]string{"loadtest", "stack", "stack/wire", "words"},
 		"a client over HTTP, and hands on servers: what it says of our locks must not come from our locks",
@@ -73,14 +95,16 @@ var arrows = map[string]struct {
 		"a client over HTTP, as lab is: what it says of our locks must not come from our locks",
 	},
 	"lab/soak": {
-		[]string{"loadtest", "stack", "stack/wire", "words"},
+		[]string{"loadtest", "loadtest/checkout", "stack", "stack/wire", "words"},
 		"a client over HTTP, as lab is, and no scenario",
 	},
 	"class": {
-		[]string{"loadtest", "stack", "stack/wire"},
-		"a client over HTTP: what the wall shows comes from what instances tell, not from their code",
+		[]string{"lab", "lab/diagram", "loadtest", "stack", "stack/wire", "words"},
+		"a client over HTTP, which also plays what loads and the lab have recorded: what the wall shows comes from " +
+			"what instances tell, not from their code",
 	},
-	"lab/report":        {[]string{"lab", "words"}, "it shows what the lab found, and asks nobody else"},
+	"lab/diagram":       {[]string{"lab", "words"}, "it draws what the lab has recorded, and asks nobody else"},
+	"lab/report":        {[]string{"lab", "lab/diagram", "words"}, "it shows what the lab found, and asks nobody else"},
 	"deploy":            {nil, "files, and what rewrites them"},
 	"stack":             {[]string{"deploy"}, "it starts servers, it does not know what they are for"},
 	"stack/stacktest":   {[]string{"stack"}, "stack for tests"},
@@ -88,20 +112,22 @@ var arrows = map[string]struct {
 	"stack/wire":        {nil, "bytes between any client and any server"},
 	"app": {
 		[]string{
-			"gate", "handler", "health", "lock", "lock/redislock", "lock/zklock", "metrics", "order", "relay",
-			"repo", "service", "strategy",
+			"archive", "gate", "handler", "health", "lock", "lock/redislock", "lock/zklock", "metrics", "order",
+			"relay", "repo", "service", "strategy", "words",
 		},
 		"one running instance: the only place that knows everything of which it is made, and nothing of the " +
 			"command line or of load tests",
 	},
-	"mutate": {nil, "it reads and compiles the code of others, and runs none of it itself"},
+	".":       {nil, "files of this project, embedded: only the root can hold them"},
+	"starter": {[]string{"words"}, "it writes the code of others, and runs none of it"},
+	"mutate":  {nil, "it reads and compiles the code of others, and runs none of it itself"},
 	"cmd/stock": {
 		[]string{
-			"app", "class", "lab", "lab/report", "lab/scenario", "lab/soak", "loadtest", "loadtest/mapping",
-			"loadtest/report", "lock", "order", "service", "stack", "strategy", "words",
+			"app", "archive", "class", "lab", "lab/report", "lab/scenario", "lab/soak", "loadtest", "loadtest/checkout",
+			"loadtest/mapping", "loadtest/report", "lock", "order", "service", "stack", "starter", "strategy", "words",
 		},
 		"commands are thin: the service is app's; lock and strategy are for stock lock and stock strategies, order " +
-			"and service for the law that stock audit checks",
+			"and service for the law that stock audit checks, archive for what stock archive reports",
 	},
 }
 
@@ -116,9 +142,11 @@ var thirdParty = map[string]struct {
 	"gorm.io/":                 {[]string{"repo"}, "SQL is storage's business"},
 	"github.com/pressly/goose": {[]string{"repo"}, "the schema is storage's business"},
 	"github.com/redis/go-redis": {
-		[]string{"repo", "relay", "lock/redislock", "strategy", "app", "stack", "lab", "lab/scenario"},
-		"relay publishes on streams, strategy, app and stack pass the client on, lab shows the code that people " +
-			"write and asks servers for evidence",
+		[]string{
+			"repo", "relay", "lock/redislock", "strategy", "app", "stack", "lab", "lab/scenario", "loadtest/checkout",
+		},
+		"relay publishes on streams, loadtest/checkout consumes them, strategy, app and stack pass the client on, " +
+			"lab shows the code that people write and asks servers for evidence",
 	},
 	"github.com/go-zookeeper/zk": {
 		[]string{"lock/zklock", "lab/scenario"},
@@ -139,7 +167,7 @@ var thirdParty = map[string]struct {
 }
 
 func TestImportArrows(t *testing.T) {
-	imports := importsOf(t)
+	imports := importsOf(t, "")
 	for pkg, list := range imports {
 		rule, known := arrows[pkg]
 		if !known {
@@ -167,15 +195,34 @@ func TestImportArrows(t *testing.T) {
 
 // The contract can be copied into another project: it needs the standard library alone.
 func TestLockIsStandardLibraryOnly(t *testing.T) {
-	for _, imported := range importsOf(t)["lock"] {
+	for _, imported := range importsOf(t, "")["lock"] {
 		if strings.Contains(imported, ".") {
 			t.Errorf("lock imports %s", imported)
 		}
 	}
 }
 
-// importsOf returns the imports of every package of the module, without those of its tests.
-func importsOf(t *testing.T) map[string][]string {
+// The domain is tested without a driver or a server, so that its tests go where it goes. What needs one is in
+// service/selltest.
+func TestTheDomainIsTestedWithoutDrivers(t *testing.T) {
+	of := importsOf(t, "_test")
+	for _, pkg := range []string{"service", "order"} {
+		for _, imported := range of[pkg] {
+			inside, ours := strings.CutPrefix(imported, module)
+			third := strings.Contains(imported, ".") && imported != "go.uber.org/goleak"
+			if ours && inside != pkg && !slices.Contains(arrows[pkg].may, inside) || !ours && third {
+				t.Errorf("a test of %s imports %s: its place is service/selltest, repo or app", pkg, imported)
+			}
+		}
+		if of[pkg] == nil {
+			t.Errorf("%s has no tests", pkg)
+		}
+	}
+}
+
+// importsOf returns the imports of every package of the module: those of its tests (kind "_test"), or of the others
+// (kind "").
+func importsOf(t *testing.T, kind string) map[string][]string {
 	t.Helper()
 	found := make(map[string][]string)
 	err := filepath.WalkDir(".", func(name string, entry fs.DirEntry, err error) error {
@@ -193,7 +240,7 @@ func importsOf(t *testing.T) map[string][]string {
 			}
 			return nil
 		}
-		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") != (kind == "_test") {
 			return nil
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)

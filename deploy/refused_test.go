@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -245,6 +246,87 @@ func TestOddButGood(t *testing.T) {
 	}
 }
 
+// A reader of Chinese gets what nginx says by itself in Chinese. The type, which programs read, is the same.
+func TestProblemsSpeakTheReadersLanguage(t *testing.T) {
+	t.Parallel()
+	down := newGateway(t, []string{closedPort(t)})
+	lost := newGateway(t, []string{newInstance(t, "dies", drop).addr})
+	for _, row := range []struct {
+		name                             string
+		g                                *gateway
+		path, body                       string
+		title, detail, titleZH, detailZH string
+	}{
+		{
+			"nobody there", down, "/deduct_stock", "",
+			"No reply from an instance",
+			"no instance could be reached: nothing was done, the request can be sent again",
+			"实例没有响应", "没有能连上的实例：什么也没有做，可以重发这个请求",
+		},
+		{
+			"no reply", lost, "/deduct_stock", "", "No reply from an instance",
+			"an instance got the request and did not answer: whether it was carried out is unknown; " +
+				"look for the request id among the orders before you send it again",
+			"实例没有响应", "实例收到了请求但没有响应：是否已执行未知；重发之前，请先在订单中查找这个请求 id",
+		},
+		{
+			"a body of 100 KiB", down, "/deduct_stock", strings.Repeat("x", 100<<10),
+			"The body is too large", "a body may have 65536 bytes", "请求体太大", "请求体最多 65536 字节",
+		},
+		{
+			"not for the public", down, "/metrics", "",
+			"No such resource", "the gateway refused the request: nothing was done",
+			"没有这个资源", "网关拒绝了这个请求：什么也没有做",
+		},
+	} {
+		for lang, want := range map[string][2]string{"en": {row.title, row.detail}, "zh": {row.titleZH, row.detailZH}} {
+			r := row.g.do("POST", row.path, row.body, "Accept-Language", lang)
+			if p := problemOf(t, r); p.Title != want[0] || p.Detail != want[1] {
+				t.Errorf("%s, %s: %+v, want %q", row.name, lang, p, want)
+			}
+			if r.Header.Get("Content-Language") != lang || r.Header.Get("Vary") != "Accept-Language" {
+				t.Errorf("%s, %s: %v", row.name, lang, r.Header)
+			}
+		}
+	}
+	title := regexp.MustCompile(`(?m)^ +(en|zh):(\d+) +"`)
+	statuses := make(map[string]string)
+	for _, m := range title.FindAllStringSubmatch(shipped, -1) {
+		statuses[m[2]] += m[1]
+	}
+	for status, langs := range statuses {
+		if langs != "enzh" {
+			t.Errorf("the title of %s is in %s", status, langs)
+		}
+	}
+	if len(statuses) < 11 {
+		t.Errorf("nginx.conf has %d titles", len(statuses))
+	}
+}
+
+// nginx reads Accept-Language as the instances do, except that it goes by the order of the list, not by q.
+func TestAcceptLanguage(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t, []string{closedPort(t)})
+	for header, want := range map[string]string{
+		"": "en", "zh": "zh", "ZH-hans-cn": "zh", "zh-CN,zh;q=0.9,en;q=0.8": "zh", "en-US,en;q=0.9,zh-CN;q=0.8": "en",
+		" zh ; q=0.7 , en ; q=0.5": "zh", "fr, zh;q=0.1": "zh", "fr, de;q=0.5": "en", "*": "en",
+		"zh;q=0.5, *;q=0.4": "zh",
+		"*, zh;q=0.5":       "en", "en;q=0, zh;q=0.001": "zh", "en;q=0.000,zh": "zh",
+		"zh;q=0": "en", "zh-CN;q=0.0": "en",
+		"zh-CN;q=0, en": "en", "zh;q=0, zh-TW": "zh", "zha": "en", "zha, zh": "zh", "eng, zh": "zh",
+		"fr;q=0, zh": "zh",
+		"zh, en":     "zh", "en, zh": "en", ",,zh": "zh", ";;q=1,,zh;q=0.2": "zh",
+		strings.Repeat("fr;q=0,", 1000) + "zh": "zh", // and soon
+		strings.Repeat("en;q=0 ,", 900) + "de": "en",
+	} {
+		r := g.do("GET", "/metrics", "", "Accept-Language", header)
+		if got := r.Header.Get("Content-Language"); got != want {
+			t.Errorf("%.40q: %s, want %s", header, got, want)
+		}
+	}
+}
+
 // The members of what nginx writes are those of the schema that the service publishes.
 func TestProblemIsAsPublished(t *testing.T) {
 	t.Parallel()
@@ -288,11 +370,11 @@ func TestEveryTypeIsExplained(t *testing.T) {
 		t.Fatal("nginx.conf has no map of problem types")
 	}
 	block, _, _ := strings.Cut(rest, "}")
-	source := read(t, "../handler/problems.go")
+	source := read(t, "../handler/table.go")
 	for line := range strings.Lines(block) {
 		words := strings.Fields(strings.TrimSuffix(strings.TrimSpace(line), ";"))
 		if len(words) == 2 && !bytes.Contains(source, []byte(strconv.Quote(words[1]))) {
-			t.Errorf("%s is not in the table of handler/problems.go", words[1])
+			t.Errorf("%s is not in handler/table.go", words[1])
 		}
 	}
 	if !slices.Contains(strings.Fields(block), "bad_gateway;") {
