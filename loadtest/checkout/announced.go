@@ -47,7 +47,7 @@ func (j *judge) events() {
 		}
 		if left := len(b.Movements) - next; left > 0 {
 			j.soon(CheckEvents, "event-missing", "sku", b.Before.SKU, "n", left, "first", b.Movements[next].Number)
-			j.v.awaitsEvents = true
+			j.v.unannounced += left
 		}
 	}
 }

@@ -54,9 +54,9 @@ type Verdict struct {
 	Sentence words.Text       `json:"sentence"`
 	Checks   []Check          `json:"checks"` // in the order of Checks
 
-	proved       bool // something was found that no later look at the books can remove
-	early        bool // a later look may remove what was found, or find what cannot be told yet
-	awaitsEvents bool
+	proved      bool // something was found that no later look at the books can remove
+	early       bool // a later look may remove what was found, or find what cannot be told yet
+	unannounced int  // movements of which no event was read
 }
 
 // Check returns the check of that name.

@@ -153,6 +153,44 @@ func (p *posting) Events(ctx context.Context, sku string, after uint64) ([]check
 	return p.receiver.Events(ctx, sku, after)
 }
 
+// A late shop has announced one movement more of each SKU whenever it is asked.
+type late struct {
+	*shop
+	mu   sync.Mutex
+	told map[string]int // by SKU
+}
+
+func (l *late) Events(ctx context.Context, sku string, after uint64) ([]checkout.Event, error) {
+	list, err := l.shop.Events(ctx, sku, after)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.told[sku]++
+	return list[:min(len(list), l.told[sku])], err
+}
+
+// A relay that is behind after a fault is waited for as long as it goes on: its limit is for one that stands still.
+func TestARelayThatIsBehindIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	s, url := serve(t)
+	client, err := loadtest.NewClient(url, "", 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	p := plan()
+	p.SKUs, p.Visits, p.SettleLimit = 1, 20, time.Second
+	r, err := checkout.Run(t.Context(), []*loadtest.Client{client}, p, &late{shop: s, told: make(map[string]int)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(r.Books[0].Movements); n < 8 {
+		t.Fatalf("only %d movements: they are announced within the limit", n)
+	}
+	if r.Verdict.Finding != loadtest.Holds {
+		t.Errorf("%s: %v", r.Verdict.Sentence, failures(&r.Verdict))
+	}
+}
+
 // Events that a webhook delivers are judged, too: one that comes again is no fault, one that is left out is.
 func TestEventsOfAWebhook(t *testing.T) {
 	t.Parallel()

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -252,6 +253,7 @@ func (s *Shopping) Judge(ctx context.Context) (*Result, error) {
 	defer cancel()
 	s.tell("books", false)
 	began := time.Now()
+	unannounced, progress := math.MaxInt, began
 	for {
 		asked := time.Now()
 		err := s.read(look)
@@ -260,13 +262,16 @@ func (s *Shopping) Judge(ctx context.Context) (*Result, error) {
 			r.Evidence.Unread = words.Of(err)
 		}
 		r.Verdict = Judge(&r.Evidence)
-		limit := loadtest.LateLimit
-		if r.Verdict.awaitsEvents {
-			limit = s.sale.plan.SettleLimit
+		since, limit := began, loadtest.LateLimit
+		if n := r.Verdict.unannounced; n > 0 {
+			if n < unannounced { // the relay is late, but at work
+				unannounced, progress = n, asked
+			}
+			since, limit = progress, s.sale.plan.SettleLimit
 		}
 		// Sweepers may be at work still, and relays. After a long run a reading takes seconds: what happens while it
 		// is made looks wrong, so it is not the last one if it began too early.
-		final := !r.Verdict.early || r.Verdict.proved || asked.Sub(began) > limit
+		final := !r.Verdict.early || r.Verdict.proved || asked.Sub(since) > limit
 		if err == nil && final || loadtest.Sleep(look, 250*time.Millisecond) != nil {
 			break
 		}
