@@ -95,7 +95,7 @@ type Plan struct {
 	Seed        uint64        `json:"seed"`             // of all that customers choose; 0: a new one
 	Timeout     time.Duration `json:"-"`                // of a request; 0: 15 s
 	Patience    time.Duration `json:"-"`                // for how long a request is sent again; 0: 20 s
-	SettleLimit time.Duration `json:"-"`                // for all that is open at the end, and for one more event; 0: 30 s
+	SettleLimit time.Duration `json:"-"`                // for all that is open at the end, or one more event; 0: 30 s
 
 	History io.Writer `json:"-"` // if not nil, the history is streamed to it
 }
