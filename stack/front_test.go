@@ -68,6 +68,23 @@ func TestAnInstanceThatIsOnlyAliveWillDo(t *testing.T) {
 	}
 }
 
+// An instance that has had no answer yet, because it migrates a database, say, is given more time.
+func TestAnInstanceThatIsAskingIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	var ready string
+	s := start(t, stack.Options{Want: []stack.Kind{stack.Redis}, Progress: func(e stack.Event) {
+		if e.What == "ready" {
+			ready = e.Detail
+		}
+	}})
+	if _, err := s.Serve(t.Context(), 1, "FAKE_SLOW=7s"); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(ready, "alive but not ready") {
+		t.Errorf("progress said %q", ready)
+	}
+}
+
 func TestOneCrashingInstanceLeavesNone(t *testing.T) {
 	t.Parallel()
 	s := start(t, stack.Options{Parent: t.TempDir()})

@@ -20,6 +20,13 @@ import (
 // that is missing on purpose must not keep the others from being shown.
 const aliveBound = 5 * time.Second
 
+// askedBound is how long to wait for an instance that has not had the first answer of a backend, and so cannot tell
+// whether it is missing. On a busy computer the migration of an empty MySQL takes longer than aliveBound.
+const askedBound = startBound / 2
+
+// notAsked is what an instance says of a backend until then (see health.New).
+const notAsked = "not asked yet"
+
 // app is the first part of the name of an instance.
 const app = "app"
 
@@ -94,7 +101,7 @@ func (s *Stack) instance(program string, env []string, adminPorts []int) builder
 }
 
 // instanceReady wants 200 from /readyz, with every given backend up. From aliveBound after the launch on, 200 from
-// /livez is enough.
+// /livez is enough, or from askedBound on if a backend has not answered yet.
 func (s *Server) instanceReady(ctx context.Context, name string, given []Kind) error {
 	body, err := get(ctx, s.URL+"/readyz", name)
 	if err == nil {
@@ -104,7 +111,11 @@ func (s *Server) instanceReady(ctx context.Context, name string, given []Kind) e
 		s.unready = ""
 		return nil
 	}
-	if time.Since(s.launched) < aliveBound {
+	bound := aliveBound
+	if strings.Contains(err.Error(), notAsked) {
+		bound = askedBound
+	}
+	if time.Since(s.launched) < bound {
 		return err
 	}
 	if _, err := get(ctx, s.URL+"/livez", name); err != nil {

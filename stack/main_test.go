@@ -45,11 +45,17 @@ func serve() {
 		os.Exit(3)
 	}
 	var sold atomic.Int64
+	began := time.Now()
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(http.ResponseWriter, *http.Request) {})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if os.Getenv("FAKE_UNREADY") != "" {
 			http.Error(w, os.Getenv("FAKE_UNREADY"), http.StatusServiceUnavailable)
+			return
+		}
+		if slow, _ := time.ParseDuration(os.Getenv("FAKE_SLOW")); time.Since(began) < slow {
+			http.Error(w, `{"backends":{"redis":{"up":false,"reason":"redis is down: not asked yet"}}}`,
+				http.StatusServiceUnavailable)
 			return
 		}
 		fmt.Fprintf(w, `{"backends":{"redis":{"up":%v,"reason":"no redis yet"},"mysql":{"up":false}}}`,
