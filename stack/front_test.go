@@ -46,20 +46,26 @@ func TestInstances(t *testing.T) {
 	}
 }
 
+// served starts one instance with env beside a Redis, and returns what was said of it when it was ready.
+func served(t *testing.T, env string) (said string) {
+	t.Helper()
+	s := start(t, stack.Options{Want: []stack.Kind{stack.Redis}, Progress: func(e stack.Event) {
+		if e.What == "ready" {
+			said = e.Detail
+		}
+	}})
+	if _, err := s.Serve(t.Context(), 1, env); err != nil {
+		t.Fatal(err)
+	}
+	return said
+}
+
 func TestAnInstanceThatIsOnlyAliveWillDo(t *testing.T) {
 	t.Parallel()
 	for _, env := range []string{"FAKE_UNREADY=no zookeeper here", "FAKE_DOWN=no redis yet"} {
 		t.Run(env, func(t *testing.T) {
 			t.Parallel()
-			var ready string
-			s := start(t, stack.Options{Want: []stack.Kind{stack.Redis}, Progress: func(e stack.Event) {
-				if e.What == "ready" {
-					ready = e.Detail
-				}
-			}})
-			if _, err := s.Serve(t.Context(), 1, env); err != nil {
-				t.Fatal(err)
-			}
+			ready := served(t, env)
 			_, why, _ := strings.Cut(env, "=")
 			if !strings.Contains(ready, "alive but not ready") || !strings.Contains(ready, why) {
 				t.Errorf("progress said %q, want %q in it", ready, why)
@@ -71,16 +77,7 @@ func TestAnInstanceThatIsOnlyAliveWillDo(t *testing.T) {
 // An instance that has had no answer yet, because it migrates a database, say, is given more time.
 func TestAnInstanceThatIsAskingIsWaitedFor(t *testing.T) {
 	t.Parallel()
-	var ready string
-	s := start(t, stack.Options{Want: []stack.Kind{stack.Redis}, Progress: func(e stack.Event) {
-		if e.What == "ready" {
-			ready = e.Detail
-		}
-	}})
-	if _, err := s.Serve(t.Context(), 1, "FAKE_SLOW=7s"); err != nil {
-		t.Fatal(err)
-	}
-	if strings.Contains(ready, "alive but not ready") {
+	if ready := served(t, "FAKE_SLOW=7s"); strings.Contains(ready, "alive but not ready") {
 		t.Errorf("progress said %q", ready)
 	}
 }
