@@ -78,13 +78,16 @@ func realRedis(t testing.TB) shop {
 	return repo.NewRedis(dialRedis(t, stacktest.Redis(t).Addr))
 }
 
-func miniRedis(t testing.TB) shop {
+func miniRedis(t testing.TB) shop { return repo.NewRedis(dialRedis(t, miniAddr(t))) }
+
+func miniAddr(t testing.TB) string {
+	t.Helper()
 	server := miniredis.NewMiniRedis()
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Close)
-	return repo.NewRedis(dialRedis(t, server.Addr()))
+	return server.Addr()
 }
 
 // openMySQL opens dsn. It does not touch the schema.
