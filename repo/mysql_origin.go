@@ -65,7 +65,8 @@ func (m *MySQL) Seed(ctx context.Context, o service.Origin, sku service.SKU, qua
 		if noted.Error != nil || noted.RowsAffected == 0 {
 			return explain(ctx, doing, noted.Error)
 		}
-		return explain(ctx, doing, tx.Clauses(clause.OnConflict{DoNothing: true}).Create(freshStock(sku, quantity)).Error)
+		made := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(freshStock(sku, quantity))
+		return explain(ctx, doing, made.Error)
 	})
 }
 

@@ -45,7 +45,9 @@ func bare(t testing.TB, name string) (s bareStore) {
 		})
 		t.Cleanup(func() { _ = through.Close() })
 		s.broken, s.sound = repo.NewRedis(through), repo.NewRedis(direct)
-		s.remove = func(t testing.TB, sku service.SKU) { done(t, direct.Del(short(t), "stock:{"+string(sku)+"}").Err()) }
+		s.remove = func(t testing.TB, sku service.SKU) {
+			done(t, direct.Del(short(t), "stock:{"+string(sku)+"}").Err())
+		}
 		s.clear = func(t testing.TB) { done(t, direct.FlushDB(short(t)).Err()) }
 		return s
 	}

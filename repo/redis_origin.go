@@ -55,10 +55,10 @@ func (r *Redis) Replace(ctx context.Context, was, is service.Origin) (bool, erro
 		was.ID, decimal(was.Generation), digit(was.Lost), is.ID, decimal(is.Generation), digit(is.Lost))
 }
 
-// Seed is one round trip, three if the SKU is not known to be seeded: the SKU may be in another slot than the origin, so
-// it is made in one step, and what was done is noted in the origin in another. If the note is missing, because the
-// instance died or lost a reply between the two, the next Seed finds what the SKU leaves behind: its orders, and what is
-// settled of them, stay when somebody removes the stock by hand.
+// Seed is one round trip, three if the SKU is not known to be seeded: the SKU may be in another slot than the origin,
+// so it is made in one step, and what was done is noted in the origin in another. If the note is missing, because the
+// instance died or lost a reply between the two, the next Seed finds what the SKU leaves behind: its orders, and the
+// ids that are settled, stay when somebody removes the stock by hand.
 func (r *Redis) Seed(ctx context.Context, o service.Origin, sku service.SKU, quantity int64) error {
 	const doing = "seed stock"
 	if err := checkQuantity("quantity", quantity); err != nil {
