@@ -113,7 +113,7 @@ func TestRowsAreForgottenUnderLoad(t *testing.T) {
 			work.Go(func() {
 				for range 40 {
 					i := worker % 2
-					wait, stop := context.WithTimeout(t.Context(), 30*time.Second)
+					wait, stop := context.WithTimeout(t.Context(), patience)
 					lease, err := lockers[worker/2%2].Acquire(wait, keyN(i), lock.Options{})
 					stop()
 					if err != nil {

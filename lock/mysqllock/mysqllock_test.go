@@ -96,7 +96,7 @@ func TestMissingTables(t *testing.T) {
 			t.Errorf("err = %v, want a DownError that names the fix", err)
 		}
 		db := pool(t, dsn, 1)
-		eventually(t, soon, "no lock is left", func() bool {
+		eventually(t, "no lock is left", func() bool {
 			return transactions(t, db)+count(
 				t, db, "SELECT IS_USED_LOCK(CONCAT('stock/', DATABASE(), '/k')) IS NOT NULL",
 			) == 0
@@ -116,7 +116,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		for worker := range 16 {
 			all.Go(func() {
 				for i := range 125 {
-					ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+					ctx, cancel := context.WithTimeout(t.Context(), patience)
 					if i%10 == 9 {
 						// Some leave, at any moment.
 						cancel()
@@ -138,7 +138,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		if n := waiting(t, db); n != 0 {
 			t.Errorf("%d statements wait", n)
 		}
-		eventually(t, soon, "no transaction is open", func() bool { return transactions(t, db) == 0 })
+		eventually(t, "no transaction is open", func() bool { return transactions(t, db) == 0 })
 		if n := count(
 			t, db, "SELECT COUNT(*) FROM locks WHERE expires_at > UTC_TIMESTAMP(6) OR token <> '' OR who <> ''",
 		); n != 0 {
@@ -176,7 +176,7 @@ func TestAConnectionIsNotGivenBack(t *testing.T) {
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, soon, "the connection is closed", func() bool {
+		eventually(t, "the connection is closed", func() bool {
 			return count(t, db, "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID = ?", id) == 0
 		})
 	})
