@@ -29,7 +29,7 @@ func TestShutdownFinishesWhatItHas(t *testing.T) {
 	defer client.Close()
 	locked := func() bool { return client.Exists(context.Background(), "watchdog:{stock}").Val() == 1 }
 	i.paused(t, 1)
-	waiter := i.later(http.MethodPost, "/deduct_stock_redisson?wait=2m")
+	waiter := i.later(http.MethodPost, "/deduct_stock_redisson?wait=60s")
 	inFlight(t, i, 2)
 
 	i.cancel()
@@ -150,7 +150,7 @@ func TestShutdownTellsWaitersToLeave(t *testing.T) {
 		query := row.endpoint + "?sku=" + sku + "&store=" + row.store
 		holders[row.endpoint] = i.later(http.MethodPost, query+"&pause=before_write")
 		i.paused(t, len(holders))
-		waiters[row.endpoint] = i.later(http.MethodPost, query+"&wait=2m")
+		waiters[row.endpoint] = i.later(http.MethodPost, query+"&wait=60s")
 		inFlight(t, i, len(holders)+len(waiters))
 	}
 	i.cancel()
