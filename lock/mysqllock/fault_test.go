@@ -208,7 +208,7 @@ func TestFirstUseTogether(t *testing.T) {
 		for range 6 {
 			lockers = append(lockers, k.open(t, dsn, 0))
 		}
-		for round := range 20 {
+		for round := range stacktest.Rounds(20, 3) {
 			key := keyN(round)
 			tx, err := db.Begin()
 			if err != nil {

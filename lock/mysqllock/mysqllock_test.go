@@ -11,6 +11,7 @@ import (
 
 	"example.com/stock/lock"
 	"example.com/stock/lock/locktest"
+	"example.com/stock/stack/stacktest"
 )
 
 var promise = lock.Promise{Exclusive: true, Scope: lock.Cluster, Fenced: true, Blocking: true}
@@ -115,7 +116,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		var all sync.WaitGroup
 		for worker := range 16 {
 			all.Go(func() {
-				for i := range 125 {
+				for i := range stacktest.Rounds(125, 30) {
 					ctx, cancel := context.WithTimeout(t.Context(), patience)
 					if i%10 == 9 {
 						// Some leave, at any moment.
@@ -144,7 +145,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		); n != 0 {
 			t.Errorf("%d rows are held", n)
 		}
-		for i := range 63 {
+		for i := range stacktest.Rounds(63, 15) {
 			if n := count(
 				t, db, "SELECT IS_USED_LOCK(CONCAT('stock/', DATABASE(), ?)) IS NOT NULL", "/"+keyN(i),
 			); n != 0 {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"example.com/stock/lock"
+	"example.com/stock/stack/stacktest"
 )
 
 // What a request costs, as the docs claim.
@@ -108,7 +109,7 @@ func TestThousandsLeaveNothing(t *testing.T) {
 	var work sync.WaitGroup
 	for range 8 {
 		work.Go(func() {
-			for range 300 {
+			for range stacktest.Rounds(300, 40) {
 				release(t, acquire(t, q))
 			}
 		})
@@ -129,7 +130,7 @@ func TestThousandsLeaveNothing(t *testing.T) {
 // The herd is 99+98+...+1 wake-ups; the queue needs 99.
 func TestTheHerdIsCounted(t *testing.T) {
 	host := Servers.ZooKeeper(t)
-	const n = 100
+	n := stacktest.Rounds(100, 20)
 	sessions := make([]*Session, n)
 	for i := range sessions {
 		sessions[i] = open(t, Config{Hosts: []string{host}, SessionTimeout: 30 * time.Second})
@@ -219,11 +220,12 @@ func TestTheRecordIsReadOnceInASession(t *testing.T) {
 		t.Errorf("%d requests for the first acquisition and its release, want 4", n)
 	}
 	before := recordBelow(t, c, rootOf(t)).version
-	for range 200 {
+	rounds := stacktest.Rounds(200, 50)
+	for range rounds {
 		release(t, acquire(t, q))
 	}
-	if n := p.requests(); n > 4+400+6 {
-		t.Errorf("%d requests for 201 acquisitions and their releases", n)
+	if n := p.requests(); n > 4+2*rounds+6 {
+		t.Errorf("%d requests for %d acquisitions and their releases", n, rounds+1)
 	}
 	if after := recordBelow(t, c, rootOf(t)).version; after > before+1 {
 		t.Errorf("the record was written %d times", after-before)

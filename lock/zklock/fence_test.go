@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"example.com/stock/lock"
+	"example.com/stock/stack/stacktest"
 )
 
 func TestFenceComesFromTheCzxid(t *testing.T) {
@@ -95,7 +96,7 @@ func take(t *testing.T, s *fenceRecord, czxid, clock int64) (*fenceRecord, lock.
 // and so do those of clients who know an older record.
 func TestFencesGrowInAnEnsemble(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(300) {
+	for seed := range uint64(stacktest.Rounds(300, 30)) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		s, last := &fenceRecord{}, lock.Fence(0)
 		epoch, count, clock := random.Int64N(5), random.Int64N(1<<33)%(1<<32-1), int64(1_795_000_000_000)
