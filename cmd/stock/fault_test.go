@@ -54,7 +54,7 @@ func TestBackendsGoAndComeBack(t *testing.T) {
 }
 
 // slack is what a busy computer with the race detector may add to a limit.
-const slack = 7 * time.Second
+const slack = time.Minute
 
 func outage(t *testing.T, c *group, server *stack.Server, hangs bool, strategy, store string) {
 	harm, mend := server.Kill, func() error { return server.Restart(t.Context()) }
@@ -185,11 +185,9 @@ func TestGracefulStopUnderLoad(t *testing.T) {
 				}
 			})
 			judge(t, result)
-			if v := &result.Verdict; v.Failed+v.Unknown+v.Recovered > 0 {
-				t.Errorf(
-					"%d failed, %d unknown, %d recovered: %s", v.Failed, v.Unknown, v.Recovered,
-					firstError(result),
-				)
+			v := &result.Verdict
+			if why := firstError(result); why != "" || v.Recovered > 0 {
+				t.Errorf("%d failed, %d unknown, %d recovered: %s", v.Failed, v.Unknown, v.Recovered, why)
 			}
 		})
 	}
@@ -258,7 +256,7 @@ func await(t *testing.T, n <-chan int) int {
 	select {
 	case v := <-n:
 		return v
-	case <-time.After(60 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("sales have stopped")
 		return 0
 	}
