@@ -180,7 +180,8 @@ func TestStorm(t *testing.T) {
 	}
 }
 
-// A store whose server is gone says so (within 3 s, if the computer has time for us), and works again when the server does.
+// A store whose server is gone says so (within 3 s, if the computer has time for us), and works again when the server
+// does.
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []stack.Kind{stack.Redis, stack.MySQL} {

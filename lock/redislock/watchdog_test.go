@@ -145,7 +145,7 @@ func TestALostGrantIsFound(t *testing.T) {
 
 func awaitQueue(t *testing.T, c redis.UniversalClient, n int64) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
 		if c.LLen(t.Context(), "watchdog:{k}:queue").Val() == n {
 			return
 		}
