@@ -224,7 +224,7 @@ func TestStandstillUnderPressure(t *testing.T) {
 			if row.kind == stack.MySQL {
 				address = server.URL
 			}
-			i := begin(t, append(backends(row.flag+address), "--seed-quantity=100000", "--redis-timeout=1s", "--work=2s")...)
+			i := begin(t, backends(row.flag+address, "--seed-quantity=100000", "--redis-timeout=1s", "--work=2s")...)
 			i.ready(t, string(row.kind))
 			i.must(t, http.MethodPost, row.endpoint, 200)
 			if err := server.Pause(); err != nil {

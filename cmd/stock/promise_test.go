@@ -70,7 +70,8 @@ func keepsItsPromise(t *testing.T, client *loadtest.Client, s loadtest.Strategy,
 // down is no fault of a sale: nothing was sold, and a busy computer may keep a sound server from answering a probe.
 func firstError(r *loadtest.Result) string {
 	for _, record := range r.Records {
-		if (record.Outcome == loadtest.Failed || record.Outcome == loadtest.Unknown) && record.Problem != "backend_down" {
+		wrong := record.Outcome == loadtest.Failed || record.Outcome == loadtest.Unknown
+		if wrong && record.Problem != "backend_down" {
 			return record.Problem + " " + record.Error
 		}
 	}

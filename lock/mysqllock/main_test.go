@@ -131,8 +131,8 @@ var (
 	pins = []kind{forUpdate, getLock}
 )
 
-// insist repeats op while the server does not answer within the 1.5 s that a lock gives it, for a minute at most: a busy
-// computer may be late, and a client would ask again.
+// insist repeats op while the server does not answer within the 1.5 s that a lock gives it, for a minute at most: a
+// busy computer may be late, and a client would ask again.
 func insist[T any](op func() (T, error)) (T, error) {
 	for began := time.Now(); ; {
 		got, err := op()
