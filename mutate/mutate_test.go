@@ -106,6 +106,9 @@ func mutate(t *testing.T, root string, args ...string) (said string, err error) 
 }
 
 func TestEachVerdict(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	root := write(t, `# less
 file sum.go
 test TestAdd/two numbers
@@ -266,6 +269,9 @@ func TestResume(t *testing.T) {
 
 // Operators make mutants of Go that no table has. A survivor is an error; what does not compile is none.
 func TestOperators(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	root := write(t, oneMutant)
 	said, err := mutate(t, root, "--operators", "--package", "sum", "--tests", "TestAdd|TestGreet")
 	if err == nil || !strings.Contains(err.Error(), "1 of 3") {

@@ -136,10 +136,13 @@ func order(stock service.Stock) service.Order {
 	}
 }
 
+// patience is how long a test waits for what must come, on a computer that has other work.
+const patience = time.Minute
+
 // short returns a ctx for one operation.
 func short(t testing.TB) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
 	t.Cleanup(cancel)
 	return ctx
 }

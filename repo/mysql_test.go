@@ -377,7 +377,7 @@ func TestCommitEndedByTheServer(t *testing.T) {
 	}{
 		{"max_statement_time", func(*testing.T, *sql.DB) {}},
 		{"KILL QUERY", func(t *testing.T, admin *sql.DB) {
-			for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
+			for end := time.Now().Add(patience); time.Now().Before(end); {
 				var id int64
 				const busy = "SELECT ID FROM information_schema.PROCESSLIST WHERE INFO = 'COMMIT'"
 				if admin.QueryRow(busy).Scan(&id) == nil {

@@ -235,7 +235,7 @@ func TestKeeperNoticesALoss(t *testing.T) {
 			finds(t, "after", k, service.ErrDataLost)
 			select {
 			case <-sale.Done():
-			case <-time.After(10 * time.Second):
+			case <-time.After(time.Minute):
 			}
 			if !errors.Is(context.Cause(sale), service.ErrDataLost) {
 				t.Errorf("a sale under way: %v, want it ended by the loss", context.Cause(sale))
