@@ -105,6 +105,44 @@ func TestALongReadingIsRepeated(t *testing.T) {
 	}
 }
 
+// A reservation of two SKUs that expires after the book of one was read, and before that of the other is, looks as if
+// half of it had been given back. That is a matter of the reading, so the books are read again.
+func TestBooksThatMoveWhileTheyAreRead(t *testing.T) {
+	t.Parallel()
+	s, url := serve(t, "reads-late")
+	p := plan()
+	p.SKUs, p.Stock, p.Visits, p.Quantities = 2, 1000, 150, []int64{1}
+	r := run(t, s, url, p)
+	if s.late == 0 {
+		t.Fatal("no reservation expired while the books were read")
+	}
+	if r.Verdict.Finding != loadtest.Holds {
+		t.Errorf("%s: %v", r.Verdict.Sentence, failures(&r.Verdict))
+	}
+}
+
+// Of books that never come to rest nothing can be proved, whatever they look like. The history says so, too.
+func TestBooksThatNeverRest(t *testing.T) {
+	t.Parallel()
+	s, url := serve(t, "never-rests", "counts-wrong")
+	var history bytes.Buffer
+	p := plan()
+	p.Visits, p.SettleLimit, p.History = 60, time.Second, &history
+	r := run(t, s, url, p)
+	again, err := checkout.ReadHistory(&history)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range []*checkout.Verdict{&r.Verdict, &again.Verdict} {
+		list := failures(v)
+		if v.Finding != loadtest.Undecided || !slices.ContainsFunc(list, func(s string) bool {
+			return strings.HasPrefix(s, "settled: ") && strings.Contains(s, first)
+		}) {
+			t.Errorf("%s: %v", v.Sentence, list)
+		}
+	}
+}
+
 func failures(v *checkout.Verdict) (list []string) {
 	for _, c := range v.Checks {
 		for _, e := range c.Examples {
@@ -295,6 +333,7 @@ func TestCheatingShops(t *testing.T) {
 		"returns-twice":     checkout.CheckOnce,
 		"cancels-confirmed": checkout.CheckOnce,
 		"half-carts":        checkout.CheckCarts,
+		"half-expired":      checkout.CheckCarts,
 		"hides-orders":      checkout.CheckTold,
 		"refuses":           checkout.CheckRefusals,
 		"sweeps-early":      checkout.CheckExpiry,
