@@ -33,10 +33,10 @@ type Evidence struct {
 	// Orders are all that the service lists for the customers of the run, and Reservations those that it told of.
 	Orders       []Thing
 	Reservations []Thing
-	ReadAt       time.Time  // when the last reading of all that began, by the clock of the records
+	StartedAt    time.Time  // when the first customer came at the earliest, by the clock of the records
+	ReadAt       time.Time  // when the last reading of all that began, by the clock of the records; zero: never
 	Unheard      words.Text // why events were not read; zero: they were
 	Unread       words.Text // why the books could not be read; zero: they were
-	Missing      int        // requests that were sent and left no record
 }
 
 // A Result is everything known about one run.
@@ -139,7 +139,6 @@ func Open(ctx context.Context, shops []*loadtest.Client, p Plan, feed Feed) (*Sh
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	r.StartedAt = time.Now().UTC()
 	if feed != nil {
 		r.Heard = feed.Name()
 	}
@@ -149,6 +148,8 @@ func Open(ctx context.Context, shops []*loadtest.Client, p Plan, feed Feed) (*Sh
 			plan: p, shops: shops, run: r.Run, weights: weights, start: time.Now(), out: make(chan Record, 64),
 		},
 	}
+	r.StartedAt = s.sale.start.Round(0).UTC()
+	r.Evidence.StartedAt = r.StartedAt
 	s.out.header(r)
 	return s, nil
 }
@@ -298,7 +299,7 @@ func (s *Shopping) Judge(ctx context.Context) (*Result, error) {
 // is "", everything that was read is of one moment.
 func (s *Shopping) read(ctx context.Context) (moved string, err error) {
 	e := &s.result.Evidence
-	e.Run, e.Limit, e.ReadAt = s.result.Run, s.sale.plan.limit(), time.Now()
+	e.Run, e.Limit, e.ReadAt = s.result.Run, s.sale.plan.limit(), s.sale.now()
 	if s.feed == nil {
 		e.Unheard = say("unheard.no-feed")
 	}
