@@ -180,15 +180,16 @@ func (j *judge) clocks() {
 	if j.skew, j.measured = agreed(list); !j.measured {
 		return
 	}
-	if now := j.e.ReadAt.Add(j.skew.least); !j.e.ReadAt.IsZero() && now.After(j.latest) {
-		j.latest = now
-	}
 	for i := range j.e.Books {
 		for _, m := range j.timelines[j.e.Books[i].Before.SKU].moves {
 			if s := spans[m]; s.least > j.skew.most+drift || s.most < j.skew.least-drift {
 				j.fail(CheckSettled, "clock", "sku", m.SKU, "number", m.Number, "kind", m.Kind, "at", clock(m.At))
+				j.measured = false // whatever it is, one difference is not that of all the run
 			}
 		}
+	}
+	if now := j.e.ReadAt.Add(j.skew.least); j.measured && !j.e.ReadAt.IsZero() && now.After(j.latest) {
+		j.latest = now
 	}
 }
 
