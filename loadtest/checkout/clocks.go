@@ -31,6 +31,7 @@ type timeline struct {
 	taken     map[string][]level // by customer, in the order of states
 	from      []time.Time        // not earlier: all requests of earlier movements were sent by then
 	until     []time.Time        // not later: a later movement's reply was there; zero: not known
+	earlier   int64              // units that were reserved before the run, and have not expired since
 }
 
 // A level is how many units a customer has from a state on.

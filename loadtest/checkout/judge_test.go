@@ -120,6 +120,47 @@ func TestBooksThatMoveWhileTheyAreRead(t *testing.T) {
 	}
 }
 
+// What was reserved before the run may expire during it: the customer of another run went away.
+func TestAReservationOfAnEarlierRunExpires(t *testing.T) {
+	t.Parallel()
+	s, url := serve(t)
+	s.now = time.Now()
+	s.stock[first] = &checkout.Counts{SKU: first}
+	s.move(first, "set", 2, "", "", "")
+	s.move(first, "reserve", 2, "old", "ann", "")
+	s.reservations["old"] = &checkout.Thing{
+		ReservationID: "old", Customer: "ann", State: "held", Lines: []checkout.Line{{SKU: first, Quantity: 2}},
+		ExpiresAt: s.now.Add(time.Hour),
+	}
+	p := plan()
+	p.Visits, p.SKUs = 60, 1
+	client, err := loadtest.NewClient(url, "", p.Concurrency)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	shopping, err := checkout.Open(t.Context(), []*loadtest.Client{client}, p, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.mu.Lock()
+	s.reservations["old"].ExpiresAt = time.Now()
+	s.mu.Unlock()
+	shopping.Sell(t.Context())
+	r, err := shopping.Judge(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Verdict.Finding != loadtest.Holds || r.Books[0].Before.Reserved != 2 || s.reservations["old"].State != "expired" {
+		t.Errorf("%s: %v", r.Verdict.Sentence, failures(&r.Verdict))
+	}
+	// It gives back no more than was reserved.
+	r.Evidence.Books[0].Before.Reserved, r.Evidence.Books[0].Before.Available = 1, r.Books[0].Before.Available+1
+	if v := checkout.Judge(&r.Evidence); v.Finding == loadtest.Holds || v.Check(checkout.CheckSettled).Failed == 0 {
+		t.Errorf("more than was reserved: %s: %v", v.Sentence, failures(&v))
+	}
+}
+
 // Of books that never come to rest nothing can be proved, whatever they look like. The history says so, too.
 func TestBooksThatNeverRest(t *testing.T) {
 	t.Parallel()

@@ -46,7 +46,7 @@ func (j *judge) ledgers() {
 	for i := range j.e.Books {
 		b := &j.e.Books[i]
 		sku, now, number := b.Before.SKU, b.Before, b.Before.Number
-		t := &timeline{available: []int64{now.Available}, taken: make(map[string][]level)}
+		t := &timeline{available: []int64{now.Available}, taken: make(map[string][]level), earlier: now.Reserved}
 		j.timelines[sku] = t
 		taken := make(map[string]int64)
 		for k := range b.Movements {
@@ -78,7 +78,7 @@ func (j *judge) ledgers() {
 						"has", has, "limit", j.e.Limit)
 				}
 			}
-			j.belongs(m)
+			j.belongs(m, t)
 		}
 		j.inTime(t)
 		after := b.After
@@ -95,9 +95,9 @@ func (j *judge) ledgers() {
 // received reports whether m is no customer's: units that came, or went.
 func (m *Movement) received() bool { return m.Kind == "set" || m.Kind == "adjust" }
 
-// belongs finds out whose movement m is. Nobody but the run moves its stock, unless a person does; which of the two
-// cannot be told.
-func (j *judge) belongs(m *Movement) {
+// belongs finds out whose movement m is. What was reserved before the run may expire during it. Else nobody but the run
+// moves its stock, unless somebody sells beside it; whether that is so cannot be told.
+func (j *judge) belongs(m *Movement, t *timeline) {
 	f := j.facts[m.Ref]
 	switch {
 	case m.received() && (m.Ref != "" || m.Customer != ""):
@@ -115,6 +115,8 @@ func (j *judge) belongs(m *Movement) {
 		j.deliveries[m.Reason] = append(j.deliveries[m.Reason], m)
 	case ours(m.Customer, j.e.Run):
 		j.orphans[m.Ref] = m.Customer
+	case m.Kind == "expire" && m.units() <= t.earlier:
+		t.earlier -= m.units()
 	default:
 		j.fail(CheckSettled, "foreign", "sku", m.SKU, "number", m.Number, "kind", m.Kind, "units", m.units(),
 			"who", cmp.Or(m.Customer, m.Reason, "-"))
