@@ -87,8 +87,8 @@ func account(ctx context.Context, inv Inventory, before Stock, store string, uns
 }
 
 // look reads the final state of before's SKU. It reads stock and orders one after the other, and repeats that until the
-// stock and its version are the same before and after the orders. If unsure is set, it first waits until the version has been
-// at rest for a while. It does not see a sale that an instance finishes later still.
+// stock and its version are the same before and after the orders. If unsure is set, it first waits until the version
+// has been at rest for a while. It does not see a sale that an instance finishes later still.
 func look(ctx context.Context, inv Inventory, before Stock, store string, unsure bool) (a Account, err error) {
 	a = Account{Store: store, Before: before, LookedAt: time.Now().UTC()}
 	now, err := inv.Stock(ctx, store, before.SKU)

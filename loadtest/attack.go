@@ -105,8 +105,8 @@ func (a *attack) send(ctx context.Context, n, worker int, due time.Time) Record 
 	return record
 }
 
-// requestID returns the id of a request of a run: a UUID, so that a service cannot tell the requests of a load test from
-// those of its customers, and behave.
+// requestID returns the id of a request of a run. It is a UUID, so that a service cannot tell the requests of a load
+// test from those of its customers, and behave.
 func requestID(run string, seq int) string {
 	sum := sha256.Sum256([]byte(run + " " + strconv.Itoa(seq)))
 	sum[6], sum[8] = sum[6]&0x0f|0x40, sum[8]&0x3f|0x80 // version 4 (random), RFC 9562

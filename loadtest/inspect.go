@@ -52,7 +52,8 @@ type Inspection struct {
 	StaleReads   int         `json:"stale_reads"`
 	FenceDrops   int         `json:"fence_drops"`
 
-	LookedAt time.Time `json:"looked_at"` // when the stock was read that the finding is about; what came later was not seen
+	// LookedAt is when the stock was read that the finding is about: what came later was not seen.
+	LookedAt time.Time `json:"looked_at"`
 }
 
 // InspectionFormat and InspectionVersion are the format and version of every Inspection.
@@ -63,12 +64,19 @@ const (
 
 // Inspect judges from the store alone: from the stock of one SKU, and from the orders written since it was set. It
 // waits until the stock has been at rest for a second, since a tool may leave requests behind that are still being
-// served, and looks again after Look.Recheck, since a service may take back what it has sold. It does not see what comes
-// later. If ctx ends before the second look, there is none.
+// served, and looks again after Look.Recheck, since a service may take back what it has sold. It does not see what
+// comes later. If ctx ends before the second look, there is none.
 //
 // The store does not hold what customers were told. Look.Accepted is the only evidence that a sale was refused, or
 // accepted twice. Errors are TargetErrors and PlanErrors.
 func Inspect(ctx context.Context, t Target, look Look) (*Inspection, error) {
+	recheck := Recheck
+	if look.Recheck != nil {
+		recheck = *look.Recheck
+	}
+	if recheck < 0 || recheck > maxRecheck {
+		return nil, wrong("recheck", "recheck", "most", maxRecheck, "given", recheck)
+	}
 	now, err := t.Stock(ctx, look.Store, look.SKU)
 	if err != nil {
 		return nil, err
@@ -81,10 +89,6 @@ func Inspect(ctx context.Context, t Target, look Look) (*Inspection, error) {
 		}
 	}
 	a, v := look.read(ctx, t, before, nil)
-	recheck := Recheck
-	if look.Recheck != nil {
-		recheck = *look.Recheck
-	}
 	if !v.has(AboutStock) && !v.has(AboutReplies) && recheck > 0 && Sleep(ctx, recheck) == nil {
 		a, v = look.read(ctx, t, before, &a)
 	}

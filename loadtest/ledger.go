@@ -377,7 +377,8 @@ func (l *ledger) book(b *book, at int, r *Record, fence uint64) {
 	b.matched[at] = true
 	booked := b.orders[at]
 	o := &b.orders[at]
-	if o.Blind && r != nil && r.Receipt != nil && !r.Receipt.Blind && o.Quantity == r.Quantity { // the reply told what the list of orders does not
+	if o.Blind && r != nil && r.Receipt != nil && !r.Receipt.Blind && o.Quantity == r.Quantity {
+		// The reply told what the list of orders does not.
 		o.Read, o.Remaining, o.Version, o.Blind = r.Read, r.Remaining, r.Version, false
 	}
 	l.sales = append(l.sales, sale{
@@ -418,7 +419,6 @@ func (l *ledger) undone() {
 	}
 	l.verdict.Undone += sold.n
 	if sold.n > 0 {
-		l.verdict.late = true // the last look may have come to a replica that is behind
 		l.because(AboutReplies, "undone", "n", sold.n, "first", sold.first)
 	}
 	if foreign.n > 0 {

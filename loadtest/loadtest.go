@@ -132,8 +132,8 @@ func canThink(ctx context.Context, c Target, r *Result, p Plan) error {
 		return nil
 	}
 	reply := c.Deduct(ctx, Request{
-		Endpoint: r.Strategy.Endpoint, Store: p.Store, SKU: r.Run + "-think", Quantity: 1, RequestID: requestID(r.Run, 0),
-		Lab: LabOptions{Hold: p.Think},
+		Endpoint: r.Strategy.Endpoint, Store: p.Store, SKU: r.Run + "-think", Quantity: 1,
+		RequestID: requestID(r.Run, 0), Lab: LabOptions{Hold: p.Think},
 	})
 	if reply.Status != http.StatusBadRequest && reply.Status != http.StatusUnauthorized {
 		return nil

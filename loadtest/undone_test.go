@@ -13,7 +13,7 @@ import (
 	"example.com/stock/words"
 )
 
-// lists returns a seller whose orders and stock another function changes from the given look on. The looks count from 1.
+// lists returns a seller whose orders and stock another function changes at the given look. The looks count from 1.
 func lists(from int, change func(s *seller, g *good)) *seller {
 	looks := 0
 	return &seller{orders: func(s *seller, g *good, told []loadtest.Order) []loadtest.Order {
@@ -75,15 +75,23 @@ func TestUndone(t *testing.T) {
 		says   string
 		undone int
 	}{
-		{"cancels an order that was seen", lists(2, func(_ *seller, g *good) { g.cancel(2) }), plan,
-			loadtest.Broken, "undone: 1 order of accepted requests", 1},
-		{"changes an order that was seen", lists(2, func(_ *seller, g *good) { g.list[2].Quantity = 2 }), plan,
-			loadtest.Broken, "undone: 1 order of accepted requests", 1},
-		{"gives the order to somebody else", lists(2, func(_ *seller, g *good) { g.list[2].RequestID = "x" }), plan,
-			loadtest.Broken, "undone: 1 order of accepted requests", 1},
-		{"puts a unit back that was sold", lists(2, func(_ *seller, g *good) { g.Quantity++ }), plan,
-			loadtest.Broken, "1 unit lost", 0},
-		{"takes back an order of nobody", foreign, few, loadtest.Undecided, "gone or another: o4-4 of request nobody", 0},
+		{
+			"cancels an order that was seen", lists(2, func(_ *seller, g *good) { g.cancel(2) }), plan,
+			loadtest.Broken, "undone: 1 order of accepted requests", 1,
+		},
+		{
+			"changes an order that was seen", lists(2, func(_ *seller, g *good) { g.list[2].Quantity = 2 }), plan,
+			loadtest.Broken, "undone: 1 order of accepted requests", 1,
+		},
+		{
+			"gives the order to somebody else", lists(2, func(_ *seller, g *good) { g.list[2].RequestID = "x" }), plan,
+			loadtest.Broken, "undone: 1 order of accepted requests", 1,
+		},
+		{
+			"puts a unit back that was sold", lists(2, func(_ *seller, g *good) { g.Quantity++ }), plan,
+			loadtest.Broken, "1 unit lost", 0,
+		},
+		{"takes back an order of nobody", foreign, few, loadtest.Undecided, "another: o4-4 of request nobody", 0},
 		{"sells to nobody once it was looked at", later, few, loadtest.Undecided, "foreign: 1 order", 0},
 		{"others take back what they bought, and may", shared, many, loadtest.Holds, "", 0},
 		{"is looked at through a replica that is behind", stale, plan, loadtest.Holds, "", 0},
@@ -177,7 +185,8 @@ func TestSplit(t *testing.T) {
 			told := *first.Receipt
 			for range asked - 1 {
 				for range others {
-					s.sell(g, loadtest.Request{SKU: r.SKU, Quantity: 1, RequestID: fmt.Sprintf("other-%d", len(g.list))})
+					other := loadtest.Request{SKU: r.SKU, Quantity: 1, RequestID: fmt.Sprintf("other-%d", len(g.list))}
+					s.sell(g, other)
 				}
 				told.Remaining = s.sell(g, r).Remaining
 			}
@@ -208,15 +217,21 @@ func TestSplit(t *testing.T) {
 		says string
 	}{
 		{"one order for each unit", with(split(0, 0), func(*seller) {}), plan, loadtest.Holds, ""},
-		{"one order for each unit, of a mapped API", with(split(0, 0), func(s *seller) { s.mode.mapped = true }), plan,
-			loadtest.Holds, ""},
-		{"the same, and the orders do not tell what they read", with(split(0, 0), func(s *seller) {
+		{
+			"one order for each unit, mapped", with(split(0, 0), func(s *seller) { s.mode.mapped = true }), plan,
+			loadtest.Holds, "",
+		},
+		{"one for each unit, and orders do not tell what they read", with(split(0, 0), func(s *seller) {
 			s.mode.mapped, s.orders = true, listed
 		}), plan, loadtest.Holds, ""},
-		{"the same, and nothing tells", with(split(0, 0), func(s *seller) { s.mode.mapped, s.mode.blind = true, true }),
-			plan, loadtest.Holds, ""},
-		{"one order for each unit, while others buy", with(split(0, 1), func(s *seller) { s.mode.mapped = true }), shared,
-			loadtest.Holds, ""},
+		{
+			"nor do the replies", with(split(0, 0), func(s *seller) { s.mode.mapped, s.mode.blind = true, true }),
+			plan, loadtest.Holds, "",
+		},
+		{
+			"one for each unit, while others buy", with(split(0, 1), func(s *seller) { s.mode.mapped = true }), shared,
+			loadtest.Holds, "",
+		},
 		{"one order for each unit, and a proxy replaces request ids", with(split(0, 0), func(s *seller) {
 			s.orders = func(_ *seller, _ *good, told []loadtest.Order) []loadtest.Order {
 				for i := range told {
@@ -233,11 +248,15 @@ func TestSplit(t *testing.T) {
 				}
 				return told
 			}, func(*seller) {}), plan, loadtest.Holds, ""},
-		{"one order for each unit but one", with(split(-1, 0), func(s *seller) { s.mode.mapped = true }), plan,
-			loadtest.Broken, "asked for 3, and order o5-12 took 2"},
-		{"one order for each unit and one more", with(split(1, 0), func(s *seller) { s.mode.mapped = true }), plan,
-			loadtest.Broken, "asked for 3, and order o5-12 took 4"},
-		{"one order for each unit, and says that more remains", with(
+		{
+			"one order for each unit but one", with(split(-1, 0), func(s *seller) { s.mode.mapped = true }), plan,
+			loadtest.Broken, "asked for 3, and order o5-12 took 2",
+		},
+		{
+			"one order for each unit and one more", with(split(1, 0), func(s *seller) { s.mode.mapped = true }), plan,
+			loadtest.Broken, "asked for 3, and order o5-12 took 4",
+		},
+		{"one order for each unit, and says that more is left", with(
 			func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
 				told := split(0, 0)(s, g, r)
 				if s.n == 7 {
@@ -285,12 +304,18 @@ func TestWithoutReference(t *testing.T) {
 		want   loadtest.Finding
 		says   string
 	}{
-		{"sells a request twice (c-replay-twice), without references", twice, false, loadtest.Undecided,
-			"add orders.request_id to the mapping, and {{request_id}} to the path or body of deduct"},
-		{"sells a request twice (c-replay-twice), with references", twice, true, loadtest.Broken,
-			"1 order beyond the first of one request"},
-		{"answers 422, and has sold, without references", refused, false, loadtest.Undecided,
-			"add orders.request_id to the mapping, and {{request_id}} to the path or body of deduct"},
+		{
+			"sells a request twice (c-replay-twice), without references", twice, false, loadtest.Undecided,
+			"add orders.request_id to the mapping, and {{request_id}} to the path or body of deduct",
+		},
+		{
+			"sells a request twice (c-replay-twice), with references", twice, true, loadtest.Broken,
+			"1 order beyond the first of one request",
+		},
+		{
+			"answers 422, and has sold, without references", refused, false, loadtest.Undecided,
+			"add orders.request_id to the mapping, and {{request_id}} to the path or body of deduct",
+		},
 		{"answers 422, and has sold, with references", refused, true, loadtest.Broken, "denied: 1 refused"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
