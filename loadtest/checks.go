@@ -261,6 +261,9 @@ func (l *ledger) limits() {
 	if l.Before.Unlisted {
 		l.limit(say("limit.unlisted"))
 	}
+	if l.unreferenced() {
+		l.limit(say("limit.unreferenced", "variable", "{{request_id}}"))
+	}
 	blind := 0
 	for i := range l.sales {
 		if l.sales[i].blind {
