@@ -134,6 +134,7 @@ type Sweeper interface {
 	// first. Of one that is not there any more it returns the ID alone. Several instances may find the same ones: the
 	// step that ends a reservation decides.
 	Due(ctx context.Context, limit int) ([]Reservation, error)
-	// Forget removes up to limit keys of before, and returns how many there were.
-	Forget(ctx context.Context, before time.Time, limit int) (int, error)
+	// Forget removes up to limit keys that are older than age, and returns how many there were. Their age, too, is by
+	// the clock of the store's server.
+	Forget(ctx context.Context, age time.Duration, limit int) (int, error)
 }

@@ -2,6 +2,7 @@ package order
 
 import (
 	"context"
+	"time"
 
 	"example.com/stock/service"
 )
@@ -15,6 +16,8 @@ type Outbox interface {
 	// Delivered records that the movements of d.SKU up to d.Number were delivered. It fails with service.ErrStaleFence
 	// if a later holder of the relay's lock has recorded one for this SKU, and never goes back.
 	Delivered(ctx context.Context, d Delivered, fence uint64) error
+	// Now returns what the clock of the store's server says, by which movements have their times.
+	Now(ctx context.Context) (time.Time, error)
 }
 
 // Delivered says how far the movements of a SKU were delivered.

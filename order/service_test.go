@@ -136,11 +136,11 @@ func (m *memory) Batch(ctx context.Context, steps []Request) []Outcome {
 	return outcomes
 }
 
-func (m *memory) Forget(_ context.Context, before time.Time, limit int) (n int, err error) {
+func (m *memory) Forget(_ context.Context, age time.Duration, limit int) (n int, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for id, k := range m.keys {
-		if k.at.Before(before) && n < limit {
+		if time.Since(k.at) > age && n < limit {
 			delete(m.keys, id)
 			n++
 		}

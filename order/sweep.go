@@ -101,7 +101,7 @@ func (s *Service) expire(ctx context.Context, due []Reservation) []Outcome {
 func (s *Service) forget(ctx context.Context) error {
 	for ctx.Err() == nil {
 		n, err := read(ctx, s, func(ctx context.Context) (int, error) {
-			return s.Store.Forget(ctx, time.Now().Add(-s.KeepKey), forgetBatch)
+			return s.Store.Forget(ctx, s.KeepKey, forgetBatch)
 		})
 		if err != nil || n < forgetBatch {
 			return err

@@ -59,8 +59,15 @@ func TestRetryAfter(t *testing.T) {
 		"": 0, "soon": 0, "-1": 0, "0": 0, "120": 2 * time.Minute, "99999999999999999999": 0,
 		now.Add(time.Hour).Format(http.TimeFormat): time.Hour, now.Add(-time.Hour).Format(http.TimeFormat): 0,
 	} {
-		if got := retryAfter(text, now); got != want {
+		h := http.Header{}
+		h.Set("Retry-After", text)
+		if got := retryAfter(h, now); got != want {
 			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+		// The clock of the receiver says the same in its reply, whatever ours is.
+		h.Set("Date", now.Format(http.TimeFormat))
+		if got := retryAfter(h, now.Add(-2*time.Hour)); got != want {
+			t.Errorf("%q, by the receiver's clock: %v, want %v", text, got, want)
 		}
 	}
 }

@@ -66,7 +66,7 @@ type Events struct {
 // A Lag says how much is to be delivered.
 type Lag struct {
 	Undelivered uint64        // movements, of 1000 SKUs at most
-	Oldest      time.Duration // age of the oldest of them, by this computer's clock; 0: none
+	Oldest      time.Duration // age of the oldest of them, by the clock of the store's server; 0: none
 	Parked      int           // dead letters
 }
 

@@ -1,6 +1,7 @@
 package relay_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -80,6 +81,34 @@ func TestStreamsHaveEveryEventOnceAndInOrder(t *testing.T) {
 		if !slices.Equal(ids, want) {
 			t.Errorf("%s: %v", name, ids)
 		}
+	}
+}
+
+// An ahead is the outbox of a server whose clock is two hours ahead of this computer's.
+type ahead struct{ order.Outbox }
+
+func (a ahead) Now(ctx context.Context) (time.Time, error) {
+	now, err := a.Outbox.Now(ctx)
+	return now.Add(2 * time.Hour), err
+}
+
+// Movements have their times from the store's server, and how old they are is by its clock.
+func TestTheLagIsByTheClockOfTheStore(t *testing.T) {
+	t.Parallel()
+	s, _ := newShelf(t)
+	s.receive(t, "book", 1)
+	oldest := make(chan time.Duration, 1)
+	c := quick(s, &diary{answer: func(relay.Event, int) error { return relay.ErrUnavailable }}, newLatch())
+	c.Outbox = ahead{s}
+	c.Events.Lag = func(l relay.Lag) {
+		select {
+		case oldest <- l.Oldest:
+		default:
+		}
+	}
+	start(t, c)
+	if age := <-oldest; age < 2*time.Hour || age > 3*time.Hour {
+		t.Errorf("a movement that is two hours old by that clock: %v", age)
 	}
 }
 

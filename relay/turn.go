@@ -397,7 +397,11 @@ func (t *turn) measure(parked int) error {
 		after = page[len(page)-1].SKU
 	}
 	if !oldest.IsZero() {
-		lag.Oldest = max(time.Since(oldest), 0)
+		now, err := t.c.Outbox.Now(ctx)
+		if err != nil {
+			return fmt.Errorf("measure the outbox: %w", err)
+		}
+		lag.Oldest = max(now.Sub(oldest), 0)
 	}
 	t.c.Events.Lag(lag)
 	return nil

@@ -161,16 +161,21 @@ func judge(resp *http.Response) error {
 	if resp.StatusCode/100 != 3 && !slices.Contains(notTheEvent, resp.StatusCode) {
 		return err
 	}
-	if after := retryAfter(resp.Header.Get("Retry-After"), time.Now()); after > 0 {
+	if after := retryAfter(resp.Header, time.Now()); after > 0 {
 		return &LaterError{After: after, Err: err}
 	}
 	return unavailable(err)
 }
 
-// retryAfter reads the header Retry-After: seconds, or a date. 0: there is none.
-func retryAfter(text string, now time.Time) time.Duration {
+// retryAfter reads the header Retry-After: seconds, or a date. 0: there is none. The date is by the receiver's clock,
+// which the header Date tells; now is by ours.
+func retryAfter(h http.Header, now time.Time) time.Duration {
+	text := h.Get("Retry-After")
 	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
 		return time.Duration(seconds) * time.Second
+	}
+	if there, err := http.ParseTime(h.Get("Date")); err == nil {
+		now = there
 	}
 	if date, err := http.ParseTime(text); err == nil {
 		return max(date.Sub(now), 0)
