@@ -22,10 +22,13 @@ var arrows = map[string]struct {
 	may []string
 	why string
 }{
-	"lock":           {nil, "the contract is small enough to copy into another project"},
-	"lock/local":     {[]string{"lock"}, "a driver knows the contract only"},
-	"lock/redislock": {[]string{"lock"}, "a driver knows the contract only"},
-	"lock/zklock":    {[]string{"lock"}, "a driver knows the contract only"},
+	"lock":       {nil, "the contract is small enough to copy into another project"},
+	"lock/local": {[]string{"lock"}, "a driver knows the contract only"},
+	"lock/redislock": {
+		[]string{"lock", "rediserr"},
+		"a driver knows the contract, and what its server's errors mean",
+	},
+	"lock/zklock": {[]string{"lock"}, "a driver knows the contract only"},
 	"lock/mysqllock": {
 		[]string{"lock", "mysqlerr"},
 		"a driver knows the contract, and what its server's errors mean",
@@ -46,7 +49,7 @@ var arrows = map[string]struct {
 		"the domain of orders, which names SKUs and errors as selling does",
 	},
 	"repo": {
-		[]string{"order", "service", "lock", "mysqlerr", "gate"},
+		[]string{"order", "service", "lock", "mysqlerr", "rediserr", "gate"},
 		"storage implements what the domain declares",
 	},
 	"relay": {
@@ -58,6 +61,7 @@ var arrows = map[string]struct {
 		"it takes from the ledger what is old, and knows files alone: app says which store",
 	},
 	"mysqlerr": {nil, "a table of numbers, for the two that speak to MySQL and must not know each other"},
+	"rediserr": {nil, "a table of replies, for the two that speak to Redis and must not know each other"},
 	"handler": {
 		[]string{"handler/text", "order", "service", "lock", "words"},
 		"HTTP knows the use cases, not what they are built on",
@@ -113,7 +117,7 @@ var arrows = map[string]struct {
 	"app": {
 		[]string{
 			"archive", "gate", "handler", "health", "lock", "lock/redislock", "lock/zklock", "metrics", "order",
-			"relay", "repo", "service", "strategy", "words",
+			"rediserr", "relay", "repo", "service", "strategy", "words",
 		},
 		"one running instance: the only place that knows everything of which it is made, and nothing of the " +
 			"command line or of load tests",

@@ -240,6 +240,10 @@ func TestEveryErrorHasItsProblem(t *testing.T) {
 		{errors.Join(context.Canceled, lock.ErrLost, lock.ErrExpired), 503, "lock_lost", true},
 		{lock.Down("acquire", secret), 503, "backend_down", true},
 		{
+			errors.Join(held, &lock.DownError{Server: "mysql", Reason: "its disk is full", Full: true}), 503,
+			"store_full", true,
+		},
+		{
 			errors.Join(held, &lock.DownError{Server: "redis", Reason: "no answer within 800ms"}), 503, "backend_down",
 			true,
 		},

@@ -159,6 +159,13 @@ func explainServer(err error) (p problem) {
 	return p
 }
 
+func explainFull(err error) (p problem) {
+	if down, ok := errors.AsType[*lock.DownError](err); ok {
+		p.detail = phrases.Say("store_full.detail", "server", down.Server, "reason", downs.Text(down.Reason))
+	}
+	return p
+}
+
 func explainHeld(err error) (p problem) {
 	if held, ok := errors.AsType[*lock.HeldError](err); ok {
 		p.detail = explainHolder(held)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"example.com/stock/mysqlerr"
+	"example.com/stock/rediserr"
 	"example.com/stock/service"
 	"example.com/stock/words/wordstest"
 )
@@ -72,10 +73,13 @@ var verb = regexp.MustCompile(`%[.0-9]*[a-z]`)
 func TestEveryDownReasonIsInBothLanguages(t *testing.T) {
 	t.Parallel()
 	var all []string
-	for n := range 1 << 16 {
-		if reason := mysqlerr.DownReason(uint16(n)); reason != "" {
-			all = append(all, reason)
+	for _, m := range mysqlerr.Meanings() {
+		if m.Reason != "" {
+			all = append(all, m.Reason)
 		}
+	}
+	for _, m := range rediserr.Meanings() {
+		all = append(all, m.Reason)
 	}
 	dirs := []string{"lock/redislock", "lock/zklock", "lock/mysqllock", "app", "repo", "health", "service", "strategy"}
 	for _, dir := range dirs {

@@ -27,6 +27,8 @@ var (
 	ErrNoCapacity = errors.New("no capacity")
 	// ErrDown: the server did not answer, or said that it cannot serve. Nothing was done.
 	ErrDown = errors.New("backend down")
+	// ErrFull: the server has no room for more data, on its disk or in its memory. It is an ErrDown: nothing was done.
+	ErrFull = errors.New("no room for more data")
 	// ErrOutcomeUnknown: what was sent may or may not be done, and may still be under way. It is an error of the work
 	// under a lock, not of the lock: see [Do] for what becomes of the lease.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
@@ -69,12 +71,13 @@ func (e *lostError) Unwrap() error        { return e.cause }
 type DownError struct {
 	Server string // redis, zookeeper or mysql
 	Reason string // what is wrong and, where it is known, what mends it
+	Full   bool   // the server has no room for more data, and can be read
 }
 
 func (e *DownError) Error() string { return e.Server + " is down: " + e.Reason }
 
-// Is makes a DownError match ErrDown.
-func (e *DownError) Is(target error) bool { return target == ErrDown }
+// Is makes a DownError match ErrDown, and ErrFull if it is Full.
+func (e *DownError) Is(target error) bool { return target == ErrDown || target == ErrFull && e.Full }
 
 // Down wraps what a backend's client said into an error that matches ErrDown and err. doing says what was tried.
 func Down(doing string, err error) error {

@@ -27,6 +27,7 @@ type Metrics struct {
 	abandoned *prometheus.CounterVec
 	wakeups   *prometheus.CounterVec
 	up        *prometheus.GaugeVec
+	full      *prometheus.GaugeVec
 	impaired  *prometheus.GaugeVec
 }
 
@@ -65,13 +66,15 @@ func New(version, instance string) *Metrics {
 			"Waiters woken by the server: for each release one, or with a herd all of them.", "strategy"),
 		up: gauge("backend_up",
 			"1 if the backend can be used.", "backend"),
+		full: gauge("backend_full",
+			"1 if the backend has no room for more data.", "backend"),
 		impaired: gauge("backend_impaired",
 			"1 if a part of the backend cannot be used.", "backend"),
 	}
 	info := gauge("build_info", "Always 1.", "version", "instance")
 	info.WithLabelValues(version, instance).Set(1)
 	m.registry.MustRegister(m.requests, m.wait, m.hold, m.outcomes, m.lost, m.stranded, m.abandoned, m.wakeups, m.up,
-		m.impaired, info,
+		m.full, m.impaired, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -98,13 +101,17 @@ func known(method string) string {
 	}
 }
 
-// Backend records whether a backend is up.
+// Backend records whether a backend is up, and whether it has room.
 func (m *Metrics) Backend(name string, down error) {
-	value := 1.0
+	up, full := 1.0, 0.0
 	if down != nil {
-		value = 0
+		up = 0
 	}
-	m.up.WithLabelValues(name).Set(value)
+	if errors.Is(down, lock.ErrFull) {
+		full = 1
+	}
+	m.up.WithLabelValues(name).Set(up)
+	m.full.WithLabelValues(name).Set(full)
 }
 
 // Impaired records whether a part of a backend that is up cannot be used.

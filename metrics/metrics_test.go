@@ -92,7 +92,10 @@ func TestBackends(t *testing.T) {
 	m.Backend("mysql", &lock.DownError{Server: "mysql"})
 	are(t, m, map[string]float64{`stock_backend_up{backend="redis"}`: 1, `stock_backend_up{backend="mysql"}`: 0})
 	m.Backend("redis", &lock.DownError{Server: "redis"})
+	m.Backend("mysql", &lock.DownError{Server: "mysql", Full: true})
+	are(t, m, map[string]float64{`stock_backend_full{backend="redis"}`: 0, `stock_backend_full{backend="mysql"}`: 1})
 	m.Backend("mysql", nil)
+	are(t, m, map[string]float64{`stock_backend_full{backend="mysql"}`: 0})
 	are(t, m, map[string]float64{`stock_backend_up{backend="redis"}`: 0, `stock_backend_up{backend="mysql"}`: 1})
 }
 

@@ -287,8 +287,9 @@ func fault(ctx context.Context, doing string, err error) error {
 	case n == 0:
 		return lock.Down(doing, err)
 	}
-	if reason := mysqlerr.DownReason(n); reason != "" {
-		return fmt.Errorf("%s: %w: %w", doing, &lock.DownError{Server: "mysql", Reason: reason}, err)
+	if meaning := mysqlerr.Of(err); meaning.Reason != "" {
+		down := &lock.DownError{Server: "mysql", Reason: meaning.Reason, Full: meaning.Full}
+		return fmt.Errorf("%s: %w: %w", doing, down, err)
 	}
 	return fmt.Errorf("%s: %w", doing, err)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/lock"
+	"example.com/stock/rediserr"
 )
 
 var escape = strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D")
@@ -224,18 +225,14 @@ func waitOver(ctx context.Context, o lock.Options) bool {
 
 // refusal returns an error reply of the server, with the fix where one is known.
 func refusal(name string, err error) error {
-	switch text := err.Error(); {
-	case strings.HasPrefix(text, "WRONGTYPE"):
+	if strings.HasPrefix(err.Error(), "WRONGTYPE") {
 		return fmt.Errorf("key %s in Redis, or one beside it that begins like it, is no lock but something else "+
 			"(see TYPE); remove or rename it: %w", name, err)
-	case strings.HasPrefix(text, "READONLY"):
-		const reason = "it is a read-only replica; point redis.addrs at the master, or use redis.master_name"
-		return &lock.DownError{Server: "redis", Reason: reason}
-	case strings.HasPrefix(text, "OOM"):
-		return &lock.DownError{Server: "redis", Reason: "it is out of memory; raise its maxmemory, or free some"}
-	default:
-		return lock.Down("ask "+name, err)
 	}
+	if meaning, known := rediserr.Of(err); known {
+		return &lock.DownError{Server: "redis", Reason: meaning.Reason, Full: meaning.Full}
+	}
+	return lock.Down("ask "+name, err)
 }
 
 // A script is Lua source. Its digest is sent, and the source only where Redis does not know it. All its keys are in
