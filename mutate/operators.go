@@ -333,9 +333,9 @@ func (c *change) changed(text string, lo, hi int) string {
 	with := c.with
 	switch {
 	case with == "true" && c.form == expression:
-		with = "((" + old + ") || true)"
+		with = "(" + old + ") || true"
 	case with == "false" && c.form == expression:
-		with = "((" + old + ") && false)"
+		with = "(" + old + ") && false"
 	case with == "!" && c.form == statement:
 		with = "!(" + old + ")"
 	}
@@ -346,7 +346,7 @@ func (c *change) changed(text string, lo, hi int) string {
 func (c *change) twice(text, other string) string {
 	switch c.form {
 	case probe:
-		return fmt.Sprintf("mutantReached(%q);", c.fn)
+		return fmt.Sprintf("mutantReached(%d, %q);", c.id, c.fn)
 	case statement:
 		return fmt.Sprintf("if mutantOn(%d) { %s\n} else { %s\n}", c.id, c.changed(text, c.lo, c.hi), other)
 	}
@@ -390,22 +390,19 @@ const switchSource = `package %s
 import (
 	"os"
 	"strconv"
-	"sync"
+	"sync/atomic"
 )
 
 var (
 	mutantNow, _ = strconv.Atoi(os.Getenv("MUTANT"))
 	mutantFile   = os.Getenv("MUTANT_REACHED")
-	mutantSeen   sync.Map
+	mutantSeen   [1 << 14]atomic.Bool
 )
 
 func mutantOn(id int) bool { return mutantNow == id }
 
-func mutantReached(name string) {
-	if mutantFile == "" {
-		return
-	}
-	if _, known := mutantSeen.LoadOrStore(name, true); known {
+func mutantReached(probe int, name string) {
+	if mutantFile == "" || mutantSeen[probe].Swap(true) {
 		return
 	}
 	f, err := os.OpenFile(mutantFile, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)

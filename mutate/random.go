@@ -57,6 +57,7 @@ func (s *sampling) sampled(tables []*Mutant) (sample []*specimen, of int, err er
 	var candidates []*change
 	for _, c := range all {
 		if c.form == probe {
+			c.id = len(s.probes)
 			s.probes = append(s.probes, c)
 		} else if s.only == nil || s.only.MatchString(c.path()+":"+c.name(s.source.text(c))) {
 			candidates = append(candidates, c)
