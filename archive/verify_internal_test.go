@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"example.com/stock/order"
 	"example.com/stock/service"
@@ -91,6 +92,16 @@ func TestWhatAReservationBecameIsLookedFor(t *testing.T) {
 		}
 		if len(v.Problems) != row.want || row.want > 0 && v.Problems[0].Kind != Lost {
 			t.Errorf("the store has %v: %v", row.there, v.Problems)
+		}
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	for _, row := range []struct{ batch, want int }{{0, 1000}, {7, 7}, {MaxBatch, MaxBatch}, {MaxBatch + 1, MaxBatch}} {
+		zone := time.FixedZone("east", 3600)
+		o := newArchiver(nil, Options{Batch: row.batch, Before: time.Date(2026, 1, 1, 1, 0, 0, 1999, zone)}).o
+		if o.Batch != row.want || o.Before != time.Date(2026, 1, 1, 0, 0, 0, 1000, time.UTC) {
+			t.Errorf("a batch of %d is %d, want %d; before is %v", row.batch, o.Batch, row.want, o.Before)
 		}
 	}
 }
