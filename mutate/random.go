@@ -291,9 +291,9 @@ func (s *sampling) runGroup(ctx context.Context, m *specimen, group []reachedTes
 	for _, t := range group {
 		names = append(names, t.name)
 	}
-	limit := max(s.limit, time.Duration(10*seconds*float64(time.Second)))
+	limit := 20*time.Second + time.Duration(10*seconds*float64(time.Second))
 	env := fmt.Sprintf("MUTANT=%d", m.id)
-	for {
+	for { // a flaky test that is red by itself is left out the next time
 		saw, err := s.runTest(ctx, testRun{program, dir, strings.Join(names, "|"), limit, true, env})
 		if err != nil || saw.red == "" || saw.red == "hang" {
 			return saw, err
