@@ -59,17 +59,21 @@ compose-test: build ## Bring the composition up, load it, kill an instance under
 	deploy/compose-test
 
 ##@ Develop
-.PHONY: build test test-short client-test race mutate bench-test bench-peers bench-http bench-scale fuzz lint fmt tidy deps clean
+.PHONY: build test verify test-busy client-test race mutate bench-test bench-peers bench-http bench-scale fuzz lint fmt tidy deps clean
 build: ## Build bin/stock
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/stock ./cmd/stock
 
 # make lint vets everything, and more strictly. A process under the race detector would sleep for a second before it
-# ends: there are hundreds of them.
-test: ## Run all tests with the race detector, on real servers (REQUIRE_BACKENDS=1: a missing server is a failure)
-	GORACE="$$GORACE atexit_sleep_ms=0" $(GO) test -race -vet=off -p 3 -timeout 25m ./...
+# ends: there are hundreds of them. On a busy computer a package may take ten times as long as on an idle one.
+GO_TEST = GORACE="$$GORACE atexit_sleep_ms=0" $(GO) test -race -vet=off -p 3 -timeout 40m
+test: ## Run all tests on real servers, with few rounds (4 minutes; REQUIRE_BACKENDS=1: a missing server is a failure)
+	$(GO_TEST) -short ./...
 
-test-short: ## Run the tests of the contract, the domain and HTTP only: seconds
-	$(GO) test -race ./lock ./lock/local ./lock/locktest ./handler ./loadtest ./health .
+verify: ## Run all tests with all of their rounds, and what they start with the race detector (10 minutes)
+	$(GO_TEST) ./...
+
+test-busy: ## Run make test three times beside programs that take a core each, and list what failed (LOOPS=2 to choose)
+	.ci/busy "$(or $(LOOPS),$$(nproc))" $(GO_TEST) -short -count 1 ./...
 
 client-test: ## Generate a client from the OpenAPI document with oapi-codegen, and use it against the service
 	cd handler/clienttest && $(GO) test -count 1 .

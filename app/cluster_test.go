@@ -39,7 +39,7 @@ func TestRedisClusterWithSlotsLost(t *testing.T) {
 				setRedis(t, node.Addr, "cluster-require-full-coverage", full)
 				setRedis(t, node.Addr, "cluster-node-timeout", "1000")
 			}
-			i := begin(t, backends("--redis-addrs="+strings.Join(c.Addrs(), ","))...)
+			i := begin(t, backends("--redis-addrs="+strings.Join(c.Addrs(), ","), "--redis-timeout=1s")...)
 			i.ready(t, "redis")
 			lost := c.Nodes[1]
 			skus := map[bool]string{} // of the node that is lost, and of another

@@ -34,7 +34,6 @@ type sales interface {
 
 // memory is what a store knows about its own data, and about the data of the other store.
 type memory interface {
-	service.Seeder
 	service.Origins
 	service.Memory
 }
@@ -43,7 +42,7 @@ type memory interface {
 // it at its first start, and never again.
 func (a *App) addStore(s store) {
 	keeper := service.NewKeeper(service.KeeperConfig{
-		Name: s.name, Place: s.place, Store: s.memory, Origins: s.memory,
+		Name: s.name, Place: s.place, Origins: s.memory,
 		Seed:    service.Seed{SKU: service.SKU(a.cfg.Seed.SKU), Quantity: a.cfg.Seed.Quantity},
 		Changed: func(bad error) { a.dataChanged(s.name, bad) },
 	})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"example.com/stock/lock/explore"
+	"example.com/stock/stack/stacktest"
 )
 
 // This file holds a model of HandOver in one process: who waits, the acquisition for all of them, and the lease that
@@ -522,11 +523,11 @@ func exploreHandOver(t *testing.T, r hoRules, b hoBounds) explore.Result {
 // Whatever the order of events, one at a time has the turn, first come, first served; nobody is told of another's
 // deadline; nobody is forgotten, and nothing is left behind.
 func TestHandOverModel(t *testing.T) {
-	for _, b := range []hoBounds{
+	for _, b := range stacktest.Some(2, []hoBounds{
 		{clients: 2, turns: 1, holders: 2, cancels: 1, faults: 1, losses: 1, late: 1},
 		{clients: 2, turns: 2, holders: 2, cancels: 1},
 		{clients: 3, turns: 1, holders: 2, cancels: 1},
-	} {
+	}) {
 		explore.Holds(t, exploreHandOver(t, realHandOver(), b))
 	}
 }

@@ -116,6 +116,9 @@ func mutate(t *testing.T, root string, args ...string) (said string, err error) 
 }
 
 func TestEachVerdict(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	root := write(t, `# less
 file sum.go
 test TestAdd/two numbers
@@ -277,6 +280,9 @@ func TestResume(t *testing.T) {
 // Operators make mutants of Go that no table has. What a table lists as the same is counted as that, and the tests of
 // another package are tried, too.
 func TestOperators(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	root := write(t, `# nothing negative is added
 file sum.go
 same nobody adds 0
@@ -331,6 +337,9 @@ func TestZero(t *testing.T) { Add(0, 1) }
 
 // A seed makes a sample, the same one each time, and the report says what became of it.
 func TestRandom(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	root := write(t, oneMutant)
 	var lists []string
 	for _, seed := range []string{"1", "1", "2"} {

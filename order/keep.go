@@ -27,7 +27,9 @@ func (s *Service) Adjust(
 }
 
 // Set makes quantity units available, and creates the SKU if need be. What is reserved and sold stays so. It is for a
-// person: a store that has lost its data is sold from again after it, with whatever else is in it.
+// person: a store that has lost its data is sold from again after it, with whatever else is in it. A replay sets
+// nothing, so it is no decision of a person: in a store that has lost its data it fails with a service.DataLostError.
+// The person sends another key then, or none, also where the loss has hidden that a first Set with the key was written.
 func (s *Service) Set(
 	ctx context.Context, key string, sku service.SKU, quantity int64, c service.Condition,
 ) (Entry, bool, error) {
@@ -38,7 +40,11 @@ func (s *Service) Set(
 		about: About{SKUs: []service.SKU{sku}, Create: true}, decide: set(sku, quantity, c),
 		key: key, caller: admin, operation: "PUT /v1/stock/" + string(sku), asked: quantity, ends: c.None(),
 	})
-	if err == nil && s.Data != nil {
+	switch {
+	case err != nil || s.Data == nil:
+	case replayed:
+		err = s.Data.Look(ctx)
+	default:
 		err = s.Data.Renew(ctx) // after the stock is there: a reader of the new origin sees the stock
 	}
 	return entry, replayed, err

@@ -212,6 +212,51 @@ func TestSameKeySameReply(t *testing.T) {
 	}
 }
 
+// data are those of a store. They are lost until a person has set stock.
+type data struct {
+	up
+	lost    error
+	renewed int
+}
+
+func (d *data) Err() error                 { return d.lost }
+func (d *data) Look(context.Context) error { return d.lost }
+
+func (d *data) Renew(context.Context) error {
+	d.lost = nil
+	d.renewed++
+	return nil
+}
+
+// A store that has lost its data is opened by a person who sets stock, and not by a job that repeats itself.
+func TestAReplayOpensNothing(t *testing.T) {
+	m := newMemory()
+	d := &data{}
+	s := New(Config{Store: m, Needs: up{}, Data: d, Work: time.Second})
+	set := func(key string, replays bool, want error) {
+		t.Helper()
+		entry, replayed, err := s.Set(t.Context(), key, "a", 10, service.Condition{})
+		if !errors.Is(err, want) || err == nil && (replayed != replays || entry.Counts.Available != 10) {
+			t.Errorf("%+v, replayed %v, %v; want %v, %v", entry, replayed, err, replays, want)
+		}
+	}
+	set("nightly", false, nil)
+	set("nightly", true, nil)
+	if d.renewed != 1 {
+		t.Errorf("%d renewals, want one for each stock that was set", d.renewed)
+	}
+	d.lost = &service.DataLostError{Store: "memory"}
+	set("nightly", true, service.ErrDataLost)
+	if _, _, err := s.Place(t.Context(), "", "bob", []Line{{"a", 10}}); !errors.Is(err, service.ErrDataLost) {
+		t.Errorf("after a replay: %v, want nothing sold", err)
+	}
+	set("a person's", false, nil)
+	set("nightly", true, nil)
+	if _, _, err := s.Place(t.Context(), "", "bob", []Line{{"a", 10}}); err != nil {
+		t.Errorf("after a person has set the stock: %v", err)
+	}
+}
+
 // A refusal is not kept: the key may ask again, and a restock turns no into yes.
 func TestARefusalIsNotKept(t *testing.T) {
 	_, s := stocked(t)

@@ -112,7 +112,7 @@ func TestWaitersForARowTakeTwoConnections(t *testing.T) {
 			})
 		}
 		began := time.Now()
-		for time.Since(began) < 20*time.Second {
+		for time.Since(began) < patience {
 			if in, waiting := gates.Transactions.Load(); in+waiting == 31 {
 				break
 			}
@@ -189,7 +189,7 @@ func TestAFullQueueRefuses(t *testing.T) {
 				}
 			})
 			waiting := func(n int) {
-				for began := time.Now(); time.Since(began) < 20*time.Second; time.Sleep(time.Millisecond) {
+				for began := time.Now(); time.Since(began) < patience; time.Sleep(time.Millisecond) {
 					if _, now := g.Load(); now == n {
 						return
 					}

@@ -42,7 +42,6 @@ type Seed struct {
 type Keeper struct {
 	name    string // of the store, for people
 	place   string // of the store, for the other's memory
-	store   Seeder
 	origins Origins
 	other   Remembrance
 	seed    Seed
@@ -74,7 +73,6 @@ type KeeperConfig struct {
 	// remembered of one place says nothing of another: a store that is moved to another address and loses its data
 	// at the same time is not noticed.
 	Place   string
-	Store   Seeder
 	Origins Origins // of the same store
 	Seed    Seed
 	Changed func(err error) // is told whenever Err is another than before
@@ -83,7 +81,7 @@ type KeeperConfig struct {
 // NewKeeper makes a Keeper that has not looked yet: Err is not nil until Check has.
 func NewKeeper(c KeeperConfig) *Keeper {
 	k := &Keeper{
-		name: c.Name, place: c.Place, store: c.Store, origins: c.Origins, seed: c.Seed, changed: c.Changed,
+		name: c.Name, place: c.Place, origins: c.Origins, seed: c.Seed, changed: c.Changed,
 		bad:      &lock.DownError{Server: c.Name, Reason: "not asked yet"},
 		checking: make(chan struct{}, 1),
 	}
@@ -265,7 +263,8 @@ func (k *Keeper) recall(ctx context.Context) error {
 
 // sow seeds, once in the life of a store: a SKU that was seeded and is not there any more was lost, or removed by a
 // person. A store that was set by a person after a loss is not seeded at all. Nothing is seeded before the other
-// store knows of this one.
+// store knows of this one. Each Check tries again until the store has answered: what became of a request whose reply
+// was lost is known to the store alone.
 func (k *Keeper) sow(ctx context.Context, now Origin) error {
 	if k.recall(ctx) != nil {
 		return nil
@@ -276,12 +275,7 @@ func (k *Keeper) sow(ctx context.Context, now Origin) error {
 	if done {
 		return nil
 	}
-	first, err := k.origins.First(ctx, now, k.seed.SKU)
-	if err == nil && first {
-		// A crash before this leaves the SKU unknown: a person sets it.
-		err = k.store.Seed(ctx, k.seed.SKU, k.seed.Quantity)
-	}
-	if err != nil {
+	if err := k.origins.Seed(ctx, now, k.seed.SKU, k.seed.Quantity); err != nil {
 		return err
 	}
 	k.mu.Lock()

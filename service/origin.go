@@ -31,13 +31,10 @@ type Origins interface {
 	// Replace records is where was is recorded, and otherwise changes nothing and returns false. It is one step of the
 	// store.
 	Replace(ctx context.Context, was, is Origin) (bool, error)
-	// First returns true once for each SKU and origin, if o is what is recorded: that caller seeds.
-	First(ctx context.Context, o Origin, sku SKU) (bool, error)
-}
-
-// A Seeder puts stock in a store that has none: see [Inventory].
-type Seeder interface {
-	Seed(ctx context.Context, sku SKU, quantity int64) error
+	// Seed puts quantity units of sku in stock, once for each SKU and origin, if o is what is recorded and not lost. A
+	// SKU that exists is left alone, and one that was there and is gone is not made again. After an error the SKU may
+	// have been seeded or not: Seed is to be called until it returns nil.
+	Seed(ctx context.Context, o Origin, sku SKU, quantity int64) error
 }
 
 // A Memory is a store that remembers the origins of others, by name.

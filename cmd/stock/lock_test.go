@@ -594,7 +594,7 @@ func (l *locking) ends(t *testing.T, status int) {
 	t.Helper()
 	select {
 	case <-l.exited:
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatalf("%v does not end: %s%s", l.Args, l.out, l.errs)
 	}
 	if got := l.ProcessState.ExitCode(); got != status {

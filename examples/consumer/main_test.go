@@ -40,7 +40,8 @@ func TestMain(m *testing.M) {
 
 // Consumers are killed all the time, and every event has its effect once.
 func TestKilledConsumersLoseAndDoubleNothing(t *testing.T) {
-	const skus, each, kills = 10, 150, 12
+	const skus = 10
+	each, kills := stacktest.Rounds(150, 40), stacktest.Rounds(12, 4)
 	t.Parallel()
 	server := stacktest.Redis(t)
 	dsn, db := newShop(t)

@@ -58,6 +58,9 @@ func soakOnce(ctx context.Context, t *testing.T, o Options) Report {
 
 // Whatever fails, every unit is sold once.
 func TestSoak(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	report := soakOnce(t.Context(), t, Options{For: 18 * time.Second, Seed: 6})
 	if report.Interrupted {
 		t.Error("it says that it was interrupted")

@@ -47,7 +47,7 @@ func TestAClaimThatComesAfterItsReleaseIsUndone(t *testing.T) {
 	db := pool(t, dsn, 1)
 	before := count(t, db, "SELECT fence FROM locks")
 	claim.Release()
-	eventually(t, soon, "the row is taken", func() bool { return count(t, db, "SELECT fence FROM locks") > before })
+	eventually(t, "the row is taken", func() bool { return count(t, db, "SELECT fence FROM locks") > before })
 	free(t, table.open(t, dsn, 0), "k")
 }
 

@@ -25,7 +25,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		var all sync.WaitGroup
 		for worker := range 8 {
 			all.Go(func() {
-				for i := range 250 {
+				for i := range stacktest.Rounds(250, 30) {
 					key := fmt.Sprint("k", (worker+i)%5)
 					lease, err := l.Acquire(t.Context(), key, lock.Options{})
 					if err != nil {

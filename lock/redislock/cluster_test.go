@@ -152,7 +152,7 @@ func queueOnACluster(t *testing.T, nodes *stack.RedisCluster) {
 		got := make(chan *lock.Lease, 1)
 		go func() {
 			defer close(got)
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			if lease, err := two.Acquire(ctx, key, lock.Options{Owner: "next"}); err != nil {
 				t.Error(err)

@@ -235,7 +235,7 @@ func TestACrashBetweenTheTwoCommands(t *testing.T) {
 				),
 			)
 			began := time.Now()
-			wait, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			wait, cancel := context.WithTimeout(t.Context(), patience)
 			if !repair {
 				cancel()
 				wait, cancel = context.WithTimeout(t.Context(), 5*o.Lease)

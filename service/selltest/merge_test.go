@@ -454,7 +454,7 @@ func TestMergedWhileTheStockIsSetAnew(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
+			for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 				stock, err := s.Stock(t.Context(), "", s.sku)
 				if err != nil || time.Now().After(deadline) {
 					t.Errorf("%+v, %v", stock, err)

@@ -7,13 +7,15 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 )
 
 // A Program is the stock program for the tests of one package. It is built, with the race detector, when a test first
 // asks for it. The zero value is ready.
 type Program struct {
-	// Plain is to build it without the race detector: a process needs a fifth of the CPU time. Of an instance that a
-	// [stack.Stack] started nobody sees the exit status or the log, so a race that it reports fails no test.
+	// Plain is to build it without the race detector, as go test -short always does: a process needs a fifth of the CPU
+	// time. Of an instance that a [stack.Stack] started nobody sees the exit status or the log, so a race that it
+	// reports fails no test.
 	Plain bool
 
 	once sync.Once
@@ -23,7 +25,7 @@ type Program struct {
 
 // Path builds the program once, and returns its path.
 func (p *Program) Path() (string, error) {
-	p.once.Do(func() { p.path, p.err = build(p.Plain) })
+	p.once.Do(func() { p.path, p.err = build(p.Plain || testing.Short()) })
 	return p.path, p.err
 }
 

@@ -62,6 +62,22 @@ func real(t testing.TB, s *stack.Stack, kind stack.Kind) *stack.Server {
 	return s.Server(string(kind))
 }
 
+// Rounds returns how often a test is to repeat something: the first number, or with go test -short the second.
+func Rounds(all, short int) int {
+	if testing.Short() {
+		return short
+	}
+	return all
+}
+
+// Some returns the rows of a test, or with go test -short the first n of them.
+func Some[Row any](n int, rows []Row) []Row {
+	if testing.Short() {
+		return rows[:min(n, len(rows))]
+	}
+	return rows
+}
+
 // IgnoreServers is for a goleak.VerifyNone inside a test: every server that still runs has a goroutine, which ends
 // when it is stopped. goleak.VerifyTestMain does not need it.
 func IgnoreServers() goleak.Option {
