@@ -38,7 +38,12 @@ func room(t *testing.T, g *gate.Gate, oneKey bool) (n int) {
 // at the least.
 func TestHowManyConnectionsAreForWhat(t *testing.T) {
 	for _, row := range []struct{ connections, all, perKey, transactions, perKeyOf int }{
-		{1, 1, 1, 1, 1}, {2, 1, 1, 1, 1}, {3, 2, 2, 1, 1}, {5, 4, 2, 2, 2}, {9, 8, 2, 4, 2}, {17, 16, 4, 8, 2},
+		{1, 1, 1, 1, 1},
+		{2, 1, 1, 1, 1},
+		{3, 2, 2, 1, 1},
+		{5, 4, 2, 2, 2},
+		{9, 8, 2, 4, 2},
+		{17, 16, 4, 8, 2},
 		{50, 49, 12, 24, 2},
 	} {
 		g := mysqlGates(row.connections, 10)

@@ -171,7 +171,8 @@ func TestAPlanInWords(t *testing.T) {
 		plan  loadtest.Plan
 		goods string
 	}{
-		{loadtest.Plan{SKU: "pen"}, "SKU pen"}, {loadtest.Plan{SKU: "pen", SKUs: 1}, "SKU pen"},
+		{loadtest.Plan{SKU: "pen"}, "SKU pen"},
+		{loadtest.Plan{SKU: "pen", SKUs: 1}, "SKU pen"},
 		{loadtest.Plan{SKU: "pen", SKUs: 2}, "2 SKUs pen-1 to pen-2"},
 		{loadtest.Plan{SKU: "pen", SKUs: 20, Skew: "zipf:1.1"}, "20 SKUs pen-1 to pen-20, zipf:1.1"},
 	} {
