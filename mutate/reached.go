@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -15,9 +16,9 @@ import (
 	"time"
 )
 
-// reached says which tests reach which funcs. It is kept from run to run, for each test as long as its file stays as it
-// is. It may be out of date where other files have changed: then a mutant may survive that a test would kill, and none
-// is killed that would survive.
+// reached says which tests reach which funcs. It is kept from run to run, for each test as long as its func stays as it
+// is. It may be out of date where other code has changed: then a mutant may survive that a test would kill, and none is
+// killed that would survive.
 type reached struct {
 	mu   sync.Mutex
 	file string
@@ -27,7 +28,7 @@ type reached struct {
 
 // A testReach is what one test reaches.
 type testReach struct {
-	Hash    string   `json:"hash"` // of its file
+	Hash    string   `json:"hash"` // of its code
 	Red     bool     `json:"red,omitempty"`
 	Seconds float64  `json:"seconds"`
 	Funcs   []string `json:"funcs"`
@@ -177,7 +178,7 @@ func (s *sampling) measureOne(ctx context.Context, program, dir, name string) (*
 	return t, nil
 }
 
-// testHashes returns the hash of the file of each test in a folder.
+// testHashes returns the hash of the code of each test in a folder.
 func testHashes(dir string) (map[string]string, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
 	if err != nil {
@@ -189,9 +190,10 @@ func testHashes(dir string) (map[string]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, name := range testsIn(string(text)) {
-			if name != "TestMain" {
-				hashes[name] = fmt.Sprintf("%x", sha256.Sum256(text))[:16]
+		for _, found := range testFunc.FindAllSubmatchIndex(text, -1) {
+			code, _, _ := bytes.Cut(text[found[0]:], []byte("\n}\n"))
+			if name := string(text[found[2]:found[3]]); name != "TestMain" {
+				hashes[name] = fmt.Sprintf("%x", sha256.Sum256(code))[:16]
 			}
 		}
 	}

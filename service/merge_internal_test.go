@@ -1,6 +1,7 @@
 package service
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,4 +16,13 @@ func TestABatchMayTakeTwiceWork(t *testing.T) {
 			t.Errorf("a batch may take %v, want 6s", time.Until(deadline))
 		}
 	})
+}
+
+// A store that makes no batches is told to all who wait, and not called.
+func TestABatchInAStoreThatMakesNone(t *testing.T) {
+	w := &merging{sale: &Sale{}}
+	err := mergeBatch{w}.write(t.Context(), struct{ Store }{}, 0)
+	if !errors.Is(err, errors.ErrUnsupported) || !errors.Is(w.err, errors.ErrUnsupported) {
+		t.Errorf("error %v, and of the sale %v; want ErrUnsupported", err, w.err)
+	}
 }
