@@ -88,7 +88,7 @@ new-compose-test: build ## Write the example of docs/new.md, bring its compositi
 race: ## Show that "none" loses updates in ten runs of ten, and that what promises exclusion loses none in a hundred
 	$(GO) test -count 1 -timeout 25m -run TestRaceOften -v ./cmd/stock -often
 
-mutate: ## Break the code on purpose, and see that the tests notice (ARGS='--quick', '--package lock', --help; docs/mutation.md)
+mutate: ## Break the code on purpose, and see that the tests notice (ARGS='--quick', '--random 40 --seed 7', --help; docs/mutation.md)
 	$(GO) run ./mutate $(ARGS)
 
 .PHONY: soak

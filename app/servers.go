@@ -278,12 +278,13 @@ func pool[DB interface{ DB() (*sql.DB, error) }](db DB, err error) (DB, *sql.DB,
 }
 
 // mysqlGates returns the queues in front of a pool of that many connections. One connection is kept for taking waiters
-// out of the server's queue. A single SKU may have a quarter, and transactions, which wait for rows, a half.
+// out of the server's queue. A single SKU may have a quarter, and transactions, which wait for rows, a half. A gate lets
+// one in at the least.
 func mysqlGates(connections, queue int) repo.Gates {
-	admitted := max(connections-1, 1)
+	admitted := connections - 1
 	return repo.Gates{
 		All:          gate.New(gate.Limits{In: admitted, PerKey: max(admitted/4, 2), Waiting: queue}),
-		Transactions: gate.New(gate.Limits{In: max(admitted/2, 1), PerKey: 2}),
+		Transactions: gate.New(gate.Limits{In: admitted / 2, PerKey: 2}),
 	}
 }
 

@@ -101,11 +101,15 @@ type archiver struct {
 // archived is archived, and another run goes on. It may run while the service sells, but not twice at a time: of two
 // one fails. The Report is right also with an error.
 func Run(ctx context.Context, s Store, o Options) (Report, error) {
-	o.Batch = min(cmp.Or(o.Batch, 1000), MaxBatch)
-	o.Before = o.Before.UTC().Truncate(time.Microsecond)
-	a := &archiver{Store: s, o: o, behind: map[service.SKU]time.Time{}}
+	a := newArchiver(s, o)
 	err := a.run(ctx)
 	return a.done, err
+}
+
+func newArchiver(s Store, o Options) *archiver {
+	o.Batch = min(cmp.Or(o.Batch, 1000), MaxBatch)
+	o.Before = o.Before.UTC().Truncate(time.Microsecond)
+	return &archiver{Store: s, o: o, behind: map[service.SKU]time.Time{}}
 }
 
 func (a *archiver) run(ctx context.Context) error {

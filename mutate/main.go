@@ -32,7 +32,8 @@ place of its file (go test -overlay).
   go run ./mutate --resume                         only what has no result yet, or what has changed since
   go run ./mutate --quick                          a fixed sample without servers: under 4 minutes on 2 cores
   go run ./mutate --list                           the mutants, without making them
-  go run ./mutate --operators --package lock       mutants by operators (< for <=, && for ||, a call left out)
+  go run ./mutate --random 200 --seed 7            a sample of the mutants that operators make of the service
+  go run ./mutate --operators --package lock       all that they make of a package; --only 'turn.go:117' of a line
   go run ./mutate --resume --report docs/mutation.md
 
 A mutant that is marked "same" or "open" is compiled and not run. Results are kept in a file, by the hash of the mutant
@@ -41,8 +42,14 @@ interrupted goes on where it was. --with adds the results of other shards.
 
 The status is 0 if every mutant with a test was killed. It is 1 if one survived, if its test was skipped (a server is
 missing), or if a table is wrong: the code is not found exactly once, the mutant does not compile, the test does not
-exist or is red without the mutant. With --operators it is 1 if one survived; some survivors change nothing, which a
-person must see.
+exist or is red without the mutant.
+
+Operators make mutants of Go code: a comparison is shifted or negated, a condition is true or false whatever it finds, &&
+and || change places, + and -, a number is one more or less, a call, an assignment, a defer is left out, a result is nil
+or zero. All tests that reach the func are tried, fast ones first, those of the package before others; a test that fails
+must fail twice. A mutant whose code is that of a "same" of a table counts as one that changes nothing. Which tests reach
+what is kept in out/reached.json. With --resume what has survived is tried again. The status is 1 if less than --least
+percent is killed.
 
 `
 
@@ -54,7 +61,11 @@ type options struct {
 	shard     shard
 	quick     bool
 	operators bool
-	tests     string
+	random    int
+	seed      uint64
+	budget    time.Duration
+	patience  time.Duration
+	least     float64
 	list      bool
 	resume    bool
 	state     string
@@ -92,7 +103,12 @@ func parse(args []string, help io.Writer) (options, error) {
 	with := flags.String("with", "", "result `FILES`, with commas, of other shards: their results are believed, too")
 	flags.BoolVar(&o.quick, "quick", false, "a fixed sample of the mutants whose tests need no servers")
 	flags.BoolVar(&o.operators, "operators", false, "make mutants by operators, of --package, not from tables")
-	flags.StringVar(&o.tests, "tests", "Test.*", "with --operators: a `PATTERN` of the tests that must notice")
+	flags.IntVar(&o.random, "random", 0, "make `N` mutants by operators, of those of --package (default: of the service)")
+	flags.Uint64Var(&o.seed, "seed", 1, "with --random: another seed is another sample")
+	flags.DurationVar(&o.budget, "budget", 0, "with --random: no mutant is begun after that; 0 is no bound")
+	flags.DurationVar(&o.patience, "patience", time.Minute,
+		"with --random and --operators: the tests that a mutant gets take that long at most without it")
+	flags.Float64Var(&o.least, "least", 0, "with --random: the status is 1 if less than that percentage is killed")
 	flags.BoolVar(&o.list, "list", false, "print the mutants, and make none")
 	flags.BoolVar(&o.resume, "resume", false, "believe earlier results whose mutant and files have not changed")
 	flags.StringVar(&o.state, "state", "", "`FILE` in which results are kept (default: out/mutate.json in the module)")
@@ -125,9 +141,13 @@ func parse(args []string, help io.Writer) (options, error) {
 	if o.shard, err = parseShard(*part); err != nil {
 		return o, fmt.Errorf("--shard: %w", err)
 	}
-	if o.operators && (len(o.packages) == 0 || o.report != "") {
-		return o, errors.New("--operators: needs --package, and makes no report")
+	switch {
+	case o.operators && (len(o.packages) == 0 || o.random != 0 || o.report != ""):
+		return o, errors.New("--operators: needs --package, is without --random, and makes no report")
+	case o.random < 0:
+		return o, errors.New("--random: at least 1")
 	}
+	o.operators = o.operators || o.random > 0
 	if o.workers < 1 {
 		return o, errors.New("--workers: at least 1")
 	}
@@ -181,9 +201,12 @@ func moduleRoot() (string, error) {
 
 // run does what the options say.
 func run(ctx context.Context, o options, out, progress io.Writer) error {
-	all, err := readMutants(o)
+	all, err := readTables(o.root)
 	if err != nil {
 		return err
+	}
+	if o.operators {
+		return runSample(ctx, o, all, out, progress)
 	}
 	tree, err := readTree(ctx, o.root, all)
 	if err != nil {
@@ -234,26 +257,37 @@ func run(ctx context.Context, o options, out, progress io.Writer) error {
 		return fmt.Errorf("no report: %d of %d mutants have no result for the files as they are, such as %s: %s",
 			len(missing), len(all), missing[0].path(), missing[0].Name)
 	}
-	return os.WriteFile(o.report, []byte(report(all)), 0o644)
+	return writeReport(o.report, all, "")
 }
 
-// readMutants returns the mutants of the tables, or those of the operators.
-func readMutants(o options) (all []*Mutant, err error) {
-	if !o.operators {
-		return readTables(o.root)
+// runSample tries mutants that operators make.
+func runSample(ctx context.Context, o options, tables []*Mutant, out, progress io.Writer) error {
+	known, err := readState(o.state)
+	if err != nil {
+		return err
 	}
-	for _, pkg := range o.packages {
-		mutants, err := operate(o.root, pkg, o.tests)
-		if err != nil {
-			return nil, err
+	w := newWorkshop(o, nil, known, progress)
+	s, err := w.sample(ctx, tables, out)
+	switch {
+	case err != nil || o.list:
+		return err
+	case s.tried == 0:
+		return errors.New("no mutant is chosen")
+	}
+	fmt.Fprint(out, "\n"+strings.Join(s.survivors, "\n")+"\n"+s.String()+"\n")
+	if o.report != "" {
+		if err := writeReport(o.report, tables, s.section()); err != nil {
+			return err
 		}
-		all = append(all, mutants...)
 	}
-	return all, nil
+	if s.percent() < o.least {
+		return fmt.Errorf("less than %g %% are killed", o.least)
+	}
+	return nil
 }
 
-// sample is how many mutants a quick run tries at most: each costs some 5 s of a core to compile, to link and to run.
-const sample = 60
+// quickly is how many mutants a quick run tries at most: each costs some 5 s of a core to compile, to link and to run.
+const quickly = 60
 
 // choose returns the mutants that the options ask for.
 func choose(all []*Mutant, tree *tree, o options) ([]*Mutant, error) {
@@ -272,7 +306,7 @@ func choose(all []*Mutant, tree *tree, o options) ([]*Mutant, error) {
 		}
 	}
 	if o.quick {
-		chosen = spread(chosen, sample)
+		chosen = spread(chosen, quickly)
 	}
 	i := -1
 	return slices.DeleteFunc(chosen, func(*Mutant) bool { i++; return !o.shard.has(i) }), nil

@@ -29,6 +29,10 @@ func Add(a, b int) int {
 func Greet() string { return greeting }
 
 func Wait(c chan int) int { return <-c }
+
+const factor = 2
+
+func Twice(a int) int { return factor * a }
 `,
 	"sum/greeting.txt": "good\n\n\tmorning\n",
 	"sum/sum_test.go": `package sum
@@ -59,7 +63,7 @@ func TestRed(t *testing.T) { t.Error("always") }
 
 func TestSkipped(t *testing.T) { t.Skip("no server") }
 `,
-	"user/user.go": "package user\n\nimport \"example.com/m/sum\"\n\nfunc Three() int { return sum.Add(1, 2) }\n",
+	"user/user.go": "package user\n\nimport \"example.com/m/sum\"\n\nfunc Three() int { return sum.Add(1, 2) }\n\nfunc Six() int { return sum.Twice(3) }\n",
 	"user/user_test.go": `package user
 
 import "testing"
@@ -67,6 +71,12 @@ import "testing"
 func TestThree(t *testing.T) {
 	if Three() != 3 {
 		t.Error(Three())
+	}
+}
+
+func TestSix(t *testing.T) {
+	if Six() != 6 {
+		t.Error(Six())
 	}
 }
 `,
@@ -267,23 +277,99 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// Operators make mutants of Go that no table has. A survivor is an error; what does not compile is none.
+// Operators make mutants of Go that no table has. What a table lists as the same is counted as that, and the tests of
+// another package are tried, too.
 func TestOperators(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make verify")
 	}
-	root := write(t, oneMutant)
-	said, err := mutate(t, root, "--operators", "--package", "sum", "--tests", "TestAdd|TestGreet")
-	if err == nil || !strings.Contains(err.Error(), "1 of 3") {
+	root := write(t, `# nothing negative is added
+file sum.go
+same nobody adds 0
+-a < 0
++a <= 0
+`)
+	said, err := mutate(t, root, "--operators", "--package", "sum,user", "--least", "90")
+	if err == nil || !strings.Contains(err.Error(), "less than 90 %") {
 		t.Errorf("err = %v", err)
 	}
 	for _, want := range []string{
-		"killed   sum/sum.go: line 12, byte 146: + becomes - (red: TestAdd",
-		"killed   sum/sum.go: line 9, byte 107: < becomes >= (panic: TestAdd",
-		"SURVIVED sum/sum.go: line 9, byte 107: < becomes <= ",
+		"same     sum/sum.go: 9: if a < 0 {  =>  if a <= 0 { (nobody adds 0)",
+		"killed   sum/sum.go: 9: if a < 0 {  =>  if a >= 0 { (panic: TestAdd",
+		"SURVIVED sum/sum.go: 9: if a < 0 {  =>  if a < 1 { (2 tests that reach sum.Add are green)",
+		"killed   sum/sum.go: 9: if a < 0 {  =>  if (a < 0) || true { (panic: TestAdd",
+		"SURVIVED sum/sum.go: 9: if a < 0 {  =>  if (a < 0) && false { (",
+		"killed   sum/sum.go: 12: return a + b  =>  return a - b (red: TestAdd",
+		"killed   sum/sum.go: 12: return a + b  =>  return 0 (red: TestAdd",
+		`killed   sum/sum.go: 15: func Greet() string { return greeting }  =>  func Greet() string { return "" } (red: T`,
+		"SURVIVED sum/sum.go: 17: func Wait(c chan int) int { return <-c }  =>  func Wait(c chan int) int { return 0 } (1",
+		"killed   sum/sum.go: 21: func Twice(a int) int { return factor * a }  =>  func Twice(a int) int { return factor / a }",
+		"killed   sum/sum.go: 19: const factor = 2  =>  const factor = 3 (red: TestSix)",
+		"-	if a < 0 {\n+	if a < 1 {\n  2 tests that reach sum.Add are green\n",
+		" 1 change nothing, 3 survived",
 	} {
 		if !strings.Contains(said, want) {
 			t.Errorf("it did not say %q", want)
+		}
+	}
+	// What has survived is tried again, with tests that were written since.
+	file := filepath.Join(root, "sum/sum_test.go")
+	more := theModule["sum/sum_test.go"] + `
+func TestBounds(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("-1 was added")
+		}
+	}()
+	Add(-1, 1)
+}
+
+func TestZero(t *testing.T) { Add(0, 1) }
+`
+	if err := os.WriteFile(file, []byte(more), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	again, err := mutate(t, root, "--operators", "--package", "sum", "--resume", "--only", "sum.go:9:", "--least", "100")
+	if err != nil || !strings.Contains(again, "4 killed, 1 change nothing, 0 survived") {
+		t.Errorf("%v: it said %s", err, again)
+	}
+}
+
+// A seed makes a sample, the same one each time, and the report says what became of it.
+func TestRandom(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
+	root := write(t, oneMutant)
+	var lists []string
+	for _, seed := range []string{"1", "1", "2"} {
+		list, err := mutate(t, root, "--random", "5", "--seed", seed, "--package", "sum,user", "--list")
+		if err != nil || strings.Count(list, "\n") != 5 {
+			t.Fatal(list, err)
+		}
+		lists = append(lists, list)
+	}
+	if lists[0] != lists[1] || lists[0] == lists[2] {
+		t.Errorf("samples %q", lists)
+	}
+	page := filepath.Join(root, "report.md")
+	said, err := mutate(t, root, "--random", "5", "--seed", "1", "--package", "sum,user", "--report", page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := mutate(t, root, "--report", page); err != nil { // of the table: it keeps the sample
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(page)
+	if err != nil || !strings.Contains(string(text), "| 1 | 5 |") || !strings.Contains(string(text), "`TestAdd`") {
+		t.Errorf("%v: it said %s, and the page %s", err, said, text)
+	}
+	if _, err := mutate(t, root, "--random", "5", "--package", "sum,user", "--budget", "1ns"); err == nil {
+		t.Error("nothing was tried, and that is no error")
+	}
+	for _, bad := range [][]string{{"--random", "-1"}, {"--operators"}, {"--operators", "--package", "a", "--random", "1"}} {
+		if _, err := parse(bad, t.Output()); err == nil {
+			t.Errorf("%v is accepted", bad)
 		}
 	}
 }

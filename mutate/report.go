@@ -1,7 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"slices"
 	"strings"
 )
@@ -26,13 +29,39 @@ tests would find.
 Why a command of our own: [gremlins](https://github.com/go-gremlins/gremlins), the well-kept tool for Go, makes its
 mutants by operators, of Go alone, and our locks are Lua and SQL, too. It runs all tests of the package for each one,
 and many of ours start servers. It cannot be split or resumed. Nobody can say to it what a mutant breaks, and which test
-is due. "make mutate ARGS='--operators --package lock'" makes such mutants here.
+is due. Ours compiles a whole sample into one program for each package, where a mutant is on or off as it is run.
 `
 
-// report renders the tables as a page. It depends on nothing else, so that a test can compare the page with them.
-func report(all []*Mutant) string {
+const (
+	sampleBegin = "<!-- sample: make mutate ARGS='--random N --seed S --report docs/mutation.md' -->\n"
+	sampleEnd   = "<!-- end of sample -->\n\n"
+)
+
+// writeReport writes the page, with what it says of a sample, or with what it has said of one.
+func writeReport(file string, all []*Mutant, sample string) error {
+	if sample == "" {
+		page, err := os.ReadFile(file)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		sample = sampleOf(string(page))
+	}
+	return os.WriteFile(file, []byte(report(all, sample)), 0o644)
+}
+
+// sampleOf returns what a page says of a sample.
+func sampleOf(page string) string {
+	_, after, _ := strings.Cut(page, sampleBegin)
+	sample, _, _ := strings.Cut(after, sampleEnd)
+	return sample
+}
+
+// report renders the tables as a page, with what is said of a sample. It depends on nothing else, so that a test can
+// compare the page with them.
+func report(all []*Mutant, sample string) string {
 	var b strings.Builder
 	b.WriteString(reportHead)
+	b.WriteString(sampleBegin + sample + sampleEnd)
 	b.WriteString("| package | mutants | killed | same | open | killed, of those that change something |\n")
 	b.WriteString("|---|---:|---:|---:|---:|---:|\n")
 	var total tally

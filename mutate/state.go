@@ -22,11 +22,10 @@ const (
 	survived Verdict = "SURVIVED" // the test stayed green
 	skipped  Verdict = "SKIPPED"  // the test was skipped
 	wrong    Verdict = "WRONG"    // the table is wrong
-	invalid  Verdict = "invalid"  // an operator made it, and it does not compile
 )
 
 // good reports whether the mutant is as its table says.
-func (v Verdict) good() bool { return v == killed || v == same || v == open || v == invalid }
+func (v Verdict) good() bool { return v == killed || v == same || v == open }
 
 // A Result is what became of a mutant, with the files as they were.
 type Result struct {

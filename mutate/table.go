@@ -46,8 +46,7 @@ type Mutant struct {
 	Same    string // why it changes nothing
 	Open    string // why no test notices it
 	Edits   []Edit
-	line    int  // in the table
-	cut     *cut // in place of Edits, of a mutant that is in no table
+	line    int // in the table
 }
 
 // An Edit replaces code that occurs once.
@@ -65,10 +64,6 @@ func (m *Mutant) testPackage() string {
 
 // id is the hash of all on which its result depends: not of its name, nor of its place in the table.
 func (m *Mutant) id() string {
-	if m.cut != nil {
-		text := fmt.Sprintf("%q %q %q %v", m.path(), m.Test, m.testPackage(), *m.cut)
-		return fmt.Sprintf("%x", sha256.Sum256([]byte(text)))
-	}
 	text := fmt.Sprintf("%q %q %q %v %v %v %q", m.path(), m.Test, m.testPackage(), m.Race, m.Same != "", m.Open != "",
 		m.Edits)
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(text)))
@@ -231,9 +226,6 @@ func (m *Mutant) incomplete() string {
 
 // apply returns the text with all edits made.
 func (m *Mutant) apply(text string) (string, error) {
-	if m.cut != nil {
-		return text[:m.cut.from] + m.cut.with + text[m.cut.to:], nil
-	}
 	type place struct {
 		from, to int
 		with     string

@@ -107,7 +107,7 @@ func (w *workshop) sum(results []Result) {
 		count[r.Verdict]++
 	}
 	var parts []string
-	for _, v := range []Verdict{killed, same, open, invalid, survived, skipped, wrong} {
+	for _, v := range []Verdict{killed, same, open, survived, skipped, wrong} {
 		if count[v] > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", count[v], v))
 		}
@@ -172,9 +172,6 @@ func (w *workshop) try(ctx context.Context, m *Mutant, r *Result) error {
 		var failed *buildError
 		if errors.As(err, &failed) {
 			r.Verdict, r.How, r.Output = wrong, "it does not compile", failed.output
-			if m.cut != nil {
-				r.Verdict, r.How, r.Output = invalid, "", ""
-			}
 			return nil
 		}
 		return err
@@ -188,12 +185,12 @@ func (w *workshop) try(ctx context.Context, m *Mutant, r *Result) error {
 		r.Verdict = open
 		return nil
 	}
-	saw, err := w.runTest(ctx, program, m.testPackage(), m.Test, limit)
+	saw, err := w.runTest(ctx, testRun{program: program, dir: m.testPackage(), pattern: m.Test, limit: limit})
 	if err != nil {
 		return err
 	}
 	r.Seconds = saw.took.Seconds()
-	if m.cut == nil && skips(m.Test, saw.output) {
+	if skips(m.Test, saw.output) {
 		r.Verdict, r.How = skipped, "the test was skipped"
 		return nil
 	}
@@ -211,9 +208,44 @@ type buildError struct{ output string }
 func (e *buildError) Error() string { return "it does not compile:\n" + e.output }
 
 // build compiles the test of the package in dir, with text in the place of a file of the module; no file: as it is.
-// It is linked without debug information, which takes half as long.
 func (w *workshop) build(
 	ctx context.Context, dir string, race bool, file, text string,
+) (program string, remove func(), err error) {
+	if file == "" {
+		return w.compile(ctx, dir, race, "")
+	}
+	place, err := os.MkdirTemp(w.dir, "")
+	if err != nil {
+		return "", nil, err
+	}
+	defer os.RemoveAll(place)
+	overlay, err := writeOverlay(place, map[string]string{filepath.Join(w.root, filepath.FromSlash(file)): text})
+	if err != nil {
+		return "", nil, err
+	}
+	return w.compile(ctx, dir, race, overlay)
+}
+
+// writeOverlay writes, into the folder place, what go build -overlay needs to read texts in the place of files.
+func writeOverlay(place string, texts map[string]string) (string, error) {
+	replace := make(map[string]string)
+	for file, text := range texts {
+		replace[file] = filepath.Join(place, fmt.Sprintf("%x", sha256.Sum256([]byte(file)))[:24]+".go")
+		if err := os.WriteFile(replace[file], []byte(text), 0o644); err != nil {
+			return "", err
+		}
+	}
+	spec, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	overlay := filepath.Join(place, "overlay.json")
+	return overlay, os.WriteFile(overlay, spec, 0o644)
+}
+
+// compile compiles the test of the package in dir, without debug information: to link it takes half as long.
+func (w *workshop) compile(
+	ctx context.Context, dir string, race bool, overlay string,
 ) (program string, remove func(), err error) {
 	place, err := os.MkdirTemp(w.dir, "")
 	if err != nil {
@@ -225,20 +257,7 @@ func (w *workshop) build(
 	if race {
 		args = append(args, "-race")
 	}
-	if file != "" {
-		mutated := filepath.Join(place, "mutated")
-		overlay := filepath.Join(place, "overlay.json")
-		replace := map[string]string{filepath.Join(w.root, filepath.FromSlash(file)): mutated}
-		spec, err := json.Marshal(map[string]any{"Replace": replace})
-		if err != nil {
-			remove()
-			return "", nil, err
-		}
-		err = errors.Join(os.WriteFile(mutated, []byte(text), 0o644), os.WriteFile(overlay, spec, 0o644))
-		if err != nil {
-			remove()
-			return "", nil, err
-		}
+	if overlay != "" {
 		args = append(args, "-overlay="+overlay)
 	}
 	cmd := exec.CommandContext(ctx, "go", append(args, "./"+dir)...)
@@ -270,24 +289,33 @@ var (
 	skippedRun = regexp.MustCompile(`(?m)^\s*--- SKIP: (\S+)`)
 )
 
+// A testRun is tests of a program.
+type testRun struct {
+	program, dir, pattern string
+	limit                 time.Duration
+	short                 bool   // without the long ones
+	env                   string // one variable more
+}
+
 // runTest runs one test of a program. Random tests get one seed, so that a result can be had again, and do not look
 // for the shortest counterexample, nor write it down for the runs to come. The temporary files are the run's own, and
 // are removed even if it is killed.
-func (w *workshop) runTest(
-	ctx context.Context, program, dir, pattern string, limit time.Duration,
-) (seen, error) {
+func (w *workshop) runTest(ctx context.Context, r testRun) (seen, error) {
 	temp, err := os.MkdirTemp(w.dir, "")
 	if err != nil {
 		return seen{}, err
 	}
 	defer os.RemoveAll(temp)
-	ctx, end := context.WithTimeout(ctx, limit+5*time.Second) // a test may hang so that its own limit does not end it
+	ctx, end := context.WithTimeout(ctx, r.limit+5*time.Second) // a test may hang so that its own limit does not end it
 	defer end()
 	var output bytes.Buffer
-	cmd := exec.CommandContext(ctx, program, "-test.v", "-test.failfast", "-test.run="+anchored(pattern),
-		"-test.timeout="+limit.String())
-	cmd.Dir = filepath.Join(w.root, filepath.FromSlash(dir))
+	cmd := exec.CommandContext(ctx, r.program, "-test.v", "-test.failfast", "-test.run="+anchored(r.pattern),
+		"-test.timeout="+r.limit.String(), fmt.Sprintf("-test.short=%v", r.short))
+	cmd.Dir = filepath.Join(w.root, filepath.FromSlash(r.dir))
 	cmd.Env = append(os.Environ(), "TMPDIR="+temp, "RAPID_SEED=1", "RAPID_NOFAILFILE=true", "RAPID_SHRINKTIME=1ms")
+	if r.env != "" {
+		cmd.Env = append(cmd.Env, r.env)
+	}
 	cmd.Stdout, cmd.Stderr = &output, &output
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
@@ -398,7 +426,7 @@ func (b *baseline) run(ctx context.Context, m *Mutant, t *greenTest) error {
 	if err != nil {
 		return err
 	}
-	s, err := b.w.runTest(ctx, program, m.testPackage(), m.Test, b.w.limit)
+	s, err := b.w.runTest(ctx, testRun{program: program, dir: m.testPackage(), pattern: m.Test, limit: b.w.limit})
 	if err != nil {
 		return err
 	}
@@ -407,7 +435,7 @@ func (b *baseline) run(ctx context.Context, m *Mutant, t *greenTest) error {
 		t.verdict, t.why = wrong, "the test is not green without the mutant: "+s.red
 		return nil
 	}
-	if m.cut == nil && skips(m.Test, s.output) {
+	if skips(m.Test, s.output) {
 		t.verdict, t.why = skipped, "the test was skipped"
 		return nil
 	}

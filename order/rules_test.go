@@ -102,8 +102,8 @@ func TestReservationBecomesAnOrder(t *testing.T) {
 		t.Fatalf("cancel after confirm: %v", err)
 	}
 	canceled := parse[Order](t, s.must(About{Customer: "ann", Order: "o"}, cancelOrder("ann")))
-	if canceled.State != Canceled || canceled.CanceledAt == nil {
-		t.Fatalf("%+v", canceled)
+	if canceled.State != Canceled || canceled.CanceledAt == nil || !canceled.CanceledAt.Equal(s.now) {
+		t.Fatalf("%+v, want canceled at %v", canceled, s.now)
 	}
 	s.level("a", 10, 10, 0, 0)
 	// To confirm again tells what was done then, under the id that it has; it does not sell again.

@@ -183,7 +183,7 @@ func (k *Keeper) judge(ctx context.Context, now Origin) (settled bool, err error
 	case now.None() && known.None():
 		_, err := k.origins.Replace(ctx, now, newOrigin(1, false))
 		return false, err
-	case !now.None() && (known.None() || now.ID == known.ID || now.Generation > known.Generation):
+	case now.follows(known):
 		k.learn(now)
 		return true, k.sow(ctx, now)
 	default:
@@ -191,6 +191,12 @@ func (k *Keeper) judge(ctx context.Context, now Origin) (settled bool, err error
 		_, err := k.origins.Replace(ctx, now, newOrigin(max(now.Generation, known.Generation), true))
 		return false, err
 	}
+}
+
+// follows reports whether data with this origin may be there where known was the origin before: it is the same data, or
+// that of somebody who set stock since.
+func (o Origin) follows(known Origin) bool {
+	return !o.None() && (known.None() || o.ID == known.ID || o.Generation > known.Generation)
 }
 
 // learn takes o as the origin that is right.
@@ -329,7 +335,7 @@ func (k *Keeper) Renew(ctx context.Context) error {
 		k.mu.Lock()
 		known, bad := k.known, k.bad
 		k.mu.Unlock()
-		fine := !now.None() && !now.Lost && (known.None() || now.ID == known.ID || now.Generation > known.Generation)
+		fine := !now.Lost && now.follows(known)
 		if fine && bad == nil && now.ID == known.ID {
 			return nil
 		}

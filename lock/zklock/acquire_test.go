@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -175,6 +176,18 @@ func TestOrphanIsSweptWithinTheSession(t *testing.T) {
 			release(t, acquire(t, l))
 		})
 	}
+}
+
+// A create without an answer is searched for as long as its session can live without us: until then it may arrive.
+func TestHowLongACreateIsSearchedFor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := &attempt{g: &generation{s: &Session{}, timeout: 20 * time.Second}, dir: "/stock/key"}
+		o := a.unanswered("guid")
+		if want := (orphan{node: node{dir: "/stock/key", guid: "guid"}, until: time.Now().Add(20 * time.Second)}); o != want {
+			t.Errorf("%+v, want %+v", o, want)
+		}
+	})
 }
 
 // Where the link comes back at once, the node is found by its guid, and the place in the queue is kept.

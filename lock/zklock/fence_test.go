@@ -141,7 +141,8 @@ func TestANodeFromBeforeTheElection(t *testing.T) {
 	if fence, ok := s.fence(1<<32 | 11); !ok || fence != first+fenceRange {
 		t.Errorf("the next of the old epoch has %d, %v, want %d", fence, ok, first+fenceRange)
 	}
-	for _, late := range []int64{1<<32 | 10_000_000, 2<<32 | 1} {
+	// The number of 80,000 would be below the mark, and among those of the epoch after it.
+	for _, late := range []int64{1<<32 | 80_000, 1<<32 | 10_000_000, 2<<32 | 1} {
 		if fence, ok := s.fence(late); ok {
 			t.Errorf("czxid %#x has fence %d, which is another's", late, fence)
 		}
