@@ -269,3 +269,21 @@ func (r *Redlock) Keys(ctx context.Context) ([]string, error) {
 	maps.DeleteFunc(nodes, func(_ string, n int) bool { return n < r.quorum })
 	return slices.Sorted(maps.Keys(nodes)), nil
 }
+
+// queryError returns what a question about the key name says that was refused or got no answer.
+func queryError(doing, name string, err error) error {
+	if refused(err) {
+		return refusal(name, err)
+	}
+	return lock.Down(doing+" "+name, err)
+}
+
+var unescape = strings.NewReplacer("%25", "%", "%7B", "{", "%7D", "}")
+
+// untag returns the key of a hash tag, which is given without its braces.
+func untag(inside string) string {
+	if inside == "%" {
+		return ""
+	}
+	return unescape.Replace(inside)
+}

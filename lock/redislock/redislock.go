@@ -1,7 +1,12 @@
-// Package redislock holds the locks on Redis: a key with a time limit, whose value says which acquisition wrote it.
+// Package redislock locks keys with Redis: a key with a time limit, whose value says which acquisition wrote it.
 //
-// This file has what the locks share: the names and values in Redis, scripts and their round trips, an attempt at a
-// key on one server, and what the errors of Redis mean. Each other file is one lock, or one thing that a lock can do.
+// Open setnx.go first: it is the plain algorithm of [SetNX] from acquire to release, and says in a sentence what each
+// other file adds. watchdog.go does the same for [Watchdog], which queues its waiters and renews its lease. [Redlock] is
+// in redlock.go, [RLock] in rlock.go, and the locks that people write by hand in setnx_del.go, setnx_expire.go and
+// setnx_watch.go.
+//
+// This file has what the locks share: the names and values in Redis, scripts and their round trips, an attempt at a key
+// on one server, and what the errors of Redis mean.
 package redislock
 
 import (
