@@ -15,9 +15,15 @@ import (
 // A recipe is how one lock of this package uses its nodes. The rest is shared: sessions and their loss, the repetition
 // of what was interrupted, and the errors. A node that a recipe is given may be of an earlier generation.
 type recipe interface {
-	// take waits until the key is ours, and returns the node that says so. On failure there is no such node, or it is
-	// being deleted.
-	take(ctx context.Context, a *attempt) (node, error)
+	// suffix is appended to the name of the key's folder.
+	suffix() string
+	// enter asks for the key. It returns our node, and whether the key is ours. If it is not, enter leaves it to wait,
+	// which is given the node; a recipe without a queue has none then. After an error there is no node, or it is being
+	// deleted.
+	enter(ctx context.Context, a *attempt) (own node, ours bool, err error)
+	// wait waits until the key is ours, and returns the node that says so. The error is errAgain if own has vanished.
+	// After any other error the caller deletes own.
+	wait(ctx context.Context, a *attempt, own node) (node, error)
 	// create makes one request, once. The error is errRecordChanged if r is not the record of fences any more.
 	create(g *generation, r *fenceRecord, dir, guid, owner string) (node, error)
 	// find looks for the node that create made with guid. The error is zk.ErrNoNode if it is not there.
@@ -42,76 +48,157 @@ type node struct {
 
 func (n node) path() string { return n.dir + "/" + n.name }
 
-// An attempt is one wait for a key, in one generation.
-type attempt struct {
-	g        *generation
+// errAgain means that our node has vanished, with its session or by an operator's hand. The acquisition tries again.
+var errAgain = errors.New("the place in the queue was lost")
+
+// errNoLock means that a node that no session owns is where the lock would be. Nobody would ever release it.
+var errNoLock = errors.New("the lock's place is taken by a node that is not ephemeral")
+
+// An acquisition is one Acquire: up to tries attempts, each in one generation.
+type acquisition struct {
+	s        *Session
 	recipe   recipe
 	dir, key string
 	options  lock.Options
-
-	held   bool   // the key was seen to be held by another
-	holder string // who that is, if we were told on the way
-	lease  *lock.Lease
+	attempts int // begun so far
 }
 
-// errAgain says that what we had has vanished, with its session or by an operator's hand, and that acquire tries again.
-var errAgain = errors.New("the place in the queue was lost")
-
-// errNoLock is for a node that no session owns, where the lock would be: nobody would ever release it.
-var errNoLock = errors.New("the lock's place is taken by a node that is not ephemeral")
-
-// acquire waits for key, whose folder is dir, until ctx ends.
-func (s *Session) acquire(ctx context.Context, r recipe, key, dir string, o lock.Options) (*lock.Lease, error) {
-	if ctx.Err() != nil {
-		return nil, fmt.Errorf("acquire lock %q: %w", key, context.Cause(ctx))
+// acquire waits for key until ctx ends.
+func (s *Session) acquire(ctx context.Context, r recipe, key string, o lock.Options) (*lock.Lease, error) {
+	lease, wait, err := s.start(ctx, r, key, o)
+	if wait == nil {
+		return lease, err
 	}
-	var err error
-	for range tries {
-		var g *generation
-		if g, err = s.usable(ctx); err != nil {
-			break
+	return wait(ctx)
+}
+
+// start is acquire up to the moment at which it would wait for another holder; see lock.Starter.
+func (s *Session) start(ctx context.Context, r recipe, key string, o lock.Options) (
+	*lock.Lease, func(context.Context) (*lock.Lease, error), error,
+) {
+	dir, err := s.folder(key)
+	if err != nil {
+		return nil, nil, err
+	}
+	q := &acquisition{s: s, recipe: r, dir: dir + r.suffix(), key: key, options: o}
+	if ctx.Err() != nil {
+		return nil, nil, q.failure(context.Cause(ctx))
+	}
+	waiting, err := q.enter(ctx)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case waiting.lease != nil:
+		return waiting.lease, nil, nil
+	}
+	return nil, func(ctx context.Context) (*lock.Lease, error) { return q.wait(ctx, waiting) }, nil
+}
+
+// enter makes attempts until one has a lease, or waits.
+func (q *acquisition) enter(ctx context.Context) (*attempt, error) {
+	for q.attempts < tries {
+		q.attempts++
+		g, err := q.s.usable(ctx)
+		if err != nil {
+			return nil, q.failure(err)
 		}
-		var lease *lock.Lease
-		if lease, err = g.acquire(ctx, r, key, dir, o); err == nil {
-			return lease, nil
+		a := &attempt{acquisition: q, g: g}
+		if err = a.enter(ctx); err == nil {
+			return a, nil
 		}
 		if !errors.Is(err, errAgain) {
-			break
+			return nil, q.failure(err)
 		}
 	}
-	if errors.Is(err, errAgain) {
-		err = errors.Join(&lock.DownError{Server: "zookeeper", Reason: "the session does not last"}, err)
-	}
-	return nil, fmt.Errorf("acquire lock %q: %w", key, err)
+	down := &lock.DownError{Server: "zookeeper", Reason: "the session does not last"}
+	return nil, q.failure(errors.Join(down, errAgain))
 }
 
-// acquire waits for key in one generation. Whatever ends the wait, our node is deleted before acquire returns. If
-// that takes longer than a second, the node is left to the clean-up in the background.
-func (g *generation) acquire(ctx context.Context, r recipe, key, dir string, o lock.Options) (*lock.Lease, error) {
-	bound, cancel := g.bound(ctx)
-	defer cancel()
-	a, err := ask(bound, g, lock.ReleaseTimeout, func() (*attempt, error) {
-		a := &attempt{g: g, recipe: r, dir: dir, key: key, options: o}
-		own, err := r.take(bound, a)
-		if err == nil {
-			a.lease = g.lease(r, key, own)
+// wait waits in a, and in new attempts if a loses its place.
+func (q *acquisition) wait(ctx context.Context, a *attempt) (*lock.Lease, error) {
+	for a.lease == nil {
+		err := a.wait(ctx)
+		if errors.Is(err, errAgain) {
+			if a, err = q.enter(ctx); err != nil {
+				return nil, err
+			}
+		} else if err != nil {
+			return nil, q.failure(err)
 		}
-		return a, err
-	}, func(a *attempt) {
-		if a.lease != nil {
-			_ = a.lease.Release()
+	}
+	return a.lease, nil
+}
+
+func (q *acquisition) failure(err error) error { return fmt.Errorf("acquire lock %q: %w", q.key, err) }
+
+// An attempt is one wait for a key, in one generation.
+type attempt struct {
+	*acquisition
+	g *generation
+
+	place  node        // while the key is not ours, our node, if the recipe has one
+	lease  *lock.Lease // nil: the key is not ours yet
+	held   bool        // the key was seen to be held by another
+	holder string      // the name of that holder, if it was read on the way
+}
+
+// enter asks for the key. Without an error the attempt has a lease, or waits.
+func (a *attempt) enter(ctx context.Context) error {
+	return a.run(ctx, func(ctx context.Context) error {
+		own, ours, err := a.recipe.enter(ctx, a)
+		if err == nil && ours {
+			a.lease = a.g.lease(a.recipe, a.key, own)
+		} else if err == nil {
+			a.place = own
 		}
+		return err
 	})
+}
+
+// wait waits until the attempt has a lease.
+func (a *attempt) wait(ctx context.Context) error {
+	return a.run(ctx, func(ctx context.Context) error {
+		own, err := a.recipe.wait(ctx, a, a.place)
+		switch {
+		case err == nil:
+			a.lease = a.g.lease(a.recipe, a.key, own)
+		case !errors.Is(err, errAgain):
+			a.leave()
+		}
+		a.place = node{}
+		return err
+	})
+}
+
+// run runs a step of the attempt until ctx ends. If it returns an error, the attempt has left nothing behind. If the
+// clean-up takes longer than a second, it goes on in the background.
+func (a *attempt) run(ctx context.Context, step func(context.Context) error) error {
+	bound, cancel := a.g.bound(ctx)
+	defer cancel()
+	done, err := ask(bound, a.g, lock.ReleaseTimeout, func() (*attempt, error) { return a, step(bound) },
+		(*attempt).leave)
 	switch {
-	case err == nil && g.loss() == nil:
-		return a.lease, nil
+	case err == nil && a.g.loss() == nil:
+		return nil
 	case err == nil:
+		a.leave()
+		return errAgain
+	case done != nil && a.held && ctx.Err() != nil:
+		return errors.Join(&lock.HeldError{Key: a.key, Holder: a.holder}, context.Cause(ctx))
+	case errors.Is(err, errNotBegun):
+		a.leave()
+	}
+	return explain(ctx, a.g, err)
+}
+
+// leave gives back what the attempt has: the lease, or the node with which it waits.
+func (a *attempt) leave() {
+	switch {
+	case a.lease != nil:
 		_ = a.lease.Release()
-		return nil, errAgain
-	case a != nil && a.held && ctx.Err() != nil:
-		return nil, errors.Join(&lock.HeldError{Key: key, Holder: a.holder}, context.Cause(ctx))
-	default:
-		return nil, explain(ctx, g, err)
+		a.lease = nil
+	case a.place.name != "":
+		a.abandon(a.place)
 	}
 }
 

@@ -59,11 +59,7 @@ func (e *Ephemeral) folder(key string) (string, error) {
 
 // Acquire waits for key until ctx ends; see lock.Locker and Sequential.Acquire.
 func (e *Ephemeral) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	dir, err := e.folder(key)
-	if err != nil {
-		return nil, err
-	}
-	return e.session.acquire(ctx, ephemeral{}, key, dir, o)
+	return e.session.acquire(ctx, ephemeral{}, key, o)
 }
 
 // ephemeral is the recipe of Ephemeral: one node, of the same name for every holder. Its data, "guid owner", says whose
@@ -82,29 +78,42 @@ type ephemeral struct{}
 // ephemeralName is the name of the node in its folder.
 const ephemeralName = "lock"
 
-// take tries to create the node every time that it has gone.
-func (r ephemeral) take(ctx context.Context, a *attempt) (node, error) {
+func (ephemeral) suffix() string { return ephemeralSuffix }
+
+// enter tries to create the node.
+func (r ephemeral) enter(ctx context.Context, a *attempt) (own node, ours bool, err error) {
 	for {
 		if a.options.TryOnce {
 			if err := r.peek(ctx, a); err != nil {
-				return node{}, err
+				return node{}, false, err
 			}
+		}
+		own, err = a.create(ctx) // 1
+		if !errors.Is(err, zk.ErrNodeExists) {
+			return own, err == nil, err
+		}
+		if !a.options.TryOnce {
+			return node{}, false, nil
+		}
+		// Somebody was quicker. The next peek says who.
+	}
+}
+
+// wait tries to create the node every time that it has gone.
+func (r ephemeral) wait(ctx context.Context, a *attempt, _ node) (node, error) {
+	for {
+		if err := r.watch(ctx, a); err != nil {
+			return node{}, err
 		}
 		own, err := a.create(ctx) // 1
 		if !errors.Is(err, zk.ErrNodeExists) {
 			return own, err
 		}
-		if a.options.TryOnce {
-			continue // the next look tells who was quicker
-		}
-		if err := r.wait(ctx, a); err != nil {
-			return node{}, err
-		}
 	}
 }
 
-// wait waits until something happens to the node. If that has already happened it returns at once.
-func (ephemeral) wait(ctx context.Context, a *attempt) error {
+// watch waits until something happens to the node. If that has already happened it returns at once.
+func (ephemeral) watch(ctx context.Context, a *attempt) error {
 	reconnected := a.g.reconnection()
 	a.held, a.holder = true, ""
 	held, err := a.g.watch(ctx, a.dir+"/"+ephemeralName) // 2

@@ -21,6 +21,9 @@ import (
 // tries bounds what is done again after a connection broke or a folder vanished. Each try waits for the server first.
 const tries = 5
 
+// errNotBegun means that ask has not called its work, because the session is over.
+var errNotBegun = errors.New("not asked")
+
 // ask does work that waits for the library, until ctx ends, and then for linger, so that the work can clean up if the
 // server is there. A result that comes later goes to late, if that is not nil. Work that was given up goes on until the
 // server answers or the connection breaks, and its request may still be executed: the library sends what is queued when
@@ -34,7 +37,7 @@ func ask[T any](
 	}
 	var none T
 	if !g.beginRequest() {
-		return none, context.Cause(g.over)
+		return none, fmt.Errorf("%w: %w", errNotBegun, context.Cause(g.over))
 	}
 	answers, gone := make(chan answer), make(chan struct{})
 	go func() {

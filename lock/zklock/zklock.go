@@ -1,15 +1,16 @@
 // Package zklock locks keys with ZooKeeper nodes that live as long as the session of the process that made them.
 //
 // There are two locks, and both use one Session: [Sequential], a fair queue in which every waiter watches the one
-// before it, and [Ephemeral], one node that every waiter watches. sequential.go and ephemeral.go are the recipes, each
-// from acquire to release. They stand on:
+// before it, and [Ephemeral], one node that every waiter watches. Open sequential.go first: it is the plain algorithm
+// from acquire to release, and says in a sentence what each other file adds. ephemeral.go is the other recipe.
 //
 //	acquire.go  what both recipes share: the attempts, the lease, the recovery of a create without an answer
+//	queue.go    names and order of the nodes of Sequential
 //	session.go  the process's ZooKeeper sessions, one after another, their heartbeat and their loss
 //	link.go     one TCP connection to a server, and which server comes next
 //	request.go  requests that end with a context, and watches
 //	fence.go    fences that grow also when the ensemble is built anew
-//	cleanup.go  the deletion of nodes that could not be deleted when that was due
+//	cleanup.go  the deletion of nodes that could not be deleted in time
 //	inspect.go  who holds and who waits, and eviction
 package zklock
 
