@@ -1,14 +1,18 @@
 // Package mysqllock has three locks on MySQL and MariaDB: a row with a time limit ([Table]), a row lock ([ForUpdate])
 // and a named lock ([GetLock]).
 //
+// Open table.go first: it is the plain algorithm of Table from acquire to release, and says in a sentence what each
+// other file adds. The other two locks live in a connection: forupdate.go and getlock.go have what is their own, and
+// pinned.go what they share.
+//
 // Give the locks a connection pool of their own, with timeout and interpolateParams=true in its DSN and without
-// readTimeout. Two of the locks keep a connection for as long as a key is held or waited for. In a pool shared with
+// readTimeout. ForUpdate and GetLock keep a connection for as long as a key is held or waited for. In a pool shared with
 // the store the waiters would take the connections that the holder needs to write. The tables come with the service's
 // schema (stock migrate up).
 //
 // All three are locks of one server, the master. A fail-over ends the locks that live in a connection, and may lose
-// the row of the other one if replication had not copied it yet. In a cluster with several masters a lock of one
-// master excludes nobody on another.
+// the row of a Table if replication had not copied it yet. In a cluster with several masters a lock of one master
+// excludes nobody on another.
 package mysqllock
 
 import (
@@ -86,8 +90,9 @@ type execer interface {
 }
 
 // execute runs a statement that is a transaction of its own. It sends the statement again after a collision with
-// another. A deadlock undoes all of the transaction, and so does a lock wait that timed out, because it has only one
-// statement. Of several statements a timeout would undo the last one only.
+// another. A deadlock undoes the whole transaction. A lock wait that timed out undoes the last statement, which is the
+// only one here. Deadlocks also come of inserts: of three clients that insert a row at once two wait for the first with
+// shared locks, and if the first is rolled back they deadlock.
 func execute(ctx context.Context, on execer, query string, args ...any) (sql.Result, error) {
 	for try := 1; ; try++ {
 		result, err := on.ExecContext(ctx, query, args...)
