@@ -6,9 +6,9 @@
 // pinned.go what they share.
 //
 // Give the locks a connection pool of their own, with timeout and interpolateParams=true in its DSN and without
-// readTimeout. ForUpdate and GetLock keep a connection for as long as a key is held or waited for. In a pool shared with
-// the store the waiters would take the connections that the holder needs to write. The tables come with the service's
-// schema (stock migrate up).
+// readTimeout. ForUpdate and GetLock keep a connection for as long as a key is held or waited for. In a pool shared
+// with the store the waiters would take the connections that the holder needs to write. The tables come with the
+// service's schema (stock migrate up).
 //
 // All three are locks of one server, the master. A fail-over ends the locks that live in a connection, and may lose
 // the row of a Table if replication had not copied it yet. In a cluster with several masters a lock of one master

@@ -14,7 +14,7 @@ import (
 
 // This file is the recipe. What the other files add to it:
 //
-//	table_row.go      what follows if no answer comes: the try is undone, and the release is sent again in the background
+//	table_row.go      without an answer, undoes the try, and sends the release again in the background
 //	mysqllock.go      statements with a time limit, the fence that a statement draws, names of keys, errors
 //	../keepalive.go   the loss: renewals, and the holder's own clock, which ends the lease before the server does
 //	../handover.go    one process hands one lease from caller to caller
@@ -33,9 +33,9 @@ import (
 // that fails (lock.Options.TryOnce) costs 2: the second reads who holds the key. A waiter polls, and reads the holder
 // every second. The next holder comes in up to MaxBackoff late, although 30 waiters send some 800 statements a second.
 //
-// Promises: exclusion while no lease runs out; a lease that reports its end by the holder's clock before the server's; a
-// fence; after a crash of the holder the next one has the key within Lease. Does not promise: order; or exclusion if the
-// server's clock is set ahead by more than what is left of a lease. The fence refuses the late write.
+// Promises: exclusion while no lease runs out; a lease that reports its end by the holder's clock before the server's;
+// a fence; after a crash of the holder the next one has the key within Lease. Does not promise: order; or exclusion if
+// the server's clock is set ahead by more than what is left of a lease. The fence refuses the late write.
 type Table struct {
 	db      *sql.DB
 	o       TableOptions

@@ -1,8 +1,8 @@
 // Package redislock locks keys with Redis: a key with a time limit, whose value says which acquisition wrote it.
 //
 // Open setnx.go first: it is the plain algorithm of [SetNX] from acquire to release, and says in a sentence what each
-// other file adds. watchdog.go does the same for [Watchdog], which queues its waiters and renews its lease. [Redlock] is
-// in redlock.go, [RLock] in rlock.go, and the locks that people write by hand in setnx_del.go, setnx_expire.go and
+// other file adds. watchdog.go does the same for [Watchdog], which queues its waiters and renews its lease. [Redlock]
+// is in redlock.go, [RLock] in rlock.go, and the locks that people write by hand in setnx_del.go, setnx_expire.go and
 // setnx_watch.go.
 //
 // This file has what the locks share: the names and values in Redis, scripts and their round trips, an attempt at a key

@@ -12,9 +12,9 @@ import (
 
 // This file is the recipe. What the other files add to it:
 //
-//	acquire.go     calls enter, wait and delete; turns the node into a lease, and finds it if the answer to create is lost
+//	acquire.go     calls enter, wait and delete, makes the lease, and finds the node if create gets no answer
 //	fence.go       fences, which also grow when the ensemble is built anew
-//	session.go     the loss: the session's heartbeat, and the end of all its leases before the server ends it
+//	session.go     the loss: the session's heartbeat, and the end of its leases before the server ends it
 //	cleanup.go     orphans: nodes that could not be deleted in time are deleted in the background
 //	queue.go       names and order of the nodes, what a try reads, and the search for a node by its guid
 //	../handover.go one process hands one lease from caller to caller, and needs one node for them
@@ -121,8 +121,8 @@ func (r sequential) wait(ctx context.Context, a *attempt, own node) (node, error
 }
 
 // create makes the node in a transaction that also writes nothing to the folder, for the sake of the answer. That holds
-// the folder's state after the create: if our node is the only child, we have the lock and need not list. The folder was
-// modified by the transaction that made the node, so its Mzxid is the node's czxid, of which the fence is made.
+// the folder's state after the create: if our node is the only child, we have the lock and need not list. The folder
+// was modified by the transaction that made the node, so its Mzxid is the node's czxid, of which the fence is made.
 func (sequential) create(g *generation, r *fenceRecord, dir, guid, owner string) (node, error) {
 	done, err := g.conn.Multi(
 		&zk.CreateRequest{

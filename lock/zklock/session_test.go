@@ -399,7 +399,8 @@ func TestANodeOfAnotherSessionIsNotAdopted(t *testing.T) {
 				guid := uuid.NewString()
 				made, err := r.create(maker, record, dir, guid, "")
 				must(t, err)
-				found, err := (&attempt{g: g, acquisition: &acquisition{s: s, recipe: r, dir: dir, key: keyOf(t)}}).recover(t.Context(), guid)
+				a := &attempt{g: g, acquisition: &acquisition{s: s, recipe: r, dir: dir, key: keyOf(t)}}
+				found, err := a.recover(t.Context(), guid)
 				if from == s && (err != nil || found.name != made.name) {
 					t.Errorf("%s node: %+v, %v; want %s", name, found, err, made.name)
 				}
