@@ -2,11 +2,11 @@ package redislock
 
 import "example.com/stock/lock"
 
-// What lock.HandOver makes use of.
+// The interfaces that lock.HandOver uses.
 var (
 	_ lock.FenceRanger = (*Watchdog)(nil)
 	_ lock.Starter     = (*Watchdog)(nil)
 )
 
-// FenceRange is the distance between fences: queue.lua has the number.
+// FenceRange returns the distance between fences, which is SPAN in queue.lua.
 func (w *Watchdog) FenceRange() uint64 { return 64 }

@@ -17,7 +17,7 @@ type SetNXOptions struct {
 	MinBackoff time.Duration // first pause between the tries of a caller that waits; default 2 ms
 	MaxBackoff time.Duration // longest pause; default 50 ms
 
-	// Only SetNX has it, not its variants. It means the same as in [WatchdogOptions].
+	// Replicas is as in [WatchdogOptions]. The variants ignore it.
 	Replicas Acknowledgement
 }
 
@@ -33,15 +33,14 @@ func (s *SetNX) Close() error {
 	return nil
 }
 
-// fenceLife is how long the server's clock must be past the last fence of a key before that fence may be forgotten: a
-// day. It may be forgotten because the next fence starts from the clock, which is larger by then. A fence could repeat
-// only if the clock were set back by more than this after a day without a holder. So the server keeps one key, of about
-// 120 bytes and the name, for each lock that was held in the last day. A fence ahead of the clock stays longer by the
-// time that it is ahead.
+// fenceLife is how long the server keeps the last fence of a key after its clock has passed that fence. After that the
+// next fence, which starts from the clock, is larger anyway. A fence could repeat only if the clock were set back by
+// more than fenceLife. So the server keeps one key, of about 120 bytes and the name, for each lock that was held in the
+// last day.
 const fenceLife = 24 * time.Hour
 
-// A variant is what SetNXExpire, SetNXDel and SetNXWatch share. These are the locks that people write by hand: they
-// have no fence and no renewal.
+// A variant is the common part of SetNXExpire, SetNXDel and SetNXWatch. These are the locks that people write by hand:
+// they have no fence and no renewal.
 type variant struct {
 	client  redis.UniversalClient
 	prefix  string // of the keys in Redis
@@ -54,7 +53,7 @@ func newVariant(c redis.UniversalClient, prefix string, o SetNXOptions) variant 
 	return variant{c, prefix, o, newCleanup()}
 }
 
-// Close gives up the releases that have not reached the server yet; their keys run out with the lease.
+// Close drops the releases that have not reached the server yet; their keys run out with the lease.
 func (v *variant) Close() error {
 	v.cleanup.close()
 	return nil
@@ -69,7 +68,7 @@ func (v *variant) poll(
 	return poll(ctx, o, backoff(v.o.MinBackoff, v.o.MaxBackoff), try)
 }
 
-// hold makes the lease of a key that was granted. Only the holder's own clock tells of its loss.
+// hold returns the lease of a key that was granted. Only the holder's own clock ends it.
 func (v *variant) hold(key string, sent time.Time, free func(context.Context) error) *lock.Lease {
 	return hold(key, lock.NoFence, sent, v.o.Lease, free)
 }
@@ -79,7 +78,7 @@ func (v *variant) persist(release func(context.Context) error) func(context.Cont
 	return v.cleanup.persist(release, v.o.Lease)
 }
 
-// failed returns the error of a try that failed with err, after it has undone what the try may have done.
+// failed undoes what a try that failed with err may have done, and returns the error of the try.
 func (v *variant) failed(
 	ctx context.Context, o lock.Options, name string, err error, release func(context.Context) error,
 ) error {
@@ -92,7 +91,7 @@ func (v *variant) failed(
 // newValue returns a value that only this acquisition writes: a random token, a blank and the owner's name.
 func newValue(o lock.Options) string { return uuid.NewString() + " " + o.Owner }
 
-// A keyState is what Redis has under the name of a lock.
+// A keyState is the value and the time limit of a lock's key in Redis.
 type keyState struct {
 	value string        // of the holder; empty: there is no such key
 	ttl   time.Duration // what remains; negative: no time limit, or no key
@@ -103,9 +102,9 @@ func (s keyState) held(key string) *lock.HeldError {
 	return &lock.HeldError{Key: key, Holder: ownerOf(s.value), Remaining: max(s.ttl, 0)}
 }
 
-// setNX takes the key name if it is free, by SET NX, with a time limit if lease is not 0. In the same round trip it
-// reads what the key has. That is not one atomic step, but only the SET decides; the rest is for people to read.
-// After an error the outcome is unknown, unless the server refused.
+// setNX sets the key name if it does not exist, with a time limit if lease is not 0. In the same round trip it reads
+// the key. The two are not one atomic step, but only the SET decides; the rest is shown to people. After an error the
+// outcome is unknown, unless the server refused.
 func setNX(
 	ctx context.Context, c redis.UniversalClient, name, value string, lease time.Duration,
 ) (taken bool, found keyState, err error) {
@@ -125,7 +124,7 @@ func setNX(
 		return err == nil, keyState{}, err
 	}
 	if err := get.Err(); err != nil && !errors.Is(err, redis.Nil) {
-		return false, keyState{}, err // of another type: no lock
+		return false, keyState{}, err // the key has another type: it is no lock
 	}
 	return false, keyState{get.Val(), pttl.Val()}, nil
 }

@@ -29,39 +29,37 @@ var (
 type WatchdogOptions struct {
 	// Lease is how long after the last renewal the server frees the key; default 30 s, renewed every third.
 	Lease time.Duration
-	// LeaseTime, if not 0, takes the place of Lease and is not renewed: the server frees the key so long after it was
-	// granted, whether the holder is done or not. It is the leaseTime of Redisson's tryLock(waitTime, leaseTime), which
-	// turns the watchdog off. A contended acquisition then costs one round trip more, because a waiter that was
-	// granted the lock asks for that lease. Default 0: the lease is renewed.
+	// LeaseTime, if not 0, replaces Lease and turns the renewal off: the server frees the key after this time, even if
+	// the holder is not done. It is the leaseTime of Redisson's tryLock(waitTime, leaseTime). A contended acquisition
+	// then costs one round trip more, because a waiter that was granted the lock asks for that lease. Default 0: the
+	// lease is renewed.
 	LeaseTime time.Duration
-	// MaxHold: renewal ends after this and the lease is lost, because a hung holder must not hold for ever; default
-	// 5 min.
+	// MaxHold is the longest hold. After it renewal ends and the lease is lost, so that a hung holder does not hold for
+	// ever. Default 5 min.
 	MaxHold time.Duration
-	Logger  *slog.Logger // told when the subscription breaks; default: nobody
+	Logger  *slog.Logger // logs that the subscription broke; default: none
 
-	// Replicas must have acknowledged the lock (WAIT) before it counts, and every renewal. If too few do in time, an
-	// acquisition gives the lock back and says ErrDown, and a renewal does not count and is tried again until the
-	// lease runs out. Default nil: none is asked, and a fail-over to a replica that has not heard of the lock yet lets
-	// another in beside the holder.
+	// Replicas must acknowledge every grant and every renewal (WAIT) before it counts. If too few do so in time, an
+	// acquisition gives the lock back and returns ErrDown, and a renewal is tried again until the lease runs out.
+	// Default nil: no replica is asked, and after a fail-over to a replica that did not have the lock yet there may be
+	// a second holder.
 	//
-	// It is not consensus: a replica that has not acknowledged may be promoted, and one that has may have lost the
-	// key since. The more replicas are asked for, the likelier a lock survives, and the more of them stop everybody
-	// by being away. Only the fence keeps a second holder from writing.
+	// This is not consensus: a replica that has not acknowledged may be promoted, and one that has may have lost the
+	// key since. With more replicas a lock is likelier to survive, and the failure of one is likelier to stop all
+	// callers. Only the fence stops the writes of the older holder.
 	Replicas Acknowledgement
 }
 
 const (
-	// recheck is how often a waiter asks although it has heard nothing.
+	// recheck is the longest time between two requests of a waiter.
 	recheck = time.Second
-	// grantLease is the lease of a grant. The waiter counts it from before the request that the grant answers: it
-	// cannot know when the grant was made, only that it was after that. A waiter that hears of a grant in the second
-	// half of that time does not take it, but asks.
+	// grantLease is the lease of a grant. The waiter counts it from before the request that the grant answers, because
+	// it does not know when the grant was made, only that it was after that. If the message comes in the second half of
+	// that time, the waiter does not take the grant but asks again.
 	//
-	// It counts by the monotonic clock, which goes on while a process is stopped (SIGSTOP, a debugger, a long
-	// garbage collection, a virtual machine that is not scheduled). On Linux that clock stands still while the
-	// whole computer is suspended or a snapshot of it is kept (Go reads CLOCK_MONOTONIC, not CLOCK_BOOTTIME): a
-	// waiter or a holder that wakes from that believes that no time has passed, until its next renewal. Only the
-	// fence keeps it from writing.
+	// The waiter uses the monotonic clock, which runs while a process is stopped. On Linux it stands still while the
+	// whole computer is suspended (Go reads CLOCK_MONOTONIC, not CLOCK_BOOTTIME). A waiter or holder that wakes from
+	// that relies on its lease until its next renewal, and only the fence stops its writes.
 	grantLease = 4 * time.Second
 )
 
@@ -107,21 +105,21 @@ func NewWatchdog(c redis.UniversalClient, o WatchdogOptions) *Watchdog {
 	}
 }
 
-// Close ends the subscription, and gives up the releases that have not reached the server yet; their keys run out with
-// the lease. Leases are not touched.
+// Close ends the subscription, and drops the releases that have not reached the server yet; their keys run out with the
+// lease. Leases stay as they are.
 func (w *Watchdog) Close() error {
 	w.cleanup.close()
 	return w.notifier.close()
 }
 
-// takes reports whether a waiter that hears of a grant so long after it asked takes it. A grant was made by another
-// process, which did not wait for our replicas, and has a lease that is to be renewed: with Replicas or a LeaseTime the
-// lock is asked for once more.
+// takes reports whether a waiter takes a grant whose message came this long after its request. With Replicas or a
+// LeaseTime it does not, and asks again: the process that granted the lock did not wait for replicas, and granted a
+// lease that must be renewed.
 func (o WatchdogOptions) takes(waited time.Duration) bool {
 	return o.Replicas == nil && o.LeaseTime == 0 && waited < lock.Valid(min(grantLease, o.Lease))/2
 }
 
-// keep says how a lease stays alive. The first one may be shorter than the others; 0 is the same.
+// keep returns how a lease is kept alive. first is the TTL up to the first renewal; 0 means that it is Lease.
 func (o WatchdogOptions) keep(first time.Duration) lock.Keep {
 	if o.LeaseTime > 0 {
 		return lock.Keep{TTL: o.LeaseTime}
@@ -146,8 +144,8 @@ func (w *Watchdog) names(key string) []string {
 	return []string{name, name + ":fence", name + ":queue", name + ":seen"}
 }
 
-// request takes the lock if it is free, or else queues up unless number is 0. After any error but ErrHeld nothing is
-// left behind.
+// request takes the lock if it is free. Otherwise it queues up, unless number is 0. After any error but ErrHeld nothing
+// is left behind.
 func (w *Watchdog) request(ctx context.Context, a *attempt, number uint64) (lock.Fence, error) {
 	a.queued = a.queued || number != 0
 	a.acquire.args = []any{a.value, w.o.Lease.Milliseconds(), grantLease.Milliseconds(), number}
