@@ -12,8 +12,8 @@ import (
 	"example.com/stock/lock"
 )
 
-// A recipe is how one lock of this package uses its nodes. The rest is shared: sessions and their loss, the repetition
-// of what was interrupted, and the errors. A node that a recipe is given may be of an earlier generation.
+// A recipe is the algorithm of one lock of this package. The rest is shared: sessions and their loss, the repetition of
+// interrupted requests, and the errors. A node that is passed to a recipe may belong to an earlier generation.
 type recipe interface {
 	// suffix is appended to the name of the key's folder.
 	suffix() string
@@ -24,9 +24,10 @@ type recipe interface {
 	// wait waits until the key is ours, and returns the node that says so. The error is errAgain if own has vanished.
 	// After any other error the caller deletes own.
 	wait(ctx context.Context, a *attempt, own node) (node, error)
-	// create makes one request, once. The error is errRecordChanged if r is not the record of fences any more.
+	// create sends one request to create our node, once. The error is errRecordChanged if the record of fences has
+	// changed since r was read.
 	create(g *generation, r *fenceRecord, dir, guid, owner string) (node, error)
-	// find looks for the node that create made with guid. The error is zk.ErrNoNode if it is not there.
+	// find searches for the node that create made with guid. The error is zk.ErrNoNode if there is none.
 	find(ctx context.Context, g *generation, dir, guid string) (node, error)
 	// delete deletes n, and nothing else, for as long as ctx lives. It is no error that n is gone already.
 	delete(ctx context.Context, g *generation, n node) error
@@ -35,15 +36,15 @@ type recipe interface {
 // A node is our place in the queue of a folder, or the lock itself.
 type node struct {
 	dir, name string
-	guid      string // in its name or its data, so that it can be found if the answer to its creation was lost
-	czxid     int64  // the transaction that created it
-	clock     int64  // of the server, at that transaction, in milliseconds
+	guid      string // in the name or the data of the node, by which it is found if the answer to create is lost
+	czxid     int64  // the transaction that created the node
+	clock     int64  // the server's clock at that transaction, in milliseconds
 	fence     lock.Fence
-	session   int64 // that owns it; 0: none, the node stays
-	alone     bool  // it was the only child then: nobody is ahead
+	session   int64 // the owner of the node; 0: none, the node is not ephemeral
+	alone     bool  // the node was the only child when it was created, so no contender is ahead
 
-	version     int32       // of the folder, as the transaction that created the node left it
-	versionFrom *generation // that was told version
+	version     int32       // of the folder, after the transaction that created the node
+	versionFrom *generation // the generation that received version
 }
 
 func (n node) path() string { return n.dir + "/" + n.name }
@@ -202,7 +203,7 @@ func (a *attempt) leave() {
 	}
 }
 
-// lease returns the lease of the holder's node. It is lost with the generation or with the node.
+// lease returns the lease of a holder with the node own. It is lost with the generation or with the node.
 func (g *generation) lease(r recipe, key string, own node) *lock.Lease {
 	var stop, ignore func() bool
 	lease, lost := lock.NewLease(key, own.fence, func(ctx context.Context) error {
@@ -214,7 +215,7 @@ func (g *generation) lease(r recipe, key string, own node) *lock.Lease {
 		}
 		return loss
 	})
-	// The server would keep the node for as long as the session lives.
+	// Without Linger the node of an abandoned lease would stay for as long as the session lives.
 	g.s.mu.Lock()
 	lease.Linger(g.timeout)
 	g.s.mu.Unlock()
@@ -223,8 +224,8 @@ func (g *generation) lease(r recipe, key string, own node) *lock.Lease {
 	return lease
 }
 
-// create creates our node and finds out its fence. It makes the folder if need be. On failure there is no node, or it
-// is an orphan that is being deleted.
+// create creates our node, and the folder if there is none, and sets the node's fence. After an error there is no node,
+// or it is an orphan that is being deleted.
 func (a *attempt) create(ctx context.Context) (node, error) {
 	n, err := a.createNode(ctx)
 	if err != nil {
@@ -266,7 +267,7 @@ func (a *attempt) createNode(ctx context.Context) (node, error) {
 			a.g.s.orphans.add(a.unanswered(guid))
 			return node{}, err
 		}
-		// The connection broke before the answer came. Is there a node? A new one beside it would wait for it for ever.
+		// The connection broke before the answer came. If the node exists, a second node would wait for it for ever.
 		n, findErr := a.recover(ctx, guid)
 		if findErr == nil || !errors.Is(findErr, zk.ErrNoNode) {
 			return n, findErr
@@ -275,10 +276,10 @@ func (a *attempt) createNode(ctx context.Context) (node, error) {
 	return node{}, err
 }
 
-// recover looks for the node that a broken create may have left. The node is ours only if it is of this session. One
-// of an earlier session goes away by itself, perhaps while we believed to hold it (CURATOR-604). Here that cannot be,
-// because a generation is one session, but it is checked all the same. A node that is not found may still be on its
-// way, and is searched for in the background.
+// recover searches for the node of a create that got no answer. The node is ours only if this session owns it. A node
+// of an earlier session would vanish while we rely on it (CURATOR-604). That cannot happen here, because a generation
+// is one session, but recover checks it. If there is no node, the request may still be on its way, so the search
+// continues in the background.
 func (a *attempt) recover(ctx context.Context, guid string) (node, error) {
 	err := a.g.waitForLink(ctx)
 	var n node
@@ -298,14 +299,14 @@ func (a *attempt) recover(ctx context.Context, guid string) (node, error) {
 	return n, nil
 }
 
-// unanswered returns the orphan that a create without an answer may have left.
+// unanswered returns the orphan that a create without an answer may leave.
 func (a *attempt) unanswered(guid string) orphan {
 	a.g.s.mu.Lock()
 	defer a.g.s.mu.Unlock()
 	return orphan{recipe: a.recipe, node: node{dir: a.dir, guid: guid}, until: time.Now().Add(a.g.timeout)}
 }
 
-// abandon deletes the node of an attempt that gave up: at once if the server is there, or in the background.
+// abandon deletes the node of an attempt that gave up: at once if the server answers, or else in the background.
 func (a *attempt) abandon(own node) {
 	if !a.g.responsive() {
 		a.g.s.orphans.add(orphan{recipe: a.recipe, node: own})
@@ -313,10 +314,10 @@ func (a *attempt) abandon(own node) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lock.ReleaseTimeout)
 	defer cancel()
-	_ = a.g.s.deleteNode(ctx, a.recipe, own) // what it could not delete is an orphan now
+	_ = a.g.s.deleteNode(ctx, a.recipe, own) // after an error the node is an orphan
 }
 
-// explain returns err in the words of lock.Locker, or errAgain.
+// explain returns err as one of the errors of lock.Locker, or as errAgain.
 func explain(ctx context.Context, g *generation, err error) error {
 	switch cause := context.Cause(ctx); {
 	case errors.Is(err, lock.ErrHeld):
@@ -336,8 +337,8 @@ func explain(ctx context.Context, g *generation, err error) error {
 	}
 }
 
-// refused returns an answer that no second try will change, with what mends it. The reason, which is shown, names the
-// root alone, which is configured. The path of the node is in the error beside it.
+// refused returns the error for an answer that no second try will change, with how to repair it. The reason is shown to
+// clients, so it contains the configured root only. The path of the node is in the joined error.
 func (s *Session) refused(err error) error {
 	root := max(s.config.Root, "/")
 	reason := "it refuses what a lock needs"

@@ -16,8 +16,8 @@ func (sequential) suffix() string { return "" }
 // FenceRange returns the distance between fences; see lock.FenceRanger.
 func (q *Sequential) FenceRange() uint64 { return fenceRange }
 
-// peek is for a try: it returns an error if the key is held, for the price of reading. To create a node and delete it
-// again would be two transactions of the whole ensemble for each "no".
+// peek is for a try. It returns an error if the key is held. It only reads: to create a node and delete it again would
+// cost two transactions of the whole ensemble for each failed try.
 func (r sequential) peek(ctx context.Context, a *attempt) error {
 	names, err := a.g.children(ctx, a.dir)
 	if err != nil {
@@ -30,14 +30,14 @@ func (r sequential) peek(ctx context.Context, a *attempt) error {
 	return r.heldBy(ctx, a, queue[0].name)
 }
 
-// heldBy returns the error of a try that met a holder. A holder that goes away meanwhile did hold the key when we
-// tried.
+// heldBy returns the error of a try that found the key held by the node head. The error has no name if the holder has
+// released since.
 func (sequential) heldBy(ctx context.Context, a *attempt, head string) error {
 	holder, _ := a.g.contender(ctx, a.dir+"/"+head)
 	return &lock.HeldError{Key: a.key, Holder: holder.Who}
 }
 
-// find lists the folder.
+// find lists the folder, and reads the node with guid.
 func (sequential) find(ctx context.Context, g *generation, dir, guid string) (node, error) {
 	names, err := g.children(ctx, dir)
 	if err != nil {
@@ -58,21 +58,20 @@ func (sequential) find(ctx context.Context, g *generation, dir, guid string) (no
 	return node{}, zk.ErrNoNode
 }
 
-// Names are Curator's, so that its InterProcessMutex on the same path stands in the same queue:
-// _c_<guid>-lock-<sequence>.
+// Names are Curator's, so that its InterProcessMutex on the same path uses the same queue: _c_<guid>-lock-<sequence>.
 const (
 	protected = "_c_"
 	lockName  = "-lock-"
 )
 
-// A queueNode is a node that takes part. The server appended the sequence, which is %010d of the number of children
-// that the folder ever had.
+// A queueNode is a node of the queue. The server appended the sequence: the number of children that the folder ever
+// had, as %010d.
 type queueNode struct {
 	name     string
 	sequence int32
 }
 
-// parseName reads a child's name. Other names are not ours, and are left alone.
+// parseName reads a child's name. It returns false for a child that is not a node of the queue.
 func parseName(name string) (queueNode, bool) {
 	at := strings.LastIndex(name, lockName)
 	if at < 0 {
@@ -91,18 +90,19 @@ func parseName(name string) (queueNode, bool) {
 
 // compare orders nodes by arrival: it is less than 0 if n came before m.
 //
-// The sequence is a signed 32-bit number and goes on at -2147483648 after 2147483647. Ordered by difference, the order
-// holds across that, as long as fewer than 2^31 wait at one time. Curator and others order by value, and would let the
-// newcomer in beside the holder. A folder that they share must be emptied before (at 1000 acquisitions per second:
-// within 24 days); the server then removes it and begins at 0. That restart is also why the sequence is no fence.
+// The sequence is a signed 32-bit number that continues at -2147483648 after 2147483647. Compared by difference, nodes
+// keep their order across that, as long as fewer than 2^31 wait at one time. Curator compares values, and would give a
+// newcomer the lock beside the holder. A folder that is shared with Curator must be emptied before (at 1000
+// acquisitions per second: within 24 days). The server then removes it and begins at 0, which is also why the sequence
+// is no fence.
 func (n queueNode) compare(m queueNode) int {
 	if difference := n.sequence - m.sequence; difference != 0 {
 		return int(difference)
 	}
-	return strings.Compare(n.name, m.name) // cannot come from a server
+	return strings.Compare(n.name, m.name) // a server never gives the same sequence twice
 }
 
-// parseQueue returns the children that take part, in the order of arrival.
+// parseQueue returns the nodes of the queue, in the order of arrival.
 func parseQueue(names []string) []queueNode {
 	var queue []queueNode
 	for _, name := range names {
@@ -114,16 +114,16 @@ func parseQueue(names []string) []queueNode {
 	return queue
 }
 
-// A place is where a node stands in the queue.
+// A place is the position of a node in the queue.
 type place struct {
-	found  bool   // it is there at all
-	ahead  int    // how many came before
-	before string // the last of those: the one to wait for
-	head   string // the first of all
+	found  bool   // the node is in the queue
+	ahead  int    // how many nodes came before it
+	before string // the last of those, which the node's owner watches
+	head   string // the first of all nodes
 }
 
-// leads reports whether a node in this place is the first once the node before it has been deleted: nobody can come in
-// ahead of it. If there were more ahead the node before it may have gone because its owner gave up.
+// leads reports whether a node in this place is the first once the node before it has been deleted. With more nodes
+// ahead it is not: the owner of the deleted node may have given up.
 func (p place) leads() bool { return p.ahead == 1 }
 
 // locate finds name among the children of its folder.

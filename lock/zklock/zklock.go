@@ -34,18 +34,19 @@ const (
 type Config struct {
 	// Hosts are servers of one ensemble, as host or host:port. The port is 2181 unless given. Required.
 	Hosts []string
-	// SessionTimeout is how long the server keeps our nodes without hearing from us. The server may grant another.
+	// SessionTimeout is how long the server keeps our nodes after our last request. The server may grant another time.
 	// Default: 10 s.
 	SessionTimeout time.Duration
-	// ConnectTimeout bounds the making of one TCP connection, and the time that Acquire waits for any. Default: 1 s.
+	// ConnectTimeout limits one attempt to connect, and the time for which Acquire waits for a connection. Default: 1
+	// s.
 	ConnectTimeout time.Duration
 	// Root is the node below which every key has a folder. Default: "/stock/locks".
 	Root string
-	// Logger is told what happens to the session and, at debug level, what the client library says. Default: none.
+	// Logger logs the states of the session and, at debug level, the client library's messages. Default: none.
 	Logger *slog.Logger
 }
 
-// withDefaults returns the Config with its defaults filled in, or what is wrong with it.
+// withDefaults returns the Config with its defaults filled in, or an error for a wrong field.
 func (c Config) withDefaults() (Config, error) {
 	if c.SessionTimeout <= 0 {
 		c.SessionTimeout = DefaultSessionTimeout
@@ -87,7 +88,7 @@ func checkRoot(root string) error {
 	return nil
 }
 
-// maxKey bounds a key, in bytes. Escaped it is at most three times as long.
+// maxKey is the longest key, in bytes. Escaped it is at most three times as long.
 const maxKey = 1024
 
 // folder returns the path of the node that holds the queue of key.
