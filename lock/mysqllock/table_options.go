@@ -12,16 +12,16 @@ import (
 // TableOptions are the choices of a Table. A zero field means its default.
 type TableOptions struct {
 	Lease      time.Duration // after the last renewal; default 10 s, renewed every third
-	MaxHold    time.Duration // the lease is lost after this: a hung holder must not hold for ever; default 5 min
+	MaxHold    time.Duration // longest hold, after which the lease is lost; default 5 min
 	MinBackoff time.Duration // first pause between two tries of a waiter; default 2 ms
 	MaxBackoff time.Duration // longest pause; default 50 ms
-	// NoExpiry leaves out the time limit, as many a shop's lock table does. Nobody ever gets the key of a holder that
-	// crashed, until somebody clears its row by hand. The lab uses it to show that.
+	// NoExpiry leaves out the time limit, as the lock tables of many shops do. After a crash of the holder no caller
+	// gets the key until its row is cleared by hand. The lab uses it to show that.
 	NoExpiry bool
 }
 
 const (
-	// readEvery is how often a waiter reads the row: somebody may have deleted it, and then there is nothing to update.
+	// readEvery is how often a waiter reads the row. If the row was deleted, the waiter must insert it.
 	readEvery = time.Second
 	// never is the lease of a holder without a time limit.
 	never = 200 * 365 * 24 * time.Hour
@@ -29,7 +29,7 @@ const (
 	noExpiryLinger = 10 * time.Second
 )
 
-// NewTable makes a Table on db. It takes a connection for one statement at a time only. Close the Table when no lease
+// NewTable returns a Table on db. It uses a connection for one statement at a time only. Close the Table when no lease
 // is held any more.
 func NewTable(db *sql.DB, o TableOptions) *Table {
 	o.Lease = cmp.Or(o.Lease, 10*time.Second)
@@ -46,17 +46,17 @@ func NewTable(db *sql.DB, o TableOptions) *Table {
 // FenceRange returns the distance between two fences.
 func (t *Table) FenceRange() uint64 { return fenceDistance }
 
-// Close gives up the releases that have not reached the server yet. Their keys become free when the lease runs out.
+// Close drops the releases that have not reached the server yet. Their keys become free when the lease runs out.
 func (t *Table) Close() error {
 	t.sweeper.Close()
 	t.rows.close()
 	return nil
 }
 
-// keep is how a lease stays alive, but for the renewal.
+// keep returns how a lease is kept alive, without Renew.
 func (t *Table) keep() lock.Keep {
 	return lock.Keep{TTL: t.o.Lease, Every: t.o.Lease / 3, Max: t.o.MaxHold}
 }
 
-// stale reports whether nothing is left of a lease whose answer took so long.
+// stale reports whether a lease has run out if its answer took this long.
 func (t *Table) stale(took time.Duration) bool { return !t.o.NoExpiry && took >= lock.Valid(t.o.Lease) }

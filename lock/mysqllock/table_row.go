@@ -10,15 +10,15 @@ import (
 	"example.com/stock/mysqlerr"
 )
 
-// An attempt is one acquisition of a Table, from the first try to the release. Nobody else writes its token into a row.
+// An attempt is one acquisition of a Table, from the first try to the release. No other attempt uses its token.
 type attempt struct {
 	*Table
 	key, name    string // as the caller has it, and as the row has it
 	token, owner string
 }
 
-// try tries once. If another holds the key the error is errBusy, or with read a HeldError that says who. If the
-// outcome is unknown, try releases before it returns.
+// try tries once. If another holder has the key the error is errBusy, or with read a HeldError with the holder's name.
+// If the outcome is unknown, try releases before it returns.
 func (a attempt) try(ctx context.Context, read bool) (lock.Fence, error) {
 	conn, err := connect(ctx, a.db)
 	if err != nil {
@@ -34,16 +34,16 @@ func (a attempt) try(ctx context.Context, read bool) (lock.Fence, error) {
 	case errors.Is(err, errBusy), errors.Is(err, lock.ErrHeld):
 		return 0, err
 	case collided(err):
-		return 0, &lock.HeldError{Key: a.key} // somebody else was quicker, several times
+		return 0, &lock.HeldError{Key: a.key} // other callers were quicker, several times
 	case mysqlerr.Number(err) == 0:
 		a.undo(ctx)
 	}
 	return 0, fault(ctx, acquiring(a.key), err)
 }
 
-// undo removes what a try of unknown outcome may have written. A statement that was sent may still be in a queue of
-// the server, or wait for the row behind somebody's transaction, and run after the statement that undoes it. So undo
-// sends the release again until it has found something, or until what it did not find would have run out.
+// undo removes what a try of unknown outcome may have written. The try's statement may still wait at the server, for
+// example for the row behind another transaction, and run after a release. So undo sends the release again until it has
+// found our token, or until our lease would have run out.
 func (a attempt) undo(ctx context.Context) {
 	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), lock.ReleaseTimeout)
 	defer cancel()
@@ -73,7 +73,7 @@ func (a attempt) change(ctx context.Context, doing, query string, args ...any) e
 	case err != nil:
 		return serverFault(doing, err)
 	case row.token == a.token && row.live:
-		return errAgain // another statement of ours came in between; the caller tries again
+		return errAgain // an earlier statement of ours was executed in between; the caller tries again
 	case row.token == a.token || !row.live:
 		return lock.ErrExpired
 	}
@@ -84,11 +84,11 @@ func (a attempt) change(ctx context.Context, doing, query string, args ...any) e
 const selectRow = "SELECT token, who, TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), expires_at)" +
 	" FROM locks WHERE name = ?"
 
-// A lockRow is what the table says about a key.
+// A lockRow is the row of a key.
 type lockRow struct {
 	token, owner string
-	left         time.Duration // until others may take the key; 0: they may now, or never
-	live         bool
+	left         time.Duration // until other callers may take the key; 0 if they may now, or never
+	live         bool          // the time limit has not passed
 }
 
 func (a attempt) readRow(ctx context.Context, on interface {
