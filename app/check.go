@@ -138,7 +138,9 @@ func (c *Config) check() (bad []error) {
 		addrs []string
 	}{{"redis.addrs", c.Redis.Addrs}, {"redlock.addrs", c.Redlock.Addrs}, {"zookeeper.hosts", c.ZooKeeper.Hosts}} {
 		for _, addr := range list.addrs {
-			if _, _, err := net.SplitHostPort(addr); err != nil {
+			if strings.Contains(addr, "@") { // not quoted: what stands before it may be a password
+				no(list.key, "credentials")
+			} else if _, _, err := net.SplitHostPort(addr); err != nil {
 				no(list.key, "address", "value", quote(addr))
 			}
 		}

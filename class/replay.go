@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 
+	"example.com/stock/lab/diagram"
 	"example.com/stock/loadtest"
 )
 
@@ -240,7 +241,12 @@ func (o oneFile) write(w io.Writer) error {
 	json.HTMLEscape(&told, o.recording)
 	html := read(o.page)
 	type part struct{ from, to string }
-	parts := []part{{`<link rel="icon" href="icon.svg">`, ""}}
+	const charset = `<meta charset="utf-8">`
+	parts := []part{
+		{`<link rel="icon" href="icon.svg">`, ""},
+		{charset, charset + "\n" + `<meta http-equiv="Content-Security-Policy" content="` +
+			template.HTMLEscapeString(diagram.Policy(script.String())) + `">`},
+	}
 	styles := o.styles
 	for name := range o.more {
 		if strings.HasSuffix(name, ".css") {

@@ -32,6 +32,11 @@ func (k *known) replay(key order.Key) (reply []byte, replayed bool, err error) {
 	return k.Reply, true, nil
 }
 
+// outcomeOf puts the results of a Step into an Outcome.
+func outcomeOf(reply []byte, replayed bool, err error) order.Outcome {
+	return order.Outcome{Reply: reply, Replayed: replayed, Err: err}
+}
+
 // reach returns the SKUs that a step may change: those it is about, and those of the order and of the reservation that
 // it is about. They are sorted, each once: in this order their rows are locked.
 func reach(about order.About, o *order.Order, r *order.Reservation) []service.SKU {

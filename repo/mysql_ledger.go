@@ -112,11 +112,6 @@ func (l *MySQLLedger) Batch(ctx context.Context, steps []order.Request) []order.
 	return outcomes
 }
 
-// outcomeOf is what a Step returns.
-func outcomeOf(reply []byte, replayed bool, err error) order.Outcome {
-	return order.Outcome{Reply: reply, Replayed: replayed, Err: err}
-}
-
 // look reads, without locks, what a draft has besides the stock.
 func (l *MySQLLedger) look(ctx context.Context, s scope) (*draft, error) {
 	var q statement

@@ -29,6 +29,7 @@ import (
 	"text/template"
 
 	"go.yaml.in/yaml/v3"
+	"golang.org/x/mod/modfile"
 	"golang.org/x/mod/module"
 
 	stock "example.com/stock"
@@ -66,10 +67,8 @@ func (c Choice) Check() error {
 	no := func(err error) { bad = append(bad, err) }
 	if err := module.CheckPath(c.Module); err != nil {
 		no(phrases.Error("no-module", "path", c.Module, "why", reason(err)))
-	} else if name := c.name(); !goodName.MatchString(name) {
-		no(phrases.Error("program", "path", c.Module, "name", name))
-	} else if c.Module == ourModule || strings.HasPrefix(c.Module, ourModule+"/") {
-		no(phrases.Error("ours", "path", c.Module))
+	} else if err := c.checkName(); err != nil {
+		no(err)
 	}
 	choose := func(flag string, names, known []string) {
 		all := strings.Join(known, ", ")
@@ -90,8 +89,53 @@ func (c Choice) Check() error {
 	return errors.Join(bad...)
 }
 
-// goodName matches the names that a program, a variable of the environment and an image can be made of.
-var goodName = regexp.MustCompile(`^[a-z][a-z0-9._-]*$`)
+// goodName matches the names that a program, a variable of the environment, an image and a service of Compose can be
+// made of.
+var goodName = regexp.MustCompile(`^[a-z][a-z0-9]*([._-][a-z0-9]+)*$`)
+
+// longestName is that of a user of MySQL.
+const longestName = 32
+
+// takenNames mean something else where the name of the program stands: servers of the composition, databases and users
+// that MySQL has, and an image that Docker has.
+func takenNames() []string {
+	return []string{
+		"information_schema", "mysql", "nginx", "performance_schema", "redis", "root", "scratch", "sys", "zookeeper",
+	}
+}
+
+// checkName returns an error for a module path that is valid, and of which no service can be made.
+func (c Choice) checkName() error {
+	name := c.name()
+	for _, element := range strings.Split(c.Module, "/") {
+		// The go command takes what is below vendor for copies of other modules, and finds no program in cmd/testdata.
+		if element == "vendor" || element == "testdata" || strings.HasPrefix(element, "_") {
+			return phrases.Error("ignored", "path", c.Module, "element", element)
+		}
+	}
+	switch {
+	case !goodName.MatchString(name) || len(name) > longestName:
+		return phrases.Error("program", "path", c.Module, "name", name, "most", longestName)
+	case slices.Contains(takenNames(), c.metric()):
+		return phrases.Error("taken", "path", c.Module, "name", name)
+	case c.Module == ourModule || strings.HasPrefix(c.Module, ourModule+"/"):
+		return phrases.Error("ours", "path", c.Module)
+	}
+	text, err := stock.Source.ReadFile("go.mod")
+	if err != nil {
+		return err
+	}
+	needs, err := modfile.ParseLax("go.mod", text, nil)
+	if err != nil {
+		return err
+	}
+	for _, need := range needs.Require {
+		if need.Mod.Path == c.Module {
+			return phrases.Error("needed", "path", c.Module)
+		}
+	}
+	return nil
+}
 
 // reason is the part of an error of package module that does not repeat the path.
 func reason(err error) error {
