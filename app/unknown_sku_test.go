@@ -18,7 +18,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/stack"
+	"example.com/stock/internal/stack"
 )
 
 // strangers is the number of requests for unknown SKUs that each strategy gets.

@@ -13,8 +13,8 @@ import (
 
 	"example.com/stock/handler"
 	"example.com/stock/lock"
-	orders "example.com/stock/order"
 	"example.com/stock/service"
+	orders "example.com/stock/service/order"
 )
 
 // A shelf is a Store for package order with one order, one reservation and plenty of everything, or with the error that

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"example.com/stock/words"
+	"example.com/stock/internal/words"
 )
 
 //go:embed text

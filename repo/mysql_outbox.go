@@ -4,8 +4,8 @@ import (
 	"context"
 	"database/sql"
 
-	"example.com/stock/order"
 	"example.com/stock/service"
+	"example.com/stock/service/order"
 )
 
 var _ order.Outbox = (*MySQLLedger)(nil)

@@ -18,7 +18,7 @@ import (
 
 	"example.com/stock/app"
 	"example.com/stock/lock"
-	"example.com/stock/strategy"
+	"example.com/stock/service/strategy"
 )
 
 func lockListCommand(v voice) *cobra.Command {

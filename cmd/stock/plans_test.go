@@ -14,8 +14,8 @@ import (
 	"strings"
 	"testing"
 
+	"example.com/stock/internal/stack"
 	"example.com/stock/loadtest"
-	"example.com/stock/stack"
 )
 
 // startRedisOnly starts two instances behind a proxy, with stock and locks on Redis: enough for plans of other tools.

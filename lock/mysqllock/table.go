@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"example.com/stock/internal/mysqlerr"
 	"example.com/stock/lock"
-	"example.com/stock/mysqlerr"
 )
 
 // TableOptions are the choices of a Table. A zero field means its default.

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"example.com/stock/internal/mysqlerr"
 	"example.com/stock/lock"
 	"example.com/stock/lock/explore"
-	"example.com/stock/mysqlerr"
 )
 
 // This file holds a model of Table: one row, and clients whose statements and answers are late or lost. When a lease
