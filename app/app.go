@@ -17,14 +17,14 @@ import (
 	"runtime"
 	"sync"
 
+	"example.com/stock/app/health"
+	"example.com/stock/app/metrics"
 	"example.com/stock/handler"
-	"example.com/stock/health"
 	"example.com/stock/lock"
-	"example.com/stock/metrics"
-	"example.com/stock/order"
-	"example.com/stock/relay"
 	"example.com/stock/service"
-	"example.com/stock/strategy"
+	"example.com/stock/service/order"
+	"example.com/stock/service/relay"
+	"example.com/stock/service/strategy"
 )
 
 // An App is one instance. Opening it waits for no server: each backend comes up by itself.

@@ -12,9 +12,9 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"example.com/stock/handler"
-	"example.com/stock/relay"
+	"example.com/stock/internal/words"
 	"example.com/stock/service"
-	"example.com/stock/words"
+	"example.com/stock/service/relay"
 )
 
 // explained returns what the domain calls invalid in both languages, with or without the name of the field.

@@ -13,10 +13,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/health"
+	"example.com/stock/app/health"
+	"example.com/stock/internal/rediserr"
 	"example.com/stock/lock"
-	"example.com/stock/rediserr"
-	"example.com/stock/strategy"
+	"example.com/stock/service/strategy"
 )
 
 // slots is the number of slots of every Redis Cluster.

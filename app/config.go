@@ -19,7 +19,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
 
-	"example.com/stock/words"
+	"example.com/stock/internal/words"
 )
 
 // A setting is one key of the configuration: flag, environment variable, line of a file and line of "stock config".

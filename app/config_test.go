@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"example.com/stock/words"
+	"example.com/stock/internal/words"
 )
 
 // bare takes STOCK_* out of the environment: a developer's shell must not decide these tests.

@@ -13,8 +13,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"example.com/stock/stack"
-	"example.com/stock/stack/stacktest"
+	"example.com/stock/internal/stack"
+	"example.com/stock/internal/stack/stacktest"
 )
 
 // call sends a JSON body, as a client with a key.

@@ -13,14 +13,14 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/gate"
-	"example.com/stock/health"
+	"example.com/stock/app/health"
 	"example.com/stock/lock/redislock"
 	"example.com/stock/lock/zklock"
-	"example.com/stock/order"
 	"example.com/stock/repo"
+	"example.com/stock/repo/gate"
 	"example.com/stock/service"
-	"example.com/stock/strategy"
+	"example.com/stock/service/order"
+	"example.com/stock/service/strategy"
 )
 
 // An opener opens the clients of one server that strategies need.

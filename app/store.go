@@ -5,10 +5,10 @@ import (
 	"errors"
 	"time"
 
+	"example.com/stock/app/health"
 	"example.com/stock/handler"
-	"example.com/stock/health"
-	"example.com/stock/order"
 	"example.com/stock/service"
+	"example.com/stock/service/order"
 )
 
 // A store holds what an instance has opened for one store.

@@ -17,9 +17,9 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"example.com/stock/app/metrics"
 	"example.com/stock/handler"
 	"example.com/stock/lock"
-	"example.com/stock/metrics"
 	"example.com/stock/service"
 )
 

@@ -11,8 +11,8 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"example.com/stock/lock"
-	"example.com/stock/order"
 	"example.com/stock/service"
+	"example.com/stock/service/order"
 )
 
 // A Seller deducts stock.

@@ -10,10 +10,10 @@ import (
 	"github.com/gin-gonic/gin"
 
 	problemtext "example.com/stock/handler/text"
+	"example.com/stock/internal/words"
 	"example.com/stock/lock"
-	"example.com/stock/order"
 	"example.com/stock/service"
-	"example.com/stock/words"
+	"example.com/stock/service/order"
 )
 
 // phrases has the texts of the problems by their names. What they say is for people, in the language that the request

@@ -6,8 +6,8 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"example.com/stock/internal/words"
 	"example.com/stock/lock"
-	"example.com/stock/words"
 )
 
 type strategyReply struct {

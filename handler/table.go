@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"example.com/stock/lock"
-	"example.com/stock/order"
 	"example.com/stock/service"
+	"example.com/stock/service/order"
 )
 
 // table is the only place where an error becomes a status, a type, a Retry-After and the key of its texts. The first

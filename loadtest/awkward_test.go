@@ -9,8 +9,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
-	"example.com/stock/words"
 )
 
 // late returns the time since a hook was first called after the last sale. A target that reports late does so after

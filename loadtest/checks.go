@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"example.com/stock/words"
+	"example.com/stock/internal/words"
 )
 
 // balance checks the sums: initial = remaining + sold, or the run is wrong.

@@ -18,7 +18,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"example.com/stock/words"
+	"example.com/stock/internal/words"
 )
 
 const (

@@ -9,7 +9,7 @@ import (
 	"io"
 	"time"
 
-	"example.com/stock/words"
+	"example.com/stock/internal/words"
 )
 
 // Format and Version are in the first line of every history. Version grows when a reader of the previous version would

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"example.com/stock/words"
+	"example.com/stock/internal/words"
 )
 
 // A Look says what Inspect judges.

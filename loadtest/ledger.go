@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"example.com/stock/words"
+	"example.com/stock/internal/words"
 )
 
 // A sale is an order that the store or a reply reported.

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"example.com/stock/words"
+	"example.com/stock/internal/words"
 )
 
 // After a run, reading the final state takes lookLimit at most. If outcomes are unknown, instances may still be working

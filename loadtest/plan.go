@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"example.com/stock/words"
+	"example.com/stock/internal/words"
 )
 
 // Grace is how long requests in flight may take to end once a run is interrupted. Then they are cut off, and their

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	problemtext "example.com/stock/handler/text"
-	"example.com/stock/words"
+	"example.com/stock/internal/words"
 )
 
 // An Outcome is how a request ended, as far as the sender can tell.

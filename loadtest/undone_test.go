@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
-	"example.com/stock/words"
 )
 
 // lists returns a seller whose orders and stock another function changes at the given look. The looks count from 1.

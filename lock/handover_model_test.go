@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock/explore"
-	"example.com/stock/stack/stacktest"
 )
 
 // This file holds a model of HandOver in one process: who waits, the acquisition for all of them, and the lease that

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"example.com/stock/order"
 	"example.com/stock/service"
+	"example.com/stock/service/order"
 )
 
 // What both ledgers share: what a step may touch, and what it writes.

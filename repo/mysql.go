@@ -16,9 +16,9 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"gorm.io/gorm"
 
-	"example.com/stock/gate"
+	"example.com/stock/internal/mysqlerr"
 	"example.com/stock/lock"
-	"example.com/stock/mysqlerr"
+	"example.com/stock/repo/gate"
 	"example.com/stock/service"
 )
 

@@ -15,9 +15,9 @@ import (
 
 	"gorm.io/gorm"
 
-	"example.com/stock/mysqlerr"
-	"example.com/stock/order"
+	"example.com/stock/internal/mysqlerr"
 	"example.com/stock/service"
+	"example.com/stock/service/order"
 )
 
 // A MySQLLedger is the order.Ledger of a MySQL, and what belongs to it. Its stock is that of the MySQL. A step is one

@@ -5,8 +5,8 @@ import (
 	"database/sql"
 	"time"
 
-	"example.com/stock/order"
 	"example.com/stock/service"
+	"example.com/stock/service/order"
 )
 
 var _ order.Outbox = (*MySQLLedger)(nil)

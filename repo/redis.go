@@ -15,9 +15,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/gate"
+	"example.com/stock/internal/rediserr"
 	"example.com/stock/lock"
-	"example.com/stock/rediserr"
+	"example.com/stock/repo/gate"
 	"example.com/stock/service"
 )
 

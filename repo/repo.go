@@ -16,8 +16,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"example.com/stock/gate"
 	"example.com/stock/lock"
+	"example.com/stock/repo/gate"
 	"example.com/stock/service"
 )
 

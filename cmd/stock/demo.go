@@ -13,11 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"example.com/stock/internal/stack"
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/checkout"
 	"example.com/stock/loadtest/report"
-	"example.com/stock/stack"
-	"example.com/stock/strategy"
+	"example.com/stock/service/strategy"
 )
 
 // A demo holds the flags of the command, and the results.

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/stack/stacktest"
+	"example.com/stock/internal/stack/stacktest"
 
+	"example.com/stock/internal/stack"
 	"example.com/stock/loadtest"
-	"example.com/stock/stack"
 )
 
 // A server stops or hangs in the middle of a load: requests are answered within 3 s, the instances stay up, nothing is

@@ -15,11 +15,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"example.com/stock/class"
+	"example.com/stock/internal/words"
+	"example.com/stock/lab/class"
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/mapping"
 	"example.com/stock/loadtest/report"
-	"example.com/stock/words"
 )
 
 func loadCommand(v voice) *cobra.Command {

@@ -22,9 +22,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"example.com/stock/app"
+	"example.com/stock/internal/stack"
+	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
-	"example.com/stock/stack"
-	"example.com/stock/stack/stacktest"
 )
 
 // Processes that lock the same key enter one after the other, each with a larger fence than the previous one.

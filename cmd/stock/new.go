@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"example.com/stock/app"
-	"example.com/stock/starter"
+	"example.com/stock/internal/starter"
 )
 
 func newCommand(v voice) *cobra.Command {

@@ -14,9 +14,9 @@ import (
 	"strings"
 	"testing"
 
+	"example.com/stock/internal/stack"
+	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/loadtest"
-	"example.com/stock/stack"
-	"example.com/stock/stack/stacktest"
 )
 
 // startRedisOnly starts two instances behind a proxy, with stock and locks on Redis: enough for plans of other tools.

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/loadtest"
-	"example.com/stock/stack/stacktest"
 )
 
 // Every strategy keeps or breaks the invariant exactly as it promises, on every store, with one process and with three.

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"example.com/stock/internal/stack/browsertest"
 	"example.com/stock/lab"
 	"example.com/stock/lab/report"
-	"example.com/stock/stack/browsertest"
 )
 
 // sent is a small run of the lab, in which much is drawn.

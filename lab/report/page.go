@@ -11,9 +11,9 @@ import (
 	"slices"
 	"strings"
 
+	"example.com/stock/internal/words"
 	"example.com/stock/lab"
 	"example.com/stock/lab/diagram"
-	"example.com/stock/words"
 )
 
 //go:embed page.html.tmpl page.css

@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"example.com/stock/internal/stack/browsertest"
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/checkout"
 	"example.com/stock/loadtest/report"
-	"example.com/stock/stack/browsertest"
 )
 
 // shown counts the pages that show what was injected: a test that shows none proves nothing.

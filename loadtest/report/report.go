@@ -15,8 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
-	"example.com/stock/words"
 )
 
 //go:embed page.html.tmpl run.html.tmpl compare.html.tmpl diff.html.tmpl checkout.html.tmpl page.css patterns.svg

@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
-	"example.com/stock/words"
 )
 
 // Style says how reports for people look. The zero value is right for a file: no colour, 120 columns.

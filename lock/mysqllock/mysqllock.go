@@ -27,8 +27,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"example.com/stock/internal/mysqlerr"
 	"example.com/stock/lock"
-	"example.com/stock/mysqlerr"
 )
 
 const (

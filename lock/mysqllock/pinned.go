@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"example.com/stock/internal/mysqlerr"
 	"example.com/stock/lock"
-	"example.com/stock/mysqlerr"
 )
 
 // ConnOptions are the choices of a lock that lives in a connection. A zero field means its default.

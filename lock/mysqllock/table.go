@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"example.com/stock/internal/mysqlerr"
 	"example.com/stock/lock"
-	"example.com/stock/mysqlerr"
 )
 
 // This file is the recipe. What the other files add to it:

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"time"
 
+	"example.com/stock/internal/mysqlerr"
 	"example.com/stock/lock"
-	"example.com/stock/mysqlerr"
 )
 
 // An attempt is one acquisition of a Table, from the first try to the release. No other attempt uses its token.

@@ -23,8 +23,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/internal/rediserr"
 	"example.com/stock/lock"
-	"example.com/stock/rediserr"
 )
 
 var escape = strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D")

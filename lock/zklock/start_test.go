@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
-	"example.com/stock/stack/wire"
 )
 
 // starts is a Sequential that must not be asked in a goroutine of lock.HandOver, which calls Acquire there.
