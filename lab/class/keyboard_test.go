@@ -107,6 +107,9 @@ func TestALessonByKeyboard(t *testing.T) {
 
 // Every part of both pages that does something can be reached by Tab.
 func TestEveryPartIsReached(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	c := lesson(t)
 	if err := c.Fire(Plan{Strategy: "atomic", Store: "redis", Stock: 10, Requests: 5}); err != nil {
 		t.Fatal(err)
@@ -143,6 +146,9 @@ func TestEveryPartIsReached(t *testing.T) {
 
 // Nothing moves for somebody who wants no motion, while for others requests do move.
 func TestReducedMotion(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	c := lesson(t)
 	s := look(t, c.wallBase())
 	for _, row := range []struct {

@@ -72,6 +72,9 @@ func TestARateIsKept(t *testing.T) {
 
 // Requests that would be too many at once are not sent, and that is said.
 func TestWhatIsNotSentIsCounted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	c := lesson(t)
 	if err := c.Pause(true); err != nil {
 		t.Fatal(err)

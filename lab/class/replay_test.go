@@ -124,6 +124,9 @@ func TestAReplayShowsTheSame(t *testing.T) {
 
 // A history of stock load plays as a run of a class does: with the judge's verdict, to the beginning, and to the end.
 func TestALoadIsReplayed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	h, text := loaded(t, "none")
 	r, err := ReadLoad(strings.NewReader(text))
 	if err != nil {
@@ -149,6 +152,9 @@ func TestALoadIsReplayed(t *testing.T) {
 // What a run showed when it was real, its file shows again: every figure and the sentence, on the wall, in the player
 // and as one file. One run loses updates, and one at a rate is right.
 func TestARealRunIsReplayed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	c := lesson(t)
 	s := look(t, c.wallBase(), "file://")
 	s.open(c.wallBase()+"/?lang=en#"+c.wall.token, 1366, 900)

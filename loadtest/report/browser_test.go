@@ -151,6 +151,9 @@ func TestPageInABrowser(t *testing.T) {
 
 // The dark theme follows the reader's choice, text stays readable in it, and a page of many runs opens its details.
 func TestDarkPageOfManyRuns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	b := open(t)
 	var g report.Group
 	for _, name := range recordings() {
