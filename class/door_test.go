@@ -342,7 +342,7 @@ func TestSixtyPhones(t *testing.T) {
 			t.Errorf("votes %v, want 20 of each", votes)
 		}
 	})
-	if err := c.begin(t.Context(), Plan{Strategy: "redis-watchdog", Store: "redis", Stock: 36}); err != nil {
+	if _, err := c.begin(t.Context(), Plan{Strategy: "redis-watchdog", Store: "redis", Stock: 36}); err != nil {
 		t.Fatal(err)
 	}
 	for i, p := range phones {
@@ -379,7 +379,7 @@ func TestSixtyPhones(t *testing.T) {
 	}
 	// A purchase that is named again is answered again, and sells nothing; so is one by a phone whose button was
 	// pressed twice. The same name on another phone is another purchase.
-	if err := c.begin(t.Context(), Plan{Strategy: "redis-watchdog", Store: "redis", Stock: 36}); err != nil {
+	if _, err := c.begin(t.Context(), Plan{Strategy: "redis-watchdog", Store: "redis", Stock: 36}); err != nil {
 		t.Fatal(err)
 	}
 	named, twice, once := `{"key":"one"}`, phone(t, c, "twice"), phone(t, c, "once")
