@@ -42,6 +42,7 @@ lessons: ## Give every command of docs/lessons to the program, and see that it d
 up: build ## Start three instances behind nginx, with Redis, MariaDB and ZooKeeper, on http://localhost:8080
 	deploy/images
 	$(COMPOSE) up -d --no-build --remove-orphans
+	@echo "Waiting for it, 60 s at most ..."
 	@bin/stock healthcheck --url $(URL)/readyz --all --wait 60s && echo "It serves at $(URL). Now: make loadtest"
 
 loadtest: build ## Compare all strategies on the composition, write out/loadtest.html (STRATEGY=none,atomic to choose)
