@@ -76,7 +76,7 @@ client-test: ## Generate a client from the OpenAPI document with oapi-codegen, a
 	cd handler/clienttest && $(GO) test -count 1 .
 
 .PHONY: new-test new-compose-test
-new-test: build ## Write an order service for three choices (stock new), and build, check and test each
+new-test: build ## Write an order service for every choice (stock new) and build it; lint and test three of them
 	starter/try
 
 new-compose-test: build ## Write the example of docs/new.md, bring its composition up, sell, take it down
