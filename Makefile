@@ -42,6 +42,7 @@ lessons: ## Give every command of docs/lessons to the program, and see that it d
 up: build ## Start three instances behind nginx, with Redis, MariaDB and ZooKeeper, on http://localhost:8080
 	deploy/images
 	$(COMPOSE) up -d --no-build --remove-orphans
+	@echo "Waiting for it, 60 s at most ..."
 	@bin/stock healthcheck --url $(URL)/readyz --all --wait 60s && echo "It serves at $(URL). Now: make loadtest"
 
 loadtest: build ## Compare all strategies on the composition, write out/loadtest.html (STRATEGY=none,atomic to choose)
@@ -79,7 +80,7 @@ client-test: ## Generate a client from the OpenAPI document with oapi-codegen, a
 	cd handler/clienttest && $(GO) test -count 1 .
 
 .PHONY: new-test new-compose-test
-new-test: build ## Write an order service for three choices (stock new), and build, check and test each
+new-test: build ## Write an order service for every choice (stock new) and build it; lint and test three of them
 	internal/starter/try
 
 new-compose-test: build ## Write the example of docs/new.md, bring its composition up, sell, take it down

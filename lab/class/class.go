@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -29,8 +30,9 @@ type Options struct {
 	Lang     string // of the wall before somebody chooses: en or zh
 }
 
-// sku is what everybody sells.
-const sku = "stock"
+// skuOf returns what is sold in a run. Each has its own: what is left of an earlier run, such as a holder that was
+// frozen, neither takes from the stock of this one nor holds its lock.
+func skuOf(run int) string { return "run-" + strconv.Itoa(run) }
 
 // A Class is a wall with the servers behind it.
 type Class struct {
@@ -51,16 +53,38 @@ type Class struct {
 	school *school // nil: no students
 	tape   *tape
 
-	playing sync.Mutex         // held while a run is set up
-	mu      sync.Mutex         // guards what follows
-	curtain context.CancelFunc // ends the scene that plays
+	playing sync.Mutex // held while a run is set up
+	mu      sync.Mutex // guards what follows
+	scene   course
 	plan    Plan
 	run     int
-	sent    int // requests of this run
-	left    int // of them, those without an answer
+	asking  course // the requests of this run
+	sent    int    // requests of this run
+	left    int    // of them, those without an answer
 	states  map[string]string
 	votes   map[int]int // choice, by student
 	ballot  bool
+}
+
+// A course is what goes on until it is ended. The zero value has ended.
+type course struct {
+	ctx context.Context
+	end context.CancelFunc
+	on  *sync.WaitGroup
+}
+
+func begun(ctx context.Context) course {
+	c := course{on: new(sync.WaitGroup)}
+	c.ctx, c.end = context.WithCancel(ctx)
+	return c
+}
+
+// stop ends it, and waits until nothing of it goes on.
+func (c course) stop() {
+	if c.end != nil {
+		c.end()
+		c.on.Wait()
+	}
 }
 
 // env is that of all instances. Leases are short, so that a class can wait for their end, and the critical section may
@@ -172,11 +196,6 @@ func (c *Class) told(e Event) {
 // Close stops everything that Start and the wall have started. It takes some seconds.
 func (c *Class) Close() error {
 	c.end()
-	c.mu.Lock()
-	if c.curtain != nil {
-		c.curtain()
-	}
-	c.mu.Unlock()
 	var failed []error
 	if c.wall != nil {
 		failed = append(failed, c.wall.close())
@@ -275,7 +294,7 @@ func (c *Class) readStock(ctx context.Context) {
 		if !up {
 			continue
 		}
-		stock, err := c.clients[app.Name].Stock(ctx, plan.Store, sku)
+		stock, err := c.clients[app.Name].Stock(ctx, plan.Store, skuOf(run))
 		if err == nil {
 			seen = StockSeen{true, stock.Initial, stock.Quantity, stock.Sold}
 			break

@@ -246,6 +246,54 @@ func TestPhonesHaveALimit(t *testing.T) {
 	}
 }
 
+// One computer with the code leaves half of the seats to others, and keeps its own seat when it joins again.
+func TestSeatsOfOneComputer(t *testing.T) {
+	s := &school{class: &Class{board: newBoard(func(Event) {})}, code: "c", students: map[string]*student{}}
+	join := func(from string, cookies ...*http.Cookie) *httptest.ResponseRecorder {
+		request := httptest.NewRequest("POST", "/join", strings.NewReader(`{"code":"c","name":"x"}`))
+		request.Header.Set("Content-Type", "application/json")
+		request.RemoteAddr = from
+		for _, cookie := range cookies {
+			request.AddCookie(cookie)
+		}
+		reply := httptest.NewRecorder()
+		s.join(reply, request)
+		return reply
+	}
+	all := func(times int, from func(i int) string) (joined int, last *httptest.ResponseRecorder) {
+		for i := range times {
+			if last = join(from(i)); last.Code == http.StatusOK {
+				joined++
+			}
+		}
+		return joined, last
+	}
+	first := join("192.168.1.7:1")
+	n, last := all(200, func(i int) string { return fmt.Sprintf("192.168.1.7:%d", 2+i) })
+	if n != maxSeats-1 || last.Code != http.StatusTooManyRequests {
+		t.Errorf("one computer has %d seats, and then gets %d", n+1, last.Code)
+	}
+	bilingual(t, "one computer", last.Body.String())
+	if said := last.Body.String(); !strings.Contains(said, "100 have joined") || !strings.Contains(said, "已有 100 人") {
+		t.Error(said)
+	}
+	if again := join("192.168.1.7:9", first.Result().Cookies()...); again.Code != http.StatusOK ||
+		!strings.Contains(again.Body.String(), `"number":1}`) || len(s.students) != maxSeats {
+		t.Errorf("who has a seat and joins again: %d %s", again.Code, again.Body)
+	}
+	if n, _ := all(60, func(i int) string { return fmt.Sprintf("192.168.2.%d:1", i) }); n != 60 {
+		t.Errorf("of 60 phones beside it %d joined", n)
+	}
+	if n, last = all(100, func(i int) string { return fmt.Sprintf("[fe80::%d%%eth0]:1", i+1) }); n != 40 ||
+		!strings.Contains(last.Body.String(), "The class is full") {
+		t.Errorf("%d more joined, and then: %s", n, last.Body)
+	}
+	clear(s.students)
+	if n, _ := all(150, func(i int) string { return fmt.Sprintf("[2001:db8::%x]:1", i+1) }); n != maxSeats {
+		t.Errorf("a computer with a network of IPv6 has %d seats", n)
+	}
+}
+
 func (s *school) castBy(who *student) (status int) {
 	request, reply := httptest.NewRequest("POST", "/vote", strings.NewReader(`{"choice":1}`)), httptest.NewRecorder()
 	request.Header.Set("Content-Type", "application/json")
@@ -343,7 +391,7 @@ func TestSixtyPhones(t *testing.T) {
 		}
 	})
 	for run := 1; ; run++ {
-		if err := c.begin(t.Context(), Plan{Strategy: "redis-watchdog", Store: "redis", Stock: 36}); err != nil {
+		if _, err := c.begin(t.Context(), Plan{Strategy: "redis-watchdog", Store: "redis", Stock: 36}); err != nil {
 			t.Fatal(err)
 		}
 		for i, p := range phones {
@@ -391,7 +439,7 @@ func TestSixtyPhones(t *testing.T) {
 	}
 	// A purchase that is named again is answered again, and sells nothing; so is one by a phone whose button was
 	// pressed twice. The same name on another phone is another purchase.
-	if err := c.begin(t.Context(), Plan{Strategy: "redis-watchdog", Store: "redis", Stock: 36}); err != nil {
+	if _, err := c.begin(t.Context(), Plan{Strategy: "redis-watchdog", Store: "redis", Stock: 36}); err != nil {
 		t.Fatal(err)
 	}
 	named, twice, once := `{"key":"one"}`, phone(t, c, "twice"), phone(t, c, "once")

@@ -19,17 +19,19 @@ const unsentEvery = 500 * time.Millisecond
 
 // fireSteadily sends requests at the rate of the run that has begun, until its time is over, it has sent maxRated, it
 // is stopped, or the next run begins. The rate is part of the run: as long as it lasts, nothing is said to be right.
-func (c *Class) fireSteadily() {
-	ctx, cancel := context.WithCancel(c.ctx)
+func (c *Class) fireSteadily(run int) {
+	pacing := begun(c.ctx)
 	c.mu.Lock()
-	run, p := c.run, c.plan
+	p := c.plan
 	c.left++
-	c.curtain = cancel
+	c.scene = pacing
 	c.mu.Unlock()
 	c.note(Event{Kind: rating, Run: run, On: true})
+	pacing.on.Add(1)
 	c.owned.Go(func() {
-		defer cancel()
-		unsent := c.pace(ctx, run, p)
+		defer pacing.on.Done()
+		defer pacing.end()
+		unsent := c.pace(pacing.ctx, run, p)
 		c.note(Event{Kind: rating, Run: run, Count: unsent})
 		c.leave(run)
 	})

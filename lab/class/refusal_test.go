@@ -139,7 +139,7 @@ func TestRefusalsAreInBothLanguages(t *testing.T) {
 	defer client.Close()
 	refused := func() (said string) {
 		t.Helper()
-		_, err := client.SetStock(t.Context(), "redis", sku, 1)
+		_, err := client.SetStock(t.Context(), "redis", "a", 1)
 		w := httptest.NewRecorder()
 		refuseFor(w, err)
 		bilingual(t, fmt.Sprint(err), w.Body.String())

@@ -56,42 +56,46 @@ func (c *Class) check(p *Plan) error {
 // Fire begins a run: it sets the stock and sends the requests of the plan, all at once or at its rate.
 func (c *Class) Fire(p Plan) error {
 	c.stopScene()
-	if err := c.begin(c.ctx, p); err != nil {
+	run, err := c.begin(c.ctx, p)
+	if err != nil {
 		return err
 	}
 	if p.Rate > 0 {
-		c.fireSteadily()
+		c.fireSteadily(run)
 	} else {
-		c.fireAll(p.Requests)
+		c.fireAll(run, p.Requests)
 	}
 	return nil
 }
 
-// begin sets the stock for a run without requests. Stock remembers the strategy that sold first, so each run sets it.
-func (c *Class) begin(ctx context.Context, p Plan) error {
+// begin ends the run that is on and begins one without requests. Its stock is set first: if that fails, the old run goes
+// on.
+func (c *Class) begin(ctx context.Context, p Plan) (run int, err error) {
 	if err := c.check(&p); err != nil {
-		return err
+		return 0, err
 	}
 	c.playing.Lock()
 	defer c.playing.Unlock()
+	c.mu.Lock()
+	run = c.run + 1
+	c.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	var err error
 	for _, app := range c.apps {
 		if c.stateOf(app.Name) != "up" {
 			continue
 		}
-		if _, err = c.clients[app.Name].SetStock(ctx, p.Store, sku, p.Stock); err == nil {
+		if _, err = c.clients[app.Name].SetStock(ctx, p.Store, skuOf(run), p.Stock); err == nil {
 			break
 		}
 	}
 	if err != nil {
-		return err
+		return 0, err
 	}
+	c.endRun()
 	c.mu.Lock()
-	c.run++
+	c.run, c.asking = run, begun(c.ctx)
 	c.plan, c.sent, c.left = p, 0, 0
-	run := c.run
 	open := c.ballot
 	c.mu.Unlock()
 	if open {
@@ -99,11 +103,22 @@ func (c *Class) begin(ctx context.Context, p Plan) error {
 	}
 	c.note(Event{Kind: runBegan, Run: run, Plan: &p})
 	c.note(Event{Kind: stockSeen, Run: run, Stock: &StockSeen{true, p.Stock, p.Stock, 0}})
-	return nil
+	return run, nil
 }
 
-// fireAll sends n requests to nginx, or to the first instance if the plan says so.
-func (c *Class) fireAll(n int) {
+// endRun ends the requests of the run that is on: those without a reply get none, and sales that stand go on.
+func (c *Class) endRun() {
+	c.mu.Lock()
+	old, open := c.asking, c.left > 0
+	c.mu.Unlock()
+	old.stop()
+	if open {
+		_ = c.Step() // an instance that does not answer has another minute until they go on by themselves
+	}
+}
+
+// fireAll sends n requests of a run to nginx, or to the first instance if the plan says so.
+func (c *Class) fireAll(run, n int) {
 	c.mu.Lock()
 	to := ""
 	if c.plan.Instances == 1 {
@@ -111,7 +126,7 @@ func (c *Class) fireAll(n int) {
 	}
 	c.mu.Unlock()
 	for range n {
-		c.fire(shot{to: to})
+		c.fire(shot{to: to, run: run})
 	}
 }
 
@@ -130,25 +145,24 @@ type shot struct {
 // Each request has an Idempotency-Key, as those of a careful client do: so any of them can be sent again.
 func (c *Class) fire(s shot) (id string) {
 	c.mu.Lock()
-	if c.run == 0 || s.run != 0 && s.run != c.run {
+	if c.run == 0 || s.run != 0 && s.run != c.run || c.asking.ctx.Err() != nil {
 		c.mu.Unlock()
 		return ""
 	}
+	asking := c.asking
+	asking.on.Add(1)
 	c.sent++
 	c.left++
 	run, p := c.run, c.plan
 	id = nameOf(run, c.sent)
 	c.mu.Unlock()
-	strategy, err := loadtest.Find(c.catalog, p.Strategy)
-	if err != nil {
-		return "" // begin has found it
-	}
+	strategy, _ := loadtest.Find(c.catalog, p.Strategy) // begin has found it
 	key := id
 	if s.again != "" {
 		key = s.again
 	}
 	request := loadtest.Request{
-		Endpoint: strategy.Endpoint, Store: p.Store, SKU: sku, Quantity: 1, RequestID: id, IdempotencyKey: key,
+		Endpoint: strategy.Endpoint, Store: p.Store, SKU: skuOf(run), Quantity: 1, RequestID: id, IdempotencyKey: key,
 		Lab: loadtest.LabOptions{
 			Hold: time.Duration(p.ThinkMS) * time.Millisecond, Unfenced: p.Unfenced, IgnoreLoss: p.Deaf, Pause: s.pause,
 		},
@@ -159,7 +173,8 @@ func (c *Class) fire(s shot) (id string) {
 	}
 	c.note(Event{Kind: fired, Run: run, Req: id, Who: s.who, Key: s.again})
 	c.owned.Go(func() {
-		reply := client.Deduct(c.ctx, request)
+		defer asking.on.Done()
+		reply := client.Deduct(asking.ctx, request)
 		c.answered(run, id, reply)
 	})
 	return id

@@ -54,6 +54,13 @@ func scenes() []scene {
 type play struct {
 	*Class
 	ctx context.Context
+	run int
+}
+
+// fire sends a request of the scene's run.
+func (p *play) fire(s shot) (id string) {
+	s.run = p.run
+	return p.Class.fire(s)
 }
 
 // Play begins a scene, in place of the one that plays.
@@ -71,20 +78,23 @@ func (c *Class) Play(name string) error {
 	}
 	c.raise()
 	c.awaitReady(s.plan)
-	if err := c.begin(c.ctx, s.plan); err != nil {
+	run, err := c.begin(c.ctx, s.plan)
+	if err != nil {
 		return err
 	}
 	if s.course == nil {
-		c.fireAll(s.plan.Requests)
+		c.fireAll(run, s.plan.Requests)
 		return nil
 	}
-	ctx, cancel := context.WithCancel(c.ctx)
+	playing := begun(c.ctx)
 	c.mu.Lock()
-	c.curtain = cancel
+	c.scene = playing
 	c.mu.Unlock()
+	playing.on.Add(1)
 	c.owned.Go(func() {
-		defer cancel()
-		s.course(&play{c, ctx})
+		defer playing.on.Done()
+		defer playing.end()
+		s.course(&play{c, playing.ctx, run})
 	})
 	return nil
 }
@@ -122,22 +132,17 @@ func (c *Class) awaitReady(p Plan) {
 	}
 }
 
-// stopScene ends the scene that plays: it does nothing more.
+// stopScene ends the scene that plays, or the rate: nothing more comes of it.
 func (c *Class) stopScene() {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.curtain != nil {
-		c.curtain()
-		c.curtain = nil
-	}
+	scene := c.scene
+	c.mu.Unlock()
+	scene.stop()
 }
 
 // say shows what happens now: a key of words.json, with what is to be filled in as name, value.
 func (p *play) say(words ...string) {
-	p.Class.mu.Lock()
-	run := p.run
-	p.Class.mu.Unlock()
-	p.note(Event{Kind: note, Run: run, Words: words})
+	p.note(Event{Kind: note, Run: p.run, Words: words})
 }
 
 // until waits until a token is as wanted, or the scene is ended.
@@ -151,12 +156,18 @@ func (p *play) until(id string, so func(*token) bool) bool {
 func (p *play) sleep(d time.Duration) bool { return loadtest.Sleep(p.ctx, d) == nil }
 
 // What a token must be for a scene to go on.
-func ended(t *token) bool            { return t.Phase == "done" }
-func stands(t *token) bool           { return t.Point != "" }
-func thinking(t *token) bool         { return t.Phase == "thinks" }
-func (p *play) release(id string)    { _ = p.Go(id) }
-func (p *play) app(i int) string     { return p.apps[i].Name }
-func (p *play) does(name, do string) { _ = p.Fault(name, do) }
+func ended(t *token) bool         { return t.Phase == "done" }
+func stands(t *token) bool        { return t.Point != "" }
+func thinking(t *token) bool      { return t.Phase == "thinks" }
+func (p *play) release(id string) { _ = p.Go(id) }
+func (p *play) app(i int) string  { return p.apps[i].Name }
+
+// does does something to a server, unless the scene was ended.
+func (p *play) does(name, do string) {
+	if p.ctx.Err() == nil {
+		_ = p.Fault(name, do)
+	}
+}
 
 // twoBuyers: both read the last unit before either writes.
 func twoBuyers(p *play) {
@@ -244,7 +255,7 @@ func killedHolder(p *play) {
 
 // redisDies: while Redis is dead nothing can be sold, and afterwards it goes on.
 func redisDies(p *play) {
-	p.fireAll(p.planOf().Requests)
+	p.fireAll(p.run, p.planOf().Requests)
 	if !p.sleep(1200 * time.Millisecond) {
 		return
 	}
@@ -259,11 +270,11 @@ func redisDies(p *play) {
 		return
 	}
 	p.say("note_redis_back")
-	p.fireAll(4)
+	p.fireAll(p.run, 4)
 }
 
-func (p *play) planOf() Plan {
-	p.Class.mu.Lock()
-	defer p.Class.mu.Unlock()
-	return p.plan
+func (c *Class) planOf() Plan {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.plan
 }

@@ -3,7 +3,9 @@ package class
 import (
 	"context"
 	"net/http"
+	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -14,6 +16,7 @@ import (
 // Limits for students.
 const (
 	maxStudents = 200
+	maxSeats    = 100 // of one address: one computer with the code leaves half, and a class behind one router has room
 	maxName     = 20  // characters
 	buysEach    = 2   // a second, of one phone
 	buysAll     = 200 // a second, of all
@@ -37,6 +40,7 @@ type school struct {
 
 type student struct {
 	number  int
+	from    netip.Prefix // the address that joined
 	name    string
 	own     []string // requests, the latest last
 	keys    []string // of each of them, as the phone has named it; empty: none
@@ -133,18 +137,15 @@ func (s *school) join(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, "name")
 		return
 	}
-	who := &student{name: in.Name, bucket: newBucket(buysEach)}
-	id := secret(16)
-	s.mu.Lock()
-	full := len(s.students) >= maxStudents
-	if !full {
-		who.number = len(s.students) + 1
-		s.students[id] = who
+	if seated := s.who(r); seated != nil {
+		answer(w, http.StatusOK, map[string]int{"number": seated.number})
+		return
 	}
-	n := len(s.students)
-	s.mu.Unlock()
-	if full {
-		refuse(w, http.StatusTooManyRequests, "full")
+	who := &student{name: in.Name, from: clientOf(r), bucket: newBucket(buysEach)}
+	id := secret(16)
+	n, refusal := s.seat(who, id)
+	if refusal != nil {
+		refuseWith(w, http.StatusTooManyRequests, refusal.Field, refusal.said)
 		return
 	}
 	http.SetCookie(w, &http.Cookie{
@@ -152,6 +153,40 @@ func (s *school) join(w http.ResponseWriter, r *http.Request) {
 	})
 	s.class.note(Event{Kind: crowd, Crowd: n})
 	answer(w, http.StatusOK, map[string]int{"number": who.number})
+}
+
+// seat gives a student a seat, and returns how many are taken then.
+func (s *school) seat(who *student, id string) (taken int, refusal *InputError) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	beside := 0
+	for _, other := range s.students {
+		if other.from == who.from {
+			beside++
+		}
+	}
+	switch {
+	case len(s.students) >= maxStudents:
+		return 0, wrong("full", "full")
+	case beside >= maxSeats:
+		return 0, wrong("seats", "seats", "most", strconv.Itoa(maxSeats))
+	}
+	who.number = len(s.students) + 1
+	s.students[id] = who
+	return len(s.students), nil
+}
+
+// clientOf returns where a request comes from: the address, and of IPv6 the network of 64 bits, of which one computer has
+// all.
+func clientOf(r *http.Request) netip.Prefix {
+	at, _ := netip.ParseAddrPort(r.RemoteAddr) // net/http has set it
+	from := at.Addr().Unmap().WithZone("")
+	bits := from.BitLen()
+	if from.Is6() {
+		bits = 64
+	}
+	network, _ := from.Prefix(bits)
+	return network
 }
 
 // buy sells to a student, through the endpoint of the run that is on.

@@ -161,7 +161,7 @@ func TestTheRaceIsSeen(t *testing.T) {
 	var v Verdict
 	stacktest.Eventually(t, time.Minute, "the stock is read after the last reply", func() (bool, string) {
 		c.look(func(state *State) { v = state.Verdict() })
-		stock, err := c.clients["app-1"].Stock(t.Context(), "redis", sku)
+		stock, err := c.clients["app-1"].Stock(t.Context(), "redis", skuOf(runOf(ask[string](s, `document.querySelector(".tok").dataset.req`))))
 		return err == nil && v.Sold == stock.Sold && v.Written == stock.Quantity && v.Open == 0,
 			fmt.Sprintf("%+v %+v", v, stock)
 	})
