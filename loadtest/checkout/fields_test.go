@@ -186,7 +186,7 @@ func TestEveryFieldIsComparedOrListed(t *testing.T) {
 			if how.change == nil {
 				how.change = change
 			}
-			for range 10 {
+			for range places / 2 {
 				e, n := clone(base), dice.IntN(1<<20)
 				list := slices.DeleteFunc(fields(t, e, name)[name], func(v value) bool {
 					return how.where != nil && !how.where(v.attempt)
