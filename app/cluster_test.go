@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/stack/stacktest"
+	"example.com/stock/internal/stack/stacktest"
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/stack"
+	"example.com/stock/internal/stack"
 )
 
 // A cluster that has lost slots answers PING. With full coverage required (the default) it refuses all keys, and is
@@ -39,7 +39,7 @@ func TestRedisClusterWithSlotsLost(t *testing.T) {
 				setRedis(t, node.Addr, "cluster-require-full-coverage", full)
 				setRedis(t, node.Addr, "cluster-node-timeout", "1000")
 			}
-			i := begin(t, backends("--redis-addrs="+strings.Join(c.Addrs(), ","))...)
+			i := begin(t, backends("--redis-addrs="+strings.Join(c.Addrs(), ","), "--redis-timeout=1s")...)
 			i.ready(t, "redis")
 			lost := c.Nodes[1]
 			skus := map[bool]string{} // of the node that is lost, and of another

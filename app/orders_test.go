@@ -13,8 +13,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"example.com/stock/stack"
-	"example.com/stock/stack/stacktest"
+	"example.com/stock/internal/stack"
+	"example.com/stock/internal/stack/stacktest"
 )
 
 // call sends a JSON body, as a client with a key.
@@ -290,7 +290,15 @@ func TestALedgerComesBackAsAnOlderCopy(t *testing.T) {
 			a.ready(t, string(kind))
 			b.ready(t, string(kind))
 			order := `{"customer":"ann","lines":[{"sku":"book","quantity":1}]}`
-			a.wants(t, 200, http.MethodPut, "/v1/stock/book", `{"quantity":10}`)
+			nightly := func(i *instance, status int) reply {
+				t.Helper()
+				r, _ := i.call(t, http.MethodPut, "/v1/stock/book", `{"quantity":10}`, "nightly")
+				if r.status != status {
+					t.Errorf("the nightly job: %d %s, want %d", r.status, r.body, status)
+				}
+				return r
+			}
+			nightly(a, 200)
 			b.wants(t, 200, http.MethodPut, "/v1/stock/pen", `{"quantity":10}`)
 			a.wants(t, 201, http.MethodPost, "/v1/orders", order)
 			var restore func()
@@ -325,6 +333,13 @@ func TestALedgerComesBackAsAnOlderCopy(t *testing.T) {
 			if log := a.log.String(); !strings.Contains(log, missing) {
 				t.Errorf("the log does not tell what is missing:\n%s", log)
 			}
+			// A job that repeats what it set before the loss is no person who decides.
+			for _, i := range []*instance{a, b} {
+				if r := nightly(i, 503); r.field("type") != "/problems/data_lost" {
+					t.Errorf("%s", r.body)
+				}
+				i.wants(t, 503, http.MethodPost, "/v1/orders", strings.Replace(order, ":1}", ":9}", 1))
+			}
 			// A person goes on with what is there, whichever instance has noticed.
 			b.wants(t, 200, http.MethodPut, "/v1/stock/book", `{"quantity":5}`)
 			for _, i := range []*instance{a, b, a} {
@@ -334,6 +349,10 @@ func TestALedgerComesBackAsAnOlderCopy(t *testing.T) {
 			time.Sleep(time.Second) // two probes
 			if got := a.counts(t, "book"); got != "6 2 0 4" {
 				t.Errorf("after a person has set the stock: %s", got)
+			}
+			nightly(a, 200) // what it has set before is answered again
+			if got := a.counts(t, "book"); got != "6 2 0 4" {
+				t.Errorf("after a replay: %s", got)
 			}
 		})
 	}

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/stack"
-	"example.com/stock/stack/stacktest"
+	"example.com/stock/internal/stack"
+	"example.com/stock/internal/stack/stacktest"
 )
 
 // lockedRow locks the row of sku from outside the service, until free is called.
@@ -133,7 +133,7 @@ func (i *instance) metric(series string) string {
 
 // Clients beyond the capacity of the store are told so, and never that it is down. Every admitted request is served.
 func TestFloodIsNoOutage(t *testing.T) {
-	const clients = 1500
+	clients, lasts := stacktest.Rounds(1500, 300), time.Duration(stacktest.Rounds(8, 2))*time.Second
 	for _, store := range []string{"redis", "mysql"} {
 		t.Run(store, func(t *testing.T) {
 			// Clients, service and servers share a computer that may be short of processors: limits that mean another's
@@ -144,7 +144,7 @@ func TestFloodIsNoOutage(t *testing.T) {
 			sku := own(t)
 			i.must(t, http.MethodPut, "/v1/stock/"+sku+"?store="+store+"&quantity=1000000", 200)
 			up := i.neverDown(t, store)
-			seen := flood(t, i.url+"/deduct_stock_atomic?store="+store+"&sku="+sku, clients, 8*time.Second)
+			seen := flood(t, i.url+"/deduct_stock_atomic?store="+store+"&sku="+sku, clients, lasts)
 			t.Log(seen)
 			sold, refused := seen["200"], seen["overloaded"]
 			delete(seen, "200")
@@ -224,7 +224,7 @@ func TestStandstillUnderPressure(t *testing.T) {
 			if row.kind == stack.MySQL {
 				address = server.URL
 			}
-			i := begin(t, append(backends(row.flag+address), "--seed-quantity=100000")...)
+			i := begin(t, backends(row.flag+address, "--seed-quantity=100000", "--redis-timeout=1s", "--work=2s")...)
 			i.ready(t, string(row.kind))
 			i.must(t, http.MethodPost, row.endpoint, 200)
 			if err := server.Pause(); err != nil {

@@ -11,11 +11,11 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/archive"
-	"example.com/stock/order"
-	"example.com/stock/relay"
 	"example.com/stock/repo"
-	"example.com/stock/strategy"
+	"example.com/stock/service/archive"
+	"example.com/stock/service/order"
+	"example.com/stock/service/relay"
+	"example.com/stock/service/strategy"
 )
 
 // Sinks of the setting relay.sink.

@@ -10,10 +10,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
 	"example.com/stock/lock/redislock"
-	"example.com/stock/stack/stacktest"
-	"example.com/stock/stack/wire"
 )
 
 // On SIGTERM an instance first reports that it is not ready, while it still serves. Then it accepts no more requests,
@@ -21,19 +21,19 @@ import (
 func TestShutdownFinishesWhatItHas(t *testing.T) {
 	t.Parallel()
 	addr := stacktest.Redis(t).Addr
-	// The drain only has to be long enough to be seen, and the hold to outlast it.
-	i := begin(t, backends("--redis-addrs="+addr, "--lab", "--drain=4s", "--stop=40s")...)
+	// The drain only has to be long enough to be seen.
+	i := begin(t, backends("--redis-addrs="+addr, "--lab", "--drain=4s", "--stop=2m")...)
 	i.ready(t, "redis")
-	holder := i.later(http.MethodPost, "/deduct_stock_redisson?hold=9s")
+	holder := i.later(http.MethodPost, "/deduct_stock_redisson?pause=before_write")
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer client.Close()
 	locked := func() bool { return client.Exists(context.Background(), "watchdog:{stock}").Val() == 1 }
-	stacktest.Eventually(t, 10*time.Second, "the lock is held", func() (bool, string) { return locked(), "" })
-	waiter := i.later(http.MethodPost, "/deduct_stock_redisson?wait=30s")
+	i.paused(t, 1)
+	waiter := i.later(http.MethodPost, "/deduct_stock_redisson?wait=60s")
 	inFlight(t, i, 2)
 
 	i.cancel()
-	stacktest.Eventually(t, 3900*time.Millisecond, "/readyz says that it is draining", func() (bool, string) {
+	stacktest.Eventually(t, time.Minute, "/readyz says that it is draining", func() (bool, string) {
 		r := i.ask(http.MethodGet, "/readyz")
 		return r.status == http.StatusServiceUnavailable && r.field("status") == "draining", r.body
 	})
@@ -45,8 +45,9 @@ func TestShutdownFinishesWhatItHas(t *testing.T) {
 		return r.err != nil, r.body
 	})
 	if !locked() {
-		t.Error("the lock is not held any more when the listener closes: the test proves nothing")
+		t.Error("the lock is not held any more when the listener closes")
 	}
+	i.goOn(t)
 	for name, answer := range map[string]<-chan reply{"the holder": holder, "the waiter": waiter} {
 		if r := <-answer; r.err != nil || r.status != http.StatusOK {
 			t.Errorf("%s got %d %s %v, want its order", name, r.status, r.body, r.err)
@@ -92,6 +93,24 @@ func TestShutdownSellsWhatWaitsForItsBatch(t *testing.T) {
 	i.end(t)
 }
 
+// paused waits until that many sales stand at a pause point.
+func (i *instance) paused(t *testing.T, n int) {
+	t.Helper()
+	stacktest.Eventually(t, time.Minute, "a sale is in its critical section", func() (bool, string) {
+		r := i.send(http.MethodGet, i.admin+"/v1/lab/pauses")
+		pauses, _ := r.field("pauses").([]any)
+		return len(pauses) == n, r.body
+	})
+}
+
+// goOn lets the sales go on that stand at a pause point.
+func (i *instance) goOn(t *testing.T) {
+	t.Helper()
+	if r := i.send(http.MethodDelete, i.admin+"/v1/lab/pauses"); r.status != http.StatusOK {
+		t.Errorf("release: %d %s %v", r.status, r.body, r.err)
+	}
+}
+
 // inFlight waits until that many requests are in flight, besides its own.
 func inFlight(t *testing.T, i *instance, n int) {
 	t.Helper()
@@ -118,8 +137,7 @@ func TestShutdownTellsWaitersToLeave(t *testing.T) {
 	t.Parallel()
 	i := begin(t, append(everything(t), "--lab", "--stop=300ms", "--lock-setnx-lease=1m", "--seed-sku="+own(t))...)
 	i.ready(t, "redis", "zookeeper", "mysql")
-	waiters := make(map[string]<-chan reply)
-	n := 0
+	holders, waiters := make(map[string]<-chan reply), make(map[string]<-chan reply)
 	for _, row := range []struct{ endpoint, store string }{
 		{"/deduct_stock_sync", "redis"},
 		{"/deduct_stock_redisson", "redis"},
@@ -130,32 +148,22 @@ func TestShutdownTellsWaitersToLeave(t *testing.T) {
 		sku := own(t) + strings.ReplaceAll(row.endpoint, "/", "-")
 		i.must(t, http.MethodPut, "/v1/stock/"+sku+"?quantity=100&store="+row.store, 200)
 		query := row.endpoint + "?sku=" + sku + "&store=" + row.store
-		waiters[row.endpoint+" holder"] = i.later(http.MethodPost, query+"&hold=20s")
-		n++
-		inFlight(t, i, n)
-		stacktest.Eventually(t, 10*time.Second, row.endpoint+" is held", func() (bool, string) {
-			r := i.ask(http.MethodPost, query+"&wait=0s&quantity=1000") // more than there is: it never sells
-			return r.status == http.StatusServiceUnavailable, r.body
-		})
-		waiters[row.endpoint+" waiter"] = i.later(http.MethodPost, query+"&wait=60s")
-		n++
-		inFlight(t, i, n)
+		holders[row.endpoint] = i.later(http.MethodPost, query+"&pause=before_write")
+		i.paused(t, len(holders))
+		waiters[row.endpoint] = i.later(http.MethodPost, query+"&wait=60s")
+		inFlight(t, i, len(holders)+len(waiters))
 	}
 	i.cancel()
-	for name, answer := range waiters {
-		r := <-answer
-		switch {
-		case strings.HasSuffix(name, "holder"):
-			if r.err != nil || r.status != http.StatusOK {
-				t.Errorf(
-					"%s got %d %s %v, want its order: it was in its critical section", name, r.status, r.body,
-					r.err,
-				)
-			}
-		case r.err != nil || r.status != http.StatusServiceUnavailable:
-			t.Errorf("%s got %d %s %v, want 503", name, r.status, r.body, r.err)
-		case r.field("type") != "/problems/lock_busy":
-			t.Errorf("%s got %s, want lock_busy", name, r.body)
+	for endpoint, answer := range waiters {
+		if r := <-answer; r.err != nil || r.status != http.StatusServiceUnavailable || name(r) != "lock_busy" {
+			t.Errorf("%s: a waiter got %d %s %v, want 503 lock_busy", endpoint, r.status, r.body, r.err)
+		}
+	}
+	i.goOn(t)
+	for endpoint, answer := range holders {
+		if r := <-answer; r.err != nil || r.status != http.StatusOK {
+			t.Errorf("%s: the holder got %d %s %v, want its order: it was in its critical section", endpoint, r.status,
+				r.body, r.err)
 		}
 	}
 	i.end(t)

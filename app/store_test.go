@@ -14,9 +14,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/health"
-	"example.com/stock/stack"
-	"example.com/stock/stack/stacktest"
+	"example.com/stock/app/health"
+	"example.com/stock/internal/stack"
+	"example.com/stock/internal/stack/stacktest"
 )
 
 // A till counts what instances sell of one SKU with the strategy atomic.
@@ -33,7 +33,7 @@ func (b *till) sell(n int, from ...*instance) map[string]bool {
 	for _, i := range from {
 		done.Go(func() {
 			for range n {
-				r := i.ask(http.MethodPost, "/deduct_stock_atomic?sku="+b.sku+"&store="+b.store)
+				r := i.insist(http.MethodPost, b.deduct())
 				if r.status == http.StatusOK {
 					b.accepted.Add(1)
 					continue
@@ -57,7 +57,11 @@ func (b *till) lost(t *testing.T, from ...*instance) {
 			30*time.Second,
 			"/readyz says that "+b.store+" has lost its data",
 			func() (bool, string) {
-				b.sell(3, from...)
+				for _, seller := range from {
+					if r := seller.ask(http.MethodPost, b.deduct()); r.status == http.StatusOK {
+						b.accepted.Add(1)
+					}
+				}
 				r := i.ask(http.MethodGet, "/readyz")
 				return strings.Contains(r.body, b.store+" has lost its data"), r.body
 			},
@@ -75,6 +79,8 @@ func (b *till) is(t *testing.T, i *instance, accepted int64, left float64) {
 		t.Errorf("the stock is %s, want %v left", r.body, left)
 	}
 }
+
+func (b *till) deduct() string { return "/deduct_stock_atomic?sku=" + b.sku + "&store=" + b.store }
 
 func (b *till) path() string { return "/v1/stock/" + b.sku + "?store=" + b.store }
 
@@ -235,7 +241,9 @@ func TestAnInstanceStartsOnAnEmptyRedis(t *testing.T) {
 	}
 	b := begin(t, args...)
 	stacktest.Eventually(t, 20*time.Second, "/readyz says what Redis waits for", func() (bool, string) {
-		x.sell(1, b)
+		if r := b.ask(http.MethodPost, x.deduct()); r.status == http.StatusOK {
+			t.Errorf("it sells from an empty store: %s", r.body)
+		}
 		r := b.ask(http.MethodGet, "/readyz")
 		return strings.Contains(r.body, "redis is down: it is empty, and mysql"), r.body
 	})

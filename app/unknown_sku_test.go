@@ -18,10 +18,11 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/stack"
+	"example.com/stock/internal/stack"
+	"example.com/stock/internal/stack/stacktest"
 )
 
-// strangers is the number of requests for unknown SKUs that each strategy gets.
+// strangers is the number of requests for unknown SKUs that each strategy gets, without -short.
 const strangers = 300
 
 // Requests for SKUs that do not exist leave nothing on any server: no key, no row, no znode, whatever the strategy and
@@ -78,7 +79,7 @@ func TestUnknownSKUsLeaveNothing(t *testing.T) {
 				prefix := "no-such-" + s.Name + "-in-" + store + "-"
 				var all sync.WaitGroup
 				next := make(chan int, strangers)
-				for n := range strangers / len(s.Stores) {
+				for n := range stacktest.Rounds(strangers, 60) / len(s.Stores) {
 					next <- n
 				}
 				close(next)

@@ -163,7 +163,7 @@ func on(t *testing.T, addr string, handler http.HandlerFunc) *httptest.Server {
 func TestReloadLosesNoRequest(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("takes ten seconds")
+		t.Skip("long: make verify")
 	}
 	_, port, _ := net.SplitHostPort(closedPort(t))
 	var seen [4]atomic.Int64

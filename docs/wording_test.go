@@ -47,10 +47,12 @@ var allowedWords = strings.NewReplacer("无法判定", "", "不予理会", "")
 // No Chinese text has a word that was corrected, whether it stands in a catalogue, a document, a page or the code.
 func TestCorrectedWords(t *testing.T) {
 	t.Parallel()
-	wrong := make([]*regexp.Regexp, len(corrected))
+	wrong, every := make([]*regexp.Regexp, len(corrected)), ""
 	for i, row := range corrected {
 		wrong[i] = regexp.MustCompile(row.wrong)
+		every += "|(?:" + row.wrong + ")"
 	}
+	some := regexp.MustCompile(every[1:]) // nearly all lines have none of them, and one question is cheaper than ninety
 	checked := make(map[string]int)
 	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
 		switch {
@@ -77,6 +79,9 @@ func TestCorrectedWords(t *testing.T) {
 				continue // no pattern is of ASCII alone, and most lines are: twenty times as fast
 			}
 			line = allowedWords.Replace(strings.TrimRight(line, "\n"))
+			if !some.MatchString(line) {
+				continue
+			}
 			for i, pattern := range wrong {
 				if found := pattern.FindString(line); found != "" {
 					t.Errorf("%s:%d: %q: write %s", path, number, found, corrected[i].instead)

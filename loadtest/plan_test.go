@@ -147,3 +147,43 @@ func TestParseQuantities(t *testing.T) {
 		}
 	}
 }
+
+// What a plan is, in words.
+func TestAPlanInWords(t *testing.T) {
+	second := time.Second
+	for _, row := range []struct {
+		plan loadtest.Plan
+		load string
+	}{
+		{loadtest.Plan{Concurrency: 30}, "30 workers"},
+		{loadtest.Plan{Concurrency: 1, Duration: 2 * second}, "1 worker for 2s"},
+		{loadtest.Plan{Concurrency: 3, RampUp: second, Think: second}, "3 workers within 1s, thinking for 1s"},
+		{
+			loadtest.Plan{Rate: loadtest.Rate{From: 1000, To: 1000}, Arrivals: loadtest.Poisson, WarmUp: second},
+			"1000 requests/s, poisson arrivals after 1s of warm-up",
+		},
+	} {
+		if got := row.plan.Load().EN; got != row.load {
+			t.Errorf("load %q, want %q", got, row.load)
+		}
+	}
+	for _, row := range []struct {
+		plan  loadtest.Plan
+		goods string
+	}{
+		{loadtest.Plan{SKU: "pen"}, "SKU pen"},
+		{loadtest.Plan{SKU: "pen", SKUs: 1}, "SKU pen"},
+		{loadtest.Plan{SKU: "pen", SKUs: 2}, "2 SKUs pen-1 to pen-2"},
+		{loadtest.Plan{SKU: "pen", SKUs: 20, Skew: "zipf:1.1"}, "20 SKUs pen-1 to pen-20, zipf:1.1"},
+	} {
+		if got := row.plan.Goods().EN; got != row.goods {
+			t.Errorf("goods %q, want %q", got, row.goods)
+		}
+	}
+	units := map[string]loadtest.Plan{"1 unit": {Quantity: 1}, "1,2,5 units": {Quantities: []int64{1, 2, 5}}}
+	for want, plan := range units {
+		if got := plan.Units().EN; got != want {
+			t.Errorf("units %q, want %q", got, want)
+		}
+	}
+}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"example.com/stock/words"
+	"example.com/stock/internal/words"
 )
 
 // A Target is a service that Run puts load on: an instance of our own service (Client), or a foreign one (see package

@@ -2,7 +2,7 @@ package lock
 
 import "time"
 
-// Scope is how far exclusion reaches.
+// A Scope is the set of callers that a lock excludes from each other.
 type Scope string
 
 // The scopes, narrowest first.
@@ -15,8 +15,8 @@ const (
 // Forever is the crash time of a lock that a crashed holder never gives back.
 const Forever = time.Duration(1<<63 - 1)
 
-// A Promise is what a strategy claims. The conformance suite tests it, the docs print it, the lab derives from it
-// what must be seen. The zero value promises nothing.
+// A Promise is what a strategy claims. The conformance suite tests it, the docs print it, and the lab derives its
+// expectations from it. The zero value promises nothing.
 type Promise struct {
 	Exclusive bool  // a lock: one holder at a time, within Scope, while no lease is lost
 	Scope     Scope // how far lost updates are excluded, by the lock or by the write itself

@@ -13,10 +13,10 @@ import (
 	"github.com/google/uuid"
 	"gorm.io/gorm"
 
+	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
 	"example.com/stock/repo"
 	"example.com/stock/service"
-	"example.com/stock/stack/wire"
 )
 
 // batching are the clauses about Batch.
@@ -545,7 +545,7 @@ func deadlockWith(t *testing.T, dsn string, other *gorm.DB, statement string) {
 func statementWaits(t *testing.T, dsn, like string) {
 	t.Helper()
 	watch := openMySQL(t, dsn)
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
 		var n int
 		if err := watch.Raw("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE DB = DATABASE()"+
 			" AND INFO LIKE ? AND ID <> CONNECTION_ID()", like).Scan(&n).Error; err != nil {

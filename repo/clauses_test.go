@@ -18,7 +18,6 @@ import (
 var clauses = []clause{
 	{"set-read", "A SKU that is set is read as it was set, in epoch 1.", setRead},
 	{"set-again", "Setting again adds one to epoch and version and forgets fence, guard and what was sold.", setAgain},
-	{"seed", "Seeding makes a SKU once and then leaves it alone.", seed},
 	{"unknown", "Nothing but Set and Seed makes a SKU.", unknownSKU},
 	{"limits", "Stock goes up to service.MaxStock and down to 0, and no further.", limits},
 	{"write", "A write sets quantity, counts version and sold, and records the order as it was given.", writeRecords},
@@ -129,15 +128,6 @@ func setAgain(t *testing.T, s shop, sku service.SKU) {
 	want(t, s, stock)
 }
 
-func seed(t *testing.T, s shop, sku service.SKU) {
-	for _, quantity := range []int64{10, 20} {
-		if err := s.Seed(short(t), sku, quantity); err != nil {
-			t.Fatal(err)
-		}
-		want(t, s, service.Stock{SKU: sku, Quantity: 10, Initial: 10, Version: 1, Epoch: 1})
-	}
-}
-
 func unknownSKU(t *testing.T, s shop, sku service.SKU) {
 	o := order(service.Stock{SKU: sku, Quantity: 5, Epoch: 1})
 	_, read := s.Read(short(t), sku)
@@ -164,7 +154,6 @@ func limits(t *testing.T, s shop, sku service.SKU) {
 	}
 	for _, quantity := range []int64{-1, service.MaxStock + 1} {
 		refused(t, s, sku, errInvalid, func() error { _, err := s.Set(short(t), sku, quantity); return invalid(err) })
-		refused(t, s, sku, errInvalid, func() error { return invalid(s.Seed(short(t), sku, quantity)) })
 		o.Remaining = quantity
 		refused(t, s, sku, errInvalid, func() error { return invalid(s.Write(short(t), o)) })
 	}

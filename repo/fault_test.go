@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"example.com/stock/internal/stack"
+	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
 	"example.com/stock/repo"
 	"example.com/stock/service"
-	"example.com/stock/stack"
-	"example.com/stock/stack/stacktest"
-	"example.com/stock/stack/wire"
 )
 
 // proxied are both stores behind a proxy, the same store without it, and the words by which the proxy knows the
@@ -97,7 +97,7 @@ func TestConnectionBreaks(t *testing.T) {
 // one is run.
 func await(t *testing.T, s shop, sku service.SKU, orders int) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); len(allOrders(t, s, sku)) != orders; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience); len(allOrders(t, s, sku)) != orders; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("there are never %d orders", orders)
 		}
@@ -180,7 +180,8 @@ func TestStorm(t *testing.T) {
 	}
 }
 
-// A store whose server is gone says so within 3 s, and works again when the server does.
+// A store whose server is gone says so (within 3 s, if the computer has time for us), and works again when the server
+// does.
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []stack.Kind{stack.Redis, stack.MySQL} {
@@ -245,14 +246,15 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// down wants target, and nothing else, within 3 s, or on a busy computer 10.
+// down wants target, and nothing else, of an operation that has 5 s: on a busy computer less may be over before its
+// request is on the wire, which is another answer.
 func down(t *testing.T, what string, op func(context.Context) error, target error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	asked := time.Now()
 	err := op(ctx)
-	if took := time.Since(asked); took > 10*time.Second {
+	if took := time.Since(asked); took > patience {
 		t.Errorf("%s took %v", what, took)
 	}
 	if !errors.Is(err, target) || errors.Is(err, lock.ErrDown) == errors.Is(err, service.ErrOutcomeUnknown) {
@@ -263,7 +265,7 @@ func down(t *testing.T, what string, op func(context.Context) error, target erro
 // recovers polls until the stock can be set, and wants all to work then.
 func recovers(t *testing.T, s shop, sku service.SKU) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for {
 		stock, err := s.Set(ctx, sku, 100)

@@ -10,9 +10,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/gate"
 	"example.com/stock/lock"
 	"example.com/stock/repo"
+	"example.com/stock/repo/gate"
 	"example.com/stock/service"
 )
 
@@ -112,7 +112,7 @@ func TestWaitersForARowTakeTwoConnections(t *testing.T) {
 			})
 		}
 		began := time.Now()
-		for time.Since(began) < 20*time.Second {
+		for time.Since(began) < patience {
 			if in, waiting := gates.Transactions.Load(); in+waiting == 31 {
 				break
 			}
@@ -189,7 +189,7 @@ func TestAFullQueueRefuses(t *testing.T) {
 				}
 			})
 			waiting := func(n int) {
-				for began := time.Now(); time.Since(began) < 20*time.Second; time.Sleep(time.Millisecond) {
+				for began := time.Now(); time.Since(began) < patience; time.Sleep(time.Millisecond) {
 					if _, now := g.Load(); now == n {
 						return
 					}

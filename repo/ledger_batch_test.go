@@ -12,12 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
-	orders "example.com/stock/order"
 	"example.com/stock/repo"
 	"example.com/stock/service"
-	"example.com/stock/stack/stacktest"
-	"example.com/stock/stack/wire"
+	orders "example.com/stock/service/order"
 )
 
 // mergedBooks are books whose steps are made in batches.
@@ -479,5 +479,25 @@ func TestLedgerBatchRoundTrips(t *testing.T) {
 		if n := p.count(batch(steps)); n != replayed {
 			t.Errorf("%s: %d round trips for replays, want %d", name, n, replayed)
 		}
+	}
+}
+
+// A ledger that has just begun, and has never read of a limit, heeds one from the first step on.
+func TestALimitHoldsFromTheFirstStepOn(t *testing.T) {
+	t.Parallel()
+	for _, limit := range []int64{1, 2} {
+		d, sku := mysqlDesk(t), newSKU("limit")
+		stocked(t, d, sku, 10)
+		if err := d.SetPolicy(short(t), sku, limit); err != nil {
+			t.Fatal(err)
+		}
+		about := orders.About{SKUs: []service.SKU{sku}, Customer: "ann"}
+		step(t, d, about, place(newID(), "ann", line(sku, limit)))
+		begun := mysqlDesk(t)
+		if _, _, err := begun.Step(short(t), about, place(newID(), "ann", line(sku, 1))); !errors.Is(err, orders.ErrLimit) {
+			t.Errorf("one more than the limit of %d: %v, want ErrLimit", limit, err)
+		}
+		about.Customer = "bob"
+		step(t, begun, about, place(newID(), "bob", line(sku, limit)))
 	}
 }

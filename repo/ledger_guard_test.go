@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	orders "example.com/stock/order"
 	"example.com/stock/service"
+	orders "example.com/stock/service/order"
 )
 
 // guardClauses are what the ledgers promise besides, where strategies sell from the same store.
@@ -93,7 +93,7 @@ func ledgerGuard(t *testing.T, d desk, sku service.SKU) {
 			t.Errorf("%s changed %+v to %+v", name, stock, got)
 		}
 	}
-	if err := d.shop.Seed(short(t), sku, 99); err != nil {
+	if err := d.shop.(recorder).Seed(short(t), recorded(t, d.shop), sku, 99); err != nil {
 		t.Error(err)
 	}
 	level(t, d, sku, 6, 4, 0)

@@ -16,10 +16,10 @@ import (
 	"go.uber.org/goleak"
 	"gorm.io/gorm"
 
+	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/internal/stack/wire"
 	"example.com/stock/repo"
 	"example.com/stock/service"
-	"example.com/stock/stack/stacktest"
-	"example.com/stock/stack/wire"
 )
 
 var servers stacktest.Shared
@@ -78,13 +78,16 @@ func realRedis(t testing.TB) shop {
 	return repo.NewRedis(dialRedis(t, stacktest.Redis(t).Addr))
 }
 
-func miniRedis(t testing.TB) shop {
+func miniRedis(t testing.TB) shop { return repo.NewRedis(dialRedis(t, miniAddr(t))) }
+
+func miniAddr(t testing.TB) string {
+	t.Helper()
 	server := miniredis.NewMiniRedis()
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Close)
-	return repo.NewRedis(dialRedis(t, server.Addr()))
+	return server.Addr()
 }
 
 // openMySQL opens dsn. It does not touch the schema.
@@ -133,10 +136,13 @@ func order(stock service.Stock) service.Order {
 	}
 }
 
+// patience is how long a test waits for what must come, on a computer that has other work.
+const patience = time.Minute
+
 // short returns a ctx for one operation.
 func short(t testing.TB) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -11,9 +11,9 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
-	"example.com/stock/mysqlerr"
-	"example.com/stock/order"
+	"example.com/stock/internal/mysqlerr"
 	"example.com/stock/service"
+	"example.com/stock/service/order"
 )
 
 // Set is six round trips, nine if the stock was in segments. The last of them looks for orders of earlier epochs that
@@ -28,7 +28,7 @@ func (m *MySQL) Set(ctx context.Context, sku service.SKU, quantity int64) (servi
 func (m *MySQL) SetIf(
 	ctx context.Context, sku service.SKU, quantity int64, c service.Condition,
 ) (service.Stock, error) {
-	stock, err := m.put(ctx, "set stock", sku, quantity, c, clause.OnConflict{DoUpdates: setUnguarded(quantity)})
+	stock, err := m.put(ctx, "set stock", sku, quantity, c)
 	if err == nil && stock.Epoch > 1 {
 		m.forget(ctx, sku, stock.Epoch)
 	}
@@ -57,14 +57,8 @@ func setUnguarded(quantity int64) (set clause.Set) {
 	return set
 }
 
-// Seed is four round trips, five if it makes the SKU.
-func (m *MySQL) Seed(ctx context.Context, sku service.SKU, quantity int64) error {
-	_, err := m.put(ctx, "seed stock", sku, quantity, service.Condition{}, clause.OnConflict{DoNothing: true})
-	return err
-}
-
 func (m *MySQL) put(
-	ctx context.Context, doing string, sku service.SKU, quantity int64, c service.Condition, exists clause.OnConflict,
+	ctx context.Context, doing string, sku service.SKU, quantity int64, c service.Condition,
 ) (service.Stock, error) {
 	if err := checkQuantity("quantity", quantity); err != nil {
 		return service.Stock{}, err
@@ -80,12 +74,11 @@ func (m *MySQL) put(
 		if err != nil {
 			return explain(ctx, doing, err)
 		}
-		exists := exists
-		if !there {
-			exists = clause.OnConflict{DoNothing: true}
+		exists := clause.OnConflict{DoNothing: true}
+		if there {
+			exists = clause.OnConflict{DoUpdates: setUnguarded(quantity)}
 		}
-		fresh := &stockRow{SKU: string(sku), Quantity: quantity, Initial: quantity, Version: 1, Epoch: 1}
-		done := tx.Clauses(exists).Create(fresh)
+		done := tx.Clauses(exists).Create(freshStock(sku, quantity))
 		switch err = done.Error; {
 		case err == nil && done.RowsAffected > 0:
 			err = endSegments(tx, sku)
@@ -95,12 +88,16 @@ func (m *MySQL) put(
 		if err == nil {
 			row, err = selectRow(tx, sku, unlocked)
 		}
-		if err == nil && row.Guard == order.Guard && exists.DoUpdates != nil {
+		if err == nil && row.Guard == order.Guard {
 			err = &service.GuardError{Guard: row.Guard}
 		}
 		return explain(ctx, doing, err)
 	})
 	return row.stock(), err
+}
+
+func freshStock(sku service.SKU, quantity int64) *stockRow {
+	return &stockRow{SKU: string(sku), Quantity: quantity, Initial: quantity, Version: 1, Epoch: 1}
 }
 
 // checkCondition fails with service.ErrPrecondition if c does not hold, and otherwise keeps the stock as it is until

@@ -6,6 +6,10 @@ import (
 	"database/sql"
 	"encoding/hex"
 	"errors"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 
 	"example.com/stock/service"
 )
@@ -13,6 +17,19 @@ import (
 // Origin is one round trip.
 func (m *MySQL) Origin(ctx context.Context) (service.Origin, error) {
 	return m.originOf(ctx, "read the origin", "")
+}
+
+// Now is one round trip.
+func (m *MySQL) Now(ctx context.Context) (now time.Time, err error) {
+	const doing = "read the clock"
+	query := m.db.WithContext(ctx).Raw("SELECT UTC_TIMESTAMP(6)")
+	if query.Error != nil {
+		return now, m.readFault(ctx, doing, query.Error)
+	}
+	if err := query.Row().Scan(&now); err != nil {
+		return now, m.readFault(ctx, doing, err)
+	}
+	return now, nil
 }
 
 // Recall is one round trip.
@@ -44,10 +61,27 @@ func (m *MySQL) Replace(ctx context.Context, was, is service.Origin) (bool, erro
 		is.ID, is.Generation, is.Lost, was.ID, was.Generation, was.Lost)
 }
 
-// First is one round trip.
-func (m *MySQL) First(ctx context.Context, o service.Origin, sku service.SKU) (bool, error) {
-	return m.note(ctx, "note the seed", "INSERT IGNORE INTO origins (name, id, generation, lost) "+
-		"SELECT ?, id, generation, 0 FROM origins WHERE name = '' AND id = ? AND lost = 0", "seeded:"+string(sku), o.ID)
+// Seed is three round trips, four if the SKU was not seeded: one transaction notes that it is, and makes it.
+func (m *MySQL) Seed(ctx context.Context, o service.Origin, sku service.SKU, quantity int64) error {
+	const doing = "seed stock"
+	if err := checkQuantity("quantity", quantity); err != nil {
+		return err
+	}
+	leave, err := m.enter(ctx, doing, writing(sku, 0))
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return m.transact(ctx, doing, func(tx *gorm.DB) error {
+		noted := tx.Exec("INSERT IGNORE INTO origins (name, id, generation, lost) "+
+			"SELECT ?, id, generation, 0 FROM origins WHERE name = '' AND id = ? AND lost = 0",
+			"seeded:"+string(sku), o.ID)
+		if noted.Error != nil || noted.RowsAffected == 0 {
+			return explain(ctx, doing, noted.Error)
+		}
+		made := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(freshStock(sku, quantity))
+		return explain(ctx, doing, made.Error)
+	})
 }
 
 // Remember is one round trip. The generation is assigned last: MySQL uses in an expression the values that were

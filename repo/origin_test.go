@@ -1,9 +1,18 @@
 package repo_test
 
 import (
+	"errors"
+	"fmt"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/internal/stack/wire"
+	"example.com/stock/repo"
 	"example.com/stock/service"
 )
 
@@ -13,13 +22,68 @@ type recorder interface {
 	service.Memory
 }
 
+// A bareStore is a store behind a proxy, and what a person can do to it by hand.
+type bareStore struct {
+	p             proxy
+	broken, sound shop
+	remove        func(t testing.TB, sku service.SKU) // the row or key of the stock alone
+	clear         func(t testing.TB)
+}
+
+// bare opens an empty store on a server or database of its own.
+func bare(t testing.TB, name string) (s bareStore) {
+	t.Helper()
+	if name != "mysql" {
+		addr := miniAddr(t)
+		if name == "redis" {
+			addr = stacktest.Redis(t).Addr
+		}
+		s.p = newProxy(t, addr, wire.Redis())
+		direct := dialRedis(t, addr)
+		through := redis.NewClient(&redis.Options{ // as an instance has it
+			Addr: s.p.Addr(), ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1,
+		})
+		t.Cleanup(func() { _ = through.Close() })
+		s.broken, s.sound = repo.NewRedis(through), repo.NewRedis(direct)
+		s.remove = func(t testing.TB, sku service.SKU) {
+			done(t, direct.Del(short(t), "stock:{"+string(sku)+"}").Err())
+		}
+		s.clear = func(t testing.TB) { done(t, direct.FlushDB(short(t)).Err()) }
+		return s
+	}
+	dsn := database(t)
+	_, rest, _ := strings.Cut(dsn, "(")
+	addr, _, _ := strings.Cut(rest, ")")
+	s.p = newProxy(t, addr, wire.MySQL())
+	db := openMySQL(t, dsn)
+	s.broken, s.sound = repo.NewMySQL(openMySQL(t, strings.Replace(dsn, addr, s.p.Addr(), 1))), repo.NewMySQL(db)
+	s.remove = func(t testing.TB, sku service.SKU) {
+		done(t, db.Exec("DELETE FROM stock WHERE sku = ?", string(sku)).Error)
+	}
+	s.clear = func(t testing.TB) {
+		for _, table := range []string{"stock", "orders", "origins"} {
+			done(t, db.Exec("DELETE FROM "+table).Error)
+		}
+	}
+	return s
+}
+
+func done(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // recorders runs check on every store.
 func recorders(t *testing.T, check func(t *testing.T, s recorder)) {
-	for _, store := range []struct {
-		name string
-		open func(t testing.TB) shop
-	}{{"redis", realRedis}, {"miniredis", miniRedis}, {"mysql", realMySQL}} {
-		t.Run(store.name, func(t *testing.T) { check(t, store.open(t).(recorder)) })
+	stores(t, func(t *testing.T, s bareStore) { check(t, s.sound.(recorder)) })
+}
+
+// stores runs check on every store.
+func stores(t *testing.T, check func(t *testing.T, s bareStore)) {
+	for _, name := range []string{"redis", "miniredis", "mysql"} {
+		t.Run(name, func(t *testing.T) { check(t, bare(t, name)) })
 	}
 }
 
@@ -80,31 +144,140 @@ func TestOneOriginOfMany(t *testing.T) {
 	})
 }
 
+// recorded returns the origin that a store has, and records one if it has none.
+func recorded(t testing.TB, s any) service.Origin {
+	t.Helper()
+	r := s.(recorder)
+	o, err := r.Origin(short(t))
+	if err == nil && o.None() {
+		o = service.Origin{ID: "one", Generation: 1}
+		_, err = r.Replace(short(t), service.Origin{}, o)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// in returns what is in stock; nil: there is no such SKU.
+func in(t testing.TB, s shop, sku service.SKU) (quantity *int64) {
+	t.Helper()
+	stock, err := s.Read(short(t), sku)
+	switch {
+	case err == nil:
+		return &stock.Quantity
+	case !errors.Is(err, service.ErrUnknownSKU):
+		t.Fatal(err)
+	}
+	return nil
+}
+
 // A SKU is seeded once with an origin, and only with the one that is there.
-func TestFirstIsOnce(t *testing.T) {
+func TestSeedIsOnce(t *testing.T) {
 	t.Parallel()
-	recorders(t, func(t *testing.T, s recorder) {
-		first := func(want bool, o service.Origin, sku service.SKU) {
+	stores(t, func(t *testing.T, store bareStore) {
+		s, there := store.sound.(recorder), store.sound
+		seeds := func(want bool, o service.Origin, sku service.SKU) {
 			t.Helper()
-			if got, err := s.First(short(t), o, sku); err != nil || got != want {
-				t.Errorf("First(%v, %s): %v, %v; want %v", o, sku, got, err, want)
+			if err := s.Seed(short(t), o, sku, 10); err != nil || (in(t, there, sku) != nil) != want {
+				t.Errorf("Seed(%v, %s): %v; there: %v, want %v", o, sku, err, in(t, there, sku) != nil, want)
 			}
 		}
 		one := service.Origin{ID: "one", Generation: 1}
-		first(false, one, "pen") // there is none
+		seeds(false, one, "pen") // there is none
 		if _, err := s.Replace(short(t), service.Origin{}, one); err != nil {
 			t.Fatal(err)
 		}
-		first(false, service.Origin{ID: "two", Generation: 1}, "pen")
-		first(true, one, "pen")
-		first(false, one, "pen")
-		first(true, one, "Pen")
+		seeds(false, service.Origin{ID: "two", Generation: 1}, "pen")
+		seeds(true, one, "pen")
+		want(t, there, service.Stock{SKU: "pen", Quantity: 10, Initial: 10, Version: 1, Epoch: 1})
+		seeds(true, one, "Pen")
+		set := mustSet(t, there, "set", 7)
+		seeds(true, one, "set")
+		want(t, there, set)
+		for _, sku := range []service.SKU{"pen", "set"} {
+			store.remove(t, sku)
+			seeds(false, one, sku)
+		}
+		for _, quantity := range []int64{-1, service.MaxStock + 1} {
+			if err := s.Seed(short(t), one, "odd", quantity); invalid(err) != errInvalid {
+				t.Errorf("%d units: %v", quantity, err)
+			}
+		}
 		lost := service.Origin{ID: "one", Generation: 1, Lost: true}
 		if _, err := s.Replace(short(t), one, lost); err != nil {
 			t.Fatal(err)
 		}
-		first(false, lost, "ink")
+		seeds(false, lost, "ink")
 	})
+}
+
+// A lost request or reply does not keep a store unseeded, and nothing is seeded twice: neither what a person has
+// removed since, nor what a store has lost.
+func TestALostReplyLeavesNoStoreUnseeded(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"redis", "mysql"} {
+		for _, fault := range []wire.Action{wire.Cut, wire.CutReply} {
+			t.Run(fmt.Sprint(name, "/", fault), func(t *testing.T) {
+				t.Parallel()
+				s := bare(t, name)
+				n := 0
+				for n < 50 && seededAfter(t, s, fault, n) {
+					n++
+				}
+				if n < 5 || n == 50 {
+					t.Errorf("%d requests: the faults were elsewhere", n)
+				}
+			})
+		}
+	}
+}
+
+// seededAfter makes a first start with that fault at request n, and reports whether there were so many requests. Then
+// the SKU is removed, and must stay away: from the instance that seeded it, and from another.
+func seededAfter(t *testing.T, s bareStore, fault wire.Action, n int) bool {
+	t.Helper()
+	s.clear(t)
+	instance := func() *service.Keeper {
+		return service.NewKeeper(service.KeeperConfig{
+			Name: "store", Place: "here", Origins: s.broken.(recorder), Changed: func(error) {},
+			Seed: service.Seed{SKU: "first", Quantity: 10},
+		})
+	}
+	check := func(k *service.Keeper) {
+		t.Helper()
+		stacktest.Eventually(t, time.Minute, "the store is up", func() (bool, string) {
+			ctx, cancel := contextOf(t, 20*time.Second)
+			defer cancel()
+			err := k.Check(ctx)
+			return err == nil && k.Err() == nil, fmt.Sprint(err, k.Err())
+		})
+	}
+	k := instance()
+	snare := s.p.Set(wire.Trap{On: wire.ToServer, Skip: n, Do: fault})
+	// If it is there, and the instance does not know that, it is removed at once.
+	early := k.Check(short(t)) != nil && in(t, s.sound, "first") != nil
+	if early {
+		s.remove(t, "first")
+	}
+	check(k)
+	select {
+	case <-snare.Sprung():
+	default:
+		return false
+	}
+	if got := in(t, s.sound, "first"); !early && (got == nil || *got != 10) {
+		t.Errorf("request %d: %v units in a store that is up, want 10", n, got)
+	}
+	if !early {
+		s.remove(t, "first")
+		check(k)
+	}
+	check(instance())
+	if got := in(t, s.sound, "first"); got != nil {
+		t.Errorf("request %d: what was removed is there again, with %d units", n, *got)
+	}
+	return true
 }
 
 // Of what is remembered the latest is kept, for each store by itself.

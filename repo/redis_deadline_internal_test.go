@@ -12,8 +12,8 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/gate"
 	"example.com/stock/lock"
+	"example.com/stock/repo/gate"
 	"example.com/stock/service"
 )
 
@@ -76,7 +76,8 @@ func TestAnEpochEndsOnce(t *testing.T) {
 		{1, service.ErrStockReset},
 	} {
 		before, _ := r.Read(t.Context(), "pen")
-		if _, err := r.set(t.Context(), "set", "pen", 5, step.saw, service.Condition{}); !errors.Is(err, step.want) {
+		_, err := r.set(t.Context(), "set", "pen", 5, step.saw, service.Condition{}, "")
+		if !errors.Is(err, step.want) {
 			t.Errorf("epoch %d, seen as %d: %v, want %v", before.Epoch, step.saw, err, step.want)
 		}
 		after, _ := r.Read(t.Context(), "pen")

@@ -30,7 +30,7 @@ func (r *Redis) SetIf(
 	for attempt := 1; ; attempt++ {
 		epoch, err := r.epoch(ctx, doing, sku)
 		if err == nil {
-			reply, err = r.set(ctx, doing, sku, quantity, epoch, c)
+			reply, err = r.set(ctx, doing, sku, quantity, epoch, c, "")
 		}
 		if err == nil {
 			break
@@ -63,32 +63,20 @@ func (r *Redis) epoch(ctx context.Context, doing string, sku service.SKU) (uint6
 	return f.natural(0), f.err
 }
 
-// set ends that epoch and begins the next. If another client has done so, it fails with service.ErrStockReset.
+// neverThere makes set refuse a SKU of which anything is left.
+const neverThere = "never there"
+
+// set ends that epoch and begins the next. If another client has done so, or the SKU was there and only is neverThere,
+// it fails with service.ErrStockReset.
 func (r *Redis) set(
-	ctx context.Context, doing string, sku service.SKU, quantity int64, epoch uint64, c service.Condition,
+	ctx context.Context, doing string, sku service.SKU, quantity int64, epoch uint64, c service.Condition, only string,
 ) ([]any, error) {
 	keys, over := saleKeys(sku), ""
 	if epoch != 0 {
 		keys, over = append(keys, formerKey(sku, epoch)), decimal(epoch)
 	}
 	return r.run(ctx, doing, setScript, keys,
-		quantity, over, int64(KeepOrders.Seconds()), tags(c.Match), tags(c.NoneMatch))
-}
-
-// Seed is one round trip, two if it makes the SKU.
-func (r *Redis) Seed(ctx context.Context, sku service.SKU, quantity int64) error {
-	if err := checkQuantity("quantity", quantity); err != nil {
-		return err
-	}
-	const doing = "seed stock"
-	epoch, err := r.epoch(ctx, doing, sku)
-	if err != nil || epoch != 0 {
-		return err
-	}
-	if _, err = r.set(ctx, doing, sku, quantity, 0, service.Condition{}); errors.Is(err, service.ErrStockReset) {
-		return nil // another client was first
-	}
-	return err
+		quantity, over, int64(KeepOrders.Seconds()), tags(c.Match), tags(c.NoneMatch), only)
 }
 
 // tags returns list as set.lua takes it: each tag between blanks, "" for no list.

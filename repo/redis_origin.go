@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -22,15 +23,15 @@ const (
 //go:embed origin.lua
 var originLua string
 
-//go:embed origin_first.lua
-var originFirstLua string
+//go:embed origin_seeded.lua
+var originSeededLua string
 
 //go:embed origin_remember.lua
 var originRememberLua string
 
 var (
 	replaceOrigin  = redis.NewScript(originLua)
-	firstOfOrigin  = redis.NewScript(originFirstLua)
+	noteSeeded     = redis.NewScript(originSeededLua)
 	rememberOrigin = redis.NewScript(originRememberLua)
 )
 
@@ -55,9 +56,37 @@ func (r *Redis) Replace(ctx context.Context, was, is service.Origin) (bool, erro
 		was.ID, decimal(was.Generation), digit(was.Lost), is.ID, decimal(is.Generation), digit(is.Lost))
 }
 
-// First is one round trip.
-func (r *Redis) First(ctx context.Context, o service.Origin, sku service.SKU) (bool, error) {
-	return r.note(ctx, "note the seed", firstOfOrigin, originKey, o.ID, string(sku))
+// Seed is one round trip, three if the SKU is not known to be seeded: the SKU may be in another slot than the origin,
+// so it is made in one step, and what was done is noted in the origin in another. If the note is missing, because the
+// instance died or lost a reply between the two, the next Seed finds what the SKU leaves behind: its orders, and the
+// ids that are settled, stay when somebody removes the stock by hand.
+func (r *Redis) Seed(ctx context.Context, o service.Origin, sku service.SKU, quantity int64) error {
+	const doing = "seed stock"
+	if err := checkQuantity("quantity", quantity); err != nil {
+		return err
+	}
+	values, err := r.client.HMGet(ctx, originKey, "id", "lost", "seeded:"+string(sku)).Result()
+	if err != nil {
+		return redisFault(ctx, doing, "", err)
+	}
+	if values[0] != o.ID || values[1] != "0" || values[2] != nil {
+		return nil
+	}
+	_, err = r.set(ctx, doing, sku, quantity, 0, service.Condition{}, neverThere)
+	if err != nil && !errors.Is(err, service.ErrStockReset) { // it is there, or was
+		return err
+	}
+	_, err = r.note(ctx, doing, noteSeeded, originKey, o.ID, string(sku))
+	return err
+}
+
+// Now is one round trip. In Redis Cluster it is the clock of one of the masters.
+func (r *Redis) Now(ctx context.Context) (time.Time, error) {
+	now, err := r.client.Time(ctx).Result()
+	if err != nil {
+		return now, redisFault(ctx, "read the clock", "", err)
+	}
+	return now.UTC(), nil
 }
 
 // Recall is one round trip.

@@ -9,10 +9,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
 	"example.com/stock/repo"
 	"example.com/stock/service"
-	"example.com/stock/stack/stacktest"
 )
 
 // Every operation takes the round trips that it says once its script is known.
@@ -20,9 +20,13 @@ func TestRedisRoundTrips(t *testing.T) {
 	t.Parallel()
 	p, s, sound := proxied(t, "redis")
 	sku := newSKU("trips")
+	origin := recorded(t, sound)
 	for _, warm := range []bool{false, true} {
 		trips(t, p, warm, "Set", 2, func() error { _, err := s.Set(short(t), sku, 10); return err })
-		trips(t, p, warm, "Seed", 1, func() error { return s.Seed(short(t), sku, 10) })
+		fresh := newSKU("seed")
+		for _, want := range []int{3, 1} {
+			trips(t, p, warm, "Seed", want, func() error { return s.(recorder).Seed(short(t), origin, fresh, 10) })
+		}
 		trips(t, p, warm, "Read", 1, func() error { _, err := s.Read(short(t), sku); return err })
 		trips(t, p, warm, "Write", 1, func() error { return s.Write(short(t), order(mustRead(t, sound, sku))) })
 		trips(t, p, warm, "Deduct", 1, func() error {

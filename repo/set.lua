@@ -3,9 +3,12 @@
 -- [4] where the orders of the epoch that ends are kept; none if there is no epoch yet
 -- ARGV[1] quantity   [2] the epoch that ends, "" for none   [3] how long to keep its orders, in seconds
 -- [4], [5] tags of which the stock must have one, or none, such as " 1-7 1-8 ", " * " for any that exists, "" for
--- whatever it is
+-- whatever it is   [6] "never there" refuses a SKU of which anything is left, "" does not
 local over = redis.call('HGET', KEYS[1], 'epoch') or ''
 if over ~= ARGV[2] then
+  return {'reset'}
+end
+if ARGV[6] ~= '' and redis.call('EXISTS', KEYS[2], KEYS[3]) > 0 then
   return {'reset'}
 end
 -- What a ledger of orders guards is not set: that would begin a new epoch, and lose the ledger.

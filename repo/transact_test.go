@@ -266,7 +266,7 @@ func TestTransactLeavesTheQueue(t *testing.T) {
 	}
 	until := func(what string, holds func() bool) {
 		t.Helper()
-		for deadline := time.Now().Add(20 * time.Second); !holds(); {
+		for deadline := time.Now().Add(patience); !holds(); {
 			if time.Now().After(deadline) {
 				t.Fatalf("not seen: %s; %d wait", what, waiting())
 			}

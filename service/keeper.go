@@ -42,7 +42,6 @@ type Seed struct {
 type Keeper struct {
 	name    string // of the store, for people
 	place   string // of the store, for the other's memory
-	store   Seeder
 	origins Origins
 	other   Remembrance
 	seed    Seed
@@ -74,7 +73,6 @@ type KeeperConfig struct {
 	// remembered of one place says nothing of another: a store that is moved to another address and loses its data
 	// at the same time is not noticed.
 	Place   string
-	Store   Seeder
 	Origins Origins // of the same store
 	Seed    Seed
 	Changed func(err error) // is told whenever Err is another than before
@@ -83,7 +81,7 @@ type KeeperConfig struct {
 // NewKeeper makes a Keeper that has not looked yet: Err is not nil until Check has.
 func NewKeeper(c KeeperConfig) *Keeper {
 	k := &Keeper{
-		name: c.Name, place: c.Place, store: c.Store, origins: c.Origins, seed: c.Seed, changed: c.Changed,
+		name: c.Name, place: c.Place, origins: c.Origins, seed: c.Seed, changed: c.Changed,
 		bad:      &lock.DownError{Server: c.Name, Reason: "not asked yet"},
 		checking: make(chan struct{}, 1),
 	}
@@ -185,7 +183,7 @@ func (k *Keeper) judge(ctx context.Context, now Origin) (settled bool, err error
 	case now.None() && known.None():
 		_, err := k.origins.Replace(ctx, now, newOrigin(1, false))
 		return false, err
-	case !now.None() && (known.None() || now.ID == known.ID || now.Generation > known.Generation):
+	case now.follows(known):
 		k.learn(now)
 		return true, k.sow(ctx, now)
 	default:
@@ -193,6 +191,12 @@ func (k *Keeper) judge(ctx context.Context, now Origin) (settled bool, err error
 		_, err := k.origins.Replace(ctx, now, newOrigin(max(now.Generation, known.Generation), true))
 		return false, err
 	}
+}
+
+// follows reports whether data with this origin may be there where known was the origin before: it is the same data, or
+// that of somebody who set stock since.
+func (o Origin) follows(known Origin) bool {
+	return !o.None() && (known.None() || o.ID == known.ID || o.Generation > known.Generation)
 }
 
 // learn takes o as the origin that is right.
@@ -259,7 +263,8 @@ func (k *Keeper) recall(ctx context.Context) error {
 
 // sow seeds, once in the life of a store: a SKU that was seeded and is not there any more was lost, or removed by a
 // person. A store that was set by a person after a loss is not seeded at all. Nothing is seeded before the other
-// store knows of this one.
+// store knows of this one. Each Check tries again until the store has answered: what became of a request whose reply
+// was lost is known to the store alone.
 func (k *Keeper) sow(ctx context.Context, now Origin) error {
 	if k.recall(ctx) != nil {
 		return nil
@@ -270,12 +275,7 @@ func (k *Keeper) sow(ctx context.Context, now Origin) error {
 	if done {
 		return nil
 	}
-	first, err := k.origins.First(ctx, now, k.seed.SKU)
-	if err == nil && first {
-		// A crash before this leaves the SKU unknown: a person sets it.
-		err = k.store.Seed(ctx, k.seed.SKU, k.seed.Quantity)
-	}
-	if err != nil {
+	if err := k.origins.Seed(ctx, now, k.seed.SKU, k.seed.Quantity); err != nil {
 		return err
 	}
 	k.mu.Lock()
@@ -322,7 +322,7 @@ func (k *Keeper) GoneBack(ctx context.Context, of string, why error) error {
 }
 
 // Renew says that a person has set the stock. A store without its data has an origin of its own from then on, which
-// all instances accept; of one that has its data nothing changes. It is one round trip, two more where the data was
+// all instances accept; of one that has its data nothing changes. It is one round trip, three more where the data was
 // lost.
 func (k *Keeper) Renew(ctx context.Context) error {
 	k.checking <- struct{}{}
@@ -335,13 +335,17 @@ func (k *Keeper) Renew(ctx context.Context) error {
 		k.mu.Lock()
 		known, bad := k.known, k.bad
 		k.mu.Unlock()
-		fine := !now.None() && !now.Lost && (known.None() || now.ID == known.ID || now.Generation > known.Generation)
+		fine := !now.Lost && now.follows(known)
 		if fine && bad == nil && now.ID == known.ID {
 			return nil
 		}
 		if !fine {
+			at, err := k.origins.Now(ctx)
+			if err != nil {
+				return err
+			}
 			last := max(now.Generation, known.Generation)
-			fresh := newOrigin(max(last+1, uint64(time.Now().Unix())), false)
+			fresh := newOrigin(max(last+1, uint64(at.Unix())), false)
 			switch replaced, err := k.origins.Replace(ctx, now, fresh); {
 			case err != nil:
 				return err

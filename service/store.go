@@ -114,8 +114,6 @@ type Inventory interface {
 	Set(ctx context.Context, sku SKU, quantity int64) (Stock, error)
 	// SetIf is Set if c holds, and otherwise sets nothing and fails with ErrPrecondition. It is one step of the store.
 	SetIf(ctx context.Context, sku SKU, quantity int64, c Condition) (Stock, error)
-	// Seed is Set for a SKU that does not exist; another is left alone.
-	Seed(ctx context.Context, sku SKU, quantity int64) error
 	// Orders returns up to limit orders of the current epoch in the order in which they were written, from cursor
 	// on ("" is the first page), and the cursor of the next page, or "".
 	Orders(ctx context.Context, sku SKU, cursor string, limit int) (page []Order, next string, err error)

@@ -12,10 +12,10 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/checkout"
 	"example.com/stock/loadtest/report"
-	"example.com/stock/words"
 )
 
 // The scenarios of load.

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/stack/stacktest"
+	"example.com/stock/internal/stack/stacktest"
 
 	"example.com/stock/loadtest"
 )

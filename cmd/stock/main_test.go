@@ -16,9 +16,9 @@ import (
 
 	"go.uber.org/goleak"
 
+	"example.com/stock/internal/stack"
+	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/loadtest"
-	"example.com/stock/stack"
-	"example.com/stock/stack/stacktest"
 )
 
 var (
@@ -102,7 +102,7 @@ func (s *sharedCluster) serveRaced(t *testing.T, instances int, env ...string) *
 	own, err := stack.Start(t.Context(), stack.Options{
 		Binary: pathOf(t, &program),
 		Env: append(
-			slices.Concat(s.stack.Env(), instanceEnv()), "GORACE="+os.Getenv("GORACE")+" halt_on_error=1",
+			slices.Concat(s.stack.Env(), instanceEnv(), unharmed()), "GORACE="+os.Getenv("GORACE")+" halt_on_error=1",
 		),
 	})
 	if err != nil {
@@ -122,16 +122,16 @@ func (s *sharedCluster) start(t *testing.T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stack == nil {
-		s.stack = startServers(t, context.Background(), demoServers()...)
+		s.stack = startServers(t, context.Background(), demoServers(), unharmed()...)
 	}
 	skipIfMissing(t, s.stack)
 }
 
-// startServers starts servers of these kinds, and returns the settings that their instances share.
-func startServers(t *testing.T, ctx context.Context, want ...stack.Kind) *stack.Stack {
+// startServers starts servers of these kinds for instances with these settings, besides those that all have.
+func startServers(t *testing.T, ctx context.Context, want []stack.Kind, env ...string) *stack.Stack {
 	t.Helper()
 	s, err := stack.Start(ctx, stack.Options{
-		Want: want, AOF: true, Binary: pathOf(t, &plain), Env: instanceEnv(),
+		Want: want, AOF: true, Binary: pathOf(t, &plain), Env: append(instanceEnv(), env...),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -144,6 +144,12 @@ func instanceEnv() []string {
 		"STOCK_ADMIN_TOKEN=" + demoToken, "STOCK_LOG_LEVEL=warn", "STOCK_DRAIN=300ms",
 		"STOCK_ZOOKEEPER_SESSION_TIMEOUT=3s", "STOCK_REDLOCK_QUARANTINE=-1s", "STOCK_REDLOCK_NODE_TIMEOUT=1s",
 	}
+}
+
+// unharmed returns the settings of instances whose servers nobody harms: a time-out there would only mean that the
+// computer is busy.
+func unharmed() []string {
+	return []string{"STOCK_REDIS_TIMEOUT=10s", "STOCK_WORK=10s", "STOCK_ZOOKEEPER_SESSION_TIMEOUT=6s"}
 }
 
 // skipIfMissing skips the test if a server is not installed, or fails it in CI.
@@ -179,7 +185,7 @@ func serve(t *testing.T, s *stack.Stack, instances int, env ...string) *group {
 // startCluster starts instances on servers of the test's own, which it may harm.
 func startCluster(t *testing.T, instances int, want ...stack.Kind) *group {
 	t.Helper()
-	s := startServers(t, t.Context(), want...)
+	s := startServers(t, t.Context(), want)
 	t.Cleanup(func() {
 		if err := s.Stop(); err != nil {
 			t.Error(err)

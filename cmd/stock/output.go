@@ -16,9 +16,9 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"example.com/stock/internal/stack"
+	"example.com/stock/internal/words"
 	"example.com/stock/loadtest/report"
-	"example.com/stock/stack"
-	"example.com/stock/words"
 )
 
 // width returns the number of columns of w if it is a terminal, and 0 otherwise.

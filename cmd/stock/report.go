@@ -11,11 +11,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"example.com/stock/internal/words"
 	labreport "example.com/stock/lab/report"
 	"example.com/stock/lab/scenario"
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/report"
-	"example.com/stock/words"
 )
 
 // reportAsk holds the flags of report.

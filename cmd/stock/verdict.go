@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -22,6 +23,7 @@ type verdictFlags struct {
 	store, sku             string
 	set, initial, accepted int64
 	quantity, cutOff       int64
+	recheck                time.Duration
 	shared                 bool
 	json                   string
 	noColor                bool
@@ -54,6 +56,7 @@ func verdictCommand(v voice) *cobra.Command {
 	flags.Int64Var(&f.quantity, "quantity", 0, "")
 	flags.Int64Var(&f.cutOff, "cut-off", 0, "")
 	flags.BoolVar(&f.shared, "shared", false, "")
+	flags.DurationVar(&f.recheck, "recheck", loadtest.Recheck, "")
 	flags.StringVar(&f.json, "json", "", "")
 	noColorFlag(cmd, &f.noColor)
 	return cmd
@@ -61,7 +64,9 @@ func verdictCommand(v voice) *cobra.Command {
 
 // look returns the Look for the flags. Its errors are PlanErrors.
 func (f *verdictFlags) look(flags *pflag.FlagSet) (loadtest.Look, error) {
-	look := loadtest.Look{Store: f.store, SKU: f.sku, Quantity: f.quantity, CutOff: f.cutOff, Shared: f.shared}
+	look := loadtest.Look{
+		Store: f.store, SKU: f.sku, Quantity: f.quantity, CutOff: f.cutOff, Shared: f.shared, Recheck: &f.recheck,
+	}
 	for _, n := range []struct {
 		flag  string
 		value *int64

@@ -15,9 +15,9 @@ import (
 	"github.com/chromedp/chromedp/kb"
 	"go.uber.org/goleak"
 
+	"example.com/stock/internal/stack/browsertest"
 	"example.com/stock/lab"
 	"example.com/stock/lab/diagram"
-	"example.com/stock/stack/browsertest"
 )
 
 var browser browsertest.Shared

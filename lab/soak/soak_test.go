@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/words"
+	"example.com/stock/internal/words"
 )
 
 // soakOnce runs a soak, and checks what must hold on any computer: nothing is sold wrongly and nothing is left behind.
@@ -58,6 +58,9 @@ func soakOnce(ctx context.Context, t *testing.T, o Options) Report {
 
 // Whatever fails, every unit is sold once.
 func TestSoak(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	report := soakOnce(t.Context(), t, Options{For: 18 * time.Second, Seed: 6})
 	if report.Interrupted {
 		t.Error("it says that it was interrupted")

@@ -80,7 +80,7 @@ func (s *Streams) Events(ctx context.Context, sku string, after uint64) ([]Event
 }
 
 // A Receiver is what a webhook of the relay can point at. It takes every event, and keeps them in the order in which
-// they came. It believes what comes without a look at the signature: examples/consumer shows how one does that.
+// they came. It believes what comes without a look at the signature: docs/examples/consumer shows how one does that.
 type Receiver struct {
 	listener net.Listener
 	server   *http.Server

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/checkout"
-	"example.com/stock/words"
 )
 
 // A value is one field of one record of the evidence. attempt is the record of an attempt that it is of, if it is.

@@ -8,8 +8,8 @@ import (
 	"io"
 	"time"
 
+	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
-	"example.com/stock/words"
 )
 
 // Format and HistoryVersion are in the first line of every history.

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
-	"example.com/stock/words"
 )
 
 // Names of the checks.

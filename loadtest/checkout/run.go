@@ -12,8 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
-	"example.com/stock/words"
 )
 
 // A Book is what the service and the events say of one SKU.

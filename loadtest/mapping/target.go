@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
-	"example.com/stock/words"
 )
 
 //go:embed text
@@ -241,6 +241,9 @@ func (t *Target) ask(ctx context.Context, c *question, v values) (answer, error)
 	switch {
 	case err != nil:
 		return answer{}, err
+	case !within(c.status, ans.Status) && ans.Redirect() != "":
+		return answer{}, t.client.Errorf("redirects %s to %s, which is not followed: give that address instead", what,
+			ans.Redirect())
 	case !within(c.status, ans.Status):
 		return answer{}, t.client.Errorf("answers %s with status %d, not %v as the mapping says: %s",
 			what, ans.Status, c.status, beginning(&ans))
@@ -352,6 +355,12 @@ func (t *Target) classify(r loadtest.Request, ans *loadtest.Answer) loadtest.Rep
 			beginning(ans))
 		if ans.Status >= 400 && ans.Status < 500 && ans.Status != http.StatusRequestTimeout {
 			reply.Outcome = loadtest.Failed
+		}
+		if reply.Location = ans.Redirect(); reply.Location != "" {
+			reply.Error = fmt.Sprintf("status %d redirects to %s, which is not followed", ans.Status, reply.Location)
+		}
+		if ans.Status == http.StatusTemporaryRedirect || ans.Status == http.StatusPermanentRedirect {
+			reply.Outcome = loadtest.Failed // the same request is to be sent elsewhere, so nothing was done here
 		}
 	case meant[0] == loadtest.Accepted:
 		if err := t.accept(&reply, r, doc); err != nil {

@@ -16,10 +16,10 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
+	"example.com/stock/internal/stack/browsertest"
+	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/report"
-	"example.com/stock/stack/browsertest"
-	"example.com/stock/words"
 )
 
 // A browser records the requests and complaints of a page.

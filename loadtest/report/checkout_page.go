@@ -14,8 +14,8 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
+	"example.com/stock/internal/words"
 	"example.com/stock/loadtest/checkout"
-	"example.com/stock/words"
 )
 
 // A checkoutView is the data of the template of a checkout.

@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
-	"example.com/stock/words"
 )
 
 // A Comparison compares two sides, each with one or more runs of the same load.

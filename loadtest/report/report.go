@@ -15,8 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
-	"example.com/stock/words"
 )
 
 //go:embed page.html.tmpl run.html.tmpl compare.html.tmpl diff.html.tmpl checkout.html.tmpl page.css patterns.svg
@@ -233,7 +233,7 @@ type runView struct {
 	R                         *loadtest.Result
 	V                         *loadtest.Verdict
 	Word, Class, Plain        string // the verdict: in a word, for the style sheet, in a sentence
-	Linear                    string
+	Linear, Looked            string
 	StockWide, StockNarrow    template.HTML
 	Course                    *course
 	Names, Bars, Strip        template.HTML
@@ -282,6 +282,9 @@ func newRunView(say voice, r *loadtest.Result, id string, most limits, whole boo
 	v.Promise = say.promised(&r.Strategy.Promise)
 	v.Mapped = slices.ContainsFunc(r.Accounts, func(a loadtest.Account) bool { return a.Before.Mapped })
 	v.Linear = say.in(r.Verdict.Linear.Sentence())
+	if !r.Verdict.LookedAt.IsZero() {
+		v.Looked = say.say("page.looked", "until", looked(&r.Verdict, string(say)))
+	}
 	v.T = lay(say, r, most)
 	v.nicknames()
 	v.timeline()

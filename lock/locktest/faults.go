@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
-	"example.com/stock/stack/wire"
 )
 
 // crash kills a holder while another waits.
@@ -210,7 +210,7 @@ func cuts(ctx context.Context, s *Scene) error {
 		for k := range min(n, 16) { // a lock that polls makes more
 			for _, do := range []wire.Action{wire.Cut, wire.CutReply} {
 				tries = append(tries, func() error {
-					return s.withRetries(ctx, 2, func() error {
+					return s.withRetries(ctx, 5, func() error {
 						if err := s.cut(ctx, far, sound, wire.Trap{Skip: k, Do: do}, contended); err != nil {
 							return fmt.Errorf(
 								"%s of request %d of %d, contended %v, is lost: %w", part(do), k+1, n,
@@ -226,7 +226,7 @@ func cuts(ctx context.Context, s *Scene) error {
 	for _, do := range []wire.Action{wire.Cut, wire.CutReply} {
 		if s.Renews {
 			tries = append(tries, func() error {
-				return s.withRetries(ctx, 3, func() error {
+				return s.withRetries(ctx, 5, func() error {
 					if err := s.cutRenewal(ctx, far, sound, do); err != nil {
 						return fmt.Errorf("%s of a renewal is lost: %w", part(do), err)
 					}
@@ -286,7 +286,7 @@ func (s *Scene) approach(
 		h, err := r.acquire(ctx, attempt{Key: key, Wait: s.timeout})
 		return orKey(h, key), err
 	}
-	before, err := sound.acquire(ctx, attempt{Key: key, Wait: s.timeout})
+	before, err := sound.acquire(ctx, attempt{Key: key, Wait: s.timeout, Insist: true})
 	if err != nil {
 		return orKey(nil, key), err
 	}
@@ -369,7 +369,7 @@ func (s *Scene) cutRenewal(ctx context.Context, far, sound *remote, action wire.
 		return err
 	}
 	defer func() { _, _, _ = r.call(ctx, request{Do: "close", Locker: r.locker}) }()
-	h, err := r.acquire(ctx, attempt{Key: FreshKey(), Wait: s.timeout})
+	h, err := r.acquire(ctx, attempt{Key: FreshKey(), Wait: s.timeout, Insist: true})
 	if err != nil {
 		return err
 	}

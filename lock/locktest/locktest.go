@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
-	"example.com/stock/stack/wire"
 )
 
 // A Clause is one clause of the contract.
@@ -314,7 +314,7 @@ func FreshKey() string {
 var serial atomic.Int64
 
 // timeout is how long something that must happen may take, on a busy computer.
-const timeout = 15 * time.Second
+const timeout = time.Minute
 
 // once tries once, and again while the server is too busy to answer.
 func once(ctx context.Context, l lock.Locker, key string) (*lock.Lease, error) {

@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"example.com/stock/internal/mysqlerr"
+	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
 	"example.com/stock/lock/locktest"
-	"example.com/stock/mysqlerr"
-	"example.com/stock/stack/stacktest"
-	"example.com/stock/stack/wire"
 )
 
 // roundTrips are those of an acquisition and a release on a free key, and of a try on a held one, once the lock is
@@ -208,7 +208,7 @@ func TestFirstUseTogether(t *testing.T) {
 		for range 6 {
 			lockers = append(lockers, k.open(t, dsn, 0))
 		}
-		for round := range 20 {
+		for round := range stacktest.Rounds(20, 3) {
 			key := keyN(round)
 			tx, err := db.Begin()
 			if err != nil {
@@ -240,30 +240,41 @@ func TestFirstUseTogether(t *testing.T) {
 // clock began to run somewhere in between. Here the request is held up for 1.2 s, and then nothing is heard any more.
 func TestTheLimitCountsFromBeforeTheRequest(t *testing.T) {
 	each(t, all, func(t *testing.T, k kind) {
-		dsn := database(t)
-		p := newProxy(t, addr(dsn))
-		const lease, delay = 4 * time.Second, 1200 * time.Millisecond
-		l := k.open(t, via(dsn, p), lease)
-		release(t, acquire(t, l, "k"))
-		granting := map[string]string{
-			table.name: "UPDATE locks SET token", forUpdate.name: "UPDATE lock_rows", getLock.name: "INTO lock_fences",
+		for range 5 { // a busy computer may run the holder's timer late
+			if toldByItsOwnClock(t, k) {
+				return
+			}
 		}
-		request := p.Set(wire.Trap{Match: wire.Contains(granting[k.name]), Do: wire.Hold})
-		go func() {
-			<-request.Sprung()
-			time.AfterFunc(delay, request.Release)
-		}()
-		asked := time.Now()
-		held := acquire(t, l, "k")
-		p.Silence(wire.ToServer, wire.ToClient)
-		if got := time.Since(asked); got < delay {
-			t.Fatalf("granted after %v: nothing was held up", got)
-		}
-		_ = loss(t, held)
-		if took := time.Since(asked); took > lease+delay/2 {
-			t.Errorf("told of the loss %v after it asked, and the lease is %v", took, lease)
-		}
+		t.Error("the limit counts from the answer, five times")
 	})
+}
+
+// toldByItsOwnClock is whether the holder was told nearer to the lease after its request than after the answer.
+func toldByItsOwnClock(t *testing.T, k kind) bool {
+	t.Helper()
+	dsn := database(t)
+	p := newProxy(t, addr(dsn))
+	const lease, delay = 4 * time.Second, 1200 * time.Millisecond
+	l := k.open(t, via(dsn, p), lease)
+	release(t, acquire(t, l, "k"))
+	granting := map[string]string{
+		table.name: "UPDATE locks SET token", forUpdate.name: "UPDATE lock_rows", getLock.name: "INTO lock_fences",
+	}
+	request := p.Set(wire.Trap{Match: wire.Contains(granting[k.name]), Do: wire.Hold})
+	go func() {
+		<-request.Sprung()
+		time.AfterFunc(delay, request.Release)
+	}()
+	asked := time.Now()
+	held := acquire(t, l, "k")
+	p.Silence(wire.ToServer, wire.ToClient)
+	if got := time.Since(asked); got < delay {
+		t.Fatalf("granted after %v: nothing was held up", got)
+	}
+	_ = loss(t, held)
+	took := time.Since(asked)
+	t.Logf("told of the loss %v after it asked, and the lease is %v", took, lease)
+	return took <= lease+delay/2
 }
 
 // The server is killed under a holder and a waiter of each lock, and comes back.

@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
-	"example.com/stock/stack/wire"
 )
 
 // forgets deletes the rows that l would, of keys whose last fence is older than age.
@@ -111,9 +112,9 @@ func TestRowsAreForgottenUnderLoad(t *testing.T) {
 		var work sync.WaitGroup
 		for worker := range 6 {
 			work.Go(func() {
-				for range 40 {
+				for range stacktest.Rounds(40, 10) {
 					i := worker % 2
-					wait, stop := context.WithTimeout(t.Context(), 30*time.Second)
+					wait, stop := context.WithTimeout(t.Context(), patience)
 					lease, err := lockers[worker/2%2].Acquire(wait, keyN(i), lock.Options{})
 					stop()
 					if err != nil {

@@ -15,7 +15,7 @@ import (
 
 func inspect(t testing.TB, l lock.Locker, key string) lock.State {
 	t.Helper()
-	s, err := lock.Inspect(t.Context(), l, key)
+	s, err := insist(func() (lock.State, error) { return lock.Inspect(t.Context(), l, key) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestInspectForgetsWhoIsGone(t *testing.T) {
 		if err := h.cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, 10*time.Second, "nobody holds", func() bool { return inspect(t, other, "k").Holder == nil })
+		eventually(t, "nobody holds", func() bool { return inspect(t, other, "k").Holder == nil })
 	})
 }
 
@@ -104,12 +104,12 @@ func TestInspectTellsWhoWaits(t *testing.T) {
 		for i, who := range want {
 			wait(lockers[i], who)
 			eventually(
-				t, 10*time.Second, who+" waits",
+				t, who+" waits",
 				func() bool { return slices.Equal(waiting(lockers[0]), want[:i+1]) },
 			)
 		}
 		wait(lockers[1], "b/4") // its place at the server is that of the one before it
-		eventually(t, 10*time.Second, "b/4 is seen by its own process", func() bool {
+		eventually(t, "b/4 is seen by its own process", func() bool {
 			return slices.Equal(waiting(lockers[1]), append(slices.Clone(want), "b/4"))
 		})
 		if got := waiting(lockers[2]); !slices.Equal(got, want) {
@@ -157,7 +157,7 @@ func TestInspectThroughHandOver(t *testing.T) {
 				order <- who
 				_ = lease.Release()
 			}()
-			eventually(t, 10*time.Second, who+" waits", func() bool { return len(inspect(t, l, "k").Waiters) == i+1 })
+			eventually(t, who+" waits", func() bool { return len(inspect(t, l, "k").Waiters) == i+1 })
 		}
 		for i, w := range inspect(t, l, "k").Waiters {
 			if w.Who != want[i] {
@@ -191,7 +191,7 @@ func TestInspectWithoutTables(t *testing.T) {
 
 func evict(t testing.TB, l lock.Locker, key string) lock.Fence {
 	t.Helper()
-	fence, err := lock.Evict(t.Context(), l, key)
+	fence, err := insist(func() (lock.Fence, error) { return lock.Evict(t.Context(), l, key) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +215,7 @@ func TestEvictLetsTheNextOneIn(t *testing.T) {
 			got <- lease
 		}()
 		if k.name != table.name {
-			eventually(t, 10*time.Second, "it waits", func() bool { return len(inspect(t, l, "k").Waiters) == 1 })
+			eventually(t, "it waits", func() bool { return len(inspect(t, l, "k").Waiters) == 1 })
 		}
 		fence := evict(t, k.open(t, dsn, 0), "k")
 		if most := held.Fence() + fenceDistance - 1; fence <= most {
@@ -324,7 +324,7 @@ func TestKeys(t *testing.T) {
 			_, _ = waiter.Acquire(ctx, "a", lock.Options{})
 		}()
 		if k.name != table.name {
-			eventually(t, 10*time.Second, "it waits", func() bool { return len(inspect(t, l, "a").Waiters) == 1 })
+			eventually(t, "it waits", func() bool { return len(inspect(t, l, "a").Waiters) == 1 })
 		}
 		if got := list(); got != "A#1 a" {
 			t.Errorf("%q, want A#1 and a", got)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
 	"example.com/stock/lock/locktest"
 )
@@ -96,7 +97,7 @@ func TestMissingTables(t *testing.T) {
 			t.Errorf("err = %v, want a DownError that names the fix", err)
 		}
 		db := pool(t, dsn, 1)
-		eventually(t, soon, "no lock is left", func() bool {
+		eventually(t, "no lock is left", func() bool {
 			return transactions(t, db)+count(
 				t, db, "SELECT IS_USED_LOCK(CONCAT('stock/', DATABASE(), '/k')) IS NOT NULL",
 			) == 0
@@ -115,8 +116,8 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		var all sync.WaitGroup
 		for worker := range 16 {
 			all.Go(func() {
-				for i := range 125 {
-					ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+				for i := range stacktest.Rounds(125, 30) {
+					ctx, cancel := context.WithTimeout(t.Context(), patience)
 					if i%10 == 9 {
 						// Some leave, at any moment.
 						cancel()
@@ -138,13 +139,13 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		if n := waiting(t, db); n != 0 {
 			t.Errorf("%d statements wait", n)
 		}
-		eventually(t, soon, "no transaction is open", func() bool { return transactions(t, db) == 0 })
+		eventually(t, "no transaction is open", func() bool { return transactions(t, db) == 0 })
 		if n := count(
 			t, db, "SELECT COUNT(*) FROM locks WHERE expires_at > UTC_TIMESTAMP(6) OR token <> '' OR who <> ''",
 		); n != 0 {
 			t.Errorf("%d rows are held", n)
 		}
-		for i := range 63 {
+		for i := range stacktest.Rounds(63, 15) {
 			if n := count(
 				t, db, "SELECT IS_USED_LOCK(CONCAT('stock/', DATABASE(), ?)) IS NOT NULL", "/"+keyN(i),
 			); n != 0 {
@@ -176,7 +177,7 @@ func TestAConnectionIsNotGivenBack(t *testing.T) {
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, soon, "the connection is closed", func() bool {
+		eventually(t, "the connection is closed", func() bool {
 			return count(t, db, "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID = ?", id) == 0
 		})
 	})

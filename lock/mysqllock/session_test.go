@@ -13,8 +13,8 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"example.com/stock/internal/mysqlerr"
 	"example.com/stock/lock"
-	"example.com/stock/mysqlerr"
 )
 
 // A connection on which a statement waits for a row does not end when it is closed: the server does not look at the
@@ -52,13 +52,13 @@ func TestABrokenConnectionIsEndedAtTheServer(t *testing.T) {
 		_, err := s.conn.ExecContext(ctx, take)
 		ended <- err
 	}()
-	eventually(t, soon, "it waits", func() bool { return there("SELECT name%") })
+	eventually(t, "it waits", func() bool { return there("SELECT name%") })
 	cancel()
 	if s.check(<-ended) == nil || !s.broken {
 		t.Fatal("the statement ended: this proves nothing")
 	}
 	l.sessions.put(t.Context(), s)
-	eventually(t, soon, "it is gone", func() bool { return !there("%") })
+	eventually(t, "it is gone", func() bool { return !there("%") })
 }
 
 // A holder that lost its lease and hangs keeps no other of its process from the server.
@@ -170,7 +170,7 @@ func TestAnIdleSessionIsNotUsedForEver(t *testing.T) {
 	release(t, acquire(t, l, "k"))
 	execSQL(t, pool(t, dsn, 1), fmt.Sprintf("KILL CONNECTION %d", connection(t, l)))
 	idle := l.sessions.idle[0]
-	eventually(t, soon, "the end is heard", func() bool { return idle.checkSocket() != nil })
+	eventually(t, "the end is heard", func() bool { return idle.checkSocket() != nil })
 	if s := l.sessions.takeIdle(); s != nil {
 		t.Errorf("session %d is used, and its socket has ended", s.id)
 	}

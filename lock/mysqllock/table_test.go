@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
-	"example.com/stock/stack/wire"
 )
 
 // What the server may still do after the client has given up is undone, although a lease is a minute.
@@ -47,7 +47,7 @@ func TestAClaimThatComesAfterItsReleaseIsUndone(t *testing.T) {
 	db := pool(t, dsn, 1)
 	before := count(t, db, "SELECT fence FROM locks")
 	claim.Release()
-	eventually(t, soon, "the row is taken", func() bool { return count(t, db, "SELECT fence FROM locks") > before })
+	eventually(t, "the row is taken", func() bool { return count(t, db, "SELECT fence FROM locks") > before })
 	free(t, table.open(t, dsn, 0), "k")
 }
 

@@ -35,7 +35,7 @@ func TestAllOfWatchdogEndsWithOneLoss(t *testing.T) {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-time.After(20 * time.Second):
+		case <-time.After(patience):
 			return errors.New("the work was not ended")
 		}
 	})

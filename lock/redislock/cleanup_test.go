@@ -11,11 +11,11 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/internal/stack"
+	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
 	"example.com/stock/lock/redislock"
-	"example.com/stock/stack"
-	"example.com/stock/stack/stacktest"
-	"example.com/stock/stack/wire"
 )
 
 // Thousands of acquisitions leave no key but the fence.
@@ -25,7 +25,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		var all sync.WaitGroup
 		for worker := range 8 {
 			all.Go(func() {
-				for i := range 250 {
+				for i := range stacktest.Rounds(250, 30) {
 					key := fmt.Sprint("k", (worker+i)%5)
 					lease, err := l.Acquire(t.Context(), key, lock.Options{})
 					if err != nil {

@@ -12,10 +12,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/internal/stack"
+	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
 	"example.com/stock/lock/redislock"
-	"example.com/stock/stack"
-	"example.com/stock/stack/wire"
 )
 
 func cluster(t *testing.T) *stack.RedisCluster {
@@ -152,7 +152,7 @@ func queueOnACluster(t *testing.T, nodes *stack.RedisCluster) {
 		got := make(chan *lock.Lease, 1)
 		go func() {
 			defer close(got)
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			if lease, err := two.Acquire(ctx, key, lock.Options{Owner: "next"}); err != nil {
 				t.Error(err)

@@ -10,9 +10,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/internal/stack"
 	"example.com/stock/lock"
 	"example.com/stock/lock/redislock"
-	"example.com/stock/stack"
 )
 
 func TestTheHolderIsNamed(t *testing.T) {
@@ -51,7 +51,7 @@ func TestAnswersThatAreNoAnswers(t *testing.T) {
 		c.Del(ctx, name+":{k}:fence")
 		c.ConfigSet(ctx, "maxmemory", "1")
 		if _, err := l.Acquire(ctx, "k", lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrDown) ||
-			!mentions(err, "raise its maxmemory") {
+			!mentions(err, "raise maxmemory") {
 			t.Errorf("out of memory: %v, want ErrDown and the reason", err)
 		}
 		c.ConfigSet(ctx, "maxmemory", "0")
@@ -199,7 +199,7 @@ func TestServerGoneAndBack(t *testing.T) {
 			if !errors.Is(err, lock.ErrDown) {
 				t.Errorf("a waiter got %v, want ErrDown", err)
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(patience):
 			t.Error("a waiter was not told that the server is gone")
 		}
 		if _, err := l.Acquire(t.Context(), "k", lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrDown) {
@@ -239,7 +239,7 @@ func TestAReleaseThatFailedIsMadeUpFor(t *testing.T) {
 	if err := server.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	next, err := w.Acquire(ctx, "k", lock.Options{})
 	if err != nil {

@@ -10,11 +10,11 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
 	"example.com/stock/lock/locktest"
 	"example.com/stock/lock/redislock"
-	"example.com/stock/stack/stacktest"
-	"example.com/stock/stack/wire"
 )
 
 // listeners returns how many connections wait for the releases of a key.
@@ -104,13 +104,14 @@ func TestRLockSleeps(t *testing.T) {
 	held := acquire(t, rlock(t, s, redislock.RLockOptions{}), key)
 	got := acquireLater(t, l, key)
 	eventually(t, "it waits", func() bool { return listeners(t, client(t, s), key) == 1 })
-	time.Sleep(200 * time.Millisecond) // it asks once more
 	count := new(tripCounter)
 	c.AddHook(count)
-	time.Sleep(1200 * time.Millisecond) // a watchdog would ask
-	if asked := count.n.Load(); asked > 0 {
-		t.Errorf("the waiter asked %d times", asked)
-	}
+	// It asks once more when it listens, and a busy computer may let it do so late. A watchdog would ask every time.
+	eventually(t, "it asks nothing", func() bool {
+		before := count.n.Load()
+		time.Sleep(1200 * time.Millisecond)
+		return count.n.Load() == before
+	})
 	_ = held.Release()
 	if lease := <-got; lease != nil {
 		_ = lease.Release()
@@ -155,7 +156,7 @@ func TestRLockPassesTheMessageOn(t *testing.T) {
 	results := make(chan error, 2)
 	for range 2 {
 		go func() {
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			lease, err := l.Acquire(ctx, "k", lock.Options{})
 			if err == nil {

@@ -8,13 +8,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/google/uuid"
 
+	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
-	"example.com/stock/stack/wire"
 )
 
 // A cutCase is one case of TestCutAtEveryRequest.
@@ -70,7 +71,7 @@ func TestCutAtEveryRequest(t *testing.T) {
 	t.Parallel()
 	host := Servers.ZooKeeper(t)
 	c, others := raw(t, host), dial(t, host)
-	release(t, acquire(t, NewSequential(others), 20*time.Second)) // makes the root and the record of fences
+	release(t, acquire(t, NewSequential(others))) // makes the root and the record of fences
 	for _, row := range []struct {
 		name                  string
 		acquire               func(*cutCase) (*lock.Lease, error)
@@ -97,7 +98,7 @@ func TestCutAtEveryRequest(t *testing.T) {
 						s := dial(t, p.Addr())
 						run := &cutCase{t: t, s: s, locker: k.open(s)}
 						if row.held {
-							run.holder = acquire(t, k.open(others), 20*time.Second)
+							run.holder = acquire(t, k.open(others))
 						}
 						run.snare = p.cutAtNext(n+1, seen)
 						lease, err := row.acquire(run)
@@ -117,7 +118,7 @@ func TestCutAtEveryRequest(t *testing.T) {
 						}
 						empty := func() bool { return len(childrenOf(t, c, k.folder(t))) == 0 }
 						eventually(t, "nothing left behind", empty)
-						release(t, acquire(t, run.locker, 20*time.Second))
+						release(t, acquire(t, run.locker))
 					})
 				}
 			}
@@ -146,11 +147,11 @@ func TestOrphanIsSweptWithinTheSession(t *testing.T) {
 			p := newProxy(t, host)
 			s := open(t, Config{Hosts: []string{p.Addr()}, SessionTimeout: 20 * time.Second})
 			l := row.kind.open(s)
-			release(t, acquire(t, l, 20*time.Second)) // makes the folder
+			release(t, acquire(t, l)) // makes the folder
 			session, _ := s.now()
 			create := p.Set(wire.Trap{On: wire.ToServer, Do: wire.HoldReply})
 			failed := make(chan error, 1)
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			go func() { _, err := l.Acquire(ctx, keyOf(t), lock.Options{}); failed <- err }()
 			<-create.Sprung()
@@ -172,9 +173,21 @@ func TestOrphanIsSweptWithinTheSession(t *testing.T) {
 				t.Error("only the end of the session removed it")
 			}
 			connected(t, s)
-			release(t, acquire(t, l, 20*time.Second))
+			release(t, acquire(t, l))
 		})
 	}
+}
+
+// A create without an answer is searched for as long as its session can live without us: until then it may arrive.
+func TestHowLongACreateIsSearchedFor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := &attempt{g: &generation{s: &Session{}, timeout: 20 * time.Second}, dir: "/stock/key"}
+		o := a.unanswered("guid")
+		if want := (orphan{node: node{dir: "/stock/key", guid: "guid"}, until: time.Now().Add(20 * time.Second)}); o != want {
+			t.Errorf("%+v, want %+v", o, want)
+		}
+	})
 }
 
 // Where the link comes back at once, the node is found by its guid, and the place in the queue is kept.
@@ -184,8 +197,8 @@ func TestPlaceOutlivesTheReplyOfCreate(t *testing.T) {
 	p := newProxy(t, host)
 	s := dial(t, p.Addr())
 	q, other, c := NewSequential(s), NewSequential(dial(t, host)), raw(t, host)
-	release(t, acquire(t, q, 20*time.Second)) // reads the record of fences
-	holder := acquire(t, other, 20*time.Second)
+	release(t, acquire(t, q)) // reads the record of fences
+	holder := acquire(t, other)
 	connected(t, s)
 	p.cutAtNext(1, true)
 	next := acquireLater(t, q)
@@ -232,14 +245,14 @@ func TestWithoutPermission(t *testing.T) {
 				root := "/denied-" + uuid.NewString()
 				s := rooted(t, host, root)
 				l := k.open(s)
-				release(t, acquire(t, l, 20*time.Second)) // makes the folder
+				release(t, acquire(t, l)) // makes the folder
 				dir := root + strings.TrimPrefix(k.folder(t), rootOf(t))
 				acl := append(zk.WorldACL(row.allowed), zk.DigestACL(zk.PermAll, "op", "secret")...)
 				for _, path := range []string{root, dir} {
 					_, err := c.SetACL(path, acl, -1)
 					must(t, err)
 				}
-				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				defer cancel()
 				fix := "setAcl -R " + root
 				if row.mayAcquire {
@@ -247,11 +260,11 @@ func TestWithoutPermission(t *testing.T) {
 					must(t, err)
 					namesTheFix(t, "release", lease.Release(), zk.ErrNoAuth, fix)
 				} else {
-					_, err := l.Acquire(ctx, keyOf(t), lock.Options{})
+					err := refused(ctx, zk.ErrNoAuth, l, keyOf(t), lock.Options{})
 					namesTheFix(t, "acquire", err, zk.ErrNoAuth, fix)
-					_, err = l.Acquire(ctx, keyOf(t), lock.Options{TryOnce: true})
+					err = refused(ctx, zk.ErrNoAuth, l, keyOf(t), lock.Options{TryOnce: true})
 					namesTheFix(t, "try", err, zk.ErrNoAuth, fix)
-					_, err = l.Acquire(ctx, keyOf(t)+" unused", lock.Options{})
+					err = refused(ctx, zk.ErrNoAuth, l, keyOf(t)+" unused", lock.Options{})
 					namesTheFix(t, "acquire another key", err, zk.ErrNoAuth, fix)
 				}
 				if row.mayNotList {
@@ -283,13 +296,24 @@ func TestAnEphemeralNodeWhereTheFolderBelongs(t *testing.T) {
 		if _, err := c.Create(root, nil, zk.FlagEphemeral, everyone()); err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		for how, o := range map[string]lock.Options{"wait": {}, "try": {TryOnce: true}} {
-			_, err := k.open(rooted(t, host, root)).Acquire(ctx, keyOf(t), o)
+			err := refused(ctx, zk.ErrNoChildrenForEphemerals, k.open(rooted(t, host, root)), keyOf(t), o)
 			namesTheFix(t, k.name+", "+how, err, zk.ErrNoChildrenForEphemerals, fix)
 		}
 		must(t, c.Delete(root, -1))
+	}
+}
+
+// refused returns why an acquisition fails. It asks again where it fails for another cause, as when a busy computer
+// keeps the server from answering in time.
+func refused(ctx context.Context, cause error, l lock.Locker, key string, o lock.Options) error {
+	for {
+		_, err := l.Acquire(ctx, key, o)
+		if !errors.Is(err, lock.ErrDown) || errors.Is(err, cause) || ctx.Err() != nil {
+			return err
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
 )
 
@@ -17,20 +18,20 @@ func TestRoundTrips(t *testing.T) {
 	host := Servers.ZooKeeper(t)
 	p := newProxy(t, host)
 	q, other := NewSequential(dial(t, p.Addr())), NewSequential(dial(t, host))
-	release(t, acquire(t, q, 20*time.Second)) // makes the folder
+	release(t, acquire(t, q)) // makes the folder
 	spent := func(work func()) int {
 		before := p.requests()
 		work()
 		return p.requests() - before
 	}
 	var lease *lock.Lease
-	if n := spent(func() { lease = acquire(t, q, 20*time.Second) }); n != 1 {
+	if n := spent(func() { lease = acquire(t, q) }); n != 1 {
 		t.Errorf("acquire: %d requests, want 1", n)
 	}
 	if n := spent(func() { release(t, lease) }); n != 1 {
 		t.Errorf("release: %d requests, want 1", n)
 	}
-	lease = acquire(t, other, 20*time.Second)
+	lease = acquire(t, other)
 	try := func() { q.Acquire(t.Context(), keyOf(t), lock.Options{TryOnce: true}) }
 	if n := spent(try); n != 2 {
 		t.Errorf("failed try: %d requests, want 2", n)
@@ -54,10 +55,10 @@ func TestNoHerd(t *testing.T) {
 	q := NewSequential(dial(t, p.Addr()))
 	c := raw(t, host)
 	const n = 20
-	lease := acquire(t, q, 20*time.Second)
+	lease := acquire(t, q)
 	var waiting sync.WaitGroup
 	for range n - 1 {
-		waiting.Go(func() { release(t, acquire(t, q, 20*time.Second)) })
+		waiting.Go(func() { release(t, acquire(t, q)) })
 	}
 	watched := func() (sum int) {
 		for _, nodes := range watchersAt(t, host, folderOf(t)) {
@@ -83,9 +84,9 @@ func TestShortWaitsShareAWatch(t *testing.T) {
 	p := newProxy(t, host)
 	q := NewSequential(dial(t, p.Addr()))
 	// Past the proxy, which would count the watch that the holder sets on its own node.
-	lease := acquire(t, NewSequential(dial(t, host)), 20*time.Second)
+	lease := acquire(t, NewSequential(dial(t, host)))
 	// Makes the other lock's folder, and reads the record of fences.
-	release(t, acquire(t, NewEphemeral(q.session), 20*time.Second))
+	release(t, acquire(t, NewEphemeral(q.session)))
 	before := p.requests()
 	const waits = 20
 	for range waits {
@@ -108,8 +109,8 @@ func TestThousandsLeaveNothing(t *testing.T) {
 	var work sync.WaitGroup
 	for range 8 {
 		work.Go(func() {
-			for range 300 {
-				release(t, acquire(t, q, 20*time.Second))
+			for range stacktest.Rounds(300, 40) {
+				release(t, acquire(t, q))
 			}
 		})
 	}
@@ -129,7 +130,7 @@ func TestThousandsLeaveNothing(t *testing.T) {
 // The herd is 99+98+...+1 wake-ups; the queue needs 99.
 func TestTheHerdIsCounted(t *testing.T) {
 	host := Servers.ZooKeeper(t)
-	const n = 100
+	n := stacktest.Rounds(100, 20)
 	sessions := make([]*Session, n)
 	for i := range sessions {
 		sessions[i] = open(t, Config{Hosts: []string{host}, SessionTimeout: 30 * time.Second})
@@ -177,7 +178,7 @@ func TestTheHerdIsCounted(t *testing.T) {
 				case <-time.After(time.Minute):
 					t.Fatalf("nobody got the key, %d are left", left)
 				}
-				waitUntil(t, fmt.Sprintf("all %d wait", left), time.Minute, func() bool {
+				eventually(t, fmt.Sprintf("all %d wait", left), func() bool {
 					return wakeups.Load() >= int64(woken) && waiting() == left
 				})
 				release(t, lease)
@@ -196,7 +197,7 @@ func TestAWaitThatEndsIsNoWakeUp(t *testing.T) {
 	t.Parallel()
 	host := Servers.ZooKeeper(t)
 	for _, k := range kinds() {
-		holder := acquire(t, k.open(dial(t, host)), 20*time.Second)
+		holder := acquire(t, k.open(dial(t, host)))
 		var wakeups atomic.Int64
 		counted := lock.Options{OnWake: func() { wakeups.Add(1) }}
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -211,19 +212,20 @@ func TestAWaitThatEndsIsNoWakeUp(t *testing.T) {
 // The first acquisition of a session costs two reads more; the mark is moved by one write for many transactions.
 func TestTheRecordIsReadOnceInASession(t *testing.T) {
 	host := Servers.ZooKeeper(t)
-	release(t, acquire(t, NewSequential(dial(t, host)), 20*time.Second)) // makes the folder
+	release(t, acquire(t, NewSequential(dial(t, host)))) // makes the folder
 	c, p := raw(t, host), newProxy(t, host)
 	q := NewSequential(dial(t, p.Addr()))
-	release(t, acquire(t, q, 20*time.Second))
+	release(t, acquire(t, q))
 	if n := p.requests(); n != 4 {
 		t.Errorf("%d requests for the first acquisition and its release, want 4", n)
 	}
 	before := recordBelow(t, c, rootOf(t)).version
-	for range 200 {
-		release(t, acquire(t, q, 20*time.Second))
+	rounds := stacktest.Rounds(200, 50)
+	for range rounds {
+		release(t, acquire(t, q))
 	}
-	if n := p.requests(); n > 4+400+6 {
-		t.Errorf("%d requests for 201 acquisitions and their releases", n)
+	if n := p.requests(); n > 4+2*rounds+6 {
+		t.Errorf("%d requests for %d acquisitions and their releases", n, rounds+1)
 	}
 	if after := recordBelow(t, c, rootOf(t)).version; after > before+1 {
 		t.Errorf("the record was written %d times", after-before)

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -41,7 +40,7 @@ func TestExcludesCurator(t *testing.T) {
 	const threads, rounds = 5, 40
 	file := filepath.Join(t.TempDir(), "count")
 	must(t, os.WriteFile(file, []byte("0"), 0o600))
-	release(t, acquire(t, q[0], 20*time.Second)) // makes the folder
+	release(t, acquire(t, q[0])) // makes the folder
 	java := exec.CommandContext(t.Context(), "java", "-cp", strings.Join(jars, ":"), "testdata/Contend.java",
 		host, folderOf(t), file, strconv.Itoa(threads), strconv.Itoa(rounds))
 	var ours sync.WaitGroup
@@ -49,12 +48,12 @@ func TestExcludesCurator(t *testing.T) {
 	for i := range threads {
 		ours.Go(func() {
 			// It has to be compiled first, while the other packages test, too.
-			waitUntil(t, "Curator's first count", 2*time.Minute, func() bool {
+			eventually(t, "Curator's first count", func() bool {
 				n, err := count(file)
 				return err == nil && n > 0
 			})
 			for range rounds {
-				lease := acquire(t, q[i%len(q)], time.Minute)
+				lease := acquire(t, q[i%len(q)])
 				n, err := count(file)
 				if err == nil {
 					err = os.WriteFile(file, []byte(strconv.Itoa(n+1)), 0o600)

@@ -47,7 +47,7 @@ func TestTheHerdsFenceComesFromTheCzxid(t *testing.T) {
 	e, c := NewEphemeral(dial(t, host)), raw(t, host)
 	var before lock.Fence
 	for range 3 {
-		lease := acquire(t, e, 20*time.Second)
+		lease := acquire(t, e)
 		_, stat, err := c.Exists(ephemeralNode(t))
 		if err != nil || fenceOf(t, c, stat.Czxid) != lease.Fence() || lease.Fence() <= before {
 			t.Errorf("fence %d after %d, stat %+v, %v", lease.Fence(), before, stat, err)
@@ -69,9 +69,9 @@ func TestReleaseLeavesTheNextHoldersNode(t *testing.T) {
 		"deleted by hand": func(t *testing.T) error { return c.Delete(ephemeralNode(t), -1) },
 	} {
 		t.Run(how, func(t *testing.T) {
-			old := acquire(t, e, 20*time.Second)
+			old := acquire(t, e)
 			must(t, evict(t))
-			next := acquire(t, other, 20*time.Second)
+			next := acquire(t, other)
 			_ = old.Release()
 			if !nodeExists(t, c) {
 				t.Error("the next holder's node was deleted")
@@ -85,9 +85,9 @@ func TestReleaseLeavesTheNextHoldersNode(t *testing.T) {
 	t.Run("its session is another by now", func(t *testing.T) {
 		p := newProxy(t, host)
 		s := dial(t, p.Addr())
-		old := acquire(t, NewEphemeral(s), 20*time.Second)
+		old := acquire(t, NewEphemeral(s))
 		p.closeSession(t)
-		next := acquire(t, other, 20*time.Second)
+		next := acquire(t, other)
 		eventually(t, "told", func() bool { return old.Err() != nil })
 		connected(t, s)
 		_ = old.Release()
@@ -103,7 +103,7 @@ func TestReleaseAfterTheFolderWasWrittenTo(t *testing.T) {
 	t.Parallel()
 	host := Servers.ZooKeeper(t)
 	e, c := NewEphemeral(dial(t, host)), raw(t, host)
-	lease := acquire(t, e, 20*time.Second)
+	lease := acquire(t, e)
 	if _, err := c.Set(ephemeralFolderOf(t), []byte("a note"), -1); err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func TestALockNodeThatNobodyOwns(t *testing.T) {
 	t.Parallel()
 	host := Servers.ZooKeeper(t)
 	e, c := NewEphemeral(dial(t, host)), raw(t, host)
-	release(t, acquire(t, e, 20*time.Second)) // makes the folder
+	release(t, acquire(t, e)) // makes the folder
 	_, err := c.Create(ephemeralNode(t), []byte("mine"), 0, everyone())
 	must(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -130,7 +130,7 @@ func TestALockNodeThatNobodyOwns(t *testing.T) {
 	if _, err := e.Evict(t.Context(), keyOf(t)); err != nil {
 		t.Fatal(err)
 	}
-	release(t, acquire(t, e, 20*time.Second))
+	release(t, acquire(t, e))
 }
 
 // The herd's waiters that give up leave no watch behind that would be set again and again.
@@ -139,7 +139,7 @@ func TestTheHerdSharesAWatchInAProcess(t *testing.T) {
 	host := Servers.ZooKeeper(t)
 	s := dial(t, host)
 	e, other := NewEphemeral(s), NewEphemeral(dial(t, host))
-	holder := acquire(t, other, 20*time.Second)
+	holder := acquire(t, other)
 	for range 10 {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		if _, err := e.Acquire(ctx, keyOf(t), lock.Options{}); err == nil {
@@ -152,7 +152,7 @@ func TestTheHerdSharesAWatchInAProcess(t *testing.T) {
 	}
 	var turns sync.WaitGroup
 	for range 5 {
-		turns.Go(func() { release(t, acquire(t, e, 20*time.Second)) })
+		turns.Go(func() { release(t, acquire(t, e)) })
 	}
 	release(t, holder)
 	turns.Wait()

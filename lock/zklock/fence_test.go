@@ -6,11 +6,11 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/google/uuid"
 
+	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
 )
 
@@ -18,7 +18,7 @@ func TestFenceComesFromTheCzxid(t *testing.T) {
 	t.Parallel()
 	host := Servers.ZooKeeper(t)
 	q, c := NewSequential(dial(t, host)), raw(t, host)
-	lease := acquire(t, q, 20*time.Second)
+	lease := acquire(t, q)
 	defer release(t, lease)
 	name := queue(t, c)[0]
 	_, stat, err := c.Exists(folderOf(t) + "/" + name)
@@ -38,7 +38,7 @@ func TestFenceGrowsAcrossANewFolder(t *testing.T) {
 	q, c := NewSequential(dial(t, host)), raw(t, host)
 	var before lock.Fence
 	for range 3 {
-		lease := acquire(t, q, 20*time.Second)
+		lease := acquire(t, q)
 		if n, _ := parseName(queue(t, c)[0]); n.sequence != 0 {
 			t.Errorf("sequence %d in a new folder", n.sequence)
 		}
@@ -96,7 +96,7 @@ func take(t *testing.T, s *fenceRecord, czxid, clock int64) (*fenceRecord, lock.
 // and so do those of clients who know an older record.
 func TestFencesGrowInAnEnsemble(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(300) {
+	for seed := range uint64(stacktest.Rounds(300, 30)) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		s, last := &fenceRecord{}, lock.Fence(0)
 		epoch, count, clock := random.Int64N(5), random.Int64N(1<<33)%(1<<32-1), int64(1_795_000_000_000)
@@ -141,7 +141,8 @@ func TestANodeFromBeforeTheElection(t *testing.T) {
 	if fence, ok := s.fence(1<<32 | 11); !ok || fence != first+fenceRange {
 		t.Errorf("the next of the old epoch has %d, %v, want %d", fence, ok, first+fenceRange)
 	}
-	for _, late := range []int64{1<<32 | 10_000_000, 2<<32 | 1} {
+	// The number of 80,000 would be below the mark, and among those of the epoch after it.
+	for _, late := range []int64{1<<32 | 80_000, 1<<32 | 10_000_000, 2<<32 | 1} {
 		if fence, ok := s.fence(late); ok {
 			t.Errorf("czxid %#x has fence %d, which is another's", late, fence)
 		}
@@ -208,9 +209,9 @@ func TestFencesGrowAcrossAnElection(t *testing.T) {
 	for _, k := range kinds() {
 		root := "/election-" + uuid.NewString()
 		a, b := k.open(rooted(t, host, root)), k.open(rooted(t, host, root))
-		last := acquire(t, a, 20*time.Second)
+		last := acquire(t, a)
 		release(t, last)
-		release(t, acquire(t, b, 20*time.Second))
+		release(t, acquire(t, b))
 		const mark = 4_000_000_000_000_000 // the fences are decades ahead of the clock
 		data, err := json.Marshal(fenceRecord{Mark: mark, Terms: []term{{Epoch: -1, Base: mark / 2}}})
 		must(t, err)
@@ -218,7 +219,7 @@ func TestFencesGrowAcrossAnElection(t *testing.T) {
 		must(t, err)
 		before := lock.Fence(mark - 1)
 		for _, l := range []lock.Locker{a, b, a} {
-			lease := acquire(t, l, 20*time.Second)
+			lease := acquire(t, l)
 			if lease.Fence() <= before || lease.Fence() >= mark+1<<40 {
 				t.Errorf("%s: fence %d after %d", k.name, lease.Fence(), before)
 			}
@@ -240,7 +241,7 @@ func TestTheRecordVanishes(t *testing.T) {
 		var last lock.Fence
 		for range 3 {
 			for _, l := range lockers {
-				lease := acquire(t, l, 20*time.Second)
+				lease := acquire(t, l)
 				if lease.Fence() <= last {
 					t.Errorf("%s: fence %d after %d", k.name, lease.Fence(), last)
 				}

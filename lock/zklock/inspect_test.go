@@ -71,7 +71,7 @@ func TestEvict(t *testing.T) {
 	t.Parallel()
 	host := Servers.ZooKeeper(t)
 	one, two := NewSequential(dial(t, host)), NewSequential(dial(t, host))
-	evicted := acquire(t, one, 20*time.Second)
+	evicted := acquire(t, one)
 	next := acquireLater(t, two)
 	eventually(t, "one waits", func() bool { return len(inspect(t, two, keyOf(t)).Waiters) == 1 })
 	fence, err := two.Evict(t.Context(), keyOf(t))
@@ -100,7 +100,7 @@ func TestEvictAfterAReconnect(t *testing.T) {
 	host := Servers.ZooKeeper(t)
 	s := dial(t, host)
 	q, other := NewSequential(s), NewSequential(dial(t, host))
-	lease := acquire(t, q, 20*time.Second)
+	lease := acquire(t, q)
 	eventually(t, "it watches its own node", func() bool { return watchersAt(t, host, folderOf(t))[s.id()] == 1 })
 	before := s.currentLink()
 	before.Close()
@@ -119,11 +119,11 @@ func TestEvictFromAFreeKey(t *testing.T) {
 	t.Parallel()
 	host := Servers.ZooKeeper(t)
 	q := NewSequential(dial(t, host))
-	before := acquire(t, q, 20*time.Second)
+	before := acquire(t, q)
 	release(t, before)
 	fence, err := q.Evict(t.Context(), keyOf(t))
 	must(t, err)
-	after := acquire(t, q, 20*time.Second)
+	after := acquire(t, q)
 	if before.Fence()+fenceRange-1 >= fence || fence >= after.Fence() {
 		t.Errorf("before %d, fence %d, after %d: they must grow", before.Fence(), fence, after.Fence())
 	}
@@ -143,7 +143,7 @@ func TestKeysListsWhatIsHeld(t *testing.T) {
 		must(t, err)
 		defer release(t, lease)
 	}
-	release(t, acquire(t, q, 20*time.Second)) // leaves an empty folder
+	release(t, acquire(t, q)) // leaves an empty folder
 	keys, err := q.Keys(t.Context())
 	must(t, err)
 	for _, key := range want {

@@ -18,9 +18,9 @@ import (
 	"github.com/go-zookeeper/zk"
 	"go.uber.org/goleak"
 
+	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
-	"example.com/stock/stack/stacktest"
-	"example.com/stock/stack/wire"
 )
 
 // Servers has the one ZooKeeper of this package's tests, also of those outside the package. Tests that attack a server
@@ -98,7 +98,7 @@ func open(t testing.TB, config Config) *Session {
 
 func connected(t testing.TB, s *Session) {
 	t.Helper()
-	waitUntil(t, "connected", time.Minute, func() bool { return s.State() == Connected })
+	eventually(t, "connected", func() bool { return s.State() == Connected })
 }
 
 // raw is a plain client of the server, past every proxy.
@@ -117,21 +117,39 @@ func raw(t testing.TB, host string) *zk.Conn {
 	return conn
 }
 
-func acquire(t testing.TB, l lock.Locker, wait time.Duration) *lock.Lease {
+// patience is how long a test waits for what must come, on a computer that has other work.
+const patience = 2 * time.Minute
+
+// acquire waits for the test's key. It asks again where a busy computer keeps the server from answering in time, as a
+// client would.
+func acquire(t testing.TB, l lock.Locker) *lock.Lease {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), wait)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	lease, err := l.Acquire(ctx, keyOf(t), lock.Options{})
+	lease, err := insist(ctx, func() (*lock.Lease, error) { return l.Acquire(ctx, keyOf(t), lock.Options{}) })
 	if err != nil {
 		t.Fatalf("acquire: %v", err)
 	}
 	return lease
 }
 
+// insist repeats op until its server is up, or ctx ends.
+func insist[T any](ctx context.Context, op func() (T, error)) (T, error) {
+	for {
+		got, err := op()
+		if !errors.Is(err, lock.ErrDown) || ctx.Err() != nil {
+			return got, err
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+}
+
 func acquireLater(t *testing.T, l lock.Locker) <-chan *lock.Lease {
 	leases := make(chan *lock.Lease, 1)
 	go func() {
-		lease, err := l.Acquire(t.Context(), keyOf(t), lock.Options{})
+		lease, err := insist(t.Context(), func() (*lock.Lease, error) {
+			return l.Acquire(t.Context(), keyOf(t), lock.Options{})
+		})
 		if err != nil {
 			t.Errorf("acquire: %v", err)
 		}
@@ -152,7 +170,7 @@ func lost(t testing.TB, lease *lock.Lease) {
 	t.Helper()
 	select {
 	case <-lease.Done():
-	case <-time.After(15 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("the holder was not told of the loss")
 	}
 }
@@ -164,18 +182,13 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// eventually polls until what holds, for 15 s.
+// eventually polls until what holds.
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	waitUntil(t, what, 15*time.Second, holds)
-}
-
-func waitUntil(t testing.TB, what string, limit time.Duration, holds func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(limit)
+	deadline := time.Now().Add(patience)
 	for !holds() {
 		if time.Now().After(deadline) {
-			t.Fatalf("not seen within %v: %s", limit, what)
+			t.Fatalf("not seen within %v: %s", patience, what)
 		}
 		<-time.After(2 * time.Millisecond)
 	}

@@ -70,7 +70,7 @@ func (e eager) Acquire(ctx context.Context, key string, _ lock.Options) (*lock.L
 	if err != nil {
 		return nil, err
 	}
-	a := &attempt{g: g, recipe: sequential{}, dir: dir}
+	a := &attempt{g: g, acquisition: &acquisition{s: e.session, recipe: sequential{}, dir: dir}}
 	own, err := a.create(ctx)
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 	t.Parallel()
 	host := Servers.ZooKeeper(t)
 	q := []*Sequential{NewSequential(dial(t, host)), NewSequential(dial(t, host)), NewSequential(dial(t, host))}
-	first := acquire(t, q[0], 20*time.Second)
+	first := acquire(t, q[0])
 	var served []int
 	var waiting sync.WaitGroup
 	const n = 12
@@ -184,7 +184,7 @@ func TestWhoGivesUpLeavesNoNode(t *testing.T) {
 	t.Parallel()
 	host := Servers.ZooKeeper(t)
 	q, c := NewSequential(dial(t, host)), raw(t, host)
-	lease := acquire(t, q, 20*time.Second)
+	lease := acquire(t, q)
 	gone := errors.New("client gone")
 	for name, make := range map[string]func() (context.Context, context.CancelFunc){
 		"timeout": func() (context.Context, context.CancelFunc) {
@@ -208,7 +208,7 @@ func TestWhoGivesUpLeavesNoNode(t *testing.T) {
 	}
 	release(t, lease)
 	release(t, lease) // idempotent
-	release(t, acquire(t, q, 20*time.Second))
+	release(t, acquire(t, q))
 }
 
 // The one in the middle goes; the one behind must neither get the lock nor miss its turn.
@@ -216,7 +216,7 @@ func TestWhoGivesUpInTheMiddle(t *testing.T) {
 	t.Parallel()
 	host := Servers.ZooKeeper(t)
 	q, c := NewSequential(dial(t, host)), raw(t, host)
-	holder := acquire(t, q, 20*time.Second)
+	holder := acquire(t, q)
 	middle, leave := context.WithCancel(t.Context())
 	left := make(chan error, 1)
 	go func() { _, err := q.Acquire(middle, keyOf(t), lock.Options{}); left <- err }()
@@ -241,7 +241,7 @@ func TestForeignChildrenAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	host := Servers.ZooKeeper(t)
 	q, c := NewSequential(dial(t, host)), raw(t, host)
-	release(t, acquire(t, q, 20*time.Second)) // makes the folder
+	release(t, acquire(t, q)) // makes the folder
 	for _, name := range []string{
 		"leases", "lock-", "-lock-1", "x-lock-00000000zz", "_c_-lock-99999999999", "__lock__0000000000",
 	} {
@@ -249,7 +249,7 @@ func TestForeignChildrenAreLeftAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	lease := acquire(t, q, 20*time.Second)
+	lease := acquire(t, q)
 	if _, err := q.Acquire(t.Context(), keyOf(t), lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrHeld) {
 		t.Error(err)
 	}
@@ -261,7 +261,7 @@ func TestDeletedWaiterQueuesAgain(t *testing.T) {
 	t.Parallel()
 	host := Servers.ZooKeeper(t)
 	q, c := NewSequential(dial(t, host)), raw(t, host)
-	holder := acquire(t, q, 20*time.Second)
+	holder := acquire(t, q)
 	middle := acquireLater(t, q)
 	eventually(t, "one waits", func() bool { return len(queue(t, c)) == 2 })
 	last := acquireLater(t, q)
@@ -387,7 +387,7 @@ func TestAChangedNodeIsNoTurn(t *testing.T) {
 	t.Parallel()
 	host := Servers.ZooKeeper(t)
 	q, c := NewSequential(dial(t, host)), raw(t, host)
-	holder := acquire(t, q, 20*time.Second)
+	holder := acquire(t, q)
 	next := acquireLater(t, q)
 	eventually(t, "one waits", func() bool { return q.session.watchCount() == 1 })
 	names := parseQueue(queue(t, c))

@@ -10,10 +10,10 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/google/uuid"
 
+	"example.com/stock/internal/stack"
+	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
-	"example.com/stock/stack"
-	"example.com/stock/stack/stacktest"
-	"example.com/stock/stack/wire"
 )
 
 // A broken connection is no loss: the session is the same on the next, for the holder and for the waiter.
@@ -23,7 +23,7 @@ func TestLeaseOutlivesItsConnection(t *testing.T) {
 	p := newProxy(t, host)
 	s := dial(t, p.Addr())
 	q := NewSequential(s)
-	lease := acquire(t, q, 20*time.Second)
+	lease := acquire(t, q)
 	next := acquireLater(t, q)
 	eventually(t, "one waits", func() bool { return s.watchCount() == 1 })
 	for range 3 {
@@ -42,13 +42,13 @@ func TestLeaseOutlivesItsConnection(t *testing.T) {
 func TestLossIsToldBeforeTheServerExpiresTheSession(t *testing.T) {
 	t.Parallel()
 	host := Servers.ZooKeeper(t)
-	for _, timeout := range []time.Duration{2 * time.Second, 4 * time.Second} {
+	for _, timeout := range []time.Duration{6 * time.Second, 9 * time.Second} {
 		t.Run(timeout.String(), func(t *testing.T) {
 			t.Parallel()
 			p := newProxy(t, host)
 			s := open(t, Config{Hosts: []string{p.Addr()}, SessionTimeout: timeout})
 			q, other := NewSequential(s), NewSequential(dial(t, host))
-			lease := acquire(t, q, 20*time.Second)
+			lease := acquire(t, q)
 			next := acquireLater(t, other)
 			p.silence()
 			from := time.Now()
@@ -69,7 +69,7 @@ func TestLossIsToldBeforeTheServerExpiresTheSession(t *testing.T) {
 			release(t, successor)
 			p.Silence()
 			connected(t, s)
-			release(t, acquire(t, q, 20*time.Second))
+			release(t, acquire(t, q))
 			if err := lease.Release(); !errors.Is(err, lock.ErrLost) {
 				t.Errorf("release of a lost lease: %v", err)
 			}
@@ -84,7 +84,7 @@ func TestSessionClosedByTheServer(t *testing.T) {
 	host := Servers.ZooKeeper(t)
 	p := newProxy(t, host)
 	q, other := NewSequential(dial(t, p.Addr())), NewSequential(dial(t, host))
-	holder := acquire(t, other, 20*time.Second)
+	holder := acquire(t, other)
 	next := acquireLater(t, q)
 	c := raw(t, host)
 	eventually(t, "one waits", func() bool { return len(queue(t, c)) == 2 })
@@ -103,7 +103,7 @@ func TestSessionClosedByTheServer(t *testing.T) {
 	if err := lease.Err(); !errors.Is(err, lock.ErrExpired) {
 		t.Errorf("lease: %v", err)
 	}
-	release(t, acquire(t, q, 20*time.Second))
+	release(t, acquire(t, q))
 }
 
 // A server that takes the connection and does not answer the greeting is given up after 3 s.
@@ -129,7 +129,7 @@ func TestSilentServerIsLeft(t *testing.T) {
 	}
 	s := open(t, Config{Hosts: hosts, SessionTimeout: 6 * time.Second})
 	q := NewSequential(s)
-	lease := acquire(t, q, 20*time.Second)
+	lease := acquire(t, q)
 	used := s.currentLink().RemoteAddr().String()
 	proxies[used].silence()
 	eventually(t, "connected elsewhere", func() bool {
@@ -149,7 +149,7 @@ func TestWaiterIsToldSoonInALongSession(t *testing.T) {
 	p := newProxy(t, host)
 	s := open(t, Config{Hosts: []string{p.Addr()}})
 	q, c := NewSequential(s), raw(t, host)
-	lease := acquire(t, q, 20*time.Second)
+	lease := acquire(t, q)
 	waited := make(chan error, 1)
 	go func() { _, err := q.Acquire(t.Context(), keyOf(t), lock.Options{}); waited <- err }()
 	eventually(t, "one waits", func() bool { return len(queue(t, c)) == 2 })
@@ -174,7 +174,7 @@ func TestClose(t *testing.T) {
 	s := dial(t, host)
 	c := raw(t, host)
 	q := NewSequential(s)
-	lease := acquire(t, q, 20*time.Second)
+	lease := acquire(t, q)
 	waited := make(chan error, 1)
 	go func() { _, err := q.Acquire(t.Context(), keyOf(t), lock.Options{}); waited <- err }()
 	eventually(t, "one waits", func() bool { return len(queue(t, c)) == 2 })
@@ -193,9 +193,6 @@ func TestClose(t *testing.T) {
 		t.Errorf("acquire after close: %v", err)
 	}
 }
-
-// soon is when an answer has come that takes 3 s at most, on a busy computer.
-const soon = 10 * time.Second
 
 // Without a server there is an answer (within 3 s, if the computer has time for us), and a server that returns is used.
 func TestServerStoppedAndStarted(t *testing.T) {
@@ -224,9 +221,9 @@ func TestServerStoppedAndStarted(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			server := stacktest.Server(t, stack.ZooKeeper)
-			s := open(t, Config{Hosts: []string{server.URL}, SessionTimeout: 2 * time.Second})
+			s := open(t, Config{Hosts: []string{server.URL}, SessionTimeout: 6 * time.Second})
 			q := row.kind.open(s)
-			holder := acquire(t, q, 20*time.Second)
+			holder := acquire(t, q)
 			waited := make(chan error, 1)
 			go func() { _, err := q.Acquire(t.Context(), keyOf(t), lock.Options{}); waited <- err }()
 			eventually(t, "one waits", func() bool { return s.watchCount() == 1 })
@@ -237,16 +234,16 @@ func TestServerStoppedAndStarted(t *testing.T) {
 				if !errors.Is(err, lock.ErrDown) {
 					t.Errorf("waiter: %v", err)
 				}
-			case <-time.After(soon):
-				t.Fatalf("a waiter was not told within %v", soon)
+			case <-time.After(patience):
+				t.Fatal("a waiter was not told")
 			}
 			t.Logf("waiter told after %v", time.Since(from))
 			for range 3 {
-				from = time.Now()
-				_, err := q.Acquire(t.Context(), keyOf(t), lock.Options{})
-				if took := time.Since(from); !errors.Is(err, lock.ErrDown) || took > soon {
-					t.Errorf("acquire took %v: %v", took, err)
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				if _, err := q.Acquire(ctx, keyOf(t), lock.Options{}); !errors.Is(err, lock.ErrDown) {
+					t.Errorf("acquire: %v", err)
 				}
+				cancel()
 			}
 			if err := s.Check(t.Context()); !errors.Is(err, lock.ErrDown) {
 				t.Errorf("check: %v", err)
@@ -256,21 +253,8 @@ func TestServerStoppedAndStarted(t *testing.T) {
 				t.Errorf("release: %v", err)
 			}
 			row.back(t, server)
-			from = time.Now()
-			for {
-				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-				lease, err := q.Acquire(ctx, keyOf(t), lock.Options{})
-				cancel()
-				if err == nil {
-					t.Logf("back after %v", time.Since(from))
-					release(t, lease)
-					break
-				}
-				if time.Since(from) > 30*time.Second {
-					t.Fatalf("not back within 30 s: %v", err)
-				}
-			}
-			must(t, s.Check(t.Context()))
+			release(t, acquire(t, q))
+			eventually(t, "a check passes", func() bool { return s.Check(t.Context()) == nil })
 			// A client of its own, begun now: a greeting that arrives while ZooKeeper starts may get no answer ever,
 			// and the plain library then waits for ten times two thirds of the session timeout.
 			c := raw(t, server.URL)
@@ -295,7 +279,7 @@ func TestCheckOutlastsABrokenConnection(t *testing.T) {
 	}
 	p.Refuse(true)
 	p.Cut()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if err := s.Check(ctx); !errors.Is(err, lock.ErrDown) || ctx.Err() != nil {
 		t.Errorf("no connection: %v", err)
@@ -313,10 +297,10 @@ func (g *generation) oversleep() {
 // in its socket: it reads that first, and the timer that watches over the session has not had its turn yet.
 type slept struct{ recipe }
 
-func (r slept) take(ctx context.Context, a *attempt) (node, error) {
-	own, err := r.recipe.take(ctx, a)
+func (r slept) enter(ctx context.Context, a *attempt) (node, bool, error) {
+	own, ours, err := r.recipe.enter(ctx, a)
 	a.g.oversleep()
-	return own, err
+	return own, ours, err
 }
 
 // A waiter that overslept its session gets no lease from it, whatever it reads.
@@ -328,9 +312,9 @@ func TestAWaiterThatOversleptGetsNoLease(t *testing.T) {
 		s := dial(t, host)
 		g, err := s.usable(t.Context())
 		must(t, err)
-		lease, err := g.acquire(t.Context(), slept{r}, keyOf(t), folderOf(t), lock.Options{})
-		if !errors.Is(err, errAgain) || lease != nil {
-			t.Errorf("%T: lease %v, %v, want to queue up again", r, lease, err)
+		a := &attempt{g: g, acquisition: &acquisition{s: s, recipe: slept{r}, key: keyOf(t), dir: folderOf(t)}}
+		if err := a.enter(t.Context()); !errors.Is(err, errAgain) || a.lease != nil {
+			t.Errorf("%T: lease %v, %v, want to queue up again", r, a.lease, err)
 		}
 		if cause := context.Cause(g.over); !errors.Is(cause, lock.ErrExpired) {
 			t.Errorf("%T: the session goes on: %v", r, cause)
@@ -344,7 +328,7 @@ func TestAHolderThatOversleptHasLostItsLease(t *testing.T) {
 	t.Parallel()
 	for _, k := range kinds() {
 		s := dial(t, Servers.ZooKeeper(t))
-		lease := acquire(t, k.open(s), 20*time.Second)
+		lease := acquire(t, k.open(s))
 		g, _ := s.now()
 		g.oversleep()
 		if err := lease.Release(); !errors.Is(err, lock.ErrLost) || !errors.Is(err, lock.ErrExpired) {
@@ -399,7 +383,8 @@ func TestANodeOfAnotherSessionIsNotAdopted(t *testing.T) {
 				guid := uuid.NewString()
 				made, err := r.create(maker, record, dir, guid, "")
 				must(t, err)
-				found, err := (&attempt{g: g, recipe: r, dir: dir, key: keyOf(t)}).recover(t.Context(), guid)
+				a := &attempt{g: g, acquisition: &acquisition{s: s, recipe: r, dir: dir, key: keyOf(t)}}
+				found, err := a.recover(t.Context(), guid)
 				if from == s && (err != nil || found.name != made.name) {
 					t.Errorf("%s node: %+v, %v; want %s", name, found, err, made.name)
 				}

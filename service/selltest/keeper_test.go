@@ -21,10 +21,14 @@ type ledger struct {
 	first      map[service.SKU]bool
 	seeded     int
 	remembered service.Origin
+	clock      time.Time
 	written    []service.Origin // every origin that was written
+	lost       string           // what is lost of the next Seed: "request", "reply", or nothing
 }
 
 func (l *ledger) Origin(context.Context) (service.Origin, error) { return l.origin, nil }
+
+func (l *ledger) Now(context.Context) (time.Time, error) { return l.clock, nil }
 
 func (l *ledger) Replace(_ context.Context, was, is service.Origin) (bool, error) {
 	if l.origin != was {
@@ -34,15 +38,18 @@ func (l *ledger) Replace(_ context.Context, was, is service.Origin) (bool, error
 	return true, nil
 }
 
-func (l *ledger) First(_ context.Context, o service.Origin, sku service.SKU) (bool, error) {
-	if l.origin != o || l.first[sku] {
-		return false, nil
+func (l *ledger) Seed(_ context.Context, o service.Origin, sku service.SKU, _ int64) error {
+	lost := l.lost
+	l.lost = ""
+	if lost != "request" && l.origin == o && !l.first[sku] {
+		l.first = map[service.SKU]bool{sku: true}
+		l.seeded++
 	}
-	l.first = map[service.SKU]bool{sku: true}
-	return true, nil
+	if lost != "" {
+		return service.ErrOutcomeUnknown
+	}
+	return nil
 }
-
-func (l *ledger) Seed(context.Context, service.SKU, int64) error { l.seeded++; return nil }
 
 func (l *ledger) Recall(context.Context, string) (service.Origin, error) { return l.remembered, nil }
 
@@ -59,7 +66,7 @@ func (l *ledger) lose() { *l = ledger{seeded: l.seeded, remembered: l.remembered
 // instance is a Keeper of a new instance, which remembers nothing. other may be nil.
 func instance(l, other *ledger, server service.Dependency) *service.Keeper {
 	k := service.NewKeeper(service.KeeperConfig{
-		Name: "redis", Place: "here", Store: l, Origins: l, Seed: service.Seed{SKU: "stock", Quantity: 1},
+		Name: "redis", Place: "here", Origins: l, Seed: service.Seed{SKU: "stock", Quantity: 1},
 		Changed: func(error) {},
 	})
 	if other != nil {
@@ -143,7 +150,7 @@ func TestKeeperLooksForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := slowLedger{&ledger{}, make(chan struct{}, 100), make(chan struct{}, 100)}
 		k := service.NewKeeper(service.KeeperConfig{
-			Name: "redis", Place: "here", Store: l, Origins: l, Changed: func(error) {},
+			Name: "redis", Place: "here", Origins: l, Changed: func(error) {},
 		})
 		for range 10 {
 			l.next <- struct{}{}
@@ -197,6 +204,22 @@ func TestKeeperSeedsOnce(t *testing.T) {
 	}
 }
 
+// As long as the store has not said that it is seeded, each look tries again.
+func TestKeeperSeedsUntilItIsAnswered(t *testing.T) {
+	for _, lost := range []string{"request", "reply"} {
+		l := &ledger{lost: lost}
+		k := instance(l, nil, nil)
+		if err := k.Check(t.Context()); !errors.Is(err, service.ErrOutcomeUnknown) {
+			t.Errorf("the %s was lost: %v", lost, err)
+		}
+		finds(t, "asked again", k, nil)
+		finds(t, "and again", k, nil)
+		if l.seeded != 1 {
+			t.Errorf("the %s was lost: seeded %d times", lost, l.seeded)
+		}
+	}
+}
+
 // A store that is empty, or has other data than this instance knows, is not sold from by any instance until a person
 // has set the stock. It is not seeded then.
 func TestKeeperNoticesALoss(t *testing.T) {
@@ -215,7 +238,7 @@ func TestKeeperNoticesALoss(t *testing.T) {
 			finds(t, "after", k, service.ErrDataLost)
 			select {
 			case <-sale.Done():
-			case <-time.After(10 * time.Second):
+			case <-time.After(time.Minute):
 			}
 			if !errors.Is(context.Cause(sale), service.ErrDataLost) {
 				t.Errorf("a sale under way: %v, want it ended by the loss", context.Cause(sale))
@@ -234,6 +257,24 @@ func TestKeeperNoticesALoss(t *testing.T) {
 				t.Errorf("seeded %d times, origin %+v; want a later one and no seed", l.seeded, l.origin)
 			}
 		})
+	}
+}
+
+// The generation of what a person has set is by the clock of the store's server: that of an instance which is behind
+// would make one that others remember as older.
+func TestKeeperGoesByTheClockOfTheStore(t *testing.T) {
+	clock := time.Now().Add(2 * time.Hour)
+	l := &ledger{clock: clock, origin: service.Origin{ID: "lost", Generation: 1, Lost: true}}
+	k := instance(l, nil, nil)
+	finds(t, "lost", k, service.ErrDataLost)
+	if err := k.Renew(t.Context()); err != nil || l.origin.Generation != uint64(clock.Unix()) {
+		t.Errorf("%v; origin %+v, want the generation %d", err, l.origin, clock.Unix())
+	}
+	l.origin.Lost, l.clock = true, time.Unix(0, 0)
+	last := l.origin.Generation
+	finds(t, "lost again", k, service.ErrDataLost)
+	if err := k.Renew(t.Context()); err != nil || l.origin.Generation != last+1 {
+		t.Errorf("the clock went back: %v; origin %+v, want the generation %d", err, l.origin, last+1)
 	}
 }
 

@@ -11,9 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
 	"example.com/stock/service"
-	"example.com/stock/stack/wire"
 )
 
 // A counter is stock in memory, which is sold from in batches. It is for the order in which things happen, in a bubble;
@@ -454,7 +454,7 @@ func TestMergedWhileTheStockIsSetAnew(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
+			for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 				stock, err := s.Stock(t.Context(), "", s.sku)
 				if err != nil || time.Now().After(deadline) {
 					t.Errorf("%+v, %v", stock, err)

@@ -138,7 +138,7 @@ func TestLocksOfSegments(t *testing.T) {
 		left <- err
 	}()
 	var seen service.Locked
-	for deadline := time.Now().Add(10 * time.Second); ; {
+	for deadline := time.Now().Add(time.Minute); ; {
 		var err error
 		if seen, err = s.Lock(t.Context(), "it", string(s.sku)); err != nil {
 			t.Fatal(err)

@@ -11,13 +11,13 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
 	"example.com/stock/lock/local"
 	"example.com/stock/lock/redislock"
 	"example.com/stock/repo"
 	"example.com/stock/service"
-	"example.com/stock/stack/stacktest"
-	"example.com/stock/stack/wire"
 )
 
 // proxiedMySQL is a MySQL behind a fault proxy, and the same one without.
@@ -228,7 +228,7 @@ func TestUnknownOutcomeIsNotTriedAgain(t *testing.T) {
 					s.store = near
 					s.Stores["here"] = service.StoreConfig{Store: near, Needs: s.keeping}
 					// The reply to the first statement of a packet is lost before the last one is run.
-					for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+					for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
 						if stock, err := near.Read(t.Context(), s.sku); err != nil || stock.Sold == 1+written {
 							break
 						}

@@ -1,0 +1,53 @@
+package stacktest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// A Program is the stock program for the tests of one package. It is built, with the race detector, when a test first
+// asks for it. The zero value is ready.
+type Program struct {
+	// Plain is to build it without the race detector, as go test -short always does: a process needs a fifth of the CPU
+	// time. Of an instance that a [stack.Stack] started nobody sees the exit status or the log, so a race that it
+	// reports fails no test.
+	Plain bool
+
+	once sync.Once
+	path string
+	err  error
+}
+
+// Path builds the program once, and returns its path.
+func (p *Program) Path() (string, error) {
+	p.once.Do(func() { p.path, p.err = build(p.Plain || testing.Short()) })
+	return p.path, p.err
+}
+
+// build returns the program in the build cache. The go command keeps there what "go run" links, so that of the packages
+// that need the program only the first waits for the linker, which "go build" would run for each: some 7 s of CPU time.
+func build(plain bool) (path string, err error) {
+	args := []string{"run", "-race", "-exec", "echo", "example.com/stock/cmd/stock"}
+	if plain {
+		args = slices.Delete(args, 1, 2)
+	}
+	for range 2 { // who links it runs it from a temporary folder; from the next time on it is in the cache
+		var said strings.Builder
+		run := exec.Command("go", args...)
+		run.Stderr = &said
+		out, err := run.Output()
+		if err != nil {
+			return "", fmt.Errorf("build: %w\n%s", err, &said)
+		}
+		path = strings.TrimSpace(string(out))
+		if _, err = os.Stat(path); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("build: there is no %s: Go 1.24 or later keeps what go run links", path)
+}

@@ -1,0 +1,78 @@
+package order
+
+import (
+	"context"
+
+	"example.com/stock/service"
+)
+
+// Adjust adds delta units to what is available, or takes some off, never below zero: a delivery, or a loss. It fails
+// with service.ErrPrecondition if c does not hold.
+func (s *Service) Adjust(
+	ctx context.Context, key string, sku service.SKU, delta int64, reason string, c service.Condition,
+) (Entry, bool, error) {
+	if err := between("delta", delta, -service.MaxStock, service.MaxStock); err != nil {
+		return Entry{}, false, err
+	}
+	if delta == 0 {
+		return Entry{}, false, &service.InvalidError{Field: "delta", Reason: "must not be 0: nothing would move"}
+	}
+	return step[Entry](ctx, s, call{
+		about: About{SKUs: []service.SKU{sku}}, decide: adjust(sku, delta, reason, c),
+		key: key, caller: admin, operation: "POST /v1/stock/" + string(sku) + "/adjustments", asked: struct {
+			Delta  int64
+			Reason string
+		}{delta, reason},
+	})
+}
+
+// Set makes quantity units available, and creates the SKU if need be. What is reserved and sold stays so. It is for a
+// person: a store that has lost its data is sold from again after it, with whatever else is in it. A replay sets
+// nothing, so it is no decision of a person: in a store that has lost its data it fails with a service.DataLostError.
+// The person sends another key then, or none, also where the loss has hidden that a first Set with the key was written.
+func (s *Service) Set(
+	ctx context.Context, key string, sku service.SKU, quantity int64, c service.Condition,
+) (Entry, bool, error) {
+	if err := between("quantity", quantity, 0, service.MaxStock); err != nil {
+		return Entry{}, false, err
+	}
+	entry, replayed, err := step[Entry](ctx, s, call{
+		about: About{SKUs: []service.SKU{sku}, Create: true}, decide: set(sku, quantity, c),
+		key: key, caller: admin, operation: "PUT /v1/stock/" + string(sku), asked: quantity, ends: c.None(),
+	})
+	switch {
+	case err != nil || s.Data == nil:
+	case replayed:
+		err = s.Data.Look(ctx)
+	default:
+		err = s.Data.Renew(ctx) // after the stock is there: a reader of the new origin sees the stock
+	}
+	return entry, replayed, err
+}
+
+// Level returns the stock as the counters have it. Number is 0 if no step has moved it yet.
+func (s *Service) Level(ctx context.Context, sku service.SKU) (Level, error) {
+	return read(ctx, s, func(ctx context.Context) (Level, error) { return s.Store.Level(ctx, sku) })
+}
+
+// Movements returns up to limit movements of the SKU with a number greater than after, in order.
+func (s *Service) Movements(ctx context.Context, sku service.SKU, after uint64, limit int) ([]Movement, error) {
+	if err := between("limit", int64(limit), 1, service.MaxPage); err != nil {
+		return nil, err
+	}
+	return read(ctx, s, func(ctx context.Context) ([]Movement, error) {
+		return s.Store.Movements(ctx, sku, after, limit)
+	})
+}
+
+// SetPolicy sets the most units of a SKU that one customer may have, reserved and sold; 0: no limit. It takes nothing
+// away from a customer who has more. To set it twice is to set it once, so it needs no key.
+func (s *Service) SetPolicy(ctx context.Context, sku service.SKU, perCustomer int64) error {
+	if err := between("per_customer", perCustomer, 0, MaxPolicy); err != nil {
+		return err
+	}
+	_, err := read(ctx, s, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, s.Store.SetPolicy(ctx, sku, perCustomer)
+	})
+	return err
+}
