@@ -8,10 +8,10 @@ import (
 )
 
 // Two clocks are in the evidence: that of the load generator in the records, and that of the store in movements, orders
-// and reservations. What the store dates is compared with what the store dates. What a request and a movement have to do
-// with each other in time is seen without the clock of the store, by the numbers of the movements: see timeline. Only
-// then is the store's clock compared with ours, by the difference that most movements agree on, and what does not fit is
-// no proof: a clock may have been set.
+// and reservations. What the store dates is compared with what the store dates. Requests and movements are put in order
+// by the numbers of the movements, without the clock of the store: see timeline. Only then are the two clocks compared,
+// by the difference that most movements agree on. What does not fit there is no proof, because a clock may have been
+// set.
 
 const (
 	// drift is how far the difference of the two clocks may change during a run.

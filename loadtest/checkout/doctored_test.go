@@ -265,7 +265,7 @@ func clone(e *checkout.Evidence) *checkout.Evidence {
 }
 
 // places is at how many places each change is tried.
-const places = 25
+const places = 12
 
 // Whatever is changed in honest evidence, and wherever, is found.
 func TestDoctoredEvidenceIsFound(t *testing.T) {

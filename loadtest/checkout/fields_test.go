@@ -62,7 +62,8 @@ func (w *walk) below(path string, v reflect.Value, attempt *checkout.Record) {
 		for i := range v.Len() {
 			w.below(path, v.Index(i), attempt)
 		}
-	case v.Kind() == reflect.Struct && v.Type() != reflect.TypeFor[time.Time]() && v.Type() != reflect.TypeFor[words.Text]():
+	case v.Kind() == reflect.Struct && v.Type() != reflect.TypeFor[time.Time]() &&
+		v.Type() != reflect.TypeFor[words.Text]():
 		if r, ok := v.Addr().Interface().(*checkout.Record); ok {
 			attempt = r
 		}
@@ -164,8 +165,8 @@ func listed(t *testing.T, page, heading string) (list []string) {
 	return list
 }
 
-// docs/verdict.md lists every field of every record, as compared or as not compared. Both are so: whatever is changed in
-// a field that is compared is found, and what is changed in another changes no verdict.
+// docs/verdict.md lists every field of every record, as compared or as not compared. Both are so: whatever is changed
+// in a field that is compared is found, and what is changed in another changes no verdict.
 func TestEveryFieldIsComparedOrListed(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/verdict.md")
@@ -186,7 +187,7 @@ func TestEveryFieldIsComparedOrListed(t *testing.T) {
 			if how.change == nil {
 				how.change = change
 			}
-			for range 10 {
+			for range places / 2 {
 				e, n := clone(base), dice.IntN(1<<20)
 				list := slices.DeleteFunc(fields(t, e, name)[name], func(v value) bool {
 					return how.where != nil && !how.where(v.attempt)

@@ -151,7 +151,8 @@ func TestAReservationOfAnEarlierRunExpires(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Verdict.Finding != loadtest.Holds || r.Books[0].Before.Reserved != 2 || s.reservations["old"].State != "expired" {
+	if r.Verdict.Finding != loadtest.Holds || r.Books[0].Before.Reserved != 2 ||
+		s.reservations["old"].State != "expired" {
 		t.Errorf("%s: %v", r.Verdict.Sentence, failures(&r.Verdict))
 	}
 	// It gives back no more than was reserved.

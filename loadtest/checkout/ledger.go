@@ -147,7 +147,8 @@ func (j *judge) delivered() {
 			if q.done != nil {
 				number = q.done.Number
 			}
-			if m.Kind != "adjust" || m.SKU != q.ask.Ref || m.units() != merged(q.ask.Lines)[m.SKU] || m.Number != number {
+			if m.Kind != "adjust" || m.SKU != q.ask.Ref || m.units() != merged(q.ask.Lines)[m.SKU] ||
+				m.Number != number {
 				j.fail(CheckTold, "delivered-other", "key", key, "kind", m.Kind, "sku", m.SKU, "units", m.units(),
 					"number", m.Number, "asked", units(q.ask.Lines), "told", number)
 			}

@@ -111,10 +111,13 @@ func liars() map[string]row {
 			b.Movements[i].At, b.Events[i].Data.At = at, at
 			return true
 		}},
-		"a sale is dated before its request everywhere": {checkout.CheckSettled, func(e *checkout.Evidence, n int) bool {
-			redate(e, placed(e, n), -10*time.Second)
-			return true
-		}},
+		"a sale is dated before its request everywhere": {
+			checkout.CheckSettled,
+			func(e *checkout.Evidence, n int) bool {
+				redate(e, placed(e, n), -10*time.Second)
+				return true
+			},
+		},
 		"an order is dated a day later everywhere": {checkout.CheckSettled, func(e *checkout.Evidence, n int) bool {
 			redate(e, placed(e, n), 24*time.Hour)
 			return true
@@ -282,8 +285,8 @@ func reclock(e *checkout.Evidence, date func(time.Time) time.Time) {
 	}
 }
 
-// Our clock may be ahead of the store's, or behind, and go faster or slower: nobody is accused for that, and the verdict
-// stands. If it is set during the run, there is no verdict.
+// Our clock may be ahead of the store's, or behind, and go faster or slower: nobody is accused for that, and the
+// verdict stands. If it is set during the run, there is no verdict.
 func TestClocksMayDiffer(t *testing.T) {
 	t.Parallel()
 	s, url := serve(t)

@@ -52,7 +52,9 @@ func (j *judge) fair(q *request, r *Record) bool {
 	}
 	// begun reports whether op may have been done with f before the refusal was answered.
 	begun := func(op Op) bool {
-		return slices.ContainsFunc(f.about(op), func(p *request) bool { return !p.refused() && !p.sent.After(r.DoneAt) })
+		return slices.ContainsFunc(f.about(op), func(p *request) bool {
+			return !p.refused() && !p.sent.After(r.DoneAt)
+		})
 	}
 	switch r.Problem {
 	case "sold_out":

@@ -87,8 +87,8 @@ func (j *judge) replies() {
 				}
 			}
 			for _, d := range r.Got.differ(&due) {
-				j.fail(CheckTold, "reply", "op", string(q.ask.Op), "order", cmp.Or(q.ask.Ref, want.id()), "field", d.field,
-					"got", d.got, "want", d.want)
+				j.fail(CheckTold, "reply", "op", string(q.ask.Op), "order", cmp.Or(q.ask.Ref, want.id()),
+					"field", d.field, "got", d.got, "want", d.want)
 			}
 		}
 	}
@@ -138,8 +138,8 @@ func (j *judge) due(q *request) (want Thing, ok bool) {
 // longest is how long a reservation can last, from its creation to its end, extensions included.
 const longest = 24 * time.Hour
 
-// extends reports whether a reply to an extension can be right: the reservation lasts for the ttl from the moment of the
-// step on, and was not made shorter.
+// extends reports whether a reply to an extension can be right: the reservation lasts for the ttl from the moment of
+// the step on, and was not made shorter.
 func (j *judge) extends(q *request, r *Record) bool {
 	f, until := j.facts[q.ask.Ref], r.Got.ExpiresAt
 	ttl, _ := time.ParseDuration(q.ask.TTL)

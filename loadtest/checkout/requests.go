@@ -9,7 +9,6 @@ import (
 
 // A request is all attempts of one.
 type request struct {
-	number   int
 	ask      Ask
 	attempts []*Record
 	sent     time.Time // when the first attempt was
@@ -37,7 +36,7 @@ func (j *judge) group() {
 		r := &j.e.Records[i]
 		q := byNumber[r.Request]
 		if q == nil {
-			q = &request{number: r.Request, ask: r.Ask, sent: r.SentAt}
+			q = &request{ask: r.Ask, sent: r.SentAt}
 			byNumber[r.Request] = q
 			j.requests = append(j.requests, q)
 			if r.Key != "" {

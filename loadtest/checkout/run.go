@@ -274,8 +274,8 @@ func (s *Shopping) Judge(ctx context.Context) (*Result, error) {
 			}
 			since, limit = progress, s.sale.plan.SettleLimit
 		}
-		// Sweepers may be at work still, and relays. After a long run a reading takes seconds, so it is not the last one
-		// if it began too early. What happens while it is made looks wrong, and so proves nothing.
+		// Sweepers may be at work still, and relays. After a long run a reading takes seconds, so it is not the last
+		// one if it began too early. What happens while it is made looks wrong, and so proves nothing.
 		final := !r.Verdict.early || r.Verdict.proved || asked.Sub(since) > limit
 		if moved != "" {
 			final = waited

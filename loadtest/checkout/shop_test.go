@@ -405,8 +405,8 @@ func (s *shop) reserve(in body) (int, any) {
 	return 201, *v
 }
 
-// sweep ends what is over. It is the begin of a step, all of which is of one time. about is the method and the id of the
-// request.
+// sweep ends what is over. It is the begin of a step, all of which is of one time. about is the method of the request,
+// and the id in its path.
 func (s *shop) sweep(about string) {
 	s.now = time.Now()
 	for id, v := range s.reservations {
