@@ -82,6 +82,10 @@ var arrows = map[string]struct {
 		[]string{"loadtest", "words"},
 		"a client over HTTP, and a consumer of events: it must judge orders by what it is told, not by their code",
 	},
+	"loadtest/tally": {
+		[]string{"words"},
+		"what other load tools print: it knows no service and no judge",
+	},
 	"loadtest/report": {
 		[]string{"loadtest", "loadtest/checkout", "words"},
 		"it shows what the load test found, and asks nobody else",
@@ -124,7 +128,8 @@ var arrows = map[string]struct {
 	"cmd/stock": {
 		[]string{
 			"app", "archive", "class", "lab", "lab/report", "lab/scenario", "lab/soak", "loadtest", "loadtest/checkout",
-			"loadtest/mapping", "loadtest/report", "lock", "order", "service", "stack", "starter", "strategy", "words",
+			"loadtest/mapping", "loadtest/report", "loadtest/tally", "lock", "order", "service", "stack",
+			"starter", "strategy", "words",
 		},
 		"commands are thin: the service is app's; lock and strategy are for stock lock and stock strategies, order " +
 			"and service for the law that stock audit checks, archive for what stock archive reports",
