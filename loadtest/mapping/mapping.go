@@ -45,7 +45,9 @@ func (f *File) Accepts(status int) (always, sometimes bool) {
 }
 
 // covers reports whether a reply with that status may match.
-func (r *rule) covers(status int) bool { return r != nil && (len(r.status) == 0 || within(r.status, status)) }
+func (r *rule) covers(status int) bool {
+	return r != nil && (len(r.status) == 0 || within(r.status, status))
+}
 
 // A question is the form of one request.
 type question struct {
