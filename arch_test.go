@@ -96,6 +96,10 @@ var arrows = map[string]struct {
 		[]string{"internal/words", "loadtest"},
 		"a client over HTTP, and a consumer of events: it must judge orders by what it is told, not by their code",
 	},
+	"loadtest/tally": {
+		[]string{"internal/words"},
+		"what other load tools print: it knows no service and no judge",
+	},
 	"loadtest/report": {
 		[]string{"internal/words", "loadtest", "loadtest/checkout"},
 		"it shows what the load test found, and asks nobody else",
@@ -148,8 +152,8 @@ var arrows = map[string]struct {
 	"cmd/stock": {
 		[]string{
 			"app", "internal/stack", "internal/starter", "internal/words", "lab", "lab/class", "lab/report",
-			"lab/scenario", "lab/soak", "loadtest", "loadtest/checkout", "loadtest/mapping", "loadtest/report", "lock",
-			"service", "service/archive", "service/order", "service/strategy",
+			"lab/scenario", "lab/soak", "loadtest", "loadtest/checkout", "loadtest/mapping", "loadtest/report",
+			"loadtest/tally", "lock", "service", "service/archive", "service/order", "service/strategy",
 		},
 		"commands are thin: the service is app's; lock and strategy are for stock lock and stock strategies, order " +
 			"and service for the law that stock audit checks, archive for what stock archive reports",

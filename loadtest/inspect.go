@@ -16,6 +16,7 @@ type Look struct {
 	Store, SKU string
 	Initial    *int64 // units in stock at first; nil: as the store says
 	Accepted   *int64 // requests that a tool counted as accepted; nil: not known
+	AtMost     *int64 // requests that a tool did not count as refused, if it does not tell Accepted; nil: not known
 	Quantity   int64  // units per accepted request; 0: not known, and 1 where the target lists no orders
 	CutOff     int64  // requests that the tool may have cut off at its end without counting them
 	Shared     bool   // others may have sold from the SKU
@@ -84,7 +85,7 @@ func Inspect(ctx context.Context, t Target, look Look) (*Inspection, error) {
 	before := now
 	before.Quantity, before.Version = now.Initial, 0
 	if a, is := t.(assumer); is {
-		if before.Quantity, err = a.Assume(look); err != nil {
+		if before.Quantity, err = a.Assume(ctx, look); err != nil {
 			return nil, err
 		}
 	}
@@ -117,6 +118,9 @@ func Inspect(ctx context.Context, t Target, look Look) (*Inspection, error) {
 	}
 	for _, o := range a.Orders {
 		i.Ways, i.Instances = with(i.Ways, o.Strategy), with(i.Instances, o.Instance)
+	}
+	if look.Initial == nil && before.Mapped {
+		v.because(AboutEvidence, "initial-unknown", "n", before.Quantity)
 	}
 	if look.Initial != nil && *look.Initial != before.Quantity {
 		v.because(AboutEvidence, "other-initial", "stored", before.Quantity, "given", *look.Initial)
@@ -181,6 +185,10 @@ func (i *Inspection) compare(v *Verdict, look Look, orders []Order) {
 	}
 	n := int64(i.Orders)
 	switch {
+	case i.Accepted == nil && look.AtMost != nil && (n <= *look.AtMost+look.CutOff || look.Shared):
+		i.note("accepted-at-most", "n", *look.AtMost)
+	case i.Accepted == nil && look.AtMost != nil:
+		v.because(AboutEvidence, "foreign-counted", "n", n-*look.AtMost)
 	case i.Accepted == nil:
 		i.note("accepted-unknown")
 	case *i.Accepted > n:

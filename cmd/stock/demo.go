@@ -429,7 +429,9 @@ func (d *demo) writeFiles() error {
 	if d.html == "" {
 		return nil
 	}
-	page := report.Page{Title: d.say("demo.title"), Lang: string(d.voice), Groups: d.groups}
+	page := report.Page{
+		Title: d.say("demo.title"), Lang: string(d.voice), Commit: commit(), Groups: d.groups,
+	}
 	if err := writeFile(d.html, func(w io.Writer) error { return report.WriteHTML(w, page) }); err != nil {
 		return fmt.Errorf("--html: %w", err)
 	}

@@ -287,7 +287,7 @@ func (f *loadFlags) run(ctx context.Context, stdout, stderr io.Writer) (err erro
 		for _, path := range f.kept {
 			fmt.Fprintln(stderr, f.say("wrote", "path", path))
 		}
-		page := report.Page{Lang: string(f.voice), Groups: []report.Group{{Runs: results}}}
+		page := report.Page{Lang: string(f.voice), Commit: commit(), Groups: []report.Group{{Runs: results}}}
 		err = errors.Join(err, f.out.write(page, stderr))
 	}
 	if err != nil {

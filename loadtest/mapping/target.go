@@ -393,15 +393,32 @@ func (t *Target) accept(reply *loadtest.Reply, r loadtest.Request, doc any) erro
 	return nil
 }
 
-// Assume returns look.Initial as the initial stock, because such an API does not report it.
-func (t *Target) Assume(look loadtest.Look) (int64, error) {
+// Assume returns the initial stock, which such an API does not report: look.Initial or, without one, what is left and
+// what the orders hold.
+func (t *Target) Assume(ctx context.Context, look loadtest.Look) (initial int64, err error) {
 	switch {
-	case look.Initial == nil:
+	case look.Initial != nil:
+		initial = *look.Initial
+	case t.orders == nil:
 		return 0, &loadtest.PlanError{
 			Field:  "initial",
 			Reason: phrases.Say("initial-needed"),
 		}
-	case t.orders == nil && look.Accepted == nil:
+	default:
+		now, err := t.Stock(ctx, "", look.SKU)
+		if err != nil {
+			return 0, err
+		}
+		orders, err := t.list(ctx, look.SKU)
+		if err != nil {
+			return 0, err
+		}
+		initial = now.Quantity
+		for i := range orders {
+			initial += orders[i].Quantity
+		}
+	}
+	if t.orders == nil && look.Accepted == nil {
 		return 0, &loadtest.PlanError{
 			Field:  "accepted",
 			Reason: phrases.Say("accepted-needed"),
@@ -409,6 +426,6 @@ func (t *Target) Assume(look loadtest.Look) (int64, error) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.skus[look.SKU] = &past{initial: *look.Initial}
-	return *look.Initial, nil
+	t.skus[look.SKU] = &past{initial: initial}
+	return initial, nil
 }

@@ -226,7 +226,7 @@ func TestMappedSaysWhatIsStrange(t *testing.T) {
 	}
 }
 
-// A redirect is told as such, and where it leads. After 307 and 308 nothing was done; after 303 something may have been.
+// A redirect is told as such, and where it leads. After 307 and 308 nothing was done; after 303 something may be.
 func TestMappedRedirects(t *testing.T) {
 	m, err := mapping.Parse([]byte(foreignMapping))
 	if err != nil {

@@ -201,6 +201,25 @@ func TestDarkPageOfManyRuns(t *testing.T) {
 	if race != "none on redis24" {
 		t.Errorf("the page opens with %q, not with the race, its picture and one beside it, before the table", race)
 	}
+	under := ask[int](t, b, `[...document.querySelectorAll("td.bar")].filter(td => {
+		const style = getComputedStyle(td);
+		return style.backgroundOrigin === "content-box" && parseFloat(style.backgroundSize) <= 100 &&
+			style.backgroundPosition === "100% 100%" }).length`)
+	if bars := ask[int](t, b, `document.querySelectorAll("td.bar").length`); under != bars || bars != 10 {
+		t.Errorf("%d of %d bars stand under the number of their column", under, bars)
+	}
+	if err := chromedp.Do(b, chromedp.EmulateViewport(1280, 900)); err != nil {
+		t.Fatal(err)
+	}
+	level := ask[bool](t, b, `(() => { const [one, other] = [...document.querySelectorAll(".race svg.chart")]
+		.map(chart => chart.getBoundingClientRect());
+		return one.bottom === other.bottom && one.height === other.height && one.right <= other.left })()`)
+	if !level {
+		t.Error("the race and its cure are not at one level")
+	}
+	if err := chromedp.Do(b, chromedp.EmulateViewport(390, 900)); err != nil {
+		t.Fatal(err)
+	}
 	opened := ask[int](t, b, `(() => { document.querySelectorAll("details").forEach(d => d.open = true);
 		return [...document.querySelectorAll("details .bars .hold")]
 			.filter(hold => hold.getBoundingClientRect().width > 0).length })()`)
