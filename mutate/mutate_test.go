@@ -67,7 +67,14 @@ func TestRed(t *testing.T) { t.Error("always") }
 
 func TestSkipped(t *testing.T) { t.Skip("no server") }
 `,
-	"user/user.go": "package user\n\nimport \"example.com/m/sum\"\n\nfunc Three() int { return sum.Add(1, 2) }\n\nfunc Six() int { return sum.Twice(3) }\n",
+	"user/user.go": `package user
+
+import "example.com/m/sum"
+
+func Three() int { return sum.Add(1, 2) }
+
+func Six() int { return sum.Twice(3) }
+`,
 	"user/user_test.go": `package user
 
 import "testing"
