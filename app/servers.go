@@ -278,8 +278,8 @@ func pool[DB interface{ DB() (*sql.DB, error) }](db DB, err error) (DB, *sql.DB,
 }
 
 // mysqlGates returns the queues in front of a pool of that many connections. One connection is kept for taking waiters
-// out of the server's queue. A single SKU may have a quarter, and transactions, which wait for rows, a half. A gate lets
-// one in at the least.
+// out of the server's queue. A single SKU may have a quarter, and transactions, which wait for rows, a half. A gate
+// lets one in at the least.
 func mysqlGates(connections, queue int) repo.Gates {
 	admitted := connections - 1
 	return repo.Gates{

@@ -14,26 +14,28 @@ func TestTheCommandThatRepeatsAPlan(t *testing.T) {
 	}{
 		{
 			Plan{
-				Strategy: "atomic", SKU: "pen", Stock: 5, Quantity: 1, Concurrency: 3, Requests: 7, Timeout: time.Second, SKUs: 1,
+				Strategy: "atomic", SKU: "pen", Stock: 5, Quantity: 1, Concurrency: 3, Requests: 7,
+				Timeout: time.Second, SKUs: 1,
 			},
 			"stock load --url here --strategy atomic --sku pen --stock 5 --quantity 1 --concurrency 3 --requests 7 " +
 				"--seed 0 --timeout 1s",
 		},
 		{
 			Plan{
-				Strategy: "it's", Store: "redis", SKU: "pen", SKUs: 2, Skew: "hot:0.8", Stock: 5, Quantities: []int64{1, 2},
-				Rate: Rate{From: 2, To: 3}, Arrivals: Even, MaxInFlight: 9, RampUp: time.Second, Duration: time.Minute,
-				WarmUp: 2 * time.Second, Seed: 4, Think: time.Millisecond, Wait: &wait, Timeout: time.Second, Cold: true,
-				Shared: true,
+				Strategy: "it's", Store: "redis", SKU: "pen", SKUs: 2, Skew: "hot:0.8", Stock: 5,
+				Quantities: []int64{1, 2},
+				Rate:       Rate{From: 2, To: 3}, Arrivals: Even, MaxInFlight: 9, RampUp: time.Second, Duration: time.Minute,
+				WarmUp: 2 * time.Second, Seed: 4, Think: time.Millisecond, Wait: &wait, Timeout: time.Second,
+				Cold: true, Shared: true,
 			},
 			`stock load --url here --strategy 'it'\''s' --store redis --sku pen --skus 2 --skew hot:0.8 --stock 5 ` +
-				"--quantity 1,2 --rate 2..3 --arrivals even --max-in-flight 9 --ramp-up 1s --duration 1m0s --warm-up 2s " +
-				"--seed 4 --think 1ms --wait 5s --timeout 1s --cold --shared",
+				"--quantity 1,2 --rate 2..3 --arrivals even --max-in-flight 9 --ramp-up 1s --duration 1m0s " +
+				"--warm-up 2s --seed 4 --think 1ms --wait 5s --timeout 1s --cold --shared",
 		},
 		{
 			Plan{Mapping: "mapping.yaml", Strategy: "atomic", SKU: "pen", Quantity: 2, Concurrency: 1, Requests: 1},
-			"stock load --url here --mapping mapping.yaml --sku pen --stock 0 --quantity 2 --concurrency 1 --requests 1 " +
-				"--seed 0 --timeout 0s",
+			"stock load --url here --mapping mapping.yaml --sku pen --stock 0 --quantity 2 --concurrency 1 " +
+				"--requests 1 --seed 0 --timeout 0s",
 		},
 	} {
 		if got := commandLine("here", &row.plan); got != row.want {

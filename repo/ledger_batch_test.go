@@ -494,7 +494,8 @@ func TestALimitHoldsFromTheFirstStepOn(t *testing.T) {
 		about := orders.About{SKUs: []service.SKU{sku}, Customer: "ann"}
 		step(t, d, about, place(newID(), "ann", line(sku, limit)))
 		begun := mysqlDesk(t)
-		if _, _, err := begun.Step(short(t), about, place(newID(), "ann", line(sku, 1))); !errors.Is(err, orders.ErrLimit) {
+		_, _, err := begun.Step(short(t), about, place(newID(), "ann", line(sku, 1)))
+		if !errors.Is(err, orders.ErrLimit) {
 			t.Errorf("one more than the limit of %d: %v, want ErrLimit", limit, err)
 		}
 		about.Customer = "bob"

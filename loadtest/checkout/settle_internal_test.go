@@ -47,7 +47,8 @@ func TestWhatIsNotKnownIsAskedAgain(t *testing.T) {
 		left     int
 	}{{"made", 2, Done, 0}, {"refused", 1, Refused, 0}, {"open", 1, Unknown, 1}} {
 		asked.Store(0)
-		s.open = []pending{{visit: s.visit(1, 1), ask: Ask{Op: OpConfirm, Ref: row.ref, Key: "key"}, request: 3, attempt: 4}}
+		ask := Ask{Op: OpConfirm, Ref: row.ref, Key: "key"}
+		s.open = []pending{{visit: s.visit(1, 1), ask: ask, request: 3, attempt: 4}}
 		var records []Record
 		left := s.settle(ctx, func(r *Record) { records = append(records, *r) })
 		if left != row.left || len(records) != row.attempts || int(asked.Load()) != row.attempts || len(s.open) != 0 {

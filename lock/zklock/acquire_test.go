@@ -184,7 +184,8 @@ func TestHowLongACreateIsSearchedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &attempt{g: &generation{s: &Session{}, timeout: 20 * time.Second}, dir: "/stock/key"}
 		o := a.unanswered("guid")
-		if want := (orphan{node: node{dir: "/stock/key", guid: "guid"}, until: time.Now().Add(20 * time.Second)}); o != want {
+		want := orphan{node: node{dir: "/stock/key", guid: "guid"}, until: time.Now().Add(20 * time.Second)}
+		if o != want {
 			t.Errorf("%+v, want %+v", o, want)
 		}
 	})

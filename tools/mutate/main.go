@@ -103,7 +103,7 @@ func parse(args []string, help io.Writer) (options, error) {
 	with := flags.String("with", "", "result `FILES`, with commas, of other shards: their results are believed, too")
 	flags.BoolVar(&o.quick, "quick", false, "a fixed sample of the mutants whose tests need no servers")
 	flags.BoolVar(&o.operators, "operators", false, "make mutants by operators, of --package, not from tables")
-	flags.IntVar(&o.random, "random", 0, "make `N` mutants by operators, of those of --package (default: of the service)")
+	flags.IntVar(&o.random, "random", 0, "make `N` mutants by operators, of --package (default: of the service)")
 	flags.Uint64Var(&o.seed, "seed", 1, "with --random: another seed is another sample")
 	flags.DurationVar(&o.budget, "budget", 0, "with --random: no mutant is begun after that; 0 is no bound")
 	flags.DurationVar(&o.patience, "patience", time.Minute,

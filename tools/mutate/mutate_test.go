@@ -28,11 +28,15 @@ func Add(a, b int) int {
 
 func Greet() string { return greeting }
 
-func Wait(c chan int) int { return <-c }
+func Wait(c chan int) int {
+	return <-c
+}
 
 const factor = 2
 
-func Twice(a int) int { return factor * a }
+func Twice(a int) int {
+	return factor * a
+}
 `,
 	"sum/greeting.txt": "good\n\n\tmorning\n",
 	"sum/sum_test.go": `package sum
@@ -63,7 +67,14 @@ func TestRed(t *testing.T) { t.Error("always") }
 
 func TestSkipped(t *testing.T) { t.Skip("no server") }
 `,
-	"user/user.go": "package user\n\nimport \"example.com/m/sum\"\n\nfunc Three() int { return sum.Add(1, 2) }\n\nfunc Six() int { return sum.Twice(3) }\n",
+	"user/user.go": `package user
+
+import "example.com/m/sum"
+
+func Three() int { return sum.Add(1, 2) }
+
+func Six() int { return sum.Twice(3) }
+`,
 	"user/user_test.go": `package user
 
 import "testing"
@@ -301,10 +312,10 @@ same nobody adds 0
 		"SURVIVED sum/sum.go: 9: if a < 0 {  =>  if (a < 0) && false { (",
 		"killed   sum/sum.go: 12: return a + b  =>  return a - b (red: TestAdd",
 		"killed   sum/sum.go: 12: return a + b  =>  return 0 (red: TestAdd",
-		`killed   sum/sum.go: 15: func Greet() string { return greeting }  =>  func Greet() string { return "" } (red: T`,
-		"SURVIVED sum/sum.go: 17: func Wait(c chan int) int { return <-c }  =>  func Wait(c chan int) int { return 0 } (1",
-		"killed   sum/sum.go: 21: func Twice(a int) int { return factor * a }  =>  func Twice(a int) int { return factor / a }",
-		"killed   sum/sum.go: 19: const factor = 2  =>  const factor = 3 (red: TestSix)",
+		`killed   sum/sum.go: 15: func Greet() string { return greeting }  =>  func Greet() string { return "" } (`,
+		"SURVIVED sum/sum.go: 18: return <-c  =>  return 0 (1",
+		"killed   sum/sum.go: 24: return factor * a  =>  return factor / a (red: TestSix)",
+		"killed   sum/sum.go: 21: const factor = 2  =>  const factor = 3 (red: TestSix)",
 		"-	if a < 0 {\n+	if a < 1 {\n  2 tests that reach sum.Add are green\n",
 		" 1 change nothing, 3 survived",
 	} {
@@ -329,7 +340,9 @@ func TestZero(t *testing.T) { Add(0, 1) }
 	if err := os.WriteFile(file, []byte(more), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	again, err := mutate(t, root, "--operators", "--package", "sum", "--resume", "--only", "sum.go:9:", "--least", "100")
+	again, err := mutate(
+		t, root, "--operators", "--package", "sum", "--resume", "--only", "sum.go:9:", "--least", "100",
+	)
 	if err != nil || !strings.Contains(again, "4 killed, 1 change nothing, 0 survived") {
 		t.Errorf("%v: it said %s", err, again)
 	}
@@ -367,7 +380,8 @@ func TestRandom(t *testing.T) {
 	if _, err := mutate(t, root, "--random", "5", "--package", "sum,user", "--budget", "1ns"); err == nil {
 		t.Error("nothing was tried, and that is no error")
 	}
-	for _, bad := range [][]string{{"--random", "-1"}, {"--operators"}, {"--operators", "--package", "a", "--random", "1"}} {
+	both := []string{"--operators", "--package", "a", "--random", "1"}
+	for _, bad := range [][]string{{"--random", "-1"}, {"--operators"}, both} {
 		if _, err := parse(bad, t.Output()); err == nil {
 			t.Errorf("%v is accepted", bad)
 		}

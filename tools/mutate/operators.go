@@ -71,8 +71,8 @@ type operator struct {
 //   - a result is nil in place of an error or of what else can be nil, 0, "", or the opposite
 //   - a func that makes a value of another one of its type returns that
 //
-// An integer of a time unit stays as it is: no test asserts a time. So does a panic: neither whether it panics there nor
-// what it says is anybody's contract. For with a condition that is always true would only hang.
+// An integer of a time unit stays as it is: no test asserts a time. So does a panic: neither whether it panics there
+// nor what it says is anybody's contract. For with a condition that is always true would only hang.
 func operate(set *token.FileSet, file *ast.File, info *types.Info, base change) []*change {
 	o := &operator{set: set, info: info, base: base}
 	imported := make(map[string]string)
@@ -81,7 +81,8 @@ func operate(set *token.FileSet, file *ast.File, info *types.Info, base change) 
 			imported[name.Imported().Path()] = name.Name()
 		}
 	}
-	o.names = func(p *types.Package) string { return imported[p.Path()] } // empty: of this package, or it is refused
+	// What is not imported has no name here: it is of this package, or the code is refused later.
+	o.names = func(p *types.Package) string { return imported[p.Path()] }
 	for _, decl := range file.Decls {
 		o.base.fn = ""
 		if f, is := decl.(*ast.FuncDecl); is {

@@ -130,7 +130,8 @@ func (c *change) lines(text string) (before, after string) {
 // keyOf is the hash of a change and of its file.
 func (s *sampling) keyOf(c *change) string {
 	text := s.source.text(c)
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %d %d %q", c.path(), text, c.from, c.to, c.changed(text, c.from, c.to)))
+	with := c.changed(text, c.from, c.to)
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %d %d %q", c.path(), text, c.from, c.to, with))
 	return fmt.Sprintf("%x", sum[:12])
 }
 

@@ -56,10 +56,10 @@ func (s *score) section() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `## A fresh sample
 
-Nobody wrote these mutants: operators made them of the Go code of the service, and a seed chose %d of some %d. A comparison
-is shifted or negated, a condition is true or false whatever it finds, && and || change places, a number is one more or
-less, a call, an assignment or a defer is left out, a result is nil or zero. Durations and panics stay. All tests that
-reach the func were tried, long ones not. %d change nothing, as the tables say.
+Nobody wrote these mutants: operators made them of the Go code of the service, and a seed chose %d of some %d. A
+comparison is shifted or negated, a condition is true or false whatever it finds, && and || change places, a number is
+one more or less, a call, an assignment or a defer is left out, a result is nil or zero. Durations and panics stay. All
+tests that reach the func were tried, long ones not. %d change nothing, as the tables say.
 
 | seed | mutants | killed | same | survived | killed, of those that change something |
 |---:|---:|---:|---:|---:|---:|
