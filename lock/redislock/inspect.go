@@ -191,7 +191,7 @@ func scan(ctx context.Context, c redis.UniversalClient, prefix string) ([]string
 // without renewal. It is one round trip to all nodes. The start of the hold and the waiters, which poll, are not known.
 // A key that several contenders have without a majority has no holder.
 //
-// It fails with ErrDown if too few nodes answered to have a majority, or to know whether somebody has one.
+// The error is an ErrDown if too few nodes answered to know whether a contender has a majority.
 //
 // There is no Evict, because there is no fence: an evicted holder could still write.
 func (r *Redlock) Inspect(ctx context.Context, key string) (lock.State, error) {

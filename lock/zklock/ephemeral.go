@@ -91,7 +91,7 @@ func (r ephemeral) enter(ctx context.Context, a *attempt) (own node, ours bool, 
 		if !a.options.TryOnce {
 			return node{}, false, nil
 		}
-		// Somebody was quicker. The next peek says who.
+		// Another contender was quicker. The next peek returns its name.
 	}
 }
 
