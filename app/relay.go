@@ -145,7 +145,7 @@ func (a *App) openSink() (relay.Sink, error) {
 	if c.Sink == sinkWebhook {
 		w, err := relay.NewWebhook(relay.WebhookOptions{
 			URL: c.WebhookURL, Secrets: a.cfg.webhookSecrets(), AllowInternal: c.WebhookInternal,
-			Timeout: c.WebhookTimeout,
+			Timeout: c.WebhookTimeout, Log: a.log.With("part", "relay"),
 		})
 		if err != nil {
 			return nil, fmt.Errorf("relay.webhook_url, relay.webhook_secrets: %w", err)

@@ -12,8 +12,8 @@ import (
 type Origin struct {
 	ID string // random; empty: the store has no origin, and so no data that this service knows of
 	// Generation orders the origins of one store. The program makes the first, 1. A person who sets the stock of a
-	// store without data makes a later one: the time in seconds by the clock of the store's server, or one more than the
-	// last. The clocks of instances differ, so that one of them could make one that others remember as older.
+	// store without data makes a later one: the time in seconds by the clock of the store's server, or one more than
+	// the last. The clocks of instances differ, so that one of them could make one that others remember as older.
 	Generation uint64
 	Lost       bool // nothing is sold until a person sets the stock: an instance remembered another origin
 }

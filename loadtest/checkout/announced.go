@@ -45,7 +45,7 @@ func (j *judge) events() {
 				j.fail(CheckEvents, "event-gap", "event", e.ID, "n", at)
 			}
 			m := &b.Movements[next+at]
-			if !same(m, &e.Data) || e.ID != eventID(m) || e.Type != "stock."+m.Kind ||
+			if !same(m, &e.Data) || !isEventID(e.ID, m) || e.Type != "stock."+m.Kind ||
 				e.Entry != "" && e.Entry != fmt.Sprintf("%d-0", m.Number) {
 				j.fail(CheckEvents, "event-other", "event", e.ID)
 			}

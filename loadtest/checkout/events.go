@@ -160,7 +160,9 @@ func decodeEvent(text []byte) (e Event, err error) {
 	return e, nil
 }
 
-// eventID is the id that the event of a movement must have.
-func eventID(m *Movement) string {
-	return fmt.Sprintf("%s/%d", strings.ReplaceAll(m.SKU, ".", "~"), m.Number)
+// isEventID reports whether the event of a movement may have that id: the SKU and the number, and what tells it from
+// other movements with that number, of a store that was restored. What that is, is the service's own.
+func isEventID(id string, m *Movement) bool {
+	place := fmt.Sprintf("%s/%d", strings.ReplaceAll(m.SKU, ".", "~"), m.Number)
+	return id == place || strings.HasPrefix(id, place+"/")
 }

@@ -2,6 +2,8 @@ package relay
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,8 +17,12 @@ import (
 // An Event is a movement as it is announced. The same movement is the same event, byte for byte, however often it is
 // sent.
 type Event struct {
-	// ID is the same for every copy: what a receiver recognises a repeat by. It is the SKU, with "~" for ".", a slash
-	// and the number. Webhooks sign "id.timestamp.body", so a "." in an id would leave open where it ends.
+	// ID is the same for every copy, and for no other event: what a receiver recognises a repeat by. It is the SKU, with
+	// "~" for ".", the number, and a digest of the movement, with slashes between. Webhooks sign "id.timestamp.body", so
+	// a "." in an id would leave open where it ends.
+	//
+	// SKU and number alone are not enough. A store that was restored from an older copy gives numbers a second time, to
+	// other movements, and nobody may have noticed that it was. See docs/adr/0025.
 	ID   string         `json:"id"`
 	Type string         `json:"type"`      // "stock." and the kind of the movement
 	At   time.Time      `json:"timestamp"` // of the movement
@@ -25,10 +31,16 @@ type Event struct {
 
 // NewEvent returns the event of a movement.
 func NewEvent(m order.Movement) Event {
-	return Event{
-		ID:   strings.ReplaceAll(string(m.SKU), ".", "~") + "/" + strconv.FormatUint(m.Number, 10),
-		Type: "stock." + string(m.Kind), At: m.At, Data: m,
-	}
+	place := strings.ReplaceAll(string(m.SKU), ".", "~") + "/" + strconv.FormatUint(m.Number, 10)
+	return Event{ID: place + "/" + digest(m), Type: "stock." + string(m.Kind), At: m.At, Data: m}
+}
+
+// digest tells movements of the same number apart: two that are equal in everything, down to the microsecond and the
+// order, are one. It must not change with the version of the program.
+func digest(m order.Movement) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %d %q %d %d %d %d %q %q %q %d", m.SKU, m.Number, m.Kind,
+		m.Received, m.Available, m.Reserved, m.Sold, m.Ref, m.Customer, m.Reason, m.At.UnixMicro()))
+	return hex.EncodeToString(sum[:8])
 }
 
 // body returns the event as JSON.

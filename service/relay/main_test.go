@@ -93,7 +93,7 @@ func (s *shelf) receive(t testing.TB, sku service.SKU, n int) {
 		for errors.Is(err, lock.ErrHeld) { // those that create SKUs side by side deadlock
 			_, _, err = s.Step(t.Context(), about, func(state order.State) (order.Changes, error) {
 				number := state.Stock[sku].Number + 1
-				m := order.Movement{SKU: sku, Number: number, Kind: order.Adjust, Received: 1, Available: 1}
+				m := order.Movement{SKU: sku, Number: number, Kind: order.Adjust, Received: 1, Available: 1, At: state.Now}
 				return order.Changes{Movements: []order.Movement{m}}, nil
 			})
 		}
@@ -160,7 +160,7 @@ type diary struct {
 	answer     func(e relay.Event, attempt int) error
 
 	mu       sync.Mutex
-	attempts map[string]int
+	attempts map[string]int // by SKU/number
 	got      map[service.SKU][]uint64
 }
 
@@ -169,8 +169,9 @@ func (d *diary) Deliver(ctx context.Context, e relay.Event) error {
 	if d.attempts == nil {
 		d.attempts, d.got = make(map[string]int), make(map[service.SKU][]uint64)
 	}
-	d.attempts[e.ID]++
-	attempt := d.attempts[e.ID]
+	place := fmt.Sprintf("%s/%d", e.Data.SKU, e.Data.Number)
+	d.attempts[place]++
+	attempt := d.attempts[place]
 	d.mu.Unlock()
 	if d.answer != nil {
 		if err := d.answer(e, attempt); err != nil {
@@ -194,10 +195,10 @@ func (d *diary) of(sku service.SKU) []uint64 {
 	return append([]uint64(nil), d.got[sku]...)
 }
 
-func (d *diary) tries(id string) int {
+func (d *diary) tries(place string) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.attempts[id]
+	return d.attempts[place]
 }
 
 // quick returns a configuration with short pauses.

@@ -120,7 +120,7 @@ func TestAPoisonEventStopsItsOwnSKUUntilAPersonDecides(t *testing.T) {
 			s, _ := newShelf(t)
 			var mended atomic.Bool
 			sink := &diary{answer: func(e relay.Event, _ int) error {
-				if e.ID == "bad/3" && !mended.Load() {
+				if e.Data.Number == 3 && e.Data.SKU == "bad" && !mended.Load() {
 					return errPoison
 				}
 				return nil

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	_ "embed" // the script
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -43,9 +44,10 @@ const trimEvery = 100
 //go:embed trim.lua
 var trimSource string
 
-// ErrOther: a stream has another event with that number. Its ledger was begun anew; delete the stream.
-var ErrOther = errors.New("the stream has another event of this number: if the ledger was lost and begun anew, " +
-	"delete the stream")
+// ErrOther: a stream has another event with that number. Its ledger was begun anew, or restored from an older copy. A
+// person deletes the stream when its consumers have taken what is in it.
+var ErrOther = errors.New("the stream has another event of this number: if the ledger was lost and begun anew, or " +
+	"restored from an older copy, delete the stream")
 
 // NewStreams returns a sink. Set c's ContextTimeoutEnabled, and MaxRetries to -1: the relay tries again itself. A nil
 // log is nobody.
@@ -65,7 +67,7 @@ func (s *Streams) Deliver(ctx context.Context, e Event) error {
 	add := pipe.XAdd(ctx, &redis.XAddArgs{Stream: key, ID: id, Values: []any{StreamField, body}})
 	_, err = pipe.Exec(ctx)
 	if refused := add.Err(); refused != nil && strings.Contains(refused.Error(), "equal or smaller") {
-		return s.repeat(ctx, key, id, string(body))
+		return s.repeat(ctx, key, id, e)
 	}
 	if err != nil {
 		return streamFault(err)
@@ -78,13 +80,27 @@ func (s *Streams) Deliver(ctx context.Context, e Event) error {
 	return nil
 }
 
-// repeat tells a repeat from another event with the same number. One that is not there any more was trimmed.
-func (s *Streams) repeat(ctx context.Context, key, id, body string) error {
-	entries, err := s.client.XRange(ctx, key, id, id).Result()
-	if err != nil {
+// repeat tells a repeat from another event with the same number. One that is not there any more was trimmed: it is
+// another if it is younger than the last entry, which is never trimmed. A version that wrote other ids is recognised.
+func (s *Streams) repeat(ctx context.Context, key, id string, e Event) error {
+	pipe := s.client.Pipeline()
+	same, last := pipe.XRange(ctx, key, id, id), pipe.XRevRangeN(ctx, key, "+", "-", 1)
+	if _, err := pipe.Exec(ctx); err != nil {
 		return streamFault(err)
 	}
-	if len(entries) > 0 && entries[0].Values[StreamField] != body {
+	there, trimmed := same.Val(), false
+	if len(there) == 0 {
+		there, trimmed = last.Val(), true
+	}
+	if len(there) == 0 {
+		return nil
+	}
+	text, _ := there[0].Values[StreamField].(string)
+	var known Event
+	if err := json.Unmarshal([]byte(text), &known); err != nil {
+		return fmt.Errorf("%s %s: %w", key, there[0].ID, err)
+	}
+	if trimmed && e.At.After(known.At) || !trimmed && digest(known.Data) != digest(e.Data) {
 		return fmt.Errorf("%s %s: %w", key, id, ErrOther)
 	}
 	return nil

@@ -38,7 +38,7 @@ func TestTheFormOfAnEvent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `{"id":"book~1/17","type":"stock.sell","timestamp":"2026-11-22T10:00:00.123456Z","data":{` +
+	const want = `{"id":"book~1/17/62eb284efbb39e68","type":"stock.sell","timestamp":"2026-11-22T10:00:00.123456Z","data":{` +
 		`"sku":"book.1","number":17,"kind":"sell","received":0,"available":-2,"reserved":0,"sold":2,"ref":"o-1",` +
 		`"customer":"ann","at":"2026-11-22T10:00:00.123456Z"}}`
 	if string(text) != want {
@@ -54,6 +54,9 @@ func TestAStreamRefusesARepeatAndWhatComesLate(t *testing.T) {
 	if got := stream(t, client, "a"); !slices.Equal(got, numbers(3)) {
 		t.Errorf("stream: %v", got)
 	}
+	earlier := event("a", 2) // of a relay before this version
+	earlier.ID = "a/2"
+	deliver(t, s, earlier)
 	other := event("a", 2)
 	other.Data.Sold = 3
 	err := s.Deliver(t.Context(), other)
@@ -64,6 +67,10 @@ func TestAStreamRefusesARepeatAndWhatComesLate(t *testing.T) {
 		t.Fatal(err)
 	}
 	deliver(t, s, event("a", 2)) // taken by all, and trimmed: a repeat
+	other.At = other.At.Add(time.Microsecond)
+	if err := s.Deliver(t.Context(), other); !errors.Is(err, relay.ErrOther) {
+		t.Errorf("another event, with a number that was there, and younger than the last: %v", err)
+	}
 }
 
 // What a group has not taken, or has pending, is not trimmed. Nor is a stream without a group.
@@ -122,6 +129,23 @@ func TestAStreamIsTrimmedOfWhatEveryGroupHasTaken(t *testing.T) {
 	first(401, "both have taken 400")
 	if got := stream(t, client, "a"); len(got) != 100 {
 		t.Errorf("%d entries are left", len(got))
+	}
+}
+
+// The last entry stays though all have taken it: what comes after a restoration is told from a repeat by it.
+func TestTheLastEntryOfAStreamIsNotTrimmed(t *testing.T) {
+	t.Parallel()
+	client := dialRedis(t, stacktest.Redis(t).Addr)
+	s := relay.NewStreams(client, nil)
+	for n := range uint64(99) {
+		deliver(t, s, event("a", n+1))
+	}
+	if err := client.XGroupCreate(t.Context(), relay.StreamKey("a"), "ahead", "100").Err(); err != nil {
+		t.Fatal(err)
+	}
+	deliver(t, s, event("a", 100))
+	if got := stream(t, client, "a"); !slices.Equal(got, []uint64{100}) {
+		t.Errorf("stream: %v", got)
 	}
 }
 

@@ -1,6 +1,7 @@
 -- Removes the entries of stream KEYS[1] that every group has taken and acknowledged, and returns their number. An entry
 -- that is removed while a consumer has it pending can never be claimed: so the bound of a group is its oldest pending
--- entry, or what follows the last that it was given. Ids are <number>-0.
+-- entry, or what follows the last that it was given. The last entry stays: it tells a repeat of what was removed from
+-- an event of a ledger that was restored. Ids are <number>-0.
 local function number(id)
   return tonumber(string.match(id, '^%d+'))
 end
@@ -18,7 +19,9 @@ for _, group in ipairs(redis.call('XINFO', 'GROUPS', KEYS[1])) do
     oldest = first
   end
 end
-if not oldest then
+local last = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)[1]
+if not oldest or not last then
   return 0
 end
+oldest = math.min(oldest, number(last[1]))
 return redis.call('XTRIM', KEYS[1], 'MINID', string.format('%.0f-0', oldest))

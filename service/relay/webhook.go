@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
@@ -17,8 +18,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
+
+	"example.com/stock/service"
 )
 
 // A Webhook posts each event to a URL, as https://www.standardwebhooks.com says: the headers webhook-id (that of the
@@ -28,11 +32,21 @@ import (
 //
 // A receiver that does not answer, or whose status is about the address (3xx, 401, 403, 404, 405, 410) or the moment
 // (408, 425, 429, 502, 503, 504) is not available. Any other status is a refusal of the event.
+//
+// Where an event has a number that this process has delivered with another id, the ledger has gone back to an older
+// copy. The event is delivered, because its id is new to the receiver, and the log says so.
 type Webhook struct {
 	url     string
 	secrets [][]byte
 	client  *http.Client
+	log     *slog.Logger
+
+	mu   sync.Mutex
+	last map[service.SKU]Event // that was delivered, of maxLast SKUs at most
 }
+
+// maxLast bounds the memory: some 20 MB. A full map is forgotten.
+const maxLast = 50_000
 
 // WebhookOptions say where to and how.
 type WebhookOptions struct {
@@ -42,6 +56,7 @@ type WebhookOptions struct {
 	// They are checked when the connection is made: a name may lead elsewhere by then.
 	AllowInternal bool
 	Timeout       time.Duration // of one attempt, from the connection to the end of the reply; default 15 s
+	Log           *slog.Logger  // default: nobody
 }
 
 const secretPrefix = "whsec_"
@@ -76,7 +91,7 @@ func NewWebhook(o WebhookOptions) (*Webhook, error) {
 	if len(o.Secrets) == 0 {
 		return nil, errors.New("webhook: it needs a secret, or receivers could not tell who sends")
 	}
-	w := &Webhook{url: o.URL}
+	w := &Webhook{url: o.URL, log: cmp.Or(o.Log, slog.New(slog.DiscardHandler)), last: make(map[service.SKU]Event)}
 	for i, text := range o.Secrets {
 		key, err := ParseSecret(text)
 		if err != nil {
@@ -131,7 +146,30 @@ func (w *Webhook) Deliver(ctx context.Context, e Event) error {
 	}
 	defer resp.Body.Close()
 	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10) // so that the connection can be used again
-	return judge(resp)
+	if err := judge(resp); err != nil {
+		return err
+	}
+	w.note(e)
+	return nil
+}
+
+// note remembers what was delivered, and notices what cannot come after it.
+func (w *Webhook) note(e Event) {
+	w.mu.Lock()
+	last, known := w.last[e.Data.SKU]
+	repeat := known && e.Data.Number <= last.Data.Number
+	other := repeat && e.ID != last.ID && (e.Data.Number == last.Data.Number || e.At.After(last.At))
+	if !repeat || other {
+		if !known && len(w.last) >= maxLast {
+			clear(w.last)
+		}
+		w.last[e.Data.SKU] = e
+	}
+	w.mu.Unlock()
+	if other {
+		w.log.Error("the ledger has gone back to an older copy: an event has a number that was delivered before",
+			"sku", e.Data.SKU, "number", e.Data.Number, "id", e.ID, "delivered", last.ID)
+	}
 }
 
 // sign returns the header webhook-signature.

@@ -35,7 +35,10 @@ type consumer struct {
 // the order does not matter. One that needs the order must look whether the inbox has number-1, and else leave the
 // event for later: what was claimed from a dead consumer comes after what others have read since.
 func (c *consumer) apply(ctx context.Context, text string) error {
-	var e struct{ Data movement }
+	var e struct {
+		ID   string
+		Data movement
+	}
 	if err := json.Unmarshal([]byte(text), &e); err != nil {
 		return err
 	}
@@ -44,7 +47,7 @@ func (c *consumer) apply(ctx context.Context, text string) error {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }() // nothing, after Commit
-	_, err = tx.ExecContext(ctx, "INSERT INTO inbox (sku, number) VALUES (?, ?)", e.Data.SKU, e.Data.Number)
+	_, err = tx.ExecContext(ctx, "INSERT INTO inbox (id, sku, number) VALUES (?, ?, ?)", e.ID, e.Data.SKU, e.Data.Number)
 	if known, ok := errors.AsType[*mysql.MySQLError](err); ok && known.Number == 1062 { // duplicate key
 		return nil
 	} else if err != nil {
