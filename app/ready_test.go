@@ -78,7 +78,8 @@ func TestReadyIsWhatASaleNeeds(t *testing.T) {
 					}
 				}
 			}
-			i := begin(t, backends("--mysql-dsn="+clerk, "--profile="+profile, "--stores-enabled=mysql", "--store=mysql")...)
+			i := begin(t, backends(
+				"--mysql-dsn="+clerk, "--profile="+profile, "--stores-enabled=mysql", "--store=mysql")...)
 			i.sells(t, profile, "mysql", "read-only", "backend_down",
 				run("SET GLOBAL read_only = 1"), run("SET GLOBAL read_only = 0"))
 		})
@@ -110,7 +111,8 @@ func (i *instance) sells(t *testing.T, profile, sku, reason, problem string, beg
 	i.must(t, http.MethodPut, "/v1/stock/"+sku+"?quantity=100", 200)
 	sell := func() reply {
 		if profile == ordersProfile {
-			r, _ := i.call(t, http.MethodPost, "/v1/orders", `{"customer":"ann","lines":[{"sku":"`+sku+`","quantity":1}]}`, "")
+			const cart = `{"customer":"ann","lines":[{"sku":%q,"quantity":1}]}`
+			r, _ := i.call(t, http.MethodPost, "/v1/orders", fmt.Sprintf(cart, sku), "")
 			return r
 		}
 		return i.ask(http.MethodPost, "/deduct_stock_sync?sku="+sku)
@@ -172,8 +174,8 @@ func TestAnInstanceOnAFullDisk(t *testing.T) {
 	}
 }
 
-// When the probe says that Redis is back, the pools of the requests are, too. go-redis lets a pool that could not connect
-// refuse for a second without a try.
+// When the probe says that Redis is back, the pools of the requests are, too. go-redis lets a pool that could not
+// connect refuse for a second without a try.
 func TestReadyIsNotAheadOfThePools(t *testing.T) {
 	t.Parallel()
 	server := stacktest.Redis(t)
@@ -245,7 +247,8 @@ func TestReadyIsTheDefaultStores(t *testing.T) {
 	if err := database.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	i.becomes(t, http.StatusServiceUnavailable, "nothing can be sold from mysql, the default store", `"redis":{"sells":true`)
+	i.becomes(t, http.StatusServiceUnavailable, "nothing can be sold from mysql, the default store",
+		`"redis":{"sells":true`)
 	i.must(t, http.MethodPut, "/v1/stock/stock?quantity=3&store=redis", 200)
 	i.must(t, http.MethodPost, "/deduct_stock_atomic?store=redis", 200)
 	if err := database.Restart(t.Context()); err != nil {

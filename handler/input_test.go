@@ -245,7 +245,8 @@ func TestReadiness(t *testing.T) {
 		s := serve(t, &fakeService{}, func(c *handler.Config) {
 			c.ReadyStore = row.ready
 			c.Strategies[0].Stores = []handler.Store{
-				{Name: "redis", Backend: backend{"redis", row.redis}}, {Name: "mysql", Backend: backend{"mysql", row.mysql}},
+				{Name: "redis", Backend: backend{"redis", row.redis}},
+				{Name: "mysql", Backend: backend{"mysql", row.mysql}},
 			}
 		})
 		r := ask(t, http.MethodGet, s.URL+"/readyz", "")
