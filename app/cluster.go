@@ -134,7 +134,7 @@ func isSlow(err error) bool {
 	return errors.As(err, &late) && late.Timeout()
 }
 
-// viewOf asks one node, in one round trip, and one more if it serves slots: a write to one of them that changes nothing.
+// viewOf asks one node, in one round trip, and one more if it serves slots: a write there that changes nothing.
 func viewOf(ctx context.Context, addr string, node *redis.Client) (clusterView, error) {
 	var info, nodes *redis.StringCmd
 	_, err := node.Pipelined(ctx, func(p redis.Pipeliner) error {

@@ -2,6 +2,7 @@ package repo_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"example.com/stock/internal/stack"
 	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
+	"example.com/stock/internal/mysqlerr"
 	"example.com/stock/repo"
 	"example.com/stock/service"
 	orders "example.com/stock/service/order"
@@ -283,4 +285,48 @@ func TestProbesLeaveNothing(t *testing.T) {
 	pr, r, _ := proxied(t, "redis")
 	mustSet(t, r, newSKU("probed"), 1)
 	trips(t, pr, true, "CanWrite", 1, func() error { return r.(*repo.Redis).CanWrite(short(t)) })
+}
+
+// A COMMIT that waits for an operator's lock and gives up is rolled back: LockWaitTimeout is NotCommitted.
+func TestACommitThatGivesUpIsRolledBack(t *testing.T) {
+	t.Parallel()
+	db := migrated(t, stacktest.MariaDB(t))
+	pool, err := db.DB()
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(c *sql.Conn, statements ...string) (err error) {
+		for _, statement := range statements {
+			if _, err = c.ExecContext(short(t), statement); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	clerk, err1 := pool.Conn(t.Context())
+	operator, err2 := pool.Conn(t.Context())
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	defer clerk.Close()
+	defer operator.Close()
+	err = errors.Join(
+		run(clerk, "SET SESSION lock_wait_timeout = 1", "START TRANSACTION",
+			"INSERT INTO deliveries VALUES ('a', 1, 1)"),
+		run(operator, "BACKUP STAGE START", "BACKUP STAGE FLUSH", "BACKUP STAGE BLOCK_DDL",
+			"BACKUP STAGE BLOCK_COMMIT"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = run(clerk, "COMMIT")
+	if n := mysqlerr.Number(err); n != mysqlerr.LockWaitTimeout {
+		t.Errorf("%v, want %d", err, mysqlerr.LockWaitTimeout)
+	}
+	if err := run(operator, "BACKUP STAGE END"); err != nil {
+		t.Fatal(err)
+	}
+	var n int
+	if err := operator.QueryRowContext(short(t), "SELECT COUNT(*) FROM deliveries").Scan(&n); err != nil || n != 0 {
+		t.Errorf("%d rows, %v; want none", n, err)
+	}
 }

@@ -4,8 +4,6 @@ package rediserr
 import (
 	"errors"
 	"strings"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // An Outcome is what an error reply proves of the command or script that got it.
@@ -70,7 +68,10 @@ func Meanings() []Meaning {
 // Of returns the meaning of an error, and whether it is in the table. One that is no error reply is not: what the
 // server did is then not known from it.
 func Of(err error) (Meaning, bool) {
-	var answered redis.Error
+	var answered interface { // redis.Error
+		error
+		RedisError()
+	}
 	if !errors.As(err, &answered) {
 		return Meaning{}, false
 	}

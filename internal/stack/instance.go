@@ -160,7 +160,7 @@ func get(ctx context.Context, url, name string) ([]byte, error) {
 		return nil, err
 	}
 	defer res.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(res.Body, 1<<10))
+	body, err := io.ReadAll(io.LimitReader(res.Body, 1<<16))
 	if err != nil {
 		return nil, err
 	}
