@@ -500,7 +500,9 @@ func TestConfigMasksTheWebhook(t *testing.T) {
 func TestErrorsQuoteNoPassword(t *testing.T) {
 	bare(t)
 	for _, key := range []string{"STOCK_REDIS_ADDRS", "STOCK_REDLOCK_ADDRS", "STOCK_ZOOKEEPER_HOSTS"} {
-		for _, addr := range []string{"redis://:s3cret@db:6379", "me:s3cret@db:6379", "s3cret@db:6379", "me:s3cret@db"} {
+		for _, addr := range []string{
+			"redis://:s3cret@db:6379", "me:s3cret@db:6379", "s3cret@db:6379", "me:s3cret@db",
+		} {
 			t.Setenv(key, addr+",db:1,db:2")
 			out, err := printed(t)
 			if err == nil || strings.Contains(out+err.Error(), "s3cret") {
@@ -509,7 +511,9 @@ func TestErrorsQuoteNoPassword(t *testing.T) {
 			t.Setenv(key, "")
 		}
 	}
-	for _, url := range []string{"https://me:s3cret@example.com/hook", "https://s3cret@example.com", "://s3cret", "s3cret"} {
+	for _, url := range []string{
+		"https://me:s3cret@example.com/hook", "https://s3cret@example.com", "://s3cret", "s3cret",
+	} {
 		t.Setenv("STOCK_RELAY_WEBHOOK_URL", url)
 		out, err := printed(t)
 		if err == nil || strings.Contains(out+err.Error(), "s3cret") {

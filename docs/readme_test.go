@@ -28,7 +28,9 @@ func TestREADMEsNameWhatIsThere(t *testing.T) {
 		text := document(t, file)
 		var named []string
 		for _, block := range fenced.FindAllStringSubmatch(text, -1) {
-			named = append(named, strings.FieldsFunc(block[1], func(r rune) bool { return strings.ContainsRune(" \n'\"", r) })...)
+			named = append(named, strings.FieldsFunc(block[1], func(r rune) bool {
+				return strings.ContainsRune(" \n'\"", r)
+			})...)
 		}
 		for _, code := range quoted.FindAllStringSubmatch(fenced.ReplaceAllString(text, ""), -1) {
 			named = append(named, code[1])

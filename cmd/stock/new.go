@@ -71,12 +71,19 @@ func seeItBuild(ctx context.Context, dir string, running func(command string)) (
 	return run("mod", "tidy"), run("build", "-trimpath", "./...")
 }
 
-// beginning returns the first ten lines of a text: without a proxy, there is one for each module.
-func beginning(text []byte) string {
+// beginning returns the first ten lines of what go has said, without those about downloads: without a proxy, there are
+// some for each module.
+func beginning(said []byte) string {
 	const most = 10
-	lines := strings.SplitAfterN(strings.TrimSpace(string(text)), "\n", most+1)
-	if len(lines) > most {
-		lines[most] = "..."
+	var lines []string
+	for line := range strings.Lines(string(said)) {
+		switch {
+		case strings.HasPrefix(line, "go: downloading "):
+		case len(lines) == most:
+			return strings.Join(append(lines, "..."), "")
+		default:
+			lines = append(lines, line)
+		}
 	}
-	return strings.Join(lines, "")
+	return strings.TrimSuffix(strings.Join(lines, ""), "\n")
 }

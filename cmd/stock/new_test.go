@@ -31,7 +31,8 @@ func standInGo(t *testing.T, fails string) (calls string) {
 	dir := t.TempDir()
 	calls = filepath.Join(dir, "calls")
 	script := "#!/bin/sh\necho \"$PWD: $* $CGO_ENABLED\" >>" + calls + "\n" +
-		"case $1 in " + fails + ") n=0; while [ $n -lt 30 ]; do n=$((n+1)); echo \"no proxy $n\" >&2; done; exit 1;; esac\n"
+		"case $1 in " + fails + ") n=0; while [ $n -lt 30 ]; do n=$((n+1))\n" +
+		"echo \"go: downloading x $n\nno proxy $n\" >&2; done; exit 1;; esac\n"
 	if err := os.WriteFile(filepath.Join(dir, "go"), []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +56,7 @@ func TestNewSaysWhatWasVerified(t *testing.T) {
 		dir, stdout, stderr, status := newService(t)
 		if status != exitUndecided || strings.Contains(stdout, "It builds") ||
 			!strings.Contains(stderr, "go mod tidy failed: exit status 1\nno proxy 1\n") ||
-			!strings.Contains(stderr, "no proxy 10\n...\ngo build -trimpath ./... failed: exit status 1\nno proxy 1\n") ||
+			!strings.Contains(stderr, "no proxy 10\n...\ngo build -trimpath ./... failed: exit status 1\nno proxy 1") ||
 			strings.Contains(stderr, "no proxy 11") || !strings.Contains(stderr, "cd "+dir+next) {
 			t.Errorf("%d\n%s\n%s", status, stdout, stderr)
 		}

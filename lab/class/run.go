@@ -68,8 +68,8 @@ func (c *Class) Fire(p Plan) error {
 	return nil
 }
 
-// begin ends the run that is on and begins one without requests. Its stock is set first: if that fails, the old run goes
-// on.
+// begin ends the run that is on and begins one without requests. The new stock is set first: if that fails, the old run
+// goes on.
 func (c *Class) begin(ctx context.Context, p Plan) (run int, err error) {
 	if err := c.check(&p); err != nil {
 		return 0, err

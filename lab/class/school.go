@@ -176,8 +176,8 @@ func (s *school) seat(who *student, id string) (taken int, refusal *InputError) 
 	return len(s.students), nil
 }
 
-// clientOf returns where a request comes from: the address, and of IPv6 the network of 64 bits, of which one computer has
-// all.
+// clientOf returns where a request comes from: the address, or with IPv6 the network of 64 bits, in which one computer
+// can have any address.
 func clientOf(r *http.Request) netip.Prefix {
 	at, _ := netip.ParseAddrPort(r.RemoteAddr) // net/http has set it
 	from := at.Addr().Unmap().WithZone("")

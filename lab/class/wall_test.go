@@ -159,9 +159,10 @@ func TestTheRaceIsSeen(t *testing.T) {
 	s.until("all have an answer", `document.querySelector("#f-sold b").textContent === "30"`)
 	s.until("overlaps are drawn", `Number(document.querySelector("#holds").dataset.overlap) > 0`)
 	var v Verdict
+	sku := skuOf(runOf(ask[string](s, `document.querySelector(".tok").dataset.req`)))
 	stacktest.Eventually(t, time.Minute, "the stock is read after the last reply", func() (bool, string) {
 		c.look(func(state *State) { v = state.Verdict() })
-		stock, err := c.clients["app-1"].Stock(t.Context(), "redis", skuOf(runOf(ask[string](s, `document.querySelector(".tok").dataset.req`))))
+		stock, err := c.clients["app-1"].Stock(t.Context(), "redis", sku)
 		return err == nil && v.Sold == stock.Sold && v.Written == stock.Quantity && v.Open == 0,
 			fmt.Sprintf("%+v %+v", v, stock)
 	})

@@ -24,9 +24,8 @@ var Script string
 //go:embed diagram.css
 var Style string
 
-// Policy returns the Content-Security-Policy of a page with figures that is one file. Of all scripts this one runs, and
-// nothing is loaded or sent. A text that is not escaped stays without effect. A figure sets the width of its picture, so
-// styles are allowed.
+// Policy returns the Content-Security-Policy of a page with figures that is one file. No other script runs, and nothing
+// is loaded or sent. Styles are allowed, because a figure sets the width of its picture.
 func Policy(script string) string {
 	digest := sha256.Sum256([]byte(script))
 	return "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; " +
@@ -236,8 +235,8 @@ func (p *picture) bar(b *strings.Builder, bar Bar) {
 		bottom = top + rowHeight/2
 	}
 	x := p.x(bar.Lane)
-	fmt.Fprintf(b, `<g class="bar b-%s" data-step="%d"><title>%s</title>`, html.EscapeString(string(bar.Kind)), bar.From+1,
-		both(lab.Text{EN: bar.Who, ZH: bar.Who}))
+	fmt.Fprintf(b, `<g class="bar b-%s" data-step="%d"><title>%s</title>`, html.EscapeString(string(bar.Kind)),
+		bar.From+1, both(lab.Text{EN: bar.Who, ZH: bar.Who}))
 	if bar.Left == nil {
 		fmt.Fprintf(b, `<rect x="%d" y="%d" width="%d" height="%d"/>`, x-barWidth/2+bar.Slot*(barWidth+2), top,
 			barWidth, bottom-top)

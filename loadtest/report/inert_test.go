@@ -63,6 +63,7 @@ func loads(t *testing.T, show func(field, page string)) {
 // visited is a checkout of one customer, who was refused first.
 func visited() *checkout.Result {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	later := at.Add(time.Millisecond)
 	lines := []checkout.Line{{SKU: "a", Quantity: 1}}
 	got := &checkout.Thing{OrderID: "o1", Customer: "ann", State: "placed", Lines: lines, CreatedAt: at}
 	ask := checkout.Ask{Op: checkout.OpPlace, Key: "k", Customer: "ann", Lines: lines}
@@ -81,11 +82,11 @@ func visited() *checkout.Result {
 		Run: "run", Books: r.Books, Orders: []checkout.Thing{*got}, Reservations: []checkout.Thing{*got}, ReadAt: at,
 		Records: []checkout.Record{
 			{
-				Seq: 1, Request: 1, Attempt: 1, Way: checkout.Buy, Ask: ask, SentAt: at, DoneAt: at.Add(time.Millisecond),
+				Seq: 1, Request: 1, Attempt: 1, Way: checkout.Buy, Ask: ask, SentAt: at, DoneAt: later,
 				Outcome: checkout.Refused, Status: 409, Problem: "sold_out", Error: "none", Instance: "app-1",
 			},
 			{
-				Seq: 2, Request: 2, Attempt: 1, Way: checkout.Buy, Ask: ask, SentAt: at, DoneAt: at.Add(time.Millisecond),
+				Seq: 2, Request: 2, Attempt: 1, Way: checkout.Buy, Ask: ask, SentAt: at, DoneAt: later,
 				Outcome: checkout.Done, Status: 200, Instance: "app-1", Got: got,
 			},
 		},

@@ -189,7 +189,7 @@ func NothingRan(t testing.TB, tab context.Context, what, text, ready string) {
 	}
 	open(t, tab, text, ready)
 	alive := `window.` + mark + ` || [...document.querySelectorAll("*")].some(e =>
-		[...e.attributes].some(a => a.name.startsWith("on")) || (e.href?.baseVal ?? e.href ?? "").startsWith("javascript:"))`
+		[...e.attributes].some(a => a.name.startsWith("on") || a.value.trim().toLowerCase().startsWith("javascript:")))`
 	if ran, err := chromedp.Run(tab, chromedp.Evaluate[bool]("Boolean("+alive+")")); err != nil || ran {
 		t.Errorf("%s: what was injected is alive (%v, %v)", what, ran, err)
 	}
@@ -203,8 +203,8 @@ func PolicyHolds(t testing.TB, tab context.Context, text, ready string) {
 	if body < 0 {
 		t.Fatal("the page has no </body>")
 	}
-	open(t, tab, text[:body]+`<img id="last" src="x:" onerror="window.`+mark+`=1">`+payload[strings.Index(payload, "<img"):]+
-		text[body:], "("+ready+`) && document.querySelector("#last").complete`)
+	added := `<img id="added" src="x:" onerror="window.` + mark + `=1"><script>window.` + mark + `=1</script>`
+	open(t, tab, text[:body]+added+text[body:], "("+ready+`) && document.querySelector("#added").complete`)
 	if ran, err := chromedp.Run(tab, chromedp.Evaluate[bool](`Boolean(window.`+mark+`)`)); err != nil || ran {
 		t.Errorf("a script that was added ran (%v, %v)", ran, err)
 	}
