@@ -110,8 +110,8 @@ func (n *wakers) join(ctx context.Context, channel string) (b *waker, all <-chan
 	}
 	if err := pubsub.Subscribe(ctx, channel); err != nil {
 		n.leave(b)
-		if ctx.Err() != nil {
-			return nil, nil, context.Cause(ctx)
+		if waitOver(ctx, lock.Options{}) {
+			return nil, nil, context.Cause(ctx) // the server may be up
 		}
 		return nil, nil, lock.Down("subscribe", err)
 	}

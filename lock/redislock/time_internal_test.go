@@ -3,6 +3,7 @@ package redislock
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strconv"
 	"sync"
 	"testing"
@@ -302,5 +303,28 @@ func TestHalfIsNoMajority(t *testing.T) {
 		if got := quorum(nodes); got != want {
 			t.Errorf("of %d nodes %d are a majority, want %d", nodes, got, want)
 		}
+	}
+}
+
+// A lateContext is over by its deadline, and not yet by Done: sockets, which have the same deadline, are a moment ahead.
+type lateContext struct {
+	context.Context
+	deadline time.Time
+}
+
+func (c lateContext) Deadline() (time.Time, bool) { return c.deadline, true }
+
+// A subscription that fails because the wait is over does not say that the server is down.
+func TestASubscriptionEndsWithTheWait(t *testing.T) {
+	c := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1})
+	defer func() { _ = c.Close() }()
+	w := newWakers(c, slog.New(slog.DiscardHandler))
+	defer func() { _ = w.close() }()
+	gone := errors.New("gone")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	time.AfterFunc(100*time.Millisecond, func() { cancel(gone) })
+	_, _, err := w.join(lateContext{ctx, time.Now()}, "channel")
+	if !errors.Is(err, gone) || errors.Is(err, lock.ErrDown) {
+		t.Errorf("err = %v, want the cause of the end of the wait alone", err)
 	}
 }
