@@ -270,10 +270,10 @@ func (v voice) orUnknown(who string) string {
 
 // A seenContender is a contender of a lock, as an instance reports it.
 type seenContender struct {
-	Who         string     `json:"who"`
-	SinceMS     *float64   `json:"since_ms"`
-	RemainingMS float64    `json:"remaining_ms"`
-	Fence       uint64     `json:"fence"`
+	Who         string   `json:"who"`
+	SinceMS     *float64 `json:"since_ms"`
+	RemainingMS float64  `json:"remaining_ms"`
+	Fence       uint64   `json:"fence"`
 }
 
 // since is by this computer's clock, which may differ from that of the instance; zero: the instance does not know.
