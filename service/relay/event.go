@@ -17,9 +17,9 @@ import (
 // An Event is a movement as it is announced. The same movement is the same event, byte for byte, however often it is
 // sent.
 type Event struct {
-	// ID is the same for every copy, and for no other event: what a receiver recognises a repeat by. It is the SKU, with
-	// "~" for ".", the number, and a digest of the movement, with slashes between. Webhooks sign "id.timestamp.body", so
-	// a "." in an id would leave open where it ends.
+	// ID is the same for every copy, and for no other event: what a receiver recognises a repeat by. It is the SKU,
+	// with "~" for ".", the number, and a digest of the movement, with slashes between. Webhooks sign
+	// "id.timestamp.body", so a "." in an id would leave open where it ends.
 	//
 	// SKU and number alone are not enough. A store that was restored from an older copy gives numbers a second time, to
 	// other movements, and nobody may have noticed that it was. See docs/adr/0025.

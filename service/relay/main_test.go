@@ -93,7 +93,9 @@ func (s *shelf) receive(t testing.TB, sku service.SKU, n int) {
 		for errors.Is(err, lock.ErrHeld) { // those that create SKUs side by side deadlock
 			_, _, err = s.Step(t.Context(), about, func(state order.State) (order.Changes, error) {
 				number := state.Stock[sku].Number + 1
-				m := order.Movement{SKU: sku, Number: number, Kind: order.Adjust, Received: 1, Available: 1, At: state.Now}
+				m := order.Movement{
+					SKU: sku, Number: number, Kind: order.Adjust, Received: 1, Available: 1, At: state.Now,
+				}
 				return order.Changes{Movements: []order.Movement{m}}, nil
 			})
 		}

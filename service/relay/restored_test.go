@@ -95,8 +95,8 @@ func (s *shelf) copied(t *testing.T, sku service.SKU) (restore func()) {
 	}
 }
 
-// A store is restored from an older copy, and sells. Its events have numbers that the receiver of the webhook knows, and
-// none of them is dropped or has its effect twice. The relay says what it sees.
+// A store is restored from an older copy, and sells. Its events have numbers that the receiver of the webhook knows,
+// and none of them is dropped or has its effect twice. The relay says what it sees.
 func TestARestoredLedgerOverAWebhook(t *testing.T) {
 	t.Parallel()
 	s, _ := newShelf(t)

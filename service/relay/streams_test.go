@@ -38,8 +38,9 @@ func TestTheFormOfAnEvent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `{"id":"book~1/17/62eb284efbb39e68","type":"stock.sell","timestamp":"2026-11-22T10:00:00.123456Z","data":{` +
-		`"sku":"book.1","number":17,"kind":"sell","received":0,"available":-2,"reserved":0,"sold":2,"ref":"o-1",` +
+	const want = `{"id":"book~1/17/62eb284efbb39e68","type":"stock.sell",` +
+		`"timestamp":"2026-11-22T10:00:00.123456Z","data":{"sku":"book.1","number":17,"kind":"sell",` +
+		`"received":0,"available":-2,"reserved":0,"sold":2,"ref":"o-1",` +
 		`"customer":"ann","at":"2026-11-22T10:00:00.123456Z"}}`
 	if string(text) != want {
 		t.Errorf("%s", text)

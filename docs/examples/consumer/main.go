@@ -47,7 +47,8 @@ func (c *consumer) apply(ctx context.Context, text string) error {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }() // nothing, after Commit
-	_, err = tx.ExecContext(ctx, "INSERT INTO inbox (id, sku, number) VALUES (?, ?, ?)", e.ID, e.Data.SKU, e.Data.Number)
+	_, err = tx.ExecContext(ctx, "INSERT INTO inbox (id, sku, number) VALUES (?, ?, ?)",
+		e.ID, e.Data.SKU, e.Data.Number)
 	if known, ok := errors.AsType[*mysql.MySQLError](err); ok && known.Number == 1062 { // duplicate key
 		return nil
 	} else if err != nil {
