@@ -263,8 +263,19 @@ func (l *remoteLease) loss(ctx context.Context) (at time.Duration, why error, er
 	return answer.To, answer.Err.error(), nil
 }
 
-// Acquire is that of lock.Locker. The wait is bounded here; its cause is that of the contender.
+// Acquire is that of lock.Locker. The wait is bounded here; its cause is that of the contender. Clauses that harm a
+// server use acquire: here a server that does not answer in time is busy, and is asked again, as a client would.
 func (r *remote) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+	for began := time.Now(); ; {
+		lease, err := r.once(ctx, key, o)
+		busy := errors.Is(err, lock.ErrDown) && !errors.Is(err, lock.ErrHeld)
+		if !busy || ctx.Err() != nil || time.Since(began) > timeout {
+			return lease, err
+		}
+	}
+}
+
+func (r *remote) once(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	wait := timeout
 	if deadline, ok := ctx.Deadline(); ok {
 		wait = time.Until(deadline)

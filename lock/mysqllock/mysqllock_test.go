@@ -125,9 +125,11 @@ func TestNothingIsLeftBehind(t *testing.T) {
 					}
 					lease, err := lockers[worker%2].Acquire(ctx, keyN(i/2), lock.Options{})
 					cancel()
+					if err == nil {
+						err = lease.Release()
+					}
 					switch {
-					case err == nil:
-						release(t, lease)
+					case err == nil || errors.Is(err, lock.ErrDown): // a busy server may be late
 					case i%10 != 9 || !errors.Is(err, context.DeadlineExceeded):
 						t.Errorf("acquire: %v", err)
 						return

@@ -77,7 +77,9 @@ func ephemeralFolderOf(t testing.TB) string { return folderOf(t) + ephemeralSuff
 // dial makes a session that a busy computer does not lose, closed at the end of the test.
 func dial(t testing.TB, host string) *Session {
 	t.Helper()
-	return open(t, Config{Hosts: []string{host}, SessionTimeout: 10 * time.Second})
+	return open(t, Config{
+		Hosts: []string{host}, SessionTimeout: 10 * time.Second, ConnectTimeout: 10 * time.Second,
+	})
 }
 
 // open makes a session and waits until it is connected: a server that has just been started may take longer for that
