@@ -19,7 +19,7 @@ class: deps build ## Show it live to a class: a page for the projector (ARGS='--
 
 .PHONY: class-bench
 class-bench: ## Measure how the wall draws 2,000 events/s of 100 requests in headless Chromium (WRITE=yes: into docs/class.*)
-	CLASS_FRAMES=$(if $(WRITE),write,print) $(GO) test -count 1 -v -run '^TestFrames$$' ./class
+	CLASS_FRAMES=$(if $(WRITE),write,print) $(GO) test -count 1 -v -run '^TestFrames$$' ./lab/class
 
 .PHONY: lab lab-matrix
 lab: build ## Make every failure of the catalogue happen, check docs/failure-modes.json, write out/lab.html (15 minutes)
@@ -42,6 +42,7 @@ lessons: ## Give every command of docs/lessons to the program, and see that it d
 up: build ## Start three instances behind nginx, with Redis, MariaDB and ZooKeeper, on http://localhost:8080
 	deploy/images
 	$(COMPOSE) up -d --no-build --remove-orphans
+	@echo "Waiting for it, 60 s at most ..."
 	@bin/stock healthcheck --url $(URL)/readyz --all --wait 60s && echo "It serves at $(URL). Now: make loadtest"
 
 loadtest: build ## Compare all strategies on the composition, write out/loadtest.html (STRATEGY=none,atomic to choose)
@@ -59,7 +60,7 @@ compose-test: build ## Bring the composition up, load it, kill an instance under
 	deploy/compose-test
 
 ##@ Develop
-.PHONY: build test verify test-busy client-test race mutate bench-test bench-peers bench-http bench-scale fuzz lint fmt tidy deps clean
+.PHONY: build test verify test-busy client-test race mutate tools-test bench-peers bench-http bench-scale fuzz lint fmt tidy deps clean
 build: ## Build bin/stock
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/stock ./cmd/stock
 
@@ -79,33 +80,33 @@ client-test: ## Generate a client from the OpenAPI document with oapi-codegen, a
 	cd handler/clienttest && $(GO) test -count 1 .
 
 .PHONY: new-test new-compose-test
-new-test: build ## Write an order service for three choices (stock new), and build, check and test each
-	starter/try
+new-test: build ## Write an order service for every choice (stock new) and build it; lint and test three of them
+	internal/starter/try
 
 new-compose-test: build ## Write the example of docs/new.md, bring its composition up, sell, take it down
-	starter/compose-test
+	internal/starter/compose-test
 
 race: ## Show that "none" loses updates in ten runs of ten, and that what promises exclusion loses none in a hundred
 	$(GO) test -count 1 -timeout 25m -run TestRaceOften -v ./cmd/stock -often
 
 mutate: ## Break the code on purpose, and see that the tests notice (ARGS='--quick', '--random 40 --seed 7', --help; docs/mutation.md)
-	$(GO) run ./mutate $(ARGS)
+	$(GO) build -C tools -o ../bin/mutate ./mutate && bin/mutate $(ARGS)
 
 .PHONY: soak
 soak: deps build ## Sell while servers and links fail at random, and judge the sales (FOR=10m SEED=7 to choose)
 	bin/stock lab soak --for $(or $(FOR),10m) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
-bench-test: ## Test the bench module, without its runs: seconds
-	cd bench && $(GO) test -short -count 1 ./...
+tools-test: ## Test the module of tools (bench, mutate), without its runs: seconds
+	cd tools && $(GO) test -short -count 1 ./...
 
-bench-peers: ## Measure our locks beside those of others, in one run (about 25 minutes; see bench/README.md)
-	cd bench && $(GO) run . $(ARGS)
+bench-peers: ## Measure our locks beside those of others, in one run (about 25 minutes; see tools/bench/README.md)
+	cd tools && $(GO) run ./bench $(ARGS)
 
-bench-http: ## Measure the endpoints side by side over HTTP (8 minutes; ARGS='--beside COMMIT --write'; see bench/README.md)
-	cd bench && $(GO) run ./http $(ARGS)
+bench-http: ## Measure the endpoints side by side over HTTP (8 minutes; ARGS='--beside COMMIT --write'; see tools/bench/README.md)
+	cd tools && $(GO) run ./bench/http $(ARGS)
 
 bench-scale: ## Show what more instances would sell (ARGS='-measure -write' measures anew, and makes docs/scale.md from it)
-	cd bench && $(GO) run ./scale $(ARGS)
+	cd tools && $(GO) run ./bench/scale $(ARGS)
 
 fuzz: ## Fuzz every parser for SECONDS_FUZZ seconds each
 	@for target in $$(grep -rho --include='*_test.go' 'func Fuzz[A-Za-z0-9]*' . | cut -c6- | sort -u); do \
@@ -118,10 +119,10 @@ fuzz: ## Fuzz every parser for SECONDS_FUZZ seconds each
 # template of one is checked as the service of one's own that it becomes (make new-test).
 SCRIPTS = $(shell find . -type f -not -path './.git/*' -not -path './out/*' -not -path './bin/*' -not -name '*.tmpl' -exec awk \
   'FNR == 1 && (/^.!.*[\/ ](ba|da)?sh( |$$)/ || /^. shellcheck shell=/) { print FILENAME } { nextfile }' {} +)
-lint: ## go vet and staticcheck (of bench, too), gofumpt, shellcheck, the width of lines, and whether go.mod is tidy
+lint: ## go vet and staticcheck (of tools, too), gofumpt, shellcheck, the width of lines, and whether go.mod is tidy
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
-	cd bench && $(GO) vet ./... && "$$(cd .. && $(GO) tool -n staticcheck)" ./...
+	cd tools && $(GO) vet ./... && "$$(cd .. && $(GO) tool -n staticcheck)" ./...
 	@bad=$$($(GO) tool gofumpt -l .); if [ -n "$$bad" ]; then echo "not formatted (make fmt):"; echo "$$bad"; exit 1; fi
 	@if command -v shellcheck >/dev/null; then shellcheck -x $(SCRIPTS); \
 	else echo "shellcheck is not installed: scripts are not checked (apt-get install shellcheck)"; fi

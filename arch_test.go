@@ -22,113 +22,180 @@ var arrows = map[string]struct {
 	may []string
 	why string
 }{
-	"lock":           {nil, "the contract is small enough to copy into another project"},
-	"lock/local":     {[]string{"lock"}, "a driver knows the contract only"},
-	"lock/redislock": {[]string{"lock"}, "a driver knows the contract only"},
-	"lock/zklock":    {[]string{"lock"}, "a driver knows the contract only"},
-	"lock/mysqllock": {
-		[]string{"lock", "mysqlerr"},
+	// The service. The contract, and a driver for each lock server.
+	"lock":       {nil, "the contract is small enough to copy into another project"},
+	"lock/local": {[]string{"lock"}, "a driver knows the contract only"},
+	"lock/redislock": {
+		[]string{"internal/rediserr", "lock"},
 		"a driver knows the contract, and what its server's errors mean",
 	},
-	"lock/locktest": {
-		[]string{"lock", "stack/wire"},
-		"the suite knows the contract and the wire, so that any lock can be put to it",
+	"lock/zklock": {[]string{"lock"}, "a driver knows the contract only"},
+	"lock/mysqllock": {
+		[]string{"lock", "internal/mysqlerr"},
+		"a driver knows the contract, and what its server's errors mean",
 	},
-	"lock/explore":           {nil, "a search in a graph, for tests: it knows no lock"},
-	"lock/explore/pureredis": {nil, "Redis as a function, for tests: what it runs is its caller's"},
-	"health":                 {[]string{"lock"}, "it speaks of backends in the errors of the contract"},
-	"gate": {[]string{"lock"}, "it bounds what goes to a server, whichever, and speaks in the errors " +
-		"of the contract"},
-	"batching": {nil, "what waits is served in batches: it knows neither sales nor orders"},
-	"service":  {[]string{"batching", "lock"}, "the domain knows no HTTP, no SQL, no Redis"},
-	"order": {
-		[]string{"batching", "lock", "service"},
+
+	// Selling, and what it is sold by.
+	"service": {[]string{"internal/batching", "lock"}, "the domain knows no HTTP, no SQL, no Redis"},
+	"service/order": {
+		[]string{"internal/batching", "lock", "service"},
 		"the domain of orders, which names SKUs and errors as selling does",
 	},
-	"repo": {
-		[]string{"order", "service", "lock", "mysqlerr", "gate"},
-		"storage implements what the domain declares",
-	},
-	"relay": {
-		[]string{"order", "service", "lock"},
+	"service/relay": {
+		[]string{"lock", "service", "service/order"},
 		"it takes from the ledger what it announces, and is under any lock: app says which store and which lock",
 	},
-	"archive": {
-		[]string{"order", "service", "lock"},
+	"service/archive": {
+		[]string{"lock", "service", "service/order"},
 		"it takes from the ledger what is old, and knows files alone: app says which store",
 	},
-	"mysqlerr": {nil, "a table of numbers, for the two that speak to MySQL and must not know each other"},
+	"service/strategy": {
+		[]string{"lock", "lock/local", "lock/mysqllock", "lock/redislock", "lock/zklock", "service"},
+		"the catalogue joins locks and ways to write",
+	},
+
+	// Storage, HTTP, and the instance that has them all.
+	"repo": {
+		[]string{"internal/mysqlerr", "internal/rediserr", "lock", "repo/gate", "service", "service/order"},
+		"storage implements what the domain declares",
+	},
+	"repo/gate": {
+		[]string{"lock"},
+		"it bounds what goes to a server, whichever, and speaks in the errors of the contract",
+	},
 	"handler": {
-		[]string{"handler/text", "order", "service", "lock", "words"},
+		[]string{"handler/text", "internal/words", "lock", "service", "service/order"},
 		"HTTP knows the use cases, not what they are built on",
 	},
-	"metrics": {[]string{"lock"}, "it counts what locks and handlers tell it"},
-	"strategy": {[]string{
-		"lock", "lock/local", "lock/redislock", "lock/zklock", "lock/mysqllock",
-		"service",
-	}, "the catalogue joins locks and ways to write"},
-	"words":           {nil, "texts in two languages, for whoever speaks to people"},
-	"words/wordstest": {[]string{"words"}, "words for tests"},
-	"handler/text":    {[]string{"words"}, "what problems say: the service answers with it, clients find its Chinese"},
-	"loadtest": {
-		[]string{"handler/text", "words"},
-		"a client over HTTP: it must judge the service by its replies alone, and shows what problems say",
+	"handler/text": {
+		[]string{"internal/words"},
+		"what problems say: the service answers with it, clients find its Chinese",
 	},
-	"loadtest/mapping": {
-		[]string{"loadtest", "words"},
-		"a target of the load test: it knows no service but by the file that describes it",
-	},
-	"loadtest/checkout": {
-		[]string{"loadtest", "words"},
-		"a client over HTTP, and a consumer of events: it must judge orders by what it is told, not by their code",
-	},
-	"loadtest/report": {
-		[]string{"loadtest", "loadtest/checkout", "words"},
-		"it shows what the load test found, and asks nobody else",
-	},
-	"lab": {
-		[]string{"loadtest", "stack", "stack/wire", "words"},
-		"a client over HTTP, and hands on servers: what it says of our locks must not come from our locks",
-	},
-	"lab/scenario": {
-		[]string{"lab", "loadtest", "stack", "stack/wire", "words"},
-		"a client over HTTP, as lab is: what it says of our locks must not come from our locks",
-	},
-	"lab/soak": {
-		[]string{"loadtest", "loadtest/checkout", "stack", "stack/wire", "words"},
-		"a client over HTTP, as lab is, and no scenario",
-	},
-	"class": {
-		[]string{"lab", "lab/diagram", "loadtest", "stack", "stack/wire", "words"},
-		"a client over HTTP, which also plays what loads and the lab have recorded: what the wall shows comes from " +
-			"what instances tell, not from their code",
-	},
-	"lab/diagram":       {[]string{"lab", "words"}, "it draws what the lab has recorded, and asks nobody else"},
-	"lab/report":        {[]string{"lab", "lab/diagram", "words"}, "it shows what the lab found, and asks nobody else"},
-	"deploy":            {nil, "files, and what rewrites them"},
-	"stack":             {[]string{"deploy"}, "it starts servers, it does not know what they are for"},
-	"stack/stacktest":   {[]string{"stack"}, "stack for tests"},
-	"stack/browsertest": {nil, "a browser for tests, which knows no page"},
-	"stack/wire":        {nil, "bytes between any client and any server"},
 	"app": {
 		[]string{
-			"archive", "gate", "handler", "health", "lock", "lock/redislock", "lock/zklock", "metrics", "order",
-			"relay", "repo", "service", "strategy", "words",
+			"app/health", "app/metrics", "handler", "internal/rediserr", "internal/words", "lock", "lock/redislock",
+			"lock/zklock", "repo", "repo/gate", "service", "service/archive", "service/order", "service/relay",
+			"service/strategy",
 		},
 		"one running instance: the only place that knows everything of which it is made, and nothing of the " +
 			"command line or of load tests",
 	},
-	".":       {nil, "files of this project, embedded: only the root can hold them"},
-	"starter": {[]string{"words"}, "it writes the code of others, and runs none of it"},
-	"mutate":  {nil, "it reads and compiles the code of others, and runs none of it itself"},
+	"app/health":  {[]string{"lock"}, "it speaks of backends in the errors of the contract"},
+	"app/metrics": {[]string{"lock"}, "it counts what locks and handlers tell it"},
+
+	// The proof: clients over HTTP, which judge by replies and by what servers hold, never by our code.
+	"loadtest": {
+		[]string{"handler/text", "internal/words"},
+		"a client over HTTP: it must judge the service by its replies alone, and shows what problems say",
+	},
+	"loadtest/mapping": {
+		[]string{"internal/words", "loadtest"},
+		"a target of the load test: it knows no service but by the file that describes it",
+	},
+	"loadtest/checkout": {
+		[]string{"internal/words", "loadtest"},
+		"a client over HTTP, and a consumer of events: it must judge orders by what it is told, not by their code",
+	},
+	"loadtest/tally": {
+		[]string{"internal/words"},
+		"what other load tools print: it knows no service and no judge",
+	},
+	"loadtest/report": {
+		[]string{"internal/words", "loadtest", "loadtest/checkout"},
+		"it shows what the load test found, and asks nobody else",
+	},
+	"lab": {
+		[]string{"internal/stack", "internal/stack/wire", "internal/words", "loadtest"},
+		"a client over HTTP, and hands on servers: what it says of our locks must not come from our locks",
+	},
+	"lab/scenario": {
+		[]string{"internal/stack", "internal/stack/wire", "internal/words", "lab", "loadtest"},
+		"a client over HTTP, as lab is: what it says of our locks must not come from our locks",
+	},
+	"lab/soak": {
+		[]string{"internal/stack", "internal/stack/wire", "internal/words", "loadtest", "loadtest/checkout"},
+		"a client over HTTP, as lab is, and no scenario",
+	},
+	"lab/diagram": {[]string{"internal/words", "lab"}, "it draws what the lab has recorded, and asks nobody else"},
+	"lab/report": {
+		[]string{"internal/words", "lab", "lab/diagram"},
+		"it shows what the lab found, and asks nobody else",
+	},
+	"lock/locktest": {
+		[]string{"internal/stack/wire", "lock"},
+		"the suite knows the contract and the wire, so that any lock can be put to it",
+	},
+	"lock/explore":           {nil, "a search in a graph, for tests: it knows no lock"},
+	"lock/explore/pureredis": {nil, "Redis as a function, for tests: what it runs is its caller's"},
+
+	// The class.
+	"lab/class": {
+		[]string{"internal/stack", "internal/stack/wire", "internal/words", "lab", "lab/diagram", "loadtest"},
+		"a client over HTTP, which also plays what loads and the lab have recorded: what the wall shows comes from " +
+			"what instances tell, not from their code",
+	},
+
+	// What several need. Nothing here imports from a room, files aside.
+	"internal/batching":          {nil, "what waits is served in batches: it knows neither sales nor orders"},
+	"internal/mysqlerr":          {nil, "a table of numbers: repo and lock/mysqllock must not import each other"},
+	"internal/rediserr":          {nil, "a table of replies: repo and lock/redislock must not import each other"},
+	"internal/words":             {nil, "texts in two languages, for all that speak to people"},
+	"internal/words/wordstest":   {[]string{"internal/words"}, "words for tests"},
+	"internal/stack":             {[]string{"deploy"}, "it starts servers, it does not know what they are for"},
+	"internal/stack/stacktest":   {[]string{"internal/stack"}, "stack for tests"},
+	"internal/stack/browsertest": {nil, "a browser for tests, which knows no page"},
+	"internal/stack/wire":        {nil, "bytes between any client and any server"},
+	"internal/starter":           {[]string{"internal/words"}, "it writes the code of others, and runs none of it"},
+	"deploy":                     {nil, "files, and what rewrites them"},
+	".":                          {nil, "files of this project, embedded: only the root can hold them"},
+
 	"cmd/stock": {
 		[]string{
-			"app", "archive", "class", "lab", "lab/report", "lab/scenario", "lab/soak", "loadtest", "loadtest/checkout",
-			"loadtest/mapping", "loadtest/report", "lock", "order", "service", "stack", "starter", "strategy", "words",
+			"app", "internal/stack", "internal/starter", "internal/words", "lab", "lab/class", "lab/report",
+			"lab/scenario", "lab/soak", "loadtest", "loadtest/checkout", "loadtest/mapping", "loadtest/report",
+			"loadtest/tally", "lock", "service", "service/archive", "service/order", "service/strategy",
 		},
 		"commands are thin: the service is app's; lock and strategy are for stock lock and stock strategies, order " +
 			"and service for the law that stock audit checks, archive for what stock archive reports",
 	},
+}
+
+// rooms are the folders at the top, and what each is for. A stranger reads the first five to run a shop.
+var rooms = map[string]string{
+	"cmd":      "the only binary: a thin file for each command",
+	"app":      "one running instance: settings, servers, what is built on them, the end",
+	"handler":  "HTTP: routes, decoding, replies, problems",
+	"service":  "selling: strategies, orders, events out of the ledger, the archive",
+	"lock":     "the contract, and a folder for each lock server",
+	"repo":     "stock and ledgers on Redis and on MySQL",
+	"loadtest": "the load generator and the judge",
+	"lab":      "the fault lab, and the live wall for a class",
+	"internal": "what several rooms need, and nobody outside the module",
+	"tools":    "a module of its own: benchmarks and mutants",
+	"deploy":   "nginx, images, and what installs servers",
+	"docs":     "guides, lessons, decisions, examples",
+}
+
+func TestRooms(t *testing.T) {
+	entries, err := os.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := make(map[string]bool)
+	for _, e := range entries {
+		made := []string{"bin", "out", "vendor"} // by make, and by go mod vendor
+		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") && !slices.Contains(made, e.Name()) {
+			found[e.Name()] = true
+			if rooms[e.Name()] == "" {
+				t.Errorf("%s is a new folder at the top: its place is in one of the rooms", e.Name())
+			}
+		}
+	}
+	for name := range rooms {
+		if !found[name] {
+			t.Errorf("there is no %s", name)
+		}
+	}
 }
 
 // thirdParty lists the third-party modules that must stay in the packages listed.
@@ -143,7 +210,8 @@ var thirdParty = map[string]struct {
 	"github.com/pressly/goose": {[]string{"repo"}, "the schema is storage's business"},
 	"github.com/redis/go-redis": {
 		[]string{
-			"repo", "relay", "lock/redislock", "strategy", "app", "stack", "lab", "lab/scenario", "loadtest/checkout",
+			"app", "internal/stack", "lab", "lab/scenario", "loadtest/checkout", "lock/redislock", "repo",
+			"service/relay", "service/strategy",
 		},
 		"relay publishes on streams, loadtest/checkout consumes them, strategy, app and stack pass the client on, " +
 			"lab shows the code that people write and asks servers for evidence",
@@ -153,15 +221,17 @@ var thirdParty = map[string]struct {
 		"its Lock is not to be used, and its Conn needs care, as lab shows",
 	},
 	"github.com/go-sql-driver/mysql": {
-		[]string{"repo", "mysqlerr", "app", "stack", "stack/stacktest", "lab", "lab/scenario"},
+		[]string{
+			"app", "internal/mysqlerr", "internal/stack", "internal/stack/stacktest", "lab", "lab/scenario", "repo",
+		},
 		"app checks and masks DSNs, stack asks whether a server is up, lab shows the code that people write",
 	},
-	"rsc.io/qr":                           {[]string{"class"}, "only students scan an address"},
+	"rsc.io/qr":                           {[]string{"lab/class"}, "only students scan an address"},
 	"gonum.org/v1/plot":                   {[]string{"loadtest/report"}, "pictures are the report's business"},
 	"github.com/anishathalye/porcupine":   {[]string{"loadtest"}, "judging is the load test's business"},
-	"github.com/prometheus/client_golang": {[]string{"metrics"}, "one place names the series"},
+	"github.com/prometheus/client_golang": {[]string{"app/metrics"}, "one place names the series"},
 	"github.com/alicebob/miniredis": {
-		[]string{"stack", "lock/explore/pureredis"},
+		[]string{"internal/stack", "lock/explore/pureredis"},
 		"a stand-in for a computer without redis-server, and for tests that run a script from a million states",
 	},
 }
@@ -206,7 +276,7 @@ func TestLockIsStandardLibraryOnly(t *testing.T) {
 // service/selltest.
 func TestTheDomainIsTestedWithoutDrivers(t *testing.T) {
 	of := importsOf(t, "_test")
-	for _, pkg := range []string{"service", "order"} {
+	for _, pkg := range []string{"service", "service/order"} {
 		for _, imported := range of[pkg] {
 			inside, ours := strings.CutPrefix(imported, module)
 			third := strings.Contains(imported, ".") && imported != "go.uber.org/goleak"
@@ -231,7 +301,7 @@ func importsOf(t *testing.T, kind string) map[string][]string {
 		}
 		if entry.IsDir() {
 			base := entry.Name()
-			skipped := []string{"testdata", "examples", "out"}
+			skipped := []string{"testdata", "docs/examples", "out"}
 			if base != "." && (strings.HasPrefix(base, ".") || slices.Contains(skipped, base)) {
 				return filepath.SkipDir
 			}

@@ -6,8 +6,8 @@ import "embed"
 // Source has the files from which starter chooses. Folders that a service of one's own never has are not in it.
 //
 //go:embed go.mod go.sum LICENSE
-//go:embed app/*.go gate/*.go handler/*.go handler/openapi.json handler/text/* health/*.go metrics/*.go
-//go:embed mysqlerr/*.go order/*.go
+//go:embed app/*.go repo/gate/*.go handler/*.go handler/openapi.json handler/text/* app/health/*.go app/metrics/*.go
+//go:embed internal/mysqlerr/*.go internal/rediserr/*.go service/order/*.go
 //go:embed lock/*.go lock/locktest/*.go lock/redislock/*.go lock/redislock/*.lua lock/zklock/*.go
-//go:embed repo/*.go repo/*.lua repo/migrations/*.sql service/*.go words/*.go
+//go:embed repo/*.go repo/*.lua repo/migrations/*.sql service/*.go internal/words/*.go
 var Source embed.FS

@@ -17,14 +17,14 @@ import (
 	"runtime"
 	"sync"
 
+	"example.com/stock/app/health"
+	"example.com/stock/app/metrics"
 	"example.com/stock/handler"
-	"example.com/stock/health"
 	"example.com/stock/lock"
-	"example.com/stock/metrics"
-	"example.com/stock/order"
-	"example.com/stock/relay"
 	"example.com/stock/service"
-	"example.com/stock/strategy"
+	"example.com/stock/service/order"
+	"example.com/stock/service/relay"
+	"example.com/stock/service/strategy"
 )
 
 // An App is one instance. Opening it waits for no server: each backend comes up by itself.
@@ -223,10 +223,15 @@ func (a *App) handlerConfig(draining func() bool) handler.Config {
 	for name := range a.backends {
 		backends = append(backends, a.backend(name))
 	}
+	readyStore := a.cfg.Store
+	if b := a.backends[readyStore]; b == nil || b.IsAbsent() {
+		readyStore = "" // what is not there by choice is not waited for
+	}
 	return handler.Config{
 		Seller: a.service, Inventory: a.service, Locks: a.service, Pauses: &a.pauses, Holds: &a.pauses,
 		Steps:      a.steps,
 		Strategies: a.strategies, Backends: backends, Instance: a.cfg.Instance, Store: a.cfg.Store,
+		ReadyStore: readyStore,
 		DefaultSKU: service.SKU(cmp.Or(a.cfg.Seed.SKU, defaultSKU)), AdminToken: a.cfg.AdminToken, Lab: a.cfg.inLab(),
 		Version: handler.Version{
 			Version: a.version, Commit: Commit(), Go: runtime.Version(), Instance: a.cfg.Instance,

@@ -10,7 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"example.com/stock/stack/stacktest"
+	"example.com/stock/internal/stack/stacktest"
 )
 
 var servers stacktest.Shared

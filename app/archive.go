@@ -6,8 +6,8 @@ import (
 	"log/slog"
 	"time"
 
-	"example.com/stock/archive"
-	"example.com/stock/order"
+	"example.com/stock/service/archive"
+	"example.com/stock/service/order"
 )
 
 // An Archive is the ledger of the default store, and what was archived of it.

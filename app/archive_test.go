@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/archive"
-	"example.com/stock/order"
-	"example.com/stock/stack/stacktest"
+	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/service/archive"
+	"example.com/stock/service/order"
 )
 
 // An order from before the archive is answered with what became of it, on either store, and one that was never made

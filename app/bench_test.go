@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/stack/stacktest"
+	"example.com/stock/internal/stack/stacktest"
 )
 
 // BenchmarkSell is a sale over HTTP: the whole instance as "stock serve" has it, with its log, its metrics and a real

@@ -12,9 +12,9 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"example.com/stock/handler"
-	"example.com/stock/relay"
+	"example.com/stock/internal/words"
 	"example.com/stock/service"
-	"example.com/stock/words"
+	"example.com/stock/service/relay"
 )
 
 // explained returns what the domain calls invalid in both languages, with or without the name of the field.
@@ -138,7 +138,9 @@ func (c *Config) check() (bad []error) {
 		addrs []string
 	}{{"redis.addrs", c.Redis.Addrs}, {"redlock.addrs", c.Redlock.Addrs}, {"zookeeper.hosts", c.ZooKeeper.Hosts}} {
 		for _, addr := range list.addrs {
-			if _, _, err := net.SplitHostPort(addr); err != nil {
+			if strings.Contains(addr, "@") { // not quoted: what stands before it may be a password
+				no(list.key, "credentials")
+			} else if _, _, err := net.SplitHostPort(addr); err != nil {
 				no(list.key, "address", "value", quote(addr))
 			}
 		}

@@ -13,9 +13,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/health"
+	"example.com/stock/app/health"
+	"example.com/stock/internal/rediserr"
 	"example.com/stock/lock"
-	"example.com/stock/strategy"
+	"example.com/stock/service/strategy"
 )
 
 // slots is the number of slots of every Redis Cluster.
@@ -46,6 +47,9 @@ type clusterView struct {
 	failed  string   // slots that no master serves, such as "0-5460"
 	missing int      // number of failed slots
 	addrs   []string // of all nodes
+	own     int      // number of slots that the node serves itself
+	first   int      // of these
+	refuses error    // a lock.DownError that says why the node takes no writes; nil: it does, or has no slots
 }
 
 // check implements the check of health.New.
@@ -94,11 +98,24 @@ func (c *clusterCheck) check(ctx context.Context) error {
 		}
 	}
 	c.learn(best.addrs)
+	refused, reason := 0, error(nil)
+	for _, view := range views {
+		if view.refuses != nil {
+			refused += view.own
+			reason = view.refuses
+		}
+	}
 	switch {
 	case !best.ok && best.missing > 0:
 		return &lock.DownError{Server: strategy.Redis, Reason: "its cluster is down: " + best.unserved()}
 	case !best.ok:
 		return &lock.DownError{Server: strategy.Redis, Reason: "its cluster is down"}
+	case refused > 0 && refused >= slots-best.missing:
+		return reason
+	case refused > 0:
+		return &health.ImpairedError{
+			Reason: fmt.Sprintf("%d of %d slots take no writes: %v", refused, slots, reason),
+		}
 	case best.missing > 0:
 		return &health.ImpairedError{
 			Reason: best.unserved() + ": SKUs in them cannot be sold (CLUSTER KEYSLOT stock:{sku} tells the slot " +
@@ -117,7 +134,7 @@ func isSlow(err error) bool {
 	return errors.As(err, &late) && late.Timeout()
 }
 
-// viewOf asks one node, in one round trip.
+// viewOf asks one node, in one round trip, and one more if it serves slots: a write there that changes nothing.
 func viewOf(ctx context.Context, addr string, node *redis.Client) (clusterView, error) {
 	var info, nodes *redis.StringCmd
 	_, err := node.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -127,7 +144,33 @@ func viewOf(ctx context.Context, addr string, node *redis.Client) (clusterView, 
 	if err != nil {
 		return clusterView{}, err
 	}
-	return parseCluster(addr, info.Val(), nodes.Val()), nil
+	view := parseCluster(addr, info.Val(), nodes.Val())
+	if view.ok && view.own > 0 {
+		err := node.SetXX(ctx, keyIn(view.first), "", 0).Err()
+		if m, known := rediserr.Of(err); known && m.Outcome == rediserr.Refused {
+			view.refuses = &lock.DownError{Server: strategy.Redis, Reason: m.Reason, Full: m.Full}
+		}
+	}
+	return view, nil
+}
+
+// keyIn returns a key of a slot, which nothing writes. The slot of a key is the CRC16 of what stands in its braces.
+func keyIn(slot int) string {
+	for n := 0; ; n++ {
+		tag, crc := strconv.Itoa(n), uint16(0)
+		for _, b := range []byte(tag) {
+			crc ^= uint16(b) << 8
+			for range 8 {
+				high := crc&0x8000 != 0
+				if crc <<= 1; high {
+					crc ^= 0x1021
+				}
+			}
+		}
+		if int(crc)%slots == slot {
+			return "stock:probe:{" + tag + "}"
+		}
+	}
 }
 
 // parseCluster parses CLUSTER INFO and CLUSTER NODES of the node at addr. See
@@ -162,6 +205,9 @@ func parseCluster(addr, info, nodes string) clusterView {
 			}
 			if err != nil || first < 0 || last >= slots {
 				continue // such as [93-<-id], of a slot on its way, which its owner still serves
+			}
+			if slices.Contains(flags, "myself") {
+				v.own, v.first = v.own+last-first+1, first
 			}
 			for s := first; s <= last; s++ {
 				served[s] = true

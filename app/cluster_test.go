@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/stack/stacktest"
+	"example.com/stock/internal/stack/stacktest"
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/stack"
+	"example.com/stock/internal/stack"
 )
 
 // A cluster that has lost slots answers PING. With full coverage required (the default) it refuses all keys, and is

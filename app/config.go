@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net/url"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -18,7 +19,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
 
-	"example.com/stock/words"
+	"example.com/stock/internal/words"
 )
 
 // A setting is one key of the configuration: flag, environment variable, line of a file and line of "stock config".
@@ -290,21 +291,36 @@ func (s setting) yaml() string {
 	}
 }
 
-// masked hides a secret but shows whether it is set. Of the DSN it hides only the password. It does not mistake another
-// secret that looks like a DSN for one.
+// hidden stands for a secret.
+const hidden = "***"
+
+// masked hides a secret but shows whether it is set. Of the DSN it hides only the password, and of the URL of the
+// webhook all but the host: senders are often told apart by a token in the path or the query. It does not mistake
+// another secret that looks like a DSN or a URL for one.
 func masked(key, secret string) string {
 	if secret == "" {
 		return ""
 	}
-	if key != "mysql.dsn" {
-		return "***"
+	switch key {
+	case "mysql.dsn":
+		dsn, err := mysql.ParseDSN(secret)
+		if err != nil {
+			return hidden
+		}
+		if dsn.Passwd != "" {
+			dsn.Passwd = hidden
+		}
+		return dsn.FormatDSN()
+	case "relay.webhook_url":
+		u, err := url.Parse(secret)
+		if err != nil || u.Host == "" {
+			return hidden
+		}
+		shown := u.Scheme + "://" + u.Host
+		if strings.TrimSuffix(secret, "/") != shown {
+			shown += "/" + hidden
+		}
+		return shown
 	}
-	dsn, err := mysql.ParseDSN(secret)
-	if err != nil {
-		return "***"
-	}
-	if dsn.Passwd != "" {
-		dsn.Passwd = "***"
-	}
-	return dsn.FormatDSN()
+	return hidden
 }

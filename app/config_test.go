@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"example.com/stock/words"
+	"example.com/stock/internal/words"
 )
 
 // bare takes STOCK_* out of the environment: a developer's shell must not decide these tests.
@@ -471,6 +471,49 @@ func TestConfigMasksSecrets(t *testing.T) {
 					t.Errorf("dsn %q, %v: no %s in\n%s", dsn, err, line, out)
 				}
 			}
+		}
+	}
+}
+
+// The URL of a webhook may have a token anywhere behind its host. It is shown where events go, and no more.
+func TestConfigMasksTheWebhook(t *testing.T) {
+	bare(t)
+	for set, shown := range map[string]string{
+		"https://example.com/s3cret":             "https://example.com/***",
+		"https://example.com/?token=s3cret":      "https://example.com/***",
+		"https://example.com?s3cret":             "https://example.com/***",
+		"https://example.com#s3cret":             "https://example.com/***",
+		"http://127.0.0.1:9000/hooks/s3cret?a=b": "http://127.0.0.1:9000/***",
+		"https://example.com/":                   "https://example.com",
+		"https://example.com":                    "https://example.com",
+		"":                                       "",
+	} {
+		t.Setenv("STOCK_RELAY_WEBHOOK_URL", set)
+		out, err := printed(t)
+		if err != nil || !strings.Contains(out, "  webhook_url: \""+shown+"\"\n") || strings.Contains(out, "s3cret") {
+			t.Errorf("%s: %v, want %s in\n%s", set, err, shown, out)
+		}
+	}
+}
+
+// A password where none belongs is not quoted by the error that says so.
+func TestErrorsQuoteNoPassword(t *testing.T) {
+	bare(t)
+	for _, key := range []string{"STOCK_REDIS_ADDRS", "STOCK_REDLOCK_ADDRS", "STOCK_ZOOKEEPER_HOSTS"} {
+		for _, addr := range []string{"redis://:s3cret@db:6379", "me:s3cret@db:6379", "s3cret@db:6379", "me:s3cret@db"} {
+			t.Setenv(key, addr+",db:1,db:2")
+			out, err := printed(t)
+			if err == nil || strings.Contains(out+err.Error(), "s3cret") {
+				t.Errorf("%s=%s: %v\n%s", key, addr, err, out)
+			}
+			t.Setenv(key, "")
+		}
+	}
+	for _, url := range []string{"https://me:s3cret@example.com/hook", "https://s3cret@example.com", "://s3cret", "s3cret"} {
+		t.Setenv("STOCK_RELAY_WEBHOOK_URL", url)
+		out, err := printed(t)
+		if err == nil || strings.Contains(out+err.Error(), "s3cret") {
+			t.Errorf("%s: %v\n%s", url, err, out)
 		}
 	}
 }

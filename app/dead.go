@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"example.com/stock/order"
 	"example.com/stock/service"
+	"example.com/stock/service/order"
 )
 
 // A DeadLetter is an event that the relay has parked until a person decides.

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/stack/stacktest"
+	"example.com/stock/internal/stack/stacktest"
 )
 
 // get1 sends a request on a connection, and reads the reply.

@@ -11,7 +11,7 @@ import (
 
 	"example.com/stock/lock"
 	"example.com/stock/service"
-	"example.com/stock/strategy"
+	"example.com/stock/service/strategy"
 )
 
 // AddLockFlags adds to flags the settings that say where the servers are and how to lock, for a program that uses the

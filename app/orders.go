@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"time"
 
-	"example.com/stock/order"
 	"example.com/stock/service"
+	"example.com/stock/service/order"
 )
 
 // lazySweep is the pause of a demonstration that has sold no order between its looks for reservations that are over. It

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/stack"
-	"example.com/stock/stack/stacktest"
+	"example.com/stock/internal/stack"
+	"example.com/stock/internal/stack/stacktest"
 )
 
 // lockedRow locks the row of sku from outside the service, until free is called.

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"example.com/stock/health"
+	"example.com/stock/app/health"
 )
 
 // firstProbes is how long startProbes waits for the first answers.

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"example.com/stock/handler"
-	"example.com/stock/strategy"
+	"example.com/stock/service/strategy"
 )
 
 // Profiles: see the setting.

@@ -11,11 +11,11 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/archive"
-	"example.com/stock/order"
-	"example.com/stock/relay"
 	"example.com/stock/repo"
-	"example.com/stock/strategy"
+	"example.com/stock/service/archive"
+	"example.com/stock/service/order"
+	"example.com/stock/service/relay"
+	"example.com/stock/service/strategy"
 )
 
 // Sinks of the setting relay.sink.
@@ -145,7 +145,7 @@ func (a *App) openSink() (relay.Sink, error) {
 	if c.Sink == sinkWebhook {
 		w, err := relay.NewWebhook(relay.WebhookOptions{
 			URL: c.WebhookURL, Secrets: a.cfg.webhookSecrets(), AllowInternal: c.WebhookInternal,
-			Timeout: c.WebhookTimeout,
+			Timeout: c.WebhookTimeout, Log: a.log.With("part", "relay"),
 		})
 		if err != nil {
 			return nil, fmt.Errorf("relay.webhook_url, relay.webhook_secrets: %w", err)

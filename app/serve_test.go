@@ -17,7 +17,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"example.com/stock/stack/stacktest"
+	"example.com/stock/internal/stack/stacktest"
 )
 
 // An instance is an App in this process.

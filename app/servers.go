@@ -8,18 +8,19 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/gate"
-	"example.com/stock/health"
+	"example.com/stock/app/health"
 	"example.com/stock/lock/redislock"
 	"example.com/stock/lock/zklock"
-	"example.com/stock/order"
 	"example.com/stock/repo"
+	"example.com/stock/repo/gate"
 	"example.com/stock/service"
-	"example.com/stock/strategy"
+	"example.com/stock/service/order"
+	"example.com/stock/service/strategy"
 )
 
 // An opener opens the clients of one server that strategies need.
@@ -72,7 +73,7 @@ func (a *App) openRedis() error {
 		}
 		return nil
 	}
-	probe, ping := a.redisProbe(options)
+	probe, ping := a.redisProbe(options, locks, sales)
 	if !a.cfg.storeEnabled(strategy.Redis) { // it is there for locks alone
 		a.backends[strategy.Redis] = health.New(strategy.Redis, ping)
 		return nil
@@ -110,7 +111,12 @@ func (a *App) openRedis() error {
 // pools are. The connection is made once, and again when it breaks. The store checks its data there, too. The pool may
 // be larger than the connections in use: go-redis makes them on demand, and after as many failed dials as the pool has
 // connections it does not dial for a second.
-func (a *App) redisProbe(options redis.UniversalOptions) (redis.UniversalClient, func(context.Context) error) {
+//
+// For the same reason a pool may refuse requests when the probe already has its answer. So each of pools is asked, too:
+// see through.
+func (a *App) redisProbe(
+	options redis.UniversalOptions, pools ...redis.UniversalClient,
+) (redis.UniversalClient, func(context.Context) error) {
 	probe := redis.NewUniversalClient(&options)
 	a.closers = append(a.closers, probe.Close)
 	if _, cluster := probe.(*redis.ClusterClient); cluster {
@@ -118,7 +124,36 @@ func (a *App) redisProbe(options redis.UniversalOptions) (redis.UniversalClient,
 		a.closers = append(a.closers, c.close)
 		return probe, c.check
 	}
-	return probe, func(ctx context.Context) error { return probe.Ping(ctx).Err() }
+	return probe, through(repo.NewRedis(probe).CanWrite, pools)
+}
+
+// poolTime bounds how long the probe waits for a connection of a pool that requests use, and for the answer there.
+const poolTime = health.Timeout / 4
+
+// through is check, which also fails if the pool of one of clients cannot connect. It asks each of them by a PING, all
+// at once. A pool that is busy, or slow, says nothing: requests use its connections, and check has its answer. So
+// through takes poolTime longer than check at most.
+func through(check func(context.Context) error, clients []redis.UniversalClient) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if err := check(ctx); err != nil {
+			return err
+		}
+		short, cancel := context.WithTimeout(ctx, poolTime)
+		defer cancel()
+		refused := make([]error, len(clients))
+		var all sync.WaitGroup
+		for i, client := range clients {
+			all.Go(func() {
+				err := client.Ping(short).Err()
+				busy := errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted)
+				if !busy && !isSlow(err) && short.Err() == nil {
+					refused[i] = err
+				}
+			})
+		}
+		all.Wait()
+		return errors.Join(refused...)
+	}
 }
 
 // openRedlock opens the independent masters of redlock. They are up while a majority of distinct masters answers.
@@ -178,13 +213,19 @@ func (a *App) openMySQL() error {
 	a.closers = append(a.closers, lockPool.Close)
 	a.servers.MySQL = lockPool
 	// The connection of the health probe is its own, so that MySQL is asked and answers however busy the pools are.
-	// Migrations need two more at the start.
+	// database/sql dials whenever it needs a connection: requests reach the server as soon as the probe does.
 	probe, probePool, err := pool(repo.OpenMySQL(c.DSN, repo.Pool{Open: 3, Idle: 1}))
 	if err != nil {
 		return err
 	}
 	a.closers = append(a.closers, probePool.Close)
-	migrator, err := repo.NewMigrator(probe)
+	// Migrations are not bound by what bounds a probe.
+	migrations, migrationPool, err := pool(repo.OpenMySQL(c.DSN, repo.Pool{Open: 2, Idle: 1}))
+	if err != nil {
+		return err
+	}
+	a.closers = append(a.closers, migrationPool.Close)
+	migrator, err := repo.NewMigrator(migrations)
 	if err != nil {
 		return fmt.Errorf("read the migrations: %w", err)
 	}
@@ -203,17 +244,23 @@ func (a *App) openMySQL() error {
 		return fmt.Errorf("open mysql: %w", err)
 	}
 	if !a.cfg.storeEnabled(strategy.MySQL) { // it is there for locks alone, whose tables the migrations make, too
-		a.backends[strategy.MySQL] = health.New(strategy.MySQL, a.readyOnce(probePool.PingContext, ready))
+		a.backends[strategy.MySQL] = health.New(strategy.MySQL,
+			a.readyOnce(probePool.PingContext, ready, repo.NewMySQL(probe).CanWrite))
 		return nil
 	}
 	gates := mysqlGates(c.PoolSize, c.Queue)
 	a.metrics.Queue(strategy.MySQL, gates.All.Load)
 	shop := repo.NewMySQL(sales).Behind(gates)
 	a.ledgers[strategy.MySQL] = shop.Ledger()
+	watched := repo.NewMySQL(probe).ProbeOf(shop)
+	canWrite := watched.CanWrite
+	if a.cfg.Profile == ordersProfile {
+		canWrite = watched.Ledger().CanWrite
+	}
 	a.addStore(store{
 		name: strategy.MySQL, place: "mysql " + dsn.Addr + "/" + dsn.DBName,
-		sales: shop, memory: repo.NewMySQL(probe), books: repo.NewMySQL(probe).Ledger(),
-		ping: probePool.PingContext, ready: ready,
+		sales: shop, memory: watched, books: watched.Ledger(),
+		ping: probePool.PingContext, ready: ready, canWrite: canWrite,
 	})
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/gate"
+	"example.com/stock/repo/gate"
 )
 
 // room returns how many operations a gate lets in at a time, each with a key of its own, or all with one.

@@ -171,7 +171,7 @@ func (c *Config) settings() []setting {
 		{&c.Relay.Sink, "relay.sink", sinkStreams, !secret},
 		{&c.Relay.Attempts, "relay.attempts", 20, !secret},
 		{&c.Relay.Parallel, "relay.parallel", 16, !secret},
-		{&c.Relay.WebhookURL, "relay.webhook_url", "", !secret},
+		{&c.Relay.WebhookURL, "relay.webhook_url", "", secret},
 		{&c.Relay.WebhookSecrets, "relay.webhook_secrets", "", secret},
 		{&c.Relay.WebhookTimeout, "relay.webhook_timeout", 15 * time.Second, !secret},
 		{&c.Relay.WebhookInternal, "relay.webhook_internal", false, !secret},

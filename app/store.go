@@ -5,10 +5,10 @@ import (
 	"errors"
 	"time"
 
+	"example.com/stock/app/health"
 	"example.com/stock/handler"
-	"example.com/stock/health"
-	"example.com/stock/order"
 	"example.com/stock/service"
+	"example.com/stock/service/order"
 )
 
 // A store holds what an instance has opened for one store.
@@ -23,6 +23,8 @@ type store struct {
 	books  order.Book // the ledger; nil: it keeps none
 	ping   func(context.Context) error
 	ready  func(context.Context) error // runs every time that the server comes up; nil: nothing does
+	// canWrite needs what ready has made. It takes the place of ping while the server is up; nil: ping writes itself.
+	canWrite func(context.Context) error
 }
 
 // sales is a store as sellers use it.
@@ -38,18 +40,23 @@ type memory interface {
 	service.Memory
 }
 
-// addStore registers a store and its backend. Every probe checks whether the store still has its data. That also seeds
-// it at its first start, and never again.
+// addStore registers a store and its backend. Every probe checks whether the store takes writes, and whether it still
+// has its data. That also seeds it at its first start, and never again.
 func (a *App) addStore(s store) {
 	keeper := service.NewKeeper(service.KeeperConfig{
 		Name: s.name, Place: s.place, Origins: s.memory,
 		Seed:    service.Seed{SKU: service.SKU(a.cfg.Seed.SKU), Quantity: a.cfg.Seed.Quantity},
 		Changed: func(bad error) { a.dataChanged(s.name, bad) },
 	})
-	ping := health.Heard(s.ping, s.sales.Answers)
 	fresh, known := true, false // fresh: the server has just come up; known: its data were once there
+	ask := health.Heard(func(ctx context.Context) error {
+		if fresh || s.canWrite == nil {
+			return s.ping(ctx)
+		}
+		return s.canWrite(ctx)
+	}, s.sales.Answers)
 	check := func(ctx context.Context) error {
-		err := ping(ctx)
+		err := ask(ctx)
 		if _, partly := errors.AsType[*health.ImpairedError](err); err != nil && !partly {
 			fresh = true
 			return err
@@ -66,6 +73,11 @@ func (a *App) addStore(s store) {
 				if a.probing.Err() == nil {
 					a.log.Error("prepare "+s.name, "err", bad)
 				}
+				return bad
+			}
+		}
+		if fresh && s.canWrite != nil {
+			if bad := s.canWrite(ctx); bad != nil {
 				return bad
 			}
 		}
@@ -99,17 +111,20 @@ func (a *App) compare(ctx context.Context, s store) {
 	_ = a.watched.Compare(ctx, s.books)
 }
 
-// readyOnce is a check of a server that is no store: ready runs every time that the server comes up.
-func (a *App) readyOnce(
-	ping func(context.Context) error, ready func(context.Context) error,
-) func(context.Context) error {
+// readyOnce is a check of a server that is no store: ready runs every time that the server comes up, before canWrite.
+func (a *App) readyOnce(ping, ready, canWrite func(context.Context) error) func(context.Context) error {
 	fresh := true
 	return func(ctx context.Context) error {
-		err := ping(ctx)
-		if err == nil && fresh {
-			long, cancel := context.WithTimeout(a.probing, time.Minute) // as in addStore
-			defer cancel()
-			err = ready(long)
+		var err error
+		if fresh {
+			if err = ping(ctx); err == nil {
+				long, cancel := context.WithTimeout(a.probing, time.Minute) // as in addStore
+				defer cancel()
+				ctx, err = long, ready(long)
+			}
+		}
+		if err == nil {
+			err = canWrite(ctx)
 		}
 		fresh = err != nil
 		return err

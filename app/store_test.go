@@ -14,9 +14,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/health"
-	"example.com/stock/stack"
-	"example.com/stock/stack/stacktest"
+	"example.com/stock/app/health"
+	"example.com/stock/internal/stack"
+	"example.com/stock/internal/stack/stacktest"
 )
 
 // A till counts what instances sell of one SKU with the strategy atomic.

@@ -18,8 +18,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/stack"
-	"example.com/stock/stack/stacktest"
+	"example.com/stock/internal/stack"
+	"example.com/stock/internal/stack/stacktest"
 )
 
 // strangers is the number of requests for unknown SKUs that each strategy gets, without -short.

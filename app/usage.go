@@ -4,7 +4,7 @@ import (
 	"embed"
 	"sync"
 
-	"example.com/stock/words"
+	"example.com/stock/internal/words"
 )
 
 //go:embed text

@@ -3,7 +3,7 @@ package app
 import (
 	"testing"
 
-	"example.com/stock/words/wordstest"
+	"example.com/stock/internal/words/wordstest"
 )
 
 // Every setting says in both languages what it means, and nothing else does.

@@ -3,13 +3,16 @@ package deploy
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 )
@@ -327,6 +330,58 @@ func TestLargeBody(t *testing.T) {
 	}
 	if n := in.hits.Load(); n != 1 {
 		t.Errorf("the instance saw %d requests, want 1", n)
+	}
+}
+
+// A client that sends a byte now and then holds its connection for as long as an instance lets it, and no longer: nginx
+// passes the body on as it comes, gives the instance's answer, and ends the connection. It is one instance that gets it.
+func TestABodyThatTrickles(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{"POST", "PUT"} {
+		t.Run(method, func(t *testing.T) {
+			t.Parallel()
+			var hits atomic.Int64
+			instance := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				hits.Add(1)
+				_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Second))
+				if _, err := io.ReadAll(r.Body); err == nil {
+					t.Error("the body came to its end")
+				}
+				w.Header().Set("Connection", "close")
+				w.WriteHeader(http.StatusRequestTimeout)
+			}))
+			t.Cleanup(instance.Close)
+			addr := instance.Listener.Addr().String()
+			conn, err := net.Dial("unix", newGateway(t, []string{addr, addr}).socket())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			const bytes = 120 // a minute
+			const header = "%s /v1/stock/a HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n"
+			if _, err := fmt.Fprintf(conn, header, method, bytes); err != nil {
+				t.Fatal(err)
+			}
+			answer := make(chan string, 1)
+			go func() { // it ends with the connection
+				text, _ := io.ReadAll(conn)
+				answer <- string(text)
+			}()
+			sent, said := 0, ""
+			for ; sent < bytes && said == ""; sent++ {
+				_, _ = conn.Write([]byte("x"))
+				select {
+				case said = <-answer:
+				case <-time.After(500 * time.Millisecond):
+				}
+			}
+			if sent == bytes || !strings.HasPrefix(said, "HTTP/1.1 408 ") {
+				t.Errorf("after %d of %d bytes: %q, want the instance's 408 and the end", sent, bytes, said)
+			}
+			if n := hits.Load(); n != 1 {
+				t.Errorf("it arrived %d times, want 1", n)
+			}
+		})
 	}
 }
 

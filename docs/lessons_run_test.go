@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/stock/stack/stacktest"
+	"example.com/stock/internal/stack/stacktest"
 )
 
 var typed = flag.Bool("type-lessons", false,

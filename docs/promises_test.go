@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"example.com/stock/lock/locktest"
-	"example.com/stock/strategy"
+	"example.com/stock/service/strategy"
 )
 
 const promises = "promises.md"

@@ -17,9 +17,9 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"example.com/stock/app/metrics"
 	"example.com/stock/handler"
 	"example.com/stock/lock"
-	"example.com/stock/metrics"
 	"example.com/stock/service"
 )
 
@@ -239,6 +239,10 @@ func TestEveryErrorHasItsProblem(t *testing.T) {
 		{service.ErrOvertaken, 503, "overtaken", true},
 		{errors.Join(context.Canceled, lock.ErrLost, lock.ErrExpired), 503, "lock_lost", true},
 		{lock.Down("acquire", secret), 503, "backend_down", true},
+		{
+			errors.Join(held, &lock.DownError{Server: "mysql", Reason: "its disk is full", Full: true}), 503,
+			"store_full", true,
+		},
 		{
 			errors.Join(held, &lock.DownError{Server: "redis", Reason: "no answer within 800ms"}), 503, "backend_down",
 			true,

@@ -11,8 +11,8 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"example.com/stock/lock"
-	"example.com/stock/order"
 	"example.com/stock/service"
+	"example.com/stock/service/order"
 )
 
 // A Seller deducts stock.
@@ -72,6 +72,7 @@ type Config struct {
 	Instance   string
 	DefaultSKU service.SKU // in a demonstration
 	Store      string      // default store, for replies
+	ReadyStore string      // in a demonstration: not ready while nothing can be sold from it; empty: from any
 	AdminToken string      // empty: nobody is admin
 	Lab        bool        // allow the lab's parameters to the admin
 	Version    Version

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -229,6 +230,35 @@ func TestReadiness(t *testing.T) {
 	if !strings.Contains(string(list.body), `"available":false`) ||
 		!strings.Contains(string(list.body), "not configured") {
 		t.Errorf("strategies: %s", list.body)
+	}
+	for _, row := range []struct {
+		ready, says  string
+		redis, mysql error
+		status       int
+	}{
+		{"redis", "ready", nil, &lockDown{}, 200},
+		{"redis", "nothing can be sold from redis, the default store", &lockDown{}, nil, 503},
+		{"", "ready", &lockDown{}, nil, 200}, // redis is not configured
+		{"nowhere", "ready", &lockDown{}, nil, 200},
+		{"", "no strategy is available", &lockDown{}, &lockDown{}, 503},
+	} {
+		s := serve(t, &fakeService{}, func(c *handler.Config) {
+			c.ReadyStore = row.ready
+			c.Strategies[0].Stores = []handler.Store{
+				{Name: "redis", Backend: backend{"redis", row.redis}},
+				{Name: "mysql", Backend: backend{"mysql", row.mysql}},
+			}
+		})
+		r := ask(t, http.MethodGet, s.URL+"/readyz", "")
+		wantFields(t, r.body, map[string]string{"status": strconv.Quote(row.says)})
+		conform(t, "Ready", r.body)
+		sells := `"redis":{"sells":true,"strategies":1,"of":1}`
+		if row.redis != nil {
+			sells = `"redis":{"sells":false,"strategies":0,"of":1,"reason":"redis is down: not configured"}`
+		}
+		if r.StatusCode != row.status || !strings.Contains(string(r.body), sells) {
+			t.Errorf("%+v: %d %s", row, r.StatusCode, r.body)
+		}
 	}
 	draining := serve(t, &fakeService{}, func(c *handler.Config) { c.Draining = func() bool { return true } })
 	r = ask(t, http.MethodGet, draining.URL+"/readyz", "")

@@ -6,8 +6,8 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"example.com/stock/order"
 	"example.com/stock/service"
+	"example.com/stock/service/order"
 )
 
 // addOrders adds what an order service has: carts, reservations, and the movements of stock.

@@ -13,8 +13,8 @@ import (
 
 	"example.com/stock/handler"
 	"example.com/stock/lock"
-	orders "example.com/stock/order"
 	"example.com/stock/service"
+	orders "example.com/stock/service/order"
 )
 
 // A shelf is a Store for package order with one order, one reservation and plenty of everything, or with the error that
@@ -122,7 +122,7 @@ func (s *shelf) Movements(_ context.Context, sku service.SKU, after uint64, limi
 func (*shelf) SetPolicy(context.Context, service.SKU, int64) error      { return nil }
 func (*shelf) Due(context.Context, int) ([]orders.Reservation, error)   { return nil, nil }
 func (*shelf) Batch(context.Context, []orders.Request) []orders.Outcome { return nil }
-func (*shelf) Forget(context.Context, time.Time, int) (int, error)      { return 0, nil }
+func (*shelf) Forget(context.Context, time.Duration, int) (int, error)  { return 0, nil }
 func (backend) Up() context.Context                                     { return context.Background() }
 
 func shopOf(s *shelf) *orders.Service {

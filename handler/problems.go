@@ -10,10 +10,10 @@ import (
 	"github.com/gin-gonic/gin"
 
 	problemtext "example.com/stock/handler/text"
+	"example.com/stock/internal/words"
 	"example.com/stock/lock"
-	"example.com/stock/order"
 	"example.com/stock/service"
-	"example.com/stock/words"
+	"example.com/stock/service/order"
 )
 
 // phrases has the texts of the problems by their names. What they say is for people, in the language that the request
@@ -155,6 +155,13 @@ func explainServer(err error) (p problem) {
 			"set", "PUT /v1/stock/{sku}?store="+lost.Store)
 	} else if down, ok := errors.AsType[*lock.DownError](err); ok {
 		p.detail = phrases.Say("backend_down.detail", "server", down.Server, "reason", downs.Text(down.Reason))
+	}
+	return p
+}
+
+func explainFull(err error) (p problem) {
+	if down, ok := errors.AsType[*lock.DownError](err); ok {
+		p.detail = phrases.Say("store_full.detail", "server", down.Server, "reason", downs.Text(down.Reason))
 	}
 	return p
 }

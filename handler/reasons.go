@@ -1,6 +1,6 @@
 package handler
 
-import "example.com/stock/words"
+import "example.com/stock/internal/words"
 
 // reasons say how a request is invalid: the domain says it in English, in an InvalidError, and knows no language.
 var reasons = phrases.Foreign("reason")

@@ -6,7 +6,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"example.com/stock/order"
+	"example.com/stock/service/order"
 )
 
 // ttl returns how long a reservation is to last, which must be said: a default would be forgotten.

@@ -28,12 +28,20 @@ type backendReply struct {
 	LatencyMS float64 `json:"latency_ms"`
 }
 
+// A storeReply says how many strategies can sell from a store now.
+type storeReply struct {
+	Sells      bool   `json:"sells"`
+	Strategies int    `json:"strategies"`
+	Of         int    `json:"of"`
+	Reason     string `json:"reason,omitempty"`
+}
+
 // livez says that the process runs. It asks no backend: a restart does not mend a database. The probes and the metrics
 // ignore unknown parameters: a load balancer may add some.
 func (h *handler) livez(c *gin.Context) { c.JSON(http.StatusOK, gin.H{"status": "alive"}) }
 
-// readyz says whether a load balancer should send requests here: not while the instance drains, and not when it cannot
-// sell in any way. A backend that is down disables its strategies, not the instance.
+// readyz says whether a load balancer should send requests here: not while the instance drains, and not while it cannot
+// sell what a request without a choice asks for. A backend that is down disables its strategies, not the instance.
 func (h *handler) readyz(c *gin.Context) {
 	backends := make(map[string]backendReply)
 	for _, b := range h.Backends {
@@ -46,12 +54,17 @@ func (h *handler) readyz(c *gin.Context) {
 		backends[b.Name()] = reply
 	}
 	status, text := http.StatusOK, "ready"
+	stores, reason := h.sells()
 	if h.Draining() {
 		status, text = http.StatusServiceUnavailable, "draining"
-	} else if reason := h.cannotSell(); reason != "" {
+	} else if reason != "" {
 		status, text = http.StatusServiceUnavailable, reason
 	}
-	c.JSON(status, gin.H{"status": text, "instance": h.Instance, "backends": backends})
+	reply := gin.H{"status": text, "instance": h.Instance, "backends": backends}
+	if stores != nil {
+		reply["stores"] = stores
+	}
+	c.JSON(status, reply)
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -3,12 +3,11 @@ package handler
 import (
 	"cmp"
 	"net/http"
-	"slices"
 
 	"github.com/gin-gonic/gin"
 
+	"example.com/stock/internal/words"
 	"example.com/stock/lock"
-	"example.com/stock/words"
 )
 
 type strategyReply struct {
@@ -86,30 +85,56 @@ func promiseOf(p lock.Promise) promiseReply {
 
 // err returns nil if s can sell from at least one store, and otherwise the reason why it cannot.
 func (s Strategy) err() error {
-	for _, b := range s.Needs {
-		if err := b.Err(); err != nil {
-			return err
-		}
-	}
 	var err error
 	for _, store := range s.Stores {
-		if err = store.Backend.Err(); err == nil {
+		if err = s.errOn(store); err == nil {
 			return nil
 		}
 	}
 	return err
 }
 
-// cannotSell returns why nothing can be sold here in any way, or "".
-func (h *handler) cannotSell() string {
+// errOn returns nil if s can sell from store, and otherwise the reason why it cannot.
+func (s Strategy) errOn(store Store) error {
+	for _, b := range s.Needs {
+		if err := b.Err(); err != nil {
+			return err
+		}
+	}
+	return store.Backend.Err()
+}
+
+// sells returns, for each store of a demonstration, what can be sold from it now, and why the instance is not ready, or
+// "". It is ready if a strategy can sell from the store that a request gets which names none. If no strategy uses that
+// store, or it is not configured, any store will do.
+func (h *handler) sells() (stores map[string]storeReply, why string) {
 	if h.Profile == Shop {
 		if h.Orders == nil || h.Orders.Err() != nil {
-			return "orders cannot be sold"
+			why = "orders cannot be sold"
 		}
-		return ""
+		return nil, why
 	}
-	if !slices.ContainsFunc(h.Strategies, func(s Strategy) bool { return s.err() == nil }) {
-		return "no strategy is available"
+	stores = make(map[string]storeReply)
+	any := false
+	for _, s := range h.Strategies {
+		for _, store := range s.Stores {
+			reply := stores[store.Name]
+			reply.Of++
+			if err := s.errOn(store); err == nil {
+				reply.Sells, reply.Reason = true, ""
+				reply.Strategies++
+				any = true
+			} else if !reply.Sells {
+				reply.Reason = err.Error()
+			}
+			stores[store.Name] = reply
+		}
 	}
-	return ""
+	if byDefault, used := stores[h.ReadyStore]; used && !byDefault.Sells {
+		return stores, "nothing can be sold from " + h.ReadyStore + ", the default store"
+	}
+	if !any {
+		return stores, "no strategy is available"
+	}
+	return stores, ""
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"example.com/stock/lock"
-	"example.com/stock/order"
 	"example.com/stock/service"
+	"example.com/stock/service/order"
 )
 
 // table is the only place where an error becomes a status, a type, a Retry-After and the key of its texts. The first
@@ -69,6 +69,7 @@ func table(profile Profile) []row {
 		{lock.ErrLost, kind{"lock_lost", unavailable, 1}, explainServer},
 		{service.ErrDataLost, kind{"data_lost", unavailable, 0}, explainServer},
 		{lock.ErrOverloaded, kind{"overloaded", many, 1}, text("overloaded.detail")},
+		{lock.ErrFull, kind{"store_full", unavailable, 5}, explainFull},
 		{lock.ErrDown, kind{"backend_down", unavailable, 2}, explainServer},
 		{lock.ErrNoCapacity, kind{"no_capacity", many, 1}, text("no_capacity.detail")},
 		{context.DeadlineExceeded, kind{"lock_timeout", contended, 1}, nil},

@@ -10,9 +10,10 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/stock/mysqlerr"
+	"example.com/stock/internal/mysqlerr"
+	"example.com/stock/internal/rediserr"
+	"example.com/stock/internal/words/wordstest"
 	"example.com/stock/service"
-	"example.com/stock/words/wordstest"
 )
 
 // Every problem says what it is in both languages, and the catalogue has nothing else.
@@ -34,7 +35,7 @@ func TestEveryProblemHasItsTexts(t *testing.T) {
 func TestEveryReasonIsInBothLanguages(t *testing.T) {
 	t.Parallel()
 	given := make(map[string]bool)
-	for _, dir := range []string{".", "../service", "../order"} {
+	for _, dir := range []string{".", "../service", "../service/order"} {
 		files, err := filepath.Glob(dir + "/*.go")
 		if err != nil || len(files) == 0 {
 			t.Fatal(err, files)
@@ -72,12 +73,17 @@ var verb = regexp.MustCompile(`%[.0-9]*[a-z]`)
 func TestEveryDownReasonIsInBothLanguages(t *testing.T) {
 	t.Parallel()
 	var all []string
-	for n := range 1 << 16 {
-		if reason := mysqlerr.DownReason(uint16(n)); reason != "" {
-			all = append(all, reason)
+	for _, m := range mysqlerr.Meanings() {
+		if m.Reason != "" {
+			all = append(all, m.Reason)
 		}
 	}
-	dirs := []string{"lock/redislock", "lock/zklock", "lock/mysqllock", "app", "repo", "health", "service", "strategy"}
+	for _, m := range rediserr.Meanings() {
+		all = append(all, m.Reason)
+	}
+	dirs := []string{
+		"lock/redislock", "lock/zklock", "lock/mysqllock", "app", "app/health", "repo", "service", "service/strategy",
+	}
 	for _, dir := range dirs {
 		files, err := filepath.Glob("../" + dir + "/*.go")
 		if err != nil || len(files) == 0 {

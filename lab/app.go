@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"example.com/stock/internal/stack"
 	"example.com/stock/loadtest"
-	"example.com/stock/stack"
 )
 
 // An App is an instance of the service, a process of its own in lab mode. Each request to it has a connection of

@@ -5,7 +5,7 @@ import (
 	"net/url"
 	"time"
 
-	"example.com/stock/stack/wire"
+	"example.com/stock/internal/stack/wire"
 )
 
 // Freeze stops an instance in mid-step (SIGSTOP), as a long garbage collection, a swapping host or a suspended virtual

@@ -11,9 +11,9 @@ import (
 	"sync"
 	"time"
 
+	"example.com/stock/internal/stack"
+	"example.com/stock/internal/stack/wire"
 	"example.com/stock/loadtest"
-	"example.com/stock/stack"
-	"example.com/stock/stack/wire"
 )
 
 // token lets the lab use lab mode on the instances that it starts. They listen on this computer only.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"example.com/stock/words"
+	"example.com/stock/internal/words"
 )
 
 // An Outcome is the effect of a failure, as the word that the matrix shows. The set is closed.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"example.com/stock/stack"
+	"example.com/stock/internal/stack"
 )
 
 // cellLimit is how long one scenario may take for one case.

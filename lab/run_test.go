@@ -13,8 +13,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/loadtest"
-	"example.com/stock/stack/stacktest"
 )
 
 var program stacktest.Program

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"example.com/stock/stack/wire"
+	"example.com/stock/internal/stack/wire"
 )
 
 // OrderService is the Code of a case that is about the service in profile orders: carts, reservations and events.

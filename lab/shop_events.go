@@ -81,7 +81,7 @@ func (r *Receiver) take(e ShopEvent) (status int) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	id := strings.ReplaceAll(e.ID, r.b.SKU, "SKU")
+	id := fmt.Sprintf("%s/%d", strings.ReplaceAll(e.Data.SKU, r.b.SKU, "SKU"), e.Data.Number)
 	if r.refuse != nil {
 		if status = r.refuse(e); status != 0 {
 			r.denied++

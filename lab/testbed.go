@@ -13,8 +13,8 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/internal/stack"
 	"example.com/stock/loadtest"
-	"example.com/stock/stack"
 )
 
 // Patience is how long a scenario waits for what must happen. It keeps a run from hanging, and decides no verdict.
@@ -102,17 +102,10 @@ func (b *Testbed) Apps(n int, env ...string) []*App {
 	return list
 }
 
-// AwaitReady waits until the instances report that their servers are up again, and reach that of the case's lock: the
-// probe has connections of its own, and the pool of a client that could not connect goes on to refuse for a second,
-// without a try.
+// AwaitReady waits until the instances report that their servers are up again.
 func (b *Testbed) AwaitReady(apps []*App) {
 	for _, app := range apps {
 		b.Must(app.Name, b.fleet.ready(b.Ctx, app))
-		b.Eventually(app.Name+" reaches the lock again", func() bool {
-			_, err := b.lock(b.Ctx, app)
-			var refused *loadtest.Problem // another one is that there is no such lock
-			return !errors.As(err, &refused) || refused.Name() != "backend_down"
-		})
 	}
 }
 

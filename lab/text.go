@@ -3,7 +3,7 @@ package lab
 import (
 	"embed"
 
-	"example.com/stock/words"
+	"example.com/stock/internal/words"
 )
 
 // A Text is a text in two languages.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/stock/words/wordstest"
+	"example.com/stock/internal/words/wordstest"
 )
 
 // Every text of this package is there, is given its values, and is used. Keys that are put together at run time are

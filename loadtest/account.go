@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"example.com/stock/words"
+	"example.com/stock/internal/words"
 )
 
 // An Account holds what the store said about one SKU before and after a run. This evidence does not come from replies.
@@ -19,7 +19,31 @@ type Account struct {
 	Orders []Order `json:"-"`      // of the epoch, in the order of writing
 	// Complete reports whether Orders held every order at the moment when the stock was After.
 	Complete bool       `json:"complete"`
-	Gap      words.Text `json:"gap,omitzero"` // why it is not complete
+	Gap      words.Text `json:"gap,omitzero"`       // why it is not complete
+	LookedAt time.Time  `json:"looked_at,omitzero"` // when After was read, by the clock of the load generator
+	// Undone are the orders of an earlier look that are not in Orders, or are another sale there, as they were.
+	Undone []Order `json:"-"`
+}
+
+// again returns what is known of a SKU after a second look. A second look that is incomplete, or finds the stock set
+// anew, tells nothing of the run: then the first stands.
+func (a Account) again(second Account) Account {
+	if second.After == nil || second.After.Epoch != second.Before.Epoch ||
+		!second.Complete && !a.Before.Unlisted {
+		return a
+	}
+	now := make(map[string]*Order, len(second.Orders))
+	for i := range second.Orders {
+		now[second.Orders[i].OrderID] = &second.Orders[i]
+	}
+	for i := range a.Orders {
+		o := &a.Orders[i]
+		if n := now[o.OrderID]; o.Epoch == a.Before.Epoch &&
+			(n == nil || n.Quantity != o.Quantity || n.RequestID != o.RequestID) {
+			second.Undone = append(second.Undone, *o)
+		}
+	}
+	return second
 }
 
 // lookers is the number of SKUs that are read concurrently: waiting for one to come to rest takes a second or more.
@@ -63,22 +87,22 @@ func account(ctx context.Context, inv Inventory, before Stock, store string, uns
 }
 
 // look reads the final state of before's SKU. It reads stock and orders one after the other, and repeats that until the
-// stock's version is the same before and after the orders. If unsure is set, it first waits until the version has been
-// at rest for a while. It does not see a sale that an instance finishes later still.
+// stock and its version are the same before and after the orders. If unsure is set, it first waits until the version
+// has been at rest for a while. It does not see a sale that an instance finishes later still.
 func look(ctx context.Context, inv Inventory, before Stock, store string, unsure bool) (a Account, err error) {
-	a = Account{Store: store, Before: before}
+	a = Account{Store: store, Before: before, LookedAt: time.Now().UTC()}
 	now, err := inv.Stock(ctx, store, before.SKU)
 	if unsure {
 		now, err = atRest(ctx, inv, now, err)
 	}
 	for err == nil {
-		a.After = new(now)
+		a.After, a.LookedAt = new(now), time.Now().UTC()
 		if a.Orders, err = inv.Orders(ctx, store, before.SKU); err != nil {
 			break
 		}
 		then := now
 		if now, err = inv.Stock(ctx, store, before.SKU); err == nil && now.Version == then.Version &&
-			now.Epoch == then.Epoch {
+			now.Epoch == then.Epoch && now.Quantity == then.Quantity {
 			if a.Complete = !before.Unlisted; !a.Complete {
 				a.Gap = say("gap.unlisted")
 			}

@@ -2,9 +2,11 @@ package loadtest
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,7 +24,7 @@ type attack struct {
 	plan   *Plan // filled
 	order  Request
 	mix    *mix
-	run    string // prefix of every request id
+	run    string // what the request ids are made of
 	base   int    // number of requests sent before the attack
 	warm   bool   // whether this is the warm-up
 
@@ -92,7 +94,7 @@ func (a *attack) send(ctx context.Context, n, worker int, due time.Time) Record 
 	order := a.order
 	order.SKU, order.Quantity = a.mix.pick(n)
 	seq := a.base + n
-	order.RequestID = fmt.Sprintf("%s-%d", a.run, seq)
+	order.RequestID = requestID(a.run, seq)
 	record := Record{
 		Seq: seq, Worker: worker, RequestID: order.RequestID, Warm: a.warm,
 		Strategy: a.plan.Strategy, Store: order.Store, SKU: order.SKU, Quantity: order.Quantity,
@@ -101,6 +103,14 @@ func (a *attack) send(ctx context.Context, n, worker int, due time.Time) Record 
 	record.Reply = a.client.Deduct(ctx, order)
 	record.DoneAt = a.now()
 	return record
+}
+
+// requestID returns the id of a request of a run. It is a UUID, so that a service cannot tell the requests of a load
+// test from those of its customers, and behave.
+func requestID(run string, seq int) string {
+	sum := sha256.Sum256([]byte(run + " " + strconv.Itoa(seq)))
+	sum[6], sum[8] = sum[6]&0x0f|0x40, sum[8]&0x3f|0x80 // version 4 (random), RFC 9562
+	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
 }
 
 // now returns the start by the wall clock plus the monotonic time since.

@@ -9,8 +9,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
-	"example.com/stock/words"
 )
 
 // late returns the time since a hook was first called after the last sale. A target that reports late does so after
@@ -173,6 +173,7 @@ func TestAwkward(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			r := put(t, row.s, row.plan)
+			spoken(t, "honest", row.name, &r.Verdict)
 			if v := r.Verdict; v.Finding != row.want {
 				t.Errorf("finding %s, want %s: %v", v.Finding, row.want, v.Reasons)
 			}

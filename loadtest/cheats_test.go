@@ -147,6 +147,9 @@ func receiptOf(o loadtest.Order) loadtest.Reply {
 // last returns the order that was written last.
 func (g *good) last() *loadtest.Order { return &g.list[len(g.list)-1] }
 
+// once makes the judge look once.
+func once() *time.Duration { return new(time.Duration) }
+
 // put runs a load on s, and returns the result.
 func put(t *testing.T, s *seller, p loadtest.Plan) *loadtest.Result {
 	t.Helper()
@@ -157,11 +160,24 @@ func put(t *testing.T, s *seller, p loadtest.Plan) *loadtest.Result {
 	if p.Requests == 0 {
 		p.Requests = 60
 	}
+	if p.Recheck == nil {
+		p.Recheck = new(time.Millisecond)
+	}
 	r, err := loadtest.Run(t.Context(), s, p, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// spoken logs what the judge says, for whoever reads the output of go test -v.
+func spoken(t *testing.T, kind, name string, v *loadtest.Verdict) {
+	t.Helper()
+	var said []string
+	for _, r := range v.Reasons {
+		said = append(said, r.Text.EN)
+	}
+	t.Logf("%s | %s | %s | %s | %s", kind, name, v.Finding, strings.Join(said, "; "), v.Sentence.EN)
 }
 
 // every reports whether the request is one on which a cheat cheats.
@@ -401,6 +417,7 @@ func TestCheats(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			v := put(t, row.s, row.plan).Verdict
+			spoken(t, "cheat", row.name, &v)
 			if v.Finding != row.want || v.Kept {
 				t.Errorf("finding %s, kept %v, want %s: %v", v.Finding, v.Kept, row.want, v.Reasons)
 			}

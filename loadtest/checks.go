@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"example.com/stock/words"
+	"example.com/stock/internal/words"
 )
 
 // balance checks the sums: initial = remaining + sold, or the run is wrong.
@@ -260,6 +260,9 @@ func (l *ledger) limits() {
 	}
 	if l.Before.Unlisted {
 		l.limit(say("limit.unlisted"))
+	}
+	if l.unreferenced() {
+		l.limit(say("limit.unreferenced", "variable", "{{request_id}}"))
 	}
 	blind := 0
 	for i := range l.sales {

@@ -18,7 +18,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"example.com/stock/words"
+	"example.com/stock/internal/words"
 )
 
 const (
@@ -224,6 +224,11 @@ func classify(r Request, ans *Answer) Reply {
 			return Reply{Outcome: Unknown, Status: ans.Status, Instance: reply.Instance, Error: err.Error()}
 		}
 		reply.Replayed = ans.Header.Get("Idempotent-Replayed") == "true"
+		return reply
+	}
+	if reply.Location = ans.Redirect(); reply.Location != "" {
+		reply.Outcome = Failed
+		reply.Error = fmt.Sprintf("status %d redirects to %s, which is not followed", ans.Status, reply.Location)
 		return reply
 	}
 	// This reply is not from the service but from a proxy in front of it, or due to a crash. The three statuses below
@@ -483,6 +488,17 @@ func (a *Answer) Kind() string {
 		return "a reply without a content type"
 	}
 	return kind
+}
+
+// Redirect returns where a redirect leads, without query and fragment, which may differ between requests. It returns ""
+// if a is none.
+func (a *Answer) Redirect() string {
+	if a.Status < 300 || a.Status > 399 {
+		return ""
+	}
+	to, _, _ := strings.Cut(a.Header.Get("Location"), "#")
+	to, _, _ = strings.Cut(to, "?")
+	return to
 }
 
 func (a *Answer) json() bool { return a.Kind() == "application/json" }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"example.com/stock/words"
+	"example.com/stock/internal/words"
 )
 
 // An Expectation is a threshold for a run, and whether the run met it.

@@ -9,7 +9,7 @@ import (
 	"io"
 	"time"
 
-	"example.com/stock/words"
+	"example.com/stock/internal/words"
 )
 
 // Format and Version are in the first line of every history. Version grows when a reader of the previous version would
@@ -47,38 +47,46 @@ type Closing struct {
 	After    *Stock     `json:"after"`
 	Complete bool       `json:"complete"`
 	Gap      words.Text `json:"gap,omitzero"`
+	LookedAt time.Time  `json:"looked_at,omitzero"`
 }
 
 // A History is a run in a file of JSON lines: the Header; a Record for each request in order of completion, those of
-// the warm-up first; {"order": ...} for each order in the store; {"end": ...}. The history of a run that was killed has
+// the warm-up first; {"order": ...} for each order in the store, and {"undone": ...} for each that an earlier look
+// found and the last did not; {"end": ...}. The history of a run that was killed has
 // no orders and no end. Its records are valid all the same.
 type History struct {
 	Header  Header
 	Warm    []Record // of the warm-up, on SKUs of its own; not judged or measured
 	Records []Record
 	Orders  []Order
+	Undone  []Order
 	End     *End // nil: the run was killed
 }
 
 // Accounts returns what the store said of each SKU.
 func (h *History) Accounts() []Account {
-	orders := make(map[string][]Order, len(h.Header.Before))
-	for _, o := range h.Orders {
-		orders[o.SKU] = append(orders[o.SKU], o)
+	bySKU := func(list []Order) map[string][]Order {
+		m := make(map[string][]Order, len(h.Header.Before))
+		for _, o := range list {
+			m[o.SKU] = append(m[o.SKU], o)
+		}
+		return m
 	}
+	orders, undone := bySKU(h.Orders), bySKU(h.Undone)
 	accounts := make([]Account, 0, len(h.Header.Before))
 	for _, before := range h.Header.Before {
 		a := Account{
 			Store:  h.Header.Plan.Store,
 			Before: before,
 			Orders: orders[before.SKU],
+			Undone: undone[before.SKU],
 			Gap:    say("gap.no-end"),
 		}
 		if h.End != nil {
 			a.Gap = say("gap.end-silent")
 			for _, c := range h.End.Stocks {
 				if c.SKU == before.SKU {
-					a.After, a.Complete, a.Gap = c.After, c.Complete, c.Gap
+					a.After, a.Complete, a.Gap, a.LookedAt = c.After, c.Complete, c.Gap, c.LookedAt
 					if before.Unlisted && c.After != nil {
 						a.Gap = say("gap.unlisted") // a history keeps texts in English
 					}
@@ -128,6 +136,9 @@ func WriteHistory(w io.Writer, h *History) error {
 	for i := range h.Orders {
 		out.Line(line{Order: &h.Orders[i]})
 	}
+	for i := range h.Undone {
+		out.Line(line{Undone: &h.Undone[i]})
+	}
 	if h.End != nil {
 		out.Line(line{End: h.End})
 	}
@@ -137,8 +148,9 @@ func WriteHistory(w io.Writer, h *History) error {
 // A line is any line but the first. Exactly one of its fields is set.
 type line struct {
 	*Record
-	Order *Order `json:"order,omitempty"`
-	End   *End   `json:"end,omitempty"`
+	Order  *Order `json:"order,omitempty"`
+	Undone *Order `json:"undone,omitempty"`
+	End    *End   `json:"end,omitempty"`
 }
 
 // A LineWriter writes a history, a JSON object a line. It keeps its first error, and Flush returns it. The zero value
@@ -199,7 +211,10 @@ func (h *historyWriter) end(r *Result) {
 		for j := range a.Orders {
 			h.Line(line{Order: &a.Orders[j]})
 		}
-		end.Stocks = append(end.Stocks, Closing{a.Before.SKU, a.After, a.Complete, a.Gap})
+		for j := range a.Undone {
+			h.Line(line{Undone: &a.Undone[j]})
+		}
+		end.Stocks = append(end.Stocks, Closing{a.Before.SKU, a.After, a.Complete, a.Gap, a.LookedAt})
 	}
 	h.Line(line{End: end})
 }
@@ -282,7 +297,7 @@ func (h *History) readLine(text []byte) error {
 		return err
 	}
 	kinds := 0
-	for _, present := range []bool{l.Record != nil, l.Order != nil, l.End != nil} {
+	for _, present := range []bool{l.Record != nil, l.Order != nil, l.Undone != nil, l.End != nil} {
 		if present {
 			kinds++
 		}
@@ -290,14 +305,18 @@ func (h *History) readLine(text []byte) error {
 	switch {
 	case kinds != 1:
 		return errors.New("must be a request, an order or the end")
-	case l.Order != nil:
-		if l.Order.OrderID == "" || l.Order.Quantity < 1 {
+	case l.Order != nil || l.Undone != nil:
+		o, list := l.Order, &h.Orders
+		if o == nil {
+			o, list = l.Undone, &h.Undone
+		}
+		if o.OrderID == "" || o.Quantity < 1 {
 			return errors.New("an order must have an order_id, and a quantity of 1 or more")
 		}
-		h.Orders = append(h.Orders, *l.Order)
+		*list = append(*list, *o)
 	case l.End != nil:
 		h.End = l.End
-	case len(h.Orders) > 0:
+	case len(h.Orders)+len(h.Undone) > 0:
 		return errors.New("a request cannot follow an order")
 	default:
 		err := l.Record.check()

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"example.com/stock/words"
+	"example.com/stock/internal/words"
 )
 
 // A Look says what Inspect judges.
@@ -16,9 +16,13 @@ type Look struct {
 	Store, SKU string
 	Initial    *int64 // units in stock at first; nil: as the store says
 	Accepted   *int64 // requests that a tool counted as accepted; nil: not known
+	AtMost     *int64 // requests that a tool did not count as refused, if it does not tell Accepted; nil: not known
 	Quantity   int64  // units per accepted request; 0: not known, and 1 where the target lists no orders
 	CutOff     int64  // requests that the tool may have cut off at its end without counting them
 	Shared     bool   // others may have sold from the SKU
+
+	// how long after the first look at stock and orders Inspect looks again; nil: Recheck; 0: it does not
+	Recheck *time.Duration
 }
 
 // An Inspection says what the store alone tells about a SKU, whichever tool put load on it.
@@ -48,6 +52,9 @@ type Inspection struct {
 	Certificates []Collision `json:"certificates"`
 	StaleReads   int         `json:"stale_reads"`
 	FenceDrops   int         `json:"fence_drops"`
+
+	// LookedAt is when the stock was read that the finding is about: what came later was not seen.
+	LookedAt time.Time `json:"looked_at"`
 }
 
 // InspectionFormat and InspectionVersion are the format and version of every Inspection.
@@ -58,11 +65,19 @@ const (
 
 // Inspect judges from the store alone: from the stock of one SKU, and from the orders written since it was set. It
 // waits until the stock has been at rest for a second, since a tool may leave requests behind that are still being
-// served. It does not see a later sale.
+// served, and looks again after Look.Recheck, since a service may take back what it has sold. It does not see what
+// comes later. If ctx ends before the second look, there is none.
 //
 // The store does not hold what customers were told. Look.Accepted is the only evidence that a sale was refused, or
 // accepted twice. Errors are TargetErrors and PlanErrors.
 func Inspect(ctx context.Context, t Target, look Look) (*Inspection, error) {
+	recheck := Recheck
+	if look.Recheck != nil {
+		recheck = *look.Recheck
+	}
+	if recheck < 0 || recheck > maxRecheck {
+		return nil, wrong("recheck", "recheck", "most", maxRecheck, "given", recheck)
+	}
 	now, err := t.Stock(ctx, look.Store, look.SKU)
 	if err != nil {
 		return nil, err
@@ -70,19 +85,14 @@ func Inspect(ctx context.Context, t Target, look Look) (*Inspection, error) {
 	before := now
 	before.Quantity, before.Version = now.Initial, 0
 	if a, is := t.(assumer); is {
-		if before.Quantity, err = a.Assume(look); err != nil {
+		if before.Quantity, err = a.Assume(ctx, look); err != nil {
 			return nil, err
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, lookLimit)
-	defer cancel()
-	var a Account
-	var v *Verdict
-	LookAgain(ctx, func() bool {
-		a = account(ctx, t, before, look.Store, true, time.Now().Add(comeback))
-		v, _ = examine(Evidence{Records: look.replies(before.Unlisted), Accounts: []Account{a}, Shared: true})
-		return v.mayComeRight()
-	})
+	a, v := look.read(ctx, t, before, nil)
+	if !v.has(AboutStock) && !v.has(AboutReplies) && recheck > 0 && Sleep(ctx, recheck) == nil {
+		a, v = look.read(ctx, t, before, &a)
+	}
 	i := &Inspection{
 		Format:       InspectionFormat,
 		Version:      InspectionVersion,
@@ -104,9 +114,13 @@ func Inspect(ctx context.Context, t Target, look Look) (*Inspection, error) {
 		StaleReads:   v.StaleReads,
 		FenceDrops:   v.FenceDrops,
 		Notes:        slices.Concat([]words.Text{}, v.Limits),
+		LookedAt:     a.LookedAt,
 	}
 	for _, o := range a.Orders {
 		i.Ways, i.Instances = with(i.Ways, o.Strategy), with(i.Instances, o.Instance)
+	}
+	if look.Initial == nil && before.Mapped {
+		v.because(AboutEvidence, "initial-unknown", "n", before.Quantity)
 	}
 	if look.Initial != nil && *look.Initial != before.Quantity {
 		v.because(AboutEvidence, "other-initial", "stored", before.Quantity, "given", *look.Initial)
@@ -120,6 +134,25 @@ func Inspect(ctx context.Context, t Target, look Look) (*Inspection, error) {
 	v.decide(Promise{Scope: Cluster}, before.Mapped)
 	i.Finding, i.Reasons = v.Finding, slices.Concat([]Reason{}, v.Reasons)
 	return i, nil
+}
+
+// read is one look. earlier is what an earlier look found; nil: this is the first.
+func (look *Look) read(ctx context.Context, t Target, before Stock, earlier *Account) (a Account, v *Verdict) {
+	ctx, cancel := context.WithTimeout(ctx, lookLimit)
+	defer cancel()
+	LookAgain(ctx, func() bool {
+		a = account(ctx, t, before, look.Store, true, time.Now().Add(comeback))
+		if earlier != nil {
+			a = earlier.again(a)
+		}
+		v, _ = examine(Evidence{Records: look.replies(before.Unlisted), Accounts: []Account{a}, Shared: true})
+		return v.mayComeRight()
+	})
+	if len(a.Undone) > 0 && !look.Shared {
+		o := &a.Undone[0]
+		v.because(AboutEvidence, "undone-counted", "n", len(a.Undone), "first", stranger(o.OrderID, o.RequestID))
+	}
+	return a, v
 }
 
 func with(list []string, name string) []string {
@@ -152,6 +185,10 @@ func (i *Inspection) compare(v *Verdict, look Look, orders []Order) {
 	}
 	n := int64(i.Orders)
 	switch {
+	case i.Accepted == nil && look.AtMost != nil && (n <= *look.AtMost+look.CutOff || look.Shared):
+		i.note("accepted-at-most", "n", *look.AtMost)
+	case i.Accepted == nil && look.AtMost != nil:
+		v.because(AboutEvidence, "foreign-counted", "n", n-*look.AtMost)
 	case i.Accepted == nil:
 		i.note("accepted-unknown")
 	case *i.Accepted > n:

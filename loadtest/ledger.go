@@ -1,10 +1,11 @@
 package loadtest
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
-	"example.com/stock/words"
+	"example.com/stock/internal/words"
 )
 
 // A sale is an order that the store or a reply reported.
@@ -73,6 +74,7 @@ func (l *ledger) check() {
 		l.Account = &account
 	}
 	l.match()
+	l.undone()
 	l.batches()
 	l.sequence()
 	l.balance()
@@ -93,12 +95,12 @@ func epochOf(records []*Record) uint64 {
 type book struct {
 	orders    []Order
 	byID      map[string]int
-	byRequest map[string]int // the first of it
-	matched   []bool         // with a record
+	byRequest map[string][]int
+	matched   []bool // with a record
 }
 
 func (l *ledger) openBook() *book {
-	b := &book{byID: make(map[string]int, len(l.Orders)), byRequest: make(map[string]int, len(l.Orders))}
+	b := &book{byID: make(map[string]int, len(l.Orders)), byRequest: make(map[string][]int, len(l.Orders))}
 	for _, o := range l.Orders {
 		if o.Epoch != l.Before.Epoch {
 			continue
@@ -107,9 +109,7 @@ func (l *ledger) openBook() *book {
 			continue // a page that overlaps another
 		}
 		b.byID[o.OrderID] = len(b.orders)
-		if _, again := b.byRequest[o.RequestID]; !again {
-			b.byRequest[o.RequestID] = len(b.orders)
-		}
+		b.byRequest[o.RequestID] = append(b.byRequest[o.RequestID], len(b.orders))
 		b.orders = append(b.orders, o)
 	}
 	b.matched = make([]bool, len(b.orders))
@@ -126,10 +126,31 @@ func (b *book) find(r *Record) int {
 			return -1
 		}
 	}
-	if i, ok := b.byRequest[r.RequestID]; ok && r.RequestID != "" {
-		return i
+	if list := b.byRequest[r.RequestID]; len(list) > 0 && r.RequestID != "" {
+		return list[0]
 	}
 	return -1
+}
+
+// parts returns the indexes of the orders that r was served by: the one at the given index, and if that is of fewer
+// units than r asked for, the others of the same request. A service may write an order for each unit.
+func (b *book) parts(r *Record, at int) []int {
+	alone, id := []int{at}, b.orders[at].RequestID
+	if id == "" || b.orders[at].Quantity >= r.Quantity {
+		return alone
+	}
+	parts, units := alone, b.orders[at].Quantity
+	for _, i := range b.byRequest[id] {
+		if i != at && !b.matched[i] {
+			parts, units = append(parts, i), units+b.orders[i].Quantity
+		}
+	}
+	// Where something on the way replaced the request ids, one id may stand for several requests.
+	if id != r.RequestID && units != r.Quantity {
+		return alone
+	}
+	slices.Sort(parts)
+	return parts
 }
 
 // match pairs records with orders, counts both, and collects the sales.
@@ -151,7 +172,7 @@ func (l *ledger) match() {
 				example = r
 			}
 		case at >= 0 && !b.matched[at]:
-			l.book(b, at, r, 0)
+			l.bookParts(b, at, r, 0)
 			if r.Outcome == Unknown {
 				v.Accepted++
 				v.Recovered++
@@ -183,17 +204,30 @@ func (l *ledger) match() {
 // agree compares each request and its reply with its own order.
 func (l *ledger) agree(ours map[string]bool) {
 	var misserved, misquoted, swapped, renamed finding
+	parts := make(map[*Record][]*sale, len(l.sales))
+	for i := range l.sales {
+		if s := &l.sales[i]; s.of != nil && s.booked != nil {
+			parts[s.of] = append(parts[s.of], s)
+		}
+	}
 	for i := range l.sales {
 		s := &l.sales[i]
 		r := s.of
 		if r == nil || s.booked == nil {
 			continue
 		}
-		if s.quantity != r.Quantity {
-			misserved.add(phrases.Say("found.misserved", "request", r.RequestID, "asked", r.Quantity, "order", s.order,
-				"took", s.quantity))
+		if parts[r][0] != s {
+			continue // was looked at with the first part
 		}
-		if o := s.booked; r.Receipt != nil && !r.Blind && !o.Blind {
+		switch took := total(parts[r]); {
+		case took == r.Quantity:
+		case took < r.Quantity && l.Before.Mapped && !l.Complete: // another part may not have been read
+		default:
+			l.verdict.late = l.verdict.late || took < r.Quantity && l.Before.Mapped
+			misserved.add(phrases.Say("found.misserved", "request", r.RequestID, "asked", r.Quantity, "order", s.order,
+				"took", took))
+		}
+		if o := joined(parts[r]); o != nil && r.Receipt != nil && !r.Blind && !o.Blind {
 			quote := func(what string, said, ordered any) {
 				misquoted.add(phrases.Say("found.misquoted", "request", r.RequestID,
 					"what", phrases.Say("figure."+what), "said", said, "order", s.order, "ordered", ordered))
@@ -235,6 +269,30 @@ func (l *ledger) agree(ours map[string]bool) {
 	}
 }
 
+func total(parts []*sale) (units int64) {
+	for _, s := range parts {
+		units += s.quantity
+	}
+	return units
+}
+
+// joined returns the order that the parts of one sale make together, or nil if others sold in between: then what the
+// reply must tell is not known.
+func joined(parts []*sale) *Order {
+	if len(parts) == 1 {
+		return parts[0].booked
+	}
+	parts = slices.SortedFunc(slices.Values(parts), func(a, b *sale) int { return cmp.Compare(a.version, b.version) })
+	whole := *parts[0].booked
+	for _, s := range parts[1:] {
+		if s.booked.Blind || s.booked.Segment != whole.Segment || s.booked.Read != whole.Remaining {
+			return nil
+		}
+		whole.Remaining, whole.Quantity = s.booked.Remaining, whole.Quantity+s.booked.Quantity
+	}
+	return &whole
+}
+
 // A finding counts occurrences, and describes the first.
 type finding struct {
 	n     int
@@ -266,7 +324,7 @@ func (l *ledger) accepted(b *book, r *Record, at int) {
 	case r.Epoch != l.Before.Epoch:
 		l.otherEpoch++
 	case at >= 0 && !b.matched[at]:
-		l.book(b, at, r, r.Fence)
+		l.bookParts(b, at, r, r.Fence)
 	case at >= 0:
 		l.verdict.Phantoms++
 		l.phantom += r.Quantity
@@ -290,13 +348,37 @@ func (l *ledger) accepted(b *book, r *Record, at int) {
 	}
 }
 
+// bookParts makes sales of the orders that r was served by. at is the index of one of them.
+func (l *ledger) bookParts(b *book, at int, r *Record, fence uint64) {
+	parts := b.parts(r, at)
+	whole := b.orders[at]
+	whole.Quantity = 0
+	for _, i := range parts {
+		whole.Quantity += b.orders[i].Quantity
+		whole.Blind = whole.Blind && b.orders[i].Blind
+	}
+	if len(parts) > 1 && whole.Blind && r.Receipt != nil && !r.Receipt.Blind && whole.Quantity == r.Quantity {
+		// Only the reply tells what was read, and it tells of all parts together.
+		for _, i := range parts {
+			b.matched[i] = true
+		}
+		b.orders[at] = whole
+		l.book(b, at, r, fence)
+		return
+	}
+	for _, i := range parts {
+		l.book(b, i, r, fence)
+	}
+}
+
 // book makes a sale of the order with the index at. The order belongs to r if r is not nil. fence is the fence of the
 // holder if a reply reported one: in the lab, writes may carry none.
 func (l *ledger) book(b *book, at int, r *Record, fence uint64) {
 	b.matched[at] = true
 	booked := b.orders[at]
 	o := &b.orders[at]
-	if o.Blind && r != nil && r.Receipt != nil && !r.Receipt.Blind { // the reply told what the list of orders does not
+	if o.Blind && r != nil && r.Receipt != nil && !r.Receipt.Blind && o.Quantity == r.Quantity {
+		// The reply told what the list of orders does not.
 		o.Read, o.Remaining, o.Version, o.Blind = r.Read, r.Remaining, r.Version, false
 	}
 	l.sales = append(l.sales, sale{
@@ -313,6 +395,41 @@ func (l *ledger) book(b *book, at int, r *Record, fence uint64) {
 		of:        r,
 		booked:    &booked,
 	})
+}
+
+// undone finds sales that an earlier look saw in the store and the last did not. To take back an order of which the
+// customer has had no answer is no fault; so is what others do with theirs.
+func (l *ledger) undone() {
+	accepted, ours := make(map[string]bool), make(map[string]bool)
+	for _, r := range l.records {
+		ours[r.RequestID] = true
+		if r.Outcome == Accepted {
+			accepted[r.OrderID], accepted[r.RequestID] = true, true
+		}
+	}
+	delete(accepted, "")
+	var sold, foreign finding
+	for i := range l.Undone {
+		switch o := &l.Undone[i]; {
+		case accepted[o.OrderID] || accepted[o.RequestID]:
+			sold.add(stranger(o.OrderID, o.RequestID))
+		case !ours[o.RequestID] && !l.shared:
+			foreign.add(stranger(o.OrderID, o.RequestID))
+		}
+	}
+	l.verdict.Undone += sold.n
+	if sold.n > 0 {
+		l.because(AboutReplies, "undone", "n", sold.n, "first", sold.first)
+	}
+	if foreign.n > 0 {
+		l.because(AboutEvidence, "undone-foreign", "n", foreign.n, "first", foreign.first)
+	}
+}
+
+// unreferenced reports whether no order of a mapped target tells the request that it is of.
+func (l *ledger) unreferenced() bool {
+	return l.Before.Mapped && len(l.Orders) > 0 &&
+		!slices.ContainsFunc(l.Orders, func(o Order) bool { return o.RequestID != "" })
 }
 
 // bookRest makes sales of the orders that no reply reported.
@@ -338,7 +455,12 @@ func (l *ledger) bookRest(b *book, ours map[string]bool) {
 		l.because(AboutReplies, "duplicates", "n", n)
 	}
 	l.verdict.Foreign += foreign
-	if foreign > 0 && !l.shared {
+	switch {
+	case foreign == 0 || l.shared:
+	case l.unreferenced():
+		l.because(AboutEvidence, "foreign-unreferenced", "n", foreign,
+			"orders", words.Join(strangers, say("comma")), "variable", "{{request_id}}")
+	default:
 		l.because(AboutEvidence, "foreign", "n", foreign, "orders", words.Join(strangers, say("comma")))
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"example.com/stock/words"
+	"example.com/stock/internal/words"
 )
 
 // MaxLinear is the number of records up to which porcupine checks a run: its search is exponential at worst, and its

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"example.com/stock/words"
+	"example.com/stock/internal/words"
 )
 
 // After a run, reading the final state takes lookLimit at most. If outcomes are unknown, instances may still be working
@@ -20,6 +20,13 @@ import (
 const (
 	lookLimit = 30 * time.Second
 	quiet     = time.Second
+)
+
+// Recheck is how long after the first look at stock and orders the judge looks again, unless it is told otherwise: a
+// service may take back what it has sold and shown. maxRecheck is the longest time that it can be told.
+const (
+	Recheck    = time.Second
+	maxRecheck = time.Hour
 )
 
 // warmStock is the stock of the SKUs of a warm-up. It lasts for the whole of it.
@@ -76,23 +83,46 @@ func Run(ctx context.Context, c Target, p Plan, progress func(Progress)) (*Resul
 	})
 	r.attack(ctx, c, out, progress)
 
-	look, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookLimit)
-	defer cancel()
-	settleUnknown(look, c, p.Store, r.Records)
-	late := LookAgain(look, func() bool {
-		r.Accounts = accounts(look, c, before, p.Store, r.Records)
-		r.judge()
-		return r.Verdict.mayComeRight()
-	})
-	if late > 0 {
-		r.SettledMS = float64(late) / float64(time.Millisecond)
-		r.Warnings = r.warnings()
-	}
+	r.look(ctx, c, before)
 	out.end(r)
 	if err := out.Flush(); err != nil {
 		return r, phrases.Error("history.not-written", "why", err)
 	}
 	return r, nil
+}
+
+// look reads the final state of the store and judges, and does both again after Plan.Recheck: a service may take back
+// what it has sold and shown. What the first look proved stays proved. If ctx ends before the second look, there is
+// none.
+func (r *Result) look(ctx context.Context, c Target, before []Stock) {
+	r.read(ctx, c, before, nil)
+	if r.Verdict.Finding == Broken || *r.Plan.Recheck == 0 || Sleep(ctx, *r.Plan.Recheck) != nil {
+		return
+	}
+	r.read(ctx, c, before, r.Accounts)
+}
+
+// read is one look. earlier is what an earlier look found; nil: this is the first.
+func (r *Result) read(ctx context.Context, c Target, before []Stock, earlier []Account) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookLimit)
+	defer cancel()
+	waited := *r.Plan.Recheck
+	if earlier == nil {
+		settleUnknown(ctx, c, r.Plan.Store, r.Records)
+		waited = 0
+	}
+	late := LookAgain(ctx, func() bool {
+		r.Accounts = accounts(ctx, c, before, r.Plan.Store, r.Records)
+		for i := range earlier {
+			r.Accounts[i] = earlier[i].again(r.Accounts[i])
+		}
+		r.judge()
+		return r.Verdict.mayComeRight()
+	})
+	if late > 0 {
+		r.SettledMS = float64(waited+late) / float64(time.Millisecond)
+		r.Warnings = r.warnings()
+	}
 }
 
 // canThink returns an error if the target refuses to let sales think: better one error than a run of refusals. It asks
@@ -102,8 +132,8 @@ func canThink(ctx context.Context, c Target, r *Result, p Plan) error {
 		return nil
 	}
 	reply := c.Deduct(ctx, Request{
-		Endpoint: r.Strategy.Endpoint, Store: p.Store, SKU: r.Run + "-think", Quantity: 1, RequestID: r.Run + "-0",
-		Lab: LabOptions{Hold: p.Think},
+		Endpoint: r.Strategy.Endpoint, Store: p.Store, SKU: r.Run + "-think", Quantity: 1,
+		RequestID: requestID(r.Run, 0), Lab: LabOptions{Hold: p.Think},
 	})
 	if reply.Status != http.StatusBadRequest && reply.Status != http.StatusUnauthorized {
 		return nil
@@ -177,7 +207,7 @@ func choose(ctx context.Context, c Target, p Plan) (s Strategy, store string, er
 type Result struct {
 	Plan        Plan      `json:"plan"` // with its defaults filled in
 	Target      string    `json:"target"`
-	Run         string    `json:"run"`     // prefix of every request id
+	Run         string    `json:"run"`     // a name of its own
 	Command     string    `json:"command"` // as in Header
 	Strategy    Strategy  `json:"strategy"`
 	StartedAt   time.Time `json:"started_at"`

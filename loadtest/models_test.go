@@ -48,6 +48,7 @@ func TestSeveralSKUs(t *testing.T) {
 			url := serve(t, new(mall), nil)
 			var file bytes.Buffer
 			r, err := loadtest.Run(t.Context(), client(t, url, "", 20), loadtest.Plan{
+				Recheck:     once(),
 				Strategy:    row.strategy,
 				SKU:         "pen",
 				SKUs:        5,
@@ -143,7 +144,9 @@ func TestWarmUp(t *testing.T) {
 func TestDuration(t *testing.T) {
 	t.Parallel()
 	r, err := loadtest.Run(t.Context(), client(t, new(shop).open(t, nil), "", 2),
-		loadtest.Plan{Strategy: "right", Stock: 1_000_000, Duration: 300 * time.Millisecond, Concurrency: 2}, nil)
+		loadtest.Plan{
+			Recheck: once(), Strategy: "right", Stock: 1_000_000, Duration: 300 * time.Millisecond, Concurrency: 2,
+		}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +174,9 @@ func TestRampUp(t *testing.T) {
 		})
 	})
 	r, err := loadtest.Run(t.Context(), client(t, url, "", 4),
-		loadtest.Plan{Strategy: "right", Stock: 100, Requests: 4, RampUp: 4 * step, Concurrency: 4}, nil)
+		loadtest.Plan{
+			Recheck: once(), Strategy: "right", Stock: 100, Requests: 4, RampUp: 4 * step, Concurrency: 4,
+		}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,6 +204,7 @@ func TestOpenLoopDoesNotWait(t *testing.T) {
 		})
 	})
 	r, err := loadtest.Run(t.Context(), client(t, url, "", most), loadtest.Plan{
+		Recheck:     once(),
 		Strategy:    "right",
 		Stock:       1000,
 		Rate:        loadtest.Rate{From: 400, To: 400},
@@ -240,6 +246,7 @@ func TestCancelAnOpenLoop(t *testing.T) {
 		})
 	})
 	r, err := loadtest.Run(ctx, client(t, url, "", 10), loadtest.Plan{
+		Recheck:  once(),
 		Strategy: "right", Stock: 1000, Rate: loadtest.Rate{From: 100, To: 100}, Duration: time.Hour,
 	}, nil)
 	if err != nil {

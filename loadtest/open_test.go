@@ -46,6 +46,7 @@ func openLoop(tb testing.TB, duration, warmUp time.Duration) *loadtest.Result {
 	}
 	defer c.Close()
 	r, err := loadtest.Run(tb.Context(), c, loadtest.Plan{
+		Recheck:  once(),
 		Strategy: "trivial",
 		Stock:    1,
 		Rate:     loadtest.Rate{From: 5000, To: 5000},

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"example.com/stock/words"
+	"example.com/stock/internal/words"
 )
 
 // Grace is how long requests in flight may take to end once a run is interrupted. Then they are cut off, and their
@@ -69,6 +69,8 @@ type Plan struct {
 	Wait    *time.Duration `json:"-"`              // for the lock; nil: the strategy's default; 0: try once
 	Timeout time.Duration  `json:"-"`              // of one request; 0: 30 s more than Wait
 	Cold    bool           `json:"cold,omitempty"` // do not open the connections before the start
+	// how long after the first look at the final stock and orders Run looks again; nil: Recheck; 0: it does not
+	Recheck *time.Duration `json:"-"`
 
 	Shared  bool   `json:"shared,omitempty"`  // others may sell from the same SKUs during the run; see Evidence
 	Mapping string `json:"mapping,omitempty"` // file of the Mapping of a Mapped target, for the record
@@ -98,6 +100,9 @@ func (p Plan) filled() (Plan, error) {
 		wait = *p.Wait
 	}
 	p.Timeout = cmp.Or(p.Timeout, wait+p.Think+replyTime)
+	if p.Recheck == nil {
+		p.Recheck = new(Recheck)
+	}
 	var err error
 	if p.Open() {
 		p.MaxInFlight, p.Arrivals = cmp.Or(p.MaxInFlight, inFlight), cmp.Or(p.Arrivals, Poisson)
@@ -151,6 +156,8 @@ func (p *Plan) check(wait time.Duration) error {
 		return wrong("wait", "wait", "given", wait)
 	case p.Timeout < 0:
 		return wrong("timeout", "negative", "given", p.Timeout)
+	case *p.Recheck < 0 || *p.Recheck > maxRecheck:
+		return wrong("recheck", "recheck", "most", maxRecheck, "given", *p.Recheck)
 	case p.Timeout <= wait+p.Think:
 		return wrong("timeout", "timeout", "given", p.Timeout, "wait", wait+p.Think)
 	case p.SKUs == 1 && p.Skew != "" && p.Skew != Uniform:
@@ -225,6 +232,7 @@ type planText struct {
 	Think    string `json:"think,omitempty"`
 	Wait     string `json:"wait,omitempty"`
 	Timeout  string `json:"timeout"`
+	Recheck  string `json:"recheck,omitempty"`
 }
 
 type bare Plan // without the methods
@@ -234,6 +242,9 @@ func (p Plan) MarshalJSON() ([]byte, error) {
 	text := planText{bare: (*bare)(&p), Timeout: p.Timeout.String()}
 	if p.Wait != nil {
 		text.Wait = p.Wait.String()
+	}
+	if p.Recheck != nil {
+		text.Recheck = p.Recheck.String()
 	}
 	for _, d := range []struct {
 		from time.Duration
@@ -258,6 +269,9 @@ func (p *Plan) UnmarshalJSON(data []byte) error {
 	if text.Wait != "" {
 		p.Wait = new(time.Duration)
 	}
+	if text.Recheck != "" {
+		p.Recheck = new(time.Duration)
+	}
 	for _, d := range []struct {
 		from string
 		to   *time.Duration
@@ -267,6 +281,7 @@ func (p *Plan) UnmarshalJSON(data []byte) error {
 		{text.WarmUp, &p.WarmUp},
 		{text.Think, &p.Think},
 		{text.Wait, p.Wait},
+		{text.Recheck, p.Recheck},
 	} {
 		if d.from == "" {
 			continue
@@ -328,6 +343,9 @@ func commandLine(target string, p *Plan) string {
 		add("wait", p.Wait.String())
 	}
 	add("timeout", p.Timeout.String())
+	if p.Recheck != nil && *p.Recheck != Recheck {
+		add("recheck", p.Recheck.String())
+	}
 	if p.Cold {
 		parts = append(parts, "--cold")
 	}

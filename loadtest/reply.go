@@ -8,7 +8,7 @@ import (
 	"time"
 
 	problemtext "example.com/stock/handler/text"
-	"example.com/stock/words"
+	"example.com/stock/internal/words"
 )
 
 // An Outcome is how a request ended, as far as the sender can tell.
@@ -64,6 +64,7 @@ type Reply struct {
 	OrderID  string  `json:"order_id,omitempty"` // of an accepted request; of an unknown one if the service named it
 	Instance string  `json:"instance,omitempty"`
 	Error    string  `json:"error,omitempty"`
+	Location string  `json:"location,omitempty"` // where a redirect leads, without its query; it is not followed
 	Replayed bool    `json:"replayed,omitempty"` // the kept reply to an earlier request with the same Idempotency-Key
 	*Receipt
 }

@@ -12,9 +12,9 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/report"
-	"example.com/stock/words"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")

@@ -28,7 +28,7 @@ func TestRunTellsRightFromRacy(t *testing.T) {
 			s := &shop{page: 7}
 			c := client(t, s.open(t, nil), "", 20)
 			r, err := loadtest.Run(t.Context(), c,
-				loadtest.Plan{Strategy: row.strategy, Stock: 100, Requests: 120, Concurrency: 20}, nil)
+				loadtest.Plan{Recheck: once(), Strategy: row.strategy, Stock: 100, Requests: 120, Concurrency: 20}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -85,6 +85,7 @@ func TestBarrierReleasesAllTogether(t *testing.T) {
 		t.Context(),
 		client(t, url, "", workers),
 		loadtest.Plan{
+			Recheck:     once(),
 			Strategy:    "right",
 			Stock:       100,
 			Requests:    workers,
@@ -122,7 +123,7 @@ func TestWarmConnectionsAreUsed(t *testing.T) {
 		})
 	})
 	_, err := loadtest.Run(t.Context(), client(t, url, "", workers),
-		loadtest.Plan{Strategy: "right", Stock: 9, Requests: 50, Concurrency: workers}, nil)
+		loadtest.Plan{Recheck: once(), Strategy: "right", Stock: 9, Requests: 50, Concurrency: workers}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,6 +149,7 @@ func TestCancelKeepsWhatWasDone(t *testing.T) {
 	var file bytes.Buffer
 	var last loadtest.Progress
 	r, err := loadtest.Run(ctx, client(t, url, "", 4), loadtest.Plan{
+		Recheck:  once(),
 		Strategy: "right", Stock: 1_000_000, Requests: 1_000_000, Concurrency: 4, History: &file,
 	}, func(p loadtest.Progress) { last = p })
 	if err != nil {
@@ -185,7 +187,7 @@ func TestCancelCutsOffAfterGrace(t *testing.T) {
 		})
 	})
 	r, err := loadtest.Run(ctx, client(t, url, "", 3),
-		loadtest.Plan{Strategy: "right", Stock: 9, Requests: 30, Concurrency: 3}, nil)
+		loadtest.Plan{Recheck: once(), Strategy: "right", Stock: 9, Requests: 30, Concurrency: 3}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +236,7 @@ func TestUnknownOutcomesAreLookedUp(t *testing.T) {
 				})
 			})
 			r, err := loadtest.Run(t.Context(), client(t, url, "", 1),
-				loadtest.Plan{Strategy: "right", Stock: 10, Requests: 5}, nil)
+				loadtest.Plan{Recheck: once(), Strategy: "right", Stock: 10, Requests: 5}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -274,7 +276,7 @@ func TestSlowRepliesAreUnknown(t *testing.T) {
 		})
 	})
 	r, err := loadtest.Run(t.Context(), client(t, url, "", 1),
-		loadtest.Plan{Strategy: "right", Stock: 9, Requests: 2, Timeout: time.Second}, nil)
+		loadtest.Plan{Recheck: once(), Strategy: "right", Stock: 9, Requests: 2, Timeout: time.Second}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -339,7 +341,7 @@ func TestRunRefuses(t *testing.T) {
 func TestRunWithTheRightToken(t *testing.T) {
 	s := &shop{token: "s3cret"}
 	r, err := loadtest.Run(t.Context(), client(t, s.open(t, nil), "s3cret", 1),
-		loadtest.Plan{Strategy: "right", Stock: 5, Requests: 2, Quantity: 2}, nil)
+		loadtest.Plan{Recheck: once(), Strategy: "right", Stock: 5, Requests: 2, Quantity: 2}, nil)
 	if err != nil || r.Verdict.AcceptedUnits != 4 || r.Verdict.RemainingUnits != 1 {
 		t.Fatalf("%v, %+v", err, r)
 	}
@@ -353,7 +355,7 @@ func (full) Write([]byte) (int, error) { return 0, errFull }
 
 func TestRunJudgesThoughTheHistoryFails(t *testing.T) {
 	r, err := loadtest.Run(t.Context(), client(t, new(shop).open(t, nil), "", 1),
-		loadtest.Plan{Strategy: "right", Stock: 5, Requests: 2, History: full{}}, nil)
+		loadtest.Plan{Recheck: once(), Strategy: "right", Stock: 5, Requests: 2, History: full{}}, nil)
 	if !errors.Is(err, errFull) || r == nil || r.Verdict.Finding != loadtest.Holds {
 		t.Errorf("got %v, %+v", err, r)
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"example.com/stock/words"
+	"example.com/stock/internal/words"
 )
 
 // A Target is a service that Run puts load on: an instance of our own service (Client), or a foreign one (see package
@@ -30,9 +30,10 @@ type Inventory interface {
 	Orders(ctx context.Context, store, sku string) ([]Order, error)
 }
 
-// An assumer is a target that does not report the initial stock. Assume takes it from look.
+// An assumer is a target that does not report the initial stock. Assume takes it from look, or makes it up of what it
+// can read.
 type assumer interface {
-	Assume(look Look) (initial int64, err error)
+	Assume(ctx context.Context, look Look) (initial int64, err error)
 }
 
 // A warmer is a target that opens n connections before the start.

@@ -1,12 +1,14 @@
 package loadtest
 
 import (
+	"cmp"
 	"embed"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
-	"example.com/stock/words"
+	"example.com/stock/internal/words"
 )
 
 //go:embed text
@@ -100,6 +102,7 @@ type Verdict struct {
 	Misquoted  int `json:"misquoted"`  // replies that contradict their order
 	Swapped    int `json:"swapped"`    // orders that carry the id of another request of the run
 	Misplaced  int `json:"misplaced"`  // replies that tell of a batch what another reply contradicts
+	Undone     int `json:"undone"`     // orders of accepted requests that an earlier look saw, and the last did not
 	Missing    int `json:"missing"`    // requests whose records are missing: their numbers are not among the records
 
 	InitialUnits   int64 `json:"initial_units"`
@@ -125,6 +128,11 @@ type Verdict struct {
 	Instances        int     `json:"instances"` // number of instances that sold
 	// no request was sent while another was under way: nothing could race
 	OneAtATime bool `json:"one_at_a_time"`
+
+	// LookedAt is when the final stock was read that the finding is about: what came later was not seen. Of several
+	// SKUs it is the earliest. Zero: it was not read. LookedMS is how long that was after the last reply.
+	LookedAt time.Time `json:"looked_at,omitzero"`
+	LookedMS float64   `json:"looked_ms,omitempty"`
 
 	late bool // a later read of the store may remove what was found: the store may report late
 }
@@ -152,14 +160,55 @@ func Judge(e Evidence) Verdict {
 	}
 	v.Sent = len(e.Records)
 	v.OneAtATime = oneAtATime(e.Records)
+	v.lookedAt(e)
 	if v.Missing = e.Missing; v.Missing > 0 {
 		v.because(AboutEvidence, "records-missing", "n", v.Missing)
 	}
 	if v.AcceptedUnits == 0 && v.SoldOut == 0 {
-		v.because(AboutEvidence, "nothing-sold")
+		v.nothingSold(e.Records)
 	}
 	v.decide(e.Promise, slices.ContainsFunc(e.Accounts, func(a Account) bool { return a.Before.Mapped }))
 	return *v
+}
+
+// lookedAt fills in LookedAt and LookedMS.
+func (v *Verdict) lookedAt(e Evidence) {
+	for i := range e.Accounts {
+		at := e.Accounts[i].LookedAt
+		if e.Accounts[i].After == nil || at.IsZero() {
+			v.LookedAt = time.Time{}
+			return
+		}
+		if v.LookedAt.IsZero() || at.Before(v.LookedAt) {
+			v.LookedAt = at
+		}
+	}
+	var last time.Time
+	for i := range e.Records {
+		if e.Records[i].DoneAt.After(last) {
+			last = e.Records[i].DoneAt
+		}
+	}
+	if !last.IsZero() && v.LookedAt.After(last) {
+		v.LookedMS = float64(v.LookedAt.Sub(last)) / float64(time.Millisecond)
+	}
+}
+
+// nothingSold says why there is nothing to judge. A redirect is not followed, so it sells nothing here.
+func (v *Verdict) nothingSold(records []Record) {
+	var first *Record
+	n := 0
+	for i := range records {
+		if r := &records[i]; r.Location != "" {
+			n++
+			first = cmp.Or(first, r)
+		}
+	}
+	if n == 0 {
+		v.because(AboutEvidence, "nothing-sold")
+		return
+	}
+	v.because(AboutEvidence, "redirected", "n", n, "status", first.Status, "to", first.Location)
 }
 
 // examine opens a ledger for each SKU, and does all checks but those of the order in time.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/stock/words"
-	"example.com/stock/words/wordstest"
+	"example.com/stock/internal/words"
+	"example.com/stock/internal/words/wordstest"
 )
 
 // Every text is there in both languages, is given its values, and is said.

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// The errors of the contract. Match them with errors.Is: what is returned says more.
+// The errors of the contract. Match them with errors.Is: the returned errors wrap them and contain more.
 var (
-	// ErrHeld: the wait ended, or the only try failed, while another held the key.
+	// ErrHeld: the wait ended, or the only try failed, while another holder had the key.
 	ErrHeld = errors.New("held by another")
 	// ErrLost: the lease ended before it was released. It comes with its cause, one of the three below or a
 	// driver's own.
@@ -18,23 +18,24 @@ var (
 	ErrExpired = errors.New("lease expired")
 	// ErrTaken: the server names another owner.
 	ErrTaken = errors.New("taken by another")
-	// ErrReleased: the lease was given back, as planned.
+	// ErrReleased: the lease was released by its holder.
 	ErrReleased = errors.New("lock released")
 	// ErrAbandoned: the lease was left to run out, because it is not known whether its holder's work is over.
 	ErrAbandoned = errors.New("lock left to run out")
-	// ErrNoCapacity: no connection was free to ask with, at once or until the wait ended. Nothing is known of the
-	// holder.
+	// ErrNoCapacity: no connection was free, at once or until the wait ended. Nothing is known about the holder.
 	ErrNoCapacity = errors.New("no capacity")
-	// ErrDown: the server did not answer, or said that it cannot serve. Nothing was done.
+	// ErrDown: the server did not answer, or answered that it cannot serve. The key was not acquired.
 	ErrDown = errors.New("backend down")
-	// ErrOutcomeUnknown: what was sent may or may not be done, and may still be under way. It is an error of the work
-	// under a lock, not of the lock: see [Do] for what becomes of the lease.
+	// ErrFull: the server has no room for more data, on its disk or in its memory. It is an ErrDown: nothing was done.
+	ErrFull = errors.New("no room for more data")
+	// ErrOutcomeUnknown: a write was sent and not answered. It may have happened, and may still happen later. It is an
+	// error of the work under a lock, not of the lock. [Do] says what happens to the lease.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
-	// ErrOverloaded: the queue in front of a server is full: nothing was done.
+	// ErrOverloaded: the queue in front of a server is full. Nothing was sent.
 	ErrOverloaded = errors.New("overloaded")
 )
 
-// A HeldError is an ErrHeld that knows more about the holder.
+// A HeldError is an ErrHeld with what is known about the holder.
 type HeldError struct {
 	Key       string
 	Holder    string        // who holds it, by its Options.Owner; empty if not known
@@ -65,30 +66,31 @@ func (e *lostError) Error() string        { return fmt.Sprintf("lock %q lost: %v
 func (e *lostError) Is(target error) bool { return target == ErrLost }
 func (e *lostError) Unwrap() error        { return e.cause }
 
-// A DownError is an ErrDown in words that are safe to show.
+// A DownError is an ErrDown whose text is safe to show to clients.
 type DownError struct {
 	Server string // redis, zookeeper or mysql
-	Reason string // what is wrong and, where it is known, what mends it
+	Reason string // what is wrong and, where that is known, how to repair it
+	Full   bool   // the server has no room for more data, and can be read
 }
 
 func (e *DownError) Error() string { return e.Server + " is down: " + e.Reason }
 
-// Is makes a DownError match ErrDown.
-func (e *DownError) Is(target error) bool { return target == ErrDown }
+// Is makes a DownError match ErrDown, and ErrFull if it is Full.
+func (e *DownError) Is(target error) bool { return target == ErrDown || target == ErrFull && e.Full }
 
-// Down wraps what a backend's client said into an error that matches ErrDown and err. doing says what was tried.
+// Down returns an error that matches ErrDown and err, which is the error of a backend's client. doing is what was
+// tried.
 func Down(doing string, err error) error {
 	return fmt.Errorf("%s: %w: %w", doing, ErrDown, err)
 }
 
-// Conditional marks err, which matches ErrOutcomeUnknown, as that of a conditional write: one which changes nothing
-// if another has written since the holder read, such as a compare-and-swap by version. It is for the work of [Do],
-// and tells it that the lease can be released although the write may still happen. Every writer under the key must
-// write so. Then, of two writes that go by the same read, whichever comes first makes the other one change nothing,
-// and the order in which they come does not matter.
+// Conditional marks err, which matches ErrOutcomeUnknown, as the error of a conditional write. Such a write changes
+// nothing if another client has written since the holder read: a compare-and-swap by version, for example. The work of
+// [Do] returns it so that Do releases the lease although the write may still happen. Every writer under the key must
+// write conditionally. Then, of two writes after the same read, the first to arrive makes the second change nothing.
 //
-// A fence alone is not enough: the store learns of the next holder's fence only when that one writes, and by then the
-// late write may have changed what the next holder has read. A nil err stays nil.
+// A fence alone is not enough: the store sees the next holder's fence only with the next holder's write, and by then
+// the late write may have changed what the next holder has read. A nil err stays nil.
 func Conditional(err error) error {
 	if err == nil {
 		return nil
@@ -100,7 +102,7 @@ type conditionalError struct{ error }
 
 func (e *conditionalError) Unwrap() error { return e.error }
 
-// unsettled reports whether err tells of a write that may still happen and is not conditional.
+// unsettled reports whether err contains an unknown outcome of a write that is not conditional.
 func unsettled(err error) bool {
 	if _, marked := err.(*conditionalError); marked || err == nil {
 		return false

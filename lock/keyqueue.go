@@ -7,13 +7,12 @@ import (
 	"time"
 )
 
-// keyQueues are the queues of the keys that somebody in this process holds or waits for, in shards, so that what goes
-// on at one key does not hold up the others. Keys that nobody holds or waits for cost nothing. The zero value is
-// ready.
+// keyQueues are the queues of the keys that callers in this process hold or wait for. They are divided into shards, so
+// that work on one key seldom delays another. Other keys take no memory. The zero value is ready.
 type keyQueues [shards]shard
 
-// shards is how many mutexes the keys share. What is done under one takes the same time however many wait: a shard is
-// contended when its keys together see some million operations a second.
+// shards is how many mutexes the keys share. The time under a mutex does not depend on the number of waiters, so a
+// shard is contended only at some million operations a second.
 const shards = 32
 
 type shard struct {
@@ -23,7 +22,7 @@ type shard struct {
 
 var seed = maphash.MakeSeed()
 
-// of is the shard of key, locked.
+// of returns the shard of key, locked.
 func (q *keyQueues) of(key string) *shard {
 	s := &q[maphash.String(seed, key)%shards]
 	s.mu.Lock()
@@ -40,56 +39,56 @@ func (s *shard) open(key string) *keyQueue {
 	return k
 }
 
-// A keyQueue holds the holder of a key in this process and its waiters, first come, first served. Its shard's mutex
-// guards it. It exists from the first that enters until the last has left.
+// A keyQueue has the holder of a key in this process and its waiters, first come, first served. Its shard's mutex
+// guards it. It exists while there is a holder or a waiter.
 type keyQueue struct {
 	key   string
 	shard *shard
 
 	holder      Contender
-	first, last *waiter // a linked list, so that who gives up leaves in the same time from any place
+	first, last *waiter // a linked list, so that a waiter that gives up leaves in constant time from any place
 	waiting     int
 
-	// The latest deadline of all that have waited since the queue was last empty, and whether one of them has none.
-	until   time.Time
-	endless bool
+	// The latest deadline of all waiters since the queue was last empty, and whether one of them had none.
+	until     time.Time
+	unlimited bool
 
 	// Of HandOver alone.
-	batch       *batch       // that the holder is of; nil: none here yet
-	acquisition *acquisition // that is under way for those who wait
-	asked       string       // who asked for the lease, by name, and so what the server knows
+	batch       *batch       // of the holder; nil: none yet
+	acquisition *acquisition // under way for the waiters; nil: none
+	asked       string       // the Owner with which the lease was asked for, and so the name that the server has
 }
 
 // A waiter is a place in the queue of a key.
 type waiter struct {
 	Contender
 	options    Options
-	come       chan grant // has room for the one that comes
+	granted    chan grant // has room for the one grant
 	prev, next *waiter
 	queued     bool
 }
 
-// A grant ends the wait of a waiter: it is the holder now, in the batch if there is one, or err says why not.
+// A grant ends the wait of a waiter. The waiter is the holder now, of batch if HandOver granted it, unless err is set.
 type grant struct {
 	batch *batch
 	err   error
 }
 
-// join adds a waiter, which waits until ctx ends, at the end.
+// join adds a waiter at the end. The waiter waits until ctx ends.
 func (k *keyQueue) join(ctx context.Context, o Options) *waiter {
 	return k.insert(ctx, &waiter{Contender: Contender{Who: o.Owner, Since: time.Now()}, options: o, prev: k.last})
 }
 
-// lead makes a waiter of the holder, who has asked and must wait. Nobody was here when it came: it is the first.
-func (k *keyQueue) lead(ctx context.Context, o Options) *waiter {
+// joinFirst turns the holder, which asked the inner locker and must wait, into the first waiter.
+func (k *keyQueue) joinFirst(ctx context.Context, o Options) *waiter {
 	return k.insert(ctx, &waiter{Contender: k.holder, options: o, next: k.first})
 }
 
-// insert adds w, which waits until ctx ends, between the two that it names.
+// insert adds w between w.prev and w.next. w waits until ctx ends.
 func (k *keyQueue) insert(ctx context.Context, w *waiter) *waiter {
-	w.come, w.queued = make(chan grant, 1), true
+	w.granted, w.queued = make(chan grant, 1), true
 	if k.waiting == 0 {
-		k.until, k.endless = time.Time{}, false
+		k.until, k.unlimited = time.Time{}, false
 	}
 	if w.prev == nil {
 		k.first = w
@@ -103,14 +102,14 @@ func (k *keyQueue) insert(ctx context.Context, w *waiter) *waiter {
 	}
 	k.waiting++
 	if deadline, limited := ctx.Deadline(); !limited {
-		k.endless = true
+		k.unlimited = true
 	} else if deadline.After(k.until) {
 		k.until = deadline
 	}
 	return w
 }
 
-// leave takes w out, from whatever place. False means that its grant has come already.
+// leave removes w from any place. It returns false if w has been granted the key, or an error, already.
 func (k *keyQueue) leave(w *waiter) bool {
 	if !w.queued {
 		return false
@@ -131,8 +130,8 @@ func (k *keyQueue) leave(w *waiter) bool {
 	return true
 }
 
-// pass gives g to the first waiter, which is the holder from now on unless g is an error. It returns false if
-// nobody waits.
+// pass gives g to the first waiter, which is the holder from now on unless g is an error. It returns false if there is
+// no waiter.
 func (k *keyQueue) pass(g grant) bool {
 	w := k.first
 	if w == nil {
@@ -142,11 +141,11 @@ func (k *keyQueue) pass(g grant) bool {
 	if g.err == nil {
 		k.holder = Contender{Who: w.Who, Since: time.Now()}
 	}
-	w.come <- g
+	w.granted <- g
 	return true
 }
 
-// close removes the queue of a key that nobody holds or waits for.
+// close removes the queue of a key without holder and waiters.
 func (k *keyQueue) close() { delete(k.shard.keys, k.key) }
 
 // waiters returns the waiters in the order in which they came.

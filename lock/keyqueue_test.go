@@ -35,7 +35,7 @@ func TestAKeyQueueIsASlice(t *testing.T) {
 					t.Fatalf("passed %v to %d waiters", passed, len(list))
 				}
 				if len(list) > 0 {
-					if len(list[0].come) != 1 || k.leave(list[0]) || k.holder.Who != list[0].Who {
+					if len(list[0].granted) != 1 || k.leave(list[0]) || k.holder.Who != list[0].Who {
 						t.Fatal("the one who came first is not the holder")
 					}
 					list = list[1:]
@@ -64,19 +64,19 @@ func TestTheDeadlineOfAKeyQueue(t *testing.T) {
 		return k.join(ctx, Options{})
 	}
 	long, short := join(time.Minute), join(time.Second)
-	if k.endless || !k.until.Equal(now.Add(time.Minute)) {
+	if k.unlimited || !k.until.Equal(now.Add(time.Minute)) {
 		t.Errorf("a minute and a second: until %v", k.until.Sub(now))
 	}
-	endless := k.join(t.Context(), Options{})
-	if !k.endless {
+	unlimited := k.join(t.Context(), Options{})
+	if !k.unlimited {
 		t.Error("one of them waits without a limit")
 	}
-	for _, w := range []*waiter{long, short, endless} {
+	for _, w := range []*waiter{long, short, unlimited} {
 		k.leave(w)
 	}
 	join(time.Second)
-	if k.endless || !k.until.Equal(now.Add(time.Second)) {
-		t.Errorf("when all others have gone: until %v, endless %v", k.until.Sub(now), k.endless)
+	if k.unlimited || !k.until.Equal(now.Add(time.Second)) {
+		t.Errorf("when all others have gone: until %v, endless %v", k.until.Sub(now), k.unlimited)
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// ReleaseTimeout bounds every release. A release that takes longer is abandoned: the server's own time limit, or
-// the end of the session, frees the key.
+// ReleaseTimeout bounds every release. After that Release returns, and the server's own time limit, or the end of the
+// session, frees the key.
 const ReleaseTimeout = time.Second
 
 // A Lease is one holding of a key, from Acquire to Release or loss. It is safe for concurrent use and is never reused.
@@ -17,30 +17,31 @@ type Lease struct {
 	key   string
 	fence Fence
 	free  func(context.Context) error
-	bound bool // free bounds itself, and takes no ctx
+	bound bool // free ignores its ctx, because it releases another lease, which has a time limit of its own
 
 	held context.Context // ends with ErrReleased or a lostError as its cause
 	end  context.CancelCauseFunc
 
-	due     *time.Timer // starts the keeper; nil: the lease has none
+	due     *time.Timer // starts the keeper, the goroutine of Keep; nil: the lease has none
 	keeper  sync.WaitGroup
 	mu      sync.Mutex // of the two below
 	retired bool       // StopRenewing has been called
 	stop    func()     // ends the renewals; nil: the keeper has not begun
-	retire  func()     // is told of StopRenewing; nil: nobody is
+	retire  func()     // called by StopRenewing; nil: none
 
 	once  sync.Once
 	freed error
 
-	leave    func()      // what Abandon does in place of free; nil: nothing, the server frees the key by itself
-	unsure   atomic.Bool // a nested Do has left a write behind whose outcome is not known
-	stranded func(error) // is told if the server could not be told of a release; nil: nobody is
+	leave    func()      // called by Abandon in place of free; nil: nothing to do, the server frees the key by itself
+	unsure   atomic.Bool // work in a nested Do sent a write whose outcome is not known
+	stranded func(error) // called if the server did not answer a release; nil: none
 }
 
-// NewLease is for drivers: a lease that is held from now on. free gives the key back to the server; it is called
-// exactly once, also after a loss, on a context of its own, and must tolerate a key that is gone or somebody
-// else's. The driver calls the second result to say "lost, because"; after the first such call, or after Release,
-// it does nothing.
+// NewLease is for drivers. It returns a lease that is held from now on, and a function that the driver calls with the
+// cause when the lease is lost. After the first such call, or after Release, that function does nothing.
+//
+// free gives the key back to the server. It is called at most once, also after a loss, on a context of its own. It must
+// tolerate a key that is gone or that another holder has.
 func NewLease(key string, f Fence, free func(context.Context) error) (*Lease, context.CancelCauseFunc) {
 	l := newLease(key, f, free)
 	return l, func(cause error) { l.end(&lostError{key, cause}) }
@@ -52,7 +53,8 @@ func newLease(key string, f Fence, free func(context.Context) error) *Lease {
 	return l
 }
 
-// observe tells e how the lease, which was acquired at got, ends. It is for [Observe], before the lease is handed out.
+// observe makes the lease, which was acquired at got, report its end to e. It is called before the caller has the
+// lease.
 func (l *Lease) observe(got time.Time, e Events) {
 	if e.Ended != nil || e.Abandoned != nil {
 		context.AfterFunc(l.held, func() {
@@ -85,20 +87,19 @@ func (l *Lease) Key() string { return l.key }
 // Fence is the fencing token to carry to the write; NoFence if the lock cannot issue one.
 func (l *Lease) Fence() Fence { return l.fence }
 
-// Done is closed on release or loss; Err then says which.
+// Done is closed on release, abandonment or loss. Err then returns which.
 func (l *Lease) Done() <-chan struct{} { return l.held.Done() }
 
 // Err is nil while the lease is held, ErrReleased after Release, ErrAbandoned after Abandon, and otherwise matches
 // ErrLost and its cause.
 func (l *Lease) Err() error { return context.Cause(l.held) }
 
-// Keep runs [KeepAlive] for the lease and reports the loss that it finds. Release ends it and waits for it, so that
-// no renewal outlives the lease. sent is a time before the acquiring request left. It is for drivers, once, before
-// the lease is handed out.
+// Keep runs [KeepAlive] for the lease and reports the loss that it finds. Release ends it and waits for it, so that no
+// renewal continues after the lease. sent is a time before the acquiring request left. A driver calls Keep at most
+// once, before the caller has the lease.
 //
-// The goroutine for it, and what it needs, begin when there is something to renew or to lose, not with the lease:
-// nearly every lease is released long before that, and to start a goroutine and wait for its end cost a fifth of the
-// CPU time of an uncontended turn.
+// The goroutine starts when the first renewal is due or the lease may end, and not before. Nearly every lease is
+// released earlier and needs none.
 func (l *Lease) Keep(sent time.Time, k Keep) {
 	l.keeper.Add(1)
 	l.due = time.AfterFunc(time.Until(k.due(sent)), func() {
@@ -117,7 +118,7 @@ func (l *Lease) Keep(sent time.Time, k Keep) {
 }
 
 // StopRenewing lets the lease run out: it is still held until its time limit passes or it is released. A lease that
-// is not renewed, or not limited in time, does not change.
+// is not renewed, or has no time limit, does not change.
 func (l *Lease) StopRenewing() {
 	if l.retire != nil {
 		l.retire()
@@ -130,10 +131,10 @@ func (l *Lease) StopRenewing() {
 }
 
 // Release gives the key back. It is idempotent, bounded by ReleaseTimeout, and does not depend on any caller's
-// context. After a loss it still asks the server to remove what is ours, and returns the loss. A loss that nobody
-// had noticed until the server was asked matches ErrLost, too, although Err, which ended before that, is
-// ErrReleased. An error that does not match ErrLost means that the server could not be told: the key then stays
-// until its time limit.
+// context. After a loss it still asks the server to remove what this lease left there, and returns the loss. If the
+// server's answer shows that the key had been lost before, the error matches ErrLost, although Err then returns
+// ErrReleased. An error that does not match ErrLost means that the server did not answer: the key stays taken until its
+// time limit.
 //
 // After Abandon it does nothing, and returns what Err does.
 func (l *Lease) Release() error {
@@ -150,20 +151,17 @@ func (l *Lease) Release() error {
 	return l.freed
 }
 
-// Abandon ends the lease for its holder and frees the key for nobody: the lease is neither renewed nor released from
-// now on. It is for work whose outcome is not known, because a write that was sent may still happen: see [Do], which
-// calls it.
+// Abandon ends the lease for its holder without freeing the key: from now on the lease is neither renewed nor released.
+// It is for work whose outcome is not known, because a write that was sent may still happen. [Do] calls it.
 //
-// The key stays taken until the time limit that the server has put on it, so for what was left of the lease when
-// Abandon was called: all of it less the time since the last renewal, or since the acquisition if the lock does not
-// renew. Where the server has no such limit, because the key lives as long as a connection, a session or this
-// process, it stays taken for the time that the driver has set with [Lease.Linger], and is then given back.
+// The key stays taken until its time limit at the server. That is what was left of the lease when Abandon was called.
+// If the server has no such limit, because the key lives as long as a connection, a session or this process, the key
+// stays taken for the time that the driver has set with [Lease.Linger], and is then given back.
 //
-// What is not promised: that the key outlives what it lives in. A process that ends, or a server that forgets, frees
-// it sooner.
+// It is not promised that the key stays taken if this process ends or the server loses its data.
 //
-// Abandon costs no round trip. After Release, or a second time, it does nothing. After a loss it leaves on the server
-// what may be ours there still.
+// Abandon costs no round trip. After Release or Abandon it does nothing. After a loss it removes nothing from the
+// server.
 func (l *Lease) Abandon() {
 	l.once.Do(func() {
 		l.finish(ErrAbandoned)
@@ -174,7 +172,7 @@ func (l *Lease) Abandon() {
 	})
 }
 
-// finish ends the lease here, and its renewal.
+// finish ends the lease in this process, and its renewal.
 func (l *Lease) finish(why error) {
 	l.end(why)
 	if l.due != nil && l.due.Stop() {
@@ -183,7 +181,7 @@ func (l *Lease) finish(why error) {
 	l.keeper.Wait()
 }
 
-// giveBack tells the server.
+// giveBack calls free, and reports an answer that did not come.
 func (l *Lease) giveBack() error {
 	ctx := context.Background()
 	if !l.bound {
@@ -198,7 +196,7 @@ func (l *Lease) giveBack() error {
 	return err
 }
 
-// gone reports whether the server, asked to free a key, said that it was not ours any more.
+// gone reports whether err, of free, means that the key did not belong to the lease any more.
 func gone(err error) bool {
 	return (errors.Is(err, ErrExpired) || errors.Is(err, ErrTaken)) && !errors.Is(err, ErrLost) &&
 		!errors.Is(err, ErrDown)

@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// Events are told what happens to the leases of an observed Locker. They must be quick; nil ones are skipped.
+// Events are the callbacks of an observed Locker. They must return quickly. Nil ones are skipped.
 type Events struct {
 	Waited func(wait time.Duration, err error) // Acquire returned
 	Ended  func(hold time.Duration, err error) // a lease ended: nil if not lost, else what matches ErrLost
-	// the server could not be told of a release; the key stays until its limit
+	// the server did not answer a release; the key stays taken until its time limit
 	Stranded func(err error)
-	// a server woke a waiter, which looks whether it is next; see Options.OnWake
+	// the server woke a waiter, which then checks whether it is next; see Options.OnWake
 	Woken func()
 
-	Abandoned func() // a lease was left to run out, see [Lease.Abandon]; Ended is told, too
+	Abandoned func() // a lease was left to run out, see [Lease.Abandon]; Ended is called, too
 }
 
-// Observe is l, told about to e.
+// Observe returns l, which reports to e what happens.
 func Observe(l Locker, e Events) Locker { return &observed{l, e} }
 
 type observed struct {

@@ -2,7 +2,7 @@ package lock
 
 import "time"
 
-// Scope is how far exclusion reaches.
+// A Scope is the set of callers that a lock excludes from each other.
 type Scope string
 
 // The scopes, narrowest first.
@@ -15,19 +15,19 @@ const (
 // Forever is the crash time of a lock that a crashed holder never gives back.
 const Forever = time.Duration(1<<63 - 1)
 
-// A Promise is what a strategy claims. The conformance suite tests it, the docs print it, the lab derives from it
-// what must be seen. The zero value promises nothing.
+// A Promise is what a strategy claims. The conformance suite tests it, the docs print it, and the lab derives its
+// expectations from it. The zero value promises nothing.
 type Promise struct {
 	Exclusive bool  // a lock: one holder at a time, within Scope, while no lease is lost
 	Scope     Scope // how far lost updates are excluded, by the lock or by the write itself
-	// a holder that lost its lease without knowing does no harm: its write is refused, or, if it comes before the
-	// next one's, the next one's
+	// a holder that does not know that it lost its lease does no harm: of its write and the next holder's, the store
+	// refuses the one that comes second
 	Fenced    bool
 	Fair      bool // first come, first served, across processes
 	Blocking  bool // waits for its turn; otherwise it answers busy at once
 	Reentrant bool // work that holds a key may ask for it again
 
 	FreedAfterCrash time.Duration // longest time from a holder's crash to the next holder; 0: at once
-	// a running holder learns of the loss through its lease before another can be given the key
+	// the lease of a running holder reports the loss before another caller can be given the key
 	SignalsLoss bool
 }

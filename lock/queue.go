@@ -6,12 +6,11 @@ import (
 	"time"
 )
 
-// A Queue lets one goroutine of this process at a time into each key, first come, first served. Keys that nobody
-// holds or waits for cost nothing. To enter, to leave and to give up take the same time however many wait. The zero
-// value is ready.
+// A Queue lets one goroutine of this process at a time into each key, first come, first served. Keys without holder and
+// waiters take no memory. To enter, to leave and to give up take constant time. The zero value is ready.
 type Queue struct{ queues keyQueues }
 
-// Enter waits for key until ctx ends, or tries once if o says so. The error matches ErrHeld.
+// Enter waits for key until ctx ends, or tries once if o.TryOnce is set. The error matches ErrHeld.
 func (q *Queue) Enter(ctx context.Context, key string, o Options) error {
 	s := q.queues.of(key)
 	k, held := s.keys[key]
@@ -29,7 +28,7 @@ func (q *Queue) Enter(ctx context.Context, key string, o Options) error {
 	s.mu.Unlock()
 
 	select {
-	case <-w.come:
+	case <-w.granted:
 		return nil
 	case <-ctx.Done():
 		s.mu.Lock()
@@ -51,7 +50,7 @@ func (q *Queue) Leave(key string) {
 	}
 }
 
-// State returns the holder of key in this process and its waiters. It costs a step for each waiter.
+// State returns the holder of key in this process and its waiters. Its time grows with the number of waiters.
 func (q *Queue) State(key string) State {
 	s := q.queues.of(key)
 	defer s.mu.Unlock()

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Sleep pauses for d, or until ctx ends. The error is the cause of that end, also if ctx ended together with d.
+// Sleep pauses for d, or until ctx ends. The error is the cause of ctx, also if ctx ended at the same moment as d.
 func Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// sweepEvery is the pause between tries. Few keys are swept at a time: those that were held, or asked for, when the
-// server went away.
+// sweepEvery is the pause between tries. Few keys are swept at a time: those that were held or asked for when the
+// server stopped answering.
 const sweepEvery = 200 * time.Millisecond
 
-// A Sweeper is for drivers: it gives back what could not be given back in time, because the server did not answer.
+// A Sweeper is for drivers. It repeats, in the background, releases that the server did not answer.
 type Sweeper struct {
 	ctx  context.Context
 	stop context.CancelFunc
@@ -25,9 +25,8 @@ func NewSweeper() *Sweeper {
 	return &Sweeper{ctx: ctx, stop: stop}
 }
 
-// Add calls free, each time after a pause of 200 ms and bounded by ReleaseTimeout, until it says that it is done,
-// or until the lease has run out. There is a pause before the first call, too: the caller has just tried. After
-// Close it does nothing.
+// Add calls free until it returns true, or until the time until. It pauses 200 ms before each call, also before the
+// first, because the caller has just tried. Each call is bounded by ReleaseTimeout. After Close, Add does nothing.
 func (s *Sweeper) Add(until time.Time, free func(context.Context) (done bool)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -43,7 +42,8 @@ func (s *Sweeper) Add(until time.Time, free func(context.Context) (done bool)) {
 	})
 }
 
-// Close gives up: what is left runs out by itself. It ends the call that is under way, and waits for it.
+// Close drops the releases that are left: their keys run out by themselves. It ends the calls that are under way, and
+// waits for them.
 func (s *Sweeper) Close() {
 	s.mu.Lock()
 	s.stop()

@@ -13,10 +13,10 @@ import (
 	"github.com/google/uuid"
 	"gorm.io/gorm"
 
+	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
 	"example.com/stock/repo"
 	"example.com/stock/service"
-	"example.com/stock/stack/wire"
 )
 
 // batching are the clauses about Batch.

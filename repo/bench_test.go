@@ -12,9 +12,9 @@ import (
 
 	"github.com/google/uuid"
 
-	orders "example.com/stock/order"
 	"example.com/stock/repo"
 	"example.com/stock/service"
+	orders "example.com/stock/service/order"
 )
 
 // BenchmarkPessimistic is the sale of the strategy "pessimistic": through gorm, and by hand with database/sql, once

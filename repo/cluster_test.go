@@ -16,10 +16,10 @@ import (
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/internal/stack"
 	"example.com/stock/lock"
 	"example.com/stock/repo"
 	"example.com/stock/service"
-	"example.com/stock/stack"
 )
 
 // A moving is a SKU on a Redis Cluster whose slot is moved between two of the nodes.

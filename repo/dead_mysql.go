@@ -7,9 +7,9 @@ import (
 
 	"gorm.io/gorm"
 
-	"example.com/stock/mysqlerr"
-	"example.com/stock/order"
+	"example.com/stock/internal/mysqlerr"
 	"example.com/stock/service"
+	"example.com/stock/service/order"
 )
 
 // A deadRow is a row of dead_letters.

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	orders "example.com/stock/order"
+	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/repo"
 	"example.com/stock/service"
-	"example.com/stock/stack/stacktest"
+	orders "example.com/stock/service/order"
 )
 
 // eachDeadLetters runs a test on every store of dead letters, empty.

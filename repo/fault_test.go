@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"example.com/stock/internal/stack"
+	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
 	"example.com/stock/repo"
 	"example.com/stock/service"
-	"example.com/stock/stack"
-	"example.com/stock/stack/stacktest"
-	"example.com/stock/stack/wire"
 )
 
 // proxied are both stores behind a proxy, the same store without it, and the words by which the proxy knows the

@@ -10,9 +10,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/gate"
 	"example.com/stock/lock"
 	"example.com/stock/repo"
+	"example.com/stock/repo/gate"
 	"example.com/stock/service"
 )
 

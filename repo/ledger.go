@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"example.com/stock/order"
 	"example.com/stock/service"
+	"example.com/stock/service/order"
 )
 
 // What both ledgers share: what a step may touch, and what it writes.
@@ -30,6 +30,11 @@ func (k *known) replay(key order.Key) (reply []byte, replayed bool, err error) {
 		return nil, false, order.ErrKeyReused
 	}
 	return k.Reply, true, nil
+}
+
+// outcomeOf puts the results of a Step into an Outcome.
+func outcomeOf(reply []byte, replayed bool, err error) order.Outcome {
+	return order.Outcome{Reply: reply, Replayed: replayed, Err: err}
 }
 
 // reach returns the SKUs that a step may change: those it is about, and those of the order and of the reservation that

@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	orders "example.com/stock/order"
+	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/repo"
 	"example.com/stock/service"
-	"example.com/stock/stack/stacktest"
+	orders "example.com/stock/service/order"
 )
 
 // An archived is a ledger of a test's own: parts are numbered for a whole store.

@@ -12,12 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
-	orders "example.com/stock/order"
 	"example.com/stock/repo"
 	"example.com/stock/service"
-	"example.com/stock/stack/stacktest"
-	"example.com/stock/stack/wire"
+	orders "example.com/stock/service/order"
 )
 
 // mergedBooks are books whose steps are made in batches.

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	orders "example.com/stock/order"
 	"example.com/stock/service"
+	orders "example.com/stock/service/order"
 )
 
 // A ledgerClause is one promise of a ledger.

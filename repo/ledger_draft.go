@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"example.com/stock/order"
 	"example.com/stock/service"
+	"example.com/stock/service/order"
 )
 
 // A draft is what a batch of steps has read, and what the steps have made of it so far: each sees what those before it

@@ -12,13 +12,13 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/internal/stack"
+	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
-	orders "example.com/stock/order"
 	"example.com/stock/repo"
 	"example.com/stock/service"
-	"example.com/stock/stack"
-	"example.com/stock/stack/stacktest"
-	"example.com/stock/stack/wire"
+	orders "example.com/stock/service/order"
 )
 
 // proxiedDesks are a ledger behind a proxy, and the same without it.
@@ -443,9 +443,8 @@ func TestLedgerForget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := time.Now().Add(-time.Hour)
 	for _, want := range []int{3, 1, 0} {
-		if n, err := d.Forget(short(t), before, 3); n != want || err != nil {
+		if n, err := d.Forget(short(t), time.Hour, 3); n != want || err != nil {
 			t.Errorf("forgot %d, %v; want %d", n, err, want)
 		}
 	}
@@ -455,10 +454,91 @@ func TestLedgerForget(t *testing.T) {
 			t.Errorf("key %d: replayed %v, %v", i, replayed, err)
 		}
 	}
-	if _, err := d.Forget(short(t), before, 0); invalid(err) != errInvalid {
+	if _, err := d.Forget(short(t), time.Hour, 0); invalid(err) != errInvalid {
 		t.Errorf("limit 0: %v", err)
 	}
 }
+
+// A server's clock may be hours away from those of the instances: keys are remembered by the server's.
+func TestLedgerForgetsByTheClockOfTheServer(t *testing.T) {
+	t.Parallel()
+	for _, away := range []time.Duration{-2 * time.Hour, 2 * time.Hour} {
+		t.Run(away.String(), func(t *testing.T) {
+			t.Parallel()
+			dsn := database(t)
+			// In these sessions the clock stands still there, but for SYSDATE, by which the ledger writes.
+			clock := time.Now().Add(away).Truncate(time.Second).UTC()
+			db := openMySQL(t, fmt.Sprint(dsn, "?timestamp=", clock.Unix()))
+			m := repo.NewMySQL(db)
+			keyIsOld := func(minutes int) {
+				t.Helper()
+				const age = "UPDATE idempotency_keys SET created_at = UTC_TIMESTAMP(6) - INTERVAL ? MINUTE"
+				if err := db.Exec(age, minutes).Error; err != nil {
+					t.Fatal(err)
+				}
+			}
+			if now, err := m.Now(short(t)); err != nil || !now.Equal(clock) {
+				t.Fatalf("the server's clock says %v, %v, want %v", now, err, clock)
+			}
+			sweeps := &forgetter{Store: m.Ledger(), forgot: make(chan int, 100)}
+			s := orders.New(orders.Config{Store: sweeps, Needs: alwaysUp{}, Work: time.Minute, KeepKey: time.Hour})
+			if _, _, err := s.Set(t.Context(), "", "book", 10, service.Condition{}); err != nil {
+				t.Fatal(err)
+			}
+			lines := []orders.Line{{SKU: "book", Quantity: 1}}
+			place := func(replays bool) {
+				t.Helper()
+				if _, replayed, err := s.Place(t.Context(), "k", "ann", lines); err != nil || replayed != replays {
+					t.Errorf("replayed %v, %v, want %v", replayed, err, replays)
+				}
+			}
+			sweep := func() (forgot int) {
+				ctx, cancel := context.WithCancel(t.Context())
+				var sweeping sync.WaitGroup
+				defer sweeping.Wait()
+				defer cancel()
+				sweeping.Go(func() { s.Sweep(ctx) })
+				return <-sweeps.forgot
+			}
+			place(false)
+			for _, minutes := range []int{0, 59} {
+				keyIsOld(minutes)
+				if n := sweep(); n != 0 {
+					t.Errorf("forgot %d keys that are %d minutes old", n, minutes)
+				}
+			}
+			place(true)
+			keyIsOld(61)
+			if n := sweep(); n != 1 {
+				t.Errorf("forgot %d keys, want the one that is an hour old", n)
+			}
+			if level, err := m.Ledger().Level(short(t), "book"); err != nil || level.Sold != 1 {
+				t.Errorf("%+v, %v, want one unit sold", level, err)
+			}
+		})
+	}
+}
+
+// A forgetter tells how many keys were forgotten.
+type forgetter struct {
+	orders.Store
+	forgot chan int
+}
+
+func (f *forgetter) Forget(ctx context.Context, age time.Duration, limit int) (int, error) {
+	n, err := f.Store.Forget(ctx, age, limit)
+	if err != nil {
+		n = -1
+	}
+	f.forgot <- n
+	return n, err
+}
+
+// alwaysUp is a server that is never known to be down.
+type alwaysUp struct{}
+
+func (alwaysUp) Err() error          { return nil }
+func (alwaysUp) Up() context.Context { return context.Background() }
 
 // Redis forgets a key by itself after KeepKeys.
 func TestLedgerKeysExpire(t *testing.T) {

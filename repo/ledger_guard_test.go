@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	orders "example.com/stock/order"
 	"example.com/stock/service"
+	orders "example.com/stock/service/order"
 )
 
 // guardClauses are what the ledgers promise besides, where strategies sell from the same store.

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"example.com/stock/lock"
-	orders "example.com/stock/order"
 	"example.com/stock/service"
+	orders "example.com/stock/service/order"
 )
 
 // recordClauses are what the ledgers of both stores promise besides ledgerClauses: what they make, keep, find and

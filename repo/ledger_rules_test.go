@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/uuid"
 
-	orders "example.com/stock/order"
 	"example.com/stock/service"
+	orders "example.com/stock/service/order"
 )
 
 // The rules of these tests: the shortest that move stock in every way. What a ledger promises does not depend on them.

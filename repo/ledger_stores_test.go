@@ -4,8 +4,8 @@ import (
 	"slices"
 	"testing"
 
-	orders "example.com/stock/order"
 	"example.com/stock/repo"
+	orders "example.com/stock/service/order"
 )
 
 func TestLedger(t *testing.T) {

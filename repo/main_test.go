@@ -16,10 +16,10 @@ import (
 	"go.uber.org/goleak"
 	"gorm.io/gorm"
 
+	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/internal/stack/wire"
 	"example.com/stock/repo"
 	"example.com/stock/service"
-	"example.com/stock/stack/stacktest"
-	"example.com/stock/stack/wire"
 )
 
 var servers stacktest.Shared

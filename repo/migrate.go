@@ -13,8 +13,8 @@ import (
 	"github.com/pressly/goose/v3"
 	"gorm.io/gorm"
 
+	"example.com/stock/internal/mysqlerr"
 	"example.com/stock/lock"
-	"example.com/stock/mysqlerr"
 )
 
 //go:embed migrations/*.sql

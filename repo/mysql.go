@@ -16,9 +16,9 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"gorm.io/gorm"
 
-	"example.com/stock/gate"
+	"example.com/stock/internal/mysqlerr"
 	"example.com/stock/lock"
-	"example.com/stock/mysqlerr"
+	"example.com/stock/repo/gate"
 	"example.com/stock/service"
 )
 
@@ -31,6 +31,7 @@ import (
 type MySQL struct {
 	db    *gorm.DB
 	gates Gates
+	sales *MySQL // that CanWrite is about; nil: itself
 	answerCounter
 }
 
@@ -144,7 +145,12 @@ func (m *MySQL) onConnection(ctx context.Context, doing string, do func(tx *gorm
 	began := false
 	err := m.db.WithContext(ctx).Connection(func(tx *gorm.DB) error {
 		began = true
-		return do(tx.Session(&gorm.Session{NewDB: true}))
+		tx = tx.Session(&gorm.Session{NewDB: true})
+		err := do(tx)
+		if mysqlerr.Of(err).ReadOnly() {
+			discard(tx)
+		}
+		return err
 	})
 	if !began {
 		err = m.readFault(ctx, doing, err)
@@ -194,7 +200,8 @@ func send(tx *gorm.DB, text string, args ...any) (rows int64, err error) {
 
 // commit sends COMMIT, behind last in the same packet.
 func commit(ctx context.Context, tx *gorm.DB, doing string, last *statement) error {
-	if last.text.Len() > 0 {
+	behind := last.text.Len() > 0
+	if behind {
 		last.add("; ")
 	}
 	last.add("COMMIT")
@@ -203,15 +210,15 @@ func commit(ctx context.Context, tx *gorm.DB, doing string, last *statement) err
 		return nil
 	}
 	alive := rollback(tx)
-	n := mysqlerr.Number(err)
+	meaning := mysqlerr.Of(err)
 	switch {
-	case mysqlerr.Refused(err):
+	case meaning.Outcome == mysqlerr.OfStatement && behind:
 		// It is about one of the statements before COMMIT: the server stops at the first that fails.
 		return explain(ctx, doing, settledIfTaken(err))
 	// If there was no answer to COMMIT and the connection still works, COMMIT never left. If the connection is broken,
 	// the reply may have been lost. If COMMIT was answered with an error, it proves nothing that ROLLBACK works: there
 	// may be nothing left to roll back.
-	case n == 0 && alive || mysqlerr.NotCommitted(n):
+	case meaning.Number == 0 && alive || meaning.Outcome == mysqlerr.NotCommitted:
 		return mysqlFault(ctx, doing, err)
 	}
 	return outcomeUnknown(doing, err)
@@ -298,7 +305,8 @@ func (m *MySQL) readFault(ctx context.Context, doing string, err error) error {
 // mysqlFault returns the error for a failed statement of a transaction that was not committed. Nothing was written: the
 // server rolls back what it was not told to commit, also when the connection dies.
 func mysqlFault(ctx context.Context, doing string, err error) error {
-	n := mysqlerr.Number(err)
+	meaning := mysqlerr.Of(err)
+	n := meaning.Number
 	switch {
 	case err == nil:
 		return nil
@@ -310,8 +318,9 @@ func mysqlFault(ctx context.Context, doing string, err error) error {
 	case n == mysqlerr.LockWaitTimeout, n == mysqlerr.LockNowait, deadlocked(err):
 		return fmt.Errorf("%s: row %w: %w", doing, lock.ErrHeld, err)
 	}
-	if reason := mysqlerr.DownReason(n); reason != "" {
-		return fmt.Errorf("%s: %w: %w", doing, &lock.DownError{Server: "mysql", Reason: reason}, err)
+	if meaning.Reason != "" {
+		down := &lock.DownError{Server: "mysql", Reason: meaning.Reason, Full: meaning.Full}
+		return fmt.Errorf("%s: %w: %w", doing, down, err)
 	}
 	return fmt.Errorf("%s: %w", doing, err)
 }

@@ -9,9 +9,9 @@ import (
 
 	"gorm.io/gorm"
 
-	"example.com/stock/mysqlerr"
-	"example.com/stock/order"
+	"example.com/stock/internal/mysqlerr"
 	"example.com/stock/service"
+	"example.com/stock/service/order"
 )
 
 var _ order.Archivable = (*MySQLLedger)(nil)

@@ -11,9 +11,9 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
-	"example.com/stock/mysqlerr"
-	"example.com/stock/order"
+	"example.com/stock/internal/mysqlerr"
 	"example.com/stock/service"
+	"example.com/stock/service/order"
 )
 
 // Set is six round trips, nine if the stock was in segments. The last of them looks for orders of earlier epochs that

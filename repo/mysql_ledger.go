@@ -15,9 +15,9 @@ import (
 
 	"gorm.io/gorm"
 
-	"example.com/stock/mysqlerr"
-	"example.com/stock/order"
+	"example.com/stock/internal/mysqlerr"
 	"example.com/stock/service"
+	"example.com/stock/service/order"
 )
 
 // A MySQLLedger is the order.Ledger of a MySQL, and what belongs to it. Its stock is that of the MySQL. A step is one
@@ -110,11 +110,6 @@ func (l *MySQLLedger) Batch(ctx context.Context, steps []order.Request) []order.
 		}
 	}
 	return outcomes
-}
-
-// outcomeOf is what a Step returns.
-func outcomeOf(reply []byte, replayed bool, err error) order.Outcome {
-	return order.Outcome{Reply: reply, Replayed: replayed, Err: err}
 }
 
 // look reads, without locks, what a draft has besides the stock.

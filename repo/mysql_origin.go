@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"encoding/hex"
 	"errors"
+	"time"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
@@ -16,6 +17,19 @@ import (
 // Origin is one round trip.
 func (m *MySQL) Origin(ctx context.Context) (service.Origin, error) {
 	return m.originOf(ctx, "read the origin", "")
+}
+
+// Now is one round trip.
+func (m *MySQL) Now(ctx context.Context) (now time.Time, err error) {
+	const doing = "read the clock"
+	query := m.db.WithContext(ctx).Raw("SELECT UTC_TIMESTAMP(6)")
+	if query.Error != nil {
+		return now, m.readFault(ctx, doing, query.Error)
+	}
+	if err := query.Row().Scan(&now); err != nil {
+		return now, m.readFault(ctx, doing, err)
+	}
+	return now, nil
 }
 
 // Recall is one round trip.

@@ -3,9 +3,10 @@ package repo
 import (
 	"context"
 	"database/sql"
+	"time"
 
-	"example.com/stock/order"
 	"example.com/stock/service"
+	"example.com/stock/service/order"
 )
 
 var _ order.Outbox = (*MySQLLedger)(nil)
@@ -26,6 +27,9 @@ func (l *MySQLLedger) Behind(ctx context.Context, after service.SKU, limit int) 
 	})
 	return all, err
 }
+
+// Now is one round trip.
+func (l *MySQLLedger) Now(ctx context.Context) (time.Time, error) { return l.mysql.Now(ctx) }
 
 // Delivered is one round trip, two if it changes nothing. It may be repeated, so a lost reply is lock.ErrDown.
 //

@@ -5,8 +5,8 @@ import (
 	"database/sql"
 	"time"
 
-	"example.com/stock/order"
 	"example.com/stock/service"
+	"example.com/stock/service/order"
 )
 
 // Order is one round trip.
@@ -189,14 +189,15 @@ func (l *MySQLLedger) Due(ctx context.Context, limit int) (due []order.Reservati
 
 // Forget is two round trips, one where nothing is old enough. The keys are looked up without a lock and removed one by
 // one: a DELETE over a range of times would lock the gap at its end, into which steps insert.
-func (l *MySQLLedger) Forget(ctx context.Context, before time.Time, limit int) (int, error) {
+func (l *MySQLLedger) Forget(ctx context.Context, age time.Duration, limit int) (int, error) {
 	const doing = "forget keys"
 	if err := checkLimit(limit); err != nil {
 		return 0, err
 	}
 	var ids []string
 	var q statement
-	q.add("SELECT id FROM idempotency_keys WHERE created_at < ? ORDER BY created_at LIMIT ?", before.UTC(), limit)
+	q.add("SELECT id FROM idempotency_keys WHERE created_at < UTC_TIMESTAMP(6) - INTERVAL ? MICROSECOND"+
+		" ORDER BY created_at LIMIT ?", age.Microseconds(), limit)
 	err := l.read(ctx, doing, "sweep", &q, func(rows *sql.Rows) error {
 		var id string
 		err := rows.Scan(&id)

@@ -7,9 +7,9 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
-	"example.com/stock/mysqlerr"
-	"example.com/stock/order"
+	"example.com/stock/internal/mysqlerr"
 	"example.com/stock/service"
+	"example.com/stock/service/order"
 )
 
 // A segmentRow is a row of stock_segments. The segments of a SKU belong to its current epoch: a new one begins without

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -173,6 +174,14 @@ func inserting(o service.Order) *statement {
 	s.add("(?", o.ID)
 	s.addOrder(o)
 	return s
+}
+
+// CanWrite is [MySQLLedger.CanWrite] for what a sale without a ledger writes.
+func (m *MySQL) CanWrite(ctx context.Context) error {
+	return m.canWrite(ctx, func(s *statement, id string) {
+		s.add(insertOrders+"(?", id)
+		s.addOrder(service.Order{RequestID: strings.Repeat("x", 255), CreatedAt: time.Unix(1, 0)})
+	})
 }
 
 // addOrder adds the values of an order, but for its id.

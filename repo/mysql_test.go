@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
 	"example.com/stock/repo"
 	"example.com/stock/service"
-	"example.com/stock/stack/stacktest"
-	"example.com/stock/stack/wire"
 )
 
 // Why a server refuses is said in words that are safe to show, and nothing was written.

@@ -10,9 +10,9 @@ import (
 
 	"gorm.io/gorm"
 
-	"example.com/stock/gate"
+	"example.com/stock/internal/mysqlerr"
 	"example.com/stock/lock"
-	"example.com/stock/mysqlerr"
+	"example.com/stock/repo/gate"
 	"example.com/stock/service"
 )
 

@@ -10,10 +10,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/internal/stack/wire"
 	"example.com/stock/repo"
 	"example.com/stock/service"
-	"example.com/stock/stack/stacktest"
-	"example.com/stock/stack/wire"
 )
 
 // A recorder is what both stores are for a service.Keeper.

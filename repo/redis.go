@@ -15,8 +15,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/gate"
+	"example.com/stock/internal/rediserr"
 	"example.com/stock/lock"
+	"example.com/stock/repo/gate"
 	"example.com/stock/service"
 )
 
@@ -178,6 +179,20 @@ func (r *Redis) eval(ctx context.Context, command, body string, keys []string, a
 	return cmd.Slice()
 }
 
+// probeKey is the key that CanWrite does not write.
+const probeKey = "stock:probe"
+
+// CanWrite reports whether the server takes a write: it sends one that changes nothing, because the key is not there.
+// Redis checks it as any other, so that a replica, a Redis that is out of memory, cannot save or lacks replicas refuses
+// it. It is one round trip, for a health probe; of a Cluster it asks the node of one slot. Errors match lock.ErrDown.
+func (r *Redis) CanWrite(ctx context.Context) error {
+	err := r.client.SetXX(ctx, probeKey, "", 0).Err()
+	if err == nil || errors.Is(err, redis.Nil) {
+		return nil
+	}
+	return redisFault(ctx, "write a probe", probeKey, err)
+}
+
 // refusal returns the error that the reply of a script stands for.
 func refusal(doing, key string, reply []any) error {
 	f := fields{key: key, values: reply}
@@ -217,7 +232,7 @@ func refusal(doing, key string, reply []any) error {
 }
 
 // sent reports whether a command that failed with err may have run. It has not run where there was no connection to
-// send it on, and where Redis answered with an error, since our scripts fail before they write. All else counts as
+// send it on, and where Redis answered with an error, with the exceptions in package rediserr. All else counts as
 // sent. That includes a greeting (HELLO) that the server left unanswered on a new connection, which looks the same: an
 // error that promises less than it could is safe.
 func sent(err error) bool {
@@ -225,7 +240,8 @@ func sent(err error) bool {
 	var dial *net.OpError
 	switch {
 	case errors.As(err, &answered):
-		return false
+		meaning, _ := rediserr.Of(err)
+		return meaning.Outcome == rediserr.Unknown
 	case errors.As(err, &dial) && dial.Op == "dial":
 		return false
 	case errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted), errors.Is(err, redis.ErrClosed):
@@ -241,12 +257,8 @@ func sent(err error) bool {
 // slotMoving reports whether a cluster refused a command because it is moving the slot. Then the command has done
 // nothing. go-redis itself follows MOVED and ASK a few times, which repeats nothing that a server has executed.
 func slotMoving(err error) bool {
-	for _, word := range [...]string{"TRYAGAIN", "ASK", "MOVED"} {
-		if redis.HasErrorPrefix(err, word+" ") {
-			return true
-		}
-	}
-	return false
+	meaning, _ := rediserr.Of(err)
+	return meaning.Outcome == rediserr.Moving
 }
 
 // redisFault returns the error for a failed request that wrote nothing.
@@ -266,34 +278,13 @@ func redisFault(ctx context.Context, doing, key string, err error) error {
 		}
 		return lock.Down(doing, err)
 	}
-	// Redis before 7 and embedded ones put the words "ERR Error running script" in front.
-	said := err.Error()
-	if strings.Contains(said, "WRONGTYPE") {
+	if strings.Contains(err.Error(), "WRONGTYPE") {
 		return fmt.Errorf("%s: key %s must be a hash, %s:orders a list and %s:settled a sorted set;"+
 			" delete what is there and set the stock again: %w", doing, key, key, key, err)
 	}
-	for _, known := range [...]struct{ word, reason string }{
-		{"READONLY", "it is a read-only replica: the address must be the master's"},
-		{"OOM", "it is out of memory: raise maxmemory"},
-		{"LOADING", "it is still loading its data"},
-		{"CROSSSLOT", "it is a node of a cluster, which cannot keep orders"},
-		{"MASTERDOWN", "it is a replica that has lost its master"},
-		{"Hash slot not served", "its cluster does not serve the slot of this SKU"},
-		{"CLUSTERDOWN", "its cluster is down"},
-		{"TRYAGAIN", "its cluster is moving slots"},
-		{"ASK ", "its cluster is moving slots"},
-		{"MOVED ", "its cluster is moving slots"},
-		{"NOREPLICAS", "it has fewer replicas than min-replicas-to-write"},
-		{"MISCONF", "it cannot save to disk"},
-		{"BUSY", "it is busy with a script"},
-		{"NOAUTH", "it wants a password"},
-		{"WRONGPASS", "it refused the password"},
-		{"NOPERM", "the user lacks a permission"},
-		{"max number of clients", "it has too many clients: raise maxclients"},
-	} {
-		if strings.Contains(said, known.word) {
-			return fmt.Errorf("%s: %w: %w", doing, &lock.DownError{Server: "redis", Reason: known.reason}, err)
-		}
+	if meaning, known := rediserr.Of(err); known {
+		down := &lock.DownError{Server: "redis", Reason: meaning.Reason, Full: meaning.Full}
+		return fmt.Errorf("%s: %w: %w", doing, down, err)
 	}
 	return lock.Down(doing, err)
 }

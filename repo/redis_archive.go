@@ -11,8 +11,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/order"
 	"example.com/stock/service"
+	"example.com/stock/service/order"
 )
 
 var _ order.Archivable = (*RedisLedger)(nil)

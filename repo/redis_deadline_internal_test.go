@@ -12,8 +12,8 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/gate"
 	"example.com/stock/lock"
+	"example.com/stock/repo/gate"
 	"example.com/stock/service"
 )
 

@@ -17,8 +17,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/lock"
-	"example.com/stock/order"
 	"example.com/stock/service"
+	"example.com/stock/service/order"
 )
 
 // A RedisLedger is the order.Ledger of a Redis, and what belongs to it. Its stock is that of the Redis, with four

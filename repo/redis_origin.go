@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -77,6 +78,15 @@ func (r *Redis) Seed(ctx context.Context, o service.Origin, sku service.SKU, qua
 	}
 	_, err = r.note(ctx, doing, noteSeeded, originKey, o.ID, string(sku))
 	return err
+}
+
+// Now is one round trip. In Redis Cluster it is the clock of one of the masters.
+func (r *Redis) Now(ctx context.Context) (time.Time, error) {
+	now, err := r.client.Time(ctx).Result()
+	if err != nil {
+		return now, redisFault(ctx, "read the clock", "", err)
+	}
+	return now.UTC(), nil
 }
 
 // Recall is one round trip.

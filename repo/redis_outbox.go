@@ -5,11 +5,12 @@ import (
 	_ "embed" // the script
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/order"
 	"example.com/stock/service"
+	"example.com/stock/service/order"
 )
 
 //go:embed ledger_delivered.lua
@@ -65,6 +66,9 @@ func (l *RedisLedger) Behind(ctx context.Context, after service.SKU, limit int) 
 	}
 	return all, nil
 }
+
+// Now is one round trip.
+func (l *RedisLedger) Now(ctx context.Context) (time.Time, error) { return l.redis.Now(ctx) }
 
 // Delivered is one round trip. It may be repeated, so a lost reply is lock.ErrDown.
 func (l *RedisLedger) Delivered(ctx context.Context, d order.Delivered, fence uint64) error {

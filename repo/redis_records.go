@@ -10,8 +10,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/order"
 	"example.com/stock/service"
+	"example.com/stock/service/order"
 )
 
 // Order is one round trip.
@@ -226,7 +226,7 @@ func (l *RedisLedger) texts(
 }
 
 // Forget does nothing: Redis itself removes a key when it is old. See KeepKeysFor.
-func (l *RedisLedger) Forget(context.Context, time.Time, int) (int, error) { return 0, nil }
+func (l *RedisLedger) Forget(context.Context, time.Duration, int) (int, error) { return 0, nil }
 
 // The interfaces of package order that RedisLedger implements.
 var (

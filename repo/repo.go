@@ -16,13 +16,16 @@ import (
 	"sync/atomic"
 	"time"
 
-	"example.com/stock/gate"
 	"example.com/stock/lock"
+	"example.com/stock/repo/gate"
 	"example.com/stock/service"
 )
 
 // An answerCounter counts the operations that a server has answered.
-type answerCounter struct{ answers atomic.Uint64 }
+type answerCounter struct {
+	answers atomic.Uint64
+	full    atomic.Bool // the server has refused one for lack of room, and no probe has found room since
+}
 
 // Answers returns the number of operations that the server has answered, refusals included. A health probe uses it to
 // tell a server that is silent from one that is slow to answer the probe.
@@ -30,6 +33,9 @@ func (c *answerCounter) Answers() uint64 { return c.answers.Load() }
 
 // countAnswer counts an operation that ended with err, unless err says that the server did not answer.
 func (c *answerCounter) countAnswer(err error) {
+	if errors.Is(err, lock.ErrFull) {
+		c.full.Store(true)
+	}
 	if errors.Is(err, lock.ErrDown) || errors.Is(err, lock.ErrOverloaded) ||
 		errors.Is(err, service.ErrOutcomeUnknown) ||
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {

@@ -11,9 +11,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
 	"example.com/stock/service"
-	"example.com/stock/stack/wire"
 )
 
 func swap(t *testing.T, s shop, sku service.SKU) {

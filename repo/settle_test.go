@@ -19,12 +19,12 @@ import (
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/internal/stack"
+	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
 	"example.com/stock/repo"
 	"example.com/stock/service"
-	"example.com/stock/stack"
-	"example.com/stock/stack/stacktest"
-	"example.com/stock/stack/wire"
 )
 
 // settling are the clauses about Settle.

@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -15,8 +16,8 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
 
+	"example.com/stock/internal/mysqlerr"
 	"example.com/stock/lock"
-	"example.com/stock/mysqlerr"
 	"example.com/stock/service"
 )
 
@@ -91,7 +92,11 @@ func TestWhatAFailedCommitMeans(t *testing.T) {
 		"interrupted":                {told(mysqlerr.Interrupted), nil, true},
 		"killed":                     {told(mysqlerr.Killed), nil, true},
 		"statement time":             {told(mysqlerr.StatementTime), nil, true},
-		"disk full":                  {told(mysqlerr.DiskFull), nil, true},
+		"disk full":                  {told(mysqlerr.DiskFull), nil, true}, // that is never said of a COMMIT
+		"table full":                 {told(mysqlerr.RecordFileFull), nil, true},
+		"error in it":                {told(mysqlerr.ErrorInCommit), nil, true},
+		"waited for a backup":        {told(mysqlerr.LockWaitTimeout), nil, false},
+		"node without a cluster":     {told(mysqlerr.NodeNotReady), nil, false},
 		"no reply":                   {lost, lost, true},
 		"never left":                 {lost, nil, false},
 		"deadlock of a cluster":      {told(mysqlerr.Deadlock), nil, false},
@@ -130,6 +135,11 @@ func TestWhatAFailedPacketMeans(t *testing.T) {
 		"bad text":      {state(mysqlerr.BadValue, "HY000"), nil, nil, 1},
 		"deadlock":      {state(mysqlerr.Deadlock, "40001"), nil, lock.ErrHeld, attempts},
 		"too late":      {state(mysqlerr.BadNull, "23000"), nil, errChanged, attempts},
+		"table full":    {state(mysqlerr.RecordFileFull, "HY000"), nil, lock.ErrFull, 1},
+		"disk full":     {state(mysqlerr.DiskFull, "HY000"), nil, lock.ErrFull, 1},
+		"waited":        {state(mysqlerr.LockWaitTimeout, "HY000"), nil, lock.ErrHeld, 1},
+		"node alone":    {state(mysqlerr.NodeNotReady, "08S01"), nil, lock.ErrDown, 1},
+		"out of memory": {state(mysqlerr.OutOfResources, "HY000"), nil, service.ErrOutcomeUnknown, 1},
 		"interrupted":   {state(mysqlerr.Interrupted, "70100"), nil, service.ErrOutcomeUnknown, 1},
 		"shutdown":      {state(mysqlerr.ServerShutdown, "08S01"), nil, service.ErrOutcomeUnknown, 1},
 		"no reply":      {lost, lost, service.ErrOutcomeUnknown, 1},
@@ -254,4 +264,38 @@ func TestWhatIsDoneAgain(t *testing.T) {
 			}
 		})
 	}
+}
+
+// One row of a probe may find room where a sale did not: after a refusal there are as many as need a page, until they
+// have found room.
+func TestAProbeAfterARefusal(t *testing.T) {
+	full, rows := true, 0
+	server := &scripted{answer: func(_ int, text string) error {
+		rows = strings.Count(text, "INSERT INTO orders")
+		if full && strings.HasSuffix(text, "COMMIT") {
+			e := &mysql.MySQLError{Number: mysqlerr.RecordFileFull}
+			copy(e.SQLState[:], "HY000")
+			return e
+		}
+		return nil
+	}}
+	sales := server.store(t)
+	probe := server.store(t).ProbeOf(sales)
+	try := func(want int) {
+		t.Helper()
+		if err := probe.CanWrite(t.Context()); err != nil || rows != want {
+			t.Errorf("%d rows, %v; want %d", rows, err, want)
+		}
+	}
+	try(1)
+	err := sales.inTwo(t.Context(), "test", func(*gorm.DB) (*statement, error) {
+		s := &statement{}
+		s.add("INSERT")
+		return s, nil
+	})
+	if !errors.Is(err, lock.ErrFull) {
+		t.Fatal(err)
+	}
+	try(pageful)
+	try(1)
 }

@@ -322,7 +322,7 @@ func (k *Keeper) GoneBack(ctx context.Context, of string, why error) error {
 }
 
 // Renew says that a person has set the stock. A store without its data has an origin of its own from then on, which
-// all instances accept; of one that has its data nothing changes. It is one round trip, two more where the data was
+// all instances accept; of one that has its data nothing changes. It is one round trip, three more where the data was
 // lost.
 func (k *Keeper) Renew(ctx context.Context) error {
 	k.checking <- struct{}{}
@@ -340,8 +340,12 @@ func (k *Keeper) Renew(ctx context.Context) error {
 			return nil
 		}
 		if !fine {
+			at, err := k.origins.Now(ctx)
+			if err != nil {
+				return err
+			}
 			last := max(now.Generation, known.Generation)
-			fresh := newOrigin(max(last+1, uint64(time.Now().Unix())), false)
+			fresh := newOrigin(max(last+1, uint64(at.Unix())), false)
 			switch replaced, err := k.origins.Replace(ctx, now, fresh); {
 			case err != nil:
 				return err

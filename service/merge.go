@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"example.com/stock/batching"
+	"example.com/stock/internal/batching"
 	"example.com/stock/lock"
 )
 

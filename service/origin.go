@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"crypto/rand"
+	"time"
 )
 
 // An Origin names the data that a store holds, so that a store which lost it can be told from one which never had
@@ -11,7 +12,8 @@ import (
 type Origin struct {
 	ID string // random; empty: the store has no origin, and so no data that this service knows of
 	// Generation orders the origins of one store. The program makes the first, 1. A person who sets the stock of a
-	// store without data makes a later one: the time in seconds, or one more than the last.
+	// store without data makes a later one: the time in seconds by the clock of the store's server, or one more than
+	// the last. The clocks of instances differ, so that one of them could make one that others remember as older.
 	Generation uint64
 	Lost       bool // nothing is sold until a person sets the stock: an instance remembered another origin
 }
@@ -28,6 +30,8 @@ func newOrigin(generation uint64, lost bool) Origin {
 type Origins interface {
 	// Origin returns what is recorded; the zero Origin if nothing is.
 	Origin(ctx context.Context) (Origin, error)
+	// Now returns what the clock of the store's server says.
+	Now(ctx context.Context) (time.Time, error)
 	// Replace records is where was is recorded, and otherwise changes nothing and returns false. It is one step of the
 	// store.
 	Replace(ctx context.Context, was, is Origin) (bool, error)

@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"example.com/stock/app"
-	"example.com/stock/archive"
 	"example.com/stock/lock"
-	"example.com/stock/order"
+	"example.com/stock/service/archive"
+	"example.com/stock/service/order"
 )
 
 // archiveDir is where archives are unless somebody says otherwise.

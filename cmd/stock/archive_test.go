@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/order"
-	"example.com/stock/words"
+	"example.com/stock/internal/words"
+	"example.com/stock/service/order"
 )
 
 // oldLedger returns a database with an order and a reservation of 2025, and an order of today.

@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"example.com/stock/app"
-	"example.com/stock/order"
 	"example.com/stock/service"
+	"example.com/stock/service/order"
 )
 
 func auditCommand(v voice) *cobra.Command {

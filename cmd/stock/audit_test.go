@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/stock/words"
+	"example.com/stock/internal/words"
 )
 
 // ledgerOf serves the ledger of one SKU in pages of two movements.

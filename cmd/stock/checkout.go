@@ -12,10 +12,10 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/checkout"
 	"example.com/stock/loadtest/report"
-	"example.com/stock/words"
 )
 
 // The scenarios of load.
@@ -187,7 +187,7 @@ func (f *loadFlags) showCheckout(r *checkout.Result, stdout, stderr io.Writer) e
 		failed = append(failed, report.WriteCheckout(stdout, r, f.style(stdout, f.noColor)))
 	}
 	if f.out.html != "" {
-		write := func(w io.Writer) error { return report.WriteCheckoutHTML(w, r, string(f.voice)) }
+		write := func(w io.Writer) error { return report.WriteCheckoutHTML(w, r, commit(), string(f.voice)) }
 		if err := writeFile(f.out.html, write); err != nil {
 			failed = append(failed, fmt.Errorf("--html: %w", err))
 		} else {

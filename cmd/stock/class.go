@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"example.com/stock/class"
+	"example.com/stock/lab/class"
 )
 
 // A lesson holds the flags of the command.

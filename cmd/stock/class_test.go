@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/stack/stacktest"
+	"example.com/stock/internal/stack/stacktest"
 )
 
 // The command prints its address, warns of what others can reach, and leaves nothing behind.

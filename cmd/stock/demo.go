@@ -13,11 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"example.com/stock/internal/stack"
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/checkout"
 	"example.com/stock/loadtest/report"
-	"example.com/stock/stack"
-	"example.com/stock/strategy"
+	"example.com/stock/service/strategy"
 )
 
 // A demo holds the flags of the command, and the results.
@@ -404,6 +404,7 @@ func (d *demo) sell(run func(loadtest.Plan) (*loadtest.Result, error), a act, c 
 		Stock:       demoStock,
 		Requests:    a.requests,
 		Concurrency: a.concurrency,
+		Recheck:     new(time.Duration), // a second for each of a hundred runs; nothing here takes an order back
 	}
 	file, err := d.history(a, c)
 	if err != nil {
@@ -428,7 +429,9 @@ func (d *demo) writeFiles() error {
 	if d.html == "" {
 		return nil
 	}
-	page := report.Page{Title: d.say("demo.title"), Lang: string(d.voice), Groups: d.groups}
+	page := report.Page{
+		Title: d.say("demo.title"), Lang: string(d.voice), Commit: commit(), Groups: d.groups,
+	}
 	if err := writeFile(d.html, func(w io.Writer) error { return report.WriteHTML(w, page) }); err != nil {
 		return fmt.Errorf("--html: %w", err)
 	}

@@ -8,10 +8,10 @@ import (
 	"sync"
 	"time"
 
+	"example.com/stock/internal/stack"
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/checkout"
-	"example.com/stock/stack"
-	"example.com/stock/strategy"
+	"example.com/stock/service/strategy"
 )
 
 // demoShops is how many instances with profile orders the checkout has.

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/stack/stacktest"
+	"example.com/stock/internal/stack/stacktest"
 
 	"example.com/stock/loadtest"
 )
@@ -229,6 +229,9 @@ func TestDemoInterrupted(t *testing.T) {
 
 // Left running it can be played with until Ctrl-C, which is then no interruption.
 func TestDemoKept(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	var s *show
 	for try := 1; ; try++ {

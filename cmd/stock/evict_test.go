@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/stack/stacktest"
+	"example.com/stock/internal/stack/stacktest"
 )
 
 // A request that holds a lock is evicted while it thinks. Its write is refused, although nobody else has written and it

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/stack/stacktest"
+	"example.com/stock/internal/stack/stacktest"
 
+	"example.com/stock/internal/stack"
 	"example.com/stock/loadtest"
-	"example.com/stock/stack"
 )
 
 // A server stops or hangs in the middle of a load: requests are answered within 3 s, the instances stay up, nothing is
@@ -72,6 +72,7 @@ func outage(t *testing.T, c *group, server *stack.Server, hangs bool, strategy, 
 	done.Go(func() {
 		defer close(ended)
 		result, failed = loadtest.Run(ctx, client, loadtest.Plan{
+			Recheck:  new(time.Duration),
 			Strategy: strategy, Store: store, Stock: 1_000_000, Requests: 1_000_000, Concurrency: 10,
 		}, func(p loadtest.Progress) {
 			if p.Outcomes[loadtest.Accepted] > 20 {
@@ -222,6 +223,7 @@ func disturbed(t *testing.T, c *group, strategy string, happens func()) *loadtes
 	var failed error
 	done.Go(func() {
 		result, failed = loadtest.Run(ctx, c.client(t, 12), loadtest.Plan{
+			Recheck:  new(time.Duration),
 			Strategy: strategy, Store: "mysql", Stock: 1_000_000, Requests: 1_000_000, Concurrency: 12,
 			SKU: strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-")), // the servers are shared
 		}, func(p loadtest.Progress) {

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"example.com/stock/app"
-	"example.com/stock/words"
+	"example.com/stock/internal/words"
 )
 
 //go:embed help

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"example.com/stock/app"
-	"example.com/stock/words"
+	"example.com/stock/internal/words"
 )
 
 // Every command and every flag says in both languages what it does, and nothing else is in the catalogue.

@@ -16,11 +16,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"example.com/stock/app"
+	"example.com/stock/internal/words"
 	"example.com/stock/lab"
 	labreport "example.com/stock/lab/report"
 	"example.com/stock/lab/scenario"
 	"example.com/stock/lab/soak"
-	"example.com/stock/words"
 )
 
 func labCommand(v voice) *cobra.Command {

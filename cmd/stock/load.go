@@ -15,11 +15,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"example.com/stock/class"
+	"example.com/stock/internal/words"
+	"example.com/stock/lab/class"
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/mapping"
 	"example.com/stock/loadtest/report"
-	"example.com/stock/words"
 )
 
 func loadCommand(v voice) *cobra.Command {
@@ -56,7 +56,7 @@ type loadFlags struct {
 	// read makes these a part of the plan.
 	concurrency, requests, maxInFlight int
 	rate, skew, arrivals, quantity     string
-	wait                               time.Duration
+	wait, recheck                      time.Duration
 	expect                             []string
 	thresholds                         []loadtest.Threshold
 
@@ -105,6 +105,7 @@ func (f *loadFlags) add(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.plan.Think, "think", 0, "")
 	flags.BoolVar(&f.plan.Shared, "shared", false, "")
 	flags.DurationVar(&f.plan.Timeout, "timeout", 0, "")
+	flags.DurationVar(&f.recheck, "recheck", loadtest.Recheck, "")
 
 	flags.StringArrayVar(&f.expect, "expect", nil, "")
 	flags.BoolVar(&f.mustRace, "must-race", false, "")
@@ -149,6 +150,7 @@ func (f *loadFlags) read(flags *pflag.FlagSet) error {
 	if flags.Changed("wait") {
 		f.plan.Wait = &f.wait
 	}
+	f.plan.Recheck = &f.recheck
 	// A number that was not given counts only if it applies. Zero means the default in a Plan, and is an error on a
 	// command line.
 	for _, n := range []struct {
@@ -285,7 +287,7 @@ func (f *loadFlags) run(ctx context.Context, stdout, stderr io.Writer) (err erro
 		for _, path := range f.kept {
 			fmt.Fprintln(stderr, f.say("wrote", "path", path))
 		}
-		page := report.Page{Lang: string(f.voice), Groups: []report.Group{{Runs: results}}}
+		page := report.Page{Lang: string(f.voice), Commit: commit(), Groups: []report.Group{{Runs: results}}}
 		err = errors.Join(err, f.out.write(page, stderr))
 	}
 	if err != nil {

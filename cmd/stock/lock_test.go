@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,9 +22,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"example.com/stock/app"
+	"example.com/stock/internal/stack"
+	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
-	"example.com/stock/stack"
-	"example.com/stock/stack/stacktest"
 )
 
 // Processes that lock the same key enter one after the other, each with a larger fence than the previous one.
@@ -422,6 +423,28 @@ func TestSegmentsOf(t *testing.T) {
 
 // The command shows the holder of a lock of redlock, with and without an instance, and so does HTTP. The holder cannot
 // be evicted, because the lock has no fence. If there is no majority, clients are told so, without addresses.
+// How long a lock is held is what the instance says: its clock may be hours away from this computer's.
+func TestLockIsListedByTheClockOfTheInstance(t *testing.T) {
+	t.Parallel()
+	held := fmt.Sprintf(`{"who":"app-1/r","since":%q,"since_ms":90061.0,"fence":7}`,
+		time.Now().Add(-2*time.Hour).Format(time.RFC3339Nano))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.Method == http.MethodDelete {
+			_, _ = fmt.Fprintf(w, `{"fence":8,"evicted":%s}`, held)
+			return
+		}
+		_, _ = fmt.Fprintf(w, `{"holder":%s}`, held)
+	}))
+	t.Cleanup(server.Close)
+	for _, command := range []string{"ls", "evict"} {
+		out, _, err := run(t.Context(), "lock", command, "redis-watchdog", "book", "--url", server.URL)
+		if err != nil || !strings.Contains(out, "1m30s") {
+			t.Errorf("%s: %v, %q; want it held for 1m30s", command, err, out)
+		}
+	}
+}
+
 func TestRedlockIsSeen(t *testing.T) {
 	t.Parallel()
 	redis := make([]stack.Kind, 6) // one for the stock, and five masters

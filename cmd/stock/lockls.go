@@ -18,7 +18,7 @@ import (
 
 	"example.com/stock/app"
 	"example.com/stock/lock"
-	"example.com/stock/strategy"
+	"example.com/stock/service/strategy"
 )
 
 func lockListCommand(v voice) *cobra.Command {
@@ -101,7 +101,7 @@ func (l *lockTable) contender(strategy, key, place string, c lock.Contender, lef
 	if c.Fence != lock.NoFence {
 		fence = fmt.Sprint(c.Fence)
 	}
-	l.line(strategy, key, place, l.orUnknown(c.Who), forHow(&c.Since), left, fence)
+	l.line(strategy, key, place, l.orUnknown(c.Who), forHow(c.Since), left, fence)
 }
 
 // ask sends a request to an instance.
@@ -133,15 +133,12 @@ type seenState struct {
 
 func (s seenState) state() (seen lock.State) {
 	contender := func(c seenContender) lock.Contender {
-		k := lock.Contender{
+		return lock.Contender{
 			Who:       c.Who,
+			Since:     c.since(),
 			Fence:     lock.Fence(c.Fence),
 			Remaining: time.Duration(c.RemainingMS * float64(time.Millisecond)),
 		}
-		if c.Since != nil {
-			k.Since = *c.Since
-		}
-		return k
 	}
 	if s.Holder != nil {
 		holder := contender(*s.Holder)
@@ -231,7 +228,7 @@ func lockEvictCommand(v voice) *cobra.Command {
 				fmt.Fprintln(out, v.say("lock.nobody"))
 			} else {
 				key, pairs := "lock.evicted", []any{"who", v.orUnknown(who.Who), "fence", who.Fence}
-				if held := forHow(who.Since); held != "" {
+				if held := forHow(who.since()); held != "" {
 					key, pairs = "lock.evicted-after", append(pairs, "time", held)
 				}
 				fmt.Fprintln(out, phrases.Say(key, pairs...).In(string(v)))
@@ -249,11 +246,11 @@ func lockEvictCommand(v voice) *cobra.Command {
 }
 
 // forHow returns how long ago since is, or "".
-func forHow(since *time.Time) string {
-	if since == nil || since.IsZero() {
+func forHow(since time.Time) string {
+	if since.IsZero() {
 		return ""
 	}
-	return brief(time.Since(*since))
+	return brief(time.Since(since))
 }
 
 // brief rounds a duration, for people.
@@ -273,10 +270,18 @@ func (v voice) orUnknown(who string) string {
 
 // A seenContender is a contender of a lock, as an instance reports it.
 type seenContender struct {
-	Who         string     `json:"who"`
-	Since       *time.Time `json:"since"`
-	RemainingMS float64    `json:"remaining_ms"`
-	Fence       uint64     `json:"fence"`
+	Who         string   `json:"who"`
+	SinceMS     *float64 `json:"since_ms"`
+	RemainingMS float64  `json:"remaining_ms"`
+	Fence       uint64   `json:"fence"`
+}
+
+// since is by this computer's clock, which may differ from that of the instance; zero: the instance does not know.
+func (c seenContender) since() (at time.Time) {
+	if c.SinceMS != nil {
+		at = time.Now().Add(-time.Duration(*c.SinceMS * float64(time.Millisecond)))
+	}
+	return at
 }
 
 // askLock sends a request about a lock to an instance, at its address for operators: GET asks for its state, DELETE

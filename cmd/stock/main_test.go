@@ -16,9 +16,9 @@ import (
 
 	"go.uber.org/goleak"
 
+	"example.com/stock/internal/stack"
+	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/loadtest"
-	"example.com/stock/stack"
-	"example.com/stock/stack/stacktest"
 )
 
 var (

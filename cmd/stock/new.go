@@ -1,13 +1,17 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"os"
 	"os/exec"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"example.com/stock/app"
-	"example.com/stock/starter"
+	"example.com/stock/internal/starter"
 )
 
 func newCommand(v voice) *cobra.Command {
@@ -19,20 +23,60 @@ func newCommand(v voice) *cobra.Command {
 		Use:  "new DIR --module PATH",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := starter.New(args[0], c); err != nil {
+			dir := args[0]
+			if err := starter.New(dir, c); err != nil {
 				return err
 			}
-			tidy := exec.CommandContext(cmd.Context(), "go", "mod", "tidy")
-			tidy.Dir = args[0]
-			if said, err := tidy.CombinedOutput(); err != nil {
-				fmt.Fprintln(cmd.ErrOrStderr(), v.say("new.untidy", "why", err, "said", string(said)))
+			say := func(key string, pairs ...any) { fmt.Fprintln(cmd.OutOrStdout(), v.say(key, pairs...)) }
+			say("new.written", "module", c.Module, "dir", dir)
+			untidy, unbuilt := seeItBuild(cmd.Context(), dir, func(command string) {
+				say("new.running", "command", command)
+			})
+			if unbuilt == nil {
+				say("new.done", "dir", dir)
+				if untidy != nil {
+					fmt.Fprintln(cmd.ErrOrStderr(), v.say("new.untidy", "why", untidy, "dir", dir))
+				}
+				return nil
 			}
-			fmt.Fprintln(cmd.OutOrStdout(), v.say("new.done", "module", c.Module, "dir", args[0]))
-			return nil
+			status := exitUndecided
+			if cmd.Context().Err() != nil {
+				status = exitInterrupted
+			}
+			return exitError{status, failure("new.unverified", "why", errors.Join(untidy, unbuilt), "dir", dir)}
 		},
 	}
 	cmd.Flags().StringVar(&c.Module, "module", "", "")
 	cmd.Flags().StringSliceVar(&c.Strategies, "strategies", []string{"atomic"}, "")
 	cmd.Flags().StringSliceVar(&c.Stores, "stores", []string{"mysql"}, "")
 	return cmd
+}
+
+// seeItBuild runs go mod tidy and go build in dir. Both are tried: tidy asks for more modules than a build needs, so it
+// is the first to fail where no module proxy answers. The build is made as the service's Makefile makes it.
+func seeItBuild(ctx context.Context, dir string, running func(command string)) (untidy, unbuilt error) {
+	if _, err := exec.LookPath("go"); err != nil {
+		return nil, failure("new.no-go")
+	}
+	run := func(args ...string) error {
+		command := "go " + strings.Join(args, " ")
+		running(command)
+		program := exec.CommandContext(ctx, "go", args...)
+		program.Dir, program.Env = dir, append(os.Environ(), "CGO_ENABLED=0")
+		if said, err := program.CombinedOutput(); err != nil {
+			return failure("new.failed", "command", command, "why", err, "said", beginning(said))
+		}
+		return nil
+	}
+	return run("mod", "tidy"), run("build", "-trimpath", "./...")
+}
+
+// beginning returns the first ten lines of a text: without a proxy, there is one for each module.
+func beginning(text []byte) string {
+	const most = 10
+	lines := strings.SplitAfterN(strings.TrimSpace(string(text)), "\n", most+1)
+	if len(lines) > most {
+		lines[most] = "..."
+	}
+	return strings.Join(lines, "")
 }

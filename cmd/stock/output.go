@@ -16,9 +16,10 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"example.com/stock/internal/stack"
+	"example.com/stock/internal/words"
+	"example.com/stock/app"
 	"example.com/stock/loadtest/report"
-	"example.com/stock/stack"
-	"example.com/stock/words"
 )
 
 // width returns the number of columns of w if it is a terminal, and 0 otherwise.
@@ -42,6 +43,14 @@ func (v voice) style(w io.Writer, noColor bool) report.Style {
 		Color: columns > 0 && !noColor && os.Getenv("NO_COLOR") == "",
 		Lang:  string(v),
 	}
+}
+
+// commit returns the commit of this program, for pages; empty: it is not known.
+func commit() string {
+	if c := app.Commit(); c != "unknown" {
+		return c
+	}
+	return ""
 }
 
 // noColorFlag adds --no-color.

@@ -4,9 +4,10 @@ import (
 	"flag"
 	"fmt"
 	"testing"
+	"time"
 
+	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/loadtest"
-	"example.com/stock/stack/stacktest"
 )
 
 // Every strategy keeps or breaks the invariant exactly as it promises, on every store, with one process and with three.
@@ -15,7 +16,7 @@ func TestStrategiesDoWhatTheyPromise(t *testing.T) {
 		t.Run(fmt.Sprint(instances, " instances"), func(t *testing.T) {
 			// Others may pass a waiter of an unfair lock all the time: on a busy computer for longer than the default
 			// wait.
-			c := cluster.serveRaced(t, instances, "STOCK_WAIT=25s")
+			c := cluster.serveRaced(t, instances, "STOCK_WAIT=60s")
 			client := c.client(t, 30)
 			catalogue, err := client.Strategies(t.Context())
 			if err != nil {
@@ -35,6 +36,7 @@ func keepsItsPromise(t *testing.T, client *loadtest.Client, s loadtest.Strategy,
 	racy := s.Promise.Scope == loadtest.Nowhere || s.Promise.Scope == loadtest.Process && instances > 1
 	for try := 1; ; try++ {
 		result, err := loadtest.Run(t.Context(), client, loadtest.Plan{
+			Recheck:  new(time.Duration),
 			Strategy: s.Name, Store: store, Stock: 40, Requests: 80, Concurrency: 30,
 		}, nil)
 		if err != nil {
@@ -94,6 +96,7 @@ func TestTheClassic(t *testing.T) {
 		{"zk-sequential", 30, func(int64) int64 { return 70 }},
 	} {
 		result, err := loadtest.Run(t.Context(), client, loadtest.Plan{
+			Recheck:  new(time.Duration),
 			Strategy: row.strategy, Stock: 100, Requests: 30, Concurrency: row.concurrency,
 		}, nil)
 		if err != nil {
@@ -133,6 +136,7 @@ func TestRaceOften(t *testing.T) {
 			raced, sold := 0, 0
 			for range runs {
 				result, err := loadtest.Run(t.Context(), client, loadtest.Plan{
+					Recheck:  new(time.Duration),
 					Strategy: s.Name, Store: store, Stock: 100, Requests: 150, Concurrency: 30,
 				}, nil)
 				if err != nil {

@@ -11,11 +11,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"example.com/stock/internal/words"
 	labreport "example.com/stock/lab/report"
 	"example.com/stock/lab/scenario"
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/report"
-	"example.com/stock/words"
 )
 
 // reportAsk holds the flags of report.
@@ -71,7 +71,7 @@ func (a *reportAsk) run(args []string, stdout, stderr io.Writer) error {
 			return errors.Join(err, a.showCheckout(result, stdout, stderr))
 		}
 	}
-	page := report.Page{Lang: string(a.voice), Groups: []report.Group{{}}}
+	page := report.Page{Lang: string(a.voice), Commit: commit(), Groups: []report.Group{{}}}
 	for _, path := range args {
 		result, note, err := a.readRun(path)
 		if err != nil {
@@ -127,7 +127,7 @@ func (a *reportAsk) sides(args []string, stdout, stderr io.Writer) error {
 	if len(args) != 2 {
 		return failure("report.two-sides", "given", len(args))
 	}
-	page := report.Page{Lang: string(a.voice), Groups: make([]report.Group, 2)}
+	page := report.Page{Lang: string(a.voice), Commit: commit(), Groups: make([]report.Group, 2)}
 	for i, side := range args {
 		paths, err := expand(side)
 		if err != nil {

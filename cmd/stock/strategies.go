@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"example.com/stock/internal/words"
 	"example.com/stock/lock"
-	"example.com/stock/strategy"
-	"example.com/stock/words"
+	"example.com/stock/service/strategy"
 )
 
 func strategiesCommand(v voice) *cobra.Command {

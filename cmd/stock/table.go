@@ -4,7 +4,7 @@ import (
 	"io"
 	"strings"
 
-	"example.com/stock/words"
+	"example.com/stock/internal/words"
 )
 
 // A table is lines whose columns begin below each other. text/tabwriter is not used for it: there a Chinese character

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/stock/words"
+	"example.com/stock/internal/words"
 )
 
 // The heads of every table are in the reader's language, one for each column.

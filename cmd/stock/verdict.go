@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -13,15 +14,19 @@ import (
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/mapping"
 	"example.com/stock/loadtest/report"
+	"example.com/stock/loadtest/tally"
+	"example.com/stock/words"
 )
 
 // verdictFlags holds the flags of verdict.
 type verdictFlags struct {
 	voice
 	url, token, mapping    string
+	from, format           string
 	store, sku             string
 	set, initial, accepted int64
 	quantity, cutOff       int64
+	recheck                time.Duration
 	shared                 bool
 	json                   string
 	noColor                bool
@@ -30,11 +35,11 @@ type verdictFlags struct {
 func verdictCommand(v voice) *cobra.Command {
 	f := verdictFlags{voice: v}
 	cmd := &cobra.Command{
-		Use:  "verdict [--set N | --accepted N]",
+		Use:  "verdict [--set N | --from FILE | --accepted N]",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f.token = cmp.Or(f.token, os.Getenv("STOCK_ADMIN_TOKEN"))
-			err := f.run(cmd.Context(), cmd.Flags(), cmd.OutOrStdout())
+			err := f.run(cmd.Context(), cmd.Flags(), cmd.InOrStdin(), cmd.OutOrStdout())
 			if cmd.Context().Err() != nil && err != nil {
 				return exitError{exitInterrupted, failure("interrupted.no-verdict")}
 			}
@@ -46,6 +51,8 @@ func verdictCommand(v voice) *cobra.Command {
 	flags.StringVar(&f.url, "url", "http://localhost:8080", "")
 	flags.StringVar(&f.sku, "sku", "stock", "")
 	flags.StringVar(&f.store, "store", "", "")
+	flags.StringVar(&f.from, "from", "", "")
+	flags.StringVar(&f.format, "format", "", "")
 	flags.Int64Var(&f.accepted, "accepted", 0, "")
 	flags.Int64Var(&f.initial, "initial", 0, "")
 	flags.Int64Var(&f.set, "set", 0, "")
@@ -54,6 +61,7 @@ func verdictCommand(v voice) *cobra.Command {
 	flags.Int64Var(&f.quantity, "quantity", 0, "")
 	flags.Int64Var(&f.cutOff, "cut-off", 0, "")
 	flags.BoolVar(&f.shared, "shared", false, "")
+	flags.DurationVar(&f.recheck, "recheck", loadtest.Recheck, "")
 	flags.StringVar(&f.json, "json", "", "")
 	noColorFlag(cmd, &f.noColor)
 	return cmd
@@ -61,7 +69,9 @@ func verdictCommand(v voice) *cobra.Command {
 
 // look returns the Look for the flags. Its errors are PlanErrors.
 func (f *verdictFlags) look(flags *pflag.FlagSet) (loadtest.Look, error) {
-	look := loadtest.Look{Store: f.store, SKU: f.sku, Quantity: f.quantity, CutOff: f.cutOff, Shared: f.shared}
+	look := loadtest.Look{
+		Store: f.store, SKU: f.sku, Quantity: f.quantity, CutOff: f.cutOff, Shared: f.shared, Recheck: &f.recheck,
+	}
 	for _, n := range []struct {
 		flag  string
 		value *int64
@@ -89,7 +99,14 @@ func (f *verdictFlags) look(flags *pflag.FlagSet) (loadtest.Look, error) {
 			*n.into = n.value
 		}
 	}
+	for _, flag := range []string{"set", "accepted"} {
+		if f.from != "" && flags.Changed(flag) {
+			return look, &loadtest.PlanError{Field: "from", Reason: phrases.Say("wrong.from-and", "flag", flag)}
+		}
+	}
 	switch {
+	case f.format != "" && f.from == "":
+		return look, &loadtest.PlanError{Field: "format", Reason: phrases.Say("wrong.format-alone")}
 	case f.sku == "":
 		return look, &loadtest.PlanError{Field: "sku", Reason: phrases.Say("wrong.empty")}
 	case f.mapping != "" && f.store != "":
@@ -109,7 +126,7 @@ func least(given bool) int64 {
 	return 0
 }
 
-func (f *verdictFlags) run(ctx context.Context, flags *pflag.FlagSet, stdout io.Writer) error {
+func (f *verdictFlags) run(ctx context.Context, flags *pflag.FlagSet, stdin io.Reader, stdout io.Writer) error {
 	look, err := f.look(flags)
 	if err != nil {
 		return err
@@ -117,6 +134,11 @@ func (f *verdictFlags) run(ctx context.Context, flags *pflag.FlagSet, stdout io.
 	var described *mapping.File
 	if f.mapping != "" {
 		if described, err = readMapping(f.mapping); err != nil {
+			return err
+		}
+	}
+	if f.from != "" {
+		if err := f.read(&look, flags, described, stdin); err != nil {
 			return err
 		}
 	}
@@ -129,7 +151,7 @@ func (f *verdictFlags) run(ctx context.Context, flags *pflag.FlagSet, stdout io.
 		s, err := t.SetStock(ctx, f.store, f.sku, f.set)
 		if err == nil {
 			fmt.Fprintln(stdout, f.say("verdict.set", "sku", f.sku, "n", s.Quantity,
-				"command", fmt.Sprintf("%s verdict --url %s --sku %s --accepted COUNT", os.Args[0], f.url, f.sku)))
+				"command", fmt.Sprintf("%s verdict --url %s --sku %s --from FILE", os.Args[0], f.url, f.sku)))
 		}
 		return err
 	}
@@ -147,6 +169,63 @@ func (f *verdictFlags) run(ctx context.Context, flags *pflag.FlagSet, stdout io.
 		return exitError{code: exitVerdict}
 	}
 	return exitError{code: exitUndecided}
+}
+
+// read fills in what the summary of a tool tells. described is the mapping, which says what its statuses mean; nil: the
+// target is a service of ours. The error is a PlanError.
+func (f *verdictFlags) read(
+	look *loadtest.Look, flags *pflag.FlagSet, described *mapping.File, stdin io.Reader,
+) error {
+	bad := func(err error) error { return &loadtest.PlanError{Field: "from", Reason: words.Of(err)} }
+	in := stdin
+	if f.from != "-" {
+		file, err := os.Open(f.from)
+		if err != nil {
+			return bad(err)
+		}
+		defer file.Close()
+		in = file
+	}
+	s, err := tally.Read(in, tally.Format(f.format))
+	if err != nil {
+		return bad(failure("wrong.from", "path", f.from, "why", err))
+	}
+	if !flags.Changed("cut-off") {
+		look.CutOff = s.Open
+	}
+	most, exact, told := acceptedOf(&s, described)
+	switch {
+	case exact:
+		look.Accepted = &most
+	case told:
+		look.AtMost = &most
+	}
+	return nil
+}
+
+// acceptedOf returns how many of the replies that a tool counted were accepted; unless exact, at most. It is not told
+// at all if a mapping has accepted replies of statuses that the tool does not tell from others.
+func acceptedOf(s *tally.Summary, described *mapping.File) (n int64, exact, told bool) {
+	if described == nil || s.Status == nil && s.Exact {
+		return s.Accepted, s.Exact, true
+	}
+	exact = true
+	for status, count := range s.Status {
+		always, sometimes := described.Accepts(status)
+		if always || sometimes {
+			n += count
+			exact = exact && always
+		}
+	}
+	if s.Status != nil {
+		return n, exact, true
+	}
+	for status := 400; status < 600; status++ { // the tool takes these for failures
+		if always, sometimes := described.Accepts(status); always || sometimes {
+			return 0, false, false
+		}
+	}
+	return s.Accepted, false, true
 }
 
 // show writes the verdict as text, or as JSON to where --json says.

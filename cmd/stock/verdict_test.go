@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,13 +40,55 @@ func TestVerdictExitStatus(t *testing.T) {
 			t.Fatal(out, err)
 		}
 	}
+	dir, files := t.TempDir(), 0
+	file := func(name, text string) string {
+		files++
+		path := filepath.Join(dir, fmt.Sprintf("%s-%d.txt", name, files))
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	hey := func(accepted, refused int) string {
+		return fmt.Sprintf("\nSummary:\n\nStatus code distribution:\n  [200]\t%d responses\n  [409]\t%d responses\n",
+			accepted, refused)
+	}
+	wrk := func(requests, refused int) string {
+		return fmt.Sprintf("  2 threads and 2 connections\n  %d requests in 5.00s, 854.23KB read\n"+
+			"  Non-2xx or 3xx responses: %d\n", requests, refused)
+	}
 	for _, row := range []struct {
 		args   string
 		status int
 		says   string // several things, with | between
 	}{
 		{"--url " + right, 0, "HOLDS: 20 = 0 remaining + 20 sold, and no two orders read the same|is not known: " +
-			"tell with --accepted"},
+			"give the summary of your tool with --from|looked until |what came later was not seen"},
+		// 30 requests were sent, and 20 accepted: that is no reason to accuse.
+		{"--url " + right + " --from " + file("hey", hey(20, 10)), 0, "HOLDS|20, as you say"},
+		{"--url " + right + " --from " + file("hey", hey(21, 9)), 3, "phantoms: 21 requests were accepted"},
+		{"--url " + right + " --from " + file("hey", hey(19, 10)), 4, "foreign: 1 order more"},
+		{
+			"--url " + right + " --from " + file("hey", hey(19, 10)+"\nError distribution:\n  [1]\tPost: EOF\n"),
+			0, "HOLDS|1 order more than accepted replies",
+		},
+		{
+			"--url " + right + " --cut-off 0 --from " +
+				file("hey", hey(19, 10)+"\nError distribution:\n  [1]\tPost: EOF\n"),
+			4, "foreign: 1 order more",
+		},
+		// wrk puts 3xx with 2xx, so that more than there are orders is no proof.
+		{"--url " + right + " --from " + file("wrk", wrk(30, 9)), 0, "HOLDS|there were 21 at most"},
+		{"--url " + right + " --from " + file("wrk", wrk(30, 12)), 0, "HOLDS|there were 18 at most"},
+		{"--url " + right + " --from " + file("wrk", wrk(30, 13)), 4, "foreign: 3 orders more"},
+		{"--url " + right + " --from " + file("empty", ""), 1, "--from: |is empty"},
+		{"--url " + right + " --from " + file("log", "all is well\n"), 1, "is no summary of a tool that is known here"},
+		{"--url " + right + " --format wrk --from " + file("hey", hey(20, 10)), 1, "has no summary of wrk"},
+		{"--url " + right + " --from nowhere.txt", 1, "--from: open nowhere.txt"},
+		{"--url " + right + " --from x --accepted 3", 1, "--from: tells how many were accepted: leave out --accepted"},
+		{"--url " + right + " --from x --set 3", 1, "--from: tells how many were accepted: leave out --set"},
+		{"--url " + right + " --format hey", 1, "--format: is the format of --from, which is missing"},
+		{"--url " + right + " --recheck -1s", 1, "--recheck: must be from 0s (look once) to 1h0m0s, is -1s"},
 		{"--url " + right + " --accepted 20 --initial 20", 0, "20, as you say"},
 		{"--url " + right + " --accepted 19", 4, "foreign: 1 order more than accepted replies were counted"},
 		{"--url " + right + " --accepted 19 --cut-off 1", 0, "1 order more than accepted replies were counted"},
@@ -80,12 +123,13 @@ func TestVerdictExitStatus(t *testing.T) {
 		{"--url ftp://x", 1, "--url: "},
 	} {
 		t.Run(
-			strings.NewReplacer(right, "RIGHT", lossy, "LOSSY", fresh, "FRESH").Replace(row.args),
+			strings.NewReplacer(right, "RIGHT", lossy, "LOSSY", fresh, "FRESH", dir, "DIR").Replace(row.args),
 			func(t *testing.T) {
 				if !strings.Contains(row.args, fresh) { // of which each row finds what the one before has left
 					t.Parallel()
 				}
-				status, said := verdict(t, append([]string{"--sku", "x"}, strings.Fields(row.args)...)...)
+				status, said := verdict(t, append([]string{"--recheck", "0s", "--sku", "x"},
+					strings.Fields(row.args)...)...)
 				for want := range strings.SplitSeq(row.says, "|") {
 					if status != row.status || !strings.Contains(strings.Join(strings.Fields(said), " "), want) {
 						t.Errorf("status %d, want %d with %q; said\n%s", status, row.status, want, said)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"example.com/stock/words"
+	"example.com/stock/internal/words"
 )
 
 //go:embed text

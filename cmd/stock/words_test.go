@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"example.com/stock/internal/words"
+	"example.com/stock/internal/words/wordstest"
 	"example.com/stock/lock"
-	"example.com/stock/words"
-	"example.com/stock/words/wordstest"
 )
 
 // Every text is there in both languages, is given its values, and is said.

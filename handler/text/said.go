@@ -1,6 +1,6 @@
 package text
 
-import "example.com/stock/words"
+import "example.com/stock/internal/words"
 
 var said = book.Foreign("")
 

@@ -5,7 +5,7 @@ package text
 import (
 	"embed"
 
-	"example.com/stock/words"
+	"example.com/stock/internal/words"
 )
 
 //go:embed *.yaml

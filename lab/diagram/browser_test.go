@@ -10,8 +10,8 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"example.com/stock/internal/stack/browsertest"
 	"example.com/stock/lab/diagram"
-	"example.com/stock/stack/browsertest"
 )
 
 // The arrow keys step: the n-th press to the right shows the n-th sentence and its arrow, and nothing that comes later;

@@ -13,8 +13,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"example.com/stock/internal/words"
 	"example.com/stock/lab"
-	"example.com/stock/words"
 )
 
 //go:embed text

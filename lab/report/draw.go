@@ -148,7 +148,7 @@ func (s *story) within(e lab.Event) bool {
 // bar draws an interval: a lease as the holder or the server had it, or a stop at a pause point below the lease.
 func (s *story) bar(b *strings.Builder, n int, e lab.Event) {
 	from, to := s.scale.x(e.At), s.scale.x(e.Until)
-	i := s.row(e)
+	i, kind := s.row(e), html.EscapeString(string(e.Kind))
 	y, text := s.y(i)+barAt, lab.Text{EN: e.Who, ZH: e.Who}
 	switch e.Kind {
 	case lab.Paused:
@@ -165,9 +165,9 @@ func (s *story) bar(b *strings.Builder, n int, e lab.Event) {
 		b,
 		`<svg data-n="%d" x="%g%%" width="%.2f%%" y="%d" height="%d"><title>%s</title>`+
 			`<rect class="%s" width="100%%" height="100%%"/>`,
-		n+1, from, max(to-from, 0.3), y, barHeight, s.title(n, e), e.Kind,
+		n+1, from, max(to-from, 0.3), y, barHeight, s.title(n, e), kind,
 	)
-	fmt.Fprintf(b, `<text class="in in-%s" x="4" y="9.5">%d %s</text></svg>`, e.Kind, n+1, spoken("tspan", text))
+	fmt.Fprintf(b, `<text class="in in-%s" x="4" y="9.5">%d %s</text></svg>`, kind, n+1, spoken("tspan", text))
 }
 
 // mark draws an event at a moment. nth counts earlier events at the same place.

@@ -11,9 +11,9 @@ import (
 	"slices"
 	"strings"
 
+	"example.com/stock/internal/words"
 	"example.com/stock/lab"
 	"example.com/stock/lab/diagram"
-	"example.com/stock/words"
 )
 
 //go:embed page.html.tmpl page.css
@@ -44,9 +44,11 @@ func (m Matrix) WriteHTML(w io.Writer, lang string) error {
 	if err != nil {
 		return err
 	}
+	script := "//<![CDATA[\n" + strings.Replace(diagram.Script, "export ", "", 1) + start + "//]]>\n"
 	v := view{
+		Policy:   diagram.Policy(script),
 		Style:    template.CSS(string(style) + diagram.Style),
-		Script:   template.JS("//<![CDATA[\n" + strings.Replace(diagram.Script, "export ", "", 1) + start + "//]]>\n"),
+		Script:   template.JS(script),
 		Chinese:  lang == "zh",
 		When:     m.Run.StartedAt.Format("2006-01-02 15:04 UTC"),
 		Took:     m.Run.TookMS / 1000,
@@ -88,7 +90,7 @@ for (const figure of document.querySelectorAll("figure.steps:not(.live)")) steps
 `
 
 type view struct {
-	Title                        string
+	Title, Policy                string
 	Style                        template.CSS
 	Script                       template.JS // stands in CDATA, so that the page is XML, too
 	Chinese                      bool

@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"example.com/stock/lab"
+	"example.com/stock/lab/diagram"
 )
 
 //go:embed said.yaml
@@ -70,6 +71,18 @@ func (c Card) Harmful() (n int) {
 //go:embed slides.html.tmpl
 var slidesPage string
 
+// turn lets keys turn the slides.
+const turn = `
+const slides = [...document.querySelectorAll("section")];
+addEventListener("keydown", (e) => {
+  const by = { ArrowRight: 1, PageDown: 1, " ": 1, ArrowLeft: -1, PageUp: -1 }[e.key];
+  if (!by || e.altKey || e.ctrlKey || e.metaKey) return;
+  e.preventDefault();
+  const at = slides.findIndex((s) => s.getBoundingClientRect().bottom > innerHeight / 2);
+  slides[Math.min(Math.max(at + by, 0), slides.length - 1)].scrollIntoView();
+});
+`
+
 // WriteSlides writes a slide of each card as one page that needs no network: the claim, the verdict, what the lab saw,
 // in how many cases harm was done, and the command. Arrow keys turn the slides, and a printer makes a page of each. The
 // scenarios are the catalogue, for the names of cases; lang is en or zh.
@@ -96,5 +109,8 @@ func WriteSlides(w io.Writer, cards []Card, scenarios []lab.Scenario, lang strin
 	if err != nil {
 		return fmt.Errorf("slides: %w", err)
 	}
-	return page.Execute(w, map[string]any{"Lang": map[string]string{"en": "en", "zh": "zh-CN"}[lang], "Cards": cards})
+	return page.Execute(w, map[string]any{
+		"Lang": map[string]string{"en": "en", "zh": "zh-CN"}[lang], "Cards": cards,
+		"Policy": diagram.Policy(turn), "Script": template.JS(turn),
+	})
 }

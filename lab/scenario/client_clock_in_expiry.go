@@ -9,8 +9,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/internal/stack"
 	"example.com/stock/lab"
-	"example.com/stock/stack"
 )
 
 // clientClockInExpiry is known from rueidislock, which sends PXAT and PEXPIREAT with the client's time:

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lab"
 	"example.com/stock/loadtest"
-	"example.com/stock/stack/wire"
 )
 
 // How often a waiter comes too late to watch the node before its own.

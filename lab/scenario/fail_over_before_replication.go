@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"example.com/stock/internal/stack"
 	"example.com/stock/lab"
 	"example.com/stock/loadtest"
-	"example.com/stock/stack"
 )
 
 // The variants of a fail-over.

@@ -10,9 +10,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/internal/stack"
+	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lab"
-	"example.com/stock/stack"
-	"example.com/stock/stack/wire"
 )
 
 // nodes has the five independent masters of Redlock, with a client for each.

@@ -3,8 +3,8 @@ package scenario
 import (
 	"time"
 
+	"example.com/stock/internal/stack"
 	"example.com/stock/lab"
-	"example.com/stock/stack"
 )
 
 func redlockClockJump() lab.Scenario {

@@ -4,9 +4,9 @@ import (
 	"slices"
 	"time"
 
+	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lab"
 	"example.com/stock/loadtest"
-	"example.com/stock/stack/wire"
 )
 
 // redlockMinorityLeft is known from the algorithm itself, which says to unlock all instances, even those that were not

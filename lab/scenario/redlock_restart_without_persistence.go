@@ -3,9 +3,9 @@ package scenario
 import (
 	"slices"
 
+	"example.com/stock/internal/stack"
 	"example.com/stock/lab"
 	"example.com/stock/loadtest"
-	"example.com/stock/stack"
 )
 
 func redlockRestart() lab.Scenario {

@@ -3,8 +3,8 @@ package scenario
 import (
 	"slices"
 
+	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lab"
-	"example.com/stock/stack/wire"
 )
 
 // relays are two instances of the order service of which the first relays events; it reaches the servers through

@@ -3,8 +3,8 @@ package scenario
 import (
 	"slices"
 
+	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lab"
-	"example.com/stock/stack/wire"
 )
 
 // The variants of where a key is kept, and of a request without one.

@@ -13,9 +13,9 @@ import (
 	"strings"
 	"sync"
 
+	"example.com/stock/internal/words"
 	"example.com/stock/lab"
 	"example.com/stock/loadtest"
-	"example.com/stock/words"
 )
 
 //go:embed text

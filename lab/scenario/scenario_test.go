@@ -17,10 +17,10 @@ import (
 
 	"go.uber.org/goleak"
 
+	"example.com/stock/internal/stack"
+	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/internal/words"
 	"example.com/stock/lab"
-	"example.com/stock/stack"
-	"example.com/stock/stack/stacktest"
-	"example.com/stock/words"
 )
 
 var program stacktest.Program

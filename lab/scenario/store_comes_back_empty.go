@@ -7,9 +7,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/internal/stack"
 	"example.com/stock/lab"
 	"example.com/stock/loadtest"
-	"example.com/stock/stack"
 )
 
 // emptyUnits is how many units are in stock, and are sold, before the store is lost.

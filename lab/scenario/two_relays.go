@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lab"
-	"example.com/stock/stack/wire"
 )
 
 func twoRelays() lab.Scenario {

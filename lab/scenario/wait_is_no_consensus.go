@@ -7,9 +7,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/internal/stack"
 	"example.com/stock/lab"
 	"example.com/stock/loadtest"
-	"example.com/stock/stack"
 )
 
 // The variants of a lock that some replicas have acknowledged.

@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lab"
 	"example.com/stock/loadtest"
-	"example.com/stock/stack/wire"
 )
 
 // watchdogOutlives is known from Redisson, whose renewal could be registered after the unlock and then went on for

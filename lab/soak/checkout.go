@@ -8,10 +8,10 @@ import (
 	"sync"
 	"time"
 
+	"example.com/stock/internal/stack"
+	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/checkout"
-	"example.com/stock/stack"
-	"example.com/stock/words"
 )
 
 // shopsEach is how many instances with profile orders there are for each store. A request that is sent again goes to

@@ -7,9 +7,9 @@ import (
 	"net/http"
 	"time"
 
+	"example.com/stock/internal/stack"
+	"example.com/stock/internal/stack/wire"
 	"example.com/stock/loadtest"
-	"example.com/stock/stack"
-	"example.com/stock/stack/wire"
 )
 
 // token lets the soak set stock and hold locks for longer. The instances listen on this computer only.

@@ -5,7 +5,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"example.com/stock/stack/stacktest"
+	"example.com/stock/internal/stack/stacktest"
 )
 
 var program stacktest.Program

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"example.com/stock/words"
+	"example.com/stock/internal/words"
 )
 
 // A Kind is a kind of fault.

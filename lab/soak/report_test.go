@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
-	"example.com/stock/words"
 )
 
 // sale returns a record and its order: of quantity units, which read read units and version v.

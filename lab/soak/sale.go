@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
-	"example.com/stock/words"
 )
 
 // unitsPerSKU is the stock of one SKU. When it is sold out, the subject goes on with another SKU, so that the end of

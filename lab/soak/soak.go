@@ -14,10 +14,10 @@ import (
 	"sync"
 	"time"
 
+	"example.com/stock/internal/stack"
+	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/checkout"
-	"example.com/stock/stack"
-	"example.com/stock/words"
 )
 
 // Options say what to do.

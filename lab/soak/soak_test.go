@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/words"
+	"example.com/stock/internal/words"
 )
 
 // soakOnce runs a soak, and checks what must hold on any computer: nothing is sold wrongly and nothing is left behind.

@@ -12,6 +12,10 @@ func (j *judge) events() {
 		j.v.Check(CheckEvents).NotChecked = j.e.Unheard
 		return
 	}
+	stream := false // or a webhook
+	for i := range j.e.Books {
+		stream = stream || slices.ContainsFunc(j.e.Books[i].Events, func(e Event) bool { return e.Entry != "" })
+	}
 	for i := range j.e.Books {
 		b := &j.e.Books[i]
 		seen := make(map[string]bool)
@@ -25,6 +29,9 @@ func (j *judge) events() {
 			at := slices.IndexFunc(b.Movements[min(next, len(b.Movements)):], func(m Movement) bool {
 				return m.Number == e.Data.Number
 			})
+			if e.Repeat != (seen[e.ID] && !stream) || (e.Entry != "") != stream {
+				j.fail(CheckEvents, "event-other", "event", e.ID)
+			}
 			switch {
 			case seen[e.ID]:
 				if m := j.movement(b, e.Data.Number); e.Entry != "" || m == nil || !same(m, &e.Data) {
@@ -38,7 +45,7 @@ func (j *judge) events() {
 				j.fail(CheckEvents, "event-gap", "event", e.ID, "n", at)
 			}
 			m := &b.Movements[next+at]
-			if !same(m, &e.Data) || e.ID != eventID(m) || e.Type != "stock."+m.Kind ||
+			if !same(m, &e.Data) || !isEventID(e.ID, m) || e.Type != "stock."+m.Kind ||
 				e.Entry != "" && e.Entry != fmt.Sprintf("%d-0", m.Number) {
 				j.fail(CheckEvents, "event-other", "event", e.ID)
 			}

@@ -10,8 +10,8 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// sweepTime is how long after its time a reservation may still be held: a second is promised, and the clocks of the
-// computers may differ.
+// sweepTime is how long after its time a reservation may still be held: a second is promised, and the clock of the
+// store is known only so far.
 const sweepTime = loadtest.LateLimit
 
 // A fact is an order or a reservation that a reply told of.
@@ -22,19 +22,53 @@ type fact struct {
 	of           *fact      // of an order: the reservation that was confirmed; nil: none
 	became       *fact      // of a reservation: the order
 	late         bool       // of an order
-	expires      time.Time  // of a reservation, as told last
+	created      time.Time  // as the first reply says
+	first        time.Time  // of a reservation: when it expires, as told first
+	expires      time.Time  // and as told last
+	made         []*request // that made it
 	asked        []*request // what was asked about it
 	moves        map[string][]*Movement
 }
 
+// name returns the id of f, or "" if there is none.
+func (f *fact) name() string {
+	if f == nil {
+		return ""
+	}
+	return f.id
+}
+
+// cart returns the lines of f.
+func (f *fact) cart() (list []Line) {
+	for sku, n := range f.lines {
+		list = append(list, Line{sku, n})
+	}
+	return list
+}
+
+// about returns the requests for op with f.
+func (f *fact) about(op Op) (list []*request) {
+	for _, q := range f.asked {
+		if q.ask.Op == op {
+			list = append(list, q)
+		}
+	}
+	return list
+}
+
 // done reports whether a reply said that op was done with f.
 func (f *fact) done(op Op) bool {
-	return slices.ContainsFunc(f.asked, func(r *request) bool { return r.ask.Op == op && r.done != nil })
+	return slices.ContainsFunc(f.about(op), func(r *request) bool { return r.done != nil })
 }
 
 // mayHave reports whether op may have been done with f, as far as its customer knows.
 func (f *fact) mayHave(op Op) bool {
-	return slices.ContainsFunc(f.asked, func(r *request) bool { return r.ask.Op == op && !r.refused() })
+	return slices.ContainsFunc(f.about(op), func(r *request) bool { return !r.refused() })
+}
+
+// open reports whether it is not known what became of op.
+func (f *fact) open(op Op) bool {
+	return slices.ContainsFunc(f.about(op), func(r *request) bool { return !r.settled() })
 }
 
 // has reports whether the ledger has a movement of that kind for f, of any SKU.
@@ -47,6 +81,58 @@ func (f *fact) has(kind string) bool {
 		}
 	}
 	return false
+}
+
+// learnAll collects the orders and reservations that replies told of, and what was asked about each.
+func (j *judge) learnAll() {
+	for _, q := range j.requests {
+		if q.cart() && !q.ask.Misuse && q.done != nil && q.done.Got != nil {
+			j.learn(q, q.ask.Op == OpReserve, merged(q.ask.Lines))
+		}
+	}
+	for _, q := range j.requests { // reservations, after all are known
+		f := j.facts[q.ask.Ref]
+		if f == nil || q.ask.Op == OpDeliver || q.ask.Op == OpCancel {
+			continue
+		}
+		f.asked = append(f.asked, q)
+		if q.done == nil || q.done.Got == nil {
+			continue
+		}
+		switch got := q.done.Got; q.ask.Op {
+		case OpConfirm:
+			o := j.learn(q, false, f.lines)
+			o.of, o.late, f.became = f, got.Late, o
+		case OpExtend:
+			if got.ExpiresAt.After(f.expires) {
+				f.expires = got.ExpiresAt
+			}
+		}
+	}
+	for _, q := range j.requests { // orders, after those of reservations are known, too
+		if f := j.facts[q.ask.Ref]; f != nil && q.ask.Op == OpCancel {
+			f.asked = append(f.asked, q)
+		}
+	}
+}
+
+// learn adds the order or the reservation that q made.
+func (j *judge) learn(q *request, reservation bool, lines map[string]int64) *fact {
+	got := q.done.Got
+	id := got.OrderID
+	if reservation {
+		id = got.ReservationID
+	}
+	f := j.facts[id]
+	if f == nil {
+		f = &fact{
+			id: id, customer: q.ask.Customer, lines: lines, reservation: reservation, created: got.CreatedAt,
+			first: got.ExpiresAt, expires: got.ExpiresAt, moves: make(map[string][]*Movement),
+		}
+		j.facts[id] = f
+	}
+	f.made = append(f.made, q)
+	return f
 }
 
 // orphaned looks at what is in the books and no reply named.
@@ -101,6 +187,7 @@ func (j *judge) fact(f *fact) {
 		skus[sku] = true
 	}
 	var courseOf string
+	at := make(map[string]time.Time) // by kind, of the first line
 	for i, sku := range slices.Sorted(maps.Keys(skus)) {
 		course := strings.Join(f.course(sku), "-")
 		if course != "" && !slices.Contains(courses(), course) {
@@ -116,12 +203,34 @@ func (j *judge) fact(f *fact) {
 				j.fail(CheckCarts, "units", "order", f.id, "sku", sku, "kind", m.Kind, "units", m.units(),
 					"asked", f.lines[sku])
 			}
+			if first, known := at[m.Kind]; !known {
+				at[m.Kind] = m.At
+			} else if !near(first, m.At) {
+				j.fail(CheckCarts, "apart", "order", f.id, "sku", sku, "kind", m.Kind, "at", clock(m.At),
+					"other", clock(first))
+			}
+			j.dated(f, m)
 		}
 	}
 	if f.reservation {
 		j.reservation(f)
 	} else {
 		j.order(f)
+	}
+}
+
+// dated fails if what made f has another date in the ledger than in the reply. Both are the store's.
+func (j *judge) dated(f *fact, m *Movement) {
+	told := f
+	switch m.Kind {
+	case "sell", "reserve":
+	case "confirm":
+		told = f.became
+	default:
+		return // no reply that is kept says when
+	}
+	if told != nil && !near(told.created, m.At) {
+		j.fail(CheckTold, "dated", "order", told.id, "told", clock(told.created), "kind", m.Kind, "at", clock(m.At))
 	}
 }
 
@@ -181,77 +290,4 @@ func (j *judge) reservation(f *fact) {
 	case late > 0:
 		j.v.early = true // only a later look tells whether it is swept
 	}
-}
-
-func clock(t time.Time) string { return t.UTC().Format("15:04:05.000000") }
-
-// deliveries checks that each delivery is in the ledger once.
-func (j *judge) deliveries() {
-	for _, q := range j.requests {
-		if q.ask.Op != OpDeliver {
-			continue
-		}
-		j.looked(CheckTold, 1)
-		switch n := j.adjusts[q.ask.Key]; {
-		case n > 1:
-			j.fail(CheckKeys, "delivered-twice", "key", q.ask.Key, "n", n)
-		case n == 0 && q.done != nil:
-			j.fail(CheckTold, "not-delivered", "key", q.ask.Key)
-		case n == 1 && q.refused():
-			j.fail(CheckTold, "delivered-refused", "key", q.ask.Key)
-		}
-	}
-}
-
-// shown compares the orders and reservations that the service shows with the ledger.
-func (j *judge) shown() {
-	seen := make(map[string]bool)
-	for i := range j.e.Orders {
-		o := &j.e.Orders[i]
-		j.looked(CheckTold, 1)
-		f := j.facts[o.OrderID]
-		switch {
-		case seen[o.OrderID]:
-			j.fail(CheckTold, "listed-twice", "order", o.OrderID)
-		case f == nil && j.orphans[o.OrderID] == "" && !j.openPerhaps[o.Customer] && !j.confirmOpen(o.Customer):
-			j.fail(CheckKeys, "orphan", "order", o.OrderID, "customer", o.Customer)
-		case f != nil && (f.reservation || !maps.Equal(merged(o.Lines), f.lines) ||
-			(o.State == "canceled") != f.has("return") || o.Late != f.late):
-			j.soon(CheckTold, "shown", "order", o.OrderID, "state", o.State)
-		}
-		seen[o.OrderID] = true
-	}
-	for id, f := range j.facts {
-		if !f.reservation && !seen[id] {
-			j.fail(CheckTold, "not-listed", "order", id)
-		}
-	}
-	for i := range j.e.Reservations {
-		r := &j.e.Reservations[i]
-		f := j.facts[r.ReservationID]
-		if f == nil {
-			j.fail(CheckTold, "gone", "n", 1)
-			continue
-		}
-		if f.open(OpConfirm) {
-			continue // what is not known may have made a sale under an id that no reply named
-		}
-		state := "held"
-		switch {
-		case f.has("confirm"), f.became != nil && f.became.has("sell"):
-			state = "confirmed"
-		case f.has("cancel"):
-			state = "canceled"
-		case f.has("expire"):
-			state = "expired"
-		}
-		if r.State != state {
-			j.soon(CheckTold, "shown", "order", r.ReservationID, "state", r.State)
-		}
-	}
-}
-
-// open reports whether it is not known what became of op.
-func (f *fact) open(op Op) bool {
-	return slices.ContainsFunc(f.asked, func(r *request) bool { return r.ask.Op == op && !r.settled() })
 }

@@ -80,7 +80,7 @@ func (s *Streams) Events(ctx context.Context, sku string, after uint64) ([]Event
 }
 
 // A Receiver is what a webhook of the relay can point at. It takes every event, and keeps them in the order in which
-// they came. It believes what comes without a look at the signature: examples/consumer shows how one does that.
+// they came. It believes what comes without a look at the signature: docs/examples/consumer shows how one does that.
 type Receiver struct {
 	listener net.Listener
 	server   *http.Server
@@ -160,7 +160,9 @@ func decodeEvent(text []byte) (e Event, err error) {
 	return e, nil
 }
 
-// eventID is the id that the event of a movement must have.
-func eventID(m *Movement) string {
-	return fmt.Sprintf("%s/%d", strings.ReplaceAll(m.SKU, ".", "~"), m.Number)
+// isEventID reports whether the event of a movement may have that id: the SKU and the number, and what tells it from
+// other movements with that number, of a store that was restored. What that is, is the service's own.
+func isEventID(id string, m *Movement) bool {
+	place := fmt.Sprintf("%s/%d", strings.ReplaceAll(m.SKU, ".", "~"), m.Number)
+	return id == place || strings.HasPrefix(id, place+"/")
 }

@@ -8,8 +8,8 @@ import (
 	"io"
 	"time"
 
+	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
-	"example.com/stock/words"
 )
 
 // Format and HistoryVersion are in the first line of every history.
@@ -127,7 +127,7 @@ func ReadHistory(from io.Reader) (*Result, error) {
 }
 
 func (r *Result) rejudge(ended bool) *Result {
-	r.Evidence.Run, r.Evidence.Limit = r.Run, r.Plan.limit()
+	r.Evidence.Run, r.Evidence.Limit, r.Evidence.StartedAt = r.Run, r.Plan.limit(), r.StartedAt
 	if !ended {
 		r.Evidence.Unread = say("unread.no-end")
 	}

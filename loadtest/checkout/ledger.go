@@ -1,6 +1,11 @@
 package checkout
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+)
 
 // takes returns what a movement of some units of that kind adds to each term. ok is false for an unknown kind.
 func takes(kind string, units int64) (d [4]int64, ok bool) {
@@ -41,7 +46,8 @@ func (j *judge) ledgers() {
 	for i := range j.e.Books {
 		b := &j.e.Books[i]
 		sku, now, number := b.Before.SKU, b.Before, b.Before.Number
-		j.least[sku] = now.Available
+		t := &timeline{available: []int64{now.Available}, taken: make(map[string][]level), earlier: now.Reserved}
+		j.timelines[sku] = t
 		taken := make(map[string]int64)
 		for k := range b.Movements {
 			m := &b.Movements[k]
@@ -52,7 +58,7 @@ func (j *judge) ledgers() {
 			}
 			want, known := takes(m.Kind, m.units())
 			if got := [4]int64{m.Received, m.Available, m.Reserved, m.Sold}; !known || got != want || m.SKU != sku ||
-				m.units() < 1 && m.Kind != "set" && m.Kind != "adjust" {
+				m.units() < 1 && !m.received() {
 				j.fail(CheckLaw, "kind", "sku", sku, "number", m.Number, "kind", m.Kind, "terms", fmt.Sprint(got))
 			}
 			now.Received += m.Received
@@ -62,31 +68,19 @@ func (j *judge) ledgers() {
 			if !now.lawful() {
 				j.fail(CheckLaw, "law", "sku", sku, "number", m.Number, "terms", now.terms())
 			}
-			j.least[sku] = min(j.least[sku], now.Available)
-			if m.At.After(j.latest) {
-				j.latest = m.At
-			}
-			j.adjusts[m.Reason]++
-			if !ours(m.Customer, j.e.Run) {
-				continue
-			}
 			taken[m.Customer] += m.Reserved + m.Sold
-			pair := [2]string{sku, m.Customer}
-			j.most[pair] = max(j.most[pair], taken[m.Customer])
-			j.looked(CheckLimits, 1)
-			if j.e.Limit > 0 && taken[m.Customer] > j.e.Limit {
-				j.fail(CheckLimits, "limit", "sku", sku, "number", m.Number, "customer", m.Customer,
-					"has", taken[m.Customer], "limit", j.e.Limit)
-			}
-			if f := j.facts[m.Ref]; f != nil {
-				f.moves[sku] = append(f.moves[sku], m)
-				if f.customer != m.Customer {
-					j.fail(CheckTold, "of-another", "order", f.id, "customer", m.Customer)
+			t.moves, t.available = append(t.moves, m), append(t.available, now.Available)
+			t.taken[m.Customer] = append(t.taken[m.Customer], level{k + 1, taken[m.Customer]})
+			if has := taken[m.Customer]; ours(m.Customer, j.e.Run) {
+				j.looked(CheckLimits, 1)
+				if j.e.Limit > 0 && has > j.e.Limit {
+					j.fail(CheckLimits, "limit", "sku", sku, "number", m.Number, "customer", m.Customer,
+						"has", has, "limit", j.e.Limit)
 				}
-			} else {
-				j.orphans[m.Ref] = m.Customer
 			}
+			j.belongs(m, t)
 		}
+		j.inTime(t)
 		after := b.After
 		if now.Number = number; now != after {
 			j.fail(CheckLaw, "counters", "sku", sku, "counters", after.terms(), "sum", now.terms(), "number", number,
@@ -95,6 +89,75 @@ func (j *judge) ledgers() {
 	}
 	if j.e.Limit == 0 {
 		j.v.Check(CheckLimits).NotChecked = say("unchecked.no-limit")
+	}
+}
+
+// received reports whether m is no customer's: units that came, or went.
+func (m *Movement) received() bool { return m.Kind == "set" || m.Kind == "adjust" }
+
+// belongs finds out whose movement m is. What was reserved before the run may expire during it. Else nobody but the run
+// moves its stock, unless somebody sells beside it; whether that is so cannot be told.
+func (j *judge) belongs(m *Movement, t *timeline) {
+	f := j.facts[m.Ref]
+	switch {
+	case m.received() && (m.Ref != "" || m.Customer != ""):
+		j.fail(CheckTold, "extra", "sku", m.SKU, "number", m.Number, "kind", m.Kind, "what", cmp.Or(m.Customer, m.Ref))
+	case !m.received() && m.Reason != "":
+		j.fail(CheckTold, "extra", "sku", m.SKU, "number", m.Number, "kind", m.Kind, "what", m.Reason)
+	}
+	switch {
+	case f != nil:
+		f.moves[m.SKU] = append(f.moves[m.SKU], m)
+		if f.customer != m.Customer {
+			j.fail(CheckTold, "of-another", "order", f.id, "customer", m.Customer)
+		}
+	case m.received() && ofRun(m.Reason, j.e.Run):
+		j.deliveries[m.Reason] = append(j.deliveries[m.Reason], m)
+	case ours(m.Customer, j.e.Run):
+		j.orphans[m.Ref] = m.Customer
+	case m.Kind == "expire" && m.units() <= t.earlier:
+		t.earlier -= m.units()
+	default:
+		j.fail(CheckSettled, "foreign", "sku", m.SKU, "number", m.Number, "kind", m.Kind, "units", m.units(),
+			"who", cmp.Or(m.Customer, m.Reason, "-"))
+	}
+}
+
+// delivered checks that each delivery is in the ledger once, as it was asked for and told.
+func (j *judge) delivered() {
+	asked := make(map[string]bool)
+	for _, q := range j.requests {
+		if q.ask.Op != OpDeliver {
+			continue
+		}
+		j.looked(CheckTold, 1)
+		key := q.ask.Key
+		asked[key] = true
+		list := j.deliveries[key]
+		switch n := len(list); {
+		case n > 1:
+			j.fail(CheckKeys, "delivered-twice", "key", key, "n", n)
+		case n == 0 && q.done != nil:
+			j.fail(CheckTold, "not-delivered", "key", key)
+		case n == 1 && q.refused():
+			j.fail(CheckTold, "delivered-refused", "key", key)
+		}
+		for _, m := range list {
+			number := m.Number
+			if q.done != nil {
+				number = q.done.Number
+			}
+			if m.Kind != "adjust" || m.SKU != q.ask.Ref || m.units() != merged(q.ask.Lines)[m.SKU] ||
+				m.Number != number {
+				j.fail(CheckTold, "delivered-other", "key", key, "kind", m.Kind, "sku", m.SKU, "units", m.units(),
+					"number", m.Number, "asked", units(q.ask.Lines), "told", number)
+			}
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(j.deliveries)) {
+		if !asked[key] {
+			j.fail(CheckKeys, "delivered-unasked", "key", key)
+		}
 	}
 }
 

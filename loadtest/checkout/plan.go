@@ -15,8 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
-	"example.com/stock/words"
 )
 
 //go:embed text

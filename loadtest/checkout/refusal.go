@@ -2,6 +2,7 @@ package checkout
 
 import (
 	"cmp"
+	"slices"
 
 	"example.com/stock/loadtest"
 )
@@ -26,36 +27,42 @@ func (j *judge) refusals() {
 	}
 }
 
-// fair reports whether the books allow for a refusal.
+// fair reports whether the books allow for a refusal at the time at which it was made.
 func (j *judge) fair(q *request, r *Record) bool {
 	f := j.facts[q.ask.Ref]
 	lines := merged(q.ask.Lines)
 	if f != nil {
 		lines = f.lines
 	}
-	short := func() bool {
+	any := func(wrong func(t *timeline, n int64) bool) bool {
 		for sku, n := range lines {
-			if j.least[sku] < n {
+			if t := j.timelines[sku]; t != nil && wrong(t, n) {
 				return true
 			}
 		}
 		return false
 	}
+	short := func() bool {
+		return any(func(t *timeline, n int64) bool { return t.short(n, r.SentAt, r.DoneAt) })
+	}
 	limited := func() bool {
-		for sku, n := range lines {
-			if j.e.Limit > 0 && j.most[[2]string{sku, q.ask.Customer}]+n > j.e.Limit {
-				return true
-			}
-		}
-		return false
+		return j.e.Limit > 0 && any(func(t *timeline, n int64) bool {
+			return t.most(q.ask.Customer, r.SentAt, r.DoneAt)+n > j.e.Limit
+		})
+	}
+	// begun reports whether op may have been done with f before the refusal was answered.
+	begun := func(op Op) bool {
+		return slices.ContainsFunc(f.about(op), func(p *request) bool {
+			return !p.refused() && !p.sent.After(r.DoneAt)
+		})
 	}
 	switch r.Problem {
 	case "sold_out":
-		return (q.ask.Op == OpPlace || q.ask.Op == OpReserve) && short()
+		return q.cart() && short()
 	case "limit_reached":
-		return (q.ask.Op == OpPlace || q.ask.Op == OpReserve) && limited()
+		return q.cart() && limited()
 	case "idempotency_key_reused":
-		return q.ask.Misuse
+		return q.cart() && j.misused(q, r.DoneAt)
 	case "reservation_expired":
 		return f != nil && q.ask.Op == OpConfirm && f.has("expire") && (short() || limited())
 	case "wrong_state":
@@ -64,9 +71,9 @@ func (j *judge) fair(q *request, r *Record) bool {
 		}
 		switch q.ask.Op {
 		case OpConfirm:
-			return f.mayHave(OpRelease)
+			return begun(OpRelease)
 		case OpRelease:
-			return f.mayHave(OpConfirm) || f.has("expire")
+			return begun(OpConfirm) || f.has("expire")
 		case OpExtend:
 			return f.has("expire")
 		}

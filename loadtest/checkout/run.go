@@ -12,8 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
-	"example.com/stock/words"
 )
 
 // A Book is what the service and the events say of one SKU.
@@ -33,10 +33,10 @@ type Evidence struct {
 	// Orders are all that the service lists for the customers of the run, and Reservations those that it told of.
 	Orders       []Thing
 	Reservations []Thing
-	ReadAt       time.Time  // when the last reading of all that began, by the clock of the records
+	StartedAt    time.Time  // when the first customer came at the earliest, by the clock of the records
+	ReadAt       time.Time  // when the last reading of all that began, by the clock of the records; zero: never
 	Unheard      words.Text // why events were not read; zero: they were
 	Unread       words.Text // why the books could not be read; zero: they were
-	Missing      int        // requests that were sent and left no record
 }
 
 // A Result is everything known about one run.
@@ -139,7 +139,6 @@ func Open(ctx context.Context, shops []*loadtest.Client, p Plan, feed Feed) (*Sh
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	r.StartedAt = time.Now().UTC()
 	if feed != nil {
 		r.Heard = feed.Name()
 	}
@@ -149,6 +148,8 @@ func Open(ctx context.Context, shops []*loadtest.Client, p Plan, feed Feed) (*Sh
 			plan: p, shops: shops, run: r.Run, weights: weights, start: time.Now(), out: make(chan Record, 64),
 		},
 	}
+	r.StartedAt = s.sale.start.Round(0).UTC()
+	r.Evidence.StartedAt = r.StartedAt
 	s.out.header(r)
 	return s, nil
 }
@@ -256,10 +257,14 @@ func (s *Shopping) Judge(ctx context.Context) (*Result, error) {
 	unannounced, progress := math.MaxInt, began
 	for {
 		asked := time.Now()
-		err := s.read(look)
+		moved, err := s.read(look)
+		waited := asked.Sub(began) > s.sale.plan.SettleLimit
 		r.Evidence.Unread = words.Text{}
-		if err != nil {
+		switch {
+		case err != nil:
 			r.Evidence.Unread = words.Of(err)
+		case moved != "" && waited:
+			r.Evidence.Unread = say("unread.moving", "sku", moved, "limit", s.sale.plan.SettleLimit.String())
 		}
 		r.Verdict = Judge(&r.Evidence)
 		since, limit := began, loadtest.LateLimit
@@ -269,9 +274,12 @@ func (s *Shopping) Judge(ctx context.Context) (*Result, error) {
 			}
 			since, limit = progress, s.sale.plan.SettleLimit
 		}
-		// Sweepers may be at work still, and relays. After a long run a reading takes seconds: what happens while it
-		// is made looks wrong, so it is not the last one if it began too early.
+		// Sweepers may be at work still, and relays. After a long run a reading takes seconds, so it is not the last
+		// one if it began too early. What happens while it is made looks wrong, and so proves nothing.
 		final := !r.Verdict.early || r.Verdict.proved || asked.Sub(since) > limit
+		if moved != "" {
+			final = waited
+		}
 		if err == nil && final || loadtest.Sleep(look, 250*time.Millisecond) != nil {
 			break
 		}
@@ -286,10 +294,12 @@ func (s *Shopping) Judge(ctx context.Context) (*Result, error) {
 	return r, nil
 }
 
-// read reads the books of every SKU, and what the service shows of the customers' orders and reservations.
-func (s *Shopping) read(ctx context.Context) error {
+// read reads the books of every SKU, what the service shows of the customers' orders and reservations, and then all
+// counters again. moved is a SKU whose stock moved meanwhile: its book may be of another moment than the rest. If moved
+// is "", everything that was read is of one moment.
+func (s *Shopping) read(ctx context.Context) (moved string, err error) {
 	e := &s.result.Evidence
-	e.Run, e.Limit, e.ReadAt = s.result.Run, s.sale.plan.limit(), time.Now()
+	e.Run, e.Limit, e.ReadAt = s.result.Run, s.sale.plan.limit(), s.sale.now()
 	if s.feed == nil {
 		e.Unheard = say("unheard.no-feed")
 	}
@@ -317,10 +327,27 @@ func (s *Shopping) read(ctx context.Context) error {
 		})
 	}
 	if err := s.each(ctx, jobs); err != nil {
-		return err
+		return "", err
 	}
 	e.Books, e.Orders, e.Reservations = books, slices.Concat(ordersOf...), reservations
-	return nil
+	numbers := make([]uint64, len(books))
+	jobs = nil
+	for i := range books {
+		jobs = append(jobs, func(c *loadtest.Client) error {
+			now, _, err := counts(ctx, c, books[i].Before.SKU)
+			numbers[i] = now.Number
+			return err
+		})
+	}
+	if err := s.each(ctx, jobs); err != nil {
+		return "", err
+	}
+	for i := range books {
+		if numbers[i] != books[i].After.Number {
+			moved = books[i].Before.SKU
+		}
+	}
+	return moved, nil
 }
 
 // each does the jobs, eight at a time, each with one shop after the other until one answers.

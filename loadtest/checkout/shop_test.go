@@ -32,6 +32,12 @@ type shop struct {
 	reservations map[string]*checkout.Thing
 	keys         map[string]kept
 	ids          int
+
+	// Of the fault reads-late.
+	opened bool          // a customer has come: who reads counters now, reads the books
+	read   chan struct{} // closed when the movements of the first SKU were read
+	waits  sync.Once
+	late   int // reservations of both SKUs that expired between the readings of their books
 }
 
 type kept struct {
@@ -47,7 +53,7 @@ func serve(t *testing.T, faults ...string) (*shop, string) {
 		faults: make(map[string]bool), stock: make(map[string]*checkout.Counts), taken: make(map[[2]string]int64),
 		books: make(map[string][]checkout.Movement), events: make(map[string][]checkout.Event),
 		orders: make(map[string]*checkout.Thing), reservations: make(map[string]*checkout.Thing),
-		keys: make(map[string]kept),
+		keys: make(map[string]kept), read: make(chan struct{}),
 	}
 	for _, f := range faults {
 		s.faults[f] = true
@@ -87,10 +93,20 @@ func (s *shop) handle(w http.ResponseWriter, r *http.Request) {
 	if ok && r.Method == http.MethodGet && s.dawdle(w, id) {
 		return
 	}
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")[1:]
+	if s.readsLate() && r.Method == http.MethodGet && parts[len(parts)-1] == second {
+		s.waits.Do(s.expireMeanwhile)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.sweep()
-	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")[1:]
+	s.opened = s.opened || r.Method == http.MethodPost && parts[0] != "stock"
+	s.sweep(r.Method + parts[min(1, len(parts)-1)])
+	if s.opened && parts[len(parts)-1] == "movements" && parts[1] == first && !s.isRead() {
+		defer close(s.read)
+	}
+	if s.opened && r.Method == http.MethodGet && parts[0] == "stock" && s.faults["never-rests"] {
+		s.move(first, "adjust", 1, "", "", "")
+	}
 	key := r.Header.Get("Idempotency-Key")
 	asked, _ := json.Marshal(in)
 	scope := in.Customer + r.Method + r.URL.Path + key
@@ -122,6 +138,49 @@ func (s *shop) dawdle(w http.ResponseWriter, id string) bool {
 		reply(w, 200, checkout.Thing{ReservationID: id, State: "unheard of"})
 	}
 	return first
+}
+
+// The SKUs of the fault reads-late.
+const first, second = "load-checkout-1", "load-checkout-2"
+
+func (s *shop) readsLate() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.opened && s.faults["reads-late"]
+}
+
+func (s *shop) isRead() bool {
+	select {
+	case <-s.read:
+		return true
+	default:
+		return false
+	}
+}
+
+// expireMeanwhile lets reservations of both SKUs expire after the book of the first was read, and before that of the
+// second is.
+func (s *shop) expireMeanwhile() {
+	<-s.read
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	until := time.Now()
+	for _, v := range s.reservations {
+		if s.withheld(v) && v.ExpiresAt.After(until) && time.Until(v.ExpiresAt) < time.Minute {
+			until = v.ExpiresAt
+		}
+	}
+	time.Sleep(time.Until(until))
+	delete(s.faults, "reads-late")
+	before := len(s.books[first])
+	s.sweep("")
+	s.late = len(s.books[first]) - before
+}
+
+// withheld reports whether a shop with the fault reads-late does not sweep v yet.
+func (s *shop) withheld(v *checkout.Thing) bool {
+	lines := merge(v.Lines)
+	return s.faults["reads-late"] && v.State == "held" && lines[first] > 0 && lines[second] > 0
 }
 
 func reply(w http.ResponseWriter, status int, out any) {
@@ -260,6 +319,15 @@ func merge(lines []checkout.Line) map[string]int64 {
 	return m
 }
 
+// sorted returns the units of a cart, one line for each SKU.
+func sorted(lines []checkout.Line) (list []checkout.Line) {
+	units := merge(lines)
+	for _, sku := range slices.Sorted(maps.Keys(units)) {
+		list = append(list, checkout.Line{SKU: sku, Quantity: units[sku]})
+	}
+	return list
+}
+
 // take returns the lines that can be had, or a refusal.
 func (s *shop) take(in body) (list []checkout.Line, status int, refusal any) {
 	lines := merge(in.Lines)
@@ -337,8 +405,9 @@ func (s *shop) reserve(in body) (int, any) {
 	return 201, *v
 }
 
-// sweep ends what is over. It is the begin of a step, all of which is of one time.
-func (s *shop) sweep() {
+// sweep ends what is over. It is the begin of a step, all of which is of one time. about is the method of the request,
+// and the id in its path.
+func (s *shop) sweep(about string) {
 	s.now = time.Now()
 	for id, v := range s.reservations {
 		until := v.ExpiresAt
@@ -348,12 +417,14 @@ func (s *shop) sweep() {
 		case s.faults["never-sweeps"]:
 			continue
 		}
-		if v.State != "held" || s.now.Before(until) {
+		if v.State != "held" || s.now.Before(until) || s.withheld(v) && about != http.MethodPost+id {
 			continue
 		}
 		v.State = "expired"
-		for sku, n := range merge(v.Lines) {
-			s.move(sku, "expire", n, id, v.Customer, "")
+		for i, l := range sorted(v.Lines) {
+			if i == 0 || !s.faults["half-expired"] {
+				s.move(l.SKU, "expire", l.Quantity, id, v.Customer, "")
+			}
 		}
 	}
 }

@@ -298,3 +298,6 @@ func (p *pending) settle(ctx context.Context, each func(*Record)) bool {
 
 // ours reports whether a customer is one of the run.
 func ours(customer, run string) bool { return strings.HasPrefix(customer, run+"-c") }
+
+// ofRun reports whether a key is one of the run.
+func ofRun(key, run string) bool { return strings.HasPrefix(key, run+"-v") }

@@ -2,8 +2,8 @@
 # Sells over HTTP with nothing but curl and xargs, and counts the replies by what they mean.
 #
 #   stock verdict --sku stock --set 100
-#   loadtest/curl/deduct_stock.sh 'http://localhost:8080/deduct_stock?sku=stock' 300 30
-#   stock verdict --sku stock --accepted COUNT
+#   loadtest/curl/deduct_stock.sh 'http://localhost:8080/deduct_stock?sku=stock' 300 30 >curl.txt
+#   stock verdict --sku stock --from curl.txt
 #
 # A process for each request is slow (some hundred requests a second), and enough to see the race.
 set -eu

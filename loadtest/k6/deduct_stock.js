@@ -1,8 +1,8 @@
 // Sells over HTTP with k6, and counts the replies by what they mean.
 //
 //   stock verdict --sku stock --set 100
-//   k6 run -e URL=http://localhost:8080 -e ENDPOINT=/deduct_stock -e SKU=stock loadtest/k6/deduct_stock.js
-//   stock verdict --sku stock --accepted COUNT
+//   k6 run -e URL=http://localhost:8080 -e ENDPOINT=/deduct_stock -e SKU=stock loadtest/k6/deduct_stock.js >k6.txt
+//   stock verdict --sku stock --from k6.txt
 //
 // VUS (30) workers share REQUESTS (3000). Sold out and busy are answers, not failures; a threshold is missed, with k6's exit status 99, if there is
 // any other.

@@ -33,6 +33,22 @@ type File struct {
 // Name returns the name of the strategy in reports.
 func (f *File) Name() string { return f.name }
 
+// Accepts reports whether the status of a reply alone says that it is accepted: always, or only with something in its
+// body.
+func (f *File) Accepts(status int) (always, sometimes bool) {
+	r := f.deduct.accepted
+	if r == nil || len(r.status) > 0 && !within(r.status, status) {
+		return false, false
+	}
+	alone := r.field.empty() && !f.deduct.soldOut.covers(status) && !f.deduct.busy.covers(status)
+	return alone, !alone
+}
+
+// covers reports whether a reply with that status may match.
+func (r *rule) covers(status int) bool {
+	return r != nil && (len(r.status) == 0 || within(r.status, status))
+}
+
 // A question is the form of one request.
 type question struct {
 	method  string

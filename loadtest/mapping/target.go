@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
-	"example.com/stock/words"
 )
 
 //go:embed text
@@ -241,6 +241,9 @@ func (t *Target) ask(ctx context.Context, c *question, v values) (answer, error)
 	switch {
 	case err != nil:
 		return answer{}, err
+	case !within(c.status, ans.Status) && ans.Redirect() != "":
+		return answer{}, t.client.Errorf("redirects %s to %s, which is not followed: give that address instead", what,
+			ans.Redirect())
 	case !within(c.status, ans.Status):
 		return answer{}, t.client.Errorf("answers %s with status %d, not %v as the mapping says: %s",
 			what, ans.Status, c.status, beginning(&ans))
@@ -353,6 +356,12 @@ func (t *Target) classify(r loadtest.Request, ans *loadtest.Answer) loadtest.Rep
 		if ans.Status >= 400 && ans.Status < 500 && ans.Status != http.StatusRequestTimeout {
 			reply.Outcome = loadtest.Failed
 		}
+		if reply.Location = ans.Redirect(); reply.Location != "" {
+			reply.Error = fmt.Sprintf("status %d redirects to %s, which is not followed", ans.Status, reply.Location)
+		}
+		if ans.Status == http.StatusTemporaryRedirect || ans.Status == http.StatusPermanentRedirect {
+			reply.Outcome = loadtest.Failed // the same request is to be sent elsewhere, so nothing was done here
+		}
 	case meant[0] == loadtest.Accepted:
 		if err := t.accept(&reply, r, doc); err != nil {
 			return loadtest.Reply{
@@ -384,15 +393,32 @@ func (t *Target) accept(reply *loadtest.Reply, r loadtest.Request, doc any) erro
 	return nil
 }
 
-// Assume returns look.Initial as the initial stock, because such an API does not report it.
-func (t *Target) Assume(look loadtest.Look) (int64, error) {
+// Assume returns the initial stock, which such an API does not report: look.Initial or, without one, what is left and
+// what the orders hold.
+func (t *Target) Assume(ctx context.Context, look loadtest.Look) (initial int64, err error) {
 	switch {
-	case look.Initial == nil:
+	case look.Initial != nil:
+		initial = *look.Initial
+	case t.orders == nil:
 		return 0, &loadtest.PlanError{
 			Field:  "initial",
 			Reason: phrases.Say("initial-needed"),
 		}
-	case t.orders == nil && look.Accepted == nil:
+	default:
+		now, err := t.Stock(ctx, "", look.SKU)
+		if err != nil {
+			return 0, err
+		}
+		orders, err := t.list(ctx, look.SKU)
+		if err != nil {
+			return 0, err
+		}
+		initial = now.Quantity
+		for i := range orders {
+			initial += orders[i].Quantity
+		}
+	}
+	if t.orders == nil && look.Accepted == nil {
 		return 0, &loadtest.PlanError{
 			Field:  "accepted",
 			Reason: phrases.Say("accepted-needed"),
@@ -400,6 +426,6 @@ func (t *Target) Assume(look loadtest.Look) (int64, error) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.skus[look.SKU] = &past{initial: *look.Initial}
-	return *look.Initial, nil
+	t.skus[look.SKU] = &past{initial: initial}
+	return initial, nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/mapping"
@@ -172,7 +173,10 @@ func TestMappedVerdicts(t *testing.T) {
 			row.fault(f)
 			target, m := f.open(t, row.mapping)
 			r, err := loadtest.Run(t.Context(), target,
-				loadtest.Plan{Strategy: m.Name(), SKU: "a/b c", Stock: 100, Requests: 21, Concurrency: 4}, nil)
+				loadtest.Plan{
+					Strategy: m.Name(), SKU: "a/b c", Stock: 100, Requests: 21, Concurrency: 4,
+					Recheck: new(time.Duration),
+				}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -219,5 +223,42 @@ func TestMappedSaysWhatIsStrange(t *testing.T) {
 				t.Errorf("got\n  %v\nwant\n  %s", err, row.want)
 			}
 		})
+	}
+}
+
+// A redirect is told as such, and where it leads. After 307 and 308 nothing was done; after 303 something may be.
+func TestMappedRedirects(t *testing.T) {
+	m, err := mapping.Parse([]byte(foreignMapping))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct {
+		status  int
+		outcome loadtest.Outcome
+	}{
+		{http.StatusTemporaryRedirect, loadtest.Failed},
+		{http.StatusPermanentRedirect, loadtest.Failed},
+		{http.StatusSeeOther, loadtest.Unknown},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Location", "https://shop.example/take?ref=7#top")
+			w.WriteHeader(row.status)
+		}))
+		target, err := mapping.NewTarget(server.URL, "s3cret", 1, m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := target.Deduct(t.Context(), loadtest.Request{SKU: "a", Quantity: 1, RequestID: "r"})
+		want := fmt.Sprintf("status %d redirects to https://shop.example/take, which is not followed", row.status)
+		if got.Outcome != row.outcome || got.Location != "https://shop.example/take" || got.Error != want {
+			t.Errorf("%d: %+v", row.status, got)
+		}
+		_, err = target.SetStock(t.Context(), "", "a", 9)
+		if err == nil || !strings.Contains(err.Error(),
+			"redirects POST /set?item=a&n=9 to https://shop.example/take, which is not followed") {
+			t.Errorf("%d: %v", row.status, err)
+		}
+		target.Close()
+		server.Close()
 	}
 }

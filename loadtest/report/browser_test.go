@@ -16,10 +16,10 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
+	"example.com/stock/internal/stack/browsertest"
+	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/report"
-	"example.com/stock/stack/browsertest"
-	"example.com/stock/words"
 )
 
 // A browser records the requests and complaints of a page.
@@ -151,6 +151,9 @@ func TestPageInABrowser(t *testing.T) {
 
 // The dark theme follows the reader's choice, text stays readable in it, and a page of many runs opens its details.
 func TestDarkPageOfManyRuns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	b := open(t)
 	var g report.Group
 	for _, name := range recordings() {
@@ -197,6 +200,25 @@ func TestDarkPageOfManyRuns(t *testing.T) {
 			(race.compareDocumentPosition(document.querySelector("table.runs")) & 4) })()`)
 	if race != "none on redis24" {
 		t.Errorf("the page opens with %q, not with the race, its picture and one beside it, before the table", race)
+	}
+	under := ask[int](t, b, `[...document.querySelectorAll("td.bar")].filter(td => {
+		const style = getComputedStyle(td);
+		return style.backgroundOrigin === "content-box" && parseFloat(style.backgroundSize) <= 100 &&
+			style.backgroundPosition === "100% 100%" }).length`)
+	if bars := ask[int](t, b, `document.querySelectorAll("td.bar").length`); under != bars || bars != 10 {
+		t.Errorf("%d of %d bars stand under the number of their column", under, bars)
+	}
+	if err := chromedp.Do(b, chromedp.EmulateViewport(1280, 900)); err != nil {
+		t.Fatal(err)
+	}
+	level := ask[bool](t, b, `(() => { const [one, other] = [...document.querySelectorAll(".race svg.chart")]
+		.map(chart => chart.getBoundingClientRect());
+		return one.bottom === other.bottom && one.height === other.height && one.right <= other.left })()`)
+	if !level {
+		t.Error("the race and its cure are not at one level")
+	}
+	if err := chromedp.Do(b, chromedp.EmulateViewport(390, 900)); err != nil {
+		t.Fatal(err)
 	}
 	opened := ask[int](t, b, `(() => { document.querySelectorAll("details").forEach(d => d.open = true);
 		return [...document.querySelectorAll("details .bars .hold")]

@@ -12,8 +12,8 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
+	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
-	"example.com/stock/words"
 )
 
 // places is the number of places along the time axis that can be distinguished.
@@ -27,9 +27,21 @@ func points(line []moment) plotter.XYs {
 	return xy
 }
 
+// A frame holds the axes that several charts of stock share.
+type frame struct{ end, least, most float64 }
+
+// hold makes room for c.
+func (f *frame) hold(c *course) {
+	for _, line := range [][]moment{c.truth, c.written, c.read} {
+		for _, m := range line {
+			f.end, f.least, f.most = max(f.end, m.ms), min(f.least, m.units), max(f.most, m.units)
+		}
+	}
+}
+
 // stockChart draws the stock over time as read, as written and as true, and fills the gap between the last two. The
-// true stock must have a point.
-func stockChart(v voice, c *course, mark func(ink) color.Color, size float64) *chart {
+// true stock must have a point. axes may be nil.
+func stockChart(v voice, c *course, mark func(ink) color.Color, size float64, axes *frame) *chart {
 	p := newChart(mark, size)
 	truth, written, read := thin(c.truth, places), thin(c.written, places), c.read
 	if step := (len(read) + places - 1) / places; step > 1 {
@@ -69,6 +81,9 @@ func stockChart(v voice, c *course, mark func(ink) color.Color, size float64) *c
 	}
 	if len(written) > 0 {
 		step(written, p.line(inkWritten, 1.4, 4, 2), v.say("chart.written"))
+	}
+	if axes != nil {
+		p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, axes.end, axes.least, axes.most
 	}
 	if p.Y.Min < 0 {
 		zero, err := plotter.NewLine(plotter.XYs{{X: p.X.Min, Y: 0}, {X: p.X.Max, Y: 0}})

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/checkout"
-	"example.com/stock/words"
 )
 
 // checkWord returns how a check ended, in a word.

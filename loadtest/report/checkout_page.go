@@ -14,14 +14,15 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
+	"example.com/stock/internal/words"
 	"example.com/stock/loadtest/checkout"
-	"example.com/stock/words"
 )
 
 // A checkoutView is the data of the template of a checkout.
 type checkoutView struct {
 	voice
 	Lang, Heading, When, Word, Class string
+	Commit                           string
 	Style                            template.CSS
 	Patterns                         template.HTML
 	R                                *checkout.Result
@@ -40,7 +41,8 @@ type checkRow struct {
 }
 
 // WriteCheckoutHTML writes a page about a checkout that is complete in itself.
-func WriteCheckoutHTML(w io.Writer, r *checkout.Result, lang string) error {
+// commit is of the program that judged; empty: not known.
+func WriteCheckoutHTML(w io.Writer, r *checkout.Result, commit, lang string) error {
 	if err := phrases.Check(); err != nil {
 		return err
 	}
@@ -55,6 +57,9 @@ func WriteCheckoutHTML(w io.Writer, r *checkout.Result, lang string) error {
 		voice: say, Lang: "en", R: r, F: &r.Figures, Visits: visits(&r.Figures), Total: total(r.Books),
 		Style: template.CSS(read("page.css")), Patterns: template.HTML(read("patterns.svg")),
 		When: say.when(r.StartedAt), Problems: problems(&r.Figures),
+	}
+	if v.Commit = commit; commit == "" {
+		v.Commit = say.say("report.unknown")
 	}
 	if lang == words.Chinese {
 		v.Lang = "zh-CN"

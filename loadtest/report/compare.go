@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
-	"example.com/stock/words"
 )
 
 // A Comparison compares two sides, each with one or more runs of the same load.
@@ -174,7 +174,7 @@ func newCompareView(say voice, runs []*loadtest.Result) *compareView {
 			row.Sold, row.P50, row.P99 = fmt.Sprintf("%.0f", r.Latency.Sold), millis(q.P50), millis(q.P99)
 			row.SoldBar, row.P99Bar = 100*r.Latency.Sold/max(fastest, 1e-9), 100*q.P99/max(slowest, 1e-9)
 		}
-		row.Word, row.Class, _ = say.judged(j)
+		row.Word, row.Class, _ = say.judged(r)
 		if row.Class == "raced" {
 			row.Word = say.say("judged.expected")
 		}

@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/plot/font/liberation"
 	"gonum.org/v1/plot/text"
 
-	"example.com/stock/words"
+	"example.com/stock/internal/words"
 )
 
 // A fontFile is a file of fonts, and the one in it.

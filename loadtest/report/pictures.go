@@ -19,8 +19,8 @@ import (
 	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgsvg"
 
+	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
-	"example.com/stock/words"
 )
 
 // Formats of pictures.
@@ -83,7 +83,8 @@ func pictures(v voice, r *loadtest.Result, format string) func(func(string, []by
 		t := lay(v, r, limits{holdsAlone / 2, lanesAlone / 2})
 		title := v.slideTitle(r)
 		if c := follow(r, t.story); len(c.truth) > 1 &&
-			!yield("stock", stockChart(v, c, inked(format), 13).titled(title).encode(format, slideWidth, slideHeight)) {
+			!yield("stock", stockChart(v, c, inked(format), 13, nil).titled(title).
+				encode(format, slideWidth, slideHeight)) {
 			return
 		}
 		if len(t.bars) > 0 &&
@@ -105,7 +106,7 @@ func pictures(v voice, r *loadtest.Result, format string) func(func(string, []by
 
 // slideTitle names the run and its verdict, so that a slide says by itself what it shows.
 func (v voice) slideTitle(r *loadtest.Result) string {
-	word, class, _ := v.judged(&r.Verdict)
+	word, class, _ := v.judged(r)
 	if class == "raced" {
 		word = v.say("judged.expected")
 	}

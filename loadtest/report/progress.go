@@ -8,8 +8,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
-	"example.com/stock/words"
 )
 
 // plainEvery is the time between two lines of progress if lines cannot be overwritten.

@@ -15,8 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
-	"example.com/stock/words"
 )
 
 //go:embed page.html.tmpl run.html.tmpl compare.html.tmpl diff.html.tmpl checkout.html.tmpl page.css patterns.svg
@@ -33,6 +33,7 @@ type Page struct {
 	Title  string // empty: of the first run
 	Lang   string // words.English, words.Chinese; empty: English
 	Groups []Group
+	Commit string   // of the program that judged; empty: not known
 	Notes  []string // what the reader should know first, such as that a history was cut off
 	Diff   *Comparison
 }
@@ -71,6 +72,7 @@ func WriteHTML(w io.Writer, p Page) error {
 type pageView struct {
 	Lang     string // for the browser
 	Title    string
+	Commit   string
 	Style    template.CSS
 	Patterns template.HTML
 	Notes    []string
@@ -97,6 +99,9 @@ func (p Page) view() pageView {
 		Lang:     "en",
 	}
 	say := voice(p.Lang)
+	if v.Commit = p.Commit; v.Commit == "" {
+		v.Commit = say.say("report.unknown")
+	}
 	if p.Lang == words.Chinese {
 		v.Lang = "zh-CN"
 	}
@@ -145,10 +150,11 @@ func (p Page) view() pageView {
 	return v
 }
 
-// race returns the run that oversold and lost most, and beside it one of the same part that promised to lose nothing
-// and did: what the page opens with. It returns none if nothing was lost.
+// race returns the run that oversold and lost most, and beside it the cure: of the runs of the same part on the same
+// store that lost nothing, the one whose strategy promises most. Both are drawn on the same axes. It returns no cure if
+// nothing that promises to lose nothing held, and nothing if nothing was lost.
 func race(groups []groupView) []*runView {
-	var worst *runView
+	var worst, cure *runView
 	var part groupView
 	damage := func(v *runView) int64 { return v.V.OversoldUnits + max(v.V.LostUnits, 0) }
 	for _, g := range groups {
@@ -162,11 +168,40 @@ func race(groups []groupView) []*runView {
 		return nil
 	}
 	for _, r := range part.Runs {
-		if r.V.Finding == loadtest.Holds && !r.V.Luck && r.StockNarrow != "" {
-			return []*runView{worst, r}
+		if r.V.Finding == loadtest.Holds && promisedHere(r.R) && r.StockNarrow != "" &&
+			r.R.Plan.Store == worst.R.Plan.Store && (cure == nil || strength(r.R) > strength(cure.R)) {
+			cure = r
 		}
 	}
-	return []*runView{worst}
+	pair := []*runView{worst}
+	if cure != nil {
+		pair = append(pair, cure)
+	}
+	var axes frame
+	for _, r := range pair {
+		axes.hold(r.Course)
+	}
+	for _, r := range pair {
+		label := r.say("caption.stock", "sku", r.Course.sku)
+		r.Beside = template.HTML(stockChart(r.voice, r.Course, marked, 10.5, &axes).
+			toSVG(420, 280, "narrow", label, r.Course.hints(r.voice, 30)))
+	}
+	return pair
+}
+
+// strength ranks strategies by what they promise. That no late holder can write counts most, then whether it is a lock,
+// which is what the race lacks, then what its waiters get.
+func strength(r *loadtest.Result) int {
+	n := 0
+	for _, is := range []bool{
+		r.Strategy.Promise.Scope == loadtest.Cluster, r.Strategy.Promise.Fenced, r.Strategy.Promise.Exclusive,
+		r.Strategy.Promise.Fair, r.Strategy.Promise.Blocking,
+	} {
+		if n *= 2; is {
+			n++
+		}
+	}
+	return n
 }
 
 func read(name string) string {
@@ -233,8 +268,9 @@ type runView struct {
 	R                         *loadtest.Result
 	V                         *loadtest.Verdict
 	Word, Class, Plain        string // the verdict: in a word, for the style sheet, in a sentence
-	Linear                    string
+	Linear, Looked            string
 	StockWide, StockNarrow    template.HTML
+	Beside                    template.HTML // the stock on the axes of another run
 	Course                    *course
 	Names, Bars, Strip        template.HTML
 	T                         *timeline
@@ -278,10 +314,13 @@ func newRunView(say voice, r *loadtest.Result, id string, most limits, whole boo
 		Summary: r.Strategy.Summary,
 		Fair:    loadtest.FairnessOf(r),
 	}
-	v.Word, v.Class, v.Plain = say.judged(&r.Verdict)
+	v.Word, v.Class, v.Plain = say.judged(r)
 	v.Promise = say.promised(&r.Strategy.Promise)
 	v.Mapped = slices.ContainsFunc(r.Accounts, func(a loadtest.Account) bool { return a.Before.Mapped })
 	v.Linear = say.in(r.Verdict.Linear.Sentence())
+	if !r.Verdict.LookedAt.IsZero() {
+		v.Looked = say.say("page.looked", "until", looked(&r.Verdict, string(say)))
+	}
 	v.T = lay(say, r, most)
 	v.nicknames()
 	v.timeline()
@@ -303,13 +342,21 @@ func newRunView(say voice, r *loadtest.Result, id string, most limits, whole boo
 }
 
 // judged returns the verdict as a word, as a class, and as a sentence for readers who do not know locks.
-func (say voice) judged(v *loadtest.Verdict) (word, class, plain string) {
+func (say voice) judged(r *loadtest.Result) (word, class, plain string) {
+	v := &r.Verdict
 	switch {
 	case v.Finding == loadtest.Undecided:
 		return say.say("judged.undecided"), "odd", say.say("plain.undecided")
 	case v.Finding == loadtest.Holds:
-		return say.say("judged.holds"), "good", say.say("plain.holds", "initial", thousands(v.InitialUnits),
-			"sold", thousands(v.AcceptedUnits), "left", thousands(v.RemainingUnits))
+		plain = say.say("plain.holds", "initial", thousands(v.InitialUnits), "sold", thousands(v.AcceptedUnits),
+			"left", thousands(v.RemainingUnits))
+		switch {
+		case !promisedHere(r):
+			return say.say("judged.luck"), "odd", plain + say.say("plain.luck")
+		case unfenced(r):
+			return say.say("judged.unfenced"), "good", plain + say.say("plain.unfenced")
+		}
+		return say.say("judged.holds"), "good", plain
 	}
 	word, class = say.say("judged.broken"), "bad"
 	if v.Kept {
@@ -328,6 +375,23 @@ func (say voice) judged(v *loadtest.Verdict) (word, class, plain string) {
 		plain = say.say("plain.contradiction")
 	}
 	return word, class, plain
+}
+
+// promisedHere reports whether the strategy promises to lose nothing on the instances that sold.
+func promisedHere(r *loadtest.Result) bool {
+	switch r.Strategy.Promise.Scope {
+	case loadtest.Nowhere:
+		return false
+	case loadtest.Process:
+		return r.Verdict.Instances <= 1
+	}
+	return true
+}
+
+// unfenced reports whether the strategy is a lock whose holder can still write after it has lost the lock.
+func unfenced(r *loadtest.Result) bool {
+	p := &r.Strategy.Promise
+	return p.Scope == loadtest.Cluster && p.Exclusive && !p.Fenced
 }
 
 // longID is the length from which on an order id is shown as a number.
@@ -396,10 +460,10 @@ func (v *runView) stock(whole bool) {
 	}
 	label := v.say("caption.stock", "sku", c.sku)
 	if whole {
-		v.StockWide = template.HTML(stockChart(v.voice, c, marked, 11).toSVG(1120, 300, "wide", label,
+		v.StockWide = template.HTML(stockChart(v.voice, c, marked, 11, nil).toSVG(1120, 300, "wide", label,
 			c.hints(v.voice, 80)))
 	}
-	v.StockNarrow = template.HTML(stockChart(v.voice, c, marked, 10.5).toSVG(420, 280, "narrow", label,
+	v.StockNarrow = template.HTML(stockChart(v.voice, c, marked, 10.5, nil).toSVG(420, 280, "narrow", label,
 		c.hints(v.voice, 30)))
 	note := func(key string, pairs ...any) {
 		v.StockNotes = append(v.StockNotes, phrases.Say("note."+key, pairs...).In(string(v.voice)))

@@ -12,10 +12,10 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/checkout"
 	"example.com/stock/loadtest/report"
-	"example.com/stock/words"
 )
 
 var update = flag.Bool("update", false, "rewrite schema.json and the recorded pages")

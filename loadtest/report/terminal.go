@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
-	"example.com/stock/words"
 )
 
 // Style says how reports for people look. The zero value is right for a file: no colour, 120 columns.
@@ -472,6 +472,9 @@ func WriteReport(w io.Writer, r *loadtest.Result, style Style) error {
 	for _, reason := range v.Reasons {
 		b.WriteString(strings.Repeat(" ", label+2) + "- " + style.wrap(reason.Text.In(style.Lang), label+4) + "\n")
 	}
+	if !v.LookedAt.IsZero() {
+		line("looked", looked(v, style.Lang))
+	}
 	_, t = style.kept(v)
 	b.WriteString(
 		"  " + style.left(faint, "promise") + style.paint(t, style.wrap(v.Sentence.In(style.Lang), label+2)) + "\n")
@@ -480,6 +483,15 @@ func WriteReport(w io.Writer, r *loadtest.Result, style Style) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// looked says until when the store was looked at.
+func looked(v *loadtest.Verdict, lang string) words.Text {
+	at := voice(lang).when(v.LookedAt)
+	if v.LookedMS == 0 {
+		return phrases.Say("report.looked-at", "at", at)
+	}
+	return phrases.Say("report.looked", "at", at, "after", loadtest.Millis(v.LookedMS))
 }
 
 // lines returns a function that writes a line of a report to b, with its name from the catalogue on the left.
@@ -647,6 +659,9 @@ func WriteInspection(w io.Writer, i *loadtest.Inspection, style Style) error {
 	b.WriteByte('\n')
 	for _, reason := range i.Reasons {
 		b.WriteString(strings.Repeat(" ", label+2) + "- " + style.wrap(reason.Text.In(style.Lang), label+4) + "\n")
+	}
+	if !i.LookedAt.IsZero() {
+		line("looked", phrases.Say("report.looked-at", "at", voice(style.Lang).when(i.LookedAt)))
 	}
 	for _, note := range i.Notes {
 		line("note", note)

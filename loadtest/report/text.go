@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
-	"example.com/stock/words"
 )
 
 // millis formats milliseconds with three digits and the unit: 0.12 ms, 12.3 ms, 1.23 s.

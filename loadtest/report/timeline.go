@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
-	"example.com/stock/words"
 )
 
 // Pixels of the picture of the lanes.

@@ -2,8 +2,8 @@
 -- errors.
 --
 --   stock verdict --sku stock --set 100
---   wrk -t2 -c30 -d5s -s loadtest/wrk/deduct_stock.lua 'http://localhost:8080/deduct_stock?sku=stock'
---   stock verdict --sku stock --accepted COUNT
+--   wrk -t2 -c30 -d5s -s loadtest/wrk/deduct_stock.lua 'http://localhost:8080/deduct_stock?sku=stock' >wrk.txt
+--   stock verdict --sku stock --from wrk.txt
 --
 -- wrk runs for a fixed time, and cuts off the requests in flight at its end: up to one order for each connection may
 -- have no counted reply.

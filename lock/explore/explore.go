@@ -2,9 +2,9 @@
 // breaks a property.
 //
 // A test of a real client tries the interleavings that its author thought of, and those that the scheduler happens to
-// make. Here a step is whatever can happen next: a message that arrives, or is lost; a client that crashes; time that
-// passes while somebody does nothing. All orders of all steps are tried. That is possible because equal states are
-// visited once: see Model.Key.
+// make. Here a step is anything that can happen next: a message arrives or is lost, a client crashes, time passes while
+// a client does nothing. All orders of all steps are tried. That is possible because equal states are visited once: see
+// Model.Key.
 //
 // The search is breadth first (as in TLC, the model checker of TLA+, https://lamport.azurewebsites.net/tla/tla.html, or
 // in SPIN with -b). So the first violation that is found has the fewest steps. It is shown as a timeline.
@@ -47,14 +47,14 @@ type Step[S any] struct {
 	To    S
 	// Wrong says that the step itself breaks a property, whatever comes after: a write that was accepted.
 	Wrong error
-	// Calm marks the step that is taken if nothing goes wrong from now on: messages arrive, nobody crashes, everybody
-	// acts when it is time, and a holder gives the lock back. The first calm step of a state counts. From every state
-	// that can be reached the calm steps must lead to an end in which everybody was served. If they go in a circle, or
-	// end before that, or take too long, somebody was forgotten.
+	// Calm marks the step that is taken if nothing goes wrong from now on: messages arrive, no client crashes, every
+	// client acts in time, and a holder gives the lock back. The first calm step of a state counts. From every
+	// reachable state the calm steps must lead to an end in which every client was served. If they form a circle, end
+	// before that, or take too long, a client was forgotten.
 	Calm bool
 }
 
-// A Note is what a step is to one of those who take part.
+// A Note is the part of a step that belongs to one lane.
 type Note struct {
 	Lane int
 	Text string
@@ -172,8 +172,8 @@ func Explore[S any](m Model[S]) Result {
 	return result
 }
 
-// uncalm looks for a state from which a calm run does not end well. States come in the order of their distance, so the
-// first is the nearest.
+// uncalm searches for a state from which a calm run does not serve every client. States come in the order of their
+// distance, so the first is the nearest.
 func uncalm[S any](m Model[S], nodes []node) *Violation {
 	const unknown, walking = -1, -2
 	takes := make([]time.Duration, len(nodes)) // until the end of the calm run

@@ -21,9 +21,9 @@ type Event struct {
 	Takes time.Duration
 }
 
-// String draws the way as a timeline: time goes down, everybody has a column, and each step has a line. A line without
-// an entry but with a later time says that nobody does anything until then: who had something to do was paused, and a
-// message that was on its way is late.
+// String draws the steps as a timeline: time goes down, every lane has a column, and each step has a line. A line with
+// a later time and no entry means that nothing happens until then: a client that could act is paused, and a message on
+// its way is delayed.
 func (v *Violation) String() string {
 	width := make([]int, len(v.Lanes))
 	for i, name := range v.Lanes {

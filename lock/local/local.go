@@ -1,4 +1,4 @@
-// Package local holds the locks that know one process only: right on one instance, wrong on two.
+// Package local has the locks that work inside one process only: right on one instance, wrong on two.
 package local
 
 import (
@@ -13,10 +13,10 @@ import (
 // demonstration.
 //
 // Round trips: 0. It promises exclusion among the goroutines of one process. It promises nothing to another instance,
-// and a load balancer always has another instance. It is dangerous because it passes every test on a developer's one
-// process. It issues no fence, because a counter in one process says nothing to the next.
+// and a load balancer always has another instance. It is dangerous because it passes every test that runs one process.
+// It issues no fence, because counters of two processes cannot be compared.
 //
-// Nothing puts a time limit on a key. A key whose holder does not know the outcome of its work stays taken for Linger.
+// A key has no time limit. If the outcome of its holder's work is unknown, it stays taken for Linger.
 type Mutex struct {
 	Linger time.Duration // how long an abandoned key stays taken, see [lock.Lease.Abandon]; 0: 10 s
 
@@ -36,8 +36,8 @@ func (m *Mutex) Acquire(ctx context.Context, key string, o lock.Options) (*lock.
 	return lease, nil
 }
 
-// Inspect returns the holder of key and the waiters in this process. It cannot know of another process. There is no
-// Evict: a mutex has no fence that would keep the evicted holder from writing.
+// Inspect returns the holder of key and the waiters in this process. It does not see other processes. There is no
+// Evict, because without a fence nothing stops the writes of an evicted holder.
 func (m *Mutex) Inspect(_ context.Context, key string) (lock.State, error) {
 	return m.queue.State(key), nil
 }

@@ -14,7 +14,7 @@ import (
 	"example.com/stock/lock"
 	"example.com/stock/lock/local"
 	"example.com/stock/lock/locktest"
-	"example.com/stock/strategy"
+	"example.com/stock/service/strategy"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

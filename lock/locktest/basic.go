@@ -11,7 +11,7 @@ import (
 	"example.com/stock/lock"
 )
 
-// exclusion records the holds of 24 contenders on three Lockers and looks for an overlap.
+// exclusion records the holds of 24 contenders on three Lockers, and checks that none overlap.
 func exclusion(ctx context.Context, s *Scene) error {
 	type hold struct{ from, to time.Time }
 	const lockers, contenders = 3, 8

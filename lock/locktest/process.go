@@ -166,7 +166,7 @@ func (p *process) usable() bool {
 	}
 }
 
-// quit asks the process to end in good order. If its TestMain looks for goroutines that are left, that is part of it.
+// quit asks the process to end normally. Its TestMain then checks for goroutines that are left, if it does that.
 func (p *process) quit() error {
 	p.mu.Lock()
 	killed := p.killed

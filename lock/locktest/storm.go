@@ -19,7 +19,7 @@ type storm struct {
 	Rounds  int           // acquisitions of each
 	Hold    time.Duration // how long each holds, so that an overlap would show
 	Limit   time.Duration // no round begins after this; 0: no limit
-	Least   int           // but each worker has so many rounds, however slow the computer is
+	Least   int           // rounds that each worker has even after Limit
 	Leave   int           // a worker gives up every Leave-th round while it waits; 0: none
 }
 

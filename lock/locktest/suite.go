@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
-	"example.com/stock/stack/wire"
 )
 
 // A suite is one run of Conform: the contenders that it has started, and what it has found.

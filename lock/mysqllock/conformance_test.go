@@ -7,14 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"example.com/stock/internal/stack"
+	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
 	"example.com/stock/lock/locktest"
 	"example.com/stock/lock/mysqllock"
 	"example.com/stock/repo"
-	"example.com/stock/stack"
-	"example.com/stock/stack/stacktest"
-	"example.com/stock/stack/wire"
-	"example.com/stock/strategy"
+	"example.com/stock/service/strategy"
 )
 
 // benchLease is long beside what a busy computer may stop a process for.

@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"example.com/stock/internal/mysqlerr"
+	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
 	"example.com/stock/lock/locktest"
-	"example.com/stock/mysqlerr"
-	"example.com/stock/stack/stacktest"
-	"example.com/stock/stack/wire"
 )
 
 // roundTrips are those of an acquisition and a release on a free key, and of a try on a held one, once the lock is

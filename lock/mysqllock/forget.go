@@ -21,25 +21,22 @@ const (
 	forgetBatch = 100
 )
 
-// A forgetter deletes the rows of keys that nobody has asked for in a long time. Otherwise there would be a row for
-// every key ever used.
+// A forgetter deletes the rows of keys that were not acquired for a long time. Otherwise there would be a row for every
+// key ever used.
 //
-// When may a row go? Where there is no row, the next fence is the server's clock. So a row may go when its fence is
-// behind the clock: the next fence is larger, whoever draws it and whenever, as long as the clock is not set back
-// behind the old one. It goes when it is behind by the retention, so the clock would have to be set back by more than
-// that. A fence ahead of the clock, as after a clock was set back, stays until the clock has passed it. And the
-// holder of a key has drawn its fence more recently.
+// If there is no row, the next fence is the server's clock. So a row may be deleted once the clock has passed its
+// fence, as long as the clock is not set back behind it. A row is deleted when the clock has passed its fence by
+// retention, so the clock would have to be set back by more than that. The fence of a current holder is more recent.
 //
-// The condition is part of the statement that deletes, which locks the row. An acquisition that comes before it moves
-// the fence, and the row stays. One that comes after it finds no row, as for a new key. Nobody is made to wait for a
-// holder.
+// The condition is part of the DELETE, which locks the row. An acquisition before it raises the fence, and the row
+// stays. An acquisition after it finds no row, as for a new key. The deletion never waits for a holder.
 //
-// Its cost is a read of the table's keys every hour, without locks, and a statement for each 100 rows that go.
+// The cost is a read of the table's keys every hour, without locks, and a statement for each 100 deleted rows.
 type forgetter struct {
 	forget func(ctx context.Context) error
 
 	mu      sync.Mutex
-	timer   *time.Timer // nil: nothing was acquired yet
+	timer   *time.Timer // nil until the first acquisition
 	closed  bool
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -52,8 +49,8 @@ func newForgetter(forget func(context.Context) error) *forgetter {
 	return f
 }
 
-// start begins to search for old rows from time to time. It is called before an acquisition, because nothing else
-// makes rows.
+// start starts the periodic search for old rows. It is called before each acquisition, because only acquisitions make
+// rows.
 func (f *forgetter) start() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -62,7 +59,7 @@ func (f *forgetter) start() {
 	}
 }
 
-// run searches once. What fails is left to the next run, or to another instance.
+// run searches once. Rows that could not be deleted are left to the next run, or to another instance.
 func (f *forgetter) run() {
 	f.mu.Lock()
 	if f.closed {
@@ -97,7 +94,7 @@ func (f *forgetter) close() {
 // A keyTable is a table with a row per key.
 type keyTable struct {
 	name string
-	old  string // the condition of rows that may go; its parameter is the retention in microseconds
+	old  string // the condition of rows that may be deleted; its parameter is the retention in microseconds
 }
 
 var (
@@ -141,7 +138,7 @@ func (t keyTable) eachBatch(
 	}
 }
 
-// forget deletes the old rows of a table in which nobody keeps a row locked.
+// forget deletes the old rows of a table whose rows are not locked by holders.
 func (t keyTable) forget(ctx context.Context, db *sql.DB, age time.Duration) error {
 	return t.eachBatch(ctx, db, age, func(names []string) error {
 		args := make([]any, 0, len(names)+1)
@@ -155,9 +152,8 @@ func (t keyTable) forget(ctx context.Context, db *sql.DB, age time.Duration) err
 	})
 }
 
-// forgetLockRows deletes the old rows of lock_rows, one by one. It waits for nobody that has locked a row. A caller
-// that waits for a row waits behind its holder. A caller that comes while the row is being deleted finds none, and
-// makes it again.
+// forgetLockRows deletes the old rows of lock_rows, one by one. It skips rows that a holder has locked. A caller that
+// comes while a row is being deleted finds no row, and inserts it again.
 func forgetLockRows(ctx context.Context, db *sql.DB, age time.Duration) error {
 	return rowTable.eachBatch(ctx, db, age, func(names []string) error {
 		for _, name := range names {
@@ -170,7 +166,7 @@ func forgetLockRows(ctx context.Context, db *sql.DB, age time.Duration) error {
 	})
 }
 
-// rowIsHeld reports whether a statement was refused because another has the row.
+// rowIsHeld reports whether a statement was refused because another connection has locked the row.
 func rowIsHeld(err error) bool {
 	err = refusal(err)
 	return errors.Is(err, errBusy) || errors.Is(err, errAgain)

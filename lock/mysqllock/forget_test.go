@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
-	"example.com/stock/stack/stacktest"
-	"example.com/stock/stack/wire"
 )
 
 // forgets deletes the rows that l would, of keys whose last fence is older than age.

@@ -13,45 +13,44 @@ import (
 // ForUpdate is a row lock: SELECT ... FOR UPDATE of a row in a table of its own, in a transaction that stays open for
 // as long as the lease and commits nothing.
 //
-// The row is not the stock's. A caller that locks the stock's row here and sells on another connection waits for
-// itself until innodb_lock_wait_timeout.
+// The row is not that of the stock. A caller that locked the stock's row here and sold on another connection would wait
+// for itself until innodb_lock_wait_timeout.
 //
 // Algorithm: select the row. If there is none yet, insert it, commit, and select again. The fence is drawn on another
-// connection, which commits at once: drawn in the transaction that holds the lock, it would be rolled back with it
-// when the connection breaks, and the next holder would draw the same number. Then the holder writes its name into
-// the row, for [ForUpdate.Inspect]. This also shows whether the first connection, and so the lock, lived until the
-// fence was drawn. Release is ROLLBACK, which removes the name. Waiters stand in the server's queue, one connection
-// per key and process. One that gives up takes its statement back with KILL QUERY, because the server does not see
-// that the client has gone.
+// connection, which commits at once. In the transaction that holds the lock it would be rolled back when the connection
+// breaks, and the next holder would draw the same number. Then the holder writes its name into the row, for
+// [ForUpdate.Inspect]. That statement also shows that the first connection, and so the lock, still existed when the
+// fence was drawn. Release is ROLLBACK, which removes the name. Waiters are in the server's queue, one connection per
+// key and process. A waiter that gives up ends its statement with KILL QUERY, because the server does not notice that
+// the client has gone.
 //
 // Round trips: 4 uncontended (lock, fence, name, release), and a ping every second. The first use of a key costs 3
-// more, a new connection 3, and a wait 1 if it is longer than those before. A try that fails (lock.Options.TryOnce)
+// more, a new connection 3, and a wait 1 if it is longer than the waits before. A try that fails (lock.Options.TryOnce)
 // costs 2. Waiting costs none, giving up 4.
 //
-// Connections: each key that is held keeps one, and MaxConns bounds them. At most half of them wait in the server's
-// queue. Further waiters poll, with 2 round trips every 10 to 100 ms, and give the connection back in between. So
-// keys that somebody does not release leave connections for other keys. If all connections hold keys, a try fails
-// with lock.ErrNoCapacity, and a wait gets the next one that becomes free.
+// Connections: each held key has one, and MaxConns limits them. At most half of them wait in the server's queue. Other
+// waiters poll, with 2 round trips every 10 to 100 ms, and give the connection back in between. So there are
+// connections for other keys even if some keys are not released. If all connections hold keys, a try returns
+// lock.ErrNoCapacity, and a waiter gets the next connection that becomes free.
 //
-// Promises: exclusion while no lease is lost. A fence. If the holder's process ends, the next one has the key at
-// once. If the holder's computer dies, freezes or is cut off, the next one has the key within Lease, because the
-// server ends a connection on which it hears nothing. A holder that was frozen or cut off is told by its own clock
-// before that.
+// Promises: exclusion while no lease is lost; a fence. If the holder's process ends, the next one has the key at once.
+// If the holder's computer dies, freezes or is cut off, the next one has the key within Lease, because the server ends
+// a connection on which it receives nothing. The lease of a holder that was frozen or cut off ends before that by the
+// holder's own clock.
 //
-// Does not promise: to tell a holder that its connection has ended before the next one has the key. The server rolls
-// back in the instant in which it sees the end. The holder sees it when the news has reached it, mostly within
-// socketCheckEvery, at the latest with the next ping. The fence refuses its write. Nor strict order: MySQL 8 prefers
-// transactions that block many others; MariaDB serves in order of arrival. Nor that a waiter whose computer died is
-// passed over before the time that a holder is given.
+// Does not promise that a holder notices the end of its connection before the next one has the key. The server rolls
+// back as soon as it notices the end. The holder notices it mostly within socketCheckEvery, at the latest with the next
+// ping. The fence refuses its late write. Nor strict order: MySQL 8 prefers transactions that block many others,
+// MariaDB serves in order of arrival. A waiter whose computer died may be granted the lock, and then has it for Lease.
 type ForUpdate struct{ *pinned }
 
-// NewForUpdate makes a ForUpdate on db, which needs one connection more than o.MaxConns. Close it when no lease is
+// NewForUpdate returns a ForUpdate on db, which needs one connection more than o.MaxConns. Close it when no lease is
 // held any more.
 func NewForUpdate(db *sql.DB, o ConnOptions) *ForUpdate {
 	return &ForUpdate{newPinned(db, o, rowLock{db})}
 }
 
-// Bounds of the wait at the server, in seconds.
+// Limits of the wait at the server, in seconds.
 const (
 	minWaitTimeout = 1
 	maxWaitTimeout = 1024
@@ -62,7 +61,7 @@ type rowLock struct{ db *sql.DB }
 
 func (rowLock) setup(lease int) []string {
 	return []string{
-		// The server must not answer for a missing row by locking the gap: that excludes nobody but those who insert.
+		// In REPEATABLE READ the server would lock the gap if there is no row, which excludes only inserts.
 		"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
 		// Every statement begins a transaction, which saves the BEGIN.
 		fmt.Sprintf(
@@ -100,8 +99,8 @@ func queryOne(s *session, query string, args ...any) func(context.Context) error
 	}
 }
 
-// create makes the row. If another transaction has made it and holds it already, create waits. If two that wait so
-// collide, the acquisition is tried again.
+// create inserts the row. If another transaction has inserted it and holds it already, create waits. If that ends in a
+// deadlock with another waiter, the acquisition is tried again.
 func (r rowLock) create(ctx context.Context, s *session, key string, o lock.Options) error {
 	insert := func(ctx context.Context) error {
 		_, err := s.conn.ExecContext(ctx, "INSERT IGNORE INTO lock_rows (name) VALUES (?)", columnName(key))
@@ -121,9 +120,9 @@ func (r rowLock) create(ctx context.Context, s *session, key string, o lock.Opti
 	return s.exec(ctx, "COMMIT")
 }
 
-// coverWait makes the server wait for longer than ctx will, but not much longer: if this process ends without a word,
-// its place in the queue ends after that. The timeouts are powers of two, so that waits of about the same length need
-// no round trip.
+// coverWait sets a lock wait timeout that is longer than what is left of ctx, but not much longer, so that the place in
+// the queue also ends if this computer dies. The timeouts are powers of two, so that waits of similar length need no
+// round trip.
 func (r rowLock) coverWait(ctx context.Context, s *session) error {
 	seconds := maxWaitTimeout
 	if deadline, ok := ctx.Deadline(); ok {
@@ -150,12 +149,12 @@ func (r rowLock) drawFence(
 	ctx context.Context, s *session, key string, o lock.Options,
 ) (lock.Fence, time.Time, error) {
 	fence, err := r.drawElsewhere(ctx, key)
-	heard := time.Now()
+	sent := time.Now()
 	if err == nil {
 		err = s.exec(ctx, "UPDATE lock_rows SET who = ?, fence = ?, thread = ? WHERE name = ?",
 			ownerColumn(o.Owner), uint64(fence), s.id, columnName(key))
 	}
-	return fence, heard, err
+	return fence, sent, err
 }
 
 // drawElsewhere draws the fence on a connection of the pool.
@@ -178,7 +177,7 @@ func (rowLock) forget(ctx context.Context, db *sql.DB, age time.Duration) error 
 	return errors.Join(forgetLockRows(ctx, db, age), fenceTable.forget(ctx, db, age))
 }
 
-// holder reads what is not committed: the name that the holder has written, which goes when its transaction ends.
+// holder reads the name that the holder has written and not committed. The name goes when the transaction ends.
 func (rowLock) holder(ctx context.Context, conn *sql.Conn, key string) (h holder, err error) {
 	err = uncommitted(ctx, conn, func(tx *sql.Tx) error {
 		const query = "SELECT thread, who, fence, " + microseconds + " FROM lock_rows WHERE name = ? AND thread <> 0"
@@ -198,7 +197,7 @@ func (rowLock) heldNames(ctx context.Context, conn *sql.Conn) (names []string, e
 	return names, err
 }
 
-// uncommitted reads what others have written and not committed. It waits for none of them.
+// uncommitted calls read in a transaction that sees uncommitted writes of others, and does not wait for them.
 func uncommitted(ctx context.Context, conn *sql.Conn, read func(tx *sql.Tx) error) error {
 	tx, err := conn.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadUncommitted, ReadOnly: true})
 	if err != nil {

@@ -13,26 +13,21 @@ import (
 // transaction.
 //
 // Algorithm: GET_LOCK; draw the fence on the same connection, which commits each statement; RELEASE_LOCK, and check
-// its result. The name is made of the database and the key (see namedLockName). Waiters stand in the server's queue,
-// one connection per key and process. One that gives up takes its statement back with KILL QUERY, because the server
-// is slow to see that the client has gone.
+// its result. The name is made of the database and the key (see namedLockName). Waiters are in the server's queue, one
+// connection per key and process. A waiter that gives up ends its statement with KILL QUERY, because the server is slow
+// to notice that the client has gone.
 //
 // Round trips: 3 uncontended (lock, fence, release), and a ping every second. A new connection costs 2. A try that
 // fails (lock.Options.TryOnce) costs 1. Waiting costs none, giving up 4.
 //
-// Connections: each key that is held keeps one, and MaxConns bounds them. At most half of them wait in the server's
-// queue. Further waiters poll, with 2 round trips every 10 to 100 ms, and give the connection back in between. So
-// keys that somebody does not release leave connections for other keys. If all connections hold keys, a try fails
-// with lock.ErrNoCapacity, and a wait gets the next one that becomes free.
+// It uses connections as [ForUpdate] does, and its promises, and what it does not promise, are the same; the order of
+// waiters is up to the server. A named lock is neither replicated nor part of any transaction.
 //
-// Its promises, and what it does not promise, are those of [ForUpdate]; the order of waiters is up to the server. In
-// addition it is a lock of one server in the strictest sense: neither replicated nor part of any transaction.
-//
-// The connection is never given back to the pool. A named lock outlives ROLLBACK and everything else but its release
-// and the end of the connection. Whoever got such a connection from the pool would hold a lock without knowing of it.
+// The connection is never given back to the pool. Only its release or the end of the connection ends a named lock, not
+// even ROLLBACK. The next user of such a connection would hold a lock without knowing it.
 type GetLock struct{ *pinned }
 
-// NewGetLock makes a GetLock on db. Close it when no lease is held any more.
+// NewGetLock returns a GetLock on db. Close it when no lease is held any more.
 func NewGetLock(db *sql.DB, o ConnOptions) *GetLock {
 	return &GetLock{newPinned(db, o, namedLock{})}
 }
@@ -59,8 +54,7 @@ func (n namedLock) acquire(ctx context.Context, s *session, key string, o lock.O
 	} else {
 		seconds := maxWaitTimeout
 		if deadline, ok := ctx.Deadline(); ok {
-			// Longer than we wait, but not much longer: if this process ends without a word, its place in the queue
-			// ends after that.
+			// Longer than we wait, but not much longer, so that the place in the queue also ends if this computer dies.
 			seconds = min(seconds, int(time.Until(deadline)/time.Second)+1)
 		}
 		err = s.wait(ctx, getLock(seconds, newLabel(key, o).String()))
@@ -74,7 +68,7 @@ func (n namedLock) acquire(ctx context.Context, s *session, key string, o lock.O
 		err = errAgain // NULL: it was interrupted
 	}
 	if !s.broken {
-		// The server says that it has not granted the lock. To make sure costs a round trip, on a path that is rare.
+		// The server has answered that it has not granted the lock. Check that: the round trip is rare.
 		if released := n.release(ctx, s, key); !releaseDone(released) || released == nil {
 			s.broken = true
 		}
@@ -84,13 +78,13 @@ func (n namedLock) acquire(ctx context.Context, s *session, key string, o lock.O
 
 func (namedLock) drawFence(
 	ctx context.Context, s *session, key string, o lock.Options,
-) (fence lock.Fence, heard time.Time, err error) {
-	heard = time.Now()
+) (fence lock.Fence, sent time.Time, err error) {
+	sent = time.Now()
 	err = s.ask(ctx, func(ctx context.Context) error {
 		fence, err = drawFenceAs(ctx, s.conn, columnName(key), ownerColumn(o.Owner), s.id)
 		return err
 	})
-	return fence, heard, err
+	return fence, sent, err
 }
 
 func (namedLock) release(ctx context.Context, s *session, key string) error {
@@ -102,7 +96,7 @@ func (namedLock) release(ctx context.Context, s *session, key string) error {
 	case err != nil:
 		return err
 	case !released.Valid:
-		return lock.ErrExpired // nobody has it
+		return lock.ErrExpired // the lock is free
 	case !released.Bool:
 		return lock.ErrTaken
 	}
@@ -113,8 +107,8 @@ func (namedLock) forget(ctx context.Context, db *sql.DB, age time.Duration) erro
 	return fenceTable.forget(ctx, db, age)
 }
 
-// holder asks the server which connection has the lock, and the table who drew the last fence, and on which
-// connection. If that is another connection, no more is known than that somebody has the lock.
+// holder reads from the server which connection has the lock, and from the table which owner drew the last fence on
+// which connection. If the connections differ, the owner and fence of the holder are not known.
 func (namedLock) holder(ctx context.Context, conn *sql.Conn, key string) (h holder, err error) {
 	var database sql.NullString
 	if err := conn.QueryRowContext(ctx, "SELECT DATABASE()").Scan(&database); err != nil {
@@ -133,8 +127,8 @@ func (namedLock) holder(ctx context.Context, conn *sql.Conn, key string) (h hold
 	return h, err
 }
 
-// heldNames uses the table, because the server does not list its named locks: it looks at the keys whose last fence
-// was drawn by a connection that still exists.
+// heldNames uses the table, because the server does not list its named locks. It checks the keys whose last fence was
+// drawn by a connection that still exists.
 func (n namedLock) heldNames(ctx context.Context, conn *sql.Conn) (names []string, err error) {
 	last, err := column(ctx, conn,
 		"SELECT name FROM lock_fences WHERE thread IN (SELECT ID FROM information_schema.PROCESSLIST)")

@@ -12,20 +12,20 @@ import (
 	"strings"
 	"time"
 
+	"example.com/stock/internal/mysqlerr"
 	"example.com/stock/lock"
-	"example.com/stock/mysqlerr"
 )
 
-// A holder is what the server knows about the holder of a key. What it does not know is zero.
+// A holder is what the server knows about the holder of a key. Unknown fields are zero.
 type holder struct {
-	thread int64 // the connection that holds; 0: none is seen
+	thread int64 // the connection that holds the key; 0: none
 	owner  string
 	fence  lock.Fence
 	now    int64 // the server's clock, in the unit of the fences
 }
 
-// since returns the time that the fence tells, because it is made of the server's clock. A fence ahead of the clock
-// tells none: it was counted, because the clock had been set back.
+// since returns the start of the hold, which is derived from the fence. It is zero if the fence is ahead of the clock:
+// such a fence was made by counting, because the clock had been set back.
 func (h holder) since() time.Time {
 	age := h.now - int64(h.fence)
 	if h.fence == lock.NoFence || age < 0 {
@@ -34,8 +34,8 @@ func (h holder) since() time.Time {
 	return time.Now().Add(-time.Duration(age) * time.Microsecond)
 }
 
-// Inspect returns the holder, its fence, since when it holds by that fence, and how long its lease still runs, in one
-// round trip. Waiters poll and leave no trace: they are not known.
+// Inspect returns the holder, its fence, the start of the hold by that fence, and the remaining time of its lease, in
+// one round trip. Waiters poll and are not known to the server.
 func (t *Table) Inspect(ctx context.Context, key string) (lock.State, error) {
 	state := lock.State{Scope: lock.Cluster}
 	err := onConnection(ctx, t.db, inspecting(key), func(ctx context.Context, conn *sql.Conn) error {
@@ -59,8 +59,8 @@ func (t *Table) Inspect(ctx context.Context, key string) (lock.State, error) {
 	return state, err
 }
 
-// Evict takes the row from its owner, also one without a time limit, and draws a fence, in one round trip. The holder
-// is told at its next renewal, a third of Lease later at most.
+// Evict takes the row from its owner, even without a time limit, and draws a fence, in one round trip. The holder's
+// lease reports that at its next renewal, at most a third of Lease later.
 func (t *Table) Evict(ctx context.Context, key string) (fence lock.Fence, err error) {
 	const takeOver = "INSERT INTO locks (name, token, who, fence, expires_at)" +
 		" VALUES (?, '', '', LAST_INSERT_ID(" + microseconds + "), '1970-01-01')" +
@@ -78,7 +78,7 @@ func (t *Table) Evict(ctx context.Context, key string) (fence lock.Fence, err er
 	return fence, nil
 }
 
-// Keys returns the keys that are held. Those of more than 255 bytes are not listed: the table has digests of them.
+// Keys returns the keys that are held. Keys of more than 255 bytes are not listed: the table has only their digests.
 func (t *Table) Keys(ctx context.Context) (keys []string, err error) {
 	err = onConnection(ctx, t.db, "list locks", func(ctx context.Context, conn *sql.Conn) error {
 		names, err := column(ctx, conn, "SELECT name FROM locks WHERE expires_at > UTC_TIMESTAMP(6)")
@@ -88,13 +88,13 @@ func (t *Table) Keys(ctx context.Context) (keys []string, err error) {
 	return keys, err
 }
 
-// Inspect returns the holder, its fence, since when it holds by that fence, and after how long a silence the server
-// would end its connection, assuming that its Lease is ours. It also returns the waiters in order of arrival; those
-// of this process that are not at the server yet come last. Five round trips. None of them waits for a lock or makes
-// anybody wait.
+// Inspect returns the holder, its fence, the start of the hold by that fence, and the time after which the server would
+// end its connection without a ping, assuming that the holder's Lease is ours. It also returns the waiters in order of
+// arrival; waiters of this process that are not at the server yet come last. It takes five round trips. None of them
+// waits for a lock or delays another client.
 //
-// It needs no privileges. Only the privilege PROCESS shows the waiters of another database user, and how long such a
-// holder has left.
+// It needs no privileges. But without the privilege PROCESS it does not see the waiters of other database users, nor
+// the remaining time of such a holder.
 func (p *pinned) Inspect(ctx context.Context, key string) (lock.State, error) {
 	state := lock.State{Scope: lock.Cluster}
 	err := onConnection(ctx, p.sessions.db, inspecting(key), func(ctx context.Context, conn *sql.Conn) error {
@@ -127,15 +127,14 @@ func (p *pinned) Inspect(ctx context.Context, key string) (lock.State, error) {
 }
 
 // Evict draws a fence, and has the server end the connection that holds the key, and with it the lock. The holder
-// sees that within socketCheckEvery, unless it is frozen. Up to seven round trips.
+// notices within socketCheckEvery, unless it is frozen. Up to seven round trips.
 //
 // To end a connection of the same database user needs no privilege. To end that of another user needs CONNECTION
 // ADMIN (SUPER on old servers).
 //
-// Does not promise: that the key cannot change hands between the look at who has it and the end of that connection, a
-// round trip later. A holder that releases the key in between and takes another key with that connection loses the
-// other key instead, as if the network had failed. A holder that has the lock and not yet its fence is not seen: it
-// can go on for Lease, and has the larger fence if it does.
+// Evict reads the holder, and ends its connection a round trip later. If the holder releases the key in between, and
+// acquires another key on that connection, it loses the other key, as if the network had failed. A holder that has not
+// drawn its fence yet is not evicted. It has the larger fence then.
 func (p *pinned) Evict(ctx context.Context, key string) (fence lock.Fence, err error) {
 	err = onConnection(ctx, p.sessions.db, evicting(key), func(ctx context.Context, conn *sql.Conn) error {
 		// Before the connection ends: the next holder draws at once, and must not have the smaller fence.
@@ -144,7 +143,7 @@ func (p *pinned) Evict(ctx context.Context, key string) (fence lock.Fence, err e
 		}
 		h, err := p.primitive.holder(ctx, conn, key)
 		if err != nil || h.thread == 0 || h.fence > fence {
-			return err // nobody holds, or somebody who came since
+			return err // the key is free, or its holder came after our fence was drawn
 		}
 		return endConnection(ctx, conn, h.thread)
 	})
@@ -154,7 +153,7 @@ func (p *pinned) Evict(ctx context.Context, key string) (fence lock.Fence, err e
 	return fence, nil
 }
 
-// endConnection has the server end a connection, and waits until it has. One that is gone already is no error.
+// endConnection has the server end a connection, and waits until it has. It is no error if there is no such connection.
 func endConnection(ctx context.Context, conn *sql.Conn, thread int64) error {
 	_, err := conn.ExecContext(ctx, fmt.Sprintf("KILL CONNECTION %d", thread))
 	if err != nil && mysqlerr.Number(err) != mysqlerr.NoSuchThread {
@@ -173,8 +172,8 @@ func endConnection(ctx context.Context, conn *sql.Conn, thread int64) error {
 	}
 }
 
-// Keys returns the keys that somebody is seen to hold or to wait for. Those of more than 255 bytes are not listed:
-// the tables have digests of them.
+// Keys returns the keys that are held or waited for at the server. Keys of more than 255 bytes are not listed: the
+// tables have only their digests.
 func (p *pinned) Keys(ctx context.Context) (keys []string, err error) {
 	err = onConnection(ctx, p.sessions.db, "list locks", func(ctx context.Context, conn *sql.Conn) error {
 		names, err := p.primitive.heldNames(ctx, conn)
@@ -193,7 +192,7 @@ func (p *pinned) Keys(ctx context.Context) (keys []string, err error) {
 	return keys, err
 }
 
-// inspecting and evicting say what is being done, for errors.
+// inspecting and evicting return the beginning of errors.
 func inspecting(key string) string { return fmt.Sprintf("inspect lock %q", key) }
 func evicting(key string) string   { return fmt.Sprintf("evict the holder of lock %q", key) }
 
@@ -201,7 +200,7 @@ func evicting(key string) string   { return fmt.Sprintf("evict the holder of loc
 type process struct {
 	id    int64
 	idle  time.Duration // since its last statement began or ended
-	query int64         // grows from statement to statement; 0: MySQL does not tell
+	query int64         // grows from statement to statement; 0 on MySQL, which does not number them
 	waits bool          // its statement has a label
 	label label
 }
@@ -209,8 +208,8 @@ type process struct {
 // processes lists the connection thread, and the connections that wait for a lock of this database, in order of
 // arrival.
 //
-// Any user may see its own connections. To see the others needs the privilege PROCESS. Columns are found by name:
-// MariaDB has more of them, and better ones.
+// Any user may see its own connections. To see the others needs the privilege PROCESS. Columns are found by name,
+// because MariaDB has more of them.
 func processes(ctx context.Context, conn *sql.Conn, thread int64) ([]process, error) {
 	rows, err := conn.QueryContext(ctx, "SELECT * FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID()"+
 		" AND (ID = ? OR (DB = DATABASE() AND INFO LIKE '%"+labelStart+"%'))", thread)
@@ -238,7 +237,7 @@ func processes(ctx context.Context, conn *sql.Conn, thread int64) ([]process, er
 		}
 		list = append(list, newProcess(row))
 	}
-	// MySQL does not number its statements: there the order is that of the waiters' clocks.
+	// MySQL does not number its statements. There the order is that of the waiters' clocks.
 	slices.SortFunc(list, func(a, b process) int {
 		return cmp.Or(cmp.Compare(a.query, b.query), a.label.since.Compare(b.label.since), cmp.Compare(a.id, b.id))
 	})
@@ -257,15 +256,15 @@ func newProcess(row map[string]string) (p process) {
 	return p
 }
 
-// A label is what a statement that waits says about itself, as a comment at its end. The server shows the text of a
-// running statement to everybody who may see the connection, and without privileges that is everybody with the same
-// database user. It costs no round trip and leaves nothing behind.
+// A label is a comment at the end of a statement that waits, by which Inspect knows the waiter. The server shows the
+// text of a running statement to every client that may see the connection; without privileges these are the clients of
+// the same database user. It costs no round trip and leaves nothing behind.
 type label struct {
-	name, owner string    // the key as the tables have it, and the owner of the waiter
+	name, owner string    // the key's name in the tables, and the owner of the waiter
 	since       time.Time // by the waiter's clock
 }
 
-// newLabel returns the label of a statement that waits for key from now on.
+// newLabel returns the label of a statement that begins to wait for key now.
 func newLabel(key string, o lock.Options) label {
 	return label{columnName(key), ownerColumn(o.Owner), time.Now()}
 }
@@ -294,8 +293,8 @@ func parseLabel(statement string) (label, bool) {
 	return label{name, owner, time.UnixMilli(since)}, err1 == nil && err2 == nil && err3 == nil
 }
 
-// escape returns s with a percent escape for every byte that could end a comment, could be taken for a parameter, or
-// is not the same in every character set.
+// escape returns s with a percent escape for every byte that could end a comment, could be read as a parameter, or
+// differs between character sets.
 func escape(s string) string {
 	const hex = "0123456789ABCDEF"
 	var out strings.Builder

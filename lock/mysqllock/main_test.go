@@ -15,9 +15,9 @@ import (
 
 	"go.uber.org/goleak"
 
+	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
 	"example.com/stock/repo"
-	"example.com/stock/stack/stacktest"
 )
 
 var servers stacktest.Shared

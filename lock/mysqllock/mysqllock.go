@@ -1,14 +1,18 @@
 // Package mysqllock has three locks on MySQL and MariaDB: a row with a time limit ([Table]), a row lock ([ForUpdate])
 // and a named lock ([GetLock]).
 //
+// Open table.go first: it is the plain algorithm of Table from acquire to release, and says in a sentence what each
+// other file adds. The other two locks live in a connection: forupdate.go and getlock.go have what is their own, and
+// pinned.go what they share.
+//
 // Give the locks a connection pool of their own, with timeout and interpolateParams=true in its DSN and without
-// readTimeout. Two of the locks keep a connection for as long as a key is held or waited for. In a pool shared with
-// the store the waiters would take the connections that the holder needs to write. The tables come with the service's
-// schema (stock migrate up).
+// readTimeout. ForUpdate and GetLock keep a connection for as long as a key is held or waited for. In a pool shared
+// with the store the waiters would take the connections that the holder needs to write. The tables come with the
+// service's schema (stock migrate up).
 //
 // All three are locks of one server, the master. A fail-over ends the locks that live in a connection, and may lose
-// the row of the other one if replication had not copied it yet. In a cluster with several masters a lock of one
-// master excludes nobody on another.
+// the row of a Table if replication had not copied it yet. In a cluster with several masters a lock of one master
+// excludes nobody on another.
 package mysqllock
 
 import (
@@ -23,23 +27,22 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"example.com/stock/internal/mysqlerr"
 	"example.com/stock/lock"
-	"example.com/stock/mysqlerr"
 )
 
 const (
-	// answerTimeout bounds a statement that does not wait for a lock.
+	// answerTimeout is the time limit of a statement that does not wait for a lock.
 	answerTimeout = 1500 * time.Millisecond
-	// gracePeriod is how long after the end of a wait the answer to a statement that was already sent is still
-	// accepted.
+	// gracePeriod is how long after the end of ctx the answer to a statement that was sent before is still accepted.
 	gracePeriod = 250 * time.Millisecond
-	// maxTries is how often a statement that the server undid in favour of another is sent.
+	// maxTries is how often a statement is sent that the server undid because of a deadlock or a lock wait timeout.
 	maxTries = 5
 )
 
-// withGrace returns a context for a statement that is sent under ctx. It outlasts ctx by the time that an answer
-// takes, up to gracePeriod. To abandon a statement the driver has to break the connection, and then nobody knows what
-// the server did or will do. The answer is nearly always there within a millisecond.
+// withGrace returns a context for a statement that is sent under ctx. It ends gracePeriod after ctx, or after
+// answerTimeout. To give up a statement the driver must break the connection, and then the outcome is unknown. The
+// answer nearly always comes within a millisecond.
 func withGrace(ctx context.Context) (context.Context, context.CancelFunc) {
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTimeout)
 	stop := context.AfterFunc(ctx, func() {
@@ -49,8 +52,8 @@ func withGrace(ctx context.Context) (context.Context, context.CancelFunc) {
 	return late, func() { stop(); cancel() }
 }
 
-// connect takes a connection from db. Nothing has been sent yet, so it ends with ctx. It also gives up after
-// answerTimeout: a server that hangs accepts connections and never greets the client.
+// connect takes a connection from db. It ends with ctx at once, because nothing has been sent yet. It also gives up
+// after answerTimeout, because a server that hangs accepts connections and never sends its greeting.
 func connect(ctx context.Context, db *sql.DB) (*sql.Conn, error) {
 	bounded, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
@@ -65,7 +68,7 @@ func connect(ctx context.Context, db *sql.DB) (*sql.Conn, error) {
 	return conn, err
 }
 
-// onConnection runs do, which must not wait for a lock, on a connection of the pool. Errors say what was being done.
+// onConnection runs do, which must not wait for a lock, on a connection of the pool. Its errors begin with doing.
 func onConnection(ctx context.Context, db *sql.DB, doing string, do func(context.Context, *sql.Conn) error) error {
 	bounded, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
@@ -86,8 +89,9 @@ type execer interface {
 }
 
 // execute runs a statement that is a transaction of its own. It sends the statement again after a collision with
-// another. A deadlock undoes all of the transaction, and so does a lock wait that timed out, because it has only one
-// statement. Of several statements a timeout would undo the last one only.
+// another. A deadlock undoes the whole transaction. A lock wait that timed out undoes the last statement, which is the
+// only one here. Deadlocks also come of inserts: of three clients that insert a row at once two wait for the first with
+// shared locks, and if the first is rolled back they deadlock.
 func execute(ctx context.Context, on execer, query string, args ...any) (sql.Result, error) {
 	for try := 1; ; try++ {
 		result, err := on.ExecContext(ctx, query, args...)
@@ -97,7 +101,7 @@ func execute(ctx context.Context, on execer, query string, args ...any) (sql.Res
 	}
 }
 
-// collisionPause returns the pause after so many collisions.
+// collisionPause returns the pause before the next try.
 func collisionPause(try int) time.Duration { return jitter(5 * time.Millisecond << try) }
 
 // column reads the first column of the result of a query.
@@ -131,14 +135,14 @@ const (
 	// microseconds is the server's clock as a number. It is UTC, because local time goes back once a year.
 	microseconds = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
 	// nextFence is the fence after the one in the row: the server's clock in microseconds, or the last fence plus
-	// fenceDistance if that is larger. It grows when the clock is set back, and also when somebody has deleted the row.
+	// fenceDistance if that is larger. So fences grow if the clock is set back, and also if the row is deleted.
 	nextFence = "LAST_INSERT_ID(GREATEST(fence + ?, " + microseconds + "))"
 )
 
 // drawFence draws the next fence of a key. The caller holds the key, or is about to take it from its holder.
 //
-// on must be in autocommit mode. In the transaction that holds a row lock the counter would be rolled back with it
-// when the connection breaks, and the next holder would draw the same number.
+// on must be in autocommit mode. In the transaction that holds a row lock the fence would be rolled back when the
+// connection breaks, and the next holder would draw the same number.
 func drawFence(ctx context.Context, on execer, name string) (lock.Fence, error) {
 	result, err := execute(
 		ctx,
@@ -154,8 +158,8 @@ func drawFence(ctx context.Context, on execer, name string) (lock.Fence, error) 
 	return drawnFence(result)
 }
 
-// drawFenceAs draws a fence like drawFence, and writes down who has drawn it and on which connection. The server
-// assigns the columns of a row one after the other, so held gets the new fence.
+// drawFenceAs draws a fence like drawFence, and stores the owner and the connection that drew it. The server assigns
+// the columns of a row one after the other, so held gets the new fence.
 func drawFenceAs(ctx context.Context, on execer, name, owner string, thread int64) (lock.Fence, error) {
 	result, err := execute(ctx, on, "INSERT INTO lock_fences (name, who, thread, fence, held)"+
 		" VALUES (?, ?, ?, LAST_INSERT_ID("+microseconds+"), "+microseconds+")"+
@@ -167,7 +171,7 @@ func drawFenceAs(ctx context.Context, on execer, name, owner string, thread int6
 	return drawnFence(result)
 }
 
-// drawnFence returns the fence that a statement gave to LAST_INSERT_ID. The server sends it along with its answer.
+// drawnFence returns the fence that a statement passed to LAST_INSERT_ID. It is part of the server's answer.
 func drawnFence(result sql.Result) (lock.Fence, error) {
 	fence, err := result.LastInsertId()
 	if err == nil && fence <= 0 {
@@ -184,8 +188,8 @@ const (
 	namedLockChars = 64 // limit of the server
 )
 
-// columnName returns key as the tables have it: the key itself, for people to read, or its digest if it is too long.
-// No two keys share a name: a key that looks like a digest is replaced by its digest as well.
+// columnName returns the name of key in the tables: the key itself, for people to read, or its digest if it is too
+// long. No two keys share a name, because a key that begins like a digest is replaced by its digest as well.
 func columnName(key string) string {
 	if len(key) <= columnBytes && !strings.HasPrefix(key, digestPrefix) {
 		return key
@@ -241,16 +245,17 @@ func ownerColumn(owner string) string {
 // Errors.
 
 var (
-	// errBusy means that another has the key. The session is as it was.
+	// errBusy means that another caller has the key. The session is unchanged.
 	errBusy = errors.New("held")
-	// errAgain means that the server ended the statement for a reason that the next try may not meet.
+	// errAgain means that the server ended the statement for a reason that need not apply to the next try.
 	errAgain = errors.New("interrupted by the server")
 )
 
-// acquiring says what is being done, for errors.
+// acquiring returns the beginning of an acquisition's errors.
 func acquiring(key string) string { return fmt.Sprintf("acquire lock %q", key) }
 
-// collided reports whether the server undid the statement, which was a transaction of its own, in favour of another.
+// collided reports whether the server undid the statement, which was a transaction of its own, because of a deadlock or
+// a lock wait timeout.
 func collided(err error) bool {
 	n := mysqlerr.Number(err)
 	return n == mysqlerr.Deadlock || n == mysqlerr.LockWaitTimeout
@@ -267,32 +272,32 @@ func refusal(err error) error {
 	return err
 }
 
-// releaseDone reports whether err, of a release, says that nothing is left to release.
+// releaseDone reports whether a release that returned err has left nothing to release.
 func releaseDone(err error) bool {
 	return err == nil || errors.Is(err, lock.ErrExpired) || errors.Is(err, lock.ErrTaken)
 }
 
-// fault returns what a failed statement means to the caller, which waits under ctx.
+// fault returns the error of a failed statement for a caller that waits under ctx.
 func fault(ctx context.Context, doing string, err error) error {
 	n := mysqlerr.Number(err)
 	switch {
 	case errors.Is(err, lock.ErrDown):
 		return fmt.Errorf("%s: %w", doing, err)
 	case n == 0 && ctx.Err() != nil:
-		return fmt.Errorf("%s: %w", doing, context.Cause(ctx)) // the wait was over; that says nothing about the server
+		return fmt.Errorf("%s: %w", doing, context.Cause(ctx)) // the wait was over; the server may be up
 	case n == 0 && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)):
-		// Our own bound, which must not be taken for the caller's.
+		// Our own time limit, which must not be reported as the caller's.
 		return fmt.Errorf("%s: %w", doing,
 			&lock.DownError{Server: "mysql", Reason: "no answer within " + answerTimeout.String()})
 	case n == 0:
 		return lock.Down(doing, err)
 	}
-	if reason := mysqlerr.DownReason(n); reason != "" {
-		return fmt.Errorf("%s: %w: %w", doing, &lock.DownError{Server: "mysql", Reason: reason}, err)
+	if meaning := mysqlerr.Of(err); meaning.Reason != "" {
+		down := &lock.DownError{Server: "mysql", Reason: meaning.Reason, Full: meaning.Full}
+		return fmt.Errorf("%s: %w: %w", doing, down, err)
 	}
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
-// serverFault is fault for a statement with no caller whose wait could be over: that its context ended means that the
-// server did not answer.
+// serverFault is fault for a statement that no caller waits for. If its context ended, the server did not answer.
 func serverFault(doing string, err error) error { return fault(context.Background(), doing, err) }

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
 	"example.com/stock/lock/locktest"
-	"example.com/stock/stack/stacktest"
 )
 
 var promise = lock.Promise{Exclusive: true, Scope: lock.Cluster, Fenced: true, Blocking: true}

@@ -11,15 +11,15 @@ import (
 	"sync"
 	"time"
 
+	"example.com/stock/internal/mysqlerr"
 	"example.com/stock/lock"
-	"example.com/stock/mysqlerr"
 )
 
 // ConnOptions are the choices of a lock that lives in a connection. A zero field means its default.
 type ConnOptions struct {
-	// Lease is how long the server keeps a connection on which it hears nothing, in whole seconds; default 10 s. A
-	// holder sends a ping every second, or five times in a lease. After Lease the next one has the key of a holder
-	// whose computer died, froze or was cut off.
+	// Lease is how long the server keeps a connection without receiving anything on it, in whole seconds; default 10 s.
+	// A holder sends a ping every second, or five times in a lease. If the computer of a holder died, froze or was cut
+	// off, the next caller has the key after Lease.
 	Lease   time.Duration
 	MaxHold time.Duration // the lease is lost after this, so that a hung holder does not hold for ever; default 5 min
 	// MaxConns is how many keys can be held at a time, with a connection each. Half of the connections can belong to
@@ -31,12 +31,13 @@ type ConnOptions struct {
 const (
 	// pingEvery is the longest pause between two pings of a connection that holds a lock.
 	pingEvery = time.Second
-	// socketCheckEvery is how often the socket is checked in between. The check sends nothing. It notices when the
-	// server, an operator or the network has ended the connection, as soon as the news has reached this computer.
+	// socketCheckEvery is how often the socket is checked between pings. The check sends nothing. It notices that the
+	// server, an operator or the network has ended the connection, once that has reached this computer.
 	socketCheckEvery = 50 * time.Millisecond
-	// killTimeout bounds the attempt to end from another connection what this one is doing.
+	// killTimeout limits a KILL from another connection.
 	killTimeout = 500 * time.Millisecond
-	// sessionLife bounds how long a session is used: after a fail-over its server may not be the master any more.
+	// sessionLife limits how long a session is used, because after a fail-over its server may not be the master any
+	// more.
 	sessionLife = 3 * time.Minute
 
 	// minPoll and maxPoll are the first and the longest pause between two polls of a waiter that has no place in the
@@ -45,24 +46,24 @@ const (
 	maxPoll = 100 * time.Millisecond
 )
 
-// A primitive is the server's own lock: what a session does to get a key and to give it back.
+// A primitive is one of the server's own locks: how a session gets a key and gives it back.
 type primitive interface {
 	// setup returns the statements that prepare a connection. lease is in seconds.
 	setup(lease int) []string
-	// acquire waits for the key, or with o.TryOnce does not. If it fails it has left nothing on the session, or has
-	// marked the session as broken.
+	// acquire waits for the key, or tries once with o.TryOnce. After an error it has left nothing on the session, or
+	// has marked the session as broken.
 	acquire(ctx context.Context, s *session, key string, o lock.Options) error
-	// drawFence draws the fence of a key that s has got, and makes sure that s still had the key when the fence was
-	// drawn: otherwise one that lost the key and draws after the next holder would pass for the later one. The time
-	// is one before the server heard from s for the last time. The wait for the key lies before that time, or a long
-	// wait would use up the lease.
-	drawFence(ctx context.Context, s *session, key string, o lock.Options) (lock.Fence, time.Time, error)
+	// drawFence draws the fence of a key that s has got, and checks that s still had the key when the fence was drawn.
+	// Otherwise a session that lost the key and draws after the next holder would have the larger fence. sent is a time
+	// before the last request that the server received from s, but after the wait for the key, so that a long wait does
+	// not use up the lease.
+	drawFence(ctx context.Context, s *session, key string, o lock.Options) (fence lock.Fence, sent time.Time, err error)
 	// release gives the key back. The error matches ErrExpired or ErrTaken if there was nothing to give back.
 	release(ctx context.Context, s *session, key string) error
 	// forget deletes the rows of keys whose last fence is older than age.
 	forget(ctx context.Context, db *sql.DB, age time.Duration) error
-	// holder returns who holds key now. A holder that has not drawn its fence yet may be seen without a name, or not
-	// at all.
+	// holder returns the holder of key. A holder that has not drawn its fence yet may be returned without a name, or
+	// not at all.
 	holder(ctx context.Context, conn *sql.Conn, key string) (holder, error)
 	// heldNames returns the names, as the tables have them, of the keys that are held now.
 	heldNames(ctx context.Context, conn *sql.Conn) ([]string, error)
@@ -75,8 +76,8 @@ type pinned struct {
 	primitive primitive
 	pingEvery time.Duration
 	sessions  *sessions
-	// queue lets one caller per key of this process reach the server: 30 requests for one SKU need one connection,
-	// and those for another SKU find one free.
+	// queue lets one caller per key of this process reach the server, so that 30 requests for one SKU need one
+	// connection, and leave others free for other SKUs.
 	queue lock.Queue
 	rows  *forgetter
 }
@@ -124,7 +125,7 @@ func (p *pinned) acquire(ctx context.Context, key string, o lock.Options) (*lock
 	for pause := minPoll; ; {
 		s, err := p.sessions.take(ctx, key, o)
 		if err != nil {
-			return nil, err // who has the key now is not known, whatever an earlier poll said
+			return nil, err // not joined with the HeldError of an earlier poll: the holder may be another by now
 		}
 		asking, leave, waits := o, func() {}, true
 		if !o.TryOnce {
@@ -137,11 +138,12 @@ func (p *pinned) acquire(ctx context.Context, key string, o lock.Options) (*lock
 		if err == nil {
 			return lease, nil
 		}
-		// A session may have died while it was idle, and so may others. A new session is not tried again.
-		again := s.broken && s.reused && !s.timedOut && ctx.Err() == nil
+		// The connection of a reused session may have ended while it was idle. Take another one. A new session that
+		// breaks is an error.
+		retry := s.broken && s.reused && !s.timedOut && ctx.Err() == nil
 		p.sessions.put(context.WithoutCancel(ctx), s)
 		switch {
-		case again:
+		case retry:
 		case waits || !errors.Is(err, lock.ErrHeld) || ctx.Err() != nil:
 			return nil, err
 		default:
@@ -153,7 +155,7 @@ func (p *pinned) acquire(ctx context.Context, key string, o lock.Options) (*lock
 	}
 }
 
-// acquireOn acquires on s, and leaves nothing on it if it fails.
+// acquireOn acquires on s. After an error it has left nothing on s, or has marked s as broken.
 func (p *pinned) acquireOn(ctx context.Context, s *session, key string, o lock.Options) (*lock.Lease, error) {
 	for try := 1; ; {
 		err := p.primitive.acquire(ctx, s, key, o)
@@ -176,7 +178,7 @@ func (p *pinned) acquireOn(ctx context.Context, s *session, key string, o lock.O
 		case errors.Is(err, errBusy) && o.TryOnce:
 			return nil, &lock.HeldError{Key: key}
 		case errors.Is(err, errBusy):
-			// The server's bound on the wait was shorter than ours.
+			// The server's time limit for the wait was shorter than ours: wait again.
 		case errors.Is(err, errAgain) && try < maxTries:
 			if mysqlerr.Number(err) != 0 {
 				_ = lock.Sleep(ctx, collisionPause(try))
@@ -195,27 +197,27 @@ func (p *pinned) lease(ctx context.Context, s *session, key string, o lock.Optio
 	if ctx.Err() != nil {
 		return nil, errBusy // the key came at the moment at which the wait ended
 	}
-	fence, heard, err := p.primitive.drawFence(ctx, s, key, o)
-	if err == nil && time.Since(heard) >= lock.Valid(p.Lease) {
-		// This process was paused since then, and the server has ended the connection, or is about to.
+	fence, sent, err := p.primitive.drawFence(ctx, s, key, o)
+	if err == nil && time.Since(sent) >= lock.Valid(p.Lease) {
+		// This process was paused, and the server has ended the connection, or will.
 		s.broken = true
 		err = &lock.DownError{Server: "mysql", Reason: "the connection was silent for longer than a lease"}
 	}
 	if err != nil {
 		return nil, err
 	}
-	// A lease that is lost, and not released because its holder hangs, must not keep others of this process from the
+	// If a lease is lost and its holder hangs and does not release, other callers of this process must reach the
 	// server.
 	next := sync.OnceFunc(func() { p.queue.Leave(key) })
 	lease, lost := lock.NewLease(key, fence, func(ctx context.Context) error {
 		defer next()
 		return p.release(ctx, s, key)
 	})
-	// Without pings the server ends the connection after Lease, and with it the lock. Not before: Abandon relies on
+	// Without pings the server ends the connection, and with it the lock, after Lease and not before. Abandon relies on
 	// that.
 	lease.Linger(p.Lease)
 	p.sessions.setLease(s, lease)
-	lease.Keep(heard, lock.Keep{TTL: p.Lease, Every: p.pingEvery, Max: p.MaxHold, Renew: s.ping})
+	lease.Keep(sent, lock.Keep{TTL: p.Lease, Every: p.pingEvery, Max: p.MaxHold, Renew: s.ping})
 	s.watchSocket(lease, lost, next)
 	return lease, nil
 }
@@ -223,7 +225,7 @@ func (p *pinned) lease(ctx context.Context, s *session, key string, o lock.Optio
 // release gives the key back. If that fails the connection is closed, and with it the lock.
 func (p *pinned) release(ctx context.Context, s *session, key string) error {
 	defer p.sessions.put(ctx, s)
-	half, cancel := context.WithTimeout(ctx, lock.ReleaseTimeout/2) // the other half is for KILL, if it must be
+	half, cancel := context.WithTimeout(ctx, lock.ReleaseTimeout/2) // the other half is for KILL, if that is needed
 	defer cancel()
 	s.stopPings(half)
 	err := p.primitive.release(half, s, key)
@@ -234,8 +236,8 @@ func (p *pinned) release(ctx context.Context, s *session, key string) error {
 	return serverFault("release "+key, err)
 }
 
-// A session is a connection that locks live in. One goroutine uses it at a time. While a lease is held, that is the
-// goroutine that renews, and beside it the socket checks.
+// A session is a connection that holds or waits for locks. One goroutine uses it at a time. While a lease is held, that
+// is the goroutine that renews. The socket checks run in parallel to it.
 type session struct {
 	db       *sql.DB
 	conn     *sql.Conn
@@ -247,7 +249,7 @@ type session struct {
 	born        time.Time
 	idleSince   time.Time
 	reused      bool
-	broken      bool // what the server does with it is not known: it must be closed
+	broken      bool // the state of the connection at the server is not known: it must be closed
 	timedOut    bool // because the server did not answer in time
 
 	pong         chan error // the answer to a ping that is under way; nil: none is
@@ -255,7 +257,7 @@ type session struct {
 	socketChecks sync.WaitGroup
 }
 
-// dial takes a connection out of db, for good: its settings must not find their way back into the pool.
+// dial takes a connection from db. It is never given back, because its settings must not get into the pool.
 func dial(ctx context.Context, db *sql.DB, setup []string) (*session, error) {
 	conn, err := connect(ctx, db)
 	if err != nil {
@@ -264,8 +266,8 @@ func dial(ctx context.Context, db *sql.DB, setup []string) (*session, error) {
 	s := &session{db: db, conn: conn, born: time.Now()}
 	var database sql.NullString
 	err = s.ask(ctx, func(ctx context.Context) error {
-		// Not CONNECTION_ID alone: a server that starts again counts from 1 again, and a KILL must not meet somebody
-		// else's connection. So the host and port are compared as well.
+		// A KILL must not end another client's connection. After a restart the server counts connections from 1 again,
+		// so the host and port are compared as well as CONNECTION_ID.
 		const self = "SELECT ID, HOST, DATABASE() FROM information_schema.PROCESSLIST WHERE ID = CONNECTION_ID()"
 		return conn.QueryRowContext(ctx, self).Scan(&s.id, &s.host, &database)
 	})
@@ -297,9 +299,9 @@ func (s *session) ask(ctx context.Context, send func(context.Context) error) err
 	return s.check(send(late))
 }
 
-// wait runs send, which is answered when another has released. When ctx ends it takes the statement back: a client
-// that goes away does not leave the server's queue, because the server does not watch the network meanwhile. The
-// result is that of the statement, so it may be nil after the end of ctx.
+// wait runs send, a statement that waits for a lock. When ctx ends, wait ends the statement with KILL QUERY, because a
+// client that disconnects stays in the server's queue: the server does not check the network meanwhile. The result is
+// that of the statement, so it may be nil after the end of ctx.
 func (s *session) wait(ctx context.Context, send func(context.Context) error) error {
 	sending, breakConn := context.WithCancel(context.WithoutCancel(ctx))
 	defer breakConn()
@@ -330,15 +332,14 @@ func (s *session) check(err error) error {
 	return err
 }
 
-// breakIf marks the session as broken if err, of a statement that was to leave nothing on the session, is not nil.
+// breakIf marks the session as broken if err is not nil. err is the error of a statement that cleans up the session.
 func (s *session) breakIf(err error) {
 	if err != nil {
 		s.broken = true
 	}
 }
 
-// kill ends, from another connection, what this one is doing: its statement ("QUERY") or the connection itself
-// ("CONNECTION").
+// kill ends, from another connection, the statement of this one ("QUERY"), or this connection itself ("CONNECTION").
 func (s *session) kill(ctx context.Context, what string) error {
 	ctx, cancel := context.WithTimeout(ctx, killTimeout)
 	defer cancel()
@@ -354,9 +355,9 @@ func (s *session) kill(ctx context.Context, what string) error {
 	return err
 }
 
-// ping asks whether the connection lives, and so keeps the server from ending it. The driver can give up a ping only
-// by breaking the connection, and the lock with it. So a ping that takes longer than ctx goes on, and the next call
-// begins with it.
+// ping checks that the connection works, and so keeps the server from ending it. The driver can give up a ping only by
+// breaking the connection, and the lock with it. So a ping that takes longer than ctx goes on, and the next call waits
+// for it first.
 func (s *session) ping(ctx context.Context) error {
 	for {
 		fresh := s.pong == nil
@@ -376,7 +377,7 @@ func (s *session) ping(ctx context.Context) error {
 			if fresh {
 				return err
 			}
-			// The server answers, but when it heard that ping is not known.
+			// This ping was sent by an earlier call, so its answer does not say that the server is up now. Ping again.
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -421,8 +422,8 @@ func (s *session) watchSocket(lease *lock.Lease, lost context.CancelCauseFunc, a
 	})
 }
 
-// checkSocket returns an error if the socket has ended. The driver looks whether there is something to read on it,
-// which can only be its end.
+// checkSocket returns an error if the connection has ended. The driver checks whether there is something to read on the
+// socket, which can only be its end.
 func (s *session) checkSocket() error {
 	return s.conn.Raw(func(conn any) error {
 		if c, ok := conn.(driver.SessionResetter); ok {
@@ -443,7 +444,7 @@ func (s *session) close() {
 	_ = s.conn.Close()
 }
 
-// sessions are those of one lock. Idle ones are kept, because setting one up costs three round trips.
+// sessions are the sessions of one lock. Idle ones are kept, because a new one costs three round trips.
 type sessions struct {
 	db     *sql.DB
 	setup  []string
@@ -457,9 +458,9 @@ type sessions struct {
 	closed bool
 }
 
-// newSessions bounds the sessions by most; 0 means a third of db's connections. At least one connection stays for the
-// statements that need another one than the one that holds. At most half of the sessions wait in the server's queue:
-// callers that wait for keys that others do not release must leave some to callers that ask for another key.
+// newSessions returns at most most sessions; 0 means a third of db's connections. At least one connection of db is left
+// for statements that must not use the holder's connection. At most half of the sessions wait in the server's queue, so
+// that callers that wait for keys that are not released leave sessions to callers of other keys.
 func newSessions(db *sql.DB, most int, fresh time.Duration, setup []string) *sessions {
 	pool := db.Stats().MaxOpenConnections
 	switch {
@@ -478,7 +479,7 @@ func newSessions(db *sql.DB, most int, fresh time.Duration, setup []string) *ses
 	}
 }
 
-// takePlace takes a place in the server's queue until leave is called. ok reports whether there was one.
+// takePlace takes a place in the server's queue until leave is called. ok is false if all places are taken.
 func (p *sessions) takePlace() (leave func(), ok bool) {
 	select {
 	case p.places <- struct{}{}:
@@ -533,8 +534,8 @@ func (p *sessions) takeIdle() *session {
 	return nil
 }
 
-// put ends the use of a session. It closes one that is broken, and tells the server to end it: otherwise the server
-// may not look at the network before the statement that it is running has ended.
+// put ends the use of a session. It closes a broken one, and also has the server end it: otherwise the server may not
+// check the network before the statement that it is running has ended.
 func (p *sessions) put(ctx context.Context, s *session) {
 	defer func() { <-p.inUse }()
 	p.mu.Lock()
@@ -555,15 +556,15 @@ func (p *sessions) put(ctx context.Context, s *session) {
 	p.idle = append(p.idle, s)
 }
 
-// setLease notes that a lease lives in s until s is put back.
+// setLease records the lease of s until s is put back.
 func (p *sessions) setLease(s *session, l *lock.Lease) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.leases[s] = l
 }
 
-// close closes the idle sessions, and those whose lease was abandoned, which nothing else would close before its
-// time. Others in use are closed when they come back.
+// close closes the idle sessions, and those whose lease was abandoned, which would stay open until the end of Linger.
+// Other sessions in use are closed when they are put back.
 func (p *sessions) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

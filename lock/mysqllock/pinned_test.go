@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
-	"example.com/stock/stack/wire"
 )
 
 // few makes a lock that has connections for that many keys at a time.

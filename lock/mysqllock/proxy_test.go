@@ -6,7 +6,7 @@ import (
 	"sync"
 	"testing"
 
-	"example.com/stock/stack/wire"
+	"example.com/stock/internal/stack/wire"
 )
 
 // faults are what a network does to a request. After the last two nothing passes on this connection any more.

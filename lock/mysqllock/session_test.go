@@ -13,8 +13,8 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"example.com/stock/internal/mysqlerr"
 	"example.com/stock/lock"
-	"example.com/stock/mysqlerr"
 )
 
 // A connection on which a statement waits for a row does not end when it is closed: the server does not look at the

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"example.com/stock/internal/mysqlerr"
+	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
 	"example.com/stock/lock/explore"
-	"example.com/stock/mysqlerr"
-	"example.com/stock/stack/stacktest"
 )
 
 // This file holds a model of Table: one row, and clients whose statements and answers are late or lost. When a lease

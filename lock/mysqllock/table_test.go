@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
-	"example.com/stock/stack/wire"
 )
 
 // What the server may still do after the client has given up is undone, although a lease is a minute.

@@ -1,17 +1,17 @@
 -- Take the lock if it is free, and mint its fence in the same step.
 -- KEYS[1] lock   KEYS[2] last fence   ARGV[1] value (token and owner)   ARGV[2] lease, ms
 -- ARGV[3] how long the clock must be past a fence before the fence may be forgotten, ms; see mint in queue.lua
--- Returns the fence (in a list if it is that of before), or {'0', holder's value, its remaining ms (-1: no limit)}. A
--- list costs Redis a buffer of 16 KB for the reply.
+-- Returns the fence, or {'0', holder's value, its remaining ms (-1: no limit)}. A fence that was minted before is in a
+-- list. A new one is not, because Redis allocates a buffer of 16 KB for a list.
 local holder = redis.call('GET', KEYS[1])
 if holder and holder ~= ARGV[1] then
   return {'0', holder, redis.call('PTTL', KEYS[1])}
 end
--- Read before the first write: if there is something else under the fence's name the script ends here, and what it had
--- written would stay.
+-- Read before the first write: if the fence's name has a value of another type, the script ends here, and an earlier
+-- write would stay.
 local text = redis.call('GET', KEYS[2])
 if holder then
-  -- Ours already: the reply to an earlier try was lost. The fence minted then is still the last one.
+  -- Ours already: the reply to an earlier request was lost. The fence that it minted is still the last one.
   redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
   return {text}
 end

@@ -8,8 +8,8 @@ import (
 	"example.com/stock/lock"
 )
 
-// unknownLife is how long a request without an answer may still be done: it may wait in the socket of a server that is
-// stopped, and be done when the server goes on.
+// unknownLife is for how long a request without an answer may still be executed. It may wait in the socket of a server
+// that is stopped, until the server continues.
 const unknownLife = time.Hour
 
 var errLookAgain = lock.Down("look for a late request", errors.New("not found yet"))
@@ -19,7 +19,7 @@ type cleanup struct{ *lock.Sweeper }
 
 func newCleanup() *cleanup { return &cleanup{lock.NewSweeper()} }
 
-// close gives up. The keys that are left run out by themselves.
+// close ends the repetitions. The keys that are left run out by themselves.
 func (c *cleanup) close() { c.Close() }
 
 // repeat calls release in the background until the server has answered, or until the time until.
@@ -27,9 +27,9 @@ func (c *cleanup) repeat(release func(context.Context) error, until time.Time) {
 	c.Add(until, func(ctx context.Context) bool { return !errors.Is(release(ctx), lock.ErrDown) })
 }
 
-// persist returns a function that calls release, and if the server does not answer repeats it in the background until
-// the server does or the lease has run out. The release must compare the owner: much may have happened when the server
-// is back.
+// persist returns a function that calls release. If the server does not answer, the function repeats release in the
+// background until the server answers or the lease has run out. release must compare the owner, because another caller
+// may have the key by then.
 func (c *cleanup) persist(release func(context.Context) error, lease time.Duration) func(context.Context) error {
 	return func(ctx context.Context) error {
 		err := release(ctx)
@@ -40,13 +40,13 @@ func (c *cleanup) persist(release func(context.Context) error, lease time.Durati
 	}
 }
 
-// undo takes back what a request without an answer has done, or will do yet. The release deletes the key if it is
-// ours, and then returns nil.
+// undo takes back a request without an answer, which the server may have executed or may still execute. release deletes
+// the key if it is ours, and then returns nil.
 //
-// It releases once before it returns, on a context of its own. If that finds nothing, nothing is proven: Redis reads
-// its connections in no promised order, and the request may come later. But a server that has answered has read all
-// that had come before, so a second answer is proof. Therefore undo looks again in the background until it has found
-// the key or has had two answers.
+// undo releases once before it returns, on a context of its own. If the key is not found, the request may still come
+// later, because Redis reads its connections in no promised order. But a server that has answered once has read all
+// that arrived before that answer, so a second answer proves that the request will not come. Therefore undo releases
+// again in the background until it has found the key or has had two answers.
 func (c *cleanup) undo(ctx context.Context, release func(context.Context) error) {
 	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), lock.ReleaseTimeout)
 	defer cancel()

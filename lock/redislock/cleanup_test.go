@@ -11,11 +11,11 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/internal/stack"
+	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
 	"example.com/stock/lock/redislock"
-	"example.com/stock/stack"
-	"example.com/stock/stack/stacktest"
-	"example.com/stock/stack/wire"
 )
 
 // Thousands of acquisitions leave no key but the fence.

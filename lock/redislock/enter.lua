@@ -1,11 +1,11 @@
--- Take the lock if it is free and nobody came earlier; otherwise queue up, if asked to.
+-- Take the lock if it is free and no waiter came earlier. Otherwise queue up if ARGV[4] is not '0'.
 -- ARGV[1] value   ARGV[2] lease, ms   ARGV[3] lease of a grant, ms
 -- ARGV[4] number of this request; '0': do not queue up
--- Returns the fence (in a list if it is that of before), or {'0', holder's value, its remaining ms (-1: no limit)}. A
--- list costs Redis a buffer of 16 KB for the reply.
+-- Returns the fence, or {'0', holder's value, its remaining ms (-1: no limit)}. A fence that was minted before is in a
+-- list. A new one is not, because Redis allocates a buffer of 16 KB for a list.
 local holder = redis.call('GET', KEYS[1])
 if holder == ARGV[1] then
-  -- Ours: a grant whose message has not come, or an earlier request whose reply was lost.
+  -- Ours: by a grant whose message has not arrived, or by an earlier request whose reply was lost.
   redis.call('PEXPIRE', KEYS[1], ARGV[2])
   return {redis.call('GET', KEYS[2])}
 end

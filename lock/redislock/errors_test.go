@@ -10,9 +10,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/internal/stack"
 	"example.com/stock/lock"
 	"example.com/stock/lock/redislock"
-	"example.com/stock/stack"
 )
 
 func TestTheHolderIsNamed(t *testing.T) {
@@ -51,7 +51,7 @@ func TestAnswersThatAreNoAnswers(t *testing.T) {
 		c.Del(ctx, name+":{k}:fence")
 		c.ConfigSet(ctx, "maxmemory", "1")
 		if _, err := l.Acquire(ctx, "k", lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrDown) ||
-			!mentions(err, "raise its maxmemory") {
+			!mentions(err, "raise maxmemory") {
 			t.Errorf("out of memory: %v, want ErrDown and the reason", err)
 		}
 		c.ConfigSet(ctx, "maxmemory", "0")

@@ -1,10 +1,10 @@
 -- Take the lock from its holder and give it to the oldest waiter, if there is one. queue.lua is put in front of it; a
 -- lock without a queue gives two keys only.
 -- ARGV[1] lease of a grant, ms
--- Returns a fence that is larger than all before it and smaller than all to come.
+-- Returns a fence that is larger than all earlier fences and smaller than all later ones.
 --
 -- DEL comes first: it is allowed where memory is short, and after it the other writes are allowed as well.
-redis.call('GET', KEYS[2]) -- fails if it is no fence: without a fence nobody is evicted
+redis.call('GET', KEYS[2]) -- fails if it is no fence: without a fence no holder may be evicted
 redis.call('DEL', KEYS[1])
 local fence = mint()
 if KEYS[3] then

@@ -38,8 +38,8 @@ var (
 	_ lock.Lister    = (*Redlock)(nil)
 )
 
-// Inspect returns the holder, how long its lease still runs and its fence, in one round trip. Since when it holds is
-// read off the fence, which is made of the server's clock. Waiters poll and leave no trace: they are not known.
+// Inspect returns the holder, the remaining time of its lease and its fence, in one round trip. The start of the hold
+// is derived from the fence, which starts from the server's clock. Waiters poll and are not known to the server.
 func (s *SetNX) Inspect(ctx context.Context, key string) (lock.State, error) {
 	return inspect(ctx, s.client, s.names(key))
 }
@@ -55,8 +55,8 @@ func (s *SetNX) Keys(ctx context.Context) ([]string, error) {
 	return scan(ctx, s.client, "lock")
 }
 
-// Inspect returns the holder, how long its lease still runs, or that it does so for ever, in one round trip. There
-// is no Evict, because there is no fence.
+// Inspect returns the holder and the remaining time of its lease, which may be Forever, in one round trip. There is no
+// Evict, because there is no fence.
 func (v *variant) Inspect(ctx context.Context, key string) (lock.State, error) {
 	return inspect(ctx, v.client, []string{v.name(key), v.name(key) + ":fence"})
 }
@@ -64,16 +64,15 @@ func (v *variant) Inspect(ctx context.Context, key string) (lock.State, error) {
 // Keys scans the whole server.
 func (v *variant) Keys(ctx context.Context) ([]string, error) { return scan(ctx, v.client, v.prefix) }
 
-// Inspect returns the holder, how long its lease still runs without renewal, its fence, and the waiters in the order in
-// which they will be granted the lock, in one round trip. Since when it holds is read off the fence, which is made of
-// the server's clock; when a waiter came is not written down. A waiter is one of lock.HandOver's processes, or a caller
-// without it.
+// Inspect returns the holder, the remaining time of its lease without renewal, its fence, and the waiters in the order
+// in which they will be granted the lock, in one round trip. The start of the hold is derived from the fence, which
+// starts from the server's clock. The arrival of a waiter is not stored. With lock.HandOver a process is one waiter.
 func (w *Watchdog) Inspect(ctx context.Context, key string) (lock.State, error) {
 	return inspect(ctx, w.client, w.names(key))
 }
 
-// Evict takes the lock away and grants it to the oldest waiter, in one round trip. The holder is told at its next
-// renewal, a third of Lease later at most.
+// Evict takes the lock away and grants it to the oldest waiter, in one round trip. The holder's lease reports that at
+// its next renewal, at most a third of Lease later.
 func (w *Watchdog) Evict(ctx context.Context, key string) (lock.Fence, error) {
 	return evict(ctx, w.client, w.names(key))
 }
@@ -83,8 +82,8 @@ func (w *Watchdog) Keys(ctx context.Context) ([]string, error) {
 	return scan(ctx, w.client, "watchdog")
 }
 
-// Inspect returns the holder and how long its lease still runs without renewal, in one round trip. Waiters leave no
-// trace but a subscription: they are not known. There is no Evict, because there is no fence.
+// Inspect returns the holder and the remaining time of its lease without renewal, in one round trip. The server knows
+// only subscriptions of waiters, so they are not listed. There is no Evict, because there is no fence.
 func (r *RLock) Inspect(ctx context.Context, key string) (lock.State, error) {
 	state := lock.State{Scope: lock.Cluster}
 	name := "rlock:" + tag(key)
@@ -125,7 +124,7 @@ func inspect(ctx context.Context, c redis.UniversalClient, names []string) (lock
 		}
 		fence, now := number(reply[2]), number(reply[3])
 		state.Holder.Fence = lock.Fence(fence)
-		// A fence ahead of the clock was counted, because the clock had been set back.
+		// A fence ahead of the clock was made by counting, because the clock had been set back.
 		if age := now - fence; fence > 0 && age >= 0 {
 			state.Holder.Since = time.Now().Add(-time.Duration(age) * time.Microsecond)
 		}
@@ -138,7 +137,7 @@ func inspect(ctx context.Context, c redis.UniversalClient, names []string) (lock
 	return state, nil
 }
 
-// number returns the number that a script has answered as text, or 0.
+// number returns the number that a script has returned as text, or 0.
 func number(v any) int64 {
 	text, _ := v.(string)
 	n, _ := strconv.ParseInt(text, 10, 64)
@@ -188,11 +187,11 @@ func scan(ctx context.Context, c redis.UniversalClient, prefix string) ([]string
 	return slices.Sorted(maps.Keys(found)), nil
 }
 
-// Inspect returns who has the key on a majority of the nodes, and how long that will be so without renewal: until one
-// node too many has freed it. It is one round trip to all nodes. Since when is not known, and waiters poll and leave no
-// trace. A key that several contenders have without a majority has no holder.
+// Inspect returns the contender that has the key on a majority of the nodes, and for how long it will have a majority
+// without renewal. It is one round trip to all nodes. The start of the hold and the waiters, which poll, are not known.
+// A key that several contenders have without a majority has no holder.
 //
-// It fails with ErrDown if too few nodes answered to have a majority, or to know whether somebody has one.
+// The error is an ErrDown if too few nodes answered to know whether a contender has a majority.
 //
 // There is no Evict, because there is no fence: an evicted holder could still write.
 func (r *Redlock) Inspect(ctx context.Context, key string) (lock.State, error) {
@@ -243,9 +242,9 @@ func readKey(ctx context.Context, c redis.UniversalClient, name string) (keyStat
 	return keyState{get.Val(), pttl.Val()}, pttl.Err()
 }
 
-// Keys scans all nodes, and lists the keys that a majority of them has, be it for different contenders: Inspect tells
-// whether one of them has the lock. A key that only a minority has is an orphan. If nodes do not answer, some keys may
-// be missing: see ErrDown of Inspect. It takes as long as ctx lets it.
+// Keys scans all nodes, and lists the keys that a majority of them has, even if for different contenders: Inspect
+// reports whether one of them has the lock. A key that only a minority has is an orphan. If nodes do not answer, some
+// keys may be missing; see Inspect for the ErrDown. Keys ends with ctx at the latest.
 func (r *Redlock) Keys(ctx context.Context) ([]string, error) {
 	var mu sync.Mutex
 	nodes := make(map[string]int) // that have a key
@@ -268,4 +267,22 @@ func (r *Redlock) Keys(ctx context.Context) ([]string, error) {
 	}
 	maps.DeleteFunc(nodes, func(_ string, n int) bool { return n < r.quorum })
 	return slices.Sorted(maps.Keys(nodes)), nil
+}
+
+// queryError returns the error of a request about the key name that was refused or got no answer.
+func queryError(doing, name string, err error) error {
+	if refused(err) {
+		return refusal(name, err)
+	}
+	return lock.Down(doing+" "+name, err)
+}
+
+var unescape = strings.NewReplacer("%25", "%", "%7B", "{", "%7D", "}")
+
+// untag returns the key of a hash tag, which is given without its braces.
+func untag(inside string) string {
+	if inside == "%" {
+		return ""
+	}
+	return unescape.Replace(inside)
 }

@@ -1,5 +1,5 @@
--- Who holds the lock and who waits for it. It writes nothing. queue.lua is put in front of it, for its KEYS and its
--- DEAD; a lock without a queue gives two keys only.
+-- Read the holder of the lock and its waiters. It writes nothing. queue.lua is put in front of it, for its KEYS and
+-- its DEAD; a lock without a queue gives two keys only.
 -- Returns {holder's value or '', its remaining ms (-1: no limit), last fence, now in us, {waiters' values}}.
 local waiters = {}
 if KEYS[3] then

@@ -12,10 +12,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/internal/stack"
+	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
 	"example.com/stock/lock/redislock"
-	"example.com/stock/stack"
-	"example.com/stock/stack/stacktest"
 )
 
 func inspect(t *testing.T, l lock.Locker, key string) lock.State {

@@ -9,10 +9,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/internal/stack"
+	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
 	"example.com/stock/lock/redislock"
-	"example.com/stock/stack"
-	"example.com/stock/stack/stacktest"
 )
 
 // SETNX and the watchdog differ by renewal alone: with work longer than the lease, one is lost and the other is not.

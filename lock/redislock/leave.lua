@@ -1,6 +1,6 @@
--- Give up whatever a value has: the lock, which goes to the oldest waiter, or a place in the queue.
+-- Give up the lock, which goes to the oldest waiter, or the place in the queue of a value.
 -- ARGV[1] value   ARGV[2] lease of a grant, ms
--- Returns 1: it had the lock, 0: nobody has it, -1: another has it.
+-- Returns 1: the value had the lock, 0: the lock is free, -1: another value has it.
 local holder = redis.call('GET', KEYS[1])
 if holder ~= ARGV[1] then
   if redis.call('HDEL', KEYS[4], ARGV[1]) == 1 then

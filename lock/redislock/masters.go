@@ -16,7 +16,7 @@ import (
 	"example.com/stock/lock"
 )
 
-// A node is one of the masters of a Redlock. It keeps track of which server it is talking to.
+// A node is one of the masters of a Redlock. It remembers which server it is connected to.
 type node struct {
 	client redis.UniversalClient
 	addr   string
@@ -29,16 +29,16 @@ type node struct {
 	orphans  []orphan
 	cleaning bool
 
-	// silent: it has owed an answer for longer than a round waits. Until it answers, a try for the lock does
-	// without it at once, instead of waiting for the time-out and leaving one more request behind.
+	// silent: the node has not answered a request for longer than a round waits. Until it answers, tries do not ask it,
+	// so that they need not wait for the time-out and leave no more requests behind.
 	silent atomic.Bool
 }
 
-// An identity says which server a node is, and since when.
+// An identity is what a server reports about itself.
 type identity struct {
 	runID   string // new with every start
 	replica bool
-	born    time.Time // it was started at this time or earlier, by our monotonic clock
+	born    time.Time // when the server was started, or later, by our monotonic clock
 }
 
 func newNode(c redis.UniversalClient, i int) *node {
@@ -47,7 +47,7 @@ func newNode(c redis.UniversalClient, i int) *node {
 	return n
 }
 
-// addrOf returns what errors call the i-th of the clients.
+// addrOf returns the name of the i-th client in errors.
 func addrOf(c redis.UniversalClient, i int) string {
 	single, ok := c.(*redis.Client)
 	if ok && strings.Contains(single.Options().Addr, ":") { // a Sentinel client has a placeholder
@@ -56,7 +56,7 @@ func addrOf(c redis.UniversalClient, i int) string {
 	return nth(i)
 }
 
-// checkClients finds what is wrong with the clients of a Redlock as far as that is known without asking a server.
+// checkClients checks the clients of a Redlock without asking a server.
 func checkClients(clients []redis.UniversalClient) error {
 	if len(clients) < 3 {
 		const text = "redlock needs at least 3 independent Redis masters, better 5, and was given %d"
@@ -110,9 +110,9 @@ func (e *ineligibleError) Error() string { return e.reason }
 
 var errSilent = &ineligibleError{"owes an answer to an earlier request"}
 
-// eligible returns nil if the answer that n has just given counts, or why it does not. A restarted server can only
-// have been reached by a new connection. So the node is asked who it is after a new connection, and otherwise the
-// last answer to that holds.
+// eligible returns nil if the answer that n has just given counts, or why it does not. A restarted server can only be
+// reached by a new connection. So the node is asked for its identity after each new connection, and otherwise the last
+// one is used.
 func (n *node) eligible(ctx context.Context, quarantine time.Duration) error {
 	dials := n.dials.Load()
 	n.mu.Lock()
@@ -140,7 +140,7 @@ func (id identity) eligible(quarantine time.Duration) error {
 	if quarantine <= 0 {
 		return nil
 	}
-	// As a holder counts on less than its lease, for clocks of different rates, so a node stays away for longer.
+	// Clocks run at different rates. For that a holder relies on less than its lease, and a node stays out for longer.
 	if left := 2*quarantine - lock.Valid(quarantine) - time.Since(id.born); left > 0 {
 		return &ineligibleError{fmt.Sprintf(
 			"was started less than %v ago and may have forgotten who holds what; it counts in %v",
@@ -149,7 +149,7 @@ func (id identity) eligible(quarantine time.Duration) error {
 	return nil
 }
 
-// identify asks a server who it is, in one round trip.
+// identify reads the identity of a server, in one round trip.
 func identify(ctx context.Context, c redis.UniversalClient) (identity, error) {
 	var server, replication *redis.StringCmd
 	_, err := c.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -172,10 +172,10 @@ func identify(ctx context.Context, c redis.UniversalClient) (identity, error) {
 	return identity{runID: info["run_id"], replica: info["role"] != "master", born: time.Now().Add(-up)}, nil
 }
 
-// age returns how long a server has been up at least. Its uptime is the difference of two truncated seconds, so it
-// may have been up for a second less than it says. The fraction of its clock (since Redis 7.0) is added: then age
-// counts from the end of the second in which the server started, and everybody who asks means the same moment.
-// Otherwise a node would count for one instance a second before it counts for the next.
+// age returns a lower bound for the time that a server has been up. uptime_in_seconds is the difference of two
+// truncated seconds, so it may be a second too large. The fraction of the server's clock (since Redis 7.0) is added:
+// then age counts from the end of the second in which the server started, for every client that asks. Otherwise a node
+// would count for one instance a second before it counts for the next.
 func age(info map[string]string) (up time.Duration, known bool) {
 	seconds, err := strconv.ParseInt(info["uptime_in_seconds"], 10, 64)
 	if err != nil {
@@ -188,10 +188,10 @@ func age(info map[string]string) (up time.Duration, known bool) {
 	return up, true
 }
 
-// CheckMasters is for a health check. It reports whether enough of clients are distinct masters that answer, and
-// that have been up for longer than quarantine (see [RedlockOptions]; 0 or less: however long), to grant a lock.
-// The error is a [lock.DownError] that is safe to show, wrapped in one that names addresses, for the log. A node
-// that hangs takes as long as ctx lets it.
+// CheckMasters is for a health check. It returns nil if enough of clients are distinct masters that answer and that
+// have been up for longer than quarantine (see [RedlockOptions]; 0 or less means any time) to grant a lock. The error
+// is a [lock.DownError] that is safe to show, wrapped in an error with addresses for the log. CheckMasters waits for a
+// node that hangs until ctx ends.
 func CheckMasters(ctx context.Context, clients []redis.UniversalClient, quarantine time.Duration) error {
 	addrs, ids, errs := make([]string, len(clients)), make([]identity, len(clients)), make([]error, len(clients))
 	var all sync.WaitGroup
@@ -210,8 +210,8 @@ func CheckMasters(ctx context.Context, clients []redis.UniversalClient, quaranti
 	return checkQuorum(addrs, errs)
 }
 
-// A quorumError is a DownError for the log. The DownError numbers the nodes, because clients are not to learn
-// addresses; the detail names them.
+// A quorumError is a DownError with details for the log. The DownError numbers the nodes, because clients must not see
+// addresses. The detail has the addresses.
 type quorumError struct {
 	*lock.DownError // what errors.As finds
 	detail          string
@@ -225,7 +225,7 @@ func distinct(addrs []string, ids []identity) error {
 	seen := make(map[string]int)
 	for i, id := range ids {
 		if id.runID == "" {
-			continue // not heard of yet
+			continue // not known yet
 		}
 		if first, twice := seen[id.runID]; twice {
 			const text = "%s and %s are the same server%s: its end would be the end of both; " +
@@ -240,8 +240,8 @@ func distinct(addrs []string, ids []identity) error {
 	return nil
 }
 
-// checkQuorum returns nil if a majority of the answers count (their error is nil). Otherwise it says which answers do
-// not, and why.
+// checkQuorum returns nil if a majority of the answers count, which are those whose error is nil. Otherwise its error
+// lists the answers that do not count, with the reason.
 func checkQuorum(addrs []string, errs []error) error {
 	var shown, logged []string
 	for i, err := range errs {
@@ -265,10 +265,10 @@ func checkQuorum(addrs []string, errs []error) error {
 
 func quorum(nodes int) int { return nodes/2 + 1 }
 
-// nth returns what a node is called where its address is not to be seen: its place in redlock.addrs.
+// nth returns the name of a node where its address must not be shown: its place in redlock.addrs.
 func nth(i int) string { return fmt.Sprint("node ", i+1) }
 
-// reasonOf puts err into words that can stand behind a name: a reason that is safe to show, and a detail for the log.
+// reasonOf returns err in words that can follow a node's name: a reason that is safe to show, and a detail for the log.
 func reasonOf(err error) (reason, detail string) {
 	var (
 		ineligible *ineligibleError
@@ -282,7 +282,7 @@ func reasonOf(err error) (reason, detail string) {
 	case errors.Is(err, lock.ErrExpired), errors.Is(err, lock.ErrTaken):
 		return "has not our key any more", ""
 	case errors.As(err, &answer):
-		code, _, _ := strings.Cut(answer.Error(), " ") // the rest may name other servers, as that of MOVED does
+		code, _, _ := strings.Cut(answer.Error(), " ") // the rest may contain other addresses, as that of MOVED does
 		return "says " + code + remedy(code), " (" + answer.Error() + ")"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
 		return "did not answer in time", ""
@@ -293,7 +293,7 @@ func reasonOf(err error) (reason, detail string) {
 	}
 }
 
-// remedy says what to do about an error reply, where that is known.
+// remedy returns what to do about an error reply, or "" if that is not known.
 func remedy(code string) string {
 	switch code {
 	case "READONLY":

@@ -13,11 +13,11 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/internal/stack"
+	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
 	"example.com/stock/lock/locktest"
 	"example.com/stock/lock/redislock"
-	"example.com/stock/stack"
-	"example.com/stock/stack/stacktest"
 )
 
 // masters are five independent servers, a client of each that no lock uses, and a key for the test.

@@ -13,8 +13,8 @@ import (
 	"example.com/stock/lock"
 )
 
-// A notifier tells the waiters of this process that they were granted the lock. It has one subscription for all of
-// them, made when the first of them waits.
+// A notifier passes grants on to the waiters of this process. It has one subscription for all of them, which is made
+// when the first of them waits.
 type notifier struct {
 	subscription
 	channel string
@@ -31,7 +31,7 @@ func newNotifier(c redis.UniversalClient, process string, log *slog.Logger) *not
 	n.subscription = subscription{
 		client: c, log: log, broken: n.wakeAll,
 		confirmed: func(string) {
-			if !n.subscribed() { // otherwise it is subscribed anew after a broken connection
+			if !n.subscribed() { // it is confirmed again after each broken connection
 				close(n.ready)
 			}
 		},
@@ -47,10 +47,10 @@ func newNotifier(c redis.UniversalClient, process string, log *slog.Logger) *not
 // A waiter is one acquisition that asks until it is granted the lock.
 type waiter struct {
 	request uint64          // the number of its last request; a grant that answers another one is stale
-	granted chan lock.Fence // gets the fence of a grant. A NoFence says that grants may have been missed: ask again
+	granted chan lock.Fence // receives the fence of a grant, or NoFence if grants may have been missed: ask again
 }
 
-// add makes a waiter known by the value of its attempt.
+// add makes a waiter for the attempt with this value.
 func (n *notifier) add(value string) *waiter {
 	w := &waiter{granted: make(chan lock.Fence, 1)}
 	n.mu.Lock()
@@ -59,8 +59,8 @@ func (n *notifier) add(value string) *waiter {
 	return w
 }
 
-// next begins another request of w, and returns its number. Grants to earlier requests no longer count: the answer of
-// the server says whether the lock is ours. The waiter may have been stopped since, for longer than a grant lives.
+// next begins another request of w, and returns its number. Grants to earlier requests no longer count, because the
+// process may have been stopped for longer than a grant lives. The server's answer says whether the lock is ours.
 func (n *notifier) next(w *waiter) uint64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -78,7 +78,7 @@ func (n *notifier) remove(value string) {
 	delete(n.waiters, value)
 }
 
-// subscribed reports whether a grant would be heard now.
+// subscribed reports whether a grant would be received now.
 func (n *notifier) subscribed() bool {
 	select {
 	case <-n.ready:
@@ -88,8 +88,8 @@ func (n *notifier) subscribed() bool {
 	}
 }
 
-// subscribe subscribes if that was not done yet. It returns when the server has confirmed, or after recheck, because a
-// waiter asks then anyway.
+// subscribe subscribes if that was not done yet. It returns when the server has confirmed, or after recheck, when the
+// waiter must ask again anyway.
 func (n *notifier) subscribe(ctx context.Context) error {
 	if _, err := n.open(n.channel); err != nil {
 		return err
@@ -130,7 +130,7 @@ func (n *notifier) notify(value string, request uint64, fence lock.Fence) {
 	}
 }
 
-// wakeAll makes all waiters ask, because grants of the last moments may not have been heard.
+// wakeAll makes all waiters ask, because the latest grants may have been missed.
 func (n *notifier) wakeAll() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -139,7 +139,7 @@ func (n *notifier) wakeAll() {
 	}
 }
 
-// wake leaves fence for the waiter, unless there is something for it already: either makes it look.
+// wake sends fence to the waiter, unless it has not received an earlier one yet. Either makes it ask.
 func (w *waiter) wake(fence lock.Fence) {
 	select {
 	case w.granted <- fence:

@@ -8,15 +8,17 @@ import (
 	"example.com/stock/lock"
 )
 
-// An orphan is a key of ours that a node of a Redlock has not confirmed to be gone. It runs out by itself at until.
+// An orphan is a key that we may have set on a node of a Redlock, and that the node has not confirmed to be deleted. It
+// runs out by itself at until.
 type orphan struct {
 	name, value string
 	until       time.Time
-	looks       int // so many answers that find nothing prove that it cannot come any more either; see undo
+	answers     int // that must find no key before the orphan is dropped; see cleanup.undo
 }
 
 // addOrphan has the orphan deleted as soon as the node answers. One goroutine cleans up a node, however long its list
-// is. The list stops growing with the first clean-up that gets no answer, because then the node is asked for no lock.
+// is. After a clean-up without an answer the list stops growing, because the node is asked for no lock until it
+// answers.
 func (n *node) addOrphan(c *cleanup, release *script, o orphan) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -29,10 +31,10 @@ func (n *node) addOrphan(c *cleanup, release *script, o orphan) {
 	}
 }
 
-// deleteOrphans deletes the orphans of a node. An ErrDown says that there is more to do.
+// deleteOrphans deletes the orphans of a node. It returns an ErrDown if some are left.
 func (n *node) deleteOrphans(ctx context.Context, release *script) error {
 	if n.silent.Load() {
-		// All orphans may have run out meanwhile, but something must find out that the node is back.
+		// Ping, because all orphans may have run out, and no other request would notice that the node answers again.
 		if err := n.client.Ping(ctx).Err(); err != nil {
 			return lock.Down("ask "+n.addr, err)
 		}
@@ -57,8 +59,8 @@ func (n *node) deleteOrphans(ctx context.Context, release *script) error {
 				n.silent.Store(true)
 				n.putBack(append(again, list[i:]...))
 				return err
-			case err != nil && o.looks > 1:
-				o.looks--
+			case err != nil && o.answers > 1:
+				o.answers--
 				again = append(again, o)
 			}
 		}

@@ -1,7 +1,12 @@
-// Package redislock holds the locks on Redis: a key with a time limit, whose value says which acquisition wrote it.
+// Package redislock locks keys with Redis: a key with a time limit, whose value says which acquisition wrote it.
 //
-// This file has what the locks share: the names and values in Redis, scripts and their round trips, an attempt at a
-// key on one server, and what the errors of Redis mean. Each other file is one lock, or one thing that a lock can do.
+// Open setnx.go first: it is the plain algorithm of [SetNX] from acquire to release, and says in a sentence what each
+// other file adds. watchdog.go does the same for [Watchdog], which queues its waiters and renews its lease. [Redlock]
+// is in redlock.go, [RLock] in rlock.go, and the locks that people write by hand in setnx_del.go, setnx_expire.go and
+// setnx_watch.go.
+//
+// This file has what the locks share: the names and values in Redis, scripts and their round trips, an attempt at a key
+// on one server, and what the errors of Redis mean.
 package redislock
 
 import (
@@ -18,13 +23,14 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/internal/rediserr"
 	"example.com/stock/lock"
 )
 
 var escape = strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D")
 
 // tag returns key as a hash tag, so that the keys of one lock share a slot of Redis Cluster, whatever the key is. No
-// two keys have the same tag. Redis ignores an empty tag, so the empty key gets a sign that no other key turns into.
+// two keys have the same tag. Redis ignores an empty tag, so the empty key becomes "%", which no other key becomes.
 func tag(key string) string {
 	if key == "" {
 		return "{%}"
@@ -38,13 +44,12 @@ func ownerOf(value string) string {
 	return owner
 }
 
-// leaseOver reports whether nothing is left of a lease that was asked for at sent. What was granted then may belong to
-// another by now.
+// leaseOver reports whether a lease that was asked for at sent has run out. Another caller may hold the key by now.
 func leaseOver(sent time.Time, lease time.Duration) bool {
 	return spent(time.Since(sent), lease)
 }
 
-// spent reports whether nothing is left of a lease so long after its request left.
+// spent reports whether a lease has run out if its answer took this long.
 func spent(took, lease time.Duration) bool { return took >= lock.Valid(lease) }
 
 // def sets *d to value if it is zero.
@@ -58,17 +63,17 @@ func def(d *time.Duration, value time.Duration) {
 type server struct {
 	client   redis.UniversalClient
 	lease    time.Duration
-	replicas Acknowledgement // nil: none is asked
+	replicas Acknowledgement // nil: no replica is asked
 	cleanup  *cleanup
 }
 
-// An Acknowledgement is what must be known of a grant before it counts. See Replicas.
+// An Acknowledgement is a condition for a grant to count. See Replicas.
 type Acknowledgement interface {
-	// run runs a script that grants something. The error short says why what it has granted does not count.
+	// run runs a script that grants a lease. If short is not nil, the grant does not count.
 	run(ctx context.Context, o lock.Options, s *server, call call) (reply *redis.Cmd, short error)
 }
 
-// grant runs a script that grants something, in one round trip. See Acknowledgement for the error short.
+// grant runs a script that grants a lease, in one round trip. See Acknowledgement for the error short.
 func (s *server) grant(ctx context.Context, o lock.Options, call call) (reply *redis.Cmd, short error) {
 	if s.replicas == nil {
 		return call.run(ctx, s.client), nil
@@ -96,8 +101,8 @@ func (c call) run(ctx context.Context, client redis.UniversalClient) *redis.Cmd 
 	return c.script.run(ctx, client, c.keys, c.args...)
 }
 
-// request runs the script that acquires, once. The error is a HeldError if another holds the key. If the outcome is
-// unknown, request releases before it returns, on a context of its own.
+// request runs the acquire script once. The error is a HeldError if another caller holds the key. If the outcome is
+// unknown, request releases the key before it returns, on a context of its own.
 func (a *attempt) request(ctx context.Context) (lock.Fence, error) {
 	answered, short := a.grant(ctx, a.options, a.acquire)
 	reply, err := answered.Result()
@@ -114,15 +119,15 @@ func (a *attempt) request(ctx context.Context) (lock.Fence, error) {
 			return fence, nil
 		}
 	}
-	if !refused(err) && (a.queued || !poolExhausted(err)) { // an exhausted pool has sent nothing
+	if !refused(err) && (a.queued || !poolExhausted(err)) { // with an exhausted pool nothing was sent
 		a.cleanup.undo(ctx, a.sendRelease)
 	}
 	return 0, acquireError(ctx, a.options, a.acquire.keys[0], err)
 }
 
-// free gives up all that the attempt has. It returns ErrExpired or ErrTaken if the lock was not ours any more. If the
-// server does not answer, the release is repeated in the background: a Redis that comes back with its data still has
-// the key, and nobody could acquire it until the lease ran out.
+// free releases the lock, or the place in its queue. It returns ErrExpired or ErrTaken if the lock was not ours any
+// more. If the server does not answer, the release is repeated in the background: a Redis that restarts with its data
+// still has the key, and no caller could acquire it until the lease ran out.
 func (a *attempt) free(ctx context.Context) error {
 	return a.cleanup.persist(a.sendRelease, a.lease)(ctx)
 }
@@ -131,14 +136,14 @@ func (a *attempt) sendRelease(ctx context.Context) error {
 	return ownership(a.release.run(ctx, a.client).Int())
 }
 
-// detached calls free on a context of its own, because the caller's may have ended.
+// detached calls free on a context of its own, because the caller's context may have ended.
 func detached(ctx context.Context, free func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lock.ReleaseTimeout)
 	defer cancel()
 	_ = free(ctx)
 }
 
-// parseGranted reads the reply of a script that acquires. That is the fence, alone or in a list, or {"0", the holder's
+// parseGranted reads the reply of an acquire script. It is either the fence, alone or in a list, or {"0", the holder's
 // value, its remaining ms}, which becomes a HeldError.
 func parseGranted(key string, reply any) (lock.Fence, error) {
 	list, _ := reply.([]any)
@@ -164,11 +169,11 @@ func parseGranted(key string, reply any) (lock.Fence, error) {
 }
 
 // ownership reads the reply of a script that compares the owner before it acts. It returns nil if the key was ours,
-// ErrExpired if the key is gone, and ErrTaken if another has it.
+// ErrExpired if the key is gone, and ErrTaken if another caller has it.
 func ownership(reply int, err error) error {
 	switch {
 	case err != nil && redis.HasErrorPrefix(err, "WRONGTYPE"):
-		return fmt.Errorf("%w: something that is no lock has its name (%v)", lock.ErrTaken, err)
+		return fmt.Errorf("%w: a value that is no lock has its name (%v)", lock.ErrTaken, err)
 	case err != nil:
 		return lock.Down("ask redis", err)
 	case reply == 0:
@@ -179,13 +184,13 @@ func ownership(reply int, err error) error {
 	return nil
 }
 
-// refused reports whether the server answered with an error: the script did not get as far as a write.
+// refused reports whether the server answered with an error. Then the script has written nothing.
 func refused(err error) bool {
 	var reply redis.Error
 	return errors.As(err, &reply)
 }
 
-// acquireError returns what an acquisition says that was refused or got no answer.
+// acquireError returns the error of an acquisition that was refused or got no answer.
 func acquireError(ctx context.Context, o lock.Options, name string, err error) error {
 	if refused(err) {
 		return refusal(name, err)
@@ -193,10 +198,10 @@ func acquireError(ctx context.Context, o lock.Options, name string, err error) e
 	return unanswered(ctx, o, "acquire "+name, err)
 }
 
-// unanswered returns what an acquisition says that got no answer.
+// unanswered returns the error of an acquisition that got no answer.
 func unanswered(ctx context.Context, o lock.Options, doing string, err error) error {
 	if waitOver(ctx, o) {
-		return context.Cause(ctx) // which says nothing about the server
+		return context.Cause(ctx) // the server may be up
 	}
 	if poolExhausted(err) {
 		return fmt.Errorf("%s: %w: %w", doing, lock.ErrOverloaded, err)
@@ -204,14 +209,13 @@ func unanswered(ctx context.Context, o lock.Options, doing string, err error) er
 	return lock.Down(doing, err)
 }
 
-// poolExhausted reports whether all our connections were in use. Nothing was sent, and it says nothing about the
-// server.
+// poolExhausted reports whether all connections of the pool were in use. Nothing was sent, and the server may be up.
 func poolExhausted(err error) bool {
 	return errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted)
 }
 
-// waitOver reports whether the wait of a caller that waits has ended. The client also sets the deadline of ctx on its
-// socket, where it passes a moment before ctx knows.
+// waitOver reports whether the wait has ended, for a caller without TryOnce. The client also sets the deadline of ctx
+// on its socket. There it may pass a moment before ctx ends, so waitOver waits for ctx.
 func waitOver(ctx context.Context, o lock.Options) bool {
 	if o.TryOnce {
 		return false
@@ -224,23 +228,20 @@ func waitOver(ctx context.Context, o lock.Options) bool {
 
 // refusal returns an error reply of the server, with the fix where one is known.
 func refusal(name string, err error) error {
-	switch text := err.Error(); {
-	case strings.HasPrefix(text, "WRONGTYPE"):
+	if strings.HasPrefix(err.Error(), "WRONGTYPE") {
 		return fmt.Errorf("key %s in Redis, or one beside it that begins like it, is no lock but something else "+
 			"(see TYPE); remove or rename it: %w", name, err)
-	case strings.HasPrefix(text, "READONLY"):
-		const reason = "it is a read-only replica; point redis.addrs at the master, or use redis.master_name"
-		return &lock.DownError{Server: "redis", Reason: reason}
-	case strings.HasPrefix(text, "OOM"):
-		return &lock.DownError{Server: "redis", Reason: "it is out of memory; raise its maxmemory, or free some"}
-	default:
-		return lock.Down("ask "+name, err)
 	}
+	if meaning, known := rediserr.Of(err); known {
+		return &lock.DownError{Server: "redis", Reason: meaning.Reason, Full: meaning.Full}
+	}
+	return lock.Down("ask "+name, err)
 }
 
-// A script is Lua source. Its digest is sent, and the source only where Redis does not know it. All its keys are in
-// KEYS and share one slot, so that a node of a cluster whose slots are being moved can tell whether it has them: if it
-// has only some, it answers TRYAGAIN and does nothing.
+// A script is Lua source. Its digest is sent, and the source only if Redis does not know the digest. All its keys are
+// in
+// KEYS and share one slot. A node of a cluster whose slots are being moved can so check whether it has all of them: if
+// it has only some, it answers TRYAGAIN and does nothing.
 type script struct{ source, digest string }
 
 func newScript(source string) *script {
@@ -248,7 +249,7 @@ func newScript(source string) *script {
 	return &script{source, hex.EncodeToString(sum[:])}
 }
 
-// run runs s once. It repeats only what cannot have begun; see retryUnstarted.
+// run runs s once. It repeats a request only if the server cannot have begun it; see retryUnstarted.
 func (s *script) run(ctx context.Context, c redis.UniversalClient, keys []string, args ...any) *redis.Cmd {
 	return retryUnstarted(ctx, c, func() *redis.Cmd {
 		reply := s.evalSHA(ctx, c, keys, args)
@@ -283,29 +284,26 @@ type processor interface {
 	Process(ctx context.Context, cmd redis.Cmder) error
 }
 
-// once is a command that is sent one time, whatever the client's MaxRetries and MaxRedirects say.
+// once is a command that go-redis sends one time, whatever the client's MaxRetries is.
 //
-// A client of Redis Cluster repeats a request that got no answer by itself, on the same node and then on another, up to
-// three times; a plain client does so unless it is told not to (MaxRetries -1). A lock cannot have that. A release that
-// was done finds the key gone when it is repeated, and reports that the lock had been lost; an eviction that was done
-// takes the lock from the next holder as well. Here a request without an answer has an unknown outcome, which the
-// caller settles: see cleanup.undo.
-//
-// MOVED and ASK are followed all the same: a node that answers so has done nothing.
+// By default go-redis repeats a request that got no answer. For a lock that is wrong: a repeated release finds the key
+// gone and reports a loss, and a repeated eviction takes the lock from the next holder as well. Here the outcome of a
+// request without an answer is unknown, and cleanup.undo takes it back. MOVED and ASK are still followed, because a
+// node that answers so has done nothing.
 type once struct{ *redis.Cmd }
 
-// NoRetry tells go-redis not to repeat the command. One such command is enough for a pipeline.
+// NoRetry makes go-redis not repeat the command, nor a pipeline that contains it.
 func (once) NoRetry() bool { return true }
 
-// movingPause is the first pause between tries while a slot is moved, and movingTime is how long the tries go on.
-// MIGRATE moves ten keys at a time, so the keys of one lock are apart for milliseconds.
+// movingPause is the first pause between tries while a slot is moved. movingTime limits the tries. MIGRATE moves ten
+// keys at a time, so the keys of one lock are on different nodes for milliseconds only.
 const (
 	movingPause = 10 * time.Millisecond
 	movingTime  = time.Second
 )
 
-// retryUnstarted repeats a request that a node of a cluster refused to begin, because the keys are on their way to
-// another node. It also repeats once where there was no connection, because the cluster may have replaced a dead node.
+// retryUnstarted repeats a request that a node of a cluster refused to begin, because its keys are being moved to
+// another node. It also repeats once if there was no connection, because the cluster may have replaced a dead node.
 func retryUnstarted(ctx context.Context, c redis.UniversalClient, ask func() *redis.Cmd) *redis.Cmd {
 	cluster, isCluster := c.(*redis.ClusterClient)
 	pause := movingPause
@@ -333,7 +331,7 @@ func moving(err error) bool {
 		redis.HasErrorPrefix(err, "TRYAGAIN")
 }
 
-// unsent reports whether there was no connection to send a request on.
+// unsent reports whether the request could not be sent, because there was no connection.
 func unsent(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"

@@ -17,63 +17,60 @@ import (
 type RedlockOptions struct {
 	// Lease is how long after the last renewal the nodes free the key; default 10 s, renewed every third.
 	Lease time.Duration
-	// NodeTimeout is how long one node has to answer, so that a dead one does not hold the others up; default 50 ms.
+	// NodeTimeout limits the wait for one node, so that a dead node does not delay the others; default 50 ms.
 	NodeTimeout time.Duration
-	// MaxPause is the longest pause between tries; each is drawn at random below it. It must be long beside a round
-	// trip. Default 50 ms.
+	// MaxPause is the longest pause between tries; each is drawn at random below it. It must be long compared to a
+	// round trip. Default 50 ms.
 	MaxPause time.Duration
-	// MaxHold: renewal ends after this and the lease is lost, because a hung holder must not hold for ever; default
-	// 5 min.
+	// MaxHold is the longest hold. After it renewal ends and the lease is lost, so that a hung holder does not hold for
+	// ever. Default 5 min.
 	MaxHold time.Duration
 
-	// Quarantine: a node that was started less than this ago does not count, because it may have forgotten a key
-	// that somebody counts on. Default Lease; it must not be shorter than the Lease of anybody who uses these
-	// nodes. A negative one is none at all: for nodes that forget nothing (appendonly yes, appendfsync always), or
-	// to begin at once where no lock was ever held.
+	// Quarantine: a node that was started less than this ago does not count, because it may have lost a key that a
+	// holder relies on. Default Lease. It must not be shorter than the Lease of any client of these nodes. Negative
+	// means none: for nodes that lose nothing (appendonly yes, appendfsync always), or before the first lock.
 	Quarantine time.Duration
 
-	// Counted is told on how many nodes a lease stands, after every round that granted or renewed one. It must be
-	// quick. Default nil.
+	// Counted is called with the number of nodes that have the key, after every round that granted or renewed a lease.
+	// It must return quickly. Default nil.
 	Counted func(key string, nodes int)
 }
 
-// Redlock is a lock on N independent Redis masters, held by whoever has the key on a majority of them:
-// https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/, to the letter, and with what the letter
-// leaves open.
+// Redlock is a lock on N independent Redis masters. A caller holds it if it has the key on a majority of them:
+// https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/.
 //
-// A try sends SET NX PX with one random value to all nodes at once. It has the lock if N/2+1 nodes granted it, and if
-// something is left of the lease, counted from before the first request and less 1 % and 2 ms for clocks of different
-// rates. Otherwise it takes back what it was or may have been granted, on a context of its own and until the node
-// answers. (A node that answered that another has the key has nothing of ours.) It tries again after a random pause;
-// without that, contenders that split the nodes between them would do so for ever.
+// A try sends SET NX PX with one random value to all nodes at once. It has the lock if N/2+1 nodes granted it within
+// the lease, counted from before the first request and less 1 % and 2 ms for clocks of different rates. Otherwise it
+// deletes the key on every node that granted it or did not answer, on a context of its own and until the node answers.
+// It tries again after a random pause. Without that, contenders that divide the nodes among them would do so for ever.
 //
-// Every third of the lease all nodes are asked for another one. The renewal counts if a majority *still* has the key:
-// then nobody else can have had a majority in between. Only then the key is set again where it was missing, for as long
-// as on the other nodes, and counts from the next round on. So a lease that began on 3 of 5 nodes grows to 5 when the
-// others come back, instead of being worn down to 2. A renewal without a majority changes nothing and is tried again; a
-// majority that is gone for good is a loss at once.
+// Every third of the lease all nodes are asked to renew it. The renewal counts if a majority *still* has the key: then
+// no other caller can have had a majority in between. Only then the key is set again on nodes where it was missing, for
+// the time that the other nodes have, and counts from the next round on. So a lease that began on 3 of 5 nodes grows to
+// 5 when the other nodes return. A renewal without a majority changes nothing and is tried again. If a majority has
+// answered that it does not have the key, the lease is lost at once.
 //
-// A node does not count for Quarantine after its start: it may have been part of a majority and have come back
-// empty. Nor does a replica, and if two of the nodes are the same server (by run_id), nothing is granted at all.
-// Both are learnt from INFO after every new connection, because a restarted server cannot be reached by an old one.
+// For Quarantine after its start a node does not count: it may have been part of a majority, and have restarted empty.
+// Nor does a replica. If two of the nodes are the same server (by run_id), nothing is granted at all. Redlock reads
+// this with INFO after every new connection, because a restarted server needs a new one.
 //
 // Round trips, each to all N nodes in parallel and as slow as the slowest, or NodeTimeout: 2 uncontended (acquire 1,
 // release 1), and 1 for each renewal; 1 more after new connections, and after a renewal that found keys missing;
-// contended 1 for every try in vain, 2 if some nodes granted it. A node that hangs costs a round NodeTimeout, for a
-// second or so; then tries do without it until it answers.
+// contended 1 for every failed try, 2 if some nodes granted it. A node that hangs makes rounds take NodeTimeout for
+// about a second. After that tries do not ask it until it answers.
 //
-// Promises: exclusion while no lease is lost, also when a minority of the nodes fails or restarts empty; the holder is
-// told by its own clock before the nodes free the key; a crashed holder is followed within Lease. With fewer than a
-// majority of the nodes it says ErrDown, promptly.
+// Promises: exclusion while no lease is lost, also if a minority of the nodes fails or restarts empty; a lease that
+// reports its loss by the holder's own clock before the nodes free the key; after a crash of the holder the next one
+// has the lock within Lease. If less than a majority of the nodes answers, Acquire returns ErrDown promptly.
 //
 // Does not promise a fence: NoFence. Kleppmann's argument
-// (https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html): a random value is not ordered, so
-// no store can refuse the write of a holder that was paused past its lease, or that lost a node to a jump of the
-// clock. Whoever needs correctness needs a fence, and whoever wants efficiency is served by one Redis. Antirez'
-// answer (http://antirez.com/news/101): the elapsed time is checked after the majority is reached, so only a pause
-// after that does harm, which no lease of any lock survives; clocks need only run at about the same rate; and a
-// store that compares and sets can check the random value.
-// Nor does it promise fairness, or survival of a jump of the nodes' clocks by more than a small part of the lease.
+// (https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html): a random value is not ordered, so no
+// store can refuse the write of a holder that was paused past its lease, or that lost a node to a jump of the clock. A
+// program that needs correctness needs a fence, and for efficiency one Redis is enough. Antirez' answer
+// (http://antirez.com/news/101): the elapsed time is checked after the majority is reached, so only a pause after that
+// does harm, which no lease of any lock survives; clocks need only run at about the same rate; and a store that
+// compares and sets can check the random value. Nor does it promise fairness, or survival of a jump of the nodes'
+// clocks by more than a small part of the lease.
 type Redlock struct {
 	nodes   []*node
 	addrs   []string
@@ -84,9 +81,9 @@ type Redlock struct {
 	releaseScript, renewScript *script
 }
 
-// NewRedlock returns a Redlock on clients, one for each node: at least three, better five. It asks no server anything.
-// The clients must be of single servers and heed deadlines. Each client is given a hook, for good: make few Redlocks.
-// Close it when no lease is held any more.
+// NewRedlock returns a Redlock on clients, one for each node: at least three, better five. It sends nothing. Each
+// client must be of a single server, with ContextTimeoutEnabled. NewRedlock adds a hook to each client, which stays:
+// make few Redlocks. Close it when no lease is held any more.
 func NewRedlock(clients []redis.UniversalClient, o RedlockOptions) (*Redlock, error) {
 	def(&o.Lease, 10*time.Second)
 	def(&o.NodeTimeout, 50*time.Millisecond)
@@ -107,8 +104,8 @@ func NewRedlock(clients []redis.UniversalClient, o RedlockOptions) (*Redlock, er
 	return r, nil
 }
 
-// Close gives up the releases that have not reached their node yet; their keys run out with the lease. Leases are not
-// touched.
+// Close drops the releases that have not reached their node yet; their keys run out with the lease. Leases stay as they
+// are.
 func (r *Redlock) Close() error {
 	r.cleanup.close()
 	return nil
@@ -140,30 +137,30 @@ func (r *Redlock) try(ctx context.Context, key string, o lock.Options) (*lock.Le
 			"%d of %d nodes granted the lock, but after %v of a lease of %v: nothing of it is left",
 			granted, len(r.nodes), took.Round(time.Millisecond), r.o.Lease)}
 	case short != nil && waitOver(ctx, o):
-		return nil, context.Cause(ctx) // which says nothing about the nodes
+		return nil, context.Cause(ctx) // the nodes may be up
 	case short != nil:
 		return nil, short
 	}
 	return nil, responses.held(key)
 }
 
-// wins reports whether a try has the lock that so many nodes have granted, so long after its first request left.
+// wins reports whether a try has the lock if this many nodes have granted it, this long after its first request left.
 func (r *Redlock) wins(granted int, took time.Duration) bool {
 	return granted >= r.quorum && !spent(took, r.o.Lease)
 }
 
-// stands reports what a renewal has found where so many nodes have our key, and so many answered that they do not: a
-// majority still has it, or none can have it any more. Where neither is known the renewal is tried again.
+// stands returns the result of a renewal after which ours nodes have our key, and others answered that they do not.
+// renewed: a majority has it. lost: no majority can have it any more. If neither is true, the renewal is tried again.
 func (r *Redlock) stands(ours, others int) (renewed, lost bool) {
 	return ours >= r.quorum, ours < r.quorum && others > len(r.nodes)-r.quorum
 }
 
-// keep says how a lease stays alive.
+// keep returns how a lease is kept alive, without Renew.
 func (r *Redlock) keep() lock.Keep {
 	return lock.Keep{TTL: r.o.Lease, Every: r.o.Lease / 3, Max: r.o.MaxHold}
 }
 
-// round asks all nodes at once, and returns when each has answered or has had its time.
+// round asks all nodes at once, and returns when each has answered or NodeTimeout has passed.
 func (r *Redlock) round(ctx context.Context, ask func(ctx context.Context, i int, n *node)) {
 	ctx, cancel := context.WithTimeout(ctx, r.o.NodeTimeout)
 	defer cancel()
@@ -180,7 +177,7 @@ func (r *Redlock) counted(key string, nodes int) {
 	}
 }
 
-// distinct fails if two of the nodes are the same server, as far as they have told.
+// distinct returns an error if two of the nodes are known to be the same server.
 func (r *Redlock) distinct() error {
 	ids := make([]identity, len(r.nodes))
 	for i, n := range r.nodes {
@@ -191,32 +188,32 @@ func (r *Redlock) distinct() error {
 	return distinct(r.addrs, ids)
 }
 
-// A redlockAttempt is one try for a key on all nodes, and the lease that comes of it. Every try has a value of its own:
-// what an earlier one left on a node that did not answer may be deleted at any time.
+// A redlockAttempt is one try for a key on all nodes, and its lease. Every try has a value of its own, because the key
+// that an earlier try left on a node that did not answer may be deleted at any time.
 type redlockAttempt struct {
 	*Redlock
 	key, name, value string
 	outcomes         []outcome // by node
 }
 
-// An outcome is what became on a node of the requests that set our key.
+// An outcome is the result of the requests that set our key on a node.
 type outcome int8
 
 const (
-	notSet  outcome = iota // it does not have our key, and will not have it
-	set                    // it has our key, or had it
-	unknown                // a request got no answer, and may even arrive later than the release
+	notSet  outcome = iota // the node does not have our key, and will not have it
+	set                    // the node has our key, or had it
+	unknown                // a request got no answer, and may even arrive after the release
 )
 
 func (r *Redlock) attempt(key string, o lock.Options) *redlockAttempt {
 	return &redlockAttempt{r, key, "redlock:" + tag(key), newValue(o), make([]outcome, len(r.nodes))}
 }
 
-// A response is what a node answered to an acquisition: it granted the key or named the holder, or it does not count.
+// A response is a node's answer to an acquisition: the node granted the key or named the holder, or does not count.
 type response struct {
 	granted bool
 	found   keyState
-	err     error // why it does not count
+	err     error // why the answer does not count; nil: it does
 }
 
 type responses []response
@@ -265,7 +262,7 @@ func (list responses) errors() []error {
 	return errs
 }
 
-// held names the holder if a majority of the nodes that answered agree on one. Where they do not, nobody has the lock.
+// held returns the error of a try. It names the holder if a majority of the nodes that answered have the same one.
 func (list responses) held(key string) *lock.HeldError {
 	answered, votes, longest := 0, make(map[string]int), make(map[string]keyState)
 	for _, r := range list {
@@ -289,7 +286,7 @@ func (list responses) held(key string) *lock.HeldError {
 	return &lock.HeldError{Key: key}
 }
 
-// hold makes the lease of an attempt that has a majority.
+// hold returns the lease of an attempt that has a majority.
 func (a *redlockAttempt) hold(sent time.Time) *lock.Lease {
 	l, _ := lock.NewLease(a.key, lock.NoFence, a.free)
 	k := a.keep()
@@ -324,9 +321,9 @@ func (a *redlockAttempt) renew(ctx context.Context) error {
 	}
 }
 
-// topUp sets the key again where the renewal found it missing, and returns the number of these nodes that count.
-// The key ends there as on the other nodes, so that nobody waits longer for a crashed holder. The end of the lease
-// does not cut topUp off: what it sets must be known to the release.
+// topUp sets the key again on nodes where the renewal found it missing, and returns how many of these nodes count. The
+// key ends there when it ends on the other nodes, so that after a crash the next holder need not wait longer. The end
+// of the lease does not interrupt topUp, because the release must know all nodes that may have the key.
 func (a *redlockAttempt) topUp(ctx context.Context, sent time.Time, renewed []error) int {
 	lease := a.o.Lease - time.Since(sent)
 	if _, gone, _ := tally(renewed); gone == 0 || lease <= time.Millisecond {
@@ -341,7 +338,7 @@ func (a *redlockAttempt) topUp(ctx context.Context, sent time.Time, renewed []er
 	return list.granted()
 }
 
-// tally counts the nodes that have our key, that have none, and that have another's.
+// tally counts the nodes that have our key, that have no key, and that have another caller's key.
 func tally(errs []error) (ours, gone, taken int) {
 	for _, err := range errs {
 		switch {
@@ -356,8 +353,8 @@ func tally(errs []error) (ours, gone, taken int) {
 	return ours, gone, taken
 }
 
-// free gives the lease back. It returns nil if a majority still had our key, ErrExpired or ErrTaken if that cannot be,
-// and ErrDown if too few nodes answered to know.
+// free releases the lock. It returns nil if a majority still had our key, ErrExpired or ErrTaken if no majority can
+// have had it, and ErrDown if too few nodes answered.
 func (a *redlockAttempt) free(ctx context.Context) error {
 	errs := a.release(ctx)
 	ours, gone, taken := tally(errs)
@@ -373,7 +370,7 @@ func (a *redlockAttempt) free(ctx context.Context) error {
 	}
 }
 
-// release deletes our key wherever it may be. What cannot be deleted now is left to the clean-up.
+// release deletes our key on every node that may have it. A key that cannot be deleted now becomes an orphan.
 func (a *redlockAttempt) release(ctx context.Context) []error {
 	errs := make([]error, len(a.nodes))
 	a.round(ctx, func(ctx context.Context, i int, n *node) {
@@ -390,7 +387,7 @@ func (a *redlockAttempt) release(ctx context.Context) []error {
 		case errs[i] == nil, answered && a.outcomes[i] == set:
 			return
 		case a.outcomes[i] == unknown && !answered:
-			left.looks = 2
+			left.answers = 2
 			fallthrough
 		case a.outcomes[i] == unknown:
 			left.until = time.Now().Add(unknownLife)

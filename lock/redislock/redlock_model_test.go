@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
 	"example.com/stock/lock/explore"
 	"example.com/stock/lock/explore/pureredis"
-	"example.com/stock/stack/stacktest"
 )
 
 // This file holds a model of Redlock: three nodes, and clients that ask all of them at once. Renewals and releases are

@@ -1,6 +1,6 @@
 -- Extend the lease if the lock is still ours.
 -- KEYS[1] lock   ARGV[1] value   ARGV[2] lease, ms
--- Returns 1: done, 0: the key is gone, -1: another holds it.
+-- Returns 1: done, 0: the key is gone, -1: another value has it.
 local holder = redis.call('GET', KEYS[1])
 if holder == ARGV[1] then
   redis.call('PEXPIRE', KEYS[1], ARGV[2])

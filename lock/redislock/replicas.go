@@ -10,20 +10,19 @@ import (
 	"example.com/stock/lock"
 )
 
-// Replicas returns an Acknowledgement by so many replicas of the server, within a time that must be shorter than the
-// client's ReadTimeout; 0 is 500 ms, or a sixth of the lease if that is less. None is asked for 0 replicas.
+// Replicas returns an Acknowledgement by number replicas of the server within timeout, which must be shorter than the
+// client's ReadTimeout; 0 is 500 ms, or a sixth of the lease if that is less. It returns nil if number is 0.
 //
 // WAIT (https://redis.io/docs/latest/commands/wait/) is not consensus. It makes it likelier that a lock survives the
 // end of its master, because each replica that has acknowledged has the key. It does not promise
 //   - that one of those replicas is promoted. Ask for all replicas, or for so many that the others cannot be a majority
 //     of those that may be promoted;
-//   - that the acknowledged key is on anybody's disk;
-//   - that a master that was cut off is no longer asked by clients that have not heard of its end. It can then grant
-//     nothing, but what it granted before runs on.
+//   - that the acknowledged key is on a disk;
+//   - that clients stop asking a master that was cut off. It can grant nothing then, but its earlier grants run on.
 //
-// An acquisition that is refused for want of acknowledgements may have reached some replica. If that one is promoted
-// before it hears of the release, nobody has the lock until its lease runs out. Only the fence keeps a second holder
-// from writing.
+// An acquisition that failed because too few replicas acknowledged may have reached some replica. If that replica is
+// promoted before it has the release, no caller gets the lock until that lease runs out. Only the fence stops the
+// writes of an older holder.
 func Replicas(number int, timeout time.Duration) Acknowledgement {
 	if number == 0 {
 		return nil
@@ -36,8 +35,8 @@ type replicas struct {
 	timeout time.Duration
 }
 
-// run runs a script and waits for the replicas, in one round trip on one connection. The error short says that too few
-// replicas have acknowledged; it means something only if the script has granted something.
+// run runs a script and waits for the replicas, in one round trip on one connection. short is not nil if too few
+// replicas have acknowledged. The caller ignores short if the script has granted nothing.
 func (r replicas) run(
 	ctx context.Context, o lock.Options, s *server, call call,
 ) (reply *redis.Cmd, short error) {
@@ -45,7 +44,7 @@ func (r replicas) run(
 		r.timeout = min(500*time.Millisecond, s.lease/6)
 	}
 	c := s.client
-	// The client follows a key to another node by itself, but not for a pipeline to one node.
+	// For a pipeline to one node the client does not follow a key that has moved to another node.
 	reply = retryUnstarted(ctx, c, func() *redis.Cmd {
 		reply, short = r.wait(ctx, o, c, call.keys[0], func(p redis.Pipeliner) *redis.Cmd {
 			return call.script.evalSHA(ctx, p, call.keys, call.args)
@@ -65,7 +64,7 @@ func (r replicas) wait(
 ) (reply *redis.Cmd, short error) {
 	var node redis.Cmdable = c
 	if cluster, ok := c.(*redis.ClusterClient); ok {
-		// WAIT has no key by which the client would know where to send it.
+		// WAIT has no key, so the client cannot choose the node for it.
 		master, err := cluster.MasterForKey(ctx, key)
 		if err != nil {
 			reply = redis.NewCmd(ctx)

@@ -1,4 +1,4 @@
--- Take the lock if nobody has it.
+-- Take the lock if it is free.
 -- KEYS[1] lock, a hash with one field: the holder's value and how often it has entered
 -- ARGV[1] value   ARGV[2] lease, ms
 -- Returns {'0'}: it is ours, and has no fence; or {'0', holder's value, its remaining ms (-1: no limit)}.

@@ -1,6 +1,6 @@
--- Give the lock back if it is ours, however often we entered, and tell all who wait that it is free.
+-- Give the lock back if it is ours, even if we entered several times, and publish that it is free.
 -- KEYS[1] lock   ARGV[1] value   ARGV[2] channel
--- Returns 1: done, 0: nobody has it, -1: another has it.
+-- Returns 1: done, 0: the lock is free, -1: another value has it.
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then
   redis.call('DEL', KEYS[1])
   redis.call('PUBLISH', ARGV[2], 'free')

@@ -2,46 +2,51 @@ package redislock
 
 import (
 	"context"
-	_ "embed"
+	_ "embed" // the scripts
 	"errors"
 	"math/rand/v2"
-	"strings"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/lock"
 )
 
-// SetNXOptions are the choices of a SetNX and of its variants; a zero field means its default.
-type SetNXOptions struct {
-	Lease      time.Duration // the server frees the key after this; default 10 s
-	MinBackoff time.Duration // first pause between the tries of a caller that waits; default 2 ms
-	MaxBackoff time.Duration // longest pause; default 50 ms
+// This file is the recipe. What the other files add to it:
+//
+//	acquire.lua, release.lua  are steps 1 and 4 at the server; acquire.lua also mints the fence
+//	redislock.go      attempt.request takes back a request that got no answer, because the server may still execute it
+//	cleanup.go        a release that got no answer is repeated in the background, so that no orphaned key stays
+//	../keepalive.go   the holder's own clock reports the loss of the lease before the server frees the key
+//	replicas.go       an acquisition can be made to count only after some replicas have acknowledged it
+//	inspect.go        Inspect, Evict and Keys
+//	setnx_variant.go  the options, and what the locks that people write by hand share
 
-	// Only SetNX has it, not its variants. It means the same as in [WatchdogOptions].
-	Replicas Acknowledgement
-}
-
-func (o *SetNXOptions) fill() {
-	def(&o.Lease, 10*time.Second)
-	def(&o.MinBackoff, 2*time.Millisecond)
-	def(&o.MaxBackoff, 50*time.Millisecond)
-}
+var (
+	//go:embed acquire.lua
+	acquireSource string
+	//go:embed release.lua
+	releaseSource string
+)
 
 // SetNX is SET NX PX with a random value, released by compare-and-delete:
 // https://redis.io/docs/latest/commands/set/ ("Patterns").
 //
-// Round trips: 2 uncontended (acquire 1, release 1), with Replicas too; contended 1 for every try. A caller with
-// TryOnce tries once. A caller that waits polls, with pauses that double from MinBackoff to MaxBackoff. Each pause
-// is drawn at random between half and all of that, so that waiters do not march in step. Polling serves the caller
-// that asks at the right moment: it is not fair.
+//  1. If the key does not exist, set it to a value that no other try uses, with a time limit.
+//  2. If it exists, sleep for a random time and go back to 1.
+//  3. Rely on the key until its time limit, counted from before the request of step 1 left.
+//  4. To release, delete the key if it still has the value of step 1.
 //
-// Promises: exclusion while no lease runs out; the holder is told when its lease does; a fence, by which the store
-// refuses the write of a holder that was not told in time. Does not promise: to outlast work that is longer than Lease
-// (there is no renewal), fairness, or to survive a fail-over to a replica that had not heard of the key. Replicas makes
-// that less likely; see [WatchdogOptions] for what it does not promise. The fence then still grows with the clock.
+// Round trips: 2 uncontended (acquire 1, release 1), with Replicas too; contended 1 for every try. A caller with
+// TryOnce tries once. The pauses of a caller that waits double from MinBackoff to MaxBackoff. Each pause is drawn at
+// random between half and all of that, so that the waiters do not all ask at the same time. Polling is not fair: the
+// key goes to the caller that asks first after the release.
+//
+// Promises: exclusion while no lease runs out; the holder's lease reports when it runs out; a fence, so that the store
+// refuses the late write of a holder that did not see this in time. Does not promise: to outlast work that is longer
+// than Lease (there is no renewal), fairness, or to survive a fail-over to a replica that did not have the key yet.
+// Replicas makes that less likely; see [WatchdogOptions] for what it does not promise. After such a fail-over the fence
+// still grows, because it starts from the clock.
 type SetNX struct {
 	server
 	o                            SetNXOptions
@@ -59,12 +64,6 @@ func NewSetNX(c redis.UniversalClient, o SetNXOptions) *SetNX {
 	}
 }
 
-// Close gives up the releases that have not reached the server yet; their keys run out with the lease.
-func (s *SetNX) Close() error {
-	s.cleanup.close()
-	return nil
-}
-
 // Acquire tries, and unless o says TryOnce tries again until ctx ends.
 func (s *SetNX) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	return poll(ctx, o, backoff(s.o.MinBackoff, s.o.MaxBackoff), func() (*lock.Lease, error) {
@@ -72,8 +71,8 @@ func (s *SetNX) Acquire(ctx context.Context, key string, o lock.Options) (*lock.
 	})
 }
 
+// try is steps 1 and 3. Every try has a value of its own, so that a late release of this one cannot hit the next.
 func (s *SetNX) try(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	// Every try has a value of its own: a late release of this one must not hit the next.
 	a := s.attempt(key, o)
 	sent := time.Now()
 	fence, err := a.request(ctx)
@@ -87,6 +86,7 @@ func (s *SetNX) try(ctx context.Context, key string, o lock.Options) (*lock.Leas
 	return hold(key, fence, sent, s.o.Lease, a.free), nil
 }
 
+// attempt names the scripts of steps 1 and 4, and what they are given.
 func (s *SetNX) attempt(key string, o lock.Options) *attempt {
 	names, value := s.names(key), newValue(o)
 	lease, life := s.o.Lease.Milliseconds(), fenceLife.Milliseconds()
@@ -103,7 +103,7 @@ func (s *SetNX) names(key string) []string {
 	return []string{name, name + ":fence"}
 }
 
-// hold makes the lease of a key that was granted, which is not renewed.
+// hold returns the lease of a key that was granted. It is not renewed. Its Release calls free.
 func hold(
 	key string, f lock.Fence, sent time.Time, lease time.Duration, free func(context.Context) error,
 ) *lock.Lease {
@@ -112,8 +112,8 @@ func hold(
 	return l
 }
 
-// poll tries until there is a lease, ctx ends, or a try fails for another reason than that the key is held. It sleeps
-// between tries for what pause returns. With TryOnce there is one try.
+// poll is step 2. It tries until there is a lease, ctx ends, or a try fails for another reason than that the key is
+// held. With TryOnce there is one try.
 func poll(
 	ctx context.Context, o lock.Options, pause func() time.Duration, try func() (*lock.Lease, error),
 ) (*lock.Lease, error) {
@@ -144,132 +144,4 @@ func backoff(least, most time.Duration) func() time.Duration {
 		next = min(2*next, most)
 		return pause/2 + rand.N(pause/2+1)
 	}
-}
-
-// A variant is what SetNXExpire, SetNXDel and SetNXWatch share. These are the locks that people write by hand: they
-// have no fence and no renewal.
-type variant struct {
-	client  redis.UniversalClient
-	prefix  string // of the keys in Redis
-	o       SetNXOptions
-	cleanup *cleanup
-}
-
-func newVariant(c redis.UniversalClient, prefix string, o SetNXOptions) variant {
-	o.fill()
-	return variant{c, prefix, o, newCleanup()}
-}
-
-// Close gives up the releases that have not reached the server yet; their keys run out with the lease.
-func (v *variant) Close() error {
-	v.cleanup.close()
-	return nil
-}
-
-func (v *variant) name(key string) string { return v.prefix + ":" + tag(key) }
-
-// poll polls as SetNX does.
-func (v *variant) poll(
-	ctx context.Context, o lock.Options, try func() (*lock.Lease, error),
-) (*lock.Lease, error) {
-	return poll(ctx, o, backoff(v.o.MinBackoff, v.o.MaxBackoff), try)
-}
-
-// hold makes the lease of a key that was granted. Only the holder's own clock tells of its loss.
-func (v *variant) hold(key string, sent time.Time, free func(context.Context) error) *lock.Lease {
-	return hold(key, lock.NoFence, sent, v.o.Lease, free)
-}
-
-// persist returns a function that calls release until the server has answered; see cleanup.persist.
-func (v *variant) persist(release func(context.Context) error) func(context.Context) error {
-	return v.cleanup.persist(release, v.o.Lease)
-}
-
-// failed returns the error of a try that failed with err, after it has undone what the try may have done.
-func (v *variant) failed(
-	ctx context.Context, o lock.Options, name string, err error, release func(context.Context) error,
-) error {
-	if !refused(err) {
-		v.cleanup.undo(ctx, release)
-	}
-	return acquireError(ctx, o, name, err)
-}
-
-var (
-	//go:embed acquire.lua
-	acquireSource string
-	//go:embed release.lua
-	releaseSource string
-)
-
-// fenceLife is how long the server's clock must be past the last fence of a key before that fence may be forgotten: a
-// day. It may be forgotten because the next fence starts from the clock, which is larger by then. A fence could repeat
-// only if the clock were set back by more than this after a day without a holder. So the server keeps one key, of about
-// 120 bytes and the name, for each lock that was held in the last day. A fence ahead of the clock stays longer by the
-// time that it is ahead.
-const fenceLife = 24 * time.Hour
-
-var unescape = strings.NewReplacer("%25", "%", "%7B", "{", "%7D", "}")
-
-// untag returns the key of a hash tag, which is given without its braces.
-func untag(inside string) string {
-	if inside == "%" {
-		return ""
-	}
-	return unescape.Replace(inside)
-}
-
-// newValue returns a value that only this acquisition writes: a random token, a blank and the owner's name.
-func newValue(o lock.Options) string { return uuid.NewString() + " " + o.Owner }
-
-// A keyState is what Redis has under the name of a lock.
-type keyState struct {
-	value string        // of the holder; empty: there is no such key
-	ttl   time.Duration // what remains; negative: no time limit, or no key
-}
-
-// held returns s as an error.
-func (s keyState) held(key string) *lock.HeldError {
-	return &lock.HeldError{Key: key, Holder: ownerOf(s.value), Remaining: max(s.ttl, 0)}
-}
-
-// setNX takes the key name if it is free, by SET NX, with a time limit if lease is not 0. In the same round trip it
-// reads what the key has. That is not one atomic step, but only the SET decides; the rest is for people to read.
-// After an error the outcome is unknown, unless the server refused.
-func setNX(
-	ctx context.Context, c redis.UniversalClient, name, value string, lease time.Duration,
-) (taken bool, found keyState, err error) {
-	var set *redis.Cmd
-	var get *redis.StringCmd
-	var pttl *redis.DurationCmd
-	_, _ = c.Pipelined(ctx, func(p redis.Pipeliner) error {
-		args := []any{"set", name, value}
-		if lease > 0 {
-			args = append(args, "px", lease.Milliseconds())
-		}
-		set = sendOnce(ctx, p, append(args, "nx")...)
-		get, pttl = p.Get(ctx, name), p.PTTL(ctx, name)
-		return nil
-	})
-	if err := set.Err(); !errors.Is(err, redis.Nil) {
-		return err == nil, keyState{}, err
-	}
-	if err := get.Err(); err != nil && !errors.Is(err, redis.Nil) {
-		return false, keyState{}, err // of another type: no lock
-	}
-	return false, keyState{get.Val(), pttl.Val()}, nil
-}
-
-// queryError returns what a question about the key name says that was refused or got no answer.
-func queryError(doing, name string, err error) error {
-	if refused(err) {
-		return refusal(name, err)
-	}
-	return lock.Down(doing+" "+name, err)
-}
-
-func sendOnce(ctx context.Context, c processor, args ...any) *redis.Cmd {
-	cmd := redis.NewCmd(ctx, args...)
-	_ = c.Process(ctx, once{cmd}) // the error is in cmd, too
-	return cmd
 }

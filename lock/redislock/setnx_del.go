@@ -9,23 +9,21 @@ import (
 	"example.com/stock/lock"
 )
 
-// SetNXDel is SET NX PX with a value that is the same for everybody, released by a plain DEL: the lock of most
-// tutorials.
+// SetNXDel is SET NX PX with the same value for all callers, released by a plain DEL: the lock of most tutorials.
 //
-// The failure that it teaches: A works for longer than its lease, the key runs out, B takes it, and A, done at last,
-// deletes B's key. Now C gets in beside B, B deletes C's key, and so on: one slow holder breaks the lock for everybody
-// after it. The cure is a value of one's own, compared before the DEL, in one step ([SetNX], [SetNXWatch]).
+// The failure that it teaches: A works for longer than its lease, the key runs out, and B takes it. When A is done, it
+// deletes B's key. Now C gets the lock while B holds it, B deletes C's key, and so on: one slow holder breaks the lock
+// for all later holders. The cure is a value per acquisition, compared and deleted in one step ([SetNX], [SetNXWatch]).
 //
-// Without a value of its own it cannot clean up after itself either. If the reply to the SET is lost, it cannot know
-// whose key is there and leaves it, for a Lease at most. No reply is lost because a caller stops waiting: the context
-// does not cut a request off, the reply is waited for, up to a second longer. For the same reason a DEL that fails is
-// not repeated later.
+// Without such a value a caller cannot clean up either. If the reply to the SET is lost, the caller does not know whose
+// key is there, and leaves it, for a Lease at most. So that fewer replies are lost, the end of ctx does not interrupt a
+// request: the caller waits for its reply for up to a second. For the same reason a DEL that fails is not repeated
+// later.
 //
 // Round trips: 2 uncontended (acquire 1, release 1); contended 1 for every try. It waits as [SetNX] does.
 //
-// Promises: exclusion until the first lease runs out during work. Does not promise: that a holder is told when another
-// deletes its key, because its own clock knows nothing of that; a fence, so that nothing stops the write; renewal,
-// fairness, or survival of a fail-over.
+// Promises: exclusion until the first lease runs out during work. Does not promise: that a holder notices when another
+// caller deletes its key; a fence, so that nothing stops the write; renewal, fairness, or survival of a fail-over.
 type SetNXDel struct{ variant }
 
 // NewSetNXDel returns a SetNXDel on c.
@@ -52,7 +50,7 @@ func (s *SetNXDel) try(ctx context.Context, key string, o lock.Options) (*lock.L
 		return nil, acquireError(ctx, o, name, err)
 	case !taken:
 		return nil, found.held(key)
-	case leaseOver(sent, s.o.Lease): // the key is another's by now, or nobody's
+	case leaseOver(sent, s.o.Lease): // the key has run out, and another caller may have it
 		return nil, &lock.HeldError{Key: key}
 	}
 	lease := s.hold(key, sent, func(ctx context.Context) error { return s.free(ctx, name) })
@@ -63,7 +61,7 @@ func (s *SetNXDel) try(ctx context.Context, key string, o lock.Options) (*lock.L
 	return lease, nil
 }
 
-// free deletes the key, whoever has it.
+// free deletes the key, even if another caller has it.
 func (s *SetNXDel) free(ctx context.Context, name string) error {
 	return ownership(sendOnce(ctx, s.client, "del", name).Int())
 }

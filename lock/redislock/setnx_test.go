@@ -9,10 +9,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
 	"example.com/stock/lock/locktest"
 	"example.com/stock/lock/redislock"
-	"example.com/stock/stack/stacktest"
 )
 
 // variants are the locks that people write by hand: name, round trips of acquire and release, and how to open one.

@@ -11,20 +11,18 @@ import (
 )
 
 // SetNXWatch is SET NX PX with a random value, released by WATCH, GET, and MULTI, DEL, EXEC if the value is ours.
-// That is the right compare-and-delete without Lua:
-// https://redis.io/docs/latest/develop/using-commands/transactions/ ("Optimistic locking"). If anybody touches the
-// key between the GET and the EXEC, or if it runs out and another takes it, EXEC does nothing, and the release
-// looks again.
+// This is the correct compare-and-delete without Lua:
+// https://redis.io/docs/latest/develop/using-commands/transactions/ ("Optimistic locking"). If the key changes between
+// the GET and the EXEC, because it was written or ran out, EXEC does nothing, and the release reads the key again.
 //
-// The failure that it teaches is the one that it avoids: GET, then DEL without WATCH deletes another's key when the
-// lease runs out in between, although it was checked. The price is round trips, on one connection that is kept for
-// them.
+// The failure that it avoids: GET and then DEL without WATCH deletes another holder's key if the lease runs out in
+// between. The price is round trips, on one connection that is kept for them.
 //
 // Round trips: 4 uncontended (acquire 1, release 3: WATCH, GET, and the transaction in one); contended 1 for every try.
 // It waits as [SetNX] does.
 //
-// Promises: exclusion while no lease runs out; the holder is told by its own clock when its lease does; it never
-// deletes another's key. Does not promise: a fence, so a holder that was paused past its lease still writes;
+// Promises: exclusion while no lease runs out; a lease that ends by the holder's own clock; that a release never
+// deletes another holder's key. Does not promise: a fence, so a holder that was paused past its lease still writes;
 // renewal, fairness, or survival of a fail-over.
 type SetNXWatch struct{ variant }
 
@@ -39,7 +37,7 @@ func (s *SetNXWatch) Acquire(ctx context.Context, key string, o lock.Options) (*
 }
 
 func (s *SetNXWatch) try(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	// Every try has a value of its own: a late release of this one must not hit the next.
+	// Every try has a value of its own, so that a late release of this one cannot hit the next.
 	name, value := s.name(key), newValue(o)
 	release := func(ctx context.Context) error { return s.free(ctx, name, value) }
 	sent := time.Now()
@@ -56,8 +54,7 @@ func (s *SetNXWatch) try(ctx context.Context, key string, o lock.Options) (*lock
 	return s.hold(key, sent, s.persist(release)), nil
 }
 
-// free deletes the key if its value is ours. It looks again each time another has touched the key,
-// until ctx ends.
+// free deletes the key if its value is ours. If the key changes meanwhile, free reads it again, until ctx ends.
 func (s *SetNXWatch) free(ctx context.Context, name, value string) error {
 	for {
 		err := s.client.Watch(ctx, func(tx *redis.Tx) error {

@@ -12,14 +12,14 @@ import (
 	"example.com/stock/lock"
 )
 
-// A subscription is a connection on which messages come, made when it is first needed. go-redis reconnects and
-// subscribes anew by itself.
+// A subscription is a connection that receives messages. It is made when it is first needed. go-redis reconnects and
+// subscribes again by itself.
 type subscription struct {
 	client redis.UniversalClient
 	log    *slog.Logger
 
-	// What is heard, one after the other, until close. What is published in vain, because the connection was broken or
-	// the server had not subscribed it yet, is not: so a confirmation and a break mean that messages may be missing.
+	// The callbacks, called one after the other until close. Messages are missed while the connection is broken and
+	// until the server has confirmed the subscription. So after confirmed and broken, messages may be missing.
 	message   func(ctx context.Context, pubsub *redis.PubSub, m *redis.Message)
 	confirmed func(channel string)
 	broken    func()
@@ -59,13 +59,13 @@ func (s *subscription) read(ctx context.Context, pubsub *redis.PubSub) {
 			if err != nil && ctx.Err() == nil {
 				s.log.Warn("lock: subscription broke", "err", err)
 				s.broken()
-				_ = lock.Sleep(ctx, 100*time.Millisecond) // the loop looks at ctx
+				_ = lock.Sleep(ctx, 100*time.Millisecond) // the loop checks ctx
 			}
 		}
 	}
 }
 
-// close ends the connection, and returns when nothing is heard any more.
+// close ends the connection, and returns when no callback runs any more.
 func (s *subscription) close() error {
 	s.opening.Lock()
 	s.closed = true

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
 	"example.com/stock/lock/explore"
 	"example.com/stock/lock/explore/pureredis"
-	"example.com/stock/stack/stacktest"
 )
 
 // This file holds a model of Watchdog: every order in which the requests of three clients can arrive, be answered, be

@@ -10,11 +10,11 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/internal/stack"
+	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
 	"example.com/stock/lock/redislock"
-	"example.com/stock/stack"
-	"example.com/stock/stack/stacktest"
-	"example.com/stock/stack/wire"
 )
 
 // A release wakes a waiter at once: most of ten hand-overs take far less than the second after which a waiter asks

@@ -12,15 +12,22 @@ import (
 	"example.com/stock/lock"
 )
 
-// A recipe is how one lock of this package uses its nodes. The rest is shared: sessions and their loss, the repetition
-// of what was interrupted, and the errors. A node that a recipe is given may be of an earlier generation.
+// A recipe is the algorithm of one lock of this package. The rest is shared: sessions and their loss, the repetition of
+// interrupted requests, and the errors. A node that is passed to a recipe may belong to an earlier generation.
 type recipe interface {
-	// take waits until the key is ours, and returns the node that says so. On failure there is no such node, or it is
-	// being deleted.
-	take(ctx context.Context, a *attempt) (node, error)
-	// create makes one request, once. The error is errRecordChanged if r is not the record of fences any more.
+	// suffix is appended to the name of the key's folder.
+	suffix() string
+	// enter asks for the key. It returns our node, and whether the key is ours. If it is not, enter leaves it to wait,
+	// which is given the node; a recipe without a queue has none then. After an error there is no node, or it is being
+	// deleted.
+	enter(ctx context.Context, a *attempt) (own node, ours bool, err error)
+	// wait waits until the key is ours, and returns the node that says so. The error is errAgain if own has vanished.
+	// After any other error the caller deletes own.
+	wait(ctx context.Context, a *attempt, own node) (node, error)
+	// create sends one request to create our node, once. The error is errRecordChanged if the record of fences has
+	// changed since r was read.
 	create(g *generation, r *fenceRecord, dir, guid, owner string) (node, error)
-	// find looks for the node that create made with guid. The error is zk.ErrNoNode if it is not there.
+	// find searches for the node that create made with guid. The error is zk.ErrNoNode if there is none.
 	find(ctx context.Context, g *generation, dir, guid string) (node, error)
 	// delete deletes n, and nothing else, for as long as ctx lives. It is no error that n is gone already.
 	delete(ctx context.Context, g *generation, n node) error
@@ -29,93 +36,174 @@ type recipe interface {
 // A node is our place in the queue of a folder, or the lock itself.
 type node struct {
 	dir, name string
-	guid      string // in its name or its data, so that it can be found if the answer to its creation was lost
-	czxid     int64  // the transaction that created it
-	clock     int64  // of the server, at that transaction, in milliseconds
+	guid      string // in the name or the data of the node, by which it is found if the answer to create is lost
+	czxid     int64  // the transaction that created the node
+	clock     int64  // the server's clock at that transaction, in milliseconds
 	fence     lock.Fence
-	session   int64 // that owns it; 0: none, the node stays
-	alone     bool  // it was the only child then: nobody is ahead
+	session   int64 // the owner of the node; 0: none, the node is not ephemeral
+	alone     bool  // the node was the only child when it was created, so no contender is ahead
 
-	version     int32       // of the folder, as the transaction that created the node left it
-	versionFrom *generation // that was told version
+	version     int32       // of the folder, after the transaction that created the node
+	versionFrom *generation // the generation that received version
 }
 
 func (n node) path() string { return n.dir + "/" + n.name }
 
-// An attempt is one wait for a key, in one generation.
-type attempt struct {
-	g        *generation
+// errAgain means that our node has vanished, with its session or by an operator's hand. The acquisition tries again.
+var errAgain = errors.New("the place in the queue was lost")
+
+// errNoLock means that a node that no session owns is where the lock would be. Nobody would ever release it.
+var errNoLock = errors.New("the lock's place is taken by a node that is not ephemeral")
+
+// An acquisition is one Acquire: up to tries attempts, each in one generation.
+type acquisition struct {
+	s        *Session
 	recipe   recipe
 	dir, key string
 	options  lock.Options
-
-	held   bool   // the key was seen to be held by another
-	holder string // who that is, if we were told on the way
-	lease  *lock.Lease
+	attempts int // begun so far
 }
 
-// errAgain says that what we had has vanished, with its session or by an operator's hand, and that acquire tries again.
-var errAgain = errors.New("the place in the queue was lost")
-
-// errNoLock is for a node that no session owns, where the lock would be: nobody would ever release it.
-var errNoLock = errors.New("the lock's place is taken by a node that is not ephemeral")
-
-// acquire waits for key, whose folder is dir, until ctx ends.
-func (s *Session) acquire(ctx context.Context, r recipe, key, dir string, o lock.Options) (*lock.Lease, error) {
-	if ctx.Err() != nil {
-		return nil, fmt.Errorf("acquire lock %q: %w", key, context.Cause(ctx))
+// acquire waits for key until ctx ends.
+func (s *Session) acquire(ctx context.Context, r recipe, key string, o lock.Options) (*lock.Lease, error) {
+	lease, wait, err := s.start(ctx, r, key, o)
+	if wait == nil {
+		return lease, err
 	}
-	var err error
-	for range tries {
-		var g *generation
-		if g, err = s.usable(ctx); err != nil {
-			break
+	return wait(ctx)
+}
+
+// start is acquire up to the moment at which it would wait for another holder; see lock.Starter.
+func (s *Session) start(ctx context.Context, r recipe, key string, o lock.Options) (
+	*lock.Lease, func(context.Context) (*lock.Lease, error), error,
+) {
+	dir, err := s.folder(key)
+	if err != nil {
+		return nil, nil, err
+	}
+	q := &acquisition{s: s, recipe: r, dir: dir + r.suffix(), key: key, options: o}
+	if ctx.Err() != nil {
+		return nil, nil, q.failure(context.Cause(ctx))
+	}
+	waiting, err := q.enter(ctx)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case waiting.lease != nil:
+		return waiting.lease, nil, nil
+	}
+	return nil, func(ctx context.Context) (*lock.Lease, error) { return q.wait(ctx, waiting) }, nil
+}
+
+// enter makes attempts until one has a lease, or waits.
+func (q *acquisition) enter(ctx context.Context) (*attempt, error) {
+	for q.attempts < tries {
+		q.attempts++
+		g, err := q.s.usable(ctx)
+		if err != nil {
+			return nil, q.failure(err)
 		}
-		var lease *lock.Lease
-		if lease, err = g.acquire(ctx, r, key, dir, o); err == nil {
-			return lease, nil
+		a := &attempt{acquisition: q, g: g}
+		if err = a.enter(ctx); err == nil {
+			return a, nil
 		}
 		if !errors.Is(err, errAgain) {
-			break
+			return nil, q.failure(err)
 		}
 	}
-	if errors.Is(err, errAgain) {
-		err = errors.Join(&lock.DownError{Server: "zookeeper", Reason: "the session does not last"}, err)
-	}
-	return nil, fmt.Errorf("acquire lock %q: %w", key, err)
+	down := &lock.DownError{Server: "zookeeper", Reason: "the session does not last"}
+	return nil, q.failure(errors.Join(down, errAgain))
 }
 
-// acquire waits for key in one generation. Whatever ends the wait, our node is deleted before acquire returns. If
-// that takes longer than a second, the node is left to the clean-up in the background.
-func (g *generation) acquire(ctx context.Context, r recipe, key, dir string, o lock.Options) (*lock.Lease, error) {
-	bound, cancel := g.bound(ctx)
-	defer cancel()
-	a, err := ask(bound, g, lock.ReleaseTimeout, func() (*attempt, error) {
-		a := &attempt{g: g, recipe: r, dir: dir, key: key, options: o}
-		own, err := r.take(bound, a)
-		if err == nil {
-			a.lease = g.lease(r, key, own)
+// wait waits in a, and in new attempts if a loses its place.
+func (q *acquisition) wait(ctx context.Context, a *attempt) (*lock.Lease, error) {
+	for a.lease == nil {
+		err := a.wait(ctx)
+		if errors.Is(err, errAgain) {
+			if a, err = q.enter(ctx); err != nil {
+				return nil, err
+			}
+		} else if err != nil {
+			return nil, q.failure(err)
 		}
-		return a, err
-	}, func(a *attempt) {
-		if a.lease != nil {
-			_ = a.lease.Release()
+	}
+	return a.lease, nil
+}
+
+func (q *acquisition) failure(err error) error { return fmt.Errorf("acquire lock %q: %w", q.key, err) }
+
+// An attempt is one wait for a key, in one generation.
+type attempt struct {
+	*acquisition
+	g *generation
+
+	place  node        // while the key is not ours, our node, if the recipe has one
+	lease  *lock.Lease // nil: the key is not ours yet
+	held   bool        // the key was seen to be held by another
+	holder string      // the name of that holder, if it was read on the way
+}
+
+// enter asks for the key. Without an error the attempt has a lease, or waits.
+func (a *attempt) enter(ctx context.Context) error {
+	return a.run(ctx, func(ctx context.Context) error {
+		own, ours, err := a.recipe.enter(ctx, a)
+		if err == nil && ours {
+			a.lease = a.g.lease(a.recipe, a.key, own)
+		} else if err == nil {
+			a.place = own
 		}
+		return err
 	})
+}
+
+// wait waits until the attempt has a lease.
+func (a *attempt) wait(ctx context.Context) error {
+	return a.run(ctx, func(ctx context.Context) error {
+		own, err := a.recipe.wait(ctx, a, a.place)
+		switch {
+		case err == nil:
+			a.lease = a.g.lease(a.recipe, a.key, own)
+		case !errors.Is(err, errAgain):
+			a.leave()
+		}
+		a.place = node{}
+		return err
+	})
+}
+
+// run runs a step of the attempt until ctx ends. If it returns an error, the attempt has left nothing behind. If the
+// clean-up takes longer than a second, it goes on in the background.
+func (a *attempt) run(ctx context.Context, step func(context.Context) error) error {
+	bound, cancel := a.g.bound(ctx)
+	defer cancel()
+	done, err := ask(bound, a.g, lock.ReleaseTimeout, func() (*attempt, error) { return a, step(bound) },
+		(*attempt).leave)
 	switch {
-	case err == nil && g.loss() == nil:
-		return a.lease, nil
+	case err == nil && a.g.loss() == nil:
+		return nil
 	case err == nil:
+		a.leave()
+		return errAgain
+	case done != nil && a.held && ctx.Err() != nil:
+		return errors.Join(&lock.HeldError{Key: a.key, Holder: a.holder}, context.Cause(ctx))
+	case errors.Is(err, errNotBegun):
+		a.leave()
+	}
+	return explain(ctx, a.g, err)
+}
+
+// leave gives back what the attempt has: the lease, or the node with which it waits.
+func (a *attempt) leave() {
+	switch {
+	case a.lease != nil:
 		_ = a.lease.Release()
-		return nil, errAgain
-	case a != nil && a.held && ctx.Err() != nil:
-		return nil, errors.Join(&lock.HeldError{Key: key, Holder: a.holder}, context.Cause(ctx))
-	default:
-		return nil, explain(ctx, g, err)
+		a.lease = nil
+	case a.place.name != "":
+		a.abandon(a.place)
 	}
 }
 
-// lease returns the lease of the holder's node. It is lost with the generation or with the node.
+// lease returns the lease of a holder with the node own. It is lost with the generation or with the node.
 func (g *generation) lease(r recipe, key string, own node) *lock.Lease {
 	var stop, ignore func() bool
 	lease, lost := lock.NewLease(key, own.fence, func(ctx context.Context) error {
@@ -127,7 +215,7 @@ func (g *generation) lease(r recipe, key string, own node) *lock.Lease {
 		}
 		return loss
 	})
-	// The server would keep the node for as long as the session lives.
+	// Without Linger the node of an abandoned lease would stay for as long as the session lives.
 	g.s.mu.Lock()
 	lease.Linger(g.timeout)
 	g.s.mu.Unlock()
@@ -136,8 +224,8 @@ func (g *generation) lease(r recipe, key string, own node) *lock.Lease {
 	return lease
 }
 
-// create creates our node and finds out its fence. It makes the folder if need be. On failure there is no node, or it
-// is an orphan that is being deleted.
+// create creates our node, and the folder if there is none, and sets the node's fence. After an error there is no node,
+// or it is an orphan that is being deleted.
 func (a *attempt) create(ctx context.Context) (node, error) {
 	n, err := a.createNode(ctx)
 	if err != nil {
@@ -179,7 +267,7 @@ func (a *attempt) createNode(ctx context.Context) (node, error) {
 			a.g.s.orphans.add(a.unanswered(guid))
 			return node{}, err
 		}
-		// The connection broke before the answer came. Is there a node? A new one beside it would wait for it for ever.
+		// The connection broke before the answer came. If the node exists, a second node would wait for it for ever.
 		n, findErr := a.recover(ctx, guid)
 		if findErr == nil || !errors.Is(findErr, zk.ErrNoNode) {
 			return n, findErr
@@ -188,10 +276,10 @@ func (a *attempt) createNode(ctx context.Context) (node, error) {
 	return node{}, err
 }
 
-// recover looks for the node that a broken create may have left. The node is ours only if it is of this session. One
-// of an earlier session goes away by itself, perhaps while we believed to hold it (CURATOR-604). Here that cannot be,
-// because a generation is one session, but it is checked all the same. A node that is not found may still be on its
-// way, and is searched for in the background.
+// recover searches for the node of a create that got no answer. The node is ours only if this session owns it. A node
+// of an earlier session would vanish while we rely on it (CURATOR-604). That cannot happen here, because a generation
+// is one session, but recover checks it. If there is no node, the request may still be on its way, so the search
+// continues in the background.
 func (a *attempt) recover(ctx context.Context, guid string) (node, error) {
 	err := a.g.waitForLink(ctx)
 	var n node
@@ -211,14 +299,14 @@ func (a *attempt) recover(ctx context.Context, guid string) (node, error) {
 	return n, nil
 }
 
-// unanswered returns the orphan that a create without an answer may have left.
+// unanswered returns the orphan that a create without an answer may leave.
 func (a *attempt) unanswered(guid string) orphan {
 	a.g.s.mu.Lock()
 	defer a.g.s.mu.Unlock()
 	return orphan{recipe: a.recipe, node: node{dir: a.dir, guid: guid}, until: time.Now().Add(a.g.timeout)}
 }
 
-// abandon deletes the node of an attempt that gave up: at once if the server is there, or in the background.
+// abandon deletes the node of an attempt that gave up: at once if the server answers, or else in the background.
 func (a *attempt) abandon(own node) {
 	if !a.g.responsive() {
 		a.g.s.orphans.add(orphan{recipe: a.recipe, node: own})
@@ -226,10 +314,10 @@ func (a *attempt) abandon(own node) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lock.ReleaseTimeout)
 	defer cancel()
-	_ = a.g.s.deleteNode(ctx, a.recipe, own) // what it could not delete is an orphan now
+	_ = a.g.s.deleteNode(ctx, a.recipe, own) // after an error the node is an orphan
 }
 
-// explain returns err in the words of lock.Locker, or errAgain.
+// explain returns err as one of the errors of lock.Locker, or as errAgain.
 func explain(ctx context.Context, g *generation, err error) error {
 	switch cause := context.Cause(ctx); {
 	case errors.Is(err, lock.ErrHeld):
@@ -249,8 +337,8 @@ func explain(ctx context.Context, g *generation, err error) error {
 	}
 }
 
-// refused returns an answer that no second try will change, with what mends it. The reason, which is shown, names the
-// root alone, which is configured. The path of the node is in the error beside it.
+// refused returns the error for an answer that no second try will change, with how to repair it. The reason is shown to
+// clients, so it contains the configured root only. The path of the node is in the joined error.
 func (s *Session) refused(err error) error {
 	root := max(s.config.Root, "/")
 	reason := "it refuses what a lock needs"

@@ -13,9 +13,8 @@ import (
 	"example.com/stock/lock"
 )
 
-// orphans are nodes that must go and could not be deleted when that was due, because the connection was broken. A live
-// session would keep such a node at the head of its queue for ever, and everybody would wait for it (CURATOR-678: a
-// failed delete must not be forgotten).
+// orphans are nodes that could not be deleted in time, because the connection was broken. While its session lives, such
+// a node would stay at the head of its queue for ever, and all contenders would wait for it (CURATOR-678).
 type orphans struct {
 	mu    sync.Mutex
 	all   []orphan
@@ -26,8 +25,8 @@ type orphans struct {
 type orphan struct {
 	recipe recipe
 	node   node
-	// until bounds the search for a guid that is not there. The request to create it may still be on its way, but not
-	// for longer than its session can live without us. If it comes after that, the server expires it.
+	// until is when the search for the guid ends if there is no node. The request to create it may still be on its way,
+	// but not for longer than its session can live without us. If it comes later, the node goes with the session.
 	until time.Time
 }
 
@@ -55,8 +54,8 @@ func (o *orphans) drop(gone orphan) {
 	}
 }
 
-// deleteNode deletes a node of ours. It tries for as long as ctx lives, if there is a connection. Then the node becomes
-// an orphan, and the error says so.
+// deleteNode deletes a node of ours. It tries until ctx ends, if there is a connection. After an error the node is an
+// orphan, which is deleted in the background.
 func (s *Session) deleteNode(ctx context.Context, r recipe, own node) error {
 	g, linked := s.now()
 	err := errOutage
@@ -75,8 +74,8 @@ func (s *Session) deleteNode(ctx context.Context, r recipe, own node) error {
 	return errNoConnection
 }
 
-// deleteOrphans deletes orphans until Close. It may do so in any generation: names hold a guid, so a node of that
-// name is ours whichever session it is of.
+// deleteOrphans deletes orphans until Close. It may do so in any generation: names contain a guid, so a node of that
+// name is ours, whichever session owns it.
 func (s *Session) deleteOrphans() {
 	for {
 		select {
@@ -109,7 +108,7 @@ func (s *Session) deleteOrphan(g *generation, o orphan) bool {
 	defer cancel()
 	n, expired := o.node, true
 	if n.name == "" {
-		// Read the clock before the search: a node that a search begun after until does not find will not come.
+		// Read the clock before the search: if a search that began after until finds no node, none will come.
 		expired = time.Now().After(o.until)
 		found, err := ask(ctx, g, 0, func() (node, error) { return o.recipe.find(ctx, g, n.dir, n.guid) }, nil)
 		if err != nil {

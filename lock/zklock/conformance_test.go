@@ -11,13 +11,13 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"example.com/stock/internal/stack"
+	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
 	"example.com/stock/lock/locktest"
 	"example.com/stock/lock/zklock"
-	"example.com/stock/stack"
-	"example.com/stock/stack/stacktest"
-	"example.com/stock/stack/wire"
-	"example.com/stock/strategy"
+	"example.com/stock/service/strategy"
 )
 
 // harnessSession is long beside what a busy computer may stop a process for.

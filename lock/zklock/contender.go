@@ -10,9 +10,9 @@ import (
 // A Contender holds a key or waits for it.
 type Contender struct {
 	Who   string     // Options.Owner of its Acquire; Curator writes an address
-	Node  string     // path of its node; deleting that puts it out of the queue
+	Node  string     // path of its node; to delete the node removes the contender from the queue
 	Since time.Time  // when it came, by the server's clock
-	Fence lock.Fence // that it has, or will have; none if it has just come, or is no lock of this package
+	Fence lock.Fence // of its hold or future hold; none if it has just come, or is another program
 
 	czxid int64
 }

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
-	"example.com/stock/stack/stacktest"
 )
 
 // What a request costs, as the docs claim.

@@ -19,29 +19,25 @@ import (
 // The algorithm is the one that ZooKeeper's recipes lead away from ("herd effect",
 // https://zookeeper.apache.org/doc/current/recipes.html):
 //
-//  1. Create the ephemeral node of the key. Whoever creates it holds the lock.
+//  1. Create the ephemeral node of the key. The contender that creates it holds the lock.
 //  2. If it exists, watch it. When it has gone, go back to 1, with all the other waiters.
 //  3. To release, delete the node. It also goes with the session, if the holder crashes.
 //
 // Round trips, uncontended: 1 to acquire and 1 to release, each one transaction. Contended: 2 to begin to wait (create,
-// watch), 1 to release. Then each of the W waiters is woken and tries to create the node: W creates, of which one
-// succeeds. Those that fail are transactions of the whole ensemble like the others. The W-1 losers watch again. Until n
-// waiters have been served that is n(n+1)/2 wake-ups, and as many creates, where Sequential takes n wake-ups; see
-// Options.OnWake, which counts them. Only the waiters of one process share: ZooKeeper sends one event for a node to a
-// connection, and they set at least one watch, at most one each. A first use of a key makes its folder, for 2 more; the
-// first in a session reads the record of fences, for 2.
+// watch), 1 to release. Then each of the W waiters is woken and tries to create the node. One create succeeds. Those
+// that fail are transactions of the whole ensemble, too, and the W-1 losers watch again. Until n waiters have been
+// served that makes n(n+1)/2 wake-ups and as many creates, where Sequential has n wake-ups; Options.OnWake counts them.
+// The waiters of one process share a connection, to which ZooKeeper sends one event per node, and may share a watch.
+// The first use of a key makes its folder, for 2 more. The first use in a session reads the record of fences, for 2.
 //
-// A try (Options.TryOnce) that fails costs one read and writes nothing; one that succeeds costs one read more.
+// A try (Options.TryOnce) that fails costs one read and writes nothing. One that succeeds costs one read more.
 //
-// Promised: as Sequential, but not the order of arrival. A waiter may be passed by any number of others, and wait for
-// as long as there are some: bound the wait. The fence is as there; see fenceRecord.
+// Promised: the same as by Sequential, but not the order of arrival. Any number of others may pass a waiter: limit the
+// wait.
 //
-// The folder of a key is that of Sequential with "%ephemeral" behind its name, which no key is mapped to. So the two
-// neither exclude nor disturb each other on the same key, and no node of this lock stands in the queue of Curator's
-// InterProcessMutex, which counts every child of its path.
-//
-// Why a folder, for one node? Its version tells one holder's node from the next one's, which has the same path: see
-// ephemeral.
+// The folder of a key is Sequential's with "%ephemeral" appended to its name, which no key is mapped to. So the two
+// locks are independent on the same key, and no node of this lock is in the queue of Curator's InterProcessMutex, which
+// counts every child of its path.
 type Ephemeral struct {
 	session *Session
 }
@@ -59,52 +55,61 @@ func (e *Ephemeral) folder(key string) (string, error) {
 
 // Acquire waits for key until ctx ends; see lock.Locker and Sequential.Acquire.
 func (e *Ephemeral) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	dir, err := e.folder(key)
-	if err != nil {
-		return nil, err
-	}
-	return e.session.acquire(ctx, ephemeral{}, key, dir, o)
+	return e.session.acquire(ctx, ephemeral{}, key, o)
 }
 
-// ephemeral is the recipe of Ephemeral: one node, of the same name for every holder. Its data, "guid owner", says whose
-// it is. Its numbers are those of the algorithm there.
+// ephemeral is the recipe of Ephemeral: one node, with the same name for every holder. Its data is "guid owner". The
+// numbers in the code are those of the algorithm there.
 //
-// Such a node cannot be deleted by its path alone. Its holder may have been evicted, or have expired, and by the time
-// that the request arrives the node may be the next one's. Its own version does not help, because every node begins at
-// 0. So the transaction that creates the node also writes to the folder, nothing: the version of the folder counts the
-// holders. The transaction that deletes the node does so only if nobody has acquired since.
+// Such a node cannot be deleted by its path alone: if its holder was evicted or has expired, the node may be the next
+// holder's when the request arrives. The node's own version does not help, because it begins at 0 for every node. So
+// there is a folder for each node. The transaction that creates the node also writes nothing to the folder, so that the
+// version of the folder counts the holders. The transaction that deletes the node checks that version.
 //
-// The version begins again if the server removes the folder, empty for a minute. That can deceive only a holder that
-// was evicted, has not learned of it, and has had as many successors in a new folder as it had predecessors in the
-// old one.
+// The version begins again if the server removes the folder, which has been empty for a minute. A release could then
+// delete another holder's node only if its own holder was evicted without noticing, and had as many successors in the
+// new folder as predecessors in the old one.
 type ephemeral struct{}
 
 // ephemeralName is the name of the node in its folder.
 const ephemeralName = "lock"
 
-// take tries to create the node every time that it has gone.
-func (r ephemeral) take(ctx context.Context, a *attempt) (node, error) {
+func (ephemeral) suffix() string { return ephemeralSuffix }
+
+// enter tries to create the node.
+func (r ephemeral) enter(ctx context.Context, a *attempt) (own node, ours bool, err error) {
 	for {
 		if a.options.TryOnce {
 			if err := r.peek(ctx, a); err != nil {
-				return node{}, err
+				return node{}, false, err
 			}
+		}
+		own, err = a.create(ctx) // 1
+		if !errors.Is(err, zk.ErrNodeExists) {
+			return own, err == nil, err
+		}
+		if !a.options.TryOnce {
+			return node{}, false, nil
+		}
+		// Another contender was quicker. The next peek returns its name.
+	}
+}
+
+// wait tries to create the node every time that it has gone.
+func (r ephemeral) wait(ctx context.Context, a *attempt, _ node) (node, error) {
+	for {
+		if err := r.watch(ctx, a); err != nil {
+			return node{}, err
 		}
 		own, err := a.create(ctx) // 1
 		if !errors.Is(err, zk.ErrNodeExists) {
 			return own, err
 		}
-		if a.options.TryOnce {
-			continue // the next look tells who was quicker
-		}
-		if err := r.wait(ctx, a); err != nil {
-			return node{}, err
-		}
 	}
 }
 
-// wait waits until something happens to the node. If that has already happened it returns at once.
-func (ephemeral) wait(ctx context.Context, a *attempt) error {
+// watch waits until something happens to the node. If that has already happened it returns at once.
+func (ephemeral) watch(ctx context.Context, a *attempt) error {
 	reconnected := a.g.reconnection()
 	a.held, a.holder = true, ""
 	held, err := a.g.watch(ctx, a.dir+"/"+ephemeralName) // 2
@@ -120,7 +125,7 @@ func (ephemeral) wait(ctx context.Context, a *attempt) error {
 	return err
 }
 
-// peek is for a try: it returns an error if the key is held, for the price of reading.
+// peek is for a try. It returns an error if the key is held, and only reads.
 func (r ephemeral) peek(ctx context.Context, a *attempt) error {
 	holder, err := r.holder(ctx, a.g, a.dir)
 	if err != nil {
@@ -143,7 +148,7 @@ func (ephemeral) holder(ctx context.Context, g *generation, dir string) (Contend
 	return Contender{Who: owner, Node: path, Since: time.UnixMilli(stat.Ctime), czxid: stat.Czxid}, nil
 }
 
-// create fails with zk.ErrNodeExists if the key is held.
+// create creates the node. The error is zk.ErrNodeExists if the key is held.
 func (ephemeral) create(g *generation, r *fenceRecord, dir, guid, owner string) (node, error) {
 	done, err := g.conn.Multi(
 		&zk.CreateRequest{
@@ -171,8 +176,8 @@ func (r ephemeral) find(ctx context.Context, g *generation, dir, guid string) (n
 	return n, err
 }
 
-// look finds the node of whoever holds the key. It reads the folder first and then the node: if both have changed in
-// between, the version is too old to delete with.
+// look returns the node of the current holder. It reads the folder before the node. If the holder changes in between,
+// the version is too old, and the deletion fails.
 func (ephemeral) look(ctx context.Context, g *generation, dir string) (node, error) {
 	folder, err := g.stat(ctx, dir)
 	if err != nil {
@@ -189,8 +194,8 @@ func (ephemeral) look(ctx context.Context, g *generation, dir string) (node, err
 	}, nil
 }
 
-// delete is step 3, for one round trip. It takes two more, for find, if the version was told to an earlier generation
-// or is not the folder's any more.
+// delete is step 3, in one round trip. It needs two more, for find, if an earlier generation received the version, or
+// if the folder has another version now.
 func (r ephemeral) delete(ctx context.Context, g *generation, n node) error {
 	for range tries {
 		if n.versionFrom != g {
@@ -209,7 +214,7 @@ func (r ephemeral) delete(ctx context.Context, g *generation, n node) error {
 		if !errors.Is(err, zk.ErrBadVersion) {
 			return unlessGone(err)
 		}
-		n.versionFrom = nil // another has the key, or an operator wrote to the folder
+		n.versionFrom = nil // another contender has the key, or an operator wrote to the folder
 	}
 	return zk.ErrBadVersion
 }

@@ -15,29 +15,29 @@ import (
 
 // A fenceRecord turns czxids into fences. It is kept in ZooKeeper, below Root.
 //
-// A czxid alone is no fence that lasts: an ensemble that is built anew, on empty disks, counts from 0, and a store that
-// remembers the fences of the old one refuses every write from then on. Nor is the sum of a czxid and a constant: the
-// upper half of a czxid counts elections, so each election is worth 2^32 transactions, and no clock could keep up with
-// that. Hence one number for each epoch of leadership:
+// A czxid alone is not a lasting fence: a new ensemble on empty disks counts from 0, and a store that remembers the
+// fences of the old one would refuse every write. The sum of a czxid and a constant is no fence either: the upper half
+// of a czxid counts elections, so each election is worth 2^32 transactions, and no clock could keep up with that. Hence
+// one base for each epoch of leadership:
 //
 //	fence = base of the epoch + 64 * transactions in the epoch
 //
-// in microseconds since 1970. The base is written into ZooKeeper by whoever first makes a node in the epoch, and never
-// changes. It is chosen such that this node's fence is the server's clock or, if that is behind, larger than all fences
-// before. For that the record has a mark, which is raised before a fence at or above it is used: every fence so far is
-// below the mark, and the next epoch begins there.
+// in microseconds since 1970. The session that creates the first node in an epoch writes the base into ZooKeeper, and
+// the base never changes. It is chosen so that this node's fence is the server's clock or, if the clock is behind,
+// larger than all fences before. For that the record has a mark: every fence so far is below the mark, which is raised
+// before a fence at or above it is used, and the next epoch begins at the mark.
 //
-// Every node of ours is created on the condition that the record still has the version that its maker has read, in the
-// same transaction. So a session may use the record that it has read for as long as it lives, for no round trip: if the
-// record was changed, or is gone with all the rest, the next create finds out.
+// Every node is created on the condition that the record still has the version that its session has read, in the same
+// transaction. So a session uses the record that it has read without a round trip. If the record was changed, or is
+// gone with all other data, the next create fails.
 //
-// Within an ensemble fences grow whatever the clocks do. The fences of a new ensemble are larger than those of the
-// one that was lost if the clock of its server is ahead of them. That fails if the clock was set back, too, or if the
-// old ensemble had made more than 15,625 transactions a second all the time since its last election. Fences stay
-// below 2^53, the limit where a number becomes a double (JSON in a browser), until the year 2255.
+// Within an ensemble fences grow, whatever the clocks do. The fences of a new ensemble are larger than those of a lost
+// one if the clock of its server is ahead of them. It is not if it was set back, or if the old ensemble made more than
+// 15,625 transactions a second all the time since its last election. Until the year 2255 fences stay below 2^53, the
+// largest integer that a double can hold (JSON in a browser).
 //
-// Not covered: one server alone (no ensemble, no elections) whose disk was set back to an old copy. It goes on in the
-// same epoch with numbers that it has given before; delete %origin then.
+// Not covered: a single server (no ensemble, no elections) whose disk was set back to an old copy. It continues in the
+// same epoch with numbers that it has used before. Delete %origin then.
 type fenceRecord struct {
 	path    string // of the record
 	version int32  // of the record
@@ -45,32 +45,32 @@ type fenceRecord struct {
 	Terms   []term `json:"terms"` // the oldest first, and the last maxTerms of them
 }
 
-// A term is an epoch of leadership in which a lock was asked for. A server alone is in epoch 0 for ever.
+// A term is an epoch of leadership in which a lock was asked for. A single server is in epoch 0 for ever.
 type term struct {
 	Epoch int64  `json:"epoch"`
 	Base  uint64 `json:"base"`
 }
 
 const (
-	// originName is a node below Root. No key is mapped to it, because escape writes %XX. It holds the name of its only
-	// child, the record. No other record has that name: one that is made again, after somebody deleted it, would begin
-	// with the same versions.
+	// originName is a node below Root. No key is mapped to it, because escape writes %XX. Its data is the name of its
+	// only child, the record. Every record has a new name, because the versions of a record that is made again, after
+	// it was deleted, begin at 0 again.
 	originName = "%origin"
-	// fenceRange leaves room between fences, for the holders of lock.HandOver.
+	// fenceRange is the distance between fences, for the holders of lock.HandOver.
 	fenceRange = 64
-	// markLead is how far the mark is moved beyond the fence that needs it: one write for 78,000 transactions of the
-	// ensemble. An election puts the fences ahead of the clock by that much at most.
+	// markLead is how far the mark is raised above the fence that needs it, which makes one write for 78,000
+	// transactions of the ensemble. After an election the fences are ahead of the clock by that much at most.
 	markLead = 5_000_000
-	// maxTerms bounds the record. A waiter that was there before so many elections queues up again.
+	// maxTerms limits the record. A waiter that came more elections ago queues up again.
 	maxTerms = 64
 )
 
-// errRecordChanged is for a node that was not made because the record of fences is not what its maker has read.
+// errRecordChanged means that a node was not created, because the record of fences has changed since it was read.
 var errRecordChanged = fmt.Errorf("%w: the record of fences has changed", errAgain)
 
 func split(czxid int64) (epoch, count int64) { return czxid >> 32, czxid & (1<<32 - 1) }
 
-// limit returns what the fences of the term at index i stay below.
+// limit returns the number that all fences of the term at index i are below.
 func (r *fenceRecord) limit(i int) uint64 {
 	if i+1 < len(r.Terms) {
 		return r.Terms[i+1].Base
@@ -89,8 +89,8 @@ func (r *fenceRecord) fence(czxid int64) (f lock.Fence, ok bool) {
 	return lock.Fence(number), number+fenceRange <= r.limit(i)
 }
 
-// extended returns r made to cover a node that was created at clock, in milliseconds. ok is false if that cannot be:
-// the node's epoch is over, and the numbers after it belong to another.
+// extended returns r changed to cover a node that was created at clock, in milliseconds. ok is false if the node's
+// epoch is over, because the numbers after it belong to the next epoch.
 func (r *fenceRecord) extended(czxid, clock int64) (next *fenceRecord, ok bool) {
 	epoch, count := split(czxid)
 	next = &fenceRecord{path: r.path, version: r.version, Mark: r.Mark, Terms: slices.Clone(r.Terms)}
@@ -101,8 +101,7 @@ func (r *fenceRecord) extended(czxid, clock int64) (next *fenceRecord, ok bool) 
 	case last < 0 || next.Terms[last].Epoch < epoch:
 		base := max(next.Mark, uint64(max(0, clock*1000-count*fenceRange)))
 		if last < 0 {
-			// Programs before this record took czxid * 64 for the fence. Theirs are smaller as long as the clock is
-			// right.
+			// Versions before this record used czxid * 64. Their fences are smaller as long as the clock is right.
 			base = max(base, uint64(epoch)<<32*fenceRange)
 		}
 		next.Terms = append(next.Terms, term{epoch, base})
@@ -117,8 +116,8 @@ func (r *fenceRecord) unchanged() *zk.CheckVersionRequest {
 	return &zk.CheckVersionRequest{Path: r.path, Version: r.version}
 }
 
-// changedOr returns the error of a transaction: errRecordChanged if its request at index i, which is unchanged, failed,
-// and err otherwise.
+// changedOr returns errRecordChanged if the request at index i of a transaction failed, which is the condition
+// unchanged, and err otherwise.
 func changedOr(done []zk.MultiResponse, i int, err error) error {
 	if len(done) > i && (errors.Is(done[i].Error, zk.ErrNoNode) || errors.Is(done[i].Error, zk.ErrBadVersion)) {
 		return errRecordChanged
@@ -178,7 +177,7 @@ func (g *generation) makeRecord(ctx context.Context) error {
 	return err
 }
 
-// readRecord fails with zk.ErrNoNode where no lock was ever asked for.
+// readRecord reads the record. The error is zk.ErrNoNode if there is none yet.
 func (g *generation) readRecord(ctx context.Context) (*fenceRecord, error) {
 	name, _, err := g.get(ctx, g.origin())
 	if err != nil {
@@ -205,9 +204,9 @@ func (g *generation) readRecord(ctx context.Context) (*fenceRecord, error) {
 // forgetRecord drops a record that is not the one in ZooKeeper any more.
 func (g *generation) forgetRecord(r *fenceRecord) { g.record.CompareAndSwap(r, nil) }
 
-// fence returns the fence of a node that was created at clock, in milliseconds. It asks the server only for the first
-// node of an epoch or of some 78,000 transactions. That costs one round trip, or two more where others do it at the
-// same time. The error is errAgain if the node is older than fences that others have.
+// fence returns the fence of a node that was created at clock, in milliseconds. It needs a round trip only for the
+// first node of an epoch and of every 78,000 transactions or so, and two more if other sessions do the same at the same
+// time. The error is errAgain if the node is older than fences that others have.
 func (g *generation) fence(ctx context.Context, czxid, clock int64) (lock.Fence, error) {
 	for range tries {
 		r, err := g.fenceRecord(ctx)

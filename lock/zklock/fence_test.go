@@ -10,8 +10,8 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/google/uuid"
 
+	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
-	"example.com/stock/stack/stacktest"
 )
 
 func TestFenceComesFromTheCzxid(t *testing.T) {

@@ -24,9 +24,9 @@ var (
 	_ lock.Lister    = (*Ephemeral)(nil)
 )
 
-// Contenders lists the holder of key and the waiters, in the order in which they will have it. It costs one round
-// trip for the list and one for each node, in parallel, and perhaps one for their fences. Contenders that leave
-// meanwhile are left out. The error matches lock.ErrDown if the server did not answer.
+// Contenders lists the holder of key and the waiters, in the order in which they will get the key. It costs one round
+// trip for the list and one for each node, in parallel, and one for their fences if the record has changed. Contenders
+// that leave meanwhile are left out. The error matches lock.ErrDown if the server did not answer.
 func (q *Sequential) Contenders(ctx context.Context, key string) ([]Contender, error) {
 	dir, err := q.session.folder(key)
 	if err != nil {
@@ -58,7 +58,7 @@ func (g *generation) contenders(ctx context.Context, dir string) ([]Contender, e
 	return slices.DeleteFunc(all, func(c Contender) bool { return c.Node == "" }), errors.Join(errs...)
 }
 
-// inquire asks the server for something that is to be shown. Its error matches lock.ErrDown if there is no answer.
+// inquire runs question, which reads from the server. The error matches lock.ErrDown if there is no answer.
 func inquire[T any](
 	ctx context.Context, s *Session, doing string, question func(context.Context, *generation) (T, error),
 ) (T, error) {
@@ -76,9 +76,9 @@ func inquire[T any](
 	return answer, nil
 }
 
-// Inspect returns the holder and the waiters in order, at the price of Contenders. Since is when each queued up, by
-// the server's clock. That is true of the holder, too: ZooKeeper does not note when it got the lock. The remaining
-// time of a session is not known: it lasts as long as its process.
+// Inspect returns the holder and the waiters in order, for the round trips of Contenders. Since is when each of them
+// queued up, by the server's clock, also for the holder, because ZooKeeper does not store when it got the lock. The
+// remaining time is not known: a session lasts as long as its process.
 func (q *Sequential) Inspect(ctx context.Context, key string) (lock.State, error) {
 	s := lock.State{Scope: lock.Cluster}
 	all, err := q.Contenders(ctx, key)
@@ -92,8 +92,8 @@ func (q *Sequential) Inspect(ctx context.Context, key string) (lock.State, error
 	return s, err
 }
 
-// Inspect returns the holder, for one read, and perhaps one for its fence. Waiters leave no trace at the server but a
-// watch, which has no name, and none of them is next.
+// Inspect returns the holder, for one read, and one for its fence if the record has changed. The server knows only
+// watches of the waiters, which have no names and no order.
 func (e *Ephemeral) Inspect(ctx context.Context, key string) (lock.State, error) {
 	s := lock.State{Scope: lock.Cluster}
 	dir, err := e.folder(key)
@@ -116,12 +116,11 @@ func (e *Ephemeral) Inspect(ctx context.Context, key string) (lock.State, error)
 	return s, err
 }
 
-// Evict deletes the node of the holder, and so lets the next waiter in. A holder of this package learns of it within
-// heartbeatInterval (see watchHolder); Curator's does not look. The fence lies between that of the node that was
-// deleted and the next one's.
+// Evict deletes the node of the holder, and so lets the next waiter in. The lease of a holder of this package reports
+// that within heartbeatInterval (see watchHolder). Curator's holders do not notice. The fence lies between that of the
+// deleted node and the next one's.
 //
-// Round trips: those of Contenders and one more; for a free key those of a lease that is acquired and released, for its
-// fence.
+// Round trips: those of Contenders and one more. For a free key Evict acquires and releases a lease, for its fence.
 func (q *Sequential) Evict(ctx context.Context, key string) (lock.Fence, error) {
 	dir, err := q.session.folder(key)
 	if err != nil {
@@ -138,8 +137,9 @@ func (q *Sequential) Evict(ctx context.Context, key string) (lock.Fence, error) 
 	})
 }
 
-// Evict deletes the node of the holder; see Sequential.Evict. All waiters then race for it. It takes 3 round trips; for
-// a free key as there. It also deletes a node that no lock made, for which everybody would wait for ever.
+// Evict deletes the node of the holder; see Sequential.Evict. All waiters then race for the key. It takes 3 round
+// trips; for a free key it is as there. It also deletes a node that no lock made, for which all contenders would wait
+// for ever.
 func (e *Ephemeral) Evict(ctx context.Context, key string) (lock.Fence, error) {
 	dir, err := e.folder(key)
 	if err != nil {
@@ -151,7 +151,7 @@ func (e *Ephemeral) Evict(ctx context.Context, key string) (lock.Fence, error) {
 	})
 }
 
-// evict deletes the node of the holder that look finds. If that has gone meanwhile, its holder gave the lock back.
+// evict deletes the node that look returns, which is the holder's. If the key is free, it acquires and releases it.
 func (s *Session) evict(ctx context.Context, l lock.Locker, key string, r recipe,
 	look func(context.Context, *generation) (node, error),
 ) (lock.Fence, error) {
@@ -185,7 +185,7 @@ func (s *Session) evict(ctx context.Context, l lock.Locker, key string, r recipe
 // readsAtOnce is how many folders Keys reads at the same time.
 const readsAtOnce = 32
 
-// Keys lists the folders under Root that have a contender, one round trip each. Empty folders stay for a minute or so.
+// Keys lists the keys whose folder under Root has a contender, one round trip each. Empty folders stay for a minute.
 func (q *Sequential) Keys(ctx context.Context) ([]string, error) {
 	return q.session.keys(ctx, "", func(ctx context.Context, g *generation, dir string) (bool, error) {
 		names, err := g.children(ctx, dir)
@@ -193,7 +193,7 @@ func (q *Sequential) Keys(ctx context.Context) ([]string, error) {
 	})
 }
 
-// Keys lists the folders of Root that hold a lock; see Sequential.Keys.
+// Keys lists the keys whose folder under Root has the node of a holder; see Sequential.Keys.
 func (e *Ephemeral) Keys(ctx context.Context) ([]string, error) {
 	return e.session.keys(ctx, ephemeralSuffix, func(ctx context.Context, g *generation, dir string) (bool, error) {
 		_, _, err := g.get(ctx, dir+"/"+ephemeralName)
@@ -236,7 +236,7 @@ func (s *Session) keys(
 	})
 }
 
-// above returns, where fence has none, a fence that is larger than any that was used up to the node, and not larger
+// above is for a node without a fence. It returns a fence that is larger than all fences up to the node, and not larger
 // than any after it.
 func (r *fenceRecord) above(czxid int64) lock.Fence {
 	epoch, _ := split(czxid)
@@ -249,7 +249,7 @@ func (r *fenceRecord) above(czxid int64) lock.Fence {
 }
 
 // fenceAfter returns a fence that is larger than the fences of a node and of those before it, and not larger than any
-// to come.
+// later fence.
 func (g *generation) fenceAfter(ctx context.Context, czxid, clock int64) (lock.Fence, error) {
 	fence, err := g.fence(ctx, czxid, clock)
 	if !errors.Is(err, errAgain) {
@@ -262,7 +262,7 @@ func (g *generation) fenceAfter(ctx context.Context, czxid, clock int64) (lock.F
 	return r.above(czxid), nil
 }
 
-// fillFences sets the fences of others, as far as they have any yet. It changes nothing on the server.
+// fillFences sets the fences of contenders that have one already. It changes nothing on the server.
 func (g *generation) fillFences(ctx context.Context, all []Contender) error {
 	fill := func(r *fenceRecord) (complete bool) {
 		if r == nil {

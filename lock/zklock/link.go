@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// A link is a TCP connection that reads along until the server has answered the greeting. The library does not tell
-// which session timeout was granted, nor can it be told how long to wait for the answer: a server that accepts
-// connections but does not speak (a stopped process, an overloaded one) gets ten times two thirds of the timeout.
+// A link is a TCP connection that parses the server's answer to the greeting. The library neither reports the granted
+// session timeout, nor has a setting for how long to wait for that answer: for a server that accepts connections but
+// does not answer (a stopped or overloaded process) it waits ten times two thirds of the timeout.
 type link struct {
 	net.Conn
 	opened  time.Time
@@ -27,7 +27,7 @@ type link struct {
 // each), and the session id (8 bytes).
 const answerBytes = 4 + 4 + 4 + 8
 
-// dial is the library's way to a server. It refuses once the generation is over: a Conn that cannot connect cannot
+// dial is the library's dialer. It returns an error once the generation is over: a Conn that cannot connect cannot
 // begin another session.
 func (g *generation) dial(network, addr string, _ time.Duration) (net.Conn, error) {
 	if err := g.route.pause(); err != nil {
@@ -53,7 +53,7 @@ func (g *generation) dial(network, addr string, _ time.Duration) (net.Conn, erro
 	return l, nil
 }
 
-// Read reads, and takes what it needs from the first bytes.
+// Read reads, and parses the answer to the greeting.
 func (l *link) Read(p []byte) (int, error) {
 	n, err := l.Conn.Read(p)
 	if len(l.answer) < answerBytes {
@@ -67,7 +67,7 @@ func (l *link) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// SetReadDeadline is the library's, once the greeting has been answered.
+// SetReadDeadline sets the library's deadline once the greeting has been answered, and limit before that.
 func (l *link) SetReadDeadline(t time.Time) error {
 	if len(l.answer) < answerBytes {
 		t = l.limit
@@ -75,11 +75,11 @@ func (l *link) SetReadDeadline(t time.Time) error {
 	return l.Conn.SetReadDeadline(t)
 }
 
-// A renewal lets the library renew its watches on a new connection of an old session before it asks anything else.
+// A renewal makes the library renew its watches on a new connection of an old session before it sends other requests.
 //
-// The library tells the server since which transaction it has heard nothing. It reads that from a variable that every
-// answer moves on, without a lock. If an answer is quicker, a watch misses what happened in between, and the race
-// detector rightly complains.
+// With its watches the library sends the last transaction that it has seen. It reads that from a variable which every
+// answer advances, without a mutex. If an answer came first, a watch would miss the events in between. It is also a
+// data race.
 type renewal struct {
 	due bool // the connection continues a session
 
@@ -90,10 +90,10 @@ type renewal struct {
 	done    bool
 }
 
-// renewalTime is how long requests are held back: only the library knows whether there are watches to renew.
+// renewalTime is how long requests are held back. Only the library knows whether there are watches to renew.
 const renewalTime = 50 * time.Millisecond
 
-// Operations of the protocol, and where a request says its own: after its length and its xid.
+// Operations of the protocol, and the offset of the operation in a request: after its length and its xid.
 const (
 	opPing       = 11
 	opSetWatches = 101
@@ -135,7 +135,7 @@ func (l *link) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// sendHeld sends the requests that were held back: there is nothing to renew.
+// sendHeld sends the requests that were held back, because there are no watches to renew.
 func (l *link) sendHeld() {
 	r := &l.renewal
 	r.mu.Lock()
@@ -145,13 +145,13 @@ func (l *link) sendHeld() {
 	}
 	r.done = true
 	if _, err := l.Conn.Write(r.held); err != nil {
-		l.Close() // the library sees that at its next request or answer
+		l.Close() // the library notices at its next request or answer
 	}
 }
 
-// A route is the order in which servers are tried, and how long to wait between tries. The library's own resolves names
-// once and for all, so it does not find a server that comes back under another address, and it retries exactly every
-// second. Only the library's connection loop uses a route.
+// A route is the order in which servers are tried, and the pause between tries. The library's own HostProvider resolves
+// names only once, so it does not find a server that returns with another address, and it retries exactly every second.
+// Only the library's connection loop uses a route.
 type route struct {
 	over    context.Context
 	servers []string
@@ -180,8 +180,8 @@ func (r *route) Next() (server string, stop bool) {
 // Connected is called when there is a session.
 func (r *route) Connected() { r.failed = 0 }
 
-// pause waits before a try: not in the first round over all servers, then 50 to 100 ms, doubling up to 1 s. The jitter
-// keeps clients that lost the same server from coming back all at the same moment.
+// pause waits before a try: not in the first round over all servers, then 50 to 100 ms, doubling up to 1 s. Because of
+// the jitter, clients that lost the same server do not all reconnect at the same moment.
 func (r *route) pause() error {
 	var wait time.Duration
 	if again := r.failed - len(r.servers) - 1; again >= 0 {

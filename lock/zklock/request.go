@@ -13,20 +13,24 @@ import (
 	"example.com/stock/lock"
 )
 
-// The library knows no contexts: a request returns when the server has answered or the connection has broken. What
-// follows makes requests in two layers. ask lets its caller go when ctx ends. Below it, retry repeats a request after a
-// broken connection. Everything that is built on retry looks at its ctx only between two requests and so may block for
-// longer: call it inside ask.
+// The library has no contexts: a request returns when the server has answered or the connection has broken. Here
+// requests have two layers. ask returns when ctx ends. Below it, retry repeats a request after a broken connection.
+// Functions that use retry check their ctx only between two requests, and so may block for longer: call them inside
+// ask.
 
-// tries bounds what is done again after a connection broke or a folder vanished. Each try waits for the server first.
+// tries is how often a step is tried that failed because a connection broke or a folder vanished. Each try first waits
+// for the server.
 const tries = 5
 
-// ask does work that waits for the library, until ctx ends, and then for linger, so that the work can clean up if the
-// server is there. A result that comes later goes to late, if that is not nil. Work that was given up goes on until the
-// server answers or the connection breaks, and its request may still be executed: the library sends what is queued when
-// it has connected again.
+// errNotBegun means that ask has not called work, because the session is over.
+var errNotBegun = errors.New("not asked")
+
+// ask calls work, which waits for the library, in a goroutine, and returns its result. If ctx ends, ask waits for
+// cleanup longer if the server answers, so that work can clean up, and then returns. late, if not nil, gets a result
+// that comes after that. Work that ask no longer waits for goes on until the server answers or the connection breaks,
+// and its request may still be executed: the library sends queued requests when it has connected again.
 func ask[T any](
-	ctx context.Context, g *generation, linger time.Duration, work func() (T, error), late func(T),
+	ctx context.Context, g *generation, cleanup time.Duration, work func() (T, error), late func(T),
 ) (T, error) {
 	type answer struct {
 		value T
@@ -34,7 +38,7 @@ func ask[T any](
 	}
 	var none T
 	if !g.beginRequest() {
-		return none, context.Cause(g.over)
+		return none, fmt.Errorf("%w: %w", errNotBegun, context.Cause(g.over))
 	}
 	answers, gone := make(chan answer), make(chan struct{})
 	go func() {
@@ -54,8 +58,8 @@ func ask[T any](
 	case <-ctx.Done():
 	}
 	defer close(gone)
-	if linger > 0 && g.responsive() {
-		timer := time.NewTimer(linger)
+	if cleanup > 0 && g.responsive() {
+		timer := time.NewTimer(cleanup)
 		defer timer.Stop()
 		select {
 		case a := <-answers:
@@ -66,7 +70,7 @@ func ask[T any](
 	return none, context.Cause(ctx)
 }
 
-// beginRequest counts work that is about to use the library. It returns false if none may any more.
+// beginRequest counts work that is about to use the library. It returns false if the generation is closed.
 func (g *generation) beginRequest() bool {
 	g.s.mu.Lock()
 	defer g.s.mu.Unlock()
@@ -76,14 +80,14 @@ func (g *generation) beginRequest() bool {
 	return !g.closed
 }
 
-// responsive reports whether a request made now may be answered soon.
+// responsive reports whether an answer to a request made now can be expected soon.
 func (g *generation) responsive() bool {
 	g.s.mu.Lock()
 	defer g.s.mu.Unlock()
 	return g.linked && g.outage.Err() == nil
 }
 
-// retry makes a request that may be executed twice, and makes it again when the connection broke.
+// retry makes a request that may be executed twice, and repeats it after a broken connection.
 func retry[T any](ctx context.Context, g *generation, request func() (T, error)) (value T, err error) {
 	for range tries {
 		if ctx.Err() != nil {
@@ -136,7 +140,7 @@ func answered(err error) bool {
 	return false
 }
 
-// unlessGone returns err, or nil if err says that there is no such node any more.
+// unlessGone returns err, or nil if err is that the node does not exist.
 func unlessGone(err error) error {
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil
@@ -144,7 +148,7 @@ func unlessGone(err error) error {
 	return err
 }
 
-// everyone may do everything, as in Curator: whoever reaches the server may lock and, in need, unlock.
+// everyone is the ACL of our nodes. As in Curator, every client may do everything, so that operators can unlock.
 func everyone() []zk.ACL { return zk.WorldACL(zk.PermAll) }
 
 // children lists a folder.
@@ -165,7 +169,7 @@ func (g *generation) get(ctx context.Context, path string) (data []byte, stat *z
 	return data, stat, err
 }
 
-// stat reads what the server knows of a node beside its data.
+// stat reads the metadata of a node.
 func (g *generation) stat(ctx context.Context, path string) (*zk.Stat, error) {
 	return retry(ctx, g, func() (*zk.Stat, error) {
 		exists, stat, err := g.conn.Exists(path)
@@ -176,8 +180,8 @@ func (g *generation) stat(ctx context.Context, path string) (*zk.Stat, error) {
 	})
 }
 
-// makeFolder makes path and what is missing above it. They are containers, which the server removes some time after
-// their last child has gone (a minute, by default). A server before 3.5 has no containers, so there they stay.
+// makeFolder makes path and its missing parents. They are containers, which the server removes after their last child
+// has gone (within a minute, by default). A server before 3.5 has no containers; there they stay.
 func (g *generation) makeFolder(ctx context.Context, path string) error {
 	for range tries {
 		_, err := retry(ctx, g, func() (string, error) {
@@ -206,26 +210,26 @@ func (g *generation) makeFolder(ctx context.Context, path string) error {
 	return zk.ErrNoNode
 }
 
-// A watch tells once that a node changed.
+// A watch reports one change of a node.
 type watch struct {
 	path       string
 	data       []byte          // of the node, when the watch was set
 	persistent bool            // the node is not ephemeral
-	events     <-chan zk.Event // one event, then closed: the first reader learns what happened, the others that it did
+	events     <-chan zk.Event // one event, then closed: the first reader gets the event, the others the zero value
 	forgetting sync.Once       // see leave
 }
 
-// watches are the watches that are set. Waiters for the same node share one. The library cannot take a watch back: a
-// watch that a timed-out waiter leaves behind stays until the node changes, so with one each, waits of 50 ms behind one
-// long hold would pile up.
+// watches are the watches that are set. Waiters for the same node share one. The library cannot remove a watch: if a
+// waiter gives up, its watch stays until the node changes. With a watch per waiter, watches would pile up when many
+// short waits follow each other during one long hold.
 type watches struct {
 	mu     sync.Mutex
 	byPath map[string]*watch
 }
 
-// watch sets a watch on a node. It reads the node and does not ask whether it exists: if it does not exist, no watch
-// stays behind (the server would keep that until a node of the same name is made, that is, for ever). It costs one
-// round trip, or none if there is such a watch. The error of a node that is gone is zk.ErrNoNode.
+// watch sets a watch on a node. It uses getData and not exists, which would leave a watch on a node that does not
+// exist, and such a watch would stay for ever. It costs one round trip, or none if the watch is set already. The error
+// is zk.ErrNoNode if the node does not exist.
 func (g *generation) watch(ctx context.Context, path string) (*watch, error) {
 	g.watches.mu.Lock()
 	w := g.watches.byPath[path]
@@ -251,16 +255,16 @@ func (g *generation) watch(ctx context.Context, path string) (*watch, error) {
 
 // reconnection returns a channel that is closed when the connection has been replaced by another.
 //
-// The library then renews its watches, but no lock depends on that here. Ask for the channel first, then look at the
-// nodes and set a watch, and when the channel is closed look again.
+// The library then sets its watches again, but no lock depends on that here. A caller gets the channel first, then
+// reads the nodes and sets a watch. When the channel is closed it reads the nodes again.
 func (g *generation) reconnection() <-chan struct{} {
 	g.s.mu.Lock()
 	defer g.s.mu.Unlock()
 	return g.reconnected
 }
 
-// await waits until the watched node changes, until reconnected is closed, or until ctx ends, which alone is an error.
-// It calls woken if the server woke it. deleted reports whether this call is known to have seen the node's deletion.
+// await waits until the watched node changes, until reconnected is closed, or until ctx ends. Only the end of ctx is an
+// error. await calls woken if the node changed. deleted is true if this call received the event of its deletion.
 func (g *generation) await(
 	ctx context.Context, w *watch, reconnected <-chan struct{}, woken func(),
 ) (deleted bool, err error) {
@@ -287,8 +291,8 @@ func (g *generation) forget(w *watch) {
 	}
 }
 
-// leave sees to it that a watch is forgotten also if it fires when nobody waits for it any more. Until then others can
-// share it.
+// leave is called when a waiter stops waiting for a watch. It has the watch dropped when it fires. Until then other
+// waiters can share it.
 func (g *generation) leave(w *watch) {
 	w.forgetting.Do(func() {
 		if !g.beginRequest() {
@@ -302,15 +306,14 @@ func (g *generation) leave(w *watch) {
 	})
 }
 
-// errNodeGone is the loss of a holder whose node was deleted while its session lives.
+// errNodeGone is the loss of a holder whose node was deleted although its session is alive.
 var errNodeGone = fmt.Errorf("%w: the ZooKeeper node was deleted", lock.ErrTaken)
 
-// watchHolder signals the loss of a lease whose node is deleted by somebody else: by Evict, or by an operator with the
-// server's own tools. The session knows nothing of that.
+// watchHolder reports the loss of a lease whose node is deleted by Evict, or by an operator. The session does not
+// notice that.
 //
-// It sets a watch only once the lease has been held for heartbeatInterval, so that short holds, which are nearly all,
-// do not pay for it. That is one round trip beside the work. Nothing is left on the server: the watch goes with the
-// node.
+// It sets a watch when the lease has been held for heartbeatInterval. That is one round trip, in parallel to the work,
+// which short holds, nearly all, do not need. The watch goes with the node.
 func (g *generation) watchHolder(own node, lease *lock.Lease, lost func(error)) (stop func() bool) {
 	timer := time.AfterFunc(heartbeatInterval, func() {
 		if !g.beginRequest() {
@@ -325,12 +328,12 @@ func (g *generation) watchHolder(own node, lease *lock.Lease, lost func(error)) 
 				lost(errNodeGone)
 				return
 			case g.over.Err() != nil, err != nil && answered(err):
-				return // lost with the session, or we may not read the node
+				return // the session is lost, or we have no permission to read the node
 			case err != nil:
-				continue // the connection broke again and again; watchOwn waits for it
+				continue // the connection broke several times; watchOwn waits for it
 			}
 			select {
-			case <-events: // changed or deleted: look
+			case <-events: // the node changed or was deleted: read it again
 			case <-reconnected:
 			case <-lease.Done():
 			}
@@ -339,7 +342,7 @@ func (g *generation) watchHolder(own node, lease *lock.Lease, lost func(error)) 
 	return timer.Stop
 }
 
-// watchOwn fails with zk.ErrNoNode also if another made a node of that name since.
+// watchOwn sets a watch on our node. The error is zk.ErrNoNode also if another contender has a node of that name now.
 func (g *generation) watchOwn(own node) (<-chan zk.Event, error) {
 	return retry(g.over, g, func() (<-chan zk.Event, error) {
 		_, stat, events, err := g.conn.GetW(own.path())

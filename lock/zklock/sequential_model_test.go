@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock/explore"
-	"example.com/stock/stack/stacktest"
 )
 
 // This file holds a model of Sequential: a folder of nodes, and clients that create, list, watch and delete. Where a

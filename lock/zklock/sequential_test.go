@@ -70,7 +70,7 @@ func (e eager) Acquire(ctx context.Context, key string, _ lock.Options) (*lock.L
 	if err != nil {
 		return nil, err
 	}
-	a := &attempt{g: g, recipe: sequential{}, dir: dir}
+	a := &attempt{g: g, acquisition: &acquisition{s: e.session, recipe: sequential{}, dir: dir}}
 	own, err := a.create(ctx)
 	if err != nil {
 		return nil, err

@@ -14,16 +14,16 @@ import (
 	"example.com/stock/lock"
 )
 
-// A Session is this process's presence in ZooKeeper, for any number of locks. It connects by itself, and when a
-// ZooKeeper session is lost it begins another one: a generation. Leases belong to a generation and are lost with it,
-// all at once. Nothing of an old generation comes back, not even if the server turns out to have kept it alive. A
-// Session is safe for concurrent use.
+// A Session connects this process to ZooKeeper, for any number of locks. It connects by itself. When a ZooKeeper
+// session is lost it begins another one. Each of them is a generation. Leases belong to a generation and are lost with
+// it, all at once. A lost generation is never used again, even if the server has kept its session alive. A Session is
+// safe for concurrent use.
 type Session struct {
 	config  Config
 	log     *slog.Logger
 	ctx     context.Context // ends with Close
 	stop    context.CancelFunc
-	owned   sync.WaitGroup // every goroutine that outlives a call
+	owned   sync.WaitGroup // the goroutines that Close waits for
 	orphans orphans
 
 	mu      sync.Mutex // also guards what changes in a generation
@@ -35,13 +35,13 @@ var (
 	errClosed = errors.New("zookeeper session closed by this process")
 	errOutage = errors.New("no connection to zookeeper")
 
-	// errNoConnection says all that is safe to show; the reasons are in the log.
+	// errNoConnection is safe to show. The reasons are in the log.
 	errNoConnection = &lock.DownError{Server: "zookeeper", Reason: "no server of the ensemble accepts our session"}
 )
 
-// Dial makes a Session. It does not wait for a server: a server that is down is used within 2 s of its return. If our
-// greeting reached the server while it started and is never answered, as happens once in a hundred starts, that takes
-// up to 3 ConnectTimeouts longer. An error is a mistake in config.
+// Dial makes a Session. It does not wait for a server. A server that is down is used within 2 s of its return. If the
+// server never answers a greeting that it received while it started, which is rare, that takes up to 3 ConnectTimeouts
+// longer. An error means that config is wrong.
 func Dial(config Config) (*Session, error) {
 	config, err := config.withDefaults()
 	if err != nil {
@@ -61,16 +61,16 @@ func Dial(config Config) (*Session, error) {
 }
 
 // Close ends the ZooKeeper session. Its leases are lost, and then its nodes are removed, all at once. Close returns
-// when nothing of the Session runs any more: at once, or after some 2 s if the server does not answer.
+// when all goroutines of the Session have ended: at once, or after some 2 s if the server does not answer.
 func (s *Session) Close() error {
 	s.stop()
 	s.owned.Wait()
 	return nil
 }
 
-// Check asks the server for one round trip, for a health probe. A connection that broke is waited for during
-// reconnectTime: holders and waiters outlast that, too. Its error is a lock.DownError, or the cause of ctx if no answer
-// came in time.
+// Check makes one round trip to the server, for a health probe. It waits up to reconnectTime for a broken connection to
+// be replaced, because holders and waiters survive that, too. The error is a lock.DownError, or the cause of ctx if no
+// answer came in time.
 func (s *Session) Check(ctx context.Context) error {
 	connected, cancel := context.WithTimeout(ctx, reconnectTime)
 	defer cancel()
@@ -90,7 +90,7 @@ func (s *Session) Check(ctx context.Context) error {
 	}
 }
 
-// State returns what is known of the current ZooKeeper session. A lost session is replaced at once by one that is not
+// State returns the state of the current ZooKeeper session. A lost session is replaced at once by one that is not
 // connected yet.
 func (s *Session) State() State {
 	s.mu.Lock()
@@ -105,7 +105,7 @@ func (s *Session) now() (g *generation, linked bool) {
 	return s.current, s.current.linked
 }
 
-// run keeps one generation after another alive until Close. A generation that cannot connect is not given up. Only one
+// run begins one generation after another until Close. A generation that cannot connect keeps trying. Only a generation
 // that had a session can lose it, so this loop needs no back-off of its own.
 func (s *Session) run(g *generation) {
 	for {
@@ -148,10 +148,10 @@ func (s *Session) begin() (*generation, error) {
 
 // retire ends the library's part of a generation that is over.
 //
-// After Close the ZooKeeper session is closed in good form, which removes its nodes. After a loss it is not: work that
-// has just been told to stop may use the time for which the server still keeps its nodes. As each piece of work gives
-// its lease back, the next generation deletes its node. The other nodes go when the server expires the session. The
-// library must not speak for the old session again, because that would keep it alive. So its connection is cut first,
+// After Close the ZooKeeper session is closed by a request, which removes its nodes. After a loss it is not: work whose
+// ctx has just ended needs time to stop, during which the server still keeps the nodes. When a holder releases its
+// lease, the next generation deletes the node. The other nodes go when the server expires the session. The library must
+// not send anything for the old session, because that would keep the session alive. So its connection is closed first,
 // and it gets no other.
 func (s *Session) retire(g *generation) {
 	s.mu.Lock()
@@ -172,7 +172,7 @@ func (s *Session) retire(g *generation) {
 	})
 }
 
-// usable waits for a generation with a connection: not at all if there is one, and for at most ConnectTimeout.
+// usable returns the current generation when it has a connection. It waits for that for at most ConnectTimeout.
 func (s *Session) usable(ctx context.Context) (*generation, error) {
 	var timeout <-chan time.Time
 	for {
@@ -208,16 +208,16 @@ func (s *Session) signal() {
 	s.changed = make(chan struct{})
 }
 
-// State is what a process can know of its ZooKeeper session.
+// A State is what a process knows about its ZooKeeper session.
 type State int
 
 const (
-	// Suspended: not connected, or the server is silent. The session and its leases may still be alive. Holders work
-	// on; waiters wait for a while.
+	// Suspended: not connected, or the server does not answer. The session and its leases may still be alive. Holders
+	// work on. Waiters keep their place for 1.5 s.
 	Suspended State = iota
-	// Connected: the server answered a moment ago.
+	// Connected: the server has answered within the last second.
 	Connected
-	// Lost: expired, or silent for so long that it must be treated as expired. Its leases are lost.
+	// Lost: expired, or without an answer for so long that it must be treated as expired. Its leases are lost.
 	Lost
 )
 
@@ -225,31 +225,31 @@ const (
 func (s State) String() string { return [...]string{"SUSPENDED", "CONNECTED", "LOST"}[s] }
 
 const (
-	// gracePeriod is how long a waiter stays with a suspended session. With maxSilence before it, a waiter has its
-	// answer within 2.5 s.
+	// gracePeriod is how long a waiter keeps its place in a suspended session. With maxSilence before it, a waiter gets
+	// its error within 2.5 s.
 	gracePeriod = 1500 * time.Millisecond
-	// maxSilence is how old the last proof of life may be before the session counts as suspended. It is less for short
-	// sessions.
+	// maxSilence is how old the last answered heartbeat may be before the session counts as suspended. It is less for
+	// short sessions.
 	maxSilence = time.Second
-	// reconnectTime is how long a health probe waits for a connection. It is half of the probe's own time, and of a
-	// server that accepts no connection people are told within a second.
+	// reconnectTime is how long a health probe waits for a connection. It is half of the probe's time limit, so that
+	// the probe reports a server that accepts no connection within a second.
 	reconnectTime = 400 * time.Millisecond
-	// heartbeatInterval is the time between two proofs of life. It is less for short sessions.
+	// heartbeatInterval is the time between two heartbeats. It is less for short sessions.
 	heartbeatInterval = 500 * time.Millisecond
 )
 
 // A generation is one ZooKeeper session from its first connection to its loss, over any number of connections. The
 // recipes make their requests and set their watches through it.
 //
-// The library begins a new session by itself when the old one has expired, on the same Conn and without a word to the
-// callers that wait for an answer. So a request sent for one session may be executed in the next (CURATOR-498,
-// CURATOR-604). Therefore a Conn serves one session here, and its dialer refuses to connect once that session is over.
+// When a session has expired, the library begins a new one by itself, on the same Conn, and callers that wait for an
+// answer do not notice. So a request sent for one session may be executed in the next (CURATOR-498, CURATOR-604).
+// Therefore a Conn serves one session here, and its dialer refuses to connect once that session is over.
 type generation struct {
 	s        *Session
 	conn     *zk.Conn
 	events   <-chan zk.Event // only to see the end of the library's goroutines; see event
 	route    *route
-	over     context.Context // ends, with the reason, when the session must not be relied on any more
+	over     context.Context // ends, with the reason as its cause, when the session must not be relied on any more
 	end      context.CancelCauseFunc
 	recheck  chan struct{} // wakes monitor
 	requests sync.WaitGroup
@@ -263,7 +263,7 @@ type generation struct {
 	linked      bool // the server has accepted our session on link
 	id          int64
 	timeout     time.Duration // as granted by the server
-	alive       time.Time     // the session was alive at the server at or after this time
+	alive       time.Time     // the server has kept the session alive until this time at least
 	state       State
 	since       time.Time       // of state
 	outage      context.Context // ends when Suspended for gracePeriod; replaced when Connected again
@@ -282,9 +282,9 @@ func newGeneration(s *Session) *generation {
 	return g
 }
 
-// event is the one reader of the library's session events. It is a callback and does not read the event channel,
-// because that holds 6 events and the library drops those that do not fit. The library's connection loop calls it, so
-// it must not block.
+// event handles the library's session events. It is a callback and not a reader of the event channel, because that
+// channel holds 6 events and the library drops those that do not fit. The library's connection loop calls event, so it
+// must not block.
 func (g *generation) event(e zk.Event) {
 	if e.Type != zk.EventSession {
 		return
@@ -303,13 +303,13 @@ func (g *generation) attached() {
 	g.s.mu.Lock()
 	defer g.s.mu.Unlock()
 	if g.id != 0 && g.link.session != g.id {
-		// Never seen; the dialer should prevent it.
+		// This should not happen, because the dialer prevents it.
 		g.end(fmt.Errorf("%w: the ZooKeeper session was replaced", lock.ErrExpired))
 		return
 	}
 	again := g.id != 0
 	g.id, g.timeout, g.linked = g.link.session, g.link.timeout, true
-	g.heard(g.link.opened) // our greeting left after that and was answered
+	g.confirmAlive(g.link.opened) // our greeting left after that time, and was answered
 	if again {
 		close(g.reconnected)
 		g.reconnected = make(chan struct{})
@@ -326,8 +326,8 @@ func (g *generation) detached() {
 	g.wakeMonitor()
 }
 
-// heard notes that the session was alive after sent. s.mu is held.
-func (g *generation) heard(sent time.Time) {
+// confirmAlive records that the session was alive at sent. s.mu is held.
+func (g *generation) confirmAlive(sent time.Time) {
 	if sent.After(g.alive) {
 		g.alive = sent
 	}
@@ -341,7 +341,7 @@ func (g *generation) heard(sent time.Time) {
 	g.s.log.Info("zookeeper session connected", "session", fmt.Sprintf("%#x", g.id), "timeout", g.timeout)
 }
 
-// suspend notes that the session may or may not be alive. s.mu is held.
+// suspend records that it is not known whether the session is alive. s.mu is held.
 func (g *generation) suspend(now time.Time) {
 	if g.state == Connected {
 		g.state, g.since = Suspended, now
@@ -349,7 +349,7 @@ func (g *generation) suspend(now time.Time) {
 	}
 }
 
-// lose ends the generation and signals the loss of all its leases.
+// lose ends the generation, and so all its leases.
 func (g *generation) lose(cause error) {
 	g.s.mu.Lock()
 	defer g.s.mu.Unlock()
@@ -365,9 +365,9 @@ func (g *generation) loseLocked(cause error) {
 	g.s.log.Warn("zookeeper session lost", "session", fmt.Sprintf("%#x", g.id), "cause", cause)
 }
 
-// loss returns why the session must not be relied on any more, or nil. It looks at the clock itself. A process that was
-// paused for longer than its session may read what came before, such as the end of the waiter before it, and may give a
-// lease back, before the timer of monitor fires.
+// loss returns why the session must not be relied on any more, or nil. It reads the clock itself, because a process
+// that was paused for longer than its session may handle an earlier event, such as the deletion of the node before its
+// own, before the timer of monitor fires.
 func (g *generation) loss() error {
 	g.s.mu.Lock()
 	defer g.s.mu.Unlock()
@@ -386,7 +386,7 @@ func (g *generation) expire(now time.Time) {
 		now.Sub(g.alive).Round(time.Millisecond)))
 }
 
-// maxSilence returns how old the last proof of life of a connected session may be. s.mu is held.
+// maxSilence returns how old the last answered heartbeat of a connected session may be. s.mu is held.
 func (g *generation) maxSilence() time.Duration { return min(maxSilence, g.timeout/4) }
 
 // bound returns a context that ends with ctx, with the loss of the session, or with an outage.
@@ -400,31 +400,30 @@ func (g *generation) bound(ctx context.Context) (context.Context, context.Cancel
 	return bound, func() { over(); out(); cancel(nil) }
 }
 
-// monitor watches over the generation until it is over: it sends heartbeats and draws the conclusions when no answer
-// comes.
+// monitor sends heartbeats until the generation is over, and changes its state if no answer comes.
 //
-// When is a session certainly alive? The library pings, but keeps the answers to itself. So a request of our own tells:
-// the server restarts a session's clock when it receives a request, which is after we sent it. Hence with
+// The library sends pings, but does not report the answers. So monitor makes requests of its own. The server restarts a
+// session's clock when it receives a request, which is after we sent it. Hence with
 //
 //	alive = when the latest request left that was answered
 //
-// the server does not expire the session before alive + timeout; it rounds up to its next tick. We give it up at
+// the server does not expire the session before alive + timeout, rounded up to its next tick. We give it up at
 //
 //	alive + 2/3 timeout
 //
 // by the monotonic clock. The remaining third is for the work to stop, for clocks that run at different rates, and for
-// the way that a follower reports: it tells the leader, which expires sessions, every half tick which sessions it has
-// heard of. The shortest session that a server grants is 2 ticks, of which a third is more than half a tick.
+// the delay of followers: a follower reports to the leader, which expires sessions, every half tick. The shortest
+// session that a server grants is 2 ticks, of which a third is more than half a tick.
 //
 // The request is a sync, because that goes to the leader. A follower that is cut off from the leader still answers
-// reads of sessions that are long gone. A heartbeat costs one round trip every 500 ms (a 20th of a session shorter than
+// reads of sessions that have expired. A heartbeat costs one round trip every 500 ms (a 20th of a session shorter than
 // 10 s) and writes nothing.
 //
-// Not covered: a leader that is cut off from its followers, which answers until it notices, at most syncLimit ticks; a
-// process that is paused, whose timer fires when it wakes; a computer that is suspended, where the monotonic clock
-// stops too. For these there is the fence.
+// In three cases the loss is noticed too late, and only the fence helps: a leader that is cut off from its followers
+// answers for up to syncLimit ticks; the timer of a paused process fires when the process wakes; the monotonic clock of
+// a suspended computer stops.
 //
-// A connection that is silent for a third of the timeout is cut. That leaves another third to save the session on
+// A connection without an answer for a third of the timeout is closed. That leaves another third to save the session on
 // another server. The library alone would wait for two thirds.
 func (g *generation) monitor() {
 	type answer struct {
@@ -461,7 +460,7 @@ func (g *generation) monitor() {
 			switch a.err {
 			case nil:
 				g.s.mu.Lock()
-				g.heard(a.sent)
+				g.confirmAlive(a.sent)
 				g.s.mu.Unlock()
 			case zk.ErrSessionExpired:
 				g.lose(fmt.Errorf("%w: by the ZooKeeper server", lock.ErrExpired))
@@ -471,13 +470,13 @@ func (g *generation) monitor() {
 	}
 }
 
-// applyLimits changes the state as the time limits demand. It returns when to look again, and whether a heartbeat is
-// due. lastBeat is when the last heartbeat was sent, and asking is whether its answer is still missing.
+// applyLimits changes the state by the time limits that have passed. It returns when to call it again, and whether a
+// heartbeat is due. lastBeat is when the last heartbeat was sent; asking is true while it has no answer.
 func (g *generation) applyLimits(now, lastBeat time.Time, asking bool) (wake time.Time, beat bool) {
 	g.s.mu.Lock()
 	defer g.s.mu.Unlock()
 	wake = now.Add(time.Hour)
-	// due reports whether t has come. If not, it makes sure that we look again at t.
+	// due reports whether t has passed. If not, it makes wake not later than t.
 	due := func(t time.Time) bool {
 		if now.Before(t) {
 			if t.Before(wake) {

@@ -10,10 +10,10 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/google/uuid"
 
+	"example.com/stock/internal/stack"
+	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
-	"example.com/stock/stack"
-	"example.com/stock/stack/stacktest"
-	"example.com/stock/stack/wire"
 )
 
 // A broken connection is no loss: the session is the same on the next, for the holder and for the waiter.
@@ -297,10 +297,10 @@ func (g *generation) oversleep() {
 // in its socket: it reads that first, and the timer that watches over the session has not had its turn yet.
 type slept struct{ recipe }
 
-func (r slept) take(ctx context.Context, a *attempt) (node, error) {
-	own, err := r.recipe.take(ctx, a)
+func (r slept) enter(ctx context.Context, a *attempt) (node, bool, error) {
+	own, ours, err := r.recipe.enter(ctx, a)
 	a.g.oversleep()
-	return own, err
+	return own, ours, err
 }
 
 // A waiter that overslept its session gets no lease from it, whatever it reads.
@@ -312,9 +312,9 @@ func TestAWaiterThatOversleptGetsNoLease(t *testing.T) {
 		s := dial(t, host)
 		g, err := s.usable(t.Context())
 		must(t, err)
-		lease, err := g.acquire(t.Context(), slept{r}, keyOf(t), folderOf(t), lock.Options{})
-		if !errors.Is(err, errAgain) || lease != nil {
-			t.Errorf("%T: lease %v, %v, want to queue up again", r, lease, err)
+		a := &attempt{g: g, acquisition: &acquisition{s: s, recipe: slept{r}, key: keyOf(t), dir: folderOf(t)}}
+		if err := a.enter(t.Context()); !errors.Is(err, errAgain) || a.lease != nil {
+			t.Errorf("%T: lease %v, %v, want to queue up again", r, a.lease, err)
 		}
 		if cause := context.Cause(g.over); !errors.Is(cause, lock.ErrExpired) {
 			t.Errorf("%T: the session goes on: %v", r, cause)
@@ -383,7 +383,8 @@ func TestANodeOfAnotherSessionIsNotAdopted(t *testing.T) {
 				guid := uuid.NewString()
 				made, err := r.create(maker, record, dir, guid, "")
 				must(t, err)
-				found, err := (&attempt{g: g, recipe: r, dir: dir, key: keyOf(t)}).recover(t.Context(), guid)
+				a := &attempt{g: g, acquisition: &acquisition{s: s, recipe: r, dir: dir, key: keyOf(t)}}
+				found, err := a.recover(t.Context(), guid)
 				if from == s && (err != nil || found.name != made.name) {
 					t.Errorf("%s node: %+v, %v; want %s", name, found, err, made.name)
 				}

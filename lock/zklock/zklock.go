@@ -1,15 +1,16 @@
 // Package zklock locks keys with ZooKeeper nodes that live as long as the session of the process that made them.
 //
 // There are two locks, and both use one Session: [Sequential], a fair queue in which every waiter watches the one
-// before it, and [Ephemeral], one node that every waiter watches. sequential.go and ephemeral.go are the recipes, each
-// from acquire to release. They stand on:
+// before it, and [Ephemeral], one node that every waiter watches. Open sequential.go first: it is the plain algorithm
+// from acquire to release, and says in a sentence what each other file adds. ephemeral.go is the other recipe.
 //
 //	acquire.go  what both recipes share: the attempts, the lease, the recovery of a create without an answer
+//	queue.go    names and order of the nodes of Sequential
 //	session.go  the process's ZooKeeper sessions, one after another, their heartbeat and their loss
 //	link.go     one TCP connection to a server, and which server comes next
 //	request.go  requests that end with a context, and watches
 //	fence.go    fences that grow also when the ensemble is built anew
-//	cleanup.go  the deletion of nodes that could not be deleted when that was due
+//	cleanup.go  the deletion of nodes that could not be deleted in time
 //	inspect.go  who holds and who waits, and eviction
 package zklock
 
@@ -33,18 +34,19 @@ const (
 type Config struct {
 	// Hosts are servers of one ensemble, as host or host:port. The port is 2181 unless given. Required.
 	Hosts []string
-	// SessionTimeout is how long the server keeps our nodes without hearing from us. The server may grant another.
+	// SessionTimeout is how long the server keeps our nodes after our last request. The server may grant another time.
 	// Default: 10 s.
 	SessionTimeout time.Duration
-	// ConnectTimeout bounds the making of one TCP connection, and the time that Acquire waits for any. Default: 1 s.
+	// ConnectTimeout limits one attempt to connect, and the time for which Acquire waits for a connection. Default: 1
+	// s.
 	ConnectTimeout time.Duration
 	// Root is the node below which every key has a folder. Default: "/stock/locks".
 	Root string
-	// Logger is told what happens to the session and, at debug level, what the client library says. Default: none.
+	// Logger logs the states of the session and, at debug level, the client library's messages. Default: none.
 	Logger *slog.Logger
 }
 
-// withDefaults returns the Config with its defaults filled in, or what is wrong with it.
+// withDefaults returns the Config with its defaults filled in, or an error for a wrong field.
 func (c Config) withDefaults() (Config, error) {
 	if c.SessionTimeout <= 0 {
 		c.SessionTimeout = DefaultSessionTimeout
@@ -86,7 +88,7 @@ func checkRoot(root string) error {
 	return nil
 }
 
-// maxKey bounds a key, in bytes. Escaped it is at most three times as long.
+// maxKey is the longest key, in bytes. Escaped it is at most three times as long.
 const maxKey = 1024
 
 // folder returns the path of the node that holds the queue of key.

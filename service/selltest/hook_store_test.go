@@ -6,11 +6,11 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"example.com/stock/internal/stack"
+	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
 	"example.com/stock/repo"
 	"example.com/stock/service"
-	"example.com/stock/stack"
-	"example.com/stock/stack/stacktest"
 )
 
 // A hookStore is a real store in whose middle the test does something.

@@ -21,11 +21,14 @@ type ledger struct {
 	first      map[service.SKU]bool
 	seeded     int
 	remembered service.Origin
+	clock      time.Time
 	written    []service.Origin // every origin that was written
 	lost       string           // what is lost of the next Seed: "request", "reply", or nothing
 }
 
 func (l *ledger) Origin(context.Context) (service.Origin, error) { return l.origin, nil }
+
+func (l *ledger) Now(context.Context) (time.Time, error) { return l.clock, nil }
 
 func (l *ledger) Replace(_ context.Context, was, is service.Origin) (bool, error) {
 	if l.origin != was {
@@ -254,6 +257,24 @@ func TestKeeperNoticesALoss(t *testing.T) {
 				t.Errorf("seeded %d times, origin %+v; want a later one and no seed", l.seeded, l.origin)
 			}
 		})
+	}
+}
+
+// The generation of what a person has set is by the clock of the store's server: that of an instance which is behind
+// would make one that others remember as older.
+func TestKeeperGoesByTheClockOfTheStore(t *testing.T) {
+	clock := time.Now().Add(2 * time.Hour)
+	l := &ledger{clock: clock, origin: service.Origin{ID: "lost", Generation: 1, Lost: true}}
+	k := instance(l, nil, nil)
+	finds(t, "lost", k, service.ErrDataLost)
+	if err := k.Renew(t.Context()); err != nil || l.origin.Generation != uint64(clock.Unix()) {
+		t.Errorf("%v; origin %+v, want the generation %d", err, l.origin, clock.Unix())
+	}
+	l.origin.Lost, l.clock = true, time.Unix(0, 0)
+	last := l.origin.Generation
+	finds(t, "lost again", k, service.ErrDataLost)
+	if err := k.Renew(t.Context()); err != nil || l.origin.Generation != last+1 {
+		t.Errorf("the clock went back: %v; origin %+v, want the generation %d", err, l.origin, last+1)
 	}
 }
 

@@ -13,10 +13,10 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
 
-	"example.com/stock/health"
+	"example.com/stock/app/health"
+	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/repo"
 	"example.com/stock/service"
-	"example.com/stock/stack/stacktest"
 )
 
 var (

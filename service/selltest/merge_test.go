@@ -11,9 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
 	"example.com/stock/service"
-	"example.com/stock/stack/wire"
 )
 
 // A counter is stock in memory, which is sold from in batches. It is for the order in which things happen, in a bubble;

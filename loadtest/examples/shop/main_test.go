@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -51,6 +52,7 @@ func TestShop(t *testing.T) {
 			for range 3 - row.limits {
 				var history strings.Builder
 				r, err := loadtest.Run(t.Context(), target, loadtest.Plan{
+					Recheck:  new(time.Duration),
 					Strategy: file.Name(), Stock: 100, Requests: 240, Concurrency: 30, History: &history,
 				}, nil)
 				if err != nil {

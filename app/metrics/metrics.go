@@ -1,0 +1,188 @@
+// Package metrics counts requests, sales and locks in Prometheus series.
+package metrics
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"example.com/stock/lock"
+)
+
+// Metrics are the series of one instance. Their labels come from the catalogue and the routes, never from a request.
+type Metrics struct {
+	registry *prometheus.Registry
+
+	requests  *prometheus.HistogramVec
+	wait      *prometheus.HistogramVec
+	hold      *prometheus.HistogramVec
+	outcomes  *prometheus.CounterVec
+	lost      *prometheus.CounterVec
+	stranded  *prometheus.CounterVec
+	abandoned *prometheus.CounterVec
+	wakeups   *prometheus.CounterVec
+	up        *prometheus.GaugeVec
+	full      *prometheus.GaugeVec
+	impaired  *prometheus.GaugeVec
+}
+
+// seconds covers a Redis round trip on loopback up to the longest wait.
+var seconds = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
+
+// New returns the series, with those of the Go runtime and the process.
+func New(version, instance string) *Metrics {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "stock", Name: name, Help: help}, labels)
+	}
+	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "stock", Name: name, Help: help}, labels)
+	}
+	histogram := func(name, help string, labels ...string) *prometheus.HistogramVec {
+		opts := prometheus.HistogramOpts{Namespace: "stock", Name: name, Help: help, Buckets: seconds}
+		return prometheus.NewHistogramVec(opts, labels)
+	}
+	m := &Metrics{
+		registry: prometheus.NewRegistry(),
+		requests: histogram("http_request_seconds",
+			"HTTP requests by route, method and status.", "route", "method", "status"),
+		wait: histogram("lock_wait_seconds",
+			"Time to get a lock, or to give up.", "strategy"),
+		hold: histogram("lock_hold_seconds",
+			"Time from getting a lock to its release or loss.", "strategy"),
+		outcomes: counter("lock_acquire_total",
+			"Acquisitions by outcome: acquired, held, down, overloaded, error.", "strategy", "outcome"),
+		lost: counter("lock_lost_total",
+			"Leases that ended before they were released.", "strategy"),
+		stranded: counter("lock_stranded_total",
+			"Releases that did not reach the server: the key stays until its time limit.", "strategy"),
+		abandoned: counter("lock_abandoned_total",
+			"Leases left to run out because the outcome was not known.", "strategy"),
+		wakeups: counter("lock_wakeups_total",
+			"Waiters woken by the server: for each release one, or with a herd all of them.", "strategy"),
+		up: gauge("backend_up",
+			"1 if the backend can be used.", "backend"),
+		full: gauge("backend_full",
+			"1 if the backend has no room for more data.", "backend"),
+		impaired: gauge("backend_impaired",
+			"1 if a part of the backend cannot be used.", "backend"),
+	}
+	info := gauge("build_info", "Always 1.", "version", "instance")
+	info.WithLabelValues(version, instance).Set(1)
+	m.registry.MustRegister(m.requests, m.wait, m.hold, m.outcomes, m.lost, m.stranded, m.abandoned, m.wakeups, m.up,
+		m.full, m.impaired, info,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// Handler serves the series.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry})
+}
+
+// Request counts an HTTP request.
+func (m *Metrics) Request(route, method string, status int, took time.Duration) {
+	m.requests.WithLabelValues(route, known(method), strconv.Itoa(status)).Observe(took.Seconds())
+}
+
+// known returns method if HTTP defines it, and "other" if not. A client may send any word, and each would make series
+// that never go away.
+func known(method string) string {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,
+		http.MethodDelete, http.MethodConnect, http.MethodOptions, http.MethodTrace:
+		return method
+	default:
+		return "other"
+	}
+}
+
+// Backend records whether a backend is up, and whether it has room.
+func (m *Metrics) Backend(name string, down error) {
+	up, full := 1.0, 0.0
+	if down != nil {
+		up = 0
+	}
+	if errors.Is(down, lock.ErrFull) {
+		full = 1
+	}
+	m.up.WithLabelValues(name).Set(up)
+	m.full.WithLabelValues(name).Set(full)
+}
+
+// Impaired records whether a part of a backend that is up cannot be used.
+func (m *Metrics) Impaired(name string, warning error) {
+	value := 0.0
+	if warning != nil {
+		value = 1
+	}
+	m.impaired.WithLabelValues(name).Set(value)
+}
+
+// Queue adds the series of the queue in front of a store: how many operations are in the store, and how many wait. load
+// is called at every scrape.
+func (m *Metrics) Queue(store string, load func() (in, waiting int)) {
+	for state, pick := range map[string]func(in, waiting int) int{
+		"in":      func(in, _ int) int { return in },
+		"waiting": func(_, waiting int) int { return waiting },
+	} {
+		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Namespace: "stock", Name: "store_operations",
+			Help:        "Operations in the store, and those that wait for their turn.",
+			ConstLabels: prometheus.Labels{"store": store, "state": state},
+		}, func() float64 { return float64(pick(load())) }))
+	}
+}
+
+// Log adds the series of the lines that the log had no room for. dropped is called at every scrape.
+func (m *Metrics) Log(dropped func() uint64) {
+	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Namespace: "stock", Name: "log_dropped_total",
+		Help: "Lines of the log that were dropped because what takes them was too slow.",
+	}, func() float64 { return float64(dropped()) }))
+}
+
+// Lock returns the callbacks for lock.Observe that count the locks of strategy. Their series exist from the start, so
+// that a rate over them does, too.
+func (m *Metrics) Lock(strategy string) lock.Events {
+	wait, hold := m.wait.WithLabelValues(strategy), m.hold.WithLabelValues(strategy)
+	lost, stranded := m.lost.WithLabelValues(strategy), m.stranded.WithLabelValues(strategy)
+	wakeups, abandoned := m.wakeups.WithLabelValues(strategy), m.abandoned.WithLabelValues(strategy)
+	return lock.Events{
+		Waited: func(d time.Duration, err error) {
+			wait.Observe(d.Seconds())
+			m.outcomes.WithLabelValues(strategy, outcome(err)).Inc()
+		},
+		Ended: func(d time.Duration, err error) {
+			hold.Observe(d.Seconds())
+			if err != nil {
+				lost.Inc()
+			}
+		},
+		Stranded: func(error) { stranded.Inc() },
+		Woken:    wakeups.Inc,
+
+		Abandoned: abandoned.Inc,
+	}
+}
+
+func outcome(err error) string {
+	switch {
+	case err == nil:
+		return "acquired"
+	case errors.Is(err, lock.ErrOverloaded):
+		return "overloaded"
+	case errors.Is(err, lock.ErrDown):
+		return "down"
+	case errors.Is(err, lock.ErrHeld):
+		return "held"
+	case errors.Is(err, lock.ErrNoCapacity):
+		return "no_capacity"
+	default:
+		return "error"
+	}
+}

@@ -1,0 +1,262 @@
+package app
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/lock"
+	"example.com/stock/repo"
+	"example.com/stock/stack"
+	"example.com/stock/stack/stacktest"
+)
+
+// becomes waits until /readyz answers with that status and words.
+func (i *instance) becomes(t *testing.T, status int, words ...string) {
+	t.Helper()
+	stacktest.Eventually(t, 30*time.Second, fmt.Sprintf("/readyz is %d and says %q", status, words),
+		func() (bool, string) {
+			r := i.ask(http.MethodGet, "/readyz")
+			so := r.status == status
+			for _, word := range words {
+				so = so && strings.Contains(r.body, word)
+			}
+			return so, r.body
+		})
+}
+
+// A store that refuses what a sale writes is not ready, for the reason that the sale is told.
+func TestReadyIsWhatASaleNeeds(t *testing.T) {
+	t.Parallel()
+	config := func(pairs ...string) func(*testing.T, string) {
+		return func(t *testing.T, addr string) { setRedis(t, addr, pairs[0], pairs[1]) }
+	}
+	follow := func(master, port string) func(*testing.T, string) {
+		return func(t *testing.T, addr string) {
+			c := redis.NewClient(&redis.Options{Addr: addr})
+			defer c.Close()
+			if err := c.SlaveOf(t.Context(), master, port).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, profile := range []string{demoProfile, ordersProfile} {
+		for _, row := range []struct {
+			name, problem, reason string
+			begin, end            func(t *testing.T, addr string)
+		}{
+			{"full", "store_full", "out of memory", config("maxmemory", "1mb"), config("maxmemory", "0")},
+			{
+				"alone", "backend_down", "fewer replicas", config("min-replicas-to-write", "1"),
+				config("min-replicas-to-write", "0"),
+			},
+			{"replica", "backend_down", "read-only replica", follow("127.0.0.1", "1"), follow("NO", "ONE")},
+		} {
+			t.Run(profile+"/"+row.name, func(t *testing.T) {
+				t.Parallel()
+				addr := stacktest.Redis(t).Addr
+				i := begin(t, backends("--redis-addrs="+addr, "--redis-timeout=5s", "--profile="+profile,
+					"--stores-enabled=redis", "--store=redis")...)
+				i.sells(t, profile, row.name, row.reason, row.problem,
+					func() { row.begin(t, addr) }, func() { row.end(t, addr) })
+			})
+		}
+		t.Run(profile+"/mysql read-only", func(t *testing.T) {
+			t.Parallel()
+			db, clerk := clerkOf(t, stacktest.MariaDB(t))
+			run := func(statement string) func() {
+				return func() {
+					if _, err := db.ExecContext(t.Context(), statement); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			i := begin(t, backends(
+				"--mysql-dsn="+clerk, "--profile="+profile, "--stores-enabled=mysql", "--store=mysql")...)
+			i.sells(t, profile, "mysql", "read-only", "backend_down",
+				run("SET GLOBAL read_only = 1"), run("SET GLOBAL read_only = 0"))
+		})
+	}
+}
+
+// clerkOf makes a user whom read_only binds.
+func clerkOf(t *testing.T, dsn string) (root *sql.DB, clerk string) {
+	t.Helper()
+	db, err := sql.Open("mysql", dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	for _, statement := range []string{
+		"CREATE OR REPLACE USER clerk@'127.0.0.1'", "GRANT ALL ON stock.* TO clerk@'127.0.0.1'",
+	} {
+		if _, err := db.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return db, strings.Replace(dsn, "root@", "clerk@", 1)
+}
+
+// sells wants an instance to sell and be ready, to do neither between begin and end, and then to do both again.
+func (i *instance) sells(t *testing.T, profile, sku, reason, problem string, begin, end func()) {
+	t.Helper()
+	i.becomes(t, http.StatusOK, `"ready"`)
+	i.must(t, http.MethodPut, "/v1/stock/"+sku+"?quantity=100", 200)
+	sell := func() reply {
+		if profile == ordersProfile {
+			const cart = `{"customer":"ann","lines":[{"sku":%q,"quantity":1}]}`
+			r, _ := i.call(t, http.MethodPost, "/v1/orders", fmt.Sprintf(cart, sku), "")
+			return r
+		}
+		return i.ask(http.MethodPost, "/deduct_stock_sync?sku="+sku)
+	}
+	if r := sell(); r.status/100 != 2 {
+		t.Fatalf("when all is well: %d %s", r.status, r.body)
+	}
+	begin()
+	for n := range 5 { // by the store at first, and by the probe later
+		r := sell()
+		detail, _ := r.field("detail").(string)
+		if r.status != 503 || name(r) != problem || !strings.Contains(detail, reason) {
+			t.Errorf("sale %d: %d %s, want %s because %s", n, r.status, r.body, problem, reason)
+		}
+	}
+	i.becomes(t, http.StatusServiceUnavailable, reason)
+	if r := sell(); name(r) != problem {
+		t.Errorf("a sale while it is not ready: %d %s, want %s", r.status, r.body, problem)
+	}
+	end()
+	i.becomes(t, http.StatusOK, `"ready"`)
+	if r := sell(); r.status/100 != 2 {
+		t.Errorf("it is ready, and a sale is %d %s", r.status, r.body)
+	}
+}
+
+// On a full disk every sale is refused as one that was not written, and a lock of the process is free as soon as its
+// sale was refused: with room, the next sale does not wait.
+func TestAnInstanceOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	disk := stacktest.OnDisk(t, stack.MySQL, "220m")
+	i := begin(t, backends("--mysql-dsn="+disk.Server.URL, "--store=mysql", "--stores-enabled=mysql", "--wait=2s")...)
+	i.becomes(t, http.StatusOK, `"ready"`)
+	const sku = "full"
+	i.must(t, http.MethodPut, "/v1/stock/"+sku+"?quantity=100000", 200)
+	disk.Fill(t)
+	accepted := 0
+	var r reply
+	for r = i.ask(http.MethodPost, "/deduct_stock_sync?sku="+sku); r.status == 200 && accepted < 10_000; accepted++ {
+		r = i.ask(http.MethodPost, "/deduct_stock_sync?sku="+sku)
+	}
+	if name(r) != "store_full" || !strings.Contains(r.body, "its disk is full") {
+		t.Errorf("the first that was refused, after %d: %s", accepted, r.body)
+	}
+	if r := i.ask(http.MethodPost, "/deduct_stock_sync?sku="+sku); r.status != 200 && name(r) != "store_full" {
+		t.Errorf("the next: %s, want store_full", r.body)
+	} else if r.status == 200 {
+		accepted++
+	}
+	i.becomes(t, http.StatusServiceUnavailable, "its disk is full")
+	if got := i.metric(`stock_backend_full{backend="mysql"}`); got != "1" {
+		t.Errorf("stock_backend_full is %s, want 1", got)
+	}
+	disk.Free(t)
+	i.becomes(t, http.StatusOK, `"ready"`)
+	i.must(t, http.MethodPost, "/deduct_stock_sync?sku="+sku, 200)
+	if r := i.must(t, http.MethodGet, "/v1/stock/"+sku, 200); r.field("sold") != float64(accepted+1) {
+		t.Errorf("%s, want %d sold", r.body, accepted+1)
+	}
+}
+
+// When the probe says that Redis is back, the pools of the requests are, too. go-redis lets a pool that could not
+// connect refuse for a second without a try.
+func TestReadyIsNotAheadOfThePools(t *testing.T) {
+	t.Parallel()
+	server := stacktest.Redis(t)
+	open := func() redis.UniversalClient {
+		c := redis.NewUniversalClient(&redis.UniversalOptions{
+			Addrs: []string{server.Addr}, PoolSize: 2, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true,
+		})
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	pool := open()
+	check := through(repo.NewRedis(open()).CanWrite, []redis.UniversalClient{pool})
+	await := func() {
+		t.Helper()
+		stacktest.Eventually(t, 30*time.Second, "the probe has its answer", func() (bool, string) {
+			err := check(t.Context())
+			return err == nil, fmt.Sprint(err)
+		})
+	}
+	await()
+	if err := server.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for range 4 {
+		_ = pool.Ping(t.Context())
+	}
+	if err := check(t.Context()); !errors.Is(err, lock.ErrDown) {
+		t.Errorf("a Redis that is gone: %v", err)
+	}
+	if err := server.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	await()
+	if err := pool.Ping(t.Context()).Err(); err != nil {
+		t.Errorf("the probe says that Redis is back, and the pool: %v", err)
+	}
+}
+
+// A pool of which all connections are in use says nothing, and does not keep the probe for long.
+func TestABusyPoolIsNoOutage(t *testing.T) {
+	t.Parallel()
+	server := stacktest.Redis(t)
+	pool := redis.NewClient(&redis.Options{Addr: server.Addr, PoolSize: 1, ContextTimeoutEnabled: true})
+	defer pool.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	busy := pool.Subscribe(ctx, "nothing") // of a connection of its own
+	defer busy.Close()
+	conn := pool.Conn() // the only one of the pool
+	defer conn.Close()
+	if err := conn.Ping(ctx).Err(); err != nil {
+		t.Fatal(err)
+	}
+	asked := 0
+	check := through(func(context.Context) error { asked++; return nil }, []redis.UniversalClient{pool})
+	if err := check(ctx); err != nil || asked != 1 {
+		t.Errorf("%v, asked %d times", err, asked)
+	}
+}
+
+// In a demonstration ready means that something can be sold from the default store. The reply says what can be sold
+// from each. What is sold from the other is not refused.
+func TestReadyIsTheDefaultStores(t *testing.T) {
+	t.Parallel()
+	server, database := stacktest.Redis(t), stacktest.Server(t, stack.MySQL)
+	i := begin(t, backends("--redis-addrs="+server.Addr, "--redis-timeout=5s", "--mysql-dsn="+database.URL,
+		"--store=mysql")...)
+	i.ready(t, "redis", "mysql")
+	if err := database.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	i.becomes(t, http.StatusServiceUnavailable, "nothing can be sold from mysql, the default store",
+		`"redis":{"sells":true`)
+	i.must(t, http.MethodPut, "/v1/stock/stock?quantity=3&store=redis", 200)
+	i.must(t, http.MethodPost, "/deduct_stock_atomic?store=redis", 200)
+	if err := database.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	i.becomes(t, http.StatusOK, `"ready"`)
+	if err := server.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	i.becomes(t, http.StatusOK, `"redis":{"sells":false`, `"mysql":{"sells":true`)
+}

@@ -1,0 +1,84 @@
+package deploy
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// standIns puts programs on PATH that stand in for those that need a network, and returns the environment.
+func standIns(t *testing.T, programs map[string]string) (env []string) {
+	t.Helper()
+	dir := t.TempDir()
+	for name, script := range programs {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/bash\n"+script), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "STEP_EVERY=0.2")
+}
+
+// docker is an engine without images, and without a registry that answers soon.
+const docker = `case "$1 $2" in
+"version "*) echo amd64 ;;
+"compose version") ;;
+"compose config") printf 'services:\n  nginx:\n    image: nginx:1\n  redis:\n    image: redis:1\n' ;;
+"pull "*) sleep 1; exit 1 ;;
+*) exit 1 ;;
+esac
+`
+
+// Whoever waits for images is told what is done, which step of how many it is, and how long it has taken: also through a
+// pipe. What failed is said last.
+func TestImagesShowTheirProgress(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("the base of the stand-ins needs root")
+	}
+	images := exec.CommandContext(t.Context(), "./images", "nginx", "redis")
+	images.Env = standIns(t, map[string]string{
+		"docker":      docker,
+		"apt-get":     `. /etc/os-release; echo "Packages http://mirror.invalid $VERSION_CODENAME main"`,
+		"debootstrap": `sleep 1; echo "E: the mirror does not answer"; exit 1`,
+	})
+	out, err := images.CombinedOutput() // it returns when nothing holds the pipe any more
+	said := string(out)
+	if err == nil {
+		t.Errorf("it went through:\n%s", said)
+	}
+	from := 0
+	for _, want := range []string{
+		"images: [1/2] nginx:1, from a registry\n", "images: [1/2] nginx:1, from a registry: ", " s so far\n",
+		"images: [1/2] nginx:1, from a registry: none there\n", "images: [2/2] redis:1, from a registry\n",
+		"no registry gives nginx redis: stand-ins are made", "standin: [1/5] base of the servers: a minimal ",
+		" s so far\n", "E: the mirror does not answer\n", "standin: debootstrap did not finish\n",
+	} {
+		i := strings.Index(said[from:], want)
+		if i < 0 {
+			t.Fatalf("after %q there is no %q in\n%s", said[:from], want, said)
+		}
+		from += i + len(want)
+	}
+	if from != len(said) {
+		t.Errorf("after the reason it says %q", said[from:])
+	}
+}
+
+// A step that is done says how long it took, and what is there counts as a step.
+func TestImagesThatAreThere(t *testing.T) {
+	t.Parallel()
+	build := exec.CommandContext(t.Context(), "noregistry/build", "nginx", "redis")
+	build.Env = standIns(t, map[string]string{"docker": strings.Replace(docker, `"pull "*)`, `"image inspect") ;;
+"pull "*)`, 1)})
+	out, err := build.CombinedOutput()
+	want := ""
+	for i, image := range []string{"nginx:1", "redis:1"} {
+		want += fmt.Sprintf("standin: [%d/2] %s: is there, and not ours: left alone (--force replaces it)\n", i+1, image)
+	}
+	if err != nil || string(out) != want {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

@@ -1,0 +1,323 @@
+package batching_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"example.com/stock/internal/batching"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// A note is what waits in these tests: who sent it, and what its turn wrote.
+type note struct {
+	name  string
+	batch int
+}
+
+type queue = batching.Queue[string, note]
+
+// A desk is queues whose turns are written down. The first turn lasts until it is let go.
+type desk struct {
+	t *testing.T
+	*batching.Queues[string, note]
+	letGo func()
+	all   sync.WaitGroup
+
+	mu    sync.Mutex
+	turns []string // the key, and the names of the batch
+	got   map[string]note
+	errs  map[string]error
+	leave map[string]context.CancelCauseFunc
+}
+
+// in runs a test in a bubble. A turn is what cut returns, and may do more.
+func in(t *testing.T, most int, cut func(d *desk, q *queue) []*note, test func(d *desk)) {
+	synctest.Test(t, func(t *testing.T) {
+		first := make(chan struct{})
+		d := &desk{
+			t: t, got: map[string]note{}, errs: map[string]error{}, leave: map[string]context.CancelCauseFunc{},
+			letGo: sync.OnceFunc(func() { close(first); synctest.Wait() }),
+		}
+		d.Queues = batching.New(most, func(q *queue) {
+			batch := cut(d, q)
+			names := []string{q.Key + ":"}
+			for _, n := range batch {
+				names = append(names, n.name)
+			}
+			d.mu.Lock()
+			d.turns = append(d.turns, strings.Join(names, " "))
+			turn := len(d.turns)
+			d.mu.Unlock()
+			for _, n := range batch {
+				n.batch = turn
+			}
+			if turn == 1 {
+				<-first
+			}
+			if slices.ContainsFunc(batch, func(n *note) bool { return n.name == "panics" }) {
+				panic("oh")
+			}
+		})
+		test(d)
+		d.letGo()
+		d.all.Wait()
+		synctest.Wait()
+		if n := d.Len(); n != 0 {
+			t.Errorf("%d queues are left", n)
+		}
+	})
+}
+
+func all(_ *desk, q *queue) []*note { return q.Cut(100, nil) }
+
+// come sends a note, and returns when it waits or is answered.
+func (d *desk) come(name string, keys ...string) {
+	ctx, cancel := context.WithCancelCause(d.t.Context())
+	d.leave[name] = cancel
+	d.all.Go(func() {
+		var n note
+		var err error
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("panicked: %v", p)
+			}
+			cancel(nil)
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			d.got[name], d.errs[name] = n, err
+		}()
+		n, err = d.Do(ctx, note{name: name}, keys...)
+	})
+	synctest.Wait()
+}
+
+func (d *desk) wants(turns ...string) {
+	d.t.Helper()
+	if !slices.Equal(d.turns, turns) {
+		d.t.Errorf("turns %q, want %q", d.turns, turns)
+	}
+}
+
+// A batch is what came while the last one was under way, in the order of arrival, and at most so many. Do returns what
+// the turn has written.
+func TestInOrderOfArrival(t *testing.T) {
+	three := func(_ *desk, q *queue) []*note { return q.Cut(3, nil) }
+	in(t, 100, three, func(d *desk) {
+		for _, name := range strings.Fields("a b c d e") {
+			d.come(name, "k")
+		}
+		d.letGo()
+		d.wants("k: a", "k: b c d", "k: e")
+		d.come("f", "k")
+		d.wants("k: a", "k: b c d", "k: e", "k: f")
+		for name, turn := range map[string]int{"a": 1, "b": 2, "d": 2, "e": 3, "f": 4} {
+			if got := d.got[name]; d.errs[name] != nil || got != (note{name, turn}) {
+				t.Errorf("%s: %+v, %v", name, got, d.errs[name])
+			}
+		}
+	})
+}
+
+// A batch ends before the first that does not fit, but for its very first.
+func TestWhatFits(t *testing.T) {
+	letters := func(_ *desk, q *queue) []*note {
+		sum := 0
+		return q.Cut(100, func(n note) bool {
+			sum += len(n.name)
+			return sum <= 3
+		})
+	}
+	in(t, 100, letters, func(d *desk) {
+		for _, name := range strings.Fields("first aa b ccc d eeeee f gg") {
+			d.come(name, "k")
+		}
+		d.letGo()
+		d.wants("k: first", "k: aa b", "k: ccc", "k: d", "k: eeeee", "k: f gg")
+	})
+}
+
+// Keys do not wait for each other. One with several keys waits where most others do.
+func TestSeveralKeys(t *testing.T) {
+	in(t, 100, all, func(d *desk) {
+		d.come("1", "b")
+		d.come("2", "a", "b") // behind 1
+		d.come("3", "a")      // not behind 2: the queue is b's
+		d.come("4", "c", "a", "b")
+		d.wants("b: 1", "a: 3")
+		d.letGo()
+		d.wants("b: 1", "a: 3", "b: 2 4")
+	})
+}
+
+// The longest queue is chosen also if it is not the first.
+func TestTheLongestQueue(t *testing.T) {
+	var hold [2]chan struct{}
+	both := func(d *desk, q *queue) []*note {
+		batch := q.Cut(1, nil)
+		if batch[0].name == "holds" {
+			<-hold[1]
+		}
+		return batch
+	}
+	in(t, 100, both, func(d *desk) {
+		hold[1] = make(chan struct{})
+		d.come("1", "a")
+		d.come("holds", "b")
+		d.come("2", "a")
+		d.come("3", "b")
+		d.come("4", "b")
+		d.come("5", "a", "b")
+		d.letGo()
+		close(hold[1])
+		synctest.Wait()
+		if i := slices.Index(d.turns, "b: 5"); i < 0 {
+			t.Errorf("turns %q", d.turns)
+		}
+	})
+}
+
+// Who leaves before its batch is cut is not in it, and is told the cause. Who leaves later is told what became of it.
+func TestLeaving(t *testing.T) {
+	in(t, 100, all, func(d *desk) {
+		gone := errors.New("the client went away")
+		for _, name := range strings.Fields("a b c") {
+			d.come(name, "k")
+		}
+		d.leave["b"](gone)
+		d.leave["a"](gone)
+		synctest.Wait()
+		if err := d.errs["b"]; err != gone {
+			t.Errorf("the one that left: %v", err)
+		}
+		if _, answered := d.errs["a"]; answered {
+			t.Errorf("the one whose batch is under way was answered: %v", d.errs["a"])
+		}
+		d.letGo()
+		d.wants("k: a", "k: c")
+		if d.errs["a"] != nil || d.got["a"].batch != 1 {
+			t.Errorf("the one that left too late: %+v, %v", d.got["a"], d.errs["a"])
+		}
+		ctx, cancel := context.WithCancelCause(d.t.Context())
+		cancel(gone)
+		if _, err := d.Do(ctx, note{}, "k"); err != gone {
+			t.Errorf("one that had left before it came: %v", err)
+		}
+		d.wants("k: a", "k: c")
+	})
+}
+
+// A queue is bounded, each by itself. Those under way do not count.
+func TestFull(t *testing.T) {
+	in(t, 2, all, func(d *desk) {
+		for _, name := range strings.Fields("a b c d") {
+			d.come(name, "k")
+		}
+		if err := d.errs["d"]; err != batching.ErrFull {
+			t.Errorf("the one too many: %v", err)
+		}
+		d.come("e", "l")
+		d.letGo()
+		d.wants("k: a", "l: e", "k: b c")
+	})
+}
+
+// A panic is that of all in the batch, with where it came from, and of nobody else; the queue goes on.
+func TestAPanicIsEverybodysInTheBatch(t *testing.T) {
+	two := func(_ *desk, q *queue) []*note { return q.Cut(2, nil) }
+	in(t, 100, two, func(d *desk) {
+		for _, name := range strings.Fields("a b panics c") {
+			d.come(name, "k")
+		}
+		d.letGo()
+		d.wants("k: a", "k: b panics", "k: c")
+		for name, panicked := range map[string]bool{"a": false, "b": true, "panics": true, "c": false} {
+			said := fmt.Sprint(d.errs[name])
+			if strings.Contains(said, "oh") != panicked || strings.Contains(said, "batching_test.go") != panicked {
+				t.Errorf("%s: %v", name, said)
+			}
+		}
+	})
+}
+
+// A turn that waits for something before it cuts knows who is first, and when nobody waits any more. Whoever comes then
+// is served by the next turn, which has not heard that the one before was left alone.
+func TestNobodyWaitsAnyMore(t *testing.T) {
+	var firsts []string
+	waits := func(_ *desk, q *queue) []*note {
+		empty, end := context.WithCancel(context.Background())
+		defer end()
+		first, ok := q.First(end)
+		firsts = append(firsts, fmt.Sprint(first.name, ok))
+		select {
+		case <-empty.Done():
+			return nil
+		case <-time.After(time.Minute):
+			return q.Cut(100, nil)
+		}
+	}
+	in(t, 100, waits, func(d *desk) {
+		d.letGo()
+		d.come("a", "k")
+		d.come("b", "k")
+		d.leave["a"](nil)
+		synctest.Wait()
+		d.wants() // b waits
+		d.leave["b"](nil)
+		synctest.Wait()
+		d.wants("k:")
+		d.come("c", "k")
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		d.wants("k:", "k: c")
+		if want := []string{"atrue", "ctrue"}; !slices.Equal(firsts, want) {
+			t.Errorf("firsts %q, want %q", firsts, want)
+		}
+	})
+}
+
+// Many come, leave and are refused at once: whoever is answered without an error was in exactly one batch.
+func TestStorm(t *testing.T) {
+	var mu sync.Mutex
+	served := map[int]int{}
+	qs := batching.New(20, func(q *batching.Queue[string, int]) {
+		batch := q.Cut(7, nil)
+		mu.Lock()
+		defer mu.Unlock()
+		for _, n := range batch {
+			served[*n]++
+			*n = -*n
+		}
+	})
+	var all sync.WaitGroup
+	const each = 200
+	done := make([]error, 32*each)
+	for g := range 32 {
+		all.Go(func() {
+			for i := range each {
+				id := g*each + i
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(id%50)*time.Microsecond)
+				got, err := qs.Do(ctx, id, string(rune('a'+id%3)), "d")
+				cancel()
+				if done[id] = err; err == nil && got != -id {
+					t.Errorf("%d: got %d", id, got)
+				}
+			}
+		})
+	}
+	all.Wait()
+	for id, err := range done {
+		if want := map[bool]int{true: 1}[err == nil]; served[id] != want {
+			t.Errorf("%d: %v, served %d times", id, err, served[id])
+		}
+	}
+}

@@ -1,0 +1,210 @@
+// Package mysqlerr tells what the error numbers of MySQL and MariaDB mean to code that keeps stock or locks there.
+package mysqlerr
+
+import (
+	"errors"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// The numbers that mean something here, by their names in the documentation of the servers.
+const (
+	Checkread        = 1020 // MariaDB from 11.6: a row has changed since the snapshot
+	DiskFull         = 1021
+	ErrorOnWrite     = 1026
+	GetErrno         = 1030
+	NotKeyfile       = 1034
+	OpenAsReadOnly   = 1036
+	OutOfMemory      = 1037
+	OutOfSortMemory  = 1038
+	TooManyConns     = 1040
+	OutOfResources   = 1041
+	DBAccessDenied   = 1044
+	AccessDenied     = 1045
+	NodeNotReady     = 1047 // Galera
+	BadNull          = 1048
+	BadDB            = 1049
+	ServerShutdown   = 1053
+	BadField         = 1054
+	DupEntry         = 1062
+	NoSuchThread     = 1094
+	KillDenied       = 1095
+	RecordFileFull   = 1114 // InnoDB's answer when its disk is full, or a data file has its largest size
+	HostBlocked      = 1129
+	HostNotAllowed   = 1130
+	TableAccess      = 1142
+	NoSuchTable      = 1146
+	ErrorInCommit    = 1180
+	CrashedOnUsage   = 1194
+	CrashedOnRepair  = 1195
+	TooManyOfUser    = 1203
+	LockWaitTimeout  = 1205 // also MariaDB's answer to NOWAIT
+	LockTableFull    = 1206
+	ReadLocked       = 1223
+	Deadlock         = 1213
+	UserLimit        = 1226
+	OptionPrevents   = 1290 // such as --read-only
+	Interrupted      = 1317 // KILL QUERY
+	BadValue         = 1366
+	BinlogImpossible = 1598
+	TooManyTrxs      = 1637
+	IndexCorrupt     = 1712
+	ReadOnlyTx       = 1792
+	ReadOnlyMode     = 1836
+	InnoDBReadOnly   = 1874
+	ForcedRecovery   = 1881
+	Killed           = 1927 // MariaDB: KILL
+	StatementTime    = 1969 // MariaDB: max_statement_time
+	ExecutionTime    = 3024 // MySQL: max_execution_time
+	HookFailed       = 3100 // MySQL: a plugin failed before or after the commit
+	RolledBack       = 3101 // MySQL: a plugin, such as group replication, refused the commit
+	LockNowait       = 3572 // MySQL's answer to NOWAIT
+	CheckViolated    = 3819 // MySQL; MariaDB's is of a class
+)
+
+// An Outcome is what an error proves of the transaction that it ends.
+type Outcome int
+
+const (
+	// Unknown proves nothing when COMMIT was sent, alone or behind statements in one packet: the transaction may be
+	// committed. A number that is not in the table is Unknown.
+	Unknown Outcome = iota
+	// OfStatement is never said of a COMMIT. The server stops at the first statement of a packet that fails, so a
+	// COMMIT behind it was not run.
+	OfStatement
+	// NotCommitted proves that nothing was written, as the answer to COMMIT, too.
+	NotCommitted
+)
+
+// A Meaning is what a number means.
+type Meaning struct {
+	Number  uint16
+	Outcome Outcome
+	// Reason says why the server cannot serve, in words without names and addresses, and if that is known how to mend
+	// it. It is empty if the server can serve others.
+	Reason string
+	Full   bool   // the server has no room for more data
+	Why    string // why Outcome is what it is
+}
+
+const readOnly = "it is read-only: the address must be the master's"
+
+// ReadOnly reports whether the server takes no writes. If it was the master before, another server may be by now, which
+// only a new connection reaches.
+func (m Meaning) ReadOnly() bool { return m.Reason == readOnly }
+
+// Meanings returns the table of all decisions, one row for each number.
+func Meanings() []Meaning {
+	const (
+		full    = "its disk is full"
+		memory  = "it is out of memory"
+		damaged = "a table is damaged: see its log"
+		conns   = "it has too many connections: raise max_connections or lower the pools"
+		host    = "it does not let this host in"
+		denied  = "access denied: check user, password and grants"
+		ended   = "it is shutting down or an operator ended the statement"
+		late    = "it ended a statement that took longer than it allows"
+		files   = "it cannot write its files: see its log"
+
+		row     = "a storage engine says it of a row or a page, and COMMIT touches neither"
+		begun   = "said before the statement begins, COMMIT included"
+		login   = "said of a new connection, on which nothing was sent yet"
+		names   = "of the names in a statement"
+		endless = "COMMIT may be in the binary log already, and only wait for a replica"
+		binlog  = "may be said of the binary log, to which COMMIT has written in part"
+		engines = "also what COMMIT says of whatever goes wrong in it"
+	)
+	return []Meaning{
+		{Checkread, OfStatement, "", false, "InnoDB has rolled back for a row that changed; it may be run again"},
+		{DiskFull, OfStatement, full, true, row},
+		{ErrorOnWrite, Unknown, files, false, binlog},
+		{GetErrno, Unknown, "its storage engine failed: see its log", false, engines},
+		{NotKeyfile, OfStatement, damaged, false, row},
+		{OpenAsReadOnly, OfStatement, readOnly, false, "of a table that a statement would change"},
+		{OutOfMemory, Unknown, memory, false, engines},
+		{OutOfSortMemory, OfStatement, memory, false, "of a statement that sorts"},
+		{TooManyConns, NotCommitted, conns, false, login},
+		{OutOfResources, Unknown, memory, false, engines},
+		{DBAccessDenied, OfStatement, denied, false, login},
+		{AccessDenied, OfStatement, denied, false, login},
+		{
+			NodeNotReady, NotCommitted, "it is a node that has lost its Galera cluster", false,
+			"the node refuses every statement, COMMIT included, and has rolled back what was open",
+		},
+		{BadNull, OfStatement, "", false, "of a value"},
+		{BadDB, OfStatement, "the database does not exist: create it", false, names},
+		{ServerShutdown, Unknown, ended, false, endless},
+		{BadField, OfStatement, "the schema is too old: run stock migrate up", false, names},
+		{DupEntry, OfStatement, "", false, "of a value"},
+		{
+			KillDenied, OfStatement, "the holder's connection is another database user's: " +
+				"grant CONNECTION ADMIN, or let all use one user", false, "of KILL",
+		},
+		{RecordFileFull, OfStatement, full, true, row},
+		{HostBlocked, NotCommitted, host, false, login},
+		{HostNotAllowed, NotCommitted, host, false, login},
+		{TableAccess, OfStatement, denied, false, names},
+		{NoSuchTable, OfStatement, "the schema is missing: run stock migrate up", false, names},
+		{ErrorInCommit, Unknown, files, false, engines},
+		{CrashedOnUsage, OfStatement, damaged, false, row},
+		{CrashedOnRepair, OfStatement, damaged, false, row},
+		{TooManyOfUser, OfStatement, conns, false, login},
+		{
+			LockWaitTimeout, NotCommitted, "", false,
+			"of a row; a COMMIT that waits for FLUSH TABLES WITH READ LOCK is rolled back",
+		},
+		{
+			LockTableFull, OfStatement, "it has no room for more row locks: raise innodb_buffer_pool_size", false,
+			"InnoDB has rolled the transaction back",
+		},
+		{ReadLocked, NotCommitted, "an operator has locked its tables", false, begun},
+		{Deadlock, NotCommitted, "", false, "rolled back by InnoDB, or at COMMIT by another node of a Galera cluster"},
+		{UserLimit, OfStatement, conns, false, begun},
+		{OptionPrevents, NotCommitted, readOnly, false, begun},
+		{Interrupted, Unknown, ended, false, endless},
+		{BadValue, OfStatement, "", false, "of a value"},
+		{BinlogImpossible, Unknown, files, false, binlog},
+		{TooManyTrxs, OfStatement, "it has too many transactions", false, "of the first row that is written"},
+		{IndexCorrupt, OfStatement, damaged, false, row},
+		{ReadOnlyTx, NotCommitted, readOnly, false, begun},
+		{ReadOnlyMode, NotCommitted, readOnly, false, begun},
+		{InnoDBReadOnly, OfStatement, readOnly, false, row},
+		{ForcedRecovery, OfStatement, readOnly, false, row},
+		{Killed, Unknown, ended, false, endless},
+		{StatementTime, Unknown, late, false, endless},
+		{ExecutionTime, OfStatement, late, false, "of a SELECT alone"},
+		{HookFailed, Unknown, "a plugin of it failed: see its log", false, "the plugin may run behind the commit"},
+		{RolledBack, NotCommitted, "", false, "says so itself"},
+		{LockNowait, OfStatement, "", false, "of a row"},
+		{CheckViolated, OfStatement, "", false, "of a value"},
+	}
+}
+
+// Of returns the meaning of an error. Of one that is not in the table it knows the number, and that nothing follows.
+func Of(err error) Meaning {
+	n := Number(err)
+	for _, m := range Meanings() {
+		if m.Number == n {
+			return m
+		}
+	}
+	m := Meaning{Number: n}
+	var told *mysql.MySQLError
+	if errors.As(err, &told) {
+		switch string(told.SQLState[:2]) {
+		case "21", "22", "23", "42": // cardinality, data, integrity, syntax and access
+			m.Outcome = OfStatement
+		}
+	}
+	return m
+}
+
+// Number returns the number of an error that the server has sent. 0 means that err is of the connection, and that
+// what the server did is not known.
+func Number(err error) uint16 {
+	var told *mysql.MySQLError
+	if errors.As(err, &told) {
+		return told.Number
+	}
+	return 0
+}

@@ -1,0 +1,207 @@
+package stack
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// aliveBound is how long to wait for an instance that is alive to become ready. After that, alive is enough: a backend
+// that is missing on purpose must not keep the others from being shown.
+const aliveBound = 5 * time.Second
+
+// askedBound is how long to wait for an instance that has not had the first answer of a backend, and so cannot tell
+// whether it is missing. On a busy computer the migration of an empty MySQL takes longer than aliveBound.
+const askedBound = startBound / 2
+
+// notAsked is what an instance says of a backend until then (see health.New).
+const notAsked = "not asked yet"
+
+// app is the first part of the name of an instance.
+const app = "app"
+
+// Serve starts n instances of `stock serve` in parallel. Their environment has the addresses of the stack's backends,
+// then Options.Env, then env. They listen on ports 8088, 8089 and 8090, and for operators on 9090, 9091 and 9092, if
+// these are free. Serve returns when each instance is ready, or has been alive for 5 s: the event then says what it
+// lacks. On error it leaves none of the n running.
+func (s *Stack) Serve(ctx context.Context, n int, env ...string) ([]*Server, error) {
+	program := s.options.Binary
+	if program == "" {
+		var err error
+		if program, err = os.Executable(); err != nil {
+			return nil, fmt.Errorf("find the stock program: %w", err)
+		}
+	}
+	program, err := filepath.Abs(program)
+	if err != nil {
+		return nil, fmt.Errorf("find the stock program: %w", err)
+	}
+	env = slices.Concat(foreignEnv(), s.Env(), s.options.Env, env)
+	usualPorts := map[string][]int{"app-1": {8088}, "app-2": {8089}, "app-3": {8090}}
+	adminPorts := map[string][]int{"app-1": {9090}, "app-2": {9091}, "app-3": {9092}}
+	if s.options.AnyPort {
+		usualPorts, adminPorts = nil, nil
+	}
+
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var all sync.WaitGroup
+	servers, failed := make([]*Server, n), make([]error, n)
+	for i := range n {
+		name := s.name(app)
+		all.Go(func() {
+			server, err := s.open(ctx, name, s.instance(program, env, adminPorts[name]), usualPorts[name]...)
+			if err != nil && !errors.Is(err, errOther) {
+				failed[i] = err
+				cancel(errOther)
+			}
+			servers[i] = server
+		})
+	}
+	all.Wait()
+	if err := errors.Join(failed...); err != nil {
+		for _, server := range servers {
+			if server != nil {
+				err = errors.Join(err, s.drop(server))
+			}
+		}
+		return nil, err
+	}
+	return servers, nil
+}
+
+func (s *Stack) instance(program string, env []string, adminPorts []int) builder {
+	given := s.given()
+	return func(_ context.Context, name, dir string, port int) (*Server, error) {
+		admin, err := s.reserve(adminPorts...)
+		if err != nil {
+			return nil, err
+		}
+		cmd := command{path: program, args: []string{"serve"}, dir: dir, log: filepath.Join(s.Dir, name+".log")}
+		// The instance's own come last, so that neither Options.Env nor env can make two instances collide.
+		cmd.env = append(slices.Clip(env),
+			"STOCK_ADDR="+local(port), "STOCK_ADMIN_ADDR="+local(admin), "STOCK_INSTANCE="+name)
+		server := &Server{
+			URL: "http://" + local(port), Admin: "http://" + local(admin), Log: cmd.log, tier: instance, admin: admin,
+			launch: func() (run, error) { return cmd.start(syscall.SIGKILL) },
+		}
+		server.ready = func(ctx context.Context, _ int) error { return server.instanceReady(ctx, name, given) }
+		return server, nil
+	}
+}
+
+// instanceReady wants 200 from /readyz, with every given backend up. From aliveBound after the launch on, 200 from
+// /livez is enough, or from askedBound on if a backend has not answered yet.
+func (s *Server) instanceReady(ctx context.Context, name string, given []Kind) error {
+	body, err := get(ctx, s.URL+"/readyz", name)
+	if err == nil {
+		err = backendsUp(body, given)
+	}
+	if err == nil {
+		s.unready = ""
+		return nil
+	}
+	bound := aliveBound
+	if strings.Contains(err.Error(), notAsked) {
+		bound = askedBound
+	}
+	if time.Since(s.launched) < bound {
+		return err
+	}
+	if _, err := get(ctx, s.URL+"/livez", name); err != nil {
+		return err
+	}
+	s.unready = err.Error()
+	return nil
+}
+
+// backendsUp reads a reply of /readyz. An instance is ready as soon as it can sell in any way, but a run wants all
+// backends.
+func backendsUp(body []byte, given []Kind) error {
+	var reply struct {
+		Backends map[Kind]struct {
+			Up     bool
+			Reason string
+		}
+	}
+	if err := json.Unmarshal(body, &reply); err != nil {
+		return fmt.Errorf("decode /readyz: %w", err)
+	}
+	var down []error
+	for _, kind := range given {
+		if b, told := reply.Backends[kind]; told && !b.Up {
+			down = append(down, fmt.Errorf("%s: %s", kind, b.Reason))
+		}
+	}
+	return errors.Join(down...)
+}
+
+// get returns the body of a reply with status 200. If name is not empty, the reply must come from the instance of that
+// name.
+func get(ctx context.Context, url, name string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	// A transport of its own, so that no idle connection is left behind.
+	transport := &http.Transport{DisableKeepAlives: true}
+	res, err := transport.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, 1<<16))
+	if err != nil {
+		return nil, err
+	}
+	if got := res.Header.Get("X-Instance"); name != "" && got != name {
+		return nil, fmt.Errorf("%s answered as %q, expected %q", url, got, name)
+	}
+	if res.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s answered %d: %s", url, res.StatusCode, strings.TrimSpace(string(body)))
+	}
+	return body, nil
+}
+
+// Env returns the addresses of the backends for an instance, as KEY=value. It has the first of each kind, because
+// several addresses of Redis would mean a cluster. A backend that the stack does not have is empty, so that no
+// instance uses the default address, where another server may listen.
+func (s *Stack) Env() []string {
+	url := func(kind Kind) string {
+		if server := s.Server(string(kind)); server != nil {
+			return server.URL
+		}
+		return ""
+	}
+	var masters []string
+	for i := 2; s.Server(fmt.Sprintf("%s-%d", Redis, i)) != nil; i++ {
+		masters = append(masters, s.Server(fmt.Sprintf("%s-%d", Redis, i)).URL)
+	}
+	return []string{
+		"STOCK_REDIS_ADDRS=" + url(Redis),
+		"STOCK_REDLOCK_ADDRS=" + strings.Join(masters, ","),
+		"STOCK_ZOOKEEPER_HOSTS=" + url(ZooKeeper),
+		"STOCK_MYSQL_DSN=" + url(MySQL),
+	}
+}
+
+// given returns the backends whose addresses the instances get.
+func (s *Stack) given() []Kind {
+	return slices.DeleteFunc([]Kind{Redis, ZooKeeper, MySQL},
+		func(kind Kind) bool { return s.Server(string(kind)) == nil })
+}
+
+// foreignEnv returns the environment without STOCK_*: the settings of a developer's shell are not for these instances.
+func foreignEnv() []string {
+	return slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "STOCK_") })
+}

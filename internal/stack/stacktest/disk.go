@@ -1,0 +1,72 @@
+package stacktest
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"example.com/stock/internal/stack"
+)
+
+// A Disk is what a server of its own keeps its data on, and can be made full.
+type Disk struct {
+	Server *stack.Server
+	filler string
+}
+
+// OnDisk starts a server of that kind whose files are on a disk of so many MB, in memory. Only root can mount one:
+// otherwise it skips the test, or fails it if servers are required.
+func OnDisk(t testing.TB, kind stack.Kind, size string) *Disk {
+	t.Helper()
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
+		if os.Getenv("REQUIRE_BACKENDS") == "1" {
+			t.Fatalf("REQUIRE_BACKENDS=1, but a small disk cannot be mounted: %v", err)
+		}
+		t.Skipf("a small disk cannot be mounted: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	s, err := stack.Start(t.Context(), stack.Options{Want: []stack.Kind{kind}, Parent: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &Disk{real(t, s, kind), filepath.Join(dir, "filler")}
+}
+
+// Fill leaves no room on the disk. The server may still have some in its files.
+func (d *Disk) Fill(t testing.TB) {
+	t.Helper()
+	f, err := os.OpenFile(d.filler, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, size := range []int{1 << 20, 1 << 12, 1} {
+		for err == nil {
+			_, err = f.Write(make([]byte, size))
+		}
+		if !errors.Is(err, syscall.ENOSPC) {
+			t.Fatal(err)
+		}
+		err = nil
+	}
+}
+
+// Free gives back what Fill has taken.
+func (d *Disk) Free(t testing.TB) {
+	t.Helper()
+	if err := os.Remove(d.filler); err != nil {
+		t.Fatal(err)
+	}
+}

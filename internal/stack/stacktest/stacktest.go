@@ -1,0 +1,85 @@
+// Package stacktest gives tests real servers, never mocks. A server is started when a test first asks for it, and
+// stopped when the test ends.
+//
+// If a server is not installed, the test is skipped with the reason. With REQUIRE_BACKENDS=1 in the environment it
+// fails.
+package stacktest
+
+import (
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"example.com/stock/internal/stack"
+)
+
+// Redis starts a redis-server for this test alone (some 30 ms), without persistence. It can be paused, killed and
+// restarted.
+func Redis(t testing.TB) *stack.Server {
+	t.Helper()
+	return Server(t, stack.Redis)
+}
+
+// MariaDB starts a MariaDB for this test alone (some 2 s) and returns a DSN of go-sql-driver for its empty database.
+// [Shared] is quicker for more than one test.
+func MariaDB(t testing.TB) string {
+	t.Helper()
+	return Server(t, stack.MySQL).URL
+}
+
+// ZooKeeper starts a ZooKeeper for this test alone (some 2 s) and returns its host:port.
+// [Shared] is quicker for more than one test.
+func ZooKeeper(t testing.TB) string {
+	t.Helper()
+	return Server(t, stack.ZooKeeper).URL
+}
+
+// Server starts a backend of any kind for this test alone.
+func Server(t testing.TB, kind stack.Kind) *stack.Server {
+	t.Helper()
+	s, err := stack.Start(t.Context(), stack.Options{Want: []stack.Kind{kind}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return real(t, s, kind)
+}
+
+// real returns the server of that kind. It ends the test if the server is missing: a stand-in would prove nothing.
+func real(t testing.TB, s *stack.Stack, kind stack.Kind) *stack.Server {
+	t.Helper()
+	if reason, missing := s.Missing()[string(kind)]; missing {
+		if os.Getenv("REQUIRE_BACKENDS") == "1" {
+			t.Fatalf("REQUIRE_BACKENDS=1, but %s", reason)
+		}
+		t.Skip(reason)
+	}
+	return s.Server(string(kind))
+}
+
+// Rounds returns how often a test is to repeat something: the first number, or with go test -short the second.
+func Rounds(all, short int) int {
+	if testing.Short() {
+		return short
+	}
+	return all
+}
+
+// Some returns the rows of a test, or with go test -short the first n of them.
+func Some[Row any](n int, rows []Row) []Row {
+	if testing.Short() {
+		return rows[:min(n, len(rows))]
+	}
+	return rows
+}
+
+// IgnoreServers is for a goleak.VerifyNone inside a test: every server that still runs has a goroutine, which ends
+// when it is stopped. goleak.VerifyTestMain does not need it.
+func IgnoreServers() goleak.Option {
+	return goleak.IgnoreAnyFunction("example.com/stock/stack.(*child).own")
+}

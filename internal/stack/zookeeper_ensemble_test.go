@@ -1,0 +1,59 @@
+package stack_test
+
+import (
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"example.com/stock/internal/stack"
+)
+
+// An ensemble has one leader, which is not the first server; and that one finds it where Via says.
+func TestZooKeeperEnsemble(t *testing.T) {
+	t.Parallel()
+	s := start(t, stack.Options{})
+	var mu sync.Mutex
+	asked := 0
+	e, err := s.StartZooKeeperEnsemble(t.Context(), stack.EnsembleOptions{Via: func(addr string) (string, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		asked++
+		return addr, nil
+	}})
+	needs(t, err)
+	if asked != 2 || len(e.Servers) != 3 {
+		t.Fatalf("%d servers, %d addresses were asked for; want 3 and 2", len(e.Servers), asked)
+	}
+	mode := func(server *stack.Server) string {
+		conn, err := net.DialTimeout("tcp", server.Addr, time.Second)
+		if err != nil {
+			return err.Error()
+		}
+		defer conn.Close()
+		_ = conn.SetDeadline(time.Now().Add(time.Second))
+		_, _ = io.WriteString(conn, "srvr")
+		reply, _ := io.ReadAll(conn)
+		_, of, _ := strings.Cut(string(reply), "Mode: ")
+		of, _, _ = strings.Cut(of, "\n")
+		return of
+	}
+	leaders := 0
+	for _, server := range e.Servers {
+		if mode(server) == "leader" {
+			leaders++
+		}
+	}
+	if got := mode(e.Servers[0]); got != "follower" || leaders != 1 {
+		t.Errorf("the first server is %q, and there are %d leaders", got, leaders)
+	}
+	if err := e.Servers[0].Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Servers[0].Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	within(t, "it follows again", func() bool { return mode(e.Servers[0]) == "follower" })
+}

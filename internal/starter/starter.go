@@ -1,0 +1,392 @@
+// Package starter writes an order service of one's own: the profile "orders" of this project, with the stores and the
+// locks that somebody has chosen, its tests, and what is needed to run it.
+//
+// What is taken is in manifest.yaml, by file. Go code is changed in its import paths, the prefix of the environment and
+// the name of the program, and in nothing else: what does not fit is in a file of its own in this project, or is
+// written from a template below files/.
+//
+// Errors that whoever uses it can mend are said in both languages. That a file of the manifest is not there, and the
+// like, is a fault of this project.
+package starter
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/format"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"text/template"
+
+	"go.yaml.in/yaml/v3"
+	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/module"
+
+	stock "example.com/stock"
+	"example.com/stock/internal/words"
+)
+
+//go:embed manifest.yaml all:files text
+var files embed.FS
+
+var phrases = words.NewPhrasebook(files, "text")
+
+// ourModule is the module path that is replaced.
+const ourModule = "example.com/stock"
+
+// Record is the name of the file that says what a service was made from.
+const Record = ".stock.json"
+
+// Strategies returns how orders can be sold: without a lock, or under which.
+func Strategies() []string { return []string{"atomic", "redis-watchdog", "zk-sequential"} }
+
+// Stores returns where orders can be kept.
+func Stores() []string { return []string{"mysql", "redis"} }
+
+// A Choice says what to write.
+type Choice struct {
+	Module     string   `json:"module"`     // its path, such as github.com/acme/orders
+	Strategies []string `json:"strategies"` // of Strategies; the first is the default of the service
+	Stores     []string `json:"stores"`     // of Stores; the first is the default of the service
+	Version    string   `json:"version"`    // of this program, to be recorded
+}
+
+// Check returns an error for everything that cannot be written.
+func (c Choice) Check() error {
+	var bad []error
+	no := func(err error) { bad = append(bad, err) }
+	if err := module.CheckPath(c.Module); err != nil {
+		no(phrases.Error("no-module", "path", c.Module, "why", reason(err)))
+	} else if err := c.checkName(); err != nil {
+		no(err)
+	}
+	choose := func(flag string, names, known []string) {
+		all := strings.Join(known, ", ")
+		if len(names) == 0 {
+			no(phrases.Error("none", "flag", flag, "known", all))
+		}
+		for i, name := range names {
+			switch {
+			case !slices.Contains(known, name):
+				no(phrases.Error("unknown", "flag", flag, "name", name, "known", all))
+			case slices.Contains(names[:i], name):
+				no(phrases.Error("twice", "flag", flag, "name", name))
+			}
+		}
+	}
+	choose("strategies", c.Strategies, Strategies())
+	choose("stores", c.Stores, Stores())
+	return errors.Join(bad...)
+}
+
+// goodName matches the names that a program, a variable of the environment, an image and a service of Compose can be
+// made of.
+var goodName = regexp.MustCompile(`^[a-z][a-z0-9]*([._-][a-z0-9]+)*$`)
+
+// longestName is that of a user of MySQL.
+const longestName = 32
+
+// takenNames mean something else where the name of the program stands: servers of the composition, databases and users
+// that MySQL has, and an image that Docker has.
+func takenNames() []string {
+	return []string{
+		"information_schema", "mysql", "nginx", "performance_schema", "redis", "root", "scratch", "sys", "zookeeper",
+	}
+}
+
+// checkName returns an error for a module path that is valid, and of which no service can be made.
+func (c Choice) checkName() error {
+	name := c.name()
+	for _, element := range strings.Split(c.Module, "/") {
+		// The go command takes what is below vendor for copies of other modules, and finds no program in cmd/testdata.
+		if element == "vendor" || element == "testdata" || strings.HasPrefix(element, "_") {
+			return phrases.Error("ignored", "path", c.Module, "element", element)
+		}
+	}
+	switch {
+	case !goodName.MatchString(name) || len(name) > longestName:
+		return phrases.Error("program", "path", c.Module, "name", name, "most", longestName)
+	case slices.Contains(takenNames(), c.metric()):
+		return phrases.Error("taken", "path", c.Module, "name", name)
+	case c.Module == ourModule || strings.HasPrefix(c.Module, ourModule+"/"):
+		return phrases.Error("ours", "path", c.Module)
+	}
+	text, err := stock.Source.ReadFile("go.mod")
+	if err != nil {
+		return err
+	}
+	needs, err := modfile.ParseLax("go.mod", text, nil)
+	if err != nil {
+		return err
+	}
+	for _, need := range needs.Require {
+		if need.Mod.Path == c.Module {
+			return phrases.Error("needed", "path", c.Module)
+		}
+	}
+	return nil
+}
+
+// reason is the part of an error of package module that does not repeat the path.
+func reason(err error) error {
+	if invalid, ok := errors.AsType[*module.InvalidPathError](err); ok {
+		return invalid.Err
+	}
+	return err
+}
+
+// name returns the name of the program: the last element of the module's path that is no version.
+func (c Choice) name() string {
+	prefix, _, _ := module.SplitPathVersion(c.Module)
+	return path.Base(prefix)
+}
+
+// features are what the conditions of the manifest name.
+func (c Choice) features() map[string]bool {
+	lock := slices.ContainsFunc(c.Strategies, func(name string) bool { return name != "atomic" })
+	f := map[string]bool{
+		"lock": lock, "redis": slices.Contains(c.Strategies, "redis-watchdog") || slices.Contains(c.Stores, "redis"),
+		"zookeeper": slices.Contains(c.Strategies, "zk-sequential"),
+	}
+	for _, name := range c.Strategies {
+		f[name] = true
+	}
+	for _, name := range c.Stores {
+		f[name+"-store"] = true
+	}
+	return f
+}
+
+// A rule is one entry of the manifest.
+type rule struct {
+	When  []string
+	Take  []string
+	Write map[string]string
+}
+
+// New writes the service into dir, which must be empty or not exist. After an error nothing of it is left.
+func New(dir string, c Choice) error {
+	if err := errors.Join(c.Check(), phrases.Check()); err != nil {
+		return err
+	}
+	list, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return err
+	case len(list) > 0:
+		return phrases.Error("not-empty", "dir", dir, "file", list[0].Name())
+	}
+	made, err := c.files()
+	if err != nil {
+		return err
+	}
+	return write(dir, made)
+}
+
+// write puts all files into dir, which may exist and be empty: it may be where the caller stands.
+func write(dir string, made map[string][]byte) (err error) {
+	_, missing := os.Stat(dir)
+	defer func() {
+		if err == nil {
+			return
+		}
+		for name := range made {
+			first, _, _ := strings.Cut(name, "/")
+			_ = os.RemoveAll(filepath.Join(dir, first))
+		}
+		if missing != nil {
+			_ = os.Remove(dir)
+		}
+	}()
+	for name, text := range made {
+		at := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+			return err
+		}
+		mode := fs.FileMode(0o644)
+		if bytes.HasPrefix(text, []byte("#!")) {
+			mode = 0o755
+		}
+		if err := os.WriteFile(at, text, mode); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// files returns all that the service consists of, by path.
+func (c Choice) files() (map[string][]byte, error) {
+	text, err := files.ReadFile("manifest.yaml")
+	if err != nil {
+		return nil, err
+	}
+	rules, err := manifest(text)
+	if err != nil {
+		return nil, err
+	}
+	features := c.features()
+	made := make(map[string][]byte)
+	for _, r := range rules {
+		if slices.ContainsFunc(r.When, func(f string) bool { return !features[f] }) {
+			continue
+		}
+		names, err := taken(r.Take)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			text, err := stock.Source.ReadFile(name)
+			if err != nil {
+				return nil, err
+			}
+			made[name] = c.rename(name, text)
+		}
+		for from, to := range r.Write {
+			text, err := c.fill(from)
+			if err != nil {
+				return nil, err
+			}
+			made[strings.ReplaceAll(to, "NAME", c.name())] = text
+		}
+	}
+	if made[document], err = c.openAPI(string(made[problems])); err != nil {
+		return nil, err
+	}
+	for _, name := range []string{"go.mod", "go.sum"} {
+		text, err := stock.Source.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		made[name] = bytes.Replace(text, []byte("module "+ourModule+"\n"), []byte("module "+c.Module+"\n"), 1)
+	}
+	for name, text := range made {
+		if bytes.Contains(text, []byte(ourModule)) {
+			return nil, fmt.Errorf("%s still names %s", name, ourModule)
+		}
+	}
+	made[Record] = c.record(made)
+	return made, nil
+}
+
+// manifest reads the rules. A condition that no choice can fulfil is an error, as a file that is not there is: what it
+// is about would be missing from every service.
+func manifest(text []byte) (rules []rule, err error) {
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	d.KnownFields(true)
+	if err := d.Decode(&rules); err != nil {
+		return nil, fmt.Errorf("manifest.yaml: %w", err)
+	}
+	known := Choice{Strategies: Strategies(), Stores: Stores()}.features()
+	for _, r := range rules {
+		for _, feature := range r.When {
+			if !known[feature] {
+				return nil, fmt.Errorf("manifest.yaml: there is no choice %s", feature)
+			}
+		}
+	}
+	return rules, nil
+}
+
+// taken returns the files that the patterns mean. Each pattern must mean one at least.
+func taken(patterns []string) ([]string, error) {
+	found := make(map[string]bool)
+	for _, pattern := range patterns {
+		pattern, out := strings.CutPrefix(pattern, "!")
+		names, err := fs.Glob(stock.Source, pattern)
+		if err != nil || len(names) == 0 {
+			return nil, errors.Join(fmt.Errorf("manifest.yaml: there is no %s", pattern), err)
+		}
+		for _, name := range names {
+			found[name] = !out
+		}
+	}
+	maps.DeleteFunc(found, func(_ string, in bool) bool { return !in })
+	return slices.Sorted(maps.Keys(found)), nil
+}
+
+// commands matches what somebody types to run this program.
+var commands = regexp.MustCompile(`\bstock (serve|config|migrate|relay|audit|archive|healthcheck)\b`)
+
+// rename makes a file of this project one of the new service.
+func (c Choice) rename(name string, text []byte) []byte {
+	switch path.Ext(name) {
+	default:
+		return text
+	case ".yaml":
+		return bytes.ReplaceAll(text, []byte("STOCK_"), []byte(c.env()))
+	case ".go":
+	}
+	text = bytes.ReplaceAll(text, []byte(`"`+ourModule+`/`), []byte(`"`+c.Module+`/`))
+	text = bytes.ReplaceAll(text, []byte("/internal/stack/stacktest\""), []byte("/stacktest\""))
+	text = bytes.ReplaceAll(text, []byte("STOCK_"), []byte(c.env()))
+	text = bytes.ReplaceAll(text, []byte(`Namespace: "stock"`), []byte(`Namespace: "`+c.metric()+`"`))
+	return commands.ReplaceAll(text, []byte(c.name()+" $1"))
+}
+
+var noWord = regexp.MustCompile(`[^a-z0-9]+`)
+
+// metric returns the beginning of the names of metrics.
+func (c Choice) metric() string { return noWord.ReplaceAllString(c.name(), "_") }
+
+// env returns the beginning of the names of variables in the environment.
+func (c Choice) env() string { return strings.ToUpper(c.metric()) + "_" }
+
+// fill makes a file from a template.
+func (c Choice) fill(name string) ([]byte, error) {
+	text, err := files.ReadFile("files/" + name)
+	if err != nil {
+		return nil, err
+	}
+	features := c.features()
+	t, err := template.New(name).Delims("«", "»").Option("missingkey=error").Funcs(template.FuncMap{
+		"if_":  func(feature string) bool { return features[feature] },
+		"join": func(list []string, with string) string { return strings.Join(list, with) },
+		"quote": func(list []string) string {
+			quoted := make([]string, len(list))
+			for i, one := range list {
+				quoted[i] = fmt.Sprintf("%q", one)
+			}
+			return strings.Join(quoted, ", ")
+		},
+	}).Parse(string(text))
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	err = t.Execute(&out, map[string]any{
+		"Module": c.Module, "Name": c.name(), "Env": c.env(), "Metric": c.metric(), "Version": c.Version,
+		"Strategies": c.Strategies, "Stores": c.Stores, "Strategy": c.Strategies[0], "Store": c.Stores[0],
+	})
+	if err != nil {
+		return nil, err
+	}
+	if !strings.HasSuffix(name, ".go.tmpl") {
+		return out.Bytes(), nil
+	}
+	return format.Source(out.Bytes()) // a choice leaves columns of another width
+}
+
+// record says what the service was made from: the version, the choices, and a digest of each file as it was written.
+func (c Choice) record(made map[string][]byte) []byte {
+	digests := make(map[string]string, len(made))
+	for name, text := range made {
+		sum := sha256.Sum256(text)
+		digests[name] = hex.EncodeToString(sum[:])
+	}
+	text, _ := json.MarshalIndent(struct { // it cannot fail: all of it is text
+		Choice
+		Files map[string]string `json:"files"`
+	}{c, digests}, "", "  ")
+	return append(text, '\n')
+}

@@ -1,0 +1,321 @@
+package class
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base32"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"example.com/stock/internal/stack"
+	"example.com/stock/internal/stack/wire"
+	"example.com/stock/loadtest"
+)
+
+// Options say what a class consists of.
+type Options struct {
+	Want     []stack.Kind // backends; the first Redis, ZooKeeper and MySQL can be killed from the wall
+	Binary   string       // the stock program; default: os.Executable()
+	Parent   string       // where the stack's temporary folder is made; default: os.TempDir()
+	AnyPort  bool         // keep off the usual ports
+	Progress func(stack.Event)
+	Dir      string // where each run is kept as a file; empty: nowhere
+	Addr     string // of the wall, on a loopback address; default: 127.0.0.1:0
+	Bind     string // of the students' page; empty: there is none
+	Lang     string // of the wall before somebody chooses: en or zh
+}
+
+// skuOf returns what is sold in a run. Each has its own: what is left of an earlier run, such as a holder that was
+// frozen, neither takes from the stock of this one nor holds its lock.
+func skuOf(run int) string { return "run-" + strconv.Itoa(run) }
+
+// A Class is a wall with the servers behind it.
+type Class struct {
+	*board
+	o       Options
+	stack   *stack.Stack
+	apps    []*stack.Server
+	proxies map[string]*wire.Proxy // by server
+	admin   string                 // the admin token of the instances
+	clients map[string]*loadtest.Client
+	front   *loadtest.Client
+	catalog []loadtest.Strategy
+
+	ctx    context.Context // of everything that the class does
+	end    context.CancelFunc
+	owned  sync.WaitGroup
+	wall   *site
+	school *school // nil: no students
+	tape   *tape
+
+	playing sync.Mutex // held while a run is set up
+	mu      sync.Mutex // guards what follows
+	scene   course
+	plan    Plan
+	run     int
+	asking  course // the requests of this run
+	sent    int    // requests of this run
+	left    int    // of them, those without an answer
+	states  map[string]string
+	votes   map[int]int // choice, by student
+	ballot  bool
+}
+
+// A course is what goes on until it is ended. The zero value has ended.
+type course struct {
+	ctx context.Context
+	end context.CancelFunc
+	on  *sync.WaitGroup
+}
+
+func begun(ctx context.Context) course {
+	c := course{on: new(sync.WaitGroup)}
+	c.ctx, c.end = context.WithCancel(ctx)
+	return c
+}
+
+// stop ends it, and waits until nothing of it goes on.
+func (c course) stop() {
+	if c.end != nil {
+		c.end()
+		c.on.Wait()
+	}
+}
+
+// env is that of all instances. Leases are short, so that a class can wait for their end, and the critical section may
+// take long, so that a token can be held while the class talks. Requests of one instance do not hand a lock on among
+// themselves: each is to be seen to wait.
+func env(token string) []string {
+	return []string{
+		"STOCK_LAB=true", "STOCK_ADMIN_TOKEN=" + token, "STOCK_LOG_LEVEL=warn", "STOCK_DRAIN=0s", "STOCK_STOP=1s",
+		"STOCK_WAIT=60s", "STOCK_WORK=60s", "STOCK_REDLOCK_QUARANTINE=-1s", "STOCK_REDLOCK_NODE_TIMEOUT=500ms",
+		"STOCK_LOCK_SETNX_LEASE=3s", "STOCK_LOCK_WATCHDOG_LEASE=3s", "STOCK_ZOOKEEPER_SESSION_TIMEOUT=4s",
+		"STOCK_LOCK_HANDOVER=false",
+	}
+}
+
+// Start starts the servers, three instances, nginx and the wall. Close ends all of it. On error nothing is left.
+func Start(ctx context.Context, o Options) (*Class, error) {
+	c := &Class{
+		o: o, proxies: make(map[string]*wire.Proxy), clients: make(map[string]*loadtest.Client), admin: secret(16),
+		states: make(map[string]string), tape: newTape(o.Dir),
+	}
+	c.board = newBoard(c.tape.write)
+	c.ctx, c.end = context.WithCancel(context.WithoutCancel(ctx))
+	if err := c.open(ctx); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+func (c *Class) open(ctx context.Context) (err error) {
+	c.stack, err = stack.Start(ctx, stack.Options{
+		Want: c.o.Want, AOF: true, Env: env(c.admin), Binary: c.o.Binary, Parent: c.o.Parent, AnyPort: c.o.AnyPort,
+		Progress: c.o.Progress,
+	})
+	if err != nil {
+		return err
+	}
+	via, err := c.wires()
+	if err != nil {
+		return err
+	}
+	if c.apps, err = c.stack.Serve(ctx, 3, via...); err != nil {
+		return err
+	}
+	if err := c.meet(ctx); err != nil {
+		return err
+	}
+	c.owned.Go(func() { c.show(c.ctx.Done()) })
+	c.owned.Go(c.watchStock)
+	return c.listen()
+}
+
+// wires puts a proxy before each server that the wall can delay and cut off.
+func (c *Class) wires() (via []string, err error) {
+	for _, w := range []struct {
+		name     string
+		protocol wire.Protocol
+		variable string
+	}{
+		{string(stack.Redis), wire.Redis(), "STOCK_REDIS_ADDRS"},
+		{string(stack.ZooKeeper), wire.ZooKeeper(), "STOCK_ZOOKEEPER_HOSTS"},
+		{string(stack.MySQL), wire.MySQL(), "STOCK_MYSQL_DSN"},
+	} {
+		server := c.stack.Server(w.name)
+		if server == nil {
+			continue
+		}
+		proxy, err := wire.Listen(server.Addr, w.protocol)
+		if err != nil {
+			return nil, err
+		}
+		c.proxies[w.name] = proxy
+		via = append(via, w.variable+"="+strings.Replace(server.URL, server.Addr, proxy.Addr(), 1))
+		c.stand(w.name, "up")
+	}
+	return via, nil
+}
+
+// meet makes clients of the instances and of nginx, and begins to read what the instances tell.
+func (c *Class) meet(ctx context.Context) (err error) {
+	front, err := c.stack.Front(ctx, c.apps...)
+	if err != nil {
+		return err
+	}
+	if c.front, err = loadtest.NewClient(front.URL, c.admin, 0); err != nil {
+		return err
+	}
+	for _, app := range c.apps {
+		if c.clients[app.Name], err = loadtest.NewClient(app.URL, c.admin, 0); err != nil {
+			return err
+		}
+		c.stand(app.Name, "up")
+		s := &source{
+			name: app.Name, url: app.Admin, token: c.admin, tell: c.told,
+			client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
+		}
+		c.owned.Go(func() { s.follow(c.ctx) })
+	}
+	c.catalog, err = c.clients[c.apps[0].Name].Strategies(ctx)
+	return err
+}
+
+// told adds a step of an instance, if it is of a request of this class.
+func (c *Class) told(e Event) {
+	if e.Kind == gap || runOf(e.Req) > 0 {
+		c.tell(e)
+	}
+}
+
+// Close stops everything that Start and the wall have started. It takes some seconds.
+func (c *Class) Close() error {
+	c.end()
+	var failed []error
+	if c.wall != nil {
+		failed = append(failed, c.wall.close())
+	}
+	if c.school != nil {
+		failed = append(failed, c.school.close())
+	}
+	for _, proxy := range c.proxies {
+		failed = append(failed, proxy.Close())
+	}
+	for _, app := range c.apps {
+		failed = append(failed, app.Kill()) // it has nothing that is worth a slow end
+	}
+	if c.stack != nil {
+		failed = append(failed, c.stack.Stop())
+	}
+	c.owned.Wait()
+	for _, client := range c.clients {
+		client.Close()
+	}
+	return errors.Join(append(failed, c.tape.close())...)
+}
+
+// URL is the address of the wall, with the token that opens it.
+func (c *Class) URL() string { return "http://" + c.wall.addr() + "/#" + c.wall.token }
+
+// JoinURL is the address for students, or empty.
+func (c *Class) JoinURL() string {
+	if c.school == nil {
+		return ""
+	}
+	return c.school.url()
+}
+
+// stand records the state of a server.
+func (c *Class) stand(server, state string) {
+	c.mu.Lock()
+	c.states[server] = state
+	c.mu.Unlock()
+	c.note(Event{Kind: standing, Server: server, State: state})
+}
+
+// secret returns that many random bytes in hexadecimal.
+func secret(bytes int) string {
+	b := make([]byte, bytes)
+	_, _ = rand.Read(b) // never fails
+	return hex.EncodeToString(b)
+}
+
+// code returns 40 random bits that a person can type.
+func code() string {
+	b := make([]byte, 5)
+	_, _ = rand.Read(b)
+	return strings.ToLower(base32.StdEncoding.EncodeToString(b))
+}
+
+// stockEvery is how often the stock is read if nothing happens, and stockSoon after something did.
+const (
+	stockEvery = time.Second
+	stockSoon  = 60 * time.Millisecond
+)
+
+// watchStock reads the stock in the store: soon after anything happened, and now and then.
+func (c *Class) watchStock() {
+	for c.ctx.Err() == nil {
+		c.board.mu.Lock()
+		changed := c.changed
+		c.board.mu.Unlock()
+		c.readStock(c.ctx)
+		if loadtest.Sleep(c.ctx, stockSoon) != nil {
+			return
+		}
+		select {
+		case <-changed:
+		case <-time.After(stockEvery):
+		case <-c.ctx.Done():
+		}
+	}
+}
+
+// readStock reads the stock through the first instance that answers, and records it if it is news.
+func (c *Class) readStock(ctx context.Context) {
+	c.mu.Lock()
+	run, plan := c.run, c.plan
+	c.mu.Unlock()
+	if run == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	seen := StockSeen{}
+	for _, app := range c.apps {
+		c.mu.Lock()
+		up := c.states[app.Name] == "up"
+		c.mu.Unlock()
+		if !up {
+			continue
+		}
+		stock, err := c.clients[app.Name].Stock(ctx, plan.Store, skuOf(run))
+		if err == nil {
+			seen = StockSeen{true, stock.Initial, stock.Quantity, stock.Sold}
+			break
+		}
+	}
+	if ctx.Err() != nil && c.ctx.Err() != nil {
+		return
+	}
+	c.seenStock(run, seen)
+}
+
+// seenStock records what was seen, unless that is what was seen last and it settles nothing.
+func (c *Class) seenStock(run int, seen StockSeen) {
+	news := true
+	c.look(func(s *State) {
+		list := s.stocks[run]
+		if n := len(list); n > 0 {
+			news = *list[n-1].Stock != seen || s.latest[allFired].Run == run && s.latest[allFired].Seq > list[n-1].Seq
+		}
+	})
+	if news {
+		c.note(Event{Kind: stockSeen, Run: run, Stock: &seen})
+	}
+}

@@ -1,0 +1,92 @@
+package class
+
+import (
+	"time"
+
+	"example.com/stock/internal/stack"
+	"example.com/stock/internal/stack/wire"
+)
+
+// slow is by how much a server that is delayed answers later, there and back.
+const slow = 150 * time.Millisecond
+
+// Fault does something to an instance or to a server: freeze (SIGSTOP), wake, kill (SIGKILL), start, delay, cut (the
+// network between the instances and the server), mend. A start goes on after Fault has returned.
+func (c *Class) Fault(name, act string) error {
+	server, proxy := c.stack.Server(name), c.proxies[name]
+	if server == nil || name == "nginx" {
+		return wrong("server", "server")
+	}
+	switch act {
+	case "freeze":
+		return c.become(name, "frozen", server.Pause)
+	case "wake":
+		return c.become(name, "up", server.Resume)
+	case "kill":
+		return c.become(name, "killed", server.Kill)
+	case "start":
+		c.start(server)
+		return nil
+	case "delay", "cut", "mend":
+		if proxy == nil {
+			return wrong("act", "not_for_instances")
+		}
+		c.wire(name, proxy, act)
+		return nil
+	}
+	return wrong("act", "act")
+}
+
+// become records the state before the signal: what the instance tells afterwards must not seem to be from before.
+func (c *Class) become(name, state string, do func() error) error {
+	if state == "up" {
+		if err := do(); err != nil {
+			return err
+		}
+		c.stand(name, state)
+		return nil
+	}
+	before := c.stateOf(name)
+	c.stand(name, state)
+	if err := do(); err != nil {
+		c.stand(name, before)
+		return err
+	}
+	return nil
+}
+
+// start starts a server that was killed, which takes seconds.
+func (c *Class) start(server *stack.Server) {
+	if c.stateOf(server.Name) != "killed" {
+		return
+	}
+	c.stand(server.Name, "starting")
+	c.owned.Go(func() {
+		if err := server.Restart(c.ctx); err != nil {
+			c.stand(server.Name, "killed")
+			return
+		}
+		c.stand(server.Name, "up")
+		if c.pausedAll() {
+			_ = c.lab(server.Name, "PUT", "/v1/lab/pauses?pause="+everyPoint)
+		}
+	})
+}
+
+func (c *Class) pausedAll() (on bool) {
+	c.look(func(s *State) { on = s.latest[pausing].On })
+	return on
+}
+
+func (c *Class) wire(name string, proxy *wire.Proxy, act string) {
+	delay := time.Duration(0)
+	if act == "delay" {
+		delay = slow / 2
+	}
+	proxy.Delay(wire.ToServer, delay)
+	proxy.Delay(wire.ToClient, delay)
+	if proxy.Refuse(act == "cut"); act == "cut" {
+		proxy.Cut()
+	}
+	c.stand(name, map[string]string{"delay": "slow", "cut": "cut", "mend": "up"}[act])
+}

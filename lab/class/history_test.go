@@ -1,0 +1,180 @@
+package class
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/loadtest"
+)
+
+// loaded is the history of a load that was made once, with its text.
+func loaded(t testing.TB, name string) (h *loadtest.History, text string) {
+	t.Helper()
+	file, err := os.Open(filepath.Join("..", "loadtest", "report", "testdata", name+".jsonl.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	unzipped, err := gzip.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := io.ReadAll(unzipped)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h, err = loadtest.ReadHistory(bytes.NewReader(content)); err != nil {
+		t.Fatal(err)
+	}
+	return h, string(content)
+}
+
+// pageOf is what a page knows after some frames.
+func pageOf(frames []Frame) map[string]string {
+	page := map[string]string{}
+	for _, f := range frames {
+		for key, value := range f.Set {
+			page[key] = string(value)
+		}
+	}
+	return page
+}
+
+func under(page map[string]string, prefix string) (n int) {
+	for key := range page {
+		if strings.HasPrefix(key, prefix) {
+			n++
+		}
+	}
+	return n
+}
+
+// The player ends with the verdict of the load's own judge, whatever the strategy, and every request is there.
+func TestALoadIsPlayed(t *testing.T) {
+	for _, name := range []string{"none", "redis-watchdog", "segmented", "merged", "zk-merged"} {
+		h, text := loaded(t, name)
+		r, err := ReadLoad(strings.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := h.Judge()
+		v := r.Verdict
+		code := map[bool]string{true: "race", false: "kept"}[want.RaceSeen]
+		if v.Code != code || v.Sold != want.AcceptedUnits || v.Written != want.RemainingUnits ||
+			v.Lost != want.LostUnits ||
+			v.Oversold != want.OversoldUnits || (v.Collisions > 0) != (want.Collisions > 0) || v.Open != 0 {
+			t.Errorf("%s: %+v\nwant %+v", name, v, want)
+		}
+		page := pageOf(r.Frames)
+		if n := under(page, "t:"); n != len(h.Records) {
+			t.Errorf("%s: %d requests are shown, want %d", name, n, len(h.Records))
+		}
+		if !strings.Contains(page["verdict"], want.Sentence.In("zh")) {
+			t.Errorf("%s: %s", name, page["verdict"])
+		}
+		for i := range r.Frames[1:] {
+			if r.Frames[i].At > r.Frames[i+1].At {
+				t.Fatalf("%s: time goes back", name)
+			}
+		}
+		// What was counted reply by reply is what the store said in the end.
+		var before Verdict
+		if err := json.Unmarshal([]byte(pageOf(r.Frames[:len(r.Frames)-1])["verdict"]), &before); err != nil {
+			t.Fatal(err)
+		}
+		if before.Written != v.Written || before.Sold != v.Sold || before.Lost != v.Lost ||
+			before.Collisions != v.Collisions {
+			t.Errorf("%s: before the end %+v, and then %+v", name, before, v)
+		}
+		if code == "kept" && strings.Contains(fmt.Sprint(allVerdicts(r)), "race") {
+			t.Errorf("%s: nothing was lost, and the page was red", name)
+		}
+	}
+}
+
+func allVerdicts(r *Recording) (codes []string) {
+	for _, f := range r.Frames {
+		var v Verdict
+		if json.Unmarshal(f.Set["verdict"], &v) == nil {
+			codes = append(codes, v.Code)
+		}
+	}
+	return codes
+}
+
+// long is a history of many requests, one after the other, in which two of the last have read the same.
+func long(requests int) *loadtest.History {
+	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	h := &loadtest.History{Header: loadtest.Header{
+		Format: loadtest.Format, Version: loadtest.Version, StartedAt: began, Run: "x",
+		Plan: loadtest.Plan{
+			Strategy: "none", Store: "redis", SKU: "s", SKUs: 1, Stock: 1e6, Quantity: 1, Timeout: 1,
+		},
+		Strategy: loadtest.Strategy{Name: "none"},
+		Before:   []loadtest.Stock{{SKU: "s", Store: "redis", Quantity: 1e6, Initial: 1e6, Epoch: 1}},
+	}}
+	for i := range requests {
+		at := began.Add(time.Duration(i) * time.Millisecond)
+		n := int64(min(i, requests-2))
+		id := fmt.Sprint(i)
+		h.Records = append(h.Records, loadtest.Record{
+			Seq: i + 1, RequestID: id, SKU: "s", Quantity: 1, SentAt: at, DoneAt: at.Add(time.Millisecond),
+			Reply: loadtest.Reply{
+				Outcome: loadtest.Accepted, OrderID: id, Instance: "app-1",
+				Receipt: &loadtest.Receipt{Read: 1e6 - n, Remaining: 1e6 - n - 1, Version: uint64(n), Epoch: 1},
+			},
+		})
+	}
+	return h
+}
+
+// A load that is too long to be drawn is counted whole, and the page says what is left out.
+func TestALongLoadIsCountedWhole(t *testing.T) {
+	requests := stacktest.Rounds(50_000, 10_000)
+	r := recordLoad(long(requests))
+	page := pageOf(r.Frames)
+	if n := under(page, "t:"); n != maxDrawn || page["drawn"] != fmt.Sprintf(`{"n":%d,"of":%d}`, maxDrawn, requests) {
+		t.Errorf("%d are drawn, and it says %q", n, page["drawn"])
+	}
+	if n := under(page, "p:"); n > maxPoints+10 || n < maxPoints/2 {
+		t.Errorf("the line has %d points", n)
+	}
+	if len(r.Frames) > 8*maxPoints+4*maxDrawn {
+		t.Errorf("%d frames", len(r.Frames))
+	}
+	if v := r.Verdict; v.Code != "race" || v.Collisions != 1 || v.Sold != int64(requests) {
+		t.Errorf("%+v", v)
+	}
+}
+
+// A file that is none is refused, and a load that was killed is played as far as it is known.
+func TestReadLoad(t *testing.T) {
+	_, text := loaded(t, "none")
+	lines := strings.SplitAfter(text, "\n")
+	for _, row := range []struct{ text, want string }{
+		{lines[0], "no request"},
+		{lines[0] + "x\n", "line 2: "},
+		{`{"format":"stock-history","version":99}` + "\n", "line 1: this is version 99"},
+		{`{"format":"other"}`, "line 1: "},
+	} {
+		if _, err := ReadLoad(strings.NewReader(row.text)); err == nil || !strings.Contains(err.Error(), row.want) {
+			t.Errorf("%.40s: %v, want %s", row.text, err, row.want)
+		}
+	}
+	r, err := ReadLoad(strings.NewReader(strings.Join(lines[:100], "") + lines[100][:20]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Verdict.Known || r.Verdict.Sold == 0 {
+		t.Errorf("a load that was killed: %+v", r.Verdict)
+	}
+}

@@ -1,0 +1,74 @@
+package class
+
+import (
+	"context"
+	"time"
+
+	"example.com/stock/loadtest"
+)
+
+// Limits of a rate.
+const (
+	maxRate  = 200    // requests a second
+	maxRated = 10_000 // requests of one run: the file of the run has some 15 MB then
+	maxOpen  = 200    // requests without an answer: each has a connection of its own, and an instance keeps waiters
+)
+
+// unsentEvery is the shortest time between two notes of how many were not sent.
+const unsentEvery = 500 * time.Millisecond
+
+// fireSteadily sends requests at the rate of the run that has begun, until its time is over, it has sent maxRated, it
+// is stopped, or the next run begins. The rate is part of the run: as long as it lasts, nothing is said to be right.
+func (c *Class) fireSteadily(run int) {
+	pacing := begun(c.ctx)
+	c.mu.Lock()
+	p := c.plan
+	c.left++
+	c.scene = pacing
+	c.mu.Unlock()
+	c.note(Event{Kind: rating, Run: run, On: true})
+	pacing.on.Add(1)
+	c.owned.Go(func() {
+		defer pacing.on.Done()
+		defer pacing.end()
+		unsent := c.pace(pacing.ctx, run, p)
+		c.note(Event{Kind: rating, Run: run, Count: unsent})
+		c.leave(run)
+	})
+}
+
+// pace sends each request when it is due, whatever became of those before it: a shop that is slow is not asked less. It
+// returns how many were not sent, because maxOpen had no answer yet.
+func (c *Class) pace(ctx context.Context, run int, p Plan) (unsent uint64) {
+	began, said, told := time.Now(), time.Now(), uint64(0)
+	for n := 0; n < maxRated && (p.Seconds == 0 || n < p.Seconds*p.Rate); n++ {
+		due := began.Add(time.Duration(n) * time.Second / time.Duration(p.Rate))
+		if loadtest.Sleep(ctx, time.Until(due)) != nil {
+			break
+		}
+		c.mu.Lock()
+		full := c.left > maxOpen
+		c.mu.Unlock()
+		if full {
+			unsent++
+		} else if c.fire(shot{run: run}) == "" {
+			break
+		}
+		if unsent > told && time.Since(said) > unsentEvery {
+			said, told = time.Now(), unsent
+			c.note(Event{Kind: rating, Run: run, On: true, Count: unsent})
+		}
+	}
+	return unsent
+}
+
+// StopRate ends the rate of the run that is on. What was sent is still answered.
+func (c *Class) StopRate() error {
+	on := false
+	c.look(func(s *State) { on = s.latest[rating].On && s.latest[rating].Run == s.run })
+	if !on {
+		return wrong("rate", "no_rate")
+	}
+	c.stopScene()
+	return nil
+}

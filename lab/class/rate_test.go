@@ -1,0 +1,152 @@
+package class
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"example.com/stock/internal/stack/stacktest"
+)
+
+// Requests come at a rate until they are stopped, and the verdict comes then. What is no rate is refused in the
+// language of the page.
+func TestRequestsComeAtARate(t *testing.T) {
+	c := lesson(t)
+	s := look(t, c.wallBase())
+	s.open(c.wallBase()+"/?lang=en#"+c.wall.token, 1366, 900)
+	ask[any](s, `strategy.value = "atomic"; stock.value = 1000; rate.value = 201; null`)
+	alert := func(text string) {
+		t.Helper()
+		s.until("it says why not", fmt.Sprintf(`document.querySelector("#alert").textContent.includes(%q)`, text))
+	}
+	s.press("r")
+	alert("Rate per second: from 1 to 200")
+	s.press("er")
+	alert("每秒请求数：应在 1 到 200 之间")
+	ask[any](s, `rate.value = 100; lasts.value = 101; null`)
+	s.press("er")
+	alert("Seconds, 0: no end: from 0 to 100")
+	s.refused(3)
+	ask[any](s, `rate.value = 40; lasts.value = 0; null`)
+	s.begin("r")
+	s.until("it can be stopped", `document.querySelector("#b-rate").getAttribute("aria-pressed") === "true" &&
+		document.querySelector("#b-rate").textContent.includes("Stop")`)
+	s.until("the rate is said", `document.querySelector("#heading").textContent.includes("40 requests/s")`)
+	s.until("many are sold", `Number(document.querySelector("#f-sold b").textContent) > 40`)
+	if v := c.verdict(); v.Code != "selling" {
+		t.Errorf("while requests come it says %+v", v)
+	}
+	s.press("r")
+	v := c.rest(t)
+	if v.Code != "kept" || v.Sold < 40 {
+		t.Errorf("%+v", v)
+	}
+	s.until("it has been stopped", `document.body.dataset.verdict === "kept" &&
+		document.querySelector("#b-rate").getAttribute("aria-pressed") === "false"`)
+	if err := c.StopRate(); err == nil {
+		t.Error("a rate that has ended is stopped again")
+	}
+	s.begin("r")
+	s.begin("f")
+	c.rest(t) // with the next run a rate ends
+	s.quiet()
+}
+
+// A request is due at its own time: none comes early, and a second at 50 a second has 50.
+func TestARateIsKept(t *testing.T) {
+	c := lesson(t)
+	if err := c.Fire(Plan{Strategy: "atomic", Store: "redis", Stock: 100, Rate: 50, Seconds: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if v := c.rest(t); v.Sold != 50 {
+		t.Errorf("%+v, want 50 sold", v)
+	}
+	c.look(func(s *State) {
+		first := s.token(nameOf(s.run, 1)).Fired
+		last := s.token(nameOf(s.run, 50)).Fired
+		if took := time.Duration(last-first) * time.Microsecond; took < 900*time.Millisecond {
+			t.Errorf("50 at 50 a second came within %v", took)
+		}
+	})
+}
+
+// Requests that would be too many at once are not sent, and that is said.
+func TestWhatIsNotSentIsCounted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
+	c := lesson(t)
+	if err := c.Pause(true); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Fire(Plan{Strategy: "none", Store: "redis", Stock: 1000, Rate: 200, Seconds: 2}); err != nil {
+		t.Fatal(err)
+	}
+	s := look(t, c.wallBase())
+	s.open(c.wallBase()+"/?lang=en#"+c.wall.token, 1366, 900)
+	s.until("it is said", `document.querySelector("#dropped").textContent.includes("not sent")`)
+	stacktest.Eventually(t, time.Minute, "the rate has ended", func() (bool, string) {
+		c.mu.Lock()
+		sent, left := c.sent, c.left
+		c.mu.Unlock()
+		var last Event
+		c.look(func(s *State) { last = s.latest[rating] })
+		return !last.On && last.Count+uint64(sent) == 400 && left <= maxOpen, fmt.Sprint(last, sent, left)
+	})
+	if err := c.Pause(false); err != nil {
+		t.Fatal(err)
+	}
+	s.quiet()
+}
+
+// Of a run with many requests the page gets the latest and those that have waited longest; the figures count all. So
+// does the file of the run.
+func TestALongRateStaysSmall(t *testing.T) {
+	events := []Event{{At: 1, From: class, Seq: 1, Kind: runBegan, Run: 1, Plan: &Plan{Strategy: "none", Rate: 100}}}
+	const requests = 3000
+	for n := 1; n <= requests; n++ {
+		id, at := nameOf(1, n), int64(n*1000)
+		events = append(events, Event{At: at, From: class, Seq: uint64(2 * n), Kind: fired, Run: 1, Req: id})
+		if n == 7 {
+			continue // it never ends
+		}
+		for i, kind := range []string{"acquired", "wrote", "ended"} {
+			e := Event{
+				At: at + int64(i), From: "app-1", Boot: 1, Seq: uint64(3*n + i), Kind: kind, Req: id, Epoch: 1,
+				Version: uint64(n - n%2), Fence: fmt.Sprint(n),
+			}
+			if kind == "ended" {
+				e.Outcome = accepted
+			}
+			events = append(events, e)
+		}
+		events = append(events, Event{
+			At: at + 9, From: class, Seq: uint64(2*n + 1), Kind: answered, Run: 1, Req: id, Outcome: accepted,
+		})
+	}
+	events = append(events, Event{At: requests*1000 + 99, From: class, Seq: 3*requests + 1, Kind: crowd, Crowd: 5})
+	r := record(events)
+	page := pageOf(r.Frames)
+	for key, value := range page {
+		if value == "null" {
+			delete(page, key)
+		}
+	}
+	if n := under(page, "t:"); n != drawnLatest+1 || page["t:"+nameOf(1, 7)] == "" ||
+		page["t:"+nameOf(1, requests)] == "" {
+		t.Errorf("%d requests are drawn, want the last %d and number 7", n, drawnLatest)
+	}
+	if page["drawn_last"] != fmt.Sprintf(`{"n":%d,"of":%d}`, drawnLatest+1, requests) || page["window"] != "7000" {
+		t.Errorf("it says %s, from %s", page["drawn_last"], page["window"])
+	}
+	// 2 and 3 have read the same, 4 and 5, and so on. 7 has not sold.
+	if v := r.Verdict; v.Collisions != requests/2-2 || v.Open != 1 {
+		t.Errorf("%+v, want %d collisions", v, requests/2-2)
+	}
+	if page["crowd"] == "" {
+		t.Error("the last event is not shown")
+	}
+	if len(r.Frames) > maxFrames+1 {
+		t.Errorf("%d frames", len(r.Frames))
+	}
+}

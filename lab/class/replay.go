@@ -1,0 +1,277 @@
+package class
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html/template"
+	"io"
+	"io/fs"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+
+	"example.com/stock/lab/diagram"
+	"example.com/stock/loadtest"
+)
+
+// A Recording is a run that was kept: the frames that a page plays, one for each event, and the verdict.
+type Recording struct {
+	Frames  []Frame  `json:"frames"`
+	Apps    []string `json:"apps"`
+	Servers []string `json:"servers"`
+	Lang    string   `json:"lang"`
+	Back    bool     `json:"back,omitempty"` // there is a wall to go back to
+	Verdict Verdict  `json:"-"`
+}
+
+// maxFrames is about how many frames a recording has. A run with more events, at a high rate and for long, is played
+// some events at a time.
+const maxFrames = 8000
+
+// maxRecording bounds what ReadRecording reads: a run of a class has some hundred kilobytes.
+const maxRecording = 64 << 20
+
+// A Show is what the player can show: a Recording or a LabRun.
+type Show interface {
+	// WriteHTML writes it as one file that a browser opens without a server.
+	WriteHTML(w io.Writer) error
+
+	site(addr string) (*site, error)
+}
+
+// ReadAny reads the file of a run of a class, a history of stock load, or a JSON report of stock lab run. What it is,
+// its first bytes say. lang is the language that its page begins with: en or zh.
+func ReadAny(r io.Reader, lang string) (Show, error) {
+	in := bufio.NewReaderSize(r, 1<<12)
+	head, err := in.Peek(1 << 9)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	head = bytes.TrimSpace(head)
+	if isLab(head) {
+		run, err := ReadLab(in)
+		if err != nil {
+			return nil, err
+		}
+		run.Lang = lang
+		return run, nil
+	}
+	read := ReadRecording
+	if bytes.HasPrefix(head, []byte(`{"format":"`+loadtest.Format+`"`)) {
+		read = ReadLoad
+	}
+	recording, err := read(in)
+	if err != nil {
+		return nil, err
+	}
+	recording.Lang = lang
+	return recording, nil
+}
+
+// ReadRecording reads the file of a run: an event in each line. The error names the first line that is none.
+func ReadRecording(r io.Reader) (*Recording, error) {
+	var events []Event
+	lines := bufio.NewScanner(io.LimitReader(r, maxRecording+1))
+	lines.Buffer(nil, 1<<20)
+	size, began := 0, false
+	for n := 1; lines.Scan(); n++ {
+		if size += len(lines.Bytes()); size > maxRecording {
+			return nil, fmt.Errorf("the recording has more than %d MB", maxRecording>>20)
+		}
+		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
+			continue
+		}
+		var e Event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+		if err := e.check(); err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+		began = began || e.Kind == runBegan
+		events = append(events, e)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, err
+	}
+	if !began {
+		return nil, errors.New(`no line has kind "run": this is no recording of a class`)
+	}
+	return record(events), nil
+}
+
+// check returns an error if no class can have written e.
+func (e *Event) check() error {
+	switch {
+	case e.At <= 0 || e.From == "" || e.Kind == "":
+		return errors.New("an event has at, from and kind")
+	case e.Kind == runBegan && e.Plan == nil:
+		return errors.New("a run has a plan")
+	case e.Kind == stockSeen && e.Stock == nil:
+		return errors.New("stock is missing")
+	}
+	return nil
+}
+
+// record puts the events in the order of their times, which the State does not need but who looks does.
+func record(events []Event) *Recording {
+	slices.SortStableFunc(events, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
+	s, shown := NewState(), View{}
+	r := &Recording{Frames: []Frame{}, Apps: []string{}, Servers: []string{}}
+	known := func(list *[]string, name string) {
+		if !slices.Contains(*list, name) {
+			*list = append(*list, name)
+		}
+	}
+	every := 1 + len(events)/maxFrames
+	for i, e := range events {
+		s.Apply(e)
+		if i%every == 0 || i == len(events)-1 {
+			view := s.View()
+			if set := view.Diff(shown); len(set) > 0 {
+				r.Frames = append(r.Frames, Frame{e.At, set})
+			}
+			shown = view
+		}
+		switch {
+		case e.From != class:
+			known(&r.Apps, e.From)
+		case e.Kind == standing && strings.HasPrefix(e.Server, "app-"):
+			known(&r.Apps, e.Server)
+		case e.Kind == standing:
+			known(&r.Servers, e.Server)
+		}
+	}
+	slices.Sort(r.Apps)
+	slices.Sort(r.Servers)
+	r.Verdict = s.Verdict()
+	return r
+}
+
+// A Player shows a run on this computer.
+type Player struct{ at *site }
+
+// Replay serves a run on a loopback address. It starts nothing else. Close ends it.
+func Replay(s Show, addr string) (*Player, error) {
+	if err := checkLoopback(addr); err != nil {
+		return nil, err
+	}
+	at, err := s.site(addr)
+	if err != nil {
+		return nil, err
+	}
+	return &Player{at}, nil
+}
+
+func (r *Recording) site(addr string) (*site, error) {
+	page, err := r.page()
+	if err != nil {
+		return nil, err
+	}
+	return openSite(addr, func(context.Context) http.Handler { return pageMux(page) })
+}
+
+// URL is where the player is.
+func (p *Player) URL() string { return "http://" + p.at.addr() + "/" }
+
+// Close ends the player.
+func (p *Player) Close() error { return p.at.close() }
+
+// page is what the page is told of a recording.
+func (r *Recording) page() ([]byte, error) { return json.Marshal(r.told()) }
+
+func (r *Recording) told() any {
+	return struct {
+		*Recording
+		Replay     bool     `json:"replay"`
+		Strategies []string `json:"strategies"`
+		Scenes     []string `json:"scenes"`
+	}{r, true, []string{}, []string{}}
+}
+
+var (
+	moduleImport = regexp.MustCompile(`(?m)^import .*\n`)
+	moduleExport = regexp.MustCompile(`(?m)^export `)
+)
+
+// WriteHTML writes a recording as one file that a browser opens without a server.
+func (r *Recording) WriteHTML(w io.Writer) error {
+	page, err := r.page()
+	if err != nil {
+		return err
+	}
+	return oneFile{
+		page: "wall.html", styles: []string{"theme.css", "wall.css"},
+		scripts: []string{"words.js", "view.js", "player.js", "wall.js"}, recording: page,
+	}.write(w)
+}
+
+// A oneFile is a page with all its parts inside.
+type oneFile struct {
+	page      string
+	styles    []string // that the page links to
+	scripts   []string // modules, each after those that it imports; the last is that of the page
+	more      map[string]string
+	recording []byte // JSON
+}
+
+func (o oneFile) write(w io.Writer) error {
+	var failed error
+	read := func(name string) string {
+		if text, ok := o.more[name]; ok {
+			return text
+		}
+		text, err := fs.ReadFile(pageFiles(), name)
+		failed = errors.Join(failed, err)
+		return string(text)
+	}
+	var script strings.Builder
+	for _, name := range o.scripts {
+		script.WriteString(moduleExport.ReplaceAllString(moduleImport.ReplaceAllString(read(name), ""), ""))
+	}
+	// In JSON, < inside of strings is written as \u003c, so that no text of a recording can end the element.
+	var words, told bytes.Buffer
+	json.HTMLEscape(&words, []byte(read("words.json")))
+	json.HTMLEscape(&told, o.recording)
+	html := read(o.page)
+	type part struct{ from, to string }
+	const charset = `<meta charset="utf-8">`
+	parts := []part{
+		{`<link rel="icon" href="icon.svg">`, ""},
+		{charset, charset + "\n" + `<meta http-equiv="Content-Security-Policy" content="` +
+			template.HTMLEscapeString(diagram.Policy(script.String())) + `">`},
+	}
+	styles := o.styles
+	for name := range o.more {
+		if strings.HasSuffix(name, ".css") {
+			styles = append(styles[:len(styles):len(styles)], name)
+		}
+	}
+	for _, name := range styles {
+		parts = append(parts, part{`<link rel="stylesheet" href="` + name + `">`, "<style>" + read(name) + "</style>"})
+	}
+	parts = append(parts,
+		part{
+			`<script type="module" src="` + o.scripts[len(o.scripts)-1] + `"></script>`,
+			`<script type="application/json" id="words">` + words.String() + `</script>` +
+				`<script type="application/json" id="recording">` + told.String() + `</script>`,
+		},
+		part{"</body>", `<script type="module">` + script.String() + "</script>\n</body>"})
+	if failed != nil {
+		return failed
+	}
+	for _, p := range parts {
+		if strings.Count(html, p.from) != 1 {
+			return fmt.Errorf("the page has no %s", template.HTMLEscapeString(p.from))
+		}
+		html = strings.Replace(html, p.from, p.to, 1)
+	}
+	_, err := io.WriteString(w, html)
+	return err
+}

@@ -1,0 +1,308 @@
+package class
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"example.com/stock/loadtest"
+)
+
+// Limits of a plan.
+const (
+	maxStock    = 1000
+	maxRequests = 100
+	maxThink    = 10_000 // ms; the slider ends at 2 s, and scenes need more
+)
+
+// check completes a plan, and says what of it is wrong.
+func (c *Class) check(p *Plan) error {
+	s, err := loadtest.Find(c.catalog, p.Strategy)
+	if err != nil {
+		return wrong("strategy", "not_listed")
+	}
+	if p.Store == "" || !slices.Contains(s.Stores, p.Store) {
+		if p.Store != "" && p.Store != "redis" && p.Store != "mysql" {
+			return wrong("store", "store")
+		}
+		p.Store = s.DefaultStore
+	}
+	for _, n := range []struct {
+		field              string
+		value, least, most int
+	}{
+		{"stock", int(p.Stock), 1, maxStock},
+		{"requests", p.Requests, 0, maxRequests},
+		{"think_ms", p.ThinkMS, 0, maxThink},
+		{"rate", p.Rate, 0, maxRate},
+		{"seconds", p.Seconds, 0, maxRated / max(1, p.Rate)},
+	} {
+		if err := within(n.field, n.value, n.least, n.most); err != nil {
+			return err
+		}
+	}
+	if p.Rate > 0 {
+		p.Requests = 0
+	} else {
+		p.Seconds = 0
+	}
+	if p.Instances != 1 {
+		p.Instances = 3
+	}
+	p.Exclusive, p.Scope, p.Fenced = s.Promise.Exclusive, s.Promise.Scope, s.Promise.Fenced
+	return nil
+}
+
+// Fire begins a run: it sets the stock and sends the requests of the plan, all at once or at its rate.
+func (c *Class) Fire(p Plan) error {
+	c.stopScene()
+	run, err := c.begin(c.ctx, p)
+	if err != nil {
+		return err
+	}
+	if p.Rate > 0 {
+		c.fireSteadily(run)
+	} else {
+		c.fireAll(run, p.Requests)
+	}
+	return nil
+}
+
+// begin ends the run that is on and begins one without requests. Its stock is set first: if that fails, the old run goes
+// on.
+func (c *Class) begin(ctx context.Context, p Plan) (run int, err error) {
+	if err := c.check(&p); err != nil {
+		return 0, err
+	}
+	c.playing.Lock()
+	defer c.playing.Unlock()
+	c.mu.Lock()
+	run = c.run + 1
+	c.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	for _, app := range c.apps {
+		if c.stateOf(app.Name) != "up" {
+			continue
+		}
+		if _, err = c.clients[app.Name].SetStock(ctx, p.Store, skuOf(run), p.Stock); err == nil {
+			break
+		}
+	}
+	if err != nil {
+		return 0, err
+	}
+	c.endRun()
+	c.mu.Lock()
+	c.run, c.asking = run, begun(c.ctx)
+	c.plan, c.sent, c.left = p, 0, 0
+	open := c.ballot
+	c.mu.Unlock()
+	if open {
+		c.Vote(false)
+	}
+	c.note(Event{Kind: runBegan, Run: run, Plan: &p})
+	c.note(Event{Kind: stockSeen, Run: run, Stock: &StockSeen{true, p.Stock, p.Stock, 0}})
+	return run, nil
+}
+
+// endRun ends the requests of the run that is on: those without a reply get none, and sales that stand go on.
+func (c *Class) endRun() {
+	c.mu.Lock()
+	old, open := c.asking, c.left > 0
+	c.mu.Unlock()
+	old.stop()
+	if open {
+		_ = c.Step() // an instance that does not answer has another minute until they go on by themselves
+	}
+}
+
+// fireAll sends n requests of a run to nginx, or to the first instance if the plan says so.
+func (c *Class) fireAll(run, n int) {
+	c.mu.Lock()
+	to := ""
+	if c.plan.Instances == 1 {
+		to = c.apps[0].Name
+	}
+	c.mu.Unlock()
+	for range n {
+		c.fire(shot{to: to, run: run})
+	}
+}
+
+// A shot is a request to be sent. The zero value is one of nobody's, to nginx.
+type shot struct {
+	who   string   // the customer
+	to    string   // an instance
+	pause []string // where it stops
+	again string   // the request whose Idempotency-Key it has; empty: one of its own
+	run   int      // that it is for; 0: the one that is on
+}
+
+// fire sends one more request of the run. It does not wait for the reply. It returns the id of the request, or "" if
+// the run is not on.
+//
+// Each request has an Idempotency-Key, as those of a careful client do: so any of them can be sent again.
+func (c *Class) fire(s shot) (id string) {
+	c.mu.Lock()
+	if c.run == 0 || s.run != 0 && s.run != c.run || c.asking.ctx.Err() != nil {
+		c.mu.Unlock()
+		return ""
+	}
+	asking := c.asking
+	asking.on.Add(1)
+	c.sent++
+	c.left++
+	run, p := c.run, c.plan
+	id = nameOf(run, c.sent)
+	c.mu.Unlock()
+	strategy, _ := loadtest.Find(c.catalog, p.Strategy) // begin has found it
+	key := id
+	if s.again != "" {
+		key = s.again
+	}
+	request := loadtest.Request{
+		Endpoint: strategy.Endpoint, Store: p.Store, SKU: skuOf(run), Quantity: 1, RequestID: id, IdempotencyKey: key,
+		Lab: loadtest.LabOptions{
+			Hold: time.Duration(p.ThinkMS) * time.Millisecond, Unfenced: p.Unfenced, IgnoreLoss: p.Deaf, Pause: s.pause,
+		},
+	}
+	client := c.front
+	if s.to != "" {
+		client = c.clients[s.to]
+	}
+	c.note(Event{Kind: fired, Run: run, Req: id, Who: s.who, Key: s.again})
+	c.owned.Go(func() {
+		defer asking.on.Done()
+		reply := client.Deduct(asking.ctx, request)
+		c.answered(run, id, reply)
+	})
+	return id
+}
+
+// answered records a reply.
+func (c *Class) answered(run int, id string, reply loadtest.Reply) {
+	e := Event{Kind: answered, Run: run, Req: id, Outcome: reply.Problem, Replayed: reply.Replayed}
+	switch {
+	case reply.Outcome == loadtest.Accepted:
+		e.Outcome = accepted
+	case e.Outcome == "":
+		e.Outcome = "no_reply"
+	}
+	c.note(e)
+	c.leave(run)
+}
+
+// leave counts one less that is to come in a run. After the last one the stock is read once more: that is what the
+// verdict goes by.
+func (c *Class) leave(run int) {
+	c.mu.Lock()
+	last := false
+	if c.run == run {
+		c.left--
+		last = c.left == 0
+	}
+	c.mu.Unlock()
+	if last {
+		c.note(Event{Kind: allFired, Run: run})
+		c.readStock(c.ctx)
+	}
+}
+
+// stateOf returns the state of a server.
+func (c *Class) stateOf(server string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.states[server]
+}
+
+// Again sends a request of this run once more, with its key, as a client does that has got no reply.
+func (c *Class) Again(req string) error {
+	s := shot{run: runOf(req)}
+	c.look(func(state *State) {
+		if r := state.reqs[req]; r != nil && r.fired != nil {
+			s.who, s.again = r.fired.Who, req
+			if r.fired.Key != "" {
+				s.again = r.fired.Key
+			}
+		}
+	})
+	if s.again == "" || c.fire(s) == "" {
+		return wrong("req", "other_run")
+	}
+	return nil
+}
+
+// Hold makes a request stop at a point as soon as it gets there.
+func (c *Class) Hold(req, point string) error {
+	app := c.appOf(req)
+	if app == "" {
+		return wrong("req", "no_instance")
+	}
+	return c.lab(app, "PUT", "/v1/lab/pauses/"+req+"?pause="+point)
+}
+
+// Go lets a request go on.
+func (c *Class) Go(req string) error {
+	app := c.appOf(req)
+	if app == "" {
+		return wrong("req", "no_instance")
+	}
+	return c.lab(app, "DELETE", "/v1/lab/pauses/"+req)
+}
+
+// appOf returns the instance that has a request.
+func (c *Class) appOf(req string) (app string) {
+	c.look(func(s *State) {
+		if r := s.reqs[req]; r != nil {
+			app = r.seen.App
+		}
+	})
+	return app
+}
+
+// everyPoint is where a sale stops when everything is paused.
+const everyPoint = "before_lock,after_lock,after_read,before_write,after_write"
+
+// Pause makes every sale stop at each of its points, or lets all go on.
+func (c *Class) Pause(on bool) error {
+	query := ""
+	if on {
+		query = "?pause=" + everyPoint
+	}
+	err := c.everyLab("PUT", "/v1/lab/pauses"+query)
+	c.note(Event{Kind: pausing, On: on})
+	return err
+}
+
+// Step lets every sale that stands go on to its next point.
+func (c *Class) Step() error { return c.everyLab("DELETE", "/v1/lab/pauses") }
+
+// everyLab asks all instances that run.
+func (c *Class) everyLab(method, path string) (err error) {
+	for _, app := range c.apps {
+		if c.stateOf(app.Name) == "up" {
+			if failed := c.lab(app.Name, method, path); failed != nil {
+				err = failed
+			}
+		}
+	}
+	return err
+}
+
+// lab asks the listener for operators of an instance.
+func (c *Class) lab(app, method, path string) error {
+	ctx, cancel := context.WithTimeout(c.ctx, 2*time.Second)
+	defer cancel()
+	for _, server := range c.apps {
+		if server.Name == app {
+			client, err := loadtest.NewClient(server.Admin, c.admin, 0)
+			if err != nil {
+				return err
+			}
+			defer client.Close()
+			return client.Call(ctx, method, path, nil, nil)
+		}
+	}
+	return wrong("app", "server")
+}

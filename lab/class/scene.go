@@ -1,0 +1,280 @@
+package class
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"example.com/stock/loadtest"
+)
+
+// A scene is a run with a course: what happens when. Its title, and what it shows, are in words.json under its name.
+type scene struct {
+	name, key string
+	plan      Plan
+	course    func(*play) // nil: all requests at once
+}
+
+// scenes lists them in the order of a lesson.
+func scenes() []scene {
+	everybody := func(name, key, strategy string, stock int64, requests, think, instances int) scene {
+		return scene{name: name, key: key, plan: Plan{
+			Strategy: strategy, Store: "redis", Stock: stock, Requests: requests, ThinkMS: think, Instances: instances,
+		}}
+	}
+	frozen := func(name, key string, unfenced bool) scene {
+		return scene{name, key, Plan{
+			Strategy: "redis-setnx", Store: "redis", Stock: 10, ThinkMS: 1000, Unfenced: unfenced, Deaf: true,
+		}, frozenHolder}
+	}
+	one := func(name, key, strategy string, requests, think int, course func(*play)) scene {
+		return scene{name, key, Plan{
+			Strategy: strategy, Store: "redis", Stock: 10, Requests: requests, ThinkMS: think,
+		}, course}
+	}
+	return []scene{
+		{"two_buyers", "a", Plan{Strategy: "none", Store: "redis", Stock: 1, Requests: 2}, twoBuyers},
+		everybody("no_lock", "s", "none", 100, 30, 400, 3),
+		everybody("mutex_one", "d", "local-mutex", 100, 30, 50, 1),
+		everybody("mutex_three", "g", "local-mutex", 100, 30, 200, 3),
+		frozen("frozen_unfenced", "h", true),
+		frozen("frozen_fenced", "j", false),
+		one("watchdog", "l", "redis-watchdog", 3, 5000, nil),
+		one("killed_holder", "z", "redis-watchdog", 6, 1500, killedHolder),
+		everybody("herd", "x", "zk-ephemeral", 100, 20, 100, 3),
+		everybody("queue", "c", "zk-sequential", 100, 20, 100, 3),
+		one("redis_dies", "m", "redis-watchdog", 8, 400, redisDies),
+		one("same_key", "4", "redis-watchdog", 0, 300, sameKey),
+		everybody("atomic", "y", "atomic", 50, 100, 0, 3),
+		everybody("merged", "u", "merged", 50, 100, 0, 3),
+	}
+}
+
+// A play is a scene that plays. Its steps do nothing any more when it was ended.
+type play struct {
+	*Class
+	ctx context.Context
+	run int
+}
+
+// fire sends a request of the scene's run.
+func (p *play) fire(s shot) (id string) {
+	s.run = p.run
+	return p.Class.fire(s)
+}
+
+// Play begins a scene, in place of the one that plays.
+func (c *Class) Play(name string) error {
+	all := scenes()
+	i := slices.IndexFunc(all, func(s scene) bool { return s.name == name })
+	if i < 0 {
+		return wrong("scene", "not_listed")
+	}
+	s := all[i]
+	s.plan.Scene = s.name
+	c.stopScene()
+	if c.pausedAll() {
+		_ = c.Pause(false)
+	}
+	c.raise()
+	c.awaitReady(s.plan)
+	run, err := c.begin(c.ctx, s.plan)
+	if err != nil {
+		return err
+	}
+	if s.course == nil {
+		c.fireAll(run, s.plan.Requests)
+		return nil
+	}
+	playing := begun(c.ctx)
+	c.mu.Lock()
+	c.scene = playing
+	c.mu.Unlock()
+	playing.on.Add(1)
+	c.owned.Go(func() {
+		defer playing.on.Done()
+		defer playing.end()
+		s.course(&play{c, playing.ctx, run})
+	})
+	return nil
+}
+
+// raise wakes and starts the instances that are frozen or dead.
+func (c *Class) raise() {
+	for _, app := range c.apps {
+		switch c.stateOf(app.Name) {
+		case "frozen":
+			_ = c.Fault(app.Name, "wake")
+		case "killed":
+			_ = c.Fault(app.Name, "start")
+		}
+	}
+}
+
+// awaitReady waits, for some seconds at most, until each instance that runs can sell as planned: one that was frozen
+// has lost its sessions, and needs a moment.
+func (c *Class) awaitReady(p Plan) {
+	ctx, cancel := context.WithTimeout(c.ctx, 8*time.Second)
+	defer cancel()
+	for _, app := range c.apps {
+		for c.stateOf(app.Name) != "killed" {
+			list, err := c.clients[app.Name].Strategies(ctx)
+			if err == nil {
+				s, _ := loadtest.Find(list, p.Strategy)
+				if s.Available && s.DownStores[p.Store] == "" {
+					break
+				}
+			}
+			if loadtest.Sleep(ctx, 50*time.Millisecond) != nil {
+				return
+			}
+		}
+	}
+}
+
+// stopScene ends the scene that plays, or the rate: nothing more comes of it.
+func (c *Class) stopScene() {
+	c.mu.Lock()
+	scene := c.scene
+	c.mu.Unlock()
+	scene.stop()
+}
+
+// say shows what happens now: a key of words.json, with what is to be filled in as name, value.
+func (p *play) say(words ...string) {
+	p.note(Event{Kind: note, Run: p.run, Words: words})
+}
+
+// until waits until a token is as wanted, or the scene is ended.
+func (p *play) until(id string, so func(*token) bool) bool {
+	return p.await(p.ctx.Done(), func(s *State) bool {
+		r := s.reqs[id]
+		return r != nil && so(r.seen)
+	})
+}
+
+func (p *play) sleep(d time.Duration) bool { return loadtest.Sleep(p.ctx, d) == nil }
+
+// What a token must be for a scene to go on.
+func ended(t *token) bool         { return t.Phase == "done" }
+func stands(t *token) bool        { return t.Point != "" }
+func thinking(t *token) bool      { return t.Phase == "thinks" }
+func (p *play) release(id string) { _ = p.Go(id) }
+func (p *play) app(i int) string  { return p.apps[i].Name }
+
+// does does something to a server, unless the scene was ended.
+func (p *play) does(name, do string) {
+	if p.ctx.Err() == nil {
+		_ = p.Fault(name, do)
+	}
+}
+
+// twoBuyers: both read the last unit before either writes.
+func twoBuyers(p *play) {
+	a := p.fire(shot{who: "A", to: p.app(0), pause: []string{"before_write"}})
+	b := p.fire(shot{who: "B", to: p.app(1), pause: []string{"before_write"}})
+	if !p.until(a, stands) || !p.until(b, stands) {
+		return
+	}
+	p.say("note_both_read")
+	if !p.sleep(3 * time.Second) {
+		return
+	}
+	p.say("note_a_writes")
+	p.release(a)
+	if !p.until(a, ended) || !p.sleep(2*time.Second) {
+		return
+	}
+	p.say("note_b_writes")
+	p.release(b)
+	if p.until(b, ended) {
+		p.say("note_two_sold")
+	}
+}
+
+// frozenHolder: a holder is stopped past its lease, another sells, and the first wakes and writes what it had in mind.
+func frozenHolder(p *play) {
+	a := p.fire(shot{who: "A", to: p.app(0)})
+	if !p.until(a, thinking) {
+		return
+	}
+	p.does(p.app(0), "freeze")
+	p.say("note_frozen")
+	if !p.sleep(3500 * time.Millisecond) { // the lease is 3 s
+		return
+	}
+	b := p.fire(shot{who: "B", to: p.app(1)})
+	p.say("note_lease_over")
+	if !p.until(b, ended) || !p.sleep(1500*time.Millisecond) {
+		return
+	}
+	p.say("note_wakes")
+	p.does(p.app(0), "wake")
+	if p.until(a, ended) {
+		p.say("note_end")
+	}
+}
+
+// sameKey: a customer who has pressed twice sends the same key, and one who means to buy again sends another.
+func sameKey(p *play) {
+	buy := func(i int, again string) (id string, ok bool) {
+		id = p.fire(shot{who: "A", to: p.app(i), again: again})
+		return id, p.until(id, ended) && p.sleep(2*time.Second)
+	}
+	p.say("note_key_first")
+	first, ok := buy(0, "")
+	if !ok {
+		return
+	}
+	p.say("note_key_again")
+	if _, ok := buy(1, first); !ok {
+		return
+	}
+	p.say("note_key_other")
+	_, _ = buy(2, "")
+}
+
+// killedHolder: others wait for the lease of a holder that is dead.
+func killedHolder(p *play) {
+	a := p.fire(shot{who: "A", to: p.app(0)})
+	if !p.until(a, thinking) {
+		return
+	}
+	for range p.planOf().Requests - 1 {
+		p.fire(shot{to: p.app(1)})
+	}
+	if !p.sleep(500 * time.Millisecond) {
+		return
+	}
+	p.does(p.app(0), "kill")
+	p.say("note_killed")
+	if p.sleep(6 * time.Second) {
+		p.does(p.app(0), "start")
+	}
+}
+
+// redisDies: while Redis is dead nothing can be sold, and afterwards it goes on.
+func redisDies(p *play) {
+	p.fireAll(p.run, p.planOf().Requests)
+	if !p.sleep(1200 * time.Millisecond) {
+		return
+	}
+	p.does("redis", "kill")
+	p.say("note_redis_dead")
+	if !p.sleep(3 * time.Second) {
+		return
+	}
+	p.does("redis", "start")
+	ok := p.await(p.ctx.Done(), func(*State) bool { return p.stateOf("redis") == "up" })
+	if !ok || !p.sleep(2*time.Second) {
+		return
+	}
+	p.say("note_redis_back")
+	p.fireAll(p.run, 4)
+}
+
+func (c *Class) planOf() Plan {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.plan
+}

@@ -1,0 +1,339 @@
+package class
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Limits for students.
+const (
+	maxStudents = 200
+	maxSeats    = 100 // of one address: one computer with the code leaves half, and a class behind one router has room
+	maxName     = 20  // characters
+	buysEach    = 2   // a second, of one phone
+	buysAll     = 200 // a second, of all
+	ownShown    = 5   // of a student's own requests
+	maxKey      = 40  // characters of the name of a purchase
+	schoolEvery = 500 * time.Millisecond
+	choices     = 3 // of a vote: yes, no, who knows
+)
+
+// A school is the students' page: a listener of its own, whose mux has these six things and nothing else. A phone can
+// neither name a strategy nor a SKU, nor hold or pause anything: the class makes the request.
+type school struct {
+	*site
+	class *Class
+	code  string // in the address that the QR code shows
+
+	mu       sync.Mutex
+	students map[string]*student // by cookie
+	all      *bucket
+}
+
+type student struct {
+	number  int
+	from    netip.Prefix // the address that joined
+	name    string
+	own     []string // requests, the latest last
+	keys    []string // of each of them, as the phone has named it; empty: none
+	bucket  *bucket
+	streams int
+
+	pressing sync.Mutex
+}
+
+const studentCookie = "student"
+
+func openSchool(c *Class, addr string) (*school, error) {
+	s := &school{class: c, code: code(), students: make(map[string]*student), all: newBucket(buysAll)}
+	var err error
+	s.site, err = openSite(addr, s.mux)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *school) url() string { return "http://" + s.addr() + "/join#" + s.code }
+
+func (s *school) mux(ctx context.Context) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /join", asset("join.html"))
+	for _, name := range []string{"join.css", "join.js", "words.js", "words.json", "theme.css", "icon.svg"} {
+		mux.HandleFunc("GET /"+name, asset(name))
+	}
+	mux.HandleFunc("POST /join", s.join)
+	mux.HandleFunc("GET /state", func(w http.ResponseWriter, r *http.Request) {
+		if who := s.who(r); who != nil {
+			answer(w, http.StatusOK, s.viewFor(who))
+			return
+		}
+		answer(w, http.StatusOK, map[string]int{"number": 0}) // who has not joined yet
+	})
+	mux.HandleFunc("GET /events", s.own(func(w http.ResponseWriter, r *http.Request, who *student) {
+		s.serve(ctx, w, r, who)
+	}))
+	mux.HandleFunc("POST /buy", s.own(s.buy))
+	mux.HandleFunc("POST /vote", s.own(s.vote))
+	return mux
+}
+
+// who returns the student whose cookie a request has, or nil.
+func (s *school) who(r *http.Request) *student {
+	cookie, err := r.Cookie(studentCookie)
+	if err != nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.students[cookie.Value]
+}
+
+// own calls next with the student whose cookie the request has.
+func (s *school) own(next func(http.ResponseWriter, *http.Request, *student)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		who := s.who(r)
+		if who == nil {
+			refuse(w, http.StatusUnauthorized, "join")
+			return
+		}
+		next(w, r, who)
+	}
+}
+
+// goodName reports whether a name can be shown on the wall: 1 to 20 printable characters.
+func goodName(name string) bool {
+	if n := utf8.RuneCountInString(name); n < 1 || n > maxName || !utf8.ValidString(name) {
+		return false
+	}
+	for _, r := range name {
+		if !unicode.IsPrint(r) {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *school) join(w http.ResponseWriter, r *http.Request) {
+	var in struct{ Code, Name string }
+	if !decode(r, &in) {
+		refuse(w, http.StatusBadRequest, "body")
+		return
+	}
+	in.Name = strings.TrimSpace(in.Name)
+	switch {
+	case !same(s.code, strings.ToLower(in.Code)):
+		refuse(w, http.StatusForbidden, "code")
+		return
+	case !goodName(in.Name):
+		refuse(w, http.StatusBadRequest, "name")
+		return
+	}
+	if seated := s.who(r); seated != nil {
+		answer(w, http.StatusOK, map[string]int{"number": seated.number})
+		return
+	}
+	who := &student{name: in.Name, from: clientOf(r), bucket: newBucket(buysEach)}
+	id := secret(16)
+	n, refusal := s.seat(who, id)
+	if refusal != nil {
+		refuseWith(w, http.StatusTooManyRequests, refusal.Field, refusal.said)
+		return
+	}
+	http.SetCookie(w, &http.Cookie{
+		Name: studentCookie, Value: id, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
+	})
+	s.class.note(Event{Kind: crowd, Crowd: n})
+	answer(w, http.StatusOK, map[string]int{"number": who.number})
+}
+
+// seat gives a student a seat, and returns how many are taken then.
+func (s *school) seat(who *student, id string) (taken int, refusal *InputError) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	beside := 0
+	for _, other := range s.students {
+		if other.from == who.from {
+			beside++
+		}
+	}
+	switch {
+	case len(s.students) >= maxStudents:
+		return 0, wrong("full", "full")
+	case beside >= maxSeats:
+		return 0, wrong("seats", "seats", "most", strconv.Itoa(maxSeats))
+	}
+	who.number = len(s.students) + 1
+	s.students[id] = who
+	return len(s.students), nil
+}
+
+// clientOf returns where a request comes from: the address, and of IPv6 the network of 64 bits, of which one computer has
+// all.
+func clientOf(r *http.Request) netip.Prefix {
+	at, _ := netip.ParseAddrPort(r.RemoteAddr) // net/http has set it
+	from := at.Addr().Unmap().WithZone("")
+	bits := from.BitLen()
+	if from.Is6() {
+		bits = 64
+	}
+	network, _ := from.Prefix(bits)
+	return network
+}
+
+// buy sells to a student, through the endpoint of the run that is on.
+//
+// A phone names each purchase. One that it names again, because a button was pressed twice or no reply has come, is
+// sent with the key of the first: it is answered, and sells nothing more.
+func (s *school) buy(w http.ResponseWriter, r *http.Request, who *student) {
+	var in struct{ Key string }
+	if !decode(r, &in) || len(in.Key) > maxKey {
+		refuse(w, http.StatusBadRequest, "body")
+		return
+	}
+	if !who.bucket.take() || !s.all.take() {
+		w.Header().Set("Retry-After", "1")
+		refuse(w, http.StatusTooManyRequests, "too_fast")
+		return
+	}
+	// Presses of one phone are taken one after the other: the second must find the first.
+	who.pressing.Lock()
+	defer who.pressing.Unlock()
+	id := ""
+	s.mu.Lock()
+	first := slices.Index(who.keys, in.Key)
+	s.mu.Unlock()
+	if first >= 0 && in.Key != "" {
+		again := who.own[first]
+		if id = s.class.fire(shot{who: who.name, again: again, run: runOf(again)}); id != "" {
+			in.Key = "" // the first has the name
+		} else {
+			who.keys[first] = "" // its run is over
+		}
+	}
+	if id == "" {
+		id = s.class.fire(shot{who: who.name})
+	}
+	if id == "" {
+		refuse(w, http.StatusConflict, "no_run")
+		return
+	}
+	s.mu.Lock()
+	who.own, who.keys = append(who.own, id), append(who.keys, in.Key)
+	old := max(0, len(who.own)-ownShown)
+	who.own, who.keys = who.own[old:], who.keys[old:]
+	s.mu.Unlock()
+	answer(w, http.StatusOK, map[string]int{"n": numberOf(id)})
+}
+
+func (s *school) vote(w http.ResponseWriter, r *http.Request, who *student) {
+	var in struct{ Choice *int }
+	switch {
+	case !decode(r, &in) || in.Choice == nil || *in.Choice < 0 || *in.Choice >= choices:
+		refuse(w, http.StatusBadRequest, "choice")
+	case !who.bucket.take():
+		w.Header().Set("Retry-After", "1")
+		refuse(w, http.StatusTooManyRequests, "too_fast")
+	case !s.class.cast(who.number, *in.Choice):
+		refuse(w, http.StatusConflict, "no_vote")
+	default:
+		answer(w, http.StatusOK, map[string]bool{"ok": true})
+	}
+}
+
+// A phoneView is what a phone shows.
+type phoneView struct {
+	Number   int              `json:"number"`
+	Name     string           `json:"name"`
+	Run      int              `json:"run"` // 0: there is none yet
+	Strategy string           `json:"strategy,omitempty"`
+	Own      map[int]phoneBuy `json:"own"` // by number
+	Voting   bool             `json:"voting"`
+	Voted    *int             `json:"voted,omitempty"`
+	Verdict  string           `json:"verdict"`
+	Oversold int64            `json:"oversold"`
+	Lost     int64            `json:"lost"`
+}
+
+type phoneBuy struct {
+	Phase   string `json:"phase"`
+	Read    *int64 `json:"read,omitempty"`
+	Wrote   *int64 `json:"wrote,omitempty"`
+	Outcome string `json:"outcome,omitempty"`
+	Twin    bool   `json:"twin,omitempty"`
+	// Replayed: it was a repeat of an earlier one, and sold nothing.
+	Replayed bool `json:"replayed,omitempty"`
+}
+
+func (s *school) viewFor(who *student) phoneView {
+	s.mu.Lock()
+	own := append([]string(nil), who.own...)
+	s.mu.Unlock()
+	v := phoneView{Number: who.number, Name: who.name, Own: map[int]phoneBuy{}}
+	s.class.look(func(state *State) {
+		verdict := state.Verdict()
+		v.Run = state.run
+		if p := state.plans[state.run].Plan; p != nil {
+			v.Strategy = p.Strategy
+		}
+		for _, id := range own {
+			if t := state.token(id); t != nil {
+				v.Own[t.N] = phoneBuy{t.Phase, t.Read, t.Wrote, t.Outcome, t.Twin, t.Replayed}
+			}
+		}
+		v.Verdict, v.Oversold, v.Lost = verdict.Code, verdict.Oversold, verdict.Lost
+	})
+	v.Voting, v.Voted = s.class.ballotOf(who.number)
+	return v
+}
+
+// serve streams what a phone shows, at most twice a second. A phone has one stream.
+func (s *school) serve(ctx context.Context, w http.ResponseWriter, r *http.Request, who *student) {
+	s.mu.Lock()
+	who.streams++
+	mine := who.streams
+	s.mu.Unlock()
+	send := stream(w)
+	ticker := time.NewTicker(schoolEvery)
+	defer ticker.Stop()
+	for {
+		s.class.board.mu.Lock()
+		changed := s.class.changed
+		s.class.board.mu.Unlock()
+		if !send(s.viewFor(who)) {
+			return
+		}
+		said := time.Now()
+		for waiting := true; waiting; {
+			select {
+			case <-ctx.Done():
+				return
+			case <-r.Context().Done():
+				return
+			case <-ticker.C:
+			}
+			s.mu.Lock()
+			newer := who.streams != mine
+			s.mu.Unlock()
+			if newer {
+				return
+			}
+			select {
+			case <-changed:
+				waiting = false
+			default:
+				if time.Since(said) > 15*time.Second {
+					waiting = false
+				}
+			}
+		}
+	}
+}

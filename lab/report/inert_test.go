@@ -1,0 +1,90 @@
+package report_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"testing"
+	"time"
+
+	"example.com/stock/internal/stack/browsertest"
+	"example.com/stock/lab"
+	"example.com/stock/lab/report"
+)
+
+// sent is a small run of the lab, in which much is drawn.
+func sent() lab.Report {
+	r := whole()
+	r.Cells = slices.DeleteFunc(r.Cells, func(c lab.Cell) bool {
+		return c.Scenario != all()[1].Name && c.Scenario != all()[0].Name
+	})
+	r.Cells = append(r.Cells[:1:1], r.Cells[len(r.Cells)-1])
+	return r
+}
+
+// pagesOf calls show with the page about a run for each string that the file of a run can have, with a script in it. A
+// file that is refused makes no page.
+func pagesOf(t *testing.T, show func(field, page string)) {
+	t.Helper()
+	shown := 0
+	for _, field := range browsertest.Fields(lab.Report{}) {
+		r := sent()
+		browsertest.Inject(&r, field)
+		text, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var read lab.Report
+		if err := json.Unmarshal(text, &read); err != nil {
+			continue
+		}
+		var page bytes.Buffer
+		if err := matrix(read).WriteHTML(&page, "en"); err != nil {
+			continue
+		}
+		if browsertest.Injected(page.String()) {
+			shown++
+			show(field, page.String())
+		}
+	}
+	if shown < 8 {
+		t.Errorf("%d pages show what was injected", shown)
+	}
+}
+
+// Whatever stands in the file of a run is text on its page.
+func TestAFileIsText(t *testing.T) {
+	t.Parallel()
+	pagesOf(t, func(field, page string) { browsertest.Inert(t, field, page) })
+}
+
+// Nothing of it runs in a browser, not even without the policy of the page; and with it, nothing else runs that
+// somebody has added.
+func TestAFileRunsNothing(t *testing.T) {
+	tab := browser.Open(t)
+	const ready = `document.querySelectorAll("figure.steps").length ===
+		document.querySelectorAll("figure.steps.live").length`
+	pagesOf(t, func(field, page string) {
+		browsertest.NothingRan(t, tab, field, page, ready)
+	})
+	browsertest.PolicyHolds(t, browser.Open(t), page(t, sent(), "en"), ready)
+}
+
+// The slides turn, and run nothing that somebody has added.
+func TestSlidesRunNothingElse(t *testing.T) {
+	tab := browser.Open(t)
+	cards, err := report.Cards()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var page bytes.Buffer
+	if err := report.WriteSlides(&page, cards, all(), "en"); err != nil {
+		t.Fatal(err)
+	}
+	browsertest.PolicyHolds(t, tab, page.String(), `document.readyState === "complete"`)
+	turned := `(() => { dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", cancelable: true })); return true })()`
+	evaluate[bool](t, tab, turned)
+	for evaluate[float64](t, tab, `scrollY`) == 0 { // the tab's time bounds it
+		time.Sleep(10 * time.Millisecond)
+	}
+}

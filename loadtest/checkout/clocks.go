@@ -1,0 +1,197 @@
+package checkout
+
+import (
+	"math"
+	"slices"
+	"sort"
+	"time"
+)
+
+// Two clocks are in the evidence: that of the load generator in the records, and that of the store in movements, orders
+// and reservations. What the store dates is compared with what the store dates. Requests and movements are put in order
+// by the numbers of the movements, without the clock of the store: see timeline. Only then are the two clocks compared,
+// by the difference that most movements agree on. What does not fit there is no proof, because a clock may have been
+// set.
+
+const (
+	// drift is how far the difference of the two clocks may change during a run.
+	drift = time.Second
+	// rounding is how far two dates of one step may be apart, because stores round them.
+	rounding = time.Millisecond
+)
+
+// near reports whether two dates of the store are of one step.
+func near(a, b time.Time) bool { return a.Sub(b).Abs() <= rounding }
+
+// A timeline is the stock of one SKU before and after each movement, with when each movement can have been made, by the
+// clock of the records.
+type timeline struct {
+	moves     []*Movement
+	available []int64
+	taken     map[string][]level // by customer, in the order of states
+	from      []time.Time        // not earlier: all requests of earlier movements were sent by then
+	until     []time.Time        // not later: a later movement's reply was there; zero: not known
+	earlier   int64              // units that were reserved before the run, and have not expired since
+}
+
+// A level is how many units a customer has from a state on.
+type level struct {
+	state int
+	units int64
+}
+
+// states returns the first and the last state that the stock can have had between two moments. State 0 is that before
+// all movements.
+func (t *timeline) states(sent, done time.Time) (first, last int) {
+	first = sort.Search(len(t.moves), func(i int) bool { return t.until[i].IsZero() || !t.until[i].Before(sent) })
+	last = sort.Search(len(t.moves), func(i int) bool { return t.from[i].After(done) })
+	return first, last
+}
+
+// short reports whether fewer than n units can have been available between two moments.
+func (t *timeline) short(n int64, sent, done time.Time) bool {
+	first, last := t.states(sent, done)
+	return first <= last && slices.Min(t.available[first:last+1]) < n
+}
+
+// most returns the most units that the customer can have had between two moments.
+func (t *timeline) most(customer string, sent, done time.Time) (most int64) {
+	first, last := t.states(sent, done)
+	for _, l := range t.taken[customer] {
+		switch {
+		case l.state > last:
+			return most
+		case l.state <= first:
+			most = l.units
+		default:
+			most = max(most, l.units)
+		}
+	}
+	return most
+}
+
+// makers returns the requests that can have made m. Nobody asks for reservations to expire.
+func (j *judge) makers(m *Movement) (list []*request) {
+	if f := j.facts[m.Ref]; f != nil {
+		switch m.Kind {
+		case "sell", "reserve":
+			return f.made
+		case "confirm":
+			return f.about(OpConfirm)
+		case "cancel":
+			return f.about(OpRelease)
+		case "return":
+			return f.about(OpCancel)
+		}
+		return nil
+	}
+	for _, q := range j.byKey[m.Reason] {
+		if q.ask.Op == OpDeliver {
+			list = append(list, q)
+		}
+	}
+	return list
+}
+
+// inTime finds when each movement can have been made. Movements are made in the order of their numbers, and each after
+// its request was sent, and before it was answered. Where that cannot be, the numbers are not in the order of time.
+func (j *judge) inTime(t *timeline) {
+	t.from, t.until = make([]time.Time, len(t.moves)), make([]time.Time, len(t.moves))
+	for i, m := range t.moves {
+		for k, q := range j.makers(m) {
+			if k == 0 || q.sent.Before(t.from[i]) {
+				t.from[i] = q.sent
+			}
+			if q.done != nil && (t.until[i].IsZero() || q.done.DoneAt.Before(t.until[i])) {
+				t.until[i] = q.done.DoneAt
+			}
+		}
+	}
+	for i := 1; i < len(t.moves); i++ {
+		if t.from[i].Before(t.from[i-1]) {
+			t.from[i] = t.from[i-1]
+		}
+	}
+	for i := len(t.moves) - 2; i >= 0; i-- {
+		if next := t.until[i+1]; !next.IsZero() && (t.until[i].IsZero() || next.Before(t.until[i])) {
+			t.until[i] = next
+		}
+	}
+	for i, m := range t.moves {
+		if !t.until[i].IsZero() && t.until[i].Before(t.from[i]) {
+			j.fail(CheckLaw, "not-in-time", "sku", m.SKU, "number", m.Number)
+			return // the others of this SKU follow from it
+		}
+	}
+}
+
+// A span is the least and the most that the clock of the store can be ahead of ours.
+type span struct{ least, most time.Duration }
+
+// agreed returns the span that lies in most of the list: wrong dates are fewer than right ones.
+func agreed(list []span) (best span, ok bool) {
+	least, most := make([]time.Duration, len(list)), make([]time.Duration, len(list))
+	for i, s := range list {
+		least[i], most[i] = s.least, s.most
+	}
+	slices.Sort(least)
+	slices.Sort(most)
+	open, deepest := 0, 0
+	for i, k := 0, 0; i < len(least); {
+		if least[i] > most[k] {
+			open--
+			k++
+			continue
+		}
+		if open++; open > deepest {
+			deepest, best = open, span{least[i], most[k]}
+		}
+		i++
+	}
+	return best, deepest > 0
+}
+
+// clocks compares the clock of the store with that of the records.
+func (j *judge) clocks() {
+	spans := make(map[*Movement]span)
+	var list []span
+	for i := range j.e.Books {
+		t := j.timelines[j.e.Books[i].Before.SKU]
+		for k, m := range t.moves {
+			if m.At.After(j.latest) {
+				j.latest = m.At
+			}
+			s := span{math.MinInt64, math.MaxInt64}
+			switch until := t.until[k]; {
+			case !until.IsZero():
+				s.least = m.At.Sub(until)
+			case !j.e.ReadAt.IsZero():
+				s.least = m.At.Sub(j.e.ReadAt.Add(lookLimit)) // it was read by then
+			}
+			for n, q := range j.makers(m) {
+				if most := m.At.Sub(q.sent); n == 0 || most > s.most {
+					s.most = most
+				}
+			}
+			if spans[m] = s; s.most < math.MaxInt64 && !t.until[k].IsZero() && s.least <= s.most {
+				list = append(list, s)
+			}
+		}
+	}
+	if j.skew, j.measured = agreed(list); !j.measured {
+		return
+	}
+	for i := range j.e.Books {
+		for _, m := range j.timelines[j.e.Books[i].Before.SKU].moves {
+			if s := spans[m]; s.least > j.skew.most+drift || s.most < j.skew.least-drift {
+				j.fail(CheckSettled, "clock", "sku", m.SKU, "number", m.Number, "kind", m.Kind, "at", clock(m.At))
+				j.measured = false // whatever it is, one difference is not that of all the run
+			}
+		}
+	}
+	if now := j.e.ReadAt.Add(j.skew.least); j.measured && !j.e.ReadAt.IsZero() && now.After(j.latest) {
+		j.latest = now
+	}
+}
+
+func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000000") }

@@ -1,0 +1,208 @@
+package checkout
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// keys checks the replies to one key among themselves.
+func (j *judge) keys() {
+	owner := make(map[string]*request)
+	for _, q := range j.requests {
+		if q.ask.Key != "" {
+			j.looked(CheckKeys, 1)
+		}
+		if q.done == nil {
+			continue
+		}
+		if q.ask.Misuse {
+			j.fail(CheckKeys, "misused", "key", q.ask.Key, "order", q.done.Got.id())
+			continue
+		}
+		first := q.done
+		for _, r := range q.attempts {
+			if r.Outcome != Done || r == first {
+				continue
+			}
+			switch {
+			case r.Number != first.Number || r.Got.id() != first.Got.id():
+				j.fail(CheckKeys, "two-ids", "key", cmp.Or(q.ask.Key, q.ask.Ref), "one", named(first),
+					"other", named(r))
+			case q.ask.Key != "" && !r.Replayed && r.Attempt > first.Attempt:
+				j.fail(CheckKeys, "done-again", "key", q.ask.Key, "one", named(first))
+			}
+		}
+		if id := first.Got.id(); q.cart() && id != "" {
+			if other := owner[id]; other != nil {
+				j.fail(CheckKeys, "two-keys", "one", other.ask.Key, "other", q.ask.Key, "order", id)
+			}
+			owner[id] = q
+		}
+	}
+}
+
+func (t *Thing) id() string {
+	if t == nil {
+		return ""
+	}
+	return cmp.Or(t.OrderID, t.ReservationID)
+}
+
+func named(r *Record) string {
+	if r.Got == nil {
+		return fmt.Sprintf("%d", r.Number)
+	}
+	return r.Got.id()
+}
+
+// replies compares every field of every reply with what was asked for, and with the replies before it.
+func (j *judge) replies() {
+	for _, q := range j.requests {
+		if q.ask.Misuse || q.done == nil || q.done.Got == nil {
+			continue
+		}
+		want, ok := j.due(q)
+		for _, r := range q.attempts {
+			if r.Outcome != Done || r.Got == nil {
+				continue
+			}
+			j.looked(CheckTold, 1)
+			if !ok {
+				j.fail(CheckTold, "reply", "op", string(q.ask.Op), "order", q.ask.Ref, "field", "id", "got", r.Got.id(),
+					"want", "-")
+				continue
+			}
+			due := want
+			if q.ask.Op == OpExtend {
+				due.ExpiresAt = r.Got.ExpiresAt
+				if !j.extends(q, r) {
+					j.fail(CheckTold, "extended", "order", q.ask.Ref, "ttl", q.ask.TTL, "expires", clock(due.ExpiresAt))
+				}
+				if q.ask.Key != "" { // without a key, what is sent again extends again
+					due.ExpiresAt = q.done.Got.ExpiresAt
+				}
+			}
+			for _, d := range r.Got.differ(&due) {
+				j.fail(CheckTold, "reply", "op", string(q.ask.Op), "order", cmp.Or(q.ask.Ref, want.id()),
+					"field", d.field, "got", d.got, "want", d.want)
+			}
+		}
+	}
+}
+
+// due returns what the replies to q must say, as far as that is known: the rest is what the first of them said. ok is
+// false if q is about something that no reply named, or its reply names nothing.
+func (j *judge) due(q *request) (want Thing, ok bool) {
+	first, f := q.done.Got, j.facts[q.ask.Ref]
+	want = Thing{
+		Customer: q.ask.Customer, Lines: q.ask.Lines, State: "placed", Late: first.Late, CreatedAt: first.CreatedAt,
+	}
+	switch q.ask.Op {
+	case OpPlace:
+		want.OrderID, want.Late = first.OrderID, false
+		return want, first.OrderID != ""
+	case OpReserve:
+		ttl, _ := time.ParseDuration(q.ask.TTL) // history says so if it is none
+		want.ReservationID, want.State, want.Late = first.ReservationID, "held", false
+		want.ExpiresAt = first.CreatedAt.Add(ttl)
+		return want, first.ReservationID != ""
+	}
+	if f == nil || f.reservation == (q.ask.Op == OpCancel) {
+		return want, false
+	}
+	want.Lines = f.cart()
+	if q.ask.Op == OpConfirm {
+		want.OrderID, want.ReservationID = first.OrderID, f.id
+		return want, first.OrderID != ""
+	}
+	want.CreatedAt = f.created
+	if q.ask.Op == OpCancel {
+		want.OrderID, want.ReservationID, want.State, want.Late = f.id, f.of.name(), "canceled", f.late
+		return want, true
+	}
+	want.ReservationID, want.Late = f.id, false
+	want.State, want.ExpiresAt = "held", first.ExpiresAt
+	if q.ask.Op == OpRelease {
+		want.State = "canceled"
+		if !f.open(OpExtend) {
+			want.ExpiresAt = f.expires
+		}
+	}
+	return want, true
+}
+
+// longest is how long a reservation can last, from its creation to its end, extensions included.
+const longest = 24 * time.Hour
+
+// extends reports whether a reply to an extension can be right: the reservation lasts for the ttl from the moment of
+// the step on, and was not made shorter.
+func (j *judge) extends(q *request, r *Record) bool {
+	f, until := j.facts[q.ask.Ref], r.Got.ExpiresAt
+	ttl, _ := time.ParseDuration(q.ask.TTL)
+	end := func(step time.Time) time.Time { // that of an extension at that moment
+		if latest := f.created.Add(longest); step.Add(ttl).After(latest) {
+			return latest
+		}
+		return step.Add(ttl)
+	}
+	least, most := end(f.created), f.created.Add(longest)
+	if j.measured {
+		if sent := q.sent.Add(j.skew.least - drift); sent.After(f.created) {
+			least = end(sent)
+		}
+		most = end(r.DoneAt.Add(j.skew.most + drift))
+	}
+	if f.first.After(most) {
+		most = f.first
+	}
+	return !until.Before(least.Add(-rounding)) && !until.After(most.Add(rounding))
+}
+
+// A difference is a field of an order or a reservation that is not as it must be.
+type difference struct{ field, got, want string }
+
+// differ compares every field. Their names are those of the JSON.
+func (t *Thing) differ(want *Thing) (list []difference) {
+	text := func(field, got, want string) {
+		if got != want {
+			list = append(list, difference{field, cmp.Or(got, "-"), cmp.Or(want, "-")})
+		}
+	}
+	date := func(field string, got, want time.Time) {
+		if !near(got, want) {
+			list = append(list, difference{field, clock(got), clock(want)})
+		}
+	}
+	text("order_id", t.OrderID, want.OrderID)
+	text("reservation_id", t.ReservationID, want.ReservationID)
+	text("customer", t.Customer, want.Customer)
+	text("lines", units(t.Lines), units(want.Lines))
+	text("state", t.State, want.State)
+	text("late", fmt.Sprint(t.Late), fmt.Sprint(want.Late))
+	date("created_at", t.CreatedAt, want.CreatedAt)
+	date("expires_at", t.ExpiresAt, want.ExpiresAt)
+	return list
+}
+
+// merged returns the units of a cart by SKU.
+func merged(lines []Line) map[string]int64 {
+	m := make(map[string]int64)
+	for _, l := range lines {
+		m[l.SKU] += l.Quantity
+	}
+	return m
+}
+
+// units names the units of a cart, whatever the order of its lines.
+func units(lines []Line) string {
+	var list []string
+	cart := merged(lines)
+	for _, sku := range slices.Sorted(maps.Keys(cart)) {
+		list = append(list, fmt.Sprintf("%d %s", cart[sku], sku))
+	}
+	return strings.Join(list, ", ")
+}

@@ -1,0 +1,12 @@
+package tally
+
+import (
+	"testing"
+
+	"example.com/stock/words/wordstest"
+)
+
+// Every text is there in both languages, is given its values, and is said.
+func TestTalliesHaveTheirTexts(t *testing.T) {
+	wordstest.Catalogue(t, phrases, map[string]wordstest.Speaker{"Error": {}})
+}

@@ -1,0 +1,195 @@
+package redislock
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/lock"
+)
+
+// wakers wake the waiters of this process when a key is released. They share one connection, which is made when the
+// first caller waits, and subscribe on it to one channel per key.
+type wakers struct {
+	subscription
+
+	// changing is a lock that ends with a ctx. It is held from a change of keys until the request for it was sent, so
+	// that no SUBSCRIBE overtakes the UNSUBSCRIBE before it.
+	changing chan struct{}
+
+	mu   sync.Mutex
+	keys map[string]*waker // by channel
+}
+
+func newWakers(c redis.UniversalClient, log *slog.Logger) *wakers {
+	n := &wakers{changing: make(chan struct{}, 1), keys: make(map[string]*waker)}
+	n.subscription = subscription{
+		client: c, log: log, broken: n.wakeAll,
+		confirmed: n.wakeAllOf, // releases before the confirmation were missed
+		message: func(ctx context.Context, pubsub *redis.PubSub, m *redis.Message) {
+			if !n.wakeOneOf(m.Channel) {
+				n.unsubscribe(ctx, pubsub, m.Channel)
+			}
+		},
+	}
+	return n
+}
+
+// A waker wakes the waiters for one key. The mutex of wakers guards it.
+type waker struct {
+	waiters int
+	one     chan struct{} // has a value if one waiter must ask; the waiter that receives it asks
+	all     chan struct{} // closed to wake all waiters, and then replaced
+}
+
+// wakeOne wakes one waiter, or the next that comes. If an earlier wake-up has not been received yet, it serves for
+// both.
+func (b *waker) wakeOne() {
+	select {
+	case b.one <- struct{}{}:
+	default:
+	}
+}
+
+// wakeAll wakes all waiters, or the next that comes.
+func (b *waker) wakeAll() {
+	close(b.all)
+	b.all = make(chan struct{})
+	if b.waiters == 0 {
+		b.wakeOne()
+	}
+}
+
+// wait returns when the caller must ask again: when it was woken, or after remaining (if that is 0, after recheck). all
+// is the channel that the caller read before its last request.
+func (b *waker) wait(ctx context.Context, o lock.Options, all <-chan struct{}, remaining time.Duration) error {
+	if remaining <= 0 {
+		remaining = recheck // the key has no time limit: another program has changed it
+	}
+	timer := time.NewTimer(remaining)
+	defer timer.Stop()
+	select {
+	case <-b.one:
+		o.Woken()
+	case <-all:
+	case <-timer.C:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// all returns the channel that is closed when all waiters of b must ask.
+func (n *wakers) all(b *waker) <-chan struct{} {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return b.all
+}
+
+// join adds a waiter to the waker of a channel, and subscribes if there is none. all is for the waiter's first wait.
+//
+// Releases before the subscription is confirmed are missed, so the confirmation wakes all waiters. A waiter that joins
+// others need not ask again: if the key was released since it asked, one of the others has been woken.
+func (n *wakers) join(ctx context.Context, channel string) (b *waker, all <-chan struct{}, err error) {
+	select {
+	case n.changing <- struct{}{}:
+		defer func() { <-n.changing }()
+	case <-ctx.Done():
+		return nil, nil, context.Cause(ctx)
+	}
+	b, pubsub, err := n.add(channel)
+	if err != nil {
+		return nil, nil, err
+	}
+	all = n.all(b)
+	if pubsub == nil {
+		return b, all, nil
+	}
+	if err := pubsub.Subscribe(ctx, channel); err != nil {
+		n.leave(b)
+		if ctx.Err() != nil {
+			return nil, nil, context.Cause(ctx)
+		}
+		return nil, nil, lock.Down("subscribe", err)
+	}
+	return b, all, nil
+}
+
+// add adds a waiter. If the caller must subscribe to the channel, add also returns the connection for that.
+func (n *wakers) add(channel string) (*waker, *redis.PubSub, error) {
+	pubsub, err := n.open()
+	if err != nil {
+		return nil, nil, err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if b := n.keys[channel]; b != nil {
+		b.waiters++
+		return b, nil, nil
+	}
+	b := &waker{waiters: 1, one: make(chan struct{}, 1), all: make(chan struct{})}
+	n.keys[channel] = b
+	return b, pubsub, nil
+}
+
+// leave removes a waiter. The subscription stays until a message comes and no caller waits, because the next waiter of
+// a contended key usually comes before that.
+func (n *wakers) leave(b *waker) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	b.waiters--
+}
+
+// wakeOneOf wakes one waiter for a channel, and reports whether there is one.
+func (n *wakers) wakeOneOf(channel string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	b := n.keys[channel]
+	if b == nil || b.waiters == 0 {
+		return false
+	}
+	b.wakeOne()
+	return true
+}
+
+// wakeAllOf wakes all waiters for a channel.
+func (n *wakers) wakeAllOf(channel string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if b := n.keys[channel]; b != nil {
+		b.wakeAll()
+	}
+}
+
+func (n *wakers) wakeAll() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, b := range n.keys {
+		b.wakeAll()
+	}
+}
+
+// unsubscribe ends the subscription to a channel without waiters.
+func (n *wakers) unsubscribe(ctx context.Context, pubsub *redis.PubSub, channel string) {
+	select {
+	case n.changing <- struct{}{}:
+		defer func() { <-n.changing }()
+	case <-ctx.Done():
+		return
+	}
+	n.mu.Lock()
+	b := n.keys[channel]
+	wanted := b != nil && b.waiters > 0
+	if !wanted {
+		delete(n.keys, channel)
+	} else {
+		b.wakeOne() // a waiter has come since; the message would have woken it
+	}
+	n.mu.Unlock()
+	if !wanted {
+		_ = pubsub.Unsubscribe(ctx, channel) // after an error it is tried again with the next message
+	}
+}

@@ -1,0 +1,136 @@
+package redislock
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/lock"
+)
+
+// SetNXOptions are the choices of a SetNX and of its variants; a zero field means its default.
+type SetNXOptions struct {
+	Lease      time.Duration // the server frees the key after this; default 10 s
+	MinBackoff time.Duration // first pause between the tries of a caller that waits; default 2 ms
+	MaxBackoff time.Duration // longest pause; default 50 ms
+
+	// Replicas is as in [WatchdogOptions]. The variants ignore it.
+	Replicas Acknowledgement
+}
+
+func (o *SetNXOptions) fill() {
+	def(&o.Lease, 10*time.Second)
+	def(&o.MinBackoff, 2*time.Millisecond)
+	def(&o.MaxBackoff, 50*time.Millisecond)
+}
+
+// Close drops the releases that have not reached the server yet; their keys run out with the lease.
+func (s *SetNX) Close() error {
+	s.cleanup.close()
+	return nil
+}
+
+// fenceLife is how long the server keeps the last fence of a key after its clock has passed that fence. After that the
+// next fence, which starts from the clock, is larger anyway. A fence could repeat only if the clock were set back by
+// more than fenceLife. So the server keeps one key, of about 120 bytes and the name, for each lock that was held in the
+// last day.
+const fenceLife = 24 * time.Hour
+
+// A variant is the common part of SetNXExpire, SetNXDel and SetNXWatch. These are the locks that people write by hand:
+// they have no fence and no renewal.
+type variant struct {
+	client  redis.UniversalClient
+	prefix  string // of the keys in Redis
+	o       SetNXOptions
+	cleanup *cleanup
+}
+
+func newVariant(c redis.UniversalClient, prefix string, o SetNXOptions) variant {
+	o.fill()
+	return variant{c, prefix, o, newCleanup()}
+}
+
+// Close drops the releases that have not reached the server yet; their keys run out with the lease.
+func (v *variant) Close() error {
+	v.cleanup.close()
+	return nil
+}
+
+func (v *variant) name(key string) string { return v.prefix + ":" + tag(key) }
+
+// poll polls as SetNX does.
+func (v *variant) poll(
+	ctx context.Context, o lock.Options, try func() (*lock.Lease, error),
+) (*lock.Lease, error) {
+	return poll(ctx, o, backoff(v.o.MinBackoff, v.o.MaxBackoff), try)
+}
+
+// hold returns the lease of a key that was granted. Only the holder's own clock ends it.
+func (v *variant) hold(key string, sent time.Time, free func(context.Context) error) *lock.Lease {
+	return hold(key, lock.NoFence, sent, v.o.Lease, free)
+}
+
+// persist returns a function that calls release until the server has answered; see cleanup.persist.
+func (v *variant) persist(release func(context.Context) error) func(context.Context) error {
+	return v.cleanup.persist(release, v.o.Lease)
+}
+
+// failed undoes what a try that failed with err may have done, and returns the error of the try.
+func (v *variant) failed(
+	ctx context.Context, o lock.Options, name string, err error, release func(context.Context) error,
+) error {
+	if !refused(err) {
+		v.cleanup.undo(ctx, release)
+	}
+	return acquireError(ctx, o, name, err)
+}
+
+// newValue returns a value that only this acquisition writes: a random token, a blank and the owner's name.
+func newValue(o lock.Options) string { return uuid.NewString() + " " + o.Owner }
+
+// A keyState is the value and the time limit of a lock's key in Redis.
+type keyState struct {
+	value string        // of the holder; empty: there is no such key
+	ttl   time.Duration // what remains; negative: no time limit, or no key
+}
+
+// held returns s as an error.
+func (s keyState) held(key string) *lock.HeldError {
+	return &lock.HeldError{Key: key, Holder: ownerOf(s.value), Remaining: max(s.ttl, 0)}
+}
+
+// setNX sets the key name if it does not exist, with a time limit if lease is not 0. In the same round trip it reads
+// the key. The two are not one atomic step, but only the SET decides; the rest is shown to people. After an error the
+// outcome is unknown, unless the server refused.
+func setNX(
+	ctx context.Context, c redis.UniversalClient, name, value string, lease time.Duration,
+) (taken bool, found keyState, err error) {
+	var set *redis.Cmd
+	var get *redis.StringCmd
+	var pttl *redis.DurationCmd
+	_, _ = c.Pipelined(ctx, func(p redis.Pipeliner) error {
+		args := []any{"set", name, value}
+		if lease > 0 {
+			args = append(args, "px", lease.Milliseconds())
+		}
+		set = sendOnce(ctx, p, append(args, "nx")...)
+		get, pttl = p.Get(ctx, name), p.PTTL(ctx, name)
+		return nil
+	})
+	if err := set.Err(); !errors.Is(err, redis.Nil) {
+		return err == nil, keyState{}, err
+	}
+	if err := get.Err(); err != nil && !errors.Is(err, redis.Nil) {
+		return false, keyState{}, err // the key has another type: it is no lock
+	}
+	return false, keyState{get.Val(), pttl.Val()}, nil
+}
+
+func sendOnce(ctx context.Context, c processor, args ...any) *redis.Cmd {
+	cmd := redis.NewCmd(ctx, args...)
+	_ = c.Process(ctx, once{cmd}) // the error is in cmd, too
+	return cmd
+}

@@ -1,0 +1,378 @@
+package archive
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"example.com/stock/service"
+	"example.com/stock/service/order"
+)
+
+// A Check is what Verify has found.
+type Check struct {
+	Parts        int       `json:"parts"`
+	Movements    int       `json:"movements"`
+	Orders       int       `json:"orders"`
+	Reservations int       `json:"reservations"`
+	SKUs         int       `json:"skus"`     // that have movements in the archive
+	Problems     []Problem `json:"problems"` // empty: the archive and the ledger are whole
+}
+
+// A Problem is one thing that is wrong with an archive. In JSON it is a sentence.
+type Problem struct {
+	Kind   string // one of those below
+	File   string
+	Part   uint64
+	SKU    service.SKU
+	Number uint64 // of a movement
+	ID     string // of an order or a reservation
+	Why    string
+}
+
+// The kinds of problems.
+const (
+	Damaged   = "damaged"   // File cannot be read: Why
+	Missing   = "missing"   // Part is not there
+	Broken    = "broken"    // Part, in File, does not follow the one before it
+	Stale     = "stale"     // Part, the last, is not the one that the store knows as the last
+	Sequence  = "sequence"  // movement Number of SKU, in Part, does not follow what is before it
+	Sum       = "sum"       // what is carried on from Part is not the sum of the movements of SKU
+	Twice     = "twice"     // ID is archived twice
+	Remains   = "remains"   // ID is archived, and in the store
+	Units     = "units"     // the movements of SKU do not have what order ID sold
+	Lost      = "lost"      // movements have sold for ID, which is neither archived nor in the store
+	Unmatched = "unmatched" // the ledger of SKU does not go on from Number, where the archive ends
+	Unbalance = "unbalance" // the movements of SKU in the store do not add up: Why
+)
+
+func (p Problem) String() string {
+	switch p.Kind {
+	case Damaged:
+		return p.Why
+	case Missing:
+		return fmt.Sprintf("part %d is missing", p.Part)
+	case Broken:
+		return fmt.Sprintf("%s: part %d does not follow the one before it: it was never removed from the store",
+			p.File, p.Part)
+	case Stale:
+		return fmt.Sprintf("the last part is %d, and not the last that the store knows", p.Part)
+	case Sequence:
+		return fmt.Sprintf("%s: movement %d, in part %d, does not follow what is before it", p.SKU, p.Number, p.Part)
+	case Sum:
+		return fmt.Sprintf("%s: what part %d carries on at number %d is not the sum", p.SKU, p.Part, p.Number)
+	case Twice:
+		return fmt.Sprintf("%s is archived twice, again in part %d", p.ID, p.Part)
+	case Remains:
+		return fmt.Sprintf("%s is archived, and in the store", p.ID)
+	case Units:
+		return fmt.Sprintf("order %s: the movements of %s have sold another number of units", p.ID, p.SKU)
+	case Lost:
+		return fmt.Sprintf("%s: units were sold for %s, which is neither archived nor in the store", p.SKU, p.ID)
+	case Unmatched:
+		return fmt.Sprintf("%s: the archive ends with movement %d, and the store goes on from another", p.SKU, p.Number)
+	}
+	return fmt.Sprintf("%s: %s", p.SKU, p.Why)
+}
+
+// MarshalText returns the sentence.
+func (p Problem) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// maxProblems bounds what is told.
+const maxProblems = 100
+
+// A verifier has read some parts.
+type verifier struct {
+	Check
+	last    order.Part
+	digests map[uint64]string              // of the parts
+	levels  map[service.SKU]order.Movement // Carried, as the parts so far add up
+	ids     map[string]bool                // archived
+	sold    map[unit]int64                 // by movements, and not by orders so far
+	orders  map[string]string              // of archived reservations, the order that each became
+}
+
+// A unit is what was sold of a SKU for an order or a reservation.
+type unit struct {
+	ref string
+	sku service.SKU
+}
+
+// Verify checks the files, and folders of files, of an archive: that each is as it was written, that no part is
+// missing, that the movements of every SKU follow each other and add up to what was carried on, that every order is
+// there once, and that the movements have sold what it says. With a store it checks that the two fit together: nothing
+// is in both, or in neither, the store goes on where the archive ends, and the sum of all movements is the stock.
+//
+// The service may sell meanwhile, but no archiver may run. It keeps some 200 bytes for each order that is archived.
+func Verify(ctx context.Context, s Store, paths []string) (Check, error) {
+	files, err := list(paths)
+	if err != nil {
+		return Check{}, err
+	}
+	v := &verifier{
+		digests: map[uint64]string{},
+		Check:   Check{Problems: []Problem{}}, levels: map[service.SKU]order.Movement{}, ids: map[string]bool{},
+		sold: map[unit]int64{}, orders: map[string]string{},
+	}
+	for _, file := range files {
+		err := Read(file, func(c Contents) error {
+			v.add(c)
+			return ctx.Err()
+		})
+		switch {
+		case ctx.Err() != nil:
+			return v.Check, ctx.Err()
+		case errors.Is(err, ErrDamaged):
+			v.wrong(Problem{Kind: Damaged, File: file, Why: err.Error()})
+		case err != nil:
+			return v.Check, err
+		}
+	}
+	v.SKUs = len(v.levels)
+	if s != nil {
+		err = v.compare(ctx, s)
+	}
+	return v.Check, err
+}
+
+// list returns the files, and those in the folders, in the order of their first parts.
+func list(paths []string) ([]string, error) {
+	var files []string
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		switch {
+		case err != nil:
+			return nil, err
+		case !info.IsDir():
+			files = append(files, path)
+			continue
+		}
+		names, err := filepath.Glob(filepath.Join(path, "*.jsonl.gz"))
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, names...)
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("no *.jsonl.gz in %s: %w", strings.Join(paths, ", "), fs.ErrNotExist)
+	}
+	begin := make(map[string]uint64, len(files))
+	for _, file := range files {
+		stop := errors.New("one is enough")
+		err := Read(file, func(c Contents) error {
+			begin[file] = c.Part.Number
+			return stop
+		})
+		if err != nil && !errors.Is(err, stop) && !errors.Is(err, ErrDamaged) {
+			return nil, err
+		}
+	}
+	slices.SortStableFunc(files, func(a, b string) int { return cmp.Compare(begin[a], begin[b]) })
+	return files, nil
+}
+
+func (v *verifier) wrong(p Problem) {
+	if len(v.Problems) < maxProblems {
+		v.Problems = append(v.Problems, p)
+	}
+}
+
+// add checks one part against those before it. A copy of one that was read, and one that does not follow, count for
+// nothing.
+func (v *verifier) add(c Contents) {
+	p := c.Part
+	if v.digests[p.Number] == p.Digest {
+		return
+	}
+	if p.Number > v.last.Number+1 {
+		for n := v.last.Number + 1; n < p.Number && len(v.Problems) < maxProblems; n++ {
+			v.wrong(Problem{Kind: Missing, Part: n})
+		}
+	} else if _, err := p.Follows(v.last); err != nil {
+		v.wrong(Problem{Kind: Broken, File: c.File, Part: p.Number})
+		return
+	}
+	v.last, v.digests[p.Number] = p, p.Digest
+	v.Parts++
+	v.Movements += p.Movements
+	v.Orders += p.Orders
+	v.Reservations += p.Reservations
+	rest := c.Movements
+	for _, carry := range c.Carries {
+		rest = v.carry(p.Number, carry, rest)
+	}
+	if len(rest) > 0 {
+		v.wrong(Problem{Kind: Sequence, Part: p.Number, SKU: rest[0].SKU, Number: rest[0].Number})
+	}
+	for _, r := range c.Reservations {
+		v.once(r.ID, p.Number)
+		v.orders[r.ID] = r.Order
+	}
+	for _, o := range c.Orders {
+		v.once(o.ID, p.Number)
+		v.order(o)
+	}
+}
+
+func (v *verifier) once(id string, part uint64) {
+	if v.ids[id] {
+		v.wrong(Problem{Kind: Twice, ID: id, Part: part})
+	}
+	v.ids[id] = true
+}
+
+// carry adds the movements of one SKU, and returns the rest.
+func (v *verifier) carry(part uint64, c order.Carry, rest []order.Movement) []order.Movement {
+	sum := v.levels[c.SKU]
+	n := min(uint64(len(rest)), c.Number-c.First+1)
+	for _, m := range rest[:n] {
+		if m.SKU != c.SKU || m.Number != sum.Number+1 {
+			v.wrong(Problem{Kind: Sequence, Part: part, SKU: m.SKU, Number: m.Number})
+		}
+		sum = sum.Carry(m)
+		if m.Sold != 0 && m.Ref != "" {
+			v.sell(unit{m.Ref, m.SKU}, m.Sold)
+		}
+	}
+	if sum != c.Movement {
+		v.wrong(Problem{Kind: Sum, Part: part, SKU: c.SKU, Number: c.Number})
+	}
+	v.levels[c.SKU] = c.Movement
+	return rest[n:]
+}
+
+func (v *verifier) sell(u unit, units int64) {
+	if v.sold[u] += units; v.sold[u] == 0 {
+		delete(v.sold, u)
+	}
+}
+
+// order compares what an order says with what the movements have sold. These are in the same part or before it.
+func (v *verifier) order(o order.Order) {
+	for _, l := range o.Lines {
+		want := l.Quantity
+		if o.State == order.Canceled {
+			want = 0
+		}
+		own, held := unit{o.ID, l.SKU}, unit{o.Reservation, l.SKU}
+		if v.sold[own]+v.sold[held] != want {
+			v.wrong(Problem{Kind: Units, ID: o.ID, SKU: l.SKU})
+		}
+		delete(v.sold, own)
+		delete(v.sold, held)
+	}
+}
+
+// page is how many ids the store is asked about at a time.
+const page = 500
+
+// compare checks that archive and store fit together.
+func (v *verifier) compare(ctx context.Context, s Store) error {
+	last, _, err := s.Archived(ctx)
+	if err != nil {
+		return err
+	}
+	if last.Number != v.last.Number || last.Digest != v.last.Digest {
+		v.wrong(Problem{Kind: Stale, Part: v.last.Number})
+	}
+	for sku, carried := range v.levels {
+		if err := v.goesOn(ctx, s, sku, carried); err != nil {
+			return err
+		}
+	}
+	ids := make([]string, 0, page)
+	ask := func(id string, most int) error {
+		if id != "" {
+			ids = append(ids, id)
+		}
+		if len(ids) < most {
+			return nil
+		}
+		there, err := s.Present(ctx, ids)
+		for _, id := range there {
+			v.wrong(Problem{Kind: Remains, ID: id})
+		}
+		ids = ids[:0]
+		return err
+	}
+	for id := range v.ids {
+		if err := ask(id, page); err != nil {
+			return err
+		}
+	}
+	if err := ask("", 1); err != nil {
+		return err
+	}
+	return v.elsewhere(ctx, s)
+}
+
+// goesOn checks that the store has what the archive carries on, and that it adds up to the stock.
+func (v *verifier) goesOn(ctx context.Context, s Store, sku service.SKU, carried order.Movement) error {
+	level, err := s.Level(ctx, sku)
+	if err != nil {
+		return fmt.Errorf("%s: %w", sku, err)
+	}
+	var failed error
+	first := true
+	account := order.Audit(sku, level, func(yield func(order.Movement) bool) {
+		for after := uint64(0); ; {
+			movements, err := s.Movements(ctx, sku, after, service.MaxPage)
+			if failed = err; err != nil {
+				return
+			}
+			for _, m := range movements {
+				if first && m != carried {
+					v.wrong(Problem{Kind: Unmatched, SKU: sku, Number: carried.Number})
+				}
+				if first = false; m.Number > level.Number || !yield(m) {
+					return
+				}
+				after = m.Number
+			}
+			if len(movements) < service.MaxPage {
+				return
+			}
+		}
+	})
+	if failed != nil {
+		return fmt.Errorf("%s: %w", sku, failed)
+	}
+	for _, p := range account.Problems {
+		v.wrong(Problem{Kind: Unbalance, SKU: sku, Why: p.String()})
+	}
+	return nil
+}
+
+// elsewhere checks that what the archived movements have sold, and no archived order has, is of an order in the store:
+// one that was canceled later, or that has a SKU whose movements stay.
+func (v *verifier) elsewhere(ctx context.Context, s Store) error {
+	var units []unit
+	for u := range v.sold {
+		units = append(units, u)
+	}
+	for chunk := range slices.Chunk(units, page) {
+		var ids []string
+		for _, u := range chunk {
+			ids = append(ids, v.became(u.ref))
+		}
+		there, err := s.Present(ctx, ids)
+		if err != nil {
+			return err
+		}
+		for i, u := range chunk {
+			if !slices.Contains(there, ids[i]) {
+				v.wrong(Problem{Kind: Lost, SKU: u.sku, ID: u.ref})
+			}
+		}
+	}
+	return nil
+}
+
+// became returns the order of an archived reservation, or ref itself.
+func (v *verifier) became(ref string) string { return cmp.Or(v.orders[ref], ref) }

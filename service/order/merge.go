@@ -1,0 +1,157 @@
+package order
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"example.com/stock/internal/batching"
+	"example.com/stock/lock"
+	"example.com/stock/service"
+)
+
+// MergeOptions bound the batches of a [Merged]. The zero value is the default.
+type MergeOptions struct {
+	Limit int // most steps of a batch; 0: 128
+	// Queue is the most steps of one SKU that wait for their batch; 0: 4096. Others are refused with
+	// lock.ErrOverloaded.
+	Queue int
+	// Work is the longest step of the store. A batch has twice as long, once for the queue in front of the store;
+	// 0: 2 s.
+	Work time.Duration
+}
+
+// A Merged is a Ledger that makes steps in batches: the steps about one SKU that wait in this process are made as one
+// step of the store. It is safe for concurrent use.
+//
+// There is no timer: a batch is what came while the last one was under way (package batching). One batch at a time is
+// under way for each queue, because a second would only wait for the same row, and could overtake the first.
+//
+// What a step is told is what it would be told alone. Batches are in the order of arrival, each step is decided on what
+// those before it have left, and is refused alone. A step about several SKUs waits where most others do, and a batch
+// may have carts with different ones; those that wait for different SKUs of one cart take turns in the store.
+//
+// A step leaves while it waits for its batch, when its wait ends. From then on it is finished in any case. When the
+// outcome of a batch is not known, it is not known for each of its steps, by its own order id, and by its own key the
+// same request tells; nothing is tried again.
+//
+// Round trips: those of Batch for each batch, and one more for a step about an order or a reservation, for its SKUs.
+type Merged struct {
+	MergeOptions
+	store  MergeStore
+	queues *batching.Queues[service.SKU, merging]
+}
+
+// A MergeStore is what a Merged needs of storage.
+type MergeStore interface {
+	Batcher
+	Records
+}
+
+// Merged returns c with steps that wait made together, if there is no Lock, under which none wait. The Work of o is
+// that of c.
+func (c Config) Merged(o MergeOptions) Config {
+	if c.Lock == nil {
+		o.Work = c.Work
+		c.Steps, c.merged = NewMerged(c.Store, o), true
+	}
+	return c
+}
+
+// NewMerged makes a Merged. All steps of a process should be those of one: two would wait for each other in the store.
+func NewMerged(store MergeStore, o MergeOptions) *Merged {
+	o.Limit, o.Queue, o.Work = cmp.Or(o.Limit, 128), cmp.Or(o.Queue, 4096), cmp.Or(o.Work, 2*time.Second)
+	m := &Merged{MergeOptions: o, store: store}
+	m.queues = batching.New(o.Queue, m.serve)
+	return m
+}
+
+// A merging is a step in a queue, or in a batch, and what became of it.
+type merging struct {
+	Request
+	out Outcome
+}
+
+// Step makes a step, in a batch with others. A step that may create SKUs is made alone, by the store's own Step: that
+// is what a person does.
+func (m *Merged) Step(
+	ctx context.Context, about About, decide func(State) (Changes, error),
+) (reply []byte, replayed bool, err error) {
+	named, err := m.name(ctx, about)
+	switch {
+	case err != nil:
+		return nil, false, err
+	case about.Create || len(named.SKUs) == 0 || ctx.Err() != nil: // there is no queue for it
+		return m.store.Step(ctx, about, decide)
+	}
+	wait := service.AdmissionOf(ctx).Wait
+	if wait == nil {
+		wait = ctx
+	}
+	w, err := m.queues.Do(wait, merging{Request: Request{named, decide}}, named.SKUs...)
+	switch {
+	case errors.Is(err, batching.ErrFull):
+		return nil, false, fmt.Errorf("%d steps wait for a batch: %w", m.Queue, lock.ErrOverloaded)
+	case err != nil:
+		return nil, false, gone(err)
+	}
+	return w.out.Reply, w.out.Replayed, w.out.Err
+}
+
+// gone is what a step returns whose wait ended before its batch began.
+func gone(cause error) error {
+	if errors.Is(cause, context.DeadlineExceeded) {
+		return fmt.Errorf("the turn of its batch did not come in time: %w", lock.ErrOverloaded)
+	}
+	return fmt.Errorf("wait for a batch: %w", cause)
+}
+
+// name adds the SKUs of the order and of the reservation, whose lines never change. Of one that does not exist there
+// are none.
+func (m *Merged) name(ctx context.Context, about About) (About, error) {
+	var lines []Line
+	if about.Order != "" {
+		o, err := m.store.Order(ctx, about.Order)
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return about, err
+		}
+		lines = append(lines, o.Lines...)
+	}
+	if about.Reservation != "" {
+		r, err := m.store.Reservation(ctx, about.Reservation)
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return about, err
+		}
+		lines = append(lines, r.Lines...)
+	}
+	if len(lines) > 0 {
+		about.SKUs = append(slices.Clone(about.SKUs), skusOf(lines)...)
+		slices.Sort(about.SKUs)
+		about.SKUs = slices.Compact(about.SKUs)
+	}
+	return about, nil
+}
+
+// serve makes a batch in one step of the store. The ctx is of no step, whose end would be that of the others.
+func (m *Merged) serve(q *batching.Queue[service.SKU, merging]) {
+	lines := 0
+	batch := q.Cut(m.Limit, func(w merging) bool {
+		lines += len(w.About.SKUs)
+		return lines <= mergeLines
+	})
+	if len(batch) == 0 {
+		return // all have left
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*m.Work)
+	defer cancel()
+	steps := make([]Request, len(batch))
+	for i, w := range batch {
+		steps[i] = w.Request
+	}
+	for i, out := range m.store.Batch(ctx, steps) {
+		batch[i].out = out
+	}
+}

@@ -1,0 +1,477 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"example.com/stock/service"
+	"example.com/stock/service/order"
+)
+
+// A turn is one holding of the lock. Its loop, in one goroutine, decides; a goroutine for each SKU delivers.
+type turn struct {
+	*Relay
+	fence   uint64
+	work    context.Context // ends when the lock is lost, or at the end of the turn
+	cancel  context.CancelFunc
+	stop    <-chan struct{} // closed: begin nothing more
+	closing chan struct{}   // closed by loop: the workers stop between two events
+
+	results chan result
+	busy    map[service.SKU]bool
+	ready   []order.Delivered // read, and not begun yet
+	after   service.SKU       // the last SKU that was read; "": begin at the first
+	begun   int               // workers since the first SKU was read
+	away    bool              // the last result: the receiver was not available
+	paced   bool              // one worker may begin although it is away
+
+	letters map[service.SKU]order.DeadLetter
+	// doubtful are the letters from before this turn whose SKUs were not seen to wait for them. Those that are left
+	// when all SKUs were read are of events that were delivered or left out: a relay died before it could remove them.
+	doubtful  map[service.SKU]order.DeadLetter
+	lettersAt time.Time // read
+	lagAt     time.Time // measured
+	measured  chan error
+	measuring bool
+}
+
+// A result is what a worker has done for a SKU.
+type result struct {
+	order.Delivered      // and recorded
+	more            bool // there may be more at once
+	failed          error
+	fatal           error // of the store: the turn is over
+}
+
+func newTurn(r *Relay, work context.Context, stop <-chan struct{}, fence uint64) *turn {
+	t := &turn{
+		Relay: r, fence: fence, stop: stop, closing: make(chan struct{}),
+		results: make(chan result, r.c.Parallel), busy: make(map[service.SKU]bool), measured: make(chan error, 1),
+	}
+	t.work, t.cancel = context.WithCancel(work)
+	return t
+}
+
+// loop works until the term is over, the relay is stopped, the lock is lost, or the store fails. When it returns, no
+// worker runs any more. Workers that are delivering at a planned end have Grace for it; a lost lock ends them at once.
+func (t *turn) loop() (err error) {
+	term := time.NewTimer(t.c.Term)
+	defer term.Stop()
+	look := time.NewTimer(0)
+	defer look.Stop()
+	defer func() { err = errors.Join(err, t.finish(err)) }()
+	for {
+		select { // a stop comes before what else there is to do
+		case <-t.stop:
+			return nil
+		case <-t.work.Done():
+			return context.Cause(t.work)
+		default:
+		}
+		t.begin()
+		idle, pace := look.C, (<-chan time.Time)(nil)
+		if len(t.ready) > 0 {
+			idle = nil // all workers are busy, or must wait
+			if len(t.busy) < t.c.Parallel {
+				pace = time.After(awayPace)
+			}
+		}
+		select {
+		case <-pace:
+			t.paced = true
+		case <-t.stop:
+		case <-t.work.Done():
+		case <-term.C:
+			return nil
+		case done := <-t.results:
+			if err := t.take(done); err != nil {
+				return err
+			}
+			if done.more {
+				look.Reset(0)
+			}
+		case err := <-t.measured:
+			t.measuring = false
+			if err != nil {
+				return err
+			}
+		case <-idle:
+			pause, err := t.look()
+			if err != nil {
+				return err
+			}
+			look.Reset(pause)
+		}
+	}
+}
+
+// finish waits for the workers, and takes what they have done. After an error they are told to leave.
+func (t *turn) finish(failed error) (err error) {
+	defer t.cancel()
+	close(t.closing)
+	if failed != nil {
+		t.cancel()
+	}
+	grace := time.AfterFunc(t.c.Grace, t.cancel)
+	defer grace.Stop()
+	for len(t.busy) > 0 {
+		if e := t.take(<-t.results); err == nil {
+			err = e
+		}
+	}
+	if t.measuring {
+		t.cancel()
+		<-t.measured
+	}
+	return err
+}
+
+// look reads the next page of SKUs, and the letters and the lag when it is time for them. It returns how long until it
+// is to be called again.
+func (t *turn) look() (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(t.work, storeDeadline)
+	defer cancel()
+	if time.Since(t.lettersAt) > lettersEvery {
+		if err := t.readLetters(ctx); err != nil {
+			return 0, err
+		}
+	}
+	if !t.measuring && time.Since(t.lagAt) > lagEvery {
+		t.lagAt, t.measuring = time.Now(), true
+		parked := len(t.letters)
+		go func() { t.measured <- t.measure(parked) }() // finish waits for it
+	}
+	page, err := t.c.Outbox.Behind(ctx, t.after, pageSize)
+	if err != nil {
+		return 0, fmt.Errorf("read the outbox: %w", err)
+	}
+	t.ready = page
+	for _, d := range page {
+		if t.doubtful[d.SKU].Number == d.Number+1 {
+			delete(t.doubtful, d.SKU)
+		}
+	}
+	if len(page) == pageSize {
+		t.after = page[len(page)-1].SKU
+		return 0, nil
+	}
+	if len(page) == 0 && t.after == "" {
+		clear(t.heads)
+	}
+	t.after = ""
+	for _, letter := range t.doubtful {
+		if err := t.settle(letter); err != nil {
+			return 0, err
+		}
+	}
+	clear(t.doubtful)
+	before := t.begun
+	t.begun = 0
+	t.begin()
+	if before+t.begun == 0 {
+		return t.c.Poll, nil
+	}
+	return 0, nil
+}
+
+// begin gives SKUs to workers while there are both.
+func (t *turn) begin() {
+	for len(t.ready) > 0 && len(t.busy) < t.c.Parallel && (!t.away || t.paced) {
+		d := t.ready[0]
+		t.ready = t.ready[1:]
+		if t.busy[d.SKU] || t.heads.wait(d) {
+			continue
+		}
+		skip := false
+		if letter, parked := t.letters[d.SKU]; parked && letter.Number == d.Number+1 {
+			if letter.Verdict == order.Undecided {
+				continue
+			}
+			skip = letter.Verdict == order.Skip
+		}
+		t.busy[d.SKU], t.paced = true, false
+		t.begun++
+		go func() { t.results <- t.pump(d, skip) }() // take removes it from busy; finish waits for all
+	}
+}
+
+// pump delivers the next events of a SKU in order, until one fails, and records how far it got.
+func (t *turn) pump(d order.Delivered, skip bool) (done result) {
+	done = result{Delivered: d}
+	if skip {
+		d.Number++
+		done.more, done.fatal = true, t.mark(&done, d)
+		return done
+	}
+	movements, err := t.movements(d)
+	if err != nil {
+		done.fatal = fmt.Errorf("read movements: %w", err)
+		return done
+	}
+	done.more = len(movements) == t.c.Batch
+	marked := time.Now()
+	for _, m := range movements {
+		if t.leaving() {
+			break
+		}
+		if m.Kind == order.Carried {
+			done.fatal = errCarried
+			return done
+		}
+		if m.Number != d.Number+1 {
+			done.failed = fmt.Errorf("the ledger has a gap: after movement %d comes %d", d.Number, m.Number)
+			break
+		}
+		if done.failed = t.c.Sink.Deliver(t.work, NewEvent(m)); done.failed != nil {
+			break
+		}
+		t.c.Events.Delivered()
+		d.Number = m.Number
+		if time.Since(marked) > markEvery {
+			if done.fatal = t.mark(&done, d); done.fatal != nil {
+				return done
+			}
+			marked = time.Now()
+		}
+	}
+	if d.Number > done.Number {
+		done.fatal = t.mark(&done, d)
+	}
+	return done
+}
+
+// errCarried: the movements were delivered, and then archived, since this relay asked how far it is: another one has
+// the lock. Or a person has said that they need not be delivered.
+var errCarried = errors.New("the movements to be delivered were archived")
+
+func (t *turn) movements(d order.Delivered) ([]order.Movement, error) {
+	ctx, cancel := context.WithTimeout(t.work, storeDeadline)
+	defer cancel()
+	return t.c.Book.Movements(ctx, d.SKU, d.Number, t.c.Batch)
+}
+
+// leaving reports whether the turn is over. An event is not begun then.
+func (t *turn) leaving() bool {
+	select {
+	case <-t.closing:
+		return true
+	case <-t.work.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// mark records that the movements up to d were delivered.
+func (t *turn) mark(done *result, d order.Delivered) error {
+	ctx, cancel := context.WithTimeout(t.work, storeDeadline)
+	defer cancel()
+	if err := t.c.Outbox.Delivered(ctx, d, t.fence); err != nil {
+		// What is unknown here is safe: the record never goes back, and what was delivered is delivered again. So it
+		// must not look like a write that needs the lock to stay taken.
+		return fmt.Errorf("record what was delivered: %w", hide(err))
+	}
+	done.Number = d.Number
+	return nil
+}
+
+// take notes what a worker has done.
+func (t *turn) take(done result) error {
+	delete(t.busy, done.SKU)
+	switch {
+	case done.fatal != nil:
+		return done.fatal
+	case done.failed == nil:
+		t.away = false
+		delete(t.heads, done.SKU)
+	case t.work.Err() != nil:
+		return nil // the end of the turn, and not the receiver, has ended it
+	default:
+		t.c.Events.Failed()
+		t.away = errors.Is(done.failed, ErrUnavailable)
+		if err := t.fail(done); err != nil {
+			return err
+		}
+	}
+	if letter, parked := t.letters[done.SKU]; parked && letter.Number <= done.Number {
+		return t.settle(letter)
+	}
+	return nil
+}
+
+// fail notes a failed attempt, and parks the event if it was the last.
+func (t *turn) fail(done result) error {
+	h := t.heads.of(done.Delivered)
+	h.fail(done.failed, t.c)
+	log := t.c.Log.With("sku", done.SKU, "number", h.number, "attempts", h.attempts, "err", done.failed)
+	if h.refusals < t.c.Attempts {
+		if h.attempts == 1 {
+			log.Warn("event not delivered")
+		}
+		return nil
+	}
+	letter := order.DeadLetter{
+		SKU: done.SKU, Number: h.number, Attempts: h.attempts, Reason: cut(done.failed.Error()),
+	}
+	ctx, cancel := context.WithTimeout(t.work, storeDeadline)
+	defer cancel()
+	if err := t.c.Dead.Park(ctx, letter); err != nil {
+		return fmt.Errorf("park an event: %w", hide(err))
+	}
+	log.Error("event parked: a person decides with stock relay retry, or skip")
+	t.letters[done.SKU] = letter
+	delete(t.heads, done.SKU)
+	return nil
+}
+
+// settle removes a letter whose event was delivered, or left out.
+func (t *turn) settle(letter order.DeadLetter) error {
+	ctx, cancel := context.WithTimeout(t.work, storeDeadline)
+	defer cancel()
+	err := t.c.Dead.Decide(ctx, letter.SKU, letter.Number, order.Settled)
+	if err != nil && !errors.Is(err, order.ErrNoDeadLetter) {
+		return fmt.Errorf("settle a dead letter: %w", hide(err))
+	}
+	delete(t.letters, letter.SKU)
+	return nil
+}
+
+// readLetters reads all letters.
+func (t *turn) readLetters(ctx context.Context) error {
+	letters := make(map[service.SKU]order.DeadLetter)
+	for after := service.SKU(""); ; {
+		page, err := t.c.Dead.Parked(ctx, after, pageSize)
+		if err != nil {
+			return fmt.Errorf("read the dead letters: %w", err)
+		}
+		for _, letter := range page {
+			letters[letter.SKU] = letter
+		}
+		if len(page) < pageSize {
+			break
+		}
+		after = page[len(page)-1].SKU
+	}
+	if t.letters == nil {
+		t.doubtful = maps.Clone(letters)
+	}
+	t.letters, t.lettersAt = letters, time.Now()
+	return nil
+}
+
+// measure tells how much is to be delivered.
+func (t *turn) measure(parked int) error {
+	lag := Lag{Parked: parked}
+	oldest := time.Time{}
+	ctx, cancel := context.WithTimeout(t.work, 2*storeDeadline)
+	defer cancel()
+	after := service.SKU("")
+	for seen := 0; seen < lagSKUs; {
+		page, err := t.c.Outbox.Behind(ctx, after, pageSize)
+		if err != nil {
+			return fmt.Errorf("measure the outbox: %w", err)
+		}
+		for _, d := range page {
+			level, err := t.c.Book.Level(ctx, d.SKU)
+			if err != nil {
+				return fmt.Errorf("measure the outbox: %w", err)
+			}
+			first, err := t.c.Book.Movements(ctx, d.SKU, d.Number, 1)
+			if err != nil {
+				return fmt.Errorf("measure the outbox: %w", err)
+			}
+			lag.Undelivered += max(level.Number, d.Number) - d.Number
+			if len(first) > 0 && (oldest.IsZero() || first[0].At.Before(oldest)) {
+				oldest = first[0].At
+			}
+		}
+		seen += len(page)
+		if len(page) < pageSize {
+			break
+		}
+		after = page[len(page)-1].SKU
+	}
+	if !oldest.IsZero() {
+		now, err := t.c.Outbox.Now(ctx)
+		if err != nil {
+			return fmt.Errorf("measure the outbox: %w", err)
+		}
+		lag.Oldest = max(now.Sub(oldest), 0)
+	}
+	t.c.Events.Lag(lag)
+	return nil
+}
+
+// hide keeps err's text and drops what it matches, except what the relay looks for.
+func hide(err error) error {
+	if errors.Is(err, service.ErrStaleFence) {
+		return err
+	}
+	return errors.New(err.Error())
+}
+
+// cut bounds the reason of a dead letter.
+func cut(reason string) string {
+	if len(reason) <= order.MaxDeadReason {
+		return reason
+	}
+	return strings.ToValidUTF8(reason[:order.MaxDeadReason], "")
+}
+
+// heads are the SKUs whose next event could not be delivered.
+type heads map[service.SKU]*head
+
+// A head is the event of a SKU that could not be delivered, behind which the others wait. It is known to this process
+// alone: after a restart it has its attempts anew.
+type head struct {
+	number   uint64
+	attempts int
+	refusals int       // attempts that ended with an error about the event
+	next     time.Time // attempt
+}
+
+// wait reports whether it is too soon for the next event of d.SKU.
+func (h heads) wait(d order.Delivered) bool {
+	found := h[d.SKU]
+	if found != nil && found.number != d.Number+1 {
+		delete(h, d.SKU) // another relay has delivered it meanwhile
+		return false
+	}
+	return found != nil && time.Now().Before(found.next)
+}
+
+// of returns the head behind what was delivered of a SKU.
+func (h heads) of(d order.Delivered) *head {
+	if found := h[d.SKU]; found != nil && found.number == d.Number+1 {
+		return found
+	}
+	h[d.SKU] = &head{number: d.Number + 1}
+	return h[d.SKU]
+}
+
+// fail counts an attempt and sets the time of the next: half of the pause is random, so that the SKUs that failed
+// together do not come back together.
+func (h *head) fail(err error, c Config) {
+	h.attempts++
+	most := c.MaxBackoff
+	if errors.Is(err, ErrUnavailable) {
+		most = min(most, maxAway)
+	} else {
+		h.refusals++
+	}
+	pause := most
+	if shift := h.attempts - 1; shift < 20 {
+		pause = min(c.Backoff<<shift, most)
+	}
+	pause = pause/2 + rand.N(pause/2+1)
+	var later *LaterError
+	if errors.As(err, &later) {
+		pause = max(pause, min(later.After, maxLater))
+	}
+	h.next = time.Now().Add(pause)
+}

@@ -1,0 +1,252 @@
+package relay
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"example.com/stock/service"
+)
+
+// A Webhook posts each event to a URL, as https://www.standardwebhooks.com says: the headers webhook-id (that of the
+// event, the same for every copy), webhook-timestamp (of this attempt) and webhook-signature, one "v1," and HMAC-SHA256
+// of "id.timestamp.body" for each secret. Only a 2xx means that the receiver has it. Redirects are failures: nobody but
+// the operator says where events go. Proxies of the environment are not used.
+//
+// A receiver that does not answer, or whose status is about the address (3xx, 401, 403, 404, 405, 410) or the moment
+// (408, 425, 429, 502, 503, 504) is not available. Any other status is a refusal of the event.
+//
+// Where an event has a number that this process has delivered with another id, the ledger has gone back to an older
+// copy. The event is delivered, because its id is new to the receiver, and the log says so.
+type Webhook struct {
+	url     string
+	secrets [][]byte
+	client  *http.Client
+	log     *slog.Logger
+
+	mu   sync.Mutex
+	last map[service.SKU]Event // that was delivered, of maxLast SKUs at most
+}
+
+// maxLast bounds the memory: some 20 MB. A full map is forgotten.
+const maxLast = 50_000
+
+// WebhookOptions say where to and how.
+type WebhookOptions struct {
+	URL     string
+	Secrets []string // of ParseSecret; several while they are rotated: the receiver needs one of them
+	// AllowInternal lets the URL lead to addresses that only this network can reach, such as 127.0.0.1 or 10.0.0.1.
+	// They are checked when the connection is made: a name may lead elsewhere by then.
+	AllowInternal bool
+	Timeout       time.Duration // of one attempt, from the connection to the end of the reply; default 15 s
+	Log           *slog.Logger  // default: nobody
+}
+
+const secretPrefix = "whsec_"
+
+// ParseSecret returns the key of a secret: "whsec_" and base64 of 24 to 64 bytes.
+func ParseSecret(text string) ([]byte, error) {
+	encoded, ok := strings.CutPrefix(text, secretPrefix)
+	key, err := base64.StdEncoding.DecodeString(encoded)
+	if !ok || err != nil || len(key) < 24 || len(key) > 64 {
+		return nil, errors.New("is not whsec_ and base64 of 24 to 64 bytes")
+	}
+	return key, nil
+}
+
+// CheckURL returns an error if no webhook can have that URL. The error does not quote it.
+func CheckURL(text string) error {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
+		return errors.New("is not http:// or https:// and a host")
+	case u.User != nil:
+		return errors.New("must have no user or password: the signature says who sends")
+	}
+	return nil
+}
+
+// NewWebhook returns a sink. It connects to nobody. Close it.
+func NewWebhook(o WebhookOptions) (*Webhook, error) {
+	if err := CheckURL(o.URL); err != nil {
+		return nil, fmt.Errorf("webhook: URL %w", err)
+	}
+	if len(o.Secrets) == 0 {
+		return nil, errors.New("webhook: it needs a secret, or receivers could not tell who sends")
+	}
+	w := &Webhook{url: o.URL, log: cmp.Or(o.Log, slog.New(slog.DiscardHandler)), last: make(map[service.SKU]Event)}
+	for i, text := range o.Secrets {
+		key, err := ParseSecret(text)
+		if err != nil {
+			return nil, fmt.Errorf("webhook: secret %d %w", i+1, err)
+		}
+		w.secrets = append(w.secrets, key)
+	}
+	dialer := &net.Dialer{Timeout: 5 * time.Second}
+	if !o.AllowInternal {
+		dialer.Control = refuseInternal
+	}
+	w.client = &http.Client{
+		Timeout: cmp.Or(o.Timeout, 15*time.Second),
+		Transport: &http.Transport{
+			DialContext: dialer.DialContext, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 16,
+			IdleConnTimeout: 30 * time.Second, TLSHandshakeTimeout: 5 * time.Second, MaxResponseHeaderBytes: 64 << 10,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return w, nil
+}
+
+// Close closes idle connections.
+func (w *Webhook) Close() error {
+	w.client.CloseIdleConnections()
+	return nil
+}
+
+// Deliver is one request.
+func (w *Webhook) Deliver(ctx context.Context, e Event) error {
+	body, err := e.body()
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	stamp := strconv.FormatInt(time.Now().Unix(), 10)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", "stock-relay")
+	req.Header["webhook-id"] = []string{e.ID}
+	req.Header["webhook-timestamp"] = []string{stamp}
+	req.Header["webhook-signature"] = []string{w.sign(e.ID, stamp, body)}
+	resp, err := w.client.Do(req)
+	if err != nil {
+		// The error of the client names the URL, which may have a token in it.
+		if wrapped, ok := errors.AsType[*url.Error](err); ok {
+			err = wrapped.Err
+		}
+		return unavailable(err)
+	}
+	defer resp.Body.Close()
+	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10) // so that the connection can be used again
+	if err := judge(resp); err != nil {
+		return err
+	}
+	w.note(e)
+	return nil
+}
+
+// note remembers what was delivered, and notices what cannot come after it.
+func (w *Webhook) note(e Event) {
+	w.mu.Lock()
+	last, known := w.last[e.Data.SKU]
+	repeat := known && e.Data.Number <= last.Data.Number
+	other := repeat && e.ID != last.ID && (e.Data.Number == last.Data.Number || e.At.After(last.At))
+	if !repeat || other {
+		if !known && len(w.last) >= maxLast {
+			clear(w.last)
+		}
+		w.last[e.Data.SKU] = e
+	}
+	w.mu.Unlock()
+	if other {
+		w.log.Error("the ledger has gone back to an older copy: an event has a number that was delivered before",
+			"sku", e.Data.SKU, "number", e.Data.Number, "id", e.ID, "delivered", last.ID)
+	}
+}
+
+// sign returns the header webhook-signature.
+func (w *Webhook) sign(id, stamp string, body []byte) string {
+	signatures := make([]string, len(w.secrets))
+	for i, key := range w.secrets {
+		mac := hmac.New(sha256.New, key)
+		fmt.Fprintf(mac, "%s.%s.%s", id, stamp, body)
+		signatures[i] = "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+	}
+	return strings.Join(signatures, " ")
+}
+
+// notTheEvent are the statuses that every event would get.
+var notTheEvent = []int{
+	http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusGone,
+	http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests,
+	http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
+}
+
+// judge says what a reply means.
+func judge(resp *http.Response) error {
+	if resp.StatusCode/100 == 2 {
+		return nil
+	}
+	err := fmt.Errorf("the receiver answered %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
+	if resp.StatusCode/100 != 3 && !slices.Contains(notTheEvent, resp.StatusCode) {
+		return err
+	}
+	if after := retryAfter(resp.Header, time.Now()); after > 0 {
+		return &LaterError{After: after, Err: err}
+	}
+	return unavailable(err)
+}
+
+// retryAfter reads the header Retry-After: seconds, or a date. 0: there is none. The date is by the receiver's clock,
+// which the header Date tells; now is by ours.
+func retryAfter(h http.Header, now time.Time) time.Duration {
+	text := h.Get("Retry-After")
+	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
+		return time.Duration(seconds) * time.Second
+	}
+	if there, err := http.ParseTime(h.Get("Date")); err == nil {
+		now = there
+	}
+	if date, err := http.ParseTime(text); err == nil {
+		return max(date.Sub(now), 0)
+	}
+	return 0
+}
+
+var errInternal = errors.New("the URL leads to an internal address, which relay.webhook_internal does not allow")
+
+// refuseInternal is called with the address of a connection that is about to be made, after the name was looked up.
+func refuseInternal(_, address string, _ syscall.RawConn) error {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil || !public(at.Addr()) {
+		return errInternal
+	}
+	return nil
+}
+
+// public reports whether an address is one of the Internet at large.
+func public(a netip.Addr) bool {
+	a = a.Unmap().WithZone("")
+	if !a.IsGlobalUnicast() || a.IsPrivate() {
+		return false
+	}
+	for _, text := range [...]string{
+		"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "198.18.0.0/15", "198.51.100.0/24",
+		"203.0.113.0/24", "240.0.0.0/4",
+		// IPv6 that stands for IPv4, which would be checked by nobody: NAT64, 6to4, Teredo, compatible.
+		"64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32", "::/96", "2001:db8::/32",
+	} {
+		if netip.MustParsePrefix(text).Contains(a) {
+			return false
+		}
+	}
+	return true
+}

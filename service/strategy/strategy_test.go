@@ -1,0 +1,192 @@
+package strategy_test
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	_ "github.com/go-sql-driver/mysql" // for sql.Open
+	"github.com/redis/go-redis/v9/logging"
+	"go.uber.org/goleak"
+
+	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/lock"
+	"example.com/stock/service/strategy"
+)
+
+func TestMain(m *testing.M) {
+	logging.Disable() // go-redis prints every connection that is refused
+	goleak.VerifyTestMain(servers.Around(m))
+}
+
+var servers stacktest.Shared
+
+// planned is the catalogue as it was designed, weakest first. Clients, dashboards and load plans know these names
+// and endpoints.
+var planned = [][2]string{
+	{"none", "/deduct_stock"},
+	{"local-mutex", "/deduct_stock_sync"},
+	{"redis-setnx-expire", "/deduct_stock_setnx_expire"},
+	{"redis-setnx-del", "/deduct_stock_setnx_del"},
+	{"redis-setnx-watch", "/deduct_stock_setnx_watch"},
+	{"redis-setnx", "/deduct_stock_lock"},
+	{"redis-rlock", "/deduct_stock_rlock"},
+	{"redis-watchdog", "/deduct_stock_redisson"},
+	{"redlock", "/deduct_stock_redlock"},
+	{"zk-ephemeral", "/deduct_stock_zk_ephemeral"},
+	{"zk-sequential", "/deduct_stock_zk"},
+	{"mysql-table", "/deduct_stock_mysql_table"},
+	{"mysql-for-update", "/deduct_stock_mysql_for_update"},
+	{"mysql-get-lock", "/deduct_stock_mysql_get_lock"},
+	{"segmented", "/deduct_stock_segmented"},
+	{"pessimistic", "/deduct_stock_pessimistic"},
+	{"optimistic", "/deduct_stock_optimistic"},
+	{"atomic", "/deduct_stock_atomic"},
+	{"zk-merged", "/deduct_stock_zk_merged"},
+	{"merged", "/deduct_stock_merged"},
+}
+
+func TestCatalogueIsAsDesigned(t *testing.T) {
+	t.Parallel()
+	at := -1
+	seen := map[string]bool{}
+	for _, s := range strategy.All() {
+		i := slices.Index(planned, [2]string{s.Name, s.Endpoint})
+		switch {
+		case i < 0:
+			t.Errorf("%s at %s is not in the design", s.Name, s.Endpoint)
+		case i <= at:
+			t.Errorf("%s comes after %s, but the catalogue is sorted, weakest first", s.Name, planned[at][0])
+		default:
+			at = i
+		}
+		if seen[s.Name] || seen[s.Endpoint] {
+			t.Errorf("%s at %s is there twice", s.Name, s.Endpoint)
+		}
+		seen[s.Name], seen[s.Endpoint] = true, true
+	}
+	for _, name := range []string{
+		"none", "local-mutex", "redis-setnx", "redis-rlock", "redis-watchdog", "zk-sequential", "pessimistic", "atomic",
+		"zk-merged", "merged",
+	} {
+		if !seen[name] {
+			t.Errorf("%s is missing", name)
+		}
+	}
+}
+
+var (
+	goodName = regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
+	goodPath = regexp.MustCompile(`^/deduct_stock(_[a-z]+)*$`)
+)
+
+func TestEntriesAreWhole(t *testing.T) {
+	t.Parallel()
+	for _, s := range strategy.All() {
+		t.Run(s.Name, func(t *testing.T) {
+			if len(s.Name) > 64 || !goodName.MatchString(s.Name) || !goodPath.MatchString(s.Endpoint) {
+				t.Errorf("%s at %s cannot be a label, a column and a path", s.Name, s.Endpoint)
+			}
+			for language, text := range map[string]strategy.Text{"summary": s.Summary, "caveat": s.Caveat} {
+				if text.EN == "" || text.ZH == "" || strings.ContainsAny(text.EN+text.ZH, "\n|") {
+					t.Errorf("%s %+v must be one line in both languages, and fit in a table", language, text)
+				}
+			}
+			if strings.HasSuffix(s.Summary.EN, ".") || strings.HasSuffix(s.Summary.ZH, "。") {
+				t.Errorf("summary %+v ends with a full stop", s.Summary)
+			}
+			if asks := s.Lock != nil && len(s.Needs) > 0; asks != (s.RoundTrips > 0) {
+				t.Errorf("%d round trips: what has a lock on a server has some, and nothing else", s.RoundTrips)
+			}
+			if (s.Lock == nil) == (s.Seller == nil) {
+				t.Error("it must have a Lock or a Way, and not both")
+			}
+			for _, need := range s.Needs {
+				if !slices.Contains(
+					[]string{strategy.Redis, strategy.Redlock, strategy.MySQL, strategy.ZooKeeper}, need,
+				) {
+					t.Errorf("it needs %q, which is no server", need)
+				}
+			}
+			for _, store := range s.Stores {
+				if !slices.Contains([]string{strategy.Redis, strategy.MySQL}, store) {
+					t.Errorf("it works on %q, which is no store", store)
+				}
+			}
+		})
+	}
+}
+
+// What a promise says in one field must not contradict another.
+func TestPromisesAreConsistent(t *testing.T) {
+	t.Parallel()
+	rules := []struct {
+		rule string
+		kept func(s strategy.Strategy, p lock.Promise) bool
+	}{
+		{"the scope is one of the three", func(_ strategy.Strategy, p lock.Promise) bool {
+			return slices.Contains([]lock.Scope{lock.Nowhere, lock.Process, lock.Cluster}, p.Scope)
+		}},
+		{"what excludes does so somewhere", func(_ strategy.Strategy, p lock.Promise) bool {
+			return !p.Exclusive || p.Scope != lock.Nowhere
+		}},
+		{"what promises no exclusion promises nothing of a lock", func(_ strategy.Strategy, p lock.Promise) bool {
+			return p.Scope != lock.Nowhere || !p.Fenced && !p.Fair && !p.Reentrant
+		}},
+		{"a fence is for holders that others do not see", func(_ strategy.Strategy, p lock.Promise) bool {
+			return !p.Fenced || p.Scope == lock.Cluster
+		}},
+		{"only what has holders is fair or re-entrant", func(_ strategy.Strategy, p lock.Promise) bool {
+			return p.Exclusive || !p.Fair && !p.Reentrant
+		}},
+		{"only a queue is fair", func(_ strategy.Strategy, p lock.Promise) bool { return !p.Fair || p.Blocking }},
+		{"only a lock on a server can be left held by a crash", func(s strategy.Strategy, p lock.Promise) bool {
+			return p.FreedAfterCrash == 0 || s.Lock != nil && len(s.Needs) > 0
+		}},
+		{"a lease or a session takes its time after a crash", func(s strategy.Strategy, p lock.Promise) bool {
+			leased := slices.Contains(s.Needs, strategy.Redis) || slices.Contains(s.Needs, strategy.ZooKeeper)
+			return !p.Exclusive || !leased || p.FreedAfterCrash > 0
+		}},
+		{
+			"a time after a crash is not negative",
+			func(_ strategy.Strategy, p lock.Promise) bool { return p.FreedAfterCrash >= 0 },
+		},
+		{
+			"what reaches beyond the process needs a server for it, or is the store's own doing",
+			func(s strategy.Strategy, p lock.Promise) bool {
+				return p.Scope != lock.Cluster || len(s.Needs) > 0 || s.Seller != nil
+			},
+		},
+		{"what stays in the process needs none", func(s strategy.Strategy, p lock.Promise) bool {
+			return p.Scope != lock.Process || len(s.Needs) == 0
+		}},
+	}
+	for _, s := range strategy.All() {
+		for _, r := range rules {
+			if !r.kept(s, s.Promise) {
+				t.Errorf("%s: %s, but it promises %+v", s.Name, r.rule, s.Promise)
+			}
+		}
+	}
+}
+
+func TestLookup(t *testing.T) {
+	t.Parallel()
+	for _, s := range strategy.All() {
+		if found, err := strategy.Lookup(s.Name); err != nil || found.Endpoint != s.Endpoint {
+			t.Errorf("Lookup(%q) = %s, %v", s.Name, found.Endpoint, err)
+		}
+	}
+	for _, wrong := range []string{"", "nun", "None", "none ", "/deduct_stock"} {
+		_, err := strategy.Lookup(wrong)
+		if err == nil {
+			t.Fatalf("Lookup(%q) found something", wrong)
+		}
+		for _, s := range strategy.All() {
+			if !strings.Contains(err.Error(), s.Name) {
+				t.Errorf("Lookup(%q): %v, which does not list %s", wrong, err, s.Name)
+			}
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/internal/stack"
+	"example.com/stock/repo"
+	"example.com/stock/service"
+)
+
+// Bounds of a measurement, besides its duration.
+const (
+	warmGo      = 300 * time.Millisecond
+	warmForeign = 1500 * time.Millisecond // the JVM compiles
+	grace       = 15 * time.Second
+)
+
+// run measures one entrant once.
+func (c *contest) run(ctx context.Context, j job) (o outcome, err error) {
+	c.cells++
+	duration := c.settings.duration / time.Duration(j.slices)
+	t := task{
+		Entrant: j.entrant.base(), Cell: "b" + strconv.Itoa(c.cells), Keys: j.Keys, Contenders: j.Contenders,
+		Redis: c.addr(stack.Redis, j.Delayed), ZooKeeper: c.addr(stack.ZooKeeper, j.Delayed),
+		MySQL:  c.addr(stack.MySQL, false),
+		WarmMS: warmGo.Milliseconds(), RunMS: duration.Milliseconds(), GraceMS: grace.Milliseconds(),
+	}
+	if j.entrant.foreign != nil {
+		t.WarmMS = warmForeign.Milliseconds()
+	}
+	if err := c.stock(ctx, j, t); err != nil {
+		return o, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*grace+duration)
+	defer cancel()
+	workers := make([]*workerProcess, j.Procs)
+	defer func() {
+		for _, w := range workers {
+			if w != nil {
+				w.end()
+			}
+		}
+	}()
+	for i := range workers {
+		t.Number = i
+		if workers[i], err = c.launch(ctx, j, t); err != nil {
+			return o, err
+		}
+	}
+	for _, w := range workers {
+		if err := w.ready(); err != nil {
+			return o, err
+		}
+	}
+	before := c.meter(ctx)
+	for _, w := range workers {
+		w.start()
+	}
+	var reports []report
+	for _, w := range workers {
+		r, err := w.report()
+		if err != nil {
+			return o, err
+		}
+		reports = append(reports, r)
+	}
+	spent := c.meter(ctx).since(before)
+	for _, w := range workers {
+		w.end()
+		spent.cpu["clients"] += w.used()
+	}
+	if o, err = judge(reports, duration); err != nil {
+		return o, err
+	}
+	o.use(spent)
+	counted, err := c.counted(ctx, j, t)
+	o.Lost = o.turns() - counted
+	return o, err
+}
+
+// stock prepares the SKUs that the entrants on MariaDB sell.
+func (c *contest) stock(ctx context.Context, j job, t task) error {
+	if j.entrant.server != stack.MySQL {
+		return nil
+	}
+	store := repo.NewMySQL(c.db)
+	keys := []string{t.warmKey()}
+	for i := range t.Keys {
+		keys = append(keys, t.key(i))
+	}
+	for _, key := range keys {
+		if _, err := store.Set(ctx, service.SKU(key), service.MaxStock); err != nil {
+			return fmt.Errorf("stock %s: %w", key, err)
+		}
+	}
+	return nil
+}
+
+// counted returns the number of turns that the counters have seen.
+func (c *contest) counted(ctx context.Context, j job, t task) (sum int64, err error) {
+	for i := range t.Keys {
+		if j.entrant.server == stack.MySQL {
+			stock, err := repo.NewMySQL(c.db).Read(ctx, service.SKU(t.key(i)))
+			if err != nil {
+				return 0, fmt.Errorf("read what was sold: %w", err)
+			}
+			sum += stock.Sold
+			continue
+		}
+		n, err := c.redis.Get(ctx, counterOf(t.key(i))).Int64()
+		if err != nil && !errors.Is(err, redis.Nil) {
+			return 0, fmt.Errorf("read the counter: %w", err)
+		}
+		sum += n
+	}
+	return sum, nil
+}
+
+func (c *contest) launch(ctx context.Context, j job, t task) (*workerProcess, error) {
+	if c.settings.profiles != "" && t.Number == 0 {
+		t.Profile = filepath.Join(c.settings.profiles, j.profile())
+	}
+	var cmd *exec.Cmd
+	if j.entrant.foreign != nil {
+		cmd = c.foreign.command(ctx, j.entrant.foreign, t)
+	} else {
+		program := j.entrant.program
+		if program == "" {
+			var err error
+			if program, err = os.Executable(); err != nil {
+				return nil, fmt.Errorf("find this program: %w", err)
+			}
+		}
+		cmd = goWorker(ctx, program, t)
+	}
+	w, err := startWorker(cmd, c.settings.logs)
+	if err != nil {
+		return nil, fmt.Errorf("start a worker for %s: %w", strings.ToLower(j.entrant.name), err)
+	}
+	return w, nil
+}

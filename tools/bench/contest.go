@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"gorm.io/gorm"
+
+	"example.com/stock/internal/stack"
+	"example.com/stock/internal/stack/wire"
+	"example.com/stock/repo"
+)
+
+// A contest holds the servers and what is known of this computer.
+type contest struct {
+	settings settings
+	servers  *stack.Stack
+	slow     map[stack.Kind]*wire.Proxy // that delay
+	redis    *redis.Client              // past the delay
+	db       *gorm.DB
+	foreign  *foreignRunner
+	missing  map[string]string // entrants that cannot run here, with the reason
+	versions []string
+	cells    int
+	began    time.Time
+}
+
+func openContest(ctx context.Context, s settings) (c *contest, err error) {
+	c = &contest{settings: s, slow: map[stack.Kind]*wire.Proxy{}, missing: map[string]string{}, began: time.Now()}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.close())
+		}
+	}()
+	if c.servers, err = stack.Start(ctx, stack.Options{Want: c.wanted(), Progress: tell}); err != nil {
+		return nil, err
+	}
+	if c.foreign, err = openForeignRunner(ctx, c.servers.Dir); err != nil {
+		progress("%v", err)
+	}
+	if err := c.openServers(ctx); err != nil {
+		return nil, err
+	}
+	for _, e := range beside(entrants(), s.beside) {
+		if !s.only.MatchString(e.name) {
+			continue
+		}
+		for _, kind := range e.needs() {
+			if server := c.servers.Server(string(kind)); server == nil || server.StandIn != "" {
+				c.missing[e.name] = fmt.Sprintf("%s is not installed", kind)
+			}
+		}
+		if e.foreign != nil && c.missing[e.name] == "" {
+			reason, version := c.foreign.missing(ctx, e.foreign)
+			if reason != "" {
+				c.missing[e.name] = reason
+				continue
+			}
+			c.versions = append(c.versions, e.foreign.library+" "+version)
+		}
+	}
+	return c, nil
+}
+
+// wanted returns the servers that the entrants need.
+func (c *contest) wanted() []stack.Kind {
+	kinds := []stack.Kind{stack.Redis} // counters and the limit are there
+	for _, kind := range []stack.Kind{stack.ZooKeeper, stack.MySQL} {
+		for _, e := range entrants() {
+			if e.server == kind && c.settings.only.MatchString(e.name) {
+				kinds = append(kinds, kind)
+				break
+			}
+		}
+	}
+	return kinds
+}
+
+func (c *contest) openServers(ctx context.Context) error {
+	// A thread that sleeps in the kernel keeps its P until sysmon takes it away, up to 10 ms later. Each of the four
+	// directions that are delayed gets one of its own, so that nothing else has to wait for one.
+	runtime.GOMAXPROCS(runtime.NumCPU() + 4)
+	for _, kind := range []stack.Kind{stack.Redis, stack.ZooKeeper} {
+		server := c.servers.Server(string(kind))
+		if server == nil || server.StandIn != "" {
+			continue
+		}
+		proxy, err := wire.Listen(server.Addr, wire.Protocol{})
+		if err != nil {
+			return err
+		}
+		proxy.DelayExactly(wire.ToServer, c.settings.delay/2)
+		proxy.DelayExactly(wire.ToClient, c.settings.delay/2)
+		c.slow[kind] = proxy
+	}
+	if server := c.servers.Server(string(stack.Redis)); server != nil {
+		c.redis = redis.NewClient(&redis.Options{Addr: server.Addr})
+	}
+	if server := c.servers.Server(string(stack.MySQL)); server != nil {
+		var err error
+		if c.db, err = repo.OpenMySQL(server.URL, repo.Pool{}); err != nil {
+			return err
+		}
+		m, err := repo.NewMigrator(c.db)
+		if err != nil {
+			return err
+		}
+		if _, err := m.Up(ctx); err != nil {
+			return err
+		}
+	}
+	c.versions = append(c.versions, c.serverVersions(ctx)...)
+	return nil
+}
+
+func (c *contest) close() error {
+	var errs []error
+	if c.redis != nil {
+		errs = append(errs, c.redis.Close())
+	}
+	for _, proxy := range c.slow {
+		errs = append(errs, proxy.Close())
+	}
+	if c.servers != nil {
+		errs = append(errs, c.servers.Stop())
+	}
+	return errors.Join(errs...)
+}
+
+// addr returns the address of a server for a worker, or "" if there is none.
+func (c *contest) addr(kind stack.Kind, delayed bool) string {
+	if proxy := c.slow[kind]; delayed && proxy != nil {
+		return proxy.Addr()
+	}
+	if server := c.servers.Server(string(kind)); server != nil {
+		return server.URL
+	}
+	return ""
+}

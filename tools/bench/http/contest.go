@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"example.com/stock/internal/stack"
+	"example.com/stock/tools/bench/rig"
+)
+
+// A contest holds the sides and what is measured on them.
+type contest struct {
+	settings settings
+	folder   string // of the programs
+	jobs     []job
+
+	main    *rig.Side
+	ping    *rig.Side // nil: it is not measured
+	beside  *rig.Side // nil: there is none
+	store   *bare     // nil: the store without HTTP is not measured
+	version string
+	other   string // version of beside
+}
+
+// open builds the programs and starts the sides. On error nothing is left running.
+func open(ctx context.Context, s settings, root string) (c *contest, err error) {
+	if _, err := rig.FindWrk(); err != nil {
+		return nil, err
+	}
+	c = &contest{settings: s, jobs: jobs(s)}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.close())
+			c = nil
+		}
+	}()
+	if c.folder, err = os.MkdirTemp("", "bench-http-"); err != nil {
+		return c, err
+	}
+	program, otherProgram := filepath.Join(c.folder, "stock"), filepath.Join(c.folder, "stock-beside")
+	progress("building the stock program")
+	if err := rig.Build(ctx, root, program); err != nil {
+		return c, err
+	}
+	c.version = rig.Version(ctx, root)
+	if s.beside != "" {
+		progress("building the stock program of %s", s.beside)
+		if c.other, err = rig.BuildBeside(ctx, root, s.beside, otherProgram); err != nil {
+			return c, err
+		}
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return c, err
+	}
+	progress("starting servers and instances")
+	var all sync.WaitGroup
+	var failed [3]error
+	all.Go(func() {
+		c.main, failed[0] = rig.Open(ctx, rig.Options{
+			Name: "main", Binary: program, Instances: s.instances, Want: wanted(s.rows),
+			Env: []string{storeOfOrders}, Tell: progress,
+		})
+	})
+	if slices.Contains(s.rows, ping) {
+		all.Go(func() {
+			c.ping, failed[1] = rig.Open(ctx, rig.Options{
+				Name: "ping", Binary: self, Instances: s.instances, Foreign: true, Tell: progress,
+			})
+		})
+	}
+	if s.beside != "" {
+		all.Go(func() {
+			c.beside, failed[2] = rig.Open(ctx, rig.Options{
+				Name: "beside", Binary: otherProgram, Instances: s.instances, Want: wanted(s.besideRows),
+				Tell: progress,
+			})
+		})
+	}
+	all.Wait()
+	if err := errors.Join(failed[:]...); err != nil {
+		return c, err
+	}
+	if slices.Contains(s.rows, noHTTP) {
+		c.store, err = openBare(c.main)
+	}
+	return c, err
+}
+
+// wanted returns the servers that rows need. Redis is always there: some locks register with it.
+func wanted(names []string) []stack.Kind {
+	want := []stack.Kind{stack.Redis}
+	for _, r := range rows() {
+		if slices.Contains(names, r.name) && r.needs != "" && !slices.Contains(want, r.needs) {
+			want = append(want, r.needs)
+		}
+	}
+	return want
+}
+
+// close stops everything.
+func (c *contest) close() error {
+	var all sync.WaitGroup
+	sides := []*rig.Side{c.main, c.ping, c.beside}
+	failed := make([]error, len(sides))
+	if c.store != nil {
+		c.store.close()
+	}
+	for i, side := range sides {
+		all.Go(func() { failed[i] = side.Close() })
+	}
+	all.Wait()
+	if c.folder != "" {
+		failed = append(failed, os.RemoveAll(c.folder))
+	}
+	return errors.Join(failed...)
+}
+
+// side returns where a job is measured.
+func (c *contest) side(j job) *rig.Side {
+	switch {
+	case j.Beside:
+		return c.beside
+	case j.Row == ping:
+		return c.ping
+	}
+	return c.main
+}
