@@ -12,10 +12,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/internal/stack"
+	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
 	"example.com/stock/repo"
-	"example.com/stock/stack"
-	"example.com/stock/stack/stacktest"
 )
 
 // becomes waits until /readyz answers with that status and words.

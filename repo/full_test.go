@@ -12,10 +12,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/internal/mysqlerr"
 	"example.com/stock/internal/stack"
 	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
-	"example.com/stock/internal/mysqlerr"
 	"example.com/stock/repo"
 	"example.com/stock/service"
 	orders "example.com/stock/service/order"

@@ -16,9 +16,9 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"example.com/stock/app"
 	"example.com/stock/internal/stack"
 	"example.com/stock/internal/words"
-	"example.com/stock/app"
 	"example.com/stock/loadtest/report"
 )
 

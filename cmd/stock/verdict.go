@@ -11,11 +11,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/mapping"
 	"example.com/stock/loadtest/report"
 	"example.com/stock/loadtest/tally"
-	"example.com/stock/words"
 )
 
 // verdictFlags holds the flags of verdict.

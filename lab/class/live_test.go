@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/loadtest"
-	"example.com/stock/stack/stacktest"
 )
 
 // live opens the wall of a load, and closes it after the test.

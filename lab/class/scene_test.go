@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/stack/stacktest"
+	"example.com/stock/internal/stack/stacktest"
 )
 
 // A scene that is started while an earlier run still sells shows what it shows alone: the earlier run takes no unit of

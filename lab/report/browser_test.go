@@ -16,9 +16,9 @@ import (
 	"go.uber.org/goleak"
 
 	"example.com/stock/internal/stack/browsertest"
+	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lab"
 	"example.com/stock/lab/diagram"
-	"example.com/stock/internal/stack/stacktest"
 )
 
 var browser browsertest.Shared

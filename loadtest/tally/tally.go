@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"example.com/stock/words"
+	"example.com/stock/internal/words"
 )
 
 //go:embed text

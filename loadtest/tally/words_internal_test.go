@@ -3,7 +3,7 @@ package tally
 import (
 	"testing"
 
-	"example.com/stock/words/wordstest"
+	"example.com/stock/internal/words/wordstest"
 )
 
 // Every text is there in both languages, is given its values, and is said.

@@ -15,10 +15,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/order"
-	"example.com/stock/relay"
+	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/service"
-	"example.com/stock/stack/stacktest"
+	"example.com/stock/service/order"
+	"example.com/stock/service/relay"
 )
 
 // An inbox is a receiver that drops what it knows by its id.
