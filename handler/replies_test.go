@@ -74,6 +74,9 @@ func TestRepliesSayWhatTheServiceSaid(t *testing.T) {
 		"sku": `"pen"`, "store": `"redis"`, "quantity": "1", "initial": "2", "sold": "3", "version": "4", "epoch": "5",
 		"fence": "6", "guard": `"g"`,
 	})
+	wantFields(t, ask(t, http.MethodGet, url+"/v1/stock/pen?store=mysql", "").body, map[string]string{
+		"store": `"mysql"`,
+	})
 	wantFields(t, ask(t, http.MethodGet, url+"/v1/stock/pen/orders", "").body, map[string]string{"next": `"1"`})
 	var settled struct{ Order json.RawMessage }
 	body = ask(t, http.MethodPost, url+"/v1/stock/pen/orders/the-order/settle?store=mysql", "").body

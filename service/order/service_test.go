@@ -303,7 +303,10 @@ func TestStoreIsNotAskedForWhatIsNoID(t *testing.T) {
 		_, _, err1 := s.Confirm(t.Context(), "", "ann", id)
 		_, _, err2 := s.CancelOrder(t.Context(), "", "ann", id)
 		_, err3 := s.Order(t.Context(), "ann", id)
-		for _, err := range []error{err1, err2, err3} {
+		_, _, err4 := s.CancelReservation(t.Context(), "", "ann", id)
+		_, _, err5 := s.Extend(t.Context(), "", "ann", id, time.Minute)
+		_, err6 := s.Reservation(t.Context(), "ann", id)
+		for _, err := range []error{err1, err2, err3, err4, err5, err6} {
 			if !errors.Is(err, ErrNotFound) {
 				t.Errorf("%q: %v", id, err)
 			}

@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -78,7 +80,8 @@ func TestAStreamRefusesARepeatAndWhatComesLate(t *testing.T) {
 func TestAStreamIsTrimmedOfWhatEveryGroupHasTaken(t *testing.T) {
 	t.Parallel()
 	client := dialRedis(t, stacktest.Redis(t).Addr)
-	s := relay.NewStreams(client, nil)
+	var said strings.Builder
+	s := relay.NewStreams(client, slog.New(slog.NewTextHandler(&said, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	ctx, key := t.Context(), relay.StreamKey("a")
 	next := uint64(1)
 	upTo := func(n uint64) {
@@ -130,6 +133,9 @@ func TestAStreamIsTrimmedOfWhatEveryGroupHasTaken(t *testing.T) {
 	first(401, "both have taken 400")
 	if got := stream(t, client, "a"); len(got) != 100 {
 		t.Errorf("%d entries are left", len(got))
+	}
+	if said.Len() > 0 {
+		t.Errorf("it said %q", said.String())
 	}
 }
 

@@ -257,7 +257,7 @@ func run(ctx context.Context, o options, out, progress io.Writer) error {
 		return fmt.Errorf("no report: %d of %d mutants have no result for the files as they are, such as %s: %s",
 			len(missing), len(all), missing[0].path(), missing[0].Name)
 	}
-	return writeReport(o.report, all, "")
+	return writeReport(o.report, all)
 }
 
 // runSample tries mutants that operators make.
@@ -276,7 +276,7 @@ func runSample(ctx context.Context, o options, tables []*Mutant, out, progress i
 	}
 	fmt.Fprint(out, "\n"+strings.Join(s.survivors, "\n")+"\n"+s.String()+"\n")
 	if o.report != "" {
-		if err := writeReport(o.report, tables, s.section()); err != nil {
+		if err := writeSample(o.report, s.section()); err != nil {
 			return err
 		}
 	}

@@ -19,8 +19,9 @@ import (
 
 // serving are the packages of which a service is made, and the judges of one: mutants are made of them by operators.
 var serving = []string{
-	"app", "archive", "batching", "gate", "handler", "health", "loadtest", "loadtest/checkout", "lock", "lock/local",
-	"lock/mysqllock", "lock/redislock", "lock/zklock", "mysqlerr", "order", "relay", "repo", "service",
+	"app", "app/health", "handler", "internal/batching", "internal/mysqlerr", "internal/rediserr", "loadtest",
+	"loadtest/checkout", "loadtest/tally", "lock", "lock/local", "lock/mysqllock", "lock/redislock", "lock/zklock",
+	"repo", "repo/gate", "service", "service/archive", "service/order", "service/relay",
 }
 
 // A sampling tries mutants that operators have made.

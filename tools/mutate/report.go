@@ -37,16 +37,28 @@ const (
 	sampleEnd   = "<!-- end of sample -->\n\n"
 )
 
-// writeReport writes the page, with what it says of a sample, or with what it has said of one.
-func writeReport(file string, all []*Mutant, sample string) error {
-	if sample == "" {
-		page, err := os.ReadFile(file)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		sample = sampleOf(string(page))
+// writeReport writes the page of the tables. What it has said of a sample stays.
+func writeReport(file string, all []*Mutant) error {
+	page, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
-	return os.WriteFile(file, []byte(report(all, sample)), 0o644)
+	return os.WriteFile(file, []byte(report(all, sampleOf(string(page)))), 0o644)
+}
+
+// writeSample writes what the page says of a sample. What it says of the tables stays: they may not have been tried.
+func writeSample(file, sample string) error {
+	page, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	before, rest, has := strings.Cut(string(page), sampleBegin)
+	if has {
+		_, rest, _ = strings.Cut(rest, sampleEnd)
+	} else if tables, is := strings.CutPrefix(before, reportHead); is {
+		before, rest = reportHead, tables
+	}
+	return os.WriteFile(file, []byte(before+sampleBegin+sample+sampleEnd+rest), 0o644)
 }
 
 // sampleOf returns what a page says of a sample.
