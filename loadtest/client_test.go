@@ -174,6 +174,23 @@ func TestDeductOutcomes(t *testing.T) {
 	}
 }
 
+// A redirect is not followed, and the reply says where it leads, without what differs between requests.
+func TestDeductIsRedirected(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "https://shop.example/deduct?"+r.URL.RawQuery, http.StatusTemporaryRedirect)
+	}))
+	defer server.Close()
+	got := client(t, server.URL, "", 1).Deduct(t.Context(),
+		loadtest.Request{Endpoint: "/deduct", SKU: "x", Quantity: 1, RequestID: "run-7"})
+	want := "status 307 redirects to https://shop.example/deduct, which is not followed"
+	if got.Outcome != loadtest.Failed || got.Location != "https://shop.example/deduct" || got.Error != want {
+		t.Errorf("got %+v", got)
+	}
+	if zh := loadtest.ErrorText(got.Error).ZH; zh != "状态码 307，重定向到 https://shop.example/deduct，这里不会跟随" {
+		t.Errorf("in Chinese: %s", zh)
+	}
+}
+
 func TestDeductSendsTheWholeRequest(t *testing.T) {
 	for _, row := range []struct {
 		name    string

@@ -125,7 +125,7 @@ func Open(ctx context.Context, shops []*loadtest.Client, p Plan, feed Feed) (*Sh
 	}
 	r := &Result{
 		Format: ReportFormat, Version: ReportVersion, Target: shops[0].URL(), Plan: p,
-		Run: "co-" + strings.ToLower(rand.Text()[:10]),
+		Run: strings.ToLower(rand.Text()[:12]), // request ids begin with it, and must not tell who sends them
 	}
 	r.Command = p.Command(r.Target)
 	weights, _ := p.Skew.Weights(p.SKUs)

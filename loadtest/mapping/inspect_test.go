@@ -1,0 +1,91 @@
+package mapping_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"example.com/stock/loadtest"
+	"example.com/stock/loadtest/mapping"
+)
+
+// What a status alone says of a reply, for tools that count replies by status.
+func TestAccepts(t *testing.T) {
+	t.Parallel()
+	of := func(rules string) *mapping.File {
+		m, err := mapping.Parse([]byte("read: {path: /left, quantity: left}\ndeduct:\n  path: /take\n" + rules))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	byStatus := of("  accepted: {status: [200, 303]}\n  sold_out: {status: 409}\n")
+	byField := of("  accepted: {status: 2xx, field: code, equals: 0}\n" +
+		"  sold_out: {status: 2xx, field: code, equals: 1}\n")
+	shared := of("  accepted: {field: ok, equals: true}\n")
+	for _, row := range []struct {
+		file              *mapping.File
+		status            int
+		always, sometimes bool
+	}{
+		{byStatus, 200, true, false},
+		{byStatus, 303, true, false},
+		{byStatus, 201, false, false},
+		{byStatus, 409, false, false},
+		{byField, 200, false, true},
+		{byField, 409, false, false},
+		{shared, 500, false, true},
+		{of("  sold_out: {status: 409}\n"), 200, false, false},
+	} {
+		if always, sometimes := row.file.Accepts(row.status); always != row.always || sometimes != row.sometimes {
+			t.Errorf("%d: always %v, sometimes %v; want %v, %v", row.status, always, sometimes, row.always,
+				row.sometimes)
+		}
+	}
+}
+
+// Without the number of units at first, what can be told is told, and what is missing is named.
+func TestInspectWithoutTheInitialStock(t *testing.T) {
+	t.Parallel()
+	told := strings.Replace(foreignMapping, "  request_id: ref\n", "  request_id: ref\n  remaining: after\n", 1)
+	once := new(time.Duration)
+	for _, row := range []struct {
+		name, mapping string
+		orders        []string
+		want          loadtest.Finding
+		says          string
+	}{
+		{
+			"right", told, []string{`{"id":1,"n":1,"ref":"a","after":9}`, `{"id":2,"n":1,"ref":"b","after":8}`},
+			loadtest.Undecided,
+			"how many units there were at first is not known, so units that were lost or oversold are not seen: " +
+				"tell with --initial (10 are left and in the orders together)",
+		},
+		{
+			"two read the same", told,
+			[]string{`{"id":1,"n":1,"ref":"a","after":8}`, `{"id":2,"n":1,"ref":"b","after":8}`},
+			loadtest.Broken, "1 pair of orders read the same quantity",
+		},
+	} {
+		f := &foreign{left: 8, orders: row.orders}
+		target, _ := f.open(t, row.mapping)
+		i, err := loadtest.Inspect(t.Context(), target, loadtest.Look{SKU: "x", Recheck: once})
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := ""
+		for _, r := range i.Reasons {
+			said += r.Text.EN + "\n"
+		}
+		if i.Finding != row.want || !strings.Contains(said, row.says) {
+			t.Errorf("%s: %s: %s; want %s: %s", row.name, i.Finding, said, row.want, row.says)
+		}
+	}
+	least := foreignMapping[:strings.Index(foreignMapping, "orders:")]
+	target, _ := (&foreign{left: 8}).open(t, least)
+	_, err := loadtest.Inspect(t.Context(), target, loadtest.Look{SKU: "x", Recheck: once})
+	if plan := new(loadtest.PlanError); !errors.As(err, &plan) || plan.Field != "initial" {
+		t.Errorf("of an API that lists no orders: %v", err)
+	}
+}
