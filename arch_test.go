@@ -301,7 +301,7 @@ func importsOf(t *testing.T, kind string) map[string][]string {
 		}
 		if entry.IsDir() {
 			base := entry.Name()
-			skipped := []string{"testdata", "docs/examples", "out"}
+			skipped := []string{"testdata", "examples", "out"}
 			if base != "." && (strings.HasPrefix(base, ".") || slices.Contains(skipped, base)) {
 				return filepath.SkipDir
 			}

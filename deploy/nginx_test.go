@@ -334,7 +334,7 @@ func TestLargeBody(t *testing.T) {
 }
 
 // A client that sends a byte now and then holds its connection for as long as an instance lets it, and no longer: nginx
-// passes the body on as it comes, gives the instance's answer, and ends the connection. It is one instance that gets it.
+// passes the body on as it comes, gives the instance's answer, and ends the connection. One instance gets it.
 func TestABodyThatTrickles(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{"POST", "PUT"} {

@@ -24,8 +24,9 @@ func TestTheCommandThatRepeatsAPlan(t *testing.T) {
 			Plan{
 				Strategy: "it's", Store: "redis", SKU: "pen", SKUs: 2, Skew: "hot:0.8", Stock: 5,
 				Quantities: []int64{1, 2},
-				Rate:       Rate{From: 2, To: 3}, Arrivals: Even, MaxInFlight: 9, RampUp: time.Second, Duration: time.Minute,
-				WarmUp: 2 * time.Second, Seed: 4, Think: time.Millisecond, Wait: &wait, Timeout: time.Second,
+				Rate:       Rate{From: 2, To: 3}, Arrivals: Even, MaxInFlight: 9, RampUp: time.Second,
+				Duration: time.Minute,
+				WarmUp:   2 * time.Second, Seed: 4, Think: time.Millisecond, Wait: &wait, Timeout: time.Second,
 				Cold: true, Shared: true,
 			},
 			`stock load --url here --strategy 'it'\''s' --store redis --sku pen --skus 2 --skew hot:0.8 --stock 5 ` +

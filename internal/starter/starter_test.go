@@ -183,8 +183,8 @@ func TestNames(t *testing.T) {
 		"repo/migrate.go":        "run my-shop migrate up",
 		"docker-compose.yml":     "MY_SHOP_MYSQL_DSN: my_shop:",
 		"README.md":              "`stock new` (test)",
-		"handler/table.go":       `"github.com/acme/my-shop/v2/order"`,
-		"repo/ledger.go":         `"github.com/acme/my-shop/v2/order"`,
+		"handler/table.go":       `"github.com/acme/my-shop/v2/service/order"`,
+		"repo/ledger.go":         `"github.com/acme/my-shop/v2/service/order"`,
 	} {
 		if !strings.Contains(read(name), has) {
 			t.Errorf("%s does not say %s", name, has)

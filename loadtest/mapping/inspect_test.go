@@ -57,7 +57,8 @@ func TestInspectWithoutTheInitialStock(t *testing.T) {
 		says          string
 	}{
 		{
-			"right", told, []string{`{"id":1,"n":1,"ref":"a","after":9}`, `{"id":2,"n":1,"ref":"b","after":8}`},
+			"right", told,
+			[]string{`{"id":1,"n":1,"ref":"a","after":9}`, `{"id":2,"n":1,"ref":"b","after":8}`},
 			loadtest.Undecided,
 			"how many units there were at first is not known, so units that were lost or oversold are not seen: " +
 				"tell with --initial (10 are left and in the orders together)",

@@ -109,7 +109,7 @@ func checkouts(t *testing.T, show func(field, page string)) {
 		t.Fatal(err)
 	}
 	page := func(field string, r *checkout.Result) {
-		s.page(field, func(out *bytes.Buffer) error { return report.WriteCheckoutHTML(out, r, "en") })
+		s.page(field, func(out *bytes.Buffer) error { return report.WriteCheckoutHTML(out, r, "", "en") })
 	}
 	for _, field := range browsertest.Fields(checkout.Evidence{}) {
 		r := visited()

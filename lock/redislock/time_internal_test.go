@@ -306,7 +306,7 @@ func TestHalfIsNoMajority(t *testing.T) {
 	}
 }
 
-// A lateContext is over by its deadline, and not yet by Done: sockets, which have the same deadline, are a moment ahead.
+// A lateContext is over by its deadline and not yet by Done: sockets, which have the same deadline, are a moment ahead.
 type lateContext struct {
 	context.Context
 	deadline time.Time

@@ -182,7 +182,10 @@ func TestOrphanIsSweptWithinTheSession(t *testing.T) {
 func TestHowLongACreateIsSearchedFor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a := &attempt{g: &generation{s: &Session{}, timeout: 20 * time.Second}, dir: "/stock/key"}
+		s := &Session{}
+		a := &attempt{
+			acquisition: &acquisition{s: s, dir: "/stock/key"}, g: &generation{s: s, timeout: 20 * time.Second},
+		}
 		o := a.unanswered("guid")
 		want := orphan{node: node{dir: "/stock/key", guid: "guid"}, until: time.Now().Add(20 * time.Second)}
 		if o != want {

@@ -28,9 +28,9 @@ func TestStartAcquiresAFreeKey(t *testing.T) {
 	p := newProxy(t, Servers.ZooKeeper(t))
 	q := NewSequential(dial(t, p.Addr()))
 	l := lock.HandOver(starts{q, t}, lock.Bound{})
-	release(t, acquire(t, q, 20*time.Second)) // makes the folder, and reads the record of fences
+	release(t, acquire(t, q)) // makes the folder, and reads the record of fences
 	before := p.requests()
-	lease := acquire(t, l, 20*time.Second)
+	lease := acquire(t, l)
 	if n := p.requests() - before; n != 1 {
 		t.Errorf("%d requests, want 1", n)
 	}
@@ -46,8 +46,8 @@ func TestStartTakesAPlace(t *testing.T) {
 	host := Servers.ZooKeeper(t)
 	p := newProxy(t, host)
 	q, other, c := NewSequential(dial(t, p.Addr())), NewSequential(dial(t, host)), raw(t, host)
-	release(t, acquire(t, q, 20*time.Second))
-	holder := acquire(t, other, 20*time.Second)
+	release(t, acquire(t, q))
+	holder := acquire(t, other)
 	before := p.requests()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -76,7 +76,7 @@ func TestAWaitAfterStartLeavesNoNode(t *testing.T) {
 	t.Parallel()
 	host := Servers.ZooKeeper(t)
 	q, c := NewSequential(dial(t, host)), raw(t, host)
-	holder := acquire(t, q, 20*time.Second)
+	holder := acquire(t, q)
 	_, wait, err := q.Start(t.Context(), keyOf(t), lock.Options{})
 	must(t, err)
 	over, cancel := context.WithCancel(t.Context())
@@ -97,8 +97,8 @@ func TestStartOfALostSession(t *testing.T) {
 	host := Servers.ZooKeeper(t)
 	s := open(t, Config{Hosts: []string{host}, SessionTimeout: 40 * time.Second})
 	q, other, c := NewSequential(s), NewSequential(dial(t, host)), raw(t, host)
-	release(t, acquire(t, q, 20*time.Second))
-	holder := acquire(t, other, 20*time.Second)
+	release(t, acquire(t, q))
+	holder := acquire(t, other)
 	_, wait, err := q.Start(t.Context(), keyOf(t), lock.Options{})
 	must(t, err)
 	old := parseQueue(queue(t, c))[1]
@@ -134,8 +134,8 @@ func TestAPlaceThatComesTooLate(t *testing.T) {
 	p := newProxy(t, host)
 	s := open(t, Config{Hosts: []string{p.Addr()}, SessionTimeout: 20 * time.Second})
 	q, other, c := NewSequential(s), NewSequential(dial(t, host)), raw(t, host)
-	release(t, acquire(t, q, 20*time.Second))
-	holder := acquire(t, other, 20*time.Second)
+	release(t, acquire(t, q))
+	holder := acquire(t, other)
 	create := p.Set(wire.Trap{On: wire.ToServer, Do: wire.HoldReply})
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-create.Sprung(); cancel() }()

@@ -90,6 +90,8 @@ func (l *ledger) Decide(_ context.Context, sku service.SKU, _ uint64, verdict or
 	return nil
 }
 
+func (l *ledger) Now(context.Context) (time.Time, error) { return time.Now(), nil }
+
 func (l *ledger) Deliver(ctx context.Context, e Event) error {
 	if l.answer != nil {
 		if err := l.answer(ctx, e); err != nil {

@@ -25,16 +25,16 @@ const usage = `Mutate makes every mutant of the tables mutants.txt, and runs the
 A test that goes red, panics or hangs has killed the mutant. Nothing is written into the tree: a mutant is compiled in
 place of its file (go test -overlay).
 
-  go run ./mutate                                  every mutant of every table
-  go run ./mutate --package lock,lock/zklock       the tables of these packages
-  go run ./mutate --only 'deadline|fence'          the mutants whose names match
-  go run ./mutate --shard 2/5                      every fifth mutant, beginning with the second
-  go run ./mutate --resume                         only what has no result yet, or what has changed since
-  go run ./mutate --quick                          a fixed sample without servers: under 4 minutes on 2 cores
-  go run ./mutate --list                           the mutants, without making them
-  go run ./mutate --random 200 --seed 7            a sample of the mutants that operators make of the service
-  go run ./mutate --operators --package lock       all that they make of a package; --only 'turn.go:117' of a line
-  go run ./mutate --resume --report docs/mutation.md
+  bin/mutate                                  every mutant of every table
+  bin/mutate --package lock,lock/zklock       the tables of these packages
+  bin/mutate --only 'deadline|fence'          the mutants whose names match
+  bin/mutate --shard 2/5                      every fifth mutant, beginning with the second
+  bin/mutate --resume                         only what has no result yet, or what has changed since
+  bin/mutate --quick                          a fixed sample without servers: under 4 minutes on 2 cores
+  bin/mutate --list                           the mutants, without making them
+  bin/mutate --random 200 --seed 7            a sample of the mutants that operators make of the service
+  bin/mutate --operators --package lock       all that they make of a package; --only 'turn.go:117' of a line
+  bin/mutate --resume --report docs/mutation.md
 
 A mutant that is marked "same" or "open" is compiled and not run. Results are kept in a file, by the hash of the mutant
 and of every file of which its test is built. --resume believes those whose hash has not changed, so a run that was
@@ -44,12 +44,12 @@ The status is 0 if every mutant with a test was killed. It is 1 if one survived,
 missing), or if a table is wrong: the code is not found exactly once, the mutant does not compile, the test does not
 exist or is red without the mutant.
 
-Operators make mutants of Go code: a comparison is shifted or negated, a condition is true or false whatever it finds, &&
+Operators make mutants of Go code: a comparison is shifted or negated, a condition is always true or always false, &&
 and || change places, + and -, a number is one more or less, a call, an assignment, a defer is left out, a result is nil
 or zero. All tests that reach the func are tried, fast ones first, those of the package before others; a test that fails
-must fail twice. A mutant whose code is that of a "same" of a table counts as one that changes nothing. Which tests reach
-what is kept in out/reached.json. With --resume what has survived is tried again. The status is 1 if less than --least
-percent is killed.
+must fail twice. A mutant whose code is that of a "same" in a table counts as one that changes nothing. Which tests
+reach what is kept in out/reached.json. With --resume what has survived is tried again. The status is 1 if less than
+--least percent is killed.
 
 `
 
