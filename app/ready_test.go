@@ -42,7 +42,7 @@ func TestReadyIsWhatASaleNeeds(t *testing.T) {
 		return func(t *testing.T, addr string) {
 			c := redis.NewClient(&redis.Options{Addr: addr})
 			defer c.Close()
-			if err := c.SlaveOf(t.Context(), master, port).Err(); err != nil {
+			if err := c.ReplicaOf(t.Context(), master, port).Err(); err != nil {
 				t.Fatal(err)
 			}
 		}

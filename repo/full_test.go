@@ -161,9 +161,9 @@ func TestRedisRefusesWrites(t *testing.T) {
 		{
 			"a replica", "read-only replica", false,
 			func(t *testing.T, c *redis.Client, _ string) error {
-				return c.SlaveOf(t.Context(), "127.0.0.1", "1").Err()
+				return c.ReplicaOf(t.Context(), "127.0.0.1", "1").Err()
 			},
-			func(t *testing.T, c *redis.Client, _ string) error { return c.SlaveOf(t.Context(), "NO", "ONE").Err() },
+			func(t *testing.T, c *redis.Client, _ string) error { return c.ReplicaOf(t.Context(), "NO", "ONE").Err() },
 		},
 		{
 			"cannot save", "cannot save to disk", false,
