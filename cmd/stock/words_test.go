@@ -36,6 +36,7 @@ func TestTheCommandsSayNothingElse(t *testing.T) {
 		"stock lab soak --for %v --seed %d --instances %d": "a command",
 		"exit status %d: %v": "main prints the error in it",
 		playCommands:         "commands",
+		"go: downloading ":   "what the go command says",
 	}})
 }
 

@@ -41,7 +41,10 @@ func Meanings() []Meaning {
 	return []Meaning{
 		{"executing the script", Unknown, rights, false, script}, // until 7.0
 		{"ACL failure in script", Unknown, rights, false, script},
-		{"READONLY", Refused, "it is a read-only replica: the address must be the master's", false, before},
+		{
+			"READONLY", Refused, "it is a read-only replica; point redis.addrs at the master, or use redis.master_name",
+			false, before,
+		},
 		{"OOM", Refused, "it is out of memory: raise maxmemory", true, before},
 		{"MISCONF", Refused, "it cannot save to disk", false, before},
 		{"NOREPLICAS", Refused, "it has fewer replicas than min-replicas-to-write", false, before},

@@ -177,7 +177,7 @@ func TestFrames(t *testing.T) {
 		table := got.table(lang)
 		fmt.Print(table)
 		if how == "write" {
-			between(t, filepath.Join("..", "docs", file), "frames", table)
+			between(t, filepath.Join("..", "..", "docs", file), "frames", table)
 		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 // loaded is the history of a load that was made once, with its text.
 func loaded(t testing.TB, name string) (h *loadtest.History, text string) {
 	t.Helper()
-	file, err := os.Open(filepath.Join("..", "loadtest", "report", "testdata", name+".jsonl.gz"))
+	file, err := os.Open(filepath.Join("..", "..", "loadtest", "report", "testdata", name+".jsonl.gz"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -60,7 +60,7 @@ func exported(t *testing.T, show func(field, page string)) {
 		page("load", field, file.Bytes())
 	}
 	atLeast(2, "loads")
-	content, err := os.ReadFile(filepath.Join("..", "lab", "diagram", "testdata", "run.json"))
+	content, err := os.ReadFile(filepath.Join("..", "diagram", "testdata", "run.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

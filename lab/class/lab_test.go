@@ -14,7 +14,7 @@ import (
 // A run of the lab opens in the player, which chooses a case and steps through its diagram, on a server and as one
 // file; and it says what was seen.
 func TestALabRunIsReplayed(t *testing.T) {
-	content, err := os.ReadFile(filepath.Join("..", "lab", "diagram", "testdata", "run.json"))
+	content, err := os.ReadFile(filepath.Join("..", "diagram", "testdata", "run.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

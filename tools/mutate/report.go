@@ -15,16 +15,18 @@ const reportHead = `# Mutants
 
 A mutant is one small change that breaks the code. It stands, with the test that must notice it, in the table
 mutants.txt beside the code. "make mutate" compiles each mutant in place of its file, and runs that one test: it must
-go red, panic or hang. Before that the test was green without the mutant. This page is written only if that was so for
-every mutant that is listed as killed. Tests of random histories run with one seed, and without what they found in
-earlier runs. "Same" says why a mutant makes no difference that can be seen. "Open" is a gap.
+go red, panic or hang. Before that the test was green without the mutant. The page lists the tables. The last run of
+all of them in one go had 938 mutants; of those that were added later, each was run by itself or not at all yet. Tests
+of random histories run with one seed, and without what they found in earlier runs. "Same" says why a mutant makes no
+difference that can be seen. "Open" is a gap.
 
 `
 
 const reportTail = `The percentage is of the mutants that change something, and of these tables alone.
 People wrote the mutants, many of them because a bug had been there or because a test was missing. So it says that these
 bugs cannot come back unnoticed. It is not how much of the code is tested, and no estimate of how many other bugs the
-tests would find.
+tests would find. A sample of mutants that operators make of the code (--random) says more: in November 2026 the tests
+killed 30 of 40 (seed 1), and after tests for what had survived 30 of 35 others (seed 2). 90 % is wanted.
 
 Why a command of our own: [gremlins](https://github.com/go-gremlins/gremlins), the well-kept tool for Go, makes its
 mutants by operators, of Go alone, and our locks are Lua and SQL, too. It runs all tests of the package for each one,

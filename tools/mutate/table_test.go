@@ -69,7 +69,7 @@ func TestAnchored(t *testing.T) {
 
 // The tables of this module fit its code and its tests. That each mutant is killed is for the command to see.
 func TestTablesFit(t *testing.T) {
-	const root = ".."
+	const root = "../.."
 	all, err := readTables(root)
 	if err != nil {
 		t.Fatal(err)

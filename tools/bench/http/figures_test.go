@@ -161,7 +161,7 @@ func TestWidth(t *testing.T) {
 
 // The pages in docs are made of the figures that are kept beside them, and of nothing else.
 func TestPagesAreOfTheKeptRun(t *testing.T) {
-	docs := filepath.Join("..", "..", "docs")
+	docs := filepath.Join("..", "..", "..", "docs")
 	r, err := load(filepath.Join(docs, kept))
 	if err != nil {
 		t.Fatal(err)

@@ -191,7 +191,7 @@ func TestFillWantsItsMarks(t *testing.T) {
 
 // The pages and their pictures are what the generator makes of the constants that are kept beside them.
 func TestPagesAreOfTheKeptConstants(t *testing.T) {
-	docs := filepath.Join("..", "..", "docs")
+	docs := filepath.Join("..", "..", "..", "docs")
 	c, err := load(filepath.Join(docs, kept))
 	if err != nil {
 		t.Fatal(err)
