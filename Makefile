@@ -80,7 +80,7 @@ client-test: ## Generate a client from the OpenAPI document with oapi-codegen, a
 	cd handler/clienttest && $(GO) test -count 1 .
 
 .PHONY: new-test new-compose-test
-new-test: build ## Write an order service for every choice (stock new) and build it; lint and test three of them
+new-test: build ## Write order services for five choices (stock new) and build them; lint and test three
 	internal/starter/try
 
 new-compose-test: build ## Write the example of docs/new.md, bring its composition up, sell, take it down
