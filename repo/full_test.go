@@ -163,7 +163,9 @@ func TestRedisRefusesWrites(t *testing.T) {
 			func(t *testing.T, c *redis.Client, _ string) error {
 				return c.ReplicaOf(t.Context(), "127.0.0.1", "1").Err()
 			},
-			func(t *testing.T, c *redis.Client, _ string) error { return c.ReplicaOf(t.Context(), "NO", "ONE").Err() },
+			func(t *testing.T, c *redis.Client, _ string) error {
+				return c.ReplicaOf(t.Context(), "NO", "ONE").Err()
+			},
 		},
 		{
 			"cannot save", "cannot save to disk", false,
