@@ -43,7 +43,7 @@ type Event struct {
 	On     bool       `json:"on,omitempty"`     // pause: every sale stops at each point; voting: votes are taken; rate
 	Votes  []int      `json:"votes,omitempty"`  // voting: by choice
 	Crowd  int        `json:"crowd,omitempty"`  // crowd: students that have joined
-	Words  []string   `json:"words,omitempty"`  // note: a key of words.json and what to fill in
+	Words  []string   `json:"words,omitempty"`  // note: the key of a text and what to fill in
 }
 
 // The kinds of the class's own events. Those of instances are in service.StepKind.

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"io/fs"
 	"net/http"
 	"regexp"
 	"slices"
@@ -227,7 +226,7 @@ func (o oneFile) write(w io.Writer) error {
 		if text, ok := o.more[name]; ok {
 			return text
 		}
-		text, err := fs.ReadFile(pageFiles(), name)
+		text, err := pageFile(name)
 		failed = errors.Join(failed, err)
 		return string(text)
 	}
