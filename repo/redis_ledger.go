@@ -16,6 +16,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/internal/redisscript"
 	"example.com/stock/lock"
 	"example.com/stock/service"
 	"example.com/stock/service/order"
@@ -101,11 +102,11 @@ var ledgerPageLua string
 var ledgerPolicyLua string
 
 var (
-	ledgerReadScript   = newScript(ledgerReadLua)
-	ledgerWriteScript  = newScript(ledgerWriteLua)
-	ledgerDueScript    = newScript(ledgerDueLua)
-	ledgerPageScript   = newScript(ledgerPageLua)
-	ledgerPolicyScript = newScript(ledgerPolicyLua)
+	ledgerReadScript   = redisscript.New(ledgerReadLua)
+	ledgerWriteScript  = redisscript.New(ledgerWriteLua)
+	ledgerDueScript    = redisscript.New(ledgerDueLua)
+	ledgerPageScript   = redisscript.New(ledgerPageLua)
+	ledgerPolicyScript = redisscript.New(ledgerPolicyLua)
 )
 
 const (
@@ -510,7 +511,9 @@ func (w *redisStep) records(d *draft) {
 }
 
 // read runs a script that only reads, or that may be repeated: a lost reply is lock.ErrDown.
-func (l *RedisLedger) read(ctx context.Context, doing string, s script, keys []string, args ...any) ([]any, error) {
+func (l *RedisLedger) read(
+	ctx context.Context, doing string, s *redisscript.Script, keys []string, args ...any,
+) ([]any, error) {
 	reply, err := l.redis.run(ctx, doing, s, keys, args...)
 	if errors.Is(err, service.ErrOutcomeUnknown) {
 		err = idempotentFailure(ctx, doing, err)

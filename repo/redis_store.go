@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"example.com/stock/internal/redisscript"
 	"example.com/stock/service"
 )
 
@@ -137,14 +138,14 @@ var findLua string
 var raiseLua string
 
 var (
-	writeScript  = newScript(refuseLua + writeLua)
-	deductScript = newScript(refuseLua + deductLua)
-	refillScript = newScript(refillLua)
-	setScript    = newScript(setLua)
-	ordersScript = newScript(ordersLua)
-	settleScript = newScript(settleLua)
-	findScript   = newScript(findLua)
-	raiseScript  = newScript(raiseLua)
+	writeScript  = redisscript.New(refuseLua + writeLua)
+	deductScript = redisscript.New(refuseLua + deductLua)
+	refillScript = redisscript.New(refillLua)
+	setScript    = redisscript.New(setLua)
+	ordersScript = redisscript.New(ordersLua)
+	settleScript = redisscript.New(settleLua)
+	findScript   = redisscript.New(findLua)
+	raiseScript  = redisscript.New(raiseLua)
 )
 
 // An order in Redis is JSON. What the script of Deduct finds out comes first, so that the script can put it there

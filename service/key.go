@@ -60,7 +60,8 @@ func digest(parts ...string) string {
 const KeyHeader = "Idempotency-Key"
 
 // ParseKey checks an idempotency key: 1 to MaxKeyText visible ASCII characters. In the draft of the IETF the key stands
-// in quotes, but most clients send it without; both are the same key. In quotes, \" and \\ stand for the second character.
+// in quotes, but most clients send it without; both are the same key. In quotes, \" and \\ stand for the second
+// character.
 func ParseKey(s string) (string, error) {
 	bad := func(reason string) (string, error) {
 		return "", &InvalidError{KeyHeader, reason}
@@ -98,4 +99,3 @@ func ParseKey(s string) (string, error) {
 	}
 	return key, nil
 }
-

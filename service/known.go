@@ -10,8 +10,8 @@ import (
 const maxKnown = 50_000
 
 // KnownSKUs remembers SKUs that a store had when it was last read or set here. Requests for SKUs that do not exist are
-// refused before they ask for a lock, because lock servers keep something for every key that was ever locked: a fence in
-// Redis, a row in MySQL. The store still decides, in the critical section, whether a SKU exists.
+// refused before they ask for a lock, because lock servers keep something for every key that was ever locked: a fence
+// in Redis, a row in MySQL. The store still decides, in the critical section, whether a SKU exists.
 //
 // There are two generations. When the young one is full, it becomes the old one. A SKU of the old one that is asked for
 // moves to the young one. This bounds the set without a list that each request would have to maintain.

@@ -8,10 +8,12 @@ type (
 	begunKey struct{}
 )
 
-// WithWait returns work with wait, a ctx that bounds the queues in front of what is done with work: a call that is still
-// in a queue when wait ends leaves it; a call that has got through goes on until work ends. It applies to every call in
-// the scope of work, as a deadline does.
-func WithWait(work, wait context.Context) context.Context { return context.WithValue(work, waitKey{}, wait) }
+// WithWait returns work with wait, a ctx that bounds the queues in front of what is done with work: a call that is
+// still in a queue when wait ends leaves it; a call that has got through goes on until work ends. It applies to every
+// call in the scope of work, as a deadline does.
+func WithWait(work, wait context.Context) context.Context {
+	return context.WithValue(work, waitKey{}, wait)
+}
 
 // WaitOf returns the wait of ctx, or ctx itself if it has none.
 func WaitOf(ctx context.Context) context.Context {

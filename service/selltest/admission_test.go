@@ -59,7 +59,8 @@ func TestAdmissionOfASale(t *testing.T) {
 			if _, err := s.sell(client); err != nil {
 				t.Fatal(err)
 			}
-			if read, write := service.Begun(store.read), service.Begun(store.write); read != row.read || write != row.write {
+			read, write := service.Begun(store.read), service.Begun(store.write)
+			if read != row.read || write != row.write {
 				t.Errorf("begun: read %t, write %t; want %t, %t", read, write, row.read, row.write)
 			}
 			newcomer := store.write
