@@ -26,7 +26,7 @@ import (
 //   - stock:{<sku>}:orders: a list, which begins with the number of the epoch and then has its orders as they were
 //     written. When the stock is set again it becomes stock:{<sku>}:orders:<epoch>, and expires after KeepOrders.
 //   - stock:{<sku>}:key:<digest>: the order that was written with an idempotency key, and its fingerprint, for
-//     KeepKeys. It is there only if a client sent one.
+//     as long as [Redis.KeepKeysFor] says. It is there only if a client sent one.
 //   - stock:{<sku>}:settled: a sorted set of the ids that [Redis.Settle] has declared absent, scored by the time when
 //     they may be forgotten.
 //
@@ -49,14 +49,11 @@ import (
 // stock wait for no replica. A WAIT after each would be a second round trip, and could not be undone where too few
 // replicas answer: that sale is written, and whether it survives is as open as before.
 type Redis struct {
-	client redis.UniversalClient
-	gate   *gate.Gate // nil: none
+	client   redis.UniversalClient
+	gate     *gate.Gate // nil: none
+	keepKeys time.Duration
 	answerCounter
 }
-
-// KeepKeys is how long Redis keeps an idempotency key, unless [RedisLedger.KeepKeysFor] says otherwise. In MySQL the
-// sweeper says how long.
-const KeepKeys = 24 * time.Hour
 
 // NewRedis returns a Redis that uses c. Set c's ContextTimeoutEnabled: without it go-redis notices a deadline only
 // before it sends, and a silent server holds a caller for ReadTimeout (5 s). c's MaxRetries applies to reads alone:
@@ -64,7 +61,14 @@ const KeepKeys = 24 * time.Hour
 //
 // When a ctx is cancelled, rather than timed out, after a request was sent, the reply is still awaited: leaving would
 // not undo the write but only make its outcome unknown.
-func NewRedis(c redis.UniversalClient) *Redis { return &Redis{client: c} }
+func NewRedis(c redis.UniversalClient) *Redis { return &Redis{client: c, keepKeys: service.KeepKeys} }
+
+// KeepKeysFor sets how long r keeps the idempotency keys of deductions and of the ledger, instead of service.KeepKeys.
+// Call it before the first write. It returns r.
+func (r *Redis) KeepKeysFor(d time.Duration) *Redis {
+	r.keepKeys = d
+	return r
+}
 
 // Behind puts a bounded queue in front of every operation. An operation that g refuses, or does not admit within half
 // of its time, fails with lock.ErrOverloaded, and nothing was done. The other half of the time is left for Redis. Let g

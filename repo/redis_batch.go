@@ -26,7 +26,7 @@ func (r *Redis) Batch(ctx context.Context, version uint64, orders []service.Orde
 	}
 	const doing = "deduct in a batch"
 	args := make([]any, 0, 2+9*len(orders))
-	args = append(args, decimalOrAny(version), KeepKeys.Milliseconds())
+	args = append(args, decimalOrAny(version), r.keepKeys.Milliseconds())
 	keys := saleKeys(orders[0].SKU)
 	results := make([]service.Result, len(orders))
 	sent := make([]int, 0, len(orders)) // the orders that the script gets

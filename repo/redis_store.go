@@ -73,15 +73,15 @@ func (r *Redis) Swap(ctx context.Context, o service.Order) error {
 
 // write writes o if the stock still has that version; "" stands for any.
 func (r *Redis) write(ctx context.Context, o service.Order, version string) error {
-	_, err := r.run(ctx, "write order", writeScript, keyedSaleKeys(o), writeArgs(o, version)...)
+	_, err := r.run(ctx, "write order", writeScript, keyedSaleKeys(o), r.writeArgs(o, version)...)
 	return err
 }
 
 // writeArgs returns the arguments of write.lua.
-func writeArgs(o service.Order, version string) []any {
+func (r *Redis) writeArgs(o service.Order, version string) []any {
 	return []any{
 		decimal(o.Epoch), o.Strategy, decimal(o.Fence), o.Quantity, o.ID, writtenBy(o).UnixMilli(),
-		o.Remaining, encodeOrder(o), segmentField(o.Segment, ""), version, o.Key.Fingerprint, KeepKeys.Milliseconds(),
+		o.Remaining, encodeOrder(o), segmentField(o.Segment, ""), version, o.Key.Fingerprint, r.keepKeys.Milliseconds(),
 	}
 }
 
@@ -94,7 +94,7 @@ func (r *Redis) Deduct(ctx context.Context, o service.Order) (service.Order, err
 	const doing = "deduct"
 	reply, err := r.run(ctx, doing, deductScript, keyedSaleKeys(o),
 		decimalOrAny(o.Epoch), o.Strategy, decimal(o.Fence), o.Quantity, o.ID, writtenBy(o).UnixMilli(),
-		encodeOrderTail(o), "", "", "", o.Key.Fingerprint, KeepKeys.Milliseconds())
+		encodeOrderTail(o), "", "", "", o.Key.Fingerprint, r.keepKeys.Milliseconds())
 	if err != nil {
 		return o, err
 	}

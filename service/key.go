@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // A Key makes a request idempotent: a client that sends the request again with the same key gets the first reply. The
@@ -21,6 +22,12 @@ type Key struct {
 
 // KeyLength is the length of both digests of a Key: characters of base64url.
 const KeyLength = 43
+
+// KeepKeys is how long a store remembers a key, if the setting orders.keep_keys says nothing else. One rule holds for
+// everything that is sold: the setting reaches Redis through repo.Redis.KeepKeysFor, and a ledger on MySQL through
+// order.Config.KeepKey, by which the sweeper removes keys. A deduction on MySQL is remembered for longer: its key is a
+// column of its order, and goes with it.
+const KeepKeys = 24 * time.Hour
 
 // MaxKeyText is the longest idempotency key that a client may send: visible ASCII characters.
 const MaxKeyText = 255

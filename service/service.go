@@ -32,7 +32,7 @@ type StoreConfig struct {
 		Inventory
 	}
 	Needs Dependency
-	Data  *Keeper // knows whether the store has its data; nil: nobody looks
+	Data  *DataCheck // nil: it is not checked whether the store has its data
 }
 
 // data returns what knows of the store's data, or nil.
