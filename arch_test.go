@@ -218,8 +218,8 @@ var thirdParty = map[string]struct {
 			"lock/redislock", "repo", "service/relay", "service/strategy",
 		},
 		"redisscript sends what repo and lock/redislock ask for, relay publishes on streams, loadtest/checkout " +
-			"consumes them, strategy, app and stack pass the client on, lab shows the code that people write and asks " +
-			"servers for evidence",
+			"consumes them, strategy, app and stack pass the client on, lab shows the code that people write and " +
+			"asks servers for evidence",
 	},
 	"github.com/go-zookeeper/zk": {
 		[]string{"lock/zklock", "lab/scenario"},

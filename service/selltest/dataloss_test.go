@@ -14,8 +14,8 @@ import (
 	"example.com/stock/service"
 )
 
-// A ledger is what a DataCheck records in a store, and its store's memory of another. It can be lost. See origin_test.go in
-// package repo for what the real ones do.
+// A ledger is what a DataCheck records in a store, and its store's memory of another. It can be lost. See
+// origin_test.go in package repo for what the real ones do.
 type ledger struct {
 	origin     service.Origin
 	first      map[service.SKU]bool
