@@ -26,8 +26,8 @@ var arrows = map[string]struct {
 	"lock":       {nil, "the contract is small enough to copy into another project"},
 	"lock/local": {[]string{"lock"}, "a driver knows the contract only"},
 	"lock/redislock": {
-		[]string{"internal/rediserr", "lock"},
-		"a driver knows the contract, and what its server's errors mean",
+		[]string{"internal/rediserr", "internal/redisscript", "lock"},
+		"a driver knows the contract, how its server is asked, and what its server's errors mean",
 	},
 	"lock/zklock": {[]string{"lock"}, "a driver knows the contract only"},
 	"lock/mysqllock": {
@@ -56,7 +56,10 @@ var arrows = map[string]struct {
 
 	// Storage, HTTP, and the instance that has them all.
 	"repo": {
-		[]string{"internal/mysqlerr", "internal/rediserr", "lock", "repo/gate", "service", "service/order"},
+		[]string{
+			"internal/mysqlerr", "internal/rediserr", "internal/redisscript", "lock", "repo/gate", "service",
+			"service/order",
+		},
 		"storage implements what the domain declares",
 	},
 	"repo/gate": {
@@ -139,6 +142,7 @@ var arrows = map[string]struct {
 	"internal/batching":          {nil, "what waits is served in batches: it knows neither sales nor orders"},
 	"internal/mysqlerr":          {nil, "a table of numbers: repo and lock/mysqllock must not import each other"},
 	"internal/rediserr":          {nil, "a table of replies: repo and lock/redislock must not import each other"},
+	"internal/redisscript":       {nil, "it sends scripts once: repo and lock/redislock must not import each other"},
 	"internal/words":             {nil, "texts in two languages, for all that speak to people"},
 	"internal/words/wordstest":   {[]string{"internal/words"}, "words for tests"},
 	"internal/stack":             {[]string{"deploy"}, "it starts servers, it does not know what they are for"},
@@ -210,11 +214,12 @@ var thirdParty = map[string]struct {
 	"github.com/pressly/goose": {[]string{"repo"}, "the schema is storage's business"},
 	"github.com/redis/go-redis": {
 		[]string{
-			"app", "internal/stack", "lab", "lab/scenario", "loadtest/checkout", "lock/redislock", "repo",
-			"service/relay", "service/strategy",
+			"app", "internal/redisscript", "internal/stack", "lab", "lab/scenario", "loadtest/checkout",
+			"lock/redislock", "repo", "service/relay", "service/strategy",
 		},
-		"relay publishes on streams, loadtest/checkout consumes them, strategy, app and stack pass the client on, " +
-			"lab shows the code that people write and asks servers for evidence",
+		"redisscript sends what repo and lock/redislock ask for, relay publishes on streams, loadtest/checkout " +
+			"consumes them, strategy, app and stack pass the client on, lab shows the code that people write and " +
+			"asks servers for evidence",
 	},
 	"github.com/go-zookeeper/zk": {
 		[]string{"lock/zklock", "lab/scenario"},

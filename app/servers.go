@@ -85,10 +85,10 @@ func (a *App) openRedis() error {
 	}
 	queue := gate.New(gate.Limits{In: connections, PerKey: (connections + 1) / 2, Waiting: c.Queue})
 	a.metrics.Queue(strategy.Redis, queue.Load)
-	shop, watched := repo.NewRedis(sales).Behind(queue), repo.NewRedis(probe)
+	shop, watched := repo.NewRedis(sales).Behind(queue).KeepKeysFor(a.cfg.Orders.KeepKeys), repo.NewRedis(probe)
 	var books order.Book
 	if ledger, err := shop.Ledger(); err == nil {
-		a.ledgers[strategy.Redis] = ledger.KeepKeysFor(a.cfg.Orders.KeepKeys)
+		a.ledgers[strategy.Redis] = ledger
 		books, _ = watched.Ledger()
 	} else {
 		a.noLedger = err // of a Cluster: a cart has keys in several of its parts

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/internal/redisscript"
 	"example.com/stock/service"
 	"example.com/stock/service/order"
 )
@@ -30,8 +31,8 @@ var deadParkSource string
 var deadDecideSource string
 
 var (
-	deadParkScript   = newScript(deadParkSource)
-	deadDecideScript = newScript(deadDecideSource)
+	deadParkScript   = redisscript.New(deadParkSource)
+	deadDecideScript = redisscript.New(deadDecideSource)
 )
 
 // Park is one round trip.

@@ -95,16 +95,11 @@ func (s *shelf) refuse(fence uint64) error {
 
 // move adds m to the level.
 func (s *shelf) move(m order.Movement) error {
-	s.Received += m.Received
-	s.Available += m.Available
-	s.Reserved += m.Reserved
-	s.Sold += m.Sold
 	if m.Number != s.Number+1 {
 		return fmt.Errorf("movement %d of %s follows movement %d", m.Number, m.SKU, s.Number)
 	}
-	s.Number = m.Number
-	if s.Received != s.Available+s.Reserved+s.Sold || min(s.Received, s.Available, s.Reserved, s.Sold) < 0 {
-		return fmt.Errorf("movement %d of %s would leave %+v, which breaks the law", m.Number, m.SKU, s.Level)
+	if err := s.Apply(m); err != nil {
+		return fmt.Errorf("movement %d of %s: %w", m.Number, m.SKU, err)
 	}
 	return nil
 }

@@ -540,26 +540,36 @@ type alwaysUp struct{}
 func (alwaysUp) Err() error          { return nil }
 func (alwaysUp) Up() context.Context { return context.Background() }
 
-// Redis forgets a key by itself after KeepKeys.
-func TestLedgerKeysExpire(t *testing.T) {
+// Redis forgets the keys of deductions and of the ledger by itself, all after the same time.
+func TestKeysExpire(t *testing.T) {
 	t.Parallel()
 	c := dialRedis(t, servers.Redis(t).Addr)
-	d := deskOf(t, repo.NewRedis(c))
-	sku := stocked(t, d, newSKU("ledger-expire"), 100)
-	about := orders.About{SKUs: []service.SKU{sku}, Key: keyed("1")}
-	step(t, d, about, adjust(sku, 1))
-	kept := func(want time.Duration) {
-		t.Helper()
-		left := c.PTTL(t.Context(), "ledger:key:"+about.Key.ID).Val()
-		if left > want || left < want-time.Minute {
-			t.Errorf("it is kept for %v, want %v", left, want)
+	for want, store := range map[time.Duration]*repo.Redis{
+		service.KeepKeys: repo.NewRedis(c), time.Hour: repo.NewRedis(c).KeepKeysFor(time.Hour),
+	} {
+		kept := func(key string) {
+			t.Helper()
+			if left := c.PTTL(t.Context(), key).Val(); left > want || left < want-time.Minute {
+				t.Errorf("%s is kept for %v, want %v", key, left, want)
+			}
+		}
+		d := deskOf(t, store)
+		sku := stocked(t, d, newSKU("ledger-expire"), 100)
+		about := orders.About{SKUs: []service.SKU{sku}, Key: keyed("1")}
+		step(t, d, about, adjust(sku, 1))
+		kept("ledger:key:" + about.Key.ID)
+
+		sku = newSKU("expire")
+		mustSet(t, store, sku, 100)
+		for name, write := range ways(store) {
+			o := reads(t, store, unread(sku, 1))
+			o.Key = newKey(sku, name)
+			if err := write(short(t), o); err != nil {
+				t.Fatal(name, err)
+			}
+			kept("stock:{" + string(sku) + "}:key:" + o.Key.ID)
 		}
 	}
-	kept(repo.KeepKeys)
-	d.books.(*repo.RedisLedger).KeepKeysFor(time.Hour)
-	about.Key = keyed("1")
-	step(t, d, about, adjust(sku, 1))
-	kept(time.Hour)
 }
 
 // Damaged keys make a step fail as a whole.

@@ -62,7 +62,7 @@ func (m *MySQL) enterTransaction(
 	if tryOnce && m.gates.Transactions.Busy(string(about)) {
 		return nil, fmt.Errorf("%s: row %w, by another of this process", doing, lock.ErrHeld)
 	}
-	first, err := m.gates.Transactions.Enter(ctx, gate.Request{Key: string(about), Wait: service.AdmissionOf(ctx).Wait})
+	first, err := m.gates.Transactions.Enter(ctx, gate.Request{Key: string(about), Wait: service.WaitOf(ctx)})
 	if refused, ok := errors.AsType[*gate.RefusedError](err); ok && refused.KeyBusy {
 		return nil, fmt.Errorf("%s: row %w, by another of this process: %w",
 			doing, lock.ErrHeld, context.DeadlineExceeded)

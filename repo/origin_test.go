@@ -16,7 +16,7 @@ import (
 	"example.com/stock/service"
 )
 
-// A recorder is what both stores are for a service.Keeper.
+// A recorder is what both stores are for a service.DataCheck.
 type recorder interface {
 	service.Origins
 	service.Memory
@@ -238,13 +238,13 @@ func TestALostReplyLeavesNoStoreUnseeded(t *testing.T) {
 func seededAfter(t *testing.T, s bareStore, fault wire.Action, n int) bool {
 	t.Helper()
 	s.clear(t)
-	instance := func() *service.Keeper {
-		return service.NewKeeper(service.KeeperConfig{
+	instance := func() *service.DataCheck {
+		return service.NewDataCheck(service.DataCheckConfig{
 			Name: "store", Place: "here", Origins: s.broken.(recorder), Changed: func(error) {},
 			Seed: service.Seed{SKU: "first", Quantity: 10},
 		})
 	}
-	check := func(k *service.Keeper) {
+	check := func(k *service.DataCheck) {
 		t.Helper()
 		stacktest.Eventually(t, time.Minute, "the store is up", func() (bool, string) {
 			ctx, cancel := contextOf(t, 20*time.Second)

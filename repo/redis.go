@@ -2,9 +2,7 @@ package repo
 
 import (
 	"context"
-	"crypto/sha1"
 	_ "embed" // the scripts
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -16,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/internal/rediserr"
+	"example.com/stock/internal/redisscript"
 	"example.com/stock/lock"
 	"example.com/stock/repo/gate"
 	"example.com/stock/service"
@@ -27,7 +26,7 @@ import (
 //   - stock:{<sku>}:orders: a list, which begins with the number of the epoch and then has its orders as they were
 //     written. When the stock is set again it becomes stock:{<sku>}:orders:<epoch>, and expires after KeepOrders.
 //   - stock:{<sku>}:key:<digest>: the order that was written with an idempotency key, and its fingerprint, for
-//     KeepKeys. It is there only if a client sent one.
+//     as long as [Redis.KeepKeysFor] says. It is there only if a client sent one.
 //   - stock:{<sku>}:settled: a sorted set of the ids that [Redis.Settle] has declared absent, scored by the time when
 //     they may be forgotten.
 //
@@ -50,22 +49,26 @@ import (
 // stock wait for no replica. A WAIT after each would be a second round trip, and could not be undone where too few
 // replicas answer: that sale is written, and whether it survives is as open as before.
 type Redis struct {
-	client redis.UniversalClient
-	gate   *gate.Gate // nil: none
+	client   redis.UniversalClient
+	gate     *gate.Gate // nil: none
+	keepKeys time.Duration
 	answerCounter
 }
 
-// KeepKeys is how long Redis keeps an idempotency key, unless [RedisLedger.KeepKeysFor] says otherwise. In MySQL the
-// sweeper says how long.
-const KeepKeys = 24 * time.Hour
-
 // NewRedis returns a Redis that uses c. Set c's ContextTimeoutEnabled: without it go-redis notices a deadline only
 // before it sends, and a silent server holds a caller for ReadTimeout (5 s). c's MaxRetries applies to reads alone:
-// scripts are sent once, see [once].
+// scripts are sent once, see package redisscript.
 //
 // When a ctx is cancelled, rather than timed out, after a request was sent, the reply is still awaited: leaving would
 // not undo the write but only make its outcome unknown.
-func NewRedis(c redis.UniversalClient) *Redis { return &Redis{client: c} }
+func NewRedis(c redis.UniversalClient) *Redis { return &Redis{client: c, keepKeys: service.KeepKeys} }
+
+// KeepKeysFor sets how long r keeps the idempotency keys of deductions and of the ledger, instead of service.KeepKeys.
+// Call it before the first write. It returns r.
+func (r *Redis) KeepKeysFor(d time.Duration) *Redis {
+	r.keepKeys = d
+	return r
+}
 
 // Behind puts a bounded queue in front of every operation. An operation that g refuses, or does not admit within half
 // of its time, fails with lock.ErrOverloaded, and nothing was done. The other half of the time is left for Redis. Let g
@@ -100,27 +103,6 @@ func (f *fields) stock(sku service.SKU) service.Stock {
 	}
 }
 
-// A script is Lua source and its digest. Only the digest is sent; Redis keeps the source.
-type script struct{ source, digest string }
-
-func newScript(source string) script {
-	sum := sha1.Sum([]byte(source))
-	return script{source, hex.EncodeToString(sum[:])}
-}
-
-// once is a command that is sent one time. By default go-redis repeats a command whose reply was lost three times, on a
-// new connection: a script that had run would sell twice. And where the last repetition is refused by a server that has
-// just stopped, its error says "not sent", though the first may have been written. A script is not repeated here, so
-// that its error can be trusted: a lost request or reply is lock.ErrDown or service.ErrOutcomeUnknown, and the caller
-// may look the order up by its id.
-//
-// The alternative is to remember the ids of orders and to allow repetitions. It costs two commands and some 100 bytes
-// per order, and the outcome would still be unknown when all repetitions are lost.
-type once struct{ *redis.Cmd }
-
-// NoRetry is called by go-redis.
-func (once) NoRetry() bool { return true }
-
 // The pauses before a script that a cluster has refused is sent again. The move of a slot takes milliseconds for each
 // batch of keys. The pauses grow, and are random, so that the waiting scripts do not come all at once.
 const (
@@ -130,7 +112,9 @@ const (
 
 // run runs s once and turns a refusal into its error. The first element of the reply is "ok". While a cluster is moving
 // the slot, run waits until ctx ends.
-func (r *Redis) run(ctx context.Context, doing string, s script, keys []string, args ...any) ([]any, error) {
+func (r *Redis) run(
+	ctx context.Context, doing string, s *redisscript.Script, keys []string, args ...any,
+) ([]any, error) {
 	leave, err := r.enter(ctx, doing, keys[0])
 	if err != nil {
 		return nil, err
@@ -138,7 +122,7 @@ func (r *Redis) run(ctx context.Context, doing string, s script, keys []string, 
 	defer leave()
 	var moving error
 	for most := movingPause; ; most = min(2*most, movingMost) {
-		reply, err := r.send(ctx, s, keys, args)
+		reply, err := s.Run(ctx, r.client, keys, args...).Slice()
 		if slotMoving(err) {
 			moving = err
 		}
@@ -155,28 +139,6 @@ func (r *Redis) run(ctx context.Context, doing string, s script, keys []string, 
 			return nil, redisFault(ctx, doing, keys[0], err)
 		}
 	}
-}
-
-func (r *Redis) send(ctx context.Context, s script, keys []string, args []any) ([]any, error) {
-	reply, err := r.eval(ctx, "evalsha", s.digest, keys, args)
-	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		// Redis has restarted or dropped its scripts. It did nothing, so this does not repeat anything.
-		return r.eval(ctx, "eval", s.source, keys, args)
-	}
-	return reply, err
-}
-
-func (r *Redis) eval(ctx context.Context, command, body string, keys []string, args []any) ([]any, error) {
-	all := make([]any, 0, 3+len(keys)+len(args))
-	all = append(all, command, body, len(keys))
-	for _, key := range keys {
-		all = append(all, key)
-	}
-	cmd := redis.NewCmd(ctx, append(all, args...)...)
-	cmd.SetFirstKeyPos(3)
-	// cmd has the error too, and Slice returns it.
-	_ = r.client.Process(ctx, once{cmd})
-	return cmd.Slice()
 }
 
 // probeKey is the key that CanWrite does not write.

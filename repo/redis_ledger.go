@@ -16,6 +16,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/internal/redisscript"
 	"example.com/stock/lock"
 	"example.com/stock/service"
 	"example.com/stock/service/order"
@@ -34,7 +35,7 @@ import (
 //   - ledger:due: a sorted set of the ids of reservations that are held, by when they expire.
 //   - ledger:behind: a set, sorted by name, of the SKUs with movements that were not delivered.
 //   - ledger:archived: the last part that was archived.
-//   - ledger:key:<id>: fingerprint and reply of an idempotency key, for KeepKeys.
+//   - ledger:key:<id>: fingerprint and reply of an idempotency key, as long as [Redis.KeepKeysFor] says.
 //
 // Step is optimistic: one script reads, decide runs here, and another script writes all changes if all that was read is
 // as it was. Otherwise the step begins again, after a random pause. Steps of one process with the same SKU take turns
@@ -64,14 +65,7 @@ func (r *Redis) Ledger() (*RedisLedger, error) {
 			" nodes, which no script changes in one step; use one master, with Sentinel if need be, or MySQL: %w",
 			errors.ErrUnsupported)
 	}
-	return &RedisLedger{redis: r, keepKeys: KeepKeys}, nil
-}
-
-// KeepKeysFor sets how long Redis keeps an idempotency key from now on, instead of KeepKeys. It is to be called before
-// the first step, and returns l.
-func (l *RedisLedger) KeepKeysFor(d time.Duration) *RedisLedger {
-	l.keepKeys = d
-	return l
+	return &RedisLedger{redis: r}, nil
 }
 
 const (
@@ -101,11 +95,11 @@ var ledgerPageLua string
 var ledgerPolicyLua string
 
 var (
-	ledgerReadScript   = newScript(ledgerReadLua)
-	ledgerWriteScript  = newScript(ledgerWriteLua)
-	ledgerDueScript    = newScript(ledgerDueLua)
-	ledgerPageScript   = newScript(ledgerPageLua)
-	ledgerPolicyScript = newScript(ledgerPolicyLua)
+	ledgerReadScript   = redisscript.New(ledgerReadLua)
+	ledgerWriteScript  = redisscript.New(ledgerWriteLua)
+	ledgerDueScript    = redisscript.New(ledgerDueLua)
+	ledgerPageScript   = redisscript.New(ledgerPageLua)
+	ledgerPolicyScript = redisscript.New(ledgerPolicyLua)
 )
 
 const (
@@ -259,7 +253,7 @@ func (l *RedisLedger) try(ctx context.Context, s scope, steps []order.Request) (
 	if d.unchanged() {
 		return outcomes, nil
 	}
-	w := &redisStep{until: d.now.Add(stepWithin), keepKeys: l.keepKeys, index: map[string]int{}}
+	w := &redisStep{until: d.now.Add(stepWithin), keepKeys: l.redis.keepKeys, index: map[string]int{}}
 	w.compare(s, seen)
 	w.stock(seen)
 	w.records(d)
@@ -510,7 +504,9 @@ func (w *redisStep) records(d *draft) {
 }
 
 // read runs a script that only reads, or that may be repeated: a lost reply is lock.ErrDown.
-func (l *RedisLedger) read(ctx context.Context, doing string, s script, keys []string, args ...any) ([]any, error) {
+func (l *RedisLedger) read(
+	ctx context.Context, doing string, s *redisscript.Script, keys []string, args ...any,
+) ([]any, error) {
 	reply, err := l.redis.run(ctx, doing, s, keys, args...)
 	if errors.Is(err, service.ErrOutcomeUnknown) {
 		err = idempotentFailure(ctx, doing, err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/internal/redisscript"
 	"example.com/stock/service"
 	"example.com/stock/service/order"
 )
@@ -16,7 +17,7 @@ import (
 //go:embed ledger_delivered.lua
 var ledgerDeliveredLua string
 
-var ledgerDeliveredScript = newScript(ledgerDeliveredLua)
+var ledgerDeliveredScript = redisscript.New(ledgerDeliveredLua)
 
 var _ order.Outbox = (*RedisLedger)(nil)
 

@@ -225,7 +225,7 @@ func (l *RedisLedger) texts(
 	return keys, texts, err
 }
 
-// Forget does nothing: Redis itself removes a key when it is old. See KeepKeysFor.
+// Forget does nothing: Redis itself removes a key when it is old. See [Redis.KeepKeysFor].
 func (l *RedisLedger) Forget(context.Context, time.Duration, int) (int, error) { return 0, nil }
 
 // The interfaces of package order that RedisLedger implements.

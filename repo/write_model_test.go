@@ -131,7 +131,7 @@ func (m *writeModel) write(s *writeState, o service.Order) (text string, wrong e
 		version = decimal(o.Version)
 	}
 	var words []string
-	for _, arg := range writeArgs(o, version) {
+	for _, arg := range NewRedis(nil).writeArgs(o, version) {
 		words = append(words, fmt.Sprint(arg))
 	}
 	answer := m.redis.Eval(s.keys, m.script, saleKeys(o.SKU), words...)
@@ -220,7 +220,7 @@ func exploreWrites(t *testing.T, script string, swap bool, clients, sales int) e
 func TestWriteModel(t *testing.T) {
 	for _, swap := range []bool{true, false} {
 		for _, size := range [][2]int{{2, 2}, {3, 1}} {
-			explore.Holds(t, exploreWrites(t, writeScript.source, swap, size[0], size[1]))
+			explore.Holds(t, exploreWrites(t, writeScript.Source, swap, size[0], size[1]))
 		}
 	}
 }
@@ -246,7 +246,7 @@ func TestWriteModelFindsBugs(t *testing.T) {
 		},
 	} {
 		t.Run(strings.ReplaceAll(bug.name, " ", "-"), func(t *testing.T) {
-			script := explore.PutBack(t, writeScript.source, bug.from, bug.to)
+			script := explore.PutBack(t, writeScript.Source, bug.from, bug.to)
 			explore.Finds(t, exploreWrites(t, script, bug.swap, 2, 2), bug.want)
 		})
 	}

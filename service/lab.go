@@ -284,5 +284,6 @@ func (s *Sale) nest(ctx context.Context, l lock.Locker, work func(context.Contex
 	if s.lab.Nested == NestedStranger {
 		asking = context.Background()
 	}
-	return lock.Do(asking, l, string(s.SKU), s.Options, func(context.Context, lock.Fence) error { return work(ctx) })
+	again := func(context.Context, lock.Fence) error { return work(ctx) }
+	return lock.Do(asking, l, string(s.SKU), s.locking(ctx), again)
 }

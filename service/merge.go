@@ -53,7 +53,7 @@ func (m *merger) merged(ctx context.Context, store Store, sale *Sale) error {
 		return err
 	}
 	// Before it joins: a pause of the lab holds up this sale, and not its batch.
-	if err := sale.stops.at(sale.waiting(ctx), AfterLock); err != nil {
+	if err := sale.stops.at(WaitOf(ctx), AfterLock); err != nil {
 		return m.gone(sale, err)
 	}
 	err := m.sell(ctx, store, sale)
@@ -115,7 +115,7 @@ func newMerger(
 
 // sell waits until a batch with the sale in it is sold, or leaves.
 func (m *merger) sell(ctx context.Context, store Store, sale *Sale) error {
-	w, err := m.queues.Do(sale.waiting(ctx), merging{sale: sale}, stockKey{store, sale.SKU})
+	w, err := m.queues.Do(WaitOf(ctx), merging{sale: sale}, stockKey{store, sale.SKU})
 	switch {
 	case errors.Is(err, batching.ErrFull):
 		return fmt.Errorf("%d sales of SKU %s wait for a batch: %w", m.Queue, sale.SKU, lock.ErrOverloaded)

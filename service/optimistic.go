@@ -49,7 +49,7 @@ func Optimistically(o OptimisticOptions) Seller {
 		if err != nil {
 			return err
 		}
-		wait := sale.waiting(ctx)
+		wait := WaitOf(ctx)
 		for {
 			if wait.Err() != nil {
 				return errors.Join(lock.ErrHeld, context.Cause(wait))

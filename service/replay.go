@@ -7,9 +7,6 @@ import (
 	"example.com/stock/lock"
 )
 
-// KeyLength is the length of both parts of a Key.
-const KeyLength = 43
-
 // A Replayer is a store that knows by which key an order was written. Its writes of an order with the Key of another
 // fail with ErrKeyTaken: the key is written in the same step as the order, so there is no moment in which only one of
 // the two is there, and two requests with one key make one order, whatever lock they were under.

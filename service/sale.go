@@ -11,7 +11,7 @@ import (
 // A Sale is one deduction under way: the order as it fills up, and what happened when.
 type Sale struct {
 	Order
-	Options lock.Options // how it asks for locks; Wait ends the wait for a place in the store, too
+	Options lock.Options // how it asks for locks, but for the wait: see locking
 	lab     Lab
 	stops   *stops        // nil: it waits nowhere
 	most    time.Duration // longest stay in the critical section
@@ -28,12 +28,25 @@ type Sale struct {
 	watch           Watcher // nil: nobody is told the steps
 }
 
-// waiting is the ctx that bounds the wait for a lock of a sale whose work goes by ctx.
-func (s *Sale) waiting(ctx context.Context) context.Context {
-	if s.Options.Wait != nil {
-		return s.Options.Wait
+// sale returns the sale of req that has not begun.
+func (s *Service) sale(id string, req Request, stops *stops) *Sale {
+	now := time.Now()
+	sale := &Sale{
+		Order: Order{
+			ID: id, SKU: req.SKU, Quantity: req.Quantity, Strategy: req.Strategy, Instance: s.Instance,
+			RequestID: req.RequestID, CreatedAt: now, Key: req.Key,
+		},
+		lab: req.Lab, stops: stops, most: s.Work, asked: now, watch: s.Watch,
 	}
-	return ctx
+	sale.Options = lock.Options{Owner: s.Instance + "/" + req.RequestID, OnWake: func() { sale.wakeups.Add(1) }}
+	return sale
+}
+
+// locking returns the sale's options with the wait of ctx.
+func (s *Sale) locking(ctx context.Context) lock.Options {
+	o := s.Options
+	o.Wait = WaitOf(ctx)
+	return o
 }
 
 // enter marks the start of the critical section and bounds it.

@@ -18,7 +18,7 @@ type Seller func(ctx context.Context, store Store, sale *Sale) error
 // the lab. Where the write compares the version (see writeFenced) the lock is given back at once.
 func UnderLock(l lock.Locker) Seller {
 	return func(ctx context.Context, store Store, sale *Sale) error {
-		return lock.Do(ctx, l, string(sale.SKU), sale.Options, func(ctx context.Context, fence lock.Fence) error {
+		return lock.Do(ctx, l, string(sale.SKU), sale.locking(ctx), func(ctx context.Context, fence lock.Fence) error {
 			ctx, cancel := sale.enter(ctx, fence)
 			defer cancel()
 			defer sale.leave()
@@ -35,7 +35,7 @@ func InTransaction(ctx context.Context, store Store, sale *Sale) error {
 	if err != nil {
 		return err
 	}
-	wait := sale.waiting(ctx)
+	wait := WaitOf(ctx)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	// The wait ends the transaction only as long as the row is not locked yet.

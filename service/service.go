@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -33,24 +32,15 @@ type StoreConfig struct {
 		Inventory
 	}
 	Needs Dependency
-	Data  *Keeper // knows whether the store has its data; nil: nobody looks
+	Data  *DataCheck // nil: it is not checked whether the store has its data
 }
 
-// needs are what the store depends on: the server, and its data.
-func (s StoreConfig) needs() []Dependency {
+// data returns what knows of the store's data, or nil.
+func (s StoreConfig) data() Data {
 	if s.Data == nil {
-		return []Dependency{s.Needs}
+		return nil
 	}
-	return []Dependency{s.Needs, s.Data}
-}
-
-// open is nil if the store can be sold from and its orders can be believed. The error is a lock.DownError, or a
-// DataLostError.
-func (s StoreConfig) open(ctx context.Context) error {
-	if err := s.Needs.Err(); err != nil || s.Data == nil {
-		return err
-	}
-	return s.Data.Look(ctx)
+	return s.Data
 }
 
 // Config holds what a Service is made of.
@@ -73,10 +63,10 @@ type Config struct {
 // A Service sells. It is safe for concurrent use.
 type Service struct {
 	Config
-	known    map[string]*knownSet // by store
+	known    map[string]*KnownSKUs // by store
 	idle     idle
-	refusals *refusals
-	underway atomic.Int64 // sales in deduct
+	soldOut  *soldOut
+	underway Underway
 	keys     underKeys
 }
 
@@ -93,9 +83,9 @@ func New(c Config) (*Service, error) {
 			}
 		}
 	}
-	s := &Service{Config: c, known: make(map[string]*knownSet), refusals: newRefusals(c.Work)}
+	s := &Service{Config: c, known: make(map[string]*KnownSKUs), soldOut: newSoldOut(c.Work)}
 	for store := range c.Stores {
-		s.known[store] = &knownSet{}
+		s.known[store] = &KnownSKUs{}
 	}
 	return s, nil
 }
@@ -199,6 +189,15 @@ func (s *Service) keyed(ctx context.Context, req Request) (Receipt, error) {
 	return Receipt{}, err
 }
 
+// A deduction is a request with what its names stand for.
+type deduction struct {
+	Request
+	strategy StrategyConfig
+	store    StoreConfig
+	backing  []Dependency // the server of the store, and its data
+	needs    []Dependency // those, and what the strategy needs
+}
+
 // deduct is Deduct for a request whose key, if it has one, is not known to be taken.
 func (s *Service) deduct(ctx context.Context, req Request) (Receipt, error) {
 	if req.Quantity < 1 || req.Quantity > MaxQuantity {
@@ -208,98 +207,95 @@ func (s *Service) deduct(ctx context.Context, req Request) (Receipt, error) {
 	if !ok {
 		return Receipt{}, fmt.Errorf("%w %q", ErrUnknownStrategy, req.Strategy)
 	}
-	config, err := s.storeConfig(strategy, &req)
+	store, err := s.storeConfig(strategy, &req)
 	if err != nil {
 		return Receipt{}, err
 	}
-	// A wait costs memory for as long as it lasts, up to MaxWait, and locks do not bound their waiters.
-	defer s.underway.Add(-1)
-	if n := s.underway.Add(1); s.Waiting > 0 && n > int64(s.Waiting) {
-		return Receipt{}, fmt.Errorf("%d sales wait or work here: %w", s.Waiting, lock.ErrOverloaded)
+	defer s.underway.Leave()
+	if err := s.underway.Enter(s.Waiting); err != nil {
+		return Receipt{}, err
 	}
+	d := &deduction{Request: req, strategy: strategy, store: store}
+	d.needs = append(append(make([]Dependency, 0, 8), strategy.Needs...), store.Needs)
+	if store.Data != nil {
+		d.needs = append(d.needs, store.Data)
+	}
+	d.backing = d.needs[len(strategy.Needs):]
+	receipt, err := s.attempt(ctx, d)
+	if err != nil && s.endGuard(ctx, req.Store, req.SKU, err) {
+		return s.attempt(ctx, d) // nobody guards the stock any more
+	}
+	return receipt, err
+}
+
+// attempt makes a deduction under a new order id.
+func (s *Service) attempt(ctx context.Context, d *deduction) (Receipt, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
 		return Receipt{}, fmt.Errorf("make order id: %w", err)
 	}
-
-	storeNeeds := config.needs()
-	needs := append(append(make([]Dependency, 0, 8), strategy.Needs...), storeNeeds...)
-	for _, need := range needs {
-		err := need.Err()
-		if errors.Is(err, ErrDataLost) {
-			err = config.Data.Look(ctx)
-		}
-		if err != nil {
-			return Receipt{}, err
+	failed := func(err error) (Receipt, error) { return Receipt{}, &OrderError{id.String(), err, d.SKU, d.Store} }
+	if err := Ready(ctx, d.store.Data, d.needs...); err != nil {
+		return Receipt{}, err
+	}
+	stock, known := stockKey{d.store.Store, d.SKU}, s.known[d.Store]
+	if d.Lab == (Lab{}) {
+		if err := s.soldOut.refuse(ctx, stock, d.backing, d.Strategy, d.Quantity); err != nil {
+			known.forget(d.SKU, err)
+			return failed(slow(err, d.needs...))
 		}
 	}
-	stock := stockKey{config.Store, req.SKU}
-	if req.Lab == (Lab{}) {
-		if err := s.refusals.refuse(ctx, stock, storeNeeds, req.Strategy, req.Quantity); err != nil {
-			s.unknown(req.Store, req.SKU, err)
-			return Receipt{}, &OrderError{id.String(), slow(err, needs...), req.SKU, req.Store}
-		}
-	}
-	ctx, done := While(ctx, needs...)
+	ctx, done := While(ctx, d.needs...)
 	defer done()
-	if strategy.Lock != nil {
-		if err := s.admit(ctx, config, req.Store, req.SKU); err != nil {
-			return Receipt{}, &OrderError{id.String(), err, req.SKU, req.Store}
+	if d.strategy.Lock != nil {
+		if err := s.mustExist(ctx, d); err != nil {
+			return failed(err)
 		}
 	}
-	stops := s.stops(req)
+	stops := s.stops(d.Request)
 	defer stops.end()
 	if err := stops.at(ctx, BeforeLock); err != nil {
 		return Receipt{}, err
 	}
-	wait, tryOnce, cancel := s.wait(ctx, strategy, req.Wait)
+	wait, tryOnce, cancel := Wait(ctx, d.wait(s.Wait), s.Work)
 	defer cancel()
-
-	sale := &Sale{
-		Order: Order{
-			ID: id.String(), SKU: req.SKU, Quantity: req.Quantity, Strategy: req.Strategy,
-			Instance: s.Instance, RequestID: req.RequestID, CreatedAt: time.Now(), Key: req.Key,
-		},
-		lab: req.Lab, stops: stops, most: s.Work, asked: time.Now(), watch: s.Watch,
-	}
-	sale.Options = lock.Options{
-		TryOnce: tryOnce, Owner: s.Instance + "/" + req.RequestID, OnWake: func() { sale.wakeups.Add(1) }, Wait: wait,
-	}
-	// A client that goes away ends the wait, but not the work.
+	sale := s.sale(id.String(), d.Request, stops)
+	sale.Options.TryOnce = tryOnce
 	sale.tell(Waits)
-	work := WithAdmission(context.WithoutCancel(ctx), Admission{Wait: wait})
-	err = strategy.Seller(work, config.Store, sale)
+	// When the client disconnects, ctx and the wait end. The work goes on.
+	err = d.strategy.Seller(WithWait(context.WithoutCancel(ctx), wait), d.store.Store, sale)
 	lost := errors.Is(err, lock.ErrLost)
-	if err != nil && s.endGuard(ctx, req.Store, req.SKU, err) {
-		return s.deduct(ctx, req) // once: the stock is another now
-	}
 	if err != nil && !(sale.written && lost) {
-		s.unknown(req.Store, req.SKU, err)
+		known.forget(d.SKU, err)
 		if out, short := errors.AsType[*SoldOutError](err); short {
-			s.refusals.note(stock, out.Remaining)
+			s.soldOut.note(stock, out.Remaining)
 		}
-		return Receipt{}, &OrderError{sale.ID, slow(err, needs...), sale.SKU, req.Store}
+		return failed(slow(err, d.needs...))
 	}
-	_ = stops.at(ctx, AfterUnlock) // its end changes nothing: the sale is made
-	return sale.receipt(req.Store, lost), nil
+	_ = stops.at(ctx, AfterUnlock) // an error changes nothing: the order is written
+	return sale.receipt(d.Store, lost), nil
 }
 
-// wait bounds the wait of a request.
-func (s *Service) wait(
-	ctx context.Context, strategy StrategyConfig, asked *time.Duration,
-) (wait context.Context, tryOnce bool, cancel context.CancelFunc) {
-	limit := s.Wait
+// mustExist fails with ErrUnknownSKU if the store does not have the SKU. It reads the store the first time that this
+// instance is asked for the SKU.
+func (s *Service) mustExist(ctx context.Context, d *deduction) error {
+	return s.known[d.Store].Check(d.SKU, func() error {
+		ctx, cancel := context.WithTimeout(ctx, s.Work)
+		defer cancel()
+		_, err := d.store.Store.Read(ctx, d.SKU)
+		return err
+	})
+}
+
+// wait returns how long the deduction waits for the lock; 0: it tries once.
+func (d *deduction) wait(byDefault time.Duration) time.Duration {
 	switch {
-	case asked != nil:
-		limit = *asked
-	case !strategy.Blocking:
-		limit = 0
+	case d.Wait != nil:
+		return *d.Wait
+	case !d.strategy.Blocking:
+		return 0
 	}
-	if tryOnce = limit == 0; tryOnce {
-		limit = s.Work // one try still needs a bound: the server may not answer
-	}
-	wait, cancel = context.WithTimeout(ctx, limit)
-	return wait, tryOnce, cancel
+	return byDefault
 }
 
 // StoreFor is the store of a request that names none: the default, or if the strategy does not work on it, the

@@ -72,12 +72,7 @@ func Audit(sku service.SKU, counters Level, movements iter.Seq[Movement]) Accoun
 		if m.Number != sum.Number+1 {
 			wrong(Imbalance{Kind: Gap, Number: sum.Number, Next: m.Number})
 		}
-		sum.Number = m.Number
-		sum.Received += m.Received
-		sum.Available += m.Available
-		sum.Reserved += m.Reserved
-		sum.Sold += m.Sold
-		if sum.Check() != nil {
+		if sum.Apply(m) != nil {
 			wrong(Imbalance{Kind: Law, Number: m.Number, Level: sum})
 		}
 	}

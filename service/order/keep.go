@@ -6,6 +6,9 @@ import (
 	"example.com/stock/service"
 )
 
+// admin is the caller of what only the operator may do. It is no customer: a customer's name has no blank.
+const admin = "the admin"
+
 // Adjust adds delta units to what is available, or takes some off, never below zero: a delivery, or a loss. It fails
 // with service.ErrPrecondition if c does not hold.
 func (s *Service) Adjust(

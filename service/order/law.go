@@ -20,6 +20,17 @@ func (l Level) Check() error {
 	return nil
 }
 
+// Apply adds a movement to the level, and fails with ErrUnbalanced if the level then breaks the law. It does not change
+// Taken: a level does not know whose it is.
+func (l *Level) Apply(m Movement) error {
+	l.Number = m.Number
+	l.Received += m.Received
+	l.Available += m.Available
+	l.Reserved += m.Reserved
+	l.Sold += m.Sold
+	return l.Check()
+}
+
 // Tag names a level for conditions, such as "0-17": every movement changes it. It is empty before the first one. That
 // of a stock outside of a ledger does not begin with 0, because epochs count from 1.
 func (l Level) Tag() string {

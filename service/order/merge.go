@@ -87,11 +87,7 @@ func (m *Merged) Step(
 	case about.Create || len(named.SKUs) == 0 || ctx.Err() != nil: // there is no queue for it
 		return m.store.Step(ctx, about, decide)
 	}
-	wait := service.AdmissionOf(ctx).Wait
-	if wait == nil {
-		wait = ctx
-	}
-	w, err := m.queues.Do(wait, merging{Request: Request{named, decide}}, named.SKUs...)
+	w, err := m.queues.Do(service.WaitOf(ctx), merging{Request: Request{named, decide}}, named.SKUs...)
 	switch {
 	case errors.Is(err, batching.ErrFull):
 		return nil, false, fmt.Errorf("%d steps wait for a batch: %w", m.Queue, lock.ErrOverloaded)

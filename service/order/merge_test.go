@@ -124,7 +124,7 @@ func (c *crowd) step(name string, about About, decide rule) {
 		}()
 		wait, end := context.WithTimeout(ctx, time.Second)
 		defer end()
-		work := service.WithAdmission(context.WithoutCancel(ctx), service.Admission{Wait: wait})
+		work := service.WithWait(context.WithoutCancel(ctx), wait)
 		_, _, err = c.Step(work, about, decide)
 	})
 	synctest.Wait()
@@ -258,7 +258,7 @@ func TestMergedLeaving(t *testing.T) {
 		}
 		wait, cancel := context.WithCancel(c.t.Context())
 		cancel()
-		ctx := service.WithAdmission(c.t.Context(), service.Admission{Wait: wait})
+		ctx := service.WithWait(c.t.Context(), wait)
 		if _, _, err := c.Step(ctx, About{SKUs: []service.SKU{"a"}}, nil); !errors.Is(err, context.Canceled) {
 			t.Errorf("one that had left before it came: %v", err)
 		}

@@ -17,7 +17,6 @@ import (
 const (
 	MaxLines    = 100                 // lines of a cart, and of it after lines of one SKU were merged
 	MaxCustomer = 64                  // bytes of a customer's name, which is of the alphabet of a SKU
-	MaxKey      = 255                 // bytes of an idempotency key, visible ASCII
 	MinTTL      = time.Second         // of a reservation
 	MaxTTL      = 24 * time.Hour      // of a reservation, extensions included
 	MaxReason   = 200                 // bytes of the reason of an adjustment

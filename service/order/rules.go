@@ -283,16 +283,11 @@ func (w *writer) all(kind Kind, lines []Line, ref, customer string) {
 func (w *writer) move(m Movement, units int64) {
 	level := w.levels[m.SKU]
 	m.Received, m.Available, m.Reserved, m.Sold = m.Kind.deltas(units)
-	level.Received += m.Received
-	level.Available += m.Available
-	level.Reserved += m.Reserved
-	level.Sold += m.Sold
+	m.Number, m.At = level.Number+1, w.s.Now
 	if m.Customer != "" {
 		level.Taken += m.Reserved + m.Sold
 	}
-	level.Number++
-	m.Number, m.At = level.Number, w.s.Now
-	if err := level.Check(); err != nil && w.err == nil {
+	if err := level.Apply(m); err != nil && w.err == nil {
 		w.err = fmt.Errorf("%s %d units of %s: %w", m.Kind, units, m.SKU, err)
 	}
 	w.levels[m.SKU] = level

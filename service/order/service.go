@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -24,20 +23,11 @@ type Store interface {
 	Sweeper
 }
 
-// Data is what a store knows of its own data. Its Err is not nil while the store has lost it.
-type Data interface {
-	service.Dependency
-	// Look is nil if the data is there, and asks the store for that if it was not.
-	Look(ctx context.Context) error
-	// Renew says that a person has set stock: what is there now is the data.
-	Renew(ctx context.Context) error
-}
-
 // Config holds what a Service is made of.
 type Config struct {
 	Store Store
 	Needs service.Dependency // the store's server
-	Data  Data               // knows whether the store has its data; nil: nobody looks
+	Data  service.Data       // knows whether the store has its data; nil: it is not checked
 
 	// Lock is taken for every SKU of a step, see lock.All. nil: none, which is the default, because a step needs none:
 	// the locks are here to be compared, and to keep hot SKUs from being fought for in the store.
@@ -69,8 +59,8 @@ type Config struct {
 // service.GuardError, those of package lock if there is a Lock, and an UnknownError.
 type Service struct {
 	Config
-	known    skus
-	underway atomic.Int64
+	known    service.KnownSKUs
+	underway service.Underway
 }
 
 // New makes a Service. Call Sweep, or reservations never expire.
@@ -126,7 +116,7 @@ type call struct {
 
 // step makes the call and decodes the reply.
 func step[T any](ctx context.Context, s *Service, c call) (out T, replayed bool, err error) {
-	if c.about.Key, err = NewKey(c.caller, c.operation, c.key, c.asked); err != nil {
+	if c.about.Key, err = service.NewKey(c.caller, c.operation, c.key, c.asked); err != nil {
 		return out, false, err
 	}
 	decide, told := c.decide, any(nil)
@@ -154,22 +144,16 @@ func step[T any](ctx context.Context, s *Service, c call) (out T, replayed bool,
 // step makes one step, under the locks if there are any. When ctx ends the request leaves the queues; a step that has
 // begun is finished.
 func (s *Service) step(ctx context.Context, c call) (reply []byte, replayed bool, err error) {
-	defer s.underway.Add(-1)
-	if n := s.underway.Add(1); s.Waiting > 0 && n > int64(s.Waiting) {
-		return nil, false, fmt.Errorf("%d requests wait or work here: %w", s.Waiting, lock.ErrOverloaded)
+	defer s.underway.Leave()
+	if err := s.underway.Enter(s.Waiting); err != nil {
+		return nil, false, err
 	}
 	needs := s.needs()
 	if s.Data != nil && c.about.Create { // a person may set stock in a store that has lost its data
 		needs = needs[:len(needs)-1]
 	}
-	for _, need := range needs {
-		err := need.Err()
-		if errors.Is(err, service.ErrDataLost) {
-			err = s.Data.Look(ctx)
-		}
-		if err != nil {
-			return nil, false, err
-		}
+	if err := service.Ready(ctx, s.Data, needs...); err != nil {
+		return nil, false, err
 	}
 	ctx, done := service.While(ctx, needs...)
 	defer done()
@@ -186,7 +170,7 @@ func (s *Service) step(ctx context.Context, c call) (reply []byte, replayed bool
 			defer ended()
 			work = bounded
 		}
-		err = run(service.WithAdmission(work, service.Admission{Wait: wait}))
+		err = run(service.WithWait(work, wait))
 		return reply, replayed, service.Busy(err, needs...)
 	}
 	err = s.locked(ctx, &c, run)
@@ -202,14 +186,9 @@ func (s *Service) locked(ctx context.Context, c *call, run func(context.Context)
 	if err != nil {
 		return err
 	}
-	o := lock.Options{TryOnce: s.Wait == 0, Owner: s.Owner}
-	limit := s.Wait
-	if o.TryOnce {
-		limit = s.Work // one try still needs a bound: the server may not answer
-	}
-	wait, cancel := context.WithTimeout(ctx, limit)
+	wait, tryOnce, cancel := service.Wait(ctx, s.Wait, s.Work)
 	defer cancel()
-	o.Wait = wait
+	o := lock.Options{TryOnce: tryOnce, Owner: s.Owner, Wait: wait}
 	return lock.All(context.WithoutCancel(ctx), s.Lock, keys, o,
 		func(ctx context.Context, fences map[string]lock.Fence) error {
 			ctx, cancel := context.WithTimeout(service.Begin(ctx), s.Work)
@@ -248,26 +227,24 @@ func (s *Service) keys(ctx context.Context, c *call) ([]string, error) {
 	list = append(list[:len(list):len(list)], skusOf(lines)...)
 	keys := make([]string, len(list))
 	for i, sku := range list {
-		if !c.about.Create && !s.known.has(sku) {
-			if _, err := s.Store.Level(ctx, sku); err != nil {
-				return nil, err
-			}
-			s.known.add(sku)
-		}
 		keys[i] = string(sku)
+		if c.about.Create {
+			continue
+		}
+		err := s.known.Check(sku, func() error {
+			_, err := s.Store.Level(ctx, sku)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
 	}
 	return keys, nil
 }
 
-// read bounds a call of the store that changes nothing, and fails if what the store says cannot be believed.
-func read[T any](ctx context.Context, s *Service, do func(context.Context) (T, error)) (out T, err error) {
-	ctx, cancel := context.WithTimeout(ctx, s.Work)
-	defer cancel()
-	if err := s.open(ctx); err != nil {
-		return out, err
-	}
-	out, err = do(ctx)
-	return out, service.Busy(err, s.Needs)
+// read makes a call of the store that changes no stock.
+func read[T any](ctx context.Context, s *Service, do func(context.Context) (T, error)) (T, error) {
+	return service.Call(ctx, s.Work, s.Needs, s.Data, do)
 }
 
 // missing returns the better error for an id that was not found.
@@ -276,13 +253,6 @@ func (s *Service) missing(ctx context.Context, id string, err error) error {
 		return cmp.Or(s.Gone(ctx, id), err)
 	}
 	return err
-}
-
-func (s *Service) open(ctx context.Context) error {
-	if err := s.Needs.Err(); err != nil || s.Data == nil {
-		return err
-	}
-	return s.Data.Look(ctx)
 }
 
 // newID makes the id of an order or a reservation: ids sort by the time at which they were made, roughly.

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The refusals of a Service answer sales of a stock that was sold out when it was last looked at: with one read of the
+// A soldOut answers the sales of stocks that was sold out when it was last looked at: with one read of the
 // store, which all share that were waiting when it was sent. In a flash sale 99 of 100 requests are of that kind. They
 // need no lock, no transaction and no turn.
 //
@@ -17,7 +17,7 @@ import (
 // request refuses it: a sale that writes nothing disturbs nobody.
 //
 // A wrong hint costs a read. All other answers are those of the strategy.
-type refusals struct {
+type soldOut struct {
 	work time.Duration // half of the bound of a read
 
 	mu   sync.Mutex
@@ -48,14 +48,14 @@ type look struct {
 // maxLeft bounds the stocks that are remembered. One that is forgotten costs a refusal by the strategy.
 const maxLeft = 1024
 
-func newRefusals(work time.Duration) *refusals {
-	return &refusals{work: work, last: make(map[stockKey]*lastLeft)}
+func newSoldOut(work time.Duration) *soldOut {
+	return &soldOut{work: work, last: make(map[stockKey]*lastLeft)}
 }
 
 // refuse returns a SoldOutError, or why the store could not be read. A nil error says nothing: the sale must be tried.
 // That is also so when ctx ends, which the strategy reports in its own words. The read ends when one of needs goes
 // down.
-func (r *refusals) refuse(
+func (r *soldOut) refuse(
 	ctx context.Context, key stockKey, needs []Dependency, strategy string, quantity int64,
 ) error {
 	l := r.join(key, needs, quantity)
@@ -79,7 +79,7 @@ func (r *refusals) refuse(
 }
 
 // join returns the next look at a stock, or nil if it may have enough.
-func (r *refusals) join(key stockKey, needs []Dependency, quantity int64) *look {
+func (r *soldOut) join(key stockKey, needs []Dependency, quantity int64) *look {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	l := r.last[key]
@@ -98,7 +98,7 @@ func (r *refusals) join(key stockKey, needs []Dependency, quantity int64) *look 
 }
 
 // lead looks for as long as anybody waits.
-func (r *refusals) lead(key stockKey, l *lastLeft, needs []Dependency) {
+func (r *soldOut) lead(key stockKey, l *lastLeft, needs []Dependency) {
 	for {
 		r.mu.Lock()
 		at := l.next
@@ -132,7 +132,7 @@ func (l *look) read(key stockKey, needs []Dependency, most time.Duration) {
 }
 
 // note remembers that a sale was refused because so much was left.
-func (r *refusals) note(key stockKey, left int64) {
+func (r *soldOut) note(key stockKey, left int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if l := r.last[key]; l != nil {
