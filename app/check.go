@@ -23,12 +23,16 @@ func explained(err error, field bool) error {
 	if !errors.As(err, &invalid) {
 		return err
 	}
-	text := handler.Reason(invalid.Reason)
+	text := handler.Reason(invalid)
 	if field {
-		text = words.Join([]words.Text{words.Same(invalid.Field), text}, words.Same(" "))
+		text, _ = handler.Said(invalid)
 	}
 	return &words.Error{Text: text}
 }
+
+// Said returns an error of the service or of a lock, which have codes and no texts, in both languages. ok is false for
+// any other error.
+func Said(err error) (text words.Text, ok bool) { return handler.Said(err) }
 
 func quote(value string) string { return strconv.Quote(value) }
 
@@ -114,8 +118,12 @@ func (c *Config) check() (bad []error) {
 	positive("relay.parallel", c.Relay.Parallel)
 	within("relay.webhook_timeout", c.Relay.WebhookTimeout, 100*time.Millisecond, time.Minute)
 	if c.Relay.WebhookURL != "" {
-		if err := relay.CheckURL(c.Relay.WebhookURL); err != nil {
-			bad = append(bad, fmt.Errorf("relay.webhook_url: %w", err))
+		switch relay.CheckURL(c.Relay.WebhookURL) {
+		case nil:
+		case relay.ErrURLUser:
+			no("relay.webhook_url", "url-user")
+		default:
+			no("relay.webhook_url", "url")
 		}
 	}
 	if c.Relay.Enabled {

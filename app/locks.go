@@ -89,7 +89,7 @@ func (l *Locks) Open(s strategy.Strategy) (lock.Locker, error) {
 	for _, need := range s.Needs {
 		switch b := l.app.backends[need]; {
 		case b == nil:
-			return nil, &lock.DownError{Server: need, Reason: "it cannot be configured here"}
+			return nil, lock.NewDown(need, "not-configurable")
 		case b.IsAbsent():
 			return nil, b.Err()
 		}

@@ -66,7 +66,7 @@ func (a *App) openRedis() error {
 	a.servers.Redis = locks
 	a.closers = append(a.closers, locks.Close, sales.Close)
 	if len(c.Addrs) == 0 {
-		absent := health.Absent(strategy.Redis, "it is not configured: set redis.addrs (STOCK_REDIS_ADDRS)")
+		absent := health.Absent(strategy.Redis, "redis-not-configured")
 		a.backends[strategy.Redis] = absent
 		if a.cfg.storeEnabled(strategy.Redis) {
 			a.stores[strategy.Redis] = service.StoreConfig{Store: repo.NewRedis(sales), Needs: absent}
@@ -161,7 +161,7 @@ func (a *App) openRedlock() error {
 	c := a.cfg.Redlock
 	if len(c.Addrs) == 0 {
 		a.backends[strategy.Redlock] = health.Absent(strategy.Redlock,
-			"it is not configured: set redlock.addrs (STOCK_REDLOCK_ADDRS) to five independent masters")
+			"redlock-not-configured")
 		return nil
 	}
 	shared := a.redisOptions()
@@ -192,7 +192,7 @@ func (a *App) openRedlock() error {
 func (a *App) openMySQL() error {
 	c := a.cfg.MySQL
 	if c.DSN == "" {
-		absent := health.Absent(strategy.MySQL, "it is not configured: set mysql.dsn (STOCK_MYSQL_DSN)")
+		absent := health.Absent(strategy.MySQL, "mysql-not-configured")
 		a.backends[strategy.MySQL] = absent
 		if a.cfg.storeEnabled(strategy.MySQL) {
 			a.stores[strategy.MySQL] = service.StoreConfig{Needs: absent}
@@ -292,7 +292,7 @@ func (a *App) openZooKeeper() error {
 	c := a.cfg.ZooKeeper
 	if len(c.Hosts) == 0 {
 		a.backends[strategy.ZooKeeper] = health.Absent(strategy.ZooKeeper,
-			"it is not configured: set zookeeper.hosts (STOCK_ZOOKEEPER_HOSTS)")
+			"zookeeper-not-configured")
 		return nil
 	}
 	session, err := zklock.Dial(zklock.Config{

@@ -71,13 +71,11 @@ func (h *handler) change(
 	c.JSON(http.StatusOK, now)
 }
 
-func missing(field string) error { return &service.InvalidError{Field: field, Reason: "is missing"} }
+func missing(field string) error { return service.Invalid(field, "missing") }
 
 // readLines reads the lines of a cart: [{"sku": "book", "quantity": 2}]. The field of an error says which line.
 func readLines(d *json.Decoder) (lines []order.Line, err error) {
-	bad := &service.InvalidError{
-		Field: "lines", Reason: `must be a list of lines, such as [{"sku": "book", "quantity": 2}]`,
-	}
+	bad := service.Invalid("lines", "lines", "example", `[{"sku": "book", "quantity": 2}]`)
 	if t, err := d.Token(); err != nil {
 		return nil, notJSON(d)
 	} else if t != json.Delim('[') {
@@ -85,9 +83,7 @@ func readLines(d *json.Decoder) (lines []order.Line, err error) {
 	}
 	for i := 0; d.More(); i++ {
 		if i == order.MaxLines {
-			return nil, &service.InvalidError{
-				Field: "lines", Reason: fmt.Sprintf("must be from 1 to %d", order.MaxLines),
-			}
+			return nil, service.Invalid("lines", "from-to", "least", 1, "most", order.MaxLines)
 		}
 		line, err := readLine(d)
 		if invalid, ok := errors.AsType[*service.InvalidError](err); ok {
@@ -126,7 +122,7 @@ func idempotencyKey(header http.Header) (string, error) {
 	case 1:
 		return service.ParseKey(values[0])
 	default:
-		return "", &service.InvalidError{Field: service.KeyHeader, Reason: "is given twice"}
+		return "", service.Invalid(service.KeyHeader, "twice")
 	}
 }
 

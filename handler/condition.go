@@ -53,7 +53,7 @@ func parseTags(h http.Header, name string, weak bool) ([]string, error) {
 }
 
 func badTags(name string) error {
-	return &service.InvalidError{Field: name, Reason: `must be * or a list of entity tags, such as "2-17"`}
+	return service.Invalid(name, "etag", "example", `"2-17"`)
 }
 
 // noTag reports whether r cannot be part of a tag: a blank, a control or a quote. Bytes beyond ASCII can.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -44,11 +43,11 @@ func decodeNested(c *gin.Context, inside nested, allowed []string) (fields, erro
 		query, err = url.ParseQuery(c.Request.URL.RawQuery)
 	}
 	if err != nil {
-		return nil, &service.InvalidError{Field: "query", Reason: "must be name=value pairs"}
+		return nil, service.Invalid("query", "pairs")
 	}
 	for name, values := range query {
 		if len(values) > 1 {
-			return nil, &service.InvalidError{Field: shorten(name), Reason: "is given twice"}
+			return nil, service.Invalid(shorten(name), "twice")
 		}
 		f[name] = values[0]
 	}
@@ -83,10 +82,10 @@ func checkName(name string, allowed []string) error {
 	case slices.Contains(allowed, name):
 		return nil
 	case len(allowed) == 0:
-		return &service.InvalidError{Field: shorten(name), Reason: "is unknown here, as every field is"}
+		return service.Invalid(shorten(name), "unknown")
 	default:
 		known := strings.Join(allowed, ", ")
-		return &service.InvalidError{Field: shorten(name), Reason: "is unknown here; known are " + known}
+		return service.Invalid(shorten(name), "known", "list", known)
 	}
 }
 
@@ -106,7 +105,7 @@ func readBody(c *gin.Context) ([]byte, error) {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, errSlowBody
 	case err != nil:
-		return nil, &service.InvalidError{Field: "body", Reason: "could not be read to its end"}
+		return nil, service.Invalid("body", "read")
 	}
 	body = bytes.TrimSpace(body)
 	if len(body) == 0 {
@@ -132,7 +131,7 @@ func (f fields) addJSON(body []byte, allowed []string, inside nested) error {
 		return err
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return &service.InvalidError{Field: "body", Reason: "must end after the JSON object"}
+		return service.Invalid("body", "rest")
 	}
 	return nil
 }
@@ -140,7 +139,7 @@ func (f fields) addJSON(body []byte, allowed []string, inside nested) error {
 // addObject is addJSON for the object that comes next.
 func (f fields) addObject(d *json.Decoder, allowed []string, inside nested) error {
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return &service.InvalidError{Field: "body", Reason: "must be a JSON object"}
+		return service.Invalid("body", "object")
 	}
 	for d.More() {
 		token, err := d.Token()
@@ -159,24 +158,24 @@ func (f fields) addObject(d *json.Decoder, allowed []string, inside nested) erro
 			return err
 		}
 		if _, twice := f[name]; twice {
-			return &service.InvalidError{Field: name, Reason: "is given twice"}
+			return service.Invalid(name, "twice")
 		}
 		switch value, err := d.Token(); v := value.(type) {
 		case string:
 			if slices.Contains(numbers, name) {
-				return &service.InvalidError{Field: name, Reason: "must be a number, not a string"}
+				return service.Invalid(name, "number")
 			}
 			f[name] = v
 		case json.Number:
 			if !slices.Contains(numbers, name) {
-				return &service.InvalidError{Field: name, Reason: "must be a string, not a number"}
+				return service.Invalid(name, "string")
 			}
 			f[name] = v.String()
 		default:
 			if err != nil {
 				return notJSON(d)
 			}
-			return &service.InvalidError{Field: name, Reason: "must be a string or a number"}
+			return service.Invalid(name, "either")
 		}
 	}
 	if _, err := d.Token(); err != nil {
@@ -186,7 +185,7 @@ func (f fields) addObject(d *json.Decoder, allowed []string, inside nested) erro
 }
 
 func notJSON(d *json.Decoder) error {
-	return &service.InvalidError{Field: "body", Reason: fmt.Sprintf("is not JSON near byte %d", d.InputOffset())}
+	return service.Invalid("body", "json", "at", d.InputOffset())
 }
 
 // shorten returns the first bytes of a name that a client chose, so that it cannot fill the reply.
@@ -208,9 +207,7 @@ func (f fields) number(name string, def, least, most int64) (int64, error) {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || !wholeNumber.MatchString(text) || n < least || n > most {
-		return 0, &service.InvalidError{
-			Field: name, Reason: fmt.Sprintf("must be a whole number from %d to %d", least, most),
-		}
+		return 0, service.Invalid(name, "whole", "least", least, "most", most)
 	}
 	return n, nil
 }

@@ -43,7 +43,7 @@ func (h *handler) deductResource(c *gin.Context) {
 	case h.Profile == Shop:
 		strategy = h.Strategies[0].Name
 	case err == nil && strategy == "":
-		err = &service.InvalidError{Field: "strategy", Reason: "must name one of GET /v1/strategies"}
+		err = service.Invalid("strategy", "strategy")
 	case err == nil && !slices.ContainsFunc(h.Strategies, func(s Strategy) bool { return s.Name == strategy }):
 		err = fmt.Errorf("%w %q", service.ErrUnknownStrategy, shorten(strategy))
 	}
@@ -62,9 +62,7 @@ func (h *handler) sell(c *gin.Context, f fields, strategy string, sku service.SK
 	}
 	if f.has(labFields...) {
 		if !h.Lab {
-			h.fail(c, &service.InvalidError{
-				Field: strings.Join(labFields, ", "), Reason: "need an instance in lab mode (STOCK_LAB=true)",
-			})
+			h.fail(c, service.Invalid(strings.Join(labFields, ", "), "lab"))
 			return
 		}
 		if !h.admin(c) {
@@ -150,7 +148,7 @@ func (f fields) fillPauses(req *service.Request) (err error) {
 	case "", service.NestedHolder, service.NestedStranger:
 		return nil
 	default:
-		return &service.InvalidError{Field: "nested", Reason: "must be holder or stranger"}
+		return service.Invalid("nested", "nested")
 	}
 }
 
@@ -269,11 +267,8 @@ func (f fields) duration(name string) (*time.Duration, error) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 || d > service.MaxWait {
-		return nil, &service.InvalidError{
-			Field: name,
-			Reason: fmt.Sprintf("must be a duration from 0s to %.0fs, such as 500ms or 2s",
-				service.MaxWait.Seconds()),
-		}
+		return nil, service.Invalid(name, "ttl", "least", "0s",
+			"most", fmt.Sprintf("%.0fs", service.MaxWait.Seconds()), "example", "500ms or 2s")
 	}
 	return &d, nil
 }
@@ -286,6 +281,6 @@ func (f fields) toggle(name string) (bool, error) {
 	case text == "off":
 		return false, nil
 	default:
-		return false, &service.InvalidError{Field: name, Reason: "must be on or off"}
+		return false, service.Invalid(name, "toggle")
 	}
 }

@@ -95,7 +95,7 @@ func textWith(header, value, key string) func(error) problem {
 func explainInvalid(err error) (p problem) {
 	if invalid, ok := errors.AsType[*service.InvalidError](err); ok {
 		p.Field = invalid.Field
-		p.detail = phrases.Say("invalid.detail", "field", invalid.Field, "reason", Reason(invalid.Reason))
+		p.detail, _ = Said(invalid)
 	}
 	return p
 }
@@ -154,14 +154,14 @@ func explainServer(err error) (p problem) {
 		p.detail = phrases.Say("data_lost.detail", "store", lost.Store,
 			"set", "PUT /v1/stock/{sku}?store="+lost.Store)
 	} else if down, ok := errors.AsType[*lock.DownError](err); ok {
-		p.detail = phrases.Say("backend_down.detail", "server", down.Server, "reason", downs.Text(down.Reason))
+		p.detail, _ = Said(down)
 	}
 	return p
 }
 
 func explainFull(err error) (p problem) {
-	if down, ok := errors.AsType[*lock.DownError](err); ok {
-		p.detail = phrases.Say("store_full.detail", "server", down.Server, "reason", downs.Text(down.Reason))
+	if full, ok := errors.AsType[*lock.DownError](err); ok {
+		p.detail = phrases.Say("store_full.detail", "server", full.Server, "reason", down(full))
 	}
 	return p
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
+
+	"example.com/stock/internal/words"
 )
 
 // Version is the reply of /version.
@@ -47,7 +49,7 @@ func (h *handler) readyz(c *gin.Context) {
 	for _, b := range h.Backends {
 		reply := backendReply{Up: true, LatencyMS: milliseconds(b.Latency())}
 		if err := b.Err(); err != nil {
-			reply.Up, reply.Reason = false, err.Error()
+			reply.Up, reply.Reason = false, words.Of(err, Said).EN
 		} else if warning := b.Warning(); warning != nil {
 			reply.Warning = warning.Error()
 		}

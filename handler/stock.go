@@ -90,7 +90,7 @@ func (h *handler) putStock(c *gin.Context) {
 		return
 	}
 	if !f.has("quantity") {
-		h.fail(c, &service.InvalidError{Field: "quantity", Reason: "is missing"})
+		h.fail(c, service.Invalid("quantity", "missing"))
 		return
 	}
 	quantity, err := f.number("quantity", 0, 0, service.MaxStock)

@@ -68,7 +68,9 @@ func (h *handler) strategies(c *gin.Context) {
 
 // whyNot says why something cannot be used, in Chinese as the problem of a request would.
 func whyNot(err error) words.Text {
-	return words.Text{EN: err.Error(), ZH: cmp.Or(explainServer(err).detail.ZH, err.Error())}
+	text := words.Of(err, Said)
+	text.ZH = cmp.Or(explainServer(err).detail.ZH, text.ZH)
+	return text
 }
 
 func promiseOf(p lock.Promise) promiseReply {
@@ -125,7 +127,7 @@ func (h *handler) sells() (stores map[string]storeReply, why string) {
 				reply.Strategies++
 				any = true
 			} else if !reply.Sells {
-				reply.Reason = err.Error()
+				reply.Reason = words.Of(err, Said).EN
 			}
 			stores[store.Name] = reply
 		}

@@ -134,7 +134,7 @@ func parsePlaceInOrders(cursor string) (placeInOrders, error) {
 }
 
 func wrongCursor() error {
-	return &service.InvalidError{Field: "cursor", Reason: `must be the "next" of an earlier page`}
+	return service.Invalid("cursor", "cursor")
 }
 
 func placeOf(o order.Order) placeInOrders { return placeInOrders{o.CreatedAt.UnixMicro(), o.ID} }

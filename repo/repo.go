@@ -96,14 +96,14 @@ func encode(v any) string {
 // checkQuantity refuses a quantity that stock cannot have. SQL has its CHECK; Redis would accept any number.
 func checkQuantity(field string, quantity int64) error {
 	if quantity < 0 || quantity > service.MaxStock {
-		return &service.InvalidError{Field: field, Reason: fmt.Sprintf("must be from 0 to %d", service.MaxStock)}
+		return service.Invalid(field, "from-to", "least", 0, "most", service.MaxStock)
 	}
 	return nil
 }
 
 func checkLimit(limit int) error {
 	if limit < 1 {
-		return &service.InvalidError{Field: "limit", Reason: "must be at least 1"}
+		return service.Invalid("limit", "least", "least", 1)
 	}
 	return nil
 }

@@ -28,12 +28,12 @@ func checkRefill(r service.Refill) error {
 	seen := map[int]bool{0: true, r.Into.Number: true}
 	for _, row := range r.From {
 		if row.Number < 0 || row.Version == 0 || seen[row.Number] {
-			return &service.InvalidError{Field: "segment", Reason: "must be one that was read, and each another"}
+			return service.Invalid("segment", "segments")
 		}
 		seen[row.Number] = true
 	}
 	if r.Into.Number < 1 {
-		return &service.InvalidError{Field: "segment", Reason: "must be 1 or more"}
+		return service.Invalid("segment", "least", "least", 1)
 	}
 	return checkQuantity("reserve", r.Reserve)
 }
@@ -41,8 +41,7 @@ func checkRefill(r service.Refill) error {
 // checkOrder refuses an order that would put stock back, or leave less than none.
 func checkOrder(o service.Order) error {
 	if o.Quantity < 1 || o.Quantity > service.MaxQuantity {
-		reason := fmt.Sprintf("must be from 1 to %d", service.MaxQuantity)
-		return &service.InvalidError{Field: "quantity", Reason: reason}
+		return service.Invalid("quantity", "from-to", "least", 1, "most", service.MaxQuantity)
 	}
 	return checkQuantity("remaining", o.Remaining)
 }
@@ -52,9 +51,9 @@ func checkBatch(orders []service.Order) error {
 	for _, o := range orders {
 		switch {
 		case o.SKU != orders[0].SKU:
-			return &service.InvalidError{Field: "sku", Reason: "must be the same for all orders of a batch"}
+			return service.Invalid("sku", "batch-sku")
 		case o.Segment != 0:
-			return &service.InvalidError{Field: "segment", Reason: "must be 0 in a batch"}
+			return service.Invalid("segment", "batch-segment")
 		}
 	}
 	return nil
@@ -64,9 +63,7 @@ func checkBatch(orders []service.Order) error {
 func madeAt(id string) (time.Time, error) {
 	u, err := uuid.Parse(id)
 	if err != nil || u.Version() != 7 || u.String() != id {
-		return time.Time{}, &service.InvalidError{
-			Field: "order_id", Reason: "must be one that this service has made: a UUID of version 7, in lower case",
-		}
+		return time.Time{}, service.Invalid("order_id", "order-id")
 	}
 	seconds, nanoseconds := u.Time().UnixTime()
 	return time.Unix(seconds, nanoseconds), nil
@@ -100,7 +97,7 @@ func parseCursor(s string) (cursor, error) {
 	e, err1 := strconv.ParseUint(epoch, 10, 64)
 	a, err2 := strconv.ParseInt(after, 10, 64)
 	if err1 != nil || err2 != nil || e == 0 || a < 0 {
-		return cursor{}, &service.InvalidError{Field: "cursor", Reason: `must be the "next" of an earlier page`}
+		return cursor{}, service.Invalid("cursor", "cursor")
 	}
 	return cursor{e, a}, nil
 }

@@ -35,10 +35,19 @@ var (
 	ErrUndecided = errors.New("not decided yet")
 )
 
-// An InvalidError names the field that is wrong and the limit that it breaks. Its text is safe to show.
-type InvalidError struct{ Field, Reason string }
+// An InvalidError names the field that is wrong. Its Reason is a code with values, such as the limit that the field
+// breaks: what people read is a text with that code. It is safe to show.
+type InvalidError struct {
+	Field, Reason string
+	Values        []any // of the text: a name, its value, the next name
+}
 
-func (e *InvalidError) Error() string { return e.Field + " " + e.Reason }
+// Invalid returns an InvalidError. values are names in the text of reason, each followed by its value.
+func Invalid(field, reason string, values ...any) *InvalidError {
+	return &InvalidError{field, reason, values}
+}
+
+func (e *InvalidError) Error() string { return e.Field + " " + lock.Coded(e.Reason, e.Values) }
 
 // A SoldOutError says how many are left: fewer than were asked for.
 type SoldOutError struct{ Remaining int64 }

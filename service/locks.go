@@ -78,7 +78,7 @@ func (s *Service) Evict(ctx context.Context, strategy, key string) (Eviction, er
 	}
 	target, fenced := targetOf(config, key)
 	if config.Segmented && !fenced {
-		return Eviction{}, &InvalidError{"key", "must name a segment, such as sku#1: each has a lock of its own"}
+		return Eviction{}, Invalid("key", "segment")
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.Work)
 	defer cancel()
@@ -148,9 +148,9 @@ func unsupported(err error, strategy string, as error) error {
 func CheckKey(key string) error {
 	switch {
 	case key == "" || len(key) > MaxKey:
-		return &InvalidError{"key", fmt.Sprintf("must have from 1 to %d bytes, has %d", MaxKey, len(key))}
+		return Invalid("key", "bytes", "least", 1, "most", MaxKey, "has", len(key))
 	case !utf8.ValidString(key) || strings.ContainsFunc(key, unicode.IsControl):
-		return &InvalidError{"key", "must be UTF-8 without control characters"}
+		return Invalid("key", "key")
 	}
 	return nil
 }

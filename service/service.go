@@ -201,7 +201,7 @@ type deduction struct {
 // deduct is Deduct for a request whose key, if it has one, is not known to be taken.
 func (s *Service) deduct(ctx context.Context, req Request) (Receipt, error) {
 	if req.Quantity < 1 || req.Quantity > MaxQuantity {
-		return Receipt{}, &InvalidError{"quantity", fmt.Sprintf("must be from 1 to %d", MaxQuantity)}
+		return Receipt{}, Invalid("quantity", "from-to", "least", 1, "most", MaxQuantity)
 	}
 	strategy, ok := s.Strategies[req.Strategy]
 	if !ok {
@@ -315,15 +315,9 @@ func (s *Service) storeConfig(strategy StrategyConfig, req *Request) (StoreConfi
 	config, ok := s.Stores[name]
 	switch {
 	case !ok:
-		return StoreConfig{}, &InvalidError{
-			"store",
-			fmt.Sprintf("must be one of %v", slices.Sorted(maps.Keys(s.Stores))),
-		}
+		return StoreConfig{}, Invalid("store", "one-of", "list", slices.Sorted(maps.Keys(s.Stores)))
 	case len(strategy.Stores) > 0 && !slices.Contains(strategy.Stores, name):
-		return StoreConfig{}, &InvalidError{
-			"store",
-			fmt.Sprintf("must be %v for strategy %s", strategy.Stores, req.Strategy),
-		}
+		return StoreConfig{}, Invalid("store", "stores-for", "stores", strategy.Stores, "strategy", req.Strategy)
 	}
 	return config, nil
 }

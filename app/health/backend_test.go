@@ -305,7 +305,7 @@ func TestWhile(t *testing.T) {
 		if cause := context.Cause(left); errors.Is(cause, lock.ErrDown) {
 			t.Errorf("one that was given up before ended because of %v", cause)
 		}
-		for _, why := range []error{errRefused, &lock.DownError{Server: "redis", Reason: "its disk is full"}} {
+		for _, why := range []error{errRefused, lock.NewDown("redis", "disk-full")} {
 			s.set(why, false)
 			pass(health.Interval)
 			during, cancelDuring := service.While(t.Context(), b)

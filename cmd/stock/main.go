@@ -35,7 +35,7 @@ func main() {
 	context.AfterFunc(ctx, stop)
 	cobra.EnableCommandSorting = false // --help lists commands in the order in which a newcomer needs them
 	v := language(os.Args[1:], os.Getenv)
-	err := rootCommand(v).ExecuteContext(ctx)
+	err := execute(ctx, rootCommand(v), os.Args[1:])
 	var status exitError
 	switch {
 	case err == nil:

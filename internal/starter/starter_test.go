@@ -261,18 +261,29 @@ func TestFindingsOfAnAudit(t *testing.T) {
 	if err := commands.Check(); err != nil {
 		t.Error(err)
 	}
-	findings := commands.Foreign("finding")
-	level := order.Level{Received: 5, Available: 4, Reserved: 3, Sold: -2, Number: 7}
-	for kind, zh := range map[string]string{
-		order.OtherSKU:  "第 7 条流水属于 pen",
-		order.Gap:       "第 7 条流水之后是第 9 条",
-		order.Law:       "第 7 条流水之后，入库不等于可卖 + 已预留 + 已售，或其中有负数：入库 5、可卖 4、已预留 3、已售 -2",
-		order.CounterOf: "计数里入库不等于可卖 + 已预留 + 已售，或其中有负数：入库 5、可卖 4、已预留 3、已售 -2",
-		order.SumOf:     "各条流水合计为入库 5、可卖 4、已预留 3、已售 -2，编号 7",
+	level := commands.Say("finding.level", "received", 5, "available", 4, "reserved", 3, "sold", -2)
+	for kind, row := range map[string]struct {
+		values []any
+		zh     string
+	}{
+		order.OtherSKU: {[]any{"number", 7, "other", "pen"}, "第 7 条流水属于 pen"},
+		order.Gap:      {[]any{"number", 7, "next", 9}, "第 7 条流水之后是第 9 条"},
+		order.Law: {
+			[]any{"number", 7, "level", level},
+			"第 7 条流水之后，入库不等于可卖 + 已预留 + 已售，或其中有负数：入库 5、可卖 4、已预留 3、已售 -2",
+		},
+		order.CounterOf: {
+			[]any{"level", level},
+			"计数里入库不等于可卖 + 已预留 + 已售，或其中有负数：入库 5、可卖 4、已预留 3、已售 -2",
+		},
+		order.SumOf: {[]any{"level", level, "number", 7}, "各条流水合计为入库 5、可卖 4、已预留 3、已售 -2，编号 7"},
 	} {
-		i := order.Imbalance{Kind: kind, Number: 7, Next: 9, Other: "pen", Level: level}
-		if said := findings.Text(i.String()); said.ZH != zh {
-			t.Errorf("%s: %q and %q, want %q", kind, said.EN, said.ZH, zh)
+		i := order.Imbalance{
+			Kind: kind, Number: 7, Next: 9, Other: "pen",
+			Level: order.Level{Received: 5, Available: 4, Reserved: 3, Sold: -2, Number: 7},
+		}
+		if said := commands.Say("finding."+kind, row.values...); said != (words.Text{EN: i.String(), ZH: row.zh}) {
+			t.Errorf("%s: %q and %q, want %q and %q", kind, said.EN, said.ZH, i, row.zh)
 		}
 	}
 }

@@ -100,7 +100,7 @@ func ReadRecording(r io.Reader) (*Recording, error) {
 		return nil, err
 	}
 	if !began {
-		return nil, errors.New(`no line has kind "run": this is no recording of a class`)
+		return nil, phrases.Error("no_recording")
 	}
 	return record(events), nil
 }
