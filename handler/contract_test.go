@@ -224,7 +224,7 @@ func TestEveryErrorHasItsProblem(t *testing.T) {
 	}{
 		{service.ErrUnknownSKU, 404, "unknown_sku", false},
 		{fmt.Errorf("%w %q", service.ErrUnknownStrategy, "x"), 404, "unknown_strategy", false},
-		{&service.InvalidError{Field: "store", Reason: "must be redis"}, 400, "invalid", false},
+		{service.Invalid("store", "one-of", "list", "[redis]"), 400, "invalid", false},
 		{&service.SoldOutError{Remaining: 1}, 409, "sold_out", false},
 		{&service.GuardError{Guard: "none"}, 409, "strategy_mismatch", false},
 		{service.ErrStockReset, 409, "stock_reset", false},
@@ -240,11 +240,11 @@ func TestEveryErrorHasItsProblem(t *testing.T) {
 		{errors.Join(context.Canceled, lock.ErrLost, lock.ErrExpired), 503, "lock_lost", true},
 		{lock.Down("acquire", secret), 503, "backend_down", true},
 		{
-			errors.Join(held, &lock.DownError{Server: "mysql", Reason: "its disk is full", Full: true}), 503,
+			errors.Join(held, &lock.DownError{Server: "mysql", Reason: "disk-full", Full: true}), 503,
 			"store_full", true,
 		},
 		{
-			errors.Join(held, &lock.DownError{Server: "redis", Reason: "no answer within 800ms"}), 503, "backend_down",
+			errors.Join(held, lock.NewDown("redis", "no-answer", "limit", "800ms")), 503, "backend_down",
 			true,
 		},
 		{held, 503, "lock_busy", true},

@@ -420,7 +420,7 @@ func TestEveryErrorOfOrdersHasItsProblem(t *testing.T) {
 		{lock.ErrOverloaded, 429, "overloaded", true, ""},
 		{lock.ErrNoCapacity, 429, "no_capacity", true, ""},
 		{service.ErrStaleFence, 409, "stale_fence", true, ""},
-		{&lock.DownError{Server: "mysql", Reason: "no answer"}, 503, "backend_down", true, ""},
+		{lock.NewDown("mysql", "unreachable"), 503, "backend_down", true, ""},
 	} {
 		s := newShelf()
 		s.err = row.err

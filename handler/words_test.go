@@ -104,6 +104,13 @@ func TestWhatErrorsSay(t *testing.T) {
 			"redis is down: no answer within 800ms", "redis 不可用：800ms 内没有响应",
 		},
 		{
+			lock.NewDown("zookeeper", "not-allowed", "root", "/a", "again", "/a"),
+			"zookeeper is down: it does not allow this service to lock under /a: give it all permissions there and below" +
+				" (zkCli: setAcl -R /a world:anyone:cdrwa), or configure another root",
+			"zookeeper 不可用：它不允许本服务在 /a 之下加锁：请授予该处及以下的全部权限" +
+				"（zkCli: setAcl -R /a world:anyone:cdrwa），或另配一个根路径",
+		},
+		{
 			lock.NewDown("redis", "cluster-slots", "missing", 2, "all", 16384, "which", "0-1"),
 			"redis is down: its cluster is down: 2 of 16384 slots are not served (0-1)",
 			"redis 不可用：它的 Cluster 不可用：16384 个槽中有 2 个没有节点提供（0-1）",
@@ -119,6 +126,15 @@ func TestWhatErrorsSay(t *testing.T) {
 	}
 	if p := explainInvalid(invalid); p.Field != "quantity" || p.detail.ZH != "quantity 须在 1 到 9 之间" {
 		t.Errorf("%v", p.detail)
+	}
+	for reason, fix := range map[string]string{ // what an operator must mend says how
+		"no-schema": "stock migrate up", "old-schema": "stock migrate up", "read-only": "master",
+		"too-many-connections": "max_connections", "access-denied": "grants", "cannot-kill": "CONNECTION ADMIN",
+		"out-of-memory": "maxmemory",
+	} {
+		if said, _ := Said(lock.NewDown("x", reason)); !strings.Contains(said.EN, fix) {
+			t.Errorf("%s does not name %s: %s", reason, fix, said.EN)
+		}
 	}
 	if _, ok := Said(errInternal); ok {
 		t.Error("an error without a code is said")

@@ -141,7 +141,7 @@ func TestRedisRefusesWrites(t *testing.T) {
 		begin, end func(t *testing.T, c *redis.Client, dir string) error
 	}{
 		{
-			"out of memory", "maxmemory", true,
+			"out of memory", "out-of-memory", true,
 			func(t *testing.T, c *redis.Client, _ string) error {
 				return c.ConfigSet(t.Context(), "maxmemory", "1mb").Err()
 			},
@@ -150,7 +150,7 @@ func TestRedisRefusesWrites(t *testing.T) {
 			},
 		},
 		{
-			"too few replicas", "min-replicas-to-write", false,
+			"too few replicas", "too-few-replicas", false,
 			func(t *testing.T, c *redis.Client, _ string) error {
 				return c.ConfigSet(t.Context(), "min-replicas-to-write", "1").Err()
 			},
@@ -159,7 +159,7 @@ func TestRedisRefusesWrites(t *testing.T) {
 			},
 		},
 		{
-			"a replica", "read-only replica", false,
+			"a replica", "read-only-replica", false,
 			func(t *testing.T, c *redis.Client, _ string) error {
 				return c.ReplicaOf(t.Context(), "127.0.0.1", "1").Err()
 			},
@@ -211,7 +211,7 @@ func TestRedisRefusesWrites(t *testing.T) {
 			check := func(what string, err error) {
 				t.Helper()
 				var down *lock.DownError
-				if !errors.As(err, &down) || !strings.Contains(down.Reason, row.says) || down.Full != row.full ||
+				if !errors.As(err, &down) || down.Reason != row.says || down.Full != row.full ||
 					errors.Is(err, service.ErrOutcomeUnknown) {
 					t.Errorf("%s: %v, want a DownError that says %q, full: %t", what, err, row.says, row.full)
 				}
