@@ -64,17 +64,18 @@ compose-test: build ## Bring the composition up, load it, kill an instance under
 build: ## Build bin/stock
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/stock ./cmd/stock
 
-# make lint vets everything, and more strictly. A process under the race detector would sleep for a second before it
-# ends: there are hundreds of them. On a busy computer a package may take ten times as long as on an idle one.
-GO_TEST = GORACE="$$GORACE atexit_sleep_ms=0" $(GO) test -race -vet=off -p 3 -timeout 40m
-test: ## Run all tests on real servers, with few rounds (4 minutes; REQUIRE_BACKENDS=1: a missing server is a failure)
+# make lint vets everything, and more strictly. On a busy computer a package may take ten times as long as on an idle one.
+GO_TEST = $(GO) test -vet=off -p 4 -timeout 40m
+# A process under the race detector would sleep for a second before it ends: there are hundreds of them.
+RACE_TEST = GORACE="$$GORACE atexit_sleep_ms=0" $(GO_TEST) -race
+test: ## Run the tests on real servers, without the long ones (4 minutes; REQUIRE_BACKENDS=1: a missing server is a failure)
 	$(GO_TEST) -short ./...
 
-verify: ## Run all tests with all of their rounds, and what they start with the race detector (10 minutes)
-	$(GO_TEST) ./...
+verify: ## Run all tests, the long ones too, under the race detector, and what they start as well (15 minutes)
+	$(RACE_TEST) ./...
 
-test-busy: ## Run make test three times beside programs that take a core each, and list what failed (LOOPS=2 to choose)
-	.ci/busy "$(or $(LOOPS),$$(nproc))" $(GO_TEST) -short -count 1 ./...
+test-busy: ## Run make test RUNS=3 times beside programs that take a core each (LOOPS=2), and list what failed
+	.ci/busy "$(or $(LOOPS),$$(nproc))" "$(or $(RUNS),3)" $(GO_TEST) -short -count 1 ./...
 
 client-test: ## Generate a client from the OpenAPI document with oapi-codegen, and use it against the service
 	cd handler/clienttest && $(GO) test -count 1 .

@@ -369,6 +369,9 @@ func (c *Class) rest(t *testing.T) (v Verdict) {
 
 // Sixty phones join, vote and buy. Each is told what became of its own, and one that is too quick is told so.
 func TestSixtyPhones(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	c := lesson(t)
 	var phones []*visitor
 	for i := range 60 {

@@ -102,6 +102,9 @@ func TestARecordIsText(t *testing.T) {
 // Nothing of it runs in a browser, not even without the policy of the page: not of what its scripts draw, either. With
 // the policy nothing else runs that somebody has added, and its own scripts do.
 func TestARecordRunsNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	tab := browser.Open(t)
 	const ready = `document.body.dataset.ready`
 	pages := make(map[string]string)

@@ -8,6 +8,9 @@ import (
 // The same key twice sells once, in a scene, from the menu of a request and by a phone whose button is pressed twice.
 // The second is marked in both languages, and nobody takes it for a sale that has read what another had read.
 func TestTheSameKeySellsOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	c := lesson(t)
 	s := look(t, c.wallBase(), c.schoolBase())
 	s.open(c.wallBase()+"/?lang=en#"+c.wall.token, 1366, 900)

@@ -218,6 +218,9 @@ func TestAHeldRequestLosesAnUpdate(t *testing.T) {
 
 // A holder that is frozen past its lease: without the fence an update is lost, with it the write is refused.
 func TestAFrozenHolder(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	c := lesson(t)
 	s := look(t, c.wallBase())
 	s.open(c.wallBase()+"/?lang=en#"+c.wall.token, 1920, 1080)
@@ -239,6 +242,9 @@ func TestAFrozenHolder(t *testing.T) {
 
 // What is killed is seen to be, and the teacher starts it again. A server that comes back has its data.
 func TestServersDieAndReturn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	c := lesson(t)
 	s := look(t, c.wallBase())
 	s.open(c.wallBase()+"/?lang=en#"+c.wall.token, 1920, 1080)

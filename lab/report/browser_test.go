@@ -110,6 +110,9 @@ func TestPageInABrowser(t *testing.T) {
 
 // No strategy of a matrix is cut off on a screen of 1280 pixels, and a phone shows verdicts before it is moved.
 func TestTheMatrixFits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	ctx := browser.Open(t)
 	path := filepath.Join(t.TempDir(), "lab.html")
 	r := whole()
