@@ -31,9 +31,9 @@ var saidPages = []saidPage{
 		file: "said.md", lang: "en",
 		title: "# Said and measured",
 		intro: "Blogs and notes make these claims about locks (in our words); this page compares them with what " +
-			"the fault lab of\nthis project shows. Each card ends with a command: do not believe the card, run it. A test " +
-			"compares every card\nwith the results in [failure-modes.md](failure-modes.md), which come from a run of " +
-			"the whole lab and explain the\noutcomes.",
+			"the fault lab of\nthis project shows. Each card ends with a command: do not believe the card, run it. " +
+			"A test compares every card\nwith the results in [failure-modes.md](failure-modes.md), which come from " +
+			"a run of the whole lab and explain the\noutcomes.",
 		verdict: "Verdict", see: "See it", evidence: "Seen", source: "Read on", colon: ": ", end: ".",
 		verdicts: map[string]string{"right": "right", "half": "half right", "wrong": "wrong"},
 	},
