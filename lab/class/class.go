@@ -312,7 +312,8 @@ func (c *Class) seenStock(run int, seen StockSeen) {
 	c.look(func(s *State) {
 		list := s.stocks[run]
 		if n := len(list); n > 0 {
-			news = *list[n-1].Stock != seen || s.latest[allFired].Run == run && s.latest[allFired].Seq > list[n-1].Seq
+			last := list[n-1]
+			news = last.StockSeen != seen || s.latest[allFired].Run == run && s.latest[allFired].Seq > last.seq
 		}
 	})
 	if news {

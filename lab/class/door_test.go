@@ -360,7 +360,7 @@ func (c *Class) rest(t *testing.T) (v Verdict) {
 			}
 			over = told && left == 0 && v.Open == 0 && len(s.open) == 0 && len(list) > 0 &&
 				s.latest[allFired].Run == run &&
-				list[len(list)-1].Seq > s.latest[allFired].Seq
+				list[len(list)-1].seq > s.latest[allFired].Seq
 		})
 		return over, fmt.Sprintf("%+v", v)
 	})

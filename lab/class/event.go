@@ -9,6 +9,8 @@ package class
 import (
 	"strconv"
 	"strings"
+
+	"example.com/stock/loadtest"
 )
 
 // An Event is one line of the record of a run: a step that an instance told, or something that the class did or saw.
@@ -44,6 +46,10 @@ type Event struct {
 	Votes  []int      `json:"votes,omitempty"`  // voting: by choice
 	Crowd  int        `json:"crowd,omitempty"`  // crowd: students that have joined
 	Words  []string   `json:"words,omitempty"`  // note: a key of words.json and what to fill in
+
+	// of a load that is played
+	counted bool              // stock: it was counted from the replies so far
+	judge   *loadtest.Verdict // judged
 }
 
 // The kinds of the class's own events. Those of instances are in service.StepKind.
@@ -60,6 +66,7 @@ const (
 	crowd     = "crowd"
 	note      = "note" // what the scene does now
 	rating    = "rate" // requests begin to come at a rate, or end
+	judged    = "judged"
 )
 
 // class is From of the events that no instance told.
