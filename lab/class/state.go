@@ -92,9 +92,8 @@ func (s *State) Apply(e Event) {
 	case runBegan:
 		s.plans[e.Run] = e
 	case stockSeen:
-		s.stocks[e.Run] = insert(s.stocks[e.Run], stockLook{e.At, e.Seq, e.counted, *e.Stock}, func(a, b stockLook) int {
-			return cmp.Compare(a.seq, b.seq)
-		})
+		seen := stockLook{e.At, e.Seq, e.counted, *e.Stock}
+		s.stocks[e.Run] = insert(s.stocks[e.Run], seen, func(a, b stockLook) int { return cmp.Compare(a.seq, b.seq) })
 	case standing:
 		s.faults[e.Server] = insert(s.faults[e.Server], e, bySource)
 	case gap:
