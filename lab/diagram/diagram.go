@@ -32,6 +32,8 @@ type Diagram struct {
 	Bars   []Bar
 	Bands  []Band
 	Charts []Chart
+
+	Overlaps []Overlap
 }
 
 // A Lane is somebody who does something, or a server.
@@ -78,9 +80,17 @@ type Bar struct {
 	From, To int // steps, both included
 	Kind     lab.Kind
 	Who      string
+	At, For  time.Duration // exactly
 	// of a lease: what is left of it at each of the steps; nil: not known
 	Left []time.Duration
 	Full time.Duration // the most that Left has
+}
+
+// An Overlap is a time for which two holders both believed that they held the lock.
+type Overlap struct {
+	Bars     [2]int // of the holds, by their index
+	From, To int    // steps, both included
+	Says     lab.Text
 }
 
 // A Band is a fault: it shades the time for which it lasts.
@@ -133,6 +143,7 @@ func Of(cell lab.Cell) Diagram {
 	m.step(moments)
 	m.fold()
 	m.spans()
+	m.overlaps()
 	m.harm()
 	return m.Diagram
 }
@@ -586,7 +597,10 @@ func (m *maker) spans() {
 				m.Bands = append(m.Bands, Band{i, m.lane(e.Lane), first, last, e.Said()})
 			}
 		case lab.Lease, lab.Standing, lab.Paused, lab.Thinks:
-			bar := Bar{Event: i, Lane: m.lane(e.Lane), From: first, To: last, Kind: e.Kind, Who: e.Who}
+			bar := Bar{
+				Event: i, Lane: m.lane(e.Lane), From: first, To: last, Kind: e.Kind, Who: e.Who, At: e.At.Sub(m.first),
+				For: e.Until.Sub(e.At),
+			}
 			m.runDown(&bar, e)
 			m.Bars = append(m.Bars, bar)
 		}
@@ -597,6 +611,20 @@ func (m *maker) spans() {
 			return o.Lane == b.Lane && o.Slot == b.Slot && o.From <= b.To && b.From <= o.To
 		}) {
 			b.Slot++
+		}
+	}
+}
+
+// overlaps finds the holds that overlap as their holders believed.
+func (m *maker) overlaps() {
+	for i, b := range m.Bars {
+		for j, a := range m.Bars[:i] {
+			one, other := m.events[a.Event], m.events[b.Event]
+			if a.Kind == lab.Lease && b.Kind == lab.Lease && a.Who != b.Who && one.At.Before(other.Until) &&
+				other.At.Before(one.Until) {
+				says := say("says.both-held", "one", a.Who, "other", b.Who)
+				m.Overlaps = append(m.Overlaps, Overlap{[2]int{j, i}, max(a.From, b.From), min(a.To, b.To), says})
+			}
 		}
 	}
 }

@@ -97,12 +97,18 @@ func events() []lab.Event {
 			Who:   "B",
 			Text:  "B held the lock, as it believed",
 		},
-		{At: at(2000), Lane: "app-9", Kind: lab.Write, Who: "B", Text: "B read 1 and wrote 0"},
+		{
+			At: at(2000), Lane: "app-9", Kind: lab.Write, Who: "B", Text: "B read 1 and wrote 0", To: "store",
+			Version: 1, Left: new(int64),
+		},
 		{At: at(2001), Lane: "app-9", Kind: lab.Answered, Who: "B", Text: "B: sold"},
 		{At: at(2002), Lane: "app-9", Kind: lab.Refused, Who: "C", Text: "C was refused: stale_fence"},
 		{At: at(2003), Lane: "redis", Kind: lab.Note, Text: "SET NX: false"},
 		{At: at(2004), Lane: "redis", Kind: lab.Note, Text: "SET NX: false"},
-		{At: at(3000), Lane: "app-7", Kind: lab.Write, Who: "A", Text: "A read 1 and wrote 0"},
+		{
+			At: at(3000), Lane: "app-7", Kind: lab.Write, Who: "A", Text: "A read 1 and wrote 0", To: "store",
+			Version: 1, Left: new(int64),
+		},
 		{At: at(3001), Lane: "app-9", Kind: lab.Fault, Text: "app-9 is killed (SIGKILL)"},
 	}
 }
