@@ -168,7 +168,7 @@ func TestTheRaceIsSeen(t *testing.T) {
 	})
 	s.until("the page has the same figures", figures(fmt.Sprint(v.Written, v.Sold, v.Oversold, v.Lost)))
 	if v.Lost == 0 || v.Collisions < int(v.Lost) {
-		t.Errorf("%+v: 30 at once lose updates, and each lost one is of an order that read what another had read", v)
+		t.Errorf("%+v: 30 at once lose updates, and each lost one is of an order that read a version that another had used", v)
 	}
 	if red := ask[string](s, `getComputedStyle(document.querySelector("#f-lost b")).color`); red != "rgb(179, 18, 31)" {
 		t.Errorf("the figure is %s", red)
