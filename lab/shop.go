@@ -120,7 +120,7 @@ func (s *Shop) Begin(app *App, who string, ask Ask) *Visit {
 		a.Key = b.SKU + "." + a.Key
 	}
 	asks := say("says.asks-for", "who", who, "app", app.Name, "what", what)
-	b.record(Event{At: time.Now(), Lane: app.Name, Kind: Sent, Who: who}, asks)
+	b.record(CaseEvent{At: time.Now(), Lane: app.Name, Kind: Sent, Who: who}, asks)
 	id := fmt.Sprintf("%s.%s.%d", b.SKU, who, len(s.visits))
 	b.owned.Go(func() {
 		defer close(v.done)
@@ -170,7 +170,7 @@ func (v *Visit) Reply() checkout.Record {
 	}
 	if !v.noted {
 		v.noted = true
-		e := Event{At: v.record.DoneAt, Lane: v.App.Name, Kind: Answered, Who: v.Who}
+		e := CaseEvent{At: v.record.DoneAt, Lane: v.App.Name, Kind: Answered, Who: v.Who}
 		v.b.record(e, say("says.answered", "who", v.Who, "answer", answered(&v.record)))
 		if p := v.record.Problem; p != "" && p != "outcome_unknown" {
 			e.Kind = Refused
@@ -372,7 +372,7 @@ func (s *Shop) draw(suffix string, k Books) {
 	for _, m := range k.Movements {
 		who := strings.TrimPrefix(m.Customer, s.customer(""))
 		units := cmp.Or(m.Sold, m.Reserved, m.Available)
-		s.b.record(Event{At: m.At, Lane: s.b.Store(), Kind: Write, Who: who},
+		s.b.record(CaseEvent{At: m.At, Lane: s.b.Store(), Kind: Write, Who: who},
 			say("says.movement", "number", m.Number, "kind", m.Kind, "units", max(units, -units), "sku", "SKU"+suffix))
 	}
 }

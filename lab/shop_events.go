@@ -58,7 +58,7 @@ func (r *Receiver) answer(e checkout.Event) (status int) {
 		if status = r.refuse(e); status != 0 {
 			r.denied++
 			said := say("says.turns-down", "id", id, "status", status)
-			r.b.record(Event{At: time.Now(), Lane: "receiver", Kind: Refused}, said)
+			r.b.record(CaseEvent{At: time.Now(), Lane: "receiver", Kind: Refused}, said)
 			return status
 		}
 	}
@@ -66,7 +66,7 @@ func (r *Receiver) answer(e checkout.Event) (status int) {
 	if e.Repeat {
 		said = say("says.receives-again", "id", id)
 	}
-	r.b.record(Event{At: time.Now(), Lane: "receiver", Kind: Write}, said)
+	r.b.record(CaseEvent{At: time.Now(), Lane: "receiver", Kind: Write}, said)
 	return http.StatusNoContent
 }
 

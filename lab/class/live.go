@@ -150,7 +150,7 @@ func (l *Live) show() {
 		return
 	}
 	if l.dropped > 0 {
-		l.frames.state.Apply(Event{From: class, Kind: gap, Run: l.run, Count: uint64(l.dropped)})
+		l.frames.state.Apply(RunEvent{From: class, Kind: gap, Run: l.run, Count: uint64(l.dropped)})
 		l.frames.put("verdict", l.frames.state.shownVerdict())
 	}
 	f, _ := l.frames.frame(0)

@@ -55,7 +55,7 @@ func newLoadFrames(run int, h loadtest.Header, drawn func(id string) bool) *load
 	}
 	f.written = f.initial
 	at := h.StartedAt.UnixMicro()
-	f.tell(Event{At: at, Kind: runBegan, Plan: &Plan{
+	f.tell(RunEvent{At: at, Kind: runBegan, Plan: &RunPlan{
 		Strategy: h.Strategy.Name, Store: h.Plan.Store, Stock: f.initial, Requests: h.Plan.Requests,
 		Exclusive: h.Strategy.Promise.Exclusive, Scope: h.Strategy.Promise.Scope, Fenced: h.Strategy.Promise.Fenced,
 		ThinkMS: int(h.Plan.Think.Milliseconds()),
@@ -67,7 +67,7 @@ func newLoadFrames(run int, h loadtest.Header, drawn func(id string) bool) *load
 }
 
 // tell adds an event that no request has.
-func (f *loadFrames) tell(e Event) {
+func (f *loadFrames) tell(e RunEvent) {
 	f.seq++
 	e.From, e.Run, e.Seq = class, f.run, f.seq
 	f.state.Apply(e)
@@ -147,7 +147,7 @@ func (f *loadFrames) play(rec *loadtest.Record, m moment) {
 		return
 	}
 	id := f.name(rec.Seq)
-	ours := Event{At: at, From: class, Run: f.run, Req: id, Outcome: outcomeOf(rec), Replayed: rec.Replayed}
+	ours := RunEvent{At: at, From: class, Run: f.run, Req: id, Outcome: outcomeOf(rec), Replayed: rec.Replayed}
 	step := ours
 	step.From, step.Seq = f.app(rec), uint64(m)+1
 	if r := rec.Receipt; r != nil && m != leaves {
@@ -222,7 +222,7 @@ func (f *loadFrames) sell(rec *loadtest.Record, at int64) {
 // count shows the stock as the sales so far have left it.
 func (f *loadFrames) count(at int64) {
 	stock := &StockSeen{Known: true, Initial: f.initial, Written: f.written, Sold: f.sold}
-	f.tell(Event{At: at, Kind: stockSeen, Stock: stock, counted: true})
+	f.tell(RunEvent{At: at, Kind: stockSeen, Stock: stock, counted: true})
 	f.put("verdict", f.state.shownVerdict())
 }
 
@@ -261,8 +261,8 @@ func (f *loadFrames) point(at int64) {
 func (f *loadFrames) judge(at int64, result *loadtest.Result) {
 	j := &result.Verdict
 	stock := &StockSeen{Known: j.Known, Initial: f.initial, Written: j.RemainingUnits, Sold: j.AcceptedUnits}
-	f.tell(Event{At: at, Kind: stockSeen, Stock: stock})
-	f.tell(Event{At: at, Kind: judged, judge: j})
+	f.tell(RunEvent{At: at, Kind: stockSeen, Stock: stock})
+	f.tell(RunEvent{At: at, Kind: judged, judge: j})
 	f.put("verdict", f.state.shownVerdict())
 	f.point(at)
 }

@@ -18,11 +18,11 @@ import (
 // It is not safe for concurrent use.
 type State struct {
 	run     int
-	plans   map[int]Event           // by run
+	plans   map[int]RunEvent        // by run
 	reqs    map[string]*request     // of this run
-	latest  map[string]Event        // of what has one value, by name: the latest counts
+	latest  map[string]RunEvent     // of what has one value, by name: the latest counts
 	stocks  map[int][]stockLook     // of this run and later ones, by number
-	faults  map[string][]Event      // standing, by server, by number
+	faults  map[string][]RunEvent   // standing, by server, by number
 	dropped map[int]map[place]gapOf // by run
 
 	// counted from reqs
@@ -54,8 +54,8 @@ type stockLook struct {
 
 // A request is all that is known of one request.
 type request struct {
-	fired, answered *Event
-	steps           []Event // by source, and there by number
+	fired, answered *RunEvent
+	steps           []RunEvent // by source, and there by number
 
 	seen *token          // what follows from that
 	text json.RawMessage // of seen, as a page gets it; nil: it has changed
@@ -64,8 +64,8 @@ type request struct {
 // NewState returns the State before the first event.
 func NewState() *State {
 	s := &State{
-		plans: make(map[int]Event), latest: make(map[string]Event), stocks: make(map[int][]stockLook),
-		faults: make(map[string][]Event), dropped: make(map[int]map[place]gapOf),
+		plans: make(map[int]RunEvent), latest: make(map[string]RunEvent), stocks: make(map[int][]stockLook),
+		faults: make(map[string][]RunEvent), dropped: make(map[int]map[place]gapOf),
 	}
 	s.forget()
 	return s
@@ -79,7 +79,7 @@ func (s *State) forget() {
 }
 
 // Apply adds an event.
-func (s *State) Apply(e Event) {
+func (s *State) Apply(e RunEvent) {
 	run := e.Run
 	if e.Req != "" {
 		run = runOf(e.Req)
@@ -119,13 +119,13 @@ func (s *State) advance(run int) {
 	}
 	s.run = run
 	s.forget()
-	maps.DeleteFunc(s.plans, func(n int, _ Event) bool { return n < run })
+	maps.DeleteFunc(s.plans, func(n int, _ RunEvent) bool { return n < run })
 	maps.DeleteFunc(s.stocks, func(n int, _ []stockLook) bool { return n < run })
 	maps.DeleteFunc(s.dropped, func(n int, _ map[place]gapOf) bool { return n < run })
 }
 
 // change adds an event of a request.
-func (s *State) change(e Event) {
+func (s *State) change(e RunEvent) {
 	id := e.Req
 	r := s.reqs[id]
 	if r == nil {
@@ -249,7 +249,7 @@ func (s *State) token(id string) *token {
 }
 
 // bySource compares events by source and number.
-func bySource(a, b Event) int {
+func bySource(a, b RunEvent) int {
 	return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.Boot, b.Boot), cmp.Compare(a.Seq, b.Seq))
 }
 
@@ -346,8 +346,8 @@ const accepted = "accepted"
 
 // inOrder returns the steps in order. nginx sends a request that it could not deliver to another instance: the sources
 // follow each other as they began.
-func (r *request) inOrder() []Event {
-	var groups [][]Event
+func (r *request) inOrder() []RunEvent {
+	var groups [][]RunEvent
 	for _, e := range r.steps {
 		last := len(groups) - 1
 		if last < 0 || groups[last][0].From != e.From || groups[last][0].Boot != e.Boot {
@@ -356,12 +356,12 @@ func (r *request) inOrder() []Event {
 		}
 		groups[last] = append(groups[last], e)
 	}
-	slices.SortStableFunc(groups, func(a, b []Event) int { return cmp.Compare(a[0].At, b[0].At) })
+	slices.SortStableFunc(groups, func(a, b []RunEvent) int { return cmp.Compare(a[0].At, b[0].At) })
 	return slices.Concat(groups...)
 }
 
 // step is one step of the instance.
-func (t *token) step(e Event) {
+func (t *token) step(e RunEvent) {
 	t.App = e.From
 	see := func() {
 		t.Read = &e.Read
@@ -464,9 +464,9 @@ func (s *State) View() View {
 func (s *State) runView() any {
 	began := s.plans[s.run]
 	return struct {
-		N    int   `json:"n"`
-		At   int64 `json:"at"`
-		Plan *Plan `json:"plan,omitempty"`
+		N    int      `json:"n"`
+		At   int64    `json:"at"`
+		Plan *RunPlan `json:"plan,omitempty"`
 	}{s.run, began.At, began.Plan}
 }
 
@@ -478,7 +478,7 @@ type band struct {
 }
 
 // bands returns those of this run.
-func (s *State) bands(list []Event) []band {
+func (s *State) bands(list []RunEvent) []band {
 	bands := []band{}
 	for i, e := range list {
 		if e.State == "up" {

@@ -2,8 +2,8 @@ package class
 
 import "example.com/stock/loadtest"
 
-// A Verdict says whether a run has lost updates or oversold.
-type Verdict struct {
+// A WallVerdict says whether a run has lost updates or oversold.
+type WallVerdict struct {
 	Code       string `json:"code"` // none yet, selling, kept, race, unknown
 	Known      bool   `json:"known"`
 	Initial    int64  `json:"initial"`
@@ -18,8 +18,8 @@ type Verdict struct {
 }
 
 // Verdict returns what is known of the run: what the judge of a load says, or else what follows from the stock.
-func (s *State) Verdict() Verdict {
-	v := Verdict{Open: s.unanswered, Collisions: s.collisions}
+func (s *State) Verdict() WallVerdict {
+	v := WallVerdict{Open: s.unanswered, Collisions: s.collisions}
 	for _, g := range s.dropped[s.run] {
 		v.Dropped += g.count
 	}
@@ -45,7 +45,7 @@ func (s *State) shownVerdict() any {
 		return s.Verdict()
 	}
 	return struct {
-		Verdict
+		WallVerdict
 		Said map[string]string `json:"said"` // in place of the words of the wall
 	}{s.Verdict(), both(j.Sentence)}
 }
@@ -59,7 +59,7 @@ func (s *State) judged() *loadtest.Verdict {
 }
 
 // compare compares the stock with the orders. While the store cannot be asked, its last answer counts.
-func (s *State) compare(v *Verdict) {
+func (s *State) compare(v *WallVerdict) {
 	seen := s.stocks[s.run]
 	for i := len(seen) - 1; i >= 0; i-- {
 		if stock := seen[i].StockSeen; stock.Known {

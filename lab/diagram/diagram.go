@@ -150,7 +150,7 @@ func Of(cell lab.Cell) Diagram {
 
 type maker struct {
 	Diagram
-	events []lab.Event
+	events []lab.CaseEvent
 	fences map[string]string // each with its rank: "#1" is the smallest
 	many   map[Role]bool     // roles whose lanes are joined
 	first  time.Time
@@ -206,7 +206,7 @@ func roleOf(name string) Role {
 }
 
 // ends returns the lanes between which an event goes, from left to right as the arrow points.
-func ends(e lab.Event) (from, to string) {
+func ends(e lab.CaseEvent) (from, to string) {
 	switch e.Kind {
 	case lab.Sent:
 		return e.Who, e.Lane
@@ -274,8 +274,8 @@ func (m *maker) moments() []moment {
 }
 
 // lasts reports whether a fault is more than a moment: whether anything happened while it lasted.
-func (m *maker) lasts(e lab.Event) bool {
-	return e.Until.Sub(e.At) >= shortFault || slices.ContainsFunc(m.events, func(o lab.Event) bool {
+func (m *maker) lasts(e lab.CaseEvent) bool {
+	return e.Until.Sub(e.At) >= shortFault || slices.ContainsFunc(m.events, func(o lab.CaseEvent) bool {
 		return o.At.After(e.At) && o.At.Before(e.Until)
 	})
 }
@@ -411,7 +411,7 @@ func (m *maker) step(list []moment) {
 }
 
 // label is the text at the arrow of an event.
-func (m *maker) label(e lab.Event, end bool) lab.Text {
+func (m *maker) label(e lab.CaseEvent, end bool) lab.Text {
 	said := e.Said()
 	switch {
 	case end && e.Kind == lab.Paused:
@@ -476,7 +476,7 @@ func cut(text string, most int) string {
 }
 
 // point is where a customer stood. Events of older runs have it in their text only.
-func point(e lab.Event) string {
+func point(e lab.CaseEvent) string {
 	if e.Point != "" {
 		return e.Point
 	}
@@ -485,7 +485,7 @@ func point(e lab.Event) string {
 }
 
 // pointSaid is the pause point in words.
-func pointSaid(e lab.Event) lab.Text {
+func pointSaid(e lab.CaseEvent) lab.Text {
 	switch p := point(e); p {
 	case lab.BeforeLock, lab.AfterLock, lab.AfterRead, lab.BeforeWrite, lab.AfterWrite, lab.AfterUnlock:
 		return say("points." + p)
@@ -495,7 +495,7 @@ func pointSaid(e lab.Event) lab.Text {
 }
 
 // sentence says what a step is.
-func (m *maker) sentence(e lab.Event, end bool) lab.Text {
+func (m *maker) sentence(e lab.CaseEvent, end bool) lab.Text {
 	switch {
 	case end && e.Kind == lab.Paused:
 		return say("says.goes-on", "who", e.Who, "point", pointSaid(e))
@@ -631,7 +631,7 @@ func (m *maker) overlaps() {
 
 // got returns when the holder of a lease got it, as it believed: what is known of one that was refused begins with its
 // first stop.
-func (m *maker) got(lease lab.Event) time.Time {
+func (m *maker) got(lease lab.CaseEvent) time.Time {
 	at := lease.At
 	for _, e := range m.events {
 		if e.Kind == lab.Gets && e.Who == lease.Who && e.Lane == lease.Lane && !e.At.After(lease.At) {
@@ -642,7 +642,7 @@ func (m *maker) got(lease lab.Event) time.Time {
 }
 
 // runDown fills in what is left of a lease at each step of its bar.
-func (m *maker) runDown(bar *Bar, e lab.Event) {
+func (m *maker) runDown(bar *Bar, e lab.CaseEvent) {
 	if len(e.TTL) == 0 {
 		return
 	}

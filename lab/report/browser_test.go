@@ -66,7 +66,8 @@ func TestPageInABrowser(t *testing.T) {
 	}
 	shown := fmt.Sprintf(
 		`(() => { const cell = [...document.querySelectorAll("a.w")].find(a => a.hash.startsWith("#%s."));
-		cell.click(); return document.getElementById(cell.hash.slice(1)).querySelectorAll("svg .harm .arrow").length })()`,
+		cell.click();
+		return document.getElementById(cell.hash.slice(1)).querySelectorAll("svg .harm .arrow").length })()`,
 		last.Name,
 	)
 	if drawn := evaluate[int](t, ctx, shown); drawn != 1 {

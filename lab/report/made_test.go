@@ -67,8 +67,8 @@ func cell(s lab.Scenario, c lab.Case) lab.Cell {
 func at(ms int) time.Time { return began.Add(time.Duration(ms) * time.Millisecond) }
 
 // events have two holders, of which the first was frozen, and a third who is refused.
-func events() []lab.Event {
-	return []lab.Event{
+func events() []lab.CaseEvent {
+	return []lab.CaseEvent{
 		{At: at(0), Lane: "store", Kind: lab.Note, Text: "1 in stock"},
 		{At: at(1), Lane: "app-7", Kind: lab.Sent, Who: "A", Text: "A asks app-7"},
 		{At: at(2), Until: at(3000), Lane: "app-7", Kind: lab.Lease, Who: "A", Text: "A held the lock, as it believed"},

@@ -206,7 +206,7 @@ func ranks(c lab.Cell) map[string]string {
 	return list
 }
 
-// Ranked writes a text in both languages, with the ranks of long fences in place of the numbers, which are in the titles.
+// Ranked writes a text in both languages, with the ranks of long fences in place of the numbers, which are in titles.
 func (e exhibit) Ranked(t lab.Text) template.HTML {
 	return template.HTML(fence.ReplaceAllStringFunc(spoken("span", t), func(number string) string {
 		rank, ok := e.fences[number]
@@ -230,9 +230,9 @@ func spoken(element string, t lab.Text) string {
 }
 
 // fold joins equal steps in a row, such as repeated tries, into one event.
-func fold(events []lab.Event) []lab.Event {
+func fold(events []lab.CaseEvent) []lab.CaseEvent {
 	type lane struct{ name, who string }
-	var list []lab.Event
+	var list []lab.CaseEvent
 	last, times := make(map[lane]int), make(map[int]int) // the event of each lane that came last, and how often
 	for _, e := range events {
 		l := lane{e.Lane, e.Who}
@@ -252,7 +252,7 @@ func fold(events []lab.Event) []lab.Event {
 }
 
 // since formats when an event was, from the beginning of its cell, and how long it lasted.
-func since(e lab.Event, c lab.Cell) string {
+func since(e lab.CaseEvent, c lab.Cell) string {
 	text := exactly(e.At.Sub(c.Events[0].At))
 	if !e.Until.IsZero() {
 		text += " + " + exactly(e.Until.Sub(e.At))
