@@ -105,11 +105,11 @@ var arrows = map[string]struct {
 		"it shows what the load test found, and asks nobody else",
 	},
 	"lab": {
-		[]string{"internal/stack", "internal/stack/wire", "internal/words", "loadtest"},
+		[]string{"internal/stack", "internal/stack/wire", "internal/words", "loadtest", "loadtest/checkout"},
 		"a client over HTTP, and hands on servers: what it says of our locks must not come from our locks",
 	},
 	"lab/scenario": {
-		[]string{"internal/stack", "internal/stack/wire", "internal/words", "lab", "loadtest"},
+		[]string{"internal/stack", "internal/stack/wire", "internal/words", "lab", "loadtest", "loadtest/checkout"},
 		"a client over HTTP, as lab is: what it says of our locks must not come from our locks",
 	},
 	"lab/soak": {
