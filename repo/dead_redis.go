@@ -37,7 +37,7 @@ var (
 
 // Park is one round trip.
 func (r *Redis) Park(ctx context.Context, d order.DeadLetter) error {
-	d.ParkedAt, d.Verdict = time.Time{}, order.Undecided
+	d.ParkedAt, d.Decision = time.Time{}, order.Undecided
 	text, err := json.Marshal(d)
 	if err != nil {
 		return fmt.Errorf("encode a dead letter: %w", err)
@@ -78,7 +78,7 @@ func (r *Redis) Parked(ctx context.Context, after service.SKU, limit int) ([]ord
 }
 
 // Decide is two round trips, and two more for each change that comes between them.
-func (r *Redis) Decide(ctx context.Context, sku service.SKU, number uint64, v order.Verdict) error {
+func (r *Redis) Decide(ctx context.Context, sku service.SKU, number uint64, v order.Decision) error {
 	const doing = "decide on a dead letter"
 	for range attempts {
 		old, err := r.deadLetter(ctx, doing, sku)
@@ -95,7 +95,7 @@ func (r *Redis) Decide(ctx context.Context, sku service.SKU, number uint64, v or
 		fresh := ""
 		if v != order.Settled {
 			stamp, _, _ := strings.Cut(old, " ")
-			letter.ParkedAt, letter.Verdict = time.Time{}, v
+			letter.ParkedAt, letter.Decision = time.Time{}, v
 			text, err := json.Marshal(letter)
 			if err != nil {
 				return fmt.Errorf("encode a dead letter: %w", err)

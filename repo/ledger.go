@@ -33,8 +33,8 @@ func (k *known) replay(key order.Key) (reply []byte, replayed bool, err error) {
 }
 
 // outcomeOf puts the results of a Step into an Outcome.
-func outcomeOf(reply []byte, replayed bool, err error) order.Outcome {
-	return order.Outcome{Reply: reply, Replayed: replayed, Err: err}
+func outcomeOf(reply []byte, replayed bool, err error) order.StepResult {
+	return order.StepResult{Reply: reply, Replayed: replayed, Err: err}
 }
 
 // reach returns the SKUs that a step may change: those it is about, and those of the order and of the reservation that

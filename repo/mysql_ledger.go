@@ -80,7 +80,7 @@ func (l *MySQLLedger) Step(
 			outcomes, err = l.batch(ctx, one, access{keys: true, create: true})
 		}
 		if err != nil {
-			outcomes = []order.Outcome{{Err: err}}
+			outcomes = []order.StepResult{{Err: err}}
 		}
 		err = outcomes[0].Err
 		how.keys = how.keys || errors.Is(err, errKeyTaken)
@@ -93,13 +93,13 @@ func (l *MySQLLedger) Step(
 
 // Batch makes the steps in one transaction. See MySQLLedger for its round trips. If the server refuses what is written
 // for the sake of one step, it makes each in a transaction of its own.
-func (l *MySQLLedger) Batch(ctx context.Context, steps []order.Request) []order.Outcome {
+func (l *MySQLLedger) Batch(ctx context.Context, steps []order.Request) []order.StepResult {
 	outcomes, err := l.batch(ctx, steps, access{})
 	if errors.Is(err, errKeyTaken) {
 		outcomes, err = l.batch(ctx, steps, access{keys: true})
 	}
 	if err != nil {
-		outcomes = make([]order.Outcome, len(steps))
+		outcomes = make([]order.StepResult, len(steps))
 	}
 	for i := range steps {
 		switch {
@@ -129,7 +129,7 @@ type access struct {
 // batch is the transaction of Step and Batch. The error is of all steps.
 func (l *MySQLLedger) batch(
 	ctx context.Context, steps []order.Request, how access,
-) (outcomes []order.Outcome, err error) {
+) (outcomes []order.StepResult, err error) {
 	const doing = "step of the ledger"
 	s := scopeOf(steps)
 	key := "step"
@@ -169,7 +169,7 @@ func (l *MySQLLedger) batch(
 
 // recall looks for the keys of the steps that were refused. Where one is there, the step is a repeat. A key with which
 // another step of the batch was made was not there.
-func (l *MySQLLedger) recall(ctx context.Context, steps []order.Request, outcomes []order.Outcome) {
+func (l *MySQLLedger) recall(ctx context.Context, steps []order.Request, outcomes []order.StepResult) {
 	made := map[string]bool{}
 	for i, out := range outcomes {
 		key := steps[i].About.Key.ID

@@ -59,11 +59,11 @@ func (l *RedisLedger) scan(
 	return names, next, err
 }
 
-// Shelves is one round trip for about limit keys of the server, of whatever kind, and one more if there are SKUs among
+// Positions is one round trip for about limit keys of the server, of whatever kind, and one more if there are SKUs among
 // them.
-func (l *RedisLedger) Shelves(
+func (l *RedisLedger) Positions(
 	ctx context.Context, cursor string, limit int,
-) (page []order.Shelf, next string, err error) {
+) (page []order.Position, next string, err error) {
 	const doing = "read SKUs"
 	if cursor == "" {
 		cursor = "0"
@@ -86,7 +86,7 @@ func (l *RedisLedger) Shelves(
 		return nil, "", err
 	}
 	for i, name := range names {
-		s := order.Shelf{Delivered: order.Delivered{SKU: service.SKU(name)}}
+		s := order.Position{Delivered: order.Delivered{SKU: service.SKU(name)}}
 		if v := values[i].Val(); v[0] != nil {
 			f := fields{key: deliveredKey(s.SKU), values: v}
 			s.Number, s.Fence = f.natural(0), f.natural(1)

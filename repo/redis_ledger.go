@@ -160,10 +160,10 @@ func (l *RedisLedger) Step(
 }
 
 // Batch makes the steps with one script that reads and one that writes. See RedisLedger for its round trips.
-func (l *RedisLedger) Batch(ctx context.Context, steps []order.Request) []order.Outcome {
+func (l *RedisLedger) Batch(ctx context.Context, steps []order.Request) []order.StepResult {
 	outcomes, err := l.batch(ctx, steps)
 	if err != nil {
-		outcomes = make([]order.Outcome, len(steps))
+		outcomes = make([]order.StepResult, len(steps))
 	}
 	for i := range steps {
 		switch {
@@ -194,7 +194,7 @@ func ofOneStep(err error) bool {
 }
 
 // batch makes steps, again if others were faster. The error is of all of them.
-func (l *RedisLedger) batch(ctx context.Context, steps []order.Request) ([]order.Outcome, error) {
+func (l *RedisLedger) batch(ctx context.Context, steps []order.Request) ([]order.StepResult, error) {
 	const doing = "step of the ledger"
 	if ctx.Err() != nil {
 		return nil, ctxEnded(ctx, doing)
@@ -243,7 +243,7 @@ func (l *RedisLedger) takeTurn(ctx context.Context, skus []service.SKU) (leave f
 }
 
 // try makes steps once.
-func (l *RedisLedger) try(ctx context.Context, s scope, steps []order.Request) ([]order.Outcome, error) {
+func (l *RedisLedger) try(ctx context.Context, s scope, steps []order.Request) ([]order.StepResult, error) {
 	seen, err := l.see(ctx, s)
 	if err != nil {
 		return nil, err

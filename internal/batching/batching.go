@@ -97,8 +97,8 @@ func (qs *Queues[K, V]) join(v V, keys []K) (*Queue[K, V], *waiter[V], error) {
 			q = of
 		}
 	}
-	led := q != nil
-	if !led {
+	running := q != nil
+	if !running {
 		q = &Queue[K, V]{Key: keys[0], of: qs}
 		qs.open[q.Key] = q
 	}
@@ -107,8 +107,8 @@ func (qs *Queues[K, V]) join(v V, keys []K) (*Queue[K, V], *waiter[V], error) {
 	}
 	w := &waiter[V]{value: v, done: make(chan struct{})}
 	q.waiting = append(q.waiting, w)
-	if !led {
-		go q.lead()
+	if !running {
+		go q.run()
 	}
 	return q, w, nil
 }
@@ -129,7 +129,7 @@ func (q *Queue[K, V]) leave(w *waiter[V]) bool {
 }
 
 // lead takes turn after turn until nobody waits.
-func (q *Queue[K, V]) lead() {
+func (q *Queue[K, V]) run() {
 	for q.wanted() {
 		q.serve()
 	}

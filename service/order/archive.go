@@ -17,9 +17,9 @@ import (
 type Archivable interface {
 	// Archived returns the last part that was taken away, and what the clock of the store's server says.
 	Archived(ctx context.Context) (last Part, now time.Time, err error)
-	// Shelves returns about limit SKUs of the ledger, from cursor on ("" is the first page), and the cursor of the next
+	// Positions returns about limit SKUs of the ledger, from cursor on ("" is the first page), and the cursor of the next
 	// page, or "". Those that are made meanwhile may be missing.
-	Shelves(ctx context.Context, cursor string, limit int) (page []Shelf, next string, err error)
+	Positions(ctx context.Context, cursor string, limit int) (page []Position, next string, err error)
 	// Old returns about limit orders and reservations that nobody has changed since before, and the cursor of the next
 	// page, or "". Reservations that are held are not old. Two pages may have the same one.
 	Old(ctx context.Context, before time.Time, cursor string, limit int) (page Old, next string, err error)
@@ -60,8 +60,8 @@ func (p Part) Follows(last Part) (is bool, err error) {
 	return false, nil
 }
 
-// A Shelf is a SKU of a ledger, as an archiver sees it.
-type Shelf struct {
+// A Position is a SKU of a ledger, as an archiver sees it.
+type Position struct {
 	Delivered        // how far its movements were delivered
 	Fence     uint64 // of the relay which said so; 0: none has
 }

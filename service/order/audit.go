@@ -85,5 +85,5 @@ func Audit(sku service.SKU, counters Level, movements iter.Seq[Movement]) Accoun
 	return a
 }
 
-// maxProblems bounds what is told of one SKU: after the first problem the rest often follows from it.
+// maxProblems bounds what is value of one SKU: after the first problem the rest often follows from it.
 const maxProblems = 10

@@ -34,7 +34,7 @@ func (l *lazy) Step(
 	return l.Store.Step(ctx, about, decide)
 }
 
-func (l *lazy) Batch(ctx context.Context, steps []Request) []Outcome {
+func (l *lazy) Batch(ctx context.Context, steps []Request) []StepResult {
 	l.wake()
 	return l.Store.Batch(ctx, steps)
 }

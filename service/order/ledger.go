@@ -40,7 +40,7 @@ type Batcher interface {
 	// What befalls the step of the store befalls all of them, each by its own error. With service.ErrOutcomeUnknown all
 	// of them were written, or none was. What only one of them can have caused, such as a key that was taken meanwhile,
 	// makes Batch make the steps singly, in the same order.
-	Batch(ctx context.Context, steps []Request) []Outcome
+	Batch(ctx context.Context, steps []Request) []StepResult
 }
 
 // mergeLines is the most lines that the carts of a batch have together, unless its first one alone has more. It bounds
@@ -53,8 +53,8 @@ type Request struct {
 	Decide func(State) (Changes, error)
 }
 
-// An Outcome is what Step returns.
-type Outcome struct {
+// An StepResult is what Step returns.
+type StepResult struct {
 	Reply    []byte
 	Replayed bool
 	Err      error
@@ -103,7 +103,7 @@ type Changes struct {
 	// Reply is kept with the key, to be returned for the same key again. It is kept with the changes alone: a refusal
 	// changes nothing, and the same key may ask again.
 	Reply []byte
-	told  any // what Reply is the JSON of
+	value any // what Reply is the JSON of
 }
 
 // Records are what a Ledger knows of orders and reservations. They lock nothing.

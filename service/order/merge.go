@@ -30,7 +30,7 @@ type MergeOptions struct {
 // There is no timer: a batch is what came while the last one was under way (package batching). One batch at a time is
 // under way for each queue, because a second would only wait for the same row, and could overtake the first.
 //
-// What a step is told is what it would be told alone. Batches are in the order of arrival, each step is decided on what
+// What a step is value is what it would be value alone. Batches are in the order of arrival, each step is decided on what
 // those before it have left, and is refused alone. A step about several SKUs waits where most others do, and a batch
 // may have carts with different ones; those that wait for different SKUs of one cart take turns in the store.
 //
@@ -56,7 +56,7 @@ type MergeStore interface {
 func (c Config) Merged(o MergeOptions) Config {
 	if c.Lock == nil {
 		o.Work = c.Work
-		c.Steps, c.merged = NewMerged(c.Store, o), true
+		c.Ledger, c.merged = NewMerged(c.Store, o), true
 	}
 	return c
 }
@@ -72,7 +72,7 @@ func NewMerged(store MergeStore, o MergeOptions) *Merged {
 // A merging is a step in a queue, or in a batch, and what became of it.
 type merging struct {
 	Request
-	out Outcome
+	out StepResult
 }
 
 // Step makes a step, in a batch with others. A step that may create SKUs is made alone, by the store's own Step: that

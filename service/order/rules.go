@@ -20,7 +20,7 @@ type rule func(State) (Changes, error)
 // place sells the lines, all or nothing.
 func place(id, customer string, lines []Line) rule {
 	return func(s State) (Changes, error) {
-		if err := take(s, lines); err != nil {
+		if err := mayHave(s, lines); err != nil {
 			return Changes{}, err
 		}
 		o := Order{ID: id, Customer: customer, Lines: lines, State: Placed, CreatedAt: s.Now}
@@ -50,7 +50,7 @@ func cancelOrder(customer string) rule {
 // reserve keeps the lines for the customer, all or nothing.
 func reserve(id, customer string, lines []Line, ttl time.Duration) rule {
 	return func(s State) (Changes, error) {
-		if err := take(s, lines); err != nil {
+		if err := mayHave(s, lines); err != nil {
 			return Changes{}, err
 		}
 		r := Reservation{
@@ -78,7 +78,7 @@ func confirm(id, customer string) rule {
 			if r.State == Held { // and nobody has swept it
 				w.all(Expire, r.Lines, r.ID, customer)
 			}
-			if err := take(w.state(), r.Lines); err != nil {
+			if err := mayHave(w.state(), r.Lines); err != nil {
 				return Changes{}, fmt.Errorf("%w: %w", ErrExpired, err)
 			}
 			w.all(Sell, r.Lines, id, customer)
@@ -216,7 +216,7 @@ func stateAt(r Reservation, now time.Time) string {
 }
 
 // take fails if the customer may not have the lines, or cannot. The limit comes first: more stock would not help.
-func take(s State, lines []Line) error {
+func mayHave(s State, lines []Line) error {
 	for _, l := range lines {
 		level := s.Stock[l.SKU]
 		if level.PerCustomer > 0 && level.Taken+l.Quantity > level.PerCustomer {
@@ -317,6 +317,6 @@ func (w *writer) replying(v any) (Changes, error) {
 	if err != nil {
 		return Changes{}, fmt.Errorf("encode the reply: %w", err)
 	}
-	w.c.Reply, w.c.told = reply, v
+	w.c.Reply, w.c.value = reply, v
 	return w.changes()
 }

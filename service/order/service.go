@@ -35,7 +35,7 @@ type Config struct {
 	LockNeeds []service.Dependency
 	Wait      time.Duration // how long a request waits for the locks; 0: it tries once
 
-	Steps  Ledger // makes the steps in place of the Store, of which it is; nil: the Store. See Config.Merged.
+	Ledger Ledger // makes the steps in place of the Store, of which it is; nil: the Store. See Config.Merged.
 	merged bool   // Steps are in batches, which have a bound
 
 	Work time.Duration // longest stay under the locks, and the longest call of the store
@@ -65,8 +65,8 @@ type Service struct {
 
 // New makes a Service. Call Sweep, or reservations never expire.
 func New(c Config) *Service {
-	if c.Steps == nil {
-		c.Steps = c.Store
+	if c.Ledger == nil {
+		c.Ledger = c.Store
 	}
 	return &Service{Config: c}
 }
@@ -119,10 +119,10 @@ func step[T any](ctx context.Context, s *Service, c call) (out T, replayed bool,
 	if c.about.Key, err = service.NewKey(c.caller, c.operation, c.key, c.asked); err != nil {
 		return out, false, err
 	}
-	decide, told := c.decide, any(nil)
+	decide, value := c.decide, any(nil)
 	c.decide = func(s State) (Changes, error) {
 		changes, err := decide(s)
-		told = changes.told
+		value = changes.value
 		return changes, err
 	}
 	reply, replayed, err := s.step(ctx, c)
@@ -132,7 +132,7 @@ func step[T any](ctx context.Context, s *Service, c call) (out T, replayed bool,
 	if err != nil {
 		return out, false, err
 	}
-	if out, ok := told.(T); ok && !replayed {
+	if out, ok := value.(T); ok && !replayed {
 		return out, false, nil
 	}
 	if err := json.Unmarshal(reply, &out); err != nil {
@@ -158,7 +158,7 @@ func (s *Service) step(ctx context.Context, c call) (reply []byte, replayed bool
 	ctx, done := service.While(ctx, needs...)
 	defer done()
 	run := func(ctx context.Context) error {
-		reply, replayed, err = s.Steps.Step(ctx, c.about, c.decide)
+		reply, replayed, err = s.Ledger.Step(ctx, c.about, c.decide)
 		return err
 	}
 	if s.Lock == nil {

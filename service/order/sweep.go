@@ -80,7 +80,7 @@ func (s *Service) sweep(ctx context.Context) (found int, err error) {
 
 // expire ends reservations in one step of the store. It takes no lock, whatever the Service does: the step alone keeps
 // the books right. Where others sweep, too, the store lets one of them be first, and the rest find nothing to do.
-func (s *Service) expire(ctx context.Context, due []Reservation) []Outcome {
+func (s *Service) expire(ctx context.Context, due []Reservation) []StepResult {
 	steps := make([]Request, len(due))
 	for i, r := range due {
 		steps[i] = Request{About{Reservation: r.ID, Customer: r.Customer, SKUs: skusOf(r.Lines)}, expire}
@@ -88,11 +88,11 @@ func (s *Service) expire(ctx context.Context, due []Reservation) []Outcome {
 			steps[i].Decide = func(State) (Changes, error) { return Changes{}, ErrNotFound }
 		}
 	}
-	outcomes, err := read(ctx, s, func(ctx context.Context) ([]Outcome, error) {
+	outcomes, err := read(ctx, s, func(ctx context.Context) ([]StepResult, error) {
 		return s.Store.Batch(ctx, steps), nil
 	})
 	if err != nil {
-		return []Outcome{{Err: err}}
+		return []StepResult{{Err: err}}
 	}
 	return outcomes
 }

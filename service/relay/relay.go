@@ -51,12 +51,12 @@ type Config struct {
 	// least: nothing else tells that it is back.
 	MaxBackoff time.Duration
 
-	Log    *slog.Logger // default: nobody
-	Events Events
+	Log      *slog.Logger // default: nobody
+	Observer Observer
 }
 
 // Events are told what a Relay does. They must be quick, and safe for concurrent use; nil ones are skipped.
-type Events struct {
+type Observer struct {
 	Active    func(bool) // this relay has got, or lost, the lock
 	Delivered func()     // an event was delivered
 	Failed    func()     // an attempt failed
@@ -86,7 +86,7 @@ const (
 // A Relay delivers the movements of one store. Make it with New.
 type Relay struct {
 	c     Config
-	heads heads // of Run's goroutine alone
+	stuck stuckEvents // of Run's goroutine alone
 }
 
 // New returns a Relay. It opens nothing.
@@ -100,7 +100,7 @@ func New(c Config) *Relay {
 	c.Backoff = cmp.Or(c.Backoff, time.Second)
 	c.MaxBackoff = cmp.Or(c.MaxBackoff, 5*time.Minute)
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
-	e := &c.Events
+	e := &c.Observer
 	if e.Active == nil {
 		e.Active = func(bool) {}
 	}
@@ -113,7 +113,7 @@ func New(c Config) *Relay {
 	if e.Lag == nil {
 		e.Lag = func(Lag) {}
 	}
-	return &Relay{c: c, heads: make(heads)}
+	return &Relay{c: c, stuck: make(stuckEvents)}
 }
 
 // Run relays until ctx ends. Then it lets what is being delivered come to its end, within Grace, records it, and gives
@@ -121,7 +121,7 @@ func New(c Config) *Relay {
 func (r *Relay) Run(ctx context.Context) {
 	bad := false
 	for ctx.Err() == nil {
-		err := r.term(ctx)
+		err := r.hold(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -142,7 +142,7 @@ func (r *Relay) Run(ctx context.Context) {
 }
 
 // term relays for one holding of the lock. It returns nil at its planned end.
-func (r *Relay) term(ctx context.Context) error {
+func (r *Relay) hold(ctx context.Context) error {
 	// The end of ctx ends the wait for the lock, but not what is being delivered: see turn.loop.
 	o := lock.Options{Owner: r.c.Owner, Wait: ctx}
 	return lock.Do(context.WithoutCancel(ctx), r.c.Lock, r.c.Key, o, func(work context.Context, f lock.Fence) error {
@@ -150,8 +150,8 @@ func (r *Relay) term(ctx context.Context) error {
 			return errors.New("the lock of the relay has no fence")
 		}
 		r.c.Log.Debug("relaying", "fence", f)
-		r.c.Events.Active(true)
-		defer r.c.Events.Active(false)
-		return newTurn(r, work, ctx.Done(), uint64(f)).loop()
+		r.c.Observer.Active(true)
+		defer r.c.Observer.Active(false)
+		return newTerm(r, work, ctx.Done(), uint64(f)).loop()
 	})
 }

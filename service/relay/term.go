@@ -14,7 +14,7 @@ import (
 )
 
 // A turn is one holding of the lock. Its loop, in one goroutine, decides; a goroutine for each SKU delivers.
-type turn struct {
+type term struct {
 	*Relay
 	fence   uint64
 	work    context.Context // ends when the lock is lost, or at the end of the turn
@@ -48,8 +48,8 @@ type result struct {
 	fatal           error // of the store: the turn is over
 }
 
-func newTurn(r *Relay, work context.Context, stop <-chan struct{}, fence uint64) *turn {
-	t := &turn{
+func newTerm(r *Relay, work context.Context, stop <-chan struct{}, fence uint64) *term {
+	t := &term{
 		Relay: r, fence: fence, stop: stop, closing: make(chan struct{}),
 		results: make(chan result, r.c.Parallel), busy: make(map[service.SKU]bool), measured: make(chan error, 1),
 	}
@@ -59,9 +59,9 @@ func newTurn(r *Relay, work context.Context, stop <-chan struct{}, fence uint64)
 
 // loop works until the term is over, the relay is stopped, the lock is lost, or the store fails. When it returns, no
 // worker runs any more. Workers that are delivering at a planned end have Grace for it; a lost lock ends them at once.
-func (t *turn) loop() (err error) {
-	term := time.NewTimer(t.c.Term)
-	defer term.Stop()
+func (t *term) loop() (err error) {
+	planned := time.NewTimer(t.c.Term)
+	defer planned.Stop()
 	look := time.NewTimer(0)
 	defer look.Stop()
 	defer func() { err = errors.Join(err, t.finish(err)) }()
@@ -86,10 +86,10 @@ func (t *turn) loop() (err error) {
 			t.paced = true
 		case <-t.stop:
 		case <-t.work.Done():
-		case <-term.C:
+		case <-planned.C:
 			return nil
 		case done := <-t.results:
-			if err := t.take(done); err != nil {
+			if err := t.record(done); err != nil {
 				return err
 			}
 			if done.more {
@@ -101,7 +101,7 @@ func (t *turn) loop() (err error) {
 				return err
 			}
 		case <-idle:
-			pause, err := t.look()
+			pause, err := t.poll()
 			if err != nil {
 				return err
 			}
@@ -111,7 +111,7 @@ func (t *turn) loop() (err error) {
 }
 
 // finish waits for the workers, and takes what they have done. After an error they are told to leave.
-func (t *turn) finish(failed error) (err error) {
+func (t *term) finish(failed error) (err error) {
 	defer t.cancel()
 	close(t.closing)
 	if failed != nil {
@@ -120,7 +120,7 @@ func (t *turn) finish(failed error) (err error) {
 	grace := time.AfterFunc(t.c.Grace, t.cancel)
 	defer grace.Stop()
 	for len(t.busy) > 0 {
-		if e := t.take(<-t.results); err == nil {
+		if e := t.record(<-t.results); err == nil {
 			err = e
 		}
 	}
@@ -133,7 +133,7 @@ func (t *turn) finish(failed error) (err error) {
 
 // look reads the next page of SKUs, and the letters and the lag when it is time for them. It returns how long until it
 // is to be called again.
-func (t *turn) look() (time.Duration, error) {
+func (t *term) poll() (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(t.work, storeDeadline)
 	defer cancel()
 	if time.Since(t.lettersAt) > lettersEvery {
@@ -161,7 +161,7 @@ func (t *turn) look() (time.Duration, error) {
 		return 0, nil
 	}
 	if len(page) == 0 && t.after == "" {
-		clear(t.heads)
+		clear(t.stuck)
 	}
 	t.after = ""
 	for _, letter := range t.doubtful {
@@ -180,28 +180,28 @@ func (t *turn) look() (time.Duration, error) {
 }
 
 // begin gives SKUs to workers while there are both.
-func (t *turn) begin() {
+func (t *term) begin() {
 	for len(t.ready) > 0 && len(t.busy) < t.c.Parallel && (!t.away || t.paced) {
 		d := t.ready[0]
 		t.ready = t.ready[1:]
-		if t.busy[d.SKU] || t.heads.wait(d) {
+		if t.busy[d.SKU] || t.stuck.tooSoon(d) {
 			continue
 		}
 		skip := false
 		if letter, parked := t.letters[d.SKU]; parked && letter.Number == d.Number+1 {
-			if letter.Verdict == order.Undecided {
+			if letter.Decision == order.Undecided {
 				continue
 			}
-			skip = letter.Verdict == order.Skip
+			skip = letter.Decision == order.Skip
 		}
 		t.busy[d.SKU], t.paced = true, false
 		t.begun++
-		go func() { t.results <- t.pump(d, skip) }() // take removes it from busy; finish waits for all
+		go func() { t.results <- t.deliver(d, skip) }() // take removes it from busy; finish waits for all
 	}
 }
 
 // pump delivers the next events of a SKU in order, until one fails, and records how far it got.
-func (t *turn) pump(d order.Delivered, skip bool) (done result) {
+func (t *term) deliver(d order.Delivered, skip bool) (done result) {
 	done = result{Delivered: d}
 	if skip {
 		d.Number++
@@ -230,7 +230,7 @@ func (t *turn) pump(d order.Delivered, skip bool) (done result) {
 		if done.failed = t.c.Sink.Deliver(t.work, NewEvent(m)); done.failed != nil {
 			break
 		}
-		t.c.Events.Delivered()
+		t.c.Observer.Delivered()
 		d.Number = m.Number
 		if time.Since(marked) > markEvery {
 			if done.fatal = t.mark(&done, d); done.fatal != nil {
@@ -249,14 +249,14 @@ func (t *turn) pump(d order.Delivered, skip bool) (done result) {
 // the lock. Or a person has said that they need not be delivered.
 var errCarried = errors.New("the movements to be delivered were archived")
 
-func (t *turn) movements(d order.Delivered) ([]order.Movement, error) {
+func (t *term) movements(d order.Delivered) ([]order.Movement, error) {
 	ctx, cancel := context.WithTimeout(t.work, storeDeadline)
 	defer cancel()
 	return t.c.Book.Movements(ctx, d.SKU, d.Number, t.c.Batch)
 }
 
 // leaving reports whether the turn is over. An event is not begun then.
-func (t *turn) leaving() bool {
+func (t *term) leaving() bool {
 	select {
 	case <-t.closing:
 		return true
@@ -268,7 +268,7 @@ func (t *turn) leaving() bool {
 }
 
 // mark records that the movements up to d were delivered.
-func (t *turn) mark(done *result, d order.Delivered) error {
+func (t *term) mark(done *result, d order.Delivered) error {
 	ctx, cancel := context.WithTimeout(t.work, storeDeadline)
 	defer cancel()
 	if err := t.c.Outbox.Delivered(ctx, d, t.fence); err != nil {
@@ -281,18 +281,18 @@ func (t *turn) mark(done *result, d order.Delivered) error {
 }
 
 // take notes what a worker has done.
-func (t *turn) take(done result) error {
+func (t *term) record(done result) error {
 	delete(t.busy, done.SKU)
 	switch {
 	case done.fatal != nil:
 		return done.fatal
 	case done.failed == nil:
 		t.away = false
-		delete(t.heads, done.SKU)
+		delete(t.stuck, done.SKU)
 	case t.work.Err() != nil:
 		return nil // the end of the turn, and not the receiver, has ended it
 	default:
-		t.c.Events.Failed()
+		t.c.Observer.Failed()
 		t.away = errors.Is(done.failed, ErrUnavailable)
 		if err := t.fail(done); err != nil {
 			return err
@@ -305,8 +305,8 @@ func (t *turn) take(done result) error {
 }
 
 // fail notes a failed attempt, and parks the event if it was the last.
-func (t *turn) fail(done result) error {
-	h := t.heads.of(done.Delivered)
+func (t *term) fail(done result) error {
+	h := t.stuck.of(done.Delivered)
 	h.fail(done.failed, t.c)
 	log := t.c.Log.With("sku", done.SKU, "number", h.number, "attempts", h.attempts, "err", done.failed)
 	if h.refusals < t.c.Attempts {
@@ -325,12 +325,12 @@ func (t *turn) fail(done result) error {
 	}
 	log.Error("event parked: a person decides with stock relay retry, or skip")
 	t.letters[done.SKU] = letter
-	delete(t.heads, done.SKU)
+	delete(t.stuck, done.SKU)
 	return nil
 }
 
 // settle removes a letter whose event was delivered, or left out.
-func (t *turn) settle(letter order.DeadLetter) error {
+func (t *term) settle(letter order.DeadLetter) error {
 	ctx, cancel := context.WithTimeout(t.work, storeDeadline)
 	defer cancel()
 	err := t.c.Dead.Decide(ctx, letter.SKU, letter.Number, order.Settled)
@@ -342,7 +342,7 @@ func (t *turn) settle(letter order.DeadLetter) error {
 }
 
 // readLetters reads all letters.
-func (t *turn) readLetters(ctx context.Context) error {
+func (t *term) readLetters(ctx context.Context) error {
 	letters := make(map[service.SKU]order.DeadLetter)
 	for after := service.SKU(""); ; {
 		page, err := t.c.Dead.Parked(ctx, after, pageSize)
@@ -365,7 +365,7 @@ func (t *turn) readLetters(ctx context.Context) error {
 }
 
 // measure tells how much is to be delivered.
-func (t *turn) measure(parked int) error {
+func (t *term) measure(parked int) error {
 	lag := Lag{Parked: parked}
 	oldest := time.Time{}
 	ctx, cancel := context.WithTimeout(t.work, 2*storeDeadline)
@@ -403,7 +403,7 @@ func (t *turn) measure(parked int) error {
 		}
 		lag.Oldest = max(now.Sub(oldest), 0)
 	}
-	t.c.Events.Lag(lag)
+	t.c.Observer.Lag(lag)
 	return nil
 }
 
@@ -424,11 +424,11 @@ func cut(reason string) string {
 }
 
 // heads are the SKUs whose next event could not be delivered.
-type heads map[service.SKU]*head
+type stuckEvents map[service.SKU]*stuckEvent
 
 // A head is the event of a SKU that could not be delivered, behind which the others wait. It is known to this process
 // alone: after a restart it has its attempts anew.
-type head struct {
+type stuckEvent struct {
 	number   uint64
 	attempts int
 	refusals int       // attempts that ended with an error about the event
@@ -436,27 +436,27 @@ type head struct {
 }
 
 // wait reports whether it is too soon for the next event of d.SKU.
-func (h heads) wait(d order.Delivered) bool {
-	found := h[d.SKU]
+func (s stuckEvents) tooSoon(d order.Delivered) bool {
+	found := s[d.SKU]
 	if found != nil && found.number != d.Number+1 {
-		delete(h, d.SKU) // another relay has delivered it meanwhile
+		delete(s, d.SKU) // another relay has delivered it meanwhile
 		return false
 	}
 	return found != nil && time.Now().Before(found.next)
 }
 
 // of returns the head behind what was delivered of a SKU.
-func (h heads) of(d order.Delivered) *head {
-	if found := h[d.SKU]; found != nil && found.number == d.Number+1 {
+func (s stuckEvents) of(d order.Delivered) *stuckEvent {
+	if found := s[d.SKU]; found != nil && found.number == d.Number+1 {
 		return found
 	}
-	h[d.SKU] = &head{number: d.Number + 1}
-	return h[d.SKU]
+	s[d.SKU] = &stuckEvent{number: d.Number + 1}
+	return s[d.SKU]
 }
 
 // fail counts an attempt and sets the time of the next: half of the pause is random, so that the SKUs that failed
 // together do not come back together.
-func (h *head) fail(err error, c Config) {
+func (h *stuckEvent) fail(err error, c Config) {
 	h.attempts++
 	most := c.MaxBackoff
 	if errors.Is(err, ErrUnavailable) {
