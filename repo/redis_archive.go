@@ -59,7 +59,7 @@ func (l *RedisLedger) scan(
 	return names, next, err
 }
 
-// Positions is one round trip for about limit keys of the server, of whatever kind, and one more if there are SKUs among
+// Positions is one round trip for about limit keys of the server, of any kind, and one more if there are SKUs among
 // them.
 func (l *RedisLedger) Positions(
 	ctx context.Context, cursor string, limit int,

@@ -15,7 +15,7 @@ import (
 //
 // It differs from [Merged] in this:
 //
-//   - The batch is cut when the lock is held. It consists of the sales that arrived during the last batch and during the
+//   - The batch is cut when the lock is held. It has the sales that arrived during the last batch and during the
 //     wait for the lock. Until then a sale can leave, and fails as with a lock. The wait for the lock belongs to the
 //     queue: it continues when the first sale leaves, and ends when no sale waits.
 //   - The write is refused as a whole if the version is not the one that was read, or if the fence is smaller than one

@@ -18,13 +18,13 @@ type Sale struct {
 
 	// left is taken before the lock is released, so that the times of two holders of a correct lock do not overlap
 	asked, entered, left time.Time
-	readAt, wroteAt      time.Time // when the replies to the read and to the write arrived; of the last try
-	fence           lock.Fence // of the holder, also when the write does not carry it
-	tries           int        // of sellers that may have to begin again; 0: the seller does not
-	written         bool       // the order is in the store
-	batch           *InBatch   // nil: it is not merged with others
-	wakeups         atomic.Int64
-	watch           Watcher // nil: there is none
+	readAt, wroteAt      time.Time  // when the replies to the read and to the write arrived; of the last try
+	fence                lock.Fence // of the holder, also when the write does not carry it
+	tries                int        // of sellers that may have to begin again; 0: the seller does not
+	written              bool       // the order is in the store
+	batch                *InBatch   // nil: it is not merged with others
+	wakeups              atomic.Int64
+	watch                Watcher // nil: there is none
 }
 
 // sale returns the sale of req that has not begun.

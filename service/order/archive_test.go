@@ -49,7 +49,7 @@ func (g archivist) Archived(context.Context) (Part, time.Time, error) {
 	return g.last, time.Now(), g.err
 }
 
-// Who asks for what is not there is value whether it may have been archived, also where it is another's: the answer
+// Who asks for what is not there is told whether it may have been archived, also where it is another's: the answer
 // tells nobody what there is.
 func TestWhatIsGone(t *testing.T) {
 	t.Parallel()

@@ -111,7 +111,7 @@ func (l *losing) Acquire(_ context.Context, key string, _ lock.Options) (*lock.L
 	return lease, nil
 }
 
-// A step whose lease was lost before it is value so. One that was written stands.
+// A step whose lease was lost before it is told so. One that was written stands.
 func TestALostLeaseOfAStep(t *testing.T) {
 	m, s := stocked(t)
 	l, gone := &losing{}, errors.New("the lock's server has forgotten it")

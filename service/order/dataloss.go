@@ -13,7 +13,7 @@ import (
 )
 
 // Data loss that the origin of a store does not show (see service/dataloss.go): a store that was restored from an older
-// copy of itself has the right origin and balanced books, but lacks the last movements. Orders that customers were value
+// copy of itself has the right origin and balanced books, but lacks the last movements. Orders that customers were told
 // of are gone, and their numbers are given to other orders. It is noticed because the numbers of movements only grow:
 // an instance remembers the last number of each SKU that was written, and the store must not return a smaller one
 // later. See docs/adr/0025.

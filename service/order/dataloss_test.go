@@ -15,7 +15,7 @@ import (
 type shelfCopy struct {
 	name  string
 	why   error // it has gone back; nil: not so
-	value int
+	told int
 }
 
 func (c *shelfCopy) Current() string { return c.name }
@@ -25,7 +25,7 @@ func (c *shelfCopy) ReportOlderCopy(_ context.Context, of string, why error) err
 		return nil
 	}
 	c.why = why
-	c.value++
+	c.told++
 	return &service.DataLostError{Store: "memory", Why: why}
 }
 
@@ -104,8 +104,8 @@ func TestABatchNoticesAnOlderCopy(t *testing.T) {
 	if !errors.Is(out[0].Err, service.ErrDataLost) || out[1].Err != nil || !errors.Is(out[2].Err, service.ErrDataLost) {
 		t.Errorf("%v, %v, %v", out[0].Err, out[1].Err, out[2].Err)
 	}
-	if c.value != 1 || m.levels["a"].Sold != 0 {
-		t.Errorf("value %d times, a is %+v", c.value, m.levels["a"])
+	if c.told != 1 || m.levels["a"].Sold != 0 {
+		t.Errorf("told %d times, a is %+v", c.told, m.levels["a"])
 	}
 }
 
@@ -130,7 +130,7 @@ func TestASlowStepIsNoOlderCopy(t *testing.T) {
 	}
 	m.raise("x", []Movement{{SKU: "a", Number: 9}}) // written before a person has set stock
 	if err := m.compare(m.since("y"), stock); err != nil {
-		t.Errorf("another copy, value late: %v", err)
+		t.Errorf("another copy, told late: %v", err)
 	}
 	for i := range maxMarks + 10 {
 		m.raise("y", []Movement{{SKU: service.SKU(fmt.Sprint(i)), Number: 1}})
@@ -178,7 +178,7 @@ func (b shelfBook) Movements(_ context.Context, _ service.SKU, after uint64, _ i
 	return nil, b.err
 }
 
-// A probe looks for the newest movement that this instance was value of.
+// A probe looks for the newest movement that this instance was told of.
 func TestAProbeNoticesAnOlderCopy(t *testing.T) {
 	at := time.Now()
 	four := []Movement{{SKU: "a", Number: 4, At: at}}

@@ -138,7 +138,8 @@ func TestALetterStaysWhileItsSKUWaits(t *testing.T) {
 		movements: map[service.SKU][]uint64{"a": {1, 2, 3, 4}, "b": {1, 2}},
 		delivered: map[service.SKU]uint64{"a": 2, "b": 1},
 		letters: map[service.SKU]order.DeadLetter{
-			"a": {SKU: "a", Number: 3, Decision: order.Undecided}, "b": {SKU: "b", Number: 1, Decision: order.Undecided},
+			"a": {SKU: "a", Number: 3, Decision: order.Undecided},
+			"b": {SKU: "b", Number: 1, Decision: order.Undecided},
 		},
 		answer: func(context.Context, Event) error { return errors.New("no") },
 	}
