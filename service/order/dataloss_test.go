@@ -13,8 +13,8 @@ import (
 
 // A shelfCopy is the Copy of a memory, which can be put back to what it was.
 type shelfCopy struct {
-	name  string
-	why   error // it has gone back; nil: not so
+	name string
+	why  error // it has gone back; nil: not so
 	told int
 }
 

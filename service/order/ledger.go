@@ -90,7 +90,7 @@ type Level struct {
 	Received, Available, Reserved, Sold int64
 	Number                              uint64 // of the last movement; 0: none yet
 	PerCustomer                         int64  // the most that one customer may have; 0: no limit
-	Taken                               int64  // units that the customer has, reserved and sold; unknown without a limit
+	Taken                               int64  // units that the customer has, reserved and sold; unknown if no limit
 }
 
 // Changes are what a step writes. The zero value writes nothing.

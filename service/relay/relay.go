@@ -5,8 +5,8 @@
 //
 //   - Every movement is delivered at least once. A relay that is killed between a delivery and its record delivers the
 //     movement again.
-//   - The movements of each SKU are delivered in order. Number n+1 is not delivered before n, unless a person decided to
-//     leave n out.
+//   - The movements of each SKU are delivered in order. Number n+1 is not delivered before n, unless a person decided
+//     to leave n out.
 //   - If a relay has lost its lock, the fence makes the store refuse its records. An event that it was sending is a
 //     copy of one that the next relay sends, and may arrive late. [Streams] refuse it; the receiver of a [Webhook] must
 //     recognise it by its id.
