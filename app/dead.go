@@ -28,7 +28,7 @@ func OpenDeadLetters(cfg Config, log *slog.Logger) (*DeadLetters, error) {
 	if err != nil {
 		return nil, errors.Join(err, a.close())
 	}
-	return &DeadLetters{a, books.dead}, nil
+	return &DeadLetters{a, books}, nil
 }
 
 // Close closes the store.
