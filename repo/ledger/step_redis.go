@@ -507,7 +507,9 @@ func (w *redisStep) records(d *draft) {
 }
 
 // read runs a script that only reads, or that may be repeated: a lost reply is lock.ErrDown.
-func (l *Redis) read(ctx context.Context, doing string, s *redisscript.Script, keys []string, args ...any) ([]any, error) {
+func (l *Redis) read(
+	ctx context.Context, doing string, s *redisscript.Script, keys []string, args ...any,
+) ([]any, error) {
 	reply, err := l.redis.Run(ctx, doing, s, keys, args...)
 	if errors.Is(err, service.ErrOutcomeUnknown) {
 		err = repo.IdempotentFailure(ctx, doing, err)
