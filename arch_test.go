@@ -26,8 +26,8 @@ var arrows = map[string]struct {
 	"lock":       {nil, "the contract is small enough to copy into another project"},
 	"lock/local": {[]string{"lock"}, "a driver knows the contract only"},
 	"lock/redislock": {
-		[]string{"internal/rediserr", "lock"},
-		"a driver knows the contract, and what its server's errors mean",
+		[]string{"internal/rediserr", "internal/redisscript", "lock"},
+		"a driver knows the contract, how its server is asked, and what its server's errors mean",
 	},
 	"lock/zklock": {[]string{"lock"}, "a driver knows the contract only"},
 	"lock/mysqllock": {
@@ -56,8 +56,24 @@ var arrows = map[string]struct {
 
 	// Storage, HTTP, and the instance that has them all.
 	"repo": {
-		[]string{"internal/mysqlerr", "internal/rediserr", "lock", "repo/gate", "service", "service/order"},
-		"storage implements what the domain declares",
+		[]string{
+			"internal/mysqlerr", "internal/rediserr", "internal/redisscript", "lock", "repo/gate", "service",
+		},
+		"connections, and what their errors mean to the domain: it does not know what is kept",
+	},
+	"repo/stock": {
+		[]string{
+			"internal/mysqlerr", "internal/redisscript", "lock", "repo", "repo/gate", "service", "service/order",
+		},
+		"the demonstration's store: it knows the guard of orders, to leave their stock alone, and no ledger",
+	},
+	"repo/ledger": {
+		[]string{"internal/mysqlerr", "internal/redisscript", "lock", "repo", "service", "service/order"},
+		"the shop's store: it knows no write that may lose an update",
+	},
+	"repo/repotest": {
+		[]string{"internal/stack/stacktest", "internal/stack/wire", "lock", "repo", "repo/stock", "service"},
+		"stores for tests",
 	},
 	"repo/gate": {
 		[]string{"lock"},
@@ -74,8 +90,8 @@ var arrows = map[string]struct {
 	"app": {
 		[]string{
 			"app/health", "app/metrics", "handler", "internal/rediserr", "internal/words", "lock", "lock/redislock",
-			"lock/zklock", "repo", "repo/gate", "service", "service/archive", "service/order", "service/relay",
-			"service/strategy",
+			"lock/zklock", "repo", "repo/gate", "repo/ledger", "repo/stock", "service", "service/archive",
+			"service/order", "service/relay", "service/strategy",
 		},
 		"one running instance: the only place that knows everything of which it is made, and nothing of the " +
 			"command line or of load tests",
@@ -139,6 +155,7 @@ var arrows = map[string]struct {
 	"internal/batching":          {nil, "what waits is served in batches: it knows neither sales nor orders"},
 	"internal/mysqlerr":          {nil, "a table of numbers: repo and lock/mysqllock must not import each other"},
 	"internal/rediserr":          {nil, "a table of replies: repo and lock/redislock must not import each other"},
+	"internal/redisscript":       {nil, "it sends scripts once: repo and lock/redislock must not import each other"},
 	"internal/words":             {nil, "texts in two languages, for all that speak to people"},
 	"internal/words/wordstest":   {[]string{"internal/words"}, "words for tests"},
 	"internal/stack":             {[]string{"deploy"}, "it starts servers, it does not know what they are for"},
@@ -206,15 +223,18 @@ var thirdParty = map[string]struct {
 	"github.com/gin-gonic/gin": {[]string{"handler"}, "HTTP is the handler's business"},
 	"github.com/spf13/viper":   {[]string{"app"}, "everybody else gets typed values"},
 	"github.com/spf13/cobra":   {[]string{"cmd/stock"}, "the command line is cmd's business"},
-	"gorm.io/":                 {[]string{"repo"}, "SQL is storage's business"},
+	"gorm.io/": {
+		[]string{"repo", "repo/ledger", "repo/repotest", "repo/stock"}, "SQL is storage's business",
+	},
 	"github.com/pressly/goose": {[]string{"repo"}, "the schema is storage's business"},
 	"github.com/redis/go-redis": {
 		[]string{
-			"app", "internal/stack", "lab", "lab/scenario", "loadtest/checkout", "lock/redislock", "repo",
-			"service/relay", "service/strategy",
+			"app", "internal/redisscript", "internal/stack", "lab", "lab/scenario", "loadtest/checkout",
+			"lock/redislock", "repo", "repo/ledger", "repo/repotest", "repo/stock", "service/relay", "service/strategy",
 		},
-		"relay publishes on streams, loadtest/checkout consumes them, strategy, app and stack pass the client on, " +
-			"lab shows the code that people write and asks servers for evidence",
+		"redisscript sends what repo and lock/redislock ask for, relay publishes on streams, loadtest/checkout " +
+			"consumes them, strategy, app and stack pass the client on, lab shows the code that people write and " +
+			"asks servers for evidence",
 	},
 	"github.com/go-zookeeper/zk": {
 		[]string{"lock/zklock", "lab/scenario"},
@@ -231,7 +251,7 @@ var thirdParty = map[string]struct {
 	"github.com/anishathalye/porcupine":   {[]string{"loadtest"}, "judging is the load test's business"},
 	"github.com/prometheus/client_golang": {[]string{"app/metrics"}, "one place names the series"},
 	"github.com/alicebob/miniredis": {
-		[]string{"internal/stack", "lock/explore/pureredis"},
+		[]string{"internal/stack", "lock/explore/pureredis", "repo/repotest"},
 		"a stand-in for a computer without redis-server, and for tests that run a script from a million states",
 	},
 }

@@ -120,13 +120,13 @@ func readLine(d *json.Decoder) (l order.Line, err error) {
 
 // idempotencyKey returns the key of a request, or "".
 func idempotencyKey(header http.Header) (string, error) {
-	switch values := header.Values(order.KeyHeader); len(values) {
+	switch values := header.Values(service.KeyHeader); len(values) {
 	case 0:
 		return "", nil
 	case 1:
-		return order.ParseKey(values[0])
+		return service.ParseKey(values[0])
 	default:
-		return "", &service.InvalidError{Field: order.KeyHeader, Reason: "is given twice"}
+		return "", &service.InvalidError{Field: service.KeyHeader, Reason: "is given twice"}
 	}
 }
 
